@@ -94,12 +94,12 @@ X(CROSS_NIC, "NCCL_CROSS_NIC", INT, "2", 0, 2,                                  
 	"may a ring leave a host by another NIC than it entered: 0 no, 1 yes, 2 as it fits")        \
 X(PXN_DISABLE, "NCCL_PXN_DISABLE", BOOL, "0", 0, 1,                                                \
 	"no path to a NIC by way of the GPU that it belongs to")                                    \
-X(P2P_PXN_LEVEL, "NCCL_P2P_PXN_LEVEL", INT, "0", 0, 2,                                             \
+X(P2P_PXN_LEVEL, "NCCL_P2P_PXN_LEVEL", INT, "2", 0, 2,                                             \
 	"messages that leave through the GPU of the receiver's rail: 0 none, 1 where the sender "   \
 	"is not near the rail's NIC, 2 all")                                                        \
-X(PXN_CONNECTIONS, "DOPPEL_PXN_CONNECTIONS", INT, "16", 0, 128,                                    \
-	"connections of messages that a rank may have through each other GPU of its host, which "  \
-	"sets memory aside for them")                                                               \
+X(PXN_CONNECTIONS, "DOPPEL_PXN_CONNECTIONS", INT, "64", 0, 128,                                    \
+	"connections of messages that a GPU sets memory aside for, which other ranks of its host "  \
+	"send through it")                                                                          \
 X(NVB_DISABLE, "NCCL_NVB_DISABLE", BOOL, "0", 0, 1,                                                \
 	"no path between GPUs by way of a third one")                                               \
 X(COLLNET_ENABLE, "NCCL_COLLNET_ENABLE", BOOL, "0", 0, 1,                                          \

@@ -13,8 +13,7 @@
 /* ---- joining ----------------------------------------------------------------------------------
  */
 
-static struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b,
-						 enum bootstrap_hello_kind kind)
+struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b, enum bootstrap_hello_kind kind)
 {
 	return (struct bootstrap_hello){
 		.magic = b->magic,
@@ -244,11 +243,12 @@ void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks)
 		return;
 	hello.magic = bid.magic;
 	uint64_t until = os_now_ns() + BOOTSTRAP_GIVE_UP_NS;
-	int e = sock_tell(&bid.root, &hello, sizeof hello, until);
+	const struct sock_ctx ctx = {"bootstrap: giving up at the root", rank, -1, NULL};
+	int e = sock_tell(&bid.root, &hello, sizeof hello, &ctx, until);
 	/* refused: the root has ended, or the network between is busy */
 	for (int i = 1; e && i < BOOTSTRAP_GIVE_UP_TRIES; i++) {
 		os_sleep_ns(BOOTSTRAP_GIVE_UP_NS / BOOTSTRAP_GIVE_UP_TRIES);
-		e = sock_tell(&bid.root, &hello, sizeof hello, until);
+		e = sock_tell(&bid.root, &hello, sizeof hello, &ctx, until);
 	}
 	INFO(LOG_BOOTSTRAP, "rank %d: gives up before its check-in; the root %s", rank,
 	     e ? "cannot be reached" : "knows");
@@ -372,6 +372,7 @@ void bootstrap_leave(struct bootstrap *b)
 	if (!b)
 		return;
 	bootstrap_outs_close(b);
+	bootstrap_looks_close(b);
 	sock_close(&b->next_fd);
 	sock_close(&b->prev_fd);
 	sock_close(&b->root_fd);

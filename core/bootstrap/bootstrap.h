@@ -83,8 +83,7 @@ void bootstrap_part(struct bootstrap *b);
  * opened to it stays, for bootstrap_wait_left; besides that only bootstrap_close may follow. NULL
  * and a second time are fine. */
 void bootstrap_leave(struct bootstrap *b);
-/* After leaving, or on the way there: waits until `peer`, from which a message came before, has left
- * too, or died. ETIMEDOUT: not until the deadline. */
+/* After leaving, or on the way there: waits until `peer` has left too, or died. ETIMEDOUT: not until the deadline. */
 int bootstrap_wait_left(struct bootstrap *b, int peer, uint64_t deadline_ns);
 /* NULL is fine. */
 void bootstrap_close(struct bootstrap *b);

@@ -8,6 +8,7 @@
  *	r --hello(RING)--> r + 1                  the ring; data flows to the successor only
  *	r + 1 --a byte--> r                       r + 1 has met all others and ends in order
  *	r --hello(PEER)--> any, then messages     one connection per direction and pair, kept
+ *	r --hello(LOOK)--> any                    ends when that rank leaves or dies, for which r waits
  */
 #ifndef CORE_BOOTSTRAP_BOOTSTRAP_INTERNAL_H
 #define CORE_BOOTSTRAP_BOOTSTRAP_INTERNAL_H
@@ -34,6 +35,7 @@ enum bootstrap_hello_kind {
 	BOOTSTRAP_RING,
 	BOOTSTRAP_PEER,
 	BOOTSTRAP_GIVE_UP, /* to the root: this rank will not come */
+	BOOTSTRAP_LOOK,    /* no messages follow */
 };
 struct bootstrap_hello {
 	uint64_t magic;
@@ -96,7 +98,8 @@ struct bootstrap_in {
 	struct bootstrap_in *next;
 	int fd;
 	uint64_t seq; /* event count before its last poll */
-	int32_t rank; /* -1: no complete hello yet */
+	int32_t rank; /* -1: no complete hello yet, or `looks` */
+	bool looks;   /* a hello of kind LOOK: the other rank waits for this one to leave */
 	size_t got;   /* bytes of what is being read: hello, head or data */
 	struct bootstrap_hello hello;
 	struct bootstrap_message_head head;
@@ -156,10 +159,14 @@ ncclResult_t bootstrap_take(struct bootstrap *b);
 /* Waits for the `n` waits given, or for anything that bootstrap_take would take. */
 ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
 			    const struct sock_ctx *ctx);
+struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b,
+					  enum bootstrap_hello_kind kind);
 /* Connects to `to`, and sends which rank this is. */
 ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct os_addr *to,
 			       enum bootstrap_hello_kind kind, const char *why, int *fd);
 void bootstrap_outs_close(struct bootstrap *b);
+/* Ends the connections by which other ranks see whether this one has left. */
+void bootstrap_looks_close(struct bootstrap *b);
 void bootstrap_peers_close(struct bootstrap *b);
 /* ncclRemoteError when the successor in the ring has gone away, as every failing rank does: so a
  * failure travels. *seq: its event count before the look. */

@@ -60,6 +60,10 @@ static bool bootstrap_in_greet(struct bootstrap *b, struct bootstrap_in *in)
 		in->got = 0;
 		b->opened[h->rank] = true;
 		return true;
+	} else if (known && h->kind == BOOTSTRAP_LOOK) {
+		in->looks = true;
+		in->got = 0;
+		return true;
 	} else {
 		bootstrap_in_garbage(b, in);
 	}
@@ -122,6 +126,10 @@ static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *
 		int e = n ? os_recv(in->fd, to, most, &done) : 0;
 		if (e == EAGAIN)
 			return ncclSuccess;
+		if (in->looks && (e || !done)) {
+			bootstrap_in_drop(b, in);
+			return ncclSuccess;
+		}
 		if (n && (e || !done)) {
 			bool known = in->rank >= 0, between = !in->message && in->got == 0;
 			/* A connection that has sent no hello may end, or be reset, without
@@ -315,6 +323,17 @@ void bootstrap_outs_close(struct bootstrap *b)
 	}
 }
 
+void bootstrap_looks_close(struct bootstrap *b)
+{
+	struct bootstrap_in *next;
+
+	for (struct bootstrap_in *in = b->ins; in; in = next) {
+		next = in->next;
+		if (in->looks)
+			bootstrap_in_drop(b, in);
+	}
+}
+
 void bootstrap_peers_close(struct bootstrap *b)
 {
 	bootstrap_outs_close(b);
@@ -328,11 +347,24 @@ void bootstrap_peers_close(struct bootstrap *b)
 	b->messages_end = &b->messages;
 }
 
+/* A peer from which no message came: its listener, and what it has not accepted or is only there to be looked at, end
+ * when it leaves. */
+static int bootstrap_look_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
+{
+	const struct bootstrap_hello hello = bootstrap_hello_of(b, BOOTSTRAP_LOOK);
+	const struct sock_ctx ctx = {"bootstrap: a rank to leave", b->rank, peer, NULL};
+	int e = sock_tell_and_wait(&b->addresses[peer], &hello, sizeof hello, &ctx, deadline_ns);
+
+	return !e || e == EPIPE || e == ECONNRESET || e == ECONNREFUSED ? 0 : ETIMEDOUT;
+}
+
 int bootstrap_wait_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
 {
 	struct sock_ctx ctx = {"bootstrap: a rank to leave", b->rank, peer, NULL};
 	struct bootstrap_in *in;
 
+	if (!b->opened[peer])
+		return bootstrap_look_left(b, peer, deadline_ns);
 	/* what still comes is of no interest, its end is */
 	while ((in = bootstrap_in_of(b, peer))) {
 		char byte[64];

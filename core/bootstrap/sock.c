@@ -236,39 +236,92 @@ ncclResult_t sock_recv_all(int fd, void *data, size_t bytes, const struct sock_c
 	return ncclSuccess;
 }
 
-/* Waits for the socket until the deadline. */
-static int sock_wait_until(int fd, uint64_t seq, uint64_t deadline_ns)
+/* Waits for the socket until the deadline: EAGAIN, or ETIMEDOUT. */
+static int sock_wait_until(int fd, uint64_t seq, const struct sock_ctx *ctx, uint64_t deadline_ns)
 {
-	static const struct sock_ctx ctx = {"bootstrap: giving up at the root", -1, -1, NULL};
-	struct wait w = sock_wait(fd, seq, &ctx);
+	struct wait w = sock_wait(fd, seq, ctx);
 
 	w.deadline_ns = deadline_ns;
-	return os_wait_one(&w, NULL);
+	return os_wait_one(&w, NULL) ? ETIMEDOUT : EAGAIN;
 }
 
-int sock_tell(const struct os_addr *to, const void *data, size_t bytes, uint64_t deadline_ns)
+static int sock_open_until(const struct os_addr *to, const struct sock_ctx *ctx,
+			   uint64_t deadline_ns, int *fd)
 {
-	uint64_t seq;
-	size_t at = 0;
-	int fd, e = os_connect(to, &fd);
+	int e = os_connect(to, fd);
 
 	if (e)
 		return e;
 	do {
-		seq = sock_seq(fd);
-		e = os_connected(fd);
+		uint64_t seq = sock_seq(*fd);
+
+		e = os_connected(*fd);
 		if (e == EAGAIN)
-			e = sock_wait_until(fd, seq, deadline_ns) ? ETIMEDOUT : EAGAIN;
+			e = sock_wait_until(*fd, seq, ctx, deadline_ns);
 	} while (e == EAGAIN);
-	while (!e && at < bytes) {
+	if (e)
+		os_close(*fd);
+	return e;
+}
+
+static int sock_send_until(int fd, const void *data, size_t bytes, const struct sock_ctx *ctx,
+			   uint64_t deadline_ns)
+{
+	size_t at = 0;
+	int e = 0;
+
+	while ((!e || e == EAGAIN) && at < bytes) {
+		uint64_t seq = sock_seq(fd);
 		size_t done = 0;
 
-		seq = sock_seq(fd);
 		e = os_send(fd, (const char *)data + at, bytes - at, &done);
 		at += e ? 0 : done;
 		if (e == EAGAIN)
-			e = sock_wait_until(fd, seq, deadline_ns);
+			e = sock_wait_until(fd, seq, ctx, deadline_ns);
 	}
+	return e;
+}
+
+/* What comes is of no interest, its end is. */
+static int sock_end_until(int fd, const struct sock_ctx *ctx, uint64_t deadline_ns)
+{
+	char bytes[64];
+	size_t done = 1;
+	int e = 0;
+
+	while (e == EAGAIN || (!e && done)) {
+		uint64_t seq = sock_seq(fd);
+
+		done = 0;
+		e = os_recv(fd, bytes, sizeof bytes, &done);
+		if (e == EAGAIN)
+			e = sock_wait_until(fd, seq, ctx, deadline_ns);
+	}
+	return e;
+}
+
+int sock_tell(const struct os_addr *to, const void *data, size_t bytes, const struct sock_ctx *ctx,
+	      uint64_t deadline_ns)
+{
+	int fd, e = sock_open_until(to, ctx, deadline_ns, &fd);
+
+	if (e)
+		return e;
+	e = sock_send_until(fd, data, bytes, ctx, deadline_ns);
+	os_close(fd);
+	return e;
+}
+
+int sock_tell_and_wait(const struct os_addr *to, const void *data, size_t bytes,
+		       const struct sock_ctx *ctx, uint64_t deadline_ns)
+{
+	int fd, e = sock_open_until(to, ctx, deadline_ns, &fd);
+
+	if (e)
+		return e;
+	e = sock_send_until(fd, data, bytes, ctx, deadline_ns);
+	if (!e)
+		e = sock_end_until(fd, ctx, deadline_ns);
 	os_close(fd);
 	return e;
 }

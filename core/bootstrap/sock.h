@@ -72,7 +72,11 @@ ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx,
 ncclResult_t sock_send_all(int fd, const void *data, size_t bytes, const struct sock_ctx *ctx);
 ncclResult_t sock_recv_all(int fd, void *data, size_t bytes, const struct sock_ctx *ctx);
 /* Opens a connection, sends, closes; one attempt until the deadline, without reports. 0 or why not. */
-int sock_tell(const struct os_addr *to, const void *data, size_t bytes, uint64_t deadline_ns);
+int sock_tell(const struct os_addr *to, const void *data, size_t bytes, const struct sock_ctx *ctx,
+	      uint64_t deadline_ns);
+/* The same, but before it closes it waits for the other end to close. 0: it has. */
+int sock_tell_and_wait(const struct os_addr *to, const void *data, size_t bytes,
+		       const struct sock_ctx *ctx, uint64_t deadline_ns);
 /* Closes *fd unless it is -1, and makes it -1. */
 void sock_close(int *fd);
 

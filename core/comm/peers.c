@@ -83,6 +83,7 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->max_channels = comm->config.maxCTAs;
 	me->allowed = comm->allowed;
 	me->pat_anywhere = param_i64(PARAM_PAT_ENABLE) == 1;
+	me->pxn_level = param_bool(PARAM_PXN_DISABLE) ? 0 : (int32_t)param_i64(PARAM_P2P_PXN_LEVEL);
 	return peer_device_describe(me);
 }
 

@@ -368,7 +368,7 @@ void proxy_conn_unprepare(struct proxy_conn *pc)
 		os_unlabel(&pc->recv_mem->tail);
 	}
 	if (pc->proxy->relay)
-		relay_host_free(pc);
+		relay_memory_free(pc);
 	pc->memory = (struct proxy_memory){.host = NULL};
 	pc->send_mem = NULL;
 	pc->recv_mem = NULL;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/proxy/proxy_internal.h"
+#include "core/proxy/relay.h"
 
 #define PROXY_WAITS_FIRST 16
 
@@ -147,5 +147,6 @@ void proxy_gpu_put(struct proxy_gpu *p)
 		return;
 	registry_remove(&p->node);
 	ASSERT(!p->conns);
+	relay_store_free(p);
 	proxy_gpu_end(p);
 }

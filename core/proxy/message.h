@@ -21,7 +21,9 @@
  *	PREPARE  conn, and the memory of the slots    `again`: the slots are to be in host memory
  *	CLOSE    conn
  *
- * PREPARE comes twice where the first has `again`. A relay's connection has none: its memory is the relay's. RELAY and RELAY_END are about an area, and come from the relay's own main task.
+ * PREPARE comes twice where the first has `again`. A relay's connection has none: its memory is the relay's. RELAY and
+ * RELAY_END are about an area, BOARD and BOARD_END about knocks, and come from the relay's own main task. RESERVE comes
+ * through an area alone: room for connections that are to be set up.
  */
 enum proxy_command {
 	PROXY_SETUP = 1,
@@ -29,7 +31,10 @@ enum proxy_command {
 	PROXY_PREPARE,
 	PROXY_CLOSE,
 	PROXY_RELAY,
-	PROXY_RELAY_END
+	PROXY_RELAY_END,
+	PROXY_BOARD,
+	PROXY_BOARD_END,
+	PROXY_RESERVE
 };
 
 struct proxy_message {

@@ -134,12 +134,18 @@ ncclResult_t proxy_call_run(struct proxy_call *call, enum proxy_command command)
 static ncclResult_t proxy_port_make(struct conn *c)
 {
 	struct proxy_port *port;
+	struct relay_use *use;
+	int32_t nic;
+	ncclResult_t rc;
 
 	if (topo_nic_count(c->comm->topo) < 1) {
 		WARN("rank %d needs the network to reach rank %d, and the topology has no NIC",
 		     c->comm->rank, c->peer);
 		return ncclSystemError;
 	}
+	rc = relay_route_take(c, &nic, &use);
+	if (rc)
+		return rc;
 	port = os_alloc(sizeof *port, "proxy requests");
 	if (!port) {
 		WARN("no memory for the proxy's connection to rank %d", c->peer);
@@ -147,7 +153,8 @@ static ncclResult_t proxy_port_make(struct conn *c)
 	}
 	port->channel = c->channel;
 	port->setup.m.peer = c->peer;
-	port->use = relay_route_take(c, &port->setup.m.nic);
+	port->setup.m.nic = nic;
+	port->use = use;
 	port->setup.m.info = (struct net_info){
 		.magic = NET_INFO_MAGIC,
 		.rank = c->comm->rank,

@@ -219,6 +219,7 @@ struct proxy_conn {
 	void *host_made;               /* a relay's host memory: as it was made, */
 	size_t host_bytes;             /* its bytes, */
 	uint32_t host_name;            /* and the number in the name of a segment */
+	uint32_t store_place;          /* 1...: its place in the store of a relay; 0: none */
 	uint32_t relay_conn;           /* its number for the user of a relay, */
 	struct proxy_call relayed;     /* and the user's CONNECT */
 	struct dev_send_mem *send_mem; /* head */
@@ -307,6 +308,8 @@ struct proxy_gpu {
 	int32_t refs; /* communicators; under the registry's lock */
 	struct os_thread *service, *progress;
 	shared_u32 stop;
+	struct os_mutex store_made;   /* main: while it makes the store */
+	struct relay_store *store;    /* relay.h; NULL: not made */
 	struct proxy_posted requests; /* struct proxy_call: any main task pushes, service takes */
 	struct proxy_posted posted;   /* struct proxy_slot: any main task pushes, progress takes */
 
@@ -317,7 +320,9 @@ struct proxy_gpu {
 	struct proxy_conn *working;
 	struct proxy_link *links;
 	struct relay *service_relays;
-	uint32_t service_relay_count;
+	struct relay_state
+		*service_boards; /* of communicators whose ranks send messages through this GPU */
+	uint32_t service_relay_count; /* of both */
 	struct proxy_waits service_waits;
 
 	/* progress */

@@ -16,9 +16,9 @@
 #define RELAY_TAG_NEED 0x540000
 #define RELAY_TAG_MADE 0x550000
 
-/* How long to wait for users at the end. */
+/* How long to wait for users at the end: longer than one may attempt to connect to a rank that is gone. */
 #define RELAY_CLOSE_NS         10000000000ull
-#define RELAY_CLOSE_ABORTED_NS 1000000000ull
+#define RELAY_CLOSE_ABORTED_NS 4000000000ull
 
 #define RELAY_WHAT "a relay's connection"
 
@@ -50,20 +50,19 @@ void relay_fail(struct relay *r)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static ncclResult_t relay_segment_failed(int32_t rank, int32_t user, const char *name, size_t bytes,
-					 int e)
+static ncclResult_t relay_segment_failed(int32_t rank, const char *name, size_t bytes, int e)
 {
 	char text[96];
 	const char *why = strerror_r(e, text, sizeof text);
 
-	WARN("rank %d: %s/%s: cannot make a segment of %zu bytes for rank %d to send through this "
-	     "one: %s; NCCL_PXN_DISABLE=1 needs none",
-	     rank, OS_SHM_DIR, name, bytes, user, why);
+	WARN("rank %d: %s/%s: cannot make a segment of %zu bytes for ranks of the host to send "
+	     "through each other: %s; NCCL_PXN_DISABLE=1 needs none",
+	     rank, OS_SHM_DIR, name, bytes, why);
 	return ncclSystemError;
 }
 
-static ncclResult_t relay_segment_make(const struct ncclComm *comm, int32_t user, uint32_t number,
-				       size_t bytes, void **mem)
+ncclResult_t relay_segment_make(const struct ncclComm *comm, int32_t user, uint32_t number,
+				size_t bytes, void **mem)
 {
 	char name[RELAY_NAME_BYTES];
 	int e;
@@ -71,17 +70,21 @@ static ncclResult_t relay_segment_make(const struct ncclComm *comm, int32_t user
 	*mem = NULL;
 	relay_name(comm, comm->rank, user, number, name);
 	e = os_shm_create(name, bytes, mem);
-	return e ? relay_segment_failed(comm->rank, user, name, bytes, e) : ncclSuccess;
+	return e ? relay_segment_failed(comm->rank, name, bytes, e) : ncclSuccess;
 }
 
-/* The user has removed the name, unless it failed first. */
-static void relay_segment_free(const struct ncclComm *comm, int32_t user, uint32_t number,
-			       void *mem, size_t bytes)
+void relay_name_remove(const struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number)
 {
 	char name[RELAY_NAME_BYTES];
 
-	relay_name(comm, comm->rank, user, number, name);
+	relay_name(comm, owner, user, number, name);
 	(void)os_shm_unlink(name);
+}
+
+void relay_segment_free(const struct ncclComm *comm, int32_t user, uint32_t number, void *mem,
+			size_t bytes)
+{
+	relay_name_remove(comm, comm->rank, user, number);
 	(void)os_shm_unmap(mem, bytes);
 }
 
@@ -132,17 +135,21 @@ static void relay_init(struct relay *r, struct ncclComm *comm)
 	r->join.relay = r;
 }
 
+static void relay_progress_begin(struct relay *r)
+{
+	shared_note_write(&r->join, sizeof r->join);
+	proxy_posted_push(&r->state.gpu->posted, &r->join.node, &r->join.node);
+}
+
 /* Both tasks of the proxy learn of it. */
 static ncclResult_t relay_start(struct relay *r)
 {
 	struct proxy_call call = {.proxy = &r->state, .relay = r};
 	ncclResult_t rc = proxy_call_run(&call, PROXY_RELAY);
 
-	if (rc)
-		return rc;
-	shared_note_write(&r->join, sizeof r->join);
-	proxy_posted_push(&r->state.gpu->posted, &r->join.node, &r->join.node);
-	return ncclSuccess;
+	if (!rc)
+		relay_progress_begin(r);
+	return rc;
 }
 
 static void relay_area_free(const struct ncclComm *comm, struct relay *r)
@@ -185,12 +192,12 @@ static ncclResult_t relay_begin(struct relay *r, struct ncclComm *comm,
 	return rc;
 }
 
-static ncclResult_t relay_make(struct ncclComm *comm, int32_t user, const struct relay_need *need)
+static ncclResult_t relay_new(const struct ncclComm *comm, int32_t user, struct relay **out)
 {
 	struct relay *r = os_alloc(sizeof *r, "relay");
-	struct registry_node *first;
 	ncclResult_t rc;
 
+	*out = NULL;
 	if (!r) {
 		WARN("rank %d: no memory for rank %d to send through this one", comm->rank, user);
 		return ncclSystemError;
@@ -198,26 +205,62 @@ static ncclResult_t relay_make(struct ncclComm *comm, int32_t user, const struct
 	r->user = user;
 	r->in_process = transport_same_process(comm, user);
 	rc = relay_area_make(comm, r);
-	if (rc) {
+	if (rc)
 		os_free(r);
+	else
+		*out = r;
+	return rc;
+}
+
+/* Its user finds it. */
+static void relay_publish(struct ncclComm *comm, struct relay *r)
+{
+	struct registry_node *first = registry_lock();
+
+	r->next = comm->relays->users;
+	comm->relays->users = r;
+	registry_unlock(first);
+}
+
+static ncclResult_t relay_make(struct ncclComm *comm, int32_t user, const struct relay_need *need)
+{
+	struct relay *r;
+	ncclResult_t rc = relay_new(comm, user, &r);
+
+	if (rc)
 		return rc;
-	}
 	rc = relay_begin(r, comm, need);
 	if (rc) {
 		relay_area_free(comm, r);
 		os_free(r);
 		return rc;
 	}
-	first = registry_lock();
-	r->next = comm->relays->users;
-	comm->relays->users = r;
-	registry_unlock(first);
+	relay_publish(comm, r);
+	return ncclSuccess;
+}
+
+ncclResult_t relay_serve(struct proxy_gpu *p, struct ncclComm *comm, int32_t user)
+{
+	struct relay *r;
+	ncclResult_t rc;
+
+	if (!proxy_service_reserve(p, p->conns, p->service_relay_count + 1)) {
+		WARN("rank %d: no memory for the waits of a relay", comm->rank);
+		return ncclSystemError;
+	}
+	rc = relay_new(comm, user, &r);
+	if (rc)
+		return rc;
+	relay_init(r, comm);
+	relay_service_join(p, r);
+	relay_progress_begin(r);
+	relay_publish(comm, r);
 	return ncclSuccess;
 }
 
 /* ---- opening, of both ends ------------------------------------------------------------------- */
 
-static ncclResult_t relay_state_make(struct ncclComm *comm)
+ncclResult_t relay_state_make(struct ncclComm *comm)
 {
 	struct relay_state *st = os_alloc(sizeof *st, "relays");
 	struct registry_node *first;
@@ -226,6 +269,7 @@ static ncclResult_t relay_state_make(struct ncclComm *comm)
 		WARN("rank %d: no memory for relays", comm->rank);
 		return ncclSystemError;
 	}
+	st->leader = -1;
 	os_mutex_lock(&comm->watch);
 	first = registry_lock();
 	comm->relays = st;
@@ -245,11 +289,10 @@ static ncclResult_t relay_needs_send(struct ncclComm *comm, uint64_t wanted)
 
 	for (int32_t i = 0; i < comm->local_ranks && !rc; i++) {
 		struct relay_need need;
-		int32_t messages;
 
 		if (!relay_is_wanted(wanted, i))
 			continue;
-		need = relay_need_of(comm, i, &messages);
+		need = relay_need_of(comm, i);
 		rc = bootstrap_send(comm->bootstrap, comm->local_to_rank[i], RELAY_TAG_NEED, &need,
 				    sizeof need);
 	}
@@ -303,13 +346,14 @@ static ncclResult_t relay_uses_open(struct ncclComm *comm, uint64_t wanted)
 ncclResult_t proxy_relays_open(struct ncclComm *comm, const uint64_t *wanted)
 {
 	bool any = wanted[comm->rank] != 0;
-	ncclResult_t rc;
+	ncclResult_t rc = relay_board_open(comm);
 
 	for (int32_t i = 0; i < comm->local_ranks; i++)
 		any |= relay_is_wanted(wanted[comm->local_to_rank[i]], comm->local_rank);
-	if (!any)
-		return ncclSuccess;
-	rc = relay_state_make(comm);
+	if (rc || !any)
+		return rc;
+	if (!comm->relays)
+		rc = relay_state_make(comm);
 	if (!rc)
 		rc = relay_needs_send(comm, wanted[comm->rank]);
 	if (!rc)
@@ -334,6 +378,10 @@ void relay_service_leave(struct proxy_gpu *p, struct relay *r)
 		at = &(*at)->service_next;
 	*at = r->service_next;
 	p->service_relay_count--;
+	r->over = true;
+	if (r->room)
+		p->store->room += r->room;
+	r->room = 0;
 }
 
 /* The call for the request in the area; NULL: it is invalid. */
@@ -356,11 +404,24 @@ static struct proxy_call *relay_call_of(struct relay *r)
 	return call;
 }
 
+static void relay_reserve(struct relay *r)
+{
+	struct relay_area *a = r->area;
+
+	a->conn = relay_store_reserve(r, a->conn);
+	shared_note_write(&a->conn, sizeof a->conn);
+	shared_store_u32(&a->answers, r->requests, SHARED_RELEASE);
+}
+
 static void relay_request_take(struct proxy_gpu *p, struct relay *r)
 {
 	struct proxy_call *call = relay_call_of(r);
 	bool connects = call && call != &r->setup;
 
+	if (r->area->m.command == PROXY_RESERVE) {
+		relay_reserve(r);
+		return;
+	}
 	if (!call) {
 		WARN("rank %d: invalid request from rank %d, which sends through this one (command "
 		     "%u, connection %u of %u)",
@@ -397,15 +458,19 @@ void relay_service_waits(const struct proxy_gpu *p, struct proxy_waits *waits)
 {
 	for (const struct relay *r = p->service_relays; r; r = r->service_next)
 		proxy_waits_add(waits, &r->request_wait, r->user);
+	for (const struct relay_state *st = p->service_boards; st; st = st->service_next)
+		proxy_waits_add(waits, &st->knock_wait, st->comm->rank);
 }
 
 static void relay_memory_describe(const struct relay *r, const struct proxy_conn *pc,
 				  struct relay_memory *m)
 {
+	const void *gpu = pc->conn_index == CONN_PAIR ? r->state.gpu->store->mem : r->pool;
+
 	*m = (struct relay_memory){.host_bytes = pc->host_bytes};
 	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
 		const struct proxy_buffer *b = &pc->buffer[p];
-		const void *from = b->on_gpu ? r->pool : pc->memory.host;
+		const void *from = b->on_gpu ? gpu : pc->memory.host;
 
 		if (!b->at)
 			continue;
@@ -469,31 +534,41 @@ static ncclResult_t relay_host_make(struct proxy_conn *pc, size_t bytes)
 	return ncclSuccess;
 }
 
+static ncclResult_t relay_pool_take(struct relay *r, struct proxy_conn *pc, size_t bytes)
+{
+	if (bytes > r->pool_bytes - r->pool_used) {
+		WARN("rank %d: rank %d, which sends through this one, needs %zu bytes of GPU "
+		     "memory more, expected %zu at most",
+		     pc->comm->rank, r->user, bytes, r->pool_bytes - r->pool_used);
+		return ncclInternalError;
+	}
+	pc->memory.gpu = (uint8_t *)r->pool + r->pool_used;
+	r->pool_used += bytes;
+	return ncclSuccess;
+}
+
 ncclResult_t relay_memory_make(struct proxy_conn *pc, size_t host_bytes, size_t gpu_bytes)
 {
 	struct relay *r = pc->proxy->relay;
+	ncclResult_t rc = ncclSuccess;
 
-	if (gpu_bytes > r->pool_bytes - r->pool_used) {
-		WARN("rank %d: rank %d, which sends through this one, needs %zu bytes of GPU "
-		     "memory more, expected %zu at most",
-		     pc->comm->rank, r->user, gpu_bytes, r->pool_bytes - r->pool_used);
-		return ncclInternalError;
-	}
-	if (gpu_bytes)
-		pc->memory.gpu = (uint8_t *)r->pool + r->pool_used;
-	r->pool_used += gpu_bytes;
-	return relay_host_make(pc, host_bytes);
+	if (gpu_bytes && pc->conn_index == CONN_PAIR)
+		rc = relay_store_take(r, pc);
+	else if (gpu_bytes)
+		rc = relay_pool_take(r, pc, gpu_bytes);
+	return rc ? rc : relay_host_make(pc, host_bytes);
 }
 
-void relay_host_free(struct proxy_conn *pc)
+void relay_memory_free(struct proxy_conn *pc)
 {
-	const struct relay *r = pc->proxy->relay;
+	struct relay *r = pc->proxy->relay;
 
 	if (pc->host_made && r->in_process)
 		os_free(pc->host_made);
 	else if (pc->host_made)
 		relay_segment_free(pc->comm, r->user, pc->host_name, pc->host_made, pc->host_bytes);
 	pc->host_made = NULL;
+	relay_store_give(r, pc);
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
@@ -602,8 +677,7 @@ void relay_progress_waits(const struct proxy_gpu *p, struct proxy_waits *waits)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* A user that has left has no more use for connections, pool and area. Each has sent what it needs, so its connection of
- * the bootstrap is known here, and lasts until it leaves or dies. */
+/* A user that has left has no more use for connections, pool, store and area. */
 static void relay_users_leave(struct ncclComm *comm)
 {
 	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
@@ -666,6 +740,7 @@ void relay_state_close(struct ncclComm *comm)
 	if (!st)
 		return;
 	relay_uses_close(comm);
+	relay_board_leave(comm); /* from here on there are no more users */
 	relay_users_leave(comm);
 	first = registry_lock(); /* ranks of the process look for areas */
 	comm->relays = NULL;
@@ -676,5 +751,6 @@ void relay_state_close(struct ncclComm *comm)
 		st->users = r->next;
 		relay_end(comm, r);
 	}
+	relay_board_close(comm, st);
 	os_free(st);
 }

@@ -11,19 +11,25 @@
  *	          ---- tail, fifo, lines ------> [host memory of the connection] <----- progress
  *	          <--- head --------------------
  *
- * An area is memory of the host that the two ranks share: a segment of /dev/shm, or memory of their process.
- * The relay makes it at init for each rank that announced that it sends through it. One request at a time is
- * in it, an answer for each connection, and operations in a ring. The connection's host memory is such memory too; it
- * is made with the connection, and the sender pins it.
+ * An area is memory of the host that the two ranks share: a segment of /dev/shm, or memory of their process. One
+ * request at a time is in it, an answer for each connection, and operations in a ring. The connection's host memory is
+ * such memory too; it is made with the connection, and the sender pins it. For rings and trees the relay makes the area
+ * at init, for each rank that announced that it sends through it. For messages the relay's service task makes it, at the
+ * sender's first message: the sender writes a knock on the board, which is memory that all ranks of the host share.
  *
- * The pool is the relay's GPU memory for the slots of all that a sender's connections may be: those of rings and
- * trees, and up to DOPPEL_PXN_CONNECTIONS of messages. It is set aside at init, because messages connect when kernels of
- * the relay may run that wait for the sender: the relay's proxy then makes no call that may wait for them. A sender
- * counts what is left for messages. Where that is not enough for all channels to a rank, its own proxy sends.
+ *	sender                                    relay
+ *	main task ---- knock ---> [board] ------> service: makes the area
+ *	          <--- answer ---
+ *
+ * GPU memory for slots is set aside at init. Messages connect when kernels of the relay may run that wait for the sender,
+ * and the relay's proxy then makes no call that may wait for them. The pool is for the rings and trees of one sender.
+ * The store is for messages: slots for DOPPEL_PXN_CONNECTIONS connections, of all senders and all communicators that the
+ * GPU has in the process. A sender reserves slots for all channels to a rank. Where there are not enough, its own proxy
+ * sends. A connection's slots go back to the store when it ends.
  *
  * relay.c is the relay's end (struct relay): its connections have a struct proxy_state of their own, whose
- * communicator is the relay's. relay_use.c is the sender's end (struct relay_use). relay_route.c has which connections
- * go through which rank.
+ * communicator is the relay's. relay_board.c has board and store. relay_use.c is the sender's end (struct relay_use).
+ * relay_route.c has which connections go through which rank.
  *
  * The end. The sender closes what it opened, sets `gone`, and leaves the bootstrap. The relay leaves the bootstrap
  * and waits until the sender has left, or died; then it closes the connections. Each counts on nothing of the
@@ -38,6 +44,7 @@
 #define RELAY_AREA_MAGIC    0xd0de4102u
 #define RELAY_OPS           PROXY_MAX_APPEND
 #define RELAY_MESSAGE_CONNS 128 /* most that DOPPEL_PXN_CONNECTIONS may be */
+#define RELAY_BOARD_MAGIC   0xd0de4103u
 #define RELAY_CONNS_MOST    (DEV_MAX_CHANNELS * (1 + DEV_TREE_LINKS) + RELAY_MESSAGE_CONNS)
 #define RELAY_NAME_BYTES    24
 #define RELAY_NAME_AREA     UINT32_MAX /* the number in the area's name; a connection's is its count */
@@ -90,7 +97,8 @@ struct relay_area {
 	shared_u64 ops_taken;
 	/* The request, then SETUP's answer. */
 	struct proxy_message m;
-	uint32_t conn; /* SETUP's answer; CONNECT: which; for operations */
+	uint32_t
+		conn; /* SETUP's answer; CONNECT: which, for operations; RESERVE: how many, and its answer */
 	uint32_t name; /* CONNECT: number in the name of the connection's host memory */
 	struct relay_pool pool;
 	struct relay_answer answer[RELAY_CONNS_MOST]; /* by `conn` */
@@ -99,11 +107,47 @@ struct relay_area {
 DOPPEL_CHECK_OFFSET(struct relay_area, m, 40);
 DOPPEL_CHECK_OFFSET(struct relay_area, pool, 272);
 
-/* What a sender needs of its relay; the first message between the two. */
+/* What the rings and trees of a sender need of its relay; the first message between the two. */
 struct relay_need {
 	uint64_t gpu_bytes; /* of the pool */
 };
 DOPPEL_CHECK_SIZE(struct relay_need, 8);
+
+/* ---- the board ------------------------------------------------------------------------------- */
+
+/* One rank's knock at another one, and the answer. */
+struct relay_knock {
+	shared_u32 knocked;
+	shared_u32 answer; /* enum relay_knock_answer */
+};
+enum relay_knock_answer { RELAY_KNOCK_NONE, RELAY_KNOCK_MADE, RELAY_KNOCK_FAILED };
+
+/* A rank's part of the board. */
+struct relay_post {
+	shared_u32 knocks; /* so far, of all ranks */
+	uint32_t serves;   /* 1: messages may go through the rank */
+	struct relay_pool store;
+	struct relay_knock of[TOPO_MAX_LOCAL]; /* by local rank */
+};
+DOPPEL_CHECK_OFFSET(struct relay_post, of, 80);
+
+/* Of all ranks of a host that can share memory. The first of them makes it. */
+struct relay_board {
+	uint32_t magic;
+	shared_u32
+		refs; /* ranks of the process; of a segment those that have yet to open it: the last removes its name */
+	struct relay_post post[]; /* by local rank */
+};
+
+/* GPU memory for the connections of messages, of one GPU and process. Main makes it; all else is service's. */
+struct relay_store {
+	void *mem;
+	uint8_t *first; /* slots of the first connection */
+	size_t bytes;   /* of each connection */
+	uint32_t count; /* connections */
+	uint32_t room;  /* that no relay has */
+	bool taken[RELAY_MESSAGE_CONNS];
+};
 
 /* ---- the relay's end ------------------------------------------------------------------------- */
 
@@ -117,13 +161,15 @@ struct relay {
 	struct proxy_slot join; /* what progress learns of it by */
 	struct relay *next;     /* of the communicator's, under the registry's lock */
 
-	void *pool; /* main: GPU memory; NULL: none */
+	void *pool; /* main: GPU memory for rings and trees; NULL: none */
 	size_t pool_bytes;
 
 	/* service */
 	struct relay *service_next;
 	struct proxy_call setup; /* the user's */
 	size_t pool_used;
+	uint32_t room; /* connections of messages that have their slots reserved, and not taken */
+	bool over;     /* no request follows: slots go back to the store */
 	uint32_t requests; /* taken */
 	uint32_t conns;
 
@@ -161,13 +207,26 @@ bool relay_is_over(const struct relay *r);
 /* A connection failed: the user's communicator has ncclRemoteError from now on. */
 void relay_fail(struct relay *r);
 
-/* The connection's memory, of its own and of the pool (service). What is of the pool stays so to the end. */
+/* The connection's memory, of its own, and of the store or the pool (service). What is of the pool stays so to the
+ * end. */
 ncclResult_t relay_memory_make(struct proxy_conn *pc, size_t host_bytes, size_t gpu_bytes);
-void relay_host_free(struct proxy_conn *pc);
+void relay_memory_free(struct proxy_conn *pc);
+
+/* Makes the relay for a rank that has knocked (service). */
+ncclResult_t relay_serve(struct proxy_gpu *p, struct ncclComm *comm, int32_t user);
 
 /* Name of a segment, without the directory. */
 void relay_name(const struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number,
 		char name[RELAY_NAME_BYTES]);
+/* The owner's segment for that user: makes it, or unmaps it and removes its name if the user has not. */
+ncclResult_t relay_segment_make(const struct ncclComm *comm, int32_t user, uint32_t number,
+				size_t bytes, void **mem);
+void relay_segment_free(const struct ncclComm *comm, int32_t user, uint32_t number, void *mem,
+			size_t bytes);
+void relay_name_remove(const struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number);
+/* A segment of another rank. Opens it; `user`'s own loses its name. */
+ncclResult_t relay_segment_map(struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number,
+			       size_t bytes, void **mem);
 /* The last of the two ranks of a process frees it. */
 void relay_area_unref(struct relay_area *area);
 
@@ -179,8 +238,7 @@ struct relay_use {
 	int32_t rank; /* the relay */
 	bool in_process;
 	struct relay_area *area; /* NULL: not opened */
-	uint8_t *pool;           /* as this rank's GPU has it */
-	int32_t messages;        /* connections of messages that the pool has room for */
+	uint8_t *pool, *store;   /* as this rank's GPU has them */
 	uint32_t requests;       /* so far */
 	uint32_t names;          /* of connections' host memory */
 	uint64_t ops;            /* put */
@@ -197,11 +255,27 @@ struct relay_route {
 struct relay_state {
 	struct relay *users;    /* those that send through this rank; under the registry's lock */
 	struct relay_use *uses; /* those that this rank sends through */
+
+	/* main; then read only */
+	uint64_t messages;         /* local ranks that this rank's messages may go through */
+	bool serves;               /* messages of other ranks may go through this one */
+	int32_t leader;            /* the rank that makes the board; -1: there is none */
+	bool in_process;           /* all ranks that share the board are of this process */
+	struct relay_board *board; /* NULL: none, or not opened; under the registry's lock */
+	struct ncclComm *comm;     /* where the service task takes knocks; NULL: it takes none */
+
+	/* service, once it takes knocks */
+	struct wait knock_wait;
+	struct relay_state *service_next;
 };
 
 /* Releases both kinds; WAITS for users to leave. */
 void relay_state_close(struct ncclComm *comm);
+ncclResult_t relay_state_make(struct ncclComm *comm);
 ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank);
+/* Reserves room for n connections of messages at that local rank, the first time with a knock. *room: n, or what is
+ * left there. */
+ncclResult_t relay_use_reserve(struct ncclComm *comm, int32_t local, uint32_t n, uint32_t *room);
 void relay_uses_close(struct ncclComm *comm);
 /* After an abort: areas that a relay which died may have left. */
 void relay_names_remove(const struct ncclComm *comm);
@@ -210,10 +284,34 @@ struct relay_use *relay_use_find(const struct ncclComm *comm, int32_t local);
 
 /* ---- which: relay_route.c -------------------------------------------------------------------- */
 
-/* What this rank needs of that local rank; *messages: connections of messages among it. */
-struct relay_need relay_need_of(struct ncclComm *comm, int32_t local, int32_t *messages);
+/* Can two ranks of the host, by local number, share memory? */
+bool relay_ranks_share(const struct ncclComm *comm, int32_t a, int32_t b);
+/* What this rank's rings and trees need of that local rank. */
+struct relay_need relay_need_of(struct ncclComm *comm, int32_t local);
+/* GPU memory for the slots of one connection of messages. */
+size_t relay_message_bytes(struct ncclComm *comm);
 /* The NIC by which a connection leaves or enters the host, and the relay that it goes through. NULL: none. */
-struct relay_use *relay_route_take(const struct conn *c, int32_t *nic);
+ncclResult_t relay_route_take(const struct conn *c, int32_t *nic, struct relay_use **use);
+
+/* ---- relay_board.c ---------------------------------------------------------------------------- */
+
+/* Main, at init: the leader makes the board before ranks gather, and the others open it after. A rank that serves
+ * takes knocks from then on. */
+ncclResult_t relay_board_make(struct ncclComm *comm);
+ncclResult_t relay_board_open(struct ncclComm *comm);
+/* Main: the service task takes no knock of this communicator any longer. */
+void relay_board_leave(struct ncclComm *comm);
+void relay_board_close(struct ncclComm *comm, struct relay_state *st);
+/* Service: knocks at ranks of this GPU. */
+bool relay_knocks_take(struct proxy_gpu *p);
+void relay_board_join(struct proxy_gpu *p, struct relay_state *st);
+void relay_board_part(struct proxy_gpu *p, struct relay_state *st);
+/* Service: room of the store for a relay. Gives n, or what is left. */
+uint32_t relay_store_reserve(struct relay *r, uint32_t n);
+ncclResult_t relay_store_take(struct relay *r, struct proxy_conn *pc);
+void relay_store_give(struct relay *r, struct proxy_conn *pc);
+/* Main, with the last communicator of the GPU. */
+void relay_store_free(struct proxy_gpu *p);
 
 /* ---- connections ----------------------------------------------------------------------------- */
 

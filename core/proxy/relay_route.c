@@ -19,16 +19,20 @@
 
 /* ---- relays ---------------------------------------------------------------------------------- */
 
-/* Can this rank and that local rank share memory, and this rank's GPU write to the other one's? */
-static bool relay_shares(const struct ncclComm *comm, int32_t relay)
+bool relay_ranks_share(const struct ncclComm *comm, int32_t a, int32_t b)
 {
-	const struct peer_info *me = &comm->peers[comm->rank], *other;
+	const struct peer_info *one = &comm->peers[comm->local_to_rank[a]];
+	const struct peer_info *other = &comm->peers[comm->local_to_rank[b]];
 
-	if (relay < 0 || relay >= RELAY_FIRST || !topo_p2p_ok(comm->topo, comm->local_rank, relay))
-		return false;
-	other = &comm->peers[comm->local_to_rank[relay]];
-	return me->pid_hash == other->pid_hash ||
-	       (me->shm_device && me->shm_device == other->shm_device);
+	return one->pid_hash == other->pid_hash ||
+	       (one->shm_device && one->shm_device == other->shm_device);
+}
+
+/* Can that local rank share memory with the relay, and its GPU write to the relay's? */
+static bool relay_shares(const struct ncclComm *comm, int32_t local, int32_t relay)
+{
+	return relay >= 0 && relay < RELAY_FIRST && topo_p2p_ok(comm->topo, local, relay) &&
+	       relay_ranks_share(comm, local, relay);
 }
 
 /* Local rank of the relay between this rank and the NIC, for a ring or tree that leaves the host; -1: none, by
@@ -39,7 +43,7 @@ static int32_t relay_toward(const struct ncclComm *comm, int32_t peer, int32_t n
 				? -1
 				: topo_nic_relay(comm->topo, comm->local_rank, nic);
 
-	return relay_shares(comm, relay) ? relay : -1;
+	return relay_shares(comm, comm->local_rank, relay) ? relay : -1;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -49,64 +53,139 @@ static struct relay_route relay_route_own(int32_t nic)
 	return (struct relay_route){.nic = (int16_t)nic, .relay = -1, .made = true};
 }
 
-static struct relay_route relay_route_to(const struct ncclComm *comm, int32_t peer_nic,
-					 int64_t level)
+/* From a rank of this host. */
+static struct relay_route relay_route_of(const struct ncclComm *comm, int32_t local,
+					 int32_t peer_nic)
 {
 	const struct topo_system *topo = comm->topo;
-	int32_t me = comm->local_rank, owner, relay;
+	int32_t level = comm->peers[comm->local_to_rank[local]].pxn_level, owner, relay;
 
 	if (!level || peer_nic < 0 || peer_nic >= topo_nic_count(topo))
-		return relay_route_own(topo_nic_nearest(topo, me));
-	owner = level == 2 ? topo_nic_owner(topo, me, peer_nic) : -1;
-	if (owner == me)
+		return relay_route_own(topo_nic_nearest(topo, local));
+	owner = level == 2 ? topo_nic_owner(topo, local, peer_nic) : -1;
+	if (owner == local)
 		return relay_route_own(peer_nic);
-	if (relay_shares(comm, owner))
+	if (relay_shares(comm, local, owner))
 		return (struct relay_route){.nic = (int16_t)peer_nic, .relay = (int16_t)owner};
-	relay = topo_nic_relay(topo, me, peer_nic);
-	if (relay_shares(comm, relay))
+	relay = topo_nic_relay(topo, local, peer_nic);
+	if (relay_shares(comm, local, relay))
 		return (struct relay_route){.nic = (int16_t)peer_nic, .relay = (int16_t)relay};
-	return relay_route_own(topo_nic_path(topo, me, peer_nic) < TOPO_PATH_PXN
+	return relay_route_own(topo_nic_path(topo, local, peer_nic) < TOPO_PATH_PXN
 				       ? peer_nic
-				       : topo_nic_nearest(topo, me));
+				       : topo_nic_nearest(topo, local));
+}
+
+/* ---- which ranks of the host serve others ---------------------------------------------------- */
+
+static uint64_t relay_bit(int32_t relay)
+{
+	return relay < 0 ? 0 : 1ull << relay;
+}
+
+/* Rails by which ranks of other hosts receive, of those that this host has: used[nic]. */
+static void relay_rails_used(const struct ncclComm *comm, const struct topo_rank_info *all,
+			     bool *used)
+{
+	uint64_t here = comm->peers[comm->rank].host_hash;
+	int32_t n = topo_nic_count(comm->topo);
+
+	for (int32_t r = 0; r < comm->nranks; r++)
+		if (comm->peers[r].host_hash != here && all[r].nic >= 0 && all[r].nic < n)
+			used[all[r].nic] = true;
+}
+
+/* Local ranks that messages of that local rank may go through. */
+static uint64_t relay_messages_of(const struct ncclComm *comm, int32_t local, const bool *used)
+{
+	uint64_t through = 0;
+
+	for (int32_t nic = 0; nic < topo_nic_count(comm->topo); nic++)
+		if (used[nic])
+			through |= relay_bit(relay_route_of(comm, local, nic).relay);
+	return through;
+}
+
+/* All ranks of the host come to the same, from what they have gathered. */
+static ncclResult_t relay_state_plan(struct ncclComm *comm, const bool *used)
+{
+	struct relay_state plan = {.leader = -1, .in_process = true};
+	uint64_t any = 0;
+	ncclResult_t rc;
+
+	for (int32_t i = 0; i < comm->local_ranks; i++) {
+		const struct peer_info *peer = &comm->peers[comm->local_to_rank[i]];
+		uint64_t through;
+
+		if (!relay_ranks_share(comm, comm->local_rank, i))
+			continue;
+		if (plan.leader < 0)
+			plan.leader = peer->rank;
+		plan.in_process &= peer->pid_hash == comm->peers[comm->rank].pid_hash;
+		through = relay_messages_of(comm, i, used);
+		any |= through;
+		if (i == comm->local_rank)
+			plan.messages = through;
+		else if (comm->local_rank < RELAY_FIRST)
+			plan.serves |= through >> comm->local_rank & 1;
+	}
+	if (!any)
+		return ncclSuccess;
+	rc = relay_state_make(comm);
+	if (rc)
+		return rc;
+	comm->relays->messages = plan.messages;
+	comm->relays->serves = plan.serves;
+	comm->relays->leader = plan.leader;
+	comm->relays->in_process = plan.in_process;
+	return relay_board_make(comm);
 }
 
 ncclResult_t proxy_routes_make(struct ncclComm *comm, const struct topo_rank_info *all)
 {
-	int64_t level = param_bool(PARAM_PXN_DISABLE) ? 0 : param_i64(PARAM_P2P_PXN_LEVEL);
+	size_t routes = (size_t)comm->nranks * sizeof *comm->routes;
+	bool *used;
+	ncclResult_t rc;
 
 	if (comm->local_ranks == comm->nranks || topo_nic_count(comm->topo) < 1)
 		return ncclSuccess;
-	comm->routes = os_alloc((size_t)comm->nranks * sizeof *comm->routes, "routes of messages");
-	if (!comm->routes) {
+	comm->routes = os_alloc(routes, "routes of messages");
+	used = os_alloc((size_t)topo_nic_count(comm->topo) * sizeof *used, "rails of messages");
+	if (!comm->routes || !used) {
+		os_free(used);
 		WARN("rank %d: no memory for the routes to %d ranks", comm->rank, comm->nranks);
 		return ncclSystemError;
 	}
 	for (int32_t r = 0; r < comm->nranks; r++)
-		comm->routes[r] = relay_route_to(comm, all[r].nic,
-						 transport_local_rank(comm, r) >= 0 ? 0 : level);
-	return ncclSuccess;
+		comm->routes[r] =
+			relay_route_of(comm, comm->local_rank,
+				       transport_local_rank(comm, r) >= 0 ? -1 : all[r].nic);
+	relay_rails_used(comm, all, used);
+	rc = relay_state_plan(comm, used);
+	os_free(used);
+	return rc;
 }
 
 /* Messages to `peer` are to go through a relay: is there room for the connections of all channels? One part of a
  * message by another proxy would need another connection of the network. */
-static void relay_route_reserve(const struct ncclComm *comm, int32_t peer)
+static ncclResult_t relay_route_reserve(struct ncclComm *comm, int32_t peer)
 {
 	struct relay_route *route = &comm->routes[peer];
-	struct relay_use *use = relay_use_find(comm, route->relay);
-	int32_t n = transport_pair_channels(comm, peer);
+	uint32_t n = (uint32_t)transport_pair_channels(comm, peer), room;
+	ncclResult_t rc = relay_use_reserve(comm, route->relay, n, &room);
 
+	if (rc)
+		return rc;
 	route->made = true;
-	if (use && n <= use->messages) {
-		use->messages -= n;
-		return;
-	}
+	if (room == n)
+		return ncclSuccess;
 	OS_PROBE("relay.no_room", "messages go by the sender's proxy: their relay has no room",
-		 use != NULL);
+		 true);
 	INFO(LOG_INIT | LOG_NET,
-	     "rank %d: messages to rank %d do not go through rank %d, which has room for %d of %d "
+	     "rank %d: messages to rank %d do not go through rank %d, which has room for %u of %u "
 	     "connections more",
-	     comm->rank, peer, comm->local_to_rank[route->relay], use ? use->messages : 0, n);
+	     comm->rank, peer, comm->local_to_rank[route->relay], room, n);
 	*route = relay_route_own(topo_nic_nearest(comm->topo, comm->local_rank));
+	return ncclSuccess;
 }
 
 /* ---- what a rank needs of its relays --------------------------------------------------------- */
@@ -133,23 +212,9 @@ static struct conn relay_conn_like(struct ncclComm *comm, int32_t peer, enum con
 			     .index = (uint8_t)index};
 }
 
-/* Connections of messages through that local rank, if all are made. */
-static int32_t relay_messages(const struct ncclComm *comm, int32_t local)
+struct relay_need relay_need_of(struct ncclComm *comm, int32_t local)
 {
-	int32_t n = 0;
-
-	for (int32_t r = 0; r < comm->nranks && comm->routes; r++)
-		if (comm->routes[r].relay == local)
-			n += transport_pair_channels(comm, r);
-	return MIN_OF(n, (int32_t)param_i64(PARAM_PXN_CONNECTIONS));
-}
-
-struct relay_need relay_need_of(struct ncclComm *comm, int32_t local, int32_t *messages)
-{
-	struct conn pair = relay_conn_like(comm, comm->rank, CONN_PAIR);
 	struct relay_need need = {.gpu_bytes = 0};
-	uint32_t step_bytes[DEV_PROTO_COUNT];
-	uint64_t offset[DEV_PROTO_COUNT];
 
 	for (int32_t i = 0; i < comm->nchannels; i++) {
 		const struct channel *ch = &comm->channels[i];
@@ -161,15 +226,17 @@ struct relay_need relay_need_of(struct ncclComm *comm, int32_t local, int32_t *m
 				       relay_conn_like(comm, ch->tree[k].rank, CONN_TREE),
 				       ch->tree[k].nic);
 	}
-	*messages = relay_messages(comm, local);
-	(void)transport_conn_layout(&pair, step_bytes, offset);
-	need.gpu_bytes += (uint64_t)*messages * proxy_gpu_bytes(step_bytes);
 	return need;
 }
 
-static uint64_t relay_bit(int32_t relay)
+size_t relay_message_bytes(struct ncclComm *comm)
 {
-	return relay < 0 ? 0 : 1ull << relay;
+	struct conn pair = relay_conn_like(comm, comm->rank, CONN_PAIR);
+	uint32_t step_bytes[DEV_PROTO_COUNT];
+	uint64_t offset[DEV_PROTO_COUNT];
+
+	(void)transport_conn_layout(&pair, step_bytes, offset);
+	return proxy_gpu_bytes(step_bytes);
 }
 
 uint64_t proxy_relays_wanted(const struct ncclComm *comm)
@@ -183,8 +250,6 @@ uint64_t proxy_relays_wanted(const struct ncclComm *comm)
 		for (int k = 0; k < DEV_TREE_LINKS && comm->trees; k++)
 			wanted |= relay_bit(relay_toward(comm, ch->tree[k].rank, ch->tree[k].nic));
 	}
-	for (int32_t r = 0; r < comm->nranks && comm->routes; r++)
-		wanted |= relay_bit(comm->routes[r].relay);
 	return wanted;
 }
 
@@ -202,14 +267,17 @@ static int32_t relay_graph_nic(const struct conn *c)
 	return -1;
 }
 
-struct relay_use *relay_route_take(const struct conn *c, int32_t *nic)
+ncclResult_t relay_route_take(const struct conn *c, int32_t *nic, struct relay_use **use)
 {
-	const struct ncclComm *comm = c->comm;
+	struct ncclComm *comm = c->comm;
 	int32_t relay = -1;
+	ncclResult_t rc = ncclSuccess;
 
+	*nic = -1;
+	*use = NULL;
 	if (c->index == CONN_PAIR && c->is_send && comm->routes) {
 		if (!comm->routes[c->peer].made)
-			relay_route_reserve(comm, c->peer);
+			rc = relay_route_reserve(comm, c->peer);
 		*nic = comm->routes[c->peer].nic;
 		relay = comm->routes[c->peer].relay;
 	} else {
@@ -221,5 +289,7 @@ struct relay_use *relay_route_take(const struct conn *c, int32_t *nic)
 	 * each other */
 	if (*nic < 0)
 		*nic = topo_nic_nearest(comm->topo, comm->local_rank);
-	return relay < 0 ? NULL : relay_use_find(comm, relay);
+	if (!rc && relay >= 0)
+		*use = relay_use_find(comm, relay);
+	return rc;
 }

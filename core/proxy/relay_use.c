@@ -25,36 +25,44 @@ struct relay_use *relay_use_find(const struct ncclComm *comm, int32_t local)
 /* ---- segments -------------------------------------------------------------------------------- */
 
 /* The relay removes names when it ends; that it has left may show later. */
-static ncclResult_t relay_open_failed(const struct relay_use *use, const char *name, int e)
+static ncclResult_t relay_open_failed(const struct ncclComm *comm, int32_t owner, const char *name,
+				      int e)
 {
-	struct ncclComm *comm = use->comm;
 	char text[96];
 
-	WARN("rank %d: %s/%s of rank %d, which this rank sends through, cannot be opened: %s",
-	     comm->rank, OS_SHM_DIR, name, use->rank, strerror_r(e, text, sizeof text));
+	WARN("rank %d: %s/%s of rank %d, to send through another rank, cannot be opened: %s",
+	     comm->rank, OS_SHM_DIR, name, owner, strerror_r(e, text, sizeof text));
 	if (e == ENOENT &&
-	    bootstrap_wait_left(comm->bootstrap, use->rank, os_now_ns() + RELAY_LEFT_NS) == 0) {
-		INFO(LOG_NET, "rank %d: that is because rank %d has left", comm->rank, use->rank);
+	    bootstrap_wait_left(comm->bootstrap, owner, os_now_ns() + RELAY_LEFT_NS) == 0) {
+		INFO(LOG_NET, "rank %d: that is because rank %d has left", comm->rank, owner);
 		return ncclRemoteError;
 	}
 	return ncclSystemError;
 }
 
-/* Once it is mapped here, the name has no more use. */
-static ncclResult_t relay_segment_open(const struct relay_use *use, uint32_t number, size_t bytes,
-				       void **mem)
+ncclResult_t relay_segment_map(struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number,
+			       size_t bytes, void **mem)
 {
 	char name[RELAY_NAME_BYTES];
 	size_t found;
 	int e;
 
 	*mem = NULL;
-	relay_name(use->comm, use->rank, use->comm->rank, number, name);
+	relay_name(comm, owner, user, number, name);
 	e = os_shm_open(name, bytes, mem, &found);
-	if (e)
-		return relay_open_failed(use, name, e);
-	(void)os_shm_unlink(name);
-	return ncclSuccess;
+	return e ? relay_open_failed(comm, owner, name, e) : ncclSuccess;
+}
+
+/* Once it is mapped here, the name has no more use. */
+static ncclResult_t relay_segment_open(const struct relay_use *use, uint32_t number, size_t bytes,
+				       void **mem)
+{
+	int32_t user = use->comm->rank;
+	ncclResult_t rc = relay_segment_map(use->comm, use->rank, user, number, bytes, mem);
+
+	if (!rc)
+		relay_name_remove(use->comm, use->rank, user, number);
+	return rc;
 }
 
 /* The area of another rank of this process, with a reference. */
@@ -101,48 +109,90 @@ static ncclResult_t relay_area_open(struct relay_use *use)
 	return ncclInternalError;
 }
 
-/* At init: opening it may wait for kernels of this rank's GPU. */
-static ncclResult_t relay_pool_open(struct relay_use *use)
+/* May wait for kernels of this rank's GPU: those of earlier groups. */
+static ncclResult_t relay_pool_open(const struct relay_use *use, const struct relay_pool *pool,
+				    uint8_t **out)
 {
-	const struct relay_pool *pool = &use->area->pool;
 	void *mem = (void *)(uintptr_t)pool->gpu;
 	ncclResult_t rc = ncclSuccess;
 
+	*out = NULL;
 	shared_note_read(pool, sizeof *pool);
 	if (pool->gpu && use->in_process)
 		rc = p2p_reach(use->comm, use->rank);
 	else if (pool->gpu)
 		rc = p2p_open(use->comm, use->rank, pool->handle, &mem);
-	use->pool = mem;
+	if (!rc)
+		*out = mem;
 	return rc;
 }
 
-ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank)
+static void relay_use_close(struct relay_use *use)
+{
+	bool aborted = shared_load_u32(use->comm->abort, SHARED_ACQUIRE) != 0;
+
+	if (use->area)
+		shared_store_u32(&use->area->gone, 1, SHARED_RELEASE);
+	if (use->area && use->in_process)
+		relay_area_unref(use->area);
+	else if (use->area)
+		(void)os_shm_unmap(use->area, sizeof *use->area);
+	for (uint32_t i = 0; i < use->names && !use->in_process && aborted; i++)
+		relay_name_remove(use->comm, use->rank, use->comm->rank, i);
+	os_free(use);
+}
+
+/* With its area open: another task may look whether it has failed. */
+static ncclResult_t relay_use_make(struct ncclComm *comm, int32_t rank, struct relay_use **out)
 {
 	struct relay_use *use = os_alloc(sizeof *use, "use of a relay");
 	ncclResult_t rc;
 
+	*out = NULL;
 	if (!use) {
 		WARN("rank %d: no memory to send through rank %d", comm->rank, rank);
 		return ncclSystemError;
 	}
 	use->comm = comm;
 	use->rank = rank;
-	(void)relay_need_of(comm, transport_local_rank(comm, rank), &use->messages);
 	use->in_process = transport_same_process(comm, rank);
+	rc = relay_area_open(use);
+	if (rc) {
+		relay_use_close(use);
+		return rc;
+	}
 	os_mutex_lock(&comm->watch);
 	use->next = comm->relays->uses;
 	comm->relays->uses = use;
 	os_mutex_unlock(&comm->watch);
-	rc = relay_area_open(use);
-	return rc ? rc : relay_pool_open(use);
+	*out = use;
+	return ncclSuccess;
+}
+
+ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank)
+{
+	struct relay_use *use;
+	ncclResult_t rc = relay_use_make(comm, rank, &use);
+
+	return rc ? rc : relay_pool_open(use, &use->area->pool, &use->pool);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static void relay_board_name_remove(const struct ncclComm *comm)
+{
+	const struct relay_state *st = comm->relays;
+
+	if (st && st->leader >= 0 && !st->in_process)
+		relay_name_remove(comm, st->leader, st->leader, RELAY_NAME_AREA);
 }
 
 void relay_names_remove(const struct ncclComm *comm)
 {
-	uint64_t wanted = proxy_relays_wanted(comm);
+	uint64_t wanted = proxy_relays_wanted(comm) | (comm->relays ? comm->relays->messages : 0);
 	char name[RELAY_NAME_BYTES];
 
+	relay_board_name_remove(comm);
 	for (int32_t i = 0; i < MIN_OF(comm->local_ranks, RELAY_FIRST); i++) {
 		if (!(wanted >> i & 1))
 			continue;
@@ -151,29 +201,6 @@ void relay_names_remove(const struct ncclComm *comm)
 			INFO(LOG_NET, "rank %d: removed %s/%s, which rank %d has left", comm->rank,
 			     OS_SHM_DIR, name, comm->local_to_rank[i]);
 	}
-}
-
-static void relay_use_names_remove(const struct relay_use *use)
-{
-	char name[RELAY_NAME_BYTES];
-
-	for (uint32_t i = 0; i < use->names; i++) {
-		relay_name(use->comm, use->rank, use->comm->rank, i, name);
-		(void)os_shm_unlink(name);
-	}
-}
-
-static void relay_use_close(struct relay_use *use)
-{
-	if (use->area)
-		shared_store_u32(&use->area->gone, 1, SHARED_RELEASE);
-	if (use->area && use->in_process)
-		relay_area_unref(use->area);
-	else if (use->area)
-		(void)os_shm_unmap(use->area, sizeof *use->area);
-	if (!use->in_process && shared_load_u32(use->comm->abort, SHARED_ACQUIRE))
-		relay_use_names_remove(use);
-	os_free(use);
 }
 
 void relay_uses_close(struct ncclComm *comm)
@@ -228,6 +255,14 @@ static ncclResult_t relay_taken_wait(const struct relay_use *use)
 	return rc;
 }
 
+static void relay_request_show(struct relay_use *use)
+{
+	struct relay_area *a = use->area;
+
+	shared_note_write(&a->m, sizeof a->m + sizeof a->conn + sizeof a->name);
+	shared_store_u32(&a->requests, ++use->requests, SHARED_RELEASE);
+}
+
 static void relay_request(struct proxy_port *port, struct proxy_call *call,
 			  enum proxy_command command)
 {
@@ -242,8 +277,7 @@ static void relay_request(struct proxy_port *port, struct proxy_call *call,
 	a->m = call->m;
 	a->conn = port->relayed;
 	a->name = port->name;
-	shared_note_write(&a->m, sizeof a->m + sizeof a->conn + sizeof a->name);
-	shared_store_u32(&a->requests, ++use->requests, SHARED_RELEASE);
+	relay_request_show(use);
 }
 
 /* The relay has logged the cause. */
@@ -252,6 +286,74 @@ static ncclResult_t relay_refused(const struct relay_use *use)
 	INFO(LOG_NET, "rank %d: a connection through rank %d cannot be made there", use->comm->rank,
 	     use->rank);
 	return ncclRemoteError;
+}
+
+/* The first message: the relay's service task makes an area. */
+static ncclResult_t relay_knock(struct ncclComm *comm, int32_t local)
+{
+	struct relay_post *post = &comm->relays->board->post[local];
+	struct relay_knock *k = &post->of[comm->local_rank];
+	struct wait w[2]; /* the second one is bootstrap's */
+	ncclResult_t rc = ncclSuccess;
+
+	shared_store_u32(&k->knocked, 1, SHARED_RELEASE);
+	shared_add_u32(&post->knocks, 1, SHARED_RELEASE);
+	while (!rc && shared_load_u32(&k->answer, SHARED_ACQUIRE) == RELAY_KNOCK_NONE) {
+		w[0] = (struct wait){
+			.on = &k->answer,
+			.mask = WAIT_MASK_ALL,
+			.kind = WAIT_NE,
+			.bytes = 4,
+			.why = "another rank's proxy to make an area to send through it",
+			.from = {.rank = comm->local_to_rank[local],
+				 .channel = -1,
+				 .step = -1,
+				 .object = "proxy service"},
+		};
+		rc = bootstrap_wait_beside(comm->bootstrap, w, 1);
+	}
+	if (rc || shared_load_u32(&k->answer, SHARED_ACQUIRE) == RELAY_KNOCK_MADE)
+		return rc;
+	INFO(LOG_NET, "rank %d: rank %d cannot make an area to send through it", comm->rank,
+	     comm->local_to_rank[local]);
+	return ncclRemoteError;
+}
+
+static ncclResult_t relay_reserve(struct relay_use *use, uint32_t n, uint32_t *room)
+{
+	struct relay_area *a = use->area;
+	ncclResult_t rc = relay_taken_wait(use);
+
+	if (rc)
+		return rc;
+	a->m = (struct proxy_message){.magic = PROXY_MESSAGE_MAGIC,
+				      .command = PROXY_RESERVE,
+				      .comm_hash = use->comm->id_hash};
+	a->conn = n;
+	relay_request_show(use);
+	rc = relay_taken_wait(use);
+	if (rc)
+		return rc;
+	shared_note_read(&a->conn, sizeof a->conn);
+	*room = a->conn;
+	return ncclSuccess;
+}
+
+ncclResult_t relay_use_reserve(struct ncclComm *comm, int32_t local, uint32_t n, uint32_t *room)
+{
+	const struct relay_board *board = comm->relays->board;
+	struct relay_use *use = relay_use_find(comm, local);
+	ncclResult_t rc = ncclSuccess;
+
+	*room = 0;
+	shared_note_read(&board->post[local].serves, sizeof board->post[local].serves);
+	if (!board->post[local].serves)
+		return ncclSuccess;
+	if (!use)
+		rc = relay_knock(comm, local);
+	if (!rc && !use)
+		rc = relay_use_make(comm, comm->local_to_rank[local], &use);
+	return rc ? rc : relay_reserve(use, n, room);
 }
 
 ncclResult_t relay_setup(struct proxy_port *port)
@@ -300,15 +402,28 @@ static ncclResult_t relay_host_map(struct proxy_port *port, const struct relay_m
 	return ncclSuccess;
 }
 
+/* Not before the other ends have what they need of this rank: it may wait for kernels that need theirs. */
+static ncclResult_t relay_store_open(struct relay_use *use)
+{
+	const struct ncclComm *comm = use->comm;
+	int32_t local = transport_local_rank(comm, use->rank);
+
+	return use->store
+		       ? ncclSuccess
+		       : relay_pool_open(use, &comm->relays->board->post[local].store, &use->store);
+}
+
 /* The kernel's view. */
 static void relay_fill_dev(struct conn *c, const struct relay_memory *m)
 {
 	struct proxy_port *port = c->proxy;
 	struct dev_send_mem *send = (struct dev_send_mem *)port->host_device;
 	struct dev_recv_mem *recv = (struct dev_recv_mem *)(port->host_device + sizeof *send);
+	bool shared = c->index == CONN_PAIR;
+	uint8_t *gpu = shared ? port->use->store : port->use->pool;
 
 	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
-		uint8_t *from = m->on_gpu >> p & 1 ? port->use->pool : port->host_device;
+		uint8_t *from = m->on_gpu >> p & 1 ? gpu : port->host_device;
 
 		c->dev.step_bytes[p] = transport_conn_step_bytes(c, (enum dev_proto)p);
 		c->dev.buffer[p] = c->dev.step_bytes[p] ? from + m->offset[p] : NULL;
@@ -316,15 +431,15 @@ static void relay_fill_dev(struct conn *c, const struct relay_memory *m)
 	c->dev.head = &send->head;
 	c->dev.tail = &recv->tail;
 	c->dev.fifo = recv->fifo;
-	snprintf(c->via, sizeof c->via, "/%d(%d)%s", port->setup.m.nic, port->use->rank,
-		 m->on_gpu ? "/GDRDMA" : "");
+	snprintf(c->via, sizeof c->via, "/%d(%d)%s%s", port->setup.m.nic, port->use->rank,
+		 m->on_gpu ? "/GDRDMA" : "", m->on_gpu && shared ? "/Shared" : "");
 }
 
 /* The first call requests, as every transport's: the relay takes each request without a wait. */
 ncclResult_t relay_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)
 {
 	struct proxy_port *port = c->proxy;
-	const struct relay_use *use = port->use;
+	struct relay_use *use = port->use;
 	const struct relay_answer *answer = &use->area->answer[port->relayed];
 	ncclResult_t rc;
 
@@ -344,6 +459,8 @@ ncclResult_t relay_connect(struct conn *c, const struct connect_info *theirs, st
 	if (answer->result)
 		return relay_refused(use);
 	rc = relay_host_map(port, &answer->memory);
+	if (!rc && c->index == CONN_PAIR && answer->memory.on_gpu)
+		rc = relay_store_open(use);
 	if (!rc)
 		relay_fill_dev(c, &answer->memory);
 	return rc;

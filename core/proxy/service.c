@@ -63,21 +63,37 @@ static ncclResult_t proxy_service_resume(struct proxy_gpu *p, const struct proxy
 	return ncclSuccess;
 }
 
-/* An area comes or goes; *pc is NULL, and the answer is the result. */
-static ncclResult_t proxy_service_relay(struct proxy_gpu *p, const struct proxy_call *call,
-					struct proxy_conn **pc)
+/* An area comes or goes, or a rank begins or ends to take knocks; the answer is the result. */
+static ncclResult_t proxy_service_relay(struct proxy_gpu *p, const struct proxy_call *call)
 {
-	*pc = NULL;
-	if (call->m.command == PROXY_RELAY_END) {
-		relay_service_leave(p, call->relay);
+	struct relay_state *st = call->proxy->comm->relays;
+
+	if (call->m.command == PROXY_RELAY_END || call->m.command == PROXY_BOARD_END) {
+		if (call->relay)
+			relay_service_leave(p, call->relay);
+		else
+			relay_board_part(p, st);
 		return ncclSuccess;
 	}
 	if (!proxy_service_reserve(p, p->conns, p->service_relay_count + 1)) {
 		WARN("rank %d: no memory for the waits of a relay", call->m.info.rank);
 		return ncclSystemError;
 	}
-	relay_service_join(p, call->relay);
+	if (call->relay)
+		relay_service_join(p, call->relay);
+	else
+		relay_board_join(p, st);
 	return ncclSuccess;
+}
+
+/* Is it about an area or a board, and not about a connection? */
+static bool proxy_call_is_relays(const struct proxy_call *call)
+{
+	const struct proxy_message *m = &call->m;
+
+	return m->magic == PROXY_MESSAGE_MAGIC &&
+	       (call->relay ? m->command == PROXY_RELAY || m->command == PROXY_RELAY_END
+			    : m->command == PROXY_BOARD || m->command == PROXY_BOARD_END);
 }
 
 static ncclResult_t proxy_service_begin(struct proxy_gpu *p, const struct proxy_call *call,
@@ -85,16 +101,15 @@ static ncclResult_t proxy_service_begin(struct proxy_gpu *p, const struct proxy_
 {
 	const struct proxy_message *m = &call->m;
 
-	if (m->magic == PROXY_MESSAGE_MAGIC && call->relay &&
-	    (m->command == PROXY_RELAY || m->command == PROXY_RELAY_END))
-		return proxy_service_relay(p, call, pc);
+	*pc = NULL;
+	if (proxy_call_is_relays(call))
+		return proxy_service_relay(p, call);
 	if (m->magic == PROXY_MESSAGE_MAGIC && m->command == PROXY_SETUP)
 		return proxy_service_setup(p, call, pc);
 	if (m->magic == PROXY_MESSAGE_MAGIC &&
 	    (m->command == PROXY_CONNECT || m->command == PROXY_PREPARE ||
 	     m->command == PROXY_CLOSE))
 		return proxy_service_resume(p, call, pc);
-	*pc = NULL;
 	WARN("a request to the proxy has magic %#x and command %u", m->magic, m->command);
 	return ncclInternalError;
 }
@@ -226,8 +241,10 @@ void proxy_service_main(void *arg)
 
 		proxy_service_take(p);
 		taken = relay_service_take(p);
+		taken |= relay_knocks_take(p);
 		if (stopping) {
-			ASSERT(!p->working && !p->conns && !p->service_relays);
+			ASSERT(!p->working && !p->conns && !p->service_relays &&
+			       !p->service_boards);
 			return;
 		}
 		if (!proxy_service_pass(p) && !taken)

@@ -52,9 +52,11 @@ struct peer_info {
 	int32_t min_channels, max_channels; /* what this rank's configuration allows */
 	uint64_t allowed;                   /* programs that its environment allows */
 	uint64_t shm_device;                /* of its /dev/shm; 0: the rank does not use it */
+	int32_t pxn_level;                  /* by which its messages leave the host */
+	uint32_t pad0;
 };
-DOPPEL_CHECK_SIZE(struct peer_info, 96);
-#define PEER_INFO_MAGIC 0xd0de1006u
+DOPPEL_CHECK_SIZE(struct peer_info, 104);
+#define PEER_INFO_MAGIC 0xd0de1007u
 
 /* One of a rank's links in the tree of a channel: 0 to its parent, the others to its children. */
 struct tree_link {

@@ -469,8 +469,8 @@ static void swarm_net_peer(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_NCHANNELS_PER_NET_PEER=%u", (unsigned)channels);
 }
 
-/* How messages leave a host: through relays, in half of the worlds where there may be any, and some of these with room
- * for few connections. */
+/* How messages leave a host: other levels of PXN than NCCL's default, or relays with room for few connections, three
+ * times in eight. */
 static void swarm_pxn_level(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -480,9 +480,9 @@ static void swarm_pxn_level(struct scenario *s, uint64_t seed)
 
 	if (!swarm_has_messages(s) || s->lab.hosts < 2)
 		return;
-	if (kind < 4)
-		swarm_env(s, "NCCL_P2P_PXN_LEVEL=%u", kind ? 2u : 1u);
-	if (kind == 1)
+	if (kind < 2)
+		swarm_env(s, "NCCL_P2P_PXN_LEVEL=%u", (unsigned)kind);
+	else if (kind == 2)
 		swarm_env(s, "DOPPEL_PXN_CONNECTIONS=%u", (unsigned)room);
 }
 

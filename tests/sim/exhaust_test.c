@@ -127,7 +127,6 @@ static struct exhaust_config exhaust_message_relays(enum exhaust_class class, ui
 	c.collective = lab_collective_find("all_to_all", strlen("all_to_all"));
 	ck_assert_ptr_nonnull(c.collective);
 	c.env[EXHAUST_ENV_OWN] = "NCCL_MAX_NCHANNELS=2";
-	c.env[EXHAUST_ENV_OWN + 1] = "NCCL_P2P_PXN_LEVEL=2";
 	return c;
 }
 

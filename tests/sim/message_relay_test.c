@@ -81,10 +81,10 @@ static uint64_t probe_hits(const char *name)
 }
 
 /* Hosts of two ranks: to the even ranks of other hosts, odd ones send through the even one of their host. */
-static void run(uint32_t hosts, void (*fn)(int32_t rank, int32_t nranks, void *arg))
+static void run(uint32_t hosts, void (*fn)(int32_t rank, int32_t nranks, void *arg),
+		const char *variable)
 {
-	static const char *const env[] = {"DOPPEL_CUDA_WAITS=1", "NCCL_BUFFSIZE=65536",
-					  "NCCL_P2P_PXN_LEVEL=2", NULL};
+	const char *const env[] = {"DOPPEL_CUDA_WAITS=1", "NCCL_BUFFSIZE=65536", variable, NULL};
 
 	for (uint32_t i = 0; i < 4; i++) {
 		struct ranks_config config = {.hosts = hosts,
@@ -95,6 +95,7 @@ static void run(uint32_t hosts, void (*fn)(int32_t rank, int32_t nranks, void *a
 
 		ranks_run(&config, fn, NULL);
 		ck_assert_uint_gt(probe_hits("relay.ops_taken"), 0);
+		ck_assert_uint_eq(probe_hits("relay.no_room"), 0);
 	}
 }
 
@@ -131,7 +132,7 @@ static void busy_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(a_relay_that_allocates_behind_its_kernel_takes_requests)
 {
-	run(2, busy_rank);
+	run(2, busy_rank, NULL);
 }
 END_TEST
 
@@ -175,7 +176,33 @@ static void chain_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(connections_through_a_relay_do_not_wait_for_each_other)
 {
-	run(3, chain_rank);
+	run(3, chain_rank, NULL);
+}
+END_TEST
+
+/* The relays have room for the two channels of one communicator. */
+static void rooms_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct end e[2];
+
+	(void)arg;
+	for (int i = 0; i < 2; i++)
+		end_open(&e[i], rank, nranks);
+	for (int i = 0; i < 2; i++) {
+		if (rank == 1)
+			send_to(&e[i], 2);
+		if (rank == 2) {
+			recv_from(&e[i], 1, 1);
+			expect_from(&e[i], 1, 1);
+		}
+		end_close(&e[i]);
+		ranks_barrier();
+	}
+}
+
+START_TEST(room_goes_back_when_a_communicator_ends)
+{
+	run(2, rooms_rank, "DOPPEL_PXN_CONNECTIONS=2");
 }
 END_TEST
 
@@ -186,6 +213,7 @@ int main(void)
 
 	tcase_add_test(t, a_relay_that_allocates_behind_its_kernel_takes_requests);
 	tcase_add_test(t, connections_through_a_relay_do_not_wait_for_each_other);
+	tcase_add_test(t, room_goes_back_when_a_communicator_ends);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }

@@ -66,22 +66,21 @@ relays 16 "${few[@]}" --env DOPPEL_GPU_RDMA=none
 # Messages: to a rank next to NIC k of its host they leave through the rank next to NIC k here. Hosts of two ranks: each
 # has two channels to the other rank of each other host.
 collective=all_to_all index=1
-level=(--env NCCL_P2P_PXN_LEVEL=2)
-near=(--machine h100-8nic --gpus 2 "${level[@]}")
+near=(--machine h100-8nic --gpus 2)
 for per_process in 1 2; do
 	for engine in sim threads; do
 		relays 8 "${near[@]}" --ranks-per-process $per_process --engine $engine
 	done
 done
 relays 24 "${near[@]}" --hosts 3
-relays 48 --machine h100-8nic --gpus 4 --ranks-per-process 2 "${level[@]}"
+relays 48 --machine h100-8nic --gpus 4 --ranks-per-process 2
 relays 8 "${near[@]}" --ranks-per-process 2 --drive process
 relays 8 "${near[@]}" --races
 relays 8 "${near[@]}" --env NCCL_PROTO=LL
-grep -qE 'Channel [0-9]+/1 : 1\[1\] -> 2\[0\] via NET/IB/0\(0\)/GDRDMA$' err || fail "the line of a message's connection"
-relays 48 "${few[@]}" "${level[@]}"                   # all but those of the two ranks that are next to the rail's NIC
-relays 36 --machine h100-8nic,h100-2nic --gpus 4 "${level[@]}"
-relays 24 --machine h100-8nic,pcie-4gpu --gpus 4 "${level[@]}" # what has no NVLink sends by itself
+grep -qE 'Channel [0-9]+/1 : 1\[1\] -> 2\[0\] via NET/IB/0\(0\)/GDRDMA/Shared$' err || fail "the line of a message's connection"
+relays 48 "${few[@]}"                     # all but those of the two ranks that are next to the rail's NIC
+relays 36 --machine h100-8nic,h100-2nic --gpus 4
+relays 24 --machine h100-8nic,pcie-4gpu --gpus 4 # what has no NVLink sends by itself
 for other in gather scatter; do
 	collective=$other
 	run 0 "${near[@]}" --hosts 3
@@ -89,12 +88,11 @@ for other in gather scatter; do
 done
 collective=all_to_all
 # levels: both GPUs of a100-4nic are near the first NIC, which belongs to one of them
-for of in 0:0 1:0 2:8; do
-	relays ${of#*:} --machine a100-4nic --gpus 2 --env NCCL_P2P_PXN_LEVEL=${of%:*}
+for level in 0:0 1:0 2:8; do
+	relays ${level#*:} --machine a100-4nic --gpus 2 --env NCCL_P2P_PXN_LEVEL=${level%:*}
 done
 relays 16 --machine a100-4nic --gpus 3 --env NCCL_P2P_PXN_LEVEL=1
-relays 0 --machine h100-8nic --gpus 2
-for off in NCCL_PXN_DISABLE=1 NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_NET_GDR_LEVEL=LOC \
+for off in NCCL_P2P_PXN_LEVEL=0 NCCL_PXN_DISABLE=1 NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_NET_GDR_LEVEL=LOC \
 	NCCL_NET=Socket DOPPEL_PXN_CONNECTIONS=1; do
 	relays 0 "${near[@]}" --env $off
 done
@@ -133,8 +131,10 @@ for nth in 20 40 60 80; do
 	run 2 "${one[@]}" --faults plan --engine threads
 done
 
-# /dev/shm has no room for the area
-echo 'os.shm rank=0 nth=1 fail' >plan
-run 2 "${one[@]}" --faults plan
-grep -q 'for rank 1 to send through this one: ' err || fail "no reason for the missing area"
+# /dev/shm has no room for the board or the area
+for nth in 1 2; do
+	echo "os.shm rank=0 nth=$nth fail" >plan
+	run 2 "${one[@]}" --faults plan
+	grep -q 'for ranks of the host to send through each other: ' err || fail "no reason for the missing segment"
+done
 exit $bad

@@ -146,14 +146,17 @@ and the network has sent."""
     @staticmethod
     def show(rank, relay):
         area = relay["area"]
+        conns = [relay["conn"][i].dereference() for i in range(int(relay["conns"]))]
+        taken = sum(int(c["store_place"]) != 0 for c in conns)
         print("rank %d for rank %d: %s of %s requests answered, %s of %s operations taken, %d of %d KiB of GPU memory "
-              "in use" % (
+              "in use%s" % (
                   rank, int(relay["user"]), shared_word(area["answers"].address),
                   shared_word(area["requests"].address), shared_word(area["ops_taken"].address),
                   shared_word(area["ops_put"].address), int(relay["pool_used"]) >> 10,
-                  int(relay["pool_bytes"]) >> 10))
-        for i in range(int(relay["conns"])):
-            print("      %s" % ProxyConn(relay["conn"][i].dereference()).to_string())
+                  int(relay["pool_bytes"]) >> 10,
+                  ", %d connections in the store" % taken if taken else ""))
+        for conn in conns:
+            print("      %s" % ProxyConn(conn).to_string())
 
 
 QP_STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
