@@ -404,7 +404,7 @@ static struct proxy_call *relay_call_of(struct relay *r)
 	return call;
 }
 
-static void relay_reserve(struct relay *r)
+static void relay_room_answer(struct relay *r)
 {
 	struct relay_area *a = r->area;
 
@@ -419,7 +419,7 @@ static void relay_request_take(struct proxy_gpu *p, struct relay *r)
 	bool connects = call && call != &r->setup;
 
 	if (r->area->m.command == PROXY_RESERVE) {
-		relay_reserve(r);
+		relay_room_answer(r);
 		return;
 	}
 	if (!call) {

@@ -403,6 +403,39 @@ START_TEST(the_end_of_the_ring_is_seen_as_often_as_it_is_looked_for)
 }
 END_TEST
 
+/* Two ranks that exchange no message. The even one sees that the other is there, leaves, and waits until the other one has
+ * left, which takes the connection by which it is looked at. */
+static void looking_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	int32_t peer = rank ^ 1;
+	uint8_t byte;
+	boot_begin(rank, w);
+	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
+	if (rank % 2 == 0)
+		EXPECT(bootstrap_wait_left(b, peer, os_now_ns() + 1000000) == ETIMEDOUT);
+	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
+	ranks_barrier();
+	if (rank % 2 == 1)
+		EXPECT_NCCL(ncclRemoteError, bootstrap_recv(b, peer, 1, &byte, sizeof byte));
+	bootstrap_leave(b);
+	EXPECT(bootstrap_wait_left(b, peer, os_now_ns() + 1000000000) == 0);
+	bootstrap_close(b);
+	boot_end(rank, w);
+}
+
+START_TEST(a_rank_from_which_no_message_came_is_seen_to_leave)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct boot_world w = {.seed = seed};
+		struct ranks_config c = {
+			.hosts = 1 + seed % 2, .per_host = 2, .per_proc = 1, .seed = seed};
+		ranks_run(&c, looking_rank, &w);
+	}
+}
+END_TEST
+
 static void aborter(void *arg)
 {
 	os_sleep_ns(40000);
@@ -654,6 +687,7 @@ static Suite *bootstrap_suite(void)
 	tcase_add_test(t, strangers_on_the_ports_disturb_nobody);
 	tcase_add_test(t, a_rank_that_comes_twice_is_refused);
 	tcase_add_test(t, ranks_that_count_differently_are_refused);
+	tcase_add_test(t, a_rank_from_which_no_message_came_is_seen_to_leave);
 	tcase_add_test(t, a_rank_that_leaves_the_ring_is_an_error_for_all);
 	tcase_add_test(t, the_end_of_the_ring_is_seen_as_often_as_it_is_looked_for);
 	tcase_add_test(t, waits_for_a_rank_that_never_comes_end_with_the_abort_word);
