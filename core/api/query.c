@@ -4,7 +4,7 @@
  */
 #include "core/api/api.h"
 #include "core/base/log.h"
-#include "core/mem/mem.h"
+#include "core/mem/user_memory.h"
 
 API_TWIN(ncclGetVersion);
 API_WEAK ncclResult_t ncclGetVersion(int *version)
@@ -120,7 +120,7 @@ API_WEAK ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 		WARN("ncclMemAlloc: %s", ptr ? "size is 0" : "ptr is NULL");
 		return api_return(ncclInvalidArgument);
 	}
-	ncclResult_t rc = mem_device_alloc(&mem, size, "memory for ncclMemAlloc");
+	ncclResult_t rc = user_memory_alloc(&mem, size);
 	if (rc)
 		return api_return(rc);
 	*ptr = mem;
@@ -130,5 +130,5 @@ API_WEAK ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 API_TWIN(ncclMemFree);
 API_WEAK ncclResult_t ncclMemFree(void *ptr)
 {
-	return api_return(mem_device_free(ptr, "memory of ncclMemFree"));
+	return api_return(user_memory_free(ptr));
 }

@@ -62,6 +62,12 @@ ncclResult_t bootstrap_agree(struct bootstrap *b, uint64_t value, const char *wh
  * bytes means that the sender failed: ncclRemoteError. */
 ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes);
 ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, size_t bytes);
+/* A message that its peer takes if it likes: with bootstrap_try, or never. So few of them are on their way that the
+ * peer's queue has room. That one is lost when the peer leaves is no error. */
+ncclResult_t bootstrap_post(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes);
+/* Takes a message that is there, without waiting; *got: it was. */
+ncclResult_t bootstrap_try(struct bootstrap *b, int peer, int tag, void *data, size_t bytes,
+			   bool *got);
 /* For waits that go past the bootstrap but end only if other ranks do their part: returns when one
  * of the n waits is true, and as an error when the ring breaks, as it does when any rank fails, or
  * on abort. May return early. w[n] is scratch. */

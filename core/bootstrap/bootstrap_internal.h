@@ -113,6 +113,7 @@ struct bootstrap_out {
 	uint64_t seq; /* event count before its last poll */
 	int32_t rank;
 	bool broken_off; /* a message was begun and not finished: the peer would take another for its rest */
+	bool posts; /* bootstrap_post: the peer may leave before it has taken all */
 };
 
 struct bootstrap {

@@ -95,15 +95,19 @@ static void bootstrap_send_self(struct bootstrap *b, struct bootstrap_message *m
 }
 
 static ncclResult_t bootstrap_send_to(struct bootstrap *b, int peer,
-				      const struct bootstrap_message *m)
+				      const struct bootstrap_message *m, bool posts)
 {
 	struct bootstrap_out *o = NULL;
 	ncclResult_t rc = bootstrap_out_get(b, peer, &o);
 
-	return rc ? rc : bootstrap_out_send(b, o, m);
+	if (rc)
+		return rc;
+	o->posts = o->posts || posts;
+	return bootstrap_out_send(b, o, m);
 }
 
-ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes)
+static ncclResult_t bootstrap_message_send(struct bootstrap *b, int peer, int tag, const void *data,
+					   size_t bytes, bool posts)
 {
 	struct bootstrap_message *m = os_alloc(sizeof *m + bytes, "bootstrap message");
 	ncclResult_t rc;
@@ -119,9 +123,19 @@ ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *
 		bootstrap_send_self(b, m);
 		return ncclSuccess;
 	}
-	rc = bootstrap_send_to(b, peer, m);
+	rc = bootstrap_send_to(b, peer, m, posts);
 	os_free(m);
 	return rc;
+}
+
+ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes)
+{
+	return bootstrap_message_send(b, peer, tag, data, bytes, false);
+}
+
+ncclResult_t bootstrap_post(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes)
+{
+	return bootstrap_message_send(b, peer, tag, data, bytes, true);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
@@ -227,4 +241,14 @@ ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, 
 	ASSERT(peer >= 0 && peer < b->nranks);
 	rc = bootstrap_message_wait(b, peer, tag, &ctx, &m);
 	return rc ? rc : bootstrap_message_give(b, m, data, bytes);
+}
+
+ncclResult_t bootstrap_try(struct bootstrap *b, int peer, int tag, void *data, size_t bytes,
+			   bool *got)
+{
+	ncclResult_t rc = bootstrap_take(b);
+	struct bootstrap_message *m = rc ? NULL : bootstrap_queue_take(b, peer, tag);
+
+	*got = m != NULL;
+	return m ? bootstrap_message_give(b, m, data, bytes) : rc;
 }

@@ -204,7 +204,10 @@ static ncclResult_t bootstrap_outs_check(struct bootstrap *b)
 		int e = os_recv(o->fd, &byte, sizeof byte, &done);
 		if (e == EAGAIN || !e)
 			o->seq = seq;
-		if (e && e != EAGAIN) {
+		if (e && e != EAGAIN && o->posts) { /* the ring shows whether the peer failed */
+			o->broken_off = true;
+			o->seq = seq;
+		} else if (e && e != EAGAIN) {
 			struct sock_ctx ctx = {"bootstrap: messages sent", b->rank, o->rank,
 					       b->abort};
 			return sock_error(e, &ctx);

@@ -15,7 +15,8 @@ struct dev_block {
 	struct dev_comm comm;
 	struct dev_channel channel;          /* the steps in it are current between works */
 	struct dev_conn pair[DEV_MAX_WARPS]; /* copies, of the groups of a batch of messages */
-	uint64_t put[DEV_MAX_WARPS]; /* of each such group that puts: the receiver's buffer */
+	/* Of each such group that puts: the receiver's buffer; prims_mapped.h: 0, the message goes in slots */
+	uint64_t put[DEV_MAX_WARPS];
 	uint64_t
 		result; /* of a ring's work that puts: the next rank's output; 0: it is not taken yet */
 	/* Copies, of a work that connects every two ranks: to each other rank. */

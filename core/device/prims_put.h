@@ -36,6 +36,12 @@ DEV_FN shared_u64 *prim_put_word(const struct dev_conn *c)
 	return &((struct dev_send_mem *)(void *)c->head)->put;
 }
 
+/* What the group's threads share. */
+DEV_FN uint64_t *prim_put_of(const struct prim *p, const struct dev_conn *c)
+{
+	return &p->block->put[c - p->block->pair];
+}
+
 /* ---- the sender ------------------------------------------------------------------------------ */
 
 DEV_FN struct wait prim_put_wait(const struct prim *p)
@@ -48,55 +54,71 @@ DEV_FN struct wait prim_put_wait(const struct prim *p)
 }
 
 #if DEV_CHECK_FIFO
-DEV_FN void prim_check_put(struct prim *p, uint64_t word)
+DEV_FN void prim_check_put_head(struct prim *p)
 {
 	uint64_t head = dev_peek_u64(p->d, p->send->head);
 
 	prim_check(p, p->send, head == p->send_step + 1,
 		   "send: the head is not that of the buffer that was offered", p->send_step, head);
+}
+
+DEV_FN void prim_check_put(struct prim *p, uint64_t word)
+{
 	prim_check(p, p->send, word && !(word & DEV_PUT_TAKEN),
-		   "send: the head shows a buffer, and its address is not there", p->send_step,
+		   "send: the receiver shows a buffer, and its address is not there", p->send_step,
 		   word);
 }
 #else
+#define prim_check_put_head(p)  ((void)0)
 #define prim_check_put(p, word) ((void)(word))
 #endif
+
+/* The address that is in the word; `w` is the wait that has ended. 0: the launch was aborted. */
+DEV_FN uint64_t prim_put_claim(struct prim *p, struct wait *w)
+{
+	uint64_t word = dev_add_u64(p->d, prim_put_word(p->send), DEV_PUT_TAKEN, SHARED_RELAXED,
+				    SHARED_SYSTEM);
+
+	prim_check_put(p, word);
+	if (!(word & DEV_PUT_WITHDRAWN))
+		return word;
+	w->want = ~0ull; /* no step */
+	w->why = "send: receive buffer, which an abort withdrew";
+	(void)dev_wait(p->d, w, NULL);
+	return 0;
+}
 
 /* By one thread. 0: the launch was aborted. */
 DEV_FN uint64_t prim_put_take(struct prim *p)
 {
 	struct wait w = prim_put_wait(p);
-	uint64_t word;
 
 	if (!dev_wait(p->d, &w, NULL))
 		return 0;
-	word = dev_add_u64(p->d, prim_put_word(p->send), DEV_PUT_TAKEN, SHARED_RELAXED,
-			   SHARED_SYSTEM);
-	prim_check_put(p, word);
-	if (!(word & DEV_PUT_WITHDRAWN))
-		return word;
-	w.want = ~0ull; /* no step */
-	w.why = "send: receive buffer, which an abort withdrew";
-	(void)dev_wait(p->d, &w, NULL);
-	return 0;
+	prim_check_put_head(p);
+	return prim_put_claim(p, &w);
+}
+
+/* All of the message, to the address that the group has. */
+DEV_FN bool prim_put_move(struct prim *p, uint64_t bytes)
+{
+	const void *src = p->input;
+	void *dst = (void *)(uintptr_t)*prim_put_of(p, p->send);
+
+	dev_reduce_copy(p->d, p->thread, p->threads, &src, 1, &dst, 1, bytes, DEV_U8, DEV_SUM, 0,
+			false);
+	return prim_barrier(p);
 }
 
 DEV_FN bool prim_put_send(struct prim *p, uint64_t bytes)
 {
-	uint64_t *to = &p->block->put[p->send - p->block->pair];
-	const void *src = p->input;
-	void *dst;
-
 	if (p->thread == 0) {
-		*to = prim_put_take(p);
-		p->stopped = !*to;
+		uint64_t to = prim_put_take(p);
+
+		*prim_put_of(p, p->send) = to;
+		p->stopped = !to;
 	}
-	if (!prim_barrier(p))
-		return false;
-	dst = (void *)(uintptr_t)*to;
-	dev_reduce_copy(p->d, p->thread, p->threads, &src, 1, &dst, 1, bytes, DEV_U8, DEV_SUM, 0,
-			false);
-	if (!prim_barrier(p))
+	if (!prim_barrier(p) || !prim_put_move(p, bytes))
 		return false;
 	if (p->thread == prim_poster(p))
 		prim_post(p, PRIM_SEND, 0);

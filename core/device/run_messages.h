@@ -34,6 +34,7 @@ DEV_FN void dev_part_take(struct dev_work *w, int channel)
 	w->recv = (uint8_t *)w->recv + i * p->recv_each;
 	p->send_bytes = dev_part_bytes(p->send_bytes, p->send_each, i);
 	p->recv_bytes = dev_part_bytes(p->recv_bytes, p->recv_each, i);
+	p->recv_mapped += p->recv_mapped ? i * p->recv_each : 0;
 	p->send_conn = p->send_conn && p->send_bytes ? p->send_conn + i : NULL;
 	p->recv_conn = p->recv_conn && p->recv_bytes ? p->recv_conn + i : NULL;
 	p->send_proto = p->send_bytes <= p->send_ll ? DEV_LL : DEV_SIMPLE;
@@ -83,9 +84,9 @@ DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_wo
 	p.send_step = p.recv_step = b->pair[group].step;
 	dev_work_begins(d, w);
 	if (sends)
-		send_recv_send(&p, w->pair.send_bytes);
+		send_recv_send(&p, &w->pair);
 	else
-		send_recv_recv(&p, w->pair.recv_bytes);
+		send_recv_recv(&p, &w->pair);
 	dev_work_ends(d, w);
 	if (p.thread == 0 && !p.stopped)
 		dev_copy_out(d, &conn->step, sends ? &p.send_step : &p.recv_step, sizeof(uint64_t));

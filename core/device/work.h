@@ -92,17 +92,24 @@ struct dev_send_mem {
 	/* Of a connection with `put`: where the receiver wants the message whose step the head allows, or the
 	 * results of a collective, and what has become of it (prims_put.h, prims_result.h). */
 	shared_u64 put;
-	uint8_t pad0[128 - 16];
+	/* Between two processes: the step after that of the message that `put` is about (prims_mapped.h). */
+	shared_u64 shown;
+	uint8_t pad0[128 - 24];
 };
 struct dev_recv_mem {
 	shared_u64 tail;
-	uint8_t pad0[128 - 8];
+	/* Between two processes: the step after that of the last message that went straight into the receiver's
+	 * buffer (prims_mapped.h). */
+	shared_u64 put;
+	uint8_t pad0[128 - 16];
 	struct dev_fifo_slot fifo[DEV_STEPS];
 	uint8_t pad1[128 - DEV_STEPS * 8];
 };
 DOPPEL_CHECK_SIZE(struct dev_send_mem, 128);
 DOPPEL_CHECK_OFFSET(struct dev_send_mem, put, 8);
+DOPPEL_CHECK_OFFSET(struct dev_send_mem, shown, 16);
 DOPPEL_CHECK_SIZE(struct dev_recv_mem, 256);
+DOPPEL_CHECK_OFFSET(struct dev_recv_mem, put, 8);
 DOPPEL_CHECK_OFFSET(struct dev_recv_mem, fifo, 128);
 
 /* In dev_send_mem.put, where no address has a bit: the sender writes there, or has; the receiver was aborted,
@@ -196,7 +203,7 @@ struct dev_comm {
 	uint32_t id; /* low half of the communicator's hash, for traces */
 };
 DOPPEL_CHECK_SIZE(struct dev_comm, 56 + 8 * DEV_PAT_LEVELS);
-#define DEV_COMM_MAGIC 0xd0de000bu
+#define DEV_COMM_MAGIC 0xd0de000cu
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 
@@ -211,12 +218,19 @@ struct dev_send_recv {
 	uint64_t send_each, recv_each;   /* of each channel but the last that has any */
 	uint64_t send_ll,
 		recv_ll; /* a part of more bytes goes in SIMPLE, another in LL; both ends agree */
-	uint32_t nth;    /* the message's number in its group, among those of the two ranks */
+	/* Where the sender's process has the receiver's buffer; 0: nowhere */
+	uint64_t recv_mapped;
+	uint32_t nth; /* the message's number in its group, among those of the two ranks */
 	uint8_t send_proto, recv_proto; /* of the part: enum dev_proto */
 	uint8_t to_self;
-	uint8_t pad0;
+	uint8_t shown; /* DEV_SHOWN_SEND, DEV_SHOWN_RECV */
 };
-DOPPEL_CHECK_SIZE(struct dev_send_recv, 72);
+DOPPEL_CHECK_SIZE(struct dev_send_recv, 80);
+
+/* Of a message in SIMPLE between two processes the receiver shows whether the sender can write into its buffer:
+ * what this rank sends, or receives (prims_mapped.h). */
+#define DEV_SHOWN_SEND 1u
+#define DEV_SHOWN_RECV 2u
 
 /* One collective, or one pair of messages, of a launch.
  *
@@ -248,7 +262,7 @@ struct dev_work {
 	uint64_t op_count; /* collectives of the communicator before this one: 0, 1, 2... */
 	int32_t root;      /* rank; -1: the collective has none */
 	uint8_t scale_in_memory; /* `scale` is the address of the factor, in the type */
-	uint8_t pad1[11];
+	uint8_t pad1[3];
 };
 DOPPEL_CHECK_SIZE(struct dev_work, 128);
 

@@ -192,6 +192,16 @@ ncclResult_t pncclMemAlloc(void **ptr, size_t size);
 ncclResult_t ncclMemFree(void *ptr);
 ncclResult_t pncclMemFree(void *ptr);
 
+/* For memory of ncclMemAlloc that is registered on both ranks of a message: the sender's GPU may write straight
+ * into the receiver's buffer, in another process too. Local: ranks may differ in what they register. *handle is NULL
+ * where that has no effect. A buffer that is registered twice is deregistered twice. The buffer stays in place until
+ * it is deregistered and no operation uses it; then it may be freed. */
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle);
+ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle);
+/* NULL: nothing. A communicator that ends deregisters what is left, with a warning. */
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
+ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle);
+
 /* ---- life of a communicator -------------------------------------------------------------------
  */
 

@@ -10,6 +10,7 @@
 #define CORE_PLAN_MESSAGES_H
 
 #include "core/plan/plan_internal.h"
+#include "core/transport/registered.h"
 
 /* Bytes of a channel's part of a message are a multiple of it, except of the last part's. */
 #define PLAN_PART_GRAIN 4096u
@@ -99,6 +100,7 @@ ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_st
 
 /* ---- messages_launch.c ---------------------------------------------------------------------- */
 
+struct registered_recv plan_registered_recv(const struct plan_queued_message *m);
 /* Launches the next plan of the queue. WAITS for slots of the proxy. */
 ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st);
 

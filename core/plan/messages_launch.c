@@ -148,12 +148,11 @@ ncclResult_t plan_connect_request(struct ncclComm *comm)
 	return plan_connect_phase(comm, transport_connect_request);
 }
 
-ncclResult_t plan_connect_end(struct ncclComm *comm)
+static ncclResult_t plan_connect_done(struct ncclComm *comm, struct plan_messages *ms)
 {
-	struct plan_messages *ms = comm->plan->messages;
 	ncclResult_t rc;
 
-	if (!ms || !ms->job)
+	if (!ms->job)
 		return ncclSuccess;
 	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to connect ranks");
 	if (!rc)
@@ -168,6 +167,41 @@ ncclResult_t plan_connect_end(struct ncclComm *comm)
 	ms->connecting = false;
 	rank_bootstrap_release(comm);
 	return ncclSuccess;
+}
+
+struct registered_recv plan_registered_recv(const struct plan_queued_message *m)
+{
+	return (struct registered_recv){m->call.peer, m->call.buffer, m->bytes, m->number};
+}
+
+/* What all messages of the group have registered is known before its first launch. */
+static ncclResult_t plan_registered_exchange(struct ncclComm *comm, const struct plan_messages *ms)
+{
+	ncclResult_t rc;
+
+	if (!comm->registered)
+		return ncclSuccess;
+	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to map registered buffers");
+	if (!rc)
+		rc = transport_registered_take(comm);
+	for (int32_t i = 0; i < ms->queued && !rc; i++) {
+		const struct registered_recv r = plan_registered_recv(&ms->queue[i]);
+
+		if (ms->queue[i].bytes && !ms->queue[i].call.is_send)
+			rc = transport_registered_ask(comm, &r);
+	}
+	return rc;
+}
+
+ncclResult_t plan_connect_end(struct ncclComm *comm)
+{
+	struct plan_messages *ms = comm->plan->messages;
+	ncclResult_t rc;
+
+	if (!ms || !ms->queued)
+		return ncclSuccess;
+	rc = plan_connect_done(comm, ms);
+	return rc ? rc : plan_registered_exchange(comm, ms);
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */

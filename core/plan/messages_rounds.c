@@ -157,9 +157,11 @@ struct plan_run {
 /* One message's parts of a run. */
 struct plan_end {
 	uint8_t *address;
-	uint64_t bytes; /* 0: the message has no such parts */
-	uint64_t each;  /* of all parts but the message's last */
-	uint64_t ll;    /* a part of so many bytes at most goes in LL */
+	uint64_t bytes;  /* 0: the message has no such parts */
+	uint64_t each;   /* of all parts but the message's last */
+	uint64_t ll;     /* a part of so many bytes at most goes in LL */
+	uint64_t mapped; /* of a receive: where the sender's process has `address`; 0: nowhere */
+	bool shown;      /* the receiver shows where it wants the message */
 	/* Of each part; NULL: there is no such part, or it is to oneself. */
 	struct conn *conn[DEV_MAX_CHANNELS];
 };
@@ -197,8 +199,21 @@ static void plan_end_connect(const struct ncclComm *comm, const struct plan_queu
 	e->ll = e->conn[0]->dev.step_bytes[DEV_LL] ? transport_pair_ll_bytes() : 0;
 }
 
+/* A graph may live longer than a registration. */
+static void plan_end_register(const struct ncclComm *comm, const struct plan_queued_message *m,
+			      uint64_t from, bool captured, struct plan_end *e)
+{
+	const struct registered_recv r = plan_registered_recv(m);
+
+	e->shown = transport_registered_shown(comm, m->call.peer, m->call.is_send, m->number);
+	if (!e->shown || captured || m->call.is_send)
+		return;
+	e->mapped = transport_registered_at(comm, &r);
+	e->mapped += e->mapped ? from : 0;
+}
+
 static struct plan_end plan_end_of(const struct ncclComm *comm, const struct plan_queued_message *m,
-				   const struct plan_run *run)
+				   const struct plan_run *run, bool captured)
 {
 	struct plan_end e = {.bytes = 0};
 	int32_t parts = m ? plan_message_parts(comm, m, &e.each) : 0;
@@ -210,8 +225,10 @@ static struct plan_end plan_end_of(const struct ncclComm *comm, const struct pla
 	from = (uint64_t)run->from * e.each;
 	e.address = (uint8_t *)m->call.buffer + from;
 	e.bytes = MIN_OF((uint64_t)n * e.each, m->bytes - from);
-	if (!plan_message_is_to_self(comm, m))
-		plan_end_connect(comm, m, run, n, &e);
+	if (plan_message_is_to_self(comm, m))
+		return e;
+	plan_end_connect(comm, m, run, n, &e);
+	plan_end_register(comm, m, from, captured, &e);
 	return e;
 }
 
@@ -247,8 +264,9 @@ static void plan_run_add(const struct ncclComm *comm, const struct plan_messages
 			 struct plan *p, struct plan_batches *b, const struct plan_round *r,
 			 const struct plan_run *run)
 {
-	const struct plan_end send = plan_end_of(comm, plan_message_at(ms, r->send), run);
-	const struct plan_end recv = plan_end_of(comm, plan_message_at(ms, r->recv), run);
+	const bool captured = p->capture.id != 0;
+	const struct plan_end send = plan_end_of(comm, plan_message_at(ms, r->send), run, captured);
+	const struct plan_end recv = plan_end_of(comm, plan_message_at(ms, r->recv), run, captured);
 	const uint32_t nth = (uint32_t)(r->key >> 32);
 
 	plan_add_work(p, &(struct dev_work){
@@ -263,6 +281,9 @@ static void plan_run_add(const struct ncclComm *comm, const struct plan_messages
 					  .recv_each = recv.each,
 					  .send_ll = send.ll,
 					  .recv_ll = recv.ll,
+					  .recv_mapped = recv.mapped,
+					  .shown = (send.shown ? DEV_SHOWN_SEND : 0) |
+						   (recv.shown ? DEV_SHOWN_RECV : 0),
 					  .nth = nth,
 					  .to_self = send.bytes && !send.conn[0]},
 				 .channel_lo = (uint8_t)run->lo,

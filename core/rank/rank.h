@@ -30,6 +30,7 @@ struct net_ops;
 struct p2p_state;
 struct plan_state;
 struct proxy_state;
+struct registered;
 struct relay_route;
 struct relay_state;
 struct shm_state;
@@ -118,6 +119,8 @@ struct ncclComm {
 	struct net net;
 	struct p2p_state *p2p; /* transport_p2p's connection memory, NULL: none yet */
 	struct shm_state *shm; /* transport_shm's; NULL: none yet */
+	struct registered
+		*registered; /* core/transport/registered.h; NULL: nothing was registered */
 	struct proxy_state *proxy;
 	struct relay_route *routes; /* [nranks] of messages; NULL: all ranks are on this host */
 	struct relay_state *relays; /* changes under the registry's lock, and under `watch` */

@@ -16,6 +16,7 @@ enum registry_kind {
 	REGISTRY_COMM = 1, /* struct ncclComm */
 	REGISTRY_ROOT,     /* struct api_root */
 	REGISTRY_PROXY,    /* struct proxy_gpu */
+	REGISTRY_MEMORY,   /* struct user_memory */
 };
 
 /* First in what is registered. */

@@ -19,6 +19,19 @@ static void p2p_pool_unref(struct p2p_pool *pool)
 	os_free(pool);
 }
 
+ncclResult_t p2p_shut(struct ncclComm *comm, void *mem)
+{
+	struct p2p_import **at = &comm->p2p->imports, *im;
+
+	while (*at && !((*at)->peer < 0 && (*at)->mem == mem))
+		at = &(*at)->next;
+	im = *at;
+	ASSERT(im);
+	*at = im->next;
+	os_free(im);
+	return mem_import_close(mem, "another rank's registered memory");
+}
+
 void p2p_imports_close(struct ncclComm *comm)
 {
 	struct p2p_state *st = comm->p2p;

@@ -5,6 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/base/param.h"
+#include "core/transport/registered.h"
 #include "core/transport/transport_internal.h"
 
 /* Where NVLinks join the two GPUs, a pair of ranks sends over as many channels as fill them: a channel moves 20 GB/s.
@@ -458,5 +459,6 @@ void transport_close_all(struct ncclComm *comm)
 		transport_forget(&comm->channels[i]);
 	transport_conns_close(comm);
 	p2p_state_close(comm);
+	transport_registered_end(comm);
 	shm_state_close(comm);
 }

@@ -59,6 +59,10 @@ static const struct argp_option options_argp_options[] = {
 	 "ranks initialise at the same time: the default; 0 is refused", 2},
 	{"cudagraph", 'G', "N", 0,
 	 "real GPUs: launch the timed collectives N times as a CUDA graph (default 0: without)", 2},
+	{"local_register", 'R', "0|1|2", 0,
+	 "register the buffers, which are memory of ncclMemAlloc then; 2: other ones for each "
+	 "series (default 0)",
+	 2},
 	{"place", OPTION_PLACE, "in|out|both", 0, "in place, out of place, or both (default)", 2},
 	{NULL, 0, NULL, 0, "The engine:", 3},
 	{"engine", OPTION_ENGINE, "sim|threads", 0,

@@ -143,6 +143,10 @@ bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct c
 	case 'G':
 		collective_parse_graph(c, arg, state);
 		return true;
+	case 'R':
+		c->local_register = (uint32_t)cli_number(state, "-R", arg, LAB_REGISTER_NOT,
+							 LAB_REGISTER_RENEW);
+		return true;
 	case 'c':
 		c->check = cli_number(state, "-c", arg, 0, 1);
 		return true;

@@ -47,17 +47,13 @@ bool lab_rank_cuda_ok(struct lab_rank *me, int e, const char *what)
  * first launch, as real GPUs need it. */
 bool lab_rank_alloc(struct lab_rank *me)
 {
-	const struct lab_config *c = me->run->config;
-	size_t send = lab_send_bytes(c) + 2 * LAB_GUARD_BYTES;
-	size_t recv = MAX_OF(c->bytes_max, LAB_SMALL_BYTES) + 2 * LAB_GUARD_BYTES;
 	me->staging = malloc(2 * LAB_STAGING_BYTES); /* the second half: what must be there */
 	if (!me->staging) {
 		lab_rank_fail(me, ncclSystemError, "no memory for staging");
 		return false;
 	}
 	return lab_rank_cuda_ok(me, cudaSetDevice(me->device), "cudaSetDevice") &&
-	       lab_rank_cuda_ok(me, cudaMalloc((void **)&me->send, send), "cudaMalloc") &&
-	       lab_rank_cuda_ok(me, cudaMalloc((void **)&me->recv, recv), "cudaMalloc") &&
+	       lab_buffers_alloc(me) &&
 	       lab_rank_cuda_ok(me,
 				cudaStreamCreateWithFlags((cudaStream_t *)&me->stream,
 							  cudaStreamNonBlocking),
@@ -82,10 +78,8 @@ void lab_rank_free(struct lab_rank *me)
 		cudaEventDestroy(me->start);
 	if (me->stream)
 		cudaStreamDestroy(me->stream);
-	if (me->recv)
-		cudaFree(me->recv);
-	if (me->send)
-		cudaFree(me->send);
+	lab_buffer_free(me, &me->recv);
+	lab_buffer_free(me, &me->send);
 	free(me->staging);
 	me->staging = NULL;
 }
@@ -260,10 +254,10 @@ void lab_rank_main(void *arg)
 	if (ok && run->config->on_ready)
 		run->config->on_ready(me->rank, me->comm, run->config->on_ready_arg);
 	me->phase = ok ? LAB_WORK : me->phase;
-	ok = ok && lab_rank_series(me);
+	ok = ok && lab_register(me) && lab_rank_series(me);
 	if (ok && lab_leads(me) && run->config->table)
 		lab_table_footer(run);
-	ok = ok && (!run->config->hasty || lab_rank_hurry(me, &hurried));
+	ok = ok && (!run->config->hasty || lab_rank_hurry(me, &hurried)) && lab_deregister(me);
 	if (!ok)
 		lab_survive_learn(me);
 	ok = lab_rank_leave(me, ok);

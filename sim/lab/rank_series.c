@@ -173,6 +173,13 @@ static bool lab_rank_timed(struct lab_rank *me, const struct lab_row *row)
 	return ok;
 }
 
+/* Other buffers, where the run wants them. */
+static bool lab_rank_renew(struct lab_rank *me, const struct lab_row *row)
+{
+	return me->run->config->local_register != LAB_REGISTER_RENEW ||
+	       (lab_register_renew(me) && lab_rank_recv_prepare(me, row));
+}
+
 /* Timed first, then once more with fresh buffers and checked, as nccl-tests does. */
 static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
 {
@@ -192,7 +199,7 @@ static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
 	/* One timed run of fresh data is its own check; else run once more. */
 	bool fresh = c->iterations == 1 && c->warmup == 0 && c->graph_launches <= 1;
 	if (!fresh) {
-		if (!lab_barrier(me) || !lab_rank_fill(me, row))
+		if (!lab_barrier(me) || !lab_rank_renew(me, row) || !lab_rank_fill(me, row))
 			return false;
 		if (!row->in_place && !lab_rank_unwrite(me, row))
 			return false;
@@ -208,7 +215,7 @@ static bool lab_rank_row_place(struct lab_rank *me, struct lab_row *row, bool in
 	row->in_place = in_place;
 	if (lab_leads(me))
 		lab_progress_row(run, row);
-	if (!lab_rank_recv_prepare(me, row) || !lab_rank_row(me, row))
+	if (!lab_register_renew(me) || !lab_rank_recv_prepare(me, row) || !lab_rank_row(me, row))
 		return false;
 	if (lab_leads(me)) {
 		run->operations++;

@@ -43,6 +43,13 @@ enum lab_drive_by {
 	LAB_DRIVE_PROCESS, /* one for all ranks of the process, in groups */
 };
 
+/* Are a rank's buffers registered? */
+enum lab_register {
+	LAB_REGISTER_NOT,
+	LAB_REGISTER_ONCE,
+	LAB_REGISTER_RENEW, /* other buffers for each series */
+};
+
 struct lab_result;
 
 /* One process of several, in the real world: it has some of the ranks, the communicator is all that
@@ -116,7 +123,8 @@ struct lab_config {
 	uint32_t streams, group, comms;
 	/* So many communicators of some of the ranks come and go while a collective runs. */
 	uint32_t transient;
-	bool hasty;   /* ends with a collective that is still running when it destroys */
+	uint32_t local_register; /* enum lab_register */
+	bool hasty;              /* ends with a collective that is still running when it destroys */
 	bool recover; /* with faults: after trouble, a second communicator of the survivors */
 
 	/* One life of a program that survives errors (life.h) instead of the series. NULL: the

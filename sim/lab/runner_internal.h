@@ -37,6 +37,9 @@ struct lab_rank {
 	void *start, *end;                   /* cudaEvent_t: around a timed series */
 	void *more[LAB_MAX_STREAMS], *join[LAB_MAX_STREAMS], *fork; /* streams.c; NULL: none */
 	uint8_t *send, *recv, *staging;
+	size_t send_bytes, recv_bytes;
+	void *registered[LAB_MAX_COMMS][2]; /* registered.c: handles of both buffers */
+	uint32_t renewals;                  /* of both */
 	void *factor;             /* of PAYLOAD_MULSUM, in GPU memory; NULL: no row has it */
 	uint8_t *given, *taken;   /* streams.c; NULL: one stream */
 	uint64_t elapsed_ns;      /* of the last timed series */
@@ -257,6 +260,16 @@ void lab_transient_free(struct lab_rank *me);
 bool lab_transients(struct lab_rank *me); /* all that belong to one collective; reports */
 /* The task that takes a transient communicator ends it: the rank's own or its watch. NULL: none. */
 ncclComm_t lab_transient_take(struct lab_rank *me);
+
+/* registered.c: false: a rank failed. The rank's two buffers; one of them, at *mem. */
+bool lab_buffers_alloc(struct lab_rank *me);
+bool lab_buffer_alloc(struct lab_rank *me, uint8_t **mem, size_t bytes);
+void lab_buffer_free(struct lab_rank *me, uint8_t **mem);
+/* On each of its communicators, where the run registers buffers. */
+bool lab_register(struct lab_rank *me);
+bool lab_deregister(struct lab_rank *me);
+/* Other buffers, without contents, where the run renews them. */
+bool lab_register_renew(struct lab_rank *me);
 
 /* machines.c */
 bool lab_machines_make(struct lab_machines *m, const struct lab_config *c);

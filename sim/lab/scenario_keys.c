@@ -393,6 +393,7 @@ const struct text_key text_keys[] = {
 	NUMBER("group", lab.group, 0, 4096),
 	NUMBER("comms", lab.comms, 0, LAB_MAX_COMMS),
 	NUMBER("transient", lab.transient, 0, LAB_MAX_TRANSIENT),
+	NUMBER("local-register", lab.local_register, 0, LAB_REGISTER_RENEW),
 	OWN("plan", plan),
 };
 

@@ -349,6 +349,22 @@ static void print_transient(const struct scenario *s, char out[SHRINK_VALUE_BYTE
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.transient);
 }
 
+static bool cut_register(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k >= s->lab.local_register)
+		return false;
+	*to = *s;
+	to->lab.local_register = k;
+	return true;
+}
+
+static void print_register(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	static const char *const names[] = {"not registered", "registered", "renewed"};
+
+	snprintf(out, SHRINK_VALUE_BYTES, "%s", names[s->lab.local_register]);
+}
+
 /* ---- settings ------------------------------------------------------------------------------- */
 
 static bool cut_width(const struct scenario *s, uint32_t k, struct scenario *to)
@@ -521,6 +537,7 @@ const struct shrink_way shrink_ways[] = {
 	{"place", true, false, cut_place, print_place},
 	{"communicators", true, false, cut_comms, print_comms},
 	{"transient communicators", true, false, cut_transient, print_transient},
+	{"buffers", true, false, cut_register, print_register},
 	{"group", true, false, cut_group, print_group},
 	{"streams", true, false, cut_streams, print_streams},
 	{"calls made by a task of each", true, false, cut_drive, print_drive},

@@ -456,6 +456,25 @@ static void swarm_put(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_P2P_DIRECT_DISABLE=1");
 }
 
+/* Registered buffers, one time in six: where ranks of a host are processes of their own their messages go straight into
+ * them. Half of these renew the buffers, with collectives enough for it; and some such worlds are drawn for it. */
+static void swarm_local_register(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.local_register");
+	bool drawn = sim_rng_below(&rng, 6) == 0, renews = sim_rng_below(&rng, 2) == 0;
+
+	if (!drawn)
+		return;
+	s->lab.local_register = renews ? LAB_REGISTER_RENEW : LAB_REGISTER_ONCE;
+	if (!swarm_has_messages(s))
+		return;
+	if (!s->lab.host_gpus_n && s->lab.gpus > 1 && s->lab.drive == LAB_DRIVE_RANK)
+		s->lab.ranks_per_proc = 1;
+	s->lab.iterations = MAX_OF(s->lab.iterations, 2u);
+}
+
 /* Messages over the network have another number of channels than two, one time in four. */
 static void swarm_net_peer(struct scenario *s, uint64_t seed)
 {
@@ -723,6 +742,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_channels(s, seed);
 	swarm_shm(s, seed);
 	swarm_put(s, seed);
+	swarm_local_register(s, seed);
 	swarm_net_peer(s, seed);
 	swarm_pxn_level(s, seed);
 	swarm_detection(s, seed);

@@ -19,6 +19,7 @@
 #define CORE_DEVICE_PRIM_H
 #define CORE_DEVICE_PRIMS_H
 #define CORE_DEVICE_PRIMS_PUT_H
+#define CORE_DEVICE_PRIMS_MAPPED_H
 #define CORE_DEVICE_PRIMS_TREE_H
 #define CORE_DEVICE_PRIMS_PAT_H
 #define DEV_FN     static __attribute__((unused))
@@ -150,6 +151,20 @@ DEV_FN bool prim_put_send(struct prim *p, uint64_t bytes)
 DEV_FN bool prim_put_recv(struct prim *p)
 {
 	return prim_count(p->recv, 0);
+}
+/* Does the sender's process have the receiver's buffer? */
+static bool mapped;
+
+DEV_FN bool prim_mapped_send(struct prim *p, uint64_t bytes, bool *done)
+{
+	*done = mapped;
+	return !mapped || prim_count(p->send, bytes);
+}
+DEV_FN bool prim_mapped_recv(struct prim *p, uint64_t address, bool *done)
+{
+	(void)address;
+	*done = mapped;
+	return !mapped || prim_count(p->recv, 0);
 }
 DEV_FN bool prim_recv_copy_send(struct prim *p, uint64_t out, uint64_t count)
 {
@@ -626,6 +641,7 @@ END_TEST
 /* Both ends of one message: the chunks are the same, make up the message, and take the steps. */
 static void message_check(uint64_t bytes, enum dev_proto proto, uint32_t step_bytes)
 {
+	const struct dev_send_recv m = {.send_bytes = bytes, .recv_bytes = bytes};
 	struct prim *p = &ranks[0];
 	struct end *in = &p->ends[0], *out = &p->ends[1];
 	uint64_t sum = 0;
@@ -635,8 +651,8 @@ static void message_check(uint64_t bytes, enum dev_proto proto, uint32_t step_by
 	in->n = out->n = 0;
 	p->recv = &in->conn;
 	p->send = &out->conn;
-	ck_assert(send_recv_send(p, bytes));
-	ck_assert(send_recv_recv(p, bytes));
+	ck_assert(send_recv_send(p, &m));
+	ck_assert(send_recv_recv(p, &m));
 	ck_assert_uint_eq(out->n, steps_of_message(bytes, proto, step_bytes));
 	ck_assert_uint_eq(in->n, out->n);
 	for (uint32_t i = 0; i < out->n; i++) {
@@ -682,6 +698,7 @@ END_TEST
 /* In lines it goes through slots all the same. */
 START_TEST(message_that_is_put_takes_one_step)
 {
+	const struct dev_send_recv m = {.send_bytes = 100000, .recv_bytes = 100000};
 	struct prim *p = &ranks[0];
 	struct end *in = &p->ends[0], *out = &p->ends[1];
 
@@ -690,12 +707,35 @@ START_TEST(message_that_is_put_takes_one_step)
 	in->conn.step_bytes[DEV_SIMPLE] = out->conn.step_bytes[DEV_SIMPLE] = 512;
 	p->proto = DEV_SIMPLE;
 	in->n = out->n = 0;
-	ck_assert(send_recv_send(p, 100000));
-	ck_assert(send_recv_recv(p, 100000));
+	ck_assert(send_recv_send(p, &m));
+	ck_assert(send_recv_recv(p, &m));
 	ck_assert_uint_eq(in->n, 1);
 	ck_assert_uint_eq(out->n, 1);
 	ck_assert_uint_eq(out->chunk[0], 100000);
 	in->conn.put = out->conn.put = 0;
+}
+END_TEST
+
+/* Between processes, if both ranks know that it may be put: one step, or through slots. */
+START_TEST(message_that_is_shown_takes_one_step_or_goes_through_slots)
+{
+	const struct dev_send_recv m = {.send_bytes = 100000,
+					.recv_bytes = 100000,
+					.shown = DEV_SHOWN_SEND | DEV_SHOWN_RECV};
+	struct prim *p = &ranks[0];
+	struct end *in = &p->ends[0], *out = &p->ends[1];
+
+	message_check(100000, DEV_SIMPLE, 512);
+	p->proto = DEV_SIMPLE;
+	for (int i = 0; i < 2; i++) {
+		mapped = i == 1;
+		in->n = out->n = 0;
+		ck_assert(send_recv_send(p, &m));
+		ck_assert(send_recv_recv(p, &m));
+		ck_assert_uint_eq(in->n, mapped ? 1 : steps_of_message(100000, DEV_SIMPLE, 512));
+		ck_assert_uint_eq(out->n, in->n);
+	}
+	mapped = false;
 }
 END_TEST
 
@@ -727,6 +767,7 @@ int main(void)
 	tcase_add_test(t, messages_take_the_steps_that_steps_of_message_derives);
 	tcase_add_test(t, pat_takes_few_steps_for_few_elements_and_as_many_as_ranks_for_many);
 	tcase_add_test(t, message_that_is_put_takes_one_step);
+	tcase_add_test(t, message_that_is_shown_takes_one_step_or_goes_through_slots);
 	tcase_add_test(t, every_collective_has_one_program_per_algorithm_and_protocol);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What registered.c (the program's ranges, the use by plans) and registered_peer.c (the exchange with other
+ * ranks) share.
+ */
+#ifndef CORE_TRANSPORT_REGISTERED_INTERNAL_H
+#define CORE_TRANSPORT_REGISTERED_INTERNAL_H
+
+#include "core/mem/user_memory.h"
+#include "core/transport/registered.h"
+#include "core/transport/transport_internal.h"
+
+/* What the program registered: as often as `count`. Its address is the handle. */
+struct registered_range {
+	struct registered_range *next;
+	const uint8_t *at;
+	size_t bytes;
+	uint32_t count;
+	struct user_memory *memory; /* held */
+};
+
+/*	ASKED --OPENED--> OPEN --CLOSE--> CLOSING --CLOSED--> OVER --no kernel runs--> (freed)
+ *	  |                                  ^
+ *	  +--no range left--> UNWANTED --OPENED, CLOSE
+ */
+enum registered_state {
+	REGISTERED_ASKED,    /* OPEN is posted */
+	REGISTERED_OPEN,     /* the peer has it at `theirs` */
+	REGISTERED_UNWANTED, /* as ASKED; what the peer opens it is to close */
+	REGISTERED_CLOSING,  /* CLOSE is posted */
+	REGISTERED_OVER,     /* the peer has closed it */
+};
+
+/* Memory of this rank that another one was asked to open. */
+struct registered_export {
+	struct registered_export *next;
+	int32_t peer;
+	uint32_t number; /* of this rank's exports: 1, 2... */
+	enum registered_state state;
+	uint64_t theirs;
+	struct user_memory *memory; /* held */
+};
+
+/* Memory of another rank that this one has open. */
+struct registered_import {
+	struct registered_import *next;
+	int32_t peer;
+	uint32_t number; /* the peer's */
+	bool closing;    /* the peer has posted CLOSE */
+	void *mem;
+};
+
+/* From which message on the receiver shows where it wants it; UINT64_MAX: it does not. */
+struct registered_peer {
+	uint64_t recv_from, send_from;
+};
+
+struct registered {
+	struct registered_range *ranges;
+	struct registered_export *exports;
+	struct registered_import *imports;
+	uint32_t exports_made;
+	struct registered_peer peer[]; /* [nranks] */
+};
+
+/* Can messages between the two ranks go into registered buffers? The same answer at both ends. */
+bool registered_peer_is_of_use(const struct ncclComm *comm, int32_t peer);
+/* That the peer was asked to open, and is to keep; NULL: none. */
+struct registered_export *registered_export_of(const struct ncclComm *comm, int32_t peer,
+					       const struct user_memory *memory);
+/* Posts OPEN: messages from `number` on are shown. */
+ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_memory *memory,
+			     uint64_t number);
+/* No range is in the memory any longer. */
+ncclResult_t registered_close(struct ncclComm *comm, const struct user_memory *memory);
+
+#endif

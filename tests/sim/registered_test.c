@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registered buffers: the arguments and results of ncclCommRegister and ncclCommDeregister, and messages between
+ * processes that go straight into what the receiver has registered. Every byte is checked.
+ */
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <string.h>
+
+#include "tests/sample.h"
+#include "tests/sim/comm_rank.h"
+#include "tests/suite.h"
+
+#define BYTES  200000u
+#define OFFSET 4096u /* of the message in its buffer */
+#define ROUNDS 12
+#define LIFE   4 /* rounds of a buffer that is renewed: the other rank maps it in the second */
+
+/* How often a probe was hit. */
+static uint64_t probe_hits(const char *name)
+{
+	const struct sim_probe_stat *stats;
+	uint32_t n = sim_probe_stats(&stats);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!strcmp(stats[i].name, name))
+			return stats[i].hits;
+	return 0;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+struct traffic {
+	bool registers[2]; /* the rank */
+	bool renews;       /* other buffers every LIFE rounds */
+	bool overlaps;     /* ranges that overlap, and one twice */
+	bool leaves;       /* registrations are left at the end */
+};
+
+struct side {
+	ncclComm_t comm;
+	cudaStream_t stream;
+	uint8_t *send, *recv;
+	void *handle[5];
+	int handles;
+};
+
+static void side_register(struct side *s, void *buffer, size_t bytes)
+{
+	EXPECT_NCCL(ncclSuccess, ncclCommRegister(s->comm, buffer, bytes, &s->handle[s->handles]));
+	EXPECT(s->handle[s->handles++]);
+}
+
+static void side_make(struct side *s, const struct traffic *t, int32_t rank)
+{
+	EXPECT_NCCL(ncclSuccess, ncclMemAlloc((void **)&s->send, OFFSET + BYTES));
+	EXPECT_NCCL(ncclSuccess, ncclMemAlloc((void **)&s->recv, OFFSET + BYTES));
+	s->handles = 0;
+	if (!t->registers[rank])
+		return;
+	side_register(s, s->send, OFFSET + BYTES);
+	side_register(s, s->recv, OFFSET + BYTES);
+	if (!t->overlaps)
+		return;
+	side_register(s, s->recv, OFFSET + BYTES);
+	EXPECT(s->handle[2] == s->handle[1]);
+	side_register(s, s->recv + OFFSET, BYTES);
+	EXPECT(s->handle[3] != s->handle[1]);
+}
+
+static void side_deregister(struct side *s)
+{
+	for (int i = 0; i < s->handles; i++)
+		EXPECT_NCCL(ncclSuccess, ncclCommDeregister(s->comm, s->handle[i]));
+}
+
+static void side_free(struct side *s)
+{
+	EXPECT_NCCL(ncclSuccess, ncclMemFree(s->send));
+	EXPECT_NCCL(ncclSuccess, ncclMemFree(s->recv));
+}
+
+static uint8_t traffic_byte(int32_t from, int round, size_t k)
+{
+	return (uint8_t)((size_t)from * 31 + (size_t)round * 57 + k * 13 + (k >> 8));
+}
+
+/* Both ranks send and receive. What is before the message stays as it is. */
+static void side_round(struct side *s, int32_t rank, int round)
+{
+	const size_t all = OFFSET + BYTES;
+	uint8_t *host = malloc(all);
+	int32_t peer = !rank;
+
+	EXPECT(host);
+	for (size_t k = 0; k < BYTES; k++)
+		host[OFFSET + k] = traffic_byte(rank, round, k);
+	EXPECT(cudaMemcpy(s->send, host, all, cudaMemcpyHostToDevice) == cudaSuccess);
+	EXPECT(cudaMemset(s->recv, 0xa5, all) == cudaSuccess);
+	EXPECT(cudaDeviceSynchronize() == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	EXPECT_NCCL(ncclSuccess,
+		    ncclSend(s->send + OFFSET, BYTES, ncclInt8, peer, s->comm, s->stream));
+	EXPECT_NCCL(ncclSuccess,
+		    ncclRecv(s->recv + OFFSET, BYTES, ncclInt8, peer, s->comm, s->stream));
+	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
+	EXPECT(cudaStreamSynchronize(s->stream) == cudaSuccess);
+	EXPECT(cudaMemcpy(host, s->recv, all, cudaMemcpyDeviceToHost) == cudaSuccess);
+	for (size_t k = 0; k < OFFSET; k++)
+		EXPECT(host[k] == 0xa5);
+	for (size_t k = 0; k < BYTES; k++)
+		EXPECT(host[OFFSET + k] == traffic_byte(peer, round, k));
+	free(host);
+}
+
+static void traffic_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const struct traffic *t = arg;
+	struct side s = {.comm = comm_open(rank, nranks, ranks_id())};
+
+	EXPECT(cudaStreamCreateWithFlags(&s.stream, cudaStreamNonBlocking) == cudaSuccess);
+	side_make(&s, t, rank);
+	for (int i = 0; i < ROUNDS; i++) {
+		side_round(&s, rank, i);
+		if (!t->renews || i % LIFE != LIFE - 1)
+			continue;
+		side_deregister(&s);
+		side_free(&s);
+		side_make(&s, t, rank);
+	}
+	if (!t->leaves)
+		side_deregister(&s);
+	EXPECT(cudaStreamDestroy(s.stream) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(s.comm));
+	side_free(&s);
+}
+
+static const char *const simple[] = {"NCCL_PROTO=Simple", NULL};
+
+static uint64_t traffic_run(const struct traffic *t, uint64_t seed, const char *const *env)
+{
+	struct traffic copy = *t;
+	const struct ranks_config c = {.hosts = 1, .per_host = 2, .seed = seed, .env = env};
+
+	ranks_run(&c, traffic_rank, &copy);
+	return probe_hits("registered.put"); /* of this run */
+}
+
+START_TEST(messages_between_processes_go_straight_into_registered_buffers)
+{
+	const struct traffic t = {.registers = {true, true}};
+
+	for (uint64_t seed = 1; seed <= 10; seed += SAMPLE_THIN)
+		ck_assert_uint_gt(traffic_run(&t, seed, simple), 0);
+}
+END_TEST
+
+START_TEST(one_rank_alone_that_registers_gets_its_messages_all_the_same)
+{
+	for (int rank = 0; rank < 2; rank++) {
+		const struct traffic t = {.registers = {rank == 0, rank == 1}};
+
+		ck_assert_uint_eq(traffic_run(&t, 3, simple), 0);
+	}
+}
+END_TEST
+
+START_TEST(buffers_come_and_go)
+{
+	const struct traffic t = {.registers = {true, true}, .renews = true};
+	uint64_t puts = 0;
+
+	for (uint64_t seed = 1; seed <= 20; seed += SAMPLE_THIN)
+		puts += traffic_run(&t, seed, simple);
+	ck_assert_uint_gt(puts, 0);
+}
+END_TEST
+
+START_TEST(ranges_overlap_and_repeat)
+{
+	const struct traffic t = {.registers = {true, true}, .overlaps = true};
+
+	ck_assert_uint_gt(traffic_run(&t, 2, simple), 0);
+}
+END_TEST
+
+START_TEST(communicator_ends_with_registrations_left)
+{
+	const struct traffic t = {.registers = {true, true}, .leaves = true};
+
+	ck_assert_uint_gt(traffic_run(&t, 2, simple), 0);
+}
+END_TEST
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static void arguments_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = comm_open(rank, nranks, ranks_id());
+	void *handle = &comm, *mem = NULL, *plain = NULL;
+	char host[16];
+
+	(void)arg;
+	EXPECT_NCCL(ncclSuccess, ncclMemAlloc(&mem, 4096));
+	EXPECT(cudaMalloc(&plain, 4096) == cudaSuccess);
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommRegister(comm, mem, 4096, NULL));
+	EXPECT_ERROR_SAYS("handle is NULL");
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommRegister(comm, NULL, 4096, &handle));
+	EXPECT(!handle);
+	EXPECT_ERROR_SAYS("expected a buffer of one byte or more");
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommRegister(comm, mem, 0, &handle));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommRegister(comm, host, sizeof host, &handle));
+	EXPECT_ERROR_SAYS("ncclCommRegister: buff");
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommRegister(NULL, mem, 4096, &handle));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommDeregister(comm, host));
+	EXPECT_ERROR_SAYS("is none of this communicator");
+	EXPECT_NCCL(ncclSuccess, ncclCommRegister(comm, mem, 4096, &handle));
+	EXPECT(handle);
+	EXPECT_NCCL(ncclSuccess, ncclCommDeregister(comm, handle));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommDeregister(comm, handle));
+	/* without effect */
+	EXPECT_NCCL(ncclSuccess, ncclCommRegister(comm, plain, 4096, &handle));
+	EXPECT(!handle);
+	EXPECT_NCCL(ncclSuccess, ncclCommDeregister(comm, handle));
+	EXPECT(cudaFree(plain) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclMemFree(mem));
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+}
+
+START_TEST(arguments_are_checked)
+{
+	ranks_run(&(struct ranks_config){.hosts = 1, .per_host = 2, .seed = 5}, arguments_rank,
+		  NULL);
+}
+END_TEST
+
+static void no_effect_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = comm_open(rank, nranks, ranks_id());
+	void *handle = &comm, *mem = NULL;
+
+	(void)arg;
+	EXPECT_NCCL(ncclSuccess, ncclMemAlloc(&mem, 4096));
+	EXPECT_NCCL(ncclSuccess, ncclCommRegister(comm, mem, 4096, &handle));
+	EXPECT(!handle);
+	EXPECT_NCCL(ncclSuccess, ncclCommDeregister(comm, handle));
+	EXPECT_NCCL(ncclSuccess, ncclMemFree(mem));
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+}
+
+/* Without a rank of another process on NVLink, or on request. */
+START_TEST(registration_without_effect_has_no_handle)
+{
+	static const char *const off[] = {"NCCL_LOCAL_REGISTER=0", NULL};
+	static const char *const staged[] = {"NCCL_P2P_DIRECT_DISABLE=1", NULL};
+
+	ranks_run(&(struct ranks_config){.hosts = 1, .per_host = 2, .env = off}, no_effect_rank,
+		  NULL);
+	ranks_run(&(struct ranks_config){.hosts = 1, .per_host = 2, .env = staged}, no_effect_rank,
+		  NULL);
+	ranks_run(&(struct ranks_config){.hosts = 2, .per_host = 1}, no_effect_rank, NULL);
+	ranks_run(&(struct ranks_config){.hosts = 1, .per_host = 2, .per_proc = 2}, no_effect_rank,
+		  NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("registered");
+	TCase *t = tcase_create("registered");
+
+	tcase_set_timeout(t, 0);
+	tcase_add_test(t, messages_between_processes_go_straight_into_registered_buffers);
+	tcase_add_test(t, one_rank_alone_that_registers_gets_its_messages_all_the_same);
+	tcase_add_test(t, buffers_come_and_go);
+	tcase_add_test(t, ranges_overlap_and_repeat);
+	tcase_add_test(t, communicator_ends_with_registrations_left);
+	tcase_add_test(t, arguments_are_checked);
+	tcase_add_test(t, registration_without_effect_has_no_handle);
+	suite_add_tcase(s, t);
+	return suite_run(s);
+}
