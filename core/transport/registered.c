@@ -171,7 +171,7 @@ uint64_t transport_registered_at(const struct ncclComm *comm, const struct regis
 	memory = comm->registered ? registered_memory_of(comm->registered, r->buffer, r->bytes)
 				  : NULL;
 	e = memory ? registered_export_of(comm, r->peer, memory) : NULL;
-	if (!e || e->state != REGISTERED_OPEN)
+	if (!e || e->state == REGISTERED_ASKED)
 		return 0;
 	OS_PROBE("registered.put", "a message goes straight into a buffer of another process",
 		 true);
