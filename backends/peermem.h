@@ -21,6 +21,8 @@ struct peermem_region {
 	uint32_t device; /* global GPU number of the world */
 	uint32_t cookie; /* provider's: the allocation, with a generation */
 	uint64_t address, bytes;
+	uint64_t
+		home; /* provider's: where it has the memory, which may outlive the mapping at `address` */
 };
 
 struct peermem_ops {

@@ -2,7 +2,7 @@
 /*
  * Which agent may touch what. A kernel of context C may touch memory of its own GPU, of a peer GPU
  * that C enabled, and pinned host memory of its process; device memory must belong to the process
- * or have been opened by it through IPC. Copies need the same, except that no peer access is needed
+ * or have been opened by it through IPC. What cuMem mapped is used where cuMemSetAccess allowed it (vmm_space.c). Copies need the same, except that no peer access is needed
  * and plain host memory will do. Under fc_lock.
  */
 #include "backends/fakecuda/fakecuda.h"
@@ -86,8 +86,10 @@ static bool access_opened(const struct fc_proc *proc, const struct fc_device *de
 struct fc_alloc *fc_access_alloc(struct fc_proc *proc, struct fc_device *dev, uint64_t address,
 				 uint64_t bytes)
 {
+	if (fc_vmm_has(address))
+		return fc_vmm_access(proc, address, bytes);
 	struct fc_alloc *a = fc_alloc_find(dev, address);
-	if (!a || bytes > a->bytes - (address - a->base))
+	if (!a || a->vmm || bytes > a->bytes - (address - a->base))
 		return NULL;
 	if (a->proc == proc->os->id)
 		return a->freed ? NULL : a;
@@ -103,6 +105,8 @@ bool fc_access_kernel(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, stru
 {
 	struct fc_device *dev = fc_device_at(address);
 	range->generation = fc_map_generation();
+	if (fc_vmm_has(address))
+		return fc_vmm_may_kernel(ctx, address, bytes, range);
 	if (!dev) {
 		struct fc_host_range *r = fc_host_find(ctx->proc, address, bytes);
 		if (!r)
@@ -150,7 +154,9 @@ static bool access_explain_proc(struct fc_proc *proc, struct fc_device *dev, uin
 void fc_access_explain(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, char *out, size_t n)
 {
 	struct fc_device *dev = fc_device_at(address);
-	if (!dev)
+	if (fc_vmm_has(address))
+		fc_vmm_explain(ctx->proc, ctx->ordinal, address, bytes, out, n);
+	else if (!dev)
 		snprintf(out, n, "host memory that is not pinned in %s%s", ctx->proc->os->name,
 			 fc_host_find(ctx->proc, address, 1) ? " to its end" : "");
 	else if (!access_explain_proc(ctx->proc, dev, address, bytes, out, n))
@@ -161,13 +167,20 @@ void fc_access_explain(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, cha
 cudaError_t fc_access_copy(struct fc_proc *proc, const char *call, const char *which,
 			   uint64_t address, uint64_t bytes, struct fc_device **dev)
 {
+	char why[512];
 	*dev = fc_device_at(address);
+	if (fc_vmm_has(address)) {
+		if (fc_vmm_may_copy(proc, address, bytes))
+			return cudaSuccess;
+		fc_vmm_explain(proc, -1, address, bytes, why, sizeof why);
+		fc_report("%s: %s 0x%llx: %s", call, which, (unsigned long long)address, why);
+		return cudaErrorInvalidValue;
+	}
 	if (!*dev && fc_va_is_device(address)) {
 		fc_report("%s: %s 0x%llx is in no GPU's range", call, which,
 			  (unsigned long long)address);
 		return cudaErrorInvalidValue;
 	}
-	char why[512];
 	if (!*dev || fc_access_alloc(proc, *dev, address, bytes))
 		return cudaSuccess;
 	if (access_explain_proc(proc, *dev, address, bytes, why, sizeof why))

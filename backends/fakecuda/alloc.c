@@ -13,7 +13,7 @@ struct fc_device *fc_device_at(uint64_t address)
 {
 	if (!fc.ready || !fc_va_is_device(address))
 		return NULL;
-	uint64_t index = (address - FC_VA_BASE) / fc.slice;
+	uint64_t index = (fc_home(address) - FC_VA_BASE) / fc.slice;
 	return index < fc.device_count ? &fc.device[index] : NULL;
 }
 
@@ -68,24 +68,25 @@ static void alloc_make_room(struct fc_device *dev)
 }
 
 /* First gap that holds `span` bytes: the index to insert at, and the base. */
-static bool alloc_first_fit(const struct fc_device *dev, uint64_t span, uint32_t *index,
-			    uint64_t *base)
+static bool alloc_first_fit(const struct fc_device *dev, uint64_t span, uint64_t align,
+			    uint32_t *index, uint64_t *base)
 {
-	uint64_t at = dev->base;
+	uint64_t at = ALIGN_UP(dev->base, align);
 	for (uint32_t i = 0; i < dev->alloc_count; i++) {
-		if (dev->alloc[i].base - at >= span) {
+		if (at <= dev->alloc[i].base && dev->alloc[i].base - at >= span) {
 			*index = i;
 			*base = at;
 			return true;
 		}
-		at = dev->alloc[i].base + alloc_span(&dev->alloc[i]);
+		at = ALIGN_UP(dev->alloc[i].base + alloc_span(&dev->alloc[i]), align);
 	}
 	*index = dev->alloc_count;
 	*base = at;
-	return dev->base + dev->bytes - at >= span;
+	return at <= dev->base + dev->bytes && dev->base + dev->bytes - at >= span;
 }
 
-cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
+static cudaError_t alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t align,
+			     struct fc_alloc **out)
 {
 	struct fc_device *dev = ctx->dev;
 	uint64_t span = ALIGN_UP(bytes, FC_ALIGN), base;
@@ -98,12 +99,12 @@ cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
 			  (unsigned long long)dev->total_bytes, dev->index);
 		return cudaErrorMemoryAllocation;
 	}
-	if (!alloc_first_fit(dev, span, &index, &base)) {
+	if (!alloc_first_fit(dev, span, align, &index, &base)) {
 		fc_report("out of memory: no gap of %llu bytes in the %llu bytes of addresses of "
 			  "gpu %u: the %u GPUs of the world share %llu GiB; fewer hosts give "
 			  "each GPU more",
 			  (unsigned long long)bytes, (unsigned long long)dev->bytes, dev->index,
-			  fc.device_count, FC_VA_LIMIT >> 30);
+			  fc.device_count, FC_VA_DEVICES >> 30);
 		return cudaErrorMemoryAllocation;
 	}
 	if (!fc_va_map(base, span))
@@ -124,8 +125,28 @@ cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
 	fc_map_changed();
 	fc_shadow_forget(base, span);
 	mem_fresh(fc_alias(base), span);
-	*address = base;
+	*out = a;
 	return cudaSuccess;
+}
+
+cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
+{
+	struct fc_alloc *a;
+	cudaError_t rc = alloc_new(ctx, bytes, FC_ALIGN, &a);
+
+	if (!rc)
+		*address = a->base;
+	return rc;
+}
+
+cudaError_t fc_alloc_new_vmm(struct fc_ctx *ctx, uint64_t bytes, struct fc_alloc **a)
+{
+	cudaError_t rc = alloc_new(ctx, bytes, FC_VMM_PAGE, a);
+
+	ASSERT(bytes % FC_VMM_PAGE == 0);
+	if (!rc)
+		(*a)->vmm = 1;
+	return rc;
 }
 
 static void alloc_remove(struct fc_device *dev, struct fc_alloc *a)
@@ -163,11 +184,10 @@ void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, ch
 		       size_t bytes)
 {
 	struct os_proc *owner = world_proc_by_id(a->proc);
-	snprintf(out, bytes,
-		 "gpu %u allocation #%u, cudaMalloc of %llu bytes by %s (%s) at %llu ns, %s",
-		 dev->index, a->number, (unsigned long long)a->bytes, a->who,
-		 owner ? owner->name : "gone", (unsigned long long)a->when_ns,
-		 a->freed ? "freed" : "live");
+	snprintf(out, bytes, "gpu %u allocation #%u, %s of %llu bytes by %s (%s) at %llu ns, %s",
+		 dev->index, a->number, a->vmm ? "cuMemCreate" : "cudaMalloc",
+		 (unsigned long long)a->bytes, a->who, owner ? owner->name : "gone",
+		 (unsigned long long)a->when_ns, a->freed ? "freed" : "live");
 }
 
 /* Distance of the address from the allocation, and on which side. */
@@ -196,6 +216,10 @@ static void alloc_describe_side(const struct fc_device *dev, const struct fc_all
 
 void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes)
 {
+	if (fc_vmm_has(address)) {
+		fc_vmm_describe(address, out, bytes);
+		return;
+	}
 	struct fc_device *dev = fc_device_at(address);
 	if (!dev) {
 		snprintf(out, bytes, "not GPU memory");

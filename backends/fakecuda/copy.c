@@ -56,9 +56,9 @@ static bool copy_end_alive(struct fc_op *op, struct fc_device *dev, uint64_t add
 /* What the copy engine touches, as the memory model sees it. */
 static struct mem_access copy_access(uint64_t address, uint64_t bytes, enum shared_access op)
 {
-	return (struct mem_access){.addr = fc_alias(address),
+	return (struct mem_access){.addr = fc_alias_range(address, bytes),
 				   .bytes = bytes,
-				   .wake = (const void *)(uintptr_t)address,
+				   .wake = (const void *)(uintptr_t)fc_home(address),
 				   .op = op,
 				   .order = SHARED_RELEASE,
 				   .scope = SHARED_SYSTEM};
@@ -81,10 +81,10 @@ static void copy_move(const struct fc_copy *c, bool set)
 	} else {
 		fc_va_wrote(c->dst, c->bytes);
 		if (set)
-			memset(fc_alias(c->dst), c->value, c->bytes);
+			memset(fc_alias_range(c->dst, c->bytes), c->value, c->bytes);
 		else
-			memmove(fc_alias(c->dst), c->staged ? c->staged : fc_alias(c->src),
-				c->bytes);
+			memmove(fc_alias_range(c->dst, c->bytes),
+				c->staged ? c->staged : fc_alias_range(c->src, c->bytes), c->bytes);
 	}
 	mem_wrote(&to);
 }
@@ -113,7 +113,7 @@ static void copy_done(void *object, uint64_t serial)
 	if (alive)
 		copy_move(&c, set);
 	if (alive)
-		sim_wrote((void *)(uintptr_t)c.dst, c.bytes);
+		fc_wrote((void *)(uintptr_t)c.dst, c.bytes);
 	fc_lock();
 	if (fc_stream_alive(s, serial))
 		fc_stream_op_done(s);

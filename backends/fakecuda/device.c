@@ -185,10 +185,11 @@ static const struct device_fact {
 	{cudaDevAttrIpcEventSupport, 0},
 	{cudaDevAttrClusterLaunch, 0},
 	{cudaDevAttrGPUDirectRDMAFlushWritesOptions, 0},
-	{102, 0}, /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
-	{110, 0}, /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+	{102, 1}, /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
+	{103, 1}, /* CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
 	{128, 0}, /* CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED */
 	{132, 0}, /* CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED */
+	{141, 0}, /* CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
 };
 
 /* False: not built, because no caller needed it yet. */
@@ -236,6 +237,7 @@ static bool device_attribute(const struct fc_device *dev, int attr, int *value)
 	case cudaDevAttrPciDomainId:
 		*value = (int)pci.domain;
 		return true;
+	case 110: /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
 	case cudaDevAttrGPUDirectRDMASupported:
 		*value = dev->gpu->gdr;
 		return true;
@@ -339,7 +341,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 /* ---- peers ---------------------------------------------------------------------------------- */
 
 /* Every pair of different GPUs of one host reaches each other, by NVLink or through PCIe. */
-static bool device_peers(const struct fc_device *a, const struct fc_device *b)
+bool fc_device_peers(const struct fc_device *a, const struct fc_device *b)
 {
 	return a != b && a->host == b->host;
 }
@@ -366,7 +368,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *canAccessPeer, int device, int peerDevi
 	if (!rc && !canAccessPeer)
 		rc = cudaErrorInvalidValue;
 	if (!rc)
-		*canAccessPeer = device_peers(a, b);
+		*canAccessPeer = fc_device_peers(a, b);
 	return fc_leave(rc);
 }
 
@@ -385,7 +387,7 @@ cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attr, i
 		*value = nvlink ? 0 : 1; /* 0: the best */
 		break;
 	case cudaDevP2PAttrAccessSupported:
-		*value = device_peers(a, b);
+		*value = fc_device_peers(a, b);
 		break;
 	case cudaDevP2PAttrNativeAtomicSupported:
 		*value = nvlink;
@@ -409,7 +411,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags)
 		return fc_leave(rc);
 	if (flags)
 		return fc_leave(cudaErrorInvalidValue);
-	if (!device_peers(a, b))
+	if (!fc_device_peers(a, b))
 		return fc_leave(cudaErrorPeerAccessUnsupported);
 	rc = fc_enter_ctx_quiet("cudaDeviceEnablePeerAccess", &ctx);
 	if (rc)

@@ -66,9 +66,9 @@ static inline void *run_word(struct dev *d, const char *what, const void *p, int
 static inline struct mem_access run_access(const void *p, size_t bytes, enum shared_access op,
 					   int order, int scope)
 {
-	return (struct mem_access){.addr = fc_alias((uintptr_t)p),
+	return (struct mem_access){.addr = fc_alias_range((uintptr_t)p, bytes),
 				   .bytes = bytes,
-				   .wake = p,
+				   .wake = (const void *)(uintptr_t)fc_home((uintptr_t)p),
 				   .op = op,
 				   .order = (enum shared_order)order,
 				   .scope = (enum shared_scope)scope};
@@ -117,7 +117,7 @@ const void *fakedev_read(struct dev *d, const void *p, size_t bytes)
 	run_use(d, p, bytes, false);
 	struct mem_access a = run_access(p, bytes, SHARED_RANGE_READ, SHARED_RELAXED, SHARED_BLOCK);
 	mem_access(&a);
-	return fc_alias((uintptr_t)p);
+	return (void *)(uintptr_t)a.addr;
 }
 
 void *fakedev_write(struct dev *d, void *p, size_t bytes)
@@ -131,7 +131,7 @@ void *fakedev_write(struct dev *d, void *p, size_t bytes)
 	struct mem_access a =
 		run_access(p, bytes, SHARED_RANGE_WRITE, SHARED_RELAXED, SHARED_BLOCK);
 	mem_access(&a);
-	return fc_alias((uintptr_t)p);
+	return (void *)(uintptr_t)a.addr;
 }
 
 void fakedev_wrote(struct dev *d, const void *p, size_t bytes)
@@ -141,7 +141,7 @@ void fakedev_wrote(struct dev *d, const void *p, size_t bytes)
 	(void)d;
 	mem_wrote(&a);
 	if (bytes)
-		sim_wrote(p, bytes);
+		fc_wrote(p, bytes);
 }
 
 uint64_t fakedev_peek(struct dev *d, const void *p, int bytes)
@@ -224,7 +224,7 @@ void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int
 	if (order == SHARED_RELAXED && run_self(d)->fence_store)
 		order = SHARED_RELEASE;
 	run_store(at, bytes, v, order);
-	sim_wrote(p, (size_t)bytes);
+	fc_wrote(p, (size_t)bytes);
 }
 
 uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope)
@@ -243,7 +243,7 @@ uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, i
 	else
 		old = relaxed ? __atomic_fetch_add((uint64_t *)at, v, __ATOMIC_RELAXED)
 			      : __atomic_fetch_add((uint64_t *)at, v, __ATOMIC_ACQ_REL);
-	sim_wrote(p, (size_t)bytes);
+	fc_wrote(p, (size_t)bytes);
 	return old;
 }
 
@@ -277,7 +277,7 @@ static void run_store_halves(struct dev *d, uint8_t *p, const struct v16 *lines,
 		if (!mem_store(&a, v))
 			run_store(fc_alias((uintptr_t)at), 8, v, order);
 	}
-	sim_wrote(p, n * DEV_LINE_BYTES);
+	fc_wrote(p, n * DEV_LINE_BYTES);
 }
 
 void fakedev_lines_store(struct dev *d, void *p, const struct v16 *lines, uint32_t n)
@@ -307,7 +307,7 @@ uint32_t fakedev_lines_load(struct dev *d, const void *p, uint32_t flag, struct 
 	run_use(d, p, bytes, false);
 	struct mem_access a = run_access(p, bytes, SHARED_LOAD, SHARED_RELAXED, SHARED_SYSTEM);
 	mem_access(&a);
-	const uint64_t *at = fc_alias((uintptr_t)p);
+	const uint64_t *at = a.addr;
 	for (i = 0; i < n; i++, at += 2) {
 		lines[i].lo = __atomic_load_n(at, __ATOMIC_ACQUIRE);
 		lines[i].hi = __atomic_load_n(at + 1, __ATOMIC_ACQUIRE);
@@ -357,7 +357,7 @@ static void run_store_words(struct dev *d, uint64_t *p, const uint64_t *words, u
 			if (!mem_store(&a, words[k]))
 				run_store(fc_alias((uintptr_t)(p + k)), 8, words[k], order);
 		}
-	sim_wrote(p, (size_t)lines * LINE128_WORDS * 8);
+	fc_wrote(p, (size_t)lines * LINE128_WORDS * 8);
 }
 
 static void run_store_whole(struct dev *d, uint64_t *p, const uint64_t *words, uint32_t lines)
@@ -372,7 +372,7 @@ static void run_store_whole(struct dev *d, uint64_t *p, const uint64_t *words, u
 		for (int k = 0; k < LINE128_FLAG; k++)
 			run_store(at + k, 8, words[k], SHARED_RELAXED);
 		run_store(at + LINE128_FLAG, 8, words[LINE128_FLAG], SHARED_RELEASE);
-		sim_wrote(p, LINE128_WORDS * 8);
+		fc_wrote(p, LINE128_WORDS * 8);
 	}
 	(void)d;
 }
@@ -463,7 +463,9 @@ static bool run_wait_word(struct dev *d, const struct wait *w, struct v16 *line,
 	const void *at = run_word(d, "wait", w->on, bytes);
 	if (d->abort)
 		run_word(d, "wait with abort word", d->abort, sizeof *d->abort);
-	int rc = run_wait(d, w, d->abort, other);
+	struct wait at_home = *w; /* what wakes names the memory, not one of its mappings */
+	at_home.on = (const void *)(uintptr_t)fc_home((uintptr_t)w->on);
+	int rc = run_wait(d, &at_home, d->abort, other);
 	if (rc)
 		return false;
 	if (w->kind == WAIT_LINE16) {
@@ -484,7 +486,7 @@ bool fakedev_wait_unless(struct dev *d, const struct wait *w, const struct dev_c
 	if (!c || !c->put)
 		return run_wait_word(d, w, NULL, NULL);
 	const shared_u64 *word = &((struct dev_send_mem *)(void *)c->head)->put;
-	const struct wait other = {.on = word,
+	const struct wait other = {.on = (const void *)(uintptr_t)fc_home((uintptr_t)word),
 				   .want = 0,
 				   .mask = bits,
 				   .kind = WAIT_NE,

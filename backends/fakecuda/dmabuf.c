@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GPU memory as a dma-buf: a descriptor that an HCA's driver takes (ibv_reg_dmabuf_mr). Here it is an
+ * GPU memory as a descriptor: a dma-buf, which an HCA's driver takes (ibv_reg_dmabuf_mr), and memory of cuMem
+ * for another process (cuMemImportFromShareableHandle). Here it is an
  * empty memory file, so it may be duplicated, passed on and closed as any other. Its size, which is sealed, is its
  * number in the table of ranges that were handed out; the range is checked against the allocations of
  * this moment when an HCA requests it.
@@ -28,6 +29,7 @@
 struct dmabuf_range {
 	uint64_t address, bytes;
 	uint32_t device, number; /* of the allocation */
+	bool memory;             /* for cuMem: all of the allocation */
 };
 
 /* All that were handed out in this world. Numbers go on from one world to the next: a descriptor of an
@@ -146,10 +148,18 @@ static CUresult dmabuf_of(struct fc_proc *proc, CUdeviceptr ptr, size_t bytes,
 
 	if (!a)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!dev->gpu->gdr || !fc_rdma_has("dmabuf"))
+	if (!dev->gpu->gdr || (a->vmm && !a->rdma) || !fc_rdma_has("dmabuf"))
 		return CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t home;
+
+	if (fc_vmm_piece(ptr, bytes, &home) < bytes || home + bytes > a->base + a->bytes) {
+		fc_report("cuMemGetHandleForAddressRange: %zu bytes at 0x%llx are of several "
+			  "allocations",
+			  bytes, ptr);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	*range = (struct dmabuf_range){
-		.address = ptr, .bytes = bytes, .device = dev->index, .number = a->number};
+		.address = home, .bytes = bytes, .device = dev->index, .number = a->number};
 	return CUDA_SUCCESS;
 }
 
@@ -208,13 +218,82 @@ static int dmabuf_read(int fd, const struct dmabuf_range **range)
 	return 0;
 }
 
+/* ---- for another process -------------------------------------------------------------------- */
+
+CUresult fc_dmabuf_export(struct fc_proc *proc, struct fc_device *dev, struct fc_alloc *a, int *fd)
+{
+	const struct dmabuf_range range = {.address = a->base,
+					   .bytes = a->bytes,
+					   .device = dev->index,
+					   .number = a->number,
+					   .memory = true};
+	CUresult rc = dmabuf_give(proc, &range, fd);
+
+	if (!rc)
+		a->exported = 1;
+	return rc;
+}
+
+/* The process that has this very descriptor, when it is not `proc`. */
+static const struct fc_proc *dmabuf_stranger(const struct fc_proc *proc, int fd)
+{
+	const struct fc_proc *other = NULL;
+
+	for (const struct fc_proc *p = fc.procs; p; p = p->next)
+		for (const struct fc_dmabuf *d = p->dmabufs; d; d = d->next) {
+			if (d->fd != fd || !dmabuf_is_open(d))
+				continue;
+			if (p == proc)
+				return NULL;
+			other = p;
+		}
+	return other;
+}
+
+CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev, struct fc_alloc **a)
+{
+	const char *call = "cuMemImportFromShareableHandle";
+	const struct dmabuf_range *range;
+	const struct fc_proc *owner = dmabuf_stranger(proc, fd);
+
+	if (owner) {
+		fc_report("%s: descriptor %d belongs to process %s", call, fd, owner->os->name);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (dmabuf_read(fd, &range) || !range->memory) {
+		fc_report("%s: descriptor %d is none of memory of cuMem", call, fd);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	*dev = &fc.device[range->device];
+	*a = fc_alloc_by_number(*dev, range->number);
+	if (!*a || (*dev)->host != proc->os->host) {
+		fc_report("%s: the memory of descriptor %d %s", call, fd,
+			  *a ? "is of another host" : "is gone");
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
+}
+
+bool fc_dmabuf_holds(uint32_t device, uint32_t number)
+{
+	for (const struct fc_proc *p = fc.procs; p; p = p->next)
+		for (const struct fc_dmabuf *d = p->dmabufs; d; d = d->next) {
+			const struct dmabuf_range *range;
+
+			if (dmabuf_is_open(d) && !dmabuf_read(d->fd, &range) && range->memory &&
+			    range->device == device && range->number == number)
+				return true;
+		}
+	return false;
+}
+
 /* Pins so many bytes of it. */
 static int dmabuf_pin(const struct os_proc *proc, const struct dmabuf_range *from, uint64_t offset,
 		      uint64_t bytes, struct peermem_region *r)
 {
 	struct fc_alloc *a = fc_alloc_by_number(&fc.device[from->device], from->number);
 
-	if (!bytes || offset > from->bytes || bytes > from->bytes - offset)
+	if (from->memory || !bytes || offset > from->bytes || bytes > from->bytes - offset)
 		return EINVAL;
 	if (!a || a->freed || fc.device[from->device].host != proc->host ||
 	    from->address < a->base || from->address + from->bytes > a->base + a->bytes)
@@ -223,6 +302,7 @@ static int dmabuf_pin(const struct os_proc *proc, const struct dmabuf_range *fro
 	*r = (struct peermem_region){.device = from->device,
 				     .cookie = a->number,
 				     .address = from->address + offset,
+				     .home = from->address + offset,
 				     .bytes = bytes};
 	return 0;
 }

@@ -111,6 +111,13 @@ static struct fc_alloc *driver_alloc(struct fc_proc *proc, CUdeviceptr ptr, stru
 	return *dev ? fc_access_alloc(proc, *dev, ptr, 1) : NULL;
 }
 
+/* Where the allocation begins, as the process has it. */
+static CUdeviceptr driver_base(const struct fc_proc *proc, const struct fc_alloc *a,
+			       CUdeviceptr ptr)
+{
+	return fc_vmm_has(ptr) ? fc_vmm_map_at(proc, ptr)->base : a->base;
+}
+
 CUresult cuMemGetAddressRange(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
 	struct fc_proc *proc;
@@ -121,7 +128,7 @@ CUresult cuMemGetAddressRange(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dpt
 	fc_lock();
 	struct fc_alloc *a = driver_alloc(proc, dptr, &dev);
 	if (a && pbase)
-		*pbase = a->base;
+		*pbase = driver_base(proc, a, dptr);
 	if (a && psize)
 		*psize = a->bytes;
 	fc_unlock();
@@ -131,9 +138,11 @@ CUresult cuMemGetAddressRange(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dpt
 }
 
 /* One attribute of device memory; false: not one that is known here. */
-static bool driver_pointer_value(void *data, CUpointer_attribute attribute,
-				 const struct fc_alloc *a, int32_t ordinal, CUdeviceptr ptr)
+static bool driver_pointer_value(void *data, CUpointer_attribute attribute, struct fc_proc *proc,
+				 struct fc_device *dev, const struct fc_alloc *a, CUdeviceptr ptr)
 {
+	const struct fc_ctx *ctx = fc_ctx_of_device(proc, dev);
+
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 		*(CUmemorytype *)data = CU_MEMORYTYPE_DEVICE;
@@ -145,13 +154,19 @@ static bool driver_pointer_value(void *data, CUpointer_attribute attribute,
 		*(unsigned long long *)data = a->number;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		*(int *)data = ordinal;
+		*(int *)data = ctx ? ctx->ordinal : -1;
 		return true;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		*(int *)data = 1;
+		*(int *)data = !a->vmm;
+		return true;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		*(unsigned long long *)data = a->handle_types;
+		return true;
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		*(int *)data = dev->gpu->gdr && (!a->vmm || a->rdma);
 		return true;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-		*(CUdeviceptr *)data = a->base;
+		*(CUdeviceptr *)data = driver_base(proc, a, ptr);
 		return true;
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
 		*(size_t *)data = a->bytes;
@@ -174,8 +189,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	fc_lock();
 	struct fc_alloc *a = driver_alloc(proc, ptr, &dev);
 	if (a) {
-		struct fc_ctx *ctx = fc_ctx_of_device(proc, dev);
-		known = driver_pointer_value(data, attribute, a, ctx ? ctx->ordinal : -1, ptr);
+		known = driver_pointer_value(data, attribute, proc, dev, a, ptr);
 	} else if (fc_host_find(proc, ptr, 1) && attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
 		*(CUmemorytype *)data = CU_MEMORYTYPE_HOST;
 	} else {
@@ -203,8 +217,22 @@ static const struct driver_entry {
 	{"cuGetErrorName", (void (*)(void))cuGetErrorName},
 	{"cuGetErrorString", (void (*)(void))cuGetErrorString},
 	{"cuInit", (void (*)(void))cuInit},
+	{"cuMemAddressFree", (void (*)(void))cuMemAddressFree},
+	{"cuMemAddressReserve", (void (*)(void))cuMemAddressReserve},
+	{"cuMemCreate", (void (*)(void))cuMemCreate},
+	{"cuMemExportToShareableHandle", (void (*)(void))cuMemExportToShareableHandle},
+	{"cuMemGetAccess", (void (*)(void))cuMemGetAccess},
+	{"cuMemGetAllocationGranularity", (void (*)(void))cuMemGetAllocationGranularity},
+	{"cuMemGetAllocationPropertiesFromHandle",
+	 (void (*)(void))cuMemGetAllocationPropertiesFromHandle},
 	{"cuMemGetAddressRange", (void (*)(void))cuMemGetAddressRange},
 	{"cuMemGetHandleForAddressRange", (void (*)(void))cuMemGetHandleForAddressRange},
+	{"cuMemImportFromShareableHandle", (void (*)(void))cuMemImportFromShareableHandle},
+	{"cuMemMap", (void (*)(void))cuMemMap},
+	{"cuMemRelease", (void (*)(void))cuMemRelease},
+	{"cuMemRetainAllocationHandle", (void (*)(void))cuMemRetainAllocationHandle},
+	{"cuMemSetAccess", (void (*)(void))cuMemSetAccess},
+	{"cuMemUnmap", (void (*)(void))cuMemUnmap},
 	{"cuPointerGetAttribute", (void (*)(void))cuPointerGetAttribute},
 };
 

@@ -107,7 +107,7 @@ static bool fc_explain_crash(int signal, const void *addr)
 	char what[384];
 	uint64_t address = (uintptr_t)addr;
 	(void)signal;
-	if (!fc_device_at(address))
+	if (!fc_device_at(address) && !fc_vmm_has(address))
 		return false;
 	const struct sim_task *task = sim_task_self();
 	bool warp = task && task->kind == SIM_TASK_WARP;
@@ -417,7 +417,15 @@ uint64_t fc_map_generation(void)
 
 /* ---- the end of processes and worlds -------------------------------------------------------- */
 
-enum { FC_LEAK_ALLOC, FC_LEAK_HOST, FC_LEAK_STREAM, FC_LEAK_EVENT, FC_LEAK_IPC, FC_LEAK_DMABUF };
+enum {
+	FC_LEAK_ALLOC,
+	FC_LEAK_HOST,
+	FC_LEAK_STREAM,
+	FC_LEAK_EVENT,
+	FC_LEAK_IPC,
+	FC_LEAK_DMABUF,
+	FC_LEAK_VMM
+};
 
 static void fc_leak_note(int kind, uint64_t *count, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -452,7 +460,7 @@ static void fc_proc_count_leaks(struct fc_proc *p)
 		struct fc_device *dev = p->device[i];
 		for (uint32_t a = 0; a < dev->alloc_count; a++) {
 			const struct fc_alloc *al = &dev->alloc[a];
-			if (al->proc == p->os->id && !al->freed)
+			if (al->proc == p->os->id && !al->freed && !al->vmm)
 				fc_leak_note(FC_LEAK_ALLOC, &fc.leaks.allocations,
 					     "%llu bytes on gpu %u, by %s",
 					     (unsigned long long)al->bytes, dev->index, al->who);
@@ -472,6 +480,17 @@ static void fc_proc_count_leaks(struct fc_proc *p)
 	for (struct fc_ipc_open *o = p->open; o; o = o->next)
 		fc_leak_note(FC_LEAK_IPC, &fc.leaks.ipc, "gpu %u #%u opened in %s", o->device,
 			     o->number, p->os->name);
+}
+
+static void fc_vmm_count_leaks(const struct fc_proc *p)
+{
+	for (const struct fc_vmm_handle *h = p->handles; h; h = h->next)
+		fc_leak_note(FC_LEAK_VMM, &fc.leaks.vmm, "handle of gpu %u #%u, by %s", h->device,
+			     h->number, h->who);
+	if (fc_vmm_space_of(p))
+		fc_leak_note(FC_LEAK_VMM, &fc.leaks.vmm, "%llu bytes of addresses, by %s",
+			     (unsigned long long)fc_vmm_space_of(p)->bytes,
+			     fc_vmm_space_of(p)->who);
 }
 
 /* The kernel closes the descriptors of a process that ends; this one goes on. */
@@ -504,7 +523,7 @@ static void fc_ctx_drop(struct fc_ctx *ctx)
 static void fc_device_free_of(struct fc_device *dev, const struct fc_proc *p)
 {
 	for (uint32_t a = dev->alloc_count; a-- > 0;) {
-		if (dev->alloc[a].proc == p->os->id && !dev->alloc[a].freed)
+		if (dev->alloc[a].proc == p->os->id && !dev->alloc[a].freed && !dev->alloc[a].vmm)
 			fc_alloc_free(dev, &dev->alloc[a]);
 	}
 }
@@ -534,8 +553,10 @@ void fc_proc_gone(struct os_proc *os, bool killed)
 	if (!p || !fc.ready)
 		return;
 	fc_lock();
-	if (!killed)
+	if (!killed) {
 		fc_proc_count_leaks(p);
+		fc_vmm_count_leaks(p);
+	}
 	for (int32_t i = 0; i < p->count; i++) {
 		if (p->ctx[i])
 			fc_ctx_drop(p->ctx[i]);
@@ -543,6 +564,8 @@ void fc_proc_gone(struct os_proc *os, bool killed)
 	while (p->open)
 		fc_ipc_drop(p, p->open);
 	fc_proc_close_dmabufs(p, killed);
+	fc_vmm_proc_gone(p);
+	fc_vmm_sweep();
 	fc_proc_free_memory(p);
 	fc_map_changed();
 	for (int32_t i = 0; i < p->count; i++) /* other processes' kernels may wait for its SMs */
@@ -569,6 +592,7 @@ static void fc_world_end(void)
 	world_leak("cuda streams", fc.leaks.streams, fc.leaks.first[FC_LEAK_STREAM]);
 	world_leak("cuda events", fc.leaks.events, fc.leaks.first[FC_LEAK_EVENT]);
 	world_leak("open ipc handles", fc.leaks.ipc, fc.leaks.first[FC_LEAK_IPC]);
+	world_leak("cuMem handles and addresses", fc.leaks.vmm, fc.leaks.first[FC_LEAK_VMM]);
 	world_leak("open dma-bufs", fc.leaks.dmabufs, fc.leaks.first[FC_LEAK_DMABUF]);
 	for (uint32_t i = 0; i < fc.device_count; i++) {
 		fc_peermem_drop(&fc.device[i]);

@@ -20,6 +20,7 @@
 #ifndef BACKENDS_FAKECUDA_FAKECUDA_H
 #define BACKENDS_FAKECUDA_FAKECUDA_H
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include "backends/fakecuda/shadow.h"
@@ -54,7 +55,11 @@ struct fc_alloc {
 	uint32_t pins;   /* MRs */
 	uint32_t opens;  /* IPC openings by other processes */
 	uint8_t freed;   /* by its owner; kept while opened elsewhere, and in fc_device.freed */
-	char who[FC_WHO_BYTES]; /* task that allocated it */
+	/* Of cuMemCreate: reached through mappings alone, and freed with the last handle. */
+	uint8_t vmm, rdma, exported; /* rdma: HCAs may register it */
+	uint32_t handle_types;       /* it can be exported as: CUmemAllocationHandleType */
+	uint32_t handles;            /* of all processes */
+	char who[FC_WHO_BYTES];      /* task that allocated it */
 };
 
 /* Written by an HCA and not yet visible to a running kernel: peermem.c. */
@@ -113,6 +118,33 @@ struct fc_ipc_open {
 	struct fc_clock used; /* by kernels of this process: until when */
 };
 
+/* vmm.c: one process' reference to memory of cuMemCreate; it lasts until the program released it and nothing is
+ * mapped through it. */
+struct fc_vmm_handle {
+	struct fc_vmm_handle *next;
+	uint64_t value;          /* what the program has */
+	uint32_t device, number; /* of the allocation */
+	uint32_t refs, maps;     /* of the program; mappings */
+	char who[FC_WHO_BYTES];
+};
+
+struct fc_vmm_map {
+	struct fc_vmm_map *next; /* of the reservation, by address */
+	uint64_t base, bytes, home;
+	struct fc_vmm_handle *handle;
+	bool access[FC_MAX_VISIBLE]; /* by visible ordinal */
+	struct fc_clock used;        /* by kernels of this process: until when */
+};
+
+/* One cuMemAddressReserve. */
+struct fc_vmm_space {
+	struct fc_vmm_space *next;
+	struct fc_proc *proc;
+	uint64_t base, bytes;
+	struct fc_vmm_map *maps;
+	char who[FC_WHO_BYTES];
+};
+
 struct fc_proc {
 	struct os_proc *os;
 	struct fc_proc *next;
@@ -122,6 +154,8 @@ struct fc_proc {
 	struct fc_host_range *host;
 	uint32_t host_count, host_room, host_last;
 	struct fc_ipc_open *open;
+	struct fc_vmm_handle *handles;
+	uint32_t handle_last;
 	struct fc_dmabuf
 		*dmabufs; /* descriptors that it was given and did not close, newest first */
 	uint32_t nvml_inits;
@@ -286,8 +320,8 @@ struct fc_state {
 	uint64_t map_generation; /* atomic: any change of what a GPU may access */
 	uint64_t stream_serial;
 	struct fc_leaks {
-		uint64_t allocations, host, streams, events, ipc, dmabufs;
-		char first[6][96];
+		uint64_t allocations, host, streams, events, ipc, dmabufs, vmm;
+		char first[7][96];
 	} leaks;
 };
 extern struct fc_state fc;
@@ -306,6 +340,8 @@ cudaError_t fc_enter_ctx_quiet(const char *call, struct fc_ctx **ctx);
 cudaError_t fc_leave(cudaError_t error);
 struct fc_ctx *fc_ctx_get(struct fc_proc *proc, int32_t ordinal); /* made when missing */
 struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *dev);
+bool fc_device_peers(const struct fc_device *a,
+		     const struct fc_device *b); /* device.c: can they be? */
 int32_t fc_current(void);
 void fc_ctx_reset(struct fc_ctx *ctx); /* frees what the process has on that GPU */
 /* Logs on stderr what was refused and why, with the task that called. */
@@ -338,6 +374,9 @@ bool fc_va_map(uint64_t address, uint64_t bytes);
 void fc_va_wipe(uint64_t address, uint64_t bytes); /* back to zeros */
 /* Stores zeros, for cudaMemset: a page that nothing wrote has them. Not a write that needs fc_va_wrote. */
 void fc_va_zero(uint64_t address, uint64_t bytes);
+/* A mapping of cuMem in both views: of whole pages, there until it is undone. */
+bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes);
+void fc_va_unwindow(uint64_t at, uint64_t bytes);
 bool fc_va_is_device(uint64_t address);
 uint64_t fc_va_base(void);
 uint64_t fc_va_limit(void);
@@ -356,6 +395,36 @@ void fc_alloc_release(struct fc_device *dev, struct fc_alloc *a); /* one opening
 void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes);
 void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, char *out,
 		       size_t bytes);
+
+/* Memory for cuMemCreate: whole pages of cuMem. */
+cudaError_t fc_alloc_new_vmm(struct fc_ctx *ctx, uint64_t bytes, struct fc_alloc **a);
+
+/* ---- vmm_space.c, vmm.c: memory of cuMem ------------------------------------------------------ */
+
+/* False: no room. *base: where the program wants it, if it can be; 0: anywhere. */
+bool fc_vmm_reserve(struct fc_proc *proc, uint64_t bytes, uint64_t align, uint64_t *base);
+struct fc_vmm_space *fc_vmm_space_at(uint64_t address);           /* of any process */
+struct fc_vmm_space *fc_vmm_space_of(const struct fc_proc *proc); /* its first */
+void fc_vmm_space_free(struct fc_vmm_space *space);
+bool fc_vmm_map_add(struct fc_vmm_space *space, uint64_t base, uint64_t bytes, uint64_t home,
+		    struct fc_vmm_handle *h);
+void fc_vmm_map_remove(struct fc_vmm_space *space, struct fc_vmm_map *m);
+struct fc_vmm_map *fc_vmm_map_at(const struct fc_proc *proc, uint64_t address);
+/* Is all of it mapped, from this mapping on, with access for that device? -1: for any or none. */
+bool fc_vmm_map_covers(const struct fc_vmm_map *m, uint64_t address, uint64_t bytes, int ordinal);
+struct fc_alloc *fc_vmm_alloc(const struct fc_vmm_handle *h);
+/* The allocation that the process has mapped there; NULL: not all of it is mapped. */
+struct fc_alloc *fc_vmm_access(const struct fc_proc *proc, uint64_t address, uint64_t bytes);
+struct fc_range;
+bool fc_vmm_may_kernel(const struct fc_ctx *ctx, uint64_t address, uint64_t bytes,
+		       struct fc_range *range);
+bool fc_vmm_may_copy(const struct fc_proc *proc, uint64_t address, uint64_t bytes);
+void fc_vmm_describe(uint64_t address, char *out, size_t n);
+/* Why kernels of that device, or copies (-1), may not use it. */
+void fc_vmm_explain(const struct fc_proc *proc, int ordinal, uint64_t address, uint64_t bytes,
+		    char *out, size_t n);
+void fc_vmm_proc_gone(struct fc_proc *proc); /* drops all that it has */
+void fc_vmm_sweep(void); /* frees memory that only descriptors kept, which are closed now */
 
 /* ---- access.c: which process may touch what------------------------------------------------------ */
 
@@ -445,8 +514,13 @@ void fc_use_free(struct fc_proc *p, uint64_t address, uint64_t bytes, const void
 void fc_use_freed(struct fc_proc *p, uint64_t address, uint64_t bytes);
 /* A kernel touches memory, which may be another process' that this one has opened. */
 void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range);
+struct fc_use_mapping {
+	const char *call;
+	uint32_t device, number; /* of the allocation */
+	const struct fc_clock *used;
+};
 /* The process closes it: its kernels that have touched it must be known to be over. */
-void fc_use_unmap(struct fc_proc *p, const struct fc_ipc_open *open, const void *caller);
+void fc_use_unmap(struct fc_proc *p, const struct fc_use_mapping *mapping, const void *caller);
 void fc_use_kernel_queued(struct fc_kernel *k);
 void fc_use_kernel_gone(struct fc_kernel *k);
 void fc_use_kernel(struct fc_kernel *k, uint64_t address, uint64_t bytes, bool write); /* locks */
@@ -473,9 +547,15 @@ struct peermem_region;
 /* dmabuf.c, for backends/peermem.h. */
 int fc_dmabuf_pin(struct os_proc *proc, int fd, uint64_t offset, uint64_t bytes,
 		  struct peermem_region *r);
+/* A descriptor of memory of cuMem; the memory of one. */
+CUresult fc_dmabuf_export(struct fc_proc *proc, struct fc_device *dev, struct fc_alloc *a, int *fd);
+CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev,
+			  struct fc_alloc **a);
+/* Has any process an open descriptor of that memory? */
+bool fc_dmabuf_holds(uint32_t device, uint32_t number);
 /* Takes out and closes the newest of the process' descriptors that is open. False: there is none. */
 bool fc_dmabuf_take(struct fc_proc *proc, char *who, size_t bytes);
-void fc_dmabufs_end(void); /* the world's */
+void fc_dmabufs_end(void);                                 /* the world's */
 void fc_peermem_apply(struct fc_device *dev, int64_t hca); /* -1: of every HCA */
 void fc_peermem_drop(struct fc_device *dev);
 
@@ -493,12 +573,31 @@ void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open);
 #endif
 #endif
 #ifdef FC_TSAN
-#define FC_VA_BASE  0x7e9000000000ull
-#define FC_VA_LIMIT 0x3000000000ull
+#define FC_VA_BASE   0x7e9000000000ull
+#define FC_VA_LIMIT  0x3000000000ull
+#define FC_VMM_LIMIT 0x400000000ull
 #else
-#define FC_VA_BASE  0x200000000000ull
-#define FC_VA_LIMIT 0x100000000000ull
+#define FC_VA_BASE   0x200000000000ull
+#define FC_VA_LIMIT  0x100000000000ull
+#define FC_VMM_LIMIT 0x10000000000ull
 #endif
+/* The last addresses are for cuMemAddressReserve, in pages of cuMem; GPUs have the others. */
+#define FC_VMM_PAGE   (2ull << 20)
+#define FC_VMM_BASE   (FC_VA_BASE + FC_VA_LIMIT - FC_VMM_LIMIT)
+#define FC_VA_DEVICES (FC_VA_LIMIT - FC_VMM_LIMIT)
+
+static inline bool fc_vmm_has(uint64_t address)
+{
+	return address - FC_VMM_BASE < FC_VMM_LIMIT;
+}
+/* Where memory that is mapped there is, see vmm_space.c; another address is its own. */
+uint64_t fc_vmm_home(uint64_t address);
+static inline uint64_t fc_home(uint64_t address)
+{
+	return UNLIKELY(fc_vmm_has(address)) ? fc_vmm_home(address) : address;
+}
+/* How many of the bytes are in one piece, from *home on. */
+uint64_t fc_vmm_piece(uint64_t address, uint64_t bytes, uint64_t *home);
 
 /* A writer of device memory reports it: the end of the world wipes what was written. */
 void fc_va_mark(uint64_t address, uint64_t bytes);
@@ -507,11 +606,31 @@ static inline void fc_va_wrote(uint64_t address, uint64_t bytes)
 	if (bytes && address - FC_VA_BASE < FC_VA_LIMIT)
 		fc_va_mark(address, bytes);
 }
+/* Wakes all that wait for a word there. */
+void fc_vmm_wrote(uint64_t address, uint64_t bytes);
+static inline void fc_wrote(const void *p, size_t bytes)
+{
+	if (UNLIKELY(fc_vmm_has((uintptr_t)p)))
+		fc_vmm_wrote((uintptr_t)p, bytes);
+	else
+		sim_wrote(p, bytes);
+}
 
 static inline void *fc_alias(uint64_t address)
 {
+	address = fc_home(address);
 	return (void *)(uintptr_t)(address - FC_VA_BASE < FC_VA_LIMIT ? address + FC_VA_LIMIT
 								      : address);
+}
+
+/* All of the bytes: those that lie in several pieces have a view of their own (fc_va_window). */
+static inline void *fc_alias_range(uint64_t address, uint64_t bytes)
+{
+	uint64_t home;
+
+	if (UNLIKELY(fc_vmm_has(address)) && fc_vmm_piece(address, bytes, &home) < bytes)
+		return (void *)(uintptr_t)(address + FC_VA_LIMIT);
+	return fc_alias(address);
 }
 
 #endif

@@ -32,9 +32,10 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
 	fc_lock();
 	struct fc_device *dev = fc_device_at(address);
 	struct fc_alloc *a = dev ? fc_access_alloc(ctx->proc, dev, address, 1) : NULL;
-	if (!a || a->proc != ctx->proc->os->id) {
+	if (!a || a->vmm || a->proc != ctx->proc->os->id) {
 		fc_report(
-			"cudaIpcGetMemHandle: %p is not device memory that this process allocated",
+			"cudaIpcGetMemHandle: %p is not device memory that this process allocated "
+			"by cudaMalloc",
 			devPtr);
 		rc = cudaErrorInvalidValue;
 	} else {
@@ -160,7 +161,10 @@ cudaError_t cudaIpcCloseMemHandle(void *devPtr)
 	fc_lock();
 	struct fc_ipc_open *o = ipc_open_find(ctx->proc, devPtr);
 	if (o && o->count == 1 && !ctx->sticky)
-		fc_use_unmap(ctx->proc, o, __builtin_return_address(0));
+		fc_use_unmap(ctx->proc,
+			     &(struct fc_use_mapping){"cudaIpcCloseMemHandle", o->device, o->number,
+						      &o->used},
+			     __builtin_return_address(0));
 	fc_unlock();
 	cudaError_t waited = fc_ctx_wait(ctx, "cudaIpcCloseMemHandle");
 	rc = rc ? rc : waited;

@@ -143,6 +143,7 @@ static int peermem_pin_allocation(struct os_proc *proc, uint64_t address, uint64
 {
 	int rc = 0;
 	char near[384];
+	uint64_t home;
 	fc_lock();
 	struct fc_device *dev = fc_device_at(address);
 	struct fc_proc *p = proc->slot[OS_SLOT_CUDA];
@@ -153,13 +154,17 @@ static int peermem_pin_allocation(struct os_proc *proc, uint64_t address, uint64
 			  "%s",
 			  proc->name, (unsigned long long)bytes, (unsigned long long)address, near);
 		rc = EFAULT;
-	} else if (!dev->gpu->gdr) {
+	} else if (!dev->gpu->gdr || (a->vmm && !a->rdma)) {
 		rc = ENODEV;
+	} else if (fc_vmm_piece(address, bytes, &home) < bytes ||
+		   home + bytes > a->base + a->bytes) {
+		rc = EFAULT;
 	} else {
 		a->pins++;
 		*r = (struct peermem_region){.device = dev->index,
 					     .cookie = a->number,
 					     .address = address,
+					     .home = home,
 					     .bytes = bytes};
 	}
 	fc_unlock();
@@ -189,12 +194,13 @@ static void peermem_unpin(const struct peermem_region *r)
 
 /* The GPU, if the range is inside the region and the memory is still what was pinned. */
 static struct fc_device *peermem_check(const struct peermem_region *r, uint64_t address,
-				       uint64_t bytes, const char *what)
+				       uint64_t bytes, const char *what, uint64_t *home)
 {
 	uint64_t off = address - r->address;
 	ASSERT(r->device < fc.device_count);
 	struct fc_device *dev = &fc.device[r->device];
-	const struct fc_alloc *a = fc_alloc_find(dev, address);
+	*home = r->home + off;
+	const struct fc_alloc *a = fc_alloc_find(dev, *home);
 	bool inside = off <= r->bytes && bytes <= r->bytes - off;
 	if (inside && a && a->number == r->cookie && !(a->freed && !a->opens))
 		return dev;
@@ -211,7 +217,7 @@ static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t 
 {
 	int rc = 0;
 	fc_lock();
-	struct fc_device *dev = peermem_check(r, address, bytes, "write");
+	struct fc_device *dev = peermem_check(r, address, bytes, "write", &address);
 	if (!dev) {
 		rc = EFAULT;
 	} else {
@@ -227,12 +233,12 @@ static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t 
 	return rc;
 }
 
-/* Before any read: checks, and pushes out what this HCA has pending there. */
-static int peermem_flush(const struct peermem_region *r, uint32_t hca, uint64_t address,
+/* Before any read: checks, and pushes out what this HCA has pending there. *address: its home then. */
+static int peermem_flush(const struct peermem_region *r, uint32_t hca, uint64_t *address,
 			 uint64_t bytes)
 {
 	fc_lock();
-	struct fc_device *dev = peermem_check(r, address, bytes, "read");
+	struct fc_device *dev = peermem_check(r, *address, bytes, "read", address);
 	if (dev)
 		fc_peermem_apply(dev, hca);
 	fc_unlock();
@@ -242,7 +248,7 @@ static int peermem_flush(const struct peermem_region *r, uint32_t hca, uint64_t 
 static int peermem_read(const struct peermem_region *r, uint32_t hca, uint64_t address, void *data,
 			uint64_t bytes)
 {
-	if (peermem_flush(r, hca, address, bytes))
+	if (peermem_flush(r, hca, &address, bytes))
 		return EFAULT;
 	mem_access(&(struct mem_access){.addr = fc_alias(address),
 					.bytes = bytes,
@@ -256,7 +262,7 @@ static int peermem_read(const struct peermem_region *r, uint32_t hca, uint64_t a
 static int peermem_load_word(const struct peermem_region *r, uint32_t hca, uint64_t address,
 			     uint64_t *value)
 {
-	if (peermem_flush(r, hca, address, sizeof *value))
+	if (peermem_flush(r, hca, &address, sizeof *value))
 		return EFAULT;
 	mem_access(&(struct mem_access){.addr = fc_alias(address),
 					.bytes = sizeof *value,

@@ -57,8 +57,14 @@ static void shadow_fill(uint64_t at, uint64_t n, bool defined)
 
 void fc_shadow_write(uint64_t address, uint64_t bytes)
 {
-	if (bytes && fc_va_is_device(address))
-		shadow_fill(address - FC_VA_BASE, bytes, true);
+	uint64_t home;
+
+	if (!fc_va_is_device(address))
+		return;
+	for (uint64_t n; bytes; bytes -= n, address += n) {
+		n = fc_vmm_piece(address, bytes, &home);
+		shadow_fill(home - FC_VA_BASE, n, true);
+	}
 }
 
 void fc_shadow_forget(uint64_t address, uint64_t bytes)
@@ -68,10 +74,8 @@ void fc_shadow_forget(uint64_t address, uint64_t bytes)
 		shadow_fill(address - FC_VA_BASE, bytes, false);
 }
 
-uint64_t fc_shadow_undefined(uint64_t address, uint64_t bytes)
+static uint64_t shadow_undefined_piece(uint64_t address, uint64_t bytes)
 {
-	if (!fc_va_is_device(address))
-		return bytes;
 	const uint8_t *bits = shadow_bits();
 	uint64_t at = address - FC_VA_BASE;
 	for (uint64_t i = 0; i < bytes;) {
@@ -86,6 +90,21 @@ uint64_t fc_shadow_undefined(uint64_t address, uint64_t bytes)
 	return bytes;
 }
 
+uint64_t fc_shadow_undefined(uint64_t address, uint64_t bytes)
+{
+	uint64_t home, at = 0;
+
+	while (at < bytes && fc_va_is_device(address)) {
+		uint64_t n = fc_vmm_piece(address + at, bytes - at, &home);
+		uint64_t defined = shadow_undefined_piece(home, n);
+
+		at += defined;
+		if (defined < n)
+			return at;
+	}
+	return bytes;
+}
+
 void fc_shadow_copy(uint64_t dst, uint64_t src, uint64_t bytes)
 {
 	if (!fc_va_is_device(dst))
@@ -96,7 +115,7 @@ void fc_shadow_copy(uint64_t dst, uint64_t src, uint64_t bytes)
 			fc_shadow_write(dst + i, defined);
 		i += defined;
 		if (i < bytes)
-			fc_shadow_forget(dst + i, 1);
+			fc_shadow_forget(fc_home(dst + i), 1);
 	}
 }
 #endif

@@ -331,6 +331,13 @@ void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range)
 
 	if (range->kind == FC_RANGE_HOST)
 		return;
+	if (fc_vmm_has(range->lo)) {
+		struct fc_vmm_map *m = fc_vmm_map_at(k->ctx->proc, range->lo);
+
+		for (; m && m->base < range->hi; m = m->next)
+			clock_add(&m->used, k->op->stream->serial, k->number_in_stream);
+		return;
+	}
 	while (o && o->base != range->lo)
 		o = o->next;
 	if (o)
@@ -347,22 +354,22 @@ static const struct CUstream_st *use_stream(const struct fc_proc *p, uint64_t se
 }
 
 /* That a kernel happened to be over is no order; the host must have waited for it. */
-void fc_use_unmap(struct fc_proc *p, const struct fc_ipc_open *open, const void *caller)
+void fc_use_unmap(struct fc_proc *p, const struct fc_use_mapping *mapping, const void *caller)
 {
 	char site[80];
 
-	for (uint32_t i = 0; i < open->used.count; i++) {
-		const struct fc_clock_entry *e = &open->used.at[i];
+	for (uint32_t i = 0; i < mapping->used->count; i++) {
+		const struct fc_clock_entry *e = &mapping->used->at[i];
 		const struct CUstream_st *s = use_stream(p, e->stream);
 
 		if (!s || s->ctx->sticky || clock_of(&p->known, e->stream) >= e->done)
 			continue;
 		sim_call_site(caller, site, sizeof site);
 		(sim_is_upset() ? fc_report : fc_misuse)(
-			"mapping in use: cudaIpcCloseMemHandle of gpu %u #%u, called at %s, which "
-			"a "
-			"kernel in stream %u of gpu %u uses, and the host has not waited for that",
-			open->device, open->number, site, s->number, s->ctx->dev->index);
+			"mapping in use: %s of gpu %u #%u, called at %s, which a kernel in stream "
+			"%u of gpu %u uses, and the host has not waited for that",
+			mapping->call, mapping->device, mapping->number, site, s->number,
+			s->ctx->dev->index);
 		return;
 	}
 }

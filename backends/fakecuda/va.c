@@ -75,18 +75,18 @@ static bool va_set_strict(bool strict)
 
 uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes)
 {
-	const uint64_t share = FC_VA_LIMIT / gpus / VA_CHUNK * VA_CHUNK;
+	const uint64_t share = FC_VA_DEVICES / gpus / VA_CHUNK * VA_CHUNK;
 
 	return MIN_OF(memory_bytes, share);
 }
 
 bool fc_va_start(uint64_t bytes, bool strict)
 {
-	if (bytes > FC_VA_LIMIT) {
+	if (bytes > FC_VA_DEVICES) {
 		fprintf(stderr,
 			"fakecuda: the world's GPUs want %llu GiB of addresses, there are %llu: "
 			"expected a smaller gpu_va_bytes in struct world_config\n",
-			(unsigned long long)(bytes >> 30), FC_VA_LIMIT >> 30);
+			(unsigned long long)(bytes >> 30), FC_VA_DEVICES >> 30);
 		return false;
 	}
 	if (!va.fd && !va_open())
@@ -94,18 +94,18 @@ bool fc_va_start(uint64_t bytes, bool strict)
 	return va_set_strict(strict);
 }
 
-static bool va_map_at(uint64_t address, int prot, uint64_t offset)
+static bool va_map_at(uint64_t address, uint64_t bytes, int prot, uint64_t offset)
 {
 	void *want = (void *)(uintptr_t)address;
-	void *got = mmap(want, VA_CHUNK, prot, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE,
-			 va.fd, (off_t)offset);
+	void *got = mmap(want, bytes, prot, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, va.fd,
+			 (off_t)offset);
 	if (got == want)
 		return true;
 	fprintf(stderr, "fakecuda: device memory at 0x%llx cannot be mapped: %s\n",
 		(unsigned long long)address,
 		got == MAP_FAILED ? strerror(errno) : "the kernel chose another address");
 	if (got != MAP_FAILED)
-		munmap(got, VA_CHUNK);
+		munmap(got, bytes);
 	return false;
 }
 
@@ -120,9 +120,9 @@ bool fc_va_map(uint64_t address, uint64_t bytes)
 		if (va.chunk[c])
 			continue;
 		uint64_t at = FC_VA_BASE + c * VA_CHUNK;
-		if (!va_map_at(at, prot, c * VA_CHUNK))
+		if (!va_map_at(at, VA_CHUNK, prot, c * VA_CHUNK))
 			return false;
-		if (!va_map_at(at + FC_VA_LIMIT, PROT_READ | PROT_WRITE, c * VA_CHUNK)) {
+		if (!va_map_at(at + FC_VA_LIMIT, VA_CHUNK, PROT_READ | PROT_WRITE, c * VA_CHUNK)) {
 			munmap((void *)(uintptr_t)at, VA_CHUNK);
 			return false;
 		}
@@ -133,7 +133,25 @@ bool fc_va_map(uint64_t address, uint64_t bytes)
 	return true;
 }
 
-void fc_va_mark(uint64_t address, uint64_t bytes)
+bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes)
+{
+	int prot = va.strict ? PROT_NONE : PROT_READ | PROT_WRITE;
+
+	if (!va_map_at(at, bytes, prot, home - FC_VA_BASE))
+		return false;
+	if (va_map_at(at + FC_VA_LIMIT, bytes, PROT_READ | PROT_WRITE, home - FC_VA_BASE))
+		return true;
+	munmap((void *)(uintptr_t)at, bytes);
+	return false;
+}
+
+void fc_va_unwindow(uint64_t at, uint64_t bytes)
+{
+	munmap((void *)(uintptr_t)at, bytes);
+	munmap((void *)(uintptr_t)(at + FC_VA_LIMIT), bytes);
+}
+
+static void va_mark_piece(uint64_t address, uint64_t bytes)
 {
 	uint64_t page = (address - FC_VA_BASE) / VA_PAGE;
 	uint64_t last = (address - FC_VA_BASE + bytes - 1) / VA_PAGE;
@@ -147,6 +165,16 @@ void fc_va_mark(uint64_t address, uint64_t bytes)
 	}
 }
 
+void fc_va_mark(uint64_t address, uint64_t bytes)
+{
+	uint64_t home;
+
+	for (uint64_t n; bytes; bytes -= n, address += n) {
+		n = fc_vmm_piece(address, bytes, &home);
+		va_mark_piece(home, n);
+	}
+}
+
 static bool va_written(uint64_t page)
 {
 	const struct va_chunk *c = va.chunk[page / (VA_CHUNK / VA_PAGE)];
@@ -156,7 +184,7 @@ static bool va_written(uint64_t page)
 	return word >> page % 64 & 1;
 }
 
-void fc_va_zero(uint64_t address, uint64_t bytes)
+static void va_zero_piece(uint64_t address, uint64_t bytes)
 {
 	uint64_t end = address + bytes;
 
@@ -164,6 +192,16 @@ void fc_va_zero(uint64_t address, uint64_t bytes)
 		next = MIN_OF((at / VA_PAGE + 1) * VA_PAGE, end);
 		if (!va.strict || va_written((at - FC_VA_BASE) / VA_PAGE))
 			memset(fc_alias(at), 0, next - at);
+	}
+}
+
+void fc_va_zero(uint64_t address, uint64_t bytes)
+{
+	uint64_t home;
+
+	for (uint64_t n; bytes; bytes -= n, address += n) {
+		n = fc_vmm_piece(address, bytes, &home);
+		va_zero_piece(home, n);
 	}
 }
 

@@ -55,6 +55,11 @@ echo 'ok: C17 and C++17'
 		echo "O(cudaLaunchAttributeValue, $field)"
 	done
 	echo 'S(cudaLaunchAttributeValue) S(dim3) S(CUdeviceptr) S(CUdevice) S(CUresult)'
+	echo 'S(CUmemAccessDesc) O(CUmemAccessDesc, flags) S(CUmemAllocationProp)'
+	for field in requestedHandleTypes location.id win32HandleMetaData allocFlags.gpuDirectRDMACapable \
+		allocFlags.usage; do
+		echo "O(CUmemAllocationProp, $field)"
+	done
 	echo 'return 0; }'
 } > "$dir/layout.c"
 gcc -w -I"$ours" "$dir/layout.c" -o "$dir/ours" || fail "layout check does not compile with ours"

@@ -22,8 +22,6 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUfunc_st *CUfunction;
 typedef unsigned long long CUmemGenericAllocationHandle;
-typedef struct CUmemAllocationProp_st CUmemAllocationProp;
-typedef struct CUmemAccessDesc_st CUmemAccessDesc;
 typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
 typedef struct CUlaunchConfig_st CUlaunchConfig;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
@@ -369,6 +367,29 @@ typedef enum CUmemAccess_flags_enum {
 	CU_MEM_ACCESS_FLAGS_PROT_MAX = 0x7fffffff,
 } CUmemAccess_flags;
 
+typedef struct CUmemLocation_st {
+	CUmemLocationType type;
+	int id;
+} CUmemLocation;
+
+typedef struct CUmemAllocationProp_st {
+	CUmemAllocationType type;
+	CUmemAllocationHandleType requestedHandleTypes;
+	CUmemLocation location;
+	void *win32HandleMetaData;
+	struct {
+		unsigned char compressionType;
+		unsigned char gpuDirectRDMACapable;
+		unsigned short usage;
+		unsigned char reserved[4];
+	} allocFlags;
+} CUmemAllocationProp;
+
+typedef struct CUmemAccessDesc_st {
+	CUmemLocation location;
+	CUmemAccess_flags flags;
+} CUmemAccessDesc;
+
 #ifndef FAKECUDA_API
 #define FAKECUDA_API __attribute__((visibility("default")))
 #endif
@@ -392,9 +413,6 @@ FAKECUDA_API CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dp
 						    unsigned long long flags);
 FAKECUDA_API CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
 					    CUdeviceptr ptr);
-
-/* ---- declared, not implemented: unimplemented.def ------------------------------------------- */
-
 FAKECUDA_API CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
 					  CUdeviceptr addr, unsigned long long flags);
 FAKECUDA_API CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size);
@@ -406,6 +424,8 @@ FAKECUDA_API CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 FAKECUDA_API CUresult cuMemUnmap(CUdeviceptr ptr, size_t size);
 FAKECUDA_API CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
 				     size_t count);
+FAKECUDA_API CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+				     CUdeviceptr ptr);
 FAKECUDA_API CUresult cuMemExportToShareableHandle(void *shareableHandle,
 						   CUmemGenericAllocationHandle handle,
 						   CUmemAllocationHandleType handleType,
@@ -419,6 +439,9 @@ FAKECUDA_API CUresult cuMemGetAllocationGranularity(size_t *granularity,
 FAKECUDA_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
 FAKECUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 							     CUmemGenericAllocationHandle handle);
+
+/* ---- declared, not implemented: unimplemented.def ------------------------------------------- */
+
 FAKECUDA_API CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,
 					const CUmulticastObjectProp *prop);
 FAKECUDA_API CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev);

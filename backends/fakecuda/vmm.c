@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cuMem: addresses that are reserved, memory that is created and mapped there, access that is set, and memory
+ * that goes to other processes as a descriptor. The pages are of 2 MiB. None of these calls waits for a kernel.
+ *
+ * Memory lives as long as any process has a handle of it, a mapping through one, or an open descriptor. Handles are
+ * counted per process: cuMemCreate, cuMemImportFromShareableHandle and cuMemRetainAllocationHandle add one,
+ * cuMemRelease takes one.
+ *
+ * Not here, refused by name: memory of the host, handles of fabric and of Windows, mappings of a part of the
+ * memory, and access for reading alone.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define VMM_HANDLE 0x766d6d0000000000ull
+
+static CUresult vmm_enter(const char *call, struct fc_proc **proc)
+{
+	return (CUresult)fc_enter(call, proc);
+}
+
+static CUresult vmm_leave(CUresult rc)
+{
+	sim_events_drain();
+	return rc;
+}
+
+static bool vmm_whole(uint64_t address, uint64_t bytes)
+{
+	return bytes && address % FC_VMM_PAGE == 0 && bytes % FC_VMM_PAGE == 0;
+}
+
+/* ---- handles: under fc_lock ----------------------------------------------------------------- */
+
+static struct fc_vmm_handle *handle_find(const struct fc_proc *proc, uint64_t value)
+{
+	struct fc_vmm_handle *h = proc->handles;
+
+	while (h && h->value != value)
+		h = h->next;
+	return h;
+}
+
+/* One that the program has; explains. */
+static struct fc_vmm_handle *handle_get(const char *call, const struct fc_proc *proc,
+					uint64_t value)
+{
+	struct fc_vmm_handle *h = handle_find(proc, value);
+
+	if (h && h->refs)
+		return h;
+	fc_report("%s: 0x%llx is no handle of memory in %s", call, (unsigned long long)value,
+		  proc->os->name);
+	return NULL;
+}
+
+static struct fc_vmm_handle *handle_new(struct fc_proc *proc, const struct fc_device *dev,
+					struct fc_alloc *a)
+{
+	struct fc_vmm_handle *h = calloc(1, sizeof *h);
+
+	ASSERT(h);
+	*h = (struct fc_vmm_handle){.next = proc->handles,
+				    .value = VMM_HANDLE | (uint64_t)proc->os->id << 24 |
+					     ++proc->handle_last,
+				    .device = dev->index,
+				    .number = a->number,
+				    .refs = 1};
+	fc_who(h->who);
+	proc->handles = h;
+	a->handles++;
+	return h;
+}
+
+static void vmm_alloc_drop(struct fc_device *dev, struct fc_alloc *a)
+{
+	if (a->exported && fc_dmabuf_holds(dev->index, a->number))
+		return;
+	if (a->pins)
+		fc_misuse_in_turn("the last handle of gpu %u #%u goes, which %u memory regions of "
+				  "HCAs still pin",
+				  dev->index, a->number, a->pins);
+	fc_alloc_free(dev, a);
+}
+
+void fc_vmm_sweep(void)
+{
+	for (uint32_t d = 0; d < fc.device_count; d++) {
+		struct fc_device *dev = &fc.device[d];
+
+		for (uint32_t i = dev->alloc_count; i-- > 0;)
+			if (dev->alloc[i].vmm && !dev->alloc[i].handles)
+				vmm_alloc_drop(dev, &dev->alloc[i]);
+	}
+}
+
+/* After a reference or a mapping less. */
+static void handle_drop(struct fc_proc *proc, struct fc_vmm_handle *h)
+{
+	struct fc_vmm_handle **at = &proc->handles;
+	struct fc_alloc *a = fc_vmm_alloc(h);
+
+	if (h->refs || h->maps)
+		return;
+	while (*at != h)
+		at = &(*at)->next;
+	*at = h->next;
+	if (--a->handles == 0)
+		vmm_alloc_drop(&fc.device[h->device], a);
+	free(h);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
+			     unsigned long long flags)
+{
+	struct fc_proc *proc;
+	CUresult rc = vmm_enter("cuMemAddressReserve", &proc);
+	uint64_t align = MAX_OF((uint64_t)alignment, FC_VMM_PAGE), base = addr;
+
+	if (rc)
+		return vmm_leave(rc);
+	if (!ptr || !size || size % FC_VMM_PAGE || align & (align - 1) || flags) {
+		fc_report(
+			"cuMemAddressReserve: %zu bytes aligned to %zu, flags %llu: the size is in "
+			"pages of %llu bytes, the alignment a power of two",
+			size, alignment, flags, FC_VMM_PAGE);
+		return vmm_leave(CUDA_ERROR_INVALID_VALUE);
+	}
+	fc_lock();
+	bool fits = size <= FC_VMM_LIMIT && align <= FC_VMM_LIMIT &&
+		    fc_vmm_reserve(proc, size, align, &base);
+	fc_unlock();
+	if (!fits) {
+		fc_report("cuMemAddressReserve: no %zu bytes of addresses are left of %llu GiB",
+			  size, FC_VMM_LIMIT >> 30);
+		return vmm_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	*ptr = base;
+	return vmm_leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+	struct fc_proc *proc;
+	CUresult rc = vmm_enter("cuMemAddressFree", &proc);
+
+	if (!proc)
+		return vmm_leave(rc);
+	fc_lock();
+	struct fc_vmm_space *s = fc_vmm_space_at(ptr);
+	bool whole = s && s->proc == proc && s->base == ptr && s->bytes == size;
+
+	if (whole && !s->maps) {
+		fc_vmm_space_free(s);
+	} else {
+		fc_misuse("cuMemAddressFree of %zu bytes at 0x%llx: %s", size, ptr,
+			  whole ? "something is still mapped there"
+				: "not what one cuMemAddressReserve of this process gave");
+		rc = CUDA_ERROR_INVALID_VALUE;
+	}
+	fc_unlock();
+	return vmm_leave(rc);
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static CUresult vmm_check_location(const char *call, const struct fc_proc *proc,
+				   const CUmemLocation *at)
+{
+	if (at->type == CU_MEM_LOCATION_TYPE_DEVICE)
+		return at->id >= 0 && at->id < proc->count ? CUDA_SUCCESS
+							   : CUDA_ERROR_INVALID_DEVICE;
+	if (at->type < CU_MEM_LOCATION_TYPE_HOST ||
+	    at->type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+		return CUDA_ERROR_INVALID_VALUE;
+	fc_report("%s: locations of the host are not implemented", call);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult vmm_check_prop(const char *call, const struct fc_proc *proc,
+			       const CUmemAllocationProp *prop)
+{
+	unsigned types;
+
+	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->win32HandleMetaData)
+		return CUDA_ERROR_INVALID_VALUE;
+	types = (unsigned)prop->requestedHandleTypes;
+	if (types & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+		fc_report("%s: handle types 0x%x: %s", call, types,
+			  types & CU_MEM_HANDLE_TYPE_FABRIC
+				  ? "CU_MEM_HANDLE_TYPE_FABRIC is not implemented"
+				  : "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR is what there is");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	return vmm_check_location(call, proc, &prop->location);
+}
+
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+				       CUmemAllocationGranularity_flags option)
+{
+	struct fc_proc *proc;
+	CUresult rc = vmm_enter("cuMemGetAllocationGranularity", &proc);
+
+	if (!rc && (!granularity || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+				     option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)))
+		rc = CUDA_ERROR_INVALID_VALUE;
+	if (!rc)
+		rc = vmm_check_prop("cuMemGetAllocationGranularity", proc, prop);
+	if (!rc)
+		*granularity = FC_VMM_PAGE;
+	return vmm_leave(rc);
+}
+
+/* Under fc_lock. */
+static CUresult vmm_create(struct fc_proc *proc, size_t size, const CUmemAllocationProp *prop,
+			   CUmemGenericAllocationHandle *handle)
+{
+	struct fc_ctx *ctx = fc_ctx_get(proc, prop->location.id);
+	struct fc_alloc *a;
+	CUresult rc;
+
+	fc_vmm_sweep();
+	rc = (CUresult)fc_alloc_new_vmm(ctx, size, &a);
+	if (rc)
+		return rc;
+	a->rdma = prop->allocFlags.gpuDirectRDMACapable && ctx->dev->gpu->gdr;
+	a->handle_types = (uint32_t)prop->requestedHandleTypes;
+	*handle = handle_new(proc, ctx->dev, a)->value;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+		     const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	struct fc_proc *proc;
+	CUresult rc = vmm_enter("cuMemCreate", &proc);
+
+	if (!rc && (!handle || flags || !vmm_whole(0, size)))
+		rc = CUDA_ERROR_INVALID_VALUE;
+	if (!rc)
+		rc = vmm_check_prop("cuMemCreate", proc, prop);
+	if (!rc) {
+		fc_lock();
+		rc = vmm_create(proc, size, prop, handle);
+		fc_unlock();
+	}
+	return vmm_leave(rc);
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	struct fc_proc *proc;
+	CUresult rc = vmm_enter("cuMemRelease", &proc);
+
+	if (!proc)
+		return vmm_leave(rc);
+	fc_lock();
+	struct fc_vmm_handle *h = handle_get("cuMemRelease", proc, handle);
+
+	if (h) {
+		h->refs--;
+		handle_drop(proc, h);
+	}
+	fc_unlock();
+	return vmm_leave(h ? rc : CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+	struct fc_proc *proc;
+	CUresult rc = vmm_enter("cuMemRetainAllocationHandle", &proc);
+
+	if (!rc && !handle)
+		rc = CUDA_ERROR_INVALID_VALUE;
+	if (rc)
+		return vmm_leave(rc);
+	fc_lock();
+	struct fc_vmm_map *m = fc_vmm_map_at(proc, (uintptr_t)addr);
+
+	if (m) {
+		m->handle->refs++;
+		*handle = m->handle->value;
+	}
+	fc_unlock();
+	return vmm_leave(m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+						CUmemGenericAllocationHandle handle)
+{
+	const char *call = "cuMemGetAllocationPropertiesFromHandle";
+	struct fc_proc *proc;
+	CUresult rc = vmm_enter(call, &proc);
+
+	if (!rc && !prop)
+		rc = CUDA_ERROR_INVALID_VALUE;
+	if (rc)
+		return vmm_leave(rc);
+	fc_lock();
+	const struct fc_vmm_handle *h = handle_get(call, proc, handle);
+
+	if (h) {
+		const struct fc_alloc *a = fc_vmm_alloc(h);
+		struct fc_ctx *on = fc_ctx_of_device(proc, &fc.device[h->device]);
+
+		*prop = (CUmemAllocationProp){
+			.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+			.requestedHandleTypes = (CUmemAllocationHandleType)a->handle_types,
+			.location = {CU_MEM_LOCATION_TYPE_DEVICE, on ? on->ordinal : -1},
+			.allocFlags = {.gpuDirectRDMACapable = a->rdma}};
+	}
+	fc_unlock();
+	return vmm_leave(h ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+/* ---- mapping -------------------------------------------------------------------------------- */
+
+/* Under fc_lock; explains. */
+static CUresult vmm_map(struct fc_proc *proc, CUdeviceptr ptr, size_t size, size_t offset,
+			CUmemGenericAllocationHandle handle)
+{
+	struct fc_vmm_space *s = fc_vmm_space_at(ptr);
+	struct fc_vmm_handle *h = handle_get("cuMemMap", proc, handle);
+	const struct fc_alloc *a = h ? fc_vmm_alloc(h) : NULL;
+
+	if (!a || !vmm_whole(ptr, size) || offset || size != a->bytes) {
+		fc_report(
+			"cuMemMap of %zu bytes at 0x%llx, offset %zu: all of the memory is mapped, "
+			"%llu bytes, at a page of %llu bytes",
+			size, ptr, offset, a ? (unsigned long long)a->bytes : 0, FC_VMM_PAGE);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (!s || s->proc != proc || size > s->base + s->bytes - ptr) {
+		fc_report("cuMemMap of %zu bytes at 0x%llx: this process has not reserved all of "
+			  "them",
+			  size, ptr);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	for (const struct fc_vmm_map *m = s->maps; m; m = m->next)
+		if (m->base < ptr + size && ptr < m->base + m->bytes) {
+			fc_report(
+				"cuMemMap of %zu bytes at 0x%llx: %llu bytes are mapped at 0x%llx",
+				size, ptr, (unsigned long long)m->bytes,
+				(unsigned long long)m->base);
+			return CUDA_ERROR_INVALID_VALUE;
+		}
+	return fc_vmm_map_add(s, ptr, size, a->base, h) ? CUDA_SUCCESS : CUDA_ERROR_MAP_FAILED;
+}
+
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+		  unsigned long long flags)
+{
+	struct fc_proc *proc;
+	CUresult rc = vmm_enter("cuMemMap", &proc);
+
+	if (!rc && flags)
+		rc = CUDA_ERROR_INVALID_VALUE;
+	if (!rc) {
+		fc_lock();
+		rc = vmm_map(proc, ptr, size, offset, handle);
+		fc_unlock();
+	}
+	return vmm_leave(rc);
+}
+
+/* The first of the mappings that make up this range, whole ones without a gap; NULL: they do not. */
+static struct fc_vmm_map *vmm_maps_of(const struct fc_proc *proc, uint64_t address, uint64_t bytes)
+{
+	struct fc_vmm_map *first = fc_vmm_map_at(proc, address);
+	const struct fc_vmm_map *m = first;
+
+	if (!first || first->base != address || !fc_vmm_map_covers(first, address, bytes, -1))
+		return NULL;
+	while (m->base + m->bytes < address + bytes)
+		m = m->next;
+	return m->base + m->bytes == address + bytes ? first : NULL;
+}
+
+static void vmm_unmap_one(struct fc_proc *proc, struct fc_vmm_map *m, const void *caller)
+{
+	struct fc_vmm_handle *h = m->handle;
+
+	fc_use_unmap(proc, &(struct fc_use_mapping){"cuMemUnmap", h->device, h->number, &m->used},
+		     caller);
+	fc_use_free(proc, m->base, m->bytes, caller, "cuMemUnmap");
+	fc_use_freed(proc, m->base, m->bytes);
+	fc_vmm_map_remove(fc_vmm_space_at(m->base), m);
+	handle_drop(proc, h);
+}
+
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+	struct fc_proc *proc;
+	CUresult rc = vmm_enter("cuMemUnmap", &proc);
+
+	if (!proc)
+		return vmm_leave(rc);
+	fc_lock();
+	struct fc_vmm_map *m = vmm_whole(ptr, size) ? vmm_maps_of(proc, ptr, size) : NULL;
+
+	if (!m) {
+		fc_misuse("cuMemUnmap of %zu bytes at 0x%llx: not whole mappings of this process",
+			  size, ptr);
+		rc = CUDA_ERROR_INVALID_VALUE;
+	}
+	while (m && m->base < ptr + size) {
+		struct fc_vmm_map *next = m->next;
+
+		vmm_unmap_one(proc, m, __builtin_return_address(0));
+		m = next;
+	}
+	fc_unlock();
+	return vmm_leave(rc);
+}
+
+/* ---- access --------------------------------------------------------------------------------- */
+
+/* Can that GPU reach the memory of all these mappings? */
+static bool vmm_reaches(const struct fc_device *dev, const struct fc_vmm_map *m, uint64_t end)
+{
+	for (; m && m->base < end; m = m->next) {
+		const struct fc_device *on = &fc.device[m->handle->device];
+
+		if (on != dev && !fc_device_peers(dev, on)) {
+			fc_report("cuMemSetAccess: gpu %u has no way to memory of gpu %u",
+				  dev->index, on->index);
+			return false;
+		}
+	}
+	return true;
+}
+
+static CUresult vmm_check_desc(const struct fc_proc *proc, const CUmemAccessDesc *desc,
+			       const struct fc_vmm_map *m, uint64_t end)
+{
+	CUresult rc = vmm_check_location("cuMemSetAccess", proc, &desc->location);
+
+	if (rc)
+		return rc;
+	if (desc->flags == CU_MEM_ACCESS_FLAGS_PROT_READ) {
+		fc_report("cuMemSetAccess: CU_MEM_ACCESS_FLAGS_PROT_READ is not implemented");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		return CUDA_ERROR_INVALID_VALUE;
+	return vmm_reaches(proc->device[desc->location.id], m, end) ? CUDA_SUCCESS
+								    : CUDA_ERROR_INVALID_DEVICE;
+}
+
+/* Under fc_lock. */
+static CUresult vmm_set_access(struct fc_proc *proc, CUdeviceptr ptr, size_t size,
+			       const CUmemAccessDesc *desc, size_t count)
+{
+	struct fc_vmm_map *m = vmm_whole(ptr, size) ? vmm_maps_of(proc, ptr, size) : NULL;
+
+	if (!m) {
+		fc_report(
+			"cuMemSetAccess of %zu bytes at 0x%llx: not whole mappings of this process",
+			size, ptr);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	for (size_t i = 0; i < count; i++) {
+		CUresult rc = vmm_check_desc(proc, &desc[i], m, ptr + size);
+
+		if (rc)
+			return rc;
+	}
+	for (; m && m->base < ptr + size; m = m->next)
+		for (size_t i = 0; i < count; i++)
+			m->access[desc[i].location.id] =
+				desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	fc_map_changed();
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+	struct fc_proc *proc;
+	CUresult rc = vmm_enter("cuMemSetAccess", &proc);
+
+	if (!rc && (!desc || !count))
+		rc = CUDA_ERROR_INVALID_VALUE;
+	if (!rc) {
+		fc_lock();
+		rc = vmm_set_access(proc, ptr, size, desc, count);
+		fc_unlock();
+	}
+	return vmm_leave(rc);
+}
+
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
+{
+	struct fc_proc *proc;
+	CUresult rc = vmm_enter("cuMemGetAccess", &proc);
+
+	if (!rc && (!flags || !location))
+		rc = CUDA_ERROR_INVALID_VALUE;
+	if (!rc)
+		rc = vmm_check_location("cuMemGetAccess", proc, location);
+	if (rc)
+		return vmm_leave(rc);
+	fc_lock();
+	const struct fc_vmm_map *m = fc_vmm_map_at(proc, ptr);
+
+	if (m)
+		*flags = m->access[location->id] ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+						 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	fc_unlock();
+	return vmm_leave(m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+/* ---- other processes ------------------------------------------------------------------------ */
+
+CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,
+				      CUmemAllocationHandleType handleType,
+				      unsigned long long flags)
+{
+	const char *call = "cuMemExportToShareableHandle";
+	struct fc_proc *proc;
+	CUresult rc = vmm_enter(call, &proc);
+
+	if (!rc && (!shareableHandle || flags))
+		rc = CUDA_ERROR_INVALID_VALUE;
+	if (rc)
+		return vmm_leave(rc);
+	fc_lock();
+	const struct fc_vmm_handle *h = handle_get(call, proc, handle);
+	struct fc_alloc *a = h ? fc_vmm_alloc(h) : NULL;
+
+	if (!a || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+	    !(a->handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)) {
+		fc_report("%s: type %d: this memory can be exported as 0x%x", call, (int)handleType,
+			  a ? a->handle_types : 0);
+		rc = CUDA_ERROR_INVALID_VALUE;
+	} else {
+		rc = fc_dmabuf_export(proc, &fc.device[h->device], a, shareableHandle);
+	}
+	fc_unlock();
+	return vmm_leave(rc);
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
+					CUmemAllocationHandleType shHandleType)
+{
+	const char *call = "cuMemImportFromShareableHandle";
+	struct fc_proc *proc;
+	struct fc_device *dev;
+	struct fc_alloc *a;
+	CUresult rc = vmm_enter(call, &proc);
+
+	if (!rc && !handle)
+		rc = CUDA_ERROR_INVALID_VALUE;
+	if (!rc && shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+		fc_report("%s: type %d: CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR is what there is",
+			  call, (int)shHandleType);
+		rc = CUDA_ERROR_NOT_SUPPORTED;
+	}
+	if (rc)
+		return vmm_leave(rc);
+	fc_lock();
+	rc = fc_dmabuf_import(proc, (int)(intptr_t)osHandle, &dev, &a);
+	if (!rc)
+		*handle = handle_new(proc, dev, a)->value;
+	fc_unlock();
+	return vmm_leave(rc);
+}
+
+/* ---- the end of a process ------------------------------------------------------------------- */
+
+void fc_vmm_proc_gone(struct fc_proc *proc)
+{
+	struct fc_vmm_space *s;
+
+	while ((s = fc_vmm_space_of(proc))) {
+		while (s->maps) {
+			struct fc_vmm_handle *h = s->maps->handle;
+
+			fc_vmm_map_remove(s, s->maps);
+			handle_drop(proc, h);
+		}
+		fc_vmm_space_free(s);
+	}
+	while (proc->handles) {
+		proc->handles->refs = 0;
+		handle_drop(proc, proc->handles);
+	}
+}

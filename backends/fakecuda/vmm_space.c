@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Addresses of cuMem: what is reserved, what is mapped there, and which GPU may use it. The memory itself is an
+ * allocation of its GPU (alloc.c) with an address of its own, its home, which no program knows: a table has the
+ * home of every page that is mapped. So memory that two processes have mapped, or one of them twice, has one home,
+ * and reads, writes, wakes and shadow bits meet there.
+ *
+ * Reservations of all processes lie in one range that no GPU has: an address belongs to one process, and a use by
+ * another one is reported with both names. Everything under fc_lock, except the table, which is read without.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Sorted by address. */
+static struct fc_vmm_space *vmm_spaces;
+/* Atomic: number of the home's page in the range of all devices + 1; 0: not mapped. */
+static uint32_t vmm_pages[FC_VMM_LIMIT / FC_VMM_PAGE];
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+uint64_t fc_vmm_home(uint64_t address)
+{
+	uint64_t page = (address - FC_VMM_BASE) / FC_VMM_PAGE;
+	uint32_t home = __atomic_load_n(&vmm_pages[page], __ATOMIC_ACQUIRE);
+
+	return home ? FC_VA_BASE + (home - 1) * FC_VMM_PAGE + address % FC_VMM_PAGE : address;
+}
+
+uint64_t fc_vmm_piece(uint64_t address, uint64_t bytes, uint64_t *home)
+{
+	uint64_t n = FC_VMM_PAGE - address % FC_VMM_PAGE;
+
+	*home = fc_home(address);
+	if (!fc_vmm_has(address))
+		return bytes;
+	while (n < bytes && fc_home(address + n) == *home + n)
+		n += FC_VMM_PAGE;
+	return MIN_OF(n, bytes);
+}
+
+void fc_vmm_wrote(uint64_t address, uint64_t bytes)
+{
+	uint64_t home;
+
+	for (uint64_t n; bytes; bytes -= n, address += n) {
+		n = fc_vmm_piece(address, bytes, &home);
+		sim_wrote((const void *)(uintptr_t)home, n);
+	}
+}
+
+static void vmm_pages_set(const struct fc_vmm_map *m, bool mapped)
+{
+	uint64_t page = (m->base - FC_VMM_BASE) / FC_VMM_PAGE;
+	uint64_t home = (m->home - FC_VA_BASE) / FC_VMM_PAGE;
+
+	for (uint64_t i = 0; i < m->bytes / FC_VMM_PAGE; i++)
+		__atomic_store_n(&vmm_pages[page + i], mapped ? (uint32_t)(home + i + 1) : 0,
+				 __ATOMIC_RELEASE);
+}
+
+/* ---- reservations --------------------------------------------------------------------------- */
+
+/* Is the range free? **at: where its reservation goes in the list. */
+static bool vmm_is_free(uint64_t base, uint64_t bytes, struct fc_vmm_space ***at)
+{
+	struct fc_vmm_space **s = &vmm_spaces;
+
+	while (*s && (*s)->base + (*s)->bytes <= base)
+		s = &(*s)->next;
+	*at = s;
+	return base >= FC_VMM_BASE && base - FC_VMM_BASE <= FC_VMM_LIMIT - bytes &&
+	       (!*s || base + bytes <= (*s)->base);
+}
+
+/* First fit. */
+static bool vmm_fit(uint64_t bytes, uint64_t align, uint64_t *base, struct fc_vmm_space ***at)
+{
+	struct fc_vmm_space **s = &vmm_spaces;
+
+	*base = ALIGN_UP(FC_VMM_BASE, align);
+	while (*s && (*s)->base < *base + bytes) {
+		*base = ALIGN_UP((*s)->base + (*s)->bytes, align);
+		s = &(*s)->next;
+	}
+	*at = s;
+	return *base - FC_VMM_BASE <= FC_VMM_LIMIT - bytes;
+}
+
+bool fc_vmm_reserve(struct fc_proc *proc, uint64_t bytes, uint64_t align, uint64_t *base)
+{
+	struct fc_vmm_space **at, *s;
+	bool wanted = *base && *base % align == 0 && vmm_is_free(*base, bytes, &at);
+
+	if (!wanted && !vmm_fit(bytes, align, base, &at))
+		return false;
+	s = calloc(1, sizeof *s);
+	ASSERT(s);
+	s->next = *at;
+	s->proc = proc;
+	s->base = *base;
+	s->bytes = bytes;
+	fc_who(s->who);
+	*at = s;
+	return true;
+}
+
+struct fc_vmm_space *fc_vmm_space_at(uint64_t address)
+{
+	struct fc_vmm_space *s = vmm_spaces;
+
+	while (s && address - s->base >= s->bytes)
+		s = s->next;
+	return s;
+}
+
+struct fc_vmm_space *fc_vmm_space_of(const struct fc_proc *proc)
+{
+	struct fc_vmm_space *s = vmm_spaces;
+
+	while (s && s->proc != proc)
+		s = s->next;
+	return s;
+}
+
+void fc_vmm_space_free(struct fc_vmm_space *space)
+{
+	struct fc_vmm_space **at = &vmm_spaces;
+
+	ASSERT(!space->maps);
+	while (*at != space)
+		at = &(*at)->next;
+	*at = space->next;
+	free(space);
+}
+
+/* ---- mappings ------------------------------------------------------------------------------- */
+
+bool fc_vmm_map_add(struct fc_vmm_space *space, uint64_t base, uint64_t bytes, uint64_t home,
+		    struct fc_vmm_handle *h)
+{
+	struct fc_vmm_map **at = &space->maps, *m;
+
+	if (!fc_va_window(base, home, bytes))
+		return false;
+	while (*at && (*at)->base < base)
+		at = &(*at)->next;
+	m = calloc(1, sizeof *m);
+	ASSERT(m);
+	m->next = *at;
+	m->base = base;
+	m->bytes = bytes;
+	m->home = home;
+	m->handle = h;
+	h->maps++;
+	*at = m;
+	vmm_pages_set(m, true);
+	fc_map_changed();
+	return true;
+}
+
+void fc_vmm_map_remove(struct fc_vmm_space *space, struct fc_vmm_map *m)
+{
+	struct fc_vmm_map **at = &space->maps;
+
+	while (*at != m)
+		at = &(*at)->next;
+	*at = m->next;
+	vmm_pages_set(m, false);
+	fc_va_unwindow(m->base, m->bytes);
+	m->handle->maps--;
+	fc_map_changed();
+	fc_clock_free(&m->used);
+	free(m);
+}
+
+struct fc_vmm_map *fc_vmm_map_at(const struct fc_proc *proc, uint64_t address)
+{
+	struct fc_vmm_space *s = fc_vmm_space_at(address);
+	struct fc_vmm_map *m = s && s->proc == proc ? s->maps : NULL;
+
+	while (m && address - m->base >= m->bytes)
+		m = m->next;
+	return m;
+}
+
+bool fc_vmm_map_covers(const struct fc_vmm_map *m, uint64_t address, uint64_t bytes, int ordinal)
+{
+	while (m && (ordinal < 0 || m->access[ordinal])) {
+		uint64_t left = m->base + m->bytes - address;
+
+		if (bytes <= left)
+			return true;
+		bytes -= left;
+		address += left;
+		m = m->next && m->next->base == address ? m->next : NULL;
+	}
+	return false;
+}
+
+/* ---- access --------------------------------------------------------------------------------- */
+
+struct fc_alloc *fc_vmm_alloc(const struct fc_vmm_handle *h)
+{
+	struct fc_alloc *a = fc_alloc_by_number(&fc.device[h->device], h->number);
+
+	ASSERT(a);
+	return a;
+}
+
+struct fc_alloc *fc_vmm_access(const struct fc_proc *proc, uint64_t address, uint64_t bytes)
+{
+	const struct fc_vmm_map *m = fc_vmm_map_at(proc, address);
+
+	return m && fc_vmm_map_covers(m, address, bytes, -1) ? fc_vmm_alloc(m->handle) : NULL;
+}
+
+bool fc_vmm_may_kernel(const struct fc_ctx *ctx, uint64_t address, uint64_t bytes,
+		       struct fc_range *range)
+{
+	const struct fc_vmm_map *m = fc_vmm_map_at(ctx->proc, address);
+
+	if (!m || !fc_vmm_map_covers(m, address, bytes, ctx->ordinal))
+		return false;
+	range->lo = m->base;
+	range->hi = MAX_OF(m->base + m->bytes, address + bytes);
+	range->kind = ctx->dev->index == m->handle->device ? FC_RANGE_LOCAL : FC_RANGE_PEER;
+	return true;
+}
+
+bool fc_vmm_may_copy(const struct fc_proc *proc, uint64_t address, uint64_t bytes)
+{
+	const struct fc_vmm_map *m = fc_vmm_map_at(proc, address);
+
+	for (int32_t i = 0; m && i < proc->count; i++)
+		if (fc_vmm_map_covers(m, address, bytes, i))
+			return true;
+	return false;
+}
+
+/* ---- for people ----------------------------------------------------------------------------- */
+
+void fc_vmm_describe(uint64_t address, char *out, size_t n)
+{
+	const struct fc_vmm_space *s = fc_vmm_space_at(address);
+	const struct fc_vmm_map *m = s ? fc_vmm_map_at(s->proc, address) : NULL;
+	char what[224];
+
+	if (!s) {
+		snprintf(out, n, "in no range that cuMemAddressReserve gave");
+	} else if (!m) {
+		snprintf(out, n, "reserved by %s (%s), with nothing mapped there", s->who,
+			 s->proc->os->name);
+	} else {
+		fc_alloc_describe(&fc.device[m->handle->device], fc_vmm_alloc(m->handle), what,
+				  sizeof what);
+		snprintf(out, n, "%llu bytes into a mapping of process %s of %s",
+			 (unsigned long long)(address - m->base), s->proc->os->name, what);
+	}
+}
+
+void fc_vmm_explain(const struct fc_proc *proc, int ordinal, uint64_t address, uint64_t bytes,
+		    char *out, size_t n)
+{
+	const struct fc_vmm_space *s = fc_vmm_space_at(address);
+	const struct fc_vmm_map *m = fc_vmm_map_at(proc, address);
+	char what[320];
+
+	fc_vmm_describe(address, what, sizeof what);
+	if (s && s->proc != proc)
+		snprintf(out, n, "an address of process %s, used in %s: it is %s",
+			 s->proc->os->name, proc->os->name, what);
+	else if (!m)
+		snprintf(out, n, "nothing is mapped there: it is %s", what);
+	else if (!fc_vmm_map_covers(m, address, bytes, -1))
+		snprintf(out, n, "%llu bytes there run past the end of what is mapped: it is %s",
+			 (unsigned long long)bytes, what);
+	else if (ordinal >= 0)
+		snprintf(out, n, "cuMemSetAccess gave device %d no access: it is %s", ordinal,
+			 what);
+	else
+		snprintf(out, n, "cuMemSetAccess gave no device access: it is %s", what);
+}
