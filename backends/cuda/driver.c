@@ -86,3 +86,93 @@ CUresult CUDAAPI cuPointerGetAttribute(void *value, CUpointer_attribute attribut
 	*(void **)&fn = driver_function("cuPointerGetAttribute");
 	return fn ? fn(value, attribute, p) : CUDA_ERROR_NOT_FOUND;
 }
+
+CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *p, size_t bytes, size_t alignment, CUdeviceptr at,
+				     unsigned long long flags)
+{
+	CUresult(CUDAAPI * fn)(CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long);
+
+	*(void **)&fn = driver_function("cuMemAddressReserve");
+	return fn ? fn(p, bytes, alignment, at, flags) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuMemAddressFree(CUdeviceptr p, size_t bytes)
+{
+	CUresult(CUDAAPI * fn)(CUdeviceptr, size_t);
+
+	*(void **)&fn = driver_function("cuMemAddressFree");
+	return fn ? fn(p, bytes) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
+			     const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	CUresult(CUDAAPI * fn)(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *,
+			       unsigned long long);
+
+	*(void **)&fn = driver_function("cuMemCreate");
+	return fn ? fn(handle, bytes, prop, flags) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	CUresult(CUDAAPI * fn)(CUmemGenericAllocationHandle);
+
+	*(void **)&fn = driver_function("cuMemRelease");
+	return fn ? fn(handle) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *p)
+{
+	CUresult(CUDAAPI * fn)(CUmemGenericAllocationHandle *, void *);
+
+	*(void **)&fn = driver_function("cuMemRetainAllocationHandle");
+	return fn ? fn(handle, p) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuMemMap(CUdeviceptr p, size_t bytes, size_t offset,
+			  CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	CUresult(CUDAAPI * fn)(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle,
+			       unsigned long long);
+
+	*(void **)&fn = driver_function("cuMemMap");
+	return fn ? fn(p, bytes, offset, handle, flags) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuMemUnmap(CUdeviceptr p, size_t bytes)
+{
+	CUresult(CUDAAPI * fn)(CUdeviceptr, size_t);
+
+	*(void **)&fn = driver_function("cuMemUnmap");
+	return fn ? fn(p, bytes) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *desc,
+				size_t count)
+{
+	CUresult(CUDAAPI * fn)(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t);
+
+	*(void **)&fn = driver_function("cuMemSetAccess");
+	return fn ? fn(p, bytes, desc, count) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
+					      CUmemAllocationHandleType type,
+					      unsigned long long flags)
+{
+	CUresult(CUDAAPI * fn)(void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType,
+			       unsigned long long);
+
+	*(void **)&fn = driver_function("cuMemExportToShareableHandle");
+	return fn ? fn(shareable, handle, type, flags) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
+						void *shareable, CUmemAllocationHandleType type)
+{
+	CUresult(CUDAAPI * fn)(CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType);
+
+	*(void **)&fn = driver_function("cuMemImportFromShareableHandle");
+	return fn ? fn(handle, shareable, type) : CUDA_ERROR_NOT_FOUND;
+}

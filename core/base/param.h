@@ -72,6 +72,8 @@ X(P2P_DIRECT_DISABLE, "NCCL_P2P_DIRECT_DISABLE", BOOL, "0", 0, 1,               
 	"access does not cover")                                                                    \
 X(LOCAL_REGISTER, "NCCL_LOCAL_REGISTER", BOOL, "1", 0, 1,                                          \
 	"0: ncclCommRegister has no effect")                                                        \
+X(CUMEM_ENABLE, "NCCL_CUMEM_ENABLE", INT, "-1", -1, 1,                                             \
+	"1: memory of p2p connections is of cuMem, where the GPU has it; 0: of cudaMalloc; -1: 0")  \
 X(P2P_LEVEL, "NCCL_P2P_LEVEL", STRING, NULL, 0, 0,                                                 \
 	"farthest path on which GPUs reach each other: LOC, NVL, PIX, PXB, PHB, SYS, or 0 to 5")    \
 X(SHM_DISABLE, "NCCL_SHM_DISABLE", BOOL, "0", 0, 1,                                                \

@@ -34,9 +34,7 @@
  * With DOPPEL_CUDA_WAITS=1 the GPU double waits wherever CUDA may: a call in another place hangs, and the
  * hang is reported (tests/collectives/cuda_waits_test.sh).
  *
- * All memory is cudaMalloc's. Memory of cuMem (chunks that are mapped on demand and exported as
- * descriptors, whose calls wait for no kernel) belongs behind these functions; the GPU double has none of
- * it yet.
+ * All memory is cudaMalloc's; that of cuMem, whose calls wait for no kernel, is cumem.h's.
  */
 #ifndef CORE_MEM_MEM_H
 #define CORE_MEM_MEM_H

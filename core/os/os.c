@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/os/os.h"
+#include "core/os/mailbox.h"
 #include "core/os/os_ops.h"
 
 static const struct os_sched_ops *os_sched = &os_posix_ops;
@@ -469,4 +470,29 @@ int os_shm_unlink(const char *name)
 int os_shm_unmap(void *mem, size_t bytes)
 {
 	return os_world->shm_unmap(mem, bytes);
+}
+
+int os_mailbox_open(const char *name, int *box)
+{
+	return os_world->mailbox_open(name, box);
+}
+
+void os_mailbox_close(int box)
+{
+	os_world->mailbox_close(box);
+}
+
+int os_mailbox_post(const char *name, uint64_t what, int fd)
+{
+	return os_world->mailbox_post(name, what, fd);
+}
+
+int os_mailbox_take(int box, uint64_t *what, int *fd)
+{
+	return os_world->mailbox_take(box, what, fd);
+}
+
+const void *os_mailbox_object(int box)
+{
+	return os_world->mailbox_object(box);
 }

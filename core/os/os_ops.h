@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two tables behind os.h and check.h. Included by os.c, which forwards, and by the files that
+ * The two tables behind os.h, mailbox.h and check.h. Included by os.c, which forwards, and by the files that
  * implement a half: core/os/os_posix.c and os_real.c here, sim/engine and sim/world in fake builds.
  * Every slot is filled; each implements the function of the same name, under the same contract, and
  * passes tests/conformance/os.
@@ -84,6 +84,11 @@ struct os_world_ops {
 	int (*shm_open)(const char *, size_t, void **, size_t *);
 	int (*shm_unlink)(const char *);
 	int (*shm_unmap)(void *, size_t);
+	int (*mailbox_open)(const char *, int *);
+	void (*mailbox_close)(int);
+	int (*mailbox_post)(const char *, uint64_t, int);
+	int (*mailbox_take)(int, uint64_t *, int *);
+	const void *(*mailbox_object)(int);
 };
 
 extern const struct os_sched_ops os_posix_ops;

@@ -366,4 +366,9 @@ const struct os_world_ops os_real_ops = {
 	.shm_open = real_shm_open,
 	.shm_unlink = real_shm_unlink,
 	.shm_unmap = real_shm_unmap,
+	.mailbox_open = real_mailbox_open,
+	.mailbox_close = real_mailbox_close,
+	.mailbox_post = real_mailbox_post,
+	.mailbox_take = real_mailbox_take,
+	.mailbox_object = real_socket_object,
 };

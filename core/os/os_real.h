@@ -22,6 +22,10 @@ int real_send(int fd, const void *data, size_t n, size_t *done);
 int real_recv(int fd, void *data, size_t n, size_t *done);
 int real_close(int fd);
 const void *real_socket_object(int fd);
+int real_mailbox_open(const char *name, int *box);
+void real_mailbox_close(int box);
+int real_mailbox_post(const char *name, uint64_t what, int fd);
+int real_mailbox_take(int box, uint64_t *what, int *fd);
 bool real_socket_changed(int fd, uint64_t seq);
 
 #endif

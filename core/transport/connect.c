@@ -254,8 +254,9 @@ static ncclResult_t conn_job_compare(const struct conn_job *job)
 			   sizeof(uint32_t)) == 0)
 			continue;
 		WARN("rank %d: channel %d with rank %d goes via %s here, and otherwise there: "
-		     "NCCL_P2P_DISABLE, NCCL_P2P_LEVEL and NCCL_TOPO_FILE must be the same on all "
-		     "ranks of a host",
+		     "NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_CUMEM_ENABLE and NCCL_TOPO_FILE must "
+		     "be "
+		     "the same on all ranks of a host",
 		     job->comm->rank, c->channel, c->peer, c->transport->name);
 		return ncclInvalidUsage;
 	}

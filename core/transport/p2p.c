@@ -7,20 +7,23 @@
  * The p2p connections that a rank makes together live in one device allocation, a pool: a 512-byte
  * control block per connection end (dev_recv_mem of a receiving one, dev_send_mem of a sending one),
  * then the buffers of the receiving ones: all of LL, whose lines begin with old flags, then all of
- * SIMPLE. A peer in another process opens the pool once through CUDA
- * IPC, however many connections it has there. A peer in the same process uses the pool's own addresses, since
+ * SIMPLE. A peer in another process opens the pool once, through CUDA IPC or, with NCCL_CUMEM_ENABLE=1, by a descriptor
+ * (p2p_cumem.c), however many connections it has there. A peer in the same process uses the pool's own addresses, since
  * CUDA IPC cannot be opened where it was exported, and holds a reference: the last user frees the
  * pool, so that a rank may leave while its neighbour's kernel still writes.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/log.h"
 #include "core/base/param.h"
+#include "core/mem/cumem.h"
 #include "core/mem/mem.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/p2p_internal.h"
 
 #define P2P_INFO_MAGIC    0xd0de2006u
+#define P2P_CUMEM_MAGIC   0xd0de2007u /* the pool is of cuMem, whose descriptor comes by itself */
 #define P2P_CONTROL_BYTES 512u
 #define P2P_POOL_ALIGN    (2u << 20)
 #define P2P_NEWS_NS       100000000ull /* until a neighbour's death is known */
@@ -106,8 +109,9 @@ static ncclResult_t p2p_pool_init(struct ncclComm *comm, const struct p2p_pool *
 
 static ncclResult_t p2p_pool_fill(struct ncclComm *comm, struct p2p_pool *pool)
 {
-	ncclResult_t rc =
-		mem_device_alloc((void **)&pool->mem, pool->bytes, "p2p connection memory");
+	const char *what = "p2p connection memory";
+	ncclResult_t rc = pool->cumem ? cumem_alloc((void **)&pool->mem, pool->bytes, what)
+				      : mem_device_alloc((void **)&pool->mem, pool->bytes, what);
 
 	return rc ? rc : p2p_pool_init(comm, pool);
 }
@@ -144,6 +148,7 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 		return ncclSystemError;
 	}
 	shared_store_u32(&pool->refs, 1, SHARED_RELAXED);
+	pool->cumem = cumem_has(comm->cuda_dev);
 	pool->number = comm->p2p->pools ? comm->p2p->pools->number + 1 : 0;
 	pool->used[DEV_LL] = control;
 	pool->used[DEV_LL128] = ALIGN_UP(control + bytes[DEV_LL], 65536);
@@ -236,6 +241,10 @@ static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
 
 	if (transport_same_process(c->comm, c->peer))
 		return ncclSuccess;
+	if (st->pools->cumem) {
+		info->magic = P2P_CUMEM_MAGIC;
+		return p2p_cumem_expect(c->comm);
+	}
 	st->importer[transport_local_rank(c->comm, c->peer)] = true;
 	return mem_export(&info->handle, st->pools->mem, "p2p connection memory");
 }
@@ -382,8 +391,16 @@ ncclResult_t p2p_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t ha
 	return ncclSuccess;
 }
 
+/* The pool of a rank of this process, which this rank's GPU may use from now on. */
+static ncclResult_t p2p_import_allow(struct ncclComm *comm, const struct p2p_pool *pool)
+{
+	return pool->cumem ? cumem_allow(pool->mem, pool->bytes, comm->cuda_dev,
+					 "p2p connection memory")
+			   : ncclSuccess;
+}
+
 static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
-				    struct p2p_import *im)
+				    struct p2p_import *im, struct wait *w)
 {
 	ncclResult_t rc;
 
@@ -398,13 +415,26 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 			return ncclInternalError;
 		}
 		im->mem = im->pool->mem;
-		return ncclSuccess;
+		return p2p_import_allow(c->comm, im->pool);
+	}
+	if (info->magic == P2P_CUMEM_MAGIC) {
+		im->cumem_bytes = info->pool_bytes;
+		return p2p_cumem_import(c, im, w);
 	}
 	return p2p_import_open(c->comm, c->peer, info->handle, &im->mem);
 }
 
+/* One that was not made. */
+static void p2p_import_drop(struct p2p_import *im)
+{
+	if (im->pool)
+		p2p_pool_unref(im->pool);
+	os_free(im);
+}
+
 /* The neighbour's pool, opened at the first of its connections. */
-static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, uint8_t **mem)
+static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, uint8_t **mem,
+				   struct wait *w)
 {
 	struct p2p_state *st = c->comm->p2p;
 	struct p2p_import *im = st->imports;
@@ -423,9 +453,9 @@ static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, 
 	}
 	im->peer = c->peer;
 	im->number = info->pool;
-	rc = p2p_import_make(c, info, im);
+	rc = p2p_import_make(c, info, im, w);
 	if (rc) {
-		os_free(im);
+		p2p_import_drop(im);
 		return rc;
 	}
 	im->next = st->imports;
@@ -449,9 +479,10 @@ static bool p2p_buffers_fit(const struct conn *c, const struct p2p_info *info)
 
 static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *info)
 {
-	if (info->magic != P2P_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
-	    info->index != c->index || !!info->is_send == c->is_send ||
-	    info->control > info->pool_bytes - P2P_CONTROL_BYTES || !p2p_buffers_fit(c, info)) {
+	if ((info->magic != P2P_INFO_MAGIC && info->magic != P2P_CUMEM_MAGIC) ||
+	    info->rank != c->peer || info->channel != c->channel || info->index != c->index ||
+	    !!info->is_send == c->is_send || info->control > info->pool_bytes - P2P_CONTROL_BYTES ||
+	    !p2p_buffers_fit(c, info)) {
 		WARN("rank %d: invalid p2p description of channel %d from rank %d (magic %#x, rank "
 		     "%d, channel %d)",
 		     c->comm->rank, c->channel, c->peer, info->magic, info->rank, info->channel);
@@ -466,13 +497,18 @@ static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *their
 	uint8_t *mem;
 	ncclResult_t rc;
 
-	(void)w; /* never in progress */
 	memcpy(&info, theirs->bytes, sizeof info);
 	rc = p2p_info_check(c, &info);
+	if (!rc && info.magic == P2P_CUMEM_MAGIC)
+		rc = p2p_cumem_give(c->comm, c->peer);
 	if (!rc)
-		rc = p2p_import_get(c, &info, &mem);
+		rc = p2p_import_get(c, &info, &mem, w);
 	if (rc)
 		return rc;
+	snprintf(c->via, sizeof c->via, "%s",
+		 transport_same_process(c->comm, c->peer) ? "/direct pointer"
+		 : info.magic == P2P_CUMEM_MAGIC          ? "/CUMEM"
+							  : "/IPC");
 	if (c->is_send) {
 		for (int p = 0; p < DEV_PROTO_COUNT; p++)
 			c->dev.buffer[p] = mem + info.buffer[p];

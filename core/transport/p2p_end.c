@@ -4,6 +4,7 @@
  * opened of it, and frees its pools.
  */
 #include "core/base/log.h"
+#include "core/mem/cumem.h"
 #include "core/mem/mem.h"
 #include "core/transport/p2p_internal.h"
 
@@ -11,11 +12,14 @@
 #define P2P_CLOSE_NS         10000000000ull
 #define P2P_CLOSE_ABORTED_NS 1000000000ull
 
-static void p2p_pool_unref(struct p2p_pool *pool)
+void p2p_pool_unref(struct p2p_pool *pool)
 {
 	if (shared_add_u32(&pool->refs, -1u, SHARED_ACQ_REL) != 1)
 		return;
-	(void)mem_device_free(pool->mem, "p2p connection memory");
+	if (!pool->cumem)
+		(void)mem_device_free(pool->mem, "p2p connection memory");
+	else if (pool->mem)
+		(void)cumem_free(pool->mem, pool->bytes, "p2p connection memory");
 	os_free(pool);
 }
 
@@ -42,13 +46,16 @@ void p2p_imports_close(struct ncclComm *comm)
 		st->imports = im->next;
 		if (im->pool)
 			p2p_pool_unref(im->pool);
+		else if (im->cumem_bytes)
+			(void)cumem_free(im->mem, im->cumem_bytes, "a neighbour's p2p memory");
 		else
 			(void)mem_import_close(im->mem, "a neighbour's p2p memory");
 		os_free(im);
 	}
 }
 
-/* CUDA leaves it undefined to free exported memory before the importers closed it. A rank leaves
+/* CUDA leaves it undefined to free memory that was exported through IPC before the importers closed it; memory of cuMem
+ * lasts by itself. A rank leaves
  * the bootstrap when it has closed what it imported, and is seen to have left even when it died.
  * Each importer is known by its connection (transport_acknowledge); without one there is no import.
  * All leave at about the same time, since ranks end or abort together; one that does not is not
@@ -90,6 +97,7 @@ void p2p_state_close(struct ncclComm *comm)
 	if (!st)
 		return;
 	p2p_imports_close(comm);
+	p2p_cumem_close(st);
 	if (st->pools) {
 		p2p_importers_wait(comm);
 		p2p_pools_unref(st);

@@ -77,22 +77,22 @@
 	X("cuda.cu_init", "cuInit", 100, .idle = IDLE_DRIVER)                                      \
 	X("cuda.cu_device_get", "cuDeviceGet", 101, .idle = IDLE_DRIVER)                           \
 	X("cuda.cu_device_get_count", "cuDeviceGetCount", 100, .idle = IDLE_DRIVER)                \
-	X("cuda.cu_mem_address_free", "cuMemAddressFree", 999, .idle = IDLE_DRIVER)                \
-	X("cuda.cu_mem_address_reserve", "cuMemAddressReserve", 2, .idle = IDLE_DRIVER)            \
-	X("cuda.cu_mem_create", "cuMemCreate", 2, .idle = IDLE_DRIVER)                             \
-	X("cuda.cu_mem_export", "cuMemExportToShareableHandle", 304, .idle = IDLE_DRIVER)          \
+	X("cuda.cu_mem_address_free", "cuMemAddressFree", 999)                                     \
+	X("cuda.cu_mem_address_reserve", "cuMemAddressReserve", 2)                                 \
+	X("cuda.cu_mem_create", "cuMemCreate", 2)                                                  \
+	X("cuda.cu_mem_export", "cuMemExportToShareableHandle", 304)                               \
 	X("cuda.cu_mem_get_access", "cuMemGetAccess", 999, .idle = IDLE_DRIVER)                    \
 	X("cuda.cu_mem_get_granularity", "cuMemGetAllocationGranularity", 999,                     \
 	  .idle = IDLE_DRIVER)                                                                     \
 	X("cuda.cu_mem_get_properties", "cuMemGetAllocationPropertiesFromHandle", 999,             \
 	  .idle = IDLE_DRIVER)                                                                     \
-	X("cuda.cu_mem_import", "cuMemImportFromShareableHandle", 304, .idle = IDLE_DRIVER)        \
-	X("cuda.cu_mem_map", "cuMemMap", 205, .idle = IDLE_DRIVER)                                 \
-	X("cuda.cu_mem_release", "cuMemRelease", 999, .idle = IDLE_DRIVER)                         \
-	X("cuda.cu_mem_retain", "cuMemRetainAllocationHandle", 999, .idle = IDLE_DRIVER)           \
-	X("cuda.cu_mem_set_access", "cuMemSetAccess", 999, .idle = IDLE_DRIVER)                    \
-	X("cuda.cu_mem_unmap", "cuMemUnmap", 206, .idle = IDLE_DRIVER)                             \
-	X("cuda.cu_mem_get_address_range", "cuMemGetAddressRange", 500, .idle = IDLE_DRIVER)       \
+	X("cuda.cu_mem_import", "cuMemImportFromShareableHandle", 304)                             \
+	X("cuda.cu_mem_map", "cuMemMap", 205)                                                      \
+	X("cuda.cu_mem_release", "cuMemRelease", 999)                                              \
+	X("cuda.cu_mem_retain", "cuMemRetainAllocationHandle", 999)                                \
+	X("cuda.cu_mem_set_access", "cuMemSetAccess", 999)                                         \
+	X("cuda.cu_mem_unmap", "cuMemUnmap", 206)                                                  \
+	X("cuda.cu_mem_get_address_range", "cuMemGetAddressRange", 500)                            \
 	X("cuda.cu_mem_get_handle_for_address_range", "cuMemGetHandleForAddressRange", 304)        \
 	X("cuda.cu_pointer_get_attribute", "cuPointerGetAttribute", 999, .idle = IDLE_DRIVER)
 

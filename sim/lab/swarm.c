@@ -505,6 +505,16 @@ static void swarm_pxn_level(struct scenario *s, uint64_t seed)
 		swarm_env(s, "DOPPEL_PXN_CONNECTIONS=%u", (unsigned)room);
 }
 
+/* Memory of p2p connections is of cuMem, in one world of three. */
+static void swarm_cumem(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.cumem");
+	if (sim_rng_below(&rng, 3) == 0)
+		swarm_env(s, "NCCL_CUMEM_ENABLE=1");
+}
+
 /* Hosts detect their topology, one time in 16. */
 static void swarm_detection(struct scenario *s, uint64_t seed)
 {
@@ -745,6 +755,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_local_register(s, seed);
 	swarm_net_peer(s, seed);
 	swarm_pxn_level(s, seed);
+	swarm_cumem(s, seed);
 	swarm_detection(s, seed);
 	swarm_network(s, seed);
 	swarm_registration(s, seed);

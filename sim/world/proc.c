@@ -370,6 +370,9 @@ static void proc_sweep(struct world_proc *wp, bool killed)
 	n = world_mappings_close(wp, first, sizeof first);
 	if (n && !killed)
 		world_leak("shared memory mapping", n, first);
+	n = world_mailboxes_close(wp, first, sizeof first);
+	if (n && !killed)
+		world_leak("mailbox", n, first);
 	const char *what = "";
 	n = world_blocks_free(wp, &what);
 	if (n && !killed) {

@@ -55,6 +55,11 @@ static const struct os_world_ops world_ops = {
 	.shm_open = world_shm_open,
 	.shm_unlink = world_shm_unlink,
 	.shm_unmap = world_shm_unmap,
+	.mailbox_open = world_mailbox_open,
+	.mailbox_close = world_mailbox_close,
+	.mailbox_post = world_mailbox_post,
+	.mailbox_take = world_mailbox_take,
+	.mailbox_object = world_mailbox_object,
 };
 
 /* ---- making ------------------------------------------------------------------------------------

@@ -69,6 +69,7 @@ struct world_proc {
 	struct world_socket **fd; /* by index; under world.socket_lock */
 	uint32_t fd_count;
 	struct world_mapping *mappings; /* under world.shm_lock */
+	struct world_letter *taken;     /* out of mailboxes; under world.shm_lock */
 	struct base_state base;
 };
 
@@ -123,6 +124,8 @@ struct world {
 	struct world_agreement *agreements;
 	struct world_member *members;
 	struct os_mutex socket_lock, shm_lock;
+	struct world_box *boxes; /* of all hosts, under shm_lock */
+	int box_last;
 	struct world_conn *conns;
 	struct stranger *strangers; /* on their way; under socket_lock */
 	uint64_t conn_serial;
@@ -216,6 +219,14 @@ int world_shm_unlink(const char *name);
 int world_shm_unmap(void *mem, size_t bytes);
 uint64_t world_mappings_close(struct world_proc *wp, char *first, size_t bytes);
 void world_segments_free(void); /* names that were not unlinked are leaks */
+
+/* ---- mailbox.c */
+int world_mailbox_open(const char *name, int *box);
+void world_mailbox_close(int box);
+int world_mailbox_post(const char *name, uint64_t what, int fd);
+int world_mailbox_take(int box, uint64_t *what, int *fd);
+const void *world_mailbox_object(int box);
+uint64_t world_mailboxes_close(struct world_proc *wp, char *first, size_t bytes);
 
 /* ---- fabric.c, arena.c */
 int world_fabric_start(void);

@@ -2,6 +2,7 @@
 /* What os.h promises of memory, identity, files, agreement, sockets and shared memory, on every
  * pair of halves. */
 #include "core/base/hash.h"
+#include "core/os/mailbox.h"
 #include "tests/bytes.h"
 #include "tests/conformance/os_pairs.h"
 
@@ -441,6 +442,58 @@ static void shm_is_on_a_device(void)
 	ck_assert_uint_eq(one, two);
 }
 
+/* ---- mailboxes ------------------------------------------------------------------------------ */
+
+static void box_name(char name[OS_MAILBOX_NAME_BYTES])
+{
+	snprintf(name, OS_MAILBOX_NAME_BYTES, "doppel-os-test-%d", (int)getpid());
+}
+
+static void a_descriptor_goes_through_a_mailbox(void)
+{
+	char name[OS_MAILBOX_NAME_BYTES], got = 0;
+	int box = -1, again = -1, ends[2], fd = -1;
+	uint64_t what = 0;
+
+	box_name(name);
+	ck_assert_int_eq(pipe(ends), 0);
+	ck_assert_int_eq(os_mailbox_post(name, 1, ends[1]), ECONNREFUSED);
+	ck_assert_int_eq(os_mailbox_open(name, &box), 0);
+	ck_assert_int_eq(os_mailbox_open(name, &again), EADDRINUSE);
+	ck_assert_int_eq(os_mailbox_take(box, &what, &fd), EAGAIN);
+	ck_assert_ptr_nonnull(os_mailbox_object(box));
+	for (uint64_t i = 5; i < 7; i++)
+		ck_assert_int_eq(os_mailbox_post(name, i, ends[1]), 0);
+	os_descriptor_close(ends[1]); /* each letter has its own */
+	for (uint64_t i = 5; i < 7; i++) {
+		ck_assert_int_eq(os_mailbox_take(box, &what, &fd), 0);
+		ck_assert_uint_eq(what, i);
+		ck_assert_int_eq(write(fd, "x", 1), 1);
+		ck_assert_int_eq(read(ends[0], &got, 1), 1);
+		os_descriptor_close(fd);
+	}
+	ck_assert_int_eq(os_mailbox_take(box, &what, &fd), EAGAIN);
+	ck_assert_int_eq(read(ends[0], &got, 1), 0); /* the last copy is closed */
+	os_descriptor_close(ends[0]);
+	os_mailbox_close(box);
+	ck_assert_int_eq(os_mailbox_post(name, 1, 2), ECONNREFUSED);
+}
+
+static void letters_go_with_their_mailbox(void)
+{
+	char name[OS_MAILBOX_NAME_BYTES], got;
+	int box = -1, ends[2];
+
+	box_name(name);
+	ck_assert_int_eq(pipe(ends), 0);
+	ck_assert_int_eq(os_mailbox_open(name, &box), 0);
+	ck_assert_int_eq(os_mailbox_post(name, 1, ends[1]), 0);
+	os_descriptor_close(ends[1]);
+	os_mailbox_close(box);
+	ck_assert_int_eq(read(ends[0], &got, 1), 0);
+	os_descriptor_close(ends[0]);
+}
+
 /* ---- the table of cases --------------------------------------------------------------------- */
 
 #define CASES(X)                                                                                   \
@@ -460,7 +513,9 @@ static void shm_is_on_a_device(void)
 	X(a_sender_that_outruns_its_reader_is_held)                                                \
 	X(interfaces_are_listed_and_reachable)                                                     \
 	X(shm_is_made_opened_and_unlinked)                                                         \
-	X(shm_is_on_a_device)
+	X(shm_is_on_a_device)                                                                      \
+	X(a_descriptor_goes_through_a_mailbox)                                                     \
+	X(letters_go_with_their_mailbox)
 
 static const struct os_case cases[] = {CASES(OS_CASE)};
 

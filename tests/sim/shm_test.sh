@@ -26,7 +26,8 @@ only() {
 }
 off=(--env NCCL_P2P_DISABLE=1)
 
-only P2P --machine h100-8nic --gpus 2
+p2p='P2P/\(IPC\|direct pointer\)'
+only "$p2p" --machine h100-8nic --gpus 2
 for per_process in 1 2 4; do
 	for engine in sim threads; do
 		only SHM/direct/direct --machine h100-8nic --gpus 4 "${off[@]}" --engine $engine \
@@ -40,9 +41,9 @@ grep -qE 'Channel 00/0 : 0\[0\] -> 1\[1\] via SHM/direct/direct$' err || fail "t
 
 # no direct access by topology: two GPUs below different root ports
 run 0 --machine pcie-4gpu --gpus 4
-grep -q 'via P2P$' err && grep -q 'via SHM/direct/direct$' err || fail "pcie-4gpu: P2P and SHM expected"
-only P2P --machine pcie-4gpu --gpus 4 --env NCCL_P2P_LEVEL=SYS
-only P2P --machine pcie-4gpu --gpus 4 --env NCCL_P2P_LEVEL=9
+grep -q "via $p2p\$" err && grep -q 'via SHM/direct/direct$' err || fail "pcie-4gpu: P2P and SHM expected"
+only "$p2p" --machine pcie-4gpu --gpus 4 --env NCCL_P2P_LEVEL=SYS
+only "$p2p" --machine pcie-4gpu --gpus 4 --env NCCL_P2P_LEVEL=9
 only SHM/direct/direct --machine pcie-4gpu --gpus 4 --env NCCL_P2P_LEVEL=LOC
 only SHM/direct/direct --machine workstation-2gpu --gpus 2 "${off[@]}"
 

@@ -4,7 +4,7 @@
 # that may be. The objects are read with nm. Arguments: build folder.
 set -euo pipefail
 cd "$1/CMakeFiles/core_host.dir/core"
-names='cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister|Ipc)[A-Za-z]*'
+names='(cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister|Ipc)|cuMem(Address|Create|Release|Retain|Map|Unmap|Set|Export|Import))[A-Za-z]*'
 
 # calls_of ROOM...: "object name" for each such call of objects in those folders
 calls_of() {

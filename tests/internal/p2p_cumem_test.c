@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of p2p connections that is of cuMem (NCCL_CUMEM_ENABLE=1): between processes by descriptors, within one
+ * by access of each GPU; what is named when its calls fail, and what a rank that dies leaves.
+ */
+#include <check.h>
+
+#include "core/transport/p2p_internal.h"
+#include "tests/ranks.h"
+#include "tests/suite.h"
+
+static const char *const on[] = {"NCCL_CUMEM_ENABLE=1", "NCCL_DEBUG=NONE", NULL};
+static const char *const automatic[] = {"NCCL_CUMEM_ENABLE=-1", "NCCL_DEBUG=NONE", NULL};
+static const char *const off[] = {"NCCL_CUMEM_ENABLE=0", "NCCL_DEBUG=NONE", NULL};
+
+enum { COUNT = 50000 };
+
+static ncclResult_t init(int32_t rank, int32_t nranks, ncclComm_t *comm)
+{
+	ncclUniqueId id = ranks_id();
+
+	*comm = NULL;
+	EXPECT(cudaSetDevice(rank) == cudaSuccess);
+	return ncclCommInitRank(comm, nranks, id, rank);
+}
+
+static void sum_is_right(struct ncclComm *comm)
+{
+	int32_t *host = calloc(COUNT, sizeof *host), *mem, n = comm->nranks;
+	cudaStream_t s;
+
+	EXPECT(host != NULL);
+	for (int32_t i = 0; i < COUNT; i++)
+		host[i] = comm->rank * 7 + i;
+	EXPECT(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess);
+	EXPECT(cudaMalloc((void **)&mem, COUNT * sizeof *mem) == cudaSuccess);
+	EXPECT(cudaMemcpy(mem, host, COUNT * sizeof *mem, cudaMemcpyHostToDevice) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem, mem, COUNT, ncclInt32, ncclSum, comm, s));
+	EXPECT(cudaStreamSynchronize(s) == cudaSuccess);
+	EXPECT(cudaMemcpy(host, mem, COUNT * sizeof *mem, cudaMemcpyDeviceToHost) == cudaSuccess);
+	for (int32_t i = 0; i < COUNT; i++)
+		EXPECT(host[i] == 7 * n * (n - 1) / 2 + n * i);
+	EXPECT(cudaFree(mem) == cudaSuccess);
+	EXPECT(cudaStreamDestroy(s) == cudaSuccess);
+	free(host);
+}
+
+struct expected {
+	bool cumem;
+	uint32_t in_process, of_others; /* imports of a rank, at least */
+};
+
+static void reduces(int32_t rank, int32_t nranks, void *arg)
+{
+	const struct expected *want = arg;
+	uint32_t in_process = 0, of_others = 0;
+	ncclComm_t comm;
+
+	EXPECT_NCCL(ncclSuccess, init(rank, nranks, &comm));
+	EXPECT(comm->p2p && comm->p2p->pools->cumem == want->cumem);
+	for (const struct p2p_import *im = comm->p2p->imports; im; im = im->next) {
+		in_process += im->pool != NULL;
+		of_others += !im->pool;
+		EXPECT(!im->cumem_bytes == (im->pool || !want->cumem));
+	}
+	EXPECT(in_process >= want->in_process && of_others >= want->of_others);
+	sum_is_right(comm);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+}
+
+static const struct {
+	enum sim_engine engine;
+	uint32_t per_proc;
+	const char *const *env;
+	struct expected want;
+} layouts[] = {
+	{SIM_ENGINE_SIM, 1, on, {true, 0, 1}},     {SIM_ENGINE_SIM, 4, on, {true, 1, 0}},
+	{SIM_ENGINE_SIM, 2, on, {true, 0, 1}},     {SIM_ENGINE_SIM, 1, automatic, {false, 0, 1}},
+	{SIM_ENGINE_SIM, 1, off, {false, 0, 1}},   {SIM_ENGINE_THREADS, 1, on, {true, 0, 1}},
+	{SIM_ENGINE_THREADS, 4, on, {true, 1, 0}},
+};
+
+START_TEST(pools_are_of_cuMem_where_it_is_enabled)
+{
+	struct ranks_config c = {.engine = layouts[_i].engine,
+				 .per_host = 4,
+				 .per_proc = layouts[_i].per_proc,
+				 .env = layouts[_i].env};
+	struct expected want = layouts[_i].want;
+
+	for (c.seed = 1; c.seed <= (c.engine == SIM_ENGINE_SIM ? 5 : 1); c.seed++)
+		ranks_run(&c, reduces, &want);
+}
+END_TEST
+
+/* ---- what fails ----------------------------------------------------------------------------- */
+
+static const struct {
+	const char *plan, *says;
+} refusals[] = {
+	{"cuda.cu_mem_create nth=1 fail\n", "cuMemCreate of p2p connection memory"},
+	{"cuda.cu_mem_address_reserve nth=1 fail\n",
+	 "cuMemAddressReserve of p2p connection memory"},
+	{"cuda.cu_mem_map nth=1 fail\n", "cuMemMap of p2p connection memory"},
+	{"cuda.cu_mem_set_access nth=1 fail\n", "cuMemSetAccess of p2p connection memory"},
+	{"cuda.cu_mem_export nth=1 fail\n",
+	 "cuMemExportToShareableHandle of p2p connection memory"},
+	{"cuda.cu_mem_import nth=1 fail\n", "cuMemImportFromShareableHandle of a neighbour's p2p"},
+	{"cuda.cu_mem_map nth=3 fail\n", "cuMemMap of a neighbour's p2p connection memory"},
+	{"os.mailbox nth=1 fail\n", "no mailbox nccl-"},
+	{"os.mailbox nth=3 fail\n", "the descriptor of its p2p memory does not reach rank"},
+};
+
+static void refused(int32_t rank, int32_t nranks, void *arg)
+{
+	shared_u32 *said = arg;
+	ncclComm_t comm;
+
+	EXPECT(init(rank, nranks, &comm) != ncclSuccess && !comm);
+	for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
+		if (strstr(ncclGetLastError(NULL), refusals[i].says))
+			shared_store_u32(said, 1u << i, SHARED_RELEASE);
+}
+
+START_TEST(what_cuMem_refuses_is_named)
+{
+	struct ranks_config c = {.per_host = 2, .env = on, .fault_plan = refusals[_i].plan};
+	shared_u32 said = {0};
+
+	ranks_run(&c, refused, &said);
+	ck_assert_msg(shared_load_u32(&said, SHARED_ACQUIRE) == 1u << _i, "no rank named: %s",
+		      refusals[_i].says);
+}
+END_TEST
+
+/* ---- deaths --------------------------------------------------------------------------------- */
+
+static void survives(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm;
+	ncclResult_t rc = init(rank, nranks, &comm);
+
+	(void)arg;
+	if (!rc)
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	else
+		EXPECT(!comm);
+}
+
+/* The others end with an error, and leave nothing. */
+START_TEST(a_rank_that_dies_leaves_no_memory_and_no_mailbox)
+{
+	char plan[64];
+	struct ranks_config c = {.per_host = 3, .env = on, .fault_plan = plan};
+
+	snprintf(plan, sizeof plan, "os.task rank=1 nth=%d kill\n", 40 + 6 * _i);
+	ranks_run(&c, survives, NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("p2p_cumem");
+	TCase *t = tcase_create("p2p_cumem");
+
+	tcase_add_loop_test(t, pools_are_of_cuMem_where_it_is_enabled, 0, (int)ARRAY_LEN(layouts));
+	tcase_add_loop_test(t, what_cuMem_refuses_is_named, 0, (int)ARRAY_LEN(refusals));
+	tcase_add_loop_test(t, a_rank_that_dies_leaves_no_memory_and_no_mailbox, 0, 30);
+	suite_add_tcase(suite, t);
+	return suite_run(suite);
+}
