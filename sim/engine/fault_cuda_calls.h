@@ -92,7 +92,7 @@
 	X("cuda.cu_mem_retain", "cuMemRetainAllocationHandle", 999)                                \
 	X("cuda.cu_mem_set_access", "cuMemSetAccess", 999)                                         \
 	X("cuda.cu_mem_unmap", "cuMemUnmap", 206)                                                  \
-	X("cuda.cu_mem_get_address_range", "cuMemGetAddressRange", 500)                            \
+	X("cuda.cu_mem_get_address_range", "cuMemGetAddressRange", 500, .idle = IDLE_DRIVER)       \
 	X("cuda.cu_mem_get_handle_for_address_range", "cuMemGetHandleForAddressRange", 304)        \
 	X("cuda.cu_pointer_get_attribute", "cuPointerGetAttribute", 999, .idle = IDLE_DRIVER)
 
