@@ -234,6 +234,17 @@ static bool p2p_whole_lines(const struct conn *c)
 			     transport_local_rank(comm, c->peer)) <= TOPO_PATH_NVB;
 }
 
+ncclResult_t p2p_lend(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t *handle, void *mem,
+		      const char *what)
+{
+	ncclResult_t rc = p2p_state_make(comm);
+
+	if (rc)
+		return rc;
+	comm->p2p->importer[transport_local_rank(comm, peer)] = true;
+	return mem_export(handle, mem, what);
+}
+
 /* What a neighbour in another process opens the pool by. */
 static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
 {
@@ -245,8 +256,7 @@ static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
 		info->magic = P2P_CUMEM_MAGIC;
 		return p2p_cumem_expect(c->comm);
 	}
-	st->importer[transport_local_rank(c->comm, c->peer)] = true;
-	return mem_export(&info->handle, st->pools->mem, "p2p connection memory");
+	return p2p_lend(c->comm, c->peer, &info->handle, st->pools->mem, "p2p connection memory");
 }
 
 /* One end in this rank's pool; conn->dev gets what is local, the peer's half comes at connect. */

@@ -94,7 +94,7 @@ ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_me
 	m.number = ++reg->exports_made;
 	reg->peer[peer].recv_from = MIN_OF(reg->peer[peer].recv_from, number);
 	m.value = reg->peer[peer].recv_from;
-	rc = mem_export(&m.handle, user_memory_base(memory), "a registered buffer");
+	rc = p2p_lend(comm, peer, &m.handle, user_memory_base(memory), "a registered buffer");
 	if (!rc)
 		rc = registered_post_now(comm, peer, &m);
 	if (rc) {

@@ -68,6 +68,9 @@ ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n
 ncclResult_t p2p_reach(struct ncclComm *comm, int32_t peer);
 /* or of another one, opened until p2p_imports_close. */
 ncclResult_t p2p_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle, void **mem);
+/* The other side of it: memory of this rank, for that rank, which must close it before this one ends. */
+ncclResult_t p2p_lend(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t *handle, void *mem,
+		      const char *what);
 /* Closes what p2p_open opened. */
 ncclResult_t p2p_shut(struct ncclComm *comm, void *mem);
 /* Closes the pools of others that this rank opened, and other memory; */

@@ -192,6 +192,17 @@ START_TEST(communicator_ends_with_registrations_left)
 }
 END_TEST
 
+/* Memory of cuMem, of which the connections are there, needs no rank to wait at the end; a registered buffer does. */
+START_TEST(buffers_are_freed_when_the_other_rank_has_closed_them)
+{
+	static const char *const cumem[] = {"NCCL_PROTO=Simple", "NCCL_CUMEM_ENABLE=1", NULL};
+	const struct traffic t = {.registers = {true, true}};
+
+	for (uint64_t seed = 1; seed <= 20; seed += SAMPLE_THIN)
+		ck_assert_uint_gt(traffic_run(&t, seed, cumem), 0);
+}
+END_TEST
+
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 static void arguments_rank(int32_t rank, int32_t nranks, void *arg)
@@ -275,6 +286,7 @@ int main(void)
 	tcase_add_test(t, buffers_come_and_go);
 	tcase_add_test(t, ranges_overlap_and_repeat);
 	tcase_add_test(t, communicator_ends_with_registrations_left);
+	tcase_add_test(t, buffers_are_freed_when_the_other_rank_has_closed_them);
 	tcase_add_test(t, arguments_are_checked);
 	tcase_add_test(t, registration_without_effect_has_no_handle);
 	suite_add_tcase(s, t);
