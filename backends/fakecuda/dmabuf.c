@@ -5,6 +5,10 @@
  * empty memory file, so it may be duplicated, passed on and closed as any other. Its size, which is sealed, is its
  * number in the table of ranges that were handed out; the range is checked against the allocations of
  * this moment when an HCA requests it.
+ *
+ * The files of the first ranges stay open for the next world, because a file costs five times what a duplicate
+ * does. What a process leaves open is closed when it ends (fc_dmabuf_take); a program's own duplicate that outlives
+ * its world would be the range of that number in the next one.
  */
 #include "backends/fakecuda/fakecuda.h"
 #include "backends/peermem.h"
@@ -32,11 +36,13 @@ struct dmabuf_range {
 	bool memory;             /* for cuMem: all of the allocation */
 };
 
-/* All that were handed out in this world. Numbers go on from one world to the next: a descriptor of an
- * earlier one names none. */
+#define DMABUF_FILES 256
+
+/* All that were handed out in this world, and the files of the first ones, for all worlds. */
 static struct {
 	struct dmabuf_range *range;
-	uint64_t count, room, before; /* before: number of the first one */
+	uint64_t count, room;
+	int file[DMABUF_FILES]; /* and 1; 0: not made yet */
 } dmabuf;
 
 static bool dmabuf_range_add(const struct dmabuf_range *range, uint64_t *number)
@@ -50,7 +56,7 @@ static bool dmabuf_range_add(const struct dmabuf_range *range, uint64_t *number)
 		dmabuf.range = more;
 		dmabuf.room = room;
 	}
-	*number = dmabuf.before + dmabuf.count;
+	*number = dmabuf.count;
 	dmabuf.range[dmabuf.count++] = *range;
 	return true;
 }
@@ -59,7 +65,6 @@ void fc_dmabufs_end(void)
 {
 	free(dmabuf.range);
 	dmabuf.range = NULL;
-	dmabuf.before += dmabuf.count;
 	dmabuf.count = dmabuf.room = 0;
 }
 
@@ -140,6 +145,18 @@ static int dmabuf_make(uint64_t number)
 	return -1;
 }
 
+/* A descriptor of the range's file. */
+static int dmabuf_open(uint64_t number)
+{
+	int *file = &dmabuf.file[number % DMABUF_FILES];
+
+	if (number >= DMABUF_FILES)
+		return dmabuf_make(number);
+	if (!*file)
+		*file = dmabuf_make(number) + 1;
+	return *file ? fcntl(*file - 1, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
 static CUresult dmabuf_of(struct fc_proc *proc, CUdeviceptr ptr, size_t bytes,
 			  struct dmabuf_range *range)
 {
@@ -169,7 +186,7 @@ static CUresult dmabuf_give(struct fc_proc *proc, const struct dmabuf_range *ran
 
 	if (!dmabuf_range_add(range, &number))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	int fd = dmabuf_make(number);
+	int fd = dmabuf_open(number);
 
 	if (fd < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
@@ -210,7 +227,7 @@ static int dmabuf_read(int fd, const struct dmabuf_range **range)
 
 	if (fstat(fd, &s))
 		return EBADF;
-	uint64_t i = (uint64_t)s.st_size - DMABUF_SIZE - dmabuf.before;
+	uint64_t i = (uint64_t)s.st_size - DMABUF_SIZE;
 
 	if (i >= dmabuf.count || fcntl(fd, F_GET_SEALS) != DMABUF_SEALS)
 		return EINVAL;
