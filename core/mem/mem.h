@@ -20,7 +20,7 @@
  * So they are called in these places alone:
  *
  *	init       before the communicator's first launch: abort word, device communicator, FIFO of
- *	           works, and what the first connections need
+ *	           works, what the first connections need, and the store for messages of other ranks (PXN)
  *	connection at any later time, before the first launch of the group that needs the connections
  *	           (transport_connect_all): pools and imports of p2p, segments of shm, pages of connections,
  *	           the memory of network connections, which is freed where the NIC does not reach it, and
