@@ -13,9 +13,9 @@
  *	receiver	done      waits until tail >= step + 1; is put == step + 1, head = step + 1; else slots
  *
  * Both ranks know from which message on the receiver shows. A launch of the sender that was made before its rank
- * knew does not look, and fills slots. So the receiver learns from its own memory which way a message came, and
- * no rank waits for what the other one does not do. The receiver shows the next message when all of this one is there: the sender never finds the address of
- * another message.
+ * knew does not look, and fills slots. So the receiver learns from its own memory which way a message came, and no
+ * rank waits for what the other one does not do. The receiver shows the next message when all of this one is there: the
+ * sender never finds the address of another message.
  *
  * After an abort: as in prims_put.h.
  *

@@ -203,6 +203,38 @@ START_TEST(buffers_are_freed_when_the_other_rank_has_closed_them)
 }
 END_TEST
 
+/* Both ranks abort at times of their own while messages go into each other's buffers, and free them. */
+static void aborted_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const uint64_t seed = *(const uint64_t *)arg;
+	const struct traffic t = {.registers = {true, true}};
+	struct side s = {.comm = comm_open(rank, nranks, ranks_id())};
+
+	EXPECT(cudaStreamCreateWithFlags(&s.stream, cudaStreamNonBlocking) == cudaSuccess);
+	side_make(&s, &t, rank);
+	for (int i = 0; i < 4; i++)
+		side_round(&s, rank, i);
+	for (int i = 0; i < 3; i++)
+		EXPECT_NCCL(ncclSuccess,
+			    rank ? ncclRecv(s.recv, OFFSET + BYTES, ncclInt8, 0, s.comm, s.stream)
+				 : ncclSend(s.send, OFFSET + BYTES, ncclInt8, 1, s.comm, s.stream));
+	os_sleep_ns(1000 * (rank ? seed * 13 % 50 : seed * 7 % 50));
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(s.comm));
+	side_free(&s);
+	EXPECT(cudaStreamDestroy(s.stream) == cudaSuccess);
+}
+
+START_TEST(ranks_that_abort_may_free_their_buffers)
+{
+	for (uint64_t seed = 1; seed <= 40; seed += SAMPLE_THIN) {
+		struct ranks_config c = {.hosts = 1, .per_host = 2, .seed = seed, .env = simple};
+
+		ranks_run(&c, aborted_rank, &seed);
+		ck_assert_uint_gt(probe_hits("registered.put"), 0);
+	}
+}
+END_TEST
+
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 static void arguments_rank(int32_t rank, int32_t nranks, void *arg)
@@ -287,6 +319,7 @@ int main(void)
 	tcase_add_test(t, ranges_overlap_and_repeat);
 	tcase_add_test(t, communicator_ends_with_registrations_left);
 	tcase_add_test(t, buffers_are_freed_when_the_other_rank_has_closed_them);
+	tcase_add_test(t, ranks_that_abort_may_free_their_buffers);
 	tcase_add_test(t, arguments_are_checked);
 	tcase_add_test(t, registration_without_effect_has_no_handle);
 	suite_add_tcase(s, t);
