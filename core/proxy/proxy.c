@@ -29,9 +29,6 @@ void proxy_state_init(struct proxy_state *p, struct ncclComm *comm)
 	p->net = comm->net.ops;
 	p->abort_wait = proxy_word_wait(comm->abort, "the communicator to be aborted");
 	p->closing_wait = proxy_word_wait(&p->closing, "connections to close");
-	for (uint32_t i = 0; i + 1 < PROXY_SLOTS; i++)
-		p->slot[i].node.next = &p->slot[i + 1].node;
-	p->free_first = &p->slot[0].node;
 	p->free_count = PROXY_SLOTS;
 }
 
@@ -284,7 +281,19 @@ void proxy_slots_take_back(struct proxy_state *p)
 	}
 }
 
-/* Makes sure that main's own chain has n free slots. */
+struct proxy_slot *proxy_slot_get(struct proxy_state *p)
+{
+	struct proxy_node *node = p->free_first;
+
+	ASSERT(p->free_count > 0 && (node || p->slots_used < PROXY_SLOTS));
+	p->free_count--;
+	if (!node)
+		return &p->slot[p->slots_used++];
+	p->free_first = node->next;
+	return (struct proxy_slot *)node;
+}
+
+/* Makes sure that main has n free slots. */
 static ncclResult_t proxy_slots_wait(struct proxy_state *p, uint32_t n)
 {
 	const struct wait w = proxy_posted_wait(
@@ -300,11 +309,9 @@ static ncclResult_t proxy_slots_wait(struct proxy_state *p, uint32_t n)
 
 static struct proxy_slot *proxy_slot_fill(struct proxy_state *p, const struct proxy_op *op)
 {
-	struct proxy_slot *slot = (struct proxy_slot *)p->free_first;
+	struct proxy_slot *slot = proxy_slot_get(p);
 
-	ASSERT(slot && op->conn && op->slice_steps && op->nsteps % op->slice_steps == 0);
-	p->free_first = slot->node.next;
-	p->free_count--;
+	ASSERT(op->conn && op->slice_steps && op->nsteps % op->slice_steps == 0);
 	slot->conn = op->conn->conn;
 	slot->launch = p->launches;
 	slot->op = *op;

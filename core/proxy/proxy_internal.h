@@ -264,8 +264,9 @@ struct proxy_state {
 
 	/* operations: main pushes to gpu->posted, progress to freed */
 	struct proxy_posted freed;
-	struct proxy_node *free_first; /* main's own chain */
-	uint32_t free_count;
+	struct proxy_node *free_first; /* main's own chain: of those that were used */
+	uint32_t free_count;           /* with those that never were */
+	uint32_t slots_used;           /* at least once: the first so many of slot[] */
 	uint64_t launches;
 	struct proxy_slot slot[PROXY_SLOTS];
 
@@ -408,6 +409,8 @@ ncclResult_t proxy_attach(struct ncclComm *comm);
 ncclResult_t proxy_call_run(struct proxy_call *call, enum proxy_command command);
 /* Slots that progress gave back. */
 void proxy_slots_take_back(struct proxy_state *p);
+/* There is one: free_count is not 0. The caller is the task that takes back. */
+struct proxy_slot *proxy_slot_get(struct proxy_state *p);
 
 /* progress.c: an operation for its connection. */
 void proxy_slot_take(struct proxy_gpu *p, struct proxy_slot *slot);

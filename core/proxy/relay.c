@@ -604,14 +604,14 @@ static struct proxy_conn *relay_op_conn(const struct relay *r, const struct rela
 static void relay_op_take(struct proxy_gpu *p, struct relay *r, const struct relay_op *op)
 {
 	struct proxy_conn *pc = relay_op_conn(r, op);
-	struct proxy_slot *slot = (struct proxy_slot *)r->state.free_first;
+	struct proxy_slot *slot;
 
 	if (!pc) {
 		relay_fail(r);
 		rank_set_async_error(r->state.comm, ncclInternalError);
 		return;
 	}
-	r->state.free_first = slot->node.next;
+	slot = proxy_slot_get(&r->state);
 	slot->conn = pc;
 	slot->launch = op->launch;
 	slot->op = (struct proxy_op){.op_count = op->op_count,
@@ -631,7 +631,7 @@ static bool relay_ops_take(struct proxy_gpu *p, struct relay *r)
 	bool any = r->ops != put;
 
 	proxy_slots_take_back(&r->state);
-	for (; r->ops != put && r->state.free_first; r->ops++) {
+	for (; r->ops != put && r->state.free_count; r->ops++) {
 		const struct relay_op *op = &r->area->op[r->ops % RELAY_OPS];
 
 		shared_note_read(op, sizeof *op);
@@ -642,7 +642,7 @@ static bool relay_ops_take(struct proxy_gpu *p, struct relay *r)
 	r->ops_wait.want = r->ops;
 	if (any)
 		shared_store_u64(&r->area->ops_taken, r->ops, SHARED_RELEASE);
-	return any && r->state.free_first;
+	return any && r->state.free_count;
 }
 
 bool relay_progress_take(struct proxy_gpu *p)
@@ -669,7 +669,7 @@ bool relay_progress_take(struct proxy_gpu *p)
 void relay_progress_waits(const struct proxy_gpu *p, struct proxy_waits *waits)
 {
 	for (const struct relay *r = p->progress_relays; r; r = r->progress_next) {
-		if (r->state.free_first)
+		if (r->state.free_count)
 			proxy_waits_add(waits, &r->ops_wait, r->user);
 		proxy_waits_add(waits, &r->stop_wait, r->state.comm->rank);
 	}
