@@ -456,16 +456,17 @@ static void swarm_put(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_P2P_DIRECT_DISABLE=1");
 }
 
-/* Registered buffers, one time in six: where ranks of a host are processes of their own their messages go straight into
- * them. Half of these renew the buffers, with collectives enough for it; and some such worlds are drawn for it. */
+/* Registered buffers, one time in six, and half of the time where messages are sent: those of ranks of a host that are
+ * processes of their own go straight into them. Half of these renew the buffers. */
 static void swarm_local_register(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.local_register");
-	bool drawn = sim_rng_below(&rng, 6) == 0, renews = sim_rng_below(&rng, 2) == 0;
+	bool any = sim_rng_below(&rng, 6) == 0, renews = sim_rng_below(&rng, 2) == 0;
+	bool messages = sim_rng_below(&rng, 2) == 0;
 
-	if (!drawn)
+	if (!any && !(messages && swarm_has_messages(s)))
 		return;
 	s->lab.local_register = renews ? LAB_REGISTER_RENEW : LAB_REGISTER_ONCE;
 	if (!swarm_has_messages(s))
