@@ -24,23 +24,34 @@ static ncclResult_t cumem_result(CUresult e, const char *call, const char *what)
 	return ncclUnhandledCudaError;
 }
 
-static bool cumem_attribute(int device, CUdevice_attribute attribute)
+static ncclResult_t cumem_attribute(int device, CUdevice_attribute attribute, bool *has)
 {
 	int value = 0;
+	ncclResult_t rc = cumem_result(cuDeviceGetAttribute(&value, attribute, device),
+				       "cuDeviceGetAttribute", "cuMem");
 
-	return cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS && value;
+	*has = *has && value;
+	return rc;
 }
 
-bool cumem_has(int device)
+/* A rank that takes no answer for no would differ from its neighbours. */
+ncclResult_t cumem_has(int device, bool *has)
 {
 	int version = 0;
+	ncclResult_t rc;
 
+	*has = false;
 	if (param_i64(PARAM_CUMEM_ENABLE) != 1)
-		return false;
-	return cudaDriverGetVersion(&version) == cudaSuccess && version >= CUMEM_DRIVER &&
-	       cumem_attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
-	       cumem_attribute(device,
-			       CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+		return ncclSuccess;
+	rc = cuda_result(cudaDriverGetVersion(&version), "cudaDriverGetVersion for cuMem");
+	if (rc || version < CUMEM_DRIVER)
+		return rc;
+	*has = true;
+	rc = cumem_attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, has);
+	return rc ? rc
+		  : cumem_attribute(device,
+				    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+				    has);
 }
 
 ncclResult_t cumem_allow(void *mem, size_t bytes, int device, const char *what)

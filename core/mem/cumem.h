@@ -20,8 +20,8 @@
 
 #define CUMEM_PAGE_BYTES ((size_t)2 << 20)
 
-/* Does NCCL_CUMEM_ENABLE ask for it, and do driver and device have it? */
-bool cumem_has(int device);
+/* Does NCCL_CUMEM_ENABLE ask for it, and do driver and device have it? An error: CUDA does not answer. */
+ncclResult_t cumem_has(int device, bool *has);
 /* On the current device, which has access; not cleared. */
 ncclResult_t cumem_alloc(void **mem, size_t bytes, const char *what);
 /* Undoes this process' mapping, of its own memory or of another process'. */

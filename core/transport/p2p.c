@@ -142,13 +142,13 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 	struct p2p_pool *pool = os_alloc(sizeof *pool, "p2p pool");
 	uint64_t control = ALIGN_UP(ends * P2P_CONTROL_BYTES, 65536);
 	struct registry_node *first;
+	ncclResult_t rc;
 
 	if (!pool) {
 		WARN("no memory for the p2p pool");
 		return ncclSystemError;
 	}
 	shared_store_u32(&pool->refs, 1, SHARED_RELAXED);
-	pool->cumem = cumem_has(comm->cuda_dev);
 	pool->number = comm->p2p->pools ? comm->p2p->pools->number + 1 : 0;
 	pool->used[DEV_LL] = control;
 	pool->used[DEV_LL128] = ALIGN_UP(control + bytes[DEV_LL], 65536);
@@ -158,7 +158,8 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 	pool->next = comm->p2p->pools;
 	comm->p2p->pools = pool;
 	registry_unlock(first);
-	return p2p_pool_fill(comm, pool);
+	rc = cumem_has(comm->cuda_dev, &pool->cumem);
+	return rc ? rc : p2p_pool_fill(comm, pool);
 }
 
 /* ---- buffers -------------------------------------------------------------------------------- */
@@ -363,17 +364,20 @@ static struct p2p_pool *p2p_pool_of_rank(const struct ncclComm *comm, int32_t ra
 	return pool;
 }
 
+ncclResult_t p2p_import_result(struct ncclComm *comm, int32_t peer, ncclResult_t rc)
+{
+	if (!rc || bootstrap_wait_left(comm->bootstrap, peer, os_now_ns() + P2P_NEWS_NS))
+		return rc;
+	INFO(LOG_P2P, "rank %d: that is because rank %d has left", comm->rank, peer);
+	return ncclRemoteError;
+}
+
 static ncclResult_t p2p_import_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle,
 				    uint8_t **mem)
 {
-	ncclResult_t rc = mem_import((void **)mem, handle, "a neighbour's p2p connection memory");
-
-	/* Its memory goes with it when it dies; that it died may show later. */
-	if (rc && bootstrap_wait_left(comm->bootstrap, peer, os_now_ns() + P2P_NEWS_NS) == 0) {
-		INFO(LOG_P2P, "rank %d: that is because rank %d has left", comm->rank, peer);
-		rc = ncclRemoteError;
-	}
-	return rc;
+	return p2p_import_result(
+		comm, peer,
+		mem_import((void **)mem, handle, "a neighbour's p2p connection memory"));
 }
 
 ncclResult_t p2p_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle, void **mem)

@@ -151,7 +151,7 @@ ncclResult_t p2p_cumem_import(struct conn *c, struct p2p_import *im, struct wait
 	}
 	rc = cumem_import((void **)&im->mem, im->cumem_bytes, fd, "a neighbour's " P2P_CUMEM_WHAT);
 	os_descriptor_close(fd);
-	return rc;
+	return p2p_import_result(c->comm, im->peer, rc);
 }
 
 void p2p_cumem_close(struct p2p_state *st)

@@ -43,6 +43,9 @@ struct p2p_state {
 	struct p2p_letter *letters;
 };
 
+/* p2p.c: memory of a neighbour was not opened: a neighbour that died may be why, which may show later. */
+ncclResult_t p2p_import_result(struct ncclComm *comm, int32_t peer, ncclResult_t rc);
+
 /* p2p_end.c: the last one frees it. */
 void p2p_pool_unref(struct p2p_pool *pool);
 
