@@ -36,10 +36,28 @@ ncclResult_t p2p_shut(struct ncclComm *comm, void *mem)
 	return mem_import_close(mem, "another rank's registered memory");
 }
 
+/* cuMem unmaps without a wait, and a kernel may run of which no event is known, as when recording it failed. What frees
+ * memory of cudaMalloc waits for all kernels of the GPU, so the device communicator, which they use too, goes first. */
+static void p2p_kernels_wait(struct ncclComm *comm)
+{
+	bool cumem = false;
+
+	for (const struct p2p_pool *pool = comm->p2p->pools; pool; pool = pool->next)
+		cumem |= pool->cumem;
+	for (const struct p2p_import *im = comm->p2p->imports; im; im = im->next)
+		cumem |= im->cumem_bytes || (im->pool && im->pool->cumem);
+	if (!cumem)
+		return;
+	(void)mem_device_free(comm->dev, "the device communicator");
+	comm->dev = NULL;
+}
+
 void p2p_imports_close(struct ncclComm *comm)
 {
 	struct p2p_state *st = comm->p2p;
 
+	if (st)
+		p2p_kernels_wait(comm);
 	while (st && st->imports) {
 		struct p2p_import *im = st->imports;
 
