@@ -292,6 +292,14 @@ CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev, 
 	return CUDA_SUCCESS;
 }
 
+/* Is it the file that stays open for all worlds? */
+static bool dmabuf_is_file(int fd, const struct dmabuf_range *range)
+{
+	uint64_t number = (uint64_t)(range - dmabuf.range);
+
+	return number < DMABUF_FILES && dmabuf.file[number] == fd + 1;
+}
+
 /* All simulated processes are one: a descriptor that is on its way between two of them is in no list, but open. */
 bool fc_dmabuf_holds(uint32_t device, uint32_t number)
 {
@@ -300,9 +308,11 @@ bool fc_dmabuf_holds(uint32_t device, uint32_t number)
 
 	for (struct dirent *e; all && !held && (e = readdir(all));) {
 		const struct dmabuf_range *range;
+		int fd = atoi(e->d_name);
 
-		held = e->d_name[0] != '.' && !dmabuf_read(atoi(e->d_name), &range) &&
-		       range->memory && range->device == device && range->number == number;
+		held = e->d_name[0] != '.' && !dmabuf_read(fd, &range) && range->memory &&
+		       range->device == device && range->number == number &&
+		       !dmabuf_is_file(fd, range);
 	}
 	if (all)
 		closedir(all);

@@ -14,7 +14,7 @@
 #define SIM_ENGINE_FAULT_CUDA_CALLS_H
 
 #define FAULT_CUDA_CALLS(X)                                                                        \
-	X("cuda.driver_get_version", "cudaDriverGetVersion", 999, .idle = IDLE_QUERY)              \
+	X("cuda.driver_get_version", "cudaDriverGetVersion", 999)                                  \
 	X("cuda.runtime_get_version", "cudaRuntimeGetVersion", 999, .idle = IDLE_QUERY)            \
 	X("cuda.get_device_count", "cudaGetDeviceCount", 100, .idle = IDLE_QUERY)                  \
 	X("cuda.set_device", "cudaSetDevice", 46)                                                  \
