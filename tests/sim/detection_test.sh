@@ -10,7 +10,7 @@ need_doubles "$1"
 test_begin "$1"
 fail_shows=(err)
 
-run=("$doppel" run all_reduce -b 64K -e 64K --env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET)
+run=("$doppel" run all_reduce -b 64K -e 64K --env NCCL_DEBUG=INFO --env "NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET")
 channels() { grep -oE 'Channel [0-9]+/[0-9]+ : .*|Using network .*' "$1" | sort -u; }
 
 # same MACHINE HOSTS GPUS OPTIONS...: the channels of the file, and of detection
