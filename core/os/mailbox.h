@@ -4,7 +4,7 @@
  * of os.h's contract, in a header of its own since one room uses it (core/transport). Behind the same tables.
  *
  * A box has a name, which no other box of the host has while it is open, and belongs to the process that opened it.
- * A letter is a descriptor and a number that says what it is; letters of one sender arrive in order. Posting never
+ * A letter is a descriptor and a number for what it is; letters of one sender arrive in order. Posting never
  * waits for the owner. Real world: a socket of the kernel's name space, and SCM_RIGHTS; letters of other users
  * are thrown away. Fault site os.mailbox.
  *
@@ -23,7 +23,7 @@ void os_mailbox_close(int box); /* and all letters in it */
 /* The box gets a descriptor of its own for what `fd` is; the caller keeps `fd`. ECONNREFUSED: no box of that
  * name, so its owner has closed it or is dead. */
 int os_mailbox_post(const char *name, uint64_t what, int fd);
-/* EAGAIN: no letter now. *fd is the caller's, who closes it with os_descriptor_close. */
+/* EAGAIN: no letter now. The caller closes *fd with os_descriptor_close. */
 int os_mailbox_take(int box, uint64_t *what, int *fd);
 /* The OBJECT to wait on: posted when a letter comes. */
 const void *os_mailbox_object(int box);

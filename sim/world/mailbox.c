@@ -17,7 +17,7 @@ struct world_letter {
 	struct world_letter *next;
 	uint64_t what;
 	int fd;
-	ino_t inode; /* tells what it is from a successor of that number */
+	ino_t inode; /* of this one, not of a successor of that number */
 };
 
 struct world_box {
