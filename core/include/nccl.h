@@ -198,7 +198,8 @@ ncclResult_t pncclMemFree(void *ptr);
  * it is deregistered and no operation uses it; then it may be freed. */
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle);
 ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle);
-/* NULL: nothing. A communicator that ends deregisters what is left, with a warning. */
+/* NULL: nothing. No operation that uses the buffer may be queued or run. A communicator that ends deregisters what is
+ * left, with a warning. */
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle);
 

@@ -257,7 +257,9 @@ void lab_rank_main(void *arg)
 	ok = ok && lab_register(me) && lab_rank_series(me);
 	if (ok && lab_leads(me) && run->config->table)
 		lab_table_footer(run);
-	ok = ok && (!run->config->hasty || lab_rank_hurry(me, &hurried)) && lab_deregister(me);
+	/* what a running collective uses stays registered: the communicator's end is its end */
+	if (ok)
+		ok = run->config->hasty ? lab_rank_hurry(me, &hurried) : lab_deregister(me);
 	if (!ok)
 		lab_survive_learn(me);
 	ok = lab_rank_leave(me, ok);
