@@ -33,6 +33,8 @@
 #define GRAPH_OPS  20
 #define WARMUP_OPS 5
 #define FLOAT      sizeof(float)
+#define PERIOD     61             /* of the elements of a buffer */
+#define BLOCK      (256 * PERIOD) /* elements that are filled or compared by one call */
 
 enum { WRONG_RESULT = 11 }; /* SIM_WRONG_RESULT, which a program for real GPUs cannot include */
 
@@ -138,15 +140,56 @@ static void nccl_ok(const struct lib *l, ncclResult_t r, const char *what)
 
 /* ---- the collectives ------------------------------------------------------------------------ */
 
-/* Element i of the send buffer of a rank: a sum over 16 ranks is exact. */
-static float input(int rank, size_t i)
+/*
+ * What a part of a buffer holds: element i is scale * ((first + i) % PERIOD + 1). The send buffer of a rank
+ * has its number + 1 as scale: a sum over 16 ranks is exact.
+ */
+struct content {
+	int scale;
+	size_t first;
+};
+
+static void content_block(struct content c, float *block)
 {
-	return (float)((rank + 1) * (int)(i % 61 + 1));
+	for (size_t i = 0; i < BLOCK; i++)
+		block[i] = (float)(c.scale * (int)((c.first + i) % PERIOD + 1));
 }
 
-static float input_sum(size_t i)
+static void content_fill(struct content c, float *data, size_t n)
 {
-	return (float)(gpus * (gpus + 1) / 2 * (int)(i % 61 + 1));
+	static _Thread_local float block[BLOCK];
+
+	content_block(c, block);
+	for (size_t i = 0; i < n; i += BLOCK)
+		memcpy(data + i, block, (n - i < BLOCK ? n - i : BLOCK) * FLOAT);
+}
+
+/* The number of elements that differ. */
+static uint64_t content_wrong(struct content c, const float *data, size_t n)
+{
+	static _Thread_local float block[BLOCK];
+	uint64_t wrong = 0;
+
+	content_block(c, block);
+	for (size_t i = 0; i < n; i += BLOCK) {
+		size_t here = n - i < BLOCK ? n - i : BLOCK;
+
+		if (!memcmp(data + i, block, here * FLOAT))
+			continue;
+		for (size_t k = 0; k < here; k++)
+			wrong += data[i + k] != block[k];
+	}
+	return wrong;
+}
+
+static struct content input_of(int rank)
+{
+	return (struct content){.scale = rank + 1};
+}
+
+static struct content sum(void)
+{
+	return (struct content){.scale = gpus * (gpus + 1) / 2};
 }
 
 static ncclResult_t all_reduce(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
@@ -154,11 +197,12 @@ static ncclResult_t all_reduce(const struct lib *l, const struct rank *r, ncclCo
 	return l->all_reduce(r->send, r->recv, n, ncclFloat32, ncclSum, c, r->stream);
 }
 
-static float all_reduce_want(int rank, size_t n, size_t i)
+static struct content all_reduce_want(int rank, size_t n, int part)
 {
 	(void)rank;
 	(void)n;
-	return input_sum(i);
+	(void)part;
+	return sum();
 }
 
 static ncclResult_t all_gather(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
@@ -166,12 +210,11 @@ static ncclResult_t all_gather(const struct lib *l, const struct rank *r, ncclCo
 	return l->all_gather(r->send, r->recv, n / (size_t)gpus, ncclFloat32, c, r->stream);
 }
 
-static float all_gather_want(int rank, size_t n, size_t i)
+static struct content all_gather_want(int rank, size_t n, int part)
 {
-	size_t part = n / (size_t)gpus;
-
 	(void)rank;
-	return input((int)(i / part), i % part);
+	(void)n;
+	return input_of(part);
 }
 
 static ncclResult_t reduce_scatter(const struct lib *l, const struct rank *r, ncclComm_t c,
@@ -181,9 +224,13 @@ static ncclResult_t reduce_scatter(const struct lib *l, const struct rank *r, nc
 				 r->stream);
 }
 
-static float reduce_scatter_want(int rank, size_t n, size_t i)
+static struct content reduce_scatter_want(int rank, size_t n, int part)
 {
-	return input_sum((size_t)rank * (n / (size_t)gpus) + i);
+	struct content c = sum();
+
+	(void)part;
+	c.first = (size_t)rank * (n / (size_t)gpus);
+	return c;
 }
 
 static ncclResult_t broadcast(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
@@ -191,11 +238,12 @@ static ncclResult_t broadcast(const struct lib *l, const struct rank *r, ncclCom
 	return l->broadcast(r->send, r->recv, n, ncclFloat32, 0, c, r->stream);
 }
 
-static float broadcast_want(int rank, size_t n, size_t i)
+static struct content broadcast_want(int rank, size_t n, int part)
 {
 	(void)rank;
 	(void)n;
-	return input(0, i);
+	(void)part;
+	return input_of(0);
 }
 
 static ncclResult_t all_to_all(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
@@ -212,11 +260,12 @@ static ncclResult_t all_to_all(const struct lib *l, const struct rank *r, ncclCo
 	return rc ? rc : l->group_end();
 }
 
-static float all_to_all_want(int rank, size_t n, size_t i)
+static struct content all_to_all_want(int rank, size_t n, int part)
 {
-	size_t part = n / (size_t)gpus;
+	struct content c = input_of(part);
 
-	return input((int)(i / part), (size_t)rank * part + i % part);
+	c.first = (size_t)rank * (n / (size_t)gpus);
+	return c;
 }
 
 static ncclResult_t send_recv(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
@@ -230,17 +279,18 @@ static ncclResult_t send_recv(const struct lib *l, const struct rank *r, ncclCom
 	return rc ? rc : l->group_end();
 }
 
-static float send_recv_want(int rank, size_t n, size_t i)
+static struct content send_recv_want(int rank, size_t n, int part)
 {
 	(void)n;
-	return input((rank + gpus - 1) % gpus, i);
+	(void)part;
+	return input_of((rank + gpus - 1) % gpus);
 }
 
 /* Sizes and bus bandwidths as nccl-tests has them: a row's bytes are those of the larger buffer. */
 static const struct collective {
 	const char *name;
 	ncclResult_t (*call)(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n);
-	float (*want)(int rank, size_t n, size_t i);
+	struct content (*want)(int rank, size_t n, int part); /* of the result, or of its part */
 	int sent;    /* times over the bus, in parts of (ranks - 1) / ranks; 0: once whole */
 	bool parted; /* a buffer has a part for each rank */
 	bool part;   /* the result is one part */
@@ -313,17 +363,12 @@ static void task_comms(struct task *t, int which)
 
 static void task_open(struct task *t)
 {
-	size_t n = bytes_max / FLOAT;
-
 	for (int i = 0; i < t->ranks; i++) {
 		struct rank *r = &t->rank[i];
 
 		task_device(r);
-		r->host = malloc(bytes_max);
-		if (!r->host)
-			cuda_ok(cudaErrorMemoryAllocation, "malloc");
-		for (size_t k = 0; k < n; k++)
-			r->host[k] = input(r->number, k);
+		cuda_ok(cudaMallocHost((void **)&r->host, bytes_max), "cudaMallocHost");
+		content_fill(input_of(r->number), r->host, bytes_max / FLOAT);
 		cuda_ok(cudaMalloc((void **)&r->send, bytes_max), "cudaMalloc");
 		cuda_ok(cudaMalloc((void **)&r->recv, bytes_max), "cudaMalloc");
 		cuda_ok(cudaMemcpy(r->send, r->host, bytes_max, cudaMemcpyHostToDevice),
@@ -346,7 +391,7 @@ static void task_close(struct task *t)
 		cuda_ok(cudaStreamDestroy(r->stream), "cudaStreamDestroy");
 		cuda_ok(cudaFree(r->send), "cudaFree");
 		cuda_ok(cudaFree(r->recv), "cudaFree");
-		free(r->host);
+		cuda_ok(cudaFreeHost(r->host), "cudaFreeHost");
 	}
 }
 
@@ -406,13 +451,16 @@ static void *result_compare(void *arg)
 {
 	struct result *e = arg;
 	const struct collective *c = e->collective;
-	size_t got = c->part ? e->n / (size_t)gpus : e->n;
+	size_t piece = c->parted ? e->n / (size_t)gpus : e->n;
+	int parts = c->parted && !c->part ? gpus : 1;
 
 	task_device(e->rank);
-	cuda_ok(cudaMemcpy(e->rank->host, e->rank->recv, got * FLOAT, cudaMemcpyDeviceToHost),
+	cuda_ok(cudaMemcpy(e->rank->host, e->rank->recv, (size_t)parts * piece * FLOAT,
+			   cudaMemcpyDeviceToHost),
 		"cudaMemcpy");
-	for (size_t k = 0; k < got; k++)
-		e->wrong += e->rank->host[k] != c->want(e->rank->number, e->n, k);
+	for (int i = 0; i < parts; i++)
+		e->wrong += content_wrong(c->want(e->rank->number, e->n, i),
+					  e->rank->host + (size_t)i * piece, piece);
 	return NULL;
 }
 
