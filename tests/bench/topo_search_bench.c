@@ -116,11 +116,10 @@ static char *bench_read(const char *path)
 	FILE *f = fopen(path, "rb");
 	char *text = calloc(1, BYTES_MAX + ROUNDS + 1);
 
-	if (!f || !text) {
+	if (!f || !text || !fread(text, 1, BYTES_MAX, f)) {
 		printf("cannot read %s\n", path);
 		exit(1);
 	}
-	fread(text, 1, BYTES_MAX, f);
 	fclose(f);
 	return text;
 }
