@@ -89,7 +89,7 @@ void plan_messages_free(struct plan_messages *ms, int32_t nranks);
 /* Fills round_of. */
 void plan_rounds_init(uint32_t *round_of, int32_t nranks);
 /* The channel of one part of a round's messages. */
-int32_t plan_round_channel(uint32_t round, int32_t part, int32_t nchannels);
+int32_t plan_round_channel(const struct ncclComm *comm, uint32_t round, int32_t part);
 /* How many channels a message of so many bytes uses, and the bytes of each but the last. */
 int32_t plan_parts_of(uint64_t bytes, int32_t pair_channels, uint64_t *each);
 /* Puts the queue into ms->rounds. */

@@ -23,7 +23,7 @@ static int plan_wants_add(const struct ncclComm *comm, const struct plan_message
 	int n = 0;
 
 	for (int32_t i = 0; i < pair; i++) {
-		struct conn_want want = {.channel = plan_round_channel(round, i, comm->nchannels),
+		struct conn_want want = {.channel = plan_round_channel(comm, round, i),
 					 .peer = peer,
 					 .is_send = is_send,
 					 .index = CONN_PAIR};

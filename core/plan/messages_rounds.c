@@ -17,12 +17,19 @@
 #include "core/plan/messages.h"
 #include "core/transport/transport_internal.h"
 
-void plan_rounds_init(uint32_t *round_of, int32_t nranks)
+static uint32_t plan_rounds_of(int32_t nranks)
 {
 	uint32_t rounds = 1;
 
 	while (rounds < (uint32_t)nranks)
 		rounds *= 2;
+	return rounds;
+}
+
+void plan_rounds_init(uint32_t *round_of, int32_t nranks)
+{
+	const uint32_t rounds = plan_rounds_of(nranks);
+
 	for (uint32_t x = 0; x < rounds; x++) {
 		uint64_t distance = (uint64_t)x * (x + 1) / 2 % rounds;
 
@@ -31,10 +38,13 @@ void plan_rounds_init(uint32_t *round_of, int32_t nranks)
 	}
 }
 
-/* Small messages of neighbouring rounds have different channels. */
-int32_t plan_round_channel(uint32_t round, int32_t part, int32_t nchannels)
+/* Small messages of neighbouring rounds have different channels: as many as there are for each round. */
+int32_t plan_round_channel(const struct ncclComm *comm, uint32_t round, int32_t part)
 {
-	return (int32_t)((2ull * round + (uint32_t)part) % (uint32_t)nchannels);
+	const uint32_t nchannels = (uint32_t)comm->nchannels;
+	const uint64_t each = MAX_OF(nchannels / plan_rounds_of(comm->nranks), 2u);
+
+	return (int32_t)((each * round + (uint32_t)part) % nchannels);
 }
 
 int32_t plan_parts_of(uint64_t bytes, int32_t pair_channels, uint64_t *each)
@@ -332,7 +342,7 @@ static ncclResult_t plan_round_add(const struct ncclComm *comm, const struct pla
 				   struct plan_batches *b, const struct plan_round *r, bool *full)
 {
 	const int32_t parts = plan_round_parts(comm, ms, r);
-	const int32_t lo = plan_round_channel((uint32_t)r->key, 0, comm->nchannels);
+	const int32_t lo = plan_round_channel(comm, (uint32_t)r->key, 0);
 	const struct plan_run first = {.n = MIN_OF(parts, comm->nchannels - lo), .lo = lo};
 	const struct plan_run rest = {.from = first.n, .n = parts - first.n};
 	const struct plan_need more = {

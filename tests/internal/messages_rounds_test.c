@@ -40,10 +40,30 @@ START_TEST(a_round_uses_each_channel_once)
 			bool used[DEV_MAX_CHANNELS] = {false};
 
 			for (int32_t part = 0; part < nchannels; part++) {
-				int32_t c = plan_round_channel(round, part, nchannels);
+				const struct ncclComm comm = {.nranks = 16, .nchannels = nchannels};
+				int32_t c = plan_round_channel(&comm, round, part);
 
 				ck_assert_int_ge(c, 0);
 				ck_assert_int_lt(c, nchannels);
+				ck_assert(!used[c]);
+				used[c] = true;
+			}
+		}
+	}
+}
+END_TEST
+
+/* Four ranks: each of their four rounds has a quarter of the channels before it meets the next one. */
+START_TEST(rounds_share_the_channels)
+{
+	for (int32_t nchannels = 8; nchannels <= DEV_MAX_CHANNELS; nchannels++) {
+		const struct ncclComm comm = {.nranks = 4, .nchannels = nchannels};
+		bool used[DEV_MAX_CHANNELS] = {false};
+
+		for (uint32_t round = 0; round < 4; round++) {
+			for (int32_t part = 0; part < nchannels / 4; part++) {
+				int32_t c = plan_round_channel(&comm, round, part);
+
 				ck_assert(!used[c]);
 				used[c] = true;
 			}
@@ -138,6 +158,7 @@ int main(void)
 	TCase *tc = tcase_create("messages_rounds");
 
 	tcase_add_test(tc, each_distance_has_a_round_of_its_own);
+	tcase_add_test(tc, rounds_share_the_channels);
 	tcase_add_test(tc, a_round_uses_each_channel_once);
 	tcase_add_test(tc, parts_make_up_a_message);
 	tcase_add_test(tc, rounds_are_in_order_and_hold_every_message_once);
