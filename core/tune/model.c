@@ -60,6 +60,10 @@ static const uint32_t model_ll_mbps[GENERATIONS][3] = {
  * ranks. Fitted to times between two H100 (docs/figures.md), so that the choice changes where the measured times cross:
  * NCCL's constants are those of its own kernels. */
 enum { MODEL_LL_RING_MBPS = 7500, MODEL_LL_DIRECT_MBPS = 4000 };
+/* What is left of a ring's bandwidth when each rank reduces into what it passes on and keeps no result, with SIMPLE:
+ * fitted to times between four H200 (docs/figures.md), where LL128 is faster at all sizes. Between two nothing is
+ * passed on. */
+enum { MODEL_SIMPLE_SCATTER_PERCENT = 90 };
 /* A ring with LL128 at most. */
 static const uint32_t model_ll128_mbps[GENERATIONS] = {20000, 20000, 36700, 73400};
 
@@ -191,7 +195,12 @@ static uint64_t ring_bus_mbps(const struct topo_summary *s, const char *proto)
 
 static uint64_t ring_mbps(const struct topo_summary *s, enum dev_func func, const char *proto)
 {
-	return MAX_OF(ring_bus_mbps(s, proto) * (uint64_t)s->nranks / ring_steps(s, func), 1ull);
+	uint64_t bus = ring_bus_mbps(s, proto);
+
+	if (func == DEV_REDUCE_SCATTER && !strcmp(proto, "SIMPLE") && s->nranks > 2 &&
+	    s->nhosts == 1 && s->sm_least >= 90 && s->graph[TOPO_RING].type_intra == TOPO_PATH_NVL)
+		bus = bus * MODEL_SIMPLE_SCATTER_PERCENT / 100;
+	return MAX_OF(bus * (uint64_t)s->nranks / ring_steps(s, func), 1ull);
 }
 
 static enum model_hop model_hop_intra(const struct topo_summary *s, enum topo_pattern pattern)
