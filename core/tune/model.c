@@ -56,10 +56,18 @@ static const uint32_t model_ll_mbps[GENERATIONS][3] = {
 	{141000, 45000, 35000},
 	{282000, 90000, 70000},
 };
-/* One channel with LL at most: of a ring's graph, whose channels are doubled, and of a program that connects every two
- * ranks. Fitted to times between two H100 (docs/figures.md), so that the choice changes where the measured times cross:
- * NCCL's constants are those of its own kernels. */
-enum { MODEL_LL_RING_MBPS = 7500, MODEL_LL_DIRECT_MBPS = 4000 };
+/* One channel with LL at most: of a ring's graph, whose channels are doubled, of two ranks and of more; and of a program
+ * that connects every two ranks. What the second step of TWO_SHOT costs more than a ring's: it waits for all ranks.
+ * Fitted to times between two H100 and between four H200 (docs/figures.md), so that the choice changes where the measured
+ * times cross: NCCL's constants are those of its own kernels. */
+enum {
+	MODEL_LL_RING_OF_TWO_MBPS = 7500,
+	MODEL_LL_RING_MBPS = 9500,
+	MODEL_LL_ONE_SHOT_MBPS = 4000,
+	MODEL_LL_ONE_SHOT_PART_MBPS = 5000, /* where a rank has a part for each other one */
+	MODEL_LL_TWO_SHOT_MBPS = 6000,
+	MODEL_TWO_SHOT_NS = 1600,
+};
 /* What is left of a ring's bandwidth when each rank reduces into what it passes on and keeps no result, with SIMPLE:
  * fitted to times between four H200 (docs/figures.md), where LL128 is faster at all sizes. Between two nothing is
  * passed on. */
@@ -189,7 +197,8 @@ static uint64_t ring_bus_mbps(const struct topo_summary *s, const char *proto)
 		return bus;
 	if (s->nhosts > 1)
 		row = s->amd_cpus > 0;
-	bus = MIN_OF(bus / 2, channels * MODEL_LL_RING_MBPS);
+	bus = MIN_OF(bus / 2,
+		     channels * (s->nranks > 2 ? MODEL_LL_RING_MBPS : MODEL_LL_RING_OF_TWO_MBPS));
 	return MIN_OF(bus, (uint64_t)model_ll_mbps[row][model_scale(s)]);
 }
 
@@ -380,12 +389,22 @@ static uint64_t direct_nths(const struct topo_summary *s, enum dev_func func, bo
 	return func == DEV_ALL_GATHER || func == DEV_REDUCE_SCATTER ? n - 1 : n * (n - 1);
 }
 
+static bool direct_has_parts(enum dev_func func, bool two)
+{
+	return two || func == DEV_ALL_GATHER || func == DEV_REDUCE_SCATTER;
+}
+
 /* A line for each thread: of what a rank sends to one other rank. */
 static uint32_t direct_thread_bytes(const struct topo_summary *s, enum dev_func func, bool two)
 {
-	bool part = two || func == DEV_ALL_GATHER || func == DEV_REDUCE_SCATTER;
+	return DEV_LINE_DATA * (direct_has_parts(func, two) ? (uint32_t)s->nranks : 1);
+}
 
-	return DEV_LINE_DATA * (part ? (uint32_t)s->nranks : 1);
+static uint64_t direct_channel_mbps(enum dev_func func, bool two)
+{
+	return two                           ? MODEL_LL_TWO_SHOT_MBPS
+	       : direct_has_parts(func, two) ? MODEL_LL_ONE_SHOT_PART_MBPS
+					     : MODEL_LL_ONE_SHOT_MBPS;
 }
 
 /* Not NCCL's: a kernel, a step and the channels cost what they do with a ring. */
@@ -394,18 +413,17 @@ static void direct_cost(struct tune_cost *cost, const struct topo_summary *s, in
 {
 	const struct model_latency *l = model_latency("RING", proto);
 	bool two = !strcmp(algo, "TWO_SHOT");
+	uint64_t hop_ns = l->hop_ns[s->direct == TOPO_PATH_NVL ? HOP_NVLINK : HOP_PCI];
 	uint64_t bus = ring_bus_mbps(s, proto);
 
-	cost->latency_ns =
-		l->kernel_ns +
-		(two ? 2 : 1) * l->hop_ns[s->direct == TOPO_PATH_NVL ? HOP_NVLINK : HOP_PCI];
+	cost->latency_ns = l->kernel_ns + (two ? 2 * hop_ns + MODEL_TWO_SHOT_NS : hop_ns);
 	cost->channels = MIN_OF(nchannels, DEV_DIRECT_CHANNELS);
 	cost->thread_bytes = direct_thread_bytes(s, func, two);
 	if (direct_can(s))
-		cost->bw_mbps =
-			MAX_OF(MIN_OF(bus, (uint64_t)cost->channels * MODEL_LL_DIRECT_MBPS) *
-				       (uint64_t)s->nranks / direct_nths(s, func, two),
-			       1ull);
+		cost->bw_mbps = MAX_OF(
+			MIN_OF(bus, (uint64_t)cost->channels * direct_channel_mbps(func, two)) *
+				(uint64_t)s->nranks / direct_nths(s, func, two),
+			1ull);
 }
 
 /* ---- the model ------------------------------------------------------------------------------ */

@@ -62,16 +62,16 @@ static void expect_cost(const struct topo_summary *s, enum dev_func func, const 
 }
 
 /* Worked out by hand from the table of reference figures: kernel + 14 steps; bus x 8 / 14. LL's bus is 141 GB/s at most in
- * NCCL's table, and 7.5 a channel (MODEL_LL_RING_MBPS). */
+ * NCCL's table, and 9.5 a channel of more than two ranks (MODEL_LL_RING_MBPS), which is more. */
 START_TEST(one_host_costs_what_nccl_reckons)
 {
-	expect_cost(&one_host, DEV_ALL_REDUCE, "LL", 6600 + 14 * 600, 16 * 7500 * 8 / 14);
+	expect_cost(&one_host, DEV_ALL_REDUCE, "LL", 6600 + 14 * 600, 141000 * 8 / 14);
 	expect_cost(&one_host, DEV_ALL_REDUCE, "LL128", 8300 + 14 * 1900, 294400 * 8 / 14);
 	expect_cost(&one_host, DEV_ALL_REDUCE, "SIMPLE", 8400 + 14 * 3400, 320000 * 8 / 14);
 	expect_cost(&one_host, DEV_ALL_GATHER, "SIMPLE", 8400 + 7 * 3400, 320000 * 8 / 7);
-	expect_cost(&one_host, DEV_REDUCE_SCATTER, "LL", 6600 + 7 * 600, 16 * 7500 * 8 / 7);
+	expect_cost(&one_host, DEV_REDUCE_SCATTER, "LL", 6600 + 7 * 600, 141000 * 8 / 7);
 	expect_cost(&one_host, DEV_BROADCAST, "SIMPLE", 8400 + 3400, 320000);
-	expect_cost(&one_host, DEV_REDUCE, "LL", 6600 + 600, 16 * 7500);
+	expect_cost(&one_host, DEV_REDUCE, "LL", 6600 + 600, 141000);
 }
 END_TEST
 
@@ -128,7 +128,7 @@ static void expect_near(uint64_t got, uint64_t want)
 		      (unsigned long long)got, (unsigned long long)want);
 }
 
-/* 19.9 us between LL and LL128 at 68.57 and 168.23 GB/s, and 21.1 us more to SIMPLE at 182.86. The kernel of LL128 has a
+/* 19.9 us between LL and LL128 at 80.57 and 168.23 GB/s, and 21.1 us more to SIMPLE at 182.86. The kernel of LL128 has a
  * latency of ours, 5.7 us less than NCCL reckons with. */
 START_TEST(protocols_cross_where_they_cost_the_same)
 {
@@ -136,9 +136,32 @@ START_TEST(protocols_cross_where_they_cost_the_same)
 	struct tune_cost ll128 = cost_of(&one_host, DEV_ALL_REDUCE, "LL128");
 	struct tune_cost simple = cost_of(&one_host, DEV_ALL_REDUCE, "SIMPLE");
 
-	expect_near(crossing(&ll, &ll128), 2303575);
+	expect_near(crossing(&ll, &ll128), 3077000);
 	expect_near(crossing(&ll128, &simple), 44369967);
-	expect_near(crossing(&ll, &simple), 4498000);
+	expect_near(crossing(&ll, &simple), 5906000);
+}
+END_TEST
+
+/* Where the fastest program changes between four H200 (docs/figures.md): an all-reduce from one shot to two between
+ * 64 and 128 KiB, and from LL to LL128 between 1 and 2 MiB. */
+START_TEST(programs_cross_where_four_gpus_do)
+{
+	struct topo_summary s = one_host;
+	struct tune_cost one, two, ll, ll128;
+
+	s.nranks = 4;
+	s.direct = TOPO_PATH_NVL;
+	s.graph[TOPO_RING].nchannels = 12;
+	s.graph[TOPO_RING].bw_intra_mbps = 30000;
+	ll = cost_of(&s, DEV_ALL_REDUCE, "LL");
+	ll128 = cost_of(&s, DEV_ALL_REDUCE, "LL128");
+	ck_assert(tune_cost_of(&one, &s, 24, DEV_ALL_REDUCE, "ONE_SHOT", "LL"));
+	ck_assert(tune_cost_of(&two, &s, 24, DEV_ALL_REDUCE, "TWO_SHOT", "LL"));
+	ck_assert_uint_lt(tune_time_ns(&one, 64 << 10), tune_time_ns(&two, 64 << 10));
+	ck_assert_uint_gt(tune_time_ns(&one, 128 << 10), tune_time_ns(&two, 128 << 10));
+	ck_assert_uint_gt(tune_time_ns(&ll, 256 << 10), tune_time_ns(&two, 256 << 10));
+	ck_assert_uint_lt(tune_time_ns(&ll, 1 << 20), tune_time_ns(&ll128, 1 << 20));
+	ck_assert_uint_gt(tune_time_ns(&ll, 2 << 20), tune_time_ns(&ll128, 2 << 20));
 }
 END_TEST
 
@@ -512,6 +535,7 @@ int main(void)
 	tcase_add_test(t, more_than_two_hosts_have_the_speed_between_them);
 	tcase_add_test(t, of_equally_fast_programs_the_first_row_is_chosen);
 	tcase_add_test(t, protocols_cross_where_they_cost_the_same);
+	tcase_add_test(t, programs_cross_where_four_gpus_do);
 	tcase_add_test(t, reduce_scatter_passes_on_with_ll128);
 	tcase_add_test(t, time_grows_with_bytes);
 	tcase_add_test(t, a_large_all_reduce_between_hosts_has_more_latency);
