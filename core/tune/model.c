@@ -68,9 +68,8 @@ enum {
 	MODEL_LL_TWO_SHOT_MBPS = 6000,
 	MODEL_TWO_SHOT_NS = 1600,
 };
-/* What is left of a ring's bandwidth when each rank reduces into what it passes on and keeps no result, with SIMPLE:
- * fitted to times between four H200 (docs/figures.md), where LL128 is faster at all sizes. Between two nothing is
- * passed on. */
+/* What is left of a ring's bandwidth in a reduce-scatter with SIMPLE: fitted to times between two and between four H200
+ * (docs/figures.md), where LL128 is faster at all sizes. */
 enum { MODEL_SIMPLE_SCATTER_PERCENT = 90 };
 /* A ring with LL128 at most. */
 static const uint32_t model_ll128_mbps[GENERATIONS] = {20000, 20000, 36700, 73400};
@@ -206,8 +205,8 @@ static uint64_t ring_mbps(const struct topo_summary *s, enum dev_func func, cons
 {
 	uint64_t bus = ring_bus_mbps(s, proto);
 
-	if (func == DEV_REDUCE_SCATTER && !strcmp(proto, "SIMPLE") && s->nranks > 2 &&
-	    s->nhosts == 1 && s->sm_least >= 90 && s->graph[TOPO_RING].type_intra == TOPO_PATH_NVL)
+	if (func == DEV_REDUCE_SCATTER && !strcmp(proto, "SIMPLE") && s->nhosts == 1 &&
+	    s->sm_least >= 90 && s->graph[TOPO_RING].type_intra == TOPO_PATH_NVL)
 		bus = bus * MODEL_SIMPLE_SCATTER_PERCENT / 100;
 	return MAX_OF(bus * (uint64_t)s->nranks / ring_steps(s, func), 1ull);
 }

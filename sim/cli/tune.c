@@ -24,9 +24,8 @@ static const struct argp_option tune_argp_options[] = {
 	{"maxbytes", 'e', "SIZE", 0, "largest size (default 128M; with --measure 1M)", 0},
 	{"stepfactor", 'f', "F", 0, "factor between sizes, from 2 on (default 4)", 0},
 	{"measure", TUNE_MEASURE, NULL, 0,
-	 "run each program, too: virtual time on the doubles, which is what their own steps cost "
-	 "and "
-	 "not a GPU's time",
+	 "run each program, too: on GPUs the time of a call in a CUDA graph; on the doubles "
+	 "virtual time, which is what their own steps cost and not a GPU's time",
 	 0},
 	{"json", TUNE_JSON, NULL, 0, "the same for programs", 0},
 	{0},
@@ -315,8 +314,9 @@ int cli_tune(int argc, char **argv)
 	cli_options_default(&o.run);
 	o.run.scenario.lab.factor = 4;
 	cli_parse(&argp, 0, argc, argv, &o);
-	if (o.measure && !cli_has_both_doubles()) {
-		fprintf(stderr, "doppel tune: --measure needs both doubles: the preset `fake`\n");
+	if (o.measure && !tune_measured_on()) {
+		fprintf(stderr, "doppel tune: --measure needs both doubles, the preset `fake`, or "
+				"GPUs, the preset `gpu`\n");
 		return SIM_USAGE;
 	}
 	if (world_machine_load(o.run.scenario.machine, &m))

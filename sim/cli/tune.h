@@ -30,14 +30,17 @@ struct tune_row {
 	struct tune_shape shape;                 /* of the best */
 	uint64_t measured_ns[DEV_PROGRAM_COUNT]; /* 0: not measured */
 };
-enum { TUNE_ROWS = 64 };
+enum { TUNE_ROWS = 64, TUNE_GRAPH_CALLS = 20 };
 struct tune_table {
 	enum dev_func func;
 	int n;
 	struct tune_row row[TUNE_ROWS];
 };
 
-/* Runs each allowed program of the table's collective on the doubles: the exit code. */
+/* What a program is measured on: "doubles", "GPUs", or NULL, if this build has one of the doubles. */
+const char *tune_measured_on(void);
+
+/* Runs each allowed program of the table's collective there: the exit code. */
 int tune_measure(const struct tune_options *o, const struct tune_world *w, struct tune_table *t);
 
 void tune_print(const struct tune_options *o, const struct tune_world *w,

@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel tune --measure: each program runs alone, forced by the variables that a user would set. */
+/*
+ * doppel tune --measure: each program runs alone, forced by the variables that a user would set. On GPUs a time
+ * is that of a call in a CUDA graph of many.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/macros.h"
 #include "sim/cli/tune.h"
+
+enum { MEASURE_GRAPH_LAUNCHES = 5 };
+
+const char *tune_measured_on(void)
+{
+#ifndef DOPPEL_FAKECUDA
+	return "GPUs";
+#else
+	return cli_has_both_doubles() ? "doubles" : NULL;
+#endif
+}
 
 struct measure_program {
 	struct tune_table *table;
@@ -43,6 +57,12 @@ static void measure_configure(struct scenario *s, struct measure_program *m)
 	s->lab.sim.memory_order = SIM_MEMORY_OFF;
 	s->lab.out_of_place = false;
 	s->lab.warmup = 1; /* the first launch makes connections */
+	if (!cli_has_both_doubles()) {
+		s->lab.ranks_per_proc = LAB_ALL_RANKS;
+		s->lab.iterations = TUNE_GRAPH_CALLS;
+		s->lab.graph_launches = MEASURE_GRAPH_LAUNCHES;
+		s->lab.average = LAB_MOST;
+	}
 	s->lab.table = NULL;
 	s->lab.on_row = measure_row;
 	s->lab.on_row_arg = m;

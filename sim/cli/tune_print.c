@@ -40,7 +40,10 @@ static void print_world(const struct tune_options *o, const struct tune_world *w
 	printf("\n# predicted: NCCL's model of GPUs, us; (...): not allowed by NCCL_ALGO and "
 	       "NCCL_PROTO, or left out by the doubles without NCCL_PROTO; -: not on these "
 	       "machines\n");
-	if (o->measure)
+	if (o->measure && !cli_has_both_doubles())
+		printf("# GPUs: time of a call in a CUDA graph of %d, us, of the slowest rank\n",
+		       TUNE_GRAPH_CALLS);
+	else if (o->measure)
 		printf("# doubles: virtual time of a run on the doubles, us: what the steps of the "
 		       "double cost, not a GPU's time\n");
 }
@@ -55,7 +58,7 @@ static void print_header(const struct tune_options *o, const struct tune_table *
 			continue;
 		printf(" %*s", PRINT_WIDTH, print_label(p, label));
 		if (o->measure)
-			printf(" %*s", PRINT_WIDTH, "doubles");
+			printf(" %*s", PRINT_WIDTH, tune_measured_on());
 	}
 	printf(" %*s %9s %8s %7s\n", PRINT_WIDTH, "choice", "faster by", "channels", "threads");
 }
@@ -136,7 +139,8 @@ static void json_program(const struct tune_options *o, const struct tune_world *
 	else
 		printf("null");
 	if (o->measure && row->measured_ns[p])
-		printf(",\"doubles_us\":%.3f", (double)row->measured_ns[p] / 1000);
+		printf(",\"%s_us\":%.3f", cli_has_both_doubles() ? "doubles" : "gpus",
+		       (double)row->measured_ns[p] / 1000);
 	printf("}");
 }
 

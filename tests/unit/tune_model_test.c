@@ -165,20 +165,22 @@ START_TEST(programs_cross_where_four_gpus_do)
 }
 END_TEST
 
-/* Four H200 reduce and scatter faster with LL128 than with SIMPLE, at all sizes; two do not. */
-START_TEST(reduce_scatter_passes_on_with_ll128)
+/* H200 reduce and scatter faster with LL128 than with SIMPLE, at all sizes; what they gather goes with SIMPLE. */
+START_TEST(large_reduce_scatter_is_faster_with_ll128)
 {
 	struct topo_summary s = one_host;
 	struct tune_cost ll128, simple;
 
-	s.nranks = 4;
-	ll128 = cost_of(&s, DEV_REDUCE_SCATTER, "LL128");
-	simple = cost_of(&s, DEV_REDUCE_SCATTER, "SIMPLE");
-	ck_assert_uint_lt(tune_time_ns(&ll128, 1ull << 31), tune_time_ns(&simple, 1ull << 31));
-	s.nranks = 2;
-	ll128 = cost_of(&s, DEV_REDUCE_SCATTER, "LL128");
-	simple = cost_of(&s, DEV_REDUCE_SCATTER, "SIMPLE");
-	ck_assert_uint_gt(tune_time_ns(&ll128, 1ull << 31), tune_time_ns(&simple, 1ull << 31));
+	for (s.nranks = 2; s.nranks <= 8; s.nranks *= 2) {
+		ll128 = cost_of(&s, DEV_REDUCE_SCATTER, "LL128");
+		simple = cost_of(&s, DEV_REDUCE_SCATTER, "SIMPLE");
+		ck_assert_uint_lt(tune_time_ns(&ll128, 1ull << 31),
+				  tune_time_ns(&simple, 1ull << 31));
+		ll128 = cost_of(&s, DEV_ALL_GATHER, "LL128");
+		simple = cost_of(&s, DEV_ALL_GATHER, "SIMPLE");
+		ck_assert_uint_gt(tune_time_ns(&ll128, 1ull << 31),
+				  tune_time_ns(&simple, 1ull << 31));
+	}
 }
 END_TEST
 
@@ -536,7 +538,7 @@ int main(void)
 	tcase_add_test(t, of_equally_fast_programs_the_first_row_is_chosen);
 	tcase_add_test(t, protocols_cross_where_they_cost_the_same);
 	tcase_add_test(t, programs_cross_where_four_gpus_do);
-	tcase_add_test(t, reduce_scatter_passes_on_with_ll128);
+	tcase_add_test(t, large_reduce_scatter_is_faster_with_ll128);
 	tcase_add_test(t, time_grows_with_bytes);
 	tcase_add_test(t, a_large_all_reduce_between_hosts_has_more_latency);
 	tcase_add_test(t, ll128_needs_paths_on_which_lines_arrive_whole);
