@@ -21,7 +21,7 @@ static struct plan_messages *plan_messages_make(const struct ncclComm *comm)
 {
 	size_t n = (size_t)comm->nranks;
 	size_t bytes = sizeof(struct plan_messages) +
-		       n * (2 * sizeof(uint64_t) + 3 * sizeof(uint32_t) + 1);
+		       n * (2 * sizeof(uint64_t) + 3 * sizeof(uint32_t) + 2);
 	struct plan_messages *ms = os_alloc(bytes, "messages");
 
 	if (!ms) {
@@ -34,6 +34,7 @@ static struct plan_messages *plan_messages_make(const struct ncclComm *comm)
 	ms->receives = ms->sends + n;
 	ms->round_of = ms->receives + n;
 	ms->connected = (uint8_t *)(ms->round_of + n);
+	ms->channels = ms->connected + n;
 	plan_rounds_init(ms->round_of, comm->nranks);
 	return ms;
 }

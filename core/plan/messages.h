@@ -45,6 +45,7 @@ struct plan_messages {
 	uint32_t *sends, *receives;
 	uint32_t *round_of; /* [nranks]: the round of a distance between ranks */
 	uint8_t *connected; /* [nranks]: PLAN_SENDS, PLAN_RECEIVES: all connections exist */
+	uint8_t *channels;  /* [nranks]: what plan_pair_channels has found; 0: nothing yet */
 
 	struct plan_round *rounds; /* in the order of their launch */
 	int32_t nrounds;
@@ -90,6 +91,9 @@ void plan_messages_free(struct plan_messages *ms, int32_t nranks);
 void plan_rounds_init(uint32_t *round_of, int32_t nranks);
 /* The channel of one part of a round's messages. */
 int32_t plan_round_channel(const struct ncclComm *comm, uint32_t round, int32_t part);
+/* transport_pair_channels, asked once for each peer. */
+int32_t plan_pair_channels(const struct ncclComm *comm, const struct plan_messages *ms,
+			   int32_t peer);
 /* How many channels a message of so many bytes uses, and the bytes of each but the last. */
 int32_t plan_parts_of(uint64_t bytes, int32_t pair_channels, uint64_t *each);
 /* Puts the queue into ms->rounds. */

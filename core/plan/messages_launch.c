@@ -17,7 +17,7 @@
 static int plan_wants_add(const struct ncclComm *comm, const struct plan_messages *ms, int32_t peer,
 			  bool is_send, struct conn_want *wants)
 {
-	int32_t pair = transport_pair_channels(comm, peer);
+	int32_t pair = plan_pair_channels(comm, ms, peer);
 	int32_t distance = is_send ? peer - comm->rank : comm->rank - peer;
 	uint32_t round = ms->round_of[(distance + comm->nranks) % comm->nranks];
 	int n = 0;

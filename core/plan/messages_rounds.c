@@ -47,6 +47,15 @@ int32_t plan_round_channel(const struct ncclComm *comm, uint32_t round, int32_t 
 	return (int32_t)((each * round + (uint32_t)part) % nchannels);
 }
 
+int32_t plan_pair_channels(const struct ncclComm *comm, const struct plan_messages *ms,
+			   int32_t peer)
+{
+	DOPPEL_STATIC_CHECK(DEV_MAX_CHANNELS <= UINT8_MAX, "a number of channels fits in a byte");
+	if (!ms->channels[peer])
+		ms->channels[peer] = (uint8_t)transport_pair_channels(comm, peer);
+	return ms->channels[peer];
+}
+
 int32_t plan_parts_of(uint64_t bytes, int32_t pair_channels, uint64_t *each)
 {
 	uint64_t least = pair_channels > 2 ? MIN_OF(DIV_UP(bytes, 2), PLAN_PART_LEAST) : 0;
@@ -182,12 +191,12 @@ static int32_t plan_self_channels(const struct ncclComm *comm, uint64_t bytes)
 	return (int32_t)MIN_OF(DIV_UP(bytes, PLAN_SELF_PART_LEAST), (uint64_t)comm->nchannels);
 }
 
-static int32_t plan_message_parts(const struct ncclComm *comm, const struct plan_queued_message *m,
-				  uint64_t *each)
+static int32_t plan_message_parts(const struct ncclComm *comm, const struct plan_messages *ms,
+				  const struct plan_queued_message *m, uint64_t *each)
 {
 	int32_t channels = plan_message_is_to_self(comm, m)
 				   ? plan_self_channels(comm, m->bytes)
-				   : transport_pair_channels(comm, m->call.peer);
+				   : plan_pair_channels(comm, ms, m->call.peer);
 
 	return plan_parts_of(m->bytes, channels, each);
 }
@@ -222,11 +231,12 @@ static void plan_end_register(const struct ncclComm *comm, const struct plan_que
 	e->mapped += e->mapped ? from : 0;
 }
 
-static struct plan_end plan_end_of(const struct ncclComm *comm, const struct plan_queued_message *m,
-				   const struct plan_run *run, bool captured)
+static struct plan_end plan_end_of(const struct ncclComm *comm, const struct plan_messages *ms,
+				   const struct plan_queued_message *m, const struct plan_run *run,
+				   bool captured)
 {
 	struct plan_end e = {.bytes = 0};
-	int32_t parts = m ? plan_message_parts(comm, m, &e.each) : 0;
+	int32_t parts = m ? plan_message_parts(comm, ms, m, &e.each) : 0;
 	int32_t n = MIN_OF(parts - run->from, run->n);
 	uint64_t from;
 
@@ -275,8 +285,10 @@ static void plan_run_add(const struct ncclComm *comm, const struct plan_messages
 			 const struct plan_run *run)
 {
 	const bool captured = p->capture.id != 0;
-	const struct plan_end send = plan_end_of(comm, plan_message_at(ms, r->send), run, captured);
-	const struct plan_end recv = plan_end_of(comm, plan_message_at(ms, r->recv), run, captured);
+	const struct plan_end send =
+		plan_end_of(comm, ms, plan_message_at(ms, r->send), run, captured);
+	const struct plan_end recv =
+		plan_end_of(comm, ms, plan_message_at(ms, r->recv), run, captured);
 	const uint32_t nth = (uint32_t)(r->key >> 32);
 
 	plan_add_work(p, &(struct dev_work){
@@ -328,9 +340,9 @@ static int32_t plan_round_parts(const struct ncclComm *comm, const struct plan_m
 	if (plan_round_is_done(comm, ms, r))
 		return 0;
 	if (r->send >= 0)
-		parts = plan_message_parts(comm, &ms->queue[r->send], &each);
+		parts = plan_message_parts(comm, ms, &ms->queue[r->send], &each);
 	if (r->recv >= 0)
-		parts = MAX_OF(parts, plan_message_parts(comm, &ms->queue[r->recv], &each));
+		parts = MAX_OF(parts, plan_message_parts(comm, ms, &ms->queue[r->recv], &each));
 	return parts;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/os/os.h"
 
+enum { REGISTRY_NODE_BYTES = 128 };
 enum registry_kind {
 	REGISTRY_COMM = 1, /* struct ncclComm */
 	REGISTRY_ROOT,     /* struct api_root */
@@ -19,12 +20,14 @@ enum registry_kind {
 	REGISTRY_MEMORY,   /* struct user_memory */
 };
 
-/* First in what is registered. */
+/* First in what is registered. Calls walk the list while tasks write what is behind their own nodes: nodes have
+ * cache lines of their own. */
 struct registry_node {
 	struct registry_node *next;
 	uint32_t kind;
-	uint32_t pad0;
+	uint8_t apart[REGISTRY_NODE_BYTES - 12];
 };
+DOPPEL_STATIC_CHECK(sizeof(struct registry_node) == REGISTRY_NODE_BYTES, "no padding");
 
 /* WAITS. Returns the first node, NULL: the list is empty. */
 struct registry_node *registry_lock(void);
