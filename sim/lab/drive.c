@@ -219,6 +219,15 @@ bool lab_team_troubled(const struct lab_rank *me)
 	       shared_load_u32(&me->team->trouble, SHARED_ACQUIRE) != 0;
 }
 
+bool lab_team_watch_aborted(const struct lab_rank *me)
+{
+	bool aborted = shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE) != 0;
+
+	for (int32_t i = 0; me->team && i < me->team->n; i++)
+		aborted |= shared_load_u32(&me->team->rank[i]->watch_aborted, SHARED_ACQUIRE) != 0;
+	return aborted;
+}
+
 static void team_abort_one(struct lab_rank *it)
 {
 	it->drive_result = ncclSuccess;

@@ -291,6 +291,8 @@ bool lab_drive(struct lab_rank *me, const struct lab_drive *call, ncclResult_t *
 /* With faults a rank's error is one of its whole program; without, one of the run (lab_run.failed). */
 void lab_team_trouble(struct lab_rank *me);
 bool lab_team_troubled(const struct lab_rank *me); /* false without a team */
+/* Were communicators aborted by the rank's watch, or by that of a rank that one task calls together with it? */
+bool lab_team_watch_aborted(const struct lab_rank *me);
 /* Called by all ranks of the team, once, whether they have communicators left or not: aborts those of
  * all. What came of the rank's own. */
 ncclResult_t lab_team_abort(struct lab_rank *me);

@@ -254,7 +254,9 @@ void lab_survive_judge(struct lab_run *run)
 	for (int32_t r = 0; r < run->count && run->armed && !run->config->life; r++) {
 		const struct lab_rank *it = &run->rank[r];
 
-		if (it->dead || it->watch_aborted.v_ || !it->error_call || survive_class(it->error))
+		/* a group's error is that of all its ranks */
+		if (it->dead || lab_team_watch_aborted(it) || !it->error_call ||
+		    survive_class(it->error))
 			continue;
 		sim_note_failure(SIM_ERROR, "error-class", r,
 				 "rank %d: %s gave \"%s\", which a fault cannot cause", r,
