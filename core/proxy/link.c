@@ -115,6 +115,18 @@ static ncclResult_t proxy_link_step(struct proxy_link *l)
 	return ncclSuccess;
 }
 
+/* What is half made. The other end sees its sockets close. */
+static void proxy_link_drop(struct proxy_link *l)
+{
+	if (l->pending)
+		l->net->close_send(l->pending);
+	if (l->listen)
+		l->net->close_listen(l->listen);
+	l->pending = l->listen = NULL;
+}
+
+/* After a failure the other end must not wait until this connection is closed: one task may call both ranks, and wait
+ * for the other end's answer first. */
 ncclResult_t proxy_link_connect(struct proxy_conn *pc)
 {
 	struct proxy_link *l = pc->link;
@@ -123,8 +135,10 @@ ncclResult_t proxy_link_connect(struct proxy_conn *pc)
 	if (!rc && !l->net_comm)
 		rc = proxy_link_step(l);
 	pc->wait = l->wait;
-	if (rc && rc != ncclInProgress)
+	if (rc && rc != ncclInProgress) {
 		l->failed = rc;
+		proxy_link_drop(l);
+	}
 	if (!rc)
 		pc->net_comm = l->net_comm;
 	return rc;
@@ -138,10 +152,7 @@ static void proxy_link_close(struct proxy_link *l)
 		l->net->close_send(l->net_comm);
 	else if (l->net_comm)
 		l->net->close_recv(l->net_comm);
-	if (l->pending)
-		l->net->close_send(l->pending);
-	if (l->listen)
-		l->net->close_listen(l->listen);
+	proxy_link_drop(l);
 	os_free(l);
 }
 

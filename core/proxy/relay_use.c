@@ -179,12 +179,20 @@ ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+/* A rank that fails before it has planned does not know which rank of the host makes the board: any of them may have
+ * made it, and be gone. */
 static void relay_board_name_remove(const struct ncclComm *comm)
 {
 	const struct relay_state *st = comm->relays;
 
-	if (st && st->leader >= 0 && !st->in_process)
-		relay_name_remove(comm, st->leader, st->leader, RELAY_NAME_AREA);
+	if (st && (st->leader < 0 || st->in_process))
+		return;
+	for (int32_t i = 0; i < comm->local_ranks; i++) {
+		int32_t rank = comm->local_to_rank[i];
+
+		if (!st || rank == st->leader)
+			relay_name_remove(comm, rank, rank, RELAY_NAME_AREA);
+	}
 }
 
 void relay_names_remove(const struct ncclComm *comm)
