@@ -19,7 +19,7 @@ enum {
 	PAGE_BYTES = 1 << PAGE_SHIFT,
 	PAGE_GRANULES = PAGE_BYTES / 4,
 	PAGE_TABLE_FIRST = 1024,
-	WORD_BUCKETS = 1 << 14,
+	WORD_BUCKET_BITS_FIRST = 12,
 	WORD_CHUNK = 256,
 };
 
@@ -36,7 +36,8 @@ static struct {
 	struct page **table; /* open addressing */
 	uint32_t pages, table_size;
 	struct page *last; /* found last */
-	struct happens_word *bucket[WORD_BUCKETS], *free_word;
+	struct happens_word **bucket, *free_word;
+	uint32_t words, bucket_bits;
 	struct word_chunk {
 		struct word_chunk *next;
 		struct happens_word word[WORD_CHUNK];
@@ -122,13 +123,48 @@ static struct page *page_get(uintptr_t number)
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
+static struct happens_word **word_bucket(uintptr_t addr)
+{
+	uint64_t hash = (addr >> 2) * 0x9e3779b97f4a7c15ull;
+
+	return &shadow.bucket[hash >> (64 - shadow.bucket_bits)];
+}
+
+/* Where the word's pointer is, or would be. */
 static struct happens_word **word_at(uintptr_t addr)
 {
-	struct happens_word **at = &shadow.bucket[((addr >> 2) * 0x9e3779b97f4a7c15ull) >> 50];
+	struct happens_word **at = word_bucket(addr);
 
 	while (*at && (*at)->addr != addr)
 		at = &(*at)->next;
 	return at;
+}
+
+static int word_buckets_make(uint32_t bits)
+{
+	shadow.bucket = calloc((size_t)1 << bits, sizeof(struct happens_word *));
+	shadow.bucket_bits = bits;
+	shadow.bytes += sizeof(struct happens_word *) << bits;
+	return shadow.bucket ? 0 : ENOMEM;
+}
+
+/* Lines of LL are words: a world has a million of them. */
+static void word_buckets_grow(void)
+{
+	struct happens_word **old = shadow.bucket;
+	uint32_t bits = shadow.bucket_bits;
+
+	ASSERT(word_buckets_make(bits + 2) == 0);
+	for (size_t i = 0; i < (size_t)1 << bits; i++)
+		for (struct happens_word *w = old[i], *next; w; w = next) {
+			struct happens_word **at = word_bucket(w->addr);
+
+			next = w->next;
+			w->next = *at;
+			*at = w;
+		}
+	shadow.bytes -= sizeof(struct happens_word *) << bits;
+	free(old);
 }
 
 static void word_pool_grow(void)
@@ -147,10 +183,12 @@ static void word_pool_grow(void)
 
 static struct happens_word *word_make(uintptr_t addr, uint32_t bytes)
 {
-	struct happens_word **at = word_at(addr), *w;
 	struct page *p = page_get(addr >> PAGE_SHIFT);
 	uint32_t g = (uint32_t)(addr % PAGE_BYTES) / 4;
 
+	if (shadow.words++ >> shadow.bucket_bits)
+		word_buckets_grow();
+	struct happens_word **at = word_at(addr), *w;
 	if (!shadow.free_word)
 		word_pool_grow();
 	w = shadow.free_word;
@@ -179,6 +217,7 @@ static void word_drop(struct page *p, struct happens_word **at)
 	happens_stamp_clear(&w->relaxed);
 	w->next = shadow.free_word;
 	shadow.free_word = w;
+	shadow.words--;
 	p->word_bits[g / 64] &= ~(1ull << g % 64);
 	p->words--;
 }
@@ -501,7 +540,7 @@ int shadow_start(void)
 {
 	shadow.table_size = PAGE_TABLE_FIRST;
 	shadow.table = calloc(shadow.table_size, sizeof(struct page *));
-	return shadow.table ? 0 : ENOMEM;
+	return shadow.table ? word_buckets_make(WORD_BUCKET_BITS_FIRST) : ENOMEM;
 }
 
 void shadow_stop(void)
@@ -523,6 +562,7 @@ void shadow_stop(void)
 		shadow.chunks = c->next;
 		free(c);
 	}
+	free(shadow.bucket);
 	free(shadow.table);
 	free(shadow.out);
 	memset(&shadow, 0, sizeof shadow);

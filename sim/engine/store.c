@@ -28,7 +28,8 @@
 #include "sim/engine/memory.h"
 
 enum {
-	STORE_BUCKETS = 4096,
+	STORE_BUCKET_BITS = 12,
+	STORE_LINE_BUCKET_BITS = 16,
 	STORE_PAGE_SHIFT = 13, /* of the index; more than a record, which so lies in two at most */
 	STORE_LINE_SHIFT = 6,  /* of the index of words, of which a page has many in protocol LL */
 	STORE_PIECE_MAX = 8192,
@@ -85,19 +86,38 @@ static struct {
 	struct choice_site *word, *range, *delay, *piece;
 	uint32_t keep_of, keep_from; /* kept when a draw of keep_of is at least keep_from */
 	uint32_t delay_powers;
-	struct store_entry *page[STORE_BUCKETS], *line[STORE_BUCKETS];
-	uint32_t words[STORE_BUCKETS]; /* by page: how many the index of lines has */
 	struct store_record *wide;
 	uint32_t records;
 	uint64_t seq;
 	struct store_intent *intents, *intent_pool;
 } store;
 
+/* The index. It is empty between two runs. */
+static struct {
+	struct store_entry *page[1 << STORE_BUCKET_BITS], *line[1 << STORE_LINE_BUCKET_BITS];
+	uint32_t words[1 << STORE_BUCKET_BITS]; /* by page: how many `line` has */
+} store_by;
+
 /* ---- records -------------------------------------------------------------------------------- */
 
-static uint32_t store_bucket_of(uintptr_t page_or_line)
+static uint32_t store_hash(uintptr_t page_or_line, uint32_t bits)
 {
-	return (uint32_t)((page_or_line * 0x9e3779b97f4a7c15ull) >> 52);
+	return (uint32_t)((page_or_line * 0x9e3779b97f4a7c15ull) >> (64 - bits));
+}
+
+static struct store_entry **store_page(uintptr_t page)
+{
+	return &store_by.page[store_hash(page, STORE_BUCKET_BITS)];
+}
+
+static struct store_entry **store_line(uintptr_t line)
+{
+	return &store_by.line[store_hash(line, STORE_LINE_BUCKET_BITS)];
+}
+
+static uint32_t *store_words(uintptr_t page)
+{
+	return &store_by.words[store_hash(page, STORE_BUCKET_BITS)];
 }
 
 static void store_enter(struct store_record *r, struct store_entry *e, struct store_entry **bucket)
@@ -121,19 +141,19 @@ static void store_index(struct store_record *r)
 	uintptr_t last = (r->at + r->bytes - 1) >> STORE_PAGE_SHIFT;
 
 	if (store_is_word(r)) {
-		store.words[store_bucket_of(first)]++;
-		store_enter(r, r->entry, &store.line[store_bucket_of(r->at >> STORE_LINE_SHIFT)]);
+		++*store_words(first);
+		store_enter(r, r->entry, store_line(r->at >> STORE_LINE_SHIFT));
 		return;
 	}
 	ASSERT(last - first < ARRAY_LEN(r->entry));
 	for (uintptr_t page = first; page <= last; page++)
-		store_enter(r, &r->entry[page - first], &store.page[store_bucket_of(page)]);
+		store_enter(r, &r->entry[page - first], store_page(page));
 }
 
 static void store_unindex(struct store_record *r)
 {
 	if (store_is_word(r))
-		store.words[store_bucket_of(r->at >> STORE_PAGE_SHIFT)]--;
+		--*store_words(r->at >> STORE_PAGE_SHIFT);
 	for (uint32_t i = 0; i < ARRAY_LEN(r->entry) && r->entry[i].link; i++) {
 		struct store_entry *e = &r->entry[i];
 
@@ -313,10 +333,10 @@ static void store_search_words(struct store_search *s, uintptr_t page)
 	uintptr_t from = MAX_OF(s->at, page << STORE_PAGE_SHIFT);
 	uintptr_t last = MIN_OF(s->at + s->bytes, (page + 1) << STORE_PAGE_SHIFT) - 1;
 
-	if (!store.words[store_bucket_of(page)])
+	if (!*store_words(page))
 		return;
 	for (uintptr_t line = from >> STORE_LINE_SHIFT; line <= last >> STORE_LINE_SHIFT; line++)
-		store_search_bucket(s, store.line[store_bucket_of(line)]);
+		store_search_bucket(s, *store_line(line));
 }
 
 /* The records that overlap the range, and that `reader` sees (NULL: all), oldest first, by found_next.
@@ -329,7 +349,7 @@ static struct store_record *store_find(uintptr_t at, size_t bytes, const struct 
 		return NULL;
 	for (uintptr_t page = at >> STORE_PAGE_SHIFT; page <= (at + bytes - 1) >> STORE_PAGE_SHIFT;
 	     page++) {
-		store_search_bucket(&s, store.page[store_bucket_of(page)]);
+		store_search_bucket(&s, *store_page(page));
 		store_search_words(&s, page);
 	}
 	return s.found;
@@ -358,8 +378,10 @@ static void store_release(struct mem_agent *me, enum shared_scope scope)
 {
 	struct store_record *r, *next;
 
-	if (!me->is_warp)
-		scope = SHARED_SYSTEM;
+	if (!me->is_warp) { /* what warps released to their block or GPU has not reached it */
+		store_show_own(me);
+		return;
+	}
 	if (scope == SHARED_SYSTEM) {
 		store_show_own(me);
 		for (r = store.wide; r; r = next) {

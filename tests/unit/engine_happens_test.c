@@ -443,6 +443,31 @@ static void lines_freed_main(void *arg)
 	both(lines_write, lines_poll);
 }
 
+/* More words than the table of words begins with; a range meets the first one, which was in it before it grew. */
+static shared_u32 many[6000];
+
+static void many_stores(void *arg)
+{
+	(void)arg;
+	for (size_t i = 0; i < ARRAY_LEN(many); i++)
+		shared_store_u32(&many[i], 1, SHARED_RELAXED);
+}
+
+static void many_first_read(void *arg)
+{
+	(void)arg;
+	shared_read(copy, &many[0], sizeof many[0]);
+}
+
+static void many_joined_main(void *arg)
+{
+	struct os_thread *t = start("producer", many_stores);
+
+	os_thread_join(t);
+	many_first_read(arg);
+}
+BOTH(many_main, many_stores, many_first_read)
+
 static const struct variant ranges[] = {
 	{GOOD("two halves", halves_main), RELAXED},
 	{BAD("one byte in common", overlap_main, "both of them writes"), RELAXED},
@@ -458,6 +483,8 @@ static const struct variant ranges[] = {
 	{GOOD("half of a word landed, the other half read", half_words_main), RELAXED},
 	{GOOD("lines", lines_main), RELAXED},
 	{BAD("memory beside lines", beside_lines_main, "both of them writes"), RELAXED},
+	{GOOD("many words, joined", many_joined_main), RELAXED},
+	{BAD("many words", many_main, NULL), RELAXED},
 	{BAD("lines whose memory is given out anew", lines_freed_main, NULL), RELAXED},
 };
 
