@@ -597,7 +597,12 @@ static inline uint64_t fc_home(uint64_t address)
 	return UNLIKELY(fc_vmm_has(address)) ? fc_vmm_home(address) : address;
 }
 /* How many of the bytes are in one piece, from *home on. */
-uint64_t fc_vmm_piece(uint64_t address, uint64_t bytes, uint64_t *home);
+uint64_t fc_vmm_piece_of(uint64_t address, uint64_t bytes, uint64_t *home);
+static inline uint64_t fc_vmm_piece(uint64_t address, uint64_t bytes, uint64_t *home)
+{
+	*home = address;
+	return UNLIKELY(fc_vmm_has(address)) ? fc_vmm_piece_of(address, bytes, home) : bytes;
+}
 
 /* A writer of device memory reports it: the end of the world wipes what was written. */
 void fc_va_mark(uint64_t address, uint64_t bytes);

@@ -28,13 +28,11 @@ uint64_t fc_vmm_home(uint64_t address)
 	return home ? FC_VA_BASE + (home - 1) * FC_VMM_PAGE + address % FC_VMM_PAGE : address;
 }
 
-uint64_t fc_vmm_piece(uint64_t address, uint64_t bytes, uint64_t *home)
+uint64_t fc_vmm_piece_of(uint64_t address, uint64_t bytes, uint64_t *home)
 {
 	uint64_t n = FC_VMM_PAGE - address % FC_VMM_PAGE;
 
 	*home = fc_home(address);
-	if (!fc_vmm_has(address))
-		return bytes;
 	while (n < bytes && fc_home(address + n) == *home + n)
 		n += FC_VMM_PAGE;
 	return MIN_OF(n, bytes);

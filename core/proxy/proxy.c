@@ -23,13 +23,33 @@ static struct wait proxy_word_wait(const shared_u32 *word, const char *why)
 	};
 }
 
+static void proxy_slot_free(struct proxy_state *p, struct proxy_node *node)
+{
+	node->next = p->free_first;
+	p->free_first = node;
+	p->free_count++;
+}
+
+static void proxy_slots_add(struct proxy_state *p, struct proxy_slot *slot)
+{
+	for (uint32_t i = PROXY_SLOTS_FIRST; i--;)
+		proxy_slot_free(p, &slot[i].node);
+	p->slots += PROXY_SLOTS_FIRST;
+}
+
 void proxy_state_init(struct proxy_state *p, struct ncclComm *comm)
 {
 	p->comm = comm;
 	p->net = comm->net.ops;
 	p->abort_wait = proxy_word_wait(comm->abort, "the communicator to be aborted");
 	p->closing_wait = proxy_word_wait(&p->closing, "connections to close");
-	p->free_count = PROXY_SLOTS;
+	proxy_slots_add(p, p->first);
+}
+
+void proxy_state_fini(struct proxy_state *p)
+{
+	for (uint32_t i = 0; i < ARRAY_LEN(p->more); i++)
+		os_free(p->more[i]);
 }
 
 /* With the first network connection: a communicator without any has no use for a proxy. */
@@ -66,6 +86,7 @@ void proxy_stop(struct ncclComm *comm)
 	if (!p)
 		return;
 	proxy_gpu_put(p->gpu);
+	proxy_state_fini(p);
 	os_free(p);
 	comm->proxy = NULL;
 }
@@ -269,15 +290,21 @@ void proxy_close(struct conn *c)
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-void proxy_slots_take_back(struct proxy_state *p)
+void proxy_slots_gather(struct proxy_state *p, uint32_t n)
 {
 	struct proxy_node *node = proxy_posted_take(&p->freed), *next;
 
 	for (; node; node = next) {
 		next = node->next;
-		node->next = p->free_first;
-		p->free_first = node;
-		p->free_count++;
+		proxy_slot_free(p, node);
+	}
+	while (p->free_count < n && p->slots < PROXY_SLOTS) {
+		struct proxy_slot **more = &p->more[p->slots / PROXY_SLOTS_FIRST - 1];
+
+		*more = os_alloc(PROXY_SLOTS_FIRST * sizeof **more, "proxy slots");
+		if (!*more)
+			return;
+		proxy_slots_add(p, *more);
 	}
 }
 
@@ -285,10 +312,8 @@ struct proxy_slot *proxy_slot_get(struct proxy_state *p)
 {
 	struct proxy_node *node = p->free_first;
 
-	ASSERT(p->free_count > 0 && (node || p->slots_used < PROXY_SLOTS));
+	ASSERT(node);
 	p->free_count--;
-	if (!node)
-		return &p->slot[p->slots_used++];
 	p->free_first = node->next;
 	return (struct proxy_slot *)node;
 }
@@ -299,12 +324,17 @@ static ncclResult_t proxy_slots_wait(struct proxy_state *p, uint32_t n)
 	const struct wait w = proxy_posted_wait(
 		&p->freed, p->comm->rank, "free slots for proxy operations", "proxy progress");
 
-	while (p->free_count < n) {
-		proxy_slots_take_back(p);
-		if (p->free_count < n && os_wait_one(&w, p->comm->abort) == ECANCELED)
+	for (;;) {
+		proxy_slots_gather(p, n);
+		if (p->free_count >= n)
+			return ncclSuccess;
+		if (p->slots < n) {
+			WARN("rank %d: no memory for %u proxy operations", p->comm->rank, n);
+			return ncclSystemError;
+		}
+		if (os_wait_one(&w, p->comm->abort) == ECANCELED)
 			return ncclInternalError;
 	}
-	return ncclSuccess;
 }
 
 static struct proxy_slot *proxy_slot_fill(struct proxy_state *p, const struct proxy_op *op)

@@ -15,9 +15,10 @@
 #include "core/transport/net.h"
 #include "core/transport/transport_internal.h"
 
-#define PROXY_SLOTS      (2 * PROXY_MAX_APPEND)
-#define PROXY_RUN_WAITS  4
-#define PROXY_TASK_WAITS 2 /* for new work, and to be stopped */
+#define PROXY_SLOTS       (2 * PROXY_MAX_APPEND)
+#define PROXY_SLOTS_FIRST 64u
+#define PROXY_RUN_WAITS   4
+#define PROXY_TASK_WAITS  2 /* for new work, and to be stopped */
 /* of a connection in each task, with its communicator's own */
 #define PROXY_PROGRESS_WAITS (PROXY_RUN_WAITS + 3)
 #define PROXY_SERVICE_WAITS  2
@@ -264,11 +265,12 @@ struct proxy_state {
 
 	/* operations: main pushes to gpu->posted, progress to freed */
 	struct proxy_posted freed;
-	struct proxy_node *free_first; /* main's own chain: of those that were used */
-	uint32_t free_count;           /* with those that never were */
-	uint32_t slots_used;           /* at least once: the first so many of slot[] */
+	struct proxy_node *free_first; /* main's own chain */
+	uint32_t free_count, slots;    /* in the chain; in all */
 	uint64_t launches;
-	struct proxy_slot slot[PROXY_SLOTS];
+	struct proxy_slot first[PROXY_SLOTS_FIRST];
+	struct proxy_slot
+		*more[PROXY_SLOTS / PROXY_SLOTS_FIRST - 1]; /* as many each, made when needed */
 
 	/* service */
 	bool net_ready;
@@ -403,12 +405,14 @@ struct proxy_group *proxy_link_group(struct proxy_link *l);
 
 /* proxy.c */
 void proxy_state_init(struct proxy_state *p, struct ncclComm *comm);
+void proxy_state_fini(struct proxy_state *p);
 /* The communicator's part, made at the first call. */
 ncclResult_t proxy_attach(struct ncclComm *comm);
 /* A request whose fields of `m` are set, to the service task of call->proxy, and its answer. */
 ncclResult_t proxy_call_run(struct proxy_call *call, enum proxy_command command);
-/* Slots that progress gave back. */
-void proxy_slots_take_back(struct proxy_state *p);
+/* Takes back the slots that progress gave back, and makes more where fewer than `n` are free, up to PROXY_SLOTS and
+ * as far as there is memory. */
+void proxy_slots_gather(struct proxy_state *p, uint32_t n);
 /* There is one: free_count is not 0. The caller is the task that takes back. */
 struct proxy_slot *proxy_slot_get(struct proxy_state *p);
 

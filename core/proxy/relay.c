@@ -630,7 +630,8 @@ static bool relay_ops_take(struct proxy_gpu *p, struct relay *r)
 	uint64_t put = shared_load_u64(&r->area->ops_put, SHARED_ACQUIRE);
 	bool any = r->ops != put;
 
-	proxy_slots_take_back(&r->state);
+	/* one more is left, or progress would not wait for the next operations */
+	proxy_slots_gather(&r->state, (uint32_t)MIN_OF(put - r->ops, (uint64_t)RELAY_OPS) + 1);
 	for (; r->ops != put && r->state.free_count; r->ops++) {
 		const struct relay_op *op = &r->area->op[r->ops % RELAY_OPS];
 
@@ -726,6 +727,7 @@ static void relay_end(struct ncclComm *comm, struct relay *r)
 	}
 	(void)mem_device_free(r->pool, RELAY_WHAT);
 	relay_area_free(comm, r);
+	proxy_state_fini(&r->state);
 	os_free(r);
 }
 

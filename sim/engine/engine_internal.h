@@ -77,9 +77,10 @@ void timer_remove(struct timer *t);
 
 struct wait_node {
 	struct wait_node *next, **link; /* in its bucket */
-	uintptr_t granule;
-	struct task *task;
+	uintptr_t at;                   /* the bytes that it watches */
+	uint32_t bytes;
 	int32_t index; /* into the task's waits; -1: the abort word */
+	struct task *task;
 };
 
 struct task {

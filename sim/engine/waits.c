@@ -147,17 +147,27 @@ uint64_t waits_deadline(const struct wait *const *w, int n)
 
 /* ---- the index ------------------------------------------------------------------------------ */
 
-static void wait_node_link(struct wait_node *node, struct task *t, int32_t index, const void *on)
+static void wait_node_link(struct wait_node *node, struct task *t, int32_t index, const void *on,
+			   uint32_t bytes)
 {
 	uintptr_t granule = (uintptr_t)on >> GRANULE_SHIFT;
 	struct wait_node **bucket = &wait_bucket[wait_hash(granule)];
 
-	*node = (struct wait_node){
-		.next = *bucket, .link = bucket, .granule = granule, .task = t, .index = index};
+	*node = (struct wait_node){.next = *bucket,
+				   .link = bucket,
+				   .at = (uintptr_t)on,
+				   .bytes = bytes,
+				   .index = index,
+				   .task = t};
 	if (*bucket)
 		(*bucket)->link = &node->next;
 	*bucket = node;
 	++*wait_page_of(granule);
+}
+
+static uint32_t wait_bytes(const struct wait *w)
+{
+	return w->kind == WAIT_LINE16 ? 16 : w->kind == WAIT_OBJECT ? 1 : w->bytes;
 }
 
 void waits_add(struct task *t, const struct wait *const *w, int n, const shared_u32 *abort)
@@ -172,9 +182,9 @@ void waits_add(struct task *t, const struct wait *const *w, int n, const shared_
 		ASSERT(t->node);
 	}
 	for (int i = 0; i < n; i++)
-		wait_node_link(&t->node[i], t, i, w[i]->on);
+		wait_node_link(&t->node[i], t, i, w[i]->on, wait_bytes(w[i]));
 	if (abort)
-		wait_node_link(&t->node[n], t, -1, abort);
+		wait_node_link(&t->node[n], t, -1, abort, sizeof *abort);
 	t->node_n = want;
 	wait_nodes += want;
 	t->pub.wait = w;
@@ -191,7 +201,7 @@ void waits_remove(struct task *t)
 		*node->link = node->next;
 		if (node->next)
 			node->next->link = node->link;
-		--*wait_page_of(node->granule);
+		--*wait_page_of(node->at >> GRANULE_SHIFT);
 	}
 	wait_nodes -= t->node_n;
 	t->node_n = 0;
@@ -209,22 +219,9 @@ static bool node_is_true(const struct wait_node *node)
 	return node->index < 0 ? waits_aborted(p->wait_abort) : wait_is_true(p->wait[node->index]);
 }
 
-/* Does the node watch a byte of the range? A line is 16 bytes, a word at most 8. */
 static bool node_in_range(const struct wait_node *node, uintptr_t addr, size_t bytes)
 {
-	const struct sim_task *p = &node->task->pub;
-	uintptr_t on;
-	size_t len = 4;
-
-	if (node->index < 0) {
-		on = (uintptr_t)p->wait_abort;
-	} else {
-		const struct wait *w = p->wait[node->index];
-
-		on = (uintptr_t)w->on;
-		len = w->kind == WAIT_LINE16 ? 16 : w->kind == WAIT_OBJECT ? 1 : w->bytes;
-	}
-	return on < addr + bytes && addr < on + len;
+	return node->at < addr + bytes && addr < node->at + node->bytes;
 }
 
 /* Those to wake, each once: first in any order, then by ids. A barrier of 512 threads wakes 511. */
@@ -309,7 +306,8 @@ static void wake_walk_granules(uintptr_t addr, size_t bytes, struct wake_list *w
 			continue;
 		}
 		for (struct wait_node *n = wait_bucket[wait_hash(g)]; n; n = n->next)
-			if (n->granule == g && node_in_range(n, addr, bytes) && node_is_true(n))
+			if (n->at >> GRANULE_SHIFT == g && node_in_range(n, addr, bytes) &&
+			    node_is_true(n))
 				wake_list_add(wake, n->task);
 	}
 }

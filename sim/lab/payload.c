@@ -119,6 +119,28 @@ static inline uint64_t payload_spread(uint64_t own, size_t at)
 	return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 
+static inline int64_t payload_small(const struct payload_draw *d, uint32_t drawn)
+{
+	return (int64_t)((uint64_t)drawn * d->below >> 32) + d->least;
+}
+
+/* One product gives the numbers of elements 2 i and 2 i + 1. */
+static void payload_smalls(const struct payload_draw *d, uint64_t own, size_t first, size_t n,
+			   int64_t *out)
+{
+	size_t k = first % 2;
+
+	if (k && n)
+		out[0] = payload_small(d, (uint32_t)(payload_spread(own, first / 2) >> 32));
+	for (; k < n; k += 2) {
+		uint64_t two = payload_spread(own, (first + k) / 2);
+
+		out[k] = payload_small(d, (uint32_t)two);
+		if (k + 1 < n)
+			out[k + 1] = payload_small(d, (uint32_t)(two >> 32));
+	}
+}
+
 /* The contributions of a rank as integers; for a product they are exponents of two for floats. */
 static void payload_numbers(const struct payload *p, int32_t rank, size_t first, size_t n,
 			    int64_t *out)
@@ -133,9 +155,7 @@ static void payload_numbers(const struct payload *p, int32_t rank, size_t first,
 		for (size_t k = 0; k < n; k++)
 			out[k] = (int64_t)payload_spread(own, first + k);
 	else
-		for (size_t k = 0; k < n; k++)
-			out[k] = (int64_t)((payload_spread(own, first + k) >> 32) * d.below >> 32) +
-				 d.least;
+		payload_smalls(&d, own, first, n, out);
 }
 
 /* Exact for every value that payload_numbers makes; rounds to nearest even otherwise. */

@@ -516,7 +516,8 @@ static void swarm_cumem(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_CUMEM_ENABLE=1");
 }
 
-/* Hosts detect their topology, one time in 16. */
+/* Hosts detect their topology, one time in 16. A plan may let NVML fail: GPUs whose NVLinks it does not give may
+ * have no way to each other's memory, so the ring is allowed beside what needs one. */
 static void swarm_detection(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -524,8 +525,11 @@ static void swarm_detection(struct scenario *s, uint64_t seed)
 	sim_rng_seed(&rng, seed, "swarm.detection");
 	bool detects = sim_rng_below(&rng, 16) == 0;
 
-	if (detects && !swarm_is_set(s, "NCCL_TOPO_FILE="))
-		swarm_env(s, "NCCL_TOPO_FILE=");
+	if (!detects || swarm_is_set(s, "NCCL_TOPO_FILE="))
+		return;
+	swarm_env(s, "NCCL_TOPO_FILE=");
+	if (swarm_is_set(s, "NCCL_ALGO=OneShot"))
+		swarm_env(s, "NCCL_ALGO=OneShot,Ring;allreduce:TwoShot,Ring");
 }
 
 bool swarm_has_sockets(const struct scenario *s)

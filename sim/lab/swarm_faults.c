@@ -97,7 +97,4 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 	ASSERT(plan && strlen(plan) < sizeof s->plan);
 	strcpy(s->plan, plan);
 	free(plan);
-	/* GPUs whose NVLinks NVML does not give may have no way to each other's memory */
-	if (strstr(s->plan, "nvml.") && swarm_is_set(s, "NCCL_ALGO=OneShot"))
-		swarm_env(s, "NCCL_ALGO=Ring");
 }

@@ -40,40 +40,50 @@ int hca_region_check(uint32_t port, const struct hca_region_want *want)
 	return 0;
 }
 
-/* As pinning it would find out. EINVAL is no, or a kernel that does not know the question: then our
- * own stack gets it too. */
-static bool hca_page_can_be_written(uint64_t page)
+/* May the pages be written? As pinning them would find out. -1: the kernel does not know the question. */
+static int hca_pages_can_be_written(uint64_t first, uint64_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE
-	uintptr_t own = (uintptr_t)&page / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
+	uintptr_t own = (uintptr_t)&first / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
 
-	if (madvise((void *)(uintptr_t)page, HCA_PAGE_BYTES, MADV_POPULATE_WRITE) == 0)
-		return true;
-	return errno == EINVAL && madvise((void *)own, HCA_PAGE_BYTES, MADV_POPULATE_WRITE) != 0;
-#else
-	return true;
+	if (madvise((void *)(uintptr_t)first, bytes, MADV_POPULATE_WRITE) == 0)
+		return 1;
+	/* EINVAL is no, or a kernel that does not know: then the stack gets it too */
+	if (errno != EINVAL || madvise((void *)own, HCA_PAGE_BYTES, MADV_POPULATE_WRITE) == 0)
+		return 0;
 #endif
+	return -1;
 }
 
-/* Are these pages of the process, and may they be written, where that is requested? The latter is
- * looked at where mistakes are: at both ends. */
-static int hca_region_check_pages(uint64_t address, uint64_t bytes, bool write)
+static bool hca_pages_are_there(uint64_t first, uint64_t end)
 {
-	uint64_t first = address / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
-	uint64_t end = ALIGN_UP(address + bytes, (uint64_t)HCA_PAGE_BYTES);
-	uint64_t last = end - HCA_PAGE_BYTES;
 	unsigned char there[1024];
 
-	if (!bytes)
-		return 0;
 	for (uint64_t at = first; at < end; at += sizeof there * HCA_PAGE_BYTES) {
 		uint64_t n = MIN_OF(end - at, sizeof there * HCA_PAGE_BYTES);
 
 		if (mincore((void *)(uintptr_t)at, n, there) && errno == ENOMEM)
-			return EFAULT;
+			return false;
 	}
-	if (write &&
-	    (!hca_page_can_be_written(first) || (last != first && !hca_page_can_be_written(last))))
+	return true;
+}
+
+/* Are these pages of the process, and may they be written, where that is requested? The latter is
+ * looked at where mistakes are: at both ends. Of two pages one call asks both. */
+static int hca_region_check_pages(uint64_t address, uint64_t bytes, bool write)
+{
+	uint64_t first = address / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
+	uint64_t end = ALIGN_UP(address + bytes, (uint64_t)HCA_PAGE_BYTES);
+	bool few = end - first <= 2ull * HCA_PAGE_BYTES;
+	int can = 1;
+
+	if (!bytes)
+		return 0;
+	if (write)
+		can = hca_pages_can_be_written(first, few ? end - first : HCA_PAGE_BYTES);
+	if (write && !few && can > 0)
+		can = hca_pages_can_be_written(end - HCA_PAGE_BYTES, HCA_PAGE_BYTES);
+	if (!can || ((!write || !few || can < 0) && !hca_pages_are_there(first, end)))
 		return EFAULT;
 	return 0;
 }

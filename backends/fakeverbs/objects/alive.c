@@ -14,6 +14,7 @@
 #define ALIVE_CLASSES 7
 /* The first one's, in which every kind of head has its place; each is twice the one before. */
 #define ALIVE_CLASS_BYTES 512u
+#define ALIVE_PROCS       64
 #define ALIVE_WIPE        0xdb /* a pointer of these bytes points nowhere */
 
 enum alive_end { ALIVE_LIVES, ALIVE_DESTROYED, ALIVE_SWEPT, ALIVE_FORKED };
@@ -34,6 +35,7 @@ DOPPEL_STATIC_CHECK(offsetof(struct hca_qp_handle, hca) <= ALIVE_CLASS_BYTES, "t
 static struct {
 	uint32_t lock; /* a leaf */
 	struct alive_block *newest;
+	uint32_t living[ALIVE_PROCS]; /* by process % ALIVE_PROCS */
 	struct alive_rest {
 		struct alive_block *first, *last;
 		uint32_t count;
@@ -85,13 +87,11 @@ static struct alive_block *alive_reuse(struct alive_rest *r, size_t bytes)
 
 static struct alive_block *alive_new(enum hca_kind kind, size_t bytes)
 {
-	struct alive_block *b = calloc(1, sizeof *b + bytes);
+	struct alive_block *b = malloc(sizeof *b + bytes);
 
 	if (!b)
 		return NULL;
-	b->bytes = bytes;
-	b->kind = kind;
-	b->older = alive.newest;
+	*b = (struct alive_block){.bytes = bytes, .kind = kind, .older = alive.newest};
 	alive.newest = b;
 	return b;
 }
@@ -108,8 +108,11 @@ void *hca_handle_take(enum hca_kind kind, size_t bytes, const char *what)
 	b = alive_reuse(&alive.rest[kind][class], bytes);
 	if (!b)
 		b = alive_new(kind, MAX_OF(bytes, (size_t)ALIVE_CLASS_BYTES << class));
-	if (b)
+	if (b) {
 		b->end = ALIVE_LIVES;
+		b->proc = hca_proc_id(os_proc());
+		alive.living[b->proc % ALIVE_PROCS]++;
+	}
 	hca_unlock(&alive.lock);
 	if (!b) {
 		os_free(token);
@@ -118,7 +121,6 @@ void *hca_handle_take(enum hca_kind kind, size_t bytes, const char *what)
 	memset(alive_memory(b), 0, b->bytes);
 	mem_fresh(alive_memory(b), b->bytes);
 	b->token = token;
-	b->proc = hca_proc_id(os_proc());
 	b->ended = 0;
 	*alive_head(b) = (struct hca_head){
 		.alive = HCA_ALIVE(kind), .proc = b->proc, .self = alive_object(b)};
@@ -144,6 +146,7 @@ static void alive_rest(struct alive_block *b, enum alive_end end)
 {
 	struct alive_rest *r = &alive.rest[b->kind][alive_class(b->bytes)];
 
+	alive.living[b->proc % ALIVE_PROCS]--;
 	b->end = end;
 	b->token = NULL;
 	b->next = NULL;
@@ -188,6 +191,8 @@ void hca_handle_sweep(void *handle, bool killed)
 /* Leaks are reported from the process' books. */
 static void alive_finish_all(uint32_t proc, bool any, enum alive_end end)
 {
+	if (!any && !alive.living[proc % ALIVE_PROCS])
+		return;
 	for (struct alive_block *b = alive.newest; b; b = b->older)
 		if (b->end == ALIVE_LIVES && (any || b->proc == proc))
 			alive_finish(b, end, 0);
