@@ -39,7 +39,8 @@ struct api_member {
 	int32_t rank;
 	int device;
 	bool waits;        /* the calling task must launch it */
-	bool connects;     /* its ranks must be connected first; not known of one that waits */
+	bool connects;     /* its ranks must be connected first, */
+	bool prepares;     /* or exchange what they have registered */
 	bool left;         /* something of its queue is not launched */
 	uint64_t position; /* in its queue: plan_position */
 	const struct comm_launch *

@@ -35,7 +35,8 @@ static ncclResult_t api_member_announce(struct api_member *m, const char *call)
 		return rc;
 	rc = plan_announce(m->comm);
 	m->waits = m->comm->config.blocking || plan_is_of_thread(m->comm);
-	m->connects = !rc && !m->waits && plan_connects(m->comm);
+	m->connects = !rc && plan_connects(m->comm);
+	m->prepares = !rc && plan_prepares(m->comm);
 	m->left = plan_left(m->comm);
 	m->position = plan_position(m->comm);
 	comm_leave(m->comm);
@@ -142,11 +143,22 @@ static struct api_member *api_next(struct api_member *members, int n)
 	return first;
 }
 
+static bool api_any_prepares(const struct api_member *members, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (members[i].prepares)
+			return true;
+	return false;
+}
+
 /* Connects and launches what is announced. */
 static ncclResult_t api_launch_announced(struct api_member *members, int n, const char *call)
 {
 	struct api_member *m;
-	ncclResult_t rc = api_connect(members, n, call);
+	ncclResult_t rc = ncclSuccess;
+
+	if (api_any_prepares(members, n))
+		rc = api_connect(members, n, call);
 
 	while (!rc && (m = api_next(members, n)))
 		rc = api_member_launch(m, call);

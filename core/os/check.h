@@ -24,6 +24,8 @@ struct os_agree_other {
 };
 int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
 	     struct os_agree_other *other);
+/* Does the world compare? Where it does not, a caller need not print the text. */
+bool os_agrees(void);
 
 /* The same for the order between keys. An agent of the calling process, a GPU, is a member of a key
  * from `in` until not; what it does under all its keys has one order, and agents that are members

@@ -379,18 +379,26 @@ void os_log_line(const char *line)
 int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
 	     struct os_agree_other *other)
 {
-	return os_world->agree(key, seq, rank, text, caller, other);
+	return os_world->agree ? os_world->agree(key, seq, rank, text, caller, other) : 0;
+}
+
+bool os_agrees(void)
+{
+	return os_world->agree != NULL;
 }
 
 void os_agree_member(uint64_t key, uint64_t agent, bool in)
 {
-	os_world->agree_member(key, agent, in);
+	if (os_world->agree_member)
+		os_world->agree_member(key, agent, in);
 }
 
 int os_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank, const char *text,
 		   const void *caller, struct os_agree_other *other)
 {
-	return os_world->agree_order(key, agent, seq, rank, text, caller, other);
+	return os_world->agree_order
+		       ? os_world->agree_order(key, agent, seq, rank, text, caller, other)
+		       : 0;
 }
 
 void os_use(const struct os_use *use)

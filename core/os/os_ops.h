@@ -64,6 +64,7 @@ struct os_world_ops {
 	int (*dir_list)(const char *, char **, int *);
 	int (*real_path)(const char *, char *);
 	void (*log_line)(const char *);
+	/* NULL: the world compares nothing */
 	int (*agree)(uint64_t, uint64_t, int32_t, const char *, const void *,
 		     struct os_agree_other *);
 	void (*agree_member)(uint64_t, uint64_t, bool);

@@ -229,22 +229,6 @@ static void real_log_line(const char *line)
 	}
 }
 
-static int real_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text,
-		      const void *caller, struct os_agree_other *other)
-{
-	return 0;
-}
-
-static void real_agree_member(uint64_t key, uint64_t agent, bool in)
-{
-}
-
-static int real_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank,
-			    const char *text, const void *caller, struct os_agree_other *other)
-{
-	return 0;
-}
-
 static void real_use(const struct os_use *use)
 {
 }
@@ -348,9 +332,6 @@ const struct os_world_ops os_real_ops = {
 	.dir_list = real_dir_list,
 	.real_path = real_real_path,
 	.log_line = real_log_line,
-	.agree = real_agree,
-	.agree_member = real_agree_member,
-	.agree_order = real_agree_order,
 	.use = real_use,
 	.interface = real_interface,
 	.listen = real_listen,

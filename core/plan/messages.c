@@ -150,6 +150,8 @@ static ncclResult_t plan_message_agree(const struct ncclComm *comm,
 	struct os_agree_other other;
 	char text[sizeof other.text];
 
+	if (!os_agrees())
+		return ncclSuccess;
 	snprintf(text, sizeof text, "count=%zu type=%s", c->count, plan_type_name(c->type));
 	if (os_agree(plan_message_key(comm, m), m->number, comm->rank, text, c->caller, &other) ==
 	    0)
@@ -237,8 +239,6 @@ void plan_messages_reset(struct ncclComm *comm, struct plan_messages *ms)
 	if (ms->connecting)
 		rank_bootstrap_release(comm);
 	ms->connecting = ms->begun = false;
-	os_free(ms->rounds);
-	ms->rounds = NULL;
 	ms->queued = ms->agreed = ms->nrounds = ms->next = 0;
 }
 

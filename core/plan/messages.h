@@ -48,7 +48,7 @@ struct plan_messages {
 	uint8_t *channels;  /* [nranks]: what plan_pair_channels has found; 0: nothing yet */
 
 	struct plan_round *rounds; /* in the order of their launch */
-	int32_t nrounds;
+	int32_t nrounds, rounds_room;
 	int32_t next; /* the round with which the next launch begins */
 	bool begun;   /* streams are joined, messages of a communicator of one rank are copied */
 

@@ -57,6 +57,13 @@ bool plan_connects(const struct ncclComm *comm)
 	return false;
 }
 
+bool plan_prepares(const struct ncclComm *comm)
+{
+	const struct plan_messages *ms = comm->plan->messages;
+
+	return ms && ms->queued && (comm->registered || plan_connects(comm));
+}
+
 /* The ends that are missing; *wants is the caller's to free. */
 static ncclResult_t plan_wants(const struct ncclComm *comm, const struct plan_messages *ms,
 			       struct conn_want **wants, int *n)

@@ -122,16 +122,30 @@ static void plan_rounds_merge(struct plan_messages *ms, int32_t n)
 	}
 }
 
-ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages *ms)
+/* Room for those of the queue. It is kept for the next group. */
+static ncclResult_t plan_rounds_reserve(const struct ncclComm *comm, struct plan_messages *ms)
 {
-	int32_t n = 0;
-
-	ASSERT(!ms->rounds && !ms->nrounds && !ms->next);
-	ms->rounds = os_alloc((size_t)ms->queued * sizeof *ms->rounds, "rounds of messages");
+	if (ms->rounds_room >= ms->queued)
+		return ncclSuccess;
+	os_free(ms->rounds);
+	ms->rounds_room = 0;
+	ms->rounds = os_alloc((size_t)ms->room * sizeof *ms->rounds, "rounds of messages");
 	if (!ms->rounds) {
 		WARN("rank %d: no memory for the rounds of %d messages", comm->rank, ms->queued);
 		return ncclSystemError;
 	}
+	ms->rounds_room = ms->room;
+	return ncclSuccess;
+}
+
+ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages *ms)
+{
+	int32_t n = 0;
+	ncclResult_t rc = plan_rounds_reserve(comm, ms);
+
+	ASSERT(!ms->nrounds && !ms->next);
+	if (rc)
+		return rc;
 	for (int32_t i = 0; i < ms->queued; i++) {
 		const struct plan_queued_message *m = &ms->queue[i];
 
