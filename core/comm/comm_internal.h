@@ -13,7 +13,7 @@
 struct comm_dev_layout {
 	size_t channels, conns, ranks; /* offsets */
 };
-struct comm_dev_layout comm_dev_layout(int32_t nchannels, uint32_t room);
+struct comm_dev_layout comm_dev_layout(int32_t channels, uint32_t room);
 
 /* topology.c: sets comm->topo. With the network's devices, where it is open. */
 ncclResult_t comm_topology_find(struct ncclComm *comm);

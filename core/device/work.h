@@ -188,9 +188,9 @@ DOPPEL_CHECK_SIZE(struct dev_channel, 256);
  * connections are valid on this rank's device. */
 struct dev_comm {
 	uint32_t magic; /* DEV_COMM_MAGIC: kernel and host were built from one work.h */
-	int32_t rank, nranks, nchannels;
-	const shared_u32 *abort;      /* host memory */
-	struct dev_channel *channels; /* [nchannels] */
+	int32_t rank, nranks, nchannels; /* of messages, too */
+	const shared_u32 *abort;         /* host memory */
+	struct dev_channel *channels;    /* [nchannels] */
 	/* Every other connection end of the rank, in the order in which they were made: those of trees, those
 	 * of PAT, those between every two ranks, and those of messages, which follow while kernels run that do not
 	 * touch them. */

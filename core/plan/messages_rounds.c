@@ -41,10 +41,10 @@ void plan_rounds_init(uint32_t *round_of, int32_t nranks)
 /* Small messages of neighbouring rounds have different channels: as many as there are for each round. */
 int32_t plan_round_channel(const struct ncclComm *comm, uint32_t round, int32_t part)
 {
-	const uint32_t nchannels = (uint32_t)comm->nchannels;
-	const uint64_t each = MAX_OF(nchannels / plan_rounds_of(comm->nranks), 2u);
+	const uint32_t channels = (uint32_t)comm->pair_channels;
+	const uint64_t each = MAX_OF(channels / plan_rounds_of(comm->nranks), 2u);
 
-	return (int32_t)((each * round + (uint32_t)part) % nchannels);
+	return (int32_t)((each * round + (uint32_t)part) % channels);
 }
 
 int32_t plan_pair_channels(const struct ncclComm *comm, const struct plan_messages *ms,
@@ -202,7 +202,7 @@ struct plan_end {
 /* A message to oneself waits for nothing: a block copies much of it in the time of a message to another rank. */
 static int32_t plan_self_channels(const struct ncclComm *comm, uint64_t bytes)
 {
-	return (int32_t)MIN_OF(DIV_UP(bytes, PLAN_SELF_PART_LEAST), (uint64_t)comm->nchannels);
+	return (int32_t)MIN_OF(DIV_UP(bytes, PLAN_SELF_PART_LEAST), (uint64_t)comm->pair_channels);
 }
 
 static int32_t plan_message_parts(const struct ncclComm *comm, const struct plan_messages *ms,
@@ -369,7 +369,7 @@ static ncclResult_t plan_round_add(const struct ncclComm *comm, const struct pla
 {
 	const int32_t parts = plan_round_parts(comm, ms, r);
 	const int32_t lo = plan_round_channel(comm, (uint32_t)r->key, 0);
-	const struct plan_run first = {.n = MIN_OF(parts, comm->nchannels - lo), .lo = lo};
+	const struct plan_run first = {.n = MIN_OF(parts, comm->pair_channels - lo), .lo = lo};
 	const struct plan_run rest = {.from = first.n, .n = parts - first.n};
 	const struct plan_need more = {
 		.works = rest.n > 0 ? 2 : 1, .ops = 2 * parts, .runs = (uint64_t)parts};

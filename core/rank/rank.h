@@ -105,8 +105,9 @@ struct ncclComm {
 	int32_t *local_to_rank;  /* [local_ranks], in order of rank */
 	const struct topo_system *topo;
 	struct topo_graph *graph[TOPO_PATTERNS]; /* of this host */
-	struct channel *channels;                /* [nchannels] */
+	struct channel *channels;                /* [pair_channels] */
 	int32_t nchannels;
+	int32_t pair_channels; /* of messages: at least nchannels. Those from there on have no ring and no tree. */
 	int32_t direct_channels;     /* on which every two ranks are connected; 0: on none */
 	int32_t pat_channels;        /* on which PAT is connected; 0: on none */
 	bool trees;                  /* the trees of all channels are connected */

@@ -9,7 +9,7 @@
 struct conn_table {
 	int32_t count;
 	int32_t slots; /* given to connections that have a copy of their own on the device */
-	/* [nranks * CONN_INDEX_COUNT], each NULL or [2 * nchannels]: those that receive, then those that send */
+	/* [nranks * CONN_INDEX_COUNT], each NULL or [2 * pair_channels]: those that receive, then those that send */
 	struct conn **of[];
 };
 
@@ -33,13 +33,13 @@ static ncclResult_t conn_table_make(struct ncclComm *comm)
 static struct conn ***conn_table_of(const struct ncclComm *comm, const struct conn_want *want)
 {
 	ASSERT(want->peer >= 0 && want->peer < comm->nranks && want->index < CONN_INDEX_COUNT);
-	ASSERT(want->channel >= 0 && want->channel < comm->nchannels);
+	ASSERT(want->channel >= 0 && want->channel < comm->pair_channels);
 	return &comm->conns->of[want->peer * CONN_INDEX_COUNT + want->index];
 }
 
 static size_t conn_table_at(const struct ncclComm *comm, const struct conn_want *want)
 {
-	return (size_t)(want->is_send * comm->nchannels + want->channel);
+	return (size_t)(want->is_send * comm->pair_channels + want->channel);
 }
 
 struct conn *transport_conn_find(const struct ncclComm *comm, const struct conn_want *want)
@@ -55,7 +55,8 @@ static struct conn **conn_place_make(struct ncclComm *comm, const struct conn_wa
 	struct conn ***of = conn_table_of(comm, want);
 
 	if (!*of)
-		*of = os_alloc(2 * (size_t)comm->nchannels * sizeof **of, "connections to a rank");
+		*of = os_alloc(2 * (size_t)comm->pair_channels * sizeof **of,
+			       "connections to a rank");
 	return *of ? &(*of)[conn_table_at(comm, want)] : NULL;
 }
 
@@ -100,7 +101,7 @@ void transport_conns_close(struct ncclComm *comm)
 	struct conn_table *t = comm->conns;
 
 	for (int32_t i = comm->nranks * CONN_INDEX_COUNT - 1; t && i >= 0; i--) {
-		for (int32_t k = 2 * comm->nchannels - 1; t->of[i] && k >= 0; k--) {
+		for (int32_t k = 2 * comm->pair_channels - 1; t->of[i] && k >= 0; k--) {
 			if (!t->of[i][k])
 				continue;
 			transport_conn_close(t->of[i][k]);

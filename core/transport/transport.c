@@ -228,7 +228,7 @@ int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer)
 	else if (transport_pair_has_network(comm, peer))
 		most = transport_pair_net_channels(comm);
 	most = MIN_OF(most, (int32_t)transport_pair_most_channels());
-	return MIN_OF(most, comm->nchannels);
+	return MIN_OF(most, comm->pair_channels);
 }
 
 /* Ends of trees: they, and those of PAT, are the first that are made beside those of rings. */

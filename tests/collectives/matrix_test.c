@@ -4,9 +4,10 @@
  * of 1 to 16 ranks on 1 to 3 hosts, in and out of place, with counts that divide into nothing evenly; small buffers
  * that wrap, and large ones; with and without direct access between the GPUs of a host.
  *
- *   matrix_test               a fixed sample, and runs drawn from the commit's hash
- *   matrix_test full          all of it
- *   matrix_test drawn HEX     runs drawn from that number
+ *   matrix_test                        a fixed sample, and runs drawn from the commit's hash
+ *   matrix_test list                   the collectives
+ *   matrix_test full [COLLECTIVE...]   all of it, or of these: one of them takes a core 10 minutes to hours
+ *   matrix_test drawn HEX              runs drawn from that number
  *
  * What fails is printed as the command that repeats it.
  */
@@ -144,11 +145,30 @@ static void matrix_full_world(const struct lab_collective *collective, size_t w,
 		}
 }
 
-static void matrix_full(struct matrix_count *count)
+static void matrix_full_collective(const struct lab_collective *c, struct matrix_count *count)
 {
-	for (uint32_t k = 0; k < lab_collectives_n; k++)
-		for (size_t w = 0; w < ARRAY_LEN(matrix_worlds); w++)
-			matrix_full_world(&lab_collectives[k], w, count);
+	for (size_t w = 0; w < ARRAY_LEN(matrix_worlds); w++) {
+		matrix_full_world(c, w, count);
+		printf("%s: %u hosts x %u GPUs: %" PRIu64 " runs, %" PRIu64 " rows, %" PRIu64
+		       " failed until now\n",
+		       c->name, matrix_worlds[w].hosts, matrix_worlds[w].gpus, count->runs,
+		       count->operations, count->failed);
+	}
+}
+
+/* Of these collectives; none: of all. False: one of them does not exist. */
+static bool matrix_full(char **names, int n, struct matrix_count *count)
+{
+	for (int i = 0; i < n; i++)
+		if (!lab_collective_find(names[i], strlen(names[i]))) {
+			fprintf(stderr, "matrix_test: no collective is called '%s'\n", names[i]);
+			return false;
+		}
+	for (int i = 0; i < n; i++)
+		matrix_full_collective(lab_collective_find(names[i], strlen(names[i])), count);
+	for (uint32_t k = 0; !n && k < lab_collectives_n; k++)
+		matrix_full_collective(&lab_collectives[k], count);
+	return true;
 }
 
 /* Every collective in every world; protocols, types, operations, sizes and roots by turns. */
@@ -209,24 +229,28 @@ static void matrix_drawn(uint64_t seed, struct matrix_count *count)
 
 int main(int argc, char **argv)
 {
-	bool full = argc == 2 && !strcmp(argv[1], "full");
+	bool full = argc > 1 && !strcmp(argv[1], "full");
 	bool drawn = argc == 3 && !strcmp(argv[1], "drawn");
 	struct matrix_count count = {0};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc == 2 && !strcmp(argv[1], "list")) {
+		for (uint32_t k = 0; k < lab_collectives_n; k++)
+			puts(lab_collectives[k].name);
+		return 0;
+	}
 	if (argc > 1 && !full && !drawn) {
-		fprintf(stderr, "usage: matrix_test [full | drawn HEX]\n");
+		fprintf(stderr, "usage: matrix_test [list | full [COLLECTIVE...] | drawn HEX]\n");
 		return SIM_USAGE;
 	}
-	if (full)
-		matrix_full(&count);
-	else if (drawn)
-		matrix_drawn(strtoull(argv[2], NULL, 16), &count);
-	else
-		matrix_sample(&count);
+	if (full && !matrix_full(argv + 2, argc - 2, &count))
+		return SIM_USAGE;
 	if (!full && !drawn)
-		matrix_drawn(strtoull(build_commit(), NULL, 16), &count);
-	printf("%u collectives: %" PRIu64 " runs, %" PRIu64 " rows, %" PRIu64 " failed\n",
-	       lab_collectives_n, count.runs, count.operations, count.failed);
+		matrix_sample(&count);
+	if (!full)
+		matrix_drawn(strtoull(drawn ? argv[2] : build_commit(), NULL, 16), &count);
+	printf("%d collectives: %" PRIu64 " runs, %" PRIu64 " rows, %" PRIu64 " failed\n",
+	       full && argc > 2 ? argc - 2 : (int)lab_collectives_n, count.runs, count.operations,
+	       count.failed);
 	return count.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -40,7 +40,8 @@ START_TEST(a_round_uses_each_channel_once)
 			bool used[DEV_MAX_CHANNELS] = {false};
 
 			for (int32_t part = 0; part < nchannels; part++) {
-				const struct ncclComm comm = {.nranks = 16, .nchannels = nchannels};
+				const struct ncclComm comm = {.nranks = 16,
+							      .pair_channels = nchannels};
 				int32_t c = plan_round_channel(&comm, round, part);
 
 				ck_assert_int_ge(c, 0);
@@ -57,7 +58,7 @@ END_TEST
 START_TEST(rounds_share_the_channels)
 {
 	for (int32_t nchannels = 8; nchannels <= DEV_MAX_CHANNELS; nchannels++) {
-		const struct ncclComm comm = {.nranks = 4, .nchannels = nchannels};
+		const struct ncclComm comm = {.nranks = 4, .pair_channels = nchannels};
 		bool used[DEV_MAX_CHANNELS] = {false};
 
 		for (uint32_t round = 0; round < 4; round++) {
@@ -122,7 +123,7 @@ START_TEST(rounds_are_in_order_and_hold_every_message_once)
 	static struct plan_queued_message queue[QUEUE];
 	uint32_t round_of[RANKS], nth[2 * RANKS] = {0};
 	struct ncclComm comm = {.rank = 0, .nranks = RANKS};
-	struct plan_messages ms = {.queue = queue, .round_of = round_of};
+	struct plan_messages ms = {.queue = queue, .room = QUEUE, .round_of = round_of};
 	bool seen[QUEUE] = {false};
 	int32_t found = 0, want = 0;
 

@@ -34,4 +34,15 @@ for n in -2 1 5 64; do
 	found=$(grep -cE 'Channel 0[0-9]/1 : .* -> .* via NET' out)
 	[ "$found" = $expected ] || fail "NCCL_NCHANNELS_PER_NET_PEER=$n: $found connections, expected $expected"
 done
+
+# where NVLink joins all ranks, a power of two of channels, 24 of which have rings; as many as rings where the user limits them
+for most in -2 24 20; do
+	"$doppel" run all_to_all --hosts 1 --gpus 4 --place out -b 4M -e 4M -n 1 -w 0 --env NCCL_DEBUG=INFO \
+		--env NCCL_DEBUG_SUBSYS=INIT,GRAPH --env NCCL_MAX_NCHANNELS=$most >out 2>&1 || fail "$most channels at most: exit code $?"
+	case $most in -2) rings=24 messages=32 ;; *) rings=$most messages=$most ;; esac
+	found=$(grep -oE 'Channel [0-9]+/[0-9]+ :( [0-9])+$' out | wc -l)
+	[ "$found" = $rings ] || fail "NCCL_MAX_NCHANNELS=$most: $found channels with rings, expected $rings"
+	found=$(grep -oE 'Channel [0-9]+/1 : 0\[0\] -> 1' out | sort -u | wc -l)
+	[ "$found" = $messages ] || fail "NCCL_MAX_NCHANNELS=$most: $found channels of messages, expected $messages"
+done
 exit $bad
