@@ -10,6 +10,9 @@
 #include "core/transport/registered.h"
 #include "core/transport/transport_internal.h"
 
+/* A look is a system call for each rank. What comes may wait: messages go in slots until it is taken. */
+#define REGISTERED_PAUSE_MOST 64u
+
 /* What the program registered: as often as `count`. Its address is the handle. */
 struct registered_range {
 	struct registered_range *next;
@@ -60,6 +63,8 @@ struct registered {
 	struct registered_export *exports;
 	struct registered_import *imports;
 	uint32_t exports_made;
+	/* Groups until the next look for what has come, and from that one to the next if nothing has. */
+	uint32_t look_in, pause;
 	struct registered_peer peer[]; /* [nranks] */
 };
 

@@ -91,6 +91,7 @@ ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_me
 		WARN("rank %d: no memory to show rank %d a registered buffer", comm->rank, peer);
 		return ncclSystemError;
 	}
+	reg->look_in = reg->pause = 0; /* for the answer */
 	m.number = ++reg->exports_made;
 	reg->peer[peer].recv_from = MIN_OF(reg->peer[peer].recv_from, number);
 	m.value = reg->peer[peer].recv_from;
@@ -282,6 +283,8 @@ static ncclResult_t registered_take_from(struct ncclComm *comm, int32_t peer)
 		rc = bootstrap_try(comm->bootstrap, peer, REGISTERED_TAG, &m, sizeof m, &got);
 		if (!rc && got)
 			rc = registered_message_take(comm, peer, &m);
+		if (got)
+			comm->registered->pause = 0;
 	} while (!rc && got);
 	return rc;
 }
@@ -319,10 +322,15 @@ static ncclResult_t registered_end_some(struct ncclComm *comm)
 
 ncclResult_t transport_registered_take(struct ncclComm *comm)
 {
+	struct registered *reg = comm->registered;
 	ncclResult_t rc = ncclSuccess;
 
-	if (!comm->registered)
+	if (!reg || reg->look_in) {
+		if (reg)
+			reg->look_in--;
 		return ncclSuccess;
+	}
+	reg->pause = MIN_OF(2 * reg->pause + 1, REGISTERED_PAUSE_MOST);
 	rank_bootstrap_claim(comm);
 	for (int32_t i = 0; i < comm->local_ranks && !rc; i++)
 		if (registered_peer_is_of_use(comm, comm->local_to_rank[i]))
@@ -330,5 +338,6 @@ ncclResult_t transport_registered_take(struct ncclComm *comm)
 	if (!rc)
 		rc = registered_end_some(comm);
 	rank_bootstrap_release(comm);
+	reg->look_in = registered_has_ended(reg) ? 0 : reg->pause;
 	return rc;
 }

@@ -3,12 +3,13 @@
  * Collectives of one or two libraries with NCCL's ABI, side by side: each is opened by its path, so that ours
  * and NCCL's are measured by the same program, on the same GPUs, in the same run.
  *
- *	nccl_compare [-g GPUS] [-b BYTES] [-e BYTES] [-f FACTOR] [-c COLLECTIVE,...] [-m MODE,...] LIB [LIB]
+ *	nccl_compare [-g GPUS] [-b BYTES] [-e BYTES] [-f FACTOR] [-c COLLECTIVE,...] [-m MODE,...] [-R] LIB [LIB]
  *
  * MODE is how the ranks are driven, as nccl-tests can: "one" thread for all GPUs with grouped calls (-g),
  * "threads", one for each GPU (-t), "processes", one for each GPU; and "one-graph", "threads-graph",
  * "processes-graph", where a CUDA graph of GRAPH_OPS collectives is launched (-G). Sizes, of which the last one is that of
- * -e, and bus bandwidths are nccl-tests'; A/B is the ratio of bandwidths. The time is that of the slowest task. Every result is checked. Exit status: 0, 1 usage
+ * -e, and bus bandwidths are nccl-tests'; A/B is the ratio of bandwidths. The time is that of the slowest task. Every result is checked. -R: the
+ * buffers are each library's (ncclMemAlloc), registered with its communicators (ncclCommRegister). Exit status: 0, 1 usage
  * or a call that failed, 11 a wrong result.
  */
 #include <cuda_runtime_api.h>
@@ -56,6 +57,10 @@ struct lib {
 				  cudaStream_t);
 	ncclResult_t (*send)(const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
 	ncclResult_t (*recv)(void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
+	ncclResult_t (*mem_alloc)(void **, size_t);
+	ncclResult_t (*mem_free)(void *);
+	ncclResult_t (*enter)(const ncclComm_t, void *, size_t, void **);
+	ncclResult_t (*leave)(const ncclComm_t, void *);
 	const char *(*error)(ncclResult_t);
 };
 
@@ -74,13 +79,22 @@ static const struct {
 	{"ncclBroadcast", offsetof(struct lib, broadcast)},
 	{"ncclSend", offsetof(struct lib, send)},
 	{"ncclRecv", offsetof(struct lib, recv)},
+	{"ncclMemAlloc", offsetof(struct lib, mem_alloc)},
+	{"ncclMemFree", offsetof(struct lib, mem_free)},
+	{"ncclCommRegister", offsetof(struct lib, enter)},
+	{"ncclCommDeregister", offsetof(struct lib, leave)},
 	{"ncclGetErrorString", offsetof(struct lib, error)},
 };
 
 /* One GPU of a task. */
 struct rank {
 	int number;
-	float *send, *recv, *host;
+	float *send, *recv; /* those of the library that is measured */
+	float *host;
+	struct buffers {
+		float *send, *recv;
+		void *send_handle, *recv_handle;
+	} buffers[MOST_LIBS];
 	cudaStream_t stream;
 	ncclComm_t comm[MOST_LIBS];
 	cudaGraphExec_t graph;
@@ -108,6 +122,7 @@ static const char *collectives, *modes = "one";
 static struct lib lib[MOST_LIBS];
 static int libs, tasks;
 static struct shared *shared;
+static bool registered;
 
 /* Is `name` in a list with commas? */
 static bool listed(const char *list, const char *name)
@@ -361,6 +376,46 @@ static void task_comms(struct task *t, int which)
 	meet();
 }
 
+/* Without registration all libraries have those of the first. */
+static void rank_buffers_make(struct rank *r, int which)
+{
+	const struct lib *l = &lib[which];
+	struct buffers *b = &r->buffers[which];
+
+	task_device(r);
+	if (registered) {
+		nccl_ok(l, l->mem_alloc((void **)&b->send, bytes_max), "ncclMemAlloc");
+		nccl_ok(l, l->mem_alloc((void **)&b->recv, bytes_max), "ncclMemAlloc");
+		nccl_ok(l, l->enter(r->comm[which], b->send, bytes_max, &b->send_handle),
+			"ncclCommRegister");
+		nccl_ok(l, l->enter(r->comm[which], b->recv, bytes_max, &b->recv_handle),
+			"ncclCommRegister");
+	} else if (which) {
+		*b = r->buffers[0];
+		return;
+	} else {
+		cuda_ok(cudaMalloc((void **)&b->send, bytes_max), "cudaMalloc");
+		cuda_ok(cudaMalloc((void **)&b->recv, bytes_max), "cudaMalloc");
+	}
+	cuda_ok(cudaMemcpy(b->send, r->host, bytes_max, cudaMemcpyHostToDevice), "cudaMemcpy");
+}
+
+static void rank_buffers_free(const struct rank *r, int which)
+{
+	const struct lib *l = &lib[which];
+	const struct buffers *b = &r->buffers[which];
+
+	if (registered) {
+		nccl_ok(l, l->leave(r->comm[which], b->send_handle), "ncclCommDeregister");
+		nccl_ok(l, l->leave(r->comm[which], b->recv_handle), "ncclCommDeregister");
+		nccl_ok(l, l->mem_free(b->send), "ncclMemFree");
+		nccl_ok(l, l->mem_free(b->recv), "ncclMemFree");
+	} else if (!which) {
+		cuda_ok(cudaFree(b->send), "cudaFree");
+		cuda_ok(cudaFree(b->recv), "cudaFree");
+	}
+}
+
 static void task_open(struct task *t)
 {
 	for (int i = 0; i < t->ranks; i++) {
@@ -369,15 +424,15 @@ static void task_open(struct task *t)
 		task_device(r);
 		cuda_ok(cudaMallocHost((void **)&r->host, bytes_max), "cudaMallocHost");
 		content_fill(input_of(r->number), r->host, bytes_max / FLOAT);
-		cuda_ok(cudaMalloc((void **)&r->send, bytes_max), "cudaMalloc");
-		cuda_ok(cudaMalloc((void **)&r->recv, bytes_max), "cudaMalloc");
-		cuda_ok(cudaMemcpy(r->send, r->host, bytes_max, cudaMemcpyHostToDevice),
-			"cudaMemcpy");
 		cuda_ok(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking),
 			"cudaStreamCreateWithFlags");
 	}
 	for (int i = 0; i < libs; i++)
 		task_comms(t, i);
+	for (int i = 0; i < t->ranks; i++)
+		for (int k = 0; k < libs; k++)
+			rank_buffers_make(&t->rank[i], k);
+	meet();
 }
 
 static void task_close(struct task *t)
@@ -387,10 +442,16 @@ static void task_close(struct task *t)
 
 		task_device(r);
 		for (int k = 0; k < libs; k++)
+			rank_buffers_free(r, k);
+	}
+	meet();
+	for (int i = 0; i < t->ranks; i++) {
+		struct rank *r = &t->rank[i];
+
+		task_device(r);
+		for (int k = 0; k < libs; k++)
 			nccl_ok(&lib[k], lib[k].destroy(r->comm[k]), "ncclCommDestroy");
 		cuda_ok(cudaStreamDestroy(r->stream), "cudaStreamDestroy");
-		cuda_ok(cudaFree(r->send), "cudaFree");
-		cuda_ok(cudaFree(r->recv), "cudaFree");
 		cuda_ok(cudaFreeHost(r->host), "cudaFreeHost");
 	}
 }
@@ -513,6 +574,8 @@ static void task_measure(struct task *t, int which, const struct collective *c, 
 	double start;
 
 	for (int i = 0; i < t->ranks; i++) {
+		t->rank[i].send = t->rank[i].buffers[which].send;
+		t->rank[i].recv = t->rank[i].buffers[which].recv;
 		task_device(&t->rank[i]);
 		cuda_ok(cudaMemsetAsync(t->rank[i].recv, 0xff, bytes, t->rank[i].stream),
 			"cudaMemsetAsync");
@@ -699,7 +762,7 @@ static int usage(const char *program)
 {
 	fprintf(stderr,
 		"usage: %s [-g GPUS] [-b BYTES] [-e BYTES] [-f FACTOR] [-c COLLECTIVE,...] "
-		"[-m MODE,...] LIB [LIB]\n"
+		"[-m MODE,...] [-R] LIB [LIB]\n"
 		"GPUS: 1 to %d; BYTES: at least 4, with K, M or G; FACTOR: at least 2\n"
 		"COLLECTIVE:",
 		program, MOST_GPUS);
@@ -745,7 +808,7 @@ int main(int argc, char **argv)
 {
 	int option, rc = 0;
 
-	while ((option = getopt(argc, argv, "g:b:e:f:c:m:")) != -1) {
+	while ((option = getopt(argc, argv, "g:b:e:f:c:m:R")) != -1) {
 		if (option == 'g')
 			gpus = atoi(optarg);
 		else if (option == 'b')
@@ -758,6 +821,8 @@ int main(int argc, char **argv)
 			collectives = optarg;
 		else if (option == 'm')
 			modes = optarg;
+		else if (option == 'R')
+			registered = true;
 		else
 			return usage(argv[0]);
 	}
