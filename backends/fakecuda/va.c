@@ -33,6 +33,8 @@
 struct va_chunk {
 	uint64_t written[VA_WORDS]; /* by this world */
 	uint64_t kept[VA_WORDS];    /* there since some world wrote it */
+	uint64_t kept_pages;
+	uint64_t touched[VA_WORDS / 64]; /* the words of `written` that are not 0 */
 };
 
 static struct {
@@ -159,9 +161,11 @@ static void va_mark_piece(uint64_t address, uint64_t bytes)
 	for (; page <= last; page++) {
 		struct va_chunk *c = va.chunk[page / (VA_CHUNK / VA_PAGE)];
 		ASSERT(c);
-		uint64_t *word = &c->written[page / 64 % VA_WORDS], bit = 1ull << page % 64;
-		if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit))
-			__atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+		uint64_t i = page / 64 % VA_WORDS, bit = 1ull << page % 64;
+		if (__atomic_load_n(&c->written[i], __ATOMIC_RELAXED) & bit)
+			continue;
+		__atomic_fetch_or(&c->written[i], bit, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&c->touched[i / 64], 1ull << i % 64, __ATOMIC_RELAXED);
 	}
 }
 
@@ -226,27 +230,40 @@ static void va_check_zero(uint64_t at, uint64_t end)
 }
 #endif
 
+/* The next word of `written` from i on that is not 0; VA_WORDS: none. */
+static uint64_t va_touched(const struct va_chunk *c, uint64_t i)
+{
+	while (i < VA_WORDS) {
+		uint64_t bits = c->touched[i / 64] >> i % 64;
+
+		if (bits)
+			return i + (uint64_t)__builtin_ctzll(bits);
+		i = (i / 64 + 1) * 64;
+	}
+	return VA_WORDS;
+}
+
 /* Notes what the world wrote as kept; how many pages are. */
 static uint64_t va_chunk_keep(struct va_chunk *c)
 {
-	uint64_t pages = 0;
-	for (uint64_t i = 0; i < VA_WORDS; i++) {
+	for (uint64_t i = va_touched(c, 0); i < VA_WORDS; i = va_touched(c, i + 1)) {
+		c->kept_pages += (uint64_t)__builtin_popcountll(c->written[i] & ~c->kept[i]);
 		c->kept[i] |= c->written[i];
-		pages += (uint64_t)__builtin_popcountll(c->kept[i]);
 	}
-	return pages;
+	return c->kept_pages;
 }
 
 static void va_chunk_zero(uint64_t number)
 {
 	struct va_chunk *c = va.chunk[number];
-	for (uint64_t i = 0; i < VA_WORDS; i++) {
+	for (uint64_t i = va_touched(c, 0); i < VA_WORDS; i = va_touched(c, i + 1)) {
 		for (; c->written[i]; c->written[i] &= c->written[i] - 1) {
 			uint64_t page = 64 * i + (uint64_t)__builtin_ctzll(c->written[i]);
 			memset(fc_alias(FC_VA_BASE + number * VA_CHUNK + page * VA_PAGE), 0,
 			       VA_PAGE);
 		}
 	}
+	memset(c->touched, 0, sizeof c->touched);
 }
 
 static void va_chunk_drop(uint64_t number)

@@ -153,8 +153,9 @@ static void word_buckets_grow(void)
 {
 	struct happens_word **old = shadow.bucket;
 	uint32_t bits = shadow.bucket_bits;
+	int rc = word_buckets_make(bits + 2);
 
-	ASSERT(word_buckets_make(bits + 2) == 0);
+	ASSERT(!rc);
 	for (size_t i = 0; i < (size_t)1 << bits; i++)
 		for (struct happens_word *w = old[i], *next; w; w = next) {
 			struct happens_word **at = word_bucket(w->addr);
