@@ -31,6 +31,15 @@ void topo_hosts_find(struct topo_hosts *h, int32_t *first)
 	}
 }
 
+void topo_hosts_first(const struct topo_hosts *h, int32_t *first)
+{
+	memset(first, 0, ((size_t)h->count + 1) * sizeof *first);
+	for (int32_t r = 0; r < h->nranks; r++)
+		first[h->of_rank[r] + 1]++;
+	for (int32_t i = 0; i < h->count; i++)
+		first[i + 1] += first[i];
+}
+
 int32_t topo_connect_channels(const struct topo_hosts *h)
 {
 	int32_t n = DEV_MAX_CHANNELS;

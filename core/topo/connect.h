@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From every host's graphs to the communicator's: what connect.c and one file per pattern
- * (connect_ring.c, connect_tree.c) share; no other file includes this.
+ * (connect_ring.c, connect_tree.c, connect_heads.c) share; no other file includes this.
  */
 #ifndef CORE_TOPO_CONNECT_H
 #define CORE_TOPO_CONNECT_H
@@ -17,6 +17,8 @@ struct topo_hosts {
 
 /* Fills count and of_rank. `first` is [2 * nranks], zero: a hash table of the hosts' smallest ranks. */
 void topo_hosts_find(struct topo_hosts *h, int32_t *first);
+/* first: [count + 1]: where a host begins in an array of all ranks, host after host. */
+void topo_hosts_first(const struct topo_hosts *h, int32_t *first);
 /* The fewest channels of any rank, of any pattern: a channel has a ring and trees. A tree search that finds
  * nothing leaves one channel, however many rings there are. */
 int32_t topo_connect_channels(const struct topo_hosts *h);
@@ -42,6 +44,13 @@ void topo_rings_index(const struct topo_all_rings *a, int32_t nranks, int32_t *i
 /* One rank's, of which `index` has the positions. */
 void topo_rings_of(const struct topo_all_rings *a, const struct topo_hosts *hosts, int32_t rank,
 		   const int32_t *index, struct topo_rings *rings);
+
+/* connect_tree.c: a host in one of the two trees of `n` hosts. */
+struct topo_tree_host {
+	int32_t up, down[2]; /* hosts; -1: none */
+	int32_t child;       /* which of its parent's children it is */
+};
+struct topo_tree_host topo_tree_of(int32_t host, int32_t n, bool second);
 
 /* connect_tree.c: the trees of all ranks. */
 struct topo_all_trees {

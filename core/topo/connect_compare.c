@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Do all ranks come to the same rings and trees? They work them out each by itself, from the same data; a rank
+ * Do all ranks come to the same rings, trees and heads? They work them out each by itself, from the same data; a rank
  * of another build could do it otherwise, and would wait for connections that no other rank makes.
  */
 #include <inttypes.h>
+#include <stddef.h>
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
@@ -32,7 +33,12 @@ void topo_digest_make(struct topo_digest *d, int nranks, int32_t nchannels,
 
 uint64_t topo_digest_hash(const struct topo_digest *d)
 {
-	return hash64_seeded(d, sizeof *d, 0);
+	uint64_t hash = hash64_seeded(d, offsetof(struct topo_digest, heads), 0);
+
+	for (int p = 0; p < TOPO_HEAD_PATTERNS; p++)
+		if (d->heads[p])
+			hash = hash64_combine(hash, hash64_combine(d->heads[p], (uint64_t)p));
+	return hash;
 }
 
 static bool topo_digest_counts(const struct topo_digest *a, const struct topo_digest *b, int rank)
@@ -60,6 +66,18 @@ static bool topo_digest_channel(const struct topo_digest *a, const struct topo_d
 	return false;
 }
 
+static bool topo_digest_heads(const struct topo_digest *a, const struct topo_digest *b, int rank,
+			      int p)
+{
+	if (a->heads[p] == b->heads[p])
+		return true;
+	WARN("rank %d: its %s heads of all hosts have the hash %016" PRIx64
+	     ", those of rank 0 %016" PRIx64 ": all ranks must be of one build",
+	     rank, topo_pattern_name((enum topo_pattern)(TOPO_PATTERNS + p)), b->heads[p],
+	     a->heads[p]);
+	return false;
+}
+
 ncclResult_t topo_digest_compare(const struct topo_digest *all, int nranks)
 {
 	for (int r = 1; r < nranks; r++) {
@@ -67,6 +85,9 @@ ncclResult_t topo_digest_compare(const struct topo_digest *all, int nranks)
 			return ncclInternalError;
 		for (int32_t c = 0; c < all[0].nchannels; c++)
 			if (!topo_digest_channel(&all[0], &all[r], r, c))
+				return ncclInternalError;
+		for (int p = 0; p < TOPO_HEAD_PATTERNS; p++)
+			if (!topo_digest_heads(&all[0], &all[r], r, p))
 				return ncclInternalError;
 	}
 	return ncclSuccess;

@@ -26,11 +26,6 @@
 
 /* ---- the tree of hosts ---------------------------------------------------------------------- */
 
-struct topo_tree_host {
-	int32_t up, down[2]; /* hosts; -1: none */
-	int32_t child;       /* which of its parent's children it is */
-};
-
 /* The largest distance not above `step`, by halves, at which there is a host above `at`. */
 static int32_t topo_tree_above(int32_t at, int32_t step, int32_t n)
 {
@@ -68,7 +63,7 @@ static int32_t topo_tree_renumber(int32_t host, int32_t n, bool back)
 	return (host + (back ? 1 : n - 1)) % n;
 }
 
-static struct topo_tree_host topo_tree_of(int32_t host, int32_t n, bool second)
+struct topo_tree_host topo_tree_of(int32_t host, int32_t n, bool second)
 {
 	struct topo_tree_host t;
 
@@ -102,15 +97,6 @@ static struct topo_connect_tree topo_tree_at(const struct topo_all_trees *a,
 static int32_t topo_tree_host_ranks(const struct topo_connect_tree *c, int32_t host)
 {
 	return c->first[host + 1] - c->first[host];
-}
-
-static void topo_tree_hosts(const struct topo_hosts *h, int32_t *first)
-{
-	memset(first, 0, ((size_t)h->count + 1) * sizeof *first);
-	for (int32_t r = 0; r < h->nranks; r++)
-		first[h->of_rank[r] + 1]++;
-	for (int32_t i = 0; i < h->count; i++)
-		first[i + 1] += first[i];
 }
 
 /* All ranks at their places. `channel` is of the hosts' graphs. */
@@ -218,7 +204,7 @@ ncclResult_t topo_trees_make(struct topo_all_trees *a, const struct topo_hosts *
 		return ncclInternalError;
 	}
 	a->distinct = MIN_OF(2 * a->graph_channels, DEV_MAX_CHANNELS);
-	topo_tree_hosts(hosts, memory);
+	topo_hosts_first(hosts, memory);
 	for (int32_t i = 0; i < a->distinct && !rc; i++) {
 		int32_t from = i % a->graph_channels;
 		struct topo_connect_tree c = topo_tree_at(a, hosts, from);

@@ -114,6 +114,12 @@ enum topo_pattern {
 /* Those whose graphs ranks exchange and connect, from the first on: each is a part of topo_rank_info and
  * has a file that joins the hosts' graphs (connect_ring.c, connect_tree.c). */
 #define TOPO_PATTERNS 2
+/* The others, which have heads (heads.h), and their indices in arrays of these alone. */
+#define TOPO_HEAD_PATTERNS (TOPO_SEARCHED_PATTERNS - TOPO_PATTERNS)
+static inline int32_t topo_head_index(enum topo_pattern pattern)
+{
+	return (int32_t)pattern - TOPO_PATTERNS;
+}
 const char *topo_pattern_name(enum topo_pattern p);
 
 /* What a channel of a graph looks like; the numbers are NCCL's. */
@@ -270,20 +276,21 @@ void topo_connect_free(struct topo_connected *c);
 void topo_tree_toward(const int32_t *parent, int nranks, int rank,
 		      const int32_t down[TOPO_TREE_DOWN], uint8_t *toward);
 
-/* What a rank has worked out for all ranks, in numbers: a hash of the ring and of the tree of each channel.
- * All ranks must have the same. */
+/* What a rank has worked out for all ranks, in numbers: a hash of the ring and of the tree of each channel, and of
+ * the heads (heads.h) of each pattern that has some. All ranks must have the same. */
 struct topo_digest {
 	int32_t nchannels, rings, trees; /* of the communicator; that are distinct */
 	uint32_t pad0;
 	uint64_t ring[DEV_MAX_CHANNELS], tree[DEV_MAX_CHANNELS];
+	uint64_t heads[TOPO_HEAD_PATTERNS]; /* 0: none */
 };
-DOPPEL_CHECK_SIZE(struct topo_digest, 16 + 16 * DEV_MAX_CHANNELS);
-/* `order` and `parent` are those of topo_connect_rings and topo_connect_trees. */
+DOPPEL_CHECK_SIZE(struct topo_digest, 16 + 16 * DEV_MAX_CHANNELS + 8 * TOPO_HEAD_PATTERNS);
+/* `order` and `parent` are those of topo_connect_rings and topo_connect_trees. There are no heads. */
 void topo_digest_make(struct topo_digest *d, int nranks, int32_t nchannels,
 		      const struct topo_rings *rings, const int32_t *order,
 		      const struct topo_trees *trees, const int32_t *parent);
 uint64_t topo_digest_hash(const struct topo_digest *d);
-/* Of all ranks. ncclInternalError names the first rank that differs from rank 0, the channel, and what. */
+/* Of all ranks. ncclInternalError names the first rank that differs from rank 0, and the channel and what, or the pattern. */
 ncclResult_t topo_digest_compare(const struct topo_digest *all, int nranks);
 
 #endif

@@ -326,12 +326,14 @@ static int topo_print_trees(const struct topo_job *job)
 }
 
 /* The lines of NCCL's log, in a comment: what is printed is a graph file still. */
-static int topo_print_log(const struct topo_job *job)
+static int topo_print_log(const struct topo_job *job, const struct topo_system *sys)
 {
 	printf("<!--\n");
 	topo_print_channels(job);
 	int code = topo_print_trees(job);
 
+	if (!code)
+		code = cli_topo_heads(job, sys);
 	printf("-->\n");
 	return code;
 }
@@ -345,7 +347,7 @@ static int topo_search_rings(const struct topo_options *o, const struct topo_sys
 
 	if (code)
 		return code;
-	code = topo_print_log(&job);
+	code = topo_print_log(&job, sys);
 	if (!code)
 		topo_graph_print_xml(sys, graphs, TOPO_PATTERNS, stdout);
 	cli_topo_job_free(&job);
@@ -388,7 +390,9 @@ int cli_topo(int argc, char **argv)
 		       "search: the rings and trees that the search finds, as NCCL's log has them "
 		       "(Channel 00/24 : 0 1 2; Trees [0] 1/-1/-1->0->-1, the children, the rank, "
 		       "its "
-		       "parent), and as NCCL's graph XML.\n"
+		       "parent), and as NCCL's graph XML; and the heads of NVLS and CollNet, where "
+		       "the "
+		       "machine has them.\n"
 		       "check: what makes it slower than it could be; exit code 2 if there is "
 		       "something.\n"
 		       "diff: what differs between two machines, or two graph files, by name; exit "

@@ -55,6 +55,9 @@ struct topo_job {
 int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint32_t hosts);
 void cli_topo_job_free(struct topo_job *job);
 
+/* topo_heads.c: the heads of NVLS and CollNet, as NCCL's log has them, of the patterns that the machine has graphs for. */
+int cli_topo_heads(const struct topo_job *job, const struct topo_system *sys);
+
 int cli_topo_check(const struct topo_options *o);
 int cli_topo_diff(const struct topo_options *o);
 int cli_topo_plot(const struct topo_options *o);
