@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random machines, and clusters of different ones: rings visit every GPU of a host once, no link carries
- * more than it has, and all ranks come to the same rings of the communicator. Machines that the commit
+ * more than it has, and all ranks come to the same rings, trees and heads of the communicator. Machines that the commit
  * draws, or:
  *
  *	topo_cluster_test COUNT [FIRST]      machines FIRST .. FIRST+COUNT-1
  */
 #include "tests/sample.h"
+#include "tests/unit/topo_heads_check.h"
 #include "tests/unit/topo_random.h"
 #include "tests/unit/topo_util.h"
 
@@ -63,6 +64,7 @@ static void one_machine(struct random_state *r)
 struct cluster {
 	int hosts, ranks;
 	struct topo_rank_info info[MAX_RANKS];
+	struct topo_heads_info heads[MAX_RANKS];
 	struct topo_rings rings[MAX_RANKS];
 	struct topo_trees trees[MAX_RANKS];
 	int32_t order[2][DEV_MAX_CHANNELS * MAX_RANKS], parent[2][DEV_MAX_CHANNELS * MAX_RANKS];
@@ -82,30 +84,47 @@ static void cluster_ranks(struct cluster *c, const struct topo_system *const *sy
 				local_to_rank[h][i] = c->ranks++;
 }
 
+/* What one host's ranks contribute. */
+static void cluster_host(struct cluster *c, const struct topo_system *sys, int h,
+			 const int32_t *local_to_rank)
+{
+	static struct topo_graph graph[TOPO_SEARCHED_PATTERNS];
+	struct topo_graph *graphs[TOPO_SEARCHED_PATTERNS];
+
+	for (int p = 0; p < TOPO_SEARCHED_PATTERNS; p++) {
+		graphs[p] = &graph[p];
+		ck_assert(topo_search(sys, (enum topo_pattern)p, true, graphs[p]) == ncclSuccess);
+	}
+	util_check_graph(sys, graphs[TOPO_RING], true);
+	for (int32_t i = 0; i < topo_gpu_count(sys); i++) {
+		topo_rank_info_fill(&c->info[local_to_rank[i]], sys, graphs, 77u * (unsigned)h + 5,
+				    i, local_to_rank);
+		topo_heads_info_fill(&c->heads[local_to_rank[i]], sys, graphs + TOPO_PATTERNS, i);
+	}
+}
+
+/* Hosts with machines of their own, or all alike, which have heads more often. */
 static void cluster_make(struct cluster *c, struct random_state *r)
 {
 	static struct random_machine m;
 	static int32_t local_to_rank[MAX_HOSTS][TOPO_MAX_LOCAL];
 	const struct topo_system *sys[MAX_HOSTS];
-	struct topo_graph g, tree;
+	bool alike = random_one_in(r, 2);
 
 	c->hosts = 2 + (int)random_below(r, MAX_HOSTS - 1);
 	for (int h = 0; h < c->hosts; h++) {
+		if (h > 0 && alike) {
+			sys[h] = sys[0];
+			continue;
+		}
 		do
 			random_machine_make(&m, r);
 		while (m.nics == 0);
 		sys[h] = util_system_of(m.xml, 1 + (int32_t)random_below(r, (uint64_t)m.gpus));
 	}
 	cluster_ranks(c, sys, random_one_in(r, 2), local_to_rank);
-	for (int h = 0; h < c->hosts; h++) {
-		ck_assert(topo_search(sys[h], TOPO_RING, true, &g) == ncclSuccess);
-		ck_assert(topo_search(sys[h], TOPO_TREE, true, &tree) == ncclSuccess);
-		util_check_graph(sys[h], &g, true);
-		for (int32_t i = 0; i < topo_gpu_count(sys[h]); i++)
-			topo_rank_info_fill(&c->info[local_to_rank[h][i]], sys[h],
-					    (struct topo_graph *[]){&g, &tree},
-					    77u * (unsigned)h + 5, i, local_to_rank[h]);
-	}
+	for (int h = 0; h < c->hosts; h++)
+		cluster_host(c, sys[h], h, local_to_rank[h]);
 }
 
 /* Both ends of every hop, and the order that every rank has, are the same. */
@@ -157,6 +176,25 @@ static void cluster_check_trees(struct cluster *c)
 		}
 }
 
+/* Two ranks that connect the heads by themselves have the same. */
+static void cluster_check_heads(struct cluster *c)
+{
+	struct topo_digest digest[2];
+
+	memset(digest, 0, sizeof digest);
+	for (int i = 0; i < 2; i++) {
+		struct topo_heads *heads;
+
+		ck_assert_msg(topo_heads_connect(c->info, c->heads, c->ranks, &heads) ==
+				      ncclSuccess,
+			      "%s", log_last_error());
+		heads_check(&(struct heads_world){c->ranks, c->info, c->heads, heads});
+		topo_heads_digest(heads, &digest[i]);
+		topo_heads_free(heads);
+	}
+	ck_assert(topo_digest_compare(digest, 2) == ncclSuccess);
+}
+
 static void one_cluster(struct random_state *r)
 {
 	static struct cluster c;
@@ -165,6 +203,7 @@ static void one_cluster(struct random_state *r)
 	cluster_make(&c, r);
 	cluster_check(&c);
 	cluster_check_trees(&c);
+	cluster_check_heads(&c);
 }
 
 START_TEST(rings_of_random_machines_are_whole_and_fit)
@@ -199,6 +238,7 @@ int main(int argc, char **argv)
 	first_machine = argc > 2 ? strtoull(argv[2], NULL, 0) : argc > 1 ? 1 : random_of_commit();
 	printf("machines %" PRIu64 " .. %" PRIu64 "\n", first_machine,
 	       first_machine + (uint64_t)count - 1);
+	setenv("NCCL_COLLNET_ENABLE", "1", 1);
 	suite_add_tcase(suite, t);
 	tcase_add_loop_test(t, rings_of_random_machines_are_whole_and_fit, 0,
 			    MAX_OF(count / MACHINES_A_TEST, 1));

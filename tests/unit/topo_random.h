@@ -100,9 +100,9 @@ static inline void random_nic(struct random_machine *m, struct random_state *r, 
 	random_link(m, r);
 	RANDOM_ADD(m,
 		   "><nic><net name=\"mlx5_%d\" dev=\"%d\" speed=\"%d\" port=\"1\" guid=\"0x%x\" "
-		   "gdr=\"%d\"/></nic></pci>\n",
+		   "gdr=\"%d\" coll=\"%d\"/></nic></pci>\n",
 		   n, n, mbit[random_below(r, ARRAY_LEN(mbit))], 0x1000 + (unsigned)n,
-		   !random_one_in(r, 4));
+		   !random_one_in(r, 4), n % 4 != 3);
 }
 
 struct random_kind {
