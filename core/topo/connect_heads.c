@@ -318,9 +318,10 @@ void topo_collnet_direct_get(const struct topo_heads *h, int32_t rank,
 			     struct topo_collnet_direct *direct)
 {
 	const struct topo_heads_graph *g = topo_heads_graph_of(h, TOPO_COLLNET_DIRECT);
-	int32_t host = h->hosts.of_rank[rank], n = topo_heads_host_ranks(h, host);
 
 	ASSERT(g->count > 0 && rank >= 0 && rank < h->hosts.nranks);
+	int32_t host = h->hosts.of_rank[rank], n = topo_heads_host_ranks(h, host);
+
 	memset(direct, 0, sizeof *direct);
 	direct->own = topo_head_of(h, g, rank);
 	for (int32_t i = 0; i < g->count; i++) {
@@ -339,10 +340,11 @@ void topo_collnet_chain_get(const struct topo_heads *h, int32_t rank,
 			    struct topo_collnet_chain *chain)
 {
 	const struct topo_heads_graph *g = topo_heads_graph_of(h, TOPO_COLLNET_CHAIN);
+
+	ASSERT(g->count > 0 && rank >= 0 && rank < h->hosts.nranks);
 	const struct topo_tree_info *order = &topo_heads_info_of(h, g->pattern, rank)->order;
 	int32_t host = h->hosts.of_rank[rank], n = topo_heads_host_ranks(h, host);
 
-	ASSERT(g->count > 0 && rank >= 0 && rank < h->hosts.nranks);
 	memset(chain, 0xff, sizeof *chain);
 	for (int32_t c = 0; c < g->count; c++) {
 		const int32_t *at = g->chain + (size_t)c * (size_t)h->hosts.nranks + h->first[host];

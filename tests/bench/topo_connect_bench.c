@@ -2,7 +2,7 @@
 /*
  * What it costs to join the graphs of many hosts: the rings and trees of all ranks, with a line of INFO for each
  * rank and each ring, in one process; and what one rank alone does of it, as in a process of its own, with the
- * hash that ranks compare. CPU time of this process, the best of several rounds. Target: 1,024 hosts of 8 GPUs,
+ * hash that ranks compare; and the heads of all ranks. CPU time of this process, the best of several rounds. Target: 1,024 hosts of 8 GPUs,
  * all 8,192 ranks, 5 s.
  *
  *	NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH topo_connect_bench FILE.xml [HOSTS] 2>LOG
@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "core/base/log.h"
+#include "core/topo/heads.h"
 #include "core/topo/topo_internal.h"
 
 enum { ROUNDS = 5, BYTES_MAX = 1 << 20, GPUS = 8, HOSTS = 1024 };
@@ -57,21 +58,27 @@ static void bench_must(ncclResult_t rc)
 	}
 }
 
-/* What the ranks of `hosts` hosts like this one have gathered. */
-static struct topo_rank_info *bench_gather(const char *path, int hosts)
+static const struct topo_system *bench_system(const char *path)
 {
-	static struct topo_graph ring, tree;
-	struct topo_graph *const graph[TOPO_PATTERNS] = {[TOPO_RING] = &ring, [TOPO_TREE] = &tree};
-	struct topo_rank_info *all = bench_alloc((size_t)hosts * GPUS, sizeof *all);
 	struct topo_select select = {.count = GPUS};
 	const struct topo_system *sys;
-	int32_t local_to_rank[GPUS];
 	char *xml = bench_read(path);
 
 	for (int32_t i = 0; i < GPUS; i++)
 		select.gpu[i].dev = i;
 	bench_must(topo_system_get(xml, strlen(xml), path, &select, &sys));
 	free(xml);
+	return sys;
+}
+
+/* What the ranks of `hosts` hosts like this one have gathered. */
+static struct topo_rank_info *bench_gather(const struct topo_system *sys, int hosts)
+{
+	static struct topo_graph ring, tree;
+	struct topo_graph *const graph[TOPO_PATTERNS] = {[TOPO_RING] = &ring, [TOPO_TREE] = &tree};
+	struct topo_rank_info *all = bench_alloc((size_t)hosts * GPUS, sizeof *all);
+	int32_t local_to_rank[GPUS];
+
 	bench_must(topo_search(sys, TOPO_RING, true, &ring));
 	bench_must(topo_search(sys, TOPO_TREE, true, &tree));
 	for (int h = 0; h < hosts; h++) {
@@ -82,6 +89,39 @@ static struct topo_rank_info *bench_gather(const char *path, int hosts)
 					    i, local_to_rank);
 	}
 	return all;
+}
+
+static struct topo_heads_info *bench_gather_heads(const struct topo_system *sys, int hosts)
+{
+	static struct topo_graph graph[TOPO_HEAD_PATTERNS];
+	struct topo_graph *graphs[TOPO_HEAD_PATTERNS];
+	struct topo_heads_info *infos = bench_alloc((size_t)hosts * GPUS, sizeof *infos);
+
+	for (int p = 0; p < TOPO_HEAD_PATTERNS; p++) {
+		graphs[p] = &graph[p];
+		bench_must(
+			topo_search(sys, (enum topo_pattern)(TOPO_PATTERNS + p), true, graphs[p]));
+	}
+	for (int r = 0; r < hosts * GPUS; r++)
+		topo_heads_info_fill(&infos[r], sys, graphs, r % GPUS);
+	return infos;
+}
+
+/* The heads of all ranks, each rank's part, and the hash. */
+static uint64_t bench_heads(const struct topo_rank_info *all, const struct topo_heads_info *infos,
+			    int ranks)
+{
+	struct topo_digest digest;
+	struct topo_heads *heads;
+	struct topo_nvls nvls;
+	uint64_t start = bench_now();
+
+	bench_must(topo_heads_connect(all, infos, ranks, &heads));
+	for (int r = 0; r < ranks && topo_heads_count(heads, TOPO_NVLS); r++)
+		topo_nvls_get(heads, r, &nvls);
+	topo_heads_digest(heads, &digest);
+	topo_heads_free(heads);
+	return bench_now() - start;
 }
 
 /* All ranks' rings and trees, and their lines. */
@@ -130,20 +170,25 @@ static uint64_t bench_one(const struct topo_rank_info *all, int ranks, int rank)
 int main(int argc, char **argv)
 {
 	int hosts = argc > 2 ? atoi(argv[2]) : HOSTS, ranks = hosts * GPUS;
-	uint64_t all_ns = UINT64_MAX, one_ns = UINT64_MAX;
+	uint64_t all_ns = UINT64_MAX, one_ns = UINT64_MAX, heads_ns = UINT64_MAX;
 
 	if (argc < 2 || hosts < 2 || hosts > 100000) {
 		fprintf(stderr, "topo_connect_bench FILE.xml [HOSTS]\n");
 		return 1;
 	}
-	struct topo_rank_info *all = bench_gather(argv[1], hosts);
+	const struct topo_system *sys = bench_system(argv[1]);
+	struct topo_rank_info *all = bench_gather(sys, hosts);
+	struct topo_heads_info *infos = bench_gather_heads(sys, hosts);
 
 	for (int i = 0; i < ROUNDS; i++) {
 		all_ns = MIN_OF(all_ns, bench_all(all, ranks));
 		one_ns = MIN_OF(one_ns, bench_one(all, ranks, ranks / 2));
+		heads_ns = MIN_OF(heads_ns, bench_heads(all, infos, ranks));
 	}
-	printf("%d hosts of %d GPUs: all %d ranks %.3f s, one rank alone %.3f ms\n", hosts, GPUS,
-	       ranks, (double)all_ns / 1e9, (double)one_ns / 1e6);
+	printf("%d hosts of %d GPUs: all %d ranks %.3f s, one rank alone %.3f ms, heads %.3f ms\n",
+	       hosts, GPUS, ranks, (double)all_ns / 1e9, (double)one_ns / 1e6,
+	       (double)heads_ns / 1e6);
+	free(infos);
 	free(all);
 	return 0;
 }

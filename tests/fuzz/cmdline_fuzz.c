@@ -212,6 +212,7 @@ int fuzz_doppel_main(int argc, char **argv);
 #include "sim/cli/topo_check.c"
 #include "sim/cli/topo_diff.c"
 #include "sim/cli/topo_dot.c"
+#include "sim/cli/topo_heads.c"
 #include "sim/cli/topo_plot.c"
 #include "sim/cli/topo_why.c"
 #include "sim/cli/tune.c"

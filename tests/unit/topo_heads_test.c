@@ -153,6 +153,28 @@ START_TEST(trees_over_heads_are_whole_for_each_number_of_hosts)
 }
 END_TEST
 
+START_TEST(a_gpu_that_begins_two_channels_is_one_head)
+{
+	int nvls = topo_head_index(TOPO_NVLS);
+	int n = gather(util_system(MACHINES "h100-2nic.xml", 4), 2, false);
+
+	for (int r = 0; r < n; r++) {
+		struct topo_head_info *i = &infos[r].graph[nvls];
+
+		ck_assert_int_eq(i->nchannels, 2);
+		i->nchannels = 5; /* the heads of 0 1 1 0 1 */
+		i->order.place[3] = i->order.place[0];
+		i->order.place[2] = i->order.place[4] = i->order.place[1];
+	}
+
+	struct heads_world w = connect_world(n);
+
+	ck_assert_int_eq(topo_heads_count(w.heads, TOPO_NVLS), 2);
+	ck_assert_int_eq(heads_check(&w), 1);
+	world_free(&w);
+}
+END_TEST
+
 START_TEST(machines_without_graphs_have_no_heads)
 {
 	struct heads_world w =
@@ -328,6 +350,7 @@ int main(void)
 	tcase_add_loop_test(t, every_nvls_head_begins_a_channel_and_has_its_nics, 0,
 			    (int)ARRAY_LEN(machines));
 	tcase_add_test(t, trees_over_heads_are_whole_for_each_number_of_hosts);
+	tcase_add_test(t, a_gpu_that_begins_two_channels_is_one_head);
 	tcase_add_test(t, machines_without_graphs_have_no_heads);
 	tcase_add_loop_test(t, chains_and_stars_of_collnet_have_every_rank, 0, 2);
 	tcase_add_test(t, collnet_chains_are_those_that_all_hosts_have);
