@@ -290,7 +290,8 @@ void topo_digest_make(struct topo_digest *d, int nranks, int32_t nchannels,
 		      const struct topo_rings *rings, const int32_t *order,
 		      const struct topo_trees *trees, const int32_t *parent);
 uint64_t topo_digest_hash(const struct topo_digest *d);
-/* Of all ranks. ncclInternalError names the first rank that differs from rank 0, and the channel and what, or the pattern. */
+/* Of all ranks. ncclInternalError names the first rank that differs from rank 0, and in what: a channel's ring or
+ * tree, or a pattern's heads. */
 ncclResult_t topo_digest_compare(const struct topo_digest *all, int nranks);
 
 #endif

@@ -190,6 +190,20 @@ for file in "${files[@]}"; do
 	[ "$(head -1 machine.dot) $(tail -1 machine.dot)" = 'digraph machine { }' ] || fail "plot --dot $file"
 done
 
+# ---- search: heads, where there are some
+does 0 '^NVLS Head  7:  7 15$' search h100-8nic --hosts 2
+does 0 '^NVLS Trees : 17/8/-1->0->-1 17/-1/-1->0->8$' search h100-8nic --hosts 2
+does 0 '^NVLS Trees : -1/-1/-1->1->-1 -1/-1/-1->1->-1$' search h100-2nic --hosts 2
+none CollNet
+does 0 '^NVLS Head  3:  3$' search h100-2nic
+none 'NVLS Trees'
+does 0 '^Trees ' search a100-4nic --hosts 2
+none 'NVLS|CollNet'
+edit h100-2nic reducing.xml 's/<net /<net coll="1" /'
+NCCL_COLLNET_ENABLE=1 does 0 '^CollNet Chain \[0\] 2->1->0 \[1\] -1->1->0 ' search reducing.xml --hosts 2
+NCCL_COLLNET_ENABLE=1 does 0 '^CollNet Direct rank 6 down 4 5 7 up 4 nHeads 2 headRank 1 out 8$' \
+	search reducing.xml --hosts 2
+
 # ---- NCCL_GRAPH_FILE: the rings of a run are those of the file
 run=("$doppel" run all_reduce --machine pcie-4gpu --hosts 1 -e 64 -b 64)
 "$doppel" topo search pcie-4gpu >found.xml
