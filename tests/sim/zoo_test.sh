@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Machines that none of us wrote: each runs every collective, on one host and on two, the protocols by
-# turns; so do pairs of them, on two hosts and on three; a file that is no machine ends with an error that
+# Machines that none of us wrote: each runs every collective, on one host, on two and on three, the protocols
+# by turns; so do pairs of them, on two hosts and on three; a file that is no machine ends with an error that
 # names the reason. Skipped without the folder of them.
 # Usage: zoo_test.sh BUILD_DIR SOURCE_DIR [all]
 #   all    every machine and 48 pairs, in place of two machines and a pair that the commit draws, and one file
@@ -54,7 +54,7 @@ every_collective() { # MACHINE HOSTS
 	done
 }
 for file in "${machines[@]}"; do
-	for hosts in 1 2; do every_collective "$file" $hosts; done
+	for hosts in 1 2 3; do every_collective "$file" $hosts; done
 done
 for pair in "${pairs[@]}"; do
 	for hosts in 2 3; do every_collective "$pair" $hosts; done

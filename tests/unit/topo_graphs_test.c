@@ -237,7 +237,19 @@ START_TEST(graphs_are_those_of_nccl_2_30)
 }
 END_TEST
 
-/* Each row of 2.28.9: all machines, those too that NCCL 2.30.7 did not take. */
+/* All machines, those too that NCCL 2.30.7 did not take. The rows of 2.28.9 were made without PXN: none has its path. */
+START_TEST(graphs_are_those_of_nccl_2_28)
+{
+	setenv("NCCL_TOPO_COMPAT", "2.28", 1);
+	setenv("NCCL_PXN_DISABLE", "1", 1);
+	struct tally t = tally_release("2.28.9");
+
+	ck_assert_int_eq(t.rows, 380);
+	ck_assert_int_eq(t.equal, t.rows);
+}
+END_TEST
+
+/* Each row of 2.28.9: all machines. */
 static void each_row(void (*check)(const struct topo_system *sys, const struct row *r))
 {
 	FILE *f = fopen(FOLDER "graphs.tsv", "r");
@@ -289,6 +301,7 @@ int main(void)
 	suite_add_tcase(suite, t);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, graphs_are_those_of_nccl_2_30);
+	tcase_add_test(t, graphs_are_those_of_nccl_2_28);
 	tcase_add_test(t, bounds_change_nothing);
 	tcase_add_test(t, no_machine_is_at_the_last_resort);
 	return util_run(suite);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Machines drawn by a number, some with halves of GPUs and linked switches: rings visit each GPU once and no link carries more than it has, trees have as many
- * channels as rings, and bounds change nothing.
+ * Machines drawn by a number, some with halves of GPUs and linked switches: rings and trees visit each GPU once
+ * and no link carries more than it has, trees have no more channels than rings, and bounds change nothing.
  */
 #include "tests/unit/topo_xml.h"
 
@@ -124,6 +124,7 @@ static void check_patterns(const struct topo_system *sys, int number, bool inter
 	ck_assert(topo_search(sys, TOPO_RING, inter, &ring) == ncclSuccess);
 	util_check_graph(sys, &ring, inter);
 	ck_assert(topo_search(sys, TOPO_TREE, inter, &tree) == ncclSuccess);
+	util_check_graph(sys, &tree, inter);
 	ck_assert_msg(tree.nchannels >= 1 && tree.nchannels <= ring.nchannels,
 		      "%s: %d trees, %d rings", name, tree.nchannels, ring.nchannels);
 	for (int p = 0; p < TOPO_SEARCHED_PATTERNS && number % EVERY_TRY == 0; p++)

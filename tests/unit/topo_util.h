@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the topology tests share: loading machines, and checks of a ring graph that know nothing of
- * how it was found. A failing check aborts with what it saw (Check's fork mode reports it).
+ * What the topology tests share: loading machines, and checks of a graph that know nothing of how it
+ * was found. A failing check aborts with what it saw (Check's fork mode reports it).
  */
 #ifndef TESTS_UNIT_TOPO_UTIL_H
 #define TESTS_UNIT_TOPO_UTIL_H
@@ -75,18 +75,34 @@ static inline void util_refuse(const char *xml, const struct topo_select *select
 			      log_last_error());
 }
 
-/* ---- properties of a ring graph ---------------------------------------------------------------
- */
+/* ---- properties of a graph of rings or trees -------------------------------------------------- */
 
 static inline void util_use_path(const struct topo_system *sys, uint64_t *use, int32_t from,
 				 int32_t to, uint32_t bw, int32_t type)
 {
 	const struct topo_path *p = topo_path_at(sys, from, to);
-	ck_assert_msg(type >= TOPO_PATH_SYS || p->type <= type,
-		      "a path of type %s where %s is promised", topo_path_name(p->type),
-		      topo_path_name(type));
+
+	if (type < TOPO_PATH_SYS && p->type > type)
+		ck_abort_msg("a path of type %s where %s is promised", topo_path_name(p->type),
+			     topo_path_name(type));
 	for (int32_t i = 0; i < p->count; i++)
 		use[sys->hop[p->first + i]] += bw;
+}
+
+/* A ring leaves from its last GPU; a tree from its first, a split one from its second, a balanced one half from
+ * each of these. */
+static inline void util_use_return(const struct topo_system *sys, const struct topo_graph *g,
+				   int32_t c, uint64_t *use)
+{
+	bool halves = g->shape == TOPO_SHAPE_BALANCED_TREE;
+	int32_t from = g->shape == TOPO_SHAPE_RING         ? sys->ngpus - 1
+		       : g->shape == TOPO_SHAPE_SPLIT_TREE ? 1
+							   : 0;
+
+	for (int32_t i = from; i <= from + halves; i++)
+		util_use_path(sys, use, sys->local_to_pos[g->order[c][i]],
+			      topo_end_net(sys, g->nic[c][1]), g->bw_inter_mbps / (1u + halves),
+			      g->type_inter);
 }
 
 static inline void util_check_channel(const struct topo_system *sys, const struct topo_graph *g,
@@ -96,7 +112,8 @@ static inline void util_check_channel(const struct topo_system *sys, const struc
 	int32_t n = sys->ngpus;
 	for (int32_t i = 0; i < n; i++) {
 		int32_t r = g->order[c][i];
-		ck_assert_msg(r >= 0 && r < n && !seen[r], "channel %d visits %d twice", c, r);
+		if (r < 0 || r >= n || seen[r])
+			ck_abort_msg("channel %d visits %d twice", c, r);
 		seen[r] = true;
 		if (i > 0)
 			util_use_path(sys, use, sys->local_to_pos[g->order[c][i - 1]],
@@ -106,15 +123,15 @@ static inline void util_check_channel(const struct topo_system *sys, const struc
 	int32_t last = sys->local_to_pos[g->order[c][n - 1]];
 	if (!inter) {
 		ck_assert(g->nic[c][0] == -1 && g->nic[c][1] == -1);
-		util_use_path(sys, use, last, first, g->bw_intra_mbps, g->type_intra);
+		if (g->pattern == TOPO_RING)
+			util_use_path(sys, use, last, first, g->bw_intra_mbps, g->type_intra);
 		return;
 	}
 	for (int side = 0; side < 2; side++)
 		ck_assert(g->nic[c][side] >= 0 && g->nic[c][side] < sys->nnets);
 	util_use_path(sys, use, topo_end_net(sys, g->nic[c][0]), first, g->bw_inter_mbps,
 		      g->type_inter);
-	util_use_path(sys, use, last, topo_end_net(sys, g->nic[c][1]), g->bw_inter_mbps,
-		      g->type_inter);
+	util_use_return(sys, g, c, use);
 	if (g->cross_nic == 0 && g->bw_intra_mbps > 100) /* not where nothing fits */
 		ck_assert(g->nic[c][0] == g->nic[c][1]);
 }
@@ -124,14 +141,17 @@ static inline void util_check_graph(const struct topo_system *sys, const struct 
 				    bool inter)
 {
 	uint64_t *use = calloc((size_t)sys->nlinks + 1, sizeof *use);
-	ck_assert(g->pattern == TOPO_RING);
+	ck_assert(g->pattern == TOPO_TREE || g->shape == TOPO_SHAPE_RING);
+	ck_assert(g->pattern == TOPO_RING ||
+		  (g->shape >= TOPO_SHAPE_BALANCED_TREE && g->shape <= TOPO_SHAPE_TREE));
 	ck_assert_msg(g->nchannels >= 1 && g->nchannels <= DEV_MAX_CHANNELS / 2, "%d channels",
 		      g->nchannels);
 	for (int32_t c = 0; c < g->nchannels; c++)
 		util_check_channel(sys, g, c, inter, use);
 	for (int32_t i = 0; i < sys->nlinks && g->bw_intra_mbps > 100; i++)
-		ck_assert_msg(use[i] <= sys->link[i].bw_mbps, "link %d carries %llu of %u", i,
-			      (unsigned long long)use[i], sys->link[i].bw_mbps);
+		if (use[i] > sys->link[i].bw_mbps)
+			ck_abort_msg("link %d carries %llu of %u", i, (unsigned long long)use[i],
+				     sys->link[i].bw_mbps);
 	if (g->same_channels && g->nchannels > 1)
 		for (int32_t c = 1; c < g->nchannels; c++)
 			ck_assert(memcmp(g->order[c], g->order[0], sizeof g->order[0]) == 0);
