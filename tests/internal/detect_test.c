@@ -315,6 +315,7 @@ int main(void)
 	Suite *suite = suite_create("detect");
 	TCase *t = tcase_create("round trip");
 	suite_add_tcase(suite, t);
+	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, what_is_detected_is_what_the_file_has, 0, (int)ARRAY_LEN(folders));
 	return suite_run(suite);
 }

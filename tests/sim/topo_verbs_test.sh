@@ -97,6 +97,15 @@ assert root == [0] * 8 + [1] * 8, root
 python3 -c 'import sys, xml.dom.minidom as m; assert len(m.parse(sys.argv[1]).getElementsByTagName("channel")) == 16' out ||
 	fail 'the graphs are no XML, or not 8 channels of rings and 8 of trees'
 cp out graphs.xml
+# each try with what came of it, and what was made of the best
+does 0 '^  60 +NVL +ring +equal +6 of  6 +54  no more channels can fit; best so far$' search h100-8nic --why
+grep -qE '^  40 +NVL +ring +equal +0 of  9 +0  not made: no more than that can fit$' out || fail 'search --why: the rings of 40 GB/s'
+grep -q '^  6 channels were doubled at half the speed$' out || fail 'search --why: nothing is doubled'
+grep -q '^  => 12 x 30 GB/s NVL, equal channels; 54 steps$' out || fail 'search --why: other rings'
+for pattern in ring tree collnet_chain nvls collnet_direct; do
+	grep -q "^$pattern, inside a host$" out || fail "search --why: no $pattern"
+done
+does 0 '^ring, between hosts$' search h100-8nic --why --hosts 2
 
 # ---- check: nothing, and each finding with its element and line
 edit pcie-4gpu narrow.xml '13s/link_width="16"/link_width="8"/'
@@ -147,6 +156,8 @@ NCCL_CROSS_NIC=0 does 2 'findings?, ' check apart.xml
 none 'of trees between hosts'
 edit workstation-2gpu floor.xml 's/link_speed="[^"]*"/link_speed="0.001 GT\/s"/'
 does 2 'floor.xml: machine: no ring fits within the host at any speed' check floor.xml
+edit workstation-2gpu slow_host.xml 's/link_speed="[^"]*"/link_speed="5.0 GT\/s"/; s/link_width="[^"]*"/link_width="8"/'
+does 2 "slow_host.xml: machine: rings within the host have 3 GB/s; NCCL's search tries nothing below 3$" check slow_host.xml
 does 2 'note: PCI 0000:30:00.0: ACS of this and other switches is not known' check pcie-4gpu
 
 # ---- diff

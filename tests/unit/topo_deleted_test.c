@@ -187,8 +187,7 @@ int main(int argc, char **argv)
 	if (files.gl_pathc == 0)
 		return EXIT_FAILURE;
 	suite_add_tcase(suite, t);
-	if (all)
-		tcase_set_timeout(t, 600);
+	tcase_set_timeout(t, all ? 600 : 60);
 	tcase_add_loop_test(t, a_machine_without_a_line_or_an_attribute_is_read_or_refused, 0,
 			    (int)files.gl_pathc);
 	return util_run(suite);

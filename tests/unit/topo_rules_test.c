@@ -150,6 +150,103 @@ START_TEST(nets_of_one_port_share_it)
 }
 END_TEST
 
+/* Two GPUs with a NIC each; the ring that leaves by the other NIC is shorter. */
+static struct topo_graph pair_with_nics(const char *first, const char *second)
+{
+	begin();
+	cpu(0, AMD);
+	for (int i = 0; i < 2; i++) {
+		bridge(i);
+		gpu(i, 80, 1 - i, 4);
+		nic(i, 100000, i ? second : first);
+		add("</pci>");
+	}
+	add("</cpu>");
+	return found(end(2), TOPO_RING, true);
+}
+
+static bool leaves_by_another(const struct topo_graph *g)
+{
+	ck_assert_int_ge(g->nchannels, 1);
+	return g->nic[0][0] != g->nic[0][1];
+}
+
+START_TEST(rings_leave_by_another_nic_of_their_rail_or_port_alone)
+{
+	struct topo_graph g;
+
+	setenv("NCCL_CROSS_NIC", "0", 1);
+	g = pair_with_nics("guid=\"0x1\" rail=\"3\"", "guid=\"0x2\" rail=\"3\"");
+	ck_assert(leaves_by_another(&g));
+	g = pair_with_nics("guid=\"0x1\" rail=\"3\"", "guid=\"0x2\" rail=\"4\"");
+	ck_assert(!leaves_by_another(&g));
+	/* a rail counts before the port */
+	g = pair_with_nics("guid=\"0x1\" rail=\"3\"", "guid=\"0x1\" rail=\"4\"");
+	ck_assert(!leaves_by_another(&g));
+	g = pair_with_nics("guid=\"0x1\" rail=\"3\"", "guid=\"0x1\"");
+	ck_assert(leaves_by_another(&g));
+}
+END_TEST
+
+START_TEST(rings_stay_on_their_plane)
+{
+	struct topo_graph g;
+
+	setenv("NCCL_CROSS_NIC", "1", 1);
+	g = pair_with_nics("guid=\"0x1\" plane=\"0\"", "guid=\"0x2\" plane=\"0\"");
+	ck_assert(leaves_by_another(&g));
+	g = pair_with_nics("guid=\"0x1\" plane=\"0\"", "guid=\"0x2\" plane=\"1\"");
+	ck_assert(!leaves_by_another(&g));
+}
+END_TEST
+
+/* Tries of trees that are not balanced, on a host of H100 whose GPUs are of another generation. */
+static int plain_trees(int sm)
+{
+	static struct topo_search_record record;
+	char *text = util_read(MACHINES "h100-8nic.xml"), value[8];
+	struct topo_graph g;
+	int count = 0;
+
+	snprintf(value, sizeof value, "\"%d\"", sm);
+	for (char *at = text; (at = strstr(at, "sm=\"90\"")); at++)
+		memcpy(at + 3, value, 4);
+	ck_assert(topo_search_explain(util_system_of(text, 8), TOPO_TREE, true, &g, &record) ==
+		  ncclSuccess);
+	for (int32_t i = 0; i < record.attempts; i++)
+		count += record.attempt[i].shape == TOPO_SHAPE_TREE;
+	free(text);
+	return count;
+}
+
+START_TEST(trees_that_are_not_balanced_are_tried_from_sm_90_on)
+{
+	ck_assert_int_eq(plain_trees(80), 0);
+	ck_assert_int_gt(plain_trees(90), 0);
+}
+END_TEST
+
+/* A try ends after so many GPUs that it placed, not that it looked at. */
+START_TEST(a_try_s_budget_is_placed_steps)
+{
+	static struct topo_search_record record;
+	struct topo_graph g;
+	int ended = 0;
+
+	ck_assert(topo_search_explain(util_system(MACHINES "h100-8nic.xml", 8), TOPO_TREE, false,
+				      &g, &record) == ncclSuccess);
+	for (int32_t i = 0; i < record.attempts; i++) {
+		const struct topo_attempt *a = &record.attempt[i];
+
+		if (a->end != TOPO_ATTEMPT_BUDGET)
+			continue;
+		ck_assert_int_eq(a->visited, a->same_channels ? 256 : 16384);
+		ended++;
+	}
+	ck_assert_int_ge(ended, 1);
+}
+END_TEST
+
 static const struct topo_system *lopsided(void)
 {
 	begin();
@@ -179,16 +276,22 @@ static const struct topo_path *to_net(const struct topo_system *sys, int32_t gpu
 	return topo_path_at(sys, gpu_pos, topo_end_net(sys, 0));
 }
 
-static const struct topo_system *relay(void)
+/* The GPU next to the NIC has this many NVLinks to the other one. */
+static const struct topo_system *relay_over(int links)
 {
 	begin();
 	cpu(0, INTEL);
-	gpu(0, 80, 1, 4);
+	gpu(0, 80, 1, links);
 	bridge(0);
-	gpu(1, 80, 0, 4);
+	gpu(1, 80, 0, links);
 	nic(0, 100000, "");
 	add("</pci></cpu>");
 	return end(2);
+}
+
+static const struct topo_system *relay(void)
+{
+	return relay_over(4);
 }
 
 START_TEST(pxn_is_a_path_towards_the_net_only)
@@ -198,6 +301,18 @@ START_TEST(pxn_is_a_path_towards_the_net_only)
 	ck_assert_int_eq(to_net(sys, 0)->type, TOPO_PATH_PXN);
 	ck_assert_int_eq(to_net(sys, 1)->type, TOPO_PATH_PIX);
 	ck_assert_int_eq(topo_path_at(sys, topo_end_net(sys, 0), 0)->type, TOPO_PATH_PHB);
+}
+END_TEST
+
+START_TEST(pxn_needs_nvlink_and_gpu_direct_of_the_relay)
+{
+	ck_assert_int_eq(to_net(relay_over(0), 0)->type, TOPO_PATH_PHB);
+	relay();
+	char *gdr = strstr(strstr(xml, "dev=\"1\""), "gdr=\"1\"");
+	memcpy(gdr, "gdr=\"0\"", 7);
+	const struct topo_system *sys = util_system_of(xml, 2);
+	ck_assert_int_eq(to_net(sys, 0)->type, TOPO_PATH_PHB);
+	ck_assert_int_eq(to_net(sys, 1)->type, TOPO_PATH_PHB); /* over the CPU, on purpose */
 }
 END_TEST
 
@@ -218,6 +333,24 @@ START_TEST(c2c_and_a_cpu_s_own_nic_make_p2c)
 	nic(0, 100000, "");
 	add("</cpu>");
 	ck_assert_int_eq(to_net(end(1), 0)->type, TOPO_PATH_P2C);
+}
+END_TEST
+
+/* The GPU's own NIC is that of more bandwidth. */
+START_TEST(c2c_brings_a_gpu_s_own_nics_near_alone)
+{
+	begin();
+	cpu(0, ARM);
+	add("<pci busid=\"0000:10:00.0\" class=\"0x030200\" link_speed=\"8 GT/s\" "
+	    "link_width=\"16\"><gpu dev=\"0\" sm=\"90\" gdr=\"1\">"
+	    "<c2c bw=\"30000\" count=\"10\"/></gpu></pci>");
+	nic(0, 100000, "");
+	nic(1, 25000, "");
+	add("</cpu>");
+	const struct topo_system *sys = end(1);
+
+	ck_assert_int_eq(topo_path_at(sys, 0, topo_end_net(sys, 0))->type, TOPO_PATH_P2C);
+	ck_assert_int_eq(topo_path_at(sys, 0, topo_end_net(sys, 1))->type, TOPO_PATH_PHB);
 }
 END_TEST
 
@@ -251,8 +384,9 @@ END_TEST
 
 START_TEST(link_speeds_by_generation)
 {
-	static const uint32_t nvlink[][2] = {{0, 20000},  {60, 18000}, {70, 20000},  {80, 20000},
-					     {86, 12000}, {90, 20600}, {100, 40100}, {120, 40100}};
+	static const uint32_t nvlink[][2] = {{0, 20000},  {52, 20000},  {60, 18000},
+					     {70, 20000}, {80, 20000},  {86, 12000},
+					     {90, 20600}, {100, 40100}, {120, 40100}};
 	static const uint32_t xgmi[][2] = {
 		{0x906, 24000}, {0x908, 24000}, {0x90a, 36000}, {0x940, 48000}, {0x942, 48000}};
 
@@ -276,10 +410,16 @@ int main(void)
 	tcase_add_test(t, a_read_by_a_nic_costs_an_old_gpu_the_other_way_too);
 	tcase_add_test(t, two_new_cards_on_two_sockets_are_not_at_the_last_resort);
 	tcase_add_test(t, nets_of_one_port_share_it);
+	tcase_add_test(t, rings_leave_by_another_nic_of_their_rail_or_port_alone);
+	tcase_add_test(t, rings_stay_on_their_plane);
+	tcase_add_test(t, trees_that_are_not_balanced_are_tried_from_sm_90_on);
+	tcase_add_test(t, a_try_s_budget_is_placed_steps);
 	tcase_add_test(t, an_nvlink_that_differs_by_direction_is_searched_with_a_warning);
 	tcase_add_test(t, pxn_is_a_path_towards_the_net_only);
+	tcase_add_test(t, pxn_needs_nvlink_and_gpu_direct_of_the_relay);
 	tcase_add_test(t, pxn_can_be_disabled);
 	tcase_add_test(t, c2c_and_a_cpu_s_own_nic_make_p2c);
+	tcase_add_test(t, c2c_brings_a_gpu_s_own_nics_near_alone);
 	tcase_add_test(t, bandwidth_counts_before_hops);
 	tcase_add_test(t, bandwidth_counted_after_hops_in_2_28);
 	tcase_add_test(t, link_speeds_by_generation);
