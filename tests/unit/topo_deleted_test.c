@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every machine with any one line deleted, and with any one attribute deleted: no crash, no search above a
- * second of CPU time, and a refusal has a sentence. A template that names no GPUs is read with the GPUs of a
- * host that has some in these places. Some lines and attributes of each file, which the commit draws, or all:
+ * Every machine, and every file of graphs, with any one line deleted, and with any one attribute deleted: no
+ * crash, no search above a second of CPU time, and a refusal has a sentence. A template that names no GPUs is
+ * read with the GPUs of a host that has some in these places. Some lines and attributes of each file, which the commit draws, or all:
  *
  *	topo_deleted_test all
  *
@@ -11,6 +11,7 @@
 #include <glob.h>
 #include <time.h>
 
+#include "core/topo/graph_file.h"
 #include "tests/sample.h"
 #include "tests/unit/topo_random.h"
 #include "tests/unit/topo_util.h"
@@ -18,7 +19,7 @@
 #define DRAWN_OF_A_FILE 3
 #define LONGEST_NS      1000000000ull
 
-static glob_t files;
+static glob_t files, graphs;
 static bool all;
 static uint64_t drawn;
 
@@ -62,7 +63,7 @@ static struct topo_select select_bare(const char *xml)
 
 static struct topo_select select_of(const char *xml)
 {
-	int32_t gpus = MAX_OF(count_of(xml, "<gpu"), count_of(xml, "class=\"0x0302"));
+	int32_t gpus = MAX_OF(count_of(xml, "<gpu"), count_of(xml, " class=\"0x0302"));
 	struct topo_select select = {.count = MIN_OF(gpus, 16)};
 
 	if (gpus == 0)
@@ -89,35 +90,74 @@ static void search(const struct topo_system *sys, enum topo_pattern pattern, boo
 	ck_assert_msg(took < LONGEST_NS, "%s: a search of %" PRIu64 " ms", what, took / 1000000);
 }
 
-static void try_text(const char *xml, const struct topo_select *select, const char *what)
+/* True: it was read. */
+static bool try_text(const char *xml, const struct topo_select *select, const char *what)
 {
 	const struct topo_system *sys = NULL;
 
 	if (!select->count)
-		return;
+		return false;
 	if (topo_system_get(xml, strlen(xml), "test.xml", select, &sys) != ncclSuccess) {
 		ck_assert_msg(strstr(log_last_error(), "test.xml") != NULL, "%s: refused with '%s'",
 			      what, log_last_error());
-		return;
+		return false;
 	}
 	for (int p = 0; p < TOPO_SEARCHED_PATTERNS; p++)
 		for (int inter = 0; inter <= (topo_nic_count(sys) > 0); inter++)
 			search(sys, (enum topo_pattern)p, inter != 0, what);
+	return true;
 }
 
+/* A machine, with the GPUs of the whole file and with those that are left. */
+static void try_machine(const char *text, const char *whole, const char *what)
+{
+	struct topo_select select = select_of(whole), fewer = select_of(text);
+
+	try_text(text, &select, what);
+	if (memcmp(&fewer, &select, sizeof select) != 0)
+		try_text(text, &fewer, what);
+}
+
+static const struct topo_system *graph_of; /* whose graphs the file has */
+
+/* Graphs that fit the machine, or a refusal. */
+static void try_graphs(const char *text, const char *whole, const char *what)
+{
+	struct topo_graph_file *file;
+	struct topo_graph g;
+	bool refused = topo_graph_file_read(text, strlen(text), "test.xml", &file) != ncclSuccess;
+
+	(void)whole;
+	for (int p = TOPO_RING; p <= TOPO_TREE && !refused; p++) {
+		bool found;
+
+		refused = topo_graph_file_match(file, graph_of, (enum topo_pattern)p, false, &g,
+						&found) != ncclSuccess;
+		for (int32_t c = 0; !refused && found && c < g.nchannels; c++)
+			for (int32_t i = 0; i < topo_gpu_count(graph_of); i++)
+				UTIL_EXPECT(g.order[c][i] >= 0 &&
+					    g.order[c][i] < topo_gpu_count(graph_of));
+		if (refused)
+			topo_graph_file_free(file);
+	}
+	ck_assert_msg(!refused || strstr(log_last_error(), "test.xml") != NULL,
+		      "%s: refused with '%s'", what, log_last_error());
+	if (!refused)
+		topo_graph_file_free(file);
+}
+
+typedef void (*try_file)(const char *text, const char *whole, const char *what);
+
 /* From `at` on, with what is deleted left out. */
-static void try_without(const char *xml, const char *at, size_t bytes, const char *what)
+static void try_without(const char *xml, const char *at, size_t bytes, const char *what,
+			try_file try)
 {
 	size_t n = strlen(xml), first = (size_t)(at - xml);
 	char *text = calloc(1, n + 1);
-	struct topo_select select = select_of(xml), fewer;
 
 	memcpy(text, xml, first);
 	memcpy(text + first, at + bytes, n - first - bytes);
-	try_text(text, &select, what);
-	fewer = select_of(text);
-	if (memcmp(&fewer, &select, sizeof select) != 0)
-		try_text(text, &fewer, what);
+	try(text, xml, what);
 	free(text);
 }
 
@@ -128,7 +168,7 @@ static bool is_drawn(uint64_t i, uint64_t of)
 	return all || (i + of - from) % of < DRAWN_OF_A_FILE;
 }
 
-static void each_line(const char *xml, const char *path)
+static void each_line(const char *xml, const char *path, try_file try)
 {
 	uint64_t lines = (uint64_t)count_of(xml, "\n"), i = 0;
 	char what[512];
@@ -137,12 +177,12 @@ static void each_line(const char *xml, const char *path)
 		if (!is_drawn(i, lines))
 			continue;
 		snprintf(what, sizeof what, "%s without line %" PRIu64, path, i + 1);
-		try_without(xml, at, (size_t)(end + 1 - at), what);
+		try_without(xml, at, (size_t)(end + 1 - at), what, try);
 	}
 }
 
 /* NAME="VALUE" with the space before it. */
-static void each_attribute(const char *xml, const char *path)
+static void each_attribute(const char *xml, const char *path, try_file try)
 {
 	uint64_t attributes = (uint64_t)count_of(xml, "=\""), i = 0;
 	char what[512];
@@ -156,7 +196,7 @@ static void each_attribute(const char *xml, const char *path)
 			continue;
 		snprintf(what, sizeof what, "%s without attribute %" PRIu64 ", %.*s", path, i,
 			 (int)(at - first), first);
-		try_without(xml, first, (size_t)(end + 1 - first), what);
+		try_without(xml, first, (size_t)(end + 1 - first), what, try);
 	}
 }
 
@@ -166,9 +206,29 @@ START_TEST(a_machine_without_a_line_or_an_attribute_is_read_or_refused)
 	char *xml = util_read(path);
 	struct topo_select select = select_of(xml);
 
-	try_text(xml, &select, path);
-	each_line(xml, path);
-	each_attribute(xml, path);
+	ck_assert_msg(try_text(xml, &select, path), "%s with %d GPUs is refused: %s", path,
+		      select.count, log_last_error());
+	each_line(xml, path, try_machine);
+	each_attribute(xml, path, try_machine);
+	free(xml);
+}
+END_TEST
+
+/* "FOLDER/expected/NAME.graph.xml" has those of "FOLDER/NAME.xml". */
+START_TEST(graphs_without_a_line_or_an_attribute_are_read_or_refused)
+{
+	const char *path = graphs.gl_pathv[_i], *name = strrchr(path, '/') + 1;
+	char machine[512], *xml = util_read(path);
+
+	snprintf(machine, sizeof machine, ZOO "%.*s.xml", (int)strcspn(name, "."), name);
+	char *text = util_read(machine);
+	struct topo_select select = select_of(text);
+
+	ck_assert(topo_system_get(text, strlen(text), machine, &select, &graph_of) == ncclSuccess);
+	try_graphs(xml, xml, path);
+	each_line(xml, path, try_graphs);
+	each_attribute(xml, path, try_graphs);
+	free(text);
 	free(xml);
 }
 END_TEST
@@ -183,6 +243,7 @@ int main(int argc, char **argv)
 	glob(MACHINES "*.xml", 0, NULL, &files);
 	glob(ZOO "*.xml", GLOB_APPEND, NULL, &files);
 	glob(ZOO "search/*.xml", GLOB_APPEND, NULL, &files);
+	glob(ZOO "expected/*.graph.xml", 0, NULL, &graphs);
 	printf("%zu machines, %s\n", files.gl_pathc, all ? "all" : "a sample");
 	if (files.gl_pathc == 0)
 		return EXIT_FAILURE;
@@ -190,5 +251,7 @@ int main(int argc, char **argv)
 	tcase_set_timeout(t, all ? 600 : 60);
 	tcase_add_loop_test(t, a_machine_without_a_line_or_an_attribute_is_read_or_refused, 0,
 			    (int)files.gl_pathc);
+	tcase_add_loop_test(t, graphs_without_a_line_or_an_attribute_are_read_or_refused, 0,
+			    (int)graphs.gl_pathc);
 	return util_run(suite);
 }
