@@ -719,6 +719,9 @@ static int machine_find(const char *name, struct world_machine *m)
 	}
 	if (rc == ENOENT && !machine_is_path(name)) {
 		machine_not_found(name);
+	} else if (rc == EFBIG) {
+		fprintf(stderr, "machine %s: the file is too large, expected at most %u bytes\n",
+			path, XML_MAX_BYTES);
 	} else if (rc) {
 		fprintf(stderr, "machine %s: cannot read it: %s\n", path, strerror(rc));
 	}

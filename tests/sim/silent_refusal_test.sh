@@ -53,6 +53,10 @@ for how in 'topo show' 'topo search' 'topo check' 'topo plot' 'tune -e 64 --mach
 	try version.xml "7:1: <system> version=\"7\", expected 1 to 2"
 done
 "$doppel" topo show switches.xml >/dev/null || { echo "a switch's bus id twice is refused"; bad=1; }
+head -c 20M /dev/zero >large.xml
+refused 'large.xml: the file is too large, expected at most 4194304 bytes' "$doppel" topo show large.xml
+head -c 5M /dev/zero >large.xml
+refused 'large.xml: 5242880 bytes, at most 4194304 are taken' "$doppel" topo show large.xml
 refused 'needs a NIC' "$doppel" topo search lonely.xml --hosts 2
 
 # more than any computer has
