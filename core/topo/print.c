@@ -91,6 +91,9 @@ static void topo_print_tree(const struct topo_system *sys, int32_t node, int dep
 	fprintf(out, "%*s", 2 * depth, "");
 	topo_print_element(sys, &e, out);
 	topo_print_links(sys, node, depth, out);
+	if (e.lost)
+		fprintf(out, "%*s%d NVLink%s to a function that is not in the file: not used\n",
+			2 * depth + 2, "", e.lost, e.lost == 1 ? "" : "s");
 	for (int32_t i = 0; i < sys->nnodes; i++)
 		if (sys->node[i].parent == node)
 			topo_print_tree(sys, i, depth + 1, out);

@@ -127,6 +127,7 @@ does 0 '^0 findings, 1 note$' check same.xml
 does 2 'one_way.xml:3: GPU 0: NVLinks to GPU 1 have 80 GB/s, and 40 back' check one_way.xml
 sed 's/target="0000:01:00.0"/target="0000:09:00.0"/' same.xml >lost.xml
 does 2 'lost.xml:4: GPU 1: 4 NVLinks to a function that is not in the file' check lost.xml
+does 0 '^ +4 NVLinks to a function that is not in the file: not used' show lost.xml
 does 0 '^0 findings, 1 note$' check h100-8nic
 NCCL_CROSS_NIC=1 does 2 'h100-8nic.xml:[0-9]+: mlx5_[0-9]: 16 of 16 crossings between hosts change rails' check h100-8nic
 pci() { # pci BUS CLASS SPEED WIDTH TEXT: of a PCI tree
