@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "sim/world/guest.h"
 
 struct fc_state fc;
@@ -347,7 +348,7 @@ int32_t fc_current(void)
 void fc_who(char who[FC_WHO_BYTES])
 {
 	struct os_self *self = os_self();
-	snprintf(who, FC_WHO_BYTES, "%s", self->name ? self->name : "?");
+	text_set(who, FC_WHO_BYTES, self->name ? self->name : "?");
 }
 
 /* The task and process that a line is about. */

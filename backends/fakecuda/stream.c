@@ -380,7 +380,6 @@ static bool ctx_idle(const struct fc_ctx *ctx)
 static cudaError_t ctx_wait(struct fc_ctx *ctx, const char *call, bool gone)
 {
 	char why[96];
-	snprintf(why, sizeof why, "%s gpu %u", call, ctx->dev->index);
 	for (;;) {
 		struct wait w = {.on = ctx,
 				 .want = os_event_seq(ctx),
@@ -398,6 +397,7 @@ static cudaError_t ctx_wait(struct fc_ctx *ctx, const char *call, bool gone)
 			mem_acquire(ctx);
 			return rc;
 		}
+		snprintf(why, sizeof why, "%s gpu %u", call, ctx->dev->index);
 		sim_events_drain();
 		os_wait_one(&w, NULL);
 	}

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 #define USES_MOST 1024u /* of a process; the oldest are forgotten */
 #define USE_WHAT  48
 
@@ -264,7 +266,7 @@ static struct fc_use use_in(const struct CUstream_st *s, uint64_t address, uint6
 			   .gpu = s->ctx->dev->index,
 			   .write = write,
 			   .caller = caller};
-	snprintf(u.what, sizeof u.what, "%s", what);
+	text_set(u.what, sizeof u.what, what);
 	return u;
 }
 
@@ -286,7 +288,7 @@ void fc_use_free(struct fc_proc *p, uint64_t address, uint64_t bytes, const void
 {
 	struct fc_use u = {.lo = address, .hi = address + bytes, .write = true, .caller = caller};
 
-	snprintf(u.what, sizeof u.what, "%s", call);
+	text_set(u.what, sizeof u.what, call);
 	if (p->collectives)
 		use_check(p, &u, &p->known);
 }

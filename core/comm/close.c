@@ -232,6 +232,7 @@ static void comm_release(struct ncclComm *comm)
 		os_free(comm->graph[p]);
 	os_free(comm->local_to_rank);
 	os_free(comm->peers);
+	os_free(comm->topo_text);
 	os_free(comm);
 }
 

@@ -17,8 +17,9 @@ struct comm_dev_layout comm_dev_layout(int32_t channels, uint32_t room);
 
 /* topology.c: sets comm->topo. With the network's devices, where it is open. */
 ncclResult_t comm_topology_find(struct ncclComm *comm);
-/* Does no file have all of this host's topology? One such rank makes all of a host detect. */
-bool comm_topology_must_detect(void);
+/* Does no file have all of this host's topology? One such rank makes all of a host detect. Keeps the file's text for
+ * comm_topology_find. */
+bool comm_topology_must_detect(struct ncclComm *comm);
 
 void comm_state_set(struct ncclComm *comm, enum comm_state state);
 /* One look at what was launched: complete, ncclInProgress, or an error. */

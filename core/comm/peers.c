@@ -78,7 +78,7 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->cuda_dev = comm->cuda_dev;
 	me->version = NCCL_VERSION_CODE;
 	me->shm_device = peer_shm_device();
-	me->detects = comm_topology_must_detect();
+	me->detects = comm_topology_must_detect(comm);
 	me->min_channels = comm->config.minCTAs;
 	me->max_channels = comm->config.maxCTAs;
 	me->allowed = comm->allowed;

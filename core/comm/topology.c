@@ -84,12 +84,16 @@ static bool topology_of_network(const struct ncclComm *comm, bool detected)
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static ncclResult_t topology_file(struct topology_text *text)
+/* What comm_topology_must_detect has read, the first time. */
+static ncclResult_t topology_file(struct ncclComm *comm, struct topology_text *text)
 {
 	const char *path = param_str(PARAM_TOPO_FILE);
-	int e = os_file_read(path, &text->xml, &text->bytes);
+	int e = 0;
 
-	text->source = path;
+	*text = (struct topology_text){comm->topo_text, comm->topo_bytes, path};
+	comm->topo_text = NULL;
+	if (!text->xml)
+		e = os_file_read(path, &text->xml, &text->bytes);
 	if (!e)
 		return ncclSuccess;
 	char why[96];
@@ -115,29 +119,24 @@ static void topology_dump(const struct ncclComm *comm, const struct topology_tex
 
 /* Without a file; or the file is a cloud's template, which lacks what the drivers have of its GPUs. One that
  * cannot be read is an error when it is needed. */
-bool comm_topology_must_detect(void)
+bool comm_topology_must_detect(struct ncclComm *comm)
 {
 	const char *path = param_str(PARAM_TOPO_FILE);
-	char *xml = NULL;
-	size_t bytes = 0;
 
 	if (!path)
 		return true;
-	if (os_file_read(path, &xml, &bytes))
+	if (os_file_read(path, &comm->topo_text, &comm->topo_bytes))
 		return false;
-	bool is_template = topo_detect_is_template(xml, bytes);
-
-	os_free(xml);
-	return is_template;
+	return topo_detect_is_template(comm->topo_text, comm->topo_bytes);
 }
 
 /* ---- detection ------------------------------------------------------------------------------ */
 
 /* What is there before: the rank's file, or a virtual machine's; `base->xml` stays NULL without one. */
-static ncclResult_t topology_base(struct topology_text *base)
+static ncclResult_t topology_base(struct ncclComm *comm, struct topology_text *base)
 {
 	if (param_str(PARAM_TOPO_FILE))
-		return topology_file(base);
+		return topology_file(comm, base);
 	base->source = TOPOLOGY_VIRTUAL;
 	if (os_file_read(TOPOLOGY_VIRTUAL, &base->xml, &base->bytes))
 		base->xml = NULL;
@@ -164,7 +163,7 @@ struct topology_own {
 	struct topo_detect_nic nic[TOPO_MAX_DEVICES];
 };
 
-static ncclResult_t topology_part(const struct ncclComm *comm, const struct topo_select *select,
+static ncclResult_t topology_part(struct ncclComm *comm, const struct topo_select *select,
 				  struct topology_own *own, struct topology_text *part)
 {
 	const struct peer_info *me = &comm->peers[comm->rank];
@@ -172,7 +171,7 @@ static ncclResult_t topology_part(const struct ncclComm *comm, const struct topo
 	ncclResult_t rc = detect_gpu_facts(comm->cuda_dev, me->bus_id, &own->gpu);
 
 	if (!rc)
-		rc = topology_base(&base);
+		rc = topology_base(comm, &base);
 	if (rc)
 		return rc;
 	own->gpu.rank = comm->rank;
@@ -303,7 +302,7 @@ static ncclResult_t topology_read(struct ncclComm *comm, struct topo_select *sel
 {
 	struct topology_text text = {0};
 	bool detected = topology_is_detected(comm);
-	ncclResult_t rc = detected ? ncclSuccess : topology_file(&text);
+	ncclResult_t rc = detected ? ncclSuccess : topology_file(comm, &text);
 
 	select->count = comm->local_ranks;
 	select->merge = !comm->net.ops || comm->net.ops->merged > 1;

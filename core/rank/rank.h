@@ -103,6 +103,8 @@ struct ncclComm {
 	struct bootstrap *bootstrap;
 	struct peer_info *peers; /* [nranks] */
 	int32_t *local_to_rank;  /* [local_ranks], in order of rank */
+	char *topo_text; /* of NCCL_TOPO_FILE, until the topology is made of it; NULL: none */
+	size_t topo_bytes;
 	const struct topo_system *topo;
 	struct topo_graph *graph[TOPO_PATTERNS]; /* of this host */
 	struct channel *channels;                /* [pair_channels] */

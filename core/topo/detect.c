@@ -5,7 +5,6 @@
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
-#include "core/base/memo_table.h"
 #include "core/base/param.h"
 #include "core/base/xml.h"
 #include "core/topo/detect_internal.h"
@@ -205,20 +204,33 @@ static bool detect_has_bare_gpu(const struct xml_node *x)
 	return has;
 }
 
-static void *detect_template_memo(const void *xml, size_t bytes, void *arg)
+/* No parse is needed to see that a usual file has none: what has a GPU's class has its <gpu> next. */
+static bool detect_may_have_bare_gpu(const char *xml, size_t bytes)
 {
-	struct xml_doc *doc = NULL;
-	struct xml_error error;
-	bool *is_template = memo_value_alloc(sizeof *is_template);
-	ASSERT(!arg);
-	if (is_template && xml_parse(xml, bytes, "topology", &doc, &error) == 0)
-		*is_template = detect_has_bare_gpu(xml_root(doc));
-	xml_free(doc);
-	return is_template;
+	if (strlen(xml) != bytes || strchr(xml, '&'))
+		return true; /* not a text of bytes that stand for themselves */
+	for (const char *at = xml; (at = strstr(at, "0x030")); at++) {
+		const char *end = strchr(at, '>');
+
+		if (!end || end[-1] == '/')
+			return true;
+		end += 1 + strspn(end + 1, " \t\r\n");
+		if (strncmp(end, "<gpu", 4) != 0)
+			return true;
+	}
+	return false;
 }
 
 bool topo_detect_is_template(const char *xml, size_t bytes)
 {
-	const bool *is_template = os_memo("topo.template", xml, bytes, detect_template_memo, NULL);
-	return is_template && *is_template;
+	struct xml_doc *doc = NULL;
+	struct xml_error error;
+
+	if (!detect_may_have_bare_gpu(xml, bytes) ||
+	    xml_parse(xml, bytes, "topology", &doc, &error))
+		return false;
+	bool is_template = detect_has_bare_gpu(xml_root(doc));
+
+	xml_free(doc);
+	return is_template;
 }

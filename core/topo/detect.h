@@ -74,7 +74,7 @@ ncclResult_t topo_detect_fuse(const struct topo_detect_part *part, int32_t parts
 			      size_t *bytes);
 
 /* Does an XML have a GPU as a bare PCI function, without a <gpu>, as the template of a cloud has it? False as
- * well for what is not XML. */
+ * well for what is not XML. A byte 0 follows the text. */
 bool topo_detect_is_template(const char *xml, size_t bytes);
 
 /* The host's NICs with an active port, as /sys has them: HCAs, or where there is none, interfaces. At most

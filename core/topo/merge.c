@@ -321,6 +321,9 @@ bool topo_nic_device(const struct topo_system *sys, int32_t nic, int32_t i,
 		at += strcspn(at, "+");
 		at += *at == '+';
 	}
-	snprintf(name, TOPO_NIC_NAME, "%.*s", (int)strcspn(at, "+"), at);
+	size_t n = MIN_OF(strcspn(at, "+"), TOPO_NIC_NAME - 1u);
+
+	memcpy(name, at, n);
+	name[n] = '\0';
 	return *at != '\0';
 }

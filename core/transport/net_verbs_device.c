@@ -5,6 +5,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/transport/net_verbs_internal.h"
 
 /* ---- NCCL_IB_HCA ------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ static void net_verbs_add_ports(struct net_state *st, struct ibv_context *ctx, c
 			INFO(LOG_NET, "NET/IB: %s port %u is not active", name, port);
 			continue;
 		}
-		snprintf(d->name, sizeof d->name, "%s", name);
+		text_set(d->name, sizeof d->name, name);
 		d->ctx = ctx;
 		d->state = st;
 		d->port = port;
@@ -202,7 +203,7 @@ ncclResult_t net_verbs_props(struct ncclComm *comm, int dev, struct net_props *p
 	const struct net_verbs_dev *d = net_verbs_dev(comm, dev);
 
 	memset(p, 0, sizeof *p);
-	snprintf(p->name, sizeof p->name, "%s", d->name);
+	text_set(p->name, sizeof p->name, d->name);
 	p->guid = d->guid;
 	p->port = d->port;
 	p->speed_mbps = net_verbs_speed_mbps(&d->attr);

@@ -17,6 +17,7 @@
 
 #include "core/base/log.h"
 #include "core/base/param.h"
+#include "core/base/text.h"
 #include "core/mem/cumem.h"
 #include "core/mem/mem.h"
 #include "core/rank/cuda_result.h"
@@ -519,7 +520,7 @@ static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *their
 		rc = p2p_import_get(c, &info, &mem, w);
 	if (rc)
 		return rc;
-	snprintf(c->via, sizeof c->via, "%s",
+	text_set(c->via, sizeof c->via,
 		 transport_same_process(c->comm, c->peer) ? "/direct pointer"
 		 : info.magic == P2P_CUMEM_MAGIC          ? "/CUMEM"
 							  : "/IPC");

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "sim/world/stream.h"
 
 /* Where an address of a host has the host's index: the two bytes before the last. */
@@ -76,7 +77,7 @@ int world_interface(int index, char *name, size_t name_bytes, struct os_addr *ad
 
 	if (index < 0 || index > 3)
 		return ENOENT;
-	snprintf(name, name_bytes, "%s", index < 2 ? "eth0" : "lo");
+	text_set(name, name_bytes, index < 2 ? "eth0" : "lo");
 	if (index < 2)
 		addr_of_host(world_self()->proc->host, family, addr);
 	else

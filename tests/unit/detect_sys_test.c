@@ -576,6 +576,12 @@ START_TEST(a_template_has_a_gpu_without_its_element)
 		{"<pci busid=\"0000:02:00.0\" class=\"0x030000\" vendor=\"0x1a03\"/>", false},
 		{"<pci busid=\"0000:02:00.0\" class=\"0x020700\"/>", false},
 		{"<pci class=\"0x030200\">", false}, /* no XML */
+		/* spelt in other ways, or no GPU by the second look */
+		{"<pci class='0x030200'></pci>", true},
+		{"<pci class = \"&#48;x030200\" />", true},
+		{"<pci class=\"0x030200\">\n  <!-- none --></pci>", true},
+		{"<pci class=\"0x030200\"><!-- one --><gpu dev=\"1\"/></pci>", false},
+		{"<!-- class=\"0x030200\" -->", false},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(with); i++) {
 		char xml[512];

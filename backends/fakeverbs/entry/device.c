@@ -7,6 +7,7 @@
 
 #include "backends/fakeverbs/entry/entry.h"
 #include "backends/fakeverbs/entry/process.h"
+#include "core/base/text.h"
 
 /* The devices of one process, in OS_SLOT_VERBS; freed with the last list and context. */
 struct hca_proc {
@@ -19,6 +20,14 @@ static uint32_t hca_proc_lock;
 static const char hca_no_provider[] = "not a provider's table";
 
 /* ---- the list ------------------------------------------------------------------------------- */
+
+static void hca_path(char path[IBV_SYSFS_PATH_MAX], const char *folder, const char *name)
+{
+	size_t n = strlen(folder);
+
+	memcpy(path, folder, n);
+	text_set(path + n, IBV_SYSFS_PATH_MAX - n, name);
+}
 
 static struct hca_proc *hca_proc_make(uint32_t host)
 {
@@ -39,12 +48,10 @@ static struct hca_proc *hca_proc_make(uint32_t host)
 
 		d->ibv.node_type = IBV_NODE_CA;
 		d->ibv.transport_type = IBV_TRANSPORT_IB;
-		snprintf(d->ibv.name, sizeof d->ibv.name, "%s", m->nic[i].name);
+		text_set(d->ibv.name, sizeof d->ibv.name, m->nic[i].name);
 		snprintf(d->ibv.dev_name, sizeof d->ibv.dev_name, "uverbs%u", p->count);
-		snprintf(d->ibv.dev_path, sizeof d->ibv.dev_path,
-			 "/sys/class/infiniband_verbs/uverbs%u", p->count);
-		snprintf(d->ibv.ibdev_path, sizeof d->ibv.ibdev_path, "/sys/class/infiniband/%s",
-			 m->nic[i].name);
+		hca_path(d->ibv.dev_path, "/sys/class/infiniband_verbs/", d->ibv.dev_name);
+		hca_path(d->ibv.ibdev_path, "/sys/class/infiniband/", d->ibv.name);
 		d->ops = hca_no_provider;
 		d->host = host;
 		d->alive = HCA_ALIVE(HCA_KIND_DEVICES);
@@ -447,6 +454,6 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.local_ca_ack_delay = 16,
 		.phys_port_cnt = 1,
 	};
-	snprintf(a->fw_ver, sizeof a->fw_ver, "%s", p->firmware);
+	text_set(a->fw_ver, sizeof a->fw_ver, p->firmware);
 	return 0;
 }
