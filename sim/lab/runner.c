@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -321,8 +322,14 @@ static struct world_config lab_world(const struct lab_config *c, const struct la
 	};
 }
 
+/* Memory that the process keeps from world to world, and the smallest block that it takes from the kernel by
+ * itself: what one world gives back the next one takes. */
+enum { LAB_KEPT_BYTES = 256 << 20, LAB_APART_BYTES = 4 << 20 };
+
 static int lab_run_world(struct lab_run *run, struct lab_result *result)
 {
+	mallopt(M_TRIM_THRESHOLD, LAB_KEPT_BYTES);
+	mallopt(M_MMAP_THRESHOLD, LAB_APART_BYTES);
 	const struct lab_config *c = run->config;
 	struct world_config world = lab_world(c, &run->machines);
 	int rc = world_create(&world);
