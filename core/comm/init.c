@@ -8,6 +8,7 @@
 #include "core/comm/comm_internal.h"
 #include "core/os/check.h"
 #include "core/plan/plan.h"
+#include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
 #include "core/tune/model.h"
@@ -98,6 +99,7 @@ void comm_leave_others(struct ncclComm *comm)
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	transport_let_go(comm);
 	os_mutex_lock(&comm->watch); /* another rank's task may look at the ring */
+	proxy_relays_give_up(comm);
 	bootstrap_leave(comm->bootstrap);
 	os_mutex_unlock(&comm->watch);
 }

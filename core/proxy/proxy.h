@@ -66,6 +66,8 @@ uint64_t proxy_relays_wanted(const struct ncclComm *comm);
 ncclResult_t proxy_relays_open(struct ncclComm *comm, const uint64_t *wanted);
 /* ncclRemoteError: a connection that this rank has through another one failed. Before proxy_stop. */
 ncclResult_t proxy_relays_error(const struct ncclComm *comm);
+/* Leaves at the ranks that this one sends through what its connections failed by, if they did. Under `watch`. */
+void proxy_relays_give_up(struct ncclComm *comm);
 
 /* Releases the communicator's part, all of whose connections are closed. The last communicator of the
  * GPU ends the tasks and joins them. */

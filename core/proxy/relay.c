@@ -714,10 +714,23 @@ static void relay_progress_end(struct relay *r)
 		(void)os_wait_one(&w, NULL);
 }
 
+/* The connections close for what the sender left, unless this rank has a reason of its own. */
+static void relay_failure_take(struct ncclComm *comm, const struct relay *r)
+{
+	struct net_failure f;
+
+	if (!shared_load_u32(&r->area->given_up, SHARED_ACQUIRE))
+		return;
+	shared_note_read(&r->area->failure, sizeof r->area->failure);
+	f = r->area->failure;
+	comm->net.ops->failure(comm, &f);
+}
+
 static void relay_end(struct ncclComm *comm, struct relay *r)
 {
 	struct proxy_call end = {.proxy = &r->state, .relay = r};
 
+	relay_failure_take(comm, r);
 	relay_progress_end(r);
 	(void)proxy_call_run(&end, PROXY_RELAY_END);
 	for (uint32_t i = 0; i < r->conns; i++) {

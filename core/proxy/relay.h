@@ -33,7 +33,8 @@
  *
  * The end. The sender closes what it opened, sets `gone`, and leaves the bootstrap. The relay leaves the bootstrap
  * and waits until the sender has left, or died; then it closes the connections. Each counts on nothing of the
- * other after that. A connection that fails is an error of the relay's communicator, and to the sender the failure
+ * other after that. A sender that gives up leaves its network's first failure in the area before that, and the relay's
+ * connections pass it on as they close. A connection that fails is an error of the relay's communicator, and to the sender the failure
  * of another rank.
  */
 #ifndef CORE_PROXY_RELAY_H
@@ -101,6 +102,8 @@ struct relay_area {
 		conn; /* SETUP's answer; CONNECT: which, for operations; RESERVE: how many, and its answer */
 	uint32_t name; /* CONNECT: number in the name of the connection's host memory */
 	struct relay_pool pool;
+	struct net_failure failure; /* of the sender's network, the first one; then given_up */
+	shared_u32 given_up;
 	struct relay_answer answer[RELAY_CONNS_MOST]; /* by `conn` */
 	struct relay_op op[RELAY_OPS];                /* by count % RELAY_OPS */
 };

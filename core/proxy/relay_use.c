@@ -221,6 +221,23 @@ void relay_uses_close(struct ncclComm *comm)
 	}
 }
 
+/* What connections of this rank failed by is the reason for which those that it has at a relay end. */
+void proxy_relays_give_up(struct ncclComm *comm)
+{
+	struct net_failure f = {{0}};
+
+	if (comm->net.ops)
+		comm->net.ops->failure(comm, &f);
+	for (struct relay_use *use = comm->relays ? comm->relays->uses : NULL; use;
+	     use = use->next) {
+		if (!use->area)
+			continue;
+		use->area->failure = f;
+		shared_note_write(&use->area->failure, sizeof use->area->failure);
+		shared_store_u32(&use->area->given_up, 1, SHARED_RELEASE);
+	}
+}
+
 ncclResult_t proxy_relays_error(const struct ncclComm *comm)
 {
 	for (struct relay_use *use = comm->relays ? comm->relays->uses : NULL; use; use = use->next)

@@ -111,6 +111,12 @@ int net_plain_max_recvs(void *recv_comm)
 	return 1;
 }
 
+void net_plain_failure(struct ncclComm *comm, struct net_failure *f)
+{
+	(void)comm;
+	memset(f, 0, sizeof *f);
+}
+
 ncclResult_t net_plain_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w)
 {

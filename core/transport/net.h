@@ -21,6 +21,12 @@
 #define NET_MAX_RECVS    8 /* buffers of one receive */
 #define NET_MAX_MERGED   4 /* devices of one connection */
 
+/* Which connection of a communicator failed first, and why, in the network's form. All zero: none did. */
+#define NET_FAILURE_BYTES 64
+struct net_failure {
+	uint8_t bytes[NET_FAILURE_BYTES];
+};
+
 struct net_props {
 	char name[32];   /* "mlx5_0" */
 	char bus_id[24]; /* "" unknown */
@@ -102,6 +108,9 @@ struct net_ops {
 	 * come or under way on a busy one. For idle passes: cheap when nothing came; *w is for what
 	 * would. Errors as test. */
 	ncclResult_t (*check)(void *net_comm, bool busy, struct wait *w);
+	/* Sets *f to the communicator's, which is what was in *f if it had none: connections that close pass it on
+	 * to their other ends. */
+	void (*failure)(struct ncclComm *comm, struct net_failure *f);
 	void (*close_send)(void *send_comm);
 	void (*close_recv)(void *recv_comm);
 	void (*close_listen)(void *listen);
@@ -128,12 +137,14 @@ const char *net_names(char *text, size_t bytes);
 /* What a row takes where its network has nothing of its own:
  *   reg_mr    host memory needs no registration, and no GPU's memory can be reached;
  *   max_recvs is 1;
- *   iflush    fails, since no GPU memory was registered. */
+ *   iflush    fails, since no GPU memory was registered;
+ *   failure   keeps none. */
 ncclResult_t net_plain_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			      void **mr);
 ncclResult_t net_plain_dereg_mr(void *net_comm, void *mr);
 int net_plain_max_recvs(void *recv_comm);
 ncclResult_t net_plain_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w);
+void net_plain_failure(struct ncclComm *comm, struct net_failure *f);
 
 #endif

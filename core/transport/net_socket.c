@@ -17,6 +17,7 @@ const struct net_ops net_socket = {
 	.iflush = net_plain_iflush,
 	.test = net_socket_test,
 	.check = net_socket_check,
+	.failure = net_plain_failure,
 	.close_send = net_socket_close,
 	.close_recv = net_socket_close,
 	.close_listen = net_socket_close_listen,

@@ -17,6 +17,7 @@ const struct net_ops net_verbs = {
 	.iflush = net_verbs_iflush,
 	.test = net_verbs_test,
 	.check = net_verbs_check,
+	.failure = net_verbs_failure,
 	.close_send = net_verbs_close,
 	.close_recv = net_verbs_close,
 	.close_listen = net_verbs_close_listen,

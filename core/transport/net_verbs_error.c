@@ -164,14 +164,28 @@ static void net_verbs_tell(struct net_verbs_conn *c, uint32_t i, uint32_t status
 	net_verbs_send_notice(c, &n);
 }
 
-void net_verbs_tell_why(struct net_verbs_conn *c)
+void net_verbs_failure(struct ncclComm *comm, struct net_failure *f)
 {
-	struct net_state *st = net_verbs_state(c->comm);
+	struct net_state *st = net_verbs_state(comm);
 	struct net_verbs_notice n;
 
+	DOPPEL_STATIC_CHECK(sizeof n <= sizeof *f, "room for a notice");
+	memcpy(&n, f, sizeof n);
 	os_mutex_lock(&st->lock);
+	if (!st->failure.magic)
+		st->failure = n;
 	n = st->failure;
 	os_mutex_unlock(&st->lock);
+	memcpy(f, &n, sizeof n);
+}
+
+void net_verbs_tell_why(struct net_verbs_conn *c)
+{
+	struct net_failure f = {{0}};
+	struct net_verbs_notice n;
+
+	net_verbs_failure(c->comm, &f);
+	memcpy(&n, &f, sizeof n);
 	if (n.magic && !c->failed && !c->peer_gone)
 		net_verbs_send_notice(c, &n);
 }

@@ -359,6 +359,7 @@ ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, uint32_t i, const c
 /* A completion on that leg. */
 ncclResult_t net_verbs_complain(struct net_verbs_conn *c, uint32_t leg, const struct ibv_wc *wc);
 ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w);
+void net_verbs_failure(struct ncclComm *comm, struct net_failure *f);
 /* Says on a connection that is about to close what its communicator failed by, if it did. */
 void net_verbs_tell_why(struct net_verbs_conn *c);
 /* Has the connection failed, by what came before or by an event? ncclSuccess: no. */
