@@ -123,7 +123,7 @@ grep -qE 'rank 0 -> rank 1 channel . qp 0x[0-9a-f]+ on mlx5_1 \(peer [0-9.]+ mlx
 echo 'verbs.device host=0 port=1 nth=60 fatal' >plan
 run 2 all_reduce -b 64K -e 64K --gpus 1 --faults plan
 grep -qE 'mlx5_1:1 Got async event : local catastrophic error' err || fail "the event is not logged"
-grep -qE 'rank 1 -> rank 0 .* on mlx5_1 \(peer [0-9.]+ mlx5_1 .*the peer reports' err ||
+grep -qE 'rank 1 (->|<-) rank 0 .* on mlx5_1 \(peer [0-9.]+ mlx5_1 .*the peer reports' err ||
 	fail "the other end does not name the device"
 ! grep -qE 'on mlx5_0 \(peer' err || fail "a device that did not fail is named"
 exit $bad
