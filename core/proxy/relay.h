@@ -33,9 +33,9 @@
  *
  * The end. The sender closes what it opened, sets `gone`, and leaves the bootstrap. The relay leaves the bootstrap
  * and waits until the sender has left, or died; then it closes the connections. Each counts on nothing of the
- * other after that. A sender that gives up leaves its network's first failure in the area before that, and the relay's
- * connections pass it on as they close. A connection that fails is an error of the relay's communicator, and to the sender the failure
- * of another rank.
+ * other after that. A connection that fails is an error of the relay's communicator, and to the sender the failure
+ * of another rank. A sender that gives up leaves its network's first failure in the area, and the connections that it
+ * has at the relay pass it on as they close.
  */
 #ifndef CORE_PROXY_RELAY_H
 #define CORE_PROXY_RELAY_H

@@ -230,7 +230,7 @@ void proxy_relays_give_up(struct ncclComm *comm)
 		comm->net.ops->failure(comm, &f);
 	for (struct relay_use *use = comm->relays ? comm->relays->uses : NULL; use;
 	     use = use->next) {
-		if (!use->area)
+		if (!use->area || shared_load_u32(&use->area->given_up, SHARED_RELAXED))
 			continue;
 		use->area->failure = f;
 		shared_note_write(&use->area->failure, sizeof use->area->failure);
