@@ -42,17 +42,21 @@ DEV_FN void dev_part_take(struct dev_work *w, int channel)
 	w->channel_lo = w->channel_hi = (uint8_t)channel;
 }
 
+/* Threads of a block that have one end of a work: group 2n sends for work n, group 2n + 1 receives. */
+struct dev_group {
+	uint32_t number, first, warps; /* its first warp, and how many it has */
+};
+
 /* One end of a work as a group of threads sees it. */
 DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
-			  const struct dev_work *w, uint32_t group, uint32_t warps,
-			  enum dev_proto proto)
+			  const struct dev_work *w, const struct dev_group *g, enum dev_proto proto)
 {
 	prim_init(p, d, b, w);
-	prim_group_set(p, group * warps * DEV_WARP_WIDTH, warps * DEV_WARP_WIDTH,
-		       warps > 1 ? 1 + group : 0);
+	prim_group_set(p, g->first * DEV_WARP_WIDTH, g->warps * DEV_WARP_WIDTH,
+		       g->warps > 1 ? 1 + g->number : 0);
 	p->proto = proto;
 	p->chunk_steps = p->slice_steps = 1;
-	p->send = p->recv = &b->pair[group];
+	p->send = p->recv = &b->pair[g->number];
 	p->type = DEV_U8;
 	p->op = DEV_SUM;
 	p->type_bytes = 1;
@@ -66,22 +70,22 @@ DEV_FN bool dev_pair_valid(const struct dev_work *w, const struct dev_conn *c, b
 	       (sends ? w->pair.send_bytes && w->send : w->pair.recv_bytes && w->recv);
 }
 
-/* By the threads of one group: group 2n sends for work n, group 2n + 1 receives. `proto` is a constant for
- * the compiler. False: aborted. */
+/* By the threads of one group. `proto` is a constant for the compiler. False: aborted. */
 DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_work *w,
-			 uint32_t group, uint32_t warps, enum dev_proto proto)
+			 const struct dev_group *g, enum dev_proto proto)
 {
-	bool sends = group % 2 == 0;
+	bool sends = g->number % 2 == 0;
 	struct dev_conn *conn = sends ? w->pair.send_conn : w->pair.recv_conn;
+	struct dev_conn *mine = &b->pair[g->number];
 	struct prim p;
 
-	dev_pair_init(&p, d, b, w, group, warps, proto);
+	dev_pair_init(&p, d, b, w, g, proto);
 	if (p.thread == 0)
-		dev_copy_in(d, &b->pair[group], conn, sizeof b->pair[group]);
+		dev_copy_in(d, mine, conn, sizeof *mine);
 	prim_barrier(&p);
-	if (!dev_pair_valid(w, &b->pair[group], sends, proto))
+	if (!dev_pair_valid(w, mine, sends, proto))
 		dev_trap(d, "dev_messages: these messages are not ones that the kernel can move");
-	p.send_step = p.recv_step = b->pair[group].step;
+	p.send_step = p.recv_step = mine->step;
 	dev_work_begins(d, w);
 	if (sends)
 		send_recv_send(&p, &w->pair);
@@ -94,11 +98,10 @@ DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_wo
 }
 
 /* A message to oneself: a half of it by each of the two groups. */
-DEV_FN void dev_run_self(struct dev *d, const struct dev_work *w, uint32_t group, uint32_t warps)
+DEV_FN void dev_run_self(struct dev *d, const struct dev_work *w, const struct dev_group *g)
 {
-	const uint32_t threads = warps * DEV_WARP_WIDTH;
 	const uint64_t bytes = w->pair.send_bytes, half = ALIGN_UP(bytes / 2, 16);
-	const uint64_t from = group % 2 ? MIN_OF(half, bytes) : 0;
+	const uint64_t from = g->number % 2 ? MIN_OF(half, bytes) : 0;
 	const void *src = (const uint8_t *)w->send + from;
 	void *dst = (uint8_t *)w->recv + from;
 
@@ -107,45 +110,68 @@ DEV_FN void dev_run_self(struct dev *d, const struct dev_work *w, uint32_t group
 		dev_trap(d, "dev_messages: this message to oneself is not one that the kernel can "
 			    "move");
 	dev_work_begins(d, w);
-	dev_reduce_copy(d, dev_thread(d) - group * threads, threads, &src, 1, &dst, 1,
-			group % 2 ? bytes - from : MIN_OF(half, bytes), DEV_U8, DEV_SUM, 0, false);
+	dev_reduce_copy(d, dev_thread(d) - g->first * DEV_WARP_WIDTH, g->warps * DEV_WARP_WIDTH,
+			&src, 1, &dst, 1, g->number % 2 ? bytes - from : MIN_OF(half, bytes),
+			DEV_U8, DEV_SUM, 0, false);
 	dev_work_ends(d, w);
 }
 
 /* The group's end of the work; it may have none. */
-DEV_FN bool dev_run_group(struct dev *d, struct dev_block *b, uint32_t group, uint32_t warps)
+DEV_FN bool dev_run_group(struct dev *d, struct dev_block *b, const struct dev_group *g)
 {
-	const struct dev_work *w = &b->work[group / 2];
-	bool sends = group % 2 == 0;
+	const struct dev_work *w = &b->work[g->number / 2];
+	bool sends = g->number % 2 == 0;
 
 	if (w->pair.to_self) {
-		dev_run_self(d, w, group, warps);
+		dev_run_self(d, w, g);
 		return true;
 	}
 	if (!(sends ? w->pair.send_conn : w->pair.recv_conn))
 		return true;
 	switch (sends ? w->pair.send_proto : w->pair.recv_proto) {
 	case DEV_SIMPLE:
-		return dev_run_pair(d, b, w, group, warps, DEV_SIMPLE);
+		return dev_run_pair(d, b, w, g, DEV_SIMPLE);
 	case DEV_LL:
-		return dev_run_pair(d, b, w, group, warps, DEV_LL);
+		return dev_run_pair(d, b, w, g, DEV_LL);
 	default:
 		dev_trap(d, "dev_messages: a message in a protocol that messages do not have");
 		return false;
 	}
 }
 
+/* The group of this thread's warp; one of a number that no work has: none. The others divide what messages to oneself
+ * leave (DEV_SELF_LESS). */
+DEV_FN struct dev_group dev_group_of(struct dev *d, const struct dev_block *b, uint32_t works)
+{
+	const uint32_t all = dev_warps(d), share = all / (2 * works), warp = dev_warp(d);
+	uint32_t selves = 0, self = share, other = share;
+	struct dev_group g = {0, 0, 0};
+
+	for (uint32_t i = 0; i < works; i++)
+		selves += b->work[i].pair.to_self == DEV_SELF_LESS ? 1 : 0;
+	if (selves && selves < works) {
+		self = MAX_OF(share / 2, 1u);
+		other = (all - 2 * selves * self) / (2 * (works - selves));
+	}
+	for (; g.number < 2 * works; g.number++, g.first += g.warps) {
+		g.warps = b->work[g.number / 2].pair.to_self == DEV_SELF_LESS ? self : other;
+		if (warp < g.first + g.warps)
+			break;
+	}
+	return g;
+}
+
 /* By all threads of the block: the first works of those in shared memory. */
 DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, uint32_t works)
 {
-	uint32_t warps = dev_warps(d) / (2 * works);
-	uint32_t group = warps ? dev_warp(d) / warps : 0;
+	struct dev_group g;
 	bool ok = true;
 
-	if (!warps)
+	if (dev_warps(d) < 2 * works)
 		dev_trap(d, "dev_messages: a batch has more messages than the block has warps");
-	if (group < 2 * works)
-		ok = dev_run_group(d, b, group, warps);
+	g = dev_group_of(d, b, works);
+	if (g.number < 2 * works)
+		ok = dev_run_group(d, b, &g);
 	return !dev_barrier_any(d, !ok);
 }
 

@@ -170,6 +170,7 @@ struct plan_batches {
 	uint32_t nth[DEV_MAX_CHANNELS];
 	uint8_t works[DEV_MAX_CHANNELS];
 	uint32_t most; /* works of the largest batch */
+	bool slots;    /* a message goes in slots, and not straight into its receiver's buffer */
 };
 
 /* A connection is in a batch once: messages of another number are in another batch. */
@@ -321,12 +322,13 @@ static void plan_run_add(const struct ncclComm *comm, const struct plan_messages
 					  .shown = (send.shown ? DEV_SHOWN_SEND : 0) |
 						   (recv.shown ? DEV_SHOWN_RECV : 0),
 					  .nth = nth,
-					  .to_self = send.bytes && !send.conn[0]},
+					  .to_self = send.bytes && !send.conn[0] ? DEV_SELF : 0},
 				 .channel_lo = (uint8_t)run->lo,
 				 .channel_hi = (uint8_t)(run->lo + run->n - 1),
 				 .root = -1,
 				 .op_count = comm->op_count,
 			 });
+	b->slots |= send.conn[0] && !send.conn[0]->dev.put && !send.shown;
 	for (int32_t i = 0; i < run->n; i++) {
 		plan_batch_add(b, run->lo + i, nth);
 		if (recv.conn[i] && recv.conn[i]->proxy)
@@ -401,6 +403,9 @@ ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_st
 		if (rc || full)
 			break;
 	}
+	for (int32_t i = 0; i < p->nworks && b.slots; i++)
+		if (p->work[i].pair.to_self)
+			p->work[i].pair.to_self = DEV_SELF_LESS;
 	p->block_warps = PLAN_WARPS_FIXED ? 2 * b.most : MAX_OF(2 * b.most, st->warps);
 	return rc;
 }

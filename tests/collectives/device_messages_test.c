@@ -3,7 +3,8 @@
  * Messages by themselves, on the connections of the rings of device_ring.h: every rank sends to the next one,
  * in SIMPLE and in LL, and in both at the same time over connections of one channel; long and short ones, at
  * odd addresses, in batches of one work, of one channel or a part for each of several, several launches over one
- * connection; through slots, and straight into the receiver's buffer. The connections' steps are those that steps_of_message derives. Then a launch that is
+ * connection; through slots, and straight into the receiver's buffer; beside messages to oneself, with each share of the
+ * block's warps that these have. The connections' steps are those that steps_of_message derives. Then a launch that is
  * aborted, and after it a sender that finds the buffer withdrawn.
  */
 #include "tests/collectives/device_ring_check.h"
@@ -41,10 +42,24 @@ static struct dev_work messages_draw_wide(struct ring *g, int i)
 	return w;
 }
 
+/* In the batch of another message, with this share. */
+static struct dev_work messages_draw_self(struct ring *g, int i, const struct dev_work *beside,
+					  uint8_t share)
+{
+	struct dev_work w = message_work(1 + ring_random(g) % 6000, DEV_SIMPLE, DEV_SIMPLE,
+					 beside->channel_lo, (int)beside->pair.nth);
+
+	w.pair.to_self = share;
+	w.send = w.recv = message_at(MOST_MESSAGES / 2 + i / 2);
+	return w;
+}
+
 static void messages_want(struct ring *g, const struct dev_work *w, int rank)
 {
 	for (int c = w->channel_lo; c <= w->channel_hi; c++) {
-		int before = ring_rank_at(g, c, ring_position_of(g, c, rank) + g->n - 1);
+		int before = w->pair.to_self
+				     ? rank
+				     : ring_rank_at(g, c, ring_position_of(g, c, rank) + g->n - 1);
 		uintptr_t from = offset_of(w->send) +
 				 (uintptr_t)(c - w->channel_lo) * (uintptr_t)w->pair.send_each;
 
@@ -76,7 +91,7 @@ static void messages_count(struct ring *g, const struct dev_work *w, int c)
 {
 	uint64_t bytes = message_part(w, c);
 
-	for (int i = 0; i < g->n && bytes; i++) {
+	for (int i = 0; i < g->n && bytes && !w->pair.to_self; i++) {
 		int at = ring_position_of(g, c, i);
 		uint8_t out = message_proto(w, i);
 		uint8_t in = message_proto(w, ring_rank_at(g, c, at + g->n - 1));
@@ -86,14 +101,19 @@ static void messages_count(struct ring *g, const struct dev_work *w, int c)
 	}
 }
 
-static void messages_once(struct ring *g, int n, int warps, bool wide)
+/* `selves`: each second one is to oneself, with that share. */
+static void messages_once(struct ring *g, int n, int warps, bool wide, uint8_t selves)
 {
 	static const struct dev_work all = {.kind = DEV_WORK_COLLECTIVE};
+	const int channels = wide ? CHANNELS : MIN_OF(selves ? DIV_UP(n, 2) : n, CHANNELS);
 	struct dev_work works[MOST_MESSAGES];
 
 	ring_fill(g, &all, MAX_BYTES, false);
 	for (int i = 0; i < n; i++) {
-		works[i] = wide ? messages_draw_wide(g, i) : messages_draw(g, i);
+		works[i] = wide      ? messages_draw_wide(g, i)
+			   : !selves ? messages_draw(g, i)
+			   : i % 2   ? messages_draw_self(g, i, &works[i - 1], selves)
+				     : messages_draw(g, i / 2);
 		for (int c = works[i].channel_lo; c <= works[i].channel_hi; c++)
 			messages_count(g, &works[i], c);
 	}
@@ -103,8 +123,7 @@ static void messages_once(struct ring *g, int n, int warps, bool wide)
 		CUDA_OK(cudaMemset(g->rank[i].output, 0x5a, MAX_BYTES));
 		CUDA_OK(cudaDeviceSynchronize());
 	}
-	ring_launch(g, works, n, (1ull << (wide ? CHANNELS : MIN_OF(n, CHANNELS))) - 1, warps,
-		    false);
+	ring_launch(g, works, n, (1ull << channels) - 1, warps, false);
 	ring_sync(g);
 	ring_pairs_copy(g, true);
 	messages_check(g, works, n);
@@ -155,7 +174,10 @@ static void messages_body(const struct device_run *run)
 		ring_connect(&g);
 		for (size_t k = 0; k < ARRAY_LEN(counts); k++)
 			for (int wide = 0; wide < 2; wide++)
-				messages_once(&g, counts[k], 2 + 2 * (int)(k % 2), wide);
+				messages_once(&g, counts[k], 2 + 2 * (int)(k % 2), wide, 0);
+		for (uint8_t self = DEV_SELF; self <= DEV_SELF_LESS; self++)
+			for (int warps = 4; warps <= 8; warps += 4)
+				messages_once(&g, 24, warps, false, self);
 		messages_abort(&g, g.put || n % 2 ? DEV_SIMPLE : DEV_LL);
 		ring_free(&g);
 	}

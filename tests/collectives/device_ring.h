@@ -558,6 +558,8 @@ static inline struct dev_work message_work_of(const struct ring *g, const struct
 
 	mine.send = r->input + offset_of(w->send);
 	mine.recv = r->output + offset_of(w->recv);
+	if (w->pair.to_self)
+		return mine;
 	mine.pair.send_conn = r->conns + PAIRS_FIRST + c;
 	mine.pair.recv_conn = mine.pair.send_conn + CHANNELS;
 	mine.pair.send_ll = message_ll(w, i);
