@@ -45,7 +45,8 @@ mutant_is_code() { grep -qxE "($2)" <<<"$1"; }
 # Those that nothing finds today, one a line, each explained in docs/mutants.md.
 mutant_missed() { sed -n 's/^| `\([a-z0-9_]*\)` .*| not found |.*/\1/p' "$source_dir/docs/mutants.md"; }
 
-# mutant_applies NAME: does the patch touch core alone, and apply to the core of today?
+# mutant_applies NAME: does the patch touch core alone, and apply to the core of today? Without fuzz: a hunk has one
+# line of context, and without it the hunk fits in other places too.
 mutant_applies() {
 	local name=$1 changed
 	changed=$(mutant_files "$name")
@@ -53,7 +54,7 @@ mutant_applies() {
 		echo "$name: a mutant touches core, and nothing else; this one: $changed"
 		return 1
 	fi
-	patch -s -p1 --dry-run -f -d "$source_dir" <"$here/$name.patch" >"$work/patch.log" 2>&1 && return 0
+	patch -s -p1 -F0 --dry-run -f -d "$source_dir" <"$here/$name.patch" >"$work/patch.log" 2>&1 && return 0
 	echo "tests/mutants/$name.patch does not apply to core as it is:"
 	sed 's/^/    /' "$work/patch.log"
 	return 1
@@ -70,7 +71,7 @@ mutant_build() {
 	mutant_applies "$name" || return 1
 	changed=$(mutant_files "$name")
 	cp -r "$source_dir/core" "$dir/core"
-	patch -s -p1 -d "$dir" <"$here/$name.patch" >/dev/null
+	patch -s -p1 -F0 -d "$dir" <"$here/$name.patch" >/dev/null
 	while IFS=$'\t' read -r command file; do
 		object=$(sed -n 's|.* -o \([^ ]*\) -c .*|\1|p' <<<"$command")
 		case $object in

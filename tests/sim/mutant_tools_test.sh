@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Without `patch` the tests of mutants are skipped, and the last line names it. A patch that does not
-# apply is a failure with patch's own words; one that touches more than core is refused.
+# apply is a failure with patch's own words, also where only a line of context is another; one that touches more than
+# core is refused.
 #	mutant_tools_test.sh BUILD_DIR SOURCE_DIR
 set -euo pipefail
 build_dir=$1 source_dir=$(cd "$2" && pwd)
@@ -38,6 +39,12 @@ cat >stale.patch <<'END'
 END
 sed 's|core/base/word.h|core/base/no_such_file.h|' stale.patch >gone.patch
 sed 's|core/base/word.h|sim/engine/sim.h|' stale.patch >outside.patch
+{
+	printf '%s\n' '--- a/core/base/hash.h' '+++ b/core/base/hash.h' '@@ -2,3 +2,3 @@' ' one line that is not there'
+	sed -n '3s/^/-/p' "$source_dir/core/base/hash.h"
+	printf '+%s\n' 'something else'
+	sed -n '4s/^/ /p' "$source_dir/core/base/hash.h"
+} >fuzzy.patch
 refused() { # refused NAME PATTERN...
 	local name=$1 pattern rc=0
 	shift
@@ -48,6 +55,7 @@ refused() { # refused NAME PATTERN...
 	done
 }
 refused stale '^tests/mutants/stale.patch does not apply to core as it is:$' '^    .*(FAILED|failed)'
+refused fuzzy '^tests/mutants/fuzzy.patch does not apply to core as it is:$' '^    .*(FAILED|failed)'
 refused gone '^tests/mutants/gone.patch does not apply to core as it is:$' "^    .*(No file to patch|can't find file)"
 refused outside '^outside: a mutant touches core, and nothing else; this one: sim/engine/sim.h$'
 exit $bad
