@@ -73,11 +73,9 @@ void p2p_imports_close(struct ncclComm *comm)
 }
 
 /* CUDA leaves it undefined to free memory that was exported through IPC before the importers closed it; memory of cuMem
- * lasts by itself. A rank leaves
- * the bootstrap when it has closed what it imported, and is seen to have left even when it died.
- * Each importer is known by its connection (transport_acknowledge); without one there is no import.
- * All leave at about the same time, since ranks end or abort together; one that does not is not
- * waited for for ever. */
+ * lasts by itself. A rank leaves the bootstrap when it has closed what it imported, and is seen to have left even when
+ * it died. Each importer has acknowledged its connection (connect.c); without one there is no import. All leave at about
+ * the same time, since ranks end or abort together; one that does not is not waited for for ever. */
 static void p2p_importers_wait(struct ncclComm *comm)
 {
 	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
