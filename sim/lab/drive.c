@@ -137,12 +137,11 @@ static void team_make_calls(struct lab_team *team)
 	for (int32_t i = 0; i < team->n; i++) {
 		struct lab_rank *it = team->rank[i];
 		const struct lab_drive *d = it->drive;
+		ncclResult_t device = team_device(it);
 
-		it->drive_result = team_device(it);
-		if (it->drive_result)
-			continue;
-		it->drive_result = d->fn(it, d->arg);
-		team_device_check(it, d->name);
+		it->drive_result = device && !d->ends ? device : d->fn(it, d->arg);
+		if (!device)
+			team_device_check(it, d->name);
 	}
 }
 

@@ -181,7 +181,8 @@ static ncclResult_t rank_drive_init(struct lab_rank *it, void *arg)
 
 static bool lab_rank_init(struct lab_rank *me)
 {
-	const struct lab_drive call = {rank_drive_init, NULL, "ncclCommInitRank", true};
+	const struct lab_drive call = {
+		.fn = rank_drive_init, .name = "ncclCommInitRank", .grouped = true};
 	ncclResult_t r;
 
 	me->phase = LAB_INIT;
@@ -213,7 +214,8 @@ static ncclResult_t rank_drive_destroy(struct lab_rank *it, void *arg)
 /* True: its communicators are destroyed, with this result. */
 static bool lab_rank_destroy(struct lab_rank *me, ncclResult_t *r)
 {
-	const struct lab_drive call = {rank_drive_destroy, NULL, "ncclCommDestroy", false};
+	const struct lab_drive call = {
+		.fn = rank_drive_destroy, .name = "ncclCommDestroy", .ends = true};
 
 	return lab_drive(me, &call, r);
 }

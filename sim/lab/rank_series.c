@@ -90,7 +90,10 @@ static ncclResult_t rank_drive_parts(struct lab_rank *it, void *arg)
 
 static bool lab_rank_parts(struct lab_rank *me, struct rank_parts parts)
 {
-	const struct lab_drive call = {rank_drive_parts, &parts, parts.row->collective->call, true};
+	const struct lab_drive call = {.fn = rank_drive_parts,
+				       .arg = &parts,
+				       .name = parts.row->collective->call,
+				       .grouped = true};
 	cudaError_t e = cudaSuccess;
 	ncclResult_t r;
 

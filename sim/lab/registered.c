@@ -73,7 +73,7 @@ static ncclResult_t registered_drive_deregister(struct lab_rank *it, void *arg)
 static bool registered_call(struct lab_rank *me, ncclResult_t (*fn)(struct lab_rank *it, void *arg),
 			    const char *name)
 {
-	const struct lab_drive call = {fn, NULL, name, false};
+	const struct lab_drive call = {.fn = fn, .name = name};
 	ncclResult_t r;
 
 	if (!me->run->config->local_register)

@@ -23,6 +23,7 @@ struct lab_drive {
 	void *arg;
 	const char *name;
 	bool grouped;
+	bool ends; /* the communicators: it is made whether the rank's device can be set or not */
 };
 
 struct lab_rank {

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # One queue pair fails, and communicators of 8 ranks end for it. Who learns of it from a connection that
 # closes as a consequence names the queue pair that failed first, whose it is and towards whom. And whichever
-# change of a queue pair fails while ranks connect, no run ends in a deadlock: one task may call both ends.
+# change of a queue pair fails while ranks connect, no run ends in a deadlock: one task may call both ends. And
+# whichever cudaSetDevice of such a task fails, the communicators of its ranks are ended.
 set -euo pipefail
 doppel=$1/doppel
 work=$(mktemp -d)
@@ -31,13 +32,20 @@ done
 echo "$far connections told of another one's failure"
 [ $far -gt 0 ]
 
-for ((nth = 1; nth <= 27; nth++)); do
-	rc=0
-	echo "verbs.modify_qp rank=2 nth=$nth fail" >"$work/plan"
-	NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 "$doppel" run scatter --hosts 2 --gpus 3 --ranks-per-process 3 --drive process \
-		-b 3K -e 3K --faults "$work/plan" >"$work/out" 2>&1 || rc=$?
-	[ $rc = 2 ] || [ $rc = 0 ] && continue # 0: one that closes, which nothing waits for
-	echo "the ${nth}th modify_qp fails: exit code $rc, expected 2 or 0"
-	cat "$work/out"
-	exit 1
-done
+# nth_fails SITE TIMES ARGUMENT...: the nth call of the site fails, each of so many
+nth_fails() {
+	local site=$1 times=$2 nth rc
+	shift 2
+	for ((nth = 1; nth <= times; nth++)); do
+		rc=0
+		echo "$site nth=$nth fail" >"$work/plan"
+		"$doppel" run "$@" --faults "$work/plan" >"$work/out" 2>&1 || rc=$?
+		[ $rc = 2 ] || [ $rc = 0 ] && continue # 0: one that closes, which nothing waits for
+		echo "call $nth of $site fails: exit code $rc, expected 2 or 0"
+		cat "$work/out"
+		exit 1
+	done
+}
+NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 nth_fails 'verbs.modify_qp rank=2' 27 scatter --hosts 2 --gpus 3 \
+	--ranks-per-process 3 --drive process -b 3K -e 3K
+nth_fails 'cuda.set_device rank=0' 22 reduce --hosts 2 --gpus 1 --drive process -b 48K -e 48K
