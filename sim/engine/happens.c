@@ -54,19 +54,37 @@ static struct {
 		uint32_t first, last;   /* slot + 1; 0: none */
 	} free_slot[HAPPENS_SLOT_KEYS]; /* by key, oldest first */
 	struct happens_object *bucket[HAPPENS_BUCKETS], *free_object;
+	struct happens_clock *spare; /* all of one width */
 	bool adversary; /* stores become visible in another order than they were made */
 } hb;
 
 /* ---- clocks --------------------------------------------------------------------------------- */
 
+/* Clocks come and go all the time, most of them as wide as there are slots now. */
+static void clock_spares_free(void)
+{
+	while (hb.spare) {
+		struct happens_clock *c = hb.spare;
+
+		hb.spare = c->spare;
+		free(c);
+	}
+}
+
 static struct happens_clock *clock_new(void)
 {
 	uint32_t n = ALIGN_UP(MAX_OF(hb.slots, 1u), (uint32_t)CLOCK_STEP);
-	struct happens_clock *c = malloc(sizeof *c + n * sizeof c->at[0]);
+	struct happens_clock *c = hb.spare;
 
-	ASSERT(c);
+	if (c && c->n == n) {
+		hb.spare = c->spare;
+	} else {
+		clock_spares_free();
+		c = malloc(sizeof *c + n * sizeof c->at[0]);
+		ASSERT(c);
+		c->n = n;
+	}
 	c->refs = 1;
-	c->n = n;
 	return c;
 }
 
@@ -79,13 +97,14 @@ static struct happens_clock *clock_ref(struct happens_clock *c)
 
 static void clock_unref(struct happens_clock *c)
 {
-	if (c && --c->refs == 0)
+	if (!c || --c->refs)
+		return;
+	if (hb.spare && hb.spare->n != c->n) {
 		free(c);
-}
-
-static inline uint32_t clock_at(const struct happens_clock *c, uint32_t slot)
-{
-	return c && slot < c->n ? c->at[slot] : 0;
+		return;
+	}
+	c->spare = hb.spare;
+	hb.spare = c;
 }
 
 /* Makes *c one that may be written, as wide as there are slots. */
@@ -106,38 +125,69 @@ static struct happens_clock *clock_own(struct happens_clock **c)
 }
 
 /* Clocks are long, and compared and joined all the time: four slots together. Their width is a
- * multiple of CLOCK_STEP. */
-typedef uint32_t clock_four __attribute__((vector_size(16), aligned(4), may_alias));
+ * multiple of CLOCK_STEP, and epochs are below 2^31. */
+typedef int32_t clock_four __attribute__((vector_size(16), aligned(4), may_alias));
 
 static inline const clock_four *clock_fours(const struct happens_clock *c)
 {
 	return (const clock_four *)c->at;
 }
 
+static inline bool four_any(clock_four f)
+{
+	return f[0] | f[1] | f[2] | f[3];
+}
+
+/* Is a slot of the clock above 0, from slot `from` on? */
+static bool clock_any(const struct happens_clock *c, uint32_t from)
+{
+	clock_four any = {0};
+
+	for (uint32_t i = from / 4; i < c->n / 4; i++)
+		any |= clock_fours(c)[i];
+	return four_any(any);
+}
+
+/* Is a slot of `c` above that of `of`: CLOCK_MORE. Is one below it: CLOCK_LESS. With both the rest is
+ * not looked at. */
+enum { CLOCK_MORE = 1, CLOCK_LESS = 2 };
+static int clock_compare(const struct happens_clock *c, const struct happens_clock *of)
+{
+	uint32_t n = MIN_OF(c->n, of->n);
+	bool above = false, below = false;
+
+	for (uint32_t i = 0; i < n / 4 && !(above && below); i += CLOCK_STEP / 4) {
+		clock_four more = {0}, less = {0};
+
+		for (uint32_t k = i; k < i + CLOCK_STEP / 4; k++) {
+			more |= (clock_four)(clock_fours(c)[k] > clock_fours(of)[k]);
+			less |= (clock_four)(clock_fours(c)[k] < clock_fours(of)[k]);
+		}
+		above |= four_any(more);
+		below |= four_any(less);
+	}
+	above = above || clock_any(c, n);
+	below = below || clock_any(of, n);
+	return (above ? CLOCK_MORE : 0) | (below ? CLOCK_LESS : 0);
+}
+
 static bool clock_within(const struct happens_clock *c, const struct happens_clock *of)
 {
 	if (!c || c == of)
 		return true;
-	uint32_t n = of ? MIN_OF(c->n, of->n) : 0;
-
-	for (uint32_t i = 0; i < c->n / 4; i += CLOCK_STEP / 4) {
-		clock_four more = {0};
-
-		for (uint32_t k = i; k < i + CLOCK_STEP / 4; k++)
-			more |= (clock_four)(4 * k < n ? clock_fours(c)[k] > clock_fours(of)[k]
-						       : clock_fours(c)[k] > 0);
-		if (more[0] | more[1] | more[2] | more[3])
-			return false;
-	}
-	return true;
+	return of ? !(clock_compare(c, of) & CLOCK_MORE) : !clock_any(c, 0);
 }
 
 /* *into = the greater of both, everywhere. */
 static void clock_join(struct happens_clock **into, struct happens_clock *c)
 {
-	if (clock_within(c, *into))
+	if (!c || c == *into)
 		return;
-	if (clock_within(*into, c)) {
+	int differ = *into ? clock_compare(c, *into) : CLOCK_MORE;
+
+	if (!(differ & CLOCK_MORE))
+		return;
+	if (!(differ & CLOCK_LESS)) {
 		clock_ref(c);
 		clock_unref(*into);
 		*into = c;
@@ -154,26 +204,16 @@ static void clock_join(struct happens_clock **into, struct happens_clock *c)
 
 static void clock_raise(struct happens_clock **into, uint32_t slot, uint32_t epoch)
 {
-	if (slot != HAPPENS_NONE && clock_at(*into, slot) < epoch)
+	if (slot != HAPPENS_NONE && happens_clock_at(*into, slot) < epoch)
 		clock_own(into)->at[slot] = epoch;
 }
 
 /* ---- what an agent knows -------------------------------------------------------------------- */
 
-static inline uint32_t part_at(const struct happens_part *p, uint32_t slot)
-{
-	return slot == p->slot ? p->epoch : clock_at(p->known, slot);
-}
-
-bool happens_ordered(const struct happens_part *p, const struct happens_seen *s)
-{
-	return part_at(p, s->slot) >= s->epoch;
-}
-
 bool happens_stamp_covers(const struct happens_stamp *s, const struct happens_seen *seen)
 {
 	return (s->slot == seen->slot && s->epoch >= seen->epoch) ||
-	       clock_at(s->clock, seen->slot) >= seen->epoch;
+	       happens_clock_at(s->clock, seen->slot) >= seen->epoch;
 }
 
 static bool stamp_is_empty(const struct happens_stamp *s)
@@ -210,7 +250,7 @@ static struct happens_stamp part_stamp(const struct happens_part *p, enum shared
 
 static bool part_knows(const struct happens_part *p, const struct happens_stamp *s)
 {
-	return s->slot != HAPPENS_NONE ? part_at(p, s->slot) >= s->epoch
+	return s->slot != HAPPENS_NONE ? happens_part_knows(p, s->slot) >= s->epoch
 				       : clock_within(s->clock, p->known);
 }
 
@@ -248,7 +288,7 @@ static void stamp_join(struct happens_stamp *s, const struct happens_stamp *more
 static void part_tick(struct happens_part *p)
 {
 	p->epoch++;
-	ASSERT(p->epoch);
+	ASSERT(p->epoch < INT32_MAX);
 }
 
 /* ---- agents --------------------------------------------------------------------------------- */
@@ -436,6 +476,8 @@ static void word_load(struct happens_part *p, struct happens_word *w, const stru
 {
 	bool acquires = order_acquires(a->order);
 
+	w->settled = true;
+
 	for (int i = 0; i < 2; i++) {
 		const struct happens_stamp *s = &w->sync[i];
 
@@ -443,17 +485,20 @@ static void word_load(struct happens_part *p, struct happens_word *w, const stru
 			continue;
 		bool meet = scopes_meet(p, a->scope, s);
 
-		if (acquires && meet)
+		if (acquires && meet) {
 			part_join(p, s);
-		else
-			part_pend(
-				p, w, s, record,
-				acquires || !scope_contains(s->scope, s->device, s->block, p->agent)
-					? HAPPENS_SCOPE
-					: HAPPENS_RELAXED_LOAD);
+			continue;
+		}
+		w->settled = false;
+		part_pend(p, w, s, record,
+			  acquires || !scope_contains(s->scope, s->device, s->block, p->agent)
+				  ? HAPPENS_SCOPE
+				  : HAPPENS_RELAXED_LOAD);
 	}
-	if (!stamp_is_empty(&w->relaxed) && !part_knows(p, &w->relaxed))
-		part_pend(p, w, &w->relaxed, record, HAPPENS_RELAXED_STORE);
+	if (stamp_is_empty(&w->relaxed) || part_knows(p, &w->relaxed))
+		return;
+	w->settled = false;
+	part_pend(p, w, &w->relaxed, record, HAPPENS_RELAXED_STORE);
 }
 
 static void word_store(struct happens_part *p, struct happens_word *w, const struct mem_access *a,
@@ -463,6 +508,7 @@ static void word_store(struct happens_part *p, struct happens_word *w, const str
 	bool releases = order_releases(a->order);
 	bool narrow = p->agent->is_warp && a->scope != SHARED_SYSTEM;
 
+	w->settled = false;
 	if (!keep)
 		for (int i = 0; i < 2; i++)
 			happens_stamp_clear(&w->sync[i]);
@@ -577,6 +623,8 @@ void happens_access(struct mem_agent *agent, const struct mem_access *a)
 		return;
 	}
 	if (!a->bytes || lines_have((uintptr_t)a->addr))
+		return;
+	if (a->op == SHARED_LOAD && shadow_loaded(p, (uintptr_t)a->addr, a->bytes))
 		return;
 	struct happens_seen me = {p->slot, p->epoch, report_record(p, a)};
 
@@ -729,8 +777,9 @@ void happens_stop(void)
 	for (uint32_t i = 0; i < hb.slots; i++)
 		clock_unref(hb.slot[i].known);
 	free(hb.slot);
-	memset(&hb, 0, sizeof hb);
 	shadow_stop();
+	clock_spares_free();
+	memset(&hb, 0, sizeof hb);
 	lines_stop();
 	report_stop();
 }

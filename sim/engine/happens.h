@@ -25,7 +25,8 @@
 
 struct happens_clock {
 	uint32_t refs, n;
-	uint32_t at[]; /* by slot; beyond n: 0 */
+	struct happens_clock *spare; /* the next one that nothing uses */
+	uint32_t at[];               /* by slot; beyond n: 0 */
 };
 
 /* What a release published: the clock, and the releaser's own slot at `epoch`. Without a slot it is
@@ -49,14 +50,17 @@ enum { HAPPENS_WORD_SEEN = 4, HAPPENS_SEG_READS = 4, HAPPENS_FRAMES = 10 };
 
 /* A word that was accessed as one: 4 or 8 bytes. */
 struct happens_word {
-	struct happens_word *next; /* in its bucket, or free */
+	struct happens_word *next; /* free ones */
 	uintptr_t addr;
 	uint32_t bytes;
 	uint8_t writes, reads;
+	/* Nothing was stored since the last load, and the agent of that load, read[reads - 1], knows all
+	 * that the word carries. */
+	bool settled;
+	uint64_t relaxed_record;
 	struct happens_stamp sync[2]; /* released at system scope; at a narrower one */
 	/* What the last store would have published, had it released. */
 	struct happens_stamp relaxed;
-	uint64_t relaxed_record;
 	struct happens_seen write[HAPPENS_WORD_SEEN], read[HAPPENS_WORD_SEEN];
 };
 
@@ -99,8 +103,20 @@ struct happens_part {
 /* ---- happens.c -------------------------------------------------------------------------------
  */
 
+static inline uint32_t happens_clock_at(const struct happens_clock *c, uint32_t slot)
+{
+	return c && slot < c->n ? c->at[slot] : 0;
+}
+/* The epoch up to which the agent knows the slot. */
+static inline uint32_t happens_part_knows(const struct happens_part *p, uint32_t slot)
+{
+	return slot == p->slot ? p->epoch : happens_clock_at(p->known, slot);
+}
 /* Does the agent know of it, that is: does it happen before what the agent does now? */
-bool happens_ordered(const struct happens_part *p, const struct happens_seen *s);
+static inline bool happens_ordered(const struct happens_part *p, const struct happens_seen *s)
+{
+	return happens_part_knows(p, s->slot) >= s->epoch;
+}
 /* Live agents, by slot; NULL where there is none. */
 uint32_t happens_slots(void);
 const struct happens_part *happens_part_at(uint32_t slot);
@@ -118,6 +134,9 @@ void shadow_range(struct happens_part *p, const struct mem_access *a, bool write
 /* A word access against ranges; then against nothing else: words are atomic. */
 void shadow_word(struct happens_part *p, const struct mem_access *a, uintptr_t addr, uint32_t bytes,
 		 bool write, const struct happens_seen *me, struct happens_word *word[2], int *n);
+/* Has the agent loaded this word in this epoch, and would find nothing new there? Waits look at the
+ * same words again and again. */
+bool shadow_loaded(const struct happens_part *p, uintptr_t addr, size_t bytes);
 void shadow_fresh(uintptr_t addr, size_t bytes);
 int shadow_start(void);
 void shadow_stop(void);
@@ -139,6 +158,8 @@ void report_stop(void);
 uint32_t report_actor(const struct mem_agent *me); /* its number */
 /* Remembers an access with the frames that led to it; its number, never 0. */
 uint64_t report_record(const struct happens_part *p, const struct mem_access *a);
+/* Is it certain to be there for a long time yet? */
+bool report_is_young(uint64_t record);
 /* Ends the run: a task stays where it is; an event's step goes on to its end first, because it may
  * hold the locks of a device. */
 void report_race(struct happens_part *p, const struct mem_access *a,

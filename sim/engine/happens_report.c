@@ -138,6 +138,11 @@ uint64_t report_record(const struct happens_part *p, const struct mem_access *a)
 	return number;
 }
 
+bool report_is_young(uint64_t record)
+{
+	return report_ring.records - record < REPORT_RECORDS / 2;
+}
+
 /* ---- words ---------------------------------------------------------------------------------- */
 
 static void text_address(uintptr_t addr, char *out, size_t bytes)

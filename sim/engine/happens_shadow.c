@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which agent touched which bytes last. Memory is cut into pages of 64 KiB, found by address; a
- * page holds segments, sorted and apart, for what ranges did, and knows at which granules of 4
- * bytes there are words, which a table of their own holds. Large ranges cost one segment a page,
+ * page holds segments, sorted and apart, for what ranges did, and the words of 4 and 8 bytes by their
+ * place. Large ranges cost one segment a page,
  * however long they are; neighbours that were treated alike become one.
  *
  * A range is checked against ranges and words, a word against ranges only. Of each segment the last
@@ -13,34 +13,43 @@
 #include <string.h>
 
 #include "sim/engine/happens.h"
+#include "sim/engine/regions.h"
 
 enum {
 	PAGE_SHIFT = 16,
 	PAGE_BYTES = 1 << PAGE_SHIFT,
-	PAGE_GRANULES = PAGE_BYTES / 4,
 	PAGE_TABLE_FIRST = 1024,
-	WORD_BUCKET_BITS_FIRST = 12,
+	BLOCK_WORDS = 64, /* of 4 bytes */
+	BLOCK_BYTES = 4 * BLOCK_WORDS,
+	PAGE_BLOCKS = PAGE_BYTES / BLOCK_BYTES,
 	WORD_CHUNK = 256,
+	CACHE_LINE = 64,
 };
 
 #define SHADOW_CAP ((size_t)768 << 20)
+
+/* The words of BLOCK_BYTES, each at the place where it begins. */
+struct word_block {
+	uint64_t used; /* bits of the places that have one */
+	struct happens_word *word[BLOCK_WORDS];
+};
 
 struct page {
 	uintptr_t number; /* address >> PAGE_SHIFT */
 	struct happens_seg *seg;
 	uint32_t segs, room, words;
-	uint64_t *word_bits; /* NULL: no words yet */
+	struct word_block **block; /* PAGE_BLOCKS of them; NULL: no words yet */
 };
 
 static struct {
 	struct page **table; /* open addressing */
 	uint32_t pages, table_size;
 	struct page *last; /* found last */
-	struct happens_word **bucket, *free_word;
-	uint32_t words, bucket_bits;
+	struct regions regions; /* of pages */
+	struct happens_word *free_word;
 	struct word_chunk {
-		struct word_chunk *next;
 		struct happens_word word[WORD_CHUNK];
+		struct word_chunk *next;
 	} * chunks;
 	struct happens_seg *out; /* scratch */
 	uint32_t outs, out_room;
@@ -117,60 +126,41 @@ static struct page *page_get(uintptr_t number)
 	p->number = number;
 	page_put(p);
 	shadow.pages++;
+	++*region_of(&shadow.regions, number << PAGE_SHIFT);
 	shadow.bytes += sizeof *p;
 	return shadow.last = p;
 }
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-static struct happens_word **word_bucket(uintptr_t addr)
+/* The word that begins `at` bytes into the page, or NULL. */
+static struct happens_word *word_at(const struct page *p, uint32_t at)
 {
-	uint64_t hash = (addr >> 2) * 0x9e3779b97f4a7c15ull;
+	const struct word_block *b = p->block ? p->block[at / BLOCK_BYTES] : NULL;
 
-	return &shadow.bucket[hash >> (64 - shadow.bucket_bits)];
+	return b ? b->word[at % BLOCK_BYTES / 4] : NULL;
 }
 
-/* Where the word's pointer is, or would be. */
-static struct happens_word **word_at(uintptr_t addr)
+static struct word_block *word_block_get(struct page *p, uint32_t at)
 {
-	struct happens_word **at = word_bucket(addr);
+	if (!p->block) {
+		p->block = calloc(PAGE_BLOCKS, sizeof(struct word_block *));
+		ASSERT(p->block);
+		shadow.bytes += PAGE_BLOCKS * sizeof(struct word_block *);
+	}
+	struct word_block **b = &p->block[at / BLOCK_BYTES];
 
-	while (*at && (*at)->addr != addr)
-		at = &(*at)->next;
-	return at;
-}
-
-static int word_buckets_make(uint32_t bits)
-{
-	shadow.bucket = calloc((size_t)1 << bits, sizeof(struct happens_word *));
-	shadow.bucket_bits = bits;
-	shadow.bytes += sizeof(struct happens_word *) << bits;
-	return shadow.bucket ? 0 : ENOMEM;
-}
-
-/* Lines of LL are words: a world has a million of them. */
-static void word_buckets_grow(void)
-{
-	struct happens_word **old = shadow.bucket;
-	uint32_t bits = shadow.bucket_bits;
-	int rc = word_buckets_make(bits + 2);
-
-	ASSERT(!rc);
-	for (size_t i = 0; i < (size_t)1 << bits; i++)
-		for (struct happens_word *w = old[i], *next; w; w = next) {
-			struct happens_word **at = word_bucket(w->addr);
-
-			next = w->next;
-			w->next = *at;
-			*at = w;
-		}
-	shadow.bytes -= sizeof(struct happens_word *) << bits;
-	free(old);
+	if (!*b) {
+		*b = calloc(1, sizeof **b);
+		ASSERT(*b);
+		shadow.bytes += sizeof **b;
+	}
+	return *b;
 }
 
 static void word_pool_grow(void)
 {
-	struct word_chunk *c = calloc(1, sizeof *c);
+	struct word_chunk *c = aligned_alloc(CACHE_LINE, ALIGN_UP(sizeof *c, (size_t)CACHE_LINE));
 
 	ASSERT(c);
 	c->next = shadow.chunks;
@@ -182,51 +172,45 @@ static void word_pool_grow(void)
 	}
 }
 
-static struct happens_word *word_make(uintptr_t addr, uint32_t bytes)
+static struct happens_word *word_make(struct page *p, uint32_t at, uint32_t bytes)
 {
-	struct page *p = page_get(addr >> PAGE_SHIFT);
-	uint32_t g = (uint32_t)(addr % PAGE_BYTES) / 4;
+	struct word_block *b = word_block_get(p, at);
+	uint32_t i = at % BLOCK_BYTES / 4;
 
-	if (shadow.words++ >> shadow.bucket_bits)
-		word_buckets_grow();
-	struct happens_word **at = word_at(addr), *w;
 	if (!shadow.free_word)
 		word_pool_grow();
-	w = shadow.free_word;
+	struct happens_word *w = shadow.free_word;
 	shadow.free_word = w->next;
-	*w = (struct happens_word){.addr = addr, .bytes = bytes};
-	w->sync[0].slot = w->sync[1].slot = w->relaxed.slot = HAPPENS_NONE;
-	*at = w;
-	if (!p->word_bits) {
-		p->word_bits = calloc(PAGE_GRANULES / 64, sizeof(uint64_t));
-		ASSERT(p->word_bits);
-		shadow.bytes += PAGE_GRANULES / 8;
-	}
-	p->word_bits[g / 64] |= 1ull << g % 64;
+	w->addr = (p->number << PAGE_SHIFT) + at;
+	w->bytes = bytes;
+	w->writes = w->reads = 0;
+	w->settled = false;
+	w->relaxed_record = 0;
+	w->sync[0] = w->sync[1] = w->relaxed = (struct happens_stamp){.slot = HAPPENS_NONE};
+	b->word[i] = w;
+	b->used |= 1ull << i;
 	p->words++;
 	return w;
 }
 
-static void word_drop(struct page *p, struct happens_word **at)
+static void word_drop(struct page *p, struct word_block *b, uint32_t i)
 {
-	struct happens_word *w = *at;
-	uint32_t g = (uint32_t)(w->addr % PAGE_BYTES) / 4;
+	struct happens_word *w = b->word[i];
 
-	*at = w->next;
 	happens_stamp_clear(&w->sync[0]);
 	happens_stamp_clear(&w->sync[1]);
 	happens_stamp_clear(&w->relaxed);
 	w->next = shadow.free_word;
 	shadow.free_word = w;
-	shadow.words--;
-	p->word_bits[g / 64] &= ~(1ull << g % 64);
+	b->word[i] = NULL;
+	b->used &= ~(1ull << i);
 	p->words--;
 }
 
 /* A word of 8 bytes becomes two of 4, which both were treated as it was. */
-static void word_split(struct happens_word *w)
+static void word_split(struct page *p, uint32_t at, struct happens_word *w)
 {
-	struct happens_word *high = word_make(w->addr + 4, 4);
+	struct happens_word *high = word_make(p, at + 4, 4);
 
 	w->bytes = 4;
 	high->writes = w->writes;
@@ -239,22 +223,22 @@ static void word_split(struct happens_word *w)
 	high->relaxed_record = w->relaxed_record;
 }
 
-/* The words that an access of `bytes` at `addr` is to: one, or two halves where agents used one of
- * them alone. */
-static int word_get(uintptr_t addr, uint32_t bytes, struct happens_word *out[2])
+/* The words that an access of `bytes`, `at` bytes into the page, is to: one, or two halves where
+ * agents used one of them alone. */
+static int word_get(struct page *p, uint32_t at, uint32_t bytes, struct happens_word *out[2])
 {
-	struct happens_word *w = *word_at(bytes == 4 ? addr & ~(uintptr_t)7 : addr);
+	struct happens_word *w = word_at(p, bytes == 4 ? at & ~7u : at);
 	int n = 0;
 
 	if (bytes == 4 && w && w->bytes == 8)
-		word_split(w);
-	w = *word_at(addr);
-	struct happens_word *high = bytes == 8 ? *word_at(addr + 4) : NULL;
+		word_split(p, at & ~7u, w);
+	w = word_at(p, at);
+	struct happens_word *high = bytes == 8 ? word_at(p, at + 4) : NULL;
 	if (!w)
-		w = word_make(addr, high ? 4 : bytes);
+		w = word_make(p, at, high ? 4 : bytes);
 	out[n++] = w;
 	if (bytes == 8 && w->bytes == 4)
-		out[n++] = high ? high : word_make(addr + 4, 4);
+		out[n++] = high ? high : word_make(p, at + 4, 4);
 	return n;
 }
 
@@ -439,32 +423,29 @@ static void page_words(struct happens_part *p, struct page *pg, const struct mem
 		       uint32_t lo, uint32_t hi, bool write, bool drop)
 {
 	uint32_t g = lo / 4, end = DIV_UP(hi, 4u);
-	uintptr_t base = pg->number << PAGE_SHIFT;
 
 	if (!pg->words)
 		return;
 	if (!drop && g % 2) {
-		const struct happens_word *w = *word_at(base + 4 * (g - 1));
+		const struct happens_word *w = word_at(pg, 4 * (g - 1));
 		g -= w && w->bytes == 8;
 	}
 	while (g < end && pg->words) {
-		uint64_t bits = pg->word_bits[g / 64] >> g % 64;
+		struct word_block *b = pg->block[g / BLOCK_WORDS];
+		uint64_t used = b ? b->used >> g % BLOCK_WORDS : 0;
 
-		if (!bits) {
-			g = (g / 64 + 1) * 64;
+		if (!used) {
+			g = (g / BLOCK_WORDS + 1) * BLOCK_WORDS;
 			continue;
 		}
-		g += (uint32_t)__builtin_ctzll(bits);
+		g += (uint32_t)__builtin_ctzll(used);
 		if (g >= end)
 			break;
-		struct happens_word **at = word_at(base + 4 * g);
-
-		ASSERT(*at);
 		if (p)
-			range_check_word(p, a, write, *at);
+			range_check_word(p, a, write, b->word[g % BLOCK_WORDS]);
 		/* what a range wrote over is not a word until an agent uses it as one again */
 		if (drop || write)
-			word_drop(pg, at);
+			word_drop(pg, b, g % BLOCK_WORDS);
 		g++;
 	}
 }
@@ -498,7 +479,7 @@ void shadow_word(struct happens_part *p, const struct mem_access *a, uintptr_t a
 
 	for (uint32_t i = seg_first(pg, lo); i < pg->segs && pg->seg[i].lo < hi; i++)
 		seg_check(p, a, &pg->seg[i], write);
-	*n = word_get(addr, bytes, word);
+	*n = word_get(pg, lo, bytes, word);
 	for (int i = 0; i < *n; i++) {
 		struct happens_word *w = word[i];
 
@@ -510,11 +491,27 @@ void shadow_word(struct happens_part *p, const struct mem_access *a, uintptr_t a
 	}
 }
 
+bool shadow_loaded(const struct happens_part *p, uintptr_t addr, size_t bytes)
+{
+	const struct page *pg = page_find(addr >> PAGE_SHIFT);
+	const struct happens_word *w = pg ? word_at(pg, (uint32_t)(addr % PAGE_BYTES)) : NULL;
+
+	if (!w || !w->settled || w->bytes != bytes || w->addr != addr)
+		return false;
+	const struct happens_seen *last = &w->read[w->reads - 1];
+
+	return last->slot == p->slot && last->epoch == p->epoch && report_is_young(last->record);
+}
+
 void shadow_fresh(uintptr_t addr, size_t bytes)
 {
 	uintptr_t at = addr, end = addr + bytes;
 
 	while (at < end) {
+		if (!*region_of(&shadow.regions, at)) {
+			at = region_end(at);
+			continue;
+		}
 		uintptr_t stop = MIN_OF(end, (at | (PAGE_BYTES - 1)) + 1);
 		struct page *pg = page_find(at >> PAGE_SHIFT);
 		uint32_t lo = (uint32_t)(at % PAGE_BYTES), hi = lo + (uint32_t)(stop - at);
@@ -541,7 +538,7 @@ int shadow_start(void)
 {
 	shadow.table_size = PAGE_TABLE_FIRST;
 	shadow.table = calloc(shadow.table_size, sizeof(struct page *));
-	return shadow.table ? word_buckets_make(WORD_BUCKET_BITS_FIRST) : ENOMEM;
+	return shadow.table ? 0 : ENOMEM;
 }
 
 void shadow_stop(void)
@@ -553,7 +550,9 @@ void shadow_stop(void)
 			continue;
 		if (p->words)
 			page_words(NULL, p, NULL, 0, PAGE_BYTES, false, true);
-		free(p->word_bits);
+		for (uint32_t b = 0; p->block && b < PAGE_BLOCKS; b++)
+			free(p->block[b]);
+		free(p->block);
 		free(p->seg);
 		free(p);
 	}
@@ -563,7 +562,6 @@ void shadow_stop(void)
 		shadow.chunks = c->next;
 		free(c);
 	}
-	free(shadow.bucket);
 	free(shadow.table);
 	free(shadow.out);
 	memset(&shadow, 0, sizeof shadow);

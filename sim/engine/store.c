@@ -26,6 +26,7 @@
 
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/memory.h"
+#include "sim/engine/regions.h"
 
 enum {
 	STORE_BUCKET_BITS = 12,
@@ -96,6 +97,7 @@ static struct {
 static struct {
 	struct store_entry *page[1 << STORE_BUCKET_BITS], *line[1 << STORE_LINE_BUCKET_BITS];
 	uint32_t words[1 << STORE_BUCKET_BITS]; /* by page: how many `line` has */
+	struct regions regions;                 /* of records, each at its first and its last byte */
 } store_by;
 
 /* ---- records -------------------------------------------------------------------------------- */
@@ -140,6 +142,8 @@ static void store_index(struct store_record *r)
 	uintptr_t first = r->at >> STORE_PAGE_SHIFT;
 	uintptr_t last = (r->at + r->bytes - 1) >> STORE_PAGE_SHIFT;
 
+	++*region_of(&store_by.regions, r->at);
+	++*region_of(&store_by.regions, r->at + r->bytes - 1);
 	if (store_is_word(r)) {
 		++*store_words(first);
 		store_enter(r, r->entry, store_line(r->at >> STORE_LINE_SHIFT));
@@ -152,6 +156,8 @@ static void store_index(struct store_record *r)
 
 static void store_unindex(struct store_record *r)
 {
+	--*region_of(&store_by.regions, r->at);
+	--*region_of(&store_by.regions, r->at + r->bytes - 1);
 	if (store_is_word(r))
 		--*store_words(r->at >> STORE_PAGE_SHIFT);
 	for (uint32_t i = 0; i < ARRAY_LEN(r->entry) && r->entry[i].link; i++) {
@@ -347,10 +353,14 @@ static struct store_record *store_find(uintptr_t at, size_t bytes, const struct 
 
 	if (!store.records || !bytes)
 		return NULL;
-	for (uintptr_t page = at >> STORE_PAGE_SHIFT; page <= (at + bytes - 1) >> STORE_PAGE_SHIFT;
-	     page++) {
-		store_search_bucket(&s, *store_page(page));
-		store_search_words(&s, page);
+	for (uintptr_t a = at, end = at + bytes; a < end;) {
+		if (!*region_of(&store_by.regions, a)) {
+			a = region_end(a);
+			continue;
+		}
+		store_search_bucket(&s, *store_page(a >> STORE_PAGE_SHIFT));
+		store_search_words(&s, a >> STORE_PAGE_SHIFT);
+		a = ((a >> STORE_PAGE_SHIFT) + 1) << STORE_PAGE_SHIFT;
 	}
 	return s.found;
 }
