@@ -2,6 +2,7 @@
 #include "core/plan/fifo.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "core/base/log.h"
 #include "core/mem/mem.h"
@@ -22,8 +23,8 @@ ncclResult_t plan_fifo_make(struct plan_fifo *f, uint64_t bytes)
 		return rc;
 	f->mem = (uint8_t *)mem + PLAN_FIFO_WORDS;
 	f->consumed = mem;
-	for (int c = 0; c < DEV_MAX_CHANNELS; c++)
-		shared_store_u64(&f->consumed[c], 0, SHARED_RELAXED);
+	/* no kernel knows them yet: a launch comes first */
+	memset(mem, 0, PLAN_FIFO_WORDS);
 	return ncclSuccess;
 }
 
