@@ -217,7 +217,7 @@ static void run_block_free(struct fakecuda_block *blk)
 	for (uint32_t w = 0; mem_on && blk->warp && w < 2 * blk->warps; w++)
 		mem_forget((const char *)&blk->warp[w / 2].meet + w % 2);
 	free(blk->warp);
-	free(blk->shared);
+	free(blk->shared_block);
 	free(blk);
 }
 
@@ -279,10 +279,11 @@ static struct fakecuda_block *run_block_new(struct fc_kernel *k, uint32_t number
 		blk->warp = calloc(blk->warps, sizeof *blk->warp);
 		ASSERT(blk->warp);
 	}
-	size_t shared = ALIGN_UP(MAX_OF(k->shared_bytes, (size_t)64), 64);
-	blk->shared = aligned_alloc(64, shared);
-	ASSERT(blk->shared);
-	memset(blk->shared, 0xa5, shared); /* undefined on hardware; the same here every time */
+	blk->shared_block = malloc(k->shared_bytes + RUN_SHARED_ALIGN);
+	ASSERT(blk->shared_block);
+	blk->shared = (void *)ALIGN_UP((uintptr_t)blk->shared_block, (uintptr_t)RUN_SHARED_ALIGN);
+	memset(blk->shared, 0xa5,
+	       k->shared_bytes); /* undefined on hardware; the same here every time */
 	blk->next = k->block;
 	k->block = blk;
 	return blk;

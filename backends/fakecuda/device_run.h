@@ -17,8 +17,9 @@
 
 #include "backends/fakecuda/fakecuda.h"
 
-#define RUN_BARRIERS 16
-#define RUN_CACHE    4
+#define RUN_BARRIERS     16
+#define RUN_SHARED_ALIGN 64
+#define RUN_CACHE        8
 
 struct run_barrier {
 	shared_u32 phase;       /* waited on */
@@ -50,7 +51,7 @@ struct fakecuda_block {
 	uint32_t exited; /* atomic */
 	struct run_barrier barrier[RUN_BARRIERS];
 	struct run_warp *warp;
-	void *shared;
+	void *shared, *shared_block; /* aligned, in a block of the heap */
 	struct run_thread thread[];
 };
 

@@ -17,6 +17,7 @@
 #define LAUNCH_SHARED_STATIC (48 << 10)  /* without opting in */
 #define LAUNCH_SHARED_MAX    (227 << 10) /* with */
 #define LAUNCH_ARGS_MAX      4096u
+#define LAUNCH_ARGS_ALIGN    64
 
 /* ---- registration --------------------------------------------------------------------------- */
 
@@ -83,7 +84,6 @@ void fc_kernel_free(struct fc_kernel *k)
 	mem_forget(k);
 	mem_forget(&k->left);
 	fc_use_kernel_gone(k);
-	free(k->args);
 	free(k);
 }
 
@@ -280,10 +280,10 @@ static cudaError_t launch_check(const struct fc_func *f, dim3 grid, dim3 block, 
 static struct fc_kernel *kernel_new(struct fc_ctx *ctx, struct fc_func *f, dim3 grid, dim3 block,
 				    void **args, size_t shared)
 {
-	struct fc_kernel *k = calloc(1, sizeof *k);
+	struct fc_kernel *k = calloc(1, sizeof *k + LAUNCH_ARGS_ALIGN + f->kernel->arg_bytes);
 	ASSERT(k);
-	k->args = aligned_alloc(64, ALIGN_UP(MAX_OF((size_t)f->kernel->arg_bytes, (size_t)64), 64));
-	ASSERT(k->args);
+	/* one block: aligned ones of their own leave gaps that grow the heap with each launch */
+	k->args = (void *)ALIGN_UP((uintptr_t)(k + 1), (uintptr_t)LAUNCH_ARGS_ALIGN);
 	if (f->kernel->arg_bytes)
 		memcpy(k->args, args[0], f->kernel->arg_bytes);
 	k->ctx = ctx;

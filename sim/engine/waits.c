@@ -77,6 +77,20 @@ static bool wait_line_read(const struct wait *w, uint64_t *value)
 	return flag[0] == want && flag[1] == want;
 }
 
+/* A word, as all kinds of waits look at but lines and objects. */
+static inline bool wait_word_read(const struct wait *w, uint64_t *value)
+{
+	const void *p = wait_at(w->on);
+
+	if (!p)
+		return false;
+	if (w->bytes == 4)
+		*value = __atomic_load_n((const uint32_t *)p, __ATOMIC_ACQUIRE) & w->mask;
+	else
+		*value = __atomic_load_n((const uint64_t *)p, __ATOMIC_ACQUIRE) & w->mask;
+	return true;
+}
+
 bool wait_read(const struct wait *w, uint64_t *value)
 {
 	switch (w->kind) {
@@ -87,16 +101,8 @@ bool wait_read(const struct wait *w, uint64_t *value)
 		wait_line_read(w, value);
 		return true;
 	default:
-		break;
+		return wait_word_read(w, value);
 	}
-	const void *p = wait_at(w->on);
-	if (!p)
-		return false;
-	if (w->bytes == 4)
-		*value = __atomic_load_n((const uint32_t *)p, __ATOMIC_ACQUIRE) & w->mask;
-	else
-		*value = __atomic_load_n((const uint64_t *)p, __ATOMIC_ACQUIRE) & w->mask;
-	return true;
 }
 
 bool wait_is_true(const struct wait *w)
@@ -104,18 +110,17 @@ bool wait_is_true(const struct wait *w)
 	uint64_t value = 0;
 
 	DASSERT(w->kind >= WAIT_LINE16 || w->bytes == 4 || w->bytes == 8);
-	if (w->kind == WAIT_LINE16)
-		return wait_line_read(w, &value);
-	if (!wait_read(w, &value))
-		return false;
 	switch (w->kind) {
 	case WAIT_EQ:
-		return value == w->want;
+		return wait_word_read(w, &value) && value == w->want;
 	case WAIT_NE:
-	case WAIT_OBJECT:
-		return value != w->want;
+		return wait_word_read(w, &value) && value != w->want;
 	case WAIT_GE:
-		return value >= w->want;
+		return wait_word_read(w, &value) && value >= w->want;
+	case WAIT_LINE16:
+		return wait_line_read(w, &value);
+	case WAIT_OBJECT:
+		return wait_read(w, &value) && value != w->want;
 	default:
 		ASSERT(!"kind of wait");
 	}
