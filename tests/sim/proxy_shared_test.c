@@ -148,10 +148,10 @@ static void come_and_go_rank(int32_t rank, int32_t nranks, void *arg)
 	side_open(&runs, rank, nranks);
 	for (int i = 0; i < 3; i++) {
 		side_start(&runs, 6);
-		side_open(&passes, rank, nranks);
-		side_start(&passes, 1);
 		if (side_runs(&runs))
 			__atomic_fetch_add(beside, 1, __ATOMIC_RELAXED);
+		side_open(&passes, rank, nranks);
+		side_start(&passes, 1);
 		side_finish(&passes, 1);
 		side_close(&passes);
 		/* One rank of a process frees the memory of all, and waits for kernels to do so. */
@@ -167,7 +167,7 @@ START_TEST(communicators_come_and_go_beside_the_transfers_of_another)
 
 	both_engines(8, (struct ranks_config){.hosts = 2, .per_host = 2, .per_proc = 2},
 		     come_and_go_rank, &beside);
-	ck_assert_uint_gt(beside, 0);
+	ck_assert_uint_gt(beside, 60); /* of 108 */
 }
 END_TEST
 
