@@ -2,11 +2,13 @@
 /*
  * Every collective of the lab's table with every type, operation and root, in both protocols, in worlds
  * of 1 to 16 ranks on 1 to 3 hosts, in and out of place, with counts that divide into nothing evenly; small buffers
- * that wrap, and large ones; with and without direct access between the GPUs of a host.
+ * that wrap, and large ones; in every way between two ranks (matrix_ways) and with every program.
  *
  *   matrix_test                        a fixed sample, and runs drawn from the commit's hash
  *   matrix_test list                   the collectives
- *   matrix_test full [COLLECTIVE...]   all of it, or of these: one of them takes a core 10 minutes to hours
+ *   matrix_test full [COLLECTIVE...]   all of it, or of these, on rings, two ways by turns: one of them takes
+ *                                      a core 10 minutes to hours
+ *   matrix_test ways [COLLECTIVE...]   every program in every way, in three worlds, the operations by turns
  *   matrix_test drawn HEX              runs drawn from that number
  *
  * What fails is printed as the command that repeats it.
@@ -17,6 +19,7 @@
 #include <string.h>
 
 #include "core/base/macros.h"
+#include "core/device/names.h"
 #include "sim/lab/collective.h"
 #include "sim/lab/scenario.h"
 #include "tests/sample.h"
@@ -38,9 +41,44 @@ static const struct matrix_sizes {
 	{1, 9001, 3000, false},
 	{30011, 90033, 30011, true},
 };
-static const char *const matrix_protocols[] = {"NCCL_PROTO=Simple", "NCCL_PROTO=LL",
-					       "NCCL_PROTO=LL128"};
+static const char *const matrix_protocols[] = {
+	[DEV_SIMPLE] = "NCCL_PROTO=Simple",
+	[DEV_LL] = "NCCL_PROTO=LL",
+	[DEV_LL128] = "NCCL_PROTO=LL128",
+};
 enum { MATRIX_PROTOCOLS = ARRAY_LEN(matrix_protocols) };
+
+/* How two ranks reach each other: what the environment forces, and a machine. */
+static const struct matrix_way {
+	const char *name;
+	const char *env[3];
+	const char *machine; /* NULL: h100-8nic */
+	uint32_t gpus;       /* that a host of it has */
+	bool no_p2p;         /* between GPUs of a host */
+	bool torn;           /* 128 bytes may arrive in parts */
+} matrix_ways[] = {
+	{"p2p", .gpus = 8},
+	{"p2p over legacy IPC", {"NCCL_CUMEM_ENABLE=0"}, .gpus = 8},
+	{"p2p, all processes apart", {"NCCL_P2P_DIRECT_DISABLE=1"}, .gpus = 8},
+	{"shared memory", {"NCCL_P2P_DISABLE=1"}, .gpus = 8, .no_p2p = true},
+	{"verbs within a host",
+	 {"NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1"},
+	 .gpus = 8,
+	 .no_p2p = true},
+	{"verbs through host memory",
+	 {"NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1", "NCCL_NET_GDR_LEVEL=LOC"},
+	 .gpus = 8,
+	 .no_p2p = true},
+	{"verbs, four queue pairs, messages split",
+	 {"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_IB_SPLIT_DATA_ON_QPS=1"},
+	 .gpus = 8},
+	{"sockets", {"NCCL_NET=Socket"}, .gpus = 8},
+	{"sockets within a host",
+	 {"NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1", "NCCL_NET=Socket"},
+	 .gpus = 8,
+	 .no_p2p = true},
+	{"without NVLink", .machine = "pcie-4gpu", .gpus = 4, .no_p2p = true, .torn = true},
+};
 
 struct matrix_count {
 	uint64_t runs, operations, failed;
@@ -50,9 +88,9 @@ static void matrix_command(const struct scenario *s)
 {
 	const struct lab_config *c = &s->lab;
 
-	printf("FAILED: doppel run %s --hosts %u --gpus %u%s -b %" PRIu64 " -e %" PRIu64
-	       " -i %" PRIu64 " -d %s",
-	       c->collective->name, c->hosts, c->gpus,
+	printf("FAILED: doppel run %s --machine %s --hosts %u --gpus %u%s -b %" PRIu64
+	       " -e %" PRIu64 " -i %" PRIu64 " -d %s",
+	       c->collective->name, c->machine, c->hosts, c->gpus,
 	       c->ranks_per_proc == 1 ? "" : " --ranks-per-process 4096", c->bytes_min,
 	       c->bytes_max, c->bytes_step,
 	       c->type_count > 1 ? "all" : payload_type_name(c->types[0]));
@@ -96,12 +134,10 @@ static void matrix_run(struct scenario *s, struct matrix_count *count)
 }
 
 static void matrix_scenario(struct scenario *s, const struct lab_collective *collective,
-			    const struct matrix_world *w, const struct matrix_sizes *sizes,
-			    const char *protocol)
+			    const struct matrix_world *w, const struct matrix_sizes *sizes)
 {
 	scenario_default(s);
 	scenario_set_env(s, "NCCL_DEBUG=WARN");
-	scenario_set_env(s, protocol);
 	if (sizes->small_buffers) {
 		scenario_set_env(s, "NCCL_BUFFSIZE=16384");
 		scenario_set_env(s, "NCCL_LL_BUFFSIZE=16384");
@@ -114,6 +150,54 @@ static void matrix_scenario(struct scenario *s, const struct lab_collective *col
 	s->lab.bytes_min = sizes->first;
 	s->lab.bytes_max = sizes->last;
 	s->lab.bytes_step = sizes->step;
+}
+
+static void matrix_set_way(struct scenario *s, const struct matrix_way *way)
+{
+	for (size_t i = 0; i < ARRAY_LEN(way->env) && way->env[i]; i++)
+		scenario_set_env(s, way->env[i]);
+	if (way->machine)
+		s->lab.machine = way->machine;
+}
+
+/* Of the collective's programs, of which each has an algorithm and a protocol; messages have a
+ * protocol alone. */
+enum { MATRIX_PROGRAMS = DEV_PROGRAM_COUNT + MATRIX_PROTOCOLS };
+
+/* Does the collective have this program, for such ranks, reached in this way? */
+static bool matrix_set_program(struct scenario *s, int program, const struct matrix_way *way)
+{
+	static const char *const funcs[] = {
+#define MATRIX_FUNC(id, name) name,
+		DEV_FUNCS(MATRIX_FUNC)
+#undef MATRIX_FUNC
+	};
+	static const char *const algos[DEV_ALGO_COUNT] = {
+		[DEV_RING] = "NCCL_ALGO=Ring",        [DEV_ONE_SHOT] = "NCCL_ALGO=OneShot",
+		[DEV_TWO_SHOT] = "NCCL_ALGO=TwoShot", [DEV_TREE] = "NCCL_ALGO=Tree",
+		[DEV_PAT] = "NCCL_ALGO=PAT",
+	};
+	const struct lab_config *c = &s->lab;
+
+	if (c->gpus > way->gpus)
+		return false;
+	if (program >= DEV_PROGRAM_COUNT) {
+		const char *proto = matrix_protocols[program - DEV_PROGRAM_COUNT];
+
+		if (!c->collective->connects || (way->torn && strstr(proto, "LL128")))
+			return false;
+		scenario_set_env(s, proto);
+		return true;
+	}
+	const struct dev_program_row row = steps_program(program);
+	bool direct = row.algo == DEV_ONE_SHOT || row.algo == DEV_TWO_SHOT;
+
+	if (strcmp(funcs[row.func], c->collective->name) || (way->torn && row.proto == DEV_LL128) ||
+	    (direct && (c->hosts > 1 || way->no_p2p)))
+		return false;
+	scenario_set_env(s, algos[row.algo]);
+	scenario_set_env(s, matrix_protocols[row.proto]);
+	return true;
 }
 
 static void matrix_all_values(struct lab_config *c)
@@ -134,8 +218,8 @@ static void matrix_full_world(const struct lab_collective *collective, size_t w,
 
 	for (size_t z = 0; z < ARRAY_LEN(matrix_sizes); z++)
 		for (size_t p = 0; p < MATRIX_PROTOCOLS; p++) {
-			matrix_scenario(&s, collective, &matrix_worlds[w], &matrix_sizes[z],
-					matrix_protocols[p]);
+			matrix_scenario(&s, collective, &matrix_worlds[w], &matrix_sizes[z]);
+			scenario_set_env(&s, matrix_protocols[p]);
 			matrix_all_values(&s.lab);
 			s.lab.ranks_per_proc = z ? LAB_ALL_RANKS : 1;
 			if (((size_t)(collective - lab_collectives) + w) % 3 == 0)
@@ -156,8 +240,41 @@ static void matrix_full_collective(const struct lab_collective *c, struct matrix
 	}
 }
 
+/* Every program, in every way, in worlds of one host, of two and of three. */
+static void matrix_ways_collective(const struct lab_collective *c, struct matrix_count *count)
+{
+	static const struct matrix_world worlds[] = {{1, 4}, {2, 2}, {3, 3}};
+	static struct scenario s;
+	uint32_t turn = 0;
+
+	for (size_t y = 0; y < ARRAY_LEN(matrix_ways); y++) {
+		const struct matrix_way *way = &matrix_ways[y];
+
+		for (size_t i = 0;
+		     i < MATRIX_PROGRAMS * ARRAY_LEN(worlds) * ARRAY_LEN(matrix_sizes); i++) {
+			matrix_scenario(
+				&s, c, &worlds[i % ARRAY_LEN(worlds)],
+				&matrix_sizes[i / ARRAY_LEN(worlds) % ARRAY_LEN(matrix_sizes)]);
+			if (!matrix_set_program(
+				    &s, (int)(i / ARRAY_LEN(worlds) / ARRAY_LEN(matrix_sizes)),
+				    way))
+				continue;
+			matrix_set_way(&s, way);
+			matrix_all_values(&s.lab);
+			s.lab.op_count = 1;
+			s.lab.ops[0] = (ncclRedOp_t)(turn++ % LAB_MAX_OPS);
+			s.lab.ranks_per_proc = turn % 3 ? 1 : LAB_ALL_RANKS;
+			s.lab.sim.seed = turn;
+			matrix_run(&s, count);
+		}
+		printf("%s, %s: %" PRIu64 " runs, %" PRIu64 " rows, %" PRIu64 " failed until now\n",
+		       c->name, way->name, count->runs, count->operations, count->failed);
+	}
+}
+
 /* Of these collectives; none: of all. False: one of them does not exist. */
-static bool matrix_full(char **names, int n, struct matrix_count *count)
+static bool matrix_each(void (*run)(const struct lab_collective *c, struct matrix_count *count),
+			char **names, int n, struct matrix_count *count)
 {
 	for (int i = 0; i < n; i++)
 		if (!lab_collective_find(names[i], strlen(names[i]))) {
@@ -165,9 +282,9 @@ static bool matrix_full(char **names, int n, struct matrix_count *count)
 			return false;
 		}
 	for (int i = 0; i < n; i++)
-		matrix_full_collective(lab_collective_find(names[i], strlen(names[i])), count);
+		run(lab_collective_find(names[i], strlen(names[i])), count);
 	for (uint32_t k = 0; !n && k < lab_collectives_n; k++)
-		matrix_full_collective(&lab_collectives[k], count);
+		run(&lab_collectives[k], count);
 	return true;
 }
 
@@ -185,8 +302,8 @@ static void matrix_sample(struct matrix_count *count)
 			if ((k + w) % SAMPLE_THIN)
 				continue;
 			matrix_scenario(&s, &lab_collectives[k], &matrix_worlds[w],
-					&matrix_sizes[i % ARRAY_LEN(matrix_sizes)],
-					matrix_protocols[i / 2 % MATRIX_PROTOCOLS]);
+					&matrix_sizes[i % ARRAY_LEN(matrix_sizes)]);
+			scenario_set_env(&s, matrix_protocols[i / 2 % MATRIX_PROTOCOLS]);
 			s.lab.types[0] = (ncclDataType_t)(i * 5 % LAB_MAX_TYPES);
 			s.lab.ops[0] = (ncclRedOp_t)(i * 3 % LAB_MAX_OPS);
 			s.lab.root = (int32_t)(i * 7 % ranks);
@@ -211,25 +328,27 @@ static void matrix_drawn(uint64_t seed, struct matrix_count *count)
 		uint64_t first = sim_rng_below(&rng, 4096), step = 1 + sim_rng_below(&rng, 60000);
 		bool small = sim_rng_below(&rng, 2);
 		const struct matrix_sizes sizes = {first, first + step, step, small};
-		uint64_t p = sim_rng_below(&rng, MATRIX_PROTOCOLS);
+		const struct matrix_way *way;
 
-		matrix_scenario(&s, &lab_collectives[k], &matrix_worlds[w], &sizes,
-				matrix_protocols[p]);
+		do {
+			way = &matrix_ways[sim_rng_below(&rng, ARRAY_LEN(matrix_ways))];
+			matrix_scenario(&s, &lab_collectives[k], &matrix_worlds[w], &sizes);
+		} while (!matrix_set_program(&s, (int)sim_rng_below(&rng, MATRIX_PROGRAMS), way));
+		matrix_set_way(&s, way);
 		s.lab.types[0] = (ncclDataType_t)sim_rng_below(&rng, LAB_MAX_TYPES);
 		s.lab.ops[0] = (ncclRedOp_t)sim_rng_below(&rng, LAB_MAX_OPS);
 		s.lab.root = (int32_t)sim_rng_below(&rng,
 						    matrix_worlds[w].hosts * matrix_worlds[w].gpus);
 		s.lab.ranks_per_proc = sim_rng_below(&rng, 2) ? 1 : LAB_ALL_RANKS;
 		s.lab.sim.seed = sim_rng_below(&rng, UINT32_MAX);
-		if (sim_rng_below(&rng, 3) == 0)
-			scenario_set_env(&s, "NCCL_P2P_DISABLE=1");
 		matrix_run(&s, count);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	bool full = argc > 1 && !strcmp(argv[1], "full");
+	bool ways = argc > 1 && !strcmp(argv[1], "ways");
+	bool full = ways || (argc > 1 && !strcmp(argv[1], "full"));
 	bool drawn = argc == 3 && !strcmp(argv[1], "drawn");
 	struct matrix_count count = {0};
 
@@ -240,10 +359,12 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (argc > 1 && !full && !drawn) {
-		fprintf(stderr, "usage: matrix_test [list | full [COLLECTIVE...] | drawn HEX]\n");
+		fprintf(stderr, "usage: matrix_test [list | full [COLLECTIVE...] | ways "
+				"[COLLECTIVE...] | drawn HEX]\n");
 		return SIM_USAGE;
 	}
-	if (full && !matrix_full(argv + 2, argc - 2, &count))
+	if (full && !matrix_each(ways ? matrix_ways_collective : matrix_full_collective, argv + 2,
+				 argc - 2, &count))
 		return SIM_USAGE;
 	if (!full && !drawn)
 		matrix_sample(&count);
