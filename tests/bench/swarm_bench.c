@@ -3,8 +3,11 @@
  * What a sweep costs: seeds of the default swarm without faults per second of one core; the same
  * with the trace file on, in task switches per second; and a replay's time against the original's.
  *
- *   swarm_bench [SEEDS]      (default 100)
+ *   swarm_bench [SEEDS|FILE...]      (default 100; or the scenarios of these files)
+ *
+ * Swarms of two commits differ. Two commits are compared over the same files.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -20,18 +23,22 @@ static double bench_cpu(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* CPU seconds of one seed. */
-static double bench_seed(uint64_t seed, enum swarm_way way, struct lab_result *r)
+/* CPU seconds of one seed, or of a file's. */
+static double bench_seed(uint64_t seed, const char *file, enum swarm_way way, struct lab_result *r)
 {
 	static struct scenario s;
 
-	scenario_swarm(&s, seed, SCENARIO_FAULTS_NONE);
+	if (!file)
+		scenario_swarm(&s, seed, SCENARIO_FAULTS_NONE);
+	else if (scenario_read_file(&s, file))
+		exit(1);
 	s.lab.sim.trace_path = way == SWARM_TRACED ? "/dev/null" : NULL;
 	s.lab.sim.choices_out = way == SWARM_RECORDED ? "swarm_bench.choices" : NULL;
 	s.lab.sim.choices_in = way == SWARM_REPLAYED ? "swarm_bench.choices" : NULL;
 	double start = bench_cpu();
 	if (lab_run(scenario_lab(&s), r) || lab_outcome(&s.lab, r) != SIM_PASS) {
-		fprintf(stderr, "seed %lu: verdict %d\n", (unsigned long)seed, r->verdict);
+		fprintf(stderr, "seed %lu %s: verdict %d\n", (unsigned long)seed, file ? file : "",
+			r->verdict);
 		exit(1);
 	}
 	return bench_cpu() - start;
@@ -40,7 +47,9 @@ static double bench_seed(uint64_t seed, enum swarm_way way, struct lab_result *r
 int main(int argc, char **argv)
 {
 	static const char *const name[] = {"plain", "trace on", "recording choices", "replay"};
-	uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 0) : 100, switches[4] = {0};
+	bool files = argc > 1 && !isdigit((unsigned char)argv[1][0]);
+	uint64_t seeds = files ? (uint64_t)argc - 1 : argc > 1 ? strtoull(argv[1], NULL, 0) : 100;
+	uint64_t switches[4] = {0};
 	double cpu[4] = {0};
 	struct lab_result r;
 
@@ -48,7 +57,8 @@ int main(int argc, char **argv)
 		uint64_t hash = 0;
 
 		for (int way = SWARM_PLAIN; way <= SWARM_REPLAYED; way++) {
-			cpu[way] += bench_seed(seed, (enum swarm_way)way, &r);
+			cpu[way] += bench_seed(seed, files ? argv[seed] : NULL, (enum swarm_way)way,
+					       &r);
 			switches[way] += r.switches;
 			if (way && r.hash != hash) {
 				fprintf(stderr, "seed %lu: another hash, %s\n", (unsigned long)seed,
