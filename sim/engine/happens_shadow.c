@@ -2,8 +2,8 @@
 /*
  * Which agent touched which bytes last. Memory is cut into pages of 64 KiB, found by address; a
  * page holds segments, sorted and apart, for what ranges did, and the words of 4 and 8 bytes by their
- * place. Large ranges cost one segment a page,
- * however long they are; neighbours that were treated alike become one.
+ * place. Large ranges cost one segment a page, however long they are; neighbours that were treated
+ * alike become one.
  *
  * A range is checked against ranges and words, a word against ranges only. Of each segment the last
  * write and up to four reads that are not ordered after each other are kept, of each word four of
@@ -44,7 +44,7 @@ struct page {
 static struct {
 	struct page **table; /* open addressing */
 	uint32_t pages, table_size;
-	struct page *last; /* found last */
+	struct page *last;      /* found last */
 	struct regions regions; /* of pages */
 	struct happens_word *free_word;
 	struct word_chunk {

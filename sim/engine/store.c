@@ -97,7 +97,7 @@ static struct {
 static struct {
 	struct store_entry *page[1 << STORE_BUCKET_BITS], *line[1 << STORE_LINE_BUCKET_BITS];
 	uint32_t words[1 << STORE_BUCKET_BITS]; /* by page: how many `line` has */
-	struct regions regions;                 /* of records, each at its first and its last byte */
+	struct regions regions; /* of records, each at its first and its last byte */
 } store_by;
 
 /* ---- records -------------------------------------------------------------------------------- */
