@@ -66,7 +66,10 @@ static const struct argp_option options_argp_options[] = {
 	{"place", OPTION_PLACE, "in|out|both", 0, "in place, out of place, or both (default)", 2},
 	{NULL, 0, NULL, 0, "The engine:", 3},
 	{"engine", OPTION_ENGINE, "sim|threads", 0,
-	 "virtual time and one seeded order, or pthreads and real time (default sim)", 3},
+	 "virtual time and one seeded order, or pthreads and real time (default sim); with the GPU "
+	 "double `run' limits the channels of real time to the CPUs that a rank has, unless "
+	 "NCCL_MAX_NCHANNELS or the like is set",
+	 3},
 	{"seed", OPTION_SEED, "S", 0, "seed (default 1)", 3},
 	{"strategy", OPTION_STRATEGY, "NAME", 0, "portfolio (default), uniform, pct, starve, fifo",
 	 3},

@@ -3,6 +3,7 @@
 #include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/base/macros.h"
@@ -16,6 +17,12 @@ struct run_options {
 };
 
 enum run_key { RUN_JSON = 0x200, RUN_PLOT };
+
+#ifdef DOPPEL_FAKECUDA
+enum { RUN_GPU_DOUBLE = 1 };
+#else
+enum { RUN_GPU_DOUBLE = 0 };
+#endif
 
 static const struct argp_option run_argp_options[] = {
 	{NULL, 0, NULL, 0, "What comes out:", 0},
@@ -95,11 +102,44 @@ static void run_expect_success(struct cli_options *o)
 		s->expect = SCENARIO_EXPECT_SUCCESS;
 }
 
+static bool run_env_sets(const struct scenario *s, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (uint32_t i = 0; i < s->env_count; i++)
+		if (!strncmp(s->env[i], name, n) && s->env[i][n] == '=')
+			return true;
+	return false;
+}
+
+/* The blocks of the GPU double take turns on the host's CPUs, which under engine threads is real time: more
+ * channels than CPUs that a rank has are no faster, and each of them costs blocks, waits and steps. */
+static int run_limit_channels(struct scenario *s)
+{
+	static const char *const set[] = {"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
+					  "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"};
+	uint32_t cpus = s->lab.sim.workers, ranks, channels;
+	char env[64];
+
+	for (size_t i = 0; i < ARRAY_LEN(set); i++)
+		if (run_env_sets(s, set[i]))
+			return 0;
+	if (!RUN_GPU_DOUBLE || s->lab.sim.engine != SIM_ENGINE_THREADS || scenario_ranks(s, &ranks))
+		return 0;
+	cpus = cpus ? cpus : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+	channels = MIN_OF(MAX_OF(cpus / MAX_OF(ranks, 1u), 1u), 32u);
+	snprintf(env, sizeof env, "NCCL_MAX_NCHANNELS=%u", channels);
+	printf("# engine threads: %s, by default, for %u ranks on %u CPUs\n", env, ranks, cpus);
+	return scenario_set_env(s, env);
+}
+
 static int run_run(struct run_options *o)
 {
 	struct scenario *s = &o->run.scenario;
 	struct lab_result result;
 
+	if (run_limit_channels(s))
+		return SIM_USAGE;
 	s->lab.table = stdout;
 	s->lab.progress = isatty(STDERR_FILENO);
 	if (o->rows.json || o->rows.plot) {

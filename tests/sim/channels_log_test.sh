@@ -45,4 +45,18 @@ for most in -2 24 20; do
 	found=$(grep -oE 'Channel [0-9]+/1 : 0\[0\] -> 1' out | sort -u | wc -l)
 	[ "$found" = $messages ] || fail "NCCL_MAX_NCHANNELS=$most: $found channels of messages, expected $messages"
 done
+
+# in real time no more channels than a rank has CPUs, unless the user sets a number
+limited() { # limited EXPECTED ARGS...
+	local expected=$1
+	shift
+	"$doppel" run all_reduce --hosts 1 --gpus 2 -b 1M -e 1M --env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=INIT,GRAPH \
+		"$@" >out 2>&1 || fail "$*: exit code $?"
+	grep -oE '^# engine threads: .*|Channel 00/[0-9]+ : 0 1$' out | tr '\n' ' ' >found
+	[ "$(cat found)" = "$expected" ] || fail "$*: '$(cat found)', expected '$expected'"
+}
+limited '# engine threads: NCCL_MAX_NCHANNELS=1, by default, for 2 ranks on 1 CPUs Channel 00/01 : 0 1 ' --engine threads --workers 1
+limited '# engine threads: NCCL_MAX_NCHANNELS=3, by default, for 2 ranks on 6 CPUs Channel 00/03 : 0 1 ' --engine threads --workers 6
+limited 'Channel 00/05 : 0 1 ' --engine threads --workers 6 --env NCCL_MAX_NCHANNELS=5
+limited 'Channel 00/24 : 0 1 '
 exit $bad

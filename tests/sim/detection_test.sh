@@ -35,7 +35,7 @@ same workstation-2hca 2 1
 same workstation-2gpu 2 2
 same h100-8nic 2 2 --env NCCL_NET=Socket --env DOPPEL_TOPO_NETWORK=1
 same h100-8nic 1 2 --env NCCL_P2P_DISABLE=1 --env NCCL_SHM_DISABLE=1
-same h100-8nic 2 2 --engine threads
+same h100-8nic 2 2 --engine threads --env NCCL_MAX_NCHANNELS=32
 
 # a cloud's template has GPUs without <gpu>: they get their links from NVML, and from each rank its own
 sed '/<gpu /,/<\/gpu>/d' "$2/sim/world/machines/h100-8nic.xml" >template.xml

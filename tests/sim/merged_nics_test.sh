@@ -62,7 +62,7 @@ for args in "--env NCCL_IB_QPS_PER_CONNECTION=2" \
 	"--env NCCL_IB_ADAPTIVE_ROUTING=1 --env NCCL_IB_AR_THRESHOLD=1000" \
 	"--env NCCL_NET_GDR_LEVEL=LOC" "--env DOPPEL_GPU_RDMA=none" "--env NCCL_PROTO=LL" \
 	"--env NCCL_PROTO=LL128" "--env NCCL_ALGO=Tree" "--env NCCL_TOPO_FILE=" \
-	"--env DOPPEL_TOPO_NETWORK=1" "--env NCCL_NET_MERGE_LEVEL=SYS" "--engine threads" "--races"; do
+	"--env DOPPEL_TOPO_NETWORK=1" "--env NCCL_NET_MERGE_LEVEL=SYS" "--engine threads --env NCCL_MAX_NCHANNELS=32" "--races"; do
 	# shellcheck disable=SC2086
 	run 0 all_reduce -b 8 -e 256K -f 32 $args
 	grep -qE ': mlx5_[0-9](\+mlx5_[0-9])+ qp ' err || fail "$args: nothing is merged"

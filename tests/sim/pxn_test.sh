@@ -30,7 +30,7 @@ few=(--machine h100-2nic)
 # 8 channels: each leaves each host once, from a GPU that is next to no NIC
 for per_process in 1 2 4; do
 	for engine in sim threads; do
-		relays 16 "${few[@]}" --ranks-per-process $per_process --engine $engine
+		relays 16 "${few[@]}" --ranks-per-process $per_process --engine $engine --env NCCL_MAX_NCHANNELS=32
 	done
 done
 relays 16 "${few[@]}" --ranks-per-process 4 --drive process
@@ -69,7 +69,7 @@ collective=all_to_all index=1
 near=(--machine h100-8nic --gpus 2)
 for per_process in 1 2; do
 	for engine in sim threads; do
-		relays 8 "${near[@]}" --ranks-per-process $per_process --engine $engine
+		relays 8 "${near[@]}" --ranks-per-process $per_process --engine $engine --env NCCL_MAX_NCHANNELS=32
 	done
 done
 relays 24 "${near[@]}" --hosts 3

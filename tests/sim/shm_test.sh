@@ -30,7 +30,7 @@ p2p='P2P/\(IPC\|direct pointer\)'
 only "$p2p" --machine h100-8nic --gpus 2
 for per_process in 1 2 4; do
 	for engine in sim threads; do
-		only SHM/direct/direct --machine h100-8nic --gpus 4 "${off[@]}" --engine $engine \
+		only SHM/direct/direct --machine h100-8nic --gpus 4 "${off[@]}" --engine $engine --env NCCL_MAX_NCHANNELS=32 \
 			--ranks-per-process $per_process
 	done
 done

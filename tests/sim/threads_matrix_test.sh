@@ -11,7 +11,7 @@ for hosts in 1 2; do
 		for per_process in 1 "$gpus"; do
 			[ "$per_process" = 1 ] && [ "$runs" -gt 0 ] && [ "$gpus" = 1 ] && [ "$hosts" = 1 ] && continue
 			out=$("$doppel" run all_reduce --engine threads --machine a100-4nic --hosts $hosts \
-				--gpus $gpus --ranks-per-process "$per_process" -b 8 -e 1M -f 16 2>&1) || {
+				--env NCCL_MAX_NCHANNELS=32 --gpus $gpus --ranks-per-process "$per_process" -b 8 -e 1M -f 16 2>&1) || {
 				rc=$?
 				echo "hosts $hosts, gpus $gpus, $per_process a process: exit code $rc"
 				tail -40 <<<"$out"
