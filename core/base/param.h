@@ -142,9 +142,9 @@ X(MAX_P2P_NCHANNELS, "NCCL_MAX_P2P_NCHANNELS", INT, "32", 1, 64,                
 X(NCHANNELS_PER_NET_PEER, "NCCL_NCHANNELS_PER_NET_PEER", INT, "-2", -2, 64,                          \
 	"channels of the messages between two ranks over the network, as the config's "             \
 	"nChannelsPerNetPeer; -2: 2; 8 at most; the same on all ranks")                             \
-X(P2P_LL_THRESHOLD, "NCCL_P2P_LL_THRESHOLD", BYTES, "16383", 0, 1ll << 40,                         \
+X(P2P_LL_THRESHOLD, "NCCL_P2P_LL_THRESHOLD", BYTES, "-2", -2, 1ll << 40,                           \
 	"bytes of a channel's part of a message up to which it goes in LL, if NCCL_PROTO has it; "  \
-	"the same on all ranks")                                                                    \
+	"-2: 16384, between two processes over NVLink 32768; the same on all ranks")                                                                    \
 X(WORK_FIFO_BYTES, "NCCL_WORK_FIFO_BYTES", BYTES, "1048576", 4096, 1ll << 30,                       \
 	"bytes of a communicator's FIFO of works; a launch takes up to half of it")                 \
 X(WORK_ARGS_BYTES, "NCCL_WORK_ARGS_BYTES", BYTES, "3072", 0, 1ll << 40,                            \

@@ -18,6 +18,9 @@
 #define PLAN_PART_LEAST 8192u
 /* One to oneself has another part for each so many bytes. */
 #define PLAN_SELF_PART_LEAST (64ull << 10)
+/* Where no part has more bytes, a block of so many warps is faster than one of 16: fewer have to begin. */
+#define PLAN_SHORT_PART       2048u
+#define PLAN_SHORT_PART_WARPS 8u
 
 /* One message of the queue. */
 struct plan_queued_message {

@@ -169,8 +169,9 @@ ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages 
 struct plan_batches {
 	uint32_t nth[DEV_MAX_CHANNELS];
 	uint8_t works[DEV_MAX_CHANNELS];
-	uint32_t most; /* works of the largest batch */
-	bool slots;    /* a message goes in slots, and not straight into its receiver's buffer */
+	uint32_t most;    /* works of the largest batch */
+	uint64_t longest; /* bytes of the longest part */
+	bool slots;       /* a message goes in slots, and not straight into its receiver's buffer */
 };
 
 /* A connection is in a batch once: messages of another number are in another batch. */
@@ -229,8 +230,6 @@ static void plan_end_connect(const struct ncclComm *comm, const struct plan_queu
 		ASSERT(e->conn[i]->slot == e->conn[0]->slot + i);
 		ASSERT(!e->conn[i]->dev.step_bytes[DEV_LL] == !e->conn[0]->dev.step_bytes[DEV_LL]);
 	}
-	/* where the connections have a buffer for it: both ends know the same */
-	e->ll = e->conn[0]->dev.step_bytes[DEV_LL] ? transport_pair_ll_bytes() : 0;
 }
 
 /* A graph may live longer than a registration. */
@@ -264,6 +263,8 @@ static struct plan_end plan_end_of(const struct ncclComm *comm, const struct pla
 		return e;
 	plan_end_connect(comm, m, run, n, &e);
 	plan_end_register(comm, m, from, captured, &e);
+	/* where the connections have a buffer for it: both ends know the same */
+	e.ll = e.conn[0]->dev.step_bytes[DEV_LL] ? e.conn[0]->ll_bytes[e.shown] : 0;
 	return e;
 }
 
@@ -329,6 +330,8 @@ static void plan_run_add(const struct ncclComm *comm, const struct plan_messages
 				 .op_count = comm->op_count,
 			 });
 	b->slots |= send.conn[0] && !send.conn[0]->dev.put && !send.shown;
+	b->longest = MAX_OF(b->longest,
+			    MAX_OF(MIN_OF(send.each, send.bytes), MIN_OF(recv.each, recv.bytes)));
 	for (int32_t i = 0; i < run->n; i++) {
 		plan_batch_add(b, run->lo + i, nth);
 		if (recv.conn[i] && recv.conn[i]->proxy)
@@ -391,6 +394,14 @@ static ncclResult_t plan_round_add(const struct ncclComm *comm, const struct pla
 	return ncclSuccess;
 }
 
+static uint32_t plan_batches_warps(const struct plan_state *st, const struct plan_batches *b)
+{
+	uint32_t warps =
+		b->longest > PLAN_SHORT_PART ? st->warps : MIN_OF(st->warps, PLAN_SHORT_PART_WARPS);
+
+	return PLAN_WARPS_FIXED ? 2 * b->most : MAX_OF(2 * b->most, warps);
+}
+
 ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
 			       const struct plan_messages *ms, struct plan *p, int32_t *next)
 {
@@ -406,6 +417,6 @@ ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_st
 	for (int32_t i = 0; i < p->nworks && b.slots; i++)
 		if (p->work[i].pair.to_self)
 			p->work[i].pair.to_self = DEV_SELF_LESS;
-	p->block_warps = PLAN_WARPS_FIXED ? 2 * b.most : MAX_OF(2 * b.most, st->warps);
+	p->block_warps = plan_batches_warps(st, &b);
 	return rc;
 }

@@ -124,7 +124,7 @@ uint64_t plan_choice_hash(const struct ncclComm *comm)
 		hash = hash64_combine(hash, lim->step_bytes[p]);
 	hash = hash64_combine(hash, transport_pair_most_channels());
 	hash = hash64_combine(hash, (uint64_t)transport_pair_net_channels(comm));
-	return hash64_combine(hash, transport_pair_ll_bytes());
+	return hash64_combine(hash, (uint64_t)param_i64(PARAM_P2P_LL_THRESHOLD));
 }
 
 ncclResult_t plan_init(struct ncclComm *comm)

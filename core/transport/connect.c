@@ -154,8 +154,13 @@ static ncclResult_t conn_job_setup(struct conn_job *job)
 {
 	ncclResult_t rc = ncclSuccess;
 
-	for (int i = 0; i < job->n && !rc; i++)
-		rc = transport_dir_of(job->conn[i])->setup(job->conn[i], &job->mine[job->place[i]]);
+	for (int i = 0; i < job->n && !rc; i++) {
+		struct conn *c = job->conn[i];
+
+		rc = transport_dir_of(c)->setup(c, &job->mine[job->place[i]]);
+		for (int shown = 0; shown < 2 && c->index == CONN_PAIR; shown++)
+			c->ll_bytes[shown] = transport_pair_ll_bytes(c, shown);
+	}
 	return rc;
 }
 

@@ -120,15 +120,24 @@ bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer)
 	       topo_gpu_path(comm->topo, other, comm->local_rank) == TOPO_PATH_NVL;
 }
 
-uint64_t transport_pair_ll_bytes(void)
+/* What goes through slots is copied once more by the receiver; a line of LL is not, so that a longer part is
+ * faster in LL (docs/figures.md). */
+uint64_t transport_pair_ll_bytes(const struct conn *c, bool shown)
 {
-	return (uint64_t)param_i64(PARAM_P2P_LL_THRESHOLD);
+	int64_t bytes = param_i64(PARAM_P2P_LL_THRESHOLD);
+
+	if (bytes >= 0)
+		return (uint64_t)bytes;
+	if (c->transport != &transport_p2p || c->dev.put || shown ||
+	    !transport_pair_has_nvlink(c->comm, c->peer))
+		return 16 << 10;
+	return 32 << 10;
 }
 
 /* Messages have SIMPLE whatever NCCL_PROTO is, and LL as the collectives of a ring have it. */
 static bool transport_pair_has(const struct conn *c, enum dev_proto proto)
 {
-	return proto == DEV_SIMPLE || (proto == DEV_LL && transport_pair_ll_bytes() &&
+	return proto == DEV_SIMPLE || (proto == DEV_LL && param_i64(PARAM_P2P_LL_THRESHOLD) &&
 				       transport_proto_is_used(c->comm, CONN_COLLECTIVE, DEV_LL));
 }
 
