@@ -282,8 +282,8 @@ static struct fakecuda_block *run_block_new(struct fc_kernel *k, uint32_t number
 	blk->shared_block = malloc(k->shared_bytes + RUN_SHARED_ALIGN);
 	ASSERT(blk->shared_block);
 	blk->shared = (void *)ALIGN_UP((uintptr_t)blk->shared_block, (uintptr_t)RUN_SHARED_ALIGN);
-	memset(blk->shared, 0xa5,
-	       k->shared_bytes); /* undefined on hardware; the same here every time */
+	/* undefined on hardware; the same here every time */
+	memset(blk->shared, 0xa5, k->shared_bytes);
 	blk->next = k->block;
 	k->block = blk;
 	return blk;

@@ -282,7 +282,7 @@ static struct fc_kernel *kernel_new(struct fc_ctx *ctx, struct fc_func *f, dim3 
 {
 	struct fc_kernel *k = calloc(1, sizeof *k + LAUNCH_ARGS_ALIGN + f->kernel->arg_bytes);
 	ASSERT(k);
-	/* one block: aligned ones of their own leave gaps that grow the heap with each launch */
+	/* behind the kernel, in the same block of the heap */
 	k->args = (void *)ALIGN_UP((uintptr_t)(k + 1), (uintptr_t)LAUNCH_ARGS_ALIGN);
 	if (f->kernel->arg_bytes)
 		memcpy(k->args, args[0], f->kernel->arg_bytes);
