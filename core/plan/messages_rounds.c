@@ -396,10 +396,11 @@ static ncclResult_t plan_round_add(const struct ncclComm *comm, const struct pla
 
 static uint32_t plan_batches_warps(const struct plan_state *st, const struct plan_batches *b)
 {
-	uint32_t warps =
-		b->longest > PLAN_SHORT_PART ? st->warps : MIN_OF(st->warps, PLAN_SHORT_PART_WARPS);
-
-	return PLAN_WARPS_FIXED ? 2 * b->most : MAX_OF(2 * b->most, warps);
+	if (PLAN_WARPS_FIXED)
+		return 2 * b->most;
+	if (b->longest > PLAN_SHORT_PART)
+		return MAX_OF(2 * b->most, st->warps);
+	return MAX_OF(2 * b->most, MIN_OF(st->warps, PLAN_SHORT_PART_WARPS));
 }
 
 ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
