@@ -263,8 +263,9 @@ static struct plan_end plan_end_of(const struct ncclComm *comm, const struct pla
 		return e;
 	plan_end_connect(comm, m, run, n, &e);
 	plan_end_register(comm, m, from, captured, &e);
-	/* where the connections have a buffer for it: both ends know the same */
-	e.ll = e.conn[0]->dev.step_bytes[DEV_LL] ? e.conn[0]->ll_bytes[e.shown] : 0;
+	/* where the connections have a buffer for it. Both ends find the same: not so what is shown, which a sender may learn
+	 * later than the receiver shows it. */
+	e.ll = e.conn[0]->dev.step_bytes[DEV_LL] ? e.conn[0]->ll_bytes : 0;
 	return e;
 }
 

@@ -158,8 +158,8 @@ static ncclResult_t conn_job_setup(struct conn_job *job)
 		struct conn *c = job->conn[i];
 
 		rc = transport_dir_of(c)->setup(c, &job->mine[job->place[i]]);
-		for (int shown = 0; shown < 2 && c->index == CONN_PAIR; shown++)
-			c->ll_bytes[shown] = transport_pair_ll_bytes(c, shown);
+		if (c->index == CONN_PAIR)
+			c->ll_bytes = transport_pair_ll_bytes(c);
 	}
 	return rc;
 }

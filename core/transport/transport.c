@@ -122,13 +122,13 @@ bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer)
 
 /* What goes through slots is copied once more by the receiver; a line of LL is not, so that a longer part is
  * faster in LL (docs/figures.md). */
-uint64_t transport_pair_ll_bytes(const struct conn *c, bool shown)
+uint64_t transport_pair_ll_bytes(const struct conn *c)
 {
 	int64_t bytes = param_i64(PARAM_P2P_LL_THRESHOLD);
 
 	if (bytes >= 0)
 		return (uint64_t)bytes;
-	if (c->transport != &transport_p2p || c->dev.put || shown ||
+	if (c->transport != &transport_p2p || c->dev.put ||
 	    !transport_pair_has_nvlink(c->comm, c->peer))
 		return 16 << 10;
 	return 32 << 10;

@@ -60,9 +60,9 @@ struct conn {
 	struct dev_conn dev; /* copied to the device when ready */
 	int32_t slot;        /* of the copy: comm->dev_conns[slot]; -1: a ring's, in its channel */
 	struct proxy_port *proxy; /* net: requests to the proxy; p2p: NULL */
-	uint64_t ll_bytes[2]; /* of messages: transport_pair_ll_bytes, by whether they are shown */
-	char via[40];         /* what its log line has after the name of transport or network */
-	void *state;          /* the transport's own */
+	uint64_t ll_bytes;        /* of messages: transport_pair_ll_bytes */
+	char via[40];             /* what its log line has after the name of transport or network */
+	void *state;              /* the transport's own */
 };
 
 struct transport_dir {
