@@ -7,10 +7,12 @@
  *
  * MODE is how the ranks are driven, as nccl-tests can: "one" thread for all GPUs with grouped calls (-g),
  * "threads", one for each GPU (-t), "processes", one for each GPU; and "one-graph", "threads-graph",
- * "processes-graph", where a CUDA graph of GRAPH_OPS collectives is launched (-G). Sizes, of which the last one is that of
- * -e, and bus bandwidths are nccl-tests'; A/B is the ratio of bandwidths. The time is that of the slowest task. Every result is checked. -R: the
- * buffers are each library's (ncclMemAlloc), registered with its communicators (ncclCommRegister). Exit status: 0, 1 usage
- * or a call that failed, 11 a wrong result.
+ * "processes-graph", where a CUDA graph of GRAPH_OPS collectives is launched (-G). Sizes, of which the last one is
+ * that of -e, and bus bandwidths are nccl-tests'; A/B is the ratio of bandwidths. The time is that of the slowest
+ * task, the median of SAMPLES up to 64 MiB: a hiccup of the host is in one of them (nccl-tests has one mean). The
+ * first size is measured once before, without a row: the GPUs' clocks rise in it. Every result is checked. -R: the buffers are each
+ * library's (ncclMemAlloc), registered with its communicators (ncclCommRegister). Exit status: 0, 1 usage or a call
+ * that failed, 11 a wrong result.
  */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -33,6 +35,7 @@
 #define MOST_LIBS  2
 #define GRAPH_OPS  20
 #define WARMUP_OPS 5
+#define SAMPLES    5
 #define FLOAT      sizeof(float)
 #define PERIOD     61             /* of the elements of a buffer */
 #define BLOCK      (256 * PERIOD) /* elements that are filled or compared by one call */
@@ -565,13 +568,43 @@ static int task_times(size_t bytes)
 	return fewer ? atoi(fewer) : calls;
 }
 
-/* Time of a call, into shared->us; and what was wrong, into shared->wrong. */
-static void task_measure(struct task *t, int which, const struct collective *c, size_t bytes,
-			 bool graph)
+/* Time of a call, of all its tasks' the slowest. */
+static double task_sample(struct task *t, int which, const struct collective *c, size_t bytes,
+			  bool graph)
+{
+	int calls = task_times(bytes), launches = (calls + GRAPH_OPS - 1) / GRAPH_OPS;
+	double start, us = 0;
+
+	meet();
+	start = now_us();
+	for (int k = 0; k < (graph ? launches : calls); k++)
+		if (graph)
+			task_replay(t);
+		else
+			task_call(t, which, c, bytes / FLOAT);
+	task_sync(t);
+	shared->us[t->number] =
+		(now_us() - start) / (graph ? (double)launches * GRAPH_OPS : (double)calls);
+	meet();
+	for (int i = 0; i < tasks; i++)
+		us = shared->us[i] > us ? shared->us[i] : us;
+	return us;
+}
+
+static int us_compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Time of a call, the median; and what was wrong in this task, into shared->wrong. */
+static double task_measure(struct task *t, int which, const struct collective *c, size_t bytes,
+			   bool graph)
 {
 	size_t n = bytes / FLOAT;
-	int calls = task_times(bytes), launches = (calls + GRAPH_OPS - 1) / GRAPH_OPS;
-	double start;
+	int samples = bytes <= 64 << 20 ? SAMPLES : 1;
+	double us[SAMPLES];
 
 	for (int i = 0; i < t->ranks; i++) {
 		t->rank[i].send = t->rank[i].buffers[which].send;
@@ -587,20 +620,14 @@ static void task_measure(struct task *t, int which, const struct collective *c, 
 	for (int k = 0; graph && k < 2; k++)
 		task_replay(t);
 	task_sync(t);
-	meet();
-	start = now_us();
-	for (int k = 0; k < (graph ? launches : calls); k++)
-		if (graph)
-			task_replay(t);
-		else
-			task_call(t, which, c, n);
-	task_sync(t);
-	shared->us[t->number] =
-		(now_us() - start) / (graph ? (double)launches * GRAPH_OPS : (double)calls);
+	for (int i = 0; i < samples; i++)
+		us[i] = task_sample(t, which, c, bytes, graph);
+	qsort(us, (size_t)samples, sizeof *us, us_compare);
 	shared->wrong[t->number] = task_wrong(t, c, n);
 	for (int i = 0; graph && i < t->ranks; i++)
 		cuda_ok(cudaGraphExecDestroy(t->rank[i].graph), "cudaGraphExecDestroy");
 	meet();
+	return us[samples / 2];
 }
 
 static double bus_bandwidth(const struct collective *c, size_t bytes, double us)
@@ -617,12 +644,9 @@ static uint64_t task_row(struct task *t, const struct collective *c, size_t byte
 	double us[MOST_LIBS] = {0};
 
 	for (int which = 0; which < libs; which++) {
-		task_measure(t, which, c, bytes, graph);
-		for (int i = 0; i < tasks; i++) {
-			us[which] = shared->us[i] > us[which] ? shared->us[i] : us[which];
+		us[which] = task_measure(t, which, c, bytes, graph);
+		for (int i = 0; i < tasks; i++)
 			wrong[which] += shared->wrong[i];
-		}
-		meet();
 	}
 	if (t->number == 0) {
 		printf("%12zu %10.2f %8.2f %8" PRIu64, bytes, us[0], bus_bandwidth(c, bytes, us[0]),
@@ -639,7 +663,7 @@ static uint64_t task_row(struct task *t, const struct collective *c, size_t byte
 static uint64_t task_table(struct task *t, const char *mode, const struct collective *c)
 {
 	size_t least = c->parted ? FLOAT * (size_t)gpus : FLOAT;
-	bool graph = strstr(mode, "-graph") != NULL;
+	bool graph = strstr(mode, "-graph") != NULL, warm = false;
 	uint64_t wrong = 0;
 
 	if (t->number == 0) {
@@ -651,8 +675,12 @@ static uint64_t task_table(struct task *t, const char *mode, const struct collec
 	}
 	for (size_t bytes = bytes_min;; bytes *= factor) {
 		bytes = bytes < bytes_max ? bytes : bytes_max;
-		if (bytes % least == 0)
+		if (bytes % least == 0) {
+			for (int which = 0; which < libs && !warm; which++)
+				task_measure(t, which, c, bytes, graph);
+			warm = true;
 			wrong += task_row(t, c, bytes, graph);
+		}
 		if (bytes == bytes_max)
 			return wrong;
 	}

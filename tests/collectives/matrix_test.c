@@ -6,12 +6,12 @@
  *
  *   matrix_test                        a fixed sample, and runs drawn from the commit's hash
  *   matrix_test list                   the collectives
- *   matrix_test full [COLLECTIVE...]   all of it, or of these, on rings, two ways by turns: one of them takes
- *                                      a core 10 minutes to hours
- *   matrix_test ways [COLLECTIVE...]   every program in every way, in three worlds, the operations by turns
+ *   matrix_test full [K/N] [COLLECTIVE...]  all of it, or of these, on rings, two ways by turns: one of them takes
+ *                                           a core 10 minutes to hours
+ *   matrix_test ways [K/N] [COLLECTIVE...]  every program in every way, in three worlds, the operations by turns
  *   matrix_test drawn HEX              runs drawn from that number
  *
- * What fails is printed as the command that repeats it.
+ * K/N: the K-th of N parts, which processes of their own run. What fails is printed as the command that repeats it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -82,6 +82,8 @@ static const struct matrix_way {
 
 struct matrix_count {
 	uint64_t runs, operations, failed;
+	uint32_t part, parts; /* this process makes each parts-th run, from run number part on */
+	uint32_t turn;
 };
 
 static void matrix_command(const struct scenario *s)
@@ -120,8 +122,12 @@ static void matrix_run(struct scenario *s, struct matrix_count *count)
 {
 	const struct lab_config *c = scenario_lab(s);
 	struct lab_result r;
-	int rc = lab_run(c, &r);
+	int rc;
 
+	count->turn = count->turn % count->parts + 1;
+	if (count->turn != count->part)
+		return;
+	rc = lab_run(c, &r);
 	count->runs++;
 	count->operations += r.operations;
 	if (rc == 0 && lab_outcome(c, &r) == SIM_PASS && r.operations == matrix_operations(c))
@@ -232,7 +238,11 @@ static void matrix_full_world(const struct lab_collective *collective, size_t w,
 static void matrix_full_collective(const struct lab_collective *c, struct matrix_count *count)
 {
 	for (size_t w = 0; w < ARRAY_LEN(matrix_worlds); w++) {
+		uint64_t runs = count->runs;
+
 		matrix_full_world(c, w, count);
+		if (count->runs == runs)
+			continue;
 		printf("%s: %u hosts x %u GPUs: %" PRIu64 " runs, %" PRIu64 " rows, %" PRIu64
 		       " failed until now\n",
 		       c->name, matrix_worlds[w].hosts, matrix_worlds[w].gpus, count->runs,
@@ -249,6 +259,7 @@ static void matrix_ways_collective(const struct lab_collective *c, struct matrix
 
 	for (size_t y = 0; y < ARRAY_LEN(matrix_ways); y++) {
 		const struct matrix_way *way = &matrix_ways[y];
+		uint64_t runs = count->runs;
 
 		for (size_t i = 0;
 		     i < MATRIX_PROGRAMS * ARRAY_LEN(worlds) * ARRAY_LEN(matrix_sizes); i++) {
@@ -267,6 +278,8 @@ static void matrix_ways_collective(const struct lab_collective *c, struct matrix
 			s.lab.sim.seed = turn;
 			matrix_run(&s, count);
 		}
+		if (count->runs == runs)
+			continue;
 		printf("%s, %s: %" PRIu64 " runs, %" PRIu64 " rows, %" PRIu64 " failed until now\n",
 		       c->name, way->name, count->runs, count->operations, count->failed);
 	}
@@ -345,12 +358,26 @@ static void matrix_drawn(uint64_t seed, struct matrix_count *count)
 	}
 }
 
+/* False: it is no part. */
+static bool matrix_part(const char *text, struct matrix_count *count)
+{
+	int end = 0;
+
+	if (sscanf(text, "%u/%u%n", &count->part, &count->parts, &end) == 2 && !text[end] &&
+	    count->part >= 1 && count->part <= count->parts)
+		return true;
+	fprintf(stderr, "matrix_test: part '%s': expected K/N with 1 <= K <= N\n", text);
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	bool ways = argc > 1 && !strcmp(argv[1], "ways");
 	bool full = ways || (argc > 1 && !strcmp(argv[1], "full"));
 	bool drawn = argc == 3 && !strcmp(argv[1], "drawn");
-	struct matrix_count count = {0};
+	struct matrix_count count = {.part = 1, .parts = 1};
+	char **names = argv + 2;
+	int n = argc > 2 ? argc - 2 : 0;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc == 2 && !strcmp(argv[1], "list")) {
@@ -359,19 +386,24 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (argc > 1 && !full && !drawn) {
-		fprintf(stderr, "usage: matrix_test [list | full [COLLECTIVE...] | ways "
-				"[COLLECTIVE...] | drawn HEX]\n");
+		fprintf(stderr,
+			"usage: matrix_test [list | full [K/N] [COLLECTIVE...] | ways [K/N] "
+			"[COLLECTIVE...] | drawn HEX]\n");
 		return SIM_USAGE;
 	}
-	if (full && !matrix_each(ways ? matrix_ways_collective : matrix_full_collective, argv + 2,
-				 argc - 2, &count))
+	if (full && n && strchr(names[0], '/')) {
+		if (!matrix_part(names[0], &count))
+			return SIM_USAGE;
+		names++, n--;
+	}
+	if (full &&
+	    !matrix_each(ways ? matrix_ways_collective : matrix_full_collective, names, n, &count))
 		return SIM_USAGE;
 	if (!full && !drawn)
 		matrix_sample(&count);
 	if (!full)
 		matrix_drawn(strtoull(drawn ? argv[2] : build_commit(), NULL, 16), &count);
 	printf("%d collectives: %" PRIu64 " runs, %" PRIu64 " rows, %" PRIu64 " failed\n",
-	       full && argc > 2 ? argc - 2 : (int)lab_collectives_n, count.runs, count.operations,
-	       count.failed);
+	       full && n ? n : (int)lab_collectives_n, count.runs, count.operations, count.failed);
 	return count.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
