@@ -10,9 +10,9 @@
  * "processes-graph", where a CUDA graph of GRAPH_OPS collectives is launched (-G). Sizes, of which the last one is
  * that of -e, and bus bandwidths are nccl-tests'; A/B is the ratio of bandwidths. The time is that of the slowest
  * task, the median of SAMPLES up to 64 MiB: a hiccup of the host is in one of them (nccl-tests has one mean). The
- * first size is measured once before, without a row: the GPUs' clocks rise in it. Every result is checked. -R: the buffers are each
- * library's (ncclMemAlloc), registered with its communicators (ncclCommRegister). Exit status: 0, 1 usage or a call
- * that failed, 11 a wrong result.
+ * first size is measured once before, without a row: the GPUs' clocks rise in it. Every result is checked. -R: the
+ * buffers are each library's (ncclMemAlloc), registered with its communicators (ncclCommRegister). Exit status: 0, 1
+ * usage or a call that failed, 11 a wrong result.
  */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

@@ -363,7 +363,8 @@ static bool matrix_part(const char *text, struct matrix_count *count)
 {
 	int end = 0;
 
-	if (sscanf(text, "%u/%u%n", &count->part, &count->parts, &end) == 2 && !text[end] &&
+	if (!strpbrk(text, "+-") &&
+	    sscanf(text, "%u/%u%n", &count->part, &count->parts, &end) == 2 && !text[end] &&
 	    count->part >= 1 && count->part <= count->parts)
 		return true;
 	fprintf(stderr, "matrix_test: part '%s': expected K/N with 1 <= K <= N\n", text);
