@@ -43,8 +43,8 @@ DEV_FN void dev_ring_save(struct dev *d, const struct dev_args *args, const stru
 {
 	struct dev_channel *to = args->channels + channel;
 
-	dev_copy_out(d, &to->ring_recv.step, &b->channel.ring_recv.step, sizeof(uint64_t));
-	dev_copy_out(d, &to->ring_send.step, &b->channel.ring_send.step, sizeof(uint64_t));
+	prim_conn_save(d, &to->ring_recv, &b->channel.ring_recv, b->channel.ring_recv.step);
+	prim_conn_save(d, &to->ring_send, &b->channel.ring_send, b->channel.ring_send.step);
 }
 
 /* By all threads: two warps at the same time, if there are two. A barrier follows. */

@@ -40,7 +40,8 @@ struct prim {
 	enum dev_proto proto;
 	uint32_t chunk_steps, slice_steps;
 	int32_t root;
-	const struct dev_conn *recv, *send;
+	const struct dev_conn *recv;
+	struct dev_conn *send;
 	uint64_t recv_step, send_step;
 	uint64_t tail_seen, head_seen; /* of what must hold of a FIFO */
 	const uint8_t *input;
@@ -212,12 +213,18 @@ DEV_FN struct wait prim_conn_wait(const struct dev_conn *c, const shared_u64 *on
 /* If it may have the next rank's output, over `puts`, until that is withdrawn. */
 DEV_FN bool prim_wait_send_of(struct prim *p, const struct dev_conn *puts)
 {
-	const struct dev_conn *c = p->send;
-	uint64_t end = p->send_step + p->slice_steps;
+	struct dev_conn *c = p->send;
+	uint64_t end = p->send_step + p->slice_steps, head;
 	struct wait w;
 
-	if (end <= DEV_STEPS)
-		return true; /* the ring's first round: every slot is free */
+	if (end <= c->head_seen + DEV_STEPS)
+		return true; /* as in the first round, where every slot is free */
+	head = dev_load_u64(p->d, c->head, SHARED_ACQUIRE, SHARED_SYSTEM);
+	if (end <= head + DEV_STEPS) {
+		c->head_seen = head;
+		prim_check_send(p);
+		return true;
+	}
 	w = prim_conn_wait(c, c->head, end - DEV_STEPS, p->send_step);
 	w.why = c->index ? "send: free slot" : "ring send: free slot";
 	w.from.object = c->fifo ? "proxy that empties the slot" : "kernel that empties the slot";
@@ -276,6 +283,15 @@ DEV_FN uint32_t prim_poster(const struct prim *p)
 DEV_FN uint8_t *prim_slot(const struct dev_conn *c, enum dev_proto proto, uint64_t step)
 {
 	return c->buffer[proto] + (step % DEV_STEPS) * c->step_bytes[proto];
+}
+
+/* The step and the head for the next work or launch: from the block's copy to global memory. */
+DEV_FN void prim_conn_save(struct dev *d, struct dev_conn *to, const struct dev_conn *c,
+			   uint64_t step)
+{
+	const uint64_t kept[2] = {step, c->head_seen};
+
+	dev_copy_out(d, &to->step, kept, sizeof kept);
 }
 
 /* ---- posting -------------------------------------------------------------------------------- */

@@ -56,7 +56,7 @@ DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 		       g->warps > 1 ? 1 + g->number : 0);
 	p->proto = proto;
 	p->chunk_steps = p->slice_steps = 1;
-	p->send = p->recv = &b->pair[g->number];
+	p->recv = p->send = &b->pair[g->number];
 	p->type = DEV_U8;
 	p->op = DEV_SUM;
 	p->type_bytes = 1;
@@ -93,7 +93,7 @@ DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_wo
 		send_recv_recv(&p, &w->pair);
 	dev_work_ends(d, w);
 	if (p.thread == 0 && !p.stopped)
-		dev_copy_out(d, &conn->step, sends ? &p.send_step : &p.recv_step, sizeof(uint64_t));
+		prim_conn_save(d, conn, mine, sends ? p.send_step : p.recv_step);
 	return !p.stopped;
 }
 

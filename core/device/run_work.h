@@ -166,7 +166,10 @@ DEV_FN void dev_direct_end(struct prim *p)
 	uint64_t step = steps_kept(p->block->direct_recv[0].step, p->recv_step, p->chunk_steps);
 
 	for (uint32_t i = p->thread; i < ends && !p->stopped; i += p->threads)
-		dev_copy_out(p->d, &dev_direct_conn(p, i)->step, &step, sizeof step);
+		prim_conn_save(p->d, dev_direct_conn(p, i),
+			       i % 2 ? &p->block->direct_send[i / 2]
+				     : &p->block->direct_recv[i / 2],
+			       step);
 }
 
 /* One end of the rank's links: those that are received over first. NULL: the rank has no such link. */
@@ -216,7 +219,8 @@ DEV_FN void dev_tree_end(struct prim *p, const struct steps_part *part, enum dev
 			sends ? b->tree_send[link].step + n.send : b->tree_recv[link].step + n.recv;
 
 		if (prim_tree_has(links, link) && (sends ? n.send : n.recv))
-			dev_copy_out(p->d, &dev_tree_conn(p, end)->step, &step, sizeof step);
+			prim_conn_save(p->d, dev_tree_conn(p, end),
+				       sends ? &b->tree_send[link] : &b->tree_recv[link], step);
 	}
 }
 
@@ -252,10 +256,10 @@ DEV_FN void dev_pat_end(struct prim *p, const struct steps_part *part)
 	uint32_t ends = 2 * steps_pat_levels(b->comm.nranks);
 
 	for (uint32_t i = p->thread; i < ends && !p->stopped; i += p->threads) {
-		uint64_t step = (i % 2 ? b->pat_send : b->pat_recv)[i / 2].step +
-				steps_of_level(part, b->comm.nranks, i / 2);
+		const struct dev_conn *c = (i % 2 ? b->pat_send : b->pat_recv) + i / 2;
 
-		dev_copy_out(p->d, &dev_pat_conn(p, i)->step, &step, sizeof step);
+		prim_conn_save(p->d, dev_pat_conn(p, i), c,
+			       c->step + steps_of_level(part, b->comm.nranks, i / 2));
 	}
 }
 

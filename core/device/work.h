@@ -126,19 +126,21 @@ struct dev_conn {
 	uint8_t *buffer[DEV_PROTO_COUNT];
 	shared_u64 *tail, *head;
 	struct dev_fifo_slot *fifo; /* toward a proxy; NULL: the peer polls tail */
-	uint64_t
-		step; /* next step; kept across launches by the kernel, which rounds it up to a chunk */
+	/* Kept across launches by the kernel: the next step, which it rounds up to a chunk, and the head that a sender
+	 * read last. It reads the head again when that one gives no credit: most works are spared the load. */
+	uint64_t step, head_seen;
 	uint32_t step_bytes[DEV_PROTO_COUNT]; /* of each protocol's slots */
 	int32_t peer;                         /* rank at the other end */
-	int32_t channel;
-	uint32_t index; /* which of the pair's connections on the channel: enum conn_index */
+	int16_t channel;
+	uint8_t index; /* which of the pair's connections on the channel: enum conn_index */
 	/* Lines of 128 bytes that the sender stores arrive whole: both ends of a connection agree. */
-	uint32_t whole_lines;
+	uint8_t whole_lines;
 	/* Messages in SIMPLE, or the results that a ring carries, go straight into the receiver's buffer: both
 	 * ends agree. The head is in a dev_send_mem then. */
-	uint32_t put;
+	uint8_t put;
+	uint8_t pad0[3];
 };
-DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(48 + 12 * DEV_PROTO_COUNT, 8));
+DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(52 + 12 * DEV_PROTO_COUNT, 8));
 
 /* A rank's place in the ring of one channel. */
 struct dev_ring {
@@ -203,7 +205,7 @@ struct dev_comm {
 	uint32_t id; /* low half of the communicator's hash, for traces */
 };
 DOPPEL_CHECK_SIZE(struct dev_comm, 56 + 8 * DEV_PAT_LEVELS);
-#define DEV_COMM_MAGIC 0xd0de000cu
+#define DEV_COMM_MAGIC 0xd0de000du
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 
