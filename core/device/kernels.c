@@ -84,9 +84,10 @@ DEV_FN void dev_block_check(struct dev *d, const struct dev_block *b, const stru
 
 /* The block, its channel and its first works; false: an earlier launch was aborted. */
 DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev_args *args,
-			    int channel, struct dev_works *s)
+			    int channel, bool messages, struct dev_works *s)
 {
 	s->next = s->count = 0;
+	s->messages = messages;
 	s->end = MIN_OF(args->work_count, DEV_ARGS_WORKS);
 	if (channel < 0)
 		dev_trap(d, "core/device: the launch has more blocks than channels");
@@ -126,7 +127,7 @@ DEV_FN struct dev_run dev_run_begin(struct dev *d, const struct dev_args *args)
 	r.args = args;
 	r.channel = dev_channel_of_block(args->channel_mask, dev_block(d));
 	r.i = 0;
-	r.ok = dev_block_begin(d, r.b, args, r.channel, &r.s);
+	r.ok = dev_block_begin(d, r.b, args, r.channel, false, &r.s);
 	return r;
 }
 
@@ -229,14 +230,11 @@ DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
 	struct dev_block *b = (struct dev_block *)dev_shared(d);
 	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
 	struct dev_works s;
-	bool ok = dev_block_begin(d, b, args, channel, &s);
+	bool ok = dev_block_begin(d, b, args, channel, true, &s);
 	uint32_t works;
 
 	while (ok && s.count) {
 		works = dev_batch_works(b, s.count);
-		if (dev_thread(d) < works)
-			dev_part_take(&b->work[dev_thread(d)], channel);
-		dev_barrier(d);
 		if (works < s.count)
 			s.next = b->at[works]; /* the next batch is loaded as a whole */
 		ok = dev_run_batch(d, b, works);

@@ -24,7 +24,7 @@ DEV_FN uint64_t dev_part_bytes(uint64_t bytes, uint64_t each, uint64_t i)
 	return i * each < bytes ? MIN_OF(each, bytes - i * each) : 0;
 }
 
-/* Makes of a loaded work this channel's part. By one thread; a barrier follows. */
+/* Makes of a loaded work this channel's part. By one thread. */
 DEV_FN void dev_part_take(struct dev_work *w, int channel)
 {
 	struct dev_send_recv *p = &w->pair;
@@ -40,6 +40,21 @@ DEV_FN void dev_part_take(struct dev_work *w, int channel)
 	p->send_proto = p->send_bytes <= p->send_ll ? DEV_LL : DEV_SIMPLE;
 	p->recv_proto = p->recv_bytes <= p->recv_ll ? DEV_LL : DEV_SIMPLE;
 	w->channel_lo = w->channel_hi = (uint8_t)channel;
+}
+
+/* The block's part of work n, which this warp has loaded, and its two connections. A barrier follows. */
+DEV_FN void dev_part_load(struct dev *d, struct dev_block *b, uint32_t n, int channel)
+{
+	const struct dev_send_recv *p = &b->work[n].pair;
+
+	dev_warp_sync(d);
+	if (dev_lane(d) == 0)
+		dev_part_take(&b->work[n], channel);
+	dev_warp_sync(d);
+	if (p->send_conn)
+		dev_copy_in_warp(d, &b->pair[2 * n], p->send_conn, sizeof b->pair[0]);
+	if (p->recv_conn)
+		dev_copy_in_warp(d, &b->pair[2 * n + 1], p->recv_conn, sizeof b->pair[0]);
 }
 
 /* Threads of a block that have one end of a work: group 2n sends for work n, group 2n + 1 receives. */
@@ -80,9 +95,6 @@ DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_wo
 	struct prim p;
 
 	dev_pair_init(&p, d, b, w, g, proto);
-	if (p.thread == 0)
-		dev_copy_in(d, mine, conn, sizeof *mine);
-	prim_barrier(&p);
 	if (!dev_pair_valid(w, mine, sends, proto))
 		dev_trap(d, "dev_messages: these messages are not ones that the kernel can move");
 	p.send_step = p.recv_step = mine->step;

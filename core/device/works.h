@@ -6,13 +6,14 @@
 #ifndef CORE_DEVICE_WORKS_H
 #define CORE_DEVICE_WORKS_H
 
-#include "core/device/prim.h"
+#include "core/device/run_messages.h"
 
 /* How far a block is in the works of its launch; the same in all its threads. Works are counted by
  * their place in the arguments, or by that of their number in the FIFO. */
 struct dev_works {
 	uint32_t next, end;
 	uint32_t count; /* in the block's shared memory */
+	bool messages;  /* of which the block loads its own parts, with their connections */
 };
 
 DEV_FN bool dev_has_work(const struct dev_work *w, int channel)
@@ -49,8 +50,11 @@ DEV_FN void dev_works_load(struct dev *d, struct dev_block *b, const struct dev_
 	for (; s->next < s->end && s->count < DEV_BATCH_WORKS; s->next++) {
 		if (!args->fifo.work && !dev_has_work(&args->work[s->next], channel))
 			continue;
-		if (dev_warp(d) == --warp)
+		if (dev_warp(d) == --warp) {
 			dev_work_load(d, b, args, s->next, s->count);
+			if (s->messages)
+				dev_part_load(d, b, s->count, channel);
+		}
 		if (!warp)
 			warp = dev_warps(d);
 		s->count++;
