@@ -499,13 +499,12 @@ static struct dev_channel channel_on_device(const struct ncclComm *comm, int32_t
 	size_t all = (size_t)comm->life->rings * (size_t)comm->nranks;
 
 	if (c >= comm->nchannels)
-		return (struct dev_channel){.ring = {.prev = -1, .next = -1}, .direct.first = -1};
+		return (struct dev_channel){.ring = {.prev = -1, .next = -1}};
 	return (struct dev_channel){
 		.ring = {.prev = ch->ring_prev,
 			 .next = ch->ring_next,
 			 .index = ch->ring_index,
 			 .ranks = ranks + (size_t)(c % comm->life->rings) * (size_t)comm->nranks},
-		.direct = transport_direct_of(comm, c),
 		.tree = tree_on_device(comm, c, (const uint8_t *)(ranks + all)),
 		.ring_recv = ch->ring_recv->dev,
 		.ring_send = ch->ring_send->dev,
@@ -538,6 +537,7 @@ static ncclResult_t comm_dev_stage(struct ncclComm *comm, const struct comm_dev_
 		.nchannels = comm->pair_channels,
 		.channels = comm->dev_channels,
 		.conns = comm->dev_conns,
+		.direct = transport_direct_of(comm),
 		.warp_width = comm->peers[comm->rank].warp_width,
 		.id = (uint32_t)comm->id_hash,
 		.pat = transport_pat_of(comm),

@@ -285,13 +285,10 @@ DEV_FN uint8_t *prim_slot(const struct dev_conn *c, enum dev_proto proto, uint64
 	return c->buffer[proto] + (step % DEV_STEPS) * c->step_bytes[proto];
 }
 
-/* The step and the head for the next work or launch: from the block's copy to global memory. */
-DEV_FN void prim_conn_save(struct dev *d, struct dev_conn *to, const struct dev_conn *c,
-			   uint64_t step)
+/* For the next launch, and the next work that loads the connection: the block's copy of its step and of the head. */
+DEV_FN void prim_conn_save(struct dev *d, struct dev_conn *to, const struct dev_conn *c)
 {
-	const uint64_t kept[2] = {step, c->head_seen};
-
-	dev_copy_out(d, &to->step, kept, sizeof kept);
+	dev_copy_out(d, &to->step, &c->step, sizeof c->step + sizeof c->head_seen);
 }
 
 /* ---- posting -------------------------------------------------------------------------------- */

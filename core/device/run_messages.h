@@ -104,8 +104,10 @@ DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_wo
 	else
 		send_recv_recv(&p, &w->pair);
 	dev_work_ends(d, w);
-	if (p.thread == 0 && !p.stopped)
-		prim_conn_save(d, conn, mine, sends ? p.send_step : p.recv_step);
+	if (p.thread == 0 && !p.stopped) {
+		mine->step = sends ? p.send_step : p.recv_step;
+		prim_conn_save(d, conn, mine);
+	}
 	return !p.stopped;
 }
 

@@ -136,40 +136,61 @@ DEV_FN void dev_ring_end(struct prim *p)
 		c->ring_send.step = send;
 }
 
-DEV_FN struct dev_conn *dev_direct_conn(const struct prim *p, uint32_t end)
+/* The block's copy of an end. */
+DEV_FN struct dev_conn *dev_direct_copy(struct dev_block *b, uint32_t end)
 {
-	const struct dev_direct *direct = &p->block->channel.direct;
-
-	return p->block->comm.conns + direct->first + (int32_t)end * direct->stride;
+	return end % 2 ? &b->direct_send[end / 2] : &b->direct_recv[end / 2];
 }
 
+DEV_FN struct dev_conn *dev_direct_conn(const struct dev_direct *direct, int channel, uint32_t end)
+{
+	return direct->conns + channel + (int32_t)end * direct->channels;
+}
+
+/* By the warps first, first + step... of them all. A barrier follows. */
+DEV_FN void dev_direct_load(struct dev *d, struct dev_block *b, const struct dev_direct *direct,
+			    int channel, uint32_t first, uint32_t step)
+{
+	for (uint32_t end = first; end < direct->ends; end += step)
+		dev_copy_in_warp(d, dev_direct_copy(b, end), dev_direct_conn(direct, channel, end),
+				 sizeof(struct dev_conn));
+}
+
+/* A kernel of one program has loaded them with its channel (kernels.c). */
 DEV_FN void dev_direct_begin(struct prim *p)
 {
 	struct dev_block *b = p->block;
-	uint32_t ends = 2 * ((uint32_t)b->comm.nranks - 1);
+	int channel = b->channel.ring_recv.channel;
 
-	if (b->channel.direct.first < 0 || b->comm.nranks > DEV_DIRECT_RANKS)
+	if (channel >= b->comm.direct.channels || b->comm.nranks > DEV_DIRECT_RANKS)
 		dev_trap(p->d, "dev_collective: the channel does not connect every two ranks");
-	for (uint32_t i = p->thread / DEV_WARP_WIDTH; i < ends; i += p->threads / DEV_WARP_WIDTH)
-		dev_copy_in_warp(p->d, i % 2 ? &b->direct_send[i / 2] : &b->direct_recv[i / 2],
-				 dev_direct_conn(p, i), sizeof(struct dev_conn));
-	prim_barrier(p);
+	if (!p->alone) {
+		dev_direct_load(p->d, b, &b->comm.direct, channel, p->thread / DEV_WARP_WIDTH,
+				p->threads / DEV_WARP_WIDTH);
+		prim_barrier(p);
+	}
 	p->recv = &b->direct_recv[0];
 	p->send = &b->direct_send[0];
 	p->recv_step = p->send_step = ALIGN_UP(p->recv->step, p->chunk_steps);
 }
 
-/* They go to memory: the next work reads them there. */
 DEV_FN void dev_direct_end(struct prim *p)
 {
-	uint32_t ends = 2 * ((uint32_t)p->block->comm.nranks - 1);
-	uint64_t step = steps_kept(p->block->direct_recv[0].step, p->recv_step, p->chunk_steps);
+	struct dev_block *b = p->block;
 
-	for (uint32_t i = p->thread; i < ends && !p->stopped; i += p->threads)
-		prim_conn_save(p->d, dev_direct_conn(p, i),
-			       i % 2 ? &p->block->direct_send[i / 2]
-				     : &p->block->direct_recv[i / 2],
-			       step);
+	for (uint32_t end = p->thread; end < b->comm.direct.ends && !p->stopped;
+	     end += p->threads) {
+		struct dev_conn *c = dev_direct_copy(b, end);
+
+		uint64_t step = steps_kept(c->step, p->recv_step, p->chunk_steps);
+
+		if (step == c->step)
+			continue; /* without a barrier: other threads may still read it */
+		c->step = step;
+		prim_conn_save(p->d,
+			       dev_direct_conn(&b->comm.direct, b->channel.ring_recv.channel, end),
+			       c);
+	}
 }
 
 /* One end of the rank's links: those that are received over first. NULL: the rank has no such link. */
@@ -219,8 +240,7 @@ DEV_FN void dev_tree_end(struct prim *p, const struct steps_part *part, enum dev
 			sends ? b->tree_send[link].step + n.send : b->tree_recv[link].step + n.recv;
 
 		if (prim_tree_has(links, link) && (sends ? n.send : n.recv))
-			prim_conn_save(p->d, dev_tree_conn(p, end),
-				       sends ? &b->tree_send[link] : &b->tree_recv[link], step);
+			dev_copy_out(p->d, &dev_tree_conn(p, end)->step, &step, sizeof step);
 	}
 }
 
@@ -256,10 +276,10 @@ DEV_FN void dev_pat_end(struct prim *p, const struct steps_part *part)
 	uint32_t ends = 2 * steps_pat_levels(b->comm.nranks);
 
 	for (uint32_t i = p->thread; i < ends && !p->stopped; i += p->threads) {
-		const struct dev_conn *c = (i % 2 ? b->pat_send : b->pat_recv) + i / 2;
+		uint64_t step = (i % 2 ? b->pat_send : b->pat_recv)[i / 2].step +
+				steps_of_level(part, b->comm.nranks, i / 2);
 
-		prim_conn_save(p->d, dev_pat_conn(p, i), c,
-			       c->step + steps_of_level(part, b->comm.nranks, i / 2));
+		dev_copy_out(p->d, &dev_pat_conn(p, i)->step, &step, sizeof step);
 	}
 }
 

@@ -126,8 +126,9 @@ struct dev_conn {
 	uint8_t *buffer[DEV_PROTO_COUNT];
 	shared_u64 *tail, *head;
 	struct dev_fifo_slot *fifo; /* toward a proxy; NULL: the peer polls tail */
-	/* Kept across launches by the kernel: the next step, which it rounds up to a chunk, and the head that a sender
-	 * read last. It reads the head again when that one gives no credit: most works are spared the load. */
+	/* Kept by the kernel: the next step, which it rounds up to a chunk, and the head that a sender read last. It
+	 * reads the head again when that one gives no credit: most works are spared the load. Those of trees and PAT
+	 * keep the step alone across works. */
 	uint64_t step, head_seen;
 	uint32_t step_bytes[DEV_PROTO_COUNT]; /* of each protocol's slots */
 	int32_t peer;                         /* rank at the other end */
@@ -151,13 +152,14 @@ struct dev_ring {
 };
 DOPPEL_CHECK_SIZE(struct dev_ring, 24);
 
-/* A rank's connections to every other rank on one channel, among those of the communicator. Ends 0 and 1 are
- * the receiving and the sending one of the first other rank, 2 and 3 those of the second: end i is the
- * connection first + i * stride. All take the same steps. */
+/* A rank's connections to every other rank. Ends 0 and 1 are the receiving and the sending one of the first other rank,
+ * 2 and 3 those of the second: end i on channel c is conns[c + i * channels]. All take the same steps. */
 struct dev_direct {
-	int32_t first; /* -1: the channel has none */
-	int32_t stride;
+	struct dev_conn *conns; /* among those of the communicator; NULL: there are none */
+	int32_t channels;       /* the first ones have them */
+	uint32_t ends;
 };
+DOPPEL_CHECK_SIZE(struct dev_direct, 16);
 
 /* A rank's place in the tree of one channel: for each link its two ends, which are the communicator's
  * connections of these numbers. Each connection has a step of its own: a collective to or from one rank uses
@@ -180,11 +182,10 @@ struct dev_channel {
 	struct dev_ring ring;
 	/* Set by a kernel that an abort ended: slots are in use that steps do not count. */
 	uint64_t aborted;
-	struct dev_direct direct;
 	struct dev_tree tree;
 	struct dev_conn ring_recv, ring_send;
 };
-DOPPEL_CHECK_SIZE(struct dev_channel, 256);
+DOPPEL_CHECK_SIZE(struct dev_channel, 248);
 
 /* In device memory, one per communicator and rank. All pointers in it, in channels and in
  * connections are valid on this rank's device. */
@@ -197,6 +198,7 @@ struct dev_comm {
 	 * of PAT, those between every two ranks, and those of messages, which follow while kernels run that do not
 	 * touch them. */
 	struct dev_conn *conns;
+	struct dev_direct direct;
 	struct dev_pat pat;
 	int32_t pat_channels; /* the first channels have connections of PAT; 0: none has */
 	uint32_t pad0;
@@ -204,7 +206,7 @@ struct dev_comm {
 	uint32_t warp_width;
 	uint32_t id; /* low half of the communicator's hash, for traces */
 };
-DOPPEL_CHECK_SIZE(struct dev_comm, 56 + 8 * DEV_PAT_LEVELS);
+DOPPEL_CHECK_SIZE(struct dev_comm, 72 + 8 * DEV_PAT_LEVELS);
 #define DEV_COMM_MAGIC 0xd0de000du
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
@@ -309,11 +311,13 @@ DOPPEL_CHECK_SIZE(struct dev_fifo, 40);
 /* The kernel's one argument block. Grid: one block per set bit of channel_mask, in order. */
 struct dev_args {
 	struct dev_comm *comm;
-	struct dev_channel *channels; /* as in *comm: a block reads both at the same time */
+	struct dev_channel
+		*channels; /* as in *comm: a block reads what it needs of all at the same time */
 	uint64_t channel_mask;
 	struct dev_fifo fifo;
+	struct dev_direct direct; /* as in *comm */
 	uint32_t work_count;
-	uint8_t pad0[60];
+	uint8_t pad0[44];
 	struct dev_work work[DEV_ARGS_WORKS];
 };
 DOPPEL_CHECK_SIZE(struct dev_args, 128 + 128 * DEV_ARGS_WORKS);

@@ -337,6 +337,7 @@ static ncclResult_t plan_args_fill(const struct ncclComm *comm, struct plan_stat
 	args->channels = comm->dev_channels;
 	args->channel_mask = p->channel_mask;
 	args->work_count = (uint32_t)p->nworks;
+	args->direct = transport_direct_of(comm);
 	if (p->nworks > st->args_works && p->capture.id) {
 		WARN("a launch of %d works cannot be captured, expected at most %d", p->nworks,
 		     st->args_works);

@@ -403,23 +403,23 @@ struct dev_pat transport_pat_of(const struct ncclComm *comm)
 
 /* They are the next ones behind those of trees and PAT, in the order of a job: of each other rank, the receiving ends
  * of all channels and then the sending ones. */
-struct dev_direct transport_direct_of(const struct ncclComm *comm, int32_t channel)
+struct dev_direct transport_direct_of(const struct ncclComm *comm)
 {
-	struct dev_direct direct = {.first = -1};
-
-	if (channel < comm->direct_channels) {
-		direct.first = transport_tree_ends(comm) + transport_pat_ends(comm) + channel;
-		direct.stride = comm->direct_channels;
-	}
-	return direct;
+	if (!comm->direct_channels)
+		return (struct dev_direct){.conns = NULL};
+	return (struct dev_direct){.conns = comm->dev_conns + transport_tree_ends(comm) +
+					    transport_pat_ends(comm),
+				   .channels = comm->direct_channels,
+				   .ends = 2 * ((uint32_t)comm->nranks - 1)};
 }
 
 static void transport_direct_check(const struct ncclComm *comm, const struct conn_want *want)
 {
-	struct dev_direct direct = transport_direct_of(comm, want->channel);
+	struct dev_direct direct = transport_direct_of(comm);
 	int32_t other = want->peer - (want->peer > comm->rank), end = 2 * other + want->is_send;
 
-	ASSERT(transport_conn_find(comm, want)->slot == direct.first + end * direct.stride);
+	ASSERT(comm->dev_conns + transport_conn_find(comm, want)->slot ==
+	       direct.conns + want->channel + end * direct.channels);
 }
 
 ncclResult_t transport_connect_direct(struct ncclComm *comm)

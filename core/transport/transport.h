@@ -115,8 +115,8 @@ struct dev_pat transport_pat_of(const struct ncclComm *comm);
 /* Connects this rank with every other one on direct_channels channels, after the rings and after comm->dev
  * is made: all ranks of the communicator call it together. */
 ncclResult_t transport_connect_direct(struct ncclComm *comm);
-/* What the device has of them on that channel. */
-struct dev_direct transport_direct_of(const struct ncclComm *comm, int32_t channel);
+/* What the device has of them. */
+struct dev_direct transport_direct_of(const struct ncclComm *comm);
 /* Ends this rank's use of other ranks' memory, for a rank that leaves early: its kernels are gone.
  */
 void transport_let_go(struct ncclComm *comm);

@@ -318,7 +318,6 @@ static inline void ring_connect_channel(const struct ring *g, int rank, int c)
 	int32_t ranks[MAX_RANKS];
 	struct dev_channel channel = {
 		.ring = {.prev = prev, .next = next, .index = i, .ranks = r->ranks + c * MAX_RANKS},
-		.direct = {c, CHANNELS},
 		.tree = tree_of(g, rank, c),
 		.ring_recv = ring_conn(g, prev, rank, c, prev),
 		.ring_send = ring_conn(g, rank, next, c, next)};
@@ -348,6 +347,15 @@ static inline struct dev_conn direct_conn(const struct ring *g, int from, int to
 
 	c.buffer[DEV_LL] = g->rank[to].direct_buffers + (size_t)at_receiver * DIRECT_BYTES;
 	return c;
+}
+
+static inline struct dev_direct direct_of(const struct ring *g, int rank)
+{
+	if (g->n > DEV_DIRECT_RANKS)
+		return (struct dev_direct){.conns = NULL};
+	return (struct dev_direct){.conns = g->rank[rank].conns,
+				   .channels = CHANNELS,
+				   .ends = 2 * ((uint32_t)g->n - 1)};
 }
 
 static inline void direct_connect(const struct ring *g, int rank)
@@ -416,6 +424,7 @@ static inline void ring_connect(struct ring *g)
 					.abort = g->abort,
 					.channels = g->rank[i].channels,
 					.conns = g->rank[i].conns,
+					.direct = direct_of(g, i),
 					.pat = pat_connect(g, i),
 					.pat_channels = CHANNELS,
 					.warp_width = (uint32_t)g->run->width};
@@ -706,6 +715,7 @@ static inline void ring_launch(struct ring *g, const struct dev_work *works, int
 		args.channels = g->rank[i].channels;
 		args.channel_mask = mask;
 		args.work_count = (uint32_t)n;
+		args.direct = direct_of(g, i);
 		for (int j = 0; j < n; j++)
 			mine[j] = ring_work_of(g, &works[j], i, warps, in_place);
 		if (g->was_in_fifo)
