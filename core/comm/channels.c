@@ -86,6 +86,22 @@ static void channels_log(const struct ncclComm *comm)
 				  comm->nranks);
 }
 
+/* Of channel c's rank before this one, or after it: which of the different ones in the rings (struct dev_ring). */
+static uint16_t channels_number(const struct channel *channels, int32_t c, bool next)
+{
+	const struct channel *ch = &channels[c];
+	uint16_t number = 0;
+
+	for (const struct channel *o = channels; o < ch; o++) {
+		uint16_t n = next ? o->ring_next_number : o->ring_prev_number;
+
+		if (next ? o->ring_next == ch->ring_next : o->ring_prev == ch->ring_prev)
+			return n;
+		number = (uint16_t)MAX_OF(number, n + 1);
+	}
+	return (uint16_t)MIN_OF(number, DEV_WORK_RANKS);
+}
+
 /* Channels beyond the distinct rings repeat them from the first. */
 static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings *rings,
 				  const int32_t *order)
@@ -120,6 +136,8 @@ static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings
 			.nic_in = nic[0],
 			.nic_out = nic[1],
 		};
+		comm->channels[c].ring_prev_number = channels_number(comm->channels, c, false);
+		comm->channels[c].ring_next_number = channels_number(comm->channels, c, true);
 	}
 	return ncclSuccess;
 }
@@ -504,6 +522,8 @@ static struct dev_channel channel_on_device(const struct ncclComm *comm, int32_t
 		.ring = {.prev = ch->ring_prev,
 			 .next = ch->ring_next,
 			 .index = ch->ring_index,
+			 .prev_number = ch->ring_prev_number,
+			 .next_number = ch->ring_next_number,
 			 .ranks = ranks + (size_t)(c % comm->life->rings) * (size_t)comm->nranks},
 		.tree = tree_on_device(comm, c, (const uint8_t *)(ranks + all)),
 		.ring_recv = ch->ring_recv->dev,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results that go round a ring straight from output to output, in SIMPLE, over a connection between two GPUs of one
- * process that NVLink joins (dev_conn.put). A result is what its receiver has in its output in the end: all that an
+ * Results that go round a ring straight from output to output, in SIMPLE, over a connection between two GPUs that
+ * NVLink joins (dev_conn.put). A result is what its receiver has in its output in the end: all that an
  * all-gather moves, and the second half of an all-reduce. The sender writes a slice into the
  * receiver's output instead of a slot, and the receiver sends it on from there. Steps, credit and tail are those of
  * slots. Each connection decides by itself: its two ends have the same rule, and the ring may have others.
@@ -11,7 +11,18 @@
  *	receiver	offer     when its work begins: address + DEV_PUT_OFFERED -> dev_send_mem.put (release, system)
  *	sender		take      before its first result: waits for DEV_PUT_OFFERED, which becomes DEV_PUT_TAKEN
  *
- * So it writes nothing before the receiver's kernel runs this work, and an address is taken once. The receiver
+ * Within a process every output has an address for the sender. Between two processes it has one if the receiver has
+ * registered it and the sender's process has mapped it (core/transport/registered.h). Both ranks know from which collective
+ * on the receiver offers its output, with an address or 0, and the sender takes it (dev_work.offers, takes). With 0 the
+ * results of the work go through slots. A sender may not look at the first offers, so an offer has a step:
+ *
+ *	receiver	offer     as above; then shown = step + 1 (release, system)
+ *	sender		take      waits until shown >= step + 1; then as above
+ *
+ * The step is the connection's before the work. dev_conn.put of the block's copies is this work's: it is set before the
+ * work begins and cleared when it ends, so that a work without results pays nothing.
+ *
+ * So a sender writes nothing before the receiver's kernel runs this work, and an address is taken once. The receiver
  * offers the next one when all results of the work have come: the sender has taken the address by then.
  *
  * A receiver's kernel that is aborted leaves no writer in its buffer, which the program may free:
@@ -35,14 +46,31 @@ DEV_FN bool prim_result_received(const struct prim *p, uint32_t flags)
 	return (flags & PRIM_RECV) && !(flags & PRIM_INPUT) && p->puts && p->recv->put;
 }
 
+#if DEV_CHECK_FIFO
+DEV_FN void prim_check_taken(struct prim *p)
+{
+	uint64_t word = dev_peek_u64(p->d, prim_put_word(p->recv));
+
+	prim_check(p, p->recv, (word & DEV_PUT_TAKEN) != 0,
+		   "recv: a result came, and the output that was offered is not taken",
+		   p->recv_step, word);
+}
+#else
+#define prim_check_taken(p) ((void)0)
+#endif
+
 /* ---- the sender ------------------------------------------------------------------------------ */
 
 DEV_FN struct wait prim_result_wait(const struct dev_conn *c)
 {
-	struct wait w = prim_conn_wait(c, prim_put_word(c), DEV_PUT_OFFERED, c->step);
+	const struct dev_send_mem *mem = (const struct dev_send_mem *)(const void *)c->head;
+	struct wait w = prim_conn_wait(c, &mem->shown, c->step + 1, c->step);
 
-	w.mask = DEV_PUT_OFFERED;
-	w.kind = WAIT_EQ;
+	if (c->put == DEV_PUT_ALWAYS) {
+		w.on = &mem->put;
+		w.want = w.mask = DEV_PUT_OFFERED;
+		w.kind = WAIT_EQ;
+	}
 	w.why = "ring send: the next rank's output";
 	w.from.object = "kernel that offers its output";
 	return w;
@@ -51,7 +79,7 @@ DEV_FN struct wait prim_result_wait(const struct dev_conn *c)
 /* False: the launch was aborted, or the next rank's. Inlined into the programs it takes registers from what moves. */
 DEV_FN_ONCE bool prim_result_take_word(struct dev *d, struct dev_block *b)
 {
-	const struct dev_conn *c = &b->channel.ring_send;
+	struct dev_conn *c = &b->channel.ring_send;
 	struct wait w = prim_result_wait(c);
 	uint64_t word;
 
@@ -62,6 +90,8 @@ DEV_FN_ONCE bool prim_result_take_word(struct dev *d, struct dev_block *b)
 	if (word & DEV_PUT_WITHDRAWN)
 		return false;
 	b->result = word - DEV_PUT_OFFERED;
+	if (!b->result)
+		c->put = 0; /* there is no address */
 	return true;
 }
 
@@ -103,13 +133,39 @@ DEV_FN void prim_result_release(struct dev *d, const struct dev_conn *c)
 /* ---- the receiver ---------------------------------------------------------------------------- */
 
 /* When a work begins. The order: what this rank did with the buffer comes before the address. */
-DEV_FN void prim_result_begin(struct prim *p, bool offers)
+DEV_FN void prim_result_begin(struct prim *p)
 {
 	if (p->thread == prim_send_waiter(p))
 		p->block->result = 0;
-	if (offers && p->thread == 0)
+	if (p->recv->put == DEV_PUT_ALWAYS && p->thread == 0)
 		dev_store_u64(p->d, prim_put_word(p->recv), (uintptr_t)p->output + DEV_PUT_OFFERED,
 			      SHARED_RELEASE, SHARED_SYSTEM);
+}
+
+/* Between processes, of a work with results, before it begins. By one thread. */
+DEV_FN void prim_result_open(struct dev *d, struct dev_block *b, const struct dev_work *w)
+{
+	const struct dev_ring *ring = &b->channel.ring;
+	struct dev_conn *from = &b->channel.ring_recv, *to = &b->channel.ring_send;
+	struct dev_send_mem *mem = (struct dev_send_mem *)(void *)from->head;
+
+	if (to->put != DEV_PUT_ALWAYS && (w->takes >> ring->next_number & 1))
+		to->put = DEV_PUT_REGISTERED;
+	if (from->put == DEV_PUT_ALWAYS || !(w->offers >> ring->prev_number & 1))
+		return;
+	from->put = w->mapped[ring->prev_number] ? DEV_PUT_REGISTERED : 0;
+	dev_store_u64(d, &mem->put, w->mapped[ring->prev_number] + DEV_PUT_OFFERED, SHARED_RELAXED,
+		      SHARED_SYSTEM);
+	dev_store_u64(d, &mem->shown, from->step + 1, SHARED_RELEASE, SHARED_SYSTEM);
+}
+
+/* When it has ended. */
+DEV_FN void prim_result_close(struct dev_block *b)
+{
+	struct dev_conn *from = &b->channel.ring_recv, *to = &b->channel.ring_send;
+
+	from->put = from->put == DEV_PUT_ALWAYS ? DEV_PUT_ALWAYS : 0;
+	to->put = to->put == DEV_PUT_ALWAYS ? DEV_PUT_ALWAYS : 0;
 }
 
 /* By one thread, when all threads have stopped: no writer is in the output afterwards. `end` is the step after the

@@ -68,6 +68,8 @@ DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)
 	void *dsts[2] = {writes && !here ? out : to, to};
 	int nsrc = 0, ndst = sends + (writes && !here);
 
+	if (here && p->thread == 0)
+		prim_check_taken(p);
 	if (!ndst)
 		return;
 	if (m->flags & PRIM_INPUT)

@@ -116,7 +116,7 @@ DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
 		dev_store_u64(p->d, p->recv->head, p->recv_step, SHARED_RELEASE, SHARED_SYSTEM);
 	p->puts = dev_ring_puts(part, row, p->block->comm.nranks, p->type_bytes);
 	if (p->puts)
-		prim_result_begin(p, p->recv->put);
+		prim_result_begin(p);
 }
 
 /* The block's copies have the steps for the next work; at the end of the launch they go to memory. A work that
@@ -342,6 +342,26 @@ DEV_FN_ONCE void dev_ring_leave(struct dev *d, const struct dev_block *b, const 
 		prim_result_withdraw(d, b, ALIGN_UP(c->ring_recv.step, row.chunk_steps) + n.recv);
 }
 
+/* Does the work have to do with results between processes? The same on all threads. */
+DEV_FN bool dev_work_registered(const struct dev_work *w, struct dev_known known)
+{
+	return known.proto == DEV_SIMPLE && known.family == DEV_FAMILY_FLAT &&
+	       (w->offers | w->takes);
+}
+
+/* By all threads of the block. Inlined it takes registers from what moves. */
+DEV_FN_ONCE void dev_registered_open(struct dev *d, struct dev_block *b, const struct dev_work *w,
+				     int channel)
+{
+	struct steps_part part = steps_part_of(w, channel);
+	struct dev_program_row row = steps_program(w->program);
+
+	if (dev_thread(d) == 0 &&
+	    dev_ring_puts(&part, &row, b->comm.nranks, steps_type_bytes(w->type)))
+		prim_result_open(d, b, w);
+	dev_barrier_any(d, false);
+}
+
 /* A work begins. By all threads of the block; those beyond the work's warps have nothing to do: false. */
 DEV_FN bool dev_work_open(struct prim *p, struct steps_part *part, struct dev *d,
 			  struct dev_block *b, const struct dev_work *w, int channel,
@@ -350,6 +370,8 @@ DEV_FN bool dev_work_open(struct prim *p, struct steps_part *part, struct dev *d
 	*part = steps_part_of(w, channel);
 	dev_work_check(d, b, w);
 	dev_work_begins(d, w);
+	if (dev_work_registered(w, known))
+		dev_registered_open(d, b, w, channel);
 	dev_prim_init(p, d, b, w, known);
 	return p->thread < p->threads;
 }
@@ -361,6 +383,8 @@ DEV_FN bool dev_work_close(struct prim *p, const struct dev_work *w, int channel
 	if (known.proto == DEV_SIMPLE && known.family == DEV_FAMILY_FLAT && p->stopped &&
 	    p->thread == 0)
 		dev_ring_leave(p->d, p->block, w, channel);
+	if (dev_work_registered(w, known) && p->thread == 0)
+		prim_result_close(p->block);
 	p->stopped = dev_barrier_any(p->d, p->stopped); /* the next work begins with these steps */
 	dev_work_ends(p->d, w);
 	return !p->stopped;

@@ -92,7 +92,8 @@ struct dev_send_mem {
 	/* Of a connection with `put`: where the receiver wants the message whose step the head allows, or the
 	 * results of a collective, and what has become of it (prims_put.h, prims_result.h). */
 	shared_u64 put;
-	/* Between two processes: the step after that of the message that `put` is about (prims_mapped.h). */
+	/* The step after that which `put` is about: of a message between two processes (prims_mapped.h), or the one
+	 * before a collective (prims_result.h). */
 	shared_u64 shown;
 	uint8_t pad0[128 - 24];
 };
@@ -120,6 +121,10 @@ DOPPEL_CHECK_OFFSET(struct dev_recv_mem, fifo, 128);
 #define DEV_PUT_OFFERED   (1ull << 61)
 #define DEV_PUT_RELEASED  (1ull << 60)
 
+/* dev_conn.put: of ranks of one process; for one work. */
+#define DEV_PUT_ALWAYS     1u
+#define DEV_PUT_REGISTERED 2u
+
 /* One end of a connection as the kernel uses it. Pointers are valid on this rank's device. */
 struct dev_conn {
 	/* The slots of each protocol; on a send end the peer's or the proxy's. */
@@ -136,18 +141,23 @@ struct dev_conn {
 	uint8_t index; /* which of the pair's connections on the channel: enum conn_index */
 	/* Lines of 128 bytes that the sender stores arrive whole: both ends of a connection agree. */
 	uint8_t whole_lines;
-	/* Messages in SIMPLE, or the results that a ring carries, go straight into the receiver's buffer: both
-	 * ends agree. The head is in a dev_send_mem then. */
+	/* Messages in SIMPLE, or the results that a ring carries, go straight into the receiver's buffer: 0 or
+	 * DEV_PUT_ALWAYS, both ends agree; in a block's copy also DEV_PUT_REGISTERED (prims_result.h). The head is in
+	 * a dev_send_mem then. */
 	uint8_t put;
 	uint8_t pad0[3];
 };
 DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(52 + 12 * DEV_PROTO_COUNT, 8));
 
+/* Ranks of other processes before a rank, in different rings, that can write into its registered output. */
+#define DEV_WORK_RANKS 4
+
 /* A rank's place in the ring of one channel. */
 struct dev_ring {
 	int32_t prev, next; /* ranks */
 	int32_t index;      /* this rank's position; position 0 holds rank 0 */
-	int32_t pad0;
+	/* Of the different ranks before this one in the rings, and of those after it: 0, 1... DEV_WORK_RANKS at most. */
+	uint16_t prev_number, next_number;
 	const int32_t *ranks; /* [nranks], by position */
 };
 DOPPEL_CHECK_SIZE(struct dev_ring, 24);
@@ -258,6 +268,12 @@ struct dev_work {
 			uint64_t count; /* elements that the channels share */
 			uint64_t count_lo, count_mid, count_hi;
 			uint32_t chunk_lo, chunk_mid, chunk_hi; /* elements per chunk */
+			/* Of results between processes, a bit for each dev_ring.prev_number: this rank offers its
+			 * output; for each next_number: it takes the next rank's (prims_result.h). */
+			uint8_t offers, takes;
+			uint8_t pad2[2];
+			/* Where the process of the rank before this one has the output, by prev_number; 0: nowhere */
+			uint64_t mapped[DEV_WORK_RANKS];
 		};
 		struct dev_send_recv pair;
 	};

@@ -174,7 +174,7 @@ static const struct dev_kernel *plan_kernel_of(const struct plan_state *st,
 
 /* Adds the task's work, unless it does not fit: then *full. */
 static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_state *st,
-				   struct plan *p, const struct plan_task *t, bool *full)
+				   struct plan *p, struct plan_task *t, bool *full)
 {
 	const struct dev_work *w = &t->work;
 	const struct plan_need more = {.works = 1,
@@ -193,6 +193,7 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 	rc = plan_reserve(p, &more);
 	if (rc)
 		return rc;
+	plan_task_register(comm, t, p->capture.id != 0);
 	plan_work_log(t, w);
 	plan_work_add(comm, p, w);
 	return ncclSuccess;
@@ -201,7 +202,7 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 /* Adds the task, unless it does not fit: then *full. A communicator of one rank has no work to add: its
  * tasks are copies. */
 static ncclResult_t plan_task_add(struct ncclComm *comm, const struct plan_state *st,
-				  struct plan *p, const struct plan_task *t, bool *full)
+				  struct plan *p, struct plan_task *t, bool *full)
 {
 	ncclResult_t rc = ncclSuccess;
 

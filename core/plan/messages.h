@@ -105,9 +105,17 @@ ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages 
 ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
 			       const struct plan_messages *ms, struct plan *p, int32_t *next);
 
-/* ---- messages_launch.c ---------------------------------------------------------------------- */
+/* ---- registered.c --------------------------------------------------------------------------- */
 
 struct registered_recv plan_registered_recv(const struct plan_queued_message *m);
+/* Has any call of the queue to do with registered buffers? */
+bool plan_registers(const struct ncclComm *comm);
+/* What all calls of the queue have registered is known before its first launch. May wait for kernels of earlier
+ * groups. */
+ncclResult_t plan_registered_exchange(struct ncclComm *comm);
+
+/* ---- messages_launch.c ---------------------------------------------------------------------- */
+
 /* Launches the next plan of the queue. WAITS for slots of the proxy. */
 ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st);
 

@@ -61,7 +61,7 @@ bool plan_prepares(const struct ncclComm *comm)
 {
 	const struct plan_messages *ms = comm->plan->messages;
 
-	return ms && ms->queued && (comm->registered || plan_connects(comm));
+	return plan_registers(comm) || (ms && ms->queued && plan_connects(comm));
 }
 
 /* The ends that are missing; *wants is the caller's to free. */
@@ -176,39 +176,13 @@ static ncclResult_t plan_connect_done(struct ncclComm *comm, struct plan_message
 	return ncclSuccess;
 }
 
-struct registered_recv plan_registered_recv(const struct plan_queued_message *m)
-{
-	return (struct registered_recv){m->call.peer, m->call.buffer, m->bytes, m->number};
-}
-
-/* What all messages of the group have registered is known before its first launch. */
-static ncclResult_t plan_registered_exchange(struct ncclComm *comm, const struct plan_messages *ms)
-{
-	ncclResult_t rc;
-
-	if (!comm->registered)
-		return ncclSuccess;
-	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to map registered buffers");
-	if (!rc)
-		rc = transport_registered_take(comm);
-	for (int32_t i = 0; i < ms->queued && !rc; i++) {
-		const struct registered_recv r = plan_registered_recv(&ms->queue[i]);
-
-		if (ms->queue[i].bytes && !ms->queue[i].call.is_send)
-			rc = transport_registered_ask(comm, &r);
-	}
-	return rc;
-}
-
 ncclResult_t plan_connect_end(struct ncclComm *comm)
 {
 	struct plan_messages *ms = comm->plan->messages;
 	ncclResult_t rc;
 
-	if (!ms || !ms->queued)
-		return ncclSuccess;
-	rc = plan_connect_done(comm, ms);
-	return rc ? rc : plan_registered_exchange(comm, ms);
+	rc = ms && ms->queued ? plan_connect_done(comm, ms) : ncclSuccess;
+	return rc ? rc : plan_registered_exchange(comm);
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */

@@ -242,6 +242,8 @@ static void plan_end_register(const struct ncclComm *comm, const struct plan_que
 	if (!e->shown || captured || m->call.is_send)
 		return;
 	e->mapped = transport_registered_at(comm, &r);
+	OS_PROBE("registered.put", "a message goes straight into a buffer of another process",
+		 e->mapped != 0);
 	e->mapped += e->mapped ? from : 0;
 }
 

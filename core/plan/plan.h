@@ -97,7 +97,7 @@ ncclResult_t plan_connect_request(struct ncclComm *comm);
 ncclResult_t plan_connect_end(struct ncclComm *comm);
 /* After plan_announce: is there a connection that the queue's messages need, and that must be made? */
 bool plan_connects(const struct ncclComm *comm);
-/* Has any of the four phases something to do? They are also for what the messages' ranks have registered. */
+/* Has any of the four phases something to do? They are also for what the ranks have registered. */
 bool plan_prepares(const struct ncclComm *comm);
 /* Is any of the queue in the calling thread's own stream, so that only this thread can launch it? */
 bool plan_is_of_thread(const struct ncclComm *comm);

@@ -132,6 +132,11 @@ ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, s
 /* Copies that were queued in the plan's stream count as its launch. */
 ncclResult_t plan_start_copies(struct ncclComm *comm, struct plan_state *st, struct plan *p);
 
+/* ---- registered.c --------------------------------------------------------------------------- */
+
+/* The work gets the addresses that other processes have its output at. A graph may live longer than a registration. */
+void plan_task_register(const struct ncclComm *comm, struct plan_task *t, bool captured);
+
 /* ---- plan_memory.c -------------------------------------------------------------------------- */
 
 /* An empty plan, with the memory that it has. */

@@ -69,6 +69,7 @@ struct tree_link {
 struct channel {
 	int32_t id;
 	int32_t ring_prev, ring_next, ring_index;
+	uint16_t ring_prev_number, ring_next_number; /* as in struct dev_ring */
 	int32_t nic_in,
 		nic_out; /* topology's NIC index where the ring enters and leaves here; -1 */
 	struct conn *ring_recv, *ring_send;

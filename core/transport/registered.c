@@ -37,7 +37,8 @@ static ncclResult_t registered_make(struct ncclComm *comm)
 		return ncclSystemError;
 	}
 	for (int32_t r = 0; r < comm->nranks; r++)
-		reg->peer[r] = (struct registered_peer){UINT64_MAX, UINT64_MAX};
+		reg->peer[r] = (struct registered_peer){UINT64_MAX, UINT64_MAX, UINT64_MAX,
+							UINT64_MAX, UINT64_MAX};
 	comm->registered = reg;
 	return ncclSuccess;
 }
@@ -151,7 +152,8 @@ static struct user_memory *registered_memory_of(const struct registered *reg, co
 	return NULL;
 }
 
-ncclResult_t transport_registered_ask(struct ncclComm *comm, const struct registered_recv *r)
+ncclResult_t transport_registered_ask(struct ncclComm *comm, const struct registered_recv *r,
+				      uint64_t message)
 {
 	struct user_memory *memory;
 
@@ -160,7 +162,7 @@ ncclResult_t transport_registered_ask(struct ncclComm *comm, const struct regist
 	memory = registered_memory_of(comm->registered, r->buffer, r->bytes);
 	if (!memory || registered_export_of(comm, r->peer, memory))
 		return ncclSuccess;
-	return registered_open(comm, r->peer, memory, r->number);
+	return registered_open(comm, r->peer, memory, message);
 }
 
 uint64_t transport_registered_at(const struct ncclComm *comm, const struct registered_recv *r)
@@ -173,8 +175,6 @@ uint64_t transport_registered_at(const struct ncclComm *comm, const struct regis
 	e = memory ? registered_export_of(comm, r->peer, memory) : NULL;
 	if (!e || e->state == REGISTERED_ASKED)
 		return 0;
-	OS_PROBE("registered.put", "a message goes straight into a buffer of another process",
-		 true);
 	return e->theirs + (uint64_t)((uint8_t *)r->buffer - user_memory_base(memory));
 }
 
@@ -184,6 +184,16 @@ bool transport_registered_shown(const struct ncclComm *comm, int32_t peer, bool 
 	const struct registered_peer *p = comm->registered ? &comm->registered->peer[peer] : NULL;
 
 	return p && number >= (is_send ? p->send_from : p->recv_from);
+}
+
+struct registered_results transport_registered_results(const struct ncclComm *comm, int32_t peer,
+						       uint64_t op_count)
+{
+	const struct registered_peer *p = &comm->registered->peer[peer];
+
+	return (struct registered_results){.offers = op_count >= p->offers_from,
+					   .addressed = op_count >= p->taken_from,
+					   .takes = op_count >= p->takes_from};
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */

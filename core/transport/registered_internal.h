@@ -53,9 +53,11 @@ struct registered_import {
 	void *mem;
 };
 
-/* From which message on the receiver shows where it wants it; UINT64_MAX: it does not. */
+/* From which message on the receiver shows where it wants it, and from which collective on: this rank offers its output,
+ * that rank takes it, this rank takes that one's. UINT64_MAX: from none. */
 struct registered_peer {
 	uint64_t recv_from, send_from;
+	uint64_t offers_from, taken_from, takes_from;
 };
 
 struct registered {
@@ -73,9 +75,9 @@ bool registered_peer_is_of_use(const struct ncclComm *comm, int32_t peer);
 /* That the peer was asked to open, and is to keep; NULL: none. */
 struct registered_export *registered_export_of(const struct ncclComm *comm, int32_t peer,
 					       const struct user_memory *memory);
-/* Posts OPEN: messages from `number` on are shown. */
+/* Posts OPEN: messages from `message` on are shown, and results from the next collective on. */
 ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_memory *memory,
-			     uint64_t number);
+			     uint64_t message);
 /* No range is in the memory any longer. */
 ncclResult_t registered_close(struct ncclComm *comm, const struct user_memory *memory);
 

@@ -24,11 +24,12 @@ struct registered_message {
 	uint32_t what;   /* enum registered_what */
 	uint32_t number; /* of the receiver's exports */
 	uint32_t pad0;
-	uint64_t value;            /* OPEN: the first message that is shown; OPENED: the address */
+	uint64_t value;    /* OPEN: the first message that is shown; OPENED: the address */
+	uint64_t op_count; /* the first collective whose output is offered; OPENED: that is taken */
 	cudaIpcMemHandle_t handle; /* OPEN */
 };
-DOPPEL_CHECK_SIZE(struct registered_message, 24 + CUDA_IPC_HANDLE_SIZE);
-DOPPEL_CHECK_OFFSET(struct registered_message, handle, 24);
+DOPPEL_CHECK_SIZE(struct registered_message, 32 + CUDA_IPC_HANDLE_SIZE);
+DOPPEL_CHECK_OFFSET(struct registered_message, handle, 32);
 
 static ncclResult_t registered_post(struct ncclComm *comm, int32_t peer,
 				    struct registered_message *m)
@@ -77,10 +78,11 @@ static bool registered_may_open(const struct registered *reg, int32_t peer)
 }
 
 ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_memory *memory,
-			     uint64_t number)
+			     uint64_t message)
 {
 	struct registered *reg = comm->registered;
-	struct registered_message m = {.what = REGISTERED_DO_OPEN, .value = number};
+	struct registered_peer *p = &reg->peer[peer];
+	struct registered_message m = {.what = REGISTERED_DO_OPEN};
 	struct registered_export *e;
 	ncclResult_t rc;
 
@@ -93,8 +95,8 @@ ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_me
 	}
 	reg->look_in = reg->pause = 0; /* for the answer */
 	m.number = ++reg->exports_made;
-	reg->peer[peer].recv_from = MIN_OF(reg->peer[peer].recv_from, number);
-	m.value = reg->peer[peer].recv_from;
+	p->recv_from = m.value = MIN_OF(p->recv_from, message);
+	p->offers_from = m.op_count = MIN_OF(p->offers_from, comm->op_count);
 	rc = p2p_lend(comm, peer, &m.handle, user_memory_base(memory), "a registered buffer");
 	if (!rc)
 		rc = registered_post_now(comm, peer, &m);
@@ -144,6 +146,7 @@ static ncclResult_t registered_opened(struct ncclComm *comm, struct registered_e
 		return registered_export_close(comm, e);
 	e->state = REGISTERED_OPEN;
 	e->theirs = m->value;
+	comm->registered->peer[e->peer].taken_from = m->op_count;
 	INFO(LOG_REG, "rank %d: rank %d has mapped a registered buffer", comm->rank, e->peer);
 	return ncclSuccess;
 }
@@ -170,6 +173,7 @@ static ncclResult_t registered_import(struct ncclComm *comm, int32_t peer,
 				      const struct registered_message *m)
 {
 	struct registered *reg = comm->registered;
+	struct registered_peer *p = &reg->peer[peer];
 	struct registered_import *im = os_alloc(sizeof *im, "registered memory of another rank");
 	ncclResult_t rc;
 
@@ -186,11 +190,14 @@ static ncclResult_t registered_import(struct ncclComm *comm, int32_t peer,
 	im->number = m->number;
 	im->next = reg->imports;
 	reg->imports = im;
-	reg->peer[peer].send_from = m->value;
+	p->send_from = m->value;
+	if (p->takes_from == UINT64_MAX)
+		p->takes_from = MAX_OF(m->op_count, comm->op_count);
 	return registered_post(comm, peer,
 			       &(struct registered_message){.what = REGISTERED_OPENED,
 							    .number = m->number,
-							    .value = (uint64_t)(uintptr_t)im->mem});
+							    .value = (uint64_t)(uintptr_t)im->mem,
+							    .op_count = p->takes_from});
 }
 
 static ncclResult_t registered_import_end(struct ncclComm *comm, int32_t peer, uint32_t number)

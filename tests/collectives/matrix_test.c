@@ -54,12 +54,14 @@ static const struct matrix_way {
 	const char *env[3];
 	const char *machine; /* NULL: h100-8nic */
 	uint32_t gpus;       /* that a host of it has */
+	bool registers;      /* the buffers */
 	bool no_p2p;         /* between GPUs of a host */
 	bool torn;           /* 128 bytes may arrive in parts */
 } matrix_ways[] = {
 	{"p2p", .gpus = 8},
 	{"p2p over legacy IPC", {"NCCL_CUMEM_ENABLE=0"}, .gpus = 8},
 	{"p2p, all processes apart", {"NCCL_P2P_DIRECT_DISABLE=1"}, .gpus = 8},
+	{"p2p, registered buffers", .gpus = 8, .registers = true},
 	{"shared memory", {"NCCL_P2P_DISABLE=1"}, .gpus = 8, .no_p2p = true},
 	{"verbs within a host",
 	 {"NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1"},
@@ -102,6 +104,8 @@ static void matrix_command(const struct scenario *s)
 		printf(" -r all");
 	else if (lab_collective_has_root(c->collective))
 		printf(" -r %d", c->root);
+	if (c->local_register)
+		printf(" -R %u", c->local_register);
 	for (uint32_t i = 0; i < s->env_count; i++)
 		printf(" --env %s", s->env[i]);
 	printf(" --seed %" PRIu64 "\n", c->sim.seed);
@@ -164,6 +168,7 @@ static void matrix_set_way(struct scenario *s, const struct matrix_way *way)
 		scenario_set_env(s, way->env[i]);
 	if (way->machine)
 		s->lab.machine = way->machine;
+	s->lab.local_register = way->registers ? LAB_REGISTER_ONCE : LAB_REGISTER_NOT;
 }
 
 /* Of the collective's programs, of which each has an algorithm and a protocol; messages have a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered buffers: the arguments and results of ncclCommRegister and ncclCommDeregister, and messages between
- * processes that go straight into what the receiver has registered. Every byte is checked.
+ * Registered buffers: the arguments and results of ncclCommRegister and ncclCommDeregister, messages between processes
+ * that go straight into what the receiver has registered, and results of collectives that do. Every byte is checked.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -12,7 +12,8 @@
 #include "tests/suite.h"
 
 #define BYTES  200000u
-#define OFFSET 4096u /* of the message in its buffer */
+#define OFFSET 4096u /* of what is received in its buffer */
+#define ALL    (OFFSET + 2 * BYTES)
 #define ROUNDS 12
 #define LIFE   4 /* rounds of a buffer that is renewed: the other rank maps it in the second */
 
@@ -28,9 +29,25 @@ static uint64_t probe_hits(const char *name)
 	return 0;
 }
 
-/* ---- messages -------------------------------------------------------------------------------- */
+/* ---- messages and collectives ------------------------------------------------------------------ */
+
+enum calls {
+	MESSAGES,
+	ALL_GATHER,
+	ALL_REDUCE,
+	BROADCAST, /* whose results go in slots */
+	CALLS_COUNT,
+	MIXED = CALLS_COUNT /* in turns */
+};
+
+/* The probe that shows that registered buffers are of use. */
+static const char *const used[] = {[MESSAGES] = "registered.put",
+				   [ALL_GATHER] = "registered.result",
+				   [ALL_REDUCE] = "registered.result",
+				   [MIXED] = "registered.result"};
 
 struct traffic {
+	enum calls calls;
 	bool registers[2]; /* the rank */
 	bool renews;       /* other buffers every LIFE rounds */
 	bool overlaps;     /* ranges that overlap, and one twice */
@@ -53,18 +70,18 @@ static void side_register(struct side *s, void *buffer, size_t bytes)
 
 static void side_make(struct side *s, const struct traffic *t, int32_t rank)
 {
-	EXPECT_NCCL(ncclSuccess, ncclMemAlloc((void **)&s->send, OFFSET + BYTES));
-	EXPECT_NCCL(ncclSuccess, ncclMemAlloc((void **)&s->recv, OFFSET + BYTES));
+	EXPECT_NCCL(ncclSuccess, ncclMemAlloc((void **)&s->send, ALL));
+	EXPECT_NCCL(ncclSuccess, ncclMemAlloc((void **)&s->recv, ALL));
 	s->handles = 0;
 	if (!t->registers[rank])
 		return;
-	side_register(s, s->send, OFFSET + BYTES);
-	side_register(s, s->recv, OFFSET + BYTES);
+	side_register(s, s->send, ALL);
+	side_register(s, s->recv, ALL);
 	if (!t->overlaps)
 		return;
-	side_register(s, s->recv, OFFSET + BYTES);
+	side_register(s, s->recv, ALL);
 	EXPECT(s->handle[2] == s->handle[1]);
-	side_register(s, s->recv + OFFSET, BYTES);
+	side_register(s, s->recv + OFFSET, ALL - OFFSET);
 	EXPECT(s->handle[3] != s->handle[1]);
 }
 
@@ -85,31 +102,78 @@ static uint8_t traffic_byte(int32_t from, int round, size_t k)
 	return (uint8_t)((size_t)from * 31 + (size_t)round * 57 + k * 13 + (k >> 8));
 }
 
-/* Both ranks send and receive. What is before the message stays as it is. */
-static void side_round(struct side *s, int32_t rank, int round)
+/* Byte k of what the rank receives; both ranks send and receive. */
+static uint8_t traffic_result(enum calls calls, int32_t rank, int round, size_t k)
 {
-	const size_t all = OFFSET + BYTES;
-	uint8_t *host = malloc(all);
-	int32_t peer = !rank;
+	switch (calls) {
+	case MESSAGES:
+		return traffic_byte(!rank, round, k);
+	case ALL_GATHER:
+		return traffic_byte((int32_t)(k / BYTES), round, k % BYTES);
+	case ALL_REDUCE:
+		return (uint8_t)(traffic_byte(0, round, k) + traffic_byte(1, round, k));
+	default:
+		return traffic_byte(round % 2, round, k);
+	}
+}
 
-	EXPECT(host);
-	for (size_t k = 0; k < BYTES; k++)
-		host[OFFSET + k] = traffic_byte(rank, round, k);
-	EXPECT(cudaMemcpy(s->send, host, all, cudaMemcpyHostToDevice) == cudaSuccess);
-	EXPECT(cudaMemset(s->recv, 0xa5, all) == cudaSuccess);
-	EXPECT(cudaDeviceSynchronize() == cudaSuccess);
+static void side_messages(struct side *s, int32_t peer)
+{
 	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
 	EXPECT_NCCL(ncclSuccess,
 		    ncclSend(s->send + OFFSET, BYTES, ncclInt8, peer, s->comm, s->stream));
 	EXPECT_NCCL(ncclSuccess,
 		    ncclRecv(s->recv + OFFSET, BYTES, ncclInt8, peer, s->comm, s->stream));
 	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
-	EXPECT(cudaStreamSynchronize(s->stream) == cudaSuccess);
-	EXPECT(cudaMemcpy(host, s->recv, all, cudaMemcpyDeviceToHost) == cudaSuccess);
+}
+
+static void side_call(struct side *s, enum calls calls, int32_t rank, int round)
+{
+	const uint8_t *send = s->send + OFFSET;
+	uint8_t *recv = s->recv + OFFSET;
+
+	if (calls == MESSAGES)
+		side_messages(s, !rank);
+	else if (calls == ALL_GATHER)
+		EXPECT_NCCL(ncclSuccess,
+			    ncclAllGather(send, recv, BYTES, ncclInt8, s->comm, s->stream));
+	else if (calls == ALL_REDUCE)
+		EXPECT_NCCL(ncclSuccess, ncclAllReduce(send, recv, BYTES, ncclUint8, ncclSum,
+						       s->comm, s->stream));
+	else
+		EXPECT_NCCL(ncclSuccess, ncclBroadcast(send, recv, BYTES, ncclInt8, round % 2,
+						       s->comm, s->stream));
+}
+
+/* What is before the result stays as it is, and what is behind it. */
+static void side_check(const uint8_t *host, enum calls calls, int32_t rank, int round)
+{
+	const size_t bytes = calls == ALL_GATHER ? 2 * BYTES : BYTES;
+
 	for (size_t k = 0; k < OFFSET; k++)
 		EXPECT(host[k] == 0xa5);
+	for (size_t k = 0; k < bytes; k++)
+		EXPECT(host[OFFSET + k] == traffic_result(calls, rank, round, k));
+	for (size_t k = OFFSET + bytes; k < ALL; k++)
+		EXPECT(host[k] == 0xa5);
+}
+
+static void side_round(struct side *s, enum calls calls, int32_t rank, int round)
+{
+	uint8_t *host = malloc(ALL);
+
+	EXPECT(host);
+	calls = calls == MIXED ? (enum calls)(round % CALLS_COUNT) : calls;
 	for (size_t k = 0; k < BYTES; k++)
-		EXPECT(host[OFFSET + k] == traffic_byte(peer, round, k));
+		host[OFFSET + k] = traffic_byte(rank, round, k);
+	EXPECT(cudaMemcpy(s->send + OFFSET, host + OFFSET, BYTES, cudaMemcpyHostToDevice) ==
+	       cudaSuccess);
+	EXPECT(cudaMemset(s->recv, 0xa5, ALL) == cudaSuccess);
+	EXPECT(cudaDeviceSynchronize() == cudaSuccess);
+	side_call(s, calls, rank, round);
+	EXPECT(cudaStreamSynchronize(s->stream) == cudaSuccess);
+	EXPECT(cudaMemcpy(host, s->recv, ALL, cudaMemcpyDeviceToHost) == cudaSuccess);
+	side_check(host, calls, rank, round);
 	free(host);
 }
 
@@ -121,7 +185,7 @@ static void traffic_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT(cudaStreamCreateWithFlags(&s.stream, cudaStreamNonBlocking) == cudaSuccess);
 	side_make(&s, t, rank);
 	for (int i = 0; i < ROUNDS; i++) {
-		side_round(&s, rank, i);
+		side_round(&s, t->calls, rank, i);
 		if (!t->renews || i % LIFE != LIFE - 1)
 			continue;
 		side_deregister(&s);
@@ -135,7 +199,7 @@ static void traffic_rank(int32_t rank, int32_t nranks, void *arg)
 	side_free(&s);
 }
 
-static const char *const simple[] = {"NCCL_PROTO=Simple", NULL};
+static const char *const simple[] = {"NCCL_PROTO=Simple", "NCCL_ALGO=Ring", NULL};
 
 static uint64_t traffic_run(const struct traffic *t, uint64_t seed, const char *const *env)
 {
@@ -143,22 +207,32 @@ static uint64_t traffic_run(const struct traffic *t, uint64_t seed, const char *
 	const struct ranks_config c = {.hosts = 1, .per_host = 2, .seed = seed, .env = env};
 
 	ranks_run(&c, traffic_rank, &copy);
-	return probe_hits("registered.put"); /* of this run */
+	return probe_hits(used[t->calls]); /* of this run */
 }
 
-START_TEST(messages_between_processes_go_straight_into_registered_buffers)
+/* Of a loop over those that registered buffers are of use for. */
+#define CALLS_USED 4
+static enum calls calls_of(int i)
 {
-	const struct traffic t = {.registers = {true, true}};
+	static const enum calls all[CALLS_USED] = {MESSAGES, ALL_GATHER, ALL_REDUCE, MIXED};
+
+	return all[i];
+}
+
+START_TEST(messages_and_results_between_processes_go_straight_into_registered_buffers)
+{
+	const struct traffic t = {.calls = calls_of(_i), .registers = {true, true}};
 
 	for (uint64_t seed = 1; seed <= 10; seed += SAMPLE_THIN)
 		ck_assert_uint_gt(traffic_run(&t, seed, simple), 0);
 }
 END_TEST
 
-START_TEST(one_rank_alone_that_registers_gets_its_messages_all_the_same)
+START_TEST(one_rank_alone_that_registers_gets_everything_all_the_same)
 {
 	for (int rank = 0; rank < 2; rank++) {
-		const struct traffic t = {.registers = {rank == 0, rank == 1}};
+		const struct traffic t = {.calls = calls_of(_i),
+					  .registers = {rank == 0, rank == 1}};
 
 		ck_assert_uint_eq(traffic_run(&t, 3, simple), 0);
 	}
@@ -167,7 +241,7 @@ END_TEST
 
 START_TEST(buffers_come_and_go)
 {
-	const struct traffic t = {.registers = {true, true}, .renews = true};
+	const struct traffic t = {.calls = calls_of(_i), .registers = {true, true}, .renews = true};
 	uint64_t puts = 0;
 
 	for (uint64_t seed = 1; seed <= 20; seed += SAMPLE_THIN)
@@ -178,7 +252,8 @@ END_TEST
 
 START_TEST(ranges_overlap_and_repeat)
 {
-	const struct traffic t = {.registers = {true, true}, .overlaps = true};
+	const struct traffic t = {
+		.calls = calls_of(_i), .registers = {true, true}, .overlaps = true};
 
 	ck_assert_uint_gt(traffic_run(&t, 2, simple), 0);
 }
@@ -186,7 +261,7 @@ END_TEST
 
 START_TEST(communicator_ends_with_registrations_left)
 {
-	const struct traffic t = {.registers = {true, true}, .leaves = true};
+	const struct traffic t = {.calls = calls_of(_i), .registers = {true, true}, .leaves = true};
 
 	ck_assert_uint_gt(traffic_run(&t, 2, simple), 0);
 }
@@ -195,30 +270,34 @@ END_TEST
 /* Memory of cuMem, of which the connections are there, needs no rank to wait at the end; a registered buffer does. */
 START_TEST(buffers_are_freed_when_the_other_rank_has_closed_them)
 {
-	static const char *const cumem[] = {"NCCL_PROTO=Simple", "NCCL_CUMEM_ENABLE=1", NULL};
-	const struct traffic t = {.registers = {true, true}};
+	static const char *const cumem[] = {"NCCL_PROTO=Simple", "NCCL_ALGO=Ring",
+					    "NCCL_CUMEM_ENABLE=1", NULL};
+	const struct traffic t = {.calls = calls_of(_i), .registers = {true, true}};
 
 	for (uint64_t seed = 1; seed <= 20; seed += SAMPLE_THIN)
 		ck_assert_uint_gt(traffic_run(&t, seed, cumem), 0);
 }
 END_TEST
 
-/* Both ranks abort at times of their own while messages go into each other's buffers, and free them. */
+/* Both ranks abort at times of their own while they write into each other's buffers, and free them. */
+struct aborts {
+	enum calls calls;
+	uint64_t seed;
+};
+
 static void aborted_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	const uint64_t seed = *(const uint64_t *)arg;
+	const struct aborts *a = arg;
 	const struct traffic t = {.registers = {true, true}};
 	struct side s = {.comm = comm_open(rank, nranks, ranks_id())};
 
 	EXPECT(cudaStreamCreateWithFlags(&s.stream, cudaStreamNonBlocking) == cudaSuccess);
 	side_make(&s, &t, rank);
 	for (int i = 0; i < 4; i++)
-		side_round(&s, rank, i);
+		side_round(&s, a->calls, rank, i);
 	for (int i = 0; i < 3; i++)
-		EXPECT_NCCL(ncclSuccess,
-			    rank ? ncclRecv(s.recv, OFFSET + BYTES, ncclInt8, 0, s.comm, s.stream)
-				 : ncclSend(s.send, OFFSET + BYTES, ncclInt8, 1, s.comm, s.stream));
-	os_sleep_ns(1000 * (rank ? seed * 13 % 50 : seed * 7 % 50));
+		side_call(&s, a->calls, rank, i);
+	os_sleep_ns(1000 * (rank ? a->seed * 13 % 50 : a->seed * 7 % 50));
 	EXPECT_NCCL(ncclSuccess, ncclCommAbort(s.comm));
 	side_free(&s);
 	EXPECT(cudaStreamDestroy(s.stream) == cudaSuccess);
@@ -228,9 +307,10 @@ START_TEST(ranks_that_abort_may_free_their_buffers)
 {
 	for (uint64_t seed = 1; seed <= 40; seed += SAMPLE_THIN) {
 		struct ranks_config c = {.hosts = 1, .per_host = 2, .seed = seed, .env = simple};
+		struct aborts a = {_i ? ALL_GATHER : MESSAGES, seed};
 
-		ranks_run(&c, aborted_rank, &seed);
-		ck_assert_uint_gt(probe_hits("registered.put"), 0);
+		ranks_run(&c, aborted_rank, &a);
+		ck_assert_uint_gt(probe_hits(used[a.calls]), 0);
 	}
 }
 END_TEST
@@ -313,13 +393,17 @@ int main(void)
 	TCase *t = tcase_create("registered");
 
 	tcase_set_timeout(t, 0);
-	tcase_add_test(t, messages_between_processes_go_straight_into_registered_buffers);
-	tcase_add_test(t, one_rank_alone_that_registers_gets_its_messages_all_the_same);
-	tcase_add_test(t, buffers_come_and_go);
-	tcase_add_test(t, ranges_overlap_and_repeat);
-	tcase_add_test(t, communicator_ends_with_registrations_left);
-	tcase_add_test(t, buffers_are_freed_when_the_other_rank_has_closed_them);
-	tcase_add_test(t, ranks_that_abort_may_free_their_buffers);
+	tcase_add_loop_test(
+		t, messages_and_results_between_processes_go_straight_into_registered_buffers, 0,
+		CALLS_USED);
+	tcase_add_loop_test(t, one_rank_alone_that_registers_gets_everything_all_the_same, 0,
+			    CALLS_USED);
+	tcase_add_loop_test(t, buffers_come_and_go, 0, CALLS_USED);
+	tcase_add_loop_test(t, ranges_overlap_and_repeat, 0, CALLS_USED);
+	tcase_add_loop_test(t, communicator_ends_with_registrations_left, 0, CALLS_USED);
+	tcase_add_loop_test(t, buffers_are_freed_when_the_other_rank_has_closed_them, 0,
+			    CALLS_USED);
+	tcase_add_loop_test(t, ranks_that_abort_may_free_their_buffers, 0, 2);
 	tcase_add_test(t, arguments_are_checked);
 	tcase_add_test(t, registration_without_effect_has_no_handle);
 	suite_add_tcase(s, t);

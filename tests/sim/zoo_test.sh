@@ -37,9 +37,9 @@ test_begin "$build_dir"
 runs=0
 
 # Into the file `out`; the exit code.
-run_machine() { # MACHINE HOSTS COLLECTIVE PROTOCOL
+run_machine() { # MACHINE HOSTS COLLECTIVE PROTOCOL [ARGS...]
 	timeout 300 "$doppel" run "$3" --machine "$1" --hosts "$2" --env NCCL_PROTO="$4" -b 1001 -e 1001 \
-		-d uint8 -n 1 -w 0 >out 2>&1
+		-d uint8 -n 1 -w 0 "${@:5}" >out 2>&1
 }
 
 fail_shows=(out)
@@ -55,6 +55,8 @@ every_collective() { # MACHINE HOSTS
 }
 for file in "${machines[@]}"; do
 	for hosts in 1 2 3; do every_collective "$file" $hosts; done
+	# results straight into outputs, over the rings of the machine
+	run_machine "$file" 1 all_gather Simple -n 4 -R 1 --env NCCL_ALGO=Ring || fail "$file, registered buffers"
 done
 for pair in "${pairs[@]}"; do
 	for hosts in 2 3; do every_collective "$pair" $hosts; done

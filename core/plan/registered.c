@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registered buffers in plans: what a group's receives and outputs need is asked for before its first launch, since
+ * CUDA may wait for kernels when it maps memory. A collective uses them where its results go straight from output to
+ * output: a ring in SIMPLE (core/device/prims_result.h).
+ */
+#include "core/plan/messages.h"
+#include "core/rank/cuda_result.h"
+
+struct registered_recv plan_registered_recv(const struct plan_queued_message *m)
+{
+	return (struct registered_recv){m->call.peer, m->call.buffer, m->bytes};
+}
+
+/* Without elements it has no work. */
+static bool plan_task_has_results(const struct plan_task *t)
+{
+	struct dev_program_row row = steps_program(t->work.program);
+
+	return t->count && row.algo == DEV_RING && row.proto == DEV_SIMPLE &&
+	       (row.func == DEV_ALL_REDUCE || row.func == DEV_ALL_GATHER);
+}
+
+bool plan_registers(const struct ncclComm *comm)
+{
+	struct plan_state *st = comm->plan;
+
+	if (!comm->registered)
+		return false;
+	if (plan_messages_pending(st->messages))
+		return true;
+	for (int32_t i = st->launched; i < st->queued; i++) {
+		plan_task_plan(st, &st->queue[i]);
+		if (plan_task_has_results(&st->queue[i]))
+			return true;
+	}
+	return false;
+}
+
+/* The number of the next message from that rank. */
+static uint64_t plan_message_next(const struct ncclComm *comm, int32_t peer)
+{
+	const struct plan_messages *ms = comm->plan->messages;
+
+	return ms ? ms->received[peer] + ms->receives[peer] : 0;
+}
+
+/* Was the rank of that number (struct dev_ring) not met before, and can it use registered buffers? */
+static bool plan_rank_is_new(uint32_t *met, uint32_t number)
+{
+	const uint32_t bit = 1u << number;
+	const bool is_new = number < DEV_WORK_RANKS && !(*met & bit);
+
+	*met |= bit;
+	return is_new;
+}
+
+static ncclResult_t plan_task_ask(struct ncclComm *comm, const struct plan_task *t)
+{
+	ncclResult_t rc = ncclSuccess;
+	uint32_t met = 0;
+
+	for (int32_t c = t->work.channel_lo; c <= t->work.channel_hi && !rc; c++) {
+		const struct channel *ch = &comm->channels[c];
+		const struct registered_recv r = {ch->ring_prev, t->recv, t->recv_bytes};
+
+		if (plan_rank_is_new(&met, ch->ring_prev_number))
+			rc = transport_registered_ask(comm, &r,
+						      plan_message_next(comm, ch->ring_prev));
+	}
+	return rc;
+}
+
+static ncclResult_t plan_messages_ask(struct ncclComm *comm, const struct plan_messages *ms)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t i = 0; ms && i < ms->queued && !rc; i++) {
+		const struct registered_recv r = plan_registered_recv(&ms->queue[i]);
+
+		if (ms->queue[i].bytes && !ms->queue[i].call.is_send)
+			rc = transport_registered_ask(comm, &r, ms->queue[i].number);
+	}
+	return rc;
+}
+
+ncclResult_t plan_registered_exchange(struct ncclComm *comm)
+{
+	struct plan_state *st = comm->plan;
+	ncclResult_t rc;
+
+	if (!plan_registers(comm))
+		return ncclSuccess;
+	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to map registered buffers");
+	if (!rc)
+		rc = transport_registered_take(comm);
+	if (!rc)
+		rc = plan_messages_ask(comm, st->messages);
+	for (int32_t i = st->launched; i < st->queued && !rc; i++) {
+		plan_task_plan(st, &st->queue[i]);
+		if (plan_task_has_results(&st->queue[i]))
+			rc = plan_task_ask(comm, &st->queue[i]);
+	}
+	return rc;
+}
+
+/* The rank before this one on a channel may write into the output. */
+static void plan_output_offer(const struct ncclComm *comm, const struct channel *ch,
+			      struct plan_task *t, bool captured)
+{
+	const struct registered_recv r = {ch->ring_prev, t->recv, t->recv_bytes};
+	struct registered_results results =
+		transport_registered_results(comm, ch->ring_prev, t->op_count);
+	uint64_t at = captured ? 0 : transport_registered_at(comm, &r);
+
+	OS_PROBE("registered.early",
+		 "the rank before has launched this collective already, and does not look",
+		 at && !results.addressed);
+	at = results.addressed ? at : 0;
+	OS_PROBE("registered.result", "results go straight into an output of another process",
+		 at != 0);
+	t->work.offers |= (uint8_t)(results.offers << ch->ring_prev_number);
+	t->work.mapped[ch->ring_prev_number] = at;
+}
+
+static void plan_output_take(const struct ncclComm *comm, const struct channel *ch,
+			     struct plan_task *t)
+{
+	struct registered_results results =
+		transport_registered_results(comm, ch->ring_next, t->op_count);
+
+	t->work.takes |= (uint8_t)(results.takes << ch->ring_next_number);
+}
+
+void plan_task_register(const struct ncclComm *comm, struct plan_task *t, bool captured)
+{
+	uint32_t before = 0, after = 0;
+
+	if (!comm->registered || !plan_task_has_results(t))
+		return;
+	t->work.offers = t->work.takes = 0;
+	for (int32_t c = t->work.channel_lo; c <= t->work.channel_hi; c++) {
+		const struct channel *ch = &comm->channels[c];
+
+		if (plan_rank_is_new(&before, ch->ring_prev_number))
+			plan_output_offer(comm, ch, t, captured);
+		if (plan_rank_is_new(&after, ch->ring_next_number))
+			plan_output_take(comm, ch, t);
+	}
+}
