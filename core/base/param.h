@@ -74,10 +74,13 @@ X(LOCAL_REGISTER, "NCCL_LOCAL_REGISTER", BOOL, "1", 0, 1,                       
 	"0: ncclCommRegister has no effect")                                                        \
 X(CUMEM_ENABLE, "NCCL_CUMEM_ENABLE", INT, "-1", -1, 1,                                             \
 	"1: memory of p2p connections is of cuMem, where the GPU has it; 0: of cudaMalloc; -1: 0")  \
+X(CUMEM_HOST_ENABLE, "NCCL_CUMEM_HOST_ENABLE", INT, "-1", -1, 1,                                   \
+	"1: ranks of a host without direct access share host memory of cuMem, where their GPUs "    \
+	"have it and NCCL_CUMEM_ENABLE is not 0; 0: segments of /dev/shm; -1: 0")                   \
 X(P2P_LEVEL, "NCCL_P2P_LEVEL", STRING, NULL, 0, 0,                                                 \
 	"farthest path on which GPUs reach each other: LOC, NVL, PIX, PXB, PHB, SYS, or 0 to 5")    \
 X(SHM_DISABLE, "NCCL_SHM_DISABLE", BOOL, "0", 0, 1,                                                \
-	"ranks of a host without direct access use the network, not segments of /dev/shm")          \
+	"ranks of a host without direct access use the network, not host memory that they share")          \
 X(NET_GDR_LEVEL, "NCCL_NET_GDR_LEVEL", STRING, NULL, 0, 0,                                         \
 	"farthest path on which NICs reach GPU memory: LOC, PIX, PXB, PHB, SYS, or 0 to 5")         \
 X(NET_MERGE_LEVEL, "NCCL_NET_MERGE_LEVEL", STRING, "PORT", 0, 0,                                   \

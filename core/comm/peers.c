@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/comm/comm_internal.h"
+#include "core/mem/cumem.h"
 #include "core/rank/cuda_result.h"
 #include "core/topo/detect.h"
 #include "core/tune/allowed.h"
@@ -38,6 +39,18 @@ static uint64_t peer_shm_device(void)
 	return device;
 }
 
+/* 0: no other rank reaches this one through host memory of cuMem. */
+static ncclResult_t peer_cumem_host(int device, uint64_t *space)
+{
+	bool has = false;
+	ncclResult_t rc = ncclSuccess;
+
+	if (!param_bool(PARAM_SHM_DISABLE))
+		rc = cumem_has(CUMEM_HOST, device, &has);
+	*space = has ? 1 + os_proc()->net_space : 0;
+	return rc;
+}
+
 static ncclResult_t peer_device_describe(struct peer_info *me)
 {
 	int dev = me->cuda_dev, major, minor, width;
@@ -59,6 +72,8 @@ static ncclResult_t peer_device_describe(struct peer_info *me)
 				 "cudaDeviceGetAttribute of the warp size");
 	if (!rc)
 		rc = cuda_result(cudaMemGetInfo(&left, &all), "cudaMemGetInfo");
+	if (!rc)
+		rc = peer_cumem_host(dev, &me->cumem_host);
 	if (rc)
 		return rc;
 	for (char *p = me->bus_id; *p; p++)

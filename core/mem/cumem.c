@@ -11,6 +11,10 @@
 #include "core/rank/cuda_result.h"
 
 #define CUMEM_DRIVER 12000 /* the first whose cuMem NCCL uses by itself */
+/* The same for host memory; and the first that has an attribute for it. */
+#define CUMEM_HOST_DRIVER    12060
+#define CUMEM_HOST_ANSWERS   13000
+#define CUMEM_HOST_ATTRIBUTE CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
 
 static ncclResult_t cumem_result(CUresult e, const char *call, const char *what)
 {
@@ -34,90 +38,155 @@ static ncclResult_t cumem_attribute(int device, CUdevice_attribute attribute, bo
 	return rc;
 }
 
+static bool cumem_is_wanted(enum cumem_place place)
+{
+	int64_t device = param_i64(PARAM_CUMEM_ENABLE);
+
+	return place == CUMEM_DEVICE ? device == 1
+				     : device != 0 && param_i64(PARAM_CUMEM_HOST_ENABLE) == 1;
+}
+
 /* A rank that takes no answer for no would differ from its neighbours. */
-ncclResult_t cumem_has(int device, bool *has)
+ncclResult_t cumem_has(enum cumem_place place, int device, bool *has)
 {
 	int version = 0;
 	ncclResult_t rc;
 
 	*has = false;
-	if (param_i64(PARAM_CUMEM_ENABLE) != 1)
+	if (!cumem_is_wanted(place))
 		return ncclSuccess;
 	rc = cuda_result(cudaDriverGetVersion(&version), "cudaDriverGetVersion for cuMem");
-	if (rc || version < CUMEM_DRIVER)
+	if (rc || version < (place == CUMEM_HOST ? CUMEM_HOST_DRIVER : CUMEM_DRIVER))
 		return rc;
 	*has = true;
 	rc = cumem_attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, has);
+	if (!rc && place == CUMEM_HOST && version >= CUMEM_HOST_ANSWERS)
+		rc = cumem_attribute(device, CUMEM_HOST_ATTRIBUTE, has);
 	return rc ? rc
 		  : cumem_attribute(device,
 				    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
 				    has);
 }
 
-ncclResult_t cumem_allow(void *mem, size_t bytes, int device, const char *what)
+static ncclResult_t cumem_set_access(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *desc,
+				     size_t n, const char *what)
 {
-	const CUmemAccessDesc desc = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, device},
-				      .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-
-	return cumem_result(cuMemSetAccess((CUdeviceptr)(uintptr_t)mem, bytes, &desc, 1),
-			    "cuMemSetAccess", what);
+	return cumem_result(cuMemSetAccess(at, bytes, desc, n), "cuMemSetAccess", what);
 }
 
-/* Reserves addresses, and maps the memory of the handle there for the device. */
-static ncclResult_t cumem_map(void **mem, size_t bytes, CUmemGenericAllocationHandle handle,
-			      int device, const char *what)
+static CUmemAccessDesc cumem_desc_of(CUmemLocationType type, int id)
+{
+	return (CUmemAccessDesc){.location = {.type = type, .id = id},
+				 .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+}
+
+ncclResult_t cumem_allow(void *mem, size_t bytes, int device, const char *what)
+{
+	const CUmemAccessDesc desc = cumem_desc_of(CU_MEM_LOCATION_TYPE_DEVICE, device);
+
+	return cumem_set_access((CUdeviceptr)(uintptr_t)mem, bytes, &desc, 1, what);
+}
+
+/* ---- mapping -------------------------------------------------------------------------------- */
+
+/* What is mapped, and for which device. */
+struct cumem_mapping {
+	enum cumem_place place;
+	int device;
+	size_t bytes;
+	CUmemGenericAllocationHandle handle;
+};
+
+/* The number of a node does not matter for access: it is the host's. */
+static ncclResult_t cumem_open(const struct cumem_mapping *m, CUdeviceptr at, const char *what)
+{
+	const CUmemAccessDesc desc[] = {
+		cumem_desc_of(CU_MEM_LOCATION_TYPE_DEVICE, m->device),
+		cumem_desc_of(CU_MEM_LOCATION_TYPE_HOST_NUMA, 0),
+	};
+
+	return cumem_set_access(at, m->bytes, desc, m->place == CUMEM_HOST ? 2 : 1, what);
+}
+
+/* Reserves addresses, and maps the memory of the handle there for the device, and the host. */
+static ncclResult_t cumem_map(void **mem, const struct cumem_mapping *m, const char *what)
 {
 	CUdeviceptr at = 0;
-	ncclResult_t rc =
-		cumem_result(cuMemAddressReserve(&at, bytes, 0, 0, 0), "cuMemAddressReserve", what);
+	ncclResult_t rc = cumem_result(cuMemAddressReserve(&at, m->bytes, 0, 0, 0),
+				       "cuMemAddressReserve", what);
 
 	if (rc)
 		return rc;
-	rc = cumem_result(cuMemMap(at, bytes, 0, handle, 0), "cuMemMap", what);
+	rc = cumem_result(cuMemMap(at, m->bytes, 0, m->handle, 0), "cuMemMap", what);
 	if (rc)
 		goto err_address_free;
-	rc = cumem_allow((void *)(uintptr_t)at, bytes, device, what);
+	rc = cumem_open(m, at, what);
 	if (rc)
 		goto err_unmap;
 	*mem = (void *)(uintptr_t)at;
 	return ncclSuccess;
 err_unmap:
-	(void)cuMemUnmap(at, bytes);
+	(void)cuMemUnmap(at, m->bytes);
 err_address_free:
-	(void)cuMemAddressFree(at, bytes);
+	(void)cuMemAddressFree(at, m->bytes);
 	return rc;
 }
 
 /* The mapping keeps the memory: the handle goes, whether it was made or not. */
-static ncclResult_t cumem_map_and_release(void **mem, size_t bytes,
-					  CUmemGenericAllocationHandle handle, int device,
+static ncclResult_t cumem_map_and_release(void **mem, const struct cumem_mapping *m,
 					  const char *what)
 {
-	ncclResult_t rc = cumem_map(mem, bytes, handle, device, what);
-	ncclResult_t released = cumem_result(cuMemRelease(handle), "cuMemRelease", what);
+	ncclResult_t rc = cumem_map(mem, m, what);
+	ncclResult_t released = cumem_result(cuMemRelease(m->handle), "cuMemRelease", what);
 
 	if (rc || !released)
 		return rc;
-	(void)cumem_free(*mem, bytes, what);
+	(void)cumem_free(*mem, m->bytes, what);
 	*mem = NULL;
 	return released;
 }
 
-ncclResult_t cumem_alloc(void **mem, size_t bytes, const char *what)
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* -1 is a machine without NUMA, where the node is 0. */
+static ncclResult_t cumem_location(const struct cumem_mapping *m, CUmemLocation *at,
+				   const char *what)
+{
+	ncclResult_t rc;
+
+	*at = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = m->device};
+	if (m->place == CUMEM_DEVICE)
+		return ncclSuccess;
+	at->type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+	rc = cumem_result(
+		cuDeviceGetAttribute(&at->id, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, m->device),
+		"cuDeviceGetAttribute", what);
+	at->id = MAX_OF(at->id, 0);
+	return rc;
+}
+
+static ncclResult_t cumem_create(struct cumem_mapping *m, const char *what)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 				    .requestedHandleTypes =
-					    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
-	CUmemGenericAllocationHandle handle = 0;
+					    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
 	ncclResult_t rc;
 
-	*mem = NULL;
-	ASSERT(bytes && bytes % CUMEM_PAGE_BYTES == 0);
-	rc = cuda_result(cudaGetDevice(&prop.location.id), "cudaGetDevice for cuMemCreate");
+	ASSERT(m->bytes && m->bytes % CUMEM_PAGE_BYTES == 0);
+	rc = cuda_result(cudaGetDevice(&m->device), "cudaGetDevice for cuMemCreate");
 	if (!rc)
-		rc = cumem_result(cuMemCreate(&handle, bytes, &prop, 0), "cuMemCreate", what);
-	return rc ? rc : cumem_map_and_release(mem, bytes, handle, prop.location.id, what);
+		rc = cumem_location(m, &prop.location, what);
+	return rc ? rc
+		  : cumem_result(cuMemCreate(&m->handle, m->bytes, &prop, 0), "cuMemCreate", what);
+}
+
+ncclResult_t cumem_alloc(enum cumem_place place, void **mem, size_t bytes, const char *what)
+{
+	struct cumem_mapping m = {.place = place, .bytes = bytes};
+	ncclResult_t rc = cumem_create(&m, what);
+
+	*mem = NULL;
+	return rc ? rc : cumem_map_and_release(mem, &m, what);
 }
 
 ncclResult_t cumem_free(void *mem, size_t bytes, const char *what)
@@ -128,6 +197,8 @@ ncclResult_t cumem_free(void *mem, size_t bytes, const char *what)
 
 	return rc ? rc : freed;
 }
+
+/* ---- other processes ------------------------------------------------------------------------ */
 
 ncclResult_t cumem_export(int *fd, void *mem, const char *what)
 {
@@ -146,18 +217,18 @@ ncclResult_t cumem_export(int *fd, void *mem, const char *what)
 	return rc ? rc : released;
 }
 
-ncclResult_t cumem_import(void **mem, size_t bytes, int fd, const char *what)
+ncclResult_t cumem_import(enum cumem_place place, void **mem, size_t bytes, int fd,
+			  const char *what)
 {
-	CUmemGenericAllocationHandle handle = 0;
+	struct cumem_mapping m = {.place = place, .bytes = bytes};
 	ncclResult_t rc;
-	int device;
 
 	*mem = NULL;
-	rc = cuda_result(cudaGetDevice(&device), "cudaGetDevice for cuMemMap");
+	rc = cuda_result(cudaGetDevice(&m.device), "cudaGetDevice for cuMemMap");
 	if (!rc)
 		rc = cumem_result(
-			cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+			cuMemImportFromShareableHandle(&m.handle, (void *)(intptr_t)fd,
 						       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
 			"cuMemImportFromShareableHandle", what);
-	return rc ? rc : cumem_map_and_release(mem, bytes, handle, device, what);
+	return rc ? rc : cumem_map_and_release(mem, &m, what);
 }

@@ -53,6 +53,7 @@ struct os_proc {
 	const char *name; /* "host0/p3"; owned by the world */
 	uint64_t
 		pid_space; /* the pid namespace of the process: containers of a host have their own */
+	uint64_t net_space; /* the network namespace, in which mailboxes have their names */
 	void *slot[OS_SLOT_COUNT];
 };
 

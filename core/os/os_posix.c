@@ -54,6 +54,7 @@ void os_real_identify(struct os_proc *proc)
 
 	proc->pid = (int32_t)getpid();
 	proc->pid_space = stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+	proc->net_space = stat("/proc/self/ns/net", &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
 /* In the child of a fork: a process of its own, perhaps in another pid namespace. The tasks of the

@@ -26,6 +26,7 @@
 struct comm_life;
 struct conn;
 struct conn_table;
+struct letters;
 struct net_ops;
 struct p2p_state;
 struct plan_state;
@@ -53,11 +54,13 @@ struct peer_info {
 	int32_t min_channels, max_channels; /* what this rank's configuration allows */
 	uint64_t allowed;                   /* programs that its environment allows */
 	uint64_t shm_device;                /* of its /dev/shm; 0: the rank does not use it */
-	int32_t pxn_level;                  /* by which its messages leave the host */
+	/* Where its mailbox is, for host memory of cuMem: its network namespace; 0: it has no such memory */
+	uint64_t cumem_host;
+	int32_t pxn_level; /* by which its messages leave the host */
 	uint32_t pad0;
 };
-DOPPEL_CHECK_SIZE(struct peer_info, 104);
-#define PEER_INFO_MAGIC 0xd0de1007u
+DOPPEL_CHECK_SIZE(struct peer_info, 112);
+#define PEER_INFO_MAGIC 0xd0de1008u
 
 /* One of a rank's links in the tree of a channel: 0 to its parent, the others to its children. */
 struct tree_link {
@@ -121,8 +124,9 @@ struct ncclComm {
 	/* each room's own */
 	struct conn_table *conns; /* every connection end of this rank; NULL: none yet */
 	struct net net;
-	struct p2p_state *p2p; /* transport_p2p's connection memory, NULL: none yet */
-	struct shm_state *shm; /* transport_shm's; NULL: none yet */
+	struct p2p_state *p2p;   /* transport_p2p's connection memory, NULL: none yet */
+	struct shm_state *shm;   /* transport_shm's; NULL: none yet */
+	struct letters *letters; /* core/transport/letters.h; NULL: the rank has no mailbox */
 	struct registered
 		*registered; /* core/transport/registered.h; NULL: nothing was registered */
 	struct proxy_state *proxy;

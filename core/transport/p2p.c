@@ -8,7 +8,7 @@
  * control block per connection end (dev_recv_mem of a receiving one, dev_send_mem of a sending one),
  * then the buffers of the receiving ones: all of LL, whose lines begin with old flags, then all of
  * SIMPLE. A peer in another process opens the pool once, through CUDA IPC or, with NCCL_CUMEM_ENABLE=1, by a descriptor
- * (p2p_cumem.c), however many connections it has there. A peer in the same process uses the pool's own addresses, since
+ * (letters.h), however many connections it has there. A peer in the same process uses the pool's own addresses, since
  * CUDA IPC cannot be opened where it was exported, and holds a reference: the last user frees the
  * pool, so that a rank may leave while its neighbour's kernel still writes.
  */
@@ -21,13 +21,13 @@
 #include "core/mem/cumem.h"
 #include "core/mem/mem.h"
 #include "core/rank/cuda_result.h"
+#include "core/transport/letters.h"
 #include "core/transport/p2p_internal.h"
 
 #define P2P_INFO_MAGIC    0xd0de2006u
 #define P2P_CUMEM_MAGIC   0xd0de2007u /* the pool is of cuMem, whose descriptor comes by itself */
 #define P2P_CONTROL_BYTES 512u
 #define P2P_POOL_ALIGN    (2u << 20)
-#define P2P_NEWS_NS       100000000ull /* until a neighbour's death is known */
 
 /* What a connection's end sends the other; crosses the wire. */
 struct p2p_info {
@@ -111,8 +111,9 @@ static ncclResult_t p2p_pool_init(struct ncclComm *comm, const struct p2p_pool *
 static ncclResult_t p2p_pool_fill(struct ncclComm *comm, struct p2p_pool *pool)
 {
 	const char *what = "p2p connection memory";
-	ncclResult_t rc = pool->cumem ? cumem_alloc((void **)&pool->mem, pool->bytes, what)
-				      : mem_device_alloc((void **)&pool->mem, pool->bytes, what);
+	ncclResult_t rc =
+		pool->cumem ? cumem_alloc(CUMEM_DEVICE, (void **)&pool->mem, pool->bytes, what)
+			    : mem_device_alloc((void **)&pool->mem, pool->bytes, what);
 
 	return rc ? rc : p2p_pool_init(comm, pool);
 }
@@ -159,7 +160,7 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 	pool->next = comm->p2p->pools;
 	comm->p2p->pools = pool;
 	registry_unlock(first);
-	rc = cumem_has(comm->cuda_dev, &pool->cumem);
+	rc = cumem_has(CUMEM_DEVICE, comm->cuda_dev, &pool->cumem);
 	return rc ? rc : p2p_pool_fill(comm, pool);
 }
 
@@ -256,7 +257,7 @@ static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
 		return ncclSuccess;
 	if (st->pools->cumem) {
 		info->magic = P2P_CUMEM_MAGIC;
-		return p2p_cumem_expect(c->comm);
+		return letters_expect(c->comm);
 	}
 	return p2p_lend(c->comm, c->peer, &info->handle, st->pools->mem, "p2p connection memory");
 }
@@ -365,18 +366,10 @@ static struct p2p_pool *p2p_pool_of_rank(const struct ncclComm *comm, int32_t ra
 	return pool;
 }
 
-ncclResult_t p2p_import_result(struct ncclComm *comm, int32_t peer, ncclResult_t rc)
-{
-	if (!rc || bootstrap_wait_left(comm->bootstrap, peer, os_now_ns() + P2P_NEWS_NS))
-		return rc;
-	INFO(LOG_P2P, "rank %d: that is because rank %d has left", comm->rank, peer);
-	return ncclRemoteError;
-}
-
 static ncclResult_t p2p_import_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle,
 				    uint8_t **mem)
 {
-	return p2p_import_result(
+	return transport_import_result(
 		comm, peer,
 		mem_import((void **)mem, handle, "a neighbour's p2p connection memory"));
 }
@@ -433,8 +426,10 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 		return p2p_import_allow(c->comm, im->pool);
 	}
 	if (info->magic == P2P_CUMEM_MAGIC) {
-		im->cumem_bytes = info->pool_bytes;
-		return p2p_cumem_import(c, im, w);
+		const struct letter_memory m = {LETTER_POOL, im->number, info->pool_bytes};
+
+		im->cumem_bytes = m.bytes;
+		return letters_import(c, &m, (void **)&im->mem, w);
 	}
 	return p2p_import_open(c->comm, c->peer, info->handle, &im->mem);
 }
@@ -506,6 +501,18 @@ static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *
 	return transport_steps_check(c, info->step_bytes);
 }
 
+/* A neighbour in another process gets the descriptor of the newest pool, once. */
+static ncclResult_t p2p_give(struct ncclComm *comm, int32_t peer)
+{
+	struct p2p_pool *pool = comm->p2p->pools;
+	const struct letter_memory m = {LETTER_POOL, pool->number, pool->bytes};
+	bool *given = &pool->given[transport_local_rank(comm, peer)];
+	ncclResult_t rc = *given ? ncclSuccess : letters_give(comm, peer, &m, pool->mem);
+
+	*given = true;
+	return rc;
+}
+
 static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)
 {
 	struct p2p_info info;
@@ -515,7 +522,7 @@ static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *their
 	memcpy(&info, theirs->bytes, sizeof info);
 	rc = p2p_info_check(c, &info);
 	if (!rc && info.magic == P2P_CUMEM_MAGIC)
-		rc = p2p_cumem_give(c->comm, c->peer);
+		rc = p2p_give(c->comm, c->peer);
 	if (!rc)
 		rc = p2p_import_get(c, &info, &mem, w);
 	if (rc)

@@ -36,8 +36,7 @@ ncclResult_t p2p_shut(struct ncclComm *comm, void *mem)
 	return mem_import_close(mem, "another rank's registered memory");
 }
 
-/* cuMem unmaps without a wait, and a kernel may run of which no event is known, as when recording it failed. What frees
- * memory of cudaMalloc waits for all kernels of the GPU, so the device communicator, which they use too, goes first. */
+/* Before pools of cuMem are unmapped. */
 static void p2p_kernels_wait(struct ncclComm *comm)
 {
 	bool cumem = false;
@@ -46,10 +45,8 @@ static void p2p_kernels_wait(struct ncclComm *comm)
 		cumem |= pool->cumem;
 	for (const struct p2p_import *im = comm->p2p->imports; im; im = im->next)
 		cumem |= im->cumem_bytes || (im->pool && im->pool->cumem);
-	if (!cumem)
-		return;
-	(void)mem_device_free(comm->dev, "the device communicator");
-	comm->dev = NULL;
+	if (cumem)
+		transport_kernels_wait(comm);
 }
 
 void p2p_imports_close(struct ncclComm *comm)
@@ -113,7 +110,6 @@ void p2p_state_close(struct ncclComm *comm)
 	if (!st)
 		return;
 	p2p_imports_close(comm);
-	p2p_cumem_close(st);
 	if (st->pools) {
 		p2p_importers_wait(comm);
 		p2p_pools_unref(st);

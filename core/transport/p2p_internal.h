@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What p2p.c (connecting), p2p_cumem.c (descriptors of pools) and p2p_end.c (the end) share: a rank's pools of
- * connection memory, and those of its neighbours.
+ * What p2p.c (connecting) and p2p_end.c (the end) share: a rank's pools of connection memory, and those of its
+ * neighbours.
  */
 #ifndef CORE_TRANSPORT_P2P_INTERNAL_H
 #define CORE_TRANSPORT_P2P_INTERNAL_H
@@ -37,24 +37,9 @@ struct p2p_state {
 	/* CUDA devices of this process whose memory this rank's device may use by now; changes under the
 	 * registry's lock */
 	bool peer[TOPO_MAX_LOCAL];
-	/* Of cuMem: the mailbox, and what came of it and is not used yet. */
-	bool has_box;
-	int box;
-	struct p2p_letter *letters;
 };
-
-/* p2p.c: memory of a neighbour was not opened: a neighbour that died may be why, which may show later. */
-ncclResult_t p2p_import_result(struct ncclComm *comm, int32_t peer, ncclResult_t rc);
 
 /* p2p_end.c: the last one frees it. */
 void p2p_pool_unref(struct p2p_pool *pool);
-
-/* p2p_cumem.c: this rank can get descriptors from now on. */
-ncclResult_t p2p_cumem_expect(struct ncclComm *comm);
-/* The neighbour gets that of the newest pool, once; after it has shown that it expects it. */
-ncclResult_t p2p_cumem_give(struct ncclComm *comm, int32_t peer);
-/* Maps the pool that the import names. ncclInProgress: its descriptor has not come; *w is what to wait for. */
-ncclResult_t p2p_cumem_import(struct conn *c, struct p2p_import *im, struct wait *w);
-void p2p_cumem_close(struct p2p_state *st);
 
 #endif

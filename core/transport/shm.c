@@ -7,14 +7,18 @@
  * Each end brings its part of the memory, as with p2p: a control block per connection end (dev_recv_mem
  * of a receiving one, dev_send_mem of a sending one), then the buffers of the receiving ones. So each
  * kernel polls memory that its own rank has allocated, and the data are at the receiver. The ends of
- * one peer, direction and index that are made together share a segment (shm_segment.c).
+ * one peer, direction and index that are made together share a segment (shm_segment.c): a file of /dev/shm or, with
+ * NCCL_CUMEM_HOST_ENABLE=1, memory of cuMem, which needs no /dev/shm.
  */
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/transport/letters.h"
 #include "core/transport/shm_internal.h"
 
 #define SHM_INFO_MAGIC    0xd0de2005u
+#define SHM_CUMEM_MAGIC   0xd0de2009u /* the segment is of cuMem, whose descriptor comes by itself */
 #define SHM_CONTROL_BYTES 512u
 #define SHM_PAGE          4096u
 
@@ -37,8 +41,22 @@ static bool shm_can_connect(const struct ncclComm *comm, int32_t from, int32_t t
 {
 	const struct peer_info *a = &comm->peers[from], *b = &comm->peers[to];
 
-	return from != to && a->host_hash == b->host_hash && a->shm_device &&
-	       a->shm_device == b->shm_device;
+	return from != to && a->host_hash == b->host_hash &&
+	       shm_kind_between(comm, from, to) != SHM_NONE;
+}
+
+/* Of cuMem where both have it, whatever their /dev/shm is. */
+enum shm_kind shm_kind_between(const struct ncclComm *comm, int32_t a, int32_t b)
+{
+	const struct peer_info *one = &comm->peers[a], *other = &comm->peers[b];
+	bool cumem = one->cumem_host && one->cumem_host == other->cumem_host;
+	bool file = one->shm_device && one->shm_device == other->shm_device;
+
+	if (!cumem && !file)
+		return SHM_NONE;
+	if (one->pid_hash == other->pid_hash)
+		return SHM_PINNED;
+	return cumem ? SHM_CUMEM : SHM_FILE;
 }
 
 /* ---- reserve -------------------------------------------------------------------------------- */
@@ -51,17 +69,13 @@ static bool shm_ends_alike(const struct conn *a, const struct conn *b)
 /* A segment for the n ends, which are alike. */
 static ncclResult_t shm_reserve_alike(struct conn *const *conns, int n)
 {
-	uint64_t control = ALIGN_UP((uint64_t)n * SHM_CONTROL_BYTES, SHM_PAGE), bytes = control;
+	uint64_t control = ALIGN_UP((uint64_t)n * SHM_CONTROL_BYTES, SHM_PAGE), buffers = 0;
 	uint64_t offset[DEV_PROTO_COUNT];
 	uint32_t step_bytes[DEV_PROTO_COUNT];
-	ncclResult_t rc;
 
 	for (int i = 0; i < n && !conns[i]->is_send; i++)
-		bytes += transport_conn_layout(conns[i], step_bytes, offset);
-	rc = shm_segment_make(conns[0], ALIGN_UP(bytes, SHM_PAGE));
-	if (!rc)
-		shm_segment_of(conns[0])->buffer_used = control;
-	return rc;
+		buffers += transport_conn_layout(conns[i], step_bytes, offset);
+	return shm_segment_make(conns[0], control, ALIGN_UP(buffers, SHM_PAGE));
 }
 
 ncclResult_t shm_reserve(struct conn *const *conns, int n)
@@ -121,10 +135,15 @@ static void shm_fill_dev(struct conn *c, const struct shm_segment *s, const stru
 		c->dev.buffer[p] = c->is_send ? NULL : s->device + info->buffer[p];
 }
 
+static uint32_t shm_magic_of(enum shm_kind kind)
+{
+	return kind == SHM_CUMEM ? SHM_CUMEM_MAGIC : SHM_INFO_MAGIC;
+}
+
 static ncclResult_t shm_setup(struct conn *c, struct connect_info *mine)
 {
-	struct shm_info info = {.magic = SHM_INFO_MAGIC};
 	struct shm_segment *s = shm_segment_of(c);
+	struct shm_info info = {.magic = shm_magic_of(s->kind)};
 
 	info.rank = c->comm->rank;
 	info.channel = c->channel;
@@ -140,7 +159,7 @@ static ncclResult_t shm_setup(struct conn *c, struct connect_info *mine)
 	shm_fill_dev(c, s, &info);
 	memset(mine, 0, sizeof *mine);
 	memcpy(mine->bytes, &info, sizeof info);
-	return ncclSuccess;
+	return s->kind == SHM_CUMEM ? letters_expect(c->comm) : ncclSuccess;
 }
 
 /* ---- connect -------------------------------------------------------------------------------- */
@@ -162,11 +181,14 @@ static bool shm_info_fits(const struct shm_info *info)
 
 static ncclResult_t shm_info_check(const struct conn *c, const struct shm_info *info)
 {
-	if (info->magic != SHM_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
-	    info->index != c->index || !!info->is_send == c->is_send || !shm_info_fits(info)) {
+	const struct ncclComm *comm = c->comm;
+
+	if (info->magic != shm_magic_of(shm_kind_between(comm, comm->rank, c->peer)) ||
+	    info->rank != c->peer || info->channel != c->channel || info->index != c->index ||
+	    !!info->is_send == c->is_send || !shm_info_fits(info)) {
 		WARN("rank %d: invalid shm description of channel %d from rank %d (magic %#x, rank "
 		     "%d, channel %d, %llu bytes)",
-		     c->comm->rank, c->channel, c->peer, info->magic, info->rank, info->channel,
+		     comm->rank, c->channel, c->peer, info->magic, info->rank, info->channel,
 		     (unsigned long long)info->bytes);
 		return ncclInternalError;
 	}
@@ -179,9 +201,10 @@ static ncclResult_t shm_connect(struct conn *c, const struct connect_info *their
 	struct shm_use *use;
 	ncclResult_t rc;
 
-	(void)w; /* never in progress */
 	memcpy(&info, theirs->bytes, sizeof info);
 	rc = shm_info_check(c, &info);
+	if (!rc)
+		rc = shm_segment_give(c, shm_segment_of(c));
 	if (!rc)
 		rc = shm_use_get(c,
 				 &(struct shm_key){.owner = c->peer,
@@ -189,9 +212,10 @@ static ncclResult_t shm_connect(struct conn *c, const struct connect_info *their
 						   .is_send = info.is_send,
 						   .index = info.index,
 						   .number = info.number},
-				 info.bytes, &use);
+				 info.bytes, &use, w);
 	if (rc)
 		return rc;
+	text_set(c->via, sizeof c->via, use->kind == SHM_CUMEM ? "/CUMEM" : "");
 	if (!c->is_send) {
 		c->dev.head = &shm_send_mem(use->device, info.control)->head;
 		return ncclSuccess;

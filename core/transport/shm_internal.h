@@ -13,6 +13,14 @@
 #define SHM_SEGMENTS_MOST 3
 #define SHM_NAME_BYTES    24
 
+/* What a segment is, which both ranks compute alike. */
+enum shm_kind {
+	SHM_NONE,   /* the ranks have no memory in common */
+	SHM_PINNED, /* pinned memory of a process that has both */
+	SHM_FILE,   /* of /dev/shm, with a name */
+	SHM_CUMEM,  /* host memory of cuMem, for which letters go around (letters.h) */
+};
+
 /* Which segment: the two ranks, and the end of the connections that the owner has. Both ranks know it
  * before any message, and it gives the segment its name. */
 struct shm_key {
@@ -26,7 +34,8 @@ struct shm_key {
 struct shm_segment {
 	struct shm_segment *next; /* the rank's one before this */
 	struct shm_key key;
-	bool in_process; /* pinned memory, for a rank of the same process; else it has a name */
+	enum shm_kind kind;
+	bool given; /* of cuMem: the user has its descriptor */
 	shared_u32 refs;
 	uint8_t *mem, *device; /* one address for the host, one for the GPUs of the process */
 	uint64_t bytes;
@@ -37,6 +46,7 @@ struct shm_segment {
 struct shm_use {
 	struct shm_use *next;
 	struct shm_key key;
+	enum shm_kind kind;
 	struct shm_segment *segment; /* same process; NULL: mapped by this rank */
 	uint8_t *mem, *device;
 	uint64_t bytes;
@@ -47,12 +57,18 @@ struct shm_state {
 	struct shm_use *uses;
 };
 
-/* Adds a segment of so many bytes for ends like `c`. What is half made, shm_state_close releases. */
-ncclResult_t shm_segment_make(const struct conn *c, uint64_t bytes);
+/* shm.c */
+enum shm_kind shm_kind_between(const struct ncclComm *comm, int32_t a, int32_t b);
+
+/* Adds a segment for ends like `c`: so many bytes of control blocks, then so many of buffers. What is half made, shm_state_close releases. */
+ncclResult_t shm_segment_make(const struct conn *c, uint64_t control, uint64_t buffers);
 /* The newest one for ends like `c`. */
 struct shm_segment *shm_segment_of(const struct conn *c);
-/* The segment of that key, of `bytes` bytes, which is mapped at the first of its connections. */
-ncclResult_t shm_use_get(const struct conn *c, const struct shm_key *key, uint64_t bytes,
-			 struct shm_use **use);
+/* The peer of `c` gets what it maps that segment by, once; after it has shown that it expects it. */
+ncclResult_t shm_segment_give(const struct conn *c, struct shm_segment *s);
+/* The segment of that key, of `bytes` bytes, which is mapped at the first of its connections. ncclInProgress: its letter
+ * has not come; *w is what to wait for. */
+ncclResult_t shm_use_get(struct conn *c, const struct shm_key *key, uint64_t bytes,
+			 struct shm_use **use, struct wait *w);
 
 #endif

@@ -5,6 +5,11 @@
  *	owner   create (O_EXCL, all bytes allocated) -> pin -> describe it to the user
  *	user    open -> pin -> unlink: from here on it has no name, and lasts until both have unmapped it
  *
+ * or host memory of cuMem, which never has a name and lasts until both have unmapped it:
+ *
+ *	owner   create, map -> describe it to the user -> post its descriptor (letters.h)
+ *	user                                           -> take the descriptor, map
+ *
  * A segment for a rank of the same process is pinned memory without a name; the last of the two frees
  * it.
  *
@@ -20,11 +25,14 @@
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/mem/cumem.h"
 #include "core/mem/mem.h"
+#include "core/transport/letters.h"
 #include "core/transport/shm_internal.h"
 
-#define SHM_LEFT_NS 100000000ull /* until a neighbour's death is known */
-#define SHM_WHAT    "a segment of /dev/shm"
+#define SHM_WHAT  "a segment of /dev/shm"
+#define SHM_OWN   "shm connection memory"
+#define SHM_OTHER "a neighbour's shm connection memory"
 
 static void shm_name(const struct ncclComm *comm, const struct shm_key *key,
 		     char name[SHM_NAME_BYTES])
@@ -117,10 +125,39 @@ static ncclResult_t shm_segment_create(const struct ncclComm *comm, struct shm_s
 static ncclResult_t shm_segment_pin(struct shm_segment *s)
 {
 	void *mem;
-	ncclResult_t rc = mem_host_alloc(&mem, s->bytes, "shm connection memory");
+	ncclResult_t rc = mem_host_alloc(&mem, s->bytes, SHM_OWN);
 
 	s->mem = s->device = mem;
 	return rc;
+}
+
+/* Whole pages, which are not clear; set-up writes all that is read before it is written, other than what control blocks
+ * have beside head or tail. */
+static ncclResult_t shm_segment_map(struct shm_segment *s, uint64_t control)
+{
+	void *mem;
+	ncclResult_t rc;
+
+	s->bytes = ALIGN_UP(s->bytes, CUMEM_PAGE_BYTES);
+	rc = cumem_alloc(CUMEM_HOST, &mem, s->bytes, SHM_OWN);
+	if (rc)
+		return rc;
+	memset(mem, 0, control);
+	s->mem = s->device = mem;
+	INFO(LOG_SHM, "rank %d: made host memory of cuMem, %" PRIu64 " bytes, for rank %d",
+	     s->key.owner, s->bytes, s->key.user);
+	return ncclSuccess;
+}
+
+static ncclResult_t shm_segment_fill(const struct ncclComm *comm, struct shm_segment *s,
+				     uint64_t control)
+{
+	if (s->kind == SHM_PINNED)
+		return shm_segment_pin(s);
+	if (s->kind == SHM_CUMEM)
+		return shm_segment_map(s, control);
+	ASSERT(s->kind == SHM_FILE);
+	return shm_segment_create(comm, s);
 }
 
 static void shm_segment_add(struct ncclComm *comm, struct shm_segment *s)
@@ -132,7 +169,7 @@ static void shm_segment_add(struct ncclComm *comm, struct shm_segment *s)
 	registry_unlock(first);
 }
 
-ncclResult_t shm_segment_make(const struct conn *c, uint64_t bytes)
+ncclResult_t shm_segment_make(const struct conn *c, uint64_t control, uint64_t buffers)
 {
 	ncclResult_t rc = shm_state_make(c->comm);
 	struct shm_segment *s, *before;
@@ -151,10 +188,11 @@ ncclResult_t shm_segment_make(const struct conn *c, uint64_t bytes)
 				  .index = c->index,
 				  .number = before ? before->key.number + 1 : 0};
 	ASSERT(s->key.number < SHM_SEGMENTS_MOST);
-	s->in_process = transport_same_process(c->comm, c->peer);
-	s->bytes = bytes;
+	s->kind = shm_kind_between(c->comm, c->comm->rank, c->peer);
+	s->bytes = control + buffers;
+	s->buffer_used = control;
 	shared_store_u32(&s->refs, 1, SHARED_RELAXED);
-	rc = s->in_process ? shm_segment_pin(s) : shm_segment_create(c->comm, s);
+	rc = shm_segment_fill(c->comm, s, control);
 	if (rc) {
 		os_free(s);
 		return rc;
@@ -163,16 +201,42 @@ ncclResult_t shm_segment_make(const struct conn *c, uint64_t bytes)
 	return ncclSuccess;
 }
 
+/* A letter names all of the key but its owner, which it names anyway, and its user, which gets it. */
+static struct letter_memory shm_letter_of(const struct shm_key *key, uint64_t bytes)
+{
+	return (struct letter_memory){.kind = LETTER_SEGMENT,
+				      .number = key->number << 16 | (uint32_t)key->index << 1 |
+						key->is_send,
+				      .bytes = bytes};
+}
+
+ncclResult_t shm_segment_give(const struct conn *c, struct shm_segment *s)
+{
+	const struct letter_memory m = shm_letter_of(&s->key, s->bytes);
+
+	if (s->kind != SHM_CUMEM || s->given)
+		return ncclSuccess;
+	s->given = true;
+	return letters_give(c->comm, c->peer, &m, s->mem);
+}
+
+static void shm_unmap(enum shm_kind kind, uint8_t *mem, uint64_t bytes, const char *what)
+{
+	if (kind == SHM_PINNED) {
+		(void)mem_host_free(mem, what);
+	} else if (kind == SHM_CUMEM) {
+		(void)cumem_free(mem, bytes, what);
+	} else {
+		(void)mem_host_unregister(mem, SHM_WHAT);
+		(void)os_shm_unmap(mem, bytes);
+	}
+}
+
 static void shm_segment_unref(struct shm_segment *s)
 {
 	if (shared_add_u32(&s->refs, -1u, SHARED_ACQ_REL) != 1)
 		return;
-	if (s->in_process) {
-		(void)mem_host_free(s->mem, "shm connection memory");
-	} else {
-		(void)mem_host_unregister(s->mem, SHM_WHAT);
-		(void)os_shm_unmap(s->mem, s->bytes);
-	}
+	shm_unmap(s->kind, s->mem, s->bytes, SHM_OWN);
 	os_free(s);
 }
 
@@ -186,7 +250,7 @@ static void shm_segments_close(const struct ncclComm *comm, struct shm_state *st
 
 		st->segments = s->next;
 		shm_name(comm, &s->key, name);
-		if (!s->in_process)
+		if (s->kind == SHM_FILE)
 			(void)os_shm_unlink(name);
 		shm_segment_unref(s);
 	}
@@ -247,12 +311,8 @@ static ncclResult_t shm_map_failed(const struct conn *c, const char *name, int e
 		     e == EACCES ? "; ranks of a host must run as one user, or with "
 				   "NCCL_SHM_DISABLE=1"
 				 : "");
-	if (e == ENOENT &&
-	    bootstrap_wait_left(c->comm->bootstrap, c->peer, os_now_ns() + SHM_LEFT_NS) == 0) {
-		INFO(LOG_SHM, "rank %d: that is because rank %d has left", c->comm->rank, c->peer);
-		return ncclRemoteError;
-	}
-	return ncclSystemError;
+	return e == ENOENT ? transport_import_result(c->comm, c->peer, ncclSystemError)
+			   : ncclSystemError;
 }
 
 /* Once it is mapped here, the name has no more use. */
@@ -279,8 +339,28 @@ static ncclResult_t shm_use_open(const struct conn *c, struct shm_use *use)
 	return ncclSuccess;
 }
 
-ncclResult_t shm_use_get(const struct conn *c, const struct shm_key *key, uint64_t bytes,
-			 struct shm_use **out)
+static ncclResult_t shm_use_import(struct conn *c, struct shm_use *use, struct wait *w)
+{
+	const struct letter_memory m = shm_letter_of(&use->key, use->bytes);
+	void *mem;
+	ncclResult_t rc = letters_import(c, &m, &mem, w);
+
+	use->mem = use->device = mem;
+	return rc;
+}
+
+static ncclResult_t shm_use_fill(struct conn *c, struct shm_use *use, struct wait *w)
+{
+	if (use->kind == SHM_PINNED)
+		return shm_use_in_process(c, use);
+	if (use->kind == SHM_CUMEM)
+		return shm_use_import(c, use, w);
+	ASSERT(use->kind == SHM_FILE);
+	return shm_use_open(c, use);
+}
+
+ncclResult_t shm_use_get(struct conn *c, const struct shm_key *key, uint64_t bytes,
+			 struct shm_use **out, struct wait *w)
 {
 	struct shm_state *st = c->comm->shm; /* this end's own segment is in it */
 	struct shm_use *use = st->uses;
@@ -299,8 +379,8 @@ ncclResult_t shm_use_get(const struct conn *c, const struct shm_key *key, uint64
 	}
 	use->key = *key;
 	use->bytes = bytes;
-	rc = transport_same_process(c->comm, c->peer) ? shm_use_in_process(c, use)
-						      : shm_use_open(c, use);
+	use->kind = shm_kind_between(c->comm, c->peer, c->comm->rank);
+	rc = shm_use_fill(c, use, w);
 	if (rc) {
 		os_free(use);
 		return rc;
@@ -318,12 +398,10 @@ static void shm_uses_close(struct shm_state *st)
 		struct shm_use *use = st->uses;
 
 		st->uses = use->next;
-		if (use->segment) {
+		if (use->segment)
 			shm_segment_unref(use->segment);
-		} else {
-			(void)mem_host_unregister(use->mem, SHM_WHAT);
-			(void)os_shm_unmap(use->mem, use->bytes);
-		}
+		else
+			shm_unmap(use->kind, use->mem, use->bytes, SHM_OTHER);
 		os_free(use);
 	}
 }
@@ -352,9 +430,20 @@ static void shm_names_of_others_remove(const struct ncclComm *comm)
 		int32_t peer = comm->local_to_rank[i];
 
 		if (transport_of(comm, comm->rank, peer) == &transport_shm &&
-		    !transport_same_process(comm, peer))
+		    shm_kind_between(comm, comm->rank, peer) == SHM_FILE)
 			shm_names_remove(comm, peer);
 	}
+}
+
+static bool shm_state_has_cumem(const struct shm_state *st)
+{
+	bool has = false;
+
+	for (const struct shm_segment *s = st->segments; s; s = s->next)
+		has |= s->kind == SHM_CUMEM;
+	for (const struct shm_use *use = st->uses; use; use = use->next)
+		has |= use->kind == SHM_CUMEM;
+	return has;
 }
 
 void shm_state_close(struct ncclComm *comm)
@@ -366,6 +455,8 @@ void shm_state_close(struct ncclComm *comm)
 		shm_names_of_others_remove(comm);
 	if (!st)
 		return;
+	if (shm_state_has_cumem(st))
+		transport_kernels_wait(comm);
 	shm_uses_close(st);
 	first = registry_lock(); /* other ranks of the process look for segments */
 	comm->shm = NULL;

@@ -5,6 +5,8 @@
 
 #include "core/base/log.h"
 #include "core/base/param.h"
+#include "core/mem/mem.h"
+#include "core/transport/letters.h"
 #include "core/transport/registered.h"
 #include "core/transport/transport_internal.h"
 
@@ -14,6 +16,7 @@
  * between two H200, 32 MiB 322. */
 #define TRANSPORT_PAIR_NVLINK_CHANNELS 32
 #define TRANSPORT_PAIR_STEP_BYTES      (128u << 10)
+#define TRANSPORT_NEWS_NS              100000000ull /* until a neighbour's death is known */
 
 /* As the user sets it. */
 static uint64_t transport_buffer_bytes(enum dev_proto proto)
@@ -448,6 +451,26 @@ ncclResult_t transport_connect_direct(struct ncclComm *comm)
 	return rc;
 }
 
+/* ---- memory of neighbours ------------------------------------------------------------------- */
+
+ncclResult_t transport_import_result(struct ncclComm *comm, int32_t peer, ncclResult_t rc)
+{
+	if (!rc || bootstrap_wait_left(comm->bootstrap, peer, os_now_ns() + TRANSPORT_NEWS_NS))
+		return rc;
+	INFO(LOG_P2P | LOG_SHM, "rank %d: that is because rank %d has left", comm->rank, peer);
+	return ncclRemoteError;
+}
+
+/* cuMem unmaps without a wait, and a kernel may run of which no event is known, as when recording it failed. What frees
+ * memory of cudaMalloc waits for all kernels of the GPU, so the device communicator, which they use too, goes first. */
+void transport_kernels_wait(struct ncclComm *comm)
+{
+	(void)mem_device_free(comm->dev, "the device communicator");
+	comm->dev = NULL;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
 void transport_let_go(struct ncclComm *comm)
 {
 	p2p_imports_close(comm);
@@ -470,4 +493,5 @@ void transport_close_all(struct ncclComm *comm)
 	p2p_state_close(comm);
 	transport_registered_end(comm);
 	shm_state_close(comm);
+	letters_close(comm);
 }

@@ -55,6 +55,11 @@ static inline const struct transport_dir *transport_dir_of(const struct conn *c)
 	return c->is_send ? &c->transport->send : &c->transport->recv;
 }
 
+/* Memory of a rank of the host was not opened: that it left may be why, which may show later. Then ncclRemoteError. */
+ncclResult_t transport_import_result(struct ncclComm *comm, int32_t peer, ncclResult_t rc);
+/* No kernel of this rank runs from now on: before memory of cuMem is unmapped. */
+void transport_kernels_wait(struct ncclComm *comm);
+
 /* conns.c */
 ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *want,
 				struct conn **out);

@@ -108,7 +108,8 @@ static const struct {
 	{"cuda.cu_mem_import nth=1 fail\n", "cuMemImportFromShareableHandle of a neighbour's p2p"},
 	{"cuda.cu_mem_map nth=3 fail\n", "cuMemMap of a neighbour's p2p connection memory"},
 	{"os.mailbox nth=1 fail\n", "no mailbox nccl-"},
-	{"os.mailbox nth=3 fail\n", "the descriptor of its p2p memory does not reach rank"},
+	{"os.mailbox nth=3 fail\n",
+	 "the descriptor of its p2p connection memory does not reach rank"},
 };
 
 static void refused(int32_t rank, int32_t nranks, void *arg)

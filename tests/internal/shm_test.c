@@ -11,7 +11,7 @@
 
 static const char *const no_p2p[] = {"NCCL_P2P_DISABLE=1", "NCCL_DEBUG=NONE", NULL};
 
-enum { BYTES = 8192 };
+enum { PAGE = 4096, BYTES = 2 * PAGE };
 
 static struct ncclComm *shm_comm(int32_t rank, int32_t nranks)
 {
@@ -34,22 +34,23 @@ static void shm_open_twice(int32_t rank, int32_t nranks, void *arg)
 	struct conn c = {.comm = comm, .peer = !rank, .is_send = rank, .index = CONN_PAIR};
 	struct shm_key key = shm_key_of(0), none = shm_key_of(1);
 	struct shm_use *use, *again;
+	struct wait w;
 
 	(void)arg;
 	if (rank == 0) {
-		EXPECT_NCCL(ncclSuccess, shm_segment_make(&c, BYTES));
+		EXPECT_NCCL(ncclSuccess, shm_segment_make(&c, PAGE, BYTES - PAGE));
 		shm_segment_of(&c)->mem[BYTES - 1] = 42;
 	}
 	ranks_barrier();
 	if (rank == 1) {
-		EXPECT_NCCL(ncclSystemError, shm_use_get(&c, &key, BYTES / 2, &use));
+		EXPECT_NCCL(ncclSystemError, shm_use_get(&c, &key, BYTES / 2, &use, &w));
 		EXPECT_ERROR_SAYS("/dev/shm/nccl-");
 		EXPECT_ERROR_SAYS("of rank 0 has 8192 bytes, expected 4096");
-		EXPECT_NCCL(ncclSystemError, shm_use_get(&c, &none, BYTES, &use));
+		EXPECT_NCCL(ncclSystemError, shm_use_get(&c, &none, BYTES, &use, &w));
 		EXPECT_ERROR_SAYS("8192 bytes of rank 0, cannot be opened: No such file");
-		EXPECT_NCCL(ncclSuccess, shm_use_get(&c, &key, BYTES, &use));
+		EXPECT_NCCL(ncclSuccess, shm_use_get(&c, &key, BYTES, &use, &w));
 		EXPECT(use->mem[BYTES - 1] == 42);
-		EXPECT_NCCL(ncclSuccess, shm_use_get(&c, &key, BYTES, &again));
+		EXPECT_NCCL(ncclSuccess, shm_use_get(&c, &key, BYTES, &again, &w));
 		EXPECT(use == again);
 	}
 	ranks_barrier();
@@ -71,8 +72,8 @@ static void shm_not_opened(int32_t rank, int32_t nranks, void *arg)
 	struct conn c = {.comm = comm, .peer = !rank, .is_send = rank, .index = CONN_PAIR};
 
 	(void)arg;
-	EXPECT_NCCL(ncclSuccess, shm_segment_make(&c, BYTES));
-	EXPECT_NCCL(ncclSuccess, shm_segment_make(&c, 2 * BYTES));
+	EXPECT_NCCL(ncclSuccess, shm_segment_make(&c, PAGE, BYTES - PAGE));
+	EXPECT_NCCL(ncclSuccess, shm_segment_make(&c, PAGE, 2 * BYTES - PAGE));
 	EXPECT(shm_segment_of(&c)->bytes == 2 * BYTES);
 	EXPECT(shm_segment_of(&c)->key.number == 1);
 	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
@@ -96,7 +97,7 @@ static void shm_owner_dies(int32_t rank, int32_t nranks, void *arg)
 	struct os_proc **dead = arg;
 
 	if (rank == 0) {
-		EXPECT_NCCL(ncclSuccess, shm_segment_make(&c, BYTES));
+		EXPECT_NCCL(ncclSuccess, shm_segment_make(&c, PAGE, BYTES - PAGE));
 		*dead = os_proc();
 		ranks_barrier();
 		os_sleep_ns(UINT32_MAX);
