@@ -36,6 +36,12 @@ struct fc_host_range *fc_host_find(struct fc_proc *proc, uint64_t address, uint6
 	return off < r->bytes && bytes <= r->bytes - off ? r : NULL;
 }
 
+bool fc_host_is_pinned(struct fc_proc *proc, uint64_t address, uint64_t bytes)
+{
+	return fc_vmm_has(address) ? fc_vmm_is_host(proc, address, bytes)
+				   : fc_host_find(proc, address, bytes) != NULL;
+}
+
 bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned int flags,
 		 bool registered)
 {
@@ -172,7 +178,7 @@ cudaError_t fc_access_copy(struct fc_proc *proc, const char *call, const char *w
 	if (fc_vmm_has(address)) {
 		if (fc_vmm_may_copy(proc, address, bytes))
 			return cudaSuccess;
-		fc_vmm_explain(proc, -1, address, bytes, why, sizeof why);
+		fc_vmm_explain(proc, FC_VMM_MAPPED, address, bytes, why, sizeof why);
 		fc_report("%s: %s 0x%llx: %s", call, which, (unsigned long long)address, why);
 		return cudaErrorInvalidValue;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The allocator of one GPU: first fit over the gaps between live allocations, so addresses are a
+ * The allocator of one GPU, or of a host's memory of cuMem: first fit over the gaps between live allocations, so addresses are a
  * function of the order of calls alone. Every allocation records the task that made it and when; the latest
  * freed ones are remembered for reports. The array is sorted by base and lives in the world arena.
  * Everything under fc_lock.
@@ -15,6 +15,17 @@ struct fc_device *fc_device_at(uint64_t address)
 		return NULL;
 	uint64_t index = (fc_home(address) - FC_VA_BASE) / fc.slice;
 	return index < fc.device_count ? &fc.device[index] : NULL;
+}
+
+struct fc_device *fc_memory_at(uint64_t address)
+{
+	uint64_t at = fc.ready && fc_va_is_device(address) ? fc_home(address) - FC_HOST_BASE
+							   : FC_HOST_LIMIT;
+
+	if (at >= FC_HOST_LIMIT)
+		return fc_device_at(address);
+	at = fc.host_slice ? fc.device_count + at / fc.host_slice : fc.memory_count;
+	return at < fc.memory_count ? &fc.device[at] : NULL;
 }
 
 static uint64_t alloc_span(const struct fc_alloc *a)
@@ -85,18 +96,18 @@ static bool alloc_first_fit(const struct fc_device *dev, uint64_t span, uint64_t
 	return at <= dev->base + dev->bytes && dev->base + dev->bytes - at >= span;
 }
 
-static cudaError_t alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t align,
-			     struct fc_alloc **out)
+static cudaError_t alloc_new(const struct fc_proc *proc, struct fc_device *dev, uint64_t bytes,
+			     uint64_t align, struct fc_alloc **out)
 {
-	struct fc_device *dev = ctx->dev;
 	uint64_t span = ALIGN_UP(bytes, FC_ALIGN), base;
 	uint32_t index;
 	ASSERT(bytes);
 	if (span < bytes || span > dev->total_bytes - dev->used_bytes) {
-		fc_report("out of memory: %llu bytes requested, %llu of %llu free on gpu %u",
+		fc_report("out of memory: %llu bytes requested, %llu of %llu free on %s %u",
 			  (unsigned long long)bytes,
 			  (unsigned long long)(dev->total_bytes - dev->used_bytes),
-			  (unsigned long long)dev->total_bytes, dev->index);
+			  (unsigned long long)dev->total_bytes, fc_memory_kind(dev),
+			  fc_memory_number(dev));
 		return cudaErrorMemoryAllocation;
 	}
 	if (!alloc_first_fit(dev, span, align, &index, &base)) {
@@ -118,7 +129,7 @@ static cudaError_t alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t align,
 			       .bytes = bytes,
 			       .when_ns = os_now_ns(),
 			       .number = ++dev->alloc_last,
-			       .proc = ctx->proc->os->id};
+			       .proc = proc->os->id};
 	fc_who(a->who);
 	dev->used_bytes += span;
 	dev->high_water = MAX_OF(dev->high_water, base + span - dev->base);
@@ -132,21 +143,28 @@ static cudaError_t alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t align,
 cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
 {
 	struct fc_alloc *a;
-	cudaError_t rc = alloc_new(ctx, bytes, FC_ALIGN, &a);
+	cudaError_t rc = alloc_new(ctx->proc, ctx->dev, bytes, FC_ALIGN, &a);
 
 	if (!rc)
 		*address = a->base;
 	return rc;
 }
 
-cudaError_t fc_alloc_new_vmm(struct fc_ctx *ctx, uint64_t bytes, struct fc_alloc **a)
+/* What the host writes into its memory is not seen: all of it counts as written. */
+cudaError_t fc_alloc_new_vmm(const struct fc_proc *proc, struct fc_device *dev, uint64_t bytes,
+			     struct fc_alloc **a)
 {
-	cudaError_t rc = alloc_new(ctx, bytes, FC_VMM_PAGE, a);
+	cudaError_t rc = alloc_new(proc, dev, bytes, FC_VMM_PAGE, a);
 
 	ASSERT(bytes % FC_VMM_PAGE == 0);
-	if (!rc)
-		(*a)->vmm = 1;
-	return rc;
+	if (rc)
+		return rc;
+	(*a)->vmm = 1;
+	if (!dev->gpu) {
+		fc_va_wrote((*a)->base, bytes);
+		fc_shadow_write((*a)->base, bytes);
+	}
+	return cudaSuccess;
 }
 
 static void alloc_remove(struct fc_device *dev, struct fc_alloc *a)
@@ -184,10 +202,11 @@ void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, ch
 		       size_t bytes)
 {
 	struct os_proc *owner = world_proc_by_id(a->proc);
-	snprintf(out, bytes, "gpu %u allocation #%u, %s of %llu bytes by %s (%s) at %llu ns, %s",
-		 dev->index, a->number, a->vmm ? "cuMemCreate" : "cudaMalloc",
-		 (unsigned long long)a->bytes, a->who, owner ? owner->name : "gone",
-		 (unsigned long long)a->when_ns, a->freed ? "freed" : "live");
+	snprintf(out, bytes, "%s %u allocation #%u, %s of %llu bytes by %s (%s) at %llu ns, %s",
+		 fc_memory_kind(dev), fc_memory_number(dev), a->number,
+		 a->vmm ? "cuMemCreate" : "cudaMalloc", (unsigned long long)a->bytes, a->who,
+		 owner ? owner->name : "gone", (unsigned long long)a->when_ns,
+		 a->freed ? "freed" : "live");
 }
 
 /* Distance of the address from the allocation, and on which side. */
@@ -220,7 +239,7 @@ void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes)
 		fc_vmm_describe(address, out, bytes);
 		return;
 	}
-	struct fc_device *dev = fc_device_at(address);
+	struct fc_device *dev = fc_memory_at(address);
 	if (!dev) {
 		snprintf(out, bytes, "not GPU memory");
 		return;
@@ -241,5 +260,6 @@ void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes)
 	if (best)
 		alloc_describe_side(dev, best, address, out, bytes);
 	else
-		snprintf(out, bytes, "gpu %u, which never allocated", dev->index);
+		snprintf(out, bytes, "%s %u, which never allocated", fc_memory_kind(dev),
+			 fc_memory_number(dev));
 }

@@ -39,7 +39,8 @@ static bool copy_end_alive(struct fc_op *op, struct fc_device *dev, uint64_t add
 			   const char *which)
 {
 	struct fc_ctx *ctx = op->stream->ctx;
-	if (!dev || fc_access_alloc(ctx->proc, dev, address, op->copy.bytes))
+	if ((!dev && !fc_vmm_has(address)) ||
+	    fc_access_alloc(ctx->proc, dev, address, op->copy.bytes))
 		return true;
 	char near[384];
 	fc_alloc_describe_nearest(address, near, sizeof near);
@@ -198,8 +199,8 @@ static void copy_uses(struct CUstream_st *s, const struct fc_copy *c, const char
 static cudaError_t copy_queue(struct fc_ctx *ctx, struct CUstream_st *s, struct fc_copy *c,
 			      bool sync, uint64_t *wait_for)
 {
-	bool src_plain = !c->src_dev && !fc_host_find(ctx->proc, c->src, c->bytes);
-	bool dst_plain = !c->dst_dev && !fc_host_find(ctx->proc, c->dst, c->bytes);
+	bool src_plain = !c->src_dev && !fc_host_is_pinned(ctx->proc, c->src, c->bytes);
+	bool dst_plain = !c->dst_dev && !fc_host_is_pinned(ctx->proc, c->dst, c->bytes);
 	bool wait = sync ? !(c->src_dev && c->dst_dev)
 			 : dst_plain || (src_plain && c->bytes > COPY_STAGED_MAX);
 	if (src_plain && !wait) {
@@ -302,7 +303,7 @@ static cudaError_t set_call(const char *call, void *ptr, int value, size_t bytes
 	struct CUstream_st *s = fc_stream_get(ctx, stream, call);
 	rc = s ? fc_access_copy(ctx->proc, call, "destination", c.dst, bytes, &c.dst_dev)
 	       : cudaErrorInvalidResourceHandle;
-	if (!rc && !c.dst_dev && !fc_host_find(ctx->proc, c.dst, bytes)) {
+	if (!rc && !c.dst_dev && !fc_host_is_pinned(ctx->proc, c.dst, bytes)) {
 		fc_report("%s: %p is host memory that is not pinned", call, ptr);
 		rc = cudaErrorInvalidValue;
 	}

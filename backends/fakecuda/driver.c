@@ -107,7 +107,7 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 /* Under fc_lock: the allocation, live and this process' to use. */
 static struct fc_alloc *driver_alloc(struct fc_proc *proc, CUdeviceptr ptr, struct fc_device **dev)
 {
-	*dev = fc_device_at(ptr);
+	*dev = fc_memory_at(ptr);
 	return *dev ? fc_access_alloc(proc, *dev, ptr, 1) : NULL;
 }
 
@@ -141,11 +141,11 @@ CUresult cuMemGetAddressRange(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dpt
 static bool driver_pointer_value(void *data, CUpointer_attribute attribute, struct fc_proc *proc,
 				 struct fc_device *dev, const struct fc_alloc *a, CUdeviceptr ptr)
 {
-	const struct fc_ctx *ctx = fc_ctx_of_device(proc, dev);
+	const struct fc_ctx *ctx = dev->gpu ? fc_ctx_of_device(proc, dev) : NULL;
 
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		*(CUmemorytype *)data = CU_MEMORYTYPE_DEVICE;
+		*(CUmemorytype *)data = dev->gpu ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		*(CUdeviceptr *)data = ptr;
@@ -163,7 +163,7 @@ static bool driver_pointer_value(void *data, CUpointer_attribute attribute, stru
 		*(unsigned long long *)data = a->handle_types;
 		return true;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		*(int *)data = dev->gpu->gdr && (!a->vmm || a->rdma);
+		*(int *)data = dev->gpu && dev->gpu->gdr && (!a->vmm || a->rdma);
 		return true;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
 		*(CUdeviceptr *)data = driver_base(proc, a, ptr);

@@ -75,6 +75,14 @@ static void fc_device_init(struct fc_device *dev, uint32_t index, uint32_t host,
 	dev->pending_end = &dev->pending;
 }
 
+static void fc_host_init(struct fc_device *memory, uint32_t index, uint32_t host)
+{
+	memory->index = index;
+	memory->host = host;
+	memory->base = FC_HOST_BASE + host * fc.host_slice;
+	memory->bytes = memory->total_bytes = fc.host_slice;
+}
+
 /* ---- for the engine's reports -------------------------------------------------------------------
  */
 
@@ -116,9 +124,12 @@ static bool fc_explain_crash(int signal, const void *addr)
 	fprintf(stderr, "fakecuda: %s dereference of device pointer 0x%llx by %s: %s\n",
 		warp ? "direct" : "host", (unsigned long long)address, task ? task->name : "?",
 		what);
+	const struct fc_device *dev = fc_memory_at(address);
+	bool host = dev && !dev->gpu;
 	fprintf(stderr, "fakecuda: %s\n",
-		warp ? "device code reaches global memory through core/device/shim.h only"
-		     : "host code reaches device memory by cudaMemcpy only (strict device view)");
+		warp   ? "device code reaches global memory through core/device/shim.h only"
+		: host ? "cuMemSetAccess gave the host no access"
+		       : "host code reaches device memory by cudaMemcpy only (strict device view)");
 	return true;
 }
 
@@ -179,7 +190,9 @@ static bool fc_world_start(void)
 	fc.width = config->warp_width ? (int)config->warp_width : 1;
 	if (!fc_va_start(count * fc.slice, config->strict_device_view))
 		return false;
-	fc.device = calloc(count, sizeof *fc.device);
+	fc.memory_count = count + world_host_count();
+	fc.host_slice = FC_HOST_LIMIT / world_host_count() / FC_VA_CHUNK * FC_VA_CHUNK;
+	fc.device = calloc(fc.memory_count, sizeof *fc.device);
 	ASSERT(fc.device);
 	for (uint32_t h = 0; h < world_host_count(); h++) {
 		const struct world_machine *m = world_host_machine(h);
@@ -188,6 +201,7 @@ static bool fc_world_start(void)
 			fc_device_init(&fc.device[fc.device_count], fc.device_count, h, &m->gpu[i]);
 			fc.device_count++;
 		}
+		fc_host_init(&fc.device[count + h], count + h, h);
 	}
 	sim_on_failure(fc_print_state);
 	sim_on_crash(fc_explain_crash);
@@ -486,8 +500,9 @@ static void fc_proc_count_leaks(struct fc_proc *p)
 static void fc_vmm_count_leaks(const struct fc_proc *p)
 {
 	for (const struct fc_vmm_handle *h = p->handles; h; h = h->next)
-		fc_leak_note(FC_LEAK_VMM, &fc.leaks.vmm, "handle of gpu %u #%u, by %s", h->device,
-			     h->number, h->who);
+		fc_leak_note(FC_LEAK_VMM, &fc.leaks.vmm, "handle of %s %u #%u, by %s",
+			     fc_memory_kind(&fc.device[h->device]),
+			     fc_memory_number(&fc.device[h->device]), h->number, h->who);
 	if (fc_vmm_space_of(p))
 		fc_leak_note(FC_LEAK_VMM, &fc.leaks.vmm, "%llu bytes of addresses, by %s",
 			     (unsigned long long)fc_vmm_space_of(p)->bytes,
@@ -595,8 +610,9 @@ static void fc_world_end(void)
 	world_leak("open ipc handles", fc.leaks.ipc, fc.leaks.first[FC_LEAK_IPC]);
 	world_leak("cuMem handles and addresses", fc.leaks.vmm, fc.leaks.first[FC_LEAK_VMM]);
 	world_leak("open dma-bufs", fc.leaks.dmabufs, fc.leaks.first[FC_LEAK_DMABUF]);
-	for (uint32_t i = 0; i < fc.device_count; i++) {
-		fc_peermem_drop(&fc.device[i]);
+	for (uint32_t i = 0; i < fc.memory_count; i++) {
+		if (fc.device[i].gpu)
+			fc_peermem_drop(&fc.device[i]);
 		fc_va_wipe(fc.device[i].base, fc.device[i].high_water);
 	}
 	fc_dmabufs_end();
@@ -610,5 +626,5 @@ static __attribute__((constructor)) void fc_load(void)
 	world_on_proc_exit(fc_proc_gone);
 	world_on_destroy(fc_world_end);
 	world_on_unmap(fc_host_unmapped);
-	sim_set_resolver(fc_va_resolve);
+	sim_set_resolver(fc_va_resolve, fc_va_home);
 }

@@ -59,6 +59,7 @@ struct fc_alloc {
 	uint8_t vmm, rdma, exported; /* rdma: HCAs may register it */
 	uint32_t handle_types;       /* it can be exported as: CUmemAllocationHandleType */
 	uint32_t handles;            /* of all processes */
+	int32_t numa;                /* of the host's memory: its node */
 	char who[FC_WHO_BYTES];      /* task that allocated it */
 };
 
@@ -70,11 +71,12 @@ struct fc_pending {
 	uint8_t data[];
 };
 
+/* A GPU; or a host, as far as it has memory for cuMemCreate: with what allocations need, and nothing else. */
 struct fc_device {
 	uint32_t index; /* in the world */
 	uint32_t host;
-	int32_t dev; /* on its host */
-	const struct world_gpu *gpu;
+	int32_t dev;                      /* on its host */
+	const struct world_gpu *gpu;      /* NULL: a host */
 	uint64_t base, bytes;             /* address range */
 	uint64_t high_water;              /* bytes from base that allocations ever covered */
 	uint64_t total_bytes, used_bytes; /* as reported */
@@ -133,6 +135,7 @@ struct fc_vmm_map {
 	uint64_t base, bytes, home;
 	struct fc_vmm_handle *handle;
 	bool access[FC_MAX_VISIBLE]; /* by visible ordinal */
+	bool host_access;            /* host memory only */
 	struct fc_clock used;        /* by kernels of this process: until when */
 };
 
@@ -312,9 +315,10 @@ struct fc_kernel {
 
 struct fc_state {
 	bool ready;
-	struct fc_device *device;
-	uint32_t device_count;
-	uint64_t slice;
+	struct fc_device *device; /* all GPUs, then all hosts */
+	uint32_t device_count;    /* GPUs */
+	uint32_t memory_count;    /* and hosts */
+	uint64_t slice, host_slice;
 	int32_t width;
 	struct fc_proc *procs;
 	uint64_t map_generation; /* atomic: any change of what a GPU may access */
@@ -366,6 +370,7 @@ cudaError_t fc_task_error(void);
 
 /* ---- va.c: where device memory is ----------------------------------------------------------- */
 
+#define FC_VA_CHUNK (64ull << 20) /* a GPU's addresses are whole ones */
 /* Bytes of addresses for each of that many GPUs, when the world does not set it. */
 /* Addresses for each GPU: as much as it has memory, or its share of all there are. */
 uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes);
@@ -374,17 +379,31 @@ bool fc_va_map(uint64_t address, uint64_t bytes);
 void fc_va_wipe(uint64_t address, uint64_t bytes); /* back to zeros */
 /* Stores zeros, for cudaMemset: a page that nothing wrote has them. Not a write that needs fc_va_wrote. */
 void fc_va_zero(uint64_t address, uint64_t bytes);
-/* A mapping of cuMem in both views: of whole pages, there until it is undone. */
+/* A mapping of cuMem in both views: of whole pages, there until it is undone. The program's view of host memory is
+ * closed at first. */
 bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes);
+void fc_va_open(uint64_t at, uint64_t bytes, bool open);
 void fc_va_unwindow(uint64_t at, uint64_t bytes);
 bool fc_va_is_device(uint64_t address);
 uint64_t fc_va_base(void);
 uint64_t fc_va_limit(void);
 const void *fc_va_resolve(const void *address);
+const void *fc_va_home(const void *address);
 
 /* ---- alloc.c -------------------------------------------------------------------------------- */
 
 struct fc_device *fc_device_at(uint64_t address); /* NULL: not device memory */
+/* The GPU, or the host that has the memory of cuMem there; NULL: neither. */
+struct fc_device *fc_memory_at(uint64_t address);
+/* "gpu" 3, "host" 0 */
+static inline const char *fc_memory_kind(const struct fc_device *dev)
+{
+	return dev->gpu ? "gpu" : "host";
+}
+static inline uint32_t fc_memory_number(const struct fc_device *dev)
+{
+	return dev->gpu ? dev->index : dev->host;
+}
 cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address);
 /* The live or zombie allocation that holds the address; NULL: none. */
 struct fc_alloc *fc_alloc_find(struct fc_device *dev, uint64_t address);
@@ -396,8 +415,9 @@ void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes);
 void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, char *out,
 		       size_t bytes);
 
-/* Memory for cuMemCreate: whole pages of cuMem. */
-cudaError_t fc_alloc_new_vmm(struct fc_ctx *ctx, uint64_t bytes, struct fc_alloc **a);
+/* Memory for cuMemCreate, of a GPU or a host: whole pages of cuMem. */
+cudaError_t fc_alloc_new_vmm(const struct fc_proc *proc, struct fc_device *dev, uint64_t bytes,
+			     struct fc_alloc **a);
 
 /* ---- vmm_space.c, vmm.c: memory of cuMem ------------------------------------------------------ */
 
@@ -410,17 +430,20 @@ bool fc_vmm_map_add(struct fc_vmm_space *space, uint64_t base, uint64_t bytes, u
 		    struct fc_vmm_handle *h);
 void fc_vmm_map_remove(struct fc_vmm_space *space, struct fc_vmm_map *m);
 struct fc_vmm_map *fc_vmm_map_at(const struct fc_proc *proc, uint64_t address);
-/* Is all of it mapped, from this mapping on, with access for that device? -1: for any or none. */
+/* Is all of it mapped, from this mapping on, with access for that device? Or the host, or whatever the access is. */
+enum { FC_VMM_MAPPED = -1, FC_VMM_BY_HOST = -2 };
 bool fc_vmm_map_covers(const struct fc_vmm_map *m, uint64_t address, uint64_t bytes, int ordinal);
 struct fc_alloc *fc_vmm_alloc(const struct fc_vmm_handle *h);
 /* The allocation that the process has mapped there; NULL: not all of it is mapped. */
 struct fc_alloc *fc_vmm_access(const struct fc_proc *proc, uint64_t address, uint64_t bytes);
+/* Is it memory of the host? */
+bool fc_vmm_is_host(const struct fc_proc *proc, uint64_t address, uint64_t bytes);
 struct fc_range;
 bool fc_vmm_may_kernel(const struct fc_ctx *ctx, uint64_t address, uint64_t bytes,
 		       struct fc_range *range);
 bool fc_vmm_may_copy(const struct fc_proc *proc, uint64_t address, uint64_t bytes);
 void fc_vmm_describe(uint64_t address, char *out, size_t n);
-/* Why kernels of that device, or copies (-1), may not use it. */
+/* Why kernels of that device, or copies (FC_VMM_MAPPED), may not use it. */
 void fc_vmm_explain(const struct fc_proc *proc, int ordinal, uint64_t address, uint64_t bytes,
 		    char *out, size_t n);
 void fc_vmm_proc_gone(struct fc_proc *proc); /* drops all that it has */
@@ -446,6 +469,8 @@ cudaError_t fc_access_copy(struct fc_proc *proc, const char *call, const char *w
 struct fc_alloc *fc_access_alloc(struct fc_proc *proc, struct fc_device *dev, uint64_t address,
 				 uint64_t bytes);
 struct fc_host_range *fc_host_find(struct fc_proc *proc, uint64_t address, uint64_t bytes);
+/* Host memory that GPUs use as it is: pinned, or of cuMem. */
+bool fc_host_is_pinned(struct fc_proc *proc, uint64_t address, uint64_t bytes);
 bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned int flags,
 		 bool registered);
 void fc_host_remove(struct fc_proc *proc, struct fc_host_range *range);
@@ -516,7 +541,8 @@ void fc_use_freed(struct fc_proc *p, uint64_t address, uint64_t bytes);
 void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range);
 struct fc_use_mapping {
 	const char *call;
-	uint32_t device, number; /* of the allocation */
+	const struct fc_device *memory;
+	uint32_t number; /* of its allocation */
 	const struct fc_clock *used;
 };
 /* The process closes it: its kernels that have touched it must be known to be over. */
@@ -575,16 +601,19 @@ void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open);
 #ifdef FC_TSAN
 #define FC_VA_BASE   0x7e9000000000ull
 #define FC_VA_LIMIT  0x3000000000ull
-#define FC_VMM_LIMIT 0x400000000ull
+#define FC_VMM_LIMIT 0x200000000ull
 #else
 #define FC_VA_BASE   0x200000000000ull
 #define FC_VA_LIMIT  0x100000000000ull
-#define FC_VMM_LIMIT 0x10000000000ull
+#define FC_VMM_LIMIT 0x8000000000ull
 #endif
-/* The last addresses are for cuMemAddressReserve, in pages of cuMem; GPUs have the others. */
+/* The last addresses are the homes of the hosts' memory, all of them together, and before them those for
+ * cuMemAddressReserve, in pages of cuMem; GPUs have the others. */
 #define FC_VMM_PAGE   (2ull << 20)
-#define FC_VMM_BASE   (FC_VA_BASE + FC_VA_LIMIT - FC_VMM_LIMIT)
-#define FC_VA_DEVICES (FC_VA_LIMIT - FC_VMM_LIMIT)
+#define FC_HOST_LIMIT FC_VMM_LIMIT
+#define FC_HOST_BASE  (FC_VA_BASE + FC_VA_LIMIT - FC_HOST_LIMIT)
+#define FC_VMM_BASE   (FC_HOST_BASE - FC_VMM_LIMIT)
+#define FC_VA_DEVICES (FC_VA_LIMIT - FC_VMM_LIMIT - FC_HOST_LIMIT)
 
 static inline bool fc_vmm_has(uint64_t address)
 {

@@ -162,8 +162,8 @@ cudaError_t cudaIpcCloseMemHandle(void *devPtr)
 	struct fc_ipc_open *o = ipc_open_find(ctx->proc, devPtr);
 	if (o && o->count == 1 && !ctx->sticky)
 		fc_use_unmap(ctx->proc,
-			     &(struct fc_use_mapping){"cudaIpcCloseMemHandle", o->device, o->number,
-						      &o->used},
+			     &(struct fc_use_mapping){"cudaIpcCloseMemHandle",
+						      &fc.device[o->device], o->number, &o->used},
 			     __builtin_return_address(0));
 	fc_unlock();
 	cudaError_t waited = fc_ctx_wait(ctx, "cudaIpcCloseMemHandle");

@@ -337,7 +337,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 		attributes->type = cudaMemoryTypeDevice;
 		attributes->device = on ? on->ordinal : -1;
 		attributes->devicePointer = (void *)(uintptr_t)address;
-	} else if (!dev && fc_host_find(ctx->proc, address, 1)) {
+	} else if (!dev && fc_host_is_pinned(ctx->proc, address, 1)) {
 		attributes->type = cudaMemoryTypeHost;
 		attributes->device = ctx->ordinal;
 		attributes->devicePointer = (void *)(uintptr_t)address;

@@ -148,7 +148,12 @@ static int peermem_pin_allocation(struct os_proc *proc, uint64_t address, uint64
 	struct fc_device *dev = fc_device_at(address);
 	struct fc_proc *p = proc->slot[OS_SLOT_CUDA];
 	struct fc_alloc *a = dev && p ? fc_access_alloc(p, dev, address, bytes) : NULL;
-	if (!a) {
+	if (p && fc_vmm_has(address) && fc_vmm_is_host(p, address, 1)) {
+		fc_report("%s pins %llu bytes at 0x%llx for an HCA: that is not implemented for "
+			  "host memory of cuMem",
+			  proc->name, (unsigned long long)bytes, (unsigned long long)address);
+		rc = EFAULT;
+	} else if (!a) {
 		fc_alloc_describe_nearest(address, near, sizeof near);
 		fc_misuse("%s pins %llu bytes at 0x%llx, which is not one allocation of its own: "
 			  "%s",

@@ -331,8 +331,6 @@ void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range)
 {
 	struct fc_ipc_open *o = k->ctx->proc->open;
 
-	if (range->kind == FC_RANGE_HOST)
-		return;
 	if (fc_vmm_has(range->lo)) {
 		struct fc_vmm_map *m = fc_vmm_map_at(k->ctx->proc, range->lo);
 
@@ -340,6 +338,8 @@ void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range)
 			clock_add(&m->used, k->op->stream->serial, k->number_in_stream);
 		return;
 	}
+	if (range->kind == FC_RANGE_HOST)
+		return;
 	while (o && o->base != range->lo)
 		o = o->next;
 	if (o)
@@ -368,9 +368,10 @@ void fc_use_unmap(struct fc_proc *p, const struct fc_use_mapping *mapping, const
 			continue;
 		sim_call_site(caller, site, sizeof site);
 		(sim_is_upset() ? fc_report : fc_misuse)(
-			"mapping in use: %s of gpu %u #%u, called at %s, which a kernel in stream "
+			"mapping in use: %s of %s %u #%u, called at %s, which a kernel in stream "
 			"%u of gpu %u uses, and the host has not waited for that",
-			mapping->call, mapping->device, mapping->number, site, s->number,
+			mapping->call, fc_memory_kind(mapping->memory),
+			fc_memory_number(mapping->memory), mapping->number, site, s->number,
 			s->ctx->dev->index);
 		return;
 	}

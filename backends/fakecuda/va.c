@@ -21,7 +21,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define VA_CHUNK  (64ull << 20)
+#define VA_CHUNK  FC_VA_CHUNK
 #define VA_CHUNKS (FC_VA_LIMIT / VA_CHUNK)
 #define VA_PAGE   4096u
 #define VA_WORDS  (VA_CHUNK / VA_PAGE / 64)
@@ -137,14 +137,21 @@ bool fc_va_map(uint64_t address, uint64_t bytes)
 
 bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes)
 {
-	int prot = va.strict ? PROT_NONE : PROT_READ | PROT_WRITE;
+	bool closed = va.strict || home >= FC_HOST_BASE;
 
-	if (!va_map_at(at, bytes, prot, home - FC_VA_BASE))
+	if (!va_map_at(at, bytes, closed ? PROT_NONE : PROT_READ | PROT_WRITE, home - FC_VA_BASE))
 		return false;
 	if (va_map_at(at + FC_VA_LIMIT, bytes, PROT_READ | PROT_WRITE, home - FC_VA_BASE))
 		return true;
 	munmap((void *)(uintptr_t)at, bytes);
 	return false;
+}
+
+void fc_va_open(uint64_t at, uint64_t bytes, bool open)
+{
+	int rc = mprotect((void *)(uintptr_t)at, bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+
+	ASSERT(rc == 0);
 }
 
 void fc_va_unwindow(uint64_t at, uint64_t bytes)
@@ -299,4 +306,10 @@ bool fc_va_is_device(uint64_t address)
 const void *fc_va_resolve(const void *address)
 {
 	return fc_alias((uint64_t)(uintptr_t)address);
+}
+
+/* What waits name a word by, through whichever mapping. */
+const void *fc_va_home(const void *address)
+{
+	return (const void *)(uintptr_t)fc_home((uint64_t)(uintptr_t)address);
 }

@@ -7,7 +7,10 @@
  * counted per process: cuMemCreate, cuMemImportFromShareableHandle and cuMemRetainAllocationHandle add one,
  * cuMemRelease takes one.
  *
- * Not here, refused by name: memory of the host, handles of fabric and of Windows, mappings of a part of the
+ * Memory is of a GPU, or of a NUMA node of the host. The host uses its own, where cuMemSetAccess allowed it, as any
+ * memory, and GPUs use it as pinned memory.
+ *
+ * Not here, refused by name: CU_MEM_LOCATION_TYPE_HOST, handles of fabric and of Windows, mappings of a part of the
  * memory, and access for reading alone.
  */
 #include "backends/fakecuda/fakecuda.h"
@@ -80,15 +83,15 @@ static void vmm_alloc_drop(struct fc_device *dev, struct fc_alloc *a)
 	if (a->exported && fc_dmabuf_holds(dev->index, a->number))
 		return;
 	if (a->pins)
-		fc_misuse_in_turn("the last handle of gpu %u #%u goes, which %u memory regions of "
+		fc_misuse_in_turn("the last handle of %s %u #%u goes, which %u memory regions of "
 				  "HCAs still pin",
-				  dev->index, a->number, a->pins);
+				  fc_memory_kind(dev), fc_memory_number(dev), a->number, a->pins);
 	fc_alloc_free(dev, a);
 }
 
 void fc_vmm_sweep(void)
 {
-	for (uint32_t d = 0; d < fc.device_count; d++) {
+	for (uint32_t d = 0; d < fc.memory_count; d++) {
 		struct fc_device *dev = &fc.device[d];
 
 		for (uint32_t i = dev->alloc_count; i-- > 0;)
@@ -169,17 +172,33 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+/* Of memory, or of what uses it. */
 static CUresult vmm_check_location(const char *call, const struct fc_proc *proc,
 				   const CUmemLocation *at)
 {
 	if (at->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		return at->id >= 0 && at->id < proc->count ? CUDA_SUCCESS
 							   : CUDA_ERROR_INVALID_DEVICE;
-	if (at->type < CU_MEM_LOCATION_TYPE_HOST ||
-	    at->type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+	if (at->type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		return CUDA_SUCCESS;
+	if (at->type != CU_MEM_LOCATION_TYPE_HOST)
 		return CUDA_ERROR_INVALID_VALUE;
-	fc_report("%s: locations of the host are not implemented", call);
+	fc_report("%s: CU_MEM_LOCATION_TYPE_HOST is not implemented", call);
 	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Without NUMA a host's node is 0. */
+static CUresult vmm_check_node(const char *call, const struct fc_proc *proc, int id)
+{
+	const struct world_machine *m = world_host_machine(proc->os->host);
+	bool known = id == 0;
+
+	for (int32_t i = 0; i < m->gpu_count; i++)
+		known |= id >= 0 && m->gpu[i].numa == id;
+	if (known)
+		return CUDA_SUCCESS;
+	fc_report("%s: no GPU of this host is near a NUMA node %d", call, id);
+	return CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult vmm_check_prop(const char *call, const struct fc_proc *proc,
@@ -197,6 +216,8 @@ static CUresult vmm_check_prop(const char *call, const struct fc_proc *proc,
 				  : "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR is what there is");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
+	if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		return vmm_check_node(call, proc, prop->location.id);
 	return vmm_check_location(call, proc, &prop->location);
 }
 
@@ -216,21 +237,29 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 	return vmm_leave(rc);
 }
 
+static struct fc_device *vmm_memory_of(struct fc_proc *proc, const CUmemLocation *at)
+{
+	return at->type == CU_MEM_LOCATION_TYPE_DEVICE
+		       ? fc_ctx_get(proc, at->id)->dev
+		       : &fc.device[fc.device_count + proc->os->host];
+}
+
 /* Under fc_lock. */
 static CUresult vmm_create(struct fc_proc *proc, size_t size, const CUmemAllocationProp *prop,
 			   CUmemGenericAllocationHandle *handle)
 {
-	struct fc_ctx *ctx = fc_ctx_get(proc, prop->location.id);
+	struct fc_device *dev = vmm_memory_of(proc, &prop->location);
 	struct fc_alloc *a;
 	CUresult rc;
 
 	fc_vmm_sweep();
-	rc = (CUresult)fc_alloc_new_vmm(ctx, size, &a);
+	rc = (CUresult)fc_alloc_new_vmm(proc, dev, size, &a);
 	if (rc)
 		return rc;
-	a->rdma = prop->allocFlags.gpuDirectRDMACapable && ctx->dev->gpu->gdr;
+	a->rdma = prop->allocFlags.gpuDirectRDMACapable && dev->gpu && dev->gpu->gdr;
 	a->handle_types = (uint32_t)prop->requestedHandleTypes;
-	*handle = handle_new(proc, ctx->dev, a)->value;
+	a->numa = dev->gpu ? -1 : prop->location.id;
+	*handle = handle_new(proc, dev, a)->value;
 	return CUDA_SUCCESS;
 }
 
@@ -290,6 +319,17 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 	return vmm_leave(m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
+static CUmemLocation vmm_location_of(struct fc_proc *proc, const struct fc_vmm_handle *h,
+				     const struct fc_alloc *a)
+{
+	const struct fc_device *dev = &fc.device[h->device];
+	const struct fc_ctx *on = dev->gpu ? fc_ctx_of_device(proc, dev) : NULL;
+
+	if (!dev->gpu)
+		return (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST_NUMA, a->numa};
+	return (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, on ? on->ordinal : -1};
+}
+
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 						CUmemGenericAllocationHandle handle)
 {
@@ -306,13 +346,12 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 
 	if (h) {
 		const struct fc_alloc *a = fc_vmm_alloc(h);
-		struct fc_ctx *on = fc_ctx_of_device(proc, &fc.device[h->device]);
 
-		*prop = (CUmemAllocationProp){
-			.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-			.requestedHandleTypes = (CUmemAllocationHandleType)a->handle_types,
-			.location = {CU_MEM_LOCATION_TYPE_DEVICE, on ? on->ordinal : -1},
-			.allocFlags = {.gpuDirectRDMACapable = a->rdma}};
+		*prop = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+					      .requestedHandleTypes =
+						      (CUmemAllocationHandleType)a->handle_types,
+					      .location = vmm_location_of(proc, h, a),
+					      .allocFlags = {.gpuDirectRDMACapable = a->rdma}};
 	}
 	fc_unlock();
 	return vmm_leave(h ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
@@ -385,8 +424,10 @@ static void vmm_unmap_one(struct fc_proc *proc, struct fc_vmm_map *m, const void
 {
 	struct fc_vmm_handle *h = m->handle;
 
-	fc_use_unmap(proc, &(struct fc_use_mapping){"cuMemUnmap", h->device, h->number, &m->used},
-		     caller);
+	fc_use_unmap(
+		proc,
+		&(struct fc_use_mapping){"cuMemUnmap", &fc.device[h->device], h->number, &m->used},
+		caller);
 	fc_use_free(proc, m->base, m->bytes, caller, "cuMemUnmap");
 	fc_use_freed(proc, m->base, m->bytes);
 	fc_vmm_map_remove(fc_vmm_space_at(m->base), m);
@@ -426,9 +467,23 @@ static bool vmm_reaches(const struct fc_device *dev, const struct fc_vmm_map *m,
 	for (; m && m->base < end; m = m->next) {
 		const struct fc_device *on = &fc.device[m->handle->device];
 
-		if (on != dev && !fc_device_peers(dev, on)) {
+		if (on->gpu && on != dev && !fc_device_peers(dev, on)) {
 			fc_report("cuMemSetAccess: gpu %u has no way to memory of gpu %u",
 				  dev->index, on->index);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool vmm_is_of_host(const struct fc_vmm_map *m, uint64_t end)
+{
+	for (; m && m->base < end; m = m->next) {
+		const struct fc_device *on = &fc.device[m->handle->device];
+
+		if (on->gpu) {
+			fc_report("cuMemSetAccess: the host can have no access to memory of gpu %u",
+				  on->index);
 			return false;
 		}
 	}
@@ -449,8 +504,22 @@ static CUresult vmm_check_desc(const struct fc_proc *proc, const CUmemAccessDesc
 	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
 	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (desc->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		return vmm_is_of_host(m, end) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	return vmm_reaches(proc->device[desc->location.id], m, end) ? CUDA_SUCCESS
 								    : CUDA_ERROR_INVALID_DEVICE;
+}
+
+static void vmm_map_allow(struct fc_vmm_map *m, const CUmemAccessDesc *desc)
+{
+	bool may = desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+
+	if (desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+		m->access[desc->location.id] = may;
+		return;
+	}
+	m->host_access = may;
+	fc_va_open(m->base, m->bytes, may);
 }
 
 /* Under fc_lock. */
@@ -473,8 +542,7 @@ static CUresult vmm_set_access(struct fc_proc *proc, CUdeviceptr ptr, size_t siz
 	}
 	for (; m && m->base < ptr + size; m = m->next)
 		for (size_t i = 0; i < count; i++)
-			m->access[desc[i].location.id] =
-				desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+			vmm_map_allow(m, &desc[i]);
 	fc_map_changed();
 	return CUDA_SUCCESS;
 }
@@ -509,8 +577,10 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 	const struct fc_vmm_map *m = fc_vmm_map_at(proc, ptr);
 
 	if (m)
-		*flags = m->access[location->id] ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-						 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+		*flags = (location->type == CU_MEM_LOCATION_TYPE_DEVICE ? m->access[location->id]
+									: m->host_access)
+				 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+				 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	fc_unlock();
 	return vmm_leave(m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }

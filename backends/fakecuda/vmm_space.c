@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Addresses of cuMem: what is reserved, what is mapped there, and which GPU may use it. The memory itself is an
- * allocation of its GPU (alloc.c) with an address of its own, its home, which no program knows: a table has the
- * home of every page that is mapped. So memory that two processes have mapped, or one of them twice, has one home,
+ * allocation of its GPU or its host (alloc.c) with an address of its own, its home, which no program knows: a table has
+ * the home of every page that is mapped. So memory that two processes have mapped, or one of them twice, has one home,
  * and reads, writes, wakes and shadow bits meet there.
  *
  * Reservations of all processes lie in one range that no GPU has: an address belongs to one process, and a use by
@@ -183,9 +183,16 @@ struct fc_vmm_map *fc_vmm_map_at(const struct fc_proc *proc, uint64_t address)
 	return m;
 }
 
+static bool map_allows(const struct fc_vmm_map *m, int ordinal)
+{
+	return ordinal == FC_VMM_MAPPED    ? true
+	       : ordinal == FC_VMM_BY_HOST ? m->host_access
+					   : m->access[ordinal];
+}
+
 bool fc_vmm_map_covers(const struct fc_vmm_map *m, uint64_t address, uint64_t bytes, int ordinal)
 {
-	while (m && (ordinal < 0 || m->access[ordinal])) {
+	while (m && map_allows(m, ordinal)) {
 		uint64_t left = m->base + m->bytes - address;
 
 		if (bytes <= left)
@@ -211,7 +218,16 @@ struct fc_alloc *fc_vmm_access(const struct fc_proc *proc, uint64_t address, uin
 {
 	const struct fc_vmm_map *m = fc_vmm_map_at(proc, address);
 
-	return m && fc_vmm_map_covers(m, address, bytes, -1) ? fc_vmm_alloc(m->handle) : NULL;
+	return m && fc_vmm_map_covers(m, address, bytes, FC_VMM_MAPPED) ? fc_vmm_alloc(m->handle)
+									: NULL;
+}
+
+bool fc_vmm_is_host(const struct fc_proc *proc, uint64_t address, uint64_t bytes)
+{
+	const struct fc_vmm_map *m = fc_vmm_map_at(proc, address);
+
+	return m && fc_vmm_map_covers(m, address, bytes, FC_VMM_MAPPED) &&
+	       !fc.device[m->handle->device].gpu;
 }
 
 bool fc_vmm_may_kernel(const struct fc_ctx *ctx, uint64_t address, uint64_t bytes,
@@ -223,7 +239,9 @@ bool fc_vmm_may_kernel(const struct fc_ctx *ctx, uint64_t address, uint64_t byte
 		return false;
 	range->lo = m->base;
 	range->hi = MAX_OF(m->base + m->bytes, address + bytes);
-	range->kind = ctx->dev->index == m->handle->device ? FC_RANGE_LOCAL : FC_RANGE_PEER;
+	range->kind = !fc.device[m->handle->device].gpu      ? FC_RANGE_HOST
+		      : ctx->dev->index == m->handle->device ? FC_RANGE_LOCAL
+							     : FC_RANGE_PEER;
 	return true;
 }
 
@@ -231,8 +249,8 @@ bool fc_vmm_may_copy(const struct fc_proc *proc, uint64_t address, uint64_t byte
 {
 	const struct fc_vmm_map *m = fc_vmm_map_at(proc, address);
 
-	for (int32_t i = 0; m && i < proc->count; i++)
-		if (fc_vmm_map_covers(m, address, bytes, i))
+	for (int32_t i = FC_VMM_BY_HOST; m && i < proc->count; i++)
+		if (i != FC_VMM_MAPPED && fc_vmm_map_covers(m, address, bytes, i))
 			return true;
 	return false;
 }
@@ -271,7 +289,7 @@ void fc_vmm_explain(const struct fc_proc *proc, int ordinal, uint64_t address, u
 			 s->proc->os->name, proc->os->name, what);
 	else if (!m)
 		snprintf(out, n, "nothing is mapped there: it is %s", what);
-	else if (!fc_vmm_map_covers(m, address, bytes, -1))
+	else if (!fc_vmm_map_covers(m, address, bytes, FC_VMM_MAPPED))
 		snprintf(out, n, "%llu bytes there run past the end of what is mapped: it is %s",
 			 (unsigned long long)bytes, what);
 	else if (ordinal >= 0)

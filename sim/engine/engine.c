@@ -114,7 +114,8 @@ int sim_start(const struct sim_config *config)
 	eng = (struct engine){.kind = config->engine,
 			      .config = *config,
 			      .seed = config->seed,
-			      .resolve = eng.resolve}; /* set once, at load */
+			      .resolve = eng.resolve, /* both set once, at load */
+			      .home = eng.home};
 	eng.thread = pthread_self();
 	eng.main_proc = (struct os_proc){.name = "main", .pid = getpid()};
 	eng.event_self.self = (struct os_self){
@@ -275,7 +276,7 @@ void sim_forget(void)
 	pthread_mutex_init(&threads_lock, NULL);
 	os_install(&os_posix_ops, NULL);
 	engine_mode_stop();
-	eng = (struct engine){.resolve = eng.resolve};
+	eng = (struct engine){.resolve = eng.resolve, .home = eng.home};
 }
 
 bool sim_running(void)
@@ -340,9 +341,11 @@ void engine_kill_step(void *proc, uint64_t arg)
 		sim_kill_proc(proc);
 }
 
-void sim_set_resolver(const void *(*resolve)(const void *addr))
+void sim_set_resolver(const void *(*resolve)(const void *addr),
+		      const void *(*home)(const void *addr))
 {
 	eng.resolve = resolve;
+	eng.home = home;
 }
 
 int engine_thread_fault(void)

@@ -193,6 +193,7 @@ struct engine {
 	struct fiber guest_fiber; /* the guest's stack, once its main task has ended */
 	void *guest_sp;
 	const void *(*resolve)(const void *addr);
+	const void *(*home)(const void *addr);
 	void (*kill_hook)(struct os_proc *proc);
 };
 
@@ -378,6 +379,8 @@ void wait_line_flags(const struct wait *w, uint32_t flag[2]); /* of a line */
 bool waits_aborted(const shared_u32 *abort);
 uint64_t waits_deadline(const struct wait *const *w, int n);
 const void *waits_at(const void *addr); /* where the word is read that waits call `addr` */
+const void *
+waits_home(const void *addr); /* what waits and writes call the memory that is mapped there */
 void waits_add(struct task *t, const struct wait *const *w, int n, const shared_u32 *abort);
 void waits_remove(struct task *t);
 void waits_wrote(const void *addr, size_t bytes);

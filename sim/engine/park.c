@@ -90,12 +90,14 @@ void park_wake_all(void)
 
 void park_wrote(const void *addr, size_t bytes)
 {
-	uintptr_t g = (uintptr_t)addr >> PARK_GRANULE_SHIFT;
-	uintptr_t last = ((uintptr_t)addr + (bytes ? bytes - 1 : 0)) >> PARK_GRANULE_SHIFT;
 	uint64_t bits = 0;
 
 	if (LIKELY(!__atomic_load_n(&sim_words_watched.v_, __ATOMIC_RELAXED)))
 		return;
+	addr = waits_home(addr);
+	uintptr_t g = (uintptr_t)addr >> PARK_GRANULE_SHIFT;
+	uintptr_t last = ((uintptr_t)addr + (bytes ? bytes - 1 : 0)) >> PARK_GRANULE_SHIFT;
+
 	if (last - g >= 1 << PARK_TABLE_BITS) {
 		park_wake_all();
 		return;
@@ -126,7 +128,7 @@ uint64_t park_watch(const struct wait *const *w, int n, const shared_u32 *abort,
 	uint64_t bits = abort ? park_watch_one(abort, by) : 0;
 
 	for (int i = 0; i < n; i++)
-		bits |= park_watch_one(w[i]->on, by);
+		bits |= park_watch_one(waits_home(w[i]->on), by);
 	return bits;
 }
 

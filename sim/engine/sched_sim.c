@@ -473,7 +473,7 @@ static __attribute__((noinline)) void sched_sim_wait_look(const struct wait *con
 		if (w[i]->kind == WAIT_OBJECT)
 			continue;
 		a.addr = waits_at(w[i]->on);
-		a.wake = w[i]->on;
+		a.wake = waits_home(w[i]->on);
 		a.bytes = w[i]->kind == WAIT_LINE16 ? 16 : w[i]->bytes;
 		a.order = w[i]->kind == WAIT_LINE16 ? SHARED_RELAXED : order;
 		if (a.addr)

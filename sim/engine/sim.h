@@ -366,8 +366,10 @@ static inline bool sim_words_are_watched(void)
 }
 
 /* How the engine reads a waited-on address when it is not plain readable memory (the strict
- * device view): returns where to read it, or `addr` itself. Set once by fakecuda. */
-void sim_set_resolver(const void *(*resolve)(const void *addr));
+ * device view): returns where to read it, or `addr` itself. And what waits and writes call the memory that is mapped at
+ * `addr`, which may be mapped elsewhere, too. Set once by fakecuda. */
+void sim_set_resolver(const void *(*resolve)(const void *addr),
+		      const void *(*home)(const void *addr));
 
 /* ---- events: run-to-completion steps -------------------------------------------------------- */
 

@@ -58,6 +58,11 @@ const void *waits_at(const void *addr)
 	return wait_at(addr);
 }
 
+const void *waits_home(const void *addr)
+{
+	return eng.home ? eng.home(addr) : addr;
+}
+
 /* The flags of a line are the odd words. */
 void wait_line_flags(const struct wait *w, uint32_t flag[2])
 {
@@ -187,7 +192,7 @@ void waits_add(struct task *t, const struct wait *const *w, int n, const shared_
 		ASSERT(t->node);
 	}
 	for (int i = 0; i < n; i++)
-		wait_node_link(&t->node[i], t, i, w[i]->on, wait_bytes(w[i]));
+		wait_node_link(&t->node[i], t, i, waits_home(w[i]->on), wait_bytes(w[i]));
 	if (abort)
 		wait_node_link(&t->node[n], t, -1, abort, sizeof *abort);
 	t->node_n = want;
@@ -342,6 +347,7 @@ void waits_wrote(const void *addr, size_t bytes)
 	}
 	if (!wait_nodes || !bytes)
 		return;
+	addr = waits_home(addr);
 	size_t pages = (bytes >> (GRANULE_SHIFT + PAGE_SHIFT)) + 2;
 	if (pages <= wait_nodes + eng.live)
 		wake_walk_granules((uintptr_t)addr, bytes, &wake);
