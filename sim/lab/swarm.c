@@ -516,6 +516,16 @@ static void swarm_cumem(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_CUMEM_ENABLE=1");
 }
 
+/* Segments of shm are of cuMem, in one world of three that has them. */
+static void swarm_cumem_host(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.cumem_host");
+	if (sim_rng_below(&rng, 3) == 0 && !swarm_is_set(s, "NCCL_SHM_DISABLE="))
+		swarm_env(s, "NCCL_CUMEM_HOST_ENABLE=1");
+}
+
 /* Hosts detect their topology, one time in 16. A plan may let NVML fail: GPUs whose NVLinks it does not give may
  * have no way to each other's memory, so the ring is allowed beside what needs one. */
 static void swarm_detection(struct scenario *s, uint64_t seed)
@@ -761,6 +771,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_net_peer(s, seed);
 	swarm_pxn_level(s, seed);
 	swarm_cumem(s, seed);
+	swarm_cumem_host(s, seed);
 	swarm_detection(s, seed);
 	swarm_network(s, seed);
 	swarm_registration(s, seed);

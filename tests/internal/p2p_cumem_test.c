@@ -6,44 +6,12 @@
 #include <check.h>
 
 #include "core/transport/p2p_internal.h"
-#include "tests/ranks.h"
+#include "tests/internal/sum.h"
 #include "tests/suite.h"
 
 static const char *const on[] = {"NCCL_CUMEM_ENABLE=1", "NCCL_DEBUG=NONE", NULL};
 static const char *const automatic[] = {"NCCL_CUMEM_ENABLE=-1", "NCCL_DEBUG=NONE", NULL};
 static const char *const off[] = {"NCCL_CUMEM_ENABLE=0", "NCCL_DEBUG=NONE", NULL};
-
-enum { COUNT = 50000 };
-
-static ncclResult_t init(int32_t rank, int32_t nranks, ncclComm_t *comm)
-{
-	ncclUniqueId id = ranks_id();
-
-	*comm = NULL;
-	EXPECT(cudaSetDevice(rank) == cudaSuccess);
-	return ncclCommInitRank(comm, nranks, id, rank);
-}
-
-static void sum_is_right(struct ncclComm *comm)
-{
-	int32_t *host = calloc(COUNT, sizeof *host), *mem, n = comm->nranks;
-	cudaStream_t s;
-
-	EXPECT(host != NULL);
-	for (int32_t i = 0; i < COUNT; i++)
-		host[i] = comm->rank * 7 + i;
-	EXPECT(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess);
-	EXPECT(cudaMalloc((void **)&mem, COUNT * sizeof *mem) == cudaSuccess);
-	EXPECT(cudaMemcpy(mem, host, COUNT * sizeof *mem, cudaMemcpyHostToDevice) == cudaSuccess);
-	EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem, mem, COUNT, ncclInt32, ncclSum, comm, s));
-	EXPECT(cudaStreamSynchronize(s) == cudaSuccess);
-	EXPECT(cudaMemcpy(host, mem, COUNT * sizeof *mem, cudaMemcpyDeviceToHost) == cudaSuccess);
-	for (int32_t i = 0; i < COUNT; i++)
-		EXPECT(host[i] == 7 * n * (n - 1) / 2 + n * i);
-	EXPECT(cudaFree(mem) == cudaSuccess);
-	EXPECT(cudaStreamDestroy(s) == cudaSuccess);
-	free(host);
-}
 
 struct expected {
 	bool cumem;
@@ -56,7 +24,7 @@ static void reduces(int32_t rank, int32_t nranks, void *arg)
 	uint32_t in_process = 0, of_others = 0;
 	ncclComm_t comm;
 
-	EXPECT_NCCL(ncclSuccess, init(rank, nranks, &comm));
+	EXPECT_NCCL(ncclSuccess, sum_init(rank, nranks, &comm));
 	EXPECT(comm->p2p && comm->p2p->pools->cumem == want->cumem);
 	for (const struct p2p_import *im = comm->p2p->imports; im; im = im->next) {
 		in_process += im->pool != NULL;
@@ -117,7 +85,7 @@ static void refused(int32_t rank, int32_t nranks, void *arg)
 	shared_u32 *said = arg;
 	ncclComm_t comm;
 
-	EXPECT(init(rank, nranks, &comm) != ncclSuccess && !comm);
+	EXPECT(sum_init(rank, nranks, &comm) != ncclSuccess && !comm);
 	for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
 		if (strstr(ncclGetLastError(NULL), refusals[i].says))
 			shared_store_u32(said, 1u << i, SHARED_RELEASE);
@@ -139,7 +107,7 @@ END_TEST
 static void survives(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclComm_t comm;
-	ncclResult_t rc = init(rank, nranks, &comm);
+	ncclResult_t rc = sum_init(rank, nranks, &comm);
 
 	(void)arg;
 	if (!rc)

@@ -82,11 +82,14 @@ START_TEST(shared_memory_and_files_fail)
 }
 END_TEST
 
+static const char *const segments[] = {"NCCL_CUMEM_HOST_ENABLE=0", "NCCL_CUMEM_HOST_ENABLE=1"};
+
 /* No segment is left: a rank that survives removes those that the dead one had made for it. */
 START_TEST(ranks_with_segments_die)
 {
 	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 61);
 	c.env[EXHAUST_ENV_OWN] = "NCCL_P2P_DISABLE=1";
+	c.env[EXHAUST_ENV_OWN + 1] = segments[_i];
 	c.hosts = 1;
 	c.gpus = 3;
 	exhaust_expect_clean(&c);
@@ -164,6 +167,7 @@ START_TEST(ranks_with_segments_fail)
 {
 	struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 20);
 	c.env[EXHAUST_ENV_OWN] = "NCCL_P2P_DISABLE=1";
+	c.env[EXHAUST_ENV_OWN + 1] = segments[_i];
 	c.hosts = 1;
 	exhaust_expect_clean(&c);
 }
@@ -296,13 +300,13 @@ static Suite *exhaust_suite(void)
 	tcase_add_test(t, cuda_fails);
 	tcase_add_test(t, sockets_fail);
 	tcase_add_test(t, shared_memory_and_files_fail);
-	tcase_add_test(t, ranks_with_segments_die);
+	tcase_add_loop_test(t, ranks_with_segments_die, 0, 2);
 	tcase_add_test(t, relays_and_their_users_die);
 	tcase_add_test(t, what_relays_and_their_users_share_fails);
 	tcase_add_test(t, relays_of_messages_and_their_users_die);
 	tcase_add_test(t, what_relays_of_messages_and_their_users_call_fails);
 	tcase_add_loop_test(t, relays_of_messages_give_up, 0, 3);
-	tcase_add_test(t, ranks_with_segments_fail);
+	tcase_add_loop_test(t, ranks_with_segments_fail, 0, 2);
 	tcase_add_test(t, ranks_die);
 	tcase_add_loop_test(t, ranks_give_up, 0, 2);
 	tcase_add_loop_test(t, ranks_give_up_at_the_steps_of_tasks, 0, 2);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Which ranks of a host reach each other through a segment of /dev/shm, and what comes of it: the log's
-# line per connection, NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_SHM_DISABLE, and killed ranks, of which no
-# segment is left.
+# Which ranks of a host reach each other through a segment of /dev/shm or of cuMem, and what comes of it: the log's
+# line per connection, NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_SHM_DISABLE, NCCL_CUMEM_HOST_ENABLE, and killed ranks, of
+# which no segment is left.
 #	shm_test.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
 # shellcheck source=tests/lib.sh
@@ -39,6 +39,29 @@ grep -qE 'Channel 00/0 : 0\[0\] -> 1\[1\] via SHM/direct/direct$' err || fail "t
 # a file per peer, direction and index, whatever the number of channels
 [ "$(grep -c ' made /dev/shm/nccl-[0-9a-f]*, [0-9]* bytes, for rank ' err)" = 4 ] || fail "4 segments expected"
 
+# segments of cuMem, in every program and protocol, and beside pinned memory
+cumem=("${off[@]}" --env NCCL_CUMEM_HOST_ENABLE=1)
+for engine in sim threads; do
+	only SHM/direct/direct/CUMEM --machine h100-8nic --gpus 4 "${cumem[@]}" --engine $engine --env NCCL_MAX_NCHANNELS=32
+	only SHM/direct/direct --machine h100-8nic --gpus 4 "${cumem[@]}" --engine $engine --ranks-per-process 4
+	run 0 --machine h100-8nic --gpus 4 "${cumem[@]}" --engine $engine --ranks-per-process 2
+	grep -q 'via SHM/direct/direct/CUMEM$' err && grep -q 'via SHM/direct/direct$' err || fail "$engine: both kinds expected"
+done
+run 0 --machine h100-8nic --gpus 2 "${cumem[@]}"
+[ "$(grep -c ' made host memory of cuMem, [0-9]* bytes, for rank ' err)" = 4 ] || fail "4 segments expected"
+! grep -q ' made /dev/shm' err || fail "a file beside segments of cuMem"
+for collective in all_reduce all_gather reduce_scatter all_to_all; do
+	for protocol in Simple LL LL128; do
+		timeout 200 "$doppel" run $collective --hosts 1 --machine a100-4nic --gpus 4 -b 8 -e 300K -f 47 --warp 32 --races \
+			--memory-order=on "${cumem[@]}" --env NCCL_PROTO=$protocol >out 2>err || fail "$collective $protocol: exit code $?"
+	done
+done
+for value in 0 -1; do
+	only SHM/direct/direct --machine h100-8nic --gpus 2 "${off[@]}" --env NCCL_CUMEM_HOST_ENABLE=$value
+done
+only SHM/direct/direct --machine h100-8nic --gpus 2 "${cumem[@]}" --env NCCL_CUMEM_ENABLE=0
+only NET/IB --machine h100-8nic --gpus 2 "${cumem[@]}" --env NCCL_SHM_DISABLE=1
+
 # no direct access by topology: two GPUs below different root ports
 run 0 --machine pcie-4gpu --gpus 4
 grep -q "via $p2p\$" err && grep -q 'via SHM/direct/direct$' err || fail "pcie-4gpu: P2P and SHM expected"
@@ -55,9 +78,18 @@ only NET/Socket --machine workstation-2gpu --gpus 2 "${off[@]}" --env NCCL_SHM_D
 for nth in 40 80 95 100 105 110 115 120 125 130 135 140 150 200; do
 	echo "os.task rank=1 nth=$nth kill" >plan
 	run 2 --machine h100-8nic --gpus 3 "${off[@]}" --faults plan
+	run 2 --machine h100-8nic --gpus 3 "${cumem[@]}" --faults plan
 done
 for nth in 5 10 15 20 25 30; do
 	echo "os.task rank=1 nth=$nth kill" >plan
 	run 2 --machine h100-8nic --gpus 3 "${off[@]}" --faults plan --engine threads
+	run 2 --machine h100-8nic --gpus 3 "${cumem[@]}" --faults plan --engine threads
+done
+
+# a call that fails ends the run with its name
+for site in create map set_access export import address_reserve; do
+	echo "cuda.cu_mem_$site nth=1 fail" >plan
+	run 2 --machine h100-8nic --gpus 2 "${cumem[@]}" --faults plan
+	grep -q 'NCCL WARN cuMem[A-Za-z]* of .*shm connection memory' err || fail "$site: no line names the call"
 done
 exit $bad
