@@ -209,7 +209,7 @@ static ncclResult_t shm_connect(struct conn *c, const struct connect_info *their
 		rc = shm_use_get(c,
 				 &(struct shm_key){.owner = c->peer,
 						   .user = c->comm->rank,
-						   .is_send = info.is_send,
+						   .is_send = !c->is_send,
 						   .index = info.index,
 						   .number = info.number},
 				 info.bytes, &use, w);
