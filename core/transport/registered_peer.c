@@ -50,6 +50,24 @@ static ncclResult_t registered_post_now(struct ncclComm *comm, int32_t peer,
 	return rc;
 }
 
+/* Can works of this rank offer that one an output, or take that one's? They have room for some of the ranks before this
+ * one in rings, and after it. */
+static bool registered_offers(const struct ncclComm *comm, int32_t peer)
+{
+	for (int32_t c = 0; c < comm->nchannels; c++)
+		if (comm->channels[c].ring_prev == peer)
+			return comm->channels[c].ring_prev_number < DEV_WORK_RANKS;
+	return false;
+}
+
+static bool registered_takes(const struct ncclComm *comm, int32_t peer)
+{
+	for (int32_t c = 0; c < comm->nchannels; c++)
+		if (comm->channels[c].ring_next == peer)
+			return comm->channels[c].ring_next_number < DEV_WORK_RANKS;
+	return false;
+}
+
 /* ---- receiver: exports ---------------------------------------------------------------------- */
 
 struct registered_export *registered_export_of(const struct ncclComm *comm, int32_t peer,
@@ -96,7 +114,9 @@ ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_me
 	reg->look_in = reg->pause = 0; /* for the answer */
 	m.number = ++reg->exports_made;
 	p->recv_from = m.value = MIN_OF(p->recv_from, message);
-	p->offers_from = m.op_count = MIN_OF(p->offers_from, comm->op_count);
+	if (registered_offers(comm, peer))
+		p->offers_from = MIN_OF(p->offers_from, comm->op_count);
+	m.op_count = p->offers_from;
 	rc = p2p_lend(comm, peer, &m.handle, user_memory_base(memory), "a registered buffer");
 	if (!rc)
 		rc = registered_post_now(comm, peer, &m);
@@ -191,7 +211,7 @@ static ncclResult_t registered_import(struct ncclComm *comm, int32_t peer,
 	im->next = reg->imports;
 	reg->imports = im;
 	p->send_from = m->value;
-	if (p->takes_from == UINT64_MAX)
+	if (p->takes_from == UINT64_MAX && registered_takes(comm, peer))
 		p->takes_from = MAX_OF(m->op_count, comm->op_count);
 	return registered_post(comm, peer,
 			       &(struct registered_message){.what = REGISTERED_OPENED,

@@ -5,15 +5,18 @@
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/sample.h"
 #include "tests/sim/comm_rank.h"
 #include "tests/suite.h"
 
 #define BYTES  200000u
-#define OFFSET 4096u /* of what is received in its buffer */
-#define ALL    (OFFSET + 2 * BYTES)
+#define OFFSET 4096u                /* of what is received in its buffer */
+#define ALL    (OFFSET + 2 * BYTES) /* 8 * RING_BLOCK, too */
 #define ROUNDS 12
 #define LIFE   4 /* rounds of a buffer that is renewed: the other rank maps it in the second */
 
@@ -315,6 +318,107 @@ START_TEST(ranks_that_abort_may_free_their_buffers)
 }
 END_TEST
 
+/* ---- rings in which a rank comes after many others ----------------------------------------------- */
+
+#define RING_RANKS  8
+#define RING_BLOCK  50000u
+#define RING_ROUNDS 6
+
+/* Rank 0 comes after ranks 7, 6, 2, 1 and 4: works have no address for the last one. Before that rank 4 comes before
+ * rank 5 alone, so it could take the output of rank 0. */
+static void rings_write(const char *path)
+{
+	static const char rings[][RING_RANKS + 1] = {"01234567", "02451376", "03145762",
+						     "06453271", "01235674", "07654321"};
+	FILE *f = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fprintf(f, "<graphs version=\"1\">\n");
+	for (int id = 0; id < 2; id++) {
+		fprintf(f,
+			"<graph id=\"%d\" pattern=\"%d\" crossnic=\"0\" nchannels=\"%zu\" "
+			"speedintra=\"30\" speedinter=\"30\" latencyinter=\"0\" "
+			"typeintra=\"NVL\" typeinter=\"PIX\" samechannels=\"1\">\n",
+			id, id ? 1 : 4, ARRAY_LEN(rings));
+		for (size_t c = 0; c < ARRAY_LEN(rings); c++) {
+			fprintf(f, "<channel>");
+			for (int i = 0; i < RING_RANKS; i++)
+				fprintf(f, "<gpu dev=\"%c\"/>", rings[c][i]);
+			fprintf(f, "</channel>\n");
+		}
+		fprintf(f, "</graph>\n");
+	}
+	fprintf(f, "</graphs>\n");
+	ck_assert_int_eq(fclose(f), 0);
+}
+
+static void rings_exchange(struct side *s)
+{
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	for (int peer = 0; peer < RING_RANKS; peer++) {
+		size_t at = (size_t)peer * RING_BLOCK;
+
+		EXPECT_NCCL(ncclSuccess,
+			    ncclSend(s->send + at, RING_BLOCK, ncclInt8, peer, s->comm, s->stream));
+		EXPECT_NCCL(ncclSuccess,
+			    ncclRecv(s->recv + at, RING_BLOCK, ncclInt8, peer, s->comm, s->stream));
+	}
+	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
+}
+
+/* An exchange of all ranks, so that each has mapped what every other one has registered, and an all-gather. */
+static void rings_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const struct traffic t = {.registers = {true, true}};
+	struct side s = {.comm = comm_open(rank, nranks, ranks_id())};
+	const size_t all = RING_RANKS * (size_t)RING_BLOCK;
+	uint8_t *host = malloc(all);
+
+	(void)arg;
+	EXPECT(host);
+	EXPECT(cudaStreamCreateWithFlags(&s.stream, cudaStreamNonBlocking) == cudaSuccess);
+	side_make(&s, &t, rank % 2);
+	for (int round = 0; round < RING_ROUNDS; round++) {
+		rings_exchange(&s);
+		EXPECT(cudaStreamSynchronize(s.stream) == cudaSuccess);
+		EXPECT(cudaMemset(s.send, 16 * round + rank, RING_BLOCK) == cudaSuccess);
+		EXPECT(cudaMemset(s.recv, 0xa5, all) == cudaSuccess);
+		EXPECT(cudaDeviceSynchronize() == cudaSuccess);
+		EXPECT_NCCL(ncclSuccess,
+			    ncclAllGather(s.send, s.recv, RING_BLOCK, ncclInt8, s.comm, s.stream));
+		EXPECT(cudaStreamSynchronize(s.stream) == cudaSuccess);
+		EXPECT(cudaMemcpy(host, s.recv, all, cudaMemcpyDeviceToHost) == cudaSuccess);
+		for (size_t k = 0; k < all; k++)
+			EXPECT(host[k] == 16 * round + (int)(k / RING_BLOCK));
+	}
+	free(host);
+	side_deregister(&s);
+	EXPECT(cudaStreamDestroy(s.stream) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(s.comm));
+	side_free(&s);
+}
+
+START_TEST(rank_that_has_no_address_for_another_one_offers_it_nothing)
+{
+	char path[] = "/tmp/registered_rings_XXXXXX", graph[64];
+	const char *env[] = {"NCCL_PROTO=Simple", "NCCL_ALGO=Ring", graph, NULL};
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	rings_write(path);
+	snprintf(graph, sizeof graph, "NCCL_GRAPH_FILE=%s", path);
+	for (uint64_t seed = 1; seed <= 4; seed += SAMPLE_THIN) {
+		const struct ranks_config c = {
+			.hosts = 1, .per_host = RING_RANKS, .seed = seed, .env = env};
+
+		ranks_run(&c, rings_rank, NULL);
+		ck_assert_uint_gt(probe_hits("registered.result"), 0);
+	}
+	unlink(path);
+}
+END_TEST
+
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 static void arguments_rank(int32_t rank, int32_t nranks, void *arg)
@@ -404,6 +508,7 @@ int main(void)
 	tcase_add_loop_test(t, buffers_are_freed_when_the_other_rank_has_closed_them, 0,
 			    CALLS_USED);
 	tcase_add_loop_test(t, ranks_that_abort_may_free_their_buffers, 0, 2);
+	tcase_add_test(t, rank_that_has_no_address_for_another_one_offers_it_nothing);
 	tcase_add_test(t, arguments_are_checked);
 	tcase_add_test(t, registration_without_effect_has_no_handle);
 	suite_add_tcase(s, t);
