@@ -154,7 +154,7 @@ static bool driver_pointer_value(void *data, CUpointer_attribute attribute, stru
 		*(unsigned long long *)data = a->number;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		*(int *)data = ctx ? ctx->ordinal : -1;
+		*(int *)data = !dev->gpu ? 0 : ctx ? ctx->ordinal : -1; /* 0: of the host */
 		return true;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 		*(int *)data = !a->vmm;

@@ -319,6 +319,20 @@ cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost)
 
 /* ---- what a pointer is ---------------------------------------------------------------------- */
 
+/* Host memory of cuMem counts for device 0, and has a device pointer where the current device has access (measured,
+ * driver 580). */
+static void host_pointer_attributes(const struct fc_ctx *ctx, uint64_t address,
+				    struct cudaPointerAttributes *attributes)
+{
+	const struct fc_vmm_map *m = fc_vmm_has(address) ? fc_vmm_map_at(ctx->proc, address) : NULL;
+
+	attributes->type = cudaMemoryTypeHost;
+	attributes->device = m ? 0 : ctx->ordinal;
+	attributes->hostPointer = (void *)(uintptr_t)address;
+	if (!m || m->access[ctx->ordinal])
+		attributes->devicePointer = attributes->hostPointer;
+}
+
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
 {
 	struct fc_ctx *ctx;
@@ -338,10 +352,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 		attributes->device = on ? on->ordinal : -1;
 		attributes->devicePointer = (void *)(uintptr_t)address;
 	} else if (!dev && fc_host_is_pinned(ctx->proc, address, 1)) {
-		attributes->type = cudaMemoryTypeHost;
-		attributes->device = ctx->ordinal;
-		attributes->devicePointer = (void *)(uintptr_t)address;
-		attributes->hostPointer = (void *)(uintptr_t)address;
+		host_pointer_attributes(ctx, address, attributes);
 	} else if (!dev) {
 		attributes->hostPointer = (void *)(uintptr_t)address;
 	}

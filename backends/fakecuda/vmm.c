@@ -505,7 +505,7 @@ static CUresult vmm_check_desc(const struct fc_proc *proc, const CUmemAccessDesc
 	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (desc->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
-		return vmm_is_of_host(m, end) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+		return vmm_is_of_host(m, end) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 	return vmm_reaches(proc->device[desc->location.id], m, end) ? CUDA_SUCCESS
 								    : CUDA_ERROR_INVALID_DEVICE;
 }

@@ -198,10 +198,18 @@ CH_TEST(it_is_host_memory_to_calls_that_look_at_a_pointer)
 	size_t size = 0;
 	int v = 7;
 
+	CU(cudaSetDevice(1)); /* which has no access */
+	CU(cudaPointerGetAttributes(&attr, at));
+	ck_assert_ptr_eq(attr.devicePointer, NULL);
+	ck_assert_int_eq(attr.device, 0);
+	CU(cudaSetDevice(0));
 	CU(cudaPointerGetAttributes(&attr, at));
 	ck_assert_int_eq(attr.type, cudaMemoryTypeHost);
 	ck_assert_ptr_eq(attr.devicePointer, at);
 	ck_assert_ptr_eq(attr.hostPointer, at);
+	ck_assert_int_eq(attr.device, 0);
+	DRV(cuPointerGetAttribute(&v, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p));
+	ck_assert_int_eq(v, 0);
 	DRV(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
 	ck_assert_int_eq(type, CU_MEMORYTYPE_HOST);
 	DRV(cuPointerGetAttribute(&v, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, p));
@@ -259,7 +267,7 @@ CH_TEST(access_of_the_host_is_given_and_taken)
 	DRV(cuMemGetAccess(&flags, &host, p));
 	ck_assert_uint_eq(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 	desc = host_access();
-	DRV_SAYS(cuMemSetAccess(q, PAGE, &desc, 1), CUDA_ERROR_INVALID_VALUE,
+	DRV_SAYS(cuMemSetAccess(q, PAGE, &desc, 1), CUDA_ERROR_NOT_SUPPORTED,
 		 "the host can have no access to memory of gpu 0");
 	unmap(p, PAGE);
 	unmap(q, PAGE);
