@@ -6,7 +6,7 @@
 #include <check.h>
 
 #include "core/transport/p2p_internal.h"
-#include "tests/internal/sum.h"
+#include "tests/internal/cumem_faults.h"
 #include "tests/suite.h"
 
 static const char *const on[] = {"NCCL_CUMEM_ENABLE=1", "NCCL_DEBUG=NONE", NULL};
@@ -63,9 +63,7 @@ END_TEST
 
 /* ---- what fails ----------------------------------------------------------------------------- */
 
-static const struct {
-	const char *plan, *says;
-} refusals[] = {
+static const struct cumem_refusal refusals[] = {
 	{"cuda.cu_mem_create nth=1 fail\n", "cuMemCreate of p2p connection memory"},
 	{"cuda.cu_mem_address_reserve nth=1 fail\n",
 	 "cuMemAddressReserve of p2p connection memory"},
@@ -80,50 +78,15 @@ static const struct {
 	 "the descriptor of its p2p connection memory does not reach rank"},
 };
 
-static void refused(int32_t rank, int32_t nranks, void *arg)
-{
-	shared_u32 *said = arg;
-	ncclComm_t comm;
-
-	EXPECT(sum_init(rank, nranks, &comm) != ncclSuccess && !comm);
-	for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
-		if (strstr(ncclGetLastError(NULL), refusals[i].says))
-			shared_store_u32(said, 1u << i, SHARED_RELEASE);
-}
-
 START_TEST(what_cuMem_refuses_is_named)
 {
-	struct ranks_config c = {.per_host = 2, .env = on, .fault_plan = refusals[_i].plan};
-	shared_u32 said = {0};
-
-	ranks_run(&c, refused, &said);
-	ck_assert_msg(shared_load_u32(&said, SHARED_ACQUIRE) == 1u << _i, "no rank named: %s",
-		      refusals[_i].says);
+	cumem_refusal_is_named(on, &refusals[_i]);
 }
 END_TEST
 
-/* ---- deaths --------------------------------------------------------------------------------- */
-
-static void survives(int32_t rank, int32_t nranks, void *arg)
-{
-	ncclComm_t comm;
-	ncclResult_t rc = sum_init(rank, nranks, &comm);
-
-	(void)arg;
-	if (!rc)
-		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
-	else
-		EXPECT(!comm);
-}
-
-/* The others end with an error, and leave nothing. */
 START_TEST(a_rank_that_dies_leaves_no_memory_and_no_mailbox)
 {
-	char plan[64];
-	struct ranks_config c = {.per_host = 3, .env = on, .fault_plan = plan};
-
-	snprintf(plan, sizeof plan, "os.task rank=1 nth=%d kill\n", 40 + 6 * _i);
-	ranks_run(&c, survives, NULL);
+	cumem_death_leaves_nothing(on, _i);
 }
 END_TEST
 
@@ -134,7 +97,7 @@ int main(void)
 
 	tcase_add_loop_test(t, pools_are_of_cuMem_where_it_is_enabled, 0, (int)ARRAY_LEN(layouts));
 	tcase_add_loop_test(t, what_cuMem_refuses_is_named, 0, (int)ARRAY_LEN(refusals));
-	tcase_add_loop_test(t, a_rank_that_dies_leaves_no_memory_and_no_mailbox, 0, 30);
+	tcase_add_loop_test(t, a_rank_that_dies_leaves_no_memory_and_no_mailbox, 0, CUMEM_DEATHS);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }

@@ -7,7 +7,7 @@
 
 #include "core/transport/letters.h"
 #include "core/transport/shm_internal.h"
-#include "tests/internal/sum.h"
+#include "tests/internal/cumem_faults.h"
 #include "tests/suite.h"
 
 static const char *const on[] = {"NCCL_P2P_DISABLE=1", "NCCL_CUMEM_HOST_ENABLE=1",
@@ -236,9 +236,7 @@ END_TEST
 /* ---- what fails ----------------------------------------------------------------------------- */
 
 /* Two ranks make two segments each, and map two. */
-static const struct {
-	const char *plan, *says;
-} refusals[] = {
+static const struct cumem_refusal refusals[] = {
 	{"cuda.cu_mem_create nth=1 fail\n", "cuMemCreate of shm connection memory"},
 	{"cuda.cu_mem_address_reserve nth=1 fail\n",
 	 "cuMemAddressReserve of shm connection memory"},
@@ -254,53 +252,15 @@ static const struct {
 	 "the descriptor of its shm connection memory does not reach rank"},
 };
 
-struct refusal {
-	const char *says;
-	shared_u32 ranks; /* that name it; another one may fail with what comes of it */
-};
-
-static void refused(int32_t rank, int32_t nranks, void *arg)
-{
-	struct refusal *want = arg;
-	ncclComm_t comm;
-
-	EXPECT(sum_init(rank, nranks, &comm) != ncclSuccess && !comm);
-	if (strstr(ncclGetLastError(NULL), want->says))
-		shared_add_u32(&want->ranks, 1, SHARED_ACQ_REL);
-}
-
 START_TEST(what_cuMem_refuses_is_named)
 {
-	struct ranks_config c = {.per_host = 2, .env = on, .fault_plan = refusals[_i].plan};
-	struct refusal want = {refusals[_i].says, {0}};
-
-	ranks_run(&c, refused, &want);
-	ck_assert_msg(shared_quiet_load_u32(&want.ranks) >= 1, "no rank named: %s", want.says);
+	cumem_refusal_is_named(on, &refusals[_i]);
 }
 END_TEST
 
-/* ---- deaths --------------------------------------------------------------------------------- */
-
-static void survives(int32_t rank, int32_t nranks, void *arg)
-{
-	ncclComm_t comm;
-	ncclResult_t rc = sum_init(rank, nranks, &comm);
-
-	(void)arg;
-	if (!rc)
-		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
-	else
-		EXPECT(!comm);
-}
-
-/* The others end with an error, and leave nothing. */
 START_TEST(a_rank_that_dies_leaves_no_memory_and_no_mailbox)
 {
-	char plan[64];
-	struct ranks_config c = {.per_host = 3, .env = on, .fault_plan = plan};
-
-	snprintf(plan, sizeof plan, "os.task rank=1 nth=%d kill\n", 40 + 6 * _i);
-	ranks_run(&c, survives, NULL);
+	cumem_death_leaves_nothing(on, _i);
 }
 END_TEST
 
@@ -315,7 +275,7 @@ int main(void)
 	tcase_add_test(t, ranks_without_a_common_dev_shm_reach_each_other);
 	tcase_add_test(t, each_letter_is_for_one_segment);
 	tcase_add_loop_test(t, what_cuMem_refuses_is_named, 0, (int)ARRAY_LEN(refusals));
-	tcase_add_loop_test(t, a_rank_that_dies_leaves_no_memory_and_no_mailbox, 0, 30);
+	tcase_add_loop_test(t, a_rank_that_dies_leaves_no_memory_and_no_mailbox, 0, CUMEM_DEATHS);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }
