@@ -618,10 +618,7 @@ static void swarm_queues(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_IB_AR_THRESHOLD=256");
 }
 
-/* May blocks of a kernel wait until others have ended? Channels of a ring are independent. Messages need all
- * blocks at the same time: ranks cut their rounds into launches at different places, and a block then waits for
- * a launch that is behind a kernel of which another block has not started. */
-static bool swarm_blocks_may_wait(const struct lab_config *c)
+bool swarm_blocks_may_wait(const struct lab_config *c)
 {
 	return !c->collective->connects && !(c->before && c->before->connects);
 }

@@ -64,6 +64,21 @@ bool swarm_is_early(uint64_t seed, bool *segments)
 	return early;
 }
 
+/* Leaves out the lines of a plan that hold a block back until the others of its launch have ended. */
+static void swarm_release_blocks(char *plan)
+{
+	char *line = plan, *end;
+
+	while ((end = strchr(line, '\n'))) {
+		const char *hold = strstr(line, " hold\n");
+
+		if (hold && hold < end)
+			memmove(line, end + 1, strlen(end + 1) + 1);
+		else
+			line = end + 1;
+	}
+}
+
 void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
 	uint32_t ranks = lab_ranks(&s->lab, NULL);
@@ -97,4 +112,6 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 	ASSERT(plan && strlen(plan) < sizeof s->plan);
 	strcpy(s->plan, plan);
 	free(plan);
+	if (!swarm_blocks_may_wait(&s->lab))
+		swarm_release_blocks(s->plan);
 }

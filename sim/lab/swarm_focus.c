@@ -18,6 +18,7 @@ struct focus {
 	struct scenario *s;
 	struct sim_rng rng;
 	uint64_t holds; /* bytes in the slots of a connection */
+	uint32_t rows;  /* sizes in a row, larger each time */
 };
 
 static uint64_t focus_below(struct focus *f, uint64_t n)
@@ -96,12 +97,15 @@ static void focus_size(struct focus *f)
 {
 	struct lab_config *c = &f->s->lab;
 	uint64_t runs = c->iterations + (c->iterations > 1);
-	uint64_t most =
-		FOCUS_TRAFFIC / (lab_ranks(c, NULL) * runs * (c->in_place + c->out_of_place));
+	uint64_t most = FOCUS_TRAFFIC /
+			(lab_ranks(c, NULL) * runs * f->rows * (c->in_place + c->out_of_place));
 	uint64_t bytes = f->holds + focus_below(f, f->holds * (FOCUS_FILLS - 1));
 
 	c->bytes_min = c->bytes_max = MIN_OF(bytes, most);
 	c->bytes_step = 1;
+	if (f->rows > 1)
+		c->bytes_step = 1 + focus_below(f, 4096);
+	c->bytes_max += (f->rows - 1) * c->bytes_step;
 }
 
 /* ---- the foci ------------------------------------------------------------------------------- */
@@ -164,6 +168,26 @@ static void focus_ring(struct focus *f)
 	focus_channels(f, 1);
 }
 
+/* Results go into registered outputs of other processes after some calls, when these are mapped. A program that renews
+ * its buffers needs sizes to renew them between. */
+static void focus_registered(struct focus *f)
+{
+	static const char *const names[] = {"all_gather", "all_gather", "all_reduce"};
+	struct lab_config *c = &f->s->lab;
+
+	focus_one_host(f);
+	c->gpus = (uint32_t)focus_from(f, 2, 4);
+	c->ranks_per_proc = 1;
+	c->drive = LAB_DRIVE_RANK;
+	c->local_register = focus_below(f, 2) ? LAB_REGISTER_RENEW : LAB_REGISTER_ONCE;
+	c->iterations = (uint32_t)focus_from(f, 3, 6);
+	focus_collective(f, names, ARRAY_LEN(names));
+	swarm_env(f->s, "NCCL_ALGO=Ring");
+	focus_slots(f, FOCUS_SIMPLE);
+	focus_channels(f, focus_from(f, 1, 2));
+	f->rows = 3;
+}
+
 /* Messages of several parts: some one after the other, or in as many launches as a small FIFO of works makes of them. */
 static void focus_messages(struct focus *f)
 {
@@ -211,8 +235,9 @@ static void focus_sockets(struct focus *f)
 void swarm_focus(struct scenario *s, uint64_t seed)
 {
 	static void (*const foci[])(struct focus * f) = {
-		focus_direct, focus_tree, focus_pat, focus_ring, focus_messages, focus_sockets};
-	struct focus f = {.s = s};
+		focus_direct,   focus_tree,    focus_pat,       focus_ring,
+		focus_messages, focus_sockets, focus_registered};
+	struct focus f = {.s = s, .rows = 1};
 
 	sim_rng_seed(&f.rng, seed, "swarm.focus");
 	if (focus_below(&f, 6))

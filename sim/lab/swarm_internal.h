@@ -20,6 +20,12 @@ bool swarm_is_set(const struct scenario *s, const char *name);
 /* Are the hosts connected by sockets? */
 bool swarm_has_sockets(const struct scenario *s);
 
+/* May blocks of a kernel wait until others have ended? Channels of a ring are independent. Messages need all
+ * blocks at the same time: parts of a message are received together, and ranks cut their rounds into launches at
+ * different places, so that a block waits for a launch that is behind a kernel of which another block has not
+ * started. */
+bool swarm_blocks_may_wait(const struct lab_config *c);
+
 void swarm_focus(struct scenario *s, uint64_t seed);
 /* Do faults of this seed end something early, a call or a rank, while ranks connect or first work? A third of the
  * worlds of these seeds, *segments, have no P2P: ranks share segments, which outlive a rank that dies. */
