@@ -7,14 +7,17 @@
 #include "core/base/param.h"
 #include "core/rank/cuda_result.h"
 
-/* Proxy operations that a host node appends: at each replay, or once. Freed by the second of node and
- * communicator that ends. Both the node and the end of its graph come in a thread of CUDA. */
+/* What a graph has of a communicator: proxy operations that a host node appends, at each replay or once, or registered
+ * memory that it keeps open. Freed by the second of node, or graph, and communicator that ends. Both the node and
+ * the end of its graph come in a thread of CUDA. */
 struct plan_hosted {
-	struct plan_hosted *next; /* under plan_captures.lock */
+	struct plan_hosted *next;
 	struct os_mutex lock;
 	struct ncclComm *comm; /* NULL: it has ended; under `lock` */
-	bool node_gone;        /* under `lock` */
+	bool node_gone;        /* under `lock`: or the graph */
 	bool once;
+	unsigned long long capture;     /* its id; 0: once */
+	struct registered_export *kept; /* NULL: none */
 	int32_t n;
 	struct proxy_op op[];
 };
@@ -107,10 +110,20 @@ static void hosted_append(void *arg)
 		hosted_node_gone(h);
 }
 
-/* Takes those out of the list whose nodes are gone, or all; the caller has the list's lock. */
-static void hosted_drop(struct plan_captures *all, bool every)
+static bool hosted_is_gone(struct plan_hosted *h)
 {
-	struct plan_hosted **at = &all->hosted, *h;
+	bool gone;
+
+	os_mutex_lock(&h->lock);
+	gone = h->node_gone;
+	os_mutex_unlock(&h->lock);
+	return gone;
+}
+
+/* Takes those out of the list whose nodes are gone, or all; the caller may use the list. */
+static void hosted_drop(struct plan_hosted **at, bool every)
+{
+	struct plan_hosted *h;
 
 	while ((h = *at)) {
 		bool gone;
@@ -129,25 +142,28 @@ static void hosted_drop(struct plan_captures *all, bool every)
 	}
 }
 
-static struct plan_hosted *hosted_make(struct ncclComm *comm, struct plan_captures *all,
-				       const struct proxy_op *op, int32_t n)
+/* With room for so many operations. */
+static struct plan_hosted *hosted_make(struct ncclComm *comm, const struct plan_capture *capture,
+				       int32_t n)
 {
 	struct plan_hosted *h =
-		os_alloc(sizeof *h + (size_t)n * sizeof *op, "proxy operations of a host node");
+		os_alloc(sizeof *h + (size_t)n * sizeof h->op[0], "what a graph has of a rank");
 
 	if (!h) {
-		WARN("rank %d: no memory for the %d proxy operations of a host node", comm->rank,
-		     n);
+		WARN("rank %d: no memory for what a CUDA graph has of it, %d proxy operations",
+		     comm->rank, n);
 		return NULL;
 	}
 	h->comm = comm;
+	h->capture = capture->id;
 	h->n = n;
-	memcpy(h->op, op, (size_t)n * sizeof *op);
-	os_mutex_lock(&all->lock);
-	h->next = all->hosted;
-	all->hosted = h;
-	os_mutex_unlock(&all->lock);
 	return h;
+}
+
+static void hosted_add(struct plan_hosted **list, struct plan_hosted *h)
+{
+	h->next = *list;
+	*list = h;
 }
 
 /* The node's end is that of its graph. */
@@ -174,7 +190,7 @@ bool plan_captures_pending(struct plan_captures *all)
 	bool pending;
 
 	os_mutex_lock(&all->lock);
-	hosted_drop(all, false);
+	hosted_drop(&all->hosted, false);
 	pending = all->hosted != NULL;
 	os_mutex_unlock(&all->lock);
 	return pending;
@@ -189,10 +205,14 @@ ncclResult_t plan_capture_ops(struct ncclComm *comm, struct plan_captures *all,
 
 	if (!n)
 		return ncclSuccess;
-	h = hosted_make(comm, all, op, n);
+	h = hosted_make(comm, capture, n);
 	if (!h)
 		return ncclSystemError;
+	memcpy(h->op, op, (size_t)n * sizeof *op);
 	h->once = !capture->id;
+	os_mutex_lock(&all->lock);
+	hosted_add(&all->hosted, h);
+	os_mutex_unlock(&all->lock);
 	if (capture->id)
 		rc = hosted_give(h, capture->graph);
 	if (rc)
@@ -204,11 +224,51 @@ ncclResult_t plan_capture_ops(struct ncclComm *comm, struct plan_captures *all,
 	return rc;
 }
 
+/* ---- registered memory ---------------------------------------------------------------------- */
+
+bool plan_capture_keep(struct ncclComm *comm, struct plan_captures *all,
+		       const struct plan_capture *capture, struct registered_export *e)
+{
+	struct plan_hosted *h = all->kept;
+
+	while (h && !(h->capture == capture->id && h->kept == e && !hosted_is_gone(h)))
+		h = h->next;
+	if (h)
+		return true;
+	h = hosted_make(comm, capture, 0);
+	if (!h)
+		return false;
+	h->kept = e;
+	transport_registered_keep(comm, e);
+	hosted_add(&all->kept, h);
+	return hosted_give(h, capture->graph) == ncclSuccess;
+}
+
+ncclResult_t plan_captures_release(struct ncclComm *comm, struct plan_captures *all)
+{
+	struct plan_hosted **at = &all->kept, *h;
+	ncclResult_t rc = ncclSuccess;
+
+	while (!rc && (h = *at)) {
+		if (!hosted_is_gone(h)) {
+			at = &h->next;
+			continue;
+		}
+		*at = h->next;
+		rc = transport_registered_release(comm, h->kept);
+		os_free(h);
+	}
+	return rc;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
 void plan_captures_end(struct plan_captures *all)
 {
 	os_mutex_lock(&all->lock);
-	hosted_drop(all, true);
+	hosted_drop(&all->hosted, true);
 	os_mutex_unlock(&all->lock);
+	hosted_drop(&all->kept, true);
 	if (all->in_capture)
 		(void)cuda_result(cudaEventDestroy(all->in_capture), "cudaEventDestroy");
 	all->in_capture = NULL;

@@ -12,6 +12,8 @@
  *	                   takes 0.6 us): so launches in graphs and outside of them follow each other in the
  *	                   order in which the program launches. Within a capture an event of its own makes
  *	                   the edges. NCCL_GRAPH_MIXING_SUPPORT=0 leaves out what orders the graph and the rest.
+ *	registered memory  a launch that shows where another process has a buffer does so at each replay:
+ *	                   the graph keeps the memory open there (core/transport/registered.h).
  *
  * All ranks replay the same graphs in the same order; no rank compares that. A replay after the end of the
  * communicator appends nothing and is reported; its kernel uses memory that is freed, as with NCCL.
@@ -23,6 +25,7 @@
 
 #include "core/proxy/proxy.h"
 #include "core/rank/rank.h"
+#include "core/transport/registered.h"
 
 /* What a stream captures into. */
 struct plan_capture {
@@ -33,8 +36,9 @@ struct plan_capture {
 struct plan_hosted;
 
 struct plan_captures {
-	struct os_mutex lock; /* of the list */
-	struct plan_hosted *hosted;
+	struct os_mutex lock;       /* of `hosted` */
+	struct plan_hosted *hosted; /* proxy operations */
+	struct plan_hosted *kept;   /* registered memory; of the task that launches */
 	/* of the last launch that was captured */
 	unsigned long long last_id; /* its capture; 0: none was */
 	cudaEvent_t in_capture;     /* behind it, within the capture */
@@ -53,6 +57,11 @@ bool plan_captures_pending(struct plan_captures *all);
 ncclResult_t plan_capture_ops(struct ncclComm *comm, struct plan_captures *all,
 			      const struct plan_capture *capture, cudaStream_t stream,
 			      const struct proxy_op *op, int32_t n);
+/* The graph keeps the registered memory open until it ends. False: it cannot, and the log names the reason. */
+bool plan_capture_keep(struct ncclComm *comm, struct plan_captures *all,
+		       const struct plan_capture *capture, struct registered_export *e);
+/* Closes what graphs that have ended kept open, unless it is registered. */
+ncclResult_t plan_captures_release(struct ncclComm *comm, struct plan_captures *all);
 /* The communicator ends. WAITS for a host node that appends. */
 void plan_captures_end(struct plan_captures *all);
 

@@ -193,7 +193,7 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 	rc = plan_reserve(p, &more);
 	if (rc)
 		return rc;
-	plan_task_register(comm, t, p->capture.id != 0);
+	plan_task_register(comm, t, &p->capture);
 	plan_work_log(t, w);
 	plan_work_add(comm, p, w);
 	return ncclSuccess;

@@ -102,7 +102,7 @@ int32_t plan_parts_of(uint64_t bytes, int32_t pair_channels, uint64_t *each);
 /* Puts the queue into ms->rounds. */
 ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages *ms);
 /* The next launch: as many rounds from ms->next on as fit; *next: the first of the others. */
-ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
+ncclResult_t plan_rounds_build(struct ncclComm *comm, const struct plan_state *st,
 			       const struct plan_messages *ms, struct plan *p, int32_t *next);
 
 /* ---- registered.c --------------------------------------------------------------------------- */

@@ -232,24 +232,23 @@ static void plan_end_connect(const struct ncclComm *comm, const struct plan_queu
 	}
 }
 
-/* A graph may live longer than a registration. */
-static void plan_end_register(const struct ncclComm *comm, const struct plan_queued_message *m,
-			      uint64_t from, bool captured, struct plan_end *e)
+static void plan_end_register(struct ncclComm *comm, const struct plan_queued_message *m,
+			      uint64_t from, const struct plan_capture *capture, struct plan_end *e)
 {
 	const struct registered_recv r = plan_registered_recv(m);
 
 	e->shown = transport_registered_shown(comm, m->call.peer, m->call.is_send, m->number);
-	if (!e->shown || captured || m->call.is_send)
+	if (!e->shown || m->call.is_send)
 		return;
-	e->mapped = transport_registered_at(comm, &r);
+	e->mapped = plan_registered_at(comm, capture, &r);
 	OS_PROBE("registered.put", "a message goes straight into a buffer of another process",
 		 e->mapped != 0);
 	e->mapped += e->mapped ? from : 0;
 }
 
-static struct plan_end plan_end_of(const struct ncclComm *comm, const struct plan_messages *ms,
+static struct plan_end plan_end_of(struct ncclComm *comm, const struct plan_messages *ms,
 				   const struct plan_queued_message *m, const struct plan_run *run,
-				   bool captured)
+				   const struct plan_capture *capture)
 {
 	struct plan_end e = {.bytes = 0};
 	int32_t parts = m ? plan_message_parts(comm, ms, m, &e.each) : 0;
@@ -264,7 +263,7 @@ static struct plan_end plan_end_of(const struct ncclComm *comm, const struct pla
 	if (plan_message_is_to_self(comm, m))
 		return e;
 	plan_end_connect(comm, m, run, n, &e);
-	plan_end_register(comm, m, from, captured, &e);
+	plan_end_register(comm, m, from, capture, &e);
 	/* where the connections have a buffer for it. Both ends find the same: not so what is shown, which a sender may learn
 	 * later than the receiver shows it. */
 	e.ll = e.conn[0]->dev.step_bytes[DEV_LL] ? e.conn[0]->ll_bytes : 0;
@@ -299,15 +298,14 @@ static const struct plan_queued_message *plan_message_at(const struct plan_messa
 	return i < 0 ? NULL : &ms->queue[i];
 }
 
-static void plan_run_add(const struct ncclComm *comm, const struct plan_messages *ms,
-			 struct plan *p, struct plan_batches *b, const struct plan_round *r,
+static void plan_run_add(struct ncclComm *comm, const struct plan_messages *ms, struct plan *p,
+			 struct plan_batches *b, const struct plan_round *r,
 			 const struct plan_run *run)
 {
-	const bool captured = p->capture.id != 0;
 	const struct plan_end send =
-		plan_end_of(comm, ms, plan_message_at(ms, r->send), run, captured);
+		plan_end_of(comm, ms, plan_message_at(ms, r->send), run, &p->capture);
 	const struct plan_end recv =
-		plan_end_of(comm, ms, plan_message_at(ms, r->recv), run, captured);
+		plan_end_of(comm, ms, plan_message_at(ms, r->recv), run, &p->capture);
 	const uint32_t nth = (uint32_t)(r->key >> 32);
 
 	plan_add_work(p, &(struct dev_work){
@@ -371,7 +369,7 @@ static int32_t plan_round_parts(const struct ncclComm *comm, const struct plan_m
 /* Adds a round, whose channels may go on at channel 0 behind the last one, unless it does not fit: then *full. It is in
  * one launch: parts of a message over the network may be received together at the other end, and none of
  * them leaves before the kernel has filled them all (core/proxy/link.c). */
-static ncclResult_t plan_round_add(const struct ncclComm *comm, const struct plan_state *st,
+static ncclResult_t plan_round_add(struct ncclComm *comm, const struct plan_state *st,
 				   const struct plan_messages *ms, struct plan *p,
 				   struct plan_batches *b, const struct plan_round *r, bool *full)
 {
@@ -406,7 +404,7 @@ static uint32_t plan_batches_warps(const struct plan_state *st, const struct pla
 	return MAX_OF(2 * b->most, MIN_OF(st->warps, PLAN_SHORT_PART_WARPS));
 }
 
-ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
+ncclResult_t plan_rounds_build(struct ncclComm *comm, const struct plan_state *st,
 			       const struct plan_messages *ms, struct plan *p, int32_t *next)
 {
 	struct plan_batches b = {.most = 0};

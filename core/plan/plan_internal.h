@@ -134,8 +134,12 @@ ncclResult_t plan_start_copies(struct ncclComm *comm, struct plan_state *st, str
 
 /* ---- registered.c --------------------------------------------------------------------------- */
 
-/* The work gets the addresses that other processes have its output at. A graph may live longer than a registration. */
-void plan_task_register(const struct ncclComm *comm, struct plan_task *t, bool captured);
+/* Where the sender's process has a registered buffer; 0: nowhere. A graph that is captured keeps it there. */
+uint64_t plan_registered_at(struct ncclComm *comm, const struct plan_capture *capture,
+			    const struct registered_recv *r);
+/* The work gets the addresses that other processes have its output at. */
+void plan_task_register(struct ncclComm *comm, struct plan_task *t,
+			const struct plan_capture *capture);
 
 /* ---- plan_memory.c -------------------------------------------------------------------------- */
 

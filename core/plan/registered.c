@@ -93,6 +93,8 @@ ncclResult_t plan_registered_exchange(struct ncclComm *comm)
 		return ncclSuccess;
 	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to map registered buffers");
 	if (!rc)
+		rc = plan_captures_release(comm, &st->captures);
+	if (!rc)
 		rc = transport_registered_take(comm);
 	if (!rc)
 		rc = plan_messages_ask(comm, st->messages);
@@ -104,14 +106,25 @@ ncclResult_t plan_registered_exchange(struct ncclComm *comm)
 	return rc;
 }
 
+uint64_t plan_registered_at(struct ncclComm *comm, const struct plan_capture *capture,
+			    const struct registered_recv *r)
+{
+	struct registered_export *of;
+	uint64_t at = transport_registered_at(comm, r, &of);
+
+	if (at && capture->id && !plan_capture_keep(comm, &comm->plan->captures, capture, of))
+		return 0;
+	return at;
+}
+
 /* The rank before this one on a channel may write into the output. */
-static void plan_output_offer(const struct ncclComm *comm, const struct channel *ch,
-			      struct plan_task *t, bool captured)
+static void plan_output_offer(struct ncclComm *comm, const struct channel *ch, struct plan_task *t,
+			      const struct plan_capture *capture)
 {
 	const struct registered_recv r = {ch->ring_prev, t->recv, t->recv_bytes};
 	struct registered_results results =
 		transport_registered_results(comm, ch->ring_prev, t->op_count);
-	uint64_t at = captured ? 0 : transport_registered_at(comm, &r);
+	uint64_t at = plan_registered_at(comm, capture, &r);
 
 	OS_PROBE("registered.early",
 		 "the rank before has launched this collective already, and does not look",
@@ -132,7 +145,8 @@ static void plan_output_take(const struct ncclComm *comm, const struct channel *
 	t->work.takes |= (uint8_t)(results.takes << ch->ring_next_number);
 }
 
-void plan_task_register(const struct ncclComm *comm, struct plan_task *t, bool captured)
+void plan_task_register(struct ncclComm *comm, struct plan_task *t,
+			const struct plan_capture *capture)
 {
 	uint32_t before = 0, after = 0;
 
@@ -143,7 +157,7 @@ void plan_task_register(const struct ncclComm *comm, struct plan_task *t, bool c
 		const struct channel *ch = &comm->channels[c];
 
 		if (plan_rank_is_new(&before, ch->ring_prev_number))
-			plan_output_offer(comm, ch, t, captured);
+			plan_output_offer(comm, ch, t, capture);
 		if (plan_rank_is_new(&after, ch->ring_next_number))
 			plan_output_take(comm, ch, t);
 	}

@@ -165,17 +165,39 @@ ncclResult_t transport_registered_ask(struct ncclComm *comm, const struct regist
 	return registered_open(comm, r->peer, memory, message);
 }
 
-uint64_t transport_registered_at(const struct ncclComm *comm, const struct registered_recv *r)
+uint64_t transport_registered_at(const struct ncclComm *comm, const struct registered_recv *r,
+				 struct registered_export **of)
 {
-	const struct registered_export *e;
+	struct registered_export *e;
 	struct user_memory *memory;
 
+	*of = NULL;
 	memory = comm->registered ? registered_memory_of(comm->registered, r->buffer, r->bytes)
 				  : NULL;
 	e = memory ? registered_export_of(comm, r->peer, memory) : NULL;
 	if (!e || e->state == REGISTERED_ASKED)
 		return 0;
+	*of = e;
 	return e->theirs + (uint64_t)((uint8_t *)r->buffer - user_memory_base(memory));
+}
+
+void transport_registered_keep(const struct ncclComm *comm, struct registered_export *e)
+{
+	e->graphs++;
+	INFO(LOG_REG, "rank %d: a CUDA graph keeps a registered buffer open in rank %d's process",
+	     comm->rank, e->peer);
+}
+
+ncclResult_t transport_registered_release(struct ncclComm *comm, struct registered_export *e)
+{
+	ASSERT(e->graphs);
+	if (--e->graphs || registered_memory_is_used(comm->registered, e->memory))
+		return ncclSuccess;
+	INFO(LOG_REG,
+	     "rank %d: a buffer that is not registered any longer is in no CUDA graph: rank %d is "
+	     "to close it",
+	     comm->rank, e->peer);
+	return registered_close(comm, e->memory);
 }
 
 bool transport_registered_shown(const struct ncclComm *comm, int32_t peer, bool is_send,

@@ -29,7 +29,8 @@
  * communicator, when all ranks close what they have open (p2p_end.c). At most REGISTERED_EXPORTS_MOST
  * allocations are open to one rank, and one OPEN to it has no answer: what is posted fits its queue.
  *
- * A launch that a CUDA graph has shows no buffer: the graph may live longer than the registration.
+ * A launch that a CUDA graph has shows a buffer at each replay, so the graph keeps the memory open until it ends, though
+ * the registration may end before it (core/plan/capture.h).
  *
  * Called by core/api and core/plan, on the main task of the rank. Errors: ncclInvalidArgument for a handle that is
  * none; ncclSystemError without memory; what bootstrap and CUDA return.
@@ -57,8 +58,13 @@ ncclResult_t transport_registered_take(struct ncclComm *comm);
  * rank on, and from which collective on (comm->op_count), the kernels show. */
 ncclResult_t transport_registered_ask(struct ncclComm *comm, const struct registered_recv *r,
 				      uint64_t message);
-/* Where the sender's process has the buffer; 0: nowhere. */
-uint64_t transport_registered_at(const struct ncclComm *comm, const struct registered_recv *r);
+/* Where the sender's process has the buffer, and what it has open there, *of; 0 and NULL: nowhere. */
+struct registered_export;
+uint64_t transport_registered_at(const struct ncclComm *comm, const struct registered_recv *r,
+				 struct registered_export **of);
+/* A graph launches with an address in that memory: until its release, which comes once for each call, it is not closed. */
+void transport_registered_keep(const struct ncclComm *comm, struct registered_export *e);
+ncclResult_t transport_registered_release(struct ncclComm *comm, struct registered_export *e);
 /* Does the receiver show where it wants message `number` from, or to, that rank? */
 bool transport_registered_shown(const struct ncclComm *comm, int32_t peer, bool is_send,
 				uint64_t number);

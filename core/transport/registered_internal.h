@@ -41,6 +41,7 @@ struct registered_export {
 	uint32_t number; /* of this rank's exports: 1, 2... */
 	enum registered_state state;
 	uint64_t theirs;
+	uint32_t graphs;            /* that have its address, each counts once for each capture */
 	struct user_memory *memory; /* held */
 };
 
@@ -78,7 +79,7 @@ struct registered_export *registered_export_of(const struct ncclComm *comm, int3
 /* Posts OPEN: messages from `message` on are shown, and results from the next collective on. */
 ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_memory *memory,
 			     uint64_t message);
-/* No range is in the memory any longer. */
+/* No range is in the memory any longer. What graphs have stays open. */
 ncclResult_t registered_close(struct ncclComm *comm, const struct user_memory *memory);
 
 #endif

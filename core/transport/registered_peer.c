@@ -152,7 +152,7 @@ ncclResult_t registered_close(struct ncclComm *comm, const struct user_memory *m
 			continue;
 		if (e->state == REGISTERED_ASKED)
 			e->state = REGISTERED_UNWANTED;
-		else if (e->state < REGISTERED_UNWANTED)
+		else if (e->state == REGISTERED_OPEN && !e->graphs)
 			rc = registered_export_close(comm, e);
 	}
 	rank_bootstrap_release(comm);
