@@ -286,9 +286,6 @@ static int gpus(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("graph_registered");
-	TCase *t = tcase_create("graph_registered");
-
 #ifdef DOPPEL_FAKECUDA
 	printf("graph_registered_test: skipped: the CUDA double has no graphs yet\n");
 	return 77;
@@ -297,6 +294,9 @@ int main(void)
 		printf("graph_registered_test: skipped: needs two GPUs\n");
 		return 77;
 	}
+	Suite *suite = suite_create("graph_registered");
+	TCase *t = tcase_create("graph_registered");
+
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_graph_keeps_registered_buffers_open);
 	suite_add_tcase(suite, t);
