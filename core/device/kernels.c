@@ -16,7 +16,9 @@
  *                    the same for works of trees: with them the others would be slower.
  *   dev_pat          the same for works of PAT, whose protocol is SIMPLE.
  *   dev_messages     the same for messages between pairs of ranks, which run in batches. The protocol is
- *                    that of each message.
+ *                    that of each message: SIMPLE or LL.
+ *   dev_messages_ll128
+ *                    the same, with LL128 as well.
  *   dev_one_rank     the collective of a communicator of one rank, where it is more than a copy:
  *                    a factor times the input. Takes one struct dev_work by value.
  *
@@ -228,7 +230,7 @@ DEV_FN void dev_run_end(struct dev_run *r)
 	}
 DEV_ONE_PROGRAMS(DEV_ONE_PROGRAM)
 
-DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
+DEV_FN void dev_run_messages(struct dev *d, const struct dev_args *args, bool ll128)
 {
 	struct dev_block *b = (struct dev_block *)dev_shared(d);
 	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
@@ -240,13 +242,23 @@ DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
 		works = dev_batch_works(b, s.count);
 		if (works < s.count)
 			s.next = b->at[works]; /* the next batch is loaded as a whole */
-		ok = dev_run_batch(d, b, works);
+		ok = dev_run_batch(d, b, works, ll128);
 		if (ok)
 			dev_works_next(d, b, args, channel, &s);
 	}
 	dev_works_consumed(d, args, channel);
 	if (!ok && dev_thread(d) == 0)
 		dev_block_abandon(d, b, channel);
+}
+
+DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
+{
+	dev_run_messages(d, args, false);
+}
+
+DEV_FN void dev_messages_ll128(struct dev *d, const struct dev_args *args)
+{
+	dev_run_messages(d, args, true);
 }
 
 DEV_FN void dev_one_rank(struct dev *d, const struct dev_work *w)
@@ -271,6 +283,7 @@ DEV_KERNEL(dev_tree_ll, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_tree_ll128, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_pat, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_messages, dev_args, sizeof(struct dev_block))
+DEV_KERNEL(dev_messages_ll128, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_one_rank, dev_work, 0)
 #define DEV_ONE_KERNEL(name, id, function, type, op)                                               \
 	DEV_KERNEL(dev_##name, dev_args, sizeof(struct dev_block))

@@ -37,8 +37,8 @@ DEV_FN void dev_part_take(struct dev_work *w, int channel)
 	p->recv_mapped += p->recv_mapped ? i * p->recv_each : 0;
 	p->send_conn = p->send_conn && p->send_bytes ? p->send_conn + i : NULL;
 	p->recv_conn = p->recv_conn && p->recv_bytes ? p->recv_conn + i : NULL;
-	p->send_proto = p->send_bytes <= p->send_ll ? DEV_LL : DEV_SIMPLE;
-	p->recv_proto = p->recv_bytes <= p->recv_ll ? DEV_LL : DEV_SIMPLE;
+	p->send_proto = (uint8_t)steps_message_proto(p->send_bytes, p->send_ll, p->send_ll128);
+	p->recv_proto = (uint8_t)steps_message_proto(p->recv_bytes, p->recv_ll, p->recv_ll128);
 	w->channel_lo = w->channel_hi = (uint8_t)channel;
 }
 
@@ -130,8 +130,8 @@ DEV_FN void dev_run_self(struct dev *d, const struct dev_work *w, const struct d
 	dev_work_ends(d, w);
 }
 
-/* The group's end of the work; it may have none. */
-DEV_FN bool dev_run_group(struct dev *d, struct dev_block *b, const struct dev_group *g)
+/* The group's end of the work; it may have none. `ll128` is a constant for the compiler. */
+DEV_FN bool dev_run_group(struct dev *d, struct dev_block *b, const struct dev_group *g, bool ll128)
 {
 	const struct dev_work *w = &b->work[g->number / 2];
 	bool sends = g->number % 2 == 0;
@@ -147,6 +147,10 @@ DEV_FN bool dev_run_group(struct dev *d, struct dev_block *b, const struct dev_g
 		return dev_run_pair(d, b, w, g, DEV_SIMPLE);
 	case DEV_LL:
 		return dev_run_pair(d, b, w, g, DEV_LL);
+	case DEV_LL128:
+		if (ll128)
+			return dev_run_pair(d, b, w, g, DEV_LL128);
+		/* fall through */
 	default:
 		dev_trap(d, "dev_messages: a message in a protocol that messages do not have");
 		return false;
@@ -176,7 +180,7 @@ DEV_FN struct dev_group dev_group_of(struct dev *d, const struct dev_block *b, u
 }
 
 /* By all threads of the block: the first works of those in shared memory. */
-DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, uint32_t works)
+DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, uint32_t works, bool ll128)
 {
 	struct dev_group g;
 	bool ok = true;
@@ -185,7 +189,7 @@ DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, uint32_t works)
 		dev_trap(d, "dev_messages: a batch has more messages than the block has warps");
 	g = dev_group_of(d, b, works);
 	if (g.number < 2 * works)
-		ok = dev_run_group(d, b, &g);
+		ok = dev_run_group(d, b, &g, ll128);
 	return !dev_barrier_any(d, !ok);
 }
 

@@ -298,6 +298,12 @@ STEPS_FN uint64_t steps_of_level(const struct steps_part *part, int nranks, uint
 	       steps_pat_of_loop(&s, nranks, level);
 }
 
+/* The protocol of a channel's part of a message: LL up to so many bytes, and LL128 up to so many. */
+STEPS_FN enum dev_proto steps_message_proto(uint64_t bytes, uint32_t ll, uint32_t ll128)
+{
+	return bytes <= ll ? DEV_LL : bytes <= ll128 ? DEV_LL128 : DEV_SIMPLE;
+}
+
 /* Steps of a message, or of one channel's part of it, on its connection: a chunk is one step. */
 STEPS_FN uint64_t steps_of_message(uint64_t bytes, enum dev_proto proto, uint32_t step_bytes)
 {

@@ -31,6 +31,7 @@ TABLE_KERNEL(dev_tree_ll)
 TABLE_KERNEL(dev_tree_ll128)
 TABLE_KERNEL(dev_pat)
 TABLE_KERNEL(dev_messages)
+TABLE_KERNEL(dev_messages_ll128)
 TABLE_KERNEL(dev_one_rank)
 #define TABLE_ONE(name, id, function, type, op) TABLE_KERNEL(dev_##name)
 DEV_ONE_PROGRAMS(TABLE_ONE)
@@ -96,9 +97,9 @@ const struct dev_kernel *dev_kernel_pat(int warp_width)
 	return table_dev_pat(warp_width);
 }
 
-const struct dev_kernel *dev_kernel_messages(int warp_width)
+const struct dev_kernel *dev_kernel_messages(bool ll128, int warp_width)
 {
-	return table_dev_messages(warp_width);
+	return ll128 ? table_dev_messages_ll128(warp_width) : table_dev_messages(warp_width);
 }
 
 const struct dev_kernel *dev_kernel_one_rank(int warp_width)

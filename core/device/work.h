@@ -15,6 +15,8 @@
 #ifndef CORE_DEVICE_WORK_H
 #define CORE_DEVICE_WORK_H
 
+#include <stdbool.h>
+
 #include "core/base/shared_types.h"
 #include "core/device/programs.h"
 
@@ -230,8 +232,8 @@ struct dev_send_recv {
 		*recv_conn; /* of the first channel; NULL: nothing to send, to receive */
 	uint64_t send_bytes, recv_bytes; /* of all channels */
 	uint64_t send_each, recv_each;   /* of each channel but the last that has any */
-	uint64_t send_ll,
-		recv_ll; /* a part of more bytes goes in SIMPLE, another in LL; both ends agree */
+	/* A part of so many bytes at most goes in LL, of so many in LL128, another one in SIMPLE; both ends agree. */
+	uint32_t send_ll, recv_ll, send_ll128, recv_ll128;
 	/* Where the sender's process has the receiver's buffer; 0: nowhere */
 	uint64_t recv_mapped;
 	uint32_t nth; /* the message's number in its group, among those of the two ranks */
@@ -358,7 +360,8 @@ const struct dev_kernel *dev_kernel_tree(enum dev_proto proto, int warp_width);
 const struct dev_kernel *dev_kernel_one(int program, int type, int op, int warp_width);
 const struct dev_kernel *dev_kernel_one_row(uint32_t row, int warp_width);
 const struct dev_kernel *dev_kernel_pat(int warp_width);
-const struct dev_kernel *dev_kernel_messages(int warp_width);
+/* With LL128: messages have it as well, and the kernel more registers. */
+const struct dev_kernel *dev_kernel_messages(bool ll128, int warp_width);
 const struct dev_kernel *dev_kernel_one_rank(int warp_width);
 DOPPEL_EXTERN_C_END
 

@@ -192,11 +192,11 @@ struct plan_run {
 /* One message's parts of a run. */
 struct plan_end {
 	uint8_t *address;
-	uint64_t bytes;  /* 0: the message has no such parts */
-	uint64_t each;   /* of all parts but the message's last */
-	uint64_t ll;     /* a part of so many bytes at most goes in LL */
-	uint64_t mapped; /* of a receive: where the sender's process has `address`; 0: nowhere */
-	bool shown;      /* the receiver shows where it wants the message */
+	uint64_t bytes;     /* 0: the message has no such parts */
+	uint64_t each;      /* of all parts but the message's last */
+	uint32_t ll, ll128; /* a part of so many bytes at most goes in LL, of so many in LL128 */
+	uint64_t mapped;    /* of a receive: where the sender's process has `address`; 0: nowhere */
+	bool shown;         /* the receiver shows where it wants the message */
 	/* Of each part; NULL: there is no such part, or it is to oneself. */
 	struct conn *conn[DEV_MAX_CHANNELS];
 };
@@ -228,7 +228,8 @@ static void plan_end_connect(const struct ncclComm *comm, const struct plan_queu
 								      .is_send = m->call.is_send,
 								      .index = CONN_PAIR});
 		ASSERT(e->conn[i]->slot == e->conn[0]->slot + i);
-		ASSERT(!e->conn[i]->dev.step_bytes[DEV_LL] == !e->conn[0]->dev.step_bytes[DEV_LL]);
+		ASSERT(e->conn[i]->ll_bytes == e->conn[0]->ll_bytes &&
+		       e->conn[i]->ll128_bytes == e->conn[0]->ll128_bytes);
 	}
 }
 
@@ -264,9 +265,9 @@ static struct plan_end plan_end_of(struct ncclComm *comm, const struct plan_mess
 		return e;
 	plan_end_connect(comm, m, run, n, &e);
 	plan_end_register(comm, m, from, capture, &e);
-	/* where the connections have a buffer for it. Both ends find the same: not so what is shown, which a sender may learn
-	 * later than the receiver shows it. */
-	e.ll = e.conn[0]->dev.step_bytes[DEV_LL] ? e.conn[0]->ll_bytes : 0;
+	/* Both ends find the same: not so what is shown, which a sender may learn later than the receiver shows it. */
+	e.ll = e.conn[0]->ll_bytes;
+	e.ll128 = e.conn[0]->ll128_bytes;
 	return e;
 }
 
@@ -275,7 +276,7 @@ static void plan_part_op_add(const struct ncclComm *comm, struct plan *p, const 
 {
 	const struct conn *c = e->conn[i];
 	uint64_t bytes = MIN_OF(e->each, e->bytes - (uint64_t)i * e->each);
-	enum dev_proto proto = bytes <= e->ll ? DEV_LL : DEV_SIMPLE;
+	enum dev_proto proto = steps_message_proto(bytes, e->ll, e->ll128);
 
 	plan_add_op(p, &(struct proxy_op){
 			       .conn = c->proxy,
@@ -320,6 +321,8 @@ static void plan_run_add(struct ncclComm *comm, const struct plan_messages *ms, 
 					  .recv_each = recv.each,
 					  .send_ll = send.ll,
 					  .recv_ll = recv.ll,
+					  .send_ll128 = send.ll128,
+					  .recv_ll128 = recv.ll128,
 					  .recv_mapped = recv.mapped,
 					  .shown = (send.shown ? DEV_SHOWN_SEND : 0) |
 						   (recv.shown ? DEV_SHOWN_RECV : 0),

@@ -72,7 +72,7 @@ static ncclResult_t plan_kernels_load(const struct ncclComm *comm, struct plan_s
 		rc = plan_kernel_load(comm, st->pat_kernel);
 	if (rc)
 		return rc;
-	st->message_kernel = dev_kernel_messages(width);
+	st->message_kernel = dev_kernel_messages(transport_messages_have(comm, DEV_LL128), width);
 	return plan_kernel_load(comm, st->message_kernel);
 }
 
@@ -124,6 +124,7 @@ uint64_t plan_choice_hash(const struct ncclComm *comm)
 		hash = hash64_combine(hash, lim->step_bytes[p]);
 	hash = hash64_combine(hash, transport_pair_most_channels());
 	hash = hash64_combine(hash, (uint64_t)transport_pair_net_channels(comm));
+	hash = hash64_combine(hash, (uint64_t)param_i64(PARAM_P2P_LL128_THRESHOLD));
 	return hash64_combine(hash, (uint64_t)param_i64(PARAM_P2P_LL_THRESHOLD));
 }
 

@@ -159,7 +159,7 @@ static ncclResult_t conn_job_setup(struct conn_job *job)
 
 		rc = transport_dir_of(c)->setup(c, &job->mine[job->place[i]]);
 		if (c->index == CONN_PAIR)
-			c->ll_bytes = transport_pair_ll_bytes(c);
+			transport_message_lines(c);
 	}
 	return rc;
 }

@@ -125,7 +125,7 @@ bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer)
 
 /* What goes through slots is copied once more by the receiver; a line of LL is not, so that a longer part is
  * faster in LL (docs/figures.md). */
-uint64_t transport_pair_ll_bytes(const struct conn *c)
+static uint64_t transport_pair_ll_bytes(const struct conn *c)
 {
 	int64_t bytes = param_i64(PARAM_P2P_LL_THRESHOLD);
 
@@ -137,11 +137,24 @@ uint64_t transport_pair_ll_bytes(const struct conn *c)
 	return 32 << 10;
 }
 
-/* Messages have SIMPLE whatever NCCL_PROTO is, and LL as the collectives of a ring have it. */
-static bool transport_pair_has(const struct conn *c, enum dev_proto proto)
+bool transport_messages_have(const struct ncclComm *comm, enum dev_proto proto)
 {
-	return proto == DEV_SIMPLE || (proto == DEV_LL && param_i64(PARAM_P2P_LL_THRESHOLD) &&
-				       transport_proto_is_used(c->comm, CONN_COLLECTIVE, DEV_LL));
+	static const enum param threshold[] = {
+		[DEV_LL] = PARAM_P2P_LL_THRESHOLD, [DEV_LL128] = PARAM_P2P_LL128_THRESHOLD};
+
+	return proto == DEV_SIMPLE || (param_i64(threshold[proto]) &&
+				       transport_proto_is_used(comm, CONN_COLLECTIVE, proto));
+}
+
+void transport_message_lines(struct conn *c)
+{
+	uint64_t ll = transport_messages_have(c->comm, DEV_LL) ? transport_pair_ll_bytes(c) : 0;
+	uint64_t ll128 = transport_messages_have(c->comm, DEV_LL128)
+				 ? (uint64_t)param_i64(PARAM_P2P_LL128_THRESHOLD)
+				 : 0;
+
+	c->ll_bytes = (uint32_t)MIN_OF(ll, UINT32_MAX);
+	c->ll128_bytes = (uint32_t)MIN_OF(ll128, UINT32_MAX);
 }
 
 /* Do messages over this connection take smaller steps than collectives? */
@@ -156,7 +169,7 @@ uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto)
 	enum conn_index index = (enum conn_index)c->index;
 	uint32_t bytes = transport_step_bytes(proto);
 
-	if (!(index == CONN_PAIR ? transport_pair_has(c, proto)
+	if (!(index == CONN_PAIR ? transport_messages_have(c->comm, proto)
 				 : transport_proto_is_used(c->comm, index, proto)))
 		return 0;
 	return index == CONN_PAIR && proto == DEV_SIMPLE && transport_pair_is_small(c)

@@ -59,10 +59,10 @@ struct conn {
 	uint8_t index;       /* enum conn_index */
 	struct dev_conn dev; /* copied to the device when ready */
 	int32_t slot;        /* of the copy: comm->dev_conns[slot]; -1: a ring's, in its channel */
-	struct proxy_port *proxy; /* net: requests to the proxy; p2p: NULL */
-	uint64_t ll_bytes;        /* of messages: transport_pair_ll_bytes */
-	char via[40];             /* what its log line has after the name of transport or network */
-	void *state;              /* the transport's own */
+	struct proxy_port *proxy;       /* net: requests to the proxy; p2p: NULL */
+	uint32_t ll_bytes, ll128_bytes; /* of messages: transport_message_lines */
+	char via[40]; /* what its log line has after the name of transport or network */
+	void *state;  /* the transport's own */
 };
 
 struct transport_dir {
@@ -103,6 +103,8 @@ void transport_connect_drop(struct conn_job *job);
 struct conn *transport_conn_find(const struct ncclComm *comm, const struct conn_want *want);
 /* Channels that this rank and another one send over, in both directions: at most NCCL_MAX_P2P_NCHANNELS. */
 int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer);
+/* May messages go in that protocol? SIMPLE whatever NCCL_PROTO is, others as the collectives of a ring have them. */
+bool transport_messages_have(const struct ncclComm *comm, enum dev_proto proto);
 /* Connection ends that a rank can have at most, without those of rings. */
 uint32_t transport_conns_most(const struct ncclComm *comm);
 

@@ -15,9 +15,9 @@
 /* Bytes of a protocol's step: NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE or NCCL_LL128_BUFFSIZE / DEV_STEPS, cut to
  * whole grains of data. */
 uint32_t transport_step_bytes(enum dev_proto proto);
-/* Parts of messages over this connection up to so many bytes go in LL: NCCL_P2P_LL_THRESHOLD. 0: none does. Both ends
- * find the same: it is of the pair of ranks. */
-uint64_t transport_pair_ll_bytes(const struct conn *c);
+/* Up to how many bytes parts of messages over this connection go in LL and LL128: NCCL_P2P_LL_THRESHOLD,
+ * DOPPEL_P2P_LL128_THRESHOLD. 0: none does. Both ends find the same: it is of the pair of ranks. */
+void transport_message_lines(struct conn *c);
 /* A pair of ranks without NVLinks between them sends over two channels, as in NCCL. */
 #define TRANSPORT_PAIR_CHANNELS 2
 /* And over the network over so many: NCCL_NCHANNELS_PER_NET_PEER, the config's nChannelsPerNetPeer, or as many. A

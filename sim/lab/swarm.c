@@ -362,8 +362,8 @@ static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffe
 	if (small && swarm_is_set(s, "NCCL_ALGO=OneShot") &&
 	    !swarm_is_set(s, "NCCL_MAX_NCHANNELS="))
 		swarm_env(s, "NCCL_MAX_NCHANNELS=1");
-	if (!wide && sim_rng_below(&rng, 2))
-		swarm_env(s, "NCCL_P2P_LL_THRESHOLD=%s",
+	if (sim_rng_below(&rng, 2))
+		swarm_env(s, wide ? "DOPPEL_P2P_LL128_THRESHOLD=%s" : "NCCL_P2P_LL_THRESHOLD=%s",
 			  messages[sim_rng_below(&rng, ARRAY_LEN(messages))]);
 	if (wide)
 		return MIN_OF(buffer, small ? bytes : 4800 << 10);

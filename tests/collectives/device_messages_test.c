@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages by themselves, on the connections of the rings of device_ring.h: every rank sends to the next one,
- * in SIMPLE and in LL, and in both at the same time over connections of one channel; long and short ones, at
+ * in SIMPLE, LL and LL128, and in all at the same time over connections of one channel; long and short ones, at
  * odd addresses, in batches of one work, of one channel or a part for each of several, several launches over one
  * connection; through slots, and straight into the receiver's buffer; beside messages to oneself, with each share of the
  * block's warps that these have. The connections' steps are those that steps_of_message derives. Then a launch that is
@@ -17,12 +17,17 @@ static void *message_at(int i)
 	return (void *)(uintptr_t)(i * (int)(MAX_BYTES / MOST_MESSAGES) + i % 9);
 }
 
+static enum dev_proto messages_draw_proto(struct ring *g)
+{
+	return (enum dev_proto)(ring_random(g) % DEV_PROTO_COUNT);
+}
+
 static struct dev_work messages_draw(struct ring *g, int i)
 {
 	static const uint64_t bytes[] = {1, 7, 8, 312, 320, 321, 512, 513, 3000, 6000};
-	struct dev_work w = message_work(
-		bytes[ring_random(g) % ARRAY_LEN(bytes)], ring_random(g) % 2 ? DEV_LL : DEV_SIMPLE,
-		ring_random(g) % 2 ? DEV_LL : DEV_SIMPLE, i % CHANNELS, i / CHANNELS);
+	struct dev_work w =
+		message_work(bytes[ring_random(g) % ARRAY_LEN(bytes)], messages_draw_proto(g),
+			     messages_draw_proto(g), i % CHANNELS, i / CHANNELS);
 
 	w.send = w.recv = message_at(i);
 	return w;
@@ -32,7 +37,7 @@ static struct dev_work messages_draw(struct ring *g, int i)
 static struct dev_work messages_draw_wide(struct ring *g, int i)
 {
 	static const uint64_t each[] = {1, 16, 320, 1000, 2000};
-	const enum dev_proto proto = ring_random(g) % 2 ? DEV_LL : DEV_SIMPLE;
+	const enum dev_proto proto = messages_draw_proto(g);
 	struct dev_work w =
 		message_work(each[ring_random(g) % ARRAY_LEN(each)], proto, proto, 0, i);
 
@@ -178,7 +183,7 @@ static void messages_body(const struct device_run *run)
 		for (uint8_t self = DEV_SELF; self <= DEV_SELF_LESS; self++)
 			for (int warps = 4; warps <= 8; warps += 4)
 				messages_once(&g, 24, warps, false, self);
-		messages_abort(&g, g.put || n % 2 ? DEV_SIMPLE : DEV_LL);
+		messages_abort(&g, g.put ? DEV_SIMPLE : (enum dev_proto)(n % DEV_PROTO_COUNT));
 		ring_free(&g);
 	}
 }

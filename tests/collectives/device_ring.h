@@ -522,6 +522,18 @@ static inline struct dev_work ring_work(enum dev_proto proto, uint64_t count, en
 	return program_work(program[proto], count, type, op, lo, hi);
 }
 
+static inline void message_set_send(struct dev_work *w, enum dev_proto proto)
+{
+	w->pair.send_ll = proto == DEV_LL ? UINT32_MAX : 0;
+	w->pair.send_ll128 = proto == DEV_LL128 ? UINT32_MAX : 0;
+}
+
+static inline void message_set_recv(struct dev_work *w, enum dev_proto proto)
+{
+	w->pair.recv_ll = proto == DEV_LL ? UINT32_MAX : 0;
+	w->pair.recv_ll128 = proto == DEV_LL128 ? UINT32_MAX : 0;
+}
+
 /* A message of each rank to the next one, in the protocol `even` if the sender is an even rank. */
 static inline struct dev_work message_work(uint64_t bytes, enum dev_proto even, enum dev_proto odd,
 					   int channel, int batch)
@@ -532,23 +544,30 @@ static inline struct dev_work message_work(uint64_t bytes, enum dev_proto even, 
 	w.kind = DEV_WORK_SEND_RECV;
 	w.pair.send_bytes = w.pair.recv_bytes = bytes;
 	w.pair.send_each = w.pair.recv_each = bytes;
-	w.pair.send_ll = even == DEV_LL ? UINT64_MAX : 0;
-	w.pair.recv_ll = odd == DEV_LL ? UINT64_MAX : 0;
+	message_set_send(&w, even);
+	message_set_recv(&w, odd);
 	w.channel_lo = w.channel_hi = (uint8_t)channel;
 	w.pair.nth = (uint32_t)batch;
 	w.root = -1;
 	return w;
 }
 
-/* The protocol in which a rank sends, and the one in which it receives. */
-static inline uint8_t message_proto(const struct dev_work *w, int sender)
+/* The protocol in which a rank sends. */
+static inline enum dev_proto message_proto(const struct dev_work *w, int sender)
 {
-	return (sender % 2 ? w->pair.recv_ll : w->pair.send_ll) ? DEV_LL : DEV_SIMPLE;
+	const struct dev_send_recv *p = &w->pair;
+
+	return sender % 2 ? steps_message_proto(1, p->recv_ll, p->recv_ll128)
+			  : steps_message_proto(1, p->send_ll, p->send_ll128);
 }
 
-static inline uint64_t message_ll(const struct dev_work *w, int sender)
+static inline bool messages_have_ll128(const struct dev_work *works, int n)
 {
-	return message_proto(w, sender) == DEV_LL ? UINT64_MAX : 0;
+	bool have = false;
+
+	for (int i = 0; i < n; i++)
+		have = have || works[i].pair.send_ll128 || works[i].pair.recv_ll128;
+	return have;
 }
 
 /* Bytes of one channel of the work. */
@@ -571,8 +590,8 @@ static inline struct dev_work message_work_of(const struct ring *g, const struct
 		return mine;
 	mine.pair.send_conn = r->conns + PAIRS_FIRST + c;
 	mine.pair.recv_conn = mine.pair.send_conn + CHANNELS;
-	mine.pair.send_ll = message_ll(w, i);
-	mine.pair.recv_ll = message_ll(w, ring_rank_at(g, c, at + g->n - 1));
+	message_set_send(&mine, message_proto(w, i));
+	message_set_recv(&mine, message_proto(w, ring_rank_at(g, c, at + g->n - 1)));
 	return mine;
 }
 
@@ -689,7 +708,7 @@ static inline const struct dev_kernel *works_kernel(const struct ring *g,
 	bool alike = g->launches % 2;
 
 	if (w->kind == DEV_WORK_SEND_RECV)
-		return dev_kernel_messages(width);
+		return dev_kernel_messages(messages_have_ll128(works, n), width);
 	for (int i = 1; i < n; i++)
 		alike = alike && works[i].program == w->program && works[i].type == w->type &&
 			works[i].op == w->op;

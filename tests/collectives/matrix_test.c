@@ -177,6 +177,14 @@ static void matrix_set_way(struct scenario *s, const struct matrix_way *way)
 
 /* Of the collective's programs, of which each has an algorithm and a protocol; messages have a
  * protocol alone. */
+/* Messages have it as well. */
+static void matrix_set_protocol(struct scenario *s, const char *proto)
+{
+	scenario_set_env(s, proto);
+	if (strstr(proto, "LL128"))
+		scenario_set_env(s, "DOPPEL_P2P_LL128_THRESHOLD=1M");
+}
+
 enum { MATRIX_PROGRAMS = DEV_PROGRAM_COUNT + MATRIX_PROTOCOLS };
 
 /* Does the collective have this program, for such ranks, reached in this way? */
@@ -201,7 +209,7 @@ static bool matrix_set_program(struct scenario *s, int program, const struct mat
 
 		if (!c->collective->connects || (way->torn && strstr(proto, "LL128")))
 			return false;
-		scenario_set_env(s, proto);
+		matrix_set_protocol(s, proto);
 		return true;
 	}
 	const struct dev_program_row row = steps_program(program);
@@ -234,7 +242,7 @@ static void matrix_full_world(const struct lab_collective *collective, size_t w,
 	for (size_t z = 0; z < ARRAY_LEN(matrix_sizes); z++)
 		for (size_t p = 0; p < MATRIX_PROTOCOLS; p++) {
 			matrix_scenario(&s, collective, &matrix_worlds[w], &matrix_sizes[z]);
-			scenario_set_env(&s, matrix_protocols[p]);
+			matrix_set_protocol(&s, matrix_protocols[p]);
 			matrix_all_values(&s.lab);
 			s.lab.ranks_per_proc = z ? LAB_ALL_RANKS : 1;
 			if (((size_t)(collective - lab_collectives) + w) % 3 == 0)

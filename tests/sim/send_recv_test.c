@@ -227,15 +227,18 @@ START_TEST(messages_in_one_channel_arrive)
 }
 END_TEST
 
-/* Parts of up to 64 KiB in LL, in several steps; longer ones in SIMPLE on the same connections. */
+/* Parts of up to 64 KiB in LL or LL128, in several steps; longer ones in SIMPLE on the same connections. */
 START_TEST(messages_in_lines_arrive)
 {
 	static const char *const lines[] = {"NCCL_PROTO=LL", "NCCL_P2P_LL_THRESHOLD=65536",
 					    "NCCL_LL_BUFFSIZE=16384", NULL};
+	static const char *const wide[] = {"NCCL_PROTO=LL,LL128", "NCCL_P2P_LL_THRESHOLD=1024",
+					   "DOPPEL_P2P_LL128_THRESHOLD=65536",
+					   "NCCL_LL128_BUFFSIZE=61440", NULL};
 
 	for (uint64_t seed = 33; seed <= 42; seed += SAMPLE_THIN)
 		drawn_run(1 + (uint32_t)(seed % 2), 1 + (uint32_t)(seed % 3),
-			  1 + (uint32_t)(seed % 2), seed, lines);
+			  1 + (uint32_t)(seed % 2), seed, seed % 4 < 2 ? lines : wide);
 }
 END_TEST
 
