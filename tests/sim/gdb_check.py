@@ -51,3 +51,15 @@ def frames(command, *patterns):
         check("%s shows %s" % (command, pattern), found, text)
         at = found.end()
     return text
+
+
+def whole(walk):
+    """A run with the walk in it, from sim_run to its end: the hash is checked by the caller."""
+    run("set breakpoint pending on")
+    run("set confirm off")
+    run("tbreak sim_run")
+    gdb.execute("run")
+    walk()
+    run("delete")
+    gdb.execute("continue")
+    print("walked: %d checks" % len(passed))

@@ -8,10 +8,8 @@ import os
 import re
 import sys
 
-import gdb
-
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from gdb_check import check, frames, go, passed, run, value  # noqa: E402
+from gdb_check import check, frames, go, run, value, whole  # noqa: E402
 
 
 def walk():
@@ -38,11 +36,4 @@ def walk():
            r"reduce_scatter_pat_loop \(p=", r"dev_pat \(d=", "task_entry")
 
 
-run("set breakpoint pending on")
-run("set confirm off")
-run("tbreak sim_run")
-gdb.execute("run")
-walk()
-run("delete")
-gdb.execute("continue")  # to the end: the hash is checked by the caller
-print("walked: %d checks" % len(passed))
+whole(walk)
