@@ -147,7 +147,7 @@ X(NCHANNELS_PER_NET_PEER, "NCCL_NCHANNELS_PER_NET_PEER", INT, "-2", -2, 64,     
 	"nChannelsPerNetPeer; -2: 2; 8 at most; the same on all ranks")                             \
 X(P2P_LL_THRESHOLD, "NCCL_P2P_LL_THRESHOLD", BYTES, "-2", -2, 1ll << 40,                           \
 	"bytes of a channel's part of a message up to which it goes in LL, if NCCL_PROTO has it; "  \
-	"-2: 16384, between two processes over NVLink 32768; the same on all ranks")                \
+	"-2: 16384, 32768 between two ranks over NVLink in two processes; the same on all ranks")\
 X(P2P_LL128_THRESHOLD, "DOPPEL_P2P_LL128_THRESHOLD", BYTES, "0", 0, 1ll << 40,                     \
 	"the same for LL128, of longer parts than those in LL; 0: messages have no LL128")          \
 X(WORK_FIFO_BYTES, "NCCL_WORK_FIFO_BYTES", BYTES, "1048576", 4096, 1ll << 30,                       \

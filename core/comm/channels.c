@@ -18,6 +18,10 @@
 
 /* ---- channels ------------------------------------------------------------------------------- */
 
+/* Messages to oneself have a channel for each two of the others': with as many, NVLink waits for the copies of an
+ * all-to-all from 32 MiB on (docs/figures.md). */
+#define SELF_SHARE 2
+
 /* Two GPUs that NVLink joins move large calls faster with so many channels than with the 24 that a search finds between
  * H100s (docs/figures.md). The doubles keep the search's number. */
 #ifdef DOPPEL_FAKECUDA
@@ -107,14 +111,16 @@ static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings
 				  const int32_t *order)
 {
 	size_t ranks_bytes = (size_t)rings->distinct * (size_t)comm->nranks * sizeof *order;
-	int32_t n = channels_count(comm, rings->nchannels), all = channels_of_messages(comm, n);
+	int32_t n = channels_count(comm, rings->nchannels), pairs = channels_of_messages(comm, n);
+	int32_t all = MIN_OF(pairs + DIV_UP(pairs, SELF_SHARE), channels_most(comm));
 	comm->channels = os_alloc((size_t)all * sizeof *comm->channels, "channels");
 	if (!comm->channels) {
 		WARN("rank %d: no memory for %d channels", comm->rank, all);
 		return ncclSystemError;
 	}
 	comm->nchannels = n;
-	comm->pair_channels = all;
+	comm->pair_channels = pairs;
+	comm->launch_channels = all;
 	comm->life->ring_ranks = os_alloc(ranks_bytes, "ring ranks");
 	if (!comm->life->ring_ranks) {
 		WARN("rank %d: no memory for the rings of %d ranks", comm->rank, comm->nranks);
@@ -548,13 +554,13 @@ static ncclResult_t comm_dev_stage(struct ncclComm *comm, const struct comm_dev_
 	struct dev_comm *dev = comm->staging;
 	struct dev_channel *channels = (void *)((char *)comm->staging + l->channels);
 
-	for (int32_t c = 0; c < comm->pair_channels; c++)
+	for (int32_t c = 0; c < comm->launch_channels; c++)
 		channels[c] = channel_on_device(comm, c, (const int32_t *)(mem + l->ranks));
 	*dev = (struct dev_comm){
 		.magic = DEV_COMM_MAGIC,
 		.rank = comm->rank,
 		.nranks = comm->nranks,
-		.nchannels = comm->pair_channels,
+		.nchannels = comm->launch_channels,
 		.channels = comm->dev_channels,
 		.conns = comm->dev_conns,
 		.direct = transport_direct_of(comm),
@@ -576,7 +582,8 @@ static ncclResult_t comm_dev_copy(struct ncclComm *comm, void *to, const void *f
 ncclResult_t comm_dev_make(struct ncclComm *comm)
 {
 	void *mem = NULL;
-	struct comm_dev_layout l = comm_dev_layout(comm->pair_channels, transport_conns_most(comm));
+	struct comm_dev_layout l =
+		comm_dev_layout(comm->launch_channels, transport_conns_most(comm));
 	size_t ranks =
 		(size_t)comm->life->rings * (size_t)comm->nranks * sizeof *comm->life->ring_ranks;
 	size_t trees = comm->trees ? (size_t)comm->life->trees * (size_t)comm->nranks : 0;

@@ -157,26 +157,12 @@ DEV_FN bool dev_run_group(struct dev *d, struct dev_block *b, const struct dev_g
 	}
 }
 
-/* The group of this thread's warp; one of a number that no work has: none. The others divide what messages to oneself
- * leave (DEV_SELF_LESS). */
-DEV_FN struct dev_group dev_group_of(struct dev *d, const struct dev_block *b, uint32_t works)
+/* The group of this thread's warp; one of a number that no work has: none. */
+DEV_FN struct dev_group dev_group_of(struct dev *d, uint32_t works)
 {
-	const uint32_t all = dev_warps(d), share = all / (2 * works), warp = dev_warp(d);
-	uint32_t selves = 0, self = share, other = share;
-	struct dev_group g = {0, 0, 0};
+	const uint32_t share = dev_warps(d) / (2 * works), number = dev_warp(d) / share;
 
-	for (uint32_t i = 0; i < works; i++)
-		selves += b->work[i].pair.to_self == DEV_SELF_LESS ? 1 : 0;
-	if (selves && selves < works) {
-		self = MAX_OF(share / 2, 1u);
-		other = (all - 2 * selves * self) / (2 * (works - selves));
-	}
-	for (; g.number < 2 * works; g.number++, g.first += g.warps) {
-		g.warps = b->work[g.number / 2].pair.to_self == DEV_SELF_LESS ? self : other;
-		if (warp < g.first + g.warps)
-			break;
-	}
-	return g;
+	return (struct dev_group){number, number * share, share};
 }
 
 /* By all threads of the block: the first works of those in shared memory. */
@@ -187,7 +173,7 @@ DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, uint32_t works, bo
 
 	if (dev_warps(d) < 2 * works)
 		dev_trap(d, "dev_messages: a batch has more messages than the block has warps");
-	g = dev_group_of(d, b, works);
+	g = dev_group_of(d, works);
 	if (g.number < 2 * works)
 		ok = dev_run_group(d, b, &g, ll128);
 	return !dev_barrier_any(d, !ok);

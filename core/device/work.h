@@ -238,15 +238,10 @@ struct dev_send_recv {
 	uint64_t recv_mapped;
 	uint32_t nth; /* the message's number in its group, among those of the two ranks */
 	uint8_t send_proto, recv_proto; /* of the part: enum dev_proto */
-	uint8_t to_self;                /* DEV_SELF or DEV_SELF_LESS */
+	uint8_t to_self;                /* 1: both ends are this rank */
 	uint8_t shown;                  /* DEV_SHOWN_SEND, DEV_SHOWN_RECV */
 };
 DOPPEL_CHECK_SIZE(struct dev_send_recv, 80);
-
-/* Whether a message to oneself has its share of the block's warps, or half of that: messages of the launch that go in
- * slots need the rest more, since their threads wait for other ranks. */
-#define DEV_SELF      1u
-#define DEV_SELF_LESS 2u
 
 /* Of a message in SIMPLE between two processes the receiver shows whether the sender can write into its buffer:
  * what this rank sends, or receives (prims_mapped.h). */

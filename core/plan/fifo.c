@@ -123,7 +123,7 @@ static ncclResult_t plan_fifo_wait(const struct ncclComm *comm, struct plan_fifo
 		 end > f->bytes);
 	if (end <= f->bytes)
 		return ncclSuccess;
-	for (int32_t c = 0; c < comm->pair_channels && !rc; c++)
+	for (int32_t c = 0; c < comm->launch_channels && !rc; c++)
 		rc = plan_fifo_wait_channel(comm, f, c, end - f->bytes);
 	return rc;
 }

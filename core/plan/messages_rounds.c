@@ -171,7 +171,6 @@ struct plan_batches {
 	uint8_t works[DEV_MAX_CHANNELS];
 	uint32_t most;    /* works of the largest batch */
 	uint64_t longest; /* bytes of the longest part */
-	bool slots;       /* a message goes in slots, and not straight into its receiver's buffer */
 };
 
 /* A connection is in a batch once: messages of another number are in another batch. */
@@ -189,6 +188,11 @@ struct plan_run {
 	int32_t from, n, lo;
 };
 
+/* Channels lo..end-1. */
+struct plan_range {
+	int32_t lo, end;
+};
+
 /* One message's parts of a run. */
 struct plan_end {
 	uint8_t *address;
@@ -201,10 +205,20 @@ struct plan_end {
 	struct conn *conn[DEV_MAX_CHANNELS];
 };
 
-/* A message to oneself waits for nothing: a block copies much of it in the time of a message to another rank. */
+/* A message to oneself waits for nothing: it has channels of its own where the launch has some, so that no other message
+ * shares a block's threads with it, and a block copies much of it in the time of a message to another rank. */
+static struct plan_range plan_self_range(const struct ncclComm *comm)
+{
+	return (struct plan_range){
+		.lo = comm->launch_channels > comm->pair_channels ? comm->pair_channels : 0,
+		.end = comm->launch_channels};
+}
+
 static int32_t plan_self_channels(const struct ncclComm *comm, uint64_t bytes)
 {
-	return (int32_t)MIN_OF(DIV_UP(bytes, PLAN_SELF_PART_LEAST), (uint64_t)comm->pair_channels);
+	const struct plan_range r = plan_self_range(comm);
+
+	return (int32_t)MIN_OF(DIV_UP(bytes, PLAN_SELF_PART_LEAST), (uint64_t)(r.end - r.lo));
 }
 
 static int32_t plan_message_parts(const struct ncclComm *comm, const struct plan_messages *ms,
@@ -327,13 +341,12 @@ static void plan_run_add(struct ncclComm *comm, const struct plan_messages *ms, 
 					  .shown = (send.shown ? DEV_SHOWN_SEND : 0) |
 						   (recv.shown ? DEV_SHOWN_RECV : 0),
 					  .nth = nth,
-					  .to_self = send.bytes && !send.conn[0] ? DEV_SELF : 0},
+					  .to_self = send.bytes && !send.conn[0]},
 				 .channel_lo = (uint8_t)run->lo,
 				 .channel_hi = (uint8_t)(run->lo + run->n - 1),
 				 .root = -1,
 				 .op_count = comm->op_count,
 			 });
-	b->slots |= send.conn[0] && !send.conn[0]->dev.put && !send.shown;
 	b->longest = MAX_OF(b->longest,
 			    MAX_OF(MIN_OF(send.each, send.bytes), MIN_OF(recv.each, recv.bytes)));
 	for (int32_t i = 0; i < run->n; i++) {
@@ -369,6 +382,14 @@ static int32_t plan_round_parts(const struct ncclComm *comm, const struct plan_m
 	return parts;
 }
 
+/* From its first channel on. Messages to oneself are round 0. */
+static struct plan_range plan_round_range(const struct ncclComm *comm, uint32_t round)
+{
+	return round ? (struct plan_range){.lo = plan_round_channel(comm, round, 0),
+					   .end = comm->pair_channels}
+		     : plan_self_range(comm);
+}
+
 /* Adds a round, whose channels may go on at channel 0 behind the last one, unless it does not fit: then *full. It is in
  * one launch: parts of a message over the network may be received together at the other end, and none of
  * them leaves before the kernel has filled them all (core/proxy/link.c). */
@@ -377,8 +398,8 @@ static ncclResult_t plan_round_add(struct ncclComm *comm, const struct plan_stat
 				   struct plan_batches *b, const struct plan_round *r, bool *full)
 {
 	const int32_t parts = plan_round_parts(comm, ms, r);
-	const int32_t lo = plan_round_channel(comm, (uint32_t)r->key, 0);
-	const struct plan_run first = {.n = MIN_OF(parts, comm->pair_channels - lo), .lo = lo};
+	const struct plan_range on = plan_round_range(comm, (uint32_t)r->key);
+	const struct plan_run first = {.n = MIN_OF(parts, on.end - on.lo), .lo = on.lo};
 	const struct plan_run rest = {.from = first.n, .n = parts - first.n};
 	const struct plan_need more = {
 		.works = rest.n > 0 ? 2 : 1, .ops = 2 * parts, .runs = (uint64_t)parts};
@@ -419,9 +440,6 @@ ncclResult_t plan_rounds_build(struct ncclComm *comm, const struct plan_state *s
 		if (rc || full)
 			break;
 	}
-	for (int32_t i = 0; i < p->nworks && b.slots; i++)
-		if (p->work[i].pair.to_self)
-			p->work[i].pair.to_self = DEV_SELF_LESS;
 	p->block_warps = plan_batches_warps(st, &b);
 	return rc;
 }

@@ -111,9 +111,11 @@ struct ncclComm {
 	size_t topo_bytes;
 	const struct topo_system *topo;
 	struct topo_graph *graph[TOPO_PATTERNS]; /* of this host */
-	struct channel *channels;                /* [pair_channels] */
+	struct channel *channels;                /* [launch_channels] */
 	int32_t nchannels;
 	int32_t pair_channels; /* of messages: at least nchannels. Those from there on have no ring and no tree. */
+	/* At least pair_channels; messages to oneself have those from there on, which have no connections. */
+	int32_t launch_channels;
 	int32_t direct_channels;     /* on which every two ranks are connected; 0: on none */
 	int32_t pat_channels;        /* on which PAT is connected; 0: on none */
 	bool trees;                  /* the trees of all channels are connected */

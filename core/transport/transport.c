@@ -124,14 +124,15 @@ bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer)
 }
 
 /* What goes through slots is copied once more by the receiver; a line of LL is not, so that a longer part is
- * faster in LL (docs/figures.md). */
+ * faster in LL. Not where a rank has several peers: LL's lines are twice the data, and NVLink is full of them
+ * (docs/figures.md). */
 static uint64_t transport_pair_ll_bytes(const struct conn *c)
 {
 	int64_t bytes = param_i64(PARAM_P2P_LL_THRESHOLD);
 
 	if (bytes >= 0)
 		return (uint64_t)bytes;
-	if (c->transport != &transport_p2p || c->dev.put ||
+	if (c->comm->nranks > 2 || c->transport != &transport_p2p || c->dev.put ||
 	    !transport_pair_has_nvlink(c->comm, c->peer))
 		return 16 << 10;
 	return 32 << 10;

@@ -3,8 +3,8 @@
  * Messages by themselves, on the connections of the rings of device_ring.h: every rank sends to the next one,
  * in SIMPLE, LL and LL128, and in all at the same time over connections of one channel; long and short ones, at
  * odd addresses, in batches of one work, of one channel or a part for each of several, several launches over one
- * connection; through slots, and straight into the receiver's buffer; beside messages to oneself, with each share of the
- * block's warps that these have. The connections' steps are those that steps_of_message derives. Then a launch that is
+ * connection; through slots, and straight into the receiver's buffer; beside messages to oneself. The
+ * connections' steps are those that steps_of_message derives. Then a launch that is
  * aborted, and after it a sender that finds the buffer withdrawn.
  */
 #include "tests/collectives/device_ring_check.h"
@@ -47,14 +47,13 @@ static struct dev_work messages_draw_wide(struct ring *g, int i)
 	return w;
 }
 
-/* In the batch of another message, with this share. */
-static struct dev_work messages_draw_self(struct ring *g, int i, const struct dev_work *beside,
-					  uint8_t share)
+/* In the batch of another message. */
+static struct dev_work messages_draw_self(struct ring *g, int i, const struct dev_work *beside)
 {
 	struct dev_work w = message_work(1 + ring_random(g) % 6000, DEV_SIMPLE, DEV_SIMPLE,
 					 beside->channel_lo, (int)beside->pair.nth);
 
-	w.pair.to_self = share;
+	w.pair.to_self = true;
 	w.send = w.recv = message_at(MOST_MESSAGES / 2 + i / 2);
 	return w;
 }
@@ -106,8 +105,8 @@ static void messages_count(struct ring *g, const struct dev_work *w, int c)
 	}
 }
 
-/* `selves`: each second one is to oneself, with that share. */
-static void messages_once(struct ring *g, int n, int warps, bool wide, uint8_t selves)
+/* `selves`: each second one is to oneself. */
+static void messages_once(struct ring *g, int n, int warps, bool wide, bool selves)
 {
 	static const struct dev_work all = {.kind = DEV_WORK_COLLECTIVE};
 	const int channels = wide ? CHANNELS : MIN_OF(selves ? DIV_UP(n, 2) : n, CHANNELS);
@@ -117,7 +116,7 @@ static void messages_once(struct ring *g, int n, int warps, bool wide, uint8_t s
 	for (int i = 0; i < n; i++) {
 		works[i] = wide      ? messages_draw_wide(g, i)
 			   : !selves ? messages_draw(g, i)
-			   : i % 2   ? messages_draw_self(g, i, &works[i - 1], selves)
+			   : i % 2   ? messages_draw_self(g, i, &works[i - 1])
 				     : messages_draw(g, i / 2);
 		for (int c = works[i].channel_lo; c <= works[i].channel_hi; c++)
 			messages_count(g, &works[i], c);
@@ -179,10 +178,9 @@ static void messages_body(const struct device_run *run)
 		ring_connect(&g);
 		for (size_t k = 0; k < ARRAY_LEN(counts); k++)
 			for (int wide = 0; wide < 2; wide++)
-				messages_once(&g, counts[k], 2 + 2 * (int)(k % 2), wide, 0);
-		for (uint8_t self = DEV_SELF; self <= DEV_SELF_LESS; self++)
-			for (int warps = 4; warps <= 8; warps += 4)
-				messages_once(&g, 24, warps, false, self);
+				messages_once(&g, counts[k], 2 + 2 * (int)(k % 2), wide, false);
+		for (int warps = 4; warps <= 8; warps += 4)
+			messages_once(&g, 24, warps, false, true);
 		messages_abort(&g, g.put ? DEV_SIMPLE : (enum dev_proto)(n % DEV_PROTO_COUNT));
 		ring_free(&g);
 	}

@@ -153,6 +153,52 @@ START_TEST(rounds_are_in_order_and_hold_every_message_once)
 }
 END_TEST
 
+/* ---- messages to oneself --------------------------------------------------------------------- */
+
+/* Rank 1's message to itself is in parts of 64 KiB or more, on channels that no other message has, if there are any. */
+static void self_check(uint64_t bytes, int32_t pairs, int32_t launch)
+{
+	struct plan_queued_message queue[2] = {{.call = {.is_send = true, .peer = 1}},
+					       {.call = {.is_send = false, .peer = 1}}};
+	uint32_t round_of[4];
+	struct ncclComm comm = {
+		.rank = 1, .nranks = 4, .pair_channels = pairs, .launch_channels = launch};
+	struct plan_messages ms = {.queue = queue, .queued = 2, .room = 2, .round_of = round_of};
+	struct plan_state st = {.args_works = 2, .warps = 16};
+	struct plan p = {.nworks = 0};
+	const int32_t most = launch > pairs ? launch - pairs : pairs;
+	int32_t next, n;
+
+	for (int k = 0; k < 2; k++) {
+		queue[k].bytes = bytes;
+		queue[k].call.buffer = (char *)4096 + (uint64_t)k * bytes;
+	}
+	plan_rounds_init(round_of, comm.nranks);
+	ck_assert_int_eq(plan_rounds_make(&comm, &ms), ncclSuccess);
+	ck_assert_int_eq(plan_rounds_build(&comm, &st, &ms, &p, &next), ncclSuccess);
+	ck_assert_int_eq(next, 1);
+	ck_assert_int_eq(p.nworks, 1);
+	n = p.work[0].channel_hi - p.work[0].channel_lo + 1;
+	ck_assert_int_eq(p.work[0].channel_lo, launch > pairs ? pairs : 0);
+	ck_assert_int_le(n, most);
+	ck_assert(n == most || (uint64_t)n * PLAN_SELF_PART_LEAST >= bytes);
+	ck_assert_uint_ge((uint64_t)n * p.work[0].pair.send_each, bytes);
+	ck_assert(p.work[0].pair.to_self && !p.work[0].pair.send_conn);
+	plan_free(&p);
+	os_free(ms.rounds);
+}
+
+START_TEST(a_message_to_oneself_has_channels_of_its_own)
+{
+	for (uint64_t bytes = 1; bytes <= 64ull << 20; bytes *= 8) {
+		self_check(bytes, 32, 48);
+		self_check(bytes, 2, 3);
+		self_check(bytes, 32, 32); /* NCCL_MAX_CTAS leaves no more */
+		self_check(bytes, 64, 64);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("messages_rounds");
@@ -163,6 +209,7 @@ int main(void)
 	tcase_add_test(tc, a_round_uses_each_channel_once);
 	tcase_add_test(tc, parts_make_up_a_message);
 	tcase_add_test(tc, rounds_are_in_order_and_hold_every_message_once);
+	tcase_add_test(tc, a_message_to_oneself_has_channels_of_its_own);
 	suite_add_tcase(s, tc);
 	return suite_run(s);
 }
