@@ -5,7 +5,7 @@
  *
  * Chunks flow along the ring, from the root to the rank before it:
  *
- *   root                   copy_send, or result_send when its output is its input
+ *   root                   copy_send, or send when its output is its input
  *   ranks between          recv_copy_send
  *   rank before the root   recv
  *

@@ -14,8 +14,6 @@
  * buffers are each library's (ncclMemAlloc), registered with its communicators (ncclCommRegister). Exit status: 0, 1
  * usage or a call that failed, 11 a wrong result.
  */
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,10 +24,9 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "core/include/nccl.h"
+#include "tests/bench/nccl_lib.h"
 
 #define MOST_GPUS  16
 #define MOST_LIBS  2
@@ -41,53 +38,6 @@
 #define BLOCK      (256 * PERIOD) /* elements that are filled or compared by one call */
 
 enum { WRONG_RESULT = 11 }; /* SIM_WRONG_RESULT, which a program for real GPUs cannot include */
-
-struct lib {
-	const char *path;
-	void *handle;
-	ncclResult_t (*get_id)(ncclUniqueId *);
-	ncclResult_t (*init_rank)(ncclComm_t *, int, ncclUniqueId, int);
-	ncclResult_t (*destroy)(ncclComm_t);
-	ncclResult_t (*group_start)(void);
-	ncclResult_t (*group_end)(void);
-	ncclResult_t (*all_reduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
-				   ncclComm_t, cudaStream_t);
-	ncclResult_t (*all_gather)(const void *, void *, size_t, ncclDataType_t, ncclComm_t,
-				   cudaStream_t);
-	ncclResult_t (*reduce_scatter)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
-				       ncclComm_t, cudaStream_t);
-	ncclResult_t (*broadcast)(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t,
-				  cudaStream_t);
-	ncclResult_t (*send)(const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
-	ncclResult_t (*recv)(void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
-	ncclResult_t (*mem_alloc)(void **, size_t);
-	ncclResult_t (*mem_free)(void *);
-	ncclResult_t (*enter)(const ncclComm_t, void *, size_t, void **);
-	ncclResult_t (*leave)(const ncclComm_t, void *);
-	const char *(*error)(ncclResult_t);
-};
-
-static const struct {
-	const char *name;
-	size_t at; /* in struct lib */
-} lib_names[] = {
-	{"ncclGetUniqueId", offsetof(struct lib, get_id)},
-	{"ncclCommInitRank", offsetof(struct lib, init_rank)},
-	{"ncclCommDestroy", offsetof(struct lib, destroy)},
-	{"ncclGroupStart", offsetof(struct lib, group_start)},
-	{"ncclGroupEnd", offsetof(struct lib, group_end)},
-	{"ncclAllReduce", offsetof(struct lib, all_reduce)},
-	{"ncclAllGather", offsetof(struct lib, all_gather)},
-	{"ncclReduceScatter", offsetof(struct lib, reduce_scatter)},
-	{"ncclBroadcast", offsetof(struct lib, broadcast)},
-	{"ncclSend", offsetof(struct lib, send)},
-	{"ncclRecv", offsetof(struct lib, recv)},
-	{"ncclMemAlloc", offsetof(struct lib, mem_alloc)},
-	{"ncclMemFree", offsetof(struct lib, mem_free)},
-	{"ncclCommRegister", offsetof(struct lib, enter)},
-	{"ncclCommDeregister", offsetof(struct lib, leave)},
-	{"ncclGetErrorString", offsetof(struct lib, error)},
-};
 
 /* One GPU of a task. */
 struct rank {
@@ -122,7 +72,7 @@ struct task {
 static int gpus = 2;
 static size_t bytes_min = 8, bytes_max = 64 << 20, factor = 2;
 static const char *collectives, *modes = "one";
-static struct lib lib[MOST_LIBS];
+static struct nccl_lib lib[MOST_LIBS];
 static int libs, tasks;
 static struct shared *shared;
 static bool registered;
@@ -148,7 +98,7 @@ static void cuda_ok(cudaError_t e, const char *what)
 	_exit(1);
 }
 
-static void nccl_ok(const struct lib *l, ncclResult_t r, const char *what)
+static void nccl_ok(const struct nccl_lib *l, ncclResult_t r, const char *what)
 {
 	if (r == ncclSuccess)
 		return;
@@ -210,7 +160,8 @@ static struct content sum(void)
 	return (struct content){.scale = gpus * (gpus + 1) / 2};
 }
 
-static ncclResult_t all_reduce(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
+static ncclResult_t all_reduce(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
+			       size_t n)
 {
 	return l->all_reduce(r->send, r->recv, n, ncclFloat32, ncclSum, c, r->stream);
 }
@@ -223,7 +174,8 @@ static struct content all_reduce_want(int rank, size_t n, int part)
 	return sum();
 }
 
-static ncclResult_t all_gather(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
+static ncclResult_t all_gather(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
+			       size_t n)
 {
 	return l->all_gather(r->send, r->recv, n / (size_t)gpus, ncclFloat32, c, r->stream);
 }
@@ -235,7 +187,7 @@ static struct content all_gather_want(int rank, size_t n, int part)
 	return input_of(part);
 }
 
-static ncclResult_t reduce_scatter(const struct lib *l, const struct rank *r, ncclComm_t c,
+static ncclResult_t reduce_scatter(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
 				   size_t n)
 {
 	return l->reduce_scatter(r->send, r->recv, n / (size_t)gpus, ncclFloat32, ncclSum, c,
@@ -251,7 +203,8 @@ static struct content reduce_scatter_want(int rank, size_t n, int part)
 	return c;
 }
 
-static ncclResult_t broadcast(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
+static ncclResult_t broadcast(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
+			      size_t n)
 {
 	return l->broadcast(r->send, r->recv, n, ncclFloat32, 0, c, r->stream);
 }
@@ -264,7 +217,8 @@ static struct content broadcast_want(int rank, size_t n, int part)
 	return input_of(0);
 }
 
-static ncclResult_t all_to_all(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
+static ncclResult_t all_to_all(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
+			       size_t n)
 {
 	size_t part = n / (size_t)gpus;
 	ncclResult_t rc = l->group_start();
@@ -286,7 +240,8 @@ static struct content all_to_all_want(int rank, size_t n, int part)
 	return c;
 }
 
-static ncclResult_t send_recv(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
+static ncclResult_t send_recv(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
+			      size_t n)
 {
 	ncclResult_t rc = l->group_start();
 
@@ -307,7 +262,8 @@ static struct content send_recv_want(int rank, size_t n, int part)
 /* Sizes and bus bandwidths as nccl-tests has them: a row's bytes are those of the larger buffer. */
 static const struct collective {
 	const char *name;
-	ncclResult_t (*call)(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n);
+	ncclResult_t (*call)(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
+			     size_t n);
 	struct content (*want)(int rank, size_t n, int part); /* of the result, or of its part */
 	int sent;    /* times over the bus, in parts of (ranks - 1) / ranks; 0: once whole */
 	bool parted; /* a buffer has a part for each rank */
@@ -343,27 +299,9 @@ static void task_sync(struct task *t)
 	}
 }
 
-static void lib_open(struct lib *l)
-{
-	l->handle = dlopen(l->path, RTLD_NOW | RTLD_LOCAL);
-	if (!l->handle) {
-		fprintf(stderr, "nccl_compare: %s\n", dlerror());
-		_exit(1);
-	}
-	for (size_t i = 0; i < sizeof lib_names / sizeof lib_names[0]; i++) {
-		void *p = dlsym(l->handle, lib_names[i].name);
-
-		if (!p) {
-			fprintf(stderr, "nccl_compare: %s has no %s\n", l->path, lib_names[i].name);
-			_exit(1);
-		}
-		memcpy((char *)l + lib_names[i].at, &p, sizeof p);
-	}
-}
-
 static void task_comms(struct task *t, int which)
 {
-	const struct lib *l = &lib[which];
+	const struct nccl_lib *l = &lib[which];
 
 	if (t->number == 0)
 		nccl_ok(l, l->get_id(&shared->id), "ncclGetUniqueId");
@@ -382,7 +320,7 @@ static void task_comms(struct task *t, int which)
 /* Without registration all libraries have those of the first. */
 static void rank_buffers_make(struct rank *r, int which)
 {
-	const struct lib *l = &lib[which];
+	const struct nccl_lib *l = &lib[which];
 	struct buffers *b = &r->buffers[which];
 
 	task_device(r);
@@ -405,7 +343,7 @@ static void rank_buffers_make(struct rank *r, int which)
 
 static void rank_buffers_free(const struct rank *r, int which)
 {
-	const struct lib *l = &lib[which];
+	const struct nccl_lib *l = &lib[which];
 	const struct buffers *b = &r->buffers[which];
 
 	if (registered) {
@@ -461,7 +399,7 @@ static void task_close(struct task *t)
 
 static void task_call(struct task *t, int which, const struct collective *c, size_t n)
 {
-	const struct lib *l = &lib[which];
+	const struct nccl_lib *l = &lib[which];
 
 	if (t->ranks > 1)
 		nccl_ok(l, l->group_start(), "ncclGroupStart");
@@ -552,14 +490,6 @@ static uint64_t task_wrong(struct task *t, const struct collective *c, size_t n)
 	return wrong;
 }
 
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
 static int task_times(size_t bytes)
 {
 	int calls = bytes <= 1 << 20 ? 400 : bytes <= 64 << 20 ? 80 : 20;
@@ -576,15 +506,15 @@ static double task_sample(struct task *t, int which, const struct collective *c,
 	double start, us = 0;
 
 	meet();
-	start = now_us();
+	start = nccl_lib_now_us();
 	for (int k = 0; k < (graph ? launches : calls); k++)
 		if (graph)
 			task_replay(t);
 		else
 			task_call(t, which, c, bytes / FLOAT);
 	task_sync(t);
-	shared->us[t->number] =
-		(now_us() - start) / (graph ? (double)launches * GRAPH_OPS : (double)calls);
+	shared->us[t->number] = (nccl_lib_now_us() - start) /
+				(graph ? (double)launches * GRAPH_OPS : (double)calls);
 	meet();
 	for (int i = 0; i < tasks; i++)
 		us = shared->us[i] > us ? shared->us[i] : us;
@@ -761,7 +691,7 @@ static int run(const char *mode)
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (int k = 0; k < libs; k++)
-			lib_open(&lib[k]);
+			nccl_lib_open(&lib[k]);
 		exit(threads ? run_threads(mode) : task_main(mode, i, gpus / children));
 	}
 	for (int i = 0; i < children && wait(&status) > 0; i++) {

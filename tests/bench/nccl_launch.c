@@ -7,34 +7,17 @@
  *
  *	nccl_launch [-g GPUS] LIB [LIB]
  */
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "core/include/nccl.h"
+#include "tests/bench/nccl_lib.h"
 
 enum { MOST_GPUS = 16, ROUNDS = 250, BATCH = 8, SAMPLES = ROUNDS * BATCH, WARM_UP = 50 };
 enum bench_call { CALL_ALL_REDUCE, CALL_SEND_RECV, CALLS };
 static const char *const call_names[CALLS] = {"ncclAllReduce", "send and receive"};
-
-struct lib {
-	const char *path;
-	ncclResult_t (*get_id)(ncclUniqueId *);
-	ncclResult_t (*init_rank)(ncclComm_t *, int, ncclUniqueId, int);
-	ncclResult_t (*destroy)(ncclComm_t);
-	ncclResult_t (*group_start)(void);
-	ncclResult_t (*group_end)(void);
-	ncclResult_t (*all_reduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
-				   ncclComm_t, cudaStream_t);
-	ncclResult_t (*send)(const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
-	ncclResult_t (*recv)(void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
-};
 
 struct rank {
 	int number;
@@ -44,7 +27,7 @@ struct rank {
 };
 
 static struct rank ranks[MOST_GPUS];
-static struct lib lib;
+static struct nccl_lib lib;
 static ncclUniqueId id;
 static int gpus = 2;
 static pthread_barrier_t barrier;
@@ -73,43 +56,6 @@ static void ok(int rc, const char *what)
 	_exit(1);
 }
 
-static void *symbol(void *handle, const char *name)
-{
-	void *found = dlsym(handle, name);
-
-	if (found)
-		return found;
-	fprintf(stderr, "nccl_launch: %s has no %s\n", lib.path, name);
-	exit(1);
-}
-
-static void lib_open(const char *path)
-{
-	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-
-	lib.path = path;
-	if (!handle) {
-		fprintf(stderr, "nccl_launch: %s\n", dlerror());
-		exit(1);
-	}
-	*(void **)&lib.get_id = symbol(handle, "ncclGetUniqueId");
-	*(void **)&lib.init_rank = symbol(handle, "ncclCommInitRank");
-	*(void **)&lib.destroy = symbol(handle, "ncclCommDestroy");
-	*(void **)&lib.group_start = symbol(handle, "ncclGroupStart");
-	*(void **)&lib.group_end = symbol(handle, "ncclGroupEnd");
-	*(void **)&lib.all_reduce = symbol(handle, "ncclAllReduce");
-	*(void **)&lib.send = symbol(handle, "ncclSend");
-	*(void **)&lib.recv = symbol(handle, "ncclRecv");
-}
-
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
 static void call(enum bench_call c, int rank, float *mem, ncclComm_t comm, cudaStream_t stream)
 {
 	if (c == CALL_ALL_REDUCE) {
@@ -133,10 +79,10 @@ static void measure(struct rank *r, enum bench_call c, float *mem, ncclComm_t co
 	uint64_t before = locks;
 
 	for (int i = 0; i < SAMPLES; i++) {
-		double start = now_us();
+		double start = nccl_lib_now_us();
 
 		call(c, r->number, mem, comm, stream);
-		r->us[c][i] = now_us() - start;
+		r->us[c][i] = nccl_lib_now_us() - start;
 		if (i % BATCH < BATCH - 1)
 			continue;
 		uint64_t waited = locks;
@@ -200,7 +146,8 @@ int main(int argc, char **argv)
 	}
 	ok(pthread_barrier_init(&barrier, NULL, (unsigned)gpus), "pthread_barrier_init");
 	for (int l = first; l < argc; l++) {
-		lib_open(argv[l]);
+		lib.path = argv[l];
+		nccl_lib_open(&lib);
 		ok(lib.get_id(&id), "ncclGetUniqueId");
 		for (int g = 0; g < gpus; g++) {
 			ranks[g].number = g;
