@@ -252,7 +252,7 @@ static char *choice_load(const char *path, size_t *bytes)
 {
 	FILE *f = fopen(path, "r");
 	size_t room = 1 << 16, n = 0;
-	char *text = f ? malloc(room) : NULL;
+	char *text = f ? calloc(1, room) : NULL;
 
 	while (text && !feof(f) && !ferror(f)) {
 		n += fread(text + n, 1, room - n - 1, f);
