@@ -3,7 +3,8 @@
  * Collectives of one or two libraries with NCCL's ABI, side by side: each is opened by its path, so that ours
  * and NCCL's are measured by the same program, on the same GPUs, in the same run.
  *
- *	nccl_compare [-g GPUS] [-b BYTES] [-e BYTES] [-f FACTOR] [-c COLLECTIVE,...] [-m MODE,...] [-R] LIB [LIB]
+ *	nccl_compare [-g GPUS] [-b BYTES] [-e BYTES] [-f FACTOR] [-c COLLECTIVE,...] [-m MODE,...] [-R] [-w WAIT]
+ *		     LIB [LIB]
  *
  * MODE is how the ranks are driven, as nccl-tests can: "one" thread for all GPUs with grouped calls (-g),
  * "threads", one for each GPU (-t), "processes", one for each GPU; and "one-graph", "threads-graph",
@@ -11,7 +12,8 @@
  * that of -e, and bus bandwidths are nccl-tests'; A/B is the ratio of bandwidths. The time is that of the slowest
  * task, the median of SAMPLES up to 64 MiB: a hiccup of the host is in one of them (nccl-tests has one mean). The
  * first size is measured once before, without a row: the GPUs' clocks rise in it. Every result is checked. -R: the
- * buffers are each library's (ncclMemAlloc), registered with its communicators (ncclCommRegister). Exit status: 0, 1
+ * buffers are each library's (ncclMemAlloc), registered with its communicators (ncclCommRegister). -w: how
+ * programs wait for calls without graphs (nccl_compare_wait.h). Exit status: 0, 1
  * usage or a call that failed, 11 a wrong result.
  */
 #include <inttypes.h>
@@ -26,23 +28,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/bench/nccl_lib.h"
+#include "tests/bench/nccl_compare_collectives.h"
+#include "tests/bench/nccl_compare_wait.h"
 
 #define MOST_GPUS  16
 #define MOST_LIBS  2
 #define GRAPH_OPS  20
 #define WARMUP_OPS 5
 #define SAMPLES    5
-#define FLOAT      sizeof(float)
-#define PERIOD     61             /* of the elements of a buffer */
-#define BLOCK      (256 * PERIOD) /* elements that are filled or compared by one call */
 
 enum { WRONG_RESULT = 11 }; /* SIM_WRONG_RESULT, which a program for real GPUs cannot include */
 
 /* One GPU of a task. */
 struct rank {
 	int number;
-	float *send, *recv; /* those of the library that is measured */
 	float *host;
 	struct buffers {
 		float *send, *recv;
@@ -76,6 +75,7 @@ static struct nccl_lib lib[MOST_LIBS];
 static int libs, tasks;
 static struct shared *shared;
 static bool registered;
+static enum wait_kind wait_kind;
 
 /* Is `name` in a list with commas? */
 static bool listed(const char *list, const char *name)
@@ -105,179 +105,6 @@ static void nccl_ok(const struct nccl_lib *l, ncclResult_t r, const char *what)
 	fprintf(stderr, "nccl_compare: %s: %s: %s\n", l->path, what, l->error(r));
 	_exit(1);
 }
-
-/* ---- the collectives ------------------------------------------------------------------------ */
-
-/*
- * What a part of a buffer holds: element i is scale * ((first + i) % PERIOD + 1). The send buffer of a rank
- * has its number + 1 as scale: a sum over 16 ranks is exact.
- */
-struct content {
-	int scale;
-	size_t first;
-};
-
-static void content_block(struct content c, float *block)
-{
-	for (size_t i = 0; i < BLOCK; i++)
-		block[i] = (float)(c.scale * (int)((c.first + i) % PERIOD + 1));
-}
-
-static void content_fill(struct content c, float *data, size_t n)
-{
-	static _Thread_local float block[BLOCK];
-
-	content_block(c, block);
-	for (size_t i = 0; i < n; i += BLOCK)
-		memcpy(data + i, block, (n - i < BLOCK ? n - i : BLOCK) * FLOAT);
-}
-
-/* The number of elements that differ. */
-static uint64_t content_wrong(struct content c, const float *data, size_t n)
-{
-	static _Thread_local float block[BLOCK];
-	uint64_t wrong = 0;
-
-	content_block(c, block);
-	for (size_t i = 0; i < n; i += BLOCK) {
-		size_t here = n - i < BLOCK ? n - i : BLOCK;
-
-		if (!memcmp(data + i, block, here * FLOAT))
-			continue;
-		for (size_t k = 0; k < here; k++)
-			wrong += data[i + k] != block[k];
-	}
-	return wrong;
-}
-
-static struct content input_of(int rank)
-{
-	return (struct content){.scale = rank + 1};
-}
-
-static struct content sum(void)
-{
-	return (struct content){.scale = gpus * (gpus + 1) / 2};
-}
-
-static ncclResult_t all_reduce(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
-			       size_t n)
-{
-	return l->all_reduce(r->send, r->recv, n, ncclFloat32, ncclSum, c, r->stream);
-}
-
-static struct content all_reduce_want(int rank, size_t n, int part)
-{
-	(void)rank;
-	(void)n;
-	(void)part;
-	return sum();
-}
-
-static ncclResult_t all_gather(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
-			       size_t n)
-{
-	return l->all_gather(r->send, r->recv, n / (size_t)gpus, ncclFloat32, c, r->stream);
-}
-
-static struct content all_gather_want(int rank, size_t n, int part)
-{
-	(void)rank;
-	(void)n;
-	return input_of(part);
-}
-
-static ncclResult_t reduce_scatter(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
-				   size_t n)
-{
-	return l->reduce_scatter(r->send, r->recv, n / (size_t)gpus, ncclFloat32, ncclSum, c,
-				 r->stream);
-}
-
-static struct content reduce_scatter_want(int rank, size_t n, int part)
-{
-	struct content c = sum();
-
-	(void)part;
-	c.first = (size_t)rank * (n / (size_t)gpus);
-	return c;
-}
-
-static ncclResult_t broadcast(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
-			      size_t n)
-{
-	return l->broadcast(r->send, r->recv, n, ncclFloat32, 0, c, r->stream);
-}
-
-static struct content broadcast_want(int rank, size_t n, int part)
-{
-	(void)rank;
-	(void)n;
-	(void)part;
-	return input_of(0);
-}
-
-static ncclResult_t all_to_all(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
-			       size_t n)
-{
-	size_t part = n / (size_t)gpus;
-	ncclResult_t rc = l->group_start();
-
-	for (int p = 0; p < gpus && !rc; p++) {
-		rc = l->send(r->send + (size_t)p * part, part, ncclFloat32, p, c, r->stream);
-		if (!rc)
-			rc = l->recv(r->recv + (size_t)p * part, part, ncclFloat32, p, c,
-				     r->stream);
-	}
-	return rc ? rc : l->group_end();
-}
-
-static struct content all_to_all_want(int rank, size_t n, int part)
-{
-	struct content c = input_of(part);
-
-	c.first = (size_t)rank * (n / (size_t)gpus);
-	return c;
-}
-
-static ncclResult_t send_recv(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
-			      size_t n)
-{
-	ncclResult_t rc = l->group_start();
-
-	if (!rc)
-		rc = l->send(r->send, n, ncclFloat32, (r->number + 1) % gpus, c, r->stream);
-	if (!rc)
-		rc = l->recv(r->recv, n, ncclFloat32, (r->number + gpus - 1) % gpus, c, r->stream);
-	return rc ? rc : l->group_end();
-}
-
-static struct content send_recv_want(int rank, size_t n, int part)
-{
-	(void)n;
-	(void)part;
-	return input_of((rank + gpus - 1) % gpus);
-}
-
-/* Sizes and bus bandwidths as nccl-tests has them: a row's bytes are those of the larger buffer. */
-static const struct collective {
-	const char *name;
-	ncclResult_t (*call)(const struct nccl_lib *l, const struct rank *r, ncclComm_t c,
-			     size_t n);
-	struct content (*want)(int rank, size_t n, int part); /* of the result, or of its part */
-	int sent;    /* times over the bus, in parts of (ranks - 1) / ranks; 0: once whole */
-	bool parted; /* a buffer has a part for each rank */
-	bool part;   /* the result is one part */
-} collective[] = {
-	{"all_reduce", all_reduce, all_reduce_want, 2, false, false},
-	{"all_gather", all_gather, all_gather_want, 1, true, false},
-	{"reduce_scatter", reduce_scatter, reduce_scatter_want, 1, true, true},
-	{"broadcast", broadcast, broadcast_want, 0, false, false},
-	{"all_to_all", all_to_all, all_to_all_want, 1, true, false},
-	{"send_recv", send_recv, send_recv_want, 0, false, false},
-};
-
-#define COLLECTIVES ((int)(sizeof collective / sizeof collective[0]))
 
 /* ---- a task --------------------------------------------------------------------------------- */
 
@@ -397,14 +224,28 @@ static void task_close(struct task *t)
 	}
 }
 
+static struct call rank_call_of(const struct rank *r, int which, size_t n)
+{
+	return (struct call){.rank = r->number,
+			     .ranks = gpus,
+			     .send = r->buffers[which].send,
+			     .recv = r->buffers[which].recv,
+			     .n = n,
+			     .comm = r->comm[which],
+			     .stream = r->stream};
+}
+
 static void task_call(struct task *t, int which, const struct collective *c, size_t n)
 {
 	const struct nccl_lib *l = &lib[which];
 
 	if (t->ranks > 1)
 		nccl_ok(l, l->group_start(), "ncclGroupStart");
-	for (int i = 0; i < t->ranks; i++)
-		nccl_ok(l, c->call(l, &t->rank[i], t->rank[i].comm[which], n), c->name);
+	for (int i = 0; i < t->ranks; i++) {
+		struct call one = rank_call_of(&t->rank[i], which, n);
+
+		nccl_ok(l, c->call(l, &one), c->name);
+	}
 	if (t->ranks > 1)
 		nccl_ok(l, l->group_end(), "ncclGroupEnd");
 }
@@ -442,9 +283,9 @@ static void task_replay(struct task *t)
 
 /* What is compared by a thread: the result of one rank. */
 struct result {
-	struct rank *rank;
+	const struct rank *rank;
 	const struct collective *collective;
-	size_t n;
+	struct call call;
 	uint64_t wrong;
 	pthread_t thread;
 };
@@ -453,28 +294,30 @@ static void *result_compare(void *arg)
 {
 	struct result *e = arg;
 	const struct collective *c = e->collective;
-	size_t piece = c->parted ? e->n / (size_t)gpus : e->n;
+	size_t piece = c->parted ? e->call.n / (size_t)gpus : e->call.n;
 	int parts = c->parted && !c->part ? gpus : 1;
 
 	task_device(e->rank);
-	cuda_ok(cudaMemcpy(e->rank->host, e->rank->recv, (size_t)parts * piece * FLOAT,
+	cuda_ok(cudaMemcpy(e->rank->host, e->call.recv, (size_t)parts * piece * FLOAT,
 			   cudaMemcpyDeviceToHost),
 		"cudaMemcpy");
 	for (int i = 0; i < parts; i++)
-		e->wrong += content_wrong(c->want(e->rank->number, e->n, i),
-					  e->rank->host + (size_t)i * piece, piece);
+		e->wrong += content_wrong(c->want(&e->call, i), e->rank->host + (size_t)i * piece,
+					  piece);
 	return NULL;
 }
 
 /* Large results of a task's ranks by a thread each: there may be eight, of 2 GiB. */
-static uint64_t task_wrong(struct task *t, const struct collective *c, size_t n)
+static uint64_t task_wrong(struct task *t, int which, const struct collective *c, size_t n)
 {
 	const bool threads = t->ranks > 1 && n * FLOAT >= 64 << 20;
 	struct result result[MOST_GPUS];
 	uint64_t wrong = 0;
 
 	for (int i = 0; i < t->ranks; i++) {
-		result[i] = (struct result){.rank = &t->rank[i], .collective = c, .n = n};
+		result[i] = (struct result){.rank = &t->rank[i],
+					    .collective = c,
+					    .call = rank_call_of(&t->rank[i], which, n)};
 		if (!threads) {
 			result_compare(&result[i]);
 		} else if (pthread_create(&result[i].thread, NULL, result_compare, &result[i])) {
@@ -490,12 +333,58 @@ static uint64_t task_wrong(struct task *t, const struct collective *c, size_t n)
 	return wrong;
 }
 
+/* Calls that are timed together: as many as hide what the end costs, or as few as nccl-tests has. */
 static int task_times(size_t bytes)
 {
-	int calls = bytes <= 1 << 20 ? 400 : bytes <= 64 << 20 ? 80 : 20;
+	int calls = wait_kind == WAIT_POLL ? 20
+		    : bytes <= 1 << 20     ? 400
+		    : bytes <= 64 << 20    ? 80
+					   : 20;
 	const char *fewer = getenv("NCCL_COMPARE_CALLS"); /* for a run that is no measurement */
 
 	return fewer ? atoi(fewer) : calls;
+}
+
+/* The communicators and streams of a task's ranks. */
+struct handles {
+	ncclComm_t comm[MOST_GPUS];
+	cudaStream_t stream[MOST_GPUS];
+};
+
+static struct handles task_handles(const struct task *t, int which)
+{
+	struct handles h = {0};
+
+	for (int i = 0; i < t->ranks; i++) {
+		h.comm[i] = t->rank[i].comm[which];
+		h.stream[i] = t->rank[i].stream;
+	}
+	return h;
+}
+
+/* dog: NULL without a watchdog. */
+static void task_calls(struct task *t, int which, const struct collective *c, size_t n, int calls,
+		       struct watchdog *dog)
+{
+	for (int k = 0; k < calls; k++) {
+		task_call(t, which, c, n);
+		if (dog)
+			watchdog_calls(dog, t->ranks);
+	}
+	if (wait_kind == WAIT_POLL) {
+		struct handles h = task_handles(t, which);
+
+		wait_poll(&lib[which], h.stream, h.comm, t->ranks);
+	} else {
+		task_sync(t);
+	}
+}
+
+static void task_replays(struct task *t, int launches)
+{
+	for (int k = 0; k < launches; k++)
+		task_replay(t);
+	task_sync(t);
 }
 
 /* Time of a call, of all its tasks' the slowest. */
@@ -503,18 +392,23 @@ static double task_sample(struct task *t, int which, const struct collective *c,
 			  bool graph)
 {
 	int calls = task_times(bytes), launches = (calls + GRAPH_OPS - 1) / GRAPH_OPS;
+	struct handles h = task_handles(t, which);
+	struct watchdog dog = {.lib = &lib[which], .comm = h.comm, .comms = t->ranks};
+	bool watched = !graph && wait_kind == WAIT_WATCHDOG;
 	double start, us = 0;
 
+	if (watched)
+		watchdog_start(&dog);
 	meet();
 	start = nccl_lib_now_us();
-	for (int k = 0; k < (graph ? launches : calls); k++)
-		if (graph)
-			task_replay(t);
-		else
-			task_call(t, which, c, bytes / FLOAT);
-	task_sync(t);
+	if (graph)
+		task_replays(t, launches);
+	else
+		task_calls(t, which, c, bytes / FLOAT, calls, watched ? &dog : NULL);
 	shared->us[t->number] = (nccl_lib_now_us() - start) /
 				(graph ? (double)launches * GRAPH_OPS : (double)calls);
+	if (watched)
+		watchdog_end(&dog);
 	meet();
 	for (int i = 0; i < tasks; i++)
 		us = shared->us[i] > us ? shared->us[i] : us;
@@ -537,10 +431,9 @@ static double task_measure(struct task *t, int which, const struct collective *c
 	double us[SAMPLES];
 
 	for (int i = 0; i < t->ranks; i++) {
-		t->rank[i].send = t->rank[i].buffers[which].send;
-		t->rank[i].recv = t->rank[i].buffers[which].recv;
 		task_device(&t->rank[i]);
-		cuda_ok(cudaMemsetAsync(t->rank[i].recv, 0xff, bytes, t->rank[i].stream),
+		cuda_ok(cudaMemsetAsync(t->rank[i].buffers[which].recv, 0xff, bytes,
+					t->rank[i].stream),
 			"cudaMemsetAsync");
 	}
 	for (int k = 0; k < WARMUP_OPS; k++)
@@ -553,7 +446,7 @@ static double task_measure(struct task *t, int which, const struct collective *c
 	for (int i = 0; i < samples; i++)
 		us[i] = task_sample(t, which, c, bytes, graph);
 	qsort(us, (size_t)samples, sizeof *us, us_compare);
-	shared->wrong[t->number] = task_wrong(t, c, n);
+	shared->wrong[t->number] = task_wrong(t, which, c, n);
 	for (int i = 0; graph && i < t->ranks; i++)
 		cuda_ok(cudaGraphExecDestroy(t->rank[i].graph), "cudaGraphExecDestroy");
 	meet();
@@ -720,7 +613,7 @@ static int usage(const char *program)
 {
 	fprintf(stderr,
 		"usage: %s [-g GPUS] [-b BYTES] [-e BYTES] [-f FACTOR] [-c COLLECTIVE,...] "
-		"[-m MODE,...] [-R] LIB [LIB]\n"
+		"[-m MODE,...] [-R] [-w WAIT] LIB [LIB]\n"
 		"GPUS: 1 to %d; BYTES: at least 4, with K, M or G; FACTOR: at least 2\n"
 		"COLLECTIVE:",
 		program, MOST_GPUS);
@@ -729,7 +622,10 @@ static int usage(const char *program)
 	fprintf(stderr, "; default all\nMODE: all");
 	for (size_t i = 0; i < sizeof mode_names / sizeof mode_names[0]; i++)
 		fprintf(stderr, " %s", mode_names[i]);
-	fprintf(stderr, "; default one\n");
+	fprintf(stderr, "; default one\nWAIT:");
+	for (int i = 0; i < WAIT_KINDS; i++)
+		fprintf(stderr, " %s", wait_names[i]);
+	fprintf(stderr, "; default sync\n");
 	return 1;
 }
 
@@ -762,11 +658,21 @@ static bool is_mode(const char *name, size_t n)
 	return n == 3 && !strncmp(name, "all", n);
 }
 
+static bool wait_parse(const char *name)
+{
+	for (int i = 0; i < WAIT_KINDS; i++)
+		if (!strcmp(name, wait_names[i])) {
+			wait_kind = (enum wait_kind)i;
+			return true;
+		}
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	int option, rc = 0;
 
-	while ((option = getopt(argc, argv, "g:b:e:f:c:m:R")) != -1) {
+	while ((option = getopt(argc, argv, "g:b:e:f:c:m:Rw:")) != -1) {
 		if (option == 'g')
 			gpus = atoi(optarg);
 		else if (option == 'b')
@@ -781,6 +687,8 @@ int main(int argc, char **argv)
 			modes = optarg;
 		else if (option == 'R')
 			registered = true;
+		else if (option == 'w' && wait_parse(optarg))
+			continue;
 		else
 			return usage(argv[0]);
 	}
@@ -797,8 +705,9 @@ int main(int argc, char **argv)
 		perror("nccl_compare: mmap");
 		return 1;
 	}
-	printf("# float sum, %d GPUs, out of place; A = %s%s%s\n", gpus, lib[0].path,
-	       libs > 1 ? ", B = " : "", libs > 1 ? lib[1].path : "");
+	printf("# float sum, %d GPUs, out of place, wait %s; A = %s%s%s\n", gpus,
+	       wait_names[wait_kind], lib[0].path, libs > 1 ? ", B = " : "",
+	       libs > 1 ? lib[1].path : "");
 	fflush(stdout);
 	for (size_t i = 0; i < sizeof mode_names / sizeof mode_names[0]; i++)
 		if (listed(modes, mode_names[i]) || listed(modes, "all")) {

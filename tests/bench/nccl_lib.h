@@ -35,6 +35,7 @@
 	X(mem_free, ncclMemFree)                                                                   \
 	X(enter, ncclCommRegister)                                                                 \
 	X(leave, ncclCommDeregister)                                                               \
+	X(async_error, ncclCommGetAsyncError)                                                      \
 	X(error, ncclGetErrorString)
 
 struct nccl_lib {

@@ -23,12 +23,18 @@ for mode in one threads; do
 	rows=$(grep -cE '^ +[0-9]+ +[0-9.]+ +[0-9.]+ +0 +[0-9.]+ +[0-9.]+ +0 +[0-9.]+$' "$work/out") || rows=0
 	[ "$rows" = 18 ] || { echo "$mode: $rows rows without wrong elements, expected 18"; cat "$work/out"; rc=1; }
 done
+for wait in poll watchdog; do
+	must "wait $wait" 0 -g 2 -b 24 -e 6K -f 16 -c all_reduce,send_recv -m one,threads -w $wait "$library"
+	rows=$(grep -cE '^ +[0-9]+ +[0-9.]+ +[0-9.]+ +0$' "$work/out") || rows=0
+	[ "$rows" = 12 ] || { echo "-w $wait: $rows rows without wrong elements, expected 12"; cat "$work/out"; rc=1; }
+done
 must '^ +600 ' 0 -g 2 -b 24 -e 600 -f 16 -c all_reduce -m one "$library"
 must 'all_reduce: invalid usage' 1 -g 2 -e 8 -c all_reduce -m one-graph "$library"
 must 'no_such_library' 1 "$work/no_such_library.so"
 must '^usage:.*LIB' 1
 must '^MODE: all one one-graph' 1 -m two "$library"
 must '^COLLECTIVE: all_reduce' 1 -c all_reduce,none "$library"
+must '^WAIT: sync poll watchdog' 1 -w spin "$library"
 must '^GPUS: 1 to 16' 1 -g 17 "$library"
 must '^GPUS:.*BYTES: at least 4' 1 -b 2 "$library"
 exit $rc
