@@ -29,14 +29,32 @@ static void collective_unknown(struct argp_state *state, const char *option, con
 		   collective_list(names), word_nearest(arg, strlen(arg), names));
 }
 
+/* Types as nccl-tests had them in older versions, and as nccl.h has them. */
+static const char *collective_type_name(const char *arg)
+{
+	static const char *const other[][2] = {
+		{"fp8_e4m3", "f8e4m3"},   {"fp8_e5m2", "f8e5m2"}, {"float8e4m3", "f8e4m3"},
+		{"float8e5m2", "f8e5m2"}, {"char", "int8"},       {"int", "int32"},
+		{"float16", "half"},      {"fp16", "half"},       {"float32", "float"},
+		{"fp32", "float"},        {"float64", "double"},  {"fp64", "double"},
+		{"bf16", "bfloat16"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(other); i++)
+		if (!strcmp(arg, other[i][0]))
+			return other[i][1];
+	return arg;
+}
+
 static void collective_parse_type(struct lab_config *c, const char *arg, struct argp_state *state)
 {
 	const char *names[LAB_MAX_TYPES + 1] = {NULL};
+	const char *name = collective_type_name(arg);
 
 	c->type_count = 0;
 	for (int t = 0; t < LAB_MAX_TYPES; t++) {
 		names[t] = payload_type_name((ncclDataType_t)t);
-		if (!strcmp(arg, names[t]) || !strcmp(arg, "all"))
+		if (!strcmp(name, names[t]) || !strcmp(arg, "all"))
 			c->types[c->type_count++] = (ncclDataType_t)t;
 	}
 	if (c->type_count == 0)
@@ -91,8 +109,90 @@ static void collective_parse_graph(struct lab_config *c, const char *arg, struct
 	c->graph_launches = (uint32_t)cli_number(state, "-G", arg, 0, 1u << 30);
 #ifdef DOPPEL_FAKECUDA
 	if (c->graph_launches)
-		argp_error(state, "-G %s: the CUDA double has no graphs yet; expected 0", arg);
+		argp_error(
+			state,
+			"-G %s: the CUDA double has no graphs yet; expected 0 (-n and -m repeat a "
+			"collective; real GPUs, preset gpu, have graphs)",
+			arg);
 #endif
+}
+
+/* The ranks of a host, in one process: with one task for all, or one for each. */
+static void collective_parse_ranks(int key, struct cli_options *o, const char *arg,
+				   struct argp_state *state)
+{
+	struct lab_config *c = &o->scenario.lab;
+	uint32_t other = c->gpus;
+
+	c->gpus = (uint32_t)cli_number(state, key == 'g' ? "-g" : "-t", arg, 1, 4096);
+	if (cli_is_given(&o->given, key == 'g' ? 't' : 'g') && c->gpus > 1 && other > 1)
+		argp_error(state,
+			   "-t and -g above 1: tasks that each make the calls of some ranks of a "
+			   "process are not built; expected one of the two, or --gpus %u "
+			   "--ranks-per-process %u --drive process",
+			   c->gpus * other, key == 'g' ? c->gpus : other);
+	c->gpus = MAX_OF(c->gpus, cli_is_given(&o->given, key == 'g' ? 't' : 'g') ? other : 1u);
+	c->host_gpus_n = 0;
+	c->ranks_per_proc = c->gpus;
+	if (key == 'g')
+		c->drive = c->gpus > 1 ? LAB_DRIVE_PROCESS : LAB_DRIVE_RANK;
+}
+
+/* nccl-tests' options that have another name here, or that nothing here does: only "0" is accepted. */
+static const struct {
+	int key;
+	const char *why;
+} collective_theirs[] = {
+	{'T', "a run that makes no progress ends by itself: expected --budget-time SECONDS "
+	      "(virtual), or "
+	      "--limit SECONDS of real processes"},
+	{'y', "collectives in the default stream are not built; expected 0"},
+	{'S', "expected --trace FILE, which has the time of each call"},
+	{'J', "expected --json FILE"},
+	{'x', "policies of blocks are not built; expected 0"},
+	{'D', "kernels of the program's own are not built; expected 0"},
+	{'V', "kernels of the program's own are not built; expected 0"},
+	{'M', "expected --env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=ALLOC"},
+};
+
+static bool collective_parse_theirs(int key, const char *arg, struct argp_state *state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(collective_theirs); i++)
+		if (collective_theirs[i].key == key) {
+			if (strcmp(arg, "0") != 0)
+				argp_error(state, "-%c %s: %s", key, arg, collective_theirs[i].why);
+			return true;
+		}
+	return false;
+}
+
+/* How a series is made of collectives. */
+static bool collective_parse_series(int key, const char *arg, struct argp_state *state,
+				    struct lab_config *c)
+{
+	switch (key) {
+	case 'n':
+		c->iterations = (uint32_t)cli_number(state, "-n", arg, 1, 1u << 30);
+		return true;
+	case 'w':
+		c->warmup = (uint32_t)cli_number(state, "-w", arg, 0, 1u << 30);
+		return true;
+	case 'm':
+		c->aggregate = (uint32_t)cli_number(state, "-m", arg, 1, 4096);
+		return true;
+	case 'N':
+		c->cycles = (uint32_t)cli_number(state, "-N", arg, 1, 1u << 30);
+		return true;
+	case 'z':
+		c->blocking =
+			(uint32_t)cli_number(state, "-z", arg, LAB_BLOCKING_NOT, LAB_BLOCKING_WAIT);
+		return true;
+	case 'C':
+		c->launch_time = cli_number(state, "-C", arg, 0, 1);
+		return true;
+	default:
+		return false;
+	}
 }
 
 static bool collective_parse_size(int key, const char *arg, struct argp_state *state,
@@ -131,11 +231,12 @@ bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct c
 	case 'r':
 		collective_parse_root(c, arg, state);
 		return true;
-	case 'n':
-		c->iterations = (uint32_t)cli_number(state, "-n", arg, 1, 1u << 30);
+	case 'g':
+	case 't':
+		collective_parse_ranks(key, o, arg, state);
 		return true;
-	case 'w':
-		c->warmup = (uint32_t)cli_number(state, "-w", arg, 0, 1u << 30);
+	case 'u':
+		c->unalign = (uint32_t)cli_number(state, "-u", arg, 0, LAB_MAX_UNALIGN);
 		return true;
 	case 'p':
 		collective_parse_parallel(arg, state);
@@ -154,7 +255,9 @@ bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct c
 		collective_parse_place(c, arg, state);
 		return true;
 	default:
-		return collective_parse_size(key, arg, state, c);
+		return collective_parse_size(key, arg, state, c) ||
+		       collective_parse_series(key, arg, state, c) ||
+		       collective_parse_theirs(key, arg, state);
 	}
 }
 

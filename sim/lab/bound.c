@@ -106,10 +106,11 @@ uint64_t lab_bound_ns(const struct lab_run *run, const struct lab_row *row)
 void lab_bound_check(struct lab_rank *me, const struct lab_row *row)
 {
 	const struct lab_config *c = me->run->config;
-	uint64_t bound = lab_bound_ns(me->run, row), took = me->elapsed_ns / c->iterations;
+	uint64_t bound = lab_bound_ns(me->run, row),
+		 took = me->elapsed_ns / c->iterations / MAX_OF(c->aggregate, 1u);
 
 	if (sim_engine_kind() != SIM_ENGINE_SIM || strcmp(sim_strategy_name(), "fifo") != 0 ||
-	    sim_faults_armed() || lab_parts(c) > 1 || c->transient || took <= bound)
+	    sim_faults_armed() || lab_parts(c) > 1 || c->transient || c->blocking || took <= bound)
 		return;
 	sim_note_failure(SIM_NO_PROGRESS, "time", me->rank,
 			 "%s of %llu bytes took %llu ns of virtual time, %d times the "

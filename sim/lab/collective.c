@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sim/lab/collective.h"
 
+#include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,6 +64,103 @@ static ncclResult_t collective_scatter(const struct lab_call_args *a)
 {
 	return ncclScatter(a->send, a->recv, a->count, a->row->payload.type, a->row->root, a->comm,
 			   a->stream);
+}
+
+/* ---- rows of messages: programs that nccl-tests has ----------------------------------------------- */
+
+/* A group ends, whatever its calls returned. */
+static ncclResult_t collective_group_end(ncclResult_t rc)
+{
+	ncclResult_t end = ncclGroupEnd();
+
+	return rc ? rc : end;
+}
+
+static int32_t collective_previous(int32_t rank, int32_t nranks)
+{
+	return (rank + nranks - 1) % nranks;
+}
+
+/* Round the ranks: each sends to the next one. */
+static ncclResult_t collective_send_recv(const struct lab_call_args *a)
+{
+	int32_t nranks = a->row->payload.nranks;
+	ncclDataType_t type = a->row->payload.type;
+	ncclResult_t rc = ncclGroupStart();
+
+	if (rc)
+		return rc;
+	rc = ncclSend(a->send, a->count, type, (a->rank + 1) % nranks, a->comm, a->stream);
+	if (!rc)
+		rc = ncclRecv(a->recv, a->count, type, collective_previous(a->rank, nranks),
+			      a->comm, a->stream);
+	return collective_group_end(rc);
+}
+
+/* The further rank `to` is after rank `from`, the more: none to itself, all to the one before it. */
+static uint64_t collective_distance_share(uint64_t n, int32_t from, int32_t to, int32_t nranks)
+{
+	uint64_t distance = (uint64_t)((to - from + nranks) % nranks);
+
+	return nranks == 1 ? n : n * distance / (uint64_t)(nranks - 1);
+}
+
+static ncclResult_t collective_all_to_all_v(const struct lab_call_args *a)
+{
+	const struct payload *p = &a->row->payload;
+	uint64_t block = a->count * payload_type_bytes(p->type);
+	ncclResult_t rc = ncclGroupStart();
+
+	if (rc)
+		return rc;
+	for (int32_t r = 0; r < p->nranks && !rc; r++) {
+		uint64_t out = collective_distance_share(a->count, a->rank, r, p->nranks);
+		uint64_t in = collective_distance_share(a->count, r, a->rank, p->nranks);
+
+		rc = ncclSend((const uint8_t *)a->send + (uint64_t)r * block, out, p->type, r,
+			      a->comm, a->stream);
+		if (!rc)
+			rc = ncclRecv((uint8_t *)a->recv + (uint64_t)r * block, in, p->type, r,
+				      a->comm, a->stream);
+	}
+	return collective_group_end(rc);
+}
+
+/* Blocks first .. first+n-1 go to the peer, which has as many for this rank. */
+static ncclResult_t collective_exchange(const struct lab_call_args *a, int32_t peer, int32_t mine,
+					int32_t theirs, uint64_t n)
+{
+	const struct payload *p = &a->row->payload;
+	uint64_t block = a->count * payload_type_bytes(p->type);
+	uint8_t *recv = a->recv;
+	ncclResult_t rc = ncclGroupStart();
+
+	if (rc)
+		return rc;
+	rc = ncclSend(recv + (uint64_t)mine * block, n * a->count, p->type, peer, a->comm,
+		      a->stream);
+	if (!rc)
+		rc = ncclRecv(recv + (uint64_t)theirs * block, n * a->count, p->type, peer, a->comm,
+			      a->stream);
+	return collective_group_end(rc);
+}
+
+/* An all-gather: the ranks exchange what they have with the one at distance 1, then 2, 4, ... */
+static ncclResult_t collective_hypercube(const struct lab_call_args *a)
+{
+	uint64_t block = a->count * payload_type_bytes(a->row->payload.type);
+	uint8_t *own = (uint8_t *)a->recv + (uint64_t)a->rank * block;
+	ncclResult_t rc = ncclSuccess;
+
+	if (own != a->send && cudaMemcpyAsync(own, a->send, block, cudaMemcpyDeviceToDevice,
+					      a->stream) != cudaSuccess)
+		return ncclUnhandledCudaError;
+	for (int32_t mask = 1; mask < a->row->payload.nranks && !rc; mask *= 2) {
+		int32_t mine = a->rank & ~(mask - 1);
+
+		rc = collective_exchange(a, a->rank ^ mask, mine, mine ^ mask, (uint64_t)mask);
+	}
+	return rc;
 }
 
 const struct lab_collective lab_collectives[] = {
@@ -137,17 +235,66 @@ const struct lab_collective lab_collectives[] = {
 		.own_share_stays = true,
 		.connects = true,
 	},
+	{
+		.name = "send_recv",
+		.call = "ncclSend and ncclRecv",
+		.start = collective_send_recv,
+		.from = collective_previous,
+		.tours = 1,
+		.never_in_place = true,
+		.connects = true,
+	},
+	{
+		.name = "all_to_all_v",
+		.call = "ncclSend and ncclRecv",
+		.start = collective_all_to_all_v,
+		.share = collective_distance_share,
+		.send_per_rank = true,
+		.recv_per_rank = true,
+		.tours = 1,
+		.never_in_place = true,
+		.connects = true,
+	},
+	{
+		.name = "hypercube",
+		.call = "ncclSend and ncclRecv",
+		.start = collective_hypercube,
+		.recv_per_rank = true,
+		.tours = 1,
+		.own_share_stays = true,
+		.connects = true,
+		.chained = true,
+	},
 };
 const uint32_t lab_collectives_n = ARRAY_LEN(lab_collectives);
 _Static_assert(ARRAY_LEN(lab_collectives) <= LAB_COLLECTIVES_MAX, "more rows than allowed");
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
+/* Names of nccl-tests' programs, where ours is another one. */
+static const struct {
+	const char *theirs, *ours;
+} collective_aliases[] = {
+	{"sendrecv", "send_recv"},
+	{"alltoall", "all_to_all"},
+	{"alltoallv", "all_to_all_v"},
+};
+
+static bool collective_name_is(const char *is, const char *name, size_t bytes)
+{
+	return strlen(is) == bytes && memcmp(is, name, bytes) == 0;
+}
+
 const struct lab_collective *lab_collective_find(const char *name, size_t bytes)
 {
+	for (size_t i = 0; i < ARRAY_LEN(collective_aliases); i++)
+		if (collective_name_is(collective_aliases[i].theirs, name, bytes)) {
+			name = collective_aliases[i].ours;
+			bytes = strlen(name);
+			break;
+		}
 	for (uint32_t i = 0; i < lab_collectives_n; i++)
-		if (strlen(lab_collectives[i].name) == bytes &&
-		    memcmp(lab_collectives[i].name, name, bytes) == 0)
+		if (collective_name_is(lab_collectives[i].name, name, bytes))
 			return &lab_collectives[i];
 	return NULL;
 }
@@ -174,6 +321,8 @@ const char *lab_collective_names(void)
 
 double lab_collective_bus_factor(const struct lab_collective *c, int32_t nranks)
 {
+	if (c->share)
+		return 0.5; /* of the blocks, and none of it stays */
 	return c->own_share_stays ? (double)c->tours * (nranks - 1) / nranks : c->tours;
 }
 
@@ -312,6 +461,7 @@ ncclResult_t lab_row_start(const struct lab_row *row, uint32_t part, int32_t ran
 	struct row_part p = row_part(row, part);
 	struct lab_call_args args = {
 		.row = row,
+		.rank = rank,
 		.send = send + row_part_at(row, LAB_SEND, rank, &p) * width,
 		.recv = recv + row_part_at(row, LAB_RECV, rank, &p) * width,
 		.count = p.n,
@@ -344,8 +494,15 @@ struct lab_source lab_row_source(const struct lab_row *row, int32_t rank, uint64
 	s.element = s.block_first + in_block;
 	s.rank = s.kind == LAB_KEPT ? rank
 		 : c->root_sends    ? row->root
+		 : c->from          ? c->from(rank, row->payload.nranks)
 		 : c->recv_per_rank ? (int32_t)block
 				    : rank;
+	if (c->share) {
+		uint64_t share = c->share(p.n, s.rank, rank, row->payload.nranks);
+
+		s.n = (in_block < share ? share : p.n) - in_block;
+		s.kind = in_block < share ? LAB_INPUT : LAB_UNTOUCHED;
+	}
 	return s;
 }
 

@@ -30,6 +30,7 @@ struct lab_row;
 /* What a call gets, apart from what the row holds. */
 struct lab_call_args {
 	const struct lab_row *row;
+	int32_t rank; /* the caller's */
 	const void *send;
 	void *recv;
 	size_t count;
@@ -51,14 +52,24 @@ struct lab_collective {
 	bool own_share_stays;
 	bool never_in_place;
 	bool connects; /* pairs of ranks are connected at their first message */
+	/* With messages. The rank whose block a rank gets as its one block. NULL: its own, or the root's. */
+	int32_t (*from)(int32_t rank, int32_t nranks);
+	/* How many of a block's n elements rank `from` sends to rank `to`. NULL: all; else about half of
+	 * the bytes move. */
+	uint64_t (*share)(uint64_t n, int32_t from, int32_t to, int32_t nranks);
+	/* Several groups, each of which sends what the one before it received, between 2^k ranks: not
+	 * inside another group. */
+	bool chained;
 };
 
 /* Simple collectives first: shrinking tries the rows before a scenario's own. */
 extern const struct lab_collective lab_collectives[];
 extern const uint32_t lab_collectives_n;
 enum { LAB_COLLECTIVES_MAX = 32, LAB_ALL_ROOTS = -1 };
+/* The first rows are NCCL's own collectives; those after them are programs of messages. */
+enum { LAB_COLLECTIVES_OF_NCCL = 8 };
 
-/* NULL: there is none of that name. */
+/* By its name, or by nccl-tests' name. NULL: there is none of that name. */
 const struct lab_collective *lab_collective_find(const char *name, size_t bytes);
 /* The name that is nearest to what was written. */
 const char *lab_collective_nearest(const char *name, size_t bytes);
@@ -79,6 +90,12 @@ static inline bool lab_collective_out_of_place(const struct lab_collective *c, b
 static inline bool lab_collective_has_root(const struct lab_collective *c)
 {
 	return c->root_sends || c->root_receives;
+}
+
+/* May any program have it: inside a group, into buffers that were not prepared? */
+static inline bool lab_collective_is_plain(const struct lab_collective *c)
+{
+	return !c->share && !c->chained;
 }
 
 /* Bus bandwidth / algorithm bandwidth, as nccl-tests has it. */

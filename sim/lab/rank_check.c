@@ -20,7 +20,7 @@ static struct check_buffer check_buffer(const struct lab_rank *me, const struct 
 	uint64_t n = row->in_place ? lab_row_most(row) : lab_row_elements(row, side);
 	uint8_t *memory = row->in_place || side == LAB_RECV ? me->recv : me->send;
 
-	return (struct check_buffer){memory + LAB_GUARD_BYTES,
+	return (struct check_buffer){memory + lab_buffer_at(me->run->config, row),
 				     n * payload_type_bytes(row->payload.type)};
 }
 

@@ -28,8 +28,8 @@ static bool lab_barrier(struct lab_rank *me)
 /* One part of the row's collective. */
 static bool lab_rank_part(struct lab_rank *me, const struct lab_row *row, uint32_t part)
 {
-	uint8_t *recv = me->recv + LAB_GUARD_BYTES;
-	uint8_t *send = row->in_place ? recv : me->send + LAB_GUARD_BYTES;
+	uint64_t at = lab_buffer_at(me->run->config, row);
+	uint8_t *recv = me->recv + at, *send = row->in_place ? recv : me->send + at;
 
 	struct lab_row call = *row;
 	ncclComm_t comm = lab_comms_pick(me, part);
@@ -52,11 +52,13 @@ static bool lab_rank_part(struct lab_rank *me, const struct lab_row *row, uint32
 	return r == ncclSuccess;
 }
 
-/* Parts from first on, in a group when there may be several. A group that was begun ends. */
+/* Parts from first on, or that part so often, in a group when there may be several. A group that was begun
+ * ends. */
 static bool lab_rank_group(struct lab_rank *me, const struct lab_row *row, uint32_t first,
 			   uint32_t n)
 {
-	bool grouped = me->run->config->group > 1, ok = true;
+	const struct lab_config *c = me->run->config;
+	bool grouped = c->group > 1 || n > 1, ok = true;
 	ncclResult_t r = grouped ? ncclGroupStart() : ncclSuccess;
 
 	if (r != ncclSuccess) {
@@ -64,7 +66,7 @@ static bool lab_rank_group(struct lab_rank *me, const struct lab_row *row, uint3
 		return false;
 	}
 	for (uint32_t i = 0; ok && i < n; i++)
-		ok = lab_rank_part(me, row, first + i);
+		ok = lab_rank_part(me, row, (first + i) % row->parts);
 	if (!grouped)
 		return ok;
 	lab_call(me, "ncclGroupEnd");
@@ -108,42 +110,78 @@ static bool lab_rank_parts(struct lab_rank *me, struct rank_parts parts)
 	return r == ncclSuccess && lab_rank_cuda_ok(me, e, "cudaMemcpyAsync");
 }
 
-static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uint32_t times)
+/* One collective: its parts, or whole ones in a group. */
+static bool lab_rank_once(struct lab_rank *me, const struct lab_row *row, uint32_t aggregate)
 {
 	uint32_t parts = row->parts, group = MAX_OF(me->run->config->group, 1u);
+	bool ok = true;
+
+	if (aggregate > 1) {
+		ASSERT(parts == 1);
+		return lab_rank_parts(me, (struct rank_parts){row, 0, aggregate});
+	}
+	for (uint32_t part = 0; ok && part < parts; part += group)
+		ok = lab_rank_parts(me,
+				    (struct rank_parts){row, part, MIN_OF(group, parts - part)});
+	return ok;
+}
+
+static bool lab_rank_block(struct lab_rank *me)
+{
+	switch (me->run->config->blocking) {
+	case LAB_BLOCKING_MEET:
+		return lab_rank_sync(me) && lab_barrier(me);
+	case LAB_BLOCKING_WAIT:
+		return lab_rank_sync(me);
+	default:
+		return true;
+	}
+}
+
+static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uint32_t times,
+			     uint32_t aggregate)
+{
 	bool ok = lab_rank_cuda_ok(me, lab_streams_fork(me), "streams that fork");
 
 	for (uint32_t i = 0; ok && i < times; i++)
-		for (uint32_t part = 0; ok && part < parts; part += group)
-			ok = lab_rank_parts(
-				me, (struct rank_parts){row, part, MIN_OF(group, parts - part)});
+		ok = lab_rank_once(me, row, aggregate) && lab_rank_block(me);
 	return ok && lab_rank_cuda_ok(me, lab_streams_join(me), "streams that join");
 }
 
 /* With -G the series is in a CUDA graph; NULL: it is not. */
 static bool lab_rank_capture(struct lab_rank *me, const struct lab_row *row, uint32_t times,
-			     void **graph)
+			     uint32_t aggregate, void **graph)
 {
 	*graph = NULL;
 	if (!me->run->config->graph_launches)
 		return true;
-	return lab_graph_begin(me) && lab_graph_end(me, lab_rank_enqueue(me, row, times), graph);
+	return lab_graph_begin(me) &&
+	       lab_graph_end(me, lab_rank_enqueue(me, row, times, aggregate), graph);
 }
 
-static bool lab_rank_start(struct lab_rank *me, const struct lab_row *row, uint32_t times,
-			   void *graph, uint32_t launches)
-{
-	return graph ? lab_graph_launch(me, graph, launches) : lab_rank_enqueue(me, row, times);
-}
-
-static bool lab_rank_collective(struct lab_rank *me, const struct lab_row *row, uint32_t times)
+static bool lab_rank_collective(struct lab_rank *me, const struct lab_row *row, uint32_t times,
+				uint32_t aggregate)
 {
 	void *graph;
-	bool ok = lab_rank_capture(me, row, times, &graph) &&
-		  lab_rank_start(me, row, times, graph, 1) && lab_transients(me) &&
-		  lab_rank_sync(me);
+	bool ok = lab_rank_capture(me, row, times, aggregate, &graph) &&
+		  (graph ? lab_graph_launch(me, graph, 1)
+			 : lab_rank_enqueue(me, row, times, aggregate)) &&
+		  lab_transients(me) && lab_rank_sync(me);
 
 	lab_graph_free(graph);
+	return ok;
+}
+
+/* The calls of a timed series. */
+static bool lab_rank_timed_calls(struct lab_rank *me, const struct lab_row *row, void *graph,
+				 uint32_t launches)
+{
+	const struct lab_config *c = me->run->config;
+	uint64_t start_ns = os_now_ns();
+	bool ok = graph ? lab_graph_launch(me, graph, launches)
+			: lab_rank_enqueue(me, row, c->iterations, c->aggregate);
+
+	me->launch_ns = (os_now_ns() - start_ns) / launches;
 	return ok;
 }
 
@@ -153,7 +191,7 @@ static bool lab_rank_timed_series(struct lab_rank *me, const struct lab_row *row
 	float ms = 0;
 
 	if (!lab_rank_cuda_ok(me, cudaEventRecord(me->start, me->stream), "cudaEventRecord") ||
-	    !lab_rank_start(me, row, me->run->config->iterations, graph, launches) ||
+	    !lab_rank_timed_calls(me, row, graph, launches) ||
 	    !lab_rank_cuda_ok(me, cudaEventRecord(me->end, me->stream), "cudaEventRecord") ||
 	    !lab_transients(me) || !lab_rank_sync(me) ||
 	    !lab_rank_cuda_ok(me, cudaEventElapsedTime(&ms, me->start, me->end),
@@ -169,7 +207,7 @@ static bool lab_rank_timed(struct lab_rank *me, const struct lab_row *row)
 {
 	const struct lab_config *c = me->run->config;
 	void *graph;
-	bool ok = lab_rank_capture(me, row, c->iterations, &graph) &&
+	bool ok = lab_rank_capture(me, row, c->iterations, c->aggregate, &graph) &&
 		  lab_rank_timed_series(me, row, graph, MAX_OF(c->graph_launches, 1u));
 
 	lab_graph_free(graph);
@@ -190,7 +228,7 @@ static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
 
 	if (!lab_rank_fill(me, row) || !lab_barrier(me))
 		return false;
-	if (c->warmup && !lab_rank_collective(me, row, c->warmup))
+	if (c->warmup && !lab_rank_collective(me, row, c->warmup, c->aggregate))
 		return false;
 	if (c->warmup && !lab_barrier(me))
 		return false;
@@ -200,13 +238,14 @@ static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
 	if (!c->check)
 		return lab_barrier(me);
 	/* One timed run of fresh data is its own check; else run once more. */
-	bool fresh = c->iterations == 1 && c->warmup == 0 && c->graph_launches <= 1;
+	bool fresh =
+		c->iterations == 1 && c->warmup == 0 && c->graph_launches <= 1 && c->aggregate <= 1;
 	if (!fresh) {
 		if (!lab_barrier(me) || !lab_rank_renew(me, row) || !lab_rank_fill(me, row))
 			return false;
 		if (!row->in_place && !lab_rank_unwrite(me, row))
 			return false;
-		if (!lab_rank_sync(me) || !lab_barrier(me) || !lab_rank_collective(me, row, 1))
+		if (!lab_rank_sync(me) || !lab_barrier(me) || !lab_rank_collective(me, row, 1, 1))
 			return false;
 	}
 	return lab_rank_check(me, row) && lab_barrier(me);
@@ -293,9 +332,11 @@ bool lab_rank_series(struct lab_rank *me)
 {
 	const struct lab_config *c = me->run->config;
 	struct payload p = {.nranks = me->run->nranks};
+	bool ok = !c->before || lab_rank_rows(me, c->before, &p);
 
-	return (!c->before || lab_rank_rows(me, c->before, &p)) &&
-	       lab_rank_rows(me, c->collective, &p);
+	for (uint32_t i = 0; ok && i < MAX_OF(c->cycles, 1u); i++)
+		ok = lab_rank_rows(me, c->collective, &p);
+	return ok;
 }
 
 /* One more, that no task waits for: the communicator is destroyed while it runs. */
@@ -311,5 +352,5 @@ bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
 	row->in_place = lab_collective_in_place(c->collective, true);
 	if (lab_leads(me) && me->run->expect && c->collective->reduces)
 		lab_row_reduce(row, me->run->expect);
-	return lab_rank_fill(me, row) && lab_barrier(me) && lab_rank_enqueue(me, row, 1);
+	return lab_rank_fill(me, row) && lab_barrier(me) && lab_rank_enqueue(me, row, 1, 1);
 }

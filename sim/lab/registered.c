@@ -34,8 +34,10 @@ bool lab_buffers_alloc(struct lab_rank *me)
 {
 	const struct lab_config *c = me->run->config;
 
-	me->send_bytes = lab_send_bytes(c) + 2 * LAB_GUARD_BYTES;
-	me->recv_bytes = MAX_OF(c->bytes_max, LAB_SMALL_BYTES) + 2 * LAB_GUARD_BYTES;
+	uint64_t beside = 2 * LAB_GUARD_BYTES + c->unalign * sizeof(uint64_t);
+
+	me->send_bytes = lab_send_bytes(c) + beside;
+	me->recv_bytes = MAX_OF(c->bytes_max, LAB_SMALL_BYTES) + beside;
 	return lab_buffer_alloc(me, &me->send, me->send_bytes) &&
 	       lab_buffer_alloc(me, &me->recv, me->recv_bytes);
 }

@@ -197,6 +197,37 @@ static int lab_check_root(const struct lab_config *c, uint32_t ranks)
 	return EINVAL;
 }
 
+/* A program of messages cannot be everywhere. */
+static int lab_check_messages(const struct lab_config *c, uint32_t ranks)
+{
+	const struct lab_collective *which =
+		c->before && !lab_collective_is_plain(c->before) ? c->before : c->collective;
+
+	if (lab_collective_is_plain(which))
+		return 0;
+	if (c->life || c->recover) {
+		fprintf(stderr, "doppel: %s: its buffers are prepared by runs alone; expected %s\n",
+			which->name, which->chained ? "all_gather" : "all_to_all");
+		return EINVAL;
+	}
+	if (which->chained && (c->group > 1 || c->aggregate > 1 || c->drive == LAB_DRIVE_PROCESS)) {
+		fprintf(stderr,
+			"doppel: %s: each of its groups sends what the one before it received: not "
+			"in "
+			"a group (--group, -m, -g, --drive process)\n",
+			which->name);
+		return EINVAL;
+	}
+	if (c->spread)
+		ranks = (uint32_t)c->spread->ranks;
+	if (which->chained && (ranks & (ranks - 1))) {
+		fprintf(stderr, "doppel: %s: %u ranks; expected a power of two\n", which->name,
+			ranks);
+		return EINVAL;
+	}
+	return 0;
+}
+
 static int lab_check_host(const struct lab_config *c, uint32_t host, const uint32_t *gpus)
 {
 	uint32_t local = lab_host_ranks(c, host, gpus);
@@ -266,7 +297,7 @@ static int lab_check_config(const struct lab_config *c, const uint32_t *gpus)
 			c->quiet - 1, ranks - 1);
 		return EINVAL;
 	}
-	if (lab_check_root(c, ranks))
+	if (lab_check_root(c, ranks) || lab_check_messages(c, ranks))
 		return EINVAL;
 	if (c->recover && ranks > LAB_LIFE_RANKS) {
 		fprintf(stderr, "doppel: %u ranks; at most %d can recover\n", ranks,

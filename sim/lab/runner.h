@@ -50,6 +50,14 @@ enum lab_register {
 	LAB_REGISTER_RENEW, /* other buffers for each series */
 };
 
+/* Does a rank wait after each collective of a series? nccl-tests' numbers. */
+enum lab_blocking {
+	LAB_BLOCKING_NOT,
+	LAB_BLOCKING_MEET, /* for its stream, then for all ranks */
+	LAB_BLOCKING_WAIT, /* for its stream */
+};
+enum { LAB_MAX_UNALIGN = 1 << 16 };
+
 struct lab_result;
 
 /* One process of several, in the real world: it has some of the ranks, the communicator is all that
@@ -124,8 +132,15 @@ struct lab_config {
 	/* So many communicators of some of the ranks come and go while a collective runs. */
 	uint32_t transient;
 	uint32_t local_register; /* enum lab_register */
-	bool hasty;              /* ends with a collective that is still running when it destroys */
-	bool recover; /* with faults: after trouble, a second communicator of the survivors */
+	/* As nccl-tests has them: a series is of groups of so many whole collectives (0 or 1: without);
+	 * the rank waits after each of them; all rows so often (0: once); both buffers begin so many
+	 * elements late. */
+	uint32_t aggregate;
+	uint32_t blocking; /* enum lab_blocking */
+	uint32_t cycles, unalign;
+	bool launch_time; /* the table has the time that a rank's calls take instead */
+	bool hasty;       /* ends with a collective that is still running when it destroys */
+	bool recover;     /* with faults: after trouble, a second communicator of the survivors */
 
 	/* One life of a program that survives errors (life.h) instead of the series. NULL: the
 	 * series. */

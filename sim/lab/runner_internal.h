@@ -44,6 +44,7 @@ struct lab_rank {
 	void *factor;             /* of PAYLOAD_MULSUM, in GPU memory; NULL: no row has it */
 	uint8_t *given, *taken;   /* streams.c; NULL: one stream */
 	uint64_t elapsed_ns;      /* of the last timed series */
+	uint64_t launch_ns;       /* and of its calls */
 	bool dead;                /* its process was killed */
 	struct os_thread *watch;  /* in runs with faults */
 	shared_u32 done;          /* for the watch: it has left its communicator */
@@ -210,6 +211,12 @@ void lab_survive_second(struct lab_rank *me);
 bool lab_gpu_dead(const struct lab_rank *me);
 bool lab_gpu_dead_late(const struct lab_rank *me);
 void lab_survive_judge(struct lab_run *run);
+
+/* Where a row's buffers begin in their memory. */
+static inline uint64_t lab_buffer_at(const struct lab_config *c, const struct lab_row *row)
+{
+	return LAB_GUARD_BYTES + (uint64_t)c->unalign * payload_type_bytes(row->payload.type);
+}
 
 /* Calls that one collective of the series is made of. */
 static inline uint32_t lab_parts(const struct lab_config *c)

@@ -394,6 +394,10 @@ const struct text_key text_keys[] = {
 	NUMBER("comms", lab.comms, 0, LAB_MAX_COMMS),
 	NUMBER("transient", lab.transient, 0, LAB_MAX_TRANSIENT),
 	NUMBER("local-register", lab.local_register, 0, LAB_REGISTER_RENEW),
+	NUMBER("aggregate", lab.aggregate, 0, 4096),
+	NUMBER("blocking", lab.blocking, 0, LAB_BLOCKING_WAIT),
+	NUMBER("cycles", lab.cycles, 0, 1u << 30),
+	NUMBER("unalign", lab.unalign, 0, LAB_MAX_UNALIGN),
 	OWN("plan", plan),
 };
 

@@ -114,7 +114,7 @@ static cudaError_t streams_copy(const struct lab_rank *me, const struct lab_row 
 
 int lab_streams_bring(struct lab_rank *me, const struct lab_row *row, uint32_t part)
 {
-	uint8_t *send = (row->in_place ? me->recv : me->send) + LAB_GUARD_BYTES;
+	uint8_t *send = (row->in_place ? me->recv : me->send) + lab_buffer_at(me->run->config, row);
 
 	return (int)(me->given ? streams_copy(me, row, LAB_SEND, part, send, me->given)
 			       : cudaSuccess);
@@ -122,7 +122,7 @@ int lab_streams_bring(struct lab_rank *me, const struct lab_row *row, uint32_t p
 
 int lab_streams_take(struct lab_rank *me, const struct lab_row *row, uint32_t part)
 {
-	const uint8_t *recv = me->recv + LAB_GUARD_BYTES;
+	const uint8_t *recv = me->recv + lab_buffer_at(me->run->config, row);
 
 	return (int)(me->taken ? streams_copy(me, row, LAB_RECV, part, me->taken, recv)
 			       : cudaSuccess);

@@ -234,14 +234,15 @@ static void swarm_collective(struct scenario *s, uint64_t seed)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.collective");
-	bool other = sim_rng_below(&rng, 2) && lab_collectives_n > 1;
-	uint64_t which = other ? 1 + sim_rng_below(&rng, lab_collectives_n - 1) : 0;
+	bool other = sim_rng_below(&rng, 2);
+	uint64_t which = other ? 1 + sim_rng_below(&rng, LAB_COLLECTIVES_OF_NCCL - 1) : 0;
 	bool two = sim_rng_below(&rng, 6) == 0;
-	uint64_t before = sim_rng_below(&rng, lab_collectives_n);
+	uint64_t before = sim_rng_below(&rng, LAB_COLLECTIVES_OF_NCCL);
 
 	s->lab.collective = &lab_collectives[which];
 	if (two)
 		s->lab.before = &lab_collectives[before];
+	swarm_messages(s, seed);
 }
 
 /* A collective from all roots leaves all connections of a ring at the same step. What follows it is one run, and

@@ -247,3 +247,17 @@ void swarm_focus(struct scenario *s, uint64_t seed)
 	focus_size(&f);
 	s->lab.sim.races = focus_below(&f, 4) == 0;
 }
+
+/* Send and receive round the ranks, one in 16 seeds: by draws of their own, so that the others stay. */
+void swarm_messages(struct scenario *s, uint64_t seed)
+{
+	static const char name[] = "send_recv";
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.messages");
+	bool messages = sim_rng_below(&rng, 16) == 0, before = sim_rng_below(&rng, 4) == 0;
+	const struct lab_collective **to = before ? &s->lab.before : &s->lab.collective;
+
+	if (messages)
+		*to = lab_collective_find(name, sizeof name - 1);
+}

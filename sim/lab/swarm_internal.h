@@ -27,6 +27,7 @@ bool swarm_has_sockets(const struct scenario *s);
 bool swarm_blocks_may_wait(const struct lab_config *c);
 
 void swarm_focus(struct scenario *s, uint64_t seed);
+void swarm_messages(struct scenario *s, uint64_t seed);
 /* Do faults of this seed end something early, a call or a rank, while ranks connect or first work? A third of the
  * worlds of these seeds, *segments, have no P2P: ranks share segments, which outlive a rank that dies. */
 bool swarm_is_early(uint64_t seed, bool *segments);

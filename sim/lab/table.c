@@ -40,6 +40,7 @@ static bool lab_table_is_new(uint32_t host)
 void lab_table_header(const struct lab_run *run)
 {
 	const struct lab_config *c = run->config;
+	const char *time = c->launch_time ? "cputime" : "time";
 	FILE *out = c->table;
 	fprintf(out, "# nRanks %d nHosts %u minBytes %" PRIu64 " maxBytes %" PRIu64, run->nranks,
 		c->spread ? c->spread->hosts : c->hosts, c->bytes_min, c->bytes_max);
@@ -48,6 +49,8 @@ void lab_table_header(const struct lab_run *run)
 	else
 		fprintf(out, " step: %" PRIu64 "(bytes)", c->bytes_step);
 	fprintf(out, " warmup: %u iters: %u validation: %d", c->warmup, c->iterations, c->check);
+	if (c->aggregate > 1)
+		fprintf(out, " agg iters: %u", c->aggregate);
 	if (c->graph_launches)
 		fprintf(out, " graph: %u", c->graph_launches);
 	fprintf(out, "\n#\n");
@@ -61,8 +64,8 @@ void lab_table_header(const struct lab_run *run)
 		lab_time_is_virtual() ? "out-of-place, virtual time" : "out-of-place",
 		lab_time_is_virtual() ? "in-place, virtual time" : "in-place");
 	fprintf(out, "#%9s %9s %8s %5s %4s %8s %6s %6s %6s %8s %6s %6s %6s\n", "size", "count",
-		"type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw",
-		"busbw", "#wrong");
+		"type", "redop", "root", time, "algbw", "busbw", "#wrong", time, "algbw", "busbw",
+		"#wrong");
 	fprintf(out, "#%9s %9s %29s %6s %6s %15s %6s %6s\n", "(B)", "(elems)", "(us)", "(GB/s)",
 		"(GB/s)", "(us)", "(GB/s)", "(GB/s)");
 	fflush(out);
@@ -96,18 +99,22 @@ static void lab_table_print(struct lab_run *run, bool whole)
 	run->line[0] = 0;
 }
 
-static double table_time_ns(const struct lab_run *run)
+static double table_time_ns(const struct lab_run *run, bool launch)
 {
-	uint64_t sum = 0, least = UINT64_MAX, most = 0;
+	uint64_t sum = 0, least = UINT64_MAX, most = 0, first = 0;
 
 	for (int32_t r = 0; r < run->count; r++) {
-		sum += run->rank[r].elapsed_ns;
-		least = MIN_OF(least, run->rank[r].elapsed_ns);
-		most = MAX_OF(most, run->rank[r].elapsed_ns);
+		const struct lab_rank *rank = &run->rank[r];
+		uint64_t ns = launch ? rank->launch_ns : rank->elapsed_ns;
+
+		first = r ? first : ns;
+		sum += ns;
+		least = MIN_OF(least, ns);
+		most = MAX_OF(most, ns);
 	}
 	switch (run->config->average) {
 	case LAB_FIRST_RANK:
-		return (double)run->rank[0].elapsed_ns;
+		return (double)first;
 	case LAB_LEAST:
 		return (double)least;
 	case LAB_MOST:
@@ -120,15 +127,17 @@ static double table_time_ns(const struct lab_run *run)
 
 static struct lab_row_result table_result(const struct lab_run *run, const struct lab_row *row)
 {
-	double us = (double)table_time_ns(run) / run->config->iterations / 1000.0;
+	const struct lab_config *c = run->config;
+	double calls = (double)c->iterations * MAX_OF(c->aggregate, 1u);
+	double us = table_time_ns(run, false) / calls / 1000.0;
 	double algbw = us > 0 ? (double)row->bytes / us / 1000.0 : 0;
 
 	return (struct lab_row_result){
 		.row = row,
-		.time_us = us,
+		.time_us = c->launch_time ? table_time_ns(run, true) / calls / 1000.0 : us,
 		.algbw_gbps = algbw,
 		.busbw_gbps = algbw * lab_collective_bus_factor(row->collective, run->nranks),
-		.checked = run->config->check,
+		.checked = c->check,
 		.wrong = run->row_wrong[row->in_place],
 	};
 }

@@ -123,6 +123,11 @@ static void wrong_stretch_explain(const struct wrong_stretch *s, int32_t rank, c
 	if (s->from.kind == LAB_KEPT)
 		payload_fill(&s->row->payload, s->from.rank, s->from.element, s->n, s->want);
 	size_t n = payload_difference(&s->row->payload, s->first, s->got, s->want, out, out_bytes);
+	if (s->row->collective->share) {
+		snprintf(out + n, out_bytes - n,
+			 "rank %d sends less than that, but the buffer was written", s->from.rank);
+		return;
+	}
 	snprintf(out + n, out_bytes - n, "rank %d is not the root, %d, but its buffer was written",
 		 rank, s->row->root);
 }

@@ -16,17 +16,29 @@
 enum { RANKS = 5, BYTES = 5 * 4 * 37 + 3, GUARD = 8, ROOT = 3 };
 
 static ncclResult_t record(const struct lab_call_args *a);
+static int32_t previous(int32_t rank, int32_t nranks);
+
+#define SHAPE(n, ...)                                                                              \
+	{                                                                                          \
+		.name = (n), .call = "", .start = record, __VA_ARGS__                              \
+	}
 
 static const struct lab_collective shapes[] = {
-	{"all_reduce", "", record, true, false, false, false, false, 2, true, false, false},
-	{"reduce", "", record, true, false, false, false, true, 1, false, false, false},
-	{"broadcast", "", record, false, false, false, true, false, 1, false, false, false},
-	{"all_gather", "", record, false, false, true, false, false, 1, true, false, false},
-	{"reduce_scatter", "", record, true, true, false, false, false, 1, true, false, false},
-	{"all_to_all", "", record, false, true, true, false, false, 1, true, true, true},
-	{"gather", "", record, false, false, true, false, true, 1, true, false, true},
-	{"scatter", "", record, false, true, false, true, false, 1, true, false, true},
+	SHAPE("all_reduce", .reduces = true, .tours = 2, .own_share_stays = true),
+	SHAPE("reduce", .reduces = true, .root_receives = true, .tours = 1),
+	SHAPE("broadcast", .root_sends = true, .tours = 1),
+	SHAPE("all_gather", .recv_per_rank = true, .tours = 1, .own_share_stays = true),
+	SHAPE("reduce_scatter", .reduces = true, .send_per_rank = true, .tours = 1),
+	SHAPE("all_to_all", .send_per_rank = true, .recv_per_rank = true, .tours = 1),
+	SHAPE("gather", .recv_per_rank = true, .root_receives = true, .tours = 1),
+	SHAPE("scatter", .send_per_rank = true, .root_sends = true, .tours = 1),
+	SHAPE("send_recv", .from = previous, .tours = 1),
 };
+
+static int32_t previous(int32_t rank, int32_t nranks)
+{
+	return (rank + nranks - 1) % nranks;
+}
 
 static struct lab_call_args call[RANKS];
 static int32_t caller;
@@ -69,6 +81,8 @@ static void carry_out(const char *name, int32_t r)
 			out[k] = sum_of_inputs((uint64_t)r * n + k);
 		else if (!strcmp(name, "broadcast"))
 			out[k] = input(ROOT, k);
+		else if (!strcmp(name, "send_recv"))
+			out[k] = input((r + RANKS - 1) % RANKS, k);
 		else if (!strcmp(name, "scatter"))
 			out[k] = input(ROOT, (uint64_t)r * n + k);
 	for (uint64_t b = 0; b < RANKS; b++)
@@ -254,8 +268,32 @@ START_TEST(a_result_on_a_rank_that_gets_none_is_explained)
 }
 END_TEST
 
+/* Of a block for each rank, as much as the distance between the ranks is: the rest stays as it was. */
+START_TEST(shares_of_blocks_arrive_and_nothing_beside_them)
+{
+	struct lab_collective c = *lab_collective_find("alltoallv", 9);
+	uint64_t where = 0;
+
+	c.start = record;
+	struct lab_row row = make(&c, 1, false);
+	int32_t *out = buffer(&row, 1, LAB_RECV);
+	uint64_t n = row.count;
+
+	run(&row);
+	for (uint64_t b = 0; b < RANKS; b++)
+		for (uint64_t k = 0; k < n * ((1 + RANKS - b) % RANKS) / (RANKS - 1); k++)
+			out[b * n + k] = input((int32_t)b, n + k);
+	ck_assert_uint_eq(wrong(&row, 1, &where), 0);
+	out[n] = 7; /* rank 1 sends itself nothing */
+	ck_assert_uint_eq(wrong(&row, 1, &where), 1);
+	ck_assert_uint_eq(where, n);
+	explained(&row, n, 1, "rank 1 sends less than that, but the buffer was written");
+}
+END_TEST
+
 START_TEST(factors_are_those_of_nccl_tests)
 {
+	ck_assert_double_eq_tol(lab_collective_bus_factor(shape("send_recv"), 8), 1, 1e-12);
 	ck_assert_double_eq_tol(lab_collective_bus_factor(shape("all_reduce"), 8), 1.75, 1e-12);
 	ck_assert_double_eq_tol(lab_collective_bus_factor(shape("all_gather"), 8), 0.875, 1e-12);
 	ck_assert_double_eq_tol(lab_collective_bus_factor(shape("broadcast"), 8), 1, 1e-12);
@@ -270,6 +308,8 @@ START_TEST(names_are_found_and_the_nearest_is_known)
 		ck_assert_ptr_eq(lab_collective_find(c->name, strlen(c->name)), c);
 		ck_assert_ptr_nonnull(strstr(lab_collective_names(), c->name));
 	}
+	ck_assert_str_eq(lab_collective_find("sendrecv", 8)->name, "send_recv");
+	ck_assert_str_eq(lab_collective_find("alltoall", 8)->name, "all_to_all");
 	ck_assert_ptr_null(lab_collective_find("all_reduc", 9));
 	ck_assert_str_eq(lab_collective_nearest("allreduce", 9), "all_reduce");
 }
@@ -288,6 +328,7 @@ int main(void)
 	tcase_add_test(c, a_block_with_another_ranks_input_is_explained);
 	tcase_add_test(c, a_wrong_block_of_a_reduce_scatter_is_explained);
 	tcase_add_test(c, a_result_on_a_rank_that_gets_none_is_explained);
+	tcase_add_test(c, shares_of_blocks_arrive_and_nothing_beside_them);
 	tcase_add_test(c, factors_are_those_of_nccl_tests);
 	tcase_add_test(c, names_are_found_and_the_nearest_is_known);
 	suite_add_tcase(s, c);

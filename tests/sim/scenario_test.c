@@ -151,7 +151,10 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		ck_assert_uint_eq(scenario_digest(&one), scenario_digest(&other));
 	}
 	for (uint32_t i = 1; i < lab_collectives_n; i++) {
-		ck_assert_uint_gt(of[i], 1000 / lab_collectives_n / 2);
+		/* programs of messages have fewer seeds, and some none */
+		uint32_t least = i < LAB_COLLECTIVES_OF_NCCL ? 1000 / lab_collectives_n / 2 : 20;
+
+		ck_assert((of[i] > least) == lab_collective_is_plain(&lab_collectives[i]));
 		ck_assert_uint_lt(of[i], of[0]);
 	}
 	ck_assert_uint_gt(faults, 350);
