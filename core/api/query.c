@@ -68,7 +68,7 @@ API_WEAK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async
 		error = launching ? ncclInProgress : comm_progress(comm);
 	comm_leave(comm);
 	*asyncError = error;
-	/* callers loop on this until something happens */
+	/* callers loop on this until something happens; only virtual time waits for it */
 	if (error == ncclSuccess || error == ncclInProgress)
 		os_poll_miss("ncclCommGetAsyncError");
 	else

@@ -37,19 +37,18 @@ static ncclResult_t comm_drain(struct ncclComm *comm)
 	return cuda_result(e, "waiting for launched collectives");
 }
 
-/* One look, with the pause between looks that the double's queries make by themselves. */
 static cudaError_t comm_launches_query(const struct ncclComm *comm)
 {
-	cudaError_t e = comm->nranks == 1 ? cudaStreamQuery(comm->internal_stream)
-					  : cudaEventQuery(comm->launch_done);
+	return comm->nranks == 1 ? cudaStreamQuery(comm->internal_stream)
+				 : cudaEventQuery(comm->launch_done);
+}
 
+/* Between two looks. The double's queries take their time by themselves. */
+static void comm_drain_pause(void)
+{
 #ifndef DOPPEL_FAKECUDA
-	if (e == cudaErrorNotReady)
-		os_poll_miss("cudaEventQuery");
-	else
-		os_poll_hit();
+	os_sleep_ns(20000);
 #endif
-	return e;
 }
 
 ncclResult_t comm_drain_look(struct ncclComm *comm)
@@ -74,6 +73,7 @@ static ncclResult_t comm_drain_watching(struct ncclComm *comm)
 			 "an error comes while destroy waits for kernels", rc != ncclSuccess);
 		if (rc)
 			return rc;
+		comm_drain_pause();
 	}
 	return comm_drain(comm);
 }

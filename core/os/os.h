@@ -137,9 +137,12 @@ int os_wait_one(const struct wait *w, const shared_u32 *abort);
 uint64_t os_event_seq(const void *object);
 void os_event_post(const void *object);
 
-/* WAITS. A fruitless poll by a poller that we do not own, or cannot describe: `why` names what it polls.
- * Costs time; after some in a row by one task, the task sleeps until something in the world
- * changes. A poll with a result calls os_poll_hit() to end the row. */
+/* A program's query (of a stream, an event, a communicator's state) had no result: `why` names what it polls.
+ * A query does not wait: how its caller waits is the caller's choice. `posix` MUST return immediately, always.
+ * `threads` MAY give the processor away, and MUST NOT sleep. `sim` WAITS, because no time passes there
+ * otherwise: a miss costs virtual time; after some in a row by one task, the task sleeps until something in
+ * the world changes. A poll with a result calls os_poll_hit() to end the row. Not for loops of the stack
+ * itself: those wait by os_wait. */
 void os_poll_miss(const char *why);
 void os_poll_hit(void);
 

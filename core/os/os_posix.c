@@ -30,7 +30,6 @@ struct os_thread {
 	char name[POSIX_NAME_BYTES];
 	void (*fn)(void *arg);
 	void *arg;
-	uint32_t misses;
 	bool detached;
 };
 
@@ -277,17 +276,13 @@ static int posix_wait(const struct wait *const *w, int n, const shared_u32 *abor
 	}
 }
 
+/* A query of a real system returns immediately; its caller decides how to wait. */
 static void posix_poll_miss(const char *why)
 {
-	struct os_thread *t = posix_thread();
-	posix_idle(t->misses);
-	if (t->misses < UINT32_MAX)
-		t->misses++;
 }
 
 static void posix_poll_hit(void)
 {
-	posix_thread()->misses = 0;
 }
 
 /* ---- nothing to choose, to break or to trace --------------------------------------------------

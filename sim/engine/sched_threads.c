@@ -163,7 +163,7 @@ uint32_t threads_woken(uint32_t round)
 	return MIN_OF(round, (uint32_t)PAUSES);
 }
 
-/* For tasks that no write wakes: pollers, and those that wait for an end. */
+/* For tasks that wait for an end, which no write announces. */
 static void threads_doze(uint32_t round)
 {
 	uint32_t power = MIN_OF(round / 4, 8u);
@@ -493,8 +493,6 @@ static void threads_sleep(uint64_t ns)
 		t->pub.wake_ns = 0;
 		return;
 	}
-	if (UNLIKELY(!sim_misses_are_counted()))
-		__atomic_store_n(&sim_mode.missed, true, __ATOMIC_RELAXED);
 	t = threads_part()->task;
 	threads_events_drain();
 	for (;;) {
@@ -522,14 +520,11 @@ static void threads_poll_miss(const char *why)
 	t = threads_part()->task;
 	threads_events_drain();
 	threads_maybe_end(t);
-	uint32_t row = t->poll_row++;
-	if (threads_pause(row))
-		threads_doze(row - PAUSES - YIELDS);
+	sched_yield();
 }
 
 static void threads_poll_hit(void)
 {
-	threads_part()->task->poll_row = 0;
 }
 
 /* ---- os_sched_ops --------------------------------------------------------------------------- */

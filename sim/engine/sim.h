@@ -221,7 +221,7 @@ static inline bool sim_posts_matter(void)
 {
 	return __atomic_load_n(&sim_mode.posts, __ATOMIC_RELAXED);
 }
-/* Has os_poll_hit anything to end? Under `threads` only from the first os_poll_miss on. */
+/* Has os_poll_hit anything to end? Not under `threads`, where a miss only yields. */
 static inline bool sim_misses_are_counted(void)
 {
 	return __atomic_load_n(&sim_mode.missed, __ATOMIC_RELAXED);

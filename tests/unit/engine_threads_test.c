@@ -234,6 +234,25 @@ END_TEST
 
 static shared_u32 alive;
 
+static void poll_main(void *arg)
+{
+	uint64_t before = suite_sleeps();
+
+	(void)arg;
+	for (int i = 0; i < 10000; i++)
+		os_poll_miss("nothing");
+	ck_assert_uint_lt(suite_sleeps() - before, 10);
+	before = suite_sleeps();
+	os_sleep_ns(1000000);
+	ck_assert_uint_gt(suite_sleeps(), before);
+}
+
+START_TEST(a_fruitless_query_does_not_sleep)
+{
+	ck_assert_int_eq(run_threads(1, poll_main, NULL), SIM_PASS);
+}
+END_TEST
+
 static void forever(void *arg)
 {
 	static shared_u32 never;
@@ -422,6 +441,7 @@ int main(void)
 	tcase_add_test(t, warps_of_several_workers_wait_for_each_other);
 	tcase_add_test(t, work_runs_at_drain_and_timers_when_due);
 	tcase_add_test(t, waits_end_by_deadline_abort_and_object);
+	tcase_add_test(t, a_fruitless_query_does_not_sleep);
 	tcase_add_test(t, background_tasks_end_with_the_run);
 	tcase_add_test(t, killed_process_runs_no_more);
 	tcase_add_test(t, foreign_thread_is_adopted);

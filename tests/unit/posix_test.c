@@ -22,9 +22,6 @@ static void *foreign(void *arg)
 	ck_assert_ptr_eq(os_self(), self);
 	ck_assert_ptr_eq(self->proc, arg);
 	ck_assert_int_eq(self->rank, -1);
-	for (int i = 0; i < 200; i++)
-		os_poll_miss("test");
-	os_poll_hit();
 	return (void *)(uintptr_t)self->id;
 }
 
@@ -38,6 +35,19 @@ START_TEST(a_foreign_thread_is_adopted)
 		ck_assert_int_eq(pthread_join(t[i], &id[i]), 0);
 	ck_assert_ptr_ne(id[0], id[1]);
 	ck_assert_uint_ne((uintptr_t)id[0], os_self()->id);
+}
+END_TEST
+
+START_TEST(a_fruitless_query_does_not_sleep)
+{
+	uint64_t before = suite_sleeps();
+
+	for (int i = 0; i < 10000; i++)
+		os_poll_miss("test");
+	ck_assert_uint_lt(suite_sleeps() - before, 10);
+	before = suite_sleeps();
+	os_sleep_ns(1000000);
+	ck_assert_uint_gt(suite_sleeps(), before); /* the figure shows a sleep */
 }
 END_TEST
 
@@ -224,6 +234,7 @@ int main(void)
 	Suite *suite = suite_create("posix");
 	TCase *tc = tcase_create("posix");
 	tcase_add_test(tc, a_foreign_thread_is_adopted);
+	tcase_add_test(tc, a_fruitless_query_does_not_sleep);
 	tcase_add_test(tc, a_segment_that_does_not_fit_is_refused);
 	tcase_add_test(tc, a_forked_child_is_another_process);
 #ifndef __SANITIZE_ADDRESS__
