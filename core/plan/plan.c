@@ -18,11 +18,15 @@ DOPPEL_STATIC_CHECK(PLAN_THREADS <= DEV_MAX_WARPS * 32, "the kernel takes the th
 
 uint32_t plan_block_warps(int64_t threads, uint32_t warp_width)
 {
-	uint32_t warps = PLAN_WARPS(warp_width);
+	uint32_t warps = PLAN_WARPS(warp_width), most = MIN_OF(DEV_MAX_WARPS, PLAN_THREADS / 32);
 
 	if (threads > 0)
-		warps = (uint32_t)MAX_OF(threads / warp_width, 1);
-	return MIN_OF(warps, DEV_MAX_WARPS);
+		warps = (uint32_t)MAX_OF(threads / 32, 1);
+	warps = MIN_OF(warps, most);
+	if (threads > 0 && threads != warps * 32 && param_warns(PARAM_NTHREADS))
+		WARN("NCCL_NTHREADS is %lld, expected a multiple of 32 from 32 to %u; %u are used",
+		     (long long)threads, most * 32, warps * 32);
+	return warps;
 }
 
 /* Blocks that the GPU places together move up to a quarter more over NVLink (docs/figures.md). */

@@ -72,6 +72,7 @@ static void net_verbs_add_ports(struct net_state *st, struct ibv_context *ctx, c
 
 		if (!net_verbs_wanted(param_str(PARAM_IB_HCA), name, port))
 			continue;
+		st->wanted = true;
 		if (st->ndevs == NET_VERBS_MAX_DEVICES) {
 			INFO(LOG_NET,
 			     "NET/IB: more than %d ports; %s port %u and later are not used",
@@ -121,6 +122,21 @@ static ncclResult_t net_verbs_add_device(struct net_state *st, struct ibv_device
 	return rc ? ncclSystemError : ncclSuccess;
 }
 
+/* A filter that names no port at all is more often a mistake than a wish for sockets. */
+static void net_verbs_warn_unwanted(const struct net_state *st, int found)
+{
+	char names[256] = "";
+	size_t n = 0;
+
+	if (!found || st->wanted || !param_warns(PARAM_IB_HCA))
+		return;
+	for (int i = 0; i < found && n < sizeof names; i++)
+		n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "",
+				      ibv_get_device_name(st->list[i]));
+	WARN("NET/IB: NCCL_IB_HCA=%s matches no port of the %d HCAs of this host: %s",
+	     param_str(PARAM_IB_HCA), found, names);
+}
+
 ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count)
 {
 	struct net_state *st;
@@ -153,6 +169,7 @@ ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count)
 		net_verbs_fini(comm);
 		return rc;
 	}
+	net_verbs_warn_unwanted(st, found);
 	INFO(LOG_INIT | LOG_NET, "NET/IB: rank %d uses %d of %d devices", comm->rank, st->ndevs,
 	     found);
 	*count = st->ndevs;

@@ -83,6 +83,7 @@ struct net_state {
 	struct ncclComm *comm;
 	struct ibv_device **list;
 	int ndevs;
+	bool wanted; /* NCCL_IB_HCA names a port that there is */
 	struct net_verbs_dev dev[NET_VERBS_MAX_DEVICES];
 	/* What the communicator's network failed by, first; magic 0: nothing. Under the lock. */
 	struct net_verbs_notice failure;

@@ -18,8 +18,8 @@
 #define TRANSPORT_PAIR_STEP_BYTES      (128u << 10)
 #define TRANSPORT_NEWS_NS              100000000ull /* until a neighbour's death is known */
 
-/* As the user sets it. */
-static uint64_t transport_buffer_bytes(enum dev_proto proto)
+/* Its size's variable. */
+static enum param transport_buffer_param(enum dev_proto proto)
 {
 	static const enum param buffer[] = {
 		[DEV_SIMPLE] = PARAM_BUFFSIZE,
@@ -28,7 +28,28 @@ static uint64_t transport_buffer_bytes(enum dev_proto proto)
 	};
 
 	DOPPEL_STATIC_CHECK(ARRAY_LEN(buffer) == DEV_PROTO_COUNT, "a variable for each protocol");
-	return (uint64_t)param_i64(buffer[proto]);
+	return buffer[proto];
+}
+
+/* As the user sets it. */
+static uint64_t transport_buffer_bytes(enum dev_proto proto)
+{
+	return (uint64_t)param_i64(transport_buffer_param(proto));
+}
+
+/* Too small for a step of the least size, or too large for one of the most: a line, once. */
+static void transport_buffer_check(enum dev_proto proto, uint32_t step, uint64_t least,
+				   uint64_t most)
+{
+	enum param p = transport_buffer_param(proto);
+	uint64_t set = transport_buffer_bytes(proto);
+
+	if (set >= least * DEV_STEPS && set / DEV_STEPS <= most)
+		return;
+	if (param_warns(p))
+		WARN("%s is %llu, expected %llu to %llu bytes; %llu are used", param_name(p),
+		     (unsigned long long)set, (unsigned long long)least * DEV_STEPS,
+		     (unsigned long long)most * DEV_STEPS, (unsigned long long)step * DEV_STEPS);
 }
 
 uint32_t transport_step_bytes(enum dev_proto proto)
@@ -37,8 +58,10 @@ uint32_t transport_step_bytes(enum dev_proto proto)
 	uint32_t grain = steps_grain_bytes((int)proto) * 16 / data;
 	uint64_t step = transport_buffer_bytes(proto) / DEV_STEPS / grain * grain;
 	const uint64_t most = 64u << 20;
+	uint32_t bytes = (uint32_t)MIN_OF(MAX_OF(step, grain), most);
 
-	return (uint32_t)MIN_OF(MAX_OF(step, grain), most);
+	transport_buffer_check(proto, bytes, grain, most);
+	return bytes;
 }
 
 uint64_t transport_first_step(void)

@@ -389,7 +389,7 @@ static void swarm_trees(struct scenario *s, uint64_t seed)
 		return;
 	swarm_env(s, "%s", list);
 	if (sized)
-		swarm_env(s, "NCCL_NTHREADS=%u", (unsigned)(warps * (uint64_t)s->lab.warp_width));
+		swarm_env(s, "NCCL_NTHREADS=%u", (unsigned)(32 * warps));
 }
 
 /* PAT, half of the seeds that have neither other algorithms nor lines: two thirds of these wherever a collective has it,

@@ -136,7 +136,7 @@ static void focus_tree(struct focus *f)
 	focus_average(f);
 	swarm_env(f->s, "NCCL_ALGO=Ring;allreduce:Tree;reduce:Tree;broadcast:Tree");
 	focus_slots(f, proto);
-	swarm_env(f->s, "NCCL_NTHREADS=%u", turns ? 1u : (unsigned)focus_from(f, 2, 8));
+	swarm_env(f->s, "NCCL_NTHREADS=%u", 32 * (turns ? 1u : (unsigned)focus_from(f, 2, 8)));
 	focus_channels(f, 1);
 	if (proto != FOCUS_SIMPLE) {
 		f->s->lab.in_place = true;

@@ -12,7 +12,7 @@ shift
 measure() { # measure HOSTS BYTES -> "seconds MiB #wrong"
 	local out
 	out=$({ /usr/bin/time -f 'took %e %M' "$doppel" run all_reduce --hosts "$1" --gpus 8 -b "$2" -e "$2" \
-		--place out --strategy fifo --env NCCL_MAX_NCHANNELS=1 --env NCCL_NTHREADS=1; } 2>&1) ||
+		--place out --strategy fifo --env NCCL_MAX_NCHANNELS=1 --env NCCL_NTHREADS=32; } 2>&1) ||
 		{ tail -3 <<<"$out" >&2; echo "- - failed"; return; }
 	awk '$1 == "took" {s = $2; m = int($3 / 1024)}
 	     $3 == "float" {w = $NF}

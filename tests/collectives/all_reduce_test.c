@@ -28,7 +28,7 @@ static const struct place {
 	{"sockets within a host", "workstation-2gpu", 1, 2, 1, "NCCL_P2P_DISABLE=1"},
 	{"sockets and p2p", "a100-4nic", 2, 3, 1, "NCCL_NET=Socket"},
 	{"sockets with helper tasks", "workstation-2gpu", 2, 2, 1, "NCCL_SOCKET_NTHREADS=3"},
-	{"a warp that posts and moves nothing", "a100-4nic", 2, 2, 1, "NCCL_NTHREADS=128"},
+	{"a warp that posts and moves nothing", "a100-4nic", 2, 2, 1, "NCCL_NTHREADS=512"},
 };
 
 static void config_at(struct lab_config *c, const struct place *p, uint64_t seed)

@@ -272,8 +272,8 @@ START_TEST(a_swarm_draws_settings_that_fit_each_other)
 
 		direct += full && has_env(&one, "NCCL_ALGO=OneShot") &&
 			  has_env(&one, "NCCL_LL_BUFFSIZE=") && c->hosts == 1;
-		turns +=
-			tree && has_env(&one, "NCCL_NTHREADS=1") && has_env(&one, "NCCL_BUFFSIZE=");
+		turns += tree && has_env(&one, "NCCL_NTHREADS=32") &&
+			 has_env(&one, "NCCL_BUFFSIZE=");
 		lines += tree && c->sim.races && c->in_place && has_env(&one, "NCCL_PROTO=LL");
 		parts += full && c->collective->connects && c->iterations == 3 &&
 			 has_env(&one, "NCCL_NCHANNELS_PER_NET_PEER=") &&
