@@ -5,6 +5,7 @@
 #include "core/api/collective.h"
 
 #include "core/base/log.h"
+#include "core/base/type_name.h"
 #include "core/device/steps.h"
 
 /* ---- the calls ------------------------------------------------------------------------------ */
@@ -67,9 +68,12 @@ static void coll_log(const struct api_coll *c)
 {
 	const struct plan_task *t = &c->task;
 
-	INFO(LOG_COLL, "%s: opCount %llx count %zu datatype %d op %d root %d rank %d", t->call,
-	     (unsigned long long)plan_next_op(c->comm), t->count, (int)t->type, (int)t->op, t->root,
-	     c->comm->rank);
+	INFO(LOG_COLL | LOG_CALL,
+	     "%s: opCount %llx sendbuff %p recvbuff %p count %zu datatype %s op %s root %d comm %p "
+	     "[nranks=%d] stream %p rank %d",
+	     t->call, (unsigned long long)plan_next_op(c->comm), t->send, t->recv, t->count,
+	     type_name_any((int)t->type), t->reduces ? redop_name((int)t->op) : "none", t->root,
+	     (const void *)c->comm, c->comm->nranks, (void *)t->stream, c->comm->rank);
 }
 
 /* Checks, and queues or launches. The entry point gives the arguments in c->task; what all calls

@@ -70,6 +70,7 @@ API_WEAK ncclResult_t ncclGroupStart(void)
 		os_self()->slot[OS_SLOT_CORE] = g;
 	}
 	g->depth++;
+	INFO(LOG_CALL, "ncclGroupStart: depth %d", g->depth);
 	return ncclSuccess;
 }
 
@@ -117,6 +118,7 @@ API_WEAK ncclResult_t ncclGroupEnd(void)
 		WARN("ncclGroupEnd: no ncclGroupStart before it in this task");
 		return ncclInvalidUsage;
 	}
+	INFO(LOG_CALL, "ncclGroupEnd: depth %d, %d communicators", g->depth, g->nmembers);
 	if (--g->depth > 0)
 		return ncclSuccess;
 	/* calls from here on, of this task, are not in the group */

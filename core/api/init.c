@@ -230,6 +230,8 @@ static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueI
 				  const ncclConfig_t *config)
 {
 	int32_t before = os_work_for(rank);
+	INFO(LOG_CALL, "ncclCommInitRank: nranks %d rank %d blocking %d", nranks, rank,
+	     config->blocking);
 	ncclResult_t rc = api_init_make(out, nranks, id, rank, config);
 
 	(void)os_work_for(before);
@@ -360,6 +362,7 @@ API_TWIN(ncclCommFinalize);
 API_WEAK ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
 	ncclResult_t rc = comm_enter(comm, "ncclCommFinalize", COMM_NEED_READY);
+	INFO(LOG_CALL, "ncclCommFinalize: comm %p", (const void *)comm);
 	if (rc)
 		return api_return(rc);
 	rc = comm->config.blocking ? comm_finalize(comm) : comm_finalize_begin(comm);
@@ -371,6 +374,7 @@ API_TWIN(ncclCommDestroy);
 API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
 	ncclResult_t rc;
+	INFO(LOG_CALL, "ncclCommDestroy: comm %p", (const void *)comm);
 	if (!comm)
 		return ncclSuccess;
 	rc = comm_enter(comm, "ncclCommDestroy", COMM_NEED_ANY);
@@ -396,6 +400,7 @@ API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 API_TWIN(ncclCommAbort);
 API_WEAK ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
+	INFO(LOG_CALL, "ncclCommAbort: comm %p", (const void *)comm);
 	if (!comm)
 		return ncclSuccess;
 	bool mine = comm_claim(comm);

@@ -8,6 +8,7 @@
 
 #include "core/api/api.h"
 #include "core/base/log.h"
+#include "core/base/type_name.h"
 #include "core/device/steps.h"
 #include "core/plan/plan.h"
 
@@ -222,6 +223,17 @@ static ncclResult_t messages_submit_traced(const struct api_messages *m)
 	return rc;
 }
 
+static void messages_log(const struct api_messages *m)
+{
+	INFO(LOG_COLL | LOG_CALL,
+	     "%s: opCount %llx sendbuff %p recvbuff %p count %zu datatype %s op none %s %d comm %p "
+	     "[nranks=%d] stream %p rank %d",
+	     m->call, (unsigned long long)plan_next_op(m->comm), m->send, m->recv, m->count,
+	     type_name_any((int)m->type), m->rank_name ? m->rank_name : "root",
+	     m->rank_name ? m->rank : -1, (const void *)m->comm, m->comm->nranks, (void *)m->stream,
+	     m->comm->rank);
+}
+
 static ncclResult_t messages_call(const struct api_messages *m)
 {
 	ncclResult_t rc = comm_enter(m->comm, m->call, COMM_NEED_READY);
@@ -229,9 +241,7 @@ static ncclResult_t messages_call(const struct api_messages *m)
 
 	if (rc)
 		return api_return(rc);
-	INFO(LOG_COLL, "%s: count %zu datatype %d %s %d rank %d", m->call, m->count, (int)m->type,
-	     m->rank_name ? m->rank_name : "of", m->rank_name ? m->rank : m->comm->nranks,
-	     m->comm->rank);
+	messages_log(m);
 	rank = os_work_for(m->comm->rank);
 	rc = messages_submit_traced(m);
 	(void)os_work_for(rank);

@@ -124,11 +124,13 @@ API_WEAK ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 	if (rc)
 		return api_return(rc);
 	*ptr = mem;
+	INFO(LOG_CALL, "ncclMemAlloc: size %zu ptr %p", size, mem);
 	return ncclSuccess;
 }
 
 API_TWIN(ncclMemFree);
 API_WEAK ncclResult_t ncclMemFree(void *ptr)
 {
+	INFO(LOG_CALL, "ncclMemFree: ptr %p", ptr);
 	return api_return(user_memory_free(ptr));
 }

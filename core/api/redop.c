@@ -6,6 +6,7 @@
 
 #include "core/api/collective.h"
 #include "core/base/log.h"
+#include "core/base/type_name.h"
 #include "core/comm/ops.h"
 #include "core/device/steps.h"
 
@@ -81,6 +82,8 @@ API_WEAK ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
 	struct comm_op made = {.type = datatype};
 	ncclResult_t rc = redop_check(op, scalar, datatype, residence);
 
+	INFO(LOG_CALL, "%s: datatype %s comm %p", redop_create, type_name_any((int)datatype),
+	     (const void *)comm);
 	if (!rc)
 		rc = comm_enter(comm, redop_create, COMM_NEED_READY);
 	if (rc)
@@ -106,6 +109,7 @@ API_WEAK ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 	static const char call[] = "ncclRedOpDestroy";
 	ncclResult_t rc;
 
+	INFO(LOG_CALL, "%s: op %d comm %p", call, (int)op, (const void *)comm);
 	if ((int)op < ncclNumOps) {
 		WARN("%s: op is %d, expected one from ncclRedOpCreatePreMulSum", call, (int)op);
 		return api_return(ncclInvalidArgument);

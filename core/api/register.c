@@ -34,6 +34,8 @@ API_WEAK ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t
 		return api_return(ncclInvalidArgument);
 	}
 	*handle = NULL;
+	INFO(LOG_CALL, "ncclCommRegister: comm %p buff %p size %zu", (const void *)comm, buff,
+	     size);
 	rc = comm_enter(comm, "ncclCommRegister", COMM_NEED_READY);
 	if (rc)
 		return api_return(rc);
@@ -50,6 +52,7 @@ API_WEAK ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 	ncclResult_t rc = comm_enter(comm, "ncclCommDeregister", COMM_NEED_INIT);
 	int device;
 
+	INFO(LOG_CALL, "ncclCommDeregister: comm %p handle %p", (const void *)comm, handle);
 	if (rc)
 		return api_return(rc);
 	if (!handle) { /* that ncclCommRegister gave for a registration without effect */

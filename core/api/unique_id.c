@@ -83,6 +83,7 @@ API_WEAK ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
 	struct api_root *r;
 	ncclResult_t rc;
 
+	INFO(LOG_CALL, "ncclGetUniqueId");
 	if (!uniqueId) {
 		WARN("ncclGetUniqueId: uniqueId is NULL");
 		return api_return(ncclInvalidArgument);

@@ -16,17 +16,18 @@
 
 struct log_state {
 	enum log_level level;
-	uint32_t subsys;
+	uint32_t subsys, named_silent;
 	shared_u32 next; /* errors so far; slot = number % LOG_LAST_KEPT */
 	shared_u32 last; /* number of the latest complete one, plus 1 */
 	char error[LOG_LAST_KEPT][LOG_TEXT_BYTES];
+	shared_u32 silent_shown;
 };
 
 struct param_value {
 	const char *text; /* as the environment has it; NULL: not set */
 	int64_t number;
 	bool malformed;
-	shared_u32 warned;
+	shared_u32 warned, shown; /* it has had its line about what is wrong; that it is set */
 };
 
 struct base_state {

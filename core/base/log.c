@@ -16,6 +16,9 @@ static const char *const log_level_names[] = {
 	[LOG_LEVEL_INFO] = "INFO", [LOG_LEVEL_ABORT] = "ABORT",     [LOG_LEVEL_TRACE] = "TRACE",
 };
 
+/* Of what is not built. */
+#define LOG_SILENT (LOG_NVLS | LOG_RAS)
+
 static const struct {
 	const char *name;
 	uint32_t bit;
@@ -97,6 +100,22 @@ void log_write(enum log_level level, uint32_t subsys, const char *file, int line
 	os_log_line(out);
 }
 
+void log_report_silent(void)
+{
+	struct log_state *log = &os_base_state()->log;
+	char names[64] = "";
+
+	if (!log->named_silent || log->level < LOG_LEVEL_INFO ||
+	    shared_quiet_exchange_u32(&log->silent_shown, 1) != 0)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(log_subsys_names); i++)
+		if (log_subsys_names[i].bit & log->named_silent &&
+		    log_subsys_names[i].bit != LOG_ALL)
+			snprintf(names + strlen(names), sizeof names - strlen(names), " %s",
+				 log_subsys_names[i].name);
+	INFO(LOG_ALL, "NCCL_DEBUG_SUBSYS: nothing is logged of%s: not built", names);
+}
+
 void log_set_device(int32_t device)
 {
 	os_self()->slot[OS_SLOT_LOG] = (void *)(intptr_t)(device + 1);
@@ -129,4 +148,6 @@ void log_state_init(struct log_state *log, const char *level, const char *subsys
 		if (strcasecmp(level, log_level_names[i]) == 0)
 			log->level = (enum log_level)i;
 	log->subsys = log_subsys_parse(subsys ? subsys : "INIT,BOOTSTRAP,ENV");
+	log->named_silent =
+		subsys && subsys[0] != '^' && log->subsys != LOG_ALL ? log->subsys & LOG_SILENT : 0;
 }

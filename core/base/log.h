@@ -58,6 +58,9 @@ void log_write(enum log_level level, uint32_t subsys, const char *file, int line
 const char *log_last_error(void);
 #define LOG_LAST_KEPT 16
 
+/* An INFO line, once in this process, about subsystems that the user names and that log nothing. */
+void log_report_silent(void);
+
 /* The CUDA device shown in brackets for the calling task; -1 (and initially): none. */
 void log_set_device(int32_t device);
 

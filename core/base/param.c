@@ -188,6 +188,23 @@ void param_report_malformed(void)
 		(void)param_value_of(p);
 }
 
+void param_report_set(void)
+{
+	for (int p = 0; p < param_count() && log_wanted(LOG_LEVEL_INFO, LOG_ENV); p++) {
+		struct param_value *v = &os_base_state()->param[p];
+
+		if (v->text && *v->text && !v->malformed &&
+		    shared_quiet_exchange_u32(&v->shown, 1) == 0)
+			INFO(LOG_ENV, "%s set by environment to %s.", param_row_of(p)->name,
+			     v->text);
+	}
+}
+
+bool param_warns(int p)
+{
+	return shared_quiet_exchange_u32(&os_base_state()->param[p].warned, 1) == 0;
+}
+
 int64_t param_i64(int p)
 {
 	ASSERT(param_row_of(p)->type != PARAM_STRING);

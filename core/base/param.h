@@ -211,6 +211,10 @@ bool param_allows(int p, const char *value, char *expected, size_t bytes);
 void param_expected(int p, char *out, size_t bytes);
 /* A line on stderr for each malformed value of this process, once, whatever the log level. */
 void param_report_malformed(void);
+/* INFO lines of subsystem ENV: a line for each variable of this process that is set, once. */
+void param_report_set(void);
+/* True once in this process: a reader that has no use for the value writes its line then. */
+bool param_warns(int p);
 
 /* The tables for people: name, type, default, meaning; the value when it is set. */
 void param_print(FILE *out);

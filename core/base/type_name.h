@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The names of element types, in the order of ncclDataType_t and of enum dev_type, as nccl-tests writes
- * them. For messages, traces, options and scenarios. */
+/* The names of element types, in the order of ncclDataType_t and of enum dev_type, and of operations, as
+ * nccl-tests writes them. For messages, traces, options and scenarios. */
 #ifndef CORE_BASE_TYPE_NAME_H
 #define CORE_BASE_TYPE_NAME_H
 
@@ -17,6 +17,22 @@ static inline const char *type_name(unsigned type)
 	DOPPEL_STATIC_CHECK(ARRAY_LEN(names) == TYPE_NAMES, "a name for each type");
 	ASSERT(type < TYPE_NAMES);
 	return names[type];
+}
+
+/* Of a value that a program passed: it may be none of them. */
+static inline const char *type_name_any(int type)
+{
+	return type >= 0 && type < TYPE_NAMES ? type_name((unsigned)type) : "invalid";
+}
+
+/* Of an ncclRedOp_t; later numbers are operations that a program made. */
+static inline const char *redop_name(int op)
+{
+	static const char *const names[] = {"sum", "prod", "max", "min", "avg"};
+
+	if (op < 0)
+		return "invalid";
+	return op < (int)ARRAY_LEN(names) ? names[op] : "premul_sum";
 }
 
 #endif

@@ -221,8 +221,8 @@ static void comm_release(struct ncclComm *comm)
 	registry_remove(&comm->node);
 	bootstrap_close(comm->bootstrap);
 	comm_cuda_free(comm);
-	INFO(LOG_INIT, "comm %p rank %d nranks %d cudaDev %d - %s COMPLETE", (void *)comm,
-	     comm->rank, comm->nranks, comm->cuda_dev, "Destroy");
+	INFO(LOG_INIT, "comm %p rank %d nranks %d cudaDev %d busId %s - Destroy COMPLETE",
+	     (void *)comm, comm->rank, comm->nranks, comm->cuda_dev, comm->bus_id);
 	comm->magic = 0;
 	comm_ops_free(comm);
 	os_free(comm->channels);

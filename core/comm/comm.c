@@ -4,6 +4,7 @@
  */
 #include "core/comm/comm.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -78,6 +79,12 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 	if (config->commName)
 		strncpy(life->name, config->commName, sizeof life->name - 1);
 	rc = cuda_result(cudaGetDevice(&comm->cuda_dev), "cudaGetDevice");
+	if (!rc)
+		rc = cuda_result(
+			cudaDeviceGetPCIBusId(comm->bus_id, sizeof comm->bus_id, comm->cuda_dev),
+			"cudaDeviceGetPCIBusId");
+	for (char *p = comm->bus_id; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
 	if (!rc)
 		rc = comm_pinned_alloc(comm);
 	if (rc) {

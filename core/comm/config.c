@@ -98,6 +98,8 @@ ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out)
 	ncclResult_t rc = config ? config_copy(config, &c) : ncclSuccess;
 
 	param_report_malformed();
+	param_report_set();
+	log_report_silent();
 	if (rc)
 		return rc;
 	c.size = sizeof c;

@@ -59,28 +59,53 @@ static void comm_identify(struct ncclComm *comm)
 	registry_unlock(first);
 }
 
+/* What init takes, for subsystem PROFILE. */
+struct init_times {
+	uint64_t start_ns, bootstrap_ns, peers_ns, connect_ns;
+};
+
+static void comm_init_profile(const struct ncclComm *comm, const struct init_times *t)
+{
+	const uint64_t end_ns = os_now_ns();
+	const double s = 1e-9;
+
+	INFO(LOG_INIT | LOG_PROFILE,
+	     "Init timings - ncclCommInitRank: rank %d nranks %d total %.6f s (bootstrap %.6f, "
+	     "allgather %.6f, topology and connections %.6f, rest %.6f)",
+	     comm->rank, comm->nranks, (double)(end_ns - t->start_ns) * s,
+	     (double)(t->bootstrap_ns - t->start_ns) * s,
+	     (double)(t->peers_ns - t->bootstrap_ns) * s, (double)(t->connect_ns - t->peers_ns) * s,
+	     (double)(end_ns - t->connect_ns) * s);
+}
+
 static ncclResult_t comm_init_steps(struct ncclComm *comm)
 {
+	struct init_times t = {.start_ns = os_now_ns()};
 	ncclResult_t rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	if (rc)
 		bootstrap_give_up(&comm->life->id, comm->rank, comm->nranks);
 	else
 		rc = bootstrap_init(&comm->life->id, comm->rank, comm->nranks, comm->abort,
 				    &comm->bootstrap);
+	t.bootstrap_ns = os_now_ns();
 	if (!rc)
 		comm_identify(comm);
 	if (!rc)
 		rc = comm_peers_gather(comm);
+	t.peers_ns = os_now_ns();
 	if (!rc)
 		rc = comm_cuda_make(comm);
 	if (!rc)
 		rc = comm_connect(comm);
+	t.connect_ns = os_now_ns();
 	if (!rc)
 		rc = plan_init(comm);
 	if (!rc)
 		rc = bootstrap_agree(
 			comm->bootstrap, plan_choice_hash(comm),
 			"models, tuner plugins or channels of messages to choose programs by");
+	if (!rc)
+		comm_init_profile(comm, &t);
 	return rc;
 }
 
@@ -89,9 +114,8 @@ static void comm_init_log(const struct ncclComm *comm, const char *what)
 	INFO(LOG_INIT,
 	     "ncclCommInitRank comm %p rank %d nranks %d cudaDev %d busId %s commId 0x%" PRIx64
 	     "%s%s - Init %s",
-	     (const void *)comm, comm->rank, comm->nranks, comm->cuda_dev,
-	     comm->peers ? comm->peers[comm->rank].bus_id : "?", comm->id_hash,
-	     comm->life->name[0] ? " commName " : "", comm->life->name, what);
+	     (const void *)comm, comm->rank, comm->nranks, comm->cuda_dev, comm->bus_id,
+	     comm->id_hash, comm->life->name[0] ? " commName " : "", comm->life->name, what);
 }
 
 void comm_leave_others(struct ncclComm *comm)

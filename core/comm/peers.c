@@ -3,7 +3,6 @@
  * What the ranks are: each describes itself, all descriptions are gathered, and what cannot work
  * together is refused with both ranks named.
  */
-#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -57,12 +56,8 @@ static ncclResult_t peer_device_describe(struct peer_info *me)
 	size_t left, all;
 	ncclResult_t rc;
 
-	rc = cuda_result(cudaDeviceGetPCIBusId(me->bus_id, sizeof me->bus_id, dev),
-			 "cudaDeviceGetPCIBusId");
-	if (!rc)
-		rc = cuda_result(
-			cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, dev),
-			"cudaDeviceGetAttribute of the compute capability");
+	rc = cuda_result(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, dev),
+			 "cudaDeviceGetAttribute of the compute capability");
 	if (!rc)
 		rc = cuda_result(
 			cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, dev),
@@ -76,8 +71,6 @@ static ncclResult_t peer_device_describe(struct peer_info *me)
 		rc = peer_cumem_host(dev, &me->cumem_host);
 	if (rc)
 		return rc;
-	for (char *p = me->bus_id; *p; p++)
-		*p = (char)tolower((unsigned char)*p);
 	me->sm = 10 * major + minor;
 	me->warp_width = (uint16_t)width;
 	me->dev_bytes = all;
@@ -91,6 +84,7 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->host_hash = topo_host_hash();
 	me->pid_hash = peer_pid_hash(me->host_hash);
 	me->cuda_dev = comm->cuda_dev;
+	memcpy(me->bus_id, comm->bus_id, sizeof me->bus_id);
 	me->version = NCCL_VERSION_CODE;
 	me->shm_device = peer_shm_device();
 	me->detects = comm_topology_must_detect(comm);

@@ -187,11 +187,17 @@ ncclResult_t cumem_alloc(enum cumem_place place, void **mem, size_t bytes, const
 	ncclResult_t rc = cumem_create(&m, what);
 
 	*mem = NULL;
-	return rc ? rc : cumem_map_and_release(mem, &m, what);
+	if (!rc)
+		rc = cumem_map_and_release(mem, &m, what);
+	if (!rc)
+		INFO(LOG_ALLOC, "CUMEM Alloc Size %zu pointer %p: %s", bytes, *mem, what);
+	return rc;
 }
 
 ncclResult_t cumem_free(void *mem, size_t bytes, const char *what)
 {
+	INFO(LOG_ALLOC, "CUMEM Free pointer %p: %s", mem, what);
+
 	CUdeviceptr at = (CUdeviceptr)(uintptr_t)mem;
 	ncclResult_t rc = cumem_result(cuMemUnmap(at, bytes), "cuMemUnmap", what);
 	ncclResult_t freed = cumem_result(cuMemAddressFree(at, bytes), "cuMemAddressFree", what);

@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <stdio.h>
 
+#include "core/base/log.h"
 #include "core/base/macros.h"
 #include "core/rank/cuda_result.h"
 
@@ -18,24 +19,38 @@ static ncclResult_t mem_result(cudaError_t e, const char *call, const char *what
 
 ncclResult_t mem_device_alloc(void **mem, size_t bytes, const char *what)
 {
+	ncclResult_t rc;
+
 	*mem = NULL;
-	return mem_result(cudaMalloc(mem, bytes), "cudaMalloc", what);
+	rc = mem_result(cudaMalloc(mem, bytes), "cudaMalloc", what);
+	if (!rc)
+		INFO(LOG_ALLOC, "Cuda Alloc Size %zu pointer %p: %s", bytes, *mem, what);
+	return rc;
 }
 
 ncclResult_t mem_device_free(void *mem, const char *what)
 {
+	if (mem)
+		INFO(LOG_ALLOC, "Cuda Free pointer %p: %s", mem, what);
 	return mem ? mem_result(cudaFree(mem), "cudaFree", what) : ncclSuccess;
 }
 
 ncclResult_t mem_host_alloc(void **mem, size_t bytes, const char *what)
 {
+	ncclResult_t rc;
+
 	*mem = NULL;
-	return mem_result(cudaHostAlloc(mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
-			  "cudaHostAlloc", what);
+	rc = mem_result(cudaHostAlloc(mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
+			"cudaHostAlloc", what);
+	if (!rc)
+		INFO(LOG_ALLOC, "Cuda Host Alloc Size %zu pointer %p: %s", bytes, *mem, what);
+	return rc;
 }
 
 ncclResult_t mem_host_free(void *mem, const char *what)
 {
+	if (mem)
+		INFO(LOG_ALLOC, "Cuda Host Free pointer %p: %s", mem, what);
 	return mem ? mem_result(cudaFreeHost(mem), "cudaFreeHost", what) : ncclSuccess;
 }
 

@@ -121,10 +121,12 @@ static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const stru
 
 static void plan_work_log(const struct plan_task *t, const struct dev_work *w)
 {
-	INFO(LOG_COLL, "%s: %zu elements of type %d, op %d: %s, %s, channels %u..%u, opCount %llu",
-	     t->call, t->count, (int)t->type, (int)t->op, dev_algo_name(w->program),
-	     dev_proto_name(w->program), w->channel_lo, w->channel_hi,
-	     (unsigned long long)t->op_count);
+	INFO(LOG_COLL | LOG_TUNING,
+	     "%s: opCount %llx: %zu Bytes, %zu of %s, op %s -> Algo %s proto %s "
+	     "channel{Lo..Hi}={%u..%u}",
+	     t->call, (unsigned long long)t->op_count, MAX_OF(t->send_bytes, t->recv_bytes),
+	     t->count, type_name_any((int)t->type), t->reduces ? redop_name((int)t->op) : "none",
+	     dev_algo_name(w->program), dev_proto_name(w->program), w->channel_lo, w->channel_hi);
 }
 
 static void plan_work_add(struct ncclComm *comm, struct plan *p, const struct dev_work *w)

@@ -97,6 +97,7 @@ struct ncclComm {
 	uint64_t magic;
 	int32_t rank, nranks;
 	int32_t cuda_dev;
+	char bus_id[24];                 /* of that device, as CUDA writes it */
 	int32_t local_rank, local_ranks; /* on this host */
 	/* Same on all ranks of the communicator, different for any two. Until its bootstrap's ring
 	 * stands it is the unique id's. Changes under the registry's lock. */
