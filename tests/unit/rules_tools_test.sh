@@ -75,6 +75,11 @@ packages() {
 	awk 'NR == FNR { owner[$2] = $1; next } $2 in owner { print $1, owner[$2] }' "$dir/owners" "$dir/paths" | sort -u
 }
 
+# The functions that a set of scripts defines: a call of one is no program's, whatever is installed.
+functions() { # functions FILE...
+	grep -hoE '^[a-z][a-zA-Z0-9_]*\(\)' "$@" | tr -d '()' | sort -u
+}
+
 bad=0 count=0
 check() { # check JOB SCRIPT...: every program of these is in a package that the job has
 	local program package found=0
@@ -85,7 +90,7 @@ check() { # check JOB SCRIPT...: every program of these is in a package that the
 		echo "$program of package $package: not in Debian's minimal system, nor in ci/setup's list $1;" \
 			"called by $(grep -lwF -- "$program" "${@:2}" | tr '\n' ' ')"
 		found=1
-	done < <(commands "${@:2}" | packages)
+	done < <(comm -23 <(commands "${@:2}") <(functions "${@:2}") | packages)
 	[ $found = 0 ] || bad=1
 }
 
