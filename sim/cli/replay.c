@@ -12,6 +12,7 @@
 
 #include "sim/cli/options.h"
 #include "sim/lab/fail.h"
+#include "sim/lab/found.h"
 
 struct replay_options {
 	const char *dir, *trace;
@@ -140,16 +141,17 @@ static int replay_judge(const struct sim_failure *f, enum sim_verdict outcome)
 		printf("# nothing was recorded to compare with\n");
 		return (int)outcome;
 	}
-	if (f && !strcmp(f->kind, was->kind) && f->step == was->step && f->hash == was->hash) {
+	if (f && found_compare(was, f) == FOUND_SAME) {
 		printf("# same failure: %s at step %" PRIu64 ", hash %016" PRIx64 "\n", f->kind,
 		       f->step, f->hash);
 		return (int)outcome;
 	}
 	fprintf(stderr,
 		"doppel replay: not the same failure\n"
-		"  recorded  %s at step %" PRIu64 ", hash %016" PRIx64 "\n"
-		"  now       %s at step %" PRIu64 ", hash %016" PRIx64 "\n",
-		was->kind, was->step, was->hash, now, f ? f->step : 0, f ? f->hash : 0);
+		"  recorded  %s at step %" PRIu64 ", hash %016" PRIx64 ": %s\n"
+		"  now       %s at step %" PRIu64 ", hash %016" PRIx64 ": %s\n",
+		was->kind, was->step, was->hash, was->message, now, f ? f->step : 0,
+		f ? f->hash : 0, f ? f->message : "it passed");
 	return SIM_NOT_DETERMINISTIC;
 }
 
@@ -201,7 +203,7 @@ static int replay_run(const char *choices)
 	sim->last_words = replay_last_words;
 	s->lab.on_failed = replay_failed;
 	s->lab.table = o->quiet ? NULL : stdout;
-	if (!strcmp(replay.recorded.kind, "hung") && !sim_under_debugger()) {
+	if (found_is_hung(&replay.recorded) && !sim_under_debugger()) {
 		printf("# it hung: was not over after %u s of real time; given up after as long\n",
 		       s->found_seconds);
 		fflush(stdout);

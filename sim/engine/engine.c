@@ -500,6 +500,20 @@ static void engine_dump(const char *dir)
 	sim_core_write(path);
 }
 
+/* A message becomes one line that a file of `key value` lines can hold. */
+static void engine_keep_line(char *out, size_t bytes, const char *text)
+{
+	size_t n = 0;
+
+	while (*text == ' ' || *text == '\n' || *text == '\t')
+		text++;
+	for (; *text && n < bytes - 1; text++)
+		out[n++] = (unsigned char)*text < ' ' ? ' ' : *text;
+	while (n && out[n - 1] == ' ')
+		n--;
+	out[n] = '\0';
+}
+
 static void engine_keep_failure(enum sim_verdict verdict, const char *kind, const char *message,
 				int32_t rank)
 {
@@ -515,8 +529,8 @@ static void engine_keep_failure(enum sim_verdict verdict, const char *kind, cons
 				  .hash = eng.hash,
 				  .before = sim_gdb_steps};
 	snprintf(f->kind, sizeof f->kind, "%s", kind);
-	snprintf(f->message, sizeof f->message, "%s", message);
-	snprintf(f->task, sizeof f->task, "%s", t ? t->name : "-");
+	engine_keep_line(f->message, sizeof f->message, message);
+	engine_keep_line(f->task, sizeof f->task, t ? t->name : "-");
 	if (t && rank < 0)
 		f->rank = t->self.rank;
 }

@@ -149,6 +149,28 @@ void fail_remove(const char *dir)
 	rmdir(dir);
 }
 
+int fail_move(const char *from, const char *to)
+{
+	char old[FAIL_DIR_BYTES + 16], path[FAIL_DIR_BYTES + 16];
+	int rc = fail_make_dir(to);
+
+	for (size_t i = 0; i < ARRAY_LEN(fail_files) && !rc; i++) {
+		snprintf(old, sizeof old, "%s/%s", from, fail_files[i]);
+		snprintf(path, sizeof path, "%s/%s", to, fail_files[i]);
+		if (rename(old, path) == 0)
+			continue;
+		if (errno == ENOENT)
+			unlink(path);
+		else
+			rc = errno;
+	}
+	if (rc)
+		fprintf(stderr, "doppel: cannot move %s to %s: %s\n", from, to, strerror(rc));
+	else
+		rmdir(from);
+	return rc;
+}
+
 static void fail_on_failed(const struct lab_result *result, void *arg)
 {
 	/* the run's own hash; that of the last lines is the failure's */

@@ -44,5 +44,7 @@ int fail_check_root(const char *root);
 int fail_check_room(const char *root);
 /* A run's folder, with the files that a run leaves. */
 void fail_remove(const char *dir);
+/* Gives a run's folder another name, in place of a run that is there. */
+int fail_move(const char *from, const char *to);
 
 #endif

@@ -39,6 +39,12 @@ static void text_write_found_rank(const struct text_key *k, const struct scenari
 		text_write_number(k, s, out);
 }
 
+static void text_write_found_text(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	if (s->found.kind[0])
+		text_write_text(k, s, out);
+}
+
 static void text_write_ranks_per_proc(const struct text_key *k, const struct scenario *s, FILE *out)
 {
 	if (s->lab.ranks_per_proc == LAB_ALL_RANKS)
@@ -327,6 +333,10 @@ int text_parse_plan(const struct text_cursor *c, const struct text_key *k, struc
 		name, text_write_##what, text_parse_##what, 0, 0, 0, 0, NULL, false                \
 	}
 
+#define FOUND_TEXT(name, f)                                                                        \
+	{                                                                                          \
+		name, text_write_found_text, text_parse_text, FIELD(f), 0, 0, NULL, true           \
+	}
 #define FOUND(name, how, f, max)                                                                   \
 	{                                                                                          \
 		name, text_write_found_##how, text_parse_number, FIELD(f), 0, max, NULL, true      \
@@ -344,6 +354,8 @@ const struct text_key text_keys[] = {
 	FOUND("found-before", number, found.before, UINT64_MAX),
 	FOUND("found-ns", number, found.vtime_ns, UINT64_MAX),
 	FOUND("found-hash", hex, found.hash, UINT64_MAX),
+	FOUND_TEXT("found-task", found.task),
+	FOUND_TEXT("found-message", found.message),
 	FOUND("found-seconds", number, found_seconds, 1 << 20),
 	/* the world */
 	TEXT("machine", machine, false),

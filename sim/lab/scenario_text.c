@@ -75,7 +75,7 @@ static int text_unknown_key(const struct text_cursor *c, struct token key)
 			  text_nearest(key, names));
 }
 
-static int text_parse_line(const struct text_cursor *c, uint64_t *given, bool *block,
+static int text_parse_line(const struct text_cursor *c, bool given[TEXT_KEYS], bool *block,
 			   struct scenario *s)
 {
 	struct token rest = {c->line.begin, (size_t)(c->end - c->line.begin)}, key;
@@ -94,9 +94,9 @@ static int text_parse_line(const struct text_cursor *c, uint64_t *given, bool *b
 
 		if (!token_is(key, k->name))
 			continue;
-		if ((*given & 1ull << i) && k->parse != text_parse_env)
+		if (given[i] && k->parse != text_parse_env)
 			return text_error(c, key.at, "key \"%s\" is given twice", k->name);
-		*given |= 1ull << i;
+		given[i] = true;
 		*block = k->parse == text_parse_plan;
 		if (!rest.n && !*block)
 			return text_error(c, rest.at, "%s: expected a value", k->name);
@@ -154,7 +154,7 @@ int scenario_parse(struct scenario *s, const char *text, size_t bytes, const cha
 	struct text_cursor c = {
 		.line = {.what = "config: ", .name = name, .begin = text, .number = 1}};
 	const char *end = text + bytes;
-	uint64_t given = 0;
+	bool given[TEXT_KEYS] = {false};
 	bool block = false;
 	int rc = 0;
 
@@ -173,7 +173,7 @@ int scenario_parse(struct scenario *s, const char *text, size_t bytes, const cha
 		else if (first)
 			rc = text_parse_header(&c);
 		else
-			rc = text_parse_line(&c, &given, &block, s);
+			rc = text_parse_line(&c, given, &block, s);
 		if (rc || c.end == end)
 			break;
 		c.line.begin = c.end + 1;

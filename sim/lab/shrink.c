@@ -11,7 +11,10 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
+#include "sim/lab/found.h"
 #include "sim/lab/shrink_internal.h"
+
+#define SHRINK_LIMIT_NS 10000000000ull /* of one candidate */
 
 enum { SHRINK_PAIR_TRIES = 12, SHRINK_RETRY_SEEDS = 10, SHRINK_SHOW_NS = 200000000 };
 
@@ -19,8 +22,8 @@ enum { SHRINK_PAIR_TRIES = 12, SHRINK_RETRY_SEEDS = 10, SHRINK_SHOW_NS = 2000000
 struct shrink {
 	const struct shrink_config *c;
 	struct shrink_result *r;
-	enum sim_verdict outcome; /* what must come out, with r->before.found */
 	struct scenario candidate;
+	char work[FAIL_DIR_BYTES + 8]; /* the result, until it is whole */
 	char best[FAIL_DIR_BYTES + 32], tried[FAIL_DIR_BYTES + 32], given[FAIL_DIR_BYTES + 32];
 	uint64_t start_ns, start_cpu_ns, shown_ns, limit_ns;
 	const char *doing;
@@ -95,6 +98,11 @@ static int shrink_adopt(struct shrink *s, const struct scenario *from,
 	return 0;
 }
 
+static bool shrink_same(const struct shrink *s, const struct shrink_outcome *out)
+{
+	return out->ended && found_compare(&s->r->before.found, &out->failure) >= FOUND_SAME_WAY;
+}
+
 /* Runs *from; when it fails in the same way it is the best from now on, and *same is true. */
 static int shrink_candidate(struct shrink *s, struct scenario *from, const char *choices,
 			    bool *same)
@@ -105,7 +113,7 @@ static int shrink_candidate(struct shrink *s, struct scenario *from, const char 
 	int rc = shrink_try(from, choices, s->tried, s->limit_ns, NULL, NULL, &out);
 	s->r->candidates++;
 	shrink_progress(s);
-	if (rc || !shrink_same(&s->r->before.found, s->outcome, &out))
+	if (rc || !shrink_same(s, &out))
 		return rc;
 	*same = true;
 	return shrink_adopt(s, from, &out);
@@ -323,7 +331,7 @@ static int shrink_passes_without(struct shrink *s, const struct sim_choice_log *
 	s->candidate = s->r->after;
 	rc = shrink_try(&s->candidate, s->given, s->tried, s->limit_ns, NULL, NULL, &out);
 	s->r->candidates++;
-	*passes = !rc && !shrink_same(&s->r->before.found, s->outcome, &out);
+	*passes = !rc && !shrink_same(s, &out);
 	return rc;
 }
 
@@ -366,24 +374,18 @@ static int shrink_find_pair(struct shrink *s)
 
 static int shrink_file(const struct shrink *s, char *out, size_t bytes, const char *name)
 {
-	int n = snprintf(out, bytes, "%s/%s", s->r->dir, name);
+	int n = snprintf(out, bytes, "%s/%s", s->work, name);
 
 	return n < 0 || (size_t)n >= bytes ? ENAMETOOLONG : 0;
 }
 
-static int shrink_open(struct shrink *s)
+/* What failed, from its folder. */
+static int shrink_read(struct shrink *s, int n)
 {
 	struct shrink_result *r = s->r;
-	size_t n = strlen(s->c->dir);
 	char config[FAIL_DIR_BYTES + 32];
 
-	while (n > 1 && s->c->dir[n - 1] == '/')
-		n--;
-	if (n + 8 >= sizeof r->dir) {
-		fprintf(stderr, "doppel shrink: too long a name\n");
-		return ENAMETOOLONG;
-	}
-	snprintf(config, sizeof config, "%.*s/config", (int)n, s->c->dir);
+	snprintf(config, sizeof config, "%.*s/config", n, s->c->dir);
 	int rc = scenario_read_file(&r->before, config);
 	if (rc)
 		return rc;
@@ -399,15 +401,39 @@ static int shrink_open(struct shrink *s)
 		fprintf(stderr, "doppel shrink: %s has no line about how it failed\n", config);
 		return EINVAL;
 	}
-	snprintf(r->dir, sizeof r->dir, "%.*s-min", (int)n, s->c->dir);
-	if (mkdir(r->dir, 0777) && errno != EEXIST) {
-		fprintf(stderr, "doppel shrink: cannot make %s: %s\n", r->dir, strerror(errno));
-		return errno;
+	/* a run that hangs is given up after the time of the one that was recorded */
+	if (!s->limit_ns && found_is_hung(&r->before.found))
+		s->limit_ns = r->before.found_seconds * 1000000000ull;
+	if (!s->limit_ns)
+		s->limit_ns = SHRINK_LIMIT_NS;
+	return 0;
+}
+
+static int shrink_open(struct shrink *s)
+{
+	struct shrink_result *r = s->r;
+	size_t n = strlen(s->c->dir);
+
+	while (n > 1 && s->c->dir[n - 1] == '/')
+		n--;
+	if (n + 8 >= sizeof r->dir) {
+		fprintf(stderr, "doppel shrink: too long a name\n");
+		return ENAMETOOLONG;
 	}
-	rc = fail_check_room(r->dir);
+	int rc = shrink_read(s, (int)n);
+	if (rc)
+		return rc;
+	snprintf(r->dir, sizeof r->dir, "%.*s-min", (int)n, s->c->dir);
+	snprintf(s->work, sizeof s->work, "%s.part", r->dir);
+	if (mkdir(s->work, 0777) && errno != EEXIST) {
+		rc = errno;
+		fprintf(stderr, "doppel shrink: cannot make %s: %s\n", s->work, strerror(rc));
+		s->work[0] = '\0';
+		return rc;
+	}
+	rc = fail_check_room(s->work);
 	if (rc) {
-		fprintf(stderr, "doppel shrink: cannot write to %s: %s\n", r->dir, strerror(rc));
-		rmdir(r->dir);
+		fprintf(stderr, "doppel shrink: cannot write to %s: %s\n", s->work, strerror(rc));
 		return rc;
 	}
 	rc = shrink_file(s, s->best, sizeof s->best, "choices");
@@ -415,7 +441,6 @@ static int shrink_open(struct shrink *s)
 	rc = rc ? rc : shrink_file(s, s->given, sizeof s->given, "choices.given");
 	if (!rc)
 		rc = shrink_draw_plan(&r->before);
-	s->outcome = r->before.found.verdict;
 	return rc;
 }
 
@@ -436,7 +461,7 @@ static int shrink_begin(struct shrink *s)
 	if (!rc && !same) {
 		fprintf(stderr,
 			"doppel shrink: %s does not fail with \"%s\" (exit code %d) again\n",
-			s->c->dir, s->r->before.found.kind, (int)s->outcome);
+			s->c->dir, s->r->before.found.kind, (int)s->r->before.found.verdict);
 		rc = ENOENT;
 	}
 	s->r->choices_before = s->r->choices_after;
@@ -448,13 +473,15 @@ static int shrink_finish(struct shrink *s)
 {
 	char path[FAIL_DIR_BYTES + 32];
 	struct shrink_outcome out;
+	bool hung = found_is_hung(&s->r->before.found);
 	int rc = shrink_find_pair(s);
 
 	if (!rc) { /* once more, with everything that a failing run leaves */
 		s->candidate = s->r->after;
-		rc = shrink_try(&s->candidate, s->best, NULL, 6 * s->limit_ns, NULL, s->r->dir,
-				&out);
+		rc = shrink_try(&s->candidate, s->best, NULL, (hung ? 1 : 6) * s->limit_ns, NULL,
+				s->work, &out);
 	}
+	s->r->after.found_seconds = hung ? (uint32_t)(s->limit_ns / 1000000000) : 0;
 	unlink(s->tried);
 	unlink(s->given);
 	if (s->c->progress && s->c->terminal)
@@ -465,8 +492,18 @@ static int shrink_finish(struct shrink *s)
 		rc = shrink_file(s, path, sizeof path, "config");
 	if (!rc)
 		rc = scenario_write_file(&s->r->after, path);
+	if (!rc)
+		rc = fail_move(s->work, s->r->dir);
 	s->r->wall_ns = shrink_now_ns() - s->start_ns;
 	return rc;
+}
+
+/* What is not whole is removed; the result of an earlier time stays. */
+static void shrink_abandon(const struct shrink *s)
+{
+	unlink(s->tried);
+	unlink(s->given);
+	fail_remove(s->work);
 }
 
 int shrink_run(const struct shrink_config *config, struct shrink_result *r)
@@ -478,7 +515,6 @@ int shrink_run(const struct shrink_config *config, struct shrink_result *r)
 	if (!s)
 		return ENOMEM;
 	c.time_ns = c.time_ns ? c.time_ns : 60ull * 1000000000;
-	c.run_limit_ns = c.run_limit_ns ? c.run_limit_ns : 10ull * 1000000000;
 	c.seeds = c.seeds ? c.seeds : 100;
 	*s = (struct shrink){.c = &c, .r = r, .limit_ns = c.run_limit_ns};
 	s->start_ns = shrink_now_ns();
@@ -494,6 +530,8 @@ int shrink_run(const struct shrink_config *config, struct shrink_result *r)
 	r->whole = !shrink_time_up(s);
 	if (!rc)
 		rc = shrink_finish(s);
+	if (rc && s->work[0])
+		shrink_abandon(s);
 	free(s);
 	return rc;
 }

@@ -5,8 +5,7 @@
  * faults, then as many choices quiet as can be: whole streams, then runs of them (delta debugging,
  * Zeller and Hildebrandt). Each candidate runs in a child process with a limit of its own.
  *
- * The same way: the same outcome (exit code) and kind of failure; of a crash or an error also the
- * same message, numbers aside. A world of another size makes other choices, so there seeds are
+ * The same way: FOUND_SAME_WAY of sim/lab/found.h. A world of another size makes other choices, so there seeds are
  * tried anew.
  *
  * Called outside any engine, by a program without threads. Times are ns, limits are CPU time, or

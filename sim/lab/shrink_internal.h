@@ -39,9 +39,9 @@ void shrink_site_quieten(struct shrink_site *s, uint32_t first, uint32_t count);
 struct shrink_outcome {
 	bool ended; /* false: killed at its limit, or it could not be carried out */
 	bool lost;  /* a file of it could not be written */
-	enum sim_verdict outcome;
-	struct sim_failure failure;
-	uint64_t steps;
+	bool late;  /* it reached its limit, which is the failure that is looked for */
+	uint64_t limit_ns;
+	struct sim_failure failure; /* kind "": it passed */
 };
 
 enum {
@@ -51,13 +51,11 @@ enum {
 
 /* Runs it in a child; choices NULL: from its seed. What it chose goes to the file `record`. `log` is
  * memory shared with children; `keep` a folder for what a failing run leaves. All but s and out may
- * be NULL. */
+ * be NULL. With s->found of kind "hung" a candidate that reaches its limit fails so. */
 int shrink_try(struct scenario *s, const char *choices, const char *record, uint64_t limit_ns,
 	       struct sim_choice_log *log, const char *keep, struct shrink_outcome *out);
 struct sim_choice_log *shrink_log_make(void);
 void shrink_log_free(struct sim_choice_log *log);
-bool shrink_same(const struct sim_failure *a, enum sim_verdict outcome_a,
-		 const struct shrink_outcome *b);
 
 /* ---- cuts ----------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A candidate, run in a child process: it may crash or hang. */
-#include <ctype.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "sim/lab/child.h"
+#include "sim/lab/found.h"
 #include "sim/lab/shrink_internal.h"
 
 static void *try_shared(size_t bytes)
@@ -49,8 +50,21 @@ static void try_last_words(void *arg)
 	if (!f)
 		return;
 	out->failure = *f;
-	out->outcome = f->verdict;
+	if (out->late)
+		found_hung(&out->failure, out->limit_ns);
 	out->ended = true;
+}
+
+/* For the record of a run that hung: the report of a crash leaves its choices. */
+static struct shrink_outcome *try_late_outcome;
+
+static void try_late(int sig)
+{
+	(void)sig;
+	signal(SIGPROF, SIG_IGN);
+	signal(SIGALRM, SIG_IGN);
+	try_late_outcome->late = true;
+	abort();
 }
 
 static void try_timer(int which, uint64_t ns)
@@ -62,8 +76,14 @@ static void try_timer(int which, uint64_t ns)
 }
 
 /* SIGPROF or SIGALRM ends it. */
-static void try_limit(uint64_t ns)
+static void try_limit(struct shrink_outcome *out, uint64_t ns, bool hung)
 {
+	out->limit_ns = ns;
+	try_late_outcome = out;
+	if (hung) {
+		signal(SIGPROF, try_late);
+		signal(SIGALRM, try_late);
+	}
 	try_timer(ITIMER_PROF, ns);
 	try_timer(ITIMER_REAL, SHRINK_LIMIT_REAL * ns);
 }
@@ -77,7 +97,7 @@ static void try_child(struct scenario *s, const char *choices, const char *recor
 	char trace[FAIL_DIR_BYTES + 16];
 
 	child_silence();
-	try_limit(limit_ns);
+	try_limit(out, limit_ns, found_is_hung(&s->found));
 	sim->choices_in = choices;
 	sim->choices_out = record;
 	sim->choice_log = log;
@@ -91,8 +111,6 @@ static void try_child(struct scenario *s, const char *choices, const char *recor
 	sim->last_words_arg = out;
 	s->lab.table = NULL;
 	if (lab_run(scenario_lab(s), &r) == 0) {
-		out->outcome = lab_outcome(&s->lab, &r);
-		out->steps = r.steps;
 		if (r.failed)
 			out->failure = r.failure;
 		out->ended = true;
@@ -132,40 +150,4 @@ int shrink_try(struct scenario *s, const char *choices, const char *record, uint
 	}
 	munmap(shared, sizeof *shared);
 	return rc;
-}
-
-/* Equal but for numbers, in whatever base. */
-static bool try_same_text(const char *a, const char *b)
-{
-	for (;;) {
-		while (isxdigit((unsigned char)*a) || *a == 'x')
-			a++;
-		while (isxdigit((unsigned char)*b) || *b == 'x')
-			b++;
-		if (*a != *b)
-			return false;
-		if (!*a)
-			return true;
-		a++;
-		b++;
-	}
-}
-
-static bool try_stuck(const char *kind)
-{
-	return strcmp(kind, "deadlock") == 0 || strcmp(kind, "livelock") == 0;
-}
-
-/* A deadlock with a keep-alive timer in it is a livelock: they are one kind here. */
-bool shrink_same(const struct sim_failure *a, enum sim_verdict outcome_a,
-		 const struct shrink_outcome *b)
-{
-	if (!b->ended || b->outcome != outcome_a)
-		return false;
-	if (strcmp(a->kind, b->failure.kind) != 0 &&
-	    !(try_stuck(a->kind) && try_stuck(b->failure.kind)))
-		return false;
-	if (outcome_a != SIM_CRASH && outcome_a != SIM_ERROR)
-		return true;
-	return try_same_text(a->message, b->failure.message);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
+#include "sim/lab/found.h"
 #include "sim/lab/sweep_internal.h"
 
 enum {
@@ -320,10 +321,9 @@ static void sweep_seed_lost(struct sweep *w, uint32_t i, int status, bool hung)
 	s.outcome = hung ? SIM_NO_PROGRESS : SIM_CRASH;
 	s.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	f->verdict = s.outcome;
-	snprintf(f->kind, sizeof f->kind, "%s", hung ? "hung" : "crash");
+	snprintf(f->kind, sizeof f->kind, "crash");
 	if (hung)
-		snprintf(f->message, sizeof f->message, "not over after %" PRIu64 " s",
-			 w->config->seed_limit_ns / 1000000000);
+		found_hung(f, w->config->seed_limit_ns);
 	else if (WIFSIGNALED(status))
 		snprintf(f->message, sizeof f->message, "the process ended by signal %d (%s)",
 			 WTERMSIG(status), strsignal(WTERMSIG(status)));

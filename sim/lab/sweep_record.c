@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
+#include "sim/lab/found.h"
 #include "sim/lab/sweep_internal.h"
 
 /* The run hangs: the report of a crash shows where. The limit of the other clock must not end that report. */
@@ -54,8 +55,7 @@ static void sweep_record_child(const struct sweep_config *c, const struct sweep_
 /* Recorded, it ended by a signal after the same time; what is to be seen is that it hung. */
 static void sweep_record_hung(const struct sweep_config *c, struct scenario *s, const char *path)
 {
-	snprintf(s->found.kind, sizeof s->found.kind, "hung");
-	s->found.verdict = SIM_NO_PROGRESS;
+	found_hung(&s->found, c->seed_limit_ns);
 	s->found_seconds = (uint32_t)(c->seed_limit_ns / 1000000000);
 	scenario_write_file(s, path);
 }
@@ -66,8 +66,7 @@ static void sweep_record_compare(struct sweep_seed *f, const struct sim_failure 
 	struct sim_failure *was = &f->failure;
 	char message[sizeof was->message];
 
-	if (found->step == was->step && found->hash == was->hash &&
-	    strcmp(found->kind, was->kind) == 0)
+	if (found_compare(was, found) == FOUND_SAME)
 		return;
 	snprintf(message, sizeof message,
 		 "%.24s at step %" PRIu64 ", hash %016" PRIx64 "; recorded, %.24s at step %" PRIu64
@@ -93,20 +92,15 @@ static void sweep_record_read(const struct sweep_config *c, struct sweep_seed *f
 		return;
 	}
 	f->kept = true;
-	if (!strcmp(f->failure.kind, "hung")) {
+	if (found_is_hung(&f->failure)) {
 		if (s.found.kind[0])
 			sweep_record_hung(c, &s, path);
 		return;
 	}
 	if (seen)
 		sweep_record_compare(f, &s.found);
-	if (!f->failure.step && s.found.kind[0]) { /* it took its worker with it */
-		char message[sizeof f->failure.message];
-
-		memcpy(message, f->failure.message, sizeof message);
+	if (!f->failure.step && s.found.kind[0]) /* it took its worker with it */
 		f->failure = s.found;
-		memcpy(f->failure.message, message, sizeof message);
-	}
 }
 
 int sweep_record(const struct sweep_config *c, struct sweep_seed *f)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sim/lab/collective.h"
+#include "sim/lab/found.h"
 #include "sim/lab/scenario.h"
 #include "tests/suite.h"
 
@@ -346,6 +347,104 @@ START_TEST(another_build_is_named)
 }
 END_TEST
 
+/* ---- how a run failed ----------------------------------------------------------------------- */
+
+static const struct sim_failure failures[] = {
+	{.kind = "crash", .verdict = SIM_CRASH, .message = "Aborted in task 3 \"rank1 main\""},
+	{.kind = "stack", .verdict = SIM_CRASH, .message = "task 3 overflowed its stack"},
+	{.kind = "correctness", .verdict = SIM_WRONG_RESULT, .message = "element 0 is 1"},
+	{.kind = "data-race", .verdict = SIM_WRONG_RESULT, .message = "two writes # of 8 bytes"},
+	{.kind = "work-request", .verdict = SIM_WRONG_RESULT, .message = "qp 0x101 ended twice"},
+	{.kind = "canary", .verdict = SIM_WRONG_RESULT, .message = "a failure planted at step 7"},
+	{.kind = "misuse", .verdict = SIM_MISUSE, .message = "cudaFree: freed, twice"},
+	{.kind = "deadlock", .verdict = SIM_NO_PROGRESS, .message = "5 foreground tasks wait"},
+	{.kind = "missed-wake", .verdict = SIM_NO_PROGRESS, .message = "a wait is true"},
+	{.kind = "liveness", .verdict = SIM_NO_PROGRESS, .message = "rank 0: has not returned"},
+	{.kind = "agreement", .verdict = SIM_NO_PROGRESS, .message = "rank 2 has no error"},
+	{.kind = "time", .verdict = SIM_NO_PROGRESS, .message = "longer than 4 times"},
+	{.kind = "hung", .verdict = SIM_NO_PROGRESS, .message = "not over after 30 s"},
+	{.kind = "nondeterminism", .verdict = SIM_NOT_DETERMINISTIC, .message = "two runs"},
+	{.kind = "leak", .verdict = SIM_LEAK, .message = "3 things are left"},
+	{.kind = "error", .verdict = SIM_ERROR, .message = "rank 3: ncclAllReduce: remote error"},
+	{.kind = "error", .verdict = SIM_ERROR, .message = "rank 3: ncclAllReduce: system error"},
+	{.kind = "error-class", .verdict = SIM_ERROR, .message = "rank 0: invalid argument"},
+	{.kind = "recovery", .verdict = SIM_ERROR, .message = "rank 0: no second communicator"},
+	{.kind = "killed", .verdict = SIM_ERROR, .message = "rank 1 was killed in init"},
+};
+enum { FAILURES = sizeof failures / sizeof failures[0] };
+
+static struct sim_failure read_back(const struct sim_failure *f)
+{
+	scenario_default(&one);
+	one.found = *f;
+	char *text = scenario_text(&one);
+	ck_assert_int_eq(scenario_parse(&other, text, strlen(text), "text"), 0);
+	free(text);
+	return other.found;
+}
+
+START_TEST(a_failure_that_is_recorded_is_read_back_whole)
+{
+	struct sim_failure f = failures[_i], back;
+
+	snprintf(f.task, sizeof f.task, "rank%d main", _i);
+	f.rank = _i - 1;
+	f.step = 100 + (uint64_t)_i;
+	f.before = 99;
+	f.vtime_ns = 1ull << 40;
+	f.hash = ~0ull - (uint64_t)_i;
+	back = read_back(&f);
+	ck_assert_int_eq((int)back.verdict, (int)f.verdict);
+	ck_assert_str_eq(back.kind, f.kind);
+	ck_assert_str_eq(back.message, f.message);
+	ck_assert_str_eq(back.task, f.task);
+	ck_assert_int_eq(back.rank, f.rank);
+	ck_assert(back.step == f.step && back.before == f.before && back.vtime_ns == f.vtime_ns &&
+		  back.hash == f.hash);
+	ck_assert_int_eq(found_compare(&f, &back), FOUND_SAME);
+	back.hash--;
+	back.step++;
+	ck_assert_int_eq(found_compare(&f, &back),
+			 strcmp(f.kind, "hung") ? FOUND_SAME_WAY : FOUND_SAME);
+	ck_assert_int_eq(found_compare(&f, &(struct sim_failure){.rank = -1}), FOUND_OTHER);
+	for (int i = 0; i < FAILURES; i++)
+		if (i != _i)
+			ck_assert_int_eq(found_compare(&f, &failures[i]), FOUND_OTHER);
+}
+END_TEST
+
+START_TEST(another_size_of_world_fails_in_the_same_way)
+{
+	struct sim_failure a = {
+		.kind = "error", .verdict = SIM_ERROR, .message = "rank 13: lost", .step = 9};
+	struct sim_failure b = {.kind = "error", .verdict = SIM_ERROR, .message = "rank 0: lost"};
+	struct sim_failure c = {.kind = "deadlock", .verdict = SIM_NO_PROGRESS};
+	struct sim_failure d = {.kind = "livelock", .verdict = SIM_NO_PROGRESS};
+
+	ck_assert_int_eq(found_compare(&a, &b), FOUND_SAME_WAY);
+	ck_assert_int_eq(found_compare(&c, &d), FOUND_SAME_WAY);
+}
+END_TEST
+
+static void fail_in_lines(void *arg)
+{
+	sim_fail_as(SIM_ERROR, "error", 0, "%s", (const char *)arg);
+}
+
+START_TEST(a_message_of_several_lines_is_recorded_as_one)
+{
+	struct sim_config c = {.seed = 1};
+
+	ck_assert_int_eq(sim_start(&c), 0);
+	ck_assert_int_eq((int)sim_run(fail_in_lines, (void *)"\n first\n\tsecond \n"), SIM_ERROR);
+	struct sim_failure f = *sim_failure();
+	ck_assert_str_eq(f.message, "first  second");
+	struct sim_failure back = read_back(&f);
+	ck_assert_str_eq(back.message, f.message);
+	sim_stop();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("scenario");
@@ -363,6 +462,9 @@ int main(void)
 	tcase_add_loop_test(t, bad_files_are_refused_with_line_and_column, 0,
 			    sizeof bad / sizeof bad[0]);
 	tcase_add_test(t, another_build_is_named);
+	tcase_add_loop_test(t, a_failure_that_is_recorded_is_read_back_whole, 0, FAILURES);
+	tcase_add_test(t, another_size_of_world_fails_in_the_same_way);
+	tcase_add_test(t, a_message_of_several_lines_is_recorded_as_one);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
