@@ -13,6 +13,8 @@ add_custom_command(OUTPUT ${dropin_map} ${dropin_stubs}
 add_library(dropin SHARED ${dropin_sources} ${dropin_stubs} $<TARGET_OBJECTS:fakeverbs_objects>
 	$<TARGET_OBJECTS:rt_objects>)
 target_link_libraries(dropin PRIVATE EXPAT::EXPAT Threads::Threads ${CMAKE_DL_LIBS})
-target_link_options(dropin PRIVATE -Wl,--version-script=${dropin_map} -Wl,--enable-new-dtags)
+# Its threads and what it does at exit outlive a dlclose.
+target_link_options(dropin PRIVATE -Wl,--version-script=${dropin_map} -Wl,--enable-new-dtags
+	-Wl,-z,nodelete)
 set_target_properties(dropin PROPERTIES OUTPUT_NAME ibverbs SOVERSION 1
 	LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/verbs LINK_DEPENDS ${dropin_map})

@@ -22,7 +22,8 @@
 #include "backends/fakeverbs/entry/process.h"
 
 static pthread_mutex_t dropin_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool dropin_failed;
+/* Threads read it without the lock: a world that exists may still be in the making. */
+static enum dropin_state { DROPIN_NONE, DROPIN_READY, DROPIN_FAILED } dropin_state;
 static char *dropin_plan;
 
 /* ---- configuration -------------------------------------------------------------------------- */
@@ -160,7 +161,7 @@ static int dropin_engine(void)
 static void dropin_forked(void)
 {
 	pthread_mutex_init(&dropin_lock, NULL);
-	dropin_failed = false;
+	dropin_state = DROPIN_NONE;
 	if (!world_config())
 		return;
 	fabric_forget();
@@ -169,28 +170,39 @@ static void dropin_forked(void)
 	sim_forget();
 }
 
-static int dropin_start(void)
+/* Under the lock. */
+static enum dropin_state dropin_begin(void)
 {
 	static bool once;
 
+	if (world_config()) /* the program's own */
+		return DROPIN_READY;
+	if (!once) {
+		once = true;
+		on_exit(dropin_exit, NULL);
+		pthread_atfork(NULL, NULL, dropin_forked);
+	}
+	world_env_warn_unknown((const char *const *)environ);
+	return world_env_check_real() || dropin_engine() || dropin_world() ? DROPIN_FAILED
+									   : DROPIN_READY;
+}
+
+static int dropin_start(void)
+{
+	enum dropin_state state = __atomic_load_n(&dropin_state, __ATOMIC_ACQUIRE);
 	sigset_t all, before;
 
-	/* no thread of ours takes the program's signals */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_mutex_lock(&dropin_lock);
-	if (!world_config() && !dropin_failed) {
-		if (!once) {
-			once = true;
-			on_exit(dropin_exit, NULL);
-			pthread_atfork(NULL, NULL, dropin_forked);
-		}
-		world_env_warn_unknown((const char *const *)environ);
-		dropin_failed = world_env_check_real() || dropin_engine() || dropin_world();
+	if (state == DROPIN_NONE) {
+		/* no thread of ours takes the program's signals */
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		pthread_mutex_lock(&dropin_lock);
+		state = dropin_state != DROPIN_NONE ? dropin_state : dropin_begin();
+		__atomic_store_n(&dropin_state, state, __ATOMIC_RELEASE);
+		pthread_mutex_unlock(&dropin_lock);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
 	}
-	pthread_mutex_unlock(&dropin_lock);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return dropin_failed ? ENOSYS : 0;
+	return state == DROPIN_READY ? 0 : ENOSYS;
 }
 
 __attribute__((constructor)) static void dropin_load(void)

@@ -288,13 +288,21 @@ struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *de
 /* ---- entry points -------------------------------------------------------------------------------
  */
 
+/* The first call of a program may begin a world. Until one thread has seen that done, all wait for it. */
+static void fc_first_call(void)
+{
+#ifdef DOPPEL_FAKEVERBS
+	static bool begun;
+
+	if (UNLIKELY(!__atomic_load_n(&begun, __ATOMIC_ACQUIRE) || !sim_running()))
+		__atomic_store_n(&begun, world_guest_begin(), __ATOMIC_RELEASE);
+#endif
+}
+
 cudaError_t fc_enter_quiet(const char *call, struct fc_proc **proc)
 {
 	*proc = NULL;
-#ifdef DOPPEL_FAKEVERBS
-	if (UNLIKELY(!sim_running()))
-		(void)world_guest_begin();
-#endif
+	fc_first_call();
 	sim_point(call);
 	mem_release(NULL);
 	sim_charge_ns(FC_CALL_NS);

@@ -13,7 +13,9 @@
 
 #define CM_BATCH 16
 
-struct cm cm = {.lock = PTHREAD_MUTEX_INITIALIZER, .acknowledged = PTHREAD_COND_INITIALIZER};
+struct cm cm = {.lock = PTHREAD_MUTEX_INITIALIZER,
+		.defaults = PTHREAD_MUTEX_INITIALIZER,
+		.acknowledged = PTHREAD_COND_INITIALIZER};
 
 int cm_result(int e)
 {

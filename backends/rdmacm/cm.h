@@ -96,7 +96,7 @@ socklen_t cm_address_bytes(const struct sockaddr *a); /* 0: neither IPv4 nor IPv
 
 struct cm_device {
 	struct ibv_context *verbs;
-	struct ibv_pd *pd;     /* for programs that bring none; made at first use */
+	struct ibv_pd *pd;     /* for programs that bring none; made at first use, under cm.defaults */
 	struct ibv_xrcd *xrcd; /* the same */
 	struct ibv_device_attr attr;
 };
@@ -190,6 +190,7 @@ struct cm_id {
 
 struct cm {
 	pthread_mutex_t lock;
+	pthread_mutex_t defaults; /* a leaf, taken with or without `lock` */
 	pthread_cond_t acknowledged;
 	struct cm_id *ids;
 	struct cm_device *device;

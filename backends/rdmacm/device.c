@@ -52,9 +52,13 @@ struct cm_device *cm_device_of(const struct ibv_context *verbs)
 
 struct ibv_pd *cm_default_pd(struct cm_device *d)
 {
+	pthread_mutex_lock(&cm.defaults);
 	if (!d->pd)
 		d->pd = ibv_alloc_pd(d->verbs);
-	return d->pd;
+	struct ibv_pd *pd = d->pd;
+
+	pthread_mutex_unlock(&cm.defaults);
+	return pd;
 }
 
 struct ibv_xrcd *cm_default_xrcd(struct cm_device *d)
@@ -64,9 +68,13 @@ struct ibv_xrcd *cm_default_xrcd(struct cm_device *d)
 				       .fd = -1,
 				       .oflags = O_CREAT};
 
+	pthread_mutex_lock(&cm.defaults);
 	if (!d->xrcd)
 		d->xrcd = ibv_open_xrcd(d->verbs, &a);
-	return d->xrcd;
+	struct ibv_xrcd *xrcd = d->xrcd;
+
+	pthread_mutex_unlock(&cm.defaults);
+	return xrcd;
 }
 
 /* ---- from address to port ------------------------------------------------------------------- */

@@ -15,6 +15,7 @@ static const struct os_sched_ops *os_sched = &os_posix_ops;
 static const struct os_world_ops *os_world = &os_real_ops;
 
 static bool (*os_begin)(void);
+static bool os_begun; /* it returned true: the tables are in force, and no thread installs any */
 
 void os_on_first_call(bool (*begin)(void))
 {
@@ -24,8 +25,11 @@ void os_on_first_call(bool (*begin)(void))
 /* Before anything is made that belongs to one of the worlds: a task, memory. */
 static inline void os_first_call(void)
 {
-	if (os_sched == &os_posix_ops && os_begin)
-		(void)os_begin();
+	if (!os_begin)
+		return;
+	if (!__atomic_load_n(&os_begun, __ATOMIC_ACQUIRE) || os_sched == &os_posix_ops)
+		if (os_begin())
+			__atomic_store_n(&os_begun, true, __ATOMIC_RELEASE);
 }
 
 void os_install(const struct os_sched_ops *sched, const struct os_world_ops *world)

@@ -24,6 +24,7 @@ void __gcov_dump(void) __attribute__((weak));
 static struct guest {
 	pthread_mutex_t lock;
 	bool tried, on, forked;
+	bool starting; /* under the lock: seen by calls of the thread that starts */
 	int status; /* of its exit */
 	uint64_t seed;
 	bool plan;       /* it has a fault plan */
@@ -292,7 +293,7 @@ static void guest_first_call(void)
 bool world_guest_begin(void)
 {
 	if (!guest_text("DOPPEL_MACHINE"))
-		return false;
+		return world_config() != NULL;
 	pthread_mutex_lock(&guest.lock);
 	if (guest.forked) {
 		fprintf(stderr,
@@ -301,9 +302,12 @@ bool world_guest_begin(void)
 		world_guest_quit(SIM_USAGE);
 	}
 	/* a program of ours has a world, or is about to */
-	if (!guest.tried && !world_config())
+	if (!guest.tried && !world_config()) {
+		guest.starting = true;
 		guest_first_call();
-	bool on = guest.on;
+		guest.starting = false;
+	}
+	bool settled = !guest.starting;
 	pthread_mutex_unlock(&guest.lock);
-	return on;
+	return settled;
 }

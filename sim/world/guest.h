@@ -17,8 +17,9 @@
 
 #include "sim/engine/sim.h"
 
-/* True: the engine runs, and the calling thread may go on. False: DOPPEL_MACHINE is not set, or the
- * program is ending. */
+/* Several threads may call it first: one starts, the others wait until all is there. True: nothing is
+ * left to begin. False: there is no world and no DOPPEL_MACHINE, or the calling
+ * thread is the one that starts. */
 bool world_guest_begin(void);
 /* From the destructors of the libraries that begin it: what the program, and the libraries that it has
  * besides, do at exit is done. Returns when the program may go on ending. */

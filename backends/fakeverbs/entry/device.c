@@ -136,10 +136,11 @@ void hca_devices_forget(void)
 }
 
 /* Is there a world? For a program that made none itself, from its first call on; in the child of a
- * fork, from its first. */
+ * fork, from its first. Several threads may make the first call: the hook alone can tell a world that
+ * exists from one that is ready. */
 static bool hca_started(void)
 {
-	return (world_config() || (hca_first_call && !hca_first_call())) && world_config();
+	return hca_first_call ? !hca_first_call() : world_config() != NULL;
 }
 
 static struct hca_list *hca_list_make(const struct hca_proc *p)
