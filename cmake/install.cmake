@@ -6,7 +6,7 @@
 #   P/lib/libnccl.so.2 libnccl.so    the stack, for -lnccl
 #   P/lib/libcudart.so               a link to libfakecuda.so, for -lcudart (double of the GPU)
 #   P/lib/libdoppel*.so libfake*.so  what these two need, and the program
-#   P/lib/doppel/verbs               the drop-in libibverbs.so.1 and librdmacm.so.1
+#   P/lib/doppel/verbs               the drop-in libibverbs.so.1, librdmacm.so.1 and libmlx5.so.1
 #   P/lib/pkgconfig P/lib/cmake      doppel.pc, DoppelConfig.cmake (Doppel::nccl, Doppel::cudart)
 #   P/include                        nccl.h, and the CUDA headers of the double
 #   P/share/doppel                   machines, gdb commands
@@ -30,7 +30,7 @@ set_target_properties(${products} PROPERTIES INSTALL_RPATH "$ORIGIN" BUILD_WITH_
 install(TARGETS ${products} LIBRARY DESTINATION ${libdir})
 
 set(dropins)
-foreach(target dropin rdmacm)
+foreach(target dropin rdmacm mlx5dv)
 	if(TARGET ${target})
 		list(APPEND dropins ${target})
 	endif()

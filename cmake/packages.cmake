@@ -26,12 +26,13 @@ function(doppel_want found what package without)
 endfunction()
 
 doppel_forget(EXPAT_INCLUDE_DIR EXPAT_LIBRARY EXPAT_LIBRARY_RELEASE XXHASH_INCLUDE VERBS_INCLUDE
-	RDMACM_INCLUDE CHECK_INCLUDE CHECK_LIB SUBUNIT_LIB IBVERBS_LIB)
+	RDMACM_INCLUDE MLX5DV_INCLUDE CHECK_INCLUDE CHECK_LIB SUBUNIT_LIB IBVERBS_LIB)
 find_package(Threads REQUIRED)
 find_package(EXPAT QUIET)
 find_path(XXHASH_INCLUDE xxhash.h)
 find_path(VERBS_INCLUDE infiniband/verbs.h)
 find_path(RDMACM_INCLUDE rdma/rdma_cma.h)
+find_path(MLX5DV_INCLUDE infiniband/mlx5dv.h)
 find_path(CHECK_INCLUDE check.h)
 find_library(CHECK_LIB check)
 find_library(SUBUNIT_LIB subunit)
@@ -41,6 +42,8 @@ doppel_require(XXHASH_INCLUDE "The hash function xxHash (xxhash.h)" libxxhash-de
 doppel_require(VERBS_INCLUDE "The verbs header (infiniband/verbs.h)" libibverbs-dev)
 doppel_want(RDMACM_INCLUDE "The header rdma/rdma_cma.h" librdmacm-dev
 	"the drop-in librdmacm.so.1 and its tests")
+doppel_want(MLX5DV_INCLUDE "The header infiniband/mlx5dv.h" libibverbs-dev
+	"the drop-in libmlx5.so.1 and its tests")
 set(DOPPEL_CHECK OFF)
 if(CHECK_INCLUDE AND CHECK_LIB)
 	set(DOPPEL_CHECK ON)

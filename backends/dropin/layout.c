@@ -13,7 +13,7 @@ DROPIN_AT(struct ibv_device, name, 24);
 DROPIN_AT(struct ibv_device, dev_name, 88);
 DROPIN_AT(struct ibv_device, dev_path, 152);
 DROPIN_AT(struct ibv_device, ibdev_path, 408);
-DROPIN_AT(struct hca_device_handle, ops, 664); /* where providers look for their own table */
+DROPIN_AT(struct hca_device_handle, provider, 664); /* where providers look for their own table */
 DROPIN_SIZE(struct ibv_context, 328);
 DROPIN_AT(struct ibv_context, ops, 8);
 DROPIN_AT(struct ibv_context, cmd_fd, 264);

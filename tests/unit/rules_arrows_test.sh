@@ -20,6 +20,7 @@ declare -A allowed=(
 	[backends/cuda]="core/os core/base core/device backends backends/cuda"
 	[backends/verbs]="core/os core/base backends backends/verbs"
 	[backends/rdmacm]="backends/rdmacm"
+	[backends/mlx5dv]="backends/mlx5dv backends/fakeverbs/objects"
 	[backends/nccl]="core/os sim/world backends/nccl"
 	[backends/fakecuda]="core/os core/base core/device sim/engine sim/world backends backends/fakecuda"
 	[backends/dropin]="core/os core/base sim/engine sim/world backends backends/dropin"

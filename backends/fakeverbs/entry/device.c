@@ -17,7 +17,6 @@ struct hca_proc {
 	struct hca_device_handle device[];
 };
 static uint32_t hca_proc_lock;
-static const char hca_no_provider[] = "not a provider's table";
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
@@ -52,10 +51,12 @@ static struct hca_proc *hca_proc_make(uint32_t host)
 		snprintf(d->ibv.dev_name, sizeof d->ibv.dev_name, "uverbs%u", p->count);
 		hca_path(d->ibv.dev_path, "/sys/class/infiniband_verbs/", d->ibv.dev_name);
 		hca_path(d->ibv.ibdev_path, "/sys/class/infiniband/", d->ibv.name);
-		d->ops = hca_no_provider;
+		d->port = world_port_of(host, i)->index;
+		d->provider = hca_personality(d->port)->vendor_id == HCA_VENDOR_MLX5
+				      ? HCA_PROVIDER_MLX5
+				      : HCA_PROVIDER_OTHER;
 		d->host = host;
 		d->alive = HCA_ALIVE(HCA_KIND_DEVICES);
-		d->port = world_port_of(host, i)->index;
 		p->count++;
 	}
 	return p;

@@ -18,10 +18,15 @@
 
 #pragma GCC visibility push(hidden)
 
+/* Read by our libmlx5.so.1 (backends/mlx5dv), which is another library. */
+#define HCA_PROVIDER_MLX5  "doppel: mlx5"
+#define HCA_PROVIDER_OTHER "doppel: no provider's table"
+
 struct hca_device_handle {
 	struct ibv_device ibv;
-	const void *ops; /* where rdma-core's providers look for their own table: never theirs */
-	uint32_t port;   /* world port */
+	const char *
+		provider; /* where rdma-core's providers look for their own table: HCA_PROVIDER_* */
+	uint32_t port;    /* world port */
 	uint32_t host;
 	uint32_t alive; /* HCA_ALIVE(HCA_KIND_DEVICES) while there are a list or contexts */
 };

@@ -84,7 +84,7 @@
 /* clang-format off */
 /* A ConnectX-7, on either link layer; `spec` has its sizes. */
 #define HCA_CONNECTX                                                                               \
-	.firmware = "28.40.1000", .vendor_id = 0x02c9, .vendor_part_id = 4129,                     \
+	.firmware = "28.40.1000", .vendor_id = HCA_VENDOR_MLX5, .vendor_part_id = 4129,                     \
 	.max_qp = 131072, .max_wr = 32768, .max_sge = 30, .max_cq = 8192, .max_cqe = 1 << 22,      \
 	.max_inline = 1024, .max_rd_atomic = 16, .max_ah = INT32_MAX, .max_mcast_members = 2097152, \
 	.max_mcast_attach = 240, .max_message_bytes = 1u << 30, .active_mtu = IBV_MTU_4096,        \

@@ -20,6 +20,8 @@
 /* Can a region of no bytes be registered? INSIDE_PAGE: unless it begins with a page. */
 enum hca_zero_length { HCA_ZERO_REFUSED, HCA_ZERO_INSIDE_PAGE, HCA_ZERO_TAKEN };
 
+#define HCA_VENDOR_MLX5 0x02c9 /* the OUI of Mellanox */
+
 struct hca_personality {
 	const char *name;
 	/* what ibv_query_device and ibv_query_port report, and what is refused beyond it */
