@@ -53,6 +53,7 @@ void fc_op_free(struct fc_op *op)
 void fc_stream_queue(struct CUstream_st *s, struct fc_op *op)
 {
 	ASSERT(!s->destroyed);
+	os_poll_hit(); /* its task does something else than poll */
 	op->stream = s;
 	mem_release(op);
 	if (stream_blocking(s))

@@ -364,7 +364,7 @@ void sim_set_killer(void (*kill)(struct os_proc *proc))
 
 void engine_foreign_thread(void)
 {
-	if (eng.guest || eng.config.programs) {
+	if (engine_has_programs()) {
 		fprintf(stderr,
 			"doppel: a thread that the program started made a call in engine sim, "
 			"which has one thread; expected engine threads (DOPPEL_ENGINE=threads, "

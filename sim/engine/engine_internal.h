@@ -105,6 +105,8 @@ struct task {
 	uint32_t poll_row; /* fruitless polls in a row */
 	uint64_t poll_seen;
 	struct task *poll_next;
+	uint64_t clock_ns; /* when the program read its clock last */
+	uint32_t clock_row;
 	uint32_t points_alone; /* scheduling points in a row without a switch */
 	shared_u32 done;       /* what a joiner waits for */
 	bool joined, detached;
@@ -157,7 +159,8 @@ struct engine {
 	uint64_t now_ns, steps, switches, events_run, changes;
 	uint64_t progress_step, progress_ns;
 	uint64_t last_look_changes;
-	uint32_t last_looks; /* of pollers, with nothing changed since */
+	uint32_t last_looks;     /* of pollers, with nothing changed since */
+	uint64_t last_change_ns; /* before these looks */
 	uint64_t hash;
 	uint64_t watch_step; /* watch.c looks then; ENGINE_NEVER: no more */
 	struct sim_failure failure;
@@ -216,11 +219,15 @@ void engine_fail(enum sim_verdict verdict, const char *kind, const char *fmt, ..
 void engine_kill_self(struct task *t) __attribute__((noreturn));
 void engine_kill_step(void *proc, uint64_t arg); /* as an event */
 void engine_foreign_thread(void) __attribute__((noreturn));
+/* Tasks run programs, whose loops may have limits of their own. */
+static inline bool engine_has_programs(void)
+{
+	return eng.guest || eng.config.programs;
+}
 /* A guest's other threads call where its tasks would. */
 static inline void guest_check_thread(void)
 {
-	if (UNLIKELY(eng.guest || eng.config.programs) &&
-	    !pthread_equal(eng.thread, pthread_self()))
+	if (UNLIKELY(engine_has_programs()) && !pthread_equal(eng.thread, pthread_self()))
 		engine_foreign_thread();
 }
 const char *engine_verdict_name(enum sim_verdict verdict);
@@ -240,9 +247,18 @@ void sched_sim_kill_proc(struct os_proc *proc);
 void sched_sim_point(void);
 void task_make_ready(struct task *t); /* from any suspended state that holds no wait nor timer */
 void task_sleep(struct task *t, uint64_t ns);
+void task_suspend(struct task *t, enum sim_task_state state);
 void task_list_add(struct task *t);
 void task_list_remove(struct task *t);
 void task_pool_free(void);
+
+/* polls.c */
+void polls_miss(const char *why);
+void polls_hit(void);
+bool pollers_go_on(void); /* though nothing else can happen */
+bool pollers_look(void);  /* true: they look once more */
+bool pollers_look_before(uint64_t when);
+void pollers_let_pass(void); /* time moves to the next thing that happens */
 
 /* accessors.c */
 void accessor_point(const void *addr, size_t bytes, enum shared_access access,

@@ -28,11 +28,12 @@ enum {
 	ALONE_POINTS = 4096, /* points without a switch before a task is made to lose time */
 	ALONE_NS = 1000,
 	ALONE_STEPS = 256, /* what such a row counts for in the progress budget */
-	POLL_NS = 250,
-	POLL_NS_MAX = 16000,
-	POLL_LAST_LOOKS = 3,
-	POLL_LONG_NS = 100000000, /* pollers look once more before they have been parked so long */
+	/* Programs sleep for hours, and poll with limits of their own: their budget is spent when both the
+	 * configured steps and this time have passed, or this many steps. */
+	PROGRAM_STEPS = 200000000,
 };
+
+#define PROGRAM_NS 600000000000ull
 
 /* ---- the list of tasks ---------------------------------------------------------------------- */
 
@@ -251,24 +252,11 @@ void sched_sim_kill_proc(struct os_proc *proc)
 
 /* ---- suspending ----------------------------------------------------------------------------- */
 
-static inline void task_suspend(struct task *t, enum sim_task_state state)
+void task_suspend(struct task *t, enum sim_task_state state)
 {
 	t->pub.state = state;
 	t->points_alone = 0;
 	fiber_suspend(&t->fiber);
-}
-
-/* Is there a poller with a last look to come? */
-static bool pollers_may_look(void)
-{
-	return eng.pollers &&
-	       (eng.last_look_changes != eng.changes || eng.last_looks < POLL_LAST_LOOKS);
-}
-
-/* Is that look due before the time `when`? */
-static bool pollers_look_before(uint64_t when)
-{
-	return pollers_may_look() && when - eng.parked_ns >= POLL_LONG_NS;
 }
 
 /* When nothing else could run before the sleeper wakes, time moves immediately. */
@@ -569,38 +557,6 @@ static uint64_t sched_sim_event_seq(const void *object)
 	return waits_event_seq(object);
 }
 
-/* The first misses cost time; later ones wait until something changed since the last look. */
-static void sched_sim_poll_miss(const char *why)
-{
-	struct task *t = eng.current;
-
-	if (!t)
-		return;
-	uint32_t row = t->poll_row++;
-	uint64_t ns = POLL_NS;
-
-	sched_sim_point();
-	t->pub.poll_why = why;
-	if (row >= POLL_FREE && eng.changes == t->poll_seen) {
-		uint64_t since = eng.now_ns;
-
-		pollers_park(t);
-		task_suspend(t, SIM_TASK_WAITING);
-		timeline_wait(t, why, since);
-	} else if (row >= POLL_FREE) {
-		ns = row - POLL_FREE < 6 ? ns << (row - POLL_FREE) : POLL_NS_MAX;
-	}
-	t->poll_seen = eng.changes;
-	task_sleep(t, strategy_factor(ns));
-	t->pub.poll_why = NULL;
-}
-
-static void sched_sim_poll_hit(void)
-{
-	if (eng.current)
-		eng.current->poll_row = 0;
-}
-
 static uint64_t sched_sim_now(void)
 {
 	return eng.now_ns;
@@ -615,6 +571,8 @@ static void sched_sim_sleep(uint64_t ns)
 	mem_release(NULL);
 	if (t->pub.debt_ns)
 		task_pay_debt(t);
+	if (engine_has_programs()) /* a pause between polls is the program's own */
+		t->poll_row = 0;
 	task_sleep_as(t, ns, t->pub.background);
 }
 
@@ -643,8 +601,8 @@ const struct os_sched_ops sched_sim_ops = {
 	.wait = sched_sim_wait,
 	.event_seq = sched_sim_event_seq,
 	.event_post = sched_sim_event_post,
-	.poll_miss = sched_sim_poll_miss,
-	.poll_hit = sched_sim_poll_hit,
+	.poll_miss = polls_miss,
+	.poll_hit = polls_hit,
 	.now_ns = sched_sim_now,
 	.sleep_ns = sched_sim_sleep,
 	.charge = clock_charge,
@@ -705,37 +663,10 @@ static void loop_wake_top(void)
 	task_make_ready(t);
 }
 
-/* No task runs now, and perhaps not for long. Pollers get a few last looks: one of them may have
- * found what it polled for without a call of os_poll_hit, and then written what the next one
- * polls for; and one that polls several things by turns may have been asleep when the one changed
- * that it does not look at next. */
-static bool loop_last_look(void)
-{
-	if (!pollers_may_look())
-		return false;
-	eng.last_looks = eng.last_look_changes == eng.changes ? eng.last_looks + 1 : 1;
-	eng.last_look_changes = eng.changes;
-	pollers_wake();
-	return true;
-}
-
-/* To the next time at which anything happens. Pollers look first if they will have been parked for
- * long by then, in one step or in many: a task that sleeps again and again, and changes nothing, does not
- * keep them from it. */
-static void loop_let_pass(void)
-{
-	uint64_t when = eng.heap.slot[1].when;
-
-	if (pollers_look_before(when))
-		(void)loop_last_look();
-	else
-		eng.now_ns = when;
-}
-
 /* Nothing in the foreground can happen, and a task still waits. */
 static void loop_quiescent(void)
 {
-	if (loop_last_look())
+	if (pollers_look())
 		return;
 	for (struct sim_task *p = sim_tasks_head; p; p = p->next) {
 		if (p->state != SIM_TASK_WAITING || !p->wait)
@@ -758,6 +689,9 @@ static void loop_check_budget(void)
 	uint64_t steps = eng.steps - eng.progress_step, ns = eng.now_ns - eng.progress_ns;
 
 	if (LIKELY(steps < eng.config.budget_events && ns < eng.config.budget_ns))
+		return;
+	if (engine_has_programs() && steps < PROGRAM_STEPS &&
+	    (steps < eng.config.budget_events || ns < PROGRAM_NS))
 		return;
 	engine_fail(SIM_NO_PROGRESS, "livelock",
 		    "no progress for %llu steps and %llu ns of virtual time",
@@ -786,10 +720,10 @@ void sched_sim_run(void)
 		sim_gdb_point();
 		bool event_due = loop_due();
 		if (!event_due && !ready_count()) {
-			if (!eng.heap.foreground)
+			if (!eng.heap.foreground && !pollers_go_on())
 				loop_quiescent();
 			else
-				loop_let_pass();
+				pollers_let_pass();
 			continue;
 		}
 		struct task *t = ready_pick(event_due);

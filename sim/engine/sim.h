@@ -414,6 +414,9 @@ static inline void sim_events_drain(void) /* sim: nothing to do */
 /* ---- virtual time --------------------------------------------------------------------------- */
 
 uint64_t sim_now_ns(void);
+/* Engine sim: a program reads a clock. Takes a little time, and more in a loop of nothing but reads, so that it
+ * reaches the time that it waits for. */
+uint64_t sim_clock_read(void);
 /* What a clock on the wall showed at that moment of sim_now_ns: ns since 1970. */
 uint64_t sim_wall_ns(uint64_t at_ns);
 /* Charges the running task (event context: ignored). */

@@ -12,6 +12,7 @@
 #include "core/os/os_ops.h"
 #include "sim/engine/fault.h"
 #include "sim/world/params.h"
+#include "sim/world/program.h"
 #include "sim/world/world.h"
 
 #define GUEST_END_NS     10000000000ull
@@ -288,6 +289,13 @@ static void guest_first_call(void)
 	pthread_atfork(NULL, NULL, guest_forked);
 	guest.on = true;
 	sim_join(guest_ended);
+	program_time_continue();
+	program_time_install();
+}
+
+bool world_guest_runs(void)
+{
+	return guest.on && sim_joined();
 }
 
 bool world_guest_begin(void)

@@ -21,6 +21,8 @@
  * left to begin. False: there is no world and no DOPPEL_MACHINE, or the calling
  * thread is the one that starts. */
 bool world_guest_begin(void);
+/* Is the calling thread a guest's main task? */
+bool world_guest_runs(void);
 /* From the destructors of the libraries that begin it: what the program, and the libraries that it has
  * besides, do at exit is done. Returns when the program may go on ending. */
 void world_guest_end(void);

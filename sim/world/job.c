@@ -99,6 +99,7 @@ static void job_process_main(void *arg)
 	if (setjmp(p->over) == 0) {
 		if (program_load(job.file, &p->program))
 			world_guest_quit(SIM_USAGE);
+		program_time_install(); /* the C++ library's */
 		job_env_publish(p);
 		job_getopt_start(p);
 		p->status = p->program.main(p->argc, p->argv, p->env) & 0xff;

@@ -64,5 +64,16 @@ void program_finish(const struct program *p);
 /* The function that a copy calls in the place of libc's function `name`; NULL: libc's. */
 void *program_call(const char *name);
 
+/* ---- program_time.c: sleeps and clocks ------------------------------------------------------ */
+
+/* The function in the place of libc's function `name`, for a copy, and for a guest's whole process; NULL:
+ * libc's. In engine sim a sleep takes virtual time, and a clock shows it; elsewhere they are libc's. */
+void *program_time_call(const char *name);
+/* For a guest: its clocks go on from the real time of this moment. A job's begin as its world does. */
+void program_time_continue(void);
+/* The program and its libraries, as far as they are loaded, call those functions from here on, in engine sim; libc and
+ * Doppel's own do not. */
+void program_time_install(void);
+
 #pragma GCC visibility pop
 #endif

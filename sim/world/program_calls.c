@@ -7,10 +7,8 @@
 #include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/base/macros.h"
@@ -97,43 +95,6 @@ static int call_gethostname(char *name, size_t bytes)
 	if (!job_self())
 		return gethostname(name, bytes);
 	os_host_name(name, bytes);
-	return 0;
-}
-
-/* ---- time: in engine sim the others run meanwhile ------------------------------------------- */
-
-static bool call_is_simulated(void)
-{
-	return job_self() && sim_engine_kind() == SIM_ENGINE_SIM;
-}
-
-static int call_nanosleep(const struct timespec *t, struct timespec *left)
-{
-	if (!call_is_simulated() || !t)
-		return nanosleep(t, left);
-	os_sleep_ns((uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec);
-	return 0;
-}
-
-static int call_usleep(useconds_t us)
-{
-	const struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000L};
-
-	return call_nanosleep(&t, NULL);
-}
-
-static unsigned call_sleep(unsigned s)
-{
-	const struct timespec t = {.tv_sec = s};
-
-	return call_nanosleep(&t, NULL) ? s : 0;
-}
-
-static int call_sched_yield(void)
-{
-	if (!call_is_simulated())
-		return sched_yield();
-	os_poll_miss("sched_yield");
 	return 0;
 }
 
@@ -301,10 +262,6 @@ void *program_call(const char *name)
 		{"unsetenv",         (void *)call_unsetenv},
 		{"putenv",           (void *)call_putenv},
 		{"gethostname",      (void *)call_gethostname},
-		{"nanosleep",        (void *)call_nanosleep},
-		{"usleep",           (void *)call_usleep},
-		{"sleep",            (void *)call_sleep},
-		{"sched_yield",      (void *)call_sched_yield},
 		{"pthread_create",   (void *)call_pthread_create},
 		{"getopt",           (void *)call_getopt},
 		{"getopt_long",      (void *)call_getopt_long},
@@ -314,5 +271,5 @@ void *program_call(const char *name)
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (strcmp(all[i].name, name) == 0)
 			return all[i].call;
-	return NULL;
+	return program_time_call(name);
 }

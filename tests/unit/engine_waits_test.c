@@ -252,6 +252,82 @@ START_TEST(a_poller_of_two_things_looks_again_before_much_time_passes)
 }
 END_TEST
 
+/* A program's loop, with a limit of its own. Other tasks wait for ever, as those of a communicator do. */
+static void program_waits(void *arg)
+{
+	struct wait w = wait_word(arg, WAIT_EQ, 1);
+
+	(void)os_wait_one(&w, NULL);
+}
+
+static void program_counts(void *arg)
+{
+	static shared_u32 word;
+	struct os_thread *t = spawn("waits", 0, program_waits, &word);
+
+	(void)arg;
+	for (int i = 0; i < 20000; i++)
+		os_poll_miss("nothing");
+	ck_assert_uint_gt(os_now_ns(), 1000000000); /* the later polls are far apart */
+	shared_store_u32(&word, 1, SHARED_RELEASE);
+	ck_assert_int_eq(os_thread_join(t), 0);
+}
+
+static void program_reads_clock(void *arg)
+{
+	uint64_t end = os_now_ns() + 10000000000, n = 0;
+
+	(void)arg;
+	while (os_now_ns() < end)
+		os_poll_miss("nothing");
+	end = os_now_ns() + 1000000000;
+	while (sim_clock_read() < end)
+		n++;
+	ck_assert_uint_lt(n, 200000);
+}
+
+static void program_sleeps(void *arg)
+{
+	uint64_t begin = os_now_ns();
+
+	(void)arg;
+	for (int i = 0; i < 7200; i++) {
+		os_poll_miss("nothing");
+		os_sleep_ns(1000000000);
+	}
+	/* no poll has added to its pauses */
+	ck_assert_uint_lt(os_now_ns() - begin, 7201000000000);
+}
+
+static void program_polls_for_ever(void *arg)
+{
+	(void)arg;
+	for (;;)
+		os_poll_miss("nothing");
+}
+
+START_TEST(a_program_polls_up_to_its_own_limit)
+{
+	static void (*const fn[])(void *) = {program_counts, program_reads_clock, program_sleeps};
+	struct sim_config c = fifo();
+
+	c.programs = true;
+	ck_assert_int_eq(run_with(&c, fn[_i], NULL), SIM_PASS);
+	sim_stop();
+}
+END_TEST
+
+START_TEST(a_program_that_polls_for_ever_is_a_livelock)
+{
+	struct sim_config c = fifo();
+
+	c.programs = true;
+	ck_assert_int_eq(run_with(&c, program_polls_for_ever, NULL), SIM_NO_PROGRESS);
+	ck_assert_str_eq(sim_failure()->kind, "livelock");
+	sim_stop();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("engine_waits");
@@ -263,6 +339,8 @@ int main(void)
 	tcase_add_test(t, lines_that_came_unreported_wake_when_they_are_reported);
 	tcase_add_test(t, fruitless_polls_wait_for_a_change);
 	tcase_add_loop_test(t, a_poller_of_two_things_looks_again_before_much_time_passes, 0, 6);
+	tcase_add_loop_test(t, a_program_polls_up_to_its_own_limit, 0, 3);
+	tcase_add_test(t, a_program_that_polls_for_ever_is_a_livelock);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Programs that use the library as programs of others do, on the doubles: guest/trial_*.c, each of which has
+# several kinds. One row below is one kind: how it ends, in both engines, on one host and on two.
+# Arguments: build folder, source folder.
+set -euo pipefail
+build_dir=$(cd "$1" && pwd) source_dir=$(cd "$2" && pwd)
+# shellcheck source=tests/lib.sh
+. "$source_dir/tests/lib.sh"
+need_doubles "$build_dir"
+need_plain "$build_dir"
+test_begin "$build_dir"
+for source in "$source_dir"/tests/sim/guest/trial_*.c; do
+	cc -g -Wall -Wextra -Werror -o "$work/$(basename "$source" .c)" "$source" -I"$source_dir/core/include" \
+		-I"$source_dir/backends/fakecuda/include" -L"$build_dir" -lnccl -lcudart -pthread
+done
+both="sim threads"
+ERROR=2 NO_PROGRESS=10 LEAK=13
+
+# trial CODE "ENGINES" "OPTIONS" "PROGRAM KIND..." PATTERN...: `doppel exec` ends with CODE, and prints each
+# pattern (grep -E); one that begins with ! must not be there. A program that does not end fails the row.
+checks=0
+trial() {
+	local code=$1 engines=$2 options=$3 program=$4 engine pattern rc
+	shift 4
+	for engine in $engines; do
+		rc=0
+		# shellcheck disable=SC2086 # words
+		{ timeout 120 "$doppel" exec --engine "$engine" $options "$work"/$program >"$work/out" 2>&1 || rc=$?; } 2>/dev/null
+		checks=$((checks + 1))
+		[ $rc = "$code" ] || row_failed "ended with $rc, expected $code"
+		for pattern in "$@"; do
+			case $pattern in
+			!*) ! grep -qE -- "${pattern#!}" "$work/out" || row_failed "expected no '${pattern#!}'" ;;
+			*) grep -qE -- "$pattern" "$work/out" || row_failed "expected '$pattern'" ;;
+			esac
+		done
+	done
+}
+row_failed() {
+	echo "$program, engine $engine${options:+, $options}: $1 in"
+	sed 's/^/    /' "$work/out"
+	bad=1
+}
+
+# ---- loops of queries
+trial 0 "$both" "" "trial_waits health" healthy
+trial 0 "$both" "" "trial_waits several" 'all ready'
+trial 0 "$both" "" "trial_waits limit_count" 'gave up'
+trial 0 "$both" "" "trial_waits limit_clock" 'gave up'
+trial 0 "$both" "" "trial_waits limit_sleep" 'gave up'
+trial 0 "$both" "" "trial_waits clocks" 'slept [2-9]'
+trial 0 sim "" "trial_waits clocks" 'slept 2\.25[0-9] s'
+trial 0 sim "--hosts 2" "trial_waits clocks" 'slept 2\.25[0-9] s'
+trial 0 "$both" "--hosts 2" "trial_waits absent" 'gave up'
+trial $NO_PROGRESS sim "" "trial_waits for_ever" 'livelock: polls have found nothing' 'polls "ncclCommGetAsyncError"'
+trial $NO_PROGRESS sim "" "trial_waits blocked" 'deadlock: .* nothing is left'
+[ $bad = 0 ] && echo "$checks runs as expected"
+exit $bad
