@@ -456,6 +456,93 @@ static bool payload_untouched(const struct payload *p, size_t first, size_t n, c
 	return true;
 }
 
+/* ---- wrong factors -------------------------------------------------------------------------- */
+
+/* What all elements show together: a division or a factor of a rank's input, in the wrong number. */
+struct payload_twist {
+	int divisions;     /* of an average; 1 is right */
+	bool divided_each; /* each input, before the sum */
+	int factors;       /* of a pre-multiplied sum, for each input; 1 is right */
+	int32_t factor_of; /* that of this rank for all inputs; -1: each rank's own */
+};
+
+static uint64_t payload_twisted(const struct payload *p, size_t i, const struct payload_twist *t)
+{
+	const struct payload_format *f = &payload_formats[p->type];
+	uint64_t acc = 0;
+
+	for (int32_t r = 0; r < p->nranks; r++) {
+		int64_t v;
+
+		payload_numbers(p, r, i, 1, &v);
+		for (int k = 0; p->op == PAYLOAD_MULSUM && k < t->factors; k++)
+			v *= payload_factor_of(p, t->factor_of < 0 ? r : t->factor_of);
+		if (t->divided_each)
+			v = (int64_t)payload_finish_int(p, f, (uint64_t)v);
+		acc += (uint64_t)v;
+	}
+	if (p->op != ncclAvg)
+		return payload_finish(p, acc);
+	if (f->is_float) {
+		double v = (double)(int64_t)acc;
+
+		for (int k = 0; k < t->divisions; k++)
+			v /= p->nranks;
+		return payload_encode_float(f, v);
+	}
+	for (int k = 0; k < t->divisions; k++)
+		acc = payload_finish_int(p, f, acc);
+	return acc;
+}
+
+/* Is every wrong element what the twist gives? */
+static bool payload_is_twisted(const struct payload *p, size_t first, size_t n, const void *got,
+			       const struct payload_twist *t)
+{
+	for (size_t k = 0; k < n; k++) {
+		uint64_t g = payload_get(&payload_formats[p->type], got, k);
+
+		if (!payload_same(p, g, payload_reduce(p, first + k, -1, 1)) &&
+		    !payload_same(p, g, payload_twisted(p, first + k, t)))
+			return false;
+	}
+	return true;
+}
+
+static bool payload_explain_factors(const struct payload *p, size_t first, size_t n,
+				    const void *got, char *out, size_t out_bytes)
+{
+	static const struct {
+		ncclRedOp_t op;
+		struct payload_twist twist;
+		const char *words;
+	} guess[] = {
+		{ncclAvg, {0, false, 1, -1}, "the sum was not divided by the number of ranks"},
+		{ncclAvg, {2, false, 1, -1}, "the sum was divided by the number of ranks twice"},
+		{ncclAvg, {0, true, 1, -1}, "each input was divided, and not their sum"},
+		{ncclAvg, {1, true, 1, -1}, "each input was divided, and their sum as well"},
+		{PAYLOAD_MULSUM, {1, false, 0, -1}, "the inputs were not pre-multiplied"},
+		{PAYLOAD_MULSUM, {1, false, 2, -1}, "the inputs were pre-multiplied twice"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(guess); i++)
+		if (guess[i].op == p->op &&
+		    payload_is_twisted(p, first, n, got, &guess[i].twist)) {
+			snprintf(out, out_bytes, "%s", guess[i].words);
+			return true;
+		}
+	for (int32_t r = 0; p->op == PAYLOAD_MULSUM && r < p->nranks; r++)
+		if (payload_is_twisted(p, first, n, got,
+				       &(struct payload_twist){1, false, 1, r})) {
+			snprintf(out, out_bytes, "all inputs were pre-multiplied by rank %d's factor",
+				 r);
+			return true;
+		}
+	return false;
+}
+
+/* ---- in words ------------------------------------------------------------------------------- */
+
 size_t payload_difference(const struct payload *p, uint64_t element, const void *got,
 			  const void *want, char *out, size_t out_bytes)
 {
@@ -498,6 +585,8 @@ void payload_explain(const struct payload *p, size_t first, size_t n, const void
 			return;
 		}
 	}
+	if (payload_explain_factors(p, first, n, got, out, out_bytes))
+		return;
 	for (int32_t r = 0; r < p->nranks; r++)
 		if (payload_untouched(p, first, n, got, r)) {
 			snprintf(out, out_bytes, "holds rank %d's input alone", r);

@@ -68,6 +68,49 @@ START_TEST(expectation_is_the_sum_of_the_inputs)
 }
 END_TEST
 
+/* What a stack that divides or multiplies wrongly would hold, from the inputs, independent of payload_expect. */
+static const struct factor_case {
+	ncclRedOp_t op;
+	int divisions, factors;
+	bool each;
+	const char *words;
+} factor_cases[] = {
+	{ncclAvg, 0, 0, false, "the sum was not divided by the number of ranks"},
+	{ncclAvg, 2, 0, false, "the sum was divided by the number of ranks twice"},
+	{ncclAvg, 0, 0, true, "each input was divided, and not their sum"},
+	{PAYLOAD_MULSUM, 0, 0, false, "the inputs were not pre-multiplied"},
+	{PAYLOAD_MULSUM, 0, 2, false, "the inputs were pre-multiplied twice"},
+};
+
+START_TEST(a_wrong_factor_is_named)
+{
+	const struct factor_case *c = &factor_cases[_i];
+	struct payload p = {.type = ncclInt64, .op = c->op, .nranks = 7, .salt = 5};
+	static int64_t input[COUNT];
+	int64_t *out = (int64_t *)got, factor = 1;
+	char why[256];
+
+	memset(got, 0, sizeof got);
+	for (int r = 0; r < p.nranks; r++) {
+		payload_fill(&p, r, 0, COUNT, input);
+		if (c->op == PAYLOAD_MULSUM)
+			payload_factor(&p, r, &factor);
+		for (int i = 0; i < COUNT; i++) {
+			int64_t v = c->each ? input[i] / p.nranks : input[i];
+
+			for (int k = 0; k < c->factors; k++)
+				v *= factor;
+			out[i] += v;
+		}
+	}
+	for (int i = 0; i < COUNT; i++)
+		for (int k = 0; k < c->divisions; k++)
+			out[i] /= p.nranks;
+	payload_explain(&p, 0, COUNT, got, why, sizeof why);
+	ck_assert_msg(strstr(why, c->words) != NULL, "'%s' does not have '%s'", why, c->words);
+}
+END_TEST
+
 START_TEST(a_missing_contribution_names_its_rank)
 {
 	struct payload p = {.type = ncclInt64, .op = ncclSum, .nranks = RANKS, .salt = 11};
@@ -128,6 +171,8 @@ int main(void)
 	tcase_add_loop_test(c, right_results_pass_for_every_type_and_operation, 0, 12);
 	tcase_add_loop_test(c, every_flipped_bit_is_wrong_and_located, 0, 12);
 	tcase_add_test(c, expectation_is_the_sum_of_the_inputs);
+	tcase_add_loop_test(c, a_wrong_factor_is_named, 0,
+			    (int)(sizeof factor_cases / sizeof factor_cases[0]));
 	tcase_add_loop_test(c, a_missing_contribution_names_its_rank, 0, RANKS);
 	tcase_add_loop_test(c, a_doubled_contribution_names_its_rank, 0, RANKS);
 	tcase_add_test(c, own_input_alone_is_recognised);
