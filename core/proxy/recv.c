@@ -159,6 +159,12 @@ static ncclResult_t proxy_recv_iflush(struct proxy_conn *pc, uint64_t step,
 				      pc->run.bytes[step % DEV_STEPS], b->mr, req, w);
 }
 
+/* For the trace, and for traps of gdb. */
+static void proxy_recv_note(const char *kind, const struct proxy_conn *pc, uint64_t step)
+{
+	os_trace(kind, (uint64_t)pc->peer << 32 | (uint32_t)pc->rank, (uint64_t)pc->channel, step);
+}
+
 /* Is the slice at `step` in GPU memory? Nothing is to be done for an empty one. */
 static ncclResult_t proxy_recv_flushed(struct proxy_conn *pc, uint64_t step, bool *done)
 {
@@ -199,6 +205,7 @@ static ncclResult_t proxy_recv_flush(struct proxy_conn *pc, bool *moved)
 		return ncclSuccess;
 	run->flush_req = NULL;
 	run->flushed += run->op.slice_steps;
+	proxy_recv_note("proxy.flushed", pc, step);
 	*moved = true;
 	return ncclSuccess;
 }
@@ -211,6 +218,7 @@ static void proxy_recv_transmit(struct proxy_conn *pc, bool *moved)
 		return;
 	run->transmitted = run->flushed;
 	shared_store_u64(&pc->recv_mem->tail, run->base + run->transmitted, SHARED_RELEASE);
+	proxy_recv_note("proxy.transmitted", pc, run->base + run->transmitted);
 	*moved = true;
 }
 
@@ -235,6 +243,7 @@ static void proxy_recv_consume(struct proxy_conn *pc, bool *moved)
 		proxy_run_wait(run, run->base + run->done, &w);
 		return;
 	}
+	proxy_recv_note("proxy.done", pc, run->base + run->done);
 	run->done += run->op.slice_steps;
 	*moved = true;
 	os_progress();

@@ -12,6 +12,8 @@
  *                        that step or later, if `trace` is empty; else where such a task traces a
  *                        record of that name, or makes a choice at the site of that name that
  *                        is not quiet (rank and task -1: a device may, too)
+ *                        (its name is one of timeline_kinds, of the sites of rare paths, or of
+ *                        the choices listed in sim/gdb/doppel_gdb/names.py)
  *   sim_gdb_stop         the function that is then called, once: break on it. Limits and trap are
  *                        cleared by then. Without a debugger it does nothing.
  *   sim_gdb_now_ns, sim_gdb_steps, sim_gdb_seed   this moment's figures

@@ -20,18 +20,20 @@ not disturb the run, and the trace hash stays the same.
   sim until TIME            run until virtual time TIME (ns, or with us, ms, s)
   sim trap CONDITION...     run until a step that fulfils all of: rank=N, task=N, step>=N,
                             trace=NAME, call=FUNCTION
+  sim trap names            every NAME
   sim back [N]              go back N steps: the same run again, to that step
   sim goto STEP             to that step, forward or back
   info sim, sim info        seed, step, virtual time, strategy, hash, task
   p WORK, p CONN, p PLAN    struct dev_work, dev_conn, conn and plan on one line, with names;
                             p/r prints all members
 
-Convenience variables, set at every stop: $rank, $task, $step, $vtime.
+Convenience variables, set at every stop: $rank, $task, $step, $vtime. In the condition of a
+breakpoint they are of the moment at which it is evaluated ($sim_rank(), ...).
 Works on a live process and on the core file that a failing run leaves.
 
 Depends on: sim/engine/gdb_hooks.h, struct sim_task (sim/engine/sim.h), struct wait
 (core/base/wait.h), the tables of waits.c and label.c, struct fakeverbs_view (backends/fakeverbs).
-The commands are in doppel_gdb/: state.py reads the engine, frames.py walks stacks, tasks.py, info.py
+The commands are in doppel_gdb/: state.py reads the engine, names.py has names, frames.py walks stacks, tasks.py, info.py
 and run.py are the commands, printers.py prints structs.
 """
 import os
@@ -46,11 +48,12 @@ def doppel_load():
     sys.dont_write_bytecode = True
     for name in [name for name in sys.modules if name.split(".")[0] == "doppel_gdb"]:
         del sys.modules[name]  # sourced again: as it is now
-    from doppel_gdb import frames, info, printers, run, tasks
+    from doppel_gdb import frames, info, names, printers, run, tasks
     for module in (tasks, info, run):
         for command in module.COMMANDS:
             command()
     printers.register()
+    names.register()
     for name in ("next", "step"):
         gdb.execute("define hook-%s\nsim run-to-focus\nend" % name)
     gdb.execute("set breakpoint pending on")

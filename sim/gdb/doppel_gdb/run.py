@@ -4,7 +4,7 @@ import re
 
 import gdb
 
-from doppel_gdb import state
+from doppel_gdb import names, state
 from doppel_gdb.frames import focused, is_live, select_place, unwinder
 from doppel_gdb.state import current_task, engine, symbol, time_text
 from doppel_gdb.tasks import set_convenience_of
@@ -23,6 +23,15 @@ Run the simulator by its own measures."""
 def check_live():
     if not is_live():
         raise gdb.GdbError("the program is not running ('start' runs it to main)")
+
+
+def check_run():
+    """A process or a core file with an engine that was started."""
+    if gdb.selected_inferior().pid == 0:
+        raise gdb.GdbError("the program is not running, or has ended: 'run' starts it ('sim goto "
+                           "STEP' runs it to a step)")
+    if not int(symbol("sim_gdb_runs")):
+        raise gdb.GdbError("no run of the simulator has begun yet ('tbreak sim_run', 'run')")
 
 
 def set_variable(name, value):
@@ -117,10 +126,11 @@ class SimUntil(gdb.Command):
 
 
 class SimTrap(gdb.Command):
-    """sim trap [rank=N] [task=N] [step>=N] [trace=NAME | call=FUNCTION]
+    """sim trap [rank=N] [task=N] [step>=N] [trace=NAME | call=FUNCTION], sim trap names
 Run until all of that holds. rank, task, step: when such a task is about to run. trace: where a
 record of that name is traced (proxy.send, cqe, ...), or a choice made at that site that is not
-quiet (engine.spurious, ...). call: where FUNCTION is entered.
+quiet (engine.spurious, ...); `sim trap names` lists them. What devices trace, outside of any task
+(cqe, packet.lost, ...), has no rank. call: where FUNCTION is entered.
 The program itself looks, so all but call= cost next to nothing."""
 
     NUMBERS = {"rank=": "sim_gdb_trap.rank", "task=": "sim_gdb_trap.task",
@@ -130,8 +140,15 @@ The program itself looks, so all but call= cost next to nothing."""
         super().__init__("sim trap", gdb.COMMAND_RUNNING)
 
     def invoke(self, arg, from_tty):
+        if arg.strip() == "names":
+            names.print_names()
+            return
         check_live()
         wanted, words = self.parse(arg)
+        if "trace=" in words:
+            names.check_trace(words["trace="], "rank=" in wanted or "task=" in wanted)
+        elif "call=" in words:
+            self.check_function(words["call="])
         if "call=" in words:
             self.call(words["call="], wanted)
             return
@@ -159,6 +176,13 @@ The program itself looks, so all but call= cost next to nothing."""
             raise gdb.GdbError("expected: sim trap [rank=N] [task=N] [step>=N] "
                                "[trace=NAME | call=FUNCTION]")
         return wanted, words
+
+    @staticmethod
+    def check_function(function):
+        try:
+            gdb.decode_line("-function " + function)
+        except gdb.error:
+            raise gdb.GdbError("sim trap call=%s: no such function is loaded" % function)
 
     @staticmethod
     def call(function, wanted):
@@ -251,6 +275,7 @@ class SimInfo(gdb.Command):
         super().__init__("sim info", gdb.COMMAND_STATUS)
 
     def invoke(self, arg, from_tty):
+        check_run()
         self.show()
         print("[strategy %s, hash %016x, %s]" % (strategy(), engine().hash, progress()))
 
