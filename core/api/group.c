@@ -17,6 +17,9 @@ struct api_group *api_group(void)
 ncclResult_t api_return(ncclResult_t rc)
 {
 	struct api_group *g = api_group();
+	bool error = rc != ncclSuccess && rc != ncclInProgress;
+
+	os_self()->refused = error ? ncclGetErrorString(rc) : NULL;
 	if (g && rc == ncclInProgress)
 		g->in_progress = true;
 	else if (g && g->error == ncclSuccess)

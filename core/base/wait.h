@@ -13,6 +13,8 @@
 #ifndef CORE_BASE_WAIT_H
 #define CORE_BASE_WAIT_H
 
+#include <stdbool.h>
+
 #include "core/base/macros.h"
 
 enum wait_kind {
@@ -37,6 +39,7 @@ struct wait {
 	uint64_t want, mask;
 	uint8_t kind;  /* enum wait_kind */
 	uint8_t bytes; /* 4 or 8; unused for LINE16 and OBJECT */
+	bool idle;     /* for work, or for trouble of others: no task waits because of this wait */
 	const char *why;
 	struct wait_from from;
 	uint64_t deadline_ns; /* absolute, os_now_ns(); 0: none */

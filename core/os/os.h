@@ -73,6 +73,9 @@ struct os_self {
 	/* The collective that a kernel's task works on, and its number. NULL: none. */
 	const char *work;
 	uint64_t work_number;
+	/* The result, in words, of the task's latest call of the stack, if that was an error: what other
+	 * ranks may wait for in vain. NULL: it was none. */
+	const char *refused;
 	/* In an os_wait of several waits: the rank that each of them is for, as a list beside the
 	 * waits. NULL: all are for `rank`. Set before the wait and cleared after it, by a task that
 	 * works for several ranks. */

@@ -98,6 +98,7 @@ static ncclResult_t plan_fifo_wait_channel(const struct ncclComm *comm, struct p
 		.mask = WAIT_MASK_ALL,
 		.kind = WAIT_NE,
 		.bytes = 4,
+		.idle = true,
 		.why = "an error of the communicator",
 		.from = {.rank = comm->rank, .channel = -1, .step = -1, .object = "proxy"},
 	};

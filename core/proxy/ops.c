@@ -56,6 +56,7 @@ struct wait proxy_posted_wait(const struct proxy_posted *list, int32_t rank, con
 		.mask = WAIT_MASK_ALL,
 		.kind = WAIT_NE,
 		.bytes = sizeof list->head,
+		.idle = true,
 		.why = why,
 		.from = {.rank = rank, .channel = -1, .step = -1, .object = object},
 	};

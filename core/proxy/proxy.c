@@ -18,6 +18,7 @@ static struct wait proxy_word_wait(const shared_u32 *word, const char *why)
 		.mask = WAIT_MASK_ALL,
 		.kind = WAIT_NE,
 		.bytes = sizeof *word,
+		.idle = true,
 		.why = why,
 		.from = {.rank = -1, .channel = -1, .step = -1},
 	};

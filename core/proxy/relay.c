@@ -118,6 +118,7 @@ static struct wait relay_wait(const struct relay *r, const void *on, uint8_t byt
 		.mask = WAIT_MASK_ALL,
 		.kind = WAIT_NE,
 		.bytes = bytes,
+		.idle = true,
 		.why = why,
 		.from = {.rank = r->user, .channel = -1, .step = -1, .object = "main"},
 	};

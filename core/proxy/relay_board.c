@@ -249,6 +249,7 @@ static ncclResult_t relay_board_serve(struct ncclComm *comm)
 		.mask = WAIT_MASK_ALL,
 		.kind = WAIT_NE,
 		.bytes = 4,
+		.idle = true,
 		.why = "ranks that begin to send messages through this one",
 		.from = {.rank = -1, .channel = -1, .step = -1},
 	};

@@ -146,6 +146,7 @@ ncclResult_t net_socket_check(void *net_comm, bool busy, struct wait *w)
 		.on = object,
 		.want = seq,
 		.kind = WAIT_OBJECT,
+		.idle = true,
 		.why = "a notice of failure",
 		.from = {.rank = c->who.peer,
 			 .channel = c->who.channel,

@@ -84,6 +84,7 @@ static struct wait net_socket_stop_wait(const struct net_socket_conn *c)
 		.mask = WAIT_MASK_ALL,
 		.kind = WAIT_NE,
 		.bytes = 4,
+		.idle = true,
 		.why = "the connection to close",
 		.from = {.rank = c->comm->rank,
 			 .channel = c->who.channel,

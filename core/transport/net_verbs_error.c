@@ -355,6 +355,7 @@ ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w)
 		.on = object,
 		.want = seq,
 		.kind = WAIT_OBJECT,
+		.idle = true,
 		.why = "a notice of failure",
 		.from = {.rank = c->who.peer,
 			 .channel = c->who.channel,

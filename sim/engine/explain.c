@@ -2,8 +2,8 @@
 /*
  * The wait-for graph: which task waits, for what, since when, what the word holds, what is wanted,
  * and which task should make it true. A wait names rank, channel and kind of the one it waits for; the
- * task meant is the live task of that rank that fits best. Chains are followed from there: a cycle
- * is a deadlock's core; an end whose wait names no rank, or a rank without a live task, is its
+ * task meant is the live task of that rank that fits best. Idle waits are left out. Chains are followed from
+ * there: a cycle is one where no task of it waits for a task outside, a knot; an end whose wait names no rank, or a rank without a live task, is its
  * cause. Only reads; called at a failure, and by gdb.
  */
 #include <inttypes.h>
@@ -80,7 +80,7 @@ static int explain_score(const struct sim_task *t, int32_t rank, const struct wa
 	if (from->channel >= 0 && by->kind == SIM_TASK_WARP && by->block == from->channel)
 		score += 4;
 	for (int i = 0; i < by->wait_n; i++)
-		if (by->wait[i]->from.rank == rank && rank >= 0)
+		if (by->wait[i]->from.rank == rank && rank >= 0 && !by->wait[i]->idle)
 			score += 2;
 	if (by == t)
 		score = score > 1 ? 1 : 0;
@@ -98,28 +98,39 @@ static int32_t explain_driver_node(const struct graph *g, int32_t rank)
 	return -1;
 }
 
+/* The node of the task that the w-th wait of *t waits for; -1: there is none. */
+static int32_t explain_target(const struct graph *g, const struct sim_task *t, int w)
+{
+	const struct wait_from *from = &t->wait[w]->from;
+	int32_t next = -1;
+	int best = 0;
+
+	for (int32_t i = 0; i < g->n; i++) {
+		int score = explain_score(t, explain_rank(t, w), from, g->node[i].task);
+
+		if (score > best) {
+			best = score;
+			next = i;
+		}
+	}
+	return best ? next : explain_driver_node(g, from->rank);
+}
+
+static bool explain_leads(const struct wait *w)
+{
+	return w->from.rank >= 0 && !w->idle;
+}
+
 static void explain_link(struct graph *g, struct node *node)
 {
 	const struct sim_task *t = node->task;
 
 	for (int w = 0; w < t->wait_n && node->next < 0; w++) {
-		const struct wait_from *from = &t->wait[w]->from;
-		int best = 0;
-
-		if (from->rank < 0)
+		if (!explain_leads(t->wait[w]))
 			continue;
-		for (int32_t i = 0; i < g->n; i++) {
-			int score = explain_score(t, explain_rank(t, w), from, g->node[i].task);
-
-			if (score > best) {
-				best = score;
-				node->next = i;
-			}
-		}
-		if (!best)
-			node->next = explain_driver_node(g, from->rank);
+		node->next = explain_target(g, t, w);
 		if (node->next < 0 && node->missing < 0)
-			node->missing = from->rank;
+			node->missing = t->wait[w]->from.rank;
 	}
 	if (node->next >= 0)
 		g->node[node->next].incoming = true;
@@ -317,6 +328,37 @@ static void explain_chain_end(FILE *out, const struct node *node, uint32_t mark)
 				      : "abort");
 }
 
+/* Does node i lie on the chain of arrows that begins at `from` and comes back to it? */
+static bool explain_on_cycle(const struct graph *g, int32_t from, int32_t i)
+{
+	int32_t at = from;
+
+	do {
+		if (at == i)
+			return true;
+		at = g->node[at].next;
+	} while (at != from && at >= 0);
+	return false;
+}
+
+/* The arrows from node i come back to it. Can no task outside end one of the waits on the way? */
+static bool explain_is_knot(const struct graph *g, int32_t i)
+{
+	int32_t at = i;
+
+	do {
+		const struct sim_task *t = g->node[at].task;
+
+		for (int w = 0; w < t->wait_n; w++)
+			if (!t->wait[w]->idle &&
+			    (!explain_leads(t->wait[w]) ||
+			     !explain_on_cycle(g, i, explain_target(g, t, w))))
+				return false;
+		at = g->node[at].next;
+	} while (at != i);
+	return true;
+}
+
 /* Follows the arrows from node i until an end, a cycle, or what another chain has shown. */
 static void explain_chain(FILE *out, struct graph *g, int32_t i, uint32_t mark)
 {
@@ -331,7 +373,8 @@ static void explain_chain(FILE *out, struct graph *g, int32_t i, uint32_t mark)
 			break;
 		node->mark = mark;
 	}
-	explain_chain_end(out, node, node->next >= 0 && node->mark == mark);
+	bool back = node->next >= 0 && node->mark == mark;
+	explain_chain_end(out, node, back && explain_is_knot(g, (int32_t)(node - g->node)));
 }
 
 static void explain_chains(FILE *out, struct graph *g)

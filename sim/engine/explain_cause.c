@@ -9,9 +9,12 @@
  * waits for a kernel of a rank that has not launched it yet leads to the task that drives that rank. A wait
  * for the other end of a message that the other rank has not called ends there.
  *
+ * Idle waits, of tasks that have nothing to do, are no hops. A chain that comes round is a cycle where
+ * each of its tasks waits for the next one alone.
+ *
  * Chains are tried from the waits that users notice: kernels, the lowest step first, then host
  * tasks. The best is the one with the firmest end: an object that is stuck, a rank that is gone, a call that
- * was not made, work that no task has, a cycle; of those the shortest that begins at a kernel.
+ * was not made, a kernel that was not launched, work that no task has, a cycle; of those the shortest that begins at a kernel.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,10 +27,13 @@ enum { CAUSE_HOPS = 24, CAUSE_STARTS = 48, CAUSE_HOOKS = 4 };
 
 enum cause_end {
 	CAUSE_NOWHERE, /* a wait that names no rank */
+	CAUSE_ROUND,   /* it comes round, but a task on the way waits for others too */
 	CAUSE_RUNS,    /* a task that is not waiting */
 	CAUSE_CYCLE,
 	CAUSE_NO_WORK, /* the task meant does nothing for this channel */
+	CAUSE_NO_LAUNCH, /* the rank has not launched the kernel that is waited for */
 	CAUSE_NO_CALL, /* the rank has not called the other end of a message */
+	CAUSE_LEFT,    /* the rank has no task that makes calls */
 	CAUSE_GONE,    /* no task of that rank is alive */
 	CAUSE_STUCK,   /* an object of the doubles is the reason */
 };
@@ -43,7 +49,7 @@ struct hop {
 struct cause {
 	struct hop hop[CAUSE_HOPS];
 	int n, again;     /* again: the hop that the last one leads back to */
-	int32_t rank;     /* of CAUSE_GONE and CAUSE_NO_CALL */
+	int32_t rank;     /* of CAUSE_GONE, CAUSE_LEFT, CAUSE_NO_CALL and CAUSE_NO_LAUNCH */
 	const char *call; /* of CAUSE_NO_CALL: "ncclRecv from" */
 	enum cause_end end;
 };
@@ -115,7 +121,7 @@ static int cause_score(const struct hop *at, const struct cause_target *to,
 	int score = 1 + (cause_names(by, to->object) ? 8 : 0);
 	int32_t channel = cause_channel(by, v);
 
-	if (v == w)
+	if (v == w || (by->kind == SIM_TASK_WARP && to->object && !strncmp(to->object, "proxy", 5)))
 		return 0;
 	if (!v) /* of a rank's tasks without a part in it, the one that moves data is meant */
 		return by == at->task ? 0 : score + !!strstr(by->name, "progress");
@@ -148,10 +154,9 @@ static bool cause_is_unlaunched(const struct sim_task *t, const struct cause_tar
 /* To the task that drives the rank, if that is what the wait is for. */
 static bool cause_next_driver(const struct hop *at, const struct cause_target *to, struct hop *next)
 {
-	const struct sim_task *driver =
-		cause_is_unlaunched(at->task, to) ? explain_driver(to->rank) : NULL;
+	const struct sim_task *driver = explain_driver(to->rank);
 
-	if (!driver)
+	if (!driver || !cause_is_unlaunched(at->task, to))
 		return false;
 	*next = (struct hop){.task = driver,
 			     .rank = explain_rank(driver, 0),
@@ -184,6 +189,14 @@ static const char *cause_missing_call(const struct hop *at)
 	return NULL;
 }
 
+static bool cause_has_task(int32_t rank)
+{
+	for (const struct sim_task *t = sim_task_first(); t; t = t->next)
+		if (explain_alive(t) && explain_is_for(t, rank))
+			return true;
+	return false;
+}
+
 /* The next hop, or how the chain ends. */
 static bool cause_next(struct cause *c, struct hop *next)
 {
@@ -204,12 +217,20 @@ static bool cause_next(struct cause *c, struct hop *next)
 	}
 	if (cause_next_driver(at, &to, next))
 		return true;
+	c->rank = to.rank;
+	if (cause_is_unlaunched(at->task, &to)) {
+		c->end = cause_has_task(to.rank) ? CAUSE_LEFT : CAUSE_GONE;
+		return false;
+	}
 	for (const struct sim_task *by = sim_task_first(); by; by = by->next) {
 		if (!explain_alive(by) || !explain_is_for(by, to.rank))
 			continue;
 		alive = true;
 		for (int i = -1; i < by->wait_n; i++) {
 			const struct wait *v = i < 0 ? NULL : by->wait[i];
+
+			if (v && v->idle)
+				continue;
 			int score = i < 0 || explain_rank(by, i) == to.rank
 					    ? cause_score(at, &to, by, v)
 					    : 0;
@@ -221,7 +242,6 @@ static bool cause_next(struct cause *c, struct hop *next)
 			}
 		}
 	}
-	c->rank = to.rank;
 	c->end = alive ? CAUSE_NOWHERE : CAUSE_GONE;
 	return best > 0;
 }
@@ -245,6 +265,26 @@ static bool cause_object(struct hop *h)
 	return false;
 }
 
+/* What a task waits for that has nothing to do; NULL: it is at something. */
+static const struct wait *cause_idle(const struct sim_task *t)
+{
+	for (int i = 0; i < t->wait_n; i++)
+		if (!t->wait[i]->idle)
+			return NULL;
+	return t->wait_n ? t->wait[0] : NULL;
+}
+
+/* Can nothing but the next hop let this task go on? A kernel's wait, and a wait for a step of a channel, is
+ * for one thing; a task that has several waits may go on by any of them. */
+static bool cause_is_firm(const struct hop *h)
+{
+	int n = 0;
+
+	for (int i = 0; i < h->task->wait_n; i++)
+		n += !h->task->wait[i]->idle;
+	return n == 1 || h->task->kind == SIM_TASK_WARP || h->wait->from.step >= 0;
+}
+
 /* Appends the hop; false: the chain ends with it. */
 static bool cause_append(struct cause *c, const struct hop *h)
 {
@@ -255,7 +295,9 @@ static bool cause_append(struct cause *c, const struct hop *h)
 		const struct hop *before = c->n > 1 ? at - 1 : NULL;
 		bool asleep = at->task->state == SIM_TASK_WAITING && !at->task->poll_why;
 
-		c->end = asleep && before && cause_channel(before->task, before->wait) >= 0
+		c->end = asleep && before &&
+					 (cause_channel(before->task, before->wait) >= 0 ||
+					  cause_idle(at->task))
 				 ? CAUSE_NO_WORK
 				 : CAUSE_RUNS;
 		return false;
@@ -265,6 +307,30 @@ static bool cause_append(struct cause *c, const struct hop *h)
 		return false;
 	}
 	return c->n < CAUSE_HOPS;
+}
+
+/* A proxy has nothing under way for a kernel: has its rank not launched it? */
+static void cause_end_without_work(struct cause *c)
+{
+	const struct hop *first = &c->hop[0], *last = &c->hop[c->n - 1];
+	const struct cause_target to = {last->rank, -1, "kernel"};
+	bool fewer = label_most("communicator", last->rank) <
+		     label_most("communicator", first->rank);
+
+	if (c->end != CAUSE_NO_WORK || !(fewer || cause_is_unlaunched(first->task, &to)))
+		return;
+	c->rank = last->rank;
+	c->end = explain_driver(c->rank) ? CAUSE_NO_LAUNCH : CAUSE_LEFT;
+}
+
+/* A chain past a kernel that is not launched is about that launch, unless it comes to something firmer. */
+static void cause_end_at_launch(struct cause *c)
+{
+	for (int i = 0; i < c->n && c->end < CAUSE_NO_LAUNCH && c->end != CAUSE_CYCLE; i++)
+		if (c->hop[i].unlaunched >= 0) {
+			c->rank = c->hop[i].unlaunched;
+			c->end = CAUSE_NO_LAUNCH;
+		}
 }
 
 static void cause_follow(struct cause *c, const struct sim_task *t, int wait)
@@ -278,8 +344,13 @@ static void cause_follow(struct cause *c, const struct sim_task *t, int wait)
 		if (c->again < 0)
 			continue;
 		c->end = CAUSE_CYCLE;
-		return;
+		for (int i = c->again; i < c->n; i++)
+			if (!cause_is_firm(&c->hop[i]))
+				c->end = CAUSE_ROUND;
+		break;
 	}
+	cause_end_at_launch(c);
+	cause_end_without_work(c);
 }
 
 /* ---- choosing ------------------------------------------------------------------------------- */
@@ -338,12 +409,15 @@ static bool cause_find(struct cause **best)
 	for (const struct sim_task *t = sim_task_first(); t; t = t->next)
 		for (int i = 0; explain_alive(t) && i < t->wait_n; i++)
 			if (t->wait[i]->from.rank >= 0 && t->wait[i]->from.step >= 0 &&
-			    strcmp(t->wait[i]->why, "barrier"))
+			    !t->wait[i]->idle && strcmp(t->wait[i]->why, "barrier"))
 				n = cause_start_insert(start, n, (struct cause_start){t, i});
 	for (const struct sim_task *t = n ? NULL : sim_task_first(); t; t = t->next)
-		if (explain_alive(t) && t->wait_n && t->wait[0]->from.rank >= 0 &&
-		    t->wait[0]->from.step < 0)
-			n = cause_start_insert(start, n, (struct cause_start){t, 0});
+		for (int i = 0; explain_alive(t) && i < t->wait_n; i++)
+			if (t->wait[i]->from.rank >= 0 && t->wait[i]->from.step < 0 &&
+			    !t->wait[i]->idle) {
+				n = cause_start_insert(start, n, (struct cause_start){t, i});
+				break;
+			}
 	for (int i = 0; i < n; i++) {
 		cause_follow(&c[1], start[i].task, start[i].wait);
 		if (cause_better(&c[1], &c[0]))
@@ -428,6 +502,9 @@ static void cause_print_end(FILE *out, const struct cause *c)
 	case CAUSE_NO_CALL:
 		cause_print_no_call(out, c);
 		break;
+	case CAUSE_LEFT:
+		fprintf(out, "  <- rank %d has left: no task of it makes calls\n", c->rank);
+		break;
 	case CAUSE_GONE:
 		fprintf(out, "  <- rank %d is gone: no task of it is alive\n", c->rank);
 		break;
@@ -436,7 +513,13 @@ static void cause_print_end(FILE *out, const struct cause *c)
 		cause_print_task(out, &c->hop[c->again]);
 		fprintf(out, ", as above: a cycle\n");
 		break;
+	case CAUSE_ROUND:
+		fprintf(out, "  <- ");
+		cause_print_task(out, &c->hop[c->again]);
+		fprintf(out, ", as above; another of the waits on the way may end first\n");
+		break;
 	case CAUSE_NO_WORK:
+	case CAUSE_NO_LAUNCH:
 	case CAUSE_RUNS:
 		break; /* the hop's line has it */
 	case CAUSE_NOWHERE:
@@ -469,7 +552,9 @@ static void cause_print_hop(FILE *out, const struct cause *c, int i)
 	cause_print_task(out, h);
 	if (h->wait)
 		cause_print_wait(out, h->wait);
-	else if (c->end == CAUSE_RUNS)
+	else if (cause_idle(h->task))
+		fprintf(out, " has nothing to do: it waits for \"%s\"", cause_idle(h->task)->why);
+	else if (c->end != CAUSE_NO_WORK)
 		fprintf(out, h->task->poll_why ? " polls \"%s\"" : " waits for no other task",
 			h->task->poll_why);
 	else
@@ -482,12 +567,120 @@ static void cause_print_hop(FILE *out, const struct cause *c, int i)
 		fprintf(out, "  <- %s\n", h->object.text);
 }
 
+/* ---- in one line ---------------------------------------------------------------------------- */
+
+static void cause_print_rank(FILE *out, int32_t rank)
+{
+	const struct sim_task *t = explain_driver(rank);
+
+	fprintf(out, "rank %d", rank);
+	for (const struct sim_task *k = t ? NULL : sim_task_first(); k && !t; k = k->next)
+		t = k->self.rank == rank ? k : NULL;
+	if (t && t->self.proc && t->self.proc->name)
+		fprintf(out, " (%s)", t->self.proc->name);
+}
+
+/* The task that makes the rank's calls, and what it is at. */
+static void cause_print_calls(FILE *out, int32_t rank)
+{
+	const struct sim_task *driver = explain_driver(rank);
+
+	if (!driver)
+		return;
+	fprintf(out, "; its task \"%s\"", driver->name);
+	if (driver->self.refused)
+		fprintf(out, ", whose latest call returned \"%s\",", driver->self.refused);
+	if (driver->wait_n)
+		fprintf(out, " waits for \"%s\"", driver->wait[0]->why);
+	else if (driver->poll_why)
+		fprintf(out, " polls \"%s\"", driver->poll_why);
+	else
+		fprintf(out, " is %s",
+			driver->state == SIM_TASK_SLEEPING ? "asleep" : "not waiting");
+}
+
+static void cause_print_ranks(FILE *out, const struct cause *c)
+{
+	uint64_t seen = 0;
+
+	for (int i = c->again; i < c->n; i++) {
+		int32_t rank = c->hop[i].rank;
+
+		if (rank < 0 || rank > 63 || seen & 1ull << rank)
+			continue;
+		fprintf(out, "%s%d", seen ? ", " : "ranks that wait for one another: ", rank);
+		seen |= 1ull << rank;
+	}
+}
+
+static void cause_print_reason(FILE *out, const struct cause *c)
+{
+	const struct hop *first = &c->hop[0], *last = &c->hop[c->n - 1];
+
+	switch (c->end) {
+	case CAUSE_STUCK:
+		fprintf(out, "%s", last->object.text);
+		return;
+	case CAUSE_GONE:
+		cause_print_rank(out, c->rank);
+		fprintf(out, " is gone: no task of it is alive");
+		return;
+	case CAUSE_LEFT:
+		cause_print_rank(out, c->rank);
+		fprintf(out, " has left: no task of it makes calls");
+		return;
+	case CAUSE_NO_CALL:
+		cause_print_rank(out, c->rank);
+		fprintf(out, " has not called %s rank %d", c->call, last->rank);
+		cause_print_calls(out, c->rank);
+		return;
+	case CAUSE_NO_LAUNCH:
+		cause_print_rank(out, c->rank);
+		if (first->task->self.work)
+			fprintf(out, " has not launched %s #%" PRIu64, first->task->self.work,
+				first->task->self.work_number);
+		else
+			fprintf(out, " has not launched operation #%" PRId64,
+				label_most("communicator", c->rank));
+		cause_print_calls(out, c->rank);
+		return;
+	case CAUSE_CYCLE:
+		cause_print_ranks(out, c);
+		return;
+	case CAUSE_NO_WORK:
+		fprintf(out, "task \"%s\" has nothing under way for it", last->task->name);
+		return;
+	case CAUSE_RUNS:
+	case CAUSE_ROUND:
+	case CAUSE_NOWHERE:
+		break;
+	}
+	fprintf(out, "task \"%s\" ", last->task->name);
+	if (last->wait)
+		fprintf(out, "waits for \"%s\"", last->wait->why);
+	else if (last->task->poll_why)
+		fprintf(out, "polls \"%s\"", last->task->poll_why);
+	else
+		fprintf(out, "waits for no other task");
+}
+
+static void cause_print_summary(FILE *out, const struct cause *c)
+{
+	const struct hop *h = &c->hop[0];
+
+	cause_print_rank(out, h->rank);
+	fprintf(out, " waits for \"%s\" from rank %d, because ", h->wait->why, h->wait->from.rank);
+	cause_print_reason(out, c);
+	fputc('\n', out);
+}
+
 void explain_cause(FILE *out)
 {
 	struct cause *c;
 
 	if (!cause_find(&c))
 		return;
+	cause_print_summary(out, c);
 	fprintf(out, "why nothing moves, the innermost cause last:\n");
 	for (int i = 0; i < c->n; i++)
 		cause_print_hop(out, c, i);
@@ -519,7 +712,8 @@ void explain_cause_json(FILE *out)
 		[CAUSE_NOWHERE] = "no rank named", [CAUSE_RUNS] = "runs",
 		[CAUSE_CYCLE] = "cycle",           [CAUSE_NO_WORK] = "no operation",
 		[CAUSE_GONE] = "rank gone",        [CAUSE_STUCK] = "object",
-		[CAUSE_NO_CALL] = "not called",
+		[CAUSE_NO_CALL] = "not called",    [CAUSE_NO_LAUNCH] = "not launched",
+		[CAUSE_LEFT] = "rank left",        [CAUSE_ROUND] = "comes round",
 	};
 	struct cause *c;
 

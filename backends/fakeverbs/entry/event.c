@@ -101,6 +101,7 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 				 .want = os_event_seq(context),
 				 .kind = WAIT_OBJECT,
 				 .mask = WAIT_MASK_ALL,
+				 .idle = true,
 				 .why = "an asynchronous event of the HCA",
 				 .from = {-1, -1, -1, "HCA"}};
 		uint32_t none = 0;
