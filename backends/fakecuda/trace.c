@@ -101,6 +101,7 @@ void fc_trace_work_begins(struct fc_kernel *k, const char *name, const struct de
 					{"protocol", 0, k->shown_protocol},
 					{"channels", w->channel_hi - w->channel_lo + 1u, NULL},
 					{"warps", w->nwarps, NULL},
+					{"of block", 0, NULL}, /* the only one that is shown */
 					{w->root < 0 ? NULL : "root", (uint64_t)w->root, NULL}}});
 }
 

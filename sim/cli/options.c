@@ -125,6 +125,8 @@ static const struct argp_option options_argp_options[] = {
 	{"group", OPTION_GROUP, "N", 0, "and N parts of it in a group (default 1)", 3},
 	{"comms", OPTION_COMMS, "N", 0,
 	 "and round N communicators of the same ranks, in turns or from one group (default 1)", 3},
+	{"per-iteration", OPTION_PER_ITERATION, NULL, 0,
+	 "a line for each iteration of a timed series as well, in --json a list", 3},
 	{"transient", OPTION_TRANSIENT, "N", 0,
 	 "while a collective runs, N communicators of drawn ranks are made, used and destroyed "
 	 "(default 0)",
@@ -390,6 +392,9 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 		o->scenario.lab.streams =
 			(uint32_t)cli_number(state, "--streams", arg, 1, LAB_MAX_STREAMS);
 		return true;
+	case OPTION_PER_ITERATION:
+		o->scenario.lab.per_iteration = true;
+		return true;
 	case OPTION_GROUP:
 		o->scenario.lab.group = (uint32_t)cli_number(state, "--group", arg, 1, 4096);
 		return true;
@@ -614,6 +619,7 @@ static const struct cli_rule options_rules[] = {
 	 NULL},
 	{CLI_EXCLUDES, 'm', {OPTION_GROUP, OPTION_STREAMS, OPTION_COMMS}, NULL},
 	{CLI_EXCLUDES, 'z', {'G'}, NULL},
+	{CLI_EXCLUDES, OPTION_PER_ITERATION, {OPTION_STREAMS, 'G', 'm'}, NULL},
 	{CLI_EXCLUDES,
 	 OPTION_THREADS,
 	 {OPTION_STRATEGY, OPTION_MEMORY_ORDER, OPTION_RACES, OPTION_RECORD, OPTION_REPLAY,

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/macros.h"
 #include "sim/engine/output.h"
@@ -35,7 +36,16 @@ void cli_rows_add(const struct lab_row_result *r, void *arg)
 		rows->row = more;
 		rows->room = room;
 	}
-	rows->row[rows->n++] = (struct cli_row){.row = *r->row, .result = *r};
+	double *each = NULL;
+	if (r->iteration_us) {
+		each = malloc(r->iterations * sizeof *each);
+		if (each)
+			memcpy(each, r->iteration_us, r->iterations * sizeof *each);
+		else
+			rows->lost = true;
+	}
+	rows->row[rows->n] = (struct cli_row){.row = *r->row, .result = *r};
+	rows->row[rows->n++].result.iteration_us = each;
 }
 
 void cli_json_text(const char *text, FILE *out)
@@ -49,15 +59,27 @@ void cli_json_text(const char *text, FILE *out)
 	fputc('"', out);
 }
 
+static void rows_json_iterations(const struct lab_row_result *r, FILE *out)
+{
+	if (!r->iteration_us)
+		return;
+	fputs("\"iterations_us\":[", out);
+	for (uint32_t i = 0; i < r->iterations; i++)
+		fprintf(out, "%s%.3f", i ? "," : "", r->iteration_us[i]);
+	fputs("],", out);
+}
+
 static void rows_json_row(const struct cli_row *r, FILE *out)
 {
 	fprintf(out,
 		"{\"bytes\":%" PRIu64 ",\"count\":%" PRIu64 ",\"type\":\"%s\",\"op\":\"%s\","
 		"\"root\":%d,\"in_place\":%s,\"time_us\":%.3f,\"algbw_gbps\":%.6g,"
-		"\"busbw_gbps\":%.6g,\"wrong\":",
+		"\"busbw_gbps\":%.6g,",
 		r->row.bytes, r->row.count, payload_type_name(r->row.payload.type),
 		lab_row_op(&r->row), r->row.root, r->row.in_place ? "true" : "false",
 		r->result.time_us, r->result.algbw_gbps, r->result.busbw_gbps);
+	rows_json_iterations(&r->result, out);
+	fputs("\"wrong\":", out);
 	if (r->result.checked)
 		fprintf(out, "%" PRIu64 "}", r->result.wrong);
 	else
@@ -115,5 +137,7 @@ void cli_rows_end(const struct lab_result *r, void *arg)
 
 void cli_rows_free(struct cli_rows *rows)
 {
+	for (size_t i = 0; i < rows->n; i++)
+		free((void *)rows->row[i].result.iteration_us);
 	free(rows->row);
 }

@@ -64,12 +64,14 @@ bool lab_rank_alloc(struct lab_rank *me)
 				"cudaEventCreateWithFlags") &&
 	       lab_rank_cuda_ok(me, (cudaError_t)lab_transient_make(me), "cudaMalloc") &&
 	       lab_rank_cuda_ok(me, lab_factor_make(me), "cudaMalloc") &&
+	       lab_rank_cuda_ok(me, lab_ticks_make(me), "cudaEventCreateWithFlags") &&
 	       lab_rank_cuda_ok(me, lab_streams_make(me), "streams");
 }
 
 void lab_rank_free(struct lab_rank *me)
 {
 	lab_streams_free(me);
+	lab_ticks_free(me);
 	lab_factor_free(me);
 	lab_transient_free(me);
 	if (me->end)

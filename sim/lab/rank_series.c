@@ -144,7 +144,9 @@ static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uin
 	bool ok = lab_rank_cuda_ok(me, lab_streams_fork(me), "streams that fork");
 
 	for (uint32_t i = 0; ok && i < times; i++)
-		ok = lab_rank_once(me, row, aggregate) && lab_rank_block(me);
+		ok = lab_rank_once(me, row, aggregate) &&
+		     lab_rank_cuda_ok(me, lab_ticks_record(me, i), "cudaEventRecord") &&
+		     lab_rank_block(me);
 	return ok && lab_rank_cuda_ok(me, lab_streams_join(me), "streams that join");
 }
 
@@ -178,9 +180,12 @@ static bool lab_rank_timed_calls(struct lab_rank *me, const struct lab_row *row,
 {
 	const struct lab_config *c = me->run->config;
 	uint64_t start_ns = os_now_ns();
+
+	me->timing = true;
 	bool ok = graph ? lab_graph_launch(me, graph, launches)
 			: lab_rank_enqueue(me, row, c->iterations, c->aggregate);
 
+	me->timing = false;
 	me->launch_ns = (os_now_ns() - start_ns) / launches;
 	return ok;
 }
@@ -198,7 +203,7 @@ static bool lab_rank_timed_series(struct lab_rank *me, const struct lab_row *row
 			      "cudaEventElapsedTime"))
 		return false;
 	me->elapsed_ns = (uint64_t)((double)ms * 1e6 / launches + 0.5);
-	return true;
+	return lab_rank_cuda_ok(me, lab_ticks_read(me), "cudaEventElapsedTime");
 }
 
 /* Timed by events in the stream: the host's polling, which is coarse, is not in the figure. Of several

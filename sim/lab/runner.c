@@ -468,6 +468,10 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 	if (!rc)
 		lab_result_report(&run, result);
 	free(run.expect);
+	free(run.iteration_us);
+	if (run.later)
+		fclose(run.later);
+	free(run.later_text);
 	for (int32_t r = 0; run.rank && r < run.count; r++)
 		free(run.rank[r].staging); /* of those that died */
 	for (uint32_t i = 0; i < run.team_count; i++)

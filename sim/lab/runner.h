@@ -82,6 +82,9 @@ struct lab_row_result {
 	double time_us, algbw_gbps, busbw_gbps;
 	bool checked;
 	uint64_t wrong; /* elements, over all ranks of this process */
+	/* With per_iteration, of each iteration, valid during on_row; NULL otherwise. */
+	const double *iteration_us;
+	uint32_t iterations;
 };
 
 struct lab_config {
@@ -138,6 +141,7 @@ struct lab_config {
 	uint32_t aggregate;
 	uint32_t blocking; /* enum lab_blocking */
 	uint32_t cycles, unalign;
+	bool per_iteration; /* a time for each iteration too; one stream, no graph, not with aggregate */
 	bool launch_time; /* the table has the time that a rank's calls take instead */
 	bool hasty;       /* ends with a collective that is still running when it destroys */
 	bool recover;     /* with faults: after trouble, a second communicator of the survivors */

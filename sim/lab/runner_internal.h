@@ -45,6 +45,9 @@ struct lab_rank {
 	uint8_t *given, *taken;   /* streams.c; NULL: one stream */
 	uint64_t elapsed_ns;      /* of the last timed series */
 	uint64_t launch_ns;       /* and of its calls */
+	void **tick;              /* ticks.c: cudaEvent_t after each iteration; NULL: none */
+	uint64_t *tick_ns;        /* of each iteration of the last timed series */
+	bool timing;              /* the series is timed */
 	bool dead;                /* its process was killed */
 	struct os_thread *watch;  /* in runs with faults */
 	shared_u32 done;          /* for the watch: it has left its communicator */
@@ -132,6 +135,10 @@ struct lab_run {
 	double busbw_sum;
 	uint32_t busbw_rows;
 	char line[160]; /* of the table, not yet whole */
+	double *iteration_us; /* table.c: room for those of a row; NULL: not wanted */
+	FILE *later;          /* lines that follow the line when it is whole, in later_text; NULL: none */
+	char *later_text;
+	size_t later_bytes;
 	int line_n;
 	struct lab_progress progress;
 	bool reported; /* on_result was called */
@@ -337,5 +344,12 @@ void lab_table_header(const struct lab_run *run);
 /* Of a row that all ranks have done: the table, and on_row. */
 void lab_table_row(struct lab_run *run, const struct lab_row *row);
 void lab_table_footer(struct lab_run *run);
+
+/* ticks.c: with config.per_iteration. Errors: a cudaError_t. */
+int lab_ticks_make(struct lab_rank *me);
+void lab_ticks_free(struct lab_rank *me);
+int lab_ticks_record(struct lab_rank *me, uint32_t iteration);
+/* After the stream's end. */
+int lab_ticks_read(struct lab_rank *me);
 
 #endif

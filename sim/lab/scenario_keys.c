@@ -45,6 +45,12 @@ static void text_write_found_text(const struct text_key *k, const struct scenari
 		text_write_text(k, s, out);
 }
 
+static void text_write_set(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	if (s->lab.per_iteration)
+		text_write_number(k, s, out);
+}
+
 static void text_write_ranks_per_proc(const struct text_key *k, const struct scenario *s, FILE *out)
 {
 	if (s->lab.ranks_per_proc == LAB_ALL_RANKS)
@@ -409,6 +415,8 @@ const struct text_key text_keys[] = {
 	NUMBER("aggregate", lab.aggregate, 0, 4096),
 	NUMBER("blocking", lab.blocking, 0, LAB_BLOCKING_WAIT),
 	NUMBER("cycles", lab.cycles, 0, 1u << 30),
+	{"per-iteration", text_write_set, text_parse_number, FIELD(lab.per_iteration), 0, 1, NULL,
+	 false},
 	NUMBER("unalign", lab.unalign, 0, LAB_MAX_UNALIGN),
 	OWN("plan", plan),
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table that nccl-tests users know. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/os/os_ops.h"
@@ -99,13 +100,18 @@ static void lab_table_print(struct lab_run *run, bool whole)
 	run->line[0] = 0;
 }
 
-static double table_time_ns(const struct lab_run *run, bool launch)
+enum { TABLE_SERIES = -1, TABLE_LAUNCH = -2 };
+
+/* Over the ranks, of the whole series, of its calls, or of an iteration from 0. */
+static double table_time_ns(const struct lab_run *run, int what)
 {
 	uint64_t sum = 0, least = UINT64_MAX, most = 0, first = 0;
 
 	for (int32_t r = 0; r < run->count; r++) {
 		const struct lab_rank *rank = &run->rank[r];
-		uint64_t ns = launch ? rank->launch_ns : rank->elapsed_ns;
+		uint64_t ns = what == TABLE_SERIES   ? rank->elapsed_ns
+			      : what == TABLE_LAUNCH ? rank->launch_ns
+						     : rank->tick_ns[what];
 
 		first = r ? first : ns;
 		sum += ns;
@@ -125,21 +131,67 @@ static double table_time_ns(const struct lab_run *run, bool launch)
 	return (double)sum / run->count;
 }
 
-static struct lab_row_result table_result(const struct lab_run *run, const struct lab_row *row)
+static const double *table_iterations(struct lab_run *run)
+{
+	const struct lab_config *c = run->config;
+
+	if (!c->per_iteration)
+		return NULL;
+	if (!run->iteration_us)
+		run->iteration_us = calloc(c->iterations, sizeof *run->iteration_us);
+	for (uint32_t i = 0; run->iteration_us && i < c->iterations; i++)
+		run->iteration_us[i] = table_time_ns(run, (int)i) / 1000.0;
+	return run->iteration_us;
+}
+
+static struct lab_row_result table_result(struct lab_run *run, const struct lab_row *row)
 {
 	const struct lab_config *c = run->config;
 	double calls = (double)c->iterations * MAX_OF(c->aggregate, 1u);
-	double us = table_time_ns(run, false) / calls / 1000.0;
+	double us = table_time_ns(run, TABLE_SERIES) / calls / 1000.0;
 	double algbw = us > 0 ? (double)row->bytes / us / 1000.0 : 0;
 
 	return (struct lab_row_result){
 		.row = row,
-		.time_us = c->launch_time ? table_time_ns(run, true) / calls / 1000.0 : us,
+		.time_us = c->launch_time ? table_time_ns(run, TABLE_LAUNCH) / calls / 1000.0 : us,
 		.algbw_gbps = algbw,
 		.busbw_gbps = algbw * lab_collective_bus_factor(row->collective, run->nranks),
 		.checked = c->check,
 		.wrong = run->row_wrong[row->in_place],
+		.iteration_us = table_iterations(run),
+		.iterations = c->per_iteration ? c->iterations : 0,
 	};
+}
+
+/* A line for each iteration; those of both places come after the line that has both. */
+static void table_iteration_lines(struct lab_run *run, const struct lab_row_result *r)
+{
+	double factor = lab_collective_bus_factor(r->row->collective, run->nranks);
+
+	if (r->iteration_us && !run->later)
+		run->later = open_memstream(&run->later_text, &run->later_bytes);
+	for (uint32_t i = 0; r->iteration_us && run->later && i < r->iterations; i++) {
+		double us = r->iteration_us[i];
+		double algbw = us > 0 ? (double)r->row->bytes / us / 1000.0 : 0;
+
+		fprintf(run->later,
+			"#%9" PRIu64 " B, iteration %3" PRIu32 ", %-12s %9.2f us %7.2f GB/s, bus %7.2f "
+			"GB/s\n",
+			r->row->bytes, i + 1, r->row->in_place ? "in-place" : "out-of-place", us,
+			algbw, algbw * factor);
+	}
+}
+
+static void table_print_later(struct lab_run *run)
+{
+	if (!run->later)
+		return;
+	fclose(run->later);
+	fputs(run->later_text, run->config->table);
+	fflush(run->config->table);
+	free(run->later_text);
+	run->later = NULL;
+	run->later_text = NULL;
 }
 
 static void table_print_row(struct lab_run *run, const struct lab_row_result *r)
@@ -156,8 +208,12 @@ static void table_print_row(struct lab_run *run, const struct lab_row_result *r)
 	snprintf(run->line + run->line_n, sizeof run->line - (size_t)run->line_n,
 		 " %8s %6.2f %6.2f %6s", time, r->algbw_gbps, r->busbw_gbps, wrong);
 	run->line_n = (int)strlen(run->line);
-	lab_table_print(run, in_place || !lab_collective_in_place(r->row->collective,
-								  run->config->in_place));
+	table_iteration_lines(run, r);
+	bool whole = in_place ||
+		     !lab_collective_in_place(r->row->collective, run->config->in_place);
+	lab_table_print(run, whole);
+	if (whole)
+		table_print_later(run);
 }
 
 void lab_table_row(struct lab_run *run, const struct lab_row *row)
