@@ -567,6 +567,25 @@ cudaError_t cudaStreamGetDevice(cudaStream_t hStream, int *device)
 	return stream_property(hStream, "cudaStreamGetDevice", 'd', device);
 }
 
+cudaError_t cudaStreamGetId(cudaStream_t hStream, unsigned long long *streamId)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaStreamGetId", &ctx);
+
+	if (rc)
+		return fc_leave(rc);
+	if (!streamId)
+		return fc_leave(cudaErrorInvalidValue);
+	fc_lock();
+	struct CUstream_st *s = fc_stream_get(ctx, hStream, "cudaStreamGetId");
+	if (s)
+		*streamId = s->serial;
+	else
+		rc = cudaErrorInvalidResourceHandle;
+	fc_unlock();
+	return fc_leave(rc);
+}
+
 cudaError_t cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 {
 	struct fc_ctx *ctx;

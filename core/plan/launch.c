@@ -208,16 +208,11 @@ static ncclResult_t plan_task_add(struct ncclComm *comm, const struct plan_state
 {
 	ncclResult_t rc = ncclSuccess;
 
-	*full = p->ntasks && p->stream != t->stream;
-	if (!p->ntasks)
-		rc = plan_capture_of(t->stream, &p->capture);
-	if (!rc && !*full && comm->nranks > 1)
+	*full = false;
+	if (comm->nranks > 1)
 		rc = plan_task_work(comm, st, p, t, full);
-	if (rc || *full)
-		return rc;
-	p->stream = t->stream;
-	p->ntasks++;
-	return ncclSuccess;
+	p->ntasks += !rc && !*full;
+	return rc;
 }
 
 /* Without elements, or alone, in place and without a factor, nothing changes. */
@@ -226,14 +221,22 @@ bool plan_task_is_empty(const struct ncclComm *comm, const struct plan_task *t)
 	return !t->count || (comm->nranks == 1 && t->send == t->recv && !t->factor.used);
 }
 
-ncclResult_t plan_build(struct ncclComm *comm, const struct plan_state *st, struct plan *p)
+ncclResult_t plan_begin(struct plan_state *st, struct plan *p)
+{
+	plan_reset(p);
+	if (!st->streams.n)
+		return ncclSuccess;
+	p->stream = st->streams.stream[0];
+	return plan_streams_capture(&st->streams, &p->capture);
+}
+
+ncclResult_t plan_build(struct ncclComm *comm, struct plan_state *st, struct plan *p)
 {
 	bool full = false;
+	ncclResult_t rc = plan_begin(st, p);
 
-	plan_reset(p);
-	for (int32_t i = st->launched; i < st->queued; i++) {
+	for (int32_t i = st->launched; i < st->queued && !rc; i++) {
 		struct plan_task *t = &st->queue[i];
-		ncclResult_t rc = ncclSuccess;
 
 		plan_task_plan(st, t);
 		t->work.op_count = t->op_count;
@@ -243,15 +246,16 @@ ncclResult_t plan_build(struct ncclComm *comm, const struct plan_state *st, stru
 			return rc;
 		p->taken++;
 	}
-	return ncclSuccess;
+	return rc;
 }
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
-/* cudaStreamPerThread is one handle for as many streams as there are threads. */
-static bool plan_stream_is_last(const struct plan_state *st, const struct plan *p)
+/* A handle is no name for a stream: that of a destroyed one, whose work goes on, becomes that of a new one, and
+ * cudaStreamPerThread is a stream for each thread. */
+static ncclResult_t plan_stream_id(cudaStream_t stream, unsigned long long *id)
 {
-	return st->last_stream == p->stream && p->stream != cudaStreamPerThread;
+	return cuda_result(cudaStreamGetId(stream, id), "cudaStreamGetId before a launch");
 }
 
 /* Behind everything that this communicator launched on another stream: its collectives never
@@ -259,11 +263,17 @@ static bool plan_stream_is_last(const struct plan_state *st, const struct plan *
 static ncclResult_t plan_stream_order(struct ncclComm *comm, const struct plan_state *st,
 				      const struct plan *p)
 {
+	unsigned long long id = 0;
+	ncclResult_t rc;
+
 	if (p->capture.id)
 		return plan_capture_order(comm, &st->captures, &p->capture, p->stream);
-	/* the stream's last operation may be older than a replay in another one */
-	if (!comm->launched || (plan_stream_is_last(st, p) && !st->captures.in_capture))
+	if (!comm->launched)
 		return ncclSuccess;
+	rc = plan_stream_id(p->stream, &id);
+	/* the stream's last operation may be older than a replay in another one */
+	if (rc || (id == st->last_stream && !st->captures.in_capture))
+		return rc;
 	return cuda_result(cudaStreamWaitEvent(p->stream, comm->launch_done, 0),
 			   "cudaStreamWaitEvent for the previous launch");
 }
@@ -279,17 +289,17 @@ static ncclResult_t plan_stream_mark(struct ncclComm *comm, struct plan_state *s
 	else
 		rc = cuda_result(cudaEventRecord(comm->launch_done, p->stream),
 				 "cudaEventRecord after a launch");
-	if (rc)
-		return rc;
-	st->last_stream = p->stream;
-	comm->launched = true;
-	return ncclSuccess;
+	if (!rc && !p->capture.id)
+		rc = plan_stream_id(p->stream, &st->last_stream);
+	comm->launched |= !rc;
+	return rc;
 }
 
-static void plan_factor_uses(const struct ncclComm *comm, const struct plan_task *t)
+static void plan_factor_uses(const struct ncclComm *comm, const struct plan_task *t,
+			     cudaStream_t stream)
 {
 	const struct os_use use = {
-		.stream = t->stream,
+		.stream = stream,
 		.read = (const void *)(uintptr_t)t->factor.bits,
 		.read_bytes = steps_type_bytes((int)t->type),
 		.what = t->name,
@@ -302,10 +312,11 @@ static void plan_factor_uses(const struct ncclComm *comm, const struct plan_task
 }
 
 /* Reports to a world that watches buffers what the stream's next operation uses. */
-static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *t)
+static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *t,
+			   cudaStream_t stream)
 {
 	const struct os_use use = {
-		.stream = t->stream,
+		.stream = stream,
 		.read = t->send,
 		.write = t->recv,
 		.read_bytes = t->send_bytes,
@@ -318,7 +329,7 @@ static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *
 
 	os_use(&use);
 	if (t->factor.used && t->factor.in_memory)
-		plan_factor_uses(comm, t);
+		plan_factor_uses(comm, t, stream);
 }
 
 static void plan_tasks_use(const struct ncclComm *comm, const struct plan_state *st,
@@ -326,7 +337,7 @@ static void plan_tasks_use(const struct ncclComm *comm, const struct plan_state 
 {
 	for (int32_t i = st->launched; i < st->launched + p->taken; i++)
 		if (!plan_task_is_empty(comm, &st->queue[i]))
-			plan_task_uses(comm, &st->queue[i]);
+			plan_task_uses(comm, &st->queue[i], p->stream);
 }
 
 /* The kernel's arguments. WAITS for room in the FIFO, if the works do not fit into them. */
@@ -398,21 +409,22 @@ static ncclResult_t plan_kernel_launch(struct plan_state *st, const struct plan 
 }
 
 /* One rank: its input times its factor. */
-static ncclResult_t plan_scale(const struct plan_state *st, const struct plan_task *t)
+static ncclResult_t plan_scale(const struct plan_state *st, const struct plan_task *t,
+			       cudaStream_t stream)
 {
 	struct dev_work work = t->work;
 
 	return plan_blocks_launch(st, st->one_rank_kernel, work.channel_hi + 1u, work.nwarps,
-				  t->stream, &work,
+				  stream, &work,
 				  "cudaLaunchKernelExC of a collective of one rank");
 }
 
 /* One rank: the result is the input. */
-static ncclResult_t plan_copy(const struct plan_task *t)
+static ncclResult_t plan_copy(const struct plan_task *t, cudaStream_t stream)
 {
 	ASSERT(t->send_bytes == t->recv_bytes);
 	return cuda_result(cudaMemcpyAsync(t->recv, t->send, t->send_bytes,
-					   cudaMemcpyDeviceToDevice, t->stream),
+					   cudaMemcpyDeviceToDevice, stream),
 			   "cudaMemcpyAsync of a collective of one rank");
 }
 
@@ -426,8 +438,8 @@ static ncclResult_t plan_start_alone(struct ncclComm *comm, struct plan_state *s
 
 		if (plan_task_is_empty(comm, t))
 			continue;
-		plan_task_uses(comm, t);
-		rc = t->factor.used ? plan_scale(st, t) : plan_copy(t);
+		plan_task_uses(comm, t, p->stream);
+		rc = t->factor.used ? plan_scale(st, t, p->stream) : plan_copy(t, p->stream);
 		st->handed_over |= !rc;
 	}
 	return rc;
@@ -479,7 +491,7 @@ static ncclResult_t plan_mark_alone(struct ncclComm *comm, struct plan_state *st
 static ncclResult_t plan_start_tasks(struct ncclComm *comm, struct plan_state *st, struct plan *p)
 {
 	bool alone = comm->nranks == 1;
-	ncclResult_t rc = alone ? ncclSuccess : plan_stream_order(comm, st, p);
+	ncclResult_t rc = plan_streams_ready(comm, st, p);
 
 	if (!rc)
 		rc = alone ? plan_start_alone(comm, st, p) : plan_start_kernel(comm, st, p);
@@ -488,10 +500,11 @@ static ncclResult_t plan_start_tasks(struct ncclComm *comm, struct plan_state *s
 	return rc;
 }
 
-ncclResult_t plan_begin_messages(struct ncclComm *comm, const struct plan_state *st,
-				 const struct plan *p)
+ncclResult_t plan_streams_ready(struct ncclComm *comm, struct plan_state *st, const struct plan *p)
 {
-	return comm->nranks == 1 ? ncclSuccess : plan_stream_order(comm, st, p);
+	ncclResult_t rc = comm->nranks == 1 ? ncclSuccess : plan_stream_order(comm, st, p);
+
+	return rc ? rc : plan_streams_join(&st->streams);
 }
 
 ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, struct plan *p)

@@ -68,6 +68,8 @@ ncclResult_t plan_enqueue_message(struct ncclComm *comm, const struct plan_messa
 		return ncclSystemError;
 	if (st->messages->queued == st->messages->room)
 		rc = plan_messages_grow(comm, st->messages);
+	if (!rc)
+		rc = plan_streams_add(&st->streams, call->stream);
 	if (rc)
 		return rc;
 	st->messages->queue[st->messages->queued++] = (struct plan_queued_message){
@@ -84,17 +86,10 @@ bool plan_message_is_to_self(const struct ncclComm *comm, const struct plan_queu
 
 /* ---- to oneself ------------------------------------------------------------------------------ */
 
-/* The receive that meets a send to oneself; NULL: the group has none. */
-static const struct plan_queued_message *
-plan_self_receive(const struct ncclComm *comm, const struct plan_messages *ms, uint32_t nth)
+static bool plan_message_is_to_self_of(const struct ncclComm *comm,
+				       const struct plan_queued_message *m, bool is_send)
 {
-	for (int32_t i = 0; i < ms->queued; i++) {
-		const struct plan_queued_message *m = &ms->queue[i];
-
-		if (plan_message_is_to_self(comm, m) && !m->call.is_send && m->nth == nth)
-			return m;
-	}
-	return NULL;
+	return plan_message_is_to_self(comm, m) && m->call.is_send == is_send;
 }
 
 static ncclResult_t plan_self_pair_check(const struct ncclComm *comm,
@@ -120,13 +115,15 @@ static ncclResult_t plan_self_check(const struct ncclComm *comm, const struct pl
 		     comm->rank, sends, receives);
 		return ncclInvalidUsage;
 	}
-	for (int32_t i = 0; i < ms->queued && sends; i++) {
-		const struct plan_queued_message *m = &ms->queue[i];
+	/* the n-th send meets the n-th receive */
+	for (int32_t i = 0, recv = 0; i < ms->queued && sends; i++) {
 		ncclResult_t rc;
 
-		if (!plan_message_is_to_self(comm, m) || !m->call.is_send)
+		if (!plan_message_is_to_self_of(comm, &ms->queue[i], true))
 			continue;
-		rc = plan_self_pair_check(comm, m, plan_self_receive(comm, ms, m->nth));
+		while (!plan_message_is_to_self_of(comm, &ms->queue[recv], false))
+			recv++;
+		rc = plan_self_pair_check(comm, &ms->queue[i], &ms->queue[recv++]);
 		if (rc)
 			return rc;
 	}
@@ -249,8 +246,6 @@ void plan_messages_free(struct plan_messages *ms, int32_t nranks)
 	plan_messages_unlabel(ms, nranks);
 	if (ms->job)
 		transport_connect_drop(ms->job);
-	if (ms->join)
-		(void)cuda_result(cudaEventDestroy(ms->join), "cudaEventDestroy");
 	os_free(ms->rounds);
 	os_free(ms->queue);
 	os_free(ms);

@@ -4,7 +4,7 @@
  *
  *	messages.c          the queue, numbers, agreement with the other ranks, messages to oneself
  *	messages_rounds.c   which messages move together: rounds, channels, works
- *	messages_launch.c   connections, streams, launches
+ *	messages_launch.c   connections, launches
  */
 #ifndef CORE_PLAN_MESSAGES_H
 #define CORE_PLAN_MESSAGES_H
@@ -53,11 +53,10 @@ struct plan_messages {
 	struct plan_round *rounds; /* in the order of their launch */
 	int32_t nrounds, rounds_room;
 	int32_t next; /* the round with which the next launch begins */
-	bool begun;   /* streams are joined, messages of a communicator of one rank are copied */
+	bool begun;   /* streams are ready, messages of a communicator of one rank are copied */
 
 	struct conn_job *job; /* connections that are being made; NULL: none */
 	bool connecting;      /* the other ends may wait for this rank */
-	cudaEvent_t join;     /* NULL: no group has used several streams yet */
 };
 
 /* ---- messages.c ----------------------------------------------------------------------------- */

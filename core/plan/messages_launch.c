@@ -3,9 +3,7 @@
  * From a queue of messages to launches. Connections that its pairs of ranks do not have yet are made
  * first; both ends of a pair come here for it, each in the group that has its call.
  *
- * The messages of a group move at the same time, whatever streams they were called with. So they share
- * launches in the stream of the first of them, which waits for the other streams before, and which
- * they wait for after.
+ * The messages of a group move at the same time, whatever streams they were called with (streams.h).
  */
 #include "core/base/log.h"
 #include "core/plan/messages.h"
@@ -185,58 +183,6 @@ ncclResult_t plan_connect_end(struct ncclComm *comm)
 	return rc ? rc : plan_registered_exchange(comm);
 }
 
-/* ---- streams --------------------------------------------------------------------------------- */
-
-/* The stream of message i, if no message before it has the same; cudaStreamPerThread is one stream
- * here, because the queue is one thread's. */
-static bool plan_stream_is_new(const struct plan_messages *ms, int32_t i)
-{
-	for (int32_t k = 0; k < i; k++)
-		if (ms->queue[k].call.stream == ms->queue[i].call.stream)
-			return false;
-	return true;
-}
-
-static ncclResult_t plan_join_make(struct plan_messages *ms)
-{
-	if (ms->join)
-		return ncclSuccess;
-	return cuda_result(cudaEventCreateWithFlags(&ms->join, cudaEventDisableTiming),
-			   "cudaEventCreateWithFlags of a group of several streams");
-}
-
-/* The launches' stream waits for what the others have so far. */
-static ncclResult_t plan_streams_join(struct plan_messages *ms, cudaStream_t stream)
-{
-	ncclResult_t rc = ncclSuccess;
-
-	for (int32_t i = 1; i < ms->queued && !rc; i++) {
-		if (!plan_stream_is_new(ms, i))
-			continue;
-		rc = plan_join_make(ms);
-		if (!rc)
-			rc = cuda_result(cudaEventRecord(ms->join, ms->queue[i].call.stream),
-					 "cudaEventRecord in a stream of a group");
-		if (!rc)
-			rc = cuda_result(cudaStreamWaitEvent(stream, ms->join, 0),
-					 "cudaStreamWaitEvent for a stream of a group");
-	}
-	return rc;
-}
-
-/* The other streams wait for the launches. */
-static ncclResult_t plan_streams_part(const struct ncclComm *comm, const struct plan_messages *ms)
-{
-	ncclResult_t rc = ncclSuccess;
-
-	for (int32_t i = 1; i < ms->queued && !rc; i++)
-		if (plan_stream_is_new(ms, i))
-			rc = cuda_result(
-				cudaStreamWaitEvent(ms->queue[i].call.stream, comm->launch_done, 0),
-				"cudaStreamWaitEvent for the messages of a group");
-	return rc;
-}
-
 /* ---- launches -------------------------------------------------------------------------------- */
 
 /* Lets a world that watches buffers know what the stream's next operation uses. */
@@ -315,9 +261,7 @@ static ncclResult_t plan_messages_begin(struct ncclComm *comm, struct plan_state
 	ncclResult_t rc = ncclSuccess;
 
 	if (!ms->begun)
-		rc = plan_begin_messages(comm, st, p);
-	if (!rc && !ms->begun)
-		rc = plan_streams_join(ms, p->stream);
+		rc = plan_streams_ready(comm, st, p);
 	if (!rc && !ms->begun && comm->nranks == 1)
 		rc = plan_self_copies(comm, ms, p->stream);
 	ms->begun |= !rc;
@@ -331,10 +275,8 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 	int32_t next;
 	ncclResult_t rc;
 
-	plan_reset(p);
+	rc = plan_begin(st, p);
 	p->kernel = st->message_kernel;
-	p->stream = ms->queue[0].call.stream;
-	rc = plan_capture_of(p->stream, &p->capture);
 	if (!rc)
 		rc = plan_rounds_build(comm, st, ms, p, &next);
 	if (!rc)
@@ -350,7 +292,7 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 	ms->next = next;
 	if (ms->next < ms->nrounds)
 		return ncclSuccess;
-	rc = plan_streams_part(comm, ms);
+	rc = plan_streams_end(st);
 	if (rc)
 		return rc;
 	plan_messages_commit(comm, ms);

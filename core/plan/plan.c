@@ -180,6 +180,7 @@ void plan_fini(struct ncclComm *comm)
 	plan_captures_end(&st->captures);
 	plan_fifo_free(&st->fifo);
 	plan_free(&st->plan);
+	plan_streams_free(&st->streams);
 	os_free(st->queue);
 	os_free(st);
 	comm->plan = NULL;
@@ -203,6 +204,7 @@ ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *tas
 ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task)
 {
 	struct plan_state *st = comm->plan;
+	ncclResult_t rc;
 
 	ASSERT(st && task->func < DEV_FUNC_COUNT);
 	if (st->queued == st->room) {
@@ -219,8 +221,11 @@ ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task)
 		st->queue = queue;
 		st->room = room;
 	}
-	st->queue[st->queued++] = *task;
-	return ncclSuccess;
+	rc = plan_task_is_empty(comm, task) ? ncclSuccess
+					    : plan_streams_add(&st->streams, task->stream);
+	if (!rc)
+		st->queue[st->queued++] = *task;
+	return rc;
 }
 
 bool plan_pending(const struct ncclComm *comm)
@@ -287,12 +292,22 @@ bool plan_cancel(struct ncclComm *comm, ncclResult_t error)
 	else
 		plan_renounce(comm, st);
 	plan_queue_reset(st);
+	plan_streams_reset(&st->streams);
 	if (st->messages)
 		plan_messages_reset(comm, st->messages);
 	return connecting;
 }
 
 /* ---- launching ------------------------------------------------------------------------------ */
+
+ncclResult_t plan_streams_end(struct plan_state *st)
+{
+	ncclResult_t rc = plan_streams_part(&st->streams);
+
+	if (!rc)
+		plan_streams_reset(&st->streams);
+	return rc;
+}
 
 static ncclResult_t plan_launch_collectives(struct ncclComm *comm, struct plan_state *st)
 {
@@ -301,11 +316,15 @@ static ncclResult_t plan_launch_collectives(struct ncclComm *comm, struct plan_s
 	rc = plan_build(comm, st, &st->plan);
 	if (!rc)
 		rc = plan_start(comm, st, &st->plan);
-	if (!rc && st->launched == st->queued) {
-		comm->op_count += (uint64_t)st->queued;
-		plan_queue_reset(st);
-	}
-	return rc;
+	if (rc || st->launched < st->queued)
+		return rc;
+	if (!plan_messages_pending(st->messages))
+		rc = plan_streams_end(st);
+	if (rc)
+		return rc;
+	comm->op_count += (uint64_t)st->queued;
+	plan_queue_reset(st);
+	return ncclSuccess;
 }
 
 ncclResult_t plan_launch(struct ncclComm *comm)
@@ -326,13 +345,10 @@ ncclResult_t plan_launch(struct ncclComm *comm)
 
 bool plan_is_of_thread(const struct ncclComm *comm)
 {
-	const struct plan_state *st = comm->plan;
+	const struct plan_streams *s = &comm->plan->streams;
 
-	for (int32_t i = 0; i < st->queued; i++)
-		if (st->queue[i].stream == cudaStreamPerThread)
-			return true;
-	for (int32_t i = 0; st->messages && i < st->messages->queued; i++)
-		if (st->messages->queue[i].call.stream == cudaStreamPerThread)
+	for (int32_t i = 0; i < s->n; i++)
+		if (s->stream[i] == cudaStreamPerThread)
 			return true;
 	return false;
 }

@@ -11,6 +11,7 @@
 #include "core/plan/capture.h"
 #include "core/plan/fifo.h"
 #include "core/plan/plan.h"
+#include "core/plan/streams.h"
 #include "core/plan/tuner.h"
 #include "core/proxy/proxy.h"
 #include "core/tune/model.h"
@@ -106,7 +107,8 @@ struct plan_state {
 
 	struct plan_messages *messages; /* NULL: none was queued yet */
 
-	cudaStream_t last_stream; /* of the last launch */
+	struct plan_streams streams;    /* of the calls that are queued */
+	unsigned long long last_stream; /* the id of that of the last launch outside of captures */
 	struct plan_captures captures;
 	struct plan plan;     /* the launch that is being put together */
 	struct dev_args args; /* of its kernel */
@@ -116,17 +118,20 @@ struct plan_state {
 
 /* The next plan: as many of the tasks that are not launched yet as one launch can hold. The same
  * tasks may make other plans on other ranks. */
-ncclResult_t plan_build(struct ncclComm *comm, const struct plan_state *st, struct plan *p);
+ncclResult_t plan_build(struct ncclComm *comm, struct plan_state *st, struct plan *p);
+/* An empty plan in the launches' stream. */
+ncclResult_t plan_begin(struct plan_state *st, struct plan *p);
 /* Launches it; on success its tasks count as launched. WAITS for slots of the proxy. */
 ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p);
 /* Fills in the task's work, if it has elements and no work yet. */
 void plan_task_plan(const struct plan_state *st, struct plan_task *t);
 /* Does the task change anything? */
 bool plan_task_is_empty(const struct ncclComm *comm, const struct plan_task *t);
-/* The plan's stream waits for the communicator's last launch in another stream: once for a group's
- * messages, whose launches are all in one stream. */
-ncclResult_t plan_begin_messages(struct ncclComm *comm, const struct plan_state *st,
-				 const struct plan *p);
+/* The launches' stream waits for the communicator's last launch in another stream, and for the other streams of the
+ * group. */
+ncclResult_t plan_streams_ready(struct ncclComm *comm, struct plan_state *st, const struct plan *p);
+/* All is launched: the other streams of the group wait for it. */
+ncclResult_t plan_streams_end(struct plan_state *st);
 /* Launches a plan of messages. WAITS for slots of the proxy. */
 ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, struct plan *p);
 /* Copies that were queued in the plan's stream count as its launch. */

@@ -61,6 +61,7 @@
 	X("cuda.stream_get_priority", "cudaStreamGetPriority", 999, .idle = IDLE_QUERY)            \
 	X("cuda.stream_get_flags", "cudaStreamGetFlags", 999, .idle = IDLE_QUERY)                  \
 	X("cuda.stream_get_device", "cudaStreamGetDevice", 999, .idle = IDLE_QUERY)                \
+	X("cuda.stream_get_id", "cudaStreamGetId", 999)                                            \
 	X("cuda.stream_is_capturing", "cudaStreamIsCapturing", 999, .idle = IDLE_QUERY)            \
 	X("cuda.stream_get_capture_info", "cudaStreamGetCaptureInfo", 999)                         \
 	X("cuda.event_create", "cudaEventCreateWithFlags", 2)                                      \

@@ -552,6 +552,27 @@ CH_TEST(stream_properties)
 		  "no stream");
 }
 
+/* A handle can be that of a later stream; an identifier cannot. */
+CH_TEST(a_stream_has_an_id_for_ever)
+{
+	unsigned long long id[8], legacy, of_null, of_thread;
+	cudaStream_t s;
+
+	for (int i = 0; i < 8; i++) {
+		CU(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+		CU(cudaStreamGetId(s, &id[i]));
+		CU(cudaStreamDestroy(s));
+		for (int k = 0; k < i; k++)
+			ck_assert_uint_ne(id[i], id[k]);
+	}
+	CU(cudaStreamGetId(cudaStreamLegacy, &legacy));
+	CU(cudaStreamGetId(NULL, &of_null));
+	ck_assert_uint_eq(legacy, of_null);
+	CU(cudaStreamGetId(cudaStreamPerThread, &of_thread));
+	ck_assert_uint_ne(of_thread, legacy);
+	CU_FAILS(cudaStreamGetId(NULL, NULL), cudaErrorInvalidValue);
+}
+
 /* A callback runs as a task: it may wait, and others run meanwhile. */
 static void slow_callback(void *arg)
 {
@@ -643,6 +664,7 @@ int main(void)
 	CH_ADD(t, elapsed_time_counts_milliseconds);
 	CH_ADD(t, event_of_another_gpu_cannot_be_recorded_here);
 	CH_ADD(t, stream_properties);
+	CH_ADD(t, a_stream_has_an_id_for_ever);
 	CH_ADD(t, callback_may_sleep);
 	tcase_add_test(t, a_kernel_that_waits_for_ever_is_explained);
 	return ch_suite_run("cuda stream", t);

@@ -102,6 +102,7 @@ FAKECUDA_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t ev
 FAKECUDA_API cudaError_t cudaStreamGetPriority(cudaStream_t hStream, int *priority);
 FAKECUDA_API cudaError_t cudaStreamGetFlags(cudaStream_t hStream, unsigned int *flags);
 FAKECUDA_API cudaError_t cudaStreamGetDevice(cudaStream_t hStream, int *device);
+FAKECUDA_API cudaError_t cudaStreamGetId(cudaStream_t hStream, unsigned long long *streamId);
 FAKECUDA_API cudaError_t cudaEventCreate(cudaEvent_t *event);
 FAKECUDA_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags);
 FAKECUDA_API cudaError_t cudaEventDestroy(cudaEvent_t event);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/plan/streams.h"
+
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/rank/cuda_result.h"
+
+static ncclResult_t plan_streams_grow(struct plan_streams *s)
+{
+	int32_t room = s->room ? 2 * s->room : 4;
+	cudaStream_t *stream = os_alloc((size_t)room * sizeof *stream, "streams of a group");
+
+	if (!stream) {
+		WARN("no memory for %d streams of a group", room);
+		return ncclSystemError;
+	}
+	if (s->n)
+		memcpy(stream, s->stream, (size_t)s->n * sizeof *stream);
+	os_free(s->stream);
+	s->stream = stream;
+	s->room = room;
+	return ncclSuccess;
+}
+
+ncclResult_t plan_streams_add(struct plan_streams *s, cudaStream_t stream)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	ASSERT(!s->joined && !s->looked);
+	/* the last one first: calls come in runs of one stream */
+	for (int32_t i = s->n - 1; i >= 0; i--)
+		if (s->stream[i] == stream)
+			return ncclSuccess;
+	if (s->n == s->room)
+		rc = plan_streams_grow(s);
+	if (!rc)
+		s->stream[s->n++] = stream;
+	return rc;
+}
+
+ncclResult_t plan_streams_capture(struct plan_streams *s, struct plan_capture *capture)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t i = 0; i < s->n && !s->looked && !rc; i++) {
+		struct plan_capture one;
+
+		rc = plan_capture_of(s->stream[i], &one);
+		if (!rc && i && one.id != s->capture.id) {
+			WARN("of the streams of a group %p %s and %p %s, expected all of them in "
+			     "one "
+			     "capture or none",
+			     (void *)s->stream[0], s->capture.id ? "captures" : "does not capture",
+			     (void *)s->stream[i], one.id ? "captures" : "does not capture");
+			rc = ncclInvalidUsage;
+		}
+		if (!i)
+			s->capture = one;
+	}
+	s->looked = !rc;
+	*capture = s->capture;
+	return rc;
+}
+
+static ncclResult_t plan_streams_event_make(struct plan_streams *s)
+{
+	if (s->event)
+		return ncclSuccess;
+	return cuda_result(cudaEventCreateWithFlags(&s->event, cudaEventDisableTiming),
+			   "cudaEventCreateWithFlags for a group of several streams");
+}
+
+/* One event serves for all: a wait is for the record that is the latest when it is queued. */
+ncclResult_t plan_streams_join(struct plan_streams *s)
+{
+	ncclResult_t rc = s->n > 1 && !s->joined ? plan_streams_event_make(s) : ncclSuccess;
+
+	for (int32_t i = 1; i < s->n && !s->joined && !rc; i++) {
+		rc = cuda_result(cudaEventRecord(s->event, s->stream[i]),
+				 "cudaEventRecord in a stream of a group");
+		if (!rc)
+			rc = cuda_result(cudaStreamWaitEvent(s->stream[0], s->event, 0),
+					 "cudaStreamWaitEvent for a stream of a group");
+	}
+	s->joined = !rc;
+	return rc;
+}
+
+ncclResult_t plan_streams_part(const struct plan_streams *s)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	if (!s->joined || s->n < 2)
+		return ncclSuccess;
+	rc = cuda_result(cudaEventRecord(s->event, s->stream[0]),
+			 "cudaEventRecord after the launches of a group");
+	for (int32_t i = 1; i < s->n && !rc; i++)
+		rc = cuda_result(cudaStreamWaitEvent(s->stream[i], s->event, 0),
+				 "cudaStreamWaitEvent for the launches of a group");
+	return rc;
+}
+
+void plan_streams_reset(struct plan_streams *s)
+{
+	s->n = 0;
+	s->joined = s->looked = false;
+}
+
+void plan_streams_free(struct plan_streams *s)
+{
+	if (s->event)
+		(void)cuda_result(cudaEventDestroy(s->event), "cudaEventDestroy");
+	os_free(s->stream);
+	*s = (struct plan_streams){.n = 0};
+}
