@@ -47,8 +47,8 @@ if(DOPPEL_FAKE AND DOPPEL_RDMA STREQUAL "fakeverbs")
 	set_tests_properties(conformance.verbs.packets_only PROPERTIES LABELS conformance TIMEOUT 900
 		ENVIRONMENT DOPPEL_HCA_FAST_PATH=off)
 	# Personalities (rxe: personality_rxe_test.sh), in the areas where mlx5 does as the specification, or nearly.
-	foreach(row "mlx5 expected-mlx5.txt uc ud mcast atomics keys"
-			"mlx5-ib expected-mlx5.txt uc ud mcast rc_data atomics keys")
+	foreach(row "mlx5 expected-mlx5.txt uc ud mcast atomics keys regions srq"
+			"mlx5-ib expected-mlx5.txt uc ud mcast rc_data atomics keys regions srq")
 		separate_arguments(row)
 		list(POP_FRONT row personality expected)
 		list(TRANSFORM row APPEND ".*")

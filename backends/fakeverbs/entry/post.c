@@ -27,9 +27,14 @@ static int hca_post_check_atomic(const struct ibv_send_wr *wr)
 
 	for (int i = 0; i < wr->num_sge; i++)
 		bytes += wr->sg_list[i].length;
-	return bytes == sizeof(uint64_t) && wr->wr.atomic.remote_addr % sizeof(uint64_t) == 0
+	return bytes >= sizeof(uint64_t) && wr->wr.atomic.remote_addr % sizeof(uint64_t) == 0
 		       ? 0
 		       : EINVAL;
+}
+
+static bool hca_opcode_is_atomic(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
 static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_wr *wr)
@@ -225,6 +230,8 @@ int hca_post_stage(struct hca_qp *qp, const struct ibv_send_wr *wr, uint32_t ahe
 		rc = ENOMEM;
 	if (rc)
 		return rc;
+	if (hca_opcode_is_atomic(wr->opcode) && !hca_personality(qp->port)->atomics_checked)
+		bytes = sizeof(uint64_t); /* of a longer result the first that come back */
 	hca_post_fill_send(qp, hca_wqe_at(&qp->sq, qp->sq.head + ahead), wr, bytes);
 	hca_trace("post.send", hca_qp_id(qp), wr->opcode, bytes);
 	return 0;

@@ -33,11 +33,14 @@ static int hca_qp_check_init(uint32_t port, const struct ibv_qp_init_attr_ex *a)
 		return rc;
 	if (a->srq && hca_srq_of(a->srq)->xrcd)
 		return EINVAL; /* reached by its number, not by a queue pair of one's own */
-	if (a->cap.max_send_wr > p->max_wr || a->cap.max_recv_wr > p->max_wr ||
-	    a->cap.max_send_sge > p->max_sge || a->cap.max_recv_sge > p->max_sge ||
+	bool receives = !a->srq || !p->srq_ignores_recv;
+
+	if (a->cap.max_send_wr > p->max_wr || a->cap.max_send_sge > p->max_sge ||
 	    a->cap.max_inline_data > p->max_inline)
 		return EINVAL;
-	return 0;
+	return receives && (a->cap.max_recv_wr > p->max_wr || a->cap.max_recv_sge > p->max_sge)
+		       ? EINVAL
+		       : 0;
 }
 
 static uint32_t hca_qp_cq(struct ibv_cq *cq)

@@ -101,6 +101,12 @@ static int hca_region_make(struct hca_mr *mr, const struct hca_pd *pd,
 	return rc;
 }
 
+/* A region whose domain may go before it does not: the domain's handle is not looked at again. */
+static bool hca_region_holds_pd(const struct hca_mr *mr)
+{
+	return mr->kind != HCA_MR_NULL || hca_personality(mr->port)->null_region_counts;
+}
+
 static struct ibv_mr *hca_region_register(struct ibv_pd *ibv, const struct hca_region_want *want,
 					  const char *fault)
 {
@@ -123,7 +129,8 @@ static struct ibv_mr *hca_region_register(struct ibv_pd *ibv, const struct hca_r
 	rc = hca_region_make(mr, pd->hca, want);
 	if (rc)
 		goto err;
-	__atomic_fetch_add(&pd->users, 1, __ATOMIC_ACQ_REL);
+	if (hca_region_holds_pd(mr))
+		__atomic_fetch_add(&pd->users, 1, __ATOMIC_ACQ_REL);
 	h->hca = mr;
 	h->ibv = (struct ibv_mr){.context = ibv->context,
 				 .pd = ibv,
@@ -267,17 +274,18 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 	if (bad)
 		return bad;
 	struct hca_mr_handle *h = CONTAINER_OF(ibv, struct hca_mr_handle, ibv);
-	struct hca_pd_handle *pd = hca_pd_of(ibv->pd);
+	struct hca_pd_handle *pd = hca_region_holds_pd(h->hca) ? hca_pd_of(ibv->pd) : NULL;
 
 	if (hca_region_is_bound(h->hca, "ibv_dereg_mr"))
 		return hca_result(EBUSY);
-	int rc = hca_call_fault("verbs.dereg_mr", NULL, pd->hca->port, -1);
+	int rc = hca_call_fault("verbs.dereg_mr", NULL, h->hca->port, -1);
 
 	hca_region_check_idle(h->hca, "ibv_dereg_mr", HCA_CALLER());
 	h->hca->freed_key = ibv->lkey;
 	h->hca->freed_caller = HCA_CALLER();
 	hca_mr_destroy(h->hca);
-	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
+	if (pd)
+		__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
 	hca_handle_end(h, HCA_CALLER());
 	return hca_result(rc);
 }

@@ -70,7 +70,12 @@
  * zero_based         rxe ignores the flag: an address from 0 is out of the region's bounds.
  * query_complete     rxe leaves cur_qp_state 0; the kernel puts the route's hop limit, 64.
  * length_checked     rxe's port reports 8 MiB, and it sends what is longer.
- * atomics_checked    librxe looks at an atomic's address and size, no other library does.
+ * atomics_checked    librxe looks at an atomic's address and size, no other library does. It refuses a result of
+ *                    less than 8 bytes; of more it takes the first 8.
+ * null_region_counts  libmlx5's null region is a key that the context has, and no object of the kernel: the
+ *                    kernel does not know that it uses the domain.
+ * srq_ignores_recv   the kernel's rxe compares the receive queue's sizes with the limits only where there is
+ *                    no shared receive queue. libmlx5 computes the size of the ring from max_recv_wr first.
  * atomic_result_checked  rxe looks for the place of an atomic's result when the answer is there.
  * inline_checked     librxe takes the flag with every opcode.
  */
@@ -96,12 +101,14 @@
 	.post_early = true, .opcode_checked = false, .window_index_checked = false,                \
 	.window_pd_checked = false, .datagram_qpn_checked = false, .ah_pd_enforced = false,        \
 	.datagram_too_long = true, .short_receive_waits = true,                                   \
+	.null_region_counts = false, .srq_ignores_recv = false,                                   \
 	.refused_imm_status = IBV_WC_LOC_ACCESS_ERR, .advice = false, .zero_length_mr = HCA_ZERO_INSIDE_PAGE
 /* What the specification wants looked at; rxe does it, too. */
 #define HCA_LOOKED_AT                                                                              \
 	.post_early = false, .opcode_checked = true, .window_index_checked = true,                 \
 	.window_pd_checked = true, .datagram_qpn_checked = true, .ah_pd_enforced = true,           \
-	.datagram_too_long = false, .short_receive_waits = false
+	.datagram_too_long = false, .short_receive_waits = false,                                  \
+	.null_region_counts = true, .srq_ignores_recv = true
 
 /* What all do except rxe. */
 #define HCA_AS_SPECIFIED(v)                                                                        \

@@ -74,7 +74,10 @@ struct hca_personality {
 	bool query_complete; /* ibv_query_qp reports cur_qp_state, and the hop limit that was set */
 	bool length_checked; /* a message longer than max_message_bytes fails */
 	bool atomics_checked; /* an atomic off a multiple of 8, or not of 8 bytes, is posted and fails;
-				    else ibv_post_send refuses it */
+				    else ibv_post_send refuses it off a multiple or with a result of
+				    less than 8 bytes, and the first 8 of more are written */
+	bool null_region_counts; /* ibv_dealloc_pd beside a null region is refused */
+	bool srq_ignores_recv; /* with a shared receive queue max_recv_wr and max_recv_sge mean nothing */
 	bool atomic_result_checked; /* before an atomic leaves; else it is executed, and then fails */
 	bool inline_checked; /* IBV_SEND_INLINE is refused where nothing is sent; else left out */
 };

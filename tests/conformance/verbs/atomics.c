@@ -210,21 +210,27 @@ CASE(outside_of_the_region_it_is_an_access_error, .needs = NEED(ATOMIC))
 	atomics_free(&t);
 }
 
-CASE(a_result_of_another_size_is_a_local_length_error, .needs = NEED(ATOMIC))
+static const uint32_t result_sizes[] = {0, 4, 7, 9, 16, 64, 4096};
+
+static const char *size_label(int param)
 {
-	static const uint32_t sizes[] = {0, 4, 7, 9, 16};
+	static const char *const names[] = {"0", "4", "7", "9", "16", "64", "4096"};
 
-	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-		struct atomics t;
-		struct vs_wr w;
+	return names[param];
+}
 
-		atomics_make(&t);
-		atomic_fill(&t, &w, both[i % 2], 0, 0, 1);
-		w.sge.length = sizes[i];
-		vs_expect_failure(&t.p, &w, IBV_WC_LOC_LEN_ERR);
-		CHECK_EQ(t.word[0], 0);
-		atomics_free(&t);
-	}
+CASE(a_result_of_another_size_is_a_local_length_error, .needs = NEED(ATOMIC), .count = 7,
+     .label = size_label)
+{
+	struct atomics t;
+	struct vs_wr w;
+
+	atomics_make(&t);
+	atomic_fill(&t, &w, both[vs_param % 2], 0, 0, 1);
+	w.sge.length = result_sizes[vs_param];
+	vs_expect_failure(&t.p, &w, IBV_WC_LOC_LEN_ERR);
+	CHECK_EQ(t.word[0], 0);
+	atomics_free(&t);
 }
 
 CASE(a_result_without_local_write_is_a_protection_error, .needs = NEED(ATOMIC))

@@ -37,6 +37,21 @@ CASE(a_null_region_swallows_what_is_read, .needs = NEED(NULL_MR))
 	vs_free(&p);
 }
 
+CASE(a_null_region_holds_its_domain, .needs = NEED(NULL_MR), .misuse = true)
+{
+	struct vs_pair p;
+
+	vs_make(&p, &vs_defaults);
+	struct ibv_pd *pd = ibv_alloc_pd(p.end[0].ctx);
+	struct ibv_mr *null = pd ? ibv_alloc_null_mr(pd) : NULL;
+
+	CHECK(null);
+	CHECK_EQ(ibv_dealloc_pd(pd), EBUSY);
+	CHECK_EQ(ibv_dereg_mr(null), 0);
+	CHECK_EQ(ibv_dealloc_pd(pd), 0);
+	vs_free(&p);
+}
+
 CASE(a_null_region_reads_as_zeroes, .needs = NEED(NULL_MR))
 {
 	struct vs_pair p;

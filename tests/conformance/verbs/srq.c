@@ -104,6 +104,36 @@ static void expect_async(struct ibv_context *ctx, enum ibv_event_type type, cons
 	CHECK((const void *)e.element.srq == element);
 }
 
+/* A queue pair has no receive queue of its own then: what it requests for one means nothing. */
+static const char *ignored_label(int param)
+{
+	return param == 0 ? "recv_wr" : param == 1 ? "recv_wr_max" : "recv_sge";
+}
+
+CASE(what_a_queue_pair_requests_for_receives_is_ignored, .needs = NEED(SRQ), .count = 3,
+     .label = ignored_label)
+{
+	struct vs_pair p;
+
+	vs_make(&p, &vs_defaults);
+	struct ibv_srq *srq = srq_make(p.end[0].pd, 8, 1);
+	struct ibv_device_attr d = vs_device_attr(p.end[0].ctx);
+	struct ibv_qp_init_attr init = vs_init_attr(&p, 0);
+
+	CHECK(srq);
+	init.srq = srq;
+	if (vs_param == 2)
+		init.cap.max_recv_sge = (uint32_t)d.max_sge + 1;
+	else
+		init.cap.max_recv_wr = vs_param ? UINT32_MAX : (uint32_t)d.max_qp_wr + 1;
+	struct ibv_qp *qp = ibv_create_qp(p.end[0].pd, &init);
+
+	CHECK_MSG(qp, "%s", strerror(errno));
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_destroy_srq(srq), 0);
+	vs_free(&p);
+}
+
 /* ---- receiving ------------------------------------------------------------------------------ */
 
 CASE(queue_pairs_take_the_receives_of_a_shared_queue_in_its_order, .needs = NEED(SRQ))
