@@ -184,6 +184,9 @@ static int cm_id_connect(struct cm_id *id, const struct rdma_conn_param *asked)
 		return cm_channel_watch(id);
 	id->state = CM_ENDED;
 	bool no_listener = refused == ECONNREFUSED && !datagram;
+
+	if (no_listener)
+		(void)cm_qp_error(id);
 	struct cm_event *e =
 		cm_event_add(id, no_listener ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
 			     no_listener ? CM_REJECT_NO_LISTENER : -ETIMEDOUT);
@@ -284,6 +287,8 @@ static void cm_on_reject(struct cm_id *id, const struct cm_message *m)
 		cm_event_add(id, datagram ? RDMA_CM_EVENT_UNREACHABLE : RDMA_CM_EVENT_REJECTED,
 			     m ? (int)m->reason : CM_REJECT_CONSUMER);
 
+	if (!datagram)
+		(void)cm_qp_error(id); /* what was posted for the connection is flushed */
 	cm_id_hang_up(id);
 	if (e && m)
 		cm_event_private(e, m->private_data, m->private_bytes, CM_REJECT_PRIVATE);
