@@ -109,14 +109,20 @@ static void crash_explain(int signal, const void *addr, const struct task *t)
 			t->pub.self.id, t->pub.name, t->fiber.bytes);
 }
 
-/* Function names need no more than the dynamic symbol table; gdb on the core gives the rest. */
+/* Static functions have names too: those of the full symbol tables, which need no memory but maps of files,
+ * and no lock but the loader's, which the unwinder takes as well. */
 static void crash_backtrace(void)
 {
 	void *frame[CRASH_FRAMES];
+	char name[96];
 	int n = backtrace(frame, CRASH_FRAMES);
 
 	fflush(stderr);
-	backtrace_symbols_fd(frame, n, STDERR_FILENO);
+	for (int i = 0; i < n; i++) {
+		sim_call_site(frame[i], name, sizeof name);
+		dprintf(STDERR_FILENO, "#%-2d %-36s ", i, name);
+		backtrace_symbols_fd(&frame[i], 1, STDERR_FILENO);
+	}
 }
 
 static void crash_restore_all(void)
