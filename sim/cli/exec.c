@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sim/cli/exec_program.h"
 #include "sim/cli/options.h"
 #include "sim/engine/sim.h"
 #include "sim/world/guest.h"
@@ -27,6 +28,8 @@ enum {
 	EXEC_SEED,
 	EXEC_FAULTS,
 	EXEC_TRACE,
+	EXEC_ENV,
+	EXEC_LEAKS,
 	EXEC_GDB
 };
 
@@ -49,6 +52,12 @@ static const struct argp_option exec_argp_options[] = {
 	{"faults", EXEC_FAULTS, "PLAN", 0,
 	 "a fault plan's file, or 'random' for one drawn from the seed ('doppel faults')", 0},
 	{"trace", EXEC_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 0},
+	{"env", EXEC_ENV, "NAME=VALUE", 0,
+	 "a variable of the program; repeatable (NCCL_DEBUG is WARN unless it is set)", 0},
+	{"leaks", EXEC_LEAKS, "note|error", 0,
+	 "what is left at the exit (memory, communicators) is printed, or fails the run with 13 "
+	 "(default: note)",
+	 0},
 	{"gdb", EXEC_GDB, NULL, 0, "start the program under gdb, with Doppel's commands loaded", 0},
 	{0},
 };
@@ -85,6 +94,24 @@ static void exec_set_machine(const char *machine, struct argp_state *state)
 		exec_set("DOPPEL_MACHINE", machine, state);
 }
 
+static void exec_set_env(char *text, struct argp_state *state)
+{
+	char *equals = strchr(text, '=');
+
+	if (!equals || equals == text)
+		argp_error(state, "--env %s: expected NAME=VALUE", text);
+	*equals = '\0';
+	exec_set(text, equals + 1, state);
+	*equals = '=';
+}
+
+static void exec_set_leaks(const char *text, struct argp_state *state)
+{
+	if (strcmp(text, "note") && strcmp(text, "error"))
+		argp_error(state, "--leaks %s: expected note or error", text);
+	exec_set("DOPPEL_LEAKS", strcmp(text, "error") ? "0" : "1", state);
+}
+
 static error_t exec_parse(int key, char *arg, struct argp_state *state)
 {
 	struct exec *e = state->input;
@@ -115,6 +142,12 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case EXEC_TRACE:
 		exec_set("DOPPEL_TRACE", arg, state);
+		return 0;
+	case EXEC_ENV:
+		exec_set_env(arg, state);
+		return 0;
+	case EXEC_LEAKS:
+		exec_set_leaks(arg, state);
 		return 0;
 	case EXEC_GDB:
 		e->gdb = true;
@@ -210,13 +243,18 @@ int cli_exec(int argc, char **argv)
 		return SIM_USAGE;
 	}
 	setenv("DOPPEL_MACHINE", EXEC_MACHINE, 0);
+	setenv("NCCL_DEBUG", "WARN", 0);
+	if (!exec_check_program(e.program[0]))
+		return SIM_USAGE;
 	if (e.hosts * e.per_host > 1)
 		return exec_job(argc, argv, &e);
 	if (!world_guest_check() || !exec_library_path())
 		return SIM_USAGE;
+	setenv("DOPPEL_EXEC", "1", 1); /* at its exit it reports whether it has used the doubles */
 	if (e.gdb)
 		return cli_gdb(e.program, NULL);
 	execvp(e.program[0], e.program);
+	unsetenv("DOPPEL_EXEC");
 	fprintf(stderr, "doppel exec: %s: %s\n", e.program[0], strerror(errno));
 	return errno == ENOENT ? EXEC_NOT_FOUND : EXEC_CANNOT_RUN;
 }

@@ -331,6 +331,20 @@ void sim_kill_proc(struct os_proc *proc)
 		threads_kill_proc(proc);
 }
 
+bool sim_proc_has_tasks(const struct os_proc *proc)
+{
+	bool any = false;
+
+	if (!engine_in_sim())
+		pthread_mutex_lock(&threads_lock);
+	for (const struct sim_task *t = sim_task_first(); t && !any; t = t->next)
+		any = t->self.proc == proc && t->priv != eng.main_task &&
+		      !__atomic_load_n(&((struct task *)t->priv)->done.v_, __ATOMIC_ACQUIRE);
+	if (!engine_in_sim())
+		pthread_mutex_unlock(&threads_lock);
+	return any;
+}
+
 /* Ends a process by the world's hook, which also cleans up. */
 void engine_kill_step(void *proc, uint64_t arg)
 {

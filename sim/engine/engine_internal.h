@@ -163,6 +163,8 @@ struct engine {
 	uint64_t last_change_ns; /* before these looks */
 	uint64_t hash;
 	uint64_t watch_step; /* watch.c looks then; ENGINE_NEVER: no more */
+	char reason[4][128]; /* sim_explain_first */
+	uint32_t reasons;
 	struct sim_failure failure;
 	bool failed;  /* there is one */
 	bool trouble; /* `failure` is of sim_note_trouble: any other replaces it */

@@ -396,10 +396,25 @@ static void explain_chains(FILE *out, struct graph *g)
 	}
 }
 
+void sim_explain_first(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (eng.reasons == ARRAY_LEN(eng.reason))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(eng.reason[eng.reasons], sizeof eng.reason[0], fmt, ap);
+	va_end(ap);
+	eng.reasons++;
+}
+
 static void explain_all(FILE *out)
 {
 	struct graph g;
 	char vtime[32];
+
+	for (uint32_t i = 0; i < eng.reasons; i++)
+		fprintf(out, "%s\n", eng.reason[i]);
 
 	/* the cause of a wrong result or a leak is not the task that waits now */
 	if (!eng.failed || eng.failure.verdict == SIM_NO_PROGRESS)

@@ -64,12 +64,21 @@ void sim_join(void (*ended)(enum sim_verdict verdict))
 		threads_prepare();
 }
 
-/* Its stack is still the program's, so where it goes on is kept where no end of a task looks. */
-static void guest_part_sim(void)
+static void guest_stop(void *object, uint64_t arg)
 {
+	(void)object, (void)arg;
+	eng.stop = true;
+}
+
+/* Its stack is still the program's, so where it goes on is kept where no end of a task looks. */
+static void guest_part_sim(uint64_t limit_ns)
+{
+	const struct sim_event_attr end = {.name = "guest.end", .delay_ns = limit_ns};
 	struct task *t = eng.main_task;
 
 	ASSERT(eng.current == t);
+	if (eng.live_foreground > 1)
+		sim_event_post(&end, guest_stop, NULL, 0, NULL);
 	eng.guest_fiber = t->fiber;
 	eng.guest_fiber.sp = &eng.guest_sp;
 	t->pub.state = SIM_TASK_DONE;
@@ -77,23 +86,19 @@ static void guest_part_sim(void)
 	fiber_release(&eng.loop);
 }
 
-static void guest_part_threads(uint64_t limit_ns)
-{
-	if (!threads_main_over(limit_ns))
-		sim_fail(SIM_NO_PROGRESS,
-			 "%u tasks still run %llu s after the end of the program's main task",
-			 eng.live_foreground, (unsigned long long)(limit_ns / 1000000000));
-	threads_end();
-}
-
-enum sim_verdict sim_part(uint64_t limit_ns)
+bool sim_part(uint64_t limit_ns, enum sim_verdict *verdict)
 {
 	ASSERT(sim_joined());
-	if (engine_in_sim())
-		guest_part_sim();
-	else
-		guest_part_threads(limit_ns);
-	return engine_over();
+	if (engine_in_sim()) {
+		guest_part_sim(limit_ns);
+	} else if (!threads_main_over(limit_ns)) {
+		*verdict = eng.verdict;
+		return false;
+	} else {
+		threads_end();
+	}
+	*verdict = engine_over();
+	return true;
 }
 
 bool sim_joined(void)

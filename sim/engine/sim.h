@@ -172,9 +172,10 @@ enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg);
  * thread becomes the main task, and the rest of the program is the run. `ended` is called when the run
  * ends before the program, by a failure or because a fault killed it; it must not return. */
 void sim_join(void (*ended)(enum sim_verdict verdict));
-/* The end of that main task, by the thread that joined: as sim_run returns. Tasks that do not end
- * within `limit_ns` of real time are a failure (engine threads; in sim it is a deadlock). */
-enum sim_verdict sim_part(uint64_t limit_ns);
+/* The end of that main task, by the thread that joined: as sim_run returns. Tasks that have not ended
+ * `limit_ns` later do not go on, as those of a process that exits. False: they run on other threads, and must
+ * not lose what they use (engine threads); *verdict is then of the run so far. */
+bool sim_part(uint64_t limit_ns, enum sim_verdict *verdict);
 bool sim_joined(void); /* is the caller the thread that joined? */
 /* Engine `threads`: the calling thread, which the engine did not start, becomes a background task of
  * `proc`. Before its first call; without this it would be one of process 0. */
@@ -343,6 +344,8 @@ struct sim_task *sim_task_first(void); /* live tasks; follow ->next */
 /* Kills every task of the process: none of them runs again. Takes effect immediately for tasks that
  * are suspended; must not be called by one of them. */
 void sim_kill_proc(struct os_proc *proc);
+/* Has it a task that has not ended, besides the main task of a guest? */
+bool sim_proc_has_tasks(const struct os_proc *proc);
 /* What a fault that ends a process calls, in event context; it calls sim_kill_proc and cleans up
  * (world_proc_kill). Without one only the tasks end. */
 void sim_set_killer(void (*kill)(struct os_proc *proc));
@@ -563,6 +566,8 @@ void sim_on_explain(bool (*explain)(const struct wait *w, struct sim_explained *
 /* Why nothing moves, in a few lines, and the wait-for graph of this moment; for people and as
  * JSON. */
 void sim_explain(FILE *out);
+/* A line with which explanations of this run begin: why a task may wait for ever. The first four count. */
+void sim_explain_first(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void sim_explain_json(FILE *out);
 
 /* Writes a core file in which every task is a thread. */

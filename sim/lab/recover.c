@@ -44,22 +44,28 @@ static void recover_meet_check(struct lab_run *run)
 /* What a launcher prints of a process that ended by a signal. */
 static void recover_report_death(struct lab_run *run, const struct lab_rank *it)
 {
-	const char *where = it->call ? it->call : lab_phase_name(it->phase);
+	char where[64];
 
+	if (it->phase == LAB_OVER)
+		snprintf(where, sizeof where, "after its last call");
+	else
+		snprintf(where, sizeof where, "in %s",
+			 it->call ? it->call : lab_phase_name(it->phase));
 	run->killed++;
 	fprintf(stderr,
-		"doppel: rank %d was killed in %s; ranks that do not notice are aborted %d s "
+		"doppel: rank %d was killed %s; ranks that do not notice are aborted %d s "
 		"later\n",
 		it->rank, where, (int)(lab_launcher_ns() / 1000000000));
 	if (!run->config->errors_allowed)
-		sim_note_trouble("killed", it->rank, "rank %d was killed in %s", it->rank, where);
+		sim_note_trouble("killed", it->rank, "rank %d was killed %s", it->rank, where);
 }
 
 static void recover_proc_gone(struct os_proc *proc, bool killed)
 {
 	struct lab_run *run = recover_run;
 	uint32_t deaths = 0;
-	if (!run || !killed)
+	/* what is left at the end of the world is swept away: no fault has killed it */
+	if (!run || !killed || !sim_running())
 		return;
 	for (int32_t r = 0; r < run->count; r++) {
 		struct lab_rank *it = &run->rank[r];

@@ -15,7 +15,7 @@
 #include "sim/world/program.h"
 #include "sim/world/world.h"
 
-#define GUEST_END_NS     10000000000ull
+#define GUEST_END_NS     1000000000ull
 #define GUEST_ENV_MAX    256
 #define GUEST_PLAN_BYTES 65536
 
@@ -230,9 +230,19 @@ enum sim_verdict world_guest_stop(enum sim_verdict verdict)
 /* Reports what the engine has not: failures that were only noted, and leaks. */
 enum sim_verdict world_guest_judge(enum sim_verdict verdict)
 {
+	const char *text = guest_text("DOPPEL_LEAKS");
+	bool fails = text && strcmp(text, "0");
+
+	if (verdict == SIM_PASS) /* the guest's; a job's have left */
+		(void)world_proc_leave(sim_main_proc());
 	uint64_t leaks = world_destroy();
 
-	if (verdict == SIM_PASS && leaks) {
+	if (verdict == SIM_PASS && leaks && !fails)
+		fprintf(stderr,
+			"doppel: things left at the exit: %" PRIu64 " (no failure; with "
+			"'doppel exec --leaks error' they are one)\n",
+			leaks);
+	if (verdict == SIM_PASS && leaks && fails) {
 		verdict = SIM_LEAK;
 		sim_note_failure(verdict, "leak", -1, "%" PRIu64 " things are left", leaks);
 	}
@@ -247,12 +257,26 @@ static void guest_exits(int status, void *arg)
 	guest.status = status;
 }
 
+/* A program that is linked with the doubles and has not called them. */
+static void guest_report_idle(void)
+{
+	static bool reported;
+
+	if (reported || guest.tried || guest.forked || !guest_text("DOPPEL_EXEC"))
+		return;
+	reported = true;
+	fprintf(stderr,
+		"doppel: the program made no CUDA or NCCL call: nothing ran on the doubles\n");
+}
+
 void world_guest_end(void)
 {
 	enum sim_verdict verdict;
 
-	if (!guest.on)
+	if (!guest.on) {
+		guest_report_idle();
 		return;
+	}
 	guest.on = false;
 	if (guest.status || !sim_joined()) {
 		if (!guest.status)
@@ -263,7 +287,14 @@ void world_guest_end(void)
 		world_guest_quit(
 			guest.status); /* tasks still run, and need what would be unloaded */
 	}
-	verdict = world_guest_stop(world_guest_judge(sim_part(GUEST_END_NS)));
+	if (!sim_part(GUEST_END_NS, &verdict)) {
+		fprintf(stderr,
+			"doppel: tasks still run at the end of the program: what it leaves is not "
+			"looked at\n");
+		world_guest_report();
+		world_guest_quit((int)verdict);
+	}
+	verdict = world_guest_stop(world_guest_judge(verdict));
 	if (verdict != SIM_PASS)
 		world_guest_quit((int)verdict);
 }

@@ -20,6 +20,7 @@ static struct job {
 	uint32_t count; /* of processes that exist */
 	uint32_t first; /* their ids begin here */
 	bool on, forked;
+	bool used;        /* a program has made a CUDA or NCCL call */
 	pthread_t thread; /* of the run */
 	int rc;
 	pthread_mutex_t end; /* one program ends the job */
@@ -52,7 +53,7 @@ static bool job_report_killed(void)
 	for (uint32_t i = 0; i < job.count; i++) {
 		const struct job_process *p = &job.process[i];
 
-		if (world_proc_alive(p->proc))
+		if (p->left || world_proc_alive(p->proc))
 			continue;
 		any = true;
 		fprintf(stderr, "doppel exec: the fault plan killed rank %u (host %u)\n", p->rank,
@@ -111,6 +112,56 @@ static void job_process_main(void *arg)
 	job_getopt_release(p);
 	if (p->status)
 		job_fail(p);
+	shared_store_u32(&p->over_word, 1, SHARED_RELEASE);
+}
+
+static void job_process_gone(struct os_proc *proc, bool killed)
+{
+	uint32_t i = proc->id - job.first;
+
+	if (killed && job.on && i < job.count)
+		shared_store_u32(&job.process[i].over_word, 1, SHARED_RELEASE);
+}
+
+/* Its main task has ended: so does the process, whatever its communicators still do. */
+static void job_reap(struct job_process *p)
+{
+	os_thread_join((struct os_thread *)p->task);
+	p->left = world_proc_alive(p->proc);
+	job.used |= !p->left || p->proc->slot[OS_SLOT_CUDA] || p->proc->slot[OS_SLOT_CORE];
+	if (!p->left || !world_proc_leave(p->proc))
+		return;
+	fprintf(stderr,
+		"doppel exec: process %s exited with 0 without ncclCommDestroy: what it had open "
+		"is "
+		"closed\n",
+		p->proc->name);
+	sim_explain_first("process %s exited with 0 without ncclCommDestroy", p->proc->name);
+}
+
+/* Each process ends when its program does, not when the others do. */
+static void job_wait(struct job_process **running, uint32_t n)
+{
+	struct wait wait[WORLD_JOB_PROCESSES];
+	const struct wait *list[WORLD_JOB_PROCESSES];
+
+	while (n) {
+		int index = 0;
+
+		for (uint32_t i = 0; i < n; i++) {
+			wait[i] = (struct wait){.on = &running[i]->over_word,
+						.want = 1,
+						.mask = WAIT_MASK_ALL,
+						.kind = WAIT_EQ,
+						.bytes = 4,
+						.why = "end of a program",
+						.from = {-1, -1, -1, running[i]->proc->name}};
+			list[i] = &wait[i];
+		}
+		(void)os_wait(list, (int)n, NULL, &index);
+		job_reap(running[index]);
+		running[index] = running[--n];
+	}
 }
 
 static int job_copy_arguments(struct job_process *p)
@@ -181,7 +232,7 @@ static int job_process_start(struct job_process *p)
 
 static void job_main(void *arg)
 {
-	struct os_thread *started[WORLD_JOB_PROCESSES];
+	struct job_process *running[WORLD_JOB_PROCESSES];
 	uint32_t n = 0;
 
 	(void)arg;
@@ -189,13 +240,12 @@ static void job_main(void *arg)
 		job.rc = job_process_make(&job.process[i]);
 	for (uint32_t i = 0; i < job.count && !job.rc; i++) {
 		job.rc = job_process_start(&job.process[i]);
-		if (!job.rc) /* the engine's os_thread is its task */
-			started[n++] = (struct os_thread *)job.process[i].task;
+		if (!job.rc)
+			running[n++] = &job.process[i];
 	}
 	if (job.rc)
 		fprintf(stderr, "doppel exec: cannot start the programs: %s\n", strerror(job.rc));
-	for (uint32_t i = 0; i < n; i++)
-		os_thread_join(started[i]);
+	job_wait(running, n);
 }
 
 /* ---- the job -------------------------------------------------------------------------------- */
@@ -223,11 +273,15 @@ int world_job_run(const struct world_job *config)
 		return -1;
 	}
 	pthread_atfork(NULL, NULL, job_forked);
+	world_on_proc_exit(job_process_gone);
 	job.thread = pthread_self();
 	job.on = true;
 	enum sim_verdict verdict = sim_run(job_main, NULL);
 
 	job.on = false;
+	if (verdict == SIM_PASS && !job.used && !job.rc)
+		fprintf(stderr, "doppel: the programs made no CUDA or NCCL call: nothing ran on "
+				"the doubles\n");
 	bool killed = job_report_killed();
 
 	verdict = world_guest_judge(verdict);

@@ -22,6 +22,8 @@ struct job_process {
 	char **argv; /* its own: getopt changes the order */
 	char **env;  /* its `environ`; NULL-terminated */
 	int status;
+	shared_u32 over_word; /* 1: its main task has ended, or was killed */
+	bool left;            /* it was not killed */
 	bool finishing; /* after main: exit's handlers are running, or are left out */
 	jmp_buf over;   /* in its main task: the end of the program */
 };

@@ -31,7 +31,8 @@ X(DOPPEL_FAULTS, "DOPPEL_FAULTS", STRING, NULL, 0, 0,                           
 X(DOPPEL_TRACE, "DOPPEL_TRACE", STRING, NULL, 0, 0, "drop-in and exec: file for the trace")        \
 X(DOPPEL_SEED, "DOPPEL_SEED", INT, "1", 0, INT64_MAX,                                         \
 	"drop-in and exec: for what is drawn")                                                     \
-X(DOPPEL_LEAKS, "DOPPEL_LEAKS", BOOL, "0", 0, 1, "drop-in: say at exit what is left open")         \
+X(DOPPEL_EXEC, "DOPPEL_EXEC", BOOL, "0", 0, 1, "exec: set for the program that it starts")           \
+X(DOPPEL_LEAKS, "DOPPEL_LEAKS", BOOL, "0", 0, 1, "drop-in: say at exit what is left open; exec: that fails the run")         \
 X(DOPPEL_CUDA_WAITS, "DOPPEL_CUDA_WAITS", BOOL, "0", 0, 1,                                           \
 	"GPU double: calls that may wait for kernels (INTERFACE.md) do, in every run")              \
 X(DOPPEL_GPU_RDMA, "DOPPEL_GPU_RDMA", STRING, "both", 0, 0,                                          \

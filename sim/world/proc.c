@@ -415,6 +415,33 @@ void world_proc_exit(struct os_proc *proc)
 	proc_sweep(wp, false);
 }
 
+static bool proc_has_memory(struct world_proc *wp, const char *what)
+{
+	bool has = false;
+	world_lock(&wp->lock);
+	for (const struct world_block *b = wp->blocks.next; b != &wp->blocks && !has; b = b->next)
+		has = strcmp(b->what, what) == 0;
+	world_unlock(&wp->lock);
+	return has;
+}
+
+bool world_proc_leave(struct os_proc *proc)
+{
+	struct world_proc *wp = world_proc_of(proc);
+	bool serves = sim_proc_has_tasks(proc), comm = proc_has_memory(wp, "communicator");
+
+	if (!proc_end_begin(wp))
+		return false;
+	if (serves) {
+		wp->killed = true;
+		sim_kill_proc(proc);
+	}
+	os_trace("proc.exit", proc->id, serves, 0);
+	/* Without a communicator they are the root of an unused unique id, which no call could end. */
+	proc_sweep(wp, serves && !comm);
+	return comm;
+}
+
 void world_proc_kill(struct os_proc *proc)
 {
 	struct world_proc *wp = world_proc_of(proc);

@@ -138,6 +138,9 @@ int world_thread_start(struct os_proc *proc, struct os_thread **t,
  * what the process left as leaks. No foreground task of it may be alive; with a background one,
  * which ends here, nothing is counted. */
 void world_proc_exit(struct os_proc *proc);
+/* The program of the process has ended: so its tasks end where they are, and all that it has is closed, as a
+ * kernel does it, and counted as left. True: it had a communicator. Not by a task of the process. */
+bool world_proc_leave(struct os_proc *proc);
 /* Death: tasks never run again, then as above but nothing counts as a leak. */
 void world_proc_kill(struct os_proc *proc);
 bool world_proc_alive(const struct os_proc *proc);

@@ -55,7 +55,8 @@ for engine in sim threads; do
 	gives 0 'rank 1: on host0, local 1 of 2' "${on[@]}" --processes-per-host 2 "$work/job" own_state
 	gives 0 $'rank 0: a 7, rest last\nrank 2: a 7, rest last' "${on[@]}" --hosts 3 "$work/job" options -bc -a 3 -a4 last
 	gives 0 $'rank 0: freed late: 0\nrank 1: freed late: 0\n!leak' "${on[@]}" --hosts 2 "$work/job" late
-	gives "$LEAK" 'leak: device allocations 1 .*100 bytes' "${on[@]}" --hosts 2 "$work/job" leak
+	gives 0 'leak: device allocations 1 .*100 bytes' "${on[@]}" --hosts 2 "$work/job" leak
+	gives "$LEAK" 'leak: device allocations 1 .*100 bytes' "${on[@]}" --leaks error --hosts 2 "$work/job" leak
 	gives 5 'the program of rank 1 \(host 1\) ended with 5: the job ends' "${on[@]}" --hosts 2 "$work/job" leaves 5
 	gives 9 'rank 0: RANK failed|OMPI_COMM_WORLD_RANK failed' "${on[@]}" "$work/job" sums
 	gives any 'host dereference of device pointer' "${on[@]}" --hosts 2 "$work/job" crash
@@ -65,7 +66,7 @@ for engine in sim threads; do
 done
 gives 0 $'rank 0: right\nrank 1: right' --engine threads --hosts 2 "$work/job" thread
 gives "$USAGE" 'engine sim, which has one thread; expected engine threads' --hosts 2 "$work/job" thread
-gives "$NO_PROGRESS" 'FAIL deadlock' --hosts 2 "$work/job" leaves 0
+gives "$NO_PROGRESS" $'process host1/p0 exited with 0 without ncclCommDestroy\nFAIL deadlock' --hosts 2 "$work/job" leaves 0
 gives "$USAGE" $'rank 0: right\ntrace: cannot write /dev/full: No space left on device' \
 	--hosts 2 --trace /dev/full "$work/job" sums
 
@@ -127,7 +128,7 @@ fi
 # ---- gdb: each program's functions, and the tasks of all hosts
 if command -v gdb >/dev/null; then
 	printf 'set confirm off\nbreak ncclAllReduce\nrun\ninfo tasks\nbt\ndelete\ncontinue\n' >"$work/commands"
-	gives 0 $'job_main:.*end of a thread\nncclAllReduce:.*running\nin sums \\(\\)\nrank 1: right' --gdb --hosts 2 "$work/job" sums <"$work/commands"
+	gives 0 $'job_wait:.*end of a program\nncclAllReduce:.*running\nin sums \\(\\)\nrank 1: right' --gdb --hosts 2 "$work/job" sums <"$work/commands"
 	# a function of the program has an address in each copy, once they are loaded
 	printf 'set confirm off\nbreak program_finish\nrun\nbreak need\ndelete\ncontinue\n' >"$work/commands"
 	gives 0 'Breakpoint 2 at .*2 locations' --gdb --hosts 2 "$work/job" sums <"$work/commands"

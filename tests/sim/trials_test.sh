@@ -15,7 +15,7 @@ for source in "$source_dir"/tests/sim/guest/trial_*.c; do
 		-I"$source_dir/backends/fakecuda/include" -L"$build_dir" -lnccl -lcudart -pthread
 done
 both="sim threads"
-ERROR=2 NO_PROGRESS=10 LEAK=13
+NO_PROGRESS=10 LEAK=13
 
 # trial CODE "ENGINES" "OPTIONS" "PROGRAM KIND..." PATTERN...: `doppel exec` ends with CODE, and prints each
 # pattern (grep -E); one that begins with ! must not be there. A program that does not end fails the row.
@@ -55,5 +55,30 @@ trial 0 sim "--hosts 2" "trial_waits clocks" 'slept 2\.25[0-9] s'
 trial 0 "$both" "--hosts 2" "trial_waits absent" 'gave up'
 trial $NO_PROGRESS sim "" "trial_waits for_ever" 'livelock: polls have found nothing' 'polls "ncclCommGetAsyncError"'
 trial $NO_PROGRESS sim "" "trial_waits blocked" 'deadlock: .* nothing is left'
+
+# ---- ends without what should come before them
+left='things left at the exit: [0-9]+ \(no failure'
+trial 0 "$both" "" "trial_ends forgets" 'leak: memory .*communicator' "$left"
+trial 0 "$both" "" "trial_ends forgets_memory" 'leak: device allocations 1 ' "$left"
+trial $LEAK "$both" "--leaks error" "trial_ends forgets" 'FAIL leak'
+trial $LEAK "$both" "--leaks error --hosts 2" "trial_ends forgets" 'FAIL leak'
+trial 0 "$both" "--hosts 2" "trial_ends forgets" 'leak: queue pair' "$left"
+trial 0 "$both" "" "trial_ends running" left '!FAIL'
+trial 0 "$both" "" "trial_ends unused_id" '!FAIL'
+trial 0 sim "--leaks error" "trial_ends unused_id" '!leak:'
+gone='process host1/p0 exited with 0 without ncclCommDestroy'
+trial 0 "$both" "--hosts 2" "trial_ends leaves" "$gone" 'rank 0: another rank failed'
+trial $NO_PROGRESS sim "--hosts 2" "trial_ends leaves_waiters" "^$gone\$" 'FAIL deadlock'
+trial 0 "$both" "" "trial_ends nothing" 'the program made no CUDA or NCCL call'
+trial 0 "$both" "--hosts 2" "trial_ends nothing" 'the programs made no CUDA or NCCL call'
+trial 8 "$both" "--env NCCL_DEBUG=INFO" "trial_ends no_such_kind"
+trial 0 "$both" "--env NCCL_DEBUG=VERSION" "trial_ends forgets" 'NCCL version'
+trial 0 "$both" "" "trial_ends forgets" '!NCCL version'
+
+# ---- a CUDA runtime of its own: what the toolkit's static one contains
+echo 'const char *names[] = {"libcuda.so.1", "cuGetProcAddress"}; int main(void) { return !names[0]; }' >"$work/own.c"
+cc -o "$work/own_runtime" "$work/own.c"
+trial 1 "$both" "" own_runtime 'own_runtime is linked with a CUDA runtime of its own'
+trial 1 "$both" "--hosts 2" own_runtime 'own_runtime is linked with a CUDA runtime of its own'
 [ $bad = 0 ] && echo "$checks runs as expected"
 exit $bad

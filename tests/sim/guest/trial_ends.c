@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A program for tests/sim/trials_test.sh: programs that end without what they should have called first:
+ * trial_ends WHAT. On several hosts it has one rank in each process. */
+#include <cuda_runtime.h>
+#include <nccl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, ranks = 1;
+static ncclComm_t comm;
+static cudaStream_t stream;
+static float *data;
+
+static void need(int good, const char *what)
+{
+	if (good)
+		return;
+	printf("%s failed\n", what);
+	exit(9);
+}
+
+static void begin(void)
+{
+	ncclUniqueId id;
+
+	need(!ncclGetUniqueId(&id), "ncclGetUniqueId");
+	need(!ncclCommInitRank(&comm, ranks, id, rank), "ncclCommInitRank");
+	need(!cudaStreamCreate(&stream), "cudaStreamCreate");
+	need(!cudaMalloc((void **)&data, 4096), "cudaMalloc");
+}
+
+static ncclResult_t sum(void)
+{
+	return ncclAllReduce(data, data, 1024, ncclFloat, ncclSum, comm, stream);
+}
+
+/* Nothing is destroyed, nothing is freed. */
+static void forgets(void)
+{
+	begin();
+	need(!sum() && !cudaStreamSynchronize(stream), "the sum");
+	printf("rank %d: done\n", rank);
+}
+
+static void forgets_memory(void)
+{
+	need(!cudaMalloc((void **)&data, 100), "cudaMalloc");
+}
+
+/* The kernel of a rank whose peer makes no call is still there at the exit. */
+static void running(void)
+{
+	ncclComm_t both[2];
+
+	need(!ncclCommInitAll(both, 2, NULL), "ncclCommInitAll");
+	need(!cudaSetDevice(0) && !cudaMalloc((void **)&data, 4096), "cudaMalloc");
+	need(!ncclAllReduce(data, data, 1024, ncclFloat, ncclSum, both[0], NULL), "the call");
+	printf("left\n");
+}
+
+static void unused_id(void)
+{
+	ncclUniqueId id;
+
+	need(!ncclGetUniqueId(&id), "ncclGetUniqueId");
+}
+
+/* The last rank exits; the others are in a collective, and watch their communicator as programs do. */
+static void leaves(void)
+{
+	ncclResult_t error = ncclSuccess;
+
+	begin();
+	need(!sum() && !cudaStreamSynchronize(stream), "the sum");
+	if (rank == ranks - 1)
+		return;
+	error = sum();
+	while (error == ncclSuccess && cudaStreamQuery(stream) == cudaErrorNotReady)
+		need(!ncclCommGetAsyncError(comm, &error), "ncclCommGetAsyncError");
+	printf("rank %d: %s\n", rank, ncclGetErrorString(error));
+	need(!ncclCommAbort(comm), "ncclCommAbort");
+}
+
+/* The same, and the others wait in a call that no error ends. */
+static void leaves_waiters(void)
+{
+	begin();
+	need(!sum() && !cudaStreamSynchronize(stream), "the sum");
+	if (rank == ranks - 1)
+		return;
+	(void)sum();
+	(void)cudaStreamSynchronize(stream);
+	ncclResult_t error = ncclSuccess;
+
+	need(!ncclCommGetAsyncError(comm, &error), "ncclCommGetAsyncError");
+	printf("rank %d: %s\n", rank, ncclGetErrorString(error));
+}
+
+static void nothing(void)
+{
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} all[] = {{"forgets", forgets}, {"forgets_memory", forgets_memory},
+		   {"running", running}, {"unused_id", unused_id},
+		   {"leaves", leaves},   {"leaves_waiters", leaves_waiters},
+		   {"nothing", nothing}};
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (getenv("RANK")) {
+		rank = atoi(getenv("RANK"));
+		ranks = atoi(getenv("WORLD_SIZE"));
+	}
+	for (size_t i = 0; argc == 2 && i < sizeof all / sizeof *all; i++) {
+		if (strcmp(all[i].name, argv[1]))
+			continue;
+		all[i].run();
+		return 0;
+	}
+	return 8;
+}
