@@ -106,6 +106,11 @@ static const struct argp_option options_argp_options[] = {
 	 "a fault plan's file, or 'random' for one drawn from the seed ('doppel faults'; "
 	 "default: none)",
 	 3},
+	{"faults-must-fire", OPTION_MUST_FIRE, NULL, 0,
+	 "a run that passes ends with 1 when a line of the plan never fired; a sweep, when none "
+	 "did in "
+	 "any seed",
+	 3},
 	{"recover", OPTION_RECOVER, NULL, 0,
 	 "after trouble the survivors must make a second communicator (faults heal for it)", 3},
 	{"quiet-rank", OPTION_QUIET, "RANK", 0,
@@ -412,6 +417,9 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 	case OPTION_FAULTS:
 		options_read_plan(o, arg, state);
 		return true;
+	case OPTION_MUST_FIRE:
+		o->must_fire = true;
+		return true;
 	case OPTION_TRACE:
 	case OPTION_TRACE_DETAIL:
 		s->trace_path = arg;
@@ -628,6 +636,11 @@ static const struct cli_rule options_rules[] = {
 	{CLI_EXCLUDES, OPTION_TRANSIENT, {OPTION_PROCESSES, OPTION_RANK}, NULL},
 	{CLI_NEEDS, OPTION_WORKERS, {OPTION_THREADS}, NULL},
 	{CLI_NEEDS, OPTION_RECOVER, {OPTION_FAULTS}, NULL},
+	{CLI_NEEDS, OPTION_MUST_FIRE, {OPTION_FAULTS}, NULL},
+	{CLI_EXCLUDES,
+	 OPTION_MUST_FIRE,
+	 {OPTION_RANDOM_FAULTS, OPTION_PROCESSES, OPTION_RANK},
+	 NULL},
 	{CLI_NEEDS, OPTION_QUIET, {OPTION_FAULTS}, NULL},
 	{CLI_NEEDS, OPTION_ID_FD, {OPTION_RANK}, NULL},
 	{CLI_NEEDS, OPTION_ROOT, {OPTION_RANK}, NULL},

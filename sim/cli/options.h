@@ -29,6 +29,7 @@ enum cli_option_key {
 	OPTION_MEMORY_ORDER,
 	OPTION_RACES,
 	OPTION_FAULTS,
+	OPTION_MUST_FIRE,
 	OPTION_RECOVER,
 	OPTION_QUIET,
 	OPTION_HASTY,
@@ -71,6 +72,7 @@ struct cli_options {
 	struct cli_given given;
 	const char *fail_dir;
 	bool gdb;
+	bool must_fire; /* a fault of the plan that never fired is an error */
 	/* those that were named; scenario.lab has the first */
 	const struct lab_collective *collective[LAB_COLLECTIVES_MAX];
 	uint32_t collectives;

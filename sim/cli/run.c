@@ -87,9 +87,16 @@ static int run_report(const struct cli_options *o, const struct lab_result *r)
 	if (r->recovered)
 		printf("# the survivors made a second communicator; ranks killed: %u\n", r->killed);
 	fflush(stdout);
-	if (!r->failed)
-		sim_fault_print_unfired(stderr);
-	return (int)lab_outcome(&o->scenario.lab, r);
+	int code = (int)lab_outcome(&o->scenario.lab, r);
+
+	if (r->failed)
+		return code;
+	sim_fault_print_unfired(stderr);
+	if (code || !o->must_fire || !sim_faults_unfired())
+		return code;
+	fprintf(stderr, "doppel run: --faults-must-fire: %u lines of the plan never fired\n",
+		sim_faults_unfired());
+	return SIM_USAGE;
 }
 
 /* Faults excuse errors in a sweep, which looks for wrong results and hangs. Of one run they are the

@@ -233,14 +233,16 @@ static void sweep_last_lines(const struct sweep_options *o, const struct sweep_r
 }
 
 /* One plan is for all seeds: one that is about something else is noticed here. */
-static void sweep_report_unfired(const struct sweep_options *o, const struct sweep_result *r)
+static int sweep_report_unfired(const struct sweep_options *o, const struct sweep_result *r)
 {
 	for (uint32_t i = 0; i < r->fault_n; i++)
 		if (r->fault[i].hits)
-			return;
-	if (o->run.scenario.plan[0] && r->seeds)
-		fprintf(stderr, "doppel sweep: no fault of %s fired in any of %" PRIu64 " seeds\n",
-			o->run.scenario.lab.sim.fault_plan_name, r->seeds);
+			return SIM_PASS;
+	if (!o->run.scenario.plan[0] || !r->seeds)
+		return SIM_PASS;
+	fprintf(stderr, "doppel sweep: no fault of %s fired in any of %" PRIu64 " seeds\n",
+		o->run.scenario.lab.sim.fault_plan_name, r->seeds);
+	return o->run.must_fire ? SIM_USAGE : SIM_PASS;
 }
 
 static bool sweep_can_run(const struct sweep_config *c)
@@ -298,9 +300,11 @@ int cli_sweep(int argc, char **argv)
 		printf("interrupted (%s); what has ended so far:\n", strsignal(r.signal));
 	sweep_print(&o.sweep, &r, stdout);
 	fflush(stdout);
-	sweep_report_unfired(&o, &r);
+	int unfired = sweep_report_unfired(&o, &r);
 	sweep_last_lines(&o, &r);
 	int code = r.signal ? SIM_BY_SIGNAL + r.signal : sweep_exit_code(&r);
+	if (code == SIM_PASS)
+		code = unfired;
 	if (o.shrink && !r.signal && r.failure_n && r.failure[0].kept && !r.failure[0].canary)
 		cli_shrink_dir(r.failure[0].dir);
 	if (o.json && sweep_write_json(&o, &r) && code == SIM_PASS)

@@ -146,6 +146,11 @@ static void fault_place_label(const struct fault_place_site *s, const void *obje
 	v[FAULT_RANK] = label.rank;
 }
 
+static int64_t fault_place_name(const char *name)
+{
+	return name ? fault_name_key(name, strlen(name)) : -1;
+}
+
 /* What the caller gives, else the object's label, else the calling task. */
 static void fault_place_find(const struct fault_place_site *s, const void *object,
 			     const struct sim_fault_place *at, struct fault_place *place)
@@ -168,9 +173,19 @@ static void fault_place_find(const struct fault_place_site *s, const void *objec
 	if (at->step >= 0)
 		v[FAULT_STEP] = at->step;
 	v[FAULT_PORT] = at->port;
+	v[FAULT_NIC] = fault_place_name(at->nic);
 	v[FAULT_PEER_HOST] = at->peer_host;
 	v[FAULT_PEER_PORT] = at->peer_port;
+	v[FAULT_PEER_NIC] = fault_place_name(at->peer_nic);
 	v[FAULT_STATE_KEY] = at->state;
+}
+
+/* Is the moment there that a key of the plan names? */
+static bool fault_is_past(const struct fault_origin *from, int64_t ns, uint64_t now_ns)
+{
+	uint64_t start_ns = from->is_operation ? from->start_ns : 0;
+
+	return start_ns != ENGINE_NEVER && now_ns >= start_ns && now_ns - start_ns >= (uint64_t)ns;
 }
 
 static bool fault_matches(const struct fault *f, const struct fault_place *place, uint64_t now_ns)
@@ -180,9 +195,10 @@ static bool fault_matches(const struct fault *f, const struct fault_place *place
 			return false;
 	if ((f->given & 1u << FAULT_AT) && eng.steps < (uint64_t)f->key[FAULT_AT])
 		return false;
-	if ((f->given & 1u << FAULT_UNTIL) && now_ns >= (uint64_t)f->key[FAULT_UNTIL])
+	if ((f->given & 1u << FAULT_UNTIL) && fault_is_past(&f->until, f->key[FAULT_UNTIL], now_ns))
 		return false;
-	return !(f->given & 1u << FAULT_AFTER) || now_ns >= (uint64_t)f->key[FAULT_AFTER];
+	return !(f->given & 1u << FAULT_AFTER) ||
+	       fault_is_past(&f->after, f->key[FAULT_AFTER], now_ns);
 }
 
 static bool fault_draw(struct fault *f)
@@ -286,6 +302,31 @@ bool sim_fault_armed(const char *site, const void *object, const struct sim_faul
 		     struct os_fault *f)
 {
 	return fault_check(site, object, at, f);
+}
+
+/* ---- operations ----------------------------------------------------------------------------- */
+
+static void fault_origin_begin(struct fault_origin *from, uint64_t number, uint64_t now_ns)
+{
+	if (from->is_operation && from->number == number && from->start_ns == ENGINE_NEVER)
+		from->start_ns = now_ns;
+}
+
+void sim_faults_operation(uint64_t number)
+{
+	uint64_t now_ns;
+
+	if (!eng.any_faults || eng.phase != ENGINE_RUNNING)
+		return;
+	now_ns = sim_now_ns() - eng.start_ns;
+	if (!engine_in_sim())
+		pthread_mutex_lock(&faults.lock);
+	for (uint32_t i = 0; i < faults.plan.n; i++) {
+		fault_origin_begin(&faults.plan.fault[i].after, number, now_ns);
+		fault_origin_begin(&faults.plan.fault[i].until, number, now_ns);
+	}
+	if (!engine_in_sim())
+		pthread_mutex_unlock(&faults.lock);
 }
 
 /* ---- healing -------------------------------------------------------------------------------- */
@@ -394,6 +435,17 @@ bool sim_faults_armed(void)
 uint64_t sim_faults_fired(void)
 {
 	return faults.fired;
+}
+
+uint32_t sim_faults_unfired(void)
+{
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&faults.lock);
+	for (uint32_t i = 0; i < faults.plan.n; i++)
+		n += !faults.plan.fault[i].fired;
+	pthread_mutex_unlock(&faults.lock);
+	return n;
 }
 
 bool sim_fault_stat(uint32_t index, struct sim_fault_stat *stat)

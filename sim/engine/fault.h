@@ -85,6 +85,7 @@ struct fault_site {
 struct fault_layer {
 	const char *name, *what;
 	const struct fault_site *site; /* until name is NULL */
+	uint32_t places; /* bit per enum fault_key before FAULT_PLACE: what its sites may know */
 };
 
 /* Where first, up to FAULT_PLACE; then when. */
@@ -94,8 +95,10 @@ enum fault_key {
 	FAULT_PEER,
 	FAULT_CHANNEL,
 	FAULT_PORT,
+	FAULT_NIC,
 	FAULT_PEER_HOST,
 	FAULT_PEER_PORT,
+	FAULT_PEER_NIC,
 	FAULT_NUMBER_KEY,
 	FAULT_STEP,
 	FAULT_STATE_KEY,
@@ -109,6 +112,13 @@ enum fault_key {
 	FAULT_KEYS,
 };
 
+/* Where a time of the plan is counted from. */
+struct fault_origin {
+	bool is_operation; /* else the start of the run */
+	uint64_t number;   /* of the operation, */
+	uint64_t start_ns; /* which has begun, since the start of the run; ENGINE_NEVER: not yet */
+};
+
 struct fault {
 	const struct fault_layer *layer;
 	const struct fault_site *site;     /* NULL: any of the layer that can fail */
@@ -117,6 +127,7 @@ struct fault {
 	bool arg_given; /* LAYER.any: else each site's usual */
 	uint32_t given; /* bit per enum fault_key */
 	int64_t key[FAULT_KEYS];
+	struct fault_origin after, until; /* of these keys */
 	uint32_t prob_num, prob_den;
 	uint64_t matches, fired;
 	bool open; /* it lasts, and began */
@@ -145,6 +156,11 @@ extern const struct fault_key_info fault_keys[FAULT_KEYS];
 
 /* fault_sites.c */
 const struct fault_action *fault_action_fail(const struct fault_site *site); /* NULL: has none */
+
+/* May a visit of a site of the line know this key? */
+bool fault_key_fits(const struct fault *f, int key);
+/* What stands for a name among the keys. */
+int64_t fault_name_key(const char *name, size_t bytes);
 
 /* fault_names.c: values that have names; until name is NULL. NULL: the type has none. */
 struct fault_name {

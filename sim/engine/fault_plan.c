@@ -35,6 +35,29 @@ static int value_time(const struct token_line *line, struct token t, uint64_t *n
 	return 0;
 }
 
+/* TIME, collective+TIME or collective:N+TIME. */
+static int value_moment(const struct token_line *line, struct token t, struct fault_origin *from,
+			uint64_t *ns)
+{
+	static const char word[] = "collective";
+	const size_t n = sizeof word - 1;
+	struct token rest = {t.at + n, t.n - n};
+
+	*from = (struct fault_origin){.start_ns = ENGINE_NEVER};
+	if (t.n < n || memcmp(t.at, word, n) != 0)
+		return value_time(line, t, ns);
+	from->is_operation = true;
+	if (rest.n && *rest.at == ':' &&
+	    !token_digits((struct token){rest.at + 1, rest.n - 1}, &from->number, &rest))
+		rest.n = 0;
+	if (rest.n && *rest.at == '+')
+		return value_time(line, (struct token){rest.at + 1, rest.n - 1}, ns);
+	return token_error(line, t.at,
+			   "\"%.*s\" is no moment; expected like 50us, collective+50us or "
+			   "collective:3+50us",
+			   (int)t.n, t.at);
+}
+
 static int value_number(const struct token_line *line, struct token t, uint64_t *v)
 {
 	struct token rest;
@@ -135,14 +158,20 @@ static int parse_key_value(const struct token_line *line, int k, struct token va
 			   struct fault *f)
 {
 	uint64_t v = 0;
-	int rc;
+	int rc = 0;
 
 	switch (k) {
 	case FAULT_PROB:
 		return value_ratio(line, value, f);
 	case FAULT_AFTER:
+		rc = value_moment(line, value, &f->after, &v);
+		break;
 	case FAULT_UNTIL:
-		rc = value_time(line, value, &v);
+		rc = value_moment(line, value, &f->until, &v);
+		break;
+	case FAULT_NIC:
+	case FAULT_PEER_NIC:
+		v = (uint64_t)fault_name_key(value.at, value.n);
 		break;
 	case FAULT_STATE_KEY:
 		rc = value_named(line, value, "state", FAULT_STATE, &v);
@@ -173,9 +202,10 @@ static int parse_key(const struct token_line *line, struct token key, struct tok
 	}
 	if (f->given & 1u << k)
 		return token_error(line, key.at, "key \"%s\" is given twice", fault_keys[k].name);
-	if (k == FAULT_STATE_KEY && !(f->site && f->site->has_state))
-		return token_error(line, key.at, "%s.%s has no state", f->layer->name,
-				   f->site ? f->site->name + strlen(f->layer->name) + 1 : "any");
+	if (!fault_key_fits(f, k))
+		return token_error(line, key.at, "%s.%s has no %s", f->layer->name,
+				   f->site ? f->site->name + strlen(f->layer->name) + 1 : "any",
+				   fault_keys[k].name);
 	f->given |= 1u << k;
 	return parse_key_value(line, k, value, f);
 }

@@ -30,13 +30,27 @@ static void fault_print_action(FILE *out, const struct fault_action *a)
 	fprintf(out, "      %-30s %s\n", text, a->what ? a->what : "");
 }
 
+/* The keys of the layer's sites, but for when and how often, which all have. */
+static void fault_print_selectors(FILE *out, const struct fault_layer *l)
+{
+	fputs("  selectors:", out);
+	for (int k = 0; k < FAULT_PLACE; k++)
+		if (l->places & 1u << k)
+			fprintf(out, " %s=", fault_keys[k].name);
+	fputs("\n", out);
+}
+
 static void fault_print_layer(FILE *out, const struct fault_layer *l)
 {
 	fprintf(out, "\n%s: %s\n", l->name, l->what);
+	fault_print_selectors(out, l);
 	for (const struct fault_site *s = l->site; s->name; s++) {
 		fprintf(out, "  %-24s %s\n", s->name, s->what);
 		if (s->idle)
 			fprintf(out, "      idle: %s\n", s->idle);
+		if (s->has_state)
+			fprintf(out, "      selector besides: %s=\n",
+				fault_keys[FAULT_STATE_KEY].name);
 		for (int i = 0; i < FAULT_ACTIONS_MAX && s->action[i].name; i++)
 			fault_print_action(out, &s->action[i]);
 	}
@@ -61,7 +75,8 @@ void sim_fault_print_sites(FILE *out)
 	fputs(fault_grammar, out);
 	for (const struct fault_layer *l = fault_layers; l->name; l++)
 		fault_print_layer(out, l);
-	fprintf(out, "\nkeys, all of which must match:\n");
+	fprintf(out,
+		"\nkeys, all of which must match; selectors first, then when and how often:\n");
 	for (int k = 0; k < FAULT_KEYS; k++)
 		fprintf(out, "  %-10s %s\n", fault_keys[k].name, fault_keys[k].what);
 	fprintf(out, "\nnames (a number will do too):\n");
@@ -71,6 +86,7 @@ void sim_fault_print_sites(FILE *out)
 	fault_print_names(out, "state", FAULT_STATE);
 	fprintf(out, "TIME is an integer with ns, us, ms or s. For example:\n"
 		     "  fabric.link host=1 after=200us down for=50us\n"
+		     "  fabric.link host=1 nic=mlx5_1 after=collective+200us down for=50us\n"
 		     "  verbs.cqe rank=3 peer=4 nth=17 error status=RETRY_EXC_ERR\n"
 		     "  cuda.any nth=17 fail\n"
 		     "  heal after=20ms\n");
@@ -141,7 +157,11 @@ void sim_fault_print_sites_json(FILE *out)
 	for (const struct fault_layer *l = fault_layers; l->name; l++) {
 		fputs(l == fault_layers ? "\n" : ",\n", out);
 		json_named(out, l->name, l->what);
-		fputs(",\"sites\":[", out);
+		fputs(",\"selectors\":[", out);
+		for (int k = 0, n = 0; k < FAULT_PLACE; k++)
+			if (l->places & 1u << k)
+				fprintf(out, "%s\"%s\"", n++ ? "," : "", fault_keys[k].name);
+		fputs("],\"sites\":[", out);
 		for (const struct fault_site *s = l->site; s->name; s++) {
 			fputs(s == l->site ? "\n " : ",\n ", out);
 			json_site(out, s);

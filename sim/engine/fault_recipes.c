@@ -41,7 +41,7 @@ const struct fault_recipe fault_recipes_mild[] = {
 	 {HOST, {1, 512}, {1, 16}, {1, 100000}}},
 	{1,
 	 "fabric.link port=%u nth=%u slow factor=%u for=%uus",
-	 {{0, 31}, {1, 64}, {2, 1000}, {1, 50000}}},
+	 {{0, 7}, {1, 64}, {2, 1000}, {1, 50000}}},
 	{1,
 	 "fabric.path host=%u peer_host=%u nth=%u partition for=%uus",
 	 {HOST, OTHER_HOST, {1, 512}, {1, 5000}}},
@@ -106,7 +106,7 @@ const struct fault_recipe fault_recipes_mild[] = {
 const struct fault_recipe fault_recipes_hard[] = {
 	/* dead ends of the fabric */
 	{2, "fabric.link host=%u nth=%u down", {HOST, {1, 1024}}},
-	{2, "fabric.link port=%u nth=%u down for=%ums", {{0, 31}, {1, 256}, {1, 60000}}},
+	{2, "fabric.link port=%u nth=%u down for=%ums", {{0, 7}, {1, 256}, {1, 60000}}},
 	{2,
 	 "fabric.path host=%u peer_host=%u nth=%u partition for=%ums",
 	 {HOST, OTHER_HOST, {1, 512}, {1, 60000}}},

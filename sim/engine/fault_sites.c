@@ -3,16 +3,26 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "sim/engine/fault.h"
 
+#define BIT(key) (1u << (key))
+
+/* What every visit may know: of the task, or of the object's label. */
+#define PLACES                                                                                     \
+	(BIT(FAULT_HOST) | BIT(FAULT_RANK) | BIT(FAULT_PEER) | BIT(FAULT_CHANNEL) |                \
+	 BIT(FAULT_NUMBER_KEY) | BIT(FAULT_STEP))
+#define PLACES_PORT (PLACES | BIT(FAULT_PORT) | BIT(FAULT_NIC))
+#define PLACES_WAY  (PLACES_PORT | BIT(FAULT_PEER_HOST) | BIT(FAULT_PEER_PORT) | BIT(FAULT_PEER_NIC))
+
 const struct fault_layer fault_layers[] = {
-	{"fabric", "links and switches between HCAs", fault_sites_fabric},
-	{"verbs", "the HCA and its library", fault_sites_verbs},
-	{"cuda", "the GPU and its library", fault_sites_cuda},
-	{"nvml", "the GPU's management library", fault_sites_nvml},
-	{"os", "the host: memory, files, sockets, tasks", fault_sites_os},
-	{"shared", "words that host, GPU and HCA share", fault_sites_shared},
-	{NULL, NULL, NULL},
+	{"fabric", "links and switches between HCAs", fault_sites_fabric, PLACES_WAY},
+	{"verbs", "the HCA and its library", fault_sites_verbs, PLACES_PORT},
+	{"cuda", "the GPU and its library", fault_sites_cuda, PLACES},
+	{"nvml", "the GPU's management library", fault_sites_nvml, PLACES},
+	{"os", "the host: memory, files, sockets, tasks", fault_sites_os, PLACES},
+	{"shared", "words that host, GPU and HCA share", fault_sites_shared, PLACES},
+	{NULL, NULL, NULL, 0},
 };
 
 const struct fault_key_info fault_keys[FAULT_KEYS] = {
@@ -20,19 +30,38 @@ const struct fault_key_info fault_keys[FAULT_KEYS] = {
 	[FAULT_RANK] = {"rank", "of the object's label; without one, of the calling task"},
 	[FAULT_PEER] = {"peer", "the rank at the other end, of the object's label"},
 	[FAULT_CHANNEL] = {"channel", "of the object's label"},
-	[FAULT_PORT] = {"port", "index of the NIC port, counted through all hosts"},
+	[FAULT_PORT] = {"port", "index of the NIC port on its host, from 0; without host= or "
+				"rank=, on any (fabric, verbs)"},
+	[FAULT_NIC] = {"nic", "name of the NIC, as mlx5_1 (fabric, verbs)"},
 	[FAULT_PEER_HOST] = {"peer_host", "host that a message goes to (fabric)"},
-	[FAULT_PEER_PORT] = {"peer_port", "port that a message goes to (fabric)"},
+	[FAULT_PEER_PORT] = {"peer_port", "port there that a message goes to (fabric)"},
+	[FAULT_PEER_NIC] = {"peer_nic", "name of the NIC that a message goes to (fabric)"},
 	[FAULT_NUMBER_KEY] = {"number", "of the object's label: of a queue pair, a connection"},
 	[FAULT_STEP] = {"step", "step of the operation that the task works on (proxy)"},
 	[FAULT_STATE_KEY] = {"state", "that verbs.modify_qp leads to: INIT, RTR, RTS..."},
 	[FAULT_AT] = {"at", "not before that step of the run"},
-	[FAULT_AFTER] = {"after", "not before that virtual time"},
-	[FAULT_UNTIL] = {"until", "not from that virtual time on"},
+	[FAULT_AFTER] = {"after", "not before that virtual time; collective+TIME: so long after "
+				  "the first collective began, "
+				  "collective:N+TIME: after that of opCount N"},
+	[FAULT_UNTIL] = {"until", "not from that virtual time on; as after="},
 	[FAULT_NTH] = {"nth", "from the N-th match on, counted from 1"},
 	[FAULT_COUNT] = {"count", "that many times; usually once, with prob= any number of times"},
 	[FAULT_PROB] = {"prob", "each with that probability, like 1/64"},
 };
+
+bool fault_key_fits(const struct fault *f, int key)
+{
+	if (key >= FAULT_PLACE)
+		return true;
+	if (key == FAULT_STATE_KEY)
+		return f->site && f->site->has_state;
+	return f->layer->places & BIT(key);
+}
+
+int64_t fault_name_key(const char *name, size_t bytes)
+{
+	return (int64_t)(hash64(name, bytes) & INT64_MAX);
+}
 
 const struct fault_action *fault_action_fail(const struct fault_site *site)
 {

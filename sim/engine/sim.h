@@ -476,14 +476,15 @@ void sim_trace_span(const struct sim_track *t, const struct os_trace_slice *s, u
  * double that knows more of where it is than the object's label and the task do passes it: */
 #define SIM_FAULT_ACTIONS 7 /* of one site, at most */
 struct sim_fault_place {
-	int32_t host, port, peer_host, peer_port, state;
+	int32_t host, port, peer_host, peer_port, state; /* a port: of its host */
 	int64_t step;
+	const char *nic, *peer_nic; /* their names */
 };
 #define SIM_FAULT_NOWHERE                                                                          \
 	{                                                                                          \
-		-1, -1, -1, -1, -1, -1                                                             \
+		-1, -1, -1, -1, -1, -1, NULL, NULL                                                 \
 	}
-/* As os_fault; `at` may be NULL, and -1 in it is unknown. */
+/* As os_fault; `at` may be NULL, and -1 or NULL in it is unknown. */
 bool sim_fault_armed(const char *site, const void *object, const struct sim_fault_place *at,
 		     struct os_fault *f);
 static inline bool sim_fault(const char *site, const void *object, const struct sim_fault_place *at,
@@ -515,6 +516,10 @@ char *sim_fault_draw_early(uint64_t seed, uint32_t hosts, uint32_t ranks);
 const char *sim_fault_idle(const char *site);
 const char *sim_probe_idle(const char *probe);
 uint64_t sim_faults_fired(void);
+/* Lines of the plan that never fired. */
+uint32_t sim_faults_unfired(void);
+/* The program's number-th operation of a communicator begins: after=collective counts from here. */
+void sim_faults_operation(uint64_t number);
 /* The harness ends something at a moment of its choosing, as ncclCommAbort from another task does:
  * from here on the run is as after a fault. */
 void sim_upset(void);

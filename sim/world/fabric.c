@@ -116,6 +116,13 @@ struct world_port *world_port_of(uint32_t host, int32_t nic_index)
 	return world_port(h->first_port + (uint32_t)nic_index);
 }
 
+void world_port_place(const struct world_port *port, struct sim_fault_place *at)
+{
+	at->host = (int32_t)port->host;
+	at->port = (int32_t)(port->index - world->host[port->host].first_port);
+	at->nic = port->nic->name;
+}
+
 /* ---- state of a link ------------------------------------------------------------------------ */
 
 void world_on_port_change(void (*hook)(struct world_port *port))
@@ -292,12 +299,14 @@ static void fabric_fate_packet(const struct sim_fault_place *at, const struct wo
 static struct fabric_fate fabric_fate(const struct world_message *m)
 {
 	struct fabric_fate fate = {.slower = 1};
-	struct sim_fault_place at = SIM_FAULT_NOWHERE;
+	struct sim_fault_place at = SIM_FAULT_NOWHERE, to = SIM_FAULT_NOWHERE;
 	struct os_fault f;
-	at.host = (int32_t)m->from->host;
-	at.port = (int32_t)m->from->index;
-	at.peer_host = (int32_t)m->to->host;
-	at.peer_port = (int32_t)m->to->index;
+
+	world_port_place(m->from, &at);
+	world_port_place(m->to, &to);
+	at.peer_host = to.host;
+	at.peer_port = to.port;
+	at.peer_nic = to.nic;
 	fabric_fate_link(&at, m, &fate);
 	if (!fate.lost && sim_fault("fabric.path", m->label, &at, &f))
 		fabric_fate_lasting(&f, m, &fate);

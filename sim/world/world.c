@@ -279,6 +279,7 @@ void world_on_use(void (*hook)(const struct os_use *use))
 
 void world_use(const struct os_use *use)
 {
+	sim_faults_operation(use->number);
 	if (world_use_hook)
 		world_use_hook(use);
 }

@@ -30,7 +30,10 @@ static void fuzz_main_task(void *arg)
 					     .peer_host = i % 3,
 					     .peer_port = -1,
 					     .state = i % 7,
-					     .step = i};
+					     .step = i,
+					     .nic = i % 2 ? "mlx5_1" : "mlx5_0",
+					     .peer_nic = "mlx5_0"};
+		sim_faults_operation((uint64_t)i / 5);
 		if (sim_fault("fabric.path", NULL, &at, &f))
 			ASSERT(f.left_ns > 0);
 		(void)sim_fault("fabric.packet", NULL, &at, &f);

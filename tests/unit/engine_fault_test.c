@@ -56,6 +56,12 @@ static const struct {
 	{"os.alloc forever count=2 fail", "plan.txt:1:18: key \"count\" is given twice"},
 	{"os.alloc count=2 forever fail", "plan.txt:1:18: forever, or count=: not both"},
 	{"os.alloc state=RTR fail", "plan.txt:1:10: os.alloc has no state"},
+	{"cuda.malloc port=1 fail", "plan.txt:1:13: cuda.malloc has no port"},
+	{"verbs.any peer_nic=mlx5_0 fail", "plan.txt:1:11: verbs.any has no peer_nic"},
+	{"os.alloc after=collective fail",
+	 "plan.txt:1:16: \"collective\" is no moment; expected like"},
+	{"os.alloc until=collective:x+5us fail", "\"collective:x+5us\" is no moment"},
+	{"os.alloc after=collective+5 fail", "plan.txt:1:27: \"5\" is no time"},
 	{"verbs.modify_qp state=RTX fail",
 	 "plan.txt:1:23: unknown state \"RTX\"; nearest: RTR, RTS"},
 	{"heal", "plan.txt:1:5: heal: when? expected: after=TIME"},
@@ -97,6 +103,8 @@ static void fire_main(void *arg)
 	memset(fires, 0, sizeof fires);
 	for (int i = 0; i < 8; i++) {
 		os_self()->step = i;
+		if (i == 3 || i == 5) /* operations 0 and 1, by two ranks each */
+			sim_faults_operation(i == 5), sim_faults_operation(0);
 		bool a = os_fault("verbs.cqe", &object_a, &f);
 		fires[2 * i] = a ? (f.arg == 12 ? 'R' : 'x') : '-';
 		bool b = os_fault("verbs.cqe", &object_b, &f);
@@ -124,6 +132,11 @@ static const struct {
 	{"verbs.cqe peer=4 forever error\nheal after=3500ns", "x-x-x-x---------"},
 	{"verbs.cqe step=3 forever error", "------xx--------"},
 	{"verbs.cqe rank=3 step=2 nth=2 error status=12", "-----R----------"},
+	{"verbs.cqe peer=4 after=collective+0us forever error", "------x-x-x-x-x-"},
+	{"verbs.cqe peer=4 after=collective+2us forever error", "----------x-x-x-"},
+	{"verbs.cqe peer=4 after=collective:1+1us error", "------------x---"},
+	{"verbs.cqe peer=4 until=collective+1us forever error", "x-x-x-x---------"},
+	{"verbs.cqe after=collective:2+0us forever error", "----------------"},
 	{"os.alloc error", NULL},
 };
 
@@ -163,7 +176,7 @@ static void any_main(void *arg)
 		bool fires;
 
 		at.port = i;
-		at.peer_host = i % 2;
+		at.nic = i % 2 ? "mlx5_1" : "mlx5_0";
 		at.state = i % 4;
 		fires = sim_fault(site[i % 3], NULL, &at, &f);
 		if (fires)
@@ -181,7 +194,7 @@ static const struct {
 	{"verbs.any nth=4 count=2 fail", "----t-m-----"},
 	{"verbs.any forever fail errno=EIO", "ii-ii-ii-ii-"},
 	{"verbs.any port=7 fail", "-------t----"},
-	{"verbs.any peer_host=1 forever fail", "-t-m---t-m--"},
+	{"verbs.any nic=mlx5_1 forever fail", "-t-m---t-m--"},
 	{"verbs.modify_qp state=INIT fail", "-t----------"},
 	{"verbs.modify_qp state=RTS fail", "-------t----"},
 	{"cuda.any forever fail", "------------"},

@@ -25,6 +25,7 @@ def catalogue(faults):
     out = []
     for layer in faults["layers"]:
         out.append("### `%s`: %s\n\n" % (layer["name"], layer["what"]))
+        out.append("Selectors: %s.\n\n" % ", ".join("`%s=`" % k for k in layer["selectors"]))
         calls = [s["name"].split(".", 1)[1] for s in layer["sites"] if plain_fail(s)]
         if calls:
             out.append("Calls that `fail`: %s.\n\n" % ", ".join("`%s`" % c for c in calls))

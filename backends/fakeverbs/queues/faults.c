@@ -10,10 +10,8 @@ bool hca_fault_visit(const char *site, const void *object, uint32_t port, int64_
 {
 	struct sim_fault_place at = SIM_FAULT_NOWHERE;
 
-	if (port != HCA_NO_PORT) {
-		at.port = (int32_t)port;
-		at.host = (int32_t)world_port(port)->host;
-	}
+	if (port != HCA_NO_PORT)
+		world_port_place(world_port(port), &at);
 	at.step = step;
 	return sim_fault(site, object, &at, f);
 }
@@ -80,10 +78,8 @@ int hca_call_fault_visit(const char *site, const void *object, uint32_t port, in
 	struct sim_fault_place at = SIM_FAULT_NOWHERE;
 	struct os_fault f;
 
-	if (port != HCA_NO_PORT) {
-		at.port = (int32_t)port;
-		at.host = (int32_t)world_port(port)->host;
-	}
+	if (port != HCA_NO_PORT)
+		world_port_place(world_port(port), &at);
 	at.state = state;
 	if (!sim_fault(site, object, &at, &f) || f.kind != OS_FAULT_FAIL)
 		return 0;
