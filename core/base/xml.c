@@ -176,8 +176,13 @@ static int xml_run(struct xml_parser *p, const char *text, size_t bytes)
 	enum XML_Status status = XML_Parse(p->expat, text, (int)bytes, XML_TRUE);
 	if (status != XML_STATUS_OK && !p->rc) {
 		enum XML_Error code = XML_GetErrorCode(p->expat);
-		xml_stop(p, code == XML_ERROR_NO_MEMORY ? ENOMEM : EINVAL, "%s",
-			 XML_ErrorString(code));
+		int rc = code == XML_ERROR_NO_MEMORY ? ENOMEM : EINVAL;
+
+		if (p->open && rc == EINVAL)
+			xml_stop(p, rc, "%s; <%.64s> of line %d is open", XML_ErrorString(code),
+				 p->open->name, p->open->line);
+		else
+			xml_stop(p, rc, "%s", XML_ErrorString(code));
 	}
 	ASSERT(p->rc || p->doc->root);
 	return p->rc;

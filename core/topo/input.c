@@ -175,22 +175,23 @@ static int32_t topo_gpu_sm_by_device(uint64_t device)
 }
 
 /* AMD's graphics core: "gfx942", "942", or a number in which 910 stands for gfx90a; features may follow, as in
- * "gfx942:sramecc+:xnack-". */
-static ncclResult_t topo_gpu_gcn(const struct xml_node *x, struct topo_node *n)
+ * "gfx942:sramecc+:xnack-". Another text is no architecture: NCCL does not read the attribute. */
+static void topo_gpu_gcn(const struct topo_model *m, const struct xml_node *x, struct topo_node *n)
 {
 	const char *text = xml_attr(x, "gcn");
 	const char *number = text && strncmp(text, "gfx", 3) == 0 ? text + 3 : text;
 	size_t digits = number ? strspn(number, "0123456789abcdef") : 0;
 
 	if (!text || !*text)
-		return ncclSuccess;
-	if (!digits || digits > 4 || (number[digits] && number[digits] != ':'))
-		return topo_input_refuse(x, "gcn=\"%.64s\", expected an architecture like gfx942",
-					 text);
+		return;
+	if (!digits || digits > 4 || (number[digits] && number[digits] != ':')) {
+		INFO(LOG_GRAPH, "%s:%d: gcn=\"%.64s\" is no architecture like gfx942: not read",
+		     m->source, x->line, text);
+		return;
+	}
 	n->gpu.gcn = (int32_t)strtoul(number, NULL, 16);
 	if (n->gpu.gcn == 0x910)
 		n->gpu.gcn = 0x90a;
-	return ncclSuccess;
 }
 
 /* Two GPUs of one number, which are not the halves of one. */
@@ -233,10 +234,11 @@ static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *
 	if (in->gpus++ == TOPO_MAX_GPUS)
 		return topo_input_refuse(pci, "is one GPU too many, expected at most %d",
 					 TOPO_MAX_GPUS);
-	rc = x ? topo_gpu_gcn(x, n) : ncclSuccess;
+	if (x)
+		topo_gpu_gcn(in->m, x, n);
 	/* AMD's sm is a number of compute units; its GPUs are searched for as sm 80 is */
 	n->gpu.sm = n->gpu.gcn ? 80 : sm ? sm : topo_gpu_sm_by_device(device);
-	return rc ? rc : topo_gpu_twice(in->m, x ? x : pci, gpu);
+	return topo_gpu_twice(in->m, x ? x : pci, gpu);
 }
 
 /* ---- <pci> ---------------------------------------------------------------------------------- */
@@ -424,17 +426,18 @@ static ncclResult_t topo_pci_add(struct topo_model *m, const struct xml_node *x,
 }
 
 /* Is the half that `x` is there already? Without a number it is the whole GPU, for one more rank. */
-static bool topo_gpu_is_there(const struct topo_model *m, const struct xml_node *x, uint64_t bus,
+static bool topo_gpu_is_there(struct topo_model *m, const struct xml_node *x, uint64_t bus,
 			      int32_t half)
 {
 	for (int32_t i = 0; i < m->node_count; i++) {
-		const struct topo_node *n = &m->node[i];
+		struct topo_node *n = &m->node[i];
 
 		if (n->type != TOPO_NODE_GPU || n->bus != bus ||
 		    (half && n->gpu.half && n->gpu.half != half))
 			continue;
 		INFO(LOG_GRAPH, "%s:%d: <gpu> of %s again: taken as that of line %d", m->source,
 		     x->line, n->name, n->line);
+		n->gpu.again_line = x->line;
 		return true;
 	}
 	return false;

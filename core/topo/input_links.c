@@ -42,8 +42,19 @@ static ncclResult_t topo_nvlink_peers(struct topo_model *m, int32_t gpu, uint64_
 	return rc;
 }
 
-/* All NVSwitches are one node: every GPU reaches every switch. A target that is a GPU of the file
- * is a direct link; a GPU that names itself (a cloud template) is no link. The halves of a GPU share its links. */
+/* What is at a link's other end: by its class, as NCCL has it; without one by its target, which is a GPU of
+ * the file or, virtual, the switch. */
+static enum topo_node_type topo_nvlink_end(const char *class, bool virtual)
+{
+	if (!class || !*class)
+		return virtual ? TOPO_NODE_NVS : TOPO_NODE_GPU;
+	if (strncmp(class, "0x03", 4) == 0)
+		return virtual ? TOPO_NODE_NVS : TOPO_NODE_GPU;
+	return strncmp(class, "0x068001", 8) == 0 ? TOPO_NODE_CPU : TOPO_NODE_NVS;
+}
+
+/* All NVSwitches are one node: every GPU reaches every switch. A GPU that names itself (a cloud template) is
+ * no link. The halves of a GPU share its links. */
 static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node *x, int32_t gpu)
 {
 	int32_t count;
@@ -62,18 +73,18 @@ static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node
 	uint32_t bw = strcmp(x->name, "xgmi") == 0 ? topo_xgmi_mbps(m->node[gpu].gpu.gcn)
 						   : topo_nvlink_mbps(m->node[gpu].gpu.sm);
 	bw = bw * (uint32_t)count / (uint32_t)topo_model_halves(m, m->node[gpu].bus);
-	int32_t peer = virtual ? TOPO_NO_NODE : topo_model_find(m, TOPO_NODE_GPU, bus);
-	if (count == 0 || (peer != TOPO_NO_NODE && bus == m->node[gpu].bus))
+	enum topo_node_type end = topo_nvlink_end(class, virtual);
+	if (count == 0 || (end == TOPO_NODE_GPU && bus == m->node[gpu].bus))
 		return ncclSuccess;
-	if (peer != TOPO_NO_NODE)
-		return topo_nvlink_peers(m, gpu, bus, bw);
-	if (class && strncmp(class, "0x068001", 8) == 0)
+	if (end == TOPO_NODE_CPU)
 		return topo_model_link_both(m, gpu, topo_cpu_above(m, gpu), TOPO_LINK_NVL, bw);
-	if (virtual || (class && strncmp(class, "0x0680", 6) == 0)) {
+	if (end == TOPO_NODE_NVS) {
 		int32_t nvs = topo_switch_node(m, x->line);
 		return nvs == TOPO_NO_NODE ? ncclSystemError
 					   : topo_model_link_both(m, gpu, nvs, TOPO_LINK_NVL, bw);
 	}
+	if (topo_model_find(m, TOPO_NODE_GPU, bus) != TOPO_NO_NODE)
+		return topo_nvlink_peers(m, gpu, bus, bw);
 	INFO(LOG_GRAPH, "%s:%d: <%s> to %s, which is not in the file", m->source, x->line, x->name,
 	     target);
 	m->node[gpu].gpu.lost += count;

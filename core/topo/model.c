@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -293,6 +294,50 @@ static bool topo_select_has_all(const struct topo_model *m, const struct topo_se
 	return true;
 }
 
+/* The <gpu> that is only a further one of a function; NULL: there is none. */
+static const struct topo_node *topo_select_again(const struct topo_model *m)
+{
+	for (int32_t k = 0; k < m->node_count; k++)
+		if (m->node[k].type == TOPO_NODE_GPU && m->node[k].gpu.again_line)
+			return &m->node[k];
+	return NULL;
+}
+
+static ncclResult_t topo_select_missing(const struct topo_model *m,
+					const struct topo_select *select, int32_t i)
+{
+	const struct topo_node *n = topo_select_again(m);
+	char again[256] = "";
+
+	if (n)
+		snprintf(again, sizeof again,
+			 "; the second <gpu> of PCI function %s, in line %d, is the GPU of line %d",
+			 n->name, n->gpu.again_line, n->line);
+	WARN("%s: local rank %d's GPU is not in the file: bus id '%s', dev %d; expected a <pci> "
+	     "with "
+	     "this busid or a <gpu> with this dev%s",
+	     m->source, i, select->gpu[i].bus_id, select->gpu[i].dev, again);
+	return ncclInvalidUsage;
+}
+
+/* A GPU that two ranks would have. */
+static ncclResult_t topo_select_twice(const struct topo_model *m, int32_t k, int32_t rank)
+{
+	const struct topo_node *n = &m->node[k];
+
+	if (n->gpu.again_line)
+		WARN("%s:%d: this second <gpu> of PCI function %s (line %d) is the same GPU, but "
+		     "local "
+		     "ranks %d and %d want one each; expected a <pci> of its own, or mlopart=\"0\" "
+		     "and mlopart=\"1\" for halves",
+		     m->source, n->gpu.again_line, n->name, n->line, n->gpu.local, rank);
+	else
+		WARN("%s:%d: GPU %s (dev %d) is that of local ranks %d and %d; expected one for "
+		     "each",
+		     m->source, n->line, n->name, n->dev, n->gpu.local, rank);
+	return ncclInvalidUsage;
+}
+
 ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *select)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
@@ -302,18 +347,10 @@ ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *s
 	for (int32_t i = 0; i < select->count; i++) {
 		int32_t k = by_bus && select->gpu[i].bus_id[0] ? topo_select_by_bus(m, select, i)
 							       : topo_select_by_dev(m, select, i);
-		if (k == TOPO_NO_NODE) {
-			WARN("%s: local rank %d's GPU is not in the file: bus id '%s', dev %d; "
-			     "expected "
-			     "a <pci> with this busid or a <gpu> with this dev",
-			     m->source, i, select->gpu[i].bus_id, select->gpu[i].dev);
-			return ncclInvalidUsage;
-		}
+		if (k == TOPO_NO_NODE)
+			return topo_select_missing(m, select, i);
 		if (m->node[k].gpu.local >= 0) {
-			WARN("%s:%d: GPU %s (dev %d) is selected twice, for local ranks %d and %d",
-			     m->source, m->node[k].line, m->node[k].name, m->node[k].dev,
-			     m->node[k].gpu.local, i);
-			return ncclInvalidUsage;
+			return topo_select_twice(m, k, i);
 		}
 		m->node[k].gpu.local = i;
 	}

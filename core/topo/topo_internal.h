@@ -79,6 +79,7 @@ struct topo_node {
 			int32_t gcn;       /* AMD's graphics core, gfx90a: 0x90a; 0: not AMD's */
 			int32_t lost;      /* NVLinks to functions that are not in the file */
 			int32_t half;      /* 1 + its number (mlopart); 0: the whole GPU */
+			int32_t again_line; /* of a further <gpu> that is this one; 0: there is none */
 			bool gdr;
 		} gpu;
 		struct {

@@ -104,7 +104,8 @@ START_TEST(a_third_rank_on_two_halves_is_refused)
 	two_on_switches();
 	add("</system>");
 	util_refuse(xml, &select,
-		    (const char *[]){"test.xml:3", "0000:11:00.0", "selected twice", NULL});
+		    (const char *[]){"test.xml:3", "0000:11:00.0",
+				     "local ranks 0 and 2; expected one for each", NULL});
 }
 END_TEST
 

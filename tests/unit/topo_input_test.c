@@ -64,7 +64,7 @@ START_TEST(malformed_input_is_refused_with_line_and_expectation)
 		const char *words[6];
 	} row[] = {
 		{"", {"test.xml:"}},
-		{"<system version=\"1\">\n<cpu>", {"test.xml:2"}},
+		{"<system version=\"1\">\n<cpu>", {"test.xml:2", "<cpu> of line 2 is open"}},
 		{"<graphs version=\"1\"/>", {"test.xml:1", "<graphs>", "expected <system>"}},
 		{"<system version=\"3\"/>", {"test.xml:1", "version", "expected 1 to 2"}},
 		{"<system version=\"1\"/>", {"test.xml:1", "no GPU", "expected a <gpu>"}},
@@ -92,9 +92,6 @@ START_TEST(malformed_input_is_refused_with_line_and_expectation)
 		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><pcilink target=\"up\"/>"
 			    "<pci busid=\"0000:02:00.0\"><gpu/></pci></pci></cpu></system>",
 		 {"test.xml:3:27", "<pcilink>", "target=\"up\"", "expected the PCI address"}},
-		{SYSTEM CPU
-		 "\n<pci busid=\"0000:01:00.0\"><gpu gcn=\"green\"/></pci></cpu></system>",
-		 {"test.xml:3:27", "<gpu>", "gcn=\"green\"", "expected an architecture"}},
 		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><gpu dev=\"0\">\n"
 			    "<nvlink target=\"here\"/></gpu></pci></cpu></system>",
 		 {"test.xml:4", "<nvlink>", "target=\"here\"", "expected a PCI address"}},
@@ -154,11 +151,10 @@ START_TEST(amds_architecture_is_read)
 	static const struct {
 		const char *text;
 		int32_t gcn;
-	} form[] = {{"gfx942", 0x942},
-		    {"942", 0x942},
-		    {"910", 0x90a},
-		    {"gfx90a:sramecc+:xnack-", 0x90a},
-		    {"", 0}};
+	} form[] = {{"gfx942", 0x942}, {"942", 0x942},
+		    {"910", 0x90a},    {"gfx90a:sramecc+:xnack-", 0x90a},
+		    {"21943", 0}, /* no architecture: as if it were not there */
+		    {"green", 0},      {"", 0}};
 	char xml[512];
 	struct topo_element e;
 
@@ -170,6 +166,67 @@ START_TEST(amds_architecture_is_read)
 		topo_element_get(util_system_of(xml, 1), 1, &e);
 		ck_assert_int_eq(e.gcn, form[i].gcn);
 	}
+}
+END_TEST
+
+/* A second <gpu> of a function is the same GPU: two ranks cannot have it. */
+START_TEST(two_gpus_of_one_function_are_explained)
+{
+	static const char xml[] = SYSTEM CPU "\n<pci busid=\"0000:01:00.0\">\n<gpu dev=\"0\"/>\n"
+					     "<gpu dev=\"1\"/></pci></cpu></system>";
+	static const char *const words[6] = {"test.xml:5: this second <gpu>",
+					     "0000:01:00.0 (line 3)", "local ranks 0 and 1",
+					     "a <pci> of its own"};
+	static const char *const absent[6] = {"dev 1", "the second <gpu>", "in line 5",
+					      "is the GPU of line 3"};
+	const struct topo_select by_bus = {.count = 2,
+					   .gpu = {{"0000:01:00.0", 0}, {"0000:01:00.0", 1}}};
+	struct topo_select by_dev = util_first(2);
+
+	util_refuse(xml, &by_bus, words);
+	util_refuse(xml, &by_dev, absent);
+}
+END_TEST
+
+/* An NVLink goes where its class says, as in NCCL: to the NVSwitch even with a GPU's address, to a GPU that
+ * there is, or nowhere; without a class by its target. */
+START_TEST(an_nvlink_goes_by_its_class)
+{
+#define LINK(attributes)                                                                           \
+	SYSTEM CPU "<pci busid=\"0000:01:00.0\"><gpu dev=\"0\" sm=\"90\"><nvlink "                 \
+		   "count=\"4\" " attributes                                                       \
+		   "/></gpu></pci><pci busid=\"0000:02:00.0\"><gpu dev=\"1\" sm=\"90\"/></pci>"    \
+		   "</cpu></system>"
+	static const struct {
+		const char *xml;
+		int32_t to; /* enum topo_node_type; -1: there is no NVLink */
+	} row[] = {
+		{LINK("target=\"0000:02:00.0\" tclass=\"0x068000\""), TOPO_NODE_NVS},
+		{LINK("target=\"0000:01:00.0\" tclass=\"0x068000\""), TOPO_NODE_NVS},
+		{LINK("target=\"0000:02:00.0\" tclass=\"0x068001\""), TOPO_NODE_CPU},
+		{LINK("target=\"0000:02:00.0\" tclass=\"0x030200\""), TOPO_NODE_GPU},
+		{LINK("target=\"0000:02:00.0\""), TOPO_NODE_GPU},
+		{LINK("target=\"0000:0f:00.0\" tclass=\"0x030200\""), -1},
+		{LINK("target=\"0000:0f:00.0\""), -1},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		const struct topo_system *sys = util_system_of(row[i].xml, 2);
+		int32_t to = -1;
+
+		for (int32_t k = 0; k < topo_edge_count(sys); k++) {
+			struct topo_edge edge;
+			struct topo_element e;
+
+			topo_edge_get(sys, k, &edge);
+			if (edge.type != TOPO_PATH_NVL || edge.from != topo_element_of_gpu(sys, 0))
+				continue;
+			topo_element_get(sys, edge.to, &e);
+			to = (int32_t)e.type;
+		}
+		ck_assert_msg(to == row[i].to, "row %zu: to %d, expected %d", i, to, row[i].to);
+	}
+#undef LINK
 }
 END_TEST
 
@@ -282,7 +339,7 @@ START_TEST(a_selection_must_name_gpus_of_the_file_once)
 		    (const char *[]){"0 GPUs are selected", "expected 1 to", NULL});
 	util_refuse(two_gpus, &far,
 		    (const char *[]){"test.xml", "local rank 1", "0000:99:00.0", "dev 7", NULL});
-	util_refuse(two_gpus, &twice, (const char *[]){"test.xml:2", "selected twice", NULL});
+	util_refuse(two_gpus, &twice, (const char *[]){"test.xml:2", "local ranks 0 and 1", NULL});
 }
 END_TEST
 
@@ -453,6 +510,8 @@ int main(void)
 	Suite *suite = suite_create("topo_input");
 	TCase *t = tcase_create("input");
 	suite_add_tcase(suite, t);
+	tcase_add_test(t, two_gpus_of_one_function_are_explained);
+	tcase_add_test(t, an_nvlink_goes_by_its_class);
 	tcase_add_test(t, link_speed_in_every_spelling_and_default);
 	tcase_add_test(t, malformed_input_is_refused_with_line_and_expectation);
 	tcase_add_test(t, what_nccl_accepts_is_accepted);

@@ -105,7 +105,7 @@ END_TEST
 START_TEST(malformed_text_is_refused_with_its_place)
 {
 	refused("", EINVAL, "t.xml:1:1: no element found");
-	refused("<a>\n <b>\n</a>", EINVAL, "t.xml:3:3: mismatched tag");
+	refused("<a>\n <b>\n</a>", EINVAL, "t.xml:3:3: mismatched tag; <b> of line 2 is open");
 	refused("<a x='1' x='2'/>", EINVAL, "duplicate attribute");
 	refused("<a/><b/>", EINVAL, "t.xml:1:5");
 	refused("<a x=1/>", EINVAL, "not well-formed");
