@@ -167,26 +167,34 @@ static int fuzz_job(const struct world_job *job)
 	return fuzz_run();
 }
 
+/* a fuzzed name is no program */
+static bool fuzz_check_program(const char *name)
+{
+	(void)name;
+	return true;
+}
+
 #define FUZZ_RUN(...) fuzz_run()
 
-#define argp_error       fuzz_argp_error
-#define argp_parse       fuzz_argp_parse
-#define exit             fuzz_exit
-#define sim_exit         fuzz_exit
-#define main             fuzz_doppel_main
-#define fail_run         FUZZ_RUN
-#define fail_run_plain   FUZZ_RUN
-#define lab_run          FUZZ_RUN
-#define lab_check        FUZZ_RUN
-#define sweep_run        FUZZ_RUN
-#define exhaust_run      FUZZ_RUN
-#define shrink_run       FUZZ_RUN
-#define sweep_again_main FUZZ_RUN
-#define world_job_run    fuzz_job
-#define execvp           fuzz_execvp
-#define alarm(s)         FUZZ_RUN()
-#define output_check     fuzz_path_check
-#define output_open      fuzz_output_open
+#define argp_error         fuzz_argp_error
+#define argp_parse         fuzz_argp_parse
+#define exit               fuzz_exit
+#define sim_exit           fuzz_exit
+#define main               fuzz_doppel_main
+#define fail_run           FUZZ_RUN
+#define fail_run_plain     FUZZ_RUN
+#define lab_run            FUZZ_RUN
+#define lab_check          FUZZ_RUN
+#define sweep_run          FUZZ_RUN
+#define exhaust_run        FUZZ_RUN
+#define shrink_run         FUZZ_RUN
+#define sweep_again_main   FUZZ_RUN
+#define world_job_run      fuzz_job
+#define execvp             fuzz_execvp
+#define alarm(s)           FUZZ_RUN()
+#define output_check       fuzz_path_check
+#define exec_check_program fuzz_check_program
+#define output_open        fuzz_output_open
 /* the environment of one command is not that of the next */
 #define setenv fuzz_setenv
 
