@@ -42,13 +42,13 @@ static ncclResult_t topo_nvlink_peers(struct topo_model *m, int32_t gpu, uint64_
 	return rc;
 }
 
-/* What is at a link's other end: by its class, as NCCL has it; without one by its target, which is a GPU of
+/* The other end of a link: by its class, as NCCL and RCCL have it (0x12: accelerators of AMD); without one by its target, which is a GPU of
  * the file or, virtual, the switch. */
 static enum topo_node_type topo_nvlink_end(const char *class, bool virtual)
 {
 	if (!class || !*class)
 		return virtual ? TOPO_NODE_NVS : TOPO_NODE_GPU;
-	if (strncmp(class, "0x03", 4) == 0)
+	if (strncmp(class, "0x03", 4) == 0 || strncmp(class, "0x12", 4) == 0)
 		return virtual ? TOPO_NODE_NVS : TOPO_NODE_GPU;
 	return strncmp(class, "0x068001", 8) == 0 ? TOPO_NODE_CPU : TOPO_NODE_NVS;
 }

@@ -129,9 +129,12 @@ static uint64_t matrix_operations(const struct lab_config *c)
 static void matrix_run(struct scenario *s, struct matrix_count *count)
 {
 	const struct lab_config *c = scenario_lab(s);
+	uint32_t ranks = c->hosts * c->gpus;
 	struct lab_result r;
 	int rc;
 
+	if (c->collective->chained && (ranks & (ranks - 1)))
+		return; /* it is for powers of two */
 	count->turn = count->turn % count->parts + 1;
 	if (count->turn != count->part)
 		return;

@@ -408,18 +408,22 @@ CH_TEST(blocks_wait_for_free_sms)
 
 	for (int i = 0; i < 2; i++)
 		CU(cudaStreamCreateWithFlags(&s[i], cudaStreamNonBlocking));
-	const struct wait there = {.on = &arrived[0],
-				   .want = 60,
-				   .mask = WAIT_MASK_ALL,
-				   .kind = WAIT_EQ,
-				   .bytes = 8,
-				   .why = "60 blocks (test)",
-				   .from = {-1, -1, -1, "gpu"}};
+	struct wait there = {.on = &arrived[0],
+			     .want = 60,
+			     .mask = WAIT_MASK_ALL,
+			     .kind = WAIT_EQ,
+			     .bytes = 8,
+			     .why = "60 blocks (test)",
+			     .from = {-1, -1, -1, "gpu"}};
 	CU(ch_launch_on(KERNEL(resident), 60, 1, &a, s[0]));
 	ck_assert_int_eq(os_wait_one(&there, NULL), 0);
 	b.need = 60; /* all of them together: not before the first kernel has gone */
 	CU(ch_launch_on(KERNEL(resident), 60, 1, &b, s[1]));
-	os_sleep_ns(in_sim() ? 1000000 : 100000000);
+	there.on = &arrived[1];
+	there.want = 48;
+	there.why = "48 blocks (test)";
+	ck_assert_int_eq(os_wait_one(&there, NULL), 0);
+	os_sleep_ns(in_sim() ? 1000000 : 100000000); /* others would come now */
 	ck_assert_uint_eq(shared_load_u64((shared_u64 *)&arrived[1], SHARED_ACQUIRE), 48);
 	shared_add_u64((shared_u64 *)&arrived[0], 1, SHARED_RELEASE);
 	for (int i = 0; i < 2; i++) {
