@@ -30,12 +30,12 @@ enum cause_end {
 	CAUSE_ROUND,   /* it comes round, but a task on the way waits for others too */
 	CAUSE_RUNS,    /* a task that is not waiting */
 	CAUSE_CYCLE,
-	CAUSE_NO_WORK, /* the task meant does nothing for this channel */
+	CAUSE_NO_WORK,   /* the task meant does nothing for this channel */
 	CAUSE_NO_LAUNCH, /* the rank has not launched the kernel that is waited for */
-	CAUSE_NO_CALL, /* the rank has not called the other end of a message */
-	CAUSE_LEFT,    /* the rank has no task that makes calls */
-	CAUSE_GONE,    /* no task of that rank is alive */
-	CAUSE_STUCK,   /* an object of the doubles is the reason */
+	CAUSE_NO_CALL,   /* the rank has not called the other end of a message */
+	CAUSE_LEFT,      /* the rank has no task that makes calls */
+	CAUSE_GONE,      /* no task of that rank is alive */
+	CAUSE_STUCK,     /* an object of the doubles is the reason */
 };
 
 struct hop {
@@ -123,7 +123,10 @@ static int cause_score(const struct hop *at, const struct cause_target *to,
 
 	if (v == w || (by->kind == SIM_TASK_WARP && to->object && !strncmp(to->object, "proxy", 5)))
 		return 0;
-	if (!v) /* of a rank's tasks without a part in it, the one that moves data is meant */
+	/* a task without a part in it: the one that the wait names, or else the one that moves data */
+	if (!v && by != at->task && to->object && strstr(by->name, to->object))
+		return score + 2;
+	if (!v)
 		return by == at->task ? 0 : score + !!strstr(by->name, "progress");
 	score++;
 	if (to->channel >= 0 && channel >= 0) {
@@ -314,8 +317,8 @@ static void cause_end_without_work(struct cause *c)
 {
 	const struct hop *first = &c->hop[0], *last = &c->hop[c->n - 1];
 	const struct cause_target to = {last->rank, -1, "kernel"};
-	bool fewer = label_most("communicator", last->rank) <
-		     label_most("communicator", first->rank);
+	bool fewer =
+		label_most("communicator", last->rank) < label_most("communicator", first->rank);
 
 	if (c->end != CAUSE_NO_WORK || !(fewer || cause_is_unlaunched(first->task, &to)))
 		return;

@@ -180,7 +180,7 @@ The program itself looks, so all but call= cost next to nothing."""
     @staticmethod
     def check_function(function):
         try:
-            gdb.decode_line("-function " + function)
+            gdb.decode_line(function)
         except gdb.error:
             raise gdb.GdbError("sim trap call=%s: no such function is loaded" % function)
 
