@@ -64,11 +64,12 @@ static const struct argp_option options_argp_options[] = {
 	 "series (default 0)",
 	 2},
 	{"ngpus", 'g', "G", 0,
-	 "so many ranks of a host in one process, whose one task makes their calls: --gpus, "
-	 "--ranks-per-process and --drive process (default: as those)",
+	 "so many ranks of a host in one process (default: as the options that it sets), whose one "
+	 "task makes their calls: --gpus, --ranks-per-process and --drive process",
 	 2},
 	{"nthreads", 't', "T", 0,
-	 "the same, with a task for each rank: --gpus and --ranks-per-process (default: as those)",
+	 "the same (default: as the options that it sets), with a task for each rank: --gpus and "
+	 "--ranks-per-process",
 	 2},
 	{"agg_iters", 'm', "N", 0, "iterations are groups of N collectives (default 1)", 2},
 	{"run_cycles", 'N', "N", 0, "run and print all rows N times (default 1)", 2},

@@ -123,8 +123,9 @@ static int cause_score(const struct hop *at, const struct cause_target *to,
 
 	if (v == w || (by->kind == SIM_TASK_WARP && to->object && !strncmp(to->object, "proxy", 5)))
 		return 0;
-	/* a task without a part in it: the one that the wait names, or else the one that moves data */
-	if (!v && by != at->task && to->object && strstr(by->name, to->object))
+	/* a task without a part in it: the task of the proxy that the wait names, or else the one that moves data */
+	if (!v && by != at->task && to->object && !strncmp(to->object, "proxy ", 6) &&
+	    strstr(by->name, to->object))
 		return score + 2;
 	if (!v)
 		return by == at->task ? 0 : score + !!strstr(by->name, "progress");

@@ -43,7 +43,7 @@ refused 'NCCL_ALGO=nvlstree;allreduce:ring' 'allows no program for broadcast; th
 for setting in NCCL_ALGO=OneShot NCCL_ALGO=two_shot 'NCCL_ALGO=ring;allreduce:oneshot,twoshot'; do
 	run "$setting" || { echo "$setting: exit code $?: $said"; bad=1; }
 done
-NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL run NCCL_ALGO=OneShot && grep -q ': ONE_SHOT, LL, channels 0..0' <<<"$said" || {
+NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL run NCCL_ALGO=OneShot && grep -q 'Algo ONE_SHOT proto LL channel{Lo..Hi}={0..0}' <<<"$said" || {
 	echo "NCCL_ALGO=OneShot ran otherwise: $said"
 	bad=1
 }

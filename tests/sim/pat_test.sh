@@ -16,8 +16,8 @@ runs() {
 	shift
 	NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL "$doppel" run "$@" >out 2>&1 || fail "run $*: exit code $?"
 	grep -q "# Out of bounds values : 0 OK" out || fail "run $*: wrong results"
-	grep -q "elements of .*: $algo, " out || fail "run $*: not with $algo"
-	! grep 'elements of ' out | grep -qv ": $algo, " || fail "run $*: not only with $algo"
+	grep -q ' -> Algo '"$algo " out || fail "run $*: not with $algo"
+	! grep ' -> Algo ' out | grep -qv " Algo $algo " || fail "run $*: not only with $algo"
 }
 for collective in all_gather reduce_scatter; do
 	for world in '1 7' '2 1' '3 2' '16 1'; do

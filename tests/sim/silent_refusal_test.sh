@@ -29,7 +29,7 @@ first=0000:31:00.0 second=0000:32:00.0 # GPUs below one switch
 line=$(grep -n "$second" "$machine" | cut -d: -f1)
 sed "s/$second/zzzz/" "$machine" >strange.xml
 sed "s/$second/$first/" "$machine" >twice.xml
-sed "$((line + 1))s/sm=\"80\"/gcn=\"green\"/" "$machine" >green.xml
+sed "$((line + 1))s/sm=\"80\"/sm=\"green\"/" "$machine" >green.xml
 sed "$((line + 1))s/\/>/><nvlink target=\"there\"\/><\/gpu>/" "$machine" >nowhere.xml
 sed "$((line))s/link_width=\"16\"/link_width=\"999\"/" "$machine" >wide.xml
 sed "$((line))s/vendor=\"0x10de\"/vendor=\"nvidia\"/" "$machine" >vendor.xml
@@ -45,7 +45,7 @@ for how in 'topo show' 'topo search' 'topo check' 'topo plot' 'tune -e 64 --mach
 	}
 	try strange.xml "$line:.*busid.*zzzz.*expected a PCI address"
 	try twice.xml "$line:.*busid=\"$first\".*line $((line - 3)) already; expected another"
-	try green.xml "$((line + 1)):9: <gpu> gcn=\"green\", expected an architecture"
+	try green.xml "$((line + 1)):9: <gpu> attribute 'sm' is 'green', expected an integer"
 	try nowhere.xml "$((line + 1)):[0-9]*: <nvlink> target=\"there\", expected a PCI address"
 	try wide.xml "$line:7: <pci> link_width=\"999\", expected -1 to 255"
 	try vendor.xml "$line:7: <pci> attribute 'vendor' is 'nvidia', expected an unsigned integer"
@@ -62,13 +62,14 @@ refused 'needs a NIC' "$doppel" topo search lonely.xml --hosts 2
 # more than any computer has
 refused '107374182400000' "$doppel" run all_reduce -b 100000G -e 100000G -c 0
 if [ $sanitized = 0 ]; then
+	program=$(dirname "$doppel")/tests/cuda_device_test # one that is linked with the doubles
 	# a failing run, for replay
 	echo 'fabric.packet prob=1/1 drop' >plan
 	"$doppel" run all_reduce --hosts 2 --gpus 1 -b 64 -e 64 --place out --faults plan --env NCCL_IB_TIMEOUT=22 \
 		--budget-time 1 --fail-dir failed >/dev/null 2>&1 || true
 	for command in 'run all_reduce -e 64 --engine sim' 'run all_reduce -e 64 --engine threads' \
 		'sweep all_reduce -e 64 --seeds 1..2 -j 1' 'tune all_reduce --gpus 2 -e 64 --measure' \
-		'topo detect --machine pcie-4gpu' "replay -q $(echo failed/*)" 'exec true' 'exec --engine threads true' \
+		'topo detect --machine pcie-4gpu' "replay -q $(echo failed/*)" "exec $program" "exec --engine threads $program" \
 		'exhaust kill --k 3 --once --fifo' 'exhaust kill --once --fifo --most 2'; do
 		refused 'no memory .*ulimit -v' bash -c "ulimit -v 2000000; exec '$doppel' $command"
 	done

@@ -14,7 +14,7 @@ import json, re, sys
 tune, log, sizes = json.load(open("tune.json")), open("log").read(), [int(s) for s in sys.argv[1:]]
 model = {(c, p): (int(ns), int(mbps), not no) for c, p, ns, mbps, no in re.findall(
     r"INFO (\w+) (\w+/\w+): (\d+) ns \+ bytes / (\d+) MB/s(, not allowed)?", log)}
-chosen = re.findall(r"INFO nccl(\w+): \d+ elements .*: (\w+), (\w+), channels 0\.\.(\d+), ", log)
+chosen = re.findall(r"INFO nccl(\w+): .* -> Algo (\w+) proto (\w+) channel\{Lo\.\.Hi\}=\{0\.\.(\d+)\}", log)
 assert model and chosen, "the log lacks the model or the choices"
 seen = 0
 for c in tune["collectives"]:
@@ -44,7 +44,7 @@ agree() {
 	"$doppel" tune --json -b 64 -e 1M -f 128 "$@" >tune.json 2>err || fail "tune $*: exit code $?"
 	NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING,COLL "$doppel" run all_reduce -b 64 -e 1M -f 128 --place in "$@" >out 2>err ||
 		fail "run $*: exit code $?"
-	grep -h '^host0:.*\[0\] NCCL INFO' out err | grep -E 'MB/s|elements of' >log
+	grep -h '^host0:.*\[0\] NCCL INFO' out err | grep -E 'MB/s| -> Algo ' >log
 	python3 check.py 64 8192 1048576 >/dev/null 2>err || fail "tune $* differs from a run"
 }
 agree --machine h100-8nic --gpus 4
