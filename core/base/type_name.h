@@ -19,13 +19,13 @@ static inline const char *type_name(unsigned type)
 	return names[type];
 }
 
-/* Of a value that a program passed: it may be none of them. */
+/* A value that a program passed may be none of them. */
 static inline const char *type_name_any(int type)
 {
 	return type >= 0 && type < TYPE_NAMES ? type_name((unsigned)type) : "invalid";
 }
 
-/* Of an ncclRedOp_t; later numbers are operations that a program made. */
+/* Names an ncclRedOp_t; later numbers are operations that a program made. */
 static inline const char *redop_name(int op)
 {
 	static const char *const names[] = {"sum", "prod", "max", "min", "avg"};

@@ -59,7 +59,7 @@ static void comm_identify(struct ncclComm *comm)
 	registry_unlock(first);
 }
 
-/* What init takes, for subsystem PROFILE. */
+/* Times of init, for subsystem PROFILE. */
 struct init_times {
 	uint64_t start_ns, bootstrap_ns, peers_ns, connect_ns;
 };

@@ -28,7 +28,7 @@ struct plan_streams {
 
 /* Adds the stream of a call. ncclSystemError: no memory. */
 ncclResult_t plan_streams_add(struct plan_streams *s, cudaStream_t stream);
-/* What the streams capture into. ncclInvalidUsage: not all into the same. */
+/* Sets the capture of all streams. ncclInvalidUsage: they do not capture into the same graph. */
 ncclResult_t plan_streams_capture(struct plan_streams *s, struct plan_capture *capture);
 /* The first stream waits for what the others have so far. Does so once for each group. */
 ncclResult_t plan_streams_join(struct plan_streams *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What `doppel exec` looks for in a program's file before it starts it. */
+/* The checks of `doppel exec` on a program's file before the start. */
 #ifndef SIM_CLI_EXEC_PROGRAM_H
 #define SIM_CLI_EXEC_PROGRAM_H
 

@@ -269,7 +269,7 @@ static bool cause_object(struct hop *h)
 	return false;
 }
 
-/* What a task waits for that has nothing to do; NULL: it is at something. */
+/* The wait of a task that has nothing to do; NULL: the task has something under way. */
 static const struct wait *cause_idle(const struct sim_task *t)
 {
 	for (int i = 0; i < t->wait_n; i++)

@@ -112,7 +112,7 @@ enum fault_key {
 	FAULT_KEYS,
 };
 
-/* Where a time of the plan is counted from. */
+/* The origin of a time in the plan. */
 struct fault_origin {
 	bool is_operation; /* else the start of the run */
 	uint64_t number;   /* of the operation, */

@@ -3,7 +3,7 @@
  * Fruitless polls under `sim`. The first few of a task take a little time. Later ones park the task until
  * something has changed since its last look, or until a time has passed:
  *
- *   the lab's tasks    0.1 s; and where nothing can happen any more, three looks, then it is a deadlock: the
+ *   the lab's tasks    0.1 s; and where nothing can happen, three looks, then it is a deadlock: the
  *                      lab's loops have no limits of their own
  *   programs (a guest, the programs of a job)    16 us, doubled at each look up to 0.1 s. A program may have
  *                      a limit, by its clock or by a count, so its poll is no wait for ever. Only a very

@@ -219,7 +219,7 @@ bool lab_gpu_dead(const struct lab_rank *me);
 bool lab_gpu_dead_late(const struct lab_rank *me);
 void lab_survive_judge(struct lab_run *run);
 
-/* Where a row's buffers begin in their memory. */
+/* The offset of a row's buffers in their memory. */
 static inline uint64_t lab_buffer_at(const struct lab_config *c, const struct lab_row *row)
 {
 	return LAB_GUARD_BYTES + (uint64_t)c->unalign * payload_type_bytes(row->payload.type);

@@ -379,7 +379,7 @@ static int shrink_file(const struct shrink *s, char *out, size_t bytes, const ch
 	return n < 0 || (size_t)n >= bytes ? ENAMETOOLONG : 0;
 }
 
-/* What failed, from its folder. */
+/* Reads the failure from its folder. */
 static int shrink_read(struct shrink *s, int n)
 {
 	struct shrink_result *r = s->r;

@@ -9,7 +9,7 @@
 
 #define CAUSES_BYTES (4u << 20)
 
-/* What a rank has. */
+/* The state of one rank. */
 struct party {
 	int32_t rank, nranks;
 	ncclComm_t comm;

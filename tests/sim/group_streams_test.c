@@ -12,7 +12,7 @@
 
 enum { BYTES = 64 << 10, FILLS = 8, ROUNDS = 3 };
 
-/* Of the device, BYTES each. */
+/* Buffers of the device, BYTES each. */
 struct buffers {
 	uint8_t *pattern[2]; /* what is sent in even and odd rounds */
 	uint8_t *out, *in, *copy, *small;
@@ -72,7 +72,7 @@ static void copy_check(const struct buffers *b, int32_t rank, int round)
 	free(host);
 }
 
-/* What the calls of the group are, and the streams of what is around them. */
+/* The calls of the group, and the streams of the copies before and after it. */
 enum kind { MESSAGE, TO_SELF, COLLECTIVE };
 
 struct order {
