@@ -381,9 +381,11 @@ API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	if (rc)
 		return api_return(rc);
 	/* With an error there is nothing to wait for: kernels hang until the abort word is set. Their
-	 * results are lost, and a program that has not polled gets the error here. */
+	 * results are lost, and a program that has not had the error yet gets it here. */
 	if (!comm_in_init(comm))
 		rc = comm_finalize(comm);
+	if (rc && shared_load_u32(&comm->error_given, SHARED_RELAXED))
+		rc = ncclSuccess;
 	bool mine = comm_claim(comm);
 	comm_leave(comm);
 	if (mine) {

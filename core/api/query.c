@@ -66,6 +66,8 @@ API_WEAK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async
 	error = comm_async_error(comm);
 	if (error == ncclSuccess)
 		error = launching ? ncclInProgress : comm_progress(comm);
+	if (error != ncclSuccess && error != ncclInProgress)
+		shared_store_u32(&comm->error_given, 1, SHARED_RELAXED);
 	comm_leave(comm);
 	*asyncError = error;
 	/* callers loop on this until something happens; only virtual time waits for it */

@@ -32,6 +32,8 @@ static ncclResult_t bootstrap_connect_pause(void *arg, uint64_t until_ns)
 	struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + 1) % b->nranks,
 					    "bootstrap: the next attempt to connect");
 
+	if (b->connect_until_ns && until_ns > b->connect_until_ns)
+		return ncclInProgress;
 	for (;;) {
 		uint64_t seq;
 		ncclResult_t rc = bootstrap_next_poll(b, &seq);
@@ -276,7 +278,8 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	b->magic = bid.magic;
 	b->abort = abort;
 	b->listen_fd = b->root_fd = b->next_fd = b->prev_fd = -1;
-	b->listen_seq = b->next_seq = b->prev_seq = b->watch_seq = BOOTSTRAP_NOT_LOOKED;
+	b->listen_seq = b->next_seq = b->prev_seq = BOOTSTRAP_NOT_LOOKED;
+	b->watch_seq[0] = b->watch_seq[1] = BOOTSTRAP_NOT_LOOKED;
 	b->messages_end = &b->messages;
 	ncclResult_t rc = bootstrap_join(b, &bid);
 	if (rc) {
@@ -300,42 +303,6 @@ uint64_t bootstrap_comm_hash(const struct bootstrap *b, const ncclUniqueId *id)
 	return b->nonce ? hash64_combine(hash, b->nonce) : hash;
 }
 
-/* All that comes from the successor is its end: announced by a byte, or a failure. */
-ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
-{
-	struct sock_ctx ctx =
-		bootstrap_ctx(b, (b->rank + 1) % b->nranks, "bootstrap: it failed, or was aborted");
-	char byte;
-	size_t done = 0;
-	*seq = sock_seq(b->next_fd);
-	bool look = !b->next_parted && os_socket_changed(b->next_fd, b->next_seq);
-	int e = look ? os_recv(b->next_fd, &byte, sizeof byte, &done) : EAGAIN;
-	if (!e && done)
-		b->next_parted = true;
-	if (e == EAGAIN) /* an end is seen again, as often as it is looked for */
-		b->next_seq = *seq;
-	return e == EAGAIN || b->next_parted ? ncclSuccess : sock_error(e, &ctx);
-}
-
-/* The successor's end reports a failure: it travels backwards around the ring, because each rank that
- * sees it breaks the ring in turn. The predecessor cannot be watched without taking the bytes
- * of a gather that it has begun before us. */
-ncclResult_t bootstrap_watch(struct bootstrap *b)
-{
-	uint64_t seq, now_ns = os_now_ns();
-
-	if (b->nranks == 1)
-		return ncclSuccess;
-	if (b->next_fd < 0)
-		return ncclRemoteError; /* broken, and reported, before */
-	if (sock_seq(b->next_fd) == b->watch_seq && now_ns - b->watched_ns < BOOTSTRAP_LOOK_NS)
-		return ncclSuccess;
-	b->watched_ns = now_ns;
-	ncclResult_t rc = bootstrap_next_poll(b, &seq);
-	b->watch_seq = seq;
-	return rc;
-}
-
 void bootstrap_look(struct bootstrap *b, bool (*look)(void *arg), void *arg)
 {
 	b->look = look;
@@ -347,25 +314,9 @@ void bootstrap_kick(struct bootstrap *b)
 	shared_add_u32(&b->kicks, 1, SHARED_RELEASE);
 }
 
-void bootstrap_ring_break(struct bootstrap *b)
-{
-	sock_close(&b->next_fd);
-	sock_close(&b->prev_fd);
-}
-
 /* ---- end ------------------------------------------------------------------------------------ */
 
 #define BOOTSTRAP_LISTENER_STAYS_NS 100000ull
-
-void bootstrap_part(struct bootstrap *b)
-{
-	char byte = 1;
-	size_t done;
-
-	/* a predecessor that is gone needs no farewell */
-	if (b->prev_fd >= 0)
-		(void)os_send(b->prev_fd, &byte, sizeof byte, &done);
-}
 
 void bootstrap_leave(struct bootstrap *b)
 {

@@ -72,6 +72,8 @@ ncclResult_t bootstrap_try(struct bootstrap *b, int peer, int tag, void *data, s
  * of the n waits is true, and as an error when the ring breaks, as it does when any rank fails, or
  * on abort. May return early. w[n] is scratch. */
 ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n);
+/* No all-gather and no barrier follows. From here on the predecessor in the ring is watched too. */
+void bootstrap_settle(struct bootstrap *b);
 /* Between operations: ncclRemoteError when the ring is broken, as it is by any rank that failed, left
  * or died. Cheap while nothing happens; one task at a time, and none inside another function. */
 ncclResult_t bootstrap_watch(struct bootstrap *b);
@@ -83,8 +85,17 @@ void bootstrap_kick(struct bootstrap *b);
 /* Breaks the ring at this rank, which is how the others learn that it failed. Nothing else of the
  * bootstrap changes; only bootstrap_leave and what may come after it may follow. */
 void bootstrap_ring_break(struct bootstrap *b);
-/* After the last barrier: what the predecessor sees next is an end in order, not a failure. */
-void bootstrap_part(struct bootstrap *b);
+/* The farewell: this rank has nothing under way after `ops` collectives. When its connections end after that, it
+ * is an end in order, and no failure. Until then it passes failures on as before. */
+void bootstrap_part(struct bootstrap *b, uint64_t ops);
+/* Has a neighbour in the ring sent its farewell after fewer than `ops` collectives? Then *rank and *after are its
+ * rank and how many. It will take part in no further one. */
+bool bootstrap_ended_before(const struct bootstrap *b, uint64_t ops, int32_t *rank,
+			    uint64_t *after);
+/* After the farewell: waits until the `n` ranks, this one and the others of its host, have called it too. The same
+ * on all of them. ncclInProgress: not all have until the deadline; it may be called again. */
+ncclResult_t bootstrap_meet(struct bootstrap *b, const int32_t *ranks, int32_t n,
+			    uint64_t deadline_ns);
 /* This rank leaves: closes all by which others see that it is there, without waiting. What others
  * opened to it stays, for bootstrap_wait_left; besides that only bootstrap_close may follow. NULL
  * and a second time are fine. */

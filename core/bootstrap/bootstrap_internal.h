@@ -6,7 +6,7 @@
  *	root --answer(SUCCESSOR)--> r             where r + 1 listens
  *	r --hello(GIVE_UP)--> root                instead of a check-in: r has failed
  *	r --hello(RING)--> r + 1                  the ring; data flows to the successor only
- *	r + 1 --a byte--> r                       r + 1 has met all others and ends in order
+ *	r --farewell--> r - 1, r + 1              r ends in order; a second one: it failed meanwhile
  *	r --hello(PEER)--> any, then messages     one connection per direction and pair, kept
  *	r --hello(LOOK)--> any                    ends when that rank leaves or dies, for which r waits
  */
@@ -70,6 +70,28 @@ struct bootstrap_gather_head {
 };
 DOPPEL_CHECK_SIZE(struct bootstrap_gather_head, 16);
 
+/* On both connections of the ring, when no all-gather follows. */
+enum bootstrap_farewell_kind {
+	BOOTSTRAP_ENDS = 0x456e6431, /* this rank has nothing under way, and ends in order */
+	BOOTSTRAP_FAILED,            /* after that: it has learned that a rank failed */
+};
+struct bootstrap_farewell {
+	uint32_t kind; /* enum bootstrap_farewell_kind */
+	int32_t rank;  /* sender */
+	uint64_t ops;  /* collectives that it took part in */
+};
+DOPPEL_CHECK_SIZE(struct bootstrap_farewell, 16);
+
+/* A neighbour in the ring, by what has come from it outside all-gathers. */
+struct bootstrap_neighbour {
+	struct bootstrap_farewell farewell; /* comes in */
+	size_t got;
+	uint64_t ops;
+	bool ends;   /* in order; its end is no failure from then on */
+	bool gone;   /* it has ended */
+	bool failed; /* after its farewell */
+};
+
 #define BOOTSTRAP_MESSAGE_MAX (64ull << 20) /* bytes */
 
 /* In front of each message between two ranks. */
@@ -126,13 +148,18 @@ struct bootstrap {
 	int next_fd, prev_fd; /* the ring */
 	/* event counts before the last look that found nothing */
 	uint64_t listen_seq, next_seq, prev_seq;
-	uint64_t watch_seq, watched_ns; /* of the successor's end: event count, time of last look */
-	bool checked_in;                /* the root knows of us: it has answered */
-	bool next_parted;               /* the successor ends in order */
-	struct bootstrap_root *root;    /* ours, when NCCL_COMM_ID made this rank start it */
-	struct os_addr *addresses;      /* [nranks], once the ring stands */
-	bool *opened;                   /* [nranks]: it has opened a connection for messages */
-	bool (*look)(void *arg);        /* bootstrap_look */
+	uint64_t watch_seq[2],
+		watched_ns; /* of both ends of the ring: event counts, time of last look */
+	struct bootstrap_neighbour next, prev;
+	bool checked_in; /* the root knows of us: it has answered */
+	bool settled;    /* no all-gather follows: the predecessor is watched too */
+	bool parted;     /* this rank has sent its farewell */
+	int32_t met;     /* the first one in bootstrap_meet: ranks that have come; others: posted */
+	uint64_t connect_until_ns;   /* no attempt to connect is repeated after that; 0: as usual */
+	struct bootstrap_root *root; /* ours, when NCCL_COMM_ID made this rank start it */
+	struct os_addr *addresses;   /* [nranks], once the ring stands */
+	bool *opened;                /* [nranks]: it has opened a connection for messages */
+	bool (*look)(void *arg);     /* bootstrap_look */
 	void *look_arg;
 	shared_u32 kicks;
 	uint32_t gathers;
@@ -165,12 +192,18 @@ struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b,
 /* Connects to `to`, and sends which rank this is. */
 ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct os_addr *to,
 			       enum bootstrap_hello_kind kind, const char *why, int *fd);
+/* Waits until something came that may be a message of the peer, or until the deadline; 0: none. */
+ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct sock_ctx *ctx,
+				 uint64_t deadline_ns);
 void bootstrap_outs_close(struct bootstrap *b);
+/* Opens a connection to see whether the peer has left: 0; ETIMEDOUT: not until the deadline. */
+int bootstrap_look_left(struct bootstrap *b, int peer, uint64_t deadline_ns);
 /* Ends the connections by which other ranks see whether this one has left. */
 void bootstrap_looks_close(struct bootstrap *b);
 void bootstrap_peers_close(struct bootstrap *b);
-/* ncclRemoteError when the successor in the ring has gone away, as every failing rank does: so a
- * failure travels. *seq: its event count before the look. */
+/* ncclRemoteError when the successor in the ring, or once the ring is settled the predecessor, has gone away
+ * without a farewell, as every failing rank does: so a failure travels. *seq: the successor's event count
+ * before the look. */
 ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq);
 
 /* Starts a root that listens at `at`. The nonce differs between communicators with the same unique id; 0

@@ -172,7 +172,8 @@ static struct wait bootstrap_peer_wait(const struct bootstrap *b, int peer,
  * end of a peer that has opened its connection shows on that connection. The ring is watched in any case: a
  * peer that has opened none may have left, and one that has may itself wait for a rank that has left. A
  * failure travels around the ring, so this rank must pass it on. */
-static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct sock_ctx *ctx)
+ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct sock_ctx *ctx,
+				 uint64_t deadline_ns)
 {
 	struct sock_ctx next = *ctx;
 	uint64_t seq;
@@ -192,6 +193,7 @@ static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const str
 		bootstrap_peer_wait(b, peer, ctx),
 		sock_wait(b->next_fd, seq, &next),
 	};
+	w[0].deadline_ns = deadline_ns;
 	return bootstrap_wait(b, w, 2, ctx);
 }
 
@@ -205,7 +207,7 @@ static ncclResult_t bootstrap_message_wait(struct bootstrap *b, int peer, int ta
 		if (!rc && (*m = bootstrap_queue_take(b, peer, tag)))
 			break;
 		if (!rc)
-			rc = bootstrap_recv_wait(b, peer, ctx);
+			rc = bootstrap_recv_wait(b, peer, ctx, 0);
 		if (rc)
 			return rc;
 	}

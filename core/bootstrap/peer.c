@@ -269,10 +269,21 @@ static struct wait bootstrap_look_wait(struct bootstrap *b)
 	return w;
 }
 
+/* A caller that watches the successor has looked at the predecessor too (bootstrap_next_poll). */
+static bool bootstrap_waits_for_ring(const struct bootstrap *b, const struct wait *more, int n)
+{
+	bool ring = false;
+
+	for (int i = 0; b->settled && b->next_fd >= 0 && i < n; i++)
+		ring |= more[i].on == os_socket_object(b->next_fd);
+	return ring;
+}
+
 ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
 			    const struct sock_ctx *ctx)
 {
-	int all = n + 1 + (b->look != NULL), at = 0;
+	bool both = bootstrap_waits_for_ring(b, more, n);
+	int all = n + 1 + both + (b->look != NULL), at = 0;
 	for (const struct bootstrap_in *in = b->ins; in; in = in->next)
 		all++;
 	for (const struct bootstrap_out *o = b->outs; o; o = o->next)
@@ -283,6 +294,13 @@ ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
 	for (; at < n; at++)
 		b->waits[at] = more[at];
 	b->waits[at++] = sock_wait(b->listen_fd, b->listen_seq, ctx);
+	if (both) {
+		int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
+		struct sock_ctx end = {"bootstrap: end of the predecessor", b->rank, prev,
+				       b->abort};
+
+		b->waits[at++] = sock_wait(b->prev_fd, b->prev_seq, &end);
+	}
 	for (const struct bootstrap_in *in = b->ins; in; in = in->next) {
 		struct sock_ctx from = *ctx;
 		from.peer = in->rank >= 0 ? in->rank : ctx->peer;
@@ -352,7 +370,7 @@ void bootstrap_peers_close(struct bootstrap *b)
 
 /* A peer from which no message came: its listener, and what it has not accepted or is only there to be looked at, end
  * when it leaves. */
-static int bootstrap_look_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
+int bootstrap_look_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
 {
 	const struct bootstrap_hello hello = bootstrap_hello_of(b, BOOTSTRAP_LOOK);
 	const struct sock_ctx ctx = {"bootstrap: a rank to leave", b->rank, peer, NULL};

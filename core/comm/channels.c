@@ -226,7 +226,7 @@ struct channels_scratch {
 static ncclResult_t channels_end_together(struct ncclComm *comm, ncclResult_t rc)
 {
 	if (rc && rc != ncclSystemError && !bootstrap_barrier(comm->bootstrap))
-		bootstrap_part(comm->bootstrap);
+		bootstrap_part(comm->bootstrap, 0);
 	return rc;
 }
 

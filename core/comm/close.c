@@ -5,7 +5,10 @@
  * Ranks of one process use each other's memory, so none of it goes before the kernels of all of
  * them are gone: each communicator is made quiet and parked, and the one that comes last releases
  * all that have its id. So a task that destroys its ranks one after the other waits for no other task.
- * Across processes a barrier stands between "quiet" and "released", except after an abort.
+ * Between processes of a host a meeting stands between "quiet" and "released", except after an abort. For a rank
+ * that does not come to it within COMM_MEET_NS the communicator is kept, and the next one that ends in this
+ * process tries again. Ranks of other hosts are not waited for: a quiet rank has what it was to receive, and what
+ * it sent has been taken.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +22,10 @@
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
+
+/* How long to wait for the ranks of the host; and again, at the end of another communicator. */
+#define COMM_MEET_NS       10000000000ull
+#define COMM_MEET_AGAIN_NS 1000000000ull
 
 static bool comm_is_aborted(const struct ncclComm *comm)
 {
@@ -164,8 +171,13 @@ static void comm_quieten(struct ncclComm *comm)
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	comm_users_wait(comm);
 	(void)comm_drain(comm);
-	if (comm_is_aborted(comm))
+	if (comm_is_aborted(comm)) {
 		comm_leave_others(comm);
+	} else if (comm->bootstrap) {
+		os_mutex_lock(&comm->watch); /* another rank's task may look at the ring */
+		bootstrap_part(comm->bootstrap, comm->op_count);
+		os_mutex_unlock(&comm->watch);
+	}
 }
 
 /* ---- released ------------------------------------------------------------------------------- */
@@ -178,25 +190,46 @@ static void comm_end_alone(struct ncclComm *comm)
 	comm_leave_others(comm);
 }
 
-/* Peers on other hosts and in other processes have kernels and HCAs that use this rank's memory
- * until they are quiet too. */
-static void comm_meet(struct ncclComm *comm)
+/* Peers in other processes of the host have kernels that use this rank's memory until they are quiet too. False:
+ * one of them may still have, and the communicator is kept. */
+static bool comm_meet(struct ncclComm *comm, uint64_t ns)
 {
+	ncclResult_t rc;
+
 	if (!comm->bootstrap || comm->nranks == 1)
-		return;
+		return true;
 	bootstrap_look(comm->bootstrap, NULL, NULL); /* the others here are being freed */
-	/* another rank failed while this one was parked: there is no ring to meet over */
+	/* another rank failed while this one was parked */
 	if (comm->ring_broken && !comm_is_aborted(comm))
 		comm_end_alone(comm);
 	if (comm_is_aborted(comm))
-		return;
-	if (bootstrap_barrier(comm->bootstrap) == ncclSuccess) {
-		bootstrap_part(comm->bootstrap);
-		return;
-	}
-	OS_PROBE("comm.end_without_all", "a rank does not come to the last barrier", true);
-	INFO(LOG_INIT, "rank %d: not all ranks came to the end; going on without them", comm->rank);
+		return true;
+	rc = bootstrap_meet(comm->bootstrap, comm->local_to_rank, comm->local_ranks,
+			    os_now_ns() + ns);
+	OS_PROBE("comm.kept", "a rank of the host does not come to the end in time",
+		 rc == ncclInProgress);
+	OS_PROBE("comm.end_without_all", "a rank of the host does not come to the end",
+		 rc && rc != ncclInProgress);
+	if (rc == ncclInProgress)
+		return false;
+	if (!rc)
+		return true;
+	INFO(LOG_INIT, "rank %d: not all ranks of the host came to the end; going on without them",
+	     comm->rank);
 	comm_end_alone(comm);
+	return true;
+}
+
+static void comm_keep(struct ncclComm *comm)
+{
+	struct registry_node *first = registry_lock();
+
+	comm->life->kept = comm->life->kept_before = true;
+	registry_unlock(first);
+	INFO(LOG_INIT,
+	     "rank %d: ranks of the host are still in the communicator; it is kept until this "
+	     "process ends another one",
+	     comm->rank);
 }
 
 static void comm_cuda_free(struct ncclComm *comm)
@@ -213,7 +246,10 @@ static void comm_release(struct ncclComm *comm)
 {
 	ASSERT(comm->life->claimed && comm->life->parked);
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
-	comm_meet(comm);
+	if (!comm_meet(comm, comm->life->kept_before ? COMM_MEET_AGAIN_NS : COMM_MEET_NS)) {
+		comm_keep(comm);
+		return;
+	}
 	if (comm->topo)
 		transport_close_all(comm);
 	proxy_stop(comm);
@@ -303,12 +339,30 @@ static void comm_release_chain(struct ncclComm *chain)
 		os_thread_join(task[--n]);
 }
 
+/* Those that were kept, before the chain. They are tried at the same time: the ranks that they wait for may be here in
+ * other communicators, as in two processes that end two communicators in different orders. */
+static struct ncclComm *comm_take_kept(struct ncclComm *chain)
+{
+	struct registry_node *first = registry_lock();
+	struct ncclComm *c;
+
+	for (struct registry_node *n = first; n; n = n->next) {
+		if (!(c = comm_of(n)) || !c->life->kept)
+			continue;
+		c->life->kept = false;
+		c->life->release_next = chain;
+		chain = c;
+	}
+	registry_unlock(first);
+	return chain;
+}
+
 void comm_close(struct ncclComm *comm)
 {
 	int before = comm_device_save();
 	comm_quieten(comm);
 	os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, false);
-	struct ncclComm *chain = comm_park(comm);
+	struct ncclComm *chain = comm_take_kept(comm_park(comm));
 	if (chain)
 		comm_release_chain(chain);
 	comm_device_restore(before);

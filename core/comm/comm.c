@@ -5,6 +5,7 @@
 #include "core/comm/comm.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -117,9 +118,11 @@ static ncclResult_t comm_failed(struct ncclComm *comm, const char *call)
 
 	OS_PROBE("comm.call_after_error", "a call finds that its communicator has failed",
 		 error != ncclSuccess);
-	if (error)
+	if (error) {
+		shared_store_u32(&comm->error_given, 1, SHARED_RELAXED);
 		INFO(LOG_COLL, "%s: rank %d: the communicator has failed with %u; ncclCommAbort it",
 		     call, comm->rank, error);
+	}
 	return (ncclResult_t)error;
 }
 
@@ -366,6 +369,21 @@ static bool comm_is_parked(const struct ncclComm *comm)
 	return parked;
 }
 
+/* A neighbour has ended its communicator before collectives that this rank has launched, which nothing can
+ * complete. */
+static ncclResult_t comm_ended_check(const struct ncclComm *comm)
+{
+	uint64_t ops = shared_load_u64(&comm->ops_seen, SHARED_ACQUIRE), after;
+	int32_t rank;
+
+	if (!bootstrap_ended_before(comm->bootstrap, ops, &rank, &after))
+		return ncclSuccess;
+	WARN("rank %d: rank %d has destroyed the communicator after %" PRIu64
+	     " collectives; this rank has called %" PRIu64,
+	     comm->rank, rank, after, ops);
+	return ncclRemoteError;
+}
+
 /* Has the ring shown that a rank failed? Then it is broken here, so that the next rank learns of it. */
 static void comm_watch_ring(struct ncclComm *comm)
 {
@@ -375,8 +393,10 @@ static void comm_watch_ring(struct ncclComm *comm)
 		return;
 	os_mutex_lock(&comm->watch);
 	if (!comm->bootstrap_taken &&
-	    shared_load_u32(&comm->async_error, SHARED_ACQUIRE) == ncclSuccess)
+	    shared_load_u32(&comm->async_error, SHARED_ACQUIRE) == ncclSuccess) {
 		rc = bootstrap_watch(comm->bootstrap);
+		rc = rc ? rc : comm_ended_check(comm);
+	}
 	if (!rc)
 		rc = proxy_relays_error(comm);
 	if (rc)

@@ -19,7 +19,8 @@
  *	                      |
  *	      comm_close: quiet (kernels gone), then parked until every communicator
  *	      of this process that has the same id is parked: peers in one process use
- *	      each other's memory. The last one releases all of them.
+ *	      each other's memory. The last one releases all of them, when the ranks of
+ *	      the host's other processes are quiet too.
  *
  * Between a comm_enter that succeeded and its comm_leave the communicator is not freed. A claim by
  * abort sets the abort word, which ends every wait of the calls that are inside.
@@ -44,7 +45,9 @@ enum comm_state { COMM_INIT, COMM_READY, COMM_FINALIZING, COMM_FINALIZED };
 struct comm_life {
 	/* these three change under the registry's lock */
 	enum comm_state state;
-	bool claimed;     /* being destroyed or aborted: no call enters after that */
+	bool claimed; /* being destroyed or aborted: no call enters after that */
+	bool kept_before;
+	bool kept;        /* parked, and not released: ranks of the host did not come in time */
 	bool parked;      /* quiet, waits for the others of this process to be released */
 	shared_u32 users; /* calls inside, init included */
 	struct ncclComm *release_next; /* chain of those that are released together */

@@ -124,6 +124,8 @@ void comm_leave_others(struct ncclComm *comm)
 	transport_let_go(comm);
 	os_mutex_lock(&comm->watch); /* another rank's task may look at the ring */
 	proxy_relays_give_up(comm);
+	if (comm->bootstrap)
+		bootstrap_ring_break(comm->bootstrap);
 	bootstrap_leave(comm->bootstrap);
 	os_mutex_unlock(&comm->watch);
 }
@@ -145,8 +147,10 @@ ncclResult_t comm_init(struct ncclComm *comm)
 	rc = comm_init_steps(comm);
 	if (!rc) {
 		os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, true);
-		if (comm->bootstrap)
+		if (comm->bootstrap) {
+			bootstrap_settle(comm->bootstrap);
 			bootstrap_look(comm->bootstrap, comm_look_at_parked, comm);
+		}
 		comm_state_set(comm, COMM_READY);
 		comm_init_log(comm, "COMPLETE");
 	} else {

@@ -323,6 +323,7 @@ static ncclResult_t plan_launch_collectives(struct ncclComm *comm, struct plan_s
 	if (rc)
 		return rc;
 	comm->op_count += (uint64_t)st->queued;
+	shared_store_u64(&comm->ops_seen, comm->op_count, SHARED_RELEASE);
 	plan_queue_reset(st);
 	return ncclSuccess;
 }

@@ -146,11 +146,14 @@ struct ncclComm {
 	void *staging;          /* pinned, after the abort word: for copies to the device */
 	shared_u32 async_error; /* ncclResult_t: the first error of a proxy or a kernel */
 
+	shared_u32 error_given; /* 1: a call has returned it */
+
 	struct os_mutex watch; /* one task at a time looks at the bootstrap's ring */
 	bool ring_broken;      /* it did, and another rank has failed; under `watch` */
 	bool bootstrap_taken;  /* a call uses the bootstrap: no task looks at it; under `watch` */
 
 	uint64_t op_count;            /* collectives launched so far */
+	shared_u64 ops_seen;	      /* the same, for other tasks */
 	cudaStream_t internal_stream; /* made at init, for copies that must not use the user's */
 	/* Made at init; plan_launch records it after each launch, in the launch's stream, and
 	 * orders launches in different streams by it. Teardown waits for it; of one rank, whose
@@ -158,6 +161,11 @@ struct ncclComm {
 	cudaEvent_t launch_done;
 	bool launched; /* launch_done has been recorded */
 };
+
+static inline bool rank_is_aborted(const struct ncclComm *comm)
+{
+	return comm->abort && shared_load_u32(comm->abort, SHARED_ACQUIRE);
+}
 
 /* Records the first asynchronous error; later ones are only logged. Any task. */
 void rank_set_async_error(struct ncclComm *comm, ncclResult_t error);

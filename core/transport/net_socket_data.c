@@ -247,6 +247,8 @@ static ncclResult_t net_socket_post(struct net_socket_conn *c, void *data, size_
 	*req = NULL;
 	if (c->failed)
 		return ncclRemoteError;
+	if (c->peer_ends)
+		return net_socket_failed(c, "sending", NET_SOCKET_ENDS);
 	if (r->used) {
 		net_socket_request_wait(c, r, seq, w);
 		return ncclSuccess;

@@ -14,6 +14,8 @@ static const char *net_socket_error_text(int error, char out[96])
 {
 	if (error == NET_SOCKET_CLOSED)
 		return "the peer closed the connection before the transfer ended";
+	if (error == NET_SOCKET_ENDS)
+		return "the peer has destroyed the communicator, and receives no more";
 	return strerror_r(error, out, 96);
 }
 
@@ -62,14 +64,21 @@ void net_socket_tell_why(struct net_socket_conn *c)
 	os_mutex_lock(&st->lock);
 	n = st->failure;
 	os_mutex_unlock(&st->lock);
+	if (!n.magic && !c->is_send && !rank_is_aborted(c->comm))
+		n = (struct net_socket_notice){
+			.magic = NET_SOCKET_NOTICE_MAGIC,
+			.rank = c->who.rank,
+			.peer = c->who.peer,
+			.error = NET_SOCKET_ENDS,
+		};
 	if (n.magic && !c->failed && !c->peer_gone)
 		net_socket_send_notice(c, &n);
 }
 
 static bool net_socket_is_remote(int error)
 {
-	return error == NET_SOCKET_CLOSED || error == EPROTO || error == EMSGSIZE ||
-	       sock_error_is_remote(error);
+	return error == NET_SOCKET_CLOSED || error == NET_SOCKET_ENDS || error == EPROTO ||
+	       error == EMSGSIZE || sock_error_is_remote(error);
 }
 
 /* The control socket has ended. Without an error, that is in order for an end with nothing under way: the
@@ -78,7 +87,7 @@ ncclResult_t net_socket_gone(struct net_socket_conn *c, int error)
 {
 	c->peer_gone = true;
 	c->gone_error = error;
-	return error == NET_SOCKET_CLOSED
+	return error == NET_SOCKET_CLOSED || c->peer_ends
 		       ? ncclSuccess
 		       : net_socket_failed(c, c->is_send ? "sending" : "receiving", error);
 }
@@ -118,6 +127,10 @@ ncclResult_t net_socket_heard(struct net_socket_conn *c, const struct net_socket
 {
 	char text[96], line[192];
 
+	if (n->magic == NET_SOCKET_NOTICE_MAGIC && n->error == NET_SOCKET_ENDS) {
+		c->peer_ends = true;
+		return ncclSuccess;
+	}
 	c->failed = true;
 	if (n->magic != NET_SOCKET_NOTICE_MAGIC) {
 		net_socket_log(c, "the peer sent a message without magic");
@@ -160,7 +173,7 @@ ncclResult_t net_socket_check(void *net_comm, bool busy, struct wait *w)
 		rc = c->is_send ? net_socket_back(c) : net_socket_progress(c);
 	}
 	/* a receiving end finds out with its next receive */
-	if (!rc && c->peer_gone && busy && c->is_send)
+	if (!rc && c->peer_gone && !c->peer_ends && busy && c->is_send)
 		rc = net_socket_failed(c, "sending", c->gone_error);
 	return rc;
 }

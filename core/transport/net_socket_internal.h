@@ -95,6 +95,8 @@ DOPPEL_CHECK_SIZE(struct net_socket_head, 16 + NET_SOCKET_INLINE);
 
 /* Beside the errnos that a socket gives: the peer closed it. */
 #define NET_SOCKET_CLOSED (-1)
+/* In a notice of a receiving end that closes: no failure, it has all that it was to get. */
+#define NET_SOCKET_ENDS (-2)
 
 /* ---- devices -------------------------------------------------------------------------------- */
 
@@ -187,6 +189,7 @@ struct net_socket_conn {
 	struct net_socket_head head;
 
 	bool failed;    /* reported already */
+	bool peer_ends; /* of a sending end: the other one has all that it was to get */
 	bool peer_gone; /* the control socket ended, */
 	int gone_error; /* by this: errno, or NET_SOCKET_CLOSED */
 	/* of a sending end, which looks for notices */

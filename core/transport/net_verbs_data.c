@@ -261,6 +261,8 @@ static void net_verbs_completed(struct net_verbs_conn *c, uint32_t leg, const st
 		c->cts_turns++;
 		return;
 	}
+	if (c->peer_ends && kind == NET_VERBS_SEND)
+		return; /* done when the peer ended */
 	ASSERT(r->used && r->left_on[leg] && r->kind == kind);
 	r->left_on[leg]--;
 	r->done = --r->left == 0;

@@ -186,6 +186,13 @@ void net_verbs_tell_why(struct net_verbs_conn *c)
 
 	net_verbs_failure(c->comm, &f);
 	memcpy(&n, &f, sizeof n);
+	if (!n.magic && !rank_is_aborted(c->comm))
+		n = (struct net_verbs_notice){
+			.magic = NET_VERBS_NOTICE_MAGIC,
+			.what = NET_VERBS_ENDS,
+			.rank = c->who.rank,
+			.peer = c->who.peer,
+		};
 	if (n.magic && !c->failed && !c->peer_gone)
 		net_verbs_send_notice(c, &n);
 }
@@ -210,6 +217,8 @@ ncclResult_t net_verbs_complain(struct net_verbs_conn *c, uint32_t leg, const st
 
 	if (c->failed)
 		return ncclRemoteError;
+	if (net_verbs_peer_ends(c))
+		return ncclSuccess;
 	c->failed = true;
 	snprintf(text, sizeof text, "%s completed with IBV_WC_%s (%d) vendor_err 0x%x",
 		 net_verbs_kind_name(kind), net_verbs_status_name(wc->status), (int)wc->status,
@@ -271,6 +280,12 @@ static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
 	char what[96], text[224];
 	uint32_t i;
 
+	if (n->magic == NET_VERBS_NOTICE_MAGIC && n->what == NET_VERBS_ENDS) {
+		c->peer_ends = true;
+		os_event_post(
+			os_socket_object(c->fd)); /* one more pass: sends may be done by this */
+		return ncclSuccess;
+	}
 	c->failed = true;
 	n->nic[sizeof n->nic - 1] = '\0';
 	if (n->magic != NET_VERBS_NOTICE_MAGIC) {
@@ -309,6 +324,15 @@ static bool net_verbs_needs_peer(const struct net_verbs_conn *c)
 	return c->is_send;
 }
 
+/* The other end has all that it was to get: what was sent has come, whether it is acknowledged or not, and its
+ * completion may never come. No send follows on the connection. */
+static void net_verbs_sends_end(struct net_verbs_conn *c)
+{
+	for (int i = 0; i < NET_MAX_REQUESTS; i++)
+		if (c->req[i].used && !c->req[i].done && c->req[i].kind == NET_VERBS_SEND)
+			c->req[i].done = c->cut = true;
+}
+
 /* The other end closed. That is in order when everything is here: what it sent before is in the
  * completion queue by now. */
 static ncclResult_t net_verbs_gone(struct net_verbs_conn *c)
@@ -316,22 +340,40 @@ static ncclResult_t net_verbs_gone(struct net_verbs_conn *c)
 	ncclResult_t rc = net_verbs_drain(c);
 	struct net_verbs_notice n;
 
+	if (!rc && c->is_send && c->peer_ends) {
+		net_verbs_sends_end(c);
+		return ncclSuccess;
+	}
 	if (rc || !net_verbs_needs_peer(c))
 		return rc;
 	c->failed = true;
 	net_verbs_log(c, 0, c->qp[0]->qp_num,
-		      "the peer closed the connection before the transfer ended");
+		      c->peer_ends ? "the peer has destroyed the communicator, and sends no more"
+				   : "the peer closed the connection before the transfer ended");
 	n = net_verbs_notice_of(c, 0, 0, NET_VERBS_GONE);
+	net_verbs_failed_by(c, &n);
+	return ncclRemoteError;
+}
+
+ncclResult_t net_verbs_send_after_end(struct net_verbs_conn *c)
+{
+	struct net_verbs_notice n = net_verbs_notice_of(c, 0, 0, NET_VERBS_GONE);
+
+	if (!c->failed)
+		net_verbs_log(c, 0, c->qp[0]->qp_num,
+			      "the peer has destroyed the communicator, and receives no more");
+	c->failed = true;
 	net_verbs_failed_by(c, &n);
 	return ncclRemoteError;
 }
 
 static ncclResult_t net_verbs_listen_notice(struct net_verbs_conn *c)
 {
-	while (c->notice_bytes < sizeof c->notice) {
+	while (!c->peer_gone) {
 		size_t done = 0;
 		int rc = os_recv(c->fd, (uint8_t *)&c->notice + c->notice_bytes,
 				 sizeof c->notice - c->notice_bytes, &done);
+		ncclResult_t heard = ncclSuccess;
 
 		if (rc == EAGAIN)
 			return ncclSuccess;
@@ -340,8 +382,21 @@ static ncclResult_t net_verbs_listen_notice(struct net_verbs_conn *c)
 			return ncclSuccess;
 		}
 		c->notice_bytes += done;
+		if (c->notice_bytes < sizeof c->notice)
+			continue;
+		c->notice_bytes = 0;
+		heard = net_verbs_heard(c);
+		if (heard)
+			return heard;
 	}
-	return net_verbs_heard(c);
+	return ncclSuccess;
+}
+
+bool net_verbs_peer_ends(struct net_verbs_conn *c)
+{
+	if (!c->peer_ends && c->state == NET_VERBS_READY && !c->peer_gone)
+		(void)net_verbs_listen_notice(c);
+	return c->peer_ends && !c->failed;
 }
 
 ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w)
@@ -372,7 +427,7 @@ ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w)
 		rc = net_verbs_listen_notice(c);
 	}
 	/* an end that leaves when nothing is under way has come to the end of the communicator */
-	if (!rc && c->peer_gone && busy)
+	if (!rc && (c->peer_gone || c->peer_ends) && busy)
 		rc = net_verbs_gone(c);
 	return rc;
 }

@@ -176,6 +176,7 @@ enum net_verbs_kind {
 	NET_VERBS_EVENT, /* its status is 1 + enum ibv_event_type */
 	NET_VERBS_CALL,  /* a verbs call failed; its status is the errno, 0: none */
 	NET_VERBS_GONE,  /* the end at `peer` closed while it was needed; no status */
+	NET_VERBS_ENDS,  /* no failure: this end has done all that it was to do, and closes */
 };
 
 struct net_request {
@@ -252,6 +253,8 @@ struct net_verbs_conn {
 	/* What ended this connection: 1 + enum ibv_event_type, and from bit 16 on the leg; 0: nothing. */
 	shared_u32 event;
 	bool peer_gone; /* the TCP connection ended */
+	bool cut;       /* sends were done before their completions */
+	bool peer_ends; /* before that: it has sent and received all that it was to */
 	uint64_t checked_seq, check_at_ns;
 	struct net_verbs_notice notice; /* comes in */
 	size_t notice_bytes;
@@ -361,8 +364,12 @@ ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, uint32_t i, const c
 ncclResult_t net_verbs_complain(struct net_verbs_conn *c, uint32_t leg, const struct ibv_wc *wc);
 ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w);
 void net_verbs_failure(struct ncclComm *comm, struct net_failure *f);
-/* Says on a connection that is about to close what its communicator failed by, if it did. */
+/* Sends, on a connection that is about to close, what its communicator failed by, or that it ends in order. */
 void net_verbs_tell_why(struct net_verbs_conn *c);
+/* Has the other end ended in order? Then nothing that fails after that is a failure by itself. */
+bool net_verbs_peer_ends(struct net_verbs_conn *c);
+/* A send to an end that has ended in order. */
+ncclResult_t net_verbs_send_after_end(struct net_verbs_conn *c);
 /* Has the connection failed, by what came before or by an event? ncclSuccess: no. */
 ncclResult_t net_verbs_alive(struct net_verbs_conn *c);
 /* Is any request in flight? */

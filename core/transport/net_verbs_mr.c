@@ -203,7 +203,7 @@ ncclResult_t net_verbs_dereg_mr(void *net_comm, void *mr)
 	struct net_verbs_conn *c = net_comm;
 	struct net_verbs_region *r = mr;
 
-	if (r->used && net_verbs_outstanding(c))
+	if (r->used && (c->cut || net_verbs_outstanding(c)))
 		net_verbs_qp_stop(c);
 	return net_verbs_region_free(c, r) ? ncclSystemError : ncclSuccess;
 }

@@ -256,6 +256,8 @@ ncclResult_t net_verbs_isend(void *send_comm, const struct net_buffer *b, struct
 
 	ASSERT(c->is_send && c->state == NET_VERBS_READY);
 	*req = NULL;
+	if (!rc && c->peer_ends)
+		rc = net_verbs_send_after_end(c);
 	if (rc || (!g->n && !net_verbs_cleared(c, w)))
 		return rc;
 	at = net_verbs_gather_find(g, b->tag);

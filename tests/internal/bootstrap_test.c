@@ -64,7 +64,7 @@ static void gather_rank(int32_t rank, int32_t nranks, void *arg)
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
 		gather_check(b, rank, nranks, sizes[i], (uint8_t)i);
 	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
-	bootstrap_part(b);
+	bootstrap_part(b, 0);
 	bootstrap_close(b);
 	boot_end(rank, w);
 }
@@ -190,7 +190,7 @@ static void messages_rank(int32_t rank, int32_t nranks, void *arg)
 		for (int32_t from = 0; from < nranks; from++)
 			message_recv(b, rank, (rank + 2 * nranks - from) % nranks, tag, words[tag]);
 	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
-	bootstrap_part(b);
+	bootstrap_part(b, 0);
 	bootstrap_close(b);
 	boot_end(rank, w);
 }
@@ -223,7 +223,7 @@ static void message_size_rank(int32_t rank, int32_t nranks, void *arg)
 			"rank 1 expects 16 bytes from rank 0 under tag 0x5, which sent 12");
 	}
 	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
-	bootstrap_part(b);
+	bootstrap_part(b, 0);
 	bootstrap_close(b);
 	boot_end(rank, w);
 }
@@ -279,7 +279,7 @@ static void stranger_rank(int32_t rank, int32_t nranks, void *arg)
 	}
 	gather_check(b, rank, nranks, 100, 1);
 	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
-	bootstrap_part(b);
+	bootstrap_part(b, 0);
 	bootstrap_close(b);
 	boot_end(rank, w);
 }
@@ -510,7 +510,7 @@ static void comm_id_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT(root == NULL);
 	EXPECT_NCCL(ncclSuccess, bootstrap_init(&id, rank, nranks, NULL, &b));
 	gather_check(b, rank, nranks, 8, 3);
-	bootstrap_part(b);
+	bootstrap_part(b, 0);
 	bootstrap_close(b);
 }
 

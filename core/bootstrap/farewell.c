@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The neighbours in the ring after the last all-gather: how a failure travels around it, and how a rank ends in
+ * order.
+ *
+ * A rank that has nothing under way sends both neighbours a farewell. It stays in the ring while ranks of its host
+ * are in the communicator, and passes failures on; then its connections end, which is no failure for a neighbour that
+ * has the farewell. Ranks of other hosts are not waited for. Failures travel both ways around the ring, so that they
+ * reach all of those that are left on either side of the ranks that have ended.
+ */
+#include <errno.h>
+
+#include "core/base/log.h"
+#include "core/bootstrap/bootstrap_internal.h"
+
+#define BOOTSTRAP_TAG_MEET        0x70b00000
+#define BOOTSTRAP_TAG_MET         0x70c00000
+#define BOOTSTRAP_MEET_CONNECT_NS 1000000000ull
+#define BOOTSTRAP_MEET_LOOK_NS    100000000ull
+#define BOOTSTRAP_MEET_ANSWER_NS  3000000000ull
+
+/* ---- the neighbours ------------------------------------------------------------------------- */
+
+/* A farewell is complete. */
+static ncclResult_t bootstrap_farewell(const struct bootstrap *b, struct bootstrap_neighbour *n,
+				       int32_t rank)
+{
+	const struct bootstrap_farewell *f = &n->farewell;
+	bool known = f->rank == rank && (f->kind == BOOTSTRAP_ENDS || f->kind == BOOTSTRAP_FAILED);
+
+	n->got = 0;
+	if (known && f->kind == BOOTSTRAP_ENDS) {
+		n->ends = true;
+		n->ops = f->ops;
+		return ncclSuccess;
+	}
+	n->failed = true;
+	if (known)
+		WARN("rank %d: rank %d passes on that another rank failed", b->rank, rank);
+	else
+		WARN("rank %d: invalid farewell from rank %d: kind 0x%x, rank %d", b->rank, rank,
+		     f->kind, f->rank);
+	return ncclRemoteError;
+}
+
+/* All that comes from a neighbour outside all-gathers is its end: announced by a farewell, or a failure. An
+ * end that is a failure is seen again, as often as it is looked for. */
+static ncclResult_t bootstrap_neighbour_poll(struct bootstrap *b, struct bootstrap_neighbour *n,
+					     int32_t rank, int fd, uint64_t *looked)
+{
+	struct sock_ctx ctx = bootstrap_ctx(b, rank, "bootstrap: it failed, or was aborted");
+	uint64_t seq = sock_seq(fd);
+	ncclResult_t rc = n->failed ? ncclRemoteError : ncclSuccess;
+
+	if (n->gone || !os_socket_changed(fd, *looked))
+		return rc;
+	while (!rc) {
+		size_t done = 0;
+		int e = os_recv(fd, (char *)&n->farewell + n->got, sizeof n->farewell - n->got,
+				&done);
+
+		n->gone = e != EAGAIN && (e || !done) && n->ends;
+		if (e == EAGAIN || n->gone) {
+			*looked = seq;
+			return ncclSuccess;
+		}
+		if (e || !done)
+			return sock_error(e, &ctx);
+		n->got += done;
+		if (n->got == sizeof n->farewell)
+			rc = bootstrap_farewell(b, n, rank);
+	}
+	return rc;
+}
+
+ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
+{
+	int32_t next = (b->rank + 1) % b->nranks, prev = (b->rank + b->nranks - 1) % b->nranks;
+	ncclResult_t rc;
+
+	*seq = sock_seq(b->next_fd);
+	rc = bootstrap_neighbour_poll(b, &b->next, next, b->next_fd, &b->next_seq);
+	if (!rc && b->settled)
+		rc = bootstrap_neighbour_poll(b, &b->prev, prev, b->prev_fd, &b->prev_seq);
+	return rc;
+}
+
+void bootstrap_settle(struct bootstrap *b)
+{
+	ASSERT(b->nranks == 1 || (b->next_fd >= 0 && b->prev_fd >= 0));
+	b->settled = b->nranks > 1;
+	b->prev_seq = BOOTSTRAP_NOT_LOOKED;
+}
+
+/* A neighbour's end without a farewell reports a failure: it travels both ways around the ring, because each
+ * rank that sees it breaks the ring in turn, and around ranks that have ended in order from the other side. */
+ncclResult_t bootstrap_watch(struct bootstrap *b)
+{
+	uint64_t seq[2], now_ns = os_now_ns();
+
+	if (b->nranks == 1)
+		return ncclSuccess;
+	if (b->next_fd < 0)
+		return ncclRemoteError; /* broken, and reported, before */
+	seq[0] = sock_seq(b->next_fd);
+	seq[1] = sock_seq(b->prev_fd);
+	if (seq[0] == b->watch_seq[0] && seq[1] == b->watch_seq[1] &&
+	    now_ns - b->watched_ns < BOOTSTRAP_LOOK_NS)
+		return ncclSuccess;
+	b->watched_ns = now_ns;
+	b->watch_seq[0] = seq[0];
+	b->watch_seq[1] = seq[1];
+	return bootstrap_next_poll(b, &seq[0]);
+}
+
+/* ---- the farewell --------------------------------------------------------------------------- */
+
+/* Best effort: so little fits, or the neighbour is gone and needs no farewell. */
+static void bootstrap_farewell_send(const struct bootstrap *b, int fd,
+				    enum bootstrap_farewell_kind kind, uint64_t ops)
+{
+	const struct bootstrap_farewell f = {.kind = kind, .rank = b->rank, .ops = ops};
+	size_t done = 0;
+
+	if (fd < 0)
+		return;
+	for (size_t sent = 0; sent < sizeof f; sent += done)
+		if (os_send(fd, (const char *)&f + sent, sizeof f - sent, &done) || !done)
+			return;
+}
+
+void bootstrap_ring_break(struct bootstrap *b)
+{
+	/* else the end alone is a failure, or after an init that ends on all ranks together none */
+	if (b->parted && b->settled) {
+		bootstrap_farewell_send(b, b->next_fd, BOOTSTRAP_FAILED, 0);
+		bootstrap_farewell_send(b, b->prev_fd, BOOTSTRAP_FAILED, 0);
+	}
+	sock_close(&b->next_fd);
+	sock_close(&b->prev_fd);
+}
+
+void bootstrap_part(struct bootstrap *b, uint64_t ops)
+{
+	bootstrap_farewell_send(b, b->prev_fd, BOOTSTRAP_ENDS, ops);
+	bootstrap_farewell_send(b, b->next_fd, BOOTSTRAP_ENDS, ops);
+	b->parted = true;
+}
+
+bool bootstrap_ended_before(const struct bootstrap *b, uint64_t ops, int32_t *rank, uint64_t *after)
+{
+	if (b->next.ends && b->next.ops < ops) {
+		*rank = (b->rank + 1) % b->nranks;
+		*after = b->next.ops;
+		return true;
+	}
+	if (b->prev.ends && b->prev.ops < ops) {
+		*rank = (b->rank + b->nranks - 1) % b->nranks;
+		*after = b->prev.ops;
+		return true;
+	}
+	return false;
+}
+
+/* ---- the ranks of a host ---------------------------------------------------------------------- */
+
+/* Has the peer closed what it opened to this rank, or what this rank opened to it? */
+static bool bootstrap_has_left(const struct bootstrap *b, int32_t peer)
+{
+	if (b->opened[peer] && !bootstrap_in_of(b, peer))
+		return true;
+	if ((peer == (b->rank + 1) % b->nranks && b->next.gone) ||
+	    (b->rank == (peer + 1) % b->nranks && b->prev.gone))
+		return true;
+	for (const struct bootstrap_out *o = b->outs; o; o = o->next) {
+		char byte;
+		size_t done = 0;
+
+		if (o->rank != peer)
+			continue;
+		int e = os_recv(o->fd, &byte, sizeof byte, &done);
+		return o->broken_off || (e != EAGAIN && (e || !done));
+	}
+	return false;
+}
+
+/* Waits for the peer's message, or its end: a rank that has left in order has had all that it waited for. */
+static ncclResult_t bootstrap_meet_one(struct bootstrap *b, int32_t peer, int tag,
+				       uint64_t deadline_ns, bool *left)
+{
+	struct sock_ctx ctx = {"bootstrap: a rank of this host to end the communicator", b->rank,
+			       peer, b->abort};
+	bool got = false;
+
+	for (*left = false;;) {
+		uint32_t word;
+		ncclResult_t rc = bootstrap_try(b, peer, tag, &word, sizeof word, &got);
+
+		if (rc || got)
+			return rc;
+		*left = bootstrap_has_left(b, peer);
+		if (*left)
+			return ncclSuccess;
+		if (os_now_ns() >= deadline_ns) {
+			/* a connection that failed may have hidden its end, or its message */
+			*left = !bootstrap_look_left(b, peer, os_now_ns() + BOOTSTRAP_MEET_LOOK_NS);
+			return *left ? ncclSuccess : ncclInProgress;
+		}
+		rc = bootstrap_recv_wait(b, peer, &ctx, deadline_ns);
+		if (rc)
+			return rc;
+	}
+}
+
+/* To one that may have left, which is no failure. */
+static ncclResult_t bootstrap_meet_post(struct bootstrap *b, int32_t peer, int tag, bool *left)
+{
+	uint32_t word = 1;
+	ncclResult_t rc;
+
+	*left = bootstrap_has_left(b, peer);
+	if (*left)
+		return ncclSuccess;
+	b->connect_until_ns = os_now_ns() + BOOTSTRAP_MEET_CONNECT_NS;
+	rc = bootstrap_post(b, peer, tag, &word, sizeof word);
+	b->connect_until_ns = 0;
+	*left = rc == ncclInProgress; /* it refuses connections */
+	return *left ? ncclSuccess : rc;
+}
+
+static ncclResult_t bootstrap_meet_first(struct bootstrap *b, const int32_t *ranks, int32_t n,
+					 uint64_t deadline_ns)
+{
+	ncclResult_t rc = ncclSuccess;
+	bool left;
+
+	for (; b->met < n - 1 && !rc; b->met += !rc)
+		rc = bootstrap_meet_one(b, ranks[b->met + 1], BOOTSTRAP_TAG_MEET, deadline_ns,
+					&left);
+	for (int32_t i = 1; i < n && !rc; i++)
+		rc = bootstrap_meet_post(b, ranks[i], BOOTSTRAP_TAG_MET, &left);
+	return rc;
+}
+
+/* The first one gathers and answers, for which the others wait longer than it waits for them. When it has left, it
+ * has had all. */
+ncclResult_t bootstrap_meet(struct bootstrap *b, const int32_t *ranks, int32_t n,
+			    uint64_t deadline_ns)
+{
+	ncclResult_t rc = ncclSuccess;
+	bool left = false;
+
+	if (b->rank == ranks[0])
+		return bootstrap_meet_first(b, ranks, n, deadline_ns);
+	if (!b->met)
+		rc = bootstrap_meet_post(b, ranks[0], BOOTSTRAP_TAG_MEET, &left);
+	b->met += !rc;
+	return rc || left ? rc
+			  : bootstrap_meet_one(b, ranks[0], BOOTSTRAP_TAG_MET,
+					       deadline_ns + BOOTSTRAP_MEET_ANSWER_NS, &left);
+}
