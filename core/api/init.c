@@ -241,6 +241,16 @@ static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueI
 	return rc;
 }
 
+/* A call that fails before it has begun an init: the other ranks of the id get an error, and do not wait. */
+static void api_init_refused(const ncclUniqueId *id, int nranks, int rank, ncclResult_t rc)
+{
+	if (!rc || nranks < 2 || rank < 0 || rank >= nranks)
+		return;
+	bootstrap_give_up(id, rank, nranks);
+	if (rank == 0)
+		(void)api_root_close(bootstrap_id_hash(id));
+}
+
 static ncclResult_t api_init_check(const char *call, ncclComm_t *out, int nranks, int rank)
 {
 	if (!out)
@@ -262,6 +272,7 @@ API_WEAK ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclU
 	ncclResult_t rc = api_init_check("ncclCommInitRankConfig", comm, nranks, rank);
 	if (!rc)
 		rc = comm_config_parse(config, &full);
+	api_init_refused(&commId, nranks, rank, rc);
 	if (!rc)
 		rc = api_init_rank(comm, nranks, &commId, rank, &full);
 	return api_return(rc);
@@ -274,6 +285,7 @@ API_WEAK ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueI
 	ncclResult_t rc = api_init_check("ncclCommInitRank", comm, nranks, rank);
 	if (!rc)
 		rc = comm_config_parse(NULL, &full);
+	api_init_refused(&commId, nranks, rank, rc);
 	if (!rc)
 		rc = api_init_rank(comm, nranks, &commId, rank, &full);
 	return api_return(rc);

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/hash.h"
@@ -72,6 +73,17 @@ ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct o
 	return rc;
 }
 
+static void bootstrap_left_log(const struct bootstrap *b, const struct bootstrap_answer *a)
+{
+	int n = (int)strnlen(a->reason.text, sizeof a->reason.text);
+
+	if (n)
+		WARN("rank %d: rank %d failed before all ranks had come: %.*s", b->rank, a->rank, n,
+		     a->reason.text);
+	else
+		WARN("rank %d: rank %d went away before all ranks had come", b->rank, a->rank);
+}
+
 /* The root's answer: ncclSuccess only for a successor's address. */
 static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
 					   const struct bootstrap_answer *a)
@@ -85,7 +97,7 @@ static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
 	case BOOTSTRAP_SUCCESSOR:
 		return ncclSuccess;
 	case BOOTSTRAP_LEFT:
-		WARN("rank %d: rank %d went away before all ranks had come", b->rank, a->rank);
+		bootstrap_left_log(b, a);
 		return ncclRemoteError;
 	case BOOTSTRAP_REFUSED:
 		WARN("rank %d: the root refused rank %d: two ranks have this number, or their "
@@ -237,20 +249,24 @@ static ncclResult_t bootstrap_join(struct bootstrap *b, const struct bootstrap_i
 
 void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks)
 {
-	struct bootstrap_hello hello = {.kind = BOOTSTRAP_GIVE_UP, .rank = rank, .nranks = nranks};
+	struct {
+		struct bootstrap_hello hello;
+		struct bootstrap_reason reason;
+	} m = {.hello = {.kind = BOOTSTRAP_GIVE_UP, .rank = rank, .nranks = nranks}};
 	struct bootstrap_id bid;
 
 	memcpy(&bid, id->internal, sizeof bid);
 	if ((bid.root.family != 4 && bid.root.family != 6) || !bid.root.port || nranks == 1)
 		return;
-	hello.magic = bid.magic;
+	m.hello.magic = bid.magic;
+	snprintf(m.reason.text, sizeof m.reason.text, "%s", log_last_error());
 	uint64_t until = os_now_ns() + BOOTSTRAP_GIVE_UP_NS;
 	const struct sock_ctx ctx = {"bootstrap: giving up at the root", rank, -1, NULL};
-	int e = sock_tell(&bid.root, &hello, sizeof hello, &ctx, until);
+	int e = sock_tell(&bid.root, &m, sizeof m, &ctx, until);
 	/* refused: the root has ended, or the network between is busy */
 	for (int i = 1; e && i < BOOTSTRAP_GIVE_UP_TRIES; i++) {
 		os_sleep_ns(BOOTSTRAP_GIVE_UP_NS / BOOTSTRAP_GIVE_UP_TRIES);
-		e = sock_tell(&bid.root, &hello, sizeof hello, &ctx, until);
+		e = sock_tell(&bid.root, &m, sizeof m, &ctx, until);
 	}
 	INFO(LOG_BOOTSTRAP, "rank %d: gives up before its check-in; the root %s", rank,
 	     e ? "cannot be reached" : "knows");

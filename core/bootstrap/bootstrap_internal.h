@@ -4,7 +4,7 @@
  *
  *	rank r --hello(CHECK_IN)--> root          where r listens
  *	root --answer(SUCCESSOR)--> r             where r + 1 listens
- *	r --hello(GIVE_UP)--> root                instead of a check-in: r has failed
+ *	r --hello(GIVE_UP), reason--> root        instead of a check-in: r has failed
  *	r --hello(RING)--> r + 1                  the ring; data flows to the successor only
  *	r --farewell--> r - 1, r + 1              r ends in order; a second one: it failed meanwhile
  *	r --hello(PEER)--> any, then messages     one connection per direction and pair, kept
@@ -47,9 +47,16 @@ struct bootstrap_hello {
 DOPPEL_CHECK_SIZE(struct bootstrap_hello, 48);
 DOPPEL_CHECK_OFFSET(struct bootstrap_hello, listen, 20);
 
+/* Follows a hello of kind GIVE_UP: the line that the rank has logged; empty: none. */
+#define BOOTSTRAP_REASON_BYTES 192
+struct bootstrap_reason {
+	char text[BOOTSTRAP_REASON_BYTES];
+};
+DOPPEL_CHECK_SIZE(struct bootstrap_reason, BOOTSTRAP_REASON_BYTES);
+
 enum bootstrap_answer_kind {
 	BOOTSTRAP_SUCCESSOR = 0x416e7331, /* rank, addr: connect to it */
-	BOOTSTRAP_LEFT,                   /* rank: it went away before all had come */
+	BOOTSTRAP_LEFT,                   /* rank, reason: it went away before all had come */
 	BOOTSTRAP_REFUSED,                /* rank: check-in contradicts the others' */
 };
 struct bootstrap_answer {
@@ -58,8 +65,9 @@ struct bootstrap_answer {
 	int32_t rank;
 	struct os_addr addr;
 	uint64_t nonce; /* the root's */
+	struct bootstrap_reason reason;
 };
-DOPPEL_CHECK_SIZE(struct bootstrap_answer, 48);
+DOPPEL_CHECK_SIZE(struct bootstrap_answer, 48 + BOOTSTRAP_REASON_BYTES);
 DOPPEL_CHECK_OFFSET(struct bootstrap_answer, nonce, 40);
 
 /* In front of each rank's contribution to an all-gather, on the link to its successor. */

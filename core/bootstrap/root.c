@@ -5,7 +5,7 @@
  *	GREETING --hello--> WAITING --successor known--> ANSWERED
  *	    |                  |                             |
  *	    +-- garbage, closed early: dropped               +-- all answered: the task ends
- *	    +-- GIVE_UP: LEFT to every rank, the task ends
+ *	    +-- GIVE_UP: LEFT to every rank that has come or comes, then the task ends
  *	                       +--- either goes away first: LEFT to every rank, the task ends
  */
 #include <errno.h>
@@ -31,6 +31,7 @@ struct root_conn {
 	uint64_t seq, polled_ns; /* event count and time of the last poll */
 	size_t got;
 	struct bootstrap_hello hello;
+	struct bootstrap_reason reason; /* follows a hello of kind GIVE_UP */
 	/* at most a successor, then that a rank left */
 	struct bootstrap_answer answers[2];
 	size_t to_send, sent; /* bytes of the answers */
@@ -41,11 +42,15 @@ struct bootstrap_root {
 	int listen_fd;
 	uint64_t listen_seq;
 	struct bootstrap_owner owner;
+	struct bootstrap_reason reason; /* for which a rank gave up; empty: none */
 	shared_u32 stop, done;
 	struct root_conn *conns;
 	int32_t nconns;
 	struct root_conn **by_rank; /* [nranks], once a rank has sent how many */
 	int32_t nranks, arrived, answered;
+	/* A rank has failed: each that comes gets that for an answer, until all have come. */
+	bool failed;
+	int32_t failed_rank, informed;
 	bool over; /* ends when all answers are on their way */
 	bool reported_garbage;
 	uint64_t refused_ns; /* since when accept fails; 0: it does not */
@@ -75,6 +80,8 @@ static void root_answer(struct bootstrap_root *r, struct root_conn *c,
 	ASSERT(n < ARRAY_LEN(c->answers));
 	c->answers[n] = (struct bootstrap_answer){
 		.magic = r->magic, .kind = kind, .rank = rank, .nonce = r->nonce};
+	if (kind == BOOTSTRAP_LEFT)
+		c->answers[n].reason = r->reason;
 	if (kind == BOOTSTRAP_SUCCESSOR)
 		c->answers[n].addr = r->by_rank[rank]->hello.listen;
 	c->to_send += sizeof c->answers[0];
@@ -110,7 +117,8 @@ static void root_garbage(struct bootstrap_root *r, struct root_conn *c, const ch
 	root_drop(r, c);
 }
 
-/* No rank can finish: report that to those that have come, and end. */
+/* No rank can finish: report that to those that have come, and end; where a rank gave up, when all the others have come
+ * too. */
 static void root_give_up(struct bootstrap_root *r, enum bootstrap_answer_kind kind, int32_t rank)
 {
 	INFO(LOG_BOOTSTRAP, "root: rank %d %s after %d of %d ranks had come; telling the others",
@@ -190,6 +198,38 @@ static bool root_conn_is_quiet(struct root_conn *c, uint64_t seq)
 	return quiet;
 }
 
+/* A rank gives up, or comes after one that has. */
+static void root_fail(struct bootstrap_root *r, struct root_conn *c)
+{
+	const bool gives_up = c->hello.kind == BOOTSTRAP_GIVE_UP;
+
+	if (!gives_up) {
+		c->state = ROOT_ANSWERED;
+		root_answer(r, c, BOOTSTRAP_LEFT, r->failed_rank);
+	} else if (!r->failed) {
+		r->failed = true;
+		r->failed_rank = c->hello.rank;
+		r->reason = c->reason;
+		r->informed = r->arrived;
+		root_give_up(r, BOOTSTRAP_LEFT, r->failed_rank);
+	}
+	r->informed++;
+	r->over = r->informed >= c->hello.nranks;
+	if (gives_up)
+		root_drop(r, c);
+}
+
+/* What it sends: a hello, and of one that gives up the reason. True: `*to` is where n more bytes go. */
+static bool root_conn_target(struct root_conn *c, char **to, size_t *n)
+{
+	const size_t head = sizeof c->hello, all = head + sizeof c->reason;
+	bool reason = c->got >= head && c->hello.kind == BOOTSTRAP_GIVE_UP;
+
+	*to = c->got < head ? (char *)&c->hello + c->got : c->reason.text + (c->got - head);
+	*n = c->got < head ? head - c->got : reason ? all - c->got : 0;
+	return *n != 0;
+}
+
 /* One poll of a connection; may free it. True when something moved. */
 static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 {
@@ -197,13 +237,18 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	root_conn_flush(c);
 	if (root_conn_is_quiet(c, seq))
 		return false;
-	char rest[sizeof c->hello];
+	char rest[sizeof c->hello], *to = rest;
 	bool greeting = c->state == ROOT_GREETING;
-	size_t done = 0;
-	int e = os_recv(c->fd, greeting ? (char *)&c->hello + c->got : rest,
-			sizeof c->hello - (greeting ? c->got : 0), &done);
+	size_t done = 0, n = sizeof rest;
+	if (greeting)
+		(void)root_conn_target(c, &to, &n);
+	int e = os_recv(c->fd, to, n, &done);
 	if (e == EAGAIN)
 		return false;
+	if (!greeting && r->failed) {
+		root_drop(r, c); /* it has its answer */
+		return true;
+	}
 	if (!greeting) {
 		/* a rank sends nothing more: it left */
 		root_give_up(r, BOOTSTRAP_LEFT, c->hello.rank);
@@ -220,12 +265,15 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 		root_garbage(r, c, "what it sent is not a check-in for this unique id");
 		return true;
 	}
-	if (c->hello.kind == BOOTSTRAP_GIVE_UP)
-		root_give_up(r, BOOTSTRAP_LEFT, c->hello.rank);
-	else if (root_check_in(r, c) != ncclSuccess)
+	if (root_conn_target(c, &to, &n))
+		return true;
+	if (c->hello.kind == BOOTSTRAP_GIVE_UP || r->failed) {
+		root_fail(r, c);
+	} else if (root_check_in(r, c) != ncclSuccess) {
 		r->over = true;
-	else if (!r->over)
+	} else if (!r->over) {
 		root_answer_around(r, c->hello.rank);
+	}
 	return true;
 }
 
@@ -335,7 +383,7 @@ static void root_task(void *arg)
 	while (!r->over && !shared_load_u32(&r->stop, SHARED_ACQUIRE))
 		if (!root_pass(r) && !r->over)
 			root_wait(r, &r->stop);
-	if (!r->over && r->arrived)
+	if (!r->over && r->arrived && !r->failed)
 		root_give_up(r, BOOTSTRAP_LEFT, 0); /* its process ended us */
 	root_flush_wait(r);
 	while (r->conns)

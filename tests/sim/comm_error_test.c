@@ -331,6 +331,62 @@ START_TEST(nobody_waits_for_an_init_that_its_group_took_back)
 }
 END_TEST
 
+/* ---- a call that fails before it begins an init ------------------------------------------------ */
+
+struct refused {
+	int32_t whose; /* rank */
+	int how;
+	bool late; /* the others come later */
+};
+
+static ncclResult_t refused_call(const struct refused *c, ncclComm_t *comm, ncclUniqueId id,
+				 int32_t rank, int32_t nranks)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+	if (c->how == 0)
+		config.netName = "NoSuchNet";
+	else if (c->how == 1)
+		config.maxCTAs = 0;
+	return ncclCommInitRankConfig(c->how == 2 ? NULL : comm, nranks, id, rank, &config);
+}
+
+static void refused_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	static const char *const why[] = {"netName is 'NoSuchNet'", "maxCTAs is 0", "comm is NULL"};
+	const struct refused *c = arg;
+	ncclUniqueId id = ranks_id();
+	ncclComm_t comm = NULL;
+
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	if (rank == c->whose) {
+		EXPECT_NCCL(ncclInvalidArgument, refused_call(c, &comm, id, rank, nranks));
+		ranks_barrier();
+		return;
+	}
+	if (c->late)
+		ranks_barrier();
+	EXPECT_NCCL(ncclRemoteError, ncclCommInitRank(&comm, nranks, id, rank));
+	EXPECT(!comm);
+	if (nranks == 2 && c->whose == 1)
+		EXPECT_ERROR_SAYS(why[c->how]);
+	if (!c->late)
+		ranks_barrier();
+}
+
+START_TEST(a_call_that_is_refused_is_an_error_for_the_ranks_that_wait)
+{
+	for (uint64_t seed = 1; seed <= 24; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 1 + seed / 12, .seed = seed};
+		struct refused r = {.whose = 1 - (int32_t)(seed / 6 % 2),
+				    .how = (int)(seed % 3),
+				    .late = seed / 3 % 2};
+
+		ranks_run(&c, refused_rank, &r);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("communicators that failed");
@@ -345,6 +401,7 @@ int main(void)
 	tcase_add_test(t, nobody_is_blamed_for_a_call_that_failed_on_all_ranks);
 	tcase_add_test(t, a_launch_that_fails_is_no_operation_or_ends_the_communicator);
 	tcase_add_test(t, nobody_waits_for_an_init_that_its_group_took_back);
+	tcase_add_test(t, a_call_that_is_refused_is_an_error_for_the_ranks_that_wait);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
