@@ -53,9 +53,12 @@ ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct o
 {
 	struct sock_ctx ctx = bootstrap_ctx(b, peer, why);
 	struct bootstrap_hello hello = bootstrap_hello_of(b, kind);
+
+	const bool late = kind == BOOTSTRAP_CHECK_IN && b->root_late;
 	int conn = -1;
 	const struct sock_pause pause = {bootstrap_connect_pause, b};
-	ncclResult_t rc = sock_connect(to, &ctx, b->next_fd >= 0 ? &pause : NULL, &conn);
+	ncclResult_t rc = late ? sock_connect_late(to, &ctx, &conn)
+			       : sock_connect(to, &ctx, b->next_fd >= 0 ? &pause : NULL, &conn);
 
 	if (rc)
 		return rc;
@@ -292,6 +295,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	b->rank = rank;
 	b->nranks = nranks;
 	b->magic = bid.magic;
+	b->root_late = bid.from_env;
 	b->abort = abort;
 	b->listen_fd = b->root_fd = b->next_fd = b->prev_fd = -1;
 	b->listen_seq = b->next_seq = b->prev_seq = BOOTSTRAP_NOT_LOOKED;

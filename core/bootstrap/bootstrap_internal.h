@@ -159,6 +159,7 @@ struct bootstrap {
 	uint64_t watch_seq[2],
 		watched_ns; /* of both ends of the ring: event counts, time of last look */
 	struct bootstrap_neighbour next, prev;
+	bool root_late;  /* NCCL_COMM_ID: rank 0 starts the root, when it comes */
 	bool checked_in; /* the root knows of us: it has answered */
 	bool settled;    /* no all-gather follows: the predecessor is watched too */
 	bool parted;     /* this rank has sent its farewell */

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/param.h"
 
-#define SOCK_CONNECT_TRIES    34
-#define SOCK_CONNECT_PAUSE_NS 100000000ull
+#define SOCK_HOST_BYTES 256
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
@@ -32,26 +32,45 @@ static bool sock_port_parse(const char *text, uint16_t *port)
 	return true;
 }
 
+/* The family that the user wants; 0: any. */
+uint16_t sock_family_wanted(void)
+{
+	const char *family = param_str(PARAM_SOCKET_FAMILY);
+
+	if (!family)
+		return 0;
+	return strcmp(family, "AF_INET6") == 0 ? 6 : 4;
+}
+
 ncclResult_t sock_addr_parse(const char *text, struct os_addr *addr)
 {
-	struct os_addr a = {.family = text[0] == '[' ? 6 : 4};
-	char ip[INET6_ADDRSTRLEN];
-	const char *start = text + (a.family == 6);
-	const char *end = a.family == 6 ? strstr(text, "]:") : strrchr(text, ':');
-	size_t n = end ? (size_t)(end - start) : sizeof ip;
+	bool six = text[0] == '[';
+	const char *start = text + six;
+	const char *end = six ? strstr(text, "]:") : strrchr(text, ':');
+	size_t n = end ? (size_t)(end - start) : SOCK_HOST_BYTES;
+	char host[SOCK_HOST_BYTES];
+	struct os_addr a;
+	uint16_t port;
 
-	if (n >= sizeof ip)
+	if (!n || n >= sizeof host || !sock_port_parse(end + (six ? 2 : 1), &port))
 		goto err_malformed;
-	memcpy(ip, start, n);
-	ip[n] = '\0';
-	if (inet_pton(a.family == 6 ? AF_INET6 : AF_INET, ip, a.ip) != 1 ||
-	    !sock_port_parse(end + (a.family == 6 ? 2 : 1), &a.port))
-		goto err_malformed;
+	memcpy(host, start, n);
+	host[n] = '\0';
+	int e = os_resolve(host, six ? 6 : sock_family_wanted(), &a);
+	if (e) {
+		WARN("'%s': %s has no address%s", text, host,
+		     six                    ? " of IPv6"
+		     : sock_family_wanted() ? " of NCCL_SOCKET_FAMILY"
+					    : "");
+		return ncclInvalidArgument;
+	}
+	a.port = port;
 	*addr = a;
 	return ncclSuccess;
 
 err_malformed:
-	WARN("'%s' is not a numeric address and port; expected 10.0.0.1:4711 or [fe80::1]:4711",
+	WARN("'%s' is not an address and port; expected host:4711, 10.0.0.1:4711 or "
+	     "[fe80::1%%eth0]:4711",
 	     text);
 	return ncclInvalidArgument;
 }
@@ -159,22 +178,39 @@ static bool sock_is_aborted(const struct sock_ctx *ctx)
 	return ctx->abort && shared_load_u32(ctx->abort, SHARED_ACQUIRE);
 }
 
-static ncclResult_t sock_pause(const struct sock_pause *pause)
+static ncclResult_t sock_pause(const struct sock_pause *pause, const struct sock_ctx *ctx,
+			       int attempts)
 {
+	uint64_t until_ns = os_now_ns() + sock_connect_pause_ns(attempts);
+	const shared_u32 never = {0};
+	const struct wait w = {
+		.on = &never,
+		.want = 1,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_EQ,
+		.bytes = 4,
+		.why = ctx->why,
+		.from = {.rank = ctx->peer,
+			 .channel = -1,
+			 .step = -1,
+			 .object = ctx->peer < 0 ? "bootstrap root, which refuses connections"
+						 : "listener, which refuses connections"},
+		.deadline_ns = until_ns,
+	};
+
 	if (pause)
-		return pause->wait(pause->arg, os_now_ns() + SOCK_CONNECT_PAUSE_NS);
-	os_sleep_ns(SOCK_CONNECT_PAUSE_NS);
-	return ncclSuccess;
+		return pause->wait(pause->arg, until_ns);
+	return os_wait_one(&w, ctx->abort) == ECANCELED ? ncclInternalError : ncclSuccess;
 }
 
-ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx,
-			  const struct sock_pause *pause, int *fd)
+static ncclResult_t sock_connect_until(const struct os_addr *to, const struct sock_ctx *ctx,
+				       const struct sock_pause *pause, bool late, int *fd)
 {
 	char text[SOCK_TEXT_BYTES];
 	int e = 0, conn = -1;
 
-	for (int i = 0; i < SOCK_CONNECT_TRIES; i++) {
-		ncclResult_t rc = i ? sock_pause(pause) : ncclSuccess;
+	for (int i = 0; i <= SOCK_CONNECT_RETRIES; i++) {
+		ncclResult_t rc = i ? sock_pause(pause, ctx, late ? i : 1) : ncclSuccess;
 		if (rc)
 			return rc;
 		if (sock_is_aborted(ctx))
@@ -191,8 +227,19 @@ ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx,
 			     sock_addr_print(to, text), ctx->why);
 	}
 	WARN("no process answers at %s after %d attempts (%s)", sock_addr_print(to, text),
-	     SOCK_CONNECT_TRIES, ctx->why);
+	     SOCK_CONNECT_RETRIES + 1, ctx->why);
 	return ncclRemoteError;
+}
+
+ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx,
+			  const struct sock_pause *pause, int *fd)
+{
+	return sock_connect_until(to, ctx, pause, false, fd);
+}
+
+ncclResult_t sock_connect_late(const struct os_addr *to, const struct sock_ctx *ctx, int *fd)
+{
+	return sock_connect_until(to, ctx, NULL, true, fd);
 }
 
 ncclResult_t sock_send_all(int fd, const void *data, size_t bytes, const struct sock_ctx *ctx)

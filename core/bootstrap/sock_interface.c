@@ -17,14 +17,15 @@ bool sock_ifname_matches(const char *list, const char *name)
 	list += others;
 	bool exact = *list == '=';
 	list += exact;
-	bool found = false;
+	bool found = false, any = false;
 	while (*list && !found) {
-		size_t n = strcspn(list, ",");
-		found = n && strncmp(list, name, n) == 0 && (!exact || name[n] == '\0');
+		size_t n = strcspn(list, ","), k = MIN_OF(n, strcspn(list, ":"));
+		any |= k > 0;
+		found = k && strncmp(list, name, k) == 0 && (!exact || name[k] == '\0');
 		list += n;
 		list += *list == ',';
 	}
-	return found != others;
+	return (found || !any) != others;
 }
 
 static bool sock_addr_is_loopback(const struct os_addr *a)
@@ -59,16 +60,6 @@ static enum sock_ifname_kind sock_ifname_kind(const char *list, const char *name
 	return sock_ifname_begins(name, "ib") ? SOCK_IB : SOCK_ANY;
 }
 
-/* The family that the user wants; 0: any. */
-static uint16_t sock_family_wanted(void)
-{
-	const char *family = param_str(PARAM_SOCKET_FAMILY);
-
-	if (!family)
-		return 0;
-	return strcmp(family, "AF_INET6") == 0 ? 6 : 4;
-}
-
 /* An interface has one address: the first that the system lists. */
 static void sock_interface_add(struct sock_interface out[SOCK_INTERFACES], int *count,
 			       const char *name, const struct os_addr *addr)
@@ -86,7 +77,8 @@ static void sock_interface_add(struct sock_interface out[SOCK_INTERFACES], int *
 
 ncclResult_t sock_interfaces(struct sock_interface out[SOCK_INTERFACES], int *count)
 {
-	const char *list = param_str(PARAM_SOCKET_IFNAME);
+	const char *set = param_str(PARAM_SOCKET_IFNAME);
+	const char *list = set && set[0] && set[1] ? set : NULL; /* as in NCCL: one character is none */
 	const uint16_t family = sock_family_wanted();
 	enum sock_ifname_kind best = SOCK_NONE;
 	struct os_addr a;

@@ -324,6 +324,11 @@ const char *os_env(const char *name)
 	return os_world->env(name);
 }
 
+const char *os_env_at(int index)
+{
+	return os_world->env_at(index);
+}
+
 void os_host_name(char *out, size_t bytes)
 {
 	ASSERT(bytes > 0);
@@ -413,6 +418,11 @@ void os_use(const struct os_use *use)
 int os_interface(int index, char *name, size_t name_bytes, struct os_addr *addr)
 {
 	return os_world->interface(index, name, name_bytes, addr);
+}
+
+int os_resolve(const char *name, uint16_t family, struct os_addr *addr)
+{
+	return os_world->resolve(name, family, addr);
 }
 
 int os_listen(const struct os_addr *at, int *fd, struct os_addr *bound)

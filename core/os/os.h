@@ -274,6 +274,8 @@ const void *os_memo(const char *kind, const void *key, size_t key_bytes,
 
 /* The value in the calling process' environment, or NULL. Valid while the process lives. */
 const char *os_env(const char *name);
+/* The variable of that index, "NAME=value"; NULL past the last. */
+const char *os_env_at(int index);
 /* Host name; NUL-terminated, cut to `bytes`. */
 void os_host_name(char *out, size_t bytes);
 /* /proc/sys/kernel/random/boot_id: tells hosts apart. At most 63 characters. */
@@ -327,6 +329,10 @@ DOPPEL_CHECK_SIZE(struct os_addr, 24);
 /* The address of an interface of this host that others can reach; NCCL_SOCKET_IFNAME is the
  * caller's business. index counts from 0; ENOENT past the last. name: at least 16 bytes. */
 int os_interface(int index, char *name, size_t name_bytes, struct os_addr *addr);
+
+/* The address of a name, or of a numeric text with or without %scope; family 4 or 6, 0: any. Port 0. May wait for the
+ * system's name service. ENOENT: it has none. */
+int os_resolve(const char *name, uint16_t family, struct os_addr *addr);
 
 int os_listen(const struct os_addr *at, int *fd, struct os_addr *bound); /* port 0: any */
 /* Starts a connection. ECONNREFUSED may come now or from os_connected. */

@@ -54,6 +54,7 @@ struct os_world_ops {
 	const void *(*memo)(const char *, const void *, size_t,
 			    void *(*)(const void *, size_t, void *), void *);
 	const char *(*env)(const char *);
+	const char *(*env_at)(int);
 	void (*host_name)(char *, size_t);
 	void (*boot_id)(char *, size_t);
 	int (*shm_device)(uint64_t *);
@@ -72,6 +73,7 @@ struct os_world_ops {
 			   struct os_agree_other *);
 	void (*use)(const struct os_use *);
 	int (*interface)(int, char *, size_t, struct os_addr *);
+	int (*resolve)(const char *, uint16_t, struct os_addr *);
 	int (*listen)(const struct os_addr *, int *, struct os_addr *);
 	int (*connect)(const struct os_addr *, int *);
 	int (*connected)(int);

@@ -44,8 +44,12 @@ static const char *real_getenv(const void *ctx, const char *name)
 	return getenv(name);
 }
 
-/* NCCL_DEBUG_FILE with %h and %p replaced. */
-static void real_log_name(const char *pattern, char *out, size_t bytes)
+static const char *real_env_at(int index)
+{
+	return environ[index];
+}
+
+void real_log_name(const char *pattern, const char *host, int pid, char *out, size_t bytes)
 {
 	size_t at = 0;
 	char part[256];
@@ -53,11 +57,10 @@ static void real_log_name(const char *pattern, char *out, size_t bytes)
 		part[0] = *p;
 		part[1] = '\0';
 		if (p[0] == '%' && p[1] == 'h') {
-			gethostname(part, sizeof part - 1);
-			part[sizeof part - 1] = '\0';
+			snprintf(part, sizeof part, "%s", host);
 			p++;
 		} else if (p[0] == '%' && p[1] == 'p') {
-			snprintf(part, sizeof part, "%d", (int)getpid());
+			snprintf(part, sizeof part, "%d", pid);
 			p++;
 		}
 		int n = snprintf(out + at, bytes - at, "%s", part);
@@ -71,8 +74,9 @@ static void real_init(void)
 	const char *pattern = getenv("NCCL_DEBUG_FILE");
 	if (!pattern || !*pattern || real_base.log.level <= LOG_LEVEL_VERSION)
 		return;
-	char path[4096] = "";
-	real_log_name(pattern, path, sizeof path);
+	char path[4096] = "", host[256] = "";
+	gethostname(host, sizeof host - 1);
+	real_log_name(pattern, host, (int)getpid(), path, sizeof path);
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (fd >= 0)
 		real_log_fd = fd;
@@ -322,6 +326,7 @@ const struct os_world_ops os_real_ops = {
 	.free = real_free,
 	.memo = real_memo,
 	.env = real_env,
+	.env_at = real_env_at,
 	.host_name = real_host_name,
 	.boot_id = real_boot_id,
 	.shm_device = real_shm_device,
@@ -334,6 +339,7 @@ const struct os_world_ops os_real_ops = {
 	.log_line = real_log_line,
 	.use = real_use,
 	.interface = real_interface,
+	.resolve = real_resolve,
 	.listen = real_listen,
 	.connect = real_connect,
 	.connected = real_connected,

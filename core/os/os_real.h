@@ -8,12 +8,15 @@
 
 #include "core/os/os.h"
 
+/* NCCL_DEBUG_FILE with %h and %p replaced. */
+void real_log_name(const char *pattern, const char *host, int pid, char *out, size_t bytes);
 int real_file_read(const char *path, char **data, size_t *bytes);
 int real_file_write(const char *path, const char *data, size_t bytes);
 int real_dir_list(const char *path, char **names, int *count);
 int real_real_path(const char *path, char *out);
 
 int real_interface(int index, char *name, size_t name_bytes, struct os_addr *addr);
+int real_resolve(const char *name, uint16_t family, struct os_addr *addr);
 int real_listen(const struct os_addr *at, int *fd, struct os_addr *bound);
 int real_connect(const struct os_addr *to, int *fd);
 int real_connected(int fd);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -61,7 +62,8 @@ static void real_addr_from(const struct sockaddr *s, struct os_addr *a)
 /* Order in which interfaces are offered: IPv4 before IPv6, loopback last; -1: not at all. */
 static int real_interface_class(const struct ifaddrs *i)
 {
-	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
+	/* without a carrier an interface may be up, and reaches no host */
+	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING))
 		return -1;
 	int loopback = i->ifa_flags & IFF_LOOPBACK ? 2 : 0;
 	if (i->ifa_addr->sa_family == AF_INET)
@@ -86,6 +88,24 @@ int real_interface(int index, char *name, size_t name_bytes, struct os_addr *add
 	}
 	freeifaddrs(all);
 	return rc;
+}
+
+int real_resolve(const char *name, uint16_t family, struct os_addr *addr)
+{
+	const struct addrinfo hints = {
+		.ai_family = family == 4   ? AF_INET
+			     : family == 6 ? AF_INET6
+					   : AF_UNSPEC,
+		.ai_socktype = SOCK_STREAM,
+	};
+	struct addrinfo *found;
+	int rc = getaddrinfo(name, NULL, &hints, &found);
+
+	if (rc)
+		return rc == EAI_SYSTEM ? errno : ENOENT;
+	real_addr_from(found->ai_addr, addr);
+	freeaddrinfo(found);
+	return 0;
 }
 
 static int real_socket(const struct os_addr *a, int *fd)

@@ -6,8 +6,6 @@
  */
 #include "core/transport/net_socket_internal.h"
 
-#define NET_SOCKET_TRIES       34
-#define NET_SOCKET_RETRY_NS    100000000ull
 #define NET_SOCKET_GREETING_NS 10000000ull /* until the listener is looked at again */
 /* More than the peer's own sockets: those of strangers must not push them out. */
 #define NET_SOCKET_GREETINGS (1 + NET_SOCKET_LANES + 4)
@@ -237,8 +235,8 @@ static ncclResult_t net_socket_open(struct net_socket_conn *c, const struct net_
 	sock_close(&s->fd);
 	s->moved = 0;
 	if (!c->hello_sent && (rc == ECONNREFUSED || rc == ETIMEDOUT) &&
-	    ++c->tries < NET_SOCKET_TRIES) {
-		c->again_at_ns = os_now_ns() + NET_SOCKET_RETRY_NS;
+	    ++c->tries <= SOCK_CONNECT_RETRIES) {
+		c->again_at_ns = os_now_ns() + sock_connect_pause_ns(1);
 		return net_socket_pause(c, w);
 	}
 	return net_socket_failed(c, rc == EPROTO ? "invalid answer to a hello" : "connecting", rc);

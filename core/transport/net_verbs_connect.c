@@ -30,7 +30,8 @@ static void net_verbs_wait_socket(int fd, int32_t peer, int32_t channel, const c
 }
 
 /* A pause before something is tried again. */
-static ncclResult_t net_verbs_pause(struct net_verbs_conn *c, const char *why, struct wait *w)
+static ncclResult_t net_verbs_pause(struct net_verbs_conn *c, uint64_t ns, const char *why,
+				    struct wait *w)
 {
 	*w = (struct wait){
 		.on = c,
@@ -38,7 +39,7 @@ static ncclResult_t net_verbs_pause(struct net_verbs_conn *c, const char *why, s
 		.kind = WAIT_OBJECT,
 		.why = why,
 		.from = {.rank = c->who.peer, .channel = c->who.channel, .step = -1},
-		.deadline_ns = os_now_ns() + NET_VERBS_RETRY_NS,
+		.deadline_ns = os_now_ns() + ns,
 	};
 	c->check_at_ns = w->deadline_ns;
 	return ncclInProgress;
@@ -239,7 +240,8 @@ static ncclResult_t net_verbs_to_rts(struct net_verbs_conn *c, struct wait *w)
 						 "a queue pair's address takes a while to resolve");
 	rc = later ? ETIMEDOUT : net_verbs_qp_to_rts(c);
 	if (rc == ETIMEDOUT && ++c->tries < NET_VERBS_TRIES)
-		return net_verbs_pause(c, "the network to resolve a queue pair's address", w);
+		return net_verbs_pause(c, NET_VERBS_RETRY_NS,
+				       "the network to resolve a queue pair's address", w);
 	if (rc == ETIMEDOUT)
 		WARN("NET/IB: rank %d: no route from qp 0x%x on %s to rank %d's %.31s after %d "
 		     "tries",
@@ -336,8 +338,9 @@ static ncclResult_t net_verbs_connect_tcp(struct net_verbs_conn *c,
 	if (c->fd >= 0)
 		os_close(c->fd);
 	c->fd = -1;
-	if ((rc == ECONNREFUSED || rc == ETIMEDOUT) && ++c->tries < NET_VERBS_TRIES)
-		return net_verbs_pause(c, "to try again to connect for set-up", w);
+	if ((rc == ECONNREFUSED || rc == ETIMEDOUT) && ++c->tries <= SOCK_CONNECT_RETRIES)
+		return net_verbs_pause(c, sock_connect_pause_ns(1),
+				       "to try again to connect for set-up", w);
 	return net_verbs_broken(c, "connecting", rc);
 }
 

@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/text.h"
@@ -82,6 +83,27 @@ int world_interface(int index, char *name, size_t name_bytes, struct os_addr *ad
 		addr_of_host(world_self()->proc->host, family, addr);
 	else
 		addr_of_loopback(family, addr);
+	return 0;
+}
+
+/* A numeric address, "localhost", or a host's name: host0, host1... */
+int world_resolve(const char *name, uint16_t family, struct os_addr *addr)
+{
+	uint16_t wanted = family ? family : strchr(name, ':') ? 6 : 4;
+	unsigned host;
+	char rest;
+
+	memset(addr, 0, sizeof *addr);
+	addr->family = wanted;
+	if (inet_pton(wanted == 6 ? AF_INET6 : AF_INET, name, addr->ip) == 1)
+		return 0;
+	if (strcmp(name, "localhost") == 0) {
+		addr_of_loopback(wanted, addr);
+		return 0;
+	}
+	if (sscanf(name, "host%u%c", &host, &rest) != 1 || host >= world->config.hosts)
+		return ENOENT;
+	addr_of_host(host, wanted, addr);
 	return 0;
 }
 

@@ -4,10 +4,14 @@
  * the memo.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/os/os_real.h"
 #include "sim/world/files.h"
 #include "sim/world/world_internal.h"
 
@@ -183,10 +187,36 @@ int world_real_path(const char *path, char *out)
 	return rc;
 }
 
+/* The file of NCCL_DEBUG_FILE of the calling process; -1: it has none. Its first line begins the file anew. */
+static int host_log_open(struct world_proc *wp)
+{
+	const char *pattern = world_env_get("NCCL_DEBUG_FILE");
+	char path[OS_PATH_BYTES] = "", host[64];
+	int begun = wp->log_begun ? O_APPEND : O_TRUNC, fd;
+
+	if (!pattern || !*pattern)
+		return -1;
+	snprintf(host, sizeof host, "host%u", wp->proc->host);
+	real_log_name(pattern, host, (int)wp->proc->pid, path, sizeof path);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | begun, 0644);
+	if (fd < 0 && !wp->log_begun)
+		fprintf(stderr, "NCCL_DEBUG_FILE %s: %s; logging to stderr\n", path,
+			strerror(errno));
+	wp->log_begun = true;
+	return fd;
+}
+
 void world_log_line(const char *line)
 {
+	int fd = host_log_open(world_self());
+
 	/* one call, so that lines of several threads do not mix */
-	fprintf(stderr, "%s\n", line);
+	if (fd < 0) {
+		fprintf(stderr, "%s\n", line);
+	} else {
+		(void)dprintf(fd, "%s\n", line);
+		(void)close(fd);
+	}
 }
 
 /* ---- memo ----------------------------------------------------------------------------------- */

@@ -100,6 +100,26 @@ const char *world_env_get(const char *name)
 	return value;
 }
 
+/* Values that a newer one has replaced are left out. */
+const char *world_env_at(int index)
+{
+	struct world_proc *wp = world_self();
+	const char *found = NULL;
+
+	world_lock(&wp->lock);
+	for (const struct world_env *e = wp->env; e && !found; e = e->next) {
+		const struct world_env *newer = wp->env;
+
+		while (newer != e && (newer->name_bytes != e->name_bytes ||
+				      memcmp(newer->text, e->text, e->name_bytes) != 0))
+			newer = newer->next;
+		if (newer == e && index-- == 0)
+			found = e->text;
+	}
+	world_unlock(&wp->lock);
+	return found;
+}
+
 void world_random(void *out, size_t bytes)
 {
 	struct world_proc *wp = world_self();

@@ -62,6 +62,7 @@ struct world_proc {
 	struct os_proc *proc;
 	char name[WORLD_NAME_BYTES];
 	bool alive, killed;
+	bool log_begun; /* NCCL_DEBUG_FILE has a line of it */
 	struct os_mutex lock;      /* blocks, environment, random numbers */
 	struct world_block blocks; /* list head; newest first */
 	struct world_env *env;
@@ -197,7 +198,9 @@ void world_agreements_free(void);
 void world_use(const struct os_use *use);
 
 /* ---- socket.c */
+const char *world_env_at(int index);
 int world_interface(int index, char *name, size_t name_bytes, struct os_addr *addr);
+int world_resolve(const char *name, uint16_t family, struct os_addr *addr);
 int world_listen(const struct os_addr *at, int *fd, struct os_addr *bound);
 int world_connect(const struct os_addr *to, int *fd);
 int world_connected(int fd);
