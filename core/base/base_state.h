@@ -32,6 +32,7 @@ struct param_value {
 
 struct base_state {
 	struct log_state log;
+	shared_u32 unread_shown;
 	struct param_value param[PARAM_COUNT + PARAM_DOUBLES_MAX]; /* by number */
 };
 

@@ -200,6 +200,27 @@ void param_report_set(void)
 	}
 }
 
+void param_report_unread(void)
+{
+	char names[LOG_TEXT_BYTES - 128] = "";
+	size_t at = 0;
+	const char *set;
+
+	if (!log_wanted(LOG_LEVEL_INFO, LOG_ENV) ||
+	    shared_quiet_exchange_u32(&os_base_state()->unread_shown, 1) != 0)
+		return;
+	for (int i = 0; (set = os_env_at(i)) && at < sizeof names; i++) {
+		size_t n = strcspn(set, "=");
+
+		if (strncmp(set, "NCCL_", 5) == 0 && param_find(set, n) < 0)
+			at += (size_t)snprintf(names + at, sizeof names - at, "%s%.*s",
+					       at ? ", " : "", (int)n, set);
+	}
+	if (at)
+		INFO(LOG_ENV, "set in the environment, and not read by this version: %s%s", names,
+		     at < sizeof names ? "" : "...");
+}
+
 bool param_warns(int p)
 {
 	return shared_quiet_exchange_u32(&os_base_state()->param[p].warned, 1) == 0;

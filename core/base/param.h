@@ -37,7 +37,7 @@ X(DEBUG_SUBSYS, "NCCL_DEBUG_SUBSYS", STRING, "INIT,BOOTSTRAP,ENV", 0, 0,        
 	"subsystems logged at INFO: INIT,COLL,P2P,SHM,NET,GRAPH,TUNING,ENV,ALLOC,CALL,PROXY,NVLS,"  \
 	"BOOTSTRAP,REG,PROFILE,RAS,ALL; ^ in front: all but these")                                 \
 X(DEBUG_FILE, "NCCL_DEBUG_FILE", STRING, NULL, 0, 0,                                               \
-	"file for the log instead of stderr; %h host, %p pid (real world only)")                    \
+	"file for the log instead of stderr; %h host, %p pid")                    \
 X(HOSTID, "NCCL_HOSTID", STRING, NULL, 0, 0,                                                       \
 	"what tells hosts apart, instead of host name and boot id")                                 \
 X(COMM_ID, "NCCL_COMM_ID", STRING, NULL, 0, 0,                                                     \
@@ -113,10 +113,10 @@ X(COLLNET_ENABLE, "NCCL_COLLNET_ENABLE", BOOL, "0", 0, 1,                       
 	"search graphs for networks that reduce, over the NICs that can")                           \
 X(TOPO_COMPAT, "NCCL_TOPO_COMPAT", STRING, NULL, 0, 0,                                             \
 	"2.28: paths and speeds as NCCL 2.28 has them; unset or 2.30: as 2.30")                     \
-X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 64, "fewest channels; -2: the search decides") \
-X(MAX_NCHANNELS, "NCCL_MAX_NCHANNELS", INT, "-2", -2, 64, "most channels; -2: the search decides")   \
-X(MIN_CTAS, "NCCL_MIN_CTAS", INT, "-2", -2, 64, "fewest channels, as the config's minCTAs")          \
-X(MAX_CTAS, "NCCL_MAX_CTAS", INT, "-2", -2, 64, "most channels, as the config's maxCTAs")            \
+X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 1 << 20, "fewest channels; -2: the search decides") \
+X(MAX_NCHANNELS, "NCCL_MAX_NCHANNELS", INT, "-2", -2, 1 << 20, "most channels; -2: the search decides")   \
+X(MIN_CTAS, "NCCL_MIN_CTAS", INT, "-2", -2, 1 << 20, "fewest channels, as the config's minCTAs")          \
+X(MAX_CTAS, "NCCL_MAX_CTAS", INT, "-2", -2, 1 << 20, "most channels, as the config's maxCTAs")            \
 X(CGA_CLUSTER_SIZE, "NCCL_CGA_CLUSTER_SIZE", INT, "-2", -2, 8,                                     \
 	"blocks of a launch that the GPU places together, as the config's cgaClusterSize: 0 or 1: "  \
 	"each alone; -2: 4 from compute capability 9.0 on")                                         \
@@ -142,7 +142,7 @@ X(LL128_BUFFSIZE, "NCCL_LL128_BUFFSIZE", BYTES, "4915200", 1, 1ll << 40,        
 X(MAX_P2P_NCHANNELS, "NCCL_MAX_P2P_NCHANNELS", INT, "32", 1, 64,                                  \
 	"channels of the messages between two ranks at most; over NVLink as many as there are, "   \
 	"over the network NCCL_NCHANNELS_PER_NET_PEER, elsewhere 2")                                                                              \
-X(NCHANNELS_PER_NET_PEER, "NCCL_NCHANNELS_PER_NET_PEER", INT, "-2", -2, 64,                          \
+X(NCHANNELS_PER_NET_PEER, "NCCL_NCHANNELS_PER_NET_PEER", INT, "-2", -2, 1 << 20,                          \
 	"channels of the messages between two ranks over the network, as the config's "             \
 	"nChannelsPerNetPeer; -2: 2; 8 at most; the same on all ranks")                             \
 X(P2P_LL_THRESHOLD, "NCCL_P2P_LL_THRESHOLD", BYTES, "-2", -2, 1ll << 40,                           \
@@ -211,6 +211,8 @@ bool param_allows(int p, const char *value, char *expected, size_t bytes);
 void param_expected(int p, char *out, size_t bytes);
 /* A line on stderr for each malformed value of this process, once, whatever the log level. */
 void param_report_malformed(void);
+/* One line at INFO for each process: the NCCL_ variables that are set and have no row. */
+void param_report_unread(void);
 /* INFO lines of subsystem ENV: a line for each variable of this process that is set, once. */
 void param_report_set(void);
 /* True once in this process: a reader that has no use for the value writes its line then. */

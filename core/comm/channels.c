@@ -487,6 +487,17 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 	return rc;
 }
 
+/* One rank has no channels, and its host's topology and graphs only where a file for them is named. */
+ncclResult_t comm_channels_alone(struct ncclComm *comm)
+{
+	ncclResult_t rc;
+
+	if (!param_str(PARAM_TOPO_DUMP_FILE) && !param_str(PARAM_GRAPH_DUMP_FILE))
+		return ncclSuccess;
+	rc = comm_topology_find(comm);
+	return rc ? rc : channels_search(comm);
+}
+
 /* ---- device --------------------------------------------------------------------------------- */
 
 struct comm_dev_layout comm_dev_layout(int32_t channels, uint32_t room)

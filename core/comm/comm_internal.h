@@ -41,6 +41,8 @@ ncclResult_t comm_network_agree(struct ncclComm *comm, const struct topo_rank_in
 				bool *differed);
 /* channels.c: topology, rings, channels; then what the device needs to know of them. */
 ncclResult_t comm_channels_make(struct ncclComm *comm);
+/* One rank: where a file for the topology or the graphs is named. */
+ncclResult_t comm_channels_alone(struct ncclComm *comm);
 ncclResult_t comm_dev_make(struct ncclComm *comm);
 
 #endif

@@ -15,48 +15,87 @@
 
 /* The first layout ended after `blocking`; a caller of a later version passes more. */
 #define CONFIG_SIZE_LEAST (offsetof(ncclConfig_t, blocking) + sizeof(int))
+/* A size beyond that is no layout of any version. */
+#define CONFIG_SIZE_MOST 4096
 DOPPEL_CHECK_OFFSET(ncclConfig_t, blocking, 16);
 DOPPEL_CHECK_OFFSET(ncclConfig_t, netName, 32);
 DOPPEL_CHECK_OFFSET(ncclConfig_t, commName, 48);
 DOPPEL_CHECK_SIZE(ncclConfig_t, 80);
 
+/* What becomes of a value that is not one of the field's: NCCL takes another one for some, with a line at INFO. */
+enum config_else { CONFIG_REFUSED, CONFIG_NEAREST, CONFIG_INITIAL };
+
 struct config_row {
 	const char *name;
 	size_t offset;
+	unsigned since; /* NCCL's first version whose layout has it */
 	int least, most, initial;
+	enum config_else below, above;
 };
 
-#define CONFIG_ROW(field, least, most, initial)                                                    \
-	{                                                                                          \
-#field, offsetof(ncclConfig_t, field), least, most, initial                        \
-	}
+#define CONFIG_ROW(field, since, least, most, initial, below, above)                               \
+	{#field,                                                                                   \
+	 offsetof(ncclConfig_t, field),                                                            \
+	 since,                                                                                    \
+	 least,                                                                                    \
+	 most,                                                                                     \
+	 initial,                                                                                  \
+	 CONFIG_##below,                                                                           \
+	 CONFIG_##above}
+#define V(major, minor) NCCL_VERSION(major, minor, 0)
 static const struct config_row config_rows[] = {
-	CONFIG_ROW(blocking, 0, 1, 1),
-	CONFIG_ROW(cgaClusterSize, 0, 8, NCCL_CONFIG_UNDEF_INT),
-	CONFIG_ROW(minCTAs, 1, DEV_MAX_CHANNELS, 1),
-	CONFIG_ROW(maxCTAs, 1, DEV_MAX_CHANNELS, DEV_MAX_CHANNELS),
-	CONFIG_ROW(splitShare, 0, 1, 0),
-	CONFIG_ROW(trafficClass, 0, 255, NCCL_CONFIG_UNDEF_INT),
-	CONFIG_ROW(collnetEnable, 0, 1, 0),
-	CONFIG_ROW(CTAPolicy, NCCL_CTA_POLICY_DEFAULT,
-		   NCCL_CTA_POLICY_EFFICIENCY | NCCL_CTA_POLICY_ZERO, NCCL_CTA_POLICY_DEFAULT),
-	CONFIG_ROW(shrinkShare, 0, 1, 0),
-	CONFIG_ROW(nvlsCTAs, 1, DEV_MAX_CHANNELS, NCCL_CONFIG_UNDEF_INT),
-	CONFIG_ROW(nChannelsPerNetPeer, 1, DEV_MAX_CHANNELS, NCCL_CONFIG_UNDEF_INT),
-	CONFIG_ROW(nvlinkCentricSched, 0, 1, 0),
+	CONFIG_ROW(blocking, V(2, 14), 0, 1, 1, REFUSED, REFUSED),
+	CONFIG_ROW(cgaClusterSize, V(2, 17), 0, 8, NCCL_CONFIG_UNDEF_INT, REFUSED, NEAREST),
+	CONFIG_ROW(minCTAs, V(2, 17), 1, DEV_MAX_CHANNELS, 1, REFUSED, NEAREST),
+	CONFIG_ROW(maxCTAs, V(2, 17), 1, DEV_MAX_CHANNELS, DEV_MAX_CHANNELS, REFUSED, NEAREST),
+	CONFIG_ROW(splitShare, V(2, 18), 0, 1, 0, INITIAL, INITIAL),
+	CONFIG_ROW(trafficClass, V(2, 25), 0, 255, NCCL_CONFIG_UNDEF_INT, REFUSED, REFUSED),
+	CONFIG_ROW(collnetEnable, V(2, 27), 0, 1, 0, INITIAL, INITIAL),
+	CONFIG_ROW(CTAPolicy, V(2, 27), NCCL_CTA_POLICY_DEFAULT,
+		   NCCL_CTA_POLICY_EFFICIENCY | NCCL_CTA_POLICY_ZERO, NCCL_CTA_POLICY_DEFAULT,
+		   INITIAL, INITIAL),
+	CONFIG_ROW(shrinkShare, V(2, 27), 0, 1, 0, INITIAL, INITIAL),
+	CONFIG_ROW(nvlsCTAs, V(2, 27), 1, DEV_MAX_CHANNELS, NCCL_CONFIG_UNDEF_INT, REFUSED,
+		   NEAREST),
+	CONFIG_ROW(nChannelsPerNetPeer, V(2, 28), 1, DEV_MAX_CHANNELS, NCCL_CONFIG_UNDEF_INT,
+		   REFUSED, NEAREST),
+	CONFIG_ROW(nvlinkCentricSched, V(2, 28), 0, 1, 0, REFUSED, REFUSED),
 };
+
+/* The fields that later versions have behind ours, in order: all int. */
+static const char *const config_later[] = {
+	"graphUsageMode",	"numRmaCtx", "maxP2pPeers",  "graphStreamOrdering",
+	"launchOrderImplicit", "numRmaSig", "rmaEagerInit", "hostCftMode",
+	"nvlsHostMode",
+};
+
+static int *config_value(const struct config_row *row, ncclConfig_t *c)
+{
+	return (int *)((char *)c + row->offset);
+}
 
 static ncclResult_t config_row_check(const struct config_row *row, ncclConfig_t *c)
 {
-	int *value = (int *)((char *)c + row->offset);
-	if (*value == NCCL_CONFIG_UNDEF_INT) {
+	int *value = config_value(row, c), given = *value;
+	enum config_else otherwise = given < row->least ? row->below : row->above;
+
+	if (given == NCCL_CONFIG_UNDEF_INT) {
 		*value = row->initial;
 		return ncclSuccess;
 	}
-	if (*value >= row->least && *value <= row->most)
+	if (given >= row->least && given <= row->most)
 		return ncclSuccess;
-	WARN("config: %s is %d, expected %d to %d", row->name, *value, row->least, row->most);
-	return ncclInvalidArgument;
+	if (otherwise == CONFIG_REFUSED) {
+		WARN("config: %s is %d, expected %d to %d", row->name, given, row->least,
+		     row->most);
+		return ncclInvalidArgument;
+	}
+	*value = otherwise == CONFIG_INITIAL ? row->initial
+		 : given < row->least	     ? row->least
+					     : row->most;
+	INFO(LOG_ENV, "config: %s is %d, expected %d to %d; %d is used", row->name, given,
+	     row->least, row->most, *value);
+	return ncclSuccess;
 }
 
 /* The environment goes before the program. */
@@ -81,6 +120,40 @@ static void config_environment(ncclConfig_t *c)
 		c->netName = param_str(PARAM_NET);
 }
 
+/* A field of a later version that has another value than its default has no effect here. The last int may be padding
+ * where no field is known. */
+static void config_later_check(const ncclConfig_t *config)
+{
+	const char *at = (const char *)config + sizeof *config;
+	size_t ints = (config->size - sizeof *config) / sizeof(int);
+
+	for (size_t i = 0; i < ints; i++) {
+		int value;
+
+		memcpy(&value, at + i * sizeof value, sizeof value);
+		if (i < ARRAY_LEN(config_later) && value != NCCL_CONFIG_UNDEF_INT)
+			WARN("config: %s is %d; this version does not have it: no effect",
+			     config_later[i], value);
+		else if (i >= ARRAY_LEN(config_later) && i + 1 < ints && value &&
+			 value != NCCL_CONFIG_UNDEF_INT)
+			WARN("config: byte %zu of %zu is of a field that this version does not "
+			     "have, with the value %d: no effect",
+			     sizeof *config + i * sizeof value, config->size, value);
+	}
+}
+
+/* What the layout of the caller's version does not have is not read: there is padding. */
+static void config_of_version(ncclConfig_t *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(config_rows); i++)
+		if (c->version < config_rows[i].since)
+			*config_value(&config_rows[i], c) = NCCL_CONFIG_UNDEF_INT;
+	if (c->version < V(2, 17))
+		c->netName = NCCL_CONFIG_UNDEF_PTR;
+	if (c->version < V(2, 27))
+		c->commName = NCCL_CONFIG_UNDEF_PTR;
+}
+
 static ncclResult_t config_copy(const ncclConfig_t *config, ncclConfig_t *out)
 {
 	if (config->magic != CONFIG_MAGIC || config->size < CONFIG_SIZE_LEAST) {
@@ -89,7 +162,34 @@ static ncclResult_t config_copy(const ncclConfig_t *config, ncclConfig_t *out)
 		return ncclInvalidArgument;
 	}
 	memcpy(out, config, MIN_OF(config->size, sizeof *out));
+	config_of_version(out);
+	if (config->size > sizeof *out && config->size <= CONFIG_SIZE_MOST)
+		config_later_check(config);
 	return ncclSuccess;
+}
+
+/* What the program has set; what the environment has set is logged by param_report_set. */
+static void config_report_set(ncclConfig_t *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(config_rows); i++) {
+		int value = *config_value(&config_rows[i], c);
+
+		if (value != NCCL_CONFIG_UNDEF_INT)
+			INFO(LOG_ENV, "config: %s set by the program to %d", config_rows[i].name,
+			     value);
+	}
+	if (c->netName)
+		INFO(LOG_ENV, "config: netName set by the program to %s", c->netName);
+}
+
+/* The program's own contradiction; the environment's is settled by maxCTAs. */
+static ncclResult_t config_ctas_check(const ncclConfig_t *c)
+{
+	if (c->minCTAs == NCCL_CONFIG_UNDEF_INT || c->maxCTAs == NCCL_CONFIG_UNDEF_INT ||
+	    c->minCTAs <= c->maxCTAs)
+		return ncclSuccess;
+	WARN("config: minCTAs is %d, more than maxCTAs, %d", c->minCTAs, c->maxCTAs);
+	return ncclInvalidArgument;
 }
 
 ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out)
@@ -99,7 +199,12 @@ ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out)
 
 	param_report_malformed();
 	param_report_set();
+	param_report_unread();
 	log_report_silent();
+	if (!rc && config)
+		config_report_set(&c);
+	if (!rc)
+		rc = config_ctas_check(&c);
 	if (rc)
 		return rc;
 	c.size = sizeof c;
@@ -109,8 +214,9 @@ ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out)
 	if (rc)
 		return rc;
 	if (c.minCTAs > c.maxCTAs) {
-		WARN("config: minCTAs is %d, more than maxCTAs, %d", c.minCTAs, c.maxCTAs);
-		return ncclInvalidArgument;
+		INFO(LOG_ENV, "minCTAs is %d, more than maxCTAs, %d, which is used for both",
+		     c.minCTAs, c.maxCTAs);
+		c.minCTAs = c.maxCTAs;
 	}
 	if (c.netName && !net_find(c.netName)) {
 		char names[64];

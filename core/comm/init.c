@@ -34,7 +34,7 @@ static ncclResult_t comm_connect(struct ncclComm *comm)
 	ncclResult_t rc;
 
 	if (comm->nranks == 1)
-		return ncclSuccess;
+		return comm_channels_alone(comm);
 	rc = comm_channels_make(comm);
 	if (!rc)
 		rc = transport_connect_channels(comm, &job);

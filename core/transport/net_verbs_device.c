@@ -26,7 +26,7 @@ static bool net_verbs_filter_item(const char *item, size_t n, bool exact, const 
 /* [^][=]name[:port][,name[:port]...] */
 static bool net_verbs_wanted(const char *filter, const char *name, int port)
 {
-	bool negate = false, exact = false, found = false;
+	bool negate = false, exact = false, found = false, any = false;
 
 	if (!filter || !*filter)
 		return true;
@@ -37,11 +37,12 @@ static bool net_verbs_wanted(const char *filter, const char *name, int port)
 	while (*filter) {
 		size_t n = strcspn(filter, ",");
 
-		if (n && net_verbs_filter_item(filter, n, exact, name, port))
+		any |= n && *filter != ':';
+		if (n && *filter != ':' && net_verbs_filter_item(filter, n, exact, name, port))
 			found = true;
 		filter += n + (filter[n] == ',');
 	}
-	return found != negate;
+	return (found || !any) != negate; /* as in NCCL: a list without names is all */
 }
 
 /* ---- devices -----------------------------------------------------------------------------------

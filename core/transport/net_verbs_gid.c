@@ -115,6 +115,13 @@ static void net_verbs_gid_choose(struct net_verbs_dev *d)
 		     d->name, d->port);
 }
 
+static bool net_verbs_gid_is_zero(const union ibv_gid *gid)
+{
+	static const union ibv_gid zero;
+
+	return memcmp(gid, &zero, sizeof zero) == 0;
+}
+
 ncclResult_t net_verbs_gid_get(struct net_verbs_dev *d)
 {
 	int64_t wanted = param_i64(PARAM_IB_GID_INDEX);
@@ -127,7 +134,9 @@ ncclResult_t net_verbs_gid_get(struct net_verbs_dev *d)
 		net_verbs_gid_choose(d);
 	} else {
 		d->gid_index = wanted < 0 ? 0 : (int)wanted;
-		d->has_gid = !ibv_query_gid(d->ctx, d->port, d->gid_index, &d->gid);
+		d->has_gid = d->gid_index < d->attr.gid_tbl_len &&
+			     !ibv_query_gid(d->ctx, d->port, d->gid_index, &d->gid) &&
+			     !net_verbs_gid_is_zero(&d->gid);
 	}
 	if (d->has_gid) {
 		inet_ntop(AF_INET6, d->gid.raw, text, sizeof text);
@@ -135,7 +144,11 @@ ncclResult_t net_verbs_gid_get(struct net_verbs_dev *d)
 		     text);
 		return ncclSuccess;
 	}
-	WARN("NET/IB: device %s port %u has no usable GID%s", d->name, d->port,
-	     wanted < 0 ? "" : " at NCCL_IB_GID_INDEX");
+	if (wanted < 0)
+		WARN("NET/IB: device %s port %u has no usable GID", d->name, d->port);
+	else
+		WARN("NET/IB: NCCL_IB_GID_INDEX is %d: device %s port %u has no GID there; its "
+		     "table has %d entries",
+		     (int)wanted, d->name, d->port, d->attr.gid_tbl_len);
 	return ncclSystemError;
 }

@@ -65,6 +65,94 @@ START_TEST(init_names_what_is_wrong)
 }
 END_TEST
 
+/* ---- layouts of other versions ------------------------------------------------------------------ */
+
+/* The layout of a version has `bytes`, of which those from `used` on are padding. */
+static const struct {
+	unsigned version;
+	size_t used, bytes;
+} layouts[] = {
+	{NCCL_VERSION(2, 14, 3), 20, 24},  {NCCL_VERSION(2, 17, 1), 40, 40},
+	{NCCL_VERSION(2, 18, 5), 44, 48},  {NCCL_VERSION(2, 24, 3), 44, 48},
+	{NCCL_VERSION(2, 26, 2), 48, 48},  {NCCL_VERSION(2, 27, 7), 72, 72},
+	{NCCL_VERSION(2, 28, 9), 80, 80},  {NCCL_VERSION(2, 29, 2), 88, 88},
+	{NCCL_VERSION(2, 30, 7), 96, 96}, {NCCL_VERSION(2, 32, 3), 116, 120},
+};
+
+static void layouts_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	union {
+		ncclConfig_t config;
+		int32_t word[32];
+		uint8_t byte[128];
+	} c;
+	const ncclConfig_t unset = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t comm;
+
+	(void)arg;
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	for (size_t i = 0; i < ARRAY_LEN(layouts); i++) {
+		for (size_t k = 0; k < ARRAY_LEN(c.word); k++)
+			c.word[k] = NCCL_CONFIG_UNDEF_INT;
+		c.config = unset;
+		memset(c.byte + layouts[i].used, 0x5a, sizeof c - layouts[i].used);
+		c.config.size = layouts[i].bytes;
+		c.config.version = layouts[i].version;
+		EXPECT_NCCL(ncclSuccess,
+			    ncclCommInitRankConfig(&comm, nranks, ranks_id(), rank, &c.config));
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	}
+	EXPECT(!strstr(ncclGetLastError(NULL), "config:"));
+	/* a field of a later version that is set is named, and has no effect */
+	c.config.version = NCCL_VERSION(2, 32, 3);
+	c.config.size = 120;
+	c.word[22] = 8;
+	EXPECT_NCCL(ncclSuccess,
+		    ncclCommInitRankConfig(&comm, nranks, ranks_id(), rank, &c.config));
+	EXPECT_ERROR_SAYS("maxP2pPeers is 8");
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+}
+
+START_TEST(the_layouts_of_all_versions_are_read)
+{
+	struct ranks_config c = {.hosts = 1, .per_host = 1, .seed = 1};
+
+	ranks_run(&c, layouts_rank, NULL);
+}
+END_TEST
+
+/* Values that NCCL replaces by another one, from the program and from the environment. */
+static void capped_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config[3] = {NCCL_CONFIG_INITIALIZER, NCCL_CONFIG_INITIALIZER,
+				  NCCL_CONFIG_INITIALIZER};
+	ncclComm_t comm;
+
+	(void)arg;
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	config[0].maxCTAs = 16;
+	config[1].maxCTAs = 128;
+	config[2].splitShare = 2;
+	for (size_t i = 0; i < ARRAY_LEN(config); i++) {
+		EXPECT_NCCL(ncclSuccess, ncclCommInitRankConfig(&comm, nranks, ranks_id(), rank,
+								&config[i]));
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	}
+}
+
+START_TEST(values_that_are_too_large_are_capped)
+{
+	static const char *const env[][2] = {
+		{NULL}, {"NCCL_MIN_NCHANNELS=32"}, {"NCCL_MIN_NCHANNELS=112"}, {"NCCL_MAX_CTAS=999"}};
+
+	for (size_t i = 0; i < ARRAY_LEN(env); i++) {
+		struct ranks_config c = {.hosts = 1, .per_host = 1, .seed = 1, .env = env[i]};
+
+		ranks_run(&c, capped_rank, NULL);
+	}
+}
+END_TEST
+
 static void coll_arguments_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclComm_t comm = NULL;
@@ -211,6 +299,8 @@ static Suite *comm_arguments_suite(void)
 	TCase *t = tcase_create("comm_arguments");
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, init_names_what_is_wrong);
+	tcase_add_test(t, the_layouts_of_all_versions_are_read);
+	tcase_add_test(t, values_that_are_too_large_are_capped);
 	tcase_add_test(t, collectives_name_what_is_wrong);
 	tcase_add_test(t, a_missing_topology_file_is_named);
 	tcase_add_test(t, ranks_that_allow_different_programs_are_named);

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Settings of the environment that have an effect wherever they are set, and those that have none, which get a line:
+# files with one rank, the log's file in a world, names that are not read, values that are capped, edges of lists.
+#	settings_test.sh BUILD_DIR SOURCE_DIR
+set -uo pipefail
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+need_doubles "$1"
+test_begin "$1"
+cell=(run all_reduce -b 64 -e 64)
+
+# one rank has no channels; the files are written all the same
+for engine in sim threads; do
+	rm -f topo.xml graph.xml
+	"$doppel" "${cell[@]}" --gpus 1 --engine $engine --env NCCL_TOPO_DUMP_FILE="$PWD/topo.xml" \
+		--env NCCL_GRAPH_DUMP_FILE="$PWD/graph.xml" >out 2>&1 || { fail "one rank, $engine: exit code $?"; cat out; }
+	grep -q '<gpu ' topo.xml || fail "one rank, $engine: NCCL_TOPO_DUMP_FILE has no GPU"
+	grep -q '<graphs ' graph.xml || fail "one rank, $engine: NCCL_GRAPH_DUMP_FILE has no graphs"
+done
+
+# the log goes into a file for each process, from its first line on
+for engine in sim threads; do
+	rm -f log.*
+	"$doppel" "${cell[@]}" --gpus 1 --hosts 2 --engine $engine --env NCCL_DEBUG=INFO \
+		--env NCCL_DEBUG_FILE="$PWD/log.%h.%p" >out 2>&1 || fail "NCCL_DEBUG_FILE, $engine: exit code $?"
+	grep -q 'NCCL INFO' out && fail "NCCL_DEBUG_FILE, $engine: lines are not in the file"
+	[ "$(grep -l 'Init COMPLETE' log.host0.* log.host1.* | wc -l)" = 2 ] || fail "NCCL_DEBUG_FILE, $engine: $(ls)"
+done
+"$doppel" "${cell[@]}" --gpus 2 --env NCCL_DEBUG=INFO --env NCCL_DEBUG_FILE=/nosuch/log >out 2>&1
+grep -q '^NCCL_DEBUG_FILE /nosuch/log: No such file or directory; logging to stderr$' out || fail 'NCCL_DEBUG_FILE: no reason'
+grep -q 'Init COMPLETE' out || fail 'NCCL_DEBUG_FILE: the log is lost'
+
+# more channels than there are: NCCL caps them
+for e in NCCL_MIN_NCHANNELS=112 NCCL_MAX_CTAS=999 NCCL_NCHANNELS_PER_NET_PEER=65; do
+	"$doppel" "${cell[@]}" --gpus 1 --hosts 2 --env NCCL_DEBUG=INFO --env $e >out 2>&1 || { fail "$e: exit code $?"; tail -3 out; }
+	grep -qE "config: [a-zA-Z]+ is ${e#*=}, expected 1 to 64; 64 is used" out || fail "$e: no line"
+done
+
+# a GID that is not there is named as such
+"$doppel" "${cell[@]}" --gpus 1 --hosts 2 --env NCCL_IB_GID_INDEX=77 >out 2>&1 && fail 'NCCL_IB_GID_INDEX=77: success'
+grep -qE 'NCCL_IB_GID_INDEX is 77: device mlx5_[0-9] port 1 has no GID there; its table has [0-9]+ entries' out ||
+	{ fail 'NCCL_IB_GID_INDEX=77 is not named:'; grep WARN out; }
+
+# lists without names
+"$doppel" "${cell[@]}" --gpus 1 --hosts 2 --env NCCL_IB_HCA== --env NCCL_DEBUG=WARN >out 2>&1 || fail "NCCL_IB_HCA==: exit code $?"
+grep -q WARN out && fail 'NCCL_IB_HCA==: a warning'
+"$doppel" "${cell[@]}" --gpus 1 --hosts 2 --env NCCL_IB_HCA=^ --env NCCL_DEBUG=INFO >out 2>&1 || fail "NCCL_IB_HCA=^: exit code $?"
+grep -q 'via NET/Socket' out || fail 'NCCL_IB_HCA=^ leaves HCAs'
+for list in ^ = e eth0:1 =eth0:3; do
+	"$doppel" "${cell[@]}" --gpus 1 --hosts 2 --env NCCL_SOCKET_IFNAME=$list >out 2>&1 || fail "NCCL_SOCKET_IFNAME=$list: exit code $?"
+done
+exit $bad
