@@ -190,6 +190,7 @@ void net_verbs_tell_why(struct net_verbs_conn *c)
 		n = (struct net_verbs_notice){
 			.magic = NET_VERBS_NOTICE_MAGIC,
 			.what = NET_VERBS_ENDS,
+			.status = (uint32_t)c->sends,
 			.rank = c->who.rank,
 			.peer = c->who.peer,
 		};
@@ -282,6 +283,7 @@ static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
 
 	if (n->magic == NET_VERBS_NOTICE_MAGIC && n->what == NET_VERBS_ENDS) {
 		c->peer_ends = true;
+		c->peer_sends = n->status;
 		os_event_post(
 			os_socket_object(c->fd)); /* one more pass: sends may be done by this */
 		return ncclSuccess;
@@ -333,8 +335,19 @@ static void net_verbs_sends_end(struct net_verbs_conn *c)
 			c->req[i].done = c->cut = true;
 }
 
-/* The other end closed. That is in order when everything is here: what it sent before is in the
- * completion queue by now. */
+/* Is a message on its way that the other end sent before it ended in order? It was acknowledged, and its completion
+ * here may come later. */
+static bool net_verbs_still_comes(const struct net_verbs_conn *c)
+{
+	uint32_t left = 0;
+
+	for (int i = 0; i < NET_MAX_REQUESTS; i++)
+		left += c->req[i].used && !c->req[i].done && c->req[i].kind == NET_VERBS_RECV;
+	return c->peer_ends && !c->is_send &&
+	       (int32_t)(c->peer_sends - (uint32_t)c->recvs + left) > 0;
+}
+
+/* The other end closed. That is in order when everything is here, or comes. */
 static ncclResult_t net_verbs_gone(struct net_verbs_conn *c)
 {
 	ncclResult_t rc = net_verbs_drain(c);
@@ -344,7 +357,7 @@ static ncclResult_t net_verbs_gone(struct net_verbs_conn *c)
 		net_verbs_sends_end(c);
 		return ncclSuccess;
 	}
-	if (rc || !net_verbs_needs_peer(c))
+	if (rc || !net_verbs_needs_peer(c) || net_verbs_still_comes(c))
 		return rc;
 	c->failed = true;
 	net_verbs_log(c, 0, c->qp[0]->qp_num,

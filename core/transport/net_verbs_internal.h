@@ -176,7 +176,7 @@ enum net_verbs_kind {
 	NET_VERBS_EVENT, /* its status is 1 + enum ibv_event_type */
 	NET_VERBS_CALL,  /* a verbs call failed; its status is the errno, 0: none */
 	NET_VERBS_GONE,  /* the end at `peer` closed while it was needed; no status */
-	NET_VERBS_ENDS,  /* no failure: this end has done all that it was to do, and closes */
+	NET_VERBS_ENDS, /* no failure: this end has done all that it was to do, and closes; its sends */
 };
 
 struct net_request {
@@ -252,9 +252,10 @@ struct net_verbs_conn {
 	bool failed; /* reported already */
 	/* What ended this connection: 1 + enum ibv_event_type, and from bit 16 on the leg; 0: nothing. */
 	shared_u32 event;
-	bool peer_gone; /* the TCP connection ended */
-	bool cut;       /* sends were done before their completions */
-	bool peer_ends; /* before that: it has sent and received all that it was to */
+	bool peer_gone;      /* the TCP connection ended */
+	bool cut;            /* sends were done before their completions */
+	bool peer_ends;      /* before that: it has sent and received all that it was to, */
+	uint32_t peer_sends; /* and has sent to so many receives, modulo 2^32 */
 	uint64_t checked_seq, check_at_ns;
 	struct net_verbs_notice notice; /* comes in */
 	size_t notice_bytes;
