@@ -39,8 +39,9 @@ struct api_member {
 	int32_t rank;
 	int device;
 	bool waits;        /* the calling task must launch it */
-	bool connects;     /* its ranks must be connected first, */
-	bool prepares;     /* or exchange what they have registered */
+	bool connects;     /* its ranks must be connected first */
+	bool connected;    /* that is done, and what they have registered is exchanged */
+	bool inside;       /* entered */
 	bool left;         /* something of its queue is not launched */
 	uint64_t position; /* in its queue: plan_position */
 	const struct comm_launch *

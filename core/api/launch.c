@@ -16,6 +16,7 @@
 
 #include "core/api/api.h"
 #include "core/base/log.h"
+#include "core/os/os_waits.h"
 #include "core/plan/plan.h"
 #include "core/rank/cuda_result.h"
 
@@ -36,44 +37,10 @@ static ncclResult_t api_member_announce(struct api_member *m, const char *call)
 	rc = plan_announce(m->comm);
 	m->waits = m->comm->config.blocking || plan_is_of_thread(m->comm);
 	m->connects = !rc && plan_connects(m->comm);
-	m->prepares = !rc && plan_prepares(m->comm);
+	m->connected = rc || !plan_prepares(m->comm);
 	m->left = plan_left(m->comm);
 	m->position = plan_position(m->comm);
 	comm_leave(m->comm);
-	return rc;
-}
-
-/* One phase of connecting, of every member. In between the communicators are not in use, as between
- * two launches. */
-static ncclResult_t api_connect_phase(struct api_member *members, int n, const char *call,
-				      ncclResult_t (*phase)(struct ncclComm *comm))
-{
-	ncclResult_t rc = ncclSuccess;
-
-	for (int i = 0; i < n && !rc; i++) {
-		rc = comm_enter_launch(members[i].comm, call, COMM_NEED_READY, members[i].launch);
-		if (rc)
-			return rc;
-		rc = phase(members[i].comm);
-		comm_leave(members[i].comm);
-	}
-	return rc;
-}
-
-/* It allocates memory, which a capture forbids to threads that do not take it upon themselves. */
-static ncclResult_t api_connect(struct api_member *members, int n, const char *call)
-{
-	enum cudaStreamCaptureMode mode = cuda_capture_mode(cudaStreamCaptureModeRelaxed);
-	ncclResult_t rc;
-
-	rc = api_connect_phase(members, n, call, plan_connect_begin);
-	if (!rc)
-		rc = api_connect_phase(members, n, call, plan_connect_exchange);
-	if (!rc)
-		rc = api_connect_phase(members, n, call, plan_connect_request);
-	if (!rc)
-		rc = api_connect_phase(members, n, call, plan_connect_end);
-	(void)cuda_capture_mode(mode);
 	return rc;
 }
 
@@ -92,13 +59,13 @@ static ncclResult_t api_member_launch(struct api_member *m, const char *call)
 	return rc;
 }
 
-/* What was announced last is taken back first. */
+/* What was announced last is taken back first. Another task may have aborted one of them. */
 void api_cancel(const struct api_member *members, int n, ncclResult_t error)
 {
 	while (n-- > 0) {
 		const struct api_member *m = &members[n];
 
-		if (comm_enter_launch(m->comm, "ncclGroupEnd", COMM_NEED_ANY, m->launch))
+		if (comm_enter_launch(m->comm, NULL, COMM_NEED_ANY, m->launch))
 			continue;
 		if (plan_cancel(m->comm, error))
 			(void)comm_async_error(m->comm);
@@ -108,12 +75,12 @@ void api_cancel(const struct api_member *members, int n, ncclResult_t error)
 
 /* May member i launch? Not before the communicators that the program called before it on the same
  * GPU, since every GPU has to launch communicators in the same order. And not when it is ahead of
- * another rank of its communicator: what it waits for may be a launch of that rank. */
+ * another rank of its communicator, or that one is not connected: what it waits for may be a launch of that rank. */
 static bool api_may_launch(const struct api_member *members, int n, int i)
 {
 	const struct api_member *m = &members[i];
 
-	if (!m->left)
+	if (!m->left || !m->connected)
 		return false;
 	for (int k = 0; k < n; k++) {
 		const struct api_member *o = &members[k];
@@ -122,13 +89,21 @@ static bool api_may_launch(const struct api_member *members, int n, int i)
 			continue;
 		if (k < i && o->device == m->device)
 			return false;
-		if (o->id_hash == m->id_hash && o->position < m->position)
+		if (o->id_hash == m->id_hash && (o->position < m->position || !o->connected))
 			return false;
 	}
 	return true;
 }
 
-/* Which member launches next; NULL: all have launched everything. GPUs that disagree on the order of
+static bool api_all_connected(const struct api_member *members, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!members[i].connected)
+			return false;
+	return true;
+}
+
+/* Which member launches next; NULL: all that are connected have launched everything. GPUs that disagree on the order of
  * communicators can leave no member that may launch; then it is the first that has something. */
 static struct api_member *api_next(struct api_member *members, int n)
 {
@@ -140,28 +115,121 @@ static struct api_member *api_next(struct api_member *members, int n)
 		if (!first && members[i].left)
 			first = &members[i];
 	}
-	return first;
+	return api_all_connected(members, n) ? first : NULL;
 }
 
-static bool api_any_prepares(const struct api_member *members, int n)
+/* ---- connecting ------------------------------------------------------------------------------- */
+
+/* Enters the members that are not connected, and leaves them. In between they are not in use, as between two launches. */
+static ncclResult_t api_connect_enter(struct api_member *members, int n, const char *call)
 {
-	for (int i = 0; i < n; i++)
-		if (members[i].prepares)
-			return true;
-	return false;
+	ncclResult_t rc = ncclSuccess;
+
+	for (int i = 0; i < n && !rc; i++) {
+		struct api_member *m = &members[i];
+
+		if (m->connected)
+			continue;
+		rc = comm_enter_launch(m->comm, call, COMM_NEED_READY, m->launch);
+		m->inside = !rc;
+	}
+	return rc;
+}
+
+static void api_connect_leave(struct api_member *members, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (members[i].inside)
+			comm_leave(members[i].comm);
+		members[i].inside = false;
+	}
+}
+
+static ncclResult_t api_connect_begin(struct api_member *members, int n, const char *call)
+{
+	ncclResult_t rc = api_connect_enter(members, n, call);
+
+	for (int i = 0; i < n && !rc; i++)
+		if (!members[i].connected)
+			rc = plan_connect_begin(members[i].comm);
+	api_connect_leave(members, n);
+	return rc;
+}
+
+/* One look at each member that is not connected. */
+static ncclResult_t api_connect_look(struct api_member *members, int n, struct os_waits *waits)
+{
+	os_waits_clear(waits);
+	for (int i = 0; i < n; i++) {
+		struct api_member *m = &members[i];
+		ncclResult_t rc;
+
+		if (m->connected)
+			continue;
+		rc = plan_connect_look(m->comm);
+		m->connected = !rc;
+		if (rc == ncclInProgress)
+			rc = plan_connect_waits(m->comm, waits);
+		if (rc)
+			return rc;
+	}
+	return ncclSuccess;
+}
+
+/* Goes on with all members together, none of which waits for another: their other ranks may have called them in another
+ * order, or in several groups. WAITS until one of them can launch, or all are connected. */
+static ncclResult_t api_connect_some(struct api_member *members, int n, const char *call,
+				     struct os_waits *waits)
+{
+	ncclResult_t rc = api_connect_enter(members, n, call);
+
+	if (!rc)
+		rc = api_connect_look(members, n, waits);
+	while (!rc && !api_all_connected(members, n) && !api_next(members, n)) {
+		(void)os_waits_wait(waits); /* the next look finds an abort */
+		rc = api_connect_look(members, n, waits);
+	}
+	api_connect_leave(members, n);
+	return rc;
+}
+
+/* Connecting allocates memory, which a capture forbids to threads that do not take it upon themselves. `waits` NULL:
+ * begins. */
+static ncclResult_t api_connect(struct api_member *members, int n, const char *call,
+				struct os_waits *waits)
+{
+	enum cudaStreamCaptureMode mode = cuda_capture_mode(cudaStreamCaptureModeRelaxed);
+	ncclResult_t rc = waits ? api_connect_some(members, n, call, waits)
+				: api_connect_begin(members, n, call);
+
+	(void)cuda_capture_mode(mode);
+	return rc;
+}
+
+/* ---- connecting and launching ----------------------------------------------------------------- */
+
+/* A communicator is launched as soon as it is connected: to connect the next one may wait for kernels of a peer that
+ * has launched this one already. */
+static ncclResult_t api_launch_all(struct api_member *members, int n, const char *call)
+{
+	bool connected = api_all_connected(members, n);
+	struct os_waits waits = {0};
+	struct api_member *m;
+	ncclResult_t rc = connected ? ncclSuccess : api_connect(members, n, call, NULL);
+
+	while (!rc && ((m = api_next(members, n)) || !connected)) {
+		rc = m ? api_member_launch(m, call) : api_connect(members, n, call, &waits);
+		connected = api_all_connected(members, n);
+	}
+	os_waits_free(&waits);
+	return rc;
 }
 
 /* Connects and launches what is announced. */
 static ncclResult_t api_launch_announced(struct api_member *members, int n, const char *call)
 {
-	struct api_member *m;
-	ncclResult_t rc = ncclSuccess;
+	ncclResult_t rc = api_launch_all(members, n, call);
 
-	if (api_any_prepares(members, n))
-		rc = api_connect(members, n, call);
-
-	while (!rc && (m = api_next(members, n)))
-		rc = api_member_launch(m, call);
 	if (rc)
 		api_cancel(members, n, rc);
 	return rc;

@@ -363,7 +363,6 @@ void bootstrap_close(struct bootstrap *b)
 	bootstrap_peers_close(b);
 	bootstrap_own_root_close(b);
 	os_free(b->addresses);
-	os_free(b->waits);
-	os_free(b->wait_list);
+	os_waits_free(&b->waits);
 	os_free(b);
 }

@@ -69,6 +69,27 @@ ncclResult_t bootstrap_post(struct bootstrap *b, int peer, int tag, const void *
 /* Takes a message that is there, without waiting; *got: it was. */
 ncclResult_t bootstrap_try(struct bootstrap *b, int peer, int tag, void *data, size_t bytes,
 			   bool *got);
+/* A message that has come. */
+struct bootstrap_came {
+	int peer, tag;
+	size_t bytes; /* 0: the sender failed */
+	const void *data;
+};
+/* For a caller that waits for many messages, in whatever order they come, and for several ranks: reads what has come
+ * in, without waiting, and shows each queued message to `take`, the oldest first. What it takes, which it returns, is
+ * gone after it. An error: a connection is broken, or an abort; messages that came before were shown.
+ * `take` MUST NOT use the bootstrap. */
+ncclResult_t bootstrap_offer(struct bootstrap *b,
+			     bool (*take)(void *arg, const struct bootstrap_came *m), void *arg);
+/* Has a message come since? Any call that sends or waits may have read one. */
+bool bootstrap_is_fresh(const struct bootstrap *b);
+/* What to wait for when the peer's message has not come, because of `why`, a string constant. ncclRemoteError: the peer
+ * has left, and it never comes. */
+ncclResult_t bootstrap_expect(struct bootstrap *b, int peer, const char *why, struct wait *w);
+struct os_waits;
+/* Adds the waits after which bootstrap_offer may have more to show, and the abort. An error: the ring is broken, as it
+ * is when any rank fails. */
+ncclResult_t bootstrap_waits(struct bootstrap *b, struct os_waits *l);
 /* For waits that go past the bootstrap but end only if other ranks do their part: returns when one
  * of the n waits is true, and as an error when the ring breaks, as it does when any rank fails, or
  * on abort. May return early. w[n] is scratch. */

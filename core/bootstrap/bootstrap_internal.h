@@ -15,6 +15,7 @@
 
 #include "core/bootstrap/bootstrap.h"
 #include "core/bootstrap/sock.h"
+#include "core/os/os_waits.h"
 
 /* A real socket posts no event when its peer is gone: it is looked at after this time. */
 #define BOOTSTRAP_LOOK_NS 50000000ull
@@ -176,10 +177,8 @@ struct bootstrap {
 	struct bootstrap_in *ins;
 	struct bootstrap_out *outs;
 	struct bootstrap_message *messages, **messages_end;
-	/* scratch for bootstrap_wait, grown as connections come */
-	struct wait *waits;
-	const struct wait **wait_list;
-	int wait_room;
+	bool fresh;             /* a message has come that bootstrap_offer has not shown yet */
+	struct os_waits waits; /* scratch for bootstrap_wait */
 };
 
 static inline struct sock_ctx bootstrap_ctx(const struct bootstrap *b, int32_t peer,

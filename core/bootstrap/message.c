@@ -92,6 +92,7 @@ static void bootstrap_send_self(struct bootstrap *b, struct bootstrap_message *m
 {
 	*b->messages_end = m;
 	b->messages_end = &m->next;
+	b->fresh = true;
 }
 
 static ncclResult_t bootstrap_send_to(struct bootstrap *b, int peer,
@@ -140,20 +141,26 @@ ncclResult_t bootstrap_post(struct bootstrap *b, int peer, int tag, const void *
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* Takes the first queued message from (peer, tag) out of the queue; NULL: none. */
+/* Takes *at out of the queue. */
+static struct bootstrap_message *bootstrap_queue_cut(struct bootstrap *b,
+						     struct bootstrap_message **at)
+{
+	struct bootstrap_message *m = *at;
+
+	OS_PROBE("bootstrap.message_overtakes", "a message is taken before one that came earlier",
+		 at != &b->messages);
+	*at = m->next;
+	if (b->messages_end == &m->next)
+		b->messages_end = at;
+	return m;
+}
+
+/* The first queued message from (peer, tag), out of the queue; NULL: none. */
 static struct bootstrap_message *bootstrap_queue_take(struct bootstrap *b, int peer, int tag)
 {
-	for (struct bootstrap_message **at = &b->messages; *at; at = &(*at)->next) {
-		struct bootstrap_message *m = *at;
-		if (m->head.rank != peer || m->head.tag != tag)
-			continue;
-		OS_PROBE("bootstrap.message_overtakes",
-			 "a message is taken before one that came earlier", at != &b->messages);
-		*at = m->next;
-		if (b->messages_end == &m->next)
-			b->messages_end = at;
-		return m;
-	}
+	for (struct bootstrap_message **at = &b->messages; *at; at = &(*at)->next)
+		if ((*at)->head.rank == peer && (*at)->head.tag == tag)
+			return bootstrap_queue_cut(b, at);
 	return NULL;
 }
 
@@ -253,4 +260,48 @@ ncclResult_t bootstrap_try(struct bootstrap *b, int peer, int tag, void *data, s
 
 	*got = m != NULL;
 	return m ? bootstrap_message_give(b, m, data, bytes) : rc;
+}
+
+/* ---- several messages together --------------------------------------------------------------- */
+
+static void bootstrap_queue_show(struct bootstrap *b,
+				 bool (*take)(void *arg, const struct bootstrap_came *m), void *arg)
+{
+	struct bootstrap_message **at = &b->messages;
+
+	b->fresh = false;
+	while (*at) {
+		const struct bootstrap_message *m = *at;
+
+		if (take(arg, &(struct bootstrap_came){m->head.rank, m->head.tag, m->head.bytes,
+						       m->data}))
+			os_free(bootstrap_queue_cut(b, at));
+		else
+			at = &(*at)->next;
+	}
+}
+
+ncclResult_t bootstrap_offer(struct bootstrap *b,
+			     bool (*take)(void *arg, const struct bootstrap_came *m), void *arg)
+{
+	ncclResult_t rc =
+		shared_load_u32(b->abort, SHARED_ACQUIRE) ? ncclInternalError : bootstrap_take(b);
+
+	bootstrap_queue_show(b, take, arg);
+	return rc;
+}
+
+bool bootstrap_is_fresh(const struct bootstrap *b)
+{
+	return b->fresh;
+}
+
+ncclResult_t bootstrap_expect(struct bootstrap *b, int peer, const char *why, struct wait *w)
+{
+	const struct sock_ctx ctx = {why, b->rank, peer, b->abort};
+
+	if (b->opened[peer] && !bootstrap_in_of(b, peer))
+		return sock_error(0, &ctx);
+	*w = bootstrap_peer_wait(b, peer, &ctx);
+	return ncclSuccess;
 }

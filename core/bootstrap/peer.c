@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "core/base/log.h"
 #include "core/bootstrap/bootstrap_internal.h"
@@ -92,6 +93,7 @@ static void bootstrap_in_message(struct bootstrap *b, struct bootstrap_in *in)
 {
 	*b->messages_end = in->message;
 	b->messages_end = &in->message->next;
+	b->fresh = true;
 	in->message = NULL;
 	in->got = 0;
 }
@@ -231,26 +233,6 @@ ncclResult_t bootstrap_take(struct bootstrap *b)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static ncclResult_t bootstrap_wait_room(struct bootstrap *b, int n)
-{
-	if (n <= b->wait_room)
-		return ncclSuccess;
-	int room = n + 8;
-	os_free(b->waits);
-	os_free(b->wait_list);
-	b->wait_room = 0;
-	b->waits = os_alloc((size_t)room * sizeof *b->waits, "bootstrap waits");
-	b->wait_list = os_alloc((size_t)room * sizeof(void *), "bootstrap waits");
-	if (!b->waits || !b->wait_list) {
-		WARN("rank %d: no memory to wait for %d connections", b->rank, n);
-		return ncclSystemError;
-	}
-	for (int i = 0; i < room; i++)
-		b->wait_list[i] = &b->waits[i];
-	b->wait_room = room;
-	return ncclSuccess;
-}
-
 /* Another rank of the process has got where no task looks at its ring. */
 static struct wait bootstrap_look_wait(struct bootstrap *b)
 {
@@ -279,42 +261,70 @@ static bool bootstrap_waits_for_ring(const struct bootstrap *b, const struct wai
 	return ring;
 }
 
-ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
-			    const struct sock_ctx *ctx)
+static struct wait bootstrap_prev_wait(const struct bootstrap *b)
 {
-	bool both = bootstrap_waits_for_ring(b, more, n);
-	int all = n + 1 + both + (b->look != NULL), at = 0;
-	for (const struct bootstrap_in *in = b->ins; in; in = in->next)
-		all++;
-	for (const struct bootstrap_out *o = b->outs; o; o = o->next)
-		all++;
-	ncclResult_t rc = bootstrap_wait_room(b, all);
-	if (rc)
-		return rc;
-	for (; at < n; at++)
-		b->waits[at] = more[at];
-	b->waits[at++] = sock_wait(b->listen_fd, b->listen_seq, ctx);
-	if (both) {
-		int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
-		struct sock_ctx end = {"bootstrap: end of the predecessor", b->rank, prev,
-				       b->abort};
+	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
+	struct sock_ctx end = {"bootstrap: end of the predecessor", b->rank, prev, b->abort};
 
-		b->waits[at++] = sock_wait(b->prev_fd, b->prev_seq, &end);
+	return sock_wait(b->prev_fd, b->prev_seq, &end);
+}
+
+/* All that bootstrap_take would take, and the predecessor if `ring`. */
+static ncclResult_t bootstrap_waits_add(struct bootstrap *b, struct os_waits *l, bool ring,
+					const struct sock_ctx *ctx)
+{
+	int n = 1 + ring + (b->look != NULL);
+	struct wait *w;
+
+	for (const struct bootstrap_in *in = b->ins; in; in = in->next)
+		n++;
+	for (const struct bootstrap_out *o = b->outs; o; o = o->next)
+		n++;
+	w = os_waits_more(l, n, b->rank);
+	if (!w) {
+		WARN("rank %d: no memory to wait for %d connections", b->rank, n);
+		return ncclSystemError;
 	}
+	*w++ = sock_wait(b->listen_fd, b->listen_seq, ctx);
+	if (ring)
+		*w++ = bootstrap_prev_wait(b);
 	for (const struct bootstrap_in *in = b->ins; in; in = in->next) {
 		struct sock_ctx from = *ctx;
+
 		from.peer = in->rank >= 0 ? in->rank : ctx->peer;
-		b->waits[at++] = sock_wait(in->fd, in->seq, &from);
+		*w++ = sock_wait(in->fd, in->seq, &from);
 	}
 	for (const struct bootstrap_out *o = b->outs; o; o = o->next) {
 		struct sock_ctx to = {"bootstrap: loss of a message", b->rank, o->rank, b->abort};
-		b->waits[at++] = sock_wait(o->fd, o->seq, &to);
+
+		*w++ = sock_wait(o->fd, o->seq, &to);
 	}
 	if (b->look)
-		b->waits[at++] = bootstrap_look_wait(b);
-	ASSERT(at == all);
-	return os_wait(b->wait_list, all, b->abort, NULL) == ECANCELED ? ncclInternalError
-								       : ncclSuccess;
+		*w = bootstrap_look_wait(b);
+	return ncclSuccess;
+}
+
+ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
+			    const struct sock_ctx *ctx)
+{
+	struct os_waits *l = &b->waits;
+	struct wait *first = NULL;
+	ncclResult_t rc;
+
+	os_waits_clear(l);
+	if (n)
+		first = os_waits_more(l, n, b->rank);
+	if (n && !first) {
+		WARN("rank %d: no memory for %d waits", b->rank, n);
+		return ncclSystemError;
+	}
+	if (n)
+		memcpy(first, more, (size_t)n * sizeof *more);
+	rc = bootstrap_waits_add(b, l, bootstrap_waits_for_ring(b, more, n), ctx);
+	if (rc)
+		return rc;
+	(void)os_waits_abort(l, b->abort, b->rank); /* the first one takes no memory */
+	return os_waits_wait(l) == ECANCELED ? ncclInternalError : ncclSuccess;
 }
 
 ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n)
@@ -330,6 +340,27 @@ ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n)
 		return rc;
 	w[n] = sock_wait(b->next_fd, seq, &ctx);
 	return bootstrap_wait(b, w, n + 1, &ctx);
+}
+
+ncclResult_t bootstrap_waits(struct bootstrap *b, struct os_waits *l)
+{
+	struct sock_ctx ctx = {"bootstrap: beside another wait", b->rank, (b->rank + 1) % b->nranks,
+			       b->abort};
+	uint64_t seq;
+	ncclResult_t rc = bootstrap_next_poll(b, &seq);
+	struct wait *next;
+
+	if (!rc)
+		rc = bootstrap_waits_add(b, l, b->settled, &ctx);
+	if (rc)
+		return rc;
+	next = os_waits_more(l, 1, b->rank);
+	if (next)
+		*next = sock_wait(b->next_fd, seq, &ctx);
+	if (next && os_waits_abort(l, b->abort, b->rank))
+		return ncclSuccess;
+	WARN("rank %d: no memory to wait for the other ranks", b->rank);
+	return ncclSystemError;
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */

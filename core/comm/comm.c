@@ -204,7 +204,7 @@ ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum com
 		shared_add_u32(&c->life->users, 1, SHARED_ACQ_REL);
 	registry_unlock(first);
 	if (!ok)
-		return comm_refuse(comm, call, found, why);
+		return call ? comm_refuse(comm, call, found, why) : ncclInvalidArgument;
 	ncclResult_t rc = need == COMM_NEED_ANY ? ncclSuccess : comm_failed(comm, call);
 	if (rc)
 		comm_leave(comm);

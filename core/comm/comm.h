@@ -94,7 +94,7 @@ enum comm_need {
  * `call` names the public function in the error. A communicator with an asynchronous error gives
  * that error to every call that needs more than that it exists. */
 ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need need);
-/* The same for the task of a launch that comm_launch_begin began. */
+/* The same for the task of a launch that comm_launch_begin began. `call` NULL: without a line. */
 ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum comm_need need,
 			       const struct comm_launch *launch);
 void comm_leave(struct ncclComm *comm);

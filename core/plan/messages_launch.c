@@ -128,44 +128,13 @@ ncclResult_t plan_connect_begin(struct ncclComm *comm)
 	return plan_connect_result(comm, rc);
 }
 
-/* A phase between begin and end. */
-static ncclResult_t plan_connect_phase(struct ncclComm *comm,
-				       ncclResult_t (*phase)(struct conn_job *job))
-{
-	struct plan_messages *ms = comm->plan->messages;
-	ncclResult_t rc;
-
-	if (!ms || !ms->job)
-		return ncclSuccess;
-	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to connect ranks");
-	if (!rc)
-		rc = phase(ms->job);
-	return plan_connect_result(comm, rc);
-}
-
-ncclResult_t plan_connect_exchange(struct ncclComm *comm)
-{
-	return plan_connect_phase(comm, transport_connect_exchange);
-}
-
-ncclResult_t plan_connect_request(struct ncclComm *comm)
-{
-	return plan_connect_phase(comm, transport_connect_request);
-}
-
+/* Complete on this rank. */
 static ncclResult_t plan_connect_done(struct ncclComm *comm, struct plan_messages *ms)
 {
-	ncclResult_t rc;
+	ncclResult_t rc = transport_connect_upload(ms->job);
 
-	if (!ms->job)
-		return ncclSuccess;
-	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to connect ranks");
-	if (!rc)
-		rc = transport_connect_end(ms->job);
-	if (!rc)
-		rc = transport_connect_upload(ms->job);
 	if (rc)
-		return plan_connect_result(comm, rc);
+		return rc;
 	transport_connect_drop(ms->job);
 	ms->job = NULL;
 	plan_connected(comm, ms);
@@ -174,13 +143,29 @@ static ncclResult_t plan_connect_done(struct ncclComm *comm, struct plan_message
 	return ncclSuccess;
 }
 
-ncclResult_t plan_connect_end(struct ncclComm *comm)
+static ncclResult_t plan_job_look(struct ncclComm *comm, struct plan_messages *ms)
+{
+	ncclResult_t rc =
+		cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to connect ranks");
+
+	if (!rc)
+		rc = transport_connect_look(ms->job);
+	if (!rc)
+		rc = plan_connect_done(comm, ms);
+	return rc == ncclInProgress ? rc : plan_connect_result(comm, rc);
+}
+
+ncclResult_t plan_connect_look(struct ncclComm *comm)
 {
 	struct plan_messages *ms = comm->plan->messages;
-	ncclResult_t rc;
+	ncclResult_t rc = ms && ms->job ? plan_job_look(comm, ms) : ncclSuccess;
 
-	rc = ms && ms->queued ? plan_connect_done(comm, ms) : ncclSuccess;
 	return rc ? rc : plan_registered_exchange(comm);
+}
+
+ncclResult_t plan_connect_waits(struct ncclComm *comm, struct os_waits *l)
+{
+	return plan_connect_result(comm, transport_connect_waits(comm->plan->messages->job, l));
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */

@@ -18,6 +18,8 @@
 
 #include "core/rank/rank.h"
 
+struct os_waits;
+
 /* What each input of this rank is multiplied with before it is summed. Ranks may differ in it. */
 struct plan_factor {
 	bool used;      /* the operation is one that the program made */
@@ -89,15 +91,16 @@ const char *plan_op_name(ncclRedOp_t op);
 void plan_trace_begin(const struct ncclComm *comm, struct plan_task *task);
 /* Numbers what is queued and compares it with what the other ranks launch. */
 ncclResult_t plan_announce(struct ncclComm *comm);
-/* After plan_announce: makes the connections that the queue's messages need. A task takes all its
- * communicators through each phase before the next one. All WAIT. */
+/* After plan_announce: makes the connections that the queue's messages need. A task begins with all its communicators,
+ * then looks at each of them until the result is not ncclInProgress, and WAITS in between for what plan_connect_waits
+ * adds. The other ranks of one need not have come to the calls of another. */
 ncclResult_t plan_connect_begin(struct ncclComm *comm);
-ncclResult_t plan_connect_exchange(struct ncclComm *comm);
-ncclResult_t plan_connect_request(struct ncclComm *comm);
-ncclResult_t plan_connect_end(struct ncclComm *comm);
+ncclResult_t plan_connect_look(struct ncclComm *comm);
+/* After ncclInProgress. */
+ncclResult_t plan_connect_waits(struct ncclComm *comm, struct os_waits *l);
 /* After plan_announce: is there a connection that the queue's messages need, and that must be made? */
 bool plan_connects(const struct ncclComm *comm);
-/* Has any of the four phases something to do? They are also for what the ranks have registered. */
+/* Have these something to do? They are also for what the ranks have registered. */
 bool plan_prepares(const struct ncclComm *comm);
 /* Is any of the queue in the calling thread's own stream, so that only this thread can launch it? */
 bool plan_is_of_thread(const struct ncclComm *comm);

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connects ends of connections with their other ends, at any time in a communicator's life. A job
- * takes all its ends through the phases of transport.h together:
+ * Connects ends of connections with their other ends, at any time in a communicator's life. A job has any number of
+ * ends; those of one peer, index and direction are a part of it (connect_wire.h), and each part goes on by itself:
  *
- *	begin      make the ends, choose transports, set up, send this rank's descriptions
- *	exchange   receive the other ends' descriptions, acknowledge each message
- *	request    receive the acknowledgements; every connect is requested once
- *	end        call connect until every end is ready
+ *	begin   make the ends, choose transports, set up, send a description of each part
+ *	look    take what has come; acknowledge descriptions, connect parts of which both ranks know, repeat what
+ *	        was not ready
  *
- * A message carries the descriptions of all ends of one peer, in the peer's order: of each index its receiving
- * ends, which are those that send here, and then its sending ones. All are sent before any is received, so no two
- * ranks wait for each other's message.
+ * So the two ranks of a connection need not have the same parts in their jobs: a rank that sends and receives
+ * completes its sending part with a peer that only receives yet. The job is complete when all its parts are. All
+ * descriptions are sent before any is taken, so no two ranks wait for each other's message.
  *
- * The acknowledgement is a message of one byte. No rank uses a peer's memory before it has come. So a rank
- * that leaves knows of every peer that can have its memory open (p2p.c):
+ * No rank uses a peer's memory before the acknowledgement has come. So a rank that leaves knows of every peer that can
+ * have its memory open (p2p.c):
  *
  *	it leaves before it acknowledges   the peer never opens the memory
- *	it leaves later                    the peer's descriptions had come, so the peer's connection is
+ *	it leaves later                    the peer's description had come, so the peer's connection is
  *	                                   accepted, and lasts until the peer has closed the memory or
  *	                                   is dead
  *
@@ -27,24 +26,12 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/transport/transport_internal.h"
-
-#define TRANSPORT_TAG_INFO  0x520000
-#define TRANSPORT_TAG_KNOWN 0x530000
-
-struct conn_job {
-	struct ncclComm *comm;
-	int n;
-	struct conn_want *want;             /* [n], in the order of conn_want_compare */
-	struct conn **conn;                 /* [n] */
-	int *place;                         /* [n]: in `mine`, which is in the peers' order */
-	struct connect_info *mine, *theirs; /* [n] */
-	bool *ready;                        /* [n] */
-	struct wait *wait; /* [n + 1]: of ends that are not ready; one of bootstrap's */
-};
+#include "core/os/os_waits.h"
+#include "core/transport/connect_wire.h"
 
 /* ---- the job -------------------------------------------------------------------------------- */
 
+/* The order of parts (conn_job_find). */
 static int conn_want_compare(const struct conn_want *a, const struct conn_want *b)
 {
 	if (a->peer != b->peer)
@@ -68,30 +55,34 @@ static void conn_job_sort(struct conn_job *job, const struct conn_want *wants)
 	}
 }
 
-/* Two ranks have the ends between them in one order, but for the direction. */
-static void conn_job_places(struct conn_job *job)
+static bool conn_wants_part(const struct conn_want *a, const struct conn_want *b)
 {
-	for (int first = 0, end; first < job->n; first = end) {
-		const struct conn_want *w = &job->want[first];
-		int recvs = 0;
+	return a->peer == b->peer && a->index == b->index && a->is_send == b->is_send;
+}
 
-		for (end = first; end < job->n && job->want[end].peer == w->peer &&
-				  job->want[end].index == w->index;
-		     end++)
-			recvs += !job->want[end].is_send;
-		for (int i = first; i < end; i++)
-			job->place[i] =
-				job->want[i].is_send ? i - recvs : end - recvs + (i - first);
+static void conn_job_divide(struct conn_job *job)
+{
+	size_t message = 0;
+
+	for (int first = 0, end; first < job->n; first = end) {
+		struct conn_part *p = &job->part[job->nparts++];
+
+		for (end = first + 1;
+		     end < job->n && conn_wants_part(&job->want[first], &job->want[end]);)
+			end++;
+		*p = (struct conn_part){.first = first, .n = end - first, .message = message};
+		message += conn_part_bytes(p);
 	}
+	job->left = job->nparts;
 }
 
 static struct conn_job *conn_job_make(struct ncclComm *comm, const struct conn_want *wants, int n)
 {
-	size_t each = sizeof(struct conn_want) + sizeof(struct conn *) + sizeof(int) +
-		      2 * sizeof(struct connect_info) + sizeof(bool) + sizeof(struct wait);
+	size_t each = sizeof(struct wait) + sizeof(struct conn *) + sizeof(struct conn_part) +
+		      sizeof(struct connect_head) + 2 * sizeof(struct connect_info) +
+		      sizeof(struct conn_want) + sizeof(bool);
 	size_t count = (size_t)n;
-	struct conn_job *job =
-		os_alloc(sizeof *job + count * each + sizeof(struct wait), "connection set-up");
+	struct conn_job *job = os_alloc(sizeof *job + count * each, "connection set-up");
 
 	if (!job) {
 		WARN("rank %d: no memory to connect %d connections", comm->rank, n);
@@ -100,36 +91,22 @@ static struct conn_job *conn_job_make(struct ncclComm *comm, const struct conn_w
 	job->comm = comm;
 	job->n = n;
 	job->wait = (struct wait *)(job + 1);
-	job->conn = (struct conn **)(job->wait + count + 1);
-	job->want = (struct conn_want *)(job->conn + count);
-	job->place = (int *)(job->want + count);
-	job->mine = (struct connect_info *)(job->place + count);
-	job->theirs = job->mine + count;
-	job->ready = (bool *)(job->theirs + count);
+	job->conn = (struct conn **)(job->wait + count);
+	job->part = (struct conn_part *)(job->conn + count);
+	job->messages = (uint8_t *)(job->part + count);
+	job->theirs =
+		(struct connect_info *)(job->messages + count * (sizeof(struct connect_head) +
+								 sizeof(struct connect_info)));
+	job->want = (struct conn_want *)(job->theirs + count);
+	job->ready = (bool *)(job->want + count);
 	conn_job_sort(job, wants);
-	conn_job_places(job);
+	conn_job_divide(job);
 	return job;
 }
 
 void transport_connect_drop(struct conn_job *job)
 {
 	os_free(job);
-}
-
-/* The end of the ends that one message carries, which begin at `first`. */
-static int conn_job_message_end(const struct conn_job *job, int first)
-{
-	int end = first + 1;
-
-	while (end < job->n && job->want[end].peer == job->want[first].peer)
-		end++;
-	return end;
-}
-
-/* Both ranks have the index of their first end. */
-static int conn_job_tag(int what, const struct conn_want *first)
-{
-	return what + first->index;
 }
 
 /* ---- begin ---------------------------------------------------------------------------------- */
@@ -150,32 +127,46 @@ static ncclResult_t conn_job_conns_make(struct conn_job *job)
 	return rc ? rc : shm_reserve(job->conn, job->n);
 }
 
-static ncclResult_t conn_job_setup(struct conn_job *job)
+static ncclResult_t conn_part_setup(struct conn_job *job, const struct conn_part *p)
 {
 	ncclResult_t rc = ncclSuccess;
 
-	for (int i = 0; i < job->n && !rc; i++) {
+	for (int i = p->first; i < p->first + p->n && !rc; i++) {
 		struct conn *c = job->conn[i];
 
-		rc = transport_dir_of(c)->setup(c, &job->mine[job->place[i]]);
+		rc = transport_dir_of(c)->setup(c, conn_part_info(job, p, i));
 		if (c->index == CONN_PAIR)
 			transport_message_lines(c);
 	}
 	return rc;
 }
 
-/* After an error the messages are empty: the other ends need not wait for this rank. */
-static ncclResult_t conn_job_send(struct conn_job *job, ncclResult_t rc)
+static ncclResult_t conn_job_setup(struct conn_job *job)
 {
-	for (int i = 0, end; i < job->n; i = end) {
-		const struct conn_want *w = &job->want[i];
-		size_t bytes;
-		ncclResult_t sent;
+	ncclResult_t rc = ncclSuccess;
 
-		end = conn_job_message_end(job, i);
-		bytes = rc ? 0 : (size_t)(end - i) * sizeof job->mine[0];
-		sent = bootstrap_send(job->comm->bootstrap, w->peer,
-				      conn_job_tag(TRANSPORT_TAG_INFO, w), &job->mine[i], bytes);
+	for (int i = 0; i < job->nparts && !rc; i++)
+		rc = conn_part_setup(job, &job->part[i]);
+	return rc;
+}
+
+static ncclResult_t conn_part_describe(struct conn_job *job, const struct conn_part *p, bool failed)
+{
+	const struct conn_want *w = conn_part_want(job, p);
+	const struct connect_head head = conn_part_head(job, p);
+
+	memcpy(job->messages + p->message, &head, sizeof head);
+	return bootstrap_send(job->comm->bootstrap, w->peer,
+			      connect_tag(CONNECT_DESCRIPTION, w->index, w->is_send),
+			      job->messages + p->message, failed ? 0 : conn_part_bytes(p));
+}
+
+/* After an error the messages are empty: the other ends need not wait for this rank. */
+static ncclResult_t conn_job_describe(struct conn_job *job, ncclResult_t rc)
+{
+	for (int i = 0; i < job->nparts; i++) {
+		ncclResult_t sent = conn_part_describe(job, &job->part[i], rc != ncclSuccess);
+
 		rc = rc ? rc : sent;
 	}
 	return rc;
@@ -190,7 +181,7 @@ ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_wa
 	if (!rc)
 		rc = conn_job_setup(job);
 	if (job)
-		rc = conn_job_send(job, rc);
+		rc = conn_job_describe(job, rc);
 	if (rc) {
 		transport_connect_drop(job);
 		return rc;
@@ -199,134 +190,80 @@ ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_wa
 	return ncclSuccess;
 }
 
-/* ---- exchange, request and end -------------------------------------------------------------- */
+/* ---- look ----------------------------------------------------------------------------------- */
 
-/* After an error the acknowledgements are empty, as the messages are. */
-static ncclResult_t conn_job_acknowledge(struct conn_job *job, ncclResult_t rc)
+static ncclResult_t conn_job_fail(struct conn_job *job, ncclResult_t rc)
 {
-	const uint8_t known = 1;
-
-	for (int i = 0; i < job->n; i = conn_job_message_end(job, i)) {
-		const struct conn_want *w = &job->want[i];
-		ncclResult_t sent = bootstrap_send(job->comm->bootstrap, w->peer,
-						   conn_job_tag(TRANSPORT_TAG_KNOWN, w), &known,
-						   rc ? 0 : sizeof known);
-
-		rc = rc ? rc : sent;
-	}
+	for (int i = 0; i < job->nparts; i++)
+		conn_part_fail(job, &job->part[i]);
+	INFO(LOG_INIT, "rank %d: gives up with %d of %d sets of connections not made",
+	     job->comm->rank, job->left, job->nparts);
 	return rc;
 }
 
-/* One pass over the ends that are not ready: *pending of them are left, each with its wait. */
-static ncclResult_t conn_job_pass(struct conn_job *job, int *pending)
+static ncclResult_t conn_job_pass(struct conn_job *job)
 {
-	struct ncclComm *comm = job->comm;
-	int n = 0;
+	ncclResult_t rc = bootstrap_offer(job->comm->bootstrap, conn_job_take, job);
 
-	for (int i = 0; i < job->n; i++) {
-		struct conn *c = job->conn[i];
-		ncclResult_t rc;
-
-		if (job->ready[i])
-			continue;
-		rc = transport_dir_of(c)->connect(c, &job->theirs[i], &job->wait[n]);
-		if (rc == ncclInProgress) {
-			n++;
-			continue;
-		}
-		if (rc)
-			return rc;
-		job->ready[i] = true;
-		INFO(LOG_INIT | LOG_P2P | LOG_SHM | LOG_NET,
-		     "Channel %02d/%d : %d[%d] %s %d[%d] via %s%s%s%s", c->channel, c->index,
-		     comm->rank, comm->cuda_dev, c->is_send ? "->" : "<-", c->peer,
-		     comm->peers[c->peer].cuda_dev, c->transport->name,
-		     c->transport->network ? "/" : "",
-		     c->transport->network ? comm->net.ops->name : "", c->via);
-	}
-	*pending = n;
-	return ncclSuccess;
+	job->nwaits = 0;
+	rc = job->error ? job->error : rc;
+	for (int i = 0; i < job->nparts && !rc; i++)
+		rc = conn_part_look(job, &job->part[i]);
+	return rc;
 }
 
-/* Has the other end of every connection chosen the same transport? The environments of two ranks may
- * differ. */
-static ncclResult_t conn_job_compare(const struct conn_job *job)
+/* A pass may itself read messages, for parts that it has looked at already. */
+ncclResult_t transport_connect_look(struct conn_job *job)
 {
-	for (int i = 0; i < job->n; i++) {
-		const struct conn *c = job->conn[i];
+	ncclResult_t rc;
 
-		if (memcmp(job->mine[job->place[i]].bytes, job->theirs[i].bytes,
-			   sizeof(uint32_t)) == 0)
-			continue;
-		WARN("rank %d: channel %d with rank %d goes via %s here, and otherwise there: "
-		     "NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_CUMEM_ENABLE and NCCL_TOPO_FILE must "
-		     "be "
-		     "the same on all ranks of a host",
-		     job->comm->rank, c->channel, c->peer, c->transport->name);
-		return ncclInvalidUsage;
-	}
-	return ncclSuccess;
+	do
+		rc = conn_job_pass(job);
+	while (!rc && job->left && bootstrap_is_fresh(job->comm->bootstrap));
+	if (rc)
+		return conn_job_fail(job, rc);
+	return job->left ? ncclInProgress : ncclSuccess;
 }
 
-ncclResult_t transport_connect_exchange(struct conn_job *job)
+ncclResult_t transport_connect_waits(struct conn_job *job, struct os_waits *l)
 {
-	ncclResult_t rc = ncclSuccess;
+	struct wait *w = os_waits_more(l, job->nwaits, job->comm->rank);
+	ncclResult_t rc = ncclSystemError;
 
-	for (int i = 0, end; i < job->n && !rc; i = end) {
-		const struct conn_want *w = &job->want[i];
-
-		end = conn_job_message_end(job, i);
-		rc = bootstrap_recv(job->comm->bootstrap, w->peer,
-				    conn_job_tag(TRANSPORT_TAG_INFO, w), &job->theirs[i],
-				    (size_t)(end - i) * sizeof job->theirs[0]);
+	ASSERT(job->left && job->nwaits);
+	if (w) {
+		memcpy(w, job->wait, (size_t)job->nwaits * sizeof *w);
+		rc = bootstrap_waits(job->comm->bootstrap, l);
+	} else {
+		WARN("rank %d: no memory to wait for %d connections", job->comm->rank, job->nwaits);
 	}
 	if (!rc)
-		rc = conn_job_compare(job);
-	return conn_job_acknowledge(job, rc);
-}
-
-ncclResult_t transport_connect_request(struct conn_job *job)
-{
-	ncclResult_t rc = ncclSuccess;
-	uint8_t known;
-	int pending;
-
-	for (int i = 0; i < job->n && !rc; i = conn_job_message_end(job, i)) {
-		const struct conn_want *w = &job->want[i];
-
-		rc = bootstrap_recv(job->comm->bootstrap, w->peer,
-				    conn_job_tag(TRANSPORT_TAG_KNOWN, w), &known, sizeof known);
-		if (rc)
-			INFO(LOG_INIT,
-			     "rank %d: rank %d has not acknowledged: its memory stays closed",
-			     job->comm->rank, w->peer);
-	}
-	return rc ? rc : conn_job_pass(job, &pending);
-}
-
-ncclResult_t transport_connect_end(struct conn_job *job)
-{
-	int pending;
-
-	for (;;) {
-		ncclResult_t rc = conn_job_pass(job, &pending);
-
-		if (rc)
-			return rc;
-		if (!pending)
-			return ncclSuccess;
-		rc = bootstrap_wait_beside(job->comm->bootstrap, job->wait, pending);
-		if (rc) {
-			INFO(LOG_INIT, "rank %d: gives up with %d connections not made",
-			     job->comm->rank, pending);
-			return rc;
-		}
-	}
+		return ncclSuccess;
+	(void)bootstrap_offer(job->comm->bootstrap, conn_job_take, job); /* a peer's reason */
+	return conn_job_fail(job, job->error ? job->error : rc);
 }
 
 ncclResult_t transport_connect_upload(struct conn_job *job)
 {
 	return transport_conns_upload(job->comm, job->conn, job->n);
+}
+
+/* ---- one job alone -------------------------------------------------------------------------- */
+
+static ncclResult_t conn_job_run(struct conn_job *job)
+{
+	struct os_waits l = {0};
+	ncclResult_t rc;
+
+	while ((rc = transport_connect_look(job)) == ncclInProgress) {
+		os_waits_clear(&l);
+		rc = transport_connect_waits(job, &l);
+		if (rc)
+			break;
+		(void)os_waits_wait(&l); /* the next look finds an abort */
+	}
+	os_waits_free(&l);
+	return rc;
 }
 
 ncclResult_t transport_connect_all(struct ncclComm *comm, const struct conn_want *wants, int n,
@@ -337,11 +274,7 @@ ncclResult_t transport_connect_all(struct ncclComm *comm, const struct conn_want
 
 	if (rc)
 		return rc;
-	rc = transport_connect_exchange(job);
-	if (!rc)
-		rc = transport_connect_request(job);
-	if (!rc)
-		rc = transport_connect_end(job);
+	rc = conn_job_run(job);
 	if (rc)
 		transport_connect_drop(job);
 	else

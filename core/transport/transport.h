@@ -4,7 +4,7 @@
  * direction; `transport_connect_all` picks the first that can and takes the connection through
  *
  *   setup     each end prepares its memory and fills a connect_info for the other;
- *   exchange  the infos cross over bootstrap, and each is acknowledged;
+ *   exchange  the infos cross over bootstrap, those of each direction by themselves, and are acknowledged;
  *   connect   each end uses the other's; may return ncclInProgress, and is called again;
  *   ready     conn->dev holds what the kernel needs.
  *
@@ -82,21 +82,23 @@ struct transport {
 
 extern const struct transport transport_p2p, transport_shm;
 
-/* Connects n ends, none of which exists yet. The rank at the other end of each calls it too, for all ends between
- * the two, and both WAIT for each other. A failure leaves what is half made to transport_close_all, and no job; else
- * transport_connect_upload and _drop follow. */
+/* Connects n ends, none of which exists yet. The rank at the other end of each calls it too, and both WAIT for each
+ * other. A failure leaves what is half made to transport_close_all, and no job; else transport_connect_upload and _drop
+ * follow. */
 struct conn_job;
+struct os_waits;
 ncclResult_t transport_connect_all(struct ncclComm *comm, const struct conn_want *wants, int n,
 				   struct conn_job **out);
-/* The same in four phases, for a task that drives several ranks: it takes all of them through one
- * phase before any of them enters the next, since each phase may wait for the phase before it on
- * other ranks. A failure of begin leaves no job; after any other, transport_connect_drop follows. */
+/* The same for a task that does several at the same time, of several ranks or communicators: it begins all of them, and
+ * looks at each until it is complete. Each direction of two ranks completes when both have begun it, in whatever jobs.
+ * A failure of begin leaves no job; after any other, transport_connect_drop follows. */
 ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_want *wants, int n,
 				     struct conn_job **job);
-ncclResult_t transport_connect_exchange(struct conn_job *job);
-ncclResult_t transport_connect_request(struct conn_job *job);
-ncclResult_t transport_connect_end(struct conn_job *job);
-/* After the end, for connections that are made after init: copies them to the device. */
+/* Goes on without waiting for another rank's task. ncclInProgress: transport_connect_waits adds what the next look waits
+ * for. */
+ncclResult_t transport_connect_look(struct conn_job *job);
+ncclResult_t transport_connect_waits(struct conn_job *job, struct os_waits *l);
+/* When it is complete, for connections that are made after init: copies them to the device. */
 ncclResult_t transport_connect_upload(struct conn_job *job);
 void transport_connect_drop(struct conn_job *job);
 /* The end, connected or not; NULL: it does not exist. */

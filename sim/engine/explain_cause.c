@@ -180,7 +180,7 @@ static const char *cause_missing_call(const struct hop *at)
 {
 	const char *why = at->wait->why;
 	int32_t rank = at->rank, peer = at->wait->from.rank;
-	bool connects = at->task->kind == SIM_TASK_HOST && !strncmp(why, "bootstrap: message", 18);
+	bool connects = at->task->kind == SIM_TASK_HOST && !strncmp(why, "connection: ", 12);
 
 	if (rank < 0 || peer < 0 || rank == peer)
 		return NULL;
@@ -482,11 +482,28 @@ static void cause_print_busy(FILE *out, const struct sim_task *t)
 		fprintf(out, " is not waiting");
 }
 
+/* Does each of the two ranks wait for the same call of the other one? "rank 0 and rank 1 both send; neither has called
+ * ncclRecv". */
+static bool cause_print_both(FILE *out, const struct cause *c, int32_t rank)
+{
+	bool send = !strncmp(c->call, "ncclRecv", 8);
+	const char *done = send ? "messages to" : "messages from";
+	const char *missing = send ? "messages from" : "messages to";
+
+	if (!cause_is_ahead(done, c->rank, missing, rank))
+		return false;
+	fprintf(out, "  <- rank %d and rank %d both %s; neither has called %.8s\n",
+		MIN_OF(rank, c->rank), MAX_OF(rank, c->rank), send ? "send" : "receive", c->call);
+	return true;
+}
+
 /* "rank 1 has not called ncclRecv from rank 0; its calls come from task 5 "main", which waits for..." */
 static void cause_print_no_call(FILE *out, const struct cause *c)
 {
 	const struct sim_task *driver = explain_driver(c->rank);
 
+	if (cause_print_both(out, c, c->hop[c->n - 1].rank))
+		return;
 	fprintf(out, "  <- rank %d has not called %s rank %d", c->rank, c->call,
 		c->hop[c->n - 1].rank);
 	if (driver) {

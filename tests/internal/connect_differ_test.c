@@ -8,11 +8,12 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include "core/rank/rank.h"
 #include "core/topo/topo.h"
 #include "tests/sim/comm_rank.h"
 #include "tests/suite.h"
 
-enum differ_kind { DIFFER_NOTHING, DIFFER_RING, DIFFER_TREE, DIFFER_CHANNELS };
+enum differ_kind { DIFFER_NOTHING, DIFFER_RING, DIFFER_TREE, DIFFER_CHANNELS, DIFFER_MESSAGES };
 
 /* Of the test that runs: which rank is of another build, and in what. */
 static struct {
@@ -114,6 +115,70 @@ START_TEST(a_rank_of_another_build_ends_the_init_of_all_with_what_differs)
 }
 END_TEST
 
+/* ---- messages -------------------------------------------------------------------------------- */
+
+int32_t __real_transport_pair_channels(const struct ncclComm *comm, int32_t peer);
+int32_t __wrap_transport_pair_channels(const struct ncclComm *comm, int32_t peer);
+
+/* It sends and receives over one channel. */
+int32_t __wrap_transport_pair_channels(const struct ncclComm *comm, int32_t peer)
+{
+	int32_t n = __real_transport_pair_channels(comm, peer);
+
+	return differ.kind == DIFFER_MESSAGES && comm->rank == differ.rank ? 1 : n;
+}
+
+/* The rank that is second may learn of the first one's end alone. */
+static void messages_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	shared_u32 *named = arg;
+	ncclComm_t comm = NULL;
+	cudaStream_t stream;
+	ncclResult_t rc;
+	char text[64];
+	void *mem;
+
+	comm_buffers(rank, &mem, &stream, 4096);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
+	ranks_barrier();
+	rc = rank ? ncclRecv(mem, 9, ncclInt8, 0, comm, stream)
+		  : ncclSend(mem, 9, ncclInt8, 1, comm, stream);
+	EXPECT(rc == ncclInternalError || rc == ncclRemoteError);
+	if (rc == ncclInternalError) {
+		snprintf(text, sizeof text, "rank 0 sends to rank 1 over %d channels (mask 0x",
+			 differ.rank ? 2 : 1);
+		EXPECT_ERROR_SAYS(text);
+		snprintf(text, sizeof text, "which receives over %d channels (mask 0x",
+			 differ.rank ? 1 : 2);
+		EXPECT_ERROR_SAYS(text);
+		shared_add_u32(named, 1, SHARED_RELAXED);
+	}
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(a_rank_with_other_channels_of_messages_is_named)
+{
+	shared_u32 named;
+
+	differ.kind = DIFFER_MESSAGES;
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		struct ranks_config c = {.hosts = 1 + seed % 2,
+					 .per_host = 2 / (1 + seed % 2),
+					 .seed = seed,
+					 .machine = "a100-4nic",
+					 .env = (const char *[]){"NCCL_MAX_P2P_NCHANNELS=2", NULL}};
+
+		differ.rank = (int32_t)(seed / 2 % 2);
+		if (seed % 4 == 0)
+			c.engine = SIM_ENGINE_THREADS;
+		shared_store_u32(&named, 0, SHARED_RELAXED);
+		ranks_run(&c, messages_rank, &named);
+		ck_assert_uint_gt(shared_load_u32(&named, SHARED_RELAXED), 0);
+	}
+}
+END_TEST
+
 /* ---- another graph -------------------------------------------------------------------------- */
 
 static char foreign[PATH_MAX + 64]; /* NCCL_GRAPH_FILE=FILE */
@@ -186,6 +251,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, a_rank_of_another_build_ends_the_init_of_all_with_what_differs,
 			    DIFFER_NOTHING, DIFFER_CHANNELS + 1);
+	tcase_add_test(t, a_rank_with_other_channels_of_messages_is_named);
 	tcase_add_test(t, a_rank_with_another_graph_ends_the_init_of_all_with_what_differs);
 	return suite_run(suite);
 }
