@@ -16,8 +16,8 @@
  * `errno` itself is never set or read across a wait. Time is in ns. Every function may be called
  * from any task of a process; those marked WAITS may switch to another task, so the caller holds
  * no half-updated state there. Files, sockets and shared memory are calls of the outside: each is a
- * scheduling point before it acts, as an access to a shared word is. Any other function neither
- * waits nor switches.
+ * scheduling point before it acts, as an access to a shared word is, and os_event_seq; os_thread_start is one
+ * after the new task can run. Any other function neither waits nor switches.
  */
 #ifndef CORE_OS_OS_H
 #define CORE_OS_OS_H
@@ -137,6 +137,7 @@ int os_wait_one(const struct wait *w, const shared_u32 *abort);
 /* Event counts, for things that are not one word (a CQ, a socket, a mailbox): the owner posts on
  * the object's address, the waiter compares sequences. Any address will do; nothing to create.
  * Different objects may share a count: that only causes early ends. */
+/* Before the look that decides about a wait: what changes after the look is missed by a count that is taken later. */
 uint64_t os_event_seq(const void *object);
 void os_event_post(const void *object);
 

@@ -442,6 +442,7 @@ static int sched_sim_thread_start(struct os_thread **out, const struct os_thread
 
 	if (!rc && !attr->detached)
 		*out = (struct os_thread *)t;
+	sched_sim_point(); /* the new task may be far ahead before its maker goes on */
 	return rc;
 }
 
@@ -550,8 +551,10 @@ static void sched_sim_event_post(const void *object)
 	waits_event_post(object);
 }
 
+/* A point before it: what a task looked at before may have changed, and been posted, when it takes the count. */
 static uint64_t sched_sim_event_seq(const void *object)
 {
+	sched_sim_point();
 	if (eng.current)
 		mem_acquire(object);
 	return waits_event_seq(object);
