@@ -21,6 +21,7 @@ static const struct timeline_kind timeline_kinds[] = {
 	{"fault", false, {"line", "fired", "argument"}},
 	{"faults heal", false, {"fired", "", ""}},
 	{"hca.early", true, {"port<<24 qp", "psn", "bytes"}},
+	{"hca.overtakes", true, {"port<<24 qp", "psn", "bytes"}},
 	{"mcast.attach", false, {"port<<24 qp", "group", ""}},
 	{"mcast.detach", false, {"port<<24 qp", "group", ""}},
 	{"moment", false, {"points", "", ""}},

@@ -365,7 +365,7 @@ static void fabric_deliver(const struct world_message *m, uint64_t slower, uint6
 	const struct sim_event_attr attr = {
 		.name = "fabric.arrive",
 		.kind = SIM_EVENT_WORK,
-		.delay_ns = fabric_delay(f, t, m->bytes * slower) + extra_ns,
+		.delay_ns = fabric_delay(f, t, m->bytes * slower) + extra_ns + m->later_ns,
 		.order = m->order,
 	};
 	if (fabric_traced(m))

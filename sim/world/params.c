@@ -59,6 +59,7 @@ static const struct param_form world_param_forms[ARRAY_LEN(world_param_rows)] = 
 	FORM(DOPPEL_HCA_ATOMIC, "hca|glob|none", FORM_LIST | FORM_OF_DEVICE, NULL, NULL),
 	FORM(DOPPEL_HCA_FAST_PATH, "on|off", FORM_LIST | FORM_OF_DEVICE, NULL, NULL),
 	FORM(DOPPEL_HCA_ORDER, "acknowledge|completion|draw", 0, NULL, NULL),
+	FORM(DOPPEL_HCA_ROUTING, "fixed|adaptive|draw", 0, NULL, NULL),
 	FORM(DOPPEL_HCA_PERSONALITY, "spec|mlx5|mlx5-ib|rxe", FORM_LIST, NULL, NULL),
 	FORM(DOPPEL_HCA_PKEYS, NULL, 0, world_form_is_pkeys,
 	     "a list of P_Keys such as 0xffff,0x8001"),

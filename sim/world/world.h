@@ -200,6 +200,7 @@ struct world_message {
 	uint64_t bytes;        /* on the wire, headers included */
 	uint32_t packet_bytes; /* payload of its largest packet; 0: no limit on a link matters */
 	const void *order;     /* messages with one order arrive in order; NULL: any */
+	uint64_t later_ns;     /* than the links bring it */
 	const void *label;     /* object whose label addresses faults; may be NULL */
 	void (*arrive)(void *object, uint64_t arg); /* in an event, at the far side */
 	void *object;

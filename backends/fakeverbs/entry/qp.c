@@ -100,6 +100,7 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 	memset(&qp->resp, 0, sizeof qp->resp);
 	memset(&qp->atomic, 0, sizeof qp->atomic);
 	qp->early_packet = qp->early_number = 0;
+	qp->overtaking = qp->overtaking_n = 0;
 	qp->ece_options = hca_personality(qp->port)->ece_options;
 	qp->check_read = qp->refused = 0;
 	qp->caller = 0;

@@ -344,6 +344,7 @@ struct hca_qp {
 	struct hca_responder resp;
 	struct hca_atomic atomic;
 	uint32_t early_packet, early_number; /* early.c: kept, index + 1; which event takes it up */
+	uint32_t overtaking, overtaking_n;   /* overtake.c: requests that are ahead; the first, index + 1 */
 	uint32_t ece_options;                /* that both ends have, as far as is known here */
 	/* for the sanitizer (checks.h): the slot after the last READ in sq; the call site of the post;
 	 * the last post refused */
@@ -371,6 +372,7 @@ struct hca_world {
 	/* early.c: some of a burst is seen before it is done; from anywhere in it; an acknowledge
 	 * does not show what it acknowledges */
 	uint32_t early, shuffled, ack_shows_nothing;
+	uint32_t adaptive; /* overtake.c: packets overtake each other */
 	struct hca_slab xrcd, xrcd_open, qp_open;
 	uint32_t xrcd_lock;
 	uint32_t events_lost; /* no memory was left for them */
@@ -402,6 +404,7 @@ void hca_world_gone(void);
 /* What options of the environment make of it (options.c), and of the world. */
 void hca_port_configure(struct hca_port *port, uint32_t index);
 void hca_early_configure(struct hca_world *w);
+void hca_routing_configure(struct hca_world *w);
 
 #pragma GCC visibility pop
 #endif

@@ -7,6 +7,7 @@
  *	DOPPEL_HCA_ATOMIC=mlx5_1=glob,none    that one; the others
  *	DOPPEL_HCA_FAST_PATH=off              packets always (transport/direct.c is not used)
  *	DOPPEL_HCA_ORDER=completion           an acknowledge shows nothing (transport/early.c)
+ *	DOPPEL_HCA_ROUTING=adaptive           packets overtake each other (transport/overtake.c)
  */
 #include <stdlib.h>
 
@@ -78,4 +79,15 @@ void hca_early_configure(struct hca_world *w)
 		w->ack_shows_nothing = 1;
 	else if (order && strcmp(order, "draw") == 0)
 		w->ack_shows_nothing = drawn;
+}
+
+void hca_routing_configure(struct hca_world *w)
+{
+	const char *routing = hca_env("DOPPEL_HCA_ROUTING");
+	struct sim_rng rng;
+
+	if (!routing || strcmp(routing, "fixed") == 0)
+		return;
+	sim_rng_init(&rng, "hca.routing");
+	w->adaptive = strcmp(routing, "adaptive") == 0 || sim_rng_ratio(&rng, 1, 2);
 }

@@ -22,6 +22,7 @@ static struct hca_world *hca_world_make(void)
 	ASSERT(w && rings);
 	w->ports = ports;
 	hca_early_configure(w);
+	hca_routing_configure(w);
 	for (uint32_t i = 0; i < ports; i++) {
 		hca_port_init(&w->port[i], i);
 		hca_port_configure(&w->port[i], i);

@@ -66,8 +66,20 @@ void hca_atomic_settle_region(struct hca_mr *mr)
 
 /* ---- keeping the packet --------------------------------------------------------------------- */
 
+static void hca_overtaking_drop(struct hca_qp *qp)
+{
+	while (qp->overtaking) {
+		struct hca_packet *p = hca_slab_at(&hca_world()->packet, qp->overtaking - 1);
+
+		qp->overtaking = p->next;
+		hca_packet_free(p);
+	}
+	qp->overtaking_n = 0;
+}
+
 void hca_early_drop(struct hca_qp *qp)
 {
+	hca_overtaking_drop(qp);
 	if (!qp->early_packet)
 		return;
 	struct hca_packet *p = hca_slab_at(&hca_world()->packet, qp->early_packet - 1);

@@ -186,7 +186,7 @@ void hca_atomics_land(struct hca_port *port, const struct hca_qp *own, const str
 /* The queue pair's own one lands, before whatever comes next; true: it is to be answered. */
 bool hca_atomic_land(struct hca_qp *qp);
 void hca_atomic_settle_region(struct hca_mr *mr);
-/* The packet that the queue pair keeps is freed. */
+/* The packets that the queue pair keeps are freed. */
 void hca_early_drop(struct hca_qp *qp);
 
 /* ---- srq.c ---- */

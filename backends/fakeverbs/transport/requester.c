@@ -241,7 +241,7 @@ static bool hca_requester_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 	if (hca_wqe_is_local(e))
 		return hca_local_done(qp, e);
 	mem_acquire(e);
-	uint32_t bytes = (uint32_t)MIN_OF(e->bytes - r->offset, (uint64_t)HCA_BURST_BYTES);
+	uint32_t bytes = (uint32_t)MIN_OF(e->bytes - r->offset, (uint64_t)hca_burst_most(qp));
 	struct hca_packet *p = hca_burst_make(qp, e, bytes);
 
 	if (hca_burst_fill(qp, e, p)) {

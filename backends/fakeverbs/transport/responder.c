@@ -118,7 +118,8 @@ static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
 			hca_responder_refuse_key(qp, p, needs_recv);
 			return;
 		}
-		int rc = hca_mr_write(mr, at + p->offset, hca_packet_data(p), p->bytes);
+		int rc = p->landed ? 0
+				   : hca_mr_write(mr, at + p->offset, hca_packet_data(p), p->bytes);
 
 		hca_mr_release(mr);
 		if (rc) {
@@ -284,7 +285,7 @@ void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 	OS_PROBE("hca.read_again", "an RDMA read is requested again",
 		 ahead < 0 && p->kind == HCA_READ);
 	if (ahead > 0) {
-		if (!qp->resp.nak_sent) {
+		if (!hca_overtake_take(qp, p) && !qp->resp.nak_sent) {
 			qp->resp.nak_sent = 1;
 			hca_answer(qp, HCA_NAK, qp->resp.psn, HCA_NAK_SEQUENCE);
 		}

@@ -103,6 +103,17 @@ bool hca_answers_spent(const struct hca_qp *qp);
 /* What is under way lands and is answered, before whatever comes next. */
 void hca_atomic_settle(struct hca_qp *qp);
 
+/* ---- overtake.c ---- */
+
+/* Payload of one message on the fabric, at most. */
+uint32_t hca_burst_most(const struct hca_qp *qp);
+/* So much later than the fabric brings it, without order; 0: in order. */
+uint64_t hca_overtake_later_ns(const struct hca_qp *qp, const struct hca_packet *p);
+/* A request that is ahead of the locked queue pair's: true: a copy is kept, or was. */
+bool hca_overtake_take(struct hca_qp *qp, const struct hca_packet *p);
+/* The one whose turn it is, which is the caller's to free; NULL: it is not here. */
+struct hca_packet *hca_overtake_next(struct hca_qp *qp);
+
 /* ---- early.c ---- */
 
 /* A packet has come, for this locked queue pair: what was kept is delivered. True: this one is kept,

@@ -47,6 +47,17 @@ bool hca_packet_fits(const struct hca_qp *qp, const struct hca_packet *p)
 	return hca_pkey_accepts(qp, p);
 }
 
+/* Those that the packet has made the next ones. */
+static void hca_overtaken_deliver(struct hca_qp *qp)
+{
+	struct hca_packet *p;
+
+	while ((p = hca_overtake_next(qp))) {
+		hca_responder_request(qp, p);
+		hca_packet_free(p);
+	}
+}
+
 void hca_packet_deliver(struct hca_qp *qp, const struct hca_packet *p)
 {
 	bool answer = p->kind == HCA_RESPONSE || p->kind == HCA_ACK || p->kind == HCA_NAK;
@@ -71,6 +82,7 @@ void hca_packet_deliver(struct hca_qp *qp, const struct hca_packet *p)
 	case HCA_READ:
 	case HCA_ATOMIC:
 		hca_responder_request(qp, p);
+		hca_overtaken_deliver(qp);
 		break;
 	case HCA_RESPONSE:
 		hca_requester_response(qp, p);
@@ -154,11 +166,13 @@ void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
 		return;
 	}
 	if (p->to_port != HCA_NONE) {
+		const uint64_t later_ns = hca_overtake_later_ns(qp, p);
 		const struct world_message m = {.from = world_port(p->from_port),
 						.to = world_port(p->to_port),
 						.bytes = hca_packet_wire_bytes(p),
 						.packet_bytes = hca_packet_payload(qp, p),
-						.order = qp,
+						.order = later_ns ? NULL : qp,
+						.later_ns = later_ns,
 						.label = (const void *)(uintptr_t)qp->item.handle,
 						.arrive = hca_packet_arrive,
 						.object = p,

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Adaptive routing (DOPPEL_HCA_ROUTING): packets of one connected queue pair take different ways through the fabric, and
+ * overtake each other.
+ *
+ *	sender      a packet is a packet of the path, and one in four comes later than those after it
+ *	receiver    takes requests that are ahead: the bytes of a write land as they come, everything else waits for its
+ *	            turn, so that checks, completions and acknowledges have the order of the packets. A packet
+ *	            that is lost shows by the sender's timer, not by a NAK, unless more are ahead than an HCA keeps
+ *
+ * As mlx5's HCAs do it: only the order in which data lands is given up. A program that waits for a completion sees no
+ * difference; one that polls memory does, if it takes the end of a message for all of it.
+ */
+#include "backends/fakeverbs/transport/transport.h"
+
+#define HCA_OVERTAKE_MOST   32u /* requests that a queue pair keeps */
+#define HCA_OVERTAKE_DRAWS  4u
+#define HCA_OVERTAKE_DELAYS 8u
+#define HCA_OVERTAKE_NS     128ull
+
+static bool hca_overtake_on(const struct hca_qp *qp)
+{
+	return hca_world()->adaptive && qp->type == IBV_QPT_RC;
+}
+
+uint32_t hca_burst_most(const struct hca_qp *qp)
+{
+	return hca_overtake_on(qp) ? qp->mtu_bytes : HCA_BURST_BYTES;
+}
+
+uint64_t hca_overtake_later_ns(const struct hca_qp *qp, const struct hca_packet *p)
+{
+	bool request = p->kind == HCA_WRITE || p->kind == HCA_SEND;
+
+	if (!request || !hca_overtake_on(qp) || sim_choose("hca.route", HCA_OVERTAKE_DRAWS) != 1)
+		return 0;
+	return HCA_OVERTAKE_NS << sim_choose("hca.route_later", HCA_OVERTAKE_DELAYS);
+}
+
+/* ---- what is ahead ---------------------------------------------------------------------------- */
+
+static struct hca_packet *hca_overtake_at(uint32_t number)
+{
+	return hca_slab_at(&hca_world()->packet, number - 1);
+}
+
+static bool hca_overtake_has(const struct hca_qp *qp, uint32_t psn)
+{
+	uint32_t at = qp->overtaking;
+
+	while (at && hca_overtake_at(at)->psn != psn)
+		at = hca_overtake_at(at)->next;
+	return at != 0;
+}
+
+/* What is wrong with it shows when its turn comes. */
+static void hca_overtake_land(struct hca_qp *qp, struct hca_packet *p)
+{
+	uint64_t at = p->remote_address;
+	struct hca_mr *mr = NULL;
+
+	if (p->kind == HCA_WRITE && p->total && (qp->access & IBV_ACCESS_REMOTE_WRITE))
+		mr = hca_remote_hold(qp, p->rkey, &at, p->total, IBV_ACCESS_REMOTE_WRITE);
+	if (!mr)
+		return;
+	p->landed = hca_mr_write(mr, at + p->offset, hca_packet_data(p), p->bytes) == 0;
+	hca_mr_release(mr);
+	os_trace("hca.overtakes", hca_qp_id(qp), p->psn, p->bytes);
+}
+
+bool hca_overtake_take(struct hca_qp *qp, const struct hca_packet *p)
+{
+	struct hca_packet *kept;
+
+	if (!hca_overtake_on(qp) || p->kind == HCA_READ || p->kind == HCA_ATOMIC)
+		return false;
+	if (hca_overtake_has(qp, p->psn))
+		return true;
+	kept = qp->overtaking_n < HCA_OVERTAKE_MOST ? hca_packet_copy((void *)p) : NULL;
+	if (!kept)
+		return false;
+	OS_PROBE("hca.overtaken", "a write or send comes before one that it has overtaken", true);
+	kept->landed = 0;
+	hca_overtake_land(qp, kept);
+	kept->next = qp->overtaking;
+	qp->overtaking = kept->item.index + 1;
+	qp->overtaking_n++;
+	return true;
+}
+
+struct hca_packet *hca_overtake_next(struct hca_qp *qp)
+{
+	uint32_t *at = &qp->overtaking;
+
+	while (*at) {
+		struct hca_packet *p = hca_overtake_at(*at);
+		int32_t ahead = hca_psn_diff(p->psn, qp->resp.psn);
+
+		if (ahead > 0) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		qp->overtaking_n--;
+		if (ahead == 0)
+			return p;
+		hca_packet_free(p); /* it came again, and is done */
+	}
+	return NULL;
+}
