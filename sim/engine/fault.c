@@ -28,6 +28,7 @@ static struct {
 	uint32_t site_n;
 	uint64_t cache[FAULT_CACHE]; /* address of the name << 8 | site; only a shortcut */
 	uint64_t fired;
+	uint64_t hit; /* a bit for each rank that one fired at */
 	bool healed;
 	char name[64];
 	pthread_mutex_t lock; /* threads engine */
@@ -260,6 +261,12 @@ static void fault_fill(const struct fault *f, const struct fault_place_site *s, 
 	};
 }
 
+/* All of them: it is not known which rank it is. */
+static uint64_t fault_rank_bit(int64_t rank)
+{
+	return rank < 0 || rank >= 64 ? UINT64_MAX : 1ull << rank;
+}
+
 static bool fault_visit(struct fault_place_site *s, const void *object,
 			const struct sim_fault_place *at, struct os_fault *out)
 {
@@ -273,6 +280,7 @@ static bool fault_visit(struct fault_place_site *s, const void *object,
 		if (!fault_matches(f, &place, now_ns) || !fault_fires(f, now_ns))
 			continue;
 		s->fires++;
+		faults.hit |= fault_rank_bit(place.value[FAULT_RANK]);
 		fault_fill(f, s, now_ns, out);
 		return true;
 	}
@@ -347,6 +355,11 @@ void sim_faults_heal(void)
 		fault_heal_hook[i]();
 }
 
+uint64_t sim_faults_heal_at_ns(void)
+{
+	return faults.plan.heal_ns ? faults.plan.heal_ns : UINT64_MAX;
+}
+
 bool sim_faults_healed(void)
 {
 	return __atomic_load_n(&faults.healed, __ATOMIC_ACQUIRE);
@@ -382,7 +395,7 @@ int fault_start(void)
 	const struct sim_config *c = &eng.config;
 
 	fault_plan_free(&faults.plan);
-	faults.fired = 0;
+	faults.fired = faults.hit = 0;
 	faults.healed = false;
 	snprintf(faults.name, sizeof faults.name, "plan of seed 0x%" PRIx64, eng.seed);
 	sim_rng_init(&faults.rng, "engine.fault_prob");
@@ -446,6 +459,11 @@ uint32_t sim_faults_unfired(void)
 		n += !faults.plan.fault[i].fired;
 	pthread_mutex_unlock(&faults.lock);
 	return n;
+}
+
+bool sim_fault_hit_rank(int32_t rank)
+{
+	return (__atomic_load_n(&faults.hit, __ATOMIC_RELAXED) & fault_rank_bit(rank)) != 0;
 }
 
 bool sim_fault_stat(uint32_t index, struct sim_fault_stat *stat)

@@ -194,7 +194,8 @@ struct fault_recipe {
 };
 /* What the stack repairs; what ends a connection, a rank or a call; what does so while ranks connect or first work.
  * Until text is NULL. */
-extern const struct fault_recipe fault_recipes_mild[], fault_recipes_hard[], fault_recipes_early[];
+extern const struct fault_recipe fault_recipes_mild[], fault_recipes_hard[], fault_recipes_early[],
+	fault_recipes_survivable[];
 
 /* fault_random.c: a plan from the seed; the caller frees the text. NULL: out of memory. */
 char *fault_random_text(void);

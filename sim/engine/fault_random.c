@@ -146,6 +146,12 @@ static void random_early(struct random_plan *p)
 	random_of_shelf(p, fault_recipes_early);
 }
 
+static void random_survivable(struct random_plan *p)
+{
+	for (uint64_t n = 1 + sim_rng_below(&p->rng, 4); n; n--)
+		random_of_shelf(p, fault_recipes_survivable);
+}
+
 static char *random_text(uint64_t seed, uint32_t hosts, uint32_t ranks,
 			 void (*lines)(struct random_plan *p))
 {
@@ -173,6 +179,11 @@ char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks)
 char *sim_fault_draw_early(uint64_t seed, uint32_t hosts, uint32_t ranks)
 {
 	return random_text(seed, hosts, ranks, random_early);
+}
+
+char *sim_fault_draw_survivable(uint64_t seed, uint32_t hosts, uint32_t ranks)
+{
+	return random_text(seed, hosts, ranks, random_survivable);
 }
 
 char *fault_random_text(void)

@@ -4,7 +4,7 @@
  * hard trouble, which ends a connection, a call or a rank. A run ends with its first hard one, so that
  * the faults after it never fire: fault_random.c takes few of these and more of the others.
  * Beside the hard ones it draws calls that fail straight from the catalogue. A third shelf
- * is for plans of one line.
+ * is for plans of one line, a fourth for plans that a run survives without an error.
  */
 #include "sim/engine/fault.h"
 
@@ -146,5 +146,41 @@ const struct fault_recipe fault_recipes_early[] = {
 	{6, "verbs.modify_qp rank=%u nth=%u fail", {RANK, {4, 16}}},
 	{2, "cuda.launch_ex rank=%u nth=%u fail", {RANK, {1, 4}}},
 	{6, "os.task rank=%u nth=%u kill", {RANK, {64, 511}}},
+	{.text = NULL},
+};
+
+/* The stack repairs or sits out all of it, with the retries that HCAs have by themselves: every call succeeds. */
+const struct fault_recipe fault_recipes_survivable[] = {
+	/* losses within the retries, and what is only late */
+	{2, "fabric.packet prob=1/%u drop", {{32, 512}}},
+	{3, "fabric.packet nth=%u count=%u drop", {{1, 4096}, {1, 4}}},
+	{2, "fabric.packet prob=1/%u delay by=%uus", {{1, 64}, {1, 5000}}},
+	{2, "fabric.packet prob=1/%u reorder by=%uus", {{1, 64}, {1, 500}}},
+	{1, "fabric.packet prob=1/%u duplicate by=%uus", {{1, 64}, {1, 500}}},
+	{1, "fabric.packet prob=1/%u corrupt", {{32, 512}}},
+	{3, "fabric.link host=%u after=%uus down for=%uus", {HOST, {1, 5000}, {1, 50000}}},
+	{3, "fabric.link host=%u nth=%u down for=%uus", {HOST, {1, 1024}, {1, 50000}}},
+	{2,
+	 "fabric.link host=%u nth=%u flap times=%u each=%uus",
+	 {HOST, {1, 512}, {1, 8}, {1, 50000}}},
+	{1,
+	 "fabric.path host=%u peer_host=%u nth=%u partition for=%uus",
+	 {HOST, OTHER_HOST, {1, 512}, {1, 5000}}},
+	{1, "verbs.cqe rank=%u nth=%u late by=%uus", {RANK, {1, 512}, {100, 1000000}}},
+	{1, "verbs.recv_cqe rank=%u nth=%u late by=%uus", {RANK, {1, 512}, {100, 1000000}}},
+	{2, "verbs.request prob=1/%u not_ready for=%uus", {{4, 128}, {1, 200}}},
+	{2, "verbs.request rank=%u nth=%u not_ready for=%ums", {RANK, {1, 64}, {1, 100}}},
+	{1, "cuda.kernel nth=%u delay by=%uus", {{1, 32}, {1, 100000}}},
+	{1, "cuda.warp rank=%u nth=%u starve by=%uus", {RANK, {1, 4096}, {100, 1000000}}},
+	/* connections that are lost, refused or not the peer's */
+	{3, "os.connect prob=1/%u fail", {{2, 32}}},
+	{4, "os.connect nth=%u count=%u fail errno=ETIMEDOUT", {{1, 128}, {1, 8}}},
+	{4, "os.connect nth=%u count=%u lost by=%uus", {{1, 128}, {1, 8}, {1, 50000}}},
+	{2, "os.stranger prob=1/%u garbage by=%uus", {{1, 8}, {1, 200}}},
+	{2, "os.stranger prob=1/%u silent by=%uus", {{1, 8}, {1, 200}}},
+	{2, "os.stranger prob=1/%u hangup by=%uus", {{1, 8}, {1, 200}}},
+	{1, "os.socket prob=1/%u partial by=%u", {{1, 16}, {1, 32}}},
+	{1, "os.socket prob=1/%u delay by=%uus", {{2, 64}, {1, 1000}}},
+	{2, "os.task rank=%u nth=%u starve by=%uus", {RANK, {1, 2048}, {100, 1000000}}},
 	{.text = NULL},
 };

@@ -497,6 +497,8 @@ static inline bool sim_fault(const char *site, const void *object, const struct 
  * 4). A plan does it by "heal after=TIME". Not to be undone in this run. */
 void sim_faults_heal(void);
 bool sim_faults_healed(void);
+/* When they heal by themselves, in virtual time; UINT64_MAX: not. */
+uint64_t sim_faults_heal_at_ns(void);
 void sim_on_heal(void (*hook)(void));
 
 /* Prints the fault sites known. */
@@ -512,6 +514,8 @@ void sim_fault_print_unfired(FILE *out);
 char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks);
 /* The same with one line, which ends a call or a rank while ranks connect or first work. */
 char *sim_fault_draw_early(uint64_t seed, uint32_t hosts, uint32_t ranks);
+/* The same of faults that every call survives: connections that are lost, losses within the retries, delays. */
+char *sim_fault_draw_survivable(uint64_t seed, uint32_t hosts, uint32_t ranks);
 /* Why no run of the lab comes to a site or a probe; NULL: some do. */
 const char *sim_fault_idle(const char *site);
 const char *sim_probe_idle(const char *probe);
@@ -520,6 +524,8 @@ uint64_t sim_faults_fired(void);
 uint32_t sim_faults_unfired(void);
 /* The program's number-th operation of a communicator begins: after=collective counts from here. */
 void sim_faults_operation(uint64_t number);
+/* Has a fault fired at the rank, or where it is not known at which? */
+bool sim_fault_hit_rank(int32_t rank);
 /* The harness ends something at a moment of its choosing, as ncclCommAbort from another task does:
  * from here on the run is as after a fault. */
 void sim_upset(void);
