@@ -57,11 +57,15 @@ static const struct argp_option options_argp_options[] = {
 	{"check", 'c', "0|1", 0, "check results (default 1)", 2},
 	{"parallel_init", 'p', "0|1", 0,
 	 "ranks initialise at the same time: the default; 0 is refused", 2},
+	{"any-floats", OPTION_ANY_FLOATS, NULL, 0,
+	 "reduce any floats, not small numbers: results are rounded, and compared with the one right "
+	 "rounding, or with a bound",
+	 2},
 	{"cudagraph", 'G', "N", 0,
 	 "real GPUs: launch the timed collectives N times as a CUDA graph (default 0: without)", 2},
-	{"local_register", 'R', "0|1|2", 0,
+	{"local_register", 'R', "0|1|2|3", 0,
 	 "register the buffers, which are memory of ncclMemAlloc then; 2: other ones for each "
-	 "series (default 0)",
+	 "series; 3: each one twice (default 0)",
 	 2},
 	{"ngpus", 'g', "G", 0,
 	 "so many ranks of a host in one process (default: as the options that it sets), whose one "
@@ -137,6 +141,20 @@ static const struct argp_option options_argp_options[] = {
 	 "while a collective runs, N communicators of drawn ranks are made, used and destroyed "
 	 "(default 0)",
 	 3},
+	{"idle", OPTION_IDLE, "N", 0,
+	 "meanwhile another task of each rank makes and destroys N communicators without a use "
+	 "(default 0)",
+	 3},
+	{"mixed", OPTION_MIXED, "N", 0,
+	 "N groups of different collectives and messages follow, on several streams (default 0)", 3},
+	{"polls", OPTION_POLLS, NULL, 0,
+	 "another task of each rank polls its communicators until they are destroyed", 3},
+	{"ends", OPTION_ENDS, "in-order|reversed|seed", 0,
+	 "the order in which a rank's communicators are destroyed (default in-order)", 3},
+	{"config-version", OPTION_CONFIG_VERSION, "V", 0,
+	 "make communicators with a config of NCCL V, such as 21800 (default: without one)", 3},
+	{"env-odd", OPTION_ENV_ODD, "NAME=VALUE", 0,
+	 "set a variable in every other process (default: none)", 3},
 	{"trace", OPTION_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev (default: none)",
 	 3},
 	{"trace-detail", OPTION_TRACE_DETAIL, "FILE", 0,
@@ -268,6 +286,30 @@ static void options_parse_memory_order(struct cli_options *o, const char *arg,
 			return;
 		}
 	argp_error(state, "--memory-order %s: expected draw, off or on", arg);
+}
+
+static void options_parse_ends(struct cli_options *o, const char *arg, struct argp_state *state)
+{
+	static const char *const names[] = {"in-order", "reversed", "seed"};
+
+	for (int i = 0; i < (int)ARRAY_LEN(names); i++)
+		if (strcmp(arg, names[i]) == 0) {
+			o->scenario.lab.ends = (enum lab_ends)i;
+			return;
+		}
+	argp_error(state, "--ends %s: expected in-order, reversed or seed", arg);
+}
+
+static void options_parse_env_odd(struct cli_options *o, const char *arg, struct argp_state *state)
+{
+	const char *equals = strchr(arg, '=');
+
+	if (!equals || equals == arg || strlen(arg) >= sizeof o->scenario.env_odd)
+		argp_error(state, "--env-odd %.20s: expected NAME=VALUE of at most %d characters",
+			   arg, SCENARIO_ENV_BYTES - 1);
+	if (world_env_check(arg))
+		exit(SIM_USAGE);
+	snprintf(o->scenario.env_odd, sizeof o->scenario.env_odd, "%s", arg);
 }
 
 static void options_add_env(struct cli_options *o, const char *assignment, struct argp_state *state)
@@ -411,6 +453,29 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 	case OPTION_TRANSIENT:
 		o->scenario.lab.transient =
 			(uint32_t)cli_number(state, "--transient", arg, 0, LAB_MAX_TRANSIENT);
+		return true;
+	case OPTION_IDLE:
+		o->scenario.lab.idle =
+			(uint32_t)cli_number(state, "--idle", arg, 0, LAB_MAX_TRANSIENT);
+		return true;
+	case OPTION_MIXED:
+		o->scenario.lab.mixed = (uint32_t)cli_number(state, "--mixed", arg, 0, 4096);
+		return true;
+	case OPTION_POLLS:
+		o->scenario.lab.polls = true;
+		return true;
+	case OPTION_ENDS:
+		options_parse_ends(o, arg, state);
+		return true;
+	case OPTION_CONFIG_VERSION:
+		o->scenario.lab.config_version =
+			(uint32_t)cli_number(state, "--config-version", arg, 0, 99999);
+		return true;
+	case OPTION_ENV_ODD:
+		options_parse_env_odd(o, arg, state);
+		return true;
+	case OPTION_ANY_FLOATS:
+		o->scenario.lab.any_floats = true;
 		return true;
 	case OPTION_RACES:
 		s->races = true;
@@ -635,6 +700,8 @@ static const struct cli_rule options_rules[] = {
 	  OPTION_QUIET},
 	 NULL},
 	{CLI_EXCLUDES, OPTION_TRANSIENT, {OPTION_PROCESSES, OPTION_RANK}, NULL},
+	{CLI_EXCLUDES, OPTION_IDLE, {OPTION_PROCESSES, OPTION_RANK}, NULL},
+	{CLI_EXCLUDES, OPTION_ENV_ODD, {OPTION_PROCESSES, OPTION_RANK}, NULL},
 	{CLI_NEEDS, OPTION_WORKERS, {OPTION_THREADS}, NULL},
 	{CLI_NEEDS, OPTION_RECOVER, {OPTION_FAULTS}, NULL},
 	{CLI_NEEDS, OPTION_MUST_FIRE, {OPTION_FAULTS}, NULL},

@@ -246,7 +246,7 @@ bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct c
 		return true;
 	case 'R':
 		c->local_register = (uint32_t)cli_number(state, "-R", arg, LAB_REGISTER_NOT,
-							 LAB_REGISTER_RENEW);
+							 LAB_REGISTER_TWICE);
 		return true;
 	case 'c':
 		c->check = cli_number(state, "-c", arg, 0, 1);

@@ -536,14 +536,15 @@ uint64_t lab_row_compare(const struct lab_row *row, int32_t rank, uint64_t first
 
 	for (uint64_t at = first; at < first + n; at += some) {
 		struct lab_source from = lab_row_source(row, rank, at);
-		size_t here = 0;
+		size_t here = 0, element;
 
 		some = MIN_OF(from.n, first + n - at);
-		uint64_t bad = payload_compare(&row->payload, at, some,
+		element = from.kind == LAB_UNTOUCHED ? at : from.element;
+		uint64_t bad = payload_compare(&row->payload, element, some,
 					       (const uint8_t *)got + (at - first) * width,
 					       row_want(row, &from, some, reduced, scratch), &here);
 		if (bad && !wrong)
-			*where = here;
+			*where = at + (here - element);
 		wrong += bad;
 	}
 	return wrong;

@@ -10,12 +10,32 @@
  * for the kernels of all that are on the GPU.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "sim/lab/runner_internal.h"
 
 static ncclComm_t *comms_slot(struct lab_rank *me, uint32_t i)
 {
 	return i ? &me->other[i - 1] : &me->comm;
+}
+
+/* That of the communicator that is the k-th to be destroyed. */
+static ncclComm_t *comms_slot_to_end(struct lab_rank *me, uint32_t k)
+{
+	const struct lab_config *c = me->run->config;
+	uint32_t n = lab_comms(c), order[LAB_MAX_COMMS];
+	struct sim_rng rng;
+
+	if (c->ends != LAB_ENDS_SEED)
+		return comms_slot(me, c->ends == LAB_ENDS_REVERSED ? n - 1 - k : k);
+	sim_rng_seed(&rng, c->sim.seed, "lab.ends");
+	for (uint32_t i = 0; i < n; i++) { /* each in a place that is drawn of those so far */
+		uint32_t at = (uint32_t)sim_rng_below(&rng, i + 1);
+
+		order[i] = order[at];
+		order[at] = i;
+	}
+	return comms_slot(me, order[k]);
 }
 
 uint32_t lab_comms(const struct lab_config *c)
@@ -43,6 +63,39 @@ bool lab_comms_any(struct lab_rank *me)
 	return any;
 }
 
+/* The layouts that programs of older versions pass, as long as their size says; what is behind it is not the
+ * library's to read. */
+static const struct comms_layout {
+	uint32_t version;
+	size_t bytes;
+} comms_layouts[] = {{21800, 48}, {22700, 72}, {22800, 80}};
+
+static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclUniqueId id)
+{
+	ncclConfig_t now = NCCL_CONFIG_INITIALIZER;
+	const struct comms_layout *l = comms_layouts;
+	union {
+		ncclConfig_t config;
+		uint8_t bytes[2 * sizeof(ncclConfig_t)];
+	} old;
+
+	while (l < &comms_layouts[ARRAY_LEN(comms_layouts) - 1] &&
+	       l->version < me->run->config->config_version)
+		l++;
+	now.size = l->bytes;
+	now.version = l->version;
+	memset(old.bytes, 0x5a, sizeof old);
+	memcpy(old.bytes, &now, l->bytes);
+	return ncclCommInitRankConfig(at, me->run->nranks, id, me->rank, &old.config);
+}
+
+static ncclResult_t comms_init_one(struct lab_rank *me, ncclComm_t *at, ncclUniqueId id)
+{
+	return me->run->config->config_version
+		       ? comms_init_config(me, at, id)
+		       : ncclCommInitRank(at, me->run->nranks, id, me->rank);
+}
+
 ncclResult_t lab_comms_init(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
@@ -54,8 +107,7 @@ ncclResult_t lab_comms_init(struct lab_rank *me)
 		return rc;
 	for (uint32_t i = 0; i < n && !rc; i++) {
 		ncclComm_t *at = comms_slot(me, i);
-		rc = ncclCommInitRank(at, run->nranks, i ? run->other_id[i - 1] : run->id,
-				      me->rank);
+		rc = comms_init_one(me, at, i ? run->other_id[i - 1] : run->id);
 		if (rc)
 			*at = NULL;
 	}
@@ -79,7 +131,7 @@ ncclResult_t lab_comms_error(struct lab_rank *me)
 	ncclResult_t rc = ncclSuccess;
 
 	for (uint32_t i = comms_ended(me); i < lab_comms(me->run->config) && !rc; i++) {
-		ncclComm_t comm = __atomic_load_n(comms_slot(me, i), __ATOMIC_ACQUIRE);
+		ncclComm_t comm = __atomic_load_n(comms_slot_to_end(me, i), __ATOMIC_ACQUIRE);
 		ncclResult_t async = ncclSuccess;
 		if (comm)
 			rc = ncclCommGetAsyncError(comm, &async);
@@ -94,7 +146,7 @@ ncclResult_t lab_comms_destroy(struct lab_rank *me)
 	ncclResult_t rc = ncclSuccess;
 
 	for (uint32_t i = 0; i < lab_comms(me->run->config); i++) {
-		ncclComm_t comm = *comms_slot(me, i);
+		ncclComm_t comm = *comms_slot_to_end(me, i);
 
 		__atomic_store_n(&me->comms_ended, i + 1, __ATOMIC_RELEASE);
 		ncclResult_t one = comm ? ncclCommDestroy(comm) : ncclSuccess;
@@ -128,7 +180,7 @@ ncclResult_t lab_comms_abort(struct lab_rank *me)
 
 	for (uint32_t i = first; i < n; i++)
 		if (!(me->comms_aborted & 1u << i))
-			all[i].comm = __atomic_load_n(comms_slot(me, i), __ATOMIC_ACQUIRE);
+			all[i].comm = __atomic_load_n(comms_slot_to_end(me, i), __ATOMIC_ACQUIRE);
 	for (uint32_t i = first; i < n; i++)
 		me->comms_aborted |= all[i].comm ? 1u << i : 0;
 	all[n].comm = lab_transient_take(me);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sim/lab/payload.h"
+#include "sim/lab/payload_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,14 +11,6 @@
 #include "core/base/type_name.h"
 
 enum { PAYLOAD_BLOCK = 256 }; /* elements at a time, on fibers' stacks */
-
-/* Floating-point formats by their fields. max_exact: integers up to here are exact. */
-struct payload_format {
-	uint8_t bytes;
-	bool is_float, is_signed;
-	uint8_t exponent_bits, mantissa_bits;
-	uint64_t max_exact;
-};
 
 static const struct payload_format payload_formats[] = {
 	[ncclInt8] = {1, false, true, 0, 0, 127},
@@ -34,6 +26,11 @@ static const struct payload_format payload_formats[] = {
 	[ncclFloat8e4m3] = {1, true, true, 4, 3, 16},
 	[ncclFloat8e5m2] = {1, true, true, 5, 2, 8},
 };
+
+const struct payload_format *payload_format_of(ncclDataType_t type)
+{
+	return &payload_formats[type];
+}
 
 size_t payload_type_bytes(ncclDataType_t type)
 {
@@ -52,7 +49,7 @@ const char *payload_op_name(ncclRedOp_t op)
 }
 
 /* splitmix64's finisher: every input bit reaches every output bit. */
-static uint64_t payload_mix(uint64_t x)
+uint64_t payload_mix(uint64_t x)
 {
 	x ^= x >> 30;
 	x *= 0xbf58476d1ce4e5b9ull;
@@ -63,7 +60,7 @@ static uint64_t payload_mix(uint64_t x)
 
 /* Of PAYLOAD_MULSUM: small, so that sums stay exact, and different for neighbours. */
 enum { PAYLOAD_FACTORS = 2 };
-static int64_t payload_factor_of(const struct payload *p, int32_t rank)
+int64_t payload_factor_of(const struct payload *p, int32_t rank)
 {
 	return p->op == PAYLOAD_MULSUM ? 1 + rank % PAYLOAD_FACTORS : 1;
 }
@@ -159,7 +156,7 @@ static void payload_numbers(const struct payload *p, int32_t rank, size_t first,
 }
 
 /* Exact for every value that payload_numbers makes; rounds to nearest even otherwise. */
-static inline uint64_t payload_encode_float(const struct payload_format *f, double v)
+uint64_t payload_encode_float(const struct payload_format *f, double v)
 {
 	if (f->bytes == 8) {
 		uint64_t bits;
@@ -190,7 +187,7 @@ static inline uint64_t payload_encode_float(const struct payload_format *f, doub
 	return sign | (((biased - 1) << f->mantissa_bits) + mantissa);
 }
 
-static double payload_decode_float(const struct payload_format *f, uint64_t bits)
+double payload_decode_float(const struct payload_format *f, uint64_t bits)
 {
 	double v;
 	if (f->bytes == 8) {
@@ -220,22 +217,6 @@ static inline double payload_power(int64_t exponent)
 	ASSERT(exponent > -1023 && exponent < 1024);
 	memcpy(&v, &bits, 8);
 	return v;
-}
-
-static inline void payload_put(const struct payload_format *f, void *out, size_t at, uint64_t bits)
-{
-	uint8_t *to = (uint8_t *)out + at * f->bytes;
-
-	switch (f->bytes) { /* little-endian hosts */
-	case 4:
-		memcpy(to, &bits, 4);
-		break;
-	case 8:
-		memcpy(to, &bits, 8);
-		break;
-	default:
-		memcpy(to, &bits, f->bytes);
-	}
 }
 
 static uint64_t payload_get(const struct payload_format *f, const void *in, size_t at)
@@ -291,6 +272,10 @@ static void payload_fill_block(const struct payload *p, int32_t rank, size_t fir
 
 void payload_fill(const struct payload *p, int32_t rank, size_t first, size_t n, void *out)
 {
+	if (payload_is_any(p)) {
+		payload_any_fill(p, rank, first, n, out);
+		return;
+	}
 	for (size_t at = 0; at < n; at += PAYLOAD_BLOCK)
 		payload_fill_block(p, rank, first + at, MIN_OF(n - at, (size_t)PAYLOAD_BLOCK),
 				   (uint8_t *)out + at * payload_type_bytes(p->type));
@@ -376,6 +361,10 @@ void payload_expect(const struct payload *p, size_t first, size_t n, void *out)
 	const struct payload_format *f = &payload_formats[p->type];
 	uint64_t result[PAYLOAD_BLOCK];
 
+	if (payload_is_any(p)) {
+		payload_any_expect(p, first, n, out);
+		return;
+	}
 	for (size_t at = 0; at < n; at += PAYLOAD_BLOCK) {
 		size_t some = MIN_OF(n - at, (size_t)PAYLOAD_BLOCK);
 
@@ -413,7 +402,10 @@ size_t payload_compare(const struct payload *p, size_t first, size_t n, const vo
 	if (memcmp(got, want, n * f->bytes) == 0)
 		return 0;
 	for (size_t k = 0; k < n; k++) {
-		if (payload_same(p, payload_get(f, got, k), payload_get(f, want, k)))
+		uint64_t g = payload_get(f, got, k), w = payload_get(f, want, k);
+
+		if (payload_is_any(p) ? payload_any_is_right(p, first + k, g, w)
+				      : payload_same(p, g, w))
 			continue;
 		if (wrong++ == 0)
 			*where = first + k;
@@ -561,11 +553,27 @@ size_t payload_difference(const struct payload *p, uint64_t element, const void 
 	return n < 0 ? 0 : MIN_OF((size_t)n, out_bytes - 1);
 }
 
+/* The first element of a wrong stretch is wrong. */
+static void payload_any_explain(const struct payload *p, size_t first, const void *got, char *out,
+				size_t out_bytes)
+{
+	uint64_t want = 0;
+	size_t at;
+
+	payload_any_expect(p, first, 1, &want);
+	at = payload_difference(p, first, got, &want, out, out_bytes);
+	snprintf(out + at, out_bytes - at, "rounded, added or limited in another way");
+}
+
 void payload_explain(const struct payload *p, size_t first, size_t n, const void *got, char *out,
 		     size_t out_bytes)
 {
 	const struct payload_format *f = &payload_formats[p->type];
 	size_t k = 0, explained;
+	if (payload_is_any(p)) {
+		payload_any_explain(p, first, got, out, out_bytes);
+		return;
+	}
 	n = MIN_OF(n, (size_t)4096); /* a window is enough to distinguish ranks */
 	while (k + 1 < n &&
 	       payload_same(p, payload_get(f, got, k), payload_reduce(p, first + k, -1, 1)))

@@ -7,6 +7,8 @@
  * Inputs that are reduced are small numbers that every data type holds exactly and whose partial results are exact
  * in any order, so a result is compared bit by bit. The one exception is the average of floats over
  * a number of ranks that is not a power of two: there a few units in the last place are allowed.
+ * Floats that are reduced may be any numbers instead (struct payload.any): most results are one rounding of two ranks'
+ * numbers, and are compared bit by bit too; those of sums of all ranks' numbers have an error bound.
  * Values depend on (rank, element, salt); the salt changes with each operation, so a stale result
  * is wrong too. Inputs that are only moved are any bits, NaNs included.
  */
@@ -29,6 +31,7 @@ struct payload {
 	int32_t nranks;
 	uint64_t salt;
 	bool moved; /* not reduced: `op` is not used */
+	bool any;   /* floats are any numbers: results are rounded, and may leave the range (payload_any.c) */
 };
 
 size_t payload_type_bytes(ncclDataType_t type);
@@ -42,8 +45,8 @@ void payload_fill(const struct payload *p, int32_t rank, size_t first, size_t n,
 /* The reduced result of the same elements. */
 void payload_expect(const struct payload *p, size_t first, size_t n, void *out);
 
-/* Compares n elements from `first` on; returns how many are wrong, and the first wrong one in
- * *where (unchanged when none is). */
+/* Compares n elements, which are those of the payload from `first` on; returns how many are wrong, and the first wrong
+ * one in *where (unchanged when none is). */
 size_t payload_compare(const struct payload *p, size_t first, size_t n, const void *got,
 		       const void *want, size_t *where);
 

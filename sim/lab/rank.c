@@ -65,6 +65,7 @@ bool lab_rank_alloc(struct lab_rank *me)
 	       lab_rank_cuda_ok(me, (cudaError_t)lab_transient_make(me), "cudaMalloc") &&
 	       lab_rank_cuda_ok(me, lab_factor_make(me), "cudaMalloc") &&
 	       lab_rank_cuda_ok(me, lab_ticks_make(me), "cudaEventCreateWithFlags") &&
+	       lab_rank_cuda_ok(me, lab_mixed_make(me), "cudaMalloc") &&
 	       lab_rank_cuda_ok(me, lab_streams_make(me), "streams");
 }
 
@@ -72,6 +73,7 @@ void lab_rank_free(struct lab_rank *me)
 {
 	lab_streams_free(me);
 	lab_ticks_free(me);
+	lab_mixed_free(me);
 	lab_factor_free(me);
 	lab_transient_free(me);
 	if (me->end)
@@ -258,7 +260,8 @@ void lab_rank_main(void *arg)
 	if (ok && run->config->on_ready)
 		run->config->on_ready(me->rank, me->comm, run->config->on_ready_arg);
 	me->phase = ok ? LAB_WORK : me->phase;
-	ok = ok && lab_register(me) && lab_rank_series(me);
+	ok = ok && lab_polls_start(me) && lab_idle_start(me) && lab_register(me) &&
+	     lab_rank_series(me) && lab_mixed(me);
 	if (ok && lab_leads(me) && run->config->table)
 		lab_table_footer(run);
 	/* what a running collective uses stays registered: the communicator's end is its end */
@@ -267,6 +270,8 @@ void lab_rank_main(void *arg)
 	if (!ok)
 		lab_survive_learn(me);
 	ok = lab_rank_leave(me, ok);
+	lab_polls_end(me);
+	lab_idle_end(me);
 	shared_store_u32(&me->done, 1, SHARED_RELEASE);
 	if (me->watch)
 		os_thread_join(me->watch);

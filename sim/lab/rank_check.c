@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "sim/lab/runner_internal.h"
 
 #define CHECK_GUARD 0xa5
@@ -141,6 +142,7 @@ static bool check_span(struct lab_rank *me, const struct lab_row *row, const str
 		if (!lab_rank_copy(me, me->staging, base + (span->at + at) * width, n * width,
 				   false))
 			return false;
+		me->digest = hash64_combine(me->digest, hash64(me->staging, n * width));
 		uint64_t wrong =
 			lab_row_compare(row, me->rank, first, n, me->staging, me->run->expect,
 					me->staging + LAB_STAGING_BYTES, &where);
@@ -150,13 +152,39 @@ static bool check_span(struct lab_rank *me, const struct lab_row *row, const str
 	return true;
 }
 
+/* Whatever the order is in which a collective reduces, ranks that get the same result get the same bits. */
+static void check_same_bits(const struct lab_rank *me, const struct lab_row *row)
+{
+	struct lab_run *run = me->run;
+	const struct lab_collective *c = row->collective;
+	int32_t other;
+
+	if (!c->reduces || c->root_receives || c->send_per_rank)
+		return;
+	os_mutex_lock(&run->lock);
+	other = run->digest_rank;
+	if (other < 0)
+		run->digest = me->digest;
+	bool same = run->digest == me->digest;
+	run->digest_rank = me->rank;
+	run->wrong += !same;
+	run->row_wrong[row->in_place] += !same;
+	os_mutex_unlock(&run->lock);
+	if (!same)
+		sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
+				 "wrong result on rank %d: other bits than on rank %d", me->rank,
+				 other);
+}
+
 bool lab_rank_check(struct lab_rank *me, const struct lab_row *row)
 {
 	struct check_buffer b = check_buffer(me, row, LAB_RECV);
 	struct lab_span span;
 
+	me->digest = 0;
 	for (uint32_t k = 0; lab_row_span(row, LAB_RECV, me->rank, k, &span); k++)
 		if (!check_span(me, row, &span, me->taken ? me->taken : b.base))
 			return false;
+	check_same_bits(me, row);
 	return check_guard(me, b.base - LAB_GUARD_BYTES) && check_guard(me, b.base + b.bytes);
 }

@@ -260,8 +260,10 @@ static bool lab_rank_row_place(struct lab_rank *me, struct lab_row *row, bool in
 {
 	struct lab_run *run = me->run;
 	row->in_place = in_place;
-	if (lab_leads(me))
+	if (lab_leads(me)) {
+		run->digest_rank = -1;
 		lab_progress_row(run, row);
+	}
 	if (!lab_register_renew(me) || !lab_rank_recv_prepare(me, row) || !lab_rank_row(me, row))
 		return false;
 	if (lab_leads(me)) {
@@ -336,7 +338,7 @@ static bool lab_rank_rows(struct lab_rank *me, const struct lab_collective *whic
 bool lab_rank_series(struct lab_rank *me)
 {
 	const struct lab_config *c = me->run->config;
-	struct payload p = {.nranks = me->run->nranks};
+	struct payload p = {.nranks = me->run->nranks, .any = c->any_floats};
 	bool ok = !c->before || lab_rank_rows(me, c->before, &p);
 
 	for (uint32_t i = 0; ok && i < MAX_OF(c->cycles, 1u); i++)
@@ -351,10 +353,13 @@ bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
 	const struct payload p = {.type = c->types[0],
 				  .op = c->ops[0],
 				  .nranks = me->run->nranks,
-				  .salt = LAB_HURRY_SALT};
+				  .salt = LAB_HURRY_SALT,
+				  .any = c->any_floats};
 
 	*row = lab_row_make(c->collective, &p, MAX_OF(c->root, 0), c->bytes_max, lab_parts(c));
 	row->in_place = lab_collective_in_place(c->collective, true);
+	if (lab_leads(me))
+		me->run->digest_rank = -1;
 	if (lab_leads(me) && me->run->expect && c->collective->reduces)
 		lab_row_reduce(row, me->run->expect);
 	return lab_rank_fill(me, row) && lab_barrier(me) && lab_rank_enqueue(me, row, 1, 1);

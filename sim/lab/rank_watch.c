@@ -56,6 +56,18 @@ static void lab_rank_watch_abort(struct lab_rank *me, struct wait *done)
 	}
 }
 
+/* Until the launcher's patience ends; false: the rank left before. Faults may heal earlier than they would by
+ * themselves. */
+static bool lab_rank_watch_patiently(struct lab_rank *me, struct wait *done)
+{
+	do {
+		done->deadline_ns = MAX_OF(lab_survive_launcher_at(me->run), os_now_ns() + 1);
+		if (os_wait_one(done, NULL) != ETIMEDOUT)
+			return false;
+	} while (os_now_ns() < lab_survive_launcher_at(me->run));
+	return true;
+}
+
 /* In a run with faults: what a launcher does for ranks that cannot learn of a failure, because another rank
  * died or failed before they were connected. Much later than the stack needs to report it. */
 static void lab_rank_watch(void *arg)
@@ -82,8 +94,7 @@ static void lab_rank_watch(void *arg)
 		lab_rank_watch_abort(me, &w[0]);
 	if (event != 1)
 		return;
-	w[0].deadline_ns = os_now_ns() + lab_launcher_ns();
-	if (os_wait_one(&w[0], NULL) != ETIMEDOUT)
+	if (!lab_rank_watch_patiently(me, &w[0]))
 		return;
 	if (!lab_comms_any(me))
 		return;

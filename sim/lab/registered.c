@@ -42,6 +42,23 @@ bool lab_buffers_alloc(struct lab_rank *me)
 	       lab_buffer_alloc(me, &me->recv, me->recv_bytes);
 }
 
+/* Both buffers once more: one deregistration of each leaves them registered. */
+static ncclResult_t registered_again(struct lab_rank *it, ncclComm_t comm)
+{
+	uint8_t *const memory[2] = {it->send, it->recv};
+	const size_t bytes[2] = {it->send_bytes, it->recv_bytes};
+	ncclResult_t r = ncclSuccess;
+
+	for (int b = 0; b < 2 && !r; b++) {
+		void *again;
+
+		r = ncclCommRegister(comm, memory[b], bytes[b], &again);
+		if (!r)
+			r = ncclCommDeregister(comm, again);
+	}
+	return r;
+}
+
 static ncclResult_t registered_drive_register(struct lab_rank *it, void *arg)
 {
 	ncclResult_t r = ncclSuccess;
@@ -54,6 +71,8 @@ static ncclResult_t registered_drive_register(struct lab_rank *it, void *arg)
 		r = ncclCommRegister(comm, it->send, it->send_bytes, &it->registered[i][0]);
 		if (!r)
 			r = ncclCommRegister(comm, it->recv, it->recv_bytes, &it->registered[i][1]);
+		if (!r && it->run->config->local_register == LAB_REGISTER_TWICE)
+			r = registered_again(it, comm);
 	}
 	lab_call(it, NULL);
 	return r;

@@ -39,6 +39,18 @@ void lab_config_default(struct lab_config *config)
 	config->sim.seed = 1;
 }
 
+/* The variable that every other process has, beside the world's. */
+static int lab_proc_env(const char *assignment, struct os_proc *proc)
+{
+	char name[64];
+	const char *equals = assignment ? strchr(assignment, '=') : NULL;
+
+	if (!equals)
+		return 0;
+	snprintf(name, sizeof name, "%.*s", (int)(equals - assignment), assignment);
+	return world_proc_setenv(proc, name, equals + 1);
+}
+
 /* A process begins: one of the world's, or, spread, this very one. */
 static int lab_proc_begin(struct lab_run *run, uint32_t host, uint32_t number,
 			  struct os_proc **proc, struct lab_team **team)
@@ -58,9 +70,10 @@ static int lab_proc_begin(struct lab_run *run, uint32_t host, uint32_t number,
 	}
 	snprintf(name, sizeof name, "host%u/p%u", host, number);
 	rc = world_proc_create(host, name, proc);
-	if (!rc)
-		run->proc[run->proc_count++] = *proc;
-	return rc;
+	if (rc)
+		return rc;
+	run->proc[run->proc_count++] = *proc;
+	return run->proc_count % 2 ? 0 : lab_proc_env(run->config->env_odd, *proc);
 }
 
 static void lab_place_rank(struct lab_run *run, int32_t r, struct os_proc *proc,

@@ -48,6 +48,14 @@ enum lab_register {
 	LAB_REGISTER_NOT,
 	LAB_REGISTER_ONCE,
 	LAB_REGISTER_RENEW, /* other buffers for each series */
+	LAB_REGISTER_TWICE, /* each one more time, and deregistered as often */
+};
+
+/* In which order a rank's communicators are destroyed: the same on all ranks. */
+enum lab_ends {
+	LAB_ENDS_IN_ORDER,
+	LAB_ENDS_REVERSED,
+	LAB_ENDS_SEED, /* any order, drawn from the seed */
 };
 
 /* Does a rank wait after each collective of a series? nccl-tests' numbers. */
@@ -121,6 +129,7 @@ struct lab_config {
 	uint32_t
 		graph_launches; /* of a CUDA graph of `iterations` collectives; 0: without graphs */
 	bool check, in_place, out_of_place;
+	bool any_floats; /* reduced ones are any numbers, not small ones (payload.h) */
 	/* A reduced result of at most so many bytes is computed once for all ranks; a larger one by each
 	 * rank, as it checks piece after piece. And a run in place alone of larger buffers has no send
 	 * buffers. 0: LAB_WHOLE_RESULT_BYTES. */
@@ -134,6 +143,17 @@ struct lab_config {
 	uint32_t streams, group, comms;
 	/* So many communicators of some of the ranks come and go while a collective runs. */
 	uint32_t transient;
+	/* Another task of each rank makes so many communicators of all ranks, one after the other, and destroys them
+	 * without a use (idle.c). */
+	uint32_t idle;
+	/* So many groups of different calls follow the series (mixed.c). */
+	uint32_t mixed;
+	bool polls;         /* another task of each rank polls its communicators until they are gone (polls.c) */
+	enum lab_ends ends; /* of several communicators */
+	/* Communicators are made with a config that a program of that version of NCCL passes, in thousands and hundreds
+	 * as NCCL_VERSION_CODE has them; 0: without a config. */
+	uint32_t config_version;
+	const char *env_odd; /* NAME=value of every other process; NULL: none */
 	uint32_t local_register; /* enum lab_register */
 	/* As nccl-tests has them: a series is of groups of so many whole collectives (0 or 1: without);
 	 * the rank waits after each of them; all rows so often (0: once); both buffers begin so many

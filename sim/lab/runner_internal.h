@@ -48,6 +48,7 @@ struct lab_rank {
 	void **tick;              /* ticks.c: cudaEvent_t after each iteration; NULL: none */
 	uint64_t *tick_ns;        /* of each iteration of the last timed series */
 	bool timing;              /* the series is timed */
+	uint64_t digest;          /* of the last result that was checked */
 	bool dead;                /* its process was killed */
 	struct os_thread *watch;  /* in runs with faults */
 	shared_u32 done;          /* for the watch: it has left its communicator */
@@ -58,6 +59,10 @@ struct lab_rank {
 	uint32_t
 		comms_ended; /* comms.c: communicators that are destroyed, or being destroyed; atomic */
 	uint32_t comms_aborted; /* a bit for each that was: no second time */
+
+	struct lab_mixed *mixed; /* mixed.c's */
+	struct os_thread *poller, *idler; /* polls.c, idle.c; NULL: none */
+	shared_u32 poll_over;
 
 	/* transient.c */
 	void *transient_stream, *transient_memory;
@@ -120,7 +125,7 @@ struct lab_run {
 	int rc;
 
 	ncclUniqueId id, other_id[LAB_MAX_COMMS - 1];
-	struct lab_transient_id transient_id[LAB_MAX_TRANSIENT];
+	struct lab_transient_id transient_id[LAB_MAX_TRANSIENT], idle_id[LAB_MAX_TRANSIENT];
 	shared_u32 id_ready;
 	shared_u32 lost_late; /* a GPU was found dead when all had come */
 	shared_u64 arrived;   /* harness barrier: a count that only grows */
@@ -129,6 +134,9 @@ struct lab_run {
 	uint8_t *expect; /* the reduced send buffers; NULL: none, or each rank reduces its pieces */
 	struct os_mutex lock; /* the fields below */
 	uint64_t wrong, guard_wrong, row_wrong[2], operations, virtual_ns;
+	/* of a row's results that are the same on all ranks; digest_rank: whose, -1: none yet */
+	uint64_t digest;
+	int32_t digest_rank;
 	ncclResult_t error;
 	int32_t error_rank;
 	uint32_t killed; /* ranks */
@@ -161,6 +169,8 @@ struct lab_run {
  * acknowledges, the slowest thing that then still helps, is 4.3 s, and fires after as many as four. */
 #define LAB_LIVENESS_NS 40000000000ull
 #define LAB_QUIET_NS    2000000000ull
+/* A launcher waits for faults that heal by then, since virtual time is free. */
+#define LAB_PATIENCE_NS 100000000000ull
 
 /* The launcher aborts ranks that do not notice a failure so long after it: virtual time is free. */
 #define LAB_LAUNCHER_REAL_NS 5000000000ull
@@ -211,6 +221,8 @@ void lab_survive_start(struct lab_run *run);
 void lab_call(struct lab_rank *me, const char *call); /* NULL: it has returned */
 void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call, bool outside);
 void lab_survive_learn(struct lab_rank *me);
+/* When the launcher aborts the ranks that have no error, after the first failure. */
+uint64_t lab_survive_launcher_at(const struct lab_run *run);
 /* The launcher is about to abort a rank: ends the run if the stack should have given the rank an error. */
 void lab_survive_unreported(const struct lab_rank *it);
 void lab_survive_second(struct lab_rank *me);
@@ -275,6 +287,19 @@ void lab_transient_free(struct lab_rank *me);
 bool lab_transients(struct lab_rank *me); /* all that belong to one collective; reports */
 /* The task that takes a transient communicator ends it: the rank's own or its watch. NULL: none. */
 ncclComm_t lab_transient_take(struct lab_rank *me);
+
+/* mixed.c: its memory, cudaError_t; all groups of a run, false: a rank failed. Does a group wait for all streams of
+ * its calls on a communicator, and do all wait for it? */
+#define LAB_GROUP_JOINS_STREAMS 0
+int lab_mixed_make(struct lab_rank *me);
+void lab_mixed_free(struct lab_rank *me);
+bool lab_mixed(struct lab_rank *me);
+
+/* polls.c, idle.c: another task of the rank, where the run has one; false: reported. Its end is waited for. */
+bool lab_polls_start(struct lab_rank *me);
+void lab_polls_end(struct lab_rank *me);
+bool lab_idle_start(struct lab_rank *me);
+void lab_idle_end(struct lab_rank *me);
 
 /* registered.c: false: a rank failed. The rank's two buffers; one of them, at *mem. */
 bool lab_buffers_alloc(struct lab_rank *me);

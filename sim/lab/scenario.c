@@ -48,6 +48,7 @@ const struct lab_config *scenario_lab(struct scenario *s)
 	s->env_list[s->env_count] = NULL;
 	s->lab.machine = s->machine;
 	s->lab.env = s->env_list;
+	s->lab.env_odd = s->env_odd[0] ? s->env_odd : NULL;
 	s->lab.sim.fault_plan = s->plan[0] ? s->plan : NULL;
 	s->lab.sim.canary_step = s->canary_step;
 	s->lab.errors_allowed = scenario_expectation(s) == SCENARIO_EXPECT_SUCCESS_OR_ERROR;

@@ -17,6 +17,7 @@ static const char *const text_maps[] = {"slot", "node", "seed", NULL};
 static const char *const text_drives[] = {"rank", "process", NULL};
 static const char *const text_memory_orders[] = {"draw", "off", "on", NULL};
 static const char *const text_expects[] = {"auto", "success", "success-or-error", NULL};
+static const char *const text_ends[] = {"in-order", "reversed", "seed", NULL};
 static const char *const text_faults[] = {"plan", "random", NULL};
 
 /* ---- values of their own -------------------------------------------------------------------------- */
@@ -377,6 +378,7 @@ const struct text_key text_keys[] = {
 	NUMBER("sms", lab.gpu_sms, 0, 4096),
 	NUMBER("strict-device-view", lab.strict_device_view, 0, 1),
 	OWN("env", env),
+	TEXT("env-odd", env_odd, false),
 	/* the collectives */
 	OWN("collective", collective),
 	OWN("before", before),
@@ -387,6 +389,7 @@ const struct text_key text_keys[] = {
 	NUMBER("factor", lab.factor, 0, 1u << 20),
 	OWN("types", types),
 	OWN("ops", ops),
+	NUMBER("any-floats", lab.any_floats, 0, 1),
 	NUMBER("iterations", lab.iterations, 1, 1u << 30),
 	NUMBER("warmup", lab.warmup, 0, 1u << 30),
 	NUMBER("check", lab.check, 0, 1),
@@ -411,7 +414,12 @@ const struct text_key text_keys[] = {
 	NUMBER("group", lab.group, 0, 4096),
 	NUMBER("comms", lab.comms, 0, LAB_MAX_COMMS),
 	NUMBER("transient", lab.transient, 0, LAB_MAX_TRANSIENT),
-	NUMBER("local-register", lab.local_register, 0, LAB_REGISTER_RENEW),
+	NUMBER("idle", lab.idle, 0, LAB_MAX_TRANSIENT),
+	NUMBER("mixed", lab.mixed, 0, 4096),
+	NUMBER("polls", lab.polls, 0, 1),
+	NAME("ends", lab.ends, text_ends),
+	NUMBER("config-version", lab.config_version, 0, 99999),
+	NUMBER("local-register", lab.local_register, 0, LAB_REGISTER_TWICE),
 	NUMBER("aggregate", lab.aggregate, 0, 4096),
 	NUMBER("blocking", lab.blocking, 0, LAB_BLOCKING_WAIT),
 	NUMBER("cycles", lab.cycles, 0, 1u << 30),

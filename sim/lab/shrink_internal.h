@@ -70,6 +70,21 @@ struct shrink_way {
 	void (*print)(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
 };
 extern const struct shrink_way shrink_ways[];
+/* shrink_programs.c */
+bool cut_mixed(const struct scenario *s, uint32_t k, struct scenario *to);
+bool cut_idle(const struct scenario *s, uint32_t k, struct scenario *to);
+bool cut_polls(const struct scenario *s, uint32_t k, struct scenario *to);
+bool cut_ends(const struct scenario *s, uint32_t k, struct scenario *to);
+bool cut_config(const struct scenario *s, uint32_t k, struct scenario *to);
+bool cut_env_odd(const struct scenario *s, uint32_t k, struct scenario *to);
+bool cut_floats(const struct scenario *s, uint32_t k, struct scenario *to);
+void print_mixed(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
+void print_idle(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
+void print_polls(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
+void print_ends(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
+void print_config(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
+void print_env_odd(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
+void print_floats(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
 extern const uint32_t shrink_ways_n;
 /* Writes the plan that the seed draws into the scenario, if it draws one. */
 int shrink_draw_plan(struct scenario *s);

@@ -6,8 +6,9 @@
  *
  * And every rank learns of a failure: when a rank has failed, died or given up, each other one either
  * had an error from a call of its own, or gets one from ncclCommGetAsyncError or its next call.
- * The harness passes no error on. As a launcher does, it aborts a rank after LAB_LAUNCHER_NS, which
- * is a failure of the stack unless the stack had no way to know (docs/communicators.md).
+ * The harness passes no error on. As a launcher does, it aborts a rank LAB_LAUNCHER_NS after the failure, and not
+ * before the faults have been healed for LAB_LIVENESS_NS, which is a failure of the stack unless the stack had no way
+ * to know (docs/communicators.md).
  */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
@@ -37,7 +38,8 @@ void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call
 		me->error_call = call;
 		me->error = error;
 		me->error_phase = me->phase;
-		me->outside = outside;
+		/* a rank without its own memory, or an id, does not come to the communicator */
+		me->outside = outside || me->phase == LAB_SETUP;
 	}
 	os_mutex_lock(&run->lock);
 	if (!run->failed_ns)
@@ -49,12 +51,25 @@ void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call
 
 static void survive_post(struct lab_run *run);
 
+/* Faults that heal late delay the launcher: the stack has had LAB_LIVENESS_NS without faults to give the rank an
+ * error. With faults that do not heal within the launcher's patience nothing is promised. */
+uint64_t lab_survive_launcher_at(const struct lab_run *run)
+{
+	uint64_t at = run->failed_ns + lab_launcher_ns(), heals = sim_faults_heal_at_ns();
+
+	if (sim_engine_kind() != SIM_ENGINE_SIM)
+		return at;
+	if (sim_faults_healed())
+		heals = run->healed_ns;
+	return heals > LAB_PATIENCE_NS ? at : MAX_OF(at, heals + LAB_LIVENESS_NS);
+}
+
 /* A rank that the launcher has to abort may be as late as the launcher is. */
 static uint64_t survive_since(const struct lab_run *run, const struct lab_rank *it)
 {
 	uint64_t since = MAX_OF(it->call_ns, run->healed_ns);
 
-	return run->failed_ns ? MAX_OF(since, run->failed_ns + LAB_LAUNCHER_NS) : since;
+	return run->failed_ns ? MAX_OF(since, lab_survive_launcher_at(run)) : since;
 }
 
 static void survive_step(void *object, uint64_t arg)
@@ -249,18 +264,35 @@ static bool survive_class(ncclResult_t error)
 	       error == ncclUnhandledCudaError;
 }
 
+/* A rank that no fault hit, nor a rank of its program, sees that another one failed, and no fault of the stack. */
+static bool survive_is_internal(const struct lab_rank *it)
+{
+	if (it->error != ncclInternalError || it->outside)
+		return false;
+	for (int32_t r = 0; r < it->run->count; r++)
+		if (it->run->rank[r].proc == it->proc &&
+		    sim_fault_hit_rank(it->run->rank[r].rank))
+			return false;
+	return true;
+}
+
+static const char *survive_why(const struct lab_rank *it)
+{
+	if (!survive_class(it->error))
+		return "which a fault cannot cause";
+	return survive_is_internal(it) ? "and no fault fired at this rank" : NULL;
+}
+
 void lab_survive_judge(struct lab_run *run)
 {
 	for (int32_t r = 0; r < run->count && run->armed && !run->config->life; r++) {
 		const struct lab_rank *it = &run->rank[r];
 
 		/* a group's error is that of all its ranks */
-		if (it->dead || lab_team_watch_aborted(it) || !it->error_call ||
-		    survive_class(it->error))
+		if (it->dead || lab_team_watch_aborted(it) || !it->error_call || !survive_why(it))
 			continue;
-		sim_note_failure(SIM_ERROR, "error-class", r,
-				 "rank %d: %s gave \"%s\", which a fault cannot cause", r,
-				 it->error_call, ncclGetErrorString(it->error));
+		sim_note_failure(SIM_ERROR, "error-class", r, "rank %d: %s gave \"%s\", %s", r,
+				 it->error_call, ncclGetErrorString(it->error), survive_why(it));
 		run->judged = SIM_ERROR;
 	}
 	survive_run = NULL;

@@ -439,7 +439,7 @@ static void swarm_channels(struct scenario *s, uint64_t seed)
 		swarm_env(s, "DOPPEL_TOPO_NETWORK=1");
 }
 
-static bool swarm_has_messages(const struct scenario *s)
+bool swarm_has_messages(const struct scenario *s)
 {
 	return s->lab.collective->connects || (s->lab.before && s->lab.before->connects);
 }
@@ -596,7 +596,8 @@ static void swarm_registration(struct scenario *s, uint64_t seed)
 }
 
 /* Several queue pairs for a connection, one seed in six, half of these with messages split over them; and
- * adaptive routing, whatever the link layer is. */
+ * adaptive routing, whatever the link layer is. Packets overtake each other in one seed of four, whether the stack
+ * knows of it or not. */
 static void swarm_queues(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -605,10 +606,12 @@ static void swarm_queues(struct scenario *s, uint64_t seed)
 	bool several = sim_rng_below(&rng, 6) == 0, split = sim_rng_below(&rng, 2);
 	unsigned pairs = 2 + (unsigned)sim_rng_below(&rng, 3);
 	unsigned adaptive = (unsigned)sim_rng_below(&rng, 4);
-	bool soon = sim_rng_below(&rng, 2);
+	bool soon = sim_rng_below(&rng, 2), overtake = sim_rng_below(&rng, 4) == 0;
 
 	if (s->lab.hosts == 1 || swarm_has_sockets(s))
 		return;
+	if (overtake)
+		swarm_env(s, "DOPPEL_HCA_ROUTING=adaptive");
 	if (several)
 		swarm_env(s, "NCCL_IB_QPS_PER_CONNECTION=%u", pairs);
 	if (several && split)
@@ -778,8 +781,10 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_groups(s, seed);
 	swarm_long(s, seed);
 	swarm_root(s, seed);
+	swarm_programs(s, seed);
 	swarm_faults(s, seed, faults);
 	swarm_hcas(s, seed);
 	swarm_transient(s, seed);
+	swarm_programs_calm(s, seed);
 	swarm_checks(s, seed);
 }

@@ -79,6 +79,31 @@ static void swarm_release_blocks(char *plan)
 	}
 }
 
+/* To destroy one communicator waits for the kernels of the others, which may have failed. */
+static void swarm_not_hasty(struct scenario *s)
+{
+	s->lab.hasty &= s->lab.comms < 2;
+}
+
+/* Faults that every call survives, one seed in ten of those without others: an error is a failure. HCAs have the retries
+ * that they have by themselves. */
+static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
+{
+	struct sim_rng rng;
+	char *plan;
+
+	sim_rng_seed(&rng, seed, "swarm.survivable");
+	if (sim_rng_below(&rng, 10))
+		return;
+	plan = sim_fault_draw_survivable(seed, s->lab.hosts, ranks);
+	ASSERT(plan && strlen(plan) < sizeof s->plan);
+	strcpy(s->plan, plan);
+	free(plan);
+	swarm_not_hasty(s);
+	s->expect = SCENARIO_EXPECT_SUCCESS;
+	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+}
+
 void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
 	uint32_t ranks = lab_ranks(&s->lab, NULL);
@@ -93,10 +118,13 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 	bool hurried = sim_rng_below(&rng, 2);
 	uint64_t timeout = 10 + sim_rng_below(&rng, 6), retries = sim_rng_below(&rng, 8);
 
-	if (faults == SCENARIO_FAULTS_NONE || (faults == SCENARIO_FAULTS_SOME && !drawn && !early))
+	if (faults == SCENARIO_FAULTS_NONE)
 		return;
-	/* To destroy one communicator waits for the kernels of the others, which may have failed. */
-	s->lab.hasty &= s->lab.comms < 2;
+	if (faults == SCENARIO_FAULTS_SOME && !drawn && !early) {
+		swarm_survivable(s, seed, ranks);
+		return;
+	}
+	swarm_not_hasty(s);
 	s->lab.sim.heal_ns = heal_ns + (early ? SWARM_EARLY_NS : 0);
 	s->lab.recover = recover;
 	if (quiet && !early && s->lab.hosts > 1) {

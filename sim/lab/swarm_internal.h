@@ -26,8 +26,13 @@ bool swarm_has_sockets(const struct scenario *s);
  * started. */
 bool swarm_blocks_may_wait(const struct lab_config *c);
 
+bool swarm_has_messages(const struct scenario *s);
 void swarm_focus(struct scenario *s, uint64_t seed);
 void swarm_messages(struct scenario *s, uint64_t seed);
+/* What programs do beside one series: other calls in groups, other tasks, other configs and environments. */
+void swarm_programs(struct scenario *s, uint64_t seed);
+/* The same, where no fault is drawn. */
+void swarm_programs_calm(struct scenario *s, uint64_t seed);
 /* Do faults of this seed end something early, a call or a rank, while ranks connect or first work? A third of the
  * worlds of these seeds, *segments, have no P2P: ranks share segments, which outlive a rank that dies. */
 bool swarm_is_early(uint64_t seed, bool *segments);

@@ -164,6 +164,99 @@ START_TEST(an_older_result_is_wrong)
 }
 END_TEST
 
+/* The sum in the order of the ranks, by the compiler's own arithmetic. */
+static void add_floats(const struct payload *p, bool backwards, float *sum)
+{
+	static float input[COUNT];
+
+	for (int i = 0; i < p->nranks; i++) {
+		payload_fill(p, backwards ? p->nranks - 1 - i : i, 0, COUNT, input);
+		for (int k = 0; k < COUNT; k++)
+			sum[k] = i ? sum[k] + input[k] : input[k];
+	}
+}
+
+START_TEST(any_floats_are_right_in_every_order)
+{
+	struct payload p = {
+		.type = ncclFloat32, .op = ncclSum, .nranks = 1 + _i, .salt = 5, .any = true};
+	size_t where = 0;
+
+	for (int backwards = 0; backwards < 2; backwards++) {
+		add_floats(&p, backwards, (float *)got);
+		payload_expect(&p, 0, COUNT, want);
+		ck_assert_uint_eq(payload_compare(&p, 0, COUNT, got, want, &where), 0);
+	}
+}
+END_TEST
+
+/* One more bit than rounding has, in each element: all of those that are rounded once are wrong. */
+START_TEST(any_floats_that_are_cut_off_are_wrong)
+{
+	struct payload p = {
+		.type = ncclBfloat16, .op = ncclSum, .nranks = 2, .salt = 5, .any = true};
+	static uint16_t one[COUNT], two[COUNT];
+	size_t where = 0;
+
+	payload_fill(&p, 0, 0, COUNT, one);
+	payload_fill(&p, 1, 0, COUNT, two);
+	for (int k = 0; k < COUNT; k++) {
+		uint32_t a = (uint32_t)one[k] << 16, b = (uint32_t)two[k] << 16;
+		float x, y;
+
+		memcpy(&x, &a, sizeof x);
+		memcpy(&y, &b, sizeof y);
+		x += y;
+		memcpy(&a, &x, sizeof a);
+		((uint16_t *)got)[k] = (uint16_t)(a >> 16);
+	}
+	payload_expect(&p, 0, COUNT, want);
+	ck_assert_uint_gt(payload_compare(&p, 0, COUNT, got, want, &where), COUNT / 8);
+}
+END_TEST
+
+/* 448 and nothing above it; 65504 and then infinity; NaN where one rank has one. */
+START_TEST(any_floats_leave_the_range_as_their_type_does)
+{
+	struct payload p = {.op = ncclSum, .nranks = 3, .salt = 9, .any = true};
+	int largest = 0, infinite = 0, none = 0;
+
+	p.type = ncclFloat8e4m3;
+	payload_expect(&p, 0, COUNT, want);
+	for (int k = 0; k < COUNT; k++) {
+		largest += want[k] == 0x7e;
+		none += want[k] == 0x7f;
+	}
+	ck_assert_int_gt(largest, COUNT / 40);
+	ck_assert_int_gt(none, COUNT / 80);
+	p.type = ncclFloat16;
+	payload_expect(&p, 0, COUNT, want);
+	for (int k = 0; k < COUNT; k++)
+		infinite += ((uint16_t *)want)[k] == 0x7c00;
+	ck_assert_int_gt(infinite, COUNT / 40);
+}
+END_TEST
+
+START_TEST(any_floats_off_by_a_bit_are_wrong)
+{
+	struct payload p = {.type = _i < 4	? ncclFloat32
+				    : _i < 8	? ncclFloat64
+						: ncclFloat16,
+			    .op = (ncclRedOp_t)(_i % 4),
+			    .nranks = 5,
+			    .salt = 2,
+			    .any = true};
+	size_t width = payload_type_bytes(p.type), where = 0;
+
+	payload_expect(&p, 0, COUNT, want);
+	memcpy(got, want, sizeof got);
+	for (int k = 0; k < COUNT; k++)
+		got[(size_t)k * width] ^= 1;
+	/* sums of all ranks have a bound; a NaN is one whatever its bits are */
+	ck_assert_uint_gt(payload_compare(&p, 0, COUNT, got, want, &where), COUNT * 7 / 10);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("payload");
@@ -178,6 +271,10 @@ int main(void)
 	tcase_add_test(c, own_input_alone_is_recognised);
 	tcase_add_test(c, garbage_is_blamed_on_nobody);
 	tcase_add_loop_test(c, an_older_result_is_wrong, 0, 12);
+	tcase_add_loop_test(c, any_floats_are_right_in_every_order, 0, RANKS);
+	tcase_add_test(c, any_floats_that_are_cut_off_are_wrong);
+	tcase_add_test(c, any_floats_leave_the_range_as_their_type_does);
+	tcase_add_loop_test(c, any_floats_off_by_a_bit_are_wrong, 0, 12);
 	suite_add_tcase(s, c);
 	return suite_run(s);
 }

@@ -155,13 +155,22 @@ static void test_survivors_go_on(void)
 	EXPECT(test_result->verdict == SIM_PASS && !test_result->recovered);
 }
 
-/* Nobody can know of a rank that died before it checked in: 20 s later the launcher tells the others,
- * and not before. Who was told has no error of its own. */
+/* No rank can know of one that died before it checked in: the launcher aborts the others, 20 s later, and when the faults
+ * have been healed for 40 s. A rank that is aborted has no error of its own. */
 static void test_the_launcher_tells(void)
 {
 	test_run("os.task rank=1 nth=1 kill\nheal after=1ms\n", false, 0, NULL);
 	EXPECT(test_result->verdict == SIM_PASS && test_result->fired == 1);
 	EXPECT(test_result->error == ncclSuccess);
+	EXPECT(test_result->virtual_ns >= 40000000000ull);
+	EXPECT(test_result->virtual_ns < 45000000000ull);
+	test_run("os.task rank=1 nth=1 kill\nheal after=30s\n", false, 0, NULL);
+	EXPECT(test_result->verdict == SIM_PASS && test_result->fired == 1);
+	EXPECT(test_result->virtual_ns >= 70000000000ull);
+	EXPECT(test_result->virtual_ns < 75000000000ull);
+	/* nothing is promised while faults may come: 20 s are enough */
+	test_run("os.task rank=1 nth=1 kill\n", false, 0, NULL);
+	EXPECT(test_result->verdict == SIM_PASS && test_result->fired == 1);
 	EXPECT(test_result->virtual_ns >= 20000000000ull);
 	EXPECT(test_result->virtual_ns < 25000000000ull);
 	/* one that dies later is missed by its neighbours, and that takes no launcher */

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Groups of different calls: collectives of the table with their own types, operations, roots and sizes, and messages
+ * from each rank to another one, on several streams and communicators. All ranks draw the same groups, from the run's
+ * seed. Each call has buffers of its own. Its input is brought by a stream of the group, and its result is taken by one:
+ * a group waits for all streams that its calls on one communicator use, and all of them wait for it.
+ */
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/lab/runner_internal.h"
+
+enum {
+	MIXED_CALLS = 6,
+	MIXED_STREAMS = 3,
+	MIXED_BYTES = 16 << 10, /* of each buffer of a call */
+	MIXED_SALT = 0x6d697865,
+};
+
+/* Of a call, one behind the other in the memory of the rank. */
+enum mixed_buffer { MIXED_SEND, MIXED_RECV, MIXED_TAKEN, MIXED_BUFFERS };
+
+struct mixed_call {
+	struct lab_row row;
+	uint32_t comm, stream; /* that the call gets */
+	uint32_t from, to;     /* the streams that bring its input and take its result */
+	int32_t distance; /* of a message to the rank so many after this one; -1: a collective */
+	bool nested;      /* in a group of its own, within the group */
+};
+
+struct mixed_group {
+	struct mixed_call call[MIXED_CALLS];
+	uint32_t n;
+};
+
+struct lab_mixed {
+	uint8_t *memory, *host; /* of all calls: on the GPU; input and result */
+	cudaStream_t stream[MIXED_STREAMS];
+	cudaEvent_t join;
+};
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+int lab_mixed_make(struct lab_rank *me)
+{
+	size_t bytes = (size_t)MIXED_CALLS * MIXED_BUFFERS * MIXED_BYTES;
+	struct lab_mixed *m;
+	cudaError_t e;
+
+	if (!me->run->config->mixed)
+		return cudaSuccess;
+	m = me->mixed = calloc(1, sizeof *m);
+	if (!m)
+		return cudaErrorMemoryAllocation;
+	m->host = malloc(2 * MIXED_BYTES);
+	e = m->host ? cudaMalloc((void **)&m->memory, bytes) : cudaErrorMemoryAllocation;
+	if (!e)
+		e = cudaEventCreateWithFlags(&m->join, cudaEventDisableTiming);
+	for (int i = 0; !e && i < MIXED_STREAMS; i++)
+		e = cudaStreamCreateWithFlags(&m->stream[i], cudaStreamNonBlocking);
+	return (int)e;
+}
+
+void lab_mixed_free(struct lab_rank *me)
+{
+	struct lab_mixed *m = me->mixed;
+
+	if (!m)
+		return;
+	for (int i = 0; i < MIXED_STREAMS; i++)
+		if (m->stream[i])
+			cudaStreamDestroy(m->stream[i]);
+	if (m->join)
+		cudaEventDestroy(m->join);
+	if (m->memory)
+		cudaFree(m->memory);
+	free(m->host);
+	free(m);
+	me->mixed = NULL;
+}
+
+static uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_buffer which)
+{
+	return me->mixed->memory + ((size_t)call * MIXED_BUFFERS + which) * MIXED_BYTES;
+}
+
+/* ---- drawing ---------------------------------------------------------------------------------- */
+
+/* As many sizes of 10 B as of 10 KiB. */
+static uint64_t mixed_bytes(struct sim_rng *rng)
+{
+	uint64_t shift = sim_rng_below(rng, 15);
+
+	return sim_rng_below(rng, MIN_OF(2ull << shift, (uint64_t)MIXED_BYTES) + 1);
+}
+
+static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint64_t salt,
+			    struct mixed_call *call)
+{
+	const struct lab_config *c = run->config;
+	uint64_t which = sim_rng_below(rng, LAB_COLLECTIVES_OF_NCCL + 2);
+	bool message = which >= LAB_COLLECTIVES_OF_NCCL;
+	struct payload p = {
+		.type = (ncclDataType_t)sim_rng_below(rng, LAB_MAX_TYPES),
+		.op = (ncclRedOp_t)sim_rng_below(rng, ncclNumOps),
+		.nranks = run->nranks,
+		.salt = salt,
+		.any = c->any_floats,
+	};
+	int32_t one = (int32_t)sim_rng_below(rng, (uint64_t)run->nranks);
+	bool in_place = sim_rng_below(rng, 2) == 0;
+	/* a message is a broadcast as far as buffers go: one block in, one block out */
+	const struct lab_collective *of = lab_collective_find("broadcast", 9);
+
+	if (!message)
+		of = &lab_collectives[which];
+	call->row = lab_row_make(of, &p, one, mixed_bytes(rng), 1);
+	call->row.in_place = !message && lab_collective_in_place(of, in_place);
+	call->distance = message ? one : -1;
+	call->comm = (uint32_t)sim_rng_below(rng, lab_comms(c));
+	call->stream = (uint32_t)sim_rng_below(rng, MIXED_STREAMS);
+	call->nested = sim_rng_below(rng, 4) == 0;
+}
+
+/* One of the streams of the group's calls on that communicator. */
+static uint32_t mixed_any_stream(const struct mixed_group *g, uint32_t comm, struct sim_rng *rng)
+{
+	uint32_t n = 0, stream = 0;
+
+	for (uint32_t i = 0; i < g->n; i++)
+		if (g->call[i].comm == comm && sim_rng_below(rng, ++n) == 0)
+			stream = g->call[i].stream;
+	return stream;
+}
+
+static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_group *g)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, run->config->sim.seed + round, "lab.mixed");
+	g->n = 2 + (uint32_t)sim_rng_below(&rng, MIXED_CALLS - 1);
+	for (uint32_t i = 0; i < g->n; i++)
+		mixed_draw_call(run, &rng, MIXED_SALT + (uint64_t)round * MIXED_CALLS + i,
+				&g->call[i]);
+	for (uint32_t i = 0; i < g->n; i++) {
+		struct mixed_call *call = &g->call[i];
+
+		call->from = call->to = call->stream;
+		if (!LAB_GROUP_JOINS_STREAMS)
+			continue;
+		call->from = mixed_any_stream(g, call->comm, &rng);
+		call->to = mixed_any_stream(g, call->comm, &rng);
+	}
+}
+
+/* ---- calls ------------------------------------------------------------------------------------ */
+
+static cudaError_t mixed_bring(const struct lab_rank *me, const struct mixed_call *call, uint32_t i)
+{
+	const struct lab_row *row = &call->row;
+	struct lab_mixed *m = me->mixed;
+	cudaStream_t stream = m->stream[call->from];
+	size_t width = payload_type_bytes(row->payload.type);
+	uint8_t *send = mixed_at(me, i, row->in_place ? MIXED_RECV : MIXED_SEND);
+	cudaError_t e =
+		cudaMemsetAsync(mixed_at(me, i, MIXED_RECV), LAB_UNWRITTEN, MIXED_BYTES, stream);
+	struct lab_span span;
+
+	for (uint32_t k = 0; !e && lab_row_span(row, LAB_SEND, me->rank, k, &span); k++) {
+		payload_fill(&row->payload, me->rank, span.first, span.n, m->host);
+		e = cudaMemcpyAsync(send + span.at * width, m->host, span.n * width,
+				    cudaMemcpyHostToDevice, stream);
+	}
+	return e;
+}
+
+static ncclResult_t mixed_message(const struct lab_rank *me, const struct mixed_call *call,
+				  uint32_t i, ncclComm_t comm, cudaStream_t stream)
+{
+	const struct lab_row *row = &call->row;
+	int32_t n = row->payload.nranks;
+	ncclResult_t rc = ncclSend(mixed_at(me, i, MIXED_SEND), row->count, row->payload.type,
+				   (me->rank + call->distance) % n, comm, stream);
+
+	return rc ? rc
+		  : ncclRecv(mixed_at(me, i, MIXED_RECV), row->count, row->payload.type,
+			     (me->rank + n - call->distance) % n, comm, stream);
+}
+
+static ncclResult_t mixed_start(struct lab_rank *me, const struct mixed_call *call, uint32_t i)
+{
+	uint8_t *recv = mixed_at(me, i, MIXED_RECV);
+	uint8_t *send = call->row.in_place ? recv : mixed_at(me, i, MIXED_SEND);
+	ncclComm_t comm = lab_comms_pick(me, call->comm);
+	cudaStream_t stream = me->mixed->stream[call->stream];
+
+	return call->distance >= 0
+		       ? mixed_message(me, call, i, comm, stream)
+		       : lab_row_start(&call->row, 0, me->rank, send, recv, comm, stream);
+}
+
+static ncclResult_t mixed_post_one(struct lab_rank *me, const struct mixed_call *call, uint32_t i)
+{
+	ncclResult_t rc = call->nested ? ncclGroupStart() : ncclSuccess, end;
+
+	if (rc)
+		return rc;
+	rc = mixed_start(me, call, i);
+	end = call->nested ? ncclGroupEnd() : ncclSuccess;
+	return rc ? rc : end;
+}
+
+static ncclResult_t mixed_post(struct lab_rank *me, void *arg)
+{
+	const struct mixed_group *g = arg;
+	ncclResult_t rc = ncclGroupStart(), end;
+
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < g->n && !rc; i++)
+		rc = mixed_post_one(me, &g->call[i], i);
+	lab_call(me, "ncclGroupEnd of different calls");
+	end = ncclGroupEnd();
+	lab_call(me, NULL);
+	return rc ? rc : end;
+}
+
+/* The rank's first stream goes on after all others. */
+static cudaError_t mixed_take(const struct lab_rank *me, const struct mixed_group *g)
+{
+	struct lab_mixed *m = me->mixed;
+	cudaError_t e = cudaSuccess;
+
+	for (uint32_t i = 0; i < g->n && !e; i++)
+		e = cudaMemcpyAsync(mixed_at(me, i, MIXED_TAKEN), mixed_at(me, i, MIXED_RECV),
+				    MIXED_BYTES, cudaMemcpyDeviceToDevice,
+				    m->stream[g->call[i].to]);
+	for (int i = 0; i < MIXED_STREAMS && !e; i++) {
+		e = cudaEventRecord(m->join, m->stream[i]);
+		if (!e)
+			e = cudaStreamWaitEvent((cudaStream_t)me->stream, m->join, 0);
+	}
+	return e;
+}
+
+/* ---- results ---------------------------------------------------------------------------------- */
+
+static void mixed_report(struct lab_rank *me, const struct mixed_call *call, uint64_t where,
+			 const uint8_t *got)
+{
+	size_t width = payload_type_bytes(call->row.payload.type);
+	char what[LAB_ROW_TEXT], why[200] = "a message";
+
+	lab_row_text(&call->row, what);
+	if (call->distance < 0)
+		lab_row_explain(&call->row, me->rank, where, 1, got + where * width, why,
+				sizeof why);
+	os_mutex_lock(&me->run->lock);
+	me->run->wrong++;
+	os_mutex_unlock(&me->run->lock);
+	sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
+			 "wrong result on rank %d in a group of different calls, %s: %s", me->rank,
+			 call->distance < 0 ? what : "ncclSend and ncclRecv", why);
+}
+
+static size_t mixed_wrong(const struct lab_rank *me, const struct mixed_call *call, uint8_t *got,
+			  uint8_t *want, uint64_t *where)
+{
+	const struct lab_row *row = &call->row;
+	int32_t n = row->payload.nranks;
+	uint64_t elements = lab_row_elements(row, LAB_RECV);
+
+	if (call->distance < 0)
+		return lab_row_compare(row, me->rank, 0, elements, got, NULL, want, where);
+	payload_fill(&row->payload, (me->rank + n - call->distance) % n, 0, elements, want);
+	return payload_compare(&row->payload, 0, elements, got, want, where);
+}
+
+/* The stretches of a receive buffer in place lie between those of other ranks. */
+static bool mixed_check(struct lab_rank *me, const struct mixed_call *call, uint32_t i)
+{
+	const struct lab_row *row = &call->row;
+	size_t width = payload_type_bytes(row->payload.type);
+	uint8_t *got = me->mixed->host, *want = got + MIXED_BYTES;
+	uint64_t end = lab_row_most(row) * width, where = 0;
+	struct lab_span span;
+
+	if (!lab_rank_copy(me, got, mixed_at(me, i, MIXED_TAKEN), MIXED_BYTES, false))
+		return false;
+	for (uint64_t k = end; k < MIXED_BYTES; k++)
+		if (got[k] != LAB_UNWRITTEN) {
+			mixed_report(me, call, 0, got);
+			return true;
+		}
+	if (!lab_row_span(row, LAB_RECV, me->rank, 0, &span) || !row->count)
+		return true;
+	got += span.at * width;
+	if (mixed_wrong(me, call, got, want, &where))
+		mixed_report(me, call, where, got);
+	return true;
+}
+
+static bool mixed_run(struct lab_rank *me, struct mixed_group *g)
+{
+	const struct lab_drive call = {.fn = mixed_post,
+				       .arg = g,
+				       .name = "ncclGroupEnd of different calls",
+				       .grouped = true};
+	cudaError_t e = cudaSuccess;
+	ncclResult_t r;
+
+	for (uint32_t i = 0; i < g->n && !e; i++)
+		e = mixed_bring(me, &g->call[i], i);
+	if (!lab_rank_cuda_ok(me, e, "cudaMemcpyAsync") || !lab_drive(me, &call, &r))
+		return false;
+	if (r) {
+		lab_rank_fail(me, r, "ncclGroupEnd of different calls");
+		return false;
+	}
+	if (!lab_rank_cuda_ok(me, mixed_take(me, g), "cudaMemcpyAsync") || !lab_rank_sync(me))
+		return false;
+	for (uint32_t i = 0; i < g->n; i++)
+		if (!mixed_check(me, &g->call[i], i))
+			return false;
+	return true;
+}
+
+bool lab_mixed(struct lab_rank *me)
+{
+	bool ok = true;
+
+	for (uint32_t k = 0; ok && k < me->run->config->mixed; k++) {
+		struct mixed_group g;
+
+		mixed_draw(me->run, k, &g);
+		ok = mixed_run(me, &g);
+	}
+	return ok;
+}

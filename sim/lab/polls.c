@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A watchdog of the program: another task of each rank that polls its communicators now and then, from their init until
+ * they are gone, as PyTorch's does. It goes on while they are destroyed: then a handle may be of no communicator any more,
+ * which the call says.
+ */
+#include <stdio.h>
+
+#include "sim/lab/runner_internal.h"
+
+#define POLLS_EVERY_NS 20000ull
+
+/* False: it is gone. */
+static bool polls_one(struct lab_rank *me, ncclComm_t comm)
+{
+	ncclResult_t async = ncclSuccess, r = ncclCommGetAsyncError(comm, &async);
+
+	r = r ? r : async;
+	if (r && r != ncclInProgress && r != ncclInvalidArgument &&
+	    !shared_load_u32(&me->run->failed, SHARED_ACQUIRE))
+		lab_rank_fail(me, r, "ncclCommGetAsyncError by a watchdog");
+	return r != ncclInvalidArgument;
+}
+
+static void polls_main(void *arg)
+{
+	struct lab_rank *me = arg;
+	struct wait over = {
+		.on = &me->poll_over,
+		.bytes = 4,
+		.kind = WAIT_NE,
+		.mask = WAIT_MASK_ALL,
+		.why = "harness: the time of the watchdog's next look",
+		.from = {.rank = me->rank, .channel = -1, .step = -1},
+	};
+
+	uint32_t gone = 0;
+
+	do {
+		for (uint32_t i = 0; i < lab_comms(me->run->config); i++) {
+			ncclComm_t comm = lab_comms_pick(me, i);
+
+			if (comm && !(gone & 1u << i) && !polls_one(me, comm))
+				gone |= 1u << i;
+		}
+		over.deadline_ns = os_now_ns() + POLLS_EVERY_NS;
+	} while (os_wait_one(&over, NULL));
+}
+
+bool lab_polls_start(struct lab_rank *me)
+{
+	char name[32];
+	struct os_thread_attr attr = {.name = name, .rank = -1};
+
+	if (!me->run->config->polls || me->run->armed)
+		return true;
+	snprintf(name, sizeof name, "rank%d watchdog", me->rank);
+	if (os_thread_start(&me->poller, &attr, polls_main, me) == 0)
+		return true;
+	me->poller = NULL;
+	lab_rank_fail(me, ncclSystemError, "no task for the watchdog");
+	return false;
+}
+
+void lab_polls_end(struct lab_rank *me)
+{
+	if (!me->poller)
+		return;
+	shared_store_u32(&me->poll_over, 1, SHARED_RELEASE);
+	os_thread_join(me->poller);
+	me->poller = NULL;
+}

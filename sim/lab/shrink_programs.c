@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cuts of what a program does beside its series: other tasks, other calls, other ways to the same. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "sim/lab/shrink_internal.h"
+
+static const char *cut_none_or(const char *text)
+{
+	return *text ? text : "none";
+}
+
+bool cut_mixed(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k >= s->lab.mixed)
+		return false;
+	*to = *s;
+	to->lab.mixed = k;
+	return true;
+}
+
+void print_mixed(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.mixed);
+}
+
+bool cut_idle(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k >= s->lab.idle)
+		return false;
+	*to = *s;
+	to->lab.idle = k;
+	return true;
+}
+
+void print_idle(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.idle);
+}
+
+bool cut_polls(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k || !s->lab.polls)
+		return false;
+	*to = *s;
+	to->lab.polls = false;
+	return true;
+}
+
+void print_polls(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%s", s->lab.polls ? "yes" : "no");
+}
+
+bool cut_ends(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k >= (uint32_t)s->lab.ends)
+		return false;
+	*to = *s;
+	to->lab.ends = (enum lab_ends)k;
+	return true;
+}
+
+void print_ends(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	static const char *const names[] = {"in order", "reversed", "any order"};
+
+	snprintf(out, SHRINK_VALUE_BYTES, "%s", names[s->lab.ends]);
+}
+
+bool cut_config(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k || !s->lab.config_version)
+		return false;
+	*to = *s;
+	to->lab.config_version = 0;
+	return true;
+}
+
+void print_config(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.config_version);
+}
+
+bool cut_env_odd(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k || !s->env_odd[0])
+		return false;
+	*to = *s;
+	to->env_odd[0] = '\0';
+	return true;
+}
+
+void print_env_odd(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%.*s", SHRINK_VALUE_BYTES - 1, cut_none_or(s->env_odd));
+}
+
+bool cut_floats(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k || !s->lab.any_floats)
+		return false;
+	*to = *s;
+	to->lab.any_floats = false;
+	return true;
+}
+
+void print_floats(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%s", s->lab.any_floats ? "any" : "small numbers");
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What programs do beside one series of collectives: groups of different calls, several communicators under one
+ * NCCL_COMM_ID, destroyed in any order, with configs of older versions, other tasks that poll or make communicators,
+ * processes whose environments differ. And what they reduce: any floats.
+ */
+#include <string.h>
+
+#include "sim/lab/swarm_internal.h"
+
+/* What ranks of one communicator may have differently. */
+static const char *const swarm_odd[] = {
+	"NCCL_P2P_PXN_LEVEL=0",
+	"NCCL_P2P_PXN_LEVEL=1",
+	"DOPPEL_PXN_CONNECTIONS=1",
+	"NCCL_MAX_CTAS=1",
+	"NCCL_MIN_CTAS=3",
+	"NCCL_SOCKET_NTHREADS=2",
+	"NCCL_NSOCKS_PERTHREAD=3",
+	"NCCL_IB_ADAPTIVE_ROUTING=1",
+	"NCCL_IB_ADAPTIVE_ROUTING=0",
+	"NCCL_LOCAL_REGISTER=0",
+	"NCCL_WORK_FIFO_BYTES=4096",
+	"NCCL_IB_PCI_RELAXED_ORDERING=0",
+	"NCCL_DMABUF_ENABLE=0",
+};
+
+/* Groups of different calls need room for kernels that run at the same time, and for messages. */
+static void swarm_mixed(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.mixed");
+	bool drawn = sim_rng_below(&rng, 4) == 0, several = sim_rng_below(&rng, 2) == 0;
+	uint32_t groups = 1 + (uint32_t)sim_rng_below(&rng, 3);
+	uint32_t comms = 2 + (uint32_t)sim_rng_below(&rng, 2);
+
+	if (!drawn || s->lab.gpu_sms || s->lab.iterations > 100 || s->lab.group > 100 ||
+	    s->lab.warp_width == 32)
+		return;
+	s->lab.mixed = groups;
+	if (several && !s->lab.comms)
+		s->lab.comms = comms;
+}
+
+void swarm_programs(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	swarm_mixed(s, seed);
+	sim_rng_seed(&rng, seed, "swarm.programs");
+	s->lab.any_floats = sim_rng_below(&rng, 3) == 0;
+	uint64_t ends = sim_rng_below(&rng, 3);
+	if (s->lab.comms > 1)
+		s->lab.ends = (enum lab_ends)ends;
+	bool twice = sim_rng_below(&rng, 3) == 0;
+	if (twice && s->lab.local_register == LAB_REGISTER_ONCE)
+		s->lab.local_register = LAB_REGISTER_TWICE;
+	static const uint32_t versions[] = {21800, 22700, 22800};
+	bool config = sim_rng_below(&rng, 8) == 0;
+	uint32_t version = versions[sim_rng_below(&rng, ARRAY_LEN(versions))];
+	if (config)
+		s->lab.config_version = version;
+	bool odd = sim_rng_below(&rng, 6) == 0;
+	const char *assignment = swarm_odd[sim_rng_below(&rng, ARRAY_LEN(swarm_odd))];
+	/* a least number and a most one of a rank must fit each other */
+	bool counts =
+		swarm_is_set(s, "NCCL_MAX_NCHANNELS") || swarm_is_set(s, "NCCL_MIN_NCHANNELS");
+	if (odd && !(counts && strstr(assignment, "_CTAS=")))
+		snprintf(s->env_odd, sizeof s->env_odd, "%s", assignment);
+	/* every two ranks are connected on all channels, and small messages use few */
+	bool wide = sim_rng_below(&rng, 3) == 0;
+	uint64_t channels = 2 + sim_rng_below(&rng, 7);
+	if (wide && swarm_is_set(s, "NCCL_ALGO=OneShot") && s->lab.bytes_max >= 4096) {
+		swarm_env(s, "NCCL_MAX_NCHANNELS=%u", (unsigned)channels);
+		swarm_env(s, "NCCL_MIN_NCHANNELS=%u", (unsigned)channels);
+	}
+}
+
+/* NCCL_COMM_ID is an address of the host that rank 0 is on, which makes the root of every communicator. */
+static void swarm_comm_id(struct scenario *s, struct sim_rng *rng)
+{
+	bool drawn = sim_rng_below(rng, 10) == 0;
+	unsigned port = 5000 + (unsigned)sim_rng_below(rng, 1000);
+	uint32_t comms = 1 + (uint32_t)sim_rng_below(rng, 3);
+
+	if (!drawn || s->lab.map == LAB_MAP_SEED || s->lab.transient ||
+	    swarm_is_set(s, "NCCL_SOCKET_FAMILY") || s->lab.gpu_sms)
+		return;
+	/* made in a group, all would have their roots at this address at the same time */
+	if (s->lab.group > 1 || s->lab.drive == LAB_DRIVE_PROCESS)
+		comms = s->lab.comms = 0;
+	s->lab.comms = MAX_OF(s->lab.comms, comms);
+	swarm_env(s, "NCCL_COMM_ID=10.0.0.1:%u", port);
+}
+
+void swarm_programs_calm(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.programs_calm");
+	if (s->plan[0])
+		return;
+	swarm_comm_id(s, &rng);
+	s->lab.polls = sim_rng_below(&rng, 8) == 0;
+	bool others = sim_rng_below(&rng, 12) == 0;
+	uint32_t n = 1 + (uint32_t)sim_rng_below(&rng, 4);
+	if (others && !swarm_is_set(s, "NCCL_COMM_ID"))
+		s->lab.idle = n;
+}

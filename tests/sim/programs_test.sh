@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What programs do beside one series: groups of different calls, any floats, other tasks, other configs and
+# environments, and a fabric in which packets overtake each other. Each runs, twice with the same hash; what is wrong
+# is found.
+# Usage: programs_test.sh BUILD_DIR SOURCE_DIR
+set -euo pipefail
+build_dir=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+run() { # ARGUMENT...
+	"$build_dir/doppel" run "$@" >"$scratch/out" 2>&1 || {
+		echo "doppel run $*: exit code $?"
+		tail -20 "$scratch/out"
+		exit 1
+	}
+	sed -n 's/^# trace hash //p' "$scratch/out"
+}
+
+again() { # ARGUMENT...: twice, the same hash
+	local first second
+	first=$(run "$@") second=$(run "$@")
+	[ -n "$first" ] && [ "$first" = "$second" ] ||
+		{ echo "doppel run $*: hashes '$first' and '$second'"; exit 1; }
+}
+
+# groups of different calls, on one host and two, in one task for all ranks of a process, in several communicators
+for seed in 1 2 3; do
+	again all_reduce --gpus 3 -b 1K -e 1K --mixed 4 --seed "$seed"
+	run all_gather --hosts 2 --gpus 2 -b 1K -e 1K --mixed 4 --comms 2 --ends reversed --seed "$seed" >/dev/null
+	run all_reduce --hosts 2 --gpus 2 -b 1K -e 1K --mixed 4 --ranks-per-process 2 --drive process \
+		--any-floats --seed "$seed" >/dev/null
+done
+# any floats, of each type and operation
+again all_reduce --hosts 2 --gpus 2 -b 4K -e 4K -d all -o all --any-floats
+run reduce_scatter --gpus 3 -b 4K -e 4K -d all -o all --any-floats >/dev/null
+# other tasks of the program, an older config, communicators of one address
+again all_reduce --hosts 2 --gpus 2 -b 1K -e 1K --polls --idle 3 --config-version 21800
+run all_reduce --hosts 2 --gpus 1 -b 1K -e 1K --comms 3 --ends seed --env NCCL_COMM_ID=10.0.0.1:5555 >/dev/null
+run all_to_all --gpus 2 -b 64K -e 64K -R 3 -n 3 >/dev/null
+again all_to_all --hosts 2 --gpus 2 -b 4K -e 4K --env-odd NCCL_P2P_PXN_LEVEL=0
+# packets that overtake, between ends that know of it and that do not
+for routing in 0 1; do
+	again all_reduce --hosts 2 --gpus 2 -b 64K -e 256K --env DOPPEL_HCA_ROUTING=adaptive \
+		--env NCCL_IB_ADAPTIVE_ROUTING=$routing
+done
+"$build_dir/doppel" run all_to_all --hosts 2 --gpus 2 -b 256K -e 256K --env DOPPEL_HCA_ROUTING=adaptive \
+	--trace-detail "$scratch/trace.json" >/dev/null
+grep -q hca.overtakes "$scratch/trace.json" || { echo "no packet has overtaken another"; exit 1; }
+# what is refused
+for wrong in "--ends backwards" "--env-odd NCCL_DEBUG" "--mixed 5000" "--env DOPPEL_HCA_ROUTING=static"; do
+	# shellcheck disable=SC2086 # the arguments are words
+	! "$build_dir/doppel" run $wrong >"$scratch/out" 2>&1 || { echo "$wrong is taken"; exit 1; }
+done
