@@ -63,12 +63,11 @@ bool lab_comms_any(struct lab_rank *me)
 	return any;
 }
 
-/* The layouts that programs of older versions pass, as long as their size says; what is behind it is not the
- * library's to read. */
+/* The layouts that programs of older versions pass: what is behind their size, or padding in them, holds anything. */
 static const struct comms_layout {
 	uint32_t version;
-	size_t bytes;
-} comms_layouts[] = {{21800, 48}, {22700, 72}, {22800, 80}};
+	size_t bytes, padding; /* from there on, 4 bytes; 0: none */
+} comms_layouts[] = {{21400, 24, 20}, {21800, 48, 44}, {22700, 72, 0}, {22800, 80, 0}};
 
 static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclUniqueId id)
 {
@@ -86,6 +85,8 @@ static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclU
 	now.version = l->version;
 	memset(old.bytes, 0x5a, sizeof old);
 	memcpy(old.bytes, &now, l->bytes);
+	if (l->padding)
+		memset(old.bytes + l->padding, 0x5a, 4);
 	return ncclCommInitRankConfig(at, me->run->nranks, id, me->rank, &old.config);
 }
 

@@ -290,7 +290,7 @@ ncclComm_t lab_transient_take(struct lab_rank *me);
 
 /* mixed.c: its memory, cudaError_t; all groups of a run, false: a rank failed. Does a group wait for all streams of
  * its calls on a communicator, and do all wait for it? */
-#define LAB_GROUP_JOINS_STREAMS 0
+#define LAB_GROUP_JOINS_STREAMS 1
 int lab_mixed_make(struct lab_rank *me);
 void lab_mixed_free(struct lab_rank *me);
 bool lab_mixed(struct lab_rank *me);

@@ -56,7 +56,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 	bool twice = sim_rng_below(&rng, 3) == 0;
 	if (twice && s->lab.local_register == LAB_REGISTER_ONCE)
 		s->lab.local_register = LAB_REGISTER_TWICE;
-	static const uint32_t versions[] = {21800, 22700, 22800};
+	static const uint32_t versions[] = {21400, 21800, 22700, 22800};
 	bool config = sim_rng_below(&rng, 8) == 0;
 	uint32_t version = versions[sim_rng_below(&rng, ARRAY_LEN(versions))];
 	if (config)
