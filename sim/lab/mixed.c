@@ -123,13 +123,20 @@ static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint
 	call->nested = sim_rng_below(rng, 4) == 0;
 }
 
+/* Calls without elements have no part in a group, and in a communicator of one rank each call stays in its stream. */
+static bool mixed_joins(const struct mixed_call *call)
+{
+	return call->row.count && call->row.payload.nranks > 1;
+}
+
 /* One of the streams of the group's calls on that communicator. */
 static uint32_t mixed_any_stream(const struct mixed_group *g, uint32_t comm, struct sim_rng *rng)
 {
 	uint32_t n = 0, stream = 0;
 
 	for (uint32_t i = 0; i < g->n; i++)
-		if (g->call[i].comm == comm && sim_rng_below(rng, ++n) == 0)
+		if (g->call[i].comm == comm && mixed_joins(&g->call[i]) &&
+		    sim_rng_below(rng, ++n) == 0)
 			stream = g->call[i].stream;
 	return stream;
 }
@@ -147,7 +154,7 @@ static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_g
 		struct mixed_call *call = &g->call[i];
 
 		call->from = call->to = call->stream;
-		if (!LAB_GROUP_JOINS_STREAMS)
+		if (!mixed_joins(call))
 			continue;
 		call->from = mixed_any_stream(g, call->comm, &rng);
 		call->to = mixed_any_stream(g, call->comm, &rng);

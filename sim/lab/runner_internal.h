@@ -288,9 +288,7 @@ bool lab_transients(struct lab_rank *me); /* all that belong to one collective; 
 /* The task that takes a transient communicator ends it: the rank's own or its watch. NULL: none. */
 ncclComm_t lab_transient_take(struct lab_rank *me);
 
-/* mixed.c: its memory, cudaError_t; all groups of a run, false: a rank failed. Does a group wait for all streams of
- * its calls on a communicator, and do all wait for it? */
-#define LAB_GROUP_JOINS_STREAMS 1
+/* mixed.c: its memory, cudaError_t; all groups of a run, false: a rank failed. */
 int lab_mixed_make(struct lab_rank *me);
 void lab_mixed_free(struct lab_rank *me);
 bool lab_mixed(struct lab_rank *me);
