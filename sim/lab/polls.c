@@ -8,7 +8,9 @@
 
 #include "sim/lab/runner_internal.h"
 
-#define POLLS_EVERY_NS 20000ull
+/* Often at first, and then no more often than looks of no use leave room for others' steps. */
+#define POLLS_FIRST_NS 2000ull
+#define POLLS_MOST_NS  1000000ull
 
 /* False: it is gone. */
 static bool polls_one(struct lab_rank *me, ncclComm_t comm)
@@ -34,6 +36,7 @@ static void polls_main(void *arg)
 		.from = {.rank = me->rank, .channel = -1, .step = -1},
 	};
 
+	uint64_t pause_ns = POLLS_FIRST_NS;
 	uint32_t gone = 0;
 
 	do {
@@ -43,7 +46,8 @@ static void polls_main(void *arg)
 			if (comm && !(gone & 1u << i) && !polls_one(me, comm))
 				gone |= 1u << i;
 		}
-		over.deadline_ns = os_now_ns() + POLLS_EVERY_NS;
+		over.deadline_ns = os_now_ns() + pause_ns;
+		pause_ns = MIN_OF(2 * pause_ns, POLLS_MOST_NS);
 	} while (os_wait_one(&over, NULL));
 }
 
