@@ -250,6 +250,8 @@ static void comm_release(struct ncclComm *comm)
 		comm_keep(comm);
 		return;
 	}
+	if (!comm_is_aborted(comm))
+		proxy_relays_drain(comm);
 	if (comm->topo)
 		transport_close_all(comm);
 	proxy_stop(comm);

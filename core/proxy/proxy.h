@@ -68,6 +68,8 @@ ncclResult_t proxy_relays_open(struct ncclComm *comm, const uint64_t *wanted);
 ncclResult_t proxy_relays_error(const struct ncclComm *comm);
 /* Leaves at the ranks that this one sends through what its connections failed by, if they did. Under `watch`. */
 void proxy_relays_give_up(struct ncclComm *comm);
+/* Waits until relays have sent what this rank has left with them, for a rank that ends in order. */
+void proxy_relays_drain(struct ncclComm *comm);
 
 /* Releases the communicator's part, all of whose connections are closed. The last communicator of the
  * GPU ends the tasks and joins them. */

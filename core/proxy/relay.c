@@ -644,6 +644,9 @@ static bool relay_ops_take(struct proxy_gpu *p, struct relay *r)
 	r->ops_wait.want = r->ops;
 	if (any)
 		shared_store_u64(&r->area->ops_taken, r->ops, SHARED_RELEASE);
+	if (r->state.free_count == r->state.slots &&
+	    shared_load_u64(&r->area->ops_done, SHARED_RELAXED) != r->ops)
+		shared_store_u64(&r->area->ops_done, r->ops, SHARED_RELEASE);
 	return any && r->state.free_count;
 }
 

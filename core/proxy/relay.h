@@ -104,6 +104,7 @@ struct relay_area {
 	struct relay_pool pool;
 	struct net_failure failure; /* of the sender's network, the first one; then given_up */
 	shared_u32 given_up;
+	shared_u64 ops_done;                          /* relay: those before it have been sent */
 	struct relay_answer answer[RELAY_CONNS_MOST]; /* by `conn` */
 	struct relay_op op[RELAY_OPS];                /* by count % RELAY_OPS */
 };

@@ -3,12 +3,16 @@
  * The sender's end of PXN (relay.h): requests to the relay's proxy, the memory of the connections as this rank's GPU
  * sees it, and operations. Main task only, except for proxy_relays_error.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/log.h"
 #include "core/mem/mem.h"
 #include "core/proxy/relay.h"
+
+/* A relay that has died sends nothing. */
+#define RELAY_DRAIN_NS 10000000000ull
 
 #define RELAY_LEFT_NS 100000000ull /* until a relay's death is known */
 #define RELAY_WHAT    "a connection through a relay"
@@ -543,6 +547,31 @@ ncclResult_t relay_op_put(const struct proxy_op *op, uint64_t launch)
 	shared_note_write(at, sizeof *at);
 	use->ops++;
 	return ncclSuccess;
+}
+
+/* A relay drops what a rank that has left has not sent. */
+void proxy_relays_drain(struct ncclComm *comm)
+{
+	for (struct relay_use *use = comm->relays ? comm->relays->uses : NULL; use;
+	     use = use->next) {
+		const struct wait w = {
+			.on = &use->area->ops_done,
+			.want = use->ops,
+			.mask = WAIT_MASK_ALL,
+			.kind = WAIT_GE,
+			.bytes = 8,
+			.why = "the relay to send what this rank has left with it",
+			.from = {.rank = use->rank,
+				 .channel = -1,
+				 .step = -1,
+				 .object = "proxy progress"},
+			.deadline_ns = os_now_ns() + RELAY_DRAIN_NS,
+		};
+
+		if (os_wait_one(&w, comm->abort) == ETIMEDOUT)
+			INFO(LOG_NET, "rank %d: relay %d has not sent all that was left with it",
+			     comm->rank, use->rank);
+	}
 }
 
 void relay_ops_show(struct ncclComm *comm)
