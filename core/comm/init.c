@@ -121,6 +121,7 @@ static void comm_init_log(const struct ncclComm *comm, const char *what)
 void comm_leave_others(struct ncclComm *comm)
 {
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
+	proxy_relays_stop_sending(comm);
 	transport_let_go(comm);
 	os_mutex_lock(&comm->watch); /* another rank's task may look at the ring */
 	proxy_relays_give_up(comm);

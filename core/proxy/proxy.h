@@ -70,6 +70,8 @@ ncclResult_t proxy_relays_error(const struct ncclComm *comm);
 void proxy_relays_give_up(struct ncclComm *comm);
 /* Waits until relays have sent what this rank has left with them, for a rank that ends in order. */
 void proxy_relays_drain(struct ncclComm *comm);
+/* For a rank that leaves early: the ranks that send through it do not wait. */
+void proxy_relays_stop_sending(struct ncclComm *comm);
 
 /* Releases the communicator's part, all of whose connections are closed. The last communicator of the
  * GPU ends the tasks and joins them. */

@@ -630,6 +630,7 @@ static bool relay_ops_take(struct proxy_gpu *p, struct relay *r)
 {
 	uint64_t put = shared_load_u64(&r->area->ops_put, SHARED_ACQUIRE);
 	bool any = r->ops != put;
+	uint64_t done;
 
 	/* one more is left, or progress would not wait for the next operations */
 	proxy_slots_gather(&r->state, (uint32_t)MIN_OF(put - r->ops, (uint64_t)RELAY_OPS) + 1);
@@ -644,9 +645,11 @@ static bool relay_ops_take(struct proxy_gpu *p, struct relay *r)
 	r->ops_wait.want = r->ops;
 	if (any)
 		shared_store_u64(&r->area->ops_taken, r->ops, SHARED_RELEASE);
-	if (r->state.free_count == r->state.slots &&
-	    shared_load_u64(&r->area->ops_done, SHARED_RELAXED) != r->ops)
-		shared_store_u64(&r->area->ops_done, r->ops, SHARED_RELEASE);
+	done = shared_load_u64(&r->area->ops_done, SHARED_RELAXED);
+	while (r->state.free_count == r->state.slots && done != r->ops &&
+	       done != RELAY_SENDS_NO_MORE &&
+	       !shared_cas_weak_u64(&r->area->ops_done, &done, r->ops, SHARED_ACQ_REL))
+		;
 	return any && r->state.free_count;
 }
 
@@ -681,6 +684,16 @@ void relay_progress_waits(const struct proxy_gpu *p, struct proxy_waits *waits)
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
+
+/* Users that end in order wait no longer for what was left here. */
+void proxy_relays_stop_sending(struct ncclComm *comm)
+{
+	struct registry_node *first = registry_lock();
+
+	for (struct relay *r = comm->relays ? comm->relays->users : NULL; r; r = r->next)
+		shared_store_u64(&r->area->ops_done, RELAY_SENDS_NO_MORE, SHARED_RELEASE);
+	registry_unlock(first);
+}
 
 /* A user that has left has no more use for connections, pool, store and area. */
 static void relay_users_leave(struct ncclComm *comm)

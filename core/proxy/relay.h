@@ -85,6 +85,7 @@ struct relay_answer {
 };
 DOPPEL_CHECK_OFFSET(struct relay_answer, memory, 8);
 
+#define RELAY_SENDS_NO_MORE UINT64_MAX
 struct relay_area {
 	uint32_t magic;
 	shared_u32 refs; /* same process: the two ranks */
@@ -104,7 +105,7 @@ struct relay_area {
 	struct relay_pool pool;
 	struct net_failure failure; /* of the sender's network, the first one; then given_up */
 	shared_u32 given_up;
-	shared_u64 ops_done;                          /* relay: those before it have been sent */
+	shared_u64 ops_done; /* relay: those before it have been sent, or RELAY_SENDS_NO_MORE */
 	struct relay_answer answer[RELAY_CONNS_MOST]; /* by `conn` */
 	struct relay_op op[RELAY_OPS];                /* by count % RELAY_OPS */
 };
