@@ -137,10 +137,11 @@ static ncclResult_t conn_part_hear(struct conn_job *job, struct conn_part *p,
 	return rc;
 }
 
-static ncclResult_t conn_part_acknowledged(const struct conn_job *job, struct conn_part *p,
+static ncclResult_t conn_part_acknowledged(struct conn_job *job, struct conn_part *p,
 					   const struct bootstrap_came *m)
 {
 	p->known = true;
+	job->known++;
 	if (m->bytes)
 		return ncclSuccess;
 	WARN("rank %d: rank %d failed before it could connect: its memory stays closed",
@@ -198,6 +199,9 @@ static ncclResult_t conn_part_acknowledge(struct conn_job *job, const struct con
 
 void conn_part_fail(struct conn_job *job, struct conn_part *p)
 {
+	if (p->state == CONN_KNOWN && !p->known)
+		INFO(LOG_INIT, "rank %d: rank %d has not acknowledged: its memory stays closed",
+		     job->comm->rank, conn_part_want(job, p)->peer);
 	if (p->state >= CONN_KNOWN)
 		return;
 	p->state = CONN_KNOWN;
@@ -290,6 +294,13 @@ static ncclResult_t conn_part_wait(struct conn_job *job, struct conn_part *p)
 	return ncclSuccess;
 }
 
+/* Messages alone have directions that the peer may not have called. All other parts wait for each other: so they make
+ * their connections in one order, in whatever order acknowledgements come. */
+static bool conn_part_waits_for_others(const struct conn_job *job, const struct conn_part *p)
+{
+	return conn_part_want(job, p)->index != CONN_PAIR && job->known < job->nparts;
+}
+
 ncclResult_t conn_part_look(struct conn_job *job, struct conn_part *p)
 {
 	if (p->state == CONN_HEARD) {
@@ -299,8 +310,11 @@ ncclResult_t conn_part_look(struct conn_job *job, struct conn_part *p)
 			return rc;
 		p->state = CONN_KNOWN;
 	}
-	if (p->state == CONN_KNOWN && p->known)
+	if (p->state == CONN_KNOWN && p->known) {
+		if (conn_part_waits_for_others(job, p))
+			return ncclSuccess;
 		p->state = CONN_CONNECTING;
+	}
 	if (p->state == CONN_READY)
 		return ncclSuccess;
 	return p->state == CONN_CONNECTING ? conn_part_connect(job, p) : conn_part_wait(job, p);

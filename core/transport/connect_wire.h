@@ -63,6 +63,7 @@ struct conn_job {
 	struct ncclComm *comm;
 	int n, nparts;
 	int left;                    /* parts that are not READY */
+	int known;                   /* parts whose acknowledgement has come */
 	ncclResult_t error;          /* of what has come */
 	struct conn_want *want;      /* [n], in the order of conn_want_compare */
 	struct conn **conn;          /* [n] */

@@ -122,8 +122,8 @@ END_TEST
 /* ---- refusals ------------------------------------------------------------------------------- */
 
 static const char *const two_channels[] = {"NCCL_MAX_CTAS=2", "NCCL_ALGO=Ring", NULL};
-/* The sixth registration of rank 0 by address is a connection's buffer in GPU memory on both machines: rings of
- * connections come before it. */
+/* The fifth registration of rank 0 by address is a connection's buffer in GPU memory on the first machine, and the
+ * sixth on the second one: rings of connections come before them. */
 static const char *const by_address[] = {"NCCL_MAX_CTAS=2", "DOPPEL_GPU_RDMA=peermem",
 					 "NCCL_ALGO=Ring", NULL};
 
@@ -134,8 +134,8 @@ START_TEST(a_buffer_that_the_hca_refuses_moves_to_host_memory)
 
 	for (size_t i = 0; i < ARRAY_LEN(refusal); i++)
 		for (size_t m = 0; m < ARRAY_LEN(machines); m++) {
-			snprintf(plan, sizeof plan, "verbs.reg_mr rank=0 nth=6 fail errno=%s\n",
-				 refusal[i]);
+			snprintf(plan, sizeof plan, "verbs.reg_mr rank=0 nth=%zu fail errno=%s\n",
+				 5 + m, refusal[i]);
 			ck_assert_uint_eq(run(plan, machines[m], by_address, sum_rank, NULL), 1);
 			ck_assert_uint_eq(probe_hits("proxy.staged_in_host"), 1);
 		}
