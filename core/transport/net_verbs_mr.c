@@ -13,6 +13,7 @@
  * completion that comes behind all of it, or, in protocol LL, at eight bytes at a time that have their own flag.
  * The ring of clear-to-send entries is polled, and is registered without it (net_verbs_qp.c).
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/mem/mem.h"
@@ -111,10 +112,21 @@ static bool net_verbs_no_gpu_access(enum net_memory where, int error)
 	       (error == EFAULT || error == ENODEV || error == EINVAL || error == EOPNOTSUPP);
 }
 
+/* Locked memory, or regions: the device reports how many it has. */
+static void net_verbs_mr_no_memory(const struct net_verbs_dev *d, char *text, size_t bytes)
+{
+	struct ibv_device_attr attr;
+	int most = ibv_query_device(d->ctx, &attr) ? 0 : attr.max_mr;
+
+	snprintf(
+		text, bytes,
+		" (the limit of locked memory, ulimit -l, is too low, or all regions of the device "
+		"are in use, of which it has %d: set NCCL_NCHANNELS_PER_NET_PEER lower)",
+		most);
+}
+
 static const char *net_verbs_mr_advice(int error)
 {
-	if (error == ENOMEM)
-		return " (the limit of locked memory, ulimit -l, may be too low)";
 	if (error == ENOSYS && param_i64(PARAM_IB_PCI_RELAXED_ORDERING) == 1)
 		return " (NCCL_IB_PCI_RELAXED_ORDERING=1 needs ibv_reg_mr_iova2 of rdma-core 28)";
 	return "";
@@ -124,17 +136,19 @@ static ncclResult_t net_verbs_mr_failed(const struct net_verbs_conn *c,
 					const struct net_verbs_dev *d, size_t bytes,
 					enum net_memory where, int error)
 {
-	char text[96];
+	char text[96], advice[224] = "";
 	const char *said = strerror_r(error, text, sizeof text);
 
+	if (error == ENOMEM)
+		net_verbs_mr_no_memory(d, advice, sizeof advice);
 	if (net_verbs_no_gpu_access(where, error)) {
 		INFO(LOG_INIT | LOG_NET,
 		     "NET/IB: rank %d: device %s cannot register memory of the GPU: %s",
 		     c->comm->rank, d->name, said);
 		return ncclInvalidUsage;
 	}
-	WARN("NET/IB: rank %d: ibv_reg_mr of %zu bytes of %s memory on device %s failed: %s%s",
-	     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", d->name, said,
+	WARN("NET/IB: rank %d: ibv_reg_mr of %zu bytes of %s memory on device %s failed: %s%s%s",
+	     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", d->name, said, advice,
 	     net_verbs_mr_advice(error));
 	return ncclSystemError;
 }

@@ -19,7 +19,8 @@ enum {
 	BOUND_HOP_NS = 1500,     /* kernel to kernel within a host */
 	BOUND_NET_HOP_NS = 6000, /* kernel, proxy, wire, flush, proxy, kernel */
 	BOUND_CALL_NS = 20000,   /* launch and end */
-	BOUND_PAIR_NS = 400000,  /* two ranks connect, both ways */
+	BOUND_PAIR_NS = 200000,  /* two ranks connect a channel, both ways */
+	BOUND_PAIR_CHANNELS = 2, /* without NCCL_NCHANNELS_PER_NET_PEER */
 };
 
 /* The value of an environment variable, `name` with its "="; NULL: it is not set. */
@@ -86,6 +87,14 @@ static uint64_t bound_mbps(const struct lab_config *c)
 	return slowest == UINT64_MAX || !slowest ? 1000 : slowest;
 }
 
+/* Each is a connection of its own to set up. */
+static uint64_t bound_pair_channels(const struct lab_config *c)
+{
+	uint64_t n = bound_env_bytes(c, "NCCL_NCHANNELS_PER_NET_PEER=", BOUND_PAIR_CHANNELS);
+
+	return c->hosts > 1 ? MAX_OF(n, (uint64_t)BOUND_PAIR_CHANNELS) : BOUND_PAIR_CHANNELS;
+}
+
 uint64_t lab_bound_ns(const struct lab_run *run, const struct lab_row *row)
 {
 	const struct lab_config *c = run->config;
@@ -98,7 +107,7 @@ uint64_t lab_bound_ns(const struct lab_run *run, const struct lab_row *row)
 					       : coll->tours * row->bytes;
 	uint64_t wire = bytes * 16 / bound_protocol(c)->data * 1000 / bound_mbps(c);
 
-	uint64_t connect = coll->connects ? (n - 1) * BOUND_PAIR_NS : 0;
+	uint64_t connect = coll->connects ? (n - 1) * bound_pair_channels(c) * BOUND_PAIR_NS : 0;
 
 	return BOUND_K * (BOUND_CALL_NS + connect + coll->tours * tour * loops + wire);
 }

@@ -112,6 +112,20 @@ static void limit_holds(const char *what, int limit, int mine, void *(*make)(voi
 	empty(end, n);
 }
 
+/* An HCA that has no more leaves the others as they are. */
+static void regions_of_another_hca(void)
+{
+	struct side other;
+	int n = fill(make_mr, limits.max_mr - 1);
+
+	need(n == limits.max_mr - 1 && !make_mr() && errno == ENOMEM, "no region is left");
+	side_open(&other, 1);
+	need(!ibv_dereg_mr(other.mr) && !ibv_destroy_cq(other.cq), "they end");
+	need(!ibv_dealloc_pd(other.pd) && !ibv_close_device(other.ctx), "they end");
+	free(other.buffer);
+	empty(end_mr, n);
+}
+
 /* ---- with everything taken ------------------------------------------------------------------ */
 
 static void message_arrives(void)
@@ -166,6 +180,7 @@ int main(void)
 	need(!ibv_query_device(side.ctx, &limits), "what there can be");
 	limit_holds("protection domains", limits.max_pd, 1, make_pd, end_pd);
 	limit_holds("regions", limits.max_mr, 1, make_mr, end_mr);
+	regions_of_another_hca();
 	limit_holds("address handles", limits.max_ah, 0, make_ah, end_ah);
 	limit_holds("shared receive queues", limits.max_srq, 0, make_srq, end_srq);
 	cq_entries = CQ_ENTRIES;

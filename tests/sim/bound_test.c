@@ -105,6 +105,24 @@ START_TEST(every_shape_stays_within_it)
 }
 END_TEST
 
+/* Each channel of two ranks over the network is set up by itself. */
+START_TEST(many_channels_of_messages_stay_within_it)
+{
+	struct lab_result r;
+	struct lab_config c;
+
+	lab_config_default(&c);
+	c.hosts = 3;
+	c.gpus = 4;
+	c.collective = lab_collective_find("all_to_all", strlen("all_to_all"));
+	c.env = (const char *[]){"NCCL_NCHANNELS_PER_NET_PEER=8", NULL};
+	c.bytes_min = c.bytes_max = 48 << 10;
+	c.sim.strategy = SIM_FIFO;
+	ck_assert_int_eq(lab_run(&c, &r), 0);
+	ck_assert_msg(r.verdict == SIM_PASS, "%s: %s", r.failure.kind, r.failure.message);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("the bound of virtual time");
@@ -114,6 +132,7 @@ int main(void)
 	tcase_add_test(t, a_longer_one_is_a_failure_of_class_time);
 	tcase_add_test(t, drawn_latencies_have_no_bound);
 	tcase_add_loop_test(t, every_shape_stays_within_it, 0, 15);
+	tcase_add_test(t, many_channels_of_messages_stay_within_it);
 	tcase_set_timeout(t, 60);
 	suite_add_tcase(s, t);
 	return suite_run(s);

@@ -438,7 +438,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.max_sge_rd = (int)p->max_sge,
 		.max_cq = (int)MIN_OF(p->max_cq, hca_slab_room(&w->cq)),
 		.max_cqe = (int)p->max_cqe,
-		.max_mr = (int)hca_slab_room(&w->mr),
+		.max_mr = (int)MIN_OF(p->max_mr, hca_slab_room(&w->mr)),
 		.max_mw = (int)hca_slab_room(&w->mw),
 		.max_pd = (int)hca_slab_room(&w->pd),
 		.max_qp_rd_atom = (int)p->max_rd_atomic,

@@ -107,6 +107,33 @@ static bool hca_region_holds_pd(const struct hca_mr *mr)
 	return mr->kind != HCA_MR_NULL || hca_personality(mr->port)->null_region_counts;
 }
 
+/* One of the HCA's regions. NULL: it has no more, and a line says so; or the world has none. */
+static struct hca_mr *hca_region_take(uint32_t port, struct hca_mr_handle *h)
+{
+	uint32_t most = hca_personality(port)->max_mr, *regions = &hca_world()->port[port].regions;
+	bool full = __atomic_fetch_add(regions, 1, __ATOMIC_ACQ_REL) >= most;
+	struct hca_mr *mr = full ? NULL : hca_slab_take_owned(&hca_world()->mr, h);
+
+	if (mr) {
+		mr->port = port;
+		return mr;
+	}
+	__atomic_fetch_sub(regions, 1, __ATOMIC_ACQ_REL);
+	if (full)
+		hca_log("%s has no more memory regions: %u are registered, its max_mr",
+			h->ibv.context->device->name, most);
+	else
+		hca_log("the world has no more memory regions, of which all HCAs together have %u",
+			hca_slab_room(&hca_world()->mr));
+	return NULL;
+}
+
+static void hca_region_give(struct hca_mr *mr)
+{
+	__atomic_fetch_sub(&hca_world()->port[mr->port].regions, 1, __ATOMIC_ACQ_REL);
+	hca_slab_give(&hca_world()->mr, mr);
+}
+
 static struct ibv_mr *hca_region_register(struct ibv_pd *ibv, const struct hca_region_want *want,
 					  const char *fault)
 {
@@ -123,7 +150,9 @@ static struct ibv_mr *hca_region_register(struct ibv_pd *ibv, const struct hca_r
 		goto err;
 	rc = ENOMEM;
 	h = hca_handle_take(HCA_KIND_MR, sizeof *h, "ibv_mr");
-	mr = h ? hca_slab_take_owned(&hca_world()->mr, h) : NULL;
+	if (h)
+		h->ibv.context = ibv->context;
+	mr = h ? hca_region_take(pd->hca->port, h) : NULL;
 	if (!mr)
 		goto err;
 	rc = hca_region_make(mr, pd->hca, want);
@@ -143,7 +172,7 @@ static struct ibv_mr *hca_region_register(struct ibv_pd *ibv, const struct hca_r
 	return &h->ibv;
 err:
 	if (mr)
-		hca_slab_give(&hca_world()->mr, mr);
+		hca_region_give(mr);
 	hca_handle_end(h, 0);
 	errno = rc;
 	return NULL;
@@ -246,7 +275,7 @@ void hca_mr_destroy(struct hca_mr *mr)
 	os_trace("mr.dereg", mr->key, mr->bytes, 0);
 	hca_region_quiesce(mr);
 	hca_region_unpin(mr);
-	hca_slab_give(&hca_world()->mr, mr);
+	hca_region_give(mr);
 }
 
 /* Windows hold on to their region. */

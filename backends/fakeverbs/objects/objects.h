@@ -50,6 +50,7 @@ struct hca_port {
 	uint32_t next_qpn;
 	uint32_t atomic_cap; /* enum ibv_atomic_cap */
 	uint32_t fast_path;  /* direct.c may be used */
+	uint32_t regions;    /* that are registered: at most the personality's max_mr */
 	uint32_t atomic_lock;
 	uint32_t atomics;             /* queue pairs with a write under way: index + 1 */
 	uint32_t bucket[HCA_BUCKETS]; /* queue pairs by number: index + 1 */

@@ -91,7 +91,8 @@
 #define HCA_CONNECTX                                                                               \
 	.firmware = "28.40.1000", .vendor_id = HCA_VENDOR_MLX5, .vendor_part_id = 4129,                     \
 	.max_qp = 131072, .max_wr = 32768, .max_sge = 30, .max_cq = 8192, .max_cqe = 1 << 22,      \
-	.max_inline = 1024, .max_rd_atomic = 16, .max_ah = INT32_MAX, .max_mcast_members = 2097152, \
+	.max_inline = 1024, .max_rd_atomic = 16, .max_mr = 131072, .max_ah = INT32_MAX,             \
+	.max_mcast_members = 2097152,                                                              \
 	.max_mcast_attach = 240, .max_message_bytes = 1u << 30, .active_mtu = IBV_MTU_4096,        \
 	.gid_count = 255, .dmabuf = true, .relaxed_ordering = true, .timestamps = true,             \
 	.ece_options = 3, .retry_7_forever = false, .reset_purges = true
@@ -137,7 +138,7 @@ static const struct hca_personality hca_personalities[] = {
 	{
 		.name = "rxe", .firmware = "", .vendor_id = 0xffffff, .vendor_part_id = 0,
 		.max_qp = 1048575, .max_wr = 1048576, .max_sge = 32, .max_cq = 8192,
-		.max_cqe = 32767, .max_inline = 512, .max_rd_atomic = 128, .max_ah = 32767,
+		.max_cqe = 32767, .max_inline = 512, .max_rd_atomic = 128, .max_mr = 131072, .max_ah = 32767,
 		.max_mcast_members = 8192, .max_mcast_attach = 56,
 		.max_message_bytes = 8u << 20, .active_mtu = IBV_MTU_1024,
 		.gid_count = 1024, .pkey_count = 1,

@@ -28,6 +28,7 @@ struct hca_personality {
 	const char *firmware;
 	uint32_t vendor_id, vendor_part_id;
 	uint32_t max_qp, max_wr, max_sge, max_cq, max_cqe, max_inline, max_rd_atomic;
+	uint32_t max_mr;
 	uint32_t max_ah;
 	uint32_t max_mcast_members, max_mcast_attach; /* of an HCA, of a group on an HCA */
 	uint32_t max_message_bytes;

@@ -28,14 +28,14 @@ static struct hca_world *hca_world_make(void)
 		hca_port_configure(&w->port[i], i);
 	}
 	hca_slab_init(&w->qp, sizeof(struct hca_qp), 7, 16);
-	hca_slab_init(&w->cq, sizeof(struct hca_cq), 5, 16);
+	hca_slab_init(&w->cq, sizeof(struct hca_cq), 8, 16);
 	hca_slab_init(&w->srq, sizeof(struct hca_srq), 5, 16);
 	hca_slab_init(&w->ah, sizeof(struct hca_ah), 5, 16);
 	hca_slab_init(&w->member, sizeof(struct hca_member), 5, 0);
 	hca_slab_init(&w->xrcd, sizeof(struct hca_xrcd), 4, 4);
 	hca_slab_init(&w->xrcd_open, sizeof(struct hca_xrcd_open), 4, 4);
 	hca_slab_init(&w->qp_open, sizeof(struct hca_qp_open), 4, 4);
-	hca_slab_init(&w->mr, sizeof(struct hca_mr), 6, 64);
+	hca_slab_init(&w->mr, sizeof(struct hca_mr), 9, 64);
 	hca_slab_init(&w->mw, sizeof(struct hca_mw), 6, 64);
 	hca_slab_init(&w->pd, sizeof(struct hca_pd), 5, 16);
 	hca_slab_init(&w->context, sizeof(struct hca_context), 5, 4);
