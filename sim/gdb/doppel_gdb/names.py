@@ -16,6 +16,7 @@ from doppel_gdb import state
 CHOICES = ("engine.event", "engine.factor", "engine.preempt", "engine.prio", "engine.run",
            "engine.sleep", "engine.spurious", "engine.tie", "fabric.corrupt", "hca.atomic_window",
            "hca.early", "hca.early_delay", "hca.early_end", "hca.early_from", "hca.early_units",
+           "hca.route", "hca.route_later",
            "sock.recv.cut", "sock.send.cut", "store.delay", "store.piece", "store.range", "store.word")
 # traced where an event of the world happens, which is outside of any task
 EVENTS = ("atomic", "atomic.land", "cqe", "faults heal", "hca.early", "packet.lost", "port.down",
