@@ -6,7 +6,7 @@ set(dropin_map ${PROJECT_BINARY_DIR}/libibverbs.map)
 set(dropin_stubs ${PROJECT_BINARY_DIR}/libibverbs_stubs.c)
 add_custom_command(OUTPUT ${dropin_map} ${dropin_stubs}
 	COMMAND ${dropin_dir}/abi.sh ${dropin_dir}/abi.txt ${dropin_map} ${dropin_stubs}
-	DEPENDS ${dropin_dir}/abi.sh ${dropin_dir}/abi.txt
+	DEPENDS ${PROJECT_SOURCE_DIR}/backends/abi.sh ${dropin_dir}/abi.sh ${dropin_dir}/abi.txt
 	VERBATIM)
 # It has the runtime inside, hidden: a program may have a Doppel of its own (our stack in the preset
 # soft-roce), whose worlds and HCAs are not these.
