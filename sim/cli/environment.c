@@ -104,13 +104,22 @@ bool cli_env_is_for_ranks(const char *assignment)
 	       !(row && row->instead);
 }
 
-void cli_env_option(const char *assignment, struct argp_state *state)
+void cli_env_check(const char *option, const char *assignment, struct argp_state *state)
 {
 	const struct env_row *row = env_find(assignment);
+	const char *equals = strchr(assignment, '=');
+
+	if (!equals || equals == assignment)
+		argp_error(state, "%s %s: expected NAME=VALUE", option, assignment);
+	if (row && row->instead)
+		argp_error(state, "%s %s: the ranks do not read it; expected %s", option,
+			   assignment, row->instead);
+}
+
+void cli_env_option(const char *option, const char *assignment, struct argp_state *state)
+{
 	const char *const list[] = {assignment, NULL};
 
-	if (row && row->instead)
-		argp_error(state, "--env %s: the ranks do not read it; expected %s", assignment,
-			   row->instead);
+	cli_env_check(option, assignment, state);
 	world_env_warn_unknown(list);
 }

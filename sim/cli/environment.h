@@ -14,7 +14,10 @@
 bool cli_environment(const char *command);
 /* Is this variable of the caller one that ranks read? */
 bool cli_env_is_for_ranks(const char *assignment);
-/* Checks the name in --env; one that no rank reads ends the program with SIM_USAGE. */
-void cli_env_option(const char *assignment, struct argp_state *state);
+/* Checks that the argument of --env, or of an option like it, is NAME=VALUE. Another form, or a name that no rank
+ * reads, ends the program with SIM_USAGE. */
+void cli_env_check(const char *option, const char *assignment, struct argp_state *state);
+/* The same, and an unknown name is a warning. */
+void cli_env_option(const char *option, const char *assignment, struct argp_state *state);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sim/cli/environment.h"
 #include "sim/cli/exec_program.h"
 #include "sim/cli/options.h"
 #include "sim/engine/sim.h"
@@ -94,17 +95,6 @@ static void exec_set_machine(const char *machine, struct argp_state *state)
 		exec_set("DOPPEL_MACHINE", machine, state);
 }
 
-static void exec_set_env(char *text, struct argp_state *state)
-{
-	char *equals = strchr(text, '=');
-
-	if (!equals || equals == text)
-		argp_error(state, "--env %s: expected NAME=VALUE", text);
-	*equals = '\0';
-	exec_set(text, equals + 1, state);
-	*equals = '=';
-}
-
 static void exec_set_leaks(const char *text, struct argp_state *state)
 {
 	if (strcmp(text, "note") && strcmp(text, "error"))
@@ -144,7 +134,9 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 		exec_set("DOPPEL_TRACE", arg, state);
 		return 0;
 	case EXEC_ENV:
-		exec_set_env(arg, state);
+		cli_env_check("--env", arg, state);
+		if (putenv(arg))
+			argp_failure(state, SIM_USAGE, errno, "--env %s", arg);
 		return 0;
 	case EXEC_LEAKS:
 		exec_set_leaks(arg, state);

@@ -131,9 +131,7 @@ static bool exhaust_add_env(struct exhaust_config *c, const char *assignment)
 
 static void exhaust_parse_env(struct exhaust_config *c, const char *arg, struct argp_state *state)
 {
-	if (!strchr(arg, '=') || *arg == '=')
-		argp_error(state, "--env %s: expected NAME=VALUE", arg);
-	cli_env_option(arg, state);
+	cli_env_option("--env", arg, state);
 	if (!exhaust_add_env(c, arg))
 		argp_error(state, "--env %s: expected at most %d variables", arg,
 			   EXHAUST_ENV_MOST - EXHAUST_ENV_OWN);

@@ -302,11 +302,10 @@ static void options_parse_ends(struct cli_options *o, const char *arg, struct ar
 
 static void options_parse_env_odd(struct cli_options *o, const char *arg, struct argp_state *state)
 {
-	const char *equals = strchr(arg, '=');
-
-	if (!equals || equals == arg || strlen(arg) >= sizeof o->scenario.env_odd)
-		argp_error(state, "--env-odd %.20s: expected NAME=VALUE of at most %d characters",
-			   arg, SCENARIO_ENV_BYTES - 1);
+	cli_env_option("--env-odd", arg, state);
+	if (strlen(arg) >= sizeof o->scenario.env_odd)
+		argp_error(state, "--env-odd %.20s...: longer than %d characters", arg,
+			   SCENARIO_ENV_BYTES - 1);
 	if (world_env_check(arg))
 		exit(SIM_USAGE);
 	snprintf(o->scenario.env_odd, sizeof o->scenario.env_odd, "%s", arg);
@@ -314,9 +313,8 @@ static void options_parse_env_odd(struct cli_options *o, const char *arg, struct
 
 static void options_add_env(struct cli_options *o, const char *assignment, struct argp_state *state)
 {
+	cli_env_option("--env", assignment, state);
 	switch (scenario_set_env(&o->scenario, assignment)) {
-	case 0:
-		return;
 	case ENOSPC:
 		argp_error(state, "--env: more than %d variables", SCENARIO_MAX_ENV);
 		return;
@@ -324,8 +322,6 @@ static void options_add_env(struct cli_options *o, const char *assignment, struc
 		argp_error(state, "--env %.20s...: longer than %d characters", assignment,
 			   SCENARIO_ENV_BYTES - 1);
 		return;
-	default:
-		argp_error(state, "--env %s: expected NAME=VALUE", assignment);
 	}
 }
 
@@ -393,7 +389,6 @@ static bool options_parse_world(int key, char *arg, struct argp_state *state, st
 			argp_error(state, "--warp %s: expected 1 or 32", arg);
 		return true;
 	case OPTION_ENV:
-		cli_env_option(arg, state);
 		options_add_env(o, arg, state);
 		return true;
 	case OPTION_NO_STRICT:

@@ -60,6 +60,13 @@ DOPPEL_MACHINE_DIR=/nosuch expect 'DOPPEL_MACHINE_DIR' \
 for e in MACHINE=pcie-4gpu MACHINE=nosuch MACHINE_DIR=/nosuch ENGINE=threads SEED=7 FAULTS=/nosuch TRACE=t HOST=1 FABRIC=x LEAKS=1; do
 	expect "--env DOPPEL_$e" "--env DOPPEL_$e: the ranks do not read it; expected " "${run[@]}" --env "DOPPEL_$e"
 	expect "exhaust --env DOPPEL_$e" "--env DOPPEL_$e: the ranks do not read it; expected " "${exhaust[@]}" --env "DOPPEL_$e"
+	expect "exec --env DOPPEL_$e" "--env DOPPEL_$e: the ranks do not read it; expected " exec --env "DOPPEL_$e" true
+done
+for e in NAME =VALUE; do
+	expect "--env $e" "--env $e: expected NAME=VALUE" "${run[@]}" --env "$e"
+	expect "--env-odd $e" "--env-odd $e: expected NAME=VALUE" "${run[@]}" --env-odd "$e"
+	expect "exhaust --env $e" "--env $e: expected NAME=VALUE" "${exhaust[@]}" --env "$e"
+	expect "exec --env $e" "--env $e: expected NAME=VALUE" exec --env "$e" true
 done
 
 # warns NAME PATTERN ARGS...: exit 0, and a warning that is the only line on stderr
