@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A program for tests/sim/trials_test.sh: programs that end without what they should have called first:
  * trial_ends WHAT. On several hosts it has one rank in each process. */
-#include <cuda_runtime.h>
-#include <nccl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-static int rank, ranks = 1;
+#include "trial.h"
+
 static ncclComm_t comm;
 static cudaStream_t stream;
 static float *data;
-
-static void need(int good, const char *what)
-{
-	if (good)
-		return;
-	printf("%s failed\n", what);
-	exit(9);
-}
 
 static void begin(void)
 {
@@ -104,24 +92,10 @@ static void nothing(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} all[] = {{"forgets", forgets}, {"forgets_memory", forgets_memory},
-		   {"running", running}, {"unused_id", unused_id},
-		   {"leaves", leaves},   {"leaves_waiters", leaves_waiters},
-		   {"nothing", nothing}};
+	static const struct trial all[] = {{"forgets", forgets}, {"forgets_memory", forgets_memory},
+					   {"running", running}, {"unused_id", unused_id},
+					   {"leaves", leaves},   {"leaves_waiters", leaves_waiters},
+					   {"nothing", nothing}, {0}};
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (getenv("RANK")) {
-		rank = atoi(getenv("RANK"));
-		ranks = atoi(getenv("WORLD_SIZE"));
-	}
-	for (size_t i = 0; argc == 2 && i < sizeof all / sizeof *all; i++) {
-		if (strcmp(all[i].name, argv[1]))
-			continue;
-		all[i].run();
-		return 0;
-	}
-	return 8;
+	return trial_main(argc, argv, all);
 }

@@ -1,26 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A program for tests/sim/trials_test.sh: loops of queries, with limits of their own: trial_waits WHAT. */
-#include <cuda_runtime.h>
-#include <nccl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "trial.h"
 
 #define GPUS 4
 
 static ncclComm_t comm[GPUS];
 static ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-
-static void need(int good, const char *what)
-{
-	if (good)
-		return;
-	printf("%s failed\n", what);
-	exit(9);
-}
 
 static double now(void)
 {
@@ -165,7 +154,7 @@ static void clocks(void)
 /* Rank 0 waits for a rank that never joins, and ends. */
 static void absent(void)
 {
-	if (atoi(getenv("RANK")) == 0)
+	if (rank == 0)
 		limit_sleep();
 	else
 		sleep(4);
@@ -173,25 +162,12 @@ static void absent(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} all[] = {{"health", health},
-		   {"several", several},
-		   {"limit_count", limit_count},
-		   {"limit_clock", limit_clock},
-		   {"limit_sleep", limit_sleep},
-		   {"for_ever", for_ever},
-		   {"blocked", blocked},
-		   {"clocks", clocks},
-		   {"absent", absent}};
+	static const struct trial all[] = {
+		{"health", health},           {"several", several},
+		{"limit_count", limit_count}, {"limit_clock", limit_clock},
+		{"limit_sleep", limit_sleep}, {"for_ever", for_ever},
+		{"blocked", blocked},         {"clocks", clocks},
+		{"absent", absent},           {0}};
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (size_t i = 0; argc == 2 && i < sizeof all / sizeof *all; i++) {
-		if (strcmp(all[i].name, argv[1]))
-			continue;
-		all[i].run();
-		return 0;
-	}
-	return 8;
+	return trial_main(argc, argv, all);
 }
