@@ -71,6 +71,10 @@ if command -v pkg-config >/dev/null; then
 	# shellcheck disable=SC2086 # words
 	gives 0 '' cc -o by_pkg_config all_reduce.c $flags
 	gives 0 ', 0 wrong' env DOPPEL_MACHINE=moved ./by_pkg_config 64 0 1
+	flags=$(PKG_CONFIG_PATH=$build_dir pkg-config --cflags --libs doppel)
+	# shellcheck disable=SC2086 # words
+	cc -o "$work/in_place" "$work/user/all_reduce.c" $flags >"$work/out" 2>&1 &&
+		DOPPEL_MACHINE=pcie-4gpu "$work/in_place" 64 0 1 >"$work/out" 2>&1 || fail "with doppel.pc of the build folder"
 fi
 cat >"$work/user/CMakeLists.txt" <<'EOF'
 cmake_minimum_required(VERSION 3.16)
