@@ -87,10 +87,12 @@ ncclResult_t api_launch_now(struct ncclComm *comm, const char *call);
 ncclResult_t api_check_type(const char *call, ncclDataType_t type);
 ncclResult_t api_check_count(const char *call, const char *name, size_t count, ncclDataType_t type,
 			     size_t blocks);
-/* A buffer that is used: not NULL and aligned; then, memory of the communicator's GPU, where that is
- * to be checked. */
+/* A buffer that is used: not NULL; aligned, where the call reduces: what is only moved is bytes; then, memory of the
+ * communicator's GPU, where that is to be checked. */
 ncclResult_t api_check_pointer(const struct ncclComm *comm, const char *call, const char *name,
-			       const void *p, ncclDataType_t type);
+			       const void *p);
+ncclResult_t api_check_alignment(const char *call, const char *name, const void *p,
+				 ncclDataType_t type);
 ncclResult_t api_check_memory(const struct ncclComm *comm, const char *call, const char *name,
 			      const void *p);
 ncclResult_t api_check_stream(const char *call, cudaStream_t stream);

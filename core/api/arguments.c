@@ -129,6 +129,14 @@ static ncclResult_t coll_check_overlap(const struct api_coll *c)
 	return ncclInvalidArgument;
 }
 
+static ncclResult_t coll_check_pointer(const struct api_coll *c, const char *name, const void *p)
+{
+	ncclResult_t rc = api_check_pointer(c->comm, c->task.call, name, p);
+
+	return rc || !c->task.reduces ? rc
+				      : api_check_alignment(c->task.call, name, p, c->task.type);
+}
+
 ncclResult_t api_coll_check_buffers(const struct api_coll *c)
 {
 	const struct plan_task *t = &c->task;
@@ -136,9 +144,9 @@ ncclResult_t api_coll_check_buffers(const struct api_coll *c)
 	ncclResult_t rc = ncclSuccess;
 
 	if (t->send_bytes)
-		rc = api_check_pointer(c->comm, t->call, send, t->send, t->type);
+		rc = coll_check_pointer(c, send, t->send);
 	if (!rc && t->recv_bytes)
-		rc = api_check_pointer(c->comm, t->call, recv, t->recv, t->type);
+		rc = coll_check_pointer(c, recv, t->recv);
 	if (!rc && t->send_bytes && t->recv_bytes)
 		rc = coll_check_overlap(c);
 	if (!rc && t->send_bytes)

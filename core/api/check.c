@@ -33,20 +33,24 @@ ncclResult_t api_check_count(const char *call, const char *name, size_t count, n
 }
 
 ncclResult_t api_check_pointer(const struct ncclComm *comm, const char *call, const char *name,
-			       const void *p, ncclDataType_t type)
+			       const void *p)
+{
+	if (p)
+		return ncclSuccess;
+	WARN("%s: %s is NULL, expected memory of device %d", call, name, comm->cuda_dev);
+	return ncclInvalidArgument;
+}
+
+ncclResult_t api_check_alignment(const char *call, const char *name, const void *p,
+				 ncclDataType_t type)
 {
 	uint32_t align = steps_type_bytes((int)type);
 
-	if (!p) {
-		WARN("%s: %s is NULL, expected memory of device %d", call, name, comm->cuda_dev);
-		return ncclInvalidArgument;
-	}
-	if ((uintptr_t)p % align) {
-		WARN("%s: %s %p is not aligned to its type, %s, of %u bytes", call, name, p,
-		     plan_type_name(type), align);
-		return ncclInvalidArgument;
-	}
-	return ncclSuccess;
+	if ((uintptr_t)p % align == 0)
+		return ncclSuccess;
+	WARN("%s: %s %p is not aligned to its type, %s, of %u bytes", call, name, p,
+	     plan_type_name(type), align);
+	return ncclInvalidArgument;
 }
 
 static bool api_checks_memory(void)

@@ -59,7 +59,7 @@ static ncclResult_t messages_buffer_check(const struct api_messages *m, const vo
 
 	if (!m->count)
 		return ncclSuccess;
-	rc = api_check_pointer(m->comm, m->call, name, p, m->type);
+	rc = api_check_pointer(m->comm, m->call, name, p);
 	return rc ? rc : api_check_memory(m->comm, m->call, name, p);
 }
 

@@ -118,11 +118,12 @@ API_TWIN(ncclMemAlloc);
 API_WEAK ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 {
 	void *mem = NULL;
-	if (!ptr || !size) {
-		WARN("ncclMemAlloc: %s", ptr ? "size is 0" : "ptr is NULL");
+	if (!ptr) {
+		WARN("ncclMemAlloc: ptr is NULL");
 		return api_return(ncclInvalidArgument);
 	}
-	ncclResult_t rc = user_memory_alloc(&mem, size);
+	/* as cudaMalloc: no memory, and no error */
+	ncclResult_t rc = size ? user_memory_alloc(&mem, size) : ncclSuccess;
 	if (rc)
 		return api_return(rc);
 	*ptr = mem;

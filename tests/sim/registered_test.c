@@ -428,6 +428,13 @@ static void arguments_rank(int32_t rank, int32_t nranks, void *arg)
 	char host[16];
 
 	(void)arg;
+	/* as cudaMalloc and cudaFree */
+	EXPECT_NCCL(ncclSuccess, ncclMemAlloc(&handle, 0));
+	EXPECT(!handle);
+	EXPECT_NCCL(ncclSuccess, ncclMemFree(NULL));
+	EXPECT_NCCL(ncclInvalidArgument, ncclMemAlloc(NULL, 0));
+	EXPECT_ERROR_SAYS("ncclMemAlloc: ptr is NULL");
+	handle = &comm;
 	EXPECT_NCCL(ncclSuccess, ncclMemAlloc(&mem, 4096));
 	EXPECT(cudaMalloc(&plain, 4096) == cudaSuccess);
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommRegister(comm, mem, 4096, NULL));
