@@ -2,7 +2,7 @@
 /*
  * Messages between two ranks: the n-th send of one to the other meets the n-th receive of the other
  * from it, in whatever groups the two calls are. A world that sees all ranks compares the two
- * calls; elsewhere nothing is compared. Messages to oneself meet within their group.
+ * calls; elsewhere nothing is compared. Messages to oneself: messages_self.c.
  */
 #include "core/plan/messages.h"
 
@@ -82,52 +82,6 @@ ncclResult_t plan_enqueue_message(struct ncclComm *comm, const struct plan_messa
 bool plan_message_is_to_self(const struct ncclComm *comm, const struct plan_queued_message *m)
 {
 	return m->call.peer == comm->rank;
-}
-
-/* ---- to oneself ------------------------------------------------------------------------------ */
-
-static bool plan_message_is_to_self_of(const struct ncclComm *comm,
-				       const struct plan_queued_message *m, bool is_send)
-{
-	return plan_message_is_to_self(comm, m) && m->call.is_send == is_send;
-}
-
-static ncclResult_t plan_self_pair_check(const struct ncclComm *comm,
-					 const struct plan_queued_message *send,
-					 const struct plan_queued_message *recv)
-{
-	if (send->call.count == recv->call.count && send->call.type == recv->call.type)
-		return ncclSuccess;
-	WARN("%s: rank %d sends %zu elements of %s to itself and receives %zu of %s, expected the "
-	     "same of both",
-	     send->call.call, comm->rank, send->call.count, plan_type_name(send->call.type),
-	     recv->call.count, plan_type_name(recv->call.type));
-	return ncclInvalidUsage;
-}
-
-static ncclResult_t plan_self_check(const struct ncclComm *comm, const struct plan_messages *ms)
-{
-	uint32_t sends = ms->sends[comm->rank], receives = ms->receives[comm->rank];
-
-	if (sends != receives) {
-		WARN("rank %d has %u sends to itself and %u receives from itself in one group, "
-		     "expected as many of both",
-		     comm->rank, sends, receives);
-		return ncclInvalidUsage;
-	}
-	/* the n-th send meets the n-th receive */
-	for (int32_t i = 0, recv = 0; i < ms->queued && sends; i++) {
-		ncclResult_t rc;
-
-		if (!plan_message_is_to_self_of(comm, &ms->queue[i], true))
-			continue;
-		while (!plan_message_is_to_self_of(comm, &ms->queue[recv], false))
-			recv++;
-		rc = plan_self_pair_check(comm, &ms->queue[i], &ms->queue[recv++]);
-		if (rc)
-			return rc;
-	}
-	return ncclSuccess;
 }
 
 /* ---- agreement ------------------------------------------------------------------------------- */

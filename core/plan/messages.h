@@ -87,6 +87,14 @@ void plan_messages_reset(struct ncclComm *comm, struct plan_messages *ms);
 /* At the end; NULL is fine. */
 void plan_messages_free(struct plan_messages *ms, int32_t nranks);
 
+/* ---- messages_self.c ------------------------------------------------------------------------ */
+
+/* In time that is linear in the queue. ncclInvalidUsage: the rank's sends to itself are not its receives. */
+ncclResult_t plan_self_check(const struct ncclComm *comm, const struct plan_messages *ms);
+/* Of a communicator of one rank: copies the queue. */
+ncclResult_t plan_self_copies(const struct ncclComm *comm, const struct plan_messages *ms,
+			      cudaStream_t stream);
+
 /* ---- messages_rounds.c ---------------------------------------------------------------------- */
 
 /* Fills round_of. */
@@ -115,6 +123,9 @@ ncclResult_t plan_registered_exchange(struct ncclComm *comm);
 
 /* ---- messages_launch.c ---------------------------------------------------------------------- */
 
+/* Lets a world that watches buffers know what the stream's next operation uses. */
+void plan_message_uses(const struct ncclComm *comm, const struct plan_queued_message *m,
+		       cudaStream_t stream);
 /* Launches the next plan of the queue. WAITS for slots of the proxy. */
 ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st);
 

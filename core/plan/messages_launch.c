@@ -170,9 +170,8 @@ ncclResult_t plan_connect_waits(struct ncclComm *comm, struct os_waits *l)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* Lets a world that watches buffers know what the stream's next operation uses. */
-static void plan_message_uses(const struct ncclComm *comm, const struct plan_queued_message *m,
-			      cudaStream_t stream)
+void plan_message_uses(const struct ncclComm *comm, const struct plan_queued_message *m,
+		       cudaStream_t stream)
 {
 	struct os_use use = {
 		.stream = stream,
@@ -190,39 +189,6 @@ static void plan_message_uses(const struct ncclComm *comm, const struct plan_que
 		use.write_bytes = m->bytes;
 	}
 	os_use(&use);
-}
-
-static ncclResult_t plan_self_copy(const struct ncclComm *comm,
-				   const struct plan_queued_message *send,
-				   const struct plan_queued_message *recv, cudaStream_t stream)
-{
-	if (send->call.buffer == recv->call.buffer || !send->bytes)
-		return ncclSuccess;
-	plan_message_uses(comm, send, stream);
-	plan_message_uses(comm, recv, stream);
-	return cuda_result(cudaMemcpyAsync(recv->call.buffer, send->call.buffer, send->bytes,
-					   cudaMemcpyDeviceToDevice, stream),
-			   "cudaMemcpyAsync of a message to oneself");
-}
-
-/* Of a communicator of one rank. The n-th send meets the n-th receive: plan_messages_announce has checked that. */
-static ncclResult_t plan_self_copies(const struct ncclComm *comm, const struct plan_messages *ms,
-				     cudaStream_t stream)
-{
-	ncclResult_t rc = ncclSuccess;
-	int32_t recv = -1;
-
-	for (int32_t i = 0; i < ms->queued && !rc; i++) {
-		const struct plan_queued_message *m = &ms->queue[i];
-
-		if (!m->call.is_send)
-			continue;
-		do
-			recv++;
-		while (ms->queue[recv].call.is_send);
-		rc = plan_self_copy(comm, m, &ms->queue[recv], stream);
-	}
-	return rc;
 }
 
 static void plan_rounds_use(const struct ncclComm *comm, const struct plan_messages *ms,
