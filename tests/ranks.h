@@ -176,9 +176,12 @@ static inline uint64_t ranks_run(const struct ranks_config *config,
 	bool noted = config->misuse && verdict == SIM_MISUSE;
 
 	if (verdict != SIM_PASS && !noted) {
-		fprintf(stderr, "seed %llu, faults '%s': verdict %d\n",
+		const struct sim_failure *failure = sim_failure();
+
+		fprintf(stderr, "seed %llu, faults '%s': verdict %d: %s\n",
 			(unsigned long long)config->seed,
-			config->fault_plan ? config->fault_plan : "", (int)verdict);
+			config->fault_plan ? config->fault_plan : "", (int)verdict,
+			failure ? failure->message : "no failure");
 		abort();
 	}
 	uint64_t hash = sim_hash();

@@ -36,7 +36,7 @@ static ncclResult_t api_member_announce(struct api_member *m, const char *call)
 		return rc;
 	rc = plan_announce(m->comm);
 	m->waits = m->comm->config.blocking || plan_is_of_thread(m->comm);
-	m->connects = !rc && plan_connects(m->comm);
+	m->connects = !rc && (plan_connects(m->comm) || plan_stages(m->comm));
 	m->connected = rc || !plan_prepares(m->comm);
 	m->left = plan_left(m->comm);
 	m->position = plan_position(m->comm);

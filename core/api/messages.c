@@ -24,6 +24,7 @@ struct api_messages {
 	int rank;              /* peer or root */
 	const char *rank_name; /* NULL: the call has none */
 	bool per_rank;         /* a buffer holds a message for each rank */
+	bool in_place;         /* each rank's block is sent and received into */
 	cudaStream_t stream;
 	/* Checks the buffers and queues the messages. */
 	ncclResult_t (*queue)(const struct api_messages *m);
@@ -85,6 +86,7 @@ static ncclResult_t messages_add(const struct api_messages *m, bool is_send, int
 {
 	const struct plan_message message = {
 		.is_send = is_send,
+		.in_place = is_send && m->in_place,
 		.peer = peer,
 		.buffer = buffer,
 		.count = m->count,
@@ -126,9 +128,9 @@ static ncclResult_t messages_queue_all_to_all(const struct api_messages *m)
 
 	if (!rc)
 		rc = messages_buffer_check(m, m->recv, "recvbuff");
-	if (!rc)
+	if (!rc && !m->in_place)
 		rc = messages_overlap_check(m, m->send, blocks, m->recv, blocks,
-					    "different memory: it is not done in place");
+					    "different memory, or the same (in place)");
 	for (int32_t r = 0; r < m->comm->nranks && !rc; r++) {
 		rc = messages_add_block(m, true, r, m->send, r);
 		if (!rc)
@@ -294,6 +296,7 @@ API_WEAK ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t 
 						    .type = datatype,
 						    .stream = stream,
 						    .per_rank = true,
+						    .in_place = sendbuff == recvbuff,
 						    .queue = messages_queue_all_to_all});
 }
 

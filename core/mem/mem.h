@@ -24,7 +24,8 @@
  *	connection at any later time, before the first launch of the group that needs the connections
  *	           (transport_connect_all): pools and imports of p2p, segments of shm, pages of connections,
  *	           the memory of network connections, which is freed where the NIC does not reach it, and
- *	           registered memory of other ranks, mapped and closed (core/transport/registered.h). A
+ *	           registered memory of other ranks, mapped and closed (core/transport/registered.h), and
+ *	           memory to send in place from (core/plan/staged.c). A
  *	           wait is then for kernels of earlier groups, which need nothing of this group
  *	end        all that frees and closes: after the communicator's last kernel
  *	program    ncclMemAlloc and ncclMemFree, as cudaMalloc and cudaFree of the program (user_memory.h)

@@ -156,6 +156,7 @@ ncclResult_t plan_messages_announce(struct ncclComm *comm, struct plan_messages 
 	memset(ms->receives, 0, (size_t)comm->nranks * sizeof *ms->receives);
 	for (int32_t i = 0; i < ms->queued; i++)
 		plan_message_number(comm, ms, &ms->queue[i]);
+	plan_staged_place(comm, ms);
 	rc = plan_self_check(comm, ms);
 	for (ms->agreed = 0; !rc && ms->agreed < ms->queued; ms->agreed += !rc)
 		if (!plan_message_is_to_self(comm, &ms->queue[ms->agreed]))
@@ -200,6 +201,7 @@ void plan_messages_free(struct plan_messages *ms, int32_t nranks)
 	plan_messages_unlabel(ms, nranks);
 	if (ms->job)
 		transport_connect_drop(ms->job);
+	plan_staged_free(ms);
 	os_free(ms->rounds);
 	os_free(ms->queue);
 	os_free(ms);

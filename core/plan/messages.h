@@ -2,9 +2,11 @@
 /*
  * What the files of core/plan share about messages: the sends and receives of one rank.
  *
- *	messages.c          the queue, numbers, agreement with the other ranks, messages to oneself
+ *	messages.c          the queue, numbers, agreement with the other ranks
+ *	messages_self.c     messages to oneself
  *	messages_rounds.c   which messages move together: rounds, channels, works
  *	messages_launch.c   connections, launches
+ *	staged.c            copies of what is sent from the buffer that is received into
  */
 #ifndef CORE_PLAN_MESSAGES_H
 #define CORE_PLAN_MESSAGES_H
@@ -26,8 +28,17 @@
 struct plan_queued_message {
 	struct plan_message call;
 	size_t bytes;
-	uint64_t number; /* of the messages between the two ranks in this direction: 0, 1... */
-	uint32_t nth;    /* among those of the group */
+	uint64_t number;    /* of the messages between the two ranks in this direction: 0, 1... */
+	uint32_t nth;       /* among those of the group */
+	uint64_t staged_at; /* of a send that is staged: where its copy is in the staging memory */
+};
+
+/* Device memory that holds copies of what is sent in place. */
+struct plan_staging {
+	uint8_t *mem; /* NULL: none */
+	uint64_t bytes;
+	bool captured;              /* a graph may use it as long as the communicator lives */
+	struct plan_staging *older; /* captured, and too small since */
 };
 
 /* Directions of the messages between this rank and another one. */
@@ -54,6 +65,9 @@ struct plan_messages {
 	int32_t nrounds, rounds_room;
 	int32_t next; /* the round with which the next launch begins */
 	bool begun;   /* streams are ready, messages of a communicator of one rank are copied */
+
+	uint64_t staged_bytes;       /* that the queue needs */
+	struct plan_staging staging; /* that the communicator has */
 
 	struct conn_job *job; /* connections that are being made; NULL: none */
 	bool connecting;      /* the other ends may wait for this rank */
@@ -111,6 +125,18 @@ ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages 
 /* The next launch: as many rounds from ms->next on as fit; *next: the first of the others. */
 ncclResult_t plan_rounds_build(struct ncclComm *comm, const struct plan_state *st,
 			       const struct plan_messages *ms, struct plan *p, int32_t *next);
+
+/* ---- staged.c ------------------------------------------------------------------------------- */
+
+/* Gives each send in place of the queue its place in the staging memory. */
+void plan_staged_place(const struct ncclComm *comm, struct plan_messages *ms);
+/* Before the first launch of the queue: there is memory for it. May wait for kernels of earlier groups. */
+ncclResult_t plan_staged_reserve(struct ncclComm *comm);
+/* The launches' stream copies the sends in place; the messages are sent from the copies. */
+ncclResult_t plan_staged_copy(const struct ncclComm *comm, struct plan_messages *ms,
+			      const struct plan *p);
+/* At the end. */
+void plan_staged_free(struct plan_messages *ms);
 
 /* ---- registered.c --------------------------------------------------------------------------- */
 

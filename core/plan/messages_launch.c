@@ -59,7 +59,8 @@ bool plan_prepares(const struct ncclComm *comm)
 {
 	const struct plan_messages *ms = comm->plan->messages;
 
-	return plan_registers(comm) || (ms && ms->queued && plan_connects(comm));
+	return plan_registers(comm) || plan_stages(comm) ||
+	       (ms && ms->queued && plan_connects(comm));
 }
 
 /* The ends that are missing; *wants is the caller's to free. */
@@ -114,8 +115,9 @@ ncclResult_t plan_connect_begin(struct ncclComm *comm)
 	ncclResult_t rc;
 	int n;
 
-	if (!plan_connects(comm))
-		return ncclSuccess;
+	rc = plan_staged_reserve(comm);
+	if (rc || !plan_connects(comm))
+		return rc;
 	rc = plan_wants(comm, ms, &wants, &n);
 	if (!rc && n) {
 		rank_bootstrap_claim(comm);
@@ -215,6 +217,8 @@ static ncclResult_t plan_messages_begin(struct ncclComm *comm, struct plan_state
 		rc = plan_streams_ready(comm, st, p);
 	if (!rc && !ms->begun && comm->nranks == 1)
 		rc = plan_self_copies(comm, ms, p->stream);
+	if (!rc && !ms->begun)
+		rc = plan_staged_copy(comm, ms, p);
 	ms->begun |= !rc;
 	return rc;
 }
@@ -229,9 +233,9 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 	rc = plan_begin(st, p);
 	p->kernel = st->message_kernel;
 	if (!rc)
-		rc = plan_rounds_build(comm, st, ms, p, &next);
-	if (!rc)
 		rc = plan_messages_begin(comm, st, p);
+	if (!rc)
+		rc = plan_rounds_build(comm, st, ms, p, &next);
 	if (!rc && p->nworks) {
 		plan_rounds_use(comm, ms, next, p->stream);
 		rc = plan_start_messages(comm, st, p);

@@ -61,6 +61,7 @@ struct plan_task {
 /* One half of a message between two ranks. */
 struct plan_message {
 	bool is_send;
+	bool in_place; /* a send from a buffer that the same call receives into */
 	int32_t peer;
 	void *buffer; /* of a send: only read */
 	size_t count;
@@ -100,7 +101,9 @@ ncclResult_t plan_connect_look(struct ncclComm *comm);
 ncclResult_t plan_connect_waits(struct ncclComm *comm, struct os_waits *l);
 /* After plan_announce: is there a connection that the queue's messages need, and that must be made? */
 bool plan_connects(const struct ncclComm *comm);
-/* Have these something to do? They are also for what the ranks have registered. */
+/* After plan_announce: does the queue send from buffers that it receives into, and need more memory for that? */
+bool plan_stages(const struct ncclComm *comm);
+/* Have these something to do? They are also for what the ranks have registered, and for memory. */
 bool plan_prepares(const struct ncclComm *comm);
 /* Is any of the queue in the calling thread's own stream, so that only this thread can launch it? */
 bool plan_is_of_thread(const struct ncclComm *comm);

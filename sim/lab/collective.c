@@ -212,7 +212,6 @@ const struct lab_collective lab_collectives[] = {
 		.recv_per_rank = true,
 		.tours = 1,
 		.own_share_stays = true,
-		.never_in_place = true,
 		.connects = true,
 	},
 	{

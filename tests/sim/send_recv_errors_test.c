@@ -34,8 +34,9 @@ static void bad_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_ERROR_SAYS("ncclSend: datatype is 99");
 	EXPECT_NCCL(ncclInvalidArgument, ncclSend(mem, SIZE_MAX / 2, ncclInt32, 0, comm, NULL));
 	EXPECT_ERROR_SAYS("are more than memory");
-	EXPECT_NCCL(ncclInvalidArgument, ncclAlltoAll(mem, mem, 8, ncclInt8, comm, NULL));
+	EXPECT_NCCL(ncclInvalidArgument, ncclAlltoAll(mem, mem + 4, 8, ncclInt8, comm, NULL));
 	EXPECT_ERROR_SAYS("ncclAlltoAll: sendbuff");
+	EXPECT_ERROR_SAYS("overlap, expected different memory, or the same (in place)");
 	EXPECT_NCCL(ncclInvalidArgument, ncclGather(mem, mem + 4, 8, ncclInt8, rank, comm, NULL));
 	EXPECT_ERROR_SAYS("overlap");
 	EXPECT_NCCL(ncclInvalidArgument, ncclScatter(mem, mem, 8, ncclInt8, 7, comm, NULL));

@@ -560,6 +560,48 @@ START_TEST(all_to_all_gather_and_scatter_are_right)
 }
 END_TEST
 
+/* Without a wait in between: what is sent in place then needs more memory while it is under way. */
+static void in_place_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	static const size_t counts[] = {3, 1025, 150000, 150000, 77};
+	ncclComm_t comm = comm_open(rank, nranks, ranks_id());
+	int32_t *mem[ARRAY_LEN(counts)];
+	cudaStream_t stream;
+
+	(void)arg;
+	EXPECT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
+		mem[i] = blocks_make(rank, nranks, counts[i], true);
+	EXPECT(cudaDeviceSynchronize() == cudaSuccess);
+	for (size_t i = 0; i < 3; i++)
+		EXPECT_NCCL(ncclSuccess,
+			    ncclAlltoAll(mem[i], mem[i], counts[i], ncclInt32, comm, stream));
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	for (size_t i = 3; i < 5; i++)
+		EXPECT_NCCL(ncclSuccess,
+			    ncclAlltoAll(mem[i], mem[i], counts[i], ncclInt32, comm, stream));
+	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
+	EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+		blocks_check("all-to-all in place", mem[i], nranks, counts[i], rank, 1000);
+		EXPECT(cudaFree(mem[i]) == cudaSuccess);
+	}
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	EXPECT(cudaStreamDestroy(stream) == cudaSuccess);
+}
+
+START_TEST(all_to_all_in_place_is_right)
+{
+	for (uint64_t seed = 1; seed <= 6; seed += SAMPLE_THIN) {
+		struct ranks_config config = {.hosts = 1 + (uint32_t)(seed % 3),
+					      .per_host = 1 + (uint32_t)(seed % 4),
+					      .seed = seed};
+
+		ranks_run(&config, in_place_rank, NULL);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("send_recv");
@@ -576,6 +618,7 @@ int main(void)
 	tcase_add_test(tc, messages_of_non_blocking_communicators_arrive);
 	tcase_add_test(tc, one_task_connects_all_its_ranks);
 	tcase_add_test(tc, all_to_all_gather_and_scatter_are_right);
+	tcase_add_test(tc, all_to_all_in_place_is_right);
 	suite_add_tcase(s, tc);
 	return suite_run(s);
 }

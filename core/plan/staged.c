@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sends from a buffer that the same call receives into: ncclAlltoAll in place. A message may arrive before the one that
+ * leaves from its place is sent, so such a call sends from copies.
+ *
+ *	announce   place     each send gets a place in the staging memory, blocks that lie next to each other in
+ *	                     the buffer next to each other there
+ *	connect    reserve   the memory grows, after earlier launches; it stays until the communicator ends
+ *	launch     copy      in the launches' stream, in front of the first launch of messages; launches of a
+ *	                     communicator follow each other, so nothing reads the copies of the group before
+ *
+ * A rank's own block is where it belongs. A graph that is captured has the memory's address: memory that has become too
+ * small then stays as well.
+ */
+#include "core/base/log.h"
+#include "core/mem/mem.h"
+#include "core/plan/messages.h"
+#include "core/rank/cuda_result.h"
+
+#define PLAN_STAGED_ALIGN 256u
+#define PLAN_STAGED_WHAT  "copies of what is sent in place"
+
+static bool plan_is_staged(const struct ncclComm *comm, const struct plan_queued_message *m)
+{
+	return m->call.in_place && m->bytes && !plan_message_is_to_self(comm, m);
+}
+
+/* The next send that is staged, from `i` on; `queued`: none. */
+static int32_t plan_staged_next(const struct ncclComm *comm, const struct plan_messages *ms,
+				int32_t i)
+{
+	while (i < ms->queued && !plan_is_staged(comm, &ms->queue[i]))
+		i++;
+	return i;
+}
+
+static bool plan_follows(const struct plan_queued_message *before,
+			 const struct plan_queued_message *m)
+{
+	return (uint8_t *)before->call.buffer + before->bytes == (uint8_t *)m->call.buffer;
+}
+
+void plan_staged_place(const struct ncclComm *comm, struct plan_messages *ms)
+{
+	const struct plan_queued_message *before = NULL;
+	uint64_t end = 0;
+
+	for (int32_t i = plan_staged_next(comm, ms, 0); i < ms->queued;
+	     i = plan_staged_next(comm, ms, i + 1)) {
+		struct plan_queued_message *m = &ms->queue[i];
+
+		if (!before || !plan_follows(before, m))
+			end = ALIGN_UP(end, (uint64_t)PLAN_STAGED_ALIGN);
+		m->staged_at = end;
+		end += m->bytes;
+		before = m;
+	}
+	ms->staged_bytes = end;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+bool plan_stages(const struct ncclComm *comm)
+{
+	const struct plan_messages *ms = comm->plan->messages;
+
+	return ms && ms->queued && ms->staged_bytes > ms->staging.bytes;
+}
+
+/* After the launches that read from it. */
+static ncclResult_t plan_staging_drop(const struct ncclComm *comm, struct plan_staging *s)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	if (s->mem)
+		rc = cuda_result(cudaEventSynchronize(comm->launch_done),
+				 "cudaEventSynchronize before " PLAN_STAGED_WHAT " grow");
+	if (!rc)
+		rc = mem_device_free(s->mem, PLAN_STAGED_WHAT);
+	if (!rc)
+		*s = (struct plan_staging){.older = s->older};
+	return rc;
+}
+
+static ncclResult_t plan_staging_keep(struct plan_staging *s)
+{
+	struct plan_staging *older = os_alloc(sizeof *older, "staging memory of a graph");
+
+	if (!older) {
+		WARN("no memory to keep what a CUDA graph sends in place");
+		return ncclSystemError;
+	}
+	*older = *s;
+	*s = (struct plan_staging){.older = older};
+	return ncclSuccess;
+}
+
+ncclResult_t plan_staged_reserve(struct ncclComm *comm)
+{
+	struct plan_messages *ms = comm->plan->messages;
+	void *mem = NULL;
+	ncclResult_t rc;
+
+	if (!plan_stages(comm))
+		return ncclSuccess;
+	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to send in place");
+	if (!rc)
+		rc = ms->staging.captured ? plan_staging_keep(&ms->staging)
+					  : plan_staging_drop(comm, &ms->staging);
+	if (!rc)
+		rc = mem_device_alloc(&mem, ms->staged_bytes, PLAN_STAGED_WHAT);
+	if (rc)
+		return rc;
+	ms->staging.mem = mem;
+	ms->staging.bytes = ms->staged_bytes;
+	return ncclSuccess;
+}
+
+void plan_staged_free(struct plan_messages *ms)
+{
+	struct plan_staging *older;
+
+	(void)mem_device_free(ms->staging.mem, PLAN_STAGED_WHAT);
+	while ((older = ms->staging.older)) {
+		ms->staging.older = older->older;
+		(void)mem_device_free(older->mem, PLAN_STAGED_WHAT);
+		os_free(older);
+	}
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* Sends from..to-1 of the queue, of which those that are staged lie next to each other. */
+static ncclResult_t plan_staged_run(const struct ncclComm *comm, const struct plan_messages *ms,
+				    int32_t from, int32_t to, cudaStream_t stream)
+{
+	const struct plan_queued_message *first = &ms->queue[from];
+	const struct plan_queued_message *last = &ms->queue[to];
+	const uint64_t bytes = last->staged_at + last->bytes - first->staged_at;
+	const struct os_use use = {
+		.stream = stream,
+		.read = first->call.buffer,
+		.read_bytes = bytes,
+		.what = "send",
+		.number = first->number,
+		.comm = comm->id_hash,
+		.caller = first->call.caller,
+	};
+
+	os_use(&use);
+	return cuda_result(cudaMemcpyAsync(ms->staging.mem + first->staged_at, first->call.buffer,
+					   bytes, cudaMemcpyDeviceToDevice, stream),
+			   "cudaMemcpyAsync of what is sent in place");
+}
+
+ncclResult_t plan_staged_copy(const struct ncclComm *comm, struct plan_messages *ms,
+			      const struct plan *p)
+{
+	int32_t first = plan_staged_next(comm, ms, 0);
+	ncclResult_t rc = ncclSuccess;
+
+	ms->staging.captured |= p->capture.id && first < ms->queued;
+	for (int32_t last = first; first < ms->queued && !rc; last = first) {
+		int32_t next;
+
+		while ((next = plan_staged_next(comm, ms, last + 1)) < ms->queued &&
+		       plan_follows(&ms->queue[last], &ms->queue[next]))
+			last = next;
+		rc = plan_staged_run(comm, ms, first, last, p->stream);
+		first = next;
+	}
+	for (int32_t i = plan_staged_next(comm, ms, 0); i < ms->queued && !rc;
+	     i = plan_staged_next(comm, ms, i + 1))
+		ms->queue[i].call.buffer = ms->staging.mem + ms->queue[i].staged_at;
+	return rc;
+}
