@@ -39,14 +39,14 @@ static void detect_link_class(struct detect_tree *t, struct detect_node *link)
 static void detect_gpu_links(struct detect_tree *t, struct detect_node *n,
 			     const struct topo_detect_gpu *gpu)
 {
-	if (!detect_child(n, "nvlink"))
+	if (!detect_child(n, "nvlink") && !detect_child(n, "xgmi"))
 		for (int32_t i = 0; i < gpu->links; i++) {
 			struct detect_node *link = detect_node_add(t, n, "nvlink");
 			detect_set(t, link, "target", gpu->link[i].target);
 			detect_setf(t, link, "count", "%d", gpu->link[i].count);
 		}
 	for (struct detect_node *c = n->child; c; c = c->next)
-		if (strcmp(c->name, "nvlink") == 0)
+		if (strcmp(c->name, "nvlink") == 0 || strcmp(c->name, "xgmi") == 0)
 			detect_link_class(t, c);
 	if (gpu->c2c && !detect_child(n, "c2c")) {
 		struct detect_node *c2c = detect_node_add(t, n, "c2c");
@@ -94,6 +94,7 @@ static void detect_gpu(struct detect_tree *t, uint64_t host_hash, const struct t
 	detect_setf(t, n, "rank", "%d", gpu->rank);
 	detect_set(t, n, "gdr", gpu->gdr ? "1" : "0");
 	detect_set(t, n, "keep", "1");
+	detect_kfd_gpu(t, n, gpu->bus_id);
 	detect_gpu_links(t, n, gpu);
 }
 
@@ -133,10 +134,10 @@ ncclResult_t topo_detect(const struct topo_detect *d, char **xml, size_t *bytes)
 		rc = detect_add_xml(&t, d->base, d->base_bytes, d->source);
 	for (int32_t i = 0; i < d->gpus && !rc; i++)
 		detect_gpu(&t, d->host_hash, &d->gpu[i]);
-	if (d->all_cpus && !rc)
-		detect_cpus(&t, d->host_hash);
 	for (int32_t i = 0; i < d->nics && !rc; i++)
 		detect_nic(&t, d->host_hash, &d->nic[i]);
+	if (d->all_cpus && !rc)
+		detect_cpus(&t, d->host_hash);
 	if (!rc)
 		detect_one_host(&t, d->host_hash);
 	if (rc)

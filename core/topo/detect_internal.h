@@ -5,6 +5,7 @@
  *	detect.c       parts, fusing, trimming
  *	detect_tree.c  the XML while it grows, and its text
  *	detect_pci.c   PCI functions and CPUs, from /sys
+ *	detect_kfd.c   AMD's GPUs, from /sys
  *	detect_net.c   NICs, from /sys
  */
 #ifndef CORE_TOPO_DETECT_INTERNAL_H
@@ -77,6 +78,10 @@ struct detect_node *detect_pci(struct detect_tree *t, uint64_t host_hash, const 
 struct detect_node *detect_cpu(struct detect_tree *t, uint64_t host_hash, int32_t numa);
 /* Those of all NUMA nodes; without any, one. All are kept. */
 void detect_cpus(struct detect_tree *t, uint64_t host_hash);
+
+/* ---- detect_kfd.c ---------------------------------------------------------------------------- */
+/* Of AMD's GPU with that bus id: its graphics core and its links to others. Another vendor's has none there. */
+void detect_kfd_gpu(struct detect_tree *t, struct detect_node *gpu, const char *bus_id);
 
 /* ---- detect_net.c ---------------------------------------------------------------------------- */
 void detect_nic(struct detect_tree *t, uint64_t host_hash, const struct topo_detect_nic *nic);

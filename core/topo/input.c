@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/gfx.h"
 #include "core/base/log.h"
 #include "core/base/xml.h"
 #include "core/topo/topo_internal.h"
@@ -174,24 +175,14 @@ static int32_t topo_gpu_sm_by_device(uint64_t device)
 	return 80;
 }
 
-/* AMD's graphics core: "gfx942", "942", or a number in which 910 stands for gfx90a; features may follow, as in
- * "gfx942:sramecc+:xnack-". Another text is no architecture: NCCL does not read the attribute. */
+/* AMD's graphics core. Another text is no architecture: NCCL does not read the attribute. */
 static void topo_gpu_gcn(const struct topo_model *m, const struct xml_node *x, struct topo_node *n)
 {
 	const char *text = xml_attr(x, "gcn");
-	const char *number = text && strncmp(text, "gfx", 3) == 0 ? text + 3 : text;
-	size_t digits = number ? strspn(number, "0123456789abcdef") : 0;
 
-	if (!text || !*text)
-		return;
-	if (!digits || digits > 4 || (number[digits] && number[digits] != ':')) {
+	if (text && *text && !gfx_parse(text, &n->gpu.gcn))
 		INFO(LOG_GRAPH, "%s:%d: gcn=\"%.64s\" is no architecture like gfx942: not read",
 		     m->source, x->line, text);
-		return;
-	}
-	n->gpu.gcn = (int32_t)strtoul(number, NULL, 16);
-	if (n->gpu.gcn == 0x910)
-		n->gpu.gcn = 0x90a;
 }
 
 /* Two GPUs of one number, which are not the halves of one. */

@@ -24,6 +24,7 @@ struct topo_detect_run {
 	const char *machine; /* NULL: this host */
 	struct topo_detect_gpu gpu[TOPO_MAX_LOCAL];
 	struct topo_detect_nic nic[TOPO_DETECT_NICS];
+	struct topo_detect_part part[TOPO_MAX_LOCAL];
 	int code;
 };
 
@@ -85,22 +86,30 @@ static int32_t topo_detect_gpus(struct topo_detect_run *r)
 	return found;
 }
 
+/* As the ranks of a communicator have it: a part for each GPU, with all NICs, and the parts in order. What a part adds
+ * comes after what the parts before it have, so that the order of the elements depends on who sees what. */
 static ncclResult_t topo_detect_host(struct topo_detect_run *r, char **xml, size_t *bytes,
 				     int32_t *gpus)
 {
-	struct topo_detect d = {
-		.host_hash = topo_host_hash(), .gpu = r->gpu, .nic = r->nic, .all_cpus = true};
-	struct topo_detect_part part = {0};
-	char *text = NULL;
-	ncclResult_t rc;
+	struct topo_detect d = {.host_hash = topo_host_hash(), .nic = r->nic, .all_cpus = true};
+	int32_t parts = 0;
+	ncclResult_t rc = ncclSuccess;
 
-	*gpus = d.gpus = topo_detect_gpus(r);
+	*gpus = topo_detect_gpus(r);
 	d.nics = topo_detect_nics(r->nic, TOPO_DETECT_NICS);
-	rc = topo_detect(&d, &text, &part.bytes);
-	part.xml = text;
+	for (; parts < MAX_OF(*gpus, 1) && !rc; parts++) {
+		struct topo_detect_part *part = &r->part[parts];
+		char *text = NULL;
+
+		d.gpu = &r->gpu[parts];
+		d.gpus = *gpus ? 1 : 0;
+		rc = topo_detect(&d, &text, &part->bytes);
+		part->xml = text;
+	}
 	if (!rc)
-		rc = topo_detect_fuse(&part, 1, xml, bytes);
-	os_free(text);
+		rc = topo_detect_fuse(r->part, parts, xml, bytes);
+	for (int32_t i = 0; i < parts; i++)
+		os_free((char *)r->part[i].xml);
 	return rc;
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/gfx.h"
 #include "core/base/param.h"
 #include "core/base/pci_address.h"
 #include "core/base/xml.h"
@@ -182,7 +183,10 @@ static int machine_link_read(struct machine_reader *r, const struct xml_node *l,
 	g->nvlink_count++;
 	g->nvswitch |=
 		class >> 8 == PCI_CLASS_BRIDGE || (target && strncmp(target, "fffffff:", 8) == 0);
-	return machine_link_keep(r->m, target, (uint32_t)count, class);
+	rc = machine_link_keep(r->m, target, (uint32_t)count, class);
+	if (rc == 0)
+		r->m->nvlink[r->m->nvlink_count - 1].xgmi = strcmp(l->name, "xgmi") == 0;
+	return rc;
 }
 
 static int machine_c2c_read(const struct xml_node *c, struct world_gpu *g, struct xml_error *error)
@@ -263,6 +267,10 @@ static int machine_gpu_add(struct machine_reader *r, const struct xml_node *tag,
 		rc = machine_small_int(tag, "mlopart", -1, -1, 1, &half, &r->error);
 	if (rc)
 		return rc;
+	const char *gcn = tag ? xml_attr(tag, "gcn") : NULL;
+
+	if (gcn && !gfx_parse(gcn, &g->gfx))
+		g->gfx = 0; /* the stack does not read it either */
 	g->half = half + 1;
 	g->pci_device = (device & 0xffff) << 16 | (vendor ? vendor & 0xffff : PCI_VENDOR_NVIDIA);
 	g->sm = sm ? (uint32_t)sm : machine_sm_of(device);

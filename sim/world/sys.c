@@ -279,6 +279,7 @@ static void sys_fill(struct sys *s, const struct xml_node *root)
 		sys_link_target(s, &s->m->nvlink[i], links);
 	for (int32_t i = 0; i < s->m->nic_count; i++)
 		sys_nic(s, &s->m->nic[i]);
+	world_sys_kfd(s->f, s->m, (int32_t)s->roots);
 	sys_peer_memory(s);
 	sys_cpuinfo(s, xml_child(root, "cpu"));
 	/* what host.c has for each host */

@@ -26,6 +26,7 @@
 struct world_gpu {
 	int32_t dev;         /* index on its host, in order of the file's `dev` */
 	uint32_t sm;         /* compute capability, 80 = 8.0 */
+	int32_t gfx;         /* AMD's graphics core, gfx90a: 0x90a; 0: of another vendor */
 	char bus_id[24];     /* "0000:13:00.0", lower case */
 	uint32_t pci_device; /* device << 16 | vendor, as NVML has it */
 	int32_t numa;        /* -1: unknown */
@@ -46,6 +47,7 @@ struct world_nvlink {
 	char target[24]; /* lower case; "": a switch that a virtual machine does not see */
 	uint32_t count;
 	uint32_t class; /* PCI class of the target; 0: unknown */
+	bool xgmi;      /* a link of AMD's */
 };
 
 struct world_nic {

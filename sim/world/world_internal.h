@@ -62,7 +62,7 @@ struct world_proc {
 	struct os_proc *proc;
 	char name[WORLD_NAME_BYTES];
 	bool alive, killed;
-	bool log_begun; /* NCCL_DEBUG_FILE has a line of it */
+	bool log_begun;            /* NCCL_DEBUG_FILE has a line of it */
 	struct os_mutex lock;      /* blocks, environment, random numbers */
 	struct world_block blocks; /* list head; newest first */
 	struct world_env *env;
@@ -187,6 +187,8 @@ void world_log_line(const char *line);
 
 /* ---- sys.c: what hosts of that machine show; NULL: no memory */
 struct files *world_sys_make(const struct world_machine *m);
+/* sys_kfd.c: the part of it that AMD's driver shows, if the machine has GPUs of AMD and so many CPUs. */
+void world_sys_kfd(struct files *f, const struct world_machine *m, int32_t cpus);
 
 /* ---- agree.c */
 int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,

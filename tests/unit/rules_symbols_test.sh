@@ -17,7 +17,7 @@ provided=$( (nm --defined-only $objects | awk 'NF == 3 {print $3}'; nm -D --defi
 # shellcheck disable=SC2086
 undefined=$(nm -u $objects | awk 'NF == 2 {print $2}' | sort -u)
 runtime=$(nm -D --defined-only libdoppel-rt.so | awk '{print $3}')
-rt_allowed='^(os_|log_|param_|hash64|xml_|shared_hook|doppel_assert|memo_|pci_address_|base_)'
+rt_allowed='^(os_|log_|param_|hash64|xml_|shared_hook|doppel_assert|memo_|pci_address_|gfx_|base_)'
 declare -A is_listed=() is_provided=() is_runtime=()
 while read -r name; do is_listed[$name]=1; done <<<"$listed"
 while read -r name; do is_provided[$name]=1; done <<<"$provided"
