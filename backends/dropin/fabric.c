@@ -17,11 +17,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/dropin/counters.h"
 #include "backends/dropin/dropin.h"
 #include "backends/dropin/fabric.h"
 #include "backends/fakeverbs/entry/entry.h"
@@ -37,6 +39,7 @@ static struct {
 	uint64_t space; /* PID namespace */
 	int fd, name_fd, lock_fd, bell_fd;
 	uint32_t reported; /* that memory cannot be reached */
+	uint32_t ticks; /* of the bell's thread in FABRIC_QUIET_US; more than one shows counters */
 	pthread_barrier_t born;
 } fabric = {.fd = -1, .name_fd = -1, .lock_fd = -1, .bell_fd = -1};
 
@@ -189,6 +192,7 @@ static void *fabric_bell(void *member)
 {
 	struct fabric_member *m = member;
 	int fd = fabric.bell_fd;
+	uint32_t quiet = 0;
 	char byte;
 
 	pthread_mutex_lock(&m->alive);
@@ -196,7 +200,11 @@ static void *fabric_bell(void *member)
 	for (;;) {
 		ssize_t n = recv(fd, &byte, 1, 0);
 
+		counters_show(false);
 		if (n < 0 && errno == EAGAIN) {
+			if (++quiet < __atomic_load_n(&fabric.ticks, __ATOMIC_RELAXED))
+				continue;
+			quiet = 0;
 			hca_far_unrung();
 			continue;
 		}
@@ -211,9 +219,17 @@ static void *fabric_bell(void *member)
 	return NULL;
 }
 
+/* Without a call it wakes so many times in FABRIC_QUIET_US. */
+static void fabric_bell_tick(uint32_t ticks)
+{
+	const struct timeval quiet = {.tv_usec = FABRIC_QUIET_US / ticks};
+
+	(void)setsockopt(fabric.bell_fd, SOL_SOCKET, SO_RCVTIMEO, &quiet, sizeof quiet);
+	__atomic_store_n(&fabric.ticks, ticks, __ATOMIC_RELAXED);
+}
+
 static int fabric_bell_start(struct fabric_member *m)
 {
-	const struct timeval quiet = {.tv_usec = FABRIC_QUIET_US};
 	pthread_mutexattr_t attr;
 	pthread_t thread;
 	int rc;
@@ -222,7 +238,7 @@ static int fabric_bell_start(struct fabric_member *m)
 					  (unsigned long long)fabric.space, (int)getpid());
 	if (fabric.bell_fd < 0)
 		return errno;
-	(void)setsockopt(fabric.bell_fd, SOL_SOCKET, SO_RCVTIMEO, &quiet, sizeof quiet);
+	fabric_bell_tick(1);
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
@@ -378,6 +394,17 @@ static void fabric_reap(uint32_t self)
 	}
 }
 
+/* Values in /sys are no older than their lifespan. */
+static void fabric_show_counters(void)
+{
+	struct stat st;
+
+	if (fstat(fabric.fd, &st) || !counters_start((uint64_t)st.st_ino))
+		return;
+	fabric_bell_tick(FABRIC_QUIET_US / 1000 / COUNTERS_LIFESPAN_MS);
+	fabric_ring(fabric_far.self); /* it sleeps by the old time */
+}
+
 int fabric_joined(void)
 {
 	uint32_t id;
@@ -409,6 +436,7 @@ int fabric_joined(void)
 		fprintf(stderr, "doppel: others will not find this program: %s\n", strerror(errno));
 	close(fabric.lock_fd);
 	fabric.lock_fd = -1;
+	fabric_show_counters();
 	return 0;
 }
 
@@ -416,6 +444,7 @@ int fabric_joined(void)
 void fabric_forget(void)
 {
 	fabric_window_forked();
+	counters_forget();
 	int *const fds[] = {&fabric.fd, &fabric.name_fd, &fabric.lock_fd, &fabric.bell_fd};
 
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backends/dropin/counters.h"
 #include "backends/dropin/dropin.h"
 #include "backends/dropin/fabric.h"
 #include "backends/fakeverbs/entry/entry.h"
@@ -106,6 +107,7 @@ static void dropin_exit(int status, void *arg)
 		return;
 	const char *leaks = dropin_text("DOPPEL_LEAKS");
 
+	counters_show(true);
 	sim_fault_print_unfired(stderr);
 	if (leaks && strcmp(leaks, "0"))
 		dropin_leaks();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A mount namespace in which the machine has the doubles' HCAs. Root gets one just so; others in a
- * user namespace of their own, with their own uid. /dev and /sys/class get a folder more each: a
- * tmpfs with every entry of the original bound into it, for neither can be written. Nothing of it is
+ * user namespace of their own, with their own uid. /dev and some folders of /sys get more entries: each is a
+ * tmpfs with every entry of the original bound into it, for they cannot be written. Nothing of it is
  * outside the namespace, and it goes with its last process.
  *
  * Processes in two user namespaces may not reach each other's memory, so all programs of one user
@@ -212,7 +212,7 @@ static int space_open_up(const char *path, const char *const *names)
 
 	if (!old)
 		return errno;
-	if (mount("doppel", path, "tmpfs", MS_NOSUID, "mode=755,size=16m")) {
+	if (mount("doppel", path, "tmpfs", MS_NOSUID, "mode=755,size=256m")) {
 		int rc = errno;
 
 		closedir(old);
@@ -236,14 +236,13 @@ static int space_folder(const char *path)
 }
 
 /* The HCA double is queried in a child: it needs a world, and this process becomes the program. */
-static int space_fill(const struct verbs_run *r)
+static int space_fill(void)
 {
 	int status;
 	pid_t child = fork();
 
 	if (child == 0)
-		_exit(verbs_sys_fill(r, "/dev/infiniband", "/sys/class/infiniband",
-				     "/sys/class/infiniband_verbs"));
+		_exit(verbs_sys_fill());
 	if (child < 0 || waitpid(child, &status, 0) != child)
 		return errno;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
@@ -282,17 +281,44 @@ static int space_furnish_dev(void)
 	return rc;
 }
 
+/*
+ * Folders of /sys in which HCAs are shown, the outer ones first. One that the machine does not have is made in
+ * the one around it, which then is this process' own: nothing is made in the original.
+ */
+static int space_own(const char *path, const char *const *names)
+{
+	if (access(path, F_OK) == 0)
+		return space_open_up(path, names);
+	return space_folder(path);
+}
+
+static int space_own_all(void)
+{
+	static const char *const none[] = {NULL};
+	static const char *const ours[] = {"infiniband", "infiniband_verbs", NULL};
+	static const char *const sys[] = {
+		"/sys/devices", "/sys/devices/virtual", "/sys/bus",
+		"/sys/bus/pci", "/sys/bus/pci/devices", "/sys/class/pci_bus"};
+	int rc = 0;
+
+	/* a /sys that lacks one of its folders is opened up as a whole */
+	if (access("/sys/devices", F_OK) || access("/sys/bus", F_OK) || access("/sys/class", F_OK))
+		rc = space_open_up("/sys", none);
+	if (!rc)
+		rc = space_own("/sys/class", ours);
+	for (size_t i = 0; !rc && i < sizeof sys / sizeof sys[0]; i++)
+		rc = space_own(sys[i], none);
+	if (!rc)
+		rc = space_folder("/sys/class/infiniband");
+	return rc ? rc : space_folder("/sys/class/infiniband_verbs");
+}
+
 static int space_furnish_sys(void)
 {
-	static const char *const ours[] = {"infiniband", "infiniband_verbs", NULL};
 	int rc = space_private("/sys");
 
 	if (!rc)
-		rc = space_open_up("/sys/class", ours);
-	if (!rc)
-		rc = space_folder("/sys/class/infiniband");
-	if (!rc)
-		rc = space_folder("/sys/class/infiniband_verbs");
+		rc = space_own_all();
 	if (rc)
 		space_say("no /sys/class/infiniband: %s; programs that read it (NCCL and UCX, to "
 			  "choose a GID) need the GID's index from the user",
@@ -300,18 +326,17 @@ static int space_furnish_sys(void)
 	return rc;
 }
 
-static void space_furnish(const struct verbs_run *r)
+static void space_furnish(void)
 {
 	int dev = space_furnish_dev();
 	int sys = space_furnish_sys();
 
 	if (dev || sys)
 		return;
-	int rc = space_fill(r);
+	int rc = space_fill();
 
 	if (rc)
-		space_say("/dev/infiniband and /sys/class/infiniband are not complete: %s",
-			  strerror(rc));
+		space_say("the HCAs in /dev and /sys are not complete: %s", strerror(rc));
 }
 
 void verbs_space_enter(const struct verbs_run *r)
@@ -328,5 +353,5 @@ void verbs_space_enter(const struct verbs_run *r)
 			  "program gets the library alone",
 			  strerror(rc));
 	else
-		space_furnish(r);
+		space_furnish();
 }

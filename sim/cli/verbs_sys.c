@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What Linux shows of HCAs in /dev/infiniband, /sys/class/infiniband and infiniband_verbs, for the
- * HCAs of one host of a world: queried by the verbs themselves, so files and calls agree. The PCI
- * function is a hidden folder beside the devices; `device` leads there, and its name is the address
- * that topology detection looks for.
+ * What Linux shows of HCAs: /dev/infiniband, and below /sys a device under its PCI function (verbs_pci.c) with
+ * links to it in class/infiniband and class/infiniband_verbs; for the HCAs of one host of a world, queried by
+ * the verbs themselves, so files and calls agree. Counters are 0 here; programs on the HCAs raise them
+ * (backends/dropin/counters.h).
  */
 #include <endian.h>
 #include <errno.h>
@@ -20,22 +20,16 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "backends/dropin/counters.h"
 #include "backends/dropin/dropin.h"
-#include "core/base/macros.h"
-#include "sim/cli/verbs_run.h"
-#include "sim/world/world.h"
+#include "backends/hca_counters.h"
+#include "sim/cli/verbs_sys.h"
 
-#define SYS_PATH 512
+#define SYS_HCAS  "/sys/class/infiniband"
+#define SYS_VERBS "/sys/class/infiniband_verbs"
+#define SYS_NODES "/dev/infiniband"
 
-struct sys_fill {
-	const char *dev, *classes, *verbs_classes;
-	char netdev[IF_NAMESIZE]; /* the network device of RoCE ports */
-	int rc;                   /* the first error */
-};
-
-static void sys_path(char out[SYS_PATH], const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-static void sys_path(char out[SYS_PATH], const char *fmt, ...)
+void sys_path(char out[SYS_PATH], const char *fmt, ...)
 {
 	va_list ap;
 
@@ -80,7 +74,7 @@ static void sys_netdev(struct sys_fill *f)
 	freeifaddrs(all);
 }
 
-static void sys_failed(struct sys_fill *f, const char *path)
+void sys_failed(struct sys_fill *f, const char *path)
 {
 	if (!f->rc) {
 		f->rc = errno;
@@ -88,7 +82,7 @@ static void sys_failed(struct sys_fill *f, const char *path)
 	}
 }
 
-static void sys_folder(struct sys_fill *f, const char *dir, const char *name)
+void sys_folder(struct sys_fill *f, const char *dir, const char *name)
 {
 	char path[SYS_PATH];
 
@@ -97,9 +91,7 @@ static void sys_folder(struct sys_fill *f, const char *dir, const char *name)
 		sys_failed(f, path);
 }
 
-static void sys_file(struct sys_fill *f, const char *dir, const char *name, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-static void sys_file(struct sys_fill *f, const char *dir, const char *name, const char *fmt, ...)
+void sys_file(struct sys_fill *f, const char *dir, const char *name, const char *fmt, ...)
 {
 	char path[SYS_PATH];
 	va_list ap;
@@ -116,6 +108,25 @@ static void sys_file(struct sys_fill *f, const char *dir, const char *name, cons
 	va_end(ap);
 	fputc('\n', out);
 	if (fclose(out))
+		sys_failed(f, path);
+}
+
+static void sys_empty(struct sys_fill *f, const char *dir, const char *name)
+{
+	char path[SYS_PATH];
+
+	sys_path(path, "%s/%s", dir, name);
+	if (mknod(path, S_IFREG | 0644, 0))
+		sys_failed(f, path);
+}
+
+/* One that is there, of the real machine, makes room. */
+void sys_link(struct sys_fill *f, const char *dir, const char *name, const char *target)
+{
+	char path[SYS_PATH];
+
+	sys_path(path, "%s/%s", dir, name);
+	if (symlink(target, path) && (errno != EEXIST || unlink(path) || symlink(target, path)))
 		sys_failed(f, path);
 }
 
@@ -177,22 +188,20 @@ static void sys_pkeys(struct sys_fill *f, struct ibv_context *ctx, uint8_t port,
 	}
 }
 
-static void sys_counters(struct sys_fill *f, const char *dir)
+static void sys_counters(struct sys_fill *f, const char *dir, uint32_t port)
 {
-	static const char *const names[] = {
-		"port_xmit_data",      "port_rcv_data",
-		"port_xmit_packets",   "port_rcv_packets",
-		"port_rcv_errors",     "port_xmit_discards",
-		"symbol_error",        "link_downed",
-		"link_error_recovery", "excessive_buffer_overrun_errors",
-		"port_xmit_wait",      "VL15_dropped"};
-	char counters[SYS_PATH];
+	const struct hca_counter_file *file = hca_counter_files(port);
 
-	sys_folder(f, dir, "counters");
-	sys_folder(f, dir, "hw_counters");
-	sys_path(counters, "%s/counters", dir);
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-		sys_file(f, counters, names[i], "0");
+	for (; file->path; file++) {
+		char folder[32];
+
+		snprintf(folder, sizeof folder, "%.*s", (int)(strchr(file->path, '/') - file->path),
+			 file->path);
+		sys_folder(f, dir, folder);
+		sys_file(f, dir, file->path, "0");
+	}
+	sys_file(f, dir, "hw_counters/lifespan", "%d", COUNTERS_LIFESPAN_MS);
+	sys_empty(f, dir, COUNTERS_RECORD);
 }
 
 static void sys_rate(struct sys_fill *f, const char *dir, const struct ibv_port_attr *a)
@@ -214,7 +223,8 @@ static void sys_rate(struct sys_fill *f, const char *dir, const struct ibv_port_
 				 lanes, speeds[i].name);
 }
 
-static void sys_port(struct sys_fill *f, struct ibv_context *ctx, uint8_t port, const char *device)
+static void sys_port(struct sys_fill *f, struct ibv_context *ctx, uint8_t port, const char *device,
+		     const struct world_port *at)
 {
 	static const char *const states[] = {"NOP",   "DOWN",   "INIT",
 					     "ARMED", "ACTIVE", "ACTIVE_DEFER"};
@@ -240,7 +250,7 @@ static void sys_port(struct sys_fill *f, struct ibv_context *ctx, uint8_t port, 
 	sys_rate(f, dir, &a);
 	sys_gids(f, ctx, port, a.gid_tbl_len, dir);
 	sys_pkeys(f, ctx, port, a.pkey_tbl_len, dir);
-	sys_counters(f, dir);
+	sys_counters(f, dir, at->index);
 }
 
 /* ---- a device ------------------------------------------------------------------------------- */
@@ -251,7 +261,7 @@ static void sys_node(struct sys_fill *f, const char *name)
 {
 	char path[SYS_PATH];
 
-	sys_path(path, "%s/%s", f->dev, name);
+	sys_path(path, SYS_NODES "/%s", name);
 	if (mknod(path, S_IFCHR | 0666, makedev(1, 3)) == 0) {
 		if (access(path, R_OK | W_OK) == 0 && chmod(path, 0666) == 0) {
 			int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -267,94 +277,87 @@ static void sys_node(struct sys_fill *f, const char *name)
 		sys_failed(f, path);
 }
 
-static void sys_pci(struct sys_fill *f, const char *device, const char *ibdev,
-		    const struct ibv_device_attr *a, const struct world_nic *nic)
+/* The folder of a device of that class below its PCI function, and the link of the class to it. */
+static void sys_class_device(struct sys_fill *f, const char *function, const char *class,
+			     const char *name, char dir[SYS_PATH])
 {
-	const char *address = nic->bus_id[0] ? nic->bus_id : "0000:00:00.0";
-	char dir[SYS_PATH], link[SYS_PATH], name[64];
+	char link[SYS_PATH], to[SYS_PATH];
 
-	snprintf(name, sizeof name, ".pci-%s", ibdev);
-	sys_folder(f, f->classes, name);
-	snprintf(name, sizeof name, ".pci-%s/%s", ibdev, address);
-	sys_folder(f, f->classes, name);
-	sys_path(dir, "%s/%s", f->classes, name);
-	/* the vendor of the port's GUID is an OUI; of the PCI function, it is Mellanox' */
-	sys_file(f, dir, "vendor", "0x15b3");
-	sys_file(f, dir, "device", "0x%04x", a->vendor_part_id ? a->vendor_part_id : 0x1017);
-	sys_file(f, dir, "class", "0x020700");
-	sys_file(f, dir, "numa_node", "%d", nic->numa);
-	sys_file(f, dir, "current_link_speed", "16.0 GT/s PCIe");
-	sys_file(f, dir, "current_link_width", "16");
-	sys_file(f, dir, "max_link_speed", "16.0 GT/s PCIe");
-	sys_file(f, dir, "max_link_width", "16");
-	sys_file(f, dir, "local_cpulist", "0-%ld", sysconf(_SC_NPROCESSORS_ONLN) - 1);
-	sys_folder(f, dir, "infiniband");
-	sys_folder(f, dir, "net");
-	snprintf(name, sizeof name, "infiniband/%s", ibdev);
+	sys_folder(f, function, class);
+	sys_path(dir, "%s/%s", function, class);
 	sys_folder(f, dir, name);
-	snprintf(name, sizeof name, "net/%s", f->netdev);
-	sys_folder(f, dir, name);
-	sys_path(link, "%s/device", device);
-	sys_path(dir, "../.pci-%s/%s", ibdev, address);
-	if (symlink(dir, link))
-		sys_failed(f, link);
+	sys_path(dir, "%s/%s/%s", function, class, name);
+	sys_path(link, "/sys/class/%s", class);
+	sys_path(to, "../../%s", dir + strlen("/sys/"));
+	sys_link(f, link, name, to);
+	sys_path(to, "/sys/class/%s", class);
+	sys_link(f, dir, "subsystem", to);
+	if (!strcmp(function, SYS_VIRTUAL))
+		return;
+	sys_path(to, "../../../%s", strrchr(function, '/') + 1);
+	sys_link(f, dir, "device", to);
 }
 
-static void sys_verbs_class(struct sys_fill *f, const struct ibv_device *d, const char *ibdev)
+static void sys_verbs_class(struct sys_fill *f, const struct ibv_device *d, const char *function,
+			    const char *ibdev)
 {
-	char dir[SYS_PATH], link[SYS_PATH], to[SYS_PATH];
-
-	sys_folder(f, f->verbs_classes, d->dev_name);
-	sys_path(dir, "%s/%s", f->verbs_classes, d->dev_name);
-	sys_file(f, dir, "ibdev", "%s", ibdev);
-	sys_file(f, dir, "dev", "1:3");
-	sys_file(f, dir, "abi_version", "1");
-	sys_path(link, "%s/device", dir);
-	sys_path(to, "../../infiniband/%s/device", ibdev);
-	if (symlink(to, link))
-		sys_failed(f, link);
-}
-
-static void sys_device(struct sys_fill *f, struct ibv_device *d, const struct world_nic *nic)
-{
-	struct ibv_context *ctx = ibv_open_device(d);
-	const char *name = ibv_get_device_name(d);
-	struct ibv_device_attr a;
 	char dir[SYS_PATH];
 
-	if (!ctx || ibv_query_device(ctx, &a)) {
-		sys_failed(f, name);
-		if (ctx)
-			ibv_close_device(ctx);
-		return;
-	}
-	sys_folder(f, f->classes, name);
-	sys_path(dir, "%s/%s", f->classes, name);
-	sys_file(f, dir, "node_type", "1: CA");
-	sys_file(f, dir, "node_desc", "%s", name);
-	sys_file(f, dir, "fw_ver", "%s", a.fw_ver);
-	sys_file(f, dir, "hca_type", "MT%u", a.vendor_part_id);
-	sys_file(f, dir, "hw_rev", "%u", a.hw_ver);
-	sys_file(f, dir, "board_id", "DOPPEL0000001");
-	sys_guid_file(f, dir, "node_guid", a.node_guid);
-	sys_guid_file(f, dir, "sys_image_guid", a.sys_image_guid);
-	sys_folder(f, dir, "ports");
-	for (uint8_t port = 1; port <= a.phys_port_cnt; port++)
-		sys_port(f, ctx, port, dir);
-	sys_pci(f, dir, name, &a, nic);
-	sys_verbs_class(f, d, name);
-	sys_node(f, d->dev_name);
-	ibv_close_device(ctx);
+	sys_class_device(f, function, "infiniband_verbs", d->dev_name, dir);
+	sys_file(f, dir, "ibdev", "%s", ibdev);
+	sys_file(f, dir, "dev", "1:3");
+	sys_file(f, dir, "uevent", "MAJOR=1\nMINOR=3\nDEVNAME=infiniband/%s\nDEVMODE=0666",
+		 d->dev_name);
+	sys_file(f, dir, "abi_version", "1");
 }
 
-static const struct world_nic *sys_nic(const char *name)
+static void sys_hca(struct sys_fill *f, struct ibv_device *d, struct ibv_context *ctx,
+		    const struct ibv_device_attr *a, const struct world_port *at)
 {
-	const struct world_machine *m = world_host_machine(os_proc()->host);
+	const char *name = ibv_get_device_name(d);
+	char function[SYS_PATH], dir[SYS_PATH];
+
+	verbs_pci_fill(f, at->nic, a, function);
+	sys_class_device(f, function, "infiniband", name, dir);
+	sys_file(f, dir, "uevent", "NAME=%s", name);
+	sys_file(f, dir, "node_type", "1: CA");
+	sys_file(f, dir, "node_desc", "%s", name);
+	sys_file(f, dir, "fw_ver", "%s", a->fw_ver);
+	sys_file(f, dir, "hca_type", "MT%u", a->vendor_part_id);
+	sys_file(f, dir, "hw_rev", "%u", a->hw_ver);
+	sys_file(f, dir, "board_id", "DOPPEL0000001");
+	sys_guid_file(f, dir, "node_guid", a->node_guid);
+	sys_guid_file(f, dir, "sys_image_guid", a->sys_image_guid);
+	sys_folder(f, dir, "ports");
+	for (uint8_t port = 1; port <= a->phys_port_cnt; port++)
+		sys_port(f, ctx, port, dir, at);
+	sys_verbs_class(f, d, function, name);
+	sys_node(f, d->dev_name);
+}
+
+static const struct world_port *sys_world_port(const char *name)
+{
+	uint32_t host = os_proc()->host;
+	const struct world_machine *m = world_host_machine(host);
 
 	for (int32_t i = 0; i < m->nic_count; i++)
 		if (!strcmp(m->nic[i].name, name))
-			return &m->nic[i];
+			return world_port_of(host, i);
 	return NULL;
+}
+
+static void sys_device(struct sys_fill *f, struct ibv_device *d)
+{
+	struct ibv_context *ctx = ibv_open_device(d);
+	const struct world_port *at = sys_world_port(ibv_get_device_name(d));
+	struct ibv_device_attr a;
+
+	if (!ctx || !at || ibv_query_device(ctx, &a))
+		sys_failed(f, ibv_get_device_name(d));
+	else
+		sys_hca(f, d, ctx, &a, at);
+	if (ctx)
+		ibv_close_device(ctx);
 }
 
 static void sys_main(void *arg)
@@ -363,24 +366,22 @@ static void sys_main(void *arg)
 	int count = 0;
 	struct ibv_device **list = ibv_get_device_list(&count);
 
-	sys_file(f, f->verbs_classes, "abi_version", "6");
+	sys_file(f, SYS_VERBS, "abi_version", "6");
 	for (int i = 0; i < count; i++)
-		sys_device(f, list[i], sys_nic(ibv_get_device_name(list[i])));
+		sys_device(f, list[i]);
 	if (list)
 		ibv_free_device_list(list);
 }
 
-int verbs_sys_fill(const struct verbs_run *r, const char *dev, const char *classes,
-		   const char *verbs_classes)
+int verbs_sys_fill(void)
 {
 	const char *machine = getenv("DOPPEL_MACHINE"), *host = getenv("DOPPEL_HOST");
-	struct sys_fill f = {.dev = dev, .classes = classes, .verbs_classes = verbs_classes};
+	struct sys_fill f = {.rc = 0};
 	const struct world_config c = {.hosts = DROPIN_HOSTS,
 				       .machine = machine && *machine ? machine : DROPIN_MACHINE};
 	const struct sim_config e = {.engine = SIM_ENGINE_SIM, .strategy = SIM_FIFO};
 	unsigned long on = host ? strtoul(host, NULL, 10) : 0;
 
-	(void)r;
 	umask(0);
 	sys_netdev(&f);
 	if (on >= DROPIN_HOSTS || sim_start(&e))

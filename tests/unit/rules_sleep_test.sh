@@ -18,6 +18,7 @@ tests/dropin/kill_peer.c 1 the loop that waits for the other peer
 tests/dropin/kill_peers.c 6 loops with a condition; a random moment of death; a moment for the victim to go on
 tests/dropin/rdmacm_test.c 1 the subject: a listener that comes after its client
 tests/dropin/signal_test.c 2 a loop with a condition; a moment for a thread to block, though its cancellation may come before
+tests/dropin/programs/pair.h 1 a step of loops with a condition
 tests/dropin/reap_test.c 3 loops with a condition; a random moment of death
 tests/sim/guest/job.c 2 the subject: a program that sleeps; a loop that looks for a file
 tests/sim/guest/trial_waits.c 6 the subject: sleeps and clocks of programs

@@ -154,6 +154,8 @@ static void hca_port_changed(struct world_port *port)
 	if (!w)
 		return;
 	__atomic_store_n(&w->port[port->index].up, port->up, __ATOMIC_RELEASE);
+	if (!port->up)
+		hca_count(port->index, HCA_LINK_DOWNED);
 	while ((c = hca_slab_next(&w->context, UINT32_MAX, &at))) {
 		hca_lock(&c->item.lock);
 		bool mine = !c->closed && c->port == port->index;

@@ -17,6 +17,7 @@
 #include "backends/fakeverbs/arena/arena.h"
 #include "backends/fakeverbs/arena/far.h"
 #include "backends/fakeverbs/arena/hca_ready.h"
+#include "backends/fakeverbs/objects/counters.h"
 #include "backends/peermem.h"
 #include "core/os/os.h"
 
@@ -54,6 +55,7 @@ struct hca_port {
 	uint32_t atomic_lock;
 	uint32_t atomics;             /* queue pairs with a write under way: index + 1 */
 	uint32_t bucket[HCA_BUCKETS]; /* queue pairs by number: index + 1 */
+	uint64_t counted[HCA_COUNTERS];
 };
 
 struct hca_pd {
@@ -345,14 +347,22 @@ struct hca_qp {
 	struct hca_responder resp;
 	struct hca_atomic atomic;
 	uint32_t early_packet, early_number; /* early.c: kept, index + 1; which event takes it up */
-	uint32_t overtaking, overtaking_n;   /* overtake.c: requests that are ahead; the first, index + 1 */
-	uint32_t ece_options;                /* that both ends have, as far as is known here */
+	uint32_t overtaking,
+		overtaking_n; /* overtake.c: requests that are ahead; the first, index + 1 */
+	uint32_t ece_options; /* that both ends have, as far as is known here */
+	uint64_t traffic[HCA_TRAFFIC_COUNTERS];
 	/* for the sanitizer (checks.h): the slot after the last READ in sq; the call site of the post;
 	 * the last post refused */
 	uint32_t check_read;
 	uint64_t caller, refused_caller, refused_wr_id;
 	uint32_t refused, pad_refused;
 };
+
+/* Under its lock. Other processes read what it has counted without. */
+static inline void hca_qp_count(struct hca_qp *qp, enum hca_counter counter, uint64_t n)
+{
+	__atomic_store_n(&qp->traffic[counter], qp->traffic[counter] + n, __ATOMIC_RELAXED);
+}
 
 /* The two halves act on their own: what one did is not ordered before what the other does, unless
  * the program orders it. Who memory.h takes them for, in events. */

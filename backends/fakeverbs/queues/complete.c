@@ -209,6 +209,30 @@ static inline void hca_send_fill(const struct hca_qp *qp, const struct hca_wqe *
 	to->slid = to->sl = to->pkey_index = to->pad1 = 0;
 }
 
+static void hca_send_count_failed(const struct hca_qp *qp, enum ibv_wc_status status)
+{
+	hca_count(qp->port, HCA_SENDS_FAILED);
+	if (status == IBV_WC_WR_FLUSH_ERR)
+		hca_count(qp->port, HCA_SENDS_FLUSHED);
+	else if (status == IBV_WC_REM_INV_REQ_ERR)
+		hca_count(qp->port, HCA_REFUSED_REQUESTS);
+	else if (status == IBV_WC_REM_ACCESS_ERR)
+		hca_count(qp->port, HCA_REFUSED_ACCESSES);
+}
+
+static void hca_recv_count(struct hca_qp *qp, enum ibv_wc_status status)
+{
+	if (LIKELY(status == IBV_WC_SUCCESS)) {
+		hca_qp_count(qp, HCA_COMPLETED_RECEIVES, 1);
+		return;
+	}
+	hca_count(qp->port, HCA_RECEIVES_FAILED);
+	if (status == IBV_WC_WR_FLUSH_ERR)
+		hca_count(qp->port, HCA_RECEIVES_FLUSHED);
+	else if (status == IBV_WC_LOC_LEN_ERR)
+		hca_count(qp->port, HCA_RECEIVES_TOO_SMALL);
+}
+
 void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 {
 	struct hca_queue *q = &qp->sq;
@@ -227,6 +251,10 @@ void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 		ASSERT(qp->req.reads > 0);
 		qp->req.reads--;
 	}
+	if (LIKELY(status == IBV_WC_SUCCESS))
+		hca_qp_count(qp, HCA_COMPLETED_SENDS, hca_send_wc_opcode(e->opcode) == IBV_WC_SEND);
+	else
+		hca_send_count_failed(qp, status);
 	if (status == IBV_WC_SUCCESS && !qp->signal_all && !(e->flags & IBV_SEND_SIGNALED)) {
 		q->done++;
 		return;
@@ -249,6 +277,7 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 
 	ASSERT(q->done != q->head);
 	hca_account_end(q, e, "receive");
+	hca_recv_count(qp, status);
 	mem_acquire(e);
 	struct hca_cqe cqe = {.wr_id = e->wr_id,
 			      .status = status,

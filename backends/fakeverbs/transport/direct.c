@@ -362,12 +362,42 @@ hca_direct_carry(struct hca_qp *qp, struct hca_qp *peer, const struct hca_direct
 	return hca_direct_carry_any(qp, peer, ask);
 }
 
-/* Both ends are where the packets would have brought them. */
-static inline void hca_direct_advance(struct hca_qp *qp, struct hca_qp *peer, uint64_t bytes)
+static inline void hca_direct_count_way(struct hca_qp *from, struct hca_qp *to, uint64_t packets,
+					uint64_t bytes)
 {
+	hca_qp_count(from, HCA_SENT_PACKETS, packets);
+	hca_qp_count(from, HCA_SENT_BYTES, bytes);
+	hca_qp_count(to, HCA_RECEIVED_PACKETS, packets);
+	hca_qp_count(to, HCA_RECEIVED_BYTES, bytes);
+}
+
+/* The packets that it stands for: the message, and a request of a READ or an acknowledge of the rest. */
+static inline void hca_direct_count(struct hca_qp *qp, struct hca_qp *peer, uint32_t opcode,
+				    uint64_t packets, uint64_t bytes)
+{
+	uint64_t wire = packets * HCA_HEADER_BYTES + HCA_RETH_BYTES + bytes;
+
+	if (opcode == IBV_WR_RDMA_READ) {
+		hca_qp_count(peer, HCA_RECEIVED_READS, 1);
+		hca_direct_count_way(qp, peer, 1, HCA_HEADER_BYTES + HCA_RETH_BYTES);
+		hca_direct_count_way(peer, qp, packets, wire);
+		return;
+	}
+	if (opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		hca_qp_count(peer, HCA_RECEIVED_WRITES, 1);
+	hca_direct_count_way(qp, peer, packets, wire);
+	hca_direct_count_way(peer, qp, 1, HCA_ACK_BYTES);
+}
+
+/* Both ends are where the packets would have brought them. */
+static inline void hca_direct_advance(struct hca_qp *qp, struct hca_qp *peer,
+				      const struct hca_direct_ask *ask)
+{
+	uint64_t bytes = ask->bytes;
 	uint32_t packets =
 		bytes <= qp->mtu_bytes ? 1 : (uint32_t)DIV_UP(bytes, (uint64_t)qp->mtu_bytes);
 
+	hca_direct_count(qp, peer, ask->opcode, packets, bytes);
 	qp->req.psn_next = hca_psn_add(qp->req.psn_next, packets);
 	qp->req.psn_una = qp->req.psn_max = qp->req.psn_next;
 	peer->resp.psn = qp->req.psn_next;
@@ -398,7 +428,7 @@ struct ibv_send_wr *hca_direct_post(struct hca_qp *qp, struct ibv_send_wr *wr)
 		return wr;
 	while (wr && hca_queue_has_slot(&qp->sq) && hca_direct_ask_of_program(qp, wr, &ask) &&
 	       hca_direct_carry(qp, peer, &ask)) {
-		hca_direct_advance(qp, peer, ask.bytes);
+		hca_direct_advance(qp, peer, &ask);
 		hca_direct_fill_slot(qp, wr->wr_id, &ask);
 		hca_send_complete(qp, IBV_WC_SUCCESS);
 		qp->refused = 0;
@@ -418,7 +448,7 @@ void hca_direct(struct hca_qp *qp)
 	while (qp->sq.next != qp->sq.head &&
 	       hca_direct_ask_of_slot(hca_wqe_at(&qp->sq, qp->sq.next), &ask) &&
 	       hca_direct_carry(qp, peer, &ask)) {
-		hca_direct_advance(qp, peer, ask.bytes);
+		hca_direct_advance(qp, peer, &ask);
 		hca_send_complete(qp, IBV_WC_SUCCESS);
 	}
 	hca_unlock(&peer->item.lock);

@@ -38,6 +38,7 @@ void hca_qp_destroy(struct hca_qp *qp)
 	hca_account_drop(&qp->rq, "receive");
 	hca_queue_end(&qp->sq);
 	hca_queue_end(&qp->rq);
+	hca_counters_end(qp);
 	qp->sq.head = qp->sq.done = qp->rq.head = qp->rq.done = 0;
 	hca_unlock(&qp->item.lock);
 	if (pending)

@@ -131,6 +131,7 @@ static void hca_requester_go_back(struct hca_qp *qp, bool silence)
 	if (!hca_requester_outstanding(qp))
 		return;
 	if (!silence && sim_engine_kind() == SIM_ENGINE_THREADS) {
+		hca_count(qp->port, HCA_RESENDS);
 		hca_requester_seek(qp);
 		hca_qp_kick(qp, 0);
 		return;
@@ -138,9 +139,13 @@ static void hca_requester_go_back(struct hca_qp *qp, bool silence)
 	OS_PROBE("hca.resend", "a sender goes back to what is not acknowledged", r->retries != 0);
 	OS_PROBE("hca.retries_spent", "a sender gives up", r->retries == 0);
 	if (r->retries == 0) {
+		hca_count(qp->port, HCA_RETRIES_SPENT);
 		hca_send_fail(qp, IBV_WC_RETRY_EXC_ERR);
 		return;
 	}
+	hca_count(qp->port, HCA_RESENDS);
+	if (silence)
+		hca_count(qp->port, HCA_TIMEOUTS);
 	if (qp->retry_count != 7 || !hca_personality(qp->port)->retry_7_forever)
 		r->retries--;
 	r->progress_ns = sim_now_ns();
@@ -161,6 +166,7 @@ static void hca_requester_gap(struct hca_qp *qp)
 	if (qp->req.gap_seen)
 		return;
 	qp->req.gap_seen = 1;
+	hca_count(qp->port, HCA_GAPS_IN_ANSWERS);
 	hca_requester_go_back(qp, false);
 }
 
@@ -226,6 +232,7 @@ static void hca_requester_rnr(struct hca_qp *qp, const struct hca_packet *p)
 
 	if (r->rnr_wait)
 		return;
+	hca_count(qp->port, HCA_RNR_NAKS);
 	hca_check_not_ready(qp, hca_wqe_at(&qp->sq, qp->sq.done));
 	if (qp->rnr_retry != 7) { /* seven is for ever */
 		OS_PROBE_IDLE("hca.not_ready_for_good",
@@ -233,12 +240,14 @@ static void hca_requester_rnr(struct hca_qp *qp, const struct hca_packet *p)
 			      "the stack has its HCAs retry for ever (rnr_retry 7)",
 			      r->rnr_retries == 0);
 		if (r->rnr_retries == 0) {
+			hca_count(qp->port, HCA_RNR_RETRIES_SPENT);
 			hca_send_fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
 			return;
 		}
 		r->rnr_retries--;
 	}
 	OS_PROBE("hca.receiver_not_ready", "a sender waits because of RNR", true);
+	hca_count(qp->port, HCA_RNR_RETRIES);
 	hca_requester_seek(qp);
 	r->rnr_wait = ++r->rnr_waits;
 	os_trace("qp.rnr", hca_qp_id(qp), r->psn_una, p->rnr_timer);
@@ -267,6 +276,7 @@ void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p)
 	}
 	switch (p->nak) {
 	case HCA_NAK_SEQUENCE:
+		hca_count(qp->port, HCA_SEQUENCE_NAKS);
 		hca_requester_go_back(qp, false);
 		break;
 	case HCA_NAK_RNR:

@@ -9,20 +9,6 @@
  * A request that cannot be done locally fails in its place in the order, so that completions stay in
  * order. A READ requests one burst at a time, so that its answers keep to the window as WRITEs do.
  */
-/*
- * The requester half of a queue pair. Send requests start in order; each becomes bursts of packets
- * from the current PSN on; what comes back moves psn_una:
- *
- *     done ........ next ........ head          (send queue, by request)
- *     psn_una ..... psn_next ... psn_max        (by packet)
- *
- * Loss shows as a NAK with the PSN that the responder expects, as a gap in READ responses, or as
- * silence for the acknowledge timeout; the answer to each is to go back to psn_una and transmit
- * again from there (psn_next <= psn_max), which spends a retry; an acknowledge of anything gives
- * the retries back. A request that cannot be done locally fails in its place in the order, so that
- * completions stay in order. A READ requests one burst at a time, so that its answers keep to the
- * window as WRITEs do.
- */
 #include "backends/fakeverbs/transport/transport.h"
 
 /* ---- completion ----------------------------------------------------------------------------- */

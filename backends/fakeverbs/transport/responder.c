@@ -27,6 +27,8 @@ static void hca_responder_refuse(struct hca_qp *qp, const struct hca_packet *p, 
 	enum ibv_event_type event =
 		nak == HCA_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR;
 
+	if (nak == HCA_NAK_ACCESS)
+		hca_count(qp->port, HCA_ACCESSES_REFUSED);
 	hca_answer(qp, HCA_NAK, p->psn, nak);
 	if (hca_personality(qp->port)->reports_connections)
 		hca_event_post(qp->context, event, qp->item.index, qp->item.generation);
@@ -60,12 +62,19 @@ static void hca_responder_refuse_key(struct hca_qp *qp, const struct hca_packet 
 		hca_responder_refuse(qp, p, HCA_NAK_ACCESS);
 }
 
+static void hca_responder_not_ready(struct hca_qp *qp, const struct hca_packet *p)
+{
+	hca_count(qp->port, HCA_NO_RECEIVES);
+	hca_count(qp->port, HCA_RNR_NAKS_SENT);
+	qp->resp.nak_sent = 1;
+	hca_answer(qp, HCA_NAK, p->psn, HCA_NAK_RNR);
+}
+
 static bool hca_responder_no_receive(struct hca_qp *qp, const struct hca_packet *p)
 {
 	if (qp->rq.done != qp->rq.head || (qp->srq && hca_srq_take(qp)))
 		return false;
-	qp->resp.nak_sent = 1;
-	hca_answer(qp, HCA_NAK, p->psn, HCA_NAK_RNR);
+	hca_responder_not_ready(qp, p);
 	return true;
 }
 
@@ -252,8 +261,7 @@ static bool hca_responder_fault(struct hca_qp *qp, const struct hca_packet *p)
 	if (!hca_fault("verbs.request", (const void *)(uintptr_t)qp->item.handle, qp->port, -1, &f))
 		return false;
 	if (f.kind == OS_FAULT_NOT_READY) {
-		qp->resp.nak_sent = 1;
-		hca_answer(qp, HCA_NAK, p->psn, HCA_NAK_RNR);
+		hca_responder_not_ready(qp, p);
 	} else {
 		hca_responder_refuse(qp, p,
 				     f.arg >= HCA_NAK_INVALID && f.arg < HCA_NAK_RNR
@@ -273,6 +281,28 @@ void hca_responder_established(struct hca_qp *qp)
 	hca_event_post(qp->context, IBV_EVENT_COMM_EST, qp->item.index, qp->item.generation);
 }
 
+void hca_request_count(struct hca_qp *qp, const struct hca_packet *p)
+{
+	static const uint32_t counter[] = {[HCA_WRITE] = HCA_RECEIVED_WRITES,
+					   [HCA_READ] = HCA_RECEIVED_READS,
+					   [HCA_ATOMIC] = HCA_RECEIVED_ATOMICS};
+
+	if (p->kind != HCA_SEND)
+		hca_qp_count(qp, (enum hca_counter)counter[p->kind], 1);
+}
+
+/* One before it was lost, or is late. */
+static void hca_responder_ahead(struct hca_qp *qp, const struct hca_packet *p)
+{
+	if (hca_overtake_take(qp, p))
+		return;
+	hca_count(qp->port, HCA_OUT_OF_SEQUENCE);
+	if (qp->resp.nak_sent)
+		return;
+	qp->resp.nak_sent = 1;
+	hca_answer(qp, HCA_NAK, qp->resp.psn, HCA_NAK_SEQUENCE);
+}
+
 void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 {
 	int32_t ahead = hca_psn_diff(p->psn, qp->resp.psn);
@@ -285,12 +315,13 @@ void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 	OS_PROBE("hca.read_again", "an RDMA read is requested again",
 		 ahead < 0 && p->kind == HCA_READ);
 	if (ahead > 0) {
-		if (!hca_overtake_take(qp, p) && !qp->resp.nak_sent) {
-			qp->resp.nak_sent = 1;
-			hca_answer(qp, HCA_NAK, qp->resp.psn, HCA_NAK_SEQUENCE);
-		}
+		hca_responder_ahead(qp, p);
 		return;
 	}
+	if (ahead < 0)
+		hca_count(qp->port, HCA_DUPLICATES);
+	else if (p->flags & HCA_FIRST)
+		hca_request_count(qp, p);
 	hca_atomic_settle(qp);
 	if (ahead < 0 && p->kind == HCA_ATOMIC) {
 		hca_responder_atomic_again(qp, p);

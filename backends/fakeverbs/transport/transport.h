@@ -54,6 +54,8 @@ bool hca_local_done(struct hca_qp *qp, const struct hca_wqe *e);
 /* The oldest request fails; everything after it is flushed. */
 void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status);
 void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p);
+/* The first packet of a request that is carried out. */
+void hca_request_count(struct hca_qp *qp, const struct hca_packet *p);
 /* The first packet in RTR: IBV_EVENT_COMM_EST. */
 void hca_responder_established(struct hca_qp *qp);
 /* A message is whole: its receive completes, unless a fault changes it. False: it failed. */

@@ -125,7 +125,7 @@ void hca_grh_build(const struct hca_packet *p, uint8_t grh[HCA_GRH_BYTES])
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-static void hca_count(uint32_t *counter)
+static void hca_count_16(uint32_t *counter)
 {
 	if (__atomic_load_n(counter, __ATOMIC_RELAXED) < 0xffff)
 		__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
@@ -151,7 +151,7 @@ void hca_ud_receive(struct hca_qp *qp, const struct hca_packet *p)
 	if (p->qkey != qp->qkey) {
 		OS_PROBE_IDLE("hca.wrong_qkey", "a datagram comes with another Q_Key",
 			      "the stack sends no datagrams", true);
-		hca_count(&hca_world()->port[qp->port].bad_qkeys);
+		hca_count_16(&hca_world()->port[qp->port].bad_qkeys);
 		hca_check_qkey(qp, p);
 		return;
 	}
@@ -159,6 +159,7 @@ void hca_ud_receive(struct hca_qp *qp, const struct hca_packet *p)
 	if (qp->rq.done == qp->rq.head && !(qp->srq && hca_srq_take(qp))) {
 		OS_PROBE_IDLE("hca.datagram_unwanted", "a datagram finds no receive",
 			      "the stack sends no datagrams", true);
+		hca_count(qp->port, HCA_NO_RECEIVES);
 		return;
 	}
 	struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.done);
@@ -186,6 +187,6 @@ bool hca_pkey_accepts(const struct hca_qp *qp, const struct hca_packet *p)
 		return true;
 	OS_PROBE_IDLE("hca.wrong_pkey", "a packet comes from another partition",
 		      "the stack knows one partition", true);
-	hca_count(&hca_world()->port[qp->port].bad_pkeys);
+	hca_count_16(&hca_world()->port[qp->port].bad_pkeys);
 	return false;
 }

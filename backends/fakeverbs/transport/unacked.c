@@ -115,6 +115,9 @@ static bool hca_uc_in_order(struct hca_qp *qp, const struct hca_packet *p)
 {
 	struct hca_responder *r = &qp->resp;
 	bool gap = p->psn != r->psn;
+
+	if (gap)
+		hca_count(qp->port, HCA_OUT_OF_SEQUENCE);
 	uint32_t *mine = p->kind == HCA_SEND ? &r->receiving : &r->writing;
 
 	r->psn = hca_psn_add(p->psn, p->packets);
@@ -129,7 +132,10 @@ static bool hca_uc_in_order(struct hca_qp *qp, const struct hca_packet *p)
 
 static bool hca_uc_has_receive(struct hca_qp *qp)
 {
-	return qp->rq.done != qp->rq.head || (qp->srq && hca_srq_take(qp));
+	if (qp->rq.done != qp->rq.head || (qp->srq && hca_srq_take(qp)))
+		return true;
+	hca_count(qp->port, HCA_NO_RECEIVES);
+	return false;
 }
 
 static void hca_uc_write(struct hca_qp *qp, const struct hca_packet *p)
@@ -211,6 +217,8 @@ void hca_uc_request(struct hca_qp *qp, const struct hca_packet *p)
 	hca_responder_established(qp);
 	if (!hca_uc_in_order(qp, p))
 		return;
+	if (p->flags & HCA_FIRST)
+		hca_request_count(qp, p);
 	if (p->kind == HCA_WRITE)
 		hca_uc_write(qp, p);
 	else if (p->kind == HCA_SEND)

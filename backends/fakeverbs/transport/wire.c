@@ -58,6 +58,18 @@ static void hca_overtaken_deliver(struct hca_qp *qp)
 	}
 }
 
+/* The request of a READ is one packet, whatever its answer is. */
+static uint32_t hca_packet_count(const struct hca_packet *p)
+{
+	return p->kind == HCA_READ ? 1 : p->packets;
+}
+
+static void hca_packet_count_received(struct hca_qp *qp, const struct hca_packet *p)
+{
+	hca_qp_count(qp, HCA_RECEIVED_PACKETS, hca_packet_count(p));
+	hca_qp_count(qp, HCA_RECEIVED_BYTES, hca_packet_wire_bytes(p));
+}
+
 void hca_packet_deliver(struct hca_qp *qp, const struct hca_packet *p)
 {
 	bool answer = p->kind == HCA_RESPONSE || p->kind == HCA_ACK || p->kind == HCA_NAK;
@@ -68,6 +80,7 @@ void hca_packet_deliver(struct hca_qp *qp, const struct hca_packet *p)
 	mem_acquire(p);
 	if (!hca_packet_fits(qp, p) || !hca_is_alive(qp->item.proc))
 		return;
+	hca_packet_count_received(qp, p);
 	if (qp->type == IBV_QPT_UD) {
 		hca_ud_receive(qp, p);
 		return;
@@ -155,6 +168,8 @@ void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
 		hca_packet_free(p);
 		return;
 	}
+	hca_qp_count(qp, HCA_SENT_PACKETS, hca_packet_count(p));
+	hca_qp_count(qp, HCA_SENT_BYTES, hca_packet_wire_bytes(p));
 	/* an HCA talks to itself without the wire, and whatever the link's state */
 	if (p->to_port == p->from_port) {
 		const struct sim_event_attr attr = {.name = "hca.loopback",
