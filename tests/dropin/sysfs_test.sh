@@ -75,7 +75,10 @@ for kind in mlx5 rxe; do
 		one=$(cat $file)
 		'"$work"'/counters lossy
 		two=$(cat $file)
-		'"$work"'/counters lossy & '"$work"'/counters lossy & wait -n; wait -n
+		'"$work"'/counters lossy &
+		other=$!
+		'"$work"'/counters lossy
+		wait $other
 		four=$(cat $file)
 		echo "$one $two $four packets"
 		[ "$one" -ge 800 ] && [ "$two" -ge $((one + 800)) ] && [ "$four" -ge $((two + 1600)) ]' >"$work/out" 2>&1 ||
