@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "backends/rdmacm/cm.h"
@@ -79,6 +81,53 @@ void cm_channel_unwatch(struct cm_id *id)
 {
 	if (id->fd >= 0)
 		epoll_ctl(id->rdma.channel->fd, EPOLL_CTL_DEL, id->fd, NULL);
+}
+
+/* ---- after a connection --------------------------------------------------------------------- */
+
+/* Identifiers are aligned: in the epoll set, an odd pointer is the identifier's timer. */
+static void *cm_timer_tag(struct cm_id *id)
+{
+	return (uint8_t *)id + 1;
+}
+
+static int cm_timewait_watch(struct cm_id *id)
+{
+	struct epoll_event on = {.events = EPOLLIN, .data.ptr = cm_timer_tag(id)};
+
+	return epoll_ctl(id->rdma.channel->fd, EPOLL_CTL_ADD, id->timewait, &on);
+}
+
+/* As the kernel: 2^(timeout - 8) ms are about the 4.096 us << timeout of a packet and its acknowledgement. */
+void cm_timewait_begin(struct cm_id *id)
+{
+	uint8_t timeout = cm_qp_ack_timeout(id);
+	uint64_t ms = timeout > 8 ? 1ull << (timeout - 8) : 1;
+	const struct itimerspec after = {.it_value = {.tv_sec = (time_t)(ms / 1000),
+						      .tv_nsec = (long)(ms % 1000 * 1000000)}};
+
+	cm_timewait_cancel(id);
+	id->timewait = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (id->timewait >= 0 && timerfd_settime(id->timewait, 0, &after, NULL) == 0 &&
+	    cm_timewait_watch(id) == 0)
+		return;
+	fprintf(stderr,
+		"rdmacm: no timer for RDMA_CM_EVENT_TIMEWAIT_EXIT, which will not come: %s\n",
+		strerror(errno));
+	cm_timewait_cancel(id);
+}
+
+void cm_timewait_cancel(struct cm_id *id)
+{
+	if (id->timewait >= 0)
+		close(id->timewait); /* which takes it out of the set */
+	id->timewait = -1;
+}
+
+static void cm_timewait_over(struct cm_id *id)
+{
+	cm_timewait_cancel(id);
+	cm_event_add(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -155,6 +204,16 @@ void cm_event_conn(struct cm_event *e, const struct cm_message *m, size_t room)
 					 .qp_num = m->qpn};
 }
 
+static void cm_channel_ready(void *tag)
+{
+	if (!tag)
+		return; /* events are queued */
+	if ((uintptr_t)tag & 1)
+		cm_timewait_over((struct cm_id *)((uint8_t *)tag - 1));
+	else
+		cm_id_progress(tag);
+}
+
 /* Reads what came for any identifier of the channel; what it means becomes events. */
 static void cm_channel_progress(struct cm_channel *c)
 {
@@ -166,8 +225,7 @@ static void cm_channel_progress(struct cm_channel *c)
 		if (n <= 0)
 			return;
 		for (int i = 0; i < n; i++)
-			if (ready[i].data.ptr)
-				cm_id_progress(ready[i].data.ptr);
+			cm_channel_ready(ready[i].data.ptr);
 	}
 }
 
@@ -287,11 +345,41 @@ void cm_channel_move(struct cm_id *id, struct cm_channel *from, struct cm_channe
 	}
 }
 
+/* What is to come for it comes there. errno, or 0. */
+static int cm_id_move(struct cm_id *id, struct rdma_event_channel *channel)
+{
+	bool watched = id->fd >= 0 && id->state != CM_BOUND && id->state != CM_IDLE &&
+		       id->state != CM_RESOLVED && id->state != CM_ROUTED && id->state != CM_ENDED;
+	int rc = 0;
+
+	if (watched)
+		cm_channel_unwatch(id);
+	if (id->timewait >= 0)
+		epoll_ctl(id->rdma.channel->fd, EPOLL_CTL_DEL, id->timewait, NULL);
+	id->rdma.channel = channel;
+	if (watched)
+		rc = cm_channel_watch(id);
+	if (!rc && id->timewait >= 0)
+		rc = cm_timewait_watch(id) ? errno : 0;
+	return rc;
+}
+
+/* A listener takes connections with it that the program has no event of yet. */
+static int cm_arrivals_move(const struct cm_id *listener, struct rdma_event_channel *channel)
+{
+	int rc = 0;
+
+	for (struct cm_id *i = cm.ids; i && !rc; i = i->next)
+		if (i->listener == listener && !i->known)
+			rc = cm_id_move(i, channel);
+	return rc;
+}
+
 int rdma_migrate_id(struct rdma_cm_id *rdma, struct rdma_event_channel *channel)
 {
 	struct cm_id *id = cm_id_of(rdma);
 	bool make = !channel;
-	int rc = 0;
+	int rc;
 
 	if (make)
 		channel = rdma_create_event_channel();
@@ -299,14 +387,10 @@ int rdma_migrate_id(struct rdma_cm_id *rdma, struct rdma_event_channel *channel)
 		return -1;
 	pthread_mutex_lock(&cm.lock);
 	struct rdma_event_channel *old = rdma->channel;
-	bool watched = id->fd >= 0 && id->state != CM_BOUND && id->state != CM_IDLE &&
-		       id->state != CM_RESOLVED && id->state != CM_ROUTED && id->state != CM_ENDED;
 
-	if (watched)
-		cm_channel_unwatch(id);
-	rdma->channel = channel;
-	if (watched)
-		rc = cm_channel_watch(id);
+	rc = cm_id_move(id, channel);
+	if (!rc)
+		rc = cm_arrivals_move(id, channel);
 	cm_channel_move(id, cm_channel_of(old), cm_channel_of(channel));
 	bool drop = id->own_channel;
 

@@ -14,6 +14,7 @@
  *      (RTR, RTS)        <-- REPLY --             rdma_accept (RTR, RTS)
  *      ESTABLISHED       -- READY -->             ESTABLISHED
  *      rdma_disconnect   -- BYE -->               DISCONNECTED        (either side)
+ *      TIMEWAIT_EXIT                              rdma_disconnect, TIMEWAIT_EXIT
  *
  * An event channel's descriptor is an epoll set: the sockets of its identifiers, and an eventfd
  * that is readable while events are queued. No thread works in the background: the task that gets
@@ -96,7 +97,7 @@ socklen_t cm_address_bytes(const struct sockaddr *a); /* 0: neither IPv4 nor IPv
 
 struct cm_device {
 	struct ibv_context *verbs;
-	struct ibv_pd *pd;     /* for programs that bring none; made at first use, under cm.defaults */
+	struct ibv_pd *pd; /* for programs that bring none; made at first use, under cm.defaults */
 	struct ibv_xrcd *xrcd; /* the same */
 	struct ibv_device_attr attr;
 };
@@ -163,7 +164,9 @@ struct cm_multicast {
 struct cm_id {
 	struct rdma_cm_id rdma; /* first */
 	enum cm_state state;
-	int fd; /* bound, listening or connected; -1 */
+	int fd;       /* bound, listening or connected; -1 */
+	int timewait; /* a timer: packets of the connection may be under way until it is over; -1 */
+	bool peer_left; /* and the program has not called rdma_disconnect since */
 	bool synchronous;
 	bool own_channel;              /* made for a synchronous identifier */
 	bool own_send_cq, own_recv_cq; /* made by rdma_create_qp */
@@ -219,6 +222,9 @@ void cm_event_conn(struct cm_event *e, const struct cm_message *m, size_t room);
 /* The socket of the identifier counts for its channel from now on, or no more. */
 int cm_channel_watch(struct cm_id *id);
 void cm_channel_unwatch(struct cm_id *id);
+/* The connection is over: TIMEWAIT_EXIT comes when none of its packets can be under way any longer. */
+void cm_timewait_begin(struct cm_id *id);
+void cm_timewait_cancel(struct cm_id *id);
 /* Events of the identifier that no task took go to the other channel, or, with NULL, are dropped. */
 void cm_channel_move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to);
 /* A synchronous call waits for its event and keeps it in id->event. errno of the event, or 0. */
@@ -237,6 +243,8 @@ void cm_id_progress(struct cm_id *id);
 void cm_refuse(struct cm_id *id, uint32_t reason, const void *data, size_t bytes);
 
 /* qp.c */
+/* How long a packet of it may stay without an acknowledgement: 4.096 us << this. */
+uint8_t cm_qp_ack_timeout(const struct cm_id *id);
 int cm_qp_ready_to_receive(struct cm_id *id, uint8_t responder_resources);
 int cm_qp_ready_to_send(struct cm_id *id, uint8_t initiator_depth);
 int cm_qp_error(struct cm_id *id);

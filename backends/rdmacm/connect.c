@@ -253,6 +253,7 @@ static void cm_on_reply(struct cm_id *id, const struct cm_message *m)
 		if (!rc)
 			rc = cm_send_ready(id);
 		if (rc) {
+			(void)cm_qp_error(id);
 			cm_refuse(id, CM_REJECT_CONSUMER, NULL, 0);
 			type = RDMA_CM_EVENT_CONNECT_ERROR;
 		}
@@ -383,10 +384,13 @@ static int cm_accept_connection(struct cm_id *id, const struct rdma_conn_param *
 	if (!rc && asked)
 		rc = cm_message_private(&m, asked->private_data, asked->private_data_len,
 					CM_REPLY_PRIVATE);
-	if (!rc)
-		rc = cm_send(id->fd, &m);
+	if (rc)
+		return rc;
+	rc = cm_send(id->fd, &m);
 	if (!rc)
 		id->state = CM_ACCEPTED;
+	else
+		(void)cm_qp_error(id); /* the peer is gone */
 	return rc == EPIPE || rc == ECONNRESET ? ENOTCONN : rc;
 }
 
@@ -450,6 +454,10 @@ static int cm_id_disconnect(struct cm_id *id)
 		cm_id_hang_up(id);
 		if (!cm_event_add(id, RDMA_CM_EVENT_DISCONNECTED, 0))
 			rc = ENOMEM;
+		cm_timewait_begin(id);
+	} else if (id->peer_left) { /* this answers it */
+		id->peer_left = false;
+		cm_timewait_begin(id);
 	} else if (id->state != CM_ENDED) {
 		rc = rc ? rc : EINVAL;
 	}
@@ -508,6 +516,7 @@ static void cm_on_gone(struct cm_id *id)
 		break;
 	case CM_CONNECTED:
 		cm_id_hang_up(id);
+		id->peer_left = true;
 		cm_event_add(id, RDMA_CM_EVENT_DISCONNECTED, 0);
 		break;
 	default:

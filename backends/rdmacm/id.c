@@ -24,7 +24,7 @@ struct cm_id *cm_id_make(struct rdma_event_channel *channel, void *context, enum
 	id->rdma.context = context;
 	id->rdma.ps = ps;
 	id->rdma.qp_type = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
-	id->fd = -1;
+	id->fd = id->timewait = -1;
 	id->psn = ++cm.psn * 2654435761u & 0xffffff;
 	id->next = cm.ids;
 	cm.ids = id;
@@ -112,6 +112,7 @@ static void cm_id_end_arrivals(struct cm_id *listener)
 void cm_id_drop(struct cm_id *id)
 {
 	cm_channel_unwatch(id);
+	cm_timewait_cancel(id);
 	cm_id_unlink(id);
 	if (id->fd >= 0)
 		close(id->fd);
@@ -132,6 +133,7 @@ int rdma_destroy_id(struct rdma_cm_id *rdma)
 	pthread_mutex_lock(&cm.lock);
 	cm_multicast_end(id);
 	cm_channel_unwatch(id);
+	cm_timewait_cancel(id);
 	cm_id_end_arrivals(id);
 	cm_channel_move(id, cm_channel_of(rdma->channel), NULL);
 	while (id->taken != id->acked)

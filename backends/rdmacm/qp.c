@@ -65,6 +65,11 @@ static int cm_attr_receive(const struct cm_id *id, enum ibv_qp_type type, uint8_
 	return mask;
 }
 
+uint8_t cm_qp_ack_timeout(const struct cm_id *id)
+{
+	return id->has_ack_timeout ? id->ack_timeout : CM_ACK_TIMEOUT;
+}
+
 static int cm_attr_send(const struct cm_id *id, enum ibv_qp_type type, uint8_t initiator,
 			struct ibv_qp_attr *a)
 {
@@ -72,7 +77,7 @@ static int cm_attr_send(const struct cm_id *id, enum ibv_qp_type type, uint8_t i
 
 	*a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
 				  .sq_psn = id->psn,
-				  .timeout = id->has_ack_timeout ? id->ack_timeout : CM_ACK_TIMEOUT,
+				  .timeout = cm_qp_ack_timeout(id),
 				  .retry_cnt = id->param.retry_count & 7,
 				  .rnr_retry = id->peer.rnr_retry_count & 7,
 				  .max_rd_atomic = initiator};
