@@ -149,8 +149,9 @@ END_TEST
 
 /* ---- others that still use it --------------------------------------------------------------- */
 
-/* The ranks of the first host, of one host the first rank, leave after a collective. The others call one more, and get an error, which explains
- * it on at least those that are next to them. */
+/* The ranks of the first host, or the first rank of one host, leave after a collective. The others call one more, and
+ * get an error, which explains it on at least those that are next to them. All have completed the first collective
+ * before: a rank that gets the error aborts, and one that waits for the first one's data then gets none. */
 static void misused_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct destroy_case *c = arg;
@@ -161,6 +162,7 @@ static void misused_rank(int32_t rank, int32_t nranks, void *arg)
 
 	destroy_begin(c, &r, rank, nranks, 1);
 	comm_sum(r.comm[0], rank, nranks, r.mem, r.stream, DESTROY_COUNT);
+	ranks_barrier();
 	if ((uint32_t)rank < leave) {
 		destroy_one(c, r.comm[0]);
 		comm_buffers_free(r.mem, r.stream);
