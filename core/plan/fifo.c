@@ -71,9 +71,39 @@ static uint64_t plan_fifo_begin(const struct plan_fifo *f, uint64_t bytes)
 	return bytes <= left ? f->produced : f->produced + left;
 }
 
+/* Until there is room, or the communicator has failed. Its ring is watched: this rank's task may be the only one that
+ * can find out that another rank has failed, whose data the kernel waits for. */
+static ncclResult_t plan_fifo_wait_room(struct ncclComm *comm, const struct wait *room,
+					const shared_u64 *consumed)
+{
+	struct wait w[3] = {
+		*room,
+		{
+			.on = &comm->async_error,
+			.mask = WAIT_MASK_ALL,
+			.kind = WAIT_NE,
+			.bytes = 4,
+			.idle = true,
+			.why = "an error of the communicator",
+			.from = {.rank = comm->rank, .channel = -1, .step = -1, .object = "proxy"},
+		},
+	};
+
+	ASSERT(comm->nranks > 1); /* one rank copies */
+	while (shared_load_u64(consumed, SHARED_ACQUIRE) < room->want) {
+		ncclResult_t rc = (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
+
+		if (!rc)
+			rc = bootstrap_wait_beside(comm->bootstrap, w, 2);
+		if (rc)
+			return rc;
+	}
+	return ncclSuccess;
+}
+
 /* WAITS until no block of the channel reads what is before `position`. A kernel whose communicator has
  * failed may never end, so the communicator's error ends the wait, too, and is what the call returns. */
-static ncclResult_t plan_fifo_wait_channel(const struct ncclComm *comm, struct plan_fifo *f,
+static ncclResult_t plan_fifo_wait_channel(struct ncclComm *comm, struct plan_fifo *f,
 					   int32_t channel, uint64_t position)
 {
 	const struct os_label label = {.what = "works consumed",
@@ -93,30 +123,21 @@ static ncclResult_t plan_fifo_wait_channel(const struct ncclComm *comm, struct p
 			 .step = -1,
 			 .object = "kernel of an earlier launch"},
 	};
-	const struct wait failed = {
-		.on = &comm->async_error,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = 4,
-		.idle = true,
-		.why = "an error of the communicator",
-		.from = {.rank = comm->rank, .channel = -1, .step = -1, .object = "proxy"},
-	};
-	const struct wait *either[] = {&room, &failed};
-	int rc, found = 0;
+	ncclResult_t rc;
 
 	if (shared_load_u64(&f->consumed[channel], SHARED_ACQUIRE) >= room.want)
 		return ncclSuccess;
 	os_label(room.on, &label);
-	rc = os_wait(either, 2, comm->abort, &found);
+	rank_bootstrap_claim(comm);
+	rc = plan_fifo_wait_room(comm, &room, &f->consumed[channel]);
+	rank_bootstrap_release(comm);
 	os_unlabel(room.on);
-	if (rc == ECANCELED)
-		return ncclInternalError;
-	return found == 0 ? ncclSuccess
-			  : (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
+	if (rc && rc != ncclInternalError)
+		rank_set_async_error(comm, rc);
+	return rc;
 }
 
-static ncclResult_t plan_fifo_wait(const struct ncclComm *comm, struct plan_fifo *f, uint64_t end)
+static ncclResult_t plan_fifo_wait(struct ncclComm *comm, struct plan_fifo *f, uint64_t end)
 {
 	ncclResult_t rc = ncclSuccess;
 
@@ -157,7 +178,7 @@ static void plan_fifo_fill(const struct plan_works *works, uint8_t *piece, uint6
 	shared_write(piece + head, works->work, (size_t)works->n * sizeof *works->work);
 }
 
-ncclResult_t plan_fifo_write(const struct ncclComm *comm, struct plan_fifo *f,
+ncclResult_t plan_fifo_write(struct ncclComm *comm, struct plan_fifo *f,
 			     const struct plan_works *works, struct dev_fifo *out)
 {
 	uint64_t runs = plan_fifo_runs(works), head = plan_fifo_head_bytes(runs);

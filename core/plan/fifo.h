@@ -47,7 +47,7 @@ void plan_fifo_free(struct plan_fifo *f);
 bool plan_fifo_fits(const struct plan_fifo *f, int32_t works, uint64_t runs);
 /* Writes the works, and fills *out for the launch. WAITS until earlier kernels have ended, if they use
  * the piece. */
-ncclResult_t plan_fifo_write(const struct ncclComm *comm, struct plan_fifo *f,
+ncclResult_t plan_fifo_write(struct ncclComm *comm, struct plan_fifo *f,
 			     const struct plan_works *works, struct dev_fifo *out);
 /* The launch with *written is queued: its blocks will free the piece. Without it, the next launch
  * overwrites the piece. */

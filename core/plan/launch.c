@@ -341,7 +341,7 @@ static void plan_tasks_use(const struct ncclComm *comm, const struct plan_state 
 }
 
 /* The kernel's arguments. WAITS for room in the FIFO, if the works do not fit into them. */
-static ncclResult_t plan_args_fill(const struct ncclComm *comm, struct plan_state *st,
+static ncclResult_t plan_args_fill(struct ncclComm *comm, struct plan_state *st,
 				   const struct plan *p)
 {
 	struct plan_works works = plan_works_of(p);
@@ -415,17 +415,16 @@ static ncclResult_t plan_scale(const struct plan_state *st, const struct plan_ta
 	struct dev_work work = t->work;
 
 	return plan_blocks_launch(st, st->one_rank_kernel, work.channel_hi + 1u, work.nwarps,
-				  stream, &work,
-				  "cudaLaunchKernelExC of a collective of one rank");
+				  stream, &work, "cudaLaunchKernelExC of a collective of one rank");
 }
 
 /* One rank: the result is the input. */
 static ncclResult_t plan_copy(const struct plan_task *t, cudaStream_t stream)
 {
 	ASSERT(t->send_bytes == t->recv_bytes);
-	return cuda_result(cudaMemcpyAsync(t->recv, t->send, t->send_bytes,
-					   cudaMemcpyDeviceToDevice, stream),
-			   "cudaMemcpyAsync of a collective of one rank");
+	return cuda_result(
+		cudaMemcpyAsync(t->recv, t->send, t->send_bytes, cudaMemcpyDeviceToDevice, stream),
+		"cudaMemcpyAsync of a collective of one rank");
 }
 
 static ncclResult_t plan_start_alone(struct ncclComm *comm, struct plan_state *st,
