@@ -44,13 +44,27 @@ static struct hca_packet *hca_overtake_at(uint32_t number)
 	return hca_slab_at(&hca_world()->packet, number - 1);
 }
 
-static bool hca_overtake_has(const struct hca_qp *qp, uint32_t psn)
+static const struct hca_packet *hca_overtake_of(const struct hca_qp *qp, uint32_t psn)
 {
 	uint32_t at = qp->overtaking;
 
 	while (at && hca_overtake_at(at)->psn != psn)
 		at = hca_overtake_at(at)->next;
-	return at != 0;
+	return at ? hca_overtake_at(at) : NULL;
+}
+
+bool hca_overtake_landed(const struct hca_qp *qp, const struct hca_packet *p)
+{
+	const struct hca_packet *kept = p->landed ? p : hca_overtake_of(qp, p->psn);
+
+	return kept && kept->landed;
+}
+
+void hca_overtake_keep(struct hca_qp *qp, struct hca_packet *p)
+{
+	p->next = qp->overtaking;
+	qp->overtaking = p->item.index + 1;
+	qp->overtaking_n++;
 }
 
 /* What is wrong with it shows when its turn comes. */
@@ -74,7 +88,7 @@ bool hca_overtake_take(struct hca_qp *qp, const struct hca_packet *p)
 
 	if (!hca_overtake_on(qp) || p->kind == HCA_READ || p->kind == HCA_ATOMIC)
 		return false;
-	if (hca_overtake_has(qp, p->psn))
+	if (hca_overtake_of(qp, p->psn))
 		return true;
 	kept = qp->overtaking_n < HCA_OVERTAKE_MOST ? hca_packet_copy((void *)p) : NULL;
 	if (!kept)
@@ -82,9 +96,7 @@ bool hca_overtake_take(struct hca_qp *qp, const struct hca_packet *p)
 	OS_PROBE("hca.overtaken", "a write or send comes before one that it has overtaken", true);
 	kept->landed = 0;
 	hca_overtake_land(qp, kept);
-	kept->next = qp->overtaking;
-	qp->overtaking = kept->item.index + 1;
-	qp->overtaking_n++;
+	hca_overtake_keep(qp, kept);
 	return true;
 }
 

@@ -127,8 +127,9 @@ static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
 			hca_responder_refuse_key(qp, p, needs_recv);
 			return;
 		}
-		int rc = p->landed ? 0
-				   : hca_mr_write(mr, at + p->offset, hca_packet_data(p), p->bytes);
+		int rc = hca_overtake_landed(qp, p)
+				 ? 0
+				 : hca_mr_write(mr, at + p->offset, hca_packet_data(p), p->bytes);
 
 		hca_mr_release(mr);
 		if (rc) {

@@ -113,7 +113,11 @@ uint32_t hca_burst_most(const struct hca_qp *qp);
 uint64_t hca_overtake_later_ns(const struct hca_qp *qp, const struct hca_packet *p);
 /* A request that is ahead of the locked queue pair's: true: a copy is kept, or was. */
 bool hca_overtake_take(struct hca_qp *qp, const struct hca_packet *p);
-/* The one whose turn it is, which is the caller's to free; NULL: it is not here. */
+/* The bytes of this write are in memory since it was ahead: they are not written again. */
+bool hca_overtake_landed(const struct hca_qp *qp, const struct hca_packet *p);
+/* Keeps a request that was put off in its turn: it comes again, and its bytes may have landed. */
+void hca_overtake_keep(struct hca_qp *qp, struct hca_packet *p);
+/* The one whose turn it is, which is the caller's to free or to keep; NULL: it is not here. */
 struct hca_packet *hca_overtake_next(struct hca_qp *qp);
 
 /* ---- early.c ---- */

@@ -54,6 +54,10 @@ static void hca_overtaken_deliver(struct hca_qp *qp)
 
 	while ((p = hca_overtake_next(qp))) {
 		hca_responder_request(qp, p);
+		if (qp->state != IBV_QPS_ERR && hca_psn_diff(p->psn, qp->resp.psn) == 0) {
+			hca_overtake_keep(qp, p);
+			return;
+		}
 		hca_packet_free(p);
 	}
 }
