@@ -294,6 +294,5 @@ int32_t topo_near(const struct topo_system *sys, int32_t from, int32_t first, in
 int32_t topo_near_nets(const struct topo_system *sys, int32_t pos, int16_t *out);
 /* The GPU that uses the net in its earliest channel, or -1. */
 int16_t topo_near_gpu(const struct topo_system *sys, int32_t net);
-bool topo_same_port(const struct topo_system *sys, int32_t a, int32_t b);
 
 #endif

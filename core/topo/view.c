@@ -47,6 +47,8 @@ static void topo_element_kind(const struct topo_node *n, struct topo_element *e)
 	case TOPO_NODE_NET:
 		e->gdr = n->net.gdr;
 		e->mbps = n->net.bw_mbps;
+		e->guid = n->net.guid;
+		e->port = n->net.port;
 		break;
 	case TOPO_NODE_CPU:
 		e->arch = arch[n->cpu.arch];

@@ -37,11 +37,14 @@ struct topo_element {
 	/* GPU, network device */
 	int32_t dev;
 	bool gdr;
-	int32_t sm;    /* GPU */
-	int32_t gcn;   /* GPU of AMD: its graphics core, gfx942: 0x942; 0: of another vendor */
-	int32_t half;  /* GPU: 1 + the number of the half that it is (MLOPart); 0: the whole */
-	int32_t lost;  /* GPU: NVLinks to functions that the file lacks */
-	uint32_t mbps; /* network device: of its port */
+	int32_t sm;   /* GPU */
+	int32_t gcn;  /* GPU of AMD: its graphics core, gfx942: 0x942; 0: of another vendor */
+	int32_t half; /* GPU: 1 + the number of the half that it is (MLOPart); 0: the whole */
+	int32_t lost; /* GPU: NVLinks to functions that the file lacks */
+	/* network device */
+	uint32_t mbps; /* of its port */
+	uint64_t guid; /* with the number of the port; 0: it has none */
+	int32_t port;
 	/* CPU */
 	const char *arch, *vendor;
 	int32_t family, model;
@@ -54,6 +57,8 @@ const char *topo_element_text(const struct topo_element *e, char text[TOPO_ELEME
 /* The element of a local rank, or of a NIC number. */
 int32_t topo_element_of_gpu(const struct topo_system *sys, int32_t gpu);
 int32_t topo_element_of_nic(const struct topo_system *sys, int32_t nic);
+/* Are two NICs one port of one card, whose bandwidth they share? */
+bool topo_same_port(const struct topo_system *sys, int32_t a, int32_t b);
 
 struct topo_edge {
 	int32_t from, to; /* elements */

@@ -7,21 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/cli/topo.h"
+#include "sim/cli/topo_check.h"
 
 /* Hosts between which rings and trees are searched for. Of four, a tree has one with two child hosts. */
 #define CHECK_RING_HOSTS 2
 #define CHECK_TREE_HOSTS 4
 /* What a ring gets where nothing fits. */
 #define CHECK_FALLBACK_MBPS 100
-
-struct check {
-	const char *path;
-	const struct topo_system *sys;
-	int32_t n; /* elements */
-	struct topo_element *e;
-	int findings, notes;
-};
 
 static void check_print(const struct check *c, const struct topo_element *e, const char *kind,
 			const char *fmt, va_list args)
@@ -36,9 +28,7 @@ static void check_print(const struct check *c, const struct topo_element *e, con
 	printf("\n");
 }
 
-/* e: NULL when it is about the machine as a whole. */
-__attribute__((format(printf, 3, 4))) static void
-check_find(struct check *c, const struct topo_element *e, const char *fmt, ...)
+void check_find(struct check *c, const struct topo_element *e, const char *fmt, ...)
 {
 	va_list args;
 
@@ -48,8 +38,7 @@ check_find(struct check *c, const struct topo_element *e, const char *fmt, ...)
 	c->findings++;
 }
 
-__attribute__((format(printf, 3, 4))) static void
-check_note(struct check *c, const struct topo_element *e, const char *fmt, ...)
+void check_note(struct check *c, const struct topo_element *e, const char *fmt, ...)
 {
 	va_list args;
 
@@ -57,96 +46,6 @@ check_note(struct check *c, const struct topo_element *e, const char *fmt, ...)
 	check_print(c, e, "note: ", fmt, args);
 	va_end(args);
 	c->notes++;
-}
-
-/* ---- GPUs and NICs -------------------------------------------------------------------------- */
-
-/* Do two elements meet at a switch, below any CPU? */
-static bool check_is_near(const struct check *c, int32_t a, int32_t b)
-{
-	for (int32_t x = a; x >= 0; x = c->e[x].parent)
-		for (int32_t y = b; y >= 0; y = c->e[y].parent)
-			if (x == y)
-				return c->e[x].type != TOPO_NODE_CPU;
-	return false;
-}
-
-static void check_near_nic(struct check *c, int32_t gpu)
-{
-	int32_t at = topo_element_of_gpu(c->sys, gpu), best = 0;
-
-	for (int32_t n = 0; n < topo_nic_count(c->sys); n++) {
-		if (check_is_near(c, at, topo_element_of_nic(c->sys, n)))
-			return;
-		if (topo_nic_path(c->sys, gpu, n) < topo_nic_path(c->sys, gpu, best))
-			best = n;
-	}
-	if (topo_nic_path(c->sys, gpu, best) > TOPO_PATH_PXN)
-		check_find(c, &c->e[at],
-			   "no NIC is below one of its switches: the nearest is %s, %s; expected "
-			   "one at PIX or PXB",
-			   topo_nic_name(c->sys, best),
-			   topo_path_name(topo_nic_path(c->sys, gpu, best)));
-}
-
-static void check_near_nics(struct check *c)
-{
-	if (topo_nic_count(c->sys) == 0)
-		check_note(c, NULL, "no NIC: rings cannot leave the host");
-	else
-		for (int32_t g = 0; g < topo_gpu_count(c->sys); g++)
-			check_near_nic(c, g);
-}
-
-/* The most of this value that a function of the same model has, of the same type where the file has no
- * models. */
-static int32_t check_most(const struct check *c, const struct topo_element *e, bool lanes)
-{
-	int32_t most = 0;
-
-	for (int32_t i = 0; i < c->n; i++) {
-		const struct topo_element *o = &c->e[i];
-
-		if (o->type == e->type && o->pci_id >> 32 == e->pci_id >> 32)
-			most = MAX_OF(most, lanes ? o->lanes : o->milli_gts);
-	}
-	return most;
-}
-
-static void check_link(struct check *c, const struct topo_element *e)
-{
-	int32_t lanes = check_most(c, e, true), gts = check_most(c, e, false);
-	char have[TOPO_GBPS_TEXT], most[TOPO_GBPS_TEXT];
-
-	if (e->type == TOPO_NODE_GPU)
-		lanes = MAX_OF(lanes, 16);
-	if (e->lanes && e->lanes < lanes)
-		check_find(c, e, "its PCI link has %d lane%s, expected %d", e->lanes,
-			   e->lanes == 1 ? "" : "s", lanes);
-	if (e->milli_gts && e->milli_gts < gts)
-		check_find(c, e, "its PCI link runs at %s GT/s, expected %s, as others like it do",
-			   topo_gbps((uint32_t)e->milli_gts, have), topo_gbps((uint32_t)gts, most));
-}
-
-/* A NIC whose link cannot carry what its ports can. */
-static void check_port(struct check *c, int32_t nic)
-{
-	const struct topo_element *e = &c->e[topo_element_of_nic(c->sys, nic)];
-	const struct topo_element *up = &c->e[e->parent];
-	char port[TOPO_GBPS_TEXT], link[TOPO_GBPS_TEXT];
-
-	if (up->up_mbps && up->up_mbps * 10ull < e->mbps * 9ull)
-		check_find(c, up, "its PCI link has %s GB/s, and the port %s has %s",
-			   topo_gbps(up->up_mbps, link), e->name, topo_gbps(e->mbps, port));
-}
-
-static void check_links(struct check *c)
-{
-	for (int32_t i = 0; i < c->n; i++)
-		if (c->e[i].type == TOPO_NODE_GPU || c->e[i].type == TOPO_NODE_NIC)
-			check_link(c, &c->e[i]);
-	for (int32_t n = 0; n < topo_nic_count(c->sys); n++)
-		check_port(c, n);
 }
 
 /* ---- NVLinks -------------------------------------------------------------------------------- */
@@ -275,16 +174,17 @@ static void check_floor(struct check *c, const struct topo_graph *g, bool inter)
 	uint32_t mbps = inter ? MIN_OF(g->bw_intra_mbps, g->bw_inter_mbps) : g->bw_intra_mbps;
 	const char *where = inter ? "over several hosts" : "within the host";
 	uint32_t least = topo_speed_least(c->sys, inter);
-	char bw[TOPO_GBPS_TEXT], floor[TOPO_GBPS_TEXT];
+	char bw[TOPO_GBPS_TEXT], floor[TOPO_GBPS_TEXT], crossed[CHECK_CROSSED_TEXT];
 
+	check_crossed(c, g, inter, crossed);
 	if (mbps <= CHECK_FALLBACK_MBPS)
 		check_find(c, NULL,
 			   "no ring fits %s at any speed: one channel in the file's order, at %s "
-			   "GB/s",
-			   where, topo_gbps(mbps, bw));
+			   "GB/s%s",
+			   where, topo_gbps(mbps, bw), crossed);
 	else if (mbps <= least)
-		check_find(c, NULL, "rings %s have %s GB/s; NCCL's search tries nothing below %s",
-			   where, topo_gbps(mbps, bw), topo_gbps(least, floor));
+		check_find(c, NULL, "rings %s have %s GB/s; NCCL's search tries nothing below %s%s",
+			   where, topo_gbps(mbps, bw), topo_gbps(least, floor), crossed);
 }
 
 /* Do `gpus` ranks of a ring, from place `at` on, come in the order of a channel of the host's graph? */
@@ -318,6 +218,7 @@ static int32_t check_nic(const struct topo_job *job, int32_t number, int32_t at,
 static void check_rails(struct check *c, const struct topo_job *job)
 {
 	int32_t gpus = job->ranks / job->hosts, crossings = 0, changes = 0, nic[2] = {0, 0};
+	char crossed[CHECK_CROSSED_TEXT];
 
 	for (int32_t k = 0; k < job->rings.distinct; k++) {
 		const int32_t *ring = job->order + (size_t)k * (size_t)job->ranks;
@@ -331,16 +232,17 @@ static void check_rails(struct check *c, const struct topo_job *job)
 			int32_t in = check_nic(job, k, next, 0);
 
 			crossings++;
-			if (in != out && !changes++)
+			if (!topo_same_port(c->sys, in, out) && !changes++)
 				nic[0] = out, nic[1] = in;
 		}
 	}
 	if (changes)
 		check_find(c, &c->e[topo_element_of_nic(c->sys, nic[0])],
 			   "%d of %d crossings between hosts change rails: a ring leaves by %s and "
-			   "enters the next host by %s",
+			   "enters the next host by %s%s",
 			   changes, crossings, topo_nic_name(c->sys, nic[0]),
-			   topo_nic_name(c->sys, nic[1]));
+			   topo_nic_name(c->sys, nic[1]),
+			   check_crossed(c, &job->graph, true, crossed));
 }
 
 /* The NIC of a tree's channel at which the host of `rank` is left: that of the rank's place in the chain. */
@@ -355,6 +257,7 @@ static int check_tree_nic(const struct topo_job *job, int32_t channel, int32_t r
 static void check_tree_rails(struct check *c, const struct topo_job *job)
 {
 	int32_t gpus = job->ranks / job->hosts, links = 0, changes = 0, nic[2] = {0, 0};
+	char crossed[CHECK_CROSSED_TEXT];
 
 	for (int32_t i = 0; i < job->trees.distinct * job->ranks; i++) {
 		int32_t rank = i % job->ranks, parent = job->parent[i];
@@ -366,15 +269,16 @@ static void check_tree_rails(struct check *c, const struct topo_job *job)
 		int32_t down = check_tree_nic(job, channel, rank);
 
 		links++;
-		if (up != down && !changes++)
+		if (!topo_same_port(c->sys, up, down) && !changes++)
 			nic[0] = up, nic[1] = down;
 	}
 	if (changes)
 		check_find(c, &c->e[topo_element_of_nic(c->sys, nic[0])],
 			   "%d of %d links of trees between hosts change rails: a parent has %s, "
-			   "and its child on the next host %s",
+			   "and its child on the next host %s%s",
 			   changes, links, topo_nic_name(c->sys, nic[0]),
-			   topo_nic_name(c->sys, nic[1]));
+			   topo_nic_name(c->sys, nic[1]),
+			   check_crossed(c, &job->tree, true, crossed));
 }
 
 static int check_trees(struct check *c)
@@ -401,7 +305,7 @@ static int check_rings(struct check *c)
 	code = cli_topo_job_make(&job, c->sys, CHECK_RING_HOSTS);
 	if (!code)
 		check_floor(c, &job.graph, true);
-	if (!code && topo_nic_count(c->sys) > 1)
+	if (!code && check_port_count(c) > 1)
 		check_rails(c, &job);
 	cli_topo_job_free(&job);
 	return code;
@@ -425,13 +329,15 @@ static void check_acs(struct check *c)
 static int check_all(struct check *c)
 {
 	check_near_nics(c);
+	check_narrow(c);
 	check_links(c);
+	check_ports(c);
 	check_symmetry(c);
 	check_switched(c);
 	check_islands(c);
 	int code = check_rings(c);
 
-	if (!code && topo_nic_count(c->sys) > 1)
+	if (!code && check_port_count(c) > 1)
 		code = check_trees(c);
 	if (code)
 		return code;
@@ -448,7 +354,8 @@ int cli_topo_check(const struct topo_options *o)
 
 	if (code)
 		return code;
-	struct check c = {.path = m.file->path, .sys = m.sys, .n = topo_element_count(m.sys)};
+	struct check c = {
+		.path = m.file->path, .sys = m.sys, .n = topo_element_count(m.sys), .narrow = -1};
 
 	c.e = calloc((size_t)c.n, sizeof *c.e);
 	if (c.e) {

@@ -218,6 +218,7 @@ int fuzz_doppel_main(int argc, char **argv);
 #include "sim/cli/svg.c"
 #include "sim/cli/topo.c"
 #include "sim/cli/topo_check.c"
+#include "sim/cli/topo_check_pci.c"
 #include "sim/cli/topo_diff.c"
 #include "sim/cli/topo_dot.c"
 #include "sim/cli/topo_heads.c"

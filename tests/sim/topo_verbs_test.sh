@@ -155,6 +155,32 @@ gpu() { # gpu NUMBER BUS...: with a link to each GPU at these
 NCCL_CROSS_NIC=1 does 2 'apart.xml:4: mlx5_0: 4 of 18 links of trees between hosts change rails: a parent has mlx5_0, and its child on the next host mlx5_1' check apart.xml
 NCCL_CROSS_NIC=0 does 2 'findings?, ' check apart.xml
 none 'of trees between hosts'
+# links of switches that all of it shares; NICs by guid and port
+board() { # board BUS GPU_BUS NIC_BUS NUMBER: a GPU and a NIC below a switch with one slow lane
+	pci "$1" 0x060400 2.5 1 "$(pci "$2" 0x030200 16.0 16 "<gpu dev=\"$4\" sm=\"80\" gdr=\"1\"/>")$(pci "$3" 0x020700 16.0 16 "$(net "$4" 100000)")"
+}
+cpu='<cpu numaid="0" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">'
+printf '<system>\n%s\n%s\n%s\n</cpu>\n</system>\n' "$cpu" "$(board 10 11 12 0)" "$(board 20 21 22 1)" >x1.xml
+does 2 'x1.xml:3: PCI 0000:10:00.0: its PCI link upwards, x1 2.5 GT/s, has 0.187 GB/s, and GPU 0 below it has 24; expected as much \(2 switches like this\)$' check x1.xml
+cross='they cross the link of PCI 0000:10:00.0, which has 0.187 GB/s$'
+for effect in 'rings within the host have 0.12 GB/s' 'rings over several hosts have 0.12' 'of 2 crossings between hosts change rails'; do
+	does 2 "$effect.*; $cross" check x1.xml
+done
+two_nets() { # two_nets PORT: two NICs of one card, on ports 1 and PORT
+	printf '<nic>'
+	printf '<net name="%s" dev="%s" speed="400000" port="%s" guid="0x66" gdr="1"/>' a 0 1 b 1 "$1"
+	printf '</nic>'
+}
+card() { # card PORT
+	printf '<system>\n%s\n' "$cpu"
+	pci 10 0x060400 32.0 16 "$(pci 11 0x030200 32.0 16 '<gpu dev="0" sm="90" gdr="1"/>')$(pci 12 0x020700 32.0 16 "$(two_nets "$1")")"
+	printf '</cpu>\n</system>\n'
+}
+card 1 >one_port.xml
+does 0 'note: a: 2 NICs are one port, guid 0x66 port 1: a, b; together they have its 50 GB/s$' check one_port.xml
+card 2 >two_ports.xml
+does 2 'two_ports.xml:3: NIC 0000:12:00.0: its PCI link has 48 GB/s, and its 2 ports have 100 together$' check two_ports.xml
+none 'are one port'
 edit workstation-2gpu floor.xml 's/link_speed="[^"]*"/link_speed="0.001 GT\/s"/'
 does 2 'floor.xml: machine: no ring fits within the host at any speed' check floor.xml
 edit workstation-2gpu slow_host.xml 's/link_speed="[^"]*"/link_speed="5.0 GT\/s"/; s/link_width="[^"]*"/link_width="8"/'
