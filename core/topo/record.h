@@ -40,6 +40,7 @@ struct topo_search_record {
 	int32_t before_double;  /* channels before they were doubled; 0: they were not */
 	bool fallback;
 	bool used_up; /* the steps of the whole search were used up */
+	bool of_ring; /* the channels are the ring graph's, which was better than what the steps found */
 	int64_t visited;
 	int32_t attempts, dropped; /* in attempt[], and what did not fit there */
 	struct topo_attempt attempt[TOPO_RECORD_ATTEMPTS];

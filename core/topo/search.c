@@ -121,7 +121,7 @@ struct topo_search_wanted {
 	const struct topo_system *sys;
 	enum topo_pattern pattern;
 	bool inter;
-	int32_t ring_channels;
+	struct topo_graph *ring; /* of patterns that have as many channels as it; else NULL */
 	struct topo_search_record *record;
 };
 
@@ -147,7 +147,7 @@ static void topo_search_set_channels(struct topo_search *s, const struct topo_se
 	s->min_channels = s->sys->params.min_channels;
 	s->max_channels = s->sys->params.max_channels;
 	if (s->rules->as_ring)
-		s->min_channels = s->max_channels = w->ring_channels;
+		s->min_channels = s->max_channels = w->ring->nchannels;
 	if (s->rules->heads)
 		s->max_channels = s->n;
 	if (w->pattern == TOPO_COLLNET_DIRECT)
@@ -313,6 +313,7 @@ static void topo_search_try(struct topo_search *s, const struct topo_search_rang
 		return;
 	}
 	topo_channel_try(s);
+	s->cut_short |= topo_search_try_end(s) == TOPO_ATTEMPT_BUDGET;
 	if (seen)
 		topo_search_set_seen(s, seen, budget);
 	topo_search_record_try(s, r, topo_search_try_end(s), visited);
@@ -634,8 +635,9 @@ static bool topo_search_exists(const struct topo_search *s, enum topo_pattern pa
 	return true;
 }
 
-static void topo_search_run(struct topo_search *s, enum topo_pattern pattern)
+static void topo_search_run(struct topo_search *s, const struct topo_search_wanted *w)
 {
+	enum topo_pattern pattern = w->pattern;
 	struct topo_search_range range;
 
 	topo_search_range_fill(s, &range);
@@ -655,6 +657,8 @@ static void topo_search_run(struct topo_search *s, enum topo_pattern pattern)
 		topo_search_pass_down(s, &range);
 	}
 	topo_search_double(s);
+	if (w->ring)
+		topo_search_take_ring(s, w->ring);
 	if (s->best.nchannels)
 		topo_search_pass_up(s, &range);
 	else if (s->rules->fallback)
@@ -677,13 +681,14 @@ static void *topo_search_memo(const void *key, size_t key_bytes, void *arg)
 	ASSERT(key && key_bytes);
 	if (!s)
 		return NULL;
-	topo_search_run(s, w->pattern);
+	topo_search_run(s, w);
 	g = topo_search_result(s, w->pattern);
 	topo_search_fini(s);
 	return g;
 }
 
-/* What the search needs besides the host; *none: there is no such graph, and *graph is empty. */
+/* What the search needs besides the host, w->ring from os_alloc; *none: there is no such graph, and *graph is
+ * empty. */
 static ncclResult_t topo_search_prepare(struct topo_search_wanted *w, bool *none,
 					struct topo_graph *graph)
 {
@@ -705,15 +710,12 @@ static ncclResult_t topo_search_prepare(struct topo_search_wanted *w, bool *none
 	*none = topo_pattern_rules(w->pattern)->collnet &&
 		(!sys->params.collnet || !coll || !w->inter);
 	if (topo_pattern_rules(w->pattern)->as_ring && !*none) {
-		struct topo_graph *ring = os_alloc(sizeof *ring, "ring graph");
-
-		if (!ring) {
+		w->ring = os_alloc(sizeof *w->ring, "ring graph");
+		if (!w->ring) {
 			WARN("out of memory for a ring graph");
 			return ncclSystemError;
 		}
-		rc = topo_search(sys, TOPO_RING, w->inter, ring);
-		w->ring_channels = rc ? 0 : ring->nchannels;
-		os_free(ring);
+		rc = topo_search(sys, TOPO_RING, w->inter, w->ring);
 	}
 	return rc;
 }
@@ -731,15 +733,17 @@ ncclResult_t topo_search(const struct topo_system *sys, enum topo_pattern patter
 	bool none;
 	ncclResult_t rc = topo_search_prepare(&w, &none, graph);
 
-	if (rc || none)
-		return rc;
+	const struct topo_graph *found = NULL;
+
 	/* a topology has one address, which lives as long as the memo */
-	const struct topo_graph *found =
-		os_memo(kinds[pattern][inter], &sys, sizeof sys, topo_search_memo, &w);
-	if (!found)
-		return ncclSystemError;
-	*graph = *found;
-	return ncclSuccess;
+	if (!rc && !none) {
+		found = os_memo(kinds[pattern][inter], &sys, sizeof sys, topo_search_memo, &w);
+		rc = found ? ncclSuccess : ncclSystemError;
+	}
+	if (found)
+		*graph = *found;
+	os_free(w.ring);
+	return rc;
 }
 
 ncclResult_t topo_search_explain(const struct topo_system *sys, enum topo_pattern pattern,
@@ -753,12 +757,15 @@ ncclResult_t topo_search_explain(const struct topo_system *sys, enum topo_patter
 	memset(record, 0, offsetof(struct topo_search_record, attempt));
 	record->every_try = every_try;
 	ncclResult_t rc = topo_search_prepare(&w, &none, graph);
-	if (rc || none)
-		return rc;
-	struct topo_graph *found = topo_search_memo(&sys, sizeof sys, &w);
-	if (!found)
-		return ncclSystemError;
-	*graph = *found;
+	struct topo_graph *found = NULL;
+
+	if (!rc && !none) {
+		found = topo_search_memo(&sys, sizeof sys, &w);
+		rc = found ? ncclSuccess : ncclSystemError;
+	}
+	if (found)
+		*graph = *found;
 	memo_value_free(found);
-	return ncclSuccess;
+	os_free(w.ring);
+	return rc;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The search: what search.c (which tries, in which order), channel.c (one try), candidates.c (what a try
- * tries), pattern.c (what differs between patterns) and speeds.c (what can fit at all) share. No other file
+ * tries), pattern.c (what differs between patterns), speeds.c (what can fit at all) and search_ring.c share. No other file
  * includes this. Units: MB/s; a budget counts placed steps. GPUs are positions here.
  */
 #ifndef CORE_TOPO_SEARCH_H
@@ -118,6 +118,7 @@ struct topo_search {
 	int32_t bound, bound_hops; /* ... no more channels; hops of each, -1: not looked for */
 	int32_t from_hops;         /* ... counts from here: in the second pass from the best's */
 	int64_t visited;           /* in the whole search */
+	bool cut_short;            /* the steps of a try were used up */
 	struct topo_search_seen *seen; /* the tries of this speed, or one like it, so far */
 	uint32_t seen_bw_mbps;         /* ... of the last speed; 0: none */
 	int32_t seen_count;
@@ -187,5 +188,10 @@ ncclResult_t topo_bounds_make(struct topo_search *s);
 int32_t topo_bounds_channels(const struct topo_search *s);
 /* Nor can a channel have fewer hops. */
 int32_t topo_bounds_hops(struct topo_search *s);
+
+/* ---- search_ring.c -------------------------------------------------------------------------- */
+
+/* A tree inside the host has the channels of the ring graph where steps were used up and what was found is less. */
+void topo_search_take_ring(struct topo_search *s, const struct topo_graph *ring);
 
 #endif

@@ -52,6 +52,8 @@ static void topo_why_result(const struct topo_search_record *r, const struct top
 		fprintf(out, "  the steps of the whole search are used up\n");
 	if (r->before_double)
 		fprintf(out, "  %d channels were doubled at half the speed\n", r->before_double);
+	if (r->of_ring)
+		fprintf(out, "  better: the ring's channels, without the hop that closes them\n");
 	if (r->fallback)
 		fprintf(out, "  nothing fits at any speed: the file's order\n");
 	fprintf(out, "  => %d x %g", g->nchannels, g->bw_intra_mbps / 1000.0);

@@ -397,6 +397,47 @@ START_TEST(link_speeds_by_generation)
 }
 END_TEST
 
+/* GPUs in rows and columns, each with NVLinks to its four neighbours; the last are those of the first. */
+static const struct topo_system *torus(int side, int sm, int count)
+{
+	begin();
+	cpu(0, AMD);
+	for (int i = 0; i < side * side; i++) {
+		int row = i / side, column = i % side;
+		const int to[] = {
+			(row + 1) % side * side + column, (row + side - 1) % side * side + column,
+			row * side + (column + 1) % side, row * side + (column + side - 1) % side};
+
+		add("<pci busid=\"0000:%02d:00.0\" class=\"0x030200\"><gpu dev=\"%d\" sm=\"%d\">",
+		    10 + i, i, sm);
+		for (size_t k = 0; k < ARRAY_LEN(to); k++)
+			add("<nvlink target=\"0000:%02d:00.0\" count=\"%d\" tclass=\"0x030200\"/>",
+			    10 + to[k], count);
+		add("</gpu></pci>\n");
+	}
+	add("</cpu>");
+	return end(side * side);
+}
+
+/* A tree inside the host is a chain, and each ring has one; a search that ends early must not end with less. */
+START_TEST(a_tree_of_a_torus_is_as_good_as_its_ring)
+{
+	static const int sm[] = {70, 80, 90};
+
+	for (int count = 1; count <= 3; count++) {
+		const struct topo_system *sys = torus(4, sm[_i], count);
+		struct topo_graph ring = found(sys, TOPO_RING, false);
+		struct topo_graph tree = found(sys, TOPO_TREE, false);
+
+		ck_assert_int_eq(ring.type_intra, TOPO_PATH_NVL);
+		ck_assert_int_eq(tree.type_intra, TOPO_PATH_NVL);
+		ck_assert_int_eq(tree.nchannels, ring.nchannels);
+		ck_assert_uint_ge(tree.bw_intra_mbps, ring.bw_intra_mbps);
+		util_check_graph(sys, &tree, false);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("topo_rules");
@@ -423,5 +464,6 @@ int main(void)
 	tcase_add_test(t, bandwidth_counts_before_hops);
 	tcase_add_test(t, bandwidth_counted_after_hops_in_2_28);
 	tcase_add_test(t, link_speeds_by_generation);
+	tcase_add_loop_test(t, a_tree_of_a_torus_is_as_good_as_its_ring, 0, 3);
 	return util_run(suite);
 }
