@@ -9,12 +9,27 @@
 
 #include "backends/rdmacm/cm.h"
 
+/* In a child made by fork, which may hold none of its parent's objects: it opens devices of its own. */
+static void cm_forked(void)
+{
+	pthread_mutex_init(&cm.lock, NULL);
+	pthread_mutex_init(&cm.defaults, NULL);
+	pthread_cond_init(&cm.acknowledged, NULL);
+	cm.ids = NULL;
+	cm.device = NULL;
+	cm.devices = 0;
+}
+
 int cm_devices_open(void)
 {
+	static bool once;
 	int n = 0;
 
 	if (cm.devices)
 		return 0;
+	if (!once)
+		pthread_atfork(NULL, NULL, cm_forked);
+	once = true;
 	struct ibv_device **list = ibv_get_device_list(&n);
 
 	if (!list)

@@ -62,7 +62,7 @@ static void pair_open_nth(struct pair *p, int device)
 	pair_need(p->pd && p->channel && p->cq && p->mr, "a domain, a queue, a region");
 }
 
-static void pair_open(struct pair *p)
+static inline void pair_open(struct pair *p)
 {
 	pair_open_nth(p, 0);
 }
@@ -130,7 +130,7 @@ static void pair_connect(struct pair *p)
 }
 
 /* The queue pairs end; completions that were not polled are taken. */
-static void pair_disconnect(struct pair *p)
+static inline void pair_disconnect(struct pair *p)
 {
 	struct ibv_wc wc;
 
@@ -143,7 +143,7 @@ static void pair_disconnect(struct pair *p)
 }
 
 /* A request of the first queue pair on the first bytes of the memory, to 64 bytes after them. */
-static int pair_post(const struct pair *p, enum ibv_wr_opcode opcode, uint32_t rkey)
+static inline int pair_post(const struct pair *p, enum ibv_wr_opcode opcode, uint32_t rkey)
 {
 	struct ibv_sge sge = {(uintptr_t)p->memory, 8, p->mr->lkey};
 	struct ibv_send_wr wr = {.wr_id = 1,
@@ -159,7 +159,7 @@ static int pair_post(const struct pair *p, enum ibv_wr_opcode opcode, uint32_t r
 }
 
 /* The next completion; a minute is enough on any machine. */
-static struct ibv_wc pair_wait(const struct pair *p)
+static inline struct ibv_wc pair_wait(const struct pair *p)
 {
 	struct ibv_wc wc = {0};
 
