@@ -171,6 +171,8 @@ static void channels_programs(struct ncclComm *comm)
 	comm->allowed = tune_without_pat(&comm->summary, comm->allowed,
 					 comm->peers[comm->rank].pat_anywhere);
 	comm->pat_channels = tune_pat_channels(comm->nchannels, comm->allowed);
+	comm->direct_channels =
+		tune_direct_channels(&comm->summary, comm->nchannels, comm->allowed);
 }
 
 /* The links of every channel, and over which of them each rank is reached, where programs go over trees. */
@@ -209,6 +211,7 @@ static ncclResult_t channels_trees(struct ncclComm *comm, const struct topo_tree
 struct channels_word {
 	uint64_t hash;   /* of what they worked out */
 	uint64_t relays; /* local ranks that the rank sends through */
+	uint64_t ends;   /* transport_ends_sum */
 };
 
 /* What the agreement needs for a moment; one allocation. */
@@ -250,20 +253,30 @@ static ncclResult_t channels_differ(struct ncclComm *comm, const struct topo_dig
 	return rc;
 }
 
-/* All ranks must have worked out the same: a hash crosses, and more only where it differs. */
+/* All ranks must have worked out the same, and each rank its own ends of it: two numbers cross, and more only where
+ * ranks disagree. */
 static ncclResult_t channels_compare(struct ncclComm *comm, struct channels_scratch *s)
 {
-	ncclResult_t rc;
+	struct channels_word *mine = &s->word[comm->rank];
+	ncclResult_t rc = transport_ends_sum(comm, &mine->ends);
+	uint64_t ends = 0;
 	bool same = true;
 
 	topo_digest_make(&s->digest, comm->nranks, comm->nchannels, &s->rings, s->order, &s->trees,
 			 s->parent);
-	s->word[comm->rank] = (struct channels_word){.hash = topo_digest_hash(&s->digest),
-						     .relays = proxy_relays_wanted(comm)};
-	rc = bootstrap_all_gather(comm->bootstrap, s->word, sizeof *s->word);
-	for (int32_t r = 0; r < comm->nranks && !rc; r++)
+	mine->hash = topo_digest_hash(&s->digest);
+	mine->relays = proxy_relays_wanted(comm);
+	if (!rc)
+		rc = bootstrap_all_gather(comm->bootstrap, s->word, sizeof *s->word);
+	if (rc)
+		return rc;
+	for (int32_t r = 0; r < comm->nranks; r++) {
 		same &= s->word[r].hash == s->word[0].hash;
-	return rc || same ? rc : channels_differ(comm, &s->digest);
+		ends += s->word[r].ends;
+	}
+	if (!same)
+		return channels_differ(comm, &s->digest);
+	return ends ? channels_end_together(comm, transport_ends_differ(comm)) : ncclSuccess;
 }
 
 /* From what all ranks contributed. */

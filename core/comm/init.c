@@ -11,7 +11,6 @@
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
-#include "core/tune/model.h"
 
 /* Everything that must not be made once the first kernel runs, because making it may wait for the
  * device: streams, events, and the kernel's own code. */
@@ -38,11 +37,8 @@ static ncclResult_t comm_connect(struct ncclComm *comm)
 	rc = comm_channels_make(comm);
 	if (!rc)
 		rc = transport_connect_channels(comm, &job);
-	if (!rc) {
-		comm->direct_channels =
-			tune_direct_channels(&comm->summary, comm->nchannels, comm->allowed);
+	if (!rc)
 		rc = comm_dev_make(comm);
-	}
 	if (!rc)
 		rc = transport_connect_upload(job);
 	transport_connect_drop(job);

@@ -403,9 +403,22 @@ static void transport_channel_find(const struct ncclComm *comm, struct channel *
 			transport_pat_find(comm, ch, level);
 }
 
+static int transport_channel_ends(const struct ncclComm *comm)
+{
+	return 2 * comm->nchannels + transport_tree_ends(comm) + transport_pat_ends(comm);
+}
+
+static int transport_channel_wants(const struct ncclComm *comm, struct conn_want *wants)
+{
+	int n = transport_ring_wants(comm, wants);
+
+	n += transport_tree_wants(comm, wants + n);
+	return n + transport_pat_wants(comm, wants + n);
+}
+
 ncclResult_t transport_connect_channels(struct ncclComm *comm, struct conn_job **job)
 {
-	int ends = 2 * comm->nchannels + transport_tree_ends(comm) + transport_pat_ends(comm), n;
+	int ends = transport_channel_ends(comm), n;
 	struct conn_want *wants = os_alloc((size_t)ends * sizeof *wants, "connections of channels");
 	ncclResult_t rc;
 
@@ -416,9 +429,7 @@ ncclResult_t transport_connect_channels(struct ncclComm *comm, struct conn_job *
 		     comm->nchannels);
 		return ncclSystemError;
 	}
-	n = transport_ring_wants(comm, wants);
-	n += transport_tree_wants(comm, wants + n);
-	n += transport_pat_wants(comm, wants + n);
+	n = transport_channel_wants(comm, wants);
 	ASSERT(n == ends);
 	rc = transport_connect_all(comm, wants, n, job);
 	os_free(wants);
@@ -462,22 +473,49 @@ static void transport_direct_check(const struct ncclComm *comm, const struct con
 	       direct.conns + want->channel + end * direct.channels);
 }
 
-ncclResult_t transport_connect_direct(struct ncclComm *comm)
+static int transport_direct_ends(const struct ncclComm *comm)
 {
-	struct conn_want wants[2 * (DEV_DIRECT_RANKS - 1) * DEV_DIRECT_CHANNELS] = {{0}};
-	struct conn_job *job;
-	ncclResult_t rc;
+	return 2 * (comm->nranks - 1) * comm->direct_channels;
+}
+
+static int transport_direct_wants(const struct ncclComm *comm, struct conn_want *wants)
+{
 	int n = 0;
 
-	if (!comm->direct_channels)
-		return ncclSuccess;
-	ASSERT(comm->nranks <= DEV_DIRECT_RANKS && comm->direct_channels <= DEV_DIRECT_CHANNELS);
 	for (int32_t peer = 0; peer < comm->nranks; peer++)
 		for (int32_t i = 0; i < 2 * comm->direct_channels && peer != comm->rank; i++)
 			wants[n++] = (struct conn_want){.peer = peer,
 							.channel = i % comm->direct_channels,
 							.is_send = i >= comm->direct_channels,
 							.index = CONN_DIRECT};
+	return n;
+}
+
+int transport_init_ends(const struct ncclComm *comm)
+{
+	return transport_channel_ends(comm) + transport_direct_ends(comm);
+}
+
+int transport_init_wants(const struct ncclComm *comm, struct conn_want *wants)
+{
+	int n = transport_channel_wants(comm, wants);
+
+	n += transport_direct_wants(comm, wants + n);
+	ASSERT(n == transport_init_ends(comm));
+	return n;
+}
+
+ncclResult_t transport_connect_direct(struct ncclComm *comm)
+{
+	struct conn_want wants[2 * (DEV_DIRECT_RANKS - 1) * DEV_DIRECT_CHANNELS] = {{0}};
+	struct conn_job *job;
+	ncclResult_t rc;
+	int n;
+
+	if (!comm->direct_channels)
+		return ncclSuccess;
+	ASSERT(comm->nranks <= DEV_DIRECT_RANKS && comm->direct_channels <= DEV_DIRECT_CHANNELS);
+	n = transport_direct_wants(comm, wants);
 	rc = transport_connect_all(comm, wants, n, &job);
 	if (rc)
 		return rc;

@@ -119,6 +119,11 @@ struct dev_pat transport_pat_of(const struct ncclComm *comm);
 /* Connects this rank with every other one on direct_channels channels, after the rings and after comm->dev
  * is made: all ranks of the communicator call it together. */
 ncclResult_t transport_connect_direct(struct ncclComm *comm);
+/* Before them: a sum of hashes of the ends that this rank will connect. Over all ranks it is 0, or two ranks disagree
+ * on a connection. */
+ncclResult_t transport_ends_sum(const struct ncclComm *comm, uint64_t *sum);
+/* It is not 0. All ranks call it together, and all log the same two ranks; ncclInternalError. */
+ncclResult_t transport_ends_differ(const struct ncclComm *comm);
 /* What the device has of them. */
 struct dev_direct transport_direct_of(const struct ncclComm *comm);
 /* Ends this rank's use of other ranks' memory, for a rank that leaves early: its kernels are gone.

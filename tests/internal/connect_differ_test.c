@@ -13,7 +13,15 @@
 #include "tests/sim/comm_rank.h"
 #include "tests/suite.h"
 
-enum differ_kind { DIFFER_NOTHING, DIFFER_RING, DIFFER_TREE, DIFFER_CHANNELS, DIFFER_MESSAGES };
+enum differ_kind {
+	DIFFER_NOTHING,
+	DIFFER_RING,
+	DIFFER_TREE,
+	DIFFER_CHANNELS,
+	DIFFER_NEIGHBOUR, /* the rank's own: all ranks have the same ring */
+	DIFFER_LINK,      /* likewise of a tree */
+	DIFFER_MESSAGES
+};
 
 /* Of the test that runs: which rank is of another build, and in what. */
 static struct {
@@ -47,7 +55,21 @@ ncclResult_t __wrap_topo_connect_rings(const struct topo_rank_info *all, int nra
 	}
 	if (differ.kind == DIFFER_CHANNELS)
 		rings->nchannels--;
+	if (differ.kind == DIFFER_NEIGHBOUR)
+		rings->next[0] = rings->prev[0];
 	return rc;
+}
+
+/* In its first tree it has no child; a leaf has no parent. */
+static void differ_link(struct topo_trees *trees)
+{
+	for (int i = 0; i < TOPO_TREE_DOWN; i++) {
+		if (trees->down[0][i] < 0)
+			continue;
+		trees->down[0][i] = -1;
+		return;
+	}
+	trees->up[0] = -1;
 }
 
 /* In its second tree rank 2 has another parent. */
@@ -59,20 +81,24 @@ ncclResult_t __wrap_topo_connect_trees(const struct topo_rank_info *all, int nra
 
 	if (!rc && rank == differ.rank && differ.kind == DIFFER_TREE)
 		second[2] = second[2] == 3 ? 1 : 3;
+	if (!rc && rank == differ.rank && differ.kind == DIFFER_LINK)
+		differ_link(trees);
 	return rc;
 }
 
-/* The first rank that is not as rank 0 is. */
+/* The first rank that is not as rank 0 is; the rank itself, where its own ends differ. */
 static int32_t differ_named(void)
 {
-	return differ.rank ? differ.rank : 1;
+	return differ.rank || differ.kind >= DIFFER_NEIGHBOUR ? differ.rank : 1;
 }
 
 static void differ_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	static const char *const words[] = {[DIFFER_RING] = "its ring of all ranks has the hash",
 					    [DIFFER_TREE] = "its tree of all ranks has the hash",
-					    [DIFFER_CHANNELS] = " channels of "};
+					    [DIFFER_CHANNELS] = " channels of ",
+					    [DIFFER_NEIGHBOUR] = "channel 0, ring: rank ",
+					    [DIFFER_LINK] = "channel 0, tree: rank "};
 	ncclComm_t comm = NULL;
 	cudaStream_t stream;
 	char name[16];
@@ -100,11 +126,16 @@ static void differ_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(a_rank_of_another_build_ends_the_init_of_all_with_what_differs)
 {
 	for (uint64_t seed = 1; seed <= 6; seed++) {
-		struct ranks_config c = {.hosts = 1 + seed % 2,
-					 .per_host = 4 / (1 + seed % 2),
+		bool trees = _i ==
+			     DIFFER_LINK; /* several hosts have some, with programs that use them */
+		uint32_t hosts = trees ? 2 : 1 + seed % 2;
+		struct ranks_config c = {.hosts = hosts,
+					 .per_host = 4 / hosts,
 					 .per_proc = 1 + seed / 3 % 2,
 					 .seed = seed,
-					 .machine = "a100-4nic"};
+					 .machine = "a100-4nic",
+					 .env = trees ? (const char *[]){"NCCL_ALGO=Tree", NULL}
+						      : NULL};
 
 		if (seed % 3 == 0)
 			c.engine = SIM_ENGINE_THREADS;
@@ -250,7 +281,7 @@ int main(void)
 	suite_add_tcase(suite, t);
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, a_rank_of_another_build_ends_the_init_of_all_with_what_differs,
-			    DIFFER_NOTHING, DIFFER_CHANNELS + 1);
+			    DIFFER_NOTHING, DIFFER_MESSAGES);
 	tcase_add_test(t, a_rank_with_other_channels_of_messages_is_named);
 	tcase_add_test(t, a_rank_with_another_graph_ends_the_init_of_all_with_what_differs);
 	return suite_run(suite);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Do both ranks of every connection of init make their end of it? Each rank works out its ends by itself, and one
+ * whose other end no rank makes would wait for a description for ever. Each end has a hash of its connection, and the
+ * hash of a sending end cancels that of the receiving end: the sum over all ranks is 0, or two ranks disagree. Ranks
+ * exchange more only where it is not 0: their sums by peer, which show the two ranks, and then the channels that
+ * these two have in common.
+ */
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/transport/transport_internal.h"
+
+/* The hash of the connection, or its negative. */
+static uint64_t ends_hash(const struct ncclComm *comm, const struct conn_want *w)
+{
+	const int32_t connection[] = {w->is_send ? comm->rank : w->peer,
+				      w->is_send ? w->peer : comm->rank, w->channel, w->index};
+	uint64_t hash = hash64(connection, sizeof connection);
+
+	return w->is_send ? hash : 0 - hash;
+}
+
+static struct conn_want *ends_make(const struct ncclComm *comm, int *n)
+{
+	int most = transport_init_ends(comm);
+	struct conn_want *wants = os_alloc((size_t)most * sizeof *wants, "connections to compare");
+
+	if (wants)
+		*n = transport_init_wants(comm, wants);
+	else
+		WARN("rank %d: no memory to compare %d connections", comm->rank, most);
+	return wants;
+}
+
+ncclResult_t transport_ends_sum(const struct ncclComm *comm, uint64_t *sum)
+{
+	int n = 0;
+	struct conn_want *wants = ends_make(comm, &n);
+
+	if (!wants)
+		return ncclSystemError;
+	*sum = 0;
+	for (int i = 0; i < n; i++)
+		*sum += ends_hash(comm, &wants[i]);
+	os_free(wants);
+	return ncclSuccess;
+}
+
+/* ---- which ranks, and which connection ------------------------------------------------------ */
+
+struct ends_pair {
+	int32_t a, b; /* a < b */
+};
+
+/* Ends that a rank makes with the other rank of the pair: masks of channels. */
+struct ends_masks {
+	uint64_t send[CONN_INDEX_COUNT], recv[CONN_INDEX_COUNT];
+};
+
+struct ends_scratch {
+	struct conn_want *wants;
+	int n;
+	uint64_t *sums;           /* [nranks * nranks]: of a rank's ends, by peer */
+	struct ends_masks *masks; /* [nranks] */
+};
+
+/* The first two ranks that disagree; there are two, since the sum over all ranks is not 0. */
+static struct ends_pair ends_pair_find(const uint64_t *sums, size_t nranks)
+{
+	size_t a = 0, b = 1;
+
+	while (a < nranks - 1 && sums[a * nranks + b] + sums[b * nranks + a] == 0)
+		if (++b == nranks)
+			b = ++a + 1;
+	ASSERT(b < nranks);
+	return (struct ends_pair){(int32_t)a, (int32_t)b};
+}
+
+static ncclResult_t ends_pair_gather(const struct ncclComm *comm, const struct ends_scratch *s,
+				     struct ends_pair *pair)
+{
+	size_t n = (size_t)comm->nranks;
+	uint64_t *mine = s->sums + (size_t)comm->rank * n;
+	ncclResult_t rc;
+
+	for (int i = 0; i < s->n; i++) {
+		ASSERT(s->wants[i].peer >= 0 && s->wants[i].peer < comm->nranks);
+		mine[s->wants[i].peer] += ends_hash(comm, &s->wants[i]);
+	}
+	rc = bootstrap_all_gather(comm->bootstrap, s->sums, n * sizeof *s->sums);
+	if (!rc)
+		*pair = ends_pair_find(s->sums, n);
+	return rc;
+}
+
+static ncclResult_t ends_masks_gather(const struct ncclComm *comm, const struct ends_scratch *s,
+				      struct ends_pair pair)
+{
+	int32_t rank = comm->rank, other = rank == pair.a ? pair.b : pair.a;
+	struct ends_masks *mine = &s->masks[rank];
+
+	for (int i = 0; i < s->n && (rank == pair.a || rank == pair.b); i++) {
+		const struct conn_want *w = &s->wants[i];
+
+		if (w->peer == other)
+			(w->is_send ? mine->send : mine->recv)[w->index] |= 1ull << w->channel;
+	}
+	return bootstrap_all_gather(comm->bootstrap, s->masks, sizeof *s->masks);
+}
+
+/* Connections from one rank to the other. */
+static bool ends_direction_log(const struct ends_masks *masks, int32_t from, int32_t to)
+{
+	static const char *const of[CONN_INDEX_COUNT] = {[CONN_COLLECTIVE] = "ring",
+							 [CONN_PAIR] = "messages",
+							 [CONN_DIRECT] = "direct programs",
+							 [CONN_TREE] = "tree",
+							 [CONN_PAT] = "PAT"};
+
+	for (int i = 0; i < CONN_INDEX_COUNT; i++) {
+		uint64_t send = masks[from].send[i], recv = masks[to].recv[i];
+		int channel = __builtin_ctzll(send ^ recv ? send ^ recv : 1);
+
+		if (send == recv)
+			continue;
+		if (send >> channel & 1)
+			WARN("channel %d, %s: rank %d sends to rank %d, and rank %d does not "
+			     "receive from it: all ranks must be of one build",
+			     channel, of[i], from, to, to);
+		else
+			WARN("channel %d, %s: rank %d receives from rank %d, and rank %d does not "
+			     "send to it: all ranks must be of one build",
+			     channel, of[i], to, from, from);
+		return true;
+	}
+	return false;
+}
+
+static ncclResult_t ends_differ(const struct ncclComm *comm, const struct ends_scratch *s)
+{
+	struct ends_pair pair;
+	ncclResult_t rc = ends_pair_gather(comm, s, &pair);
+
+	if (!rc)
+		rc = ends_masks_gather(comm, s, pair);
+	if (rc)
+		return rc;
+	if (!ends_direction_log(s->masks, pair.a, pair.b) &&
+	    !ends_direction_log(s->masks, pair.b, pair.a))
+		WARN("rank %d and rank %d make one end of a connection twice: all ranks must be "
+		     "of one build",
+		     pair.a, pair.b);
+	return ncclInternalError;
+}
+
+ncclResult_t transport_ends_differ(const struct ncclComm *comm)
+{
+	size_t n = (size_t)comm->nranks;
+	size_t bytes = n * n * sizeof(uint64_t) + n * sizeof(struct ends_masks);
+	struct ends_scratch s = {.sums = os_alloc(bytes, "connections that differ")};
+	ncclResult_t rc = ncclSystemError;
+
+	s.wants = s.sums ? ends_make(comm, &s.n) : NULL;
+	if (s.wants) {
+		s.masks = (struct ends_masks *)(s.sums + n * n);
+		rc = ends_differ(comm, &s);
+	} else if (!s.sums) {
+		WARN("rank %d: ranks disagree on connections, and there is no memory to find out "
+		     "which",
+		     comm->rank);
+	}
+	os_free(s.wants);
+	os_free(s.sums);
+	return rc;
+}
