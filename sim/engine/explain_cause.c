@@ -155,20 +155,6 @@ static bool cause_is_unlaunched(const struct sim_task *t, const struct cause_tar
 	return label_most("communicator", to->rank) <= (int64_t)t->self.work_number;
 }
 
-/* To the task that drives the rank, if that is what the wait is for. */
-static bool cause_next_driver(const struct hop *at, const struct cause_target *to, struct hop *next)
-{
-	const struct sim_task *driver = explain_driver(to->rank);
-
-	if (!driver || !cause_is_unlaunched(at->task, to))
-		return false;
-	*next = (struct hop){.task = driver,
-			     .rank = explain_rank(driver, 0),
-			     .wait = driver->wait_n ? driver->wait[0] : NULL,
-			     .unlaunched = to->rank};
-	return true;
-}
-
 /* Has `rank` called more of these than `peer` has of the other end? Over all communicators. */
 static bool cause_is_ahead(const char *what, int32_t rank, const char *other, int32_t peer)
 {
@@ -191,6 +177,33 @@ static const char *cause_missing_call(const struct hop *at)
 	    cause_is_ahead("messages from", rank, "messages to", peer))
 		return "ncclSend to";
 	return NULL;
+}
+
+/* The launch of `rank` waits for the task that drives it: of its waits the one for a call that is missing, or the first. */
+static struct hop cause_at_driver(const struct sim_task *driver, int32_t rank)
+{
+	struct hop h = {.task = driver, .unlaunched = rank};
+
+	for (int i = 0; i < driver->wait_n; i++) {
+		h.rank = explain_rank(driver, i);
+		h.wait = driver->wait[i];
+		if (cause_missing_call(&h))
+			return h;
+	}
+	h.rank = explain_rank(driver, 0);
+	h.wait = driver->wait_n ? driver->wait[0] : NULL;
+	return h;
+}
+
+/* To the task that drives the rank, if that is what the wait is for. */
+static bool cause_next_driver(const struct hop *at, const struct cause_target *to, struct hop *next)
+{
+	const struct sim_task *driver = explain_driver(to->rank);
+
+	if (!driver || !cause_is_unlaunched(at->task, to))
+		return false;
+	*next = cause_at_driver(driver, to->rank);
+	return true;
 }
 
 static bool cause_has_task(int32_t rank)
@@ -313,8 +326,8 @@ static bool cause_append(struct cause *c, const struct hop *h)
 	return c->n < CAUSE_HOPS;
 }
 
-/* A proxy has nothing under way for a kernel: has its rank not launched it? */
-static void cause_end_without_work(struct cause *c)
+/* A proxy has nothing under way for a kernel: has its rank not launched it? True: its task lives. */
+static bool cause_end_without_work(struct cause *c)
 {
 	const struct hop *first = &c->hop[0], *last = &c->hop[c->n - 1];
 	const struct cause_target to = {last->rank, -1, "kernel"};
@@ -322,9 +335,10 @@ static void cause_end_without_work(struct cause *c)
 		label_most("communicator", last->rank) < label_most("communicator", first->rank);
 
 	if (c->end != CAUSE_NO_WORK || !(fewer || cause_is_unlaunched(first->task, &to)))
-		return;
+		return false;
 	c->rank = last->rank;
 	c->end = explain_driver(c->rank) ? CAUSE_NO_LAUNCH : CAUSE_LEFT;
+	return c->end == CAUSE_NO_LAUNCH;
 }
 
 /* A chain past a kernel that is not launched is about that launch, unless it comes to something firmer. */
@@ -337,12 +351,9 @@ static void cause_end_at_launch(struct cause *c)
 		}
 }
 
-static void cause_follow(struct cause *c, const struct sim_task *t, int wait)
+/* From the hop on, as far as it leads. */
+static void cause_walk(struct cause *c, struct hop next)
 {
-	struct hop next = {
-		.task = t, .rank = explain_rank(t, wait), .wait = t->wait[wait], .unlaunched = -1};
-
-	*c = (struct cause){.again = -1};
 	while (cause_append(c, &next) && cause_next(c, &next)) {
 		c->again = cause_seen(c, &next);
 		if (c->again < 0)
@@ -354,7 +365,25 @@ static void cause_follow(struct cause *c, const struct sim_task *t, int wait)
 		break;
 	}
 	cause_end_at_launch(c);
-	cause_end_without_work(c);
+}
+
+static void cause_follow(struct cause *c, const struct sim_task *t, int wait)
+{
+	const struct sim_task *driver;
+
+	*c = (struct cause){.again = -1};
+	cause_walk(c, (struct hop){.task = t,
+				   .rank = explain_rank(t, wait),
+				   .wait = t->wait[wait],
+				   .unlaunched = -1});
+	if (!cause_end_without_work(c) || c->n == CAUSE_HOPS)
+		return;
+	/* to a launch that waits for a call */
+	driver = explain_driver(c->rank);
+	const struct hop h = cause_at_driver(driver, c->rank);
+
+	if (h.wait && cause_missing_call(&h))
+		cause_walk(c, h);
 }
 
 /* ---- choosing ------------------------------------------------------------------------------- */
@@ -484,16 +513,17 @@ static void cause_print_busy(FILE *out, const struct sim_task *t)
 
 /* Does each of the two ranks wait for the same call of the other one? "rank 0 and rank 1 both send; neither has called
  * ncclRecv". */
-static bool cause_print_both(FILE *out, const struct cause *c, int32_t rank)
+static bool cause_print_both(FILE *out, const struct cause *c)
 {
+	int32_t rank = c->hop[c->n - 1].rank;
 	bool send = !strncmp(c->call, "ncclRecv", 8);
 	const char *done = send ? "messages to" : "messages from";
 	const char *missing = send ? "messages from" : "messages to";
 
 	if (!cause_is_ahead(done, c->rank, missing, rank))
 		return false;
-	fprintf(out, "  <- rank %d and rank %d both %s; neither has called %.8s\n",
-		MIN_OF(rank, c->rank), MAX_OF(rank, c->rank), send ? "send" : "receive", c->call);
+	fprintf(out, "rank %d and rank %d both %s; neither has called %.8s", MIN_OF(rank, c->rank),
+		MAX_OF(rank, c->rank), send ? "send" : "receive", c->call);
 	return true;
 }
 
@@ -502,11 +532,13 @@ static void cause_print_no_call(FILE *out, const struct cause *c)
 {
 	const struct sim_task *driver = explain_driver(c->rank);
 
-	if (cause_print_both(out, c, c->hop[c->n - 1].rank))
-		return;
-	fprintf(out, "  <- rank %d has not called %s rank %d", c->rank, c->call,
-		c->hop[c->n - 1].rank);
-	if (driver) {
+	fprintf(out, "  <- ");
+	bool both = cause_print_both(out, c);
+
+	if (!both)
+		fprintf(out, "rank %d has not called %s rank %d", c->rank, c->call,
+			c->hop[c->n - 1].rank);
+	if (driver && !both) {
 		fprintf(out, "; its calls come from");
 		cause_print_busy(out, driver);
 	}
@@ -651,6 +683,8 @@ static void cause_print_reason(FILE *out, const struct cause *c)
 		fprintf(out, " has left: no task of it makes calls");
 		return;
 	case CAUSE_NO_CALL:
+		if (cause_print_both(out, c))
+			return;
 		cause_print_rank(out, c->rank);
 		fprintf(out, " has not called %s rank %d", c->call, last->rank);
 		cause_print_calls(out, c->rank);

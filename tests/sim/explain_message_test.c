@@ -81,6 +81,44 @@ START_TEST(wait_of_a_message_that_is_put_is_named)
 }
 END_TEST
 
+/* Each sends first, alone: neither gets to its next call, of which a kernel or a connection is the reason. */
+static void both_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const struct lone *l = arg;
+	cudaStream_t stream;
+	ncclComm_t comm;
+	void *mem;
+
+	comm_buffers(rank, &mem, &stream, LONE_BYTES);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
+	if (l->sends) {
+		EXPECT_NCCL(ncclSuccess,
+			    ncclSend(mem, LONE_BYTES, ncclInt8, 1 - rank, comm, stream));
+		EXPECT_NCCL(ncclSuccess,
+			    ncclRecv(mem, LONE_BYTES, ncclInt8, 1 - rank, comm, stream));
+	} else {
+		EXPECT_NCCL(ncclSuccess,
+			    ncclRecv(mem, LONE_BYTES, ncclInt8, 1 - rank, comm, stream));
+		EXPECT_NCCL(ncclSuccess,
+			    ncclSend(mem, LONE_BYTES, ncclInt8, 1 - rank, comm, stream));
+	}
+	EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
+}
+
+START_TEST(two_ranks_that_both_send_are_named)
+{
+	const struct lone l = {.sends = _i & 1, .hosts = _i & 2 ? 2 : 1};
+	const char *tasks;
+	struct ranks_config config = {.hosts = l.hosts, .per_host = 2 / l.hosts, .seed = 1};
+	const char *why = explain_run(&config, both_rank, (void *)&l, &tasks);
+	const char *want = l.sends ? "  <- rank 0 and rank 1 both send; neither has called ncclRecv"
+				   : "  <- rank 0 and rank 1 both receive; neither has called "
+				     "ncclSend";
+
+	ck_assert_msg(strstr(why, want), "no line '%s' in:\n%s", want, why);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("explain_message");
@@ -88,6 +126,7 @@ int main(void)
 
 	tcase_add_loop_test(t, the_rank_that_did_not_call_is_named, 0, 8);
 	tcase_add_loop_test(t, wait_of_a_message_that_is_put_is_named, 0, 2);
+	tcase_add_loop_test(t, two_ranks_that_both_send_are_named, 0, 4);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
