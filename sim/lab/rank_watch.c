@@ -7,6 +7,7 @@
 
 /* How often a program that does something else polls its communicators. */
 #define LAB_WATCH_AGAIN_NS 10000000ull
+#define LAB_WATCH_LATE_NS  1000000000ull /* when another rank has failed long ago */
 
 /* Does the watch poll the rank's communicators, too? With several, the rank may be in a call for one of
  * them that waits, on its GPU, for a kernel of another one that has failed: the call connects ranks, or
@@ -56,16 +57,33 @@ static void lab_rank_watch_abort(struct lab_rank *me, struct wait *done)
 	}
 }
 
-/* Until the launcher's patience ends; false: the rank left before. Faults may heal earlier than they would by
- * themselves. */
-static bool lab_rank_watch_patiently(struct lab_rank *me, struct wait *done)
+/* Another rank has failed. Until the rank has left (0), the launcher's patience has ended (1), or a communicator of the
+ * rank has an error, too (2): a call for a transient one may wait, on the rank's GPU, for a kernel that this error ends.
+ * Faults may heal earlier than they would by themselves. */
+static int lab_rank_watch_patiently(struct lab_rank *me, struct wait *done)
 {
-	do {
-		done->deadline_ns = MAX_OF(lab_survive_launcher_at(me->run), os_now_ns() + 1);
+	uint64_t pause_ns = LAB_WATCH_AGAIN_NS, now;
+
+	while ((now = os_now_ns()) < lab_survive_launcher_at(me->run)) {
+		bool polls = lab_watch_polls(me->run);
+		ncclResult_t r = ncclSuccess;
+
+		done->deadline_ns = lab_survive_launcher_at(me->run);
+		if (polls)
+			done->deadline_ns = MIN_OF(done->deadline_ns, now + pause_ns);
 		if (os_wait_one(done, NULL) != ETIMEDOUT)
-			return false;
-	} while (os_now_ns() < lab_survive_launcher_at(me->run));
-	return true;
+			return 0;
+		if (polls && lab_watch_is_needed(me)) {
+			os_poll_hit(); /* this loop has a limit: a row of looks is no deadlock */
+			r = lab_comms_error(me);
+		}
+		if (r) {
+			lab_rank_fail(me, r, "ncclCommGetAsyncError");
+			return 2;
+		}
+		pause_ns = MIN_OF(2 * pause_ns, LAB_WATCH_LATE_NS);
+	}
+	return 1;
 }
 
 /* In a run with faults: what a launcher does for ranks that cannot learn of a failure, because another rank
@@ -90,13 +108,11 @@ static void lab_rank_watch(void *arg)
 	const struct wait *both[2] = {&w[0], &w[1]};
 	int event = lab_rank_watch_event(me, &w[0], both);
 
+	if (event == 1)
+		event = lab_rank_watch_patiently(me, &w[0]);
 	if (event == 2)
 		lab_rank_watch_abort(me, &w[0]);
-	if (event != 1)
-		return;
-	if (!lab_rank_watch_patiently(me, &w[0]))
-		return;
-	if (!lab_comms_any(me))
+	if (event != 1 || !lab_comms_any(me))
 		return;
 	lab_survive_unreported(me);
 	fprintf(stderr, "doppel: rank %d did not notice the failure: the launcher aborts it\n",
