@@ -52,6 +52,8 @@ static ncclResult_t bootstrap_neighbour_poll(struct bootstrap *b, struct bootstr
 	uint64_t seq = sock_seq(fd);
 	ncclResult_t rc = n->failed ? ncclRemoteError : ncclSuccess;
 
+	if (n->gone)
+		*looked = seq; /* nothing more comes: no later event is one to wake up for */
 	if (n->gone || !os_socket_changed(fd, *looked))
 		return rc;
 	while (!rc) {
