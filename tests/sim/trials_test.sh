@@ -45,6 +45,7 @@ row_failed() {
 
 # ---- loops of queries
 trial 0 "$both" "" "trial_waits health" healthy
+trial 0 threads "" "trial_waits cost" cheap
 trial 0 "$both" "" "trial_waits several" 'all ready'
 trial 0 "$both" "" "trial_waits limit_count" 'gave up'
 trial 0 "$both" "" "trial_waits limit_clock" 'gave up'
@@ -55,6 +56,48 @@ trial 0 sim "--hosts 2" "trial_waits clocks" 'slept 2\.25[0-9] s'
 trial 0 "$both" "--hosts 2" "trial_waits absent" 'gave up'
 trial $NO_PROGRESS sim "" "trial_waits for_ever" 'livelock: polls have found nothing' 'polls "ncclCommGetAsyncError"'
 trial $NO_PROGRESS sim "" "trial_waits blocked" 'deadlock: .* nothing is left'
+
+# ---- groups and messages, in one process, two of a host, and of two hosts and three
+two="--processes-per-host 2"
+for where in "" "$two" "--hosts 2"; do
+	for kind in streams_after streams_before streams_messages; do
+		for seed in 1 2; do trial 0 "$both" "--seed $seed $where" "trial_groups $kind" right '!wrong'; done
+	done
+	for kind in empty all_to_all_in_place two_comms; do trial 0 "$both" "$where" "trial_groups $kind" right; done
+done
+for where in "$two" "--hosts 2" "--hosts 3"; do trial 0 "$both" "$where" "trial_groups split" right; done
+trial 0 "$both" "" "trial_groups to_oneself" right
+for where in "$two" "--hosts 2"; do
+	trial $NO_PROGRESS sim "$where" "trial_groups all_send" 'rank 0 and rank 1 both send; neither has called ncclRecv'
+	trial 9 "$both" "$where" "trial_groups crossed" 'ranks disagree on the order of communicators'
+done
+
+# ---- how communicators begin and end
+for where in "$two" "--hosts 2" "--hosts 2 $two"; do
+	trial 0 "$both" "$where" "trial_life destroy_order" ended
+	trial 0 "$both" "$where" "trial_life destroy_before_use" ended
+done
+trial 0 "$both" "--hosts 2" "trial_life destroy_finalized" ended
+trial 0 sim "$two" "trial_life destroy_finalized" ended
+for where in "" "--hosts 2"; do
+	for kind in group_destroy group_finalize group_destroy_nonblocking group_finalize_nonblocking; do
+		trial 0 "$both" "$where" "trial_life $kind" ended
+	done
+	for kind in config_2_14 config_2_18 capped; do trial 0 "$both" "$where" "trial_life $kind" 'no error' '!WARN'; done
+done
+trial 0 threads "" "trial_life aborted" ended
+trial 0 "$both" "--env NCCL_MIN_NCHANNELS=32" "trial_life few_channels" 'no error'
+for where in "$two" "--hosts 2"; do
+	trial 0 "$both" "$where" "trial_life refused_config" 'rank 0: another rank failed.*NoSuchNet' 'rank 1: invalid argument'
+	trial 0 "$both" "$where" "trial_life refused_environment" "rank 0: another rank failed.*NCCL_ALGO=bogus" 'rank 1: invalid usage'
+done
+trial 0 "$both" "--hosts 2" "trial_life late_root" 'rank 0: ended' 'rank 1: ended'
+
+# ---- buffers
+for where in "" "$two" "--hosts 2"; do
+	for kind in pinned of_nccl of_no_size odd; do trial 0 "$both" "$where" "trial_buffers $kind" right; done
+done
+trial 0 "$both" "" "trial_buffers alone" right
 
 # ---- ends without what should come before them
 left='things left at the exit: [0-9]+ \(no failure'

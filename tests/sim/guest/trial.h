@@ -31,6 +31,33 @@ static inline void need(int good, const char *what)
 	exit(TRIAL_FAILED);
 }
 
+/* How many processes a host has. */
+static inline int local_size(void)
+{
+	const char *size = getenv("LOCAL_WORLD_SIZE");
+
+	return size ? atoi(size) : 1;
+}
+
+/* The g-th of `gpus` GPUs of this process; another process of the host has the next ones. */
+static inline int device_of(int g, int gpus)
+{
+	const char *local = getenv("LOCAL_RANK");
+
+	return (local ? atoi(local) : 0) * gpus + g;
+}
+
+/* The next communicator of all processes, a rank in each; `doppel exec` gives them one address. */
+static inline ncclComm_t make_comm(void)
+{
+	ncclComm_t comm;
+	ncclUniqueId id;
+
+	need(!cudaSetDevice(device_of(0, 1)) && !ncclGetUniqueId(&id), "ncclGetUniqueId");
+	need(!ncclCommInitRank(&comm, ranks, id, rank), "ncclCommInitRank");
+	return comm;
+}
+
 static inline int trial_main(int argc, char **argv, const struct trial *all)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);

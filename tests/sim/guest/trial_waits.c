@@ -55,6 +55,25 @@ static void health(void)
 	printf("healthy\n");
 }
 
+/* The least time of a query, of several batches: none waits. */
+static void cost(void)
+{
+	double least = 1;
+
+	need(!ncclCommInitAll(comm, GPUS, NULL), "ncclCommInitAll");
+	for (int batch = 0; batch < 10; batch++) {
+		double begin = now();
+
+		for (int i = 0; i < 100; i++)
+			need(state(comm[0]) == ncclSuccess, "a healthy communicator");
+		least = now() - begin < least ? now() - begin : least;
+	}
+	for (int i = 0; i < GPUS; i++)
+		need(!ncclCommDestroy(comm[i]), "ncclCommDestroy");
+	need(least / 100 < 50e-6, "a query within 50 us");
+	printf("cheap\n");
+}
+
 static void until_ready(ncclResult_t rc)
 {
 	need(rc == ncclSuccess || rc == ncclInProgress, "a call");
@@ -162,12 +181,17 @@ static void absent(void)
 
 int main(int argc, char **argv)
 {
-	static const struct trial all[] = {
-		{"health", health},           {"several", several},
-		{"limit_count", limit_count}, {"limit_clock", limit_clock},
-		{"limit_sleep", limit_sleep}, {"for_ever", for_ever},
-		{"blocked", blocked},         {"clocks", clocks},
-		{"absent", absent},           {0}};
+	static const struct trial all[] = {{"health", health},
+					   {"cost", cost},
+					   {"several", several},
+					   {"limit_count", limit_count},
+					   {"limit_clock", limit_clock},
+					   {"limit_sleep", limit_sleep},
+					   {"for_ever", for_ever},
+					   {"blocked", blocked},
+					   {"clocks", clocks},
+					   {"absent", absent},
+					   {0}};
 
 	return trial_main(argc, argv, all);
 }
