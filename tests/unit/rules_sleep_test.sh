@@ -9,6 +9,7 @@ source_dir=$2
 cd "$source_dir"
 
 allowed='
+ci/progress.sh 1 the clock of the lines that ci/test prints
 ci/loaded 1 the clock of what is printed each minute
 tests/lib.sh 3 the loops of until_true and shm_left; pass_ms
 tests/dropin/verbs_pair_test.sh 1 the subject: a server that listens late
@@ -21,6 +22,7 @@ tests/dropin/signal_test.c 2 a loop with a condition; a moment for a thread to b
 tests/dropin/programs/pair.h 1 a step of loops with a condition
 tests/dropin/reap_test.c 3 loops with a condition; a random moment of death
 tests/sim/guest/job.c 2 the subject: a program that sleeps; a loop that looks for a file
+tests/sim/guest/trial_life.c 2 the subject: a root that comes late, an abort while another thread waits
 tests/sim/guest/trial_waits.c 6 the subject: sleeps and clocks of programs
 tests/bench/nccl_compare_wait.h 1 the period of a watchdog
 tests/sim/lost_output_test.sh 1 the loop that waits for a trace to grow
