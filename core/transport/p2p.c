@@ -360,9 +360,9 @@ static struct p2p_pool *p2p_pool_of_rank(const struct ncclComm *comm, int32_t ra
 		    other->rank == rank)
 			pool = p2p_pool_find(other->p2p, number);
 	}
-	registry_unlock(first);
 	if (pool)
 		shared_add_u32(&pool->refs, 1, SHARED_RELAXED);
+	registry_unlock(first);
 	return pool;
 }
 

@@ -92,13 +92,24 @@ static void p2p_importers_wait(struct ncclComm *comm)
 	}
 }
 
-static void p2p_pools_unref(struct p2p_state *st)
+/* No other rank finds them from here on. */
+static struct p2p_pool *p2p_pools_take(struct p2p_state *st)
 {
-	while (st->pools) {
-		struct p2p_pool *pool = st->pools;
+	struct registry_node *first = registry_lock();
+	struct p2p_pool *pools = st->pools;
 
-		st->pools = pool->next;
+	st->pools = NULL;
+	registry_unlock(first);
+	return pools;
+}
+
+static void p2p_pools_unref(struct p2p_pool *pool)
+{
+	while (pool) {
+		struct p2p_pool *next = pool->next;
+
 		p2p_pool_unref(pool);
+		pool = next;
 	}
 }
 
@@ -112,7 +123,7 @@ void p2p_state_close(struct ncclComm *comm)
 	p2p_imports_close(comm);
 	if (st->pools) {
 		p2p_importers_wait(comm);
-		p2p_pools_unref(st);
+		p2p_pools_unref(p2p_pools_take(st));
 	}
 	first = registry_lock(); /* other communicators look at `peer` */
 	comm->p2p = NULL;
