@@ -7,8 +7,8 @@
 #include "core/base/param.h"
 #include "core/rank/cuda_result.h"
 
-/* What a graph has of a communicator: proxy operations that a host node appends, at each replay or once, or registered
- * memory that it keeps open. Freed by the second of node, or graph, and communicator that ends. Both the node and
+/* What a graph has of a communicator: proxy operations that a host node appends, at each replay or once, registered
+ * memory that it keeps open, or the event behind the last launch that was captured into it. Freed by the second of node, or graph, and communicator that ends. Both the node and
  * the end of its graph come in a thread of CUDA. */
 struct plan_hosted {
 	struct plan_hosted *next;
@@ -18,6 +18,7 @@ struct plan_hosted {
 	bool once;
 	unsigned long long capture;     /* its id; 0: once */
 	struct registered_export *kept; /* NULL: none */
+	cudaEvent_t behind;             /* NULL: none */
 	int32_t n;
 	struct proxy_op op[];
 };
@@ -36,46 +37,7 @@ ncclResult_t plan_capture_of(cudaStream_t stream, struct plan_capture *capture)
 	return rc;
 }
 
-/* ---- order ---------------------------------------------------------------------------------- */
-
-static bool capture_mixes(void)
-{
-	return param_bool(PARAM_GRAPH_MIXING_SUPPORT);
-}
-
-ncclResult_t plan_capture_order(struct ncclComm *comm, const struct plan_captures *all,
-				const struct plan_capture *capture, cudaStream_t stream)
-{
-	if (all->last_id == capture->id)
-		return cuda_result(cudaStreamWaitEvent(stream, all->in_capture, 0),
-				   "cudaStreamWaitEvent within a capture");
-	if (!capture_mixes())
-		return ncclSuccess;
-	return cuda_result(cudaStreamWaitEvent(stream, comm->launch_done, cudaEventWaitExternal),
-			   "cudaStreamWaitEvent for launches outside the graph");
-}
-
-ncclResult_t plan_capture_mark(struct ncclComm *comm, struct plan_captures *all,
-			       const struct plan_capture *capture, cudaStream_t stream)
-{
-	ncclResult_t rc = ncclSuccess;
-
-	if (!all->in_capture)
-		rc = cuda_result(cudaEventCreateWithFlags(&all->in_capture, cudaEventDisableTiming),
-				 "cudaEventCreateWithFlags for a capture");
-	if (!rc && capture_mixes())
-		rc = cuda_result(cudaEventRecordWithFlags(comm->launch_done, stream,
-							  cudaEventRecordExternal),
-				 "cudaEventRecordWithFlags after a captured launch");
-	if (!rc)
-		rc = cuda_result(cudaEventRecord(all->in_capture, stream),
-				 "cudaEventRecord within a capture");
-	if (!rc)
-		all->last_id = capture->id;
-	return rc;
-}
-
-/* ---- proxy operations ----------------------------------------------------------------------- */
+/* ---- what graphs have ----------------------------------------------------------------------- */
 
 static void hosted_node_gone(void *arg)
 {
@@ -88,26 +50,6 @@ static void hosted_node_gone(void *arg)
 	os_mutex_unlock(&h->lock);
 	if (last)
 		os_free(h);
-}
-
-/* In a thread of CUDA, in front of the kernel. */
-static void hosted_append(void *arg)
-{
-	struct plan_hosted *h = arg;
-	ncclResult_t rc;
-
-	os_mutex_lock(&h->lock);
-	if (!h->comm) {
-		WARN("a CUDA graph with a collective is replayed after the end of its "
-		     "communicator");
-	} else {
-		rc = proxy_append(h->comm, h->op, h->n);
-		if (rc)
-			rank_set_async_error(h->comm, rc);
-	}
-	os_mutex_unlock(&h->lock);
-	if (h->once)
-		hosted_node_gone(h);
 }
 
 static bool hosted_is_gone(struct plan_hosted *h)
@@ -126,6 +68,7 @@ static void hosted_drop(struct plan_hosted **at, bool every)
 	struct plan_hosted *h;
 
 	while ((h = *at)) {
+		cudaEvent_t behind = h->behind;
 		bool gone;
 
 		os_mutex_lock(&h->lock);
@@ -135,8 +78,11 @@ static void hosted_drop(struct plan_hosted **at, bool every)
 			*at = h->next;
 		} else {
 			at = &h->next;
+			behind = NULL;
 		}
 		os_mutex_unlock(&h->lock);
+		if (behind)
+			(void)cuda_result(cudaEventDestroy(behind), "cudaEventDestroy");
 		if (gone)
 			os_free(h);
 	}
@@ -185,6 +131,28 @@ static ncclResult_t hosted_give(struct plan_hosted *h, cudaGraph_t graph)
 	return rc;
 }
 
+/* ---- proxy operations ----------------------------------------------------------------------- */
+
+/* In a thread of CUDA, in front of the kernel. */
+static void hosted_append(void *arg)
+{
+	struct plan_hosted *h = arg;
+	ncclResult_t rc;
+
+	os_mutex_lock(&h->lock);
+	if (!h->comm) {
+		WARN("a CUDA graph with a collective is replayed after the end of its "
+		     "communicator");
+	} else {
+		rc = proxy_append(h->comm, h->op, h->n);
+		if (rc)
+			rank_set_async_error(h->comm, rc);
+	}
+	os_mutex_unlock(&h->lock);
+	if (h->once)
+		hosted_node_gone(h);
+}
+
 bool plan_captures_pending(struct plan_captures *all)
 {
 	bool pending;
@@ -221,6 +189,76 @@ ncclResult_t plan_capture_ops(struct ncclComm *comm, struct plan_captures *all,
 			 "cudaLaunchHostFunc for proxy operations");
 	if (rc && h->once)
 		hosted_node_gone(h);
+	return rc;
+}
+
+/* ---- order ---------------------------------------------------------------------------------- */
+
+static bool capture_mixes(void)
+{
+	return param_bool(PARAM_GRAPH_MIXING_SUPPORT);
+}
+
+/* NULL: the capture has no launch yet. */
+static struct plan_hosted *capture_mark_find(const struct plan_captures *all,
+					     const struct plan_capture *capture)
+{
+	struct plan_hosted *h = all->marks;
+
+	while (h && h->capture != capture->id)
+		h = h->next;
+	return h;
+}
+
+static ncclResult_t capture_mark_make(struct ncclComm *comm, struct plan_captures *all,
+				      const struct plan_capture *capture, struct plan_hosted **mark)
+{
+	struct plan_hosted *h;
+	ncclResult_t rc;
+
+	hosted_drop(&all->marks, false);
+	h = hosted_make(comm, capture, 0);
+	if (!h)
+		return ncclSystemError;
+	rc = cuda_result(cudaEventCreateWithFlags(&h->behind, cudaEventDisableTiming),
+			 "cudaEventCreateWithFlags for a capture");
+	if (rc) {
+		os_free(h);
+		return rc;
+	}
+	hosted_add(&all->marks, h);
+	*mark = h;
+	return hosted_give(h, capture->graph);
+}
+
+ncclResult_t plan_capture_order(struct ncclComm *comm, const struct plan_captures *all,
+				const struct plan_capture *capture, cudaStream_t stream)
+{
+	const struct plan_hosted *mark = capture_mark_find(all, capture);
+
+	if (mark)
+		return cuda_result(cudaStreamWaitEvent(stream, mark->behind, 0),
+				   "cudaStreamWaitEvent within a capture");
+	if (!capture_mixes())
+		return ncclSuccess;
+	return cuda_result(cudaStreamWaitEvent(stream, comm->launch_done, cudaEventWaitExternal),
+			   "cudaStreamWaitEvent for launches outside the graph");
+}
+
+ncclResult_t plan_capture_mark(struct ncclComm *comm, struct plan_captures *all,
+			       const struct plan_capture *capture, cudaStream_t stream)
+{
+	struct plan_hosted *mark = capture_mark_find(all, capture);
+	ncclResult_t rc = mark ? ncclSuccess : capture_mark_make(comm, all, capture, &mark);
+
+	if (!rc && capture_mixes())
+		rc = cuda_result(cudaEventRecordWithFlags(comm->launch_done, stream,
+							  cudaEventRecordExternal),
+				 "cudaEventRecordWithFlags after a captured launch");
+	if (!rc)
+		rc = cuda_result(cudaEventRecord(mark->behind, stream),
+				 "cudaEventRecord within a capture");
+	all->used |= !rc;
 	return rc;
 }
 
@@ -269,7 +307,5 @@ void plan_captures_end(struct plan_captures *all)
 	hosted_drop(&all->hosted, true);
 	os_mutex_unlock(&all->lock);
 	hosted_drop(&all->kept, true);
-	if (all->in_capture)
-		(void)cuda_result(cudaEventDestroy(all->in_capture), "cudaEventDestroy");
-	all->in_capture = NULL;
+	hosted_drop(&all->marks, true);
 }

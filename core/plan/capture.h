@@ -11,7 +11,7 @@
  *	                   `launch_done`, behind each launch a record of it, both external (on an H200 a record
  *	                   takes 0.6 us): so launches in graphs and outside of them follow each other in the
  *	                   order in which the program launches. Within a capture an event of its own makes
- *	                   the edges. NCCL_GRAPH_MIXING_SUPPORT=0 leaves out what orders the graph and the rest.
+ *	                   the edges: several captures may be under way, and their calls alternate. NCCL_GRAPH_MIXING_SUPPORT=0 leaves out what orders the graph and the rest.
  *	registered memory  a launch that shows where another process has a buffer does so at each replay:
  *	                   the graph keeps the memory open there (core/transport/registered.h).
  *
@@ -39,9 +39,9 @@ struct plan_captures {
 	struct os_mutex lock;       /* of `hosted` */
 	struct plan_hosted *hosted; /* proxy operations */
 	struct plan_hosted *kept;   /* registered memory; of the task that launches */
-	/* of the last launch that was captured */
-	unsigned long long last_id; /* its capture; 0: none was */
-	cudaEvent_t in_capture;     /* behind it, within the capture */
+	struct plan_hosted *
+		marks; /* of each capture the event behind its last launch; of the task that launches */
+	bool used;     /* a launch was captured */
 };
 
 ncclResult_t plan_capture_of(cudaStream_t stream, struct plan_capture *capture);

@@ -272,7 +272,7 @@ static ncclResult_t plan_stream_order(struct ncclComm *comm, const struct plan_s
 		return ncclSuccess;
 	rc = plan_stream_id(p->stream, &id);
 	/* the stream's last operation may be older than a replay in another one */
-	if (rc || (id == st->last_stream && !st->captures.in_capture))
+	if (rc || (id == st->last_stream && !st->captures.used))
 		return rc;
 	return cuda_result(cudaStreamWaitEvent(p->stream, comm->launch_done, 0),
 			   "cudaStreamWaitEvent for the previous launch");

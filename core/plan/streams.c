@@ -39,6 +39,20 @@ ncclResult_t plan_streams_add(struct plan_streams *s, cudaStream_t stream)
 	return rc;
 }
 
+/* Stream `other` is not in the capture of the first one. */
+static void streams_capture_warn(const struct plan_streams *s, cudaStream_t other, bool captures)
+{
+	if (captures && s->capture.id)
+		WARN("streams %p and %p of a group capture into two CUDA graphs, expected one "
+		     "graph for all streams of a group, or none",
+		     (void *)s->stream[0], (void *)other);
+	else
+		WARN("of the streams of a group %p captures a CUDA graph and %p does not, expected "
+		     "one graph for all streams of a group, or none",
+		     (void *)(captures ? other : s->stream[0]),
+		     (void *)(captures ? s->stream[0] : other));
+}
+
 ncclResult_t plan_streams_capture(struct plan_streams *s, struct plan_capture *capture)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -48,11 +62,7 @@ ncclResult_t plan_streams_capture(struct plan_streams *s, struct plan_capture *c
 
 		rc = plan_capture_of(s->stream[i], &one);
 		if (!rc && i && one.id != s->capture.id) {
-			WARN("of the streams of a group %p %s and %p %s, expected all of them in "
-			     "one "
-			     "capture or none",
-			     (void *)s->stream[0], s->capture.id ? "captures" : "does not capture",
-			     (void *)s->stream[i], one.id ? "captures" : "does not capture");
+			streams_capture_warn(s, s->stream[i], one.id != 0);
 			rc = ncclInvalidUsage;
 		}
 		if (!i)

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Captures of which several are under way: each launch follows the launches before it in its own capture, in whatever
+ * streams, and no event of one capture is used in another. The double has no graphs, so CUDA's calls are wrapped here
+ * by a model: a stream and an event have the launches that come before them.
+ */
+#include <check.h>
+
+#include "core/plan/streams.h"
+#include "core/rank/rank.h"
+#include "tests/sim/comm_rank.h"
+#include "tests/suite.h"
+
+#define STREAMS  4
+#define CAPTURES 3
+#define OBJECTS  8
+
+struct CUstream_st {
+	unsigned long long capture;
+	uint64_t before; /* a bit for each launch */
+};
+
+struct CUevent_st {
+	unsigned long long capture; /* of the last record */
+	uint64_t before;
+	bool lives;
+};
+
+static struct model {
+	struct CUstream_st stream[STREAMS];
+	struct CUevent_st event[OBJECTS];
+	uint32_t events, foreign; /* foreign: uses of an event in another capture */
+	struct {
+		cudaHostFn_t end;
+		void *arg;
+		unsigned long long capture;
+	} object[OBJECTS];
+	uint32_t objects;
+	uint32_t external_waits, external_records;
+} model;
+
+/* ---- CUDA ------------------------------------------------------------------------------------ */
+
+cudaError_t __wrap_cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
+cudaError_t __wrap_cudaEventDestroy(cudaEvent_t event);
+cudaError_t __wrap_cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t __wrap_cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags);
+cudaError_t __wrap_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t __wrap_cudaStreamGetCaptureInfo(cudaStream_t stream,
+					    enum cudaStreamCaptureStatus *status,
+					    unsigned long long *id, cudaGraph_t *graph,
+					    const cudaGraphNode_t **nodes,
+					    const cudaGraphEdgeData **edges, size_t *n);
+cudaError_t __wrap_cudaUserObjectCreate(cudaUserObject_t *object, void *arg, cudaHostFn_t end,
+					unsigned refs, unsigned flags);
+cudaError_t __wrap_cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
+					     unsigned count, unsigned flags);
+
+cudaError_t __wrap_cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+	(void)flags;
+	EXPECT(model.events < OBJECTS);
+	*event = &model.event[model.events++];
+	(*event)->lives = true;
+	return cudaSuccess;
+}
+
+cudaError_t __wrap_cudaEventDestroy(cudaEvent_t event)
+{
+	EXPECT(event->lives);
+	event->lives = false;
+	return cudaSuccess;
+}
+
+cudaError_t __wrap_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+	EXPECT(event->lives);
+	event->capture = stream->capture;
+	event->before = stream->before;
+	return cudaSuccess;
+}
+
+cudaError_t __wrap_cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags)
+{
+	(void)event;
+	EXPECT(flags == cudaEventRecordExternal && stream->capture);
+	model.external_records++;
+	return cudaSuccess;
+}
+
+cudaError_t __wrap_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+	if (flags & cudaEventWaitExternal) {
+		model.external_waits++;
+		return cudaSuccess;
+	}
+	EXPECT(event->lives);
+	if (event->capture != stream->capture)
+		model.foreign++;
+	stream->before |= event->before;
+	return cudaSuccess;
+}
+
+cudaError_t __wrap_cudaStreamGetCaptureInfo(cudaStream_t stream,
+					    enum cudaStreamCaptureStatus *status,
+					    unsigned long long *id, cudaGraph_t *graph,
+					    const cudaGraphNode_t **nodes,
+					    const cudaGraphEdgeData **edges, size_t *n)
+{
+	(void)nodes;
+	(void)edges;
+	(void)n;
+	*status = stream->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+	*id = stream->capture;
+	*graph = (cudaGraph_t)(uintptr_t)stream->capture;
+	return cudaSuccess;
+}
+
+cudaError_t __wrap_cudaUserObjectCreate(cudaUserObject_t *object, void *arg, cudaHostFn_t end,
+					unsigned refs, unsigned flags)
+{
+	(void)flags;
+	EXPECT(refs == 1 && model.objects < OBJECTS);
+	model.object[model.objects].end = end;
+	model.object[model.objects].arg = arg;
+	*object = (cudaUserObject_t)(uintptr_t)(model.objects++ + 1);
+	return cudaSuccess;
+}
+
+cudaError_t __wrap_cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
+					     unsigned count, unsigned flags)
+{
+	EXPECT(count == 1 && flags == cudaGraphUserObjectMove);
+	model.object[(uintptr_t)object - 1].capture = (unsigned long long)(uintptr_t)graph;
+	return cudaSuccess;
+}
+
+/* The graph of a capture is destroyed. */
+static void model_graph_ends(unsigned long long capture)
+{
+	for (uint32_t i = 0; i < model.objects; i++) {
+		if (model.object[i].capture != capture)
+			continue;
+		model.object[i].end(model.object[i].arg);
+		model.object[i].capture = 0;
+	}
+}
+
+static uint32_t model_events_live(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < model.events; i++)
+		n += model.event[i].lives;
+	return n;
+}
+
+/* ---- the test -------------------------------------------------------------------------------- */
+
+/* Launch `number` in a stream; `earlier`: the launches of its capture before it. */
+static void launch(struct ncclComm *comm, struct plan_captures *all, uint32_t stream,
+		   uint32_t number, uint64_t earlier)
+{
+	cudaStream_t s = &model.stream[stream];
+	struct plan_capture capture;
+
+	EXPECT_NCCL(ncclSuccess, plan_capture_of(s, &capture));
+	EXPECT(capture.id == s->capture);
+	EXPECT_NCCL(ncclSuccess, plan_capture_order(comm, all, &capture, s));
+	EXPECT((s->before & earlier) == earlier);
+	s->before |= 1ull << number;
+	EXPECT_NCCL(ncclSuccess, plan_capture_mark(comm, all, &capture, s));
+}
+
+/* Captures 7 and 9 alternate, each over two streams. Both are ended, then comes capture 11. */
+static void captures_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	static const unsigned long long ids[STREAMS] = {7, 9, 7, 9};
+	struct ncclComm comm = {.rank = rank};
+	struct plan_captures all = {.used = false};
+	uint64_t launched[2] = {0};
+
+	(void)nranks;
+	(void)arg;
+	model = (struct model){.events = 0};
+	for (uint32_t i = 0; i < STREAMS; i++)
+		model.stream[i].capture = ids[i];
+	for (uint32_t i = 0; i < 12; i++) {
+		launch(&comm, &all, i % STREAMS, i, launched[i % 2]);
+		launched[i % 2] |= 1ull << i;
+	}
+	EXPECT(all.used && !model.foreign);
+	EXPECT(model.external_waits == 2 && model.external_records == 12);
+	EXPECT(model_events_live() == 2);
+	model_graph_ends(7);
+	for (uint32_t i = 0; i < STREAMS; i += 2)
+		model.stream[i] = (struct CUstream_st){.capture = 11};
+	launch(&comm, &all, 0, 20, 0);
+	launch(&comm, &all, 1, 21, launched[1]);
+	launch(&comm, &all, 2, 22, 1ull << 20);
+	EXPECT(!model.foreign && model_events_live() == 2); /* the first one's is gone */
+	plan_captures_end(&all);
+	EXPECT(model_events_live() == 0);
+	model_graph_ends(9);
+	model_graph_ends(11);
+}
+
+START_TEST(captures_that_alternate_keep_their_own_order)
+{
+	struct ranks_config config = {.per_host = 1, .seed = 1};
+
+	ranks_run(&config, captures_rank, NULL);
+}
+END_TEST
+
+/* A group whose streams are in two captures, or of which one is in none. */
+static void streams_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	static const struct {
+		unsigned long long first, second;
+		const char *words;
+	} pairs[] = {
+		{7, 9, "capture into two CUDA graphs, expected one graph for all streams"},
+		{7, 0, "captures a CUDA graph and"},
+		{0, 9, "captures a CUDA graph and"},
+	};
+
+	(void)rank;
+	(void)nranks;
+	(void)arg;
+	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+		struct plan_streams s = {.n = 0};
+		struct plan_capture capture;
+		char words[64];
+
+		model = (struct model){.events = 0};
+		model.stream[0].capture = pairs[i].first;
+		model.stream[1].capture = pairs[i].second;
+		EXPECT_NCCL(ncclSuccess, plan_streams_add(&s, &model.stream[0]));
+		EXPECT_NCCL(ncclSuccess, plan_streams_add(&s, &model.stream[1]));
+		EXPECT_NCCL(ncclInvalidUsage, plan_streams_capture(&s, &capture));
+		EXPECT_ERROR_SAYS(pairs[i].words);
+		snprintf(words, sizeof words, "%p captures",
+			 (void *)&model.stream[pairs[i].first ? 0 : 1]);
+		if (!pairs[i].first || !pairs[i].second)
+			EXPECT_ERROR_SAYS(words);
+		plan_streams_free(&s);
+	}
+}
+
+START_TEST(streams_of_a_group_in_different_captures_are_refused_by_name)
+{
+	struct ranks_config config = {.per_host = 1, .seed = 1};
+
+	ranks_run(&config, streams_rank, NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("capture_order");
+	TCase *tc = tcase_create("capture_order");
+
+	tcase_add_test(tc, captures_that_alternate_keep_their_own_order);
+	tcase_add_test(tc, streams_of_a_group_in_different_captures_are_refused_by_name);
+	suite_add_tcase(s, tc);
+	return suite_run(s);
+}
