@@ -172,6 +172,36 @@ START_TEST(collectives_of_a_communicator_keep_their_order_across_streams)
 }
 END_TEST
 
+/* ---- streams that are destroyed with their work in flight ------------------------------------ */
+
+/* CUDA may give a new stream the handle of one that was destroyed, whose work goes on. */
+static void destroyed_body(int32_t number, ncclComm_t comm, void *arg)
+{
+	int times[1] = {12};
+	size_t count[1] = {ELEMENTS};
+	struct rank r;
+
+	(void)arg;
+	rank_open(&r, number, comm, 1);
+	for (int t = 0; t < times[0]; t++) {
+		cudaStream_t s;
+
+		ck_assert_int_eq(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), cudaSuccess);
+		rank_reduce(&r, 0, ELEMENTS, s);
+		ck_assert_int_eq(cudaStreamDestroy(s), cudaSuccess);
+	}
+	ck_assert_int_eq(cudaDeviceSynchronize(), cudaSuccess);
+	rank_check(&r, times, count);
+	rank_close(&r);
+}
+
+START_TEST(collectives_keep_their_order_across_streams_that_are_destroyed)
+{
+	run(destroyed_body, 2, 1, 10);
+	run(destroyed_body, 1, 2, 10);
+}
+END_TEST
+
 /* ---- one handle, another stream in each task ------------------------------------------------ */
 
 static void own_stream_task(void *arg)
@@ -248,6 +278,7 @@ int main(void)
 	tcase_add_test(t, a_group_in_several_streams);
 	tcase_add_test(t, collectives_of_a_communicator_keep_their_order_across_streams);
 	tcase_add_test(t, collectives_keep_their_order_across_the_own_streams_of_tasks);
+	tcase_add_test(t, collectives_keep_their_order_across_streams_that_are_destroyed);
 	tcase_add_test(t, more_operations_than_slots);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
