@@ -32,12 +32,13 @@ struct api_init {
 	bool claimed; /* by the failed init, before it left: ours to close */
 };
 
-/* A communicator with collectives to launch. */
+/* A communicator with collectives or messages to launch. */
 struct api_member {
 	struct ncclComm *comm;
 	uint64_t id_hash; /* the communicator's */
 	int32_t rank;
 	int device;
+	bool collective;   /* it has one */
 	bool waits;        /* the calling task must launch it */
 	bool connects;     /* its ranks must be connected first */
 	bool connected;    /* that is done, and what they have registered is exchanged */
@@ -56,7 +57,8 @@ struct api_group {
 	bool has_stream;    /* `stream` is that of an earlier call, which has checked it */
 	cudaStream_t stream;
 	struct api_init *inits, **inits_end;
-	struct api_member *members; /* in order of their first collective */
+	struct api_member
+		*members; /* in order of their first collective, or message if they have none */
 	int nmembers, room;
 };
 
@@ -71,8 +73,8 @@ ncclResult_t api_return(ncclResult_t rc);
 ncclResult_t api_inits_run(struct api_init *list);
 /* Undoes inits that were not begun. */
 void api_inits_discard(struct api_init *list);
-/* `comm` has a collective to launch at the end of the open group. */
-ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm);
+/* `comm` has a collective, or a message, to launch at the end of the open group. */
+ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm, bool collective);
 struct api_member api_member_of(struct ncclComm *comm);
 /* After an error nothing that was collected and not launched is left over. */
 void api_cancel(const struct api_member *members, int n, ncclResult_t error);

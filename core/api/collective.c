@@ -42,7 +42,7 @@ static ncclResult_t coll_submit(struct api_coll *c)
 	if (!rc)
 		rc = api_check_stream(c->task.call, c->task.stream);
 	if (!rc && g)
-		rc = api_group_add_comm(g, c->comm);
+		rc = api_group_add_comm(g, c->comm, true);
 	if (!rc)
 		rc = plan_enqueue(c->comm, &c->task);
 	if (rc || g)

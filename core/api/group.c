@@ -44,18 +44,36 @@ static ncclResult_t api_group_grow(struct api_group *g)
 	return ncclSuccess;
 }
 
-ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm)
+/* To the end. */
+static void api_group_move(struct api_group *g, int i)
 {
-	for (int i = 0; i < g->nmembers; i++)
-		if (g->members[i].comm == comm)
-			return ncclSuccess;
+	const struct api_member m = g->members[i];
+
+	for (; i < g->nmembers - 1; i++)
+		g->members[i] = g->members[i + 1];
+	g->members[i] = m;
+}
+
+/* A message gives a communicator a place only until its first collective: which ranks send before it is theirs. */
+ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm, bool collective)
+{
+	for (int i = 0; i < g->nmembers; i++) {
+		if (g->members[i].comm != comm)
+			continue;
+		if (collective && !g->members[i].collective) {
+			g->members[i].collective = true;
+			api_group_move(g, i);
+		}
+		return ncclSuccess;
+	}
 	if (g->nmembers == g->room) {
 		ncclResult_t rc = api_group_grow(g);
 
 		if (rc)
 			return rc;
 	}
-	g->members[g->nmembers++] = api_member_of(comm);
+	g->members[g->nmembers] = api_member_of(comm);
+	g->members[g->nmembers++].collective = collective;
 	return ncclSuccess;
 }
 

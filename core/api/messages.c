@@ -193,7 +193,7 @@ static ncclResult_t messages_submit(const struct api_messages *m)
 	if (!rc)
 		rc = api_check_stream(m->call, m->stream);
 	if (!rc && g)
-		rc = api_group_add_comm(g, m->comm);
+		rc = api_group_add_comm(g, m->comm, false);
 	if (!rc)
 		rc = m->queue(m);
 	if (rc && !g) /* a call that queued a part of its messages */

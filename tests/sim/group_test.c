@@ -6,7 +6,7 @@
 #include <check.h>
 #include <cuda_runtime_api.h>
 
-#include "tests/ranks.h"
+#include "tests/sim/comm_rank.h"
 #include "tests/sample.h"
 #include "tests/suite.h"
 
@@ -315,6 +315,51 @@ START_TEST(a_gpu_launches_communicators_in_the_order_of_its_calls)
 }
 END_TEST
 
+/* Two communicators of two GPUs, one stream. Both ranks call the collectives of the first one before those of the
+ * second one; rank 0 has sent in the second one before that, which rank 1 receives after it. */
+static void order_messages(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm[2];
+	cudaStream_t stream;
+	int32_t *mem;
+
+	(void)arg;
+	for (int k = 0; k < 2; k++) {
+		comm[k] = comm_open(rank, nranks, ranks_id());
+		ranks_barrier();
+	}
+	comm_buffers(rank, (void **)&mem, &stream, 64);
+	for (int turn = 0; turn < 2; turn++) { /* the first one connects */
+		EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+		if (!rank)
+			EXPECT_NCCL(ncclSuccess,
+				    ncclSend(mem + 4, 1, ncclInt32, 1, comm[1], stream));
+		for (int k = 0; k < 2; k++)
+			EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem, mem, 1, ncclInt32, ncclSum,
+							       comm[k], stream));
+		if (rank)
+			EXPECT_NCCL(ncclSuccess,
+				    ncclRecv(mem + 4, 1, ncclInt32, 0, comm[1], stream));
+		EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
+		EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
+	}
+	for (int k = 0; k < 2; k++)
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm[k]));
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(messages_of_some_ranks_leave_the_order_of_communicators)
+{
+	for (uint64_t seed = 1; seed <= 6; seed += SAMPLE_THIN) {
+		struct ranks_config config = {.hosts = 1 + (uint32_t)(seed % 2),
+					      .per_host = 2 - (uint32_t)(seed % 2),
+					      .seed = seed};
+
+		ranks_run(&config, order_messages, NULL);
+	}
+}
+END_TEST
+
 /* ---- one init in a group -------------------------------------------------------------------- */
 
 static void device_task(int32_t rank, int32_t nranks, void *arg)
@@ -451,6 +496,7 @@ int main(void)
 	tcase_add_test(driver, a_group_of_more_operations_than_slots_ends_on_real_threads);
 	tcase_add_test(driver, a_kernel_that_its_task_has_not_launched_is_explained);
 	tcase_add_test(driver, a_gpu_launches_communicators_in_the_order_of_its_calls);
+	tcase_add_test(driver, messages_of_some_ranks_leave_the_order_of_communicators);
 	suite_add_tcase(suite, driver);
 	tcase_add_test(edge, a_group_of_one_init_leaves_the_current_device);
 	tcase_add_test(edge, a_communicator_may_end_in_the_group_that_was_to_make_it);
