@@ -281,6 +281,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	struct bootstrap_id bid;
 	ASSERT(rank >= 0 && rank < nranks);
 	memcpy(&bid, id->internal, sizeof bid);
+	sock_descriptors_raise();
 	if ((bid.root.family != 4 && bid.root.family != 6) || !bid.root.port) {
 		WARN("rank %d: the unique id does not come from ncclGetUniqueId", rank);
 		return ncclInvalidArgument;

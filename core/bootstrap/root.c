@@ -412,6 +412,7 @@ ncclResult_t bootstrap_root_start(uint64_t magic, uint64_t nonce, const struct o
 	}
 	r->magic = magic;
 	r->nonce = nonce;
+	sock_descriptors_raise();
 	rc = sock_listen(at, &r->listen_fd, bound);
 	if (rc)
 		goto err_free;

@@ -380,3 +380,16 @@ void sock_close(int *fd)
 	os_close(*fd);
 	*fd = -1;
 }
+
+void sock_descriptors_raise(void)
+{
+	uint64_t most;
+	int e = os_descriptors_raise(&most);
+
+	if (e)
+		INFO(LOG_BOOTSTRAP, "the limit of open descriptors cannot be raised: %s",
+		     strerror(e));
+	else
+		INFO(LOG_BOOTSTRAP, "at most %llu descriptors may be open",
+		     (unsigned long long)most);
+}

@@ -92,4 +92,8 @@ int sock_tell_and_wait(const struct os_addr *to, const void *data, size_t bytes,
 /* Closes *fd unless it is -1, and makes it -1. */
 void sock_close(int *fd);
 
+/* A rank has connections to many others, and its process may have many ranks: lets it open as many descriptors as the
+ * system allows. */
+void sock_descriptors_raise(void);
+
 #endif

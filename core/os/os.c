@@ -346,6 +346,11 @@ int os_shm_device(uint64_t *device)
 	return os_world->shm_device(device);
 }
 
+int os_descriptors_raise(uint64_t *most)
+{
+	return os_world->descriptors_raise(most);
+}
+
 int32_t os_cpu(void)
 {
 	return os_world->cpu();

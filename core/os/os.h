@@ -284,6 +284,9 @@ void os_boot_id(char *out, size_t bytes);
 /* Number of the device that /dev/shm is on, not 0: two processes of a host that have the same one see
  * each other's segments; containers may have one each. ENOENT: there is none. */
 int os_shm_device(uint64_t *device);
+/* Lets the process have as many descriptors open as the system allows it (its hard limit); *most: how many that are.
+ * Any number of times. A positive errno: the limit is as before. A simulated world has no limit. */
+int os_descriptors_raise(uint64_t *most);
 int32_t os_cpu(void); /* CPU the task runs on, or -1 */
 /* Random bytes for identifiers; from the named stream of the seed in a simulated world. */
 void os_random(void *out, size_t bytes);

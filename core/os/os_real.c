@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -265,6 +266,21 @@ static int real_shm_device(uint64_t *device)
 	return 0;
 }
 
+static int real_descriptors_raise(uint64_t *most)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return errno;
+	if (limit.rlim_cur != limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &limit))
+			return errno;
+	}
+	*most = limit.rlim_cur;
+	return 0;
+}
+
 static int real_shm_create(const char *name, size_t bytes, void **mem)
 {
 	char path[300];
@@ -330,6 +346,7 @@ const struct os_world_ops os_real_ops = {
 	.host_name = real_host_name,
 	.boot_id = real_boot_id,
 	.shm_device = real_shm_device,
+	.descriptors_raise = real_descriptors_raise,
 	.cpu = real_cpu,
 	.random = real_random,
 	.file_read = real_file_read,

@@ -215,6 +215,7 @@ bool world_socket_changed(int fd, uint64_t seq);
 /* Closes what the process has open; counts, and describes the first in `first`. */
 uint64_t world_sockets_close(struct world_proc *wp, char *first, size_t bytes);
 void world_sockets_free(void);
+int world_descriptors_raise(uint64_t *most);
 
 /* ---- shm.c */
 int world_shm_create(const char *name, size_t bytes, void **mem);

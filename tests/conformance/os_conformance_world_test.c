@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What os.h promises of memory, identity, files, agreement, sockets and shared memory, on every
  * pair of halves. */
+#include <sys/resource.h>
+
 #include "core/base/hash.h"
 #include "core/os/mailbox.h"
 #include "tests/bytes.h"
@@ -442,6 +444,25 @@ static void shm_is_on_a_device(void)
 	ck_assert_uint_eq(one, two);
 }
 
+/* ---- descriptors ---------------------------------------------------------------------------- */
+
+static void the_limit_of_descriptors_is_raised(void)
+{
+	struct rlimit before, after;
+	uint64_t most = 0;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	before.rlim_cur = MIN_OF(before.rlim_max, 256);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(os_descriptors_raise(&most), 0);
+		ck_assert_uint_ge(most, 256);
+	}
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &after), 0);
+	if (strcmp(os_world_in_force()->name, "real") == 0)
+		ck_assert(after.rlim_cur == after.rlim_max && most == after.rlim_max);
+}
+
 /* ---- mailboxes ------------------------------------------------------------------------------ */
 
 static void box_name(char name[OS_MAILBOX_NAME_BYTES])
@@ -514,6 +535,7 @@ static void letters_go_with_their_mailbox(void)
 	X(interfaces_are_listed_and_reachable)                                                     \
 	X(shm_is_made_opened_and_unlinked)                                                         \
 	X(shm_is_on_a_device)                                                                      \
+	X(the_limit_of_descriptors_is_raised)                                                      \
 	X(a_descriptor_goes_through_a_mailbox)                                                     \
 	X(letters_go_with_their_mailbox)
 
