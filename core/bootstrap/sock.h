@@ -3,8 +3,9 @@
  * Stream sockets that wait: helpers over the never-blocking ones of os.h. Called by bootstrap, on
  * the rank's main task or on the root's; the interfaces by the networks too. Every wait names the rank waited for and why, polls the
  * abort word and has no deadline; only connecting gives up, when the attempt after the 34th pause is refused. An end that
- * has listened before is gone then: pauses of 100 ms. For one that may come later they are NCCL's, of 100 ms, 200 ms,
- * 300 ms... 59.5 s together. Owns nothing. Errors: each function that fails logs one line, an abort excepted:
+ * has listened before is gone then: pauses of 100 ms. For one that may come later, and for the networks, whose peers the
+ * bootstrap watches meanwhile, they are NCCL's, of 100 ms, 200 ms, 300 ms... 59.5 s together. Owns nothing. Errors: each function that
+ * fails logs one line, an abort excepted:
  *
  *	ncclRemoteError    the peer closed, reset or refused the connection
  *	ncclSystemError    the operating system refused

@@ -236,7 +236,7 @@ static ncclResult_t net_socket_open(struct net_socket_conn *c, const struct net_
 	s->moved = 0;
 	if (!c->hello_sent && (rc == ECONNREFUSED || rc == ETIMEDOUT) &&
 	    ++c->tries <= SOCK_CONNECT_RETRIES) {
-		c->again_at_ns = os_now_ns() + sock_connect_pause_ns(1);
+		c->again_at_ns = os_now_ns() + sock_connect_pause_ns(c->tries);
 		return net_socket_pause(c, w);
 	}
 	return net_socket_failed(c, rc == EPROTO ? "invalid answer to a hello" : "connecting", rc);

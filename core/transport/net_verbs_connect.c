@@ -339,7 +339,7 @@ static ncclResult_t net_verbs_connect_tcp(struct net_verbs_conn *c,
 		os_close(c->fd);
 	c->fd = -1;
 	if ((rc == ECONNREFUSED || rc == ETIMEDOUT) && ++c->tries <= SOCK_CONNECT_RETRIES)
-		return net_verbs_pause(c, sock_connect_pause_ns(1),
+		return net_verbs_pause(c, sock_connect_pause_ns(c->tries),
 				       "to try again to connect for set-up", w);
 	return net_verbs_broken(c, "connecting", rc);
 }
