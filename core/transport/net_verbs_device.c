@@ -138,6 +138,28 @@ static void net_verbs_warn_unwanted(const struct net_state *st, int found)
 	     param_str(PARAM_IB_HCA), found, names);
 }
 
+/* In NCCL's words, which programs look for: "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/IB". */
+static void net_verbs_log_devices(const struct net_state *st, int found)
+{
+	char text[NET_VERBS_MAX_DEVICES * 48] = "";
+	size_t n = 0;
+
+	if (!st->ndevs) {
+		INFO(LOG_INIT | LOG_NET, "NET/IB : No device found: rank %d, %d HCAs on this host",
+		     st->comm->rank, found);
+		return;
+	}
+	for (int i = 0; i < st->ndevs; i++) {
+		const struct net_verbs_dev *d = &st->dev[i];
+		const bool eth = d->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+
+		n += (size_t)snprintf(text + n, sizeof text - n, " [%d]%s:%u/%s", i, d->name,
+				      d->port, eth ? "RoCE" : "IB");
+		ASSERT(n < sizeof text);
+	}
+	INFO(LOG_INIT | LOG_NET, "NET/IB : Using%s", text);
+}
+
 ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count)
 {
 	struct net_state *st;
@@ -171,8 +193,7 @@ ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count)
 		return rc;
 	}
 	net_verbs_warn_unwanted(st, found);
-	INFO(LOG_INIT | LOG_NET, "NET/IB: rank %d uses %d of %d devices", comm->rank, st->ndevs,
-	     found);
+	net_verbs_log_devices(st, found);
 	*count = st->ndevs;
 	return ncclSuccess;
 }

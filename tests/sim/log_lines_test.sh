@@ -38,6 +38,10 @@ has 2 "ncclSend: opCount 0 sendbuff $p recvbuff \(nil\) count 256 datatype float
 has 2 "ncclRecv: opCount 0 sendbuff \(nil\) recvbuff $p count 256 datatype float op none peer [01] comm $p"
 logs COLL all_to_all --gpus 2
 has 2 "ncclAlltoAll: opCount 0 sendbuff $p recvbuff $p count 128 "
+logs NET all_reduce --gpus 1 --hosts 2 --env NCCL_IB_HCA=mlx5_0,mlx5_2
+has 2 'NCCL INFO NET/IB : Using \[0\]mlx5_0:1/(RoCE|IB) \[1\]mlx5_2:1/(RoCE|IB)$'
+logs NET all_reduce --gpus 1 --hosts 2 --env NCCL_IB_DISABLE=1
+has 2 'NCCL INFO NET/IB : No device found: rank [01], [0-9]+ HCAs on this host$'
 logs INIT all_reduce --gpus 2
 has 4 'cudaDev [01] busId 0000:(17|3a):00.0 commId 0x[0-9a-f]+ - Init (START|COMPLETE)$'
 has 2 'cudaDev [01] busId 0000:(17|3a):00.0 - Destroy COMPLETE$'
