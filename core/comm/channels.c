@@ -288,7 +288,8 @@ static ncclResult_t channels_join(struct ncclComm *comm, struct channels_scratch
 		rc = topo_connect_rings(s->all, comm->nranks, comm->rank, &s->rings, s->order);
 	if (!rc)
 		rc = topo_connect_trees(s->all, comm->nranks, comm->rank, &s->trees, s->parent);
-	return rc;
+	/* the graphs of one host do not fit together */
+	return rc == ncclInternalError ? comm_settings_blame(comm, rc) : rc;
 }
 
 static ncclResult_t channels_relays(struct ncclComm *comm, const struct channels_scratch *s)

@@ -93,6 +93,7 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->allowed = comm->allowed;
 	me->pat_anywhere = param_i64(PARAM_PAT_ENABLE) == 1;
 	me->pxn_level = param_bool(PARAM_PXN_DISABLE) ? 0 : (int32_t)param_i64(PARAM_P2P_PXN_LEVEL);
+	me->settings = topo_settings_read();
 	return peer_device_describe(me);
 }
 
@@ -218,5 +219,26 @@ ncclResult_t comm_peers_gather(struct ncclComm *comm)
 		rc = peers_check(comm);
 	if (!rc)
 		rc = peers_local(comm);
+	return rc;
+}
+
+ncclResult_t comm_settings_blame(const struct ncclComm *comm, ncclResult_t rc)
+{
+	char of_a[TOPO_SETTING_TEXT], of_b[TOPO_SETTING_TEXT];
+
+	for (int32_t r = 1; r < comm->nranks; r++) {
+		const struct peer_info *b = &comm->peers[r], *a = comm->peers;
+		const char *name;
+
+		while (a->host_hash != b->host_hash)
+			a++;
+		name = topo_settings_differ(a->settings, b->settings, of_a, of_b);
+		if (!name)
+			continue;
+		WARN("%s: rank %d has %s, rank %d has %s; it must be the same on all ranks of a "
+		     "host, which find different rings or trees otherwise",
+		     name, a->rank, of_a, b->rank, of_b);
+		return ncclInvalidUsage;
+	}
 	return rc;
 }

@@ -57,10 +57,10 @@ struct peer_info {
 	/* Where its mailbox is, for host memory of cuMem: its network namespace; 0: it has no such memory */
 	uint64_t cumem_host;
 	int32_t pxn_level; /* by which its messages leave the host */
-	uint32_t pad0;
+	uint32_t settings; /* of its search: topo_settings_read */
 };
 DOPPEL_CHECK_SIZE(struct peer_info, 112);
-#define PEER_INFO_MAGIC 0xd0de1008u
+#define PEER_INFO_MAGIC 0xd0de1009u
 
 /* One of a rank's links in the tree of a channel: 0 to its parent, the others to its children. */
 struct tree_link {
@@ -153,7 +153,7 @@ struct ncclComm {
 	bool bootstrap_taken;  /* a call uses the bootstrap: no task looks at it; under `watch` */
 
 	uint64_t op_count;            /* collectives launched so far */
-	shared_u64 ops_seen;	      /* the same, for other tasks */
+	shared_u64 ops_seen;          /* the same, for other tasks */
 	cudaStream_t internal_stream; /* made at init, for copies that must not use the user's */
 	/* Made at init; plan_launch records it after each launch, in the launch's stream, and
 	 * orders launches in different streams by it. Teardown waits for it; of one rank, whose

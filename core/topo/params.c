@@ -85,3 +85,70 @@ void topo_params_read(struct topo_params *params)
 		params->max_channels = (int32_t)MIN_OF(most, DEV_MAX_CHANNELS / 2);
 	params->min_channels = 1;
 }
+
+/* ---- what ranks of a host share -------------------------------------------------------------- */
+
+/* In the order of the bits. */
+static const struct {
+	const char *name;
+	bool level; /* a path; else a number */
+} topo_setting_rows[] = {
+	{"NCCL_P2P_LEVEL or NCCL_P2P_DISABLE", true},
+	{"NCCL_NET_GDR_LEVEL", true},
+	{"NCCL_CROSS_NIC", false},
+	{"NCCL_PXN_DISABLE", false},
+	{"NCCL_NVB_DISABLE", false},
+	{"NCCL_COLLNET_ENABLE", false},
+	{"NCCL_TOPO_COMPAT", false},
+	{"NCCL_IB_MERGE_NICS, NCCL_NET_MERGE_LEVEL or NCCL_NET_MERGE_POLICY", false},
+};
+
+/* A value from -1 to 14 for each row. */
+#define TOPO_SETTING_BITS 4
+DOPPEL_STATIC_CHECK(ARRAY_LEN(topo_setting_rows) * TOPO_SETTING_BITS == 32, "all bits are used");
+
+static int32_t topo_setting_of(uint32_t settings, uint32_t row)
+{
+	return (int32_t)(settings >> (row * TOPO_SETTING_BITS) & 15) - 1;
+}
+
+uint32_t topo_settings_read(void)
+{
+	struct topo_params p;
+	uint32_t settings = 0;
+
+	topo_params_read(&p);
+	const int32_t value[ARRAY_LEN(topo_setting_rows)] = {
+		p.p2p_level,   p.gdr_level, p.cross_nic, p.pxn_disable,
+		p.nvb_disable, p.collnet,   p.compat,    2 * p.merge_level + p.merge_rail};
+
+	for (uint32_t i = 0; i < ARRAY_LEN(value); i++) {
+		ASSERT(value[i] >= -1 && value[i] < 15);
+		settings |= (uint32_t)(value[i] + 1) << (i * TOPO_SETTING_BITS);
+	}
+	return settings;
+}
+
+static void topo_setting_print(uint32_t settings, uint32_t row, char text[TOPO_SETTING_TEXT])
+{
+	int32_t value = topo_setting_of(settings, row);
+
+	if (!topo_setting_rows[row].level)
+		snprintf(text, TOPO_SETTING_TEXT, "%d", value);
+	else
+		snprintf(text, TOPO_SETTING_TEXT, "%s",
+			 value < 0 ? "its default" : topo_path_name((enum topo_path_type)value));
+}
+
+const char *topo_settings_differ(uint32_t a, uint32_t b, char of_a[TOPO_SETTING_TEXT],
+				 char of_b[TOPO_SETTING_TEXT])
+{
+	for (uint32_t i = 0; i < ARRAY_LEN(topo_setting_rows); i++) {
+		if (topo_setting_of(a, i) == topo_setting_of(b, i))
+			continue;
+		topo_setting_print(a, i, of_a);
+		topo_setting_print(b, i, of_b);
+		return topo_setting_rows[i].name;
+	}
+	return NULL;
+}

@@ -205,6 +205,13 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
 			 struct topo_graph *const graph[TOPO_PATTERNS], uint64_t host_hash,
 			 int32_t local_rank, const int32_t *local_to_rank);
 
+/* Settings that a search depends on, as a number. Ranks of a host whose settings differ may find different graphs. */
+uint32_t topo_settings_read(void);
+/* The variable that is the first in which they differ, with both values; NULL: none. */
+enum { TOPO_SETTING_TEXT = 16 };
+const char *topo_settings_differ(uint32_t a, uint32_t b, char of_a[TOPO_SETTING_TEXT],
+				 char of_b[TOPO_SETTING_TEXT]);
+
 /* What the choice of programs (core/tune) knows of the machines: of all ranks together, the same on each
  * of them. */
 struct topo_graph_summary {

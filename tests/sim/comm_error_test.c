@@ -387,6 +387,47 @@ START_TEST(a_call_that_is_refused_is_an_error_for_the_ranks_that_wait)
 }
 END_TEST
 
+/* ---- settings that ranks of a host have differently -------------------------------------------- */
+
+struct differs {
+	const char *name, *value, *says;
+};
+
+static void differs_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const struct differs *d = arg;
+	ncclUniqueId id = ranks_id();
+	ncclComm_t comm = NULL;
+
+	if (rank == 1)
+		EXPECT(world_proc_setenv(os_proc(), d->name, d->value) == 0);
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	EXPECT_NCCL(ncclInvalidUsage, ncclCommInitRank(&comm, nranks, id, rank));
+	EXPECT(!comm);
+	EXPECT_ERROR_SAYS(d->says);
+	EXPECT_ERROR_SAYS("it must be the same on all ranks of a host");
+}
+
+START_TEST(settings_that_make_other_rings_are_named_with_both_ranks)
+{
+	static const struct differs all[] = {
+		{"NCCL_NET_GDR_LEVEL", "LOC",
+		 "NCCL_NET_GDR_LEVEL: rank 0 has its default, rank 1 has LOC;"},
+		{"NCCL_P2P_LEVEL", "LOC",
+		 "NCCL_P2P_LEVEL or NCCL_P2P_DISABLE: rank 0 has its default, rank 1 has LOC;"},
+		{"NCCL_P2P_DISABLE", "1",
+		 "NCCL_P2P_LEVEL or NCCL_P2P_DISABLE: rank 0 has its default, rank 1 has LOC;"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = i + 1};
+		struct differs d = all[i];
+
+		ranks_run(&c, differs_rank, &d);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("communicators that failed");
@@ -402,6 +443,7 @@ int main(void)
 	tcase_add_test(t, a_launch_that_fails_is_no_operation_or_ends_the_communicator);
 	tcase_add_test(t, nobody_waits_for_an_init_that_its_group_took_back);
 	tcase_add_test(t, a_call_that_is_refused_is_an_error_for_the_ranks_that_wait);
+	tcase_add_test(t, settings_that_make_other_rings_are_named_with_both_ranks);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
