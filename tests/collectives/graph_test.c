@@ -249,6 +249,77 @@ static void forked_body(int32_t number, ncclComm_t comm, void *arg)
 	rank_close(&r);
 }
 
+/* A group over the two streams of a capture, of which one fills what the other's call reads. */
+static void grouped_body(int32_t number, ncclComm_t comm, void *arg)
+{
+	const size_t bytes = ELEMENTS * sizeof(int32_t);
+	struct rank r;
+	cudaGraphExec_t exec;
+
+	(void)arg;
+	rank_open(&r, number, comm);
+	fill(&r, 2);
+	begin(&r, 0);
+	ok(cudaEventRecord(r.event, r.stream[0]));
+	ok(cudaStreamWaitEvent(r.stream[1], r.event, 0));
+	ok(cudaMemcpyAsync(r.dev + 2 * ELEMENTS, r.dev, bytes, cudaMemcpyDeviceToDevice,
+			   r.stream[1]));
+	ck_assert_int_eq(ncclGroupStart(), ncclSuccess);
+	ck_assert_int_eq(ncclAllReduce(r.dev + 2 * ELEMENTS, r.dev + 3 * ELEMENTS, ELEMENTS,
+				       ncclInt32, ncclSum, comm, r.stream[0]),
+			 ncclSuccess);
+	reduce(&r, 1, 1);
+	ck_assert_int_eq(ncclGroupEnd(), ncclSuccess);
+	ok(cudaMemcpyAsync(r.dev, r.dev + 3 * ELEMENTS, bytes, cudaMemcpyDeviceToDevice,
+			   r.stream[1]));
+	ok(cudaEventRecord(r.event, r.stream[1]));
+	ok(cudaStreamWaitEvent(r.stream[0], r.event, 0));
+	exec = end(&r, 0);
+	for (int k = 1; k <= REPLAYS; k++)
+		replay(&r, exec, 0, k);
+	sync(&r);
+	verify(&r, 2, REPLAYS);
+	ok(cudaGraphExecDestroy(exec));
+	rank_close(&r);
+}
+
+static void in_place(struct rank *r, size_t count)
+{
+	ck_assert_int_eq(ncclAlltoAll(r->dev, r->dev, count, ncclInt32, r->comm, r->stream[0]),
+			 ncclSuccess);
+}
+
+/* All-to-alls in place: the graph goes on with the memory of its copies when a later call needs more. */
+static void in_place_body(int32_t number, ncclComm_t comm, void *arg)
+{
+	struct rank r;
+	cudaGraphExec_t exec;
+	int32_t *host;
+
+	(void)arg;
+	rank_open(&r, number, comm);
+	begin(&r, 0);
+	in_place(&r, ELEMENTS);
+	exec = end(&r, 0);
+	fill(&r, MOST_OPS);
+	in_place(&r, (size_t)(MOST_OPS / r.nranks) * ELEMENTS);
+	sync(&r);
+	fill(&r, r.nranks);
+	for (int k = 0; k < REPLAYS; k++) /* an odd number of times */
+		replay(&r, exec, 0, k);
+	sync(&r);
+	host = malloc((size_t)r.nranks * ELEMENTS * sizeof *host);
+	ck_assert(host != NULL);
+	ok(cudaMemcpy(host, r.dev, (size_t)r.nranks * ELEMENTS * sizeof *host,
+		      cudaMemcpyDeviceToHost));
+	for (int i = 0; i < r.nranks * ELEMENTS; i++)
+		ck_assert_int_eq(host[i], input(&(struct rank){.number = i / ELEMENTS}, number,
+						i % ELEMENTS));
+	free(host);
+	ok(cudaGraphExecDestroy(exec));
+	rank_close(&r);
+}
+
 /* Every call, once; the values of the last replay. */
 static void calls_body(int32_t number, ncclComm_t comm, void *arg)
 {
@@ -351,6 +422,18 @@ START_TEST(a_capture_of_two_streams_is_replayed)
 }
 END_TEST
 
+START_TEST(a_group_over_the_streams_of_a_capture_is_replayed)
+{
+	run(grouped_body, NULL, 2, protos[_i]);
+}
+END_TEST
+
+START_TEST(all_to_alls_in_place_are_replayed)
+{
+	run(in_place_body, NULL, 2, protos[_i]);
+}
+END_TEST
+
 START_TEST(every_call_is_captured)
 {
 	run(calls_body, NULL, 2, protos[_i]);
@@ -372,6 +455,8 @@ int main(void)
 	tcase_add_loop_test(t, a_group_of_more_works_than_arguments_hold_is_captured, 0, 3);
 	tcase_add_loop_test(t, graphs_and_launches_outside_of_them_follow_each_other, 0, 3);
 	tcase_add_loop_test(t, a_capture_of_two_streams_is_replayed, 0, 3);
+	tcase_add_loop_test(t, a_group_over_the_streams_of_a_capture_is_replayed, 0, 3);
+	tcase_add_loop_test(t, all_to_alls_in_place_are_replayed, 0, 3);
 	tcase_add_loop_test(t, every_call_is_captured, 0, 3);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
