@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Life of the engine, and how a run fails. The rest dispatches to the scheduler in force. */
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -376,19 +377,43 @@ void sim_set_killer(void (*kill)(struct os_proc *proc))
 	eng.kill_hook = kill;
 }
 
+static void program_is_refused(const char *what)
+{
+	fprintf(stderr,
+		"doppel: a thread that the program started %s in engine sim, which has one thread; "
+		"expected engine threads (DOPPEL_ENGINE=threads, doppel exec --engine threads)\n",
+		what);
+	fflush(NULL);
+	_exit(SIM_USAGE);
+}
+
 void engine_foreign_thread(void)
 {
-	if (engine_has_programs()) {
-		fprintf(stderr,
-			"doppel: a thread that the program started made a call in engine sim, "
-			"which has one thread; expected engine threads (DOPPEL_ENGINE=threads, "
-			"doppel exec --engine threads)\n");
-		fflush(NULL);
-		_exit(SIM_USAGE);
-	}
+	if (engine_has_programs())
+		program_is_refused("made a call");
 	fprintf(stderr, "engine: a thread that the simulator did not start called into it; engine "
 			"sim has one OS thread (use engine threads)\n");
 	abort();
+}
+
+/* Has the process more threads than this one? */
+static bool program_has_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	const struct dirent *entry;
+	int n = 0;
+
+	while (tasks && (entry = readdir(tasks)))
+		n += entry->d_name[0] != '.';
+	if (tasks)
+		closedir(tasks);
+	return n > 1;
+}
+
+void engine_threads_may_go_on(void)
+{
+	if (engine_has_programs() && program_has_threads())
+		program_is_refused("may end the wait of all tasks");
 }
 
 /* ---- failing -------------------------------------------------------------------------------- */

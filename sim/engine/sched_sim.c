@@ -682,6 +682,7 @@ static void loop_quiescent(void)
 				"not woken: what made it true did not report the write (sim_wrote)",
 				p->self.id, p->name, first >= 0 ? p->wait[first]->why : "abort");
 	}
+	engine_threads_may_go_on();
 	engine_fail(SIM_NO_PROGRESS, "deadlock",
 		    "%u foreground tasks wait and nothing is left that could wake them",
 		    eng.live_foreground);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A program for tests/sim/trials_test.sh: loops of queries, with limits of their own: trial_waits WHAT. */
+#include <pthread.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -144,6 +145,32 @@ static void blocked(void)
 	(void)ncclCommInitRank(&comm[0], 2, id, 0);
 }
 
+static void *abort_later(void *arg)
+{
+	(void)arg;
+	usleep(300000);
+	(void)ncclCommAbort(comm[0]);
+	return NULL;
+}
+
+/* Rank 0 alone begins a collective, and a thread of the program ends it. */
+static void aborted(void)
+{
+	const int devices[] = {0, 1};
+	pthread_t thread;
+	void *mem;
+
+	need(!ncclCommInitAll(comm, 2, devices), "ncclCommInitAll");
+	need(!cudaMalloc(&mem, 4096), "cudaMalloc");
+	need(!ncclAllReduce(mem, mem, 16, ncclInt32, ncclSum, comm[0], NULL), "ncclAllReduce");
+	need(!pthread_create(&thread, NULL, abort_later, NULL), "pthread_create");
+	need(!cudaStreamSynchronize(NULL), "cudaStreamSynchronize");
+	pthread_join(thread, NULL);
+	need(!ncclCommAbort(comm[1]), "ncclCommAbort");
+	need(!cudaFree(mem), "cudaFree");
+	printf("aborted\n");
+}
+
 /* Every sleep is as long as the clocks show. */
 static void clocks(void)
 {
@@ -191,6 +218,7 @@ int main(int argc, char **argv)
 					   {"blocked", blocked},
 					   {"clocks", clocks},
 					   {"absent", absent},
+					   {"aborted", aborted},
 					   {0}};
 
 	return trial_main(argc, argv, all);
