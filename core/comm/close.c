@@ -9,6 +9,10 @@
  * that does not come to it within COMM_MEET_NS the communicator is kept, and the next one that ends in this
  * process tries again. Ranks of other hosts are not waited for: a quiet rank has what it was to receive, and what
  * it sent has been taken.
+ *
+ * Memory is freed by calls that wait for all kernels of its GPU. One of another communicator may wait for a rank that the
+ * calling task drives, and has not launched yet: where such kernels do not end within COMM_BUSY_NS the communicators
+ * are kept as well.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +30,11 @@
 /* How long to wait for the ranks of the host; and again, at the end of another communicator. */
 #define COMM_MEET_NS       10000000000ull
 #define COMM_MEET_AGAIN_NS 1000000000ull
+/* How long to wait for kernels of other communicators on the GPUs, and between two looks. */
+#define COMM_BUSY_NS      1000000000ull
+#define COMM_BUSY_LOOK_NS 1000000ull
+/* Other communicators of a process that are looked at. */
+#define COMM_OTHERS 64
 
 static bool comm_is_aborted(const struct ncclComm *comm)
 {
@@ -220,16 +229,14 @@ static bool comm_meet(struct ncclComm *comm, uint64_t ns)
 	return true;
 }
 
-static void comm_keep(struct ncclComm *comm)
+static void comm_keep(struct ncclComm *comm, const char *why)
 {
 	struct registry_node *first = registry_lock();
 
 	comm->life->kept = comm->life->kept_before = true;
 	registry_unlock(first);
-	INFO(LOG_INIT,
-	     "rank %d: ranks of the host are still in the communicator; it is kept until this "
-	     "process ends another one",
-	     comm->rank);
+	INFO(LOG_INIT, "rank %d: %s; the communicator is kept until this process ends another one",
+	     comm->rank, why);
 }
 
 static void comm_cuda_free(struct ncclComm *comm)
@@ -247,7 +254,7 @@ static void comm_release(struct ncclComm *comm)
 	ASSERT(comm->life->claimed && comm->life->parked);
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	if (!comm_meet(comm, comm->life->kept_before ? COMM_MEET_AGAIN_NS : COMM_MEET_NS)) {
-		comm_keep(comm);
+		comm_keep(comm, "ranks of the host are still in the communicator");
 		return;
 	}
 	if (!comm_is_aborted(comm))
@@ -287,17 +294,23 @@ static struct ncclComm *comm_of(struct registry_node *n)
 }
 
 /* Parks `comm`. When it is the last of its id, returns all of them, chained by release_next;
- * otherwise NULL. */
-static struct ncclComm *comm_park(struct ncclComm *comm)
+ * otherwise NULL. *others: the process has communicators of other ids. */
+static struct ncclComm *comm_park(struct ncclComm *comm, bool *others)
 {
 	struct registry_node *first = registry_lock();
 	struct ncclComm *chain = NULL, *c;
 	bool last = true;
 
 	comm->life->parked = true;
-	for (struct registry_node *n = first; n; n = n->next)
-		if ((c = comm_of(n)) && c->id_hash == comm->id_hash)
+	*others = false;
+	for (struct registry_node *n = first; n; n = n->next) {
+		if (!(c = comm_of(n)))
+			continue;
+		if (c->id_hash == comm->id_hash)
 			last = last && c->life->parked;
+		else
+			*others |= !c->life->parked;
+	}
 	/* no task looks at its ring but those of the others: they begin now, if they wait */
 	for (struct registry_node *n = first; n && !last; n = n->next)
 		if ((c = comm_of(n)) && c->id_hash == comm->id_hash && c != comm && c->bootstrap)
@@ -359,13 +372,86 @@ static struct ncclComm *comm_take_kept(struct ncclComm *chain)
 	return chain;
 }
 
+/* ---- GPUs that are busy ---------------------------------------------------------------------- */
+
+static bool comm_chain_uses(const struct ncclComm *chain, int32_t cuda_dev)
+{
+	for (const struct ncclComm *c = chain; c; c = c->life->release_next)
+		if (c->cuda_dev == cuda_dev)
+			return true;
+	return false;
+}
+
+/* Communicators that are not ending, on GPUs of the chain. They may end as soon as the lock is free. */
+static int comm_others_find(const struct ncclComm *chain, struct ncclComm *found[COMM_OTHERS])
+{
+	struct registry_node *first = registry_lock();
+	struct ncclComm *c;
+	int n = 0;
+
+	for (struct registry_node *node = first; node && n < COMM_OTHERS; node = node->next)
+		if ((c = comm_of(node)) && !c->life->claimed && c->life->state >= COMM_READY &&
+		    comm_chain_uses(chain, c->cuda_dev))
+			found[n++] = c;
+	registry_unlock(first);
+	return n;
+}
+
+static bool comm_is_busy(struct ncclComm *comm)
+{
+	bool busy;
+
+	if (comm_enter(comm, NULL, COMM_NEED_ANY))
+		return false;
+	busy = comm_launches_query(comm) == cudaErrorNotReady;
+	comm_leave(comm);
+	return busy;
+}
+
+/* Do kernels of other communicators stay on the chain's GPUs? */
+static bool comm_chain_is_held(const struct ncclComm *chain)
+{
+	const uint64_t until_ns = os_now_ns() + COMM_BUSY_NS;
+	struct ncclComm *other[COMM_OTHERS];
+
+	for (;;) {
+		int n = comm_others_find(chain, other), busy = 0;
+
+		while (busy < n && !comm_is_busy(other[busy]))
+			busy++;
+		if (busy == n)
+			return false;
+		if (os_now_ns() >= until_ns)
+			return true;
+		os_sleep_ns(COMM_BUSY_LOOK_NS);
+	}
+}
+
+static void comm_keep_chain(struct ncclComm *chain)
+{
+	struct ncclComm *next;
+
+	for (struct ncclComm *c = chain; c; c = next) {
+		next = c->life->release_next;
+		comm_keep(c, "kernels of other communicators hold the GPU");
+	}
+}
+
 void comm_close(struct ncclComm *comm)
 {
 	int before = comm_device_save();
+	struct ncclComm *chain;
+	bool others;
+
 	comm_quieten(comm);
 	os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, false);
-	struct ncclComm *chain = comm_take_kept(comm_park(comm));
-	if (chain)
+	chain = comm_take_kept(comm_park(comm, &others));
+	others = chain && others && comm_chain_is_held(chain);
+	OS_PROBE("comm.held", "kernels of other communicators keep memory from being freed",
+		 others);
+	if (others)
+		comm_keep_chain(chain);
+	else if (chain)
 		comm_release_chain(chain);
 	comm_device_restore(before);
 }

@@ -204,6 +204,45 @@ START_TEST(a_collective_with_a_rank_that_waits_to_leave_is_an_error)
 }
 END_TEST
 
+/* Two tasks of one process. Rank 0 has launched a collective of B when rank 1 destroys A as the last one, which frees
+ * memory of both GPUs; rank 1's own launch in B comes after that. */
+static void held_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct destroy_case *c = arg;
+	struct destroy_rank r;
+
+	destroy_begin(c, &r, rank, nranks, 2);
+	comm_sum(r.comm[0], rank, nranks, r.mem, r.stream, DESTROY_COUNT);
+	comm_sum(r.comm[1], rank, nranks, r.mem, r.stream, DESTROY_COUNT);
+	if (rank)
+		ranks_barrier();
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm[0]));
+	EXPECT_NCCL(ncclSuccess, ncclAllReduce(r.mem, r.mem, DESTROY_COUNT, ncclInt32, ncclSum,
+					       r.comm[1], r.stream));
+	if (!rank)
+		ranks_barrier();
+	EXPECT(cudaStreamSynchronize(r.stream) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm[1]));
+	comm_buffers_free(r.mem, r.stream);
+}
+
+START_TEST(memory_of_a_communicator_waits_for_kernels_of_another_one)
+{
+	static const char *const env[] = {"DOPPEL_CUDA_WAITS=1", NULL};
+
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		struct ranks_config w = {.per_host = 2,
+					 .per_proc = 2,
+					 .engine = seed == 5 ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM,
+					 .seed = seed,
+					 .env = env};
+		struct destroy_case c = {.seed = seed};
+
+		ranks_run(&w, held_rank, &c);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("the end of communicators");
@@ -215,6 +254,7 @@ int main(void)
 	tcase_add_test(t, processes_of_a_host_destroy_communicators_in_different_orders);
 	tcase_add_test(t, a_collective_with_a_rank_that_has_left_is_an_error);
 	tcase_add_test(t, a_collective_with_a_rank_that_waits_to_leave_is_an_error);
+	tcase_add_test(t, memory_of_a_communicator_waits_for_kernels_of_another_one);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
