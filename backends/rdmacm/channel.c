@@ -119,8 +119,11 @@ void cm_timewait_begin(struct cm_id *id)
 
 void cm_timewait_cancel(struct cm_id *id)
 {
-	if (id->timewait >= 0)
-		close(id->timewait); /* which takes it out of the set */
+	if (id->timewait < 0)
+		return;
+	/* a process made by fork may have it, too: the end here would not take it out of the set */
+	epoll_ctl(id->rdma.channel->fd, EPOLL_CTL_DEL, id->timewait, NULL);
+	close(id->timewait);
 	id->timewait = -1;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Unmodified programs of the distribution, in two processes over the fabric. Arguments: build folder,
-# source folder, and a part: pingpong, perftest, ucx, qperf or more; without one, everything.
+# source folder, and a part: pingpong, perftest, ucx, qperf, more or matrix; without one, all but matrix.
 set -euo pipefail
 build=$1 part=${3:-all}
 doppel=$build/doppel
@@ -82,6 +82,50 @@ perftests_more() {
 	pair ib_write_bw -x 3 -n 100 -b
 }
 
+# Options that a test of perftest has, whatever its transport; -x 3 is RoCE v2 over IPv4.
+perftest_options() { # bandwidth or latency, write, read, send or atomic, and the transport
+	cat <<-'END'
+		-x 3 -n 100
+		-x 3 -n 100 -d mlx5_1
+		-x 3 -n 100 -m 1024
+		-x 3 -n 100 -u 18
+		-x 3 -n 100 -S 1
+		-x 3 -n 100 -F
+		-x 3 -D 1
+	END
+	[ "$2" = atomic ] || printf -- '-x 3 -n 100 -s %s\n' 1 64 1024
+	[ "$2" = atomic ] || echo "-x 3 -n 5 -a"
+	[ "$2" = atomic ] || [ "$3" = UD ] || printf -- '-x 3 -n %s\n' "100 -s 65536" "5 -s 1048576" "100 -s 5000"
+	[ "$1$2" != latwrite ] || printf -- '-x 3 -n 100 -I %s\n' 0 32
+	[ "$2" != send ] || printf -- '-x 3 -n 100 %s\n' -e "-r 128" "-e -s 4096" "-I 0" "-I 32"
+	[ "$2" != read ] || printf -- '-x 3 -n 100 %s\n' "-o 1" "-o 4" -e
+	[ "$2" != atomic ] || printf -- '-x 3 -n 100 %s\n' "-A CMP_AND_SWAP" "-A FETCH_AND_ADD" "-o 1" -e
+	[ "$1" = lat ] || printf -- '-x 3 -n 100 %s\n' "-q 4" "-t 8" "-Q 1" "-N" "--report_gbits" "-l 4" "-q 4 -t 8" \
+		"-D 1" "-b -q 2" -b
+	[ "$1" = bw ] || printf -- '-x 3 -n 100 %s\n' "-C" "-H" "-U"
+	[ "$2$3" != sendRC ] || printf -- '-x 3 -n 100 --use-srq %s\n' "" "-q 4" "-r 128"
+	[ "$3" = UC ] || [ "$3" = XRC ] || printf -- '-R -n 100%s\n' "" " -T 32" " -z"
+	[ "$3" != RC ] || [ "$1" = lat ] || printf -- '-R -n 100 %s\n' "-q 4" "-b"
+}
+
+perftests_matrix() {
+	local verb kind transport options
+	for verb in write read send atomic; do
+		for kind in bw lat; do
+			for transport in RC UC UD XRC; do
+				case $verb-$transport in
+				*-RC | *-XRC | send-* | write-UC) ;;
+				*) continue ;; # verbs that the transport does not have
+				esac
+				while read -r -u 4 options; do
+					# shellcheck disable=SC2086 # several options
+					pair "ib_${verb}_$kind" -c $transport $options
+				done 4< <(perftest_options $kind $verb $transport)
+			done
+		done
+	done
+}
+
 ucx() {
 	for test in put_lat put_bw am_lat am_bw; do
 		UCX_LOG_LEVEL=error pair ucx_perftest -d mlx5_0:1 -x rc_verbs -t $test -n 500 -s 32 -w 10
@@ -132,9 +176,10 @@ perftest) perftests ;;
 ucx) ucx ;;
 qperf) qperfs ;;
 more) perftests_more ;;
+matrix) perftests_matrix ;;
 all) pingpongs; perftests; perftests_more; ucx; qperfs ;;
 *)
-	echo "programs.sh: unknown part '$part'; expected pingpong, perftest, ucx, qperf or more" >&2
+	echo "programs.sh: unknown part '$part'; expected pingpong, perftest, ucx, qperf, more or matrix" >&2
 	exit 1
 	;;
 esac

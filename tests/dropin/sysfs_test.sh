@@ -64,24 +64,26 @@ fi
 
 # A tree has what two programs have counted, one after the other, and both at the same time.
 printf 'fabric.packet prob=1/20 drop\n' >"$work/plan"
+cat >"$work/add" <<'END'
+set -eu
+program=$1 file=/sys/class/infiniband/mlx5_0/ports/1/$2
+[ "$(cat "$file")" = 0 ]
+"$program" lossy
+one=$(cat "$file")
+"$program" lossy
+two=$(cat "$file")
+"$program" lossy &
+other=$!
+"$program" lossy
+wait $other
+four=$(cat "$file")
+echo "$one $two $four packets"
+[ "$one" -ge 800 ] && [ "$two" -ge $((one + 800)) ] && [ "$four" -ge $((two + 1600)) ]
+END
 for kind in mlx5 rxe; do
 	case $kind in mlx5) sent=counters/port_xmit_packets ;; *) sent=hw_counters/sent_pkts ;; esac
 	DOPPEL_HCA_PERSONALITY=$kind timeout 300 "$build/doppel" verbs-run --fabric "sysfs-$$-$kind" \
-		--faults "$work/plan" bash -c '
-		set -eu
-		file=/sys/class/infiniband/mlx5_0/ports/1/'$sent'
-		[ "$(cat $file)" = 0 ]
-		'"$work"'/counters lossy
-		one=$(cat $file)
-		'"$work"'/counters lossy
-		two=$(cat $file)
-		'"$work"'/counters lossy &
-		other=$!
-		'"$work"'/counters lossy
-		wait $other
-		four=$(cat $file)
-		echo "$one $two $four packets"
-		[ "$one" -ge 800 ] && [ "$two" -ge $((one + 800)) ] && [ "$four" -ge $((two + 1600)) ]' >"$work/out" 2>&1 ||
+		--faults "$work/plan" bash "$work/add" "$work/counters" "$sent" >"$work/out" 2>&1 ||
 		{ fail "counters of $kind:"; cat "$work/out"; }
 done
 exit $rc
