@@ -32,7 +32,7 @@
 #define COMM_MEET_AGAIN_NS 1000000000ull
 /* How long to wait for kernels of other communicators on the GPUs, and between two looks. */
 #define COMM_BUSY_NS      1000000000ull
-#define COMM_BUSY_LOOK_NS 1000000ull
+#define COMM_BUSY_LOOK_NS 10000000ull
 /* Other communicators of a process that are looked at. */
 #define COMM_OTHERS 64
 
@@ -404,6 +404,7 @@ static bool comm_is_busy(struct ncclComm *comm)
 	if (comm_enter(comm, NULL, COMM_NEED_ANY))
 		return false;
 	busy = comm_launches_query(comm) == cudaErrorNotReady;
+	os_poll_hit(); /* the looks have a limit of their own */
 	comm_leave(comm);
 	return busy;
 }

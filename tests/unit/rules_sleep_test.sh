@@ -23,7 +23,7 @@ tests/dropin/programs/pair.h 1 a step of loops with a condition
 tests/dropin/reap_test.c 3 loops with a condition; a random moment of death
 tests/sim/guest/job.c 2 the subject: a program that sleeps; a loop that looks for a file
 tests/sim/guest/trial_life.c 2 the subject: a root that comes late, an abort while another thread waits
-tests/sim/guest/trial_waits.c 6 the subject: sleeps and clocks of programs
+tests/sim/guest/trial_waits.c 7 the subject: sleeps and clocks of programs
 tests/bench/nccl_compare_wait.h 1 the period of a watchdog
 tests/sim/lost_output_test.sh 1 the loop that waits for a trace to grow
 tests/sim/sweep_late_test.c 1 the loop that looks at a child process
