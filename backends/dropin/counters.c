@@ -17,6 +17,8 @@
 
 #define COUNTERS_PATH  160
 #define COUNTERS_PORTS 64 /* of a host; others stay 0 */
+#define COUNTERS_TRIES 8
+#define COUNTERS_SHARE 20 /* a look takes one part of that many of the time at most */
 
 /* The hidden file. A tree of several programs is written by each; under a lock on this file. */
 struct counters_record {
@@ -83,14 +85,22 @@ static void counters_show_record(const struct world_port *port, struct counters_
 		r->shown[i] = r->base[i] + now[i];
 }
 
+/* False: queue pairs come to their end all the time; the next look has it. */
+static bool counters_read(const struct world_port *port, uint64_t now[HCA_COUNTERS])
+{
+	for (int i = 0; i < COUNTERS_TRIES; i++)
+		if (hca_counters_read(port->index, now))
+			return true;
+	return false;
+}
+
 static void counters_show_port(uint32_t nic)
 {
 	const struct world_port *port = world_port_of(sim_main_proc()->host, (int32_t)nic);
 	uint64_t now[HCA_COUNTERS], *known = counters.known[nic];
 	struct counters_record record = {0};
 
-	hca_counters_read(port->index, now);
-	if (!memcmp(now, known, sizeof now))
+	if (!counters_read(port, now) || !memcmp(now, known, sizeof now))
 		return;
 	int fd = counters_open(port, COUNTERS_RECORD, O_RDWR);
 
@@ -99,9 +109,8 @@ static void counters_show_port(uint32_t nic)
 	if (flock(fd, LOCK_EX) == 0) {
 		ssize_t n = pread(fd, &record, sizeof record, 0);
 
-		if (n == 0 || n == (ssize_t)sizeof record) {
-			hca_counters_read(port->index,
-					  now); /* not before what another has written */
+		/* again: not before what another program has written */
+		if ((n == 0 || n == (ssize_t)sizeof record) && counters_read(port, now)) {
 			counters_show_record(port, &record, now);
 			memcpy(known, now, sizeof now);
 			if (pwrite(fd, &record, sizeof record, 0) != (ssize_t)sizeof record)
@@ -124,10 +133,14 @@ void counters_show(bool now)
 
 	pthread_mutex_lock(&counters.lock);
 	if (counters.on && (now || at_ns >= counters.due_ns)) {
-		counters.due_ns = at_ns + COUNTERS_LIFESPAN_MS * 1000000u;
 		for (uint32_t i = 0; i < counters_ports(); i++)
 			if (world_port_of(sim_main_proc()->host, (int32_t)i)->nic->is_rdma)
 				counters_show_port(i);
+		/* with thousands of queue pairs it takes its time */
+		uint64_t took_ns = counters_now_ns() - at_ns;
+
+		counters.due_ns = at_ns + MAX_OF((uint64_t)COUNTERS_LIFESPAN_MS * 1000000,
+						 took_ns * COUNTERS_SHARE);
 	}
 	pthread_mutex_unlock(&counters.lock);
 }

@@ -103,7 +103,8 @@ perftest_options() { # bandwidth or latency, write, read, send or atomic, and th
 	[ "$1" = lat ] || printf -- '-x 3 -n 100 %s\n' "-q 4" "-t 8" "-Q 1" "-N" "--report_gbits" "-l 4" "-q 4 -t 8" \
 		"-D 1" "-b -q 2" -b
 	[ "$1" = bw ] || printf -- '-x 3 -n 100 %s\n' "-C" "-H" "-U"
-	[ "$2$3" != sendRC ] || printf -- '-x 3 -n 100 --use-srq %s\n' "" "-q 4" "-r 128"
+	[ "$2$3" != sendRC ] || printf -- '-x 3 -n 100 --use-srq%s\n' "" " -r 128"
+	[ "$1$2$3" != bwsendRC ] || echo "-x 3 -n 100 --use-srq -q 4"
 	[ "$3" = UC ] || [ "$3" = XRC ] || printf -- '-R -n 100%s\n' "" " -T 32" " -z"
 	[ "$3" != RC ] || [ "$1" = lat ] || printf -- '-R -n 100 %s\n' "-q 4" "-b"
 }

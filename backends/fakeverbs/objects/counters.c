@@ -93,29 +93,42 @@ void hca_counters_end(struct hca_qp *qp)
 	struct hca_port *port = &hca_world()->port[qp->port];
 
 	hca_lock(&port->lock);
+	uint32_t moves = port->counted_moves | 1; /* it is odd where a process died in here */
+
+	__atomic_store_n(&port->counted_moves, moves, __ATOMIC_SEQ_CST);
 	for (uint32_t i = 0; i < HCA_TRAFFIC_COUNTERS; i++) {
-		port->counted[i] += qp->traffic[i];
-		qp->traffic[i] = 0;
+		__atomic_store_n(&port->counted[i], port->counted[i] + qp->traffic[i],
+				 __ATOMIC_SEQ_CST);
+		__atomic_store_n(&qp->traffic[i], 0, __ATOMIC_SEQ_CST);
 	}
+	__atomic_store_n(&port->counted_moves, moves + 1, __ATOMIC_SEQ_CST);
 	hca_unlock(&port->lock);
 }
 
-void hca_counters_read(uint32_t index, uint64_t out[HCA_COUNTERS])
+/* Without the port's lock, which packets need. */
+static void hca_counters_sum(uint32_t index, uint64_t out[HCA_COUNTERS])
 {
 	struct hca_world *w = hca_world();
-	struct hca_port *port = &w->port[index];
+	const struct hca_port *port = &w->port[index];
 	uint32_t queue_pairs = __atomic_load_n(&w->qp.count, __ATOMIC_ACQUIRE);
 
-	hca_lock(&port->lock);
 	for (uint32_t i = 0; i < HCA_COUNTERS; i++)
-		out[i] = __atomic_load_n(&port->counted[i], __ATOMIC_RELAXED);
+		out[i] = __atomic_load_n(&port->counted[i], __ATOMIC_SEQ_CST);
 	for (uint32_t n = 0; n < queue_pairs; n++) {
 		const struct hca_qp *qp = hca_slab_at(&w->qp, n);
 
 		if (__atomic_load_n(&qp->port, __ATOMIC_RELAXED) != index)
 			continue; /* one that ended has counted nothing */
 		for (uint32_t i = 0; i < HCA_TRAFFIC_COUNTERS; i++)
-			out[i] += __atomic_load_n(&qp->traffic[i], __ATOMIC_RELAXED);
+			out[i] += __atomic_load_n(&qp->traffic[i], __ATOMIC_SEQ_CST);
 	}
-	hca_unlock(&port->lock);
+}
+
+bool hca_counters_read(uint32_t index, uint64_t out[HCA_COUNTERS])
+{
+	const uint32_t *moves = &hca_world()->port[index].counted_moves;
+	uint32_t before = __atomic_load_n(moves, __ATOMIC_SEQ_CST);
+
+	hca_counters_sum(index, out);
+	return !(before & 1) && __atomic_load_n(moves, __ATOMIC_SEQ_CST) == before;
 }

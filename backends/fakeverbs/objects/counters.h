@@ -6,6 +6,8 @@
 #ifndef BACKENDS_FAKEVERBS_COUNTERS_H
 #define BACKENDS_FAKEVERBS_COUNTERS_H
 
+#include <stdbool.h>
+
 #include "backends/hca_counters.h"
 
 struct hca_qp;
@@ -16,8 +18,8 @@ struct hca_qp;
 void hca_count(uint32_t port, enum hca_counter counter);
 /* Of a queue pair that ends: its port keeps what it counted. Under its lock. */
 void hca_counters_end(struct hca_qp *qp);
-/* What a port has counted by now. */
-void hca_counters_read(uint32_t port, uint64_t out[HCA_COUNTERS]);
+/* What a port has counted by now. False: a queue pair ended meanwhile, and may be in it twice, or not at all. */
+bool hca_counters_read(uint32_t port, uint64_t out[HCA_COUNTERS]);
 
 #pragma GCC visibility pop
 

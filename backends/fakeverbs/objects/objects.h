@@ -56,6 +56,7 @@ struct hca_port {
 	uint32_t atomics;             /* queue pairs with a write under way: index + 1 */
 	uint32_t bucket[HCA_BUCKETS]; /* queue pairs by number: index + 1 */
 	uint64_t counted[HCA_COUNTERS];
+	uint32_t counted_moves, pad_counted; /* odd: a queue pair that ends gives its counters */
 };
 
 struct hca_pd {
