@@ -29,7 +29,8 @@
 
 /* How long to wait for the ranks of the host; and again, at the end of another communicator. */
 #define COMM_MEET_NS       10000000000ull
-#define COMM_MEET_AGAIN_NS 1000000000ull
+/* Longer than the other ranks of a host wait for an answer after the first one has given up (bootstrap_meet). */
+#define COMM_MEET_AGAIN_NS 5000000000ull
 /* How long to wait for kernels of other communicators on the GPUs, and between two looks. */
 #define COMM_BUSY_NS      1000000000ull
 #define COMM_BUSY_LOOK_NS 10000000ull

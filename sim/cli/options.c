@@ -58,7 +58,8 @@ static const struct argp_option options_argp_options[] = {
 	{"parallel_init", 'p', "0|1", 0,
 	 "ranks initialise at the same time: the default; 0 is refused", 2},
 	{"any-floats", OPTION_ANY_FLOATS, NULL, 0,
-	 "reduce any floats, not small numbers: results are rounded, and compared with the one right "
+	 "reduce any floats, not small numbers: results are rounded, and compared with the one "
+	 "right "
 	 "rounding, or with a bound",
 	 2},
 	{"cudagraph", 'G', "N", 0,
@@ -146,11 +147,14 @@ static const struct argp_option options_argp_options[] = {
 	 "(default 0)",
 	 3},
 	{"mixed", OPTION_MIXED, "N", 0,
-	 "N groups of different collectives and messages follow, on several streams (default 0)", 3},
+	 "N groups of different collectives and messages follow, on several streams (default 0)",
+	 3},
 	{"polls", OPTION_POLLS, NULL, 0,
 	 "another task of each rank polls its communicators until they are destroyed", 3},
-	{"ends", OPTION_ENDS, "in-order|reversed|seed", 0,
-	 "the order in which a rank's communicators are destroyed (default in-order)", 3},
+	{"ends", OPTION_ENDS, "in-order|reversed|seed|each", 0,
+	 "the order in which a rank's communicators are destroyed, drawn from the seed or for each "
+	 "rank by itself (default in-order)",
+	 3},
 	{"config-version", OPTION_CONFIG_VERSION, "V", 0,
 	 "make communicators with a config of NCCL V, such as 21800 (default: without one)", 3},
 	{"env-odd", OPTION_ENV_ODD, "NAME=VALUE", 0,
@@ -290,14 +294,14 @@ static void options_parse_memory_order(struct cli_options *o, const char *arg,
 
 static void options_parse_ends(struct cli_options *o, const char *arg, struct argp_state *state)
 {
-	static const char *const names[] = {"in-order", "reversed", "seed"};
+	static const char *const names[] = {"in-order", "reversed", "seed", "each"};
 
 	for (int i = 0; i < (int)ARRAY_LEN(names); i++)
 		if (strcmp(arg, names[i]) == 0) {
 			o->scenario.lab.ends = (enum lab_ends)i;
 			return;
 		}
-	argp_error(state, "--ends %s: expected in-order, reversed or seed", arg);
+	argp_error(state, "--ends %s: expected in-order, reversed, seed or each", arg);
 }
 
 static void options_parse_env_odd(struct cli_options *o, const char *arg, struct argp_state *state)

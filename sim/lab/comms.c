@@ -26,9 +26,11 @@ static ncclComm_t *comms_slot_to_end(struct lab_rank *me, uint32_t k)
 	uint32_t n = lab_comms(c), order[LAB_MAX_COMMS];
 	struct sim_rng rng;
 
-	if (c->ends != LAB_ENDS_SEED)
+	if (c->ends == LAB_ENDS_IN_ORDER || c->ends == LAB_ENDS_REVERSED)
 		return comms_slot(me, c->ends == LAB_ENDS_REVERSED ? n - 1 - k : k);
-	sim_rng_seed(&rng, c->sim.seed, "lab.ends");
+	bool each = c->ends == LAB_ENDS_EACH && c->drive == LAB_DRIVE_RANK;
+
+	sim_rng_seed(&rng, c->sim.seed + (each ? (uint64_t)me->rank : 0), "lab.ends");
 	for (uint32_t i = 0; i < n; i++) { /* each in a place that is drawn of those so far */
 		uint32_t at = (uint32_t)sim_rng_below(&rng, i + 1);
 

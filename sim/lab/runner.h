@@ -51,11 +51,12 @@ enum lab_register {
 	LAB_REGISTER_TWICE, /* each one more time, and deregistered as often */
 };
 
-/* In which order a rank's communicators are destroyed: the same on all ranks. */
+/* In which order a rank's communicators are destroyed: the same on all ranks, except for the last. */
 enum lab_ends {
 	LAB_ENDS_IN_ORDER,
 	LAB_ENDS_REVERSED,
 	LAB_ENDS_SEED, /* any order, drawn from the seed */
+	LAB_ENDS_EACH, /* drawn for each rank; one task that drives several takes one order */
 };
 
 /* Does a rank wait after each collective of a series? nccl-tests' numbers. */
@@ -148,12 +149,12 @@ struct lab_config {
 	uint32_t idle;
 	/* So many groups of different calls follow the series (mixed.c). */
 	uint32_t mixed;
-	bool polls;         /* another task of each rank polls its communicators until they are gone (polls.c) */
+	bool polls; /* another task of each rank polls its communicators until they are gone (polls.c) */
 	enum lab_ends ends; /* of several communicators */
 	/* Communicators are made with a config that a program of that version of NCCL passes, in thousands and hundreds
 	 * as NCCL_VERSION_CODE has them; 0: without a config. */
 	uint32_t config_version;
-	const char *env_odd; /* NAME=value of every other process; NULL: none */
+	const char *env_odd;     /* NAME=value of every other process; NULL: none */
 	uint32_t local_register; /* enum lab_register */
 	/* As nccl-tests has them: a series is of groups of so many whole collectives (0 or 1: without);
 	 * the rank waits after each of them; all rows so often (0: once); both buffers begin so many

@@ -17,7 +17,7 @@ static const char *const text_maps[] = {"slot", "node", "seed", NULL};
 static const char *const text_drives[] = {"rank", "process", NULL};
 static const char *const text_memory_orders[] = {"draw", "off", "on", NULL};
 static const char *const text_expects[] = {"auto", "success", "success-or-error", NULL};
-static const char *const text_ends[] = {"in-order", "reversed", "seed", NULL};
+static const char *const text_ends[] = {"in-order", "reversed", "seed", "each", NULL};
 static const char *const text_faults[] = {"plan", "random", NULL};
 
 /* ---- values of their own -------------------------------------------------------------------------- */

@@ -63,7 +63,8 @@ bool cut_ends(const struct scenario *s, uint32_t k, struct scenario *to)
 
 void print_ends(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
-	static const char *const names[] = {"in order", "reversed", "any order"};
+	static const char *const names[] = {"in order", "reversed", "any order",
+					    "any order on each rank"};
 
 	snprintf(out, SHRINK_VALUE_BYTES, "%s", names[s->lab.ends]);
 }

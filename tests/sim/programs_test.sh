@@ -32,6 +32,10 @@ for seed in 1 2 3; do
 	run all_reduce --hosts 2 --gpus 2 -b 1K -e 1K --mixed 4 --ranks-per-process 2 --drive process \
 		--any-floats --seed "$seed" >/dev/null
 done
+# ranks of a host that destroy two communicators in different orders
+for seed in 1 2 3 4 5 6; do
+	run all_reduce --gpus 4 -b 1K -e 1K --comms 2 --ends each --seed "$seed" >/dev/null
+done
 # any floats, of each type and operation
 again all_reduce --hosts 2 --gpus 2 -b 4K -e 4K -d all -o all --any-floats
 run reduce_scatter --gpus 3 -b 4K -e 4K -d all -o all --any-floats >/dev/null
