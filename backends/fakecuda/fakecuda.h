@@ -305,6 +305,7 @@ struct fc_kernel {
 	uint64_t number_in_stream; /* it is the stream's operation of that number, from 1 */
 	/* trace.c: the collectives of block 0 so far; of the last one */
 	uint32_t shown_works;
+	bool shown_of_pair; /* messages are among them */
 	uint64_t shown_bytes;
 	const char *shown_name, *shown_algorithm, *shown_protocol;
 	struct fc_clock before;

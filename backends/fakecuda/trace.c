@@ -11,17 +11,25 @@
 #include "core/device/names.h"
 #include "core/device/steps.h"
 
+#define TRACE_STREAM_TEXT 48
+
+static void trace_name(const struct CUstream_st *s, char name[TRACE_STREAM_TEXT])
+{
+	snprintf(name, TRACE_STREAM_TEXT, "gpu %u stream %u", s->ctx->dev->index, s->number);
+}
+
 static const struct sim_track *trace_track(struct CUstream_st *s, int32_t rank)
 {
-	char name[48];
+	char name[TRACE_STREAM_TEXT];
 
-	snprintf(name, sizeof name, "gpu %u stream %u", s->ctx->dev->index, s->number);
+	trace_name(s, name);
 	sim_track_open(&s->track, SIM_TRACK_RANK, rank, name);
 	return &s->track;
 }
 
 void fc_trace_kernel_begins(struct fc_kernel *k)
 {
+	k->op->started_ns = sim_now_ns();
 	sim_trace_begin(trace_track(k->op->stream, k->rank),
 			&(struct os_trace_slice){.name = k->func->kernel->name,
 						 .arg = {{"kernel", k->number, NULL},
@@ -29,9 +37,24 @@ void fc_trace_kernel_begins(struct fc_kernel *k)
 							 {"threads", k->threads, NULL}}});
 }
 
-/* What the kernel did is known now. */
+/* The throughput of the stream: bytes of the collectives over the time of their kernel. A block shows its own messages
+ * alone, so that kernels of messages have none. */
+static void trace_throughput(struct fc_kernel *k, const struct sim_track *track)
+{
+	uint64_t from = k->op->started_ns, now = sim_now_ns();
+	char name[TRACE_STREAM_TEXT];
+
+	if (k->shown_of_pair || !k->shown_bytes || now == from)
+		return;
+	trace_name(k->op->stream, name);
+	sim_trace_counter(track, name, "GB/s", from, k->shown_bytes * 1000 / (now - from));
+	sim_trace_counter(track, name, "GB/s", now, 0);
+}
+
+/* The kernel's collectives are known now. */
 void fc_trace_kernel_ends(struct fc_kernel *k)
 {
+	const struct sim_track *track = trace_track(k->op->stream, k->rank);
 	struct os_trace_slice s = {.name = k->func->kernel->name};
 
 	if (k->shown_name)
@@ -41,7 +64,8 @@ void fc_trace_kernel_ends(struct fc_kernel *k)
 						    {"bytes", k->shown_bytes, NULL},
 						    {"algorithm", 0, k->shown_algorithm},
 						    {"protocol", 0, k->shown_protocol}}};
-	sim_trace_end(trace_track(k->op->stream, k->rank), &s);
+	sim_trace_end(track, &s);
+	trace_throughput(k, track);
 }
 
 void fc_trace_copy(struct CUstream_st *s, const struct fc_op *op)
@@ -60,6 +84,7 @@ void fc_trace_copy(struct CUstream_st *s, const struct fc_op *op)
 static void fc_trace_pair_begins(struct fc_kernel *k, const char *name, const struct dev_work *w)
 {
 	k->shown_name = name;
+	k->shown_of_pair = true;
 	k->shown_algorithm = "PAIR";
 	k->shown_protocol =
 		dev_proto_text(w->pair.send_conn ? w->pair.send_proto : w->pair.recv_proto);

@@ -471,6 +471,9 @@ void sim_trace_begin(const struct sim_track *t, const struct os_trace_slice *s);
 void sim_trace_end(const struct sim_track *t, const struct os_trace_slice *s);
 void sim_trace_span(const struct sim_track *t, const struct os_trace_slice *s, uint64_t from_ns,
 		    uint64_t ns);
+/* A counter of the track's group has this value, in thousandths, from that time on. It is a row of its own. */
+void sim_trace_counter(const struct sim_track *t, const char *name, const char *unit,
+		       uint64_t at_ns, uint64_t milli);
 
 /* Fault points and trace: os_fault, os_trace... of core/os/os.h are the interface here too. A
  * double that knows more of where it is than the object's label and the task do passes it: */

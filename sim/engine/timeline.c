@@ -195,6 +195,18 @@ void sim_trace_span(const struct sim_track *t, const struct os_trace_slice *s, u
 	timeline_slice(t, 'X', s, from_ns, ns);
 }
 
+void sim_trace_counter(const struct sim_track *t, const char *name, const char *unit,
+		       uint64_t at_ns, uint64_t milli)
+{
+	trace_lock();
+	char *to = timeline_head(t->pid, t->tid, 'C', at_ns, name);
+
+	to = timeline_string(text_put(to, ",\"args\":{"), unit);
+	*to++ = ':';
+	timeline_end(text_put(text_put_us(to, milli), "}"));
+	trace_unlock();
+}
+
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
 /* The track of the task, or of devices and warps. */

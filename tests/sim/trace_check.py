@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Is this trace file what ui.perfetto.dev can show?
 
-Usage: trace_check.py FILE [ranks=N] [calls=N] [kernels=N] [bytes=N] [tracks=N] [messages]
+Usage: trace_check.py FILE [ranks=N] [calls=N] [kernels=N] [bytes=N] [tracks=N] [messages] [real]
 
 Reads the file as Perfetto's importer of Chrome JSON does: events sorted by time, in the order of the
 file where times are equal; B and E make a stack on each track; an X that is neither inside nor after
@@ -41,7 +41,7 @@ class Trace:
                       if e["ph"] == "M" and e["name"] == "thread_name"}
         self.groups = {e["pid"]: e["args"]["name"] for e in events
                        if e["ph"] == "M" and e["name"] == "process_name"}
-        self.slices, self.instants = [], []
+        self.slices, self.instants, self.counters = [], [], collections.defaultdict(list)
         self.out, self.into = collections.defaultdict(list), collections.defaultdict(list)
         self.open = collections.defaultdict(list)
         for event in sorted((e for e in events if e["ph"] != "M"), key=lambda e: ns(e["ts"])):
@@ -53,6 +53,8 @@ class Trace:
             fail("track %s of %s has no name" % (track, e["name"]))
         if e["ph"] == "i":
             self.instants.append(e)
+        elif e["ph"] == "C":
+            self.counters[track, e["name"]].append((at, e["args"]))
         elif e["ph"] == "E":
             self.end(e, track, at)
         else:
@@ -148,6 +150,25 @@ def check_kernels(t, ranks, kernels):
                  (one.name, one.begin, one.args["bytes"], inside[id(one)]))
 
 
+def check_counters(t, exact):
+    """A stream's throughput: that of each kernel while it runs, then none. In real time the clock goes on between the
+    records of a kernel, and they are counted alone."""
+    kernels = collections.defaultdict(list)
+    for one in t.kernels():
+        if one.args.get("bytes") and one.end > one.begin and one.args["algorithm"] != "PAIR":
+            gbps = one.args["bytes"] * 1000 // (one.end - one.begin) / 1000
+            kernels[one.track, t.names.get(one.track)] += [(one.begin, {"GB/s": gbps}), (one.end, {"GB/s": 0})]
+    for key in set(kernels) | set(t.counters):
+        want, have = ([(at, tuple(args), round(args.get("GB/s", -1), 3)) for at, args in of[key]]
+                      for of in (kernels, t.counters))
+        if not exact:
+            want, have = [(0, (), 0)] * len(want), [(0, (), 0)] * len(have)
+        if sorted(want) != sorted(have):
+            fail("counter %s of %s has %d values, expected those of %d kernels: %s" %
+                 (key[1], t.groups[key[0][0]], len(have), len(want) // 2,
+                  sorted(set(have) ^ set(want))[:2]))
+
+
 def check_slots(t):
     """Kernel to kernel: filled by one rank, received by the next."""
     filled = t.named("first slot filled")
@@ -212,6 +233,7 @@ def main(path, *wants):
         check_collectives(t, int(want["ranks"]), int(want["calls"]))
     if "kernels" in want:
         check_kernels(t, int(want["ranks"]), int(want["kernels"]))
+        check_counters(t, "real" not in want)
         check_slots(t)
     if "messages" in want:
         check_messages(t)
@@ -221,8 +243,8 @@ def main(path, *wants):
         fail("%d bytes, expected at most %s" % (os.path.getsize(path), want["bytes"]))
     for text in bad[:20]:
         print("%s: %s" % (path, text))
-    print("%s: %d slices, %d instants, %d flows, %d tracks, %d bytes, %d errors" %
-          (path, len(t.slices), len(t.instants), sum(map(bool, t.out.values())), len(t.names),
+    print("%s: %d slices, %d instants, %d counters, %d flows, %d tracks, %d bytes, %d errors" %
+          (path, len(t.slices), len(t.instants), len(t.counters), sum(map(bool, t.out.values())), len(t.names),
            os.path.getsize(path), len(bad)))
     return 1 if bad else 0
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The trace file is one that people can look at: slices of calls, kernels and collectives with named
-# arguments, arrows from send to receive, few tracks, few bytes; and it changes nothing of the run.
+# arguments, arrows from send to receive, a counter of throughput, few tracks, few bytes; and it changes nothing of the run.
 # trace_check.py reads it by the rules of Perfetto's importer.
 # Usage: trace_test.sh BUILD_DIR SOURCE_DIR
 set -euo pipefail
@@ -32,12 +32,12 @@ looks() {
 run >"$work/plain"
 run --trace "$work/trace.json" >"$work/traced"
 cmp "$work/plain" "$work/traced" || fail "--trace changes what a run prints"
-python3 "$check" "$work/trace.json" ranks=16 calls=36 kernels=36 tracks=8 bytes=10000000 messages ||
+python3 "$check" "$work/trace.json" ranks=16 calls=36 kernels=36 tracks=8 bytes=10500000 messages ||
 	fail "the default run"
 
 looks "a group, streams" messages tracks=12 -- "${small[@]}" --group 3 --streams 2 --trace "$work/trace.json"
 looks "communicators" messages -- "${small[@]}" --comms 2 --trace "$work/trace.json"
-looks "real time" ranks=4 calls=8 kernels=8 messages tracks=8 -- \
+looks "real time" ranks=4 calls=8 kernels=8 messages tracks=8 real -- \
 	"${small[@]}" --engine threads --trace "$work/trace.json"
 printf 'fabric.packet after=1ms count=3 drop\n' >"$work/plan"
 looks "packets that are sent again" messages -- "${small[@]}" --faults "$work/plan" --trace "$work/trace.json"
@@ -72,5 +72,7 @@ refuses "a message that no HCA sends" "events.remove(next(e for e in $(named wri
 refuses "a message received before it is sent" "$(named received)[-1]['ts'] = 0"
 refuses "a flow to another rank" "$(named received)[0]['args']['from'] = 77"
 refuses "a slot that no rank fills" "events.remove($(named "first slot filled")[0])"
+refuses "a kernel without its throughput" "events.remove(next(e for e in events if e['ph'] == 'C' and e['args']['GB/s']))"
+refuses "a throughput that does not end" "events.remove(next(e for e in events if e['ph'] == 'C' and not e['args']['GB/s']))"
 refuses "arguments without names" "events.append(dict(events[-1], args={'a': 1}))"
 exit $rc
