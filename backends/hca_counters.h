@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an HCA's port counts, and the files of /sys in which its driver shows it: PORT/counters and
+ * The counters of an HCA's port, and the files of /sys in which its driver shows it: PORT/counters and
  * PORT/hw_counters, by the names that the personality's driver has. The double counts (fakeverbs/objects/counters.h),
  * doppel verbs-run makes the files, programs on the drop-in fill them. Counters only rise, and begin with the world.
  */
@@ -54,7 +54,7 @@ struct hca_counter_file {
 	uint32_t counter; /* enum hca_counter; HCA_COUNTERS: what the double does not have: 0 */
 	uint32_t unit;    /* it shows counter / unit */
 };
-/* Those of the port's driver; the last has no path. For programs that make such a tree. */
+/* The files of the port's driver; the last has no path. For programs that make such a tree. */
 const struct hca_counter_file *hca_counter_files(uint32_t port);
 
 #endif

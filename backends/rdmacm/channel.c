@@ -98,7 +98,7 @@ static int cm_timewait_watch(struct cm_id *id)
 	return epoll_ctl(id->rdma.channel->fd, EPOLL_CTL_ADD, id->timewait, &on);
 }
 
-/* As the kernel: 2^(timeout - 8) ms are about the 4.096 us << timeout of a packet and its acknowledgement. */
+/* The kernel's rule: 2^(timeout - 8) ms are about the 4.096 us << timeout of a packet and its acknowledgement. */
 void cm_timewait_begin(struct cm_id *id)
 {
 	uint8_t timeout = cm_qp_ack_timeout(id);
@@ -348,7 +348,7 @@ void cm_channel_move(struct cm_id *id, struct cm_channel *from, struct cm_channe
 	}
 }
 
-/* What is to come for it comes there. errno, or 0. */
+/* Later events of the identifier come there. errno, or 0. */
 static int cm_id_move(struct cm_id *id, struct rdma_event_channel *channel)
 {
 	bool watched = id->fd >= 0 && id->state != CM_BOUND && id->state != CM_IDLE &&

@@ -59,7 +59,7 @@ static ncclResult_t api_member_launch(struct api_member *m, const char *call)
 	return rc;
 }
 
-/* What was announced last is taken back first. Another task may have aborted one of them. */
+/* The last announcement is taken back first. Another task may have aborted one of them. */
 void api_cancel(const struct api_member *members, int n, ncclResult_t error)
 {
 	while (n-- > 0) {
@@ -103,7 +103,7 @@ static bool api_all_connected(const struct api_member *members, int n)
 	return true;
 }
 
-/* Which member launches next; NULL: all that are connected have launched everything. GPUs that disagree on the order of
+/* Next member to launch; NULL: all that are connected have launched everything. GPUs that disagree on the order of
  * communicators can leave no member that may launch; then it is the first that has something. */
 static struct api_member *api_next(struct api_member *members, int n)
 {

@@ -16,7 +16,7 @@ static const char *const log_level_names[] = {
 	[LOG_LEVEL_INFO] = "INFO", [LOG_LEVEL_ABORT] = "ABORT",     [LOG_LEVEL_TRACE] = "TRACE",
 };
 
-/* Of what is not built. */
+/* Subsystems that are not built. */
 #define LOG_SILENT (LOG_NVLS | LOG_RAS)
 
 static const struct {

@@ -83,7 +83,7 @@ ncclResult_t bootstrap_offer(struct bootstrap *b,
 			     bool (*take)(void *arg, const struct bootstrap_came *m), void *arg);
 /* Has a message come since? Any call that sends or waits may have read one. */
 bool bootstrap_is_fresh(const struct bootstrap *b);
-/* What to wait for when the peer's message has not come, because of `why`, a string constant. ncclRemoteError: the peer
+/* The wait for the peer's message that has not come, because of `why`, a string constant. ncclRemoteError: the peer
  * has left, and it never comes. */
 ncclResult_t bootstrap_expect(struct bootstrap *b, int peer, const char *why, struct wait *w);
 struct os_waits;

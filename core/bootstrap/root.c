@@ -219,7 +219,7 @@ static void root_fail(struct bootstrap_root *r, struct root_conn *c)
 		root_drop(r, c);
 }
 
-/* What it sends: a hello, and of one that gives up the reason. True: `*to` is where n more bytes go. */
+/* A rank sends a hello, and one that gives up sends the reason. True: `*to` is where n more bytes go. */
 static bool root_conn_target(struct root_conn *c, char **to, size_t *n)
 {
 	const size_t head = sizeof c->hello, all = head + sizeof c->reason;

@@ -355,7 +355,7 @@ static void comm_release_chain(struct ncclComm *chain)
 		os_thread_join(task[--n]);
 }
 
-/* Those that were kept, before the chain. They are tried at the same time: the ranks that they wait for may be here in
+/* Kept communicators come before the chain. They are tried at the same time: the ranks that they wait for may be here in
  * other communicators, as in two processes that end two communicators in different orders. */
 static struct ncclComm *comm_take_kept(struct ncclComm *chain)
 {

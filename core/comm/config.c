@@ -22,7 +22,7 @@ DOPPEL_CHECK_OFFSET(ncclConfig_t, netName, 32);
 DOPPEL_CHECK_OFFSET(ncclConfig_t, commName, 48);
 DOPPEL_CHECK_SIZE(ncclConfig_t, 80);
 
-/* What becomes of a value that is not one of the field's: NCCL takes another one for some, with a line at INFO. */
+/* A value that is not one of the field's: NCCL takes another one for some fields, with a line at INFO. */
 enum config_else { CONFIG_REFUSED, CONFIG_NEAREST, CONFIG_INITIAL };
 
 struct config_row {
@@ -142,7 +142,7 @@ static void config_later_check(const ncclConfig_t *config)
 	}
 }
 
-/* What the layout of the caller's version does not have is not read: there is padding. */
+/* Fields that the layout of the caller's version does not have are not read: there is padding. */
 static void config_of_version(ncclConfig_t *c)
 {
 	for (size_t i = 0; i < ARRAY_LEN(config_rows); i++)
@@ -168,7 +168,7 @@ static ncclResult_t config_copy(const ncclConfig_t *config, ncclConfig_t *out)
 	return ncclSuccess;
 }
 
-/* What the program has set; what the environment has set is logged by param_report_set. */
+/* Logs the program's settings; param_report_set logs those of the environment. */
 static void config_report_set(ncclConfig_t *c)
 {
 	for (size_t i = 0; i < ARRAY_LEN(config_rows); i++) {

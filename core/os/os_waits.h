@@ -21,7 +21,7 @@ struct os_waits {
 void os_waits_clear(struct os_waits *l);
 /* Room for n more waits of that rank, which the caller fills in; NULL: no memory, and the list is as before. */
 struct wait *os_waits_more(struct os_waits *l, int n, int32_t rank);
-/* That rank's abort ends the wait, too. False: no memory. */
+/* The abort of that rank ends the wait, too. False: no memory. */
 bool os_waits_abort(struct os_waits *l, const shared_u32 *abort, int32_t rank);
 /* WAITS as os_wait does, with its results. */
 int os_waits_wait(const struct os_waits *l);

@@ -105,7 +105,7 @@ void plan_messages_free(struct plan_messages *ms, int32_t nranks);
 
 /* In time that is linear in the queue. ncclInvalidUsage: the rank's sends to itself are not its receives. */
 ncclResult_t plan_self_check(const struct ncclComm *comm, const struct plan_messages *ms);
-/* Of a communicator of one rank: copies the queue. */
+/* A communicator of one rank copies the queue. */
 ncclResult_t plan_self_copies(const struct ncclComm *comm, const struct plan_messages *ms,
 			      cudaStream_t stream);
 

@@ -80,7 +80,7 @@ struct detect_node *detect_cpu(struct detect_tree *t, uint64_t host_hash, int32_
 void detect_cpus(struct detect_tree *t, uint64_t host_hash);
 
 /* ---- detect_kfd.c ---------------------------------------------------------------------------- */
-/* Of AMD's GPU with that bus id: its graphics core and its links to others. Another vendor's has none there. */
+/* Adds the graphics core and the links of AMD's GPU with that bus id; a GPU of another vendor has none there. */
 void detect_kfd_gpu(struct detect_tree *t, struct detect_node *gpu, const char *bus_id);
 
 /* ---- detect_net.c ---------------------------------------------------------------------------- */

@@ -687,7 +687,7 @@ static void *topo_search_memo(const void *key, size_t key_bytes, void *arg)
 	return g;
 }
 
-/* What the search needs besides the host, w->ring from os_alloc; *none: there is no such graph, and *graph is
+/* Adds what the search needs besides the host, w->ring from os_alloc; *none: there is no such graph, and *graph is
  * empty. */
 static ncclResult_t topo_search_prepare(struct topo_search_wanted *w, bool *none,
 					struct topo_graph *graph)

@@ -26,7 +26,7 @@ static bool topo_ring_is_better(const struct topo_graph *ring, const struct topo
 	return of_ring > of_best || (of_ring == of_best && ring->type_intra < best->type_intra);
 }
 
-/* Of all chains, which are by position. */
+/* The hops of all chains, which are by position. */
 static int32_t topo_ring_hops(const struct topo_search *s, const struct topo_graph *g)
 {
 	int32_t hops = 0;

@@ -7,7 +7,7 @@
  *	look    take what has come; acknowledge descriptions, connect parts of which both ranks know, repeat what
  *	        was not ready
  *
- * So the two ranks of a connection need not have the same parts in their jobs: a rank that sends and receives
+ * The two ranks of a connection need not have the same parts in their jobs: a rank that sends and receives
  * completes its sending part with a peer that only receives yet. The job is complete when all its parts are. All
  * descriptions are sent before any is taken, so no two ranks wait for each other's message.
  *

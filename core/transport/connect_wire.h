@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What two ranks exchange to connect: connect.c sends it, connect_part.c takes it. Each direction has messages of its
+ * Two ranks connect by these messages: connect.c sends, connect_part.c takes them. Each direction has messages of its
  * own, so that one goes on whatever the other one waits for.
  *
  *	description      a head and, for each channel, what one end tells the other (struct connect_info)
@@ -81,7 +81,7 @@ static inline const struct conn_want *conn_part_want(const struct conn_job *job,
 	return &job->want[p->first];
 }
 
-/* What an end tells the other one. */
+/* The message of one end to the other one. */
 static inline struct connect_info *conn_part_info(const struct conn_job *job,
 						  const struct conn_part *p, int i)
 {

@@ -31,7 +31,7 @@ static enum param transport_buffer_param(enum dev_proto proto)
 	return buffer[proto];
 }
 
-/* As the user sets it. */
+/* The network that the user has set. */
 static uint64_t transport_buffer_bytes(enum dev_proto proto)
 {
 	return (uint64_t)param_i64(transport_buffer_param(proto));

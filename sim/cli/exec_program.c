@@ -17,7 +17,7 @@ struct exec_file {
 	uint64_t bytes;
 };
 
-/* As execvp finds it; what it does not find it reports itself. */
+/* The path that execvp would find; execvp reports a program that does not exist. */
 static int exec_open(const char *name)
 {
 	const char *path = getenv("PATH");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of doppel topo check share.
+ * Shared by the files of doppel topo check.
  *
  *	topo_check.c      NVLinks, rings and trees; all of it, in order
  *	topo_check_pci.c  GPUs, NICs, their ports, PCI links

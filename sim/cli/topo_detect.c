@@ -86,7 +86,7 @@ static int32_t topo_detect_gpus(struct topo_detect_run *r)
 	return found;
 }
 
-/* As the ranks of a communicator have it: a part for each GPU, with all NICs, and the parts in order. What a part adds
+/* The ranks of a communicator do the same: a part for each GPU, with all NICs, and the parts in order. What a part adds
  * comes after what the parts before it have, so that the order of the elements depends on who sees what. */
 static ncclResult_t topo_detect_host(struct topo_detect_run *r, char **xml, size_t *bytes,
 				     int32_t *gpus)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What Linux shows of HCAs: /dev/infiniband, and below /sys a device under its PCI function (verbs_pci.c) with
+ * The files in which Linux shows HCAs: /dev/infiniband, and below /sys a device under its PCI function (verbs_pci.c) with
  * links to it in class/infiniband and class/infiniband_verbs; for the HCAs of one host of a world, queried by
  * the verbs themselves, so files and calls agree. Counters are 0 here; programs on the HCAs raise them
  * (backends/dropin/counters.h).

@@ -159,7 +159,7 @@ const struct fault_action *fault_action_fail(const struct fault_site *site); /* 
 
 /* May a visit of a site of the line know this key? */
 bool fault_key_fits(const struct fault *f, int key);
-/* What stands for a name among the keys. */
+/* The number that stands for a name among the keys. */
 int64_t fault_name_key(const char *name, size_t bytes);
 
 /* fault_names.c: values that have names; until name is NULL. NULL: the type has none. */

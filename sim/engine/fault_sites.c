@@ -8,7 +8,7 @@
 
 #define BIT(key) (1u << (key))
 
-/* What every visit may know: of the task, or of the object's label. */
+/* Selectors that every visit may know, of the task or of the object's label. */
 #define PLACES                                                                                     \
 	(BIT(FAULT_HOST) | BIT(FAULT_RANK) | BIT(FAULT_PEER) | BIT(FAULT_CHANNEL) |                \
 	 BIT(FAULT_NUMBER_KEY) | BIT(FAULT_STEP))

@@ -487,7 +487,7 @@ struct sim_fault_place {
 	{                                                                                          \
 		-1, -1, -1, -1, -1, -1, NULL, NULL                                                 \
 	}
-/* As os_fault; `at` may be NULL, and -1 or NULL in it is unknown. */
+/* Does what os_fault does; `at` may be NULL, and -1 or NULL in it is unknown. */
 bool sim_fault_armed(const char *site, const void *object, const struct sim_fault_place *at,
 		     struct os_fault *f);
 static inline bool sim_fault(const char *site, const void *object, const struct sim_fault_place *at,

@@ -69,7 +69,7 @@ enum { LAB_COLLECTIVES_MAX = 32, LAB_ALL_ROOTS = -1 };
 /* The first rows are NCCL's own collectives; those after them are programs of messages. */
 enum { LAB_COLLECTIVES_OF_NCCL = 8 };
 
-/* By its name, or by nccl-tests' name. NULL: there is none of that name. */
+/* The collective of that name, its own or nccl-tests'. NULL: there is none. */
 const struct lab_collective *lab_collective_find(const char *name, size_t bytes);
 /* The name that is nearest to what was written. */
 const char *lab_collective_nearest(const char *name, size_t bytes);

@@ -19,7 +19,7 @@ static ncclComm_t *comms_slot(struct lab_rank *me, uint32_t i)
 	return i ? &me->other[i - 1] : &me->comm;
 }
 
-/* That of the communicator that is the k-th to be destroyed. */
+/* The number of the communicator that is the k-th to be destroyed. */
 static ncclComm_t *comms_slot_to_end(struct lab_rank *me, uint32_t k)
 {
 	const struct lab_config *c = me->run->config;

@@ -18,7 +18,7 @@ enum {
 	MIXED_SALT = 0x6d697865,
 };
 
-/* Of a call, one behind the other in the memory of the rank. */
+/* The buffers of a call, one after the other in the memory of the rank. */
 enum mixed_buffer { MIXED_SEND, MIXED_RECV, MIXED_TAKEN, MIXED_BUFFERS };
 
 struct mixed_call {
@@ -87,7 +87,7 @@ static uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_bu
 
 /* ---- drawing ---------------------------------------------------------------------------------- */
 
-/* As many sizes of 10 B as of 10 KiB. */
+/* Sizes of 10 B are as frequent as sizes of 10 KiB. */
 static uint64_t mixed_bytes(struct sim_rng *rng)
 {
 	uint64_t shift = sim_rng_below(rng, 15);

@@ -156,7 +156,7 @@ void payload_any_fill(const struct payload *p, int32_t rank, uint64_t first, siz
 
 /* ---- results ---------------------------------------------------------------------------------- */
 
-/* What a rank's element is when it takes part in the sum. */
+/* The value with which a rank's element takes part in the sum. */
 static double any_term(const struct payload *p, int32_t rank, uint64_t element)
 {
 	const struct payload_format *f = payload_format_of(p->type);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the payload share: payload.c (numbers that are exact in any order, bits that are moved,
+ * Shared by the files of the payload: payload.c (numbers that are exact in any order, bits that are moved,
  * explanations) and payload_any.c (any floats). Pure functions.
  */
 #ifndef SIM_LAB_PAYLOAD_INTERNAL_H

@@ -147,7 +147,7 @@ struct lab_config {
 	/* Another task of each rank makes so many communicators of all ranks, one after the other, and destroys them
 	 * without a use (idle.c). */
 	uint32_t idle;
-	/* So many groups of different calls follow the series (mixed.c). */
+	/* The number of groups of different calls that follow the series (mixed.c). */
 	uint32_t mixed;
 	bool polls; /* another task of each rank polls its communicators until they are gone (polls.c) */
 	enum lab_ends ends; /* of several communicators */
@@ -156,7 +156,7 @@ struct lab_config {
 	uint32_t config_version;
 	const char *env_odd;     /* NAME=value of every other process; NULL: none */
 	uint32_t local_register; /* enum lab_register */
-	/* As nccl-tests has them: a series is of groups of so many whole collectives (0 or 1: without);
+	/* nccl-tests' groups: a series is of groups of so many whole collectives (0 or 1: without);
 	 * the rank waits after each of them; all rows so often (0: once); both buffers begin so many
 	 * elements late. */
 	uint32_t aggregate;

@@ -498,7 +498,7 @@ static int shrink_finish(struct shrink *s)
 	return rc;
 }
 
-/* What is not whole is removed; the result of an earlier time stays. */
+/* A result that is not whole is removed; the result of an earlier time stays. */
 static void shrink_abandon(const struct shrink *s)
 {
 	unlink(s->tried);

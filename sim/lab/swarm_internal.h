@@ -29,7 +29,7 @@ bool swarm_blocks_may_wait(const struct lab_config *c);
 bool swarm_has_messages(const struct scenario *s);
 void swarm_focus(struct scenario *s, uint64_t seed);
 void swarm_messages(struct scenario *s, uint64_t seed);
-/* What programs do beside one series: other calls in groups, other tasks, other configs and environments. */
+/* Draws what programs do beside one series: other calls in groups, other tasks, other configs and environments. */
 void swarm_programs(struct scenario *s, uint64_t seed);
 /* The same, where no fault is drawn. */
 void swarm_programs_calm(struct scenario *s, uint64_t seed);

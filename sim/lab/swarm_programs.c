@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs do beside one series of collectives: groups of different calls, several communicators under one
+ * Draws what programs do beside one series of collectives: groups of different calls, several communicators under one
  * NCCL_COMM_ID, destroyed in any order, with configs of older versions, other tasks that poll or make communicators,
  * processes whose environments differ. And what they reduce: any floats.
  */
@@ -8,7 +8,7 @@
 
 #include "sim/lab/swarm_internal.h"
 
-/* What ranks of one communicator may have differently. */
+/* Settings that ranks of one communicator may have differently. */
 static const char *const swarm_odd[] = {
 	"NCCL_P2P_PXN_LEVEL=0",
 	"NCCL_P2P_PXN_LEVEL=1",

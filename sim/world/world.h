@@ -192,7 +192,7 @@ struct world_port {
 uint32_t world_port_count(void);
 struct world_port *world_port(uint32_t index);
 struct world_port *world_port_of(uint32_t host, int32_t nic_index);
-/* Where a fault plan finds it: its host, its index there, its NIC. */
+/* The port as fault plans name it: its host, its index there, its NIC. */
 struct sim_fault_place;
 void world_port_place(const struct world_port *port, struct sim_fault_place *at);
 

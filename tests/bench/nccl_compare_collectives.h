@@ -25,7 +25,7 @@ struct call {
 };
 
 /*
- * What a part of a buffer holds: element i is scale * ((first + i) % PERIOD + 1). The send buffer of a rank
+ * The numbers in a part of a buffer: element i is scale * ((first + i) % PERIOD + 1). The send buffer of a rank
  * has its number + 1 as scale: a sum over 16 ranks is exact.
  */
 struct content {

@@ -268,7 +268,7 @@ START_TEST(a_result_on_a_rank_that_gets_none_is_explained)
 }
 END_TEST
 
-/* Of a block for each rank, as much as the distance between the ranks is: the rest stays as it was. */
+/* A block for each rank has as many elements as the ranks are apart; the rest stays as it was. */
 START_TEST(shares_of_blocks_arrive_and_nothing_beside_them)
 {
 	struct lab_collective c = *lab_collective_find("alltoallv", 9);

@@ -79,7 +79,7 @@ static const char *const env_shm[] = {"NCCL_P2P_DISABLE=1", NULL};
 static const char *const env_net[] = {"NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1", NULL};
 static const char *const env_cumem[] = {"NCCL_CUMEM_ENABLE=1", NULL};
 
-/* Of `n` ranks: p2p, shm, cuMem, one process, verbs, sockets, and hosts of several ranks. */
+/* Ways between `n` ranks: p2p, shm, cuMem, one process, verbs, sockets, and hosts of several ranks. */
 static struct ranks_config world_of(uint64_t seed, uint32_t n)
 {
 	static const char *const *const env[] = {NULL,      env_shm, env_net,

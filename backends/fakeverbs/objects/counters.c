@@ -5,7 +5,7 @@
 #include "backends/fakeverbs/objects/objects.h"
 #include "backends/fakeverbs/objects/personality.h"
 
-/* What is not modelled shows 0: congestion control, adaptive retransmission, errors of the link. */
+/* A counter of what is not modelled shows 0: congestion control, adaptive retransmission, errors of the link. */
 static const struct hca_counter_file hca_files_mlx5[] = {
 	{"counters/port_xmit_data", HCA_SENT_BYTES, 4},
 	{"counters/port_rcv_data", HCA_RECEIVED_BYTES, 4},

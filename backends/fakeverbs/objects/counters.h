@@ -16,9 +16,9 @@ struct hca_qp;
 
 /* One more, of a port. */
 void hca_count(uint32_t port, enum hca_counter counter);
-/* Of a queue pair that ends: its port keeps what it counted. Under its lock. */
+/* The port of a queue pair that ends keeps what the queue pair counted. Under its lock. */
 void hca_counters_end(struct hca_qp *qp);
-/* What a port has counted by now. False: a queue pair ended meanwhile, and may be in it twice, or not at all. */
+/* The port's counts by now. False: a queue pair ended meanwhile, and may be in it twice, or not at all. */
 bool hca_counters_read(uint32_t port, uint64_t out[HCA_COUNTERS]);
 
 #pragma GCC visibility pop

@@ -8,7 +8,7 @@
  *	            turn, so that checks, completions and acknowledges have the order of the packets. A packet
  *	            that is lost shows by the sender's timer, not by a NAK, unless more are ahead than an HCA keeps
  *
- * As mlx5's HCAs do it: only the order in which data lands is given up. A program that waits for a completion sees no
+ * mlx5's HCAs do it so: only the order in which data lands is given up. A program that waits for a completion sees no
  * difference; one that polls memory does, if it takes the end of a message for all of it.
  */
 #include "backends/fakeverbs/transport/transport.h"
@@ -67,7 +67,7 @@ void hca_overtake_keep(struct hca_qp *qp, struct hca_packet *p)
 	qp->overtaking_n++;
 }
 
-/* What is wrong with it shows when its turn comes. */
+/* An error of the packet shows when its turn comes. */
 static void hca_overtake_land(struct hca_qp *qp, struct hca_packet *p)
 {
 	uint64_t at = p->remote_address;

@@ -109,7 +109,7 @@ void hca_atomic_settle(struct hca_qp *qp);
 
 /* Payload of one message on the fabric, at most. */
 uint32_t hca_burst_most(const struct hca_qp *qp);
-/* So much later than the fabric brings it, without order; 0: in order. */
+/* The packet comes so much later than the fabric brings it, without order; 0: in order. */
 uint64_t hca_overtake_later_ns(const struct hca_qp *qp, const struct hca_packet *p);
 /* A request that is ahead of the locked queue pair's: true: a copy is kept, or was. */
 bool hca_overtake_take(struct hca_qp *qp, const struct hca_packet *p);

@@ -47,7 +47,7 @@ bool hca_packet_fits(const struct hca_qp *qp, const struct hca_packet *p)
 	return hca_pkey_accepts(qp, p);
 }
 
-/* Those that the packet has made the next ones. */
+/* Delivers the packets that this one has made the next ones. */
 static void hca_overtaken_deliver(struct hca_qp *qp)
 {
 	struct hca_packet *p;
