@@ -31,6 +31,9 @@ pair() {
 	done
 }
 
+# At a TCP port, or (perftest -R) at the connection manager's.
+serves() { listens "$port" || grep -q " 00010000 .*@doppel-cm/[0-9]*/$fabric/[0-9a-f]*/$port/" /proc/net/unix; }
+
 pair_once() {
 	local program=$1 server
 	shift
@@ -39,7 +42,7 @@ pair_once() {
 	local args=(timeout 300 "$doppel" verbs-run --fabric "$fabric" "$program" "$@" -p "$port")
 	"${args[@]}" >"$dir/server" 2>&1 &
 	server=$!
-	until_true 50 listens $port || true # the client then logs what is wrong
+	until_true 50 serves || true # the client then logs what is wrong
 	"${args[@]}" 127.0.0.1 >"$dir/client" 2>&1 || got=$?
 	# a server that its client never reached would wait for ever
 	[ "$got" = 0 ] || until_true 20 gone $server || kill $server
