@@ -14,14 +14,10 @@ import sys
 
 # (page, first line of the block, or its beginning): reason
 PLAIN = {
-    ("docs/debugging.md", "$ echo 'fabric.packet after=9ms"): "gdb on a core, with numbers of processes; sim.gdb_core_test",
     ("docs/drop-in.md", "$ doppel verbs-run --pair ib_write_bw"): "real time; perftest is the distribution's; dropin.verbs_pair_test",
     ("docs/drop-in.md", "$ build/fake/tests/kill_peers"): "real time, minutes; ci/full kill-peers",
     ("docs/drop-in.md", "$ bash tests/dropin/stack.sh"): "real time, minutes, a second build; ci/full kill-stack",
     ("docs/soft-roce.md", "$ doppel run all_reduce --processes 2"): "a kernel's verbs, in a VM; ci/soft-roce",
-    ("docs/using.md", "$ doppel exec ./all_reduce 1000000"): "a program that is built against an installation; sim.install_test",
-    ("docs/using.md", "$ doppel exec --engine threads"): "the same; sim.install_test",
-    ("docs/using.md", "$ cc -o hosts hosts.c"): "the same; sim.install_test",
 }
 
 
