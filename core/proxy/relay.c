@@ -645,6 +645,8 @@ static bool relay_ops_take(struct proxy_gpu *p, struct relay *r)
 	r->ops_wait.want = r->ops;
 	if (any)
 		shared_store_u64(&r->area->ops_taken, r->ops, SHARED_RELEASE);
+	if (shared_load_u32(r->state.comm->abort, SHARED_ACQUIRE)) /* its rank waits no longer */
+		shared_store_u64(&r->area->ops_done, RELAY_SENDS_NO_MORE, SHARED_RELEASE);
 	done = shared_load_u64(&r->area->ops_done, SHARED_RELAXED);
 	while (r->state.free_count == r->state.slots && done != r->ops &&
 	       done != RELAY_SENDS_NO_MORE &&
