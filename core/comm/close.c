@@ -6,7 +6,7 @@
  * them are gone: each communicator is made quiet and parked, and the one that comes last releases
  * all that have its id. So a task that destroys its ranks one after the other waits for no other task.
  * Between processes of a host a meeting stands between "quiet" and "released", except after an abort. For a rank
- * that does not come to it within COMM_MEET_NS the communicator is kept, and the next one that ends in this
+ * that does not come to it in time (COMM_MEET_NS) the communicator is kept, and the next one that ends in this
  * process tries again. Ranks of other hosts are not waited for: a quiet rank has what it was to receive, and what
  * it sent has been taken.
  *
@@ -28,7 +28,9 @@
 #include "core/transport/transport.h"
 
 /* How long to wait for the ranks of the host; and again, at the end of another communicator. */
-#define COMM_MEET_NS       10000000000ull
+#define COMM_MEET_NS 10000000000ull
+/* Longer than an HCA repeats what was lost: for a process without another communicator, which no rank waits in. */
+#define COMM_MEET_ALONE_NS 120000000000ull
 /* Longer than the other ranks of a host wait for an answer after the first one has given up (bootstrap_meet). */
 #define COMM_MEET_AGAIN_NS 5000000000ull
 /* How long to wait for kernels of other communicators on the GPUs, and between two looks. */
@@ -250,16 +252,32 @@ static void comm_cuda_free(struct ncclComm *comm)
 	(void)mem_host_free(comm->abort, "the abort word");
 }
 
+/* A rank of the host may be in the end of another communicator first, and wait there for a rank of this process. */
+static uint64_t comm_meet_ns(const struct ncclComm *comm)
+{
+	struct registry_node *first = registry_lock();
+	bool alone = true;
+
+	for (struct registry_node *at = first; at && alone; at = at->next)
+		alone = at->kind != REGISTRY_COMM ||
+			((struct ncclComm *)at)->id_hash == comm->id_hash;
+	registry_unlock(first);
+	if (alone)
+		return COMM_MEET_ALONE_NS;
+	return comm->life->kept_before ? COMM_MEET_AGAIN_NS : COMM_MEET_NS;
+}
+
 static void comm_release(struct ncclComm *comm)
 {
 	ASSERT(comm->life->claimed && comm->life->parked);
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
-	if (!comm_meet(comm, comm->life->kept_before ? COMM_MEET_AGAIN_NS : COMM_MEET_NS)) {
+	if (!comm_is_aborted(comm))
+		proxy_relays_drain(
+			comm); /* the relays are in the communicator until this rank comes */
+	if (!comm_meet(comm, comm_meet_ns(comm))) {
 		comm_keep(comm, "ranks of the host are still in the communicator");
 		return;
 	}
-	if (!comm_is_aborted(comm))
-		proxy_relays_drain(comm);
 	if (comm->topo)
 		transport_close_all(comm);
 	proxy_stop(comm);

@@ -11,8 +11,9 @@
 #include "core/mem/mem.h"
 #include "core/proxy/relay.h"
 
-/* A relay that has died sends nothing. */
-#define RELAY_DRAIN_NS 10000000000ull
+/* An HCA repeats what was lost for minutes. A relay that has died sends nothing, which the ring shows. */
+#define RELAY_DRAIN_NS      300000000000ull
+#define RELAY_DRAIN_LOOK_NS 100000000ull
 
 #define RELAY_LEFT_NS 100000000ull /* until a relay's death is known */
 #define RELAY_WHAT    "a connection through a relay"
@@ -549,29 +550,48 @@ ncclResult_t relay_op_put(const struct proxy_op *op, uint64_t launch)
 	return ncclSuccess;
 }
 
+/* False: the relay's connections or the ring have failed, and nothing more is sent. */
+static bool relay_may_send(struct relay_use *use)
+{
+	struct ncclComm *comm = use->comm;
+	ncclResult_t rc;
+
+	if (shared_load_u32(&use->area->failed, SHARED_ACQUIRE))
+		return false;
+	os_mutex_lock(&comm->watch);
+	rc = bootstrap_watch(comm->bootstrap);
+	os_mutex_unlock(&comm->watch);
+	return !rc;
+}
+
 /* A relay drops what a rank that has left has not sent. */
+static void relay_drain(struct relay_use *use)
+{
+	const uint64_t end_ns = os_now_ns() + RELAY_DRAIN_NS;
+	struct wait w = {
+		.on = &use->area->ops_done,
+		.want = use->ops,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_GE,
+		.bytes = 8,
+		.why = "the relay to send what this rank has left with it",
+		.from = {.rank = use->rank, .channel = -1, .step = -1, .object = "proxy progress"},
+	};
+
+	do {
+		w.deadline_ns = os_now_ns() + RELAY_DRAIN_LOOK_NS;
+		if (os_wait_one(&w, use->comm->abort) != ETIMEDOUT)
+			return;
+	} while (w.deadline_ns < end_ns && relay_may_send(use));
+	INFO(LOG_NET, "rank %d: relay %d has not sent all that was left with it", use->comm->rank,
+	     use->rank);
+}
+
 void proxy_relays_drain(struct ncclComm *comm)
 {
-	for (struct relay_use *use = comm->relays ? comm->relays->uses : NULL; use;
-	     use = use->next) {
-		const struct wait w = {
-			.on = &use->area->ops_done,
-			.want = use->ops,
-			.mask = WAIT_MASK_ALL,
-			.kind = WAIT_GE,
-			.bytes = 8,
-			.why = "the relay to send what this rank has left with it",
-			.from = {.rank = use->rank,
-				 .channel = -1,
-				 .step = -1,
-				 .object = "proxy progress"},
-			.deadline_ns = os_now_ns() + RELAY_DRAIN_NS,
-		};
-
-		if (os_wait_one(&w, comm->abort) == ETIMEDOUT)
-			INFO(LOG_NET, "rank %d: relay %d has not sent all that was left with it",
-			     comm->rank, use->rank);
-	}
+	for (struct relay_use *use = comm->relays ? comm->relays->uses : NULL; use; use = use->next)
+		if (use->ops)
+			relay_drain(use);
 }
 
 void relay_ops_show(struct ncclComm *comm)
