@@ -289,7 +289,7 @@ static ncclResult_t channels_join(struct ncclComm *comm, struct channels_scratch
 	if (!rc)
 		rc = topo_connect_trees(s->all, comm->nranks, comm->rank, &s->trees, s->parent);
 	/* the graphs of one host do not fit together */
-	return rc == ncclInternalError ? comm_settings_blame(comm, rc) : rc;
+	return rc == ncclInternalError ? comm_settings_blame(comm) : rc;
 }
 
 static ncclResult_t channels_relays(struct ncclComm *comm, const struct channels_scratch *s)

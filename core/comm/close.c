@@ -271,9 +271,9 @@ static void comm_release(struct ncclComm *comm)
 {
 	ASSERT(comm->life->claimed && comm->life->parked);
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
+	/* the relays are in the communicator until this rank comes */
 	if (!comm_is_aborted(comm))
-		proxy_relays_drain(
-			comm); /* the relays are in the communicator until this rank comes */
+		proxy_relays_drain(comm);
 	if (!comm_meet(comm, comm_meet_ns(comm))) {
 		comm_keep(comm, "ranks of the host are still in the communicator");
 		return;

@@ -34,9 +34,9 @@ bool comm_look_at_parked(void *arg);
 
 /* peers.c: which ranks the others are. Fills peers, local ranks; checks that they fit together. */
 ncclResult_t comm_peers_gather(struct ncclComm *comm);
-/* The graphs of a host do not fit together, with result `rc`. Names a setting in which two of its ranks differ, and
- * returns ncclInvalidUsage then. */
-ncclResult_t comm_settings_blame(const struct ncclComm *comm, ncclResult_t rc);
+/* The graphs of a host do not fit together. ncclInvalidUsage: two of its ranks differ in a setting, which is named.
+ * ncclRemoteError: they differ in what they have found, as where a device failed to open. */
+ncclResult_t comm_settings_blame(const struct ncclComm *comm);
 /* network.c: of what all ranks have opened, each for itself, one network for all. *differed, the same on all
  * of them: some have another one now, and `all` describes rings for different ones. */
 struct topo_rank_info;

@@ -222,7 +222,7 @@ ncclResult_t comm_peers_gather(struct ncclComm *comm)
 	return rc;
 }
 
-ncclResult_t comm_settings_blame(const struct ncclComm *comm, ncclResult_t rc)
+ncclResult_t comm_settings_blame(const struct ncclComm *comm)
 {
 	char of_a[TOPO_SETTING_TEXT], of_b[TOPO_SETTING_TEXT];
 
@@ -240,5 +240,8 @@ ncclResult_t comm_settings_blame(const struct ncclComm *comm, ncclResult_t rc)
 		     name, a->rank, of_a, b->rank, of_b);
 		return ncclInvalidUsage;
 	}
-	return rc;
+	WARN("rank %d: the rings of the ranks do not fit together, though their settings agree: "
+	     "ranks of one host see different GPUs or NICs",
+	     comm->rank);
+	return ncclRemoteError;
 }
