@@ -269,18 +269,16 @@ static void run_thread_main(void *arg)
 
 static struct fakecuda_block *run_block_new(struct fc_kernel *k, uint32_t number)
 {
-	struct fakecuda_block *blk = calloc(1, sizeof *blk + k->threads * sizeof blk->thread[0]);
-	ASSERT(blk);
+	struct fakecuda_block *blk =
+		fc_device_alloc(sizeof *blk + k->threads * sizeof blk->thread[0]);
+
 	blk->kernel = k;
 	blk->number = number;
 	blk->threads = k->threads;
 	blk->warps = DIV_UP(k->threads, (uint32_t)k->func->width);
-	if (k->func->width == 32) {
-		blk->warp = calloc(blk->warps, sizeof *blk->warp);
-		ASSERT(blk->warp);
-	}
-	blk->shared_block = malloc(k->shared_bytes + RUN_SHARED_ALIGN);
-	ASSERT(blk->shared_block);
+	if (k->func->width == 32)
+		blk->warp = fc_device_alloc(blk->warps * sizeof *blk->warp);
+	blk->shared_block = fc_device_alloc(k->shared_bytes + RUN_SHARED_ALIGN);
 	blk->shared = (void *)ALIGN_UP((uintptr_t)blk->shared_block, (uintptr_t)RUN_SHARED_ALIGN);
 	/* undefined on hardware; the same here every time */
 	memset(blk->shared, 0xa5, k->shared_bytes);

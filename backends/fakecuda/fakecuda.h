@@ -517,6 +517,8 @@ void fc_copy_start(struct fc_op *op);
 cudaError_t fc_copy_wait_free(struct fc_ctx *ctx, const char *call);
 
 struct fc_func *fc_func_find(const void *func);
+/* Zeros for what device code shares, which are new: accesses to a freed buffer of the program that was there do not count. */
+void *fc_device_alloc(size_t bytes);
 void fc_kernel_start(struct fc_op *op);
 void fc_kernel_free(struct fc_kernel *k);
 void fc_kernel_drop(struct fc_kernel *k); /* its tasks are gone */

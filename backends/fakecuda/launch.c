@@ -277,11 +277,20 @@ static cudaError_t launch_check(const struct fc_func *f, dim3 grid, dim3 block, 
 	return cudaSuccess;
 }
 
+void *fc_device_alloc(size_t bytes)
+{
+	void *mem = calloc(1, bytes);
+
+	ASSERT(mem);
+	mem_fresh(mem, bytes);
+	return mem;
+}
+
 static struct fc_kernel *kernel_new(struct fc_ctx *ctx, struct fc_func *f, dim3 grid, dim3 block,
 				    void **args, size_t shared)
 {
-	struct fc_kernel *k = calloc(1, sizeof *k + LAUNCH_ARGS_ALIGN + f->kernel->arg_bytes);
-	ASSERT(k);
+	struct fc_kernel *k = fc_device_alloc(sizeof *k + LAUNCH_ARGS_ALIGN + f->kernel->arg_bytes);
+
 	/* behind the kernel, in the same block of the heap */
 	k->args = (void *)ALIGN_UP((uintptr_t)(k + 1), (uintptr_t)LAUNCH_ARGS_ALIGN);
 	if (f->kernel->arg_bytes)
