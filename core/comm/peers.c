@@ -240,8 +240,5 @@ ncclResult_t comm_settings_blame(const struct ncclComm *comm)
 		     name, a->rank, of_a, b->rank, of_b);
 		return ncclInvalidUsage;
 	}
-	WARN("rank %d: the rings of the ranks do not fit together, though their settings agree: "
-	     "ranks of one host see different GPUs or NICs",
-	     comm->rank);
 	return ncclRemoteError;
 }

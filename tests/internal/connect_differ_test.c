@@ -246,7 +246,7 @@ static void foreign_rank(int32_t rank, int32_t nranks, void *arg)
 	if (rank != *(int32_t *)arg)
 		EXPECT(world_proc_setenv(os_proc(), "NCCL_GRAPH_FILE", "") == 0);
 	comm_buffers(rank, &mem, &stream, 4096);
-	EXPECT_NCCL(ncclInternalError, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
+	EXPECT_NCCL(ncclRemoteError, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
 	EXPECT(comm == NULL);
 	EXPECT_ERROR_SAYS("channel 0: ");
 	EXPECT_ERROR_SAYS(words[*(int32_t *)arg]);
