@@ -3,7 +3,7 @@
  * Two ranks connect by these messages: connect.c sends, connect_part.c takes them. Each direction has messages of its
  * own, so that one goes on whatever the other one waits for.
  *
- *	description      a head and, for each channel, what one end tells the other (struct connect_info)
+ *	description      a head and, for each channel, what one end sends the other (struct connect_info)
  *	acknowledgement  one byte: the other rank's description has come, and fits
  *
  * Either is empty instead when its sender has failed.

@@ -23,7 +23,7 @@ enum any_kind { ANY_PAIR, ANY_DENSE, ANY_LARGE, ANY_ZERO, ANY_NAN };
 struct any_element {
 	enum any_kind kind;
 	int32_t one, other; /* the ranks with numbers of their own */
-	uint64_t bits;      /* any more that is drawn */
+	uint64_t bits;      /* further ones that are drawn */
 };
 
 bool payload_is_any(const struct payload *p)

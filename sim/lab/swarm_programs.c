@@ -43,7 +43,7 @@ static void swarm_mixed(struct scenario *s, uint64_t seed)
 		s->lab.comms = comms;
 }
 
-/* Of three communicators a rank that ends its last one first may keep another one for good. */
+/* A rank with three communicators that ends its last one first may keep another one for good. */
 static void swarm_ends(struct scenario *s)
 {
 	if (s->lab.ends == LAB_ENDS_EACH && s->lab.comms > 2)

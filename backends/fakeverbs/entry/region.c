@@ -107,7 +107,7 @@ static bool hca_region_holds_pd(const struct hca_mr *mr)
 	return mr->kind != HCA_MR_NULL || hca_personality(mr->port)->null_region_counts;
 }
 
-/* One of the HCA's regions. NULL: it has no more, and a line says so; or the world has none. */
+/* One of the HCA's regions. NULL: it has no more, which is logged; or the world has none. */
 static struct hca_mr *hca_region_take(uint32_t port, struct hca_mr_handle *h)
 {
 	uint32_t most = hca_personality(port)->max_mr, *regions = &hca_world()->port[port].regions;

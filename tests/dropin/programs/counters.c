@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an HCA counts is in /sys when it has happened, by the names of the device's driver: requests, retries,
+/* Counters of an HCA are in /sys when it has counted, by the names of the device's driver: requests, retries,
  * packets out of sequence, receivers that are not ready, refused accesses. With the argument `lossy`, some packets
  * to the second device are lost (a fault plan). */
 #include <inttypes.h>

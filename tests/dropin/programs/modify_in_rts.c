@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a connected queue pair in RTS may change, and what only in SQD: the address and the acknowledge timeout may
+/* Attributes that a connected queue pair may change in RTS, or only in SQD: the address and the acknowledge timeout
  * not in RTS, and then nothing of the call is done; the RNR timer may. */
 #include <errno.h>
 
