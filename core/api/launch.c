@@ -67,8 +67,7 @@ void api_cancel(const struct api_member *members, int n, ncclResult_t error)
 
 		if (comm_enter_launch(m->comm, NULL, COMM_NEED_ANY, m->launch))
 			continue;
-		if (plan_cancel(m->comm, error))
-			(void)comm_async_error(m->comm);
+		plan_cancel(m->comm, error);
 		comm_leave(m->comm);
 	}
 }

@@ -210,12 +210,15 @@ static bool comm_meet(struct ncclComm *comm, uint64_t ns)
 
 	if (!comm->bootstrap || comm->nranks == 1)
 		return true;
-	bootstrap_look(comm->bootstrap, NULL, NULL); /* the others here are being freed */
-	/* another rank failed while this one was parked */
-	if (comm->ring_broken && !comm_is_aborted(comm))
-		comm_end_alone(comm);
 	if (comm_is_aborted(comm))
 		return true;
+	rank_bootstrap_claim(comm);
+	bootstrap_look(comm->bootstrap, NULL, NULL); /* the others here are being freed */
+	/* another rank failed while this one was parked */
+	if (comm->ring_broken) {
+		comm_end_alone(comm);
+		return true;
+	}
 	rc = bootstrap_meet(comm->bootstrap, comm->local_to_rank, comm->local_ranks,
 			    os_now_ns() + ns);
 	OS_PROBE("comm.kept", "a rank of the host does not come to the end in time",
@@ -223,9 +226,9 @@ static bool comm_meet(struct ncclComm *comm, uint64_t ns)
 	OS_PROBE("comm.end_without_all", "a rank of the host does not come to the end",
 		 rc && rc != ncclInProgress);
 	if (rc == ncclInProgress)
-		return false;
-	if (!rc)
-		return true;
+		rank_bootstrap_release(comm);
+	if (!rc || rc == ncclInProgress)
+		return !rc;
 	INFO(LOG_INIT, "rank %d: not all ranks of the host came to the end; going on without them",
 	     comm->rank);
 	comm_end_alone(comm);

@@ -74,6 +74,7 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 	comm->id_hash = bootstrap_id_hash(id);
 	comm->config = *config;
 	comm->allowed = allowed;
+	comm->bootstrap_taken = true; /* by the init */
 	comm->transports = comm_transports;
 	if (config->netName)
 		comm->net.named = net_find(config->netName);
@@ -384,7 +385,7 @@ static ncclResult_t comm_ended_check(const struct ncclComm *comm)
 	return ncclRemoteError;
 }
 
-/* Has the ring shown that a rank failed? Then it is broken here, so that the next rank learns of it. */
+/* Has the ring, or a relay, shown that a rank failed? */
 static void comm_watch_ring(struct ncclComm *comm)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -399,13 +400,9 @@ static void comm_watch_ring(struct ncclComm *comm)
 	}
 	if (!rc)
 		rc = proxy_relays_error(comm);
+	os_mutex_unlock(&comm->watch);
 	if (rc)
 		rank_set_async_error(comm, rc);
-	if (!comm->bootstrap_taken && shared_load_u32(&comm->async_error, SHARED_ACQUIRE)) {
-		bootstrap_ring_break(comm->bootstrap);
-		comm->ring_broken = true; /* read by its release, which comes after every watcher */
-	}
-	os_mutex_unlock(&comm->watch);
 }
 
 bool comm_look_at_parked(void *arg)

@@ -148,6 +148,7 @@ ncclResult_t comm_init(struct ncclComm *comm)
 			bootstrap_settle(comm->bootstrap);
 			bootstrap_look(comm->bootstrap, comm_look_at_parked, comm);
 		}
+		rank_bootstrap_release(comm);
 		comm_state_set(comm, COMM_READY);
 		comm_init_log(comm, "COMPLETE");
 	} else {

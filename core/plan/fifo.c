@@ -71,38 +71,9 @@ static uint64_t plan_fifo_begin(const struct plan_fifo *f, uint64_t bytes)
 	return bytes <= left ? f->produced : f->produced + left;
 }
 
-/* Until there is room, or the communicator has failed. Its ring is watched: this rank's task may be the only one that
- * can find out that another rank has failed, whose data the kernel waits for. */
-static ncclResult_t plan_fifo_wait_room(struct ncclComm *comm, const struct wait *room,
-					const shared_u64 *consumed)
-{
-	struct wait w[3] = {
-		*room,
-		{
-			.on = &comm->async_error,
-			.mask = WAIT_MASK_ALL,
-			.kind = WAIT_NE,
-			.bytes = 4,
-			.idle = true,
-			.why = "an error of the communicator",
-			.from = {.rank = comm->rank, .channel = -1, .step = -1, .object = "proxy"},
-		},
-	};
-
-	ASSERT(comm->nranks > 1); /* one rank copies */
-	while (shared_load_u64(consumed, SHARED_ACQUIRE) < room->want) {
-		ncclResult_t rc = (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
-
-		if (!rc)
-			rc = bootstrap_wait_beside(comm->bootstrap, w, 2);
-		if (rc)
-			return rc;
-	}
-	return ncclSuccess;
-}
-
 /* WAITS until no block of the channel reads what is before `position`. A kernel whose communicator has
- * failed may never end, so the communicator's error ends the wait, too, and is what the call returns. */
+ * failed may never end, so the communicator's error ends the wait, too, and is what the call returns. This rank's task
+ * may be the only one that can find out that another rank has failed, whose data the kernel waits for. */
 static ncclResult_t plan_fifo_wait_channel(struct ncclComm *comm, struct plan_fifo *f,
 					   int32_t channel, uint64_t position)
 {
@@ -123,17 +94,14 @@ static ncclResult_t plan_fifo_wait_channel(struct ncclComm *comm, struct plan_fi
 			 .step = -1,
 			 .object = "kernel of an earlier launch"},
 	};
-	ncclResult_t rc;
+	ncclResult_t rc = ncclSuccess;
 
 	if (shared_load_u64(&f->consumed[channel], SHARED_ACQUIRE) >= room.want)
 		return ncclSuccess;
 	os_label(room.on, &label);
-	rank_bootstrap_claim(comm);
-	rc = plan_fifo_wait_room(comm, &room, &f->consumed[channel]);
-	rank_bootstrap_release(comm);
+	while (!rc && shared_load_u64(&f->consumed[channel], SHARED_ACQUIRE) < room.want)
+		rc = rank_wait_beside(comm, &room, 1);
 	os_unlabel(room.on);
-	if (rc && rc != ncclInternalError)
-		rank_set_async_error(comm, rc);
 	return rc;
 }
 

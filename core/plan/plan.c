@@ -278,13 +278,13 @@ static void plan_queue_reset(struct plan_state *st)
 	st->handed_over = false;
 }
 
-bool plan_cancel(struct ncclComm *comm, ncclResult_t error)
+void plan_cancel(struct ncclComm *comm, ncclResult_t error)
 {
 	struct plan_state *st = comm->plan;
 	bool connecting;
 
 	if (!plan_pending(comm))
-		return false;
+		return;
 	connecting = st->messages && st->messages->connecting;
 	/* nothing that is launched from now on would meet its peers */
 	if (st->handed_over || connecting)
@@ -295,7 +295,6 @@ bool plan_cancel(struct ncclComm *comm, ncclResult_t error)
 	plan_streams_reset(&st->streams);
 	if (st->messages)
 		plan_messages_reset(comm, st->messages);
-	return connecting;
 }
 
 /* ---- launching ------------------------------------------------------------------------------ */

@@ -116,8 +116,7 @@ uint64_t plan_position(const struct ncclComm *comm);
 ncclResult_t plan_launch(struct ncclComm *comm);
 /* A group has failed with `error`: drops the queue. What was not launched has no number: the next
  * launch begins with it. If the proxy or the GPU have a part of the queue, `error` becomes the
- * asynchronous error of the communicator. Nothing happens to a queue that was launched completely.
- * True: other ranks wait for this one, and comm_async_error lets them know. */
-bool plan_cancel(struct ncclComm *comm, ncclResult_t error);
+ * asynchronous error of the communicator. Nothing happens to a queue that was launched completely. */
+void plan_cancel(struct ncclComm *comm, ncclResult_t error);
 
 #endif

@@ -319,23 +319,24 @@ struct proxy_slot *proxy_slot_get(struct proxy_state *p)
 	return (struct proxy_slot *)node;
 }
 
-/* Makes sure that main has n free slots. */
+/* Makes sure that main has n free slots. What has them may wait for a rank that has failed. */
 static ncclResult_t proxy_slots_wait(struct proxy_state *p, uint32_t n)
 {
 	const struct wait w = proxy_posted_wait(
 		&p->freed, p->comm->rank, "free slots for proxy operations", "proxy progress");
 
-	for (;;) {
-		proxy_slots_gather(p, n);
-		if (p->free_count >= n)
-			return ncclSuccess;
+	ncclResult_t rc = ncclSuccess;
+
+	proxy_slots_gather(p, n);
+	while (!rc && p->free_count < n) {
 		if (p->slots < n) {
 			WARN("rank %d: no memory for %u proxy operations", p->comm->rank, n);
 			return ncclSystemError;
 		}
-		if (os_wait_one(&w, p->comm->abort) == ECANCELED)
-			return ncclInternalError;
+		rc = rank_wait_beside(p->comm, &w, 1);
+		proxy_slots_gather(p, n);
 	}
+	return rc;
 }
 
 static struct proxy_slot *proxy_slot_fill(struct proxy_state *p, const struct proxy_op *op)

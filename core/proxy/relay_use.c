@@ -508,24 +508,46 @@ void relay_close(struct proxy_port *port)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
+/* The relay takes operations until its connections fail. */
 static ncclResult_t relay_room_wait(const struct relay_use *use)
 {
-	const struct wait w = {
-		.on = &use->area->ops_taken,
-		.want = use->ops + 1 - RELAY_OPS,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_GE,
-		.bytes = 8,
-		.why = "the relay to take operations",
-		.from = {.rank = use->rank, .channel = -1, .step = -1, .object = "proxy progress"},
+	const struct wait w[] = {
+		{
+			.on = &use->area->ops_taken,
+			.want = use->ops + 1 - RELAY_OPS,
+			.mask = WAIT_MASK_ALL,
+			.kind = WAIT_GE,
+			.bytes = 8,
+			.why = "the relay to take operations",
+			.from = {.rank = use->rank,
+				 .channel = -1,
+				 .step = -1,
+				 .object = "proxy progress"},
+		},
+		{
+			.on = &use->area->failed,
+			.mask = WAIT_MASK_ALL,
+			.kind = WAIT_NE,
+			.bytes = 4,
+			.idle = true,
+			.why = "the relay to fail",
+			.from = {.rank = use->rank,
+				 .channel = -1,
+				 .step = -1,
+				 .object = "proxy progress"},
+		},
 	};
+	ncclResult_t rc = ncclSuccess;
 
-	while (use->ops - shared_load_u64(&use->area->ops_taken, SHARED_ACQUIRE) >= RELAY_OPS) {
+	while (!rc &&
+	       use->ops - shared_load_u64(&use->area->ops_taken, SHARED_ACQUIRE) >= RELAY_OPS) {
 		shared_store_u64(&use->area->ops_put, use->ops, SHARED_RELEASE);
-		if (os_wait_one(&w, use->comm->abort) == ECANCELED)
-			return ncclInternalError;
+		if (shared_load_u32(&use->area->failed, SHARED_ACQUIRE))
+			rc = ncclRemoteError;
+		else
+			rc = rank_wait_beside(use->comm, w, ARRAY_LEN(w));
 	}
-	return ncclSuccess;
+	return rc;
 }
 
 ncclResult_t relay_op_put(const struct proxy_op *op, uint64_t launch)

@@ -1,34 +1,82 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/rank/rank.h"
 
+#include <string.h>
+
 #include "core/base/log.h"
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+/* The next ranks of the ring learn of the error. Under `watch`. */
+static void rank_ring_break(struct ncclComm *comm)
+{
+	if (!comm->bootstrap || comm->bootstrap_taken ||
+	    !shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
+		return;
+	bootstrap_ring_break(comm->bootstrap);
+	comm->ring_broken = true;
+}
 
 void rank_set_async_error(struct ncclComm *comm, ncclResult_t error)
 {
 	uint32_t seen = shared_load_u32(&comm->async_error, SHARED_RELAXED);
+	bool first = false;
 
 	ASSERT(error > ncclSuccess && error < ncclInProgress);
-	while (seen == ncclSuccess)
-		if (shared_cas_weak_u32(&comm->async_error, &seen, (uint32_t)error, SHARED_RELEASE))
-			return;
-	INFO(LOG_PROXY, "rank %d: one more asynchronous error: %d after %u", comm->rank, (int)error,
-	     seen);
-}
-
-static void rank_bootstrap_take(struct ncclComm *comm, bool taken)
-{
+	while (seen == ncclSuccess && !first)
+		first = shared_cas_weak_u32(&comm->async_error, &seen, (uint32_t)error,
+					    SHARED_RELEASE);
+	if (!first) {
+		INFO(LOG_PROXY, "rank %d: one more asynchronous error: %d after %u", comm->rank,
+		     (int)error, seen);
+		return;
+	}
 	os_mutex_lock(&comm->watch);
-	ASSERT(comm->bootstrap_taken != taken);
-	comm->bootstrap_taken = taken;
+	rank_ring_break(comm);
 	os_mutex_unlock(&comm->watch);
 }
 
+/* ---- the bootstrap after init --------------------------------------------------------------- */
+
 void rank_bootstrap_claim(struct ncclComm *comm)
 {
-	rank_bootstrap_take(comm, true);
+	os_mutex_lock(&comm->watch);
+	ASSERT(!comm->bootstrap_taken);
+	comm->bootstrap_taken = true;
+	os_mutex_unlock(&comm->watch);
 }
 
 void rank_bootstrap_release(struct ncclComm *comm)
 {
-	rank_bootstrap_take(comm, false);
+	os_mutex_lock(&comm->watch);
+	ASSERT(comm->bootstrap_taken);
+	comm->bootstrap_taken = false;
+	rank_ring_break(comm);
+	os_mutex_unlock(&comm->watch);
+}
+
+ncclResult_t rank_wait_beside(struct ncclComm *comm, const struct wait *waits, int n)
+{
+	struct wait w[RANK_WAITS + 2]; /* the last one is bootstrap's */
+	ncclResult_t rc = (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
+
+	ASSERT(n > 0 && n <= RANK_WAITS && comm->nranks > 1);
+	if (rc)
+		return rc;
+	memcpy(w, waits, (size_t)n * sizeof *w);
+	w[n] = (struct wait){
+		.on = &comm->async_error,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_NE,
+		.bytes = 4,
+		.idle = true,
+		.why = "an error of the communicator",
+		.from = {.rank = comm->rank, .channel = -1, .step = -1, .object = "proxy"},
+	};
+	rank_bootstrap_claim(comm);
+	rc = bootstrap_wait_beside(comm->bootstrap, w, n + 1);
+	rank_bootstrap_release(comm);
+	if (rc && rc != ncclInternalError)
+		rank_set_async_error(comm, rc);
+	return rc;
 }

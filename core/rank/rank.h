@@ -149,7 +149,7 @@ struct ncclComm {
 	shared_u32 error_given; /* 1: a call has returned it */
 
 	struct os_mutex watch; /* one task at a time looks at the bootstrap's ring */
-	bool ring_broken;      /* it did, and another rank has failed; under `watch` */
+	bool ring_broken;      /* because of the asynchronous error; under `watch` */
 	bool bootstrap_taken;  /* a call uses the bootstrap: no task looks at it; under `watch` */
 
 	uint64_t op_count;            /* collectives launched so far */
@@ -167,11 +167,17 @@ static inline bool rank_is_aborted(const struct ncclComm *comm)
 	return comm->abort && shared_load_u32(comm->abort, SHARED_ACQUIRE);
 }
 
-/* Records the first asynchronous error; later ones are only logged. Any task. */
+/* Records the first asynchronous error, and breaks the ring at this rank, by which the other ranks learn of it; if a
+ * call uses the bootstrap, at the end of that call. Later errors are only logged. Any task; not under `watch`. */
 void rank_set_async_error(struct ncclComm *comm, ncclResult_t error);
-/* For a call that uses the bootstrap after init. In between, the call itself finds out when another
- * rank fails; other tasks do not look at the bootstrap's ring. */
+/* For a call that uses the bootstrap; an init has it from the start. Until its release the call itself finds out when
+ * another rank fails; other tasks do not look at the bootstrap's ring. */
 void rank_bootstrap_claim(struct ncclComm *comm);
 void rank_bootstrap_release(struct ncclComm *comm);
+enum { RANK_WAITS = 2 };
+/* For a wait that ends only if other ranks do their part: returns when one of the n waits (at most RANK_WAITS) is true,
+ * and as an error when the communicator has one, another rank has failed, or on abort. May return early. The caller
+ * has not claimed the bootstrap. */
+ncclResult_t rank_wait_beside(struct ncclComm *comm, const struct wait *waits, int n);
 
 #endif

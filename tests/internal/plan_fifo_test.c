@@ -320,6 +320,18 @@ static void failure_task(void *arg)
 	rank_set_async_error(arg, ncclRemoteError);
 }
 
+/* So many in a launch that room ends before the stream's queue is full. */
+static ncclResult_t failure_group(void *mem, ncclComm_t comm, cudaStream_t stream)
+{
+	ncclResult_t rc = ncclSuccess, end;
+
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	for (int i = 0; i < 4 && !rc; i++)
+		rc = ncclAllReduce(mem, mem, 1024, ncclInt32, ncclSum, comm, stream);
+	end = ncclGroupEnd();
+	return rc ? rc : end;
+}
+
 /* Rank 1 launches nothing, so no kernel of rank 0 ends. No rank aborts before rank 0's call has returned:
  * only the error of the communicator can end its wait. */
 static void failure_rank(int32_t rank, int32_t nranks, void *arg)
@@ -366,8 +378,34 @@ static void left_rank(int32_t rank, int32_t nranks, void *arg)
 	if (rank == 1)
 		os_sleep_ns(100000000);
 	while (rank == 0 && !rc)
-		rc = ncclAllReduce(mem, mem, 1024, ncclInt32, ncclSum, comm, stream);
+		rc = failure_group(mem, comm, stream);
 	EXPECT(rank != 0 || rc == ncclRemoteError);
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	comm_buffers_free(mem, stream);
+}
+
+/* The communicator of rank 1 fails, and the task that drives rank 1 does not look: what finds the error passes it on. */
+static void silent_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct os_thread_attr attr = {.name = "failure", .rank = rank};
+	struct os_thread *failure;
+	ncclResult_t rc = ncclSuccess;
+	ncclComm_t comm;
+	cudaStream_t stream;
+	void *mem;
+
+	(void)arg;
+	comm_buffers(rank, &mem, &stream, 4096);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
+	ranks_barrier();
+	if (rank == 1)
+		EXPECT(os_thread_start(&failure, &attr, failure_task, comm) == 0);
+	while (rank == 0 && !rc)
+		rc = failure_group(mem, comm, stream);
+	EXPECT(rank != 0 || rc == ncclRemoteError);
+	ranks_barrier();
+	if (rank == 1)
+		EXPECT(os_thread_join(failure) == 0);
 	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
 	comm_buffers_free(mem, stream);
 }
@@ -382,9 +420,28 @@ START_TEST(a_failure_of_the_communicator_ends_the_wait_for_room)
 
 		ranks_run(&config, failure_rank, NULL);
 		ranks_run(&config, left_rank, NULL);
+		ranks_run(&config, silent_rank, NULL);
 		config.engine = SIM_ENGINE_THREADS;
 		ranks_run(&config, failure_rank, NULL);
 		ranks_run(&config, left_rank, NULL);
+		ranks_run(&config, silent_rank, NULL);
+	}
+}
+END_TEST
+
+/* Works in the kernels' arguments, and hosts apart: the call waits for the proxy's slots. */
+START_TEST(a_failure_of_another_rank_ends_the_wait_for_slots)
+{
+	static const char *const env[] = {"NCCL_MIN_NCHANNELS=16", NULL};
+
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		struct ranks_config config = {.hosts = 2, .per_host = 1, .seed = seed, .env = env};
+
+		ranks_run(&config, left_rank, NULL);
+		ranks_run(&config, silent_rank, NULL);
+		config.engine = SIM_ENGINE_THREADS;
+		ranks_run(&config, left_rank, NULL);
+		ranks_run(&config, silent_rank, NULL);
 	}
 }
 END_TEST
@@ -402,6 +459,7 @@ int main(void)
 	tcase_add_test(t, works_may_go_through_the_fifo_alone);
 	tcase_add_test(t, an_abort_ends_the_wait_for_room);
 	tcase_add_test(t, a_failure_of_the_communicator_ends_the_wait_for_room);
+	tcase_add_test(t, a_failure_of_another_rank_ends_the_wait_for_slots);
 	suite_add_tcase(s, t);
 	t = tcase_create("messages");
 	tcase_set_timeout(t, 120);
