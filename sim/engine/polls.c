@@ -3,8 +3,8 @@
  * Fruitless polls under `sim`. The first few of a task take a little time. Later ones park the task until
  * something has changed since its last look, or until a time has passed:
  *
- *   the lab's tasks    0.1 s; and where nothing can happen, three looks, then it is a deadlock: the
- *                      lab's loops have no limits of their own
+ *   the lab's tasks    0.1 s; and where nothing can happen, 64 looks, then it is a deadlock: the
+ *                      lab's loops have no limits of their own, and look at fewer communicators by turns
  *   programs (a guest, the programs of a job)    16 us, doubled at each look up to 0.1 s. A program may have
  *                      a limit, by its clock or by a count, so its poll is no wait for ever. Only a very
  *                      long row of looks in which nothing else happens is a livelock.
@@ -14,7 +14,7 @@
 enum {
 	POLL_NS = 250,
 	POLL_NS_MAX = 16000,
-	POLL_LAST_LOOKS = 3,
+	POLL_LAST_LOOKS = 64,
 	POLL_LONG_NS = 100000000,
 	PROGRAM_LOOKS = 1000000, /* and an hour: the budget of idle programs */
 	CLOCK_NS = 50,
