@@ -17,7 +17,7 @@ static void api_init_undo(struct ncclComm *comm, ncclComm_t *out, bool claimed)
 	if (!claimed && !comm_claim(comm))
 		return;
 	(void)comm_abort_set(comm);
-	comm_close(comm);
+	comm_close(comm, false);
 }
 
 /* Those of the group that wait for the one that failed must not wait for ever. */
@@ -386,6 +386,7 @@ API_TWIN(ncclCommDestroy);
 API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
 	ncclResult_t rc;
+	bool finalized;
 	INFO(LOG_CALL, "ncclCommDestroy: comm %p", (const void *)comm);
 	if (!comm)
 		return ncclSuccess;
@@ -394,6 +395,7 @@ API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 		return api_return(rc);
 	/* With an error there is nothing to wait for: kernels hang until the abort word is set. Their
 	 * results are lost, and a program that has not had the error yet gets it here. */
+	finalized = comm_is_finalized(comm);
 	if (!comm_in_init(comm))
 		rc = comm_finalize(comm);
 	if (rc && shared_load_u32(&comm->error_given, SHARED_RELAXED))
@@ -402,7 +404,7 @@ API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	comm_leave(comm);
 	if (mine) {
 		api_init_drop(comm);
-		comm_close(comm);
+		comm_close(comm, finalized);
 	} else if (!rc) {
 		WARN("ncclCommDestroy: another task destroyed or aborted the communicator "
 		     "meanwhile");
@@ -421,7 +423,7 @@ API_WEAK ncclResult_t ncclCommAbort(ncclComm_t comm)
 	if (mine) {
 		(void)comm_abort_set(comm);
 		api_init_drop(comm);
-		comm_close(comm);
+		comm_close(comm, false);
 		return ncclSuccess;
 	}
 	/* a task that is in ncclCommDestroy waits no longer, and frees it */

@@ -115,7 +115,7 @@ void bootstrap_part(struct bootstrap *b, uint64_t ops);
 bool bootstrap_ended_before(const struct bootstrap *b, uint64_t ops, int32_t *rank,
 			    uint64_t *after);
 /* After the farewell: waits until the `n` ranks, this one and the others of its host, have called it too. The same
- * on all of them. ncclInProgress: not all have until the deadline; it may be called again. */
+ * on all of them. ncclInProgress: not all have until the deadline (0: none); it may be called again. */
 ncclResult_t bootstrap_meet(struct bootstrap *b, const int32_t *ranks, int32_t n,
 			    uint64_t deadline_ns);
 /* This rank leaves: closes all by which others see that it is there, without waiting. What others

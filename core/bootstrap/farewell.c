@@ -203,7 +203,7 @@ static ncclResult_t bootstrap_meet_one(struct bootstrap *b, int32_t peer, int ta
 		*left = bootstrap_has_left(b, peer);
 		if (*left)
 			return ncclSuccess;
-		if (os_now_ns() >= deadline_ns) {
+		if (deadline_ns && os_now_ns() >= deadline_ns) {
 			/* a connection that failed may have hidden its end, or its message */
 			*left = !bootstrap_look_left(b, peer, os_now_ns() + BOOTSTRAP_MEET_LOOK_NS);
 			return *left ? ncclSuccess : ncclInProgress;
@@ -257,7 +257,8 @@ ncclResult_t bootstrap_meet(struct bootstrap *b, const int32_t *ranks, int32_t n
 	if (!b->met)
 		rc = bootstrap_meet_post(b, ranks[0], BOOTSTRAP_TAG_MEET, &left);
 	b->met += !rc;
+	if (deadline_ns)
+		deadline_ns += BOOTSTRAP_MEET_ANSWER_NS;
 	return rc || left ? rc
-			  : bootstrap_meet_one(b, ranks[0], BOOTSTRAP_TAG_MET,
-					       deadline_ns + BOOTSTRAP_MEET_ANSWER_NS, &left);
+			  : bootstrap_meet_one(b, ranks[0], BOOTSTRAP_TAG_MET, deadline_ns, &left);
 }

@@ -5,14 +5,15 @@
  * Ranks of one process use each other's memory, so none of it goes before the kernels of all of
  * them are gone: each communicator is made quiet and parked, and the one that comes last releases
  * all that have its id. So a task that destroys its ranks one after the other waits for no other task.
- * Between processes of a host a meeting stands between "quiet" and "released", except after an abort. For a rank
- * that does not come to it in time (COMM_MEET_NS) the communicator is kept, and the next one that ends in this
- * process tries again. Ranks of other hosts are not waited for: a quiet rank has what it was to receive, and what
- * it sent has been taken.
+ * Between processes of a host a meeting stands between "quiet" and "released", except after an abort. Ranks of other
+ * hosts are not waited for: a quiet rank has what it was to receive, and what it sent has been taken.
  *
  * Memory is freed by calls that wait for all kernels of its GPU. One of another communicator may wait for a rank that the
- * calling task drives, and has not launched yet: where such kernels do not end within COMM_BUSY_NS the communicators
- * are kept as well.
+ * calling task drives, and has not launched yet: the release looks first whether the GPU has such kernels.
+ *
+ * Each rank is released by a task of its own, for which the call waits a while (COMM_PATIENCE_NS and the like) and not longer: the
+ * ranks of the host may come late, and may wait for what the program does after the call. The task goes on until they
+ * have come, or have left, or this process ends.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,14 +28,17 @@
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
 
-/* How long to wait for the ranks of the host; and again, at the end of another communicator. */
-#define COMM_MEET_NS 10000000000ull
-/* Longer than an HCA repeats what was lost: for a process without another communicator, which no rank waits in. */
-#define COMM_MEET_ALONE_NS 120000000000ull
-/* Longer than the other ranks of a host wait for an answer after the first one has given up (bootstrap_meet). */
-#define COMM_MEET_AGAIN_NS 5000000000ull
-/* How long to wait for kernels of other communicators on the GPUs, and between two looks. */
-#define COMM_BUSY_NS      1000000000ull
+/* How long a call waits for the release: after ncclCommFinalize, which makes destroy local; else; and where the process
+ * has no other communicator: it may exit next, and HCAs repeat for as long what ranks of the host still wait for. */
+#define COMM_PATIENCE_LOCAL_NS 100000000ull
+#define COMM_PATIENCE_NS       1000000000ull
+#define COMM_PATIENCE_ALONE_NS 120000000000ull
+/* The meeting looks so often, each time after so long, whether those that it waits for are still there; then it relies
+ * on the ends of their connections. */
+#define COMM_MEET_LOOKS 12
+#define COMM_MEET_NS    10000000000ull
+/* How long to wait for kernels of other communicators on the GPU, and between two looks. */
+#define COMM_BUSY_NS      120000000000ull
 #define COMM_BUSY_LOOK_NS 10000000ull
 /* Other communicators of a process that are looked at. */
 #define COMM_OTHERS 64
@@ -192,6 +196,59 @@ static void comm_quieten(struct ncclComm *comm)
 	}
 }
 
+/* ---- GPUs that are busy ---------------------------------------------------------------------- */
+
+static struct ncclComm *comm_of(struct registry_node *n)
+{
+	return n->kind == REGISTRY_COMM ? (struct ncclComm *)n : NULL;
+}
+
+/* Communicators on the GPU that are not ending. They may end as soon as the lock is free. */
+static int comm_others_find(int32_t cuda_dev, struct ncclComm *found[COMM_OTHERS])
+{
+	struct registry_node *first = registry_lock();
+	struct ncclComm *c;
+	int n = 0;
+
+	for (struct registry_node *node = first; node && n < COMM_OTHERS; node = node->next)
+		if ((c = comm_of(node)) && !c->life->claimed && c->life->state >= COMM_READY &&
+		    c->cuda_dev == cuda_dev)
+			found[n++] = c;
+	registry_unlock(first);
+	return n;
+}
+
+static bool comm_is_busy(struct ncclComm *comm)
+{
+	bool busy;
+
+	if (comm_enter(comm, NULL, COMM_NEED_ANY))
+		return false;
+	busy = comm_launches_query(comm) == cudaErrorNotReady;
+	os_poll_hit(); /* the looks have a limit of their own */
+	comm_leave(comm);
+	return busy;
+}
+
+/* WAITS while kernels of other communicators are on the GPU, and not for ever. */
+static void comm_let_others_end(const struct ncclComm *comm)
+{
+	const uint64_t until_ns = os_now_ns() + COMM_BUSY_NS;
+	struct ncclComm *other[COMM_OTHERS];
+
+	for (;;) {
+		int n = comm_others_find(comm->cuda_dev, other), busy = 0;
+
+		while (busy < n && !comm_is_busy(other[busy]))
+			busy++;
+		OS_PROBE("comm.held",
+			 "kernels of another communicator keep memory from being freed", busy < n);
+		if (busy == n || comm_is_aborted(comm) || os_now_ns() >= until_ns)
+			return;
+		os_sleep_ns(COMM_BUSY_LOOK_NS);
+	}
+}
+
 /* ---- released ------------------------------------------------------------------------------- */
 
 /* Another rank failed: its end of a connection may stay open for as long as others of its process are
@@ -202,47 +259,32 @@ static void comm_end_alone(struct ncclComm *comm)
 	comm_leave_others(comm);
 }
 
-/* Peers in other processes of the host have kernels that use this rank's memory until they are quiet too. False:
- * one of them may still have, and the communicator is kept. */
-static bool comm_meet(struct ncclComm *comm, uint64_t ns)
+/* Peers in other processes of the host have kernels that use this rank's memory until they are quiet too. */
+static void comm_meet(struct ncclComm *comm)
 {
-	ncclResult_t rc;
+	ncclResult_t rc = ncclInProgress;
 
-	if (!comm->bootstrap || comm->nranks == 1)
-		return true;
-	if (comm_is_aborted(comm))
-		return true;
+	if (!comm->bootstrap || comm->nranks == 1 || comm_is_aborted(comm))
+		return;
 	rank_bootstrap_claim(comm);
 	bootstrap_look(comm->bootstrap, NULL, NULL); /* the others here are being freed */
 	/* another rank failed while this one was parked */
 	if (comm->ring_broken) {
 		comm_end_alone(comm);
-		return true;
+		return;
 	}
-	rc = bootstrap_meet(comm->bootstrap, comm->local_to_rank, comm->local_ranks,
-			    os_now_ns() + ns);
-	OS_PROBE("comm.kept", "a rank of the host does not come to the end in time",
-		 rc == ncclInProgress);
-	OS_PROBE("comm.end_without_all", "a rank of the host does not come to the end",
-		 rc && rc != ncclInProgress);
-	if (rc == ncclInProgress)
-		rank_bootstrap_release(comm);
-	if (!rc || rc == ncclInProgress)
-		return !rc;
+	for (int looks = 0; rc == ncclInProgress; looks++) {
+		rc = bootstrap_meet(comm->bootstrap, comm->local_to_rank, comm->local_ranks,
+				    looks < COMM_MEET_LOOKS ? os_now_ns() + COMM_MEET_NS : 0);
+		OS_PROBE("comm.meets_late", "a rank of the host comes to the end late",
+			 rc == ncclInProgress);
+	}
+	OS_PROBE("comm.end_without_all", "a rank of the host does not come to the end", rc != 0);
+	if (!rc)
+		return;
 	INFO(LOG_INIT, "rank %d: not all ranks of the host came to the end; going on without them",
 	     comm->rank);
 	comm_end_alone(comm);
-	return true;
-}
-
-static void comm_keep(struct ncclComm *comm, const char *why)
-{
-	struct registry_node *first = registry_lock();
-
-	comm->life->kept = comm->life->kept_before = true;
-	registry_unlock(first);
-	INFO(LOG_INIT, "rank %d: %s; the communicator is kept until this process ends another one",
-	     comm->rank, why);
 }
 
 static void comm_cuda_free(struct ncclComm *comm)
@@ -255,32 +297,16 @@ static void comm_cuda_free(struct ncclComm *comm)
 	(void)mem_host_free(comm->abort, "the abort word");
 }
 
-/* A rank of the host may be in the end of another communicator first, and wait there for a rank of this process. */
-static uint64_t comm_meet_ns(const struct ncclComm *comm)
-{
-	struct registry_node *first = registry_lock();
-	bool alone = true;
-
-	for (struct registry_node *at = first; at && alone; at = at->next)
-		alone = at->kind != REGISTRY_COMM ||
-			((struct ncclComm *)at)->id_hash == comm->id_hash;
-	registry_unlock(first);
-	if (alone)
-		return COMM_MEET_ALONE_NS;
-	return comm->life->kept_before ? COMM_MEET_AGAIN_NS : COMM_MEET_NS;
-}
-
 static void comm_release(struct ncclComm *comm)
 {
 	ASSERT(comm->life->claimed && comm->life->parked);
+	log_set_device(comm->cuda_dev);
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
+	comm_let_others_end(comm);
 	/* the relays are in the communicator until this rank comes */
 	if (!comm_is_aborted(comm))
 		proxy_relays_drain(comm);
-	if (!comm_meet(comm, comm_meet_ns(comm))) {
-		comm_keep(comm, "ranks of the host are still in the communicator");
-		return;
-	}
+	comm_meet(comm);
 	if (comm->topo)
 		transport_close_all(comm);
 	proxy_stop(comm);
@@ -303,35 +329,25 @@ static void comm_release(struct ncclComm *comm)
 	os_free(comm);
 }
 
-static void comm_release_task(void *arg)
-{
-	comm_release(arg);
-}
-
 /* ---- the process' ranks of one communicator ------------------------------------------------- */
 
-static struct ncclComm *comm_of(struct registry_node *n)
-{
-	return n->kind == REGISTRY_COMM ? (struct ncclComm *)n : NULL;
-}
-
 /* Parks `comm`. When it is the last of its id, returns all of them, chained by release_next;
- * otherwise NULL. *others: the process has communicators of other ids. */
-static struct ncclComm *comm_park(struct ncclComm *comm, bool *others)
+ * otherwise NULL. *alone: the process has no communicator of another id. */
+static struct ncclComm *comm_park(struct ncclComm *comm, bool *alone)
 {
 	struct registry_node *first = registry_lock();
 	struct ncclComm *chain = NULL, *c;
 	bool last = true;
 
 	comm->life->parked = true;
-	*others = false;
+	*alone = true;
 	for (struct registry_node *n = first; n; n = n->next) {
 		if (!(c = comm_of(n)))
 			continue;
 		if (c->id_hash == comm->id_hash)
 			last = last && c->life->parked;
 		else
-			*others |= !c->life->parked;
+			*alone = false;
 	}
 	/* no task looks at its ring but those of the others: they begin now, if they wait */
 	for (struct registry_node *n = first; n && !last; n = n->next)
@@ -348,133 +364,103 @@ static struct ncclComm *comm_park(struct ncclComm *comm, bool *others)
 	return chain;
 }
 
-/* Releases all of the chain at the same time, since each meets the others. */
-static void comm_release_chain(struct ncclComm *chain)
-{
-	struct os_thread *task[TOPO_MAX_LOCAL];
-	struct ncclComm *own = NULL, *next;
-	int n = 0;
+/* What a chain's tasks and the call that waits for them share. Its last user frees it. */
+struct comm_release {
+	shared_u32 left; /* not released yet */
+	shared_u32 users;
+};
 
-	for (struct ncclComm *c = chain; c; c = next) {
-		char name[48];
-		struct os_thread_attr attr = {.name = name, .rank = c->rank};
-		next = c->life->release_next;
-		snprintf(name, sizeof name, "rank%d release", c->rank);
-		if (!next && !own) {
-			own = c; /* the last one, here */
-		} else if (n == TOPO_MAX_LOCAL ||
-			   os_thread_start(&task[n], &attr, comm_release_task, c) != 0) {
-			/* no task to meet the others in: they do without */
-			shared_store_u32(c->abort, 1, SHARED_RELEASE);
-			comm_release(c);
-		} else {
-			n++;
-		}
-	}
-	comm_release(own);
-	while (n > 0)
-		os_thread_join(task[--n]);
+static void comm_release_drop(struct comm_release *r)
+{
+	if (shared_add_u32(&r->users, ~0u, SHARED_ACQ_REL) == 1)
+		os_free(r);
 }
 
-/* Kept communicators come before the chain. They are tried at the same time: the ranks that they wait for may be here in
- * other communicators, as in two processes that end two communicators in different orders. */
-static struct ncclComm *comm_take_kept(struct ncclComm *chain)
+static void comm_release_task(void *arg)
 {
-	struct registry_node *first = registry_lock();
-	struct ncclComm *c;
+	struct ncclComm *comm = arg;
+	struct comm_release *r = comm->life->release;
 
-	for (struct registry_node *n = first; n; n = n->next) {
-		if (!(c = comm_of(n)) || !c->life->kept)
-			continue;
-		c->life->kept = false;
-		c->life->release_next = chain;
-		chain = c;
-	}
-	registry_unlock(first);
-	return chain;
+	comm_release(comm);
+	shared_add_u32(&r->left, ~0u, SHARED_RELEASE);
+	comm_release_drop(r);
 }
 
-/* ---- GPUs that are busy ---------------------------------------------------------------------- */
-
-static bool comm_chain_uses(const struct ncclComm *chain, int32_t cuda_dev)
+/* False: no task could be started. */
+static bool comm_release_start(struct ncclComm *comm, struct comm_release *r)
 {
-	for (const struct ncclComm *c = chain; c; c = c->life->release_next)
-		if (c->cuda_dev == cuda_dev)
-			return true;
+	char name[48];
+	const struct os_thread_attr attr = {.name = name, .rank = comm->rank, .detached = true};
+
+	snprintf(name, sizeof name, "rank%d release", comm->rank);
+	comm->life->release = r;
+	shared_add_u32(&r->left, 1, SHARED_RELAXED);
+	shared_add_u32(&r->users, 1, SHARED_RELAXED);
+	if (!os_thread_start(NULL, &attr, comm_release_task, comm))
+		return true;
+	shared_add_u32(&r->left, ~0u, SHARED_RELAXED);
+	shared_add_u32(&r->users, ~0u, SHARED_RELAXED);
 	return false;
 }
 
-/* Communicators that are not ending, on GPUs of the chain. They may end as soon as the lock is free. */
-static int comm_others_find(const struct ncclComm *chain, struct ncclComm *found[COMM_OTHERS])
+static void comm_release_wait(const struct comm_release *r, int32_t rank, uint64_t patience_ns)
 {
-	struct registry_node *first = registry_lock();
-	struct ncclComm *c;
-	int n = 0;
+	const struct wait w = {
+		.on = &r->left,
+		.want = 0,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_EQ,
+		.bytes = 4,
+		.why = "the ranks of the host to end the communicator",
+		.from = {.rank = rank, .channel = -1, .step = -1, .object = "release"},
+		.deadline_ns = os_now_ns() + patience_ns,
+	};
+	bool late = os_wait_one(&w, NULL) == ETIMEDOUT;
 
-	for (struct registry_node *node = first; node && n < COMM_OTHERS; node = node->next)
-		if ((c = comm_of(node)) && !c->life->claimed && c->life->state >= COMM_READY &&
-		    comm_chain_uses(chain, c->cuda_dev))
-			found[n++] = c;
-	registry_unlock(first);
-	return n;
+	OS_PROBE("comm.released_later", "a communicator is released after the call that ends it",
+		 late);
+	if (late)
+		INFO(LOG_INIT,
+		     "rank %d: ranks of the host are still in the communicator, or kernels of "
+		     "another one on its GPU; what it has is freed later",
+		     rank);
 }
 
-static bool comm_is_busy(struct ncclComm *comm)
+/* Releases all of the chain at the same time, since each meets the others. */
+static void comm_release_chain(struct ncclComm *chain, uint64_t patience_ns)
 {
-	bool busy;
-
-	if (comm_enter(comm, NULL, COMM_NEED_ANY))
-		return false;
-	busy = comm_launches_query(comm) == cudaErrorNotReady;
-	os_poll_hit(); /* the looks have a limit of their own */
-	comm_leave(comm);
-	return busy;
-}
-
-/* Do kernels of other communicators stay on the chain's GPUs? */
-static bool comm_chain_is_held(const struct ncclComm *chain)
-{
-	const uint64_t until_ns = os_now_ns() + COMM_BUSY_NS;
-	struct ncclComm *other[COMM_OTHERS];
-
-	for (;;) {
-		int n = comm_others_find(chain, other), busy = 0;
-
-		while (busy < n && !comm_is_busy(other[busy]))
-			busy++;
-		if (busy == n)
-			return false;
-		if (os_now_ns() >= until_ns)
-			return true;
-		os_sleep_ns(COMM_BUSY_LOOK_NS);
-	}
-}
-
-static void comm_keep_chain(struct ncclComm *chain)
-{
+	struct comm_release *r = os_alloc(sizeof *r, "release of communicators");
+	int32_t rank = chain->rank;
 	struct ncclComm *next;
 
+	if (r)
+		shared_store_u32(&r->users, 1, SHARED_RELAXED);
 	for (struct ncclComm *c = chain; c; c = next) {
 		next = c->life->release_next;
-		comm_keep(c, "kernels of other communicators hold the GPU");
+		if (r && comm_release_start(c, r))
+			continue;
+		if (next) /* no task to meet the others in: they do without */
+			shared_store_u32(c->abort, 1, SHARED_RELEASE);
+		comm_release(c);
 	}
+	if (!r)
+		return;
+	comm_release_wait(r, rank, patience_ns);
+	comm_release_drop(r);
 }
 
-void comm_close(struct ncclComm *comm)
+void comm_close(struct ncclComm *comm, bool local)
 {
 	int before = comm_device_save();
 	struct ncclComm *chain;
-	bool others;
+	bool alone;
 
 	comm_quieten(comm);
 	os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, false);
-	chain = comm_take_kept(comm_park(comm, &others));
-	others = chain && others && comm_chain_is_held(chain);
-	OS_PROBE("comm.held", "kernels of other communicators keep memory from being freed",
-		 others);
-	if (others)
-		comm_keep_chain(chain);
-	else if (chain)
-		comm_release_chain(chain);
+	chain = comm_park(comm, &alone);
+	if (chain)
+		comm_release_chain(chain, local   ? COMM_PATIENCE_LOCAL_NS
+					  : alone ? COMM_PATIENCE_ALONE_NS
+						  : COMM_PATIENCE_NS);
 	comm_device_restore(before);
 }

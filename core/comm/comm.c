@@ -244,6 +244,11 @@ bool comm_in_init(struct ncclComm *comm)
 	return comm_state(comm) == COMM_INIT;
 }
 
+bool comm_is_finalized(struct ncclComm *comm)
+{
+	return comm_state(comm) == COMM_FINALIZED;
+}
+
 ncclResult_t comm_progress(struct ncclComm *comm)
 {
 	ncclResult_t rc = ncclInProgress;

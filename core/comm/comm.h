@@ -45,12 +45,11 @@ enum comm_state { COMM_INIT, COMM_READY, COMM_FINALIZING, COMM_FINALIZED };
 struct comm_life {
 	/* these three change under the registry's lock */
 	enum comm_state state;
-	bool claimed; /* being destroyed or aborted: no call enters after that */
-	bool kept_before;
-	bool kept;        /* parked, and not released: ranks of the host did not come in time */
+	bool claimed;     /* being destroyed or aborted: no call enters after that */
 	bool parked;      /* quiet, waits for the others of this process to be released */
 	shared_u32 users; /* calls inside, init included */
 	struct ncclComm *release_next; /* chain of those that are released together */
+	struct comm_release *release;  /* core/comm/close.c */
 	struct os_thread *init_task;   /* of a non-blocking init; joined when it is closed */
 	/* The last launch in a task of its own, NULL: none; and whether it goes on, as a word to wait for.
 	 * Both change under the registry's lock. */
@@ -100,6 +99,8 @@ ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum com
 void comm_leave(struct ncclComm *comm);
 /* Is the init under way? The caller has entered. */
 bool comm_in_init(struct ncclComm *comm);
+/* Is it finalized? The caller has entered. */
+bool comm_is_finalized(struct ncclComm *comm);
 
 /* A launch of a non-blocking communicator goes on in a task of its own. Until comm_launch_end, by that task,
  * comm_enter refuses calls that need more than that the communicator exists. An error that ends the launch
@@ -125,8 +126,8 @@ bool comm_claim(struct ncclComm *comm);
 /* Sets the abort word of a communicator that exists, claimed or not; false: it does not exist. */
 bool comm_abort_set(struct ncclComm *comm);
 /* After comm_claim: ends the communicator. With the abort word set, or after an asynchronous
- * error, it waits for no other rank. Restores the caller's device. */
-void comm_close(struct ncclComm *comm);
+ * error, it waits for no other rank; where `local`, not long. Restores the caller's device. */
+void comm_close(struct ncclComm *comm, bool local);
 
 /* The calling task's current device, and back to it. Whatever works on several communicators does
  * this once around all of them. A device that cannot be found out is -1, and left as it is. */

@@ -332,18 +332,32 @@ void sim_kill_proc(struct os_proc *proc)
 		threads_kill_proc(proc);
 }
 
-bool sim_proc_has_tasks(const struct os_proc *proc)
+static bool engine_proc_has(const struct os_proc *proc, bool detached)
 {
 	bool any = false;
 
 	if (!engine_in_sim())
 		pthread_mutex_lock(&threads_lock);
-	for (const struct sim_task *t = sim_task_first(); t && !any; t = t->next)
-		any = t->self.proc == proc && t->priv != eng.main_task &&
-		      !__atomic_load_n(&((struct task *)t->priv)->done.v_, __ATOMIC_ACQUIRE);
+	for (const struct sim_task *t = sim_task_first(); t && !any; t = t->next) {
+		const struct task *task = t->priv;
+
+		any = t->self.proc == proc && task != eng.main_task &&
+		      (!detached || (t->detached && !t->background)) &&
+		      !__atomic_load_n(&task->done.v_, __ATOMIC_ACQUIRE);
+	}
 	if (!engine_in_sim())
 		pthread_mutex_unlock(&threads_lock);
 	return any;
+}
+
+bool sim_proc_has_tasks(const struct os_proc *proc)
+{
+	return engine_proc_has(proc, false);
+}
+
+bool sim_proc_finishes(const struct os_proc *proc)
+{
+	return engine_proc_has(proc, true);
 }
 
 /* Ends a process by the world's hook, which also cleans up. */

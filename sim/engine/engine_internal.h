@@ -109,7 +109,7 @@ struct task {
 	uint32_t clock_row;
 	uint32_t points_alone; /* scheduling points in a row without a switch */
 	shared_u32 done;       /* what a joiner waits for */
-	bool joined, detached;
+	bool joined;
 	size_t stack_bytes;
 	int32_t made_for;       /* rank; pub.self.rank is the task's own, and others read this */
 	struct sim_track track; /* timeline.c */

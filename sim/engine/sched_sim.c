@@ -104,7 +104,7 @@ struct task *task_new(const struct sim_task_attr *attr, void (*fn)(void *), void
 	p->lane = attr->lane;
 	p->owner = attr->owner;
 	p->priv = t;
-	t->detached = attr->detached;
+	p->detached = attr->detached;
 	t->stack_bytes = attr->stack_bytes ? attr->stack_bytes : eng.config.stack_bytes;
 	t->made_for = attr->rank;
 	return t;
@@ -208,7 +208,7 @@ static void task_ended(struct task *t)
 		eng.stop = true;
 	t->done.v_ = 1;
 	waits_wrote(&t->done, sizeof t->done);
-	if (t->pub.kind == SIM_TASK_WARP || t->detached)
+	if (t->pub.kind == SIM_TASK_WARP || t->pub.detached)
 		task_free(t);
 }
 

@@ -282,7 +282,7 @@ static void *threads_host_main(void *arg)
 	threads_events_drain();
 	show_state(t, SIM_TASK_DONE);
 	threads_task_gone(t);
-	if (t->detached)
+	if (t->pub.detached)
 		threads_detach_self(t);
 	return NULL;
 }

@@ -319,6 +319,7 @@ struct sim_task {
 	enum sim_task_kind kind;
 	enum sim_task_state state;
 	bool background;
+	bool detached;
 	int32_t device, kernel, block, warp, lane;
 	void *owner;
 	char name[48];
@@ -346,6 +347,8 @@ struct sim_task *sim_task_first(void); /* live tasks; follow ->next */
 void sim_kill_proc(struct os_proc *proc);
 /* Has it a task that has not ended, besides the main task of a guest? */
 bool sim_proc_has_tasks(const struct os_proc *proc);
+/* Has it a detached task that is no background one: a library finishes something after the call that began it? */
+bool sim_proc_finishes(const struct os_proc *proc);
 /* What a fault that ends a process calls, in event context; it calls sim_kill_proc and cleans up
  * (world_proc_kill). Without one only the tasks end. */
 void sim_set_killer(void (*kill)(struct os_proc *proc));

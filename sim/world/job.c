@@ -112,6 +112,7 @@ static void job_process_main(void *arg)
 	job_getopt_release(p);
 	if (p->status)
 		job_fail(p);
+	world_proc_finish(p->proc);
 	shared_store_u32(&p->over_word, 1, SHARED_RELEASE);
 }
 

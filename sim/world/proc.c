@@ -12,6 +12,10 @@
 #include "sim/world/world_internal.h"
 
 #define PROC_FIRST_PID 1000
+/* How long a process that ends waits for what a library finishes, and its pauses between two looks. */
+#define PROC_FINISH_NS       130000000000ull
+#define PROC_FINISH_LOOK_NS  1000000ull
+#define PROC_FINISH_PAUSE_NS 1000000000ull
 
 /* Hooks are hung once, at load, and outlive worlds. */
 static void (*proc_hook[WORLD_HOOKS])(struct os_proc *proc, bool killed);
@@ -411,9 +415,22 @@ static bool proc_end_begin(struct world_proc *wp)
 	return was;
 }
 
+void world_proc_finish(struct os_proc *proc)
+{
+	const uint64_t until_ns = os_now_ns() + PROC_FINISH_NS;
+	uint64_t pause_ns = PROC_FINISH_LOOK_NS;
+
+	while (sim_running() && sim_proc_finishes(proc) && os_now_ns() < until_ns) {
+		os_sleep_ns(pause_ns);
+		pause_ns = MIN_OF(2 * pause_ns, PROC_FINISH_PAUSE_NS);
+	}
+}
+
 void world_proc_exit(struct os_proc *proc)
 {
 	struct world_proc *wp = world_proc_of(proc);
+
+	world_proc_finish(proc);
 	if (!proc_end_begin(wp))
 		return;
 	const struct sim_task *t = world->locking ? NULL : proc_live_task(proc);
@@ -474,7 +491,7 @@ void world_proc_kill(struct os_proc *proc)
 }
 
 /* Tasks that were not joined, and background ones that still run, are leaks like any other, unless
- * the task that should have joined them was killed. Not in a run that failed: there everything hangs, and
+ * the task that should have joined them was killed, or they are detached and about to free themselves. Not in a run that failed: there everything hangs, and
  * has been explained. Outside sim_run only. */
 static void procs_count_tasks(void)
 {
@@ -484,7 +501,7 @@ static void procs_count_tasks(void)
 		bool ended = t->state == SIM_TASK_DONE || t->state == SIM_TASK_KILLED;
 		if (!ended && !t->background && t->state != SIM_TASK_NEW)
 			return;
-		if (t->state == SIM_TASK_KILLED || t->self.id == 0 ||
+		if (t->state == SIM_TASK_KILLED || t->self.id == 0 || (ended && t->detached) ||
 		    world_proc_of(t->self.proc)->killed)
 			continue;
 		first = first ? first : t;

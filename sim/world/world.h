@@ -136,7 +136,10 @@ int world_proc_setenv(struct os_proc *proc, const char *name, const char *value)
 /* A first thread in another process: as os_thread_start, for the launcher. */
 int world_thread_start(struct os_proc *proc, struct os_thread **t,
 		       const struct os_thread_attr *attr, void (*fn)(void *), void *arg);
-/* Orderly end: runs the doubles' exit hooks (contexts, QPs, mappings), closes descriptors, counts
+/* The program of the process has ended: WAITS for the detached tasks by which a library finishes what it began, and not
+ * for ever. */
+void world_proc_finish(struct os_proc *proc);
+/* Orderly end: finishes, runs the doubles' exit hooks (contexts, QPs, mappings), closes descriptors, counts
  * what the process left as leaks. No foreground task of it may be alive; with a background one,
  * which ends here, nothing is counted. */
 void world_proc_exit(struct os_proc *proc);

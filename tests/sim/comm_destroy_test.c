@@ -147,6 +147,42 @@ START_TEST(processes_of_a_host_destroy_communicators_in_different_orders)
 }
 END_TEST
 
+/* Each rank leaves long before the next one of its host, which still has its memory open. After ncclCommFinalize its
+ * the destroy of rank 0 waits for none of them: they destroy when it has returned. */
+static void late_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct destroy_case *c = arg;
+	struct destroy_rank r = {.mem = NULL};
+	uint64_t begin_ns, took_ns;
+
+	destroy_begin(c, &r, rank, nranks, 1);
+	comm_sum(r.comm[0], rank, nranks, r.mem, r.stream, DESTROY_COUNT);
+	if (c->finalize)
+		EXPECT_NCCL(ncclSuccess, ncclCommFinalize(r.comm[0]));
+	if (rank && c->finalize)
+		ranks_barrier();
+	if (rank)
+		os_sleep_ns((uint64_t)rank * 30000000000ull);
+	begin_ns = os_now_ns();
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm[0]));
+	took_ns = os_now_ns() - begin_ns;
+	EXPECT(rank || !c->finalize || took_ns < 1000000000ull);
+	if (!rank && c->finalize)
+		ranks_barrier();
+	comm_buffers_free(r.mem, r.stream);
+}
+
+START_TEST(a_rank_leaves_long_before_the_others_of_its_host)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		struct ranks_config w = {.hosts = 1 + seed % 2, .per_host = 3, .seed = seed};
+		struct destroy_case c = {.seed = seed, .finalize = seed / 2 % 2};
+
+		ranks_run(&w, late_rank, &c);
+	}
+}
+END_TEST
+
 /* ---- others that still use it --------------------------------------------------------------- */
 
 /* The ranks of the first host, or the first rank of one host, leave after a collective. The others call one more, and
@@ -252,6 +288,7 @@ int main(void)
 	tcase_add_test(t, hosts_destroy_communicators_in_different_orders);
 	tcase_add_test(t, a_communicator_is_used_after_another_one_was_destroyed_here);
 	tcase_add_test(t, processes_of_a_host_destroy_communicators_in_different_orders);
+	tcase_add_test(t, a_rank_leaves_long_before_the_others_of_its_host);
 	tcase_add_test(t, a_collective_with_a_rank_that_has_left_is_an_error);
 	tcase_add_test(t, a_collective_with_a_rank_that_waits_to_leave_is_an_error);
 	tcase_add_test(t, memory_of_a_communicator_waits_for_kernels_of_another_one);
