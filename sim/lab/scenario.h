@@ -29,7 +29,7 @@
 
 enum {
 	SCENARIO_VERSION = 1,
-	SCENARIO_SWARM_VERSION = 34, /* changes whenever a seed comes to mean another run */
+	SCENARIO_SWARM_VERSION = 35, /* changes whenever a seed comes to mean another run */
 	SCENARIO_MAX_ENV = 64,
 	SCENARIO_ENV_BYTES = 256,
 	SCENARIO_PATH_BYTES = 1024,
@@ -49,7 +49,7 @@ struct scenario {
 	char env[SCENARIO_MAX_ENV][SCENARIO_ENV_BYTES]; /* "NAME=VALUE"; the last of a name wins */
 	uint32_t env_count;
 	char env_odd[SCENARIO_ENV_BYTES]; /* "NAME=VALUE" of every other process; "": none */
-	char plan[SCENARIO_PLAN_BYTES]; /* "": none */
+	char plan[SCENARIO_PLAN_BYTES];   /* "": none */
 	enum scenario_expect expect;
 	uint64_t canary_step; /* a planted failure, to test the code that looks for them; 0: none */
 	/* where it comes from; compared by scenario_same_build, of no influence on the run */

@@ -643,7 +643,10 @@ static void swarm_habits(struct scenario *s, uint64_t seed)
 	bool late = sim_rng_below(&rng, 6) == 0;
 	uint64_t bits = swarm_one_of(&rng, (uint64_t[]){8, 16, 31, 32, 32, 62}, 6);
 	uint64_t before = sim_rng_below(&rng, 32);
-	if (late)
+	/* every line of every slot is written when a pair is connected */
+	bool many = swarm_has_messages(s) && swarm_is_set(s, "NCCL_PROTO=LL128") &&
+		    !swarm_is_set(s, "NCCL_LL128_BUFFSIZE");
+	if (late && !many)
 		swarm_env(s, "DOPPEL_FIRST_STEP=%llu", (1ull << bits) - before);
 }
 
@@ -723,14 +726,14 @@ static void swarm_long(struct scenario *s, uint64_t seed)
 	c->bytes_min = c->bytes_max = 16 * (uint64_t)calls;
 }
 
-/* Communicators of some of the ranks, one seed in 16. Their kernels need room beside those of the
+/* Communicators of some of the ranks, one seed in 8. Their kernels need room beside those of the
  * others. The swarm has them without faults; --transient with --faults is a sweep of its own. */
 static void swarm_transient(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.transient");
-	bool some = sim_rng_below(&rng, 16) == 0;
+	bool some = sim_rng_below(&rng, 8) == 0;
 	uint32_t n = 1 + (uint32_t)sim_rng_below(&rng, 3);
 	bool fits = !s->lab.gpu_sms && !s->plan[0] && s->lab.iterations <= 3 && s->lab.group <= 8;
 
@@ -745,7 +748,7 @@ static void swarm_checks(struct scenario *s, uint64_t seed)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.checks");
-	s->lab.sim.races |= sim_rng_below(&rng, 16) == 0;
+	s->lab.sim.races |= sim_rng_below(&rng, 8) == 0;
 }
 
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)

@@ -43,13 +43,6 @@ static void swarm_mixed(struct scenario *s, uint64_t seed)
 		s->lab.comms = comms;
 }
 
-/* A rank with three communicators that ends its last one first may keep another one for good. */
-static void swarm_ends(struct scenario *s)
-{
-	if (s->lab.ends == LAB_ENDS_EACH && s->lab.comms > 2)
-		s->lab.ends = LAB_ENDS_SEED;
-}
-
 void swarm_programs(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -57,10 +50,10 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 	swarm_mixed(s, seed);
 	sim_rng_seed(&rng, seed, "swarm.programs");
 	s->lab.any_floats = sim_rng_below(&rng, 3) == 0;
+	s->lab.unalign = sim_rng_below(&rng, 8) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, 7);
 	uint64_t ends = sim_rng_below(&rng, 4);
 	if (s->lab.comms > 1)
 		s->lab.ends = (enum lab_ends)ends;
-	swarm_ends(s);
 	bool twice = sim_rng_below(&rng, 3) == 0;
 	if (twice && s->lab.local_register == LAB_REGISTER_ONCE)
 		s->lab.local_register = LAB_REGISTER_TWICE;
@@ -99,7 +92,6 @@ static void swarm_comm_id(struct scenario *s, struct sim_rng *rng)
 	if (s->lab.group > 1 || s->lab.drive == LAB_DRIVE_PROCESS)
 		comms = s->lab.comms = 0;
 	s->lab.comms = MAX_OF(s->lab.comms, comms);
-	swarm_ends(s);
 	swarm_env(s, "NCCL_COMM_ID=10.0.0.1:%u", port);
 }
 

@@ -2,8 +2,10 @@
 /*
  * Communicators that come and go while others work: after a rank has launched its collectives, and
  * before it waits for them, it makes communicators of some of the ranks, one after the other, reduces
- * in each, checks the result and destroys it. All ranks draw the same members, from the run's seed,
+ * in each, checks the result and ends it. All ranks draw the same members, from the run's seed,
  * and take the communicators in the same order; those without a common rank are there together.
+ *
+ * Where no plan of faults is armed the seed draws more: non-blocking ones, and ends by ncclCommFinalize.
  */
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
@@ -18,6 +20,8 @@ struct transient {
 	uint64_t round;   /* of the run, from 0 */
 	int32_t index, n; /* of the members */
 	bool leads;
+	bool polls;     /* it is non-blocking */
+	bool finalizes; /* before it is destroyed */
 	size_t count;
 };
 
@@ -45,6 +49,13 @@ void lab_transient_free(struct lab_rank *me)
 	me->transient_memory = NULL;
 }
 
+/* What programs without faults do as well. */
+static void transient_draw_kind(struct sim_rng *rng, struct transient *t)
+{
+	t->finalizes = sim_rng_below(rng, 3) == 0;
+	t->polls = sim_rng_below(rng, 3) == 0;
+}
+
 /* Its members: each rank or not, and at least one. False: this rank is not one. */
 static bool transient_draw(const struct lab_rank *me, struct transient *t)
 {
@@ -56,6 +67,7 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 	t->count = 1 + (size_t)sim_rng_below(&rng, TRANSIENT_COUNT);
 	t->index = -1;
 	t->n = 0;
+	t->finalizes = t->polls = false;
 	for (int32_t r = 0; r < run->nranks; r++) {
 		bool in = sim_rng_below(&rng, 2) == 0;
 
@@ -68,6 +80,8 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 		t->n++;
 	}
 	t->leads = lowest == me->rank;
+	if (!run->armed)
+		transient_draw_kind(&rng, t);
 	return t->index >= 0;
 }
 
@@ -146,6 +160,16 @@ static void transient_wrong(struct lab_rank *me, const struct transient *t, size
 		me->rank, (unsigned long long)t->round, t->n, where, t->count);
 }
 
+/* What a call on a non-blocking communicator comes to. */
+static ncclResult_t transient_settle(struct lab_rank *me, ncclComm_t comm)
+{
+	ncclResult_t r = ncclInProgress, rc = ncclSuccess;
+
+	while (!rc && r == ncclInProgress && !shared_load_u32(&me->run->failed, SHARED_ACQUIRE))
+		rc = ncclCommGetAsyncError(comm, &r);
+	return rc ? rc : r;
+}
+
 static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncclComm_t comm)
 {
 	struct payload p = {.type = ncclInt32,
@@ -155,13 +179,16 @@ static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncc
 	size_t bytes = t->count * sizeof(int32_t), where = 0;
 	uint8_t *got = me->staging, *want = me->staging + bytes;
 	void *mem = me->transient_memory;
+	ncclResult_t r;
 
 	payload_fill(&p, t->index, 0, t->count, got);
 	if (!transient_cuda_ok(me, cudaMemcpyAsync(mem, got, bytes, cudaMemcpyHostToDevice,
-						   me->transient_stream)) ||
-	    !transient_ok(
-		    me, ncclAllReduce(mem, mem, t->count, p.type, p.op, comm, me->transient_stream),
-		    "ncclAllReduce") ||
+						   me->transient_stream)))
+		return false;
+	r = ncclAllReduce(mem, mem, t->count, p.type, p.op, comm, me->transient_stream);
+	if (r == ncclInProgress)
+		r = transient_settle(me, comm);
+	if (!transient_ok(me, r, "ncclAllReduce") ||
 	    /* a copy to pageable memory waits for the kernel: a program that survives first waits itself */
 	    (me->run->armed && !transient_sync(me, comm)) ||
 	    !transient_cuda_ok(me, cudaMemcpyAsync(got, mem, bytes, cudaMemcpyDeviceToHost,
@@ -176,18 +203,24 @@ static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncc
 
 static bool transient_init(struct lab_rank *me, const struct transient *t)
 {
+	static const char call[] = "ncclCommInitRankConfig";
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	ncclUniqueId id;
+	ncclResult_t r;
 
 	if (!transient_id(me, t, &id))
 		return false;
-	lab_call(me, "ncclCommInitRank of a transient communicator");
+	config.blocking = !t->polls;
+	lab_call(me, "ncclCommInitRankConfig of a transient communicator");
 	me->transient_begins = true;
-	ncclResult_t r = ncclCommInitRank(&me->transient_comm, t->n, id, t->index);
+	r = ncclCommInitRankConfig(&me->transient_comm, t->n, id, t->index, &config);
+	if (r == ncclInProgress)
+		r = transient_settle(me, me->transient_comm);
 	me->transient_begins = false;
 	lab_call(me, NULL);
 	if (r)
 		__atomic_store_n(&me->transient_comm, NULL, __ATOMIC_RELEASE);
-	return transient_ok(me, r, "ncclCommInitRank");
+	return transient_ok(me, r, call);
 }
 
 ncclComm_t lab_transient_take(struct lab_rank *me)
@@ -195,17 +228,28 @@ ncclComm_t lab_transient_take(struct lab_rank *me)
 	return __atomic_exchange_n(&me->transient_comm, NULL, __ATOMIC_ACQ_REL);
 }
 
-static bool transient_end(struct lab_rank *me, bool ok)
+static bool transient_finalize(struct lab_rank *me, ncclComm_t comm)
+{
+	ncclResult_t r = ncclCommFinalize(comm);
+
+	if (r == ncclInProgress)
+		r = transient_settle(me, comm);
+	return transient_ok(me, r, "ncclCommFinalize");
+}
+
+static bool transient_end(struct lab_rank *me, const struct transient *t, bool ok)
 {
 	ncclComm_t comm = lab_transient_take(me);
-	const char *call = ok ? "ncclCommDestroy" : "ncclCommAbort";
+	ncclResult_t r;
 
 	if (!comm)
 		return false;
-	lab_call(me, call);
-	ncclResult_t r = ok ? ncclCommDestroy(comm) : ncclCommAbort(comm);
+	lab_call(me, "the end of a transient communicator");
+	if (ok && t->finalizes)
+		ok = transient_finalize(me, comm);
+	r = ok ? ncclCommDestroy(comm) : ncclCommAbort(comm);
 	lab_call(me, NULL);
-	return transient_ok(me, r, call) && ok;
+	return transient_ok(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort") && ok;
 }
 
 static bool transient_live(struct lab_rank *me, const struct transient *t)
@@ -216,7 +260,7 @@ static bool transient_live(struct lab_rank *me, const struct transient *t)
 	lab_call(me, "a transient communicator's work");
 	bool ok = comm && transient_reduce(me, t, comm);
 	lab_call(me, NULL);
-	return transient_end(me, ok);
+	return transient_end(me, t, ok);
 }
 
 bool lab_transients(struct lab_rank *me)
