@@ -57,10 +57,9 @@ static const struct argp_option options_argp_options[] = {
 	{"check", 'c', "0|1", 0, "check results (default 1)", 2},
 	{"parallel_init", 'p', "0|1", 0,
 	 "ranks initialise at the same time: the default; 0 is refused", 2},
-	{"any-floats", OPTION_ANY_FLOATS, NULL, 0,
-	 "reduce any floats, not small numbers: results are rounded, and compared with the one "
-	 "right "
-	 "rounding, or with a bound",
+	{"any-numbers", OPTION_ANY_NUMBERS, NULL, 0,
+	 "reduce any numbers, not small ones: integers wrap, and floats are rounded, and compared "
+	 "with the one right rounding, or with a bound",
 	 2},
 	{"cudagraph", 'G', "N", 0,
 	 "real GPUs: launch the timed collectives N times as a CUDA graph (default 0: without)", 2},
@@ -473,8 +472,8 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 	case OPTION_ENV_ODD:
 		options_parse_env_odd(o, arg, state);
 		return true;
-	case OPTION_ANY_FLOATS:
-		o->scenario.lab.any_floats = true;
+	case OPTION_ANY_NUMBERS:
+		o->scenario.lab.any_numbers = true;
 		return true;
 	case OPTION_RACES:
 		s->races = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Groups of different calls: collectives of the table with their own types, operations, roots and sizes, and messages
- * from each rank to another one, on several streams and communicators. All ranks draw the same groups, from the run's
+ * from each rank to another one, or from one rank alone, on several streams and communicators. All ranks draw the same groups, from the run's
  * seed. Each call has buffers of its own. Its input is brought by a stream of the group, and its result is taken by one:
  * a group waits for all streams that its calls on one communicator use, and all of them wait for it.
  */
@@ -27,6 +27,7 @@ struct mixed_call {
 	uint32_t from, to;     /* the streams that bring its input and take its result */
 	int32_t distance; /* of a message to the rank so many after this one; -1: a collective */
 	bool nested;      /* in a group of its own, within the group */
+	int32_t only;     /* a message of this rank alone; -1: of each */
 };
 
 struct mixed_group {
@@ -106,7 +107,7 @@ static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint
 		.op = (ncclRedOp_t)sim_rng_below(rng, ncclNumOps),
 		.nranks = run->nranks,
 		.salt = salt,
-		.any = c->any_floats,
+		.any = c->any_numbers,
 	};
 	int32_t one = (int32_t)sim_rng_below(rng, (uint64_t)run->nranks);
 	bool in_place = sim_rng_below(rng, 2) == 0;
@@ -121,12 +122,26 @@ static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint
 	call->comm = (uint32_t)sim_rng_below(rng, lab_comms(c));
 	call->stream = (uint32_t)sim_rng_below(rng, MIXED_STREAMS);
 	call->nested = sim_rng_below(rng, 4) == 0;
+	bool alone = sim_rng_below(rng, 2) == 0;
+	int32_t only = (int32_t)sim_rng_below(rng, (uint64_t)run->nranks);
+	call->only = message && alone ? only : -1;
 }
 
-/* Calls without elements have no part in a group, and in a communicator of one rank each call stays in its stream. */
+static bool mixed_sends(const struct lab_rank *me, const struct mixed_call *call)
+{
+	return call->only < 0 || call->only == me->rank;
+}
+
+static bool mixed_receives(const struct lab_rank *me, const struct mixed_call *call)
+{
+	return call->only < 0 || (call->only + call->distance) % me->run->nranks == me->rank;
+}
+
+/* Calls without elements have no part in a group, those of some ranks none elsewhere, and in a communicator of one rank
+ * each call stays in its stream. */
 static bool mixed_joins(const struct mixed_call *call)
 {
-	return call->row.count && call->row.payload.nranks > 1;
+	return call->row.count && call->row.payload.nranks > 1 && call->only < 0;
 }
 
 /* One of the streams of the group's calls on that communicator. */
@@ -141,6 +156,20 @@ static uint32_t mixed_any_stream(const struct mixed_group *g, uint32_t comm, str
 	return stream;
 }
 
+/* The first call of each communicator is of all ranks: they launch communicators in that order. */
+static void mixed_order_comms(struct mixed_group *g)
+{
+	uint64_t seen = 0;
+
+	for (uint32_t i = 0; i < g->n; i++) {
+		struct mixed_call *call = &g->call[i];
+
+		if (!(seen >> call->comm & 1))
+			call->only = -1;
+		seen |= 1ull << call->comm;
+	}
+}
+
 static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_group *g)
 {
 	struct sim_rng rng;
@@ -150,6 +179,7 @@ static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_g
 	for (uint32_t i = 0; i < g->n; i++)
 		mixed_draw_call(run, &rng, MIXED_SALT + (uint64_t)round * MIXED_CALLS + i,
 				&g->call[i]);
+	mixed_order_comms(g);
 	for (uint32_t i = 0; i < g->n; i++) {
 		struct mixed_call *call = &g->call[i];
 
@@ -186,13 +216,19 @@ static ncclResult_t mixed_message(const struct lab_rank *me, const struct mixed_
 				  uint32_t i, ncclComm_t comm, cudaStream_t stream)
 {
 	const struct lab_row *row = &call->row;
+	/* an empty message needs no buffer */
+	void *send = row->count ? mixed_at(me, i, MIXED_SEND) : NULL;
+	void *recv = row->count ? mixed_at(me, i, MIXED_RECV) : NULL;
 	int32_t n = row->payload.nranks;
-	ncclResult_t rc = ncclSend(mixed_at(me, i, MIXED_SEND), row->count, row->payload.type,
-				   (me->rank + call->distance) % n, comm, stream);
+	ncclResult_t rc = ncclSuccess;
 
-	return rc ? rc
-		  : ncclRecv(mixed_at(me, i, MIXED_RECV), row->count, row->payload.type,
-			     (me->rank + n - call->distance) % n, comm, stream);
+	if (mixed_sends(me, call))
+		rc = ncclSend(send, row->count, row->payload.type, (me->rank + call->distance) % n,
+			      comm, stream);
+	if (!rc && mixed_receives(me, call))
+		rc = ncclRecv(recv, row->count, row->payload.type,
+			      (me->rank + n - call->distance) % n, comm, stream);
+	return rc;
 }
 
 static ncclResult_t mixed_start(struct lab_rank *me, const struct mixed_call *call, uint32_t i)
@@ -300,7 +336,8 @@ static bool mixed_check(struct lab_rank *me, const struct mixed_call *call, uint
 			mixed_report(me, call, 0, got);
 			return true;
 		}
-	if (!lab_row_span(row, LAB_RECV, me->rank, 0, &span) || !row->count)
+	if (!lab_row_span(row, LAB_RECV, me->rank, 0, &span) || !row->count ||
+	    !mixed_receives(me, call))
 		return true;
 	got += span.at * width;
 	if (mixed_wrong(me, call, got, want, &where))

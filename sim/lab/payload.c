@@ -116,6 +116,25 @@ static inline uint64_t payload_spread(uint64_t own, size_t at)
 	return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 
+/* Any integers: sums and products wrap, and the largest of unsigned ones has the highest bit. */
+static bool payload_is_any_int(const struct payload *p)
+{
+	return p->any && !p->moved && p->nranks > 1 && !payload_formats[p->type].is_float;
+}
+
+/* One in eight is all ones, or the highest bit alone. */
+static int64_t payload_any_int(const struct payload_format *f, uint64_t bits)
+{
+	const unsigned shift = 64 - 8u * f->bytes;
+	uint64_t kind = bits % 16;
+
+	if (kind < 2)
+		bits = kind ? ~0ull : 1ull << 63;
+	else
+		bits <<= shift;
+	return f->is_signed ? (int64_t)bits >> shift : (int64_t)(bits >> shift);
+}
+
 static inline int64_t payload_small(const struct payload_draw *d, uint32_t drawn)
 {
 	return (int64_t)((uint64_t)drawn * d->below >> 32) + d->least;
@@ -142,7 +161,8 @@ static void payload_smalls(const struct payload_draw *d, uint64_t own, size_t fi
 static void payload_numbers(const struct payload *p, int32_t rank, size_t first, size_t n,
 			    int64_t *out)
 {
-	const struct payload_draw d = p->moved ? payload_draw_bits(p) : payload_draw_of(p);
+	const bool any = payload_is_any_int(p);
+	const struct payload_draw d = p->moved || any ? payload_draw_bits(p) : payload_draw_of(p);
 	uint64_t own = payload_mix(((uint64_t)rank << 48) ^ d.salt);
 
 	if (d.period)
@@ -151,6 +171,10 @@ static void payload_numbers(const struct payload *p, int32_t rank, size_t first,
 	else if (p->moved)
 		for (size_t k = 0; k < n; k++)
 			out[k] = (int64_t)payload_spread(own, first + k);
+	else if (any)
+		for (size_t k = 0; k < n; k++)
+			out[k] = payload_any_int(&payload_formats[p->type],
+						 payload_spread(own, first + k));
 	else
 		payload_smalls(&d, own, first, n, out);
 }
@@ -296,15 +320,23 @@ static uint64_t payload_finish_int(const struct payload *p, const struct payload
 static void payload_accumulate(const struct payload *p, size_t n, const int64_t *v, bool any,
 			       uint64_t *acc)
 {
+	const struct payload_format *f = &payload_formats[p->type];
+
 	if (!any && (p->op == ncclMax || p->op == ncclMin))
 		memcpy(acc, v, n * sizeof *acc);
+	else if (p->op == ncclMax && !f->is_float && !f->is_signed)
+		for (size_t k = 0; k < n; k++)
+			acc[k] = MAX_OF(acc[k], (uint64_t)v[k]);
+	else if (p->op == ncclMin && !f->is_float && !f->is_signed)
+		for (size_t k = 0; k < n; k++)
+			acc[k] = MIN_OF(acc[k], (uint64_t)v[k]);
 	else if (p->op == ncclMax)
 		for (size_t k = 0; k < n; k++)
 			acc[k] = (uint64_t)MAX_OF((int64_t)acc[k], v[k]);
 	else if (p->op == ncclMin)
 		for (size_t k = 0; k < n; k++)
 			acc[k] = (uint64_t)MIN_OF((int64_t)acc[k], v[k]);
-	else if (p->op == ncclProd && !payload_formats[p->type].is_float)
+	else if (p->op == ncclProd && !f->is_float)
 		for (size_t k = 0; k < n; k++)
 			acc[k] *= (uint64_t)v[k];
 	else /* a float's product adds exponents */
@@ -518,16 +550,14 @@ static bool payload_explain_factors(const struct payload *p, size_t first, size_
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(guess); i++)
-		if (guess[i].op == p->op &&
-		    payload_is_twisted(p, first, n, got, &guess[i].twist)) {
+		if (guess[i].op == p->op && payload_is_twisted(p, first, n, got, &guess[i].twist)) {
 			snprintf(out, out_bytes, "%s", guess[i].words);
 			return true;
 		}
 	for (int32_t r = 0; p->op == PAYLOAD_MULSUM && r < p->nranks; r++)
-		if (payload_is_twisted(p, first, n, got,
-				       &(struct payload_twist){1, false, 1, r})) {
-			snprintf(out, out_bytes, "all inputs were pre-multiplied by rank %d's factor",
-				 r);
+		if (payload_is_twisted(p, first, n, got, &(struct payload_twist){1, false, 1, r})) {
+			snprintf(out, out_bytes,
+				 "all inputs were pre-multiplied by rank %d's factor", r);
 			return true;
 		}
 	return false;

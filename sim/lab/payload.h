@@ -7,8 +7,9 @@
  * Inputs that are reduced are small numbers that every data type holds exactly and whose partial results are exact
  * in any order, so a result is compared bit by bit. The one exception is the average of floats over
  * a number of ranks that is not a power of two: there a few units in the last place are allowed.
- * Floats that are reduced may be any numbers instead (struct payload.any): most results are one rounding of two ranks'
- * numbers, and are compared bit by bit too; those of sums of all ranks' numbers have an error bound.
+ * Inputs that are reduced may be any numbers instead (struct payload.any). Integers wrap. Most results of floats are one
+ * rounding of two ranks' numbers, and are compared bit by bit too; those of sums of all ranks' numbers have an error
+ * bound.
  * Values depend on (rank, element, salt); the salt changes with each operation, so a stale result
  * is wrong too. Inputs that are only moved are any bits, NaNs included.
  */
@@ -31,7 +32,7 @@ struct payload {
 	int32_t nranks;
 	uint64_t salt;
 	bool moved; /* not reduced: `op` is not used */
-	bool any;   /* floats are any numbers: results are rounded, and may leave the range (payload_any.c) */
+	bool any;   /* any numbers: integers wrap, floats are rounded and may leave the range (payload_any.c) */
 };
 
 size_t payload_type_bytes(ncclDataType_t type);

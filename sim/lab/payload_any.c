@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Payloads of any floats (struct payload.any): elements that are rounded, that overflow, signed zeros, NaNs. At most
+ * Payloads of any floats (struct payload.any): elements that are rounded, that overflow, subnormals, signed zeros, NaNs. At most
  * elements two ranks have numbers of their own and the others the neutral one, so that every order of the ranks has
  * the same bits: one result, rounded once. One element in eight is dense: all ranks have numbers of either sign, and the
  * result is only bounded, by half a unit for each rounding of a partial sum.
@@ -17,7 +17,7 @@ enum {
 	ANY_SPAN = 4, /* powers of two between the numbers of an element */
 };
 
-enum any_kind { ANY_PAIR, ANY_DENSE, ANY_LARGE, ANY_ZERO, ANY_NAN };
+enum any_kind { ANY_PAIR, ANY_DENSE, ANY_LARGE, ANY_TINY, ANY_ZERO, ANY_NAN };
 
 /* One element: which ranks have what. */
 struct any_element {
@@ -34,6 +34,11 @@ bool payload_is_any(const struct payload *p)
 static bool any_adds(const struct payload *p)
 {
 	return p->op == ncclSum || p->op == ncclAvg || p->op == PAYLOAD_MULSUM;
+}
+
+static bool any_scales(const struct payload *p)
+{
+	return p->op == ncclAvg || p->op == PAYLOAD_MULSUM;
 }
 
 static struct any_element any_element(const struct payload *p, uint64_t element)
@@ -55,6 +60,8 @@ static struct any_element any_element(const struct payload *p, uint64_t element)
 		e.kind = ANY_ZERO;
 	else if (kind >= 27 && p->op != ncclAvg) /* an average does not leave the range */
 		e.kind = ANY_LARGE;
+	else if (kind >= 24 && !any_scales(p))
+		e.kind = ANY_TINY;
 	return e;
 }
 
@@ -119,6 +126,14 @@ static double any_large(const struct payload *p, uint64_t h)
 			   f, ldexp(1.75, f->bytes == 1 && f->exponent_bits == 4 ? top + 1 : top)));
 }
 
+/* Of a subnormal number, or of one of the smallest normal ones. */
+static int any_tiny_exponent(const struct payload_format *f, uint64_t h)
+{
+	const int least = 2 - (1 << (f->exponent_bits - 1));
+
+	return least + 2 - (int)(h / 2 % (uint64_t)(f->mantissa_bits + 3));
+}
+
 static double any_value(const struct payload *p, int32_t rank, uint64_t element)
 {
 	const struct payload_format *f = payload_format_of(p->type);
@@ -139,6 +154,10 @@ static double any_value(const struct payload *p, int32_t rank, uint64_t element)
 	case ANY_LARGE:
 		if (takes_part)
 			return any_large(p, h);
+		break;
+	case ANY_TINY:
+		if (takes_part)
+			return any_draw(f, h, any_tiny_exponent(f, h), true);
 		break;
 	case ANY_PAIR:
 		break;

@@ -338,7 +338,7 @@ static bool lab_rank_rows(struct lab_rank *me, const struct lab_collective *whic
 bool lab_rank_series(struct lab_rank *me)
 {
 	const struct lab_config *c = me->run->config;
-	struct payload p = {.nranks = me->run->nranks, .any = c->any_floats};
+	struct payload p = {.nranks = me->run->nranks, .any = c->any_numbers};
 	bool ok = !c->before || lab_rank_rows(me, c->before, &p);
 
 	for (uint32_t i = 0; ok && i < MAX_OF(c->cycles, 1u); i++)
@@ -354,7 +354,7 @@ bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
 				  .op = c->ops[0],
 				  .nranks = me->run->nranks,
 				  .salt = LAB_HURRY_SALT,
-				  .any = c->any_floats};
+				  .any = c->any_numbers};
 
 	*row = lab_row_make(c->collective, &p, MAX_OF(c->root, 0), c->bytes_max, lab_parts(c));
 	row->in_place = lab_collective_in_place(c->collective, true);

@@ -130,7 +130,7 @@ struct lab_config {
 	uint32_t
 		graph_launches; /* of a CUDA graph of `iterations` collectives; 0: without graphs */
 	bool check, in_place, out_of_place;
-	bool any_floats; /* reduced ones are any numbers, not small ones (payload.h) */
+	bool any_numbers; /* reduced ones are any numbers, not small ones (payload.h) */
 	/* A reduced result of at most so many bytes is computed once for all ranks; a larger one by each
 	 * rank, as it checks piece after piece. And a run in place alone of larger buffers has no send
 	 * buffers. 0: LAB_WHOLE_RESULT_BYTES. */

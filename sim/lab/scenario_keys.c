@@ -389,7 +389,7 @@ const struct text_key text_keys[] = {
 	NUMBER("factor", lab.factor, 0, 1u << 20),
 	OWN("types", types),
 	OWN("ops", ops),
-	NUMBER("any-floats", lab.any_floats, 0, 1),
+	NUMBER("any-numbers", lab.any_numbers, 0, 1),
 	NUMBER("iterations", lab.iterations, 1, 1u << 30),
 	NUMBER("warmup", lab.warmup, 0, 1u << 30),
 	NUMBER("check", lab.check, 0, 1),

@@ -99,14 +99,14 @@ void print_env_odd(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 
 bool cut_floats(const struct scenario *s, uint32_t k, struct scenario *to)
 {
-	if (k || !s->lab.any_floats)
+	if (k || !s->lab.any_numbers)
 		return false;
 	*to = *s;
-	to->lab.any_floats = false;
+	to->lab.any_numbers = false;
 	return true;
 }
 
 void print_floats(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
-	snprintf(out, SHRINK_VALUE_BYTES, "%s", s->lab.any_floats ? "any" : "small numbers");
+	snprintf(out, SHRINK_VALUE_BYTES, "%s", s->lab.any_numbers ? "any" : "small numbers");
 }

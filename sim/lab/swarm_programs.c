@@ -2,7 +2,7 @@
 /*
  * Draws what programs do beside one series of collectives: groups of different calls, several communicators under one
  * NCCL_COMM_ID, destroyed in any order, with configs of older versions, other tasks that poll or make communicators,
- * processes whose environments differ. And what they reduce: any floats.
+ * processes whose environments differ. And what they reduce: any numbers.
  */
 #include <string.h>
 
@@ -49,7 +49,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 
 	swarm_mixed(s, seed);
 	sim_rng_seed(&rng, seed, "swarm.programs");
-	s->lab.any_floats = sim_rng_below(&rng, 3) == 0;
+	s->lab.any_numbers = sim_rng_below(&rng, 3) == 0;
 	s->lab.unalign = sim_rng_below(&rng, 8) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, 7);
 	uint64_t ends = sim_rng_below(&rng, 4);
 	if (s->lab.comms > 1)

@@ -176,7 +176,7 @@ static void add_floats(const struct payload *p, bool backwards, float *sum)
 	}
 }
 
-START_TEST(any_floats_are_right_in_every_order)
+START_TEST(any_numbers_are_right_in_every_order)
 {
 	struct payload p = {
 		.type = ncclFloat32, .op = ncclSum, .nranks = 1 + _i, .salt = 5, .any = true};
@@ -191,7 +191,7 @@ START_TEST(any_floats_are_right_in_every_order)
 END_TEST
 
 /* One more bit than rounding has, in each element: all of those that are rounded once are wrong. */
-START_TEST(any_floats_that_are_cut_off_are_wrong)
+START_TEST(any_numbers_that_are_cut_off_are_wrong)
 {
 	struct payload p = {
 		.type = ncclBfloat16, .op = ncclSum, .nranks = 2, .salt = 5, .any = true};
@@ -216,7 +216,7 @@ START_TEST(any_floats_that_are_cut_off_are_wrong)
 END_TEST
 
 /* 448 and nothing above it; 65504 and then infinity; NaN where one rank has one. */
-START_TEST(any_floats_leave_the_range_as_their_type_does)
+START_TEST(any_numbers_leave_the_range_as_their_type_does)
 {
 	struct payload p = {.op = ncclSum, .nranks = 3, .salt = 9, .any = true};
 	int largest = 0, infinite = 0, none = 0;
@@ -237,7 +237,7 @@ START_TEST(any_floats_leave_the_range_as_their_type_does)
 }
 END_TEST
 
-START_TEST(any_floats_off_by_a_bit_are_wrong)
+START_TEST(any_numbers_off_by_a_bit_are_wrong)
 {
 	struct payload p = {.type = _i < 4	? ncclFloat32
 				    : _i < 8	? ncclFloat64
@@ -271,10 +271,10 @@ int main(void)
 	tcase_add_test(c, own_input_alone_is_recognised);
 	tcase_add_test(c, garbage_is_blamed_on_nobody);
 	tcase_add_loop_test(c, an_older_result_is_wrong, 0, 12);
-	tcase_add_loop_test(c, any_floats_are_right_in_every_order, 0, RANKS);
-	tcase_add_test(c, any_floats_that_are_cut_off_are_wrong);
-	tcase_add_test(c, any_floats_leave_the_range_as_their_type_does);
-	tcase_add_loop_test(c, any_floats_off_by_a_bit_are_wrong, 0, 12);
+	tcase_add_loop_test(c, any_numbers_are_right_in_every_order, 0, RANKS);
+	tcase_add_test(c, any_numbers_that_are_cut_off_are_wrong);
+	tcase_add_test(c, any_numbers_leave_the_range_as_their_type_does);
+	tcase_add_loop_test(c, any_numbers_off_by_a_bit_are_wrong, 0, 12);
 	suite_add_tcase(s, c);
 	return suite_run(s);
 }

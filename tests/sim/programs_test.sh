@@ -30,15 +30,15 @@ for seed in 1 2 3; do
 	again all_reduce --gpus 3 -b 1K -e 1K --mixed 4 --seed "$seed"
 	run all_gather --hosts 2 --gpus 2 -b 1K -e 1K --mixed 4 --comms 2 --ends reversed --seed "$seed" >/dev/null
 	run all_reduce --hosts 2 --gpus 2 -b 1K -e 1K --mixed 4 --ranks-per-process 2 --drive process \
-		--any-floats --seed "$seed" >/dev/null
+		--any-numbers --seed "$seed" >/dev/null
 done
 # ranks of a host that destroy two communicators in different orders
 for seed in 1 2 3 4 5 6; do
 	run all_reduce --gpus 4 -b 1K -e 1K --comms 2 --ends each --seed "$seed" >/dev/null
 done
 # any floats, of each type and operation
-again all_reduce --hosts 2 --gpus 2 -b 4K -e 4K -d all -o all --any-floats
-run reduce_scatter --gpus 3 -b 4K -e 4K -d all -o all --any-floats >/dev/null
+again all_reduce --hosts 2 --gpus 2 -b 4K -e 4K -d all -o all --any-numbers
+run reduce_scatter --gpus 3 -b 4K -e 4K -d all -o all --any-numbers >/dev/null
 # other tasks of the program, an older config, communicators of one address
 again all_reduce --hosts 2 --gpus 2 -b 1K -e 1K --polls --idle 3 --config-version 21800
 run all_reduce --hosts 2 --gpus 1 -b 1K -e 1K --comms 3 --ends seed --env NCCL_COMM_ID=10.0.0.1:5555 >/dev/null

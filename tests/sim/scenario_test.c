@@ -151,7 +151,7 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 			drop_last_env(&other, "NCCL_COMM_ID=");
 		}
 		mixed += one.lab.mixed != 0;
-		floats += one.lab.any_floats;
+		floats += one.lab.any_numbers;
 		odd += one.env_odd[0] != 0;
 		one.lab.recover = false;
 		one.lab.sim.heal_ns = one.lab.quiet = one.plan[0] = 0;
