@@ -384,9 +384,18 @@ static void left_rank(int32_t rank, int32_t nranks, void *arg)
 	comm_buffers_free(mem, stream);
 }
 
+/* The same while a call uses the bootstrap, which then passes the error on at its end. */
+static void failure_in_call_task(void *arg)
+{
+	rank_bootstrap_claim(arg);
+	failure_task(arg);
+	rank_bootstrap_release(arg);
+}
+
 /* The communicator of rank 1 fails, and the task that drives rank 1 does not look: what finds the error passes it on. */
 static void silent_rank(int32_t rank, int32_t nranks, void *arg)
 {
+	const bool *in_call = arg;
 	struct os_thread_attr attr = {.name = "failure", .rank = rank};
 	struct os_thread *failure;
 	ncclResult_t rc = ncclSuccess;
@@ -394,12 +403,12 @@ static void silent_rank(int32_t rank, int32_t nranks, void *arg)
 	cudaStream_t stream;
 	void *mem;
 
-	(void)arg;
 	comm_buffers(rank, &mem, &stream, 4096);
 	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
 	ranks_barrier();
 	if (rank == 1)
-		EXPECT(os_thread_start(&failure, &attr, failure_task, comm) == 0);
+		EXPECT(os_thread_start(&failure, &attr,
+				       *in_call ? failure_in_call_task : failure_task, comm) == 0);
 	while (rank == 0 && !rc)
 		rc = failure_group(mem, comm, stream);
 	EXPECT(rank != 0 || rc == ncclRemoteError);
@@ -417,14 +426,15 @@ START_TEST(a_failure_of_the_communicator_ends_the_wait_for_room)
 
 	for (uint64_t seed = 1; seed <= 5; seed++) {
 		struct ranks_config config = {.per_host = 2, .seed = seed, .env = env};
+		bool in_call = seed % 2;
 
 		ranks_run(&config, failure_rank, NULL);
 		ranks_run(&config, left_rank, NULL);
-		ranks_run(&config, silent_rank, NULL);
+		ranks_run(&config, silent_rank, &in_call);
 		config.engine = SIM_ENGINE_THREADS;
 		ranks_run(&config, failure_rank, NULL);
 		ranks_run(&config, left_rank, NULL);
-		ranks_run(&config, silent_rank, NULL);
+		ranks_run(&config, silent_rank, &in_call);
 	}
 }
 END_TEST
@@ -436,12 +446,13 @@ START_TEST(a_failure_of_another_rank_ends_the_wait_for_slots)
 
 	for (uint64_t seed = 1; seed <= 5; seed++) {
 		struct ranks_config config = {.hosts = 2, .per_host = 1, .seed = seed, .env = env};
+		bool in_call = seed % 2;
 
 		ranks_run(&config, left_rank, NULL);
-		ranks_run(&config, silent_rank, NULL);
+		ranks_run(&config, silent_rank, &in_call);
 		config.engine = SIM_ENGINE_THREADS;
 		ranks_run(&config, left_rank, NULL);
-		ranks_run(&config, silent_rank, NULL);
+		ranks_run(&config, silent_rank, &in_call);
 	}
 }
 END_TEST
