@@ -56,22 +56,22 @@ static void health(void)
 	printf("healthy\n");
 }
 
-/* The least time of a query, of several batches: none waits. */
+/* The least time of a query, of many: none waits, whatever else the machine does. */
 static void cost(void)
 {
 	double least = 1;
 
 	need(!ncclCommInitAll(comm, GPUS, NULL), "ncclCommInitAll");
-	for (int batch = 0; batch < 10; batch++) {
-		double begin = now();
+	for (int i = 0; i < 1000; i++) {
+		double begin = now(), took;
 
-		for (int i = 0; i < 100; i++)
-			need(state(comm[0]) == ncclSuccess, "a healthy communicator");
-		least = now() - begin < least ? now() - begin : least;
+		need(state(comm[0]) == ncclSuccess, "a healthy communicator");
+		took = now() - begin;
+		least = took < least ? took : least;
 	}
 	for (int i = 0; i < GPUS; i++)
 		need(!ncclCommDestroy(comm[i]), "ncclCommDestroy");
-	need(least / 100 < 50e-6, "a query within 50 us");
+	need(least < 50e-6, "a query within 50 us");
 	printf("cheap\n");
 }
 
@@ -208,18 +208,13 @@ static void absent(void)
 
 int main(int argc, char **argv)
 {
-	static const struct trial all[] = {{"health", health},
-					   {"cost", cost},
-					   {"several", several},
-					   {"limit_count", limit_count},
-					   {"limit_clock", limit_clock},
-					   {"limit_sleep", limit_sleep},
-					   {"for_ever", for_ever},
-					   {"blocked", blocked},
-					   {"clocks", clocks},
-					   {"absent", absent},
-					   {"aborted", aborted},
-					   {0}};
+	static const struct trial all[] = {
+		{"health", health},           {"cost", cost},
+		{"several", several},         {"limit_count", limit_count},
+		{"limit_clock", limit_clock}, {"limit_sleep", limit_sleep},
+		{"for_ever", for_ever},       {"blocked", blocked},
+		{"clocks", clocks},           {"absent", absent},
+		{"aborted", aborted},         {0}};
 
 	return trial_main(argc, argv, all);
 }
