@@ -364,7 +364,7 @@ static struct ncclComm *comm_park(struct ncclComm *comm, bool *alone)
 	return chain;
 }
 
-/* What a chain's tasks and the call that waits for them share. Its last user frees it. */
+/* A chain's tasks and the call that waits for them share it. Its last user frees it. */
 struct comm_release {
 	shared_u32 left; /* not released yet */
 	shared_u32 users;

@@ -126,7 +126,7 @@ static double any_large(const struct payload *p, uint64_t h)
 			   f, ldexp(1.75, f->bytes == 1 && f->exponent_bits == 4 ? top + 1 : top)));
 }
 
-/* Of a subnormal number, or of one of the smallest normal ones. */
+/* The exponent of a subnormal number, or of one of the smallest normal ones. */
 static int any_tiny_exponent(const struct payload_format *f, uint64_t h)
 {
 	const int least = 2 - (1 << (f->exponent_bits - 1));

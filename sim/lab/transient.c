@@ -49,7 +49,7 @@ void lab_transient_free(struct lab_rank *me)
 	me->transient_memory = NULL;
 }
 
-/* What programs without faults do as well. */
+/* Kinds that programs without faults have as well. */
 static void transient_draw_kind(struct sim_rng *rng, struct transient *t)
 {
 	t->finalizes = sim_rng_below(rng, 3) == 0;
@@ -160,7 +160,7 @@ static void transient_wrong(struct lab_rank *me, const struct transient *t, size
 		me->rank, (unsigned long long)t->round, t->n, where, t->count);
 }
 
-/* What a call on a non-blocking communicator comes to. */
+/* The result that a call on a non-blocking communicator comes to. */
 static ncclResult_t transient_settle(struct lab_rank *me, ncclComm_t comm)
 {
 	ncclResult_t r = ncclInProgress, rc = ncclSuccess;

@@ -320,7 +320,7 @@ static void failure_task(void *arg)
 	rank_set_async_error(arg, ncclRemoteError);
 }
 
-/* So many in a launch that room ends before the stream's queue is full. */
+/* A launch has so many that room ends before the queue of the stream is full. */
 static ncclResult_t failure_group(void *mem, ncclComm_t comm, cudaStream_t stream)
 {
 	ncclResult_t rc = ncclSuccess, end;
