@@ -148,6 +148,8 @@ static const struct argp_option options_argp_options[] = {
 	{"mixed", OPTION_MIXED, "N", 0,
 	 "N groups of different collectives and messages follow, on several streams (default 0)",
 	 3},
+	{"late", OPTION_LATE, "SECONDS", 0,
+	 "each rank comes to its init so late at most, drawn from the seed (default 0)", 3},
 	{"polls", OPTION_POLLS, NULL, 0,
 	 "another task of each rank polls its communicators until they are destroyed", 3},
 	{"ends", OPTION_ENDS, "in-order|reversed|seed|each", 0,
@@ -458,6 +460,9 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 		return true;
 	case OPTION_MIXED:
 		o->scenario.lab.mixed = (uint32_t)cli_number(state, "--mixed", arg, 0, 4096);
+		return true;
+	case OPTION_LATE:
+		o->scenario.lab.late = (uint32_t)cli_number(state, "--late", arg, 0, LAB_MAX_LATE);
 		return true;
 	case OPTION_POLLS:
 		o->scenario.lab.polls = true;

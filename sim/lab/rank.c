@@ -183,6 +183,17 @@ static ncclResult_t rank_drive_init(struct lab_rank *it, void *arg)
 	return r;
 }
 
+/* Programs do not start their ranks at the same time. */
+static void lab_rank_late(const struct lab_rank *me)
+{
+	const uint64_t most_ms = me->run->config->late * 1000ull;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, me->run->config->sim.seed + (uint64_t)me->rank, "lab.late");
+	if (most_ms)
+		os_sleep_ns(sim_rng_below(&rng, most_ms + 1) * 1000000);
+}
+
 static bool lab_rank_init(struct lab_rank *me)
 {
 	const struct lab_drive call = {
@@ -190,6 +201,7 @@ static bool lab_rank_init(struct lab_rank *me)
 	ncclResult_t r;
 
 	me->phase = LAB_INIT;
+	lab_rank_late(me);
 	if (lab_drive(me, &call, &r)) {
 		if (r && me->team) /* a group that fails leaves no communicator */
 			lab_comms_none(me);

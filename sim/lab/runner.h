@@ -65,7 +65,7 @@ enum lab_blocking {
 	LAB_BLOCKING_MEET, /* for its stream, then for all ranks */
 	LAB_BLOCKING_WAIT, /* for its stream */
 };
-enum { LAB_MAX_UNALIGN = 1 << 16 };
+enum { LAB_MAX_UNALIGN = 1 << 16, LAB_MAX_LATE = 50 };
 
 struct lab_result;
 
@@ -149,6 +149,7 @@ struct lab_config {
 	uint32_t idle;
 	/* The number of groups of different calls that follow the series (mixed.c). */
 	uint32_t mixed;
+	uint32_t late; /* each rank comes to its init so many seconds late at most, drawn from the seed */
 	bool polls; /* another task of each rank polls its communicators until they are gone (polls.c) */
 	enum lab_ends ends; /* of several communicators */
 	/* Communicators are made with a config that a program of that version of NCCL passes, in thousands and hundreds

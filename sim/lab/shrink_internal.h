@@ -73,6 +73,7 @@ extern const struct shrink_way shrink_ways[];
 /* shrink_programs.c */
 bool cut_mixed(const struct scenario *s, uint32_t k, struct scenario *to);
 bool cut_idle(const struct scenario *s, uint32_t k, struct scenario *to);
+bool cut_late(const struct scenario *s, uint32_t k, struct scenario *to);
 bool cut_polls(const struct scenario *s, uint32_t k, struct scenario *to);
 bool cut_ends(const struct scenario *s, uint32_t k, struct scenario *to);
 bool cut_config(const struct scenario *s, uint32_t k, struct scenario *to);
@@ -80,6 +81,7 @@ bool cut_env_odd(const struct scenario *s, uint32_t k, struct scenario *to);
 bool cut_floats(const struct scenario *s, uint32_t k, struct scenario *to);
 void print_mixed(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
 void print_idle(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
+void print_late(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
 void print_polls(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
 void print_ends(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
 void print_config(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);

@@ -38,6 +38,20 @@ void print_idle(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.idle);
 }
 
+bool cut_late(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k >= s->lab.late)
+		return false;
+	*to = *s;
+	to->lab.late = k;
+	return true;
+}
+
+void print_late(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.late);
+}
+
 bool cut_polls(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	if (k || !s->lab.polls)

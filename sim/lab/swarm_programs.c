@@ -104,6 +104,7 @@ void swarm_programs_calm(struct scenario *s, uint64_t seed)
 		return;
 	swarm_comm_id(s, &rng);
 	s->lab.polls = sim_rng_below(&rng, 8) == 0;
+	s->lab.late = sim_rng_below(&rng, 6) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, 20);
 	bool others = sim_rng_below(&rng, 12) == 0;
 	uint32_t n = 1 + (uint32_t)sim_rng_below(&rng, 4);
 	if (others && !swarm_is_set(s, "NCCL_COMM_ID"))
