@@ -250,7 +250,7 @@ static ncclResult_t bootstrap_join(struct bootstrap *b, const struct bootstrap_i
 #define BOOTSTRAP_GIVE_UP_NS    1000000000ull
 #define BOOTSTRAP_GIVE_UP_TRIES 4
 
-void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks)
+void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char *reason)
 {
 	struct {
 		struct bootstrap_hello hello;
@@ -262,7 +262,7 @@ void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks)
 	if ((bid.root.family != 4 && bid.root.family != 6) || !bid.root.port || nranks == 1)
 		return;
 	m.hello.magic = bid.magic;
-	snprintf(m.reason.text, sizeof m.reason.text, "%s", log_last_error());
+	snprintf(m.reason.text, sizeof m.reason.text, "%s", reason);
 	uint64_t until = os_now_ns() + BOOTSTRAP_GIVE_UP_NS;
 	const struct sock_ctx ctx = {"bootstrap: giving up at the root", rank, -1, NULL};
 	int e = sock_tell(&bid.root, &m, sizeof m, &ctx, until);
@@ -289,7 +289,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	struct bootstrap *b = os_alloc(sizeof *b + (size_t)nranks * sizeof *b->opened, "bootstrap");
 	if (!b) {
 		WARN("rank %d: no memory for bootstrap", rank);
-		bootstrap_give_up(id, rank, nranks);
+		bootstrap_give_up(id, rank, nranks, log_last_error());
 		return ncclSystemError;
 	}
 	b->opened = (bool *)(b + 1);
@@ -304,8 +304,10 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	b->messages_end = &b->messages;
 	ncclResult_t rc = bootstrap_join(b, &bid);
 	if (rc) {
+		bool aborted = shared_load_u32(abort, SHARED_ACQUIRE) != 0;
+
 		if (!b->checked_in)
-			bootstrap_give_up(id, rank, nranks);
+			bootstrap_give_up(id, rank, nranks, aborted ? "" : log_last_error());
 		bootstrap_close(b);
 		return rc;
 	}

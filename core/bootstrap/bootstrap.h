@@ -47,9 +47,9 @@ uint64_t bootstrap_comm_hash(const struct bootstrap *b, const ncclUniqueId *id);
 ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
 			    struct bootstrap **b);
 /* For a rank that fails before bootstrap_init, or inside it before the root knows it: reports that to the root,
- * with the last line that this process has logged, so that no rank waits for this one. A few attempts within a second,
- * without an error. */
-void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks);
+ * with the reason, so that no rank waits for this one. A few attempts within a second, without an error.
+ * reason: the last line that the process has logged, or "" for a rank that was aborted. */
+void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char *reason);
 /* Gathers `bytes` from every rank: all[rank * bytes] is this rank's on entry, all ranks' on exit.
  */
 ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes);

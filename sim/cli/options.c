@@ -150,6 +150,8 @@ static const struct argp_option options_argp_options[] = {
 	 3},
 	{"late", OPTION_LATE, "SECONDS", 0,
 	 "each rank comes to its init so late at most, drawn from the seed (default 0)", 3},
+	{"nonblocking", OPTION_NONBLOCKING, NULL, 0,
+	 "communicators are non-blocking; a rank polls them after each call", 3},
 	{"polls", OPTION_POLLS, NULL, 0,
 	 "another task of each rank polls its communicators until they are destroyed", 3},
 	{"ends", OPTION_ENDS, "in-order|reversed|seed|each", 0,
@@ -404,32 +406,11 @@ static bool options_parse_world(int key, char *arg, struct argp_state *state, st
 	}
 }
 
-static bool options_parse_engine(int key, char *arg, struct argp_state *state,
-				 struct cli_options *o)
+/* What a program does beside its series. */
+static bool options_parse_program(int key, char *arg, struct argp_state *state,
+				  struct cli_options *o)
 {
-	struct sim_config *s = &o->scenario.lab.sim;
 	switch (key) {
-	case OPTION_ENGINE:
-		s->engine = !strcmp(arg, "threads") ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM;
-		if (strcmp(arg, "sim") && strcmp(arg, "threads"))
-			argp_error(state, "--engine %s: expected sim or threads", arg);
-		return true;
-	case OPTION_SEED:
-		s->seed = cli_number(state, "--seed", arg, 0, UINT64_MAX);
-		return true;
-	case OPTION_STRATEGY:
-		options_parse_strategy(o, arg, state);
-		return true;
-	case OPTION_MEMORY_ORDER:
-		options_parse_memory_order(o, arg, state);
-		return true;
-	case OPTION_RECOVER:
-		o->scenario.lab.recover = true;
-		return true;
-	case OPTION_QUIET:
-		o->scenario.lab.quiet =
-			1 + (uint32_t)cli_number(state, "--quiet-rank", arg, 0, 4095);
-		return true;
 	case OPTION_HASTY:
 		o->scenario.lab.hasty = true;
 		return true;
@@ -464,6 +445,9 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 	case OPTION_LATE:
 		o->scenario.lab.late = (uint32_t)cli_number(state, "--late", arg, 0, LAB_MAX_LATE);
 		return true;
+	case OPTION_NONBLOCKING:
+		o->scenario.lab.nonblocking = true;
+		return true;
 	case OPTION_POLLS:
 		o->scenario.lab.polls = true;
 		return true;
@@ -479,6 +463,37 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 		return true;
 	case OPTION_ANY_NUMBERS:
 		o->scenario.lab.any_numbers = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool options_parse_engine(int key, char *arg, struct argp_state *state,
+				 struct cli_options *o)
+{
+	struct sim_config *s = &o->scenario.lab.sim;
+	switch (key) {
+	case OPTION_ENGINE:
+		s->engine = !strcmp(arg, "threads") ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM;
+		if (strcmp(arg, "sim") && strcmp(arg, "threads"))
+			argp_error(state, "--engine %s: expected sim or threads", arg);
+		return true;
+	case OPTION_SEED:
+		s->seed = cli_number(state, "--seed", arg, 0, UINT64_MAX);
+		return true;
+	case OPTION_STRATEGY:
+		options_parse_strategy(o, arg, state);
+		return true;
+	case OPTION_MEMORY_ORDER:
+		options_parse_memory_order(o, arg, state);
+		return true;
+	case OPTION_RECOVER:
+		o->scenario.lab.recover = true;
+		return true;
+	case OPTION_QUIET:
+		o->scenario.lab.quiet =
+			1 + (uint32_t)cli_number(state, "--quiet-rank", arg, 0, 4095);
 		return true;
 	case OPTION_RACES:
 		s->races = true;
@@ -606,7 +621,8 @@ static error_t options_parse(int key, char *arg, struct argp_state *state)
 {
 	struct cli_options *o = state->input;
 	cli_take(state, options_argp_options, &o->given, key, arg);
-	if (options_parse_engine(key, arg, state, o) || options_parse_processes(key, arg, state, o))
+	if (options_parse_program(key, arg, state, o) || options_parse_engine(key, arg, state, o) ||
+	    options_parse_processes(key, arg, state, o))
 		return 0;
 	if (options_parse_world(key, arg, state, o) || cli_collective_parse(key, arg, state, o)) {
 		cli_give(&o->given, OPTION_FIXED);

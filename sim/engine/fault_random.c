@@ -101,6 +101,15 @@ static const struct fault_site *random_site(struct random_plan *p)
 	__builtin_unreachable();
 }
 
+static bool random_layer_fits(const struct fault_layer *l)
+{
+	bool fits = false;
+
+	for (const struct fault_site *s = l->site; s->name && !fits; s++)
+		fits = random_site_fits(s);
+	return fits;
+}
+
 static bool random_can_stick(const struct fault_site *s)
 {
 	for (int i = 0; i < FAULT_ACTIONS_MAX && s->action[i].name; i++)
@@ -141,6 +150,25 @@ static void random_mixed(struct random_plan *p)
 	}
 }
 
+/* One call fails, whichever comes as the nth of its layer: most plans of random_call name a site that the run does not
+ * reach so often. */
+static void random_any(struct random_plan *p)
+{
+	const struct fault_layer *l = fault_layers;
+	uint64_t n = 0;
+
+	while (l->name)
+		n += random_layer_fits(l++);
+	uint64_t draw = sim_rng_below(&p->rng, n);
+
+	for (l = fault_layers; !random_layer_fits(l) || draw--;)
+		l++;
+	uint32_t rank = (uint32_t)sim_rng_below(&p->rng, p->ranks);
+
+	fprintf(p->out, "%s.any rank=%u nth=%u fail\n", l->name, (unsigned)rank,
+		(unsigned)random_number(&p->rng, 1, RANDOM_CALL_NTH));
+}
+
 static void random_early(struct random_plan *p)
 {
 	random_of_shelf(p, fault_recipes_early);
@@ -179,6 +207,11 @@ char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks)
 char *sim_fault_draw_early(uint64_t seed, uint32_t hosts, uint32_t ranks)
 {
 	return random_text(seed, hosts, ranks, random_early);
+}
+
+char *sim_fault_draw_any(uint64_t seed, uint32_t hosts, uint32_t ranks)
+{
+	return random_text(seed, hosts, ranks, random_any);
 }
 
 char *sim_fault_draw_survivable(uint64_t seed, uint32_t hosts, uint32_t ranks)

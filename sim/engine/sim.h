@@ -520,6 +520,8 @@ void sim_fault_print_unfired(FILE *out);
 char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks);
 /* The same with one line, which ends a call or a rank while ranks connect or first work. */
 char *sim_fault_draw_early(uint64_t seed, uint32_t hosts, uint32_t ranks);
+/* The same with one line: one call of a rank fails, whichever comes as the nth of its layer. */
+char *sim_fault_draw_any(uint64_t seed, uint32_t hosts, uint32_t ranks);
 /* The same of faults that every call survives: connections that are lost, losses within the retries, delays. */
 char *sim_fault_draw_survivable(uint64_t seed, uint32_t hosts, uint32_t ranks);
 /* Why no run of the lab comes to a site or a probe; NULL: some do. */

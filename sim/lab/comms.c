@@ -71,20 +71,43 @@ static const struct comms_layout {
 	size_t bytes, padding; /* from there on, 4 bytes; 0: none */
 } comms_layouts[] = {{21400, 24, 20}, {21800, 48, 44}, {22700, 72, 0}, {22800, 80, 0}};
 
+/* Values that a program may set in a config of any version, the same on all ranks. */
+static void comms_draw_config(const struct lab_rank *me, ncclConfig_t *config)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, me->run->config->sim.seed, "lab.config");
+	bool most = sim_rng_below(&rng, 2) == 0, least = sim_rng_below(&rng, 4) == 0;
+	int max = 1 + (int)sim_rng_below(&rng, 16),
+	    min = 1 + (int)sim_rng_below(&rng, (uint64_t)max);
+	bool sockets = sim_rng_below(&rng, 4) == 0;
+
+	if (most)
+		config->maxCTAs = max;
+	if (least)
+		config->minCTAs = min;
+	if (sockets)
+		config->netName = "Socket";
+}
+
 static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclUniqueId id)
 {
 	ncclConfig_t now = NCCL_CONFIG_INITIALIZER;
 	const struct comms_layout *l = comms_layouts;
+	uint32_t version = me->run->config->config_version;
 	union {
 		ncclConfig_t config;
 		uint8_t bytes[2 * sizeof(ncclConfig_t)];
 	} old;
 
 	while (l < &comms_layouts[ARRAY_LEN(comms_layouts) - 1] &&
-	       l->version < me->run->config->config_version)
+	       (!version || l->version < version))
 		l++;
 	now.size = l->bytes;
 	now.version = l->version;
+	now.blocking = !me->run->config->nonblocking;
+	if (version)
+		comms_draw_config(me, &now);
 	memset(old.bytes, 0x5a, sizeof old);
 	memcpy(old.bytes, &now, l->bytes);
 	if (l->padding)
@@ -94,9 +117,25 @@ static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclU
 
 static ncclResult_t comms_init_one(struct lab_rank *me, ncclComm_t *at, ncclUniqueId id)
 {
-	return me->run->config->config_version
+	return me->run->config->config_version || me->run->config->nonblocking
 		       ? comms_init_config(me, at, id)
 		       : ncclCommInitRank(at, me->run->nranks, id, me->rank);
+}
+
+ncclResult_t lab_comms_settle(struct lab_rank *me, ncclResult_t r)
+{
+	if (r != ncclInProgress)
+		return r;
+	r = ncclSuccess;
+	for (uint32_t i = 0; i < lab_comms(me->run->config) && !r; i++) {
+		ncclComm_t comm = *comms_slot(me, i);
+		ncclResult_t async = comm ? ncclInProgress : ncclSuccess;
+
+		while (!r && async == ncclInProgress)
+			r = ncclCommGetAsyncError(comm, &async);
+		r = r ? r : async;
+	}
+	return r;
 }
 
 ncclResult_t lab_comms_init(struct lab_rank *me)
@@ -111,12 +150,16 @@ ncclResult_t lab_comms_init(struct lab_rank *me)
 	for (uint32_t i = 0; i < n && !rc; i++) {
 		ncclComm_t *at = comms_slot(me, i);
 		rc = comms_init_one(me, at, i ? run->other_id[i - 1] : run->id);
+		/* within a group its end is what takes the time */
+		if (rc == ncclInProgress && (grouped || me->team))
+			rc = ncclSuccess;
+		rc = lab_comms_settle(me, rc);
 		if (rc)
 			*at = NULL;
 	}
 	if (!grouped)
 		return rc;
-	ncclResult_t end = ncclGroupEnd();
+	ncclResult_t end = lab_comms_settle(me, ncclGroupEnd());
 	for (uint32_t i = 0; end && i < n; i++)
 		*comms_slot(me, i) = NULL;
 	return rc ? rc : end;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Groups of different calls: collectives of the table with their own types, operations, roots and sizes, and messages
- * from each rank to another one, or from one rank alone, on several streams and communicators. All ranks draw the same groups, from the run's
- * seed. Each call has buffers of its own. Its input is brought by a stream of the group, and its result is taken by one:
+ * from each rank to another one, or from one rank alone, on several streams and communicators. Some groups are of many
+ * messages. All ranks draw the same groups, from the run's seed. Each call has buffers of its own. Its input is brought by a stream of the group, and its result is taken by one:
  * a group waits for all streams that its calls on one communicator use, and all of them wait for it.
  */
 #include <cuda_runtime_api.h>
@@ -12,7 +12,8 @@
 #include "sim/lab/runner_internal.h"
 
 enum {
-	MIXED_CALLS = 6,
+	MIXED_CALLS = 24, /* of a group, at most */
+	MIXED_CALLS_OFTEN = 6,
 	MIXED_STREAMS = 3,
 	MIXED_BYTES = 16 << 10, /* of each buffer of a call */
 	MIXED_SALT = 0x6d697865,
@@ -33,6 +34,7 @@ struct mixed_call {
 struct mixed_group {
 	struct mixed_call call[MIXED_CALLS];
 	uint32_t n;
+	bool renews; /* the program destroys its streams while they have work, and makes others */
 };
 
 struct lab_mixed {
@@ -42,6 +44,23 @@ struct lab_mixed {
 };
 
 /* ---- memory ----------------------------------------------------------------------------------- */
+
+static cudaError_t mixed_streams_make(struct lab_mixed *m)
+{
+	cudaError_t e = cudaSuccess;
+
+	for (int i = 0; !e && i < MIXED_STREAMS; i++)
+		e = cudaStreamCreateWithFlags(&m->stream[i], cudaStreamNonBlocking);
+	return e;
+}
+
+static void mixed_streams_free(struct lab_mixed *m)
+{
+	for (int i = 0; i < MIXED_STREAMS; i++)
+		if (m->stream[i])
+			cudaStreamDestroy(m->stream[i]);
+	memset(m->stream, 0, sizeof m->stream);
+}
 
 int lab_mixed_make(struct lab_rank *me)
 {
@@ -58,8 +77,8 @@ int lab_mixed_make(struct lab_rank *me)
 	e = m->host ? cudaMalloc((void **)&m->memory, bytes) : cudaErrorMemoryAllocation;
 	if (!e)
 		e = cudaEventCreateWithFlags(&m->join, cudaEventDisableTiming);
-	for (int i = 0; !e && i < MIXED_STREAMS; i++)
-		e = cudaStreamCreateWithFlags(&m->stream[i], cudaStreamNonBlocking);
+	if (!e)
+		e = mixed_streams_make(m);
 	return (int)e;
 }
 
@@ -69,9 +88,7 @@ void lab_mixed_free(struct lab_rank *me)
 
 	if (!m)
 		return;
-	for (int i = 0; i < MIXED_STREAMS; i++)
-		if (m->stream[i])
-			cudaStreamDestroy(m->stream[i]);
+	mixed_streams_free(m);
 	if (m->join)
 		cudaEventDestroy(m->join);
 	if (m->memory)
@@ -97,11 +114,11 @@ static uint64_t mixed_bytes(struct sim_rng *rng)
 }
 
 static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint64_t salt,
-			    struct mixed_call *call)
+			    bool many, struct mixed_call *call)
 {
 	const struct lab_config *c = run->config;
 	uint64_t which = sim_rng_below(rng, LAB_COLLECTIVES_OF_NCCL + 2);
-	bool message = which >= LAB_COLLECTIVES_OF_NCCL;
+	bool message = many || which >= LAB_COLLECTIVES_OF_NCCL;
 	struct payload p = {
 		.type = (ncclDataType_t)sim_rng_below(rng, LAB_MAX_TYPES),
 		.op = (ncclRedOp_t)sim_rng_below(rng, ncclNumOps),
@@ -175,9 +192,11 @@ static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_g
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, run->config->sim.seed + round, "lab.mixed");
-	g->n = 2 + (uint32_t)sim_rng_below(&rng, MIXED_CALLS - 1);
+	g->renews = sim_rng_below(&rng, 4) == 0;
+	bool many = sim_rng_below(&rng, 6) == 0;
+	g->n = 2 + (uint32_t)sim_rng_below(&rng, (many ? MIXED_CALLS : MIXED_CALLS_OFTEN) - 1);
 	for (uint32_t i = 0; i < g->n; i++)
-		mixed_draw_call(run, &rng, MIXED_SALT + (uint64_t)round * MIXED_CALLS + i,
+		mixed_draw_call(run, &rng, MIXED_SALT + (uint64_t)round * MIXED_CALLS + i, many,
 				&g->call[i]);
 	mixed_order_comms(g);
 	for (uint32_t i = 0; i < g->n; i++) {
@@ -264,7 +283,7 @@ static ncclResult_t mixed_post(struct lab_rank *me, void *arg)
 	for (uint32_t i = 0; i < g->n && !rc; i++)
 		rc = mixed_post_one(me, &g->call[i], i);
 	lab_call(me, "ncclGroupEnd of different calls");
-	end = ncclGroupEnd();
+	end = lab_comms_settle(me, ncclGroupEnd());
 	lab_call(me, NULL);
 	return rc ? rc : end;
 }
@@ -284,7 +303,10 @@ static cudaError_t mixed_take(const struct lab_rank *me, const struct mixed_grou
 		if (!e)
 			e = cudaStreamWaitEvent((cudaStream_t)me->stream, m->join, 0);
 	}
-	return e;
+	if (e || !g->renews)
+		return e;
+	mixed_streams_free(m);
+	return mixed_streams_make(m);
 }
 
 /* ---- results ---------------------------------------------------------------------------------- */

@@ -41,6 +41,7 @@ static bool lab_rank_part(struct lab_rank *me, const struct lab_row *row, uint32
 		lab_call(me, name);
 		r = lab_row_start(&call, part, me->rank, send, recv, comm,
 				  lab_streams_pick(me, part));
+		r = lab_comms_settle(me, r);
 		lab_call(me, NULL);
 	}
 	if (r == ncclSuccess) {
@@ -70,7 +71,7 @@ static bool lab_rank_group(struct lab_rank *me, const struct lab_row *row, uint3
 	if (!grouped)
 		return ok;
 	lab_call(me, "ncclGroupEnd");
-	r = ncclGroupEnd();
+	r = lab_comms_settle(me, ncclGroupEnd());
 	lab_call(me, NULL);
 	if (ok && r != ncclSuccess)
 		lab_rank_fail(me, r, "ncclGroupEnd");

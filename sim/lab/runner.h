@@ -149,7 +149,9 @@ struct lab_config {
 	uint32_t idle;
 	/* The number of groups of different calls that follow the series (mixed.c). */
 	uint32_t mixed;
-	uint32_t late; /* each rank comes to its init so many seconds late at most, drawn from the seed */
+	uint32_t
+		late; /* each rank comes to its init so many seconds late at most, drawn from the seed */
+	bool nonblocking; /* communicators are; a rank polls them after each call */
 	bool polls; /* another task of each rank polls its communicators until they are gone (polls.c) */
 	enum lab_ends ends; /* of several communicators */
 	/* Communicators are made with a config that a program of that version of NCCL passes, in thousands and hundreds

@@ -60,7 +60,7 @@ struct lab_rank {
 		comms_ended; /* comms.c: communicators that are destroyed, or being destroyed; atomic */
 	uint32_t comms_aborted; /* a bit for each that was: no second time */
 
-	struct lab_mixed *mixed; /* mixed.c's */
+	struct lab_mixed *mixed;          /* mixed.c's */
 	struct os_thread *poller, *idler; /* polls.c, idle.c; NULL: none */
 	shared_u32 poll_over;
 
@@ -142,9 +142,9 @@ struct lab_run {
 	uint32_t killed; /* ranks */
 	double busbw_sum;
 	uint32_t busbw_rows;
-	char line[160]; /* of the table, not yet whole */
+	char line[160];       /* of the table, not yet whole */
 	double *iteration_us; /* table.c: room for those of a row; NULL: not wanted */
-	FILE *later;          /* lines that follow the line when it is whole, in later_text; NULL: none */
+	FILE *later; /* lines that follow the line when it is whole, in later_text; NULL: none */
 	char *later_text;
 	size_t later_bytes;
 	int line_n;
@@ -274,9 +274,11 @@ ncclResult_t lab_factor_end(struct lab_rank *me, const struct lab_row *row, nccl
 /* comms.c: the communicators of a rank, me->comm and what --comms adds. */
 uint32_t lab_comms(const struct lab_config *c);
 ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
-void lab_comms_none(struct lab_rank *me);          /* its init failed: it has none */
-bool lab_comms_any(struct lab_rank *me);           /* is there one? Any task */
-ncclResult_t lab_comms_init(struct lab_rank *me);  /* those that failed are NULL */
+void lab_comms_none(struct lab_rank *me);         /* its init failed: it has none */
+bool lab_comms_any(struct lab_rank *me);          /* is there one? Any task */
+ncclResult_t lab_comms_init(struct lab_rank *me); /* those that failed are NULL */
+/* What a call on a non-blocking one, which returned r, comes to. */
+ncclResult_t lab_comms_settle(struct lab_rank *me, ncclResult_t r);
 ncclResult_t lab_comms_error(struct lab_rank *me); /* the first error of any of them */
 ncclResult_t lab_comms_destroy(struct lab_rank *me);
 ncclResult_t lab_comms_abort(struct lab_rank *me); /* a transient one, too; any task */

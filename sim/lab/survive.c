@@ -270,8 +270,7 @@ static bool survive_is_internal(const struct lab_rank *it)
 	if (it->error != ncclInternalError || it->outside)
 		return false;
 	for (int32_t r = 0; r < it->run->count; r++)
-		if (it->run->rank[r].proc == it->proc &&
-		    sim_fault_hit_rank(it->run->rank[r].rank))
+		if (it->run->rank[r].proc == it->proc && sim_fault_hit_rank(it->run->rank[r].rank))
 			return false;
 	return true;
 }

@@ -97,6 +97,24 @@ static void swarm_shape(struct scenario *s, uint64_t seed)
 	s->lab.map = map < 2 ? LAB_MAP_SEED : map == 2 ? LAB_MAP_NODE : LAB_MAP_SLOT;
 }
 
+/* More hosts than four, of one or two ranks each: trees, rounds of PAT and rings are longer. One seed in 60. */
+static void swarm_many_hosts(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.many_hosts");
+	bool drawn = sim_rng_below(&rng, 60) == 0;
+	uint32_t hosts = 5 + (uint32_t)sim_rng_below(&rng, 12);
+	uint32_t gpus = hosts > 8 ? 1 : 1 + (uint32_t)sim_rng_below(&rng, 2);
+
+	if (!drawn || s->lab.hosts < 2)
+		return;
+	s->lab.hosts = hosts;
+	s->lab.gpus = gpus;
+	s->lab.host_gpus_n = 0;
+	s->lab.warp_width = 1;
+}
+
 /* Hosts of different machines, in one world of several in five: those that have HCAs and as many GPUs as a
  * host has ranks. They differ in channels, speeds, GPU generations and numbers of NICs, and must agree. */
 static void swarm_machines(struct scenario *s, uint64_t seed)
@@ -760,6 +778,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	s->lab.sim.seed = seed;
 	swarm_world(s, seed);
 	swarm_shape(s, seed);
+	swarm_many_hosts(s, seed);
 	swarm_machines(s, seed);
 	swarm_relays(s, seed);
 	swarm_merged(s, seed);

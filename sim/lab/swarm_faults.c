@@ -85,23 +85,40 @@ static void swarm_not_hasty(struct scenario *s)
 	s->lab.hasty &= s->lab.comms < 2;
 }
 
+static void swarm_take_plan(struct scenario *s, char *plan)
+{
+	ASSERT(plan && strlen(plan) < sizeof s->plan);
+	strcpy(s->plan, plan);
+	free(plan);
+}
+
 /* Faults that every call survives, one seed in ten of those without others: an error is a failure. HCAs have the retries
  * that they have by themselves. */
 static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 {
 	struct sim_rng rng;
-	char *plan;
 
 	sim_rng_seed(&rng, seed, "swarm.survivable");
 	if (sim_rng_below(&rng, 10))
 		return;
-	plan = sim_fault_draw_survivable(seed, s->lab.hosts, ranks);
-	ASSERT(plan && strlen(plan) < sizeof s->plan);
-	strcpy(s->plan, plan);
-	free(plan);
+	swarm_take_plan(s, sim_fault_draw_survivable(seed, s->lab.hosts, ranks));
 	swarm_not_hasty(s);
 	s->expect = SCENARIO_EXPECT_SUCCESS;
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+}
+
+/* One call of a rank that fails, any of those that it makes, one seed in six of those without others. */
+static bool swarm_any_call(struct scenario *s, uint64_t seed, uint32_t ranks)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.any_call");
+	if (sim_rng_below(&rng, 6))
+		return false;
+	swarm_take_plan(s, sim_fault_draw_any(seed, s->lab.hosts, ranks));
+	swarm_not_hasty(s);
+	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+	return true;
 }
 
 void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
@@ -121,7 +138,8 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 	if (faults == SCENARIO_FAULTS_NONE)
 		return;
 	if (faults == SCENARIO_FAULTS_SOME && !drawn && !early) {
-		swarm_survivable(s, seed, ranks);
+		if (!swarm_any_call(s, seed, ranks))
+			swarm_survivable(s, seed, ranks);
 		return;
 	}
 	swarm_not_hasty(s);
@@ -135,11 +153,8 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 		swarm_env(s, "NCCL_IB_TIMEOUT=%u", (unsigned)timeout);
 		swarm_env(s, "NCCL_IB_RETRY_CNT=%u", (unsigned)retries);
 	}
-	char *plan = early ? sim_fault_draw_early(seed, s->lab.hosts, ranks)
-			   : sim_fault_draw(seed, s->lab.hosts, ranks);
-	ASSERT(plan && strlen(plan) < sizeof s->plan);
-	strcpy(s->plan, plan);
-	free(plan);
+	swarm_take_plan(s, early ? sim_fault_draw_early(seed, s->lab.hosts, ranks)
+				 : sim_fault_draw(seed, s->lab.hosts, ranks));
 	if (!swarm_blocks_may_wait(&s->lab))
 		swarm_release_blocks(s->plan);
 }

@@ -25,6 +25,28 @@ static const char *const swarm_odd[] = {
 	"NCCL_DMABUF_ENABLE=0",
 };
 
+/* Settings that change which way data and words go, and are in none of the other draws. */
+static const char *const swarm_rare[] = {
+	"NCCL_CHECK_POINTERS=1",   "NCCL_IB_ADDR_FAMILY=AF_INET6", "NCCL_IB_GID_INDEX=1",
+	"NCCL_IB_MERGE_NICS=0",    "NCCL_IB_ROCE_VERSION_NUM=2",   "NCCL_IB_SL=3",
+	"NCCL_IB_TC=106",          "NCCL_MAX_P2P_NCHANNELS=1",     "NCCL_MAX_P2P_NCHANNELS=2",
+	"NCCL_NET_SHARED_COMMS=0", "NCCL_NVB_DISABLE=1",           "NCCL_P2P_LEVEL=LOC",
+	"NCCL_P2P_LEVEL=NVL",      "NCCL_P2P_LEVEL=PHB",           "NCCL_P2P_LEVEL=SYS",
+};
+
+static void swarm_rare_setting(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.rare");
+	bool drawn = sim_rng_below(&rng, 6) == 0;
+	const char *assignment = swarm_rare[sim_rng_below(&rng, ARRAY_LEN(swarm_rare))];
+
+	/* algorithms that need direct access have no other way */
+	if (drawn && !(strstr(assignment, "P2P_LEVEL") && swarm_is_set(s, "NCCL_ALGO=OneShot")))
+		swarm_env(s, "%s", assignment);
+}
+
 /* Groups of different calls need room for kernels that run at the same time, and for messages. */
 static void swarm_mixed(struct scenario *s, uint64_t seed)
 {
@@ -48,6 +70,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 	struct sim_rng rng;
 
 	swarm_mixed(s, seed);
+	swarm_rare_setting(s, seed);
 	sim_rng_seed(&rng, seed, "swarm.programs");
 	s->lab.any_numbers = sim_rng_below(&rng, 3) == 0;
 	s->lab.unalign = sim_rng_below(&rng, 8) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, 7);
@@ -103,6 +126,7 @@ void swarm_programs_calm(struct scenario *s, uint64_t seed)
 	if (s->plan[0])
 		return;
 	swarm_comm_id(s, &rng);
+	s->lab.nonblocking = sim_rng_below(&rng, 8) == 0;
 	s->lab.polls = sim_rng_below(&rng, 8) == 0;
 	s->lab.late = sim_rng_below(&rng, 6) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, 20);
 	bool others = sim_rng_below(&rng, 12) == 0;

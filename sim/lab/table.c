@@ -175,7 +175,8 @@ static void table_iteration_lines(struct lab_run *run, const struct lab_row_resu
 		double algbw = us > 0 ? (double)r->row->bytes / us / 1000.0 : 0;
 
 		fprintf(run->later,
-			"#%9" PRIu64 " B, iteration %3" PRIu32 ", %-12s %9.2f us %7.2f GB/s, bus %7.2f "
+			"#%9" PRIu64 " B, iteration %3" PRIu32
+			", %-12s %9.2f us %7.2f GB/s, bus %7.2f "
 			"GB/s\n",
 			r->row->bytes, i + 1, r->row->in_place ? "in-place" : "out-of-place", us,
 			algbw, algbw * factor);
@@ -209,8 +210,8 @@ static void table_print_row(struct lab_run *run, const struct lab_row_result *r)
 		 " %8s %6.2f %6.2f %6s", time, r->algbw_gbps, r->busbw_gbps, wrong);
 	run->line_n = (int)strlen(run->line);
 	table_iteration_lines(run, r);
-	bool whole = in_place ||
-		     !lab_collective_in_place(r->row->collective, run->config->in_place);
+	bool whole =
+		in_place || !lab_collective_in_place(r->row->collective, run->config->in_place);
 	lab_table_print(run, whole);
 	if (whole)
 		table_print_later(run);

@@ -5,7 +5,8 @@
  * in each, checks the result and ends it. All ranks draw the same members, from the run's seed,
  * and take the communicators in the same order; those without a common rank are there together.
  *
- * Where no plan of faults is armed the seed draws more: non-blocking ones, and ends by ncclCommFinalize.
+ * Where no plan of faults is armed the seed draws more: non-blocking ones, ends by ncclCommFinalize, and some that all
+ * members abort, each at its own time, while they are made or while a collective runs.
  */
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
@@ -15,13 +16,18 @@
 #define TRANSIENT_COUNT 512u /* elements, at most */
 #define TRANSIENT_SALT  0x7472616e73ull
 
+#define TRANSIENT_ABORT_POWERS 27 /* a member aborts it up to 2^27 ns after its call, 0.13 s */
+
+enum transient_abort { TRANSIENT_KEPT, TRANSIENT_ABORT_INIT, TRANSIENT_ABORT_WORK };
+
 /* One of them, as a rank sees it. */
 struct transient {
 	uint64_t round;   /* of the run, from 0 */
 	int32_t index, n; /* of the members */
 	bool leads;
-	bool polls;     /* it is non-blocking */
-	bool finalizes; /* before it is destroyed */
+	bool polls;                  /* it is non-blocking */
+	bool finalizes;              /* before it is destroyed */
+	enum transient_abort aborts; /* all members end it so */
 	size_t count;
 };
 
@@ -54,6 +60,12 @@ static void transient_draw_kind(struct sim_rng *rng, struct transient *t)
 {
 	t->finalizes = sim_rng_below(rng, 3) == 0;
 	t->polls = sim_rng_below(rng, 3) == 0;
+	bool aborts = sim_rng_below(rng, 4) == 0, early = sim_rng_below(rng, 2) == 0;
+
+	if (!aborts)
+		return;
+	t->polls = true;
+	t->aborts = early ? TRANSIENT_ABORT_INIT : TRANSIENT_ABORT_WORK;
 }
 
 /* Its members: each rank or not, and at least one. False: this rank is not one. */
@@ -68,6 +80,7 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 	t->index = -1;
 	t->n = 0;
 	t->finalizes = t->polls = false;
+	t->aborts = TRANSIENT_KEPT;
 	for (int32_t r = 0; r < run->nranks; r++) {
 		bool in = sim_rng_below(&rng, 2) == 0;
 
@@ -252,6 +265,63 @@ static bool transient_end(struct lab_rank *me, const struct transient *t, bool o
 	return transient_ok(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort") && ok;
 }
 
+/* What a member gets before its own abort may be an error that the abort of another one causes. */
+static bool transient_abort_ok(struct lab_rank *me, ncclResult_t r, const char *call)
+{
+	bool expected = r == ncclSuccess || r == ncclInProgress || r == ncclRemoteError ||
+			r == ncclSystemError;
+
+	if (!expected)
+		lab_rank_fail(me, r, call);
+	return expected;
+}
+
+static ncclResult_t transient_abort_launch(struct lab_rank *me, const struct transient *t,
+					   ncclComm_t comm)
+{
+	void *mem = me->transient_memory;
+	ncclResult_t r = transient_settle(me, comm);
+
+	return r ? r
+		 : ncclAllReduce(mem, mem, t->count, ncclInt32, ncclSum, comm,
+				 me->transient_stream);
+}
+
+/* A member waits for its init or not, launches a collective or not, and aborts. */
+static bool transient_live_aborted(struct lab_rank *me, const struct transient *t)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclResult_t r, end;
+	struct sim_rng rng;
+	ncclUniqueId id;
+
+	sim_rng_seed(&rng,
+		     me->run->config->sim.seed + t->round * LAB_MAX_DEVICES + (uint64_t)t->index,
+		     "lab.transient_abort");
+	uint64_t most_ns = 1ull << sim_rng_below(&rng, TRANSIENT_ABORT_POWERS);
+	uint64_t after_ns = sim_rng_below(&rng, most_ns);
+	bool waits = sim_rng_below(&rng, 3) == 0;
+
+	if (!transient_id(me, t, &id))
+		return false;
+	config.blocking = 0;
+	lab_call(me, "a transient communicator that is aborted");
+	r = ncclCommInitRankConfig(&me->transient_comm, t->n, id, t->index, &config);
+	ncclComm_t comm = me->transient_comm;
+
+	if (comm && t->aborts == TRANSIENT_ABORT_WORK)
+		r = transient_abort_launch(me, t, comm);
+	else if (comm && waits)
+		r = transient_settle(me, comm);
+	os_sleep_ns(after_ns);
+	comm = lab_transient_take(me);
+	end = comm ? ncclCommAbort(comm) : ncclSuccess;
+	lab_call(me, NULL);
+	return transient_abort_ok(me, r, "a call before ncclCommAbort") &&
+	       transient_ok(me, end, "ncclCommAbort") &&
+	       transient_cuda_ok(me, cudaStreamSynchronize(me->transient_stream));
+}
+
 static bool transient_live(struct lab_rank *me, const struct transient *t)
 {
 	if (!transient_init(me, t))
@@ -274,7 +344,7 @@ bool lab_transients(struct lab_rank *me)
 		struct transient t = {.round = me->transients++};
 
 		if (transient_draw(me, &t))
-			ok = transient_live(me, &t);
+			ok = t.aborts ? transient_live_aborted(me, &t) : transient_live(me, &t);
 	}
 	shared_store_u32(&me->transient_on, 0, SHARED_RELEASE);
 	return ok;

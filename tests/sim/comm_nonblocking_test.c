@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
+#include <string.h>
 
 #include "tests/sim/comm_rank.h"
 #include "tests/suite.h"
@@ -107,6 +108,38 @@ START_TEST(destroy_of_a_rank_in_its_init_ends_the_inits_of_the_others)
 	for (uint64_t seed = 1; seed <= 10; seed++) {
 		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = seed};
 		ranks_run(&c, destroy_while_others_init_rank, NULL);
+	}
+}
+END_TEST
+
+/* Rank 1 has an error of another call behind it, which is no reason for its abort. */
+static void abort_after_another_error_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclResult_t state = ncclInProgress;
+	ncclComm_t comm = NULL;
+	ncclUniqueId id = ranks_id();
+	int n;
+
+	(void)arg;
+	config.blocking = 0;
+	if (rank == 1)
+		EXPECT_NCCL(ncclInvalidArgument, ncclCommCount(NULL, &n));
+	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
+	while (rank == 0 && state == ncclInProgress)
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+	if (rank == 0) {
+		EXPECT(state == ncclRemoteError);
+		EXPECT(!strstr(ncclGetLastError(comm), "ncclCommCount"));
+	}
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+}
+
+START_TEST(an_abort_in_init_is_not_explained_by_an_older_error)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
+		ranks_run(&c, abort_after_another_error_rank, NULL);
 	}
 }
 END_TEST
@@ -420,6 +453,7 @@ static Suite *nonblocking_suite(void)
 	tcase_add_test(t, a_nonblocking_init_is_in_progress_until_it_is_done);
 	tcase_add_loop_test(t, abort_and_destroy_end_an_init_whose_peers_never_come, 0, 2);
 	tcase_add_test(t, destroy_of_a_rank_in_its_init_ends_the_inits_of_the_others);
+	tcase_add_test(t, an_abort_in_init_is_not_explained_by_an_older_error);
 	tcase_add_test(t, a_nonblocking_finalize_is_in_progress_until_its_collectives_are_done);
 	tcase_add_test(t, a_nonblocking_finalize_ends_with_the_error_of_another_rank);
 	tcase_add_test(t, a_blocking_finalize_returns_when_its_collectives_are_done);

@@ -111,7 +111,7 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		ck_assert_uint_ge(ranks, 1);
 		alone += ranks == 1;
 		ck_assert_uint_le(ranks, 16);
-		ck_assert_uint_le(one.lab.hosts, 4);
+		ck_assert_uint_le(one.lab.hosts, 16);
 		ck_assert_uint_le(one.lab.bytes_max, (2 << 20) + 8192);
 		of[one.lab.collective - lab_collectives]++;
 		ck_assert_int_ge(one.lab.root, LAB_ALL_ROOTS);
@@ -143,7 +143,10 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		}
 		if (one.plan[0]) { /* a watchdog and others that make communicators go without faults */
 			survivable += one.expect == SCENARIO_EXPECT_SUCCESS;
-			ck_assert(!one.lab.idle && !one.lab.polls);
+			ck_assert(!one.lab.idle && !one.lab.polls && !one.lab.late &&
+				  !one.lab.nonblocking);
+			one.lab.late = other.lab.late;
+			one.lab.nonblocking = other.lab.nonblocking;
 			one.lab.idle = other.lab.idle;
 			one.lab.polls = other.lab.polls;
 			one.expect = other.expect;
@@ -172,7 +175,7 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		ck_assert_uint_lt(of[i], of[0]);
 	}
 	ck_assert_uint_gt(faults, 450);
-	ck_assert_uint_lt(faults, 750);
+	ck_assert_uint_lt(faults, 1000);
 	ck_assert_uint_gt(survivable, 80);
 	ck_assert_uint_gt(mixed, 200);
 	ck_assert_uint_gt(floats, 500);
@@ -187,7 +190,7 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 	ck_assert_uint_lt(alone, 160);
 	ck_assert_uint_gt(comms, 200);
 	ck_assert_uint_lt(comms, 700);
-	ck_assert_uint_gt(recover, faults / 5);
+	ck_assert_uint_gt(recover, faults / 8);
 	ck_assert_uint_lt(recover, faults / 2);
 }
 END_TEST
