@@ -284,6 +284,8 @@ static void root_accept_failed(struct bootstrap_root *r, int error)
 	uint64_t now_ns = os_now_ns();
 	char text[96];
 
+	if (error == ECONNABORTED || error == EINTR)
+		r->listen_seq = BOOTSTRAP_NOT_LOOKED; /* another one may be behind it */
 	if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
 		return;
 	if (!r->refused_ns)

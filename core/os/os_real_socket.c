@@ -186,12 +186,14 @@ int real_accept(int fd, int *conn, struct os_addr *peer)
 {
 	struct sockaddr_storage ss;
 	socklen_t n = sizeof ss;
+	int s;
 	memset(&ss, 0, sizeof ss);
-	int s = accept4(fd, (struct sockaddr *)&ss, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	do
+		s = accept4(fd, (struct sockaddr *)&ss, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	/* aborted: it went away while it queued, and another one may be behind it */
+	while (s < 0 && (errno == EINTR || errno == ECONNABORTED));
 	if (s < 0)
-		/* ECONNABORTED: it went away while it queued */
-		return errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED ? EAGAIN
-										       : errno;
+		return errno == EWOULDBLOCK ? EAGAIN : errno;
 	int one = 1;
 	setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 	if (peer)
