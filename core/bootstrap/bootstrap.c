@@ -304,7 +304,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	b->messages_end = &b->messages;
 	ncclResult_t rc = bootstrap_join(b, &bid);
 	if (rc) {
-		bool aborted = shared_load_u32(abort, SHARED_ACQUIRE) != 0;
+		bool aborted = abort && shared_load_u32(abort, SHARED_ACQUIRE);
 
 		if (!b->checked_in)
 			bootstrap_give_up(id, rank, nranks, aborted ? "" : log_last_error());

@@ -37,8 +37,7 @@ struct plan_queued_message {
 struct plan_staging {
 	uint8_t *mem; /* NULL: none */
 	uint64_t bytes;
-	bool captured;              /* a graph may use it as long as the communicator lives */
-	struct plan_staging *older; /* captured, and too small since */
+	struct plan_staging *older; /* too small since */
 };
 
 /* Directions of the messages between this rank and another one. */

@@ -5,12 +5,12 @@
  *
  *	announce   place     each send gets a place in the staging memory, blocks that lie next to each other in
  *	                     the buffer next to each other there
- *	connect    reserve   the memory grows, after earlier launches; it stays until the communicator ends
+ *	connect    reserve   there is larger memory, of at least twice the size; what was too small stays, too
  *	launch     copy      in the launches' stream, in front of the first launch of messages; launches of a
  *	                     communicator follow each other, so nothing reads the copies of the group before
  *
- * A rank's own block is where it belongs. A graph that is captured has the memory's address: memory that has become too
- * small then stays as well.
+ * A rank's own block is where it belongs. Memory stays until the communicator ends: launches that are under way and graphs
+ * have its address, and to wait for them is to wait for other ranks, which may have failed.
  */
 #include "core/base/log.h"
 #include "core/mem/mem.h"
@@ -67,27 +67,12 @@ bool plan_stages(const struct ncclComm *comm)
 	return ms && ms->queued && ms->staged_bytes > ms->staging.bytes;
 }
 
-/* After the launches that read from it. */
-static ncclResult_t plan_staging_drop(const struct ncclComm *comm, struct plan_staging *s)
-{
-	ncclResult_t rc = ncclSuccess;
-
-	if (s->mem)
-		rc = cuda_result(cudaEventSynchronize(comm->launch_done),
-				 "cudaEventSynchronize before " PLAN_STAGED_WHAT " grow");
-	if (!rc)
-		rc = mem_device_free(s->mem, PLAN_STAGED_WHAT);
-	if (!rc)
-		*s = (struct plan_staging){.older = s->older};
-	return rc;
-}
-
 static ncclResult_t plan_staging_keep(struct plan_staging *s)
 {
-	struct plan_staging *older = os_alloc(sizeof *older, "staging memory of a graph");
+	struct plan_staging *older = os_alloc(sizeof *older, "staging memory that is too small");
 
 	if (!older) {
-		WARN("no memory to keep what a CUDA graph sends in place");
+		WARN("no memory to keep the smaller " PLAN_STAGED_WHAT);
 		return ncclSystemError;
 	}
 	*older = *s;
@@ -103,16 +88,19 @@ ncclResult_t plan_staged_reserve(struct ncclComm *comm)
 
 	if (!plan_stages(comm))
 		return ncclSuccess;
+	const size_t bytes = MAX_OF(ms->staged_bytes, 2 * ms->staging.bytes);
+
 	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to send in place");
 	if (!rc)
-		rc = ms->staging.captured ? plan_staging_keep(&ms->staging)
-					  : plan_staging_drop(comm, &ms->staging);
-	if (!rc)
-		rc = mem_device_alloc(&mem, ms->staged_bytes, PLAN_STAGED_WHAT);
-	if (rc)
+		rc = mem_device_alloc(&mem, bytes, PLAN_STAGED_WHAT);
+	if (!rc && ms->staging.mem)
+		rc = plan_staging_keep(&ms->staging);
+	if (rc) {
+		(void)mem_device_free(mem, PLAN_STAGED_WHAT);
 		return rc;
+	}
 	ms->staging.mem = mem;
-	ms->staging.bytes = ms->staged_bytes;
+	ms->staging.bytes = bytes;
 	return ncclSuccess;
 }
 
@@ -159,7 +147,6 @@ ncclResult_t plan_staged_copy(const struct ncclComm *comm, struct plan_messages 
 	int32_t first = plan_staged_next(comm, ms, 0);
 	ncclResult_t rc = ncclSuccess;
 
-	ms->staging.captured |= p->capture.id && first < ms->queued;
 	for (int32_t last = first; first < ms->queued && !rc; last = first) {
 		int32_t next;
 

@@ -217,7 +217,7 @@ struct proxy_conn {
 	/* service writes until READY, then read only */
 	void *net_comm;
 	struct proxy_memory memory;    /* the rank's, which outlives the connection; or a relay's */
-	void *host_made;               /* a relay's host memory: as it was made, */
+	void *host_made;               /* a relay's host memory for another process: its segment, */
 	size_t host_bytes;             /* its bytes, */
 	uint32_t host_name;            /* and the number in the name of a segment */
 	uint32_t store_place;          /* 1...: its place in the store of a relay; 0: none */

@@ -33,8 +33,11 @@ void relay_name(const struct ncclComm *comm, int32_t owner, int32_t user, uint32
 
 void relay_area_unref(struct relay_area *area)
 {
-	if (shared_add_u32(&area->refs, -1u, SHARED_ACQ_REL) == 1)
-		os_free(area);
+	if (shared_add_u32(&area->refs, -1u, SHARED_ACQ_REL) != 1)
+		return;
+	for (uint32_t i = 0; i < RELAY_CONNS_MOST; i++)
+		os_free(area->answer[i].host_made);
+	os_free(area);
 }
 
 bool relay_is_over(const struct relay *r)
@@ -512,10 +515,13 @@ void relay_answer(struct proxy_call *call, struct proxy_conn *pc)
 	shared_store_u32(&answer->done, 1, SHARED_RELEASE);
 }
 
-/* Without CUDA, which may wait for kernels: the user pins it. In whole pages, since it is pinned. */
+/* Without CUDA, which may wait for kernels: the user pins it. In whole pages, since it is pinned. Within a process it goes
+ * with the area, when both ranks have left: either may leave first, and the user unpins it. */
 static ncclResult_t relay_host_make(struct proxy_conn *pc, size_t bytes)
 {
 	const struct relay *r = pc->proxy->relay;
+	size_t whole = ALIGN_UP(bytes, MEM_PAGE_BYTES) + MEM_PAGE_BYTES;
+	void *made;
 	ncclResult_t rc;
 
 	if (!r->in_process) {
@@ -524,14 +530,14 @@ static ncclResult_t relay_host_make(struct proxy_conn *pc, size_t bytes)
 		pc->memory.host = pc->host_made;
 		return rc;
 	}
-	pc->host_bytes = ALIGN_UP(bytes, MEM_PAGE_BYTES);
-	pc->host_made = os_alloc(pc->host_bytes + MEM_PAGE_BYTES, RELAY_WHAT);
-	if (!pc->host_made) {
+	made = r->area->answer[pc->relay_conn].host_made = os_alloc(whole, RELAY_WHAT);
+	if (!made) {
 		WARN("rank %d: no memory for a connection of rank %d through this one",
 		     pc->comm->rank, r->user);
 		return ncclSystemError;
 	}
-	pc->memory.host = (void *)ALIGN_UP((uintptr_t)pc->host_made, (uintptr_t)MEM_PAGE_BYTES);
+	pc->host_bytes = ALIGN_UP(bytes, MEM_PAGE_BYTES);
+	pc->memory.host = (void *)ALIGN_UP((uintptr_t)made, (uintptr_t)MEM_PAGE_BYTES);
 	return ncclSuccess;
 }
 
@@ -564,9 +570,7 @@ void relay_memory_free(struct proxy_conn *pc)
 {
 	struct relay *r = pc->proxy->relay;
 
-	if (pc->host_made && r->in_process)
-		os_free(pc->host_made);
-	else if (pc->host_made)
+	if (pc->host_made)
 		relay_segment_free(pc->comm, r->user, pc->host_name, pc->host_made, pc->host_bytes);
 	pc->host_made = NULL;
 	relay_store_give(r, pc);

@@ -82,6 +82,7 @@ struct relay_answer {
 	shared_u32 done;
 	int32_t result; /* ncclResult_t */
 	struct relay_memory memory;
+	void *host_made; /* same process: the host memory as it was made; it goes with the area */
 };
 DOPPEL_CHECK_OFFSET(struct relay_answer, memory, 8);
 

@@ -113,7 +113,8 @@ static ncclResult_t topo_tree_chain(const struct topo_connect_tree *c, int32_t c
 			WARN("channel %d: rank %d is at place %d of its host's tree, expected one "
 			     "of 0 to "
 			     "%d that no other rank has: NCCL_P2P_DISABLE, NCCL_P2P_LEVEL and "
-			     "NCCL_TOPO_FILE must be the same on all ranks of a host",
+			     "NCCL_TOPO_FILE must be the same on all ranks of a host, and "
+			     "all must find its NICs",
 			     channel, r, place, n - 1);
 			return ncclInvalidUsage;
 		}

@@ -201,7 +201,10 @@ static ncclResult_t registered_import(struct ncclComm *comm, int32_t peer,
 		WARN("rank %d: no memory to map a registered buffer of rank %d", comm->rank, peer);
 		return ncclSystemError;
 	}
+	/* It may wait for kernels of this rank, and these for a rank that fails: other tasks watch the ring meanwhile. */
+	rank_bootstrap_release(comm);
 	rc = p2p_open(comm, peer, m->handle, &im->mem);
+	rank_bootstrap_claim(comm);
 	if (rc) {
 		os_free(im);
 		return rc;

@@ -138,6 +138,14 @@ ncclResult_t lab_comms_settle(struct lab_rank *me, ncclResult_t r)
 	return r;
 }
 
+/* One whose init has failed: a non-blocking one is the program's to abort. */
+static void comms_drop(const struct lab_rank *me, ncclComm_t *at)
+{
+	if (*at && me->run->config->nonblocking)
+		(void)ncclCommAbort(*at);
+	*at = NULL;
+}
+
 ncclResult_t lab_comms_init(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
@@ -155,13 +163,13 @@ ncclResult_t lab_comms_init(struct lab_rank *me)
 			rc = ncclSuccess;
 		rc = lab_comms_settle(me, rc);
 		if (rc)
-			*at = NULL;
+			comms_drop(me, at);
 	}
 	if (!grouped)
 		return rc;
 	ncclResult_t end = lab_comms_settle(me, ncclGroupEnd());
 	for (uint32_t i = 0; end && i < n; i++)
-		*comms_slot(me, i) = NULL;
+		comms_drop(me, comms_slot(me, i));
 	return rc ? rc : end;
 }
 
@@ -183,6 +191,8 @@ ncclResult_t lab_comms_error(struct lab_rank *me)
 			rc = ncclCommGetAsyncError(comm, &async);
 		if (!rc && async != ncclInProgress) /* its init may not be over */
 			rc = async;
+		if (rc == ncclInvalidArgument && comms_ended(me) > i) /* destroyed meanwhile */
+			rc = ncclSuccess;
 	}
 	return rc;
 }

@@ -11,15 +11,16 @@
 
 /* Does the watch poll the rank's communicators, too? With several, the rank may be in a call for one of
  * them that waits, on its GPU, for a kernel of another one that has failed: the call connects ranks, or
- * frees memory. A program that has several polls them from a task of its own. */
+ * frees memory. So may a call that maps registered buffers. A program that has any of these polls them from a task of its own. */
 static bool lab_watch_polls(const struct lab_run *run)
 {
-	return run->config->transient || lab_comms(run->config) > 1;
+	return run->config->transient || run->config->local_register || lab_comms(run->config) > 1;
 }
 
 static bool lab_watch_is_needed(struct lab_rank *me)
 {
-	return lab_comms(me->run->config) > 1 || shared_load_u32(&me->transient_on, SHARED_ACQUIRE);
+	return lab_comms(me->run->config) > 1 || me->run->config->local_register ||
+	       shared_load_u32(&me->transient_on, SHARED_ACQUIRE);
 }
 
 /* Until the rank has left (0), another one has failed (1), or one of its own communicators has (2). */

@@ -275,8 +275,25 @@ static bool survive_is_internal(const struct lab_rank *it)
 	return true;
 }
 
+/* A rank that does not learn of a NIC or an NVLink makes another topology than the others of its host, as one with other
+ * settings does. */
+static bool survive_sees_less(void)
+{
+	static const char *const of[] = {"verbs.query_", "verbs.open_device",
+					 "verbs.get_device_list", "nvml."};
+	struct sim_fault_stat s;
+	bool less = false;
+
+	for (uint32_t i = 0; sim_fault_stat(i, &s) && !less; i++)
+		for (size_t k = 0; k < ARRAY_LEN(of) && s.fires; k++)
+			less |= strncmp(s.site, of[k], strlen(of[k])) == 0;
+	return less;
+}
+
 static const char *survive_why(const struct lab_rank *it)
 {
+	if (it->error == ncclInvalidUsage && survive_sees_less())
+		return NULL;
 	if (!survive_class(it->error))
 		return "which a fault cannot cause";
 	return survive_is_internal(it) ? "and no fault fired at this rank" : NULL;

@@ -13,6 +13,8 @@
 
 #define SWARM_BUDGET_EVENTS 2000000ull /* without progress: small worlds need far less */
 
+#define SWARM_BUDGET_EVENTS_MANY 20000000ull /* their inits */
+
 #define SWARM_BUFFER        (4ull << 20) /* the stack's, where nothing is set */
 #define SWARM_TRAFFIC       (2ull << 20) /* ranks x bytes x sizes x runs, at most */
 #define SWARM_TRAFFIC_LARGE (8ull << 20)
@@ -113,6 +115,7 @@ static void swarm_many_hosts(struct scenario *s, uint64_t seed)
 	s->lab.gpus = gpus;
 	s->lab.host_gpus_n = 0;
 	s->lab.warp_width = 1;
+	s->lab.sim.budget_events = SWARM_BUDGET_EVENTS_MANY;
 }
 
 /* Hosts of different machines, in one world of several in five: those that have HCAs and as many GPUs as a

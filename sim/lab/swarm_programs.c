@@ -27,11 +27,20 @@ static const char *const swarm_odd[] = {
 
 /* Settings that change which way data and words go, and are in none of the other draws. */
 static const char *const swarm_rare[] = {
-	"NCCL_CHECK_POINTERS=1",   "NCCL_IB_ADDR_FAMILY=AF_INET6", "NCCL_IB_GID_INDEX=1",
-	"NCCL_IB_MERGE_NICS=0",    "NCCL_IB_ROCE_VERSION_NUM=2",   "NCCL_IB_SL=3",
-	"NCCL_IB_TC=106",          "NCCL_MAX_P2P_NCHANNELS=1",     "NCCL_MAX_P2P_NCHANNELS=2",
-	"NCCL_NET_SHARED_COMMS=0", "NCCL_NVB_DISABLE=1",           "NCCL_P2P_LEVEL=LOC",
-	"NCCL_P2P_LEVEL=NVL",      "NCCL_P2P_LEVEL=PHB",           "NCCL_P2P_LEVEL=SYS",
+	"NCCL_CHECK_POINTERS=1",
+	"NCCL_IB_ADDR_FAMILY=AF_INET6",
+	"NCCL_IB_MERGE_NICS=0",
+	"NCCL_IB_ROCE_VERSION_NUM=2",
+	"NCCL_IB_SL=3",
+	"NCCL_IB_TC=106",
+	"NCCL_MAX_P2P_NCHANNELS=1",
+	"NCCL_MAX_P2P_NCHANNELS=2",
+	"NCCL_NET_SHARED_COMMS=0",
+	"NCCL_NVB_DISABLE=1",
+	"NCCL_P2P_LEVEL=LOC",
+	"NCCL_P2P_LEVEL=NVL",
+	"NCCL_P2P_LEVEL=PHB",
+	"NCCL_P2P_LEVEL=SYS",
 };
 
 static void swarm_rare_setting(struct scenario *s, uint64_t seed)

@@ -214,6 +214,11 @@ static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncc
 	return true;
 }
 
+ncclComm_t lab_transient_take(struct lab_rank *me)
+{
+	return __atomic_exchange_n(&me->transient_comm, NULL, __ATOMIC_ACQ_REL);
+}
+
 static bool transient_init(struct lab_rank *me, const struct transient *t)
 {
 	static const char call[] = "ncclCommInitRankConfig";
@@ -231,14 +236,11 @@ static bool transient_init(struct lab_rank *me, const struct transient *t)
 		r = transient_settle(me, me->transient_comm);
 	me->transient_begins = false;
 	lab_call(me, NULL);
-	if (r)
-		__atomic_store_n(&me->transient_comm, NULL, __ATOMIC_RELEASE);
-	return transient_ok(me, r, call);
-}
+	ncclComm_t failed = r ? lab_transient_take(me) : NULL;
 
-ncclComm_t lab_transient_take(struct lab_rank *me)
-{
-	return __atomic_exchange_n(&me->transient_comm, NULL, __ATOMIC_ACQ_REL);
+	if (failed && t->polls) /* it is the program's to abort */
+		(void)ncclCommAbort(failed);
+	return transient_ok(me, r, call);
 }
 
 static bool transient_finalize(struct lab_rank *me, ncclComm_t comm)
