@@ -521,7 +521,7 @@ static ncclResult_t relay_host_make(struct proxy_conn *pc, size_t bytes)
 {
 	const struct relay *r = pc->proxy->relay;
 	size_t whole = ALIGN_UP(bytes, MEM_PAGE_BYTES) + MEM_PAGE_BYTES;
-	void *made;
+	void **made = &r->area->answer[pc->relay_conn].host_made;
 	ncclResult_t rc;
 
 	if (!r->in_process) {
@@ -530,14 +530,15 @@ static ncclResult_t relay_host_make(struct proxy_conn *pc, size_t bytes)
 		pc->memory.host = pc->host_made;
 		return rc;
 	}
-	made = r->area->answer[pc->relay_conn].host_made = os_alloc(whole, RELAY_WHAT);
-	if (!made) {
+	os_free(*made); /* of an attempt with slots on the GPU, which the user never saw */
+	*made = os_alloc(whole, RELAY_WHAT);
+	if (!*made) {
 		WARN("rank %d: no memory for a connection of rank %d through this one",
 		     pc->comm->rank, r->user);
 		return ncclSystemError;
 	}
 	pc->host_bytes = ALIGN_UP(bytes, MEM_PAGE_BYTES);
-	pc->memory.host = (void *)ALIGN_UP((uintptr_t)made, (uintptr_t)MEM_PAGE_BYTES);
+	pc->memory.host = (void *)ALIGN_UP((uintptr_t)*made, (uintptr_t)MEM_PAGE_BYTES);
 	return ncclSuccess;
 }
 

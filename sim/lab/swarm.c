@@ -11,7 +11,7 @@
 
 #include "sim/lab/swarm_internal.h"
 
-#define SWARM_BUDGET_EVENTS 2000000ull /* without progress: small worlds need far less */
+#define SWARM_BUDGET_EVENTS 8000000ull /* without progress: a partition of a second is 2 million */
 
 #define SWARM_BUDGET_EVENTS_MANY 20000000ull /* their inits */
 
