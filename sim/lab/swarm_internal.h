@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the default swarm share: swarm.c (worlds and settings, each part drawn by itself),
- * swarm_focus.c (settings that are drawn to fit each other), swarm_faults.c (plans of faults). Called by
+ * What the files of the default swarm share: swarm.c (settings, each part drawn by itself), swarm_world.c
+ * (hosts and ranks), swarm_focus.c (settings that are drawn to fit each other), swarm_faults.c (plans of faults). Called by
  * scenario_swarm alone; each function changes the scenario that it is given.
  */
 #ifndef SIM_LAB_SWARM_INTERNAL_H
@@ -14,6 +14,7 @@
 /* Without progress, virtual time: an HCA that is out of retries reports it within a minute. */
 #define SWARM_BUDGET_NS 300000000000ull
 
+uint64_t swarm_one_of(struct sim_rng *rng, const uint64_t *values, size_t n);
 __attribute__((format(printf, 2, 3))) void swarm_env(struct scenario *s, const char *fmt, ...);
 /* Is there a variable whose text begins so? */
 bool swarm_is_set(const struct scenario *s, const char *name);
@@ -26,6 +27,7 @@ bool swarm_has_sockets(const struct scenario *s);
  * started. */
 bool swarm_blocks_may_wait(const struct lab_config *c);
 
+void swarm_worlds(struct scenario *s, uint64_t seed);
 bool swarm_has_messages(const struct scenario *s);
 void swarm_focus(struct scenario *s, uint64_t seed);
 void swarm_messages(struct scenario *s, uint64_t seed);
