@@ -406,7 +406,7 @@ static bool options_parse_world(int key, char *arg, struct argp_state *state, st
 	}
 }
 
-/* What a program does beside its series. */
+/* Options of a program that does more than its series. */
 static bool options_parse_program(int key, char *arg, struct argp_state *state,
 				  struct cli_options *o)
 {

@@ -267,7 +267,7 @@ static bool transient_end(struct lab_rank *me, const struct transient *t, bool o
 	return transient_ok(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort") && ok;
 }
 
-/* What a member gets before its own abort may be an error that the abort of another one causes. */
+/* Another member may abort first: calls of this one then return errors. */
 static bool transient_abort_ok(struct lab_rank *me, ncclResult_t r, const char *call)
 {
 	bool expected = r == ncclSuccess || r == ncclInProgress || r == ncclRemoteError ||
