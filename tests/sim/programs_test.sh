@@ -11,8 +11,8 @@ trap 'rm -rf "$scratch"' EXIT
 
 run() { # ARGUMENT...
 	"$build_dir/doppel" run "$@" >"$scratch/out" 2>&1 || {
-		echo "doppel run $*: exit code $?"
-		tail -20 "$scratch/out"
+		echo "doppel run $*: exit code $?" >&2
+		tail -20 "$scratch/out" >&2
 		exit 1
 	}
 	sed -n 's/^# trace hash //p' "$scratch/out"
