@@ -150,6 +150,8 @@ static const struct argp_option options_argp_options[] = {
 	 3},
 	{"late", OPTION_LATE, "SECONDS", 0,
 	 "each rank comes to its init so late at most, drawn from the seed (default 0)", 3},
+	{"finalize", OPTION_FINALIZE, NULL, 0,
+	 "communicators are finalized before they are destroyed", 3},
 	{"nonblocking", OPTION_NONBLOCKING, NULL, 0,
 	 "communicators are non-blocking; a rank polls them after each call", 3},
 	{"polls", OPTION_POLLS, NULL, 0,
@@ -444,6 +446,9 @@ static bool options_parse_program(int key, char *arg, struct argp_state *state,
 		return true;
 	case OPTION_LATE:
 		o->scenario.lab.late = (uint32_t)cli_number(state, "--late", arg, 0, LAB_MAX_LATE);
+		return true;
+	case OPTION_FINALIZE:
+		o->scenario.lab.finalize = true;
 		return true;
 	case OPTION_NONBLOCKING:
 		o->scenario.lab.nonblocking = true;

@@ -122,19 +122,24 @@ static ncclResult_t comms_init_one(struct lab_rank *me, ncclComm_t *at, ncclUniq
 		       : ncclCommInitRank(at, me->run->nranks, id, me->rank);
 }
 
+static ncclResult_t comms_settle_one(ncclComm_t comm, ncclResult_t r)
+{
+	while (r == ncclInProgress) {
+		ncclResult_t async = ncclSuccess, rc = ncclCommGetAsyncError(comm, &async);
+
+		r = rc ? rc : async;
+	}
+	return r;
+}
+
 ncclResult_t lab_comms_settle(struct lab_rank *me, ncclResult_t r)
 {
 	if (r != ncclInProgress)
 		return r;
 	r = ncclSuccess;
-	for (uint32_t i = 0; i < lab_comms(me->run->config) && !r; i++) {
-		ncclComm_t comm = *comms_slot(me, i);
-		ncclResult_t async = comm ? ncclInProgress : ncclSuccess;
-
-		while (!r && async == ncclInProgress)
-			r = ncclCommGetAsyncError(comm, &async);
-		r = r ? r : async;
-	}
+	for (uint32_t i = 0; i < lab_comms(me->run->config) && !r; i++)
+		if (*comms_slot(me, i))
+			r = comms_settle_one(*comms_slot(me, i), ncclInProgress);
 	return r;
 }
 
@@ -205,7 +210,11 @@ ncclResult_t lab_comms_destroy(struct lab_rank *me)
 		ncclComm_t comm = *comms_slot_to_end(me, i);
 
 		__atomic_store_n(&me->comms_ended, i + 1, __ATOMIC_RELEASE);
-		ncclResult_t one = comm ? ncclCommDestroy(comm) : ncclSuccess;
+		ncclResult_t one = ncclSuccess;
+		if (comm && me->run->config->finalize)
+			one = comms_settle_one(comm, ncclCommFinalize(comm));
+		rc = rc ? rc : one;
+		one = comm ? ncclCommDestroy(comm) : ncclSuccess;
 		rc = rc ? rc : one;
 	}
 	return rc;

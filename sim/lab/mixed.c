@@ -34,6 +34,7 @@ struct mixed_call {
 struct mixed_group {
 	struct mixed_call call[MIXED_CALLS];
 	uint32_t n;
+	int32_t refused; /* so many of its calls, and a wrong one, make a group before, which is refused; -1: none do */
 	bool renews; /* the program destroys its streams while they have work, and makes others */
 };
 
@@ -195,6 +196,8 @@ static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_g
 	g->renews = sim_rng_below(&rng, 4) == 0;
 	bool many = sim_rng_below(&rng, 6) == 0;
 	g->n = 2 + (uint32_t)sim_rng_below(&rng, (many ? MIXED_CALLS : MIXED_CALLS_OFTEN) - 1);
+	bool refused = sim_rng_below(&rng, 4) == 0;
+	g->refused = refused ? (int32_t)sim_rng_below(&rng, g->n + 1) : -1;
 	for (uint32_t i = 0; i < g->n; i++)
 		mixed_draw_call(run, &rng, MIXED_SALT + (uint64_t)round * MIXED_CALLS + i, many,
 				&g->call[i]);
@@ -288,6 +291,29 @@ static ncclResult_t mixed_post(struct lab_rank *me, void *arg)
 	return rc ? rc : end;
 }
 
+/* A group with a wrong call launches nothing, and the program goes on. */
+static ncclResult_t mixed_post_refused(struct lab_rank *me, void *arg)
+{
+	const struct mixed_group *g = arg;
+	const struct mixed_call *call = &g->call[0];
+	ncclComm_t comm = lab_comms_pick(me, call->comm);
+	void *mem = mixed_at(me, 0, MIXED_RECV);
+	ncclResult_t rc = ncclGroupStart(), wrong, end;
+
+	if (rc)
+		return rc;
+	for (int32_t i = 0; i < g->refused && !rc; i++)
+		rc = mixed_post_one(me, &g->call[i], (uint32_t)i);
+	wrong = ncclBroadcast(mem, mem, 1, ncclInt8, call->row.payload.nranks, comm,
+			      me->mixed->stream[call->stream]);
+	lab_call(me, "ncclGroupEnd of a group with a wrong call");
+	end = lab_comms_settle(me, ncclGroupEnd());
+	lab_call(me, NULL);
+	if (rc)
+		return rc;
+	return wrong != ncclInvalidArgument ? ncclInternalError : end;
+}
+
 /* The rank's first stream goes on after all others. */
 static cudaError_t mixed_take(const struct lab_rank *me, const struct mixed_group *g)
 {
@@ -367,6 +393,24 @@ static bool mixed_check(struct lab_rank *me, const struct mixed_call *call, uint
 	return true;
 }
 
+static bool mixed_refused(struct lab_rank *me, struct mixed_group *g)
+{
+	const struct lab_drive call = {.fn = mixed_post_refused,
+				       .arg = g,
+				       .name = "ncclGroupEnd of a group with a wrong call",
+				       .grouped = true};
+	ncclResult_t r;
+
+	if (g->refused < 0)
+		return true;
+	if (!lab_drive(me, &call, &r))
+		return false;
+	if (r == ncclInvalidArgument || r == ncclInvalidUsage)
+		return true;
+	lab_rank_fail(me, r ? r : ncclInternalError, call.name);
+	return false;
+}
+
 static bool mixed_run(struct lab_rank *me, struct mixed_group *g)
 {
 	const struct lab_drive call = {.fn = mixed_post,
@@ -376,6 +420,8 @@ static bool mixed_run(struct lab_rank *me, struct mixed_group *g)
 	cudaError_t e = cudaSuccess;
 	ncclResult_t r;
 
+	if (!mixed_refused(me, g))
+		return false;
 	for (uint32_t i = 0; i < g->n && !e; i++)
 		e = mixed_bring(me, &g->call[i], i);
 	if (!lab_rank_cuda_ok(me, e, "cudaMemcpyAsync") || !lab_drive(me, &call, &r))

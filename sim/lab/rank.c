@@ -183,13 +183,13 @@ static ncclResult_t rank_drive_init(struct lab_rank *it, void *arg)
 	return r;
 }
 
-/* Programs do not start their ranks at the same time. */
-static void lab_rank_late(const struct lab_rank *me)
+/* Ranks of a program do not start at the same time, nor end. */
+static void lab_rank_late(const struct lab_rank *me, const char *what)
 {
 	const uint64_t most_ms = me->run->config->late * 1000ull;
 	struct sim_rng rng;
 
-	sim_rng_seed(&rng, me->run->config->sim.seed + (uint64_t)me->rank, "lab.late");
+	sim_rng_seed(&rng, me->run->config->sim.seed + (uint64_t)me->rank, what);
 	if (most_ms)
 		os_sleep_ns(sim_rng_below(&rng, most_ms + 1) * 1000000);
 }
@@ -201,7 +201,7 @@ static bool lab_rank_init(struct lab_rank *me)
 	ncclResult_t r;
 
 	me->phase = LAB_INIT;
-	lab_rank_late(me);
+	lab_rank_late(me, "lab.late");
 	if (lab_drive(me, &call, &r)) {
 		if (r && me->team) /* a group that fails leaves no communicator */
 			lab_comms_none(me);
@@ -251,6 +251,8 @@ static bool lab_rank_leave(struct lab_rank *me, bool ok)
 	ncclResult_t r = ncclSuccess;
 
 	me->phase = LAB_END;
+	if (ok)
+		lab_rank_late(me, "lab.late_end");
 	ok = ok && there && lab_rank_destroy(me, &r);
 	if (!ok && me->team)
 		r = lab_team_abort(me);

@@ -151,6 +151,7 @@ struct lab_config {
 	uint32_t mixed;
 	uint32_t
 		late; /* each rank comes to its init so many seconds late at most, drawn from the seed */
+	bool finalize;    /* communicators are finalized before they are destroyed */
 	bool nonblocking; /* communicators are; a rank polls them after each call */
 	bool polls; /* another task of each rank polls its communicators until they are gone (polls.c) */
 	enum lab_ends ends; /* of several communicators */

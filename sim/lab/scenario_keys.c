@@ -417,6 +417,7 @@ const struct text_key text_keys[] = {
 	NUMBER("idle", lab.idle, 0, LAB_MAX_TRANSIENT),
 	NUMBER("mixed", lab.mixed, 0, 4096),
 	NUMBER("late", lab.late, 0, LAB_MAX_LATE),
+	NUMBER("finalize", lab.finalize, 0, 1),
 	NUMBER("nonblocking", lab.nonblocking, 0, 1),
 	NUMBER("polls", lab.polls, 0, 1),
 	NAME("ends", lab.ends, text_ends),

@@ -540,6 +540,7 @@ const struct shrink_way shrink_ways[] = {
 	{"communicators without a use", true, false, cut_idle, print_idle},
 	{"groups of different calls", true, false, cut_mixed, print_mixed},
 	{"seconds late", true, false, cut_late, print_late},
+	{"finalize", true, false, cut_finalize, print_finalize},
 	{"non-blocking communicators", true, false, cut_nonblocking, print_nonblocking},
 	{"watchdog that polls", true, false, cut_polls, print_polls},
 	{"communicators destroyed", true, false, cut_ends, print_ends},

@@ -52,6 +52,20 @@ void print_late(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.late);
 }
 
+bool cut_finalize(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k || !s->lab.finalize)
+		return false;
+	*to = *s;
+	to->lab.finalize = false;
+	return true;
+}
+
+void print_finalize(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%s", s->lab.finalize ? "yes" : "no");
+}
+
 bool cut_nonblocking(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	if (k || !s->lab.nonblocking)

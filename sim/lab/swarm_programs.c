@@ -135,6 +135,7 @@ void swarm_programs_calm(struct scenario *s, uint64_t seed)
 	if (s->plan[0])
 		return;
 	swarm_comm_id(s, &rng);
+	s->lab.finalize = sim_rng_below(&rng, 4) == 0;
 	s->lab.nonblocking = sim_rng_below(&rng, 8) == 0;
 	s->lab.polls = sim_rng_below(&rng, 8) == 0;
 	s->lab.late = sim_rng_below(&rng, 6) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, 20);

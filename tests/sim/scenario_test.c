@@ -147,6 +147,7 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 				  !one.lab.nonblocking);
 			one.lab.late = other.lab.late;
 			one.lab.nonblocking = other.lab.nonblocking;
+			one.lab.finalize = other.lab.finalize;
 			one.lab.idle = other.lab.idle;
 			one.lab.polls = other.lab.polls;
 			one.expect = other.expect;
