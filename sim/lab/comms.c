@@ -122,9 +122,12 @@ static ncclResult_t comms_init_one(struct lab_rank *me, ncclComm_t *at, ncclUniq
 		       : ncclCommInitRank(at, me->run->nranks, id, me->rank);
 }
 
-static ncclResult_t comms_settle_one(ncclComm_t comm, ncclResult_t r)
+ncclResult_t lab_comm_settle(struct lab_rank *me, ncclComm_t comm, ncclResult_t r)
 {
-	while (r == ncclInProgress) {
+	struct lab_run *run = me->run;
+
+	while (r == ncclInProgress &&
+	       !shared_load_u32(run->armed ? &me->watch_aborted : &run->failed, SHARED_ACQUIRE)) {
 		ncclResult_t async = ncclSuccess, rc = ncclCommGetAsyncError(comm, &async);
 
 		r = rc ? rc : async;
@@ -139,7 +142,7 @@ ncclResult_t lab_comms_settle(struct lab_rank *me, ncclResult_t r)
 	r = ncclSuccess;
 	for (uint32_t i = 0; i < lab_comms(me->run->config) && !r; i++)
 		if (*comms_slot(me, i))
-			r = comms_settle_one(*comms_slot(me, i), ncclInProgress);
+			r = lab_comm_settle(me, *comms_slot(me, i), ncclInProgress);
 	return r;
 }
 
@@ -212,7 +215,7 @@ ncclResult_t lab_comms_destroy(struct lab_rank *me)
 		__atomic_store_n(&me->comms_ended, i + 1, __ATOMIC_RELEASE);
 		ncclResult_t one = ncclSuccess;
 		if (comm && me->run->config->finalize)
-			one = comms_settle_one(comm, ncclCommFinalize(comm));
+			one = lab_comm_settle(me, comm, ncclCommFinalize(comm));
 		rc = rc ? rc : one;
 		one = comm ? ncclCommDestroy(comm) : ncclSuccess;
 		rc = rc ? rc : one;

@@ -277,7 +277,10 @@ ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
 void lab_comms_none(struct lab_rank *me);         /* its init failed: it has none */
 bool lab_comms_any(struct lab_rank *me);          /* is there one? Any task */
 ncclResult_t lab_comms_init(struct lab_rank *me); /* those that failed are NULL */
-/* The final result of a call that returned r, on one that may be non-blocking. */
+/* The final result of a call that returned r, on one that may be non-blocking; ncclInProgress where
+ * the run has failed meanwhile. */
+ncclResult_t lab_comm_settle(struct lab_rank *me, ncclComm_t comm, ncclResult_t r);
+/* The same for all communicators of the rank: the first error of any. */
 ncclResult_t lab_comms_settle(struct lab_rank *me, ncclResult_t r);
 ncclResult_t lab_comms_error(struct lab_rank *me); /* the first error of any of them */
 ncclResult_t lab_comms_destroy(struct lab_rank *me);

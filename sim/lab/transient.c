@@ -173,16 +173,6 @@ static void transient_wrong(struct lab_rank *me, const struct transient *t, size
 		me->rank, (unsigned long long)t->round, t->n, where, t->count);
 }
 
-/* The result that a call on a non-blocking communicator comes to. */
-static ncclResult_t transient_settle(struct lab_rank *me, ncclComm_t comm)
-{
-	ncclResult_t r = ncclInProgress, rc = ncclSuccess;
-
-	while (!rc && r == ncclInProgress && !shared_load_u32(&me->run->failed, SHARED_ACQUIRE))
-		rc = ncclCommGetAsyncError(comm, &r);
-	return rc ? rc : r;
-}
-
 static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncclComm_t comm)
 {
 	struct payload p = {.type = ncclInt32,
@@ -198,9 +188,8 @@ static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncc
 	if (!transient_cuda_ok(me, cudaMemcpyAsync(mem, got, bytes, cudaMemcpyHostToDevice,
 						   me->transient_stream)))
 		return false;
-	r = ncclAllReduce(mem, mem, t->count, p.type, p.op, comm, me->transient_stream);
-	if (r == ncclInProgress)
-		r = transient_settle(me, comm);
+	r = lab_comm_settle(me, comm, ncclAllReduce(mem, mem, t->count, p.type, p.op, comm,
+						    me->transient_stream));
 	if (!transient_ok(me, r, "ncclAllReduce") ||
 	    /* a copy to pageable memory waits for the kernel: a program that survives first waits itself */
 	    (me->run->armed && !transient_sync(me, comm)) ||
@@ -232,8 +221,7 @@ static bool transient_init(struct lab_rank *me, const struct transient *t)
 	lab_call(me, "ncclCommInitRankConfig of a transient communicator");
 	me->transient_begins = true;
 	r = ncclCommInitRankConfig(&me->transient_comm, t->n, id, t->index, &config);
-	if (r == ncclInProgress)
-		r = transient_settle(me, me->transient_comm);
+	r = lab_comm_settle(me, me->transient_comm, r);
 	me->transient_begins = false;
 	lab_call(me, NULL);
 	ncclComm_t failed = r ? lab_transient_take(me) : NULL;
@@ -245,11 +233,8 @@ static bool transient_init(struct lab_rank *me, const struct transient *t)
 
 static bool transient_finalize(struct lab_rank *me, ncclComm_t comm)
 {
-	ncclResult_t r = ncclCommFinalize(comm);
-
-	if (r == ncclInProgress)
-		r = transient_settle(me, comm);
-	return transient_ok(me, r, "ncclCommFinalize");
+	return transient_ok(me, lab_comm_settle(me, comm, ncclCommFinalize(comm)),
+			    "ncclCommFinalize");
 }
 
 static bool transient_end(struct lab_rank *me, const struct transient *t, bool ok)
@@ -282,7 +267,7 @@ static ncclResult_t transient_abort_launch(struct lab_rank *me, const struct tra
 					   ncclComm_t comm)
 {
 	void *mem = me->transient_memory;
-	ncclResult_t r = transient_settle(me, comm);
+	ncclResult_t r = lab_comm_settle(me, comm, ncclInProgress);
 
 	return r ? r
 		 : ncclAllReduce(mem, mem, t->count, ncclInt32, ncclSum, comm,
@@ -314,7 +299,7 @@ static bool transient_live_aborted(struct lab_rank *me, const struct transient *
 	if (comm && t->aborts == TRANSIENT_ABORT_WORK)
 		r = transient_abort_launch(me, t, comm);
 	else if (comm && waits)
-		r = transient_settle(me, comm);
+		r = lab_comm_settle(me, comm, ncclInProgress);
 	os_sleep_ns(after_ns);
 	comm = lab_transient_take(me);
 	end = comm ? ncclCommAbort(comm) : ncclSuccess;
