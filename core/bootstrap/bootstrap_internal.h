@@ -177,7 +177,7 @@ struct bootstrap {
 	struct bootstrap_in *ins;
 	struct bootstrap_out *outs;
 	struct bootstrap_message *messages, **messages_end;
-	bool fresh;             /* a message has come that bootstrap_offer has not shown yet */
+	bool fresh;            /* a message has come that bootstrap_offer has not shown yet */
 	struct os_waits waits; /* scratch for bootstrap_wait */
 };
 

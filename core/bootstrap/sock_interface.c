@@ -78,7 +78,8 @@ static void sock_interface_add(struct sock_interface out[SOCK_INTERFACES], int *
 ncclResult_t sock_interfaces(struct sock_interface out[SOCK_INTERFACES], int *count)
 {
 	const char *set = param_str(PARAM_SOCKET_IFNAME);
-	const char *list = set && set[0] && set[1] ? set : NULL; /* as in NCCL: one character is none */
+	/* as in NCCL: one character is none */
+	const char *list = set && set[0] && set[1] ? set : NULL;
 	const uint16_t family = sock_family_wanted();
 	enum sock_ifname_kind best = SOCK_NONE;
 	struct os_addr a;

@@ -33,15 +33,11 @@ struct config_row {
 	enum config_else below, above;
 };
 
+/* clang-format off */
 #define CONFIG_ROW(field, since, least, most, initial, below, above)                               \
-	{#field,                                                                                   \
-	 offsetof(ncclConfig_t, field),                                                            \
-	 since,                                                                                    \
-	 least,                                                                                    \
-	 most,                                                                                     \
-	 initial,                                                                                  \
-	 CONFIG_##below,                                                                           \
+	{#field, offsetof(ncclConfig_t, field), since, least, most, initial, CONFIG_##below,      \
 	 CONFIG_##above}
+/* clang-format on */
 #define V(major, minor) NCCL_VERSION(major, minor, 0)
 static const struct config_row config_rows[] = {
 	CONFIG_ROW(blocking, V(2, 14), 0, 1, 1, REFUSED, REFUSED),
@@ -64,9 +60,9 @@ static const struct config_row config_rows[] = {
 
 /* The fields that later versions have behind ours, in order: all int. */
 static const char *const config_later[] = {
-	"graphUsageMode",	"numRmaCtx", "maxP2pPeers",  "graphStreamOrdering",
-	"launchOrderImplicit", "numRmaSig", "rmaEagerInit", "hostCftMode",
-	"nvlsHostMode",
+	"graphUsageMode",      "numRmaCtx",           "maxP2pPeers",
+	"graphStreamOrdering", "launchOrderImplicit", "numRmaSig",
+	"rmaEagerInit",        "hostCftMode",         "nvlsHostMode",
 };
 
 static int *config_value(const struct config_row *row, ncclConfig_t *c)
@@ -91,7 +87,7 @@ static ncclResult_t config_row_check(const struct config_row *row, ncclConfig_t 
 		return ncclInvalidArgument;
 	}
 	*value = otherwise == CONFIG_INITIAL ? row->initial
-		 : given < row->least	     ? row->least
+		 : given < row->least        ? row->least
 					     : row->most;
 	INFO(LOG_ENV, "config: %s is %d, expected %d to %d; %d is used", row->name, given,
 	     row->least, row->most, *value);

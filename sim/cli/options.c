@@ -149,7 +149,9 @@ static const struct argp_option options_argp_options[] = {
 	 "N groups of different collectives and messages follow, on several streams (default 0)",
 	 3},
 	{"late", OPTION_LATE, "SECONDS", 0,
-	 "each rank comes to its init, and to its end, so late at most, drawn from the seed (default 0)", 3},
+	 "each rank comes to its init, and to its end, so late at most, drawn from the seed "
+	 "(default 0)",
+	 3},
 	{"finalize", OPTION_FINALIZE, NULL, 0,
 	 "communicators are finalized before they are destroyed", 3},
 	{"nonblocking", OPTION_NONBLOCKING, NULL, 0,

@@ -350,9 +350,8 @@ static bool explain_is_knot(const struct graph *g, int32_t i)
 		const struct sim_task *t = g->node[at].task;
 
 		for (int w = 0; w < t->wait_n; w++)
-			if (!t->wait[w]->idle &&
-			    (!explain_leads(t->wait[w]) ||
-			     !explain_on_cycle(g, i, explain_target(g, t, w))))
+			if (!t->wait[w]->idle && (!explain_leads(t->wait[w]) ||
+						  !explain_on_cycle(g, i, explain_target(g, t, w))))
 				return false;
 		at = g->node[at].next;
 	} while (at != i);

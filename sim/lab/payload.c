@@ -372,7 +372,8 @@ static void payload_reduce_block(const struct payload *p, size_t first, size_t n
 
 		payload_numbers(p, r, first, n, v);
 		for (size_t k = 0; p->op == PAYLOAD_MULSUM && k < n; k++)
-			v[k] = (int64_t)((uint64_t)v[k] * (uint64_t)payload_factor_of(p, r)); /* wraps */
+			v[k] = (int64_t)((uint64_t)v[k] *
+					 (uint64_t)payload_factor_of(p, r)); /* wraps */
 		for (int t = 0; t < times; t++, any = true)
 			payload_accumulate(p, n, v, any, acc);
 	}

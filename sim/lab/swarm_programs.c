@@ -56,6 +56,26 @@ static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 		swarm_env(s, "%s", assignment);
 }
 
+/* Interfaces that all have one address or lead nowhere else, several that do, and a port that is down. */
+static void swarm_hosts(struct scenario *s, uint64_t seed)
+{
+	static const char *const lists[] = {
+		"docker0,eth0",     "eth0,eth1",           "virbr0,eth0,eth1,eth2",
+		"eth0,docker0,ib0", "eth0,eth1,eth2,eth3", "docker0,virbr0", /* of one host */
+	};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.hosts");
+	bool interfaces = sim_rng_below(&rng, 6) == 0, link = sim_rng_below(&rng, 12) == 0;
+	const char *list = lists[sim_rng_below(&rng, ARRAY_LEN(lists) - (s->lab.hosts > 1))];
+	unsigned hca = (unsigned)sim_rng_below(&rng, 4);
+
+	if (interfaces)
+		swarm_env(s, "DOPPEL_INTERFACES=%s", list);
+	if (link && !swarm_is_set(s, "NCCL_NET=IB"))
+		swarm_env(s, "DOPPEL_HCA_LINK=mlx5_%u=down", hca);
+}
+
 /* Groups of different calls need room for kernels that run at the same time, and for messages. */
 static void swarm_mixed(struct scenario *s, uint64_t seed)
 {
@@ -80,6 +100,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 
 	swarm_mixed(s, seed);
 	swarm_rare_setting(s, seed);
+	swarm_hosts(s, seed);
 	sim_rng_seed(&rng, seed, "swarm.programs");
 	s->lab.any_numbers = sim_rng_below(&rng, 3) == 0;
 	s->lab.unalign = sim_rng_below(&rng, 8) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, 7);

@@ -188,8 +188,9 @@ static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncc
 	if (!transient_cuda_ok(me, cudaMemcpyAsync(mem, got, bytes, cudaMemcpyHostToDevice,
 						   me->transient_stream)))
 		return false;
-	r = lab_comm_settle(me, comm, ncclAllReduce(mem, mem, t->count, p.type, p.op, comm,
-						    me->transient_stream));
+	r = lab_comm_settle(
+		me, comm,
+		ncclAllReduce(mem, mem, t->count, p.type, p.op, comm, me->transient_stream));
 	if (!transient_ok(me, r, "ncclAllReduce") ||
 	    /* a copy to pageable memory waits for the kernel: a program that survives first waits itself */
 	    (me->run->armed && !transient_sync(me, comm)) ||

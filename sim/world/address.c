@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of the world's sockets. A host has eth0 at 10.x.y.1, and at an address that begins with fd00:: and
- * ends with the same three bytes, with its index in x and y; and lo at 127.0.0.1 and ::1.
+ * Addresses of the world's sockets. A host has the interfaces that DOPPEL_INTERFACES lists, eth0 alone by default,
+ * and lo at 127.0.0.1 and ::1. Its index is in x and y of 10.x.y.1, the address of the first interface; the others
+ * have 2, 3... instead of 1. IPv6 addresses begin with fd00:: and end with the same three bytes. A bridge (docker0,
+ * virbr0) has an IPv4 address that is the same on every host, and leads to the host itself.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/text.h"
+#include "core/base/macros.h"
+#include "sim/world/params.h"
 #include "sim/world/stream.h"
 
 /* Where an address of a host has the host's index: the two bytes before the last. */
@@ -60,29 +63,87 @@ static bool addr_is_loopback(const struct os_addr *a)
 	return a->family == 4 ? a->ip[0] == 127 : addr_is_same(a, &lo);
 }
 
+struct addr_bridge {
+	const char *name;
+	uint8_t ip[4];
+};
+
+static const struct addr_bridge addr_bridges[] = {
+	{"docker0", {172, 17, 0, 1}},
+	{"virbr0", {192, 168, 122, 1}},
+};
+
+static const struct addr_bridge *addr_bridge_named(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(addr_bridges); i++)
+		if (strcmp(addr_bridges[i].name, name) == 0)
+			return &addr_bridges[i];
+	return NULL;
+}
+
+static bool addr_is_bridge(const struct os_addr *a)
+{
+	for (size_t i = 0; a->family == 4 && i < ARRAY_LEN(addr_bridges); i++)
+		if (memcmp(addr_bridges[i].ip, a->ip, 4) == 0)
+			return true;
+	return false;
+}
+
+static uint32_t addr_interfaces(void)
+{
+	uint32_t n = 1;
+
+	for (const char *at = param_str(PARAM_DOPPEL_INTERFACES); *at; at++)
+		n += *at == ',';
+	return n;
+}
+
 uint32_t addr_host(uint32_t self, const struct os_addr *a)
 {
 	struct os_addr copy = *a, own;
 	uint32_t host = (uint32_t)addr_index(&copy)[0] << 8 | addr_index(&copy)[1];
 
-	if (addr_is_any(a) || addr_is_loopback(a))
+	if (addr_is_any(a) || addr_is_loopback(a) || addr_is_bridge(a))
 		return self;
 	addr_of_host(host, a->family, &own);
+	if (addr_index(&copy)[2] - 1u < addr_interfaces())
+		addr_index(&own)[2] = addr_index(&copy)[2];
 	return addr_is_same(a, &own) && host < world->config.hosts ? host : ADDR_NO_HOST;
+}
+
+static void addr_of_interface(uint32_t nth, const char *name, uint16_t family, struct os_addr *a)
+{
+	const struct addr_bridge *bridge = addr_bridge_named(name);
+
+	addr_of_host(world_self()->proc->host, family, a);
+	addr_index(a)[2] = (uint8_t)(1 + nth);
+	if (bridge)
+		memcpy(a->ip, bridge->ip, 4);
 }
 
 /* In the order of the real world's: IPv4 before IPv6, loopback last. */
 int world_interface(int index, char *name, size_t name_bytes, struct os_addr *addr)
 {
-	const uint16_t family = index % 2 ? 6 : 4;
+	const char *list = param_str(PARAM_DOPPEL_INTERFACES);
 
-	if (index < 0 || index > 3)
+	for (uint16_t family = 4; family <= 6; family += 2) {
+		uint32_t nth = 0;
+
+		for (const char *at = list; *at; nth++) {
+			size_t n = strcspn(at, ",");
+
+			snprintf(name, name_bytes, "%.*s", (int)n, at);
+			at += n + (at[n] == ',');
+			if ((family == 6 && addr_bridge_named(name)) || index--)
+				continue;
+			addr_of_interface(nth, name, family, addr);
+			return 0;
+		}
+	}
+	if (index != 0 && index != 1)
 		return ENOENT;
-	text_set(name, name_bytes, index < 2 ? "eth0" : "lo");
-	if (index < 2)
-		addr_of_host(world_self()->proc->host, family, addr);
-	else
-		addr_of_loopback(family, addr);
+	snprintf(name, name_bytes, "lo");
+	addr_of_loopback(index ? 6 : 4, addr);
 	return 0;
 }
 

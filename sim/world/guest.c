@@ -26,7 +26,7 @@ static struct guest {
 	pthread_mutex_t lock;
 	bool tried, on, forked;
 	bool starting; /* under the lock: seen by calls of the thread that starts */
-	int status; /* of its exit */
+	int status;    /* of its exit */
 	uint64_t seed;
 	bool plan;       /* it has a fault plan */
 	char *plan_text; /* NULL: none, or a random one */

@@ -24,8 +24,8 @@ struct job_process {
 	int status;
 	shared_u32 over_word; /* 1: its main task has ended, or was killed */
 	bool left;            /* it was not killed */
-	bool finishing; /* after main: exit's handlers are running, or are left out */
-	jmp_buf over;   /* in its main task: the end of the program */
+	bool finishing;       /* after main: exit's handlers are running, or are left out */
+	jmp_buf over;         /* in its main task: the end of the program */
 };
 
 /* The process of the calling task; NULL: none (a child made by fork, a thread that is not the job's). */

@@ -48,6 +48,22 @@ static bool world_form_is_name(const char *text)
 	return !strchr(text, '/');
 }
 
+static bool world_form_is_interfaces(const char *text)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+	for (int count = 1;; count++) {
+		size_t n = strspn(text, letters);
+
+		if (n == 0 || n > 15 || count > 16 || (text[n] && text[n] != ','))
+			return false;
+		if (!text[n])
+			return true;
+		text += n + 1;
+	}
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 static const struct param_row world_param_rows[] = {WORLD_PARAM_TABLE(PARAM_ROW)};
@@ -58,6 +74,7 @@ static const struct param_form world_param_forms[ARRAY_LEN(world_param_rows)] = 
 #define FORM(param, ...) [PARAM_##param - PARAM_COUNT] = {__VA_ARGS__}
 	FORM(DOPPEL_HCA_ATOMIC, "hca|glob|none", FORM_LIST | FORM_OF_DEVICE, NULL, NULL),
 	FORM(DOPPEL_HCA_FAST_PATH, "on|off", FORM_LIST | FORM_OF_DEVICE, NULL, NULL),
+	FORM(DOPPEL_HCA_LINK, "up|down", FORM_LIST | FORM_OF_DEVICE, NULL, NULL),
 	FORM(DOPPEL_HCA_ORDER, "acknowledge|completion|draw", 0, NULL, NULL),
 	FORM(DOPPEL_HCA_ROUTING, "fixed|adaptive|draw", 0, NULL, NULL),
 	FORM(DOPPEL_HCA_PERSONALITY, "spec|mlx5|mlx5-ib|rxe", FORM_LIST, NULL, NULL),
@@ -66,6 +83,8 @@ static const struct param_form world_param_forms[ARRAY_LEN(world_param_rows)] = 
 	FORM(DOPPEL_VERBS_CHECK, NULL, 0, world_form_is_rules,
 	     "a list of NAME, -NAME, NAME=off, NAME=warn or NAME=fail with rules of "
 	     "docs/verbs-sanitizer.md"),
+	FORM(DOPPEL_INTERFACES, NULL, 0, world_form_is_interfaces,
+	     "1 to 16 names of network interfaces, as docker0,eth0"),
 	FORM(DOPPEL_FABRIC, NULL, 0, world_form_is_name, "a name without '/'"),
 	FORM(DOPPEL_ENGINE, "sim|threads", 0, NULL, NULL),
 	FORM(DOPPEL_GPU_RDMA, "both|dmabuf|peermem|none", 0, NULL, NULL),

@@ -18,10 +18,14 @@ X(DOPPEL_HCA_ATOMIC, "DOPPEL_HCA_ATOMIC", STRING, NULL, 0, 0,                   
 	"atomics of the HCA doubles: hca (default), glob or none; NAME=... for one of them")        \
 X(DOPPEL_HCA_FAST_PATH, "DOPPEL_HCA_FAST_PATH", STRING, "on", 0, 0,                                  \
 	"off: HCA doubles send packets always, as if they were traced; NAME=... for one of them")  \
+X(DOPPEL_HCA_LINK, "DOPPEL_HCA_LINK", STRING, "up", 0, 0,                                          \
+	"down: links of the HCA doubles are down from the start; NAME=down for one of them")        \
 X(DOPPEL_HCA_ORDER, "DOPPEL_HCA_ORDER", STRING, "acknowledge", 0, 0,                                \
 	"what shows data of the HCA doubles: acknowledge, completion (of a receive), or draw")      \
 X(DOPPEL_HCA_ROUTING, "DOPPEL_HCA_ROUTING", STRING, "fixed", 0, 0,                                \
 	"adaptive: packets of a queue pair of the HCA doubles overtake each other; or draw")        \
+X(DOPPEL_INTERFACES, "DOPPEL_INTERFACES", STRING, "eth0", 0, 0,                                      \
+	"network interfaces of each host in the order of the system, as docker0,eth0,ib0")           \
 X(DOPPEL_HOST, "DOPPEL_HOST", INT, "0", 0, 3,                                                      \
 	"drop-in: which of the machine's hosts a program lives on")                                \
 X(DOPPEL_FABRIC, "DOPPEL_FABRIC", STRING, "default", 0, 0,                                         \

@@ -505,7 +505,8 @@ static void comm_id_rank(int32_t rank, int32_t nranks, void *arg)
 	struct bootstrap_root *root = NULL;
 	struct bootstrap *b = NULL;
 	if (rank == 0)
-		os_sleep_ns(((struct boot_world *)arg)->late_ns); /* the others find no root at first */
+		os_sleep_ns(
+			((struct boot_world *)arg)->late_ns); /* the others find no root at first */
 	EXPECT_NCCL(ncclSuccess, bootstrap_unique_id(&id, nobody, &root));
 	EXPECT(root == NULL);
 	EXPECT_NCCL(ncclSuccess, bootstrap_init(&id, rank, nranks, NULL, &b));
@@ -534,14 +535,15 @@ static void comm_id_bad_rank(int32_t rank, int32_t nranks, void *arg)
 	struct bootstrap_root *root = NULL;
 	EXPECT_NCCL(ncclInvalidArgument, bootstrap_unique_id(&id, nobody, &root));
 	const char *error = ncclGetLastError(NULL);
-	EXPECT(strstr(error, "is not an address and port") || strstr(error, "nosuch has no address"));
+	EXPECT(strstr(error, "is not an address and port") ||
+	       strstr(error, "nosuch has no address"));
 }
 
 START_TEST(a_malformed_comm_id_is_named)
 {
-	static const char *const bad[] = {"NCCL_COMM_ID=nosuch:1",    "NCCL_COMM_ID=10.0.0.1",
-					  "NCCL_COMM_ID=10.0.0.1:0",  "NCCL_COMM_ID=10.0.0.1:65536",
-					  "NCCL_COMM_ID=[::1:5",      "NCCL_COMM_ID=10.0.0.1:12x"};
+	static const char *const bad[] = {"NCCL_COMM_ID=nosuch:1",   "NCCL_COMM_ID=10.0.0.1",
+					  "NCCL_COMM_ID=10.0.0.1:0", "NCCL_COMM_ID=10.0.0.1:65536",
+					  "NCCL_COMM_ID=[::1:5",     "NCCL_COMM_ID=10.0.0.1:12x"};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		const char *env[] = {bad[i], NULL};
 		struct ranks_config c = {.hosts = 1, .per_host = 1, .env = env};

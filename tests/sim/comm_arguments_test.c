@@ -72,10 +72,10 @@ static const struct {
 	unsigned version;
 	size_t used, bytes;
 } layouts[] = {
-	{NCCL_VERSION(2, 14, 3), 20, 24},  {NCCL_VERSION(2, 17, 1), 40, 40},
-	{NCCL_VERSION(2, 18, 5), 44, 48},  {NCCL_VERSION(2, 24, 3), 44, 48},
-	{NCCL_VERSION(2, 26, 2), 48, 48},  {NCCL_VERSION(2, 27, 7), 72, 72},
-	{NCCL_VERSION(2, 28, 9), 80, 80},  {NCCL_VERSION(2, 29, 2), 88, 88},
+	{NCCL_VERSION(2, 14, 3), 20, 24}, {NCCL_VERSION(2, 17, 1), 40, 40},
+	{NCCL_VERSION(2, 18, 5), 44, 48}, {NCCL_VERSION(2, 24, 3), 44, 48},
+	{NCCL_VERSION(2, 26, 2), 48, 48}, {NCCL_VERSION(2, 27, 7), 72, 72},
+	{NCCL_VERSION(2, 28, 9), 80, 80}, {NCCL_VERSION(2, 29, 2), 88, 88},
 	{NCCL_VERSION(2, 30, 7), 96, 96}, {NCCL_VERSION(2, 32, 3), 116, 120},
 };
 
@@ -134,16 +134,18 @@ static void capped_rank(int32_t rank, int32_t nranks, void *arg)
 	config[1].maxCTAs = 128;
 	config[2].splitShare = 2;
 	for (size_t i = 0; i < ARRAY_LEN(config); i++) {
-		EXPECT_NCCL(ncclSuccess, ncclCommInitRankConfig(&comm, nranks, ranks_id(), rank,
-								&config[i]));
+		EXPECT_NCCL(ncclSuccess,
+			    ncclCommInitRankConfig(&comm, nranks, ranks_id(), rank, &config[i]));
 		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
 	}
 }
 
 START_TEST(values_that_are_too_large_are_capped)
 {
-	static const char *const env[][2] = {
-		{NULL}, {"NCCL_MIN_NCHANNELS=32"}, {"NCCL_MIN_NCHANNELS=112"}, {"NCCL_MAX_CTAS=999"}};
+	static const char *const env[][2] = {{NULL},
+					     {"NCCL_MIN_NCHANNELS=32"},
+					     {"NCCL_MIN_NCHANNELS=112"},
+					     {"NCCL_MAX_CTAS=999"}};
 
 	for (size_t i = 0; i < ARRAY_LEN(env); i++) {
 		struct ranks_config c = {.hosts = 1, .per_host = 1, .seed = 1, .env = env[i]};

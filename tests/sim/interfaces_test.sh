@@ -12,7 +12,7 @@ if [ -z "${INTERFACES_TEST_INSIDE-}" ]; then
 fi
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-run() { timeout 400 "$build_dir/doppel" run all_reduce -b 8 -e 8 --processes 1 --gpus 2 --limit 300 --env NCCL_DEBUG=INFO "$@" >"$out/log" 2>&1; }
+run() { timeout 400 "$build_dir/doppel" run all_reduce -b 8 -e 8 --processes 1 --gpus 2 --limit 300 --env NCCL_DEBUG=INFO >"$out/log" 2>&1; }
 failed() { echo "$1 in"; cat "$out/log"; exit 1; }
 
 ip link set lo up

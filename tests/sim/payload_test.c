@@ -239,9 +239,9 @@ END_TEST
 
 START_TEST(any_numbers_off_by_a_bit_are_wrong)
 {
-	struct payload p = {.type = _i < 4	? ncclFloat32
-				    : _i < 8	? ncclFloat64
-						: ncclFloat16,
+	struct payload p = {.type = _i < 4   ? ncclFloat32
+				    : _i < 8 ? ncclFloat64
+					     : ncclFloat16,
 			    .op = (ncclRedOp_t)(_i % 4),
 			    .nranks = 5,
 			    .salt = 2,

@@ -52,8 +52,22 @@ done
 "$build_dir/doppel" run all_to_all --hosts 2 --gpus 2 -b 256K -e 256K --env DOPPEL_HCA_ROUTING=adaptive \
 	--trace-detail "$scratch/trace.json" >/dev/null
 grep -q hca.overtakes "$scratch/trace.json" || { echo "no packet has overtaken another"; exit 1; }
+# a bridge's address is the same on every host, a link that is down carries nothing, and all other interfaces serve
+again all_reduce --hosts 2 --gpus 2 -b 64K -e 64K --env DOPPEL_INTERFACES=docker0,eth0,eth1 --env NCCL_NET=Socket \
+	--env NCCL_DEBUG=INFO
+grep -q "uses eth0 and 1 more" "$scratch/out" || { echo "not eth0 and eth1:"; grep uses "$scratch/out"; exit 1; }
+again all_reduce --hosts 2 --gpus 2 -b 64K -e 64K --env DOPPEL_HCA_LINK=mlx5_0=down --env NCCL_DEBUG=INFO
+grep -q "NET/IB : Using \[0\]mlx5_1" "$scratch/out" || { echo "not mlx5_1 first:"; grep Using "$scratch/out"; exit 1; }
+for kind in "DOPPEL_INTERFACES=docker0,virbr0" "DOPPEL_HCA_LINK=down"; do
+	again all_reduce --gpus 2 -b 4K -e 4K --env "$kind"
+done
+# programs that finalize, that end late, and that have a group refused
+for seed in 1 2 3; do
+	run all_reduce --hosts 2 --gpus 2 -b 4K -e 4K --finalize --late 20 --mixed 4 --seed "$seed" >/dev/null
+done
 # what is refused
-for wrong in "--ends backwards" "--env-odd NCCL_DEBUG" "--mixed 5000" "--env DOPPEL_HCA_ROUTING=static"; do
+for wrong in "--ends backwards" "--env-odd NCCL_DEBUG" "--mixed 5000" "--env DOPPEL_HCA_ROUTING=static" \
+	"--env DOPPEL_INTERFACES=eth0,,eth1" "--env DOPPEL_HCA_LINK=off"; do
 	# shellcheck disable=SC2086 # the arguments are words
 	! "$build_dir/doppel" run $wrong >"$scratch/out" 2>&1 || { echo "$wrong is taken"; exit 1; }
 done

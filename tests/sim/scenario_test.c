@@ -99,8 +99,8 @@ static void drop_last_env(struct scenario *s, const char *start)
 START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 {
 	uint32_t ranks, faults = 0, wide = 0, recover = 0, comms = 0, alone = 0, together = 0,
-			uneven = 0, mapped = 0, transient = 0, survivable = 0, mixed = 0, floats = 0,
-			odd = 0;
+			uneven = 0, mapped = 0, transient = 0, survivable = 0, mixed = 0,
+			floats = 0, odd = 0;
 	uint32_t of[LAB_COLLECTIVES_MAX] = {0};
 
 	for (uint64_t seed = 0; seed < 2000; seed++) {

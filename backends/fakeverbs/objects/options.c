@@ -6,6 +6,7 @@
  *	DOPPEL_HCA_ATOMIC=glob                all HCAs
  *	DOPPEL_HCA_ATOMIC=mlx5_1=glob,none    that one; the others
  *	DOPPEL_HCA_FAST_PATH=off              packets always (transport/direct.c is not used)
+ *	DOPPEL_HCA_LINK=mlx5_1=down           that one's link is down from the start
  *	DOPPEL_HCA_ORDER=completion           an acknowledge shows nothing (transport/early.c)
  *	DOPPEL_HCA_ROUTING=adaptive           packets overtake each other (transport/overtake.c)
  */
@@ -58,9 +59,12 @@ void hca_port_configure(struct hca_port *port, uint32_t index)
 	static const struct hca_choice atomic[] = {
 		{"hca", IBV_ATOMIC_HCA}, {"glob", IBV_ATOMIC_GLOB}, {"none", IBV_ATOMIC_NONE}};
 	static const struct hca_choice way[] = {{"on", true}, {"off", false}};
+	static const struct hca_choice link[] = {{"up", true}, {"down", false}};
 
 	port->atomic_cap = hca_choose("DOPPEL_HCA_ATOMIC", index, atomic, ARRAY_LEN(atomic));
 	port->fast_path = hca_choose("DOPPEL_HCA_FAST_PATH", index, way, ARRAY_LEN(way));
+	if (!hca_choose("DOPPEL_HCA_LINK", index, link, ARRAY_LEN(link)))
+		world_port_set(world_port(index), false);
 }
 
 void hca_early_configure(struct hca_world *w)

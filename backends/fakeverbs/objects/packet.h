@@ -79,7 +79,8 @@ struct hca_packet {
 	uint64_t total;     /* of the message */
 	uint64_t remote_address;
 	uint64_t flow; /* of its request */
-	uint32_t next, landed; /* overtake.c: the next that is kept, index + 1; its bytes are placed */
+	uint32_t next,
+		landed; /* overtake.c: the next that is kept, index + 1; its bytes are placed */
 };
 
 #define HCA_SMALL_BYTES 1024u
