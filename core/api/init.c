@@ -65,7 +65,7 @@ static void api_inits_start(struct api_init *list)
 		if (!i->result)
 			continue;
 		i->task = NULL;
-		bootstrap_give_up(&i->comm->life->id, i->rank, i->comm->nranks, log_last_error());
+		bootstrap_give_up(&i->comm->life->id, i->rank, i->comm->nranks, log_task_error());
 		i->claimed = comm_claim(i->comm);
 		comm_leave(i->comm);
 		api_init_failed(i);
@@ -107,7 +107,7 @@ ncclResult_t api_inits_run(struct api_init *list)
 static void api_init_withdraw(const struct api_init *i)
 {
 	if (!api_root_close(i->id_hash))
-		bootstrap_give_up(&i->comm->life->id, i->rank, i->comm->nranks, log_last_error());
+		bootstrap_give_up(&i->comm->life->id, i->rank, i->comm->nranks, log_task_error());
 }
 
 void api_inits_discard(struct api_init *list)
@@ -179,7 +179,7 @@ static ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
 	char text[96];
 	const char *said = strerror_r(e, text, sizeof text);
 	WARN("the task that initialises rank %d cannot be started: %s", comm->rank, said);
-	bootstrap_give_up(&comm->life->id, comm->rank, comm->nranks, log_last_error());
+	bootstrap_give_up(&comm->life->id, comm->rank, comm->nranks, log_task_error());
 	comm_leave(comm);
 	api_init_undo(comm, out, false);
 	return ncclSystemError;
@@ -205,12 +205,12 @@ static ncclResult_t api_init_make(ncclComm_t *out, int nranks, const ncclUniqueI
 	i = os_alloc(sizeof *i, "init");
 	if (!i) {
 		WARN("no memory to initialise rank %d", rank);
-		bootstrap_give_up(id, rank, nranks, log_last_error());
+		bootstrap_give_up(id, rank, nranks, log_task_error());
 		return ncclSystemError;
 	}
 	rc = comm_create(&comm, nranks, id, rank, config);
 	if (rc) {
-		bootstrap_give_up(id, rank, nranks, log_last_error());
+		bootstrap_give_up(id, rank, nranks, log_task_error());
 		os_free(i);
 		return rc;
 	}
@@ -246,7 +246,7 @@ static void api_init_refused(const ncclUniqueId *id, int nranks, int rank, ncclR
 {
 	if (!rc || nranks < 2 || rank < 0 || rank >= nranks)
 		return;
-	bootstrap_give_up(id, rank, nranks, log_last_error());
+	bootstrap_give_up(id, rank, nranks, log_task_error());
 	if (rank == 0)
 		(void)api_root_close(bootstrap_id_hash(id));
 }

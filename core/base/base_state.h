@@ -20,6 +20,7 @@ struct log_state {
 	shared_u32 next; /* errors so far; slot = number % LOG_LAST_KEPT */
 	shared_u32 last; /* number of the latest complete one, plus 1 */
 	char error[LOG_LAST_KEPT][LOG_TEXT_BYTES];
+	uint32_t error_task[LOG_LAST_KEPT]; /* the task that logged it, by its number */
 	shared_u32 silent_shown;
 };
 

@@ -55,6 +55,7 @@ static void log_error_keep(struct log_state *log, const char *text)
 {
 	uint32_t number = shared_quiet_add_u32(&log->next, 1);
 	snprintf(log->error[number % LOG_LAST_KEPT], LOG_TEXT_BYTES, "%s", text);
+	log->error_task[number % LOG_LAST_KEPT] = os_self()->id;
 	shared_quiet_store_u32(&log->last, number + 1);
 }
 
@@ -63,6 +64,17 @@ const char *log_last_error(void)
 	const struct log_state *log = &os_base_state()->log;
 	uint32_t last = shared_quiet_load_u32(&log->last);
 	return last ? log->error[(last - 1) % LOG_LAST_KEPT] : "";
+}
+
+const char *log_task_error(void)
+{
+	const struct log_state *log = &os_base_state()->log;
+	const uint32_t last = shared_quiet_load_u32(&log->last), self = os_self()->id;
+
+	for (uint32_t n = last; n && n + LOG_LAST_KEPT > last; n--)
+		if (log->error_task[(n - 1) % LOG_LAST_KEPT] == self)
+			return log->error[(n - 1) % LOG_LAST_KEPT];
+	return "";
 }
 
 static const char *log_file_name(const char *path)

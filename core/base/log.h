@@ -56,6 +56,8 @@ void log_write(enum log_level level, uint32_t subsys, const char *file, int line
 /* The text of the process' latest WARN, "" when there was none. Stays valid until LOG_LAST_KEPT
  * more errors were logged. */
 const char *log_last_error(void);
+/* The same of the calling task's own WARNs: another task's are about another communicator. */
+const char *log_task_error(void);
 #define LOG_LAST_KEPT 16
 
 /* An INFO line, once in this process, about subsystems that the user names and that log nothing. */

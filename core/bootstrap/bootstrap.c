@@ -289,7 +289,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	struct bootstrap *b = os_alloc(sizeof *b + (size_t)nranks * sizeof *b->opened, "bootstrap");
 	if (!b) {
 		WARN("rank %d: no memory for bootstrap", rank);
-		bootstrap_give_up(id, rank, nranks, log_last_error());
+		bootstrap_give_up(id, rank, nranks, log_task_error());
 		return ncclSystemError;
 	}
 	b->opened = (bool *)(b + 1);
@@ -307,7 +307,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 		bool aborted = abort && shared_load_u32(abort, SHARED_ACQUIRE);
 
 		if (!b->checked_in)
-			bootstrap_give_up(id, rank, nranks, aborted ? "" : log_last_error());
+			bootstrap_give_up(id, rank, nranks, aborted ? "" : log_task_error());
 		bootstrap_close(b);
 		return rc;
 	}

@@ -299,6 +299,8 @@ static void comm_cuda_free(struct ncclComm *comm)
 
 static void comm_release(struct ncclComm *comm)
 {
+	bool aborted;
+
 	ASSERT(comm->life->claimed && comm->life->parked);
 	log_set_device(comm->cuda_dev);
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
@@ -307,6 +309,7 @@ static void comm_release(struct ncclComm *comm)
 	if (!comm_is_aborted(comm))
 		proxy_relays_drain(comm);
 	comm_meet(comm);
+	aborted = comm_is_aborted(comm);
 	if (comm->topo)
 		transport_close_all(comm);
 	proxy_stop(comm);
@@ -314,8 +317,8 @@ static void comm_release(struct ncclComm *comm)
 	registry_remove(&comm->node);
 	bootstrap_close(comm->bootstrap);
 	comm_cuda_free(comm);
-	INFO(LOG_INIT, "comm %p rank %d nranks %d cudaDev %d busId %s - Destroy COMPLETE",
-	     (void *)comm, comm->rank, comm->nranks, comm->cuda_dev, comm->bus_id);
+	INFO(LOG_INIT, "comm %p rank %d nranks %d cudaDev %d busId %s - %s COMPLETE", (void *)comm,
+	     comm->rank, comm->nranks, comm->cuda_dev, comm->bus_id, aborted ? "Abort" : "Destroy");
 	comm->magic = 0;
 	comm_ops_free(comm);
 	os_free(comm->channels);

@@ -79,7 +79,7 @@ static ncclResult_t comm_init_steps(struct ncclComm *comm)
 	struct init_times t = {.start_ns = os_now_ns()};
 	ncclResult_t rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	if (rc)
-		bootstrap_give_up(&comm->life->id, comm->rank, comm->nranks, log_last_error());
+		bootstrap_give_up(&comm->life->id, comm->rank, comm->nranks, log_task_error());
 	else
 		rc = bootstrap_init(&comm->life->id, comm->rank, comm->nranks, comm->abort,
 				    &comm->bootstrap);

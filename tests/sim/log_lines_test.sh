@@ -45,6 +45,8 @@ has 2 'NCCL INFO NET/IB : No device found: rank [01], [0-9]+ HCAs on this host$'
 logs INIT all_reduce --gpus 2
 has 4 'cudaDev [01] busId 0000:(17|3a):00.0 commId 0x[0-9a-f]+ - Init (START|COMPLETE)$'
 has 2 'cudaDev [01] busId 0000:(17|3a):00.0 - Destroy COMPLETE$'
+"$doppel" run all_reduce --gpus 2 --transient 3 -b 1K -e 64K --env NCCL_DEBUG=INFO >all 2>&1 || fail "exit code $?"
+grep -q "busId 0000:[0-9a-f:.]* - Abort COMPLETE$" all || fail "an abort has no line"
 
 for engine in sim threads; do
 	logs ENV all_reduce --gpus 2 --engine $engine --env NCCL_IB_TIMEOUT=18

@@ -124,6 +124,35 @@ START_TEST(the_last_errors_stay_readable)
 }
 END_TEST
 
+static void warn_of_another_task(void *arg)
+{
+	WARN("%s", (const char *)arg);
+}
+
+static void another_task_warns(void)
+{
+	static char text[] = "of another task";
+	struct os_thread_attr attr = {.name = "other", .rank = -1};
+	struct os_thread *thread;
+
+	ck_assert_int_eq(os_thread_start(&thread, &attr, warn_of_another_task, text), 0);
+	os_thread_join(thread);
+}
+
+START_TEST(the_last_error_of_a_task_is_its_own)
+{
+	log_to_file(NULL, NULL);
+	ck_assert_str_eq(log_task_error(), "");
+	WARN("of this task");
+	another_task_warns();
+	ck_assert_str_eq(log_last_error(), "of another task");
+	ck_assert_str_eq(log_task_error(), "of this task");
+	for (int i = 1; i < LOG_LAST_KEPT; i++)
+		another_task_warns();
+	ck_assert_str_eq(log_task_error(), "");
+}
+END_TEST
+
 START_TEST(a_long_text_is_cut_not_overrun)
 {
 	log_to_file("WARN", NULL);
@@ -148,6 +177,7 @@ int main(void)
 	tcase_add_test(tc, a_caret_means_all_but_these);
 	tcase_add_test(tc, nothing_is_formatted_unless_wanted);
 	tcase_add_test(tc, the_last_errors_stay_readable);
+	tcase_add_test(tc, the_last_error_of_a_task_is_its_own);
 	tcase_add_test(tc, a_long_text_is_cut_not_overrun);
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);
