@@ -43,9 +43,10 @@ wait "$loop" 2>/dev/null || true
 # every stage of ci/test, in order: its functions with stages that print their names alone
 names() { # names PLAN FUNCTION
 	bash -c "set -euo pipefail
-		$(sed -n '/^plan_all=/,/^}/p; /^plan_hca=/,/^}/p; /^sanitize()/,/^}/p; /^soft_roce_end()/,/^}/p' "$source_dir/ci/test" | grep -v 'ci/setup soft-roce')
+		drawn() { echo \"\$2\"; }
+		$(sed -n '/^sanitizer=/p; /^plan_all=/,/^}/p; /^plan_hca=/,/^}/p; /^sanitize()/,/^}/p; /^soft_roce_end()/,/^}/p' "$source_dir/ci/test" | grep -v 'ci/setup soft-roce')
 		stage() { echo \"\$1\"; }
-		drawn() { :; }; note_skipped() { :; }; soft_roce_begin() { :; }; wait() { :; }
+		note_skipped() { :; }; soft_roce_begin() { :; }; wait() { :; }
 		vm=1
 		plan=\"$1[@]\"
 		diff <(printf '%s\n' \"\${!plan}\") <($2)"
