@@ -14,6 +14,7 @@
 enum {
 	MIXED_CALLS = 24, /* of a group, at most */
 	MIXED_CALLS_OFTEN = 6,
+	MIXED_OPS = 400, /* more than a slot of operations has numbers */
 	MIXED_STREAMS = 3,
 	MIXED_BYTES = 16 << 10, /* of each buffer of a call */
 	MIXED_SALT = 0x6d697865,
@@ -35,6 +36,9 @@ struct mixed_group {
 	struct mixed_call call[MIXED_CALLS];
 	uint32_t n;
 	int32_t refused; /* so many of its calls, and a wrong one, make a group before, which is refused; -1: none do */
+	bool refused_apart; /* the streams of that group go with it */
+	uint32_t
+		ops; /* so many operations of the program are made and destroyed before the group */
 	bool renews; /* the program destroys its streams while they have work, and makes others */
 };
 
@@ -198,6 +202,8 @@ static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_g
 	g->n = 2 + (uint32_t)sim_rng_below(&rng, (many ? MIXED_CALLS : MIXED_CALLS_OFTEN) - 1);
 	bool refused = sim_rng_below(&rng, 4) == 0;
 	g->refused = refused ? (int32_t)sim_rng_below(&rng, g->n + 1) : -1;
+	g->refused_apart = sim_rng_below(&rng, 2) == 0;
+	g->ops = sim_rng_below(&rng, 8) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, MIXED_OPS);
 	for (uint32_t i = 0; i < g->n; i++)
 		mixed_draw_call(run, &rng, MIXED_SALT + (uint64_t)round * MIXED_CALLS + i, many,
 				&g->call[i]);
@@ -276,11 +282,29 @@ static ncclResult_t mixed_post_one(struct lab_rank *me, const struct mixed_call 
 	return rc ? rc : end;
 }
 
+static ncclResult_t mixed_operations(struct lab_rank *me, const struct mixed_group *g)
+{
+	ncclComm_t comm = lab_comms_pick(me, g->call[0].comm);
+	ncclResult_t rc = ncclSuccess;
+	float factor = 2;
+	ncclRedOp_t op;
+
+	for (uint32_t i = 0; i < g->ops && !rc; i++) {
+		rc = ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate,
+					      comm);
+		if (!rc)
+			rc = ncclRedOpDestroy(op, comm);
+	}
+	return rc;
+}
+
 static ncclResult_t mixed_post(struct lab_rank *me, void *arg)
 {
 	const struct mixed_group *g = arg;
-	ncclResult_t rc = ncclGroupStart(), end;
+	ncclResult_t rc = mixed_operations(me, g), end;
 
+	if (!rc)
+		rc = ncclGroupStart();
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < g->n && !rc; i++)
@@ -405,10 +429,14 @@ static bool mixed_refused(struct lab_rank *me, struct mixed_group *g)
 		return true;
 	if (!lab_drive(me, &call, &r))
 		return false;
-	if (r == ncclInvalidArgument || r == ncclInvalidUsage)
+	if (r != ncclInvalidArgument && r != ncclInvalidUsage) {
+		lab_rank_fail(me, r ? r : ncclInternalError, call.name);
+		return false;
+	}
+	if (!g->refused_apart)
 		return true;
-	lab_rank_fail(me, r ? r : ncclInternalError, call.name);
-	return false;
+	mixed_streams_free(me->mixed);
+	return lab_rank_cuda_ok(me, mixed_streams_make(me->mixed), "cudaStreamCreateWithFlags");
 }
 
 static bool mixed_run(struct lab_rank *me, struct mixed_group *g)

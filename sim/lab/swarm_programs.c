@@ -33,6 +33,7 @@ static const char *const swarm_rare[] = {
 	"NCCL_IB_ROCE_VERSION_NUM=2",
 	"NCCL_IB_SL=3",
 	"NCCL_IB_TC=106",
+	"NCCL_MAX_CTAS=999",
 	"NCCL_MAX_P2P_NCHANNELS=1",
 	"NCCL_MAX_P2P_NCHANNELS=2",
 	"NCCL_NET_SHARED_COMMS=0",
@@ -137,6 +138,7 @@ static void swarm_comm_id(struct scenario *s, struct sim_rng *rng)
 	bool drawn = sim_rng_below(rng, 10) == 0;
 	unsigned port = 5000 + (unsigned)sim_rng_below(rng, 1000);
 	uint32_t comms = 1 + (uint32_t)sim_rng_below(rng, 3);
+	bool six = sim_rng_below(rng, 3) == 0;
 
 	if (!drawn || s->lab.map == LAB_MAP_SEED || s->lab.transient ||
 	    swarm_is_set(s, "NCCL_SOCKET_FAMILY") || s->lab.gpu_sms)
@@ -145,7 +147,7 @@ static void swarm_comm_id(struct scenario *s, struct sim_rng *rng)
 	if (s->lab.group > 1 || s->lab.drive == LAB_DRIVE_PROCESS)
 		comms = s->lab.comms = 0;
 	s->lab.comms = MAX_OF(s->lab.comms, comms);
-	swarm_env(s, "NCCL_COMM_ID=10.0.0.1:%u", port);
+	swarm_env(s, "NCCL_COMM_ID=%s:%u", six ? "[fd00::1]" : "10.0.0.1", port);
 }
 
 void swarm_programs_calm(struct scenario *s, uint64_t seed)

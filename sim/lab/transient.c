@@ -275,7 +275,8 @@ static ncclResult_t transient_abort_launch(struct lab_rank *me, const struct tra
 				 me->transient_stream);
 }
 
-/* A member waits for its init or not, launches a collective or not, and aborts. */
+/* A member waits for its init or not, launches a collective or not, and aborts; or it destroys what may still be in
+ * its init. */
 static bool transient_live_aborted(struct lab_rank *me, const struct transient *t)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -289,6 +290,8 @@ static bool transient_live_aborted(struct lab_rank *me, const struct transient *
 	uint64_t most_ns = 1ull << sim_rng_below(&rng, TRANSIENT_ABORT_POWERS);
 	uint64_t after_ns = sim_rng_below(&rng, most_ns);
 	bool waits = sim_rng_below(&rng, 3) == 0;
+	bool destroys = t->aborts != TRANSIENT_ABORT_WORK && sim_rng_below(&rng, 3) == 0;
+	const char *call = destroys ? "ncclCommDestroy" : "ncclCommAbort";
 
 	if (!transient_id(me, t, &id))
 		return false;
@@ -303,10 +306,10 @@ static bool transient_live_aborted(struct lab_rank *me, const struct transient *
 		r = lab_comm_settle(me, comm, ncclInProgress);
 	os_sleep_ns(after_ns);
 	comm = lab_transient_take(me);
-	end = comm ? ncclCommAbort(comm) : ncclSuccess;
+	end = !comm ? ncclSuccess : destroys ? ncclCommDestroy(comm) : ncclCommAbort(comm);
 	lab_call(me, NULL);
-	return transient_abort_ok(me, r, "a call before ncclCommAbort") &&
-	       transient_ok(me, end, "ncclCommAbort") &&
+	return transient_abort_ok(me, r, "a call before the end of its communicator") &&
+	       (destroys ? transient_abort_ok(me, end, call) : transient_ok(me, end, call)) &&
 	       transient_cuda_ok(me, cudaStreamSynchronize(me->transient_stream));
 }
 
