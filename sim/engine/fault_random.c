@@ -152,7 +152,7 @@ static void random_mixed(struct random_plan *p)
 
 /* One call fails, whichever comes as the nth of its layer: most plans of random_call name a site that the run does not
  * reach so often. */
-static void random_any(struct random_plan *p)
+static void random_call_of_layer(struct random_plan *p)
 {
 	const struct fault_layer *l = fault_layers;
 	uint64_t n = 0;
@@ -167,6 +167,15 @@ static void random_any(struct random_plan *p)
 
 	fprintf(p->out, "%s.any rank=%u nth=%u fail\n", l->name, (unsigned)rank,
 		(unsigned)random_number(&p->rng, 1, RANDOM_CALL_NTH));
+}
+
+/* By layer, the calls that runs make most; by site, all the others. */
+static void random_any(struct random_plan *p)
+{
+	if (sim_rng_below(&p->rng, 2))
+		random_call_of_layer(p);
+	else
+		random_call(p);
 }
 
 static void random_early(struct random_plan *p)
