@@ -169,7 +169,7 @@ static void random_call_of_layer(struct random_plan *p)
 		(unsigned)random_number(&p->rng, 1, RANDOM_CALL_NTH));
 }
 
-/* By layer, the calls that runs make most; by site, all the others. */
+/* A draw by layer fails the calls that runs make most; a draw by site fails the rare ones. */
 static void random_any(struct random_plan *p)
 {
 	if (sim_rng_below(&p->rng, 2))
