@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The counters of an HCA's port, and the files of /sys in which its driver shows it: PORT/counters and
- * PORT/hw_counters, by the names that the personality's driver has. The double counts (fakeverbs/objects/counters.h),
- * doppel verbs-run makes the files, programs on the drop-in fill them. Counters only rise, and begin with the world.
+ * The counters of an HCA's port, and the files of /sys in which its driver shows it: PORT/counters
+ * and PORT/hw_counters, by the names that the personality's driver has. The double counts
+ * (fakeverbs/objects/counters.h), doppel verbs-run makes the files, programs on the drop-in fill
+ * them. Counters only rise, and begin with the world.
  */
 #ifndef BACKENDS_HCA_COUNTERS_H
 #define BACKENDS_HCA_COUNTERS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looking at many bytes. Check notes the place of every assertion that holds with a system call, so a
- * loop of them over a buffer takes seconds, and minutes under a sanitizer: ask first, assert once.
+ * Looking at many bytes. Check notes the place of every assertion that holds with a system call, so
+ * a loop of them over a buffer takes seconds, and minutes under a sanitizer: ask first, assert
+ * once.
  */
 #ifndef TESTS_BYTES_H
 #define TESTS_BYTES_H

@@ -50,7 +50,8 @@ struct device_run {
 	uint64_t seed;
 };
 
-/* The GPU of a rank. Real GPUs may be fewer than ranks, and have room for the kernels of several. */
+/* The GPU of a rank. Real GPUs may be fewer than ranks, and have room for the kernels of
+ * several. */
 static inline int device_of_rank(const struct device_run *run, int rank)
 {
 	return rank % run->gpus;

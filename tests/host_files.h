@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host whose files are a tree in memory, for tests of what reads /sys: os.h's files, directories and paths
- * are those of `host`, everything else is the real process's.
+ * A host whose files are a tree in memory, for tests of what reads /sys: os.h's files, directories
+ * and paths are those of `host`, everything else is the real process's.
  */
 #ifndef TESTS_HOST_FILES_H
 #define TESTS_HOST_FILES_H

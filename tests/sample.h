@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much of a long loop a build does. Under a sanitizer each run costs five to fifty times as much
- * and looks for something else: it takes every SAMPLE_THIN-th k or seed.
+ * How much of a long loop a build does. Under a sanitizer each run costs five to fifty times as
+ * much and looks for something else: it takes every SAMPLE_THIN-th k or seed.
  */
 #ifndef TESTS_SAMPLE_H
 #define TESTS_SAMPLE_H

@@ -18,8 +18,8 @@ static inline int suite_run(Suite *s)
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* How often the calling thread has given its processor away to wait: a count, where a time would depend on
- * the machine's load. */
+/* How often the calling thread has given its processor away to wait: a count, where a time would
+ * depend on the machine's load. */
 static inline uint64_t suite_sleeps(void)
 {
 	struct rusage u;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files are opened for each change and closed again: programs close descriptors that they did not open, and
- * open their own under the same number. */
+/* Files are opened for each change and closed again: programs close descriptors that they did not
+ * open, and open their own under the same number. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters of the host's HCAs in the /sys that doppel verbs-run has made for this program: each process of the
- * fabric writes what has changed, COUNTERS_LIFESPAN_MS after it did at the latest, and when it exits. Drivers
- * keep values for as long, too (ib_core's `lifespan`).
+ * Counters of the host's HCAs in the /sys that doppel verbs-run has made for this program: each
+ * process of the fabric writes what has changed, COUNTERS_LIFESPAN_MS after it did at the latest,
+ * and when it exits. Drivers keep values for as long, too (ib_core's `lifespan`).
  *
  * A tree may outlive a fabric, whose counters begin with 0. The tree's go on: it has a hidden file that holds
  * what they were by then. Where there is no tree of ours (verbs-run --bare), nothing is written.

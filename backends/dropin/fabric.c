@@ -52,7 +52,8 @@ static struct fabric_member *fabric_member(uint32_t id)
 	return &fabric.segment->member[id % FABRIC_MEMBERS];
 }
 
-/* A mutex that is held has its holder's number in it; the kernel takes that out when the holder is gone. */
+/* A mutex that is held has its holder's number in it; the kernel takes that out when the holder is
+ * gone. */
 static bool fabric_holds(const struct fabric_member *m)
 {
 	return __atomic_load_n((const uint32_t *)&m->alive, __ATOMIC_RELAXED) & FUTEX_TID_MASK &&
@@ -138,7 +139,8 @@ static int fabric_copy(uint32_t id, uint64_t at, uint8_t *data, uint64_t bytes, 
 	return 0;
 }
 
-/* Bytes of another process' region, to or from here: what is in the region's window directly, what is beside it by the kernel; in rising order. */
+/* Bytes of another process' region, to or from here: what is in the region's window directly, what
+ * is beside it by the kernel; in rising order. */
 static int fabric_move(const struct hca_mr *mr, uint64_t at, uint8_t *data, uint64_t bytes,
 		       bool write)
 {

@@ -8,8 +8,8 @@
  *	@doppel-fabric-lock/UID/NS/NAME       a process is joining
  *	@doppel-bell/UID/NS/PID               wakes its threads (fabric.c)
  *
- * NS is the inode of /proc/self/ns/pid: what the PIDs mean. Programs in different PID namespaces do not meet.
- * Names and memory go with the last process, however it ends.
+ * NS is the inode of /proc/self/ns/pid: what the PIDs mean. Programs in different PID namespaces do
+ * not meet. Names and memory go with the last process, however it ends.
  */
 #ifndef BACKENDS_DROPIN_FABRIC_H
 #define BACKENDS_DROPIN_FABRIC_H
@@ -47,7 +47,8 @@ struct fabric_segment {
 	struct fabric_member member[FABRIC_MEMBERS];
 };
 
-/* Finds or makes the memory; no other process joins until fabric_joined. NULL: the reason is logged. */
+/* Finds or makes the memory; no other process joins until fabric_joined. NULL: the reason is
+ * logged. */
 struct fabric_segment *fabric_join(void);
 /* The world stands in it: this process becomes a member, and what dead ones left goes. */
 int fabric_joined(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Is what was found a fabric's memory, whole, and of this build? Every number that leads somewhere is
- * looked at before anything is followed: tables, their chunks, lists of free memory. Others are at
- * work there meanwhile: what grows is read after what points into it.
+ * Is what was found a fabric's memory, whole, and of this build? Every number that leads somewhere
+ * is looked at before anything is followed: tables, their chunks, lists of free memory. Others are
+ * at work there meanwhile: what grows is read after what points into it.
  */
 #include <fcntl.h>
 #include <stddef.h>

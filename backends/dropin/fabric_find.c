@@ -15,8 +15,8 @@
 
 #include "backends/dropin/fabric.h"
 
-/* Abstract names belong to the network's namespace, process numbers to another: both containers of a
- * pair that shares the network may have a process 7. 0: no /proc, and no process can be found. */
+/* Abstract names belong to the network's namespace, process numbers to another: both containers of
+ * a pair that shares the network may have a process 7. 0: no /proc, and no process can be found. */
 uint64_t fabric_namespace(void)
 {
 	struct stat st;

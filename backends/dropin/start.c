@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that knows nothing of Doppel: at its first call the engine starts in real time, with one
- * world whose hosts are DOPPEL_MACHINE, and the program lives on one of them. Its threads are
- * adopted as they come. It may end at any time and in any way: at its exit the faults of the plan that never
- * fired are printed, and with DOPPEL_LEAKS what it leaves.
+ * A program that knows nothing of Doppel: at its first call the engine starts in real time, with
+ * one world whose hosts are DOPPEL_MACHINE, and the program lives on one of them. Its threads are
+ * adopted as they come. It may end at any time and in any way: at its exit the faults of the plan
+ * that never fired are printed, and with DOPPEL_LEAKS what it leaves.
  *
  * The environment (doppel verbs-run sets it): DOPPEL_MACHINE, DOPPEL_HOST, DOPPEL_FABRIC,
  * DOPPEL_FAULTS (a file), DOPPEL_TRACE (a file), DOPPEL_SEED, DOPPEL_LEAKS.
@@ -98,8 +98,8 @@ static void dropin_leaks(void)
 	dropin_leaks_of(&w->context, "verbs context");
 }
 
-/* At the exit of the program. A trace that is lost changes a status of 0 alone; what is to be done at an
- * exit besides is done by this exit, which glibc lets begin inside another. */
+/* At the exit of the program. A trace that is lost changes a status of 0 alone; what is to be done
+ * at an exit besides is done by this exit, which glibc lets begin inside another. */
 static void dropin_exit(int status, void *arg)
 {
 	(void)arg;

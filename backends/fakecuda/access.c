@@ -2,8 +2,9 @@
 /*
  * Which agent may touch what. A kernel of context C may touch memory of its own GPU, of a peer GPU
  * that C enabled, and pinned host memory of its process; device memory must belong to the process
- * or have been opened by it through IPC. What cuMem mapped is used where cuMemSetAccess allowed it (vmm_space.c). Copies need the same, except that no peer access is needed
- * and plain host memory will do. Under fc_lock.
+ * or have been opened by it through IPC. What cuMem mapped is used where cuMemSetAccess allowed it
+ * (vmm_space.c). Copies need the same, except that no peer access is needed and plain host memory
+ * will do. Under fc_lock.
  */
 #include "backends/fakecuda/fakecuda.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The allocator of one GPU, or of a host's memory of cuMem: first fit over the gaps between live
- * allocations, so addresses are a function of the order of calls alone. Every allocation records the
- * task that made it and when; the latest freed ones are remembered for reports. The array is sorted
- * by base and lives in the world arena. Everything under fc_lock.
+ * allocations, so addresses are a function of the order of calls alone. Every allocation records
+ * the task that made it and when; the latest freed ones are remembered for reports. The array is
+ * sorted by base and lives in the world arena. Everything under fc_lock.
  */
 #include "backends/fakecuda/fakecuda.h"
 

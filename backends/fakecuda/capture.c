@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Stream capture, as far as the double has it: a capture can begin and end, and a program can query
- * it, so that a library that needs its graph can refuse: cudaStreamGetCaptureInfo gives none. There are
- * no nodes: any other call on a capturing stream aborts by its name (fc_stream_get), and the graph is empty.
+ * it, so that a library that needs its graph can refuse: cudaStreamGetCaptureInfo gives none. There
+ * are no nodes: any other call on a capturing stream aborts by its name (fc_stream_get), and the
+ * graph is empty.
  */
 #include "backends/fakecuda/fakecuda.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory as threads of kernels see it (core/device/shim_fake.h, fakedev_*): reads, writes, words, fences, lines,
- * and waits for words. Each access is checked, costs time, and is shown to the engine's memory order, to
- * what collectives declared that they use (use.c), and to the shadow (shadow.h).
+ * Memory as threads of kernels see it (core/device/shim_fake.h, fakedev_*): reads, writes, words,
+ * fences, lines, and waits for words. Each access is checked, costs time, and is shown to the
+ * engine's memory order, to what collectives declared that they use (use.c), and to the shadow
+ * (shadow.h).
  */
 #include "backends/fakecuda/device_run.h"
 
@@ -320,8 +321,8 @@ uint32_t fakedev_lines_load(struct dev *d, const void *p, uint32_t flag, struct 
 
 /* ---- lines of 128 bytes ---------------------------------------------------------------------
  *
- * A line is whole in the memory of a GPU, and between two GPUs over NVLink: its words become visible
- * together. Over PCIe, to and from host memory as well, each word is alone. */
+ * A line is whole in the memory of a GPU, and between two GPUs over NVLink: its words become
+ * visible together. Over PCIe, to and from host memory as well, each word is alone. */
 
 enum { LINE128_WORDS = 16, LINE128_FLAG = 15, LINE128_LAST_PIECE = 14 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads of kernels: one fiber each, all fibers of a block on one worker. Blocks begin and end here; their
- * threads wait, meet at barriers and in warps, and die. What else device code calls (core/device/shim_fake.h,
- * fakedev_*) is in device_access.c.
+ * Threads of kernels: one fiber each, all fibers of a block on one worker. Blocks begin and end
+ * here; their threads wait, meet at barriers and in warps, and die. What else device code calls
+ * (core/device/shim_fake.h, fakedev_*) is in device_access.c.
  */
 #include "backends/fakecuda/device_run.h"
 
@@ -117,8 +117,8 @@ static uint32_t run_meet_result(struct dev *d, const struct run_barrier *b, uint
 	return votes;
 }
 
-/* Arrives; the last to come opens the next phase. The phase word carries the memory order. How many of
- * the threads have the predicate. */
+/* Arrives; the last to come opens the next phase. The phase word carries the memory order. How many
+ * of the threads have the predicate. */
 static uint32_t run_meet(struct dev *d, struct run_barrier *b, uint32_t want, bool predicate,
 			 const char *why, int id)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads of kernels, inside: state and death of a thread and of its block. Included by device_run.c and
- * device_access.c only. Block state (barriers, warp operations) is touched only by the block's own
- * fibers, with atomics where an access also orders memory; it needs no lock.
+ * Threads of kernels, inside: state and death of a thread and of its block. Included by
+ * device_run.c and device_access.c only. Block state (barriers, warp operations) is touched only by
+ * the block's own fibers, with atomics where an access also orders memory; it needs no lock.
  *
  * A thread that does something a GPU would trap on does not return: it reports, marks the context
  * (every kernel of it dies, fc_ctx_kill), and jumps back to the bottom of its own stack. The other
@@ -81,8 +81,8 @@ static inline void run_enter(struct dev *d, const char *site)
 /* The thread dies, and its context. Formatted: what it did. */
 _Noreturn void run_trap(struct dev *d, cudaError_t error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Until `w` holds, with the kernel's death as second wait, and another one: 0 it holds, ECANCELED abort, or the
- * other one holds; ETIMEDOUT its deadline. */
+/* Until `w` holds, with the kernel's death as second wait, and another one: 0 it holds, ECANCELED
+ * abort, or the other one holds; ETIMEDOUT its deadline. */
 int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort,
 	     const struct wait *other);
 

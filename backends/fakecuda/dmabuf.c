@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GPU memory as a descriptor: a dma-buf, which an HCA's driver takes (ibv_reg_dmabuf_mr), and memory of cuMem
- * for another process (cuMemImportFromShareableHandle). Here it is an
- * empty memory file, so it may be duplicated, passed on and closed as any other. Its size, which is sealed, is its
- * number in the table of ranges that were handed out; the range is checked against the allocations of
- * this moment when an HCA requests it.
+ * GPU memory as a descriptor: a dma-buf, which an HCA's driver takes (ibv_reg_dmabuf_mr), and
+ * memory of cuMem for another process (cuMemImportFromShareableHandle). Here it is an empty memory
+ * file, so it may be duplicated, passed on and closed as any other. Its size, which is sealed, is
+ * its number in the table of ranges that were handed out; the range is checked against the
+ * allocations of this moment when an HCA requests it.
  *
- * The files of the first ranges stay open for the next world, because a file costs five times what a duplicate
- * does. What a process leaves open is closed when it ends (fc_dmabuf_take); a program's own duplicate that outlives
- * its world would be the range of that number in the next one.
+ * The files of the first ranges stay open for the next world, because a file costs five times what
+ * a duplicate does. What a process leaves open is closed when it ends (fc_dmabuf_take); a program's
+ * own duplicate that outlives its world would be the range of that number in the next one.
  */
 #include "backends/fakecuda/fakecuda.h"
 #include "backends/peermem.h"
@@ -69,10 +69,11 @@ void fc_dmabufs_end(void)
 	dmabuf.count = dmabuf.room = 0;
 }
 
-/* ---- descriptors that are open ---------------------------------------------------------------- */
+/* ---- descriptors that are open
+ * ---------------------------------------------------------------- */
 
-/* One that was handed out. The program closes it without this module's knowledge: the descriptor is its own
- * as long as the file's size is its number. */
+/* One that was handed out. The program closes it without this module's knowledge: the descriptor is
+ * its own as long as the file's size is its number. */
 struct fc_dmabuf {
 	struct fc_dmabuf *next;
 	int fd;
@@ -300,7 +301,8 @@ static bool dmabuf_is_file(int fd, const struct dmabuf_range *range)
 	return number < DMABUF_FILES && dmabuf.file[number] == fd + 1;
 }
 
-/* All simulated processes are one: a descriptor that is on its way between two of them is in no list, but open. */
+/* All simulated processes are one: a descriptor that is on its way between two of them is in no
+ * list, but open. */
 bool fc_dmabuf_holds(uint32_t device, uint32_t number)
 {
 	DIR *all = opendir("/proc/self/fd");

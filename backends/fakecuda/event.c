@@ -207,7 +207,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 	} else if (!event_complete(e)) {
 		fc_stream_queue(s, event_op_new(e, FC_OP_WAIT, 0));
 	} else if (e->latest) {
-		/* reached already: nothing to queue, but later operations come after it all the same */
+		/* reached already: nothing to queue, but later operations come after it all the
+		 * same */
 		mem_acquire(e->latest);
 		mem_release(&s->queued);
 		fc_use_waits(s, e->latest);

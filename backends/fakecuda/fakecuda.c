@@ -288,7 +288,8 @@ struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *de
 /* ---- entry points -------------------------------------------------------------------------------
  */
 
-/* The first call of a program may begin a world. Until one thread has seen that done, all wait for it. */
+/* The first call of a program may begin a world. Until one thread has seen that done, all wait for
+ * it. */
 static void fc_first_call(void)
 {
 #ifdef DOPPEL_FAKEVERBS

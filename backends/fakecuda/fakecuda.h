@@ -71,7 +71,8 @@ struct fc_pending {
 	uint8_t data[];
 };
 
-/* A GPU; or a host, as far as it has memory for cuMemCreate: with what allocations need, and nothing else. */
+/* A GPU; or a host, as far as it has memory for cuMemCreate: with what allocations need, and
+ * nothing else. */
 struct fc_device {
 	uint32_t index; /* in the world */
 	uint32_t host;
@@ -120,8 +121,8 @@ struct fc_ipc_open {
 	struct fc_clock used; /* by kernels of this process: until when */
 };
 
-/* vmm.c: one process' reference to memory of cuMemCreate; it lasts until the program released it and nothing is
- * mapped through it. */
+/* vmm.c: one process' reference to memory of cuMemCreate; it lasts until the program released it
+ * and nothing is mapped through it. */
 struct fc_vmm_handle {
 	struct fc_vmm_handle *next;
 	uint64_t value;          /* what the program has */
@@ -236,7 +237,8 @@ struct CUstream_st {
 	uint64_t serial;
 	unsigned int flags;
 	int priority;
-	/* cudaStreamPerThread's stream of one task, its id + 1; 0: the program made it, or legacy. */
+	/* cudaStreamPerThread's stream of one task, its id + 1; 0: the program made it, or
+	 * legacy. */
 	uint32_t task;
 	uint32_t capturer;    /* id + 1 of the task that began to capture; 0: none did */
 	bool capture_relaxed; /* any task may end it */
@@ -351,7 +353,8 @@ int32_t fc_current(void);
 void fc_ctx_reset(struct fc_ctx *ctx); /* frees what the process has on that GPU */
 /* Logs on stderr what was refused and why, with the task that called. */
 void fc_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The same for what CUDA leaves undefined, whatever the call returns: fails the run (sim_misuse). */
+/* The same for what CUDA leaves undefined, whatever the call returns: fails the run
+ * (sim_misuse). */
 void fc_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* ... and what programs mostly do because something else failed before (sim_misuse_of). */
 void fc_misuse_in_turn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -378,10 +381,11 @@ uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes);
 bool fc_va_start(uint64_t bytes, bool strict); /* false: explained */
 bool fc_va_map(uint64_t address, uint64_t bytes);
 void fc_va_wipe(uint64_t address, uint64_t bytes); /* back to zeros */
-/* Stores zeros, for cudaMemset: a page that nothing wrote has them. Not a write that needs fc_va_wrote. */
+/* Stores zeros, for cudaMemset: a page that nothing wrote has them. Not a write that needs
+ * fc_va_wrote. */
 void fc_va_zero(uint64_t address, uint64_t bytes);
-/* A mapping of cuMem in both views: of whole pages, there until it is undone. The program's view of host memory is
- * closed at first. */
+/* A mapping of cuMem in both views: of whole pages, there until it is undone. The program's view of
+ * host memory is closed at first. */
 bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes);
 void fc_va_open(uint64_t at, uint64_t bytes, bool open);
 void fc_va_unwindow(uint64_t at, uint64_t bytes);
@@ -420,7 +424,8 @@ void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, ch
 cudaError_t fc_alloc_new_vmm(const struct fc_proc *proc, struct fc_device *dev, uint64_t bytes,
 			     struct fc_alloc **a);
 
-/* ---- vmm_space.c, vmm.c: memory of cuMem ------------------------------------------------------ */
+/* ---- vmm_space.c, vmm.c: memory of cuMem
+ * ------------------------------------------------------ */
 
 /* False: no room. *base: where the program wants it, if it can be; 0: anywhere. */
 bool fc_vmm_reserve(struct fc_proc *proc, uint64_t bytes, uint64_t align, uint64_t *base);
@@ -431,7 +436,8 @@ bool fc_vmm_map_add(struct fc_vmm_space *space, uint64_t base, uint64_t bytes, u
 		    struct fc_vmm_handle *h);
 void fc_vmm_map_remove(struct fc_vmm_space *space, struct fc_vmm_map *m);
 struct fc_vmm_map *fc_vmm_map_at(const struct fc_proc *proc, uint64_t address);
-/* Is all of it mapped, from this mapping on, with access for that device? Or the host, or whatever the access is. */
+/* Is all of it mapped, from this mapping on, with access for that device? Or the host, or whatever
+ * the access is. */
 enum { FC_VMM_MAPPED = -1, FC_VMM_BY_HOST = -2 };
 bool fc_vmm_map_covers(const struct fc_vmm_map *m, uint64_t address, uint64_t bytes, int ordinal);
 struct fc_alloc *fc_vmm_alloc(const struct fc_vmm_handle *h);
@@ -450,7 +456,8 @@ void fc_vmm_explain(const struct fc_proc *proc, int ordinal, uint64_t address, u
 void fc_vmm_proc_gone(struct fc_proc *proc); /* drops all that it has */
 void fc_vmm_sweep(void); /* frees memory that only descriptors kept, which are closed now */
 
-/* ---- access.c: which process may touch what------------------------------------------------------ */
+/* ---- access.c: which process may touch
+ * what------------------------------------------------------ */
 
 enum fc_range_kind { FC_RANGE_LOCAL, FC_RANGE_PEER, FC_RANGE_HOST };
 struct fc_range {
@@ -501,7 +508,8 @@ cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *cal
 cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call);
 /* DOPPEL_CUDA_WAITS of the calling process: does each call that may wait so wait? */
 bool fc_waits_always(void);
-/* DOPPEL_GPU_RDMA of the calling process: can HCAs register memory in this way, "dmabuf" or "peermem"? */
+/* DOPPEL_GPU_RDMA of the calling process: can HCAs register memory in this way, "dmabuf" or
+ * "peermem"? */
 bool fc_rdma_has(const char *way);
 /* The same, and no kernel looks at host memory from now on, though the context be dead. */
 cudaError_t fc_ctx_wait_gone(struct fc_ctx *ctx, const char *call);
@@ -517,7 +525,8 @@ void fc_copy_start(struct fc_op *op);
 cudaError_t fc_copy_wait_free(struct fc_ctx *ctx, const char *call);
 
 struct fc_func *fc_func_find(const void *func);
-/* Zeros for what device code shares, which are new: accesses to a freed buffer of the program that was there do not count. */
+/* Zeros for what device code shares, which are new: accesses to a freed buffer of the program that
+ * was there do not count. */
 void *fc_device_alloc(size_t bytes);
 void fc_kernel_start(struct fc_op *op);
 void fc_kernel_free(struct fc_kernel *k);
@@ -582,7 +591,8 @@ CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev,
 			  struct fc_alloc **a);
 /* Has any process an open descriptor of that memory? */
 bool fc_dmabuf_holds(uint32_t device, uint32_t number);
-/* Takes out and closes the newest of the process' descriptors that is open. False: there is none. */
+/* Takes out and closes the newest of the process' descriptors that is open. False: there is
+ * none. */
 bool fc_dmabuf_take(struct fc_proc *proc, char *who, size_t bytes);
 void fc_dmabufs_end(void);                                 /* the world's */
 void fc_peermem_apply(struct fc_device *dev, int64_t hca); /* -1: of every HCA */
@@ -610,8 +620,8 @@ void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open);
 #define FC_VA_LIMIT  0x100000000000ull
 #define FC_VMM_LIMIT 0x8000000000ull
 #endif
-/* The last addresses are the homes of the hosts' memory, all of them together, and before them those for
- * cuMemAddressReserve, in pages of cuMem; GPUs have the others. */
+/* The last addresses are the homes of the hosts' memory, all of them together, and before them
+ * those for cuMemAddressReserve, in pages of cuMem; GPUs have the others. */
 #define FC_VMM_PAGE   (2ull << 20)
 #define FC_HOST_LIMIT FC_VMM_LIMIT
 #define FC_HOST_BASE  (FC_VA_BASE + FC_VA_LIMIT - FC_HOST_LIMIT)

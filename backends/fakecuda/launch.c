@@ -210,7 +210,8 @@ static void block_start(struct fc_kernel *k, uint32_t number)
 {
 	uint64_t delay_ns;
 	enum fc_block_fault fault = fc_fault_block(k, number, &delay_ns);
-	/* With fewer SMs than blocks, one that holds an SM and waits for the others holds them up. */
+	/* With fewer SMs than blocks, one that holds an SM and waits for the others holds them
+	 * up. */
 	bool room = k->blocks <= (uint32_t)k->ctx->dev->sms;
 	if (fault == FC_BLOCK_LAST && !k->held && k->left > 1 && room) {
 		k->held = number + 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory calls: device and pinned host memory, pointer attributes. Freeing waits for the context's
- * work, as on hardware; allocating may wait there, so here it sometimes does (OS_BUGGIFY), or always
- * (DOPPEL_CUDA_WAITS=1): code that allocates while one of its own kernels spins on something only it can
- * provide will hang in some runs, or in all, as it would on a GPU.
+ * work, as on hardware; allocating may wait there, so here it sometimes does (OS_BUGGIFY), or
+ * always (DOPPEL_CUDA_WAITS=1): code that allocates while one of its own kernels spins on something
+ * only it can provide will hang in some runs, or in all, as it would on a GPU.
  */
 #include "backends/fakecuda/fakecuda.h"
 #include "sim/world/params.h"
@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 
 #define HOST_PAGE 4096u
-/* From here on memory comes from the kernel, zero and untouched: a buffer of megabytes of which a run
- * uses kilobytes costs kilobytes. */
+/* From here on memory comes from the kernel, zero and untouched: a buffer of megabytes of which a
+ * run uses kilobytes costs kilobytes. */
 #define HOST_MAP_MIN (64u << 10)
 
 bool fc_waits_always(void)
@@ -319,8 +319,8 @@ cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost)
 
 /* ---- what a pointer is ---------------------------------------------------------------------- */
 
-/* Host memory of cuMem counts for device 0, and has a device pointer where the current device has access (measured,
- * driver 580). */
+/* Host memory of cuMem counts for device 0, and has a device pointer where the current device has
+ * access (measured, driver 580). */
 static void host_pointer_attributes(const struct fc_ctx *ctx, uint64_t address,
 				    struct cudaPointerAttributes *attributes)
 {

@@ -310,7 +310,8 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount,
 	return rc;
 }
 
-/* ---- peers ------------------------------------------------------------------------------------- */
+/* ---- peers
+ * ------------------------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2,
 				    nvmlGpuP2PCapsIndex_t p2pIndex, nvmlGpuP2PStatus_t *p2pStatus)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * GPU memory for HCA doubles: backends/peermem.h. The visibility model: on GPUs of compute
- * capability 9.0 and later a write is seen immediately; before, it is kept aside, in order, until the
- * same HCA reads this GPU's memory, until a kernel or a copy starts there, or until a region of the
- * GPU is unpinned. A kernel that spins meanwhile sees the old bytes, which is what it may see on
- * hardware without a flush.
+ * capability 9.0 and later a write is seen immediately; before, it is kept aside, in order, until
+ * the same HCA reads this GPU's memory, until a kernel or a copy starts there, or until a region of
+ * the GPU is unpinned. A kernel that spins meanwhile sees the old bytes, which is what it may see
+ * on hardware without a flush.
  */
 #include "backends/fakecuda/fakecuda.h"
 #include "sim/world/params.h"
@@ -238,7 +238,8 @@ static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t 
 	return rc;
 }
 
-/* Before any read: checks, and pushes out what this HCA has pending there. *address: its home then. */
+/* Before any read: checks, and pushes out what this HCA has pending there. *address: its home
+ * then. */
 static int peermem_flush(const struct peermem_region *r, uint32_t hca, uint64_t *address,
 			 uint64_t bytes)
 {

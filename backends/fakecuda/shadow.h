@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shadow state of device memory, in the flavour `checked`: one bit for each byte, set once the byte
- * was written since its allocation, by whatever means. A kernel that reads bytes that were not written
- * is reported and stopped (compute-sanitizer's initcheck). Called by every function that moves bytes in
- * fakecuda; addresses are the program's; those outside device memory are ignored. In other
- * flavours every call is nothing.
+ * was written since its allocation, by whatever means. A kernel that reads bytes that were not
+ * written is reported and stopped (compute-sanitizer's initcheck). Called by every function that
+ * moves bytes in fakecuda; addresses are the program's; those outside device memory are ignored. In
+ * other flavours every call is nothing.
  */
 #ifndef BACKENDS_FAKECUDA_SHADOW_H
 #define BACKENDS_FAKECUDA_SHADOW_H

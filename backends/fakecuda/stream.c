@@ -86,7 +86,8 @@ static bool stream_order_holds(const struct CUstream_st *s, const struct fc_op *
 }
 
 /* What comes before this operation: what the program did before it queued it, what ended before in
- * this stream, and the other side of the legacy rule. An operation's end is released to &s->done. */
+ * this stream, and the other side of the legacy rule. An operation's end is released to
+ * &s->done. */
 static void stream_take_order(const struct CUstream_st *s, const struct fc_op *op)
 {
 	mem_acquire(op);

@@ -37,8 +37,8 @@ void fc_trace_kernel_begins(struct fc_kernel *k)
 							 {"threads", k->threads, NULL}}});
 }
 
-/* The throughput of the stream: bytes of the collectives over the time of their kernel. A block shows its own messages
- * alone, so that kernels of messages have none. */
+/* The throughput of the stream: bytes of the collectives over the time of their kernel. A block
+ * shows its own messages alone, so that kernels of messages have none. */
 static void trace_throughput(struct fc_kernel *k, const struct sim_track *track)
 {
 	uint64_t from = k->op->started_ns, now = sim_now_ns();

@@ -325,7 +325,8 @@ void fc_use_kernel(struct fc_kernel *k, uint64_t address, uint64_t bytes, bool w
 	fc_unlock();
 }
 
-/* ---- memory of another process ------------------------------------------------------------------ */
+/* ---- memory of another process
+ * ------------------------------------------------------------------ */
 
 void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range)
 {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuMem: addresses that are reserved, memory that is created and mapped there, access that is set, and memory
- * that goes to other processes as a descriptor. The pages are of 2 MiB. None of these calls waits for a kernel.
+ * cuMem: addresses that are reserved, memory that is created and mapped there, access that is set,
+ * and memory that goes to other processes as a descriptor. The pages are of 2 MiB. None of these
+ * calls waits for a kernel.
  *
- * Memory lives as long as any process has a handle of it, a mapping through one, or an open descriptor. Handles are
- * counted per process: cuMemCreate, cuMemImportFromShareableHandle and cuMemRetainAllocationHandle add one,
- * cuMemRelease takes one.
+ * Memory lives as long as any process has a handle of it, a mapping through one, or an open
+ * descriptor. Handles are counted per process: cuMemCreate, cuMemImportFromShareableHandle and
+ * cuMemRetainAllocationHandle add one, cuMemRelease takes one.
  *
- * Memory is of a GPU, or of a NUMA node of the host. The host uses its own, where cuMemSetAccess allowed it, as any
- * memory, and GPUs use it as pinned memory.
+ * Memory is of a GPU, or of a NUMA node of the host. The host uses its own, where cuMemSetAccess
+ * allowed it, as any memory, and GPUs use it as pinned memory.
  *
- * Not here, refused by name: CU_MEM_LOCATION_TYPE_HOST, handles of fabric and of Windows, mappings of a part of the
- * memory, and access for reading alone.
+ * Not here, refused by name: CU_MEM_LOCATION_TYPE_HOST, handles of fabric and of Windows, mappings
+ * of a part of the memory, and access for reading alone.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -407,7 +408,8 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 	return vmm_leave(rc);
 }
 
-/* The first of the mappings that make up this range, whole ones without a gap; NULL: they do not. */
+/* The first of the mappings that make up this range, whole ones without a gap; NULL: they do
+ * not. */
 static struct fc_vmm_map *vmm_maps_of(const struct fc_proc *proc, uint64_t address, uint64_t bytes)
 {
 	struct fc_vmm_map *first = fc_vmm_map_at(proc, address);

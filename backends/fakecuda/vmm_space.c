@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of cuMem: what is reserved, what is mapped there, and which GPU may use it. The memory itself is an
- * allocation of its GPU or its host (alloc.c) with an address of its own, its home, which no program knows: a table has
- * the home of every page that is mapped. So memory that two processes have mapped, or one of them twice, has one home,
- * and reads, writes, wakes and shadow bits meet there.
+ * Addresses of cuMem: what is reserved, what is mapped there, and which GPU may use it. The memory
+ * itself is an allocation of its GPU or its host (alloc.c) with an address of its own, its home,
+ * which no program knows: a table has the home of every page that is mapped. So memory that two
+ * processes have mapped, or one of them twice, has one home, and reads, writes, wakes and shadow
+ * bits meet there.
  *
- * Reservations of all processes lie in one range that no GPU has: an address belongs to one process, and a use by
- * another one is reported with both names. Everything under fc_lock, except the table, which is read without.
+ * Reservations of all processes lie in one range that no GPU has: an address belongs to one
+ * process, and a use by another one is reported with both names. Everything under fc_lock, except
+ * the table, which is read without.
  */
 #include "backends/fakecuda/fakecuda.h"
 

@@ -98,7 +98,8 @@ static int cm_timewait_watch(struct cm_id *id)
 	return epoll_ctl(id->rdma.channel->fd, EPOLL_CTL_ADD, id->timewait, &on);
 }
 
-/* The kernel's rule: 2^(timeout - 8) ms are about the 4.096 us << timeout of a packet and its acknowledgement. */
+/* The kernel's rule: 2^(timeout - 8) ms are about the 4.096 us << timeout of a packet and its
+ * acknowledgement. */
 void cm_timewait_begin(struct cm_id *id)
 {
 	uint8_t timeout = cm_qp_ack_timeout(id);

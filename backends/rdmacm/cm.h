@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * librdmacm.so.1, from inside. The outside is <rdma/rdma_cma.h> of rdma-core, unchanged: programs that
- * set up their queue pairs by IP address (perftest -R, rping, UCX, libfabric) run on any libibverbs
- * with it, without a kernel that has RDMA. It calls the verbs API and Linux, nothing of the engine: it
- * belongs to programs that bring their own threads and descriptors, and runs in real time.
+ * librdmacm.so.1, from inside. The outside is <rdma/rdma_cma.h> of rdma-core, unchanged: programs
+ * that set up their queue pairs by IP address (perftest -R, rping, UCX, libfabric) run on any
+ * libibverbs with it, without a kernel that has RDMA. It calls the verbs API and Linux, nothing of
+ * the engine: it belongs to programs that bring their own threads and descriptors, and runs in real
+ * time.
  *
- * Connection management between the processes of one machine goes over AF_UNIX SEQPACKET sockets with
- * abstract names, one message each way and phase, so that nothing is left when a process is
+ * Connection management between the processes of one machine goes over AF_UNIX SEQPACKET sockets
+ * with abstract names, one message each way and phase, so that nothing is left when a process is
  * killed, and its end is seen as a hang-up:
  *
  *      active                                     passive
@@ -22,7 +23,8 @@
  * (cm_channel_progress).
  *
  * Everything is under cm.lock; calls that wait (rdma_get_cm_event, rdma_destroy_id) give it back
- * meanwhile. Errors: -1 with errno, or NULL; facts: rdma_cm(7) and its pages, IBA volume 1 chapter 12.
+ * meanwhile. Errors: -1 with errno, or NULL; facts: rdma_cm(7) and its pages, IBA volume 1 chapter
+ * 12.
  */
 #ifndef BACKENDS_RDMACM_CM_H
 #define BACKENDS_RDMACM_CM_H
@@ -77,8 +79,8 @@ struct cm_message {
 
 /* Is it one of ours, whole, with every field in its range? NULL: yes, else what is wrong. */
 const char *cm_message_check(const void *data, size_t bytes);
-/* The abstract name of (port space, address, port) on a host; `any`: of that port at every address of
- * that host. Its length, for bind and connect. */
+/* The abstract name of (port space, address, port) on a host; `any`: of that port at every address
+ * of that host. Its length, for bind and connect. */
 struct sockaddr_un;
 socklen_t cm_name(struct sockaddr_un *out, enum rdma_port_space ps, const struct sockaddr *a,
 		  bool any, uint32_t host);
@@ -222,10 +224,12 @@ void cm_event_conn(struct cm_event *e, const struct cm_message *m, size_t room);
 /* The socket of the identifier counts for its channel from now on, or no more. */
 int cm_channel_watch(struct cm_id *id);
 void cm_channel_unwatch(struct cm_id *id);
-/* The connection is over: TIMEWAIT_EXIT comes when none of its packets can be under way any longer. */
+/* The connection is over: TIMEWAIT_EXIT comes when none of its packets can be under way any
+ * longer. */
 void cm_timewait_begin(struct cm_id *id);
 void cm_timewait_cancel(struct cm_id *id);
-/* Events of the identifier that no task took go to the other channel, or, with NULL, are dropped. */
+/* Events of the identifier that no task took go to the other channel, or, with NULL, are
+ * dropped. */
 void cm_channel_move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to);
 /* A synchronous call waits for its event and keeps it in id->event. errno of the event, or 0. */
 int cm_wait_done(struct cm_id *id);

@@ -126,7 +126,8 @@ static void cm_param_settle(struct cm_id *id, const struct rdma_conn_param *aske
 		cm_least(id->param.initiator_depth, d->max_qp_init_rd_atom, most_initiator);
 }
 
-/* Connects the identifier's own socket, which holds its port. ECONNREFUSED: no identifier listens. */
+/* Connects the identifier's own socket, which holds its port. ECONNREFUSED: no identifier
+ * listens. */
 static int cm_connect_once(struct cm_id *id)
 {
 	const struct sockaddr *to = &id->rdma.route.addr.dst_addr;

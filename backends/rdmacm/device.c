@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The HCAs of this machine, opened once and kept (rdma_get_devices hands them out), and which of them
- * an IP address means. */
+/* The HCAs of this machine, opened once and kept (rdma_get_devices hands them out), and which of
+ * them an IP address means. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -9,7 +9,8 @@
 
 #include "backends/rdmacm/cm.h"
 
-/* In a child made by fork, which may hold none of its parent's objects: it opens devices of its own. */
+/* In a child made by fork, which may hold none of its parent's objects: it opens devices of its
+ * own. */
 static void cm_forked(void)
 {
 	pthread_mutex_init(&cm.lock, NULL);

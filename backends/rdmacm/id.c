@@ -382,7 +382,8 @@ static int cm_option_id(struct cm_id *id, int name, const void *value, size_t by
 		return 0;
 	case RDMA_OPTION_ID_REUSEADDR:
 	case RDMA_OPTION_ID_AFONLY:
-		/* ports here are held by one identifier at a time, and names contain their family */
+		/* ports here are held by one identifier at a time, and names contain their
+		 * family */
 		return bytes == sizeof(int) ? 0 : EINVAL;
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
 		if (bytes != sizeof id->ack_timeout || *(const uint8_t *)value > 31)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multicast groups: an IP group address becomes a GID that the queue pair is attached to. Membership is
- * the fabric's matter and immediate: there is no subnet manager to ask. */
+/* Multicast groups: an IP group address becomes a GID that the queue pair is attached to.
+ * Membership is the fabric's matter and immediate: there is no subnet manager to ask. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs of identifiers, and what they need: made for the program, and moved through their states
- * as the connection comes about. */
+/* Queue pairs of identifiers, and what they need: made for the program, and moved through their
+ * states as the connection comes about. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -86,8 +86,8 @@ bool cm_is_loopback(const struct sockaddr *a)
 	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-/* "doppel-cm/UID/FABRIC/SPACE/PORT/ADDRESS/HOST", the address in hex or "*". Processes of one fabric find
- * each other: the same variable that joins their HCAs. */
+/* "doppel-cm/UID/FABRIC/SPACE/PORT/ADDRESS/HOST", the address in hex or "*". Processes of one
+ * fabric find each other: the same variable that joins their HCAs. */
 socklen_t cm_name(struct sockaddr_un *out, enum rdma_port_space ps, const struct sockaddr *a,
 		  bool any, uint32_t host)
 {

@@ -81,8 +81,9 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
 	return fn ? fn(device) : 0;
 }
 
-/* Contexts that are open, and how many threads wait for an event of each: rdma-core waits in read(),
- * which closing does not end, and a thread may wait for an event at the moment of closing. */
+/* Contexts that are open, and how many threads wait for an event of each: rdma-core waits in
+ * read(), which closing does not end, and a thread may wait for an event at the moment of
+ * closing. */
 struct verbs_context_entry {
 	struct verbs_context_entry *next;
 	struct ibv_context *context;

@@ -78,8 +78,8 @@ ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm, bool
 struct api_member api_member_of(struct ncclComm *comm);
 /* After an error nothing that was collected and not launched is left over. */
 void api_cancel(const struct api_member *members, int n, ncclResult_t error);
-/* Launches what the members' queues hold, all of it or with an error; the queues are empty then. Sets
- * the current device. ncclInProgress: a task of its own goes on with it. */
+/* Launches what the members' queues hold, all of it or with an error; the queues are empty then.
+ * Sets the current device. ncclInProgress: a task of its own goes on with it. */
 ncclResult_t api_launch(struct api_member *members, int n, const char *call);
 /* The same for one communicator, outside a group; the current device stays. */
 ncclResult_t api_launch_now(struct ncclComm *comm, const char *call);
@@ -89,8 +89,8 @@ ncclResult_t api_launch_now(struct ncclComm *comm, const char *call);
 ncclResult_t api_check_type(const char *call, ncclDataType_t type);
 ncclResult_t api_check_count(const char *call, const char *name, size_t count, ncclDataType_t type,
 			     size_t blocks);
-/* A buffer that is used: not NULL; aligned, where the call reduces: what is only moved is bytes; then, memory of the
- * communicator's GPU, where that is to be checked. */
+/* A buffer that is used: not NULL; aligned, where the call reduces: what is only moved is bytes;
+ * then, memory of the communicator's GPU, where that is to be checked. */
 ncclResult_t api_check_pointer(const struct ncclComm *comm, const char *call, const char *name,
 			       const void *p);
 ncclResult_t api_check_alignment(const char *call, const char *name, const void *p,

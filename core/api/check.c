@@ -90,8 +90,9 @@ ncclResult_t api_check_memory(const struct ncclComm *comm, const char *call, con
 	return ncclSuccess;
 }
 
-/* A capture needs the CUDA runtime's graph: the double has none yet. Querying is all that a capture allows,
- * so a capture that is refused goes on unharmed. Calls of a group that have one stream query it once. */
+/* A capture needs the CUDA runtime's graph: the double has none yet. Querying is all that a capture
+ * allows, so a capture that is refused goes on unharmed. Calls of a group that have one stream
+ * query it once. */
 static ncclResult_t api_check_capture(const char *call, cudaStream_t stream)
 {
 	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;

@@ -21,8 +21,9 @@ enum api_coll_call {
 
 /* clang-format off */
 static const struct api_coll_row api_colls[] = {
-/*                       call                 func                count        reduces rooted  the send buffer:             the receive buffer:
- *                                                                                             name        per rank, root   name        per rank, root */
+/* call                 func                count        reduces rooted  the send buffer:             the receive buffer:
+ *                                                                                             name        per rank, root   name        per rank,
+ * root */
 	[API_ALL_REDUCE]     = {"ncclAllReduce",     DEV_ALL_REDUCE,     "count",     true,  false, {"sendbuff", false, false}, {"recvbuff", false, false}},
 	[API_ALL_GATHER]     = {"ncclAllGather",     DEV_ALL_GATHER,     "sendcount", false, false, {"sendbuff", false, false}, {"recvbuff", true,  false}},
 	[API_REDUCE]         = {"ncclReduce",        DEV_REDUCE,         "count",     true,  true,  {"sendbuff", false, false}, {"recvbuff", false, true}},

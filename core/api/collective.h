@@ -3,8 +3,8 @@
  * A collective between its entry point and the plan: one row of a table for each call
  * (collective.c), which the argument checks (arguments.c) go by.
  *
- * A buffer holds `count` elements, or `count` elements for each rank. In place, the smaller buffer is
- * this rank's block of the larger one; buffers of one size are the same.
+ * A buffer holds `count` elements, or `count` elements for each rank. In place, the smaller buffer
+ * is this rank's block of the larger one; buffers of one size are the same.
  */
 #ifndef CORE_API_COLLECTIVE_H
 #define CORE_API_COLLECTIVE_H

@@ -54,7 +54,8 @@ static void api_group_move(struct api_group *g, int i)
 	g->members[i] = m;
 }
 
-/* A message gives a communicator a place only until its first collective: which ranks send before it is theirs. */
+/* A message gives a communicator a place only until its first collective: which ranks send before
+ * it is theirs. */
 ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm, bool collective)
 {
 	for (int i = 0; i < g->nmembers; i++) {

@@ -131,9 +131,9 @@ void api_inits_discard(struct api_init *list)
 	}
 }
 
-/* An init that waits for the end of the calling task's own group leaves it, when its communicator is
- * ended before. The group holds a use of the communicator until the init is over, so the end would
- * wait for itself. The other ranks of the id fail: in this group by their abort words. */
+/* An init that waits for the end of the calling task's own group leaves it, when its communicator
+ * is ended before. The group holds a use of the communicator until the init is over, so the end
+ * would wait for itself. The other ranks of the id fail: in this group by their abort words. */
 static void api_init_drop(const struct ncclComm *comm)
 {
 	struct api_group *g = api_group();
@@ -241,7 +241,8 @@ static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueI
 	return rc;
 }
 
-/* A call that fails before it has begun an init: the other ranks of the id get an error, and do not wait. */
+/* A call that fails before it has begun an init: the other ranks of the id get an error, and do not
+ * wait. */
 static void api_init_refused(const ncclUniqueId *id, int nranks, int rank, ncclResult_t rc)
 {
 	if (!rc || nranks < 2 || rank < 0 || rank >= nranks)
@@ -393,8 +394,8 @@ API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	rc = comm_enter(comm, "ncclCommDestroy", COMM_NEED_ANY);
 	if (rc)
 		return api_return(rc);
-	/* With an error there is nothing to wait for: kernels hang until the abort word is set. Their
-	 * results are lost, and a program that has not had the error yet gets it here. */
+	/* With an error there is nothing to wait for: kernels hang until the abort word is set.
+	 * Their results are lost, and a program that has not had the error yet gets it here. */
 	finalized = comm_is_finalized(comm);
 	if (!comm_in_init(comm))
 		rc = comm_finalize(comm);

@@ -3,8 +3,8 @@
  * Launching what a group, or one call, has queued: announce, connect the ranks of messages, launch.
  *
  * A task may drive several ranks of one communicator, and a launch may wait for slots of the rank's
- * proxy, which the other ranks free once they have launched what came before. So the ranks launch in
- * rounds, one plan of each at a time, and none gets ahead of another.
+ * proxy, which the other ranks free once they have launched what came before. So the ranks launch
+ * in rounds, one plan of each at a time, and none gets ahead of another.
  *
  * The announcement is the caller's. If then ranks must be connected and every communicator is
  * non-blocking, the rest is done by a task of its own, and the call returns ncclInProgress;
@@ -74,7 +74,8 @@ void api_cancel(const struct api_member *members, int n, ncclResult_t error)
 
 /* May member i launch? Not before the communicators that the program called before it on the same
  * GPU, since every GPU has to launch communicators in the same order. And not when it is ahead of
- * another rank of its communicator, or that one is not connected: what it waits for may be a launch of that rank. */
+ * another rank of its communicator, or that one is not connected: what it waits for may be a launch
+ * of that rank. */
 static bool api_may_launch(const struct api_member *members, int n, int i)
 {
 	const struct api_member *m = &members[i];
@@ -102,8 +103,9 @@ static bool api_all_connected(const struct api_member *members, int n)
 	return true;
 }
 
-/* Next member to launch; NULL: all that are connected have launched everything. GPUs that disagree on the order of
- * communicators can leave no member that may launch; then it is the first that has something. */
+/* Next member to launch; NULL: all that are connected have launched everything. GPUs that disagree
+ * on the order of communicators can leave no member that may launch; then it is the first that has
+ * something. */
 static struct api_member *api_next(struct api_member *members, int n)
 {
 	struct api_member *first = NULL;
@@ -117,9 +119,11 @@ static struct api_member *api_next(struct api_member *members, int n)
 	return api_all_connected(members, n) ? first : NULL;
 }
 
-/* ---- connecting ------------------------------------------------------------------------------- */
+/* ---- connecting
+ * ------------------------------------------------------------------------------- */
 
-/* Enters the members that are not connected, and leaves them. In between they are not in use, as between two launches. */
+/* Enters the members that are not connected, and leaves them. In between they are not in use, as
+ * between two launches. */
 static ncclResult_t api_connect_enter(struct api_member *members, int n, const char *call)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -175,8 +179,9 @@ static ncclResult_t api_connect_look(struct api_member *members, int n, struct o
 	return ncclSuccess;
 }
 
-/* Goes on with all members together, none of which waits for another: their other ranks may have called them in another
- * order, or in several groups. WAITS until one of them can launch, or all are connected. */
+/* Goes on with all members together, none of which waits for another: their other ranks may have
+ * called them in another order, or in several groups. WAITS until one of them can launch, or all
+ * are connected. */
 static ncclResult_t api_connect_some(struct api_member *members, int n, const char *call,
 				     struct os_waits *waits)
 {
@@ -192,8 +197,8 @@ static ncclResult_t api_connect_some(struct api_member *members, int n, const ch
 	return rc;
 }
 
-/* Connecting allocates memory, which a capture forbids to threads that do not take it upon themselves. `waits` NULL:
- * begins. */
+/* Connecting allocates memory, which a capture forbids to threads that do not take it upon
+ * themselves. `waits` NULL: begins. */
 static ncclResult_t api_connect(struct api_member *members, int n, const char *call,
 				struct os_waits *waits)
 {
@@ -205,10 +210,11 @@ static ncclResult_t api_connect(struct api_member *members, int n, const char *c
 	return rc;
 }
 
-/* ---- connecting and launching ----------------------------------------------------------------- */
+/* ---- connecting and launching
+ * ----------------------------------------------------------------- */
 
-/* A communicator is launched as soon as it is connected: to connect the next one may wait for kernels of a peer that
- * has launched this one already. */
+/* A communicator is launched as soon as it is connected: to connect the next one may wait for
+ * kernels of a peer that has launched this one already. */
 static ncclResult_t api_launch_all(struct api_member *members, int n, const char *call)
 {
 	bool connected = api_all_connected(members, n);
@@ -234,7 +240,8 @@ static ncclResult_t api_launch_announced(struct api_member *members, int n, cons
 	return rc;
 }
 
-/* ---- in a task of its own --------------------------------------------------------------------- */
+/* ---- in a task of its own
+ * --------------------------------------------------------------------- */
 
 /* A launch of non-blocking communicators that has ranks to connect. */
 struct api_launch {
@@ -308,7 +315,8 @@ static ncclResult_t api_launch_slowly(const struct api_member *members, int n, c
 	return rc;
 }
 
-/* ---- the launch ------------------------------------------------------------------------------- */
+/* ---- the launch
+ * ------------------------------------------------------------------------------- */
 
 ncclResult_t api_launch(struct api_member *members, int n, const char *call)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends and receives, and the collectives that are made of them: all-to-all, gather and scatter. A
- * call checks its arguments and queues its messages; they are launched together, immediately or at the
- * end of the group.
+ * call checks its arguments and queues its messages; they are launched together, immediately or at
+ * the end of the group.
  */
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
 #include "core/api/api.h"
 #include "core/base/log.h"
 
-/* A root that this process started for ncclGetUniqueId. Its task ends by itself, and frees it, unless
- * a task of this process takes it out of the registry before, and closes it. */
+/* A root that this process started for ncclGetUniqueId. Its task ends by itself, and frees it,
+ * unless a task of this process takes it out of the registry before, and closes it. */
 struct api_root {
 	struct registry_node node;
 	struct bootstrap_root *root;

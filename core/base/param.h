@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every environment variable, in tables: they parse them, print `doppel env`, and are the documentation.
- * The table of the stack is here. The doubles bring theirs (param_row.h), which exists in fake builds
- * alone; its variables have the numbers from PARAM_COUNT on. A row is data only: id, name, type,
- * default, smallest, largest, meaning. A variable that is read has a row, and a row has a reader.
+ * Every environment variable, in tables: they parse them, print `doppel env`, and are the
+ * documentation. The table of the stack is here. The doubles bring theirs (param_row.h), which
+ * exists in fake builds alone; its variables have the numbers from PARAM_COUNT on. A row is data
+ * only: id, name, type, default, smallest, largest, meaning. A variable that is read has a row, and
+ * a row has a reader.
  *
  * Values are read once per process, from its own environment (os_env), and never change after. A
  * world refuses malformed ones when it is made. In a real process they are named in a line each,
- * whatever the log level, when its first communicator is made, and the default is used: NCCL does so,
- * and its programs run with values that this table does not know. Types:
+ * whatever the log level, when its first communicator is made, and the default is used: NCCL does
+ * so, and its programs run with values that this table does not know. Types:
  *
  *	INT     decimal or 0x hexadecimal       BOOL   0 or 1 (any other number counts as 1)
  *	BYTES   an INT with an optional k, M or G (1024-based)
@@ -205,7 +206,8 @@ int param_count(void);
 int param_find(const char *name, size_t bytes);
 /* The name in the tables that is nearest to one that is not there. */
 const char *param_nearest(const char *name, size_t bytes);
-/* Can `p` have that value? False: `expected` gets what is allowed. An empty value is as if unset. */
+/* Can `p` have that value? False: `expected` gets what is allowed. An empty value is as if
+ * unset. */
 bool param_allows(int p, const char *value, char *expected, size_t bytes);
 /* That alone. */
 void param_expected(int p, char *out, size_t bytes);

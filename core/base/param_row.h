@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A table of variables: for param.c, which has that of the stack, and for the one file of the doubles
- * that has theirs (sim/world/params.c).
+ * A table of variables: for param.c, which has that of the stack, and for the one file of the
+ * doubles that has theirs (sim/world/params.c).
  */
 #ifndef CORE_BASE_PARAM_ROW_H
 #define CORE_BASE_PARAM_ROW_H
@@ -29,7 +29,8 @@ enum param_form_flag {
 	FORM_OF_DEVICE = 8, /* NAME= may be in front of a word */
 };
 
-/* What the text of a variable may look like; zero: any text. Numbers have their bounds in the row. */
+/* What the text of a variable may look like; zero: any text. Numbers have their bounds in the
+ * row. */
 struct param_form {
 	const char *words; /* with | between; NULL: `fits` decides */
 	unsigned flags;

@@ -33,8 +33,8 @@ static bool pci_address_parse_digits(const char *text, uint64_t *bus)
 	return marks > 0;
 }
 
-/* Domain, bus, device, function: "0000:13:00.0". The domain may have more digits than four, the others
- * fewer than they should. */
+/* Domain, bus, device, function: "0000:13:00.0". The domain may have more digits than four, the
+ * others fewer than they should. */
 static bool pci_address_parse_parts(const char *text, uint64_t *bus)
 {
 	static const char after[4] = {':', ':', '.', '\0'};

@@ -6,12 +6,12 @@
  * `__atomic_*` in core.
  *
  * With a double behind the stack (DOPPEL_FAKE) each accessor is a scheduling point *before* the
- * access, and a store or successful read-modify-write afterwards wakes the tasks that wait on the word:
- * there is no separate publish to forget. A weak compare-and-swap may fail spuriously, as on
+ * access, and a store or successful read-modify-write afterwards wakes the tasks that wait on the
+ * word: there is no separate publish to forget. A weak compare-and-swap may fail spuriously, as on
  * aarch64: the engine draws it. On hardware an accessor is the plain instruction.
  *
- * Order is C11's. Scope is the set of agents that must see it in that order; the host always acts at system scope,
- * so host accessors take no scope.
+ * Order is C11's. Scope is the set of agents that must see it in that order; the host always acts
+ * at system scope, so host accessors take no scope.
  */
 #ifndef CORE_BASE_SHARED_H
 #define CORE_BASE_SHARED_H
@@ -157,9 +157,9 @@ static inline void shared_read(void *dst, const void *src, size_t n)
 	memcpy(dst, src, n);
 }
 
-/* Plain memory that tasks of one process hand to each other by way of a shared word: reported by the
- * task that wrote it before it lets go, and by the task that uses it after it took over. Neither copies nor switches; in
- * the doubles the happens-before check compares the two. */
+/* Plain memory that tasks of one process hand to each other by way of a shared word: reported by
+ * the task that wrote it before it lets go, and by the task that uses it after it took over.
+ * Neither copies nor switches; in the doubles the happens-before check compares the two. */
 static inline void shared_note_write(const void *p, size_t n)
 {
 	shared_hook_note(p, n, SHARED_RANGE_WRITE);
@@ -171,8 +171,8 @@ static inline void shared_note_read(const void *p, size_t n)
 
 /* ---- lines ----------------------------------------------------------------------------------
  *
- * Lines of 16 bytes, {data, flag, data, flag}, that a kernel or an HCA fills (core/device/work.h): each
- * half is whole, and nothing else is ordered by them. */
+ * Lines of 16 bytes, {data, flag, data, flag}, that a kernel or an HCA fills (core/device/work.h):
+ * each half is whole, and nothing else is ordered by them. */
 
 /* From here to its end the memory, whole pages of 4 KiB, holds lines that several agents poll: the
  * happens-before check of the doubles asks for no order between accesses to it, ranges of an HCA
@@ -182,8 +182,8 @@ static inline void shared_note_lines(const void *p, size_t n)
 	shared_hook_note(p, n, SHARED_LINES);
 }
 
-/* Lines that came in by a way that reports no write, such as a system call: wakes the tasks that wait for
- * them. */
+/* Lines that came in by a way that reports no write, such as a system call: wakes the tasks that
+ * wait for them. */
 static inline void shared_lines_wrote(const void *lines, size_t n)
 {
 	shared_hook_wrote(lines, n, SHARED_STORE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Texts of fixed room. text_set is snprintf(to, room, "%s", from) in a tenth of its time, for what is set hundreds of
- * times in the life of one communicator.
+ * Texts of fixed room. text_set is snprintf(to, room, "%s", from) in a tenth of its time, for what
+ * is set hundreds of times in the life of one communicator.
  */
 #ifndef CORE_BASE_TEXT_H
 #define CORE_BASE_TEXT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The names of element types, in the order of ncclDataType_t and of enum dev_type, and of operations, as
- * nccl-tests writes them. For messages, traces, options and scenarios. */
+/* The names of element types, in the order of ncclDataType_t and of enum dev_type, and of
+ * operations, as nccl-tests writes them. For messages, traces, options and scenarios. */
 #ifndef CORE_BASE_TYPE_NAME_H
 #define CORE_BASE_TYPE_NAME_H
 

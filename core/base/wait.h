@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A wait, as data. Every place in Doppel that waits fills in one of these, so that the scheduler,
- * gdb and the hang explainer read the same thing: what is waited for, why, and which agent should make it
- * true. Used on the host (os_wait) and by warps (dev_wait), in C17 and C++17.
+ * gdb and the hang explainer read the same thing: what is waited for, why, and which agent should
+ * make it true. Used on the host (os_wait) and by warps (dev_wait), in C17 and C++17.
  *
  * A wait on a word is true when ((load(on) & mask) OP want); `bytes` (4 or 8) is the word's size.
  * WAIT_LINE16 waits on a 16-byte line {data1, flag1, data2, flag2} of four uint32: true when both
- * flags equal (uint32)want; `mask` is the line's number, for reports. WAIT_OBJECT waits on an event count: true when os_event_seq(on) differs
- * from `want`; the caller reads the count, polls the object, and only then waits, so no event
- * between poll and wait is lost. An OBJECT wait may also end early: its caller always polls again.
+ * flags equal (uint32)want; `mask` is the line's number, for reports. WAIT_OBJECT waits on an event
+ * count: true when os_event_seq(on) differs from `want`; the caller reads the count, polls the
+ * object, and only then waits, so no event between poll and wait is lost. An OBJECT wait may also
+ * end early: its caller always polls again.
  */
 #ifndef CORE_BASE_WAIT_H
 #define CORE_BASE_WAIT_H

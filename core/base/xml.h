@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XML text to a tree with line numbers, for topology files. Called by core/topo and sim/world.
- * What it takes is what a topology dump may contain (no declaration, comments anywhere); what it
+ * XML text to a tree with line numbers, for topology files. Called by core/topo and sim/world. What
+ * it takes is what a topology dump may contain (no declaration, comments anywhere); what it
  * refuses, with an error and nothing left behind: malformed text, a document type (so no entities
  * to expand), and more than the limits below. Text between elements is skipped. The tree owns its
  * strings; it comes from malloc and goes with xml_free.
  *
  * Errors: 0, EINVAL (the input; explained), E2BIG (a limit; explained), ENOMEM. An explanation
- * reads "FILE:LINE:COLUMN: what, expected what"; the code that decides what to do with it prints it.
+ * reads "FILE:LINE:COLUMN: what, expected what"; the code that decides what to do with it prints
+ * it.
  */
 #ifndef CORE_BASE_XML_H
 #define CORE_BASE_XML_H

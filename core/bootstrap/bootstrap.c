@@ -25,8 +25,8 @@ struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b, enum bootst
 	};
 }
 
-/* Once the ring stands, a refused rank looks at the ring: a rank that refuses has often left, and the
- * ranks before this one learn of that from this one. */
+/* Once the ring stands, a refused rank looks at the ring: a rank that refuses has often left, and
+ * the ranks before this one learn of that from this one. */
 static ncclResult_t bootstrap_connect_pause(void *arg, uint64_t until_ns)
 {
 	struct bootstrap *b = arg;
@@ -179,7 +179,8 @@ static ncclResult_t bootstrap_wait_prev(struct bootstrap *b)
 	}
 }
 
-/* The addresses of all ranks, for messages between any two ranks. When it is complete, all have come. */
+/* The addresses of all ranks, for messages between any two ranks. When it is complete, all have
+ * come. */
 static ncclResult_t bootstrap_gather_addresses(struct bootstrap *b)
 {
 	b->addresses = os_alloc((size_t)b->nranks * sizeof *b->addresses, "bootstrap addresses");
@@ -205,8 +206,8 @@ static ncclResult_t bootstrap_own_root_start(struct bootstrap *b, const struct b
 				    &b->root);
 }
 
-/* Every rank has its answer, so the root's task is at its end. Its address has to be free before any
- * rank returns from its init, and makes the next communicator with this id. */
+/* Every rank has its answer, so the root's task is at its end. Its address has to be free before
+ * any rank returns from its init, and makes the next communicator with this id. */
 static void bootstrap_own_root_close(struct bootstrap *b)
 {
 	if (b->root)

@@ -120,8 +120,8 @@ struct bootstrap_message {
 DOPPEL_CHECK_OFFSET(struct bootstrap_message, data,
 		    sizeof(struct bootstrap_message *) + sizeof(struct bootstrap_message_head));
 
-/* In place of an event count: the socket has not been looked at. Its first count is no number to begin with,
- * since an earlier object may have had the address. */
+/* In place of an event count: the socket has not been looked at. Its first count is no number to
+ * begin with, since an earlier object may have had the address. */
 #define BOOTSTRAP_NOT_LOOKED UINT64_MAX
 
 /* A connection that others opened to us, from its first byte on. */
@@ -209,13 +209,13 @@ int bootstrap_look_left(struct bootstrap *b, int peer, uint64_t deadline_ns);
 /* Ends the connections by which other ranks see whether this one has left. */
 void bootstrap_looks_close(struct bootstrap *b);
 void bootstrap_peers_close(struct bootstrap *b);
-/* ncclRemoteError when the successor in the ring, or once the ring is settled the predecessor, has gone away
- * without a farewell, as every failing rank does: so a failure travels. *seq: the successor's event count
- * before the look. */
+/* ncclRemoteError when the successor in the ring, or once the ring is settled the predecessor, has
+ * gone away without a farewell, as every failing rank does: so a failure travels. *seq: the
+ * successor's event count before the look. */
 ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq);
 
-/* Starts a root that listens at `at`. The nonce differs between communicators with the same unique id; 0
- * where the id is used once. */
+/* Starts a root that listens at `at`. The nonce differs between communicators with the same unique
+ * id; 0 where the id is used once. */
 ncclResult_t bootstrap_root_start(uint64_t magic, uint64_t nonce, const struct os_addr *at,
 				  struct bootstrap_owner owner, struct os_addr *bound,
 				  struct bootstrap_root **root);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The neighbours in the ring after the last all-gather: how a failure travels around it, and how a rank ends in
- * order.
+ * The neighbours in the ring after the last all-gather: how a failure travels around it, and how a
+ * rank ends in order.
  *
- * A rank that has nothing under way sends both neighbours a farewell. It stays in the ring while ranks of its host
- * are in the communicator, and passes failures on; then its connections end, which is no failure for a neighbour that
- * has the farewell. Ranks of other hosts are not waited for. Failures travel both ways around the ring, so that they
- * reach all of those that are left on either side of the ranks that have ended.
+ * A rank that has nothing under way sends both neighbours a farewell. It stays in the ring while
+ * ranks of its host are in the communicator, and passes failures on; then its connections end,
+ * which is no failure for a neighbour that has the farewell. Ranks of other hosts are not waited
+ * for. Failures travel both ways around the ring, so that they reach all of those that are left on
+ * either side of the ranks that have ended.
  */
 #include <errno.h>
 
@@ -43,8 +44,8 @@ static ncclResult_t bootstrap_farewell(const struct bootstrap *b, struct bootstr
 	return ncclRemoteError;
 }
 
-/* All that comes from a neighbour outside all-gathers is its end: announced by a farewell, or a failure. An
- * end that is a failure is seen again, as often as it is looked for. */
+/* All that comes from a neighbour outside all-gathers is its end: announced by a farewell, or a
+ * failure. An end that is a failure is seen again, as often as it is looked for. */
 static ncclResult_t bootstrap_neighbour_poll(struct bootstrap *b, struct bootstrap_neighbour *n,
 					     int32_t rank, int fd, uint64_t *looked)
 {
@@ -94,8 +95,9 @@ void bootstrap_settle(struct bootstrap *b)
 	b->prev_seq = BOOTSTRAP_NOT_LOOKED;
 }
 
-/* A neighbour's end without a farewell reports a failure: it travels both ways around the ring, because each
- * rank that sees it breaks the ring in turn, and around ranks that have ended in order from the other side. */
+/* A neighbour's end without a farewell reports a failure: it travels both ways around the ring,
+ * because each rank that sees it breaks the ring in turn, and around ranks that have ended in order
+ * from the other side. */
 ncclResult_t bootstrap_watch(struct bootstrap *b)
 {
 	uint64_t seq[2], now_ns = os_now_ns();
@@ -164,7 +166,8 @@ bool bootstrap_ended_before(const struct bootstrap *b, uint64_t ops, int32_t *ra
 	return false;
 }
 
-/* ---- the ranks of a host ---------------------------------------------------------------------- */
+/* ---- the ranks of a host
+ * ---------------------------------------------------------------------- */
 
 /* Has the peer closed what it opened to this rank, or what this rank opened to it? */
 static bool bootstrap_has_left(const struct bootstrap *b, int32_t peer)
@@ -186,7 +189,8 @@ static bool bootstrap_has_left(const struct bootstrap *b, int32_t peer)
 	return false;
 }
 
-/* Waits for the peer's message, or its end: a rank that has left in order has had all that it waited for. */
+/* Waits for the peer's message, or its end: a rank that has left in order has had all that it
+ * waited for. */
 static ncclResult_t bootstrap_meet_one(struct bootstrap *b, int32_t peer, int tag,
 				       uint64_t deadline_ns, bool *left)
 {
@@ -244,8 +248,8 @@ static ncclResult_t bootstrap_meet_first(struct bootstrap *b, const int32_t *ran
 	return rc;
 }
 
-/* The first one gathers and answers, for which the others wait longer than it waits for them. When it has left, it
- * has had all. */
+/* The first one gathers and answers, for which the others wait longer than it waits for them. When
+ * it has left, it has had all. */
 ncclResult_t bootstrap_meet(struct bootstrap *b, const int32_t *ranks, int32_t n,
 			    uint64_t deadline_ns)
 {

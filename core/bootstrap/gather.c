@@ -189,8 +189,8 @@ static ncclResult_t ring_pass(struct bootstrap *b, uint64_t value, const char *a
 	return rc;
 }
 
-/* The first pass ends at rank 0 when all have come; the second lets them know. Two messages per rank,
- * where an all-gather takes as many as there are ranks. */
+/* The first pass ends at rank 0 when all have come; the second lets them know. Two messages per
+ * rank, where an all-gather takes as many as there are ranks. */
 ncclResult_t bootstrap_agree(struct bootstrap *b, uint64_t value, const char *what)
 {
 	if (b->nranks == 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages between two ranks, over the connections of peer.c. A message that comes before its receive is
- * queued; a receive takes the first one of its sender and tag.
+ * Messages between two ranks, over the connections of peer.c. A message that comes before its
+ * receive is queued; a receive takes the first one of its sender and tag.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -175,10 +175,10 @@ static struct wait bootstrap_peer_wait(const struct bootstrap *b, int peer,
 	return sock_wait(b->listen_fd, b->listen_seq, ctx);
 }
 
-/* Waits until something came that may be the message; the queue is then looked at again. The
- * end of a peer that has opened its connection shows on that connection. The ring is watched in any case: a
- * peer that has opened none may have left, and one that has may itself wait for a rank that has left. A
- * failure travels around the ring, so this rank must pass it on. */
+/* Waits until something came that may be the message; the queue is then looked at again. The end of
+ * a peer that has opened its connection shows on that connection. The ring is watched in any case:
+ * a peer that has opened none may have left, and one that has may itself wait for a rank that has
+ * left. A failure travels around the ring, so this rank must pass it on. */
 ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct sock_ctx *ctx,
 				 uint64_t deadline_ns)
 {

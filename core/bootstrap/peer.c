@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank's connections for messages: those that other ranks have opened to it, from the first byte on, and
- * those that it has opened. One connection per direction and pair, opened with the first message and kept. A
- * rank that waits, for whatever reason, also reads what comes in, so that no sender waits for a receiver that
- * is busy with something else. What is sent over them: message.c.
+ * A rank's connections for messages: those that other ranks have opened to it, from the first byte
+ * on, and those that it has opened. One connection per direction and pair, opened with the first
+ * message and kept. A rank that waits, for whatever reason, also reads what comes in, so that no
+ * sender waits for a receiver that is busy with something else. What is sent over them: message.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -193,8 +193,8 @@ static ncclResult_t bootstrap_accept(struct bootstrap *b)
 }
 
 /* Nothing comes back on a connection that this rank opened, but a reset means that what it sent was
- * lost. An orderly end means nothing here: a rank that leaves early shows in the ring. But a reset may follow,
- * when what was on its way then was not taken. */
+ * lost. An orderly end means nothing here: a rank that leaves early shows in the ring. But a reset
+ * may follow, when what was on its way then was not taken. */
 static ncclResult_t bootstrap_outs_check(struct bootstrap *b)
 {
 	for (struct bootstrap_out *o = b->outs; o; o = o->next) {
@@ -399,8 +399,8 @@ void bootstrap_peers_close(struct bootstrap *b)
 	b->messages_end = &b->messages;
 }
 
-/* A peer from which no message came: its listener, and what it has not accepted or is only there to be looked at, end
- * when it leaves. */
+/* A peer from which no message came: its listener, and what it has not accepted or is only there to
+ * be looked at, end when it leaves. */
 int bootstrap_look_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
 {
 	const struct bootstrap_hello hello = bootstrap_hello_of(b, BOOTSTRAP_LOOK);

@@ -117,8 +117,8 @@ static void root_garbage(struct bootstrap_root *r, struct root_conn *c, const ch
 	root_drop(r, c);
 }
 
-/* No rank can finish: report that to those that have come, and end; where a rank gave up, when all the others have come
- * too. */
+/* No rank can finish: report that to those that have come, and end; where a rank gave up, when all
+ * the others have come too. */
 static void root_give_up(struct bootstrap_root *r, enum bootstrap_answer_kind kind, int32_t rank)
 {
 	INFO(LOG_BOOTSTRAP, "root: rank %d %s after %d of %d ranks had come; telling the others",
@@ -185,8 +185,9 @@ static void root_answer_around(struct bootstrap_root *r, int32_t rank)
 	r->over = r->over || r->answered == r->nranks;
 }
 
-/* A rank that has checked in sends nothing more; all that can come is that it leaves. Its event count
- * shows that in a world; on real sockets no event is posted, and a look now and then shows it. */
+/* A rank that has checked in sends nothing more; all that can come is that it leaves. Its event
+ * count shows that in a world; on real sockets no event is posted, and a look now and then shows
+ * it. */
 static bool root_conn_is_quiet(struct root_conn *c, uint64_t seq)
 {
 	uint64_t now_ns = os_now_ns();
@@ -219,7 +220,8 @@ static void root_fail(struct bootstrap_root *r, struct root_conn *c)
 		root_drop(r, c);
 }
 
-/* A rank sends a hello, and one that gives up sends the reason. True: `*to` is where n more bytes go. */
+/* A rank sends a hello, and one that gives up sends the reason. True: `*to` is where n more bytes
+ * go. */
 static bool root_conn_target(struct root_conn *c, char **to, size_t *n)
 {
 	const size_t head = sizeof c->hello, all = head + sizeof c->reason;
@@ -277,8 +279,8 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	return true;
 }
 
-/* The host has no descriptor left, or worse. That may pass, and ranks that have connected wait meanwhile. A
- * charge and not a sleep: a background task that sleeps would keep nothing alive. */
+/* The host has no descriptor left, or worse. That may pass, and ranks that have connected wait
+ * meanwhile. A charge and not a sleep: a background task that sleeps would keep nothing alive. */
 static void root_accept_failed(struct bootstrap_root *r, int error)
 {
 	uint64_t now_ns = os_now_ns();

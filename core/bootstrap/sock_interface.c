@@ -34,8 +34,8 @@ static bool sock_addr_is_loopback(const struct os_addr *a)
 	return a->family == 4 ? a->ip[0] == 127 : memcmp(a->ip, six, sizeof six) == 0;
 }
 
-/* Kinds of interfaces in NCCL's order of choice. Addresses of container and VM bridges are the same on
- * every host, so a peer that connects to one reaches itself. */
+/* Kinds of interfaces in NCCL's order of choice. Addresses of container and VM bridges are the same
+ * on every host, so a peer that connects to one reaches itself. */
 enum sock_ifname_kind { SOCK_IB, SOCK_ANY, SOCK_DOCKER, SOCK_LOOPBACK, SOCK_VIRBR, SOCK_NONE };
 
 static bool sock_ifname_begins(const char *name, const char *prefix)

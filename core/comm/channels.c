@@ -18,12 +18,12 @@
 
 /* ---- channels ------------------------------------------------------------------------------- */
 
-/* Messages to oneself have a channel for each two of the others': with as many, NVLink waits for the copies of an
- * all-to-all from 32 MiB on (docs/figures.md). */
+/* Messages to oneself have a channel for each two of the others': with as many, NVLink waits for
+ * the copies of an all-to-all from 32 MiB on (docs/figures.md). */
 #define SELF_SHARE 2
 
-/* Two GPUs that NVLink joins move large calls faster with so many channels than with the 24 that a search finds between
- * H100s (docs/figures.md). The doubles keep the search's number. */
+/* Two GPUs that NVLink joins move large calls faster with so many channels than with the 24 that a
+ * search finds between H100s (docs/figures.md). The doubles keep the search's number. */
 #ifdef DOPPEL_FAKECUDA
 #define CHANNELS_OF_TWO 1
 #else
@@ -55,8 +55,9 @@ static int32_t channels_count(const struct ncclComm *comm, int32_t rings)
 	return MIN_OF(MAX_OF(rings, least), channels_most(comm));
 }
 
-/* Of messages: where NVLink joins all ranks, a power of two, as NCCL's. Each round of an all-to-all of four ranks then
- * has a quarter of 32, and more copy out of the slots of another process: 24 channels were 5 to 10 % slower. */
+/* Of messages: where NVLink joins all ranks, a power of two, as NCCL's. Each round of an all-to-all
+ * of four ranks then has a quarter of 32, and more copy out of the slots of another process: 24
+ * channels were 5 to 10 % slower. */
 static int32_t channels_of_messages(const struct ncclComm *comm, int32_t nchannels)
 {
 	int32_t n = 1, most = channels_most(comm);
@@ -90,7 +91,8 @@ static void channels_log(const struct ncclComm *comm)
 				  comm->nranks);
 }
 
-/* Of channel c's rank before this one, or after it: which of the different ones in the rings (struct dev_ring). */
+/* Of channel c's rank before this one, or after it: which of the different ones in the rings
+ * (struct dev_ring). */
 static uint16_t channels_number(const struct channel *channels, int32_t c, bool next)
 {
 	const struct channel *ch = &channels[c];
@@ -175,7 +177,8 @@ static void channels_programs(struct ncclComm *comm)
 		tune_direct_channels(&comm->summary, comm->nchannels, comm->allowed);
 }
 
-/* The links of every channel, and over which of them each rank is reached, where programs go over trees. */
+/* The links of every channel, and over which of them each rank is reached, where programs go over
+ * trees. */
 static ncclResult_t channels_trees(struct ncclComm *comm, const struct topo_trees *trees,
 				   const int32_t *parent)
 {
@@ -224,8 +227,9 @@ struct channels_scratch {
 	struct channels_word *word; /* [nranks] */
 };
 
-/* An error to which all ranks come from the same data ends on all of them together: a rank that left before would
- * break the ring of others that have not got as far, and they would report that. */
+/* An error to which all ranks come from the same data ends on all of them together: a rank that
+ * left before would break the ring of others that have not got as far, and they would report
+ * that. */
 static ncclResult_t channels_end_together(struct ncclComm *comm, ncclResult_t rc)
 {
 	if (rc && rc != ncclSystemError && !bootstrap_barrier(comm->bootstrap))
@@ -253,8 +257,8 @@ static ncclResult_t channels_differ(struct ncclComm *comm, const struct topo_dig
 	return rc;
 }
 
-/* All ranks must have worked out the same, and each rank its own ends of it: two numbers cross, and more only where
- * ranks disagree. */
+/* All ranks must have worked out the same, and each rank its own ends of it: two numbers cross, and
+ * more only where ranks disagree. */
 static ncclResult_t channels_compare(struct ncclComm *comm, struct channels_scratch *s)
 {
 	struct channels_word *mine = &s->word[comm->rank];
@@ -412,7 +416,8 @@ static ncclResult_t channels_search(struct ncclComm *comm)
 	return rc ? rc : channels_graph_dump(comm);
 }
 
-/* Can all ranks of the host reach each other without the network? The same answer on all of them. */
+/* Can all ranks of the host reach each other without the network? The same answer on all of
+ * them. */
 static bool channels_reach_all(const struct ncclComm *comm)
 {
 	for (int32_t a = 0; a < comm->nranks; a++) {
@@ -428,8 +433,8 @@ static bool channels_reach_all(const struct ncclComm *comm)
 	return true;
 }
 
-/* The network first, because its devices are part of the topology; within one host only if it is needed,
- * as the topology without it shows. */
+/* The network first, because its devices are part of the topology; within one host only if it is
+ * needed, as the topology without it shows. */
 static ncclResult_t channels_surroundings(struct ncclComm *comm)
 {
 	const bool several = comm->local_ranks < comm->nranks;
@@ -501,7 +506,8 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 	return rc;
 }
 
-/* One rank has no channels, and its host's topology and graphs only where a file for them is named. */
+/* One rank has no channels, and its host's topology and graphs only where a file for them is
+ * named. */
 ncclResult_t comm_channels_alone(struct ncclComm *comm)
 {
 	ncclResult_t rc;

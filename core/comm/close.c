@@ -4,16 +4,19 @@
  *
  * Ranks of one process use each other's memory, so none of it goes before the kernels of all of
  * them are gone: each communicator is made quiet and parked, and the one that comes last releases
- * all that have its id. So a task that destroys its ranks one after the other waits for no other task.
- * Between processes of a host a meeting stands between "quiet" and "released", except after an abort. Ranks of other
- * hosts are not waited for: a quiet rank has what it was to receive, and what it sent has been taken.
+ * all that have its id. So a task that destroys its ranks one after the other waits for no other
+ * task. Between processes of a host a meeting stands between "quiet" and "released", except after
+ * an abort. Ranks of other hosts are not waited for: a quiet rank has what it was to receive, and
+ * what it sent has been taken.
  *
- * Memory is freed by calls that wait for all kernels of its GPU. One of another communicator may wait for a rank that the
- * calling task drives, and has not launched yet: the release looks first whether the GPU has such kernels.
+ * Memory is freed by calls that wait for all kernels of its GPU. One of another communicator may
+ * wait for a rank that the calling task drives, and has not launched yet: the release looks first
+ * whether the GPU has such kernels.
  *
- * Each rank is released by a task of its own, for which the call waits a while (COMM_PATIENCE_NS and the like) and not longer: the
- * ranks of the host may come late, and may wait for what the program does after the call. The task goes on until they
- * have come, or have left, or this process ends.
+ * Each rank is released by a task of its own, for which the call waits a while (COMM_PATIENCE_NS
+ * and the like) and not longer: the ranks of the host may come late, and may wait for what the
+ * program does after the call. The task goes on until they have come, or have left, or this process
+ * ends.
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,13 +31,14 @@
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
 
-/* How long a call waits for the release: after ncclCommFinalize, which makes destroy local; else; and where the process
- * has no other communicator: it may exit next, and HCAs repeat for as long what ranks of the host still wait for. */
+/* How long a call waits for the release: after ncclCommFinalize, which makes destroy local; else;
+ * and where the process has no other communicator: it may exit next, and HCAs repeat for as long
+ * what ranks of the host still wait for. */
 #define COMM_PATIENCE_LOCAL_NS 100000000ull
 #define COMM_PATIENCE_NS       1000000000ull
 #define COMM_PATIENCE_ALONE_NS 120000000000ull
-/* The meeting looks so often, each time after so long, whether those that it waits for are still there; then it relies
- * on the ends of their connections. */
+/* The meeting looks so often, each time after so long, whether those that it waits for are still
+ * there; then it relies on the ends of their connections. */
 #define COMM_MEET_LOOKS 12
 #define COMM_MEET_NS    10000000000ull
 /* How long to wait for kernels of other communicators on the GPU, and between two looks. */
@@ -101,7 +105,8 @@ static ncclResult_t comm_drain_watching(struct ncclComm *comm)
 	return comm_drain(comm);
 }
 
-/* What a task of its own launches is launched, or has failed: the task learns of other ranks' failures. */
+/* What a task of its own launches is launched, or has failed: the task learns of other ranks'
+ * failures. */
 static void comm_launch_wait(struct ncclComm *comm)
 {
 	struct wait w = {
@@ -251,15 +256,16 @@ static void comm_let_others_end(const struct ncclComm *comm)
 
 /* ---- released ------------------------------------------------------------------------------- */
 
-/* Another rank failed: its end of a connection may stay open for as long as others of its process are
- * in their communicators, so what is on its way there is dropped and not waited for. */
+/* Another rank failed: its end of a connection may stay open for as long as others of its process
+ * are in their communicators, so what is on its way there is dropped and not waited for. */
 static void comm_end_alone(struct ncclComm *comm)
 {
 	shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	comm_leave_others(comm);
 }
 
-/* Peers in other processes of the host have kernels that use this rank's memory until they are quiet too. */
+/* Peers in other processes of the host have kernels that use this rank's memory until they are
+ * quiet too. */
 static void comm_meet(struct ncclComm *comm)
 {
 	ncclResult_t rc = ncclInProgress;

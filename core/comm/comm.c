@@ -111,8 +111,8 @@ static struct ncclComm *comm_find(struct registry_node *first, const struct nccl
 	return NULL;
 }
 
-/* The result of a call that needs the communicator after an asynchronous error. No warning: the last
- * one, which ncclGetLastError gives, has the cause. */
+/* The result of a call that needs the communicator after an asynchronous error. No warning: the
+ * last one, which ncclGetLastError gives, has the cause. */
 static ncclResult_t comm_failed(struct ncclComm *comm, const char *call)
 {
 	uint32_t error = shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
@@ -169,7 +169,8 @@ static const struct comm_launch *comm_launch_now(const struct ncclComm *comm)
 	return on ? comm->life->launch : NULL;
 }
 
-/* Under the lock: may a call that needs that much enter, as the task of `launch` if it is not NULL? */
+/* Under the lock: may a call that needs that much enter, as the task of `launch` if it is not
+ * NULL? */
 static bool comm_may_enter(const struct ncclComm *comm, enum comm_need need,
 			   const struct comm_launch *launch)
 {
@@ -349,8 +350,8 @@ bool comm_abort_set(struct ncclComm *comm)
 	return c != NULL;
 }
 
-/* The communicators of this process that have the id of `comm` and are past their init, `comm` too. None
- * of them is released while the caller is inside `comm` (close.c). */
+/* The communicators of this process that have the id of `comm` and are past their init, `comm` too.
+ * None of them is released while the caller is inside `comm` (close.c). */
 static int comm_ranks_here(const struct ncclComm *comm, struct ncclComm *out[TOPO_MAX_LOCAL])
 {
 	struct registry_node *first = registry_lock();
@@ -375,8 +376,8 @@ static bool comm_is_parked(const struct ncclComm *comm)
 	return parked;
 }
 
-/* A neighbour has ended its communicator before collectives that this rank has launched, which nothing can
- * complete. */
+/* A neighbour has ended its communicator before collectives that this rank has launched, which
+ * nothing can complete. */
 static ncclResult_t comm_ended_check(const struct ncclComm *comm)
 {
 	uint64_t ops = shared_load_u64(&comm->ops_seen, SHARED_ACQUIRE), after;
@@ -431,9 +432,9 @@ ncclResult_t comm_async_error(struct ncclComm *comm)
 	struct ncclComm *here[TOPO_MAX_LOCAL];
 	int n = comm_ranks_here(comm, here);
 
-	/* Every rank passes a failure on. No task may look at the others of this process: one task may
-	 * drive them all, or they were destroyed and wait for this one. An init uses the bootstrap, and
-	 * finds out by itself. */
+	/* Every rank passes a failure on. No task may look at the others of this process: one task
+	 * may drive them all, or they were destroyed and wait for this one. An init uses the
+	 * bootstrap, and finds out by itself. */
 	for (int i = 0; i < n; i++)
 		comm_watch_ring(here[i]);
 	return (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a communicator: how a rank joins, how calls enter and leave, and how it ends. What the
- * rooms below read of a communicator is struct ncclComm (core/rank/rank.h); what only this room and
- * core/api need is struct comm_life. comm_init takes the rank through
+ * The life of a communicator: how a rank joins, how calls enter and leave, and how it ends. What
+ * the rooms below read of a communicator is struct ncclComm (core/rank/rank.h); what only this room
+ * and core/api need is struct comm_life. comm_init takes the rank through
  *
  *   bootstrap -> gather peer_info -> check versions, duplicates -> topology, paths, ring search ->
  *   gather graphs -> rings, channels -> connect transports -> device communicator -> barrier
@@ -32,9 +32,9 @@
 
 struct comm_op;
 
-/* A launch in a task of its own: the head of what core/api has allocated for it, which the last of its users
- * frees when it has joined the task. Users are the communicators that it launches, each until its next
- * such launch or its end, and the call that starts the task. */
+/* A launch in a task of its own: the head of what core/api has allocated for it, which the last of
+ * its users frees when it has joined the task. Users are the communicators that it launches, each
+ * until its next such launch or its end, and the call that starts the task. */
 struct comm_launch {
 	struct os_thread *task; /* NULL: it could not be started */
 	shared_u32 users;
@@ -51,8 +51,8 @@ struct comm_life {
 	struct ncclComm *release_next; /* chain of those that are released together */
 	struct comm_release *release;  /* core/comm/close.c */
 	struct os_thread *init_task;   /* of a non-blocking init; joined when it is closed */
-	/* The last launch in a task of its own, NULL: none; and whether it goes on, as a word to wait for.
-	 * Both change under the registry's lock. */
+	/* The last launch in a task of its own, NULL: none; and whether it goes on, as a word to
+	 * wait for. Both change under the registry's lock. */
 	struct comm_launch *launch;
 	shared_u32 launching;
 	ncclUniqueId id;
@@ -62,7 +62,8 @@ struct comm_life {
 	 * ring c % rings */
 	int32_t *ring_ranks;
 	int32_t rings;
-	/* [trees * nranks]: of each distinct tree what channel.tree_toward is; NULL: none is connected */
+	/* [trees * nranks]: of each distinct tree what channel.tree_toward is; NULL: none is
+	 * connected */
 	uint8_t *tree_toward;
 	int32_t trees;
 
@@ -74,7 +75,8 @@ struct comm_life {
 #define COMM_PINNED_ABORT_BYTES 128
 
 /* Allocates a communicator in state INIT with its abort word, and registers it with one user, the
- * init to come. `config` is complete (comm_config_parse). ncclInvalidUsage: NCCL_ALGO or NCCL_PROTO. */
+ * init to come. `config` is complete (comm_config_parse). ncclInvalidUsage: NCCL_ALGO or
+ * NCCL_PROTO. */
 ncclResult_t comm_create(struct ncclComm **comm, int nranks, const ncclUniqueId *id, int rank,
 			 const ncclConfig_t *config);
 /* Joins; all ranks call it together. On success READY; on an error the abort word is set and the
@@ -102,13 +104,13 @@ bool comm_in_init(struct ncclComm *comm);
 /* Is it finalized? The caller has entered. */
 bool comm_is_finalized(struct ncclComm *comm);
 
-/* A launch of a non-blocking communicator goes on in a task of its own. Until comm_launch_end, by that task,
- * comm_enter refuses calls that need more than that the communicator exists. An error that ends the launch
- * becomes the communicator's. The communicator may be closed before. */
+/* A launch of a non-blocking communicator goes on in a task of its own. Until comm_launch_end, by
+ * that task, comm_enter refuses calls that need more than that the communicator exists. An error
+ * that ends the launch becomes the communicator's. The communicator may be closed before. */
 ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, struct comm_launch *launch);
 void comm_launch_end(struct ncclComm *comm, const struct comm_launch *launch, ncclResult_t error);
-/* One user less; NULL: nothing. The last one waits for the task's end, when every communicator of the launch
- * is past it, or closed. */
+/* One user less; NULL: nothing. The last one waits for the task's end, when every communicator of
+ * the launch is past it, or closed. */
 void comm_launch_drop(struct comm_launch *launch);
 /* The caller has entered. */
 bool comm_is_launching(struct ncclComm *comm);
@@ -118,8 +120,8 @@ ncclResult_t comm_finalize(struct ncclComm *comm);
 /* The same without waiting: ncclInProgress. comm_progress finds out when it is complete, and
  * comm_finalize still may wait for that. */
 ncclResult_t comm_finalize_begin(struct ncclComm *comm);
-/* One look at what is under way: ncclInProgress, or ncclSuccess when nothing is, or the error that ended
- * it, which is the communicator's from then on. The caller has entered. Any task. */
+/* One look at what is under way: ncclInProgress, or ncclSuccess when nothing is, or the error that
+ * ended it, which is the communicator's from then on. The caller has entered. Any task. */
 ncclResult_t comm_progress(struct ncclComm *comm);
 /* True for one caller only: it must comm_close. */
 bool comm_claim(struct ncclComm *comm);

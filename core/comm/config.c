@@ -22,7 +22,8 @@ DOPPEL_CHECK_OFFSET(ncclConfig_t, netName, 32);
 DOPPEL_CHECK_OFFSET(ncclConfig_t, commName, 48);
 DOPPEL_CHECK_SIZE(ncclConfig_t, 80);
 
-/* A value that is not one of the field's: NCCL takes another one for some fields, with a line at INFO. */
+/* A value that is not one of the field's: NCCL takes another one for some fields, with a line at
+ * INFO. */
 enum config_else { CONFIG_REFUSED, CONFIG_NEAREST, CONFIG_INITIAL };
 
 struct config_row {
@@ -116,8 +117,8 @@ static void config_environment(ncclConfig_t *c)
 		c->netName = param_str(PARAM_NET);
 }
 
-/* A field of a later version that has another value than its default has no effect here. The last int may be padding
- * where no field is known. */
+/* A field of a later version that has another value than its default has no effect here. The last
+ * int may be padding where no field is known. */
 static void config_later_check(const ncclConfig_t *config)
 {
 	const char *at = (const char *)config + sizeof *config;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The operations that a program made for a communicator (ncclRedOpCreatePreMulSum), by number. Called
- * by core/api, under a use of the communicator (comm_enter); freed with the communicator.
+ * The operations that a program made for a communicator (ncclRedOpCreatePreMulSum), by number.
+ * Called by core/api, under a use of the communicator (comm_enter); freed with the communicator.
  *
  * A number is ncclNumOps plus
  *
@@ -9,8 +9,8 @@
  *	generation   8 bits  how often the slot was used before
  *	slot        12 bits
  *
- * so an operation of another communicator, and one that was destroyed, are distinguished from one that
- * exists. The generation wraps after 256 operations in one slot.
+ * so an operation of another communicator, and one that was destroyed, are distinguished from one
+ * that exists. The generation wraps after 256 operations in one slot.
  */
 #ifndef CORE_COMM_OPS_H
 #define CORE_COMM_OPS_H
@@ -31,8 +31,8 @@ struct comm_op {
 /* Adds a copy of *op and sets *number. One WARN on errors; `call` is for that. */
 ncclResult_t comm_op_make(struct ncclComm *comm, const char *call, const struct comm_op *op,
 			  ncclRedOp_t *number);
-/* The operation of that number, ncclNumOps at least. NULL, with one WARN: it does not exist. Valid until
- * the next comm_op_make. */
+/* The operation of that number, ncclNumOps at least. NULL, with one WARN: it does not exist. Valid
+ * until the next comm_op_make. */
 struct comm_op *comm_op_find(const struct ncclComm *comm, const char *call, ncclRedOp_t number);
 void comm_op_destroy(struct comm_op *op);
 /* The communicator ends: all of them. */

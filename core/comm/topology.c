@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host's topology: from the file that NCCL_TOPO_FILE names, or detected. Each rank detects its GPU and
- * the network's NICs; the host's first rank puts the parts together, and all ranks of the host read the
- * same text. One rank without a file, or with a template, is enough for that: another one's file is then
- * its part.
+ * A host's topology: from the file that NCCL_TOPO_FILE names, or detected. Each rank detects its
+ * GPU and the network's NICs; the host's first rank puts the parts together, and all ranks of the
+ * host read the same text. One rank without a file, or with a template, is enough for that: another
+ * one's file is then its part.
  *
  *	rank                            first rank of the host
  *	its part  ----- size, text ---->  topo_detect_fuse
@@ -36,7 +36,8 @@ struct topology_text {
 
 /* ---- network -------------------------------------------------------------------------------- */
 
-/* Ports of one device have one name, by which the proxy looks for them too: the first one counts. */
+/* Ports of one device have one name, by which the proxy looks for them too: the first one
+ * counts. */
 static bool topology_device_is_new(const struct topo_select *select, const char *name)
 {
 	for (int32_t i = 0; i < select->devices; i++)
@@ -74,8 +75,8 @@ static ncclResult_t topology_devices(struct ncclComm *comm, struct topo_select *
 	return rc;
 }
 
-/* A file's NICs are HCAs: a rank that uses another network has that one's devices, and so has one that
- * detects, or whose environment has it so (DOPPEL_TOPO_NETWORK). */
+/* A file's NICs are HCAs: a rank that uses another network has that one's devices, and so has one
+ * that detects, or whose environment has it so (DOPPEL_TOPO_NETWORK). */
 static bool topology_of_network(const struct ncclComm *comm, bool detected)
 {
 	return comm->net.ops &&
@@ -117,8 +118,8 @@ static void topology_dump(const struct ncclComm *comm, const struct topology_tex
 	}
 }
 
-/* Without a file; or the file is a cloud's template, which lacks what the drivers have of its GPUs. One that
- * cannot be read is an error when it is needed. */
+/* Without a file; or the file is a cloud's template, which lacks what the drivers have of its GPUs.
+ * One that cannot be read is an error when it is needed. */
 bool comm_topology_must_detect(struct ncclComm *comm)
 {
 	const char *path = param_str(PARAM_TOPO_FILE);
@@ -132,7 +133,8 @@ bool comm_topology_must_detect(struct ncclComm *comm)
 
 /* ---- detection ------------------------------------------------------------------------------ */
 
-/* What is there before: the rank's file, or a virtual machine's; `base->xml` stays NULL without one. */
+/* What is there before: the rank's file, or a virtual machine's; `base->xml` stays NULL without
+ * one. */
 static ncclResult_t topology_base(struct ncclComm *comm, struct topology_text *base)
 {
 	if (param_str(PARAM_TOPO_FILE))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the drivers have of a GPU, for detection of the topology: CUDA's attributes, NVML's links. Called by
- * core/comm for the rank's GPU and by `doppel topo detect` for all of a host. NVML may be absent, or refuse a
- * call: then the GPU has no links, and its PCI link is the kernel's business.
+ * What the drivers have of a GPU, for detection of the topology: CUDA's attributes, NVML's links.
+ * Called by core/comm for the rank's GPU and by `doppel topo detect` for all of a host. NVML may be
+ * absent, or refuse a call: then the GPU has no links, and its PCI link is the kernel's business.
  */
 #ifndef CORE_DETECT_GPU_H
 #define CORE_DETECT_GPU_H

@@ -14,9 +14,10 @@
  *
  * In one shot: every rank sends its block to all others.
  *
- * With PAT (steps.h, BINOMIAL): rank r receives the block of rank r-o with offset o, over the level of o's lowest
- * bit, and sends it on over all lower levels. The offsets whose blocks share slots come first, from the highest level
- * on: the longest ways have the fewest blocks. Then it sends each block on as soon as it has it.
+ * With PAT (steps.h, BINOMIAL): rank r receives the block of rank r-o with offset o, over the level
+ * of o's lowest bit, and sends it on over all lower levels. The offsets whose blocks share slots
+ * come first, from the highest level on: the longest ways have the fewest blocks. Then it sends
+ * each block on as soon as it has it.
  */
 #ifndef CORE_DEVICE_ALL_GATHER_H
 #define CORE_DEVICE_ALL_GATHER_H
@@ -66,8 +67,8 @@ DEV_FN bool all_gather_one_shot(struct prim *p, const struct steps_part *part)
 
 /* ---- parallel aggregated trees -------------------------------------------------------------- */
 
-/* On each level whose blocks all share a slot the blocks that the rank has go out, and then as many come in; below that
- * level a step takes in a slot and sends it on. */
+/* On each level whose blocks all share a slot the blocks that the rank has go out, and then as many
+ * come in; below that level a step takes in a slot and sends it on. */
 DEV_FN void all_gather_pat_step(const struct prim *p, struct prim_pat *t, uint32_t step)
 {
 	const uint32_t shared = 2 * (t->s.levels - t->s.low);

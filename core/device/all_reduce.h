@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduce: what one block does for one channel's share of a work. Called by the kernel (run_work.h).
+ * All-reduce: what one block does for one channel's share of a work. Called by the kernel
+ * (run_work.h).
  *
- * Over a ring, in NCCL 2.28's steps (docs/device.md). The share is cut in loops of one chunk a rank. Within a loop chunk c travels the ring twice:
- * first collecting every rank's input on its way to rank c's position, which completes it, then as
- * the result on to everyone else. A rank at position i (ranks i-1 and i+1 beside it) does
+ * Over a ring, in NCCL 2.28's steps (docs/device.md). The share is cut in loops of one chunk a
+ * rank. Within a loop chunk c travels the ring twice: first collecting every rank's input on its
+ * way to rank c's position, which completes it, then as the result on to everyone else. A rank at
+ * position i (ranks i-1 and i+1 beside it) does
  *
  *   send                    chunk i-1
  *   recv_reduce_send        chunks i-2, i-3 ... i-(n-1)
@@ -17,12 +19,13 @@
  *
  * In one shot: every rank sends its elements to all others, and reduces those of all ranks.
  *
- * Over a tree: every rank reduces its children's chunks with its own and sends the result to its parent, until the
- * root of the tree has it; then the same way back. Both ways are used at the same time, each by a group of threads
- * (prim_tree_both). The root has one way: all of its threads reduce a chunk and send the result down.
+ * Over a tree: every rank reduces its children's chunks with its own and sends the result to its
+ * parent, until the root of the tree has it; then the same way back. Both ways are used at the same
+ * time, each by a group of threads (prim_tree_both). The root has one way: all of its threads
+ * reduce a chunk and send the result down.
  *
- * In two shots, in loops as over a ring: every rank sends chunk r to rank r for all r, reduces its own chunk, and
- * sends the result to all others.
+ * In two shots, in loops as over a ring: every rank sends chunk r to rank r for all r, reduces its
+ * own chunk, and sends the result to all others.
  */
 #ifndef CORE_DEVICE_ALL_REDUCE_H
 #define CORE_DEVICE_ALL_REDUCE_H

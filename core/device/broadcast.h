@@ -9,8 +9,8 @@
  *   ranks between          recv_copy_send
  *   rank before the root   recv
  *
- * Over a tree: every rank sends what comes over the link that leads to the root over all its other links. The tree
- * of an all-reduce, seen from another rank.
+ * Over a tree: every rank sends what comes over the link that leads to the root over all its other
+ * links. The tree of an all-reduce, seen from another rank.
  *
  * In one shot: the root sends its elements to all others.
  */

@@ -22,15 +22,17 @@
  *   dev_one_rank     the collective of a communicator of one rank, where it is more than a copy:
  *                    a factor times the input. Takes one struct dev_work by value.
  *
- * An aborted launch (the communicator's abort word) ends without an error, its output undefined, and
- * so do the launches after it. A communicator of another layout traps. So does a work of another layout, or one
- * that does not fit its connections, where works are checked (DEV_CHECK_FIFO).
+ * An aborted launch (the communicator's abort word) ends without an error, its output undefined,
+ * and so do the launches after it. A communicator of another layout traps. So does a work of
+ * another layout, or one that does not fit its connections, where works are checked
+ * (DEV_CHECK_FIFO).
  */
 #include "core/device/run_messages.h"
 #include "core/device/run_work.h"
 #include "core/device/works.h"
 
-/* ---- a block ---------------------------------------------------------------------------------- */
+/* ---- a block
+ * ---------------------------------------------------------------------------------- */
 
 DEV_FN int dev_channel_of_block(uint64_t mask, uint32_t block)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pairs of lines of 128 bytes (work.h) on a GPU: the *_pairs functions of shim.h, which includes it.
+ * Pairs of lines of 128 bytes (work.h) on a GPU: the *_pairs functions of shim.h, which includes
+ * it.
  *
- * Eight lanes move a pair at a time, and four such groups two pairs each. A lane has four pieces of 16 bytes,
- * two of each of its pairs: one that is a pair's beginning, and one of the rest, which lane 7 of eight does not
- * have, because it stores the flags.
+ * Eight lanes move a pair at a time, and four such groups two pairs each. A lane has four pieces of
+ * 16 bytes, two of each of its pairs: one that is a pair's beginning, and one of the rest, which
+ * lane 7 of eight does not have, because it stores the flags.
  */
 #ifndef CORE_DEVICE_PAIRS_CUDA_H
 #define CORE_DEVICE_PAIRS_CUDA_H
@@ -36,8 +37,8 @@ DEV_FN uint32_t dev_piece_bytes(uint32_t piece, uint32_t bytes)
 	return !dev_has_piece(piece) || at >= bytes ? 0 : MIN_OF(bytes - at, 16u);
 }
 
-/* Pieces that are not full, or not aligned. They are not inlined: an array whose address is taken is in
- * memory, also where a piece is full. */
+/* Pieces that are not full, or not aligned. They are not inlined: an array whose address is taken
+ * is in memory, also where a piece is full. */
 static __device__ __noinline__ ulonglong2 dev_get_elements(const uint8_t *from, uint32_t bytes,
 							   uint32_t size)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pairs of lines of 128 bytes (work.h) over fakecuda: the *_pairs functions of shim.h, which includes it.
+ * Pairs of lines of 128 bytes (work.h) over fakecuda: the *_pairs functions of shim.h, which
+ * includes it.
  *
- * One lane of a warp stores and loads the lines, from or into an array of the warp's data in the order of the
- * user's buffers. With width 1 that array is the lane's own words. With 32 the lanes bring and take their
- * pieces of 16 bytes, which are those that a lane of a GPU has, and meet before and after.
+ * One lane of a warp stores and loads the lines, from or into an array of the warp's data in the
+ * order of the user's buffers. With width 1 that array is the lane's own words. With 32 the lanes
+ * bring and take their pieces of 16 bytes, which are those that a lane of a GPU has, and meet
+ * before and after.
  */
 #ifndef CORE_DEVICE_PAIRS_FAKE_H
 #define CORE_DEVICE_PAIRS_FAKE_H

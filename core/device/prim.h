@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the protocols' parts of the primitives share (prims_simple.h, prims_ll.h, prims_ll128.h): the
- * block's shared memory, one thread's view of the collective, what must hold of a FIFO, barriers, the waits
- * for data and for credit, and how both are posted.
+ * What the protocols' parts of the primitives share (prims_simple.h, prims_ll.h, prims_ll128.h):
+ * the block's shared memory, one thread's view of the collective, what must hold of a FIFO,
+ * barriers, the waits for data and for credit, and how both are posted.
  */
 #ifndef CORE_DEVICE_PRIM_H
 #define CORE_DEVICE_PRIM_H
@@ -15,7 +15,8 @@ struct dev_block {
 	struct dev_comm comm;
 	struct dev_channel channel;          /* the steps in it are current between works */
 	struct dev_conn pair[DEV_MAX_WARPS]; /* copies, of the groups of a batch of messages */
-	/* Of each such group that puts: the receiver's buffer; prims_mapped.h: 0, the message goes in slots */
+	/* Of each such group that puts: the receiver's buffer; prims_mapped.h: 0, the message goes
+	 * in slots */
 	uint64_t put[DEV_MAX_WARPS];
 	uint64_t
 		result; /* of a ring's work that puts: the next rank's output; 0: it is not taken yet */
@@ -67,7 +68,8 @@ DEV_FN void prim_group_set(struct prim *p, uint32_t first, uint32_t threads, uin
 	p->barrier = barrier;
 }
 
-/* What a work of either kind begins with. Then the caller sets group, protocol, connections, type and operation. */
+/* What a work of either kind begins with. Then the caller sets group, protocol, connections, type
+ * and operation. */
 DEV_FN void prim_init(struct prim *p, struct dev *d, struct dev_block *b, const struct dev_work *w)
 {
 	p->d = d;
@@ -102,9 +104,10 @@ struct prim_move {
 
 /* ---- what must hold of a FIFO -----------------------------------------------------------------
  *
- * Checked where DEV_CHECK_FIFO is 1: on the doubles always, on hardware with -DDEV_CHECK_FIFO=1. The
- * thread that waited checks it when its wait has held. The double neither schedules nor traces these reads.
- * Broken by a peer or a proxy that counts wrong, gives credit early, or does not take back a slot.
+ * Checked where DEV_CHECK_FIFO is 1: on the doubles always, on hardware with -DDEV_CHECK_FIFO=1.
+ * The thread that waited checks it when its wait has held. The double neither schedules nor traces
+ * these reads. Broken by a peer or a proxy that counts wrong, gives credit early, or does not take
+ * back a slot.
  *
  *	receiving	step + slice <= tail <= step + DEV_STEPS, the sender's credit; only rises
  *	sending		step + slice - DEV_STEPS <= head <= step, which was sent; only rises.
@@ -116,7 +119,8 @@ struct prim_move {
 DEV_FN void prim_check(struct prim *p, const struct dev_conn *c, bool holds, const char *what,
 		       uint64_t step, uint64_t value)
 {
-	/* a launch that was aborted has left its steps where they were, and those behind it are too */
+	/* a launch that was aborted has left its steps where they were, and those behind it are
+	 * too */
 	if (!holds && !dev_peek_u32(p->d, p->block->comm.abort))
 		dev_fifo_broken(p->d, p->block->comm.rank, c->channel, c->peer, what, step, value);
 }
@@ -161,7 +165,8 @@ DEV_FN void prim_check_slot(struct prim *p, const struct dev_conn *c, const stru
 
 /* ---- in the trace ------------------------------------------------------------------------------
  *
- * On the doubles: the first slot of each connection that a work fills, and the first that it finds filled. */
+ * On the doubles: the first slot of each connection that a work fills, and the first that it finds
+ * filled. */
 #ifdef DEV_TRACE
 DEV_FN void prim_show(struct prim *p, bool sent)
 {
@@ -179,8 +184,8 @@ DEV_FN void prim_show(struct prim *p, bool sent)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* All threads of the group. A thread whose wait was aborted goes on to the next barrier, and there all
- * learn of it: false on all of them alike. */
+/* All threads of the group. A thread whose wait was aborted goes on to the next barrier, and there
+ * all learn of it: false on all of them alike. */
 DEV_FN bool prim_barrier(struct prim *p)
 {
 	if (p->threads == dev_threads(p->d))
@@ -193,7 +198,8 @@ DEV_FN bool prim_barrier(struct prim *p)
 	return !p->stopped;
 }
 
-/* Until a word of 64 bits is `want` or more; the connection is at `step`. The caller sets why and from.object. */
+/* Until a word of 64 bits is `want` or more; the connection is at `step`. The caller sets why and
+ * from.object. */
 DEV_FN struct wait prim_conn_wait(const struct dev_conn *c, const shared_u64 *on, uint64_t want,
 				  uint64_t step)
 {
@@ -286,7 +292,8 @@ DEV_FN uint8_t *prim_slot(const struct dev_conn *c, enum dev_proto proto, uint64
 	return c->buffer[proto] + (step % DEV_STEPS) * c->step_bytes[proto];
 }
 
-/* For the next launch, and the next work that loads the connection: the block's copy of its step and of the head. */
+/* For the next launch, and the next work that loads the connection: the block's copy of its step
+ * and of the head. */
 DEV_FN void prim_conn_save(struct dev *d, struct dev_conn *to, const struct dev_conn *c)
 {
 	dev_copy_out(d, &to->step, &c->step, sizeof c->step + sizeof c->head_seen);

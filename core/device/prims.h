@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The primitives that collective programs are made of: each moves one chunk between the user's
- * buffers and the connections to the neighbours in the ring. All threads of the group that works on a
- * collective call the same primitive with the same arguments.
+ * buffers and the connections to the neighbours in the ring. All threads of the group that works on
+ * a collective call the same primitive with the same arguments.
  *
  *   prim_send                   input -> next
  *   prim_copy_send              input -> output and next
@@ -13,21 +13,22 @@
  *   prim_recv_reduce_copy       previous op input -> output
  *   prim_recv_reduce_copy_send  previous op input -> output and next
  *
- * Offsets are elements of the user's input and output buffers. A chunk is the program's chunk steps, in
- * slices of its slice steps (programs.h). How it crosses a connection is the protocol's:
+ * Offsets are elements of the user's input and output buffers. A chunk is the program's chunk
+ * steps, in slices of its slice steps (programs.h). How it crosses a connection is the protocol's:
  *
  *   prims_simple.h   slots of data; the tail shows what is filled. Results may go straight from output to output
  *                    (prims_result.h)
  *   prims_ll.h       slots of lines; each line shows that it is filled
  *   prims_ll128.h    slots of lines of 128 bytes; so do these, where they arrive whole
  *
- * Programs that connect every two ranks, those that go over a tree, and those of PAT have primitives of their own:
- * prims_direct.h, prims_tree.h, prims_pat.h.
+ * Programs that connect every two ranks, those that go over a tree, and those of PAT have
+ * primitives of their own: prims_direct.h, prims_tree.h, prims_pat.h.
  *
- * All take credit by the head, and all take the same steps for an empty chunk or slice as for a full
- * one: the two ends count alike (steps.h).
+ * All take credit by the head, and all take the same steps for an empty chunk or slice as for a
+ * full one: the two ends count alike (steps.h).
  *
- * Errors: false when the launch was aborted; the caller returns immediately, and nothing more moves.
+ * Errors: false when the launch was aborted; the caller returns immediately, and nothing more
+ * moves.
  */
 #ifndef CORE_DEVICE_PRIMS_H
 #define CORE_DEVICE_PRIMS_H

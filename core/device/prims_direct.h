@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The primitives of programs that connect every two ranks of a host (algorithms ONE_SHOT and TWO_SHOT), in
- * protocol LL: lines whose flags show that they are filled (prims_ll.h). All threads of the group call the same
- * primitive with the same arguments, in this order for each chunk:
+ * The primitives of programs that connect every two ranks of a host (algorithms ONE_SHOT and
+ * TWO_SHOT), in protocol LL: lines whose flags show that they are filled (prims_ll.h). All threads
+ * of the group call the same primitive with the same arguments, in this order for each chunk:
  *
  *   prim_direct_begin    waits until the chunk's slots are free at all other ranks
  *   prim_direct_send     elements of the input -> one other rank; once for each of them, with none too
@@ -12,11 +12,11 @@
  *   prim_direct_recv     elements of one other rank -> output
  *   prim_direct_end      gives the slots back to all other ranks
  *
- * A rank's reduction takes the ranks' elements in the order of the ranks, so that all ranks that reduce the
- * same elements get the same bits.
+ * A rank's reduction takes the ranks' elements in the order of the ranks, so that all ranks that
+ * reduce the same elements get the same bits.
  *
- * All connections of a channel take the same steps. A rank that receives nothing in a step gives its slot back
- * all the same.
+ * All connections of a channel take the same steps. A rank that receives nothing in a step gives
+ * its slot back all the same.
  *
  * Errors: as in prims.h. After an abort a thread moves nothing more, and goes on to the barrier of
  * prim_direct_end, where all threads end.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Protocol LL: a chunk crosses a connection in one slot, as lines of 16 bytes that hold 8 bytes of data
- * and the step's flag twice (work.h). For each chunk:
+ * Protocol LL: a chunk crosses a connection in one slot, as lines of 16 bytes that hold 8 bytes of
+ * data and the step's flag twice (work.h). For each chunk:
  *
  *   credit    one thread waits for the slot (head + DEV_STEPS >= step + 1); toward a proxy it writes the
  *             slot's size;
@@ -11,14 +11,14 @@
  *   barrier   every line is read;
  *   post      the last warp: head to the previous rank.
  *
- * A chunk that is only received has no first barrier, and one that is only sent has no second one. There
- * is no fence: the flags are in the words that they are about, and the head is stored after all lines
- * were read.
+ * A chunk that is only received has no first barrier, and one that is only sent has no second one.
+ * There is no fence: the flags are in the words that they are about, and the head is stored after
+ * all lines were read.
  *
  * An empty chunk has no lines. Toward a proxy its size is 0; a receiver does not wait for it.
  *
- * Abort. A thread whose wait for a line is aborted moves nothing more, and goes on to the barrier, where all
- * threads end.
+ * Abort. A thread whose wait for a line is aborted moves nothing more, and goes on to the barrier,
+ * where all threads end.
  *
  * Included by prims.h.
  */
@@ -53,8 +53,8 @@ DEV_FN bool prim_ll_cleans(const struct prim *p)
 	return (p->send_step & DEV_LINE_CLEAN_MASK) == DEV_LINE_CLEAN_MASK;
 }
 
-/* Toward a proxy: bytes of lines in the slot. It is stored before the lines are: their flags show the
- * proxy when they are there. */
+/* Toward a proxy: bytes of lines in the slot. It is stored before the lines are: their flags show
+ * the proxy when they are there. */
 DEV_FN void prim_ll_fill_fifo(struct prim *p, uint64_t count)
 {
 	const struct dev_conn *c = p->send;
@@ -156,8 +156,8 @@ DEV_FN bool prim_ll_move(struct prim *p, const struct prim_move *m, struct prim_
 	return true;
 }
 
-/* Each warp moves 32 lines at a time, and the warps take turns: the thread's first line from `from` on, and
- * the distance to its next ones. */
+/* Each warp moves 32 lines at a time, and the warps take turns: the thread's first line from `from`
+ * on, and the distance to its next ones. */
 DEV_FN uint64_t prim_ll_first(const struct prim *p, uint64_t from)
 {
 	return from + (uint64_t)p->thread * DEV_LANE_LINES;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Protocol LL128: a chunk crosses a connection in one slot, as pairs of lines of 128 bytes, of which 15 of
- * 16 words are data (work.h). It has LL's latency where a line that a warp stores arrives whole: the flag
- * of a line then shows all of it. For each chunk:
+ * Protocol LL128: a chunk crosses a connection in one slot, as pairs of lines of 128 bytes, of
+ * which 15 of 16 words are data (work.h). It has LL's latency where a line that a warp stores
+ * arrives whole: the flag of a line then shows all of it. For each chunk:
  *
  *   ready     one thread waits for the slot (head + DEV_STEPS >= step + 1), and where lines may be torn
  *             one for the tail;
@@ -13,12 +13,12 @@
  *   post      the last warp: head to the previous rank; where lines may be torn, and toward a proxy, a
  *             fence before it, and the tail, as in SIMPLE.
  *
- * Lines are whole between GPUs that NVLink connects (core/transport/p2p.c). Over PCIe, in host memory and
- * behind a network nothing promises that. A chunk that is only received in whole lines has no first
- * barrier, and one that is only sent in them no second one.
+ * Lines are whole between GPUs that NVLink connects (core/transport/p2p.c). Over PCIe, in host
+ * memory and behind a network nothing promises that. A chunk that is only received in whole lines
+ * has no first barrier, and one that is only sent in them no second one.
  *
- * Abort. A warp whose wait for lines is aborted moves nothing more, and goes on to the barrier, where all
- * threads end.
+ * Abort. A warp whose wait for lines is aborted moves nothing more, and goes on to the barrier,
+ * where all threads end.
  *
  * Included by prims.h.
  */
@@ -27,8 +27,8 @@
 
 #include "core/device/prim.h"
 
-/* What a warp moves at a time: pairs next to each other, of a slot and of the user's buffers; and what of
- * their data this lane has. */
+/* What a warp moves at a time: pairs next to each other, of a slot and of the user's buffers; and
+ * what of their data this lane has. */
 struct prim_pairs {
 	uint32_t number; /* of this part of the slot, in such parts */
 	uint32_t bytes;  /* of data */
@@ -84,8 +84,9 @@ DEV_FN bool prim_ll128_recv(struct prim *p, const struct prim_pairs *l, uint64_t
 	return dev_wait_pairs(p->d, &w, received, l->bytes);
 }
 
-/* The lane's words of the result, from the user's input and what was received. Which of the arrays is read is
- * known where each call is: on a GPU they stay in registers. False on all lanes alike: aborted. */
+/* The lane's words of the result, from the user's input and what was received. Which of the arrays
+ * is read is known where each call is: on a GPU they stay in registers. False on all lanes alike:
+ * aborted. */
 DEV_FN bool prim_ll128_combine(struct prim *p, const struct prim_move *m, struct prim_pairs *l)
 {
 	const bool input = (m->flags & PRIM_INPUT) != 0, last = (m->flags & PRIM_LAST) != 0;
@@ -147,9 +148,9 @@ DEV_FN bool prim_ll128_lines(struct prim *p, const struct prim_move *m)
 	return true;
 }
 
-/* A function of its own on a GPU too: its code is there once. It has a copy of
- * *p, because nvcc keeps a struct whose address it passes on in memory. The copy takes longer than a line
- * does: a warp that has no part of the chunk does not call it. */
+/* A function of its own on a GPU too: its code is there once. It has a copy of *p, because nvcc
+ * keeps a struct whose address it passes on in memory. The copy takes longer than a line does: a
+ * warp that has no part of the chunk does not call it. */
 DEV_FN_ONCE bool prim_ll128_lines_once(struct prim p, struct prim_move m)
 {
 	return prim_ll128_lines(&p, &m);

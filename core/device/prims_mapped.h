@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that the sender's kernel puts straight into a buffer of another process: one that the receiver has
- * registered, and that the sender's process has mapped (core/transport/registered.h). The connection has slots as
- * well, and each message takes one of the two ways. The receiver shows where it wants the message, or that it
- * shows nothing; the sender decides. A message that is put, or one channel's part of it, takes one step:
+ * Messages that the sender's kernel puts straight into a buffer of another process: one that the
+ * receiver has registered, and that the sender's process has mapped (core/transport/registered.h).
+ * The connection has slots as well, and each message takes one of the two ways. The receiver shows
+ * where it wants the message, or that it shows nothing; the sender decides. A message that is put,
+ * or one channel's part of it, takes one step:
  *
  *	receiver	show      the buffer's address in the sender's process, or 0 -> dev_send_mem.put; fence
  *			          (release, system); shown = step + 1
@@ -12,10 +13,11 @@
  *			post      dev_recv_mem.put = step + 1; fence (release, system); tail = step + 1
  *	receiver	done      waits until tail >= step + 1; is put == step + 1, head = step + 1; else slots
  *
- * Both ranks know from which message on the receiver shows. A launch of the sender that was made before its rank
- * knew does not look, and fills slots. So the receiver learns from its own memory which way a message came, and no
- * rank waits for what the other one does not do. The receiver shows the next message when all of this one is there: the
- * sender never finds the address of another message.
+ * Both ranks know from which message on the receiver shows. A launch of the sender that was made
+ * before its rank knew does not look, and fills slots. So the receiver learns from its own memory
+ * which way a message came, and no rank waits for what the other one does not do. The receiver
+ * shows the next message when all of this one is there: the sender never finds the address of
+ * another message.
  *
  * After an abort: as in prims_put.h.
  *
@@ -91,7 +93,8 @@ DEV_FN void prim_mapped_show(struct prim *p, uint64_t address)
 	dev_store_u64(p->d, &mem->shown, p->recv_step + 1, SHARED_RELAXED, SHARED_SYSTEM);
 }
 
-/* By one thread, which has shown an address: is the message in the buffer? False: the launch was aborted. */
+/* By one thread, which has shown an address: is the message in the buffer? False: the launch was
+ * aborted. */
 DEV_FN bool prim_mapped_wait_data(struct prim *p, uint64_t *put)
 {
 	const struct dev_recv_mem *mem = (const struct dev_recv_mem *)(const void *)p->recv->tail;
@@ -110,8 +113,8 @@ DEV_FN bool prim_mapped_wait_data(struct prim *p, uint64_t *put)
 	return true;
 }
 
-/* `address`: of the buffer in the sender's process; 0: it has none. *done: the message is there; else it comes in
- * slots. False: the launch was aborted. */
+/* `address`: of the buffer in the sender's process; 0: it has none. *done: the message is there;
+ * else it comes in slots. False: the launch was aborted. */
 DEV_FN bool prim_mapped_recv(struct prim *p, uint64_t address, bool *done)
 {
 	*done = false;

@@ -9,17 +9,19 @@
 
 #include "core/device/prim.h"
 
-/* The links that a chunk takes in a tree, a bit for each number: it is received over some, and sent over others. */
+/* The links that a chunk takes in a tree, a bit for each number: it is received over some, and sent
+ * over others. */
 struct prim_tree {
 	uint32_t from, to;
 	uint64_t done; /* chunks before it, over the same links */
 };
 
-/* The ways that a group of threads takes in an all-reduce over a tree, a bit each: a sum to the root, a result from
- * it. */
+/* The ways that a group of threads takes in an all-reduce over a tree, a bit each: a sum to the
+ * root, a result from it. */
 enum prim_tree_way { PRIM_TREE_UP = 1, PRIM_TREE_DOWN = 2 };
 
-/* Moves `count` elements, `at` elements from the start of the share's buffer. False: the launch was aborted. */
+/* Moves `count` elements, `at` elements from the start of the share's buffer. False: the launch was
+ * aborted. */
 typedef bool prim_chunk_fn(struct prim *p, uint64_t at, uint64_t count);
 
 /* Calls `move` for every chunk of the part. */

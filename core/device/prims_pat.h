@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The primitives of programs of PAT, parallel aggregated trees. Each rank's block is the root of a binomial tree of
- * all ranks; in an all-gather it goes down the tree, in a reduce-scatter the sums come up. All trees have the same
- * shape, and are run side by side: a slot takes the blocks of several trees that cross the same connection in the same
- * step (steps.h, BINOMIAL). Protocol SIMPLE; a chunk is one slot. All threads of the group call the same primitive
- * with the same arguments.
+ * The primitives of programs of PAT, parallel aggregated trees. Each rank's block is the root of a
+ * binomial tree of all ranks; in an all-gather it goes down the tree, in a reduce-scatter the sums
+ * come up. All trees have the same shape, and are run side by side: a slot takes the blocks of
+ * several trees that cross the same connection in the same step (steps.h, BINOMIAL). Protocol
+ * SIMPLE; a chunk is one slot. All threads of the group call the same primitive with the same
+ * arguments.
  *
  *   prim_pat_spread   a slot, or blocks that the rank has -> output and slots
  *   prim_pat_reduce   input op slots -> a slot, or output
  *
- * A reduction takes the rank's own input first, and then what comes over the levels, from the lowest on: over level k
- * comes the sum of the rank 2^k before this one.
+ * A reduction takes the rank's own input first, and then what comes over the levels, from the
+ * lowest on: over level k comes the sum of the rank 2^k before this one.
  *
- * There is no memory besides the slots. What a rank has of an all-gather is in its output. A sum that is not complete
- * is in the slot of its last part: the slot is this rank's own memory, and its sender gets it back only with the
- * head, which is posted when all blocks of the slot are used. At most one slot of each level waits for that, and the
- * sender may be seven ahead.
+ * There is no memory besides the slots. What a rank has of an all-gather is in its output. A sum
+ * that is not complete is in the slot of its last part: the slot is this rank's own memory, and its
+ * sender gets it back only with the head, which is posted when all blocks of the slot are used. At
+ * most one slot of each level waits for that, and the sender may be seven ahead.
  *
  * Errors: as in prims.h.
  */
@@ -42,8 +43,8 @@ DEV_FN void prim_pat_to(struct prim *p, const struct prim_pat *t, uint32_t level
 	p->head_seen = 0;
 }
 
-/* Each thread waits for the data of every threads-th level, from its own number on, and for credit likewise: the
- * threads behind those. */
+/* Each thread waits for the data of every threads-th level, from its own number on, and for credit
+ * likewise: the threads behind those. */
 DEV_FN bool prim_pat_wait(struct prim *p, const struct prim_pat *t)
 {
 	uint32_t sender = (p->thread + p->threads - t->s.levels % p->threads) % p->threads;
@@ -113,8 +114,8 @@ DEV_FN uint8_t *prim_pat_sent(struct prim *p, const struct prim_pat *t, uint32_t
 	return prim_pat_in_slot(p, t, prim_slot(p->send, DEV_SIMPLE, p->send_step), level, offset);
 }
 
-/* The chunk of an offset's block, in a buffer of one block per rank, in bytes. The block's owner is before this rank
- * in an all-gather, and after it in a reduce-scatter. */
+/* The chunk of an offset's block, in a buffer of one block per rank, in bytes. The block's owner is
+ * before this rank in an all-gather, and after it in a reduce-scatter. */
 DEV_FN uint64_t prim_pat_block_at(const struct prim *p, const struct prim_pat *t, uint32_t offset)
 {
 	uint32_t n = (uint32_t)p->block->comm.nranks;
@@ -191,8 +192,8 @@ DEV_FN bool prim_pat_spread(struct prim *p, const struct prim_pat *t)
 	return true;
 }
 
-/* The pass of one block in which what came over level `pass` is added. A block that nothing comes for has its one
- * pass in the first. */
+/* The pass of one block in which what came over level `pass` is added. A block that nothing comes
+ * for has its one pass in the first. */
 DEV_FN void prim_pat_reduce_block(struct prim *p, const struct prim_pat *t,
 				  const struct prim_pat_team *team, uint32_t offset, uint32_t pass)
 {

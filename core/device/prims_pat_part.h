@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs of PAT do besides moving chunks: the blocks that a step takes, over which levels they come and go,
- * where they are in a slot, which step of a connection that is, and the loop over the chunks of a channel's share.
- * The steps are in steps.h (BINOMIAL). Included by prims_pat.h, and by tests/unit/programs_steps_test.c, whose
- * primitives only count.
+ * What programs of PAT do besides moving chunks: the blocks that a step takes, over which levels
+ * they come and go, where they are in a slot, which step of a connection that is, and the loop over
+ * the chunks of a channel's share. The steps are in steps.h (BINOMIAL). Included by prims_pat.h,
+ * and by tests/unit/programs_steps_test.c, whose primitives only count.
  */
 #ifndef CORE_DEVICE_PRIMS_PAT_PART_H
 #define CORE_DEVICE_PRIMS_PAT_PART_H
 
 #include "core/device/prims_part.h"
 
-/* One step of a loop: the same chunk of the blocks at the offsets first, first + stride... below the number of
- * ranks. */
+/* One step of a loop: the same chunk of the blocks at the offsets first, first + stride... below
+ * the number of ranks. */
 struct prim_pat {
 	struct steps_pat s;
 	uint64_t at, count; /* the chunk, in each block */
@@ -32,8 +32,8 @@ DEV_FN uint32_t prim_pat_level(uint32_t offset)
 	return level;
 }
 
-/* The levels below `level` over which an offset comes from or goes to other ranks: those whose bit leads to another
- * offset. They are the lowest ones. */
+/* The levels below `level` over which an offset comes from or goes to other ranks: those whose bit
+ * leads to another offset. They are the lowest ones. */
 DEV_FN uint32_t prim_pat_below(const struct prim *p, uint32_t offset, uint32_t level)
 {
 	uint32_t levels = 0;
@@ -43,14 +43,15 @@ DEV_FN uint32_t prim_pat_below(const struct prim *p, uint32_t offset, uint32_t l
 	return levels;
 }
 
-/* The place of a block among those of a slot. An offset has it on the level that it goes over, and on those that
- * it comes from: the bit between the two offsets of a block does not count. */
+/* The place of a block among those of a slot. An offset has it on the level that it goes over, and
+ * on those that it comes from: the bit between the two offsets of a block does not count. */
 DEV_FN uint32_t prim_pat_place(const struct prim_pat *t, uint32_t level, uint32_t offset)
 {
 	return offset >> MAX_OF(t->s.low, level + 1);
 }
 
-/* Blocks of the step's slot on a level that it sends over; those of an all-gather have one bit more at the receiver. */
+/* Blocks of the step's slot on a level that it sends over; those of an all-gather have one bit more
+ * at the receiver. */
 DEV_FN uint32_t prim_pat_blocks(const struct prim *p, const struct prim_pat *t, uint32_t level)
 {
 	uint32_t first = t->first + (t->reduces ? 0 : 1u << level);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that the sender's kernel puts straight into the receiver's buffer, over a connection between two
- * GPUs of one process that NVLink joins (dev_conn.put). No slot is filled, and the receiver copies nothing.
- * A message, or one channel's part of it, takes one step of its connection:
+ * Messages that the sender's kernel puts straight into the receiver's buffer, over a connection
+ * between two GPUs of one process that NVLink joins (dev_conn.put). No slot is filled, and the
+ * receiver copies nothing. A message, or one channel's part of it, takes one step of its
+ * connection:
  *
  *	receiver	offer     its buffer's address -> dev_send_mem.put; fence (release, system); head = step + 1
  *	sender		take      waits until head >= step + 1; adds DEV_PUT_TAKEN to the word, which gives the
@@ -11,16 +12,16 @@
  *			post      fence (release, system); tail = step + 1
  *	receiver	done      waits until tail >= step + 1; barrier
  *
- * An address belongs to the step that the head shows: the head of a connection goes beyond its sender's step
- * here alone, and the receiver offers the next buffer when the message before it is there. So the sender never
- * finds the address of another message. The head also gives the step's credit, which the protocols with slots
- * take on the same connection.
+ * An address belongs to the step that the head shows: the head of a connection goes beyond its
+ * sender's step here alone, and the receiver offers the next buffer when the message before it is
+ * there. So the sender never finds the address of another message. The head also gives the step's
+ * credit, which the protocols with slots take on the same connection.
  *
- * A receiver's kernel that is aborted leaves no writer in its buffer, which the program may free. It withdraws
- * the address: to the same word it adds DEV_PUT_WITHDRAWN. Whichever of the two additions comes first is seen
- * by the other rank. A sender that was first has no wait until it posts, and the receiver waits for that, at
- * most PRIM_PUT_LEAVE_NS, since its GPU may be dead. A sender that was second writes nothing, and waits for its
- * own abort.
+ * A receiver's kernel that is aborted leaves no writer in its buffer, which the program may free.
+ * It withdraws the address: to the same word it adds DEV_PUT_WITHDRAWN. Whichever of the two
+ * additions comes first is seen by the other rank. A sender that was first has no wait until it
+ * posts, and the receiver waits for that, at most PRIM_PUT_LEAVE_NS, since its GPU may be dead. A
+ * sender that was second writes nothing, and waits for its own abort.
  *
  * Called by send_recv.h, by all threads of a group. Errors: as in prims.h.
  */
@@ -128,7 +129,8 @@ DEV_FN bool prim_put_send(struct prim *p, uint64_t bytes)
 
 /* ---- the receiver ---------------------------------------------------------------------------- */
 
-/* The fence: what this rank did with the buffer, and with the slots before, comes before the head. */
+/* The fence: what this rank did with the buffer, and with the slots before, comes before the
+ * head. */
 DEV_FN void prim_put_offer(struct prim *p)
 {
 	dev_store_u64(p->d, prim_put_word(p->recv), (uintptr_t)p->output, SHARED_RELAXED,
@@ -137,7 +139,8 @@ DEV_FN void prim_put_offer(struct prim *p)
 	dev_store_u64(p->d, p->recv->head, p->recv_step + 1, SHARED_RELAXED, SHARED_SYSTEM);
 }
 
-/* The launch was aborted: no writer is in the buffer afterwards. `w` is the wait that the abort ended. */
+/* The launch was aborted: no writer is in the buffer afterwards. `w` is the wait that the abort
+ * ended. */
 DEV_FN void prim_put_withdraw(struct prim *p, struct wait *w)
 {
 	uint64_t word = dev_add_u64(p->d, prim_put_word(p->recv), DEV_PUT_WITHDRAWN, SHARED_RELAXED,

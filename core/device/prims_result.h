@@ -1,29 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results that go round a ring straight from output to output, in SIMPLE, over a connection between two GPUs that
- * NVLink joins (dev_conn.put). A result is what its receiver has in its output in the end: all that an
- * all-gather moves, and the second half of an all-reduce. The sender writes a slice into the
- * receiver's output instead of a slot, and the receiver sends it on from there. Steps, credit and tail are those of
- * slots. Each connection decides by itself: its two ends have the same rule, and the ring may have others.
+ * Results that go round a ring straight from output to output, in SIMPLE, over a connection between
+ * two GPUs that NVLink joins (dev_conn.put). A result is what its receiver has in its output in the
+ * end: all that an all-gather moves, and the second half of an all-reduce. The sender writes a
+ * slice into the receiver's output instead of a slot, and the receiver sends it on from there.
+ * Steps, credit and tail are those of slots. Each connection decides by itself: its two ends have
+ * the same rule, and the ring may have others.
  *
  * The sender gets the address of the receiver's output once for each work:
  *
  *	receiver	offer     when its work begins: address + DEV_PUT_OFFERED -> dev_send_mem.put (release, system)
  *	sender		take      before its first result: waits for DEV_PUT_OFFERED, which becomes DEV_PUT_TAKEN
  *
- * Within a process every output has an address for the sender. Between two processes it has one if the receiver has
- * registered it and the sender's process has mapped it (core/transport/registered.h). Both ranks know from which collective
- * on the receiver offers its output, with an address or 0, and the sender takes it (dev_work.offers, takes). With 0 the
- * results of the work go through slots. A sender may not look at the first offers, so an offer has a step:
+ * Within a process every output has an address for the sender. Between two processes it has one if
+ * the receiver has registered it and the sender's process has mapped it
+ * (core/transport/registered.h). Both ranks know from which collective on the receiver offers its
+ * output, with an address or 0, and the sender takes it (dev_work.offers, takes). With 0 the
+ * results of the work go through slots. A sender may not look at the first offers, so an offer has
+ * a step:
  *
  *	receiver	offer     as above; then shown = step + 1 (release, system)
  *	sender		take      waits until shown >= step + 1; then as above
  *
- * The step is the connection's before the work. dev_conn.put of the block's copies is this work's: it is set before the
- * work begins and cleared when it ends, so that a work without results pays nothing.
+ * The step is the connection's before the work. dev_conn.put of the block's copies is this work's:
+ * it is set before the work begins and cleared when it ends, so that a work without results pays
+ * nothing.
  *
- * So a sender writes nothing before the receiver's kernel runs this work, and an address is taken once. The receiver
- * offers the next one when all results of the work have come: the sender has taken the address by then.
+ * So a sender writes nothing before the receiver's kernel runs this work, and an address is taken
+ * once. The receiver offers the next one when all results of the work have come: the sender has
+ * taken the address by then.
  *
  * A receiver's kernel that is aborted leaves no writer in its buffer, which the program may free:
  *
@@ -76,7 +81,8 @@ DEV_FN struct wait prim_result_wait(const struct dev_conn *c)
 	return w;
 }
 
-/* False: the launch was aborted, or the next rank's. Inlined into the programs it takes registers from what moves. */
+/* False: the launch was aborted, or the next rank's. Inlined into the programs it takes registers
+ * from what moves. */
 DEV_FN_ONCE bool prim_result_take_word(struct dev *d, struct dev_block *b)
 {
 	struct dev_conn *c = &b->channel.ring_send;
@@ -95,8 +101,8 @@ DEV_FN_ONCE bool prim_result_take_word(struct dev *d, struct dev_block *b)
 	return true;
 }
 
-/* Before a work's first result is sent, and maybe again. By all threads: the one that waits for credit does it, and the
- * others learn of it at the next barrier. */
+/* Before a work's first result is sent, and maybe again. By all threads: the one that waits for
+ * credit does it, and the others learn of it at the next barrier. */
 DEV_FN void prim_result_take(struct prim *p)
 {
 	if (p->puts && p->send->put && p->thread == prim_send_waiter(p) && !p->block->result &&
@@ -168,8 +174,8 @@ DEV_FN void prim_result_close(struct dev_block *b)
 	to->put = to->put == DEV_PUT_ALWAYS ? DEV_PUT_ALWAYS : 0;
 }
 
-/* By one thread, when all threads have stopped: no writer is in the output afterwards. `end` is the step after the
- * work's. */
+/* By one thread, when all threads have stopped: no writer is in the output afterwards. `end` is the
+ * step after the work's. */
 DEV_FN void prim_result_withdraw(struct dev *d, const struct dev_block *b, uint64_t end)
 {
 	const struct dev_conn *c = &b->channel.ring_recv;

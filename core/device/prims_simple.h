@@ -10,11 +10,12 @@
  *   post      the last warp: fence (release, system), then head to the previous rank and tail to
  *             the next; before the tail, toward a proxy, the slot's size and offset.
  *
- * A group of three warps or more has a last warp that moves nothing: its fence takes as long as the stores of
- * all movers need to arrive, while they move the next slice. In a smaller group all threads move.
+ * A group of three warps or more has a last warp that moves nothing: its fence takes as long as the
+ * stores of all movers need to arrive, while they move the next slice. In a smaller group all
+ * threads move.
  *
- * Where the connection allows it, a result goes straight into the next rank's output instead of a slot
- * (prims_result.h). It takes the same steps, with the same waits and posts.
+ * Where the connection allows it, a result goes straight into the next rank's output instead of a
+ * slot (prims_result.h). It takes the same steps, with the same waits and posts.
  *
  * Slices that are empty still wait and post. With one warp its first lane does all three jobs; with
  * width 1 a group may be a single thread. Included by prims.h.
@@ -25,8 +26,8 @@
 #include "core/device/prim.h"
 #include "core/device/prims_result.h"
 
-/* The movers' named barrier comes so far after their group's, of which those of three warps or more are the
- * first five. */
+/* The movers' named barrier comes so far after their group's, of which those of three warps or more
+ * are the first five. */
 #define PRIM_MOVERS_BARRIER 8
 
 /* The threads that move: the first ones. */

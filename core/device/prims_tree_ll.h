@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Protocol LL over the links of a tree: lines whose flags show that they are filled (prims_ll.h). For each chunk:
+ * Protocol LL over the links of a tree: lines whose flags show that they are filled (prims_ll.h).
+ * For each chunk:
  *
  *   credit    for each link that is sent over a thread waits for the slot; toward a proxy it writes the slot's
  *             size;
@@ -54,7 +55,8 @@ DEV_FN void prim_tree_ll_combine(struct prim *p, struct prim_lines *l, bool redu
 			l->data[i] = received[i];
 }
 
-/* What comes over the links, to this rank's input or instead of it. False: the launch was aborted. */
+/* What comes over the links, to this rank's input or instead of it. False: the launch was
+ * aborted. */
 DEV_FN bool prim_tree_ll_gather(struct prim *p, const struct prim_tree *t,
 				const struct prim_move *m, struct prim_lines *l)
 {

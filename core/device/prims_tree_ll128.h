@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Protocol LL128 over the links of a tree: pairs of lines of 128 bytes (prims_ll128.h). For each chunk:
+ * Protocol LL128 over the links of a tree: pairs of lines of 128 bytes (prims_ll128.h). For each
+ * chunk:
  *
  *   ready     for each link a thread waits for the slot, and for the tail where lines may be torn;
  *   barrier   the other threads learn of it; a launch that was aborted ends here;
@@ -51,7 +52,8 @@ DEV_FN bool prim_tree_ll128_ready(struct prim *p, const struct prim_tree *t)
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* What comes over the links, to this rank's input or instead of it. False on all lanes alike: aborted. */
+/* What comes over the links, to this rank's input or instead of it. False on all lanes alike:
+ * aborted. */
 DEV_FN bool prim_tree_ll128_gather(struct prim *p, const struct prim_tree *t,
 				   const struct prim_move *m, struct prim_pairs *l)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs that go over a tree do besides moving chunks: which links there are, which way a chunk goes over
- * them, and the loop over the chunks of a channel's share. Included by prims.h, and by
- * tests/unit/programs_steps_test.c, whose primitives only count.
+ * What programs that go over a tree do besides moving chunks: which links there are, which way a
+ * chunk goes over them, and the loop over the chunks of a channel's share. Included by prims.h, and
+ * by tests/unit/programs_steps_test.c, whose primitives only count.
  */
 #ifndef CORE_DEVICE_PRIMS_TREE_PART_H
 #define CORE_DEVICE_PRIMS_TREE_PART_H
@@ -48,10 +48,11 @@ DEV_FN bool prim_tree_chunks(struct prim *p, const struct steps_part *part, uint
 	return true;
 }
 
-/* Up and down at the same time: the chunks of an all-reduce at a rank that has a parent. The threads of a group go
- * up, down, or both ways in turns. In turns the first result is waited for after DEV_STEPS chunks were sent. The
- * root does not take a chunk that it cannot send on, and the slots of both directions hold 2 * DEV_STEPS: a rank
- * that sent more of them before it took a result would wait for ever. */
+/* Up and down at the same time: the chunks of an all-reduce at a rank that has a parent. The
+ * threads of a group go up, down, or both ways in turns. In turns the first result is waited for
+ * after DEV_STEPS chunks were sent. The root does not take a chunk that it cannot send on, and the
+ * slots of both directions hold 2 * DEV_STEPS: a rank that sent more of them before it took a
+ * result would wait for ever. */
 DEV_FN bool prim_tree_both(struct prim *p, const struct steps_part *part, uint32_t up,
 			   uint32_t down)
 {

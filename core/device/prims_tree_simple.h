@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Protocol SIMPLE over the links of a tree, and what the protocols share there. For each chunk, which is one slot
- * of each link:
+ * Protocol SIMPLE over the links of a tree, and what the protocols share there. For each chunk,
+ * which is one slot of each link:
  *
  *   wait      for each link a thread: for its data, or for its credit;
  *   barrier   the other movers learn of it;
@@ -11,8 +11,8 @@
  *   barrier   of all threads: everything is read and written; a launch that was aborted ends here;
  *   post      the last warp: sizes toward proxies, one fence, heads and tails of all links.
  *
- * As in prims_simple.h the last warp of three or more moves nothing: its fence is on its way while the movers move the
- * next chunk. Included by prims_tree.h.
+ * As in prims_simple.h the last warp of three or more moves nothing: its fence is on its way while
+ * the movers move the next chunk. Included by prims_tree.h.
  */
 #ifndef CORE_DEVICE_PRIMS_TREE_SIMPLE_H
 #define CORE_DEVICE_PRIMS_TREE_SIMPLE_H
@@ -55,7 +55,8 @@ DEV_FN uint32_t prim_tree_next(uint32_t links, uint32_t link)
 	for (uint32_t link = prim_tree_next(links, 0); link < DEV_TREE_LINKS;                      \
 	     link = prim_tree_next(links, link + 1))
 
-/* Waits for the credit of those links that are the thread's: of so many threads it takes every threads-th. */
+/* Waits for the credit of those links that are the thread's: of so many threads it takes every
+ * threads-th. */
 DEV_FN void prim_tree_wait_send(struct prim *p, const struct prim_tree *t, uint32_t threads)
 {
 	for (uint32_t k = p->thread; k < DEV_TREE_LINKS; k += threads) {
@@ -81,7 +82,8 @@ DEV_FN void prim_tree_wait_recv(struct prim *p, const struct prim_tree *t, uint3
 	}
 }
 
-/* One thread, behind the barrier that ends the move. `tails`: the links whose tail shows what is filled. */
+/* One thread, behind the barrier that ends the move. `tails`: the links whose tail shows what is
+ * filled. */
 DEV_FN void prim_tree_post(struct prim *p, const struct prim_tree *t, uint32_t tails,
 			   uint32_t bytes)
 {
@@ -110,7 +112,8 @@ DEV_FN enum dev_op prim_tree_op(const struct prim *p)
 
 /* ---- SIMPLE --------------------------------------------------------------------------------- */
 
-/* One pass of a move. A thread may get other elements in the next one: a barrier is between them. */
+/* One pass of a move. A thread may get other elements in the next one: a barrier is between
+ * them. */
 struct prim_tree_pass {
 	const void *src[2];
 	void *dst[2];

@@ -74,11 +74,12 @@ X(REDUCE_SCATTER_PAT_SIMPLE,   reduce_scatter_pat,  REDUCE_SCATTER, PAT,  SIMPLE
 	DEV_PROGRAMS_TREE_LL128(X)                                                                 \
 	DEV_PROGRAMS_PAT_SIMPLE(X)
 
-/* The programs that have a kernel of their own: nvcc makes faster code of one program than of all. In LL and LL128, which
- * small and middle calls run, there is a kernel for sums of each of the three types that programs use most, without a
- * call for each line; in LL128 also one for all types and operations (type and operation -1). A program that only copies
- * has one kernel, as if for sums. In SIMPLE only a reduce-scatter gets faster by it. A work's kernel is its first
- * row here. */
+/* The programs that have a kernel of their own: nvcc makes faster code of one program than of all.
+ * In LL and LL128, which small and middle calls run, there is a kernel for sums of each of the
+ * three types that programs use most, without a call for each line; in LL128 also one for all types
+ * and operations (type and operation -1). A program that only copies has one kernel, as if for
+ * sums. In SIMPLE only a reduce-scatter gets faster by it. A work's kernel is its first row
+ * here. */
 /* clang-format off */
 #define DEV_SUMS(X, type, of_type, of_op)                                                                 \
 /* kernel                            program                     function                               */ \
@@ -143,12 +144,11 @@ enum dev_algo { DEV_RING, DEV_ONE_SHOT, DEV_TWO_SHOT, DEV_TREE, DEV_PAT, DEV_ALG
  *	data    of 16 bytes in a slot, those that are data
  *
  * SIMPLE: a slot holds data and nothing else; head and tail show which slots are filled
- * (prims_simple.h).
- * LL: a slot holds lines of 16 bytes, data and flags in turns; the flags show which lines are filled
- * (prims_ll.h). A line needs no fence, and takes twice the bytes.
+ * (prims_simple.h). LL: a slot holds lines of 16 bytes, data and flags in turns; the flags show
+ * which lines are filled (prims_ll.h). A line needs no fence, and takes twice the bytes.
  *
- * LL128: a slot holds pairs of lines of 128 bytes, each with one flag (prims_ll128.h). Where lines arrive
- * whole, the flags show which are filled; elsewhere head and tail do.
+ * LL128: a slot holds pairs of lines of 128 bytes, each with one flag (prims_ll128.h). Where lines
+ * arrive whole, the flags show which are filled; elsewhere head and tail do.
  *
  * The sizes are NCCL 2.28's: a slot of LL has 8 lines x 512 threads, one of LL128 120 words x 640
  * threads. */

@@ -10,8 +10,8 @@
  *   ranks between         recv_reduce_send
  *   root                  recv_reduce_copy, complete here
  *
- * Over a tree: every rank sends over the link that leads to the root, after it has reduced what came over all its
- * other links. The tree of an all-reduce, seen from another rank.
+ * Over a tree: every rank sends over the link that leads to the root, after it has reduced what
+ * came over all its other links. The tree of an all-reduce, seen from another rank.
  *
  * In one shot: every rank sends its elements to the root, which reduces them.
  */

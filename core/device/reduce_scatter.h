@@ -15,10 +15,11 @@
  *
  * In one shot: every rank sends block r to rank r for all r, and reduces its own block.
  *
- * With PAT (steps.h, BINOMIAL): rank r has rank r+o's block with offset o. It reduces its own input and the sums that
- * it receives over all lower levels, and sends the result over the level of o's lowest bit; its own block, offset 0,
- * is complete with the sums of all levels. The offsets whose blocks share slots come last: what they receive from the
- * levels below stays in its slots until the rank's own block is complete.
+ * With PAT (steps.h, BINOMIAL): rank r has rank r+o's block with offset o. It reduces its own input
+ * and the sums that it receives over all lower levels, and sends the result over the level of o's
+ * lowest bit; its own block, offset 0, is complete with the sums of all levels. The offsets whose
+ * blocks share slots come last: what they receive from the levels below stays in its slots until
+ * the rank's own block is complete.
  */
 #ifndef CORE_DEVICE_REDUCE_SCATTER_H
 #define CORE_DEVICE_REDUCE_SCATTER_H
@@ -63,7 +64,8 @@ DEV_FN bool reduce_scatter_one_shot(struct prim *p, const struct steps_part *par
 
 /* ---- parallel aggregated trees -------------------------------------------------------------- */
 
-/* Offset after offset down to 1, then level after level, whose blocks all share a slot, then the rank's own block. */
+/* Offset after offset down to 1, then level after level, whose blocks all share a slot, then the
+ * rank's own block. */
 DEV_FN void reduce_scatter_pat_step(const struct prim *p, struct prim_pat *t, uint32_t step)
 {
 	const uint32_t alone = prim_pat_end(p, t) - 1, shared = t->s.levels - t->s.low;

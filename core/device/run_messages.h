@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A batch of messages on one channel: works whose ends all run at the same time, each in a group of the block's
- * threads, in the protocol of its message. Included by kernels.c.
+ * A batch of messages on one channel: works whose ends all run at the same time, each in a group of
+ * the block's threads, in the protocol of its message. Included by kernels.c.
  */
 #ifndef CORE_DEVICE_RUN_MESSAGES_H
 #define CORE_DEVICE_RUN_MESSAGES_H
@@ -42,7 +42,8 @@ DEV_FN void dev_part_take(struct dev_work *w, int channel)
 	w->channel_lo = w->channel_hi = (uint8_t)channel;
 }
 
-/* The block's part of work n, which this warp has loaded, and its two connections. A barrier follows. */
+/* The block's part of work n, which this warp has loaded, and its two connections. A barrier
+ * follows. */
 DEV_FN void dev_part_load(struct dev *d, struct dev_block *b, uint32_t n, int channel)
 {
 	const struct dev_send_recv *p = &b->work[n].pair;
@@ -57,7 +58,8 @@ DEV_FN void dev_part_load(struct dev *d, struct dev_block *b, uint32_t n, int ch
 		dev_copy_in_warp(d, &b->pair[2 * n + 1], p->recv_conn, sizeof b->pair[0]);
 }
 
-/* Threads of a block that have one end of a work: group 2n sends for work n, group 2n + 1 receives. */
+/* Threads of a block that have one end of a work: group 2n sends for work n, group 2n + 1
+ * receives. */
 struct dev_group {
 	uint32_t number, first, warps; /* its first warp, and how many it has */
 };

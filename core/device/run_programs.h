@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A kernel of all programs of a protocol and a family: every work of the launch that has this block's channel, one after
- * the other. kernels.c includes it once for each, so that a compiler sees the kernel's own programs and no others:
+ * A kernel of all programs of a protocol and a family: every work of the launch that has this
+ * block's channel, one after the other. kernels.c includes it once for each, so that a compiler
+ * sees the kernel's own programs and no others:
  *
  *	RUN_KERNEL	the function
  *	RUN_PROTO	enum dev_proto

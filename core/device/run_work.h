@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One work of a collective on one channel: what host and device must agree on, one thread's view of it, the
- * connections and steps of its algorithm, and the program that its row names. Included by kernels.c.
+ * One work of a collective on one channel: what host and device must agree on, one thread's view of
+ * it, the connections and steps of its algorithm, and the program that its row names. Included by
+ * kernels.c.
  */
 #ifndef CORE_DEVICE_RUN_WORK_H
 #define CORE_DEVICE_RUN_WORK_H
@@ -31,8 +32,8 @@ DEV_FN enum dev_family dev_family_of(enum dev_algo algo)
 
 /* ---- before the first chunk ------------------------------------------------------------------ */
 
-/* The factor or divisor. A factor in memory may be one that the program has just written in the same
- * stream. */
+/* The factor or divisor. A factor in memory may be one that the program has just written in the
+ * same stream. */
 DEV_FN uint64_t dev_work_scale(struct dev *d, const struct dev_work *w)
 {
 	return w->scale_in_memory ? dev_get_bits(d, (const void *)(uintptr_t)w->scale,
@@ -84,9 +85,10 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 
 /* ---- connections and steps of a work --------------------------------------------------------- */
 
-/* Do results of a work go straight into outputs? Both ends of a connection have the same rule. Short ones do not: to
- * learn the address takes longer than to copy. Nor do broadcasts: their ranks follow each other, and a rank that waits
- * for the next one's address waits until that one has ended the work before (docs/figures.md). */
+/* Do results of a work go straight into outputs? Both ends of a connection have the same rule.
+ * Short ones do not: to learn the address takes longer than to copy. Nor do broadcasts: their ranks
+ * follow each other, and a rank that waits for the next one's address waits until that one has
+ * ended the work before (docs/figures.md). */
 DEV_FN bool dev_ring_puts(const struct steps_part *part, const struct dev_program_row *row,
 			  int32_t nranks, uint32_t type_bytes)
 {
@@ -111,7 +113,8 @@ DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
 	p->send = &p->block->channel.ring_send;
 	p->recv_step = ALIGN_UP(p->recv->step, p->chunk_steps);
 	p->send_step = ALIGN_UP(p->send->step, p->chunk_steps);
-	/* Nothing comes in the steps that are left out: the sender need not wait until they are read. */
+	/* Nothing comes in the steps that are left out: the sender need not wait until they are
+	 * read. */
 	if (p->recv_step != p->recv->step && part->count && p->thread == prim_poster(p))
 		dev_store_u64(p->d, p->recv->head, p->recv_step, SHARED_RELEASE, SHARED_SYSTEM);
 	p->puts = dev_ring_puts(part, row, p->block->comm.nranks, p->type_bytes);
@@ -119,8 +122,8 @@ DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
 		prim_result_begin(p);
 }
 
-/* The block's copies have the steps for the next work; at the end of the launch they go to memory. A work that
- * did not use the connection had no barrier: other threads may still read the step. */
+/* The block's copies have the steps for the next work; at the end of the launch they go to memory.
+ * A work that did not use the connection had no barrier: other threads may still read the step. */
 DEV_FN void dev_ring_end(struct prim *p)
 {
 	struct dev_channel *c = &p->block->channel;
@@ -193,7 +196,8 @@ DEV_FN void dev_direct_end(struct prim *p)
 	}
 }
 
-/* One end of the rank's links: those that are received over first. NULL: the rank has no such link. */
+/* One end of the rank's links: those that are received over first. NULL: the rank has no such
+ * link. */
 DEV_FN struct dev_conn *dev_tree_conn(const struct prim *p, uint32_t end)
 {
 	const struct dev_tree *tree = &p->block->channel.tree;
@@ -324,8 +328,9 @@ DEV_FN void dev_row_end(struct prim *p, const struct steps_part *part,
 		dev_direct_end(p);
 }
 
-/* An abort ended the work, of a ring in SIMPLE: the rank writes no more into the next rank's output, and the rank before
- * it no more into its own. By one thread. Inlined it takes registers from what moves. */
+/* An abort ended the work, of a ring in SIMPLE: the rank writes no more into the next rank's
+ * output, and the rank before it no more into its own. By one thread. Inlined it takes registers
+ * from what moves. */
 DEV_FN_ONCE void dev_ring_leave(struct dev *d, const struct dev_block *b, const struct dev_work *w,
 				int channel)
 {
@@ -362,7 +367,8 @@ DEV_FN_ONCE void dev_registered_open(struct dev *d, struct dev_block *b, const s
 	dev_barrier_any(d, false);
 }
 
-/* A work begins. By all threads of the block; those beyond the work's warps have nothing to do: false. */
+/* A work begins. By all threads of the block; those beyond the work's warps have nothing to do:
+ * false. */
 DEV_FN bool dev_work_open(struct prim *p, struct steps_part *part, struct dev *d,
 			  struct dev_block *b, const struct dev_work *w, int channel,
 			  struct dev_known known)

@@ -5,13 +5,13 @@
  * through the functions below, which shim_cuda.h implements with CUDA intrinsics and shim_fake.h
  * with calls into fakecuda. Nothing else may be used to touch memory that is not the thread's own.
  *
- * Every device function takes `struct dev *d` first: this thread's identity and surroundings.
- * On CUDA it is a handful of registers; on fakecuda one per fiber. With warp width 1 a fiber is a
+ * Every device function takes `struct dev *d` first: this thread's identity and surroundings. On
+ * CUDA it is a handful of registers; on fakecuda one per fiber. With warp width 1 a fiber is a
  * whole warp: it is its warp's only lane, and range operations cover what 32 lanes would.
  *
  * Addresses of global memory are what the program sees, passed as pointers or uint64_t. Under the
- * strict device view they cannot be dereferenced: use the accessors and range operations.
- * Shared memory (dev_shared) is plain memory of the block: dereference it, order with barriers.
+ * strict device view they cannot be dereferenced: use the accessors and range operations. Shared
+ * memory (dev_shared) is plain memory of the block: dereference it, order with barriers.
  *
  * Contract, function by function (MUST for both implementations):
  *

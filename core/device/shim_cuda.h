@@ -85,8 +85,9 @@ DEV_FN void dev_barrier(struct dev *d)
 	__syncthreads();
 }
 
-/* Named barriers are the aligned ones: a warp's threads come to the same instruction. The others have a second,
- * slower instruction for warps that have parted, which compute-sanitizer takes for another barrier. */
+/* Named barriers are the aligned ones: a warp's threads come to the same instruction. The others
+ * have a second, slower instruction for warps that have parted, which compute-sanitizer takes for
+ * another barrier. */
 DEV_FN void dev_barrier_named(struct dev *d, int id, int threads)
 {
 	__syncwarp();
@@ -253,8 +254,8 @@ DEV_FN uint64_t dev_add_u64(struct dev *d, shared_u64 *p, uint64_t v, enum share
 
 /* ---- lines ----------------------------------------------------------------------------------
  *
- * One instruction of two words of 8 bytes: the model gives each word whole, and no order between the
- * two, which is all that a line needs. */
+ * One instruction of two words of 8 bytes: the model gives each word whole, and no order between
+ * the two, which is all that a line needs. */
 
 DEV_FN struct v16 dev_load_line16(struct dev *d, const void *p)
 {
@@ -438,7 +439,8 @@ DEV_FN void dev_copy_out(struct dev *d, void *dst, const void *src, size_t bytes
 	dev_copy_in(d, dst, src, bytes);
 }
 
-/* The elements of a word of 8 bytes one by one: at the end of the data, and where it is not aligned. */
+/* The elements of a word of 8 bytes one by one: at the end of the data, and where it is not
+ * aligned. */
 #define DEV_DATA_EACH(type, to, from, bytes)                                                       \
 	for (uint32_t i_ = 0; i_ < (bytes) / sizeof(type); i_++)                                   \
 	((type *)(to))[i_] = ((const type *)(from))[i_]
@@ -461,8 +463,8 @@ DEV_FN void dev_move_elements(void *to, const void *from, uint32_t bytes, uint32
 	}
 }
 
-/* A word that is not full, or not aligned. They are not inlined: an array whose address is taken is in memory, also
- * where the word is full. */
+/* A word that is not full, or not aligned. They are not inlined: an array whose address is taken is
+ * in memory, also where the word is full. */
 static __device__ __noinline__ uint64_t dev_get_word(const void *from, uint32_t bytes,
 						     uint32_t size)
 {

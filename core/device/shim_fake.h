@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The device shim over fakecuda: shim.h's functions as thin wrappers of the fakedev_* functions,
- * which device_run.c and device_access.c of backends/fakecuda implement. Included by shim.h only, by
- * device code (core/device, device tests) and by fakecuda itself.
+ * which device_run.c and device_access.c of backends/fakecuda implement. Included by shim.h only,
+ * by device code (core/device, device tests) and by fakecuda itself.
  *
  * Contract between the two sides:
  *
@@ -65,14 +65,15 @@ bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line);
 bool fakedev_wait_unless(struct dev *d, const struct wait *w, const struct dev_conn *c,
 			 uint64_t bits);
 uint64_t fakedev_now_ns(struct dev *d);
-/* Lines next to each other. The first halves of all are stored, then the second ones: others may run in
- * between. How many of the lines, from the first on, have the flag in both halves; those are read. */
+/* Lines next to each other. The first halves of all are stored, then the second ones: others may
+ * run in between. How many of the lines, from the first on, have the flag in both halves; those are
+ * read. */
 void fakedev_lines_store(struct dev *d, void *p, const struct v16 *lines, uint32_t n);
 uint32_t fakedev_lines_load(struct dev *d, const void *p, uint32_t flag, struct v16 *lines,
 			    uint32_t n);
-/* Lines of 128 bytes next to each other, `words` with their flags. Each is stored whole where the way to it
- * keeps it whole (NVLink, the GPU's own memory), else in parts, and others may run in between. How many of
- * the lines, from the first on, have the flag; those are read. */
+/* Lines of 128 bytes next to each other, `words` with their flags. Each is stored whole where the
+ * way to it keeps it whole (NVLink, the GPU's own memory), else in parts, and others may run in
+ * between. How many of the lines, from the first on, have the flag; those are read. */
 void fakedev_lines128_store(struct dev *d, void *p, const uint64_t *words, uint32_t lines);
 uint32_t fakedev_lines128_load(struct dev *d, const void *p, uint64_t flag, uint64_t *words,
 			       uint32_t lines);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a channel's share of a collective becomes steps: the one derivation that the kernel
- * (core/device), the proxy's operations and the host's plan (core/plan) all use. Pure
- * functions, C17 and C++17, host and device. The steps are NCCL 2.28's
- * (docs/device.md). Numbers are elements unless a name has "bytes" in it.
+ * (core/device), the proxy's operations and the host's plan (core/plan) all use. Pure functions,
+ * C17 and C++17, host and device. The steps are NCCL 2.28's (docs/device.md). Numbers are elements
+ * unless a name has "bytes" in it.
  *
- * A channel runs its share in loops; a loop moves a fixed number of chunks over each connection,
- * by the program's pattern (programs.h), whether the chunks are full, short or empty. Each chunk
- * takes the program's chunk steps of the connection. For n ranks:
+ * A channel runs its share in loops; a loop moves a fixed number of chunks over each connection, by
+ * the program's pattern (programs.h), whether the chunks are full, short or empty. Each chunk takes
+ * the program's chunk steps of the connection. For n ranks:
  *
  *	pattern        a loop covers   chunks per loop          loops
  *	RING_TWICE     n chunks        2(n-1) on both           ceil(share / (n * chunk))
@@ -18,24 +18,25 @@
  *	TREE_*         1 chunk         1 on each that is used   ceil(share / chunk)
  *	BINOMIAL       1 chunk         below                    below
  *
- * A message between two ranks has one chunk of one step for each step's worth of bytes; one that is put straight
- * into the receiver's buffer (prims_put.h) has one step.
+ * A message between two ranks has one chunk of one step for each step's worth of bytes; one that is
+ * put straight into the receiver's buffer (prims_put.h) has one step.
  *
  * The last loop of a ring that goes round twice splits what is left in n chunks of
  * alignUp(ceil(left / n), 16 bytes).
  *
- * BINOMIAL (algorithm PAT). Every rank has a connection to the rank 2^k after it and one from the rank 2^k before
- * it, for each level k = 0...levels - 1, where levels = ceil(log2(n)). A block is known at a rank by its offset, its
- * distance from the rank that owns it, 0 to n-1. Offset o > 0 crosses the connections of the level of o's lowest bit.
- * A loop takes the offsets in this order in an all-gather, in the opposite one in a reduce-scatter:
+ * BINOMIAL (algorithm PAT). Every rank has a connection to the rank 2^k after it and one from the
+ * rank 2^k before it, for each level k = 0...levels - 1, where levels = ceil(log2(n)). A block is
+ * known at a rank by its offset, its distance from the rank that owns it, 0 to n-1. Offset o > 0
+ * crosses the connections of the level of o's lowest bit. A loop takes the offsets in this order in
+ * an all-gather, in the opposite one in a reduce-scatter:
  *
  *	level k = levels-1...low        offsets 2^k, 3*2^k, 5*2^k... below n       in one slot
  *	s = 1...min(2^low, n) - 1       offsets s, s + 2^low, s + 2*2^low... < n   in one slot
  *
- * So a slot of a loop has ceil((n-1) / 2^low) blocks at most, and a level k < low takes as many slots of a loop as
- * there are odd multiples of 2^k below min(2^low, n); the other levels take one. `low` is the least for which the
- * slot's blocks fit a chunk of the work, 1 to `levels`: low = 1 makes `levels` steps, low = levels n - 1. Only with
- * the latter may a share have several loops.
+ * So a slot of a loop has ceil((n-1) / 2^low) blocks at most, and a level k < low takes as many
+ * slots of a loop as there are odd multiples of 2^k below min(2^low, n); the other levels take one.
+ * `low` is the least for which the slot's blocks fit a chunk of the work, 1 to `levels`: low = 1
+ * makes `levels` steps, low = levels n - 1. Only with the latter may a share have several loops.
  */
 #ifndef CORE_DEVICE_STEPS_H
 #define CORE_DEVICE_STEPS_H
@@ -161,7 +162,8 @@ STEPS_FN const char *steps_func_name(int func)
 	}
 }
 
-/* Bytes of data that a chunk has at most. A chunk of two exchanges has the data of each in one slot. */
+/* Bytes of data that a chunk has at most. A chunk of two exchanges has the data of each in one
+ * slot. */
 STEPS_FN uint32_t steps_chunk_bytes(const struct dev_program_row *row, uint32_t step_bytes)
 {
 	return steps_data_bytes((int)row->proto, step_bytes) *
@@ -191,8 +193,8 @@ STEPS_FN uint64_t steps_loops(enum dev_pattern pattern, uint64_t count, uint32_t
 	return loop ? (count + loop - 1) / loop : 0;
 }
 
-/* Steps of a work on the two connections of a rank's ring on one channel, or on each of those between every
- * two ranks. */
+/* Steps of a work on the two connections of a rank's ring on one channel, or on each of those
+ * between every two ranks. */
 struct steps_count {
 	uint64_t recv, send;
 };
@@ -234,8 +236,9 @@ STEPS_FN struct steps_count steps_of(const struct dev_work *w, int channel,
 	return n;
 }
 
-/* Steps of a work of a tree on the two connections of one of a rank's links. `toward`: the link over which the
- * root is reached, DEV_TREE_SELF: this rank is the root; of a collective without a root anything. */
+/* Steps of a work of a tree on the two connections of one of a rank's links. `toward`: the link
+ * over which the root is reached, DEV_TREE_SELF: this rank is the root; of a collective without a
+ * root anything. */
 STEPS_FN struct steps_count steps_of_link(enum dev_pattern pattern, const struct steps_part *part,
 					  uint32_t link, uint32_t toward)
 {
@@ -298,7 +301,8 @@ STEPS_FN uint64_t steps_of_level(const struct steps_part *part, int nranks, uint
 	       steps_pat_of_loop(&s, nranks, level);
 }
 
-/* The protocol of a channel's part of a message: LL up to so many bytes, and LL128 up to so many. */
+/* The protocol of a channel's part of a message: LL up to so many bytes, and LL128 up to so
+ * many. */
 STEPS_FN enum dev_proto steps_message_proto(uint64_t bytes, uint32_t ll, uint32_t ll128)
 {
 	return bytes <= ll ? DEV_LL : bytes <= ll128 ? DEV_LL128 : DEV_SIMPLE;
@@ -312,9 +316,9 @@ STEPS_FN uint64_t steps_of_message(uint64_t bytes, enum dev_proto proto, uint32_
 	return (bytes + chunk - 1) / chunk;
 }
 
-/* The step of a connection after a work that began at its rounded up step and ended at `end`. A work
- * that did not use the connection leaves it alone: the other end, and a proxy, which have nothing of
- * that work, do not round it up either. */
+/* The step of a connection after a work that began at its rounded up step and ended at `end`. A
+ * work that did not use the connection leaves it alone: the other end, and a proxy, which have
+ * nothing of that work, do not round it up either. */
 STEPS_FN uint64_t steps_kept(uint64_t step, uint64_t end, uint32_t chunk_steps)
 {
 	return end == ALIGN_UP(step, chunk_steps) ? step : end;

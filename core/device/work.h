@@ -2,14 +2,14 @@
 /*
  * What host and device share: connection memory, the device's view of a communicator, and the work
  * of one launch. Written by core/comm, core/transport and core/plan, read by core/device. Layouts
- * depend on nothing that differs between host and device, builds or warp widths, and are checked
- * at compile time. Numbers are NCCL 2.28's.
+ * depend on nothing that differs between host and device, builds or warp widths, and are checked at
+ * compile time. Numbers are NCCL 2.28's.
  *
  * A connection is one direction between two ranks on one channel: a ring of DEV_STEPS slots. The
  * sender fills the slot step % DEV_STEPS and advances `tail`; the receiver empties it and advances
- * `head`. Both count steps since the connection was made and never wrap (64 bits), and are the
- * only flow control: the sender may fill step s when head + DEV_STEPS > s, the receiver may read
- * it when tail > s. Protocol LL does without the tail, and LL128 where it can: the lines of a slot have
+ * `head`. Both count steps since the connection was made and never wrap (64 bits), and are the only
+ * flow control: the sender may fill step s when head + DEV_STEPS > s, the receiver may read it when
+ * tail > s. Protocol LL does without the tail, and LL128 where it can: the lines of a slot have
  * flags.
  */
 #ifndef CORE_DEVICE_WORK_H
@@ -32,24 +32,26 @@
 #define DEV_TREE_LINKS 4
 #define DEV_TREE_SELF  0xffu /* in dev_tree.toward */
 
-/* A line of protocol LL: {data, flag, data, flag}, of 4 bytes each. Each of its halves is stored and
- * loaded as a whole. The flag of step s is that of all lines of its slot that have data; before the
- * first step all flags are those of the step before it. */
+/* A line of protocol LL: {data, flag, data, flag}, of 4 bytes each. Each of its halves is stored
+ * and loaded as a whole. The flag of step s is that of all lines of its slot that have data; before
+ * the first step all flags are those of the step before it. */
 #define DEV_LINE_BYTES   16u
 #define DEV_LINE_DATA    8u
 #define DEV_LINE_FLAG(s) ((uint32_t)((s) + 1))
 /* Flags wrap after 2^32 steps. In the eight steps s with (s & mask) == mask, one for each slot, twice in
- * 2^32, the sender writes every line of the slot: no flag grows so old that it is taken for a new one. */
+ * 2^32, the sender writes every line of the slot: no flag grows so old that it is taken for a new
+ * one. */
 #define DEV_LINE_CLEAN_MASK 0x7ffffff8u
 
-/* Lines of protocol LL128, in pairs. A line is 16 words of 8 bytes, the last of which is the flag. For the
- * words d0, d1... d29 of data that a pair has:
+/* Lines of protocol LL128, in pairs. A line is 16 words of 8 bytes, the last of which is the flag.
+ * For the words d0, d1... d29 of data that a pair has:
  *
  *	first line    d0  d1  ... d13 d14 flag
  *	second line   d16 d17 ... d29 d15 flag
  *
- * So all but one of the 16 bytes that a thread of a GPU moves at a time are neighbours in the user's buffers
- * too. The flag counts in 64 bits, and never wraps. A warp moves 8 pairs at a time. */
+ * So all but one of the 16 bytes that a thread of a GPU moves at a time are neighbours in the
+ * user's buffers too. The flag counts in 64 bits, and never wraps. A warp moves 8 pairs at a
+ * time. */
 #define DEV_LINE128_BYTES   128u
 #define DEV_PAIR_BYTES      256u
 #define DEV_PAIR_DATA       240u
@@ -91,18 +93,19 @@ DOPPEL_CHECK_SIZE(struct dev_fifo_slot, 8);
  * the sender's end the head; each on its own cache line. */
 struct dev_send_mem {
 	shared_u64 head;
-	/* Of a connection with `put`: where the receiver wants the message whose step the head allows, or the
-	 * results of a collective, and what has become of it (prims_put.h, prims_result.h). */
+	/* Of a connection with `put`: where the receiver wants the message whose step the head
+	 * allows, or the results of a collective, and what has become of it (prims_put.h,
+	 * prims_result.h). */
 	shared_u64 put;
-	/* The step after that which `put` is about: of a message between two processes (prims_mapped.h), or the one
-	 * before a collective (prims_result.h). */
+	/* The step after that which `put` is about: of a message between two processes
+	 * (prims_mapped.h), or the one before a collective (prims_result.h). */
 	shared_u64 shown;
 	uint8_t pad0[128 - 24];
 };
 struct dev_recv_mem {
 	shared_u64 tail;
-	/* Between two processes: the step after that of the last message that went straight into the receiver's
-	 * buffer (prims_mapped.h). */
+	/* Between two processes: the step after that of the last message that went straight into
+	 * the receiver's buffer (prims_mapped.h). */
 	shared_u64 put;
 	uint8_t pad0[128 - 16];
 	struct dev_fifo_slot fifo[DEV_STEPS];
@@ -115,9 +118,9 @@ DOPPEL_CHECK_SIZE(struct dev_recv_mem, 256);
 DOPPEL_CHECK_OFFSET(struct dev_recv_mem, put, 8);
 DOPPEL_CHECK_OFFSET(struct dev_recv_mem, fifo, 128);
 
-/* In dev_send_mem.put, where no address has a bit: the sender writes there, or has; the receiver was aborted,
- * and its buffer is no longer to be written. Of a collective also: the sender has not taken the address yet; it
- * was stopped, and writes no more. */
+/* In dev_send_mem.put, where no address has a bit: the sender writes there, or has; the receiver
+ * was aborted, and its buffer is no longer to be written. Of a collective also: the sender has not
+ * taken the address yet; it was stopped, and writes no more. */
 #define DEV_PUT_TAKEN     (1ull << 63)
 #define DEV_PUT_WITHDRAWN (1ull << 62)
 #define DEV_PUT_OFFERED   (1ull << 61)
@@ -133,39 +136,43 @@ struct dev_conn {
 	uint8_t *buffer[DEV_PROTO_COUNT];
 	shared_u64 *tail, *head;
 	struct dev_fifo_slot *fifo; /* toward a proxy; NULL: the peer polls tail */
-	/* Kept by the kernel: the next step, which it rounds up to a chunk, and the head that a sender read last. It
-	 * reads the head again when that one gives no credit: most works are spared the load. Those of trees and PAT
-	 * keep the step alone across works. */
+	/* Kept by the kernel: the next step, which it rounds up to a chunk, and the head that a
+	 * sender read last. It reads the head again when that one gives no credit: most works are
+	 * spared the load. Those of trees and PAT keep the step alone across works. */
 	uint64_t step, head_seen;
 	uint32_t step_bytes[DEV_PROTO_COUNT]; /* of each protocol's slots */
 	int32_t peer;                         /* rank at the other end */
 	int16_t channel;
 	uint8_t index; /* which of the pair's connections on the channel: enum conn_index */
-	/* Lines of 128 bytes that the sender stores arrive whole: both ends of a connection agree. */
+	/* Lines of 128 bytes that the sender stores arrive whole: both ends of a connection
+	 * agree. */
 	uint8_t whole_lines;
-	/* Messages in SIMPLE, or the results that a ring carries, go straight into the receiver's buffer: 0 or
-	 * DEV_PUT_ALWAYS, both ends agree; in a block's copy also DEV_PUT_REGISTERED (prims_result.h). The head is in
-	 * a dev_send_mem then. */
+	/* Messages in SIMPLE, or the results that a ring carries, go straight into the receiver's
+	 * buffer: 0 or DEV_PUT_ALWAYS, both ends agree; in a block's copy also DEV_PUT_REGISTERED
+	 * (prims_result.h). The head is in a dev_send_mem then. */
 	uint8_t put;
 	uint8_t pad0[3];
 };
 DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(52 + 12 * DEV_PROTO_COUNT, 8));
 
-/* Ranks of other processes before a rank, in different rings, that can write into its registered output. */
+/* Ranks of other processes before a rank, in different rings, that can write into its registered
+ * output. */
 #define DEV_WORK_RANKS 4
 
 /* A rank's place in the ring of one channel. */
 struct dev_ring {
 	int32_t prev, next; /* ranks */
 	int32_t index;      /* this rank's position; position 0 holds rank 0 */
-	/* Of the different ranks before this one in the rings, and of those after it: 0, 1... DEV_WORK_RANKS at most. */
+	/* Of the different ranks before this one in the rings, and of those after it: 0, 1...
+	 * DEV_WORK_RANKS at most. */
 	uint16_t prev_number, next_number;
 	const int32_t *ranks; /* [nranks], by position */
 };
 DOPPEL_CHECK_SIZE(struct dev_ring, 24);
 
-/* A rank's connections to every other rank. Ends 0 and 1 are the receiving and the sending one of the first other rank,
- * 2 and 3 those of the second: end i on channel c is conns[c + i * channels]. All take the same steps. */
+/* A rank's connections to every other rank. Ends 0 and 1 are the receiving and the sending one of
+ * the first other rank, 2 and 3 those of the second: end i on channel c is conns[c + i * channels].
+ * All take the same steps. */
 struct dev_direct {
 	struct dev_conn *conns; /* among those of the communicator; NULL: there are none */
 	int32_t channels;       /* the first ones have them */
@@ -173,17 +180,17 @@ struct dev_direct {
 };
 DOPPEL_CHECK_SIZE(struct dev_direct, 16);
 
-/* A rank's place in the tree of one channel: for each link its two ends, which are the communicator's
- * connections of these numbers. Each connection has a step of its own: a collective to or from one rank uses
- * each link in one direction. */
+/* A rank's place in the tree of one channel: for each link its two ends, which are the
+ * communicator's connections of these numbers. Each connection has a step of its own: a collective
+ * to or from one rank uses each link in one direction. */
 struct dev_tree {
 	const uint8_t *toward; /* [nranks]: the link over which a rank is reached; DEV_TREE_SELF */
 	int32_t recv[DEV_TREE_LINKS], send[DEV_TREE_LINKS]; /* -1: there is no such link */
 };
 DOPPEL_CHECK_SIZE(struct dev_tree, 8 + 8 * DEV_TREE_LINKS);
 
-/* A rank's connections of PAT on channel 0, among those of the communicator: of level k from the rank 2^k before it
- * and to the rank 2^k after it. Those of channel c have numbers higher by c. */
+/* A rank's connections of PAT on channel 0, among those of the communicator: of level k from the
+ * rank 2^k before it and to the rank 2^k after it. Those of channel c have numbers higher by c. */
 struct dev_pat {
 	int32_t recv[DEV_PAT_LEVELS], send[DEV_PAT_LEVELS];
 };
@@ -206,9 +213,9 @@ struct dev_comm {
 	int32_t rank, nranks, nchannels; /* of messages, too */
 	const shared_u32 *abort;         /* host memory */
 	struct dev_channel *channels;    /* [nchannels] */
-	/* Every other connection end of the rank, in the order in which they were made: those of trees, those
-	 * of PAT, those between every two ranks, and those of messages, which follow while kernels run that do not
-	 * touch them. */
+	/* Every other connection end of the rank, in the order in which they were made: those of
+	 * trees, those of PAT, those between every two ranks, and those of messages, which follow
+	 * while kernels run that do not touch them. */
 	struct dev_conn *conns;
 	struct dev_direct direct;
 	struct dev_pat pat;
@@ -223,16 +230,18 @@ DOPPEL_CHECK_SIZE(struct dev_comm, 72 + 8 * DEV_PAT_LEVELS);
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 
-/* A message to one rank and a message from one rank, either may be missing: parts of both, one for each channel of
- * the work. Connections are this rank's ends in device memory, in the order of the channels. Or a message to
- * oneself, without connections. A block makes of what it loads its own channel's part (run_messages.h): then there
- * is one channel, `bytes` are its own, and it knows the protocols. */
+/* A message to one rank and a message from one rank, either may be missing: parts of both, one for
+ * each channel of the work. Connections are this rank's ends in device memory, in the order of the
+ * channels. Or a message to oneself, without connections. A block makes of what it loads its own
+ * channel's part (run_messages.h): then there is one channel, `bytes` are its own, and it knows the
+ * protocols. */
 struct dev_send_recv {
 	struct dev_conn *send_conn,
 		*recv_conn; /* of the first channel; NULL: nothing to send, to receive */
 	uint64_t send_bytes, recv_bytes; /* of all channels */
 	uint64_t send_each, recv_each;   /* of each channel but the last that has any */
-	/* A part of so many bytes at most goes in LL, of so many in LL128, another one in SIMPLE; both ends agree. */
+	/* A part of so many bytes at most goes in LL, of so many in LL128, another one in SIMPLE;
+	 * both ends agree. */
 	uint32_t send_ll, recv_ll, send_ll128, recv_ll128;
 	/* Where the sender's process has the receiver's buffer; 0: nowhere */
 	uint64_t recv_mapped;
@@ -243,8 +252,8 @@ struct dev_send_recv {
 };
 DOPPEL_CHECK_SIZE(struct dev_send_recv, 80);
 
-/* Of a message in SIMPLE between two processes the receiver shows whether the sender can write into its buffer:
- * what this rank sends, or receives (prims_mapped.h). */
+/* Of a message in SIMPLE between two processes the receiver shows whether the sender can write into
+ * its buffer: what this rank sends, or receives (prims_mapped.h). */
 #define DEV_SHOWN_SEND 1u
 #define DEV_SHOWN_RECV 2u
 
@@ -255,8 +264,8 @@ DOPPEL_CHECK_SIZE(struct dev_send_recv, 80);
  * all-reduce, a reduce or a broadcast; of an all-gather and a reduce-scatter it is one rank's block,
  * and each channel takes the same elements of each block.
  *
- * Messages: works of one channel that follow each other with the same `nth` are a batch: they run at the same
- * time, each end in a group of threads of its own. */
+ * Messages: works of one channel that follow each other with the same `nth` are a batch: they run
+ * at the same time, each end in a group of threads of its own. */
 struct dev_work {
 	const void *send; /* user buffers; of messages: where the first channel's bytes begin */
 	void *recv;
@@ -265,11 +274,13 @@ struct dev_work {
 			uint64_t count; /* elements that the channels share */
 			uint64_t count_lo, count_mid, count_hi;
 			uint32_t chunk_lo, chunk_mid, chunk_hi; /* elements per chunk */
-			/* Of results between processes, a bit for each dev_ring.prev_number: this rank offers its
-			 * output; for each next_number: it takes the next rank's (prims_result.h). */
+			/* Of results between processes, a bit for each dev_ring.prev_number: this
+			 * rank offers its output; for each next_number: it takes the next rank's
+			 * (prims_result.h). */
 			uint8_t offers, takes;
 			uint8_t pad2[2];
-			/* Where the process of the rank before this one has the output, by prev_number; 0: nowhere */
+			/* Where the process of the rank before this one has the output, by
+			 * prev_number; 0: nowhere */
 			uint64_t mapped[DEV_WORK_RANKS];
 		};
 		struct dev_send_recv pair;
@@ -309,9 +320,9 @@ struct dev_share {
 };
 DOPPEL_CHECK_SIZE(struct dev_share, 8);
 
-/* Works of a launch that has more than its arguments hold. They are in pinned host memory, which the
- * host fills before the launch (core/plan/fifo.c). A block that ends stores `end` in the word of its
- * channel: it does not read what lies before `end` again. */
+/* Works of a launch that has more than its arguments hold. They are in pinned host memory, which
+ * the host fills before the launch (core/plan/fifo.c). A block that ends stores `end` in the word
+ * of its channel: it does not read what lies before `end` again. */
 struct dev_fifo {
 	const struct dev_work *work;   /* [work_count]; NULL: the works are in the arguments */
 	const struct dev_share *share; /* of each block */
@@ -347,11 +358,12 @@ struct dev_kernel {
 
 DOPPEL_EXTERN_C_BEGIN
 /* The kernel table of core/device: by warp width (fakes: 1 or 32; CUDA: 32 only). NULL: not built.
- * dev_kernel_one_rank has a struct dev_work as its argument block, and one block per channel of it. */
+ * dev_kernel_one_rank has a struct dev_work as its argument block, and one block per channel of
+ * it. */
 const struct dev_kernel *dev_kernel_collective(enum dev_proto proto, int warp_width);
 const struct dev_kernel *dev_kernel_tree(enum dev_proto proto, int warp_width);
-/* The kernel of this program, type and operation alone (programs.h, DEV_ONE_PROGRAMS). NULL: there is none. And that
- * of row 0, 1, 2...; NULL: there are no more. */
+/* The kernel of this program, type and operation alone (programs.h, DEV_ONE_PROGRAMS). NULL: there
+ * is none. And that of row 0, 1, 2...; NULL: there are no more. */
 const struct dev_kernel *dev_kernel_one(int program, int type, int op, int warp_width);
 const struct dev_kernel *dev_kernel_one_row(uint32_t row, int warp_width);
 const struct dev_kernel *dev_kernel_pat(int warp_width);

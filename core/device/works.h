@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The works of a launch as one block sees them: it brings its next ones, a batch at most, from the kernel's
- * arguments or from the FIFO in pinned memory into its shared memory. Included by kernels.c.
+ * The works of a launch as one block sees them: it brings its next ones, a batch at most, from the
+ * kernel's arguments or from the FIFO in pinned memory into its shared memory. Included by
+ * kernels.c.
  */
 #ifndef CORE_DEVICE_WORKS_H
 #define CORE_DEVICE_WORKS_H
@@ -70,7 +71,8 @@ DEV_FN void dev_works_next(struct dev *d, struct dev_block *b, const struct dev_
 		dev_barrier(d);
 }
 
-/* The host may overwrite what the launch has in the FIFO. Behind the barrier after the last load. */
+/* The host may overwrite what the launch has in the FIFO. Behind the barrier after the last
+ * load. */
 DEV_FN void dev_works_consumed(struct dev *d, const struct dev_args *args, int channel)
 {
 	if (args->fifo.work && dev_thread(d) == 0)

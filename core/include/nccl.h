@@ -192,14 +192,15 @@ ncclResult_t pncclMemAlloc(void **ptr, size_t size);
 ncclResult_t ncclMemFree(void *ptr);
 ncclResult_t pncclMemFree(void *ptr);
 
-/* For memory of ncclMemAlloc that is registered on both ranks of a message: the sender's GPU may write straight
- * into the receiver's buffer, in another process too. Local: ranks may differ in what they register. *handle is NULL
- * where that has no effect. A buffer that is registered twice is deregistered twice. The buffer stays in place until
- * it is deregistered and no operation uses it; then it may be freed. */
+/* For memory of ncclMemAlloc that is registered on both ranks of a message: the sender's GPU may
+ * write straight into the receiver's buffer, in another process too. Local: ranks may differ in
+ * what they register. *handle is NULL where that has no effect. A buffer that is registered twice
+ * is deregistered twice. The buffer stays in place until it is deregistered and no operation uses
+ * it; then it may be freed. */
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle);
 ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle);
-/* NULL: nothing. No operation that uses the buffer may be queued or run. A communicator that ends deregisters what is
- * left, with a warning. */
+/* NULL: nothing. No operation that uses the buffer may be queued or run. A communicator that ends
+ * deregisters what is left, with a warning. */
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle);
 
@@ -273,8 +274,9 @@ ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcoun
 ncclResult_t pncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
 			    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
 
-/* sendbuff has `recvcount` elements for each rank, in order of ranks; recvbuff becomes the reduction
- * of all ranks' elements for this rank. In place: recvbuff is sendbuff + rank * recvcount elements. */
+/* sendbuff has `recvcount` elements for each rank, in order of ranks; recvbuff becomes the
+ * reduction of all ranks' elements for this rank. In place: recvbuff is sendbuff + rank * recvcount
+ * elements. */
 ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
 			       ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
 			       cudaStream_t stream);
@@ -282,16 +284,16 @@ ncclResult_t pncclReduceScatter(const void *sendbuff, void *recvbuff, size_t rec
 				ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
 				cudaStream_t stream);
 
-/* recvbuff of rank `root` becomes the reduction of all ranks' sendbuff. Other ranks have no recvbuff: it
- * may be NULL. In place: recvbuff is sendbuff on the root. */
+/* recvbuff of rank `root` becomes the reduction of all ranks' sendbuff. Other ranks have no
+ * recvbuff: it may be NULL. In place: recvbuff is sendbuff on the root. */
 ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
 			ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t pncclReduce(const void *sendbuff, void *recvbuff, size_t count,
 			 ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
 			 cudaStream_t stream);
 
-/* recvbuff becomes what rank `root` has in its sendbuff. Other ranks have no sendbuff: it may be NULL.
- * In place: recvbuff is sendbuff on the root. */
+/* recvbuff becomes what rank `root` has in its sendbuff. Other ranks have no sendbuff: it may be
+ * NULL. In place: recvbuff is sendbuff on the root. */
 ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
 			   ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t pncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
@@ -303,9 +305,9 @@ ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int ro
 ncclResult_t pncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root,
 			ncclComm_t comm, cudaStream_t stream);
 
-/* Makes an operation of the communicator for data of type `datatype`: the sum of each rank's elements
- * times that rank's *scalar, which lies where `residence` is. A collective that was called with it
- * needs the operation no longer, but a scalar in device memory until it is complete. */
+/* Makes an operation of the communicator for data of type `datatype`: the sum of each rank's
+ * elements times that rank's *scalar, which lies where `residence` is. A collective that was called
+ * with it needs the operation no longer, but a scalar in device memory until it is complete. */
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
 				      ncclScalarResidence_t residence, ncclComm_t comm);
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
@@ -315,7 +317,8 @@ ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 
 /* A message of `count` elements to rank `peer`, which receives it with ncclRecv from this rank: the
  * n-th send between two ranks meets the n-th receive, and both have the same count and type. The
- * messages of a group move at the same time. A rank that sends to itself receives in the same group.
+ * messages of a group move at the same time. A rank that sends to itself receives in the same
+ * group.
  */
 ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
 		      ncclComm_t comm, cudaStream_t stream);
@@ -340,7 +343,8 @@ ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, nccl
 ncclResult_t pncclGather(const void *sendbuff, void *recvbuff, size_t count,
 			 ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
 
-/* The other way: blocks of the root's sendbuff, `count` elements each, become the ranks' recvbuff. */
+/* The other way: blocks of the root's sendbuff, `count` elements each, become the ranks'
+ * recvbuff. */
 ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
 			 ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t pncclScatter(const void *sendbuff, void *recvbuff, size_t count,

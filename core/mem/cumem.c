@@ -11,8 +11,8 @@
 #include "core/rank/cuda_result.h"
 
 #define CUMEM_DRIVER 12000 /* the first whose cuMem NCCL uses by itself */
-/* The same for host memory; and the first that has an attribute for it, which older headers do not name:
- * CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED. */
+/* The same for host memory; and the first that has an attribute for it, which older headers do not
+ * name: CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED. */
 #define CUMEM_HOST_DRIVER    12060
 #define CUMEM_HOST_ANSWERS   13000
 #define CUMEM_HOST_ATTRIBUTE ((CUdevice_attribute)141)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that core takes from CUDA: device memory, pinned host memory, and mappings of device memory of
- * other processes of the host; and device memory as a dma-buf, for the driver of an HCA. No other room
- * allocates, frees, pins, opens or closes any (tests/unit/rules_memory_test.sh). Called by transport, proxy,
- * plan, comm and api.
+ * Memory that core takes from CUDA: device memory, pinned host memory, and mappings of device
+ * memory of other processes of the host; and device memory as a dma-buf, for the driver of an HCA.
+ * No other room allocates, frees, pins, opens or closes any (tests/unit/rules_memory_test.sh).
+ * Called by transport, proxy, plan, comm and api.
  *
- * Owns nothing: the room that allocates frees, on the same device. Sizes are bytes. A failure is logged here, with
- * the call and with `what` the memory is for; *mem is NULL then.
+ * Owns nothing: the room that allocates frees, on the same device. Sizes are bytes. A failure is
+ * logged here, with the call and with `what` the memory is for; *mem is NULL then.
  *
- * Which calls wait for kernels. A kernel spins until the other ranks launch theirs, so a rank that waits
- * for one before it has done what the others need waits for ever.
+ * Which calls wait for kernels. A kernel spins until the other ranks launch theirs, so a rank that
+ * waits for one before it has done what the others need waits for ever.
  *
  *	mem_device_alloc, mem_host_alloc,                    may wait for the kernels of the GPU
  *	mem_host_register, mem_import
@@ -32,8 +32,8 @@
  *
  * The main task of a rank calls them, never a task of the proxy, which other ranks may wait for.
  *
- * With DOPPEL_CUDA_WAITS=1 the GPU double waits wherever CUDA may: a call in another place hangs, and the
- * hang is reported (tests/collectives/cuda_waits_test.sh).
+ * With DOPPEL_CUDA_WAITS=1 the GPU double waits wherever CUDA may: a call in another place hangs,
+ * and the hang is reported (tests/collectives/cuda_waits_test.sh).
  *
  * All memory is cudaMalloc's; that of cuMem, whose calls wait for no kernel, is cumem.h's.
  */
@@ -52,13 +52,14 @@ ncclResult_t mem_device_free(void *mem, const char *what); /* NULL: nothing */
 ncclResult_t mem_host_alloc(void **mem, size_t bytes, const char *what);
 ncclResult_t mem_host_free(void *mem, const char *what); /* NULL: nothing */
 
-/* Host memory that CUDA did not allocate, whole pages of it: pinned and mapped until it is unregistered,
- * which comes before it is unmapped. *device: its address on the devices of the process. */
+/* Host memory that CUDA did not allocate, whole pages of it: pinned and mapped until it is
+ * unregistered, which comes before it is unmapped. *device: its address on the devices of the
+ * process. */
 ncclResult_t mem_host_register(void *mem, size_t bytes, void **device, const char *what);
 ncclResult_t mem_host_unregister(void *mem, const char *what);
 
-/* For other processes of the host; not for this one, which CUDA refuses. It lasts as long as the memory,
- * which is freed after all have closed it. */
+/* For other processes of the host; not for this one, which CUDA refuses. It lasts as long as the
+ * memory, which is freed after all have closed it. */
 ncclResult_t mem_export(cudaIpcMemHandle_t *handle, void *mem, const char *what);
 ncclResult_t mem_import(void **mem, cudaIpcMemHandle_t handle, const char *what);
 ncclResult_t mem_import_close(void *mem, const char *what);
@@ -67,8 +68,9 @@ ncclResult_t mem_import_close(void *mem, const char *what);
 #define MEM_PAGE_BYTES ((size_t)65536)
 
 /* The pages that have these bytes of device memory, as a dma-buf: *fd, which the caller closes with
- * os_descriptor_close; `mem` is *offset bytes behind its beginning. ncclInvalidUsage, not logged, where there
- * is none: CUDA's driver or the kernel has no dma-bufs, or the pages are not all of one allocation. */
+ * os_descriptor_close; `mem` is *offset bytes behind its beginning. ncclInvalidUsage, not logged,
+ * where there is none: CUDA's driver or the kernel has no dma-bufs, or the pages are not all of one
+ * allocation. */
 ncclResult_t mem_dmabuf(void *mem, size_t bytes, int *fd, size_t *offset);
 
 #endif

@@ -21,7 +21,8 @@ static struct user_memory *user_memory_of(struct registry_node *n)
 	return n->kind == REGISTRY_MEMORY ? (struct user_memory *)n : NULL;
 }
 
-/* Under the registry's lock, the memory that begins there. Freed memory is in the list until it is free. */
+/* Under the registry's lock, the memory that begins there. Freed memory is in the list until it is
+ * free. */
 static struct user_memory *user_memory_at(struct registry_node *first, const void *at)
 {
 	for (struct registry_node *n = first; n; n = n->next) {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that programs have from ncclMemAlloc: a list of the process, in its registry. Other ranks map what a
- * communicator registers (core/transport/registered.h), and CUDA leaves it undefined to free memory that another
- * process has open. So a user of the memory holds it: ncclMemFree frees it when the last hold is dropped.
+ * Memory that programs have from ncclMemAlloc: a list of the process, in its registry. Other ranks
+ * map what a communicator registers (core/transport/registered.h), and CUDA leaves it undefined to
+ * free memory that another process has open. So a user of the memory holds it: ncclMemFree frees it
+ * when the last hold is dropped.
  *
- * Called by core/api, and by core/transport for holds. A program's own allocations (cudaMalloc) are not in the list,
- * because core cannot keep them until others have closed them.
+ * Called by core/api, and by core/transport for holds. A program's own allocations (cudaMalloc) are
+ * not in the list, because core cannot keep them until others have closed them.
  *
- * Errors: as in mem.h. What waits for kernels: user_memory_alloc may, user_memory_free and user_memory_drop do when
- * they free (mem.h: program, connection, end).
+ * Errors: as in mem.h. What waits for kernels: user_memory_alloc may, user_memory_free and
+ * user_memory_drop do when they free (mem.h: program, connection, end).
  */
 #ifndef CORE_MEM_USER_MEMORY_H
 #define CORE_MEM_USER_MEMORY_H

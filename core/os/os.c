@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The dispatch of os.h and check.h: every function goes to the table in force. The two pointers below
- * are the one exception to "no mutable globals in core": an engine sets them before tasks exist.
+ * The dispatch of os.h and check.h: every function goes to the table in force. The two pointers
+ * below are the one exception to "no mutable globals in core": an engine sets them before tasks
+ * exist.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,12 +12,12 @@
  *
  * Without os_install() the pair posix + real is in force, so an ordinary program needs no set-up.
  *
- * Errors: 0, or a positive errno; outputs are set only on success, unless a function's comment has more.
- * `errno` itself is never set or read across a wait. Time is in ns. Every function may be called
- * from any task of a process; those marked WAITS may switch to another task, so the caller holds
- * no half-updated state there. Files, sockets and shared memory are calls of the outside: each is a
- * scheduling point before it acts, as an access to a shared word is, and os_event_seq; os_thread_start is one
- * after the new task can run. Any other function neither waits nor switches.
+ * Errors: 0, or a positive errno; outputs are set only on success, unless a function's comment has
+ * more. `errno` itself is never set or read across a wait. Time is in ns. Every function may be
+ * called from any task of a process; those marked WAITS may switch to another task, so the caller
+ * holds no half-updated state there. Files, sockets and shared memory are calls of the outside:
+ * each is a scheduling point before it acts, as an access to a shared word is, and os_event_seq;
+ * os_thread_start is one after the new task can run. Any other function neither waits nor switches.
  */
 #ifndef CORE_OS_OS_H
 #define CORE_OS_OS_H
@@ -73,8 +73,8 @@ struct os_self {
 	/* The collective that a kernel's task works on, and its number. NULL: none. */
 	const char *work;
 	uint64_t work_number;
-	/* The result, in words, of the task's latest call of the stack, if that was an error: what other
-	 * ranks may wait for in vain. NULL: it was none. */
+	/* The result, in words, of the task's latest call of the stack, if that was an error: what
+	 * other ranks may wait for in vain. NULL: it was none. */
 	const char *refused;
 	/* In an os_wait of several waits: the rank that each of them is for, as a list beside the
 	 * waits. NULL: all are for `rank`. Set before the wait and cleared after it, by a task that
@@ -137,16 +137,17 @@ int os_wait_one(const struct wait *w, const shared_u32 *abort);
 /* Event counts, for things that are not one word (a CQ, a socket, a mailbox): the owner posts on
  * the object's address, the waiter compares sequences. Any address will do; nothing to create.
  * Different objects may share a count: that only causes early ends. */
-/* Before the look that decides about a wait: what changes after the look is missed by a count that is taken later. */
+/* Before the look that decides about a wait: what changes after the look is missed by a count that
+ * is taken later. */
 uint64_t os_event_seq(const void *object);
 void os_event_post(const void *object);
 
-/* A program's query (of a stream, an event, a communicator's state) had no result: `why` names what it polls.
- * A query does not wait: how its caller waits is the caller's choice. `posix` MUST return immediately, always.
- * `threads` MAY give the processor away, and MUST NOT sleep. `sim` WAITS, because no time passes there
- * otherwise: a miss costs virtual time; after some in a row by one task, the task sleeps until something in
- * the world changes. A poll with a result calls os_poll_hit() to end the row. Not for loops of the stack
- * itself: those wait by os_wait. */
+/* A program's query (of a stream, an event, a communicator's state) had no result: `why` names what
+ * it polls. A query does not wait: how its caller waits is the caller's choice. `posix` MUST return
+ * immediately, always. `threads` MAY give the processor away, and MUST NOT sleep. `sim` WAITS,
+ * because no time passes there otherwise: a miss costs virtual time; after some in a row by one
+ * task, the task sleeps until something in the world changes. A poll with a result calls
+ * os_poll_hit() to end the row. Not for loops of the stack itself: those wait by os_wait. */
 void os_poll_miss(const char *why);
 void os_poll_hit(void);
 
@@ -180,9 +181,9 @@ void os_charge(enum os_cost what, uint64_t amount);
 uint32_t os_choose(const char *site, uint32_t n);
 
 /* A fault point: the outside may fail here. `site` is a string constant "layer.operation"
- * ("os.alloc", "verbs.reg_mr", "fabric.packet") of the engine's tables; `object` (may be NULL) finds the label whose rank, peer and
- * channel address the fault, else the calling task's rank does. Returns false, nearly always, or
- * true with *f filled in. Real world: false. */
+ * ("os.alloc", "verbs.reg_mr", "fabric.packet") of the engine's tables; `object` (may be NULL)
+ * finds the label whose rank, peer and channel address the fault, else the calling task's rank
+ * does. Returns false, nearly always, or true with *f filled in. Real world: false. */
 enum os_fault_kind {
 	OS_FAULT_FAIL,      /* fail the call; arg: errno, or 0 for the site's usual */
 	OS_FAULT_DROP,      /* lose it; */
@@ -281,11 +282,12 @@ const char *os_env_at(int index);
 void os_host_name(char *out, size_t bytes);
 /* /proc/sys/kernel/random/boot_id: tells hosts apart. At most 63 characters. */
 void os_boot_id(char *out, size_t bytes);
-/* Number of the device that /dev/shm is on, not 0: two processes of a host that have the same one see
- * each other's segments; containers may have one each. ENOENT: there is none. */
+/* Number of the device that /dev/shm is on, not 0: two processes of a host that have the same one
+ * see each other's segments; containers may have one each. ENOENT: there is none. */
 int os_shm_device(uint64_t *device);
-/* Lets the process have as many descriptors open as the system allows it (its hard limit); *most: how many that are.
- * Any number of times. A positive errno: the limit is as before. A simulated world has no limit. */
+/* Lets the process have as many descriptors open as the system allows it (its hard limit); *most:
+ * how many that are. Any number of times. A positive errno: the limit is as before. A simulated
+ * world has no limit. */
 int os_descriptors_raise(uint64_t *most);
 int32_t os_cpu(void); /* CPU the task runs on, or -1 */
 /* Random bytes for identifiers; from the named stream of the seed in a simulated world. */
@@ -294,12 +296,13 @@ void os_random(void *out, size_t bytes);
 /* Reads a whole file of the process' view (its /sys root included): *data is allocated with
  * os_alloc, NUL-terminated behind its *bytes. ENOENT, EACCES, EIO, ENOMEM, EFBIG (> 16 MiB). */
 int os_file_read(const char *path, char **data, size_t *bytes);
-/* Makes a file, or replaces one, with those bytes. A file that a process of a world writes is one of the
- * real machine, as its log is. ENOENT, EACCES, ENOSPC (no room on the disk, or in the user's quota), EIO. */
+/* Makes a file, or replaces one, with those bytes. A file that a process of a world writes is one
+ * of the real machine, as its log is. ENOENT, EACCES, ENOSPC (no room on the disk, or in the user's
+ * quota), EIO. */
 int os_file_write(const char *path, const char *data, size_t bytes);
-/* The names in a directory of the process' view, without "." and "..", sorted by byte: each with its NUL,
- * one after the other, in *names, which is allocated with os_alloc. ENOENT, ENOTDIR, EACCES, EIO, ENOMEM,
- * EFBIG (more than OS_DIR_BYTES of names). */
+/* The names in a directory of the process' view, without "." and "..", sorted by byte: each with
+ * its NUL, one after the other, in *names, which is allocated with os_alloc. ENOENT, ENOTDIR,
+ * EACCES, EIO, ENOMEM, EFBIG (more than OS_DIR_BYTES of names). */
 #define OS_DIR_BYTES (1u << 20)
 int os_dir_list(const char *path, char **names, int *count);
 /* The path with every link followed and without "." and "..". ENOENT, ENOTDIR, ELOOP, EACCES, EIO,
@@ -307,9 +310,9 @@ int os_dir_list(const char *path, char **names, int *count);
 #define OS_PATH_BYTES 1024
 int os_real_path(const char *path, char out[OS_PATH_BYTES]);
 
-/* A shared library, by its path or as the loader finds its name. It is one of the real machine: in a world,
- * too, and there all processes have one copy of its variables. ENOENT: `why` gets the loader's reason.
- * os_library_symbol: NULL if there is none of that name. */
+/* A shared library, by its path or as the loader finds its name. It is one of the real machine: in
+ * a world, too, and there all processes have one copy of its variables. ENOENT: `why` gets the
+ * loader's reason. os_library_symbol: NULL if there is none of that name. */
 int os_library_open(const char *name, void **library, char *why, size_t bytes);
 void *os_library_symbol(void *library, const char *name);
 void os_library_close(void *library); /* NULL is fine */
@@ -334,8 +337,8 @@ DOPPEL_CHECK_SIZE(struct os_addr, 24);
  * caller's business. index counts from 0; ENOENT past the last. name: at least 16 bytes. */
 int os_interface(int index, char *name, size_t name_bytes, struct os_addr *addr);
 
-/* The address of a name, or of a numeric text with or without %scope; family 4 or 6, 0: any. Port 0. May wait for the
- * system's name service. ENOENT: it has none. */
+/* The address of a name, or of a numeric text with or without %scope; family 4 or 6, 0: any. Port
+ * 0. May wait for the system's name service. ENOENT: it has none. */
 int os_resolve(const char *name, uint16_t family, struct os_addr *addr);
 
 int os_listen(const struct os_addr *at, int *fd, struct os_addr *bound); /* port 0: any */
@@ -350,18 +353,19 @@ int os_recv(int fd, void *data, size_t n, size_t *done);
 int os_close(int fd);
 /* The OBJECT to wait on: posted when the socket may have become readable, writable or broken. */
 const void *os_socket_object(int fd);
-/* May a call that found nothing, or no room, find it now? `seq` is the object's count, read before that call.
- * A port that posts no events for sockets answers true. */
+/* May a call that found nothing, or no room, find it now? `seq` is the object's count, read before
+ * that call. A port that posts no events for sockets answers true. */
 bool os_socket_changed(int fd, uint64_t seq);
 
 /* ---- world: shared memory ------------------------------------------------------------------- */
 
 /* Where the host keeps its segments. */
 #define OS_SHM_DIR "/dev/shm"
-/* A segment of the host's /dev/shm: create makes a new one (EEXIST) and maps it zeroed. All its bytes are
- * allocated there: ENOSPC where they do not fit, and no access fails later. Open maps an existing one
- * (ENOENT; EINVAL when its size is not `bytes`), and sets *found (may be NULL) to its size whenever it
- * exists, else to 0. The name has no slash. Unlink removes the name; memory goes with the last unmap. */
+/* A segment of the host's /dev/shm: create makes a new one (EEXIST) and maps it zeroed. All its
+ * bytes are allocated there: ENOSPC where they do not fit, and no access fails later. Open maps an
+ * existing one (ENOENT; EINVAL when its size is not `bytes`), and sets *found (may be NULL) to its
+ * size whenever it exists, else to 0. The name has no slash. Unlink removes the name; memory goes
+ * with the last unmap. */
 int os_shm_create(const char *name, size_t bytes, void **mem);
 int os_shm_open(const char *name, size_t bytes, void **mem, size_t *found);
 int os_shm_unlink(const char *name);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two tables behind os.h, mailbox.h and check.h. Included by os.c, which forwards, and by the files that
- * implement a half: core/os/os_posix.c and os_real.c here, sim/engine and sim/world in fake builds.
- * Every slot is filled; each implements the function of the same name, under the same contract, and
- * passes tests/conformance/os.
+ * The two tables behind os.h, mailbox.h and check.h. Included by os.c, which forwards, and by the
+ * files that implement a half: core/os/os_posix.c and os_real.c here, sim/engine and sim/world in
+ * fake builds. Every slot is filled; each implements the function of the same name, under the same
+ * contract, and passes tests/conformance/os.
  */
 #ifndef CORE_OS_OS_OPS_H
 #define CORE_OS_OS_OPS_H
@@ -100,9 +100,9 @@ extern const struct os_world_ops os_real_ops;
 
 /* Sets both halves; NULL leaves that half as it is. Only while no task but the caller runs. */
 void os_install(const struct os_sched_ops *sched, const struct os_world_ops *world);
-/* For programs that know nothing of worlds: `begin` is called when a caller asks for its task or for memory
- * while `posix` schedules, and until it has returned true once: other threads' calls wait in it while one
- * begins. It may install other tables, which then answer. */
+/* For programs that know nothing of worlds: `begin` is called when a caller asks for its task or
+ * for memory while `posix` schedules, and until it has returned true once: other threads' calls
+ * wait in it while one begins. It may install other tables, which then answer. */
 void os_on_first_call(bool (*begin)(void));
 /* Log level and parameters of the calling process. Never NULL; no scheduling point. */
 struct base_state *os_base_state(void);

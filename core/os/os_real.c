@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The world half of os.h in the real world: this process, its environment and memory. Files are in
- * os_real_file.c, sockets in os_real_socket.c. State of the process (allocations, cache, log file) is under
- * one lock, which no call out of here is made under.
+ * os_real_file.c, sockets in os_real_socket.c. State of the process (allocations, cache, log file)
+ * is under one lock, which no call out of here is made under.
  */
 #include "core/os/os_real.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What os_real.c (identity, environment, memory) has of os_real_file.c and os_real_socket.c: the operations
- * of the real world's files and sockets. Private to core/os.
+ * What os_real.c (identity, environment, memory) has of os_real_file.c and os_real_socket.c: the
+ * operations of the real world's files and sockets. Private to core/os.
  */
 #ifndef CORE_OS_OS_REAL_H
 #define CORE_OS_OS_REAL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files and directories of the real world. What the system calls return besides the errors that os.h
- * names is EIO.
+ * Files and directories of the real world. What the system calls return besides the errors that
+ * os.h names is EIO.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mailboxes of the real world. A box is a listening socket in the abstract name space of the kernel, which a network
- * name space has for itself and which no file remains of. A letter is a connection with one message, which the
- * kernel keeps until the owner accepts it: so posting waits for no process.
+ * Mailboxes of the real world. A box is a listening socket in the abstract name space of the
+ * kernel, which a network name space has for itself and which no file remains of. A letter is a
+ * connection with one message, which the kernel keeps until the owner accepts it: so posting waits
+ * for no process.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A list of waits that grows: for a task that waits for several things together, on behalf of one rank or of several. The
- * task clears it before each look at what it waits for, adds a wait for each thing that was not there, and then waits.
- * Zeroed memory is an empty list. One task.
+ * A list of waits that grows: for a task that waits for several things together, on behalf of one
+ * rank or of several. The task clears it before each look at what it waits for, adds a wait for
+ * each thing that was not there, and then waits. Zeroed memory is an empty list. One task.
  */
 #ifndef CORE_OS_OS_WAITS_H
 #define CORE_OS_OS_WAITS_H
@@ -19,7 +19,8 @@ struct os_waits {
 };
 
 void os_waits_clear(struct os_waits *l);
-/* Room for n more waits of that rank, which the caller fills in; NULL: no memory, and the list is as before. */
+/* Room for n more waits of that rank, which the caller fills in; NULL: no memory, and the list is
+ * as before. */
 struct wait *os_waits_more(struct os_waits *l, int n, int32_t rank);
 /* The abort of that rank ends the wait, too. False: no memory. */
 bool os_waits_abort(struct os_waits *l, const shared_u32 *abort, int32_t rank);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * site.h: named places in the code of the stack and of the doubles, one line each, where they stand.
- * A rare path (OS_BUGGIFY) is one that the engine may choose; a probe (OS_PROBE) is a state that a
- * campaign should reach. Each has a name ("module.path") and a sentence.
+ * site.h: named places in the code of the stack and of the doubles, one line each, where they
+ * stand. A rare path (OS_BUGGIFY) is one that the engine may choose; a probe (OS_PROBE) is a state
+ * that a campaign should reach. Each has a name ("module.path") and a sentence.
  *
- * The macros put a record into a section of the library. core/os/site_object.c, which is linked into
- * each library that has sites, hands the section to the engine when the library is loaded
+ * The macros put a record into a section of the library. core/os/site_object.c, which is linked
+ * into each library that has sites, hands the section to the engine when the library is loaded
  * (sim/engine/site.c); `doppel faults` and the counts of a sweep list all records by name. Without
  * a double behind the stack a rare path is `false`, and nothing else is compiled.
  *
@@ -32,9 +32,9 @@ struct os_site {
 	static const struct os_site *const site_listed_ attribute                                  \
 		__attribute__((used, section("os_sites"))) = &site_record_
 
-/* A record's address. Its variables are none of the function where it stands, for gdb's `info locals`: gcc
- * has them in a function of their own, which is inlined always; clang, which has no functions in functions,
- * leaves them out of the debug information. */
+/* A record's address. Its variables are none of the function where it stands, for gdb's `info
+ * locals`: gcc has them in a function of their own, which is inlined always; clang, which has no
+ * functions in functions, leaves them out of the debug information. */
 #ifdef __clang__
 #define OS_SITE_RECORD(...)                                                                        \
 	({                                                                                         \
@@ -54,8 +54,8 @@ struct os_site {
 	})
 #endif
 
-/* May the code take its rare path here (one slot instead of eight, an early timeout)? True sometimes
- * in exploring runs of engine sim, never in the real world. */
+/* May the code take its rare path here (one slot instead of eight, an early timeout)? True
+ * sometimes in exploring runs of engine sim, never in the real world. */
 #define OS_BUGGIFY(name, what) os_buggify(OS_SITE_RECORD(OS_SITE_RARE, name, what, NULL))
 bool os_buggify(const struct os_site *site);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Linked into each library that has sites (site.h): the linker's names for the ends of a section are
- * each library's own. They are weak, because a library without sites has no such section.
+ * Linked into each library that has sites (site.h): the linker's names for the ends of a section
+ * are each library's own. They are weak, because a library without sites has no such section.
  */
 #include "core/os/site.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The contract between ranks: every rank of a communicator launches the same collectives, with the
- * same arguments, in the same order. In a world that compares, ranks that do not are named with both
- * call sites, before they hang; in the real one nothing is compared. A call of a group that fails is
- * never launched, and so never compared. (The order of collectives of several communicators is
- * order.c's.)
+ * same arguments, in the same order. In a world that compares, ranks that do not are named with
+ * both call sites, before they hang; in the real one nothing is compared. A call of a group that
+ * fails is never launched, and so never compared. (The order of collectives of several
+ * communicators is order.c's.)
  */
 #include <stdio.h>
 

@@ -7,9 +7,10 @@
 #include "core/base/param.h"
 #include "core/rank/cuda_result.h"
 
-/* A graph's part of a communicator: proxy operations that a host node appends, at each replay or once, registered
- * memory that it keeps open, or the event behind the last launch that was captured into it. The second of node, or
- * graph, and communicator that ends frees it. Both the node and the end of its graph come in a thread of CUDA. */
+/* A graph's part of a communicator: proxy operations that a host node appends, at each replay or
+ * once, registered memory that it keeps open, or the event behind the last launch that was captured
+ * into it. The second of node, or graph, and communicator that ends frees it. Both the node and the
+ * end of its graph come in a thread of CUDA. */
 struct plan_hosted {
 	struct plan_hosted *next;
 	struct os_mutex lock;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Capture: launches in a stream that captures a CUDA graph. The kernel, with its works in its arguments,
- * becomes a node, which runs at each replay. What else a launch does becomes nodes too:
+ * Capture: launches in a stream that captures a CUDA graph. The kernel, with its works in its
+ * arguments, becomes a node, which runs at each replay. What else a launch does becomes nodes too:
  *
  *	proxy operations   a host node in front of the kernel appends them at each replay. Without a proxy
  *	                   there is none: on an H200 a host node takes 22 us. As long as a graph may
@@ -15,8 +15,9 @@
  *	registered memory  a launch that shows where another process has a buffer does so at each replay:
  *	                   the graph keeps the memory open there (core/transport/registered.h).
  *
- * All ranks replay the same graphs in the same order; no rank compares that. A replay after the end of the
- * communicator appends nothing and is reported; its kernel uses memory that is freed, as with NCCL.
+ * All ranks replay the same graphs in the same order; no rank compares that. A replay after the end
+ * of the communicator appends nothing and is reported; its kernel uses memory that is freed, as
+ * with NCCL.
  *
  * Called by launch.c, by the task that launches; host nodes run in a thread of CUDA.
  */
@@ -53,11 +54,13 @@ ncclResult_t plan_capture_mark(struct ncclComm *comm, struct plan_captures *all,
 			       const struct plan_capture *capture, cudaStream_t stream);
 /* A host node or function that will append proxy operations may still run. */
 bool plan_captures_pending(struct plan_captures *all);
-/* A host node in the stream appends the operations: at each replay where the stream captures, else once. */
+/* A host node in the stream appends the operations: at each replay where the stream captures, else
+ * once. */
 ncclResult_t plan_capture_ops(struct ncclComm *comm, struct plan_captures *all,
 			      const struct plan_capture *capture, cudaStream_t stream,
 			      const struct proxy_op *op, int32_t n);
-/* The graph keeps the registered memory open until it ends. False: it cannot, and the log names the reason. */
+/* The graph keeps the registered memory open until it ends. False: it cannot, and the log names the
+ * reason. */
 bool plan_capture_keep(struct ncclComm *comm, struct plan_captures *all,
 		       const struct plan_capture *capture, struct registered_export *e);
 /* Closes what graphs that have ended kept open, unless it is registered. */

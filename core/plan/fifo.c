@@ -71,9 +71,10 @@ static uint64_t plan_fifo_begin(const struct plan_fifo *f, uint64_t bytes)
 	return bytes <= left ? f->produced : f->produced + left;
 }
 
-/* WAITS until no block of the channel reads what is before `position`. A kernel whose communicator has
- * failed may never end, so the communicator's error ends the wait, too, and is what the call returns. This rank's task
- * may be the only one that can find out that another rank has failed, whose data the kernel waits for. */
+/* WAITS until no block of the channel reads what is before `position`. A kernel whose communicator
+ * has failed may never end, so the communicator's error ends the wait, too, and is what the call
+ * returns. This rank's task may be the only one that can find out that another rank has failed,
+ * whose data the kernel waits for. */
 static ncclResult_t plan_fifo_wait_channel(struct ncclComm *comm, struct plan_fifo *f,
 					   int32_t channel, uint64_t position)
 {

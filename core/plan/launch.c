@@ -201,8 +201,8 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 	return ncclSuccess;
 }
 
-/* Adds the task, unless it does not fit: then *full. A communicator of one rank has no work to add: its
- * tasks are copies. */
+/* Adds the task, unless it does not fit: then *full. A communicator of one rank has no work to add:
+ * its tasks are copies. */
 static ncclResult_t plan_task_add(struct ncclComm *comm, const struct plan_state *st,
 				  struct plan *p, struct plan_task *t, bool *full)
 {
@@ -251,8 +251,8 @@ ncclResult_t plan_build(struct ncclComm *comm, struct plan_state *st, struct pla
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
-/* A handle is no name for a stream: that of a destroyed one, whose work goes on, becomes that of a new one, and
- * cudaStreamPerThread is a stream for each thread. */
+/* A handle is no name for a stream: that of a destroyed one, whose work goes on, becomes that of a
+ * new one, and cudaStreamPerThread is a stream for each thread. */
 static ncclResult_t plan_stream_id(cudaStream_t stream, unsigned long long *id)
 {
 	return cuda_result(cudaStreamGetId(stream, id), "cudaStreamGetId before a launch");
@@ -471,9 +471,9 @@ static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *
 	return rc;
 }
 
-/* Copies of a communicator of one rank are not ordered, as in NCCL: each stream is the program's own
- * affair. The internal stream waits for all of them, but those in graphs, and finalize for the internal
- * stream. */
+/* Copies of a communicator of one rank are not ordered, as in NCCL: each stream is the program's
+ * own affair. The internal stream waits for all of them, but those in graphs, and finalize for the
+ * internal stream. */
 static ncclResult_t plan_mark_alone(struct ncclComm *comm, struct plan_state *st,
 				    const struct plan *p)
 {

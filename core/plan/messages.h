@@ -16,11 +16,13 @@
 
 /* Bytes of a channel's part of a message are a multiple of it, except of the last part's. */
 #define PLAN_PART_GRAIN 4096u
-/* A message has more than two parts only if each has so many bytes: another channel takes longer to begin. */
+/* A message has more than two parts only if each has so many bytes: another channel takes longer to
+ * begin. */
 #define PLAN_PART_LEAST 8192u
 /* One to oneself has another part for each so many bytes. */
 #define PLAN_SELF_PART_LEAST (64ull << 10)
-/* Where no part has more bytes, a block of so many warps is faster than one of 16: fewer have to begin. */
+/* Where no part has more bytes, a block of so many warps is faster than one of 16: fewer have to
+ * begin. */
 #define PLAN_SHORT_PART       2048u
 #define PLAN_SHORT_PART_WARPS 8u
 
@@ -43,7 +45,8 @@ struct plan_staging {
 /* Directions of the messages between this rank and another one. */
 enum { PLAN_RECEIVES = 1, PLAN_SENDS = 2 };
 
-/* A message to one rank and one from another, which move at the same time; or a message to oneself. */
+/* A message to one rank and one from another, which move at the same time; or a message to
+ * oneself. */
 struct plan_round {
 	uint64_t key;       /* nth << 32 | round: see messages_rounds.c */
 	int32_t send, recv; /* of the queue; -1: none */
@@ -102,7 +105,8 @@ void plan_messages_free(struct plan_messages *ms, int32_t nranks);
 
 /* ---- messages_self.c ------------------------------------------------------------------------ */
 
-/* In time that is linear in the queue. ncclInvalidUsage: the rank's sends to itself are not its receives. */
+/* In time that is linear in the queue. ncclInvalidUsage: the rank's sends to itself are not its
+ * receives. */
 ncclResult_t plan_self_check(const struct ncclComm *comm, const struct plan_messages *ms);
 /* A communicator of one rank copies the queue. */
 ncclResult_t plan_self_copies(const struct ncclComm *comm, const struct plan_messages *ms,
@@ -129,7 +133,8 @@ ncclResult_t plan_rounds_build(struct ncclComm *comm, const struct plan_state *s
 
 /* Gives each send in place of the queue its place in the staging memory. */
 void plan_staged_place(const struct ncclComm *comm, struct plan_messages *ms);
-/* Before the first launch of the queue: there is memory for it. May wait for kernels of earlier groups. */
+/* Before the first launch of the queue: there is memory for it. May wait for kernels of earlier
+ * groups. */
 ncclResult_t plan_staged_reserve(struct ncclComm *comm);
 /* The launches' stream copies the sends in place; the messages are sent from the copies. */
 ncclResult_t plan_staged_copy(const struct ncclComm *comm, struct plan_messages *ms,
@@ -142,8 +147,8 @@ void plan_staged_free(struct plan_messages *ms);
 struct registered_recv plan_registered_recv(const struct plan_queued_message *m);
 /* Has any call of the queue to do with registered buffers? */
 bool plan_registers(const struct ncclComm *comm);
-/* What all calls of the queue have registered is known before its first launch. May wait for kernels of earlier
- * groups. */
+/* What all calls of the queue have registered is known before its first launch. May wait for
+ * kernels of earlier groups. */
 ncclResult_t plan_registered_exchange(struct ncclComm *comm);
 
 /* ---- messages_launch.c ---------------------------------------------------------------------- */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a queue of messages to launches. Connections that its pairs of ranks do not have yet are made
- * first; both ends of a pair come here for it, each in the group that has its call.
+ * From a queue of messages to launches. Connections that its pairs of ranks do not have yet are
+ * made first; both ends of a pair come here for it, each in the group that has its call.
  *
- * The messages of a group move at the same time, whatever streams they were called with (streams.h).
+ * The messages of a group move at the same time, whatever streams they were called with
+ * (streams.h).
  */
 #include "core/base/log.h"
 #include "core/plan/messages.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The order in which messages move. In round x a rank sends to the rank at distance d(x) after it
- * and receives from the one at the same distance before it, so that the two ends of a message are in
- * the same round on both ranks. Messages to oneself have distance 0. Distances come in triangular order, d(x) = x(x+1)/2 modulo the power
- * of two that holds all ranks: a permutation that spreads the peers of neighbouring rounds. The n-th
- * messages of a group between two ranks form a sequence of rounds of their own, after all those of
- * number n-1.
+ * and receives from the one at the same distance before it, so that the two ends of a message are
+ * in the same round on both ranks. Messages to oneself have distance 0. Distances come in
+ * triangular order, d(x) = x(x+1)/2 modulo the power of two that holds all ranks: a permutation
+ * that spreads the peers of neighbouring rounds. The n-th messages of a group between two ranks
+ * form a sequence of rounds of their own, after all those of number n-1.
  *
- * Every rank works through its rounds in that order on each channel. So the first round that any rank
- * has not completed is at the front of both its ranks' channels, and completes: ranks whose groups
- * match cannot wait for each other in a circle, however the rounds are cut into batches and launches. The
- * GPU must have room for all blocks of a launch: a channel whose block starts when another one has ended is
- * behind rounds that come later.
+ * Every rank works through its rounds in that order on each channel. So the first round that any
+ * rank has not completed is at the front of both its ranks' channels, and completes: ranks whose
+ * groups match cannot wait for each other in a circle, however the rounds are cut into batches and
+ * launches. The GPU must have room for all blocks of a launch: a channel whose block starts when
+ * another one has ended is behind rounds that come later.
  */
 #include "core/base/log.h"
 #include "core/plan/messages.h"
@@ -38,7 +38,8 @@ void plan_rounds_init(uint32_t *round_of, int32_t nranks)
 	}
 }
 
-/* Small messages of neighbouring rounds have different channels: as many as there are for each round. */
+/* Small messages of neighbouring rounds have different channels: as many as there are for each
+ * round. */
 int32_t plan_round_channel(const struct ncclComm *comm, uint32_t round, int32_t part)
 {
 	const uint32_t channels = (uint32_t)comm->pair_channels;
@@ -164,8 +165,8 @@ ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages 
 
 /* ---- works ----------------------------------------------------------------------------------- */
 
-/* The batches of a launch, by channel: how many works the last one has, and of which number. The kernel finds them
- * by itself (run_messages.h). */
+/* The batches of a launch, by channel: how many works the last one has, and of which number. The
+ * kernel finds them by itself (run_messages.h). */
 struct plan_batches {
 	uint32_t nth[DEV_MAX_CHANNELS];
 	uint8_t works[DEV_MAX_CHANNELS];
@@ -205,8 +206,9 @@ struct plan_end {
 	struct conn *conn[DEV_MAX_CHANNELS];
 };
 
-/* A message to oneself waits for nothing: it has channels of its own where the launch has some, so that no other message
- * shares a block's threads with it, and a block copies much of it in the time of a message to another rank. */
+/* A message to oneself waits for nothing: it has channels of its own where the launch has some, so
+ * that no other message shares a block's threads with it, and a block copies much of it in the time
+ * of a message to another rank. */
 static struct plan_range plan_self_range(const struct ncclComm *comm)
 {
 	return (struct plan_range){
@@ -279,7 +281,8 @@ static struct plan_end plan_end_of(struct ncclComm *comm, const struct plan_mess
 		return e;
 	plan_end_connect(comm, m, run, n, &e);
 	plan_end_register(comm, m, from, capture, &e);
-	/* Both ends find the same: not so what is shown, which a sender may learn later than the receiver shows it. */
+	/* Both ends find the same: not so what is shown, which a sender may learn later than the
+	 * receiver shows it. */
 	e.ll = e.conn[0]->ll_bytes;
 	e.ll128 = e.conn[0]->ll128_bytes;
 	return e;
@@ -390,9 +393,10 @@ static struct plan_range plan_round_range(const struct ncclComm *comm, uint32_t 
 		     : plan_self_range(comm);
 }
 
-/* Adds a round, whose channels may go on at channel 0 behind the last one, unless it does not fit: then *full. It is in
- * one launch: parts of a message over the network may be received together at the other end, and none of
- * them leaves before the kernel has filled them all (core/proxy/link.c). */
+/* Adds a round, whose channels may go on at channel 0 behind the last one, unless it does not fit:
+ * then *full. It is in one launch: parts of a message over the network may be received together at
+ * the other end, and none of them leaves before the kernel has filled them all
+ * (core/proxy/link.c). */
 static ncclResult_t plan_round_add(struct ncclComm *comm, const struct plan_state *st,
 				   const struct plan_messages *ms, struct plan *p,
 				   struct plan_batches *b, const struct plan_round *r, bool *full)

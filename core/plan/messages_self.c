@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages of a rank to itself: the n-th send of a group meets the n-th receive of the same group. A communicator of one
- * rank copies them; else the kernel moves them with the others (messages_rounds.c).
+ * Messages of a rank to itself: the n-th send of a group meets the n-th receive of the same group.
+ * A communicator of one rank copies them; else the kernel moves them with the others
+ * (messages_rounds.c).
  */
 #include "core/base/log.h"
 #include "core/plan/messages.h"

@@ -242,7 +242,8 @@ uint64_t plan_next_op(const struct ncclComm *comm)
 
 /* ---- announcing ----------------------------------------------------------------------------- */
 
-/* Numbers begin where the last launch that succeeded ended, as if those that failed had not been. */
+/* Numbers begin where the last launch that succeeded ended, as if those that failed had not
+ * been. */
 ncclResult_t plan_announce(struct ncclComm *comm)
 {
 	struct plan_state *st = comm->plan;

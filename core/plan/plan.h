@@ -75,7 +75,8 @@ ncclResult_t plan_init(struct ncclComm *comm);
 void plan_fini(struct ncclComm *comm);
 /* Of what plan_init made to choose programs, channels and chunks by: the same on all ranks. */
 uint64_t plan_choice_hash(const struct ncclComm *comm);
-/* Can the communicator run it? ncclInvalidUsage: NCCL_ALGO and NCCL_PROTO allow no program that can. */
+/* Can the communicator run it? ncclInvalidUsage: NCCL_ALGO and NCCL_PROTO allow no program that
+ * can. */
 ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *task);
 /* After plan_check. */
 ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task);
@@ -92,20 +93,24 @@ const char *plan_op_name(ncclRedOp_t op);
 void plan_trace_begin(const struct ncclComm *comm, struct plan_task *task);
 /* Numbers what is queued and compares it with what the other ranks launch. */
 ncclResult_t plan_announce(struct ncclComm *comm);
-/* After plan_announce: makes the connections that the queue's messages need. A task begins with all its communicators,
- * then looks at each of them until the result is not ncclInProgress, and WAITS in between for what plan_connect_waits
- * adds. The other ranks of one need not have come to the calls of another. */
+/* After plan_announce: makes the connections that the queue's messages need. A task begins with all
+ * its communicators, then looks at each of them until the result is not ncclInProgress, and WAITS
+ * in between for what plan_connect_waits adds. The other ranks of one need not have come to the
+ * calls of another. */
 ncclResult_t plan_connect_begin(struct ncclComm *comm);
 ncclResult_t plan_connect_look(struct ncclComm *comm);
 /* After ncclInProgress. */
 ncclResult_t plan_connect_waits(struct ncclComm *comm, struct os_waits *l);
-/* After plan_announce: is there a connection that the queue's messages need, and that must be made? */
+/* After plan_announce: is there a connection that the queue's messages need, and that must be
+ * made? */
 bool plan_connects(const struct ncclComm *comm);
-/* After plan_announce: does the queue send from buffers that it receives into, and need more memory for that? */
+/* After plan_announce: does the queue send from buffers that it receives into, and need more memory
+ * for that? */
 bool plan_stages(const struct ncclComm *comm);
 /* Have these something to do? They are also for what the ranks have registered, and for memory. */
 bool plan_prepares(const struct ncclComm *comm);
-/* Is any of the queue in the calling thread's own stream, so that only this thread can launch it? */
+/* Is any of the queue in the calling thread's own stream, so that only this thread can launch
+ * it? */
 bool plan_is_of_thread(const struct ncclComm *comm);
 /* Is any of the queue not launched? */
 bool plan_left(const struct ncclComm *comm);
@@ -116,7 +121,8 @@ uint64_t plan_position(const struct ncclComm *comm);
 ncclResult_t plan_launch(struct ncclComm *comm);
 /* A group has failed with `error`: drops the queue. What was not launched has no number: the next
  * launch begins with it. If the proxy or the GPU have a part of the queue, `error` becomes the
- * asynchronous error of the communicator. Nothing happens to a queue that was launched completely. */
+ * asynchronous error of the communicator. Nothing happens to a queue that was launched
+ * completely. */
 void plan_cancel(struct ncclComm *comm, ncclResult_t error);
 
 #endif

@@ -40,10 +40,11 @@ struct plan_choice {
 
 /* Bytes that the call is reckoned with: those of its larger buffer. The same on every rank. */
 uint64_t plan_bytes(const struct plan_task *task);
-/* The program that runs the call: the fastest one that is allowed and can. DEV_PROGRAM_COUNT: there is
- * none. */
+/* The program that runs the call: the fastest one that is allowed and can. DEV_PROGRAM_COUNT: there
+ * is none. */
 struct plan_choice plan_choose(const struct plan_task *task, const struct plan_limits *lim);
-/* Fills all of *work but op_count and nwarps. count is not 0. One rank has no program and no chunks. */
+/* Fills all of *work but op_count and nwarps. count is not 0. One rank has no program and no
+ * chunks. */
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 		    struct dev_work *work, struct tune_shape *shape);
 /* What the kernel does for an operation of NCCL's, and its factor or divisor. */
@@ -62,8 +63,8 @@ enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, 
 #endif
 
 /* What one launch does: the works of one kernel with the proxy operations that belong to them, or
- * the copies of a communicator of one rank. Its memory is its own (plan_memory.c) and stays when it is
- * empty, so that a launch like an earlier one allocates nothing. */
+ * the copies of a communicator of one rank. Its memory is its own (plan_memory.c) and stays when it
+ * is empty, so that a launch like an earlier one allocates nothing. */
 struct plan {
 	const struct dev_kernel *kernel,
 		*general; /* general: it runs all works of the protocol and family */
@@ -86,20 +87,21 @@ struct plan_need {
 	uint64_t runs;
 };
 
-/* Warps of a block at most, for NCCL_NTHREADS (`threads`; not above 0: the default): 1 to as many as
- * the kernel is built for. */
+/* Warps of a block at most, for NCCL_NTHREADS (`threads`; not above 0: the default): 1 to as many
+ * as the kernel is built for. */
 uint32_t plan_block_warps(int64_t threads, uint32_t warp_width);
 
 struct plan_state {
-	/* Of one rank alone, or of several: of collectives by protocol, those over trees and of PAT apart, and of messages. */
+	/* Of one rank alone, or of several: of collectives by protocol, those over trees and of PAT
+	 * apart, and of messages. */
 	const struct dev_kernel *one_rank_kernel, *kernel[DEV_PROTO_COUNT],
 		*tree_kernel[DEV_PROTO_COUNT], *pat_kernel, *message_kernel;
 	uint32_t warp_width, warps; /* warps of a block */
 	uint32_t cluster;           /* blocks of a cluster at most; 1: none */
 	struct plan_limits limits;
 
-	/* The tasks that wait to be launched, and how many of them, from the first on, are announced
-	 * to the other ranks (in agree.c and order.c) and launched. */
+	/* The tasks that wait to be launched, and how many of them, from the first on, are
+	 * announced to the other ranks (in agree.c and order.c) and launched. */
 	struct plan_task *queue;
 	int32_t queued, room;
 	int32_t agreed, ordered, launched;
@@ -127,8 +129,8 @@ ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct pla
 void plan_task_plan(const struct plan_state *st, struct plan_task *t);
 /* Does the task change anything? */
 bool plan_task_is_empty(const struct ncclComm *comm, const struct plan_task *t);
-/* The launches' stream waits for the communicator's last launch in another stream, and for the other streams of the
- * group. */
+/* The launches' stream waits for the communicator's last launch in another stream, and for the
+ * other streams of the group. */
 ncclResult_t plan_streams_ready(struct ncclComm *comm, struct plan_state *st, const struct plan *p);
 /* All is launched: the other streams of the group wait for it. */
 ncclResult_t plan_streams_end(struct plan_state *st);
@@ -139,7 +141,8 @@ ncclResult_t plan_start_copies(struct ncclComm *comm, struct plan_state *st, str
 
 /* ---- registered.c --------------------------------------------------------------------------- */
 
-/* Where the sender's process has a registered buffer; 0: nowhere. A graph that is captured keeps it there. */
+/* Where the sender's process has a registered buffer; 0: nowhere. A graph that is captured keeps it
+ * there. */
 uint64_t plan_registered_at(struct ncclComm *comm, const struct plan_capture *capture,
 			    const struct registered_recv *r);
 /* The work gets the addresses that other processes have its output at. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered buffers in plans: what a group's receives and outputs need is asked for before its first launch, since
- * CUDA may wait for kernels when it maps memory. A collective uses them where its results go straight from output to
- * output: a ring in SIMPLE (core/device/prims_result.h).
+ * Registered buffers in plans: what a group's receives and outputs need is asked for before its
+ * first launch, since CUDA may wait for kernels when it maps memory. A collective uses them where
+ * its results go straight from output to output: a ring in SIMPLE (core/device/prims_result.h).
  */
 #include "core/plan/messages.h"
 #include "core/rank/cuda_result.h"
@@ -45,7 +45,8 @@ static uint64_t plan_message_next(const struct ncclComm *comm, int32_t peer)
 	return ms ? ms->received[peer] + ms->receives[peer] : 0;
 }
 
-/* Was the rank of that number (struct dev_ring) not met before, and can it use registered buffers? */
+/* Was the rank of that number (struct dev_ring) not met before, and can it use registered
+ * buffers? */
 static bool plan_rank_is_new(uint32_t *met, uint32_t number)
 {
 	const uint32_t bit = 1u << number;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sends from a buffer that the same call receives into: ncclAlltoAll in place. A message may arrive before the one that
- * leaves from its place is sent, so such a call sends from copies.
+ * Sends from a buffer that the same call receives into: ncclAlltoAll in place. A message may arrive
+ * before the one that leaves from its place is sent, so such a call sends from copies.
  *
  *	announce   place     each send gets a place in the staging memory, blocks that lie next to each other in
  *	                     the buffer next to each other there
@@ -9,8 +9,9 @@
  *	launch     copy      in the launches' stream, in front of the first launch of messages; launches of a
  *	                     communicator follow each other, so nothing reads the copies of the group before
  *
- * A rank's own block is where it belongs. Memory stays until the communicator ends: launches that are under way and graphs
- * have its address, and to wait for them is to wait for other ranks, which may have failed.
+ * A rank's own block is where it belongs. Memory stays until the communicator ends: launches that
+ * are under way and graphs have its address, and to wait for them is to wait for other ranks, which
+ * may have failed.
  */
 #include "core/base/log.h"
 #include "core/mem/mem.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The streams of a group's calls on one communicator. NCCL's rule: the group waits for all its streams, and all of
- * them wait for it, as if it had been posted on every one.
+ * The streams of a group's calls on one communicator. NCCL's rule: the group waits for all its
+ * streams, and all of them wait for it, as if it had been posted on every one.
  *
  *	stream 0  ----+--wait-- launch -- launch --+------------>     all launches of the group
  *	stream 1  --record                        wait----------->
  *	stream 2  --record                        wait----------->
  *
- * The launches are in the stream of the first call. Streams either all capture into the same CUDA graph, or none of
- * them captures: ncclInvalidUsage otherwise.
+ * The launches are in the stream of the first call. Streams either all capture into the same CUDA
+ * graph, or none of them captures: ncclInvalidUsage otherwise.
  *
- * plan.c adds the streams as calls are queued; launch.c and messages_launch.c join them before the first launch
- * and part them after the last one. A group whose calls do nothing joins nothing.
+ * plan.c adds the streams as calls are queued; launch.c and messages_launch.c join them before the
+ * first launch and part them after the last one. A group whose calls do nothing joins nothing.
  */
 #ifndef CORE_PLAN_STREAMS_H
 #define CORE_PLAN_STREAMS_H

@@ -10,8 +10,8 @@
 #include "core/plan/plan_internal.h"
 #include "core/tune/allowed.h"
 
-/* Chunks of PAT: halves of a slot, but not below the least bytes, until the call has so many of them for each channel:
- * NCCL 2.28's numbers. They stay multiples of the grain. */
+/* Chunks of PAT: halves of a slot, but not below the least bytes, until the call has so many of
+ * them for each channel: NCCL 2.28's numbers. They stay multiples of the grain. */
 enum {
 	PLAN_PAT_LEAST_BYTES = 64 << 10,
 	PLAN_PAT_GATHER_CHUNKS = 32,
@@ -101,7 +101,8 @@ uint64_t plan_bytes(const struct plan_task *task)
 
 /* ---- the choice of a program ---------------------------------------------------------------- */
 
-/* Every program runs every type and operation: only the environment and the machines limit the choice. */
+/* Every program runs every type and operation: only the environment and the machines limit the
+ * choice. */
 struct plan_choice plan_choose(const struct plan_task *task, const struct plan_limits *lim)
 {
 	struct plan_choice c = {.nchannels = 0};
@@ -154,8 +155,8 @@ static int32_t plan_channels(const struct tune_cost *cost, int32_t nchannels)
 	return cost->channels ? MIN_OF(nchannels, cost->channels) : nchannels;
 }
 
-/* PAT: a block that does not share a slot with others goes in smaller chunks, as in NCCL, so that the steps of one
- * overlap those of the next. */
+/* PAT: a block that does not share a slot with others goes in smaller chunks, as in NCCL, so that
+ * the steps of one overlap those of the next. */
 static void plan_work_pat(const struct plan_task *task, const struct plan_limits *lim,
 			  int32_t nchannels, struct dev_work *w)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a network connection of the proxy needs besides the network: which device, memory that both
- * kernel and proxy reach, and its registration. Called by the service task, which makes no call that may wait for
- * kernels: the main task allocates and frees (proxy_memory_make, proxy_memory_free), or a relay has memory set aside.
+ * kernel and proxy reach, and its registration. Called by the service task, which makes no call
+ * that may wait for kernels: the main task allocates and frees (proxy_memory_make,
+ * proxy_memory_free), or a relay has memory set aside.
  *
- * head, tail and fifo are in pinned host memory: the kernel and the proxy poll them. The slots of SIMPLE
- * and LL128 are in GPU memory where the NIC may reach it, else after them in the pinned block: by the
- * topology, or because the registration fails. Those of LL are always in the pinned block: a sender's proxy
- * reads the flags of every line.
+ * head, tail and fifo are in pinned host memory: the kernel and the proxy poll them. The slots of
+ * SIMPLE and LL128 are in GPU memory where the NIC may reach it, else after them in the pinned
+ * block: by the topology, or because the registration fails. Those of LL are always in the pinned
+ * block: a sender's proxy reads the flags of every line.
  */
 #include <cuda_runtime_api.h>
 #include <string.h>
@@ -158,7 +159,8 @@ static void proxy_conn_memory_init(struct proxy_conn *pc)
 	shared_store_u64(&pc->recv_mem->tail, pc->step, SHARED_RELAXED);
 }
 
-/* The words that kernel and proxy wait for have the name of the connection, and of the relay that it goes through. */
+/* The words that kernel and proxy wait for have the name of the connection, and of the relay that
+ * it goes through. */
 static void proxy_conn_label(const struct proxy_conn *pc, const void *word, const char *what)
 {
 	os_label(word, &(struct os_label){.what = what,

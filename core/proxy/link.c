@@ -6,14 +6,14 @@
  *	                          +--- link ===network=== link +
  *	channel 1   proxy_conn ---+                            +--- proxy_conn
  *
- * Receives of connections that share a link, and move parts of one message, are posted together: the network has
- * one clear-to-send for them, and one completion.
+ * Receives of connections that share a link, and move parts of one message, are posted together:
+ * the network has one clear-to-send for them, and one completion.
  *
- * Why no send waits for ever. A send waits for the sends of all receives before its own. Receives are posted in the
- * order of messages, which is that of their rounds, so it waits for sends of its own message and of earlier
- * rounds alone. A kernel moves messages of a channel in the order of rounds, too, and all blocks of it
- * run: what is in an earlier round waits for nothing of this one. All parts of a message over the network are in one
- * kernel (core/plan/messages_rounds.c).
+ * Why no send waits for ever. A send waits for the sends of all receives before its own. Receives
+ * are posted in the order of messages, which is that of their rounds, so it waits for sends of its
+ * own message and of earlier rounds alone. A kernel moves messages of a channel in the order of
+ * rounds, too, and all blocks of it run: what is in an earlier round waits for nothing of this one.
+ * All parts of a message over the network are in one kernel (core/plan/messages_rounds.c).
  */
 #include <string.h>
 
@@ -125,8 +125,8 @@ static void proxy_link_drop(struct proxy_link *l)
 	l->pending = l->listen = NULL;
 }
 
-/* After a failure the other end must not wait until this connection is closed: one task may call both ranks, and wait
- * for the other end's answer first. */
+/* After a failure the other end must not wait until this connection is closed: one task may call
+ * both ranks, and wait for the other end's answer first. */
 ncclResult_t proxy_link_connect(struct proxy_conn *pc)
 {
 	struct proxy_link *l = pc->link;

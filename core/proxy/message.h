@@ -2,8 +2,9 @@
 /*
  * A request to a service task, and its answer: one message of fixed layout. No field is an address,
  * so a message means the same in another process. The main task of a rank queues it in a struct
- * proxy_call (proxy_internal.h), whose other fields only this process understands; or it writes it into
- * the area that it shares with a relay (relay.h), whose answer also describes the connection's memory.
+ * proxy_call (proxy_internal.h), whose other fields only this process understands; or it writes it
+ * into the area that it shares with a relay (relay.h), whose answer also describes the connection's
+ * memory.
  */
 #ifndef CORE_PROXY_MESSAGE_H
 #define CORE_PROXY_MESSAGE_H
@@ -21,9 +22,10 @@
  *	PREPARE  conn, and the memory of the slots    `again`: the slots are to be in host memory
  *	CLOSE    conn
  *
- * PREPARE comes twice where the first has `again`. A relay's connection has none: its memory is the relay's. RELAY and
- * RELAY_END are about an area, BOARD and BOARD_END about knocks, and come from the relay's own main task. RESERVE comes
- * through an area alone: room for connections that are to be set up.
+ * PREPARE comes twice where the first has `again`. A relay's connection has none: its memory is the
+ * relay's. RELAY and RELAY_END are about an area, BOARD and BOARD_END about knocks, and come from
+ * the relay's own main task. RESERVE comes through an area alone: room for connections that are to
+ * be set up.
  */
 enum proxy_command {
 	PROXY_SETUP = 1,

@@ -34,8 +34,8 @@ bool proxy_progress_reserve(struct proxy_gpu *p, uint32_t known, uint32_t relays
 }
 
 /* From its first operation on the task knows a connection, and with it the communicator: a
- * connection that fails while this end has nothing to do on it has to be reported all the same, since
- * the kernel, or another connection, may wait for what will never come. */
+ * connection that fails while this end has nothing to do on it has to be reported all the same,
+ * since the kernel, or another connection, may wait for what will never come. */
 static ncclResult_t proxy_conn_know(struct proxy_gpu *p, struct proxy_conn *pc)
 {
 	struct proxy_state *m = pc->proxy;

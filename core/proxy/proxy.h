@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The proxy: the CPU half of a network transfer. A process has one for each GPU that its
- * communicators have network connections of, with two tasks. Each task is a loop over explicit state
- * machines (a struct with a named state, its wait, and a _step function that the task, the simulator
- * and gdb all use):
+ * communicators have network connections of, with two tasks. Each task is a loop over explicit
+ * state machines (a struct with a named state, its wait, and a _step function that the task, the
+ * simulator and gdb all use):
  *
  *   service   takes requests from the main tasks of ranks (set up, connect, prepare, close a connection) and
  *             steps each until it is done; the answer is the request's message, filled in;
@@ -12,15 +12,15 @@
  *             receive, tests it, flushes GPU memory, shows the slot to the kernel, waits until it
  *             is empty.
  *
- * A task makes one pass over the state machines of all communicators and, if nothing moved, waits on
- * all their waits together (os_wait). The first error of a connection is kept in the async_error of
- * its communicator; the kernel does not see it, ncclCommGetAsyncError returns it, and ncclCommAbort
- * ends the rest of that communicator. The others go on.
+ * A task makes one pass over the state machines of all communicators and, if nothing moved, waits
+ * on all their waits together (os_wait). The first error of a connection is kept in the async_error
+ * of its communicator; the kernel does not see it, ncclCommGetAsyncError returns it, and
+ * ncclCommAbort ends the rest of that communicator. The others go on.
  *
- * What communicators share is time. Each has slots of its own for operations, so that one which does
- * not move does not keep another from appending. Neither task makes a call that may wait for kernels: a rank
- * whose kernels wait for it, or which sends through this one (relay.h), may wait for the task. The main task
- * allocates and frees the memory of its connections.
+ * What communicators share is time. Each has slots of its own for operations, so that one which
+ * does not move does not keep another from appending. Neither task makes a call that may wait for
+ * kernels: a rank whose kernels wait for it, or which sends through this one (relay.h), may wait
+ * for the task. The main task allocates and frees the memory of its connections.
  *
  * Requests and operations cross between tasks in lock-free lists of shared words (weak
  * compare-and-swap, retried by its result).
@@ -57,24 +57,28 @@ ncclResult_t proxy_setup(struct conn *c, struct connect_info *mine);
 ncclResult_t proxy_connect(struct conn *c, const struct connect_info *theirs, struct wait *w);
 void proxy_close(struct conn *c);
 
-/* By which NIC, and through which rank of the host, messages to each other rank leave (relay_route.c). */
+/* By which NIC, and through which rank of the host, messages to each other rank leave
+ * (relay_route.c). */
 ncclResult_t proxy_routes_make(struct ncclComm *comm, const struct topo_rank_info *all);
-/* PXN: which of its host's ranks this rank's rings, trees and messages send through, a bit for each local rank. */
+/* PXN: which of its host's ranks this rank's rings, trees and messages send through, a bit for each
+ * local rank. */
 uint64_t proxy_relays_wanted(const struct ncclComm *comm);
-/* Makes what ranks share for that, before the first connection; wanted[rank] is what each rank announced. All
- * ranks of the communicator call it together. */
+/* Makes what ranks share for that, before the first connection; wanted[rank] is what each rank
+ * announced. All ranks of the communicator call it together. */
 ncclResult_t proxy_relays_open(struct ncclComm *comm, const uint64_t *wanted);
-/* ncclRemoteError: a connection that this rank has through another one failed. Before proxy_stop. */
+/* ncclRemoteError: a connection that this rank has through another one failed. Before
+ * proxy_stop. */
 ncclResult_t proxy_relays_error(const struct ncclComm *comm);
-/* Leaves at the ranks that this one sends through what its connections failed by, if they did. Under `watch`. */
+/* Leaves at the ranks that this one sends through what its connections failed by, if they did.
+ * Under `watch`. */
 void proxy_relays_give_up(struct ncclComm *comm);
 /* Waits until relays have sent what this rank has left with them, for a rank that ends in order. */
 void proxy_relays_drain(struct ncclComm *comm);
 /* For a rank that leaves early: the ranks that send through it do not wait. */
 void proxy_relays_stop_sending(struct ncclComm *comm);
 
-/* Releases the communicator's part, all of whose connections are closed. The last communicator of the
- * GPU ends the tasks and joins them. */
+/* Releases the communicator's part, all of whose connections are closed. The last communicator of
+ * the GPU ends the tasks and joins them. */
 void proxy_stop(struct ncclComm *comm);
 
 /* Appends operations and wakes progress; all or nothing. WAITS when the communicator has no free

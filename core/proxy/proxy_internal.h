@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of core/proxy share: the proxy of a GPU, a communicator's part of it, connections,
- * and the operation that runs on each. The comment of a field names the task that may touch it: "main" is
- * the main task of the communicator's rank, "service" and "progress" are the proxy's two tasks. A field
- * that two of them touch is a shared word, or is written before a shared word that the other task reads
- * first.
+ * and the operation that runs on each. The comment of a field names the task that may touch it:
+ * "main" is the main task of the communicator's rank, "service" and "progress" are the proxy's two
+ * tasks. A field that two of them touch is a shared word, or is written before a shared word that
+ * the other task reads first.
  */
 #ifndef CORE_PROXY_PROXY_INTERNAL_H
 #define CORE_PROXY_PROXY_INTERNAL_H
@@ -32,7 +32,8 @@ struct proxy_node {
 	struct proxy_node *next;
 };
 
-/* A stack of nodes that any task may push, and one task takes whole. Zeroed memory is an empty one. */
+/* A stack of nodes that any task may push, and one task takes whole. Zeroed memory is an empty
+ * one. */
 struct proxy_posted {
 	shared_u64 head; /* the newest node's address */
 };
@@ -54,7 +55,8 @@ struct proxy_memory {
 };
 
 /* A message to the service task, and what only a caller in the same process has. Belongs to the
- * service task from the push until `answered`, which a CONNECT never is when a CLOSE overtakes it. */
+ * service task from the push until `answered`, which a CONNECT never is when a CLOSE overtakes
+ * it. */
 struct proxy_call {
 	struct proxy_node node;
 	struct proxy_message m;
@@ -130,9 +132,9 @@ struct proxy_group {
 	size_t bytes[NET_MAX_RECVS];
 };
 
-/* What the network connects. Proxy connections of a pair of ranks, one for each channel, share one per direction
- * and device (NCCL_NET_SHARED_COMMS, and a network with tags). The receiving end decides: it gives one handle
- * to all that share, and the sending end shares by the handle. */
+/* What the network connects. Proxy connections of a pair of ranks, one for each channel, share one
+ * per direction and device (NCCL_NET_SHARED_COMMS, and a network with tags). The receiving end
+ * decides: it gives one handle to all that share, and the sending end shares by the handle. */
 struct proxy_link {
 	/* service */
 	struct proxy_link *next; /* of the GPU's */
@@ -172,8 +174,8 @@ struct proxy_link {
  *    | error                                |
  *    +----------> released <----------------+
  *
- * A relay's connection goes from CONNECTING to PREPARING by itself. DRAINING waits until progress has no operation
- * of this connection left.
+ * A relay's connection goes from CONNECTING to PREPARING by itself. DRAINING waits until progress
+ * has no operation of this connection left.
  */
 enum proxy_conn_state {
 	PROXY_CONN_NEW,
@@ -280,8 +282,9 @@ struct proxy_state {
 	struct proxy_state *next;       /* in gpu->members */
 	struct proxy_conn *active;      /* with operations, in the order in which they came */
 	struct proxy_conn **active_end; /* where the next one goes */
-	/* Those that have had operations: progress checks whether their other ends have failed, until
-	 * they close or the communicator is aborted, and counts in their ops_live for that. */
+	/* Those that have had operations: progress checks whether their other ends have failed,
+	 * until they close or the communicator is aborted, and counts in their ops_live for
+	 * that. */
 	struct proxy_conn *known;
 	bool letting_go; /* closing, as this pass saw it */
 };
@@ -336,8 +339,8 @@ struct proxy_gpu {
 	struct proxy_waits progress_waits;
 };
 
-/* The process' proxy of the communicator's GPU, with one reference more; NULL: it cannot be made, the
- * error is logged. put gives the reference back; the last one WAITS for the tasks to end. */
+/* The process' proxy of the communicator's GPU, with one reference more; NULL: it cannot be made,
+ * the error is logged. put gives the reference back; the last one WAITS for the tasks to end. */
 struct proxy_gpu *proxy_gpu_get(const struct ncclComm *comm);
 void proxy_gpu_put(struct proxy_gpu *p);
 
@@ -348,7 +351,8 @@ static inline void proxy_work_for(int32_t rank)
 }
 
 /* trace.c: around handing the slice at `step` to the network. Requests to the HCA between the two
- * belong to the slice's flow. The time that the first returns is for the second; 0: no trace file. */
+ * belong to the slice's flow. The time that the first returns is for the second; 0: no trace
+ * file. */
 uint64_t proxy_trace_send_begins(const struct proxy_conn *pc, uint64_t step);
 void proxy_trace_send_ends(const struct proxy_conn *pc, uint64_t step, size_t bytes, bool sent,
 			   uint64_t from_ns);
@@ -373,31 +377,35 @@ ncclResult_t proxy_conn_find_device(struct proxy_conn *pc);
  * host memory; nothing is registered. */
 ncclResult_t proxy_conn_prepare(struct proxy_conn *pc, bool *again);
 void proxy_conn_unprepare(struct proxy_conn *pc);
-/* Main task: memory for a connection that is CONNECTED, as it is placed now. May WAIT for kernels of the GPU. */
+/* Main task: memory for a connection that is CONNECTED, as it is placed now. May WAIT for kernels
+ * of the GPU. */
 ncclResult_t proxy_memory_make(const struct proxy_conn *pc, struct proxy_memory *m);
 /* Main task: WAITS for kernels of the GPU. No connection has it any longer. */
 void proxy_memory_free(struct proxy_memory *m);
-/* Bytes of a connection's slots on a GPU, each protocol's of whole pages; those of the protocols that stay in host
- * memory do not count. */
+/* Bytes of a connection's slots on a GPU, each protocol's of whole pages; those of the protocols
+ * that stay in host memory do not count. */
 size_t proxy_gpu_bytes(const uint32_t step_bytes[DEV_PROTO_COUNT]);
 
 /* link.c: what the network connects (service). */
-/* The connection's link: one that it shares, or its own, with one reference more. A receiving end has it from its
- * set-up on, a sending end when it connects. */
+/* The connection's link: one that it shares, or its own, with one reference more. A receiving end
+ * has it from its set-up on, a sending end when it connects. */
 ncclResult_t proxy_link_get(struct proxy_conn *pc);
 /* As proxy_conn_step: the first of those that share it connects it. */
 ncclResult_t proxy_link_connect(struct proxy_conn *pc);
-/* A connection of the link, or pc itself, that has operations; NULL: none, and regions of pc can go. */
+/* A connection of the link, or pc itself, that has operations; NULL: none, and regions of pc can
+ * go. */
 struct proxy_conn *proxy_link_busy(struct proxy_conn *pc);
 /* Gives the reference back, if there is one; the last one closes it. */
 void proxy_link_put(struct proxy_conn *pc);
 /* Progress: the connections whose receives are posted together, and in which order. */
 void proxy_link_join(struct proxy_conn *pc);
 void proxy_link_leave(struct proxy_conn *pc);
-/* May the running operation's next slice be posted? Not before all slices of an earlier message of the link: what
- * is sent for a receive waits for the sends of those before, and messages go in the order of their rounds. */
+/* May the running operation's next slice be posted? Not before all slices of an earlier message of
+ * the link: what is sent for a receive waits for the sends of those before, and messages go in the
+ * order of their rounds. */
 bool proxy_link_in_order(const struct proxy_conn *pc);
-/* The connections that post a slice with this one, itself included, up to what the network takes. */
+/* The connections that post a slice with this one, itself included, up to what the network
+ * takes. */
 int proxy_link_gather(struct proxy_conn *pc, bool (*ready)(const struct proxy_run *run),
 		      struct proxy_conn *with[NET_MAX_RECVS]);
 /* A group that is not in use; NULL: all are. */
@@ -410,8 +418,8 @@ void proxy_state_fini(struct proxy_state *p);
 ncclResult_t proxy_attach(struct ncclComm *comm);
 /* A request whose fields of `m` are set, to the service task of call->proxy, and its answer. */
 ncclResult_t proxy_call_run(struct proxy_call *call, enum proxy_command command);
-/* Takes back the slots that progress gave back, and makes more where fewer than `n` are free, up to PROXY_SLOTS and
- * as far as there is memory. */
+/* Takes back the slots that progress gave back, and makes more where fewer than `n` are free, up to
+ * PROXY_SLOTS and as far as there is memory. */
 void proxy_slots_gather(struct proxy_state *p, uint32_t n);
 /* There is one: free_count is not 0. The caller is the task that takes back. */
 struct proxy_slot *proxy_slot_get(struct proxy_state *p);
@@ -437,8 +445,8 @@ void proxy_conn_queue(struct proxy_conn *pc, struct proxy_slot *slot);
 bool proxy_run_start(struct proxy_conn *pc);
 /* All steps of the running operation are done. */
 void proxy_run_finish(struct proxy_conn *pc);
-/* Gives up the running operation and all after it. Requests in flight stay with the network until the
- * connection closes. */
+/* Gives up the running operation and all after it. Requests in flight stay with the network until
+ * the connection closes. */
 void proxy_conn_drop_ops(struct proxy_conn *pc);
 /* One reason less to keep the connection: the caller's last access to it and its communicator. */
 void proxy_conn_let_go(struct proxy_conn *pc);
@@ -460,12 +468,12 @@ struct proxy_slice {
 
 /* One row per protocol (enum dev_proto). */
 struct proxy_protocol {
-	/* Has the kernel filled the slice at `step`? If so, *slice is set, by what the kernel wrote:
-	 * the caller checks it. If not, *w. */
+	/* Has the kernel filled the slice at `step`? If so, *slice is set, by what the kernel
+	 * wrote: the caller checks it. If not, *w. */
 	bool (*ready)(struct proxy_conn *pc, uint64_t step, struct proxy_slice *slice,
 		      struct wait *w);
-	/* Do the lines of a slot show the receiving kernel what is there? It may take them, and give the
-	 * slot back, before the proxy knows that all of it has come. */
+	/* Do the lines of a slot show the receiving kernel what is there? It may take them, and
+	 * give the slot back, before the proxy knows that all of it has come. */
 	bool lines;
 };
 extern const struct proxy_protocol proxy_protocols[DEV_PROTO_COUNT];

@@ -13,8 +13,8 @@ void proxy_conn_let_go(struct proxy_conn *pc)
 	shared_add_u32(&pc->ops_live, -1u, SHARED_RELEASE);
 }
 
-/* The operation is gone: its slot goes back, and the service task that drains the connection may see
- * it. */
+/* The operation is gone: its slot goes back, and the service task that drains the connection may
+ * see it. */
 static void proxy_op_end(struct proxy_conn *pc, struct proxy_slot *slot)
 {
 	proxy_posted_push(&pc->proxy->freed, &slot->node, &slot->node);

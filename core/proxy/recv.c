@@ -231,7 +231,8 @@ static void proxy_recv_consume(struct proxy_conn *pc, bool *moved)
 	if (run->done == run->transmitted)
 		return;
 	head = shared_load_u64(&pc->send_mem->head, SHARED_ACQUIRE);
-	/* the kernel was shown no more; it may have begun the next work, at a multiple of its chunk's steps */
+	/* the kernel was shown no more; it may have begun the next work, at a multiple of its
+	 * chunk's steps */
 	ASSERT(proxy_run_protocol(run)->lines ||
 	       head <= ALIGN_UP(run->base + run->transmitted, DEV_STEPS / 2));
 	if (head < taken) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The relay's end of PXN (relay.h): areas for the ranks that send through this one, what service and progress
- * take from them, and the end.
+ * The relay's end of PXN (relay.h): areas for the ranks that send through this one, what service
+ * and progress take from them, and the end.
  */
 #include "core/proxy/relay.h"
 
@@ -16,7 +16,8 @@
 #define RELAY_TAG_NEED 0x540000
 #define RELAY_TAG_MADE 0x550000
 
-/* How long to wait for users at the end: longer than one may attempt to connect to a rank that is gone. */
+/* How long to wait for users at the end: longer than one may attempt to connect to a rank that is
+ * gone. */
 #define RELAY_CLOSE_NS         10000000000ull
 #define RELAY_CLOSE_ABORTED_NS 4000000000ull
 
@@ -515,8 +516,9 @@ void relay_answer(struct proxy_call *call, struct proxy_conn *pc)
 	shared_store_u32(&answer->done, 1, SHARED_RELEASE);
 }
 
-/* Without CUDA, which may wait for kernels: the user pins it. In whole pages, since it is pinned. Within a process it goes
- * with the area, when both ranks have left: either may leave first, and the user unpins it. */
+/* Without CUDA, which may wait for kernels: the user pins it. In whole pages, since it is pinned.
+ * Within a process it goes with the area, when both ranks have left: either may leave first, and
+ * the user unpins it. */
 static ncclResult_t relay_host_make(struct proxy_conn *pc, size_t bytes)
 {
 	const struct relay *r = pc->proxy->relay;

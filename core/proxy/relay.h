@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PXN: a rank sends by way of another GPU of its host, the relay, which is next to the NIC. The slots of the
- * connection are in the relay's GPU memory, where the sender's kernel writes them over NVLink, and the relay's
- * proxy hands them to the network. The receiving end does not differ.
+ * PXN: a rank sends by way of another GPU of its host, the relay, which is next to the NIC. The
+ * slots of the connection are in the relay's GPU memory, where the sender's kernel writes them over
+ * NVLink, and the relay's proxy hands them to the network. The receiving end does not differ.
  *
  *	sender                                            relay
  *	main task ---- requests, operations ---> [area] ---> service, progress
@@ -11,31 +11,35 @@
  *	          ---- tail, fifo, lines ------> [host memory of the connection] <----- progress
  *	          <--- head --------------------
  *
- * An area is memory of the host that the two ranks share: a segment of /dev/shm, or memory of their process. One
- * request at a time is in it, an answer for each connection, and operations in a ring. The connection's host memory is
- * such memory too; it is made with the connection, and the sender pins it. For rings and trees the relay makes the area
- * at init, for each rank that announced that it sends through it. For messages the relay's service task makes it, at the
- * sender's first message: the sender writes a knock on the board, which is memory that all ranks of the host share.
+ * An area is memory of the host that the two ranks share: a segment of /dev/shm, or memory of their
+ * process. One request at a time is in it, an answer for each connection, and operations in a ring.
+ * The connection's host memory is such memory too; it is made with the connection, and the sender
+ * pins it. For rings and trees the relay makes the area at init, for each rank that announced that
+ * it sends through it. For messages the relay's service task makes it, at the sender's first
+ * message: the sender writes a knock on the board, which is memory that all ranks of the host
+ * share.
  *
  *	sender                                    relay
  *	main task ---- knock ---> [board] ------> service: makes the area
  *	          <--- answer ---
  *
- * GPU memory for slots is set aside at init. Messages connect when kernels of the relay may run that wait for the sender,
- * and the relay's proxy then makes no call that may wait for them. The pool is for the rings and trees of one sender.
- * The store is for messages: slots for DOPPEL_PXN_CONNECTIONS connections, of all senders and all communicators that the
- * GPU has in the process. A sender reserves slots for all channels to a rank. Where there are not enough, its own proxy
- * sends. A connection's slots go back to the store when it ends.
+ * GPU memory for slots is set aside at init. Messages connect when kernels of the relay may run
+ * that wait for the sender, and the relay's proxy then makes no call that may wait for them. The
+ * pool is for the rings and trees of one sender. The store is for messages: slots for
+ * DOPPEL_PXN_CONNECTIONS connections, of all senders and all communicators that the GPU has in the
+ * process. A sender reserves slots for all channels to a rank. Where there are not enough, its own
+ * proxy sends. A connection's slots go back to the store when it ends.
  *
- * relay.c is the relay's end (struct relay): its connections have a struct proxy_state of their own, whose
- * communicator is the relay's. relay_board.c has board and store. relay_use.c is the sender's end (struct relay_use).
- * relay_route.c has which connections go through which rank.
+ * relay.c is the relay's end (struct relay): its connections have a struct proxy_state of their
+ * own, whose communicator is the relay's. relay_board.c has board and store. relay_use.c is the
+ * sender's end (struct relay_use). relay_route.c has which connections go through which rank.
  *
- * The end. The sender closes what it opened, sets `gone`, and leaves the bootstrap. The relay leaves the bootstrap
- * and waits until the sender has left, or died; then it closes the connections. Each counts on nothing of the
- * other after that. A connection that fails is an error of the relay's communicator, and to the sender the failure
- * of another rank. A sender that gives up leaves its network's first failure in the area, and the connections that it
- * has at the relay pass it on as they close.
+ * The end. The sender closes what it opened, sets `gone`, and leaves the bootstrap. The relay
+ * leaves the bootstrap and waits until the sender has left, or died; then it closes the
+ * connections. Each counts on nothing of the other after that. A connection that fails is an error
+ * of the relay's communicator, and to the sender the failure of another rank. A sender that gives
+ * up leaves its network's first failure in the area, and the connections that it has at the relay
+ * pass it on as they close.
  */
 #ifndef CORE_PROXY_RELAY_H
 #define CORE_PROXY_RELAY_H
@@ -145,7 +149,8 @@ struct relay_board {
 	struct relay_post post[]; /* by local rank */
 };
 
-/* GPU memory for the connections of messages, of one GPU and process. Main makes it; all else is service's. */
+/* GPU memory for the connections of messages, of one GPU and process. Main makes it; all else is
+ * service's. */
 struct relay_store {
 	void *mem;
 	uint8_t *first; /* slots of the first connection */
@@ -213,8 +218,8 @@ bool relay_is_over(const struct relay *r);
 /* A connection failed: the user's communicator has ncclRemoteError from now on. */
 void relay_fail(struct relay *r);
 
-/* The connection's memory, of its own, and of the store or the pool (service). What is of the pool stays so to the
- * end. */
+/* The connection's memory, of its own, and of the store or the pool (service). What is of the pool
+ * stays so to the end. */
 ncclResult_t relay_memory_make(struct proxy_conn *pc, size_t host_bytes, size_t gpu_bytes);
 void relay_memory_free(struct proxy_conn *pc);
 
@@ -224,7 +229,8 @@ ncclResult_t relay_serve(struct proxy_gpu *p, struct ncclComm *comm, int32_t use
 /* Name of a segment, without the directory. */
 void relay_name(const struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number,
 		char name[RELAY_NAME_BYTES]);
-/* The owner's segment for that user: makes it, or unmaps it and removes its name if the user has not. */
+/* The owner's segment for that user: makes it, or unmaps it and removes its name if the user has
+ * not. */
 ncclResult_t relay_segment_make(const struct ncclComm *comm, int32_t user, uint32_t number,
 				size_t bytes, void **mem);
 void relay_segment_free(const struct ncclComm *comm, int32_t user, uint32_t number, void *mem,
@@ -250,8 +256,8 @@ struct relay_use {
 	uint64_t ops;            /* put */
 };
 
-/* How messages to a rank leave this host: by the topology's NIC, through the GPU and the proxy of that local rank, -1:
- * by this rank's own proxy. Once `made`, that has room for the connections. */
+/* How messages to a rank leave this host: by the topology's NIC, through the GPU and the proxy of
+ * that local rank, -1: by this rank's own proxy. Once `made`, that has room for the connections. */
 struct relay_route {
 	int16_t nic, relay;
 	bool made;
@@ -279,8 +285,8 @@ struct relay_state {
 void relay_state_close(struct ncclComm *comm);
 ncclResult_t relay_state_make(struct ncclComm *comm);
 ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank);
-/* Reserves room for n connections of messages at that local rank, the first time with a knock. *room: n, or what is
- * left there. */
+/* Reserves room for n connections of messages at that local rank, the first time with a knock.
+ * *room: n, or what is left there. */
 ncclResult_t relay_use_reserve(struct ncclComm *comm, int32_t local, uint32_t n, uint32_t *room);
 void relay_uses_close(struct ncclComm *comm);
 /* After an abort: areas that a relay which died may have left. */
@@ -296,13 +302,15 @@ bool relay_ranks_share(const struct ncclComm *comm, int32_t a, int32_t b);
 struct relay_need relay_need_of(struct ncclComm *comm, int32_t local);
 /* GPU memory for the slots of one connection of messages. */
 size_t relay_message_bytes(struct ncclComm *comm);
-/* The NIC by which a connection leaves or enters the host, and the relay that it goes through. NULL: none. */
+/* The NIC by which a connection leaves or enters the host, and the relay that it goes through.
+ * NULL: none. */
 ncclResult_t relay_route_take(const struct conn *c, int32_t *nic, struct relay_use **use);
 
-/* ---- relay_board.c ---------------------------------------------------------------------------- */
+/* ---- relay_board.c
+ * ---------------------------------------------------------------------------- */
 
-/* Main, at init: the leader makes the board before ranks gather, and the others open it after. A rank that serves
- * takes knocks from then on. */
+/* Main, at init: the leader makes the board before ranks gather, and the others open it after. A
+ * rank that serves takes knocks from then on. */
 ncclResult_t relay_board_make(struct ncclComm *comm);
 ncclResult_t relay_board_open(struct ncclComm *comm);
 /* Main: the service task takes no knock of this communicator any longer. */
@@ -325,7 +333,8 @@ void relay_store_free(struct proxy_gpu *p);
 ncclResult_t relay_setup(struct proxy_port *port);
 ncclResult_t relay_connect(struct conn *c, const struct connect_info *theirs, struct wait *w);
 void relay_close(struct proxy_port *port);
-/* Puts an operation into the ring; WAITS for room. The relay learns of it at the next relay_ops_show. */
+/* Puts an operation into the ring; WAITS for room. The relay learns of it at the next
+ * relay_ops_show. */
 ncclResult_t relay_op_put(const struct proxy_op *op, uint64_t launch);
 void relay_ops_show(struct ncclComm *comm);
 

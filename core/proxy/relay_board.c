@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The board of PXN (relay.h), on which ranks of a host knock at those that their messages go through, and the store, GPU
- * memory that is set aside for these messages.
+ * The board of PXN (relay.h), on which ranks of a host knock at those that their messages go
+ * through, and the store, GPU memory that is set aside for these messages.
  *
  *	init     the leader makes the board, the others open it; ranks that serve have a store
  *	message  a rank knocks; the service task of the other one makes an area for it
  *	end      service takes no knock any longer, and the relays that it made end as all do
  *
- * So an init sets aside what cannot be made later, and ranks that send no message share nothing more.
+ * So an init sets aside what cannot be made later, and ranks that send no message share nothing
+ * more.
  */
 #include "core/base/log.h"
 #include "core/base/param.h"

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which connections go through a relay (relay.h), and by which NIC messages leave the host. Main task only.
+ * Which connections go through a relay (relay.h), and by which NIC messages leave the host. Main
+ * task only.
  *
- * A ring or a tree leaves by the NIC of its graph. Messages come in by the NIC that is nearest to the receiver's GPU,
- * which all ranks gather, and leave by the one of the same number here, so that they stay on one rail:
+ * A ring or a tree leaves by the NIC of its graph. Messages come in by the NIC that is nearest to
+ * the receiver's GPU, which all ranks gather, and leave by the one of the same number here, so that
+ * they stay on one rail:
  *
  *	NCCL_P2P_PXN_LEVEL   through
  *	0                    the sender's nearest NIC and its own proxy, whatever the receiver's is
@@ -35,8 +37,8 @@ static bool relay_shares(const struct ncclComm *comm, int32_t local, int32_t rel
 	       relay_ranks_share(comm, local, relay);
 }
 
-/* Local rank of the relay between this rank and the NIC, for a ring or tree that leaves the host; -1: none, by
- * topology, or because the two ranks cannot share memory. */
+/* Local rank of the relay between this rank and the NIC, for a ring or tree that leaves the host;
+ * -1: none, by topology, or because the two ranks cannot share memory. */
 static int32_t relay_toward(const struct ncclComm *comm, int32_t peer, int32_t nic)
 {
 	int32_t relay = peer < 0 || nic < 0 || transport_local_rank(comm, peer) >= 0
@@ -165,8 +167,8 @@ ncclResult_t proxy_routes_make(struct ncclComm *comm, const struct topo_rank_inf
 	return rc;
 }
 
-/* Messages to `peer` are to go through a relay: is there room for the connections of all channels? One part of a
- * message by another proxy would need another connection of the network. */
+/* Messages to `peer` are to go through a relay: is there room for the connections of all channels?
+ * One part of a message by another proxy would need another connection of the network. */
 static ncclResult_t relay_route_reserve(struct ncclComm *comm, int32_t peer)
 {
 	struct relay_route *route = &comm->routes[peer];
@@ -285,8 +287,8 @@ ncclResult_t relay_route_take(const struct conn *c, int32_t *nic, struct relay_u
 		if (c->is_send)
 			relay = relay_toward(comm, c->peer, *nic);
 	}
-	/* what comes in, PAT, or a ring or tree that does not leave the host here while these two GPUs cannot reach
-	 * each other */
+	/* what comes in, PAT, or a ring or tree that does not leave the host here while these two
+	 * GPUs cannot reach each other */
 	if (*nic < 0)
 		*nic = topo_nic_nearest(comm->topo, comm->local_rank);
 	if (!rc && relay >= 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sender's end of PXN (relay.h): requests to the relay's proxy, the memory of the connections as this rank's GPU
- * sees it, and operations. Main task only, except for proxy_relays_error.
+ * The sender's end of PXN (relay.h): requests to the relay's proxy, the memory of the connections
+ * as this rank's GPU sees it, and operations. Main task only, except for proxy_relays_error.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,8 @@
 #include "core/mem/mem.h"
 #include "core/proxy/relay.h"
 
-/* An HCA repeats what was lost for minutes. A relay that has died sends nothing, which the ring shows. */
+/* An HCA repeats what was lost for minutes. A relay that has died sends nothing, which the ring
+ * shows. */
 #define RELAY_DRAIN_NS      300000000000ull
 #define RELAY_DRAIN_LOOK_NS 100000000ull
 
@@ -184,8 +185,8 @@ ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* A rank that fails before it has planned does not know which rank of the host makes the board: any of them may have
- * made it, and be gone. */
+/* A rank that fails before it has planned does not know which rank of the host makes the board: any
+ * of them may have made it, and be gone. */
 static void relay_board_name_remove(const struct ncclComm *comm)
 {
 	const struct relay_state *st = comm->relays;
@@ -226,7 +227,8 @@ void relay_uses_close(struct ncclComm *comm)
 	}
 }
 
-/* What connections of this rank failed by is the reason for which those that it has at a relay end. */
+/* What connections of this rank failed by is the reason for which those that it has at a relay
+ * end. */
 void proxy_relays_give_up(struct ncclComm *comm)
 {
 	struct net_failure f = {{0}};
@@ -432,7 +434,8 @@ static ncclResult_t relay_host_map(struct proxy_port *port, const struct relay_m
 	return ncclSuccess;
 }
 
-/* Not before the other ends have what they need of this rank: it may wait for kernels that need theirs. */
+/* Not before the other ends have what they need of this rank: it may wait for kernels that need
+ * theirs. */
 static ncclResult_t relay_store_open(struct relay_use *use)
 {
 	const struct ncclComm *comm = use->comm;

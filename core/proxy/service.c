@@ -146,7 +146,8 @@ static void proxy_service_take(struct proxy_gpu *p)
 
 /* ---- the pass ------------------------------------------------------------------------------- */
 
-/* The request has its result; the connection is not in the list of those with requests any longer. */
+/* The request has its result; the connection is not in the list of those with requests any
+ * longer. */
 static void proxy_service_finish(struct proxy_conn *pc, ncclResult_t result)
 {
 	struct proxy_call *call = pc->call;

@@ -2,8 +2,8 @@
 /*
  * transport_net: two ranks that share no memory. Between each kernel and the network stands this
  * rank's proxy: the kernel fills (or empties) slots in memory of its own host, and the proxy moves
- * them; or, with PXN, the proxy of another rank of the host (relay.h). This file passes requests on to the
- * proxy's service task, and fills in the kernel's view.
+ * them; or, with PXN, the proxy of another rank of the host (relay.h). This file passes requests on
+ * to the proxy's service task, and fills in the kernel's view.
  */
 #include <string.h>
 

@@ -20,8 +20,8 @@ static inline ncclResult_t cuda_result(cudaError_t e, const char *what)
 	return ncclUnhandledCudaError;
 }
 
-/* The calling thread does what a capture in another thread would forbid, as to allocate memory. Returns the
- * mode that it had. */
+/* The calling thread does what a capture in another thread would forbid, as to allocate memory.
+ * Returns the mode that it had. */
 static inline enum cudaStreamCaptureMode cuda_capture_mode(enum cudaStreamCaptureMode mode)
 {
 	(void)cudaThreadExchangeStreamCaptureMode(&mode);

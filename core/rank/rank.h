@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank: what it knows of itself, of its communicator and of the other ranks, for every room above.
- * struct ncclComm is one rank's part of a communicator. Its fields are what more than one room reads;
- * each room's own state is opaque to the others and hangs off its pointer.
+ * A rank: what it knows of itself, of its communicator and of the other ranks, for every room
+ * above. struct ncclComm is one rank's part of a communicator. Its fields are what more than one
+ * room reads; each room's own state is opaque to the others and hangs off its pointer.
  *
  * core/comm makes it, fills it in step by step, and ends it (comm.h); transport, proxy and plan are
  * handed one whose topology and channels are complete, and do not know how it came about.
@@ -54,7 +54,8 @@ struct peer_info {
 	int32_t min_channels, max_channels; /* what this rank's configuration allows */
 	uint64_t allowed;                   /* programs that its environment allows */
 	uint64_t shm_device;                /* of its /dev/shm; 0: the rank does not use it */
-	/* Where its mailbox is, for host memory of cuMem: its network namespace; 0: it has no such memory */
+	/* Where its mailbox is, for host memory of cuMem: its network namespace; 0: it has no such
+	 * memory */
 	uint64_t cumem_host;
 	int32_t pxn_level; /* by which its messages leave the host */
 	uint32_t settings; /* of its search: topo_settings_read */
@@ -77,9 +78,11 @@ struct channel {
 		nic_out; /* topology's NIC index where the ring enters and leaves here; -1 */
 	struct conn *ring_recv, *ring_send;
 	struct tree_link tree[DEV_TREE_LINKS];
-	/* [nranks]: the link over which a rank is reached, DEV_TREE_SELF; NULL: trees are not connected */
+	/* [nranks]: the link over which a rank is reached, DEV_TREE_SELF; NULL: trees are not
+	 * connected */
 	const uint8_t *tree_toward;
-	/* Of PAT: from the rank 2^k before this one, and to the rank 2^k after it. NULL: not connected */
+	/* Of PAT: from the rank 2^k before this one, and to the rank 2^k after it. NULL: not
+	 * connected */
 	struct conn *pat_recv[DEV_PAT_LEVELS], *pat_send[DEV_PAT_LEVELS];
 };
 
@@ -115,7 +118,8 @@ struct ncclComm {
 	struct channel *channels;                /* [launch_channels] */
 	int32_t nchannels;
 	int32_t pair_channels; /* of messages: at least nchannels. Those from there on have no ring and no tree. */
-	/* At least pair_channels; messages to oneself have those from there on, which have no connections. */
+	/* At least pair_channels; messages to oneself have those from there on, which have no
+	 * connections. */
 	int32_t launch_channels;
 	int32_t direct_channels;     /* on which every two ranks are connected; 0: on none */
 	int32_t pat_channels;        /* on which PAT is connected; 0: on none */
@@ -167,17 +171,18 @@ static inline bool rank_is_aborted(const struct ncclComm *comm)
 	return comm->abort && shared_load_u32(comm->abort, SHARED_ACQUIRE);
 }
 
-/* Records the first asynchronous error, and breaks the ring at this rank, by which the other ranks learn of it; if a
- * call uses the bootstrap, at the end of that call. Later errors are only logged. Any task; not under `watch`. */
+/* Records the first asynchronous error, and breaks the ring at this rank, by which the other ranks
+ * learn of it; if a call uses the bootstrap, at the end of that call. Later errors are only logged.
+ * Any task; not under `watch`. */
 void rank_set_async_error(struct ncclComm *comm, ncclResult_t error);
-/* For a call that uses the bootstrap; an init has it from the start. Until its release the call itself finds out when
- * another rank fails; other tasks do not look at the bootstrap's ring. */
+/* For a call that uses the bootstrap; an init has it from the start. Until its release the call
+ * itself finds out when another rank fails; other tasks do not look at the bootstrap's ring. */
 void rank_bootstrap_claim(struct ncclComm *comm);
 void rank_bootstrap_release(struct ncclComm *comm);
 enum { RANK_WAITS = 2 };
-/* For a wait that ends only if other ranks do their part: returns when one of the n waits (at most RANK_WAITS) is true,
- * and as an error when the communicator has one, another rank has failed, or on abort. May return early. The caller
- * has not claimed the bootstrap. */
+/* For a wait that ends only if other ranks do their part: returns when one of the n waits (at most
+ * RANK_WAITS) is true, and as an error when the communicator has one, another rank has failed, or
+ * on abort. May return early. The caller has not claimed the bootstrap. */
 ncclResult_t rank_wait_beside(struct ncclComm *comm, const struct wait *waits, int n);
 
 #endif

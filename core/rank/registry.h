@@ -20,8 +20,8 @@ enum registry_kind {
 	REGISTRY_MEMORY,   /* struct user_memory */
 };
 
-/* First in what is registered. Calls walk the list while tasks write what is behind their own nodes: nodes have
- * cache lines of their own. */
+/* First in what is registered. Calls walk the list while tasks write what is behind their own
+ * nodes: nodes have cache lines of their own. */
 struct registry_node {
 	struct registry_node *next;
 	uint32_t kind;

@@ -3,10 +3,10 @@
  * What can fit at all, so that tries of which nothing better can come are not made. Bounds do not change what
  * a search finds, only how soon it knows (record->every_try: without them).
  *
- * A cut is a switch or a CPU with all that hangs below, where there are GPUs in use both inside and outside.
- * A channel crosses every cut, so the links that leave it bound the number of channels; so do a GPU's own,
- * and the nets by which channels can enter and return. A link counts from the path type on that allows its
- * use.
+ * A cut is a switch or a CPU with all that hangs below, where there are GPUs in use both inside and
+ * outside. A channel crosses every cut, so the links that leave it bound the number of channels; so
+ * do a GPU's own, and the nets by which channels can enter and return. A link counts from the path
+ * type on that allows its use.
  */
 #include <string.h>
 
@@ -131,8 +131,8 @@ ncclResult_t topo_bounds_make(struct topo_search *s)
 
 /* ---- channels ------------------------------------------------------------------------------- */
 
-/* A ring that closes, or returns to where it entered, crosses both ways; a chain in either. One that returns
- * may do so by a net's path, which needs no sixth more. */
+/* A ring that closes, or returns to where it entered, crosses both ways; a chain in either. One
+ * that returns may do so by a net's path, which needs no sixth more. */
 static uint64_t topo_bounds_cut(const struct topo_search *s, const struct topo_cut *cut,
 				int32_t type)
 {
@@ -158,8 +158,8 @@ static bool topo_bounds_may_leave_by(const struct topo_search *s, int32_t in, in
 	return s->now.cross_nic || topo_bounds_may_change(s->sys, in, out);
 }
 
-/* Is there a channel of now's shape that returns from this GPU by net `out`? A ring does so from another GPU
- * than its first. */
+/* Is there a channel of now's shape that returns from this GPU by net `out`? A ring does so from
+ * another GPU than its first. */
 static bool topo_bounds_may_end(const struct topo_search *s, int32_t pos, int32_t out)
 {
 	bool other = s->now.shape == TOPO_SHAPE_RING && s->n > 1;
@@ -213,8 +213,8 @@ static uint64_t topo_bounds_gpu(const struct topo_search *s, int32_t pos, int32_
 	return sum;
 }
 
-/* The fewest hops with which a channel that came by one net returns: from each GPU, from any, and from any
- * other than that one. */
+/* The fewest hops with which a channel that came by one net returns: from each GPU, from any, and
+ * from any other than that one. */
 #define TOPO_BOUNDS_NO_WAY INT32_MAX
 struct topo_bounds_return {
 	int32_t from[TOPO_MAX_LOCAL];
@@ -272,8 +272,8 @@ static int32_t topo_bounds_common(const struct topo_system *sys, const struct to
 	return i;
 }
 
-/* The bandwidth with which channels can enter by this net and return: what the first links carry that all
- * ways in have in common. A way that is too slow for one channel does not count. */
+/* The bandwidth with which channels can enter by this net and return: what the first links carry
+ * that all ways in have in common. A way that is too slow for one channel does not count. */
 static uint32_t topo_bounds_net(const struct topo_search *s, int32_t net)
 {
 	const struct topo_system *sys = s->sys;
@@ -337,7 +337,8 @@ static int32_t topo_bounds_shortest(const struct topo_search *s, int32_t end, in
 	return least == INT32_MAX ? 0 : least;
 }
 
-/* Where all paths between GPUs that are near enough have as many hops, no order has fewer than another. */
+/* Where all paths between GPUs that are near enough have as many hops, no order has fewer than
+ * another. */
 static bool topo_bounds_is_alike(const struct topo_search *s)
 {
 	int32_t length = 0;
@@ -355,7 +356,8 @@ static bool topo_bounds_is_alike(const struct topo_search *s)
 	return length > 0;
 }
 
-/* Many GPUs, or paths that are alike: every one but one sends to another one, in a ring that one, too. */
+/* Many GPUs, or paths that are alike: every one but one sends to another one, in a ring that one,
+ * too. */
 static void topo_bounds_chain_rough(struct topo_search *s)
 {
 	int32_t sum = 0, most = 0;
@@ -370,8 +372,8 @@ static void topo_bounds_chain_rough(struct topo_search *s)
 	s->chain_hops = sum - most;
 }
 
-/* least[set][last]: the fewest hops of a chain through a set of GPUs that ends at `last`. All start at GPU
- * 0 when `ring`, else anywhere. */
+/* least[set][last]: the fewest hops of a chain through a set of GPUs that ends at `last`. All start
+ * at GPU 0 when `ring`, else anywhere. */
 #define TOPO_BOUNDS_EXACT 8
 #define TOPO_BOUNDS_NEVER 0x3fff
 static void topo_bounds_chains(const struct topo_search *s, bool ring,

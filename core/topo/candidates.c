@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a stage of a channel may place, in the order in which it is tried. The order decides what a search
- * finds before its budget ends, so it is NCCL's, ties included.
+ * What a stage of a channel may place, in the order in which it is tried. The order decides what a
+ * search finds before its budget ends, so it is NCCL's, ties included.
  */
 #include <string.h>
 
 #include "core/topo/search.h"
 
-/* ---- what does not change during a search ------------------------------------------------------ */
+/* ---- what does not change during a search
+ * ------------------------------------------------------ */
 
 bool topo_candidates_alloc(struct topo_search *s)
 {
@@ -242,8 +243,8 @@ static bool topo_candidates_may_enter(const struct topo_search *s, int32_t net)
 	       net == s->now.nic[c - 1][1];
 }
 
-/* Every net in turn, beginning one further with each channel. For a star the first that leads to a new head
- * is enough. */
+/* Every net in turn, beginning one further with each channel. For a star the first that leads to a
+ * new head is enough. */
 static void topo_candidates_start_net(struct topo_search *s, struct topo_search_level *l)
 {
 	const int16_t *nets;
@@ -263,8 +264,8 @@ static void topo_candidates_start_net(struct topo_search *s, struct topo_search_
 	}
 }
 
-/* Between GPUs on NVSwitches every order is as good as another. Only neighbours are tried, so that a GPU
- * has few peers. */
+/* Between GPUs on NVSwitches every order is as good as another. Only neighbours are tried, so that
+ * a GPU has few peers. */
 static void topo_candidates_along(struct topo_search *s, struct topo_search_level *l, int32_t from)
 {
 	int32_t first = -1;
@@ -293,8 +294,8 @@ static void topo_candidates_near(struct topo_search *s, struct topo_search_level
 			topo_candidates_add(s, l, near[i], -1, TOPO_SEARCH_FREE);
 }
 
-/* Free GPUs, nearest to the channel's net first. A channel that returns to the network later should end near
- * it: where all are alike from here, the ones far from it come first. */
+/* Free GPUs, nearest to the channel's net first. A channel that returns to the network later should
+ * end near it: where all are alike from here, the ones far from it come first. */
 static void topo_candidates_near_net(struct topo_search *s, struct topo_search_level *l,
 				     int32_t from, bool later)
 {

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One try of the search: with one shape, one pair of speeds and one pair of path types, place channel after
- * channel, taking bandwidth from every link on the way, and step back where it does not fit.
+ * One try of the search: with one shape, one pair of speeds and one pair of path types, place
+ * channel after channel, taking bandwidth from every link on the way, and step back where it does
+ * not fit.
  *
- * The walk is a stack of levels instead of a recursion (32 channels of 72 GPUs would not fit on a fiber's
- * stack). A channel is a few stages, by its shape; a ring over n GPUs, for example:
+ * The walk is a stack of levels instead of a recursion (32 channels of 72 GPUs would not fit on a
+ * fiber's stack). A channel is a few stages, by its shape; a ring over n GPUs, for example:
  *
  *	within a host   START GPU GPU ... GPU CLOSE
  *	between hosts   START GPU GPU ... GPU NET END
  *
- * and a balanced tree between hosts START NET GPU NET GPU ... GPU END. A placed stage costs a step of the
- * budget and opens the next one above it. The last one completes a channel: it is compared with the best,
- * and the START of the next channel is opened. Every candidate that is taken back gives its bandwidth back.
+ * and a balanced tree between hosts START NET GPU NET GPU ... GPU END. A placed stage costs a step
+ * of the budget and opens the next one above it. The last one completes a channel: it is compared
+ * with the best, and the START of the next channel is opened. Every candidate that is taken back
+ * gives its bandwidth back.
  */
 #include <string.h>
 
@@ -209,9 +211,9 @@ static uint32_t topo_channel_back_bw(const struct topo_search *s)
 	return s->shape->halves ? s->now.bw_inter_mbps / 2 : s->now.bw_inter_mbps;
 }
 
-/* One leg of a star, from the network's side inwards; false: there is none of this number. NVLS: from the
- * switch to every GPU, then from every GPU to it, the head twice as much. CollNet direct: from the head to
- * every GPU, then from every GPU to it, a share each. */
+/* One leg of a star, from the network's side inwards; false: there is none of this number. NVLS:
+ * from the switch to every GPU, then from every GPU to it, the head twice as much. CollNet direct:
+ * from the head to every GPU, then from every GPU to it, a share each. */
 static bool topo_channel_leg(const struct topo_search *s, int32_t head, int32_t i, int32_t *from,
 			     int32_t *to, uint32_t *bw)
 {
@@ -324,8 +326,8 @@ static bool topo_channel_is_last(const struct topo_stage *stage)
 	return stage->kind >= TOPO_STAGE_CLOSE;
 }
 
-/* Does the try beat the best? More bandwidth in all, or the same over fewer hops. A star's channels are
- * heads: the more there are the better. */
+/* Does the try beat the best? More bandwidth in all, or the same over fewer hops. A star's channels
+ * are heads: the more there are the better. */
 static bool topo_channel_is_better(const struct topo_search *s)
 {
 	const struct topo_graph *now = &s->now, *best = &s->best;

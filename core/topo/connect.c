@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ranks exchange, and what every pattern's agreement needs of it: which ranks are on one host,
- * and how many channels all of them have. Each pattern has a file of its own (connect_ring.c, connect_tree.c).
+ * What the ranks exchange, and what every pattern's agreement needs of it: which ranks are on one
+ * host, and how many channels all of them have. Each pattern has a file of its own (connect_ring.c,
+ * connect_tree.c).
  *
- * Every rank runs this on the same gathered data and must come to the same answer, so it uses nothing
- * else: hosts in order of their smallest rank, the fewest channels of all, the slowest speed of all.
+ * Every rank runs this on the same gathered data and must come to the same answer, so it uses
+ * nothing else: hosts in order of their smallest rank, the fewest channels of all, the slowest
+ * speed of all.
  */
 #include "core/topo/connect.h"
 #include "core/topo/topo_internal.h"

@@ -15,12 +15,13 @@ struct topo_hosts {
 	int32_t *of_rank; /* [nranks]: index of the host, in order of smallest rank */
 };
 
-/* Fills count and of_rank. `first` is [2 * nranks], zero: a hash table of the hosts' smallest ranks. */
+/* Fills count and of_rank. `first` is [2 * nranks], zero: a hash table of the hosts' smallest
+ * ranks. */
 void topo_hosts_find(struct topo_hosts *h, int32_t *first);
 /* first: [count + 1]: where a host begins in an array of all ranks, host after host. */
 void topo_hosts_first(const struct topo_hosts *h, int32_t *first);
-/* The fewest channels of any rank, of any pattern: a channel has a ring and trees. A tree search that finds
- * nothing leaves one channel, however many rings there are. */
+/* The fewest channels of any rank, of any pattern: a channel has a ring and trees. A tree search
+ * that finds nothing leaves one channel, however many rings there are. */
 int32_t topo_connect_channels(const struct topo_hosts *h);
 /* The same where a rank may say anything: none is 0. */
 static inline size_t topo_connect_room(const struct topo_hosts *h)

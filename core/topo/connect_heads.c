@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From every host's NVLS and CollNet graphs to the heads of the communicator (heads.h, connect.c). The ranks of each
- * channel are kept in the graphs' order, host after host; a host's head in a channel is its first rank there.
+ * From every host's NVLS and CollNet graphs to the heads of the communicator (heads.h, connect.c).
+ * The ranks of each channel are kept in the graphs' order, host after host; a host's head in a
+ * channel is its first rank there.
  */
 #include "core/topo/heads.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From every host's rings to the rings of the communicator (connect.c). What does not chain up to one
- * ring over all ranks is an error that names rank and channel.
+ * From every host's rings to the rings of the communicator (connect.c). What does not chain up to
+ * one ring over all ranks is an error that names rank and channel.
  */
 #include <string.h>
 
@@ -19,11 +19,11 @@ struct topo_connect_ring {
 
 /* ---- paired channels ------------------------------------------------------------------------
  *
- * Where rings leave a host by another NIC than the one of entry (cross_nic 2), channels come in pairs: each
- * enters by the NIC by which the other leaves. When odd hosts exchange the two, a ring that leaves an even
- * host by NIC k enters the odd one by NIC k, and the other way round: both ends are on one rail. With an odd
- * number of hosts one crossing joins two even hosts, and stays as it is. All hosts must have such pairs, or
- * none swaps. */
+ * Where rings leave a host by another NIC than the one of entry (cross_nic 2), channels come in
+ * pairs: each enters by the NIC by which the other leaves. When odd hosts exchange the two, a ring
+ * that leaves an even host by NIC k enters the odd one by NIC k, and the other way round: both ends
+ * are on one rail. With an odd number of hosts one crossing joins two even hosts, and stays as it
+ * is. All hosts must have such pairs, or none swaps. */
 
 static bool topo_ring_swaps(const struct topo_hosts *h, int32_t nchannels)
 {

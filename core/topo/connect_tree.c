@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From every host's trees to the trees of the communicator (connect.c). In a host a tree is a chain: each GPU of
- * the graph's order is the parent of the next one. The hosts are a binary tree, in NCCL's two shapes:
+ * From every host's trees to the trees of the communicator (connect.c). In a host a tree is a
+ * chain: each GPU of the graph's order is the parent of the next one. The hosts are a binary tree,
+ * in NCCL's two shapes:
  *
  *	first    host 0 is the root and has one child. Any other host with lowest bit b has its children at a
  *	         distance of b/2 below and above it, so odd hosts are leaves. For 8 hosts:
@@ -15,8 +16,8 @@
  *	second   the same with other numbers: host h is at n-1-h if n is even, at h-1 (modulo n) if n is odd. So
  *	         hosts that are leaves in one have children in the other: all of them send about as much.
  *
- * The parent host comes in at the first GPU of the order; from which GPUs the children leave is the graph's
- * shape.
+ * The parent host comes in at the first GPU of the order; from which GPUs the children leave is the
+ * graph's shape.
  */
 #include <stdio.h>
 #include <string.h>
@@ -281,7 +282,8 @@ static uint8_t topo_tree_link(const int32_t down[TOPO_TREE_DOWN], int32_t below)
 	return 0;
 }
 
-/* Ranks on the way up that have their answer give it to all below, so that each rank is passed twice. */
+/* Ranks on the way up that have their answer give it to all below, so that each rank is passed
+ * twice. */
 #define TOPO_TREE_UNKNOWN 0xfeu
 void topo_tree_toward(const int32_t *parent, int nranks, int rank,
 		      const int32_t down[TOPO_TREE_DOWN], uint8_t *toward)

@@ -23,7 +23,8 @@ uint64_t topo_host_hash(void)
 
 /* ---- GPUs ----------------------------------------------------------------------------------- */
 
-/* The class of what is at the far end. What a virtual machine does not see of it is taken as a switch. */
+/* The class of what is at the far end. What a virtual machine does not see of it is taken as a
+ * switch. */
 static void detect_link_class(struct detect_tree *t, struct detect_node *link)
 {
 	char path[OS_PATH_BYTES], text[DETECT_TEXT_BYTES];
@@ -147,7 +148,8 @@ ncclResult_t topo_detect(const struct topo_detect *d, char **xml, size_t *bytes)
 
 /* ---- fusing --------------------------------------------------------------------------------- */
 
-/* Removes what has no keep="1" in or below it, of the elements that stand for devices; true: it stays. */
+/* Removes what has no keep="1" in or below it, of the elements that stand for devices; true: it
+ * stays. */
 static bool detect_trim(struct detect_node *n)
 {
 	static const char device[][8] = {"cpu", "pci", "nic", "net", "gpu"};
@@ -205,7 +207,8 @@ static bool detect_has_bare_gpu(const struct xml_node *x)
 	return has;
 }
 
-/* No parse is needed to see that a usual file has none: what has a GPU's class has its <gpu> next. */
+/* No parse is needed to see that a usual file has none: what has a GPU's class has its <gpu>
+ * next. */
 static bool detect_may_have_bare_gpu(const char *xml, size_t bytes)
 {
 	if (strlen(xml) != bytes || strchr(xml, '&'))

@@ -66,7 +66,8 @@ void detect_merge(struct detect_tree *t, const struct xml_node *root);
 ncclResult_t detect_tree_text(struct detect_tree *t, char **xml, size_t *bytes);
 
 /* ---- detect_pci.c ---------------------------------------------------------------------------- */
-/* The first line of DIR/NAME, what is not printable replaced. False: it cannot be read, or is empty. */
+/* The first line of DIR/NAME, what is not printable replaced. False: it cannot be read, or is
+ * empty. */
 bool detect_read(struct detect_tree *t, const char *dir, const char *name,
 		 char out[DETECT_TEXT_BYTES]);
 /* Is the text a PCI address as a kernel writes it, "0000:13:00.0"? */
@@ -80,7 +81,8 @@ struct detect_node *detect_cpu(struct detect_tree *t, uint64_t host_hash, int32_
 void detect_cpus(struct detect_tree *t, uint64_t host_hash);
 
 /* ---- detect_kfd.c ---------------------------------------------------------------------------- */
-/* Adds the graphics core and the links of AMD's GPU with that bus id; a GPU of another vendor has none there. */
+/* Adds the graphics core and the links of AMD's GPU with that bus id; a GPU of another vendor has
+ * none there. */
 void detect_kfd_gpu(struct detect_tree *t, struct detect_node *gpu, const char *bus_id);
 
 /* ---- detect_net.c ---------------------------------------------------------------------------- */

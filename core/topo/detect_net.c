@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NICs: where /sys has them, and what it has of them. A device that is no PCI function (virtual, or behind
- * another bus) and one that /sys does not have hang below the first CPU, as in NCCL.
+ * NICs: where /sys has them, and what it has of them. A device that is no PCI function (virtual, or
+ * behind another bus) and one that /sys does not have hang below the first CPU, as in NCCL.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -41,7 +41,8 @@ static bool detect_link(struct detect_tree *t, const char *dir, const char *name
 	return true;
 }
 
-/* A card is its function 0, and virtual functions are those of the physical one: they share its link. */
+/* A card is its function 0, and virtual functions are those of the physical one: they share its
+ * link. */
 static void detect_card(struct detect_tree *t, const char *device, char bus_id[24])
 {
 	char path[OS_PATH_BYTES], card[24];
@@ -131,7 +132,8 @@ void detect_nic(struct detect_tree *t, uint64_t host_hash, const struct topo_det
 	detect_set(t, net, "keep", "1");
 }
 
-/* ---- the NICs of a host ----------------------------------------------------------------------- */
+/* ---- the NICs of a host
+ * ----------------------------------------------------------------------- */
 
 struct detect_list {
 	struct topo_detect_nic *nic;

@@ -5,8 +5,8 @@
  *	/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.0
  *	             root       port         switch: up    down         the function
  *
- * A switch is the port that leads up, two directories above what is below it. The one above a function
- * that is next to the root is the CPU, whose number is the function's numa_node.
+ * A switch is the port that leads up, two directories above what is below it. The one above a
+ * function that is next to the root is the CPU, whose number is the function's numa_node.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -225,7 +225,8 @@ static const char *detect_key(const char *name)
 	return NULL;
 }
 
-/* Of an XML, NULL if absent: addresses are as the kernel writes them, in whatever form a file has them. */
+/* Of an XML, NULL if absent: addresses are as the kernel writes them, in whatever form a file has
+ * them. */
 static const char *detect_xml_attr(const struct xml_node *x, const char *name,
 				   char address[PCI_ADDRESS_TEXT])
 {
@@ -245,8 +246,8 @@ static bool detect_same(const struct detect_node *n, const struct xml_node *x, c
 	return a && b ? strcmp(a, b) == 0 : !a && (!b || !*b);
 }
 
-/* The node that `x` is; NULL: none yet. A PCI function is where it is, below whatever parent. A CPU is known
- * by its number alone: a file may have been made on another host, of another host_hash. */
+/* The node that `x` is; NULL: none yet. A PCI function is where it is, below whatever parent. A CPU
+ * is known by its number alone: a file may have been made on another host, of another host_hash. */
 static struct detect_node *detect_counterpart(struct detect_tree *t, struct detect_node *parent,
 					      const struct xml_node *x)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files of graphs in NCCL's XML: what NCCL_GRAPH_DUMP_FILE of NCCL writes, NCCL_GRAPH_FILE reads, and `doppel
- * topo search` prints. A file has a graph for each kind of search; a graph has channels, each a list of GPUs
- * (by the topology's `dev`) and network devices in the order of the way. It may be of any pattern.
+ * Files of graphs in NCCL's XML: what NCCL_GRAPH_DUMP_FILE of NCCL writes, NCCL_GRAPH_FILE reads,
+ * and `doppel topo search` prints. A file has a graph for each kind of search; a graph has
+ * channels, each a list of GPUs (by the topology's `dev`) and network devices in the order of the
+ * way. It may be of any pattern.
  *
- * Read without a machine (`doppel topo diff`), then matched with one, rings and trees alone: every GPU in use
- * once per channel, nets that exist. What does not fit is refused with file, line, column, element, attribute and what was expected.
+ * Read without a machine (`doppel topo diff`), then matched with one, rings and trees alone: every
+ * GPU in use once per channel, nets that exist. What does not fit is refused with file, line,
+ * column, element, attribute and what was expected.
  */
 #ifndef CORE_TOPO_GRAPH_FILE_H
 #define CORE_TOPO_GRAPH_FILE_H

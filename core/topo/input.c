@@ -2,9 +2,10 @@
 /*
  * A host's topology file, in NCCL's format, read into the model. It takes what real dumps and cloud
  * templates contain: attributes that are absent, empty, 0 or -1 fall back to NCCL's defaults; a GPU
- * may be a bare <pci> of a display class, or one without a class whose bus id a GPU in use has. What
- * NCCL takes is taken, and logged where it is odd; what it cannot read it refuses with file, line,
- * column, element, attribute and what was expected. The links between GPUs are input_links.c's.
+ * may be a bare <pci> of a display class, or one without a class whose bus id a GPU in use has.
+ * What NCCL takes is taken, and logged where it is odd; what it cannot read it refuses with file,
+ * line, column, element, attribute and what was expected. The links between GPUs are
+ * input_links.c's.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -274,7 +275,8 @@ static bool topo_attr_begins(const struct xml_node *x, const char *name, const c
 	return text && strncmp(text, with, strlen(with)) == 0;
 }
 
-/* A template's function without a class, which nothing but its bus id describes: is it a GPU in use? */
+/* A template's function without a class, which nothing but its bus id describes: is it a GPU in
+ * use? */
 static bool topo_pci_is_selected(const struct topo_model *m, const struct xml_node *x)
 {
 	const char *text = xml_attr(x, "busid");
@@ -346,8 +348,8 @@ static ncclResult_t topo_pci_cycle(const struct xml_node *x, uint64_t bus)
 	return ncclSuccess;
 }
 
-/* Two GPUs cannot have one bus id. A switch can have that of another function: NCCL takes such files,
- * and nothing is looked up by it but the end of a <pcilink>. */
+/* Two GPUs cannot have one bus id. A switch can have that of another function: NCCL takes such
+ * files, and nothing is looked up by it but the end of a <pcilink>. */
 static ncclResult_t topo_pci_twice(const struct topo_model *m, const struct xml_node *x,
 				   enum topo_node_type type, uint64_t bus)
 {
@@ -416,7 +418,8 @@ static ncclResult_t topo_pci_add(struct topo_model *m, const struct xml_node *x,
 	return topo_model_link_both(m, *node, parent, TOPO_LINK_PCI, link.mbps);
 }
 
-/* Is the half that `x` is there already? Without a number it is the whole GPU, for one more rank. */
+/* Is the half that `x` is there already? Without a number it is the whole GPU, for one more
+ * rank. */
 static bool topo_gpu_is_there(struct topo_model *m, const struct xml_node *x, uint64_t bus,
 			      int32_t half)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The second pass over a topology file (input.c), when every function is known: <nvlink>, <xgmi> and <c2c>,
- * the links of GPUs to each other, to switches and to CPUs; <pcilink>, from switch to switch. A link to a
- * function that is not in the file is none, as for NCCL: a container shows the links of the GPUs that it has
- * been given to those that it has not.
+ * The second pass over a topology file (input.c), when every function is known: <nvlink>, <xgmi>
+ * and <c2c>, the links of GPUs to each other, to switches and to CPUs; <pcilink>, from switch to
+ * switch. A link to a function that is not in the file is none, as for NCCL: a container shows the
+ * links of the GPUs that it has been given to those that it has not.
  */
 #include <stdio.h>
 #include <string.h>
@@ -42,8 +42,8 @@ static ncclResult_t topo_nvlink_peers(struct topo_model *m, int32_t gpu, uint64_
 	return rc;
 }
 
-/* The other end of a link: by its class, as NCCL and RCCL have it (0x12: accelerators of AMD); without one by its target, which is a GPU of
- * the file or, virtual, the switch. */
+/* The other end of a link: by its class, as NCCL and RCCL have it (0x12: accelerators of AMD);
+ * without one by its target, which is a GPU of the file or, virtual, the switch. */
 static enum topo_node_type topo_nvlink_end(const char *class, bool virtual)
 {
 	if (!class || !*class)
@@ -53,8 +53,8 @@ static enum topo_node_type topo_nvlink_end(const char *class, bool virtual)
 	return strncmp(class, "0x068001", 8) == 0 ? TOPO_NODE_CPU : TOPO_NODE_NVS;
 }
 
-/* All NVSwitches are one node: every GPU reaches every switch. A GPU that names itself (a cloud template) is
- * no link. The halves of a GPU share its links. */
+/* All NVSwitches are one node: every GPU reaches every switch. A GPU that names itself (a cloud
+ * template) is no link. The halves of a GPU share its links. */
 static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node *x, int32_t gpu)
 {
 	int32_t count;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Merged NICs: devices of the network that are near each other count as one, with the sum of their speeds. A
- * connection over it goes over all of them (core/transport). Rules, as in NCCL: first the groups that
- * NCCL_NET_FORCE_MERGE names; then each device takes those that are at most NCCL_NET_MERGE_LEVEL away from it,
- * in the file's order, up to four in all. Stricter than NCCL: a message is cut into equal parts, so that only
- * devices of one speed go together. Where the network knows the kinds of their links, these are one, too.
+ * Merged NICs: devices of the network that are near each other count as one, with the sum of their
+ * speeds. A connection over it goes over all of them (core/transport). Rules, as in NCCL: first the
+ * groups that NCCL_NET_FORCE_MERGE names; then each device takes those that are at most
+ * NCCL_NET_MERGE_LEVEL away from it, in the file's order, up to four in all. Stricter than NCCL: a
+ * message is cut into equal parts, so that only devices of one speed go together. Where the network
+ * knows the kinds of their links, these are one, too.
  *
  *	PCI - NIC - mlx5_0          PCI - NIC - mlx5_0+mlx5_1        at level PORT
  *	          \ mlx5_1
  *
- * The name is that of its devices, joined by '+': the proxy finds them by it. What is merged in the file stays so.
+ * The name is that of its devices, joined by '+': the proxy finds them by it. What is merged in the
+ * file stays so.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +50,8 @@ static int32_t topo_group_parent(const struct topo_model *m, const struct topo_g
 	return above;
 }
 
-/* The NIC of devices without a PCI address holds all of these: they have no more than the CPU in common. */
+/* The NIC of devices without a PCI address holds all of these: they have no more than the CPU in
+ * common. */
 static enum topo_merge_level topo_merge_distance(const struct topo_model *m, int32_t a, int32_t b)
 {
 	int32_t above = topo_group_parent(m, &(struct topo_group){{a, b}, 2});
@@ -155,7 +158,8 @@ static void topo_merge_fill(const struct topo_model *m, const struct topo_group 
 	net->net.bw_mbps *= (uint32_t)g->count;
 }
 
-/* One of a card takes the place of the first of its devices; else it is behind all others, as in NCCL. */
+/* One of a card takes the place of the first of its devices; else it is behind all others, as in
+ * NCCL. */
 static ncclResult_t topo_merge_make(struct topo_model *m, const struct topo_group *g)
 {
 	int32_t above = topo_group_parent(m, g), first = g->net[0], net = first, nic = above;

@@ -49,8 +49,8 @@ int32_t topo_model_node(struct topo_model *m, enum topo_node_type type, int32_t 
 	return m->node_count++;
 }
 
-/* A node's links are kept best bandwidth first. Among equals the one that reached it first comes first:
- * ties in the walk over paths are broken by this order. */
+/* A node's links are kept best bandwidth first. Among equals the one that reached it first comes
+ * first: ties in the walk over paths are broken by this order. */
 static void topo_model_link_rise(struct topo_model *m, int32_t at)
 {
 	for (int32_t i = at - 1; i >= 0; i--) {
@@ -249,8 +249,8 @@ ncclResult_t topo_model_connect_cpus(struct topo_model *m)
 
 /* ---- which GPUs ----------------------------------------------------------------------------- */
 
-/* The halves of a GPU have its bus id, and may have its number, and hosts have the same ones: one after the other
- * is taken. */
+/* The halves of a GPU have its bus id, and may have its number, and hosts have the same ones: one
+ * after the other is taken. */
 static bool topo_select_is_better(const struct topo_model *m, int32_t k, int32_t than)
 {
 	return than == TOPO_NO_NODE || (m->node[than].gpu.local >= 0 && m->node[k].gpu.local < 0);

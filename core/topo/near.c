@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which nets belong to which GPU. A GPU's nets are those that its best path leads to; where several GPUs
- * share several nets each begins with another one, and uses its share of them. A net belongs to the GPU
- * that takes it first. Relays (paths.c) and the search build on both.
+ * Which nets belong to which GPU. A GPU's nets are those that its best path leads to; where several
+ * GPUs share several nets each begins with another one, and uses its share of them. A net belongs
+ * to the GPU that takes it first. Relays (paths.c) and the search build on both.
  */
 #include "core/topo/topo_internal.h"
 

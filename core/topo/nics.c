@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file describes how a host's NICs are attached, the network has those that exist. Known by name: a
- * NIC of the file that the network lacks goes (it is filtered out, or its port is down), a device
+ * A file describes how a host's NICs are attached, the network has those that exist. Known by name:
+ * a NIC of the file that the network lacks goes (it is filtered out, or its port is down), a device
  * that the file lacks (a soft-RoCE device, a file of another machine) is put below the first CPU.
  */
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Paths: to every GPU, net, CPU and the NVSwitch a breadth-first walk over the links, from it outwards. A
- * better type wins, then more bandwidth, then fewer links (NCCL_TOPO_COMPAT=2.28: fewer links, then more
- * bandwidth). A path through another GPU is at most NVLink, GPU, NVLink (NVB).
+ * Paths: to every GPU, net, CPU and the NVSwitch a breadth-first walk over the links, from it
+ * outwards. A better type wins, then more bandwidth, then fewer links (NCCL_TOPO_COMPAT=2.28: fewer
+ * links, then more bandwidth). A path through another GPU is at most NVLink, GPU, NVLink (NVB).
  *
  * Then some paths are replaced by the way that the bytes will take:
  *
@@ -19,8 +19,8 @@
 
 #define TOPO_MAX_HOPS (4 * XML_MAX_DEPTH + 8) /* two trees up and down, and a detour */
 
-/* One way from a node to the walk's root: over `link`, then as step `rest` says. Steps never change, so
- * that ways may share them. */
+/* One way from a node to the walk's root: over `link`, then as step `rest` says. Steps never
+ * change, so that ways may share them. */
 struct topo_step {
 	int32_t link, rest; /* -1: the root */
 	uint32_t bw_mbps;
@@ -103,8 +103,8 @@ static ncclResult_t topo_walk_step_add(struct topo_walk *w, const struct topo_st
 	return ncclSuccess;
 }
 
-/* The way to the root from where `via` begins: over it, and on from where it ends. `out` is the same link seen
- * from the root. */
+/* The way to the root from where `via` begins: over it, and on from where it ends. `out` is the
+ * same link seen from the root. */
 static ncclResult_t topo_walk_link(struct topo_walk *w, int32_t via, const struct topo_link *out)
 {
 	const struct topo_link *link = &w->sys->link[via];
@@ -318,8 +318,8 @@ static ncclResult_t topo_paths_p2p(struct topo_walk *w)
 	return rc;
 }
 
-/* A net behind the CPU that a GPU is joined to by C2C is nearly as near as one on its switch. For the
- * GPU's own nets; another GPU's are better reached through that one. */
+/* A net behind the CPU that a GPU is joined to by C2C is nearly as near as one on its switch. For
+ * the GPU's own nets; another GPU's are better reached through that one. */
 static void topo_paths_c2c(struct topo_system *sys)
 {
 	int16_t near[TOPO_MAX_NETS];
@@ -367,7 +367,8 @@ bool topo_paths_owner_ok(const struct topo_system *sys, int32_t pos, int32_t net
 	       (owner == pos || topo_path_at(sys, owner, pos)->type <= TOPO_PATH_NVL);
 }
 
-/* May GPU `pos` send to the net through the GPU that it belongs to? If that is faster or avoids the CPU. */
+/* May GPU `pos` send to the net through the GPU that it belongs to? If that is faster or avoids the
+ * CPU. */
 static bool topo_paths_relay_ok(const struct topo_system *sys, int32_t pos, int32_t net)
 {
 	int32_t relay = sys->net_gpu[net], end = topo_end_net(sys, net);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The record of a search, for people: every try with its speed, its types and what came of it. Filled only
- * when it is asked for (topo_search_explain); the search looks at every_try only.
+ * The record of a search, for people: every try with its speed, its types and what came of it.
+ * Filled only when it is asked for (topo_search_explain); the search looks at every_try only.
  */
 #ifndef CORE_TOPO_RECORD_H
 #define CORE_TOPO_RECORD_H

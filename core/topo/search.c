@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The order of tries, as NCCL's: from the highest speed down, first with equal channels, then with
- * different ones, then of a simpler shape, then allowing longer paths inside the host, longer paths to the
- * net, and leaving by another net than the one of entry; slower speeds only while they could still win. Then,
- * with what was found: channels are doubled at half the speed where that pays, and higher speeds are tried
- * with at least as many channels. Budgets count placed steps, so the answer depends on nothing but the input.
+ * different ones, then of a simpler shape, then allowing longer paths inside the host, longer paths
+ * to the net, and leaving by another net than the one of entry; slower speeds only while they could
+ * still win. Then, with what was found: channels are doubled at half the speed where that pays, and
+ * higher speeds are tried with at least as many channels. Budgets count placed steps, so the answer
+ * depends on nothing but the input.
  */
 #include <stddef.h>
 #include <string.h>
@@ -125,8 +126,8 @@ struct topo_search_wanted {
 	struct topo_search_record *record;
 };
 
-/* Two NVLink islands: a ring of two channels can cross between them both ways, and the tree has as many as
- * the ring (since NCCL 2.29). */
+/* Two NVLink islands: a ring of two channels can cross between them both ways, and the tree has as
+ * many as the ring (since NCCL 2.29). */
 static bool topo_search_is_split(const struct topo_system *sys)
 {
 	int32_t island[TOPO_MAX_LOCAL], size[TOPO_MAX_LOCAL] = {0}, islands = 0;
@@ -253,8 +254,9 @@ static int32_t topo_search_occurs(uint32_t types, int32_t type)
 	return type;
 }
 
-/* A try that differs from one at this speed only in types that no path has would go the same way, and find
- * nothing better: it costs what the other one did. The same holds, within a host, for other nets. */
+/* A try that differs from one at this speed only in types that no path has would go the same way,
+ * and find nothing better: it costs what the other one did. The same holds, within a host, for
+ * other nets. */
 static struct topo_search_seen *topo_search_find_seen(struct topo_search *s,
 						      const struct topo_search_range *r)
 {
@@ -364,7 +366,8 @@ static void topo_search_range_fill(const struct topo_search *s, struct topo_sear
 	if (s->inter)
 		topo_search_types(s, topo_end_net(s->sys, 0), s->sys->nnets, &r->min_inter,
 				  &r->max_inter);
-	/* a balanced tree may have to go round by the CPU; without NVSwitches that are fast enough */
+	/* a balanced tree may have to go round by the CPU; without NVSwitches that are fast
+	 * enough */
 	if (s->sys->sm_min < 90 && s->sys->params.compat == TOPO_COMPAT_NEW)
 		r->max_inter = TOPO_PATH_SYS;
 	r->cross_nic = s->rules->crosses && s->sys->nnets > 1 ? s->sys->params.cross_nic : 0;
@@ -444,8 +447,8 @@ static bool topo_search_inter(struct topo_search *s, const struct topo_search_ra
 	}
 }
 
-/* Does every link carry as many channels of now's speed as of the last one? Then, inside a host, each try goes
- * the same way and comes to as many channels, of less bandwidth. */
+/* Does every link carry as many channels of now's speed as of the last one? Then, inside a host,
+ * each try goes the same way and comes to as many channels, of less bandwidth. */
 static bool topo_search_is_alike(const struct topo_search *s)
 {
 	uint32_t last = s->seen_bw_mbps, bw = s->now.bw_intra_mbps;
@@ -474,8 +477,8 @@ static bool topo_search_speed(struct topo_search *s, const struct topo_search_ra
 	return topo_search_inter(s, r);
 }
 
-/* Is the next speed worth trying? Half as fast can only win with twice as many channels, which come from
- * doubling. */
+/* Is the next speed worth trying? Half as fast can only win with twice as many channels, which come
+ * from doubling. */
 static bool topo_search_goes_on(const struct topo_search *s, const struct topo_search_range *r,
 				int32_t next)
 {
@@ -530,8 +533,8 @@ static void topo_search_double(struct topo_search *s)
 		s->record->before_double = n;
 }
 
-/* Raises what the pattern can use more of: a ring both speeds; a star what goes to the network; a tree what
- * stays inside, up to twice. False: nothing. */
+/* Raises what the pattern can use more of: a ring both speeds; a star what goes to the network; a
+ * tree what stays inside, up to twice. False: nothing. */
 static bool topo_search_raise(struct topo_search *s, uint32_t higher)
 {
 	struct topo_graph *now = &s->now;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The search: what search.c (which tries, in which order), channel.c (one try), candidates.c (what a try
- * tries), pattern.c (what differs between patterns), speeds.c (what can fit at all) and search_ring.c share. No other file
- * includes this. Units: MB/s; a budget counts placed steps. GPUs are positions here.
+ * The search: what search.c (which tries, in which order), channel.c (one try), candidates.c (what
+ * a try tries), pattern.c (what differs between patterns), speeds.c (what can fit at all) and
+ * search_ring.c share. No other file includes this. Units: MB/s; a budget counts placed steps. GPUs
+ * are positions here.
  */
 #ifndef CORE_TOPO_SEARCH_H
 #define CORE_TOPO_SEARCH_H
@@ -10,8 +11,8 @@
 #include "core/topo/record.h"
 #include "core/topo/topo_internal.h"
 
-/* Budgets in placed steps, NCCL's: of one try, of one with equal channels, of the file's order between
- * hosts, of the whole search. */
+/* Budgets in placed steps, NCCL's: of one try, of one with equal channels, of the file's order
+ * between hosts, of the whole search. */
 #define TOPO_SEARCH_BUDGET_TRY  (1 << 14)
 #define TOPO_SEARCH_BUDGET_SAME (1 << 8)
 #define TOPO_SEARCH_BUDGET_FILE (1 << 10)
@@ -83,8 +84,9 @@ struct topo_search_level {
 	int32_t kept_budget; /* while a candidate with its own is in force */
 };
 
-/* What a link is to the search. READ: a GPU before sm 80 reads over it what a NIC is to send, which takes an
- * eighth of the other way; BOTH: an NVLink to a POWER CPU, of which a channel needs both ways. */
+/* What a link is to the search. READ: a GPU before sm 80 reads over it what a NIC is to send, which
+ * takes an eighth of the other way; BOTH: an NVLink to a POWER CPU, of which a channel needs both
+ * ways. */
 enum topo_link_kind { TOPO_LINK_IS_PCI = 1, TOPO_LINK_IS_READ = 2, TOPO_LINK_IS_BOTH = 4 };
 
 /* A try as far as it matters: of the types, the farthest that occur within them. */
@@ -191,7 +193,8 @@ int32_t topo_bounds_hops(struct topo_search *s);
 
 /* ---- search_ring.c -------------------------------------------------------------------------- */
 
-/* A tree inside the host has the channels of the ring graph where steps were used up and what was found is less. */
+/* A tree inside the host has the channels of the ring graph where steps were used up and what was
+ * found is less. */
 void topo_search_take_ring(struct topo_search *s, const struct topo_graph *ring);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chains from rings: inside a host a tree is a ring without the hop that closes it, over a part of the ring's links. */
+/* Chains from rings: inside a host a tree is a ring without the hop that closes it, over a part of
+ * the ring's links. */
 #include <string.h>
 
 #include "core/topo/search.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ranks' descriptions come to: the slowest speed and the fewest channels of all, and what kinds
- * of GPUs and CPUs there are. A function of the gathered data alone, so that every rank has the same.
+ * What the ranks' descriptions come to: the slowest speed and the fewest channels of all, and what
+ * kinds of GPUs and CPUs there are. A function of the gathered data alone, so that every rank has
+ * the same.
  */
 #include <string.h>
 

@@ -46,7 +46,8 @@ static struct topo_system *topo_layout_place(const struct topo_layout *l, unsign
 	return sys;
 }
 
-/* Links of a node, as the model orders them, but the one up the PCI tree last: a walk goes down first. */
+/* Links of a node, as the model orders them, but the one up the PCI tree last: a walk goes down
+ * first. */
 static void topo_system_add_links(struct topo_system *sys, const struct topo_model *m,
 				  const int32_t *new_id, int32_t old, int32_t node)
 {
@@ -88,8 +89,8 @@ static void topo_system_pair_links(struct topo_system *sys)
 	}
 }
 
-/* A cable that only one of the two GPUs sees: NCCL refuses such a host; here each direction counts for what
- * it has. */
+/* A cable that only one of the two GPUs sees: NCCL refuses such a host; here each direction counts
+ * for what it has. */
 static void topo_system_warn_asymmetric(const struct topo_system *sys, const char *source)
 {
 	for (int32_t i = 0; i < sys->nlinks; i++) {
@@ -196,7 +197,8 @@ out:
 	return rc;
 }
 
-/* ---- what it depends on ----------------------------------------------------------------------- */
+/* ---- what it depends on
+ * ----------------------------------------------------------------------- */
 
 /* Everything that the result depends on: this, then the text. */
 struct topo_key {

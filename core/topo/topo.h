@@ -43,10 +43,11 @@ struct topo_system; /* one host's model with the GPUs in use, immutable */
 #define TOPO_NIC_NAME    128 /* bytes of its name: those of its devices, joined by '+' */
 #define TOPO_MAX_DEVICES 32  /* of the network, that a selection names */
 
-/* Which of the host's GPUs take part: in order of local rank, the bus id, or "" to go by `dev`.
- * And with network_known, which devices the network has: NICs of the file that are not among them
- * do not count, and those that the file lacks are put below its first CPU, as NCCL does. With `merge`, NICs
- * are merged as the environment has it: where the network can go over several devices at the same time. */
+/* Which of the host's GPUs take part: in order of local rank, the bus id, or "" to go by `dev`. And
+ * with network_known, which devices the network has: NICs of the file that are not among them do
+ * not count, and those that the file lacks are put below its first CPU, as NCCL does. With `merge`,
+ * NICs are merged as the environment has it: where the network can go over several devices at the
+ * same time. */
 struct topo_select {
 	int32_t count;
 	struct {
@@ -81,16 +82,18 @@ bool topo_nic_device(const struct topo_system *sys, int32_t nic, int32_t i,
 		     char name[TOPO_NIC_NAME]);
 int32_t topo_gpu_sm(const struct topo_system *sys, int32_t gpu);
 
-/* Between GPUs a and b, or GPU and NIC (indices: local rank, NIC order); the GPU's own path, not one by way
- * of another GPU (PXN), which the search reckons with. */
+/* Between GPUs a and b, or GPU and NIC (indices: local rank, NIC order); the GPU's own path, not
+ * one by way of another GPU (PXN), which the search reckons with. */
 enum topo_path_type topo_gpu_path(const struct topo_system *sys, int32_t a, int32_t b);
 enum topo_path_type topo_nic_path(const struct topo_system *sys, int32_t gpu, int32_t nic);
-/* The NIC that is nearest to the GPU by its own path; of several the first. -1: the host has none. */
+/* The NIC that is nearest to the GPU by its own path; of several the first. -1: the host has
+ * none. */
 int32_t topo_nic_nearest(const struct topo_system *sys, int32_t gpu);
 /* PXN: the GPU by whose memory the path from `gpu` to the NIC leads. -1: the path leads by none. */
 int32_t topo_nic_relay(const struct topo_system *sys, int32_t gpu, int32_t nic);
-/* PXN of messages: the GPU that the NIC belongs to, `gpu` or one of its host that `gpu` reaches over NVLink, and which is
- * next to the NIC with GPU direct, whatever the path from `gpu` to the NIC is. -1: there is none. */
+/* PXN of messages: the GPU that the NIC belongs to, `gpu` or one of its host that `gpu` reaches
+ * over NVLink, and which is next to the NIC with GPU direct, whatever the path from `gpu` to the
+ * NIC is. -1: there is none. */
 int32_t topo_nic_owner(const struct topo_system *sys, int32_t gpu, int32_t nic);
 uint32_t topo_gpu_bw_mbps(const struct topo_system *sys, int32_t a, int32_t b);
 uint32_t topo_nic_bw_mbps(const struct topo_system *sys, int32_t gpu, int32_t nic);
@@ -111,8 +114,8 @@ enum topo_pattern {
 	TOPO_COLLNET_DIRECT,
 	TOPO_SEARCHED_PATTERNS
 };
-/* Those whose graphs ranks exchange and connect, from the first on: each is a part of topo_rank_info and
- * has a file that joins the hosts' graphs (connect_ring.c, connect_tree.c). */
+/* Those whose graphs ranks exchange and connect, from the first on: each is a part of
+ * topo_rank_info and has a file that joins the hosts' graphs (connect_ring.c, connect_tree.c). */
 #define TOPO_PATTERNS 2
 /* The others, which have heads (heads.h), and their indices in arrays of these alone. */
 #define TOPO_HEAD_PATTERNS (TOPO_SEARCHED_PATTERNS - TOPO_PATTERNS)
@@ -142,31 +145,33 @@ struct topo_graph {
 	uint32_t bw_intra_mbps, bw_inter_mbps;
 	int32_t type_intra, type_inter; /* enum topo_path_type */
 	int32_t same_channels, cross_nic;
-	/* Local ranks of a channel. Ring: from where it enters the host to where it leaves. Tree: a chain
-	 * from the GPU next to the network, each GPU the parent of the next. Stars: the head, then the others. */
+	/* Local ranks of a channel. Ring: from where it enters the host to where it leaves. Tree: a
+	 * chain from the GPU next to the network, each GPU the parent of the next. Stars: the head,
+	 * then the others. */
 	int16_t order[DEV_MAX_CHANNELS][TOPO_MAX_LOCAL];
-	/* NIC by which channel c enters (0) and leaves (1); of a tree, that of its first and its second GPU.
-	 * -1: single host. */
+	/* NIC by which channel c enters (0) and leaves (1); of a tree, that of its first and its
+	 * second GPU. -1: single host. */
 	int16_t nic[DEV_MAX_CHANNELS][2];
 };
 
-/* inter: the channels leave the host. Rings and trees always exist if there is a GPU (0.1 GB/s where
- * nothing fits). A graph that the host cannot have (NVLS without NVSwitches or before sm 90, CollNet without
- * NICs that reduce and NCCL_COLLNET_ENABLE) has nchannels 0. */
+/* inter: the channels leave the host. Rings and trees always exist if there is a GPU (0.1 GB/s
+ * where nothing fits). A graph that the host cannot have (NVLS without NVSwitches or before sm 90,
+ * CollNet without NICs that reduce and NCCL_COLLNET_ENABLE) has nchannels 0. */
 ncclResult_t topo_search(const struct topo_system *sys, enum topo_pattern pattern, bool inter,
 			 struct topo_graph *graph);
 void topo_graph_print_xml(const struct topo_system *sys, struct topo_graph *const *graph,
 			  int32_t count, FILE *out);
-/* Graphs in one text. Returns its bytes, without the NUL; it is complete if these are less than `room`. */
+/* Graphs in one text. Returns its bytes, without the NUL; it is complete if these are less than
+ * `room`. */
 size_t topo_graphs_xml(const struct topo_system *sys, struct topo_graph *const *graph,
 		       int32_t count, char *text, size_t room);
-/* For people: the tree of CPUs, switches, GPUs and NICs with their links, and the matrix of paths from
- * GPUs to GPUs and NICs; the matrix alone. */
+/* For people: the tree of CPUs, switches, GPUs and NICs with their links, and the matrix of paths
+ * from GPUs to GPUs and NICs; the matrix alone. */
 void topo_system_print(const struct topo_system *sys, FILE *out);
 void topo_matrix_print(const struct topo_system *sys, FILE *out);
 
-/* What each rank contributes to the agreement on channels, all-gathered by core/comm: its host's graph of
- * every pattern, */
+/* What each rank contributes to the agreement on channels, all-gathered by core/comm: its host's
+ * graph of every pattern, */
 struct topo_graph_info {
 	int32_t nchannels;
 	uint32_t bw_intra_mbps, bw_inter_mbps;
@@ -200,20 +205,22 @@ DOPPEL_CHECK_SIZE(struct topo_rank_info, 736);
 DOPPEL_CHECK_OFFSET(struct topo_rank_info, graph, 32);
 DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring, 96);
 DOPPEL_CHECK_OFFSET(struct topo_rank_info, tree, 608);
-/* Fills all of it but the network for rank `local_rank` of this host; local_to_rank[local] is its global rank. */
+/* Fills all of it but the network for rank `local_rank` of this host; local_to_rank[local] is its
+ * global rank. */
 void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
 			 struct topo_graph *const graph[TOPO_PATTERNS], uint64_t host_hash,
 			 int32_t local_rank, const int32_t *local_to_rank);
 
-/* Settings that a search depends on, as a number. Ranks of a host whose settings differ may find different graphs. */
+/* Settings that a search depends on, as a number. Ranks of a host whose settings differ may find
+ * different graphs. */
 uint32_t topo_settings_read(void);
 /* The variable that is the first in which they differ, with both values; NULL: none. */
 enum { TOPO_SETTING_TEXT = 16 };
 const char *topo_settings_differ(uint32_t a, uint32_t b, char of_a[TOPO_SETTING_TEXT],
 				 char of_b[TOPO_SETTING_TEXT]);
 
-/* What the choice of programs (core/tune) knows of the machines: of all ranks together, the same on each
- * of them. */
+/* What the choice of programs (core/tune) knows of the machines: of all ranks together, the same on
+ * each of them. */
 struct topo_graph_summary {
 	int32_t nchannels; /* the fewest that a host found, of rings or of trees */
 	uint32_t bw_intra_mbps, bw_inter_mbps; /* of a channel, the slowest */
@@ -233,8 +240,8 @@ ncclResult_t topo_summary_make(struct topo_summary *s, const struct topo_rank_in
 			       int nranks);
 
 /* The ring of every channel over all hosts, one answer for all ranks. prev/next/index: per channel
- * for this rank. nchannels: the minimum over ranks, of rings and of trees, then doubled as NCCL does at connect; the
- * user's limits are the caller's business. */
+ * for this rank. nchannels: the minimum over ranks, of rings and of trees, then doubled as NCCL
+ * does at connect; the user's limits are the caller's business. */
 struct topo_rings {
 	int32_t nchannels;
 	int32_t distinct; /* channels from here on repeat those from 0 on */
@@ -247,44 +254,47 @@ struct topo_rings {
 ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, int rank,
 				struct topo_rings *rings, int32_t *order);
 
-/* The tree of every channel over all hosts, one answer for all ranks: within a host the chain of its graph's
- * order, between the hosts a binary tree, of which there are two: channels of the first half have the first one,
- * those of the second half the other, in which hosts that have children in the first are leaves. `distinct` is
- * twice the fewest channels that a host found, of rings or of trees; channels from there on repeat those from 0 on. Per channel, for
- * this rank: its parent and its children, -1: none, and for each of them that is on another host which of the two
- * NICs of its graph's channel `from` it uses; -1: it is on this host. */
+/* The tree of every channel over all hosts, one answer for all ranks: within a host the chain of
+ * its graph's order, between the hosts a binary tree, of which there are two: channels of the first
+ * half have the first one, those of the second half the other, in which hosts that have children in
+ * the first are leaves. `distinct` is twice the fewest channels that a host found, of rings or of
+ * trees; channels from there on repeat those from 0 on. Per channel, for this rank: its parent and
+ * its children, -1: none, and for each of them that is on another host which of the two NICs of its
+ * graph's channel `from` it uses; -1: it is on this host. */
 struct topo_trees {
 	int32_t distinct;
 	int32_t from[DEV_MAX_CHANNELS];
 	int32_t up[DEV_MAX_CHANNELS], down[DEV_MAX_CHANNELS][TOPO_TREE_DOWN];
 	int8_t nic_up[DEV_MAX_CHANNELS], nic_down[DEV_MAX_CHANNELS][TOPO_TREE_DOWN];
 };
-/* parent: [DEV_MAX_CHANNELS * nranks], of which the distinct trees are filled with every rank's parent. What is
- * no tree over all ranks is ncclInternalError, which names rank and channel. */
+/* parent: [DEV_MAX_CHANNELS * nranks], of which the distinct trees are filled with every rank's
+ * parent. What is no tree over all ranks is ncclInternalError, which names rank and channel. */
 ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, int rank,
 				struct topo_trees *trees, int32_t *parent);
 /* "1/-1/-1->0->-1": the children of a rank in a channel, the rank, its parent. */
 #define TOPO_TREE_TEXT 64
 const char *topo_tree_text(const struct topo_trees *trees, int32_t channel, int rank,
 			   char text[TOPO_TREE_TEXT]);
-/* "Trees [0] 1/-1/-1->0->-1 [1] ...", as NCCL's ranks log them; as many channels as a line of the log has room for. */
+/* "Trees [0] 1/-1/-1->0->-1 [1] ...", as NCCL's ranks log them; as many channels as a line of the log has room
+ * for. */
 void topo_trees_log(const struct topo_trees *trees, int32_t nchannels, int rank);
-/* Rings and trees of all ranks together, where one program looks at several of them: O(ranks x channels) in all, and
- * O(channels) for a rank. `all` stays the caller's, and must live as long. */
+/* Rings and trees of all ranks together, where one program looks at several of them: O(ranks x
+ * channels) in all, and O(channels) for a rank. `all` stays the caller's, and must live as long. */
 struct topo_connected;
 ncclResult_t topo_connect_all(const struct topo_rank_info *all, int nranks,
 			      struct topo_connected **connected);
 void topo_connect_get(const struct topo_connected *c, int rank, struct topo_rings *rings,
 		      struct topo_trees *trees);
 void topo_connect_free(struct topo_connected *c);
-/* For each rank, over which of this rank's links it is reached: 0 over the parent, 1 + i over child i,
- * TOPO_TREE_SELF: it is this one. `parent` is of one channel. */
+/* For each rank, over which of this rank's links it is reached: 0 over the parent, 1 + i over child
+ * i, TOPO_TREE_SELF: it is this one. `parent` is of one channel. */
 #define TOPO_TREE_SELF 0xffu
 void topo_tree_toward(const int32_t *parent, int nranks, int rank,
 		      const int32_t down[TOPO_TREE_DOWN], uint8_t *toward);
 
-/* What a rank has worked out for all ranks, in numbers: a hash of the ring and of the tree of each channel, and of
- * the heads (heads.h) of each pattern that has some. All ranks must have the same. */
+/* What a rank has worked out for all ranks, in numbers: a hash of the ring and of the tree of each
+ * channel, and of the heads (heads.h) of each pattern that has some. All ranks must have the
+ * same. */
 struct topo_digest {
 	int32_t nchannels, rings, trees; /* of the communicator; that are distinct */
 	uint32_t pad0;
@@ -292,13 +302,14 @@ struct topo_digest {
 	uint64_t heads[TOPO_HEAD_PATTERNS]; /* 0: none */
 };
 DOPPEL_CHECK_SIZE(struct topo_digest, 16 + 16 * DEV_MAX_CHANNELS + 8 * TOPO_HEAD_PATTERNS);
-/* `order` and `parent` are those of topo_connect_rings and topo_connect_trees. There are no heads. */
+/* `order` and `parent` are those of topo_connect_rings and topo_connect_trees. There are no
+ * heads. */
 void topo_digest_make(struct topo_digest *d, int nranks, int32_t nchannels,
 		      const struct topo_rings *rings, const int32_t *order,
 		      const struct topo_trees *trees, const int32_t *parent);
 uint64_t topo_digest_hash(const struct topo_digest *d);
-/* Of all ranks. ncclInternalError names the first rank that differs from rank 0, and in what: a channel's ring or
- * tree, or a pattern's heads. */
+/* Of all ranks. ncclInternalError names the first rank that differs from rank 0, and in what: a
+ * channel's ring or tree, or a pattern's heads. */
 ncclResult_t topo_digest_compare(const struct topo_digest *all, int nranks);
 
 #endif

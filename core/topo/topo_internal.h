@@ -162,7 +162,8 @@ static inline uint64_t topo_bus_on(int32_t host, uint64_t bus)
 /* A number above those of all nets. */
 int32_t topo_model_next_net(const struct topo_model *m);
 
-/* ---- nics.c: makes the file's NICs those that the selection knows ----------------------------- */
+/* ---- nics.c: makes the file's NICs those that the selection knows
+ * ----------------------------- */
 ncclResult_t topo_model_nics(struct topo_model *m, const struct topo_select *select);
 
 /* ---- input.c -------------------------------------------------------------------------------- */
@@ -281,13 +282,14 @@ static inline const struct topo_node *topo_cpu_node(const struct topo_system *sy
 /* ---- paths.c -------------------------------------------------------------------------------- */
 /* Fills path[], nhops, gpu_cpu[], net_gpu[] and p2p[]; the hops come in memory of os_alloc's. */
 ncclResult_t topo_paths_compute(struct topo_system *sys, uint16_t **hop);
-/* Is the GPU that the net belongs to next to it with GPU direct, and `pos` or one that `pos` reaches over NVLink? */
+/* Is the GPU that the net belongs to next to it with GPU direct, and `pos` or one that `pos`
+ * reaches over NVLink? */
 bool topo_paths_owner_ok(const struct topo_system *sys, int32_t pos, int32_t net);
 bool topo_host_is_amd(const struct topo_system *sys);
 
 /* ---- near.c: which nets belong to which GPU ------------------------------------------------- */
-/* Of `count` ends from `first` on, those with the most bandwidth from `from`, and among them those of
- * the nearest type: their indices, from 0; how many. */
+/* Of `count` ends from `first` on, those with the most bandwidth from `from`, and among them those
+ * of the nearest type: their indices, from 0; how many. */
 int32_t topo_near(const struct topo_system *sys, int32_t from, int32_t first, int32_t count,
 		  int16_t *out);
 /* The nets that a GPU uses, in the order of its channels. out is [TOPO_MAX_NETS]. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host's model as it is, for programs that show, check, compare or draw machines (`doppel topo`): its
- * elements and the links between them, by index. Read only; nothing here takes part in a search.
+ * A host's model as it is, for programs that show, check, compare or draw machines (`doppel topo`):
+ * its elements and the links between them, by index. Read only; nothing here takes part in a
+ * search.
  *
- * An element is of one type and, but for CPUs and the NVSwitch, stands below another one: GPUs, NICs and
- * switches below a CPU or a switch, a network device below its NIC. Bandwidths are MB/s, one direction.
+ * An element is of one type and, but for CPUs and the NVSwitch, stands below another one: GPUs,
+ * NICs and switches below a CPU or a switch, a network device below its NIC. Bandwidths are MB/s,
+ * one direction.
  */
 #ifndef CORE_TOPO_VIEW_H
 #define CORE_TOPO_VIEW_H
@@ -76,7 +78,8 @@ const char *topo_gbps(uint32_t mbps, char text[TOPO_GBPS_TEXT]);
 #define TOPO_PCI_TEXT 40
 const char *topo_pci_text(const struct topo_element *e, char text[TOPO_PCI_TEXT]);
 
-/* The slowest speed that NCCL tries for a graph of this kind; the search here tries slower ones, too. */
+/* The slowest speed that NCCL tries for a graph of this kind; the search here tries slower ones,
+ * too. */
 uint32_t topo_speed_least(const struct topo_system *sys, bool inter);
 
 #endif

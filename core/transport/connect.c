@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connects ends of connections with their other ends, at any time in a communicator's life. A job has any number of
- * ends; those of one peer, index and direction are a part of it (connect_wire.h), and each part goes on by itself:
+ * Connects ends of connections with their other ends, at any time in a communicator's life. A job
+ * has any number of ends; those of one peer, index and direction are a part of it (connect_wire.h),
+ * and each part goes on by itself:
  *
  *	begin   make the ends, choose transports, set up, send a description of each part
  *	look    take what has come; acknowledge descriptions, connect parts of which both ranks know, repeat what
  *	        was not ready
  *
- * The two ranks of a connection need not have the same parts in their jobs: a rank that sends and receives
- * completes its sending part with a peer that only receives yet. The job is complete when all its parts are. All
- * descriptions are sent before any is taken, so no two ranks wait for each other's message.
+ * The two ranks of a connection need not have the same parts in their jobs: a rank that sends and
+ * receives completes its sending part with a peer that only receives yet. The job is complete when
+ * all its parts are. All descriptions are sent before any is taken, so no two ranks wait for each
+ * other's message.
  *
- * No rank uses a peer's memory before the acknowledgement has come. So a rank that leaves knows of every peer that can
- * have its memory open (p2p.c):
+ * No rank uses a peer's memory before the acknowledgement has come. So a rank that leaves knows of
+ * every peer that can have its memory open (p2p.c):
  *
  *	it leaves before it acknowledges   the peer never opens the memory
  *	it leaves later                    the peer's description had come, so the peer's connection is
  *	                                   accepted, and lasts until the peer has closed the memory or
  *	                                   is dead
  *
- * With the descriptions alone a peer's connection could still wait at the listener, or be on its way to
- * it, when the rank closed that: the peer had all that it needed to open the memory, and the rank could
- * not know.
+ * With the descriptions alone a peer's connection could still wait at the listener, or be on its
+ * way to it, when the rank closed that: the peer had all that it needed to open the memory, and the
+ * rank could not know.
  */
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Do both ranks of every connection of init make their end of it? Each rank works out its ends by itself, and one
- * whose other end no rank makes would wait for a description for ever. Each end has a hash of its connection, and the
- * hash of a sending end cancels that of the receiving end: the sum over all ranks is 0, or two ranks disagree. Ranks
- * exchange more only where it is not 0: their sums by peer, which show the two ranks, and then the channels that
- * these two have in common.
+ * Do both ranks of every connection of init make their end of it? Each rank works out its ends by
+ * itself, and one whose other end no rank makes would wait for a description for ever. Each end has
+ * a hash of its connection, and the hash of a sending end cancels that of the receiving end: the
+ * sum over all ranks is 0, or two ranks disagree. Ranks exchange more only where it is not 0: their
+ * sums by peer, which show the two ranks, and then the channels that these two have in common.
  */
 #include "core/base/hash.h"
 #include "core/base/log.h"

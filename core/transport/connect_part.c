@@ -102,8 +102,8 @@ static ncclResult_t conn_part_check(const struct conn_job *job, const struct con
 	return ncclInternalError;
 }
 
-/* Has the other end of every connection chosen the same transport? The environments of two ranks may
- * differ. */
+/* Has the other end of every connection chosen the same transport? The environments of two ranks
+ * may differ. */
 static ncclResult_t conn_part_compare(const struct conn_job *job, const struct conn_part *p)
 {
 	for (int i = p->first; i < p->first + p->n; i++) {
@@ -149,7 +149,8 @@ static ncclResult_t conn_part_acknowledged(struct conn_job *job, struct conn_par
 	return ncclRemoteError;
 }
 
-/* A description of a direction that this rank has not called. Does its own one wait for a peer that has not called that? */
+/* A description of a direction that this rank has not called. Does its own one wait for a peer that
+ * has not called that? */
 static void conn_part_alike(const struct conn_job *job, const struct bootstrap_came *m,
 			    uint32_t index, bool is_send)
 {
@@ -294,8 +295,8 @@ static ncclResult_t conn_part_wait(struct conn_job *job, struct conn_part *p)
 	return ncclSuccess;
 }
 
-/* Messages alone have directions that the peer may not have called. All other parts wait for each other: so they make
- * their connections in one order, in whatever order acknowledgements come. */
+/* Messages alone have directions that the peer may not have called. All other parts wait for each
+ * other: so they make their connections in one order, in whatever order acknowledgements come. */
 static bool conn_part_waits_for_others(const struct conn_job *job, const struct conn_part *p)
 {
 	return conn_part_want(job, p)->index != CONN_PAIR && job->known < job->nparts;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two ranks connect by these messages: connect.c sends, connect_part.c takes them. Each direction has messages of its
- * own, so that one goes on whatever the other one waits for.
+ * Two ranks connect by these messages: connect.c sends, connect_part.c takes them. Each direction
+ * has messages of its own, so that one goes on whatever the other one waits for.
  *
  *	description      a head and, for each channel, what one end sends the other (struct connect_info)
  *	acknowledgement  one byte: the other rank's description has come, and fits

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A communicator's connections. Of the connections of one index to one peer there is a table by direction and
- * channel, once the first of them is made: a rank has many to a few peers, and none to most. Main task only.
+ * A communicator's connections. Of the connections of one index to one peer there is a table by
+ * direction and channel, once the first of them is made: a rank has many to a few peers, and none
+ * to most. Main task only.
  */
 #include "core/base/log.h"
 #include "core/transport/transport_internal.h"
@@ -9,7 +10,8 @@
 struct conn_table {
 	int32_t count;
 	int32_t slots; /* given to connections that have a copy of their own on the device */
-	/* [nranks * CONN_INDEX_COUNT], each NULL or [2 * pair_channels]: those that receive, then those that send */
+	/* [nranks * CONN_INDEX_COUNT], each NULL or [2 * pair_channels]: those that receive, then
+	 * those that send */
 	struct conn **of[];
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device's copies of connections other than those of rings (which are in their channels: comm_dev_make):
- * one array with room for every connection that the rank can have. Kernels that run
- * use other elements of it. Copies go through the communicator's own stream and pinned memory, so they
- * wait for no kernel.
+ * The device's copies of connections other than those of rings (which are in their channels:
+ * comm_dev_make): one array with room for every connection that the rank can have. Kernels that run
+ * use other elements of it. Copies go through the communicator's own stream and pinned memory, so
+ * they wait for no kernel.
  */
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the proxy needs of a network: NCCL's net plugin in spirit. Each network is one table, a row of
- * nets[]; a communicator has one row (ncclComm.net), which its configuration can name. Where it names
- * none, and the communicator has several hosts, core/comm makes sure that all ranks have the same one.
- * Nothing blocks: a call that cannot finish now returns ncclInProgress and fills *w with what to wait for.
+ * What the proxy needs of a network: NCCL's net plugin in spirit. Each network is one table, a row
+ * of nets[]; a communicator has one row (ncclComm.net), which its configuration can name. Where it
+ * names none, and the communicator has several hosts, core/comm makes sure that all ranks have the
+ * same one. Nothing blocks: a call that cannot finish now returns ncclInProgress and fills *w with
+ * what to wait for.
  *
  * The functions are called by the proxy tasks of one GPU only, never at the same time for one
  * send_comm or recv_comm: devices to accept, reg_mr, dereg_mr and close by the service task, the
@@ -21,7 +22,8 @@
 #define NET_MAX_RECVS    8 /* buffers of one receive */
 #define NET_MAX_MERGED   4 /* devices of one connection */
 
-/* Which connection of a communicator failed first, and why, in the network's form. All zero: none did. */
+/* Which connection of a communicator failed first, and why, in the network's form. All zero: none
+ * did. */
 #define NET_FAILURE_BYTES 64
 struct net_failure {
 	uint8_t bytes[NET_FAILURE_BYTES];
@@ -70,7 +72,8 @@ struct net_request; /* one isend, irecv or iflush in flight; freed by test when 
 struct net_ops {
 	const char *name; /* "IB": in NCCL_NET, config.netName and log lines */
 	int merged;       /* devices that a connection can go over: 1 to NET_MAX_MERGED */
-	/* Opens them, the first time. fini closes them, and does nothing where they are not open. */
+	/* Opens them, the first time. fini closes them, and does nothing where they are not
+	 * open. */
 	ncclResult_t (*devices)(struct ncclComm *comm, int *count);
 	ncclResult_t (*props)(struct ncclComm *comm, int dev, struct net_props *p);
 	/* The two ends of a connection may have different numbers of devices. */
@@ -92,24 +95,24 @@ struct net_ops {
 	/* How many buffers a receive can have: 1 to NET_MAX_RECVS. */
 	int (*max_recvs)(void *recv_comm);
 	/* ncclSuccess with *req NULL: no credit from the receiver yet (isend) or no request free.
-	 * Receives come one after the other: those of the oldest one that lacks a message are the tags that
-	 * can be sent. It may be that nothing leaves before all its messages are there, and it is done
-	 * when all have come. */
+	 * Receives come one after the other: those of the oldest one that lacks a message are the
+	 * tags that can be sent. It may be that nothing leaves before all its messages are there,
+	 * and it is done when all have come. */
 	ncclResult_t (*isend)(void *send_comm, const struct net_buffer *b, struct net_request **req,
 			      struct wait *w);
 	ncclResult_t (*irecv)(void *recv_comm, const struct net_buffer *b, int n,
 			      struct net_request **req, struct wait *w);
 	ncclResult_t (*iflush)(void *recv_comm, void *data, size_t bytes, void *mr,
 			       struct net_request **req, struct wait *w);
-	/* *done and, for a receive, bytes[] of its buffers in order. Errors: ncclRemoteError with one line that names QP,
-	 * peer and completion status. */
+	/* *done and, for a receive, bytes[] of its buffers in order. Errors: ncclRemoteError with
+	 * one line that names QP, peer and completion status. */
 	ncclResult_t (*test)(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
-	/* Did the other end report that it failed, or, when this one is busy, go away? A transfer is to
-	 * come or under way on a busy one. For idle passes: cheap when nothing came; *w is for what
-	 * would. Errors as test. */
+	/* Did the other end report that it failed, or, when this one is busy, go away? A transfer
+	 * is to come or under way on a busy one. For idle passes: cheap when nothing came; *w is
+	 * for what would. Errors as test. */
 	ncclResult_t (*check)(void *net_comm, bool busy, struct wait *w);
-	/* Sets *f to the communicator's, which is what was in *f if it had none: connections that close pass it on
-	 * to their other ends. */
+	/* Sets *f to the communicator's, which is what was in *f if it had none: connections that
+	 * close pass it on to their other ends. */
 	void (*failure)(struct ncclComm *comm, struct net_failure *f);
 	void (*close_send)(void *send_comm);
 	void (*close_recv)(void *recv_comm);
@@ -126,8 +129,8 @@ extern const struct net_ops *const nets[];
 const struct net_ops *net_find(const char *name);
 /* The row's place in nets[]. */
 int32_t net_index(const struct net_ops *net);
-/* Opens the communicator's network, unless it is open: the row that the configuration names, else the
- * first one from `first` on that has a device on this host. Main task. */
+/* Opens the communicator's network, unless it is open: the row that the configuration names, else
+ * the first one from `first` on that has a device on this host. Main task. */
 ncclResult_t net_open(struct ncclComm *comm, int32_t first);
 /* Accepts one that is not open. */
 void net_shut(struct ncclComm *comm);

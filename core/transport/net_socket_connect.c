@@ -10,7 +10,8 @@
 /* More than the peer's own sockets: those of strangers must not push them out. */
 #define NET_SOCKET_GREETINGS (1 + NET_SOCKET_LANES + 4)
 
-/* A socket that has not sent its hello yet, or, when it is known as the peer's, not had its answer. */
+/* A socket that has not sent its hello yet, or, when it is known as the peer's, not had its
+ * answer. */
 struct net_socket_greeting {
 	struct net_socket_stream stream;
 	struct os_addr from;
@@ -26,7 +27,8 @@ struct net_socket_listen {
 	struct net_socket_greeting greeting[NET_SOCKET_GREETINGS];
 };
 
-/* ---- what comes from outside ------------------------------------------------------------------ */
+/* ---- what comes from outside
+ * ------------------------------------------------------------------ */
 
 ncclResult_t net_socket_handle_check(int32_t rank, int32_t peer, const struct net_socket_handle *h)
 {
@@ -69,7 +71,8 @@ ncclResult_t net_socket_hello_check(int32_t rank, int32_t peer, const struct net
 	return ncclRemoteError;
 }
 
-/* ---- both ends -------------------------------------------------------------------------------- */
+/* ---- both ends
+ * -------------------------------------------------------------------------------- */
 
 void net_socket_wait(const struct net_socket_conn *c, const struct net_socket_stream *s,
 		     const char *why, struct wait *w)
@@ -149,7 +152,8 @@ void net_socket_close(void *net_comm)
 	os_free(c);
 }
 
-/* ---- sending end ------------------------------------------------------------------------------ */
+/* ---- sending end
+ * ------------------------------------------------------------------------------ */
 
 /* A pause before the next attempt. */
 static ncclResult_t net_socket_pause(struct net_socket_conn *c, struct wait *w)
@@ -287,7 +291,8 @@ ncclResult_t net_socket_connect(struct ncclComm *comm, const struct net_nic *nic
 	return rc;
 }
 
-/* ---- receiving end ---------------------------------------------------------------------------- */
+/* ---- receiving end
+ * ---------------------------------------------------------------------------- */
 
 static void net_socket_handle_fill(const struct net_socket_listen *l, struct net_handle *out,
 				   const struct os_addr *bound)
@@ -373,8 +378,8 @@ static void net_socket_greeting_take(struct net_socket_listen *l, uint32_t i)
 	net_socket_greeting_remove(l, i);
 }
 
-/* Reads the hello. ncclInProgress: it is not here yet; ncclInvalidArgument: this is a stranger (a port
- * scanner, a client of something that had this port before). */
+/* Reads the hello. ncclInProgress: it is not here yet; ncclInvalidArgument: this is a stranger (a
+ * port scanner, a client of something that had this port before). */
 static ncclResult_t net_socket_greeting_read(struct net_socket_listen *l,
 					     struct net_socket_greeting *g)
 {
@@ -429,8 +434,8 @@ static ncclResult_t net_socket_greetings_step(struct net_socket_listen *l)
 	return ncclSuccess;
 }
 
-/* Accepts one socket. One wait holds one socket: while a greeting is not here, the listener is looked
- * at now and then. */
+/* Accepts one socket. One wait holds one socket: while a greeting is not here, the listener is
+ * looked at now and then. */
 static ncclResult_t net_socket_accept_one(struct net_socket_listen *l, struct wait *w)
 {
 	struct net_socket_greeting *g;

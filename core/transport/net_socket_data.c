@@ -64,7 +64,8 @@ static void net_socket_give_all(struct net_socket_conn *c, struct net_request *r
 		net_socket_give(c, r, i * size, MIN_OF(size, r->bytes - i * size));
 }
 
-/* ---- the control socket ----------------------------------------------------------------------- */
+/* ---- the control socket
+ * ----------------------------------------------------------------------- */
 
 /* ncclInProgress: the socket is not ready. */
 static ncclResult_t net_socket_control_result(struct net_socket_conn *c, int rc)
@@ -117,7 +118,8 @@ static ncclResult_t net_socket_header_check(struct net_socket_conn *c)
 	return net_socket_failed(c, what, EPROTO);
 }
 
-/* A header may come before its receive is posted. Then the end of the stream is not an error yet. */
+/* A header may come before its receive is posted. Then the end of the stream is not an error
+ * yet. */
 static ncclResult_t net_socket_header_recv(struct net_socket_conn *c)
 {
 	ncclResult_t gone;
@@ -203,7 +205,8 @@ ncclResult_t net_socket_progress(struct net_socket_conn *c)
 	return rc;
 }
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests
+ * --------------------------------------------------------------------------------- */
 
 /* Has the lane a part of the request that is not through? */
 static bool net_socket_lane_has(const struct net_socket_lane *lane, const struct net_request *r)
@@ -216,8 +219,8 @@ static bool net_socket_lane_has(const struct net_socket_lane *lane, const struct
 	return false;
 }
 
-/* What the request waits for: its control part, a helper task, or the first of its lanes. `seq` is the
- * connection's event count before the request was looked at. */
+/* What the request waits for: its control part, a helper task, or the first of its lanes. `seq` is
+ * the connection's event count before the request was looked at. */
 static void net_socket_request_wait(const struct net_socket_conn *c, const struct net_request *r,
 				    uint64_t seq, struct wait *w)
 {

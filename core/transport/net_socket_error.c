@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When a socket fails. The first failure of a connection is one WARN line that names both ends. The other
- * end gets a notice on the control socket, and so do those of the communicator's other connections when
- * they close as a consequence: a rank that learns of the failure from one of them can name the
- * connection that failed first.
+ * When a socket fails. The first failure of a connection is one WARN line that names both ends. The
+ * other end gets a notice on the control socket, and so do those of the communicator's other
+ * connections when they close as a consequence: a rank that learns of the failure from one of them
+ * can name the connection that failed first.
  */
 #include "core/transport/net_socket_internal.h"
 
@@ -39,8 +39,8 @@ static void net_socket_failed_by(const struct net_socket_conn *c, const struct n
 	os_mutex_unlock(&st->lock);
 }
 
-/* Where no notice can go out (a sending end is in the middle of a message, or the socket is full), the end
- * of the stream has to do. */
+/* Where no notice can go out (a sending end is in the middle of a message, or the socket is full),
+ * the end of the stream has to do. */
 static void net_socket_send_notice(struct net_socket_conn *c, const struct net_socket_notice *n)
 {
 	const bool between = !c->is_send || (!c->has_header && !c->control.moved);
@@ -81,8 +81,8 @@ static bool net_socket_is_remote(int error)
 	       error == EMSGSIZE || sock_error_is_remote(error);
 }
 
-/* The control socket has ended. Without an error, that is in order for an end with nothing under way: the
- * other one has come to the end of the communicator. */
+/* The control socket has ended. Without an error, that is in order for an end with nothing under
+ * way: the other one has come to the end of the communicator. */
 ncclResult_t net_socket_gone(struct net_socket_conn *c, int error)
 {
 	c->peer_gone = true;

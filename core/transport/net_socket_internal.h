@@ -3,19 +3,20 @@
  * net_socket: the network over TCP. What its files share.
  *
  * A connection has one control socket, and lanes: further sockets, where NCCL_SOCKET_NTHREADS and
- * NCCL_NSOCKS_PERTHREAD give more than one. Both ends number their requests from 0 on; the n-th send
- * meets the n-th receive.
+ * NCCL_NSOCKS_PERTHREAD give more than one. Both ends number their requests from 0 on; the n-th
+ * send meets the n-th receive.
  *
  *   control   header 0, [message 0], header 1, [message 1], ...
  *   lane i    a part of every message that is longer than NET_SOCKET_WHOLE
  *
- * A message without parts follows its header; a short one is sent with it. The parts of the others go
- * to the lanes in turn; both ends compute the same parts from the size in the header. A request is
- * complete when its control part and all its parts are through: for a send, taken by the host's TCP.
+ * A message without parts follows its header; a short one is sent with it. The parts of the others
+ * go to the lanes in turn; both ends compute the same parts from the size in the header. A request
+ * is complete when its control part and all its parts are through: for a send, taken by the host's
+ * TCP.
  *
  * The control socket belongs to the task that calls (the proxy's). So do the lanes, unless the
- * connection has helper tasks, which then move the parts that the control part gave them, and
- * post the connection's event count. A receiving end reads a header before there is a receive for it,
+ * connection has helper tasks, which then move the parts that the control part gave them, and post
+ * the connection's event count. A receiving end reads a header before there is a receive for it,
  * because it may be a notice of failure instead. The other direction of the control socket has
  * notices alone.
  */
@@ -57,8 +58,8 @@ struct net_socket_handle {
 DOPPEL_CHECK_SIZE(struct net_socket_handle, 80);
 DOPPEL_STATIC_CHECK(sizeof(struct net_socket_handle) <= NET_HANDLE_BYTES, "handle fits");
 
-/* The first message on each socket, and its answer, without which the sending end could not know that a
- * hello was lost with its socket. They differ in magic and rank. */
+/* The first message on each socket, and its answer, without which the sending end could not know
+ * that a hello was lost with its socket. They differ in magic and rank. */
 struct net_socket_hello {
 	uint32_t magic, version;
 	uint64_t nonce;
@@ -229,7 +230,8 @@ void net_socket_close(void *net_comm);
 void net_socket_close_listen(void *listen);
 /* Checks what came from outside. Each logs what is wrong. */
 ncclResult_t net_socket_handle_check(int32_t rank, int32_t peer, const struct net_socket_handle *h);
-/* Is it the peer's, for the listener with that nonce? ncclInvalidArgument: a stranger's, not logged. */
+/* Is it the peer's, for the listener with that nonce? ncclInvalidArgument: a stranger's, not
+ * logged. */
 ncclResult_t net_socket_hello_check(int32_t rank, int32_t peer, const struct net_socket_hello *h,
 				    uint64_t nonce, uint32_t sockets);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets that move bytes, and the helper tasks. A helper task moves the parts on its lanes until it is
- * stopped or a lane fails, which it leaves to the caller's task to report.
+ * Sockets that move bytes, and the helper tasks. A helper task moves the parts on its lanes until
+ * it is stopped or a lane fails, which it leaves to the caller's task to report.
  */
 #include "core/transport/net_socket_internal.h"
 

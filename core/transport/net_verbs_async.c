@@ -4,9 +4,9 @@
  * connections that it ends. Without it an end with nothing in flight would never learn that its
  * queue pair, or the whole device, is dead.
  *
- * What the task may touch of a connection it touches under the device's lock: the connection's leg is in
- * the device's list from the making of its queue pairs until before their end. The task writes a
- * word of the connection for the proxy, and wakes it at the connection's socket.
+ * What the task may touch of a connection it touches under the device's lock: the connection's leg
+ * is in the device's list from the making of its queue pairs until before their end. The task
+ * writes a word of the connection for the proxy, and wakes it at the connection's socket.
  */
 #include <string.h>
 

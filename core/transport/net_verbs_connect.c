@@ -512,8 +512,8 @@ static ncclResult_t net_verbs_accept_meta(struct net_verbs_listen *l, uint32_t i
 	return net_verbs_meta_check(c);
 }
 
-/* All connections that were accepted, then all that wait to be. One wait holds one socket: while there is
- * an accepted connection, the listener is looked at now and then. */
+/* All connections that were accepted, then all that wait to be. One wait holds one socket: while
+ * there is an accepted connection, the listener is looked at now and then. */
 static ncclResult_t net_verbs_accept_peer(struct net_verbs_listen *l, struct wait *w)
 {
 	ncclResult_t rc = ncclInProgress;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data path: requests, receives, flushes, completions. The sending end's writes are in net_verbs_send.c.
+ * The data path: requests, receives, flushes, completions. The sending end's writes are in
+ * net_verbs_send.c.
  */
 #include <endian.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 /* ---- requests ----------------------------------------------------------------------------------
  */
 
-/* Receives leave one to the flushes: what came must reach its kernel, or the others may never come. */
+/* Receives leave one to the flushes: what came must reach its kernel, or the others may never
+ * come. */
 struct net_request *net_verbs_request(struct net_verbs_conn *c, enum net_verbs_kind kind)
 {
 	for (uint32_t i = kind == NET_VERBS_RECV; i < NET_MAX_REQUESTS; i++) {
@@ -100,8 +102,8 @@ static void net_verbs_cts_fill(const struct net_verbs_conn *c, const struct net_
 	}
 }
 
-/* Writes the clear-to-send entries of the next receive. One write in a turn of the ring is signaled: its
- * completion frees the send queue of all before it. */
+/* Writes the clear-to-send entries of the next receive. One write in a turn of the ring is
+ * signaled: its completion frees the send queue of all before it. */
 static int net_verbs_post_cts(struct net_verbs_conn *c, const struct net_request *r,
 			      const struct net_buffer *b)
 {
@@ -190,8 +192,9 @@ static int net_verbs_post_flush(struct net_verbs_conn *c, uint32_t l, uint32_t r
 	return ibv_post_send(leg->flush_qp, &wr, &bad);
 }
 
-/* Reads back one byte of what came in, which pushes all that came before over the same device out to GPU memory.
- * On each leg that is the first byte that came over it: a byte of another leg may still be on its way. */
+/* Reads back one byte of what came in, which pushes all that came before over the same device out
+ * to GPU memory. On each leg that is the first byte that came over it: a byte of another leg may
+ * still be on its way. */
 ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w)
 {

@@ -51,7 +51,8 @@ static bool net_verbs_wanted(const char *filter, const char *name, int port)
 /* The vendor that soft-RoCE reports. */
 #define NET_VERBS_VENDOR_RXE 0xffffffu
 
-/* The specification's 7 are seven. Soft-RoCE takes it for ever: no rank would learn of a dead peer. */
+/* The specification's 7 are seven. Soft-RoCE takes it for ever: no rank would learn of a dead
+ * peer. */
 static uint8_t net_verbs_retries(const struct ibv_device_attr *attr, const char *name)
 {
 	int64_t retries = param_i64(PARAM_IB_RETRY_CNT);

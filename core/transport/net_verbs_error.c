@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When a queue pair fails. The first bad completion, or call that fails, is one WARN line that names
- * queue pair, peer and status; the flushed ones after it are its consequence and silent. The other end
- * is informed over TCP and logs the same line about its own queue pair.
+ * When a queue pair fails. The first bad completion, or call that fails, is one WARN line that
+ * names queue pair, peer and status; the flushed ones after it are its consequence and silent. The
+ * other end is informed over TCP and logs the same line about its own queue pair.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -118,8 +118,8 @@ static uint32_t net_verbs_qp_index(const struct net_verbs_conn *c, uint32_t leg,
 
 /* ---- notices to the other end ---------------------------------------------------------------- */
 
-/* Best effort: a message this small fits, in pieces if need be, or the connection is gone, which shows
- * enough. */
+/* Best effort: a message this small fits, in pieces if need be, or the connection is gone, which
+ * shows enough. */
 static void net_verbs_send_notice(const struct net_verbs_conn *c, const struct net_verbs_notice *n)
 {
 	size_t done = 0;
@@ -273,8 +273,8 @@ static uint32_t net_verbs_notice_qp(const struct net_verbs_conn *c,
 	return i;
 }
 
-/* The other end's notice: its queue pair failed, or another one of its communicator, so this one is of
- * no use. */
+/* The other end's notice: its queue pair failed, or another one of its communicator, so this one is
+ * of no use. */
 static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
 {
 	struct net_verbs_notice *n = &c->notice;
@@ -326,8 +326,8 @@ static bool net_verbs_needs_peer(const struct net_verbs_conn *c)
 	return c->is_send;
 }
 
-/* The other end has all that it was to get: what was sent has come, whether it is acknowledged or not, and its
- * completion may never come. No send follows on the connection. */
+/* The other end has all that it was to get: what was sent has come, whether it is acknowledged or
+ * not, and its completion may never come. No send follows on the connection. */
 static void net_verbs_sends_end(struct net_verbs_conn *c)
 {
 	for (int i = 0; i < NET_MAX_REQUESTS; i++)
@@ -335,8 +335,8 @@ static void net_verbs_sends_end(struct net_verbs_conn *c)
 			c->req[i].done = c->cut = true;
 }
 
-/* Is a message on its way that the other end sent before it ended in order? It was acknowledged, and its completion
- * here may come later. */
+/* Is a message on its way that the other end sent before it ended in order? It was acknowledged,
+ * and its completion here may come later. */
 static bool net_verbs_still_comes(const struct net_verbs_conn *c)
 {
 	uint32_t left = 0;

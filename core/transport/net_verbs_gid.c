@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which of a port's GIDs is its address: NCCL_IB_GID_INDEX, or the one that fits best what
- * NCCL_IB_ADDR_FAMILY, NCCL_IB_ADDR_RANGE and NCCL_IB_ROCE_VERSION_NUM choose. Without any of them that
- * is an IPv4 address for RoCE v2.
+ * NCCL_IB_ADDR_FAMILY, NCCL_IB_ADDR_RANGE and NCCL_IB_ROCE_VERSION_NUM choose. Without any of them
+ * that is an IPv4 address for RoCE v2.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>

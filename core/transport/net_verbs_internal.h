@@ -5,23 +5,25 @@
  * Data path, driven by the receiver. For each irecv the receiver posts an empty receive and writes
  * a clear-to-send entry (CTS: where, how much, which turn) into the sender's ring in host memory.
  * isend finds the entry of its turn, writes the data there with RDMA WRITE WITH IMMEDIATE (the
- * immediate is the size), and the receiver gets a completion for its empty receive. A receive of several
- * buffers has an entry for each, with its tag. When the sends for all of them are there, their data is written,
- * and the last write, which has the immediate, writes their sizes into a ring of the receiver. Of several queue pairs
- * the messages take turns, or each message is split over all of them, every part with an immediate and
- * an empty receive of its own (NCCL_IB_QPS_PER_CONNECTION, NCCL_IB_SPLIT_DATA_ON_QPS). Where the network
- * routes adaptively, long data is one write and its immediate another one. GPU memory is
- * flushed by an RDMA READ of one byte on a queue pair connected to itself.
+ * immediate is the size), and the receiver gets a completion for its empty receive. A receive of
+ * several buffers has an entry for each, with its tag. When the sends for all of them are there,
+ * their data is written, and the last write, which has the immediate, writes their sizes into a
+ * ring of the receiver. Of several queue pairs the messages take turns, or each message is split
+ * over all of them, every part with an immediate and an empty receive of its own
+ * (NCCL_IB_QPS_PER_CONNECTION, NCCL_IB_SPLIT_DATA_ON_QPS). Where the network routes adaptively,
+ * long data is one write and its immediate another one. GPU memory is flushed by an RDMA READ of
+ * one byte on a queue pair connected to itself.
  *
- * Over a merged NIC a connection has a leg on each of its devices, with a completion queue, the registrations and
- * every so-manyth queue pair. Each message is split over all legs, and is there when all its parts are. The ends may have different numbers of devices.
+ * Over a merged NIC a connection has a leg on each of its devices, with a completion queue, the
+ * registrations and every so-manyth queue pair. Each message is split over all legs, and is there
+ * when all its parts are. The ends may have different numbers of devices.
  *
  * Values: NCCL 2.28's. The orders that it relies on are listed in backends/INTERFACE.md.
  *
- * Set-up goes over a TCP connection, which stays open: an end whose queue pair fails reports that on
- * it, because the other end, with nothing in flight, would not notice. The communicator's other
- * connections close as a consequence, and report the same before they do: a rank that learns of the failure
- * from one of them can name the queue pair that failed first.
+ * Set-up goes over a TCP connection, which stays open: an end whose queue pair fails reports that
+ * on it, because the other end, with nothing in flight, would not notice. The communicator's other
+ * connections close as a consequence, and report the same before they do: a rank that learns of the
+ * failure from one of them can name the queue pair that failed first.
  */
 #ifndef CORE_TRANSPORT_NET_VERBS_INTERNAL_H
 #define CORE_TRANSPORT_NET_VERBS_INTERNAL_H
@@ -66,8 +68,8 @@ struct net_verbs_dev {
 	struct net_verbs_leg *legs; /* of connections with queue pairs */
 };
 
-/* On the TCP connection of a pair of ends, after set-up: a queue pair failed, this end's or, when it
- * closes for that, another one of its communicator. The message "ready" is one with status 0. */
+/* On the TCP connection of a pair of ends, after set-up: a queue pair failed, this end's or, when
+ * it closes for that, another one of its communicator. The message "ready" is one with status 0. */
 struct net_verbs_notice {
 	uint32_t magic;
 	uint32_t status; /* enum ibv_wc_status */
@@ -150,8 +152,8 @@ struct net_verbs_meta {
 DOPPEL_CHECK_SIZE(struct net_verbs_meta, 40 + 56 * NET_VERBS_MAX_LEGS + 4 * NET_VERBS_MAX_QPS);
 DOPPEL_CHECK_OFFSET(struct net_verbs_meta, ring_addr, 16);
 
-/* Clear to send, for one of the buffers of a receive. All of a receive are written by one small RDMA WRITE,
- * and polled each at its last word: HCAs place such a write in order of address. */
+/* Clear to send, for one of the buffers of a receive. All of a receive are written by one small
+ * RDMA WRITE, and polled each at its last word: HCAs place such a write in order of address. */
 struct net_verbs_cts {
 	uint64_t addr;
 	uint32_t rkey[NET_VERBS_MAX_LEGS]; /* of each device */
@@ -191,7 +193,8 @@ struct net_request {
 	struct net_request *first;                /* of a send that completes with another one */
 };
 
-/* The receive whose messages are next to be sent: what it clears, and those of its sends that are here. */
+/* The receive whose messages are next to be sent: what it clears, and those of its sends that are
+ * here. */
 struct net_verbs_gather {
 	uint32_t n, here; /* n 0: there is none */
 	struct net_verbs_cts cts[NET_MAX_RECVS];
@@ -250,7 +253,8 @@ struct net_verbs_conn {
 	uint32_t failed_qp;                   /* by which a post failed */
 	struct net_request req[NET_MAX_REQUESTS];
 	bool failed; /* reported already */
-	/* What ended this connection: 1 + enum ibv_event_type, and from bit 16 on the leg; 0: nothing. */
+	/* What ended this connection: 1 + enum ibv_event_type, and from bit 16 on the leg; 0:
+	 * nothing. */
 	shared_u32 event;
 	bool peer_gone;      /* the TCP connection ended */
 	bool cut;            /* sends were done before their completions */
@@ -288,8 +292,8 @@ struct net_verbs_listen {
 	int fd;
 	uint64_t nonce;
 	struct net_verbs_conn *half; /* our peer: accepted, not ready */
-	/* Connections that have not sent the nonce yet, oldest first: one of another program must not
-	 * keep the peer waiting. */
+	/* Connections that have not sent the nonce yet, oldest first: one of another program must
+	 * not keep the peer waiting. */
 	struct net_verbs_conn *greeting[NET_VERBS_GREETINGS];
 	uint32_t greetings;
 };
@@ -365,7 +369,8 @@ ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, uint32_t i, const c
 ncclResult_t net_verbs_complain(struct net_verbs_conn *c, uint32_t leg, const struct ibv_wc *wc);
 ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w);
 void net_verbs_failure(struct ncclComm *comm, struct net_failure *f);
-/* Sends, on a connection that is about to close, what its communicator failed by, or that it ends in order. */
+/* Sends, on a connection that is about to close, what its communicator failed by, or that it ends
+ * in order. */
 void net_verbs_tell_why(struct net_verbs_conn *c);
 /* Has the other end ended in order? Then nothing that fails after that is a failure by itself. */
 bool net_verbs_peer_ends(struct net_verbs_conn *c);
@@ -384,7 +389,8 @@ static inline uint32_t net_verbs_parts(const struct net_verbs_conn *c)
 	return c->split ? c->nqps : c->width;
 }
 
-/* The queue pair of part k of a message: messages that are not split over all of them take turns. */
+/* The queue pair of part k of a message: messages that are not split over all of them take
+ * turns. */
 static inline uint32_t net_verbs_part_qp(const struct net_verbs_conn *c, uint64_t message,
 					 uint32_t k)
 {
@@ -399,7 +405,8 @@ static inline size_t net_verbs_part_bytes(const struct net_verbs_conn *c, size_t
 	return parts > 1 ? ALIGN_UP(DIV_UP(bytes, parts), (size_t)NET_VERBS_SPLIT_ALIGN) : bytes;
 }
 
-/* The leg of queue pair i, and the other end's device: part k of a message goes over leg k first, then around. */
+/* The leg of queue pair i, and the other end's device: part k of a message goes over leg k first,
+ * then around. */
 static inline uint32_t net_verbs_leg_of(const struct net_verbs_conn *c, uint32_t i)
 {
 	return i % c->width % c->nlegs;

@@ -8,10 +8,11 @@
  *	              pages of
  *	none          ncclInvalidUsage: the caller has its buffer in host memory
  *
- * Regions have relaxed ordering where the library knows it (NCCL_IB_PCI_RELAXED_ORDERING): writes of an HCA
- * then overtake each other on PCIe. For data that is allowed, since the receiver looks at it after the
- * completion that comes behind all of it, or, in protocol LL, at eight bytes at a time that have their own flag.
- * The ring of clear-to-send entries is polled, and is registered without it (net_verbs_qp.c).
+ * Regions have relaxed ordering where the library knows it (NCCL_IB_PCI_RELAXED_ORDERING): writes
+ * of an HCA then overtake each other on PCIe. For data that is allowed, since the receiver looks at
+ * it after the completion that comes behind all of it, or, in protocol LL, at eight bytes at a time
+ * that have their own flag. The ring of clear-to-send entries is polled, and is registered without
+ * it (net_verbs_qp.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -104,8 +105,8 @@ static struct ibv_mr *net_verbs_mr_address(struct net_verbs_dev *d, void *data, 
 	return mr;
 }
 
-/* Without a peer-memory module, or where a GPU gives HCAs no access, the kernel finds no pages at the
- * address. Other errors, such as a limit of locked memory, would come for host memory too. */
+/* Without a peer-memory module, or where a GPU gives HCAs no access, the kernel finds no pages at
+ * the address. Other errors, such as a limit of locked memory, would come for host memory too. */
 static bool net_verbs_no_gpu_access(enum net_memory where, int error)
 {
 	return where != NET_HOST &&

@@ -198,8 +198,8 @@ static void net_verbs_meta_fill(struct net_verbs_conn *c)
 		net_verbs_meta_dev_fill(&c->leg[i], &m->dev[i]);
 }
 
-/* Writes that one request may need on a queue pair: its data, and the immediate by itself, with adaptive routing
- * or behind the sizes of several messages. */
+/* Writes that one request may need on a queue pair: its data, and the immediate by itself, with
+ * adaptive routing or behind the sizes of several messages. */
 static uint32_t net_verbs_pieces(const struct net_verbs_leg *leg)
 {
 	size_t most = net_verbs_message_max(leg->dev), step = 0;
@@ -209,8 +209,8 @@ static uint32_t net_verbs_pieces(const struct net_verbs_leg *leg)
 	return (uint32_t)DIV_UP(step, most) + 1;
 }
 
-/* Work requests that a queue pair may have. Sending: the writes of every request. Receiving: an empty receive
- * for every request, and on the first one the clear-to-send writes. */
+/* Work requests that a queue pair may have. Sending: the writes of every request. Receiving: an
+ * empty receive for every request, and on the first one the clear-to-send writes. */
 static uint32_t net_verbs_depth(const struct net_verbs_conn *c, uint32_t i)
 {
 	if (c->is_send)
@@ -218,8 +218,8 @@ static uint32_t net_verbs_depth(const struct net_verbs_conn *c, uint32_t i)
 	return i ? 0 : NET_VERBS_CTS_DEPTH;
 }
 
-/* A queue pair that fails completes them all, those that are not signaled included; and a flush for each
- * request. */
+/* A queue pair that fails completes them all, those that are not signaled included; and a flush for
+ * each request. */
 static ncclResult_t net_verbs_cq_make(struct net_verbs_conn *c, uint32_t l)
 {
 	struct net_verbs_leg *leg = &c->leg[l];
@@ -236,8 +236,8 @@ static ncclResult_t net_verbs_cq_make(struct net_verbs_conn *c, uint32_t l)
 	return ncclSystemError;
 }
 
-/* The first queue pair of a receiving end writes clear-to-send entries. An HCA that has no room in a request
- * for those of several buffers has receives of one. */
+/* The first queue pair of a receiving end writes clear-to-send entries. An HCA that has no room in
+ * a request for those of several buffers has receives of one. */
 static struct ibv_qp *net_verbs_qp_of_entries(struct net_verbs_conn *c, uint32_t send,
 					      uint32_t recv)
 {

@@ -5,16 +5,18 @@
  *	clear-to-send entries   the receive's buffers, by tag     all its sends are here
  *	   of the next turn   ----------------------------->  gather  ------------------> writes
  *
- * The writes of a receive with one buffer: the data, whose last write has the immediate, which is the size. With
- * several: the data of each, then a write with the immediate, of their sizes into the receiver's ring of them.
- * What is split, and what goes over a merged NIC, goes so over each queue pair, with an immediate on each.
+ * The writes of a receive with one buffer: the data, whose last write has the immediate, which is
+ * the size. With several: the data of each, then a write with the immediate, of their sizes into
+ * the receiver's ring of them. What is split, and what goes over a merged NIC, goes so over each
+ * queue pair, with an immediate on each.
  */
 #include <endian.h>
 #include <string.h>
 
 #include "core/transport/net_verbs_internal.h"
 
-/* ---- the receive that is next ----------------------------------------------------------------- */
+/* ---- the receive that is next
+ * ----------------------------------------------------------------- */
 
 static bool net_verbs_entry_is_there(const struct net_verbs_conn *c,
 				     const struct net_verbs_cts *entry, struct wait *w)
@@ -39,7 +41,8 @@ static bool net_verbs_entry_is_there(const struct net_verbs_conn *c,
 	return false;
 }
 
-/* The entries of the next receive. They land in order, each as a whole; the first has their number. */
+/* The entries of the next receive. They land in order, each as a whole; the first has their
+ * number. */
 static bool net_verbs_cleared(struct net_verbs_conn *c, struct wait *w)
 {
 	const struct net_verbs_cts *entry =
@@ -130,9 +133,9 @@ static int net_verbs_post_piece(const struct net_verbs_conn *c, const struct net
 	return ibv_post_send(c->qp[m->qp], &wr, &bad);
 }
 
-/* One queue pair's part of a message, in several writes when it is longer than the port takes: the last one
- * completes them all. With adaptive routing the packets of a long write overtake each other, and the
- * immediate goes by itself behind them. */
+/* One queue pair's part of a message, in several writes when it is longer than the port takes: the
+ * last one completes them all. With adaptive routing the packets of a long write overtake each
+ * other, and the immediate goes by itself behind them. */
 static int net_verbs_post_part(const struct net_verbs_conn *c, const struct net_verbs_write *m,
 			       size_t at, size_t bytes)
 {
@@ -156,8 +159,8 @@ static int net_verbs_post_part(const struct net_verbs_conn *c, const struct net_
 	return rc;
 }
 
-/* Part k of a message, of equal ones. All queue pairs that share it take part, also those for which nothing is
- * left. */
+/* Part k of a message, of equal ones. All queue pairs that share it take part, also those for which
+ * nothing is left. */
 static int net_verbs_post_share(const struct net_verbs_conn *c, uint32_t k,
 				const struct net_verbs_write *m)
 {
@@ -167,8 +170,8 @@ static int net_verbs_post_share(const struct net_verbs_conn *c, uint32_t k,
 	return net_verbs_post_part(c, m, at, MIN_OF(each, bytes - at));
 }
 
-/* Behind the data of several messages, on the queue pair `i` of part k: their sizes, with the first part, and the
- * immediate. */
+/* Behind the data of several messages, on the queue pair `i` of part k: their sizes, with the first
+ * part, and the immediate. */
 static int net_verbs_post_sizes(const struct net_verbs_conn *c, uint32_t k, uint32_t i,
 				uint32_t request)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * p2p: two GPUs of one host that reach each other's memory. The sending kernel writes data and
- * tail into the receiver's memory, the receiving kernel writes head into the sender's; no host
- * code runs in between.
+ * p2p: two GPUs of one host that reach each other's memory. The sending kernel writes data and tail
+ * into the receiver's memory, the receiving kernel writes head into the sender's; no host code runs
+ * in between.
  *
  * The p2p connections that a rank makes together live in one device allocation, a pool: a 512-byte
- * control block per connection end (dev_recv_mem of a receiving one, dev_send_mem of a sending one),
- * then the buffers of the receiving ones: all of LL, whose lines begin with old flags, then all of
- * SIMPLE. A peer in another process opens the pool once, through CUDA IPC or, with NCCL_CUMEM_ENABLE=1, by a descriptor
- * (letters.h), however many connections it has there. A peer in the same process uses the pool's own addresses, since
- * CUDA IPC cannot be opened where it was exported, and holds a reference: the last user frees the
- * pool, so that a rank may leave while its neighbour's kernel still writes.
+ * control block per connection end (dev_recv_mem of a receiving one, dev_send_mem of a sending
+ * one), then the buffers of the receiving ones: all of LL, whose lines begin with old flags, then
+ * all of SIMPLE. A peer in another process opens the pool once, through CUDA IPC or, with
+ * NCCL_CUMEM_ENABLE=1, by a descriptor (letters.h), however many connections it has there. A peer
+ * in the same process uses the pool's own addresses, since CUDA IPC cannot be opened where it was
+ * exported, and holds a reference: the last user frees the pool, so that a rank may leave while its
+ * neighbour's kernel still writes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -57,8 +58,8 @@ static bool p2p_can_connect(const struct ncclComm *comm, int32_t from, int32_t t
 
 /* ---- the pool ------------------------------------------------------------------------------- */
 
-/* Control blocks and lines before the first step: head or tail, the first word of each control block, is
- * that step. */
+/* Control blocks and lines before the first step: head or tail, the first word of each control
+ * block, is that step. */
 static void p2p_image_fill(const struct p2p_pool *pool, uint8_t *image)
 {
 	uint64_t first = transport_first_step();
@@ -136,8 +137,8 @@ static ncclResult_t p2p_state_make(struct ncclComm *comm)
 	return ncclSuccess;
 }
 
-/* Adds a pool for so many ends; `bytes` of buffers, by protocol. Neighbours learn of it only through the
- * connections in it. What is half made, p2p_state_close releases. */
+/* Adds a pool for so many ends; `bytes` of buffers, by protocol. Neighbours learn of it only
+ * through the connections in it. What is half made, p2p_state_close releases. */
 static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 				  const uint64_t bytes[DEV_PROTO_COUNT])
 {
@@ -167,9 +168,9 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 /* ---- buffers -------------------------------------------------------------------------------- */
 
 /* Do messages in SIMPLE, or the results that a ring carries, go straight into the receiver's buffer
- * (core/device/prims_put.h, prims_result.h)? Between ranks of one process, which have one environment, so both ends give
- * one answer. CUDA's peer access makes the addresses of cudaMalloc valid on both GPUs; words that both add to need
- * NVLink. */
+ * (core/device/prims_put.h, prims_result.h)? Between ranks of one process, which have one
+ * environment, so both ends give one answer. CUDA's peer access makes the addresses of cudaMalloc
+ * valid on both GPUs; words that both add to need NVLink. */
 static bool p2p_puts(const struct conn *c)
 {
 	return (c->index == CONN_PAIR || c->index == CONN_COLLECTIVE) &&
@@ -177,7 +178,8 @@ static bool p2p_puts(const struct conn *c)
 	       transport_pair_has_nvlink(c->comm, c->peer) && !param_bool(PARAM_P2P_DIRECT_DISABLE);
 }
 
-/* Bytes of a connection's buffer, of steps of so many bytes. A ring needs slots for what is not a result. */
+/* Bytes of a connection's buffer, of steps of so many bytes. A ring needs slots for what is not a
+ * result. */
 static uint64_t p2p_bytes_of(const struct conn *c, enum dev_proto proto, uint32_t step_bytes)
 {
 	const bool none = proto == DEV_SIMPLE && c->index == CONN_PAIR && p2p_puts(c);
@@ -346,8 +348,8 @@ static struct p2p_pool *p2p_pool_find(const struct p2p_state *st, uint32_t numbe
 	return pool;
 }
 
-/* The pool of another rank of this process and communicator, which sent its number; with a reference
- * for the caller. */
+/* The pool of another rank of this process and communicator, which sent its number; with a
+ * reference for the caller. */
 static struct p2p_pool *p2p_pool_of_rank(const struct ncclComm *comm, int32_t rank, uint32_t number)
 {
 	struct p2p_pool *pool = NULL;

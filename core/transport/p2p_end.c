@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of p2p: a rank closes what it opened of others, waits until the others have closed what they
- * opened of it, and frees its pools.
+ * The end of p2p: a rank closes what it opened of others, waits until the others have closed what
+ * they opened of it, and frees its pools.
  */
 #include "core/base/log.h"
 #include "core/mem/cumem.h"
@@ -69,10 +69,11 @@ void p2p_imports_close(struct ncclComm *comm)
 	}
 }
 
-/* CUDA leaves it undefined to free memory that was exported through IPC before the importers closed it; memory of cuMem
- * lasts by itself. A rank leaves the bootstrap when it has closed what it imported, and is seen to have left even when
- * it died. Each importer has acknowledged its connection (connect.c); without one there is no import. All leave at about
- * the same time, since ranks end or abort together; one that does not is not waited for for ever. */
+/* CUDA leaves it undefined to free memory that was exported through IPC before the importers closed
+ * it; memory of cuMem lasts by itself. A rank leaves the bootstrap when it has closed what it
+ * imported, and is seen to have left even when it died. Each importer has acknowledged its
+ * connection (connect.c); without one there is no import. All leave at about the same time, since
+ * ranks end or abort together; one that does not is not waited for for ever. */
 static void p2p_importers_wait(struct ncclComm *comm)
 {
 	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What p2p.c (connecting) and p2p_end.c (the end) share: a rank's pools of connection memory, and those of its
- * neighbours.
+ * What p2p.c (connecting) and p2p_end.c (the end) share: a rank's pools of connection memory, and
+ * those of its neighbours.
  */
 #ifndef CORE_TRANSPORT_P2P_INTERNAL_H
 #define CORE_TRANSPORT_P2P_INTERNAL_H
@@ -34,8 +34,8 @@ struct p2p_state {
 	struct p2p_pool *pools; /* the newest first; changes under the registry's lock */
 	struct p2p_import *imports;
 	bool importer[TOPO_MAX_LOCAL]; /* local ranks that may have opened a pool through IPC */
-	/* CUDA devices of this process whose memory this rank's device may use by now; changes under the
-	 * registry's lock */
+	/* CUDA devices of this process whose memory this rank's device may use by now; changes
+	 * under the registry's lock */
 	bool peer[TOPO_MAX_LOCAL];
 };
 

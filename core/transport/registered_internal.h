@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What registered.c (the program's ranges, the use by plans) and registered_peer.c (the exchange with other
- * ranks) share.
+ * What registered.c (the program's ranges, the use by plans) and registered_peer.c (the exchange
+ * with other ranks) share.
  */
 #ifndef CORE_TRANSPORT_REGISTERED_INTERNAL_H
 #define CORE_TRANSPORT_REGISTERED_INTERNAL_H
@@ -10,7 +10,8 @@
 #include "core/transport/registered.h"
 #include "core/transport/transport_internal.h"
 
-/* A look is a system call for each rank. What comes may wait: messages go in slots until it is taken. */
+/* A look is a system call for each rank. What comes may wait: messages go in slots until it is
+ * taken. */
 #define REGISTERED_PAUSE_MOST 64u
 
 /* What the program registered: as often as `count`. Its address is the handle. */
@@ -54,8 +55,8 @@ struct registered_import {
 	void *mem;
 };
 
-/* From which message on the receiver shows where it wants it, and from which collective on: this rank offers its output,
- * that rank takes it, this rank takes that one's. UINT64_MAX: from none. */
+/* From which message on the receiver shows where it wants it, and from which collective on: this
+ * rank offers its output, that rank takes it, this rank takes that one's. UINT64_MAX: from none. */
 struct registered_peer {
 	uint64_t recv_from, send_from;
 	uint64_t offers_from, taken_from, takes_from;
@@ -66,7 +67,8 @@ struct registered {
 	struct registered_export *exports;
 	struct registered_import *imports;
 	uint32_t exports_made;
-	/* Groups until the next look for what has come, and from that one to the next if nothing has. */
+	/* Groups until the next look for what has come, and from that one to the next if nothing
+	 * has. */
 	uint32_t look_in, pause;
 	struct registered_peer peer[]; /* [nranks] */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exchange with other ranks about registered memory: OPEN, OPENED, CLOSE, CLOSED (registered.h).
+ * The exchange with other ranks about registered memory: OPEN, OPENED, CLOSE, CLOSED
+ * (registered.h).
  */
 #include <string.h>
 
@@ -50,8 +51,8 @@ static ncclResult_t registered_post_now(struct ncclComm *comm, int32_t peer,
 	return rc;
 }
 
-/* Can works of this rank offer that one an output, or take that one's? They have room for some of the ranks before this
- * one in rings, and after it. */
+/* Can works of this rank offer that one an output, or take that one's? They have room for some of
+ * the ranks before this one in rings, and after it. */
 static bool registered_offers(const struct ncclComm *comm, int32_t peer)
 {
 	for (int32_t c = 0; c < comm->nchannels; c++)
@@ -201,7 +202,8 @@ static ncclResult_t registered_import(struct ncclComm *comm, int32_t peer,
 		WARN("rank %d: no memory to map a registered buffer of rank %d", comm->rank, peer);
 		return ncclSystemError;
 	}
-	/* It may wait for kernels of this rank, and these for a rank that fails: other tasks watch the ring meanwhile. */
+	/* It may wait for kernels of this rank, and these for a rank that fails: other tasks watch
+	 * the ring meanwhile. */
 	rank_bootstrap_release(comm);
 	rc = p2p_open(comm, peer, m->handle, &im->mem);
 	rank_bootstrap_claim(comm);
@@ -330,8 +332,8 @@ static bool registered_has_ended(const struct registered *reg)
 	return ended;
 }
 
-/* What is to be closed and freed, if no kernel of this rank runs: one that does may wait for what this task has not
- * called yet. */
+/* What is to be closed and freed, if no kernel of this rank runs: one that does may wait for what
+ * this task has not called yet. */
 static ncclResult_t registered_end_some(struct ncclComm *comm)
 {
 	cudaError_t e = cudaSuccess;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm: two ranks of one host whose GPUs do not reach each other's memory. They meet in host memory that
- * both GPUs have mapped: the sending kernel writes data and tail there, the receiving kernel writes
- * head; no host code runs in between.
+ * shm: two ranks of one host whose GPUs do not reach each other's memory. They meet in host memory
+ * that both GPUs have mapped: the sending kernel writes data and tail there, the receiving kernel
+ * writes head; no host code runs in between.
  *
- * Each end brings its part of the memory, as with p2p: a control block per connection end (dev_recv_mem
- * of a receiving one, dev_send_mem of a sending one), then the buffers of the receiving ones. So each
- * kernel polls memory that its own rank has allocated, and the data are at the receiver. The ends of
- * one peer, direction and index that are made together share a segment (shm_segment.c): a file of /dev/shm or, with
- * NCCL_CUMEM_HOST_ENABLE=1, memory of cuMem, which needs no /dev/shm.
+ * Each end brings its part of the memory, as with p2p: a control block per connection end
+ * (dev_recv_mem of a receiving one, dev_send_mem of a sending one), then the buffers of the
+ * receiving ones. So each kernel polls memory that its own rank has allocated, and the data are at
+ * the receiver. The ends of one peer, direction and index that are made together share a segment
+ * (shm_segment.c): a file of /dev/shm or, with NCCL_CUMEM_HOST_ENABLE=1, memory of cuMem, which
+ * needs no /dev/shm.
  */
 #include <string.h>
 
@@ -164,7 +165,8 @@ static ncclResult_t shm_setup(struct conn *c, struct connect_info *mine)
 
 /* ---- connect -------------------------------------------------------------------------------- */
 
-/* Do control block and buffers of the peer's end lie in its segment? A sending end has no buffers. */
+/* Do control block and buffers of the peer's end lie in its segment? A sending end has no
+ * buffers. */
 static bool shm_info_fits(const struct shm_info *info)
 {
 	if (info->bytes < SHM_CONTROL_BYTES || info->control > info->bytes - SHM_CONTROL_BYTES ||

@@ -21,8 +21,8 @@ enum shm_kind {
 	SHM_CUMEM,  /* host memory of cuMem, for which letters go around (letters.h) */
 };
 
-/* Which segment: the two ranks, and the end of the connections that the owner has. Both ranks know it
- * before any message, and it gives the segment its name. */
+/* Which segment: the two ranks, and the end of the connections that the owner has. Both ranks know
+ * it before any message, and it gives the segment its name. */
 struct shm_key {
 	int32_t owner, user; /* the user has the other end */
 	uint16_t is_send;    /* the owner sends */
@@ -60,14 +60,16 @@ struct shm_state {
 /* shm.c */
 enum shm_kind shm_kind_between(const struct ncclComm *comm, int32_t a, int32_t b);
 
-/* Adds a segment for ends like `c`: so many bytes of control blocks, then so many of buffers. What is half made, shm_state_close releases. */
+/* Adds a segment for ends like `c`: so many bytes of control blocks, then so many of buffers. What
+ * is half made, shm_state_close releases. */
 ncclResult_t shm_segment_make(const struct conn *c, uint64_t control, uint64_t buffers);
 /* The newest one for ends like `c`. */
 struct shm_segment *shm_segment_of(const struct conn *c);
-/* The peer of `c` gets what it maps that segment by, once; after it has shown that it expects it. */
+/* The peer of `c` gets what it maps that segment by, once; after it has shown that it expects
+ * it. */
 ncclResult_t shm_segment_give(const struct conn *c, struct shm_segment *s);
-/* The segment of that key, of `bytes` bytes, which is mapped at the first of its connections. ncclInProgress: its letter
- * has not come; *w is what to wait for. */
+/* The segment of that key, of `bytes` bytes, which is mapped at the first of its connections.
+ * ncclInProgress: its letter has not come; *w is what to wait for. */
 ncclResult_t shm_use_get(struct conn *c, const struct shm_key *key, uint64_t bytes,
 			 struct shm_use **use, struct wait *w);
 

@@ -10,13 +10,14 @@
  *	owner   create, map -> describe it to the user -> post its descriptor (letters.h)
  *	user                                           -> take the descriptor, map
  *
- * A segment for a rank of the same process is pinned memory without a name; the last of the two frees
- * it.
+ * A segment for a rank of the same process is pinned memory without a name; the last of the two
+ * frees it.
  *
- * What a killed process leaves. The name is a hash of what both ranks know before any message. A rank
- * that ends after an abort, which another rank's death is for all that survive, unlinks every name that
- * the ranks of its host can have made for it. A dead process makes no segment after that. A file stays
- * when both of its ranks die between create and unlink, since no process is left that knows of it.
+ * What a killed process leaves. The name is a hash of what both ranks know before any message. A
+ * rank that ends after an abort, which another rank's death is for all that survive, unlinks every
+ * name that the ranks of its host can have made for it. A dead process makes no segment after that.
+ * A file stays when both of its ranks die between create and unlink, since no process is left that
+ * knows of it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -131,8 +132,8 @@ static ncclResult_t shm_segment_pin(struct shm_segment *s)
 	return rc;
 }
 
-/* Whole pages, which are not clear; set-up writes all that is read before it is written, other than what control blocks
- * have beside head or tail. */
+/* Whole pages, which are not clear; set-up writes all that is read before it is written, other than
+ * what control blocks have beside head or tail. */
 static ncclResult_t shm_segment_map(struct shm_segment *s, uint64_t control)
 {
 	void *mem;
@@ -201,7 +202,8 @@ ncclResult_t shm_segment_make(const struct conn *c, uint64_t control, uint64_t b
 	return ncclSuccess;
 }
 
-/* A letter names all of the key but its owner, which it names anyway, and its user, which gets it. */
+/* A letter names all of the key but its owner, which it names anyway, and its user, which gets
+ * it. */
 static struct letter_memory shm_letter_of(const struct shm_key *key, uint64_t bytes)
 {
 	return (struct letter_memory){.kind = LETTER_SEGMENT,

@@ -10,10 +10,10 @@
 #include "core/transport/registered.h"
 #include "core/transport/transport_internal.h"
 
-/* Where NVLinks join the two GPUs, a pair of ranks sends over as many channels as fill them: a channel moves 20 GB/s.
- * In smaller steps than a ring's toward the network, because most pairs of a communicator have a network between them,
- * and over NVLink, where the slots of 32 channels would not fit the GPU's L2 cache: 128 MiB of them moved 290 GB/s
- * between two H200, 32 MiB 322. */
+/* Where NVLinks join the two GPUs, a pair of ranks sends over as many channels as fill them: a
+ * channel moves 20 GB/s. In smaller steps than a ring's toward the network, because most pairs of a
+ * communicator have a network between them, and over NVLink, where the slots of 32 channels would
+ * not fit the GPU's L2 cache: 128 MiB of them moved 290 GB/s between two H200, 32 MiB 322. */
 #define TRANSPORT_PAIR_NVLINK_CHANNELS 32
 #define TRANSPORT_PAIR_STEP_BYTES      (128u << 10)
 #define TRANSPORT_NEWS_NS              100000000ull /* until a neighbour's death is known */
@@ -121,7 +121,8 @@ static inline enum conn_index transport_index_of(enum dev_algo algo)
 	}
 }
 
-/* Do NCCL_ALGO and NCCL_PROTO allow a program that uses the protocol's buffer of such a connection? */
+/* Do NCCL_ALGO and NCCL_PROTO allow a program that uses the protocol's buffer of such a
+ * connection? */
 static bool transport_proto_is_used(const struct ncclComm *comm, enum conn_index index,
 				    enum dev_proto proto)
 {
@@ -146,9 +147,9 @@ bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer)
 	       topo_gpu_path(comm->topo, other, comm->local_rank) == TOPO_PATH_NVL;
 }
 
-/* What goes through slots is copied once more by the receiver; a line of LL is not, so that a longer part is
- * faster in LL. Not where a rank has several peers: LL's lines are twice the data, and NVLink is full of them
- * (docs/figures.md). */
+/* What goes through slots is copied once more by the receiver; a line of LL is not, so that a
+ * longer part is faster in LL. Not where a rank has several peers: LL's lines are twice the data,
+ * and NVLink is full of them (docs/figures.md). */
 static uint64_t transport_pair_ll_bytes(const struct conn *c)
 {
 	int64_t bytes = param_i64(PARAM_P2P_LL_THRESHOLD);
@@ -452,8 +453,8 @@ struct dev_pat transport_pat_of(const struct ncclComm *comm)
 	return pat;
 }
 
-/* They are the next ones behind those of trees and PAT, in the order of a job: of each other rank, the receiving ends
- * of all channels and then the sending ones. */
+/* They are the next ones behind those of trees and PAT, in the order of a job: of each other rank,
+ * the receiving ends of all channels and then the sending ones. */
 struct dev_direct transport_direct_of(const struct ncclComm *comm)
 {
 	if (!comm->direct_channels)
@@ -536,8 +537,9 @@ ncclResult_t transport_import_result(struct ncclComm *comm, int32_t peer, ncclRe
 	return ncclRemoteError;
 }
 
-/* cuMem unmaps without a wait, and a kernel may run of which no event is known, as when recording it failed. What frees
- * memory of cudaMalloc waits for all kernels of the GPU, so the device communicator, which they use too, goes first. */
+/* cuMem unmaps without a wait, and a kernel may run of which no event is known, as when recording
+ * it failed. What frees memory of cudaMalloc waits for all kernels of the GPU, so the device
+ * communicator, which they use too, goes first. */
 void transport_kernels_wait(struct ncclComm *comm)
 {
 	(void)mem_device_free(comm->dev, "the device communicator");

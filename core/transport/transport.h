@@ -8,11 +8,12 @@
  *   connect   each end uses the other's; may return ncclInProgress, and is called again;
  *   ready     conn->dev holds what the kernel needs.
  *
- * Order of choice: that of ncclComm.transports, which core/comm sets: p2p (same host, peer access), shm
- * (same host; both here), then net (core/proxy, the room above). The rings, and trees, the ranks that PAT
- * connects and every two ranks where programs need them, are connected at init by core/comm, pairs of ranks that send and receive on their
- * first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and is
- * released by its `close`, which accepts a half-made connection.
+ * Order of choice: that of ncclComm.transports, which core/comm sets: p2p (same host, peer access),
+ * shm (same host; both here), then net (core/proxy, the room above). The rings, and trees, the
+ * ranks that PAT connects and every two ranks where programs need them, are connected at init by
+ * core/comm, pairs of ranks that send and receive on their first use by core/plan; teardown in
+ * reverse. Everything a connection owns hangs off struct conn and is released by its `close`, which
+ * accepts a half-made connection.
  */
 #ifndef CORE_TRANSPORT_TRANSPORT_H
 #define CORE_TRANSPORT_TRANSPORT_H
@@ -35,9 +36,10 @@ enum conn_index {
 	CONN_COLLECTIVE, /* of a ring */
 	CONN_PAIR,       /* of sends and receives */
 	CONN_DIRECT,     /* of programs that connect every two ranks */
-	/* Of trees. Not a ring's, where two ranks are neighbours in both: a ring's connection takes chunks of
-	 * several steps and keeps its step in the channel, and with one more of each kind of program one list of
-	 * steps belongs to one kind. The memory is that of its own buffers, for the protocols that trees may use. */
+	/* Of trees. Not a ring's, where two ranks are neighbours in both: a ring's connection takes
+	 * chunks of several steps and keeps its step in the channel, and with one more of each kind
+	 * of program one list of steps belongs to one kind. The memory is that of its own buffers,
+	 * for the protocols that trees may use. */
 	CONN_TREE,
 	CONN_PAT, /* of PAT; its steps are a list of their own, too */
 	CONN_INDEX_COUNT
@@ -82,20 +84,21 @@ struct transport {
 
 extern const struct transport transport_p2p, transport_shm;
 
-/* Connects n ends, none of which exists yet. The rank at the other end of each calls it too, and both WAIT for each
- * other. A failure leaves what is half made to transport_close_all, and no job; else transport_connect_upload and _drop
- * follow. */
+/* Connects n ends, none of which exists yet. The rank at the other end of each calls it too, and
+ * both WAIT for each other. A failure leaves what is half made to transport_close_all, and no job;
+ * else transport_connect_upload and _drop follow. */
 struct conn_job;
 struct os_waits;
 ncclResult_t transport_connect_all(struct ncclComm *comm, const struct conn_want *wants, int n,
 				   struct conn_job **out);
-/* The same for a task that does several at the same time, of several ranks or communicators: it begins all of them, and
- * looks at each until it is complete. Each direction of two ranks completes when both have begun it, in whatever jobs.
- * A failure of begin leaves no job; after any other, transport_connect_drop follows. */
+/* The same for a task that does several at the same time, of several ranks or communicators: it
+ * begins all of them, and looks at each until it is complete. Each direction of two ranks completes
+ * when both have begun it, in whatever jobs. A failure of begin leaves no job; after any other,
+ * transport_connect_drop follows. */
 ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_want *wants, int n,
 				     struct conn_job **job);
-/* Goes on without waiting for another rank's task. ncclInProgress: transport_connect_waits adds what the next look waits
- * for. */
+/* Goes on without waiting for another rank's task. ncclInProgress: transport_connect_waits adds
+ * what the next look waits for. */
 ncclResult_t transport_connect_look(struct conn_job *job);
 ncclResult_t transport_connect_waits(struct conn_job *job, struct os_waits *l);
 /* When it is complete, for connections that are made after init: copies them to the device. */
@@ -103,9 +106,11 @@ ncclResult_t transport_connect_upload(struct conn_job *job);
 void transport_connect_drop(struct conn_job *job);
 /* The end, connected or not; NULL: it does not exist. */
 struct conn *transport_conn_find(const struct ncclComm *comm, const struct conn_want *want);
-/* Channels that this rank and another one send over, in both directions: at most NCCL_MAX_P2P_NCHANNELS. */
+/* Channels that this rank and another one send over, in both directions: at most
+ * NCCL_MAX_P2P_NCHANNELS. */
 int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer);
-/* May messages go in that protocol? SIMPLE whatever NCCL_PROTO is, others as the collectives of a ring have them. */
+/* May messages go in that protocol? SIMPLE whatever NCCL_PROTO is, others as the collectives of a
+ * ring have them. */
 bool transport_messages_have(const struct ncclComm *comm, enum dev_proto proto);
 /* Connection ends that a rank can have at most, without those of rings. */
 uint32_t transport_conns_most(const struct ncclComm *comm);
@@ -119,8 +124,8 @@ struct dev_pat transport_pat_of(const struct ncclComm *comm);
 /* Connects this rank with every other one on direct_channels channels, after the rings and after comm->dev
  * is made: all ranks of the communicator call it together. */
 ncclResult_t transport_connect_direct(struct ncclComm *comm);
-/* Before them: a sum of hashes of the ends that this rank will connect. Over all ranks it is 0, or two ranks disagree
- * on a connection. */
+/* Before them: a sum of hashes of the ends that this rank will connect. Over all ranks it is 0, or
+ * two ranks disagree on a connection. */
 ncclResult_t transport_ends_sum(const struct ncclComm *comm, uint64_t *sum);
 /* It is not 0. All ranks call it together, and all log the same two ranks; ncclInternalError. */
 ncclResult_t transport_ends_differ(const struct ncclComm *comm);

@@ -12,16 +12,18 @@
 #include "core/transport/net.h"
 #include "core/transport/transport.h"
 
-/* Bytes of a protocol's step: NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE or NCCL_LL128_BUFFSIZE / DEV_STEPS, cut to
- * whole grains of data. */
+/* Bytes of a protocol's step: NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE or NCCL_LL128_BUFFSIZE / DEV_STEPS,
+ * cut to whole grains of data. */
 uint32_t transport_step_bytes(enum dev_proto proto);
-/* Up to how many bytes parts of messages over this connection go in LL and LL128: NCCL_P2P_LL_THRESHOLD,
- * DOPPEL_P2P_LL128_THRESHOLD. 0: none does. Both ends find the same: it is of the pair of ranks. */
+/* Up to how many bytes parts of messages over this connection go in LL and LL128:
+ * NCCL_P2P_LL_THRESHOLD, DOPPEL_P2P_LL128_THRESHOLD. 0: none does. Both ends find the same: it is
+ * of the pair of ranks. */
 void transport_message_lines(struct conn *c);
 /* A pair of ranks without NVLinks between them sends over two channels, as in NCCL. */
 #define TRANSPORT_PAIR_CHANNELS 2
-/* And over the network over so many: NCCL_NCHANNELS_PER_NET_PEER, the config's nChannelsPerNetPeer, or as many. A
- * launch has room for all of them (plan_round_need), so they are NET_MAX_RECVS at most. */
+/* And over the network over so many: NCCL_NCHANNELS_PER_NET_PEER, the config's nChannelsPerNetPeer,
+ * or as many. A launch has room for all of them (plan_round_need), so they are NET_MAX_RECVS at
+ * most. */
 int32_t transport_pair_net_channels(const struct ncclComm *comm);
 /* NCCL_MAX_P2P_NCHANNELS. */
 uint64_t transport_pair_most_channels(void);
@@ -42,7 +44,8 @@ uint64_t transport_conn_layout(const struct conn *c, uint32_t step_bytes[DEV_PRO
 			       uint64_t offset[DEV_PROTO_COUNT]);
 /* Are this rank and that one of one process? */
 bool transport_same_process(const struct ncclComm *comm, int32_t peer);
-/* Does NVLink join this rank's GPU and that one's, and p2p the two ranks? The same answer at both ends. */
+/* Does NVLink join this rank's GPU and that one's, and p2p the two ranks? The same answer at both
+ * ends. */
 bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer);
 /* The first transport that can connect the two ranks; NULL: none can. */
 const struct transport *transport_of(const struct ncclComm *comm, int32_t from, int32_t to);
@@ -55,7 +58,8 @@ static inline const struct transport_dir *transport_dir_of(const struct conn *c)
 	return c->is_send ? &c->transport->send : &c->transport->recv;
 }
 
-/* Memory of a rank of the host was not opened: that it left may be why, which may show later. Then ncclRemoteError. */
+/* Memory of a rank of the host was not opened: that it left may be why, which may show later. Then
+ * ncclRemoteError. */
 ncclResult_t transport_import_result(struct ncclComm *comm, int32_t peer, ncclResult_t rc);
 /* No kernel of this rank runs from now on: before memory of cuMem is unmapped. */
 void transport_kernels_wait(struct ncclComm *comm);
@@ -78,7 +82,8 @@ ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n
 ncclResult_t p2p_reach(struct ncclComm *comm, int32_t peer);
 /* or of another one, opened until p2p_imports_close. */
 ncclResult_t p2p_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle, void **mem);
-/* The other side of it: memory of this rank, for that rank, which must close it before this one ends. */
+/* The other side of it: memory of this rank, for that rank, which must close it before this one
+ * ends. */
 ncclResult_t p2p_lend(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t *handle, void *mem,
 		      const char *what);
 /* Closes what p2p_open opened. */

@@ -14,8 +14,8 @@
 
 enum { ALLOWED_NAMES = 9 };
 
-/* One of the two variables. A set of names is a bit for each. The first `nccl` names are NCCL's, in the order of
- * its numbers. */
+/* One of the two variables. A set of names is a bit for each. The first `nccl` names are NCCL's, in
+ * the order of its numbers. */
 struct allowed_variable {
 	enum param param;
 	const char *what;
@@ -175,7 +175,8 @@ static bool allowed_misplaced(const struct allowed_parser *p, const char *list, 
 	return false;
 }
 
-/* Is there an earlier program of the collective, or of any, with the same algorithm and protocol? */
+/* Is there an earlier program of the collective, or of any, with the same algorithm and
+ * protocol? */
 static bool allowed_seen(int program, int func)
 {
 	struct dev_program_row row = steps_program(program);
@@ -382,9 +383,9 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 	return true;
 }
 
-/* Without NCCL_PROTO the doubles run SIMPLE alone: they pay for each line, and the model, which is one of GPUs,
- * prefers LL and LL128 up to some MiB. Without
- * NCCL_ALGO the doubles run rings alone: trees, PAT and every two ranks are connected only where that is used. With
+/* Without NCCL_PROTO the doubles run SIMPLE alone: they pay for each line, and the model, which is
+ * one of GPUs, prefers LL and LL128 up to some MiB. Without NCCL_ALGO the doubles run rings alone:
+ * trees, PAT and every two ranks are connected only where that is used. With
  * NCCL_PROTO=LL,LL128,Simple and NCCL_ALGO=Ring,Tree,PAT,OneShot,TwoShot they choose as GPUs do. */
 #ifdef DOPPEL_FAKECUDA
 static const bool allowed_proto_left_out[DEV_PROTO_COUNT] = {[DEV_LL] = true, [DEV_LL128] = true};

@@ -13,9 +13,9 @@
 /* What one step of an algorithm goes over. */
 enum model_hop { HOP_NVLINK, HOP_PCI, HOP_NET, HOPS };
 
-/* Latencies, NCCL 2.28's: of a kernel, and of a step over each kind of hop. Those of TREE over the network are
- * also those of a ring whose hosts have one rank each. The kernel's of a ring in LL128 is fitted as MODEL_LL_RING_MBPS is:
- * NCCL's is 14000. */
+/* Latencies, NCCL 2.28's: of a kernel, and of a step over each kind of hop. Those of TREE over the
+ * network are also those of a ring whose hosts have one rank each. The kernel's of a ring in LL128
+ * is fitted as MODEL_LL_RING_MBPS is: NCCL's is 14000. */
 struct model_latency {
 	const char *algo, *proto;
 	uint32_t kernel_ns, hop_ns[HOPS];
@@ -33,8 +33,8 @@ static const struct model_latency model_latencies[] = {
 };
 /* clang-format on */
 
-/* Threads of a channel at most, and the bytes that make one of them worth while; LL's are for each rank
- * of a ring. */
+/* Threads of a channel at most, and the bytes that make one of them worth while; LL's are for each
+ * rank of a ring. */
 struct model_threads {
 	const char *proto;
 	uint32_t threads, thread_bytes;
@@ -48,18 +48,19 @@ static const struct model_threads model_threads[] = {
 
 /* By compute capability: below 80, from 80, 90 and 100 on. */
 enum { GENERATIONS = 4 };
-/* All rings with LL together, at most: by hosts 1, 2, more. Over several hosts it depends on the CPUs:
- * the first row, or the second if there are AMD's among them. */
+/* All rings with LL together, at most: by hosts 1, 2, more. Over several hosts it depends on the
+ * CPUs: the first row, or the second if there are AMD's among them. */
 static const uint32_t model_ll_mbps[GENERATIONS][3] = {
 	{39000, 39000, 20400},
 	{87700, 22500, 19000},
 	{141000, 45000, 35000},
 	{282000, 90000, 70000},
 };
-/* One channel with LL at most: of a ring's graph, whose channels are doubled, of two ranks and of more; and of a program
- * that connects every two ranks. What the second step of TWO_SHOT costs more than a ring's: it waits for all ranks.
- * Fitted to times between two H100 and between four H200 (docs/figures.md), so that the choice changes where the measured
- * times cross: NCCL's constants are those of its own kernels. */
+/* One channel with LL at most: of a ring's graph, whose channels are doubled, of two ranks and of
+ * more; and of a program that connects every two ranks. What the second step of TWO_SHOT costs more
+ * than a ring's: it waits for all ranks. Fitted to times between two H100 and between four H200
+ * (docs/figures.md), so that the choice changes where the measured times cross: NCCL's constants
+ * are those of its own kernels. */
 enum {
 	MODEL_LL_RING_OF_TWO_MBPS = 7500,
 	MODEL_LL_RING_MBPS = 9500,
@@ -68,8 +69,8 @@ enum {
 	MODEL_LL_TWO_SHOT_MBPS = 6000,
 	MODEL_TWO_SHOT_NS = 1600,
 };
-/* What is left of a ring's bandwidth in a reduce-scatter with SIMPLE: fitted to times between two and between four H200
- * (docs/figures.md), where LL128 is faster at all sizes. */
+/* What is left of a ring's bandwidth in a reduce-scatter with SIMPLE: fitted to times between two
+ * and between four H200 (docs/figures.md), where LL128 is faster at all sizes. */
 enum { MODEL_SIMPLE_SCATTER_PERCENT = 90 };
 /* A ring with LL128 at most. */
 static const uint32_t model_ll128_mbps[GENERATIONS] = {20000, 20000, 36700, 73400};
@@ -104,8 +105,8 @@ static const struct model_correction {
 /* What a step over the network costs the sender, at least. */
 enum { NET_OVERHEAD_NS = 1000, NET_OVERHEAD_AMD_NS = 2000, NET_OVERHEAD_SIMPLE = 3 };
 
-/* A large all-reduce with SIMPLE over several hosts: bytes of a channel for each rank from which on it
- * has more latency, and how much, in tenths. */
+/* A large all-reduce with SIMPLE over several hosts: bytes of a channel for each rank from which on
+ * it has more latency, and how much, in tenths. */
 enum { PLATEAU_BYTES = 64, PLATEAU_TENTHS = 4, PLATEAU_TENTHS_BEFORE_SM80 = 9 };
 
 /* ---- what the tables have ------------------------------------------------------------------- */
@@ -319,7 +320,8 @@ static uint32_t tree_correction(const char *proto)
 	return i + 1;
 }
 
-/* An all-reduce is NCCL's, up and down. A reduce and a broadcast, which NCCL does not have over trees, go one way. */
+/* An all-reduce is NCCL's, up and down. A reduce and a broadcast, which NCCL does not have over
+ * trees, go one way. */
 static void tree_cost(struct tune_cost *cost, const struct topo_summary *s, enum dev_func func,
 		      const char *proto)
 {
@@ -474,8 +476,8 @@ static uint64_t model_forced_mbps(const struct topo_summary *s, int program)
 						       : tree_mbps(s, func, proto);
 }
 
-/* A collective for which NCCL_ALGO and NCCL_PROTO leave only programs that the model takes out: it runs with
- * those of a ring all the same, as with NCCL, or else with those of a tree. */
+/* A collective for which NCCL_ALGO and NCCL_PROTO leave only programs that the model takes out: it
+ * runs with those of a ring all the same, as with NCCL, or else with those of a tree. */
 static void model_force(struct tune_model *m, const struct topo_summary *s, uint64_t allowed,
 			enum dev_algo algo)
 {

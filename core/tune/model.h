@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How long each program (core/device/programs.h) takes, and with how many channels and threads: the
- * model by which core/plan chooses, and which `doppel tune` prints. Pure functions of what all ranks
- * know (struct topo_summary), in integers, so that ranks cannot come to different choices. Constants
- * and rules are NCCL 2.28's; each algorithm and protocol has its rows in the tables of model.c, by
- * name: a new row in programs.h needs nothing here if its algorithm and its protocol are there.
+ * model by which core/plan chooses, and which `doppel tune` prints. Pure functions of what all
+ * ranks know (struct topo_summary), in integers, so that ranks cannot come to different choices.
+ * Constants and rules are NCCL 2.28's; each algorithm and protocol has its rows in the tables of
+ * model.c, by name: a new row in programs.h needs nothing here if its algorithm and its protocol
+ * are there.
  *
  *	time = latency + bytes / bandwidth
  *
- * Units: ns; MB/s (1e6 bytes/s); bytes of the call's larger buffer. Errors: a program without constants
- * is a failed assertion, which tests/unit/tune_model_test.c finds first.
+ * Units: ns; MB/s (1e6 bytes/s); bytes of the call's larger buffer. Errors: a program without
+ * constants is a failed assertion, which tests/unit/tune_model_test.c finds first.
  */
 #ifndef CORE_TUNE_MODEL_H
 #define CORE_TUNE_MODEL_H
@@ -39,9 +40,10 @@ struct tune_model {
 	struct tune_cost program[DEV_PROGRAM_COUNT];
 };
 
-/* `nchannels` is how many the communicator has; `allowed`: the programs that NCCL_ALGO and NCCL_PROTO leave,
- * a bit for each. Those that the machines should not run have a bandwidth all the same where a collective
- * has no others; those that they cannot run, because they connect every two ranks, have none. One rank has no programs: they cost nothing. */
+/* `nchannels` is how many the communicator has; `allowed`: the programs that NCCL_ALGO and
+ * NCCL_PROTO leave, a bit for each. Those that the machines should not run have a bandwidth all the
+ * same where a collective has no others; those that they cannot run, because they connect every two
+ * ranks, have none. One rank has no programs: they cost nothing. */
 void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t nchannels,
 		     uint64_t allowed);
 /* Of an algorithm and a protocol by their names in programs.h, whether a program has them or not.
@@ -49,25 +51,26 @@ void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t
 bool tune_cost_of(struct tune_cost *cost, const struct topo_summary *s, int32_t nchannels,
 		  enum dev_func func, const char *algo, const char *proto);
 
-/* On how many channels every two ranks are connected, because `allowed` has programs that use it; 0: there is
- * no such program, or p2p does not connect all ranks, or they are too many. */
+/* On how many channels every two ranks are connected, because `allowed` has programs that use it;
+ * 0: there is no such program, or p2p does not connect all ranks, or they are too many. */
 int32_t tune_direct_channels(const struct topo_summary *s, int32_t nchannels, uint64_t allowed);
 
-/* `allowed` without the programs that go over trees, on one host, where a collective has another one. There a tree is
- * a chain, which is slower than a ring; it would be connected for nothing. */
+/* `allowed` without the programs that go over trees, on one host, where a collective has another
+ * one. There a tree is a chain, which is slower than a ring; it would be connected for nothing. */
 uint64_t tune_without_trees(const struct topo_summary *s, uint64_t allowed);
 /* Are there programs among them that go over trees? */
 bool tune_uses_trees(uint64_t allowed);
 
-/* `allowed` without the programs of PAT where a host has several ranks (unless `anywhere`) or the ranks are more than
- * PAT connects, and a collective has another one. NCCL uses it under the same condition. */
+/* `allowed` without the programs of PAT where a host has several ranks (unless `anywhere`) or the
+ * ranks are more than PAT connects, and a collective has another one. NCCL uses it under the same
+ * condition. */
 uint64_t tune_without_pat(const struct topo_summary *s, uint64_t allowed, bool anywhere);
 /* On how many channels PAT is connected; 0: there are no programs of it among them. */
 int32_t tune_pat_channels(int32_t nchannels, uint64_t allowed);
 
 uint64_t tune_time_ns(const struct tune_cost *cost, uint64_t bytes);
-/* The fastest of `programs` (a bit for each) that run the collective; DEV_PROGRAM_COUNT: none can. Of
- * programs that take the same time, the first row. */
+/* The fastest of `programs` (a bit for each) that run the collective; DEV_PROGRAM_COUNT: none can.
+ * Of programs that take the same time, the first row. */
 enum dev_program tune_choose(const struct tune_model *m, enum dev_func func, uint64_t programs,
 			     uint64_t bytes);
 

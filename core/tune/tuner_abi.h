@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The interface of a tuner plugin, version 5, as NCCL 2.28 has it: a shared library with a struct
- * tuner_v5 under the name TUNER_V5_SYMBOL. Layouts are those of 64-bit Linux. C17; a plugin may include
- * it, or NCCL's own header. core/plan/tuner.h is what calls a plugin.
+ * tuner_v5 under the name TUNER_V5_SYMBOL. Layouts are those of 64-bit Linux. C17; a plugin may
+ * include it, or NCCL's own header. core/plan/tuner.h is what calls a plugin.
  */
 #ifndef CORE_TUNE_TUNER_ABI_H
 #define CORE_TUNE_TUNER_ABI_H
@@ -33,8 +33,8 @@ struct tuner_domains {
 };
 DOPPEL_CHECK_SIZE(struct tuner_domains, 12);
 
-/* us and GB/s. By hop: NVLink, PCI, network; by generation: sm 70, 80, 90, 100; by scale: 1, 2 and more
- * hosts. */
+/* us and GB/s. By hop: NVLink, PCI, network; by generation: sm 70, 80, 90, 100; by scale: 1, 2 and
+ * more hosts. */
 struct tuner_constants {
 	double kernel_us[TUNER_ALGOS][TUNER_PROTOS];
 	double hop_us[TUNER_HOPS][TUNER_ALGOS][TUNER_PROTOS];
@@ -52,8 +52,8 @@ struct tuner_v5 {
 	ncclResult_t (*init)(void **context, uint64_t comm_id, size_t nranks, size_t nhosts,
 			     tuner_log log, struct tuner_domains *domains,
 			     struct tuner_constants *constants);
-	/* cost_us: float[algos][protos]; -1: cannot be chosen. *nchannels, 0 before: how many, 0: as
-	 * without a plugin. An error: as without a plugin. */
+	/* cost_us: float[algos][protos]; -1: cannot be chosen. *nchannels, 0 before: how many, 0:
+	 * as without a plugin. An error: as without a plugin. */
 	ncclResult_t (*get_coll_info)(void *context, int func, size_t bytes, int pipelined,
 				      float **cost_us, int algos, int protos, int registered,
 				      int *nchannels);

@@ -56,8 +56,8 @@ static bool env_is_read_by(const struct env_row *row, const char *command)
 	return false;
 }
 
-/* The search and the model read the stack's variables in this process, where a malformed one is a line and
- * the default. Those of a world are looked at when it is made. */
+/* The search and the model read the stack's variables in this process, where a malformed one is a
+ * line and the default. Those of a world are looked at when it is made. */
 static bool env_stack_fits(void)
 {
 	for (char **e = environ; *e; e++)
@@ -88,7 +88,8 @@ bool cli_environment(const char *command)
 
 	if (strcmp(command, "exec"))
 		world_env_warn_unknown((const char *const *)environ);
-	/* with real HCAs the library of verbs-run may be in this process, and reads its variables */
+	/* with real HCAs the library of verbs-run may be in this process, and reads its
+	 * variables */
 	if (!list && cli_has_both_doubles())
 		env_warn_without_effect(command);
 	if ((!strcmp(command, "topo") || !strcmp(command, "tune")) && !env_stack_fits())

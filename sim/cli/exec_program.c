@@ -111,7 +111,8 @@ static bool exec_begins(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* The runtime that is linked in loads the driver by this name, and finds its functions by that one. */
+/* The runtime that is linked in loads the driver by this name, and finds its functions by that
+ * one. */
 static bool exec_has_runtime(const struct exec_file *f)
 {
 	static const char driver[] = "libcuda.so.1", find[] = "cuGetProcAddress";

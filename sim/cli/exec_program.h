@@ -5,8 +5,9 @@
 
 #include <stdbool.h>
 
-/* False, explained: its CUDA calls would go to another runtime than the double. A program that is linked with
- * no library of Doppel is reported, and may run: what it loads or starts may use the doubles. */
+/* False, explained: its CUDA calls would go to another runtime than the double. A program that is
+ * linked with no library of Doppel is reported, and may run: what it loads or starts may use the
+ * doubles. */
 bool exec_check_program(const char *name);
 
 #endif

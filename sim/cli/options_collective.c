@@ -138,7 +138,8 @@ static void collective_parse_ranks(int key, struct cli_options *o, const char *a
 		c->drive = c->gpus > 1 ? LAB_DRIVE_PROCESS : LAB_DRIVE_RANK;
 }
 
-/* nccl-tests' options that have another name here, or that nothing here does: only "0" is accepted. */
+/* nccl-tests' options that have another name here, or that nothing here does: only "0" is
+ * accepted. */
 static const struct {
 	int key;
 	const char *why;

@@ -81,7 +81,8 @@ static void plot_axis_end(struct plot_axis *a, double factor)
 	}
 }
 
-/* The largest of 1, 2 and 5 times a power of ten that is not more; or the smallest that is not less. */
+/* The largest of 1, 2 and 5 times a power of ten that is not more; or the smallest that is not
+ * less. */
 static double plot_round(double value, bool up)
 {
 	static const double factor[] = {1, 2, 5, 10};

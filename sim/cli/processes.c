@@ -3,11 +3,11 @@
  * doppel run in real processes: --processes starts them on this computer, as a launcher does, and
  * waits for all; --rank is one of them.
  *
- * The processes of one computer share the GPUs of its machine: process i drives those that follow those
- * of process i - 1. With real GPUs CUDA IPC is between them. With the GPU double, whose memory another
- * process cannot open, it is shared memory; with NCCL_SHM_DISABLE, and between computers, sockets. With
- * the GPU double and a real HCA each process counts as a host of its own, so that the network is between
- * them.
+ * The processes of one computer share the GPUs of its machine: process i drives those that follow
+ * those of process i - 1. With real GPUs CUDA IPC is between them. With the GPU double, whose
+ * memory another process cannot open, it is shared memory; with NCCL_SHM_DISABLE, and between
+ * computers, sockets. With the GPU double and a real HCA each process counts as a host of its own,
+ * so that the network is between them.
  */
 #include <errno.h>
 #include <signal.h>

@@ -33,8 +33,8 @@ struct cli_rule {
 
 /* Keys that are no option: argp's own, and those above CLI_KEYS, are left out. */
 void cli_give(struct cli_given *given, int key);
-/* For a parser's beginning: notes the key, and refuses an empty value of an option in `own`, which no
- * option has. `given` may be NULL. */
+/* For a parser's beginning: notes the key, and refuses an empty value of an option in `own`, which
+ * no option has. `given` may be NULL. */
 void cli_take(struct argp_state *state, const struct argp_option *own, struct cli_given *given,
 	      int key, const char *arg);
 bool cli_is_given(const struct cli_given *given, int key);

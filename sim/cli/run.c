@@ -119,8 +119,9 @@ static bool run_env_sets(const struct scenario *s, const char *name)
 	return false;
 }
 
-/* The blocks of the GPU double take turns on the host's CPUs, which under engine threads is real time: more
- * channels than CPUs that a rank has are no faster, and each of them costs blocks, waits and steps. */
+/* The blocks of the GPU double take turns on the host's CPUs, which under engine threads is real
+ * time: more channels than CPUs that a rank has are no faster, and each of them costs blocks, waits
+ * and steps. */
 static int run_limit_channels(struct scenario *s)
 {
 	static const char *const set[] = {"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",

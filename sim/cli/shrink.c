@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel shrink: from a failing run's folder to a small one, and the two stacks whose order matters. */
+/* doppel shrink: from a failing run's folder to a small one, and the two stacks whose order
+ * matters. */
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>

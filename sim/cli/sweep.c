@@ -64,8 +64,8 @@ static const struct argp_option sweep_argp_options[] = {
 	{0},
 };
 
-/* Options of `run` that a sweep has no place for, and options of the swarm that a fixed run has none
- * for, and the other way round. */
+/* Options of `run` that a sweep has no place for, and options of the swarm that a fixed run has
+ * none for, and the other way round. */
 #define SWEEP_ONE_RUN "a sweep starts its own processes; expected `doppel run`"
 #define SWEEP_LEFT                                                                                 \
 	"is for one run; expected `doppel run`, or `doppel replay` with a failure's folder"

@@ -151,7 +151,8 @@ int cli_topo_refused(void)
 	return SIM_USAGE;
 }
 
-/* A machine is shown as its file has it, and with merged NICs where the environment sets how to merge. */
+/* A machine is shown as its file has it, and with merged NICs where the environment sets how to
+ * merge. */
 static bool topo_merges(void)
 {
 	return param_is_set(PARAM_NET_MERGE_LEVEL) || param_is_set(PARAM_NET_FORCE_MERGE);

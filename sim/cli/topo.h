@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel topo: what its verbs share. A verb is a row of the table in topo.c and a function that gets the
- * options and returns an exit code.
+ * doppel topo: what its verbs share. A verb is a row of the table in topo.c and a function that
+ * gets the options and returns an exit code.
  */
 #ifndef SIM_CLI_TOPO_H
 #define SIM_CLI_TOPO_H
@@ -55,7 +55,8 @@ struct topo_job {
 int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint32_t hosts);
 void cli_topo_job_free(struct topo_job *job);
 
-/* topo_heads.c: the heads of NVLS and CollNet, as NCCL's log has them, of the patterns that the machine has graphs for. */
+/* topo_heads.c: the heads of NVLS and CollNet, as NCCL's log has them, of the patterns that the
+ * machine has graphs for. */
 int cli_topo_heads(const struct topo_job *job, const struct topo_system *sys);
 
 int cli_topo_check(const struct topo_options *o);

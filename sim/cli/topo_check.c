@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * doppel topo check: what makes a machine slower than it could be. A finding is one line,
- * "FILE:LINE: ELEMENT: what, expected what"; a note is what the file cannot show, and counts for nothing.
+ * "FILE:LINE: ELEMENT: what, expected what"; a note is what the file cannot show, and counts for
+ * nothing.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 
 #include "sim/cli/topo_check.h"
 
-/* Hosts between which rings and trees are searched for. Of four, a tree has one with two child hosts. */
+/* Hosts between which rings and trees are searched for. Of four, a tree has one with two child
+ * hosts. */
 #define CHECK_RING_HOSTS 2
 #define CHECK_TREE_HOSTS 4
 /* What a ring gets where nothing fits. */
@@ -187,7 +189,8 @@ static void check_floor(struct check *c, const struct topo_graph *g, bool inter)
 			   where, topo_gbps(mbps, bw), topo_gbps(least, floor), crossed);
 }
 
-/* Do `gpus` ranks of a ring, from place `at` on, come in the order of a channel of the host's graph? */
+/* Do `gpus` ranks of a ring, from place `at` on, come in the order of a channel of the host's
+ * graph? */
 static bool check_is_channel(const struct topo_job *job, const int32_t *ring, int32_t at,
 			     int32_t gpus, int32_t channel)
 {
@@ -197,8 +200,8 @@ static bool check_is_channel(const struct topo_job *job, const int32_t *ring, in
 	return true;
 }
 
-/* The NIC by which a ring enters or leaves a host, whose ranks begin at place `at`: that of the channel which
- * has its order, the ring's own number first, then its pair's. */
+/* The NIC by which a ring enters or leaves a host, whose ranks begin at place `at`: that of the
+ * channel which has its order, the ring's own number first, then its pair's. */
 static int32_t check_nic(const struct topo_job *job, int32_t number, int32_t at, int side)
 {
 	const int32_t *ring = job->order + (size_t)number * (size_t)job->ranks;
@@ -214,7 +217,8 @@ static int32_t check_nic(const struct topo_job *job, int32_t number, int32_t at,
 	return job->graph.nic[number][side];
 }
 
-/* From host to host each ring leaves by a NIC and enters by one: on the same rail if they are the same. */
+/* From host to host each ring leaves by a NIC and enters by one: on the same rail if they are the
+ * same. */
 static void check_rails(struct check *c, const struct topo_job *job)
 {
 	int32_t gpus = job->ranks / job->hosts, crossings = 0, changes = 0, nic[2] = {0, 0};
@@ -245,7 +249,8 @@ static void check_rails(struct check *c, const struct topo_job *job)
 			   check_crossed(c, &job->graph, true, crossed));
 }
 
-/* The NIC of a tree's channel at which the host of `rank` is left: that of the rank's place in the chain. */
+/* The NIC of a tree's channel at which the host of `rank` is left: that of the rank's place in the
+ * chain. */
 static int check_tree_nic(const struct topo_job *job, int32_t channel, int32_t rank)
 {
 	const struct topo_graph *g = &job->tree;

@@ -19,7 +19,8 @@ struct check {
 	int findings, notes;
 };
 
-/* A line of what makes the machine slower; a note counts for nothing. e: NULL when it is about the machine as a whole. */
+/* A line of what makes the machine slower; a note counts for nothing. e: NULL when it is about the
+ * machine as a whole. */
 void check_find(struct check *c, const struct topo_element *e, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void check_note(struct check *c, const struct topo_element *e, const char *fmt, ...)
@@ -30,10 +31,11 @@ void check_links(struct check *c);
 void check_ports(struct check *c);
 /* How many ports the NICs are. */
 int32_t check_port_count(const struct check *c);
-/* Links of switches that carry less than one device below them, a line for each kind; sets c->narrow. */
+/* Links of switches that carry less than one device below them, a line for each kind; sets
+ * c->narrow. */
 void check_narrow(struct check *c);
-/* "; they cross the link of PCI 0000:10:00.0, which has 2 GB/s" if rings of the graph cross the narrowest link and are
- * about as slow, else "". */
+/* "; they cross the link of PCI 0000:10:00.0, which has 2 GB/s" if rings of the graph cross the
+ * narrowest link and are about as slow, else "". */
 #define CHECK_CROSSED_TEXT (TOPO_ELEMENT_TEXT + TOPO_GBPS_TEXT + 64)
 const char *check_crossed(const struct check *c, const struct topo_graph *g, bool inter,
 			  char text[CHECK_CROSSED_TEXT]);

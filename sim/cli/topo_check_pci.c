@@ -44,8 +44,8 @@ void check_near_nics(struct check *c)
 			check_near_nic(c, g);
 }
 
-/* The most of this value that a function of the same model has, of the same type where the file has no
- * models. */
+/* The most of this value that a function of the same model has, of the same type where the file has
+ * no models. */
 static int32_t check_most(const struct check *c, const struct topo_element *e, bool lanes)
 {
 	int32_t most = 0;
@@ -124,7 +124,8 @@ void check_ports(struct check *c)
 			check_port(c, n);
 }
 
-/* ---- PCI links that are too narrow for what is below them --------------------------------------- */
+/* ---- PCI links that are too narrow for what is below them
+ * --------------------------------------- */
 
 /* A card whose link cannot carry what its ports can together; each port counts once. */
 static void check_card(struct check *c, int32_t card)
@@ -181,7 +182,8 @@ static uint32_t check_fastest(const struct check *c, int32_t above, int32_t *dev
 	return most;
 }
 
-/* A switch whose link upwards carries less than one device below it; *most: what that device carries. */
+/* A switch whose link upwards carries less than one device below it; *most: what that device
+ * carries. */
 static bool check_is_narrow(const struct check *c, int32_t at, uint32_t *most, int32_t *device)
 {
 	const struct topo_element *e = &c->e[at];
@@ -281,7 +283,8 @@ const char *check_crossed(const struct check *c, const struct topo_graph *g, boo
 	return text;
 }
 
-/* ---- all of these -------------------------------------------------------------------------------- */
+/* ---- all of these
+ * -------------------------------------------------------------------------------- */
 
 void check_links(struct check *c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel topo detect: the topology that detection finds, as XML: of this host, or of one of a world, whose
- * /sys and drivers are made of a machine's file.
+ * doppel topo detect: the topology that detection finds, as XML: of this host, or of one of a
+ * world, whose /sys and drivers are made of a machine's file.
  */
 #include <argp.h>
 #include <ctype.h>
@@ -86,8 +86,9 @@ static int32_t topo_detect_gpus(struct topo_detect_run *r)
 	return found;
 }
 
-/* The ranks of a communicator do the same: a part for each GPU, with all NICs, and the parts in order. What a part adds
- * comes after what the parts before it have, so that the order of the elements depends on who sees what. */
+/* The ranks of a communicator do the same: a part for each GPU, with all NICs, and the parts in
+ * order. What a part adds comes after what the parts before it have, so that the order of the
+ * elements depends on who sees what. */
 static ncclResult_t topo_detect_host(struct topo_detect_run *r, char **xml, size_t *bytes,
 				     int32_t *gpus)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel topo diff: two machines, element by element, or two files of graphs, channel by channel. A line
- * names what differs, and how it is in the first and in the second:
+ * doppel topo diff: two machines, element by element, or two files of graphs, channel by channel. A
+ * line names what differs, and how it is in the first and in the second:
  *
  *	GPU 3 (line 31 | 33): PCI link x16 32 GT/s | x8 32 GT/s
  *
- * Elements are the same if their names are: GPUs by rank, network devices by name, CPUs by NUMA node, others
- * by bus id.
+ * Elements are the same if their names are: GPUs by rank, network devices by name, CPUs by NUMA
+ * node, others by bus id.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -177,7 +177,8 @@ static const char *diff_gbps(uint32_t mbps, char text[TOPO_GBPS_TEXT])
 	return mbps ? topo_gbps(mbps, text) : "none";
 }
 
-/* Links of machine `which` that the other has not, or at another speed. Those of the tree are no news. */
+/* Links of machine `which` that the other has not, or at another speed. Those of the tree are no
+ * news. */
 static void diff_links(struct diff *d, int which)
 {
 	char name[2][TOPO_ELEMENT_TEXT], gbps[2][TOPO_GBPS_TEXT];

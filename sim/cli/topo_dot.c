@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel topo plot --dot: the machine in Graphviz' language: a node for each element, an edge for each link. */
+/* doppel topo plot --dot: the machine in Graphviz' language: a node for each element, an edge for each
+ * link. */
 #include <string.h>
 
 #include "sim/cli/topo.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel topo search: the heads of NVLS and CollNet of several hosts. As in NCCL's log, a number of a rank that the
- * communicator does not have is no rank: with N ranks, N is the network, and N + 1 + h is the group of all GPUs of
- * the host, in which head h reduces.
+ * doppel topo search: the heads of NVLS and CollNet of several hosts. As in NCCL's log, a number of
+ * a rank that the communicator does not have is no rank: with N ranks, N is the network, and N + 1
+ * + h is the group of all GPUs of the host, in which head h reduces.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel topo plot: the machine as a picture. GPUs and NICs stand in columns, in the order of the file; each
- * switch and CPU is a bar over those below it. The NVSwitch, or arcs for direct NVLinks, are below the GPUs.
- * Then each different ring, or tree, has a lane, in which the columns go on: a circle is a GPU with its place in
- * the ring, a square the NIC by which the ring enters (in) or leaves (out). Of a tree the place is that in its
- * host's chain, arrows go from parent to child, and a NIC leads to the parent host (up) or to child hosts (down).
+ * doppel topo plot: the machine as a picture. GPUs and NICs stand in columns, in the order of the
+ * file; each switch and CPU is a bar over those below it. The NVSwitch, or arcs for direct NVLinks,
+ * are below the GPUs. Then each different ring, or tree, has a lane, in which the columns go on: a
+ * circle is a GPU with its place in the ring, a square the NIC by which the ring enters (in) or
+ * leaves (out). Of a tree the place is that in its host's chain, arrows go from parent to child,
+ * and a NIC leads to the parent host (up) or to child hosts (down).
  *
  *	+-----------------------+--------------------+
  *	| CPU 0                 - SYS 22 - CPU 1     |
@@ -446,7 +447,8 @@ static void picture_ring_gpus(const struct picture *p, const struct topo_graph *
 	}
 }
 
-/* Which GPU of a tree's chain the child hosts' NICs are at: bit 0 for the first, bit 1 for the second one. */
+/* Which GPU of a tree's chain the child hosts' NICs are at: bit 0 for the first, bit 1 for the
+ * second one. */
 static uint32_t picture_tree_leaves(const struct picture *p, const struct topo_graph *g)
 {
 	if (g->shape == TOPO_SHAPE_TREE || topo_gpu_count(p->sys) < 2)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel tune: which program runs a collective at each size, and how long it takes, by the model. */
+/* doppel tune: which program runs a collective at each size, and how long it takes, by the
+ * model. */
 #include "sim/cli/tune.h"
 
 #include <inttypes.h>

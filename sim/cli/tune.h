@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel tune: what tune.c (options, predictions), tune_print.c (table, JSON) and tune_measure.c (runs)
- * share. Times are ns, of a call alone.
+ * doppel tune: what tune.c (options, predictions), tune_print.c (table, JSON) and tune_measure.c
+ * (runs) share. Times are ns, of a call alone.
  */
 #ifndef SIM_CLI_TUNE_H
 #define SIM_CLI_TUNE_H
@@ -37,7 +37,8 @@ struct tune_table {
 	struct tune_row row[TUNE_ROWS];
 };
 
-/* What a program is measured on: "doubles", "GPUs", or NULL, if this build has one of the doubles. */
+/* What a program is measured on: "doubles", "GPUs", or NULL, if this build has one of the
+ * doubles. */
 const char *tune_measured_on(void);
 
 /* Runs each allowed program of the table's collective there: the exit code. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PCI functions of HCAs, as programs look for them in /sys/bus/pci/devices and /sys/class/pci_bus (NCCL, hwloc,
- * libpciaccess). Where a function is in the tree, and what the machine's file has of it, is the world's
- * (sim/world/sys.c), which is read here by os.h; what any function has besides is added.
+ * PCI functions of HCAs, as programs look for them in /sys/bus/pci/devices and /sys/class/pci_bus
+ * (NCCL, hwloc, libpciaccess). Where a function is in the tree, and what the machine's file has of
+ * it, is the world's (sim/world/sys.c), which is read here by os.h; what any function has besides
+ * is added.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -197,8 +198,8 @@ static size_t pci_above(const char *path, int levels)
 }
 
 /*
- * Functions of one bus are below one bridge; the world gives each its own. So one whose bus is shown already,
- * below a bridge beside its own, goes there.
+ * Functions of one bus are below one bridge; the world gives each its own. So one whose bus is
+ * shown already, below a bridge beside its own, goes there.
  */
 static void pci_place(const char *from, char dir[SYS_PATH])
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel verbs-run in parts. verbs_run.c: options, environment, exec. verbs_space.c: a private mount
- * namespace with HCAs in /dev and /sys. verbs_sys.c: what is in those trees, as
- * the HCA double itself reports it; verbs_pci.c: their PCI functions. verbs_pair.c: a server and its client. Paths are absolute; errors 0 or a positive errno.
+ * doppel verbs-run in parts. verbs_run.c: options, environment, exec. verbs_space.c: a private
+ * mount namespace with HCAs in /dev and /sys. verbs_sys.c: what is in those trees, as the HCA
+ * double itself reports it; verbs_pci.c: their PCI functions. verbs_pair.c: a server and its
+ * client. Paths are absolute; errors 0 or a positive errno.
  */
 #ifndef SIM_CLI_VERBS_RUN_H
 #define SIM_CLI_VERBS_RUN_H
@@ -33,8 +34,8 @@ int verbs_pair_run(char **server, char **client);
  * not be arranged is reported in a line each; the program may do without. */
 void verbs_space_enter(const struct verbs_run *r);
 
-/* Adds the host's HCAs to the folders of /dev and /sys, which are this process' own. In a process of its own:
- * it makes a world. */
+/* Adds the host's HCAs to the folders of /dev and /sys, which are this process' own. In a process
+ * of its own: it makes a world. */
 int verbs_sys_fill(void);
 
 #endif

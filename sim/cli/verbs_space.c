@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A mount namespace in which the machine has the doubles' HCAs. Root gets one just so; others in a
- * user namespace of their own, with their own uid. /dev and some folders of /sys get more entries: each is a
- * tmpfs with every entry of the original bound into it, for they cannot be written. Nothing of it is
- * outside the namespace, and it goes with its last process.
+ * user namespace of their own, with their own uid. /dev and some folders of /sys get more entries:
+ * each is a tmpfs with every entry of the original bound into it, for they cannot be written.
+ * Nothing of it is outside the namespace, and it goes with its last process.
  *
  * Processes in two user namespaces may not reach each other's memory, so all programs of one user
  * and fabric share the first one's: it is found by an abstract socket name that each of them holds.
@@ -65,7 +65,8 @@ static int space_write(const char *path, const char *fmt, ...)
 
 /* ---- one namespace for all programs of a fabric --------------------------------------------- */
 
-/* Binds an abstract name; the socket is never served, it only is there. -1: another process has it. */
+/* Binds an abstract name; the socket is never served, it only is there. -1: another process has
+ * it. */
 static int space_name_take(const char *name, int flags)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -282,8 +283,8 @@ static int space_furnish_dev(void)
 }
 
 /*
- * Folders of /sys in which HCAs are shown, the outer ones first. One that the machine does not have is made in
- * the one around it, which then is this process' own: nothing is made in the original.
+ * Folders of /sys in which HCAs are shown, the outer ones first. One that the machine does not have
+ * is made in the one around it, which then is this process' own: nothing is made in the original.
  */
 static int space_own(const char *path, const char *const *names)
 {

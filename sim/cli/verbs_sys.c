@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The files in which Linux shows HCAs: /dev/infiniband, and below /sys a device under its PCI function (verbs_pci.c) with
- * links to it in class/infiniband and class/infiniband_verbs; for the HCAs of one host of a world, queried by
- * the verbs themselves, so files and calls agree. Counters are 0 here; programs on the HCAs raise them
- * (backends/dropin/counters.h).
+ * The files in which Linux shows HCAs: /dev/infiniband, and below /sys a device under its PCI
+ * function (verbs_pci.c) with links to it in class/infiniband and class/infiniband_verbs; for the
+ * HCAs of one host of a world, queried by the verbs themselves, so files and calls agree. Counters
+ * are 0 here; programs on the HCAs raise them (backends/dropin/counters.h).
  */
 #include <endian.h>
 #include <errno.h>
@@ -39,8 +39,8 @@ void sys_path(char out[SYS_PATH], const char *fmt, ...)
 	ASSERT(n < SYS_PATH);
 }
 
-/* How well an interface stands for a port's own: programs take an address from it (pyverbs, UCX), which
- * the connection manager takes for the HCA's. */
+/* How well an interface stands for a port's own: programs take an address from it (pyverbs, UCX),
+ * which the connection manager takes for the HCA's. */
 static int sys_netdev_rank(const struct ifaddrs *i)
 {
 	int rank = 1;

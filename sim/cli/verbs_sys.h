@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing the files of /dev and /sys that show HCAs (verbs_run.h): folders, files and links at absolute paths,
- * in folders that verbs_space.c has made this process' own. The first error is logged and kept.
+ * Writing the files of /dev and /sys that show HCAs (verbs_run.h): folders, files and links at
+ * absolute paths, in folders that verbs_space.c has made this process' own. The first error is
+ * logged and kept.
  */
 #ifndef SIM_CLI_VERBS_SYS_H
 #define SIM_CLI_VERBS_SYS_H

@@ -6,7 +6,8 @@
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/memory.h"
 
-/* An access at system scope, as the memory model sees it: of the memory, whatever shows it to the host. */
+/* An access at system scope, as the memory model sees it: of the memory, whatever shows it to the
+ * host. */
 static struct mem_access accessor_access(const void *addr, size_t bytes, enum shared_access access,
 					 enum shared_order order)
 {

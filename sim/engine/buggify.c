@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rare paths on purpose (OS_BUGGIFY of core/os/site.h): which of them this run may take, and how often
- * it came by and took them.
+ * Rare paths on purpose (OS_BUGGIFY of core/os/site.h): which of them this run may take, and how
+ * often it came by and took them.
  *
  * A site is active in one seed of four, by hash and not by draw, so that a new site shifts no
  * other; an active one takes its rare path one visit in four (FoundationDB's rates). Never under

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Choices and random streams. A choice has a site; each site is a stream of its own, drawn from
- * its own generator, recorded as (arity, value) and replayed from a file, so that one more choice
- * at one site shifts no other. The file is choice_file.c's.
+ * Choices and random streams. A choice has a site; each site is a stream of its own, drawn from its
+ * own generator, recorded as (arity, value) and replayed from a file, so that one more choice at
+ * one site shifts no other. The file is choice_file.c's.
  *
  * Each choice has a quiet value, the one with which nothing special happens: the task that ran goes
- * on, the latency is exact, the fault does not fire. Shrinking makes as many choices quiet as it can.
- * In a replay a value that does not fit its arity is taken modulo it, and a stream that has run out,
- * or is not in the file, is quiet; both are counted and reported. Under fifo every choice is 0.
+ * on, the latency is exact, the fault does not fire. Shrinking makes as many choices quiet as it
+ * can. In a replay a value that does not fit its arity is taken modulo it, and a stream that has
+ * run out, or is not in the file, is quiet; both are counted and reported. Under fifo every choice
+ * is 0.
  *
- * Choices may also come as bytes (sim_config.choice_bytes), for fuzzers: records of three, a slot, a
- * gap and a value. The sites that share a slot are quiet for that many choices, and then take the
+ * Choices may also come as bytes (sim_config.choice_bytes), for fuzzers: records of three, a slot,
+ * a gap and a value. The sites that share a slot are quiet for that many choices, and then take the
  * value. A record more or less moves one slot's choices only; what is not there is quiet.
  */
 #include <inttypes.h>

@@ -9,8 +9,8 @@
  *	site engine.run 14
  *	4:2 -12 3:1
  *
- * "memory" is there when the run was given on or off, and did not draw it from the seed. A quiet choice
- * is written as "-", a row of them as "-COUNT".
+ * "memory" is there when the run was given on or off, and did not draw it from the seed. A quiet
+ * choice is written as "-", a row of them as "-COUNT".
  */
 #include <inttypes.h>
 #include <stdarg.h>

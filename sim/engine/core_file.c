@@ -7,10 +7,10 @@
  * its own id, whether it runs a task or the loop.
  *
  * Memory: pages that are resident, in readable private mappings and in shared memory, as
- * /proc/self/smaps and pagemap list them; of mapped files that were not written to, the first page (its
- * ELF header leads gdb to the file). So gigabytes of sparse device memory cost what is used. Memory
- * that is mapped a second time without access (device memory as the program sees it) is in the
- * core at both addresses and once in the file.
+ * /proc/self/smaps and pagemap list them; of mapped files that were not written to, the first page
+ * (its ELF header leads gdb to the file). So gigabytes of sparse device memory cost what is used.
+ * Memory that is mapped a second time without access (device memory as the program sees it) is in
+ * the core at both addresses and once in the file.
  */
 #include <elf.h>
 #include <errno.h>

@@ -109,8 +109,8 @@ static void crash_explain(int signal, const void *addr, const struct task *t)
 			t->pub.self.id, t->pub.name, t->fiber.bytes);
 }
 
-/* Static functions have names too: those of the full symbol tables, which need no memory but maps of files,
- * and no lock but the loader's, which the unwinder takes as well. */
+/* Static functions have names too: those of the full symbol tables, which need no memory but maps
+ * of files, and no lock but the loader's, which the unwinder takes as well. */
 static void crash_backtrace(void)
 {
 	void *frame[CRASH_FRAMES];

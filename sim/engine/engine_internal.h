@@ -221,8 +221,8 @@ void engine_fail(enum sim_verdict verdict, const char *kind, const char *fmt, ..
 void engine_kill_self(struct task *t) __attribute__((noreturn));
 void engine_kill_step(void *proc, uint64_t arg); /* as an event */
 void engine_foreign_thread(void) __attribute__((noreturn));
-/* All tasks wait for ever. Ends the process with an error if the program has threads that the engine does not run: the
- * wait may be for one of them. */
+/* All tasks wait for ever. Ends the process with an error if the program has threads that the
+ * engine does not run: the wait may be for one of them. */
 void engine_threads_may_go_on(void);
 /* Tasks run programs, whose loops may have limits of their own. */
 static inline bool engine_has_programs(void)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The wait-for graph: which task waits, for what, since when, what the word holds, what is wanted,
- * and which task should make it true. A wait names rank, channel and kind of the one it waits for; the
- * task meant is the live task of that rank that fits best. Idle waits are left out. Chains are followed from
- * there: a cycle is one where no task of it waits for a task outside, a knot; an end whose wait names no rank, or a rank without a live task, is its
- * cause. Only reads; called at a failure, and by gdb.
+ * and which task should make it true. A wait names rank, channel and kind of the one it waits for;
+ * the task meant is the live task of that rank that fits best. Idle waits are left out. Chains are
+ * followed from there: a cycle is one where no task of it waits for a task outside, a knot; an end
+ * whose wait names no rank, or a rank without a live task, is its cause. Only reads; called at a
+ * failure, and by gdb.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the two halves of the hang explainer share: explain.c prints every task and its waits,
- * explain_cause.c prints the few lines that matter, from a wait that a user notices down to the reason
- * of all of it. Both only read, at a failure or from gdb.
+ * explain_cause.c prints the few lines that matter, from a wait that a user notices down to the
+ * reason of all of it. Both only read, at a failure or from gdb.
  */
 #ifndef SIM_ENGINE_EXPLAIN_H
 #define SIM_ENGINE_EXPLAIN_H
@@ -16,8 +16,8 @@ bool explain_alive(const struct sim_task *t);
 int32_t explain_rank(const struct sim_task *t, int i);
 /* Does the task work for the rank, or wait for it? */
 bool explain_is_for(const struct sim_task *t, int32_t rank);
-/* The host task that drives the rank: of those that have worked for it, the one with the fewest other
- * ranks. NULL: there is none. */
+/* The host task that drives the rank: of those that have worked for it, the one with the fewest
+ * other ranks. NULL: there is none. */
 const struct sim_task *explain_driver(int32_t rank);
 /* "is 12, wants >= 13" */
 void explain_value(FILE *out, const struct wait *w);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Why nothing moves, in a few lines. A hop is one wait of one task: the task, what it waits for, and from
- * which rank.
- * The next hop is the wait of that other task which fits best: of the same channel, the same peer,
- * the same step. A word or a queue that belongs to an object with a label leads to the label's rank,
- * whose part of the work it is. Objects of the doubles (completion queues, with their queue pairs and
- * links) are described through sim_on_explain; one that is stuck ends the chain. A kernel that
- * waits for a kernel of a rank that has not launched it yet leads to the task that drives that rank. A wait
- * for the other end of a message that the other rank has not called ends there.
+ * Why nothing moves, in a few lines. A hop is one wait of one task: the task, what it waits for,
+ * and from which rank. The next hop is the wait of that other task which fits best: of the same
+ * channel, the same peer, the same step. A word or a queue that belongs to an object with a label
+ * leads to the label's rank, whose part of the work it is. Objects of the doubles (completion
+ * queues, with their queue pairs and links) are described through sim_on_explain; one that is stuck
+ * ends the chain. A kernel that waits for a kernel of a rank that has not launched it yet leads to
+ * the task that drives that rank. A wait for the other end of a message that the other rank has not
+ * called ends there.
  *
- * Idle waits, of tasks that have nothing to do, are no hops. A chain that comes round is a cycle where
- * each of its tasks waits for the next one alone.
+ * Idle waits, of tasks that have nothing to do, are no hops. A chain that comes round is a cycle
+ * where each of its tasks waits for the next one alone.
  *
  * Chains are tried from the waits that users notice: kernels, the lowest step first, then host
- * tasks. The best is the one with the firmest end: an object that is stuck, a rank that is gone, a call that
- * was not made, a kernel that was not launched, work that no task has, a cycle; of those the shortest that begins at a kernel.
+ * tasks. The best is the one with the firmest end: an object that is stuck, a rank that is gone, a
+ * call that was not made, a kernel that was not launched, work that no task has, a cycle; of those
+ * the shortest that begins at a kernel.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -123,7 +124,8 @@ static int cause_score(const struct hop *at, const struct cause_target *to,
 
 	if (v == w || (by->kind == SIM_TASK_WARP && to->object && !strncmp(to->object, "proxy", 5)))
 		return 0;
-	/* a task without a part in it: the task of the proxy that the wait names, or else the one that moves data */
+	/* a task without a part in it: the task of the proxy that the wait names, or else the one
+	 * that moves data */
 	if (!v && by != at->task && to->object && !strncmp(to->object, "proxy ", 6) &&
 	    strstr(by->name, to->object))
 		return score + 2;
@@ -179,7 +181,8 @@ static const char *cause_missing_call(const struct hop *at)
 	return NULL;
 }
 
-/* The launch of `rank` waits for the task that drives it: of its waits the one for a call that is missing, or the first. */
+/* The launch of `rank` waits for the task that drives it: of its waits the one for a call that is
+ * missing, or the first. */
 static struct hop cause_at_driver(const struct sim_task *driver, int32_t rank)
 {
 	struct hop h = {.task = driver, .unlaunched = rank};
@@ -291,8 +294,8 @@ static const struct wait *cause_idle(const struct sim_task *t)
 	return t->wait_n ? t->wait[0] : NULL;
 }
 
-/* Can nothing but the next hop let this task go on? A kernel's wait, and a wait for a step of a channel, is
- * for one thing; a task that has several waits may go on by any of them. */
+/* Can nothing but the next hop let this task go on? A kernel's wait, and a wait for a step of a
+ * channel, is for one thing; a task that has several waits may go on by any of them. */
 static bool cause_is_firm(const struct hop *h)
 {
 	int n = 0;
@@ -326,7 +329,8 @@ static bool cause_append(struct cause *c, const struct hop *h)
 	return c->n < CAUSE_HOPS;
 }
 
-/* A proxy has nothing under way for a kernel: has its rank not launched it? True: its task lives. */
+/* A proxy has nothing under way for a kernel: has its rank not launched it? True: its task
+ * lives. */
 static bool cause_end_without_work(struct cause *c)
 {
 	const struct hop *first = &c->hop[0], *last = &c->hop[c->n - 1];
@@ -341,7 +345,8 @@ static bool cause_end_without_work(struct cause *c)
 	return c->end == CAUSE_NO_LAUNCH;
 }
 
-/* A chain past a kernel that is not launched is about that launch, unless it comes to something firmer. */
+/* A chain past a kernel that is not launched is about that launch, unless it comes to something
+ * firmer. */
 static void cause_end_at_launch(struct cause *c)
 {
 	for (int i = 0; i < c->n && c->end < CAUSE_NO_LAUNCH && c->end != CAUSE_CYCLE; i++)
@@ -511,8 +516,8 @@ static void cause_print_busy(FILE *out, const struct sim_task *t)
 		fprintf(out, " is not waiting");
 }
 
-/* Does each of the two ranks wait for the same call of the other one? "rank 0 and rank 1 both send; neither has called
- * ncclRecv". */
+/* Does each of the two ranks wait for the same call of the other one? "rank 0 and rank 1 both send;
+ * neither has called ncclRecv". */
 static bool cause_print_both(FILE *out, const struct cause *c)
 {
 	int32_t rank = c->hop[c->n - 1].rank;
@@ -527,7 +532,8 @@ static bool cause_print_both(FILE *out, const struct cause *c)
 	return true;
 }
 
-/* "rank 1 has not called ncclRecv from rank 0; its calls come from task 5 "main", which waits for..." */
+/* "rank 1 has not called ncclRecv from rank 0; its calls come from task 5 "main", which waits
+ * for..." */
 static void cause_print_no_call(FILE *out, const struct cause *c)
 {
 	const struct sim_task *driver = explain_driver(c->rank);

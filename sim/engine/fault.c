@@ -222,8 +222,8 @@ static bool fault_is_open(struct fault *f, uint64_t now_ns)
 	return f->open;
 }
 
-/* A match is counted; it fires within its window of nth and count, if the draw allows it. What lasts
- * and has begun goes on, uncounted. */
+/* A match is counted; it fires within its window of nth and count, if the draw allows it. What
+ * lasts and has begun goes on, uncounted. */
 static bool fault_fires(struct fault *f, uint64_t now_ns)
 {
 	uint64_t nth = f->given & 1u << FAULT_NTH ? (uint64_t)f->key[FAULT_NTH] : 1;

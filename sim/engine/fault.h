@@ -192,8 +192,8 @@ struct fault_recipe {
 		uint32_t least, most;
 	} range[FAULT_RANGES_MAX];
 };
-/* What the stack repairs; what ends a connection, a rank or a call; what does so while ranks connect or first work.
- * Until text is NULL. */
+/* What the stack repairs; what ends a connection, a rank or a call; what does so while ranks
+ * connect or first work. Until text is NULL. */
 extern const struct fault_recipe fault_recipes_mild[], fault_recipes_hard[], fault_recipes_early[],
 	fault_recipes_survivable[];
 

@@ -92,7 +92,8 @@ void sim_fault_print_sites(FILE *out)
 		     "  heal after=20ms\n");
 }
 
-/* ---- JSON: the tables hold no character that needs escaping but the quote ---------------------- */
+/* ---- JSON: the tables hold no character that needs escaping but the quote
+ * ---------------------- */
 
 static void json_text(FILE *out, const char *text)
 {

@@ -150,8 +150,8 @@ static void random_mixed(struct random_plan *p)
 	}
 }
 
-/* One call fails, whichever comes as the nth of its layer: most plans of random_call name a site that the run does not
- * reach so often. */
+/* One call fails, whichever comes as the nth of its layer: most plans of random_call name a site
+ * that the run does not reach so often. */
 static void random_call_of_layer(struct random_plan *p)
 {
 	const struct fault_layer *l = fault_layers;

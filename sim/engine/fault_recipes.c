@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What drawn plans are made of. Two shelves: mild trouble, which the stack repairs or sits out, and
- * hard trouble, which ends a connection, a call or a rank. A run ends with its first hard one, so that
- * the faults after it never fire: fault_random.c takes few of these and more of the others.
- * Beside the hard ones it draws calls that fail straight from the catalogue. A third shelf
- * is for plans of one line, a fourth for plans that a run survives without an error.
+ * hard trouble, which ends a connection, a call or a rank. A run ends with its first hard one, so
+ * that the faults after it never fire: fault_random.c takes few of these and more of the others.
+ * Beside the hard ones it draws calls that fail straight from the catalogue. A third shelf is for
+ * plans of one line, a fourth for plans that a run survives without an error.
  */
 #include "sim/engine/fault.h"
 
@@ -138,7 +138,8 @@ const struct fault_recipe fault_recipes_hard[] = {
 	{.text = NULL},
 };
 
-/* Most of what ranks undo is what they made in init and when they connected, which takes a rank some hundred calls. */
+/* Most of what ranks undo is what they made in init and when they connected, which takes a rank
+ * some hundred calls. */
 const struct fault_recipe fault_recipes_early[] = {
 	{2, "os.any rank=%u nth=%u fail", {RANK, {1, 512}}},
 	{2, "cuda.any rank=%u nth=%u fail", {RANK, {1, 256}}},
@@ -149,7 +150,8 @@ const struct fault_recipe fault_recipes_early[] = {
 	{.text = NULL},
 };
 
-/* The stack repairs or sits out all of it, with the retries that HCAs have by themselves: every call succeeds. */
+/* The stack repairs or sits out all of it, with the retries that HCAs have by themselves: every
+ * call succeeds. */
 const struct fault_recipe fault_recipes_survivable[] = {
 	/* losses within the retries, and what is only late */
 	{2, "fabric.packet prob=1/%u drop", {{32, 512}}},

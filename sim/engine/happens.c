@@ -148,8 +148,8 @@ static bool clock_any(const struct happens_clock *c, uint32_t from)
 	return four_any(any);
 }
 
-/* Is a slot of `c` above that of `of`: CLOCK_MORE. Is one below it: CLOCK_LESS. With both the rest is
- * not looked at. */
+/* Is a slot of `c` above that of `of`: CLOCK_MORE. Is one below it: CLOCK_LESS. With both the rest
+ * is not looked at. */
 enum { CLOCK_MORE = 1, CLOCK_LESS = 2 };
 static int clock_compare(const struct happens_clock *c, const struct happens_clock *of)
 {
@@ -577,8 +577,9 @@ static void happens_ragged(struct happens_part *p, const struct mem_access *a, u
 		shadow_range(p, &piece, true, me);
 }
 
-/* Words of 8 bytes where the address allows it, else of 4. What a range has before the first word and
- * after the last one is compared byte by byte: its neighbours in that word may be of another agent. */
+/* Words of 8 bytes where the address allows it, else of 4. What a range has before the first word
+ * and after the last one is compared byte by byte: its neighbours in that word may be of another
+ * agent. */
 static void happens_words(struct happens_part *p, const struct mem_access *a,
 			  const struct happens_seen *me)
 {
@@ -742,7 +743,8 @@ void happens_barrier_leave(struct mem_agent *me, const void *barrier)
 
 	if (!o || o->stamp.clock == p->known)
 		return;
-	/* it contains what the agent knew when it arrived, and the agent has learnt nothing since */
+	/* it contains what the agent knew when it arrived, and the agent has learnt nothing
+	 * since */
 	clock_ref(o->stamp.clock);
 	clock_unref(p->known);
 	p->known = o->stamp.clock;

@@ -54,8 +54,8 @@ struct happens_word {
 	uintptr_t addr;
 	uint32_t bytes;
 	uint8_t writes, reads;
-	/* Nothing was stored since the last load, and the agent of that load, read[reads - 1], knows all
-	 * that the word carries. */
+	/* Nothing was stored since the last load, and the agent of that load, read[reads - 1],
+	 * knows all that the word carries. */
 	bool settled;
 	uint64_t relaxed_record;
 	struct happens_stamp sync[2]; /* released at system scope; at a narrower one */

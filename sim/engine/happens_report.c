@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the happens-before check reports when it has found a race, and what it keeps in order to
- * report it: a ring of the latest accesses, with the frames that led to each, and the names of all agents.
- * The frames are read off the chain of frame pointers, which fake builds keep.
+ * report it: a ring of the latest accesses, with the frames that led to each, and the names of all
+ * agents. The frames are read off the chain of frame pointers, which fake builds keep.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,8 +27,8 @@ struct report_actor {
 	char name[REPORT_NAME];
 };
 
-/* Kept from run to run: its pages are nine megabytes. Numbers go on, so that none of a run before is
- * taken for one of this run. */
+/* Kept from run to run: its pages are nine megabytes. Numbers go on, so that none of a run before
+ * is taken for one of this run. */
 static struct {
 	struct report_record *record;
 	uint64_t records;
@@ -256,8 +256,8 @@ static const char *record_agent(const struct report_record *r)
 	return r ? report.actor[r->actor].name : "an agent";
 }
 
-/* A word that would have carried the order to `by`, had it been read or written another way; and `by`
- * is p, or passed on to p what came after it. */
+/* A word that would have carried the order to `by`, had it been read or written another way; and
+ * `by` is p, or passed on to p what came after it. */
 static bool missing_by_word(const struct happens_part *p, const struct happens_part *by,
 			    const struct happens_seen *before, char *out, size_t bytes)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which agent touched which bytes last. Memory is cut into pages of 64 KiB, found by address; a
- * page holds segments, sorted and apart, for what ranges did, and the words of 4 and 8 bytes by their
- * place. Large ranges cost one segment a page, however long they are; neighbours that were treated
- * alike become one.
+ * page holds segments, sorted and apart, for what ranges did, and the words of 4 and 8 bytes by
+ * their place. Large ranges cost one segment a page, however long they are; neighbours that were
+ * treated alike become one.
  *
  * A range is checked against ranges and words, a word against ranges only. Of each segment the last
  * write and up to four reads that are not ordered after each other are kept, of each word four of
@@ -333,8 +333,8 @@ static void seg_splice(struct page *p, uint32_t first, uint32_t end)
 	p->segs = n;
 }
 
-/* What is rebuilt begins with the neighbour on the left, and ends with the one on the right, so that
- * they become one with what is new where they are alike. */
+/* What is rebuilt begins with the neighbour on the left, and ends with the one on the right, so
+ * that they become one with what is new where they are alike. */
 static uint32_t out_begin(const struct page *pg, uint32_t first)
 {
 	shadow.outs = 0;

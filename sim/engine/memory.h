@@ -22,13 +22,13 @@
  * engine) that mem_as() named for the running step. A block's shared memory is not covered: its
  * warps meet at barriers only.
  *
- * Addresses are those of the real memory that a mapping shows (what fc_alias() and the like return), so
- * that two mappings of one page are one place. Words (loads, stores, read-modify-writes of 4 or 8
- * bytes) are atomic; ranges are plain.
+ * Addresses are those of the real memory that a mapping shows (what fc_alias() and the like
+ * return), so that two mappings of one page are one place. Words (loads, stores, read-modify-writes
+ * of 4 or 8 bytes) are atomic; ranges are plain.
  *
  * Orders are C11's, scopes those of shared_types.h. A release store or fence of scope S makes the
- * agent's earlier writes, and those it saw through barriers or acquires, visible to agents within S.
- * Host threads and HCAs always act at system scope.
+ * agent's earlier writes, and those it saw through barriers or acquires, visible to agents within
+ * S. Host threads and HCAs always act at system scope.
  */
 #ifndef SIM_ENGINE_MEMORY_H
 #define SIM_ENGINE_MEMORY_H
@@ -57,8 +57,8 @@ static inline void mem_access(const struct mem_access *a);
 /* A store of a word: true when the adversary kept it, and the caller must neither store nor wake;
  * it will do both later. `value` is the word, in the low bytes. Includes mem_access(). */
 static inline bool mem_store(const struct mem_access *a, uint64_t value);
-/* The same for several words that become visible together, as those of a line of 128 bytes that arrives
- * whole. `words` has all of them. */
+/* The same for several words that become visible together, as those of a line of 128 bytes that
+ * arrives whole. `words` has all of them. */
 static inline bool mem_store_whole(const struct mem_access *a, const uint64_t *words);
 
 /* After a range was written (the bytes are there), with the same arguments as mem_access(), which
@@ -82,8 +82,8 @@ static inline void mem_forget(const void *object);
 
 /* In event context: the rest of this step acts as `object`. Ends with the step. */
 static inline void mem_as(const void *object);
-/* For the happens-before check alone: an access whose bytes come later, with `touched` set. It is not
- * made by the agent that acts now, but by `apart`, after all that this agent did; an agent that
+/* For the happens-before check alone: an access whose bytes come later, with `touched` set. It is
+ * not made by the agent that acts now, but by `apart`, after all that this agent did; an agent that
  * acquires `apart`, or `also`, comes after it. */
 static inline void mem_touched_as(const void *apart, const struct mem_access *a, const void *also);
 

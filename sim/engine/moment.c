@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A moment that the harness requests: the n-th scheduling point of the tasks of a name. And the names
- * of a run's tasks, for a harness that goes through all of them. Engine sim only.
+ * A moment that the harness requests: the n-th scheduling point of the tasks of a name. And the
+ * names of a run's tasks, for a harness that goes through all of them. Engine sim only.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fruitless polls under `sim`. The first few of a task take a little time. Later ones park the task until
- * something has changed since its last look, or until a time has passed:
+ * Fruitless polls under `sim`. The first few of a task take a little time. Later ones park the task
+ * until something has changed since its last look, or until a time has passed:
  *
  *   the lab's tasks    0.1 s; and where nothing can happen, 64 looks, then it is a deadlock: the
  *                      lab's loops have no limits of their own, and look at fewer communicators by turns
@@ -67,9 +67,9 @@ static void pollers_check_budget(void)
 		    eng.last_looks, (unsigned long long)(ns / 1000000000));
 }
 
-/* One may have found what it polled for without a call of os_poll_hit, and then written what the next one
- * polls for; and one that polls several things by turns may have been asleep when the one changed
- * that it does not look at next. */
+/* One may have found what it polled for without a call of os_poll_hit, and then written what the
+ * next one polls for; and one that polls several things by turns may have been asleep when the one
+ * changed that it does not look at next. */
 bool pollers_look(void)
 {
 	if (!pollers_may_look())
@@ -83,8 +83,8 @@ bool pollers_look(void)
 	return true;
 }
 
-/* Pollers look first if they will have been parked for long by then, in one step or in many: a task that
- * sleeps again and again, and changes nothing, does not keep them from it. */
+/* Pollers look first if they will have been parked for long by then, in one step or in many: a task
+ * that sleeps again and again, and changes nothing, does not keep them from it. */
 void pollers_let_pass(void)
 {
 	uint64_t when = eng.heap.n ? eng.heap.slot[1].when : ENGINE_NEVER;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How many things an index has in each region of memory, so that a look at a large allocation, most of
- * which no agent touched, passes over what is empty region by region. Regions share counts by a hash:
- * 0 is certain, more may belong to another region. Used by the two parts of the memory model, store.c
- * and happens_shadow.c.
+ * How many things an index has in each region of memory, so that a look at a large allocation, most
+ * of which no agent touched, passes over what is empty region by region. Regions share counts by a
+ * hash: 0 is certain, more may belong to another region. Used by the two parts of the memory model,
+ * store.c and happens_shadow.c.
  */
 #ifndef SIM_ENGINE_REGIONS_H
 #define SIM_ENGINE_REGIONS_H

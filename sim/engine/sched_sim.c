@@ -28,8 +28,8 @@ enum {
 	ALONE_POINTS = 4096, /* points without a switch before a task is made to lose time */
 	ALONE_NS = 1000,
 	ALONE_STEPS = 256, /* what such a row counts for in the progress budget */
-	/* Programs sleep for hours, and poll with limits of their own: their budget is spent when both the
-	 * configured steps and this time have passed, or this many steps. */
+	/* Programs sleep for hours, and poll with limits of their own: their budget is spent when
+	 * both the configured steps and this time have passed, or this many steps. */
 	PROGRAM_STEPS = 200000000,
 };
 
@@ -322,8 +322,8 @@ void engine_kill_self(struct task *t)
 	__builtin_unreachable();
 }
 
-/* A fault plan may hold a task up, or end its process, where it enters a double or waits, and only there: not at
- * a shared access, where it might be half-way through something. */
+/* A fault plan may hold a task up, or end its process, where it enters a double or waits, and only
+ * there: not at a shared access, where it might be half-way through something. */
 static void task_point_fault(struct task *t)
 {
 	bool host = t->pub.kind == SIM_TASK_HOST;
@@ -447,8 +447,8 @@ static int sched_sim_thread_start(struct os_thread **out, const struct os_thread
 }
 
 /* A wait looks at its words: relaxed while it waits, and with acquire once it holds. A line orders
- * nothing. `again`: the task has made these very accesses and slept since, so that the happens-before
- * check knows of them, and only the adversary may have something new to show. */
+ * nothing. `again`: the task has made these very accesses and slept since, so that the
+ * happens-before check knows of them, and only the adversary may have something new to show. */
 static __attribute__((noinline)) void sched_sim_wait_look(const struct wait *const *w, int n,
 							  const shared_u32 *abort,
 							  enum shared_order order, bool again)
@@ -551,7 +551,8 @@ static void sched_sim_event_post(const void *object)
 	waits_event_post(object);
 }
 
-/* A point before it: what a task looked at before may have changed, and been posted, when it takes the count. */
+/* A point before it: what a task looked at before may have changed, and been posted, when it takes
+ * the count. */
 static uint64_t sched_sim_event_seq(const void *object)
 {
 	sched_sim_point();

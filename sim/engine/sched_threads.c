@@ -2,8 +2,8 @@
 /*
  * The `threads` scheduler: host tasks are pthreads, warps are fibers of worker threads (worker.c),
  * time is real. Waiting is looking again: with a pause, then a yield, then short sleeps that a
- * write ends (park.c). No task has to be woken, so a forgotten wake goes unnoticed here (`sim` finds
- * it).
+ * write ends (park.c). No task has to be woken, so a forgotten wake goes unnoticed here (`sim`
+ * finds it).
  *
  * A task whose process was killed, and a background task after the run, ends at its next wait,
  * sleep, poll or scheduling point.

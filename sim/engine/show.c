@@ -3,12 +3,12 @@
  * What the tasks of `threads` wait for, for code that looks at it from another thread: the hang
  * explainer, while all other tasks go on. What a task waits on lies on its stack. So the explainer
  * holds each task that it looks at: a held task runs, but it neither begins nor ends a wait, and it
- * does not end. Its other words (name, step, and the state of a warp that its worker starts
- * or puts to sleep) are read as they are at that moment.
+ * does not end. Its other words (name, step, and the state of a warp that its worker starts or puts
+ * to sleep) are read as they are at that moment.
  *
- * Under `sim` one task runs at a time, and none of this is needed. The signal handler that explains a
- * crash may have interrupted any code. So it waits no longer than SHOW_TRIES ms for a task, and then looks
- * at it without holding it.
+ * Under `sim` one task runs at a time, and none of this is needed. The signal handler that explains
+ * a crash may have interrupted any code. So it waits no longer than SHOW_TRIES ms for a task, and
+ * then looks at it without holding it.
  */
 #include <pthread.h>
 #include <time.h>

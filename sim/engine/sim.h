@@ -69,10 +69,10 @@ struct sim_choice_log {
 	struct sim_choice_made made[];
 };
 
-/* A moment of a run. The tasks of that name come to scheduling points (entry points of doubles, shared
- * accesses, waits); at the nth of these points, counted from 1 over all of the tasks, `fn` is called
- * by the task that is there, and may not wait. The task then sleeps for hold_ns: what fn woke runs
- * first, and whatever else can. */
+/* A moment of a run. The tasks of that name come to scheduling points (entry points of doubles,
+ * shared accesses, waits); at the nth of these points, counted from 1 over all of the tasks, `fn`
+ * is called by the task that is there, and may not wait. The task then sleeps for hold_ns: what fn
+ * woke runs first, and whatever else can. */
 struct sim_moment {
 	const char *task; /* the whole name, or its first words; NULL: no moment */
 	uint64_t nth, hold_ns;
@@ -117,12 +117,12 @@ struct sim_config {
 	/* Ends the run there with verdict SIM_SKIPPED, having printed which task waits for what;
 	 * under a debugger calls sim_gdb_stop and goes on. 0: never. */
 	uint64_t until_step;
-	/* Called after everything else is printed when a failure ends the program itself (a signal):
-	 * prints the last lines. NULL: the engine prints its FAIL line. */
+	/* Called after everything else is printed when a failure ends the program itself (a
+	 * signal): prints the last lines. NULL: the engine prints its FAIL line. */
 	void (*last_words)(void *arg);
 	void *last_words_arg;
-	/* Engine sim: called about every 4,096 steps of a run, to show on a terminal how far it is; it
-	 * may look and not touch. NULL: none. */
+	/* Engine sim: called about every 4,096 steps of a run, to show on a terminal how far it is;
+	 * it may look and not touch. NULL: none. */
 	void (*tick)(void *arg);
 	void *tick_arg;
 	uint64_t budget_events; /* without progress; 0: the default, 20,000,000 */
@@ -135,8 +135,8 @@ struct sim_config {
 	/* Tasks run programs that know nothing of engines: a call from a thread that such a program
 	 * started is the program's error in engine sim. */
 	bool programs;
-	/* threads engine, over real sockets or a real HCA: no task posts on their objects, so a wait
-	 * for one ends early after each sleep, as in `posix`. */
+	/* threads engine, over real sockets or a real HCA: no task posts on their objects, so a
+	 * wait for one ends early after each sleep, as in `posix`. */
 	bool silent_objects;
 	size_t stack_bytes; /* per fiber; 0: 128 KiB */
 	enum sim_memory_order memory_order;
@@ -164,29 +164,29 @@ void sim_exit(int code) __attribute__((noreturn));
 
 int sim_start(const struct sim_config *config);
 /* Runs main_fn as the first task ("main", process 0 of the real or simulated world) until it
- * returned and no foreground task is left, or until no progress is possible. A wrong result that was
- * noted meanwhile, as misuse is, is the verdict of a run that would pass; other noted failures are
- * their noter's to judge. */
+ * returned and no foreground task is left, or until no progress is possible. A wrong result that
+ * was noted meanwhile, as misuse is, is the verdict of a run that would pass; other noted failures
+ * are their noter's to judge. */
 enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg);
 /* Instead of sim_run, for a program that began before the engine did: where it stands, the calling
- * thread becomes the main task, and the rest of the program is the run. `ended` is called when the run
- * ends before the program, by a failure or because a fault killed it; it must not return. */
+ * thread becomes the main task, and the rest of the program is the run. `ended` is called when the
+ * run ends before the program, by a failure or because a fault killed it; it must not return. */
 void sim_join(void (*ended)(enum sim_verdict verdict));
-/* The end of that main task, by the thread that joined: as sim_run returns. Tasks that have not ended
- * `limit_ns` later do not go on, as those of a process that exits. False: they run on other threads, and must
- * not lose what they use (engine threads); *verdict is then of the run so far. */
+/* The end of that main task, by the thread that joined: as sim_run returns. Tasks that have not
+ * ended `limit_ns` later do not go on, as those of a process that exits. False: they run on other
+ * threads, and must not lose what they use (engine threads); *verdict is then of the run so far. */
 bool sim_part(uint64_t limit_ns, enum sim_verdict *verdict);
 bool sim_joined(void); /* is the caller the thread that joined? */
-/* Engine `threads`: the calling thread, which the engine did not start, becomes a background task of
- * `proc`. Before its first call; without this it would be one of process 0. */
+/* Engine `threads`: the calling thread, which the engine did not start, becomes a background task
+ * of `proc`. Before its first call; without this it would be one of process 0. */
 void sim_adopt_thread(struct os_proc *proc);
 /* Releases everything; tasks still alive are discarded without running. */
 void sim_stop(void);
-/* A file that the run leaves could not be written in whole; explained on stderr. Valid until the next
- * sim_start. */
+/* A file that the run leaves could not be written in whole; explained on stderr. Valid until the
+ * next sim_start. */
 bool sim_output_lost(void);
-/* The end of a program while its engine goes on: the trace file is complete. Its other threads may go
- * on calling. */
+/* The end of a program while its engine goes on: the trace file is complete. Its other threads may
+ * go on calling. */
 void sim_leave(void);
 /* In a child made by fork: there is no engine in it, whatever the parent had. */
 void sim_forget(void);
@@ -270,8 +270,8 @@ const struct sim_failure *sim_trouble(void);
  * driver would punish, never what a fault of the plan did. Any task, any event. */
 void sim_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same for doubles: `prefix` begins the line. `in_turn`: what a program mostly does because
- * something else went wrong before, like freeing what others still use. A failure that the run notes
- * later replaces it. */
+ * something else went wrong before, like freeing what others still use. A failure that the run
+ * notes later replaces it. */
 void sim_misuse_of(const char *prefix, bool in_turn, const char *fmt, va_list ap)
 	__attribute__((format(printf, 3, 0)));
 /* For a test that breaks a rule on purpose, before it does: misuse whose line has these words (of a
@@ -347,7 +347,8 @@ struct sim_task *sim_task_first(void); /* live tasks; follow ->next */
 void sim_kill_proc(struct os_proc *proc);
 /* Has it a task that has not ended, besides the main task of a guest? */
 bool sim_proc_has_tasks(const struct os_proc *proc);
-/* Has it a detached task that is no background one: a library finishes something after the call that began it? */
+/* Has it a detached task that is no background one: a library finishes something after the call
+ * that began it? */
 bool sim_proc_finishes(const struct os_proc *proc);
 /* What a fault that ends a process calls, in event context; it calls sim_kill_proc and cleans up
  * (world_proc_kill). Without one only the tasks end. */
@@ -371,9 +372,9 @@ static inline bool sim_words_are_watched(void)
 	return !sim_mode.plain || __atomic_load_n(&sim_words_watched.v_, __ATOMIC_RELAXED);
 }
 
-/* How the engine reads a waited-on address when it is not plain readable memory (the strict
- * device view): returns where to read it, or `addr` itself. And what waits and writes call the memory that is mapped at
- * `addr`, which may be mapped elsewhere, too. Set once by fakecuda. */
+/* How the engine reads a waited-on address when it is not plain readable memory (the strict device
+ * view): returns where to read it, or `addr` itself. And what waits and writes call the memory that
+ * is mapped at `addr`, which may be mapped elsewhere, too. Set once by fakecuda. */
 void sim_set_resolver(const void *(*resolve)(const void *addr),
 		      const void *(*home)(const void *addr));
 
@@ -420,8 +421,8 @@ static inline void sim_events_drain(void) /* sim: nothing to do */
 /* ---- virtual time --------------------------------------------------------------------------- */
 
 uint64_t sim_now_ns(void);
-/* Engine sim: a program reads a clock. Takes a little time, and more in a loop of nothing but reads, so that it
- * reaches the time that it waits for. */
+/* Engine sim: a program reads a clock. Takes a little time, and more in a loop of nothing but
+ * reads, so that it reaches the time that it waits for. */
 uint64_t sim_clock_read(void);
 /* What a clock on the wall showed at that moment of sim_now_ns: ns since 1970. */
 uint64_t sim_wall_ns(uint64_t at_ns);
@@ -474,7 +475,8 @@ void sim_trace_begin(const struct sim_track *t, const struct os_trace_slice *s);
 void sim_trace_end(const struct sim_track *t, const struct os_trace_slice *s);
 void sim_trace_span(const struct sim_track *t, const struct os_trace_slice *s, uint64_t from_ns,
 		    uint64_t ns);
-/* A counter of the track's group has this value, in thousandths, from that time on. It is a row of its own. */
+/* A counter of the track's group has this value, in thousandths, from that time on. It is a row of
+ * its own. */
 void sim_trace_counter(const struct sim_track *t, const char *name, const char *unit,
 		       uint64_t at_ns, uint64_t milli);
 
@@ -510,8 +512,8 @@ void sim_on_heal(void (*hook)(void));
 /* Prints the fault sites known. */
 void sim_fault_print_sites(FILE *out);
 void sim_fault_print_sites_json(FILE *out);
-/* Prints the plan of this run, or of the last one, with how often each fault matched and fired: lines
- * that, after "fault ", are a plan. */
+/* Prints the plan of this run, or of the last one, with how often each fault matched and fired:
+ * lines that, after "fault ", are a plan. */
 void sim_fault_print_plan(FILE *out);
 /* Prints the faults of that plan that never fired, a line each that names file and line. */
 void sim_fault_print_unfired(FILE *out);
@@ -522,7 +524,8 @@ char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks);
 char *sim_fault_draw_early(uint64_t seed, uint32_t hosts, uint32_t ranks);
 /* The same with one line: one call of a rank fails, whichever comes as the nth of its layer. */
 char *sim_fault_draw_any(uint64_t seed, uint32_t hosts, uint32_t ranks);
-/* The same of faults that every call survives: connections that are lost, losses within the retries, delays. */
+/* The same of faults that every call survives: connections that are lost, losses within the
+ * retries, delays. */
 char *sim_fault_draw_survivable(uint64_t seed, uint32_t hosts, uint32_t ranks);
 /* Why no run of the lab comes to a site or a probe; NULL: some do. */
 const char *sim_fault_idle(const char *site);
@@ -571,9 +574,9 @@ bool sim_fault_stat(uint32_t index, struct sim_fault_stat *stat);
 
 /* ---- explaining ----------------------------------------------------------------------------- */
 
-/* What a double knows of the object that a wait is on: one line about the object, and
- * whether that object is the reason (a link that is down, a queue pair in error, retries) rather than
- * a task that has not done its part yet. */
+/* What a double knows of the object that a wait is on: one line about the object, and whether that
+ * object is the reason (a link that is down, a queue pair in error, retries) rather than a task
+ * that has not done its part yet. */
 struct sim_explained {
 	bool stuck;
 	char text[400];
@@ -585,7 +588,8 @@ void sim_on_explain(bool (*explain)(const struct wait *w, struct sim_explained *
 /* Why nothing moves, in a few lines, and the wait-for graph of this moment; for people and as
  * JSON. */
 void sim_explain(FILE *out);
-/* A line with which explanations of this run begin: why a task may wait for ever. The first four count. */
+/* A line with which explanations of this run begin: why a task may wait for ever. The first four
+ * count. */
 void sim_explain_first(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void sim_explain_json(FILE *out);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sites of all loaded libraries (core/os/site.h), as lists of one kind: sorted by name, each name
- * once, so that a list is the same in each process. A site of a library that was loaded later is
- * added at the end when the run first comes to it; so is one of a test.
+ * The sites of all loaded libraries (core/os/site.h), as lists of one kind: sorted by name, each
+ * name once, so that a list is the same in each process. A site of a library that was loaded later
+ * is added at the end when the run first comes to it; so is one of a test.
  *
  * Called by probe.c and buggify.c, by one task at a time. Nothing is allocated.
  */

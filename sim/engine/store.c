@@ -345,7 +345,8 @@ static void store_search_words(struct store_search *s, uintptr_t page)
 		store_search_bucket(s, *store_line(line));
 }
 
-/* The records that overlap the range, and that `reader` sees (NULL: all), oldest first, by found_next.
+/* The records that overlap the range, and that `reader` sees (NULL: all), oldest first, by
+ * found_next.
  */
 static struct store_record *store_find(uintptr_t at, size_t bytes, const struct mem_agent *reader)
 {
@@ -417,8 +418,8 @@ static bool store_order_releases(enum shared_order o)
 
 /* ---- keeping -------------------------------------------------------------------------------- */
 
-/* May something of this agent be kept now? Frames come and go without a word. What a poller writes between fruitless looks must not
- * come to light as a change, see waits_wrote. */
+/* May something of this agent be kept now? Frames come and go without a word. What a poller writes
+ * between fruitless looks must not come to light as a change, see waits_wrote. */
 static bool store_may_keep(const struct mem_agent *me, const void *addr)
 {
 	if (!me->task)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names for code addresses, static functions included: reads the symbol tables of the program and
- * its shared libraries from their files, on request. For reports that end a run; slow. Maps the files, and
- * takes the loader's lock, as the unwinder of a crash does; no other memory.
+ * its shared libraries from their files, on request. For reports that end a run; slow. Maps the
+ * files, and takes the loader's lock, as the unwinder of a crash does; no other memory.
  */
 #ifndef SIM_ENGINE_SYMBOL_H
 #define SIM_ENGINE_SYMBOL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers and words as text, where printf would be most of the time: traces and files of choices are
- * hundreds of thousands of short records a second. Each writes without a terminating 0 and returns
- * where the text ends; the caller has seen to the room.
+ * Numbers and words as text, where printf would be most of the time: traces and files of choices
+ * are hundreds of thousands of short records a second. Each writes without a terminating 0 and
+ * returns where the text ends; the caller has seen to the room.
  */
 #ifndef SIM_ENGINE_TEXT_H
 #define SIM_ENGINE_TEXT_H
@@ -33,8 +33,9 @@ static inline char *text_put(char *to, const char *s)
 	return to + n;
 }
 
-/* ns as microseconds with three places. A viewer reads a double, multiplies by 1,000 and cuts off the rest, or
- * rounds: where cutting off would give a nanosecond less, a fifth of one is added, which rounding removes. */
+/* ns as microseconds with three places. A viewer reads a double, multiplies by 1,000 and cuts off
+ * the rest, or rounds: where cutting off would give a nanosecond less, a fifth of one is added,
+ * which rounding removes. */
 static inline char *text_put_us(char *to, uint64_t ns)
 {
 	to = text_put_u64(to, ns / 1000);

@@ -34,7 +34,8 @@ struct timeline_kind {
 	const char *kind;
 	/* thousands in a run of a second: only with config.trace_detail */
 	bool often;
-	/* of a, b, c; "": there is none. "host<<24 port": host in the bits from 24 on, port below */
+	/* of a, b, c; "": there is none. "host<<24 port": host in the bits from 24 on, port
+	 * below */
 	const char *field[3];
 };
 /* NULL: a kind that the table does not have, of a test. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The names of the numbers of each os_trace record, for the trace file. tests/unit/rules_trace_test.sh
- * compares the table with the code.
+ * The names of the numbers of each os_trace record, for the trace file.
+ * tests/unit/rules_trace_test.sh compares the table with the code.
  */
 #include <string.h>
 

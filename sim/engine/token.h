@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Words of a text that a person wrote: fault plans (fault_plan.c) and scenarios (sim/lab). A token
- * points into the text, which the caller keeps; nothing is allocated. Errors are one line on stderr,
- * with file, line and column: EINVAL.
+ * points into the text, which the caller keeps; nothing is allocated. Errors are one line on
+ * stderr, with file, line and column: EINVAL.
  */
 #ifndef SIM_ENGINE_TOKEN_H
 #define SIM_ENGINE_TOKEN_H

@@ -86,8 +86,8 @@ static bool worker_may_run(const struct task *t)
 	return p->wake_ns && threads_now_ns() >= p->wake_ns;
 }
 
-/* One that is not done was killed, or never ran to its end, and may have waited by words on the stack
- * that goes here. */
+/* One that is not done was killed, or never ran to its end, and may have waited by words on the
+ * stack that goes here. */
 static void worker_gone(struct task *t)
 {
 	show_state(t, t->pub.state == SIM_TASK_DONE ? SIM_TASK_DONE : SIM_TASK_KILLED);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of the world's sockets. A host has the interfaces that DOPPEL_INTERFACES lists, eth0 alone by default,
- * and lo at 127.0.0.1 and ::1. Its index is in x and y of 10.x.y.1, the address of the first interface; the others
- * have 2, 3... instead of 1. IPv6 addresses begin with fd00:: and end with the same three bytes. A bridge (docker0,
- * virbr0) has an IPv4 address that is the same on every host, and leads to the host itself.
+ * Addresses of the world's sockets. A host has the interfaces that DOPPEL_INTERFACES lists, eth0
+ * alone by default, and lo at 127.0.0.1 and ::1. Its index is in x and y of 10.x.y.1, the address
+ * of the first interface; the others have 2, 3... instead of 1. IPv6 addresses begin with fd00::
+ * and end with the same three bytes. A bridge (docker0, virbr0) has an IPv4 address that is the
+ * same on every host, and leads to the host itself.
  */
 #include <arpa/inet.h>
 #include <errno.h>

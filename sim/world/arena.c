@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The arena: one reserved range, handed out from the front, given back with the world. Offset 0 is
- * not handed out: there the range has how much of it is used, for it may be the configuration's, and
- * shared with other processes. Pages that were never touched cost nothing.
+ * not handed out: there the range has how much of it is used, for it may be the configuration's,
+ * and shared with other processes. Pages that were never touched cost nothing.
  */
 #include <errno.h>
 #include <sys/mman.h>

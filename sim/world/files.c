@@ -101,7 +101,8 @@ static struct files_node *files_child(struct files *f, struct files_node *dir, c
 	return n;
 }
 
-/* The node at `path`, made with those above it; NULL: a file or a link is in the way, or no memory. */
+/* The node at `path`, made with those above it; NULL: a file or a link is in the way, or no
+ * memory. */
 static struct files_node *files_make(struct files *f, const char *path)
 {
 	struct files_node *n = &f->root;

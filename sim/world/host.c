@@ -187,7 +187,8 @@ int world_real_path(const char *path, char *out)
 	return rc;
 }
 
-/* The file of NCCL_DEBUG_FILE of the calling process; -1: it has none. Its first line begins the file anew. */
+/* The file of NCCL_DEBUG_FILE of the calling process; -1: it has none. Its first line begins the
+ * file anew. */
 static int host_log_open(struct world_proc *wp)
 {
 	const char *pattern = world_env_get("NCCL_DEBUG_FILE");

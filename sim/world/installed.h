@@ -9,9 +9,9 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* `installed` and `in_tree` are the path below some folder above the library, in an installation and
- * in a source tree with its build tree. False: neither exists; then *out is where the source tree
- * that this library was built from has it, for messages. */
+/* `installed` and `in_tree` are the path below some folder above the library, in an installation
+ * and in a source tree with its build tree. False: neither exists; then *out is where the source
+ * tree that this library was built from has it, for messages. */
 bool world_installed(const char *installed, const char *in_tree, char out[PATH_MAX]);
 
 #define WORLD_MACHINES "share/doppel/machines", "sim/world/machines"

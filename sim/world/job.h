@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A job: one program on several hosts of one world, as mpirun or torchrun start it. Each process of
- * the world runs a copy of the program (program.h), whose `main` is the process' first task. The engine,
- * the seed, the machine, the plan and the trace file come from the environment, as a guest's do
- * (guest.h).
+ * the world runs a copy of the program (program.h), whose `main` is the process' first task. The
+ * engine, the seed, the machine, the plan and the trace file come from the environment, as a
+ * guest's do (guest.h).
  *
- * A program that ends with another status than 0 ends the job with that status. The job is judged when
- * all programs have ended.
+ * A program that ends with another status than 0 ends the job with that status. The job is judged
+ * when all programs have ended.
  *
  * Called by `doppel exec`, once in a process' life.
  */
@@ -22,8 +22,8 @@ struct world_job {
 	char **argv;              /* of the program; NULL-terminated */
 };
 
-/* Does not return when the job began. Otherwise: the program cannot run (a positive errno; explained),
- * or -1: the environment is wrong (explained). */
+/* Does not return when the job began. Otherwise: the program cannot run (a positive errno;
+ * explained), or -1: the environment is wrong (explained). */
 int world_job_run(const struct world_job *job);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process of a job, for job.c and for the functions in libc's place: program_calls.c (the end of a
- * program, sleep, threads, getopt) and program_env.c (its environment).
+ * A process of a job, for job.c and for the functions in libc's place: program_calls.c (the end of
+ * a program, sleep, threads, getopt) and program_env.c (its environment).
  */
 #ifndef SIM_WORLD_JOB_INTERNAL_H
 #define SIM_WORLD_JOB_INTERNAL_H
@@ -28,7 +28,8 @@ struct job_process {
 	jmp_buf over;         /* in its main task: the end of the program */
 };
 
-/* The process of the calling task; NULL: none (a child made by fork, a thread that is not the job's). */
+/* The process of the calling task; NULL: none (a child made by fork, a thread that is not the
+ * job's). */
 struct job_process *job_self(void);
 /* The program ends, from any of its tasks. `handlers`: as exit, which calls them; not as _exit. */
 void job_exit(struct job_process *p, int status, bool handlers) __attribute__((noreturn));
@@ -40,8 +41,8 @@ const char *job_env_get(const struct job_process *p, const char *name);
 /* value NULL: removes it. ENOMEM; EINVAL: explained. */
 int job_env_set(struct job_process *p, const char *name, const char *value);
 
-/* program_calls.c: a new copy has parsed no options, whatever libc has; one that has ended parses no
- * more. */
+/* program_calls.c: a new copy has parsed no options, whatever libc has; one that has ended parses
+ * no more. */
 void job_getopt_start(const struct job_process *p);
 void job_getopt_release(const struct job_process *p);
 

@@ -80,7 +80,8 @@ static int machine_pci_mbps(const struct xml_node *pci, uint64_t *mbps, struct x
 	int64_t speed_milli = 16000, width;
 	const char *speed_text = xml_attr(pci, "link_speed");
 	int rc = 0;
-	/* the kernel writes "Unknown" for a link it cannot ask, as in a virtual machine; no text is an error */
+	/* the kernel writes "Unknown" for a link it cannot ask, as in a virtual machine; no text is
+	 * an error */
 	if (speed_text && xml_attr_milli(pci, "link_speed", "GT/s", 16000, &speed_milli, error))
 		speed_milli = 16000;
 	if (rc == 0)
@@ -375,8 +376,8 @@ static bool machine_net_has(const struct machine_reader *r, int32_t host, const 
 	return false;
 }
 
-/* A dump can have the merged NIC, and lack the devices that it is made of. `merged` is the next one of the
- * machine's NICs, and not among them yet. */
+/* A dump can have the merged NIC, and lack the devices that it is made of. `merged` is the next one
+ * of the machine's NICs, and not among them yet. */
 static int machine_net_split(struct machine_reader *r, const struct xml_node *net,
 			     struct world_nic merged)
 {

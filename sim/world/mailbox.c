@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mailboxes of the world: names are of a host, a box of one process. Descriptors are of the real machine, where all
- * simulated processes are one: a letter has a copy of its own, and what a process that dies took is closed for
- * it.
+ * Mailboxes of the world: names are of a host, a box of one process. Descriptors are of the real
+ * machine, where all simulated processes are one: a letter has a copy of its own, and what a
+ * process that dies took is closed for it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The environment variables of the doubles, of the worlds that they are in and of the drop-in: their
- * table, as core/base/param.h has that of the stack. param_str and the others take these numbers too.
+ * The environment variables of the doubles, of the worlds that they are in and of the drop-in:
+ * their table, as core/base/param.h has that of the stack. param_str and the others take these
+ * numbers too.
  */
 #ifndef SIM_WORLD_PARAMS_H
 #define SIM_WORLD_PARAMS_H

@@ -12,7 +12,8 @@
 #include "sim/world/world_internal.h"
 
 #define PROC_FIRST_PID 1000
-/* How long a process that ends waits for what a library finishes, and its pauses between two looks. */
+/* How long a process that ends waits for what a library finishes, and its pauses between two
+ * looks. */
 #define PROC_FINISH_NS       130000000000ull
 #define PROC_FINISH_LOOK_NS  1000000ull
 #define PROC_FINISH_PAUSE_NS 1000000000ull
@@ -474,7 +475,8 @@ bool world_proc_leave(struct os_proc *proc)
 		sim_kill_proc(proc);
 	}
 	os_trace("proc.exit", proc->id, serves, 0);
-	/* Without a communicator they are the root of an unused unique id, which no call could end. */
+	/* Without a communicator they are the root of an unused unique id, which no call could
+	 * end. */
 	proc_sweep(wp, serves && !comm);
 	return comm;
 }
@@ -491,8 +493,9 @@ void world_proc_kill(struct os_proc *proc)
 }
 
 /* Tasks that were not joined, and background ones that still run, are leaks like any other, unless
- * the task that should have joined them was killed, or they are detached and about to free themselves. Not in a run that failed: there everything hangs, and
- * has been explained. Outside sim_run only. */
+ * the task that should have joined them was killed, or they are detached and about to free
+ * themselves. Not in a run that failed: there everything hangs, and has been explained. Outside
+ * sim_run only. */
 static void procs_count_tasks(void)
 {
 	const struct sim_task *first = NULL;

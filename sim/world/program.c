@@ -43,8 +43,9 @@ static void program_start_streams(void)
 		init(&object);
 }
 
-/* A copy takes the values of library variables when it is loaded: the libraries are complete then, and
- * in the global scope, because a search that began in the copy would find the copy's own variable. */
+/* A copy takes the values of library variables when it is loaded: the libraries are complete then,
+ * and in the global scope, because a search that began in the copy would find the copy's own
+ * variable. */
 static void program_load_libraries(const struct program_file *file)
 {
 	const char *name;

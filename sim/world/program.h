@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A program that runs in this process several times, once for each process of a world (job.h). Each
- * copy of its file is loaded as a library: so its variables are its own, and the libraries that it is
- * linked with, Doppel's and libc, are one for all copies.
+ * copy of its file is loaded as a library: so its variables are its own, and the libraries that it
+ * is linked with, Doppel's and libc, are one for all copies.
  *
- * What libc keeps for a process (the environment, the state of getopt, the end of a program) is given
- * to each copy by functions in libc's place: program_calls.c. What cannot be given to a copy refuses
- * the program by name: thread-local variables of its own, libraries of its own.
+ * What libc keeps for a process (the environment, the state of getopt, the end of a program) is
+ * given to each copy by functions in libc's place: program_calls.c. What cannot be given to a copy
+ * refuses the program by name: thread-local variables of its own, libraries of its own.
  *
  * Called by job.c. Errors: 0 or a positive errno, explained on stderr.
  */
@@ -66,13 +66,15 @@ void *program_call(const char *name);
 
 /* ---- program_time.c: sleeps and clocks ------------------------------------------------------ */
 
-/* The function in the place of libc's function `name`, for a copy, and for a guest's whole process; NULL:
- * libc's. In engine sim a sleep takes virtual time, and a clock shows it; elsewhere they are libc's. */
+/* The function in the place of libc's function `name`, for a copy, and for a guest's whole process;
+ * NULL: libc's. In engine sim a sleep takes virtual time, and a clock shows it; elsewhere they are
+ * libc's. */
 void *program_time_call(const char *name);
-/* For a guest: its clocks go on from the real time of this moment. A job's begin as its world does. */
+/* For a guest: its clocks go on from the real time of this moment. A job's begin as its world
+ * does. */
 void program_time_continue(void);
-/* The program and its libraries, as far as they are loaded, call those functions from here on, in engine sim; libc and
- * Doppel's own do not. */
+/* The program and its libraries, as far as they are loaded, call those functions from here on, in
+ * engine sim; libc and Doppel's own do not. */
 void program_time_install(void);
 
 #pragma GCC visibility pop

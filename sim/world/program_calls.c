@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions that the programs of a job call in the place of libc's: libc keeps one state for this
- * process, and each program is to have its own. Where the caller is no program of the job (a child made
- * by fork, a thread in engine sim), they are libc's.
+ * The functions that the programs of a job call in the place of libc's: libc keeps one state for
+ * this process, and each program is to have its own. Where the caller is no program of the job (a
+ * child made by fork, a thread in engine sim), they are libc's.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -137,8 +137,8 @@ static int call_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* The program whose options libc parses: from its first getopt until one returns -1. The variables that
- * a program reads are copies of libc's. */
+/* The program whose options libc parses: from its first getopt until one returns -1. The variables
+ * that a program reads are copies of libc's. */
 static const struct job_process *call_parses;
 
 static void call_copy(const struct job_process *p, const char *name, void *ours, size_t bytes,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The environment of one program of a job. The variables NCCL_* and DOPPEL_* are those of its process of
- * the world, too. What getenv has returned stays valid: values that are replaced are not freed.
+ * The environment of one program of a job. The variables NCCL_* and DOPPEL_* are those of its
+ * process of the world, too. What getenv has returned stays valid: values that are replaced are not
+ * freed.
  */
 #include <errno.h>
 #include <stdlib.h>

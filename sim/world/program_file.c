@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file of a program: an ELF file, read into memory. Offsets and addresses in it are the file's own
- * words, so each is checked before it is followed. Facts: the System V ABI.
+ * The file of a program: an ELF file, read into memory. Offsets and addresses in it are the file's
+ * own words, so each is checked before it is followed. Facts: the System V ABI.
  */
 #include <elf.h>
 #include <errno.h>
@@ -262,8 +262,9 @@ static int file_check_libraries(const struct program_file *f)
 	return 0;
 }
 
-/* A program has a copy of a library's variable, made when it is loaded. Of these the copy is kept up to
- * date (program_calls.c), or does not change; the variables of the C++ library refer to themselves. */
+/* A program has a copy of a library's variable, made when it is loaded. Of these the copy is kept
+ * up to date (program_calls.c), or does not change; the variables of the C++ library refer to
+ * themselves. */
 static int file_check_variables(const struct program_file *f)
 {
 	static const char *const known[] = {"_Z",
@@ -299,9 +300,9 @@ static int file_check(const struct program_file *f)
 
 /* ---- as a library --------------------------------------------------------------------------- */
 
-/* dlopen refuses what is marked as a program. Its calls are changed after they are bound, so nothing
- * of it is made read-only. The stack is in this process already, as libdoppel.so: in the place of
- * libnccl.so another library of the list stands twice. */
+/* dlopen refuses what is marked as a program. Its calls are changed after they are bound, so
+ * nothing of it is made read-only. The stack is in this process already, as libdoppel.so: in the
+ * place of libnccl.so another library of the list stands twice. */
 static int file_make_library(struct program_file *f)
 {
 	Elf64_Phdr *relro = file_segment(f, PT_GNU_RELRO);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts the functions of program_time.c in the place of libc's, in the program and the libraries that are
- * loaded: in each of their words that the loader fills with the address of such a function.
+ * Puts the functions of program_time.c in the place of libc's, in the program and the libraries
+ * that are loaded: in each of their words that the loader fills with the address of such a
+ * function.
  */
 #include <elf.h>
 #include <link.h>

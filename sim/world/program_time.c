@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sleeps and clocks of programs. In engine sim the others run during a sleep, which takes virtual time, and
- * clocks show virtual time: so a loop with a limit ends when it would on a real machine. A thread that has no
- * task, and a program after its end, have libc's.
+ * Sleeps and clocks of programs. In engine sim the others run during a sleep, which takes virtual
+ * time, and clocks show virtual time: so a loop with a limit ends when it would on a real machine.
+ * A thread that has no task, and a program after its end, have libc's.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets of the world: descriptors, and os.h's calls. Descriptors carry their process' number, so that
- * another process' descriptor is known for what it is.
+ * Sockets of the world: descriptors, and os.h's calls. Descriptors carry their process' number, so
+ * that another process' descriptor is known for what it is.
  */
 #include <errno.h>
 #include <limits.h>

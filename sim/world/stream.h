@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Stream sockets of the world, below their descriptors: listeners, connections and what travels
- * between the two ends. Called by socket.c only, with world.socket_lock held (threads); event
- * steps take it themselves. Owns connections: one lives while an end is open, queued at a listener,
- * or has something under way.
+ * between the two ends. Called by socket.c only, with world.socket_lock held (threads); event steps
+ * take it themselves. Owns connections: one lives while an end is open, queued at a listener, or
+ * has something under way.
  *
  * One end:
  *
@@ -11,8 +11,8 @@
  *	    |                                       |
  *	    +--- no listener ------> FAILED         +--- reset ---> RESET
  *
- * Bytes sent lie in the receiver's ring immediately, and become visible to it when their event has run;
- * so memory is in proportion to what is under way, at most STREAM_WINDOW each way.
+ * Bytes sent lie in the receiver's ring immediately, and become visible to it when their event has
+ * run; so memory is in proportion to what is under way, at most STREAM_WINDOW each way.
  */
 #ifndef SIM_WORLD_STREAM_H
 #define SIM_WORLD_STREAM_H

@@ -3,9 +3,9 @@
  * What a host's kernel shows of its machine, made of the topology file: the PCI tree below
  * /sys/devices with the links that lead into it, NUMA nodes, HCAs, interfaces, /proc/cpuinfo.
  *
- * The file has a PCI switch as one element; a kernel has two bridges, the port above and one for each
- * device below, and a port of the root. So each <pci> of the file is two directories here: a bridge of a
- * domain that the file does not have, and in it the function itself.
+ * The file has a PCI switch as one element; a kernel has two bridges, the port above and one for
+ * each device below, and a port of the root. So each <pci> of the file is two directories here: a
+ * bridge of a domain that the file does not have, and in it the function itself.
  *
  *	/sys/devices/pcieeee:00/eeee:00:00.0/0000:10:00.0/eeee:00:00.1/0000:13:00.0
  *	             <cpu>      port         <pci>        port         <pci><gpu>
@@ -206,8 +206,8 @@ static void sys_node(struct sys *s, const struct xml_node *cpu, int32_t numa)
 		files_put(s->f, dir, "cpumap", "%.200s\n", affinity);
 }
 
-/* NCCL's family has the two fields of CPUID side by side; a kernel adds them. A number that no CPUID gives
- * is a kernel's. */
+/* NCCL's family has the two fields of CPUID side by side; a kernel adds them. A number that no
+ * CPUID gives is a kernel's. */
 static int64_t sys_family(int64_t id)
 {
 	return id < 15 || (id - 15) % 16 ? id : 15 + (id - 15) / 16;

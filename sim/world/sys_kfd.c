@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * AMD's GPUs in /sys, as the kernel's compute driver shows them: nodes are the NUMA nodes' CPUs, then GPUs. The
- * files have the lines that core/topo/detect_kfd.c reads.
+ * AMD's GPUs in /sys, as the kernel's compute driver shows them: nodes are the NUMA nodes' CPUs,
+ * then GPUs. The files have the lines that core/topo/detect_kfd.c reads.
  */
 #include <string.h>
 

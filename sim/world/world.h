@@ -136,15 +136,16 @@ int world_proc_setenv(struct os_proc *proc, const char *name, const char *value)
 /* A first thread in another process: as os_thread_start, for the launcher. */
 int world_thread_start(struct os_proc *proc, struct os_thread **t,
 		       const struct os_thread_attr *attr, void (*fn)(void *), void *arg);
-/* The program of the process has ended: WAITS for the detached tasks by which a library finishes what it began, and not
- * for ever. */
+/* The program of the process has ended: WAITS for the detached tasks by which a library finishes
+ * what it began, and not for ever. */
 void world_proc_finish(struct os_proc *proc);
-/* Orderly end: finishes, runs the doubles' exit hooks (contexts, QPs, mappings), closes descriptors, counts
- * what the process left as leaks. No foreground task of it may be alive; with a background one,
- * which ends here, nothing is counted. */
+/* Orderly end: finishes, runs the doubles' exit hooks (contexts, QPs, mappings), closes
+ * descriptors, counts what the process left as leaks. No foreground task of it may be alive; with a
+ * background one, which ends here, nothing is counted. */
 void world_proc_exit(struct os_proc *proc);
-/* The program of the process has ended: so its tasks end where they are, and all that it has is closed, as a
- * kernel does it, and counted as left. True: it had a communicator. Not by a task of the process. */
+/* The program of the process has ended: so its tasks end where they are, and all that it has is
+ * closed, as a kernel does it, and counted as left. True: it had a communicator. Not by a task of
+ * the process. */
 bool world_proc_leave(struct os_proc *proc);
 /* Death: tasks never run again, then as above but nothing counts as a leak. */
 void world_proc_kill(struct os_proc *proc);

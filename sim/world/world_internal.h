@@ -3,7 +3,8 @@
  * What the files of the world share, and no other room sees: one instance, `world`, while a world
  * exists. Owner of each part: world.c life, hosts, leaks and the table of operations; machine.c
  * topology files; proc.c processes, environment and memory; socket.c and stream.c sockets; shm.c
- * shared memory; host.c identity, files, memo; sys.c what hosts show of their machine, in a tree of files.c; agree.c agreements; fabric.c ports; arena.c the arena.
+ * shared memory; host.c identity, files, memo; sys.c what hosts show of their machine, in a tree of
+ * files.c; agree.c agreements; fabric.c ports; arena.c the arena.
  *
  * Locks: under `sim` nothing here switches between its scheduling point and its return, so there
  * are none. Under `threads` each part has one os_mutex; none is held while another is taken, save
@@ -29,8 +30,8 @@ struct world_proc;
 
 /* ---- machine.c ------------------------------------------------------------------------------ */
 
-/* A PCI address as the kernel and CUDA have it: lower case, and whole where the file leaves parts of it out.
- * False: it is none. */
+/* A PCI address as the kernel and CUDA have it: lower case, and whole where the file leaves parts
+ * of it out. False: it is none. */
 bool world_address(const char *text, char out[24]);
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -187,7 +188,8 @@ void world_log_line(const char *line);
 
 /* ---- sys.c: what hosts of that machine show; NULL: no memory */
 struct files *world_sys_make(const struct world_machine *m);
-/* sys_kfd.c: the part of it that AMD's driver shows, if the machine has GPUs of AMD and so many CPUs. */
+/* sys_kfd.c: the part of it that AMD's driver shows, if the machine has GPUs of AMD and so many
+ * CPUs. */
 void world_sys_kfd(struct files *f, const struct world_machine *m, int32_t cpus);
 
 /* ---- agree.c */

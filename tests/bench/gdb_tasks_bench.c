@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For gdb: many tasks that all wait, each three calls deep, and one that then stands in bench_here().
- * What a command costs:
+ * For gdb: many tasks that all wait, each three calls deep, and one that then stands in
+ * bench_here(). What a command costs:
  *
  *   time gdb -batch -x sim/gdb/doppel.py -ex 'break bench_here' -ex run \
  *     -ex 'task apply all bt 3' --args build/fake/tests/gdb_tasks_bench 10000 | tail -3

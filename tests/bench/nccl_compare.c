@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of one or two libraries with NCCL's ABI, side by side: each is opened by its path, so that ours
- * and NCCL's are measured by the same program, on the same GPUs, in the same run.
+ * Collectives of one or two libraries with NCCL's ABI, side by side: each is opened by its path, so
+ * that ours and NCCL's are measured by the same program, on the same GPUs, in the same run.
  *
  *	nccl_compare [-g GPUS] [-b BYTES] [-e BYTES] [-f FACTOR] [-c COLLECTIVE,...] [-m MODE,...] [-R] [-w WAIT]
  *		     LIB [LIB]
  *
- * MODE is how the ranks are driven, as nccl-tests can: "one" thread for all GPUs with grouped calls (-g),
- * "threads", one for each GPU (-t), "processes", one for each GPU; and "one-graph", "threads-graph",
- * "processes-graph", where a CUDA graph of GRAPH_OPS collectives is launched (-G). Sizes, of which the last one is
- * that of -e, and bus bandwidths are nccl-tests'; A/B is the ratio of bandwidths. The time is that of the slowest
- * task, the median of SAMPLES up to 64 MiB: a hiccup of the host is in one of them (nccl-tests has one mean). The
- * first size is measured once before, without a row: the GPUs' clocks rise in it. Every result is checked. -R: the
- * buffers are each library's (ncclMemAlloc), registered with its communicators (ncclCommRegister). -w: how
- * programs wait for calls without graphs (nccl_compare_wait.h). Exit status: 0, 1
- * usage or a call that failed, 11 a wrong result.
+ * MODE is how the ranks are driven, as nccl-tests can: "one" thread for all GPUs with grouped calls
+ * (-g), "threads", one for each GPU (-t), "processes", one for each GPU; and "one-graph",
+ * "threads-graph", "processes-graph", where a CUDA graph of GRAPH_OPS collectives is launched (-G).
+ * Sizes, of which the last one is that of -e, and bus bandwidths are nccl-tests'; A/B is the ratio
+ * of bandwidths. The time is that of the slowest task, the median of SAMPLES up to 64 MiB: a hiccup
+ * of the host is in one of them (nccl-tests has one mean). The first size is measured once before,
+ * without a row: the GPUs' clocks rise in it. Every result is checked. -R: the buffers are each
+ * library's (ncclMemAlloc), registered with its communicators (ncclCommRegister). -w: how programs
+ * wait for calls without graphs (nccl_compare_wait.h). Exit status: 0, 1 usage or a call that
+ * failed, 11 a wrong result.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -333,7 +334,8 @@ static uint64_t task_wrong(struct task *t, int which, const struct collective *c
 	return wrong;
 }
 
-/* Calls that are timed together: as many as hide what the end costs, or as few as nccl-tests has. */
+/* Calls that are timed together: as many as hide what the end costs, or as few as nccl-tests
+ * has. */
 static int task_times(size_t bytes)
 {
 	int calls = wait_kind == WAIT_POLL ? 20

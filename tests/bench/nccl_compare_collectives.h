@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives that nccl_compare.c measures: the call, and what each rank must hold afterwards. Buffers hold
- * floats whose sums are exact.
+ * The collectives that nccl_compare.c measures: the call, and what each rank must hold afterwards.
+ * Buffers hold floats whose sums are exact.
  */
 #ifndef TESTS_BENCH_NCCL_COMPARE_COLLECTIVES_H
 #define TESTS_BENCH_NCCL_COMPARE_COLLECTIVES_H
@@ -25,8 +25,8 @@ struct call {
 };
 
 /*
- * The numbers in a part of a buffer: element i is scale * ((first + i) % PERIOD + 1). The send buffer of a rank
- * has its number + 1 as scale: a sum over 16 ranks is exact.
+ * The numbers in a part of a buffer: element i is scale * ((first + i) % PERIOD + 1). The send
+ * buffer of a rank has its number + 1 as scale: a sum over 16 ranks is exact.
  */
 struct content {
 	int scale;
@@ -117,7 +117,8 @@ static ncclResult_t send_recv(const struct nccl_lib *l, const struct call *c)
 	return rc ? rc : l->group_end();
 }
 
-/* ---- what a rank must hold: its result, or the part of it from rank `part` ----------------------- */
+/* ---- what a rank must hold: its result, or the part of it from rank `part`
+ * ----------------------- */
 
 static struct content input_of(int rank)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How programs wait for collectives, for nccl_compare.c: what a query of a communicator costs shows in no
- * other figure.
+ * How programs wait for collectives, for nccl_compare.c: what a query of a communicator costs shows
+ * in no other figure.
  *
  *	sync      cudaStreamSynchronize
  *	poll      nccl-tests: each stream is queried, then its communicator for an asynchronous error, until all

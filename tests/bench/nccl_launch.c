@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a call costs the host, of one or two libraries with NCCL's ABI on the same GPUs: the time until
- * ncclAllReduce, or the ncclGroupEnd of a send and a receive, returns, its launch queued, and the mutexes
- * that the calling thread locks meanwhile (those of POSIX, which this program counts). One thread for each GPU;
- * 8 bytes; after every 8 calls the stream is waited for, outside the time, so that its queue never fills.
+ * What a call costs the host, of one or two libraries with NCCL's ABI on the same GPUs: the time
+ * until ncclAllReduce, or the ncclGroupEnd of a send and a receive, returns, its launch queued, and
+ * the mutexes that the calling thread locks meanwhile (those of POSIX, which this program counts).
+ * One thread for each GPU; 8 bytes; after every 8 calls the stream is waited for, outside the time,
+ * so that its queue never fills.
  *
  *	nccl_launch [-g GPUS] LIB [LIB]
  */

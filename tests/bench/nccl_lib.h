@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A library with NCCL's ABI, opened by its path: ours and NCCL's are then called by the same program, in the same
- * run. Included by the benches that compare them. What cannot be opened, or lacks a function, ends the process with
- * a line on stderr and exit status 1.
+ * A library with NCCL's ABI, opened by its path: ours and NCCL's are then called by the same
+ * program, in the same run. Included by the benches that compare them. What cannot be opened, or
+ * lacks a function, ends the process with a line on stderr and exit status 1.
  */
 #ifndef TESTS_BENCH_NCCL_LIB_H
 #define TESTS_BENCH_NCCL_LIB_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What it costs to join the graphs of many hosts: the rings and trees of all ranks, with a line of INFO for each
- * rank and each ring, in one process; and what one rank alone does of it, as in a process of its own, with the
- * hash that ranks compare; and the heads of all ranks. CPU time of this process, the best of several rounds. Target: 1,024 hosts of 8 GPUs,
- * all 8,192 ranks, 5 s.
+ * What it costs to join the graphs of many hosts: the rings and trees of all ranks, with a line of
+ * INFO for each rank and each ring, in one process; and what one rank alone does of it, as in a
+ * process of its own, with the hash that ranks compare; and the heads of all ranks. CPU time of
+ * this process, the best of several rounds. Target: 1,024 hosts of 8 GPUs, all 8,192 ranks, 5 s.
  *
  *	NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH topo_connect_bench FILE.xml [HOSTS] 2>LOG
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the search costs: for each machine the model with its paths, and all graphs, of one host and of
- * several; CPU time of this process, the best of several rounds. Targets: all graphs of a host of 8 GPUs
- * 5 ms in the median, no machine above 200 ms, 16 GPUs 500 ms.
+ * What the search costs: for each machine the model with its paths, and all graphs, of one host and
+ * of several; CPU time of this process, the best of several rounds. Targets: all graphs of a host
+ * of 8 GPUs 5 ms in the median, no machine above 200 ms, 16 GPUs 500 ms.
  *
  *	topo_search_bench FILE.xml...
  */

@@ -9,8 +9,8 @@
  *            and 16 at one of 4096; and WRITEs of one packet, which cost an acknowledge and a
  *            completion each. Beside memcpy of the same bytes.
  *
- * Each figure is the best of several rounds: of real time for threads, where they are short and many, so
- * that one of them is undisturbed on a busy machine; of the core's time for sim.
+ * Each figure is the best of several rounds: of real time for threads, where they are short and
+ * many, so that one of them is undisturbed on a busy machine; of the core's time for sim.
  */
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -295,8 +295,8 @@ static int bench_run(enum sim_engine engine, void (*fn)(void *), void *arg)
 	return verdict;
 }
 
-/* "threads" or "sim": only that one. For a profiler: "sim N": its row N alone, and once; "threads N": N
- * times 8 bytes, one after the other. */
+/* "threads" or "sim": only that one. For a profiler: "sim N": its row N alone, and once; "threads
+ * N": N times 8 bytes, one after the other. */
 int main(int argc, char **argv)
 {
 	const char *only = argc > 1 ? argv[1] : "";

@@ -174,7 +174,8 @@ START_TEST(warps_of_32_lanes)
 }
 END_TEST
 
-/* Every machine that comes with Doppel, whole: one rank a process on one host, then one process a host. */
+/* Every machine that comes with Doppel, whole: one rank a process on one host, then one process a
+ * host. */
 static const struct place machines[] = {
 	{"h100-8nic, one host", "h100-8nic", 1, 8, 1, NULL},
 	{"h100-8nic, two hosts", "h100-8nic", 2, 8, 8, NULL},

@@ -66,8 +66,9 @@ static ncclResult_t call_broadcast(const struct call_args *a)
 
 /* clang-format off */
 static const struct call calls[] = {
-/*                                                                 reduces rooted  blocks of ranks in   only on the root         the count's
- *                                                                                 send   recv          send   recv              name     */
+/* reduces rooted  blocks of ranks in   only on the root         the count's
+ *                                                                                 send   recv          send   recv             
+ * name */
 	{"ncclAllReduce",     "all_reduce",     call_all_reduce,     true,  false, false, false,        false, false,            "count"},
 	{"ncclAllGather",     "all_gather",     call_all_gather,     false, false, false, true,         false, false,            "sendcount"},
 	{"ncclReduce",        "reduce",         call_reduce,         true,  true,  false, false,        false, true,             "count"},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arguments that a collective refuses, for every collective: the error names the call, the argument,
- * its value and what was expected. And calls that two ranks of a communicator do not make alike.
+ * Arguments that a collective refuses, for every collective: the error names the call, the
+ * argument, its value and what was expected. And calls that two ranks of a communicator do not make
+ * alike.
  */
 #include <check.h>
 
@@ -72,7 +73,8 @@ static void bad_counts(const struct bad *b)
 	expect_refusal(b, &a, words);
 }
 
-/* `p`: where the buffer's address is in *a. Buffers that this rank does not use are not looked at. */
+/* `p`: where the buffer's address is in *a. Buffers that this rank does not use are not looked
+ * at. */
 static void bad_buffer(const struct bad *b, struct call_args *a, void **p, const char *name)
 {
 	static int32_t on_host[COUNT];

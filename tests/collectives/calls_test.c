@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every collective through the API, the plan, the kernel and the proxy: all types and operations,
- * every root, 1 to 8 ranks on 1 and 2 hosts, in place and out of place, counts that nothing divides.
- * What a rank's buffers hold afterwards is compared element by element with the test's own
+ * every root, 1 to 8 ranks on 1 and 2 hosts, in place and out of place, counts that nothing
+ * divides. What a rank's buffers hold afterwards is compared element by element with the test's own
  * expectation, and so are the bytes that the call must leave alone.
  */
 #include <check.h>
@@ -28,7 +28,8 @@ struct one {
 	bool in_place;
 };
 
-/* A rank's memory: `send` and `recv` in one device buffer each, with a guard after the bytes in use. */
+/* A rank's memory: `send` and `recv` in one device buffer each, with a guard after the bytes in
+ * use. */
 struct buffers {
 	ncclComm_t comm;
 	cudaStream_t stream;

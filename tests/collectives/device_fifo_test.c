@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The FIFO of works as kernels see it (struct dev_fifo), on the rings of device_ring.h: several works of a
- * launch on overlapping channels, more works than a kernel's arguments hold, launch after launch, and the
- * word by which each block frees its works, after an abort too. How the host fills the FIFO:
- * tests/internal/plan_fifo_test.c.
+ * The FIFO of works as kernels see it (struct dev_fifo), on the rings of device_ring.h: several
+ * works of a launch on overlapping channels, more works than a kernel's arguments hold, launch
+ * after launch, and the word by which each block frees its works, after an abort too. How the host
+ * fills the FIFO: tests/internal/plan_fifo_test.c.
  */
 #include "tests/collectives/device_ring_check.h"
 #include "tests/sample.h"
@@ -67,8 +67,8 @@ static void fifo_launch_after_launch(struct ring *g)
 	}
 }
 
-/* Rank 0 launches alone, and its kernel ends by the abort word; so does the one launched after it. Each
- * frees its works, since the host waits for room. */
+/* Rank 0 launches alone, and its kernel ends by the abort word; so does the one launched after it.
+ * Each frees its works, since the host waits for room. */
 static void fifo_abort(struct ring *g)
 {
 	struct dev_work w = ring_work(DEV_SIMPLE, 1000, DEV_U8, DEV_SUM, 0, 1);

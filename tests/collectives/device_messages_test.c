@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages by themselves, on the connections of the rings of device_ring.h: every rank sends to the next one,
- * in SIMPLE, LL and LL128, and in all at the same time over connections of one channel; long and short ones, at
- * odd addresses, in batches of one work, of one channel or a part for each of several, several launches over one
- * connection; through slots, and straight into the receiver's buffer; beside messages to oneself. The
- * connections' steps are those that steps_of_message derives. Then a launch that is
- * aborted, and after it a sender that finds the buffer withdrawn.
+ * Messages by themselves, on the connections of the rings of device_ring.h: every rank sends to the
+ * next one, in SIMPLE, LL and LL128, and in all at the same time over connections of one channel;
+ * long and short ones, at odd addresses, in batches of one work, of one channel or a part for each
+ * of several, several launches over one connection; through slots, and straight into the receiver's
+ * buffer; beside messages to oneself. The connections' steps are those that steps_of_message
+ * derives. Then a launch that is aborted, and after it a sender that finds the buffer withdrawn.
  */
 #include "tests/collectives/device_ring_check.h"
 
@@ -143,8 +143,9 @@ static void messages_launch_aborted(struct ring *g, const struct dev_work *w)
 	ring_sync(g);
 }
 
-/* One rank sends and receives alone: its kernel ends when the abort word is set. Then all ranks are launched: the
- * first one's kernel does nothing more, and no other kernel writes into its buffer. */
+/* One rank sends and receives alone: its kernel ends when the abort word is set. Then all ranks are
+ * launched: the first one's kernel does nothing more, and no other kernel writes into its
+ * buffer. */
 static void messages_abort(struct ring *g, enum dev_proto proto)
 {
 	struct dev_work w = message_work(30000, proto, proto, 0, 0);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-gather and reduce-scatter of PAT by themselves, for 2 to 16 ranks, on the connections of device_ring.h: counts
- * that make every number of blocks share a slot, and several loops; all types and operations, random bits, in place
- * and out of place, buffers that are aligned to their type and no more. Sums are compared bit by bit with those of the
- * order that docs/device.md declares. Then launches that are aborted.
+ * All-gather and reduce-scatter of PAT by themselves, for 2 to 16 ranks, on the connections of
+ * device_ring.h: counts that make every number of blocks share a slot, and several loops; all types
+ * and operations, random bits, in place and out of place, buffers that are aligned to their type
+ * and no more. Sums are compared bit by bit with those of the order that docs/device.md declares.
+ * Then launches that are aborted.
  */
 #define MAX_RANKS 16
 
@@ -84,8 +85,8 @@ static void pat_launch_alone(struct ring *g, const struct dev_work *w)
 	g->n = n;
 }
 
-/* Rank 0 starts alone: its kernel waits for the others until the abort word is set. The kernel behind it moves
- * nothing: what is in the slots may be on its way through an HCA. */
+/* Rank 0 starts alone: its kernel waits for the others until the abort word is set. The kernel
+ * behind it moves nothing: what is in the slots may be on its way through an HCA. */
 static void pat_abort(struct ring *g, enum dev_program program)
 {
 	static uint8_t before[PAT_CONNS * PAT_BYTES], after[PAT_CONNS * PAT_BYTES];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rings without the stack: dev_comm, channels and connections are laid out by hand for 2 to 4 GPUs of one
- * process (direct pointers, no transport, no proxy), and works are launched on each, in the kernel's
- * arguments or in a FIFO. Odd channels go round the ring the other way. Every two ranks are connected besides, for
- * the programs that need it, each channel has a tree, and PAT has its connections. Messages go over the rings'
- * connections. What a launch of collectives must give is in device_ring_check.h.
+ * Rings without the stack: dev_comm, channels and connections are laid out by hand for 2 to 4 GPUs
+ * of one process (direct pointers, no transport, no proxy), and works are launched on each, in the
+ * kernel's arguments or in a FIFO. Odd channels go round the ring the other way. Every two ranks
+ * are connected besides, for the programs that need it, each channel has a tree, and PAT has its
+ * connections. Messages go over the rings' connections. What a launch of collectives must give is
+ * in device_ring_check.h.
  *
- * Used by device_ring_test.c, device_pat_test.c, device_fifo_test.c and device_messages_test.c, in the body of tests/device_harness.h. A failing check
- * aborts.
+ * Used by device_ring_test.c, device_pat_test.c, device_fifo_test.c and device_messages_test.c, in
+ * the body of tests/device_harness.h. A failing check aborts.
  */
 #ifndef TESTS_COLLECTIVES_DEVICE_RING_H
 #define TESTS_COLLECTIVES_DEVICE_RING_H
@@ -40,7 +41,8 @@ static const uint32_t buffer_at[DEV_PROTO_COUNT] = {
 	[DEV_SIMPLE] = DEV_STEPS * STEP_LL128, [DEV_LL] = DEV_STEPS * (STEP_LL128 + STEP_SIMPLE)};
 #define BUFFERS_BYTES ((unsigned)DEV_STEPS * (STEP_LL128 + STEP_SIMPLE + STEP_LL))
 
-/* Connections of a rank: of rings, and on every channel to each other rank. Those have buffers of LL. */
+/* Connections of a rank: of rings, and on every channel to each other rank. Those have buffers of
+ * LL. */
 enum {
 	RING_CONNS = CHANNELS * 2,
 	MAX_OTHERS = MAX_RANKS - 1,
@@ -48,16 +50,16 @@ enum {
 };
 #define DIRECT_BYTES ((unsigned)DEV_STEPS * STEP_LL)
 
-/* Ends of a rank's links in the trees, behind those: [CHANNELS][DEV_TREE_LINKS], receive and then send. A link's
- * memory is at its receiving end. */
+/* Ends of a rank's links in the trees, behind those: [CHANNELS][DEV_TREE_LINKS], receive and then
+ * send. A link's memory is at its receiving end. */
 enum {
 	TREE_CONNS = CHANNELS * DEV_TREE_LINKS,
 	TREE_FIRST = 2 * OTHERS_CONNS,
 	PAT_FIRST = TREE_FIRST + 2 * TREE_CONNS
 };
 
-/* Ends of PAT's connections, behind those: [MAX_LEVELS][CHANNELS], receive and then send. They have buffers of SIMPLE,
- * at their receiving ends. */
+/* Ends of PAT's connections, behind those: [MAX_LEVELS][CHANNELS], receive and then send. They have
+ * buffers of SIMPLE, at their receiving ends. */
 enum {
 	MAX_LEVELS = 4,
 	PAT_CONNS = MAX_LEVELS * CHANNELS,
@@ -112,8 +114,8 @@ struct ring {
 	uint8_t *want, *got;
 	uint64_t random; /* state of ring_random */
 	uint64_t first;  /* step of all connections */
-	/* A bit for each rank: what it sends over its ring in SIMPLE, messages or results, goes straight into the
-	 * receiver's buffer. Before ring_connect. */
+	/* A bit for each rank: what it sends over its ring in SIMPLE, messages or results, goes
+	 * straight into the receiver's buffer. Before ring_connect. */
 	uint32_t put;
 	uint64_t launches;
 	bool in_fifo;     /* every launch has its works in the FIFO; else every second one; */
@@ -183,8 +185,8 @@ static inline int ring_position_of(const struct ring *g, int channel, int rank)
 	return ring_rank_at(g, channel, rank);
 }
 
-/* Rank r's parent in the tree of a channel: one rank that has all others as its children, a chain, and one where
- * each has up to two; another rank is the root of each. -1: it is the root. */
+/* Rank r's parent in the tree of a channel: one rank that has all others as its children, a chain,
+ * and one where each has up to two; another rank is the root of each. -1: it is the root. */
 static inline int tree_parent(const struct ring *g, int channel, int rank)
 {
 	int at = (rank - channel % g->n + g->n) % g->n; /* from the root on */
@@ -328,8 +330,8 @@ static inline void ring_connect_channel(const struct ring *g, int rank, int c)
 	CUDA_OK(cudaMemcpy(&r->channels[c], &channel, sizeof channel, cudaMemcpyHostToDevice));
 }
 
-/* Connection from rank `from` to rank `to`, seen from rank `rank`. Which of the other ranks a rank is: its
- * number, less one if it is above that of the rank itself. */
+/* Connection from rank `from` to rank `to`, seen from rank `rank`. Which of the other ranks a rank
+ * is: its number, less one if it is above that of the rank itself. */
 static inline struct dev_conn direct_conn(const struct ring *g, int from, int to, int channel,
 					  int rank)
 {
@@ -373,7 +375,8 @@ static inline void direct_connect(const struct ring *g, int rank)
 	CUDA_OK(cudaMemcpy(g->rank[rank].conns, conns, sizeof conns, cudaMemcpyHostToDevice));
 }
 
-/* One end of a level of PAT at rank `rank`: from the rank 2^level before it, or to the one 2^level after it. */
+/* One end of a level of PAT at rank `rank`: from the rank 2^level before it, or to the one 2^level
+ * after it. */
 static inline struct dev_conn pat_conn(const struct ring *g, int rank, int channel, int level,
 				       bool sends)
 {
@@ -595,8 +598,8 @@ static inline struct dev_work message_work_of(const struct ring *g, const struct
 	return mine;
 }
 
-/* Connections of messages lie behind each other: they are copies of those of the rings. Before the launches, and back
- * behind them. */
+/* Connections of messages lie behind each other: they are copies of those of the rings. Before the
+ * launches, and back behind them. */
 static inline void ring_pairs_copy(struct ring *g, bool back)
 {
 	for (int i = 0; i < g->n; i++) {

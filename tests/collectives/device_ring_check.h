@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a launch on the rings of device_ring.h must give: the same reductions, done on the host in the order
- * in which the program does them and compared bit by bit; the steps at which all connections stand; and the
- * words by which blocks free the FIFO of works.
+ * What a launch on the rings of device_ring.h must give: the same reductions, done on the host in
+ * the order in which the program does them and compared bit by bit; the steps at which all
+ * connections stand; and the words by which blocks free the FIFO of works.
  */
 #ifndef TESTS_COLLECTIVES_DEVICE_RING_CHECK_H
 #define TESTS_COLLECTIVES_DEVICE_RING_CHECK_H
@@ -51,8 +51,8 @@ static inline void reference_fold_ranks(const struct ring *g, const struct dev_w
 	reference_fold(g, w, 0, g->n - 1, at, count);
 }
 
-/* What a rank hands on toward `root` over a tree, in `to`: its own elements, and then what comes over its other
- * links, in the order of their numbers. */
+/* What a rank hands on toward `root` over a tree, in `to`: its own elements, and then what comes
+ * over its other links, in the order of their numbers. */
 static inline void reference_tree(const struct ring *g, const struct dev_work *w, int channel,
 				  int rank, int root, uint64_t at, uint64_t count, uint8_t *to)
 {
@@ -89,8 +89,9 @@ static inline void reference_tree(const struct ring *g, const struct dev_work *w
 	free(below);
 }
 
-/* What a rank has of the block at an offset from it in a reduce-scatter of PAT, in `to`: its own elements, and then what
- * comes over the levels below that of the offset's lowest bit, from the lowest on. */
+/* What a rank has of the block at an offset from it in a reduce-scatter of PAT, in `to`: its own
+ * elements, and then what comes over the levels below that of the offset's lowest bit, from the
+ * lowest on. */
 static inline void reference_pat(const struct ring *g, const struct dev_work *w, int rank,
 				 int offset, uint64_t at, uint64_t count, uint8_t *to)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The programs by themselves, on the connections of device_ring.h: every program, every root, all types and
- * operations, random bits, in place and out of place, counts that no chunk divides, several launches over
- * one connection. Those of rings in SIMPLE with results that are put, over all connections or some. Then those of rings
- * once more with every connection through a stand-in for the proxy, which checks the
- * FIFO that the kernel fills; and a kernel that is aborted, and one that meets another build's communicator.
+ * The programs by themselves, on the connections of device_ring.h: every program, every root, all
+ * types and operations, random bits, in place and out of place, counts that no chunk divides,
+ * several launches over one connection. Those of rings in SIMPLE with results that are put, over
+ * all connections or some. Then those of rings once more with every connection through a stand-in
+ * for the proxy, which checks the FIFO that the kernel fills; and a kernel that is aborted, and one
+ * that meets another build's communicator.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,8 +51,8 @@ static void ring_programs(struct ring *g)
 	}
 }
 
-/* Some ranks have a group of threads for each way of a tree, and others one for both; a group has fewer threads than
- * links to wait for, twice. There are more chunks than both ways have slots. */
+/* Some ranks have a group of threads for each way of a tree, and others one for both; a group has
+ * fewer threads than links to wait for, twice. There are more chunks than both ways have slots. */
 static void ring_tree_groups(const struct device_run *run, struct ring *g)
 {
 	if (run->slow && run->width > 1)
@@ -103,7 +104,8 @@ static void link_wait(const shared_u64 *word, uint64_t want, const char *why)
 				    .why = why});
 }
 
-/* The slice at `step` of the sending kernel was taken, and there is room for it at the other end. */
+/* The slice at `step` of the sending kernel was taken, and there is room for it at the other
+ * end. */
 static void link_taken(struct link *l, uint64_t step)
 {
 	shared_store_u32(&l->send_tail.fifo[step % DEV_STEPS].size, DEV_FIFO_SIZE_NONE,
@@ -257,8 +259,8 @@ static void ring_proxied(const struct device_run *run, struct ring *g, int n)
 
 /* ---- flags that wrap ------------------------------------------------------------------------ */
 
-/* Every line has the flag that its slot will have next after the steps in which senders write whole slots,
- * as a line has that was last written 2^32 steps before. */
+/* Every line has the flag that its slot will have next after the steps in which senders write whole
+ * slots, as a line has that was last written 2^32 steps before. */
 static void ring_fill_old_lines(const struct ring *g)
 {
 	static struct v16 lines[DIRECT_BYTES / DEV_LINE_BYTES];
@@ -359,8 +361,8 @@ static uint64_t ring_step(const struct ring *g, enum dev_program program)
 	return algo == DEV_RING ? g->steps[0][0].send : g->direct_step[0];
 }
 
-/* Short chunks over the steps in which senders write whole slots, then long ones: those would take the
- * old lines for new ones. */
+/* Short chunks over the steps in which senders write whole slots, then long ones: those would take
+ * the old lines for new ones. */
 static void ring_old_flags_of(struct ring *g, enum dev_program program, uint64_t first)
 {
 	struct dev_work w = program_work(program, 1, DEV_I32, DEV_SUM, 0, 0);
@@ -501,8 +503,8 @@ static void ring_put_slots(struct ring *g)
 	      "%s: %d ranks: slots of a broadcast, put %#x", g->run->where, g->n, g->put);
 }
 
-/* The first rank's launch is aborted. Behind it all ranks are launched: the first one's kernel moves nothing,
- * and no other kernel writes into its output. */
+/* The first rank's launch is aborted. Behind it all ranks are launched: the first one's kernel
+ * moves nothing, and no other kernel writes into its output. */
 static void ring_put_abort(struct ring *g)
 {
 	struct dev_work w = program_work(DEV_ALL_GATHER_RING_SIMPLE, 3000, DEV_U8, DEV_SUM, 0, 1);
@@ -548,8 +550,8 @@ static void ring_put(const struct device_run *run, struct ring *g, int n)
 	g->put = 0;
 }
 
-/* Every program that has lines, the rank waiting for credit and for lines; of two sizes of the group. There are more
- * chunks than slots on each channel: a rank that only sends waits too. */
+/* Every program that has lines, the rank waiting for credit and for lines; of two sizes of the
+ * group. There are more chunks than slots on each channel: a rank that only sends waits too. */
 static void ring_abort_lines(const struct device_run *run, struct ring *g, int n)
 {
 	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {

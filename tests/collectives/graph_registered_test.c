@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered buffers in CUDA graphs, between two processes: a captured launch shows them at each replay, they stay open
- * when the program deregisters them, and their memory is freed when the graph has ended. Two real GPUs that NVLink
- * joins; the CUDA double has no graphs yet.
+ * Registered buffers in CUDA graphs, between two processes: a captured launch shows them at each
+ * replay, they stay open when the program deregisters them, and their memory is freed when the
+ * graph has ended. Two real GPUs that NVLink joins; the CUDA double has no graphs yet.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives in CUDA graphs, replayed: with a proxy (two hosts), and by themselves or mixed with
- * launches outside of graphs. Every replay is checked. Real GPUs; the CUDA double has no graphs yet.
+ * launches outside of graphs. Every replay is checked. Real GPUs; the CUDA double has no graphs
+ * yet.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -16,8 +17,8 @@
 #define MOST_OPS 300
 #define REPLAYS  5
 
-/* A rank's side. Each operation adds 1 to every element of a slice of its own, divided by the ranks:
- * ncclAvg of equal values leaves them, and a kernel of another rank cannot. */
+/* A rank's side. Each operation adds 1 to every element of a slice of its own, divided by the
+ * ranks: ncclAvg of equal values leaves them, and a kernel of another rank cannot. */
 struct rank {
 	ncclComm_t comm;
 	int32_t number;
@@ -122,8 +123,8 @@ static void sync(struct rank *r)
 		ok(cudaStreamSynchronize(r->stream[s]));
 }
 
-/* Both ranks are on one GPU, and the driver's cudaGraphLaunch waits, with a lock on the GPU's context, when
- * several launches are under way. */
+/* Both ranks are on one GPU, and the driver's cudaGraphLaunch waits, with a lock on the GPU's
+ * context, when several launches are under way. */
 static void replay(struct rank *r, cudaGraphExec_t exec, int stream, int k)
 {
 	ok(cudaGraphLaunch(exec, r->stream[stream]));
@@ -180,8 +181,8 @@ static void group_body(int32_t number, ncclComm_t comm, void *arg)
 	rank_close(&r);
 }
 
-/* Launches outside of graphs, two graphs and two streams, in one order on all ranks, and no wait of the
- * program's between them: the communicator orders them. */
+/* Launches outside of graphs, two graphs and two streams, in one order on all ranks, and no wait of
+ * the program's between them: the communicator orders them. */
 static void mixed_body(int32_t number, ncclComm_t comm, void *arg)
 {
 	struct rank r;
@@ -289,7 +290,8 @@ static void in_place(struct rank *r, size_t count)
 			 ncclSuccess);
 }
 
-/* All-to-alls in place: the graph goes on with the memory of its copies when a later call needs more. */
+/* All-to-alls in place: the graph goes on with the memory of its copies when a later call needs
+ * more. */
 static void in_place_body(int32_t number, ncclComm_t comm, void *arg)
 {
 	struct rank r;

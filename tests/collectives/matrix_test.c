@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every collective of the lab's table with every type, operation and root, in both protocols, in worlds
- * of 1 to 16 ranks on 1 to 3 hosts, in and out of place, with counts that divide into nothing evenly; small buffers
- * that wrap, and large ones; in every way between two ranks (matrix_ways) and with every program.
+ * Every collective of the lab's table with every type, operation and root, in both protocols, in
+ * worlds of 1 to 16 ranks on 1 to 3 hosts, in and out of place, with counts that divide into
+ * nothing evenly; small buffers that wrap, and large ones; in every way between two ranks
+ * (matrix_ways) and with every program.
  *
  *   matrix_test                        a fixed sample, and runs drawn from the commit's hash
  *   matrix_test list                   the collectives
@@ -11,7 +12,8 @@
  *   matrix_test ways [K/N] [COLLECTIVE...]  every program in every way, in three worlds, the operations by turns
  *   matrix_test drawn HEX              runs drawn from that number
  *
- * K/N: the K-th of N parts, which processes of their own run. What fails is printed as the command that repeats it.
+ * K/N: the K-th of N parts, which processes of their own run. What fails is printed as the command
+ * that repeats it.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations that the program makes (ncclRedOpCreatePreMulSum): every type and every collective that
- * reduces, with a factor of its own on each rank, in host and in device memory; when the factor is
- * read; how long an operation lives; and what is refused.
+ * Operations that the program makes (ncclRedOpCreatePreMulSum): every type and every collective
+ * that reduces, with a factor of its own on each rank, in host and in device memory; when the
+ * factor is read; how long an operation lives; and what is refused.
  */
 #include <check.h>
 

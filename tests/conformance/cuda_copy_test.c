@@ -131,7 +131,8 @@ CH_TEST(memset_fills_exactly_its_range)
 	CU(cudaFreeHost(pinned));
 }
 
-/* Of pages that are not written at all, written in part and written whole; the range ends inside pages. */
+/* Of pages that are not written at all, written in part and written whole; the range ends inside
+ * pages. */
 CH_TEST(memset_of_zero_leaves_nothing_of_what_was_written)
 {
 	enum { PAGE = 4096, BYTES = 8 * PAGE, BEGIN = 100, END = 6 * PAGE + 50 };

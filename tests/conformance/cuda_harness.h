@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Harness of the CUDA conformance suite: the GPU double against what the CUDA documentation defines.
- * A test is a function that runs as the main task of a world; under `sim` once for each of CH_SEEDS
- * seeds, in a world of its own each time, and once under `threads`. It may leave nothing.
+ * Harness of the CUDA conformance suite: the GPU double against what the CUDA documentation
+ * defines. A test is a function that runs as the main task of a world; under `sim` once for each of
+ * CH_SEEDS seeds, in a world of its own each time, and once under `threads`. It may leave nothing.
  * Kernels of tests are plain functions over the fakedev_* calls. Used by cuda_*_test.c only.
  */
 #ifndef TESTS_CONFORMANCE_CUDA_HARNESS_H

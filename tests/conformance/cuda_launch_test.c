@@ -160,8 +160,8 @@ struct rounds_args {
 	uint32_t rounds, named; /* named: two groups, each with a barrier of its own */
 };
 
-/* Each thread writes its cell of shared memory and reads its neighbour's, a barrier between, which also
- * counts the threads whose predicate holds. */
+/* Each thread writes its cell of shared memory and reads its neighbour's, a barrier between, which
+ * also counts the threads whose predicate holds. */
 CH_KERNEL(rounds, 8192)
 {
 	uint32_t *cell = d->shared;

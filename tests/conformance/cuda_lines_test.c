@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines of 128 bytes between two GPUs of the double that PCIe connects: their words become visible one by
- * one, as on hardware, so that a kernel which relies on whole lines there reads wrong data. The machine
- * of device_litmus_test.c has NVLink, and there the same kernel reads what was sent.
+ * Lines of 128 bytes between two GPUs of the double that PCIe connects: their words become visible
+ * one by one, as on hardware, so that a kernel which relies on whole lines there reads wrong data.
+ * The machine of device_litmus_test.c has NVLink, and there the same kernel reads what was sent.
  */
 #include "tests/device_harness.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of cuMem that is the host's: who may use it, that the host, kernels and copies see one memory, that it is host
- * memory to every call that looks at a pointer, and what another process has of it.
+ * Memory of cuMem that is the host's: who may use it, that the host, kernels and copies see one
+ * memory, that it is host memory to every call that looks at a pointer, and what another process
+ * has of it.
  */
 #include <errno.h>
 
@@ -161,7 +162,8 @@ CH_KERNEL(answer, 0)
 	fakedev_store(d, (void *)(uintptr_t)a->seen, 8, 1, SHARED_RELEASE, SHARED_SYSTEM);
 }
 
-/* Each through a mapping of its own: a write wakes the task that waits at another address of the word. */
+/* Each through a mapping of its own: a write wakes the task that waits at another address of the
+ * word. */
 CH_TEST(the_host_and_a_kernel_wait_for_each_other)
 {
 	CUmemGenericAllocationHandle h = host_create(PAGE);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of cuMem: addresses, pages, mappings, access, and memory of other processes by descriptors.
+ * Memory of cuMem: addresses, pages, mappings, access, and memory of other processes by
+ * descriptors.
  */
 #include <cuda.h>
 #include <errno.h>

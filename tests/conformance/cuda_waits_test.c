@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that may wait for kernels (INTERFACE.md), beside a kernel that spins until the caller goes on. With
- * DOPPEL_CUDA_WAITS=1 each waits in every run: the hang is reported with the call and the kernel. Without,
- * each returns under strategy fifo, which takes no rare path.
+ * Calls that may wait for kernels (INTERFACE.md), beside a kernel that spins until the caller goes
+ * on. With DOPPEL_CUDA_WAITS=1 each waits in every run: the hang is reported with the call and the
+ * kernel. Without, each returns under strategy fifo, which takes no rare path.
  */
 #include "tests/conformance/cuda_harness.h"
 

@@ -10,7 +10,8 @@
 
 /* Litmus: a producer and a consumer, each a block, with a ring of `slots` slots between them. A
  * slot has one word for each thread (a line of 16 bytes for LITMUS_LINE), which holds a number that
- * depends on step and thread; for LITMUS_PAIRS it has 8 pairs of lines of 128 bytes for each warp. */
+ * depends on step and thread; for LITMUS_PAIRS it has 8 pairs of lines of 128 bytes for each
+ * warp. */
 enum litmus_form {
 	LITMUS_RELEASE, /* one thread writes, and posts with a release store; acquire load */
 	LITMUS_FENCE, /* all threads write, barrier, one posts: fence, relaxed store (as prims.h) */

@@ -267,7 +267,8 @@ START_TEST(what_breaks_a_connection_shows_at_both_ends)
 }
 END_TEST
 
-/* One task is both ends: it sends, the other end is cut off before the bytes have come, and closes. */
+/* One task is both ends: it sends, the other end is cut off before the bytes have come, and
+ * closes. */
 static void cut_main(void *arg)
 {
 	struct os_addr own, at;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For the suites of os.h: they run against every pair of halves: posix + real, sim + world under several
- * strategies and seeds, threads + world, threads + real. A case is a function that runs as the main task; what it
- * expects is what os.h promises and no more, so it does not know which pair it runs on.
+ * For the suites of os.h: they run against every pair of halves: posix + real, sim + world under
+ * several strategies and seeds, threads + world, threads + real. A case is a function that runs as
+ * the main task; what it expects is what os.h promises and no more, so it does not know which pair
+ * it runs on.
  */
 #ifndef TESTS_CONFORMANCE_OS_PAIRS_H
 #define TESTS_CONFORMANCE_OS_PAIRS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * More programs for verbs_check_test.c, its only user: datagrams, extended completion queues and
- * queue pairs. Each does it wrong where `bad` is set, and right otherwise; end 0 and end 1 are those
- * of verbs_harness.h.
+ * queue pairs. Each does it wrong where `bad` is set, and right otherwise; end 0 and end 1 are
+ * those of verbs_harness.h.
  */
 #ifndef TESTS_CONFORMANCE_VERBS_CHECK_MORE_H
 #define TESTS_CONFORMANCE_VERBS_CHECK_MORE_H
@@ -198,7 +198,8 @@ static void poll_from_two_threads(void)
 	ex_free(&x);
 }
 
-/* ---- handles: all of them are in verbs_handle_test.c ------------------------------------------ */
+/* ---- handles: all of them are in verbs_handle_test.c
+ * ------------------------------------------ */
 
 static void destroy_it_twice(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Extended completion queues, where this double defines what others leave open. What all have in common
- * is in verbs/cq_ex.c. */
+/* Extended completion queues, where this double defines what others leave open. What all have in
+ * common is in verbs/cq_ex.c. */
 #include "tests/conformance/verbs_harness.h"
 
 static const uint64_t all_fields = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |

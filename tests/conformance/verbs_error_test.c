@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What goes wrong with requests on the double beyond what every device must do, which is in the suite
- * (verbs/keys.c, verbs/errors.c): addresses that wrap, regions that end, slots
- * that come free, what is refused by one. */
+/* What goes wrong with requests on the double beyond what every device must do, which is in the
+ * suite (verbs/keys.c, verbs/errors.c): addresses that wrap, regions that end, slots that come
+ * free, what is refused by one. */
 #include "tests/conformance/verbs_harness.h"
 
 #define ACCESS_ALL (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)

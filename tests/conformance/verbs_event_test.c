@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events that need a world: ports that go down and up, and what a completion queue that runs over does
- * to its queue pairs. Channels and the other events are in verbs/channel.c. */
+/* Events that need a world: ports that go down and up, and what a completion queue that runs over
+ * does to its queue pairs. Channels and the other events are in verbs/channel.c. */
 #include "tests/conformance/verbs_harness.h"
 
 static void expect_event(struct vh_end *e, enum ibv_event_type type)

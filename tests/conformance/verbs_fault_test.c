@@ -138,7 +138,8 @@ VH_TEST_PLAN(a_transition_that_times_out_by_plan_changes_nothing, "verbs.modify_
 	vh_free(&h);
 }
 
-/* ---- what the fabric does, and reliable connections repair -------------------------------------- */
+/* ---- what the fabric does, and reliable connections repair
+ * -------------------------------------- */
 
 /* Two hosts' worth of wire between the two devices of one; ports 0 and 1 are the ends. */
 static const char *const repaired[] = {
@@ -180,7 +181,8 @@ START_TEST(what_the_wire_does_is_repaired_with_threads)
 }
 END_TEST
 
-/* ---- what ends a queue pair ------------------------------------------------------------------- */
+/* ---- what ends a queue pair
+ * ------------------------------------------------------------------- */
 
 struct ending {
 	const char *plan;
@@ -330,7 +332,8 @@ VH_TEST_PLAN(inline_data_may_be_limited, "verbs.inline limit bytes=32\n")
 	vh_free(&h);
 }
 
-/* ---- every call fails, and nothing is left ---------------------------------------------------- */
+/* ---- every call fails, and nothing is left
+ * ---------------------------------------------------- */
 
 /* As much as can be made, taken down again. True: no call failed. */
 static bool calls_pass(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Handles that are none: every call with an object that was destroyed, that another process has or
- * had, that is of another kind, NULL, or any readable memory, is refused as that call refuses, and a
- * sentence reports it. */
+ * had, that is of another kind, NULL, or any readable memory, is refused as that call refuses, and
+ * a sentence reports it. */
 #include <fcntl.h>
 
 #include "tests/conformance/verbs_harness.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the personality mlx5 does what libmlx5 and the kernel's driver do, and `spec` what is specified:
- * rows of docs/fidelity-verbs.md. */
+/* Where the personality mlx5 does what libmlx5 and the kernel's driver do, and `spec` what is
+ * specified: rows of docs/fidelity-verbs.md. */
 #include "backends/fakeverbs/objects/handles.h"
 #include "tests/conformance/verbs_env.h"
 #include "tests/conformance/verbs_ud.h"
@@ -244,7 +244,8 @@ ENV_TEST(a_receive_that_is_too_small_is_the_next_datagrams_on_mlx5, MLX5)
 	datagram_longer_than_its_receive(true);
 }
 
-/* ---- a WRITE with immediate data and a wrong R_Key -------------------------------------------- */
+/* ---- a WRITE with immediate data and a wrong R_Key
+ * -------------------------------------------- */
 
 static void write_with_immediate_and_a_wrong_key(enum ibv_wc_status status)
 {
@@ -271,7 +272,8 @@ ENV_TEST(a_refused_write_with_immediate_is_an_access_error_of_its_receive_on_mlx
 	write_with_immediate_and_a_wrong_key(IBV_WC_LOC_ACCESS_ERR);
 }
 
-/* ---- an atomic whose result has no place ------------------------------------------------------- */
+/* ---- an atomic whose result has no place
+ * ------------------------------------------------------- */
 
 ENV_TEST(an_atomic_with_a_bad_local_key_is_not_executed_on_mlx5, MLX5)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices, ports and addresses of a machine file; the layout that binaries rely on; names; what is in use,
- * and what this HCA does not have. What every device must do is in verbs/device.c, pd_mr.c and cq.c. */
+/* Devices, ports and addresses of a machine file; the layout that binaries rely on; names; what is
+ * in use, and what this HCA does not have. What every device must do is in verbs/device.c, pd_mr.c
+ * and cq.c. */
 #include "core/base/macros.h"
 #include "tests/conformance/verbs_harness.h"
 

@@ -120,7 +120,8 @@ static void by_atomic(void)
 	program_end(&t);
 }
 
-/* The last word of the data, polled: right for small writes only, and not where order is relaxed. */
+/* The last word of the data, polled: right for small writes only, and not where order is
+ * relaxed. */
 static void by_last_word(void)
 {
 	struct program t;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the double refuses and forgets beyond what every device must, which is in the suite
- * (verbs/qp_state.c, verbs/qp_create.c): the fields' own widths, addresses, missing queues; and that
- * a reset takes completions along that were not polled. */
+ * (verbs/qp_state.c, verbs/qp_create.c): the fields' own widths, addresses, missing queues; and
+ * that a reset takes completions along that were not polled. */
 #include "tests/conformance/verbs_harness.h"
 
 /* Puts end 0 into `state` from wherever it is. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting for a peer, where it takes a world to see it: links that go down, tables without room, packet
- * numbers before the right ones, exact times. The rest is in verbs/errors.c. */
+/* Waiting for a peer, where it takes a world to see it: links that go down, tables without room,
+ * packet numbers before the right ones, exact times. The rest is in verbs/errors.c. */
 #include "backends/fakeverbs/objects/objects.h"
 #include "tests/conformance/verbs_harness.h"
 
@@ -21,7 +21,8 @@ static void expect_retry_exceeded(struct vh *h)
 		ck_assert_uint_le(os_now_ns() - start_ns, 4 * least_ns);
 }
 
-/* Too many packets are on their way: those for which the tables have no room are lost, as on the wire. */
+/* Too many packets are on their way: those for which the tables have no room are lost, as on the
+ * wire. */
 VH_TEST(a_packet_without_room_is_lost_and_sent_again)
 {
 	struct vh_options o = vh_defaults;
@@ -57,7 +58,8 @@ VH_TEST(a_stranger_is_not_heard)
 	struct ibv_qp *stranger = ibv_create_qp(a->pd, &init);
 	struct ibv_qp_attr attr = vh_attr_of(&h, 0);
 
-	/* the right number, address and packet number; but end 1 is connected to another queue pair */
+	/* the right number, address and packet number; but end 1 is connected to another queue
+	 * pair */
 	vh_connect(stranger, &attr, IBV_QPS_RTS);
 	memset(a->buffer, 1, 100);
 	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 1, 0, 100);

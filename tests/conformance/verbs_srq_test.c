@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues, where this double is stricter than others, and a fault plan. What all have in
- * common is in verbs/srq.c. */
+/* Shared receive queues, where this double is stricter than others, and a fault plan. What all have
+ * in common is in verbs/srq.c. */
 #include "tests/conformance/verbs_harness.h"
 
 #define PAIRS 2

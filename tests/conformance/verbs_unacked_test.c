@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What needs faults, or a world of its own, to be seen: loss under unreliable transports, partitions,
- * personalities, and statuses that only a plan brings about. The rest is in the suite (verbs/). */
+/* What needs faults, or a world of its own, to be seen: loss under unreliable transports,
+ * partitions, personalities, and statuses that only a plan brings about. The rest is in the suite
+ * (verbs/). */
 #include "tests/conformance/verbs_env.h"
 
 /* ---- loss ----------------------------------------------------------------------------------- */

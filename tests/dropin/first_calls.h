@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Programs whose first calls come from many threads at one time: the test starts itself anew for each round,
- * because a process has one first call. The threads of a round leave a barrier together.
+ * Programs whose first calls come from many threads at one time: the test starts itself anew for
+ * each round, because a process has one first call. The threads of a round leave a barrier
+ * together.
  */
 #ifndef TESTS_DROPIN_FIRST_CALLS_H
 #define TESTS_DROPIN_FIRST_CALLS_H

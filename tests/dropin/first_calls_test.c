@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first verbs calls of a program come from many threads at one time: each thread finds the devices,
- * opens one, and gets what it makes there. */
+/* The first verbs calls of a program come from many threads at one time: each thread finds the
+ * devices, opens one, and gets what it makes there. */
 #include "tests/dropin/first_calls.h"
 #include "tests/dropin/side.h"
 

@@ -52,8 +52,8 @@ static void need_said(const char *what)
 
 /* ---- the other process ----------------------------------------------------------------------- */
 
-/* It waits; the peer that is connected to it writes, and it never polls. For each line that comes: a new
- * queue pair. */
+/* It waits; the peer that is connected to it writes, and it never polls. For each line that comes:
+ * a new queue pair. */
 static void other_process(int in, int out)
 {
 	struct side s;

@@ -374,8 +374,8 @@ static void peer_traffic(struct peer *p)
 	NEED(p, a.qp_state == IBV_QPS_ERR, "state after the error");
 }
 
-/* The other died before this one joined, and took the fabric with it: in the new one the same number
- * is this one's own. */
+/* The other died before this one joined, and took the fabric with it: in the new one the same
+ * number is this one's own. */
 static bool peer_is_namesake(void)
 {
 	const struct address *a = shared->address;

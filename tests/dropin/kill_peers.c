@@ -2,8 +2,8 @@
 /*
  * Two processes that know each other's queue pair and nothing else, and one of them is killed. What
  * the other learns must come from its HCA: there is no socket, no pipe, no signal. Both post WRITE,
- * WRITE_WITH_IMM, SEND, READ and FETCH_ADD as fast as they can, with SIGKILL at a random moment: while
- * the fabric is joined, while queue pairs are made, and mostly inside a post. The survivor
+ * WRITE_WITH_IMM, SEND, READ and FETCH_ADD as fast as they can, with SIGKILL at a random moment:
+ * while the fabric is joined, while queue pairs are made, and mostly inside a post. The survivor
  *
  *   - gets IBV_WC_RETRY_EXC_ERR for its oldest request, and no other error but WR_FLUSH_ERR, not before
  *     retry_cnt + 1 timeouts of 4.096 us << timeout have passed, and not later than the specification's

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parent (kill_peers.c) and the peers (kill_peer.c) know of each other: memory that all have
- * mapped. Times are CLOCK_MONOTONIC in ns. */
+/* What the parent (kill_peers.c) and the peers (kill_peer.c) know of each other: memory that all
+ * have mapped. Times are CLOCK_MONOTONIC in ns. */
 #ifndef TESTS_DROPIN_KILL_PEERS_H
 #define TESTS_DROPIN_KILL_PEERS_H
 

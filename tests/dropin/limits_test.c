@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The limits that ibv_query_device reports can be reached: the count of each kind by itself, with queues
- * that are not the largest; the size of a queue by one. The memory of queues that ended serves queues of
- * any other size. Messages still arrive when all of it is taken. */
+/* The limits that ibv_query_device reports can be reached: the count of each kind by itself, with
+ * queues that are not the largest; the size of a queue by one. The memory of queues that ended
+ * serves queues of any other size. Messages still arrive when all of it is taken. */
 #include <errno.h>
 
 #include "tests/dropin/side.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registering moves whole pages into shared memory, by copying. A peer that writes into another region
- * on those pages meanwhile loses nothing. */
+/* Registering moves whole pages into shared memory, by copying. A peer that writes into another
+ * region on those pages meanwhile loses nothing. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first calls of librdmacm and of libibverbs come from many threads at one time: whichever is first
- * opens the devices, and the default objects of a device are made once. */
+/* The first calls of librdmacm and of libibverbs come from many threads at one time: whichever is
+ * first opens the devices, and the default objects of a device are made once. */
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connection manager against rdma_cm(7): a client and a server by the public calls alone. Linked
- * with the drop-in libraries; nothing of Doppel is called. */
+/* The connection manager against rdma_cm(7): a client and a server by the public calls alone.
+ * Linked with the drop-in libraries; nothing of Doppel is called. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
@@ -602,7 +602,8 @@ START_TEST(every_address_is_every_address_of_its_host)
 	expect_only(passive, RDMA_CM_EVENT_DISCONNECTED);
 	end_id(s);
 
-	/* there, the port is free, and the listener at it is found by that host's addresses alone */
+	/* there, the port is free, and the listener at it is found by that host's addresses
+	 * alone */
 	child = on_host_1("serve", "0.0.0.0", port, &out);
 	ck_assert_int_eq(read(out, &ready, 1), 1);
 	struct rdma_cm_id *c = routed(RDMA_PS_TCP, 0xac100101, port);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Killed in the middle of taking its queues down, with receives and sends in them: the next process on the
- * fabric ends what was begun, and finds nothing wrong in it. One program stays on the fabric meanwhile,
- * so that what is broken stays broken: its queue pair still works in the end. */
+/* Killed in the middle of taking its queues down, with receives and sends in them: the next process
+ * on the fabric ends what was begun, and finds nothing wrong in it. One program stays on the fabric
+ * meanwhile, so that what is broken stays broken: its queue pair still works in the end. */
 #include <infiniband/verbs.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -123,7 +123,8 @@ int main(void)
 	turns = mmap(NULL, sizeof *turns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
 	need(turns != MAP_FAILED && err && dup2(fileno(err), 2) == 2, "files");
-	/* the one that stays, in a process of its own: children of an opened one have their own ways */
+	/* the one that stays, in a process of its own: children of an opened one have their own
+	 * ways */
 	pid_t stays = fork();
 
 	if (stays == 0) {

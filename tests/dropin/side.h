@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One end of a queue pair, for tests of two processes on the drop-in: by the verbs API alone. Whoever
- * includes it keeps what it makes until the process ends. Units: bytes. What is not so ends the
- * process with 1 and a line.
+ * One end of a queue pair, for tests of two processes on the drop-in: by the verbs API alone.
+ * Whoever includes it keeps what it makes until the process ends. Units: bytes. What is not so ends
+ * the process with 1 and a line.
  */
 #ifndef TESTS_DROPIN_SIDE_H
 #define TESTS_DROPIN_SIDE_H

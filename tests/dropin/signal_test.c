@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A wait for an event ends on a signal as read(2) does: -1 and EINTR where the handler was installed
- * without SA_RESTART. With it, the wait goes on and gets its event. A thread that waits can be
- * cancelled. */
+/* A wait for an event ends on a signal as read(2) does: -1 and EINTR where the handler was
+ * installed without SA_RESTART. With it, the wait goes on and gets its event. A thread that waits
+ * can be cancelled. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -113,8 +113,8 @@ static void *wait_for_ever(void *wait)
 	return NULL;
 }
 
-/* AddressSanitizer does not see that a cancellation takes the thread's frames down, and reports the end
- * of the thread. */
+/* AddressSanitizer does not see that a cancellation takes the thread's frames down, and reports the
+ * end of the thread. */
 static void cancelled(int (*wait)(void), const char *what)
 {
 	pthread_t thread;

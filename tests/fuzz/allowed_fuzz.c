@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any text as NCCL_ALGO (up to the first end of line) and as NCCL_PROTO (the rest): it allows at least
- * one program, the same ones when an empty list follows it, or it is refused with a line that begins
- * with one of the two. For libFuzzer (clang -fsanitize=fuzzer); see fuzz_main.h for a driver without it.
+ * Any text as NCCL_ALGO (up to the first end of line) and as NCCL_PROTO (the rest): it allows at
+ * least one program, the same ones when an empty list follows it, or it is refused with a line that
+ * begins with one of the two. For libFuzzer (clang -fsanitize=fuzzer); see fuzz_main.h for a driver
+ * without it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any text as a command line, an argument a line: the program's own parsers take it as far as the run
- * that it describes, or refuse it with a message; nothing else. The command's files are included here,
- * with those calls replaced that would end the program or start what it was given: each jumps back
- * to the target. Out of a parser each jumps to argp first, which frees what it has: a jump past argp
- * would leak a kilobyte in each run.
+ * Any text as a command line, an argument a line: the program's own parsers take it as far as the
+ * run that it describes, or refuse it with a message; nothing else. The command's files are
+ * included here, with those calls replaced that would end the program or start what it was given:
+ * each jumps back to the target. Out of a parser each jumps to argp first, which frees what it has:
+ * a jump past argp would leak a kilobyte in each run.
  *
  * With libFuzzer, coverage searches the parsers. Without, see fuzz_main.h.
  */

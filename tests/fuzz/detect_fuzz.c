@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any files as a host's /sys, and any text as the topology that is there before. Lines, then the XML:
+ * Any files as a host's /sys, and any text as the topology that is there before. Lines, then the
+ * XML:
  *
  *	gpu 0000:13:00.0               a GPU to look for
  *	file /sys/... CONTENTS         CONTENTS is the rest of the line
  *	link /sys/... NAME TARGET
  *	xml                            the rest of the text
  *
- * Detection gives XML, or refuses the text with a reason. What it gives can be fused, with itself too, which
- * changes nothing; and where /sys alone made it, and no GPU is a bridge there, the reader takes it. For
- * libFuzzer (clang -fsanitize=fuzzer); see fuzz_main.h for a driver without it.
+ * Detection gives XML, or refuses the text with a reason. What it gives can be fused, with itself
+ * too, which changes nothing; and where /sys alone made it, and no GPU is a bridge there, the
+ * reader takes it. For libFuzzer (clang -fsanitize=fuzzer); see fuzz_main.h for a driver without
+ * it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any text as a rank's environment, a NAME=VALUE a line: two ranks on two hosts all-reduce with it, and
- * it works, or a call returns an error with a message; no task hangs, nothing leaks, no result is
- * wrong. A line with a value that a world refuses must be refused with a message, and is left out
- * then. Lines with other names than the stack's are left out, and those in not_here.
+ * Any text as a rank's environment, a NAME=VALUE a line: two ranks on two hosts all-reduce with it,
+ * and it works, or a call returns an error with a message; no task hangs, nothing leaks, no result
+ * is wrong. A line with a value that a world refuses must be refused with a message, and is left
+ * out then. Lines with other names than the stack's are left out, and those in not_here.
  *
  * With libFuzzer, coverage searches the parsers. Without, see fuzz_main.h.
  */

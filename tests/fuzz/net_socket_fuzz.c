@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as what a peer of net_socket sends: first a handle, then all of a control socket: the hello
- * (whose nonce, where it is 0, is made the listener's), headers, messages, notices. A receiving end
- * takes them or refuses them by a result: it writes nothing beside its receives, and closes.
+ * Any bytes as what a peer of net_socket sends: first a handle, then all of a control socket: the
+ * hello (whose nonce, where it is 0, is made the listener's), headers, messages, notices. A
+ * receiving end takes them or refuses them by a result: it writes nothing beside its receives, and
+ * closes.
  */
 #include <stdlib.h>
 
@@ -44,7 +45,8 @@ static void fuzz_handle(void)
 	must(strlen(h.nic) < sizeof h.nic);
 }
 
-/* ---- the peer --------------------------------------------------------------------------------- */
+/* ---- the peer
+ * --------------------------------------------------------------------------------- */
 
 static void fuzz_send(int fd, const uint8_t *data, size_t bytes)
 {
@@ -87,7 +89,8 @@ static void fuzz_send_main(void *arg)
 	os_close(fd);
 }
 
-/* ---- the receiving end -------------------------------------------------------------------------- */
+/* ---- the receiving end
+ * -------------------------------------------------------------------------- */
 
 /* False: the peer has had its time. */
 static bool fuzz_wait(struct wait *w, uint64_t end_ns)
@@ -159,7 +162,8 @@ static void fuzz_recv_main(void *arg)
 	os_free(comm);
 }
 
-/* ---- the world ---------------------------------------------------------------------------------- */
+/* ---- the world
+ * ---------------------------------------------------------------------------------- */
 
 static struct os_thread *fuzz_spawn(struct os_proc *proc, const char *name, void (*fn)(void *))
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target for the memory of a fabric that a program found: whatever is written over its head, the
- * checker refuses it, or everything that it points at is inside the arena. The input is records of
- * eight bytes: where, and a word to put there, or to add. What is refused is taken back.
+ * Fuzz target for the memory of a fabric that a program found: whatever is written over its head,
+ * the checker refuses it, or everything that it points at is inside the arena. The input is records
+ * of eight bytes: where, and a word to put there, or to add. What is refused is taken back.
  */
 #include <stdint.h>
 

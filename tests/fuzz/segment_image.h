@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A fabric's memory as a program would have made it, small: what tests break. For segment_fuzz.c and
- * segment_test.c, which include the checker itself. */
+/* A fabric's memory as a program would have made it, small: what tests break. For segment_fuzz.c
+ * and segment_test.c, which include the checker itself. */
 #ifndef TESTS_FUZZ_SEGMENT_IMAGE_H
 #define TESTS_FUZZ_SEGMENT_IMAGE_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Any text as a topology file: it is refused with a reason, or gives a model in which every path is
- * whole, and graphs that fit. The first byte picks how many GPUs are selected, the second whether NICs are merged and whether
- * the rings leave the host. For libFuzzer (clang -fsanitize=fuzzer); with -DFUZZ_MAIN a program
- * that runs the files it is given, or, with a number N first, N mutations of each.
+ * whole, and graphs that fit. The first byte picks how many GPUs are selected, the second whether
+ * NICs are merged and whether the rings leave the host. For libFuzzer (clang -fsanitize=fuzzer);
+ * with -DFUZZ_MAIN a program that runs the files it is given, or, with a number N first, N
+ * mutations of each.
  */
 #include <stdio.h>
 #include <stdlib.h>

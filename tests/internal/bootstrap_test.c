@@ -368,8 +368,8 @@ START_TEST(a_rank_that_leaves_the_ring_is_an_error_for_all)
 }
 END_TEST
 
-/* The one before the special rank looks at the ring once more when it has seen the end: a job that has failed
- * begins another wait, in which it would stay. */
+/* The one before the special rank looks at the ring once more when it has seen the end: a job that
+ * has failed begins another wait, in which it would stay. */
 static void looker_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct boot_world *w = arg;
@@ -403,8 +403,8 @@ START_TEST(the_end_of_the_ring_is_seen_as_often_as_it_is_looked_for)
 }
 END_TEST
 
-/* Two ranks that exchange no message. The even one sees that the other is there, leaves, and waits until the other one has
- * left, which takes the connection by which it is looked at. */
+/* Two ranks that exchange no message. The even one sees that the other is there, leaves, and waits
+ * until the other one has left, which takes the connection by which it is looked at. */
 static void looking_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct boot_world *w = arg;

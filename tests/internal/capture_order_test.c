@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Captures of which several are under way: each launch follows the launches before it in its own capture, in whatever
- * streams, and no event of one capture is used in another. The double has no graphs, so CUDA's calls are wrapped here
- * by a model: a stream and an event have the launches that come before them.
+ * Captures of which several are under way: each launch follows the launches before it in its own
+ * capture, in whatever streams, and no event of one capture is used in another. The double has no
+ * graphs, so CUDA's calls are wrapped here by a model: a stream and an event have the launches that
+ * come before them.
  */
 #include <check.h>
 

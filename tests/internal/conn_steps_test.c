@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The buffers of a connection: which protocols have one, how large a step is, what its two ends compare,
- * and lines before the first step.
+ * The buffers of a connection: which protocols have one, how large a step is, what its two ends
+ * compare, and lines before the first step.
  */
 #include <check.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults while ranks connect over memory of cuMem: what p2p_cumem_test.c and shm_cumem_test.c expect of a call that
- * fails and of a rank that dies.
+ * Faults while ranks connect over memory of cuMem: what p2p_cumem_test.c and shm_cumem_test.c
+ * expect of a call that fails and of a rank that dies.
  */
 #ifndef TESTS_INTERNAL_CUMEM_FAULTS_H
 #define TESTS_INTERNAL_CUMEM_FAULTS_H
@@ -51,7 +51,8 @@ static inline void cumem_survives(int32_t rank, int32_t nranks, void *arg)
 
 enum { CUMEM_DEATHS = 30 };
 
-/* One of CUMEM_DEATHS places of init at which rank 1 dies. The others end with an error, and leave nothing. */
+/* One of CUMEM_DEATHS places of init at which rank 1 dies. The others end with an error, and leave
+ * nothing. */
 static inline void cumem_death_leaves_nothing(const char *const *env, int place)
 {
 	char plan[64];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Round trip: a machine's file becomes the /sys and the drivers of a world's host, what detection finds there
- * becomes a topology, and it is that of the file: nodes, paths between all ends, graphs. What a file can have
- * and a host cannot show may differ: an interface has port 0 and no guid, a familyid is NCCL's, and all HCAs
- * of a host reach the memory of GPUs if one does. A file with functions that no host shows is only detected,
- * not compared. Folders that are not there are skipped.
+ * Round trip: a machine's file becomes the /sys and the drivers of a world's host, what detection
+ * finds there becomes a topology, and it is that of the file: nodes, paths between all ends,
+ * graphs. What a file can have and a host cannot show may differ: an interface has port 0 and no
+ * guid, a familyid is NCCL's, and all HCAs of a host reach the memory of GPUs if one does. A file
+ * with functions that no host shows is only detected, not compared. Folders that are not there are
+ * skipped.
  */
 #include <check.h>
 #include <ctype.h>
@@ -25,7 +26,8 @@
 #define MACHINES DOPPEL_SOURCE_DIR "/sim/world/machines"
 #define ZOO      DOPPEL_SOURCE_DIR "/../shared/zoo"
 
-/* ---- detection in a world ----------------------------------------------------------------------- */
+/* ---- detection in a world
+ * ----------------------------------------------------------------------- */
 
 enum { NICS = 64 };
 
@@ -98,7 +100,8 @@ static bool trip_run(struct trip *t)
 	return made;
 }
 
-/* ---- comparing ---------------------------------------------------------------------------------- */
+/* ---- comparing
+ * ---------------------------------------------------------------------------------- */
 
 static int trip_differences;
 
@@ -266,7 +269,8 @@ static void trip_compare(const struct trip *t, const char *xml, size_t bytes)
 		trip_compare_graphs(a, b, true, same_order);
 }
 
-/* ---- machines ----------------------------------------------------------------------------------- */
+/* ---- machines
+ * ----------------------------------------------------------------------------------- */
 
 static void trip_file(const char *folder, const char *name)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Up to how many bytes a channel's part of a message goes in LL or LL128: by where the two ranks are, and how many
- * ranks there are. Both ends of a message have the same.
+ * Up to how many bytes a channel's part of a message goes in LL or LL128: by where the two ranks
+ * are, and how many ranks there are. Both ends of a message have the same.
  */
 #include <check.h>
 

@@ -54,7 +54,8 @@ START_TEST(a_round_uses_each_channel_once)
 }
 END_TEST
 
-/* Four ranks: each of their four rounds has a quarter of the channels before it meets the next one. */
+/* Four ranks: each of their four rounds has a quarter of the channels before it meets the next
+ * one. */
 START_TEST(rounds_share_the_channels)
 {
 	for (int32_t nchannels = 8; nchannels <= DEV_MAX_CHANNELS; nchannels++) {
@@ -155,7 +156,8 @@ END_TEST
 
 /* ---- messages to oneself --------------------------------------------------------------------- */
 
-/* Rank 1's message to itself is in parts of 64 KiB or more, on channels that no other message has, if there are any. */
+/* Rank 1's message to itself is in parts of 64 KiB or more, on channels that no other message has,
+ * if there are any. */
 static void self_check(uint64_t bytes, int32_t pairs, int32_t launch)
 {
 	struct plan_queued_message queue[2] = {{.call = {.is_send = true, .peer = 1}},

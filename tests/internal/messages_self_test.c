@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A group of many messages to oneself: the plan looks at each of them a fixed number of times. The looks are counted,
- * since plan_message_is_to_self, which finds these messages, is wrapped here (tests/CMakeLists.txt).
+ * A group of many messages to oneself: the plan looks at each of them a fixed number of times. The
+ * looks are counted, since plan_message_is_to_self, which finds these messages, is wrapped here
+ * (tests/CMakeLists.txt).
  */
 #include <check.h>
 #include <cuda_runtime_api.h>

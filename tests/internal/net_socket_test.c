@@ -263,7 +263,8 @@ static void recv_main(void *arg)
 	side_close(&s);
 }
 
-/* ---- ends that are not of this library -------------------------------------------------------- */
+/* ---- ends that are not of this library
+ * -------------------------------------------------------- */
 
 static int raw_connect(void)
 {

@@ -285,7 +285,8 @@ static void shares_want(const struct net_verbs_conn *c, uint32_t m, struct share
 	}
 }
 
-/* Every queue pair has carried its part of each message, or every receive's in its turn, and no more. */
+/* Every queue pair has carried its part of each message, or every receive's in its turn, and no
+ * more. */
 static void expect_shares(const struct net_verbs_conn *c)
 {
 	struct share want[NET_VERBS_MAX_QPS] = {{0, 0}};
@@ -585,7 +586,8 @@ START_TEST(several_queue_pairs_share_the_messages)
 }
 END_TEST
 
-/* Sends go by tag, not by their order, and none leaves before the others of its receive are there. */
+/* Sends go by tag, not by their order, and none leaves before the others of its receive are
+ * there. */
 START_TEST(messages_of_a_receive_go_to_their_tags)
 {
 	struct pair test = {.messages = 5 * NET_MAX_RECVS};
@@ -603,8 +605,8 @@ START_TEST(messages_of_a_receive_go_to_their_tags)
 }
 END_TEST
 
-/* Both ends over several devices, or one of them; one message, and several of a receive. A device that fails
- * is the end of the connection. */
+/* Both ends over several devices, or one of them; one message, and several of a receive. A device
+ * that fails is the end of the connection. */
 static const uint32_t merged[][2] = {{2, 2}, {4, 4}, {3, 2}, {1, 4}, {2, 1}};
 
 static void merged_run(size_t i, uint32_t together, const char *const *env)

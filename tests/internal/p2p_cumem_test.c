@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of p2p connections that is of cuMem (NCCL_CUMEM_ENABLE=1): between processes by descriptors, within one
- * by access of each GPU; what is named when its calls fail, and what a rank that dies leaves.
+ * Memory of p2p connections that is of cuMem (NCCL_CUMEM_ENABLE=1): between processes by
+ * descriptors, within one by access of each GPU; what is named when its calls fail, and what a rank
+ * that dies leaves.
  */
 #include <check.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A pool of p2p that a rank of the same process finds is that rank's to use, also when its owner ends between the find
- * and the use: the reference is taken under the registry's lock, and ranks of one communicator and process are
- * released together. The registry's unlock, which ends the find, is stretched here.
+ * A pool of p2p that a rank of the same process finds is that rank's to use, also when its owner
+ * ends between the find and the use: the reference is taken under the registry's lock, and ranks of
+ * one communicator and process are released together. The registry's unlock, which ends the find,
+ * is stretched here.
  */
 #include <check.h>
 

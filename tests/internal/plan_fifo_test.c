@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Launches of more works than a kernel's arguments hold: they go through the FIFO of works, and groups
- * that took many launches take one. Every element of every result is checked. In both engines, with
- * both warp widths.
+ * Launches of more works than a kernel's arguments hold: they go through the FIFO of works, and
+ * groups that took many launches take one. Every element of every result is checked. In both
+ * engines, with both warp widths.
  */
 #include <check.h>
 
@@ -30,7 +30,8 @@ START_TEST(a_launch_takes_half_of_the_fifo_at_most)
 }
 END_TEST
 
-/* ---- collectives ------------------------------------------------------------------------------ */
+/* ---- collectives
+ * ------------------------------------------------------------------------------ */
 
 #define CALLS_MOST 1000
 #define CALL_COUNT 4
@@ -161,7 +162,8 @@ START_TEST(works_may_go_through_the_fifo_alone)
 }
 END_TEST
 
-/* ---- messages --------------------------------------------------------------------------------- */
+/* ---- messages
+ * --------------------------------------------------------------------------------- */
 
 static uint8_t exchange_byte(int32_t from, int32_t to, size_t k)
 {
@@ -261,7 +263,8 @@ START_TEST(messages_go_through_a_fifo_that_wraps)
 }
 END_TEST
 
-/* ---- abort ------------------------------------------------------------------------------------ */
+/* ---- abort
+ * ------------------------------------------------------------------------------------ */
 
 /* Aborts once the host waits for room, which takes much less. */
 static void abort_task(void *arg)
@@ -311,7 +314,8 @@ START_TEST(an_abort_ends_the_wait_for_room)
 }
 END_TEST
 
-/* ---- failure ---------------------------------------------------------------------------------- */
+/* ---- failure
+ * ---------------------------------------------------------------------------------- */
 
 /* The communicator fails, as by its proxy, once the host waits for room. */
 static void failure_task(void *arg)
@@ -332,8 +336,8 @@ static ncclResult_t failure_group(void *mem, ncclComm_t comm, cudaStream_t strea
 	return rc ? rc : end;
 }
 
-/* Rank 1 launches nothing, so no kernel of rank 0 ends. No rank aborts before rank 0's call has returned:
- * only the error of the communicator can end its wait. */
+/* Rank 1 launches nothing, so no kernel of rank 0 ends. No rank aborts before rank 0's call has
+ * returned: only the error of the communicator can end its wait. */
 static void failure_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct os_thread_attr attr = {.name = "failure", .rank = rank};
@@ -363,7 +367,8 @@ static void failure_rank(int32_t rank, int32_t nranks, void *arg)
 	comm_buffers_free(mem, stream);
 }
 
-/* Rank 1 launches nothing, and aborts. No other task of rank 0 looks whether rank 1 is still there. */
+/* Rank 1 launches nothing, and aborts. No other task of rank 0 looks whether rank 1 is still
+ * there. */
 static void left_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -392,7 +397,8 @@ static void failure_in_call_task(void *arg)
 	rank_bootstrap_release(arg);
 }
 
-/* The communicator of rank 1 fails, and the task that drives rank 1 does not look: what finds the error passes it on. */
+/* The communicator of rank 1 fails, and the task that drives rank 1 does not look: what finds the
+ * error passes it on. */
 static void silent_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	const bool *in_call = arg;

@@ -147,7 +147,8 @@ START_TEST(average_multiplies_floats_first_and_divides_integers_last)
 }
 END_TEST
 
-/* Memory that a process can address makes more steps than 32 bits count, with the smallest buffer. */
+/* Memory that a process can address makes more steps than 32 bits count, with the smallest
+ * buffer. */
 START_TEST(steps_of_a_huge_share_are_counted_in_64_bits)
 {
 	const struct plan_limits small = limits_of(2, 1, 512);
@@ -238,8 +239,9 @@ START_TEST(blocks_beyond_32_bits_are_shared_out)
 }
 END_TEST
 
-/* Slots of 512 KiB, one channel, 16 ranks: a block of up to 64 KiB shares a slot with seven others, a larger one with
- * fewer; alone in a slot, chunks are halved to 64 KiB while the call has less than 32 of them, or 16. */
+/* Slots of 512 KiB, one channel, 16 ranks: a block of up to 64 KiB shares a slot with seven others,
+ * a larger one with fewer; alone in a slot, chunks are halved to 64 KiB while the call has less
+ * than 32 of them, or 16. */
 START_TEST(chunks_of_pat_are_small_where_blocks_do_not_share_slots)
 {
 	static const struct {

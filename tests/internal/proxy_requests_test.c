@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests to the service task that no main task sends: each is answered with an error, and the task
- * goes on. And the reference count of a GPU's proxy.
+ * Requests to the service task that no main task sends: each is answered with an error, and the
+ * task goes on. And the reference count of a GPU's proxy.
  */
 #include <check.h>
 

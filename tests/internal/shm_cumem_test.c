@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Segments of shm that are host memory of cuMem (NCCL_CUMEM_HOST_ENABLE=1): where they are, which ranks share one, whose
- * letter is for which, what is named when a call fails, and what a rank that dies leaves.
+ * Segments of shm that are host memory of cuMem (NCCL_CUMEM_HOST_ENABLE=1): where they are, which
+ * ranks share one, whose letter is for which, what is named when a call fails, and what a rank that
+ * dies leaves.
  */
 #include <check.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Segments of the shm transport by themselves: two ranks whose communicator stands make one more and
- * look for it as the other rank finds it: with another size, gone, not readable. And its names.
+ * Segments of the shm transport by themselves: two ranks whose communicator stands make one more
+ * and look for it as the other rank finds it: with another size, gone, not readable. And its names.
  */
 #include <check.h>
 
@@ -184,7 +184,8 @@ struct shm_difference {
 	shared_u32 named;
 };
 
-/* One rank's environment differs. The first one to see it leaves, so the other one may see that only. */
+/* One rank's environment differs. The first one to see it leaves, so the other one may see that
+ * only. */
 static void shm_disagreed(int32_t rank, int32_t nranks, void *arg)
 {
 	struct shm_difference *d = arg;

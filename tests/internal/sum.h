@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank on the GPU of its number, and an all-reduce whose result it checks. Used by tests of transports.
+ * A rank on the GPU of its number, and an all-reduce whose result it checks. Used by tests of
+ * transports.
  */
 #ifndef TESTS_INTERNAL_SUM_H
 #define TESTS_INTERNAL_SUM_H

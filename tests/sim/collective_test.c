@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The lab's description of collectives against their definition. Each shape that a row can have is
- * carried out here on host memory, by the definition, with the buffers that lab_row_start passes; the
- * lab must find every rank's result right, and find and explain what is then changed in it.
+ * carried out here on host memory, by the definition, with the buffers that lab_row_start passes;
+ * the lab must find every rank's result right, and find and explain what is then changed in it.
  */
 #include <check.h>
 #include <stdio.h>
@@ -122,7 +122,8 @@ static void run(const struct lab_row *row)
 	}
 }
 
-/* Wrong elements of a rank, and the first one: the same with and without the whole reduced result. */
+/* Wrong elements of a rank, and the first one: the same with and without the whole reduced
+ * result. */
 static uint64_t wrong(const struct lab_row *row, int32_t rank, uint64_t *where)
 {
 	static int32_t reduced[BYTES], scratch[BYTES];

@@ -16,8 +16,8 @@ struct abort_case {
 	ncclResult_t aborted; /* what ncclCommAbort returned */
 };
 
-/* Comes from outside the task that is stuck. An abort of another rank may end the init first: then there is no
- * communicator to abort. */
+/* Comes from outside the task that is stuck. An abort of another rank may end the init first: then
+ * there is no communicator to abort. */
 static void abort_task(void *arg)
 {
 	struct abort_case *c = arg;
@@ -130,8 +130,9 @@ START_TEST(collectives_that_hang_can_be_aborted)
 }
 END_TEST
 
-/* In one process results go straight into the other ranks' buffers. One rank aborts while they come, and frees its
- * buffer; the others, whose kernels may be about to write there, abort later. */
+/* In one process results go straight into the other ranks' buffers. One rank aborts while they
+ * come, and frees its buffer; the others, whose kernels may be about to write there, abort
+ * later. */
 static void freed_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	const uint64_t seed = *(const uint64_t *)arg;
@@ -185,8 +186,8 @@ START_TEST(a_rank_that_aborts_a_collective_may_free_its_buffer)
 }
 END_TEST
 
-/* Rank 3 has ended and waits for rank 2 of its process, which connects to rank 0, which aborts. The ring
- * shows it to rank 3 alone, where no task of rank 3 looks. */
+/* Rank 3 has ended and waits for rank 2 of its process, which connects to rank 0, which aborts. The
+ * ring shows it to rank 3 alone, where no task of rank 3 looks. */
 static void abort_past_parked_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct abort_case *all = arg, c = {.after_ns = all->after_ns};

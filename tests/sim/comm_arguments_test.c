@@ -65,7 +65,8 @@ START_TEST(init_names_what_is_wrong)
 }
 END_TEST
 
-/* ---- layouts of other versions ------------------------------------------------------------------ */
+/* ---- layouts of other versions
+ * ------------------------------------------------------------------ */
 
 /* The layout of a version has `bytes`, of which those from `used` on are padding. */
 static const struct {

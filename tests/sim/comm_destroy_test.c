@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ncclCommDestroy waits for no rank of another host, in any order of communicators, and never for ever for one of
- * its own host; and a rank that leaves others in a collective gives them an error.
+ * ncclCommDestroy waits for no rank of another host, in any order of communicators, and never for
+ * ever for one of its own host; and a rank that leaves others in a collective gives them an error.
  */
 #include <check.h>
 
@@ -90,8 +90,8 @@ START_TEST(hosts_destroy_communicators_in_different_orders)
 }
 END_TEST
 
-/* The first host destroys one communicator, and uses the other one with the second host, which destroys the first
- * one after that. */
+/* The first host destroys one communicator, and uses the other one with the second host, which
+ * destroys the first one after that. */
 static void then_use_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct destroy_case *c = arg;
@@ -122,7 +122,8 @@ START_TEST(a_communicator_is_used_after_another_one_was_destroyed_here)
 }
 END_TEST
 
-/* Two processes of one host, which destroy two communicators in different orders: NCCL may wait for ever. */
+/* Two processes of one host, which destroy two communicators in different orders: NCCL may wait for
+ * ever. */
 static void swap_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct destroy_case *c = arg;
@@ -147,8 +148,9 @@ START_TEST(processes_of_a_host_destroy_communicators_in_different_orders)
 }
 END_TEST
 
-/* Each rank leaves long before the next one of its host, which still has its memory open. After ncclCommFinalize its
- * the destroy of rank 0 waits for none of them: they destroy when it has returned. */
+/* Each rank leaves long before the next one of its host, which still has its memory open. After
+ * ncclCommFinalize its the destroy of rank 0 waits for none of them: they destroy when it has
+ * returned. */
 static void late_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct destroy_case *c = arg;
@@ -185,9 +187,10 @@ END_TEST
 
 /* ---- others that still use it --------------------------------------------------------------- */
 
-/* The ranks of the first host, or the first rank of one host, leave after a collective. The others call one more, and
- * get an error, which explains it on at least those that are next to them. All have completed the first collective
- * before: a rank that gets the error aborts, and one that waits for the first one's data then gets none. */
+/* The ranks of the first host, or the first rank of one host, leave after a collective. The others
+ * call one more, and get an error, which explains it on at least those that are next to them. All
+ * have completed the first collective before: a rank that gets the error aborts, and one that waits
+ * for the first one's data then gets none. */
 static void misused_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct destroy_case *c = arg;
@@ -228,7 +231,8 @@ START_TEST(a_collective_with_a_rank_that_has_left_is_an_error)
 }
 END_TEST
 
-/* The same within a host, between processes: the rank that leaves waits for the other one, which gets the error. */
+/* The same within a host, between processes: the rank that leaves waits for the other one, which
+ * gets the error. */
 START_TEST(a_collective_with_a_rank_that_waits_to_leave_is_an_error)
 {
 	for (uint64_t seed = 1; seed <= 8; seed++) {
@@ -240,8 +244,8 @@ START_TEST(a_collective_with_a_rank_that_waits_to_leave_is_an_error)
 }
 END_TEST
 
-/* Two tasks of one process. Rank 0 has launched a collective of B when rank 1 destroys A as the last one, which frees
- * memory of both GPUs; rank 1's own launch in B comes after that. */
+/* Two tasks of one process. Rank 0 has launched a collective of B when rank 1 destroys A as the
+ * last one, which frees memory of both GPUs; rank 1's own launch in B comes after that. */
 static void held_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct destroy_case *c = arg;

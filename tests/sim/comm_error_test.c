@@ -92,7 +92,8 @@ START_TEST(the_next_call_gives_the_asynchronous_error)
 END_TEST
 
 /* The last rank is done with its communicator, which its process keeps until the other rank of the
- * process is: so nobody looks at it when its successor gives up. The others learn of that all the same. */
+ * process is: so nobody looks at it when its successor gives up. The others learn of that all the
+ * same. */
 static void parked_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct error_rank r = {.mem = NULL};
@@ -121,8 +122,8 @@ START_TEST(the_news_passes_a_rank_that_was_destroyed_before)
 }
 END_TEST
 
-/* Rank 0's task makes the calls of all ranks: it aborts its own communicator and destroys one after the
- * other, whose kernels wait for rank 0. The first one's successor fails before it does. */
+/* Rank 0's task makes the calls of all ranks: it aborts its own communicator and destroys one after
+ * the other, whose kernels wait for rank 0. The first one's successor fails before it does. */
 static void driven_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct error_rank *all = arg, *r = &all[rank];
@@ -331,7 +332,8 @@ START_TEST(nobody_waits_for_an_init_that_its_group_took_back)
 }
 END_TEST
 
-/* ---- a call that fails before it begins an init ------------------------------------------------ */
+/* ---- a call that fails before it begins an init
+ * ------------------------------------------------ */
 
 struct refused {
 	int32_t whose; /* rank */
@@ -387,7 +389,8 @@ START_TEST(a_call_that_is_refused_is_an_error_for_the_ranks_that_wait)
 }
 END_TEST
 
-/* ---- settings that ranks of a host have differently -------------------------------------------- */
+/* ---- settings that ranks of a host have differently
+ * -------------------------------------------- */
 
 struct differs {
 	const char *name, *value, *says;

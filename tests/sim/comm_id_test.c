@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NCCL_COMM_ID: every communicator of the program is made with the same unique id, one after another
- * or while others live.
+ * NCCL_COMM_ID: every communicator of the program is made with the same unique id, one after
+ * another or while others live.
  */
 #include <check.h>
 

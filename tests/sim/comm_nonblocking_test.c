@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Non-blocking communicators from a program's side: inits and finalizes that go on while the program
- * does something else, and their ends.
+ * Non-blocking communicators from a program's side: inits and finalizes that go on while the
+ * program does something else, and their ends.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -144,7 +144,8 @@ START_TEST(an_abort_in_init_is_not_explained_by_an_older_error)
 }
 END_TEST
 
-/* ---- a communicator and what is reduced in it --------------------------------------------------- */
+/* ---- a communicator and what is reduced in it
+ * --------------------------------------------------- */
 
 struct work {
 	ncclComm_t comm;
@@ -190,8 +191,8 @@ static void work_end(const struct work *w, ncclResult_t (*end)(ncclComm_t comm))
 
 /* ---- finalize ------------------------------------------------------------------------------- */
 
-/* The last rank calls its collective only when all others have returned from their finalize: one that
- * waits for the collective never returns. */
+/* The last rank calls its collective only when all others have returned from their finalize: one
+ * that waits for the collective never returns. */
 static void finalize_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	bool late = rank == nranks - 1, poll = *(bool *)arg;
@@ -294,7 +295,8 @@ START_TEST(a_blocking_finalize_returns_when_its_collectives_are_done)
 }
 END_TEST
 
-/* ---- the first message ------------------------------------------------------------------------ */
+/* ---- the first message
+ * ------------------------------------------------------------------------ */
 
 static ncclResult_t message_group(int32_t rank, const struct work *w)
 {
@@ -420,8 +422,8 @@ static void moment_reached(void *arg)
 	*(bool *)arg = true;
 }
 
-/* The task of rank 0's launch stops for ten seconds at each of its points in turn, the last ones behind
- * everything that the program can wait for: no task may be alive when its process ends. */
+/* The task of rank 0's launch stops for ten seconds at each of its points in turn, the last ones
+ * behind everything that the program can wait for: no task may be alive when its process ends. */
 START_TEST(the_task_of_a_launch_ends_before_its_process)
 {
 	static void (*const fn[])(int32_t rank, int32_t nranks, void *arg) = {message_ends_rank,

@@ -45,7 +45,8 @@ START_TEST(communicators_take_turns_and_run_at_the_same_time)
 }
 END_TEST
 
-/* One rank sleeps in its inits, for longer than the watches of the others wait between two looks. */
+/* One rank sleeps in its inits, for longer than the watches of the others wait between two
+ * looks. */
 START_TEST(an_init_that_takes_long_is_no_failure)
 {
 	for (uint64_t seed = 1; seed <= 24; seed++) {
@@ -97,7 +98,8 @@ START_TEST(a_rank_that_fails_ends_all_of_its_communicators)
 }
 END_TEST
 
-/* A rank that is dead before its group's inits: the root of each id goes, not only the last one's. */
+/* A rank that is dead before its group's inits: the root of each id goes, not only the last
+ * one's. */
 START_TEST(a_group_that_fails_keeps_no_root)
 {
 	for (uint64_t seed = 1; seed <= 4; seed++) {

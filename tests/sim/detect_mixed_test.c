@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks of one host of which some have a topology file and others detect, and what goes wrong on the way. */
+/* Ranks of one host of which some have a topology file and others detect, and what goes wrong on
+ * the way. */
 #include <check.h>
 
 #include "tests/sim/comm_rank.h"

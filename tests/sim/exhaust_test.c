@@ -122,7 +122,8 @@ START_TEST(what_relays_and_their_users_share_fails)
 }
 END_TEST
 
-/* Each of four ranks sends its messages to one of the other host through the other rank of its own. */
+/* Each of four ranks sends its messages to one of the other host through the other rank of its
+ * own. */
 static struct exhaust_config exhaust_message_relays(enum exhaust_class class, uint64_t stride)
 {
 	struct exhaust_config c = exhaust_sample(class, stride);
@@ -151,7 +152,8 @@ START_TEST(what_relays_of_messages_and_their_users_call_fails)
 }
 END_TEST
 
-/* A relay that is aborted in its init has memory that the rank which sends through it has opened. */
+/* A relay that is aborted in its init has memory that the rank which sends through it has
+ * opened. */
 START_TEST(relays_of_messages_give_up)
 {
 	static const char *const sites[] = {"lab.abort.watch", "lab.abort.main", "lab.abort.held"};
@@ -190,7 +192,8 @@ START_TEST(ranks_give_up)
 }
 END_TEST
 
-/* Of each task of a rank, while it goes on and while it is held; the rank that has the root, too. */
+/* Of each task of a rank, while it goes on and while it is held; the rank that has the root,
+ * too. */
 START_TEST(ranks_give_up_at_the_steps_of_tasks)
 {
 	static const char *const sites[] = {"lab.abort.step", "lab.abort.held"};
@@ -239,7 +242,8 @@ START_TEST(processes_with_two_ranks)
 }
 END_TEST
 
-/* A collective that the commit draws, of those that an exhaustion runs; the tests above are about the first one. */
+/* A collective that the commit draws, of those that an exhaustion runs; the tests above are about
+ * the first one. */
 START_TEST(another_collective)
 {
 	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 422);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the hang explainer comes to when one rank calls its end of a message and the other one does not. */
+/* What the hang explainer comes to when one rank calls its end of a message and the other one does
+ * not. */
 #include "tests/sim/comm_rank.h"
 #include "tests/sim/explain_run.h"
 #include "tests/suite.h"
@@ -81,7 +82,8 @@ START_TEST(wait_of_a_message_that_is_put_is_named)
 }
 END_TEST
 
-/* Each sends first, alone: neither gets to its next call, of which a kernel or a connection is the reason. */
+/* Each sends first, alone: neither gets to its next call, of which a kernel or a connection is the
+ * reason. */
 static void both_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	const struct lone *l = arg;

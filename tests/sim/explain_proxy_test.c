@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the hang explainer names where a process has two communicators, in which it has different ranks, and
- * which share its proxy: the rank whose connection the proxy steps, not the one whose name its task has.
+ * What the hang explainer names where a process has two communicators, in which it has different
+ * ranks, and which share its proxy: the rank whose connection the proxy steps, not the one whose
+ * name its task has.
  */
 #include <stdio.h>
 
@@ -13,8 +14,8 @@
 
 static ncclUniqueId shared_id;
 
-/* The second communicator has the ranks in the other order. It hangs when the link goes down; the first
- * one, which the tasks of the proxy have their names from, has nothing to do. */
+/* The second communicator has the ranks in the other order. It hangs when the link goes down; the
+ * first one, which the tasks of the proxy have their names from, has nothing to do. */
 static void shared_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	int32_t other = nranks - 1 - rank;
@@ -67,7 +68,8 @@ START_TEST(the_rank_whose_connection_the_proxy_steps_is_named)
 }
 END_TEST
 
-/* Rank 1 sends to rank 2 through rank 0 until the link goes down; the other two have nothing to do. */
+/* Rank 1 sends to rank 2 through rank 0 until the link goes down; the other two have nothing to
+ * do. */
 static void relayed_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	cudaStream_t stream;

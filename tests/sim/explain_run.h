@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For tests of the hang explainer: runs ranks (tests/ranks.h) that hang, in a process of their own, and
- * returns what the explainer prints: why nothing moves, and in *tasks (not NULL) the list of tasks. The text stays until the next call.
+ * For tests of the hang explainer: runs ranks (tests/ranks.h) that hang, in a process of their own,
+ * and returns what the explainer prints: why nothing moves, and in *tasks (not NULL) the list of
+ * tasks. The text stays until the next call.
  */
 #ifndef TESTS_SIM_EXPLAIN_RUN_H
 #define TESTS_SIM_EXPLAIN_RUN_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A group whose calls name several streams: it waits for what each stream holds, and each stream waits for all of it, as
- * if it had been posted on all of them. Here one stream fills what a call of the group reads immediately before the
- * group, and one copies its result immediately after; the host waits for the streams that copy alone.
+ * A group whose calls name several streams: it waits for what each stream holds, and each stream
+ * waits for all of it, as if it had been posted on all of them. Here one stream fills what a call
+ * of the group reads immediately before the group, and one copies its result immediately after; the
+ * host waits for the streams that copy alone.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -182,8 +183,8 @@ END_TEST
 
 enum { MANY_CALLS = 12, MANY_COMMS = 2, MANY_STREAMS = 5, MANY_BYTES = 4096, MANY_ROUNDS = 3 };
 
-/* One call of a group. Its input is filled in one of the streams that the group's calls on the same communicator name,
- * and its result is copied in one. */
+/* One call of a group. Its input is filled in one of the streams that the group's calls on the same
+ * communicator name, and its result is copied in one. */
 struct many_call {
 	enum kind kind;
 	int comm, stream, filled, read;
@@ -260,7 +261,8 @@ static void many_free(struct many_rank *m)
 	EXPECT(cudaFree(m->out) == cudaSuccess && cudaFree(m->copy) == cudaSuccess);
 }
 
-/* Until the launches of a non-blocking communicator are made: only then the program may use the streams. */
+/* Until the launches of a non-blocking communicator are made: only then the program may use the
+ * streams. */
 static void many_settle(const struct many_rank *m)
 {
 	for (int i = 0; i < MANY_COMMS; i++) {

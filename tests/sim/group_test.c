@@ -261,8 +261,8 @@ END_TEST
 
 /* ---- the order of communicators on a GPU ---------------------------------------------------- */
 
-/* One communicator of all four GPUs, one of the second GPU of both hosts. Both second GPUs launch the
- * small one first; the first host's task calls the large one for its first GPU before that. */
+/* One communicator of all four GPUs, one of the second GPU of both hosts. Both second GPUs launch
+ * the small one first; the first host's task calls the large one for its first GPU before that. */
 static void order_task(int32_t task, int32_t tasks, void *arg)
 {
 	ncclUniqueId id[2];
@@ -315,8 +315,9 @@ START_TEST(a_gpu_launches_communicators_in_the_order_of_its_calls)
 }
 END_TEST
 
-/* Two communicators of two GPUs, one stream. Both ranks call the collectives of the first one before those of the
- * second one; rank 0 has sent in the second one before that, which rank 1 receives after it. */
+/* Two communicators of two GPUs, one stream. Both ranks call the collectives of the first one
+ * before those of the second one; rank 0 has sent in the second one before that, which rank 1
+ * receives after it. */
 static void order_messages(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclComm_t comm[2];

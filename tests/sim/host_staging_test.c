@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the buffers of network connections are registered: as a dma-buf, by a peer-memory module, or in host
- * memory, because the GPU's memory cannot be registered or is not to be.
+ * How the buffers of network connections are registered: as a dma-buf, by a peer-memory module, or
+ * in host memory, because the GPU's memory cannot be registered or is not to be.
  */
 #include <check.h>
 
@@ -122,8 +122,8 @@ END_TEST
 /* ---- refusals ------------------------------------------------------------------------------- */
 
 static const char *const two_channels[] = {"NCCL_MAX_CTAS=2", "NCCL_ALGO=Ring", NULL};
-/* The fifth registration of rank 0 by address is a connection's buffer in GPU memory on the first machine, and the
- * sixth on the second one: rings of connections come before them. */
+/* The fifth registration of rank 0 by address is a connection's buffer in GPU memory on the first
+ * machine, and the sixth on the second one: rings of connections come before them. */
 static const char *const by_address[] = {"NCCL_MAX_CTAS=2", "DOPPEL_GPU_RDMA=peermem",
 					 "NCCL_ALGO=Ring", NULL};
 

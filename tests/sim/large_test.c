@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results that are too large to be kept whole: each rank reduces the pieces that it checks, and a run
- * that is in place alone has no send buffers. Here a result is large from 4,097 bytes on.
+ * Results that are too large to be kept whole: each rank reduces the pieces that it checks, and a
+ * run that is in place alone has no send buffers. Here a result is large from 4,097 bytes on.
  */
 #include <check.h>
 #include <string.h>
@@ -39,7 +39,8 @@ START_TEST(large_results_are_right_in_either_place)
 }
 END_TEST
 
-/* A byte changes on its way: in a large result, the same elements are wrong as in one that is whole. */
+/* A byte changes on its way: in a large result, the same elements are wrong as in one that is
+ * whole. */
 START_TEST(a_wrong_element_of_a_large_result_is_found)
 {
 	struct lab_config c = large("all_reduce");

@@ -69,8 +69,8 @@ static void test_rank_main(void *arg)
 	}
 	test_wait(&test_id_ready, 1, "the unique id");
 	EXPECT(ncclCommInitRank(&comm, RANKS, test_id, me->rank) == ncclSuccess);
-	/* More than one, so that the link goes down under one of them. A call that waits for room in
-	 * the FIFO of works ends with the communicator's error. */
+	/* More than one, so that the link goes down under one of them. A call that waits for room
+	 * in the FIFO of works ends with the communicator's error. */
 	for (int i = 0; i < 200 && rc == ncclSuccess; i++)
 		rc = ncclAllReduce(buffer, buffer, BYTES / 4, ncclFloat32, ncclSum, comm, stream);
 	EXPECT(rc == ncclSuccess || rc == ncclRemoteError);

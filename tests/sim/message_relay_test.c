@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that leave through another rank of the host (PXN), in programs that hang if the relay, or the rank that
- * sends through it, waits for what the program does later. Every call of CUDA that may wait for kernels does so
- * (DOPPEL_CUDA_WAITS=1).
+ * Messages that leave through another rank of the host (PXN), in programs that hang if the relay,
+ * or the rank that sends through it, waits for what the program does later. Every call of CUDA that
+ * may wait for kernels does so (DOPPEL_CUDA_WAITS=1).
  */
 #include <check.h>
 
@@ -80,7 +80,8 @@ static uint64_t probe_hits(const char *name)
 	ck_abort_msg("no probe %s", name);
 }
 
-/* Hosts of two ranks: to the even ranks of other hosts, odd ones send through the even one of their host. */
+/* Hosts of two ranks: to the even ranks of other hosts, odd ones send through the even one of their
+ * host. */
 static void run(uint32_t hosts, void (*fn)(int32_t rank, int32_t nranks, void *arg),
 		const char *variable)
 {
@@ -99,8 +100,8 @@ static void run(uint32_t hosts, void (*fn)(int32_t rank, int32_t nranks, void *a
 	}
 }
 
-/* Rank 0 is the relay. Its kernel waits for rank 1, and it connects with rank 2 itself, for which it allocates memory,
- * while rank 1 connects through it. */
+/* Rank 0 is the relay. Its kernel waits for rank 1, and it connects with rank 2 itself, for which
+ * it allocates memory, while rank 1 connects through it. */
 static void busy_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct end e;
@@ -136,8 +137,8 @@ START_TEST(a_relay_that_allocates_behind_its_kernel_takes_requests)
 }
 END_TEST
 
-/* Rank 1 connects with ranks 2 and 4 through rank 0 in one group. Rank 2 is there when it is connected with rank 3, rank
- * 3 when it is with rank 4, and rank 4 after it is with rank 1. */
+/* Rank 1 connects with ranks 2 and 4 through rank 0 in one group. Rank 2 is there when it is
+ * connected with rank 3, rank 3 when it is with rank 4, and rank 4 after it is with rank 1. */
 static void chain_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct end e;

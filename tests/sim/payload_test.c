@@ -68,7 +68,8 @@ START_TEST(expectation_is_the_sum_of_the_inputs)
 }
 END_TEST
 
-/* The elements of a stack that divides or multiplies wrongly, from the inputs, independent of payload_expect. */
+/* The elements of a stack that divides or multiplies wrongly, from the inputs, independent of
+ * payload_expect. */
 static const struct factor_case {
 	ncclRedOp_t op;
 	int divisions, factors;

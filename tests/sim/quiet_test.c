@@ -84,8 +84,8 @@ START_TEST(an_end_that_is_done_learns_of_a_failure_too)
 }
 END_TEST
 
-/* A socket between hosts fails at the quiet rank alone, or breaks: in the middle of a message, between
- * two, or with nothing under way. */
+/* A socket between hosts fails at the quiet rank alone, or breaks: in the middle of a message,
+ * between two, or with nothing under way. */
 START_TEST(the_other_end_of_a_socket_learns_of_a_failure_too)
 {
 	uint32_t fired = 0;

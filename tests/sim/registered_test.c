@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered buffers: the arguments and results of ncclCommRegister and ncclCommDeregister, messages between processes
- * that go straight into what the receiver has registered, and results of collectives that do. Every byte is checked.
+ * Registered buffers: the arguments and results of ncclCommRegister and ncclCommDeregister,
+ * messages between processes that go straight into what the receiver has registered, and results of
+ * collectives that do. Every byte is checked.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -32,7 +33,8 @@ static uint64_t probe_hits(const char *name)
 	return 0;
 }
 
-/* ---- messages and collectives ------------------------------------------------------------------ */
+/* ---- messages and collectives
+ * ------------------------------------------------------------------ */
 
 enum calls {
 	MESSAGES,
@@ -270,7 +272,8 @@ START_TEST(communicator_ends_with_registrations_left)
 }
 END_TEST
 
-/* Memory of cuMem, of which the connections are there, needs no rank to wait at the end; a registered buffer does. */
+/* Memory of cuMem, of which the connections are there, needs no rank to wait at the end; a
+ * registered buffer does. */
 START_TEST(buffers_are_freed_when_the_other_rank_has_closed_them)
 {
 	static const char *const cumem[] = {"NCCL_PROTO=Simple", "NCCL_ALGO=Ring",
@@ -282,7 +285,8 @@ START_TEST(buffers_are_freed_when_the_other_rank_has_closed_them)
 }
 END_TEST
 
-/* Both ranks abort at times of their own while they write into each other's buffers, and free them. */
+/* Both ranks abort at times of their own while they write into each other's buffers, and free
+ * them. */
 struct aborts {
 	enum calls calls;
 	uint64_t seed;
@@ -318,14 +322,15 @@ START_TEST(ranks_that_abort_may_free_their_buffers)
 }
 END_TEST
 
-/* ---- rings in which a rank comes after many others ----------------------------------------------- */
+/* ---- rings in which a rank comes after many others
+ * ----------------------------------------------- */
 
 #define RING_RANKS  8
 #define RING_BLOCK  50000u
 #define RING_ROUNDS 6
 
-/* Rank 0 comes after ranks 7, 6, 2, 1 and 4: works have no address for the last one. Before that rank 4 comes before
- * rank 5 alone, so it could take the output of rank 0. */
+/* Rank 0 comes after ranks 7, 6, 2, 1 and 4: works have no address for the last one. Before that
+ * rank 4 comes before rank 5 alone, so it could take the output of rank 0. */
 static void rings_write(const char *path)
 {
 	static const char rings[][RING_RANKS + 1] = {"01234567", "02451376", "03145762",
@@ -366,7 +371,8 @@ static void rings_exchange(struct side *s)
 	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
 }
 
-/* An exchange of all ranks, so that each has mapped what every other one has registered, and an all-gather. */
+/* An exchange of all ranks, so that each has mapped what every other one has registered, and an
+ * all-gather. */
 static void rings_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	const struct traffic t = {.registers = {true, true}};

@@ -128,7 +128,8 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		uneven += one.lab.host_gpus_n != 0;
 		mapped += one.lab.map != LAB_MAP_SLOT;
 		together += one.lab.drive == LAB_DRIVE_PROCESS;
-		/* all blocks of messages have room, and so have kernels that may run at the same time */
+		/* all blocks of messages have room, and so have kernels that may run at the same
+		 * time */
 		ck_assert(!one.lab.gpu_sms || !one.lab.collective->connects);
 		ck_assert(!one.lab.gpu_sms || !one.lab.before || !one.lab.before->connects);
 		ck_assert(one.lab.comms <= 1 || one.lab.streams <= 1 || !one.lab.gpu_sms);
@@ -281,8 +282,8 @@ static bool has_env(const struct scenario *s, const char *start)
 	return false;
 }
 
-/* What a bug needs that several settings show together: each of these came in no or few seeds of 2,000 when every
- * setting was drawn by itself. */
+/* What a bug needs that several settings show together: each of these came in no or few seeds of
+ * 2,000 when every setting was drawn by itself. */
 START_TEST(a_swarm_draws_settings_that_fit_each_other)
 {
 	uint32_t direct = 0, turns = 0, parts = 0, lanes = 0, quiet = 0, deaths = 0, lines = 0;

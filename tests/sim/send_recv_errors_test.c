@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sends and receives that fail: arguments, ends that do not match, a connection that cannot be made, and
- * aborts, after which the buffer may be freed.
+ * Sends and receives that fail: arguments, ends that do not match, a connection that cannot be
+ * made, and aborts, after which the buffer may be freed.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -109,8 +109,8 @@ START_TEST(a_message_that_its_receiver_does_not_expect_is_named)
 }
 END_TEST
 
-/* Rank 1 has no memory for its end of the connection: both ranks learn of it, and the communicator has
- * failed. */
+/* Rank 1 has no memory for its end of the connection: both ranks learn of it, and the communicator
+ * has failed. */
 static void no_memory_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclComm_t comm = comm_open(rank, nranks, ranks_id());
@@ -205,8 +205,8 @@ START_TEST(an_abort_ends_sends_that_nothing_receives)
 }
 END_TEST
 
-/* Rank 1 aborts while its message comes, and frees the buffer; rank 0, whose kernel may be about to write there,
- * aborts later. */
+/* Rank 1 aborts while its message comes, and frees the buffer; rank 0, whose kernel may be about to
+ * write there, aborts later. */
 static void freed_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	const uint64_t *seed = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * First messages that two ranks group differently: each direction of two ranks is connected when both have called it,
- * in whatever groups and in whatever order of communicators. Where no rank can go on, they wait, and what they wait
- * for is named.
+ * First messages that two ranks group differently: each direction of two ranks is connected when
+ * both have called it, in whatever groups and in whatever order of communicators. Where no rank can
+ * go on, they wait, and what they wait for is named.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -79,7 +79,8 @@ static const char *const env_shm[] = {"NCCL_P2P_DISABLE=1", NULL};
 static const char *const env_net[] = {"NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1", NULL};
 static const char *const env_cumem[] = {"NCCL_CUMEM_ENABLE=1", NULL};
 
-/* Ways between `n` ranks: p2p, shm, cuMem, one process, verbs, sockets, and hosts of several ranks. */
+/* Ways between `n` ranks: p2p, shm, cuMem, one process, verbs, sockets, and hosts of several
+ * ranks. */
 static struct ranks_config world_of(uint64_t seed, uint32_t n)
 {
 	static const char *const *const env[] = {NULL,      env_shm, env_net,
@@ -102,8 +103,9 @@ static struct ranks_config world_of(uint64_t seed, uint32_t n)
 	return c;
 }
 
-/* The ranks of these tests connect while kernels of theirs wait for others. An allocation on the way may wait for kernels,
- * as CUDA allows; exploring runs of the double make some do, fifo and the engine threads none. */
+/* The ranks of these tests connect while kernels of theirs wait for others. An allocation on the
+ * way may wait for kernels, as CUDA allows; exploring runs of the double make some do, fifo and the
+ * engine threads none. */
 
 /* ---- one communicator ------------------------------------------------------------------------ */
 
@@ -143,8 +145,8 @@ START_TEST(each_direction_is_connected_when_both_ranks_have_called_it)
 }
 END_TEST
 
-/* Every message of an all-to-all of three ranks, in groups of each rank's own. Rank 0 sends first, then receives; rank 1 does both in one group; rank 2
- * receives from 0, then all else. */
+/* Every message of an all-to-all of three ranks, in groups of each rank's own. Rank 0 sends first,
+ * then receives; rank 1 does both in one group; rank 2 receives from 0, then all else. */
 static void uneven_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclComm_t comm = comm_open(rank, nranks, ranks_id());
@@ -242,8 +244,8 @@ static void orders_call(const struct blocks *b, ncclComm_t comm)
 	EXPECT(rc == ncclSuccess || rc == ncclInProgress);
 }
 
-/* Rank 0 calls all communicators in one group; the others one after the other, each in its order, and wait for no
- * message in between. */
+/* Rank 0 calls all communicators in one group; the others one after the other, each in its order,
+ * and wait for no message in between. */
 static void orders_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	const struct orders *o = arg;
@@ -356,7 +358,8 @@ START_TEST(ranks_that_both_send_wait_and_are_named)
 }
 END_TEST
 
-/* A group of two communicators waits for the second one, whose peer does not come; another task aborts it. */
+/* A group of two communicators waits for the second one, whose peer does not come; another task
+ * aborts it. */
 static void abort_one_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclComm_t one = comm_open(rank, nranks, ranks_id()), other;

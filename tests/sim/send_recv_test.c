@@ -89,8 +89,8 @@ static size_t drawn_bytes(struct sim_rng *rng)
 	return sim_rng_below(rng, 30) ? bytes : 5 * 1024 * 1024 + 77;
 }
 
-/* In each group up to three messages from each rank to each, more often none. Both ends of a message
- * are in the same group. */
+/* In each group up to three messages from each rank to each, more often none. Both ends of a
+ * message are in the same group. */
 static void drawn_fill(struct drawn *d, int32_t nranks)
 {
 	struct sim_rng rng;
@@ -227,7 +227,8 @@ START_TEST(messages_in_one_channel_arrive)
 }
 END_TEST
 
-/* Parts of up to 64 KiB in LL or LL128, in several steps; longer ones in SIMPLE on the same connections. */
+/* Parts of up to 64 KiB in LL or LL128, in several steps; longer ones in SIMPLE on the same
+ * connections. */
 START_TEST(messages_in_lines_arrive)
 {
 	static const char *const lines[] = {"NCCL_PROTO=LL", "NCCL_P2P_LL_THRESHOLD=65536",
@@ -242,8 +243,8 @@ START_TEST(messages_in_lines_arrive)
 }
 END_TEST
 
-/* Ranks of one process and NVLink: straight into the receivers' buffers, short messages in lines on the same
- * connections; or all through slots. */
+/* Ranks of one process and NVLink: straight into the receivers' buffers, short messages in lines on
+ * the same connections; or all through slots. */
 START_TEST(messages_in_one_process_arrive)
 {
 	static const char *const put[] = {"NCCL_PROTO=Simple", NULL};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels of a pair of ranks on two hosts share a connection of the network, and receive together. */
+/* Channels of a pair of ranks on two hosts share a connection of the network, and receive
+ * together. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -8,8 +9,8 @@
 
 #define MOST (3u << 20)
 
-/* A short message has one channel. The long ones need the others, which connect and register their buffers while
- * the first is in use; the last two are of one group. */
+/* A short message has one channel. The long ones need the others, which connect and register their
+ * buffers while the first is in use; the last two are of one group. */
 static const size_t sizes[] = {1000, MOST, 70000, MOST - 77, 600001};
 
 static void fill(uint8_t *host, int32_t from, size_t bytes)
@@ -127,7 +128,8 @@ START_TEST(channels_share_a_connection_where_the_network_has_tags)
 }
 END_TEST
 
-/* ---- messages of a group that needs several launches ------------------------------------------- */
+/* ---- messages of a group that needs several launches
+ * ------------------------------------------- */
 
 #define SCATTERED 131072u
 
@@ -160,8 +162,8 @@ static void scatter_main(int32_t rank, int32_t nranks, void *arg)
 	free(host);
 }
 
-/* The root's launches end between messages over the network: a receiver that takes both parts of one together waits
- * for both. */
+/* The root's launches end between messages over the network: a receiver that takes both parts of
+ * one together waits for both. */
 static const char *const per_peer[] = {"NCCL_NCHANNELS_PER_NET_PEER=-2",
 				       "NCCL_NCHANNELS_PER_NET_PEER=5",
 				       "NCCL_NCHANNELS_PER_NET_PEER=64"};

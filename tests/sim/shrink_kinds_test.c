@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A failure of each kind, found by a sweep of one seed, is shrunk: what its folder records is what shrinking
- * looks for and finds, and what the smaller folder records comes out again. A failure that does not come
- * again is refused, and no folder is left. The faults are wrappers of calls that the lab makes.
+ * A failure of each kind, found by a sweep of one seed, is shrunk: what its folder records is what
+ * shrinking looks for and finds, and what the smaller folder records comes out again. A failure
+ * that does not come again is refused, and no folder is left. The faults are wrappers of calls that
+ * the lab makes.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>

@@ -155,8 +155,9 @@ static void test_survivors_go_on(void)
 	EXPECT(test_result->verdict == SIM_PASS && !test_result->recovered);
 }
 
-/* No rank can know of one that died before it checked in: the launcher aborts the others, 20 s later, and when the faults
- * have been healed for 40 s. A rank that is aborted has no error of its own. */
+/* No rank can know of one that died before it checked in: the launcher aborts the others, 20 s
+ * later, and when the faults have been healed for 40 s. A rank that is aborted has no error of its
+ * own. */
 static void test_the_launcher_tells(void)
 {
 	test_run("os.task rank=1 nth=1 kill\nheal after=1ms\n", false, 0, NULL);

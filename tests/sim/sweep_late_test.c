@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A sweep whose own process gets no time: each failing worker reports its seed and ends just when
- * the campaign has looked for reports and not yet for workers that died. Nobody is waited for twice,
- * each seed is counted once.
+ * the campaign has looked for reports and not yet for workers that died. Nobody is waited for
+ * twice, each seed is counted once.
  */
 #include <poll.h>
 #include <stdio.h>

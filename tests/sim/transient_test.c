@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank fails or dies while its process makes and uses communicators of some of the ranks; and one task
- * that drives all ranks of a process aborts them all after a failure, one after the other.
+ * A rank fails or dies while its process makes and uses communicators of some of the ranks; and one
+ * task that drives all ranks of a process aborts them all after a failure, one after the other.
  */
 #include <check.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that only move elements take buffers that are not aligned to their type, in every protocol, between processes,
- * between hosts and into the same memory. Calls that reduce refuse them.
+ * Calls that only move elements take buffers that are not aligned to their type, in every protocol,
+ * between processes, between hosts and into the same memory. Calls that reduce refuse them.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -47,7 +47,8 @@ static void moved_clear(const struct moved *m)
 	EXPECT(cudaDeviceSynchronize() == cudaSuccess);
 }
 
-/* The receive buffer has at `skew` block i of rank from + i * step, for rank `to`, n blocks, and filler around them. */
+/* The receive buffer has at `skew` block i of rank from + i * step, for rank `to`, n blocks, and
+ * filler around them. */
 static void moved_check(const struct moved *m, const char *call, int32_t from, int32_t step,
 			int32_t to, int32_t n)
 {

@@ -11,7 +11,8 @@
 #include "tests/host_files.h"
 #include "tests/suite.h"
 
-/* ---- a host of files -------------------------------------------------------------------------- */
+/* ---- a host of files
+ * -------------------------------------------------------------------------- */
 
 static void host_end(void)
 {
@@ -93,7 +94,8 @@ static void expect(const char *xml, const char *what)
 	ck_assert_msg(strstr(xml, what) != NULL, "no '%s' in\n%s", what, xml);
 }
 
-/* ---- PCI and CPU -------------------------------------------------------------------------------- */
+/* ---- PCI and CPU
+ * -------------------------------------------------------------------------------- */
 
 START_TEST(a_switch_is_its_upper_port_and_links_are_the_slower_end)
 {
@@ -292,7 +294,8 @@ START_TEST(cpus_are_known_by_their_lines)
 }
 END_TEST
 
-/* A GPU of a virtual machine is next to a root that has no port, and its switch is not to be seen. */
+/* A GPU of a virtual machine is next to a root that has no port, and its switch is not to be
+ * seen. */
 static void host_virtual_gpu(const char *bus_id)
 {
 	char dir[128];
@@ -312,7 +315,8 @@ static void host_virtual_gpu(const char *bus_id)
 	"      </gpu>\n"                                                                           \
 	"    </pci>\n"
 
-/* Field by field what NCCL writes on a virtual machine of two H200, where NVML does not have the link. */
+/* Field by field what NCCL writes on a virtual machine of two H200, where NVML does not have the
+ * link. */
 START_TEST(a_virtual_machine_is_as_nccl_writes_it)
 {
 	struct topo_detect_gpu gpu[2] = {{.bus_id = "0000:00:06.0",
@@ -392,7 +396,8 @@ START_TEST(without_memory_it_is_an_error)
 }
 END_TEST
 
-/* ---- NICs --------------------------------------------------------------------------------------- */
+/* ---- NICs
+ * --------------------------------------------------------------------------------------- */
 
 static void host_hca(const char *name, const char *device, const char *state)
 {
@@ -448,8 +453,8 @@ START_TEST(without_hcas_they_are_the_interfaces_that_are_up)
 }
 END_TEST
 
-/* The second port of a card is its first function's, a virtual function its physical one's; a device that
- * is no PCI function is below the first CPU. */
+/* The second port of a card is its first function's, a virtual function its physical one's; a
+ * device that is no PCI function is below the first CPU. */
 START_TEST(a_nic_is_below_its_card)
 {
 	struct topo_detect_nic nic[5] = {{.name = "mlx5_0", .rdma = true},
@@ -483,7 +488,8 @@ START_TEST(a_nic_is_below_its_card)
 }
 END_TEST
 
-/* ---- parts -------------------------------------------------------------------------------------- */
+/* ---- parts
+ * -------------------------------------------------------------------------------------- */
 
 #define SYSTEM(text) "<system version=\"1\">" text "</system>"
 

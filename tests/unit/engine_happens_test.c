@@ -383,7 +383,8 @@ BOTH(landings_main, land_low, land_high)
 BOTH(landing_and_read_main, read_low, land_high)
 BOTH(landings_overlap_main, read_low, land_one_over)
 
-/* A word of 8 bytes, of which one agent then writes the high half, while another reads the low one. */
+/* A word of 8 bytes, of which one agent then writes the high half, while another reads the low
+ * one. */
 static void half_words_main(void *arg)
 {
 	(void)arg;
@@ -443,7 +444,8 @@ static void lines_freed_main(void *arg)
 	both(lines_write, lines_poll);
 }
 
-/* More words than the table of words begins with; a range meets the first one, which was in it before it grew. */
+/* More words than the table of words begins with; a range meets the first one, which was in it
+ * before it grew. */
 static shared_u32 many[6000];
 
 static void many_stores(void *arg)

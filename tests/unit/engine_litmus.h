@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Litmus tests of the memory-order adversary: what the tasks of a shape share, how the shape is spelled, and its
- * runs under many seeds, in which its bad outcome is expected never or in some. Included once by a test program.
+ * Litmus tests of the memory-order adversary: what the tasks of a shape share, how the shape is
+ * spelled, and its runs under many seeds, in which its bad outcome is expected never or in some.
+ * Included once by a test program.
  */
 #ifndef TESTS_UNIT_ENGINE_LITMUS_H
 #define TESTS_UNIT_ENGINE_LITMUS_H

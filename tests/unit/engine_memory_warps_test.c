@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory-order adversary between warps, by litmus tests: their ranges and lines, scopes, and barriers.
- * Warps are tasks that call memory.h as the device shim's double does. Host threads: engine_memory_test.c.
+ * The memory-order adversary between warps, by litmus tests: their ranges and lines, scopes, and
+ * barriers. Warps are tasks that call memory.h as the device shim's double does. Host threads:
+ * engine_memory_test.c.
  */
 #include <check.h>
 #include <string.h>
@@ -111,8 +112,8 @@ static void warp_barrier(uint32_t threads)
 
 /* ---- ranges and lines ----------------------------------------------------------------------- */
 
-/* A few bytes at any address, across lines of 64 bytes as well: the writer reads each of them back. Bad is a
- * byte that it does not see. */
+/* A few bytes at any address, across lines of 64 bytes as well: the writer reads each of them back.
+ * Bad is a byte that it does not see. */
 static void small_ranges(void *arg)
 {
 	(void)arg;

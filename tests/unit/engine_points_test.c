@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scheduling points: what a task may miss between a look and the wait that follows it is missed in some seed, and what
- * is in the right order is missed in none.
+ * Scheduling points: what a task may miss between a look and the wait that follows it is missed in
+ * some seed, and what is in the right order is missed in none.
  */
 #include "core/os/os.h"
 #include "tests/suite.h"

@@ -145,8 +145,8 @@ static void step_add(void *object, uint64_t arg)
 	shared_add_u32(&steps_run, (uint32_t)arg, SHARED_ACQ_REL);
 }
 
-/* Cancels one timer by its handle and one by its object. On a busy machine they can fire before: again,
- * with more time. */
+/* Cancels one timer by its handle and one by its object. On a busy machine they can fire before:
+ * again, with more time. */
 static void events_cancel_timers(void *object_a, void *object_b)
 {
 	struct sim_event_attr timer = {.name = "timer", .kind = SIM_EVENT_TIMER};
@@ -392,8 +392,8 @@ static void looked_main(void *arg)
 	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
 }
 
-/* Of each of the four in every explanation: that it goes on, or what it waits for, from whom. Returns
- * how many of them waited. */
+/* Of each of the four in every explanation: that it goes on, or what it waits for, from whom.
+ * Returns how many of them waited. */
 static int looked_words(FILE *out, int *seen)
 {
 	int waiting = 0;

@@ -51,7 +51,8 @@ START_TEST(a_fruitless_query_does_not_sleep)
 }
 END_TEST
 
-/* More than the file system has: an error now, not a signal at the first write, and no file is left. */
+/* More than the file system has: an error now, not a signal at the first write, and no file is
+ * left. */
 START_TEST(a_segment_that_does_not_fit_is_refused)
 {
 	struct statvfs fs;
@@ -147,8 +148,8 @@ END_TEST
 
 #endif
 
-/* In a process of its own: once the first of a pid namespace has ended, there are no others in it, and
- * LeakSanitizer wants one when the process exits. */
+/* In a process of its own: once the first of a pid namespace has ended, there are no others in it,
+ * and LeakSanitizer wants one when the process exits. */
 static int fork_in_another_space(void)
 {
 	(void)os_proc();

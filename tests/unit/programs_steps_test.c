@@ -2,9 +2,9 @@
 /*
  * Every program of core/device/programs.h, and messages, run on the host with primitives that only
  * count: the steps of each connection are those that steps_of and steps_of_message derive, and what
- * a rank sends is, chunk by chunk, what the other end receives. The host's plan and the proxies go by
- * these two functions alone. Over trees, what the groups of threads do one after the other comes to an end with
- * the slots that connections have.
+ * a rank sends is, chunk by chunk, what the other end receives. The host's plan and the proxies go
+ * by these two functions alone. Over trees, what the groups of threads do one after the other comes
+ * to an end with the slots that connections have.
  */
 #include <check.h>
 #include <stdbool.h>
@@ -384,7 +384,8 @@ static void direct_check(const struct dev_work *w, int n)
 
 /* ---- trees ---------------------------------------------------------------------------------- */
 
-/* Rank r's parent: trees of every degree up to three, by turns of `shape`. The root is the last rank. */
+/* Rank r's parent: trees of every degree up to three, by turns of `shape`. The root is the last
+ * rank. */
 static int tree_parent(int r, int n, int shape)
 {
 	int at = n - 1 - r; /* from the root on */
@@ -495,7 +496,8 @@ static bool tree_move(int r, struct moves *m)
 	return m->done > before;
 }
 
-/* Each group waits for the chunks and the slots of its next move alone: all moves are done in the end. */
+/* Each group waits for the chunks and the slots of its next move alone: all moves are done in the
+ * end. */
 static void tree_end_check(const struct dev_work *w, int n)
 {
 	bool moved = true;
@@ -528,8 +530,8 @@ static void tree_check(const struct dev_work *w, int n)
 
 /* ---- parallel aggregated trees -------------------------------------------------------------- */
 
-/* Both ends of a level: as many steps as steps_of_level derives, every slot given back, and at most a chunk in each. All
- * ranks' blocks arrive: n-1 of each element. */
+/* Both ends of a level: as many steps as steps_of_level derives, every slot given back, and at most
+ * a chunk in each. All ranks' blocks arrive: n-1 of each element. */
 static void pat_check(const struct dev_work *w, int n)
 {
 	const struct steps_part part = steps_part_of(w, 0);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The step of a connection over several works, as its three counters keep it: the kernels at both ends
- * and a proxy. A kernel runs every work of its channel; a proxy has an operation only for a work that
- * uses the connection (core/plan/launch.c), and counts as core/proxy/progress.c does. Works whose
- * chunks have one step cannot show a difference, and today only those leave a connection unused.
+ * The step of a connection over several works, as its three counters keep it: the kernels at both
+ * ends and a proxy. A kernel runs every work of its channel; a proxy has an operation only for a
+ * work that uses the connection (core/plan/launch.c), and counts as core/proxy/progress.c does.
+ * Works whose chunks have one step cannot show a difference, and today only those leave a
+ * connection unused.
  */
 #include <check.h>
 

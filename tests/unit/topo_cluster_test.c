@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random machines, and clusters of different ones: rings and trees visit every GPU of a host once, no link
- * carries more than it has, and all ranks come to the same rings, trees and heads of the communicator. Machines that
- * the commit draws, or:
+ * Random machines, and clusters of different ones: rings and trees visit every GPU of a host once,
+ * no link carries more than it has, and all ranks come to the same rings, trees and heads of the
+ * communicator. Machines that the commit draws, or:
  *
  *	topo_cluster_test COUNT [FIRST]      machines FIRST .. FIRST+COUNT-1
  */
@@ -164,7 +164,8 @@ static void cluster_check_roots(const struct cluster *c, int ch)
 	}
 }
 
-/* The same trees on all ranks, with one rank as the root: each rank is the child of its parent once. */
+/* The same trees on all ranks, with one rank as the root: each rank is the child of its parent
+ * once. */
 static void cluster_check_trees(struct cluster *c)
 {
 	for (int r = 0; r < c->ranks; r++) {

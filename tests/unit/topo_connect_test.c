@@ -142,8 +142,8 @@ static int nic_of(const struct topo_graph *g, int rank, int channel, int side)
 	return g->nic[rings[rank].from[channel]][side];
 }
 
-/* Crossings whose ends are different NICs. Of a crossing's NIC each host uses every one as often for coming in as
- * for going out. */
+/* Crossings whose ends are different NICs. Of a crossing's NIC each host uses every one as often
+ * for coming in as for going out. */
 static int rails_changed(const struct topo_graph *g, int n)
 {
 	int changed = 0;
@@ -168,8 +168,8 @@ static int rails_changed(const struct topo_graph *g, int n)
 	return changed;
 }
 
-/* Rings that leave by another NIC than the one of entry: on odd hosts the two channels of a pair change places, so
- * that each crossing stays on one rail. */
+/* Rings that leave by another NIC than the one of entry: on odd hosts the two channels of a pair
+ * change places, so that each crossing stays on one rail. */
 START_TEST(paired_channels_stay_on_their_rails)
 {
 	const struct topo_system *sys = util_system(MACHINES "h100-8nic.xml", 8);
@@ -297,7 +297,8 @@ START_TEST(a_summary_has_the_poorest_of_everything)
 }
 END_TEST
 
-/* A channel has a ring and trees: where a host found fewer trees, all have as many rings as trees. */
+/* A channel has a ring and trees: where a host found fewer trees, all have as many rings as
+ * trees. */
 START_TEST(fewer_trees_are_fewer_rings)
 {
 	int n = gather(MACHINES "a100-4nic.xml", 2, 8, false);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every machine, and every file of graphs, with any one line deleted, and with any one attribute deleted: no
- * crash, no search above a second of CPU time, and a refusal has a sentence. A template that names no GPUs is
- * read with the GPUs of a host that has some in these places. Some lines and attributes of each file, which the commit draws, or all:
+ * Every machine, and every file of graphs, with any one line deleted, and with any one attribute
+ * deleted: no crash, no search above a second of CPU time, and a refusal has a sentence. A template
+ * that names no GPUs is read with the GPUs of a host that has some in these places. Some lines and
+ * attributes of each file, which the commit draws, or all:
  *
  *	topo_deleted_test all
  *
@@ -42,7 +43,8 @@ static int32_t count_of(const char *text, const char *word)
 	return n;
 }
 
-/* Every fourth function that nothing describes, as in a template whose switches have a GPU and NICs. */
+/* Every fourth function that nothing describes, as in a template whose switches have a GPU and
+ * NICs. */
 static struct topo_select select_bare(const char *xml)
 {
 	struct topo_select select = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several hosts in one NVLink domain, as one file: their GPUs are one host's to the search, whatever else belongs to
- * the host that it is in.
+ * Several hosts in one NVLink domain, as one file: their GPUs are one host's to the search,
+ * whatever else belongs to the host that it is in.
  */
 #include "core/topo/graph_file.h"
 #include "tests/unit/topo_xml.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The graphs of public machines beside those that NCCL computes for them (zoo/search/graphs.tsv). Skipped
- * where the folder is not there. A row is a machine, a scope (one host, several) and a pattern; it is equal
- * when number of channels, speeds, types, same_channels and cross_nic are. The order of GPUs in a channel is
- * another answer of the same worth: counted, not asked for. A row without channels (CollNet of a machine whose NICs
- * do not reduce, NVLS without NVSwitches) must be without channels here, and is no evidence of a search: counted apart.
+ * The graphs of public machines beside those that NCCL computes for them (zoo/search/graphs.tsv).
+ * Skipped where the folder is not there. A row is a machine, a scope (one host, several) and a
+ * pattern; it is equal when number of channels, speeds, types, same_channels and cross_nic are. The
+ * order of GPUs in a channel is another answer of the same worth: counted, not asked for. A row
+ * without channels (CollNet of a machine whose NICs do not reduce, NVLS without NVSwitches) must be
+ * without channels here, and is no evidence of a search: counted apart.
  */
 #include <ctype.h>
 #include <unistd.h>
@@ -254,7 +255,8 @@ START_TEST(graphs_are_those_of_nccl_2_30)
 }
 END_TEST
 
-/* All machines, those too that NCCL 2.30.7 did not take. The rows of 2.28.9 were made without PXN: none has its path. */
+/* All machines, those too that NCCL 2.30.7 did not take. The rows of 2.28.9 were made without PXN:
+ * none has its path. */
 START_TEST(graphs_are_those_of_nccl_2_28)
 {
 	setenv("NCCL_TOPO_COMPAT", "2.28", 1);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The halves of a GPU (MLOPart), each one of its own: what they share, and what lies between them. */
+/* The halves of a GPU (MLOPart), each one of its own: what they share, and what lies between
+ * them. */
 #include "core/topo/graph_file.h"
 #include "tests/unit/topo_xml.h"
 
-/* A GPU in two halves, with the number `dev` of both, x16 at 32 GT/s, and what each half has inside. */
+/* A GPU in two halves, with the number `dev` of both, x16 at 32 GT/s, and what each half has
+ * inside. */
 static void split(int bus, int dev, const char *inside)
 {
 	add("<pci busid=\"0000:%02d:00.0\" class=\"0x030200\" link_speed=\"32 GT/s\" "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What must hold of the heads of any hosts, from what the ranks contributed, without what was computed from it: heads
- * begin the channels of their host, trees over heads are spanning and symmetric, chains and stars have every rank of
- * a host.
+ * What must hold of the heads of any hosts, from what the ranks contributed, without what was
+ * computed from it: heads begin the channels of their host, trees over heads are spanning and
+ * symmetric, chains and stars have every rank of a host.
  */
 #ifndef TESTS_UNIT_TOPO_HEADS_CHECK_H
 #define TESTS_UNIT_TOPO_HEADS_CHECK_H
@@ -85,8 +85,8 @@ static inline int heads_expected(const struct heads_world *w, enum topo_pattern 
 	return count;
 }
 
-/* A head's number and channel are those of its graph, and it is the only one of its host with this number. Others
- * have none. */
+/* A head's number and channel are those of its graph, and it is the only one of its host with this
+ * number. Others have none. */
 static inline void heads_check_own(const struct heads_world *w, enum topo_pattern pattern, int rank,
 				   struct topo_head own)
 {

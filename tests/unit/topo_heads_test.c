@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Heads of NVLS and CollNet of several hosts: they begin the channels of their graphs and have NICs, trees over them
- * are spanning and symmetric, hosts that differ have none, and ranks that come to something else are found.
+ * Heads of NVLS and CollNet of several hosts: they begin the channels of their graphs and have
+ * NICs, trees over them are spanning and symmetric, hosts that differ have none, and ranks that
+ * come to something else are found.
  */
 #include <unistd.h>
 

@@ -188,8 +188,8 @@ START_TEST(two_gpus_of_one_function_are_explained)
 }
 END_TEST
 
-/* An NVLink goes where its class says, as in NCCL: to the NVSwitch even with a GPU's address, to a GPU that
- * there is, or nowhere; without a class by its target. */
+/* An NVLink goes where its class says, as in NCCL: to the NVSwitch even with a GPU's address, to a
+ * GPU that there is, or nowhere; without a class by its target. */
 START_TEST(an_nvlink_goes_by_its_class)
 {
 #define LINK(attributes)                                                                           \

@@ -235,8 +235,8 @@ START_TEST(bounds_change_nothing)
 }
 END_TEST
 
-/* A ring that leaves by the NIC of entry returns over the NVLinks of every GPU, which carry seven. No order is
- * tried to place an eighth. */
+/* A ring that leaves by the NIC of entry returns over the NVLinks of every GPU, which carry seven.
+ * No order is tried to place an eighth. */
 START_TEST(channels_that_cannot_fit_take_no_steps)
 {
 	static struct topo_search_record record;

@@ -41,7 +41,8 @@ static inline uint64_t random_of_commit(void)
 	return strtoull(text, NULL, 16);
 }
 
-/* ---- machines: 1 to 16 GPUs, 0 to 16 NICs, 0 to 4 switches on 1 to 4 CPUs, mixed widths ------- */
+/* ---- machines: 1 to 16 GPUs, 0 to 16 NICs, 0 to 4 switches on 1 to 4 CPUs, mixed widths
+ * ------- */
 
 struct random_machine {
 	char xml[1 << 16];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Machines drawn by a number, some with halves of GPUs and linked switches: rings and trees visit each GPU once
- * and no link carries more than it has, trees have no more channels than rings, and bounds change nothing.
+ * Machines drawn by a number, some with halves of GPUs and linked switches: rings and trees visit
+ * each GPU once and no link carries more than it has, trees have no more channels than rings, and
+ * bounds change nothing.
  */
 #include "tests/unit/topo_xml.h"
 

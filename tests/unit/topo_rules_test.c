@@ -397,7 +397,8 @@ START_TEST(link_speeds_by_generation)
 }
 END_TEST
 
-/* GPUs in rows and columns, each with NVLinks to its four neighbours; the last are those of the first. */
+/* GPUs in rows and columns, each with NVLinks to its four neighbours; the last are those of the
+ * first. */
 static const struct topo_system *torus(int side, int sm, int count)
 {
 	begin();
@@ -419,7 +420,8 @@ static const struct topo_system *torus(int side, int sm, int count)
 	return end(side * side);
 }
 
-/* A tree inside the host is a chain, and each ring has one; a search that ends early must not end with less. */
+/* A tree inside the host is a chain, and each ring has one; a search that ends early must not end
+ * with less. */
 START_TEST(a_tree_of_a_torus_is_as_good_as_its_ring)
 {
 	static const int sm[] = {70, 80, 90};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Trees of several hosts: in every channel one tree over all ranks, the same on every rank, no deeper than a
- * binary tree of the hosts and the chain of one host; and hosts that have children in one of the two trees
- * have none in the other. Then the comparison of what the ranks come to.
+ * Trees of several hosts: in every channel one tree over all ranks, the same on every rank, no
+ * deeper than a binary tree of the hosts and the chain of one host; and hosts that have children in
+ * one of the two trees have none in the other. Then the comparison of what the ranks come to.
  */
 #include <signal.h>
 
@@ -205,7 +205,8 @@ static int children_of_host(const struct world *w, int host, int c)
 	return n;
 }
 
-/* A host with two children in one tree is a leaf of the other: none sends more than three times what it must. */
+/* A host with two children in one tree is a leaf of the other: none sends more than three times
+ * what it must. */
 static void check_two_trees(const struct world *w)
 {
 	for (int h = 0; h < w->hosts && w->hosts > 1; h++) {
@@ -309,7 +310,8 @@ START_TEST(every_rank_is_reached_over_one_link)
 }
 END_TEST
 
-/* Parents that lead round and round are no tree: the way to the root ends by an assertion, not never. */
+/* Parents that lead round and round are no tree: the way to the root ends by an assertion, not
+ * never. */
 START_TEST(parents_that_go_in_a_circle_abort)
 {
 	static const int32_t circle[4] = {1, 2, 1, -1}, none[TOPO_TREE_DOWN] = {-1, -1, -1};

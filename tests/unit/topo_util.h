@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the topology tests share: loading machines, and checks of a graph that know nothing of how it
- * was found. A failing check aborts with what it saw (Check's fork mode reports it).
+ * What the topology tests share: loading machines, and checks of a graph that know nothing of how
+ * it was found. A failing check aborts with what it saw (Check's fork mode reports it).
  */
 #ifndef TESTS_UNIT_TOPO_UTIL_H
 #define TESTS_UNIT_TOPO_UTIL_H
@@ -75,7 +75,8 @@ static inline void util_refuse(const char *xml, const struct topo_select *select
 			      log_last_error());
 }
 
-/* ---- properties of a graph of rings or trees -------------------------------------------------- */
+/* ---- properties of a graph of rings or trees
+ * -------------------------------------------------- */
 
 static inline void util_use_path(const struct topo_system *sys, uint64_t *use, int32_t from,
 				 int32_t to, uint32_t bw, int32_t type)
@@ -89,8 +90,8 @@ static inline void util_use_path(const struct topo_system *sys, uint64_t *use, i
 		use[sys->hop[p->first + i]] += bw;
 }
 
-/* A ring leaves from its last GPU; a tree from its first, a split one from its second, a balanced one half from
- * each of these. */
+/* A ring leaves from its last GPU; a tree from its first, a split one from its second, a balanced
+ * one half from each of these. */
 static inline void util_use_return(const struct topo_system *sys, const struct topo_graph *g,
 				   int32_t c, uint64_t *use)
 {
@@ -187,8 +188,8 @@ static inline void util_expect(const struct topo_graph *g, int32_t channels, uin
 		      topo_path_name(inter));
 }
 
-/* The bounds of the search leave out only tries of which nothing better comes. A search that used up its steps
- * without them may find more with them. */
+/* The bounds of the search leave out only tries of which nothing better comes. A search that used
+ * up its steps without them may find more with them. */
 static inline void util_check_bounds(const struct topo_system *sys, enum topo_pattern pattern,
 				     bool inter, const char *name)
 {

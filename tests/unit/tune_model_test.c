@@ -61,8 +61,9 @@ static void expect_cost(const struct topo_summary *s, enum dev_func func, const 
 		      (unsigned long long)latency_ns, (unsigned long long)bw_mbps);
 }
 
-/* Worked out by hand from the table of reference figures: kernel + 14 steps; bus x 8 / 14. LL's bus is 141 GB/s at most in
- * NCCL's table, and 9.5 a channel of more than two ranks (MODEL_LL_RING_MBPS), which is more. */
+/* Worked out by hand from the table of reference figures: kernel + 14 steps; bus x 8 / 14. LL's bus
+ * is 141 GB/s at most in NCCL's table, and 9.5 a channel of more than two ranks
+ * (MODEL_LL_RING_MBPS), which is more. */
 START_TEST(one_host_costs_what_nccl_reckons)
 {
 	expect_cost(&one_host, DEV_ALL_REDUCE, "LL", 6600 + 14 * 600, 141000 * 8 / 14);
@@ -79,7 +80,8 @@ START_TEST(hosts_cost_what_nccl_reckons)
 {
 	struct topo_summary two = hosts_of(2, 8), four = hosts_of(4, 8), alone = hosts_of(4, 1);
 
-	/* 30 steps, 2 of them between the hosts; within them NVLink, but not less than the overhead */
+	/* 30 steps, 2 of them between the hosts; within them NVLink, but not less than the
+	 * overhead */
 	expect_cost(&two, DEV_ALL_REDUCE, "LL", 6600 + 28 * 1000 + 2 * 2700, 39000 * 16 / 30);
 	expect_cost(&two, DEV_ALL_REDUCE, "SIMPLE", 8400 + 28 * 3400 + 2 * 14000, 320000 * 16 / 30);
 	expect_cost(&four, DEV_ALL_GATHER, "LL128", 8300 + 28 * 1900 + 3 * 4000,
@@ -128,8 +130,8 @@ static void expect_near(uint64_t got, uint64_t want)
 		      (unsigned long long)got, (unsigned long long)want);
 }
 
-/* 19.9 us between LL and LL128 at 80.57 and 168.23 GB/s, and 21.1 us more to SIMPLE at 182.86. The kernel of LL128 has a
- * latency of ours, 5.7 us less than NCCL reckons with. */
+/* 19.9 us between LL and LL128 at 80.57 and 168.23 GB/s, and 21.1 us more to SIMPLE at 182.86. The
+ * kernel of LL128 has a latency of ours, 5.7 us less than NCCL reckons with. */
 START_TEST(protocols_cross_where_they_cost_the_same)
 {
 	struct tune_cost ll = cost_of(&one_host, DEV_ALL_REDUCE, "LL");
@@ -142,8 +144,8 @@ START_TEST(protocols_cross_where_they_cost_the_same)
 }
 END_TEST
 
-/* Where the fastest program changes between four H200 (docs/figures.md): an all-reduce from one shot to two between
- * 64 and 128 KiB, and from LL to LL128 between 1 and 2 MiB. */
+/* Where the fastest program changes between four H200 (docs/figures.md): an all-reduce from one
+ * shot to two between 64 and 128 KiB, and from LL to LL128 between 1 and 2 MiB. */
 START_TEST(programs_cross_where_four_gpus_do)
 {
 	struct topo_summary s = one_host;
@@ -165,7 +167,8 @@ START_TEST(programs_cross_where_four_gpus_do)
 }
 END_TEST
 
-/* H200 reduce and scatter faster with LL128 than with SIMPLE, at all sizes; what they gather goes with SIMPLE. */
+/* H200 reduce and scatter faster with LL128 than with SIMPLE, at all sizes; what they gather goes
+ * with SIMPLE. */
 START_TEST(large_reduce_scatter_is_faster_with_ll128)
 {
 	struct topo_summary s = one_host;
@@ -276,7 +279,8 @@ START_TEST(trees_cost_what_nccl_reckons)
 }
 END_TEST
 
-/* What the table leaves of a tree's bandwidth, at the smallest size of each of its columns and just below it. */
+/* What the table leaves of a tree's bandwidth, at the smallest size of each of its columns and just
+ * below it. */
 START_TEST(trees_are_corrected_by_size)
 {
 	struct topo_summary four = hosts_of(4, 8);
@@ -332,7 +336,8 @@ static void expect_pat(const struct topo_summary *s, uint64_t latency_ns, uint64
 	}
 }
 
-/* By hand: 8 us + log2(hosts) x 14 us x 2/7 + 2.8 us for each rank; three quarters of what the tree's links carry. */
+/* By hand: 8 us + log2(hosts) x 14 us x 2/7 + 2.8 us for each rank; three quarters of what the
+ * tree's links carry. */
 START_TEST(pat_costs_what_nccl_reckons)
 {
 	struct topo_summary two = hosts_of(2, 1), nine = hosts_of(9, 1), many = hosts_of(9, 8);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The books that the HCA double keeps on work requests, and what it says when they do not add up. */
+/* The books that the HCA double keeps on work requests, and what it says when they do not add
+ * up. */
 #include <check.h>
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What HCAs keep in the world arena: tables of equal items (slabs), memory of rings, and the locks on
- * both. Used by every file of fakeverbs; nothing here knows what an item is. The lowest floor: it
- * includes no other (entry/entry.h lists them).
+ * What HCAs keep in the world arena: tables of equal items (slabs), memory of rings, and the locks
+ * on both. Used by every file of fakeverbs; nothing here knows what an item is. The lowest floor:
+ * it includes no other (entry/entry.h lists them).
  *
- * Pointers are those of the calling process and are not kept in the arena; a reference to an item there
- * is its index and generation. Sizes in bytes. Nothing here waits: a lock is spun on (under `sim` it is
- * always free), and a lock whose holder died is passed on (hca_lock_broken).
+ * Pointers are those of the calling process and are not kept in the arena; a reference to an item
+ * there is its index and generation. Sizes in bytes. Nothing here waits: a lock is spun on (under
+ * `sim` it is always free), and a lock whose holder died is passed on (hca_lock_broken).
  */
 #ifndef BACKENDS_FAKEVERBS_ARENA_H
 #define BACKENDS_FAKEVERBS_ARENA_H
@@ -69,8 +69,8 @@ static inline uint32_t hca_slab_room(const struct hca_slab *s)
 	return HCA_CHUNKS << s->chunk_shift;
 }
 
-/* Memory of rings (rings.c), a range of its own: tables and packets do not go without because of rings,
- * nor the other way round. The rest of the arena holds all tables at their largest. */
+/* Memory of rings (rings.c), a range of its own: tables and packets do not go without because of
+ * rings, nor the other way round. The rest of the arena holds all tables at their largest. */
 #define HCA_RINGS_BYTES (2880ull << 20)
 struct hca_rings {
 	uint32_t lock, pad;
@@ -95,7 +95,8 @@ void hca_item_post(struct hca_item *it);
 
 /* ---- locks: the holder's number, 0: free ---- */
 
-/* Under `sim` one task runs at a time, and none stops while it holds a lock: a plain word will do. */
+/* Under `sim` one task runs at a time, and none stops while it holds a lock: a plain word will
+ * do. */
 extern bool hca_alone;
 /* Another task has it. */
 bool hca_lock_wait(uint32_t *word);

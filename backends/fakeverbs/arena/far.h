@@ -37,8 +37,8 @@ struct hca_far {
 	 * there. */
 	int (*write)(const struct hca_mr *mr, uint64_t at, const void *data, uint64_t bytes);
 	int (*read)(const struct hca_mr *mr, uint64_t at, void *data, uint64_t bytes);
-	/* Memory of this process is registered: can others map it? And it is no more. `still`: no HCA
-	 * writes there meanwhile, so it may be moved. */
+	/* Memory of this process is registered: can others map it? And it is no more. `still`: no
+	 * HCA writes there meanwhile, so it may be moved. */
 	void (*open)(uint64_t address, uint64_t bytes, bool still, struct hca_window *out);
 	void (*close)(struct hca_window *w);
 	/* It looks at its completion channels and contexts. */

@@ -65,8 +65,9 @@ void hca_ready_close(struct hca_ready *r)
 	hca_ready_wake(r);
 }
 
-/* A futex and not the descriptor: a read would take what it waits for, and a poll(2) fails with EINTR
- * where SA_RESTART goes on. Without a timeout the kernel restarts this call as it restarts a read. */
+/* A futex and not the descriptor: a read would take what it waits for, and a poll(2) fails with
+ * EINTR where SA_RESTART goes on. Without a timeout the kernel restarts this call as it restarts a
+ * read. */
 int hca_ready_sleep(const struct hca_ready *r)
 {
 	int type;

@@ -4,12 +4,14 @@
  * ibv_comp_channel.fd and ibv_context.async_fd. The queue itself is elsewhere; its owner calls
  * these under the queue's lock, so that descriptor and queue never disagree.
  *
- * The record lies in the world arena, beside its queue: the task that adds an event may be in another
- * thread, and later another process. How it wakes the descriptor is this module's business alone.
+ * The record lies in the world arena, beside its queue: the task that adds an event may be in
+ * another thread, and later another process. How it wakes the descriptor is this module's business
+ * alone.
  *
  * Only engine `threads` has such descriptors. Under `sim` a poll(2) would stop the one thread that
  * everything runs on, and its timeout would be real time: `fd` is -1 there, so that a program that
- * polls fails immediately (EBADF) and does not hang; wait in ibv_get_cq_event or ibv_get_async_event.
+ * polls fails immediately (EBADF) and does not hang; wait in ibv_get_cq_event or
+ * ibv_get_async_event.
  *
  * Programs own the descriptor's flags (they set O_NONBLOCK and O_CLOEXEC); they must not read,
  * write or close it.

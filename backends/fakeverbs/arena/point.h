@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an entry point and a step of an HCA charge and trace. Each costs next to nothing where no engine,
- * trace or listener wants it.
+ * What an entry point and a step of an HCA charge and trace. Each costs next to nothing where no
+ * engine, trace or listener wants it.
  */
 #ifndef BACKENDS_FAKEVERBS_POINT_H
 #define BACKENDS_FAKEVERBS_POINT_H

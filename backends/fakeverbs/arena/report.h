@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the double reports: lines of its log, and the rules of the verbs sanitizer. A rule has a name, a
- * level, and a sentence that gives the call sites: where the thing was posted, registered or made, and
- * where it went wrong. docs/verbs-sanitizer.md lists the rules; checks/checks.h has most of the code
- * that looks for them.
+ * How the double reports: lines of its log, and the rules of the verbs sanitizer. A rule has a
+ * name, a level, and a sentence that gives the call sites: where the thing was posted, registered
+ * or made, and where it went wrong. docs/verbs-sanitizer.md lists the rules; checks/checks.h has
+ * most of the code that looks for them.
  *
- * A rule of level FAIL is for what verbs leave undefined: the run fails with class "misuse". WARN is
- * for what a call or a completion refuses, or what hurts later: a line, once for each call site.
+ * A rule of level FAIL is for what verbs leave undefined: the run fails with class "misuse". WARN
+ * is for what a call or a completion refuses, or what hurts later: a line, once for each call site.
  * DOPPEL_VERBS_CHECK changes levels. HCAs that several processes share only warn.
  *
- * Nothing here draws, waits, traces or posts an event: the run is the same as without. Call sites are
- * return addresses, kept as numbers, and mean something in the process that made them.
+ * Nothing here draws, waits, traces or posts an event: the run is the same as without. Call sites
+ * are return addresses, kept as numbers, and mean something in the process that made them.
  */
 #ifndef BACKENDS_FAKEVERBS_REPORT_H
 #define BACKENDS_FAKEVERBS_REPORT_H

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of rings: one range of the arena, cut into blocks that follow one another without a
- * gap. A block that is given back joins its neighbours that are free.
+ * Memory of rings: one range of the arena, cut into blocks that follow one another without a gap. A
+ * block that is given back joins its neighbours that are free.
  *
  *   | header, ring | header, free ....... | header, ring | header, free ................ |
  *   first                                                                        first + bytes
  *
- * Processes share the range and may be killed anywhere in here. So the sizes in the headers alone define
- * the blocks, and every change of them is one store, after which all is whole. The rest
- * (lists of free blocks by size, the size of the block in front) follows from them: the next process
- * to take the lock finds its holder dead, and makes the rest again. What the dead one had taken and
- * not yet put into a queue is lost until the fabric ends.
+ * Processes share the range and may be killed anywhere in here. So the sizes in the headers alone
+ * define the blocks, and every change of them is one store, after which all is whole. The rest
+ * (lists of free blocks by size, the size of the block in front) follows from them: the next
+ * process to take the lock finds its holder dead, and makes the rest again. What the dead one had
+ * taken and not yet put into a queue is lost until the fabric ends.
  *
  * Searches and lists have a fixed order: the same calls give the same offsets.
  */

@@ -57,8 +57,8 @@ static bool check_hca_wrote(const struct hca_mr *mr, uint32_t since, uint32_t no
 	return hit;
 }
 
-/* One entry: adds its bytes to *sum, and its region's count of writes by HCAs to *writes. False: not
- * plain memory of this process. */
+/* One entry: adds its bytes to *sum, and its region's count of writes by HCAs to *writes. False:
+ * not plain memory of this process. */
 static bool check_sum_entry(uint32_t pd, const struct ibv_sge *sge, bool first, uint64_t *sum,
 			    uint32_t *writes, bool *hca_wrote)
 {
@@ -288,8 +288,8 @@ void hca_check_not_ready(struct hca_qp *qp, const struct hca_wqe *e)
 
 /* ---- completion queues ---------------------------------------------------------------------- */
 
-/* Receives all complete there, and so do sends of a queue pair that signals them all; how many of the
- * others are signaled is the program's business. */
+/* Receives all complete there, and so do sends of a queue pair that signals them all; how many of
+ * the others are signaled is the program's business. */
 void hca_check_cq_size(struct ibv_qp *qp, const struct ibv_qp_cap *cap, uint64_t caller)
 {
 	struct hca_qp_handle *h = hca_qp_of(qp);

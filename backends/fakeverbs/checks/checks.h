@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program may ask for (qp_attr.c), and the sanitizer's rules about attributes and posted requests
- * (arena/report.h has their names and sentences). Called by the queues, the transport and the entry
- * points; a check changes nothing that a program can see.
+ * What a program may ask for (qp_attr.c), and the sanitizer's rules about attributes and posted
+ * requests (arena/report.h has their names and sentences). Called by the queues, the transport and
+ * the entry points; a check changes nothing that a program can see.
  *
  * Includes arena and objects.
  */

@@ -79,7 +79,8 @@ static const struct hca_transition hca_transitions[] = {
 };
 /* clang-format on */
 
-/* How a queue pair without acknowledges comes back from a failed send; the others go to ERR immediately. */
+/* How a queue pair without acknowledges comes back from a failed send; the others go to ERR
+ * immediately. */
 static const struct {
 	enum ibv_qp_type type;
 	int optional;
@@ -186,8 +187,8 @@ static bool hca_qp_in_range(const struct hca_personality *p, const struct ibv_qp
 
 int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
-	/* IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT, by their numbers: older headers lack the names. The
-	 * kernel hands them to drivers, which do not look at them */
+	/* IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT, by their numbers: older headers lack the names.
+	 * The kernel hands them to drivers, which do not look at them */
 	const unsigned int flush = 1u << 8 | 1u << 9;
 	const unsigned int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |

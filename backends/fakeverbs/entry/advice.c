@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ibv_advise_mr. Advice is about regions whose pages come and go (on-demand paging). Here a region's
- * pages are there from registration to its end, so the advice is followed immediately, and what
- * is left of the call is what it looks at: ibv_advise_mr(3). HCAs without on-demand paging do not
- * have it (personality.c).
+ * ibv_advise_mr. Advice is about regions whose pages come and go (on-demand paging). Here a
+ * region's pages are there from registration to its end, so the advice is followed immediately, and
+ * what is left of the call is what it looks at: ibv_advise_mr(3). HCAs without on-demand paging do
+ * not have it (personality.c).
  */
 #include "backends/fakeverbs/entry/entry.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Address handles: where datagrams go. Resolved when they are made; the completion of a received datagram
- * has the address of its answer. */
+/* Address handles: where datagrams go. Resolved when they are made; the completion of a received
+ * datagram has the address of its answer. */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"

@@ -119,8 +119,9 @@ void hca_on_first_call(int (*start)(void))
 	hca_first_call = start;
 }
 
-/* A list that the program holds. Its memory is what malloc(3) returned: there are programs that give
- * it to free(3). One that is not given back stays here; in the child of a fork, the parent's lists do. */
+/* A list that the program holds. Its memory is what malloc(3) returned: there are programs that
+ * give it to free(3). One that is not given back stays here; in the child of a fork, the parent's
+ * lists do. */
 struct hca_list {
 	struct hca_list *older;
 	struct ibv_device **device;
@@ -137,8 +138,8 @@ void hca_devices_forget(void)
 }
 
 /* Is there a world? For a program that made none itself, from its first call on; in the child of a
- * fork, from its first. Several threads may make the first call: the hook alone can tell a world that
- * exists from one that is ready. */
+ * fork, from its first. Several threads may make the first call: the hook alone can tell a world
+ * that exists from one that is ready. */
 static bool hca_started(void)
 {
 	return hca_first_call ? !hca_first_call() : world_config() != NULL;
@@ -348,8 +349,8 @@ static uint64_t hca_context_left(const struct hca_context *c)
 	struct hca_cq *cq;
 	struct hca_srq *srq;
 
-	/* under their locks: other threads make and end some of other contexts meanwhile; a place that
-	 * is not filled yet has no ring */
+	/* under their locks: other threads make and end some of other contexts meanwhile; a place
+	 * that is not filled yet has no ring */
 	for (at = 0; (qp = hca_slab_next(&w->qp, proc, &at));) {
 		hca_qp_lock(qp);
 		n += qp->sq.ring && qp->context == c->item.index;

@@ -80,7 +80,8 @@ static inline void hca_builder_unlock(struct hca_qp_handle *h)
 /* ---- cq.c, cq_ex.c, cq_attr.c ---- */
 
 void hca_cq_destroy(struct hca_cq *cq);
-/* A queue of at least that many entries; flags are enum ibv_create_cq_attr_flags. NULL and errno. */
+/* A queue of at least that many entries; flags are enum ibv_create_cq_attr_flags. NULL and
+ * errno. */
 struct hca_cq_handle *hca_cq_create(struct ibv_context *context,
 				    const struct ibv_cq_init_attr_ex *a, uint32_t flags);
 /* The fault site of a poll; true: it fails. */

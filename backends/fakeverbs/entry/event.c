@@ -5,8 +5,8 @@
 
 #include "backends/fakeverbs/entry/entry.h"
 
-/* Programs of their own processes have signals, and threads that are cancelled; tasks of a world have
- * neither, and their waits are explained. */
+/* Programs of their own processes have signals, and threads that are cancelled; tasks of a world
+ * have neither, and their waits are explained. */
 static int hca_event_wait(const struct hca_ready *r, const struct wait *w)
 {
 	if (hca_far) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of processes and of the world: what a process still has when it ends, when the process
- * dies, or when its context closes. And what wakes a process whose objects another process changed. */
+ * dies, or when its context closes. And what wakes a process whose objects another process
+ * changed. */
 #include "backends/fakeverbs/entry/process.h"
 
 #include <stdio.h>
@@ -193,8 +194,8 @@ void hca_far_rung(void)
 	hca_far_look(&w->context, hca_context_show);
 }
 
-/* What a process that died on its way to ring has left: a channel with an event, a queue inside whose
- * lock it was. */
+/* What a process that died on its way to ring has left: a channel with an event, a queue inside
+ * whose lock it was. */
 void hca_far_unrung(void)
 {
 	struct hca_world *w = __atomic_load_n(&fakeverbs.world, __ATOMIC_ACQUIRE);

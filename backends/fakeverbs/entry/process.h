@@ -18,7 +18,8 @@ void hca_far_reap(uint32_t member);
 void hca_far_close(struct hca_context *c, uint64_t caller);
 /* Another process rang: wakes the tasks that wait for what has changed. */
 void hca_far_rung(void);
-/* No process rang for a while: wakes the tasks for which a process was about to ring when it died. */
+/* No process rang for a while: wakes the tasks for which a process was about to ring when it
+ * died. */
 void hca_far_unrung(void);
 
 /* For a program that made no world itself: `start` makes one at the first call that needs one; 0 or

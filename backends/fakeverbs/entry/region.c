@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory regions: registering, changing, ending. Which memory may be one is in region_memory.c, what
- * HCAs do with them in memory.c.
+ * Memory regions: registering, changing, ending. Which memory may be one is in region_memory.c,
+ * what HCAs do with them in memory.c.
  *
  *	         ibv_reg_mr          ibv_rereg_mr              ibv_dereg_mr
  *	   free -----------> LIVE <--------------> LIVE   ----------------> free

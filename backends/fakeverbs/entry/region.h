@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What region.c and region_memory.c share: a region as the program wants it, and the memory under it.
- * Called by the entry points of regions, on a task. Sizes in bytes; errors 0 or a positive errno.
+ * What region.c and region_memory.c share: a region as the program wants it, and the memory under
+ * it. Called by the entry points of regions, on a task. Sizes in bytes; errors 0 or a positive
+ * errno.
  */
 #ifndef BACKENDS_FAKEVERBS_REGION_H
 #define BACKENDS_FAKEVERBS_REGION_H
@@ -30,8 +31,8 @@ struct hca_region_want {
 
 /* May it be a region of that port's HCA? EINVAL, EOPNOTSUPP. */
 int hca_region_check(uint32_t port, const struct hca_region_want *want);
-/* The region's memory is there for HCAs: pinned, where it is a GPU's. EFAULT: it is not the program's,
- * or may not be written. Under the region's lock. */
+/* The region's memory is there for HCAs: pinned, where it is a GPU's. EFAULT: it is not the
+ * program's, or may not be written. Under the region's lock. */
 int hca_region_pin(struct hca_mr *mr);
 /* The same for a dma-buf; from here on the address is the program's. */
 int hca_region_pin_dmabuf(struct hca_mr *mr, int fd);

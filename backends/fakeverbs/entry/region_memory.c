@@ -40,7 +40,8 @@ int hca_region_check(uint32_t port, const struct hca_region_want *want)
 	return 0;
 }
 
-/* May the pages be written? As pinning them would find out. -1: the kernel does not know the question. */
+/* May the pages be written? As pinning them would find out. -1: the kernel does not know the
+ * question. */
 static int hca_pages_can_be_written(uint64_t first, uint64_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE

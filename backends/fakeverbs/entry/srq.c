@@ -332,8 +332,8 @@ int hca_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_re
 
 /* ---- dying ---------------------------------------------------------------------------------- */
 
-/* An event, because the task that noticed may hold a lock. After IBV_EVENT_SRQ_ERR no queue pair of it
- * can receive, so they are in ERR. */
+/* An event, because the task that noticed may hold a lock. After IBV_EVENT_SRQ_ERR no queue pair of
+ * it can receive, so they are in ERR. */
 static void hca_srq_died(void *object, uint64_t generation)
 {
 	struct hca_srq *srq = object;

@@ -6,8 +6,8 @@
  * until HCA_REST later ones of that kind and size have ended. The public struct stays as it was, so
  * that inline functions of verbs.h (qp->context->ops.post_send) come here all the same.
  *
- * So a handle that is destroyed, of another kind, of another process, NULL or no handle at all is an
- * EINVAL and a sentence of the rule verbs-bad-handle, with the call sites of the use and of the
+ * So a handle that is destroyed, of another kind, of another process, NULL or no handle at all is
+ * an EINVAL and a sentence of the rule verbs-bad-handle, with the call sites of the use and of the
  * destruction; not a crash. Beyond the rest a stale handle looks like whatever is there now.
  *
  * Called by the entry points, after their scheduling point. Memory of the process' books (os_alloc)

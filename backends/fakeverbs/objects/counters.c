@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters of ports. The names are those of the kernel's drivers mlx5_ib and rdma_rxe; `counters` is ib_core's, for
- * drivers that answer performance management, which rdma_rxe does not. */
+/* Counters of ports. The names are those of the kernel's drivers mlx5_ib and rdma_rxe; `counters`
+ * is ib_core's, for drivers that answer performance management, which rdma_rxe does not. */
 #include "backends/fakeverbs/objects/counters.h"
 #include "backends/fakeverbs/objects/objects.h"
 #include "backends/fakeverbs/objects/personality.h"
 
-/* A counter of what is not modelled shows 0: congestion control, adaptive retransmission, errors of the link. */
+/* A counter of what is not modelled shows 0: congestion control, adaptive retransmission, errors of
+ * the link. */
 static const struct hca_counter_file hca_files_mlx5[] = {
 	{"counters/port_xmit_data", HCA_SENT_BYTES, 4},
 	{"counters/port_rcv_data", HCA_RECEIVED_BYTES, 4},

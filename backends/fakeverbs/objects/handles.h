@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the owner of an object holds: struct ibv_qp and the like, each inside a handle with the HCA's
- * half (objects.h) beside it, from its create call to its destroy call, and longer: alive.h. No other
- * process looks into one.
+ * What the owner of an object holds: struct ibv_qp and the like, each inside a handle with the
+ * HCA's half (objects.h) beside it, from its create call to its destroy call, and longer: alive.h.
+ * No other process looks into one.
  */
 #ifndef BACKENDS_FAKEVERBS_HANDLES_H
 #define BACKENDS_FAKEVERBS_HANDLES_H
@@ -130,8 +130,8 @@ struct hca_xrcd_handle {
 	uint32_t users; /* queue pairs and shared receive queues */
 };
 
-/* What a call for the kernel returns: an error is in errno, too, where the system call leaves it. Posts
- * and polls are no such calls. */
+/* What a call for the kernel returns: an error is in errno, too, where the system call leaves it.
+ * Posts and polls are no such calls. */
 static inline int hca_result(int rc)
 {
 	if (rc)

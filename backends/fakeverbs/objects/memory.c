@@ -38,7 +38,8 @@ bool hca_key_live(uint32_t pd, uint32_t key)
 void hca_mr_release(struct hca_mr *mr)
 {
 	hca_lock(&mr->item.lock);
-	/* a process that was stopped in its copy may find the region gone (region.c gave up on it) */
+	/* a process that was stopped in its copy may find the region gone (region.c gave up on
+	 * it) */
 	ASSERT(mr->users > 0 || hca_far);
 	mr->users -= mr->users > 0;
 	hca_unlock(&mr->item.lock);

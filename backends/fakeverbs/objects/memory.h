@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Keys and bytes: memory regions (memory.c) and windows (window.c); the calls that make them are in
- * entry/region.c and entry/window.c. Called by both ends of the transport, under the queue pair's lock;
- * a region is held while its bytes move, and deregistering it waits for that.
+ * entry/region.c and entry/window.c. Called by both ends of the transport, under the queue pair's
+ * lock; a region is held while its bytes move, and deregistering it waits for that.
  */
 #ifndef BACKENDS_FAKEVERBS_MEMORY_H
 #define BACKENDS_FAKEVERBS_MEMORY_H
@@ -81,7 +81,8 @@ void hca_mw_destroy(struct hca_mw *mw);
 /* Windows of type 2 that this queue pair bound are free. */
 void hca_windows_forget_qp(const struct hca_qp *qp);
 enum ibv_wc_status hca_wqe_do_locally(const struct hca_qp *qp, const struct hca_wqe *e);
-/* The window of type 2 with this key is free; false: there is none that this queue pair may free. */
+/* The window of type 2 with this key is free; false: there is none that this queue pair may
+ * free. */
 bool hca_window_invalidate(const struct hca_qp *qp, uint32_t key);
 /* What a peer names: a region, or a window; then *iova becomes the region's. Released by
  * hca_mr_release. NULL: it may not. */

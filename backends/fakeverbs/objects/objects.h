@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What HCAs know: ports, queue pairs, queues, regions, windows and the rest, as plain data in the
- * world arena, read by every process' HCA. What each is to its owner is in handles.h. This floor also
- * has what needs nothing but the data: bytes and keys (memory.h), packets (packet.h), addresses
- * (port.h), personalities (personality.h). Includes arena.
+ * world arena, read by every process' HCA. What each is to its owner is in handles.h. This floor
+ * also has what needs nothing but the data: bytes and keys (memory.h), packets (packet.h),
+ * addresses (port.h), personalities (personality.h). Includes arena.
  *
- * References are indices into the tables of struct hca_world, with a generation where the other end may
- * be gone. Sizes in bytes, times in ns, rates in MB/s. Each object is under its item's lock, in the
- * order that entry/entry.h gives.
+ * References are indices into the tables of struct hca_world, with a generation where the other end
+ * may be gone. Sizes in bytes, times in ns, rates in MB/s. Each object is under its item's lock, in
+ * the order that entry/entry.h gives.
  */
 #ifndef BACKENDS_FAKEVERBS_OBJECTS_H
 #define BACKENDS_FAKEVERBS_OBJECTS_H
@@ -83,8 +83,8 @@ struct hca_mr {
 	uint64_t address, iova, bytes;
 	struct hca_window window;
 	struct peermem_region region;
-	/* for the sanitizer (checks.h): call sites of its registering and ending, the key that it had
-	 * before, and the last writes of HCAs, from when one of its users is watched */
+	/* for the sanitizer (checks.h): call sites of its registering and ending, the key that it
+	 * had before, and the last writes of HCAs, from when one of its users is watched */
 	uint64_t caller, freed_caller;
 	uint32_t freed_key;
 	uint32_t watched, writes, pad_writes;
@@ -234,8 +234,8 @@ struct hca_srq {
 	uint32_t failed; /* IBV_EVENT_SRQ_ERR was posted */
 	uint32_t xrcd;   /* index + 1: an XRC one, with a number and a completion queue */
 	uint32_t cq;
-	/* while a receive leaves it: for which queue pair (index + 1), and `done` here and `head` there
-	 * before it */
+	/* while a receive leaves it: for which queue pair (index + 1), and `done` here and `head`
+	 * there before it */
 	uint32_t taker, taken, taker_head;
 	struct hca_queue rq;
 };
@@ -352,8 +352,8 @@ struct hca_qp {
 		overtaking_n; /* overtake.c: requests that are ahead; the first, index + 1 */
 	uint32_t ece_options; /* that both ends have, as far as is known here */
 	uint64_t traffic[HCA_TRAFFIC_COUNTERS];
-	/* for the sanitizer (checks.h): the slot after the last READ in sq; the call site of the post;
-	 * the last post refused */
+	/* for the sanitizer (checks.h): the slot after the last READ in sq; the call site of the
+	 * post; the last post refused */
 	uint32_t check_read;
 	uint64_t caller, refused_caller, refused_wr_id;
 	uint32_t refused, pad_refused;

@@ -6,8 +6,9 @@
 #include "backends/fakeverbs/objects/packet.h"
 #include "backends/fakeverbs/objects/port.h"
 
-/* One for which the tables have no room. It is made all the same, in memory of its own with its data
- * after it, and lost when it is sent: its sender does what it does for one that the wire loses. */
+/* One for which the tables have no room. It is made all the same, in memory of its own with its
+ * data after it, and lost when it is sent: its sender does what it does for one that the wire
+ * loses. */
 static struct hca_packet *hca_packet_outside(uint32_t bytes)
 {
 	struct hca_packet *p = calloc(1, sizeof *p + bytes);
@@ -116,8 +117,8 @@ void *hca_packet_copy(void *object)
 	return copy;
 }
 
-/* RoCE has no service level on the wire; HCAs report there how to read the GRH: 0 as it is, 1 an IPv6
- * header, 2 an IPv4 header. Programs rely on it (UCX throws away what does not fit). */
+/* RoCE has no service level on the wire; HCAs report there how to read the GRH: 0 as it is, 1 an
+ * IPv6 header, 2 an IPv4 header. Programs rely on it (UCX throws away what does not fit). */
 uint8_t hca_route_sl(const struct hca_route *r)
 {
 	if (!r->global || r->gid_type != IBV_GID_TYPE_ROCE_V2)

@@ -4,7 +4,8 @@
  * It belongs to the function that holds it, until hca_packet_send takes it or hca_packet_free ends
  * it; delivering one only reads it. A lost one is not reported.
  *
- * Facts: InfiniBand Architecture, chapter 9 (BTH, RETH, AETH); RoCE v2 (annex 17). PSNs are 24 bits.
+ * Facts: InfiniBand Architecture, chapter 9 (BTH, RETH, AETH); RoCE v2 (annex 17). PSNs are 24
+ * bits.
  */
 #ifndef BACKENDS_FAKEVERBS_PACKET_H
 #define BACKENDS_FAKEVERBS_PACKET_H

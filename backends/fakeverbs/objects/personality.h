@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Personalities: where real HCAs differ from each other, or from the specification, and a program
- * can notice it. One row of this struct is one difference; personality.c gives each its value for every
- * personality, with the reason. The data path reads the row, never a name.
+ * can notice it. One row of this struct is one difference; personality.c gives each its value for
+ * every personality, with the reason. The data path reads the row, never a name.
  *
  * Each port of the world has one, chosen when the world's HCAs are made: the attribute
  * `personality` of <net> in the machine file, else entry (port modulo entries) of the list in
@@ -61,8 +61,8 @@ struct hca_personality {
 	bool mcast_comes_back;   /* to members on the HCA that sends */
 	bool bad_key_malformed;  /* a bad key of a send or a write: LOC_QP_OP_ERR */
 	bool bad_receive_malformed; /* whatever is wrong with a receive, its length too: LOC_QP_OP_ERR */
-	/* of the receive that the last packet of a WRITE with immediate would take, where its R_Key is
-	 * refused; IBV_WC_SUCCESS: none, it is flushed */
+	/* of the receive that the last packet of a WRITE with immediate would take, where its R_Key
+	 * is refused; IBV_WC_SUCCESS: none, it is flushed */
 	enum ibv_wc_status refused_imm_status;
 	bool qkey_high_bit;   /* a Q_Key with it means the queue pair's own */
 	bool header_checksum; /* the IPv4 header in front of a datagram has one */

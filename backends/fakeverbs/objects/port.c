@@ -69,8 +69,8 @@ static void hca_port_pkeys(struct hca_port *port, const char *text, uint32_t cou
 	}
 }
 
-/* Between one acknowledge timeout and the latest that the personality knows: an HCA's own, the same for
- * all of its queue pairs, drawn from a stream of its own. Exact in real time and under fifo. */
+/* Between one acknowledge timeout and the latest that the personality knows: an HCA's own, the same
+ * for all of its queue pairs, drawn from a stream of its own. Exact in real time and under fifo. */
 static uint32_t hca_port_ack_quarters(const struct hca_personality *p, uint32_t index)
 {
 	struct sim_rng rng;

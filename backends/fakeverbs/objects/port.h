@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses: a port's GIDs, LID and P_Keys, and which port of the fabric an address leads to (port.c).
+ * Addresses: a port's GIDs, LID and P_Keys, and which port of the fabric an address leads to
+ * (port.c).
  */
 #ifndef BACKENDS_FAKEVERBS_PORT_H
 #define BACKENDS_FAKEVERBS_PORT_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The books on work requests. "Each posted request completes exactly once or is flushed" is what the
- * stack above builds on, so the double watches itself: each slot of a queue is posted, and ended, in
- * turns, and a queue that goes or is reset has ended as many as were posted. In a run it is a failure;
- * programs on the drop-in have no verdict, and it is logged.
+ * The books on work requests. "Each posted request completes exactly once or is flushed" is what
+ * the stack above builds on, so the double watches itself: each slot of a queue is posted, and
+ * ended, in turns, and a queue that goes or is reset has ended as many as were posted. In a run it
+ * is a failure; programs on the drop-in have no verdict, and it is logged.
  */
 #include "backends/fakeverbs/queues/queues.h"
 

@@ -120,7 +120,8 @@ void hca_channel_purge(struct hca_cq *cq)
 	hca_unlock(&ch->item.lock);
 }
 
-/* Armed when there were completions already, which were not polled since: no event will come for them. */
+/* Armed when there were completions already, which were not polled since: no event will come for
+ * them. */
 void hca_check_wakeup(const struct hca_channel *ch, uint64_t caller)
 {
 	struct hca_world *w = hca_world();

@@ -3,7 +3,8 @@
  * How requests end: the completion, in its queue, and the request's slot, which is done. Polling is
  * in cq.c. Called with the queue pair locked; the completion queue is locked here.
  *
- * Every message comes through here, and calls would cost as much as what they do: hence always_inline.
+ * Every message comes through here, and calls would cost as much as what they do: hence
+ * always_inline.
  */
 #include "backends/fakeverbs/queues/queues.h"
 
@@ -92,8 +93,8 @@ static inline __attribute__((always_inline)) void hca_cq_unlock_changed(struct h
 		os_progress();
 }
 
-/* The queue is locked, and here is the slot to fill in; NULL: it ran over, the completion is lost, and
- * the queue is not locked. */
+/* The queue is locked, and here is the slot to fill in; NULL: it ran over, the completion is lost,
+ * and the queue is not locked. */
 static inline __attribute__((always_inline)) struct hca_cqe *hca_cq_begin(struct hca_cq *cq)
 {
 	struct os_fault f;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues: holding completions back, taking them, and the events of a queue that is armed. A
- * work queue's slot is free again when its completion, or a later one of that queue, was polled: as on
- * hardware, where only the program moves that index. */
+/* Completion queues: holding completions back, taking them, and the events of a queue that is
+ * armed. A work queue's slot is free again when its completion, or a later one of that queue, was
+ * polled: as on hardware, where only the program moves that index. */
 #include "backends/fakeverbs/queues/queues.h"
 
 /* ---- holding back --------------------------------------------------------------------------- */

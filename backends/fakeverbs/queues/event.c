@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asynchronous events of a context: a queue in the arena. An event that was taken is acknowledged, and
- * destroying the object that it names waits for that. */
+/* Asynchronous events of a context: a queue in the arena. An event that was taken is acknowledged,
+ * and destroying the object that it names waits for that. */
 #include "backends/fakeverbs/queues/queues.h"
 
 enum hca_element hca_event_element(enum ibv_event_type type)
@@ -20,14 +20,16 @@ enum hca_element hca_event_element(enum ibv_event_type type)
 	}
 }
 
-/* The descriptor is its owner's: another process rings, and the owner shows it (entry/process.c). */
+/* The descriptor is its owner's: another process rings, and the owner shows it
+ * (entry/process.c). */
 void hca_event_ready(const struct hca_item *it, struct hca_ready *r, bool on)
 {
 	if (hca_is_here(it->proc))
 		(on ? hca_ready_signal : hca_ready_clear)(r);
 }
 
-/* `last` again, after a process died that was appending: what it appended counts if it is linked. */
+/* `last` again, after a process died that was appending: what it appended counts if it is
+ * linked. */
 void hca_context_lock(struct hca_context *c)
 {
 	struct hca_world *w = hca_world();

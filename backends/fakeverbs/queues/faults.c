@@ -18,8 +18,8 @@ bool hca_fault_visit(const char *site, const void *object, uint32_t port, int64_
 
 /* ---- a device dies -------------------------------------------------------------------------- */
 
-/* In an event, because the task that noticed may hold a lock: every context gets an event, every queue
- * pair goes to ERR. */
+/* In an event, because the task that noticed may hold a lock: every context gets an event, every
+ * queue pair goes to ERR. */
 static void hca_device_died(void *object, uint64_t port)
 {
 	struct hca_world *w = object;

@@ -31,8 +31,8 @@ static void hca_mend_account(struct hca_queue *q)
 	q->posted = q->ended + (q->head - q->done);
 }
 
-/* How far the queue's completions go, by what lies in the completion queue: polled or not, a slot of
- * its ring keeps what it held. The one at `head` may be half written. */
+/* How far the queue's completions go, by what lies in the completion queue: polled or not, a slot
+ * of its ring keeps what it held. The one at `head` may be half written. */
 static uint32_t hca_mend_pushed(struct hca_cq *cq, const struct hca_qp *qp, bool is_recv,
 				uint32_t done)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a queue pair keeps for a moment and is not a request of it: the write of an atomic operation of
- * which the old value was read (transport/atomic.c), and a packet of which some bytes landed early
- * (transport/early.c). Both end with the queue pair's connection. */
+/* What a queue pair keeps for a moment and is not a request of it: the write of an atomic operation
+ * of which the old value was read (transport/atomic.c), and a packet of which some bytes landed
+ * early (transport/early.c). Both end with the queue pair's connection. */
 #include "backends/fakeverbs/queues/queues.h"
 
 /* ---- writes under way ----------------------------------------------------------------------- */

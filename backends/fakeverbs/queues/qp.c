@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: their numbers, their state, and the flush that every error ends in. What they do with
- * work is in transport/. */
+/* Queue pairs: their numbers, their state, and the flush that every error ends in. What they do
+ * with work is in transport/. */
 #include "backends/fakeverbs/queues/queues.h"
 
 /* ---- numbers -------------------------------------------------------------------------------- */

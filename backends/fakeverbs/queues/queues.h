@@ -60,8 +60,8 @@ static inline void hca_cq_lock(struct hca_cq *cq)
 
 /* ---- cq.c ---- */
 
-/* Polls see at most `visible` entries for `ns`; then they see everything, and the tasks that wait for
- * the queue are woken. */
+/* Polls see at most `visible` entries for `ns`; then they see everything, and the tasks that wait
+ * for the queue are woken. */
 void hca_cq_hold(struct hca_cq *cq, uint32_t visible, uint64_t ns);
 /* Forgets what this queue pair completed and was not polled. */
 void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp);
@@ -96,8 +96,8 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 void hca_event_purge(uint32_t context, enum hca_element kind, uint32_t element,
 		     uint32_t generation);
 void hca_context_lock(struct hca_context *c);
-/* Under its lock: the event after `*before` (index + 1; 0: the first) is out of the list. NULL: there is
- * none. */
+/* Under its lock: the event after `*before` (index + 1; 0: the first) is out of the list. NULL:
+ * there is none. */
 struct hca_event *hca_event_unlink(struct hca_context *c, uint32_t *before);
 enum hca_element hca_event_element(enum ibv_event_type type);
 /* The descriptor is its owner's: another process rings, and the owner shows it. */
@@ -123,8 +123,9 @@ void hca_channel_show(void *channel);
 
 /* ---- account.c, queue.c, qp.c ---- */
 
-/* account.c: a request that was posted ends once: it completes, is flushed, or goes with its queue. Each
- * step is recorded; one that comes twice, or for nothing, is a failure of the class "work-request". */
+/* account.c: a request that was posted ends once: it completes, is flushed, or goes with its queue.
+ * Each step is recorded; one that comes twice, or for nothing, is a failure of the class
+ * "work-request". */
 enum hca_account {
 	HCA_ACCOUNT_NONE = 0, /* a new ring is zeroed */
 	HCA_ACCOUNT_POSTED = 0x9057ed,
@@ -148,8 +149,8 @@ static inline void hca_account_end(struct hca_queue *q, struct hca_wqe *e, const
 	e->account = HCA_ACCOUNT_ENDED;
 	q->ended++;
 }
-/* Requests from done to head are dropped, by a reset or with the queue: done is head then, and all are
- * accounted for. */
+/* Requests from done to head are dropped, by a reset or with the queue: done is head then, and all
+ * are accounted for. */
 void hca_account_drop(struct hca_queue *q, const char *queue);
 /* A ring for that many requests at least; ENOMEM. Not thread-safe. */
 int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inline_bytes);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared queues of extended reliable connections, by number (entry/xrc.c draws how they connect). */
+/* Shared queues of extended reliable connections, by number (entry/xrc.c draws how they
+ * connect). */
 #include "backends/fakeverbs/queues/queues.h"
 
 /* The index, and as much of the generation as has room: a number comes back late. */

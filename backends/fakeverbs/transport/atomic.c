@@ -9,8 +9,9 @@
  * An HCA that is atomic only against itself reads a word and writes it back over the bus, and what
  * a processor, a GPU or another HCA does to the word in between is lost. Its own operations on the
  * word never fall into the window: the write that is under way lands first. IBV_ATOMIC_GLOB is one
- * read-modify-write that every observer sees whole. GPU memory has no such thing on the bus, and memory of
- * another process is not reached by one: there both are the former, and the sanitizer reports it.
+ * read-modify-write that every observer sees whole. GPU memory has no such thing on the bus, and
+ * memory of another process is not reached by one: there both are the former, and the sanitizer
+ * reports it.
  *
  * A duplicate is answered from the log and not executed again. The log is as long as
  * max_dest_rd_atomic, and READs take up places in it too: a requester that has more of them

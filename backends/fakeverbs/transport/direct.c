@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast path, under `threads`: a request of a reliable connection whose peer can take it whole at
- * this moment is executed by the poster, from memory to memory, without packets and events. No program
- * can notice it: both ends are locked meanwhile, and everything that is not as on a good day (something
- * under way, a fault plan, a trace, a link that is down, a key that does not fit, no receive) is left
- * to the long way of requester.c and responder.c, which finds and reports it. What both must agree on
- * when they take turns is kept: packet numbers, receives, completions in order.
+ * The fast path, under `threads`: a request of a reliable connection whose peer can take it whole
+ * at this moment is executed by the poster, from memory to memory, without packets and events. No
+ * program can notice it: both ends are locked meanwhile, and everything that is not as on a good
+ * day (something under way, a fault plan, a trace, a link that is down, a key that does not fit, no
+ * receive) is left to the long way of requester.c and responder.c, which finds and reports it. What
+ * both must agree on when they take turns is kept: packet numbers, receives, completions in order.
  *
- * A request comes here as the program wrote it (hca_direct_post), and then its slot in the send queue
- * only records what it was; or from its slot (hca_direct), where requests of ibv_wr_* and those that had
- * to wait lie.
+ * A request comes here as the program wrote it (hca_direct_post), and then its slot in the send
+ * queue only records what it was; or from its slot (hca_direct), where requests of ibv_wr_* and
+ * those that had to wait lie.
  *
  * For 8 bytes, calls would cost as much as what they do: hence always_inline.
  *
@@ -371,7 +371,8 @@ static inline void hca_direct_count_way(struct hca_qp *from, struct hca_qp *to, 
 	hca_qp_count(to, HCA_RECEIVED_BYTES, bytes);
 }
 
-/* The packets that it stands for: the message, and a request of a READ or an acknowledge of the rest. */
+/* The packets that it stands for: the message, and a request of a READ or an acknowledge of the
+ * rest. */
 static inline void hca_direct_count(struct hca_qp *qp, struct hca_qp *peer, uint32_t opcode,
 				    uint64_t packets, uint64_t bytes)
 {

@@ -10,9 +10,9 @@
  * bytes. Not for small writes, which land as a whole, last word last, unless their region is one of
  * relaxed ordering.
  *
- * Engine `sim`, in the seeds that have the memory-order adversary (docs/memory-order.md). In half of
- * those, pieces come in order, as over a bus that keeps it: what is seen of a burst is its beginning.
- * In the others, and always into regions of relaxed ordering, from anywhere.
+ * Engine `sim`, in the seeds that have the memory-order adversary (docs/memory-order.md). In half
+ * of those, pieces come in order, as over a bus that keeps it: what is seen of a burst is its
+ * beginning. In the others, and always into regions of relaxed ordering, from anywhere.
  *
  * Besides, DOPPEL_HCA_ORDER=completion: an acknowledge shows nothing at the far end. That is the
  * specification's word (only a receive's completion, of this message or a later one of its queue

@@ -97,8 +97,8 @@ void hca_mcast_send(struct hca_qp *qp, struct hca_packet *p)
 	hca_packet_free(p);
 }
 
-/* The members of the packet's group on its port, as they are at one moment: one that leaves and joins
- * again meanwhile, elsewhere in the table, has the datagram once. */
+/* The members of the packet's group on its port, as they are at one moment: one that leaves and
+ * joins again meanwhile, elsewhere in the table, has the datagram once. */
 static uint32_t hca_mcast_members(const struct hca_packet *p, struct hca_member_ref *to)
 {
 	struct hca_world *w = hca_world();

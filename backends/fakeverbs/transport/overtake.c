@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Adaptive routing (DOPPEL_HCA_ROUTING): packets of one connected queue pair take different ways through the fabric, and
- * overtake each other.
+ * Adaptive routing (DOPPEL_HCA_ROUTING): packets of one connected queue pair take different ways
+ * through the fabric, and overtake each other.
  *
  *	sender      a packet is a packet of the path, and one in four comes later than those after it
  *	receiver    takes requests that are ahead: the bytes of a write land as they come, everything else waits for its
  *	            turn, so that checks, completions and acknowledges have the order of the packets. A packet
  *	            that is lost shows by the sender's timer, not by a NAK, unless more are ahead than an HCA keeps
  *
- * mlx5's HCAs do it so: only the order in which data lands is given up. A program that waits for a completion sees no
- * difference; one that polls memory does, if it takes the end of a message for all of it.
+ * mlx5's HCAs do it so: only the order in which data lands is given up. A program that waits for a
+ * completion sees no difference; one that polls memory does, if it takes the end of a message for
+ * all of it.
  */
 #include "backends/fakeverbs/transport/transport.h"
 
@@ -37,7 +38,8 @@ uint64_t hca_overtake_later_ns(const struct hca_qp *qp, const struct hca_packet 
 	return HCA_OVERTAKE_NS << sim_choose("hca.route_later", HCA_OVERTAKE_DELAYS);
 }
 
-/* ---- what is ahead ---------------------------------------------------------------------------- */
+/* ---- what is ahead
+ * ---------------------------------------------------------------------------- */
 
 static struct hca_packet *hca_overtake_at(uint32_t number)
 {

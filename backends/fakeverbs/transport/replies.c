@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What comes back to a requester, and what does not: acknowledges, answers of READs and atomics, NAKs,
- * silence. Loss shows as a NAK with the PSN that the responder expects, as a gap in READ responses, or
- * as silence for the acknowledge timeout; the reaction to each is to go back to psn_una and transmit
- * again from there (psn_next <= psn_max), which spends a retry; an acknowledge of anything gives the
- * retries back. requester.c has the picture of these numbers.
+ * What comes back to a requester, and what does not: acknowledges, answers of READs and atomics,
+ * NAKs, silence. Loss shows as a NAK with the PSN that the responder expects, as a gap in READ
+ * responses, or as silence for the acknowledge timeout; the reaction to each is to go back to
+ * psn_una and transmit again from there (psn_next <= psn_max), which spends a retry; an acknowledge
+ * of anything gives the retries back. requester.c has the picture of these numbers.
  */
 #include "backends/fakeverbs/transport/transport.h"
 
@@ -297,8 +297,8 @@ static uint64_t hca_ack_timeout_ns(const struct hca_qp *qp)
 			   : 0;
 }
 
-/* One timer per queue pair, posted when there is none and checked against progress_ns when it fires:
- * nothing to cancel in the data path. */
+/* One timer per queue pair, posted when there is none and checked against progress_ns when it
+ * fires: nothing to cancel in the data path. */
 static void hca_timer_start(struct hca_qp *qp, uint64_t delay_ns)
 {
 	const struct sim_event_attr attr = {

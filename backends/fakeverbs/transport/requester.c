@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The requester half of a queue pair: what leaves it. Send requests start in order; each becomes bursts
- * of packets from the current PSN on; what comes back (replies.c) moves psn_una:
+ * The requester half of a queue pair: what leaves it. Send requests start in order; each becomes
+ * bursts of packets from the current PSN on; what comes back (replies.c) moves psn_una:
  *
  *     done ........ next ........ head          (send queue, by request)
  *     psn_una ..... psn_next ... psn_max        (by packet)
  *
- * A request that cannot be done locally fails in its place in the order, so that completions stay in
- * order. A READ requests one burst at a time, so that its answers keep to the window as WRITEs do.
+ * A request that cannot be done locally fails in its place in the order, so that completions stay
+ * in order. A READ requests one burst at a time, so that its answers keep to the window as WRITEs
+ * do.
  */
 #include "backends/fakeverbs/transport/transport.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a request gets done: sent (requester.c; unacked.c and ud.c where no acknowledge comes), carried
- * (wire.c, mcast.c), answered (responder.c, atomic.c), and completed by the answer (replies.c); or
- * executed immediately where no packet is needed (direct.c); when its effects are seen (early.c); and
- * how a queue pair is reset or ends (qp_end.c).
+ * How a request gets done: sent (requester.c; unacked.c and ud.c where no acknowledge comes),
+ * carried (wire.c, mcast.c), answered (responder.c, atomic.c), and completed by the answer
+ * (replies.c); or executed immediately where no packet is needed (direct.c); when its effects are
+ * seen (early.c); and how a queue pair is reset or ends (qp_end.c).
  *
  * All of it runs under the queue pair's lock, in the poster or in an event of the engine, and never
  * waits. Requester and responder of two queue pairs exchange packets only.
@@ -26,8 +26,8 @@ void hca_qp_kick(struct hca_qp *qp, uint64_t delay_ns);
 void hca_qp_transmit(void *qp, uint64_t generation);
 void hca_qp_timer(void *qp, uint64_t generation);
 void hca_qp_rnr_over(void *qp, uint64_t wait);
-/* The queue pair, locked, for one of its events; NULL: it is gone, or a stopped process holds it: then
- * the event comes again. */
+/* The queue pair, locked, for one of its events; NULL: it is gone, or a stopped process holds it:
+ * then the event comes again. */
 struct hca_qp *hca_requester_event(struct hca_qp *qp, uint64_t arg, uint32_t generation,
 				   void (*step)(void *qp, uint64_t arg));
 /* Silence from now on is noticed. */
@@ -40,8 +40,8 @@ void hca_requester_ack(struct hca_qp *qp, const struct hca_packet *p);
 void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p);
 void hca_requester_response(struct hca_qp *qp, const struct hca_packet *p);
 void hca_requester_drained(struct hca_qp *qp);
-/* The parts of sending that both kinds of transport share: the start of sq.next, its packet, its bytes
- * (not 0: the region went away), its end. */
+/* The parts of sending that both kinds of transport share: the start of sq.next, its packet, its
+ * bytes (not 0: the region went away), its end. */
 bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e);
 /* What it is called when its memory, or a receive's, cannot be reached. */
 enum ibv_wc_status hca_bad_request(const struct hca_qp *qp, struct hca_wqe *e);
@@ -67,9 +67,9 @@ void hca_responder_fail_invalidate(struct hca_qp *qp);
 
 /* ---- direct.c ---- */
 
-/* Execute immediately what can be done without packets, in order: of what the program posts, from the
- * first request on, and the first that is left is returned; of what is in the send queue, where the
- * rest stays. The queue pair is locked. */
+/* Execute immediately what can be done without packets, in order: of what the program posts, from
+ * the first request on, and the first that is left is returned; of what is in the send queue, where
+ * the rest stays. The queue pair is locked. */
 struct ibv_send_wr *hca_direct_post(struct hca_qp *qp, struct ibv_send_wr *wr);
 void hca_direct(struct hca_qp *qp);
 
@@ -122,8 +122,8 @@ struct hca_packet *hca_overtake_next(struct hca_qp *qp);
 
 /* ---- early.c ---- */
 
-/* A packet has come, for this locked queue pair: what was kept is delivered. True: this one is kept,
- * and belongs to the queue pair now. */
+/* A packet has come, for this locked queue pair: what was kept is delivered. True: this one is
+ * kept, and belongs to the queue pair now. */
 bool hca_early_take(struct hca_qp *qp, struct hca_packet *p);
 void hca_early_settle(struct hca_qp *qp);
 /* ---- wire.c ---- */

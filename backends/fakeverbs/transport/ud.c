@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagrams: a message is one packet to the port that the address handle names. It needs the receiver's
- * Q_Key and partition, and a receive with 40 bytes of room in front: for the global route header
- * (GRH) that it came with, which on RoCE it always did. What finds no queue pair, or no receive, is lost
- * silently. To a multicast group it goes once to each HCA that has a member, its own
- * included, and there to every member.
+ * Datagrams: a message is one packet to the port that the address handle names. It needs the
+ * receiver's Q_Key and partition, and a receive with 40 bytes of room in front: for the global
+ * route header (GRH) that it came with, which on RoCE it always did. What finds no queue pair, or
+ * no receive, is lost silently. To a multicast group it goes once to each HCA that has a member,
+ * its own included, and there to every member.
  *
  * The header in front of the receive is the one of the wire: for RoCE v1, and on InfiniBand, the
  * GRH; for RoCE v2 the IPv6 header of the same size, or 20 bytes of nothing and the IPv4 header.

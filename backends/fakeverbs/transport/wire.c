@@ -78,8 +78,8 @@ void hca_packet_deliver(struct hca_qp *qp, const struct hca_packet *p)
 {
 	bool answer = p->kind == HCA_RESPONSE || p->kind == HCA_ACK || p->kind == HCA_NAK;
 
-	/* Data and READ answers carry the order of the side that sent them; an acknowledge means that
-	 * the other HCA has a message, not that a program may read it there. */
+	/* Data and READ answers carry the order of the side that sent them; an acknowledge means
+	 * that the other HCA has a message, not that a program may read it there. */
 	mem_as(answer ? hca_qp_requester(qp) : hca_qp_responder(qp));
 	mem_acquire(p);
 	if (!hca_packet_fits(qp, p) || !hca_is_alive(qp->item.proc))

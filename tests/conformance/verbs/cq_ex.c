@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues beyond the plain ones: extended polling and its fields, timestamps, moderation of
- * events, resizing. */
+/* Completion queues beyond the plain ones: extended polling and its fields, timestamps, moderation
+ * of events, resizing. */
 #include "tests/conformance/verbs/suite.h"
 
 /* What can be requested of this device. */

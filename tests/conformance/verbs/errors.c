@@ -61,9 +61,9 @@ CASE(a_peer_that_does_not_answer_is_retry_exc, .count = SILENCES, .label = silen
 	vs_free(&p);
 }
 
-/* The acknowledge timeout is 4.096 us << timeout; detection takes one to four of them. soft-RoCE counts
- * them in ticks of the kernel: it begins within a tick, and in a VM on a busy machine ticks come late and
- * then together. */
+/* The acknowledge timeout is 4.096 us << timeout; detection takes one to four of them. soft-RoCE
+ * counts them in ticks of the kernel: it begins within a tick, and in a VM on a busy machine ticks
+ * come late and then together. */
 #define VS_TICK_NS 10000000ull
 
 CASE(giving_up_takes_its_time, .count = 3)

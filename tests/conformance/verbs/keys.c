@@ -75,7 +75,8 @@ static void target_free(struct target *t)
 
 /* ---- locally -------------------------------------------------------------------------------- */
 
-/* Nothing leaves, nothing arrives. Reading memory here needs no right, so a write may: not a case. */
+/* Nothing leaves, nothing arrives. Reading memory here needs no right, so a write may: not a
+ * case. */
 CASE(local_violations_are_loc_prot, .count = 4 * VIOLATIONS, .label = label)
 {
 	enum ibv_wr_opcode opcode = operations[vs_param / VIOLATIONS].opcode;

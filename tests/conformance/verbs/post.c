@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posting: when it is legal, what is refused, which request of a chain was, and what is signaled. */
+/* Posting: when it is legal, what is refused, which request of a chain was, and what is
+ * signaled. */
 #include "tests/conformance/verbs/suite.h"
 
 static const char *const state_name[] = {"RESET", "INIT", "RTR"};

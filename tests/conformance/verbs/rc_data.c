@@ -43,7 +43,8 @@ static const char *size_label(int param)
 	return text;
 }
 
-/* The bytes arrive, nothing around them is touched, and both ends get the completions that they should. */
+/* The bytes arrive, nothing around them is touched, and both ends get the completions that they
+ * should. */
 static void move(struct vs_pair *p, int op, uint32_t bytes, uint32_t key)
 {
 	const uint64_t at = 2048;

@@ -160,7 +160,8 @@ CASE(an_address_of_its_own_keeps_the_offset_in_the_page)
 	vs_free(&p);
 }
 
-/* ---- dma-buf ---------------------------------------------------------------------------------- */
+/* ---- dma-buf
+ * ---------------------------------------------------------------------------------- */
 
 CASE(a_bad_descriptor_says_that_dma_bufs_are_taken, .needs = NEED(DMABUF))
 {

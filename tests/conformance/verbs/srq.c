@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues: which queue pair gets a receive, limits and their event, resizing, slots, and what
- * happens to them when a queue pair dies. */
+/* Shared receive queues: which queue pair gets a receive, limits and their event, resizing, slots,
+ * and what happens to them when a queue pair dies. */
 #include "tests/conformance/verbs/suite.h"
 
 #define PAIRS 2

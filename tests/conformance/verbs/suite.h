@@ -37,10 +37,10 @@
  *     CASE(close_in_use, .misuse = true) ...                the verbs sanitizer may complain
  *     CASE(it_fails, .needs = NEED(FAULTS), .plan = plan) ...   with a plan of faults (docs/faults.md)
  *
- * The name is what is expected. A case frees what it made: the world counts leaks. A failing
- * check ends the case's process immediately, so nothing is unwound. Cases know no clock, sleep,
- * thread or memory but vs_now_ns, vs_sleep_ns, vs_thread_start and vs_alloc: time is virtual on one
- * target. Nothing is polled without vs_wait, vs_expect or vs_poll_until, for the same reason.
+ * The name is what is expected. A case frees what it made: the world counts leaks. A failing check
+ * ends the case's process immediately, so nothing is unwound. Cases know no clock, sleep, thread or
+ * memory but vs_now_ns, vs_sleep_ns, vs_thread_start and vs_alloc: time is virtual on one target.
+ * Nothing is polled without vs_wait, vs_expect or vs_poll_until, for the same reason.
  *
  * What a device may lack is a NEED. It is decided by what the device reports (need.c), never by a
  * call that failed; what no attribute reports is there unless the target's list has "lacks". On
@@ -201,8 +201,8 @@ void vs_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn
 #define VS_SECOND 1000000000ull
 
 uint64_t vs_now_ns(void);
-/* How long ago the kernel last counted a tick: what it measures in ticks ends that much early. In a VM on a
- * busy machine that is several ticks. 0 where time is virtual. */
+/* How long ago the kernel last counted a tick: what it measures in ticks ends that much early. In a
+ * VM on a busy machine that is several ticks. 0 where time is virtual. */
 uint64_t vs_tick_late_ns(void);
 /* For cases that draw: the run's seed; how far to go (--steps), or so many. */
 uint64_t vs_seed(void);
@@ -309,7 +309,8 @@ void vs_expect_at(const char *file, int line, struct ibv_cq *cq, uint64_t wr_id,
 /* None is there now. */
 void vs_expect_none_at(const char *file, int line, struct ibv_cq *cq);
 #define vs_expect_none(cq) vs_expect_none_at(__FILE__, __LINE__, cq)
-/* Anything else that is waited for: calls `done` until it is true, and returns which way it ended. */
+/* Anything else that is waited for: calls `done` until it is true, and returns which way it
+ * ended. */
 bool vs_poll_until(bool (*done)(void *arg), void *arg, uint64_t ns);
 
 /* ---- events --------------------------------------------------------------------------------- */

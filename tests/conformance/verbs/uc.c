@@ -32,7 +32,8 @@ CASE(write_moves_bytes_and_completes, .needs = NEED(UC))
 	vs_expect(p.end[0].send_cq, 7, IBV_WC_SUCCESS, &wc);
 	CHECK_EQ(wc.opcode, IBV_WC_RDMA_WRITE);
 	CHECK_EQ(wc.qp_num, p.end[0].qp->qp_num);
-	/* the completion means that it left, not that it came: a later message with a receive does */
+	/* the completion means that it left, not that it came: a later message with a receive
+	 * does */
 	vs_recv(&p, 1, 8, 400000, 8);
 	vs_send(&p, 0, IBV_WR_SEND, 8, 400000, 8);
 	vs_expect(p.end[1].recv_cq, 8, IBV_WC_SUCCESS, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* After a connection: each side that has called rdma_disconnect gets TIMEWAIT_EXIT, once, some time after
- * DISCONNECTED, also on a channel to which its identifier moved meanwhile; a side that has not gets none. A reply
- * that finds no usable queue pair is CONNECT_ERROR and leaves that in ERR. A listener that moves to another
- * channel takes along the requests that were not taken yet. */
+/* After a connection: each side that has called rdma_disconnect gets TIMEWAIT_EXIT, once, some time
+ * after DISCONNECTED, also on a channel to which its identifier moved meanwhile; a side that has
+ * not gets none. A reply that finds no usable queue pair is CONNECT_ERROR and leaves that in ERR. A
+ * listener that moves to another channel takes along the requests that were not taken yet. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
@@ -132,7 +132,8 @@ static void after_disconnect(struct side *l, struct sockaddr_in *at)
 	end(other);
 }
 
-/* A program that has moved its queue pair on its own, to no peer: the library cannot do it again. */
+/* A program that has moved its queue pair on its own, to no peer: the library cannot do it
+ * again. */
 static void without_queue_pair(struct side *l, struct sockaddr_in *at)
 {
 	struct side c = client(at);

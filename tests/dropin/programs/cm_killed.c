@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's process, a child of its client's, ends while connected, in order or killed: the client gets
- * DISCONNECTED. The second child is made when its parent has opened devices. */
+/* The server's process, a child of its client's, ends while connected, in order or killed: the
+ * client gets DISCONNECTED. The second child is made when its parent has opened devices. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>

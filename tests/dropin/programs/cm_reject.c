@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A receive is posted, then the connection is refused by the program that listens, or because none listens: the
- * event takes the queue pair to ERR, and the receive is flushed. */
+/* A receive is posted, then the connection is refused by the program that listens, or because none
+ * listens: the event takes the queue pair to ERR, and the receive is flushed. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A completion that is in the queue already when it is armed makes no event, the next one does, and one event
- * alone; a queue that is armed for solicited completions makes no event of others, and one of an error. */
+/* A completion that is in the queue already when it is armed makes no event, the next one does, and
+ * one event alone; a queue that is armed for solicited completions makes no event of others, and
+ * one of an error. */
 #include <poll.h>
 
 #include "pair.h"

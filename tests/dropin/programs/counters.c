@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters of an HCA are in /sys when it has counted, by the names of the device's driver: requests, retries,
- * packets out of sequence, receivers that are not ready, refused accesses. With the argument `lossy`, some packets
- * to the second device are lost (a fault plan). */
+/* Counters of an HCA are in /sys when it has counted, by the names of the device's driver:
+ * requests, retries, packets out of sequence, receivers that are not ready, refused accesses. With
+ * the argument `lossy`, some packets to the second device are lost (a fault plan). */
 #include <inttypes.h>
 
 #include "pair.h"
@@ -36,8 +36,8 @@ static uint64_t counters_read(const char *name)
 	return n;
 }
 
-/* The counter gets to that value, or beyond it with `more`; what is shown may be 10 ms old, and on a busy
- * machine older. */
+/* The counter gets to that value, or beyond it with `more`; what is shown may be 10 ms old, and on
+ * a busy machine older. */
 static void counters_expect(const char *mlx5, const char *rxe, uint64_t value, int more)
 {
 	const char *name = counters_of_rxe ? rxe : mlx5;
@@ -144,8 +144,8 @@ static void counters_of_access(struct pair *p)
 	pair_disconnect(p);
 }
 
-/* Packets between two devices, of which a plan loses some: each shows as one out of sequence at the receiver, a
- * NAK for it at the sender, and is sent again. */
+/* Packets between two devices, of which a plan loses some: each shows as one out of sequence at the
+ * receiver, a NAK for it at the sender, and is sent again. */
 static void counters_of_loss(void)
 {
 	struct ibv_qp_init_attr a = {.qp_type = IBV_QPT_RC, .cap = {16, 16, 1, 1, 0}};

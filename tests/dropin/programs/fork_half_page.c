@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Half of a page is registered when the program forks. The child has its own copy of the page, may write there, and
- * has no verbs of its parent's; what HCAs write comes to the parent, also after either has written to the page. */
+/* Half of a page is registered when the program forks. The child has its own copy of the page, may
+ * write there, and has no verbs of its parent's; what HCAs write comes to the parent, also after
+ * either has written to the page. */
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attributes that a connected queue pair may change in RTS, or only in SQD: the address and the acknowledge timeout
- * not in RTS, and then nothing of the call is done; the RNR timer may. */
+/* Attributes that a connected queue pair may change in RTS, or only in SQD: the address and the
+ * acknowledge timeout not in RTS, and then nothing of the call is done; the RNR timer may. */
 #include <errno.h>
 
 #include "pair.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two queue pairs of one process on its first device, RoCE or InfiniBand, for programs that are written as any
- * user of verbs would. A check that fails prints what it saw, and ends the program with 1. */
+/* Two queue pairs of one process on its first device, RoCE or InfiniBand, for programs that are
+ * written as any user of verbs would. A check that fails prints what it saw, and ends the program
+ * with 1. */
 #ifndef TESTS_DROPIN_PROGRAMS_PAIR_H
 #define TESTS_DROPIN_PROGRAMS_PAIR_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams between the walkers' queue pairs of that kind: each has one, which may be a member of two
- * groups. What comes must be what a walker sent, and come once. */
+/* Datagrams between the walkers' queue pairs of that kind: each has one, which may be a member of
+ * two groups. What comes must be what a walker sent, and come once. */
 #include "tests/fuzz/verbs_walk/walk.h"
 
 #define QKEY  0x1234567u

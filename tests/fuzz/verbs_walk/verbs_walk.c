@@ -3,10 +3,10 @@
  * Random walks over verbs calls: several clients of two tasks each, with a context of their own,
  * make, connect, use, break, reset and destroy queue pairs of all types between each other, mostly
  * rightly. Oracles: no crash, no sanitizer, no complaint of the verbs sanitizer, nothing left
- * behind; of each completion that its request was outstanding, in order, and may end like that; that
- * messages come once and in order, and are what was sent; that memory read back is what was written,
- * and that atomics count; that an armed queue makes an event, and an error flushes everything; that
- * what must be refused is, with the errno it must have, and changes nothing.
+ * behind; of each completion that its request was outstanding, in order, and may end like that;
+ * that messages come once and in order, and are what was sent; that memory read back is what was
+ * written, and that atomics count; that an armed queue makes an event, and an error flushes
+ * everything; that what must be refused is, with the errno it must have, and changes nothing.
  *
  * Each seed draws what its walk has (walk.h). A case of the conformance suite's harness, so it runs
  * where that runs (suite.h); a failure ends with the command that repeats it:

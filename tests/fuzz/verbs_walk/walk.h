@@ -15,8 +15,9 @@
  *
  * Locks: a client's is over what was written down of its queue pairs and queues, the board's over
  * what other clients read. Both are held for a few assignments, never across a call of verbs, and
- * never together. A client's gate is shut while an event is taken and acknowledged, and while a queue
- * pair ends, whose events vanish then: the call that takes one would wait for the next. Owner: each walker frees what it made; the client's objects end with the case.
+ * never together. A client's gate is shut while an event is taken and acknowledged, and while a
+ * queue pair ends, whose events vanish then: the call that takes one would wait for the next.
+ * Owner: each walker frees what it made; the client's objects end with the case.
  */
 #ifndef TESTS_FUZZ_VERBS_WALK_WALK_H
 #define TESTS_FUZZ_VERBS_WALK_WALK_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first CUDA and NCCL calls of a program come from many threads at one time: each thread finds the GPUs,
- * and every other thread allocates by NCCL. */
+/* The first CUDA and NCCL calls of a program come from many threads at one time: each thread finds
+ * the GPUs, and every other thread allocates by NCCL. */
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <pthread.h>

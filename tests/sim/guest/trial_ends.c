@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program for tests/sim/trials_test.sh: programs that end without what they should have called first:
- * trial_ends WHAT. On several hosts it has one rank in each process. */
+/* A program for tests/sim/trials_test.sh: programs that end without what they should have called
+ * first: trial_ends WHAT. On several hosts it has one rank in each process. */
 #include <unistd.h>
 
 #include "trial.h"
@@ -33,7 +33,8 @@ static ncclResult_t watched_sum(void)
 	return error;
 }
 
-/* Nothing is destroyed, nothing is freed. A process that exits may take the end of the other's sum with it. */
+/* Nothing is destroyed, nothing is freed. A process that exits may take the end of the other's sum
+ * with it. */
 static void forgets(void)
 {
 	ncclResult_t error;
@@ -67,8 +68,9 @@ static void unused_id(void)
 	need(!ncclGetUniqueId(&id), "ncclGetUniqueId");
 }
 
-/* The last rank exits when its own part of a collective is over; the others watch their communicator as programs do,
- * in that collective, of which some parts may still have been on their way, or in the next one. */
+/* The last rank exits when its own part of a collective is over; the others watch their
+ * communicator as programs do, in that collective, of which some parts may still have been on their
+ * way, or in the next one. */
 static void leaves(void)
 {
 	ncclResult_t error;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program for tests/sim/trials_test.sh: groups over several streams, several communicators, and messages that two ranks
- * group differently: trial_groups KIND. Each process drives one rank, but for the kinds of streams, where it drives two. */
+/* A program for tests/sim/trials_test.sh: groups over several streams, several communicators, and
+ * messages that two ranks group differently: trial_groups KIND. Each process drives one rank, but
+ * for the kinds of streams, where it drives two. */
 #include "trial.h"
 
 #define GPUS   2
@@ -10,7 +11,8 @@
 
 static ncclComm_t comm[GPUS];
 
-/* ---- several streams in a group --------------------------------------------------------------- */
+/* ---- several streams in a group
+ * --------------------------------------------------------------- */
 
 static struct side {
 	cudaStream_t first, second;
@@ -191,7 +193,8 @@ static void streams_messages(void)
 	sides_end();
 }
 
-/* ---- messages ----------------------------------------------------------------------------------- */
+/* ---- messages
+ * ----------------------------------------------------------------------------------- */
 
 static cudaStream_t stream;
 static int *out, *in;
@@ -312,7 +315,8 @@ static void all_to_all_in_place(void)
 	pair_end(-1);
 }
 
-/* ---- two communicators --------------------------------------------------------------------------- */
+/* ---- two communicators
+ * --------------------------------------------------------------------------- */
 
 /* Rank 0 sends over both in one group; rank 1 receives in two calls. */
 static void two_comms(void)
@@ -332,7 +336,8 @@ static void two_comms(void)
 	pair_end(rank == 1 ? 0 : -1);
 }
 
-/* Rank 0 launches over one communicator and then the other, each in a stream of its own, rank 1 the other way round. */
+/* Rank 0 launches over one communicator and then the other, each in a stream of its own, rank 1 the
+ * other way round. */
 static void crossed(void)
 {
 	cudaStream_t other;

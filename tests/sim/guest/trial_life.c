@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program for tests/sim/trials_test.sh: how communicators begin and end: trial_life KIND. Each process drives one rank,
- * but for the kinds group_*, where it drives two. */
+/* A program for tests/sim/trials_test.sh: how communicators begin and end: trial_life KIND. Each
+ * process drives one rank, but for the kinds group_*, where it drives two. */
 #include <limits.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -33,9 +33,11 @@ static void end(void)
 	printf("rank %d: ended\n", rank);
 }
 
-/* ---- destroy ------------------------------------------------------------------------------------- */
+/* ---- destroy
+ * ------------------------------------------------------------------------------------- */
 
-/* Ranks of different hosts destroy two communicators in different orders; those of one host in one order. */
+/* Ranks of different hosts destroy two communicators in different orders; those of one host in one
+ * order. */
 static void destroy_order(void)
 {
 	int host = rank / local_size();
@@ -138,7 +140,8 @@ static void group_finalize_nonblocking(void)
 	ends_in_group(0, 1);
 }
 
-/* ---- abort ---------------------------------------------------------------------------------------- */
+/* ---- abort
+ * ---------------------------------------------------------------------------------------- */
 
 static void *abort_later(void *arg)
 {
@@ -149,7 +152,8 @@ static void *abort_later(void *arg)
 	return NULL;
 }
 
-/* Rank 1 makes no call; another thread aborts both communicators while rank 0 waits. Then a new communicator. */
+/* Rank 1 makes no call; another thread aborts both communicators while rank 0 waits. Then a new
+ * communicator. */
 static void aborted(void)
 {
 	pthread_t thread;
@@ -181,7 +185,8 @@ static void aborted(void)
 	printf("ended\n");
 }
 
-/* ---- configs and environments ---------------------------------------------------------------------- */
+/* ---- configs and environments
+ * ---------------------------------------------------------------------- */
 
 static ncclResult_t init_with(ncclConfig_t *config)
 {
@@ -199,7 +204,8 @@ static void init_and_end(void *config)
 	need(!init_with(config) && !ncclCommDestroy(comm[0]), "init with that config");
 }
 
-/* The layouts of two older releases; what the compiler put between and after their fields is not theirs. */
+/* The layouts of two older releases; what the compiler put between and after their fields is not
+ * theirs. */
 static void config_2_18(void)
 {
 	struct {

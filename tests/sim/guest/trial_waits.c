@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program for tests/sim/trials_test.sh: loops of queries, with limits of their own: trial_waits WHAT. */
+/* A program for tests/sim/trials_test.sh: loops of queries, with limits of their own: trial_waits
+ * WHAT. */
 #include <pthread.h>
 #include <sys/time.h>
 #include <time.h>

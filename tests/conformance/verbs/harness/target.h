@@ -46,8 +46,8 @@ struct vs_thread *target_thread_start(void (*run)(void *arg), void *arg);
 void target_thread_join(struct vs_thread *t);
 
 /* A fruitless look at `object` (a queue, a channel, a context) is followed by target_idle, with
- * what target_mark returned before the look: returns when something may have happened, at the latest at
- * the deadline. */
+ * what target_mark returned before the look: returns when something may have happened, at the
+ * latest at the deadline. */
 uint64_t target_mark(const void *object);
 void target_idle(const void *object, uint64_t mark, uint64_t deadline_ns);
 /* Would the call that takes an event return immediately? */
@@ -56,7 +56,8 @@ bool target_channel_pending(struct ibv_comp_channel *channel);
 
 /* need.c: */
 extern const char *const vs_need_name[VS_NEED_COUNT], *const vs_need_text[VS_NEED_COUNT];
-/* What the devices report, queried once, by a process of its own; in memory that all cases share. */
+/* What the devices report, queried once, by a process of its own; in memory that all cases
+ * share. */
 struct vs_probe {
 	uint64_t reported, unreported; /* NEEDs; those that no attribute reports */
 	struct ibv_device_attr_ex device;
