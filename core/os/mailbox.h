@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mailboxes: descriptors that a driver made, as of GPU memory, go from one process of a host to
- * another. A part of os.h's contract, in a header of its own since one room uses it
- * (core/transport). Behind the same tables.
+ * Mailboxes pass descriptors that a driver made, such as descriptors of GPU memory, from one
+ * process of a host to another. They are a part of os.h's contract, dispatched through the same
+ * tables. They have a header of their own because only core/transport uses them.
  *
- * A box has a name, which no other box of the host has while it is open, and belongs to the process
- * that opened it. A letter is a descriptor and a number for what it is; letters of one sender
- * arrive in order. Posting never waits for the owner. Real world: a socket of the kernel's name
- * space, and SCM_RIGHTS; letters of other users are thrown away. Fault site os.mailbox.
+ * A box has a name that is unique on its host while the box is open. It belongs to the process that
+ * opened it. A letter is a descriptor and a number that identifies it. Letters of one sender arrive
+ * in order. Posting never waits for the owner. In the real world a box is a socket in the kernel's
+ * abstract namespace, and a letter uses SCM_RIGHTS. Letters from other users are discarded. Fault
+ * site os.mailbox.
  *
  * Errors are returned: 0 or a positive errno.
  */
@@ -18,15 +19,17 @@
 
 #define OS_MAILBOX_NAME_BYTES 64
 
-/* EADDRINUSE: there is one of that name. *box: the process' number for it. */
+/* Sets *box to a number that identifies the box within the process. EADDRINUSE: a box of that name
+ * exists. */
 int os_mailbox_open(const char *name, int *box);
-void os_mailbox_close(int box); /* and all letters in it */
-/* The box gets a descriptor of its own for what `fd` is; the caller keeps `fd`. ECONNREFUSED: no
- * box of that name, so its owner has closed it or is dead. */
+void os_mailbox_close(int box); /* discards all letters in it */
+/* Sends `fd` and `what` to the box. The receiver gets its own descriptor for the same file; the
+ * caller keeps `fd`. ECONNREFUSED: no box has that name, because its owner has closed it or is
+ * dead. */
 int os_mailbox_post(const char *name, uint64_t what, int fd);
-/* EAGAIN: no letter now. The caller closes *fd with os_descriptor_close. */
+/* EAGAIN: the box is empty. The caller closes *fd with os_descriptor_close. */
 int os_mailbox_take(int box, uint64_t *what, int *fd);
-/* The OBJECT to wait on: posted when a letter comes. */
+/* Returns the object for an OBJECT wait. A post follows each letter that arrives. */
 const void *os_mailbox_object(int box);
 
 #endif

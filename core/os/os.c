@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The dispatch of os.h and check.h: every function goes to the table in force. The two pointers
- * below are the one exception to "no mutable globals in core": an engine sets them before tasks
- * exist.
+ * Forwards every function of os.h, check.h and mailbox.h to the table in force. The two table
+ * pointers below are the one exception to "no mutable globals in core": an engine sets them before
+ * tasks exist.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +16,16 @@ static const struct os_sched_ops *os_sched = &os_posix_ops;
 static const struct os_world_ops *os_world = &os_real_ops;
 
 static bool (*os_begin)(void);
-static bool os_begun; /* it returned true: the tables are in force, and no thread installs any */
+/* True if os_begin has returned true: the tables are in force, and no thread installs others. */
+static bool os_begun;
 
 void os_on_first_call(bool (*begin)(void))
 {
 	os_begin = begin;
 }
 
-/* Before anything is made that belongs to one of the worlds: a task, memory. */
+/* Calls os_begin before the first task or memory block is created, because both belong to one of
+ * the worlds. */
 static inline void os_first_call(void)
 {
 	if (!os_begin)
@@ -55,8 +57,8 @@ void doppel_assert_fail(const char *what, const char *file, int line)
 {
 	fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, what);
 	fflush(stderr);
-	abort(); /* the engine's handler, where there is one, names the task and dumps all of them
-		  */
+	/* The engine's SIGABRT handler, if installed, names the task and dumps all tasks. */
+	abort();
 }
 
 #ifdef DOPPEL_FAKE
@@ -81,7 +83,7 @@ void shared_hook_wrote(const void *addr, size_t bytes, enum shared_access access
 bool shared_hook_cas_spurious(const void *addr)
 {
 	struct os_fault f;
-	/* the fault machinery costs; plain posix has none */
+	/* A fault lookup costs time; plain posix has no faults. */
 	return os_sched->shared_point && os_sched->fault("shared.cas", addr, &f) &&
 	       f.kind == OS_FAULT_SPURIOUS;
 }
@@ -185,7 +187,7 @@ void os_mutex_lock(struct os_mutex *m)
 		if (shared_cas_weak_u32(&m->word, &expect, 1, SHARED_ACQUIRE))
 			return;
 		if (expect == 0)
-			continue; /* spurious: it was free */
+			continue; /* spurious failure: the mutex was free */
 		const struct wait w = {
 			.on = &m->word,
 			.want = 0,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared libraries and drivers' descriptors: of the real machine, in a world as well. */
+/* Shared libraries and drivers' descriptors. They belong to the real machine, in a world as
+ * well. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>

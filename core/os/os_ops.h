@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two tables behind os.h, mailbox.h and check.h. Included by os.c, which forwards, and by the
- * files that implement a half: core/os/os_posix.c and os_real.c here, sim/engine and sim/world in
- * fake builds. Every slot is filled; each implements the function of the same name, under the same
- * contract, and passes tests/conformance/os.
+ * The two tables that os.c forwards os.h, mailbox.h and check.h to. os.c includes it, and each file
+ * that implements a half: core/os/os_posix.c and os_real.c here, sim/engine and sim/world in fake
+ * builds. Each slot implements the function of the same name, under the same contract, and passes
+ * tests/conformance/os_conformance*_test.c. No slot is NULL, except where a comment allows it.
  */
 #ifndef CORE_OS_OS_OPS_H
 #define CORE_OS_OS_OPS_H
@@ -32,12 +32,12 @@ struct os_sched_ops {
 	void (*trace)(const char *, uint64_t, uint64_t, uint64_t);
 	void (*trace_bytes)(const char *, uint64_t, const void *, size_t);
 	bool (*tracing)(void);
-	/* 'B': os_trace_begin, 'E': os_trace_end, 'X': os_trace_span, which alone has a time */
+	/* 'B': os_trace_begin, 'E': os_trace_end, 'X': os_trace_span; only 'X' uses the time */
 	void (*trace_slice)(char phase, const struct os_trace_slice *, uint64_t);
 	void (*progress)(void);
 	void (*label)(const void *, const struct os_label *);
 	void (*unlabel)(const void *);
-	/* shared.h's hooks; NULL: nothing to do (plain `posix`) */
+	/* Hooks of shared.h; NULL: does nothing (plain `posix`). */
 	void (*shared_point)(const void *, size_t, enum shared_access, enum shared_order);
 	bool (*shared_store)(void *, size_t, uint64_t, enum shared_order);
 	void (*shared_wrote)(const void *, size_t, enum shared_access);
@@ -66,7 +66,7 @@ struct os_world_ops {
 	int (*dir_list)(const char *, char **, int *);
 	int (*real_path)(const char *, char *);
 	void (*log_line)(const char *);
-	/* NULL: the world compares nothing */
+	/* NULL (all three): the world compares nothing */
 	int (*agree)(uint64_t, uint64_t, int32_t, const char *, const void *,
 		     struct os_agree_other *);
 	void (*agree_member)(uint64_t, uint64_t, bool);
@@ -98,22 +98,25 @@ struct os_world_ops {
 extern const struct os_sched_ops os_posix_ops;
 extern const struct os_world_ops os_real_ops;
 
-/* Sets both halves; NULL leaves that half as it is. Only while no task but the caller runs. */
+/* Installs both halves; NULL keeps the current half. Call only while no other task runs. */
 void os_install(const struct os_sched_ops *sched, const struct os_world_ops *world);
-/* For programs that know nothing of worlds: `begin` is called when a caller asks for its task or
- * for memory while `posix` schedules, and until it has returned true once: other threads' calls
- * wait in it while one begins. It may install other tables, which then answer. */
+/* Registers `begin` for programs that do not know about worlds. os.c calls `begin` when a caller
+ * requests its task or memory while `posix` schedules, and until `begin` has returned true once.
+ * Calls of other threads wait inside `begin` while one thread runs it. `begin` may install other
+ * tables, which then serve the request. */
 void os_on_first_call(bool (*begin)(void));
-/* Log level and parameters of the calling process. Never NULL; no scheduling point. */
+/* Returns the log level and the parameters of the calling process. Never NULL; no scheduling
+ * point. */
 struct base_state *os_base_state(void);
 
-/* Blocks of os_alloc not yet freed in the real world; *first (may be NULL): what the oldest is. */
+/* Returns the number of os_alloc blocks not yet freed in the real world. Sets *first (may be NULL)
+ * to the label of the oldest block. */
 uint64_t os_real_alloc_count(const char **first);
 
-/* The pid of the real process, and its namespace. */
+/* Sets pid, pid_space and net_space from the real process. */
 void os_real_identify(struct os_proc *proc);
 
-/* The ones in force, for tests and for labels ("times are virtual"). */
+/* Return the tables in force, for tests and for labels ("times are virtual"). */
 const struct os_sched_ops *os_sched_in_force(void);
 const struct os_world_ops *os_world_in_force(void);
 

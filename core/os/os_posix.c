@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The scheduling half of os.h on POSIX threads and the real clock. Also what the `threads` engine
- * builds its host tasks on. This file *implements* waiting, so it reads waited-on words with plain
- * atomics, below shared.h; the thread-local and the counters are its own.
+ * The scheduling half of os.h on POSIX threads and the real clock. The `threads` engine builds its
+ * host tasks on it. This file *implements* waiting; it therefore reads waited-on words with plain
+ * atomics, below shared.h. Its thread-local variable and its counters are its own.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,14 +18,14 @@
 #include "core/os/os_ops.h"
 
 #define POSIX_NAME_BYTES   48
-#define POSIX_EVENT_SLOTS  1024 /* a power of two; objects may share one */
-#define POSIX_SPINS        100  /* passes with a pause before the first yield */
-#define POSIX_YIELDS       20   /* then passes with a yield before the first sleep */
+#define POSIX_EVENT_SLOTS  1024 /* a power of two; objects may share one slot */
+#define POSIX_SPINS        100  /* rounds with a pause instruction before the first yield */
+#define POSIX_YIELDS       20   /* rounds with a yield before the first sleep */
 #define POSIX_SLEEP_NS     20000
 #define POSIX_SLEEP_MAX_NS 200000
 
 struct os_thread {
-	struct os_self self; /* first */
+	struct os_self self; /* must be first */
 	pthread_t thread;
 	char name[POSIX_NAME_BYTES];
 	void (*fn)(void *arg);
@@ -35,12 +35,13 @@ struct os_thread {
 
 static struct os_proc posix_proc = {.name = "self"};
 static pthread_once_t posix_once = PTHREAD_ONCE_INIT;
-static pthread_key_t posix_key; /* frees what was made for an adopted thread */
+static pthread_key_t posix_key; /* its destructor frees the record of an adopted thread */
 static uint32_t posix_next_id;
 static uint64_t posix_events[POSIX_EVENT_SLOTS];
 static __thread struct os_thread *posix_current;
 
-/* At the end of an adopted thread; what runs after it there is adopted anew. */
+/* Frees the record of an adopted thread when the thread ends. Later destructors of that thread
+ * adopt it anew. */
 static void posix_forget(void *thread)
 {
 	posix_current = NULL;
@@ -56,8 +57,8 @@ void os_real_identify(struct os_proc *proc)
 	proc->net_space = stat("/proc/self/ns/net", &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
-/* In the child of a fork: a process of its own, perhaps in another pid namespace. The tasks of the
- * parent do not exist here, so nor does what they serve: its communicators and roots. */
+/* Runs in the child of a fork. The child is a process of its own, perhaps in another pid namespace.
+ * The parent's tasks do not exist in the child, so its communicators and roots are dropped. */
 static void posix_forked(void)
 {
 	os_real_identify(&posix_proc);
@@ -134,10 +135,11 @@ static int posix_thread_start(struct os_thread **out, const struct os_thread_att
 		free(t);
 		return rc == EAGAIN ? EAGAIN : rc;
 	}
-	char brief[16]; /* the kernel's limit */
+	char brief[16]; /* the kernel's limit for thread names */
 	snprintf(brief, sizeof brief, "%s", attr->name);
 	pthread_setname_np(thread, brief);
-	if (attr->detached) /* it may have ended, and freed what describes it */
+	/* The thread may have ended and freed its record, so only the local handle is valid. */
+	if (attr->detached)
 		return pthread_detach(thread);
 	t->thread = thread;
 	*out = t;
@@ -157,7 +159,7 @@ static int posix_thread_join(struct os_thread *t)
 static uint64_t *posix_event(const void *object)
 {
 	uint64_t x = (uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15ull;
-	return &posix_events[x >> 54]; /* the top 10 bits: POSIX_EVENT_SLOTS */
+	return &posix_events[x >> 54]; /* the top 10 bits index POSIX_EVENT_SLOTS */
 }
 DOPPEL_STATIC_CHECK(POSIX_EVENT_SLOTS == 1 << 10, "shift of posix_event");
 
@@ -215,7 +217,7 @@ static void posix_sleep_ns(uint64_t ns)
 		;
 }
 
-/* Idles longer the more often it was called in a row. True once it has slept. */
+/* Idles: pauses, then yields, then sleeps longer with each round. True once it has slept. */
 static bool posix_idle(uint32_t round)
 {
 	if (round < POSIX_SPINS) {
@@ -235,8 +237,8 @@ static bool posix_idle(uint32_t round)
 	return true;
 }
 
-/* One look at all of them: 0 with *found, ETIMEDOUT, ECANCELED, or EAGAIN. After a sleep an OBJECT
- * wait reports itself true early: no task posts for a real socket. */
+/* Checks all waits once. Returns 0 with *found, ETIMEDOUT, ECANCELED, or EAGAIN. After a sleep an
+ * OBJECT wait counts as true early, because no task posts for a real socket. */
 static int posix_wait_look(const struct wait *const *w, int n, const shared_u32 *abort, bool slept,
 			   int *found)
 {
@@ -276,7 +278,8 @@ static int posix_wait(const struct wait *const *w, int n, const shared_u32 *abor
 	}
 }
 
-/* A query of a real system returns immediately; its caller decides how to wait. */
+/* Does nothing: a query of a real system returns immediately, and its caller decides how to
+ * wait. */
 static void posix_poll_miss(const char *why)
 {
 }
@@ -285,8 +288,7 @@ static void posix_poll_hit(void)
 {
 }
 
-/* ---- nothing to choose, to break or to trace --------------------------------------------------
- */
+/* ---- choices, faults and traces: no-ops ----------------------------------------------------- */
 
 static void posix_charge(enum os_cost what, uint64_t amount)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The world half of os.h in the real world: this process, its environment and memory. Files are in
- * os_real_file.c, sockets in os_real_socket.c. State of the process (allocations, cache, log file)
- * is under one lock, which no call out of here is made under.
+ * os_real_file.c, sockets in os_real_socket.c, mailboxes in os_real_mailbox.c. One lock protects
+ * the state of the process (allocations and cache). No code outside this file is called under this
+ * lock.
  */
 #include "core/os/os_real.h"
 
@@ -32,7 +33,8 @@ DOPPEL_STATIC_CHECK(sizeof(struct real_block) % 16 == 0, "blocks keep malloc's a
 
 static pthread_mutex_t real_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t real_once = PTHREAD_ONCE_INIT;
-static struct real_block real_blocks = {&real_blocks, &real_blocks, NULL, 0}; /* newest first */
+static struct real_block real_blocks = {&real_blocks, &real_blocks, NULL,
+					0}; /* list head; newest block first */
 static uint64_t real_block_count;
 static struct memo_table real_memo_table;
 static struct base_state real_base;
@@ -92,8 +94,7 @@ static struct base_state *real_base_state(void)
 	return &real_base;
 }
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static void *real_alloc(size_t bytes, const char *what)
 {
@@ -131,7 +132,7 @@ uint64_t os_real_alloc_count(const char **first)
 	pthread_mutex_lock(&real_lock);
 	uint64_t n = real_block_count;
 	if (first)
-		*first = real_blocks.prev->what; /* NULL when the list is empty */
+		*first = real_blocks.prev->what; /* NULL if the list is empty */
 	pthread_mutex_unlock(&real_lock);
 	return n;
 }
@@ -153,7 +154,8 @@ static const void *real_memo(const char *kind, const void *key, size_t key_bytes
 	return found;
 }
 
-/* No thread holds the lock at a fork: the child has no thread that could give it back. */
+/* Holds the lock across a fork, so that no thread holds it then. The child has only the forking
+ * thread and could not release another thread's lock. */
 static void real_fork_hold(void)
 {
 	pthread_mutex_lock(&real_lock);
@@ -174,8 +176,7 @@ static __attribute__((destructor)) void real_fini(void)
 	memo_table_clear(&real_memo_table);
 }
 
-/* ---- identity, environment, files ---------------------------------------------------------------
- */
+/* ---- identity, environment, files ----------------------------------------------------------- */
 
 static const char *real_env(const char *name)
 {
@@ -220,7 +221,7 @@ static void real_log_line(const char *line)
 {
 	char out[1100];
 	real_base_state();
-	/* one write, so that lines of several processes do not mix */
+	/* Uses one write per line, so that lines of several processes do not mix. */
 	int n = snprintf(out, sizeof out, "%s\n", line);
 	if ((size_t)n >= sizeof out) {
 		n = sizeof out - 1;
@@ -229,7 +230,7 @@ static void real_log_line(const char *line)
 	for (int done = 0; done < n;) {
 		ssize_t k = write(real_log_fd, out + done, (size_t)(n - done));
 		if (k < 0 && errno != EINTR)
-			return; /* nowhere left to say so */
+			return; /* no other place to log to */
 		done += k > 0 ? (int)k : 0;
 	}
 }
@@ -290,7 +291,8 @@ static int real_shm_create(const char *name, size_t bytes, void **mem)
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return errno;
-	/* allocated, not only sized: a full /dev/shm is ENOSPC here and not SIGBUS later */
+	/* Allocates the pages, not only the size: a full /dev/shm is ENOSPC here and not SIGBUS
+	 * later. */
 	do
 		rc = posix_fallocate(fd, 0, (off_t)bytes);
 	while (rc == EINTR);

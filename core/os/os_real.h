@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What os_real.c (identity, environment, memory) has of os_real_file.c and os_real_socket.c: the
- * operations of the real world's files and sockets. Private to core/os.
+ * Operations of the real world's files, sockets and mailboxes. os_real_file.c, os_real_socket.c and
+ * os_real_mailbox.c implement them for the table in os_real.c. Private to core/os.
  */
 #ifndef CORE_OS_OS_REAL_H
 #define CORE_OS_OS_REAL_H
 
 #include "core/os/os.h"
 
-/* NCCL_DEBUG_FILE with %h and %p replaced. */
+/* Writes `pattern` (NCCL_DEBUG_FILE) to `out`, with %h replaced by the host and %p by the pid. */
 void real_log_name(const char *pattern, const char *host, int pid, char *out, size_t bytes);
 int real_file_read(const char *path, char **data, size_t *bytes);
 int real_file_write(const char *path, const char *data, size_t bytes);

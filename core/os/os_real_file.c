@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files and directories of the real world. What the system calls return besides the errors that
- * os.h names is EIO.
+ * Files and directories of the real world. System-call errors that os.h does not name become EIO.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +16,7 @@
 
 #define REAL_FILE_MAX (16u << 20)
 
-/* Reads from fd until its end; grows, as /proc and /sys files have no size. */
+/* Reads from fd until its end. The buffer grows, because /proc and /sys files report no size. */
 static int real_read_all(int fd, char **data, size_t *bytes)
 {
 	size_t capacity = 16384, got = 0;
@@ -112,7 +111,7 @@ int real_file_write(const char *path, const char *data, size_t bytes)
 /* ---- directories ---------------------------------------------------------------------------- */
 
 struct real_names {
-	char *text; /* names, each with its NUL; malloc */
+	char *text; /* names, each with its NUL; malloc memory */
 	size_t bytes, room;
 	int count;
 };
@@ -143,7 +142,7 @@ static int real_name_compare(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Into memory of os_alloc, in order. */
+/* Copies the names, sorted, into memory of os_alloc. */
 static int real_names_give(const struct real_names *n, char **names)
 {
 	const char **at = malloc((size_t)n->count * sizeof *at + 1);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mailboxes of the real world. A box is a listening socket in the abstract name space of the
- * kernel, which a network name space has for itself and which no file remains of. A letter is a
- * connection with one message, which the kernel keeps until the owner accepts it: so posting waits
- * for no process.
+ * Mailboxes of the real world. A box is a listening socket in the kernel's abstract namespace. Each
+ * network namespace has its own, and no file remains after a close. A letter is a connection with
+ * one message. The kernel keeps it until the owner accepts it, so posting waits for no process.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +17,8 @@
 #include "core/os/os_real.h"
 
 #define MAILBOX_BACKLOG 4096
-#define MAILBOX_LATE_MS 1000 /* between a sender's connection and its message */
+/* Longest time in ms between a sender's connection and its message. */
+#define MAILBOX_LATE_MS 1000
 
 static int mailbox_address(const char *name, struct sockaddr_un *at, socklen_t *bytes)
 {
@@ -61,7 +61,7 @@ void real_mailbox_close(int box)
 	close(box);
 }
 
-/* Room for one descriptor beside a message. */
+/* Control buffer for the one descriptor of a message. */
 union mailbox_control {
 	struct cmsghdr head;
 	char bytes[CMSG_SPACE(sizeof(int))];
@@ -102,7 +102,7 @@ int real_mailbox_post(const char *name, uint64_t what, int fd)
 	return rc;
 }
 
-/* Is the sender a process of this user? */
+/* True if the sender is a process of this user. */
 static int mailbox_is_ours(int s)
 {
 	struct ucred who;
@@ -111,7 +111,8 @@ static int mailbox_is_ours(int s)
 	return getsockopt(s, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid();
 }
 
-/* EPROTO: not a letter. */
+/* Receives one letter from connection `s`. EPROTO: the sender is another user, or the message is
+ * not a letter. */
 static int mailbox_receive(int s, uint64_t *what, int *fd)
 {
 	union mailbox_control control;

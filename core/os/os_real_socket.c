@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets of the real world: TCP, never blocking, closed on exec, without Nagle's delay. Nobody
- * posts on their objects: os_posix.c ends OBJECT waits early after each short sleep.
+ * TCP sockets of the real world: non-blocking, closed on exec, without Nagle's delay. No task posts
+ * on their objects; os_posix.c ends OBJECT waits early after each sleep instead.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #define REAL_BACKLOG 4096
 #define REAL_OBJECTS 4096
 
-/* Addresses that stand for descriptors; they are never read or written. */
+/* Addresses that stand for descriptors. Their bytes are never read or written. */
 static const char real_socket_objects[REAL_OBJECTS];
 
 static socklen_t real_addr_to(const struct os_addr *a, struct sockaddr_storage *s)
@@ -59,10 +59,11 @@ static void real_addr_from(const struct sockaddr *s, struct os_addr *a)
 	memcpy(a->ip, &in->sin_addr, 4);
 }
 
-/* Order in which interfaces are offered: IPv4 before IPv6, loopback last; -1: not at all. */
+/* Returns the rank of an interface in the enumeration: IPv4 before IPv6, loopback last; -1: skip
+ * it. */
 static int real_interface_class(const struct ifaddrs *i)
 {
-	/* without a carrier an interface may be up, and reaches no host */
+	/* An interface without a carrier may be up, but reaches no host. */
 	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING))
 		return -1;
 	int loopback = i->ifa_flags & IFF_LOOPBACK ? 2 : 0;
@@ -190,7 +191,8 @@ int real_accept(int fd, int *conn, struct os_addr *peer)
 	memset(&ss, 0, sizeof ss);
 	do
 		s = accept4(fd, (struct sockaddr *)&ss, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	/* aborted: it went away while it queued, and another one may be behind it */
+	/* ECONNABORTED: the peer closed this connection while it was queued. The queue may hold
+	 * others. */
 	while (s < 0 && (errno == EINTR || errno == ECONNABORTED));
 	if (s < 0)
 		return errno == EWOULDBLOCK ? EAGAIN : errno;
@@ -230,7 +232,7 @@ const void *real_socket_object(int fd)
 	return &real_socket_objects[(unsigned)fd % REAL_OBJECTS];
 }
 
-/* No task posts for a real socket. */
+/* True always: no task posts for a real socket. */
 bool real_socket_changed(int fd, uint64_t seq)
 {
 	return true;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A list of waits that grows: for a task that waits for several things together, on behalf of one
- * rank or of several. The task clears it before each look at what it waits for, adds a wait for
- * each thing that was not there, and then waits. Zeroed memory is an empty list. One task.
+ * A growing list of waits, for a task that waits for several conditions together, on behalf of one
+ * rank or of several. The task clears the list before each check of its conditions, adds a wait for
+ * each condition that does not hold yet, and then waits. Zeroed memory is an empty list. Only one
+ * task uses a list.
  */
 #ifndef CORE_OS_OS_WAITS_H
 #define CORE_OS_OS_WAITS_H
@@ -10,21 +11,21 @@
 #include "core/os/os.h"
 
 struct os_waits {
-	struct wait *waits;       /* [room] */
-	const struct wait **list; /* [room]: of `waits` */
-	int32_t *ranks;           /* [room]: for which rank each is */
+	struct wait *waits; /* array of `room` waits; owns the one allocation of all three arrays */
+	const struct wait **list; /* array of `room` pointers into `waits` */
+	int32_t *ranks;           /* array of `room` ranks: the rank that each wait is for */
 	int n, room;
-	const shared_u32 *abort; /* of the first rank; those of others are waits */
-	bool several;            /* ranks */
+	const shared_u32 *abort; /* abort flag of the first rank; flags of other ranks are waits */
+	bool several;            /* True if the waits are for more than one rank */
 };
 
 void os_waits_clear(struct os_waits *l);
-/* Room for n more waits of that rank, which the caller fills in; NULL: no memory, and the list is
- * as before. */
+/* Adds n waits for `rank`, which the caller fills in, and returns the first. NULL: out of memory,
+ * and the list is unchanged. */
 struct wait *os_waits_more(struct os_waits *l, int n, int32_t rank);
-/* The abort of that rank ends the wait, too. False: no memory. */
+/* Makes the abort flag of `rank` end the wait, too. False: out of memory. */
 bool os_waits_abort(struct os_waits *l, const shared_u32 *abort, int32_t rank);
-/* WAITS as os_wait does, with its results. */
+/* WAITS as os_wait does and returns its results. */
 int os_waits_wait(const struct os_waits *l);
 void os_waits_free(struct os_waits *l);
 

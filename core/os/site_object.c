@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Linked into each library that has sites (site.h): the linker's names for the ends of a section
- * are each library's own. They are weak, because a library without sites has no such section.
+ * Registers the sites of a library (site.h). Each library that has sites links this file, because
+ * the linker's symbols for the ends of a section are local to each library. The symbols are weak,
+ * because a library without sites has no such section.
  */
 #include "core/os/site.h"
 
