@@ -14,7 +14,7 @@
  * Errors: 0, or a positive errno; outputs are set only on success, unless a function's comment
  * differs. `errno` itself is never set or read across a wait. Time is in ns.
  *
- * Any task of a process may call every function. A function marked WAITS may switch to another task, so
+ * Any task may call every function. A function marked WAITS may switch to another task, so
  * the caller holds no half-updated state there. Files, sockets, shared memory and os_event_seq are
  * calls of the outside: each is a scheduling point before it acts, like an access to a shared word.
  * os_thread_start is a scheduling point after the new task can run. Any other function neither
