@@ -12,7 +12,7 @@
 
 /* ---- NVLinks -------------------------------------------------------------------------------- */
 
-/* From sm 90 on the state is a field; a driver that does not have it has the call. */
+/* From sm 90 on the link state is a field. A driver without the field has the call. */
 static bool detect_nvml_link_up(nvmlDevice_t device, int32_t sm, unsigned int link)
 {
 	nvmlFieldValue_t v = {.fieldId = NVML_FI_DEV_NVLINK_GET_STATE, .scopeId = link};
@@ -28,7 +28,7 @@ static void detect_nvml_link_add(struct topo_detect_gpu *gpu, const nvmlPciInfo_
 {
 	char target[sizeof gpu->link[0].target];
 	int32_t i = 0;
-	/* the short form: /sys and topology files have a domain of four digits */
+	/* The short bus id has a domain of four digits, as /sys and topology files do. */
 	snprintf(target, sizeof target, "%.15s", far->busIdLegacy);
 	for (char *p = target; *p; p++)
 		*p = (char)tolower((unsigned char)*p);
@@ -44,7 +44,7 @@ static void detect_nvml_link_add(struct topo_detect_gpu *gpu, const nvmlPciInfo_
 	gpu->link[i].count++;
 }
 
-/* Those that are up and may carry peers' traffic, by what is at their far end. */
+/* Counts the links that are up and may carry peer traffic, by the device at their far end. */
 static void detect_nvml_links(nvmlDevice_t device, struct topo_detect_gpu *gpu)
 {
 	for (unsigned int link = 0; link < TOPO_DETECT_LINKS; link++) {
@@ -94,7 +94,7 @@ static void detect_nvml_pci_link(nvmlDevice_t device, struct topo_detect_gpu *gp
 		gpu->link_width = (int32_t)width;
 }
 
-/* For the GPU of that bus id; what NVML does not have stays as it is. */
+/* Adds NVML's facts about the GPU of gpu->bus_id. Facts that NVML lacks stay unchanged. */
 static void detect_nvml_gpu(struct topo_detect_gpu *gpu)
 {
 	nvmlDevice_t device;

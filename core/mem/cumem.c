@@ -10,9 +10,10 @@
 #include "core/base/param.h"
 #include "core/rank/cuda_result.h"
 
-#define CUMEM_DRIVER 12000 /* the first whose cuMem NCCL uses by itself */
-/* The same for host memory; and the first that has an attribute for it, which older headers do not
- * name: CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED. */
+#define CUMEM_DRIVER 12000 /* first driver with which NCCL uses cuMem by default */
+/* CUMEM_HOST_DRIVER is the first driver with which NCCL uses cuMem for host memory by default.
+ * CUMEM_HOST_ANSWERS is the first driver with a device attribute for it. Older headers do not name
+ * it: CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED. */
 #define CUMEM_HOST_DRIVER    12060
 #define CUMEM_HOST_ANSWERS   13000
 #define CUMEM_HOST_ATTRIBUTE ((CUdevice_attribute)141)
@@ -47,7 +48,8 @@ static bool cumem_is_wanted(enum cumem_place place)
 				     : device != 0 && param_i64(PARAM_CUMEM_HOST_ENABLE) == 1;
 }
 
-/* A rank that takes no answer for no would differ from its neighbours. */
+/* A failed query is an error, not a "no": a rank that took it as "no" would choose other memory
+ * than its neighbours. */
 ncclResult_t cumem_has(enum cumem_place place, int device, bool *has)
 {
 	int version = 0;
@@ -90,7 +92,7 @@ ncclResult_t cumem_allow(void *mem, size_t bytes, int device, const char *what)
 
 /* ---- mapping -------------------------------------------------------------------------------- */
 
-/* What is mapped, and for which device. */
+/* A memory handle, and the device that it is mapped for. */
 struct cumem_mapping {
 	enum cumem_place place;
 	int device;
@@ -98,7 +100,8 @@ struct cumem_mapping {
 	CUmemGenericAllocationHandle handle;
 };
 
-/* The number of a node does not matter for access: it is the host's. */
+/* Grants access to the device and, for host memory, to the host. The NUMA node's number does not
+ * matter for access: any node stands for the host. */
 static ncclResult_t cumem_open(const struct cumem_mapping *m, CUdeviceptr at, const char *what)
 {
 	const CUmemAccessDesc desc[] = {
@@ -109,7 +112,8 @@ static ncclResult_t cumem_open(const struct cumem_mapping *m, CUdeviceptr at, co
 	return cumem_set_access(at, m->bytes, desc, m->place == CUMEM_HOST ? 2 : 1, what);
 }
 
-/* Reserves addresses, and maps the memory of the handle there for the device, and the host. */
+/* Reserves addresses and maps the memory of the handle there for the device and, for host memory,
+ * the host. */
 static ncclResult_t cumem_map(void **mem, const struct cumem_mapping *m, const char *what)
 {
 	CUdeviceptr at = 0;
@@ -133,7 +137,7 @@ err_address_free:
 	return rc;
 }
 
-/* The mapping keeps the memory: the handle goes, whether it was made or not. */
+/* Maps the memory and releases the handle, even on failure. The mapping keeps the memory alive. */
 static ncclResult_t cumem_map_and_release(void **mem, const struct cumem_mapping *m,
 					  const char *what)
 {
@@ -149,7 +153,7 @@ static ncclResult_t cumem_map_and_release(void **mem, const struct cumem_mapping
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* -1 is a machine without NUMA, where the node is 0. */
+/* Fills in the location of the memory. A node of -1 is a machine without NUMA, whose node is 0. */
 static ncclResult_t cumem_location(const struct cumem_mapping *m, CUmemLocation *at,
 				   const char *what)
 {

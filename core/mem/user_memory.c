@@ -8,12 +8,12 @@
 #define USER_MEMORY_WHAT "memory of ncclMemAlloc"
 
 struct user_memory {
-	struct registry_node node; /* first: in the process' registry */
+	struct registry_node node; /* must be first: node of the process' registry */
 	uint8_t *mem;
 	size_t bytes;
-	/* both change under the registry's lock */
+	/* holds and freed change under the registry's lock */
 	uint32_t holds;
-	bool freed; /* by the program */
+	bool freed; /* true after the program's ncclMemFree */
 };
 
 static struct user_memory *user_memory_of(struct registry_node *n)
@@ -21,8 +21,8 @@ static struct user_memory *user_memory_of(struct registry_node *n)
 	return n->kind == REGISTRY_MEMORY ? (struct user_memory *)n : NULL;
 }
 
-/* Under the registry's lock, the memory that begins there. Freed memory is in the list until it is
- * free. */
+/* Returns the memory that begins at `at`, or NULL. Caller holds the registry's lock. Memory with
+ * `freed` set remains in the list until its last hold is dropped. */
 static struct user_memory *user_memory_at(struct registry_node *first, const void *at)
 {
 	for (struct registry_node *n = first; n; n = n->next) {
@@ -69,7 +69,7 @@ ncclResult_t user_memory_alloc(void **mem, size_t bytes)
 	return ncclSuccess;
 }
 
-/* No other task finds it any longer. */
+/* Frees the memory. First removes it from the registry, so that no other task finds it. */
 static ncclResult_t user_memory_end(struct user_memory *m)
 {
 	ncclResult_t rc;

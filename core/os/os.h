@@ -52,9 +52,8 @@ struct os_proc {
 	uint32_t host;    /* index of its host */
 	int32_t pid;      /* result of getpid; unique on its host within its pid_space */
 	const char *name; /* "host0/p3"; owned by the world */
-	uint64_t
-		/* The pid namespace of the process. Each container of a host has its own. */
-		pid_space;
+	/* The pid namespace of the process. Each container of a host has its own. */
+	uint64_t pid_space;
 	uint64_t net_space; /* the network namespace, which scopes mailbox names */
 	void *slot[OS_SLOT_COUNT];
 };

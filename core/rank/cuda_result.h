@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a CUDA result to ours, with the one line that an error deserves. Called by every room from
- * here up, right at the CUDA call. Owns nothing.
+ * Converts a CUDA result to an NCCL result and logs one line for an error. core/rank and all rooms
+ * above it call it directly at the CUDA call. Owns nothing.
  */
 #ifndef CORE_RANK_CUDA_RESULT_H
 #define CORE_RANK_CUDA_RESULT_H
@@ -11,7 +11,7 @@
 #include "core/base/log.h"
 #include "core/include/nccl.h"
 
-/* `what` was attempted: "cudaMalloc of p2p connection memory". */
+/* `what` names the attempted call: "cudaMalloc of p2p connection memory". */
 static inline ncclResult_t cuda_result(cudaError_t e, const char *what)
 {
 	if (e == cudaSuccess)
@@ -20,8 +20,8 @@ static inline ncclResult_t cuda_result(cudaError_t e, const char *what)
 	return ncclUnhandledCudaError;
 }
 
-/* The calling thread does what a capture in another thread would forbid, as to allocate memory.
- * Returns the mode that it had. */
+/* Sets the capture mode of the calling thread and returns its previous mode. The relaxed mode
+ * permits calls, such as allocations, that a capture in another thread would forbid. */
 static inline enum cudaStreamCaptureMode cuda_capture_mode(enum cudaStreamCaptureMode mode)
 {
 	(void)cudaThreadExchangeStreamCaptureMode(&mode);

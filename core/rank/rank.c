@@ -7,7 +7,8 @@
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* The next ranks of the ring learn of the error. Under `watch`. */
+/* Breaks the bootstrap's ring after an asynchronous error, to inform the ring's next ranks. Caller
+ * holds `watch`. */
 static void rank_ring_break(struct ncclComm *comm)
 {
 	if (!comm->bootstrap || comm->bootstrap_taken ||
@@ -57,7 +58,7 @@ void rank_bootstrap_release(struct ncclComm *comm)
 
 ncclResult_t rank_wait_beside(struct ncclComm *comm, const struct wait *waits, int n)
 {
-	struct wait w[RANK_WAITS + 2]; /* the last one is bootstrap's */
+	struct wait w[RANK_WAITS + 2]; /* the last entry is scratch of bootstrap_wait_beside */
 	ncclResult_t rc = (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
 
 	ASSERT(n > 0 && n <= RANK_WAITS && comm->nranks > 1);

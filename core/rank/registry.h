@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The registry: everything of core that belongs to a process as a whole, in one intrusive list
- * anchored in the process' own slot (os_proc()->slot[OS_SLOT_CORE]). It needs no memory and no
+ * The registry: one intrusive list of all core objects that belong to a process as a whole. Its
+ * anchor is the process' own slot (os_proc()->slot[OS_SLOT_CORE]). It needs no memory and no
  * set-up: the slot holds the first node's address, and its lowest bit is the lock. Called by
  * core/comm, core/proxy and core/api. Owns nothing.
  *
- * Between lock and unlock the caller calls nothing that waits.
+ * Between lock and unlock the caller calls no function that waits.
  */
 #ifndef CORE_RANK_REGISTRY_H
 #define CORE_RANK_REGISTRY_H
@@ -20,8 +20,8 @@ enum registry_kind {
 	REGISTRY_MEMORY,   /* struct user_memory */
 };
 
-/* First in what is registered. Calls walk the list while tasks write what is behind their own
- * nodes: nodes have cache lines of their own. */
+/* Header of a registered object; its first member. A task may write its own object while another
+ * task walks the list. Each node therefore fills cache lines of its own. */
 struct registry_node {
 	struct registry_node *next;
 	uint32_t kind;
@@ -29,9 +29,9 @@ struct registry_node {
 };
 DOPPEL_STATIC_CHECK(sizeof(struct registry_node) == REGISTRY_NODE_BYTES, "no padding");
 
-/* WAITS. Returns the first node, NULL: the list is empty. */
+/* WAITS. Locks the registry and returns the first node; NULL: the list is empty. */
 struct registry_node *registry_lock(void);
-/* `first` becomes the list. */
+/* Stores `first` as the first node and unlocks. */
 void registry_unlock(struct registry_node *first);
 
 void registry_add(struct registry_node *node);
