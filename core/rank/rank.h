@@ -159,7 +159,8 @@ struct ncclComm {
 
 	struct os_mutex watch; /* serializes the tasks that check the bootstrap's ring */
 	bool ring_broken;      /* the asynchronous error broke the ring; under `watch` */
-	bool bootstrap_taken; /* a call uses the bootstrap: no task checks its ring; under `watch` */
+	/* A call uses the bootstrap; other tasks do not check its ring. Changes under `watch`. */
+	bool bootstrap_taken;
 
 	uint64_t op_count;   /* collectives launched so far */
 	shared_u64 ops_seen; /* op_count for other tasks */

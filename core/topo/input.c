@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host's topology file, in NCCL's format, read into the model. It takes what real dumps and cloud
- * templates contain: attributes that are absent, empty, 0 or -1 fall back to NCCL's defaults; a GPU
- * may be a bare <pci> of a display class, or one without a class whose bus id a GPU in use has.
- * What NCCL takes is taken, and logged where it is odd; what it cannot read it refuses with file,
- * line, column, element, attribute and what was expected. The links between GPUs are
- * input_links.c's.
+ * Reads a host's topology file, in NCCL's format, into the model. Real dumps and cloud templates
+ * are accepted. Attributes that are absent, empty, 0 or -1 use NCCL's defaults. A GPU may be a bare
+ * <pci> of a display class, or one without a class whose bus id a GPU in use has.
+ *
+ * The reader accepts every file that NCCL accepts, and logs oddities. It refuses other files with
+ * file, line, column, element, attribute and what was expected. input_links.c reads the links
+ * between GPUs.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -20,9 +21,9 @@
 
 struct topo_input {
 	struct topo_model *m;
-	int32_t host; /* of the CPU that is read */
+	int32_t host; /* host of the CPU that is being read */
 	int32_t gpus, nets;
-	int32_t hcas; /* of templates, so far */
+	int32_t hcas; /* template HCAs added so far */
 };
 
 static ncclResult_t topo_input_error(const struct xml_error *error)
@@ -66,7 +67,8 @@ static ncclResult_t topo_input_u64(const struct xml_node *x, const char *name, u
 
 /* ---- <net> ---------------------------------------------------------------------------------- */
 
-/* The same port may appear below two CPUs, as each rank saw it: the first one counts. */
+/* True if the port was read before. It may appear below two CPUs, as different ranks saw it; the
+ * first one counts. */
 static bool topo_net_seen(const struct topo_input *in, const char *name, int32_t dev)
 {
 	const struct topo_model *m = in->m;
@@ -99,7 +101,7 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 		rc = topo_input_int(x, "net", 1, 0, 1, &used);
 	if (!rc)
 		rc = topo_input_u64(x, "guid", &guid);
-	if (rc || !used) /* net="0": one of those that a merged NIC is made of */
+	if (rc || !used) /* net="0": a device of a merged NIC */
 		return rc;
 	const char *name = xml_attr(x, "name");
 	char fallback[32];
@@ -128,13 +130,14 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 	net->net.rail = rail;
 	net->net.plane = plane;
 	net->net.coll = coll != 0;
-	/* speed is in Mb/s; one that the driver does not know is taken as 10 Gb/s */
+	/* speed is in Mb/s; an unknown speed counts as 10 Gb/s. */
 	net->net.bw_mbps = (uint32_t)(mbit > 0 ? mbit : 10000) / 8;
 	in->nets++;
 	return topo_model_link_both(in->m, nic, n, TOPO_LINK_NET, in->m->node[n].net.bw_mbps);
 }
 
-/* A template's bare HCA: the host will name them so, in order, and 200 Gb/s is what they have. */
+/* Adds a template's bare HCA. The name is the one that the host will use: mlx5_<n>, in order. The
+ * speed is that of such HCAs, 200 Gb/s. */
 static ncclResult_t topo_hca_add(struct topo_input *in, int32_t nic)
 {
 	int32_t n = topo_model_node(in->m, TOPO_NODE_NET, in->m->node[nic].line);
@@ -162,7 +165,7 @@ static ncclResult_t topo_nic_read(struct topo_input *in, const struct xml_node *
 
 /* ---- <gpu> ---------------------------------------------------------------------------------- */
 
-/* A template's bare GPU, or a <gpu> without sm: the generation by PCI device id. */
+/* Returns the generation by PCI device id, for a template's bare GPU or a <gpu> without sm. */
 static int32_t topo_gpu_sm_by_device(uint64_t device)
 {
 	if (device >= 0x2900 && device < 0x2a00)
@@ -176,7 +179,8 @@ static int32_t topo_gpu_sm_by_device(uint64_t device)
 	return 80;
 }
 
-/* AMD's graphics core. Another text is no architecture: NCCL does not read the attribute. */
+/* Reads AMD's graphics core. Another text is only logged, because NCCL does not read the
+ * attribute. */
 static void topo_gpu_gcn(const struct topo_model *m, const struct xml_node *x, struct topo_node *n)
 {
 	const char *text = xml_attr(x, "gcn");
@@ -186,7 +190,7 @@ static void topo_gpu_gcn(const struct topo_model *m, const struct xml_node *x, s
 		     m->source, x->line, text);
 }
 
-/* Two GPUs of one number, which are not the halves of one. */
+/* Refuses two GPUs with one number, unless they are halves of one GPU. */
 static ncclResult_t topo_gpu_twice(const struct topo_model *m, const struct xml_node *x,
 				   int32_t gpu)
 {
@@ -202,7 +206,7 @@ static ncclResult_t topo_gpu_twice(const struct topo_model *m, const struct xml_
 	return ncclSuccess;
 }
 
-/* `x` is NULL for a template's. */
+/* Fills in node `gpu`. `x` is its <gpu>, or NULL for a template's GPU. */
 static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *pci,
 				  const struct xml_node *x, int32_t gpu)
 {
@@ -228,14 +232,14 @@ static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *
 					 TOPO_MAX_GPUS);
 	if (x)
 		topo_gpu_gcn(in->m, x, n);
-	/* AMD's sm is a number of compute units; its GPUs are searched for as sm 80 is */
+	/* AMD's sm is a number of compute units; the search treats its GPUs like sm 80. */
 	n->gpu.sm = n->gpu.gcn ? 80 : sm ? sm : topo_gpu_sm_by_device(device);
 	return topo_gpu_twice(in->m, x ? x : pci, gpu);
 }
 
 /* ---- <pci> ---------------------------------------------------------------------------------- */
 
-/* What a lane carries, in 1/80 GB/s: 8b/10b until 5 GT/s, 128b/130b after. */
+/* Bandwidth of a lane in 1/80 GB/s: 8b/10b encoding up to 5 GT/s, 128b/130b above. */
 static uint32_t topo_pci_lane(int64_t milli_gt)
 {
 	if (milli_gt <= 0)
@@ -275,8 +279,8 @@ static bool topo_attr_begins(const struct xml_node *x, const char *name, const c
 	return text && strncmp(text, with, strlen(with)) == 0;
 }
 
-/* A template's function without a class, which nothing but its bus id describes: is it a GPU in
- * use? */
+/* True if the function is a GPU in use: a template's function without a class, known only by its
+ * bus id. */
 static bool topo_pci_is_selected(const struct topo_model *m, const struct xml_node *x)
 {
 	const char *text = xml_attr(x, "busid");
@@ -290,8 +294,8 @@ static bool topo_pci_is_selected(const struct topo_model *m, const struct xml_no
 	return false;
 }
 
-/* What the function is: by what it holds, and where that is nothing (a template's), by its class.
- * False: nothing of ours. */
+/* Finds the type of a function by its children or, without children (a template), by its class.
+ * False: the function is not part of the model. */
 static bool topo_pci_type(const struct topo_model *m, const struct xml_node *x,
 			  enum topo_node_type *type)
 {
@@ -331,7 +335,7 @@ static ncclResult_t topo_pci_id(const struct xml_node *x, uint64_t *id)
 	return ncclSuccess;
 }
 
-/* A switch that is below itself. */
+/* Refuses a switch that is below itself. */
 static ncclResult_t topo_pci_cycle(const struct xml_node *x, uint64_t bus)
 {
 	for (const struct xml_node *up = x->parent; up; up = up->parent) {
@@ -348,8 +352,8 @@ static ncclResult_t topo_pci_cycle(const struct xml_node *x, uint64_t bus)
 	return ncclSuccess;
 }
 
-/* Two GPUs cannot have one bus id. A switch can have that of another function: NCCL takes such
- * files, and nothing is looked up by it but the end of a <pcilink>. */
+/* Refuses two GPUs with one bus id. A switch may share the bus id of another function: NCCL accepts
+ * such files, and only the end of a <pcilink> is looked up by it. */
 static ncclResult_t topo_pci_twice(const struct topo_model *m, const struct xml_node *x,
 				   enum topo_node_type type, uint64_t bus)
 {
@@ -380,7 +384,8 @@ static ncclResult_t topo_pci_bus(const struct topo_input *in, const struct xml_n
 	return topo_pci_twice(in->m, x, type, *bus);
 }
 
-/* The functions of one card with several ports are one NIC, so its link is not counted twice. */
+/* Returns the NIC of the same card, or TOPO_NO_NODE. The ports of a card are one NIC, which counts
+ * its PCI link once. */
 static int32_t topo_nic_of_card(const struct topo_model *m, uint64_t bus)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
@@ -390,7 +395,7 @@ static int32_t topo_nic_of_card(const struct topo_model *m, uint64_t bus)
 	return TOPO_NO_NODE;
 }
 
-/* The node of a function that is not a further port of a card. */
+/* Adds the node of a function and its PCI link. The caller has excluded further ports of a card. */
 static ncclResult_t topo_pci_add(struct topo_model *m, const struct xml_node *x,
 				 enum topo_node_type type, int32_t parent, uint64_t bus,
 				 int32_t *node)
@@ -418,8 +423,8 @@ static ncclResult_t topo_pci_add(struct topo_model *m, const struct xml_node *x,
 	return topo_model_link_both(m, *node, parent, TOPO_LINK_PCI, link.mbps);
 }
 
-/* Is the half that `x` is there already? Without a number it is the whole GPU, for one more
- * rank. */
+/* True if `x` is already in the model: the same half or, without a half number, the whole GPU for
+ * another rank. */
 static bool topo_gpu_is_there(struct topo_model *m, const struct xml_node *x, uint64_t bus,
 			      int32_t half)
 {
@@ -437,7 +442,8 @@ static bool topo_gpu_is_there(struct topo_model *m, const struct xml_node *x, ui
 	return false;
 }
 
-/* Further <gpu> of a function are halves of it (MLOPart), each with the function's link. */
+/* Reads the <gpu> elements of a function. Several are its halves (MLOPart), each with the
+ * function's link. */
 static ncclResult_t topo_gpu_halves(struct topo_input *in, const struct xml_node *pci, int32_t gpu)
 {
 	const struct xml_node *x = xml_child(pci, "gpu");
@@ -458,7 +464,7 @@ static ncclResult_t topo_gpu_halves(struct topo_input *in, const struct xml_node
 
 static ncclResult_t topo_pci_read(struct topo_input *in, const struct xml_node *x, int32_t parent);
 
-/* What a function of this type has inside. */
+/* Reads the children of a function by its type. */
 static ncclResult_t topo_pci_inside(struct topo_input *in, const struct xml_node *x,
 				    enum topo_node_type type, int32_t n)
 {
@@ -514,7 +520,7 @@ static ncclResult_t topo_cpu_describe(struct topo_node *n, const struct xml_node
 	return rc;
 }
 
-/* A <nic> straight below the CPU: a virtual port, or one whose PCI place is unknown. */
+/* Reads a <nic> directly below the CPU: a virtual port, or a NIC whose PCI place is unknown. */
 static ncclResult_t topo_cpu_nic(struct topo_input *in, const struct xml_node *x, int32_t cpu)
 {
 	int32_t n = topo_model_node(in->m, TOPO_NODE_NIC, x->line);
@@ -549,7 +555,7 @@ ncclResult_t topo_input_host(struct topo_model *m, const struct xml_node *cpu, i
 	uint64_t hash = text ? strtoull(text, NULL, 16) : 0;
 
 	if (!text && m->hosts)
-		return ncclSuccess; /* *host stays */
+		return ncclSuccess; /* *host is unchanged */
 	*host = 0;
 	while (*host < m->hosts && m->host_hash[*host] != hash)
 		(*host)++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The second pass over a topology file (input.c), when every function is known: <nvlink>, <xgmi>
- * and <c2c>, the links of GPUs to each other, to switches and to CPUs; <pcilink>, from switch to
- * switch. A link to a function that is not in the file is none, as for NCCL: a container shows the
- * links of the GPUs that it has been given to those that it has not.
+ * The second pass over a topology file, after input.c has read all functions. It reads <nvlink>,
+ * <xgmi> and <c2c>, the links of GPUs to each other, to switches and to CPUs, and <pcilink>, from
+ * switch to switch. A link to a function that is not in the file is ignored, like in NCCL: in a
+ * container, GPUs show links to GPUs that the container does not have.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int32_t topo_cpu_above(const struct topo_model *m, int32_t node)
 	return node;
 }
 
-/* To a GPU, or to each of its halves with their share. */
+/* Links `gpu` to a GPU, or to each of its halves with an equal share. */
 static ncclResult_t topo_nvlink_peers(struct topo_model *m, int32_t gpu, uint64_t bus, uint32_t bw)
 {
 	uint32_t halves = (uint32_t)topo_model_halves(m, bus);
@@ -42,8 +42,9 @@ static ncclResult_t topo_nvlink_peers(struct topo_model *m, int32_t gpu, uint64_
 	return rc;
 }
 
-/* The other end of a link: by its class, as NCCL and RCCL have it (0x12: accelerators of AMD);
- * without one by its target, which is a GPU of the file or, virtual, the switch. */
+/* Returns the type of a link's other end. The class decides, as in NCCL and RCCL (0x12:
+ * accelerators of AMD). Without a class the target decides: a GPU of the file or, if `virtual`, the
+ * switch. */
 static enum topo_node_type topo_nvlink_end(const char *class, bool virtual)
 {
 	if (!class || !*class)
@@ -53,8 +54,8 @@ static enum topo_node_type topo_nvlink_end(const char *class, bool virtual)
 	return strncmp(class, "0x068001", 8) == 0 ? TOPO_NODE_CPU : TOPO_NODE_NVS;
 }
 
-/* All NVSwitches are one node: every GPU reaches every switch. A GPU that names itself (a cloud
- * template) is no link. The halves of a GPU share its links. */
+/* Reads one link. All NVSwitches are one node, because every GPU reaches every switch. A link of a
+ * GPU to itself (a cloud template) is ignored. The halves of a GPU share its links. */
 static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node *x, int32_t gpu)
 {
 	int32_t count;
@@ -91,7 +92,7 @@ static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node
 	return ncclSuccess;
 }
 
-/* Switches that pass on to each other, not over the CPU. */
+/* Reads a link over which two switches exchange data without the CPU. */
 static ncclResult_t topo_pcilink_read(struct topo_model *m, const struct xml_node *x, uint64_t from,
 				      int32_t host)
 {
@@ -112,7 +113,7 @@ static ncclResult_t topo_pcilink_read(struct topo_model *m, const struct xml_nod
 	return a == b ? ncclSuccess : topo_model_link(m, a, b, TOPO_LINK_LOC, TOPO_LOC_BW_MBPS);
 }
 
-/* Below the CPU, and between it and all halves of a GPU. */
+/* Adds the C2C bridge of a GPU's halves, below the CPU. */
 static ncclResult_t topo_c2c_bridge(struct topo_model *m, const struct xml_node *x, int32_t gpu,
 				    uint32_t bw, int32_t *bridge)
 {
@@ -149,7 +150,7 @@ static ncclResult_t topo_c2c_read(struct topo_model *m, const struct xml_node *x
 	return rc ? rc : topo_model_link_both(m, gpu, to, TOPO_LINK_C2C, mbps);
 }
 
-/* With the halves before it. */
+/* Links a half to the halves before it. */
 static ncclResult_t topo_half_links(struct topo_model *m, int32_t gpu)
 {
 	uint64_t bus = m->node[gpu].bus;
@@ -161,7 +162,7 @@ static ncclResult_t topo_half_links(struct topo_model *m, int32_t gpu)
 	return rc;
 }
 
-/* The GPU in use that this <gpu> of the function is. */
+/* Returns the GPU in use that this <gpu> of the function describes. */
 static int32_t topo_links_owner(const struct topo_model *m, const struct xml_node *x, uint64_t bus,
 				int32_t half)
 {
@@ -175,7 +176,7 @@ static int32_t topo_links_owner(const struct topo_model *m, const struct xml_nod
 
 		if (topo_input_int(c, "mlopart", -1, -1, TOPO_MAX_HALVES - 1, &other) ||
 		    other + 1 == half)
-			return TOPO_NO_NODE; /* that one's links count */
+			return TOPO_NO_NODE; /* an earlier <gpu> of the same half: its links count */
 	}
 	return i;
 }
@@ -185,7 +186,8 @@ static ncclResult_t topo_gpu_links(struct topo_model *m, const struct xml_node *
 	int32_t gpu = topo_model_next_half(m, 0, bus), half;
 	ncclResult_t rc;
 
-	if (gpu == TOPO_NO_NODE) /* not in use, or inside another GPU or NIC, and not read */
+	/* not in use, or not read: inside another GPU or NIC */
+	if (gpu == TOPO_NO_NODE)
 		return ncclSuccess;
 	rc = topo_input_int(x, "mlopart", -1, -1, TOPO_MAX_HALVES - 1, &half);
 	if (!rc)
@@ -221,7 +223,8 @@ static ncclResult_t topo_pci_links(struct topo_model *m, const struct xml_node *
 	return rc;
 }
 
-/* Hosts of one NVLink domain reach each other over its NVSwitches, and no other way. */
+/* Refuses GPUs without an NVSwitch if there are several hosts. Hosts of one NVLink domain reach
+ * each other only over its NVSwitches. */
 static ncclResult_t topo_hosts_check(const struct topo_model *m)
 {
 	int32_t hosts = topo_model_hosts(m);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Merged NICs: devices of the network that are near each other count as one, with the sum of their
- * speeds. A connection over it goes over all of them (core/transport). Rules, as in NCCL: first the
- * groups that NCCL_NET_FORCE_MERGE names; then each device takes those that are at most
- * NCCL_NET_MERGE_LEVEL away from it, in the file's order, up to four in all. Stricter than NCCL: a
- * message is cut into equal parts, so that only devices of one speed go together. Where the network
- * knows the kinds of their links, these are one, too.
+ * speeds. A connection over a merged NIC uses all its devices (core/transport).
  *
- *	PCI - NIC - mlx5_0          PCI - NIC - mlx5_0+mlx5_1        at level PORT
- *	          \ mlx5_1
+ * The rules are those of NCCL. First the groups of NCCL_NET_FORCE_MERGE are merged. Then each
+ * device, in the file's order, is merged with devices that are at most NCCL_NET_MERGE_LEVEL away,
+ * up to four in all. One rule is stricter than NCCL's: a message is cut into equal parts, so only
+ * devices of one speed are merged. If the network knows the kinds of their links, these must be the
+ * same, too.
  *
- * The name is that of its devices, joined by '+': the proxy finds them by it. What is merged in the
- * file stays so.
+ * 	PCI - NIC - mlx5_0          PCI - NIC - mlx5_0+mlx5_1        at level PORT
+ * 	          \ mlx5_1
+ *
+ * The name joins the names of the devices with '+'; the proxy finds the devices by it. NICs that
+ * are merged in the file are not changed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +32,7 @@ static bool topo_net_is_single(const struct topo_node *n)
 	return n->type == TOPO_NODE_NET && !n->dead && !strchr(n->name, '+');
 }
 
-/* ---- how far two are from each other -------------------------------------------------------- */
+/* ---- distance between two devices ----------------------------------------------------------- */
 
 static bool topo_is_below(const struct topo_model *m, int32_t node, int32_t above)
 {
@@ -39,7 +41,7 @@ static bool topo_is_below(const struct topo_model *m, int32_t node, int32_t abov
 	return node != TOPO_NO_NODE;
 }
 
-/* The nearest node that all of them are below; TOPO_NO_NODE: their CPUs differ. */
+/* Returns the nearest node that is above all of them; TOPO_NO_NODE: their CPUs differ. */
 static int32_t topo_group_parent(const struct topo_model *m, const struct topo_group *g)
 {
 	int32_t above = m->node[g->net[0]].parent;
@@ -50,8 +52,8 @@ static int32_t topo_group_parent(const struct topo_model *m, const struct topo_g
 	return above;
 }
 
-/* The NIC of devices without a PCI address holds all of these: they have no more than the CPU in
- * common. */
+/* Returns how far two devices are from each other. One NIC node without a PCI address holds all
+ * devices without an address, so these share only the CPU. */
 static enum topo_merge_level topo_merge_distance(const struct topo_model *m, int32_t a, int32_t b)
 {
 	int32_t above = topo_group_parent(m, &(struct topo_group){{a, b}, 2});
@@ -68,7 +70,7 @@ static enum topo_merge_level topo_merge_distance(const struct topo_model *m, int
 		       : TOPO_MERGE_PXB;
 }
 
-/* Why two devices within the level stay apart; NULL: they go together. */
+/* Returns why two devices within the level are not merged; NULL: they can be merged. */
 static const char *topo_merge_obstacle(const struct topo_params *params, const struct topo_node *a,
 				       const struct topo_node *b)
 {
@@ -81,9 +83,9 @@ static const char *topo_merge_obstacle(const struct topo_params *params, const s
 	return NULL;
 }
 
-/* ---- the merged one ------------------------------------------------------------------------- */
+/* ---- the merged NIC ------------------------------------------------------------------------- */
 
-/* "mlx5_0+mlx5_1". False: it is too long. */
+/* Writes the merged name, "mlx5_0+mlx5_1". False: it is too long. */
 static bool topo_merge_name(const struct topo_model *m, const struct topo_group *g,
 			    char name[TOPO_NIC_NAME])
 {
@@ -103,7 +105,7 @@ static uint32_t topo_merge_link(const struct topo_model *m, int32_t from, int32_
 	return 0;
 }
 
-/* The least bandwidth on the way up the PCI tree. */
+/* Returns the least bandwidth on the path up the PCI tree. */
 static uint32_t topo_merge_up(const struct topo_model *m, int32_t from, int32_t to)
 {
 	uint32_t least = UINT32_MAX;
@@ -113,7 +115,8 @@ static uint32_t topo_merge_up(const struct topo_model *m, int32_t from, int32_t 
 	return least;
 }
 
-/* Cards of their own: a NIC below what they have in common, with the PCI links of all of them. */
+/* Adds a NIC for devices of several cards. It is below their common parent and has the sum of their
+ * PCI links. */
 static ncclResult_t topo_merge_card(struct topo_model *m, const struct topo_group *g, int32_t above,
 				    int32_t *nic)
 {
@@ -130,7 +133,7 @@ static ncclResult_t topo_merge_card(struct topo_model *m, const struct topo_grou
 	return topo_model_link_both(m, *nic, above, TOPO_LINK_PCI, mbps);
 }
 
-/* A card whose devices have gone. */
+/* Removes a NIC that has no devices. */
 static void topo_merge_drop(struct topo_model *m, int32_t nic)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
@@ -140,7 +143,7 @@ static void topo_merge_drop(struct topo_model *m, int32_t nic)
 		topo_model_kill(m, nic);
 }
 
-/* What it has of its devices: what all of them have. */
+/* Sets the attributes of the merged NIC to those that all devices share. */
 static void topo_merge_fill(const struct topo_model *m, const struct topo_group *g,
 			    struct topo_node *net)
 {
@@ -158,8 +161,8 @@ static void topo_merge_fill(const struct topo_model *m, const struct topo_group 
 	net->net.bw_mbps *= (uint32_t)g->count;
 }
 
-/* One of a card takes the place of the first of its devices; else it is behind all others, as in
- * NCCL. */
+/* Replaces the group with a merged NIC. If the devices are of one card, it takes the place of the
+ * first; otherwise it is after all other nodes, as in NCCL. */
 static ncclResult_t topo_merge_make(struct topo_model *m, const struct topo_group *g)
 {
 	int32_t above = topo_group_parent(m, g), first = g->net[0], net = first, nic = above;
@@ -194,7 +197,7 @@ static ncclResult_t topo_merge_make(struct topo_model *m, const struct topo_grou
 
 /* ---- NCCL_NET_FORCE_MERGE ------------------------------------------------------------------- */
 
-/* "mlx5_0" or "mlx5_0:1" of `n` characters; TOPO_NO_NODE: there is none. */
+/* Finds the device "mlx5_0" or "mlx5_0:1" of `n` characters; TOPO_NO_NODE: no such device. */
 static int32_t topo_force_find(const struct topo_model *m, const char *text, size_t n)
 {
 	const char *colon = memchr(text, ':', n);
@@ -218,7 +221,7 @@ static ncclResult_t topo_force_refuse(const struct topo_model *m, const char *te
 	return ncclInvalidUsage;
 }
 
-/* "mlx5_0,mlx5_1" */
+/* Merges one group: "mlx5_0,mlx5_1". */
 static ncclResult_t topo_force_group(struct topo_model *m, const char *text, size_t n)
 {
 	struct topo_group g = {.count = 0};
@@ -228,7 +231,7 @@ static ncclResult_t topo_force_group(struct topo_model *m, const char *text, siz
 
 		while (at + k < n && text[at + k] != ',')
 			k++;
-		ASSERT(g.count < TOPO_MAX_MERGED); /* param_form.c */
+		ASSERT(g.count < TOPO_MAX_MERGED); /* param_form.c has checked it */
 		g.net[g.count] = topo_force_find(m, text + at, k);
 		if (g.net[g.count++] == TOPO_NO_NODE)
 			return topo_force_refuse(m, text + at, k,
@@ -258,7 +261,7 @@ static ncclResult_t topo_force_merge(struct topo_model *m, const char *text)
 
 /* ---- NCCL_NET_MERGE_LEVEL ------------------------------------------------------------------- */
 
-/* May it join the group? Logs why, if it is near enough. */
+/* True if the device can join the group. Logs the obstacle if the device is near enough. */
 static bool topo_merge_joins(const struct topo_model *m, const struct topo_params *params,
 			     const struct topo_group *g, int32_t net)
 {

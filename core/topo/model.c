@@ -13,7 +13,7 @@ void topo_model_fini(struct topo_model *m)
 	memset(m, 0, sizeof *m);
 }
 
-/* Doubles an array of os_alloc's. */
+/* Doubles an os_alloc array. */
 static void *topo_model_grow(void *old, int32_t count, int32_t *room, size_t size)
 {
 	int32_t more = *room ? *room * 2 : 64;
@@ -49,8 +49,9 @@ int32_t topo_model_node(struct topo_model *m, enum topo_node_type type, int32_t 
 	return m->node_count++;
 }
 
-/* A node's links are kept best bandwidth first. Among equals the one that reached it first comes
- * first: ties in the walk over paths are broken by this order. */
+/* Moves a link up until its node's links are in order of falling bandwidth. Among equal links the
+ * one that reached its bandwidth first is first, because this order breaks ties in the walk over
+ * paths. */
 static void topo_model_link_rise(struct topo_model *m, int32_t at)
 {
 	for (int32_t i = at - 1; i >= 0; i--) {
@@ -72,7 +73,7 @@ ncclResult_t topo_model_link(struct topo_model *m, int32_t a, int32_t b, enum to
 	int32_t at = 0;
 
 	ASSERT(a >= 0 && a < m->node_count && b >= 0 && b < m->node_count && a != b);
-	bw_mbps = MAX_OF(MIN_OF(bw_mbps, TOPO_LOC_BW_MBPS), 1u); /* 0 means "no path" */
+	bw_mbps = MAX_OF(MIN_OF(bw_mbps, TOPO_LOC_BW_MBPS), 1u); /* 0 is reserved for "no path" */
 	while (at < m->edge_count &&
 	       (m->edge[at].from != a || m->edge[at].to != b || m->edge[at].type != type))
 		at++;
@@ -126,7 +127,7 @@ bool topo_bus_parse(const char *text, uint64_t *bus)
 	return pci_address_parse(text, bus);
 }
 
-/* Per link, one direction: what each generation reaches with data, not the signalling rate. */
+/* Returns the data rate of one link in one direction, not the signalling rate. */
 uint32_t topo_nvlink_mbps(int32_t sm)
 {
 	if (sm >= 100)
@@ -137,10 +138,10 @@ uint32_t topo_nvlink_mbps(int32_t sm)
 		return 12000;
 	if (sm >= 60 && sm < 70)
 		return 18000;
-	return 20000; /* also where the generation is unknown */
+	return 20000; /* also for an unknown generation */
 }
 
-/* AMD's links by graphics core, as RCCL has them: gfx942 is 0x942. */
+/* Returns the data rate of AMD's links by graphics core, as in RCCL: gfx942 is 0x942. */
 uint32_t topo_xgmi_mbps(int32_t gcn)
 {
 	if (gcn >= 0x940)
@@ -152,8 +153,9 @@ uint32_t topo_xgmi_mbps(int32_t gcn)
 
 /* ---- switches in switches ------------------------------------------------------------------- */
 
-/* Broadcom switches of generation 4 and 5 show themselves as two levels of bridges, though any two
- * ports are one hop apart. The generation by PCI identity; level 0: a top, 1: one inside. */
+/* Returns the generation of a Broadcom switch by its PCI identity, or 0. Switches of generation 4
+ * and 5 appear as two levels of bridges, although any two ports are one hop apart. Level 0 is the
+ * top bridge, 1 an inner one. */
 static int topo_switch_generation(const struct topo_node *n, int level)
 {
 	uint64_t id = n->pci_id;
@@ -167,7 +169,7 @@ static int topo_switch_generation(const struct topo_node *n, int level)
 	return 0;
 }
 
-/* Moves what hangs below `inner` to `outer`, behind the links that `outer` has. */
+/* Moves the children and links of `inner` to `outer`, after the links of `outer`. */
 static void topo_switch_absorb(struct topo_model *m, int32_t outer, int32_t inner)
 {
 	int32_t kept = 0, moved = 0;
@@ -228,7 +230,7 @@ static uint32_t topo_cpu_link_mbps(const struct topo_node *cpu)
 		if (cpu->cpu.model >= 0x8f)
 			return 22000; /* Sapphire Rapids */
 		if (cpu->cpu.model >= 0x55)
-			return 10000; /* Skylake and its heirs */
+			return 10000; /* Skylake and its successors */
 		return 6000;
 	default:
 		return 6000;
@@ -249,8 +251,8 @@ ncclResult_t topo_model_connect_cpus(struct topo_model *m)
 
 /* ---- which GPUs ----------------------------------------------------------------------------- */
 
-/* The halves of a GPU have its bus id, and may have its number, and hosts have the same ones: one
- * after the other is taken. */
+/* True if node k is a better choice than node `than`. Halves of a GPU share a bus id and often a
+ * number, and hosts share both. A GPU that no rank has is therefore preferred. */
 static bool topo_select_is_better(const struct topo_model *m, int32_t k, int32_t than)
 {
 	return than == TOPO_NO_NODE || (m->node[than].gpu.local >= 0 && m->node[k].gpu.local < 0);
@@ -284,8 +286,8 @@ static int32_t topo_select_by_dev(const struct topo_model *m, const struct topo_
 	return found;
 }
 
-/* A file of another machine of the same kind may share a few addresses with this one: bus ids
- * count only when all are there. */
+/* True if the file has all bus ids of the selection. Otherwise no bus id counts: a file of another
+ * machine of the same kind may share some of them by chance. */
 static bool topo_select_has_all(const struct topo_model *m, const struct topo_select *select)
 {
 	for (int32_t i = 0; i < select->count; i++)
@@ -294,7 +296,7 @@ static bool topo_select_has_all(const struct topo_model *m, const struct topo_se
 	return true;
 }
 
-/* The <gpu> that is only a further one of a function; NULL: there is none. */
+/* Returns a GPU whose function has a further <gpu> for the same GPU; NULL: no such GPU. */
 static const struct topo_node *topo_select_again(const struct topo_model *m)
 {
 	for (int32_t k = 0; k < m->node_count; k++)
@@ -320,7 +322,7 @@ static ncclResult_t topo_select_missing(const struct topo_model *m,
 	return ncclInvalidUsage;
 }
 
-/* A GPU that two ranks would have. */
+/* Reports a GPU that two ranks would share. */
 static ncclResult_t topo_select_twice(const struct topo_model *m, int32_t k, int32_t rank)
 {
 	const struct topo_node *n = &m->node[k];
@@ -375,7 +377,7 @@ int32_t topo_model_hosts(const struct topo_model *m)
 	return n;
 }
 
-/* All that a host of the domain has, if no GPU of it is in use. */
+/* Removes all nodes of a host of the domain that has no GPU in use. */
 static void topo_model_trim_host(struct topo_model *m, int32_t host)
 {
 	for (int32_t i = 0; i < m->node_count; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which nets belong to which GPU. A GPU's nets are those that its best path leads to; where several
- * GPUs share several nets each begins with another one, and uses its share of them. A net belongs
- * to the GPU that takes it first. Relays (paths.c) and the search build on both.
+ * Decides which nets belong to which GPU. A GPU's nets are the ends of its best paths. If several
+ * GPUs share several nets, each begins with another net and uses its share of them. A net belongs
+ * to the GPU that uses it in its earliest channel. Relays (paths.c) and the search build on both.
  */
 #include "core/topo/topo_internal.h"
 
@@ -28,7 +28,7 @@ int32_t topo_near(const struct topo_system *sys, int32_t from, int32_t first, in
 	return found;
 }
 
-/* Mirrors the low bits below a power of two: spreads neighbours over nets. */
+/* Mirrors the low bits of `value` below a power of two, to spread neighbours over nets. */
 static int32_t topo_near_mirror_bits(int32_t value, int32_t pow2)
 {
 	int32_t mirror = 0;
@@ -39,7 +39,7 @@ static int32_t topo_near_mirror_bits(int32_t value, int32_t pow2)
 	return mirror;
 }
 
-/* A GPU's near nets, the one it begins with, and how many it uses. */
+/* A GPU's near nets, the index of its first net, and the number of nets that it uses. */
 struct topo_near_share {
 	int16_t net[TOPO_MAX_NETS];
 	int32_t count, begin, used;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file describes how a host's NICs are attached, the network has those that exist. Known by name:
- * a NIC of the file that the network lacks goes (it is filtered out, or its port is down), a device
- * that the file lacks (a soft-RoCE device, a file of another machine) is put below the first CPU.
+ * Matches the file's NICs with the network's devices. The file describes how NICs are attached, the
+ * network which ones exist. Both know them by name. A NIC of the file that the network lacks is
+ * removed: it is filtered out, or its port is down. A device that the file lacks (a soft-RoCE
+ * device, a file of another machine) is put below the first CPU.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 #include "core/base/log.h"
 #include "core/topo/topo_internal.h"
 
-/* The network's device of that name; of a merged one, the first that it has. -1: none. */
+/* Returns the index of the network's device with that name; for a merged NIC, the first of its
+ * devices that the network has. -1: no such device. */
 static int32_t topo_nic_find(const struct topo_select *select, const char *name)
 {
 	for (int32_t i = 0; i < select->devices; i++)

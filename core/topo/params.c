@@ -14,7 +14,7 @@ const char *topo_path_name(enum topo_path_type t)
 	return (unsigned)t < ARRAY_LEN(topo_path_names) ? topo_path_names[t] : "?";
 }
 
-/* A level is a path's name, or one of the numbers that came before names: param_form.c. */
+/* Reads a level: a path's name, or one of the older numbers. param_form.c has checked it. */
 static int32_t topo_level_read(enum param p)
 {
 	static const int32_t by_number[] = {TOPO_PATH_LOC, TOPO_PATH_PIX, TOPO_PATH_PXB,
@@ -78,7 +78,7 @@ void topo_params_read(struct topo_params *params)
 	params->collnet = param_bool(PARAM_COLLNET_ENABLE);
 	params->compat = topo_compat_read();
 	topo_merge_read(params);
-	/* a search finds half of what connect makes of it */
+	/* Connecting doubles the channels, so a search finds at most half of them. */
 	int64_t most = param_i64(PARAM_MAX_NCHANNELS);
 	params->max_channels = DEV_MAX_CHANNELS / 2;
 	if (most > 0)
@@ -88,10 +88,10 @@ void topo_params_read(struct topo_params *params)
 
 /* ---- what ranks of a host share -------------------------------------------------------------- */
 
-/* In the order of the bits. */
+/* Settings in the order of their bits. */
 static const struct {
 	const char *name;
-	bool level; /* a path; else a number */
+	bool level; /* true: a path type; false: a number */
 } topo_setting_rows[] = {
 	{"NCCL_P2P_LEVEL or NCCL_P2P_DISABLE", true},
 	{"NCCL_NET_GDR_LEVEL", true},
@@ -103,7 +103,7 @@ static const struct {
 	{"NCCL_IB_MERGE_NICS, NCCL_NET_MERGE_LEVEL or NCCL_NET_MERGE_POLICY", false},
 };
 
-/* A value from -1 to 14 for each row. */
+/* Each row has a value from -1 to 14. */
 #define TOPO_SETTING_BITS 4
 DOPPEL_STATIC_CHECK(ARRAY_LEN(topo_setting_rows) * TOPO_SETTING_BITS == 32, "all bits are used");
 

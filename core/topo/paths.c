@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Paths: to every GPU, net, CPU and the NVSwitch a breadth-first walk over the links, from it
- * outwards. A better type wins, then more bandwidth, then fewer links (NCCL_TOPO_COMPAT=2.28: fewer
+ * Paths. For every GPU, net, CPU and the NVSwitch, a breadth-first walk follows the links outwards
+ * from it. A better type wins, then more bandwidth, then fewer links (NCCL_TOPO_COMPAT=2.28: fewer
  * links, then more bandwidth). A path through another GPU is at most NVLink, GPU, NVLink (NVB).
  *
- * Then some paths are replaced by the way that the bytes will take:
+ * Then some paths are replaced by the route that the bytes will take:
  *
- *	GPU - GPU   where they may not reach each other: over the CPU next to the one that receives
- *	GPU > net   through the GPU that the net belongs to, if NVLink leads there (PXN). This way only:
- *	            what arrives goes to its GPU directly
- *	GPU - net   where the net may not reach the GPU's memory: over the CPU next to the GPU
+ * 	GPU - GPU   without direct access: over the CPU next to the receiving GPU
+ * 	GPU > net   through the GPU that the net belongs to, if NVLink leads there (PXN). Only in
+ * 	            this direction: received data goes to its GPU directly
+ * 	GPU - net   if the net cannot reach the GPU's memory: over the CPU next to the GPU
  */
 #include <string.h>
 
@@ -17,12 +17,12 @@
 #include "core/base/xml.h"
 #include "core/topo/topo_internal.h"
 
-#define TOPO_MAX_HOPS (4 * XML_MAX_DEPTH + 8) /* two trees up and down, and a detour */
+#define TOPO_MAX_HOPS (4 * XML_MAX_DEPTH + 8) /* up and down two trees, and a detour */
 
-/* One way from a node to the walk's root: over `link`, then as step `rest` says. Steps never
- * change, so that ways may share them. */
+/* A way from a node to the walk's root: first `link`, then the way of step `rest`. Steps never
+ * change, so several ways may share them. */
 struct topo_step {
-	int32_t link, rest; /* -1: the root */
+	int32_t link, rest; /* -1: at the root */
 	uint32_t bw_mbps;
 	int16_t count;
 	uint8_t type;
@@ -30,18 +30,18 @@ struct topo_step {
 
 struct topo_walk {
 	struct topo_system *sys;
-	struct topo_step *step; /* of this root; grows */
+	struct topo_step *step; /* steps of this root's walk; grows */
 	int32_t steps, step_room;
-	int32_t *at;           /* by node: its best way so far, a step; -1: none */
-	int32_t *front, *next; /* nodes of this level and of the next */
-	int32_t *queued;       /* by node: the last level that it was queued for */
-	int32_t *lists;        /* all four */
+	int32_t *at; /* by node: index of the step that begins its best way; -1: none yet */
+	int32_t *front, *next; /* nodes of this level and of the next one */
+	int32_t *queued;       /* by node: the last level for which it was queued */
+	int32_t *lists;        /* one allocation for the four arrays */
 	int32_t front_count, next_count, level;
 	uint16_t *hop; /* grows */
 	int32_t hop_room;
 };
 
-/* Type of the way that comes from link->to to link->from, and goes on as `rest` does. */
+/* Returns the type of the way from link->to over link->from that continues as `rest`. */
 static uint8_t topo_walk_type(const struct topo_system *sys, const struct topo_link *link,
 			      const struct topo_step *rest)
 {
@@ -49,7 +49,7 @@ static uint8_t topo_walk_type(const struct topo_system *sys, const struct topo_l
 	uint8_t type = link->type;
 
 	if (type == TOPO_LINK_NET)
-		type = TOPO_PATH_LOC; /* the hop from NIC to network is no distance */
+		type = TOPO_PATH_LOC; /* the hop from NIC to network has no distance */
 	if (a == TOPO_NODE_PCI && b == TOPO_NODE_PCI)
 		type = TOPO_PATH_PXB;
 	if (link->type == TOPO_LINK_PCI && (a == TOPO_NODE_CPU || b == TOPO_NODE_CPU))
@@ -60,7 +60,8 @@ static uint8_t topo_walk_type(const struct topo_system *sys, const struct topo_l
 	return MAX_OF(type, rest->type);
 }
 
-/* GPUs forward to one more GPU, over NVLink, and only next to the root. */
+/* True if a way may pass the node. A GPU forwards only to one other GPU, over NVLink, and only next
+ * to the root. */
 static bool topo_walk_may_pass(const struct topo_system *sys, const struct topo_link *link,
 			       const struct topo_step *rest)
 {
@@ -103,8 +104,8 @@ static ncclResult_t topo_walk_step_add(struct topo_walk *w, const struct topo_st
 	return ncclSuccess;
 }
 
-/* The way to the root from where `via` begins: over it, and on from where it ends. `out` is the
- * same link seen from the root. */
+/* Extends a way to the root by link `via`, at its beginning. `out` is the same link seen from the
+ * root. */
 static ncclResult_t topo_walk_link(struct topo_walk *w, int32_t via, const struct topo_link *out)
 {
 	const struct topo_link *link = &w->sys->link[via];
@@ -127,7 +128,7 @@ static ncclResult_t topo_walk_link(struct topo_walk *w, int32_t via, const struc
 	return topo_walk_step_add(w, &step);
 }
 
-/* Links are taken in the order in which the node has those that lead away from the root. */
+/* Follows the links of a node in the order of its links that lead away from the root. */
 static ncclResult_t topo_walk_node(struct topo_walk *w, int32_t node)
 {
 	const struct topo_system *sys = w->sys;
@@ -174,7 +175,7 @@ static ncclResult_t topo_walk_to(struct topo_walk *w, int32_t root)
 	return rc;
 }
 
-/* Room for one more path of any length. */
+/* Ensures room for one more path of any length. */
 static ncclResult_t topo_walk_reserve(struct topo_walk *w)
 {
 	int32_t used = w->sys->nhops;
@@ -206,7 +207,7 @@ static int16_t topo_path_extra(const struct topo_system *sys, int32_t from, int3
 	return (int16_t)((from < sys->ngpus) + (to < sys->ngpus));
 }
 
-/* Writes down the way to the walk's root. */
+/* Stores the way from an end to the walk's root as a path. */
 static ncclResult_t topo_walk_record(struct topo_walk *w, int32_t from, int32_t root)
 {
 	struct topo_system *sys = w->sys;
@@ -241,7 +242,7 @@ static uint8_t topo_path_merge(uint8_t a, uint8_t b)
 	return MAX_OF(a, b);
 }
 
-/* Replaces a path by the one over end `mid`. */
+/* Replaces a path by the path over end `mid`. */
 static ncclResult_t topo_path_divert(struct topo_walk *w, int32_t from_end, int32_t mid,
 				     int32_t to_end)
 {
@@ -298,7 +299,8 @@ bool topo_host_is_amd(const struct topo_system *sys)
 	return cpu->cpu.arch == TOPO_CPU_ARCH_X86 && cpu->cpu.vendor == TOPO_CPU_VENDOR_AMD;
 }
 
-/* Default PXB: over root complexes direct access is slow or broken, but for AMD's with at most two
+/* Decides which GPUs reach each other directly, and diverts the others over a CPU. The default is
+ * PXB: across root complexes direct access is slow or broken, except on AMD with at most two
  * GPUs. */
 static ncclResult_t topo_paths_p2p(struct topo_walk *w)
 {
@@ -318,8 +320,9 @@ static ncclResult_t topo_paths_p2p(struct topo_walk *w)
 	return rc;
 }
 
-/* A net behind the CPU that a GPU is joined to by C2C is nearly as near as one on its switch. For
- * the GPU's own nets; another GPU's are better reached through that one. */
+/* Upgrades paths to P2C: a net below the CPU that a GPU is joined to by C2C is nearly as near as
+ * one below the GPU's own switch. This applies only to the GPU's own nets; other nets are better
+ * reached through their GPU. */
 static void topo_paths_c2c(struct topo_system *sys)
 {
 	int16_t near[TOPO_MAX_NETS];
@@ -367,8 +370,8 @@ bool topo_paths_owner_ok(const struct topo_system *sys, int32_t pos, int32_t net
 	       (owner == pos || topo_path_at(sys, owner, pos)->type <= TOPO_PATH_NVL);
 }
 
-/* May GPU `pos` send to the net through the GPU that it belongs to? If that is faster or avoids the
- * CPU. */
+/* True if GPU `pos` sends to the net through the GPU that the net belongs to: that is faster or
+ * avoids the CPU. */
 static bool topo_paths_relay_ok(const struct topo_system *sys, int32_t pos, int32_t net)
 {
 	int32_t relay = sys->net_gpu[net], end = topo_end_net(sys, net);
@@ -380,7 +383,8 @@ static bool topo_paths_relay_ok(const struct topo_system *sys, int32_t pos, int3
 	return other->bw_mbps > own->bw_mbps || own->type > TOPO_PATH_PXN;
 }
 
-/* *changed: what belongs to which GPU may have changed. */
+/* Replaces the path of one GPU to a net if necessary. *changed: a path changed, so the owner of the
+ * net may have changed. */
 static ncclResult_t topo_paths_net(struct topo_walk *w, int32_t pos, int32_t net, bool *changed)
 {
 	struct topo_system *sys = w->sys;
@@ -404,7 +408,8 @@ static ncclResult_t topo_paths_net(struct topo_walk *w, int32_t pos, int32_t net
 	return rc ? rc : topo_path_divert_cpu(w, pos, sys->gpu_cpu[pos], end);
 }
 
-/* In NCCL's order, net by net: what a net belongs to depends on what was replaced before. */
+/* Replaces paths in NCCL's order, net by net, because earlier replacements change which GPU a net
+ * belongs to. */
 static ncclResult_t topo_paths_nets(struct topo_walk *w)
 {
 	struct topo_system *sys = w->sys;
@@ -424,7 +429,7 @@ static ncclResult_t topo_paths_nets(struct topo_walk *w)
 	return rc;
 }
 
-/* The most bandwidth that a GPU has to another end. */
+/* Returns the highest bandwidth of any GPU to another end. */
 static uint32_t topo_paths_best(const struct topo_system *sys, int32_t first, int32_t count)
 {
 	uint32_t best = 0;

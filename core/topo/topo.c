@@ -8,7 +8,7 @@
 
 /* ---- from the model to one block ------------------------------------------------------------ */
 
-/* Where things lie in the block: offsets, and how many of each. */
+/* Layout of the block: number and offset of each array. */
 struct topo_layout {
 	int32_t nodes, links, gpus, nets, cpus, nvs;
 	size_t node_at, link_at, path_at, hop_at;
@@ -32,7 +32,7 @@ static void topo_layout_make(struct topo_layout *l, const struct topo_model *m)
 	l->node_at = ALIGN_UP(sizeof(struct topo_system), 16);
 	l->link_at = ALIGN_UP(l->node_at + (size_t)l->nodes * sizeof(struct topo_node), 16);
 	l->path_at = ALIGN_UP(l->link_at + (size_t)l->links * sizeof(struct topo_link), 16);
-	/* last: its size is known last */
+	/* The hops are last, because their size is known last. */
 	l->hop_at = ALIGN_UP(l->path_at + ends * ends * sizeof(struct topo_path), 16);
 }
 
@@ -46,8 +46,8 @@ static struct topo_system *topo_layout_place(const struct topo_layout *l, unsign
 	return sys;
 }
 
-/* Links of a node, as the model orders them, but the one up the PCI tree last: a walk goes down
- * first. */
+/* Copies the links of a node in the model's order, except that the link up the PCI tree is last: a
+ * walk visits the nodes below first. */
 static void topo_system_add_links(struct topo_system *sys, const struct topo_model *m,
 				  const int32_t *new_id, int32_t old, int32_t node)
 {
@@ -74,7 +74,7 @@ static void topo_system_add_links(struct topo_system *sys, const struct topo_mod
 	n->link_count = sys->nlinks - n->first_link;
 }
 
-/* The link of the same type the other way, for each. */
+/* Finds for each link the opposite link of the same type. */
 static void topo_system_pair_links(struct topo_system *sys)
 {
 	for (int32_t i = 0; i < sys->nlinks; i++) {
@@ -89,8 +89,8 @@ static void topo_system_pair_links(struct topo_system *sys)
 	}
 }
 
-/* A cable that only one of the two GPUs sees: NCCL refuses such a host; here each direction counts
- * for what it has. */
+/* Warns about NVLinks that only one of two GPUs reports. NCCL refuses such a host; here each
+ * direction counts with its own bandwidth. */
 static void topo_system_warn_asymmetric(const struct topo_system *sys, const char *source)
 {
 	for (int32_t i = 0; i < sys->nlinks; i++) {
@@ -98,8 +98,8 @@ static void topo_system_warn_asymmetric(const struct topo_system *sys, const cha
 		uint32_t back = link->back == TOPO_NO_LINK ? 0 : sys->link[link->back].bw_mbps;
 
 		if (link->type == TOPO_LINK_NVL && back < link->bw_mbps)
-			WARN("%s:%d: NVLinks from %s to %s carry %u MB/s, the other way %u; each "
-			     "direction counts for what it has",
+			WARN("%s:%d: NVLinks from %s to %s carry %u MB/s, back %u; each "
+			     "direction counts with its own bandwidth",
 			     source, sys->node[link->from].line, sys->node[link->from].name,
 			     sys->node[link->to].name, link->bw_mbps, back);
 	}
@@ -125,7 +125,7 @@ static void topo_system_add_nodes(struct topo_system *sys, const struct topo_mod
 	topo_system_warn_asymmetric(sys, m->source);
 }
 
-/* Ends of paths, in order: GPUs, nets, CPUs, the NVSwitch, each as in the file. */
+/* Fills the ends of paths in this order: GPUs, nets, CPUs, the NVSwitch, each as in the file. */
 static void topo_system_add_ends(struct topo_system *sys)
 {
 	static const enum topo_node_type order[4] = {TOPO_NODE_GPU, TOPO_NODE_NET, TOPO_NODE_CPU,
@@ -146,7 +146,8 @@ static void topo_system_add_ends(struct topo_system *sys)
 	}
 }
 
-/* The block with the hops after it; after this it never moves. */
+/* Computes the paths and moves the block to a larger one with the hops at its end. The block does
+ * not move again. */
 static ncclResult_t topo_system_add_paths(struct topo_system **sys, const struct topo_layout *l)
 {
 	uint16_t *hop = NULL;
@@ -197,10 +198,9 @@ out:
 	return rc;
 }
 
-/* ---- what it depends on
- * ----------------------------------------------------------------------- */
+/* ---- key of the cache ----------------------------------------------------------------------- */
 
-/* Everything that the result depends on: this, then the text. */
+/* Key of the cache: this struct, then the text. The result depends on nothing else. */
 struct topo_key {
 	struct topo_params params;
 	struct topo_select select;
@@ -259,7 +259,7 @@ static void *topo_system_memo(const void *key, size_t key_bytes, void *arg)
 	return sys;
 }
 
-/* Copies what counts, so that bytes after a string's end do not. */
+/* Copies only the bytes that matter, so that bytes after a string's end do not change the key. */
 static void topo_key_fill(struct topo_key *key, const struct topo_select *select)
 {
 	memset(key, 0, sizeof *key);
