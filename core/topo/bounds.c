@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What can fit at all, so that tries of which nothing better can come are not made. Bounds do not change what
- * a search finds, only how soon it knows (record->every_try: without them).
+ * Upper bounds of a try. The search skips tries that cannot beat the best. Bounds do not change the
+ * search's result, only its cost (record->every_try: without them).
  *
- * A cut is a switch or a CPU with all that hangs below, where there are GPUs in use both inside and
- * outside. A channel crosses every cut, so the links that leave it bound the number of channels; so
- * do a GPU's own, and the nets by which channels can enter and return. A link counts from the path
- * type on that allows its use.
+ * A cut is a switch or a CPU with everything below it, if there are GPUs in use both inside and
+ * outside. A channel crosses every cut, so the links that leave the cut bound the number of
+ * channels. A GPU's own links bound it, too, and so do the nets by which channels can enter and
+ * return. A link counts from the path type on that allows its use.
  */
 #include <string.h>
 
@@ -14,9 +14,11 @@
 #include "core/topo/search.h"
 
 struct topo_cut {
-	uint64_t out[TOPO_PATH_NET], in[TOPO_PATH_NET]; /* sums over link types up to it */
-	bool intel[TOPO_PATH_NET]; /* all paths up to this type that cross it need a sixth more */
-	bool whole_ports;          /* nets between which a channel may change lie on one side */
+	uint64_t out[TOPO_PATH_NET],
+		in[TOPO_PATH_NET]; /* by path type: bandwidth of all links that this type allows */
+	bool intel[TOPO_PATH_NET]; /* by path type: all paths up to it across the cut need 6/5 */
+	/* True if all nets between which a channel may change lie on one side of the cut. */
+	bool whole_ports;
 };
 
 static int32_t topo_bounds_link_level(const struct topo_system *sys, const struct topo_link *link)
@@ -131,8 +133,9 @@ ncclResult_t topo_bounds_make(struct topo_search *s)
 
 /* ---- channels ------------------------------------------------------------------------------- */
 
-/* A ring that closes, or returns to where it entered, crosses both ways; a chain in either. One
- * that returns may do so by a net's path, which needs no sixth more. */
+/* Returns how many channels can cross the cut. A ring that closes, or that returns to its entry,
+ * crosses in both directions; a chain crosses in one. A channel that returns may cross on a net's
+ * path, which does not need 6/5 of the bandwidth. */
 static uint64_t topo_bounds_cut(const struct topo_search *s, const struct topo_cut *cut,
 				int32_t type)
 {
@@ -147,7 +150,7 @@ static uint64_t topo_bounds_cut(const struct topo_search *s, const struct topo_c
 	return (cut->out[type] + cut->in[type]) / bw;
 }
 
-/* Can a channel come by this path from a net to its first GPU? */
+/* True if a channel can use this path from a net to its first GPU. */
 static bool topo_bounds_enters(const struct topo_search *s, const struct topo_path *in)
 {
 	return in->type <= s->now.type_inter && in->bw_mbps >= s->now.bw_inter_mbps;
@@ -158,7 +161,7 @@ static bool topo_bounds_may_leave_by(const struct topo_search *s, int32_t in, in
 	return s->now.cross_nic || topo_bounds_may_change(s->sys, in, out);
 }
 
-/* Is there a channel of now's shape that returns from this GPU by net `out`? A ring does so from
+/* True if a channel of now's shape can return from this GPU by net `out`. A ring returns from
  * another GPU than its first. */
 static bool topo_bounds_may_end(const struct topo_search *s, int32_t pos, int32_t out)
 {
@@ -175,7 +178,7 @@ static bool topo_bounds_may_end(const struct topo_search *s, int32_t pos, int32_
 	return false;
 }
 
-/* Does a path that a channel may use begin with this link of the GPU? */
+/* True if a path that a channel may use begins with this link of the GPU. */
 static bool topo_bounds_leads(const struct topo_search *s, int32_t pos, int32_t link)
 {
 	const struct topo_system *sys = s->sys;
@@ -192,7 +195,8 @@ static bool topo_bounds_leads(const struct topo_search *s, int32_t pos, int32_t 
 	return false;
 }
 
-/* Channels that may leave the GPU, each over one link whole, or, with `both`, come to it. */
+/* Returns how many channels can leave the GPU or, with `both`, leave or enter it. Each channel uses
+ * one whole link; the remains of two links do not carry a channel. */
 static uint64_t topo_bounds_gpu(const struct topo_search *s, int32_t pos, int32_t type, uint32_t bw,
 				bool both)
 {
@@ -213,8 +217,8 @@ static uint64_t topo_bounds_gpu(const struct topo_search *s, int32_t pos, int32_
 	return sum;
 }
 
-/* The fewest hops with which a channel that came by one net returns: from each GPU, from any, and
- * from any other than that one. */
+/* The fewest hops with which a channel that entered by one net returns to the network: from each
+ * GPU, from any GPU (`least`, from least_gpu), and from any other GPU than least_gpu (`second`). */
 #define TOPO_BOUNDS_NO_WAY INT32_MAX
 struct topo_bounds_return {
 	int32_t from[TOPO_MAX_LOCAL];
@@ -252,7 +256,7 @@ static void topo_bounds_return_fill(const struct topo_search *s, int32_t in,
 	}
 }
 
-/* Of a channel with this first GPU. */
+/* Returns the fewest hops with which a channel with this first GPU returns to the network. */
 static int32_t topo_bounds_return_hops(const struct topo_search *s,
 				       const struct topo_bounds_return *r, int32_t first)
 {
@@ -261,7 +265,7 @@ static int32_t topo_bounds_return_hops(const struct topo_search *s,
 	return first == r->least_gpu ? r->second : r->least;
 }
 
-/* Links that two paths begin with alike, of the first `most`. */
+/* Returns how many of the first `most` links are the same on both paths. */
 static int32_t topo_bounds_common(const struct topo_system *sys, const struct topo_path *a,
 				  const struct topo_path *b, int32_t most)
 {
@@ -272,8 +276,9 @@ static int32_t topo_bounds_common(const struct topo_system *sys, const struct to
 	return i;
 }
 
-/* The bandwidth with which channels can enter by this net and return: what the first links carry
- * that all ways in have in common. A way that is too slow for one channel does not count. */
+/* Returns the bandwidth with which channels can enter by this net and return to the network. Only
+ * the first links that are common to all ways in bound it. A way that is too slow for one channel
+ * does not count. */
 static uint32_t topo_bounds_net(const struct topo_search *s, int32_t net)
 {
 	const struct topo_system *sys = s->sys;
@@ -297,7 +302,7 @@ static uint32_t topo_bounds_net(const struct topo_search *s, int32_t net)
 	return one ? least : 0;
 }
 
-/* A star's legs are shares of a channel. */
+/* A star is not bounded by links, because its legs are shares of a channel. */
 int32_t topo_bounds_channels(const struct topo_search *s)
 {
 	const struct topo_system *sys = s->sys;
@@ -322,7 +327,8 @@ int32_t topo_bounds_channels(const struct topo_search *s)
 
 /* ---- hops ----------------------------------------------------------------------------------- */
 
-/* The shortest path to or from any GPU that is near enough; 0: none. */
+/* Returns the length of the shortest path from `end` to one of `count` ends, within `type`; 0: no
+ * such path. */
 static int32_t topo_bounds_shortest(const struct topo_search *s, int32_t end, int32_t first,
 				    int32_t count, int32_t type)
 {
@@ -337,8 +343,8 @@ static int32_t topo_bounds_shortest(const struct topo_search *s, int32_t end, in
 	return least == INT32_MAX ? 0 : least;
 }
 
-/* Where all paths between GPUs that are near enough have as many hops, no order has fewer than
- * another. */
+/* True if all paths between GPUs within now's type have the same length. Then every order has the
+ * same number of hops. */
 static bool topo_bounds_is_alike(const struct topo_search *s)
 {
 	int32_t length = 0;
@@ -356,8 +362,8 @@ static bool topo_bounds_is_alike(const struct topo_search *s)
 	return length > 0;
 }
 
-/* Many GPUs, or paths that are alike: every one but one sends to another one, in a ring that one,
- * too. */
+/* Bounds the hops from below, for many GPUs or equal paths. In a chain every GPU but one sends to
+ * another one; in a ring every GPU sends. */
 static void topo_bounds_chain_rough(struct topo_search *s)
 {
 	int32_t sum = 0, most = 0;
@@ -372,8 +378,8 @@ static void topo_bounds_chain_rough(struct topo_search *s)
 	s->chain_hops = sum - most;
 }
 
-/* least[set][last]: the fewest hops of a chain through a set of GPUs that ends at `last`. All start
- * at GPU 0 when `ring`, else anywhere. */
+/* Fills least[set][last]: the fewest hops of a chain through a set of GPUs that ends at `last`.
+ * With `ring` all chains start at GPU 0, else anywhere. */
 #define TOPO_BOUNDS_EXACT 8
 #define TOPO_BOUNDS_NEVER 0x3fff
 static void topo_bounds_chains(const struct topo_search *s, bool ring,
@@ -416,7 +422,8 @@ static void topo_bounds_chain_exact(struct topo_search *s)
 	}
 }
 
-/* From the network to the first GPU, and back to the network; 0: there is no way. */
+/* Returns the fewest hops from the network to the first GPU and back to the network; 0: no such
+ * way. */
 static int32_t topo_bounds_net_hops(const struct topo_search *s)
 {
 	int32_t least = TOPO_BOUNDS_NO_WAY;
@@ -437,7 +444,8 @@ static int32_t topo_bounds_net_hops(const struct topo_search *s)
 	return least == TOPO_BOUNDS_NO_WAY ? 0 : least;
 }
 
-/* The other half of a channel returns from another GPU, by any path that is near enough. */
+/* Returns the fewest hops of a channel's other half, which may return from any GPU within now's
+ * type. */
 static int32_t topo_bounds_half_hops(const struct topo_search *s)
 {
 	int32_t least = TOPO_BOUNDS_NO_WAY;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a stage of a channel may place, in the order in which it is tried. The order decides what a
- * search finds before its budget ends, so it is NCCL's, ties included.
+ * Lists the candidates of a channel's stage in the order in which they are tried. The order decides
+ * which result a search finds before its budget ends. It is therefore NCCL's order, ties included.
  */
 #include <string.h>
 
 #include "core/topo/search.h"
 
-/* ---- what does not change during a search
- * ------------------------------------------------------ */
+/* ---- data that is constant during a search -------------------------------------------------- */
 
 bool topo_candidates_alloc(struct topo_search *s)
 {
@@ -36,7 +35,7 @@ void topo_candidates_fini(struct topo_search *s)
 	os_free(s->cand);
 }
 
-/* More bandwidth is less of a key; NCCL compares whole GB/s. */
+/* Returns a sort key: more bandwidth gives a smaller key. NCCL compares whole GB/s. */
 static uint64_t topo_candidates_bw_key(uint32_t bw_mbps)
 {
 	return 0x1fff - MIN_OF(bw_mbps / 1000, 0x1fffu);
@@ -52,7 +51,8 @@ static int32_t topo_candidates_pci_link(const struct topo_system *sys, int32_t p
 	return TOPO_NO_LINK;
 }
 
-/* By what is left of the GPU's PCI link at this moment; a GPU without one comes last. */
+/* Returns a sort key by the remaining bandwidth of the GPU's PCI link. A GPU without such a link is
+ * last. */
 static uint64_t topo_candidates_pci_key(const struct topo_search *s, int32_t pos)
 {
 	int32_t link = s->pci_link[pos];
@@ -63,7 +63,7 @@ static uint64_t topo_candidates_pci_key(const struct topo_search *s, int32_t pos
 		MIN_OF(s->link_left[link], s->link_left[s->sys->link[link].back]));
 }
 
-/* Most bandwidth first, fewest hops, next in the file's order. */
+/* Sorts by most bandwidth, then fewest hops, then the file's order after `from`. */
 #define TOPO_KEY_DISTANCE_BITS 8
 static void topo_candidates_gpu_keys(struct topo_search *s, int32_t from)
 {
@@ -202,7 +202,7 @@ static bool topo_candidates_is_head(const struct topo_search *s, int32_t gpu)
 	return false;
 }
 
-/* Of the GPUs next to a net, the one that it belongs to first. */
+/* Adds the GPUs next to a net, first the GPU that the net belongs to. */
 static void topo_candidates_start_near(struct topo_search *s, struct topo_search_level *l,
 				       int32_t net)
 {
@@ -230,7 +230,8 @@ static void topo_candidates_start_at(struct topo_search *s, struct topo_search_l
 	topo_candidates_start_near(s, l, net);
 }
 
-/* A net that has room and, of a pair of rings, is the one by which the other left. */
+/* True if a channel can enter by the net: the net has enough bandwidth and, in the second ring of a
+ * pair, is the net by which the first ring leaves. */
 static bool topo_candidates_may_enter(const struct topo_search *s, int32_t net)
 {
 	int32_t c = s->now.nchannels;
@@ -243,8 +244,8 @@ static bool topo_candidates_may_enter(const struct topo_search *s, int32_t net)
 	       net == s->now.nic[c - 1][1];
 }
 
-/* Every net in turn, beginning one further with each channel. For a star the first that leads to a
- * new head is enough. */
+/* Adds all nets. Each channel begins one net further than the channel before. For a star the first
+ * net that leads to a new head is enough. */
 static void topo_candidates_start_net(struct topo_search *s, struct topo_search_level *l)
 {
 	const int16_t *nets;
@@ -264,8 +265,8 @@ static void topo_candidates_start_net(struct topo_search *s, struct topo_search_
 	}
 }
 
-/* Between GPUs on NVSwitches every order is as good as another. Only neighbours are tried, so that
- * a GPU has few peers. */
+/* Adds the neighbours of a GPU in the file's order. On NVSwitches every order is equally good; only
+ * neighbours are tried, so that a GPU has few peers. */
 static void topo_candidates_along(struct topo_search *s, struct topo_search_level *l, int32_t from)
 {
 	int32_t first = -1;
@@ -284,7 +285,7 @@ struct topo_candidates_rank {
 	int16_t gpu;
 };
 
-/* Free GPUs, nearest first. */
+/* Adds free GPUs, nearest first. */
 static void topo_candidates_near(struct topo_search *s, struct topo_search_level *l, int32_t from)
 {
 	const int16_t *near = &s->gpu_near[from * (s->n - 1)];
@@ -294,8 +295,9 @@ static void topo_candidates_near(struct topo_search *s, struct topo_search_level
 			topo_candidates_add(s, l, near[i], -1, TOPO_SEARCH_FREE);
 }
 
-/* Free GPUs, nearest to the channel's net first. A channel that returns to the network later should
- * end near it: where all are alike from here, the ones far from it come first. */
+/* Adds free GPUs, nearest to the channel's net first. With `later` the channel returns to the
+ * network at a later step and should end near the net. If all GPUs are then equally near to `from`,
+ * GPUs far from the net are first. */
 static void topo_candidates_near_net(struct topo_search *s, struct topo_search_level *l,
 				     int32_t from, bool later)
 {
@@ -324,7 +326,7 @@ static void topo_candidates_near_net(struct topo_search *s, struct topo_search_l
 				    TOPO_SEARCH_FREE);
 }
 
-/* May a channel that came by one net return by the other? */
+/* True if the channel may return by the net. */
 static bool topo_candidates_may_return(const struct topo_search *s, int32_t step, int32_t net)
 {
 	int32_t c = s->now.nchannels, in = s->now.nic[c][0];

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One try of the search: with one shape, one pair of speeds and one pair of path types, place
- * channel after channel, taking bandwidth from every link on the way, and step back where it does
- * not fit.
+ * One try of the search, with one shape, one pair of speeds and one pair of path types. It places
+ * channel after channel, subtracts their bandwidth from every link of their paths, and steps back
+ * if something does not fit.
  *
  * The walk is a stack of levels instead of a recursion (32 channels of 72 GPUs would not fit on a
- * fiber's stack). A channel is a few stages, by its shape; a ring over n GPUs, for example:
+ * fiber's stack). The shape defines the stages of a channel, for example of a ring over n GPUs:
  *
- *	within a host   START GPU GPU ... GPU CLOSE
- *	between hosts   START GPU GPU ... GPU NET END
+ * 	within a host   START GPU GPU ... GPU CLOSE
+ * 	between hosts   START GPU GPU ... GPU NET END
  *
- * and a balanced tree between hosts START NET GPU NET GPU ... GPU END. A placed stage costs a step
- * of the budget and opens the next one above it. The last one completes a channel: it is compared
- * with the best, and the START of the next channel is opened. Every candidate that is taken back
- * gives its bandwidth back.
+ * A balanced tree between hosts is START NET GPU NET GPU ... GPU END. A placed stage costs a step
+ * of the budget and opens the next stage above it. The last stage completes a channel: the try is
+ * compared with the best, and the START of the next channel is opened. Undoing a candidate returns
+ * its bandwidth.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@
 
 /* ---- bandwidth ------------------------------------------------------------------------------ */
 
-/* What a channel takes on its way from one end to another. */
+/* A path of a channel with the bandwidth that it takes. */
 struct topo_channel_way {
 	const struct topo_path *path;
 	uint32_t bw, pci_bw;
@@ -34,7 +34,7 @@ static inline uint32_t topo_channel_need(const struct topo_search *s, uint16_t l
 	return s->link_kind[link] & TOPO_LINK_IS_PCI ? way->pci_bw : way->bw;
 }
 
-/* Of the link the other way. */
+/* Returns the bandwidth that the path takes of the opposite link. */
 static inline uint32_t topo_channel_back_need(const struct topo_search *s, uint16_t link,
 					      const struct topo_channel_way *way, uint32_t need)
 {
@@ -85,7 +85,8 @@ static void topo_channel_way_fill(const struct topo_search *s, struct topo_chann
 {
 	way->path = topo_path_at(s->sys, from, to);
 	way->bw = way->pci_bw = bw;
-	/* peer-to-peer packets through an Intel root complex are small: a sixth more is needed */
+	/* Peer-to-peer packets through an Intel root complex are small, and need 6/5 of the
+	 * bandwidth. */
 	if (s->intel[(size_t)from * (size_t)s->sys->nends + (size_t)to])
 		way->pci_bw = (uint32_t)(bw * 6ull / 5);
 	way->from_gpu = from < s->n;
@@ -100,7 +101,8 @@ static void topo_channel_give(struct topo_search *s, int32_t from, int32_t to, u
 	s->now_hops -= way.path->length;
 }
 
-/* Takes the bandwidth of the path between two ends; false: its type or what is left forbids it. */
+/* Takes the bandwidth of the path between two ends. False: its type or the remaining bandwidth
+ * forbids it. */
 static bool topo_channel_take(struct topo_search *s, int32_t from, int32_t to, uint32_t bw,
 			      int32_t type)
 {
@@ -173,7 +175,8 @@ static void topo_channel_set_used(struct topo_search *s, int32_t gpu)
 	s->used[2 * s->now.nchannels + gpu / 64] ^= 1ull << (gpu % 64);
 }
 
-/* Several <net> of one port share its bandwidth: each keeps an account of it. */
+/* Adds `bw` to the account of a net. Several <net> of one port share its bandwidth, so each account
+ * of the port changes. */
 static void topo_channel_net_add(struct topo_search *s, int32_t net, uint32_t bw)
 {
 	for (int32_t i = 0; i < s->sys->nnets; i++)
@@ -211,9 +214,9 @@ static uint32_t topo_channel_back_bw(const struct topo_search *s)
 	return s->shape->halves ? s->now.bw_inter_mbps / 2 : s->now.bw_inter_mbps;
 }
 
-/* One leg of a star, from the network's side inwards; false: there is none of this number. NVLS:
- * from the switch to every GPU, then from every GPU to it, the head twice as much. CollNet direct:
- * from the head to every GPU, then from every GPU to it, a share each. */
+/* Returns leg `i` of a star; false: no such leg. NVLS: first from the switch to every GPU, then
+ * from every GPU to the switch; the head takes twice the bandwidth. CollNet direct: first from the
+ * head to every GPU, then from every GPU to the head, with an equal share each. */
 static bool topo_channel_leg(const struct topo_search *s, int32_t head, int32_t i, int32_t *from,
 			     int32_t *to, uint32_t *bw)
 {
@@ -326,8 +329,8 @@ static bool topo_channel_is_last(const struct topo_stage *stage)
 	return stage->kind >= TOPO_STAGE_CLOSE;
 }
 
-/* Does the try beat the best? More bandwidth in all, or the same over fewer hops. A star's channels
- * are heads: the more there are the better. */
+/* True if the try beats the best: more bandwidth in all, or the same with fewer hops. The channels
+ * of a star are heads, and more heads are better. */
 static bool topo_channel_is_better(const struct topo_search *s)
 {
 	const struct topo_graph *now = &s->now, *best = &s->best;
@@ -346,7 +349,7 @@ static bool topo_channel_is_better(const struct topo_search *s)
 	       s->now_hops < s->best_hops;
 }
 
-/* Looked for when it counts for the first time: most tries end before. */
+/* Returns the bound of hops. It is computed on first use, because most tries end before. */
 static int32_t topo_channel_bound_hops(struct topo_search *s)
 {
 	if (s->bound > 0 && s->bound_hops < 0)
@@ -354,7 +357,7 @@ static int32_t topo_channel_bound_hops(struct topo_search *s)
 	return s->bound_hops;
 }
 
-/* Can nothing of this try beat the best? */
+/* True if no result of this try can beat the best. */
 static bool topo_channel_is_hopeless(struct topo_search *s)
 {
 	uint64_t best = (uint64_t)s->best.nchannels * s->best.bw_intra_mbps;
@@ -417,7 +420,7 @@ static void topo_channel_level_undo(struct topo_search *s, struct topo_search_le
 	l->at++;
 }
 
-/* Puts the level's next candidate in force; false: none is left. */
+/* Places the level's next candidate; false: no candidate remains. */
 static bool topo_channel_level_next(struct topo_search *s, struct topo_search_level *l)
 {
 	const struct topo_stage *stage = &s->stage[l->stage];
@@ -441,7 +444,7 @@ static bool topo_channel_level_next(struct topo_search *s, struct topo_search_le
 	return false;
 }
 
-/* What a placed level leads to. */
+/* Opens the level after a placed one. */
 static void topo_channel_level_follow(struct topo_search *s, const struct topo_search_level *l)
 {
 	const struct topo_stage *stage = &s->stage[l->stage];
@@ -459,7 +462,7 @@ static void topo_channel_level_follow(struct topo_search *s, const struct topo_s
 		topo_channel_level_open(s, 0, TOPO_SEARCH_FREE);
 }
 
-/* All that a try took it gave back. */
+/* Asserts that the try returned all bandwidth that it took. */
 static void topo_channel_check_left(const struct topo_search *s)
 {
 	for (int32_t i = 0; i < s->sys->nlinks; i++)

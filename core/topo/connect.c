@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ranks exchange, and what every pattern's agreement needs of it: which ranks are on one
- * host, and how many channels all of them have. Each pattern has a file of its own (connect_ring.c,
- * connect_tree.c).
+ * The data that ranks exchange, and the facts that every pattern needs of it: which ranks are on
+ * one host, and how many channels all of them have. Each pattern has a file of its own
+ * (connect_ring.c, connect_tree.c).
  *
- * Every rank runs this on the same gathered data and must come to the same answer, so it uses
- * nothing else: hosts in order of their smallest rank, the fewest channels of all, the slowest
- * speed of all.
+ * Every rank runs this code on the same gathered data and must compute the same result. It
+ * therefore uses only the data: hosts in order of their smallest rank, the fewest channels and the
+ * slowest speed of all.
  */
 #include "core/topo/connect.h"
 #include "core/topo/topo_internal.h"
@@ -16,7 +16,8 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 
-/* The smallest rank of each host is found in a hash table: every rank does this for all ranks. */
+/* Finds the smallest rank of each host in a hash table, because every rank does this for all
+ * ranks. */
 void topo_hosts_find(struct topo_hosts *h, int32_t *first)
 {
 	uint64_t room = 2 * (uint64_t)h->nranks;
@@ -52,8 +53,8 @@ int32_t topo_connect_channels(const struct topo_hosts *h)
 	return n;
 }
 
-/* Twice as many channels as were searched for, twice again for fast GPUs over several hosts with
- * few channels: two blocks keep a ring's link busier than one. */
+/* Doubles the number of channels, and doubles it again for fast GPUs over several hosts with few
+ * channels: two blocks keep a ring's link busier than one. */
 int32_t topo_connect_double(const struct topo_hosts *h, enum topo_pattern pattern, int32_t n)
 {
 	int32_t sm = INT32_MAX;
@@ -117,7 +118,7 @@ struct topo_connected {
 	struct topo_hosts hosts;
 	struct topo_all_rings rings;
 	struct topo_all_trees trees;
-	int32_t *index; /* of topo_rings_index */
+	int32_t *index; /* filled by topo_rings_index */
 	int32_t memory[];
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Do all ranks come to the same rings, trees and heads? They work them out each by itself, from the
- * same data; a rank of another build could do it otherwise, and would wait for connections that no
- * other rank makes.
+ * Compares the rings, trees and heads of all ranks. Each rank computes them by itself from the same
+ * data. A rank of another build could compute others, and would wait for connections that no other
+ * rank makes.
  */
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From every host's NVLS and CollNet graphs to the heads of the communicator (heads.h, connect.c).
- * The ranks of each channel are kept in the graphs' order, host after host; a host's head in a
- * channel is its first rank there.
+ * The ranks of each channel are kept in the order of the graphs, host after host. A host's head in
+ * a channel is its first rank there.
  */
 #include "core/topo/heads.h"
 
@@ -12,22 +12,23 @@
 #include "core/base/log.h"
 #include "core/topo/connect.h"
 
-/* One pattern. */
+/* The heads of one pattern. */
 struct topo_heads_graph {
 	enum topo_pattern pattern;
-	int32_t most;  /* channels of the host that has most */
-	int32_t count; /* heads of each host; of the CollNet chain channels */
-	int32_t *of;   /* [hosts]: channels of the host's graph */
-	int32_t *
-		chain; /* [most * nranks]: the ranks, host after host, in order; -1: no such channel */
-	int32_t *number; /* [nranks]: of stars, which head of its host the rank is; -1: none */
-	int32_t *rank;   /* [most * hosts]: heads, by number and host */
-	int32_t *from;   /* [most * hosts]: the first channel of each */
+	int32_t most;  /* most channels of any host */
+	int32_t count; /* heads of each host; for the CollNet chain its channels */
+	int32_t *of;   /* [hosts]: channels of each host's graph */
+	/* [most * nranks]: the ranks, host after host, in order. -1: no such channel. */
+	int32_t *chain;
+	/* [nranks], for stars: index of the rank among its host's heads. -1: not a head. */
+	int32_t *number;
+	int32_t *rank; /* [most * hosts]: heads, by index and host */
+	int32_t *from; /* [most * hosts]: first channel of each head */
 };
 struct topo_heads {
 	struct topo_hosts hosts;
 	const struct topo_heads_info *infos; /* [nranks] */
-	int32_t *first;                      /* [hosts + 1]: where a host begins in `chain` */
+	int32_t *first;                      /* [hosts + 1]: where each host begins in `chain` */
 	struct topo_heads_graph graph[TOPO_HEAD_PATTERNS];
 	int32_t memory[];
 };
@@ -64,7 +65,7 @@ static int32_t topo_heads_smallest(const struct topo_heads *h, int32_t host)
 	return rank;
 }
 
-/* All ranks of a host have one graph. */
+/* Sets the number of channels of each host. All ranks of a host must have the same number. */
 static ncclResult_t topo_heads_channels(const struct topo_heads *h, struct topo_heads_graph *g)
 {
 	memset(g->of, 0xff, (size_t)h->hosts.count * sizeof *g->of);
@@ -86,7 +87,7 @@ static ncclResult_t topo_heads_channels(const struct topo_heads *h, struct topo_
 	return ncclSuccess;
 }
 
-/* All ranks at their places in one channel. */
+/* Puts all ranks at their places in one channel. */
 static ncclResult_t topo_heads_places(const struct topo_heads *h, struct topo_heads_graph *g,
 				      int32_t channel)
 {
@@ -118,7 +119,8 @@ static bool topo_heads_is_star(const struct topo_heads_graph *g)
 	return g->pattern != TOPO_COLLNET_CHAIN;
 }
 
-/* Of a star each head once, in the order of the channels. Returns how many. */
+/* Lists the heads of a host in the order of the channels; for a star each head once. Returns their
+ * number. */
 static int32_t topo_heads_of_host(const struct topo_heads *h, struct topo_heads_graph *g,
 				  int32_t host)
 {
@@ -138,7 +140,8 @@ static int32_t topo_heads_of_host(const struct topo_heads *h, struct topo_heads_
 	return count;
 }
 
-/* As many on each host, or none; a chain is a channel that all hosts have. */
+/* Returns the number of heads of each host. Stars have none unless all hosts have the same number.
+ * The CollNet chain uses the channels that all hosts have. */
 static int32_t topo_heads_agree(const struct topo_heads *h, struct topo_heads_graph *g)
 {
 	int32_t count = topo_heads_of_host(h, g, 0);
@@ -171,9 +174,9 @@ static ncclResult_t topo_heads_make(const struct topo_heads *h, struct topo_head
 	return rc;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- all patterns --------------------------------------------------------------------------- */
 
-/* Channels that the arrays of a pattern have room for. */
+/* Returns the number of channels that a pattern's arrays need room for. */
 static size_t topo_heads_room(const struct topo_heads_info *infos, int nranks, int p)
 {
 	int32_t most = 0;
@@ -183,7 +186,7 @@ static size_t topo_heads_room(const struct topo_heads_info *infos, int nranks, i
 	return (size_t)most;
 }
 
-/* `n` ranks, of at most as many hosts. */
+/* Returns the int32_t that one pattern needs, for `n` ranks on at most `n` hosts. */
 static size_t topo_heads_memory(size_t n, size_t channels)
 {
 	return n * (2 + 3 * channels);
@@ -281,7 +284,7 @@ void topo_heads_digest(const struct topo_heads *h, struct topo_digest *d)
 	}
 }
 
-/* ---- one rank's ----------------------------------------------------------------------------- */
+/* ---- one rank's part ------------------------------------------------------------------------ */
 
 static struct topo_head topo_head_of(const struct topo_heads *h, const struct topo_heads_graph *g,
 				     int32_t rank)
@@ -292,7 +295,7 @@ static struct topo_head topo_head_of(const struct topo_heads *h, const struct to
 	return (struct topo_head){.head = head, .from = head < 0 ? -1 : g->from[at]};
 }
 
-/* -1 where there is no such head, or no such host. */
+/* Returns the head's rank; -1: no such head, or no such host. */
 static int32_t topo_heads_at(const struct topo_heads *h, enum topo_pattern pattern, int32_t head,
 			     int32_t host)
 {

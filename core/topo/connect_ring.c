@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From every host's rings to the rings of the communicator (connect.c). What does not chain up to
- * one ring over all ranks is an error that names rank and channel.
+ * From every host's rings to the rings of the communicator (connect.c). If they do not form one
+ * ring over all ranks, the error names rank and channel.
  */
 #include <string.h>
 
@@ -11,19 +11,19 @@
 struct topo_connect_ring {
 	struct topo_hosts hosts;
 	int32_t nchannels;
-	bool swaps;       /* paired channels change places on odd hosts */
+	bool swaps;       /* paired channels swap on odd hosts */
 	int32_t *enter;   /* [hosts.count]: rank where this channel's ring enters */
-	int32_t *ring;    /* [nranks]: this channel, as the hosts come */
+	int32_t *ring;    /* [nranks]: ranks of this channel, host after host */
 	int32_t *seen_in; /* [nranks]: last channel + 1 in which the rank was placed */
 };
 
-/* ---- paired channels ------------------------------------------------------------------------
+/* ---- paired channels --------------------------------------------------------------------------
  *
- * Where rings leave a host by another NIC than the one of entry (cross_nic 2), channels come in
- * pairs: each enters by the NIC by which the other leaves. When odd hosts exchange the two, a ring
- * that leaves an even host by NIC k enters the odd one by NIC k, and the other way round: both ends
- * are on one rail. With an odd number of hosts one crossing joins two even hosts, and stays as it
- * is. All hosts must have such pairs, or none swaps. */
+ * If rings leave a host by another NIC than the one of entry (cross_nic 2), channels are paired:
+ * each enters by the NIC by which the other leaves. Odd hosts swap the two channels. A ring that
+ * leaves an even host by NIC k then enters the odd host by NIC k, and vice versa: both ends are on
+ * one rail. With an odd number of hosts one crossing joins two even hosts and changes rails. The
+ * channels are swapped only if all hosts have such pairs. */
 
 static bool topo_ring_swaps(const struct topo_hosts *h, int32_t nchannels)
 {
@@ -34,7 +34,7 @@ static bool topo_ring_swaps(const struct topo_hosts *h, int32_t nchannels)
 	return swaps;
 }
 
-/* The channel of the host's graph that a channel's ring goes through. */
+/* Returns the channel of the host's graph that a channel's ring uses. */
 static int32_t topo_ring_from(bool swaps, int32_t host, int32_t channel)
 {
 	return swaps && host % 2 ? channel ^ 1 : channel;
@@ -54,8 +54,8 @@ static int32_t topo_ring_next(const struct topo_connect_ring *c, int32_t rank, i
 
 /* ---- the ring of a channel ------------------------------------------------------------------ */
 
-/* Where the channel's ring enters each host: the rank without a predecessor. On a single host the
- * ring may be given closed; then it is cut open at its smallest rank. */
+/* Finds the rank where the channel's ring enters each host: the rank without a predecessor. On a
+ * single host the ring may be closed; it then begins at its smallest rank. */
 static ncclResult_t topo_ring_find_enter(struct topo_connect_ring *c, int32_t channel)
 {
 	for (int32_t h = 0; h < c->hosts.count; h++)
@@ -126,7 +126,7 @@ static ncclResult_t topo_ring_walk(struct topo_connect_ring *c, int32_t channel)
 	return rc;
 }
 
-/* Position 0 holds rank 0. */
+/* Rotates the ring so that position 0 holds rank 0. */
 static void topo_ring_turn(const struct topo_connect_ring *c, int32_t *order)
 {
 	int32_t zero = 0, n = c->hosts.nranks;
@@ -198,9 +198,9 @@ void topo_rings_of(const struct topo_all_rings *a, const struct topo_hosts *host
 	}
 }
 
-/* ---- one rank's ----------------------------------------------------------------------------- */
+/* ---- one rank's rings ----------------------------------------------------------------------- */
 
-/* Its position in each ring. */
+/* Finds the rank's position in each ring. */
 static void topo_rings_find(const struct topo_all_rings *a, int32_t nranks, int32_t rank,
 			    int32_t index[DEV_MAX_CHANNELS])
 {

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From every host's trees to the trees of the communicator (connect.c). In a host a tree is a
- * chain: each GPU of the graph's order is the parent of the next one. The hosts are a binary tree,
+ * chain: each GPU of the graph's order is the parent of the next one. The hosts form a binary tree,
  * in NCCL's two shapes:
  *
- *	first    host 0 is the root and has one child. Any other host with lowest bit b has its children at a
- *	         distance of b/2 below and above it, so odd hosts are leaves. For 8 hosts:
+ * 	first    host 0 is the root and has one child. Any other host with lowest bit b has its
+ * 	         children at a distance of b/2 below and above it, so odd hosts are leaves.
+ * 	         For 8 hosts:
  *
- *	                  0 - 4
- *	                     / \
- *	                    2   6
- *	                   / \ / \
- *	                   1 3 5 7
+ * 	                  0 - 4
+ * 	                     / \
+ * 	                    2   6
+ * 	                   / \ / \
+ * 	                   1 3 5 7
  *
- *	second   the same with other numbers: host h is at n-1-h if n is even, at h-1 (modulo n) if n is odd. So
- *	         hosts that are leaves in one have children in the other: all of them send about as much.
+ * 	second   the same with other numbers: host h is at n-1-h if n is even, at h-1 (modulo n) if
+ * 	         n is odd. Hosts that are leaves in one tree have children in the other, so all
+ * 	         hosts send about as much.
  *
- * The parent host comes in at the first GPU of the order; from which GPUs the children leave is the
- * graph's shape.
+ * The link from the parent host ends at the first GPU of the order. The graph's shape defines from
+ * which GPUs the links to child hosts begin.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +29,8 @@
 
 /* ---- the tree of hosts ---------------------------------------------------------------------- */
 
-/* The largest distance not above `step`, by halves, at which there is a host above `at`. */
+/* Returns the host above `at` at the largest existing distance of step, step/2, ...; -1: no such
+ * host. */
 static int32_t topo_tree_above(int32_t at, int32_t step, int32_t n)
 {
 	while (step && at + step >= n)
@@ -54,7 +57,8 @@ static struct topo_tree_host topo_tree_first(int32_t at, int32_t n)
 	return t;
 }
 
-/* A host of the first tree where the second one has it, and back. */
+/* Converts the number of a host to its place in the second tree or, with `back`, the place to the
+ * number. */
 static int32_t topo_tree_renumber(int32_t host, int32_t n, bool back)
 {
 	if (host < 0)
@@ -82,7 +86,7 @@ struct topo_tree_host topo_tree_of(int32_t host, int32_t n, bool second)
 /* One channel of the hosts' graphs. */
 struct topo_connect_tree {
 	const struct topo_hosts *hosts;
-	const int32_t *first; /* [hosts->count + 1]: where the host's chain begins in `chain` */
+	const int32_t *first; /* [hosts->count + 1]: where each host begins in `chain` */
 	int32_t *chain;       /* [nranks]: the ranks, host after host, in order */
 };
 
@@ -100,7 +104,7 @@ static int32_t topo_tree_host_ranks(const struct topo_connect_tree *c, int32_t h
 	return c->first[host + 1] - c->first[host];
 }
 
-/* All ranks at their places. `channel` is of the hosts' graphs. */
+/* Puts all ranks at their places in one channel of the hosts' graphs. */
 static ncclResult_t topo_tree_chain(const struct topo_connect_tree *c, int32_t channel)
 {
 	const struct topo_hosts *h = c->hosts;
@@ -124,7 +128,7 @@ static ncclResult_t topo_tree_chain(const struct topo_connect_tree *c, int32_t c
 	return ncclSuccess;
 }
 
-/* Where on the host the tree leaves for a child host: the place of the GPU. */
+/* Returns the place of the GPU from which the host's tree goes to a child host. */
 static int32_t topo_tree_leaves_at(const struct topo_connect_tree *c, int32_t host, int32_t child)
 {
 	const struct topo_rank_info *info = &c->hosts->all[c->chain[c->first[host]]];
@@ -135,7 +139,7 @@ static int32_t topo_tree_leaves_at(const struct topo_connect_tree *c, int32_t ho
 	return second && topo_tree_host_ranks(c, host) > 1;
 }
 
-/* The rank at the host's end of the way to its parent, or to one of its children. */
+/* Returns the rank at a place of a host; -1: no such host. */
 static int32_t topo_tree_rank_to(const struct topo_connect_tree *c, int32_t host, int32_t place)
 {
 	return host < 0 ? -1 : c->chain[c->first[host] + place];
@@ -185,7 +189,8 @@ static void topo_tree_put(const struct topo_connect_tree *c, int32_t channel, in
 
 /* ---- all channels --------------------------------------------------------------------------- */
 
-/* Of the channels of the first half the first tree, of the others the second. */
+/* Returns the place of a rank's host: in the first tree for the first half of the channels, in the
+ * second tree for the others. */
 static struct topo_tree_host topo_tree_of_rank(const struct topo_all_trees *a,
 					       const struct topo_hosts *h, int32_t rank,
 					       int32_t channel)
@@ -271,9 +276,9 @@ ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, in
 	return rc;
 }
 
-/* ---- which way to a rank -------------------------------------------------------------------- */
+/* ---- links towards a rank ------------------------------------------------------------------- */
 
-/* Over which link `rank` has `below`, its child, or the parent if that is -1. */
+/* Returns the index of the link to child `below`, or 0, the parent's, if `below` is not a child. */
 static uint8_t topo_tree_link(const int32_t down[TOPO_TREE_DOWN], int32_t below)
 {
 	for (int i = 0; i < TOPO_TREE_DOWN; i++)
@@ -282,8 +287,8 @@ static uint8_t topo_tree_link(const int32_t down[TOPO_TREE_DOWN], int32_t below)
 	return 0;
 }
 
-/* Ranks on the way up that have their answer give it to all below, so that each rank is passed
- * twice. */
+/* Fills toward[] by walking up from each rank to one that is filled, and copies its value to all
+ * ranks below. Each rank is visited at most twice. */
 #define TOPO_TREE_UNKNOWN 0xfeu
 void topo_tree_toward(const int32_t *parent, int nranks, int rank,
 		      const int32_t down[TOPO_TREE_DOWN], uint8_t *toward)

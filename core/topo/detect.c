@@ -23,7 +23,7 @@ uint64_t topo_host_hash(void)
 
 /* ---- GPUs ----------------------------------------------------------------------------------- */
 
-/* The class of what is at the far end. What a virtual machine does not see of it is taken as a
+/* Sets the class of a link's far end. An end that a virtual machine does not show counts as a
  * switch. */
 static void detect_link_class(struct detect_tree *t, struct detect_node *link)
 {
@@ -56,7 +56,7 @@ static void detect_gpu_links(struct detect_tree *t, struct detect_node *n,
 	}
 }
 
-/* NCCL 2.28 takes the kernel's maximum, later ones what the driver has now. */
+/* True if the driver's current PCI link counts. NCCL 2.28 uses the kernel's maximum instead. */
 static bool detect_link_is_drivers(void)
 {
 	struct topo_params params;
@@ -64,7 +64,8 @@ static bool detect_link_is_drivers(void)
 	return params.compat != TOPO_COMPAT_2_28;
 }
 
-/* The driver's word goes over the kernel's, and a file's over both. */
+/* Returns the PCI function of a GPU. A file's link values precede the driver's, and those precede
+ * the kernel's. */
 static struct detect_node *detect_gpu_function(struct detect_tree *t, uint64_t host_hash,
 					       const struct topo_detect_gpu *gpu)
 {
@@ -115,7 +116,8 @@ static ncclResult_t detect_add_xml(struct detect_tree *t, const char *xml, size_
 	return ncclSuccess;
 }
 
-/* CPUs of another host_hash would be those of another host of an NVLink domain. */
+/* Sets host_hash of all CPUs. CPUs with another host_hash would be another host of an NVLink
+ * domain. */
 static void detect_one_host(struct detect_tree *t, uint64_t host_hash)
 {
 	char text[24];
@@ -148,8 +150,7 @@ ncclResult_t topo_detect(const struct topo_detect *d, char **xml, size_t *bytes)
 
 /* ---- fusing --------------------------------------------------------------------------------- */
 
-/* Removes what has no keep="1" in or below it, of the elements that stand for devices; true: it
- * stays. */
+/* Removes device elements without keep="1" in or below them. True: `n` is a device and was kept. */
 static bool detect_trim(struct detect_node *n)
 {
 	static const char device[][8] = {"cpu", "pci", "nic", "net", "gpu"};
@@ -191,7 +192,7 @@ static bool detect_begins(const struct xml_node *x, const char *name, const char
 	return text && strncmp(text, with, strlen(with)) == 0;
 }
 
-/* As the reader takes it (input.c). */
+/* True if the element is a bare GPU by the rule of input.c. */
 static bool detect_is_bare_gpu(const struct xml_node *x)
 {
 	return strcmp(x->name, "pci") == 0 && !x->child &&
@@ -207,12 +208,12 @@ static bool detect_has_bare_gpu(const struct xml_node *x)
 	return has;
 }
 
-/* No parse is needed to see that a usual file has none: what has a GPU's class has its <gpu>
- * next. */
+/* Checks without parsing. False if every element of a GPU's class is followed by its <gpu>, as in
+ * usual files. */
 static bool detect_may_have_bare_gpu(const char *xml, size_t bytes)
 {
 	if (strlen(xml) != bytes || strchr(xml, '&'))
-		return true; /* not a text of bytes that stand for themselves */
+		return true; /* has a NUL or an entity: the text cannot be searched */
 	for (const char *at = xml; (at = strstr(at, "0x030")); at++) {
 		const char *end = strchr(at, '>');
 

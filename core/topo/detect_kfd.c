@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * AMD's GPUs as the kernel's compute driver, KFD, shows them:
+ * AMD's GPUs, from the files of the kernel's compute driver, KFD:
  *
- *	/sys/class/kfd/kfd/topology/nodes/N/properties               CPUs and GPUs: "location_id 33280\n..."
- *	/sys/class/kfd/kfd/topology/nodes/N/io_links/L/properties    links from N: "type 11\nnode_to 5\n..."
+ * 	/sys/class/kfd/kfd/topology/nodes/N/properties
+ * 	        CPUs and GPUs: "location_id 33280\n..."
+ * 	/sys/class/kfd/kfd/topology/nodes/N/io_links/L/properties
+ * 	        links from N: "type 11\nnode_to 5\n..."
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +19,7 @@
 #define KFD_NODES     "/sys/class/kfd/kfd/topology/nodes"
 #define KFD_LINK_XGMI 11 /* HSA_IOLINK_TYPE_XGMI */
 
-/* The value in a line "NAME VALUE"; 0: there is no such line. */
+/* Returns the value in a line "NAME VALUE"; 0: no such line. */
 static uint64_t kfd_value(const char *text, const char *name)
 {
 	size_t n = strlen(name);
@@ -28,7 +30,7 @@ static uint64_t kfd_value(const char *text, const char *name)
 	return 0;
 }
 
-/* The text of DIR/properties, os_alloc's; NULL: it cannot be read. */
+/* Returns the text of DIR/properties, os_alloc's; NULL: unreadable. */
 static char *kfd_read(struct detect_tree *t, const char *dir)
 {
 	char path[OS_PATH_BYTES], *text = NULL;
@@ -50,7 +52,7 @@ static void kfd_bus_id(const char *text, char out[24])
 		 at >> 8 & 0xff, at >> 3 & 0x1f, at & 7);
 }
 
-/* The number after `dir`; false: the name is not a number. */
+/* Writes DIR/NAME; false: the name is not a number. */
 static bool kfd_path(char out[OS_PATH_BYTES], const char *dir, const char *name)
 {
 	size_t n = strspn(name, "0123456789");
@@ -59,7 +61,7 @@ static bool kfd_path(char out[OS_PATH_BYTES], const char *dir, const char *name)
 	       (size_t)snprintf(out, OS_PATH_BYTES, "%s/%s", dir, name) < OS_PATH_BYTES;
 }
 
-/* From lanes of `min_bandwidth` each. */
+/* Returns the number of lanes, each of which has `min_bandwidth`. */
 static uint64_t kfd_lanes(const char *link)
 {
 	uint64_t each = kfd_value(link, "min_bandwidth"), all = kfd_value(link, "max_bandwidth");
@@ -112,7 +114,7 @@ static void kfd_links(struct detect_tree *t, struct detect_node *gpu, const char
 		os_free(names);
 }
 
-/* True: the node is that GPU. */
+/* True if the node is that GPU; then adds its core and links. */
 static bool kfd_node(struct detect_tree *t, struct detect_node *gpu, const char *bus_id,
 		     const char *node)
 {

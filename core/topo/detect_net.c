@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NICs: where /sys has them, and what it has of them. A device that is no PCI function (virtual, or
- * behind another bus) and one that /sys does not have hang below the first CPU, as in NCCL.
+ * NICs: their place in /sys, and their attributes. Like in NCCL, two kinds of devices are put below
+ * the first CPU: devices that are not PCI functions (virtual, or on another bus), and devices that
+ * /sys lacks.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,10 +15,10 @@
 #define DETECT_HCAS       "/sys/class/infiniband"
 #define DETECT_INTERFACES "/sys/class/net"
 
-/* NCCL's, of an HCA and of a socket */
+/* NCCL's limits of connections for an HCA and for a socket. */
 #define DETECT_RDMA_CONNS   131072
 #define DETECT_SOCKET_CONNS 65536
-#define DETECT_SPEED        10000u /* Mb/s of an interface that does not say */
+#define DETECT_SPEED        10000u /* Mb/s of an interface without a known speed */
 
 /* ---- place ---------------------------------------------------------------------------------- */
 
@@ -26,7 +27,7 @@ static bool detect_name_is_plain(const char *name)
 	return name[0] && name[0] != '.' && !strchr(name, '/');
 }
 
-/* The address of the PCI function that "DIR/NAME" leads to. */
+/* Finds the address of the PCI function that the link DIR/NAME leads to. */
 static bool detect_link(struct detect_tree *t, const char *dir, const char *name, char bus_id[24])
 {
 	char path[OS_PATH_BYTES], real[OS_PATH_BYTES];
@@ -41,8 +42,8 @@ static bool detect_link(struct detect_tree *t, const char *dir, const char *name
 	return true;
 }
 
-/* A card is its function 0, and virtual functions are those of the physical one: they share its
- * link. */
+/* Replaces a function by its card: the physical function of a virtual one, and function 0 of that.
+ * They share its PCI link. */
 static void detect_card(struct detect_tree *t, const char *device, char bus_id[24])
 {
 	char path[OS_PATH_BYTES], card[24];
@@ -74,7 +75,7 @@ static bool detect_nic_place(struct detect_tree *t, const struct topo_detect_nic
 
 /* ---- element -------------------------------------------------------------------------------- */
 
-/* A port of that name which a file has already. */
+/* Returns the port's element if a file has it already, or NULL. */
 static struct detect_node *detect_net_known(struct detect_tree *t,
 					    const struct topo_detect_nic *nic)
 {
@@ -85,7 +86,7 @@ static struct detect_node *detect_net_known(struct detect_tree *t,
 	return net && (!has || strcmp(has, port) == 0) ? net : NULL;
 }
 
-/* The PCI function; NULL: none, or a bridge, which holds functions and is no NIC. */
+/* Returns the NIC's PCI function. NULL: no such function, or a bridge, which is not a NIC. */
 static struct detect_node *detect_nic_function(struct detect_tree *t, uint64_t host_hash,
 					       const struct topo_detect_nic *nic)
 {
@@ -125,15 +126,14 @@ void detect_nic(struct detect_tree *t, uint64_t host_hash, const struct topo_det
 	detect_set(t, net, "latency", "0");
 	detect_setf(t, net, "speed", "%u", nic->mbit);
 	detect_setf(t, net, "port", "%d", nic->port);
-	if (nic->guid || !nic->rdma) /* HCAs of one number would be one card */
+	if (nic->guid || !nic->rdma) /* HCAs with the same number would count as one card. */
 		detect_setf(t, net, "guid", "0x%" PRIx64, nic->guid);
 	detect_setf(t, net, "maxconn", "%d", nic->rdma ? DETECT_RDMA_CONNS : DETECT_SOCKET_CONNS);
 	detect_set(t, net, "gdr", nic->gdr ? "1" : "0");
 	detect_set(t, net, "keep", "1");
 }
 
-/* ---- the NICs of a host
- * ----------------------------------------------------------------------- */
+/* ---- the NICs of a host --------------------------------------------------------------------- */
 
 struct detect_list {
 	struct topo_detect_nic *nic;
@@ -141,7 +141,7 @@ struct detect_list {
 	bool peer_memory;
 };
 
-/* "400 Gb/sec (4X NDR)", "2.5 Gb/sec": in Mb/s */
+/* Converts "400 Gb/sec (4X NDR)" or "2.5 Gb/sec" to Mb/s. */
 static uint32_t detect_rate(const char *text)
 {
 	char *end;
@@ -153,7 +153,7 @@ static uint32_t detect_rate(const char *text)
 	return whole || tenth ? (uint32_t)(whole * 1000 + tenth * 100) : DETECT_SPEED;
 }
 
-/* "b8ce:f603:00d2:1a4c" */
+/* Converts "b8ce:f603:00d2:1a4c" to a number. */
 static uint64_t detect_guid(const char *text)
 {
 	uint64_t guid = 0;
@@ -243,7 +243,7 @@ static void detect_each(struct detect_list *l, struct detect_tree *t, const char
 int32_t topo_detect_nics(struct topo_detect_nic *nic, int32_t most)
 {
 	struct detect_list l = {.nic = nic, .most = most};
-	struct detect_tree t = {0}; /* for what it keeps of reading */
+	struct detect_tree t = {0}; /* only for the read functions' error flags */
 	char text[DETECT_TEXT_BYTES];
 	l.peer_memory = detect_read(&t, "/sys/module/nvidia_peermem", "version", text) ||
 			detect_read(&t, "/sys/kernel/mm/memory_peers/nv_mem", "version", text);

@@ -2,11 +2,11 @@
 /*
  * PCI functions and CPUs. A function's real path in /sys is its place in the tree:
  *
- *	/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.0
- *	             root       port         switch: up    down         the function
+ * 	/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.0
+ * 	             root       port         switch: up    down         the function
  *
- * A switch is the port that leads up, two directories above what is below it. The one above a
- * function that is next to the root is the CPU, whose number is the function's numa_node.
+ * A switch is represented by its upstream port, two directories above the functions below it. A
+ * function next to the root is below the CPU whose number is the function's numa_node.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #include "core/topo/detect_internal.h"
 #include "core/topo/topo_internal.h"
 
-#define DETECT_MAX_SWITCHES 24 /* above one another: the reader's depth has room for them */
+#define DETECT_MAX_SWITCHES 24 /* nested switches; the reader's depth has room for them */
 #define DETECT_MAX_NUMA     4095
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static const char *detect_last(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* By the bus that it is on, and where several buses have that number, by itself. */
+/* Finds the function by its bus or, if several buses have that number, by its own address. */
 bool detect_pci_path(struct detect_tree *t, const char *bus_id, char path[OS_PATH_BYTES])
 {
 	char at[128];
@@ -85,7 +85,7 @@ bool detect_pci_path(struct detect_tree *t, const char *bus_id, char path[OS_PAT
 
 /* ---- CPUs ----------------------------------------------------------------------------------- */
 
-/* The value behind "NAME\t: " in /proc/cpuinfo; false: no line of that name. */
+/* Copies the value after "NAME\t: " in /proc/cpuinfo; false: no line of that name. */
 static bool detect_cpu_line(const char *info, const char *name, char *out, size_t bytes)
 {
 	size_t n = strlen(name);
@@ -93,7 +93,8 @@ static bool detect_cpu_line(const char *info, const char *name, char *out, size_
 		size_t length = strcspn(line, "\n"), colon = strcspn(line, ":");
 		if (colon < length && strncmp(line, name, n) == 0 && strchr("\t :", line[n])) {
 			const char *value = line + colon + 1;
-			value += *value == ' '; /* the vendor "  Shanghai  " has more of them */
+			value += *value ==
+				 ' '; /* one blank only: the vendor " Shanghai " begins with more */
 			snprintf(out, bytes, "%.*s", (int)(line + length - value), value);
 			return true;
 		}
@@ -102,7 +103,8 @@ static bool detect_cpu_line(const char *info, const char *name, char *out, size_
 	return false;
 }
 
-/* NCCL's family has the two fields of CPUID side by side; the kernel adds them. */
+/* Converts the kernel's family, the sum of two CPUID fields, to NCCL's, which has them side by
+ * side. */
 static int32_t detect_cpu_family(int32_t family)
 {
 	return family < 15 ? family : 15 + ((family - 15) << 4);
@@ -121,7 +123,7 @@ static void detect_cpu_x86(struct detect_tree *t, struct detect_node *cpu, const
 		detect_setf(t, cpu, "modelid", "%d", (int)(strtol(text, NULL, 10) & 0xfff));
 }
 
-/* All CPUs of a host are alike: the first one's lines. */
+/* Sets the CPU's kind from the first lines: all CPUs of a host are alike. */
 static void detect_cpu_kind(struct detect_tree *t, struct detect_node *cpu)
 {
 	char *info = NULL, text[64];
@@ -157,7 +159,7 @@ struct detect_node *detect_cpu(struct detect_tree *t, uint64_t host_hash, int32_
 	return cpu;
 }
 
-/* -1: the text has none, or one that cannot be. */
+/* Returns the function's NUMA node; -1: absent or impossible. */
 static int32_t detect_numa(struct detect_tree *t, const char *path)
 {
 	char text[DETECT_TEXT_BYTES], *end = text;
@@ -190,7 +192,7 @@ void detect_cpus(struct detect_tree *t, uint64_t host_hash)
 
 /* ---- PCI ------------------------------------------------------------------------------------ */
 
-/* Thousandths of GT/s; 0: the text does not begin with a number. */
+/* Returns thousandths of GT/s; 0: the text does not begin with a number. */
 static long detect_speed(const char *text)
 {
 	char *end;
@@ -203,7 +205,7 @@ static long detect_speed(const char *text)
 	return whole * 1000 + milli;
 }
 
-/* The most that the function and the port above it can do together. */
+/* Sets the link to the maximum that the function and the port above it both support. */
 static void detect_pci_link(struct detect_tree *t, struct detect_node *n, const char *path)
 {
 	char port[OS_PATH_BYTES], own[DETECT_TEXT_BYTES], above[DETECT_TEXT_BYTES];
@@ -218,12 +220,12 @@ static void detect_pci_link(struct detect_tree *t, struct detect_node *n, const 
 		(void)detect_read(t, path, "max_link_width", own);
 		(void)detect_read(t, port, "max_link_width", above);
 		long a = strtol(own, NULL, 10), b = strtol(above, NULL, 10);
-		a = MIN_OF(a, b); /* one that is not there counts 0, which is "unknown" */
+		a = MIN_OF(a, b); /* an absent width counts as 0, which is "unknown" */
 		detect_setf(t, n, "link_width", "%ld", a > 0 && a <= 255 ? a : 0);
 	}
 }
 
-/* "0x10de"; anything else in these files the reader would refuse. */
+/* True if the text is a number like "0x10de". The reader would refuse any other text. */
 static bool detect_is_number(const char *text)
 {
 	char *end;
@@ -243,7 +245,7 @@ static void detect_pci_describe(struct detect_tree *t, struct detect_node *n, co
 	detect_pci_link(t, n, path);
 }
 
-/* Cuts the last name off. False: what is left is no PCI function. */
+/* Removes the last name. False: the remaining path is not a PCI function. */
 static bool detect_up(char *path)
 {
 	char *slash = strrchr(path, '/');
@@ -277,7 +279,7 @@ struct detect_node *detect_pci(struct detect_tree *t, uint64_t host_hash, const 
 		has = depth < DETECT_MAX_SWITCHES && detect_up(path) && detect_up(path);
 		if (!has)
 			break;
-		/* a path that leads through one function twice ends there */
+		/* Stops if the path contains one function twice. */
 		if (detect_find(first, "pci", "busid", detect_last(path)))
 			break;
 		struct detect_node *above = detect_pci_get(t, detect_last(path), &known);

@@ -10,7 +10,7 @@
 
 #define DETECT_BLOCK_BYTES 16384
 
-/* Memory of a tree, given out from the front and freed as a whole. */
+/* A block of a tree's memory. It is allocated from its start; all blocks are freed together. */
 struct detect_block {
 	struct detect_block *next;
 	size_t used;
@@ -36,7 +36,7 @@ static void *detect_alloc(struct detect_tree *t, size_t bytes)
 	return p;
 }
 
-/* A copy that any XML can have: printable, not too long. */
+/* Copies a text for XML: cut, with unprintable characters replaced. */
 static const char *detect_copy(struct detect_tree *t, const char *text)
 {
 	size_t n = strnlen(text, DETECT_TEXT_BYTES - 1);
@@ -97,7 +97,7 @@ static bool detect_comes_before(const struct detect_node *a, const struct detect
 void detect_node_place(struct detect_node *parent, struct detect_node *n)
 {
 	struct detect_node **at = &parent->child;
-	if (!parent->name[0] || !n->name[0]) /* the sink */
+	if (!parent->name[0] || !n->name[0]) /* one of them is the sink */
 		return;
 	ASSERT(!n->parent && n != parent);
 	while (*at && !detect_comes_before(n, *at))
@@ -132,7 +132,7 @@ struct detect_node *detect_child(struct detect_node *n, const char *name)
 	return c;
 }
 
-/* The node after `n` in order, within `from`. */
+/* Returns the node after `n` in document order, within `from`. */
 static struct detect_node *detect_walk(const struct detect_node *from, struct detect_node *n)
 {
 	if (n->child)
@@ -213,7 +213,7 @@ void detect_replace(struct detect_tree *t, struct detect_node *n, const char *na
 
 /* ---- merging -------------------------------------------------------------------------------- */
 
-/* By what two elements of one name are the same thing; NULL: there is one below each parent. */
+/* Returns the attribute that identifies elements of this name; NULL: each parent has only one. */
 static const char *detect_key(const char *name)
 {
 	static const char key[][2][12] = {
@@ -225,8 +225,8 @@ static const char *detect_key(const char *name)
 	return NULL;
 }
 
-/* Of an XML, NULL if absent: addresses are as the kernel writes them, in whatever form a file has
- * them. */
+/* Returns an attribute of an XML element; NULL: absent. PCI addresses are converted to the kernel's
+ * form. */
 static const char *detect_xml_attr(const struct xml_node *x, const char *name,
 				   char address[PCI_ADDRESS_TEXT])
 {
@@ -246,8 +246,9 @@ static bool detect_same(const struct detect_node *n, const struct xml_node *x, c
 	return a && b ? strcmp(a, b) == 0 : !a && (!b || !*b);
 }
 
-/* The node that `x` is; NULL: none yet. A PCI function is where it is, below whatever parent. A CPU
- * is known by its number alone: a file may have been made on another host, of another host_hash. */
+/* Returns the node that corresponds to `x`, or NULL. A PCI function keeps its place, whatever its
+ * parent in `x`. A CPU is known by its number alone, because a file may come from another host with
+ * another host_hash. */
 static struct detect_node *detect_counterpart(struct detect_tree *t, struct detect_node *parent,
 					      const struct xml_node *x)
 {
@@ -284,7 +285,8 @@ static void detect_merge_children(struct detect_tree *t, struct detect_node *n,
 			detect_merge_attrs(t, to, c);
 		} else if (name) {
 			to = detect_node_new(t, name);
-			detect_merge_attrs(t, to, c); /* before its place: that is by bus id */
+			detect_merge_attrs(t, to,
+					   c); /* before the placement, which uses the bus id */
 			detect_node_place(n, to);
 		}
 		if (to)
@@ -299,7 +301,7 @@ void detect_merge(struct detect_tree *t, const struct xml_node *root)
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* Counts where there is no room. */
+/* Output of a text; a NULL `text` only counts bytes. */
 struct detect_out {
 	char *text;
 	size_t at;

@@ -7,7 +7,7 @@
 #include "core/base/xml.h"
 #include "core/topo/topo_internal.h"
 
-/* What a channel of ours can be: half of the channels, as connect doubles them. */
+/* Most channels of a graph in a file: half of DEV_MAX_CHANNELS, because connecting doubles them. */
 #define TOPO_FILE_CHANNELS (DEV_MAX_CHANNELS / 2)
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -211,7 +211,8 @@ static ncclResult_t topo_match_refuse(const struct topo_match *m, const struct t
 	return ncclInvalidUsage;
 }
 
-/* The GPUs in their order, each once; the nets before the first and after the last. */
+/* Copies a channel. It must have each GPU in use once, and nets only before the first GPU and after
+ * the last. */
 static ncclResult_t topo_match_hops(const struct topo_match *m, const struct topo_file_channel *c,
 				    int32_t channel)
 {
@@ -244,7 +245,7 @@ static ncclResult_t topo_match_hops(const struct topo_match *m, const struct top
 					   m->inter ? "2" : "none, as the ring is of one host");
 }
 
-/* A ring's graph has rings, a tree's has trees. */
+/* Checks the shape: a ring's graph has rings, a tree's has trees. */
 static ncclResult_t topo_match_shape(const struct topo_match *m, const struct topo_file_graph *g)
 {
 	bool ring = m->graph->pattern == TOPO_RING;
@@ -290,7 +291,7 @@ ncclResult_t topo_graph_file_match(const struct topo_graph_file *file,
 {
 	struct topo_match m = {.file = file, .sys = sys, .inter = inter, .graph = graph};
 
-	ASSERT(pattern <= TOPO_COLLNET_CHAIN); /* stars are not taken from files */
+	ASSERT(pattern <= TOPO_COLLNET_CHAIN); /* stars are not read from files */
 	memset(graph, 0, sizeof *graph);
 	memset(graph->nic, -1, sizeof graph->nic);
 	graph->pattern = pattern;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files of graphs in NCCL's XML: what NCCL_GRAPH_DUMP_FILE of NCCL writes, NCCL_GRAPH_FILE reads,
- * and `doppel topo search` prints. A file has a graph for each kind of search; a graph has
- * channels, each a list of GPUs (by the topology's `dev`) and network devices in the order of the
- * way. It may be of any pattern.
+ * Files of graphs in NCCL's XML. NCCL_GRAPH_DUMP_FILE of NCCL and `doppel topo search` write them,
+ * NCCL_GRAPH_FILE reads them. A file has a graph for each kind of search, of any pattern. A graph
+ * has channels. A channel lists GPUs (by the topology's `dev`) and network devices in the order of
+ * its path.
  *
- * Read without a machine (`doppel topo diff`), then matched with one, rings and trees alone: every
- * GPU in use once per channel, nets that exist. What does not fit is refused with file, line,
- * column, element, attribute and what was expected.
+ * A file is read without a machine (`doppel topo diff`). Rings and trees are then matched with a
+ * machine: every GPU in use once per channel, and only existing nets. A mismatch is refused with
+ * file, line, column, element, attribute and what was expected.
  */
 #ifndef CORE_TOPO_GRAPH_FILE_H
 #define CORE_TOPO_GRAPH_FILE_H
@@ -19,9 +19,9 @@
 
 struct topo_file_hop {
 	int32_t dev;
-	int32_t host; /* of an NVLink domain; -1: not said */
-	int32_t half; /* of a GPU: 1 + the number of the half; 0: the whole, or any */
-	bool net;     /* else a GPU */
+	int32_t host; /* index in the NVLink domain; -1: not in the file */
+	int32_t half; /* GPU: 1 + number of the half; 0: the whole GPU, or any */
+	bool net;     /* false: a GPU */
 };
 struct topo_file_channel {
 	int32_t line, column, count;
@@ -41,11 +41,11 @@ struct topo_graph_file {
 	struct topo_file_graph graph[TOPO_FILE_GRAPHS];
 };
 
-/* *file is set on success only; topo_graph_file_free takes NULL. */
+/* Reads a file. Sets *file only on success. topo_graph_file_free accepts NULL. */
 ncclResult_t topo_graph_file_read(const char *xml, size_t bytes, const char *source,
 				  struct topo_graph_file **file);
 void topo_graph_file_free(struct topo_graph_file *file);
-/* The file's graph of this pattern as one of this machine. *found: there is one. */
+/* Converts the file's graph of this pattern to one of this machine. *found: the file has one. */
 ncclResult_t topo_graph_file_match(const struct topo_graph_file *file,
 				   const struct topo_system *sys, enum topo_pattern pattern,
 				   bool inter, struct topo_graph *graph, bool *found);

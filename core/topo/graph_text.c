@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Graphs in NCCL's XML, into a stream or into memory. graph_file.c reads them. */
+/* Writes graphs in NCCL's XML to a stream or to memory. graph_file.c reads them. */
 #include <stdarg.h>
 #include <string.h>
 
 #include "core/topo/topo_internal.h"
 
 struct topo_text {
-	FILE *out; /* or into memory */
+	FILE *out; /* NULL: writes to `text` */
 	char *text;
-	size_t room, bytes; /* `bytes` is what all of it takes, whether it fits or not */
+	size_t room, bytes; /* room in `text`; bytes of the whole output, whether it fits or not */
 };
 
 static void topo_text_add(struct topo_text *t, const char *fmt, ...)

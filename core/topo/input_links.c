@@ -176,7 +176,7 @@ static int32_t topo_links_owner(const struct topo_model *m, const struct xml_nod
 
 		if (topo_input_int(c, "mlopart", -1, -1, TOPO_MAX_HALVES - 1, &other) ||
 		    other + 1 == half)
-			return TOPO_NO_NODE; /* an earlier <gpu> of the same half: its links count */
+			return TOPO_NO_NODE; /* an earlier <gpu> of the same half counts */
 	}
 	return i;
 }
@@ -186,7 +186,7 @@ static ncclResult_t topo_gpu_links(struct topo_model *m, const struct xml_node *
 	int32_t gpu = topo_model_next_half(m, 0, bus), half;
 	ncclResult_t rc;
 
-	/* not in use, or not read: inside another GPU or NIC */
+	/* ^The GPU is not in use, or is inside another GPU or NIC and was not read. */
 	if (gpu == TOPO_NO_NODE)
 		return ncclSuccess;
 	rc = topo_input_int(x, "mlopart", -1, -1, TOPO_MAX_HALVES - 1, &half);

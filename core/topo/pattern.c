@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What differs between patterns, and between the shapes of a channel. */
+/* The rules of each pattern, and of each shape of a channel. */
 #include "core/topo/search.h"
 
 static const struct topo_pattern_rules pattern_rules[TOPO_SEARCHED_PATTERNS] = {

@@ -33,13 +33,13 @@ static void topo_print_element(const struct topo_system *sys, const struct topo_
 	fprintf(out, "\n");
 }
 
-/* Is this a link that the tree does not show? */
+/* True if the tree does not show this link. */
 static bool topo_print_is_side(const struct topo_edge *edge)
 {
 	return edge->type != TOPO_PATH_PIX && edge->type != TOPO_PATH_NET;
 }
 
-/* All links of one kind and speed in one line: "NVL 80 GB/s to GPU 1, GPU 2". */
+/* Prints all links of one kind and speed in one line: "NVL 80 GB/s to GPU 1, GPU 2". */
 static void topo_print_alike(const struct topo_system *sys, int32_t first, int32_t last, int depth,
 			     FILE *out)
 {
@@ -63,7 +63,7 @@ static void topo_print_alike(const struct topo_system *sys, int32_t first, int32
 	fprintf(out, "\n");
 }
 
-/* Links of a node stand together, those of one speed as well. */
+/* Prints the links of a node, with those of one kind and speed in one line. */
 static void topo_print_links(const struct topo_system *sys, int32_t node, int depth, FILE *out)
 {
 	const struct topo_node *n = &sys->node[node];
@@ -145,7 +145,7 @@ void topo_matrix_print(const struct topo_system *sys, FILE *out)
 	}
 }
 
-/* Of the types that the matrix has. */
+/* Explains the path types of the matrix. */
 static void topo_print_legend(const struct topo_system *sys, FILE *out)
 {
 	static const char *const meaning[TOPO_PATH_DIS] = {

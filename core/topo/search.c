@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The order of tries, as NCCL's: from the highest speed down, first with equal channels, then with
- * different ones, then of a simpler shape, then allowing longer paths inside the host, longer paths
- * to the net, and leaving by another net than the one of entry; slower speeds only while they could
- * still win. Then, with what was found: channels are doubled at half the speed where that pays, and
- * higher speeds are tried with at least as many channels. Budgets count placed steps, so the answer
- * depends on nothing but the input.
+ * The order of tries, which is NCCL's. Speeds go from the highest down. At each speed the tries
+ * use, in this order: equal channels, different channels, a simpler shape, longer paths inside the
+ * host, longer paths to the net, and another net to leave than to enter. Slower speeds are tried
+ * only while they could still win.
+ *
+ * Then channels of the result are doubled at half the speed, where that pays, and higher speeds are
+ * tried with at least as many channels. Budgets count placed steps, so the result depends only on
+ * the input.
  */
 #include <stddef.h>
 #include <string.h>
@@ -47,7 +49,7 @@ static bool topo_search_alloc(struct topo_search *s)
 	       s->level;
 }
 
-/* Does an Intel CPU forward what the GPU sends? */
+/* True if an Intel CPU forwards the GPU's data. */
 static bool topo_search_is_intel(const struct topo_system *sys, int32_t from, int32_t to)
 {
 	const struct topo_path *path = topo_path_at(sys, from, to);
@@ -117,17 +119,17 @@ static void topo_search_fill(struct topo_search *s)
 	topo_candidates_fill(s);
 }
 
-/* What is asked for. */
+/* The request for a search. */
 struct topo_search_wanted {
 	const struct topo_system *sys;
 	enum topo_pattern pattern;
 	bool inter;
-	struct topo_graph *ring; /* of patterns that have as many channels as it; else NULL */
+	struct topo_graph *ring; /* for patterns with as many channels as the ring; else NULL */
 	struct topo_search_record *record;
 };
 
-/* Two NVLink islands: a ring of two channels can cross between them both ways, and the tree has as
- * many as the ring (since NCCL 2.29). */
+/* True if there are two NVLink islands. A ring of two channels can cross between them in both
+ * directions, and the tree has as many channels as the ring (since NCCL 2.29). */
 static bool topo_search_is_split(const struct topo_system *sys)
 {
 	int32_t island[TOPO_MAX_LOCAL], size[TOPO_MAX_LOCAL] = {0}, islands = 0;
@@ -155,7 +157,7 @@ static void topo_search_set_channels(struct topo_search *s, const struct topo_se
 		s->max_channels = MIN_OF(s->n, 8);
 	if (w->pattern == TOPO_NVLS) {
 		s->max_channels = MIN_OF(s->n, 32);
-		/* within a host every GPU has to be a head, so that all pull alike */
+		/* Within a host every GPU must be a head, so that all have the same load. */
 		s->min_channels = s->inter ? 1 : s->max_channels;
 	}
 	s->forced = w->pattern == TOPO_RING && s->min_channels < 2 && s->max_channels >= 2 &&
@@ -195,13 +197,14 @@ err:
 
 struct topo_search_range {
 	uint32_t max_bw;
-	uint64_t total_bw;                                  /* of a GPU */
+	uint64_t total_bw;                                  /* of one GPU */
 	int32_t min_intra, max_intra, min_inter, max_inter; /* path types that occur */
-	uint32_t intra_types, inter_types;                  /* ... as sets */
+	uint32_t intra_types, inter_types;                  /* the same as sets of bits */
 	int32_t cross_nic;
 	uint32_t speed[TOPO_MAX_SPEEDS];
-	int32_t speeds, slow; /* in all; at the end, only where nothing else fits */
-	bool second;          /* pass */
+	/* Number of speeds. The last `slow` of them are used only if nothing else fits. */
+	int32_t speeds, slow;
+	bool second; /* second pass */
 };
 
 static enum topo_attempt_end topo_search_try_end(const struct topo_search *s)
@@ -246,7 +249,7 @@ static bool topo_search_is_done(const struct topo_search *s, const struct topo_s
 	return s->budget < 0 || (uint64_t)s->best.nchannels * s->best.bw_inter_mbps >= r->total_bw;
 }
 
-/* The farthest type up to `type` that occurs on the paths from the first ends to the second. */
+/* Returns the farthest type up to `type` that is in the set. */
 static int32_t topo_search_occurs(uint32_t types, int32_t type)
 {
 	while (type > TOPO_PATH_LOC && !(types >> type & 1))
@@ -254,9 +257,9 @@ static int32_t topo_search_occurs(uint32_t types, int32_t type)
 	return type;
 }
 
-/* A try that differs from one at this speed only in types that no path has would go the same way,
- * and find nothing better: it costs what the other one did. The same holds, within a host, for
- * other nets. */
+/* Returns the entry of this try. Two tries of one speed that differ only in types that no path has
+ * place the same channels. The second cannot find anything better, and is charged the first one's
+ * cost. Within a host the same is true for tries that differ only in nets. */
 static struct topo_search_seen *topo_search_find_seen(struct topo_search *s,
 						      const struct topo_search_range *r)
 {
@@ -289,7 +292,7 @@ static void topo_search_set_seen(const struct topo_search *s, struct topo_search
 	seen->bw_mbps = s->now.bw_intra_mbps;
 }
 
-/* The answer is that of an earlier try; a record has it once for each speed. */
+/* Takes the result of an earlier try. A record has it once for each speed. */
 static void topo_search_repeat(struct topo_search *s, const struct topo_search_range *r,
 			       struct topo_search_seen *seen)
 {
@@ -338,7 +341,7 @@ static void topo_search_types(const struct topo_search *s, int32_t to, int32_t c
 		}
 }
 
-/* Both ways between GPUs and these ends. */
+/* Returns the set of path types between GPUs and these ends, in both directions. */
 static uint32_t topo_search_type_set(const struct topo_search *s, int32_t to, int32_t count)
 {
 	uint32_t set = 0;
@@ -366,8 +369,8 @@ static void topo_search_range_fill(const struct topo_search *s, struct topo_sear
 	if (s->inter)
 		topo_search_types(s, topo_end_net(s->sys, 0), s->sys->nnets, &r->min_inter,
 				  &r->max_inter);
-	/* a balanced tree may have to go round by the CPU; without NVSwitches that are fast
-	 * enough */
+	/* Before sm 90 a balanced tree may need a path over the CPU, because NVSwitches are not
+	 * fast enough. */
 	if (s->sys->sm_min < 90 && s->sys->params.compat == TOPO_COMPAT_NEW)
 		r->max_inter = TOPO_PATH_SYS;
 	r->cross_nic = s->rules->crosses && s->sys->nnets > 1 ? s->sys->params.cross_nic : 0;
@@ -387,7 +390,8 @@ static void topo_search_begin(struct topo_search *s, const struct topo_search_ra
 	s->best = s->now;
 }
 
-/* Equal channels first: cheap, and they share connections. Over AMD's CPUs nothing else works. */
+/* Tries equal channels first: they are cheap and share connections. Over AMD's CPUs only equal
+ * channels work. Returns true when the search is done. */
 static bool topo_search_channels(struct topo_search *s, const struct topo_search_range *r)
 {
 	bool amd = topo_host_is_amd(s->sys) && s->now.type_intra == TOPO_PATH_SYS;
@@ -406,7 +410,7 @@ static bool topo_search_channels(struct topo_search *s, const struct topo_search
 	return s->left < 0 && s->best.nchannels;
 }
 
-/* Each returns true when the search is done. */
+/* This function and the three below return true when the search is done. */
 static bool topo_search_shapes(struct topo_search *s, const struct topo_search_range *r)
 {
 	bool done = topo_search_channels(s, r);
@@ -447,8 +451,8 @@ static bool topo_search_inter(struct topo_search *s, const struct topo_search_ra
 	}
 }
 
-/* Does every link carry as many channels of now's speed as of the last one? Then, inside a host,
- * each try goes the same way and comes to as many channels, of less bandwidth. */
+/* True if every link carries as many channels at now's speed as at the last one. Inside a host each
+ * try would then place the same channels, with less bandwidth. */
 static bool topo_search_is_alike(const struct topo_search *s)
 {
 	uint32_t last = s->seen_bw_mbps, bw = s->now.bw_intra_mbps;
@@ -477,8 +481,8 @@ static bool topo_search_speed(struct topo_search *s, const struct topo_search_ra
 	return topo_search_inter(s, r);
 }
 
-/* Is the next speed worth trying? Half as fast can only win with twice as many channels, which come
- * from doubling. */
+/* True if the next speed is worth a try. Half the speed can only win with twice as many channels,
+ * and doubling makes those. */
 static bool topo_search_goes_on(const struct topo_search *s, const struct topo_search_range *r,
 				int32_t next)
 {
@@ -497,7 +501,7 @@ static void topo_search_pass_down(struct topo_search *s, const struct topo_searc
 	uint64_t total = r->total_bw;
 	int32_t i = 0, last = r->speeds - r->slow - 1;
 
-	/* a chain leaves one GPU less than it enters */
+	/* A chain leaves one GPU less than it enters. */
 	if (s->n > 1 && s->rules->shape != TOPO_SHAPE_RING)
 		total = total * (uint64_t)s->n / (uint64_t)(s->n - 1);
 	while (i < last && (r->speed[i] > r->max_bw ||
@@ -512,8 +516,8 @@ static void topo_search_pass_down(struct topo_search *s, const struct topo_searc
 
 /* ---- pass 2 --------------------------------------------------------------------------------- */
 
-/* Two channels of half the speed keep a link busier than one: more blocks copy. Not when there are
- * enough channels, or they are slow already. */
+/* Doubles the channels at half the speed. Two channels keep a link busier than one, because more
+ * blocks copy. Enough channels, or slow ones, are not doubled. */
 static void topo_search_double(struct topo_search *s)
 {
 	struct topo_graph *g = &s->best;
@@ -533,8 +537,8 @@ static void topo_search_double(struct topo_search *s)
 		s->record->before_double = n;
 }
 
-/* Raises what the pattern can use more of: a ring both speeds; a star what goes to the network; a
- * tree what stays inside, up to twice. False: nothing. */
+/* Raises the speed that the pattern can use: for a ring both, for a star the one to the network,
+ * for a tree the one inside the host, up to twice the other. False: there is nothing to raise. */
 static bool topo_search_raise(struct topo_search *s, uint32_t higher)
 {
 	struct topo_graph *now = &s->now;
@@ -602,7 +606,7 @@ static void topo_search_fallback(struct topo_search *s)
 		s->record->fallback = true;
 }
 
-/* The graph by local rank, with nothing after its end. */
+/* Returns the graph by local rank, with zeros after its end. */
 static struct topo_graph *topo_search_result(const struct topo_search *s, enum topo_pattern pattern)
 {
 	const struct topo_graph *best = &s->best;
@@ -630,7 +634,8 @@ static struct topo_graph *topo_search_result(const struct topo_search *s, enum t
 	return g;
 }
 
-/* A host without NVSwitches has no NVLS graph, one without NICs that reduce none of CollNet. */
+/* True if the host can have the graph: NVLS needs NVSwitches and sm 90. topo_search_prepare checks
+ * CollNet. */
 static bool topo_search_exists(const struct topo_search *s, enum topo_pattern pattern)
 {
 	if (pattern == TOPO_NVLS)
@@ -654,7 +659,7 @@ static void topo_search_run(struct topo_search *s, const struct topo_search_want
 	if (!topo_search_exists(s, pattern))
 		return;
 	topo_search_pass_down(s, &range);
-	if (s->best.nchannels == 0 && s->forced) { /* one channel is better than the last resort */
+	if (s->best.nchannels == 0 && s->forced) { /* one channel is better than the fallback */
 		s->min_channels = 1;
 		topo_search_begin(s, &range);
 		topo_search_pass_down(s, &range);
@@ -690,8 +695,8 @@ static void *topo_search_memo(const void *key, size_t key_bytes, void *arg)
 	return g;
 }
 
-/* Adds what the search needs besides the host, w->ring from os_alloc; *none: there is no such graph, and *graph is
- * empty. */
+/* Fills in w->ring (from os_alloc) for patterns that need it. *none: the host has no such graph,
+ * and *graph is empty. */
 static ncclResult_t topo_search_prepare(struct topo_search_wanted *w, bool *none,
 					struct topo_graph *graph)
 {
@@ -738,7 +743,7 @@ ncclResult_t topo_search(const struct topo_system *sys, enum topo_pattern patter
 
 	const struct topo_graph *found = NULL;
 
-	/* a topology has one address, which lives as long as the memo */
+	/* The address identifies the topology: it lives as long as the memo. */
 	if (!rc && !none) {
 		found = os_memo(kinds[pattern][inter], &sys, sizeof sys, topo_search_memo, &w);
 		rc = found ? ncclSuccess : ncclSystemError;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chains from rings: inside a host a tree is a ring without the hop that closes it, over a part of
- * the ring's links. */
+/* Chains from rings. Inside a host a tree is a ring without its closing hop, over a part of the
+ * ring's links. */
 #include <string.h>
 
 #include "core/topo/search.h"
 
-/* Is a chain along the ring's channels allowed? It carries data both ways, a ring one way. */
+/* True if a chain may use the ring's channels. A chain carries data in both directions, a ring in
+ * one. */
 static bool topo_ring_is_chain(const struct topo_search *s, const struct topo_graph *ring)
 {
 	for (int32_t c = 0; c < ring->nchannels; c++)
@@ -27,7 +28,7 @@ static bool topo_ring_is_better(const struct topo_graph *ring, const struct topo
 	return of_ring > of_best || (of_ring == of_best && ring->type_intra < best->type_intra);
 }
 
-/* The hops of all chains, which are by position. */
+/* Returns the hops of all chains of a graph by position. */
 static int32_t topo_ring_hops(const struct topo_search *s, const struct topo_graph *g)
 {
 	int32_t hops = 0;

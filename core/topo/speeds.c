@@ -3,8 +3,8 @@
 
 #include "core/topo/search.h"
 
-/* NCCL's speeds to try: before sm 90, sm 90, sm 100 in 2.28, sm 100; inside a host, between
- * hosts. */
+/* NCCL's speeds to try, in MB/s. First index: before sm 90, sm 90, sm 100 in 2.28, sm 100. Second
+ * index: inside a host, between hosts. */
 static const uint32_t speeds_table[4][2][24] = {
 	{{40000, 30000, 20000, 18000, 15000, 12000, 10000, 9000, 7000, 6000, 5000, 4000, 3000},
 	 {48000, 30000, 28000, 24000, 20000, 18000, 15000, 12000, 10000, 9000, 7000, 6000, 5000,
@@ -19,8 +19,8 @@ static const uint32_t speeds_table[4][2][24] = {
 	 {96000, 86000, 80000, 48000, 45100, 42000, 40000, 30000, 24000, 22000,
 	  20000, 17500, 15000, 12000, 6000,  3000,  2400,  1200,  240,   120}},
 };
-/* What NCCL does not try at all inside a host: there a table ends at 3 or, from sm 100 on, at 18
- * GB/s, which no PCI link between two sockets has. */
+/* Slower speeds, which NCCL does not try inside a host. There a table ends at 3 GB/s or, from sm
+ * 100 on, at 18 GB/s. No PCI link between two sockets has 18 GB/s. */
 static const uint32_t speeds_slow[] = {15000, 12000, 10000, 9000, 7000, 6000, 5000,
 				       4000,  3000,  2400,  1200, 240,  120};
 
@@ -43,7 +43,8 @@ int32_t topo_speeds(const struct topo_system *sys, bool inter, uint32_t *speed, 
 	return count;
 }
 
-/* What a GPU can send: all of its NVLinks, or its PCI link. */
+/* Returns the bandwidth that a GPU can send: its NVLinks together or its PCI link, whichever is
+ * more. */
 static uint64_t topo_speeds_gpu_total(const struct topo_system *sys, int32_t pos)
 {
 	const struct topo_node *gpu = topo_gpu_node(sys, pos);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ranks' descriptions come to: the slowest speed and the fewest channels of all, and what
- * kinds of GPUs and CPUs there are. A function of the gathered data alone, so that every rank has
- * the same.
+ * Summary of all ranks' descriptions: the slowest speed, the fewest channels, and the kinds of GPUs
+ * and CPUs. It depends only on the gathered data, so that every rank computes the same.
  */
 #include <string.h>
 
@@ -47,7 +46,7 @@ static void topo_summary_fold(struct topo_summary *s, const struct topo_rank_inf
 		s->direct = -1;
 }
 
-/* `ranks` is [nranks], of any content. */
+/* Counts the ranks of each host. `ranks` is scratch: [nranks]. */
 static void topo_summary_hosts(struct topo_summary *s, const struct topo_hosts *h, int32_t *ranks)
 {
 	memset(ranks, 0, (size_t)h->count * sizeof *ranks);
