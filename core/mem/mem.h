@@ -11,27 +11,27 @@
  * Some calls wait for kernels. A kernel spins until the other ranks launch theirs. A rank therefore
  * hangs if it waits for a kernel before it has launched the kernels that other ranks wait for.
  *
- * 	mem_device_alloc, mem_host_alloc,                    may wait for the kernels of the GPU
- * 	mem_host_register, mem_import
- * 	mem_device_free, mem_host_free,                      always wait for them
- * 	mem_host_unregister, mem_import_close
- * 	mem_export, mem_dmabuf                               never wait
+ *	mem_device_alloc, mem_host_alloc,                    may wait for the kernels of the GPU
+ *	mem_host_register, mem_import
+ *	mem_device_free, mem_host_free,                      always wait for them
+ *	mem_host_unregister, mem_import_close
+ *	mem_export, mem_dmabuf                               never wait
  *
  * They are called only in these phases:
  *
- * 	init       before the communicator's first launch: abort word, device communicator, FIFO of
- * 	           works, memory of the first connections, and the store for messages of other
- * 	           ranks (PXN)
- * 	connection at any later time, before the first launch of the group that needs the
- * 	           connections (transport_connect_all): pools and imports of p2p, segments of shm,
- * 	           pages of connections, memory of network connections (freed if the NIC cannot
- * 	           reach it), mappings of other ranks' registered memory
- * 	           (core/transport/registered.h), and memory to send in place from
- * 	           (core/plan/staged.c). A wait is then for kernels of earlier groups, which need
- * 	           nothing of this group
- * 	end        every free and close: after the communicator's last kernel
- * 	program    ncclMemAlloc and ncclMemFree, like the program's own cudaMalloc and cudaFree
- * 	           (user_memory.h)
+ *	init       before the communicator's first launch: abort word, device communicator, FIFO of
+ *	           works, memory of the first connections, and the store for messages of other
+ *	           ranks (PXN)
+ *	connection at any later time, before the first launch of the group that needs the
+ *	           connections (transport_connect_all): pools and imports of p2p, segments of shm,
+ *	           pages of connections, memory of network connections (freed if the NIC cannot
+ *	           reach it), mappings of other ranks' registered memory
+ *	           (core/transport/registered.h), and memory to send in place from
+ *	           (core/plan/staged.c). A wait is then for kernels of earlier groups, which need
+ *	           nothing of this group
+ *	end        every free and close: after the communicator's last kernel
+ *	program    ncclMemAlloc and ncclMemFree, like the program's own cudaMalloc and cudaFree
+ *	           (user_memory.h)
  *
  * The main task of a rank calls them, never a task of the proxy, because other ranks may wait for
  * the proxy.

@@ -33,8 +33,8 @@ DOPPEL_STATIC_CHECK(sizeof(struct real_block) % 16 == 0, "blocks keep malloc's a
 
 static pthread_mutex_t real_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t real_once = PTHREAD_ONCE_INIT;
-static struct real_block real_blocks = {&real_blocks, &real_blocks, NULL,
-					0}; /* list head; newest block first */
+/* List head; the newest block is first. */
+static struct real_block real_blocks = {&real_blocks, &real_blocks, NULL, 0};
 static uint64_t real_block_count;
 static struct memo_table real_memo_table;
 static struct base_state real_base;

@@ -21,8 +21,8 @@ enum os_site_kind { OS_SITE_RARE, OS_SITE_PROBE };
 struct os_site {
 	enum os_site_kind kind;
 	const char *name;
-	const char *
-		what; /* for people: what the rare path does, or the state that the probe detects */
+	/* For people: what the rare path does, or the state that the probe detects. */
+	const char *what;
 	const char *idle; /* reason why no run of the lab reaches it; NULL: some runs do */
 };
 

@@ -141,8 +141,8 @@ struct ncclComm {
 	/* core/transport/registered.h; NULL: no memory was registered */
 	struct registered *registered;
 	struct proxy_state *proxy;
-	struct relay_route
-		*routes; /* [nranks]: routes of messages; NULL: all ranks are on this host */
+	/* [nranks]: routes of messages; NULL: all ranks are on this host. */
+	struct relay_route *routes;
 	struct relay_state *relays; /* set under both the registry's lock and `watch` */
 	struct plan_state *plan;
 	struct comm_life *life; /* core/comm/comm.h */
@@ -164,8 +164,8 @@ struct ncclComm {
 
 	uint64_t op_count;   /* collectives launched so far */
 	shared_u64 ops_seen; /* op_count for other tasks */
-	cudaStream_t
-		internal_stream; /* made at init, for copies that must not use the user's stream */
+	/* Made at init, for copies that must not use the user's stream. */
+	cudaStream_t internal_stream;
 	/* Made at init. plan_launch records it after each launch, in the launch's stream, and
 	 * orders launches in different streams by it. Teardown waits for it. The launches of a
 	 * communicator of one rank have no order. Its internal stream waits for each of them, and

@@ -14,8 +14,8 @@
 #include "core/topo/search.h"
 
 struct topo_cut {
-	uint64_t out[TOPO_PATH_NET],
-		in[TOPO_PATH_NET]; /* by path type: bandwidth of all links that this type allows */
+	/* Bandwidth of all links that this type allows. */
+	uint64_t out[TOPO_PATH_NET], in[TOPO_PATH_NET];
 	bool intel[TOPO_PATH_NET]; /* by path type: all paths up to it across the cut need 6/5 */
 	/* True if all nets between which a channel may change lie on one side of the cut. */
 	bool whole_ports;

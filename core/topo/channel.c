@@ -7,8 +7,8 @@
  * The walk is a stack of levels instead of a recursion (32 channels of 72 GPUs would not fit on a
  * fiber's stack). The shape defines the stages of a channel, for example of a ring over n GPUs:
  *
- * 	within a host   START GPU GPU ... GPU CLOSE
- * 	between hosts   START GPU GPU ... GPU NET END
+ *	within a host   START GPU GPU ... GPU CLOSE
+ *	between hosts   START GPU GPU ... GPU NET END
  *
  * A balanced tree between hosts is START NET GPU NET GPU ... GPU END. A placed stage costs a step
  * of the budget and opens the next stage above it. The last stage completes a channel: the try is

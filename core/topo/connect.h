@@ -12,9 +12,8 @@
 struct topo_hosts {
 	const struct topo_rank_info *all; /* [nranks] */
 	int32_t nranks, count;
-	int32_t *
-		/* [nranks]: index of the rank's host. Hosts are in order of their smallest rank. */
-		of_rank;
+	/* [nranks]: index of the rank's host. Hosts are in order of their smallest rank. */
+	int32_t *of_rank;
 };
 
 /* Fills count and of_rank. `first` is [2 * nranks], zeroed: a hash table of the hosts' smallest

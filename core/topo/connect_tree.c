@@ -4,19 +4,19 @@
  * chain: each GPU of the graph's order is the parent of the next one. The hosts form a binary tree,
  * in NCCL's two shapes:
  *
- * 	first    host 0 is the root and has one child. Any other host with lowest bit b has its
- * 	         children at a distance of b/2 below and above it, so odd hosts are leaves.
- * 	         For 8 hosts:
+ *	first    host 0 is the root and has one child. Any other host with lowest bit b has its
+ *	         children at a distance of b/2 below and above it, so odd hosts are leaves.
+ *	         For 8 hosts:
  *
- * 	                  0 - 4
- * 	                     / \
- * 	                    2   6
- * 	                   / \ / \
- * 	                   1 3 5 7
+ *	                  0 - 4
+ *	                     / \
+ *	                    2   6
+ *	                   / \ / \
+ *	                   1 3 5 7
  *
- * 	second   the same with other numbers: host h is at n-1-h if n is even, at h-1 (modulo n) if
- * 	         n is odd. Hosts that are leaves in one tree have children in the other, so all
- * 	         hosts send about as much.
+ *	second   the same with other numbers: host h is at n-1-h if n is even, at h-1 (modulo n) if
+ *	         n is odd. Hosts that are leaves in one tree have children in the other, so all
+ *	         hosts send about as much.
  *
  * The link from the parent host ends at the first GPU of the order. The graph's shape defines from
  * which GPUs the links to child hosts begin.

@@ -3,10 +3,10 @@
  * Detection: a host's topology from its kernel and its drivers, as NCCL's XML (version 1).
  * core/comm calls it if no file describes the host, and so does `doppel topo detect`.
  *
- * 	each rank   its GPU, the network's NICs    topo_detect      -> part
- * 	one rank    all parts of the host          topo_detect_fuse -> the host, trimmed to
- * 	                                                               devices in use
- * 	every rank  the resulting text             topo_system_get, as with a file
+ *	each rank   its GPU, the network's NICs    topo_detect      -> part
+ *	one rank    all parts of the host          topo_detect_fuse -> the host, trimmed to
+ *	                                                               devices in use
+ *	every rank  the resulting text             topo_system_get, as with a file
  *
  * The kernel's part comes from /sys: the place of each PCI function, its link, the NUMA node, the
  * CPU. The caller puts a driver's facts about a GPU into struct topo_detect_gpu (core/detect). /sys

@@ -2,11 +2,11 @@
 /*
  * Declarations that the files of detection share.
  *
- * 	detect.c       parts, fusing, trimming
- * 	detect_tree.c  the XML while it grows, and its text
- * 	detect_pci.c   PCI functions and CPUs, from /sys
- * 	detect_kfd.c   AMD's GPUs, from /sys
- * 	detect_net.c   NICs, from /sys
+ *	detect.c       parts, fusing, trimming
+ *	detect_tree.c  the XML while it grows, and its text
+ *	detect_pci.c   PCI functions and CPUs, from /sys
+ *	detect_kfd.c   AMD's GPUs, from /sys
+ *	detect_net.c   NICs, from /sys
  */
 #ifndef CORE_TOPO_DETECT_INTERNAL_H
 #define CORE_TOPO_DETECT_INTERNAL_H

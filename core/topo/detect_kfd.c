@@ -2,10 +2,10 @@
 /*
  * AMD's GPUs, from the files of the kernel's compute driver, KFD:
  *
- * 	/sys/class/kfd/kfd/topology/nodes/N/properties
- * 	        CPUs and GPUs: "location_id 33280\n..."
- * 	/sys/class/kfd/kfd/topology/nodes/N/io_links/L/properties
- * 	        links from N: "type 11\nnode_to 5\n..."
+ *	/sys/class/kfd/kfd/topology/nodes/N/properties
+ *	        CPUs and GPUs: "location_id 33280\n..."
+ *	/sys/class/kfd/kfd/topology/nodes/N/io_links/L/properties
+ *	        links from N: "type 11\nnode_to 5\n..."
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /*
  * PCI functions and CPUs. A function's real path in /sys is its place in the tree:
  *
- * 	/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.0
- * 	             root       port         switch: up    down         the function
+ *	/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.0
+ *	             root       port         switch: up    down         the function
  *
  * A switch is represented by its upstream port, two directories above the functions below it. A
  * function next to the root is below the CPU whose number is the function's numa_node.
@@ -93,8 +93,8 @@ static bool detect_cpu_line(const char *info, const char *name, char *out, size_
 		size_t length = strcspn(line, "\n"), colon = strcspn(line, ":");
 		if (colon < length && strncmp(line, name, n) == 0 && strchr("\t :", line[n])) {
 			const char *value = line + colon + 1;
-			value += *value ==
-				 ' '; /* one blank only: the vendor " Shanghai " begins with more */
+			/* Skips one blank only: the vendor "  Shanghai  " begins with more. */
+			value += *value == ' ';
 			snprintf(out, bytes, "%.*s", (int)(line + length - value), value);
 			return true;
 		}

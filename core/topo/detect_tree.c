@@ -285,8 +285,8 @@ static void detect_merge_children(struct detect_tree *t, struct detect_node *n,
 			detect_merge_attrs(t, to, c);
 		} else if (name) {
 			to = detect_node_new(t, name);
-			detect_merge_attrs(t, to,
-					   c); /* before the placement, which uses the bus id */
+			/* Attributes are merged before the placement, which uses the bus id. */
+			detect_merge_attrs(t, to, c);
 			detect_node_place(n, to);
 		}
 		if (to)

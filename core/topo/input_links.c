@@ -186,7 +186,7 @@ static ncclResult_t topo_gpu_links(struct topo_model *m, const struct xml_node *
 	int32_t gpu = topo_model_next_half(m, 0, bus), half;
 	ncclResult_t rc;
 
-	/* ^The GPU is not in use, or is inside another GPU or NIC and was not read. */
+	/* The GPU is not in use, or is inside another GPU or NIC and was not read. */
 	if (gpu == TOPO_NO_NODE)
 		return ncclSuccess;
 	rc = topo_input_int(x, "mlopart", -1, -1, TOPO_MAX_HALVES - 1, &half);

@@ -9,8 +9,8 @@
  * devices of one speed are merged. If the network knows the kinds of their links, these must be the
  * same, too.
  *
- * 	PCI - NIC - mlx5_0          PCI - NIC - mlx5_0+mlx5_1        at level PORT
- * 	          \ mlx5_1
+ *	PCI - NIC - mlx5_0          PCI - NIC - mlx5_0+mlx5_1        at level PORT
+ *	          \ mlx5_1
  *
  * The name joins the names of the devices with '+'; the proxy finds the devices by it. NICs that
  * are merged in the file are not changed.

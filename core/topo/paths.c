@@ -6,10 +6,10 @@
  *
  * Then some paths are replaced by the route that the bytes will take:
  *
- * 	GPU - GPU   without direct access: over the CPU next to the receiving GPU
- * 	GPU > net   through the GPU that the net belongs to, if NVLink leads there (PXN). Only in
- * 	            this direction: received data goes to its GPU directly
- * 	GPU - net   if the net cannot reach the GPU's memory: over the CPU next to the GPU
+ *	GPU - GPU   without direct access: over the CPU next to the receiving GPU
+ *	GPU > net   through the GPU that the net belongs to, if NVLink leads there (PXN). Only in
+ *	            this direction: received data goes to its GPU directly
+ *	GPU - net   if the net cannot reach the GPU's memory: over the CPU next to the GPU
  */
 #include <string.h>
 

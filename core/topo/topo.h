@@ -233,7 +233,7 @@ struct topo_graph_summary {
 	uint32_t bw_intra_mbps, bw_inter_mbps; /* of a channel; the slowest host's */
 	int32_t type_intra, type_inter;        /* the farthest */
 	int32_t same_channels;                 /* 1: every host has them */
-	/* ^enum topo_shape; for trees the plainest: TOPO_SHAPE_TREE if any host has it. */
+	/* enum topo_shape; for trees the plainest: TOPO_SHAPE_TREE if any host has it. */
 	int32_t shape;
 };
 struct topo_summary {
@@ -279,7 +279,8 @@ struct topo_trees {
 	int8_t nic_up[DEV_MAX_CHANNELS], nic_down[DEV_MAX_CHANNELS][TOPO_TREE_DOWN];
 };
 /* parent: [DEV_MAX_CHANNELS * nranks]. The distinct trees are filled with every rank's parent.
- * ncclInternalError: a result is not a tree over all ranks; the log names rank and channel. */
+ * ncclInvalidUsage: a rank's place in a tree is outside its host's order, or another rank's; the
+ * log names rank and channel. ncclInternalError: a rank has no channel. */
 ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, int rank,
 				struct topo_trees *trees, int32_t *parent);
 /* Writes "1/-1/-1->0->-1": the children of a rank in a channel, the rank, its parent. */

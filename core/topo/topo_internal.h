@@ -2,23 +2,23 @@
 /*
  * Declarations that the files of core/topo share; no other room includes this file.
  *
- * 	input.c   XML -> struct topo_model (nodes and edges, grown as the file is read);
- * 	          input_links.c: the links of GPUs
- * 	nics.c    replaces the file's NICs by the network's devices
- * 	merge.c   merges several devices into one
- * 	model.c   the model's containers, flattening of switches, trimming to the GPUs in use
- * 	topo.c    model -> struct topo_system, one immutable block; memo; accessors
- * 	paths.c   paths between GPUs, nets and CPUs; direct access
- * 	near.c    which nets belong to which GPU
- * 	pattern.c differences between patterns; speeds.c: NCCL's tables of speeds
- * 	bounds.c  how many channels can fit at one speed (cuts)
- * 	channel.c one try: channels that fit at one speed, with these types; candidates.c: the
- * 	          candidates of a try, in order
- * 	search.c  the order of tries; record.c: their results, for people
- * 	connect.c the data that ranks exchange; connect_ring.c: joins the rings of all hosts;
- * 	          connect_tree.c: trees; connect_compare.c: compares the ranks' results
- * 	graph_file.c  reads graphs from NCCL's graph XML; graph_text.c: writes them
- * 	view.c    the model for other programs (view.h); print.c: for people
+ *	input.c   XML -> struct topo_model (nodes and edges, grown as the file is read);
+ *	          input_links.c: the links of GPUs
+ *	nics.c    replaces the file's NICs by the network's devices
+ *	merge.c   merges several devices into one
+ *	model.c   the model's containers, flattening of switches, trimming to the GPUs in use
+ *	topo.c    model -> struct topo_system, one immutable block; memo; accessors
+ *	paths.c   paths between GPUs, nets and CPUs; direct access
+ *	near.c    which nets belong to which GPU
+ *	pattern.c differences between patterns; speeds.c: NCCL's tables of speeds
+ *	bounds.c  how many channels can fit at one speed (cuts)
+ *	channel.c one try: channels that fit at one speed, with these types; candidates.c: the
+ *	          candidates of a try, in order
+ *	search.c  the order of tries; record.c: their results, for people
+ *	connect.c the data that ranks exchange; connect_ring.c: joins the rings of all hosts;
+ *	          connect_tree.c: trees; connect_compare.c: compares the ranks' results
+ *	graph_file.c  reads graphs from NCCL's graph XML; graph_text.c: writes them
+ *	view.c    the model for other programs (view.h); print.c: for people
  *
  * Positions. A GPU has a *position*, its place in the file among the GPUs in use, and a *local
  * rank*, its place in the selection. Paths and search use positions (ties go to the file's order,
