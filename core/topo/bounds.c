@@ -134,8 +134,8 @@ ncclResult_t topo_bounds_make(struct topo_search *s)
 /* ---- channels ------------------------------------------------------------------------------- */
 
 /* Returns how many channels can cross the cut. A ring that closes, or that returns to its entry,
- * crosses in both directions; a chain crosses in one. A channel that returns may cross on a net's
- * path, which does not need 6/5 of the bandwidth. */
+ * crosses in both directions; a chain crosses in either one. A channel that returns may cross on a
+ * net's path, which does not need 6/5 of the bandwidth. */
 static uint64_t topo_bounds_cut(const struct topo_search *s, const struct topo_cut *cut,
 				int32_t type)
 {

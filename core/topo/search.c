@@ -410,7 +410,7 @@ static bool topo_search_channels(struct topo_search *s, const struct topo_search
 	return s->left < 0 && s->best.nchannels;
 }
 
-/* This function and the three below return true when the search is done. */
+/* topo_search_shapes, _intra, _inter and _speed return true when the search is done. */
 static bool topo_search_shapes(struct topo_search *s, const struct topo_search_range *r)
 {
 	bool done = topo_search_channels(s, r);
