@@ -23,7 +23,7 @@ struct choice_site {
 
 /* All sites, in order of creation. */
 struct choice_site *choice_first(void);
-/* Fills what the sites are given from a file. EINVAL, explained on stderr; EIO, ENOMEM. */
+/* Reads the sites' replayed choices from a file. EINVAL, explained on stderr; EIO, ENOMEM. */
 int choice_read(const char *path);
 
 #pragma GCC visibility pop

@@ -276,9 +276,6 @@ bool accessor_store(void *addr, size_t bytes, uint64_t value, enum shared_order 
 void accessor_wrote(const void *addr, size_t bytes, enum shared_access access);
 void accessor_note(const void *addr, size_t bytes, enum shared_access access);
 
-/* ---- threads engine ---------------------------------------------------------------------------
- */
-
 /* State of an OS thread: its host task or the warp that it runs, and the work events that it
  * posted. */
 struct thread_part {

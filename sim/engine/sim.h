@@ -278,10 +278,10 @@ void sim_note_trouble(const char *kind, int32_t rank, const char *fmt, ...)
 /* NULL: none, or a failure replaced it. Valid until the next sim_start. */
 const struct sim_failure *sim_trouble(void);
 /* Reports an operation on a double that its API leaves undefined, for a call that cannot return an
- * error or whose result callers may drop. Logs a line and notes a failure SIM_MISUSE, "misuse".
- * That failure does not end the run; it is the verdict if the run has no other. Doubles report only
- * misuse that hardware or driver would punish, never an effect of the plan's faults. Any task and
- * any event may call it. */
+ * error or whose result callers may drop. Logs a line and notes a failure SIM_MISUSE, "misuse". The
+ * failure does not end the run; it is the verdict if the run has no other. Doubles report only what
+ * hardware or driver would punish, never an effect of the plan's faults. Any task and any event may
+ * call it. */
 void sim_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Does the same for doubles; `prefix` begins the line. `in_turn` marks misuse that usually follows
  * an earlier error, for example freeing an object that is still in use. A failure noted later
@@ -379,8 +379,8 @@ void sim_point(const char *site);
 /* ---- waking --------------------------------------------------------------------------------- */
 
 /* Tasks wait with os_wait (core/os/os.h). Code that writes memory which a wait may watch reports
- * the write here. That includes DMA, memset, copy engine and device stores. `addr` is an address in
- * the form that waits use. Allowed in event context. */
+ * the write here: DMA, memset, copy engine and device stores too. `addr` is an address in the form
+ * that waits use. Allowed in event context. */
 void sim_wrote(const void *addr, size_t bytes);
 
 /* True if sim_wrote may have a task to wake. A double that owns the word may test this inline
