@@ -409,9 +409,8 @@ void wait_line_flags(const struct wait *w, uint32_t flag[2]); /* the flags of a 
 bool waits_aborted(const shared_u32 *abort);
 uint64_t waits_deadline(const struct wait *const *w, int n);
 const void *waits_at(const void *addr); /* returns where to read the word that waits call `addr` */
-const void *
-/* returns the address that waits and writes use for the memory mapped at `addr` */
-waits_home(const void *addr);
+/* Returns the address that waits and writes use for the memory mapped at `addr`. */
+const void *waits_home(const void *addr);
 void waits_add(struct task *t, const struct wait *const *w, int n, const shared_u32 *abort);
 void waits_remove(struct task *t);
 void waits_wrote(const void *addr, size_t bytes);

@@ -6,9 +6,9 @@
  * becomes visible (store_show) when its time has passed or when an action forces it. Forcing
  * actions: an access to it by its own agent, or by an agent that a release of narrower scope
  * reached; a release; the end of its task. Showing a record early is always allowed: every store
- * that had to be visible before it was shown at the fence between them. An agent that no release
- * reached may write the same bytes meanwhile. The two writes are not ordered, and the kept one
- * wins.
+ * that had to become visible before this one was already shown at the fence between them. An agent
+ * that no release reached may write the same bytes meanwhile. The two writes are not ordered, and
+ * the kept one wins.
  *
  * 	      kept
  * 	  OWN --------- barrier, release.block --> BLOCK -- release.gpu --> GPU
