@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an accessor of core/base/shared.h does under `sim`: a scheduling point, then the memory
- * model's view of the access, and after a write the waking of the tasks that wait there.
+ * Implements the accessors of core/base/shared.h under `sim`. Each accessor is a scheduling point;
+ * the memory model then sees the access. A write wakes the tasks that wait on its address.
  */
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/memory.h"
 
-/* An access at system scope, as the memory model sees it: of the memory, whatever shows it to the
- * host. */
+/* Describes an access at system scope to the memory model, by the address of the memory itself and
+ * not of one of its mappings. */
 static struct mem_access accessor_access(const void *addr, size_t bytes, enum shared_access access,
 					 enum shared_order order)
 {

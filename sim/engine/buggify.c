@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rare paths on purpose (OS_BUGGIFY of core/os/site.h): which of them this run may take, and how
- * often it came by and took them.
+ * Rare paths taken on purpose (OS_BUGGIFY of core/os/site.h): decides which of them this run may
+ * take and counts visits and hits.
  *
- * A site is active in one seed of four, by hash and not by draw, so that a new site shifts no
- * other; an active one takes its rare path one visit in four (FoundationDB's rates). Never under
- * fifo, never under `threads`.
+ * A site is active in one seed of four. A hash of its name decides, not a draw, so that a new site
+ * shifts no other. An active site takes its rare path one visit in four (FoundationDB's rates). No
+ * site is active under fifo or under `threads`.
  */
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/site.h"

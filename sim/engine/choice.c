@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Choices and random streams. A choice has a site; each site is a stream of its own, drawn from its
- * own generator, recorded as (arity, value) and replayed from a file, so that one more choice at
- * one site shifts no other. The file is choice_file.c's.
+ * Choices and random streams. A choice has a site. Each site is a stream with its own generator,
+ * recorded as (arity, value) and replayed from a file (choice_file.c). One more choice at one site
+ * therefore shifts no other.
  *
- * Each choice has a quiet value, the one with which nothing special happens: the task that ran goes
- * on, the latency is exact, the fault does not fire. Shrinking makes as many choices quiet as it
- * can. In a replay a value that does not fit its arity is taken modulo it, and a stream that has
- * run out, or is not in the file, is quiet; both are counted and reported. Under fifo every choice
- * is 0.
+ * Each choice has a quiet value, with which nothing special happens: the task that ran continues,
+ * the latency is exact, the fault does not fire. Shrinking makes as many choices quiet as possible.
+ * A replay takes a value that does not fit its arity modulo the arity. A stream that has run out,
+ * or is not in the file, is quiet. Both cases are counted and reported. Under fifo every choice is
+ * 0.
  *
- * Choices may also come as bytes (sim_config.choice_bytes), for fuzzers: records of three, a slot,
- * a gap and a value. The sites that share a slot are quiet for that many choices, and then take the
- * value. A record more or less moves one slot's choices only; what is not there is quiet.
+ * Fuzzers may pass choices as bytes (sim_config.choice_bytes): records of three bytes, a slot, a
+ * gap and a value. The sites that share a slot are quiet for `gap` choices and then take the value.
+ * An added or removed record moves only the choices of its slot. Missing records are quiet.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 
 enum {
 	CHOICE_CACHE = 256,
-	CHOICE_SLOTS = 16, /* of choice_bytes */
+	CHOICE_SLOTS = 16, /* slots of choice_bytes */
 	CHOICE_GAP_EXACT = 192,
 	CHOICE_GAP_COARSE = 32,
 };
@@ -37,7 +37,9 @@ static struct {
 	} cache[CHOICE_CACHE]; /* by address of the string constant; only a shortcut */
 	bool record, replay, bytes;
 	uint64_t count, strayed;
-	bool cut; /* the replay stopped early: what is chosen while the world ends is not in the file */
+	/* the replay stopped early: later choices are not in the file, so they are not counted as
+	 * strayed */
+	bool cut;
 } choices;
 
 /* ---- random streams (xoshiro256**, Blackman and Vigna) -------------------------------------- */
@@ -85,7 +87,7 @@ uint64_t sim_rng_u64(struct sim_rng *r)
 	return result;
 }
 
-/* The bias of a multiplication is below n / 2^64. */
+/* Multiplies instead of dividing: the bias is below n / 2^64. */
 uint64_t sim_rng_below(struct sim_rng *r, uint64_t n)
 {
 	ASSERT(n > 0);
@@ -100,7 +102,7 @@ bool sim_rng_ratio(struct sim_rng *r, uint32_t num, uint32_t den)
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* The scheduler's own sites have a slot each. */
+/* Returns the slot of a site; the scheduler's own sites have a slot each. */
 static uint32_t choice_slot(const char *name)
 {
 	static const char *const own[] = {"engine.run",      "engine.preempt", "engine.sleep",

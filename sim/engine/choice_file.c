@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Choices in a file: text, for people and for shrinking.
+ * The file of choices: text, for people and for shrinking.
  *
- *	doppel-choices 2
- *	seed 0x2a
- *	strategy portfolio
- *	memory on
- *	site engine.run 14
- *	4:2 -12 3:1
+ * 	doppel-choices 2
+ * 	seed 0x2a
+ * 	strategy portfolio
+ * 	memory on
+ * 	site engine.run 14
+ * 	4:2 -12 3:1
  *
- * "memory" is there when the run was given on or off, and did not draw it from the seed. A quiet
- * choice is written as "-", a row of them as "-COUNT".
+ * The line "memory" exists if the configuration set the adversary on or off; otherwise the seed
+ * draws it. A quiet choice is written as "-", a row of COUNT quiet ones as "-COUNT".
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -78,12 +78,12 @@ int choice_write(const char *path)
 	return output_close(f, "choices", path);
 }
 
-/* A file that is read: its text ends with a 0. */
+/* A file that is being read; its text ends with a 0. */
 struct choice_file {
 	const char *path;
 	char *text;
 	const char *at, *end;
-	const char *mark; /* the word that is looked at, for messages */
+	const char *mark; /* start of the current word, for messages */
 };
 
 __attribute__((format(printf, 2, 3))) static int choice_bad(const struct choice_file *f,
@@ -120,7 +120,7 @@ static bool choice_word_ends(const struct choice_file *f)
 	return !*f->at || choice_is_space(*f->at);
 }
 
-/* The next word, or as much of it as fits; "" at the end. */
+/* Copies the next word, cut to the room; "" at the end of the file. */
 static void choice_word(struct choice_file *f, char *word, size_t room)
 {
 	size_t n = 0;
@@ -132,7 +132,7 @@ static void choice_word(struct choice_file *f, char *word, size_t room)
 	word[n] = 0;
 }
 
-/* Digits of base 10. */
+/* Reads decimal digits; true if there are some and the value fits 32 bits. */
 static bool choice_number(struct choice_file *f, uint32_t *value)
 {
 	const char *first = f->at;
@@ -144,7 +144,8 @@ static bool choice_number(struct choice_file *f, uint32_t *value)
 	return f->at > first && v <= UINT32_MAX;
 }
 
-/* One word: "4:2", "-", or "-12"; how many choices it was, or 0. They are quiet already. */
+/* Reads one word: "4:2", "-" or "-12". Returns the number of choices that it stands for, or 0 if it
+ * is wrong. Quiet choices need no store: c[] is zeroed. */
 static uint32_t choice_read_one(struct choice_file *f, struct choice *c, uint32_t room)
 {
 	uint32_t row = 1;
@@ -202,7 +203,8 @@ static int choice_read_header(struct choice_file *f)
 	uint64_t seed = strtoull(word[3], &end[1], 16);
 	if (strcmp(word[0], "doppel-choices") || *end[0] || version != CHOICE_VERSION ||
 	    strcmp(word[2], "seed") || !word[3][0] || *end[1] || strcmp(word[4], "strategy"))
-		return choice_bad(f, "not a file of choices of version %d", CHOICE_VERSION);
+		return choice_bad(f, "expected \"doppel-choices %d\", seed and strategy",
+				  CHOICE_VERSION);
 	choice_word(f, word[0], 16);
 	for (uint32_t i = 0; i < ARRAY_LEN(choice_strategy_name); i++) {
 		if (strcmp(choice_strategy_name[i], word[0]) == 0) {
@@ -225,7 +227,7 @@ static int choice_read_memory(struct choice_file *f)
 	return 0;
 }
 
-/* Seed and strategy come from the file's head, before anything is drawn; the streams follow. */
+/* Reads the header first: seed and strategy must be known before any draw. The streams follow. */
 static int choice_read_text(struct choice_file *f)
 {
 	char word[8];
@@ -247,7 +249,7 @@ static int choice_read_text(struct choice_file *f)
 	return rc;
 }
 
-/* The whole file and a 0 after it. NULL with errno. */
+/* Returns the whole file with a 0 after it; the caller frees it. NULL with errno. */
 static char *choice_load(const char *path, size_t *bytes)
 {
 	FILE *f = fopen(path, "r");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What choice.c (draws, and what a replay gives) and choice_file.c (the file) share. */
+/* State shared by choice.c (draws, replayed values) and choice_file.c (the file). */
 #ifndef SIM_ENGINE_CHOICE_INTERNAL_H
 #define SIM_ENGINE_CHOICE_INTERNAL_H
 
@@ -12,18 +12,18 @@ struct choice {
 };
 
 struct choice_site {
-	struct choice_site *next; /* all, in order of creation */
+	struct choice_site *next; /* links all sites, in order of creation */
 	char name[64];
 	struct sim_rng rng;
 	struct choice *made;
 	uint32_t made_n, made_cap, drawn;
-	struct choice *given; /* from the file, or from bytes */
+	struct choice *given; /* replayed choices, from the file or from bytes */
 	uint32_t given_n, given_at;
 };
 
 /* All sites, in order of creation. */
 struct choice_site *choice_first(void);
-/* Fills what the sites are given from a file. EINVAL, explained on stderr; EIO, ENOMEM. */
+/* Reads the sites' replayed choices from a file. EINVAL, explained on stderr; EIO, ENOMEM. */
 int choice_read(const char *path);
 
 #pragma GCC visibility pop

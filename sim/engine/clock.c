@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Virtual time: what work costs, and what is used serially. Integers only.
+ * Virtual time: the cost of work, and resources that are used serially. Integers only.
  *
- * The printed table of costs: an API call 200 ns, a proxy pass 100 ns, a copy by the CPU
- * 10 GB/s (1 ns per 10 bytes, rounded up). They are round figures of a present server, there so
- * that time passes in plausible proportions, not to predict a machine.
+ * Costs: an API call 200 ns, a proxy pass 100 ns, a copy by the CPU 10 GB/s (1 ns per 10 bytes,
+ * rounded up). They are round figures of a present server. They make time pass in plausible
+ * proportions and do not predict a machine.
  */
 #include "sim/engine/engine_internal.h"
 
@@ -15,7 +15,7 @@ uint64_t sim_now_ns(void)
 	return engine_in_sim() ? eng.now_ns : threads_now_ns();
 }
 
-/* Worlds begin at the same moment, so that a date is part of a run that repeats. */
+/* All worlds begin at this date, so that dates are equal in repeated runs. */
 enum { WALL_EPOCH_S = 1767225600 }; /* 2026-01-01 00:00 UTC */
 
 uint64_t sim_wall_ns(uint64_t at_ns)

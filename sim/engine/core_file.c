@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A core file in which every task is a thread: an ELF core (gABI; note types as Linux writes them)
- * with one NT_PRSTATUS per task, so that gdb's `info threads` and `thread apply all bt` work on
- * tasks. A suspended task has pc = fiber_resume_pc and its saved sp; the CFI of fiber_switch gives
- * the rest. Thread ids are task ids plus one, but for the first thread: the one that called, with
- * its own id, whether it runs a task or the loop.
+ * Writes a core file in which every task is a thread: an ELF core (gABI; note types as Linux writes
+ * them) with one NT_PRSTATUS per task. gdb's `info threads` and `thread apply all bt` then work on
+ * tasks. A suspended task has pc = fiber_resume_pc and its saved sp; the CFI of fiber_switch
+ * locates the other registers. The first thread is the calling OS thread with its own id, whether
+ * it runs a task or the loop. All other thread ids are task ids plus one.
  *
- * Memory: pages that are resident, in readable private mappings and in shared memory, as
- * /proc/self/smaps and pagemap list them; of mapped files that were not written to, the first page
- * (its ELF header leads gdb to the file). So gigabytes of sparse device memory cost what is used.
- * Memory that is mapped a second time without access (device memory as the program sees it) is in
- * the core at both addresses and once in the file.
+ * Memory in the core: resident pages of readable private mappings and of shared memory, listed by
+ * /proc/self/smaps and pagemap. An unmodified mapped file contributes only its first page: its ELF
+ * header leads gdb to the file. Gigabytes of sparse device memory therefore cost only their used
+ * pages. Device memory has a second mapping without access, the program's view. The core shows it
+ * at both addresses and stores it once.
  */
 #include <elf.h>
 #include <errno.h>
@@ -25,7 +25,8 @@
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/output.h"
 
-/* What is larger is a sanitizer's shadow: minutes of pagemap, and of no use to a debugger. */
+/* A larger mapping is a sanitizer's shadow: scanning its pagemap takes minutes, and a debugger does
+ * not need it. */
 #define CORE_SHADOW_BYTES (1ull << 38)
 
 enum { CORE_BATCH = 512, CORE_PAGE = 4096, CORE_SEGMENTS_MAX = 60000, CORE_VIEWS = 64 };
@@ -38,10 +39,10 @@ enum { CORE_BATCH = 512, CORE_PAGE = 4096, CORE_SEGMENTS_MAX = 60000, CORE_VIEWS
 
 struct core_segment {
 	uint64_t start, bytes;
-	uint64_t at;            /* in the core file */
+	uint64_t at;            /* offset in the core file */
 	uint32_t flags;         /* PF_* */
-	uint32_t twin;          /* the segment with the same bytes, + 1; 0: none */
-	uint64_t inode, offset; /* of shared memory; of a twin: where in the other */
+	uint32_t twin;          /* index + 1 of the segment with the same bytes; 0: none */
+	uint64_t inode, offset; /* of shared memory; offset of a twin: offset within that segment */
 };
 
 struct core_view {
@@ -148,8 +149,9 @@ static int core_note_process(struct core_notes *notes)
 	return n > 0 ? core_note(notes, NT_AUXV, "CORE", auxv, (size_t)n) : 0;
 }
 
-/* The running task, or the loop in its place, comes first: gdb selects the first thread. It has the
- * id of this thread, under which libthread_db knows it, unless a task's thread is called so. */
+/* Writes a note for each task. The running task, or the loop in its place, is first: gdb selects
+ * the first thread. It has this thread's id, under which libthread_db knows it, unless a task's
+ * thread id is the same. */
 static int core_note_tasks(struct core_notes *notes, const ucontext_t *here)
 {
 	const struct sim_task *self = sim_task_self();
@@ -170,7 +172,7 @@ struct core_mapping {
 	uint64_t start, end, resident, dirty;
 	uint64_t inode, offset; /* inode 0: not a file */
 	uint32_t flags;         /* PF_*; 0: no access */
-	bool shared, file;      /* file: whose contents gdb finds without us */
+	bool shared, file;      /* file: gdb finds its contents in the file itself */
 };
 
 static int core_add(struct core *c, const struct core_mapping *m, uint64_t start, uint64_t bytes)
@@ -195,8 +197,8 @@ static int core_add(struct core *c, const struct core_mapping *m, uint64_t start
 	return 0;
 }
 
-/* Resident runs of one mapping. `resident` pages are there; the scan stops when it saw them all.
- * Without a pagemap the whole mapping is taken, unless it is huge. */
+/* Adds the resident runs of one mapping. The scan stops after `resident` pages were found. Without
+ * a pagemap it adds the whole mapping, unless that is larger than 64 MiB. */
 static int core_add_resident(struct core *c, const struct core_mapping *m)
 {
 	uint64_t entry[CORE_BATCH], run = 0, resident = m->resident;
@@ -244,7 +246,7 @@ static int core_add_mapping(struct core *c, const struct core_mapping *m)
 	return core_add_resident(c, m);
 }
 
-/* The part of segment i that the view shows, at the view's address. */
+/* Adds the part of segment i that the view shows, at the view's address. */
 static int core_add_twin(struct core *c, uint32_t i, const struct core_view *v)
 {
 	const struct core_segment *s = &c->segment[i];
@@ -274,7 +276,7 @@ static int core_add_twins(struct core *c)
 	return rc;
 }
 
-/* "Rss:   12 kB" and its likes; kB to pages. */
+/* Parses "Rss:   12 kB" and similar lines; converts kB to pages. */
 static void core_smaps_field(const char *line, struct core_mapping *m)
 {
 	uint64_t kb;
@@ -288,7 +290,7 @@ static void core_smaps_field(const char *line, struct core_mapping *m)
 		m->dirty += kb;
 }
 
-/* A line that starts a mapping: "start-end perms offset device inode name". */
+/* Parses a line that starts a mapping: "start-end perms offset device inode name". */
 static bool core_smaps_mapping(const char *line, struct core_mapping *m)
 {
 	char perms[8] = "", name[32] = "";
@@ -389,8 +391,8 @@ static int core_write_headers(struct core *c)
 	return rc;
 }
 
-/* Read through /proc/self/mem: a page that went away meanwhile, or that a sanitizer watches, is an
- * error to skip and not a fault. */
+/* Writes memory read through /proc/self/mem. A page that was unmapped meanwhile, or that a
+ * sanitizer protects, is a read error there and no fault; it is written as zeros. */
 static int core_write_memory(struct core *c)
 {
 	static char page[16 * CORE_PAGE];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Signals that end the program (a failed ASSERT, an access to nowhere), in both engines: prints
- * which task, on which stack and where, dumps as a failing run does, and raises the signal again,
- * which then ends the program as it ends any other. Runs on an alternate stack, because the task's
- * own may be what overflowed.
+ * Handles signals that end the program (a failed ASSERT, a bad memory access), in both engines.
+ * Prints the task, its stack and the place, dumps as a failing run does, and raises the signal
+ * again with its default action. The handler runs on an alternate stack, because the task's stack
+ * may have overflowed.
  */
 #include <execinfo.h>
 #include <inttypes.h>
@@ -27,7 +27,7 @@ static bool (*crash_hook[CRASH_HOOKS])(int signal, const void *addr);
 static int crash_hooks;
 static void *crash_main_stack;
 static volatile sig_atomic_t crash_entered;
-static const ucontext_t *crash_context; /* while a crash is being reported */
+static const ucontext_t *crash_context; /* set while a crash is being reported */
 
 void sim_on_crash(bool (*explain)(int signal, const void *addr))
 {
@@ -109,8 +109,8 @@ static void crash_explain(int signal, const void *addr, const struct task *t)
 			t->pub.self.id, t->pub.name, t->fiber.bytes);
 }
 
-/* Static functions have names too: those of the full symbol tables, which need no memory but maps
- * of files, and no lock but the loader's, which the unwinder takes as well. */
+/* Prints the frames. The full symbol tables name static functions too. Reading them needs no memory
+ * except maps of files, and no lock except the loader's, which the unwinder also needs. */
 static void crash_backtrace(void)
 {
 	void *frame[CRASH_FRAMES];
@@ -131,8 +131,8 @@ static void crash_restore_all(void)
 		signal(crash_signals[i], SIG_DFL);
 }
 
-/* The first process of a PID namespace outlives its own signals; it ends with the code that a shell
- * shows for the signal. */
+/* Ends the program by the signal. The first process of a PID namespace survives its own signals; it
+ * exits with the code that a shell shows for the signal. */
 static void __attribute__((noreturn)) crash_raise(int sig)
 {
 	sigset_t set;
@@ -171,7 +171,7 @@ static void crash_handler(int sig, siginfo_t *info, void *context)
 	char message[160];
 
 	if (crash_entered) {
-		fprintf(stderr, "crash: %s while a crash was being reported\n", strsignal(sig));
+		fprintf(stderr, "crash: %s during the report of a crash\n", strsignal(sig));
 		crash_raise(sig);
 	}
 	crash_entered = 1;
@@ -200,11 +200,12 @@ void crash_alt_stack(void **keep)
 	sigaltstack(&s, NULL);
 }
 
-/* For a stack whose thread has ended, or the caller's own. */
+/* Frees the stack of a thread that has ended, or the caller's own. */
 void crash_alt_stack_free(void *keep)
 {
 #ifdef __SANITIZE_ADDRESS__
-	(void)keep; /* at a thread's end ASan unmaps the alternate stack that it finds: this one */
+	/* AddressSanitizer unmaps the alternate stack at the end of its thread */
+	(void)keep;
 #else
 	if (keep)
 		munmap(keep, CRASH_STACK_BYTES);
@@ -218,7 +219,7 @@ void crash_install(void)
 
 	crash_entered = 0;
 	sigemptyset(&act.sa_mask);
-	if (!crash_main_stack) /* kept from run to run: starting an engine is to be cheap */
+	if (!crash_main_stack) /* kept between runs, because starting an engine must be cheap */
 		crash_alt_stack(&crash_main_stack);
 	for (size_t i = 0; i < ARRAY_LEN(crash_signals); i++)
 		sigaction(crash_signals[i], &act, &crash_before[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Life of the engine, and how a run fails. The rest dispatches to the scheduler in force. */
+/* Life of the engine, and how a run fails. All other calls go to the scheduler in force. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -43,7 +43,8 @@ static void engine_defaults(void)
 static int engine_check_config(const struct sim_config *c)
 {
 	if (c->stack_bytes && c->stack_bytes < 16384) {
-		fprintf(stderr, "engine: stack_bytes is %zu; at least 16384\n", c->stack_bytes);
+		fprintf(stderr, "engine: stack_bytes is %zu; expected at least 16384\n",
+			c->stack_bytes);
 		return EINVAL;
 	}
 	if (c->foreign && c->engine != SIM_ENGINE_THREADS) {
@@ -51,15 +52,18 @@ static int engine_check_config(const struct sim_config *c)
 		return EINVAL;
 	}
 	if (c->engine == SIM_ENGINE_THREADS && (c->races || c->memory_order == SIM_MEMORY_ON)) {
-		fprintf(stderr, "engine: the memory model (races, memory order) is engine sim's\n");
+		fprintf(stderr,
+			"engine: races and memory_order need engine sim, the engine is threads\n");
 		return EINVAL;
 	}
 	if (c->engine == SIM_ENGINE_THREADS && (c->moment.task || c->task_log)) {
-		fprintf(stderr, "engine: moments and names of tasks are engine sim's\n");
+		fprintf(stderr,
+			"engine: moment and task_log need engine sim, the engine is threads\n");
 		return EINVAL;
 	}
 	if (c->choices_in && c->choice_bytes) {
-		fprintf(stderr, "engine: choices come from a file or from bytes, not from both\n");
+		fprintf(stderr,
+			"engine: choices_in and choice_bytes are both set; expected at most one\n");
 		return EINVAL;
 	}
 	if (c->engine == SIM_ENGINE_THREADS &&
@@ -211,7 +215,7 @@ enum sim_verdict engine_over(void)
 	engine_write_fail_choices();
 	if (eng.config.choices_out && engine_in_sim())
 		choice_write(eng.config.choices_out);
-	/* what was only noted, and is wrong in every run */
+	/* a noted failure that no run may have */
 	if (eng.verdict == SIM_PASS && eng.failed &&
 	    (eng.failure.verdict == SIM_WRONG_RESULT || eng.failure.verdict == SIM_MISUSE))
 		eng.verdict = eng.failure.verdict;
@@ -239,7 +243,7 @@ void sim_stop(void)
 			threads_end();
 		threads_stop();
 	} else if (eng.phase == ENGINE_READY) {
-		task_list_add(eng.main_task); /* it never ran */
+		task_list_add(eng.main_task); /* the main task never ran */
 	}
 	mem_stop();
 	sched_sim_stop();
@@ -353,7 +357,7 @@ void engine_foreign_thread(void)
 	abort();
 }
 
-/* Has the process more threads than this one? */
+/* True if the process has more than one thread. */
 static bool program_has_threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -459,7 +463,7 @@ static void engine_print_fail_line(FILE *out, const struct sim_failure *f)
 		f->kind, f->task, f->rank, f->step, vtime, eng.seed, sim_strategy_name(), f->hash);
 }
 
-/* For people: what failed, which task waits for which, what the doubles know, the faults. */
+/* Prints for people: what failed, which task waits for which, the doubles' state, the faults. */
 static void engine_print_explanation(FILE *out)
 {
 	fprintf(out, "%s: %s\n", eng.failure.kind, eng.failure.message);
@@ -469,7 +473,8 @@ static void engine_print_explanation(FILE *out)
 	sim_fault_print_plan(out);
 }
 
-/* The run may go on after a failure; a replay needs its choices to the end. */
+/* Writes the choices of a failed run. The run may continue after a failure, and a replay needs its
+ * choices to the end. */
 static void engine_write_fail_choices(void)
 {
 	char path[4096];
@@ -480,13 +485,13 @@ static void engine_write_fail_choices(void)
 	choice_write(path);
 }
 
-/* Leaves choices, explain.txt, waits.json and tasks.core in fail_dir. */
+/* Stores choices, explain.txt, waits.json and tasks.core in fail_dir. */
 static void engine_dump(const char *dir)
 {
 	char path[4096];
 
 	if (mkdir(dir, 0777) && errno != EEXIST) {
-		fprintf(stderr, "engine: cannot make %s: %s\n", dir, strerror(errno));
+		fprintf(stderr, "engine: cannot create directory %s: %s\n", dir, strerror(errno));
 		return;
 	}
 	engine_write_in(dir, "explain.txt", engine_print_explanation);
@@ -496,7 +501,7 @@ static void engine_dump(const char *dir)
 	sim_core_write(path);
 }
 
-/* A message becomes one line that a file of `key value` lines can hold. */
+/* Turns a message into one line that fits a file of `key value` lines. */
 static void engine_keep_line(char *out, size_t bytes, const char *text)
 {
 	size_t n = 0;
@@ -633,11 +638,11 @@ void sim_expect_misuse(const char *words)
 			eng.awaited[i].words = words;
 			return;
 		}
-	engine_fail(SIM_USAGE, "usage", "sim_expect_misuse: %zu are awaited already",
+	engine_fail(SIM_USAGE, "usage", "sim_expect_misuse: called more than %zu times in a run",
 		    ARRAY_LEN(eng.awaited));
 }
 
-/* Does the test wait for it? */
+/* True if the test announced this misuse. */
 static bool engine_misuse_met(const char *line)
 {
 	bool met = false;
@@ -650,7 +655,7 @@ static bool engine_misuse_met(const char *line)
 	return met;
 }
 
-/* The run ended well, so what the test is about was not noticed. */
+/* Fails a run that passes without the announced misuse: no double noticed what the test did. */
 static void engine_misuse_awaited(void)
 {
 	for (size_t i = 0; i < ARRAY_LEN(eng.awaited) && eng.awaited[i].words; i++)
@@ -688,15 +693,15 @@ void sim_misuse(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The run was over before the canary's step. */
+/* Reports the canary of a run that ended before the canary's step. */
 static void engine_late_canary(void)
 {
 	engine_report(SIM_WRONG_RESULT, "canary", "a failure planted after the end of the run");
 	eng.verdict = SIM_WRONG_RESULT;
 }
 
-/* Never returns to its caller: a task is left where it stands, an event's step is jumped out of,
- * and sim_run returns the verdict. Outside a run, and in `threads`, the program ends. */
+/* Ends the run and never returns. A task stays suspended where it is; an event's step is abandoned
+ * by a longjmp. sim_run returns the verdict. Outside a run, and in `threads`, the program ends. */
 static void engine_end(enum sim_verdict verdict)
 {
 	eng.verdict = verdict;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes as the engine sees them: which of its tasks are of one, and how one is killed. */
+/* Processes as the engine sees them: which tasks belong to one, and how one is killed. */
 #include <pthread.h>
 
 #include "sim/engine/engine_internal.h"
@@ -46,7 +46,7 @@ bool sim_proc_finishes(const struct os_proc *proc)
 	return engine_proc_has(proc, true);
 }
 
-/* Ends a process by the world's hook, which also cleans up. */
+/* Ends a process with the world's hook, which also cleans up. */
 void engine_kill_step(void *proc, uint64_t arg)
 {
 	(void)arg;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Timers and events. One binary heap holds everything that happens at a time: sleeps, deadlines
- * and events, by (when, tie << 56 | sequence number). The tie is drawn by the strategy, so events
- * of one moment come in any order; those of one `order` object inherit time and tie from their
- * predecessor where needed, and stay in order. So only the first of them is in the heap: the others
- * queue after it, and a wire full of packets leaves the heap as small as an empty one.
+ * Timers and events. One binary heap holds everything that has a time: sleeps, deadlines and
+ * events, sorted by (when, tie << 56 | sequence number). The strategy draws the tie, which puts
+ * events of the same time in any order. An event of an `order` object takes over time and tie of
+ * its predecessor where they are greater, which keeps the object's events in order. Only the first
+ * event of an object is in the heap; the others queue in the object. A wire with many packets
+ * therefore adds one heap entry.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/engine/engine_internal.h"
 
-/* One wire: what was posted last, and what has not happened yet, the first of which is in the heap.
- * Lives while something of it is pending: queued, or running. */
+/* An order object, for example a wire: its latest time and tie, and its events that have not run.
+ * The first of them is in the heap. Exists while an event of it is queued or running. */
 struct order {
 	const void *object;
 	uint64_t when;
@@ -82,7 +83,7 @@ static void heap_add(struct timer_heap *h, struct timer_slot s)
 	heap_up(h, h->n, s);
 }
 
-/* Counts it; it is to be put somewhere now. */
+/* Initialises the timer, counts it, and returns the slot that the caller queues. */
 static struct timer_slot timer_slot_new(struct timer *t, enum timer_kind kind, bool background,
 					uint64_t when, uint32_t tie)
 {
@@ -153,7 +154,8 @@ static void order_add(struct order *o, struct sim_event *e, struct timer_slot s)
 	o->end = &e->next;
 }
 
-/* Out of the queue, and out of the heap where it was the first, whose place the next one takes. */
+/* Removes the event from its order. If it was the first, the next event takes its place in the
+ * heap. */
 static void order_remove(struct order *o, struct sim_event *e)
 {
 	struct sim_event **at = &o->first, *next = e->next;
@@ -170,7 +172,8 @@ static void order_remove(struct order *o, struct sim_event *e)
 		struct timer_slot s = {next->slot_when, next->slot_key, &next->timer};
 
 		eng.heap.foreground -= !e->timer.background;
-		heap_down(&eng.heap, e->timer.at, s); /* nothing of it is before what was first */
+		/* the next event is never earlier than the first */
+		heap_down(&eng.heap, e->timer.at, s);
 		e->timer.at = 0;
 	} else {
 		timer_remove(&e->timer);
@@ -283,8 +286,8 @@ void sim_events_cancel_object(const void *object)
 		threads_events_cancel_object(object);
 		return;
 	}
-	/* A removal moves the last slot up, or sifts one; starting again is the simple way that
-	 * misses none. */
+	/* A removal moves other slots, so an index loop could skip one. Restarting is the simple
+	 * way to visit all. */
 	for (uint32_t i = 1; i <= h->n; i++) {
 		struct sim_event *e = (struct sim_event *)h->slot[i].timer;
 
@@ -305,8 +308,8 @@ void sim_events_drain_queued(void)
 		threads_events_drain();
 }
 
-/* The event leaves the heap before its step, but its memory is reused only afterwards: a step that
- * still holds the handle and cancels it gets false. */
+/* Runs the event of the heap's top. It leaves the heap before its step, but its memory is reused
+ * only after the step. Cancelling the handle within the step therefore returns false. */
 void event_run_top(void)
 {
 	struct sim_event *e = (struct sim_event *)eng.heap.slot[1].timer;

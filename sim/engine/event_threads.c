@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events of the `threads` engine. Work is queued at the thread that posts it and run by that
- * thread, when it drains or waits; timers go to one heap and one thread. A step runs with no lock
- * of the engine held. Its event is reused only after the step, so a handle that the step's owner
- * still has is never another one's event.
+ * Events of the `threads` engine. A work event is queued at the thread that posts it; that thread
+ * runs it when it drains or waits. Timers use one heap and one thread. A step runs without any lock
+ * of the engine. Its event is reused only after the step, so the handle that the step's owner holds
+ * never names another event.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -94,7 +94,8 @@ void threads_event_post(const struct sim_event_attr *attr, void (*step)(void *, 
 
 /* ---- cancelling ----------------------------------------------------------------------------- */
 
-/* Takes the event, or with e NULL all of the object, out of the queue; true if there was one. */
+/* Removes event `e`, or (e NULL) all events of the object, from the queue; true if there was
+ * one. */
 static bool queue_remove(struct thread_part *part, const struct sim_event *e, const void *object)
 {
 	struct sim_event **at = &part->first, *found;
@@ -183,13 +184,14 @@ static struct sim_event *queue_pop(struct thread_part *part)
 	return e;
 }
 
-/* A step that drains, directly or by an entry point, finds this running and leaves it to it. */
+/* Runs the thread's queued events. A step may call this again, directly or by an entry point; the
+ * nested call returns and the outer one runs the events. */
 void threads_events_drain(void)
 {
 	struct thread_part *part = thread_part_get();
 	struct sim_event *e;
 
-	/* only this thread adds to it */
+	/* only this thread adds to its queue */
 	if (!part || !__atomic_load_n(&part->queued, __ATOMIC_RELAXED) || part->draining)
 		return;
 	part->draining = true;
@@ -202,7 +204,7 @@ void threads_events_drain(void)
 	part->draining = false;
 }
 
-/* Waits, with the lock held, until the heap's top is due or anything changes. */
+/* Waits, with the lock held, until the heap's top is due or the heap changes. */
 static void timers_sleep(void)
 {
 	if (!eng.heap.n) {

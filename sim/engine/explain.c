@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The wait-for graph: which task waits, for what, since when, what the word holds, what is wanted,
- * and which task should make it true. A wait names rank, channel and kind of the one it waits for;
- * the task meant is the live task of that rank that fits best. Idle waits are left out. Chains are
- * followed from there: a cycle is one where no task of it waits for a task outside, a knot; an end
- * whose wait names no rank, or a rank without a live task, is its cause. Only reads; called at a
- * failure, and by gdb.
+ * The wait-for graph: each waiting task, its waits, since when it waits, each word's value and
+ * wanted value, and the task that should make the wait true. A wait names rank, channel and kind of
+ * task. The target is the live task of that rank that fits best. Idle waits are skipped. Chains
+ * follow these targets. A chain that returns to itself is a cycle if none of its tasks waits for a
+ * task outside (a knot). A chain that ends at a wait without a rank, or at a rank without a live
+ * task, ends at its cause. Only reads; called at a failure, and by gdb.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,10 +19,10 @@ enum { EXPLAIN_LINES = 200, EXPLAIN_CHAINS = 16 };
 struct node {
 	const struct sim_task *task;
 	int32_t next;    /* index of the task that it waits for, or -1 */
-	int32_t missing; /* rank waited for that has no live task, or -1 */
+	int32_t missing; /* rank that it waits for and that has no live task, or -1 */
 	bool incoming, printed;
-	uint32_t mark; /* chain that passed it */
-	uint32_t same; /* further tasks with the same line */
+	uint32_t mark; /* number of the chain that passed it; 0: none */
+	uint32_t same; /* number of further tasks with the same line */
 };
 
 struct graph {
@@ -68,7 +68,8 @@ const struct sim_task *explain_driver(int32_t rank)
 	return best;
 }
 
-/* How well task `by` fits as what a wait of `t`, for `rank`, waits for; 0: not at all. */
+/* Rates how well task `by` fits as the target of a wait of `t` that is for `rank`; 0: not at
+ * all. */
 static int explain_score(const struct sim_task *t, int32_t rank, const struct wait_from *from,
 			 const struct sim_task *by)
 {
@@ -88,7 +89,7 @@ static int explain_score(const struct sim_task *t, int32_t rank, const struct wa
 	return score;
 }
 
-/* A rank without a task of its own is the business of the task that drives it. */
+/* Returns the node of the task that drives a rank without a task of its own; -1: none. */
 static int32_t explain_driver_node(const struct graph *g, int32_t rank)
 {
 	const struct sim_task *driver = explain_driver(rank);
@@ -99,7 +100,7 @@ static int32_t explain_driver_node(const struct graph *g, int32_t rank)
 	return -1;
 }
 
-/* The node of the task that the w-th wait of *t waits for; -1: there is none. */
+/* Returns the node of the task that the w-th wait of *t waits for; -1: no such task. */
 static int32_t explain_target(const struct graph *g, const struct sim_task *t, int w)
 {
 	const struct wait_from *from = &t->wait[w]->from;
@@ -329,7 +330,7 @@ static void explain_chain_end(FILE *out, const struct node *node, uint32_t mark)
 				      : "abort");
 }
 
-/* Does node i lie on the chain of arrows that begins at `from` and comes back to it? */
+/* True if node i is on the cycle of arrows that begins and ends at `from`. */
 static bool explain_on_cycle(const struct graph *g, int32_t from, int32_t i)
 {
 	int32_t at = from;
@@ -342,7 +343,8 @@ static bool explain_on_cycle(const struct graph *g, int32_t from, int32_t i)
 	return false;
 }
 
-/* The arrows from node i come back to it. Can no task outside end one of the waits on the way? */
+/* True if no task outside can end one of the waits on the cycle through node i. The arrows from
+ * node i must lead back to it. */
 static bool explain_is_knot(const struct graph *g, int32_t i)
 {
 	int32_t at = i;
@@ -359,7 +361,7 @@ static bool explain_is_knot(const struct graph *g, int32_t i)
 	return true;
 }
 
-/* Follows the arrows from node i until an end, a cycle, or what another chain has shown. */
+/* Prints the chain of arrows from node i up to an end, a cycle, or a node of an earlier chain. */
 static void explain_chain(FILE *out, struct graph *g, int32_t i, uint32_t mark)
 {
 	struct node *node = &g->node[i];
@@ -381,7 +383,7 @@ static void explain_chains(FILE *out, struct graph *g)
 {
 	uint32_t mark = 0;
 
-	/* first from tasks that no task waits for, then what is left: pure cycles */
+	/* first from tasks that no task waits for, then from the remaining ones: pure cycles */
 	for (int pass = 0; pass < 2; pass++) {
 		for (int32_t i = 0; i < g->n && mark < EXPLAIN_CHAINS; i++) {
 			struct node *node = &g->node[i];
@@ -416,7 +418,7 @@ static void explain_all(FILE *out)
 	for (uint32_t i = 0; i < eng.reasons; i++)
 		fprintf(out, "%s\n", eng.reason[i]);
 
-	/* the cause of a wrong result or a leak is not the task that waits now */
+	/* for a wrong result or a leak the tasks that wait now are not the cause */
 	if (!eng.failed || eng.failure.verdict == SIM_NO_PROGRESS)
 		explain_cause(out);
 	if (graph_build(&g))

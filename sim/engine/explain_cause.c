@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Why nothing moves, in a few lines. A hop is one wait of one task: the task, what it waits for,
- * and from which rank. The next hop is the wait of that other task which fits best: of the same
- * channel, the same peer, the same step. A word or a queue that belongs to an object with a label
- * leads to the label's rank, whose part of the work it is. Objects of the doubles (completion
- * queues, with their queue pairs and links) are described through sim_on_explain; one that is stuck
- * ends the chain. A kernel that waits for a kernel of a rank that has not launched it yet leads to
+ * Explains in a few lines why nothing moves. A hop is one wait of one task: the task, its wait, and
+ * the rank that should end the wait. The next hop is that rank's wait that fits best: same channel,
+ * same peer, same step. If the waited-on word or queue belongs to an object with a label, the
+ * label's rank is the next one: that part of the work is its own. sim_on_explain describes objects
+ * of the doubles (completion queues with their queue pairs and links); a stuck object ends the
+ * chain. A kernel may wait for a kernel that another rank has not launched. The next hop is then
  * the task that drives that rank. A wait for the other end of a message that the other rank has not
- * called ends there.
+ * called ends the chain.
  *
- * Idle waits, of tasks that have nothing to do, are no hops. A chain that comes round is a cycle
- * where each of its tasks waits for the next one alone.
+ * Idle waits, of tasks without work, are no hops. A chain that returns to itself is a cycle if each
+ * of its tasks waits for the next one only.
  *
- * Chains are tried from the waits that users notice: kernels, the lowest step first, then host
- * tasks. The best is the one with the firmest end: an object that is stuck, a rank that is gone, a
- * call that was not made, a kernel that was not launched, work that no task has, a cycle; of those
- * the shortest that begins at a kernel.
+ * Chains start at the waits that users notice: kernels, the lowest step first, then host tasks. The
+ * best chain has the firmest end: enum cause_end lists the ends from weak to firm. Among equals a
+ * chain that begins at a kernel is best, then the shortest.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,10 +27,10 @@ enum { CAUSE_HOPS = 24, CAUSE_STARTS = 48, CAUSE_HOOKS = 4 };
 
 enum cause_end {
 	CAUSE_NOWHERE, /* a wait that names no rank */
-	CAUSE_ROUND,   /* it comes round, but a task on the way waits for others too */
+	CAUSE_ROUND,   /* the chain returns, but one of its tasks waits for others too */
 	CAUSE_RUNS,    /* a task that is not waiting */
 	CAUSE_CYCLE,
-	CAUSE_NO_WORK,   /* the task meant does nothing for this channel */
+	CAUSE_NO_WORK,   /* the target task does nothing for this channel */
 	CAUSE_NO_LAUNCH, /* the rank has not launched the kernel that is waited for */
 	CAUSE_NO_CALL,   /* the rank has not called the other end of a message */
 	CAUSE_LEFT,      /* the rank has no task that makes calls */
@@ -41,15 +40,15 @@ enum cause_end {
 
 struct hop {
 	const struct sim_task *task;
-	int32_t rank;                /* that the wait is for: a task may work for several */
-	const struct wait *wait;     /* NULL: it has none that fits */
+	int32_t rank;                /* rank that the wait is for: a task may work for several */
+	const struct wait *wait;     /* NULL: the task has no wait that fits */
 	int32_t unlaunched;          /* rank whose kernel the task has to launch; -1: none */
-	struct sim_explained object; /* text "" : none */
+	struct sim_explained object; /* text "": none */
 };
 
 struct cause {
 	struct hop hop[CAUSE_HOPS];
-	int n, again;     /* again: the hop that the last one leads back to */
+	int n, again;     /* again: index of the hop that the last one leads back to */
 	int32_t rank;     /* of CAUSE_GONE, CAUSE_LEFT, CAUSE_NO_CALL and CAUSE_NO_LAUNCH */
 	const char *call; /* of CAUSE_NO_CALL: "ncclRecv from" */
 	enum cause_end end;
@@ -69,7 +68,8 @@ void sim_on_explain(bool (*explain)(const struct wait *w, struct sim_explained *
 
 /* ---- following ------------------------------------------------------------------------------ */
 
-/* The channel that a wait is about: the one that it names, or the one of its kernel's block. */
+/* Returns the channel that a wait is about: the one that it names, or that of the kernel's
+ * block. */
 static int32_t cause_channel(const struct sim_task *t, const struct wait *w)
 {
 	if (w && w->from.channel >= 0)
@@ -77,7 +77,8 @@ static int32_t cause_channel(const struct sim_task *t, const struct wait *w)
 	return t->kind == SIM_TASK_WARP ? t->block : -1;
 }
 
-/* Do the name and the object ("proxy recv", "kernel that...") have their first word in common? */
+/* True if the task's name contains the first word of the object ("proxy recv", "kernel
+ * that..."). */
 static bool cause_names(const struct sim_task *t, const char *object)
 {
 	char word[16];
@@ -92,7 +93,7 @@ static bool cause_names(const struct sim_task *t, const char *object)
 	return strstr(t->name, object) || strstr(t->name, word);
 }
 
-/* Whose doing the end of this wait is. */
+/* The party that should end a wait. */
 struct cause_target {
 	int32_t rank, channel;
 	const char *object;
@@ -114,7 +115,7 @@ static struct cause_target cause_target_of(const struct hop *at)
 	return to;
 }
 
-/* How well wait `v` of task `by` fits as what the hop waits for; 0: not at all. */
+/* Rates how well wait `v` of task `by` fits as the next hop after `at`; 0: not at all. */
 static int cause_score(const struct hop *at, const struct cause_target *to,
 		       const struct sim_task *by, const struct wait *v)
 {
@@ -124,8 +125,8 @@ static int cause_score(const struct hop *at, const struct cause_target *to,
 
 	if (v == w || (by->kind == SIM_TASK_WARP && to->object && !strncmp(to->object, "proxy", 5)))
 		return 0;
-	/* a task without a part in it: the task of the proxy that the wait names, or else the one
-	 * that moves data */
+	/* a task without a fitting wait: the proxy task that the wait names, or else the one that
+	 * moves data */
 	if (!v && by != at->task && to->object && !strncmp(to->object, "proxy ", 6) &&
 	    strstr(by->name, to->object))
 		return score + 2;
@@ -145,7 +146,7 @@ static int cause_score(const struct hop *at, const struct cause_target *to,
 	return score;
 }
 
-/* Has the rank meant no kernel for the collective that this kernel works on? */
+/* True if the target rank has launched no kernel for the collective that this kernel works on. */
 static bool cause_is_unlaunched(const struct sim_task *t, const struct cause_target *to)
 {
 	if (t->kind != SIM_TASK_WARP || !t->self.work || !to->object ||
@@ -157,13 +158,15 @@ static bool cause_is_unlaunched(const struct sim_task *t, const struct cause_tar
 	return label_most("communicator", to->rank) <= (int64_t)t->self.work_number;
 }
 
-/* Has `rank` called more of these than `peer` has of the other end? Over all communicators. */
+/* True if `rank` made more calls `what` than `peer` made calls `other`, the other end, over all
+ * communicators. */
 static bool cause_is_ahead(const char *what, int32_t rank, const char *other, int32_t peer)
 {
 	return label_sum(what, rank, peer) > label_sum(other, peer, rank);
 }
 
-/* A kernel moves a message in one direction; a task that makes the connection waits for either. */
+/* Returns the call that the peer has not made, or NULL. A kernel moves a message in one direction;
+ * a task that makes the connection waits for either. */
 static const char *cause_missing_call(const struct hop *at)
 {
 	const char *why = at->wait->why;
@@ -181,8 +184,8 @@ static const char *cause_missing_call(const struct hop *at)
 	return NULL;
 }
 
-/* The launch of `rank` waits for the task that drives it: of its waits the one for a call that is
- * missing, or the first. */
+/* Returns a hop for the launch of `rank`, which waits for the task that drives it. Its wait is one
+ * for a missing call, if there is one, or the first. */
 static struct hop cause_at_driver(const struct sim_task *driver, int32_t rank)
 {
 	struct hop h = {.task = driver, .unlaunched = rank};
@@ -198,7 +201,7 @@ static struct hop cause_at_driver(const struct sim_task *driver, int32_t rank)
 	return h;
 }
 
-/* To the task that drives the rank, if that is what the wait is for. */
+/* Moves to the task that drives the rank, if the wait is for its launch. */
 static bool cause_next_driver(const struct hop *at, const struct cause_target *to, struct hop *next)
 {
 	const struct sim_task *driver = explain_driver(to->rank);
@@ -217,7 +220,7 @@ static bool cause_has_task(int32_t rank)
 	return false;
 }
 
-/* The next hop, or how the chain ends. */
+/* Finds the next hop; false: sets the end of the chain. */
 static bool cause_next(struct cause *c, struct hop *next)
 {
 	const struct hop *at = &c->hop[c->n - 1];
@@ -274,7 +277,7 @@ static int cause_seen(const struct cause *c, const struct hop *h)
 	return -1;
 }
 
-/* Has the doubles describe the object; true: the object is the reason. */
+/* Requests the doubles' description of the object; true: the object is the reason. */
 static bool cause_object(struct hop *h)
 {
 	h->object.text[0] = '\0';
@@ -285,7 +288,7 @@ static bool cause_object(struct hop *h)
 	return false;
 }
 
-/* The wait of a task that has nothing to do; NULL: the task has something under way. */
+/* Returns the wait of a task without work; NULL: the task has work under way. */
 static const struct wait *cause_idle(const struct sim_task *t)
 {
 	for (int i = 0; i < t->wait_n; i++)
@@ -294,8 +297,8 @@ static const struct wait *cause_idle(const struct sim_task *t)
 	return t->wait_n ? t->wait[0] : NULL;
 }
 
-/* Can nothing but the next hop let this task go on? A kernel's wait, and a wait for a step of a
- * channel, is for one thing; a task that has several waits may go on by any of them. */
+/* True if only the next hop can end this wait. A kernel's wait, and a wait for a step of a channel,
+ * is for one thing. A task with several waits may continue by any of them. */
 static bool cause_is_firm(const struct hop *h)
 {
 	int n = 0;
@@ -329,8 +332,8 @@ static bool cause_append(struct cause *c, const struct hop *h)
 	return c->n < CAUSE_HOPS;
 }
 
-/* A proxy has nothing under way for a kernel: has its rank not launched it? True: its task
- * lives. */
+/* Handles a proxy without work for a kernel: its rank may not have launched that kernel. True if so
+ * and if a task drives that rank. */
 static bool cause_end_without_work(struct cause *c)
 {
 	const struct hop *first = &c->hop[0], *last = &c->hop[c->n - 1];
@@ -345,7 +348,7 @@ static bool cause_end_without_work(struct cause *c)
 	return c->end == CAUSE_NO_LAUNCH;
 }
 
-/* A chain past a kernel that is not launched is about that launch, unless it comes to something
+/* Ends a chain that passes a kernel that is not launched at that launch, unless its end is
  * firmer. */
 static void cause_end_at_launch(struct cause *c)
 {
@@ -356,7 +359,7 @@ static void cause_end_at_launch(struct cause *c)
 		}
 }
 
-/* From the hop on, as far as it leads. */
+/* Follows the chain from the hop to its end. */
 static void cause_walk(struct cause *c, struct hop next)
 {
 	while (cause_append(c, &next) && cause_next(c, &next)) {
@@ -398,7 +401,7 @@ struct cause_start {
 	int wait;
 };
 
-/* Kernels by step, then all other tasks in order of age. */
+/* Orders starts: kernels by step, then all other tasks by age. */
 static int64_t cause_rank_of(const struct cause_start *s)
 {
 	int64_t step = s->task->wait[s->wait]->from.step;
@@ -406,7 +409,7 @@ static int64_t cause_rank_of(const struct cause_start *s)
 	return s->task->kind == SIM_TASK_WARP && step >= 0 ? step : INT64_MAX;
 }
 
-/* Keeps start[0..n-1] in order, at most CAUSE_STARTS. */
+/* Inserts into start[0..n-1], which stays sorted and at most CAUSE_STARTS long; returns n. */
 static int cause_start_insert(struct cause_start *start, int n, struct cause_start s)
 {
 	int at = n;
@@ -435,7 +438,7 @@ static bool cause_better(const struct cause *a, const struct cause *b)
 	return a->n < b->n;
 }
 
-/* The best chain; false: no task waits for another. The caller frees *best. */
+/* Finds the best chain; false: no task waits for another. The caller frees *best. */
 static bool cause_find(struct cause **best)
 {
 	struct cause_start start[CAUSE_STARTS];
@@ -504,7 +507,7 @@ static void cause_print_wait(FILE *out, const struct wait *w)
 		fprintf(out, ", from rank %d", w->from.rank);
 }
 
-/* What keeps a task from what is expected of it. */
+/* Prints what the task waits for instead of doing its part. */
 static void cause_print_busy(FILE *out, const struct sim_task *t)
 {
 	fprintf(out, " task %u \"%s\", which", t->self.id, t->name);
@@ -516,8 +519,8 @@ static void cause_print_busy(FILE *out, const struct sim_task *t)
 		fprintf(out, " is not waiting");
 }
 
-/* Does each of the two ranks wait for the same call of the other one? "rank 0 and rank 1 both send;
- * neither has called ncclRecv". */
+/* Prints a line if each of the two ranks waits for the same call of the other: "rank 0 and rank 1
+ * both send; neither has called ncclRecv". */
 static bool cause_print_both(FILE *out, const struct cause *c)
 {
 	int32_t rank = c->hop[c->n - 1].rank;
@@ -532,8 +535,8 @@ static bool cause_print_both(FILE *out, const struct cause *c)
 	return true;
 }
 
-/* "rank 1 has not called ncclRecv from rank 0; its calls come from task 5 "main", which waits
- * for..." */
+/* Prints "rank 1 has not called ncclRecv from rank 0; its calls come from task 5 "main", which
+ * waits for...". */
 static void cause_print_no_call(FILE *out, const struct cause *c)
 {
 	const struct sim_task *driver = explain_driver(c->rank);
@@ -557,7 +560,7 @@ static void cause_print_end(FILE *out, const struct cause *c)
 
 	switch (c->end) {
 	case CAUSE_STUCK:
-		break; /* the object's line has it */
+		break; /* the object's line shows it */
 	case CAUSE_NO_CALL:
 		cause_print_no_call(out, c);
 		break;
@@ -580,7 +583,7 @@ static void cause_print_end(FILE *out, const struct cause *c)
 	case CAUSE_NO_WORK:
 	case CAUSE_NO_LAUNCH:
 	case CAUSE_RUNS:
-		break; /* the hop's line has it */
+		break; /* the hop's line shows it */
 	case CAUSE_NOWHERE:
 		if (last->wait)
 			fprintf(out, "  <- this wait names no rank that could end it\n");
@@ -588,7 +591,7 @@ static void cause_print_end(FILE *out, const struct cause *c)
 	}
 }
 
-/* "rank 1: kernel not launched yet: queued after task 5 "main", which waits for..." */
+/* Prints "rank 1: kernel not launched yet: queued after task 5 "main", which waits for...". */
 static void cause_print_unlaunched(FILE *out, const struct hop *h)
 {
 	fprintf(out, "  <- rank %d: kernel not launched yet: queued after", h->unlaunched);
@@ -639,7 +642,7 @@ static void cause_print_rank(FILE *out, int32_t rank)
 		fprintf(out, " (%s)", t->self.proc->name);
 }
 
-/* The task that makes the rank's calls, and what it is at. */
+/* Prints the task that makes the rank's calls, and its current state. */
 static void cause_print_calls(FILE *out, int32_t rank)
 {
 	const struct sim_task *driver = explain_driver(rank);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults in force: matching a visit of a site against the plan, counting visits, healing. Without a
- * plan, and without the wish for figures, nothing here is called (eng.any_faults).
+ * Faults in force: matches a visit of a site against the plan, counts visits, heals. Nothing here
+ * is called without a plan or a request for figures (eng.any_faults).
  */
 #include "sim/engine/fault.h"
 
@@ -13,12 +13,12 @@
 
 enum { FAULT_CACHE = 256, FAULT_HEAL_HOOKS = 4 };
 
-/* A site as the run knows it: the faults of the plan that may fire there. */
+/* A site of this run, with the faults of the plan that may fire there. */
 struct fault_place_site {
 	const struct fault_layer *layer;
 	const struct fault_site *site;
 	uint32_t *wanted, wanted_n; /* indices into the plan */
-	bool wants_host;            /* a key names the host */
+	bool wants_host;            /* one of the faults has the key host= */
 	uint64_t visits, fires;
 };
 
@@ -28,14 +28,14 @@ static struct {
 	uint32_t site_n;
 	uint64_t cache[FAULT_CACHE]; /* address of the name << 8 | site; only a shortcut */
 	uint64_t fired;
-	uint64_t hit; /* a bit for each rank that one fired at */
+	uint64_t hit; /* a bit for each rank at which a fault fired */
 	bool healed;
 	char name[64];
 	pthread_mutex_t lock; /* threads engine */
-	struct sim_rng rng;   /* prob, where choices are not drawn: threads engine, fifo */
+	struct sim_rng rng;   /* prob, if choices are not drawn: threads engine, fifo */
 } faults = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Hooks are hung once, at load, and outlive engines. */
+/* Hooks are registered once, at load, and outlive engines. */
 static void (*fault_heal_hook[FAULT_HEAL_HOOKS])(void);
 static uint32_t fault_heal_hooks;
 
@@ -50,7 +50,7 @@ static uint32_t fault_site_index(const char *name)
 	abort();
 }
 
-/* `name` is a string constant: its address stands for it. */
+/* Returns the site of a name. `name` is a string constant: its address stands for it. */
 static struct fault_place_site *fault_site_get(const char *name)
 {
 	uint64_t key = (uint64_t)(uintptr_t)name;
@@ -84,7 +84,7 @@ static bool fault_is_for(const struct fault *f, const struct fault_place_site *s
 	return f->layer == s->layer && fault_action_fail(s->site);
 }
 
-/* Each site's list of the faults that may fire there. */
+/* Builds each site's list of the faults that may fire there. */
 static int fault_sites_want(void)
 {
 	for (uint32_t i = 0; i < faults.site_n; i++) {
@@ -110,7 +110,7 @@ static int fault_sites_want(void)
 
 /* ---- matching ------------------------------------------------------------------------------- */
 
-/* Where a visit happens; -1: unknown. */
+/* The place of a visit; -1: unknown. */
 struct fault_place {
 	int64_t value[FAULT_PLACE];
 };
@@ -152,7 +152,7 @@ static int64_t fault_place_name(const char *name)
 	return name ? fault_name_key(name, strlen(name)) : -1;
 }
 
-/* What the caller gives, else the object's label, else the calling task. */
+/* Fills *place from the caller's data, or else the object's label, or else the calling task. */
 static void fault_place_find(const struct fault_place_site *s, const void *object,
 			     const struct sim_fault_place *at, struct fault_place *place)
 {
@@ -181,7 +181,7 @@ static void fault_place_find(const struct fault_place_site *s, const void *objec
 	v[FAULT_STATE_KEY] = at->state;
 }
 
-/* Is the moment there that a key of the plan names? */
+/* True if the time that a key of the plan names has passed. */
 static bool fault_is_past(const struct fault_origin *from, int64_t ns, uint64_t now_ns)
 {
 	uint64_t start_ns = from->is_operation ? from->start_ns : 0;
@@ -222,8 +222,8 @@ static bool fault_is_open(struct fault *f, uint64_t now_ns)
 	return f->open;
 }
 
-/* A match is counted; it fires within its window of nth and count, if the draw allows it. What
- * lasts and has begun goes on, uncounted. */
+/* Counts a match. The fault fires within its window of nth and count, if the draw allows it. A
+ * lasting fault that has begun fires without being counted. */
 static bool fault_fires(struct fault *f, uint64_t now_ns)
 {
 	uint64_t nth = f->given & 1u << FAULT_NTH ? (uint64_t)f->key[FAULT_NTH] : 1;
@@ -261,7 +261,7 @@ static void fault_fill(const struct fault *f, const struct fault_place_site *s, 
 	};
 }
 
-/* All of them: it is not known which rank it is. */
+/* Returns the bit of a rank; all bits for an unknown rank. */
 static uint64_t fault_rank_bit(int64_t rank)
 {
 	return rank < 0 || rank >= 64 ? UINT64_MAX : 1ull << rank;
@@ -428,7 +428,7 @@ void fault_run(void)
 		sim_event_post(&attr, fault_heal_step, NULL, 0, NULL);
 }
 
-/* The plan stays, to be printed, until the next one. */
+/* Ends the run's faults. The plan remains, for printing, until the next one. */
 void fault_stop(void)
 {
 	for (uint32_t i = 0; i < faults.site_n; i++) {
@@ -491,7 +491,7 @@ void sim_fault_print_unfired(FILE *out)
 {
 	const char *name = eng.config.fault_plan ? eng.config.fault_plan_name : NULL;
 
-	pthread_mutex_lock(&faults.lock); /* the threads of a foreign program may go on */
+	pthread_mutex_lock(&faults.lock); /* the threads of a foreign program may still run */
 	for (uint32_t i = 0; i < faults.plan.n; i++) {
 		const struct fault *f = &faults.plan.fault[i];
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every call of the CUDA runtime, the CUDA driver and NVML that the double has and that can fail:
- * X(site, call, error), or X(site, call, error, .idle = WHY) where no run of the lab makes the
- * call. The error is what the call usually returns when it fails (a cudaError_t, which a CUresult
- * agrees with; an nvmlReturn_t). Read by the engine, for its table of fault sites, and by
- * backends/fakecuda, whose entry points find their rows here: one that is missing aborts in the
- * first run with faults, and tests/unit/rules_fault_calls_test.sh finds it before.
+ * Every call of the CUDA runtime, the CUDA driver and NVML that the double has and that can fail.
+ * X(site, call, error), or X(site, call, error, .idle = WHY) if no run of the lab makes the call.
+ * The error is what the call usually returns when it fails: a cudaError_t, to which a CUresult is
+ * equal, or an nvmlReturn_t. The engine uses the rows as its table of fault sites. The entry points
+ * of backends/fakecuda find their rows here. A missing row aborts the first run with faults;
+ * tests/unit/rules_fault_calls_test.sh finds it earlier.
  *
- * Not here, because they cannot fail: names and texts of errors, cudaGetLastError,
+ * Omitted, because they cannot fail: names and texts of errors, cudaGetLastError,
  * cudaPeekAtLastError, cuDriverGetVersion.
  */
 #ifndef SIM_ENGINE_FAULT_CUDA_CALLS_H

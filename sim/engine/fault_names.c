@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values in a fault plan that are written by name. */
+/* Values that a fault plan writes by name. */
 #include <errno.h>
 #include <stddef.h>
 
@@ -92,7 +92,7 @@ static const struct fault_name fault_state_names[] = {
 	{"SQD", 4},   {"SQE", 5},  {"ERR", 6}, {NULL, 0},
 };
 
-/* As enum hca_nak of the HCA double numbers them. */
+/* Numbered as in enum hca_nak of the HCA double. */
 static const struct fault_name fault_refusal_names[] = {
 	{"INVALID", 1},
 	{"ACCESS", 2},
@@ -113,7 +113,8 @@ const struct fault_name *fault_names(enum fault_value type)
 	return names[type];
 }
 
-/* Where a name is expected, its number may stand: any that the type can have, named or not. */
+/* Returns the range of numbers that may replace a name of this type, whether they have a name or
+ * not. */
 struct fault_range fault_number_range(enum fault_value type)
 {
 	static const struct fault_range range[FAULT_VALUES] = {

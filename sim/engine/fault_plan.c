@@ -9,7 +9,7 @@
 #include "sim/engine/fault.h"
 #include "sim/engine/token.h"
 
-#define PLAN_BETWEEN " \t\r\v\f" /* words */
+#define PLAN_BETWEEN " \t\r\v\f" /* separates words */
 
 /* ---- values --------------------------------------------------------------------------------- */
 
@@ -35,7 +35,7 @@ static int value_time(const struct token_line *line, struct token t, uint64_t *n
 	return 0;
 }
 
-/* TIME, collective+TIME or collective:N+TIME. */
+/* Parses TIME, collective+TIME or collective:N+TIME. */
 static int value_moment(const struct token_line *line, struct token t, struct fault_origin *from,
 			uint64_t *ns)
 {
@@ -123,7 +123,7 @@ static int value_of(const struct token_line *line, struct token t, const char *w
 
 /* ---- one line ------------------------------------------------------------------------------- */
 
-/* "LAYER.any" */
+/* Returns the layer of "LAYER.any", or NULL. */
 static const struct fault_layer *fault_layer_any(struct token t)
 {
 	for (const struct fault_layer *l = fault_layers; l->name; l++) {
@@ -213,14 +213,15 @@ static int parse_key(const struct token_line *line, struct token key, struct tok
 static int parse_forever(const struct token_line *line, struct token t, struct fault *f)
 {
 	if (f->given & 1u << FAULT_COUNT)
-		return token_error(line, t.at, "forever, or count=: not both");
+		return token_error(line, t.at,
+				   "forever and count= are both given; expected one of them");
 	f->given |= 1u << FAULT_COUNT;
 	f->key[FAULT_COUNT] = INT64_MAX;
 	return 0;
 }
 
-/* Of LAYER.any the only action is to fail, each site as it usually does; the error that may be
- * named is of the layer's kind. */
+/* Parses the action of LAYER.any. Its only action is `fail`, with each site's usual error. An error
+ * given as a parameter is of the layer's kind. */
 static int parse_action_any(const struct token_line *line, struct token t, struct fault *f)
 {
 	for (const struct fault_site *s = f->layer->site; s->name && !f->action; s++)
@@ -258,7 +259,7 @@ static int parse_action(const struct token_line *line, struct token t, struct fa
 			   t.at, word_nearest_text(&best));
 }
 
-/* What the action takes, for the message: "errno=, for=". */
+/* Lists the action's parameters for the message: "errno=, for=". */
 static void action_say_params(const struct fault_action *a, char *out, size_t bytes)
 {
 	size_t n = 0;
@@ -320,17 +321,17 @@ static int parse_line(const struct token_line *line, struct token rest, struct f
 			rc = parse_action(line, t, f);
 	}
 	if (!rc && !f->action)
-		rc = token_error(line, rest.at, "%s%s: what shall it do? expected: %s",
+		rc = token_error(line, rest.at, "%s%s: has no action; expected: %s",
 				 f->site ? f->site->name : f->layer->name, f->site ? "" : ".any",
 				 f->site ? f->site->action[0].name : "fail");
 	if (!f->site)
-		f->action = NULL; /* each site's own */
+		f->action = NULL; /* each site has its own */
 	size_t n = (size_t)(rest.at - line->begin);
 	snprintf(f->text, sizeof f->text, "%.*s", (int)n, line->begin);
 	return rc;
 }
 
-/* "heal after=TIME" */
+/* Parses "heal after=TIME". */
 static int parse_heal(const struct token_line *line, struct token rest, struct fault_plan *plan)
 {
 	struct token key, value, t;
@@ -341,12 +342,12 @@ static int parse_heal(const struct token_line *line, struct token rest, struct f
 		return token_error(line, t.at, "heal is given twice");
 	if (!token_next(&rest, PLAN_BETWEEN, &t) || !token_split(t, &key, &value) ||
 	    !token_is(key, "after"))
-		return token_error(line, t.at, "heal: when? expected: after=TIME");
+		return token_error(line, t.at, "heal: has no time; expected: after=TIME");
 	int rc = value_time(line, value, &ns);
 	if (rc)
 		return rc;
 	if (token_next(&rest, PLAN_BETWEEN, &t))
-		return token_error(line, t.at, "heal takes after= and nothing more");
+		return token_error(line, t.at, "heal: has another word; expected: after=TIME only");
 	plan->heal_ns = MAX_OF(ns, 1ull);
 	return 0;
 }

@@ -11,9 +11,11 @@ static const char fault_grammar[] =
 	"  LAYER.OPERATION [KEY=VALUE...] [forever] ACTION [PARAMETER=VALUE...]\n"
 	"  LAYER.any [KEY=VALUE...] [forever] fail [errno=NAME]\n"
 	"  heal after=TIME\n\n"
-	"LAYER.any is every site of the layer that can fail, counted in one sequence. forever is\n"
-	"each match from the first on. What lasts goes on wherever the keys match, for=TIME or\n"
-	"until the faults heal: then no fault fires, links come up, clogs open.\n";
+	"LAYER.any is every site of the layer that can fail, counted in one sequence. forever "
+	"fires\n"
+	"at each match. An action with [for=TIME] continues wherever the keys match, for that time "
+	"or\n"
+	"until the faults heal. Healed: no fault fires, links are up, clogs are open.\n";
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
@@ -30,7 +32,7 @@ static void fault_print_action(FILE *out, const struct fault_action *a)
 	fprintf(out, "      %-30s %s\n", text, a->what ? a->what : "");
 }
 
-/* The keys of the layer's sites, but for when and how often, which all have. */
+/* Prints the keys of the layer's sites, without those for time and count, which all sites have. */
 static void fault_print_selectors(FILE *out, const struct fault_layer *l)
 {
 	fputs("  selectors:", out);
@@ -79,7 +81,7 @@ void sim_fault_print_sites(FILE *out)
 		"\nkeys, all of which must match; selectors first, then when and how often:\n");
 	for (int k = 0; k < FAULT_KEYS; k++)
 		fprintf(out, "  %-10s %s\n", fault_keys[k].name, fault_keys[k].what);
-	fprintf(out, "\nnames (a number will do too):\n");
+	fprintf(out, "\nnames (or their numbers):\n");
 	fault_print_names(out, "errno", FAULT_ERRNO);
 	fault_print_names(out, "status", FAULT_STATUS);
 	fault_print_names(out, "error", FAULT_CUDA);
@@ -91,9 +93,6 @@ void sim_fault_print_sites(FILE *out)
 		     "  cuda.any nth=17 fail\n"
 		     "  heal after=20ms\n");
 }
-
-/* ---- JSON: the tables hold no character that needs escaping but the quote
- * ---------------------- */
 
 static void json_text(FILE *out, const char *text)
 {

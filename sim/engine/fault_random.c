@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Plans drawn from a seed: how many hard lines, how many mild ones, then which (fault_recipes.c).
- * Half of the hard ones are calls out of the catalogue: a site that can fail, at its k-th visit,
- * once or for ever, of one rank or of any. A new site takes part without a line here.
+ * Draws plans from a seed: the number of hard lines, the number of mild ones, then the lines
+ * (fault_recipes.c). Half of the hard lines fail a call of the catalogue: a site that can fail, at
+ * its k-th visit, once or at every later visit too, of one rank or of any. A new site takes part
+ * without a line here.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ struct random_plan {
 	uint32_t hosts, ranks, host; /* host: the last one drawn */
 };
 
-/* Wide ranges evenly over the powers of two. */
+/* Draws a number from a range; wide ranges evenly over the powers of two. */
 static uint32_t random_number(struct sim_rng *rng, uint32_t least, uint32_t most)
 {
 	if (!least || most / least < 16)
@@ -150,8 +151,8 @@ static void random_mixed(struct random_plan *p)
 	}
 }
 
-/* One call fails, whichever comes as the nth of its layer: most plans of random_call name a site
- * that the run does not reach so often. */
+/* Fails the nth call of a layer, whichever call that is. Most plans of random_call name a site that
+ * the run does not visit often enough. */
 static void random_call_of_layer(struct random_plan *p)
 {
 	const struct fault_layer *l = fault_layers;
@@ -169,7 +170,7 @@ static void random_call_of_layer(struct random_plan *p)
 		(unsigned)random_number(&p->rng, 1, RANDOM_CALL_NTH));
 }
 
-/* A draw by layer fails the calls that runs make most; a draw by site fails the rare ones. */
+/* Draws by layer or by site: by layer fails the most frequent calls, by site the rare ones. */
 static void random_any(struct random_plan *p)
 {
 	if (sim_rng_below(&p->rng, 2))

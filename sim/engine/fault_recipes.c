@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What drawn plans are made of. Two shelves: mild trouble, which the stack repairs or sits out, and
- * hard trouble, which ends a connection, a call or a rank. A run ends with its first hard one, so
- * that the faults after it never fire: fault_random.c takes few of these and more of the others.
- * Beside the hard ones it draws calls that fail straight from the catalogue. A third shelf is for
- * plans of one line, a fourth for plans that a run survives without an error.
+ * The material of drawn plans. Mild faults are repaired or waited out by the stack. Hard faults end
+ * a connection, a call or a rank. A run ends with its first hard fault, and later faults never
+ * fire. fault_random.c therefore draws few hard ones and more mild ones. Besides the hard recipes
+ * it draws failing calls from the catalogue. A third table is for plans of one line, a fourth for
+ * plans that a run survives without an error.
  */
 #include "sim/engine/fault.h"
 
@@ -34,7 +34,7 @@ const struct fault_recipe fault_recipes_mild[] = {
 	{2, "fabric.packet prob=1/%u reorder by=%uus", {{1, 64}, {1, 500}}},
 	{2, "fabric.packet prob=1/%u duplicate by=%uus", {{1, 64}, {1, 500}}},
 	{1, "fabric.packet prob=1/%u corrupt", {{16, 512}}},
-	/* links: a short outage, a flap that goes on, a rail that is slow */
+	/* links: a short outage, a flap that continues, a slow rail */
 	{1, "fabric.link host=%u after=%uus down for=%uus", {HOST, {1, 5000}, {1, 5000}}},
 	{2,
 	 "fabric.link host=%u nth=%u flap times=%u each=%uus",
@@ -49,7 +49,7 @@ const struct fault_recipe fault_recipes_mild[] = {
 	 "fabric.path host=%u peer_host=%u nth=%u slow factor=%u for=%uus",
 	 {HOST, OTHER_HOST, {1, 512}, {2, 100}, {1, 50000}}},
 	{1, "fabric.link host=%u nth=%u mtu bytes=512 for=%uus", {HOST, {1, 512}, {1, 5000}}},
-	/* swizzle-clog: ways clog one after the other, and open in another order */
+	/* swizzle-clog: paths clog one after the other, and open in another order */
 	{3,
 	 "fabric.link host=%u nth=%u clog for=%uus\n"
 	 "fabric.link host=%u nth=%u clog for=%uus\n"
@@ -104,13 +104,13 @@ const struct fault_recipe fault_recipes_mild[] = {
 };
 
 const struct fault_recipe fault_recipes_hard[] = {
-	/* dead ends of the fabric */
+	/* faults of the fabric that the stack does not repair */
 	{2, "fabric.link host=%u nth=%u down", {HOST, {1, 1024}}},
 	{2, "fabric.link port=%u nth=%u down for=%ums", {{0, 7}, {1, 256}, {1, 60000}}},
 	{2,
 	 "fabric.path host=%u peer_host=%u nth=%u partition for=%ums",
 	 {HOST, OTHER_HOST, {1, 512}, {1, 60000}}},
-	/* statuses, at either end; 1 to 21 as enum ibv_wc_status has them */
+	/* statuses, at either end; 1 to 21 numbered as in enum ibv_wc_status */
 	{2, "verbs.cqe rank=%u nth=%u error", {RANK, {1, 512}}},
 	{2, "verbs.cqe nth=%u error status=%u", {{1, 512}, {1, 21}}},
 	{2, "verbs.recv_cqe nth=%u error status=%u", {{1, 256}, {1, 21}}},
@@ -138,8 +138,8 @@ const struct fault_recipe fault_recipes_hard[] = {
 	{.text = NULL},
 };
 
-/* Most of what ranks undo is what they made in init and when they connected, which takes a rank
- * some hundred calls. */
+/* Ranks undo mostly what they created in init and while connecting, which takes a rank some hundred
+ * calls. */
 const struct fault_recipe fault_recipes_early[] = {
 	{2, "os.any rank=%u nth=%u fail", {RANK, {1, 512}}},
 	{2, "cuda.any rank=%u nth=%u fail", {RANK, {1, 256}}},
@@ -150,10 +150,9 @@ const struct fault_recipe fault_recipes_early[] = {
 	{.text = NULL},
 };
 
-/* The stack repairs or sits out all of it, with the retries that HCAs have by themselves: every
- * call succeeds. */
+/* The stack repairs or waits out all of these, with the HCAs' own retries: every call succeeds. */
 const struct fault_recipe fault_recipes_survivable[] = {
-	/* losses within the retries, and what is only late */
+	/* losses within the retries, and delays */
 	{2, "fabric.packet prob=1/%u drop", {{32, 512}}},
 	{3, "fabric.packet nth=%u count=%u drop", {{1, 4096}, {1, 4}}},
 	{2, "fabric.packet prob=1/%u delay by=%uus", {{1, 64}, {1, 5000}}},

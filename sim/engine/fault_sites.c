@@ -8,12 +8,13 @@
 
 #define BIT(key) (1u << (key))
 
-/* Selectors that every visit may know, of the task or of the object's label. */
+/* Selectors that every visit may know, from the task or from the object's label. */
 #define PLACES                                                                                     \
 	(BIT(FAULT_HOST) | BIT(FAULT_RANK) | BIT(FAULT_PEER) | BIT(FAULT_CHANNEL) |                \
 	 BIT(FAULT_NUMBER_KEY) | BIT(FAULT_STEP))
 #define PLACES_PORT (PLACES | BIT(FAULT_PORT) | BIT(FAULT_NIC))
-#define PLACES_WAY  (PLACES_PORT | BIT(FAULT_PEER_HOST) | BIT(FAULT_PEER_PORT) | BIT(FAULT_PEER_NIC))
+
+#define PLACES_WAY (PLACES_PORT | BIT(FAULT_PEER_HOST) | BIT(FAULT_PEER_PORT) | BIT(FAULT_PEER_NIC))
 
 const struct fault_layer fault_layers[] = {
 	{"fabric", "links and switches between HCAs", fault_sites_fabric, PLACES_WAY},
@@ -27,26 +28,27 @@ const struct fault_layer fault_layers[] = {
 
 const struct fault_key_info fault_keys[FAULT_KEYS] = {
 	[FAULT_HOST] = {"host", "index of the host where it happens"},
-	[FAULT_RANK] = {"rank", "of the object's label; without one, of the calling task"},
-	[FAULT_PEER] = {"peer", "the rank at the other end, of the object's label"},
-	[FAULT_CHANNEL] = {"channel", "of the object's label"},
+	[FAULT_RANK] = {"rank", "rank of the object's label; without one, of the calling task"},
+	[FAULT_PEER] = {"peer", "peer rank of the object's label"},
+	[FAULT_CHANNEL] = {"channel", "channel of the object's label"},
 	[FAULT_PORT] = {"port", "index of the NIC port on its host, from 0; without host= or "
 				"rank=, on any (fabric, verbs)"},
 	[FAULT_NIC] = {"nic", "name of the NIC, as mlx5_1 (fabric, verbs)"},
 	[FAULT_PEER_HOST] = {"peer_host", "host that a message goes to (fabric)"},
 	[FAULT_PEER_PORT] = {"peer_port", "port there that a message goes to (fabric)"},
 	[FAULT_PEER_NIC] = {"peer_nic", "name of the NIC that a message goes to (fabric)"},
-	[FAULT_NUMBER_KEY] = {"number", "of the object's label: of a queue pair, a connection"},
+	[FAULT_NUMBER_KEY] = {"number",
+			      "number in the object's label: a queue pair's, a connection's"},
 	[FAULT_STEP] = {"step", "step of the operation that the task works on (proxy)"},
-	[FAULT_STATE_KEY] = {"state", "that verbs.modify_qp leads to: INIT, RTR, RTS..."},
+	[FAULT_STATE_KEY] = {"state", "new state in verbs.modify_qp: INIT, RTR, RTS..."},
 	[FAULT_AT] = {"at", "not before that step of the run"},
-	[FAULT_AFTER] = {"after", "not before that virtual time; collective+TIME: so long after "
+	[FAULT_AFTER] = {"after", "not before that virtual time; collective+TIME: that long after "
 				  "the first collective began, "
-				  "collective:N+TIME: after that of opCount N"},
-	[FAULT_UNTIL] = {"until", "not from that virtual time on; as after="},
+				  "collective:N+TIME: after the one of opCount N"},
+	[FAULT_UNTIL] = {"until", "not from that virtual time on; written like after="},
 	[FAULT_NTH] = {"nth", "from the N-th match on, counted from 1"},
-	[FAULT_COUNT] = {"count", "that many times; usually once, with prob= any number of times"},
-	[FAULT_PROB] = {"prob", "each with that probability, like 1/64"},
+	[FAULT_COUNT] = {"count", "how often it fires; default once, with prob= without limit"},
+	[FAULT_PROB] = {"prob", "probability of each match, like 1/64"},
 };
 
 bool fault_key_fits(const struct fault *f, int key)

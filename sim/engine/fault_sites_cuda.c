@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What can go wrong in a GPU and its libraries. Visited by backends/fakecuda, and for warps by the
- * schedulers. */
+/* Faults of a GPU and its libraries. backends/fakecuda visits these sites; the schedulers visit
+ * cuda.warp. */
 #include "sim/engine/fault.h"
 #include "sim/engine/fault_cuda_calls.h"
 
-/* Why no run of the lab comes to a site. */
+/* Reasons why no run of the lab reaches a site. */
 #define IDLE_SYNC   "the stack waits by polling events, the lab by polling streams"
 #define IDLE_COPY   "the stack moves data by kernels, the lab by cudaMemcpyAsync"
-#define IDLE_LAUNCH "the stack launches by cudaLaunchKernelExC, on the stream that it is given"
-#define IDLE_RESET  "nothing resets a device that others use"
+#define IDLE_LAUNCH "the stack launches by cudaLaunchKernelExC, on the caller's stream"
+#define IDLE_RESET  "neither stack nor lab resets a device that others use"
 #define IDLE_DRIVER "the stack uses the runtime; the driver's calls are there for programs"
 
 #define CUDA_CALL(site, call, usual, ...)                                                          \
@@ -59,7 +59,7 @@ const struct fault_site fault_sites_cuda[] = {
 	 .what = "a copy or a fill that begins",
 	 .action = {{.name = "slow",
 		     .kind = OS_FAULT_SLOW,
-		     .what = "at a fraction of the bandwidth",
+		     .what = "runs at a fraction of the bandwidth",
 		     .param = {{"by", FAULT_NUMBER, 10, 1, 1000000}}},
 		    {.name = "delay",
 		     .kind = OS_FAULT_DELAY,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What can go wrong in an HCA and its library. Visited by backends/fakeverbs. */
+/* Faults of an HCA and its library. backends/fakeverbs visits these sites. */
 #include <errno.h>
 
 #include "sim/engine/fault.h"
 
-/* Why no run of the lab comes to a site. */
+/* Reasons why no run of the lab reaches a site. */
 #define IDLE_EVENTS "the stack polls completion queues; it requests no completion events"
 #define IDLE_RC     "the stack writes over reliable connections with receives of their own"
 #define IDLE_PD     "the stack has one protection domain per device, and locks of its own"
@@ -22,7 +22,7 @@
 		 .param = {{"status", FAULT_STATUS, 21, 0, 0}}},                                   \
 			{.name = "late",                                                           \
 			 .kind = OS_FAULT_LATE,                                                    \
-			 .what = "it, and all after it in its queue, is seen that much later",     \
+			 .what = "it and all later ones of its queue are seen that much later",    \
 			 .param = {{"by", FAULT_TIME, 10000, 0, 0}}},                              \
 	}
 
@@ -84,7 +84,7 @@ const struct fault_site fault_sites_verbs[] = {
 	FAULT_CALL("post_srq_recv", "ibv_post_srq_recv: the whole chain is refused", ENOMEM,
 		   .idle = IDLE_RC),
 	{.name = "verbs.modify_qp",
-	 .what = "ibv_modify_qp; state= is where it leads",
+	 .what = "ibv_modify_qp; state= is the new state",
 	 .action = {FAULT_ACTION_FAIL(ETIMEDOUT)},
 	 .has_state = true},
 	{.name = "verbs.poll_cq",
@@ -92,12 +92,12 @@ const struct fault_site fault_sites_verbs[] = {
 	 .action = {{.name = "fail", .kind = OS_FAULT_FAIL, .what = "returns -1 (EIO)"},
 		    {.name = "short",
 		     .kind = OS_FAULT_PARTIAL,
-		     .what = "sees n completions at most; the rest shows later",
+		     .what = "sees at most n completions; the rest appears later",
 		     .param = {{"n", FAULT_NUMBER, 1, 1, UINT32_MAX},
 			       {"by", FAULT_TIME, 1000, 0, 0}}},
 		    {.name = "empty",
 		     .kind = OS_FAULT_LATE,
-		     .what = "sees none; they show later",
+		     .what = "sees none; they appear later",
 		     .param = {{"by", FAULT_TIME, 1000, 0, 0}}}}},
 	{.name = "verbs.inline",
 	 .what = "the inline data that ibv_create_qp requests",
@@ -119,7 +119,7 @@ const struct fault_site fault_sites_verbs[] = {
 	 .what = "the completion of a receive, after its data is placed",
 	 .action = FAULT_STATUS_OR_LATE("the same; the sender gets REM_OP_ERR")},
 	{.name = "verbs.request",
-	 .what = "a request as it comes to the responder",
+	 .what = "a request that arrives at the responder",
 	 .action = {{.name = "refuse",
 		     .kind = OS_FAULT_REFUSE,
 		     .what = "INVALID, ACCESS or OPERATION; the sender gets REM_..._ERR",
@@ -129,13 +129,13 @@ const struct fault_site fault_sites_verbs[] = {
 		     .what = "answers receiver not ready (RNR)",
 		     .lasts = true}}},
 	{.name = "verbs.response",
-	 .what = "the answer to a READ or an atomic, as it comes back",
+	 .what = "the response to a READ or an atomic that arrives at the requester",
 	 .action = {{.name = "error",
 		     .kind = OS_FAULT_ERROR,
 		     .what = "the request fails with that status, everything after it is flushed",
 		     .param = {{"status", FAULT_STATUS, 7, 0, 0}}}}},
 	{.name = "verbs.qp",
-	 .what = "a queue pair, looked at at each post",
+	 .what = "a queue pair, visited at each post",
 	 .action = {{.name = "fatal",
 		     .kind = OS_FAULT_FATAL,
 		     .what = "goes to ERR with QP_FATAL; everything outstanding is flushed"},
@@ -143,18 +143,18 @@ const struct fault_site fault_sites_verbs[] = {
 		     .kind = OS_FAULT_FLUSH,
 		     .what = "the same without an event"}}},
 	{.name = "verbs.cq",
-	 .what = "a completion queue, looked at at each completion",
+	 .what = "a completion queue, visited at each completion",
 	 .action = {{.name = "overrun",
 		     .kind = OS_FAULT_FATAL,
 		     .what = "CQ_ERR; completions are lost, its queue pairs die with QP_FATAL"}}},
 	{.name = "verbs.srq",
 	 .idle = IDLE_RC,
-	 .what = "a shared receive queue, looked at at each post",
+	 .what = "a shared receive queue, visited at each post",
 	 .action = {{.name = "fatal",
 		     .kind = OS_FAULT_FATAL,
-		     .what = "SRQ_ERR; it takes no more posts, its queue pairs go to ERR"}}},
+		     .what = "SRQ_ERR; it accepts no more posts, its queue pairs go to ERR"}}},
 	{.name = "verbs.device",
-	 .what = "an HCA, looked at at each command and post",
+	 .what = "an HCA, visited at each command and post",
 	 .action = {{.name = "fatal",
 		     .kind = OS_FAULT_FATAL,
 		     .what = "DEVICE_FATAL: queue pairs go to ERR, commands fail, until healed"}}},

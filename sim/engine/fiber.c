@@ -31,7 +31,7 @@ void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 
 extern const char fiber_entry[];
 
-/* Kept beside the stacks, not on them: an overflow must not reach it. */
+/* Kept outside the stacks: an overflow must not reach it. */
 struct fiber_stack {
 	struct fiber_stack *next;
 	char *map; /* guard page included */
@@ -43,7 +43,7 @@ struct fiber_stack {
 		struct fiber_grain *next;
 		struct fiber_stack *stack;
 		uintptr_t number;
-	} grain[]; /* in the index: the pieces of the address space that it reaches into */
+	} grain[]; /* index entries: the pieces of the address space that the stack reaches into */
 };
 
 enum { FIBER_GRAIN_SHIFT = 17, FIBER_GRAIN_BUCKETS = 4096 };
@@ -67,7 +67,7 @@ static struct fiber_grain **fiber_grain_bucket(uintptr_t number)
 	return &fiber_index[(number * 0x9e3779b97f4a7c15ull) >> 52];
 }
 
-/* How many grains a stack may reach into. */
+/* Returns the greatest number of grains that a stack may reach into. */
 static size_t fiber_grains(size_t map_bytes)
 {
 	return (map_bytes >> FIBER_GRAIN_SHIFT) + 2;
@@ -123,7 +123,7 @@ static struct fiber_stack *fiber_stack_map(size_t bytes)
 		free(s);
 		return NULL;
 	}
-	/* Without a guard the page stays usable as slack, and the canary still shows it. */
+	/* without a guard page its bytes stay usable, and the canary still shows an overflow */
 	if (fiber_pool_total < FIBER_GUARDED_MAX)
 		s->guarded = mprotect(s->map, guard, PROT_NONE) == 0;
 	fiber_index_add(s);
@@ -143,7 +143,8 @@ static void fiber_stack_unmap(struct fiber_stack *s)
 	free(s);
 }
 
-/* First fit: all stacks of one run have the same size, so the first one nearly always fits. */
+/* Returns a stack from the pool, by first fit: all stacks of one run have the same size, so the
+ * first one nearly always fits. */
 static struct fiber_stack *fiber_stack_get(size_t bytes)
 {
 	struct fiber_stack **at, *s;
@@ -197,7 +198,7 @@ static inline FIBER_INLINE void fiber_leave(struct fiber *from, struct fiber *to
 #endif
 }
 
-/* On the stack of `f`, after a switch; learns the bounds of the loop's stack. */
+/* Runs on the stack of `f` after a switch; stores the bounds of the loop's stack. */
 static inline FIBER_INLINE void fiber_arrive(struct fiber *f)
 {
 	(void)f;
@@ -238,7 +239,7 @@ static FIBER_PLAIN __attribute__((no_sanitize("address"))) void fiber_trampoline
 	ASSERT(!"a fiber's function returned");
 }
 
-/* What fiber_switch pops when it is entered for the first time. */
+/* Builds the frame that fiber_switch pops at the first switch into the fiber. */
 static void *fiber_first_frame(char *high, struct fiber *f)
 {
 	uint64_t *sp = (uint64_t *)((uintptr_t)high & ~(uintptr_t)15);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fibers: stacks that a switch leaves and comes back to. Called by the two schedulers only. A
- * suspended fiber is one word, the stack pointer that fiber_switch saved; all else is on its
- * stack, at offsets that the CFI of fiber_switch describes, so gdb unwinds it with
- * (pc = fiber_resume_pc, sp = that word), live and in core files.
+ * Fibers: stacks that a switch leaves and later resumes. Only the two schedulers call this. A
+ * suspended fiber is one word, the stack pointer that fiber_switch saved. Everything else is on its
+ * stack, at offsets that the CFI of fiber_switch describes. gdb therefore unwinds it with (pc =
+ * fiber_resume_pc, sp = that word), live and in core files.
  *
- * A fiber that carries a task has its own stack from a pool; the stack that a scheduler loop runs
- * on is a fiber too (fiber_adopt), without one. A task fiber is entered from a loop and goes back
- * to the loop that entered it; it never moves to another OS thread.
+ * The fiber of a task has its own stack from a pool. The stack that a scheduler loop runs on is a
+ * fiber too (fiber_adopt), without a stack from the pool. A loop enters a task's fiber, and the
+ * fiber returns to the loop that entered it. It never moves to another OS thread.
  *
- * Stacks are reused across launches and worlds. Each has canary words at its low end and,
- * while fewer than FIBER_GUARDED_MAX exist, an inaccessible page below (more would run into
- * vm.max_map_count). The canary is checked at exit and at every switch, with a guard page at every
- * 64th: it is a cache line of its own. AddressSanitizer and ThreadSanitizer are informed of
- * every switch, with gcc and with clang. Errors: positive errno.
+ * Stacks are reused across launches and worlds. Each has canary words at its low end. While fewer
+ * than FIBER_GUARDED_MAX exist it also has an inaccessible page below; more would exceed
+ * vm.max_map_count. The canary is checked at exit and at every switch. With a guard page it is
+ * checked at every 64th switch only, because it is a cache line of its own. AddressSanitizer and
+ * ThreadSanitizer are informed of every switch, with gcc and with clang. Functions return 0 or a
+ * positive errno.
  */
 #ifndef SIM_ENGINE_FIBER_H
 #define SIM_ENGINE_FIBER_H
@@ -31,9 +32,9 @@
 #endif
 #endif
 
-/* Under ThreadSanitizer a switch must not sit in an instrumented function: it would be entered on
- * one fiber's shadow stack and left on another's. clang's no_sanitize still counts entry and exit.
- */
+/* Under ThreadSanitizer a switch must not be in an instrumented function: it would be entered on
+ * one fiber's shadow stack and exited on another's. clang's no_sanitize still counts entry and
+ * exit. */
 #ifndef __has_attribute
 #define __has_attribute(x) 0
 #endif
@@ -47,13 +48,13 @@
 
 enum { FIBER_GUARDED_MAX = 8192, FIBER_CANARY_WORDS = 4 };
 
-struct fiber_stack; /* pool entry, kept beside the stack: an overflow must not reach it */
+struct fiber_stack; /* pool entry, kept outside the stack: an overflow must not reach it */
 
 struct fiber {
-	void **sp;                 /* where the suspended stack pointer is kept */
+	void **sp;                 /* location of the suspended stack pointer */
 	struct fiber_stack *stack; /* NULL: adopted */
 	char *low;                 /* lowest usable byte, above the guard */
-	bool guarded;              /* there is one */
+	bool guarded;              /* it has a guard page */
 	size_t bytes;
 	struct fiber *home; /* the loop that entered it */
 	void (*fn)(void *arg);
@@ -62,40 +63,41 @@ struct fiber {
 	void *tsan;
 };
 
-/* Makes the running stack a fiber, so that others can come back to it; *sp is written by them. */
+/* Makes the running stack a fiber, to which others can switch; a switch away from it writes *sp. */
 void fiber_adopt(struct fiber *f, void **sp);
 void fiber_abandon(struct fiber *f); /* undoes fiber_adopt */
 
-/* A new fiber that will run fn(arg); fn must not return, but end with fiber_exit(). ENOMEM. */
+/* Creates a fiber that will run fn(arg). fn must not return, but end with fiber_exit(). ENOMEM. */
 int fiber_create(struct fiber *f, void **sp, size_t stack_bytes, void (*fn)(void *), void *arg);
-/* Gives the stack back to the pool. The fiber is suspended for good or never ran. */
+/* Returns the stack to the pool. The fiber never runs again. */
 void fiber_release(struct fiber *f);
 
 void fiber_exit(struct fiber *f) __attribute__((noreturn));
 
-/* True when the canary or the stack pointer shows that the stack has overflowed. */
+/* True if the canary or the stack pointer shows that the stack has overflowed. */
 bool fiber_overflowed(const struct fiber *f);
-/* Is fiber_overflowed due, after the n-th switch? */
+/* True if fiber_overflowed is due after the n-th switch. */
 static inline bool fiber_suspect(const struct fiber *f, uint64_t n)
 {
 	return !f->guarded || n % 64 == 0 || (const char *)*f->sp - f->low < 64;
 }
-/* Is the address on one of the stacks that exist? Not beside threads that make some. */
+/* True if the address is on one of the existing stacks. Not safe while other threads create
+ * stacks. */
 bool fiber_on_stack(const void *addr);
-/* True when addr lies in the guard page or within `slack` bytes below the stack. */
+/* True if addr is in the guard page below the stack. */
 bool fiber_guard_hit(const struct fiber *f, const void *addr);
 
 /* Frees the stacks that no task uses. */
 void fiber_pool_trim(void);
-size_t fiber_pool_count(void); /* stacks that exist, used or not */
+size_t fiber_pool_count(void); /* number of existing stacks, used or not */
 
 /* The assembly, and the address at which every suspended fiber continues. */
 void fiber_switch(void **save_sp, void *load_sp);
 extern const char fiber_resume_pc[];
 
-/* From a loop into a fiber; returns when it suspends or ends. From a fiber back to the loop that
- * entered it; returns when it is entered again. Inline, because each return after a switch is one
- * that the processor predicts wrongly. */
+/* fiber_enter switches from a loop into a fiber; it returns when the fiber suspends or ends.
+ * fiber_suspend switches back to the loop that entered the fiber; it returns when the fiber is
+ * entered again. Both are inline: the processor mispredicts each return after a switch. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 void fiber_enter(struct fiber *loop, struct fiber *f);
 void fiber_suspend(struct fiber *f);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * void fiber_switch(void **save_sp, void *load_sp) for AAPCS64: x19-x30 and the low halves of
- * v8-v15 live in one frame of 160 bytes on the suspended stack. The CFI describes that frame, so a
- * debugger unwinds from fiber_resume_pc with nothing but the saved sp.
+ * void fiber_switch(void **save_sp, void *load_sp) for AAPCS64. x19-x30 and the low halves of
+ * v8-v15 are saved in one frame of 160 bytes on the suspended stack. The CFI describes that frame,
+ * so a debugger unwinds from fiber_resume_pc with only the saved sp.
  */
 	.text
 	.globl	fiber_switch
@@ -69,7 +69,7 @@ fiber_resume_pc:
 	.cfi_endproc
 	.size	fiber_switch,.-fiber_switch
 
-/* The first switch into a fiber returns to here: x19 = function, x20 = its argument. The CFI
+/* The first switch into a fiber continues here: x19 = function, x20 = its argument. The CFI
  * has no caller, so backtraces end. */
 	.globl	fiber_entry
 	.hidden	fiber_entry

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * void fiber_switch(void **save_sp, void *load_sp): pushes what the System V ABI lets a caller
- * expect unchanged, saves the stack pointer, loads the other one, pops. The CFI stays right on
- * every instruction, so a debugger unwinds from fiber_resume_pc with nothing but the saved sp.
- * It jumps to the return address instead of returning: the processor predicts a return by the calls
- * of the stack that was left, wrongly each time, and an indirect jump by its history (measured: 7
- * instead of 25 ns). mxcsr and the x87 control word are not saved: nothing here changes them.
+ * void fiber_switch(void **save_sp, void *load_sp): pushes the callee-saved registers of the System
+ * V ABI, saves the stack pointer, loads the other one, pops. The CFI is right at every instruction,
+ * so a debugger unwinds from fiber_resume_pc with only the saved sp. The function jumps to the
+ * return address instead of returning. The processor predicts a return by the calls of the previous
+ * stack, wrongly each time, and an indirect jump by its history (measured: 7 instead of 25 ns).
+ * mxcsr and the x87 control word are not saved: nothing here changes them.
  */
 	.text
 	.globl	fiber_switch
@@ -62,7 +62,7 @@ fiber_resume_pc:
 	.cfi_endproc
 	.size	fiber_switch,.-fiber_switch
 
-/* The first switch into a fiber returns to here: r12 = function, r13 = its argument. The CFI
+/* The first switch into a fiber continues here: r12 = function, r13 = its argument. The CFI
  * has no caller, so backtraces end. */
 	.globl	fiber_entry
 	.hidden	fiber_entry

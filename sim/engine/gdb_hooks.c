@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a debugger that requested it is stopped. Changes nothing but where the program stops. */
+/* Stops in sim_gdb_stop for a debugger that requested it. Changes nothing else. */
 #include "sim/engine/gdb_hooks.h"
 
 #include <string.h>

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the gdb commands (sim/gdb) read and set in the `sim` engine. Names are part of the contract
- * between the two; nothing else sets them. The scheduler and the trace call the inline functions.
+ * State of the `sim` engine that the gdb commands (sim/gdb) read and set. Both sides depend on
+ * these names; nothing else sets them. The scheduler and the trace call the inline functions.
  *
  *   sim_tasks_head       first of all live tasks, oldest first; follow ->next
  *   sim_task_current     the task that runs, NULL in event context
  *   fiber_resume_pc      where every suspended task continues, with sp = task->sp (fiber.h)
  *   sim_gdb_step_limit   stop when sim_steps() reaches it; 0: never
  *   sim_gdb_until_ns     stop when virtual time reaches it; 0: never
- *   sim_gdb_trap         stop when a task of that rank, with that id, is about to run (-1: any), at
- *                        that step or later, if `trace` is empty; else where such a task traces a
- *                        record of that name, or makes a choice at the site of that name that
- *                        is not quiet (rank and task -1: a device may, too)
- *                        (its name is one of timeline_kinds, of the sites of rare paths, or of
- *                        the choices listed in sim/gdb/doppel_gdb/names.py)
- *   sim_gdb_stop         the function that is then called, once: break on it. Limits and trap are
- *                        cleared by then. Without a debugger it does nothing.
+ *   sim_gdb_trap         stop at that step or later, for a task of that rank, with that id (-1:
+ *                        any). `trace` empty: where such a task is about to run. Otherwise: where
+ *                        it traces a record of that name, or makes a choice at the site of that
+ *                        name that is not quiet. With rank and task -1 a device counts too. (The
+ *                        name is one of timeline_kinds, of the sites of rare paths, or of the
+ *                        choices listed in sim/gdb/doppel_gdb/names.py.)
+ *   sim_gdb_stop         the function that is called once to stop: break on it. Limits and trap
+ *                        are cleared before the call. Without a debugger it does nothing.
  *   sim_gdb_now_ns, sim_gdb_steps, sim_gdb_seed   this moment's figures
- *   sim_gdb_runs         how many engines were started: which of them this is
+ *   sim_gdb_runs         number of engines started up to now, this one included
  *
  * Limits are checked before each step, so they change no choice and not the hash.
  */

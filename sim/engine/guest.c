@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that began before the engine: its thread is the main task, on the stack that it has.
+ * A guest is a program that began before the engine: its thread is the main task, on its own stack.
  *
  *   sim_run       sim_run's stack: the loop        a fiber of its own: the main task
  *   sim_join      a fiber of its own: the loop     the program's stack: the main task
  *
- * Under `threads` the thread that starts the engine is the main task anyhow.
+ * Under `threads` the thread that starts the engine is the main task in both cases.
  */
 #include <stdlib.h>
 
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/gdb_hooks.h"
 
-/* The loop runs event steps, the explainer and the core writer, as on a program's first stack. */
+/* The loop runs event steps, the explainer and the core writer; it gets a stack like a
+ * program's. */
 enum { GUEST_LOOP_BYTES = 8 << 20 };
 
 static void guest_over(void)
@@ -26,7 +27,8 @@ static void guest_over(void)
 static void guest_loop(void *arg)
 {
 	(void)arg;
-	eng.loop.home = NULL; /* it came from the program's stack once, and will come from others */
+	/* the loop was entered from the program's stack; further entries are from other stacks */
+	eng.loop.home = NULL;
 	if (setjmp(eng.fail_jump) == 0)
 		sched_sim_run();
 	eng.current = NULL;
@@ -46,9 +48,11 @@ static void guest_join_sim(void)
 	ASSERT(rc == 0);
 	fiber_adopt(&t->fiber, &t->pub.sp);
 	t->fiber.home = &eng.loop;
-	eng.loop.home = &t->fiber; /* AddressSanitizer learns the program's stack so */
+	/* AddressSanitizer stores the bounds of the program's stack there */
+	eng.loop.home = &t->fiber;
 	task_admit(t);
-	fiber_suspend(&t->fiber); /* the loop enters it again immediately: it is the only one */
+	/* the loop enters it again immediately, because it is the only task */
+	fiber_suspend(&t->fiber);
 }
 
 void sim_join(void (*ended)(enum sim_verdict verdict))
@@ -70,7 +74,8 @@ static void guest_stop(void *object, uint64_t arg)
 	eng.stop = true;
 }
 
-/* Its stack is still the program's, so where it goes on is kept where no end of a task looks. */
+/* Ends the guest's main task. Its stack stays the program's: the place to continue at is kept in
+ * eng.guest_fiber, which no end of a task touches. */
 static void guest_part_sim(uint64_t limit_ns)
 {
 	const struct sim_event_attr end = {.name = "guest.end", .delay_ns = limit_ns};

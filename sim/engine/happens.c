@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The happens-before check: clocks, and what each kind of access does to them. See happens.h for
- * how time is counted and memory.h for the callers.
+ * The happens-before check: clocks, and the effect of each kind of access on them. See happens.h
+ * for how time is counted and memory.h for the callers.
  *
  *   store   release          the word carries the agent's clock
- *           relaxed          it carries what the agent's last release fence published, or nothing
- *   load    acquire          the agent takes what the word carries
- *           relaxed          kept aside; an acquire fence takes it
- *   RMW                      as a load and a store; what the word carried stays in it
+ *           relaxed          it carries the clock of the agent's last release fence, or nothing
+ *   load    acquire          the agent joins the clock that the word carries
+ *           relaxed          the clock is kept aside; an acquire fence joins it
+ *   RMW                      as a load and a store; the word keeps the clock that it carried
  *   range                    carries nothing; checked against everything else on these bytes
  *
  * A release reaches an acquire only when each one's scope contains the other agent. Engine sim
@@ -23,27 +23,27 @@ enum {
 	HAPPENS_SLOT_KEYS = 4096,
 	HAPPENS_SLOT_TRIES = 8,
 	HAPPENS_SLOTS_MAX = 1 << 14,
-	HAPPENS_WHOLE_BYTES = 512, /* what a device may land as a whole */
+	HAPPENS_WHOLE_BYTES = 512, /* largest write that a device may land as a whole */
 	CLOCK_STEP = 64,
 };
 
-/* What mem_release gave to an object, or a barrier collects. */
+/* The clock that mem_release published to an object, or that a barrier collects. */
 struct happens_object {
 	struct happens_object *next;
 	const void *object;
 	struct happens_stamp stamp;
-	struct happens_clock *joined; /* barrier: the last one that came in, to skip the next */
+	/* barrier: the clock joined last, to skip an equal next one */
+	struct happens_clock *joined;
 };
 
-/* Slots are used again by agents of the same kind: kernels of one GPU follow each other. The next
- * agent goes on where the last one stopped, so it must be one that knows all that the last one did.
- */
+/* Agents of the same kind reuse slots: kernels of one GPU follow each other. The next agent
+ * continues the epochs of the last one. It must therefore know everything that the last one did. */
 struct happens_slot {
 	uint32_t epoch, key;
-	uint32_t must_know;          /* the epoch after which the last agent neither did nor
-				       * released anything */
+	uint32_t must_know;          /* the last epoch in which the last agent accessed or released
+	                              * something */
 	uint32_t next_free;          /* slot + 1; 0: none */
-	struct happens_clock *known; /* by the last agent */
+	struct happens_clock *known; /* clock of the last agent */
 	struct happens_part *part;   /* NULL: free */
 };
 
@@ -54,13 +54,15 @@ static struct {
 		uint32_t first, last;   /* slot + 1; 0: none */
 	} free_slot[HAPPENS_SLOT_KEYS]; /* by key, oldest first */
 	struct happens_object *bucket[HAPPENS_BUCKETS], *free_object;
-	struct happens_clock *spare; /* all of one width */
-	bool adversary; /* stores become visible in another order than they were made */
+	struct happens_clock *spare; /* unused clocks, all of one width */
+	/* stores become visible in another order than that in which they were made */
+	bool adversary;
 } hb;
 
 /* ---- clocks --------------------------------------------------------------------------------- */
 
-/* Clocks come and go all the time, most of them as wide as there are slots now. */
+/* Frees the unused clocks. Clocks are allocated and freed all the time, most of them as wide as the
+ * current number of slots. */
 static void clock_spares_free(void)
 {
 	while (hb.spare) {
@@ -107,7 +109,7 @@ static void clock_unref(struct happens_clock *c)
 	hb.spare = c;
 }
 
-/* Makes *c one that may be written, as wide as there are slots. */
+/* Makes *c writable, with room for all slots; copies it if it is shared. */
 static struct happens_clock *clock_own(struct happens_clock **c)
 {
 	struct happens_clock *old = *c, *new;
@@ -124,8 +126,8 @@ static struct happens_clock *clock_own(struct happens_clock **c)
 	return *c = new;
 }
 
-/* Clocks are long, and compared and joined all the time: four slots together. Their width is a
- * multiple of CLOCK_STEP, and epochs are below 2^31. */
+/* Handles four slots together: clocks are long, and compared and joined all the time. Their width
+ * is a multiple of CLOCK_STEP, and epochs are below 2^31. */
 typedef int32_t clock_four __attribute__((vector_size(16), aligned(4), may_alias));
 
 static inline const clock_four *clock_fours(const struct happens_clock *c)
@@ -138,7 +140,7 @@ static inline bool four_any(clock_four f)
 	return f[0] | f[1] | f[2] | f[3];
 }
 
-/* Is a slot of the clock above 0, from slot `from` on? */
+/* True if a slot of the clock, from slot `from` on, is above 0. */
 static bool clock_any(const struct happens_clock *c, uint32_t from)
 {
 	clock_four any = {0};
@@ -148,8 +150,8 @@ static bool clock_any(const struct happens_clock *c, uint32_t from)
 	return four_any(any);
 }
 
-/* Is a slot of `c` above that of `of`: CLOCK_MORE. Is one below it: CLOCK_LESS. With both the rest
- * is not looked at. */
+/* Compares two clocks. CLOCK_MORE: a slot of `c` is above that of `of`. CLOCK_LESS: a slot is
+ * below. Stops once both are known. */
 enum { CLOCK_MORE = 1, CLOCK_LESS = 2 };
 static int clock_compare(const struct happens_clock *c, const struct happens_clock *of)
 {
@@ -178,7 +180,7 @@ static bool clock_within(const struct happens_clock *c, const struct happens_clo
 	return of ? !(clock_compare(c, of) & CLOCK_MORE) : !clock_any(c, 0);
 }
 
-/* *into = the greater of both, everywhere. */
+/* Sets *into to the maximum of both in every slot. */
 static void clock_join(struct happens_clock **into, struct happens_clock *c)
 {
 	if (!c || c == *into)
@@ -208,8 +210,6 @@ static void clock_raise(struct happens_clock **into, uint32_t slot, uint32_t epo
 		clock_own(into)->at[slot] = epoch;
 }
 
-/* ---- what an agent knows -------------------------------------------------------------------- */
-
 bool happens_stamp_covers(const struct happens_stamp *s, const struct happens_seen *seen)
 {
 	return (s->slot == seen->slot && s->epoch >= seen->epoch) ||
@@ -237,7 +237,7 @@ void happens_stamp_set(struct happens_stamp *s, const struct happens_stamp *from
 	*s = copy;
 }
 
-/* Everything that the agent did and knows, up to now. */
+/* Returns everything that the agent did and knows up to now. */
 static struct happens_stamp part_stamp(const struct happens_part *p, enum shared_scope scope)
 {
 	return (struct happens_stamp){.clock = p->known,
@@ -263,7 +263,7 @@ static void part_join(struct happens_part *p, const struct happens_stamp *s)
 		clock_raise(&p->known, s->slot, s->epoch);
 }
 
-/* s = s and `more`, which the agent p released. */
+/* Joins `more`, which the agent p released, into s. */
 static void stamp_join(struct happens_stamp *s, const struct happens_stamp *more,
 		       const struct happens_part *p)
 {
@@ -284,7 +284,7 @@ static void stamp_join(struct happens_stamp *s, const struct happens_stamp *more
 	s->scope = MAX_OF(s->scope, more->scope);
 }
 
-/* What comes next is not part of what was released. */
+/* Begins the agent's next epoch: later actions are not part of the release. */
 static void part_tick(struct happens_part *p)
 {
 	p->epoch++;
@@ -312,8 +312,8 @@ static void slot_give(uint32_t slot)
 	hb.free_slot[key].last = slot + 1;
 }
 
-/* A free slot whose last agent is known to the agent that begins with this stamp; HAPPENS_NONE:
- * none among the oldest. `any`: the oldest. */
+/* Returns a free slot whose last agent is known to the agent that begins with stamp `begin`.
+ * HAPPENS_NONE: none of the oldest HAPPENS_SLOT_TRIES is. `any`: the oldest slot. */
 static uint32_t slot_reuse(uint32_t key, const struct happens_stamp *begin, bool any)
 {
 	uint32_t before = 0, s = hb.free_slot[key].first;
@@ -344,8 +344,8 @@ static uint32_t slot_take(uint32_t key, const struct happens_stamp *begin)
 {
 	uint32_t s = slot_reuse(key, begin, false);
 
-	/* clocks must not grow for ever: then the new agent takes over what the old one knew, and a
-	 * race between the two is missed */
+	/* clocks must not grow without limit: the new agent then takes over the old one's
+	 * knowledge, and a race between the two is missed */
 	if (s == HAPPENS_NONE && hb.slots >= HAPPENS_SLOTS_MAX)
 		s = slot_reuse(key, NULL, true);
 	if (s != HAPPENS_NONE)
@@ -425,7 +425,7 @@ static bool scope_contains(enum shared_scope scope, int32_t device, uint64_t blo
 	return scope == SHARED_GPU || other->block == block;
 }
 
-/* Is this release one that an acquire of p with `scope` synchronises with? */
+/* True if an acquire of p with `scope` synchronises with this release. */
 static bool scopes_meet(const struct happens_part *p, enum shared_scope scope,
 			const struct happens_stamp *s)
 {
@@ -438,7 +438,8 @@ static bool scopes_meet(const struct happens_part *p, enum shared_scope scope,
 	return scope == SHARED_GPU || s->block == p->agent->block;
 }
 
-/* Remembers what the agent saw and did not take: for an acquire fence, and for the report. */
+/* Remembers a clock that the agent saw and did not join: for an acquire fence, and for the
+ * report. */
 static void part_pend(struct happens_part *p, const struct happens_word *w,
 		      const struct happens_stamp *s, uint64_t record, enum happens_why why)
 {
@@ -548,7 +549,7 @@ static void happens_fence(struct happens_part *p, const struct mem_access *a)
 	}
 }
 
-/* One word of at most 8 bytes. */
+/* Checks one word of at most 8 bytes. */
 static void happens_word(struct happens_part *p, const struct mem_access *a, uintptr_t addr,
 			 uint32_t bytes, const struct happens_seen *me)
 {
@@ -565,7 +566,7 @@ static void happens_word(struct happens_part *p, const struct mem_access *a, uin
 	}
 }
 
-/* Bytes at .. end-1 of a range that is no whole word. */
+/* Checks the bytes at .. end-1 of a range that are not a whole word. */
 static void happens_ragged(struct happens_part *p, const struct mem_access *a, uintptr_t at,
 			   uintptr_t end, const struct happens_seen *me)
 {
@@ -577,9 +578,9 @@ static void happens_ragged(struct happens_part *p, const struct mem_access *a, u
 		shadow_range(p, &piece, true, me);
 }
 
-/* Words of 8 bytes where the address allows it, else of 4. What a range has before the first word
- * and after the last one is compared byte by byte: its neighbours in that word may be of another
- * agent. */
+/* Splits an access into words: of 8 bytes where the address allows it, else of 4. The bytes before
+ * the first word and after the last one are compared as a range: their neighbours in that word may
+ * be another agent's. */
 static void happens_words(struct happens_part *p, const struct mem_access *a,
 			  const struct happens_seen *me)
 {
@@ -602,7 +603,7 @@ static void happens_words(struct happens_part *p, const struct mem_access *a,
 	}
 }
 
-/* A range that lands word by word, each a release: a small write of an HCA. */
+/* True for a range that lands word by word, each a release: a small write of an HCA. */
 static bool lands_in_words(const struct mem_access *a)
 {
 	return a->op == SHARED_RANGE_WRITE && a->order == SHARED_RELEASE &&
@@ -646,8 +647,6 @@ void happens_fresh(const void *addr, size_t bytes)
 	lines_remove((uintptr_t)addr, bytes);
 }
 
-/* ---- edges that go through no word ---------------------------------------------------------- */
-
 static struct happens_object **object_find(const void *object)
 {
 	struct happens_object **at = &hb.bucket[((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 52];
@@ -673,8 +672,8 @@ static struct happens_object *object_get(const void *object)
 	return *at = o;
 }
 
-/* One more of many agents that release to this object. Those that come from one barrier know the
- * same. */
+/* Adds one of many agents that release to this object. Agents that leave one barrier have equal
+ * clocks. */
 static void object_collect(struct happens_object *o, struct happens_part *p)
 {
 	if (o->stamp.slot != HAPPENS_NONE)
@@ -729,8 +728,9 @@ void happens_forget(const void *object)
 	hb.free_object = o;
 }
 
-/* All arrive before the first goes on. Neighbouring rounds are different objects: an agent may
- * arrive for the next one while others have not gone on yet, and must teach them nothing. */
+/* Collects the clock of an arriving agent. All arrive before the first leaves. Neighbouring rounds
+ * are different objects: an agent may arrive for the next round before others have left this one,
+ * and must not pass its clock on to them. */
 void happens_barrier_arrive(struct mem_agent *me, const void *barrier)
 {
 	object_collect(object_get(barrier), part_of(me));
@@ -743,7 +743,7 @@ void happens_barrier_leave(struct mem_agent *me, const void *barrier)
 
 	if (!o || o->stamp.clock == p->known)
 		return;
-	/* it contains what the agent knew when it arrived, and the agent has learnt nothing
+	/* its clock contains the agent's clock at arrival, and the agent has joined nothing
 	 * since */
 	clock_ref(o->stamp.clock);
 	clock_unref(p->known);

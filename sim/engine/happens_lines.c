@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pages of lines, which the happens-before check leaves alone: a set of page numbers, chained by
- * hash.
+ * Pages of lines, which the happens-before check skips: a set of page numbers, chained by hash.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the happens-before check reports when it has found a race, and what it keeps in order to
- * report it: a ring of the latest accesses, with the frames that led to each, and the names of all
- * agents. The frames are read off the chain of frame pointers, which fake builds keep.
+ * Reports of races, and the data kept for them: a ring of the latest accesses, each with the frames
+ * that led to it, and the names of all agents. The frames are read from the chain of frame
+ * pointers, which fake builds keep.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 enum { REPORT_RECORDS = 1 << 16, REPORT_DESCRIBERS = 4, REPORT_NAME = 64 };
 
 struct report_record {
-	uint64_t number; /* its place has only the low bits */
+	uint64_t number; /* the index in the ring has only its low bits */
 	uint64_t step, vtime_ns;
 	uintptr_t addr;
 	uint64_t bytes;
@@ -27,8 +27,8 @@ struct report_actor {
 	char name[REPORT_NAME];
 };
 
-/* Kept from run to run: its pages are nine megabytes. Numbers go on, so that none of a run before
- * is taken for one of this run. */
+/* Kept between runs: its pages are nine megabytes. Numbers continue, so a record of an earlier run
+ * is never taken for one of this run. */
 static struct {
 	struct report_record *record;
 	uint64_t records;
@@ -37,11 +37,11 @@ static struct {
 static struct {
 	struct report_actor *actor;
 	uint32_t actors, actor_room;
-	uintptr_t stack_top; /* of the thread that runs the engine */
+	uintptr_t stack_top; /* stack of the thread that runs the engine */
 	bool cap_said, over;
 } report;
 
-/* Kept for good: a double that can describe addresses can do so in every run. */
+/* Never removed: a double that can describe addresses can do so in every run. */
 static bool (*report_describer[REPORT_DESCRIBERS])(const void *addr, char *out, size_t bytes);
 
 void mem_on_describe(bool (*describe)(const void *addr, char *out, size_t bytes))
@@ -96,7 +96,7 @@ uint32_t report_actor(const struct mem_agent *me)
 	return report.actors++;
 }
 
-/* Return addresses, innermost first, up to the end of the running stack. */
+/* Stores return addresses, innermost first, up to the end of the running stack. */
 __attribute__((noinline, no_sanitize("address", "thread"))) static void
 report_frames(const void *frame[HAPPENS_FRAMES])
 {
@@ -176,7 +176,7 @@ static const char *text_scope(uint8_t scope)
 	return name[scope];
 }
 
-/* "loaded word (relaxed, gpu)", "wrote range" */
+/* Formats "loaded word (relaxed, gpu)", "wrote range". */
 static void text_operation(const struct report_record *r, char *out, size_t bytes)
 {
 	static const char *const verb[] = {
@@ -192,7 +192,8 @@ static void text_operation(const struct report_record *r, char *out, size_t byte
 			 text_order(r->order), text_scope(r->scope));
 }
 
-/* Frames of the engine's and the doubles' own hooks do not show which code did it. */
+/* True for a hook of the engine or the doubles: its frames do not show the code that made the
+ * access. */
 static bool frame_is_hook(const char *name)
 {
 	static const char *const prefix[] = {"happens_",    "mem_",     "shared_", "accessor_",
@@ -249,21 +250,19 @@ static void print_side(const char *when, const struct report_record *r, uint32_t
 	print_frames(r);
 }
 
-/* ---- what is missing ------------------------------------------------------------------------ */
-
 static const char *record_agent(const struct report_record *r)
 {
 	return r ? report.actor[r->actor].name : "an agent";
 }
 
-/* A word that would have carried the order to `by`, had it been read or written another way; and
- * `by` is p, or passed on to p what came after it. */
+/* Finds a word that would have carried the order to `by`, had it been read or written otherwise.
+ * `by` is p, or an agent whose later actions p knows. */
 static bool missing_by_word(const struct happens_part *p, const struct happens_part *by,
 			    const struct happens_seen *before, char *out, size_t bytes)
 {
 	const char *now_name = report.actor[by->actor].name;
 
-	/* what was released and not taken explains more than what was never released */
+	/* a release that was not acquired explains more than a missing release */
 	for (int i = 0; i < 2 * HAPPENS_PENDING; i++) {
 		const struct happens_pending *d = &by->pending[i % HAPPENS_PENDING];
 		const struct report_record *load = record_find(d->load);
@@ -303,7 +302,7 @@ static bool missing_by_word(const struct happens_part *p, const struct happens_p
 	return false;
 }
 
-/* Where did the order get lost: at p itself, or at an agent on the way to it? */
+/* Finds the missing order: at p itself, or at an agent between the earlier access and p. */
 static bool missing_anywhere(const struct happens_part *p, const struct happens_seen *before,
 			     char *out, size_t bytes)
 {
@@ -366,14 +365,14 @@ void report_cap(size_t bytes)
 		return;
 	report.cap_said = true;
 	fprintf(stderr,
-		"races: the shadow of %zu MiB is as large as it may get; what ranges did so far is "
-		"forgotten, and races with it are not found\n",
+		"races: the shadow reached its limit at %zu MiB; accesses to ranges up to now are "
+		"forgotten, and races with them are not found\n",
 		bytes >> 20);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-/* glibc reads /proc/self/maps for it: once a thread is enough. */
+/* Returns the end of the thread's stack. glibc reads /proc/self/maps for it: once per thread. */
 static uintptr_t report_find_stack_top(void)
 {
 	static pthread_t of;

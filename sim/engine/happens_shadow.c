@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which agent touched which bytes last. Memory is cut into pages of 64 KiB, found by address; a
- * page holds segments, sorted and apart, for what ranges did, and the words of 4 and 8 bytes by
- * their place. Large ranges cost one segment a page, however long they are; neighbours that were
- * treated alike become one.
+ * The shadow: which agent accessed which bytes last. Memory is cut into pages of 64 KiB, found by
+ * address. A page holds segments, sorted and disjoint, for accesses to ranges, and the words of 4
+ * and 8 bytes by their place. A large range costs one segment per page, whatever its length.
+ * Neighbours with the same accesses become one segment.
  *
- * A range is checked against ranges and words, a word against ranges only. Of each segment the last
- * write and up to four reads that are not ordered after each other are kept, of each word four of
- * both; with more, the oldest is forgotten, and a race with it missed.
+ * A range is checked against ranges and words, a word against ranges only. A segment keeps its last
+ * write and up to four reads that are not ordered after each other. A word keeps four of both. If
+ * there are more, the oldest is forgotten, and a race with it is missed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum {
 	PAGE_SHIFT = 16,
 	PAGE_BYTES = 1 << PAGE_SHIFT,
 	PAGE_TABLE_FIRST = 1024,
-	BLOCK_WORDS = 64, /* of 4 bytes */
+	BLOCK_WORDS = 64, /* words of 4 bytes */
 	BLOCK_BYTES = 4 * BLOCK_WORDS,
 	PAGE_BLOCKS = PAGE_BYTES / BLOCK_BYTES,
 	WORD_CHUNK = 256,
@@ -28,9 +28,9 @@ enum {
 
 #define SHADOW_CAP ((size_t)768 << 20)
 
-/* The words of BLOCK_BYTES, each at the place where it begins. */
+/* The words of BLOCK_BYTES, each at the index of its first byte. */
 struct word_block {
-	uint64_t used; /* bits of the places that have one */
+	uint64_t used; /* bits of the indices in use */
 	struct happens_word *word[BLOCK_WORDS];
 };
 
@@ -44,8 +44,8 @@ struct page {
 static struct {
 	struct page **table; /* open addressing */
 	uint32_t pages, table_size;
-	struct page *last;      /* found last */
-	struct regions regions; /* of pages */
+	struct page *last;      /* page of the latest look-up */
+	struct regions regions; /* regions of pages */
 	struct happens_word *free_word;
 	struct word_chunk {
 		struct happens_word word[WORD_CHUNK];
@@ -96,8 +96,8 @@ static void page_table_grow(void)
 	free(old);
 }
 
-/* Over the bound everything that ranges did is forgotten: races with what was are missed, none is
- * invented. */
+/* Forgets all accesses to ranges when the shadow exceeds its bound. Races with them are missed; no
+ * race is invented. */
 static void shadow_forget_ranges(void)
 {
 	report_cap(shadow.bytes);
@@ -133,7 +133,7 @@ static struct page *page_get(uintptr_t number)
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-/* The word that begins `at` bytes into the page, or NULL. */
+/* Returns the word that begins `at` bytes into the page, or NULL. */
 static struct happens_word *word_at(const struct page *p, uint32_t at)
 {
 	const struct word_block *b = p->block ? p->block[at / BLOCK_BYTES] : NULL;
@@ -207,7 +207,7 @@ static void word_drop(struct page *p, struct word_block *b, uint32_t i)
 	p->words--;
 }
 
-/* A word of 8 bytes becomes two of 4, which both were treated as it was. */
+/* Splits a word of 8 bytes into two of 4, which both inherit its accesses. */
 static void word_split(struct page *p, uint32_t at, struct happens_word *w)
 {
 	struct happens_word *high = word_make(p, at + 4, 4);
@@ -223,8 +223,8 @@ static void word_split(struct page *p, uint32_t at, struct happens_word *w)
 	high->relaxed_record = w->relaxed_record;
 }
 
-/* The words that an access of `bytes`, `at` bytes into the page, is to: one, or two halves where
- * agents used one of them alone. */
+/* Returns the words of an access of `bytes`, `at` bytes into the page: one, or two halves if agents
+ * used one of them alone. */
 static int word_get(struct page *p, uint32_t at, uint32_t bytes, struct happens_word *out[2])
 {
 	struct happens_word *w = word_at(p, bytes == 4 ? at & ~7u : at);
@@ -242,7 +242,8 @@ static int word_get(struct page *p, uint32_t at, uint32_t bytes, struct happens_
 	return n;
 }
 
-/* Adds to a set of accesses; those that the agent knows of need not be kept beside its own. */
+/* Adds an access to a set. Earlier accesses that the agent knows of are dropped: its own replaces
+ * them. */
 static uint32_t seen_add(const struct happens_part *p, struct happens_seen *set, uint32_t n,
 			 uint32_t room, const struct happens_seen *me)
 {
@@ -261,7 +262,7 @@ static uint32_t seen_add(const struct happens_part *p, struct happens_seen *set,
 
 /* ---- segments ------------------------------------------------------------------------------- */
 
-/* Index of the first segment that ends after `lo`. */
+/* Returns the index of the first segment that ends after `lo`. */
 static uint32_t seg_first(const struct page *p, uint32_t lo)
 {
 	uint32_t a = 0, b = p->segs;
@@ -312,7 +313,7 @@ static void out_add(const struct happens_seg *s, uint32_t lo, uint32_t hi)
 		shadow.outs++;
 }
 
-/* Segments [first, end) of the page become those in `out`. */
+/* Replaces the segments [first, end) of the page by those in `out`. */
 static void seg_splice(struct page *p, uint32_t first, uint32_t end)
 {
 	uint32_t n = p->segs - (end - first) + shadow.outs;
@@ -333,8 +334,8 @@ static void seg_splice(struct page *p, uint32_t first, uint32_t end)
 	p->segs = n;
 }
 
-/* What is rebuilt begins with the neighbour on the left, and ends with the one on the right, so
- * that they become one with what is new where they are alike. */
+/* Begins a rebuild with the left neighbour; out_end ends it with the right one. New segments then
+ * merge with equal neighbours. */
 static uint32_t out_begin(const struct page *pg, uint32_t first)
 {
 	shadow.outs = 0;
@@ -363,7 +364,7 @@ static void seg_check(struct happens_part *p, const struct mem_access *a,
 			report_race(p, a, &s->read[i], false);
 }
 
-/* A range write of [lo, hi): one segment, with what hangs over on both sides. */
+/* Writes the range [lo, hi): it becomes one segment. Parts of old segments outside it remain. */
 static void page_write(struct happens_part *p, struct page *pg, const struct mem_access *a,
 		       uint32_t lo, uint32_t hi, const struct happens_seen *me)
 {
@@ -418,7 +419,8 @@ static void range_check_word(struct happens_part *p, const struct mem_access *a,
 			report_race(p, a, &w->read[i], false);
 }
 
-/* Words in [lo, hi) of the page, those that only reach into it included. */
+/* Visits the words in [lo, hi) of the page, including those that only reach into it. Checks them
+ * against the access, and drops them with `drop` or if a range overwrites them. */
 static void page_words(struct happens_part *p, struct page *pg, const struct mem_access *a,
 		       uint32_t lo, uint32_t hi, bool write, bool drop)
 {
@@ -443,7 +445,7 @@ static void page_words(struct happens_part *p, struct page *pg, const struct mem
 			break;
 		if (p)
 			range_check_word(p, a, write, b->word[g % BLOCK_WORDS]);
-		/* what a range wrote over is not a word until an agent uses it as one again */
+		/* an overwritten word is not a word until an agent uses it as one again */
 		if (drop || write)
 			word_drop(pg, b, g % BLOCK_WORDS);
 		g++;

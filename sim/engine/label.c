@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of objects, by address: for wait-for graphs, traces and fault addresses. Both engines;
- * guarded by a lock in `threads`. Iterated only to explain a hang.
+ * Names of objects, by address: for wait-for graphs, traces and fault addresses. Used by both
+ * engines; a lock guards it in `threads`. Only the hang explainer iterates over it.
  */
 #include <stdlib.h>
 #include <string.h>

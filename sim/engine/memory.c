@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory model's dispatcher: finds the agent that acts, and informs the two parts, store.c (the
- * memory-order adversary) and happens.c (the happens-before check), as far as they are on. */
+/* The memory model's dispatcher: finds the acting agent, and calls the active ones of the two
+ * parts, store.c (the memory-order adversary) and happens.c (the happens-before check). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ enum { MEM_BUCKETS = 256 };
 
 static struct {
 	struct mem_agent *object[MEM_BUCKETS]; /* by address, for equality only */
-	struct mem_agent unnamed;              /* of events that named no agent */
+	struct mem_agent unnamed;              /* agent of events that named none */
 	struct mem_agent *pool;
 	uint32_t next_id;
 } mem;
@@ -85,8 +85,8 @@ static struct mem_agent *mem_self(void)
 	return eng.acting ? mem_agent_of_object(eng.acting) : &mem.unnamed;
 }
 
-/* What a task stored is stored, whether it returned or its process was killed: see
- * docs/memory-order.md. */
+/* Ends a task's agent. Its stores remain valid, whether the task returned or its process was
+ * killed: see docs/memory-order.md. */
 void mem_task_ended(struct task *t)
 {
 	mem_agent_free(t->mem);
@@ -134,7 +134,7 @@ void mem_do_touched_as(const void *apart, const struct mem_access *a, const void
 	uint32_t next_id = mem.next_id;
 	struct mem_agent *other = mem_agent_of_object(apart);
 
-	mem.next_id = next_id; /* the check must not number others differently */
+	mem.next_id = next_id; /* the check must not change the numbers of other agents */
 	happens_release(me, apart);
 	happens_acquire(other, apart);
 	happens_access(other, a);
@@ -154,7 +154,7 @@ void mem_do_release(const void *object)
 
 void mem_do_acquire(const void *object)
 {
-	struct mem_agent *me = mem_self(); /* numbered here, with the check and without */
+	struct mem_agent *me = mem_self(); /* numbers the agent, with the check and without */
 
 	if (mem_on & MEM_RACES)
 		happens_acquire(me, object);

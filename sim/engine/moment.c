@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A moment that the harness requests: the n-th scheduling point of the tasks of a name. And the
- * names of a run's tasks, for a harness that goes through all of them. Engine sim only.
+ * The moment that the harness configured: the n-th scheduling point of the tasks with a given name.
+ * Also logs the names of a run's tasks, for a harness that visits all of them. Engine sim only.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ void moment_start(void)
 	moment.points = 0;
 }
 
-/* "rank1" is the first word of "rank1 main". */
+/* True if `what` is the whole name or its first words: "rank1" matches "rank1 main". */
 static bool moment_names(const char *what, const char *name)
 {
 	size_t n = strlen(what);
@@ -24,7 +24,8 @@ static bool moment_names(const char *what, const char *name)
 	return strncmp(name, what, n) == 0 && (name[n] == 0 || name[n] == ' ');
 }
 
-/* A warp's name ends with its kernel, block and number: all warps of a GPU are one name here. */
+/* Adds the task's name to the log. A warp's name ends with its kernel, block and number; it is cut
+ * at the first blank, which makes all warps of a GPU one name. */
 static void moment_log_add(struct sim_task_log *log, const struct sim_task *t)
 {
 	struct sim_task_named row = {.proc = t->self.proc->id};

@@ -34,7 +34,8 @@ FILE *output_open(const char *what, const char *path)
 	return f;
 }
 
-/* A stream records that a write failed, and not why: one more write to the broken file shows it. */
+/* Flushes the stream and returns the errno of a failed write. A stream records that a write failed
+ * but not why: one more write to the broken file returns the errno. */
 int output_flush(FILE *f)
 {
 	if (fflush(f))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sleeping and waking in the `threads` engine. A thread that has looked in vain often enough
- * parks: it counts itself at the addresses it watches, in a table by hash, looks once more and
- * sleeps on a futex. A thread that writes tests the count of the address, one load when no thread
- * sleeps for it, and wakes those whose set of hashed bits has the address too.
+ * Sleeping and waking in the `threads` engine. A thread parks after enough fruitless looks. It
+ * counts itself at the addresses that it watches, in a table by hash, looks once more and sleeps on
+ * a futex. A writer tests the count of its address: one load if no thread sleeps for it. It wakes
+ * the sleepers whose set of hashed bits contains the address.
  *
  * A writer has no fence between its store and that load, so it may miss a thread that parks at the
- * same instant; a sleep is therefore short. Nothing depends on being woken: every sleeper looks
+ * same instant. Sleeps are therefore short. Nothing depends on being woken: every sleeper looks
  * again by itself.
  */
 #include <linux/futex.h>
@@ -20,7 +20,7 @@
 enum { PARK_SLOTS = 512, PARK_GRANULE_SHIFT = 6, PARK_TABLE_BITS = 13 };
 
 struct park_slot {
-	shared_u64 mask; /* of the sleeper; 0: awake */
+	shared_u64 mask; /* bits of the sleeper; 0: awake */
 	shared_u32 woken;
 } __attribute__((aligned(64)));
 
@@ -29,7 +29,8 @@ static shared_u32 park_used;
 shared_u32 sim_words_watched; /* the sum of park_sleepers */
 static shared_u32 park_sleepers[1 << PARK_TABLE_BITS] __attribute__((aligned(64)));
 
-/* The slot of a new part, or -1: that thread sleeps without being woken. Under threads_lock. */
+/* Returns the slot of a new part, or -1: that thread sleeps without being woken. Called under
+ * threads_lock. */
 int32_t park_slot_new(void)
 {
 	uint32_t n = __atomic_load_n(&park_used.v_, __ATOMIC_RELAXED);
@@ -57,7 +58,7 @@ static inline shared_u32 *park_count_of(uint64_t hash)
 	return &park_sleepers[hash >> (64 - PARK_TABLE_BITS)];
 }
 
-/* Bits that the table does not use, so that the two filters are independent. */
+/* Uses bits that the table does not use, which keeps the two filters independent. */
 static inline uint64_t park_bit(uint64_t hash)
 {
 	return 1ull << (hash >> (64 - PARK_TABLE_BITS - 6) & 63);
@@ -132,7 +133,7 @@ uint64_t park_watch(const struct wait *const *w, int n, const shared_u32 *abort,
 	return bits;
 }
 
-/* True when it was woken, or need not sleep at all. */
+/* True if it was woken or did not have to sleep. */
 bool park(int32_t slot, uint64_t bits, bool (*look)(void *arg), void *arg, uint64_t max_ns)
 {
 	struct timespec t = {.tv_sec = (time_t)(max_ns / 1000000000),

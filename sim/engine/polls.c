@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fruitless polls under `sim`. The first few of a task take a little time. Later ones park the task
- * until something has changed since its last look, or until a time has passed:
+ * Fruitless polls under `sim`. The first few polls of a task take a little time. Later ones park
+ * the task until something has changed since its last look, or until a timeout:
  *
- *   the lab's tasks    0.1 s; and where nothing can happen, 64 looks, then it is a deadlock: the
- *                      lab's loops have no limits of their own, and look at fewer communicators by turns
- *   programs (a guest, the programs of a job)    16 us, doubled at each look up to 0.1 s. A program may have
- *                      a limit, by its clock or by a count, so its poll is no wait for ever. Only a very
- *                      long row of looks in which nothing else happens is a livelock.
+ *   the lab's tasks
+ *       0.1 s. If nothing else can happen, pollers look 64 times, and then it is a deadlock.
+ *       The lab's loops have no limits of their own, and a look may skip some communicators.
+ *   programs (a guest, the programs of a job)
+ *       16 us, doubled at each look up to 0.1 s. A program may have a limit, by its clock or
+ *       by a count, so its poll is not a wait without end. Only a very long row of looks in
+ *       which nothing else happens is a livelock.
  */
 #include "sim/engine/engine_internal.h"
 
@@ -24,13 +26,13 @@ enum {
 
 /* ---- parked pollers ------------------------------------------------------------------------- */
 
-/* Looks in which nothing has changed since the one before them. */
+/* Returns the number of looks in a row between which nothing has changed. */
 static uint32_t pollers_looks(void)
 {
 	return eng.last_look_changes == eng.changes ? eng.last_looks : 0;
 }
 
-/* How long they are parked before they look although nothing has changed. */
+/* Returns how long pollers stay parked before they look although nothing has changed. */
 static uint64_t pollers_pause_ns(void)
 {
 	uint64_t ns = (uint64_t)POLL_NS_MAX << MIN_OF(pollers_looks(), 16u);
@@ -61,14 +63,14 @@ static void pollers_check_budget(void)
 		   ns < PROGRAM_IDLE_NS))
 		return;
 	engine_fail(SIM_NO_PROGRESS, "livelock",
-		    "polls have found nothing %u times in %llu s of virtual time, in which nothing "
-		    "else "
-		    "has happened",
+		    "%u polls in a row found nothing, and nothing else happened in %llu s of "
+		    "virtual time",
 		    eng.last_looks, (unsigned long long)(ns / 1000000000));
 }
 
-/* One may have found what it polled for without a call of os_poll_hit, and then written what the
- * next one polls for; and one that polls several things by turns may have been asleep when the one
+/* Wakes all pollers for one more look, although nothing was reported. True: they look. A poller may
+ * have found what it polled for without calling os_poll_hit, and then written what another one
+ * polls for. A poller that alternates between several objects may have slept while the object
  * changed that it does not look at next. */
 bool pollers_look(void)
 {
@@ -83,8 +85,9 @@ bool pollers_look(void)
 	return true;
 }
 
-/* Pollers look first if they will have been parked for long by then, in one step or in many: a task
- * that sleeps again and again, and changes nothing, does not keep them from it. */
+/* Moves time to the next timer. Pollers that will have been parked for long by then look first,
+ * however many time steps that took: a task that sleeps repeatedly and changes nothing does not
+ * delay them. */
 void pollers_let_pass(void)
 {
 	uint64_t when = eng.heap.n ? eng.heap.slot[1].when : ENGINE_NEVER;
@@ -131,7 +134,8 @@ void polls_hit(void)
 		eng.current->poll_row = 0;
 }
 
-/* Between two reads no time has passed: a loop that does nothing else. */
+/* Reads the clock for a program. If no time has passed between two reads, the program runs a loop
+ * that only reads the clock; its reads then cost more. */
 uint64_t sim_clock_read(void)
 {
 	struct task *t = eng.current;

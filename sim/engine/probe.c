@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How often this run was in the states that the probes name (OS_PROBE of core/os/site.h). Nothing
- * is drawn, traced or hashed. */
+/* Counts how often this run was in the states that the probes name (OS_PROBE of core/os/site.h).
+ * Draws, traces and hashes nothing. */
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/site.h"
 

@@ -6,13 +6,13 @@
  *        NEW -> READY -> RUNNING ----------------> DONE
  *                ^  ^     |    |
  *                |  |     |    +-- wait --> WAITING --+  a write, an event count, a deadline
- *                |  +-----+-- debt, sleep -> SLEEPING -+  its time has come
+ *                |  +-----+-- debt, sleep -> SLEEPING -+  its time has passed
  *                +------------------------------------+
  *        any suspended state -- kill of its process --> KILLED
  *
- * Time moves only when no task is ready and no event is due. When then nothing in the foreground
- * can happen, every wait is evaluated again: one that is true was not woken (the missed
- * wake is a bug of the code that wrote the word), otherwise it is a deadlock.
+ * Time moves only when no task is ready and no event is due. If nothing in the foreground can
+ * happen then, the loop evaluates every wait again. A wait that is true was not woken: a missed
+ * wake, a bug of the code that wrote the word. Otherwise it is a deadlock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +25,11 @@ struct sim_task *sim_tasks_head, *sim_task_current;
 static struct sim_task *sim_tasks_tail;
 
 enum {
-	ALONE_POINTS = 4096, /* points without a switch before a task is made to lose time */
+	ALONE_POINTS = 4096, /* points without a switch before the task has to sleep */
 	ALONE_NS = 1000,
-	ALONE_STEPS = 256, /* what such a row counts for in the progress budget */
-	/* Programs sleep for hours, and poll with limits of their own: their budget is spent when
-	 * both the configured steps and this time have passed, or this many steps. */
+	ALONE_STEPS = 256, /* steps that such a row adds to the progress budget */
+	/* Programs sleep for hours, and poll with limits of their own. Their budget is spent when
+	 * both the configured steps and PROGRAM_NS have passed, or after this many steps. */
 	PROGRAM_STEPS = 200000000,
 };
 
@@ -153,7 +153,7 @@ void task_make_ready(struct task *t)
 	ready_add(t);
 }
 
-/* Its fiber exists. */
+/* Adds a task to the run; its fiber exists. */
 void task_admit(struct task *t)
 {
 	task_list_add(t);
@@ -192,12 +192,12 @@ int sched_sim_spawn(struct sim_task **out, const struct sim_task_attr *attr, voi
 	return 0;
 }
 
-/* Common to an end and to a kill: the stack goes back, joiners wake. */
+/* Ends a task that returned or was killed: frees its stack, wakes its joiner. */
 static void task_ended(struct task *t)
 {
 	if (t->mem)
 		mem_task_ended(t);
-	if (t->fiber.stack) { /* a guest's main task has the program's */
+	if (t->fiber.stack) { /* a guest's main task runs on the program's stack */
 		mem_fresh(t->fiber.low, t->fiber.bytes);
 		fiber_release(&t->fiber);
 	}
@@ -259,7 +259,7 @@ void task_suspend(struct task *t, enum sim_task_state state)
 	fiber_suspend(&t->fiber);
 }
 
-/* When nothing else could run before the sleeper wakes, time moves immediately. */
+/* Moves time immediately if nothing else could run before the sleeper wakes. True: it did. */
 static bool task_sleep_inline(struct task *t, uint64_t ns)
 {
 	if (ready_count() || (eng.heap.n && eng.heap.slot[1].when <= eng.now_ns + ns) ||
@@ -277,8 +277,8 @@ static bool task_sleep_inline(struct task *t, uint64_t ns)
 	return true;
 }
 
-/* A background task that sleeps because it wants to keeps nothing alive; one that is held up by a
- * charge or by the strategy is at work, and others may depend on what it does next. */
+/* Sleeps. A background task that sleeps by its own call keeps nothing alive (`background`). A task
+ * that a charge or the strategy delays is at work: others may depend on its next action. */
 static void task_sleep_as(struct task *t, uint64_t ns, bool background)
 {
 	ASSERT(t == eng.current);
@@ -311,7 +311,7 @@ static void task_pay_debt(struct task *t)
 	task_sleep(t, strategy_factor(ns));
 }
 
-/* In event context, because no task ends the stack that it runs on. */
+/* Kills the process in an event, because no task can free the stack that it runs on. */
 void engine_kill_self(struct task *t)
 {
 	static const struct sim_event_attr attr = {.name = "engine.kill"};
@@ -322,8 +322,9 @@ void engine_kill_self(struct task *t)
 	__builtin_unreachable();
 }
 
-/* A fault plan may hold a task up, or end its process, where it enters a double or waits, and only
- * there: not at a shared access, where it might be half-way through something. */
+/* Applies the plan's task faults: delays the task or kills its process. Only entry points of
+ * doubles and waits call this. Shared accesses do not, because a task may be in the middle of an
+ * update there. */
 static void task_point_fault(struct task *t)
 {
 	bool host = t->pub.kind == SIM_TASK_HOST;
@@ -343,8 +344,8 @@ static __attribute__((noinline)) void task_point_slow(struct task *t)
 	if (t->pub.debt_ns)
 		task_pay_debt(t);
 	if (++t->points_alone >= ALONE_POINTS) {
-		/* It spins without waiting, polling or charging: make it lose time, so that others
-		 * get on, and count it against the progress budget. */
+		/* The task spins without waiting, polling or charging. It loses time, which lets
+		 * other tasks run, and the row counts against the progress budget. */
 		t->points_alone = 0;
 		eng.steps += ALONE_STEPS;
 		t->prio &= UINT32_MAX;
@@ -373,7 +374,8 @@ static __attribute__((noinline)) void task_point_moment(struct task *t)
 		task_sleep(t, ns);
 }
 
-/* Called at every entry point and shared access: a few ns when nothing is to be done. */
+/* A scheduling point, called at every entry point and shared access. It takes a few ns when it has
+ * nothing to do. */
 void sched_sim_point(void)
 {
 	struct task *t = eng.current;
@@ -442,13 +444,14 @@ static int sched_sim_thread_start(struct os_thread **out, const struct os_thread
 
 	if (!rc && !attr->detached)
 		*out = (struct os_thread *)t;
-	sched_sim_point(); /* the new task may be far ahead before its maker goes on */
+	sched_sim_point(); /* the new task may run far ahead before its creator continues */
 	return rc;
 }
 
-/* A wait looks at its words: relaxed while it waits, and with acquire once it holds. A line orders
- * nothing. `again`: the task has made these very accesses and slept since, so that the
- * happens-before check knows of them, and only the adversary may have something new to show. */
+/* Reports a wait's reads of its words to the memory model: relaxed while it waits, with acquire
+ * once it holds. A line orders nothing. `again`: the task has made the same accesses before it
+ * slept. The happens-before check then already has them, and only the adversary may have something
+ * new to show. */
 static __attribute__((noinline)) void sched_sim_wait_look(const struct wait *const *w, int n,
 							  const shared_u32 *abort,
 							  enum shared_order order, bool again)
@@ -541,8 +544,9 @@ static int sched_sim_thread_join(struct os_thread *thread)
 	return 0;
 }
 
-/* Between tasks a count orders as a lock would. A device that posts reports only that there is
- * something to look for: what it found there orders (a completion, a socket's bytes). */
+/* Orders by an event count: between tasks as a lock would. A device that posts only announces that
+ * there is something to look for; the object found there orders (a completion, a socket's
+ * bytes). */
 static void sched_sim_event_post(const void *object)
 {
 	if (eng.current)
@@ -551,8 +555,8 @@ static void sched_sim_event_post(const void *object)
 	waits_event_post(object);
 }
 
-/* A point before it: what a task looked at before may have changed, and been posted, when it takes
- * the count. */
+/* Reads the count after a scheduling point: a change that the task has missed, and its post, may
+ * happen before the task reads the count. */
 static uint64_t sched_sim_event_seq(const void *object)
 {
 	sched_sim_point();
@@ -644,7 +648,7 @@ static void loop_run_task(struct task *t)
 	eng.current = NULL;
 	sim_task_current = NULL;
 	if (UNLIKELY(eng.verdict != SIM_PASS))
-		return; /* it failed, and stays where it stands */
+		return; /* the task failed, and stays where it is */
 	bool look = fiber_suspect(&t->fiber, t->pub.switches) || t->pub.state == SIM_TASK_DONE;
 	if (UNLIKELY(look && t->fiber.stack && fiber_overflowed(&t->fiber)))
 		engine_fail(SIM_CRASH, "stack", "task %u \"%s\" overflowed its stack of %zu bytes",
@@ -653,7 +657,7 @@ static void loop_run_task(struct task *t)
 		task_ended(t);
 }
 
-/* A sleep is over, or a deadline has passed. */
+/* Wakes the task of the heap's top: its sleep is over, or its deadline has passed. */
 static void loop_wake_top(void)
 {
 	struct timer *timer = eng.heap.slot[1].timer;
@@ -667,7 +671,8 @@ static void loop_wake_top(void)
 	task_make_ready(t);
 }
 
-/* Nothing in the foreground can happen, and a task still waits. */
+/* Fails the run, or lets the pollers look: nothing in the foreground can happen, and a task still
+ * waits. */
 static void loop_quiescent(void)
 {
 	if (pollers_look())
@@ -703,7 +708,7 @@ static void loop_check_budget(void)
 		    (unsigned long long)steps, (unsigned long long)ns);
 }
 
-/* Makes ready the tasks whose time has come; true when an event is due. */
+/* Makes ready the tasks whose time has passed; true if an event is due. */
 static bool loop_due(void)
 {
 	while (eng.heap.n && eng.heap.slot[1].when <= eng.now_ns) {
@@ -739,7 +744,8 @@ void sched_sim_run(void)
 	}
 }
 
-/* Tasks still alive are discarded without running; so are those that ended and were not joined. */
+/* Discards all tasks without running them: those still alive, and those that ended and were not
+ * joined. */
 void sched_sim_stop(void)
 {
 	while (sim_tasks_head) {

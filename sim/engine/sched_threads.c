@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The `threads` scheduler: host tasks are pthreads, warps are fibers of worker threads (worker.c),
- * time is real. Waiting is looking again: with a pause, then a yield, then short sleeps that a
- * write ends (park.c). No task has to be woken, so a forgotten wake goes unnoticed here (`sim`
- * finds it).
+ * time is real. A waiting thread looks again: after a pause, then after a yield, then after short
+ * sleeps that a write ends (park.c). No task has to be woken, so this engine does not notice a
+ * forgotten wake (`sim` finds it).
  *
- * A task whose process was killed, and a background task after the run, ends at its next wait,
- * sleep, poll or scheduling point.
+ * A task of a killed process ends at its next wait, sleep, poll or scheduling point. A background
+ * task ends there once the run is over.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static shared_u64 threads_counts[EVENT_COUNTS];
 
 /* ---- parts ---------------------------------------------------------------------------------- */
 
-/* A thread's part; with a name, it gets a stand-in for a task of that process. */
+/* Creates a thread's part. With a name, the part gets a stand-in for a task of that process. */
 static struct thread_part *threads_part_of(const char *name, struct os_proc *proc)
 {
 	const struct sim_task_attr attr = {.name = name,
@@ -50,7 +50,7 @@ static struct thread_part *threads_part_of(const char *name, struct os_proc *pro
 		part->task = task_new(&attr, NULL, NULL);
 		ASSERT(part->task);
 		part->task->part = part;
-		part->task->pub.self.id = UINT32_MAX; /* ids are for tasks */
+		part->task->pub.self.id = UINT32_MAX; /* ids are for tasks only */
 		eng.next_task_id--;
 		part->stand_in = true;
 	}
@@ -87,7 +87,8 @@ static struct thread_part *threads_adopt(struct os_proc *proc)
 	return part;
 }
 
-/* A thread that was not announced is adopted: it becomes a background task of the first process. */
+/* Returns the caller's part. Adopts a thread that was not announced: it becomes a background task
+ * of the first process. */
 struct thread_part *threads_part(void)
 {
 	struct thread_part *part = thread_part_get();
@@ -110,7 +111,7 @@ struct task *threads_self(void)
 	return part->running ? part->running : part->task;
 }
 
-/* Sleeps of microseconds need a finer timer than the default slack of 50 us. */
+/* Sets a fine timer: sleeps of microseconds need less than the default slack of 50 us. */
 void threads_prepare(void)
 {
 	prctl(PR_SET_TIMERSLACK, 1000UL);
@@ -148,8 +149,8 @@ bool threads_pause(uint32_t round)
 	return false;
 }
 
-/* A missed wake costs the first of these, so it is short; a task that sleeps for long, sleeps
- * longer. */
+/* Returns the time to park. The first one is short because a missed wake costs it; a task that
+ * sleeps for long gets longer ones. */
 uint64_t threads_park_ns(uint32_t round)
 {
 	uint32_t power = MIN_OF(round - MIN_OF(round, (uint32_t)(PAUSES + YIELDS)), 8u);
@@ -157,13 +158,14 @@ uint64_t threads_park_ns(uint32_t round)
 	return MIN_OF((uint64_t)PARK_NS << power, (uint64_t)PARK_MAX_NS);
 }
 
-/* A task wrote, and it may not have been enough: gives way to it before parking again. */
+/* Returns to the yielding rounds after a wake: the write may not have sufficed, and the writer gets
+ * the CPU before the next park. */
 uint32_t threads_woken(uint32_t round)
 {
 	return MIN_OF(round, (uint32_t)PAUSES);
 }
 
-/* For tasks that wait for an end, which no write announces. */
+/* Sleeps a little, for tasks that wait for an end, which no write announces. */
 static void threads_doze(uint32_t round)
 {
 	uint32_t power = MIN_OF(round / 4, 8u);
@@ -180,7 +182,7 @@ bool threads_killed(const struct task *t)
 	       __atomic_load_n(&t->killed.v_, __ATOMIC_ACQUIRE);
 }
 
-/* A task has ended: off the list, counted, and its joiner woken. Warps are freed here. */
+/* Removes a task that has ended: unlists and uncounts it, and wakes its joiner. Frees a warp. */
 void threads_task_gone(struct task *t)
 {
 	show_lock_to_remove(t);
@@ -198,7 +200,7 @@ void threads_task_gone(struct task *t)
 	pthread_mutex_unlock(&threads_lock);
 }
 
-/* Its process was killed, or the run is over for it. */
+/* True if the task must end: its process was killed, or the run is over for it. */
 static bool threads_ends(const struct task *t)
 {
 	bool over =
@@ -245,7 +247,8 @@ void threads_kill_proc(struct os_proc *proc)
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
-/* A host task that has ended, and whose thread is joined or joins no other, is removed. */
+/* Removes a host task that has ended, whose thread is joined, or is detached and will not be
+ * joined. */
 static void threads_forget(struct task *t)
 {
 	show_lock_to_remove(t);
@@ -258,7 +261,8 @@ static void threads_forget(struct task *t)
 	pthread_mutex_unlock(&threads_lock);
 }
 
-/* By the thread of a detached task, at its end; unless the engine stops, and joins it already. */
+/* Detaches the calling thread at the end of its detached task, unless the stopping engine already
+ * joins it. */
 static void threads_detach_self(struct task *t)
 {
 	pthread_mutex_lock(&threads_lock);
@@ -306,7 +310,7 @@ static int threads_spawn_host(struct task *t)
 	part->is_host = true;
 	threads_list_add(t);
 	int rc = pthread_create(&part->thread, NULL, threads_host_main, t);
-	if (rc) /* else a detached one may be gone by now */
+	if (rc) /* on success a detached part may already be freed */
 		part->joined = true;
 	return rc;
 }
@@ -339,7 +343,8 @@ int threads_spawn(struct sim_task **out, const struct sim_task_attr *attr, void 
 
 static void threads_sleep(uint64_t ns);
 
-/* A killed one's process is ended from the timer thread; this one stays here until it is. */
+/* Applies the plan's task faults. The timer thread kills the process; the task waits here until
+ * then. */
 static void threads_point_fault(struct task *t)
 {
 	const struct sim_event_attr attr = {.name = "engine.kill", .kind = SIM_EVENT_TIMER};
@@ -402,7 +407,7 @@ static int threads_first_object(const struct wait *const *w, int n)
 	return -1;
 }
 
-/* 0, ECANCELED, ETIMEDOUT, or EAGAIN: look again. */
+/* Looks once at the waits. Returns 0, ECANCELED, ETIMEDOUT, or EAGAIN: look again. */
 static int threads_look(const struct wait *const *w, int n, const shared_u32 *abort,
 			uint64_t deadline, int *index, bool slept)
 {
@@ -436,7 +441,7 @@ static bool threads_view_changed(void *arg)
 	       threads_ends(v->task);
 }
 
-/* After a fruitless look of a host task, the n-th in a row; returns the next n. */
+/* Idles after a host task's fruitless look, the round-th in a row; returns the next round. */
 static uint32_t threads_host_idle(const struct threads_view *v, uint64_t deadline, uint32_t round)
 {
 	threads_maybe_end(v->task);
@@ -675,7 +680,7 @@ int threads_start(void)
 	int rc = timers_start();
 	if (!rc && !eng.config.foreign)
 		rc = workers_start();
-	if (rc) /* nothing is undone: a machine that cannot give these threads cannot go on */
+	if (rc) /* nothing is undone: the program cannot continue without these threads */
 		fprintf(stderr, "engine: cannot start %u workers and a timer thread: %s\n",
 			eng.config.workers, strerror(rc));
 	return rc;
@@ -698,7 +703,8 @@ static void threads_join_hosts(void)
 	} while (part);
 }
 
-/* The main task has ended. False: others have not, so long after it. */
+/* Ends the main task and waits for the other foreground tasks. False: some have not ended after
+ * limit_ns. */
 bool threads_main_over(uint64_t limit_ns)
 {
 	uint64_t until = threads_now_ns() + threads_wall_offset_ns() + limit_ns;
@@ -717,8 +723,8 @@ bool threads_main_over(uint64_t limit_ns)
 	return rc == 0;
 }
 
-/* The caller's thread is the main task; returns when no foreground task is left, and no other
- * thread of the engine either. */
+/* Runs fn as the main task on the caller's thread. Returns when no foreground task and no other
+ * thread of the engine is alive. */
 void threads_run(void (*fn)(void *), void *arg)
 {
 	threads_prepare();
@@ -727,7 +733,7 @@ void threads_run(void (*fn)(void *), void *arg)
 	threads_end();
 }
 
-/* All tasks that are left end. */
+/* Ends all remaining tasks. */
 void threads_end(void)
 {
 	__atomic_store_n(&threads_stopping.v_, 1, __ATOMIC_RELEASE);

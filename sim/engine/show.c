@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tasks of `threads` wait for, for code that looks at it from another thread: the hang
- * explainer, while all other tasks go on. What a task waits on lies on its stack. So the explainer
- * holds each task that it looks at: a held task runs, but it neither begins nor ends a wait, and it
- * does not end. Its other words (name, step, and the state of a warp that its worker starts or puts
- * to sleep) are read as they are at that moment.
+ * Publishes the waits of tasks of `threads` to the hang explainer, which reads them from another
+ * thread while the tasks run. The waits of a task lie on its stack. The explainer therefore holds
+ * each task that it reads. A held task runs, but it neither begins nor ends a wait, and it does not
+ * end. Its other fields (name, step, and the state of a warp that its worker starts or suspends)
+ * are read without that protection.
  *
- * Under `sim` one task runs at a time, and none of this is needed. The signal handler that explains
- * a crash may have interrupted any code. So it waits no longer than SHOW_TRIES ms for a task, and
- * then looks at it without holding it.
+ * `sim` needs none of this, because one task runs at a time. The signal handler that explains a
+ * crash may have interrupted any code. It waits at most SHOW_TRIES ms for a task, and then reads it
+ * without holding it.
  */
 #include <pthread.h>
 #include <time.h>
@@ -17,10 +17,10 @@
 
 enum { SHOW_TRIES = 1000 };
 
-/* Of struct task.shown. */
+/* Values of struct task.shown. */
 enum show { SHOW_FREE, SHOW_CHANGING, SHOW_HELD };
 
-static pthread_mutex_t show_looking = PTHREAD_MUTEX_INITIALIZER; /* one at a time */
+static pthread_mutex_t show_looking = PTHREAD_MUTEX_INITIALIZER; /* one observer at a time */
 
 static void show_pause(void)
 {
@@ -96,7 +96,7 @@ bool show_hold_all(void)
 		pthread_mutex_unlock(&show_looking);
 		return false;
 	}
-	/* a thread that changes something is done in an instant, and takes no lock meanwhile */
+	/* a thread in SHOW_CHANGING finishes within an instant, and takes no lock meanwhile */
 	for (struct sim_task *p = sim_task_first(); p; p = p->next)
 		for (int i = 0; i < SHOW_TRIES && !show_take(task_of(p), SHOW_HELD); i++)
 			show_pause();

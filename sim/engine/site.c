@@ -23,7 +23,7 @@ void os_sites_join(const struct os_site *const *first, const struct os_site *con
 		site_library[i].end = end;
 		return;
 	}
-	ASSERT(first == end); /* else more libraries than SITE_LIBRARIES have sites */
+	ASSERT(first == end); /* else more than SITE_LIBRARIES libraries have sites */
 }
 
 void os_sites_leave(const struct os_site *const *first)

@@ -2,24 +2,25 @@
 /*
  * The memory-order adversary of memory.h: docs/memory-order.md describes what it models.
  *
- * A store that is kept is a record, with its bytes, in its agent's list; memory has the old bytes.
- * It becomes visible (store_show) when its time comes, or when something makes it: the agent's own
- * access to it, that of an agent which a release of narrower scope reached, a release, the end of
- * its task. Showing one early is always allowed, because whatever had to be visible before it was
- * shown when the fence between them was passed. An agent that nothing reached may write the same
- * bytes meanwhile: the two are not ordered, and the kept one comes last.
+ * A kept store is a record, with its bytes, in its agent's list; memory has the old bytes. It
+ * becomes visible (store_show) when its time has passed or when an action forces it. Forcing
+ * actions: an access to it by its own agent, or by an agent that a release of narrower scope
+ * reached; a release; the end of its task. Showing a record early is always allowed: every store
+ * that had to become visible before this one was already shown at the fence between them. An agent
+ * that no release reached may write the same bytes meanwhile. The two writes are not ordered, and
+ * the kept one wins.
  *
- *	      kept
- *	  OWN --------- barrier, release.block --> BLOCK -- release.gpu --> GPU
- *	   |                                         |                       |
- *	   +------- release.system, its time, ... ---+-----------------------+--> visible
+ * 	      kept
+ * 	  OWN --------- barrier, release.block --> BLOCK -- release.gpu --> GPU
+ * 	   |                                         |                       |
+ * 	   +------- release.system, its time, ... ---+-----------------------+--> visible
  *
- * Of a range some pieces are kept: the range was written, mem_wrote() takes the pieces' new bytes
- * and puts the old ones back. They were saved when the write was announced (an intent); an agent
- * else's write to them in between ends the intent.
+ * From a written range some pieces are kept. mem_wrote() saves the pieces' new bytes and puts the
+ * old ones back. The old bytes were saved when the write was announced (an intent). Another agent's
+ * write to them in between ends the intent.
  *
- * Draws: 0 is always the tame value (nothing kept, the shortest delay), which is where shrinking
- * goes. Nothing depends on addresses: lists are in the order of the stores.
+ * Draws: 0 is always the tame value (nothing kept, the shortest delay), to which shrinking leads.
+ * Nothing depends on addresses: lists are in the order of the stores.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,10 +32,12 @@
 enum {
 	STORE_BUCKET_BITS = 12,
 	STORE_LINE_BUCKET_BITS = 16,
-	STORE_PAGE_SHIFT = 13, /* of the index; more than a record, which so lies in two at most */
-	STORE_LINE_SHIFT = 6,  /* of the index of words, of which a page has many in protocol LL */
+	/* page of the index; larger than a record, which therefore spans at most two */
+	STORE_PAGE_SHIFT = 13,
+	/* line of the index of words: in protocol LL a page has many words */
+	STORE_LINE_SHIFT = 6,
 	STORE_PIECE_MAX = 8192,
-	STORE_PIECES = 3,      /* of a range, at most */
+	STORE_PIECES = 3,      /* pieces of a range, at most */
 	STORE_SPAN_POWERS = 7, /* a piece is up to 2^6 grains long */
 	STORE_INTENTS = 4,
 	STORE_GRAIN_TASK = 8,
@@ -42,19 +45,20 @@ enum {
 	STORE_DELAY_NS = 32,
 };
 
-/* Which agents may see it. */
+/* The agents that may see a record. */
 enum store_reach { STORE_OWN, STORE_BLOCK, STORE_GPU };
 
-/* A record's entry in the index: that of pages, or that of lines if it is a word. */
+/* A record's entry in the index of pages, or in that of lines if it is a word. */
 struct store_entry {
 	struct store_entry *next, **link;
 	struct store_record *record;
 };
 
 struct store_record {
-	struct store_record *next, *prev;            /* of its agent, oldest first */
-	struct store_record *wide_next, **wide_link; /* all with more reach than OWN */
-	struct store_record *found_next;             /* store_find */
+	struct store_record *next, *prev; /* of its agent, oldest first */
+	/* links all records with more reach than OWN */
+	struct store_record *wide_next, **wide_link;
+	struct store_record *found_next; /* store_find */
 	struct store_entry entry[2];
 	struct mem_agent *agent;
 	struct sim_event *event;
@@ -66,12 +70,12 @@ struct store_record {
 	uint8_t data[];
 };
 
-/* A write of a range that was announced and not yet done. */
+/* A write to a range that was announced and not yet done. */
 struct store_intent {
-	struct store_intent *next; /* all */
+	struct store_intent *next; /* links all intents */
 	uintptr_t at;
 	size_t bytes;
-	uint32_t pieces; /* 0: not in use */
+	uint32_t pieces; /* 0: cancelled */
 	struct {
 		size_t off, bytes;
 		uint8_t old[STORE_PIECE_MAX];
@@ -96,8 +100,9 @@ static struct {
 /* The index. It is empty between two runs. */
 static struct {
 	struct store_entry *page[1 << STORE_BUCKET_BITS], *line[1 << STORE_LINE_BUCKET_BITS];
-	uint32_t words[1 << STORE_BUCKET_BITS]; /* by page: how many `line` has */
-	struct regions regions; /* of records, each at its first and its last byte */
+	uint32_t words[1 << STORE_BUCKET_BITS]; /* by page: number of its words in `line` */
+	/* regions of records, each counted at its first and its last byte */
+	struct regions regions;
 } store_by;
 
 /* ---- records -------------------------------------------------------------------------------- */
@@ -130,7 +135,7 @@ static void store_enter(struct store_record *r, struct store_entry *e, struct st
 	*bucket = e;
 }
 
-/* A few bytes within one line. */
+/* True for at most 8 bytes within one line. */
 static bool store_is_word(const struct store_record *r)
 {
 	return r->bytes <= 8 &&
@@ -220,7 +225,7 @@ static void store_unlink(struct store_record *r)
 	store.records--;
 }
 
-/* An announced write whose old bytes are no longer those that were saved. */
+/* Cancels announced writes whose saved old bytes are no longer current. */
 static void store_disturb(uintptr_t at, size_t bytes)
 {
 	for (struct store_intent *i = store.intents; i; i = i->next)
@@ -244,7 +249,7 @@ static void store_put(uintptr_t at, const void *data, size_t bytes)
 	}
 }
 
-/* It becomes visible to all. */
+/* Makes a record visible to all agents. */
 static void store_show(struct store_record *r)
 {
 	store_unlink(r);
@@ -292,15 +297,13 @@ static void store_add(struct mem_agent *me, uintptr_t at, const void *wake, cons
 	sim_event_post(&attr, store_due, r, 0, &r->event);
 }
 
-/* ---- what an agent sees --------------------------------------------------------------------- */
-
 static bool store_reaches(const struct store_record *r, const struct mem_agent *reader)
 {
 	const struct mem_agent *by = r->agent;
 
 	if (by == reader)
 		return true;
-	/* a read by an HCA comes after the writes of HCAs that it follows on the bus */
+	/* a read by an HCA follows earlier writes of HCAs on the bus */
 	if (by->object)
 		return reader->object != NULL;
 	if (r->reach == STORE_OWN || !reader->is_warp || reader->device != by->device)
@@ -308,7 +311,7 @@ static bool store_reaches(const struct store_record *r, const struct mem_agent *
 	return r->reach == STORE_GPU || reader->block == by->block;
 }
 
-/* What store_find looks for, and has found so far. */
+/* The arguments of store_find, and its result. */
 struct store_search {
 	uintptr_t at;
 	size_t bytes;
@@ -333,7 +336,7 @@ static void store_search_bucket(struct store_search *s, const struct store_entry
 	}
 }
 
-/* The words of the range that lie in the page. */
+/* Searches the words of the range that are in the page. */
 static void store_search_words(struct store_search *s, uintptr_t page)
 {
 	uintptr_t from = MAX_OF(s->at, page << STORE_PAGE_SHIFT);
@@ -345,9 +348,8 @@ static void store_search_words(struct store_search *s, uintptr_t page)
 		store_search_bucket(s, *store_line(line));
 }
 
-/* The records that overlap the range, and that `reader` sees (NULL: all), oldest first, by
- * found_next.
- */
+/* Returns the records that overlap the range and that `reader` sees (NULL: all), oldest first,
+ * linked by found_next. */
 static struct store_record *store_find(uintptr_t at, size_t bytes, const struct mem_agent *reader)
 {
 	struct store_search s = {at, bytes, reader, NULL};
@@ -376,20 +378,20 @@ static void store_show_range(const void *addr, size_t bytes, const struct mem_ag
 	}
 }
 
-/* Everything of the agent, oldest first. */
+/* Shows all records of the agent, oldest first. */
 static void store_show_own(struct mem_agent *me)
 {
 	while (me->store && me->store->first)
 		store_show(me->store->first); /* NOLINT: unlinks what it frees */
 }
 
-/* A release of the running agent. Cumulative: what it saw by a barrier, or by an acquire of its
- * scope, is released with what is its own. */
+/* Performs a release of the running agent. It is cumulative: it releases the agent's own stores and
+ * those that the agent saw by a barrier or by an acquire of its scope. */
 static void store_release(struct mem_agent *me, enum shared_scope scope)
 {
 	struct store_record *r, *next;
 
-	if (!me->is_warp) { /* what warps released to their block or GPU has not reached it */
+	if (!me->is_warp) { /* releases of warps to their block or GPU do not reach it */
 		store_show_own(me);
 		return;
 	}
@@ -418,8 +420,9 @@ static bool store_order_releases(enum shared_order o)
 
 /* ---- keeping -------------------------------------------------------------------------------- */
 
-/* May something of this agent be kept now? Frames come and go without a word. What a poller writes
- * between fruitless looks must not come to light as a change, see waits_wrote. */
+/* True if a store of this agent may be kept now. A host task reuses its stack frames without
+ * notice, so stores to them are never kept. A poller's write between fruitless looks must not
+ * appear later as a change, see waits_wrote. */
 static bool store_may_keep(const struct mem_agent *me, const void *addr)
 {
 	if (!me->task)
@@ -429,7 +432,8 @@ static bool store_may_keep(const struct mem_agent *me, const void *addr)
 	return me->is_warp || !fiber_on_stack(addr);
 }
 
-/* `bytes` begins with the low bytes of a word, on the machines that this runs on. */
+/* Stores a word through the adversary; true: kept. `bytes` begins with the low bytes of a word on
+ * little-endian machines, the only ones supported. */
 bool store_keep(struct mem_agent *me, const struct mem_access *a, const void *bytes)
 {
 	if (store_order_releases(a->order))
@@ -467,9 +471,9 @@ static void store_intent_end(struct store_intent **slot)
 	*slot = NULL;
 }
 
-/* A piece: some grains from anywhere in the range. Grains are aligned, so that they are whole as
- * the bus has them; host memory is where malloc puts it, so of its addresses only what malloc
- * promises may count, or runs would differ. */
+/* Draws a piece: some grains from anywhere in the range. Grains are aligned, because the bus moves
+ * them whole. Host memory is at malloc's addresses. Only the alignment that malloc guarantees may
+ * influence a draw, or runs would differ. */
 static void store_piece_draw(struct store_intent *i, size_t grain, bool device)
 {
 	size_t skew = i->at & (device ? grain - 1 : MIN_OF(grain, (size_t)16) - 1);
@@ -525,7 +529,7 @@ static void store_range_write(struct mem_agent *me, const struct mem_access *a)
 	store_range_announce(me, a);
 }
 
-/* Takes all new bytes before it puts any old ones back: pieces may overlap. */
+/* Saves all new bytes before it puts any old ones back: pieces may overlap. */
 void store_wrote(struct mem_agent *me, const struct mem_access *a)
 {
 	struct store_intent **slot =
@@ -545,8 +549,6 @@ void store_wrote(struct mem_agent *me, const struct mem_access *a)
 		memcpy((void *)(i->at + i->piece[k].off), i->piece[k].old, i->piece[k].bytes);
 	store_intent_end(slot);
 }
-
-/* ---- the rest of memory.h ------------------------------------------------------------------- */
 
 void store_access(struct mem_agent *me, const struct mem_access *a)
 {
@@ -626,7 +628,7 @@ void store_agent_ended(struct mem_agent *me)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-/* Knobs, each seed its own: how much is kept, and for how long. */
+/* Draws the seed's knobs: how much is kept, and for how long. */
 static void store_draw_knobs(void)
 {
 	static const struct {

@@ -3,7 +3,7 @@
  * Strategies: which task runs next, when a task is preempted, how long things take. Every draw is a
  * recorded choice (choice.c), so a replay needs no strategy.
  *
- *   fifo     first come, first served; no preemption but by debt; latencies exact; draws nothing
+ *   fifo     first come, first served; preempts only by debt; latencies exact; draws nothing
  *   uniform  any ready task; preempted after a drawn number of points
  *   pct      random priorities, and a few change points at which the running task is demoted and
  *            put to sleep (Burckhardt et al., "A Randomized Scheduler with Probabilistic
@@ -12,9 +12,9 @@
  *            each twice as rare (after rr's chaos mode)
  *   jitter   as uniform, few preemptions, but latencies of 1x to 16x and many short sleeps
  *
- * portfolio draws one of the last four, a rate of preemption (one point in 4 to 1,024) and whether
- * latencies vary, from the seed. Time stands still while a task is ready, so starving a task means
- * to put it to sleep, not to pass it over.
+ * portfolio draws from the seed: one of the last four, a rate of preemption (one point in 4 to
+ * 1,024), and whether latencies vary. Time stands still while a task is ready. To starve a task is
+ * therefore to put it to sleep, not to pass it over.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,19 +25,19 @@ static struct {
 	struct choice_site *pick, *preempt, *event, *tie, *factor, *sleep, *prio, *spurious;
 	uint32_t preempt_mean; /* points */
 	uint32_t factor_mode;  /* 0: exact, 1: 1x to 4x, 2: 1x to 16x */
-	uint32_t spurious_den; /* 0: never; else one in that many */
-	bool memory;           /* memory-order adversary, where the configuration draws it */
-	uint32_t changes_left; /* pct */
-	uint64_t demoted;      /* pct: next priority below all drawn ones */
+	uint32_t spurious_den; /* 0: never; otherwise one in that many */
+	bool memory;           /* the drawn knob: memory-order adversary */
+	uint32_t changes_left; /* pct: number of change points not yet used */
+	uint64_t demoted;      /* pct: next priority, below all drawn ones */
 	struct task **ready;   /* array from 1; under pct a heap */
 	uint32_t ready_n, ready_cap;
-	struct task *first, *last; /* fifo */
+	struct task *first, *last; /* fifo: a list */
 	const struct task *last_run;
 } strat;
 
 enum { PCT_DEMOTED_MAX = 1 << 20, PREEMPT_QUIET = 1 << 16, LAST_AMONG = 8 };
 
-/* Points until the next preemption. Quiet: not for long. */
+/* Draws the number of points until the next preemption. Quiet: PREEMPT_QUIET, a long time. */
 static int64_t strategy_countdown(void)
 {
 	uint32_t n = 2 * strat.preempt_mean, draw = choice_draw_quiet(strat.preempt, n, n);
@@ -105,7 +105,8 @@ static void strategy_draw_knobs(void)
 	strat.preempt_mean = 4u << (sim_rng_below(&rng, 5) * 2);
 	strat.factor_mode = sim_rng_below(&rng, 4) != 0;
 	strat.spurious_den = (uint32_t[]){0, 16, 4, 64}[sim_rng_below(&rng, 4)];
-	sim_rng_init(&memory, "engine.memory_order"); /* its own, so that it shifts no other knob */
+	/* a stream of its own, which shifts no other knob */
+	sim_rng_init(&memory, "engine.memory_order");
 	strat.memory = sim_rng_below(&memory, 2) != 0;
 	strat.changes_left = 0;
 	strat.demoted = PCT_DEMOTED_MAX;
@@ -201,7 +202,7 @@ static void ready_put(uint32_t at, struct task *t)
 	t->ready_at = at;
 }
 
-/* pct: the greatest priority at the root. */
+/* pct: restores the heap, with the greatest priority at the root. */
 static void ready_sift(uint32_t at, struct task *t)
 {
 	while (at > 1 && strat.ready[at / 2]->prio < t->prio) {
@@ -243,7 +244,7 @@ void ready_add(struct task *t)
 		return;
 	}
 	ready_sift(strat.ready_n, t);
-	/* A task of higher priority became ready: the running one stops at its next point. */
+	/* a task of higher priority became ready: the running one stops at its next point */
 	if (eng.current && eng.current != t && eng.current->prio < t->prio)
 		eng.pct_preempt = true;
 }
@@ -268,8 +269,8 @@ void ready_remove(struct task *t)
 		ready_put(at, last);
 }
 
-/* The quiet choice: the task that ran last goes on, if it was only preempted. Compared, never
- * followed: that task may have ended. */
+/* Returns the quiet choice: the task that ran last continues, if it was only preempted. last_run is
+ * compared and never dereferenced, because that task may have ended. */
 static uint32_t ready_last(void)
 {
 	for (uint32_t i = 0; i < LAST_AMONG && i < strat.ready_n; i++)
@@ -313,7 +314,8 @@ struct task *ready_pick(bool event_due)
 
 /* ---- points --------------------------------------------------------------------------------- */
 
-/* A power of two from 1 us on, each twice as rare as the one before. Quiet: none. */
+/* Draws a power of two from 1 us on, each half as probable as the previous one. Quiet: 0, no
+ * sleep. */
 static uint64_t strategy_sleep_ns(uint32_t max_power)
 {
 	uint32_t draw = choice_draw_quiet(strat.sleep, 1u << max_power, 1u << max_power);
@@ -371,7 +373,8 @@ uint32_t strategy_tie(void)
 	return eng.strategy == STRATEGY_FIFO ? 0 : choice_draw(strat.tie, 8);
 }
 
-/* In sixteenths: 1x to 4x, or to 16x; one in 64 is drawn again and may be 64x. */
+/* Draws in sixteenths: 1x to 4x, or to 16x. One draw in 64 is drawn again: 8x, or 64x in one of
+ * 16. */
 uint64_t strategy_factor(uint64_t ns)
 {
 	if (!strat.factor_mode || !ns)

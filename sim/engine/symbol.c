@@ -20,7 +20,7 @@ struct symbol_search {
 	bool found;
 };
 
-/* Looks through one table of symbols of a mapped file. */
+/* Searches one symbol table of a mapped file. */
 static bool symbol_in_table(struct symbol_search *s, const uint8_t *file, size_t size,
 			    const Elf64_Shdr *table, const Elf64_Shdr *strings, uintptr_t address)
 {
@@ -60,7 +60,7 @@ static bool symbol_in_file(struct symbol_search *s, const char *path, uintptr_t 
 	const Elf64_Ehdr *e = (const void *)file;
 	const Elf64_Shdr *sh = (const void *)(file + e->e_shoff);
 	if (e->e_shoff + e->e_shnum * sizeof *sh <= size) {
-		/* the full table first, then what the dynamic linker knows */
+		/* the full table first, then the dynamic linker's */
 		static const uint32_t type[] = {SHT_SYMTAB, SHT_DYNSYM};
 
 		for (size_t k = 0; k < ARRAY_LEN(type) && !found; k++)

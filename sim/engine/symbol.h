@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names for code addresses, static functions included: reads the symbol tables of the program and
+ * Names for code addresses, static functions included. Reads the symbol tables of the program and
  * its shared libraries from their files, on request. For reports that end a run; slow. Maps the
- * files, and takes the loader's lock, as the unwinder of a crash does; no other memory.
+ * files and takes the loader's lock, as the unwinder of a crash does; allocates no other memory.
  */
 #ifndef SIM_ENGINE_SYMBOL_H
 #define SIM_ENGINE_SYMBOL_H
@@ -12,8 +12,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The function around `pc` ("prim_move_slice") and the distance from its start; false: none known,
- * with "?" in `name`. A return address belongs to the call before it: pass it less 1. */
+/* Finds the function around `pc` ("prim_move_slice") and the distance from its start. False: not
+ * found, with "?" in `name`. For a return address pass it minus 1: the call precedes it. */
 bool symbol_find(const void *pc, char *name, size_t bytes, size_t *offset);
 
 #pragma GCC visibility pop

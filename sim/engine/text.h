@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers and words as text, where printf would be most of the time: traces and files of choices
- * are hundreds of thousands of short records a second. Each writes without a terminating 0 and
- * returns where the text ends; the caller has seen to the room.
+ * Numbers and words as text, faster than printf: traces and files of choices write hundreds of
+ * thousands of short records a second. Each function writes without a terminating 0 and returns the
+ * end of the text. The caller provides the room.
  */
 #ifndef SIM_ENGINE_TEXT_H
 #define SIM_ENGINE_TEXT_H
@@ -33,9 +33,9 @@ static inline char *text_put(char *to, const char *s)
 	return to + n;
 }
 
-/* ns as microseconds with three places. A viewer reads a double, multiplies by 1,000 and cuts off
- * the rest, or rounds: where cutting off would give a nanosecond less, a fifth of one is added,
- * which rounding removes. */
+/* Writes ns as microseconds with three decimals. A viewer reads a double, multiplies by 1,000 and
+ * truncates or rounds. If truncation would lose a nanosecond, this adds a fifth of one, which
+ * rounding removes. */
 static inline char *text_put_us(char *to, uint64_t ns)
 {
 	to = text_put_u64(to, ns / 1000);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The only thread-local of the engine, in a translation unit of its own: code that can switch
- * fibers calls these and never holds the variable's address. A thread that lives on after the
- * engine has stopped (a foreign one that was adopted) is unknown to the next.
+ * The only thread-local of the engine, in a translation unit of its own. Code that can switch
+ * fibers calls these functions and never holds the variable's address. A thread that outlives the
+ * engine (an adopted foreign one) is unknown to the next engine.
  */
 #include "sim/engine/engine_internal.h"
 
-/* Found without a call: so little fits into what the loader keeps for libraries that come late. */
+/* Accessed without a call: initial-exec uses the little static TLS room that the loader reserves
+ * for libraries loaded later. */
 #define THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
 
 THREAD_LOCAL struct thread_part *thread_part_mine;

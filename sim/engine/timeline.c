@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The records of the trace file. A track is a row: each host task has one, under its rank; doubles
- * have their own (a stream under its rank, a port under its host). A track is named when its first
- * slice is written. Warps have tracks only with config.trace_detail: there are thousands of them.
+ * The records of the trace file. A track is a row. Each host task has one, under its rank; doubles
+ * have their own (a stream under its rank, a port under its host). Opening a track writes its name.
+ * Warps have tracks only with config.trace_detail: there are thousands of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "sim/engine/text.h"
 #include "sim/engine/timeline.h"
 
-/* All tracks that have a name in the file; the tid is the place in here, from 1. The pid of a group
- * is the tid of its first track: a viewer takes a thread and a process of one number for a main
- * thread and its process. */
+/* All tracks that have a name in the file; the tid is the index in this array plus 1. The pid of a
+ * group is the tid of its first track: a viewer treats a thread whose tid equals its pid as the
+ * main thread of that process. */
 static struct timeline_track {
 	enum sim_track_group group;
 	int32_t number;
@@ -20,11 +20,11 @@ static struct timeline_track {
 	char name[64];
 } * timeline_track;
 static uint32_t timeline_tracks, timeline_track_room;
-static struct sim_track timeline_events; /* what devices and warps do */
+static struct sim_track timeline_events; /* records of devices and warps */
 
 /* ---- parts of a record ---------------------------------------------------------------------- */
 
-/* At most TRACE_STRING_MAX bytes with its quotes; what is longer is cut. */
+/* Writes a quoted string of at most TRACE_STRING_MAX bytes; cuts a longer one. */
 static char *timeline_string(char *to, const char *s)
 {
 	const char *end = to + TRACE_STRING_MAX - 3;
@@ -39,7 +39,7 @@ static char *timeline_string(char *to, const char *s)
 	return to;
 }
 
-/* Begins a record; the caller adds members, and ends it. */
+/* Begins a record; the caller adds members and ends it. */
 static char *timeline_head(uint32_t pid, uint32_t tid, char phase, uint64_t at_ns, const char *name)
 {
 	char *to = trace_room(TRACE_RECORD_MAX);
@@ -167,7 +167,7 @@ static char *timeline_duration(char *to, uint64_t ns)
 	return ns ? text_put_us(to, ns) : text_put(to, "0");
 }
 
-/* `ns` is the length of an 'X'. */
+/* Writes one slice; `ns` is the length of a slice of phase 'X'. */
 static void timeline_slice(const struct sim_track *t, char phase, const struct os_trace_slice *s,
 			   uint64_t at_ns, uint64_t ns)
 {
@@ -209,7 +209,7 @@ void sim_trace_counter(const struct sim_track *t, const char *name, const char *
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
-/* The track of the task, or of devices and warps. */
+/* Returns the track of the task, or the shared track of devices and warps. */
 static const struct sim_track *timeline_track_of(struct task *t)
 {
 	if (t && (t->pub.kind == SIM_TASK_HOST || eng.config.trace_detail)) {
@@ -269,7 +269,7 @@ void timeline_instant(const char *name, const char *detail)
 
 struct timeline_fields {
 	struct os_trace_slice slice;
-	char name[3][24]; /* of upper halves */
+	char name[3][24]; /* names of upper halves */
 	int n;
 };
 
@@ -279,7 +279,7 @@ static void timeline_field_add(struct timeline_fields *f, const char *name, uint
 	f->slice.arg[f->n++].number = value;
 }
 
-/* "upper<<bits lower", or one name. */
+/* Adds one number, or two if `field` is "upper<<bits lower". */
 static void timeline_field(struct timeline_fields *f, int i, const char *field, uint64_t value)
 {
 	const char *shift = strstr(field, "<<");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Words of a text that a person wrote: fault plans (fault_plan.c) and scenarios (sim/lab). A token
- * points into the text, which the caller keeps; nothing is allocated. Errors are one line on
- * stderr, with file, line and column: EINVAL.
+ * points into the text, which the caller keeps; nothing is allocated. An error prints one line on
+ * stderr, with file, line and column, and returns EINVAL.
  */
 #ifndef SIM_ENGINE_TOKEN_H
 #define SIM_ENGINE_TOKEN_H
@@ -20,24 +20,24 @@ struct token {
 /* The line that is being read. */
 struct token_line {
 	const char *what;  /* begins the message ("config: "), or "" */
-	const char *name;  /* of the file */
-	const char *begin; /* of the line */
-	uint32_t number;   /* from 1 */
+	const char *name;  /* the file's name */
+	const char *begin; /* start of the line */
+	uint32_t number;   /* counted from 1 */
 };
 
-/* "WHAT NAME:LINE:COLUMN: ..." and EINVAL; the column is that of `at`. */
+/* Prints "WHAT NAME:LINE:COLUMN: ..." and returns EINVAL; the column is that of `at`. */
 int token_error(const struct token_line *line, const char *at, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The next word of *rest, which begins after it then; separators are of `between`. False: there is
- * none, and word->n is 0. */
+/* Cuts the next word off *rest; `between` has the separators. False: no word remains, and word->n
+ * is 0. */
 bool token_next(struct token *rest, const char *between, struct token *word);
 bool token_is(struct token t, const char *name);
-/* "key=value" into its two halves. */
+/* Splits "key=value" into its two halves. */
 bool token_split(struct token t, struct token *key, struct token *value);
-/* Decimal digits, up to INT64_MAX; what follows them goes to *rest. */
+/* Parses decimal digits, up to INT64_MAX; *rest is the text after them. */
 bool token_digits(struct token t, uint64_t *value, struct token *rest);
-/* The whole token is a number: decimal, or hexadecimal after 0x. */
+/* True if the whole token is a number: decimal, or hexadecimal after 0x. */
 bool token_number(struct token t, uint64_t *value);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rolling hash, and the trace file. The hash takes task id, virtual time, kind, three numbers
- * and digests of payload (XXH3), and every switch; no address, no seed, no log level. The file is
- * Chrome's JSON, for ui.perfetto.dev; timeline.c decides what is in it.
+ * The rolling hash, and the trace file. The hash covers every switch, and for each record task id,
+ * virtual time, kind, three numbers and digests of payload (XXH3). It covers no address, no seed
+ * and no log level. The file is Chrome's JSON, for ui.perfetto.dev; timeline.c decides what it
+ * contains.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -22,11 +23,11 @@
 
 enum { TRACE_BYTES = 1 << 16 };
 
-/* Ends the array until more is written over it: a file that is cut off loads. Signals wait until a
- * write is complete; SIGKILL does not, and can leave a part of the last write. */
+/* Ends the array until the next write overwrites it, which lets a viewer load a truncated file.
+ * Signals are blocked during a write. SIGKILL is not, and may leave part of the last write. */
 #define TRACE_CUT "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"ts\":0,\"name\":\"cut off\"}\n]\n"
 
-/* Digests of kinds by their address: they are string constants. Only a shortcut. */
+/* Digests of kinds by address: kinds are string constants. Only a shortcut. */
 static struct trace_kind {
 	const char *kind;
 	uint64_t digest;
@@ -35,8 +36,8 @@ static struct trace_kind {
 static FILE *trace_file;
 static char trace_bytes[TRACE_BYTES + sizeof TRACE_CUT]; /* not in the file yet */
 static size_t trace_bytes_n;
-static bool trace_seeks; /* not a pipe */
-static int trace_error;  /* the first; nothing is written after it */
+static bool trace_seeks; /* false: a pipe or a device */
+static int trace_error;  /* the first error; nothing is written after it */
 static pthread_mutex_t trace_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- hash ----------------------------------------------------------------------------------- */
@@ -92,7 +93,7 @@ static void trace_failed(int error)
 	trace_error = error;
 }
 
-/* `cut`: more may follow, or not. */
+/* Writes the buffer. `cut` adds TRACE_CUT, because further records may or may not follow. */
 static void trace_out(bool cut)
 {
 	size_t n = trace_bytes_n, end = cut && trace_seeks ? sizeof TRACE_CUT - 1 : 0;
@@ -110,7 +111,7 @@ static void trace_out(bool cut)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Can what was written be taken back? Not on a pipe, nor on /dev/null, which seeks. */
+/* True if written bytes can be overwritten: not in a pipe nor in /dev/null, which can seek. */
 static bool trace_is_regular(void)
 {
 	struct stat st;
@@ -138,7 +139,7 @@ static void trace_forget(size_t keep)
 	if (ferror(trace_file))
 		trace_failed(errno);
 	timeline_tracks_again();
-	trace_out(true); /* the caller has made sure of room before these */
+	trace_out(true); /* the caller has reserved the room before these records */
 }
 
 char *trace_room(size_t bytes)
@@ -211,7 +212,7 @@ int trace_start(void)
 		output_failed("trace", eng.config.trace_path, rc);
 		return rc;
 	}
-	setvbuf(trace_file, NULL, _IONBF, 0); /* one write for data and end of the array */
+	setvbuf(trace_file, NULL, _IONBF, 0); /* one write for data and the end of the array */
 	trace_seeks = trace_is_regular();
 	trace_error = 0;
 	trace_end(text_put(trace_bytes, "[\n"));
@@ -222,7 +223,8 @@ void trace_flush(void)
 {
 	if (!trace_file)
 		return;
-	bool locked = pthread_mutex_trylock(&trace_mutex) == 0; /* it may have crashed in here */
+	/* a crash may have interrupted the holder of the lock */
+	bool locked = pthread_mutex_trylock(&trace_mutex) == 0;
 
 	trace_out(true);
 	if (locked)

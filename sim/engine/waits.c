@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which task waits for what. Waits are indexed by the 64-byte granule of the address they watch, so
- * that a write finds its waiters by hash; a write of megabytes walks the waiting tasks instead when
- * those are fewer. A waiter is made ready only when the written wait is true by then. Nothing here
- * depends on where memory lies: tasks woken by one write are made ready in order of their ids.
+ * The index of waiting tasks. Waits are indexed by the 64-byte granule of the address that they
+ * watch, so a write finds its waiters by hash. A write of megabytes walks the waiting tasks instead
+ * if they are fewer. A write makes a waiter ready only if its wait is true afterwards. Nothing here
+ * depends on addresses: tasks woken by one write become ready in order of their ids.
  *
- * `sim` only, but for the evaluation of a wait, which both engines use.
+ * `sim` only, except the evaluation of a wait, which both engines use.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@ enum {
 
 static struct wait_node *wait_bucket[WAIT_BUCKETS];
 static uint32_t wait_nodes;
-/* How many of them watch a page of 4 KiB, or another with the same hash: most payload lies where
- * no task waits, and a write of it is done with one look per page. */
+/* Number of nodes that watch a page of 4 KiB, or another page with the same hash. No task waits on
+ * most payload, so a write of it needs one look per page. */
 static uint32_t wait_page[WAIT_PAGES];
 
 struct event_count {
@@ -31,7 +31,7 @@ struct event_count {
 	uint64_t seq;
 	struct event_count *next;
 };
-/* As many buckets as objects, or more: a world of thousands of ranks has millions of looks at
+/* At least as many buckets as objects: a world of thousands of ranks looks millions of times at
  * hundreds of thousands of sockets and CQs. */
 static struct event_count **event_bucket;
 static uint32_t event_buckets, event_objects;
@@ -63,7 +63,7 @@ const void *waits_home(const void *addr)
 	return eng.home ? eng.home(addr) : addr;
 }
 
-/* The flags of a line are the odd words. */
+/* Reads the flags of a line, its odd words. */
 void wait_line_flags(const struct wait *w, uint32_t flag[2])
 {
 	const uint64_t *line = wait_at(w->on);
@@ -72,7 +72,7 @@ void wait_line_flags(const struct wait *w, uint32_t flag[2])
 		flag[i] = (uint32_t)(__atomic_load_n(&line[i], __ATOMIC_ACQUIRE) >> 32);
 }
 
-/* True when both flags of the line carry the wanted value; else *value is one that does not. */
+/* True if both flags of the line have the wanted value. Otherwise *value is one that does not. */
 static bool wait_line_read(const struct wait *w, uint64_t *value)
 {
 	uint32_t flag[2], want = (uint32_t)w->want;
@@ -82,7 +82,7 @@ static bool wait_line_read(const struct wait *w, uint64_t *value)
 	return flag[0] == want && flag[1] == want;
 }
 
-/* A word, as all kinds of waits look at but lines and objects. */
+/* Reads a word: every kind of wait except lines and objects watches one. */
 static inline bool wait_word_read(const struct wait *w, uint64_t *value)
 {
 	const void *p = wait_at(w->on);
@@ -234,7 +234,7 @@ static bool node_in_range(const struct wait_node *node, uintptr_t addr, size_t b
 	return node->at < addr + bytes && addr < node->at + node->bytes;
 }
 
-/* Those to wake, each once: first in any order, then by ids. A barrier of 512 threads wakes 511. */
+/* Tasks to wake, each once; sorted by ids before they wake. A barrier of 512 threads wakes 511. */
 struct wake_list {
 	struct task *first;
 	bool sorted;
@@ -265,7 +265,7 @@ static struct task *wake_list_merge(struct task *a, struct task *b)
 	return first;
 }
 
-/* run[i] holds 2^i tasks in order, or none. */
+/* Sorts the list by ids: run[i] holds 2^i sorted tasks, or none. */
 static struct task *wake_list_sort(struct task *t)
 {
 	struct task *run[32] = {NULL};
@@ -337,9 +337,9 @@ void waits_wrote(const void *addr, size_t bytes)
 {
 	struct wake_list wake = {.sorted = true};
 
-	/* What a poller writes while its polls are fruitless is bookkeeping of the polling (a count
-	 * of users, a lock): if it counted as a change, two pollers would keep each other awake for
-	 * ever. */
+	/* A poller's writes while its polls are fruitless belong to the polling (a count of users,
+	 * a lock). If they counted as changes, two pollers would keep each other awake without
+	 * end. */
 	if (!eng.current || eng.current->poll_row < POLL_FREE) {
 		eng.changes++;
 		if (eng.pollers)
@@ -454,7 +454,7 @@ void pollers_unpark(struct task *t)
 	eng.waiting--;
 }
 
-/* The world changed: tasks that poll it look again. */
+/* Wakes all parked pollers after a change. */
 void pollers_wake(void)
 {
 	struct task *t = eng.pollers;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What looks at a run at given steps without changing it: the log of rolling hashes, by which two
- * runs of one seed are compared, the canary, a failure planted to test what looks for failures, the
- * step at which a replay is to stop, and the tick of a progress line.
+ * Observers that look at a run at given steps without changing it. They are: the log of rolling
+ * hashes, which compares two runs of one seed; the canary, a failure planted to test failure
+ * handling; the step at which a replay stops; the tick of a progress line.
  */
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ void watch_start(void)
 	watch_set();
 }
 
-/* A full log keeps every second sample from then on. */
+/* Adds a sample. A full log first drops every second sample and doubles its distance. */
 static void watch_sample(struct sim_hash_log *log)
 {
 	if (log->n == log->cap) {
@@ -57,7 +57,8 @@ static void watch_sample(struct sim_hash_log *log)
 	log->sample[log->n++] = (struct sim_hash_sample){eng.steps, eng.hash};
 }
 
-/* Both ways in which a real failure ends a run: a verdict, and a signal. */
+/* Plants a failure, by an odd step as a verdict and by an even one as a signal: the two ways in
+ * which a real failure ends a run. */
 static void watch_canary(void)
 {
 	uint64_t step = eng.config.canary_step;

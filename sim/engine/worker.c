@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Workers of the `threads` engine: an OS thread that runs warps, which are fibers and never leave
- * it. A warp that waits goes back to the loop, which looks at every wait in turn and enters the
- * warps whose wait is true.
+ * Workers of the `threads` engine: OS threads that run warps. Warps are fibers and never leave
+ * their worker. A waiting warp switches to the worker's loop, which checks every wait and enters
+ * the warps whose wait is true.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ struct worker {
 	void *loop_sp;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
-	struct task *inbox, **inbox_end; /* by ready_next */
+	struct task *inbox, **inbox_end; /* linked by ready_next */
 	shared_u32 inbox_full;           /* a hint that saves the lock */
 	bool stop;
 };
@@ -38,7 +38,7 @@ static void worker_entry(void *arg)
 int worker_spawn(struct task *t, uint32_t home)
 {
 	if (!eng.config.workers)
-		return ENOSYS; /* a foreign program's engine */
+		return ENOSYS; /* the engine of a foreign program */
 	struct worker *k = workers[home % eng.config.workers];
 	int rc = fiber_create(&t->fiber, &t->pub.sp, eng.config.stack_bytes, worker_entry, t);
 	if (rc)
@@ -62,7 +62,7 @@ void worker_suspend(struct task *t)
 	fiber_suspend(&t->fiber);
 }
 
-/* A point of a warp: every so often the other warps of the worker get their turn. */
+/* A scheduling point of a warp: after every WORKER_POINTS of them the other warps run. */
 void worker_point(struct task *t)
 {
 	if (++t->part->point_countdown < WORKER_POINTS)
@@ -86,8 +86,8 @@ static bool worker_may_run(const struct task *t)
 	return p->wake_ns && threads_now_ns() >= p->wake_ns;
 }
 
-/* One that is not done was killed, or never ran to its end, and may have waited by words on the
- * stack that goes here. */
+/* Frees a warp that is done, was killed, or never ran to its end. Its waits may lie on the stack
+ * that is freed here. */
 static void worker_gone(struct task *t)
 {
 	show_state(t, t->pub.state == SIM_TASK_DONE ? SIM_TASK_DONE : SIM_TASK_KILLED);
@@ -95,7 +95,7 @@ static void worker_gone(struct task *t)
 	threads_task_gone(t);
 }
 
-/* Runs it, or drops it when its process was killed; true when it is gone. */
+/* Runs the warp, or drops it if its process was killed; true if it is freed. */
 static bool worker_run(struct worker *k, struct task *t)
 {
 	if (!threads_killed(t)) {
@@ -115,7 +115,7 @@ static bool worker_run(struct worker *k, struct task *t)
 	return true;
 }
 
-/* One look at every warp; true when one ran. */
+/* Looks at every warp once; true if one ran. */
 static bool worker_pass(struct worker *k, struct task **list)
 {
 	bool ran = false;
@@ -136,7 +136,8 @@ static bool worker_pass(struct worker *k, struct task **list)
 	return ran;
 }
 
-/* Appends what was spawned meanwhile. With nothing to run, sleeps until there is. */
+/* Appends newly spawned warps to the list. If the list is empty, sleeps until there is one. False:
+ * the worker stops. */
 static bool worker_take_inbox(struct worker *k, struct task **list)
 {
 	if (*list && !__atomic_load_n(&k->inbox_full.v_, __ATOMIC_ACQUIRE))
@@ -182,8 +183,8 @@ static uint64_t worker_watch(const struct task *list, int32_t by)
 	return bits;
 }
 
-/* Every warp waits: sleeps until one of the words changes, a deadline passes or work comes.
- * `round` is the n-th time in a row; returns the next n. */
+/* Idles while every warp waits: sleeps until a watched word changes, a deadline passes or a warp
+ * arrives. This is the round-th time in a row; returns the next round. */
 static uint32_t worker_idle(struct worker *k, struct task *list, uint32_t round)
 {
 	struct worker_view view = {k, list};
