@@ -53,22 +53,13 @@ ncclResult_t api_check_alignment(const char *call, const char *name, const void 
 	return ncclInvalidArgument;
 }
 
-static bool api_checks_memory(void)
-{
-#ifdef DOPPEL_FAKECUDA
-	return true;
-#else
-	return param_bool(PARAM_CHECK_POINTERS);
-#endif
-}
-
 ncclResult_t api_check_memory(const struct ncclComm *comm, const char *call, const char *name,
 			      const void *p)
 {
 	struct cudaPointerAttributes a;
 	cudaError_t e;
 
-	if (!api_checks_memory())
+	if (!param_bool(PARAM_CHECK_POINTERS))
 		return ncclSuccess;
 	e = cudaPointerGetAttributes(&a, p);
 	if (e != cudaSuccess) {

@@ -36,6 +36,22 @@ static const struct param_form *param_form_of(int p)
 	return p < PARAM_COUNT ? &param_forms[p] : &param_doubles.form[p - PARAM_COUNT];
 }
 
+/* Returns the doubles' own default of the variable; NULL: it is the stack's. */
+static const struct param_default *param_instead(int p)
+{
+	for (int i = 0; &param_doubles && i < param_doubles.instead_count; i++)
+		if (param_doubles.instead[i].param == p)
+			return &param_doubles.instead[i];
+	return NULL;
+}
+
+static const char *param_initial(int p)
+{
+	const struct param_default *instead = param_instead(p);
+
+	return instead ? instead->initial : param_row_of(p)->initial;
+}
+
 /* Shift that a unit stands for, or -1. */
 static int param_unit_shift(const char *unit)
 {
@@ -75,13 +91,15 @@ static bool param_number_parse(const struct param_row *row, const char *text, in
 	return true;
 }
 
-static void param_value_init(struct param_value *v, const struct param_row *row, const char *text)
+static void param_value_init(struct param_value *v, int p, const char *text)
 {
+	const struct param_row *row = param_row_of(p);
+
 	memset(v, 0, sizeof *v);
 	v->text = text;
 	if (row->type == PARAM_STRING)
 		return;
-	bool ok = param_number_parse(row, row->initial, &v->number);
+	bool ok = param_number_parse(row, param_initial(p), &v->number);
 	ASSERT(ok);
 	/* an empty value is an unset one, as in NCCL */
 	if (text && *text)
@@ -96,16 +114,14 @@ static void param_text_init(struct param_value *v, int p)
 	if (v->text && *v->text && !param_form_fits(param_form_of(p), v->text))
 		v->malformed = true;
 	if (v->malformed && row->type != PARAM_STRING)
-		param_number_parse(row, row->initial, &v->number);
+		param_number_parse(row, param_initial(p), &v->number);
 }
 
 void base_state_init(struct base_state *state,
 		     const char *(*env)(const void *ctx, const char *name), const void *ctx)
 {
 	for (int p = 0; p < param_count(); p++) {
-		const struct param_row *row = param_row_of(p);
-
-		param_value_init(&state->param[p], row, env(ctx, row->name));
+		param_value_init(&state->param[p], p, env(ctx, param_row_of(p)->name));
 		param_text_init(&state->param[p], p);
 	}
 	log_state_init(&state->log, state->param[PARAM_DEBUG].text,
@@ -135,7 +151,7 @@ static void param_malformed(int p, struct param_value *v)
 		return;
 	param_expected(p, expected, sizeof expected);
 	snprintf(line, sizeof line, "%s is '%.200s', expected %s; the default %s is used",
-		 row->name, v->text, expected, row->initial ? row->initial : "(unset)");
+		 row->name, v->text, expected, param_initial(p) ? param_initial(p) : "(unset)");
 	WARN("%s", line);
 	if (!log_wanted(LOG_LEVEL_WARN, 0))
 		os_log_line(line);
@@ -188,11 +204,22 @@ void param_report_malformed(void)
 		(void)param_value_of(p);
 }
 
+/* Once for each process: a default that is not that of GPUs. */
+static void param_report_instead(int p, struct param_value *v)
+{
+	const struct param_default *instead = param_instead(p);
+
+	if (instead && !(v->text && *v->text) && shared_quiet_exchange_u32(&v->shown, 1) == 0)
+		INFO(LOG_ENV, "%s is %s on the doubles: %s", param_row_of(p)->name,
+		     instead->initial, instead->why);
+}
+
 void param_report_set(void)
 {
 	for (int p = 0; p < param_count() && log_wanted(LOG_LEVEL_INFO, LOG_ENV); p++) {
 		struct param_value *v = &os_base_state()->param[p];
 
+		param_report_instead(p, v);
 		if (v->text && *v->text && !v->malformed &&
 		    shared_quiet_exchange_u32(&v->shown, 1) == 0)
 			INFO(LOG_ENV, "%s set by environment to %s.", param_row_of(p)->name,
@@ -242,7 +269,7 @@ const char *param_str(int p)
 {
 	ASSERT(param_row_of(p)->type == PARAM_STRING);
 	const struct param_value *v = param_value_of(p);
-	return v->text && *v->text && !v->malformed ? v->text : param_row_of(p)->initial;
+	return v->text && *v->text && !v->malformed ? v->text : param_initial(p);
 }
 
 bool param_is_set(int p)
@@ -261,9 +288,12 @@ void param_print(FILE *out)
 	for (int p = 0; p < param_count(); p++) {
 		const struct param_row *row = param_row_of(p);
 		const char *set = os_base_state()->param[p].text;
+		const struct param_default *instead = param_instead(p);
 		bool none = !row->initial || strcmp(row->initial, "-2") == 0;
 		fprintf(out, "%-24s %-7s %-20s %s", row->name, param_type_names[row->type],
 			none ? "unset" : row->initial, row->meaning);
+		if (instead)
+			fprintf(out, " [doubles: %s, %s]", instead->initial, instead->why);
 		if (set)
 			fprintf(out, " [now: %s]", set);
 		fputc('\n', out);

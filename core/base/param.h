@@ -160,6 +160,9 @@ X(GRAPH_MIXING_SUPPORT, "NCCL_GRAPH_MIXING_SUPPORT", BOOL, "1", 0, 1,           
 X(FIRST_STEP, "DOPPEL_FIRST_STEP", INT, "0", 0, 1ll << 62,                                          \
 	"step that connections begin at, the same on all ranks: to come soon to where a narrow "    \
 	"counter would wrap")                                                                       \
+X(RESULT_BYTES, "DOPPEL_RESULT_BYTES", BYTES, "262144", 1, 1ll << 31,                              \
+	"bytes of a channel's results from which a ring writes them straight into the outputs, the " \
+	"same on all ranks")                                                                       \
 X(CHECK_POINTERS, "NCCL_CHECK_POINTERS", BOOL, "0", 0, 1,                                          \
 	"check that buffers are memory of the communicator's GPU")                                  \
 X(IB_DISABLE, "NCCL_IB_DISABLE", BOOL, "0", 0, 1, "do not use HCAs")                               \

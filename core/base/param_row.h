@@ -38,10 +38,20 @@ struct param_form {
 	const char *expected; /* NULL: the words */
 };
 
+/* A variable of the stack whose default is another one on the doubles. These are all the differences
+ * between what the stack chooses on the doubles and on GPUs. */
+struct param_default {
+	int param;
+	const char *initial;
+	const char *why;
+};
+
 struct param_rows {
 	const struct param_row *row;   /* [count] */
 	const struct param_form *form; /* [count] */
 	int count;
+	const struct param_default *instead; /* [instead_count] */
+	int instead_count;
 };
 
 #define PARAM_DOUBLES_MAX 32 /* rows of param_doubles */

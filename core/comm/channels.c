@@ -23,12 +23,8 @@
 #define SELF_SHARE 2
 
 /* Two GPUs that NVLink joins move large calls faster with so many channels than with the 24 that a
- * search finds between H100s (docs/figures.md). The doubles keep the search's number. */
-#ifdef DOPPEL_FAKECUDA
-#define CHANNELS_OF_TWO 1
-#else
+ * search finds between H100s (docs/figures.md). */
 #define CHANNELS_OF_TWO 32
-#endif
 
 static bool channels_are_of_two(const struct ncclComm *comm)
 {
@@ -599,6 +595,7 @@ static ncclResult_t comm_dev_stage(struct ncclComm *comm, const struct comm_dev_
 		.id = (uint32_t)comm->id_hash,
 		.pat = transport_pat_of(comm),
 		.pat_channels = comm->pat_channels,
+		.result_least = comm->peers[comm->rank].result_least,
 	};
 	return comm_abort_word_on_device(comm, &dev->abort);
 }

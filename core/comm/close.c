@@ -70,12 +70,10 @@ static cudaError_t comm_launches_query(const struct ncclComm *comm)
 				 : cudaEventQuery(comm->launch_done);
 }
 
-/* Between two looks. The double's queries take their time by themselves. */
+/* Between two looks. */
 static void comm_drain_pause(void)
 {
-#ifndef DOPPEL_FAKECUDA
 	os_sleep_ns(20000);
-#endif
 }
 
 ncclResult_t comm_drain_look(struct ncclComm *comm)

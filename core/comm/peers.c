@@ -94,6 +94,7 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->pat_anywhere = param_i64(PARAM_PAT_ENABLE) == 1;
 	me->pxn_level = param_bool(PARAM_PXN_DISABLE) ? 0 : (int32_t)param_i64(PARAM_P2P_PXN_LEVEL);
 	me->settings = topo_settings_read();
+	me->result_least = (uint32_t)param_i64(PARAM_RESULT_BYTES);
 	return peer_device_describe(me);
 }
 
@@ -137,6 +138,13 @@ static ncclResult_t peer_pair_check(const struct peer_info *a, const struct peer
 		     "the same "
 		     "everywhere",
 		     a->rank, a->warp_width, b->rank, b->warp_width);
+		return ncclInvalidUsage;
+	}
+	if (a->result_least != b->result_least) {
+		WARN("DOPPEL_RESULT_BYTES: rank %d has %u, rank %d has %u; it must be the same on "
+		     "all "
+		     "ranks",
+		     a->rank, a->result_least, b->rank, b->result_least);
 		return ncclInvalidUsage;
 	}
 	return peer_allowed_check(a, b);

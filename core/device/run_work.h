@@ -90,17 +90,17 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
  * follow each other, and a rank that waits for the next one's address waits until that one has
  * ended the work before (docs/figures.md). */
 DEV_FN bool dev_ring_puts(const struct steps_part *part, const struct dev_program_row *row,
-			  int32_t nranks, uint32_t type_bytes)
+			  const struct dev_comm *comm, uint32_t type_bytes)
 {
-	const uint64_t bytes = part->count * type_bytes, others = (uint64_t)nranks - 1;
+	const uint64_t bytes = part->count * type_bytes, others = (uint64_t)comm->nranks - 1;
 
 	if (row->proto != DEV_SIMPLE || !bytes)
 		return false;
 	switch (row->func) {
 	case DEV_ALL_REDUCE:
-		return bytes * others / (uint64_t)nranks >= DEV_RESULT_LEAST;
+		return bytes * others / (uint64_t)comm->nranks >= comm->result_least;
 	case DEV_ALL_GATHER:
-		return bytes * others >= DEV_RESULT_LEAST;
+		return bytes * others >= comm->result_least;
 	default:
 		return false;
 	}
@@ -117,7 +117,7 @@ DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
 	 * read. */
 	if (p->recv_step != p->recv->step && part->count && p->thread == prim_poster(p))
 		dev_store_u64(p->d, p->recv->head, p->recv_step, SHARED_RELEASE, SHARED_SYSTEM);
-	p->puts = dev_ring_puts(part, row, p->block->comm.nranks, p->type_bytes);
+	p->puts = dev_ring_puts(part, row, &p->block->comm, p->type_bytes);
 	if (p->puts)
 		prim_result_begin(p);
 }
@@ -339,7 +339,7 @@ DEV_FN_ONCE void dev_ring_leave(struct dev *d, const struct dev_block *b, const 
 	struct dev_program_row row = steps_program(w->program);
 	struct steps_count n = steps_of(w, channel, &c->ring, b->comm.rank, b->comm.nranks);
 
-	if (!dev_ring_puts(&part, &row, b->comm.nranks, steps_type_bytes(w->type)))
+	if (!dev_ring_puts(&part, &row, &b->comm, steps_type_bytes(w->type)))
 		return;
 	if (c->ring_send.put)
 		prim_result_release(d, &c->ring_send);
@@ -361,8 +361,7 @@ DEV_FN_ONCE void dev_registered_open(struct dev *d, struct dev_block *b, const s
 	struct steps_part part = steps_part_of(w, channel);
 	struct dev_program_row row = steps_program(w->program);
 
-	if (dev_thread(d) == 0 &&
-	    dev_ring_puts(&part, &row, b->comm.nranks, steps_type_bytes(w->type)))
+	if (dev_thread(d) == 0 && dev_ring_puts(&part, &row, &b->comm, steps_type_bytes(w->type)))
 		prim_result_open(d, b, w);
 	dev_barrier_any(d, false);
 }

@@ -1,28 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Which kernels there are, by warp width. fakecuda has two builds of the same source, CUDA the one
- * of 32 lanes; DOPPEL_FAKECUDA is defined for the former.
- */
+/* Finds the kernels by program, protocol and warp width. */
 #include "core/device/programs.h"
+#include "core/device/shim_table.h"
 #include "core/device/work.h"
 
-#ifdef DOPPEL_FAKECUDA
-#define TABLE_KERNEL(name)                                                                         \
-	extern const struct dev_kernel dev_kernel_##name##_w1, dev_kernel_##name##_w32;            \
-	static const struct dev_kernel *table_##name(int width)                                    \
-	{                                                                                          \
-		return width == 1    ? &dev_kernel_##name##_w1                                     \
-		       : width == 32 ? &dev_kernel_##name##_w32                                    \
-				     : NULL;                                                       \
-	}
-#else
-#define TABLE_KERNEL(name)                                                                         \
-	extern const struct dev_kernel dev_kernel_##name##_w32;                                    \
-	static const struct dev_kernel *table_##name(int width)                                    \
-	{                                                                                          \
-		return width == 32 ? &dev_kernel_##name##_w32 : NULL;                              \
-	}
-#endif
 TABLE_KERNEL(dev_collective_simple)
 TABLE_KERNEL(dev_collective_ll)
 TABLE_KERNEL(dev_collective_ll128)

@@ -220,7 +220,9 @@ struct dev_comm {
 	struct dev_direct direct;
 	struct dev_pat pat;
 	int32_t pat_channels; /* the first channels have connections of PAT; 0: none has */
-	uint32_t pad0;
+	/* Least bytes of a channel's results that the sender writes straight into the output
+	 * (prims_result.h). */
+	uint32_t result_least;
 	/* The fake's warp width; both ends of a launch agree. */
 	uint32_t warp_width;
 	uint32_t id; /* low half of the communicator's hash, for traces */
@@ -298,13 +300,6 @@ struct dev_work {
 	uint8_t pad1[3];
 };
 DOPPEL_CHECK_SIZE(struct dev_work, 128);
-
-/* Bytes of a channel's results from which on they go straight into outputs (prims_result.h). */
-#ifdef DOPPEL_FAKECUDA
-#define DEV_RESULT_LEAST 1u /* short runs have it, too */
-#else
-#define DEV_RESULT_LEAST (256u << 10) /* measured between H100 */
-#endif
 
 /* Warps of a block at most: the kernel's registers are allotted for it. */
 #define DEV_MAX_WARPS 16

@@ -137,11 +137,6 @@ static void plan_work_add(struct ncclComm *comm, struct plan *p, const struct de
 		plan_ops_add(comm, p, w, &comm->channels[c]);
 }
 
-static uint32_t plan_work_warps(const struct plan_state *st, uint32_t nthreads)
-{
-	return PLAN_WARPS_FIXED ? st->warps : MIN_OF(st->warps, nthreads / 32);
-}
-
 void plan_task_plan(const struct plan_state *st, struct plan_task *t)
 {
 	struct tune_shape shape;
@@ -151,7 +146,7 @@ void plan_task_plan(const struct plan_state *st, struct plan_task *t)
 	plan_work_fill(t, &st->limits, &t->work, &shape);
 	t->nthreads = shape.nthreads;
 	t->by_plugin = st->limits.tuner != NULL;
-	t->work.nwarps = (uint8_t)plan_work_warps(st, shape.nthreads);
+	t->work.nwarps = (uint8_t)MIN_OF(st->warps, shape.nthreads / 32);
 }
 
 static const struct dev_kernel *plan_kernel_general(const struct plan_state *st,

@@ -425,8 +425,6 @@ static ncclResult_t plan_round_add(struct ncclComm *comm, const struct plan_stat
 
 static uint32_t plan_batches_warps(const struct plan_state *st, const struct plan_batches *b)
 {
-	if (PLAN_WARPS_FIXED)
-		return 2 * b->most;
 	if (b->longest > PLAN_SHORT_PART)
 		return MAX_OF(2 * b->most, st->warps);
 	return MAX_OF(2 * b->most, MIN_OF(st->warps, PLAN_SHORT_PART_WARPS));

@@ -16,9 +16,10 @@
 
 DOPPEL_STATIC_CHECK(PLAN_THREADS <= DEV_MAX_WARPS * 32, "the kernel takes the threads of the rule");
 
-uint32_t plan_block_warps(int64_t threads, uint32_t warp_width)
+uint32_t plan_block_warps(int64_t threads)
 {
-	uint32_t warps = PLAN_WARPS(warp_width), most = MIN_OF(DEV_MAX_WARPS, PLAN_THREADS / 32);
+	const uint32_t most = MIN_OF(DEV_MAX_WARPS, PLAN_THREADS / 32);
+	uint32_t warps = most;
 
 	if (threads > 0)
 		warps = (uint32_t)MAX_OF(threads / 32, 1);
@@ -144,7 +145,7 @@ ncclResult_t plan_init(struct ncclComm *comm)
 	}
 	st->warp_width = comm->peers[comm->rank].warp_width;
 	st->cluster = plan_cluster_most(comm);
-	st->warps = plan_block_warps(param_i64(PARAM_NTHREADS), st->warp_width);
+	st->warps = plan_block_warps(param_i64(PARAM_NTHREADS));
 	st->limits = (struct plan_limits){
 		.nranks = comm->nranks,
 		.nchannels = comm->nranks > 1 ? comm->nchannels : PLAN_ONE_RANK_BLOCKS,

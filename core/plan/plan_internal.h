@@ -52,16 +52,6 @@ enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, 
 
 /* ---- launch.c ------------------------------------------------------------------------------- */
 
-/* Warps of a block. A warp of the double is worth as much at any width and any size, and two of
- * them exercise everything. A GPU gets what NCCL's rule says, at most 512 threads. */
-#ifdef DOPPEL_FAKECUDA
-#define PLAN_WARPS_FIXED       true
-#define PLAN_WARPS(warp_width) 2
-#else
-#define PLAN_WARPS_FIXED       false
-#define PLAN_WARPS(warp_width) (PLAN_THREADS / (warp_width))
-#endif
-
 /* What one launch does: the works of one kernel with the proxy operations that belong to them, or
  * the copies of a communicator of one rank. Its memory is its own (plan_memory.c) and stays when it
  * is empty, so that a launch like an earlier one allocates nothing. */
@@ -87,9 +77,9 @@ struct plan_need {
 	uint64_t runs;
 };
 
-/* Warps of a block at most, for NCCL_NTHREADS (`threads`; not above 0: the default): 1 to as many
- * as the kernel is built for. */
-uint32_t plan_block_warps(int64_t threads, uint32_t warp_width);
+/* Returns the largest number of warps of a block for NCCL_NTHREADS (`threads`; 0 or less: the
+ * default): 1 to as many as the kernel is built for. */
+uint32_t plan_block_warps(int64_t threads);
 
 struct plan_state {
 	/* Of one rank alone, or of several: of collectives by protocol, those over trees and of PAT

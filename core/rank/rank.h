@@ -59,9 +59,11 @@ struct peer_info {
 	uint64_t cumem_host;
 	int32_t pxn_level; /* level at which its messages leave the host by way of another rank */
 	uint32_t settings; /* settings of its search: topo_settings_read */
+	uint32_t result_least; /* DOPPEL_RESULT_BYTES */
+	uint32_t pad0;
 };
-DOPPEL_CHECK_SIZE(struct peer_info, 112);
-#define PEER_INFO_MAGIC 0xd0de1009u
+DOPPEL_CHECK_SIZE(struct peer_info, 120);
+#define PEER_INFO_MAGIC 0xd0de100au
 
 /* One of a rank's links in the tree of a channel. Link 0 leads to its parent, the others to its
  * children. */

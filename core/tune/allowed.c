@@ -383,38 +383,6 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 	return true;
 }
 
-/* Without NCCL_PROTO the doubles run SIMPLE alone: they pay for each line, and the model, which is
- * one of GPUs, prefers LL and LL128 up to some MiB. Without NCCL_ALGO the doubles run rings alone:
- * trees, PAT and every two ranks are connected only where that is used. With
- * NCCL_PROTO=LL,LL128,Simple and NCCL_ALGO=Ring,Tree,PAT,OneShot,TwoShot they choose as GPUs do. */
-#ifdef DOPPEL_FAKECUDA
-static const bool allowed_proto_left_out[DEV_PROTO_COUNT] = {[DEV_LL] = true, [DEV_LL128] = true};
-static const bool allowed_algo_left_out[DEV_ALGO_COUNT] = {
-	[DEV_ONE_SHOT] = true, [DEV_TWO_SHOT] = true, [DEV_TREE] = true, [DEV_PAT] = true};
-#else
-static const bool allowed_proto_left_out[DEV_PROTO_COUNT] = {[DEV_LL] = false};
-static const bool allowed_algo_left_out[DEV_ALGO_COUNT] = {[DEV_RING] = false};
-#endif
-
-/* A collective that would have no program keeps those that it has. */
-static uint64_t allowed_by_default(uint64_t programs, bool algo, bool proto)
-{
-	uint64_t left = programs, kept;
-
-	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
-		struct dev_program_row row = steps_program(p);
-
-		if ((!proto && allowed_proto_left_out[row.proto]) ||
-		    (!algo && allowed_algo_left_out[row.algo]))
-			left &= ~(1ull << p);
-	}
-	kept = left;
-	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
-		if (tune_is_allowed(programs, p) && !allowed_has(left, (int)tune_func(p)))
-			kept |= 1ull << p;
-	return kept;
-}
-
 /* NCCL_PAT_ENABLE=0. ncclInvalidUsage, logged: a collective has no other programs. */
 static ncclResult_t allowed_without_pat(uint64_t *programs, const char *algo)
 {
@@ -444,7 +412,6 @@ ncclResult_t tune_allowed_read(uint64_t *programs)
 		WARN("%s", error);
 		return ncclInvalidUsage;
 	}
-	*programs = allowed_by_default(*programs, algo && *algo, proto && *proto);
 	if (!param_i64(PARAM_PAT_ENABLE))
 		return allowed_without_pat(programs, algo);
 	return ncclSuccess;

@@ -92,8 +92,19 @@ static const struct param_form world_param_forms[ARRAY_LEN(world_param_rows)] = 
 #undef FORM
 };
 
+#ifdef DOPPEL_FAKECUDA
+static const struct param_default world_param_defaults[] = {
+	{PARAM_NTHREADS, "64", "a warp of the GPU double moves any number of lines in one step"},
+	{PARAM_CHECK_POINTERS, "1", "the check costs no time there"},
+};
+#endif
+
 const struct param_rows param_doubles = {
 	.row = world_param_rows,
 	.form = world_param_forms,
 	.count = ARRAY_LEN(world_param_rows),
+#ifdef DOPPEL_FAKECUDA
+	.instead = world_param_defaults,
+	.instead_count = ARRAY_LEN(world_param_defaults),
+#endif
 };

@@ -421,6 +421,7 @@ static inline void ring_connect(struct ring *g)
 {
 	for (int i = 0; i < g->n; i++) {
 		struct dev_comm comm = {.magic = DEV_COMM_MAGIC,
+					.result_least = 1,
 					.rank = i,
 					.nranks = g->n,
 					.nchannels = CHANNELS,

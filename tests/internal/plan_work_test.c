@@ -164,12 +164,11 @@ END_TEST
 
 START_TEST(a_block_has_no_more_warps_than_the_kernel_is_built_for)
 {
-	ck_assert_uint_eq(plan_block_warps(1024, 32), DEV_MAX_WARPS);
-	ck_assert_uint_eq(plan_block_warps(1024, 1), DEV_MAX_WARPS);
-	ck_assert_uint_eq(plan_block_warps(512, 32), 16);
-	ck_assert_uint_eq(plan_block_warps(64, 32), 2);
-	ck_assert_uint_eq(plan_block_warps(1, 32), 1);
-	ck_assert_uint_ge(plan_block_warps(-2, 32), 1);
+	ck_assert_uint_eq(plan_block_warps(1024), DEV_MAX_WARPS);
+	ck_assert_uint_eq(plan_block_warps(512), 16);
+	ck_assert_uint_eq(plan_block_warps(64), 2);
+	ck_assert_uint_eq(plan_block_warps(1), 1);
+	ck_assert_uint_ge(plan_block_warps(-2), 1);
 }
 END_TEST
 
