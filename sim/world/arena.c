@@ -46,7 +46,7 @@ void *world_arena_alloc(size_t bytes, const char *what)
 	if (!room)
 		__atomic_fetch_sub(&head->used, take, __ATOMIC_ACQ_REL);
 	if (!room) {
-		fprintf(stderr, "world arena: no room for %zu bytes of %s behind %llu\n", bytes,
+		fprintf(stderr, "world arena: no room for %zu bytes of %s after offset %llu\n", bytes,
 			what, (unsigned long long)at);
 		return NULL;
 	}

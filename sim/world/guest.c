@@ -282,15 +282,15 @@ void world_guest_end(void)
 		if (!guest.status)
 			fprintf(stderr,
 				"doppel: the program ends in another thread than that of its "
-				"first call: what it leaves is not looked at\n");
+				"first call: its leaks are not checked\n");
 		world_guest_report();
 		world_guest_quit(
 			guest.status); /* tasks still run, and need what would be unloaded */
 	}
 	if (!sim_part(GUEST_END_NS, &verdict)) {
 		fprintf(stderr,
-			"doppel: tasks still run at the end of the program: what it leaves is not "
-			"looked at\n");
+			"doppel: tasks still run at the end of the program: its leaks are not "
+			"checked\n");
 		world_guest_report();
 		world_guest_quit((int)verdict);
 	}

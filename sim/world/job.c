@@ -85,7 +85,7 @@ void job_exit(struct job_process *p, int status, bool handlers)
 	if (!p->status)
 		fprintf(stderr,
 			"doppel exec: the program of rank %u ends in another thread than that of "
-			"main: what it leaves is not looked at\n",
+			"main: its leaks are not checked\n",
 			p->rank);
 	job_fail(p);
 }
@@ -133,9 +133,8 @@ static void job_reap(struct job_process *p)
 	if (!p->left || !world_proc_leave(p->proc))
 		return;
 	fprintf(stderr,
-		"doppel exec: process %s exited with 0 without ncclCommDestroy: what it had open "
-		"is "
-		"closed\n",
+		"doppel exec: process %s exited with 0 without ncclCommDestroy: its open "
+		"objects are closed\n",
 		p->proc->name);
 	sim_explain_first("process %s exited with 0 without ncclCommDestroy", p->proc->name);
 }

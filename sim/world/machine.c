@@ -241,7 +241,7 @@ static int machine_gpu_add(struct machine_reader *r, const struct xml_node *tag,
 	struct world_machine *m = r->m;
 	const struct xml_node *here = tag ? tag : at->pci;
 	if (m->gpu_count == MACHINE_MAX_GPUS)
-		return xml_error_at(here, &r->error, "is one GPU too many, at most %d are taken",
+		return xml_error_at(here, &r->error, "is one GPU too many, expected at most %d",
 				    MACHINE_MAX_GPUS);
 	struct world_gpu *g = &m->gpu[m->gpu_count];
 	uint32_t device = 0, vendor = 0;
@@ -290,7 +290,7 @@ static int machine_nic_room(struct machine_reader *r, const struct xml_node *her
 {
 	if (r->m->nic_count < MACHINE_MAX_NICS)
 		return 0;
-	return xml_error_at(here, &r->error, "is one NIC too many, at most %d are taken",
+	return xml_error_at(here, &r->error, "is one NIC too many, expected at most %d",
 			    MACHINE_MAX_NICS);
 }
 
@@ -527,7 +527,7 @@ static int machine_cpu_read(struct machine_reader *r, const struct xml_node *cpu
 					  "another one",
 					  *numa);
 	if (!rc && r->cpus == MACHINE_MAX_CPUS)
-		rc = xml_error_at(cpu, &r->error, "is one CPU too many, at most %d are taken",
+		rc = xml_error_at(cpu, &r->error, "is one CPU too many, expected at most %d",
 				  MACHINE_MAX_CPUS);
 	if (!rc) {
 		r->host_of[r->cpus] = *host;

@@ -298,7 +298,7 @@ int world_proc_create(uint32_t host, const char *name, struct os_proc **proc)
 {
 	ASSERT(world && proc);
 	if (host >= world->config.hosts) {
-		fprintf(stderr, "world: process on host %u, but there are only %u\n", host,
+		fprintf(stderr, "world: process on host %u, expected a host below %u\n", host,
 			world->config.hosts);
 		return EINVAL;
 	}
