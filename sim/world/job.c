@@ -289,6 +289,5 @@ int world_job_run(const struct world_job *config)
 	verdict = world_guest_judge(verdict);
 	if (verdict == SIM_PASS && (killed || job.rc))
 		verdict = job.rc ? SIM_USAGE : SIM_ERROR;
-	world_guest_quit(
-		(int)world_guest_stop(verdict)); /* the destructors of the copies have run */
+	world_guest_quit((int)world_guest_stop(verdict)); /* the copies' destructors have run */
 }

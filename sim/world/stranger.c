@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Foreign clients: programs that find an open port on a real network, such as a port scanner, a
- * monitoring probe, or a rank of another job with an old address. A fault plan connects one to a
- * listener that has just started. The client sends random bytes, sends no byte, or closes
- * immediately. It has no process: one event connects it, another closes the connection.
+ * Foreign clients, which find an open port on a real network: a port scanner, a monitoring probe,
+ * or a rank of another job with an old address. A fault plan connects one to a listener that has
+ * just started. The client sends random bytes, sends no byte, or closes immediately. It has no
+ * process: one event connects it, another closes the connection.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -74,8 +74,7 @@ static void stranger_come(void *object, uint64_t arg)
 	if (s->kind == OS_FAULT_GARBAGE)
 		stranger_talk(s->conn);
 	if (s->kind == OS_FAULT_SILENT) {
-		stranger_free(
-			s); /* the connection stays open until the listener's process closes it */
+		stranger_free(s); /* the connection stays open */
 	} else {
 		stranger_post(s, stranger_leave, s->kind == OS_FAULT_CLOSE ? 1 : STRANGER_STAY_NS);
 	}
