@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel exhaust: options, then exhaust_run. */
+/* doppel exhaust: parses options and calls exhaust_run. */
 #include <argp.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static void exhaust_parse_class(struct exhaust_config *c, const char *arg, struc
 	c->classes = state->arg_num ? c->classes | classes : classes;
 }
 
-/* The option's name is that of its key. */
+/* Parses the number of the option with that key. */
 static uint64_t exhaust_number(struct argp_state *state, int key, const char *arg, uint64_t least,
 			       uint64_t most)
 {
@@ -114,7 +114,7 @@ static void exhaust_parse_collective(struct exhaust_config *c, const char *arg,
 			   arg, lab_collective_nearest(arg, strlen(arg)), lab_collective_names());
 }
 
-/* False: there is no room. */
+/* False: too many variables. */
 static bool exhaust_add_env(struct exhaust_config *c, const char *assignment)
 {
 	int n = 0;
@@ -137,7 +137,8 @@ static void exhaust_parse_env(struct exhaust_config *c, const char *arg, struct 
 			   EXHAUST_ENV_MOST - EXHAUST_ENV_OWN);
 }
 
-/* The caller's variables are the ranks', as in a run; those of --env come later, and win. */
+/* Adds the caller's variables, which ranks inherit as in a run. Those of --env follow and override
+ * them. */
 static void exhaust_inherit(struct exhaust_config *c)
 {
 	const char *machine = getenv("DOPPEL_MACHINE");

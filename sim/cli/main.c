@@ -17,7 +17,7 @@
 #include "sim/lab/sweep.h"
 #include "sim/world/world.h"
 
-enum { CLI_SECONDS_MOST = 1 << 28 }; /* eight years; in ns it fits */
+enum { CLI_SECONDS_MOST = 1 << 28 }; /* eight years; fits in 64 bits of ns */
 
 struct cli_command {
 	const char *name, *what;
@@ -64,7 +64,7 @@ static void cli_usage(FILE *out)
 		     "which build this is.\n");
 }
 
-/* Commit and build are what a replay compares. */
+/* Prints commit and build, which a replay compares. */
 static void cli_version(void)
 {
 #if DOPPEL_FAKECUDA

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options that define a run: `doppel run`, and sweeps with fixed options, share them. */
+/* The options that define a run: shared by `doppel run` and by sweeps with fixed options. */
 #include "sim/cli/options.h"
 
 #include <errno.h>
@@ -222,7 +222,7 @@ uint64_t cli_size(struct argp_state *state, const char *option, const char *arg)
 	return v;
 }
 
-/* One number, or one of each host. */
+/* Parses one number, or one number per host. */
 static void options_parse_gpus(struct cli_options *o, const char *arg, struct argp_state *state)
 {
 	struct lab_config *c = &o->scenario.lab;
@@ -256,7 +256,7 @@ static void options_parse_map(struct cli_options *o, const char *arg, struct arg
 	argp_error(state, "--map-by %s: expected slot, node or seed", arg);
 }
 
-/* Each item counts, an empty one, too: it is no number. */
+/* Parses a list of GPUs. An empty item is an error, as it is not a number. */
 static void options_parse_devices(struct cli_options *o, const char *arg, struct argp_state *state)
 {
 	char copy[16 * LAB_MAX_DEVICES], *rest = copy, *t;
@@ -410,7 +410,7 @@ static bool options_parse_world(int key, char *arg, struct argp_state *state, st
 	}
 }
 
-/* Options of a program that does more than its series. */
+/* Parses an option of a program that runs more than its series. */
 static bool options_parse_program(int key, char *arg, struct argp_state *state,
 				  struct cli_options *o)
 {
@@ -542,7 +542,7 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 	}
 }
 
-/* "HOST:PORT", "[ADDRESS]:PORT" */
+/* Checks "HOST:PORT" or "[ADDRESS]:PORT". */
 static const char *options_root(const char *arg, struct argp_state *state)
 {
 	const char *colon = strrchr(arg, ':');
@@ -608,7 +608,7 @@ static void options_end_gpus(struct cli_options *o, struct argp_state *state)
 			   c->host_gpus_n, c->hosts);
 }
 
-/* Real GPUs have a topology of their own: it is detected, unless a machine or a file is named. */
+/* Enables detection on real GPUs, unless a machine or a topology file is named. */
 static void options_end_topology(struct cli_options *o)
 {
 #ifndef DOPPEL_FAKECUDA
@@ -651,8 +651,9 @@ static error_t options_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Warnings are shown unless the caller's environment sets another level. The caller's NCCL_* and DOPPEL_* reach every
- * rank; --env comes later; the last one of a name counts. */
+/* Shows warnings unless the caller's environment sets another level. The caller's NCCL_* and
+ * DOPPEL_* variables are set in every rank. --env is applied later. The last assignment of a name
+ * counts. */
 static void options_inherit_env(struct scenario *s)
 {
 	scenario_set_env(s, "NCCL_DEBUG=WARN");
@@ -702,7 +703,7 @@ void cli_options_default(struct cli_options *o)
 	options_inherit_machine(o);
 }
 
-/* What has no effect, or two, is refused instead of left out in silence. */
+/* An option without an effect, or with two meanings, is refused instead of ignored. */
 static const struct cli_rule options_rules[] = {
 	{CLI_EXCLUDES, OPTION_DEVICES, {OPTION_GPUS}, NULL},
 	{CLI_EXCLUDES, OPTION_GPU_LIST, {OPTION_PROCESSES, OPTION_RANK}, NULL},
@@ -775,7 +776,7 @@ bool cli_options_check(const char *command, struct cli_options *o, const struct 
 		cli_give(&o->given, OPTION_THREADS);
 	if (!options_go_together(command, o, rules, n, own) || !cli_collective_check(command, o))
 		return false;
-	/* one of several processes reads its variables after its own settings */
+	/* with --rank, a process reads its variables after its own settings */
 	if (cli_has_both_doubles() && cli_is_given(&o->given, OPTION_FIXED) &&
 	    !cli_is_given(&o->given, OPTION_RANK) && !cli_machines_fit(o->scenario.machine))
 		return false;

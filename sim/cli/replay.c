@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel replay: a failing run again, from what it left. */
+/* doppel replay: runs a failed run again, from the files that it wrote. */
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,12 +20,12 @@ struct replay_options {
 	bool gdb, force, from_seed, quiet;
 };
 
-/* What the last words need, when a signal ends the program. */
+/* State that replay_last_words needs when a signal ends the program. */
 static struct replay {
 	struct replay_options options;
 	struct scenario scenario;
 	struct sim_failure recorded;
-	char to_step[48]; /* a gdb command */
+	char to_step[48]; /* gdb command: "sim goto STEP" */
 } replay;
 
 enum replay_key { REPLAY_UNTIL = 0x100, REPLAY_GDB, REPLAY_TRACE, REPLAY_STRATEGY, REPLAY_FORCE };
@@ -87,7 +87,7 @@ static error_t replay_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* The folder's files, or a config alone. */
+/* Reads the folder's files, or a config alone. */
 static int replay_read(char choices[FAIL_DIR_BYTES])
 {
 	struct replay_options *o = &replay.options;
@@ -127,7 +127,7 @@ static bool replay_same_build(void)
 	return o->force;
 }
 
-/* Prints whether it is the same failure; returns the exit code of the program. */
+/* Prints whether the failure is the recorded one. Returns the exit code of the program. */
 static int replay_judge(const struct sim_failure *f, enum sim_verdict outcome)
 {
 	if (replay.options.until && !replay.options.gdb)
@@ -168,7 +168,7 @@ static void replay_last_words(void *arg)
 		_exit(code);
 }
 
-/* Real time is all that is known of a run that hung. */
+/* Reports the same failure: of a run that hung, only the real time is known. */
 static void replay_hung(int sig)
 {
 	static const char same[] = "# same failure: hung\n";
@@ -225,7 +225,8 @@ static int replay_run(const char *choices)
 	return code;
 }
 
-/* gdb stops at the step, also in the middle of a task; the program is to know nothing of it. */
+/* Runs the program under gdb without --until. gdb stops at the step, even in the middle of a
+ * task. */
 static int replay_under_gdb(int argc, char **argv)
 {
 	const char **args = calloc((size_t)argc + 1, sizeof *args);

@@ -7,9 +7,9 @@
  *
  * One end:
  *
- * 	CONNECTING --- SYN reached a listener ---> OPEN --- close ---> closed (freed with its peer)
- * 	    |                                       |
- * 	    +--- no listener ------> FAILED         +--- reset ---> RESET
+ *	CONNECTING --- SYN reached a listener ---> OPEN --- close ---> closed (freed with its peer)
+ *	    |                                       |
+ *	    +--- no listener ------> FAILED         +--- reset ---> RESET
  *
  * A sender stores its bytes in the receiver's ring immediately. The bytes become visible to the
  * receiver when their event has run. The memory is in proportion to the bytes in flight: at most
