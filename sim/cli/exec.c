@@ -56,8 +56,8 @@ static const struct argp_option exec_argp_options[] = {
 	{"env", EXEC_ENV, "NAME=VALUE", 0,
 	 "a variable of the program; repeatable (NCCL_DEBUG is WARN unless it is set)", 0},
 	{"leaks", EXEC_LEAKS, "note|error", 0,
-	 "what is left at the exit (memory, communicators) is printed, or fails the run with 13 "
-	 "(default: note)",
+	 "objects that remain at the exit (memory, communicators) are printed, or fail the run "
+	 "with 13 (default: note)",
 	 0},
 	{"gdb", EXEC_GDB, NULL, 0, "start the program under gdb, with Doppel's commands loaded", 0},
 	{0},
@@ -243,8 +243,7 @@ int cli_exec(int argc, char **argv)
 		return exec_job(argc, argv, &e);
 	if (!world_guest_check() || !exec_library_path())
 		return SIM_USAGE;
-	setenv("DOPPEL_EXEC", "1",
-	       1); /* makes the program report at its exit if it has not used the doubles */
+	setenv("DOPPEL_EXEC", "1", 1); /* makes an idle program report itself */
 	if (e.gdb)
 		return cli_gdb(e.program, NULL);
 	execvp(e.program[0], e.program);

@@ -28,7 +28,7 @@ static const struct cli_command cli_commands[] = {
 	{"run", "run a collective on a world of hosts, check it, print the nccl-tests table",
 	 cli_run},
 	{"sweep", "run many seeds, list those that fail", cli_sweep},
-	{"replay", "run a failing run again, from what it left", cli_replay},
+	{"replay", "run a failing run again, from its folder", cli_replay},
 	{"shrink", "make a failing run small, and show the two stacks whose order matters",
 	 cli_shrink},
 	{"topo", "show a machine's topology, search rings in it", cli_topo},

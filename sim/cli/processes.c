@@ -58,7 +58,7 @@ static bool process_get_id(bool make, ncclUniqueId *id, void *arg)
 	}
 	if (o->root || processes_move(o->id_fd, id, sizeof *id, make))
 		return true;
-	fprintf(stderr, "doppel: the unique id did not come: rank 0's process has ended\n");
+	fprintf(stderr, "doppel: no unique id received: rank 0's process has ended\n");
 	return false;
 }
 

@@ -40,7 +40,7 @@ static const struct argp_option replay_argp_options[] = {
 	{"trace", REPLAY_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 0},
 	{"strategy", REPLAY_STRATEGY, "recorded|seed", 0,
 	 "make the recorded choices (default), or draw them from the seed again", 0},
-	{"force", REPLAY_FORCE, NULL, 0, "go on when build or machine file are others", 0},
+	{"force", REPLAY_FORCE, NULL, 0, "replay even if the build or the machine file differs", 0},
 	{"quiet", 'q', NULL, 0, "do not print the configuration", 0},
 	{0},
 };
@@ -204,7 +204,8 @@ static int replay_run(const char *choices)
 	s->lab.on_failed = replay_failed;
 	s->lab.table = o->quiet ? NULL : stdout;
 	if (found_is_hung(&replay.recorded) && !sim_under_debugger()) {
-		printf("# it hung: was not over after %u s of real time; given up after as long\n",
+		printf("# it hung: not finished after %u s of real time; this replay stops after "
+		       "as long\n",
 		       s->found_seconds);
 		fflush(stdout);
 		signal(SIGALRM, replay_hung);
@@ -255,11 +256,10 @@ int cli_replay(int argc, char **argv)
 		.options = replay_argp_options,
 		.parser = replay_parse,
 		.args_doc = "DIR",
-		.doc = "Runs again what failed, from the folder that it left (config and choices), "
-		       "and reports whether it fails in the same way at the same step."
-		       "\vExit status: "
-		       "that of the failure; 12 when it is another one or none; 1 when the folder "
-		       "is of another build or machine.",
+		.doc = "Runs a failed run again, from its folder (config and choices), and reports "
+		       "whether it fails in the same way at the same step.\vExit status: that of "
+		       "the failure; 12 when it is another one or none; 1 when the folder is of "
+		       "another build or machine.",
 	};
 	char choices[FAIL_DIR_BYTES];
 

@@ -25,7 +25,7 @@ enum { RUN_GPU_DOUBLE = 0 };
 #endif
 
 static const struct argp_option run_argp_options[] = {
-	{NULL, 0, NULL, 0, "What comes out:", 0},
+	{NULL, 0, NULL, 0, "Output:", 0},
 	{"average", 'a', "0|1|2|3", 0,
 	 "the time of a row: rank 0's, the ranks' mean (default 1), least or most", 0},
 	{"json", RUN_JSON, "FILE", 0, "write the table and the verdict (default: none)", 0},

@@ -24,7 +24,7 @@ static const struct argp_option shrink_argp_options[] = {
 	{"time", SHRINK_TIME, "SECONDS", 0, "budget of CPU time: 60s (default), 10m, 1h", 0},
 	{"seeds", SHRINK_SEEDS, "N", 0, "tried for a world with fewer ranks (default 100)", 0},
 	{"run-limit", SHRINK_LIMIT, "SECONDS", 0, "CPU time for one run (default 10)", 0},
-	{"force", SHRINK_FORCE, NULL, 0, "what another build or machine recorded, too", 0},
+	{"force", SHRINK_FORCE, NULL, 0, "accept a recording of another build or machine", 0},
 	{"no-stacks", SHRINK_NO_STACKS, NULL, 0, "no stacks from gdb", 0},
 	{0},
 };

@@ -58,7 +58,7 @@ static const struct argp_option sweep_argp_options[] = {
 	{"json", SWEEP_JSON, "FILE", 0, "write the summary and the failures (default: none)", 0},
 	{"canary", SWEEP_CANARY, NULL, 0,
 	 "plant a failure in one seed of 100; they must be found, and nothing else", 0},
-	{"shrink", SWEEP_SHRINK, NULL, 0, "make the failure to look at first small (doppel shrink)",
+	{"shrink", SWEEP_SHRINK, NULL, 0, "shrink the failure to investigate first (doppel shrink)",
 	 0},
 	{"verbose", SWEEP_VERBOSE, NULL, 0, "show what runs print", 0},
 	{0},
