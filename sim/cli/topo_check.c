@@ -317,7 +317,7 @@ static int check_rings(struct check *c)
 	return code;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- all checks ------------------------------------------------------------------------------ */
 
 /* Notes that ACS is unknown: with ACS on, traffic between functions of a switch goes through the
  * CPU. */

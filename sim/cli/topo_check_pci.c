@@ -283,7 +283,7 @@ const char *check_crossed(const struct check *c, const struct topo_graph *g, boo
 	return text;
 }
 
-/* ---- all of these ---------------------------------------------------------------------------- */
+/* ---- all PCI checks -------------------------------------------------------------------------- */
 
 void check_links(struct check *c)
 {

@@ -337,7 +337,7 @@ static void diff_files(struct diff *d, const struct topo_graph_file *a,
 				  b->graph[i].id, b->graph[i].line);
 }
 
-/* ---- either --------------------------------------------------------------------------------- */
+/* ---- machines or graph files ----------------------------------------------------------------- */
 
 struct diff_text {
 	char *text; /* NULL: the file cannot be read */

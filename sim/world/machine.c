@@ -47,7 +47,8 @@ struct machine_place {
 	const struct xml_node *pci;
 };
 
-/* NVLink bandwidth per link and direction, by compute capability: NCCL 2.28's numbers. */
+/* Returns the NVLink bandwidth per link and direction in MB/s, by compute capability: NCCL 2.28's
+ * numbers. */
 static uint64_t machine_nvlink_mbps(uint32_t sm)
 {
 	return sm >= 100 ? 40100 : sm >= 90 ? 20600 : sm == 86 ? 12000 : sm >= 70 ? 20000 : 18000;

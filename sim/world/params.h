@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The environment variables of the doubles, of the worlds that they are in and of the drop-in:
- * their table, as core/base/param.h has that of the stack. param_str and the others take these
- * numbers too.
+ * Table of the environment variables of the doubles, of their worlds and of the drop-in, in the
+ * form of core/base/param.h, which has the stack's variables. param_str and the other functions
+ * accept these numbers, too.
  */
 #ifndef SIM_WORLD_PARAMS_H
 #define SIM_WORLD_PARAMS_H

@@ -100,7 +100,7 @@ int world_env_check_real(void);
 /* Prints a line for each DOPPEL_* variable that the table does not have, with the nearest name. */
 void world_env_warn_unknown(const char *const *env);
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and end ------------------------------------------------------------------------ */
 
 struct world_config {
 	uint32_t hosts;
