@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The environment of the program: what a command makes of it before its options. */
+/* Checks of the program's environment, which run before a command parses its options. */
 #include "sim/cli/environment.h"
 
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
 
-/* Variables that some commands read: the names of these, and what --env has in their place (NULL: they
- * are for the ranks, too). */
+/* Variables that only some commands read. `readers`: those commands. `instead`: the option that
+ * --env's message names; NULL: ranks read the variable, too. */
 static const struct env_row {
 	const char *name, *readers, *instead;
 } env_rows[] = {
@@ -31,7 +31,7 @@ static const struct env_row {
 	{"NCCL_GRAPH_FILE", "run sweep exhaust exec verbs-run", NULL},
 };
 
-/* NULL: there is none. */
+/* Returns the row of a variable; NULL: it has no row. */
 static const struct env_row *env_find(const char *assignment)
 {
 	size_t n = strcspn(assignment, "=");
@@ -56,8 +56,9 @@ static bool env_is_read_by(const struct env_row *row, const char *command)
 	return false;
 }
 
-/* The search and the model read the stack's variables in this process, where a malformed one is a
- * line and the default. Those of a world are looked at when it is made. */
+/* Checks the stack's variables, which the search and the model read in this process. The stack
+ * itself would print a line for a malformed one and use the default. A world checks its variables
+ * at its creation. */
 static bool env_stack_fits(void)
 {
 	for (char **e = environ; *e; e++)
@@ -80,16 +81,15 @@ static void env_warn_without_effect(const char *command)
 	}
 }
 
-/* `doppel env` shows what is there, also when it is wrong, and `doppel faults` reads none of it. A
- * program of `doppel exec` warns at its first call, as without it. */
+/* `doppel env` shows the variables, even invalid ones, and `doppel faults` reads none. A program of
+ * `doppel exec` warns at its first call, as it does without doppel. */
 bool cli_environment(const char *command)
 {
 	bool list = !strcmp(command, "env") || !strcmp(command, "faults");
 
 	if (strcmp(command, "exec"))
 		world_env_warn_unknown((const char *const *)environ);
-	/* with real HCAs the library of verbs-run may be in this process, and reads its
-	 * variables */
+	/* with real HCAs the library of verbs-run may be in this process and read its variables */
 	if (!list && cli_has_both_doubles())
 		env_warn_without_effect(command);
 	if ((!strcmp(command, "topo") || !strcmp(command, "tune")) && !env_stack_fits())

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The variables NCCL_* and DOPPEL_* that a command finds, and those of --env. Garbage and names that
- * are for something else are errors; unknown names and variables without an effect are warnings, a line on
- * stderr each. Called by main and by the commands that have --env, before anything runs.
+ * Checks the NCCL_* and DOPPEL_* variables of a command's environment and those of --env. Invalid
+ * values are errors. In --env, names that have an option of their own are errors, too. Unknown
+ * names and variables without an effect are warnings. Each is a line on stderr. Callers: main and
+ * the commands with --env, before anything runs.
  */
 #ifndef SIM_CLI_ENVIRONMENT_H
 #define SIM_CLI_ENVIRONMENT_H
@@ -10,14 +11,14 @@
 #include <argp.h>
 #include <stdbool.h>
 
-/* Checks the caller's variables for a command. False: one has garbage, as explained. */
+/* Checks the caller's variables for a command. False: one is invalid, which it has explained. */
 bool cli_environment(const char *command);
-/* Is this variable of the caller one that ranks read? */
+/* True if ranks read this variable of the caller. */
 bool cli_env_is_for_ranks(const char *assignment);
-/* Checks that the argument of --env, or of an option like it, is NAME=VALUE. Another form, or a name that no rank
- * reads, ends the program with SIM_USAGE. */
+/* Checks that the argument of `option` (--env or similar) is NAME=VALUE. Another form, or a name
+ * that no rank reads, ends the program with SIM_USAGE. */
 void cli_env_check(const char *option, const char *assignment, struct argp_state *state);
-/* The same, and an unknown name is a warning. */
+/* Calls cli_env_check and warns of an unknown name. */
 void cli_env_option(const char *option, const char *assignment, struct argp_state *state);
 
 #endif

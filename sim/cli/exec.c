@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel exec: a program that knows nothing of worlds, on GPU doubles (docs/using.md). */
+/* doppel exec: runs a program that does not know of worlds on GPU doubles (docs/using.md). */
 #include <argp.h>
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "sim/world/job.h"
 #include "sim/world/world.h"
 
-/* As env(1) has it. */
+/* Exit codes of env(1). */
 #define EXEC_CANNOT_RUN 126
 #define EXEC_NOT_FOUND  127
 #define EXEC_MACHINE    "h100-8nic"
@@ -56,8 +56,8 @@ static const struct argp_option exec_argp_options[] = {
 	{"env", EXEC_ENV, "NAME=VALUE", 0,
 	 "a variable of the program; repeatable (NCCL_DEBUG is WARN unless it is set)", 0},
 	{"leaks", EXEC_LEAKS, "note|error", 0,
-	 "what is left at the exit (memory, communicators) is printed, or fails the run with 13 "
-	 "(default: note)",
+	 "objects that remain at the exit (memory, communicators) are printed, or fail the run "
+	 "with 13 (default: note)",
 	 0},
 	{"gdb", EXEC_GDB, NULL, 0, "start the program under gdb, with Doppel's commands loaded", 0},
 	{0},
@@ -69,14 +69,14 @@ struct exec {
 	bool gdb;
 };
 
-/* Options are the variables that the program's libraries read. */
+/* Sets a variable that the program's libraries read: options are passed to them as variables. */
 static void exec_set(const char *name, const char *value, struct argp_state *state)
 {
 	if (setenv(name, value, 1))
 		argp_failure(state, SIM_USAGE, errno, "%s", name);
 }
 
-/* A file: the program may go elsewhere before its first call. */
+/* Sets a variable to an absolute path: the program may change its folder before its first call. */
 static void exec_set_path(const char *name, const char *path, struct argp_state *state)
 {
 	char full[PATH_MAX];
@@ -84,7 +84,7 @@ static void exec_set_path(const char *name, const char *path, struct argp_state 
 	exec_set(name, realpath(path, full) ? full : path, state);
 }
 
-/* The same rule for files and names of machines as world_machine_load. */
+/* Distinguishes files from names of machines by the same rule as world_machine_load. */
 static void exec_set_machine(const char *machine, struct argp_state *state)
 {
 	size_t n = strlen(machine);
@@ -144,7 +144,7 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 	case EXEC_GDB:
 		e->gdb = true;
 		return 0;
-	case ARGP_KEY_ARG: /* the program: the rest is its own */
+	case ARGP_KEY_ARG: /* the program and its arguments */
 		e->program = state->argv + state->next - 1;
 		state->next = state->argc;
 		return 0;
@@ -161,7 +161,8 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Where libnccl.so.2 is: a program that was linked without a path to it finds it all the same. */
+/* Adds the folder of libnccl.so.2 to LD_LIBRARY_PATH: a program that was linked without a path to
+ * it finds it. */
 static bool exec_library_path(void)
 {
 	char dir[PATH_MAX];
@@ -175,7 +176,7 @@ static bool exec_library_path(void)
 	return cli_library_path(dir);
 }
 
-/* gdb around this command without its --gdb: the programs are in this process. */
+/* Starts gdb around this command without its --gdb: the programs of a job run in this process. */
 static int exec_job_gdb(int argc, char **argv, const struct exec *e)
 {
 	char self[CLI_SELF_BYTES];
@@ -242,7 +243,7 @@ int cli_exec(int argc, char **argv)
 		return exec_job(argc, argv, &e);
 	if (!world_guest_check() || !exec_library_path())
 		return SIM_USAGE;
-	setenv("DOPPEL_EXEC", "1", 1); /* at its exit it reports whether it has used the doubles */
+	setenv("DOPPEL_EXEC", "1", 1); /* makes an idle program report itself */
 	if (e.gdb)
 		return cli_gdb(e.program, NULL);
 	execvp(e.program[0], e.program);

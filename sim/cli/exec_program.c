@@ -17,7 +17,7 @@ struct exec_file {
 	uint64_t bytes;
 };
 
-/* The path that execvp would find; execvp reports a program that does not exist. */
+/* Opens the file that execvp would run. execvp reports a program that does not exist. */
 static int exec_open(const char *name)
 {
 	const char *path = getenv("PATH");
@@ -50,7 +50,7 @@ static bool exec_map(const char *name, struct exec_file *f)
 	return true;
 }
 
-/* NULL: it is not all in the file. */
+/* Returns a range of the file; NULL: it is not entirely in the file. */
 static const void *exec_at(const struct exec_file *f, uint64_t offset, uint64_t bytes)
 {
 	return offset <= f->bytes && bytes <= f->bytes - offset ? f->image + offset : NULL;
@@ -65,7 +65,7 @@ static const Elf64_Phdr *exec_segment(const struct exec_file *f, uint32_t i)
 		       : NULL;
 }
 
-/* The text at that address of the loaded program; "": it is not in the file. */
+/* Returns the text at an address of the loaded program; "": it is not in the file. */
 static const char *exec_text(const struct exec_file *f, uint64_t address)
 {
 	const Elf64_Phdr *s;
@@ -81,7 +81,7 @@ static const char *exec_text(const struct exec_file *f, uint64_t address)
 	return "";
 }
 
-/* The i-th library that the program is linked with; NULL: there are fewer. */
+/* Returns the i-th library that the program is linked with; NULL: fewer exist. */
 static const char *exec_library(const struct exec_file *f, uint32_t wanted)
 {
 	const Elf64_Phdr *s;
@@ -111,8 +111,8 @@ static bool exec_begins(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* The runtime that is linked in loads the driver by this name, and finds its functions by that
- * one. */
+/* True if the CUDA runtime is linked statically. It loads the driver by the first name and finds
+ * its functions by the second. */
 static bool exec_has_runtime(const struct exec_file *f)
 {
 	static const char driver[] = "libcuda.so.1", find[] = "cuGetProcAddress";

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checks of `doppel exec` on a program's file before the start. */
+/* Checks of a program's file before `doppel exec` starts it. */
 #ifndef SIM_CLI_EXEC_PROGRAM_H
 #define SIM_CLI_EXEC_PROGRAM_H
 
 #include <stdbool.h>
 
-/* False, explained: its CUDA calls would go to another runtime than the double. A program that is
- * linked with no library of Doppel is reported, and may run: what it loads or starts may use the
- * doubles. */
+/* False if the program's CUDA calls would reach another runtime than the double, which it has
+ * explained. A program that is not linked with a library of Doppel is reported but may run:
+ * libraries that it loads, or programs that it starts, may use the doubles. */
 bool exec_check_program(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel exhaust: options, then exhaust_run. */
+/* doppel exhaust: parses options and calls exhaust_run. */
 #include <argp.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,26 +39,28 @@ enum exhaust_key {
 
 static const struct argp_option exhaust_options[] = {
 	{"stride", EXHAUST_STRIDE, "N", 0, "every N-th k (default 1: all)", 1},
-	{"first", EXHAUST_FIRST, "K", 0, "begin there (default 1)", 1},
-	{"most", EXHAUST_MOST, "N", 0, "at most so many runs a series", 1},
+	{"first", EXHAUST_FIRST, "K", 0, "first k (default 1)", 1},
+	{"most", EXHAUST_MOST, "N", 0, "at most N runs per series", 1},
 	{"rank", EXHAUST_RANK, "R", 0,
-	 "calls of this rank only (default: any; kill, abort: each in turn)", 1},
+	 "calls of this rank only (default: any; kill, abort: each rank)", 1},
 	{"site", EXHAUST_SITE, "SITE", 0, "this site only, or SITE.ACTION ('doppel faults')", 1},
 	{"task", EXHAUST_TASK, "NAME", 0,
-	 "abort at the steps of this task (default: each task of the rank's process in turn)", 1},
+	 "abort at the steps of this task (default: each task of the rank's process)", 1},
 	{"once", EXHAUST_ONCE, NULL, 0, "only the k-th call fails (default: both)", 1},
 	{"for-ever", EXHAUST_FOR_EVER, NULL, 0,
 	 "all calls from the k-th on fail; not kill, abort, sticky", 1},
 	{"fifo", EXHAUST_FIFO, NULL, 0, "exact time, one order (default: both)", 1},
 	{"exploring", EXHAUST_EXPLORING, NULL, 0, "an order drawn from seed + k", 1},
-	{"blocking", EXHAUST_BLOCKING, NULL, 0, "ncclCommInitRank blocks (default: by turns)", 1},
-	{"polling", EXHAUST_POLLING, NULL, 0, "it does not block, and is polled", 1},
+	{"blocking", EXHAUST_BLOCKING, NULL, 0,
+	 "ncclCommInitRank blocks (default: in every other run)", 1},
+	{"polling", EXHAUST_POLLING, NULL, 0, "ncclCommInitRank does not block, and is polled", 1},
 	{"seed", EXHAUST_SEED, "S", 0, "seed of exploring runs (default 1)", 1},
-	{"k", EXHAUST_K, "K", 0, "one run, in this process: what it prints is seen, gdb works", 1},
-	{"collective", EXHAUST_COLLECTIVE, "NAME", 0, "what the ranks run (default all_reduce)", 2},
+	{"k", EXHAUST_K, "K", 0, "one run, in this process: prints its output, works under gdb", 1},
+	{"collective", EXHAUST_COLLECTIVE, "NAME", 0,
+	 "collective that the ranks run (default all_reduce)", 2},
 	{"machine", EXHAUST_MACHINE, "XML[,XML...]", 0,
-	 "a machine that comes with Doppel, or a topology file (default: DOPPEL_MACHINE, else "
-	 "h100-8nic); of several, hosts have them in turn",
+	 "one of Doppel's machines, or a topology file (default: DOPPEL_MACHINE, else h100-8nic); "
+	 "host i has the i-th of several, cyclically",
 	 2},
 	{"hosts", EXHAUST_HOSTS, "N", 0, "hosts (default 2)", 2},
 	{"gpus", EXHAUST_GPUS, "G", 0, "ranks per host (default 2)", 2},
@@ -90,7 +92,7 @@ static void exhaust_parse_class(struct exhaust_config *c, const char *arg, struc
 	c->classes = state->arg_num ? c->classes | classes : classes;
 }
 
-/* The option's name is that of its key. */
+/* Parses the number of the option with that key. */
 static uint64_t exhaust_number(struct argp_state *state, int key, const char *arg, uint64_t least,
 			       uint64_t most)
 {
@@ -114,7 +116,7 @@ static void exhaust_parse_collective(struct exhaust_config *c, const char *arg,
 			   arg, lab_collective_nearest(arg, strlen(arg)), lab_collective_names());
 }
 
-/* False: there is no room. */
+/* False: too many variables. */
 static bool exhaust_add_env(struct exhaust_config *c, const char *assignment)
 {
 	int n = 0;
@@ -137,7 +139,8 @@ static void exhaust_parse_env(struct exhaust_config *c, const char *arg, struct 
 			   EXHAUST_ENV_MOST - EXHAUST_ENV_OWN);
 }
 
-/* The caller's variables are the ranks', as in a run; those of --env come later, and win. */
+/* Adds the caller's variables, which ranks inherit as in a run. --env follows and overrides
+ * them. */
 static void exhaust_inherit(struct exhaust_config *c)
 {
 	const char *machine = getenv("DOPPEL_MACHINE");
@@ -258,12 +261,11 @@ int cli_exhaust(int argc, char **argv)
 		.parser = exhaust_parse,
 		.help_filter = exhaust_help,
 		.args_doc = "[alloc|verbs|cuda|socket|shm|file|kill|abort|all...]",
-		.doc = "Fails the k-th call of each kind, for every k until there are no more, "
-		       "once "
-		       "and for ever; kills and aborts each rank at every moment; and expects that "
-		       "all survivors return, that nothing leaks, and that they can make a new "
-		       "communicator.\vExit status: that of the worst finding; 0 when there is "
-		       "none.",
+		.doc = "Fails the k-th call of each kind, for every k until there are no more: the "
+		       "k-th call alone, and all calls from the k-th on. Kills and aborts each "
+		       "rank at every moment. Expects that all survivors return, that nothing "
+		       "leaks, and that they can create a new communicator.\vExit status: that of "
+		       "the worst finding; 0 without findings.",
 	};
 	struct exhaust_config c;
 	struct exhaust_result r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --gdb of any command. */
+/* --gdb of all commands. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ bool cli_gdb_commands(char out[PATH_MAX])
 	return false;
 }
 
-/* gdb queries no server for symbols, and Doppel's commands are loaded. */
+/* Loads Doppel's commands and stops gdb from querying a server for symbols. */
 int cli_gdb(char **program, const char *const *then)
 {
 	char commands[PATH_MAX];

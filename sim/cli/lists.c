@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel faults, doppel env: the two tables. */
+/* doppel faults and doppel env: print the two tables. */
 #include <argp.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 #include "sim/cli/cli.h"
 #include "sim/engine/sim.h"
 
-enum { LISTS_JSON = 256 }; /* no letter of its own */
+enum { LISTS_JSON = 256 }; /* has no letter */
 
 static error_t lists_parse_faults(int key, char *arg, struct argp_state *state)
 {

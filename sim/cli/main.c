@@ -17,7 +17,7 @@
 #include "sim/lab/sweep.h"
 #include "sim/world/world.h"
 
-enum { CLI_SECONDS_MOST = 1 << 28 }; /* eight years; in ns it fits */
+enum { CLI_SECONDS_MOST = 1 << 28 }; /* eight years; fits in 64 bits of ns */
 
 struct cli_command {
 	const char *name, *what;
@@ -28,7 +28,7 @@ static const struct cli_command cli_commands[] = {
 	{"run", "run a collective on a world of hosts, check it, print the nccl-tests table",
 	 cli_run},
 	{"sweep", "run many seeds, list those that fail", cli_sweep},
-	{"replay", "run a failing run again, from what it left", cli_replay},
+	{"replay", "run a failing run again, from its folder", cli_replay},
 	{"shrink", "make a failing run small, and show the two stacks whose order matters",
 	 cli_shrink},
 	{"topo", "show a machine's topology, search rings in it", cli_topo},
@@ -64,7 +64,7 @@ static void cli_usage(FILE *out)
 		     "which build this is.\n");
 }
 
-/* Commit and build are what a replay compares. */
+/* Prints commit and build, which a replay compares. */
 static void cli_version(void)
 {
 #if DOPPEL_FAKECUDA

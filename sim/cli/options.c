@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options that define a run: `doppel run`, and sweeps with fixed options, share them. */
+/* The options that define a run: shared by `doppel run` and by sweeps with fixed options. */
 #include "sim/cli/options.h"
 
 #include <errno.h>
@@ -16,15 +16,15 @@
 static const struct argp_option options_argp_options[] = {
 	{NULL, 0, NULL, 0, "The world:", 1},
 	{"machine", OPTION_MACHINE, "XML[,XML...]", 0,
-	 "a machine that comes with Doppel, or a topology file (default h100-8nic); of several, "
-	 "hosts have them in turn",
+	 "one of Doppel's machines, or a topology file (default h100-8nic); host i has the i-th of "
+	 "several, cyclically",
 	 1},
 	{"hosts", OPTION_HOSTS, "N", 0, "hosts (default: one of each machine)", 1},
 	{"gpus", OPTION_GPUS, "G|G0,G1,...", 0,
 	 "ranks per host, one GPU each, or the number of each host (default: all GPUs)", 1},
 	{"map-by", OPTION_MAP, "slot|node|seed", 0,
-	 "which ranks are on a host: as mpirun has it, or any order, drawn from the seed (default "
-	 "slot: neighbours)",
+	 "assignment of ranks to hosts: as mpirun does, or in an order drawn from the seed "
+	 "(default slot: consecutive ranks)",
 	 1},
 	{"devices", OPTION_DEVICES, "0,1,...", 0,
 	 "which GPUs of a host, by index (default: the first --gpus)", 1},
@@ -34,7 +34,7 @@ static const struct argp_option options_argp_options[] = {
 	 "which task makes a rank's calls: its own (default), or one of its process for all ranks "
 	 "there, in groups",
 	 1},
-	{"sms", OPTION_SMS, "N", 0, "multiprocessors of a GPU, at most (default: as it has)", 1},
+	{"sms", OPTION_SMS, "N", 0, "maximum multiprocessors of a GPU (default: all)", 1},
 	{"warp", OPTION_WARP, "1|32", 0, "lanes per warp of the GPU double (default 1)", 1},
 	{"env", OPTION_ENV, "NAME=VALUE", 0,
 	 "environment of every rank; repeatable. NCCL_* and "
@@ -58,22 +58,22 @@ static const struct argp_option options_argp_options[] = {
 	{"parallel_init", 'p', "0|1", 0,
 	 "ranks initialise at the same time: the default; 0 is refused", 2},
 	{"any-numbers", OPTION_ANY_NUMBERS, NULL, 0,
-	 "reduce any numbers, not small ones: integers wrap, and floats are rounded, and compared "
-	 "with the one right rounding, or with a bound",
+	 "reduce arbitrary numbers instead of small ones: integers wrap; floats are rounded, and "
+	 "compared with the only correct rounding, or with a bound",
 	 2},
 	{"cudagraph", 'G', "N", 0,
 	 "real GPUs: launch the timed collectives N times as a CUDA graph (default 0: without)", 2},
 	{"local_register", 'R', "0|1|2|3", 0,
-	 "register the buffers, which are memory of ncclMemAlloc then; 2: other ones for each "
-	 "series; 3: each one twice (default 0)",
+	 "register the buffers, which ncclMemAlloc allocates then; 2: new buffers for each series; "
+	 "3: register each buffer twice (default 0)",
 	 2},
 	{"ngpus", 'g', "G", 0,
-	 "so many ranks of a host in one process (default: as the options that it sets), whose one "
-	 "task makes their calls: --gpus, --ranks-per-process and --drive process",
+	 "G ranks of a host in one process, whose single task makes their calls: sets --gpus, "
+	 "--ranks-per-process and --drive process (default: theirs)",
 	 2},
 	{"nthreads", 't', "T", 0,
-	 "the same (default: as the options that it sets), with a task for each rank: --gpus and "
-	 "--ranks-per-process",
+	 "T ranks of a host in one process, with a task for each rank: sets --gpus and "
+	 "--ranks-per-process (default: theirs)",
 	 2},
 	{"agg_iters", 'm', "N", 0, "iterations are groups of N collectives (default 1)", 2},
 	{"run_cycles", 'N', "N", 0, "run and print all rows N times (default 1)", 2},
@@ -83,7 +83,7 @@ static const struct argp_option options_argp_options[] = {
 	 2},
 	{"report_cputime", 'C', "0|1", 0, "the time of a row is that of a rank's calls (default 0)",
 	 2},
-	{"unalign", 'u', "N", 0, "buffers begin N elements late (default 0)", 2},
+	{"unalign", 'u', "N", 0, "offset of the buffers, in elements (default 0)", 2},
 	{"timeout", 'T', "S", OPTION_HIDDEN, NULL, 2},
 	{"stream_null", 'y', "0|1", OPTION_HIDDEN, NULL, 2},
 	{"report_timestamps", 'S', "0|1", OPTION_HIDDEN, NULL, 2},
@@ -117,10 +117,11 @@ static const struct argp_option options_argp_options[] = {
 	 "any seed",
 	 3},
 	{"recover", OPTION_RECOVER, NULL, 0,
-	 "after trouble the survivors must make a second communicator (faults heal for it)", 3},
+	 "after a failure the survivors must create a second communicator, for which faults heal",
+	 3},
 	{"quiet-rank", OPTION_QUIET, "RANK", 0,
 	 "with faults of connections: a rank that does not poll its communicator; the others must "
-	 "learn of its failures all the same (default: none)",
+	 "detect its failures nevertheless (default: none)",
 	 3},
 	{"hasty", OPTION_HASTY, NULL, 0,
 	 "end with a collective that still runs when its communicator is destroyed", 3},
@@ -129,28 +130,30 @@ static const struct argp_option options_argp_options[] = {
 	 "(default: none)",
 	 3},
 	{"streams", OPTION_STREAMS, "N", 0,
-	 "a collective goes in parts, round N streams of its rank, which have work of their own "
-	 "(default 1)",
+	 "split a collective into parts on N streams of its rank, round-robin; the streams have "
+	 "other work, too (default 1)",
 	 3},
-	{"group", OPTION_GROUP, "N", 0, "and N parts of it in a group (default 1)", 3},
+	{"group", OPTION_GROUP, "N", 0, "put N of these parts into a group (default 1)", 3},
 	{"comms", OPTION_COMMS, "N", 0,
-	 "and round N communicators of the same ranks, in turns or from one group (default 1)", 3},
+	 "spread the parts over N communicators of the same ranks, one after the other or in one "
+	 "group (default 1)",
+	 3},
 	{"per-iteration", OPTION_PER_ITERATION, NULL, 0,
-	 "a line for each iteration of a timed series as well, in --json a list", 3},
+	 "print a line for each iteration of a timed series, too; in --json a list", 3},
 	{"transient", OPTION_TRANSIENT, "N", 0,
 	 "while a collective runs, N communicators of drawn ranks are made, used and destroyed "
 	 "(default 0)",
 	 3},
 	{"idle", OPTION_IDLE, "N", 0,
-	 "meanwhile another task of each rank makes and destroys N communicators without a use "
-	 "(default 0)",
+	 "meanwhile another task of each rank creates and destroys N communicators without using "
+	 "them (default 0)",
 	 3},
 	{"mixed", OPTION_MIXED, "N", 0,
-	 "N groups of different collectives and messages follow, on several streams (default 0)",
+	 "afterwards, run N groups of different collectives and messages on several streams "
+	 "(default 0)",
 	 3},
 	{"late", OPTION_LATE, "SECONDS", 0,
-	 "each rank comes to its init, and to its end, so late at most, drawn from the seed "
-	 "(default 0)",
+	 "delay each rank's init, and its end, by at most SECONDS, drawn from the seed (default 0)",
 	 3},
 	{"finalize", OPTION_FINALIZE, NULL, 0,
 	 "communicators are finalized before they are destroyed", 3},
@@ -159,8 +162,8 @@ static const struct argp_option options_argp_options[] = {
 	{"polls", OPTION_POLLS, NULL, 0,
 	 "another task of each rank polls its communicators until they are destroyed", 3},
 	{"ends", OPTION_ENDS, "in-order|reversed|seed|each", 0,
-	 "the order in which a rank's communicators are destroyed, drawn from the seed or for each "
-	 "rank by itself (default in-order)",
+	 "order in which communicators are destroyed; seed: drawn for all ranks, each: drawn for "
+	 "each rank (default in-order)",
 	 3},
 	{"config-version", OPTION_CONFIG_VERSION, "V", 0,
 	 "make communicators with a config of NCCL V, such as 21800 (default: without one)", 3},
@@ -169,12 +172,12 @@ static const struct argp_option options_argp_options[] = {
 	{"trace", OPTION_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev (default: none)",
 	 3},
 	{"trace-detail", OPTION_TRACE_DETAIL, "FILE", 0,
-	 "the same with a track for each warp, and every record (default: none)", 3},
+	 "--trace with a track for each warp, and every record (default: none)", 3},
 	{"record", OPTION_RECORD, "FILE", 0, "write the choices made (default: none)", 3},
 	{"replay", OPTION_REPLAY, "FILE", 0,
 	 "make the choices of a recorded run (default: draw them)", 3},
 	{"fail-dir", OPTION_FAIL_DIR, "DIR", 0,
-	 "where a failing run leaves its choices, waits and a core with every task as a thread "
+	 "folder for a failing run's choices, waits and a core with every task as a thread "
 	 "(default: run none, sweep fail)",
 	 3},
 	{"budget-events", OPTION_BUDGET_EVENTS, "N", 0,
@@ -189,12 +192,13 @@ static const struct argp_option options_argp_options[] = {
 	 "hardware):",
 	 4},
 	{"processes", OPTION_PROCESSES, "P", 0,
-	 "start so many on this computer, with --gpus ranks each (default 1)", 4},
-	{"rank", OPTION_RANK, "R", 0, "be one of them, whose first rank is R (default: start all)",
+	 "start P processes on this computer, with --gpus ranks each (default 1)", 4},
+	{"rank", OPTION_RANK, "R", 0, "run one of them, whose first rank is R (default: start all)",
 	 4},
 	{"ranks", OPTION_RANKS, "N", 0, "ranks of all processes (default: needed with --rank)", 4},
 	{"root", OPTION_ROOT, "HOST:PORT", 0,
-	 "where rank 0's process meets the others; it starts first (default: needed with --rank)",
+	 "address at which rank 0's process accepts the others; start it first (default: needed "
+	 "with --rank)",
 	 4},
 	{"limit", OPTION_LIMIT, "SECONDS", 0,
 	 "a process that takes longer prints which task waits for which and ends with 10 (default: "
@@ -222,7 +226,7 @@ uint64_t cli_size(struct argp_state *state, const char *option, const char *arg)
 	return v;
 }
 
-/* One number, or one of each host. */
+/* Parses one number, or one number per host. */
 static void options_parse_gpus(struct cli_options *o, const char *arg, struct argp_state *state)
 {
 	struct lab_config *c = &o->scenario.lab;
@@ -256,7 +260,7 @@ static void options_parse_map(struct cli_options *o, const char *arg, struct arg
 	argp_error(state, "--map-by %s: expected slot, node or seed", arg);
 }
 
-/* Each item counts, an empty one, too: it is no number. */
+/* Parses a list of GPUs. An empty item is an error, as it is not a number. */
 static void options_parse_devices(struct cli_options *o, const char *arg, struct argp_state *state)
 {
 	char copy[16 * LAB_MAX_DEVICES], *rest = copy, *t;
@@ -410,7 +414,7 @@ static bool options_parse_world(int key, char *arg, struct argp_state *state, st
 	}
 }
 
-/* Options of a program that does more than its series. */
+/* Parses an option of a program that runs more than its series. */
 static bool options_parse_program(int key, char *arg, struct argp_state *state,
 				  struct cli_options *o)
 {
@@ -542,7 +546,7 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 	}
 }
 
-/* "HOST:PORT", "[ADDRESS]:PORT" */
+/* Checks "HOST:PORT" or "[ADDRESS]:PORT". */
 static const char *options_root(const char *arg, struct argp_state *state)
 {
 	const char *colon = strrchr(arg, ':');
@@ -608,7 +612,7 @@ static void options_end_gpus(struct cli_options *o, struct argp_state *state)
 			   c->host_gpus_n, c->hosts);
 }
 
-/* Real GPUs have a topology of their own: it is detected, unless a machine or a file is named. */
+/* Enables detection on real GPUs, unless a machine or a topology file is named. */
 static void options_end_topology(struct cli_options *o)
 {
 #ifndef DOPPEL_FAKECUDA
@@ -651,8 +655,9 @@ static error_t options_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Warnings are shown unless the caller's environment sets another level. The caller's NCCL_* and DOPPEL_* reach every
- * rank; --env comes later; the last one of a name counts. */
+/* Shows warnings unless the caller's environment sets another level. The caller's NCCL_* and
+ * DOPPEL_* variables are set in every rank. --env is applied later. The last assignment of a name
+ * counts. */
 static void options_inherit_env(struct scenario *s)
 {
 	scenario_set_env(s, "NCCL_DEBUG=WARN");
@@ -702,7 +707,7 @@ void cli_options_default(struct cli_options *o)
 	options_inherit_machine(o);
 }
 
-/* What has no effect, or two, is refused instead of left out in silence. */
+/* An option without an effect, or with two meanings, is refused instead of ignored. */
 static const struct cli_rule options_rules[] = {
 	{CLI_EXCLUDES, OPTION_DEVICES, {OPTION_GPUS}, NULL},
 	{CLI_EXCLUDES, OPTION_GPU_LIST, {OPTION_PROCESSES, OPTION_RANK}, NULL},
@@ -775,7 +780,7 @@ bool cli_options_check(const char *command, struct cli_options *o, const struct 
 		cli_give(&o->given, OPTION_THREADS);
 	if (!options_go_together(command, o, rules, n, own) || !cli_collective_check(command, o))
 		return false;
-	/* one of several processes reads its variables after its own settings */
+	/* with --rank, a process reads its variables after its own settings */
 	if (cli_has_both_doubles() && cli_is_given(&o->given, OPTION_FIXED) &&
 	    !cli_is_given(&o->given, OPTION_RANK) && !cli_machines_fit(o->scenario.machine))
 		return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options that define a run, as an argp parser that commands have as a child: it fills a
- * scenario. What is wrong ends the program with SIM_USAGE, as argp does.
+ * The options that define a run: an argp parser that commands use as a child. It fills a scenario.
+ * Invalid options end the program with SIM_USAGE, as in argp.
  */
 #ifndef SIM_CLI_OPTIONS_H
 #define SIM_CLI_OPTIONS_H
@@ -14,7 +14,7 @@
 #include "sim/lab/collective.h"
 #include "sim/lab/scenario.h"
 
-/* Those of 0x1XX are options; sweeps have 0x2XX. */
+/* Keys of 0x1XX are options of a run; commands have 0x2XX. */
 enum cli_option_key {
 	OPTION_MACHINE = 0x100,
 	OPTION_HOSTS,
@@ -69,9 +69,9 @@ enum cli_option_key {
 	OPTION_ROOT,
 	OPTION_ID_FD,
 	OPTION_LIMIT,
-	/* no options, but rules speak of them */
+	/* not options, but named in rules */
 	OPTION_THREADS,       /* --engine threads */
-	OPTION_GPU_LIST,      /* --gpus with a number for each host */
+	OPTION_GPU_LIST,      /* --gpus with a number per host */
 	OPTION_MACHINE_LIST,  /* --machine with several names */
 	OPTION_RANDOM_FAULTS, /* --faults random */
 	OPTION_FIXED,         /* a collective, or an option of the world or of the collective */
@@ -82,63 +82,65 @@ struct cli_options {
 	struct cli_given given;
 	const char *fail_dir;
 	bool gdb;
-	bool must_fire; /* a fault of the plan that never fired is an error */
-	/* those that were named; scenario.lab has the first */
+	bool must_fire; /* a fault of the plan that did not fire is an error */
+	/* collectives that were named; scenario.lab has the first */
 	const struct lab_collective *collective[LAB_COLLECTIVES_MAX];
 	uint32_t collectives;
 	/* real processes (processes.c) */
-	uint32_t processes; /* to start; 0: none, or this is one of them */
-	int32_t rank;       /* the first one of this process; -1: a world of doubles */
+	uint32_t processes; /* number to start; 0: none, or this is one of them */
+	int32_t rank;       /* first rank of this process; -1: a world of doubles */
 	int32_t ranks;
 	const char *root; /* HOST:PORT */
-	int id_fd;        /* instead of root: the launcher's; -1: none */
-	uint32_t limit_s; /* 0: none */
+	int id_fd;        /* inherited from the launcher, instead of root; -1: none */
+	uint32_t limit_s; /* 0: no limit */
 };
 
 enum { CLI_MAX_PROCESSES = 256 };
 
 extern const struct argp cli_options_argp; /* its input is a struct cli_options */
 
-/* The defaults, and the caller's NCCL_* and DOPPEL_*. */
+/* Sets the defaults and the caller's NCCL_* and DOPPEL_* variables. */
 void cli_options_default(struct cli_options *o);
-/* False, explained: the options do not go together, or this build cannot run them. `rules` are the
- * command's own, about its options `own` and the shared ones; NULL: it has none. */
+/* Checks that the options are compatible and that this build can run them. False: it has
+ * explained why. `rules` are the command's rules about its options `own` and the shared ones;
+ * NULL: no rules. */
 bool cli_options_check(const char *command, struct cli_options *o, const struct cli_rule *rules,
 		       size_t n, const struct argp_option *own);
 bool cli_has_both_doubles(void);
 
-/* Values of options; what is wrong is explained with what was expected, and ends the program. */
+/* Parse the value of an option. An invalid value ends the program with the expected form. */
 uint64_t cli_number(struct argp_state *state, const char *option, const char *arg, uint64_t least,
 		    uint64_t most);
 uint64_t cli_size(struct argp_state *state, const char *option, const char *arg);
 
-/* options_collective.c: the options about the collective, and its name as an argument. False: `key`
- * is none of them. */
+/* options_collective.c: parses an option about the collective. False: `key` is another option. */
 bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct cli_options *o);
-/* By its name; ends the program with an error that begins with `option` if there is none. */
+/* Finds a collective by name. Ends the program with an error that begins with `option` if it does
+ * not exist. */
 const struct lab_collective *cli_collective_find(const char *option, const char *arg,
 						 struct argp_state *state);
 void cli_collective_name(const char *arg, struct argp_state *state, struct cli_options *o);
 void cli_collective_end(struct argp_state *state, const struct cli_options *o);
-/* False, explained: an option has no effect on any of the collectives. */
+/* False if an option has no effect on any of the collectives, which it has explained. */
 bool cli_collective_check(const char *command, const struct cli_options *o);
-/* A help filter: lists the collectives after what a command does. */
+/* Help filter: lists the collectives after the command's description. */
 char *cli_collectives_help(int key, const char *text, void *input);
 
 #define CLI_SELF_BYTES 4096
-/* The path of this program; false: not known, which was logged. */
+/* Stores the path of this program. False: unknown, which was logged. */
 bool cli_self(char out[CLI_SELF_BYTES]);
-/* Starts o->processes processes of the same command, and waits for them: the exit code. */
+/* Starts o->processes processes of the same command and waits for them. Returns the exit code. */
 int cli_processes(int argc, char **argv, const struct cli_options *o);
-/* Is one of them. */
+/* Runs this process as one of them. Returns the exit code. */
 int cli_process(struct cli_options *o);
 
-/* Replaces this process by gdb around the same command without --gdb; `then` is what gdb does
- * first, then a NULL, or NULL. Returns only when it cannot. */
+/* Replaces this process by gdb around the same command without --gdb. `then` lists gdb's first
+ * commands and ends with NULL; it may be NULL. Returns only on failure. */
 int cli_under_gdb(int argc, char **argv, const char *const *then);
-/* The same around any program, with its arguments and then a NULL. */
+/* Replaces this process by gdb around any program. `program` has its arguments and ends with
+ * NULL. */
 int cli_gdb(char **program, const char *const *then);
-/* The file that gdb reads Doppel's commands from; false: it is missing; the error was printed. */
+/* Stores the path of Doppel's gdb commands. False: the file is missing, which was logged. */
 bool cli_gdb_commands(char out[PATH_MAX]);
 
 #endif

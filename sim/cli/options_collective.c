@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options about the collective, as nccl-tests has them, checked with the tables of the lab. */
+/* The options about the collective, as in nccl-tests. The tables of the lab supply the valid
+ * values. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "sim/cli/options.h"
 #include "sim/lab/payload.h"
 
-/* "sum, prod or all" */
+/* Returns "sum, prod or all". */
 static const char *collective_list(const char *const *names)
 {
 	static char list[256];
@@ -29,7 +30,7 @@ static void collective_unknown(struct argp_state *state, const char *option, con
 		   collective_list(names), word_nearest(arg, strlen(arg), names));
 }
 
-/* Types as nccl-tests had them in older versions, and as nccl.h has them. */
+/* Translates the type names of older nccl-tests and of nccl.h. */
 static const char *collective_type_name(const char *arg)
 {
 	static const char *const other[][2] = {
@@ -96,7 +97,7 @@ static void collective_parse_place(struct lab_config *c, const char *arg, struct
 		argp_error(state, "--place %s: expected in, out or both", arg);
 }
 
-/* An option of nccl-tests of which one value is what happens here anyway. */
+/* Parses an option of nccl-tests of which only one value is supported, as the default behaviour. */
 static void collective_parse_parallel(const char *arg, struct argp_state *state)
 {
 	if (cli_number(state, "-p", arg, 0, 1) == 0)
@@ -117,7 +118,7 @@ static void collective_parse_graph(struct lab_config *c, const char *arg, struct
 #endif
 }
 
-/* The ranks of a host, in one process: with one task for all, or one for each. */
+/* Puts the ranks of a host into one process: with one task for all ranks, or one per rank. */
 static void collective_parse_ranks(int key, struct cli_options *o, const char *arg,
 				   struct argp_state *state)
 {
@@ -138,8 +139,7 @@ static void collective_parse_ranks(int key, struct cli_options *o, const char *a
 		c->drive = c->gpus > 1 ? LAB_DRIVE_PROCESS : LAB_DRIVE_RANK;
 }
 
-/* nccl-tests' options that have another name here, or that nothing here does: only "0" is
- * accepted. */
+/* Options of nccl-tests that have another name here or are not supported: only "0" is accepted. */
 static const struct {
 	int key;
 	const char *why;
@@ -167,7 +167,7 @@ static bool collective_parse_theirs(int key, const char *arg, struct argp_state 
 	return false;
 }
 
-/* How a series is made of collectives. */
+/* Parses an option that defines a series of collectives. */
 static bool collective_parse_series(int key, const char *arg, struct argp_state *state,
 				    struct lab_config *c)
 {
@@ -310,7 +310,7 @@ void cli_collective_end(struct argp_state *state, const struct cli_options *o)
 		argp_error(state, "-i 0 would never reach -e");
 }
 
-/* The collectives that an option has an effect on; "": none. */
+/* Returns the collectives on which an option has an effect; "": none. */
 static const char *collective_names_with(bool (*has)(const struct lab_collective *c))
 {
 	static char list[LAB_COLLECTIVES_MAX * 24];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Standard output and standard error: what is lost there is no success. */
+/* Standard output and standard error: a run whose output is lost does not succeed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "sim/engine/output.h"
 #include "sim/engine/sim.h"
 
-/* Keeps a code that reports more than lost output. */
+/* Reports lost output by the exit code. Keeps a code other than SIM_PASS. */
 static void output_at_exit(int code, void *arg)
 {
 	int rc = output_flush(stdout);
@@ -25,8 +25,8 @@ static void output_at_exit(int code, void *arg)
 		_exit(SIM_USAGE);
 }
 
-/* A standard descriptor that the caller closed would be the first file that is opened, and get what
- * is written to it. Its place is taken by one that cannot be written. */
+/* Opens /dev/null for each standard descriptor that the caller closed. Without this, the first file
+ * that the program opens would receive its standard output. Writing to the substitute fails. */
 void cli_output_start(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A run's table as a picture: two panels, bus bandwidth and time over size, both axes logarithmic.
- * A line is one type, operation, root and place; its label stands at its end. A row that a
- * logarithmic axis has no place for (no bytes, no bandwidth) is counted in a note below the panel.
+ * Draws a run's table as two panels: bus bandwidth and time over size. All axes are logarithmic.
+ * Each line is one type, operation, root and place; its label is at its end. A row that a
+ * logarithmic axis cannot show (no bytes, no bandwidth) is counted in a note below the panel.
  *
  *	+--------------------------------+
  *	| title                          |
@@ -26,16 +26,16 @@
 enum {
 	PLOT_WIDTH = 1000,
 	PLOT_LEFT = 100,
-	PLOT_RIGHT = 740, /* of the axes; labels are right of it */
+	PLOT_RIGHT = 740, /* right end of the axes; labels are to the right of it */
 	PLOT_TITLE = 60,
-	PLOT_AXES = 330, /* height, at least */
-	PLOT_BELOW = 90, /* ticks, the axis' name, the note */
-	PLOT_LABEL = 20, /* from label to label */
+	PLOT_AXES = 330, /* minimum height */
+	PLOT_BELOW = 90, /* room for ticks, the axis' name, the note */
+	PLOT_LABEL = 20, /* distance between labels */
 	PLOT_TICKS = 9,
 };
 
 struct plot_axis {
-	double least, most; /* of what is shown; 0: nothing is */
+	double least, most; /* smallest and largest value shown; 0: no value is shown */
 };
 
 struct plot_panel {
@@ -70,7 +70,7 @@ static void plot_axis_add(struct plot_axis *a, double value)
 	a->most = fmax(a->most, value);
 }
 
-/* One value alone stands in the middle. */
+/* Widens a narrow range, so that a single value is in the middle. */
 static void plot_axis_end(struct plot_axis *a, double factor)
 {
 	if (a->most <= 0)
@@ -81,8 +81,8 @@ static void plot_axis_end(struct plot_axis *a, double factor)
 	}
 }
 
-/* The largest of 1, 2 and 5 times a power of ten that is not more; or the smallest that is not
- * less. */
+/* Returns the largest of 1, 2 and 5 times a power of ten that is at most `value`. `up`: the
+ * smallest that is at least `value`. */
 static double plot_round(double value, bool up)
 {
 	static const double factor[] = {1, 2, 5, 10};
@@ -143,7 +143,7 @@ static void plot_y_tick(const struct plot_panel *p, double value)
 		PLOT_LEFT, y, PLOT_RIGHT, y, PLOT_LEFT - 8, y + 6, value);
 }
 
-/* Powers of two, so many apart that their names have room. */
+/* Draws ticks at powers of two, far enough apart for their labels. */
 static void plot_x_ticks(const struct plot_panel *p)
 {
 	int first = (int)ceil(log2(p->x.least) - 1e-9), last = (int)floor(log2(p->x.most) + 1e-9);
@@ -155,7 +155,7 @@ static void plot_x_ticks(const struct plot_panel *p)
 		plot_x_tick(p, ldexp(1, e));
 }
 
-/* Powers of ten; where there are few, 2 and 5 times them as well. */
+/* Draws ticks at powers of ten; if they are few, also at 2 and 5 times each. */
 static void plot_y_ticks(const struct plot_panel *p)
 {
 	static const double factor[] = {1, 2, 5};
@@ -197,7 +197,7 @@ static bool plot_same_line(const struct lab_row *a, const struct lab_row *b)
 	       a->root == b->root && a->in_place == b->in_place;
 }
 
-/* The rows begin new lines with these. */
+/* True if row i is the first of a new line. */
 static bool plot_is_first(const struct cli_rows *rows, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
@@ -215,7 +215,7 @@ static uint32_t plot_lines(const struct cli_rows *rows)
 	return n;
 }
 
-/* What is not the same for all lines. */
+/* Writes a label from the properties that differ between lines. */
 static void plot_label(const struct cli_rows *rows, const struct lab_row *row, char out[64])
 {
 	bool types = false, ops = false, roots = false;
@@ -250,7 +250,8 @@ static int plot_end_compare(const void *a, const void *b)
 	return d < 0 ? -1 : d > 0;
 }
 
-/* From the upper one down, each far enough below the one before; then up again at the bottom. */
+/* Spreads labels: downwards from the top one, each at least PLOT_LABEL below its predecessor, then
+ * upwards from the bottom. */
 static void plot_spread(const struct plot_panel *p, struct plot_end *end, uint32_t n)
 {
 	double bottom = p->top + p->height;
@@ -343,7 +344,7 @@ static void plot_draw_panel(struct plot_panel *p, uint32_t lines)
 static void plot_title(const struct cli_rows *rows, const struct lab_result *r, FILE *out)
 {
 	const struct scenario *s = rows->scenario;
-	/* of a list all names, as they are */
+	/* of a list, all names unchanged */
 	const char *base = strchr(s->machine, ',') ? NULL : strrchr(s->machine, '/');
 	const struct lab_row *row = rows->n ? &rows->row[0].row : NULL;
 	bool virtual_time = s->lab.sim.engine == SIM_ENGINE_SIM;

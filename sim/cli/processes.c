@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * doppel run in real processes: --processes starts them on this computer, as a launcher does, and
- * waits for all; --rank is one of them.
+ * waits for all of them; --rank makes this process one of them.
  *
- * The processes of one computer share the GPUs of its machine: process i drives those that follow
- * those of process i - 1. With real GPUs CUDA IPC is between them. With the GPU double, whose
- * memory another process cannot open, it is shared memory; with NCCL_SHM_DISABLE, and between
- * computers, sockets. With the GPU double and a real HCA each process counts as a host of its own,
- * so that the network is between them.
+ * The processes of one computer share the GPUs of its machine. Process i drives the GPUs after
+ * those of process i - 1. Real GPUs connect processes by CUDA IPC. Another process cannot open the
+ * GPU double's memory, so the double connects them by shared memory. Sockets connect them with
+ * NCCL_SHM_DISABLE, and between computers. With the GPU double and a real HCA each process counts
+ * as a separate host: the network connects them.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 #include "sim/cli/options.h"
 #include "sim/lab/fail.h"
 
-/* Survivors of a process that died need no longer than this: a queue pair with NCCL's timeout and
+/* Longest time in s that survivors of a dead process need. A queue pair with NCCL's timeout and
  * retries gives up after 34 s to 137 s. */
 #define PROCESSES_GRACE_S 180
 
@@ -34,8 +34,7 @@ static int32_t processes_ranks_each(const struct cli_options *o)
 	return (int32_t)(c->device_count ? c->device_count : c->gpus ? c->gpus : 1);
 }
 
-/* ---- the unique id ------------------------------------------------------------------------------
- */
+/* ---- the unique id --------------------------------------------------------------------------- */
 
 static bool processes_move(int fd, void *data, size_t bytes, bool out)
 {
@@ -59,17 +58,16 @@ static bool process_get_id(bool make, ncclUniqueId *id, void *arg)
 	}
 	if (o->root || processes_move(o->id_fd, id, sizeof *id, make))
 		return true;
-	fprintf(stderr, "doppel: the unique id did not come: rank 0's process has ended\n");
+	fprintf(stderr, "doppel: no unique id received: rank 0's process has ended\n");
 	return false;
 }
 
-/* ---- one of the processes -----------------------------------------------------------------------
- */
+/* ---- one of the processes -------------------------------------------------------------------- */
 
 static void process_environment(const struct cli_options *o)
 {
 #ifdef DOPPEL_FAKEVERBS
-	setenv("NCCL_NET", "Socket", 0); /* the HCA double ends at its process */
+	setenv("NCCL_NET", "Socket", 0); /* the HCA double does not reach other processes */
 #endif
 #if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
 	setenv("NCCL_P2P_DISABLE", "1", 1);
@@ -87,7 +85,7 @@ static void process_environment(const struct cli_options *o)
 }
 
 #ifdef DOPPEL_FAKEVERBS
-/* The last setting of NCCL_NET, the caller's included; NULL: none. */
+/* Returns the last value of NCCL_NET, which may be the caller's; NULL: not set. */
 static const char *process_network(const struct scenario *s)
 {
 	const char *net = NULL;
@@ -118,7 +116,8 @@ static bool process_can_reach_others(const struct cli_options *o, bool several)
 	return true;
 }
 
-/* Processes that --rank starts by hand are counted as one on each host. */
+/* Returns the number of hosts. Processes that a user starts with --rank count as one on each
+ * host. */
 static uint32_t process_hosts(const struct cli_options *o)
 {
 #if !defined(DOPPEL_FAKECUDA) || defined(DOPPEL_FAKEVERBS)
@@ -128,7 +127,7 @@ static uint32_t process_hosts(const struct cli_options *o)
 	return (uint32_t)(o->ranks / processes_ranks_each(o));
 }
 
-/* The first GPU of a process that the launcher started. */
+/* Returns the first GPU of a process that the launcher started. */
 static int32_t process_first_device(const struct cli_options *o)
 {
 #if !defined(DOPPEL_FAKECUDA) || defined(DOPPEL_FAKEVERBS)
@@ -174,7 +173,7 @@ int cli_process(struct cli_options *o)
 	c->gpus = (uint32_t)processes_ranks_each(o);
 	c->ranks_per_proc = LAB_ALL_RANKS;
 	c->sim.engine = SIM_ENGINE_THREADS;
-	c->strict_device_view = false; /* a real HCA pins the program's view */
+	c->strict_device_view = false; /* a real HCA pins the program's mapping */
 	c->table = o->rank == 0 ? stdout : NULL;
 	const struct lab_config *lab = scenario_lab(&o->scenario);
 	if (lab_run(lab, &result))
@@ -182,22 +181,21 @@ int cli_process(struct cli_options *o)
 	return (int)lab_outcome(lab, &result);
 }
 
-/* ---- all of them --------------------------------------------------------------------------------
- */
+/* ---- all processes --------------------------------------------------------------------------- */
 
 struct process {
-	pid_t pid; /* 0: ended */
-	int fd;    /* for the unique id */
+	pid_t pid; /* 0: it has ended */
+	int fd;    /* socket that passes the unique id */
 };
 
 struct processes {
 	uint32_t count;
 	int32_t each;
-	int code; /* the worst so far, as sim_exit takes it */
+	int code; /* most severe exit code so far, for sim_exit */
 	struct process process[CLI_MAX_PROCESSES];
 };
 
-/* In the child: the same command once more, as one of the ranks. Returns when it cannot. */
+/* Runs in the child: executes the same command again as one of the ranks. Returns on failure. */
 static void processes_exec(const struct processes *all, uint32_t i, int fd, int argc, char **argv)
 {
 	char rank[16], ranks[16], id[16];
@@ -256,7 +254,8 @@ err:
 	return false;
 }
 
-/* From the first to the others; one whose end closes without it reports that. */
+/* Passes the unique id from the first process to the others. A process whose socket closes before
+ * it receives the id reports that. */
 static void processes_hand_out_id(struct processes *all)
 {
 	ncclUniqueId id;
@@ -321,7 +320,7 @@ static void processes_alarm(int signal)
 
 static void processes_wait(struct processes *all)
 {
-	const struct sigaction on_alarm = {.sa_handler = processes_alarm}; /* ends waitpid */
+	const struct sigaction on_alarm = {.sa_handler = processes_alarm}; /* interrupts waitpid */
 	int status;
 
 	sigaction(SIGALRM, &on_alarm, NULL);
@@ -349,7 +348,7 @@ int cli_processes(int argc, char **argv, const struct cli_options *o)
 	for (uint32_t i = 0; i < all.count && ok; i++)
 		ok = processes_start(&all, i, argc, argv);
 	if (!ok)
-		return SIM_USAGE; /* those that did start die with this process */
+		return SIM_USAGE; /* the started processes die with this one */
 	processes_hand_out_id(&all);
 	processes_wait(&all);
 	return all.code;

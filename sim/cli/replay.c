@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel replay: a failing run again, from what it left. */
+/* doppel replay: runs a failed run again, from the files that it wrote. */
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,12 +20,12 @@ struct replay_options {
 	bool gdb, force, from_seed, quiet;
 };
 
-/* What the last words need, when a signal ends the program. */
+/* State that replay_last_words needs when a signal ends the program. */
 static struct replay {
 	struct replay_options options;
 	struct scenario scenario;
 	struct sim_failure recorded;
-	char to_step[48]; /* a gdb command */
+	char to_step[48]; /* gdb command: "sim goto STEP" */
 } replay;
 
 enum replay_key { REPLAY_UNTIL = 0x100, REPLAY_GDB, REPLAY_TRACE, REPLAY_STRATEGY, REPLAY_FORCE };
@@ -40,7 +40,7 @@ static const struct argp_option replay_argp_options[] = {
 	{"trace", REPLAY_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 0},
 	{"strategy", REPLAY_STRATEGY, "recorded|seed", 0,
 	 "make the recorded choices (default), or draw them from the seed again", 0},
-	{"force", REPLAY_FORCE, NULL, 0, "go on when build or machine file are others", 0},
+	{"force", REPLAY_FORCE, NULL, 0, "replay even if the build or the machine file differs", 0},
 	{"quiet", 'q', NULL, 0, "do not print the configuration", 0},
 	{0},
 };
@@ -87,7 +87,7 @@ static error_t replay_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* The folder's files, or a config alone. */
+/* Reads the folder's files, or a config alone. */
 static int replay_read(char choices[FAIL_DIR_BYTES])
 {
 	struct replay_options *o = &replay.options;
@@ -127,7 +127,7 @@ static bool replay_same_build(void)
 	return o->force;
 }
 
-/* Prints whether it is the same failure; returns the exit code of the program. */
+/* Prints whether the failure is the recorded one. Returns the exit code of the program. */
 static int replay_judge(const struct sim_failure *f, enum sim_verdict outcome)
 {
 	if (replay.options.until && !replay.options.gdb)
@@ -168,7 +168,7 @@ static void replay_last_words(void *arg)
 		_exit(code);
 }
 
-/* Real time is all that is known of a run that hung. */
+/* Reports the same failure: of a run that hung, only the real time is known. */
 static void replay_hung(int sig)
 {
 	static const char same[] = "# same failure: hung\n";
@@ -204,7 +204,8 @@ static int replay_run(const char *choices)
 	s->lab.on_failed = replay_failed;
 	s->lab.table = o->quiet ? NULL : stdout;
 	if (found_is_hung(&replay.recorded) && !sim_under_debugger()) {
-		printf("# it hung: was not over after %u s of real time; given up after as long\n",
+		printf("# it hung: not finished after %u s of real time; this replay stops after "
+		       "as long\n",
 		       s->found_seconds);
 		fflush(stdout);
 		signal(SIGALRM, replay_hung);
@@ -225,7 +226,8 @@ static int replay_run(const char *choices)
 	return code;
 }
 
-/* gdb stops at the step, also in the middle of a task; the program is to know nothing of it. */
+/* Runs the program under gdb without --until. gdb stops at the step, even in the middle of a
+ * task. */
 static int replay_under_gdb(int argc, char **argv)
 {
 	const char **args = calloc((size_t)argc + 1, sizeof *args);
@@ -254,11 +256,10 @@ int cli_replay(int argc, char **argv)
 		.options = replay_argp_options,
 		.parser = replay_parse,
 		.args_doc = "DIR",
-		.doc = "Runs again what failed, from the folder that it left (config and choices), "
-		       "and reports whether it fails in the same way at the same step."
-		       "\vExit status: "
-		       "that of the failure; 12 when it is another one or none; 1 when the folder "
-		       "is of another build or machine.",
+		.doc = "Runs a failed run again, from its folder (config and choices), and reports "
+		       "whether it fails in the same way at the same step.\vExit status: that of "
+		       "the failure; 12 when it is another one or none; 1 when the folder is of "
+		       "another build or machine.",
 	};
 	char choices[FAIL_DIR_BYTES];
 

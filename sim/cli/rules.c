@@ -28,7 +28,7 @@ bool cli_is_given(const struct cli_given *given, int key)
 	return key > 0 && key < CLI_KEYS && given->bit[key / 64] >> key % 64 & 1;
 }
 
-/* "--seeds"; "-b" for an option with a letter of its own; `doc` for what is no option. */
+/* Returns "--seeds"; "-b" for an option with a letter; `doc` for a key that is not an option. */
 static const char *rules_name(int key, const struct argp_option *const *names, char out[64])
 {
 	for (; *names; names++)
@@ -46,7 +46,7 @@ static const char *rules_name(int key, const struct argp_option *const *names, c
 	return "";
 }
 
-/* "--rank or --processes" */
+/* Writes "--rank or --processes". */
 static void rules_others(const struct cli_rule *rule, const struct argp_option *const *names,
 			 char *out, size_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel run: options, then one run, then what came out. */
+/* doppel run: parses options, runs once and reports the result. */
 #include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ enum { RUN_GPU_DOUBLE = 0 };
 #endif
 
 static const struct argp_option run_argp_options[] = {
-	{NULL, 0, NULL, 0, "What comes out:", 0},
+	{NULL, 0, NULL, 0, "Output:", 0},
 	{"average", 'a', "0|1|2|3", 0,
 	 "the time of a row: rank 0's, the ranks' mean (default 1), least or most", 0},
 	{"json", RUN_JSON, "FILE", 0, "write the table and the verdict (default: none)", 0},
@@ -99,8 +99,8 @@ static int run_report(const struct cli_options *o, const struct lab_result *r)
 	return SIM_USAGE;
 }
 
-/* Faults excuse errors in a sweep, which looks for wrong results and hangs. Of one run they are the
- * result, unless it is about what comes after them. */
+/* In a sweep, faults excuse errors: it looks for wrong results and hangs. In a single run an error
+ * is the result, unless the run checks the recovery after faults. */
 static void run_expect_success(struct cli_options *o)
 {
 	struct scenario *s = &o->scenario;
@@ -119,9 +119,9 @@ static bool run_env_sets(const struct scenario *s, const char *name)
 	return false;
 }
 
-/* The blocks of the GPU double take turns on the host's CPUs, which under engine threads is real
- * time: more channels than CPUs that a rank has are no faster, and each of them costs blocks, waits
- * and steps. */
+/* Limits the channels under engine threads. The blocks of the GPU double share the host's CPUs in
+ * real time. More channels than CPUs per rank are not faster, and each costs blocks, waits and
+ * steps. */
 static int run_limit_channels(struct scenario *s)
 {
 	static const char *const set[] = {"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel shrink: from a failing run's folder to a small one, and the two stacks whose order
+/* doppel shrink: reduces a failing run's folder to a small one and shows the two stacks whose order
  * matters. */
 #include <argp.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ static const struct argp_option shrink_argp_options[] = {
 	{"time", SHRINK_TIME, "SECONDS", 0, "budget of CPU time: 60s (default), 10m, 1h", 0},
 	{"seeds", SHRINK_SEEDS, "N", 0, "tried for a world with fewer ranks (default 100)", 0},
 	{"run-limit", SHRINK_LIMIT, "SECONDS", 0, "CPU time for one run (default 10)", 0},
-	{"force", SHRINK_FORCE, NULL, 0, "what another build or machine recorded, too", 0},
+	{"force", SHRINK_FORCE, NULL, 0, "accept a recording of another build or machine", 0},
 	{"no-stacks", SHRINK_NO_STACKS, NULL, 0, "no stacks from gdb", 0},
 	{0},
 };
@@ -89,7 +89,7 @@ static void shrink_print_stacks(const char *self, const struct shrink_result *r)
 	if (!cli_gdb_commands(commands))
 		return;
 
-	/* a choice between tasks is made before the step; any other within it */
+	/* a choice between tasks precedes the step; any other is made within it */
 	if (m->other >= 0)
 		snprintf(go, sizeof go, "sim goto %" PRIu64, m->step);
 	else
@@ -136,7 +136,7 @@ static void shrink_print_stacks(const char *self, const struct shrink_result *r)
 	_exit(SIM_USAGE);
 }
 
-/* gdb's own lines are left out: from the first task on. */
+/* Copies gdb's output without gdb's own lines: from the first task on. */
 static void shrink_copy_stacks(FILE *from)
 {
 	char line[1024];

@@ -5,7 +5,7 @@
 
 const char *svg_color(uint32_t number)
 {
-	/* Okabe and Ito's, which differ for colour-blind eyes, without the yellow */
+	/* colours of Okabe and Ito, distinct for colour-blind readers; without the yellow */
 	static const char color[][8] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
 					"#e69f00", "#56b4e9", "#000000"};
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the pictures of `doppel` share (plot.c, topo_plot.c). */
+/* Shared by the SVG writers of `doppel` (plot.c, topo_plot.c). */
 #ifndef SIM_CLI_SVG_H
 #define SIM_CLI_SVG_H
 
 #include <stdint.h>
 #include <stdio.h>
 
-/* Text between tags: escaped; what is not printable ASCII is '?'. */
+/* Writes text between tags. Escapes it and replaces every byte that is not printable ASCII by
+ * '?'. */
 void svg_text(const char *text, FILE *out);
-/* Colours of lines, which repeat after seven. */
+/* Returns a line colour; colours repeat after seven. */
 const char *svg_color(uint32_t number);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel sweep: options, then the campaign, then what it found. */
+/* doppel sweep: parses options, runs the campaign and reports its findings. */
 #include <argp.h>
 #include <ctype.h>
 #include <inttypes.h>
@@ -58,14 +58,14 @@ static const struct argp_option sweep_argp_options[] = {
 	{"json", SWEEP_JSON, "FILE", 0, "write the summary and the failures (default: none)", 0},
 	{"canary", SWEEP_CANARY, NULL, 0,
 	 "plant a failure in one seed of 100; they must be found, and nothing else", 0},
-	{"shrink", SWEEP_SHRINK, NULL, 0, "make the failure to look at first small (doppel shrink)",
+	{"shrink", SWEEP_SHRINK, NULL, 0, "shrink the failure to investigate first (doppel shrink)",
 	 0},
 	{"verbose", SWEEP_VERBOSE, NULL, 0, "show what runs print", 0},
 	{0},
 };
 
-/* Options of `run` that a sweep has no place for, and options of the swarm that a fixed run has
- * none for, and the other way round. */
+/* Rules between options of a single run and options of a sweep: a sweep refuses some options of
+ * `doppel run`. Options of the swarm exclude fixed runs. Some options of a fixed run need one. */
 #define SWEEP_ONE_RUN "a sweep starts its own processes; expected `doppel run`"
 #define SWEEP_LEFT                                                                                 \
 	"is for one run; expected `doppel run`, or `doppel replay` with a failure's folder"
@@ -141,7 +141,8 @@ static void sweep_parse_seeds(struct sweep_options *o, const char *arg, struct a
 	o->counted = true;
 }
 
-/* A commit's hash: its first 60 bits, so that seeds can be counted on from there. */
+/* Converts a commit's hash to a seed: its first 60 bits, so that the following seeds do not
+ * overflow. */
 static void sweep_parse_seed_from(struct sweep_options *o, const char *arg,
 				  struct argp_state *state)
 {
@@ -229,7 +230,7 @@ static int sweep_write_json(const struct sweep_options *o, const struct sweep_re
 	return output_close(f, "doppel sweep: --json", o->json) ? SIM_USAGE : SIM_PASS;
 }
 
-/* The last lines are those of the failure to look at first. */
+/* Prints the lines of the failure to investigate first; they are the last output. */
 static void sweep_last_lines(const struct sweep_options *o, const struct sweep_result *r)
 {
 	static struct scenario s;
@@ -242,7 +243,7 @@ static void sweep_last_lines(const struct sweep_options *o, const struct sweep_r
 		   r->failure[0].kept ? r->failure[0].dir : NULL);
 }
 
-/* One plan is for all seeds: one that is about something else is noticed here. */
+/* Reports a plan that did not fire in any seed. One plan applies to all seeds of a sweep. */
 static int sweep_report_unfired(const struct sweep_options *o, const struct sweep_result *r)
 {
 	for (uint32_t i = 0; i < r->fault_n; i++)
@@ -303,7 +304,7 @@ int cli_sweep(int argc, char **argv)
 	if (o.json && output_check("doppel sweep: --json", o.json))
 		return SIM_USAGE;
 	if (!o.sweep.swarm && !sweep_can_run(&o.sweep))
-		return SIM_USAGE; /* each seed would find out, and not show why */
+		return SIM_USAGE; /* each seed would fail without showing the reason */
 	if (sweep_run(&o.sweep, &r))
 		return SIM_USAGE;
 	if (r.signal)

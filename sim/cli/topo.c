@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel topo: what the stack makes of a machine. */
+/* doppel topo: shows what the stack derives from a machine. */
 #include "sim/cli/topo.h"
 
 #include <argp.h>
@@ -20,12 +20,12 @@ static const struct argp_option topo_argp_options[] = {
 	{"hosts", 'H', "N", 0,
 	 "search, plot: rings and trees within one host (default), or over N hosts like it", 0},
 	{"why", 'w', NULL, 0,
-	 "search: every try of the searches of all patterns, and what came of it", 0},
+	 "search: every attempt of the searches of all patterns, and its result", 0},
 	{"compact", TOPO_COMPACT, NULL, 0, "show: the matrix of paths alone", 0},
 	{"output", 'o', "FILE", 0, "plot: into this file (default: standard output)", 0},
 	{"dot", TOPO_DOT, NULL, 0, "plot: for Graphviz, not as SVG", 0},
 	{"pattern", TOPO_OF, "ring|tree", 0,
-	 "plot: what is drawn below the machine (default: ring)", 0},
+	 "plot: pattern drawn below the machine (default: ring)", 0},
 	{0},
 };
 
@@ -39,7 +39,7 @@ static const struct topo_verb topo_verbs[] = {
 
 #define TOPO_VERBS "show, search, check, diff, plot or detect"
 
-/* Which verbs an option has an effect on. */
+/* Verbs on which each option has an effect. */
 static const struct {
 	int key;
 	const char *name, *verbs[2];
@@ -143,7 +143,7 @@ static error_t topo_parse(int key, char *arg, struct argp_state *state)
 
 /* ---- machines ------------------------------------------------------------------------------- */
 
-/* The stack has logged the reason, which is not seen without NCCL_DEBUG. */
+/* Prints the reason that the stack has logged, unless NCCL_DEBUG already shows it. */
 int cli_topo_refused(void)
 {
 	if (!log_wanted(LOG_LEVEL_WARN, 0))
@@ -151,14 +151,14 @@ int cli_topo_refused(void)
 	return SIM_USAGE;
 }
 
-/* A machine is shown as its file has it, and with merged NICs where the environment sets how to
- * merge. */
+/* True if the environment sets how to merge NICs. Otherwise a machine is shown as its file has
+ * it. */
 static bool topo_merges(void)
 {
 	return param_is_set(PARAM_NET_MERGE_LEVEL) || param_is_set(PARAM_NET_FORCE_MERGE);
 }
 
-/* With the first `gpus` of its GPUs. */
+/* Builds the topology with the first `gpus` GPUs of the machine. */
 static ncclResult_t topo_machine_system(struct topo_machine *m, int32_t gpus)
 {
 	const struct world_machine *f = m->file;
@@ -305,7 +305,7 @@ static void topo_print_channels(const struct topo_job *job)
 	}
 }
 
-/* A line for each rank, in their order. */
+/* Prints a line per rank, in order of rank. */
 static int topo_print_trees(const struct topo_job *job)
 {
 	static struct topo_rings rings;
@@ -326,7 +326,7 @@ static int topo_print_trees(const struct topo_job *job)
 	return SIM_PASS;
 }
 
-/* The lines of NCCL's log, in a comment: what is printed is a graph file still. */
+/* Prints the lines of NCCL's log in a comment: the output remains a graph file. */
 static int topo_print_log(const struct topo_job *job, const struct topo_system *sys)
 {
 	printf("<!--\n");
@@ -385,7 +385,7 @@ int cli_topo(int argc, char **argv)
 		.help_filter = topo_help,
 		.args_doc = "show XML\nsearch XML\ncheck XML\ndiff XML XML\nplot XML\n"
 			    "detect [--machine XML]",
-		.doc = "What the stack makes of a machine.\n\n"
+		.doc = "Shows what the stack derives from a machine.\n\n"
 		       "show: the tree of CPUs, switches, GPUs and NICs with their links, and the "
 		       "matrix of paths.\n"
 		       "search: the rings and trees that the search finds, as NCCL's log has them "

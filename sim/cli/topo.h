@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel topo: what its verbs share. A verb is a row of the table in topo.c and a function that
- * gets the options and returns an exit code.
+ * doppel topo: declarations that its verbs share. A verb is a row of the table in topo.c and a
+ * function that receives the options and returns an exit code.
  */
 #ifndef SIM_CLI_TOPO_H
 #define SIM_CLI_TOPO_H
@@ -17,52 +17,53 @@ struct topo_verb;
 
 struct topo_options {
 	const struct topo_verb *verb;
-	const char *input[2]; /* machines; of diff, or two files of graphs */
+	const char *input[2]; /* machines; for diff also two graph files */
 	int inputs;
 	uint32_t hosts;
 	bool compact, dot, why;
-	bool trees;      /* plot: instead of rings */
+	bool trees;      /* plot: trees instead of rings */
 	const char *out; /* NULL: stdout */
 };
 
 struct topo_verb {
 	const char *name;
-	int inputs; /* how many it takes */
+	int inputs; /* number of inputs that it needs */
 	int (*run)(const struct topo_options *o);
 };
 
-/* A machine and what the stack makes of it, with all of its GPUs. */
+/* A machine, and the topology that the stack builds from it with all of its GPUs. */
 struct topo_machine {
 	struct world_machine *file;
 	const struct topo_system *sys; /* lives as long as the process */
 };
-/* SIM_PASS, or what was wrong was explained. */
+/* Opens a machine. Returns SIM_PASS, or another code after explaining the error. */
 int cli_topo_open(struct topo_machine *m, const char *name);
 void cli_topo_close(struct topo_machine *m);
-/* The stack refused something: prints its reason. Returns SIM_USAGE. */
+/* Prints the stack's reason for refusing an input. Returns SIM_USAGE. */
 int cli_topo_refused(void);
 
-/* What all hosts of such a machine agree on. Ranks are host * GPUs + local rank. */
+/* Rings and trees on which all hosts of such a machine agree. Ranks are host * GPUs + local
+ * rank. */
 struct topo_job {
-	struct topo_graph graph, tree; /* of each host: rings, trees */
-	struct topo_rings rings;       /* as rank 0 has them */
+	struct topo_graph graph, tree; /* of one host: rings, trees */
+	struct topo_rings rings;       /* as on rank 0 */
 	struct topo_trees trees;
 	int32_t hosts, ranks;
 	struct topo_rank_info *all; /* [ranks] */
-	int32_t *order;             /* of the distinct rings: [distinct][ranks] */
-	int32_t *parent;            /* of the distinct trees: [distinct][ranks] */
+	int32_t *order;             /* distinct rings: [distinct][ranks] */
+	int32_t *parent;            /* distinct trees: [distinct][ranks] */
 };
 int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint32_t hosts);
 void cli_topo_job_free(struct topo_job *job);
 
-/* topo_heads.c: the heads of NVLS and CollNet, as NCCL's log has them, of the patterns that the
- * machine has graphs for. */
+/* topo_heads.c: prints the heads of NVLS and CollNet in the format of NCCL's log, for the patterns
+ * that the machine has graphs of. */
 int cli_topo_heads(const struct topo_job *job, const struct topo_system *sys);
 
 int cli_topo_check(const struct topo_options *o);
 int cli_topo_diff(const struct topo_options *o);
 int cli_topo_plot(const struct topo_options *o);
-/* topo_dot.c: the machine in Graphviz' language. */
+/* topo_dot.c: writes the machine in Graphviz' language. */
 void cli_topo_dot(const struct topo_system *sys, const char *title, FILE *out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel topo check: what makes a machine slower than it could be. A finding is one line,
- * "FILE:LINE: ELEMENT: what, expected what"; a note is what the file cannot show, and counts for
- * nothing.
+ * doppel topo check: reports properties that make a machine slower. A finding is one line,
+ * "FILE:LINE: ELEMENT: what, expected what". A note is about a property that the file cannot show.
+ * It does not count as a finding.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 
 #include "sim/cli/topo_check.h"
 
-/* Hosts between which rings and trees are searched for. Of four, a tree has one with two child
- * hosts. */
+/* Number of hosts for which rings and trees are searched. With four hosts, a tree has a host with
+ * two child hosts. */
 #define CHECK_RING_HOSTS 2
 #define CHECK_TREE_HOSTS 4
-/* What a ring gets where nothing fits. */
+/* Bandwidth of a ring if none fits at any speed. */
 #define CHECK_FALLBACK_MBPS 100
 
 static void check_print(const struct check *c, const struct topo_element *e, const char *kind,
@@ -52,7 +52,7 @@ void check_note(struct check *c, const struct topo_element *e, const char *fmt, 
 
 /* ---- NVLinks -------------------------------------------------------------------------------- */
 
-/* Of the links of this type from a to b. */
+/* Returns the bandwidth of the NVLinks from a to b. */
 static uint32_t check_mbps(const struct check *c, int32_t a, int32_t b)
 {
 	for (int32_t i = 0; i < topo_edge_count(c->sys); i++) {
@@ -87,7 +87,7 @@ static void check_symmetry(struct check *c)
 				   c->e[i].lost, c->e[i].lost == 1 ? "" : "s");
 }
 
-/* Each GPU's links to the NVSwitch are as many as those of the GPU that has most. */
+/* Compares each GPU's NVLinks to the NVSwitch with those of the GPU that has most. */
 static void check_switched(struct check *c)
 {
 	char have[TOPO_GBPS_TEXT], expected[TOPO_GBPS_TEXT];
@@ -109,7 +109,7 @@ static void check_switched(struct check *c)
 		}
 }
 
-/* Marks all that NVLinks connect with `at`. */
+/* Marks all elements that NVLinks connect with `at`. */
 static void check_flood(const struct check *c, int32_t at, int32_t island, int32_t *of)
 {
 	bool more = true;
@@ -189,8 +189,8 @@ static void check_floor(struct check *c, const struct topo_graph *g, bool inter)
 			   where, topo_gbps(mbps, bw), topo_gbps(least, floor), crossed);
 }
 
-/* Do `gpus` ranks of a ring, from place `at` on, come in the order of a channel of the host's
- * graph? */
+/* True if `gpus` ranks of a ring, from position `at` on, have the order of a channel of the host's
+ * graph. */
 static bool check_is_channel(const struct topo_job *job, const int32_t *ring, int32_t at,
 			     int32_t gpus, int32_t channel)
 {
@@ -200,8 +200,9 @@ static bool check_is_channel(const struct topo_job *job, const int32_t *ring, in
 	return true;
 }
 
-/* The NIC by which a ring enters or leaves a host, whose ranks begin at place `at`: that of the
- * channel which has its order, the ring's own number first, then its pair's. */
+/* Returns the NIC through which a ring enters or leaves a host whose ranks begin at position `at`.
+ * It belongs to the channel with the same order. The ring's own channel is tried first, then that
+ * of its pair, then all others. */
 static int32_t check_nic(const struct topo_job *job, int32_t number, int32_t at, int side)
 {
 	const int32_t *ring = job->order + (size_t)number * (size_t)job->ranks;
@@ -217,8 +218,8 @@ static int32_t check_nic(const struct topo_job *job, int32_t number, int32_t at,
 	return job->graph.nic[number][side];
 }
 
-/* From host to host each ring leaves by a NIC and enters by one: on the same rail if they are the
- * same. */
+/* Checks the crossings of rings between hosts. A crossing leaves through one NIC and enters through
+ * another; both must be on the same rail. */
 static void check_rails(struct check *c, const struct topo_job *job)
 {
 	int32_t gpus = job->ranks / job->hosts, crossings = 0, changes = 0, nic[2] = {0, 0};
@@ -249,8 +250,8 @@ static void check_rails(struct check *c, const struct topo_job *job)
 			   check_crossed(c, &job->graph, true, crossed));
 }
 
-/* The NIC of a tree's channel at which the host of `rank` is left: that of the rank's place in the
- * chain. */
+/* Returns the NIC of a tree's channel for the links of `rank` to other hosts. The rank's position
+ * in the chain selects it. */
 static int check_tree_nic(const struct topo_job *job, int32_t channel, int32_t rank)
 {
 	const struct topo_graph *g = &job->tree;
@@ -258,7 +259,7 @@ static int check_tree_nic(const struct topo_job *job, int32_t channel, int32_t r
 	return g->nic[channel][g->order[channel][0] != rank % (job->ranks / job->hosts)];
 }
 
-/* A link from host to host has a NIC at each of its two ranks. */
+/* Checks the links of trees between hosts: the NICs of both ranks must be on the same rail. */
 static void check_tree_rails(struct check *c, const struct topo_job *job)
 {
 	int32_t gpus = job->ranks / job->hosts, links = 0, changes = 0, nic[2] = {0, 0};
@@ -316,9 +317,10 @@ static int check_rings(struct check *c)
 	return code;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- all checks ------------------------------------------------------------------------------ */
 
-/* Where ACS is on, traffic between functions of a switch goes up to the CPU and back. */
+/* Notes that ACS is unknown: with ACS on, traffic between functions of a switch goes through the
+ * CPU. */
 static void check_acs(struct check *c)
 {
 	for (int32_t i = 0; i < c->n; i++)

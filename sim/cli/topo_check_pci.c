@@ -7,7 +7,7 @@
 
 /* ---- GPUs and NICs -------------------------------------------------------------------------- */
 
-/* Do two elements meet at a switch, below any CPU? */
+/* True if two elements share a switch below any CPU. */
 static bool check_is_near(const struct check *c, int32_t a, int32_t b)
 {
 	for (int32_t x = a; x >= 0; x = c->e[x].parent)
@@ -44,8 +44,8 @@ void check_near_nics(struct check *c)
 			check_near_nic(c, g);
 }
 
-/* The most of this value that a function of the same model has, of the same type where the file has
- * no models. */
+/* Returns the largest number of lanes (or speed) of all functions of the same model. In a file
+ * without models: of the same type. */
 static int32_t check_most(const struct check *c, const struct topo_element *e, bool lanes)
 {
 	int32_t most = 0;
@@ -76,7 +76,7 @@ static void check_link(struct check *c, const struct topo_element *e)
 
 /* ---- ports ----------------------------------------------------------------------------------- */
 
-/* Is it the first NIC of its port? */
+/* True if it is the first NIC of its port. */
 static bool check_is_first(const struct check *c, int32_t nic)
 {
 	for (int32_t n = 0; n < nic; n++)
@@ -94,7 +94,7 @@ int32_t check_port_count(const struct check *c)
 	return ports;
 }
 
-/* NICs of one guid and port are one port: more of them carry no more. */
+/* Notes NICs with the same guid and port: they are one port and share its bandwidth. */
 static void check_port(struct check *c, int32_t nic)
 {
 	const struct topo_element *e = &c->e[topo_element_of_nic(c->sys, nic)];
@@ -124,10 +124,9 @@ void check_ports(struct check *c)
 			check_port(c, n);
 }
 
-/* ---- PCI links that are too narrow for what is below them
- * --------------------------------------- */
+/* ---- PCI links that are too narrow for the devices below them -------------------------------- */
 
-/* A card whose link cannot carry what its ports can together; each port counts once. */
+/* Reports a card whose link is slower than its ports together. Each port counts once. */
 static void check_card(struct check *c, int32_t card)
 {
 	const struct topo_element *e = &c->e[card], *first = NULL;
@@ -163,7 +162,7 @@ static bool check_is_below(const struct check *c, int32_t at, int32_t above)
 	return at == above;
 }
 
-/* The most that one device below a switch can carry, by its own link or its port. */
+/* Returns the highest bandwidth of one device below a switch, by its own link or its port. */
 static uint32_t check_fastest(const struct check *c, int32_t above, int32_t *device)
 {
 	uint32_t most = 0;
@@ -182,8 +181,8 @@ static uint32_t check_fastest(const struct check *c, int32_t above, int32_t *dev
 	return most;
 }
 
-/* A switch whose link upwards carries less than one device below it; *most: what that device
- * carries. */
+/* True if a switch's upward link is slower than one device below it. *most: that device's
+ * bandwidth. */
 static bool check_is_narrow(const struct check *c, int32_t at, uint32_t *most, int32_t *device)
 {
 	const struct topo_element *e = &c->e[at];
@@ -194,7 +193,8 @@ static bool check_is_narrow(const struct check *c, int32_t at, uint32_t *most, i
 	return e->up_mbps * 10ull < *most * 9ull;
 }
 
-/* Narrow switches with such a link and such a device, from `at` on; of others before it, -1. */
+/* Returns the number of narrow switches with the same link and device, from `at` on. If an earlier
+ * switch is alike, returns -1. */
 static int32_t check_alike(const struct check *c, int32_t at, uint32_t most)
 {
 	int32_t alike = 0, device;
@@ -240,7 +240,7 @@ void check_narrow(struct check *c)
 	}
 }
 
-/* Does the way from a to b leave the narrow switch? */
+/* True if the path from a to b crosses the upward link of the narrow switch. */
 static bool check_leaves(const struct check *c, int32_t a, int32_t b)
 {
 	return check_is_below(c, a, c->narrow) != check_is_below(c, b, c->narrow);
@@ -283,8 +283,7 @@ const char *check_crossed(const struct check *c, const struct topo_graph *g, boo
 	return text;
 }
 
-/* ---- all of these
- * -------------------------------------------------------------------------------- */
+/* ---- all PCI checks -------------------------------------------------------------------------- */
 
 void check_links(struct check *c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel topo detect: the topology that detection finds, as XML: of this host, or of one of a
- * world, whose /sys and drivers are made of a machine's file.
+ * doppel topo detect: prints the detected topology as XML, of this host or of a host in a world.
+ * The world builds its /sys and drivers from a machine's file.
  */
 #include <argp.h>
 #include <ctype.h>
@@ -59,7 +59,8 @@ static error_t topo_detect_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* All that CUDA has. A build of the GPU double has none on a real host. */
+/* Stores all GPUs that CUDA reports; returns their number. A build with the GPU double has no GPU
+ * on a real host. */
 static int32_t topo_detect_gpus(struct topo_detect_run *r)
 {
 	int count = 0, found = 0;
@@ -86,9 +87,9 @@ static int32_t topo_detect_gpus(struct topo_detect_run *r)
 	return found;
 }
 
-/* The ranks of a communicator do the same: a part for each GPU, with all NICs, and the parts in
- * order. What a part adds comes after what the parts before it have, so that the order of the
- * elements depends on who sees what. */
+/* Detects the host as the ranks of a communicator do. Each GPU yields a part with all NICs; the
+ * parts are fused in order. New elements of a part follow the elements of earlier parts. The order
+ * of elements therefore depends on which part has them. */
 static ncclResult_t topo_detect_host(struct topo_detect_run *r, char **xml, size_t *bytes,
 				     int32_t *gpus)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel topo diff: two machines, element by element, or two files of graphs, channel by channel. A
- * line names what differs, and how it is in the first and in the second:
+ * doppel topo diff: compares two machines element by element, or two graph files channel by
+ * channel. A line names a difference and shows both sides:
  *
  *	GPU 3 (line 31 | 33): PCI link x16 32 GT/s | x8 32 GT/s
  *
- * Elements are the same if their names are: GPUs by rank, network devices by name, CPUs by NUMA
- * node, others by bus id.
+ * Elements with the same name are the same element: GPUs by rank, network devices by name, CPUs by
+ * NUMA node, others by bus id.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ __attribute__((format(printf, 2, 3))) static void diff_line(struct diff *d, cons
 
 /* ---- elements ------------------------------------------------------------------------------- */
 
-/* What is compared of an element, as text; "": it has none. */
+/* Writes one compared property of an element as text; "": it has no such property. */
 static void diff_parent(const struct topo_system *sys, const struct topo_element *e, char *text)
 {
 	char name[TOPO_ELEMENT_TEXT];
@@ -96,7 +96,7 @@ static void (*const diff_fields[])(const struct topo_system *sys, const struct t
 				   char *text) = {diff_parent, diff_address, diff_pci, diff_id,
 						  diff_kind};
 
-/* The element of the same name in the other machine; -1: none. */
+/* Returns the element with the same name in the other machine; -1: none. */
 static int32_t diff_find(const struct topo_system *sys, const struct topo_element *like)
 {
 	char name[TOPO_ELEMENT_TEXT], other[TOPO_ELEMENT_TEXT];
@@ -177,8 +177,8 @@ static const char *diff_gbps(uint32_t mbps, char text[TOPO_GBPS_TEXT])
 	return mbps ? topo_gbps(mbps, text) : "none";
 }
 
-/* Links of machine `which` that the other has not, or at another speed. Those of the tree are no
- * news. */
+/* Reports links of machine `which` that the other lacks or has at another speed. Skips the PCI
+ * tree's links, which diff_element compares. */
 static void diff_links(struct diff *d, int which)
 {
 	char name[2][TOPO_ELEMENT_TEXT], gbps[2][TOPO_GBPS_TEXT];
@@ -195,7 +195,7 @@ static void diff_links(struct diff *d, int which)
 		int32_t a = diff_find(d->sys[!which], &from), b = diff_find(d->sys[!which], &to);
 		uint32_t other = diff_mbps(d->sys[!which], a, b, edge.type);
 
-		/* the second machine's turn is for what the first lacks */
+		/* a link that both machines have is reported in the first pass only */
 		if (a < 0 || b < 0 || other == edge.mbps || (which && other))
 			continue;
 		diff_line(d, "%s to %s: %s %s | %s", topo_element_text(&from, name[0]),
@@ -337,10 +337,10 @@ static void diff_files(struct diff *d, const struct topo_graph_file *a,
 				  b->graph[i].id, b->graph[i].line);
 }
 
-/* ---- either --------------------------------------------------------------------------------- */
+/* ---- machines or graph files ----------------------------------------------------------------- */
 
 struct diff_text {
-	char *text; /* NULL: no file of that name */
+	char *text; /* NULL: the file cannot be read */
 	size_t bytes;
 };
 
@@ -353,7 +353,8 @@ static struct diff_text diff_read(const char *name)
 	return t;
 }
 
-/* Is the root element <graphs>? A file that is no XML is a machine's to complain about. */
+/* True if the root element is <graphs>. A file that is not XML counts as a machine, whose reader
+ * reports the error. */
 static bool diff_has_graphs(const char *name)
 {
 	struct diff_text t = diff_read(name);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel topo plot --dot: the machine in Graphviz' language: a node for each element, an edge for each
- * link. */
+/* doppel topo plot --dot: writes the machine in Graphviz' language, with a node per element and an
+ * edge per link. */
 #include <string.h>
 
 #include "sim/cli/topo.h"
 
-/* Between quotation marks. */
+/* Writes text for a quoted string. */
 static void dot_text(const char *text, FILE *out)
 {
 	for (; *text; text++)
@@ -51,7 +51,7 @@ static uint32_t dot_back(const struct topo_system *sys, const struct topo_edge *
 	return 0;
 }
 
-/* A link that is the same both ways is one line without arrows. */
+/* Writes a link. A link with equal bandwidth in both directions is one line without arrows. */
 static void dot_edge(const struct topo_system *sys, const struct topo_edge *edge, FILE *out)
 {
 	bool both = dot_back(sys, edge) == edge->mbps;

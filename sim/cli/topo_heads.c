@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel topo search: the heads of NVLS and CollNet of several hosts. As in NCCL's log, a number of
- * a rank that the communicator does not have is no rank: with N ranks, N is the network, and N + 1
- * + h is the group of all GPUs of the host, in which head h reduces.
+ * doppel topo search: prints the heads of NVLS and CollNet of several hosts. NCCL's log uses rank
+ * numbers beyond the communicator for other objects. With N ranks, N is the network. N + 1 + h is
+ * the group of all GPUs of the host, in which head h reduces.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "sim/cli/cli.h"
 #include "sim/cli/topo.h"
 
-/* "NVLS Head  0:  0  8": the ranks with one number, host after host. */
+/* Prints "NVLS Head  0:  0  8": the ranks of one head, host by host. */
 static void topo_print_heads(const struct topo_heads *h, enum topo_pattern pattern,
 			     const char *name)
 {
@@ -23,7 +23,7 @@ static void topo_print_heads(const struct topo_heads *h, enum topo_pattern patte
 	}
 }
 
-/* The host's own group, then the heads of child hosts: as NCCL, without a gap. */
+/* Prints the host's own group, then the heads of child hosts, without a gap, as NCCL does. */
 static void topo_print_nvls_tree(const struct topo_nvls *n, int t, int32_t rank, int32_t ranks)
 {
 	int32_t down[3] = {n->own.head < 0 ? -1 : ranks + 1 + n->own.head, -1, -1}, count = 1;
@@ -50,7 +50,7 @@ static void topo_print_nvls(const struct topo_heads *h, int32_t ranks)
 	}
 }
 
-/* "CollNet Chain [0] 1->0->16": the rank below, the rank, the one above. */
+/* Prints "CollNet Chain [0] 1->0->16": the rank below, the rank, the rank above. */
 static void topo_print_chain(const struct topo_heads *h, int32_t ranks)
 {
 	struct topo_collnet_chain chain;

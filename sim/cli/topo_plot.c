@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel topo plot: the machine as a picture. GPUs and NICs stand in columns, in the order of the
- * file; each switch and CPU is a bar over those below it. The NVSwitch, or arcs for direct NVLinks,
- * are below the GPUs. Then each different ring, or tree, has a lane, in which the columns go on: a
- * circle is a GPU with its place in the ring, a square the NIC by which the ring enters (in) or
- * leaves (out). Of a tree the place is that in its host's chain, arrows go from parent to child,
- * and a NIC leads to the parent host (up) or to child hosts (down).
+ * doppel topo plot: draws the machine. GPUs and NICs are columns, in the order of the file. Each
+ * switch and CPU is a bar over its columns. The NVSwitch, or arcs for direct NVLinks, are below the
+ * GPUs. Each distinct ring or tree has a lane below them with the same columns. A circle is a GPU
+ * with its position in the ring. A square is the NIC through which the ring enters (in) or leaves
+ * (out). For a tree, the position is that in its host's chain. Arrows point from parent to child. A
+ * NIC leads to the parent host (up) or to child hosts (down).
  *
  *	+-----------------------+--------------------+
  *	| CPU 0                 - SYS 22 - CPU 1     |
@@ -15,7 +15,7 @@
  *	|  channels 0-7   1 -> 2 ...                 |  a lane
  *	+--------------------------------------------+
  *
- * Numbers are integers, so that the same machine is the same file everywhere.
+ * All numbers are integers: the same machine yields the same file everywhere.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -26,14 +26,14 @@
 #include "sim/engine/output.h"
 
 enum {
-	PICTURE_LEFT = 150, /* of the first column; labels of lanes are left of it */
+	PICTURE_LEFT = 150, /* start of the first column; labels of lanes are left of it */
 	PICTURE_COLUMN = 78,
 	PICTURE_RIGHT = 30,
-	PICTURE_LEAST = 640, /* width, at least */
+	PICTURE_LEAST = 640, /* minimum width */
 	PICTURE_TOP = 70,
 	PICTURE_BAR = 26,
-	PICTURE_LEVEL = 62, /* from bar to bar */
-	PICTURE_BOX = 46,   /* of a GPU or NIC */
+	PICTURE_LEVEL = 62, /* distance between bars */
+	PICTURE_BOX = 46,   /* height of a GPU or NIC */
 	PICTURE_FABRIC = 70,
 	PICTURE_LANE = 78,
 	PICTURE_NONE = -1,
@@ -43,11 +43,11 @@ struct picture {
 	const struct topo_system *sys;
 	const struct topo_element *e;
 	int32_t n;
-	int32_t *column; /* of a GPU or NIC; PICTURE_NONE */
+	int32_t *column; /* column of a GPU or NIC; others: PICTURE_NONE */
 	int32_t *first, *last;
 	int32_t *depth;
 	int32_t columns, deepest;
-	bool mesh; /* NVLinks from GPU to GPU */
+	bool mesh; /* has NVLinks between GPUs */
 	int leaves_y, fabric_y, lanes_y, width;
 	FILE *out;
 };
@@ -88,7 +88,7 @@ static void picture_place_all(struct picture *p)
 	for (int32_t i = 0; i < p->n; i++)
 		if (p->e[i].type == TOPO_NODE_CPU) {
 			picture_place(p, i, 0);
-			if (p->first[i] == PICTURE_NONE) /* a CPU with nothing below it */
+			if (p->first[i] == PICTURE_NONE) /* a CPU without columns */
 				p->first[i] = p->last[i] = p->columns++;
 		}
 	for (int32_t i = 0; i < topo_edge_count(p->sys); i++) {
@@ -125,13 +125,13 @@ static void picture_label(const struct picture *p, int x, int y, const char *cla
 	fputs("</text>\n", p->out);
 }
 
-/* "17:00.0": a domain of 0 goes without saying. */
+/* Returns "17:00.0": omits a domain of 0. */
 static const char *picture_short(const char *bus)
 {
 	return strncmp(bus, "0000:", 5) == 0 ? bus + 5 : bus;
 }
 
-/* A name in a box has room for so many letters. */
+/* Shortens a text to at most `most` letters, the room in a box. */
 static void picture_cut(const char *text, size_t most, char out[64])
 {
 	if (strlen(text) > most)
@@ -140,7 +140,7 @@ static void picture_cut(const char *text, size_t most, char out[64])
 		snprintf(out, 64, "%.63s", text);
 }
 
-/* The first network device of a NIC; how many it has in *ports. */
+/* Returns the first network device of a NIC. *ports: number of its network devices. */
 static int32_t picture_net(const struct picture *p, int32_t nic, int *ports)
 {
 	int32_t first = PICTURE_NONE;
@@ -154,7 +154,7 @@ static int32_t picture_net(const struct picture *p, int32_t nic, int *ports)
 	return first;
 }
 
-/* "mlx5_0+1" of a merged NIC "mlx5_0+mlx5_1": boxes are narrow. */
+/* Writes "mlx5_0+1" for a merged NIC "mlx5_0+mlx5_1", because boxes are narrow. */
 static void picture_nic_name(const char *name, char out[TOPO_NIC_NAME])
 {
 	size_t first = strcspn(name, "+"), at = first;
@@ -195,7 +195,7 @@ static void picture_leaf_text(const struct picture *p, int32_t node, char upper[
 	snprintf(lower, 64, "%s GB/s", topo_gbps(p->e[net].mbps, gbps));
 }
 
-/* From the bar above down to `y`, with its speed beside it. */
+/* Draws the link from the bar above down to `y`, with its speed. */
 static void picture_up(const struct picture *p, int32_t node, int x, int y)
 {
 	const struct topo_element *e = &p->e[node];
@@ -204,7 +204,7 @@ static void picture_up(const struct picture *p, int32_t node, int x, int y)
 
 	fprintf(p->out, "<line class=\"pci\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", x, top,
 		x, y);
-	if (!e->up_mbps || e->up_mbps > 1000000) /* a NIC straight below a CPU has no link */
+	if (!e->up_mbps || e->up_mbps > 1000000) /* a NIC directly below a CPU has no link */
 		return;
 	picture_label(p, x + 4, top + 14, "speed", topo_gbps(e->up_mbps, gbps));
 	if (e->lanes) {
@@ -263,7 +263,7 @@ static void picture_boxes(const struct picture *p)
 			picture_bar(p, i);
 }
 
-/* ---- NVLinks and what is between CPUs ------------------------------------------------------- */
+/* ---- NVLinks and links between CPUs ---------------------------------------------------------- */
 
 static void picture_switch(const struct picture *p)
 {
@@ -296,7 +296,7 @@ static void picture_switch(const struct picture *p)
 	picture_label(p, (left + right) / 2, p->fabric_y + 46, "name", "NVSwitch");
 }
 
-/* Direct links, each pair once; wider for more bandwidth. */
+/* Draws each direct link once; a higher bandwidth is wider. */
 static void picture_mesh(const struct picture *p)
 {
 	for (int32_t i = 0; i < topo_edge_count(p->sys); i++) {
@@ -348,7 +348,7 @@ static void picture_cpus(const struct picture *p)
 	}
 }
 
-/* The speeds of direct links, in words: arcs have no room for them. */
+/* Prints the bandwidths of direct links as text: arcs have no room for labels. */
 static void picture_mesh_label(const struct picture *p)
 {
 	uint32_t least = UINT32_MAX, most = 0;
@@ -388,7 +388,7 @@ static bool picture_is_first(const struct topo_graph *g, int32_t gpus, int32_t c
 	return true;
 }
 
-/* "channels 0, 2, 4", of those that are the same ring. */
+/* Writes "channels 0, 2, 4" for the channels that are the same ring. */
 static void picture_ring_label(const struct topo_graph *g, int32_t gpus, int32_t c,
 			       char text[2][64])
 {
@@ -407,7 +407,7 @@ static void picture_ring_label(const struct topo_graph *g, int32_t gpus, int32_t
 	snprintf(text[0], 64, alike == 1 ? "channel" : "%d channels", alike);
 }
 
-/* An arrow from column to column: over the line to the right, below it to the left. */
+/* Draws an arrow between columns: above the line to the right, below it to the left. */
 static void picture_arrow(const struct picture *p, int32_t from, int32_t to, int y,
 			  const char *color)
 {
@@ -447,8 +447,8 @@ static void picture_ring_gpus(const struct picture *p, const struct topo_graph *
 	}
 }
 
-/* Which GPU of a tree's chain the child hosts' NICs are at: bit 0 for the first, bit 1 for the
- * second one. */
+/* Returns the GPUs of a tree's chain that connect to child hosts: bit 0 for the first, bit 1 for
+ * the second one. */
 static uint32_t picture_tree_leaves(const struct picture *p, const struct topo_graph *g)
 {
 	if (g->shape == TOPO_SHAPE_TREE || topo_gpu_count(p->sys) < 2)
@@ -456,7 +456,7 @@ static uint32_t picture_tree_leaves(const struct picture *p, const struct topo_g
 	return g->shape == TOPO_SHAPE_SPLIT_TREE ? 2 : 3;
 }
 
-/* What the NIC of a side is for; NULL: the channel does not use it. */
+/* Returns the purpose of the NIC of a side; NULL: the channel does not use it. */
 static const char *picture_nic_use(const struct picture *p, const struct topo_graph *g, int side,
 				   bool both)
 {
@@ -490,7 +490,7 @@ static void picture_ring_nics(const struct picture *p, const struct topo_graph *
 	}
 }
 
-/* To the child hosts, of a tree between hosts. */
+/* Draws the arrows to child hosts, for a tree between hosts. */
 static void picture_tree_way(const struct picture *p, const struct topo_graph *g, int32_t c,
 			     const int32_t *column, int y, const char *color)
 {

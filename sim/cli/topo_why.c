@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel topo search --why: every try of the searches, and what came of it. */
+/* doppel topo search --why: prints every attempt of the searches and its result. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,7 +18,8 @@ static void topo_why_limits(const struct topo_search_record *r, FILE *out)
 		fprintf(out, "%d to %d channels\n", r->min_channels, r->max_channels);
 }
 
-/* Speeds and types inside, and between hosts where a channel leaves. */
+/* Prints bandwidths and path types: within a host, and between hosts if a channel leaves the
+ * host. */
 static void topo_why_speeds(const struct topo_attempt *a, bool inter, FILE *out)
 {
 	char text[2][32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The searches of all patterns over a machine, try by try, as a person reads them. */
+/* Prints every attempt of the searches of all patterns over a machine, for people. */
 #ifndef SIM_CLI_TOPO_WHY_H
 #define SIM_CLI_TOPO_WHY_H
 

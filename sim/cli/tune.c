@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel tune: which program runs a collective at each size, and how long it takes, by the
- * model. */
+/* doppel tune: predicts by the model which program runs a collective at each size, and its time. */
 #include "sim/cli/tune.h"
 
 #include <inttypes.h>
@@ -135,7 +134,7 @@ static error_t tune_parse(int key, char *arg, struct argp_state *state)
 
 /* ---- the machines --------------------------------------------------------------------------- */
 
-/* The stack has logged the reason, which is not seen without NCCL_DEBUG. */
+/* Prints the reason that the stack has logged, unless NCCL_DEBUG already shows it. */
 static int tune_refused(void)
 {
 	if (!log_wanted(LOG_LEVEL_WARN, 0))
@@ -143,7 +142,8 @@ static int tune_refused(void)
 	return SIM_USAGE;
 }
 
-/* As comm_config_parse takes the environment and core/comm counts channels. */
+/* Returns the number of channels: reads the environment as comm_config_parse does and counts as
+ * core/comm does. */
 static int32_t tune_channels(int32_t rings)
 {
 	int64_t least = param_i64(PARAM_MIN_CTAS), most = param_i64(PARAM_MAX_CTAS);
@@ -157,7 +157,8 @@ static int32_t tune_channels(int32_t rings)
 	return (int32_t)MIN_OF(MAX_OF((int64_t)rings, least), most);
 }
 
-/* What the ranks of all hosts would gather, and what comes of it. */
+/* Computes the information that the ranks of all hosts would gather, and builds the model from
+ * it. */
 static ncclResult_t tune_gather(struct tune_world *w, const struct topo_system *sys, int32_t hosts,
 				int32_t gpus, struct topo_rank_info *all)
 {

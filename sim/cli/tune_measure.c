@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel tune --measure: each program runs alone, forced by the variables that a user would set. On GPUs a time
- * is that of a call in a CUDA graph of many.
+ * doppel tune --measure: runs each program alone, forced by the variables that a user would set. On
+ * GPUs, a time is that of one call in a CUDA graph of many calls.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ const char *tune_measured_on(void)
 struct measure_program {
 	struct tune_table *table;
 	enum dev_program program;
-	int row; /* the next one */
+	int row; /* index of the next row */
 };
 
 static void measure_row(const struct lab_row_result *r, void *arg)
@@ -46,7 +46,7 @@ static bool measure_force(struct scenario *s, const char *variable, const char *
 	return false;
 }
 
-/* One order, in which costs are as they are written down. */
+/* Configures a run in one fixed order, in which costs are exactly those of the double. */
 static void measure_configure(struct scenario *s, struct measure_program *m)
 {
 	const char *name = tune_func_name(m->table->func);
@@ -56,7 +56,7 @@ static void measure_configure(struct scenario *s, struct measure_program *m)
 	s->lab.sim.strategy = SIM_FIFO;
 	s->lab.sim.memory_order = SIM_MEMORY_OFF;
 	s->lab.out_of_place = false;
-	s->lab.warmup = 1; /* the first launch makes connections */
+	s->lab.warmup = 1; /* the first launch creates connections */
 	if (!cli_has_both_doubles()) {
 		s->lab.ranks_per_proc = LAB_ALL_RANKS;
 		s->lab.iterations = TUNE_GRAPH_CALLS;

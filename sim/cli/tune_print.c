@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel tune: the table for people, and the same for programs. */
+/* doppel tune: prints the table for people, and as JSON for programs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const char *print_label(int program, char text[PRINT_LABEL])
 	return text;
 }
 
-/* Columns are the programs of a collective. */
+/* True if the program belongs to the table's collective: each such program is a column. */
 static bool print_has_column(const struct tune_table *t, int program)
 {
 	return tune_func(program) == t->func;
@@ -86,7 +86,7 @@ static void print_cell(const struct tune_options *o, const struct tune_world *w,
 		printf(" %*s", PRINT_WIDTH, "-");
 }
 
-/* How much longer the second takes, in percent; 0: there is no second. */
+/* Returns the extra time of the second-best program in percent; 0: there is no second. */
 static uint64_t print_percent(const struct tune_world *w, const struct tune_row *row)
 {
 	uint64_t best, second;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel verbs-run --pair: a server and its client. The client starts when the server listens, and
- * neither outlives this process: each is sent SIGKILL when it ends (PR_SET_PDEATHSIG), and the server
- * ends with its client.
+ * doppel verbs-run --pair: runs a server and its client. The client starts when the server listens.
+ * Neither outlives this process: both receive SIGKILL when it ends (PR_SET_PDEATHSIG). The server
+ * is ended after its client.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -21,10 +21,10 @@
 #include "sim/cli/verbs_run.h"
 
 #define PAIR_POLL_NS       5000000
-#define PAIR_LISTEN_POLLS  12000 /* a minute until the server listens */
-#define PAIR_END_POLLS     1000  /* 5 s for a server to end after its client */
-#define PAIR_SIGNAL_POLLS  400   /* 2 s after SIGTERM */
-#define PAIR_SIGNAL_OFFSET 128   /* as a shell reports a signal */
+#define PAIR_LISTEN_POLLS  12000 /* one minute for the server to listen */
+#define PAIR_END_POLLS     1000  /* 5 s for the server to end after its client */
+#define PAIR_SIGNAL_POLLS  400   /* 2 s for the server to end after SIGTERM */
+#define PAIR_SIGNAL_OFFSET 128   /* offset of a signal in a shell's exit code */
 
 static void pair_pause(void)
 {
@@ -35,7 +35,7 @@ static void pair_pause(void)
 
 /* ---- listening sockets ---------------------------------------------------------------------- */
 
-/* Does this line of /proc/net/{tcp,tcp6,unix} describe a listening socket? Its inode. */
+/* True if this line of /proc/net/{tcp,tcp6,unix} describes a listening socket. Stores its inode. */
 static bool pair_line_listens(const char *line, bool local, unsigned long *inode)
 {
 	unsigned int state, flags;
@@ -87,7 +87,7 @@ static bool pair_process_listens(pid_t pid)
 	return found;
 }
 
-/* The server may be a script: any process of its group counts. */
+/* True if any process of the server's group listens: the server may be a script. */
 static bool pair_group_listens(pid_t group)
 {
 	DIR *dir = opendir("/proc");
@@ -106,7 +106,8 @@ static bool pair_group_listens(pid_t group)
 
 /* ---- the two processes ---------------------------------------------------------------------- */
 
-/* output: where stdout and stderr go, -1: as they are. The server has a group of its own. */
+/* Starts a program. output: its stdout and stderr; -1: inherited. The server has its own process
+ * group. */
 static pid_t pair_start(char **program, int output)
 {
 	pid_t parent = getpid(), pid = fork();
@@ -133,7 +134,7 @@ static int pair_code(int status)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : PAIR_SIGNAL_OFFSET + WTERMSIG(status);
 }
 
-/* True when the process ended within so many polls; its exit code. */
+/* True if the process ended within `polls` polls. Stores its exit code. */
 static bool pair_ended(pid_t pid, int polls, int *code)
 {
 	int status;
@@ -149,7 +150,7 @@ static bool pair_ended(pid_t pid, int polls, int *code)
 	return false;
 }
 
-/* The exit code of the server; 0 for one that serves for ever and had to be ended. */
+/* Returns the exit code of the server; 0 if it serves without end and was killed. */
 static int pair_end_server(pid_t server, bool wait)
 {
 	int code;
@@ -161,7 +162,7 @@ static int pair_end_server(pid_t server, bool wait)
 		kill(-server, SIGKILL);
 		waitpid(server, NULL, 0);
 	}
-	kill(-server, SIGKILL); /* processes that it has started */
+	kill(-server, SIGKILL); /* kills processes that the server started */
 	return 0;
 }
 
@@ -179,7 +180,7 @@ static int pair_client(char **client)
 	return pair_code(status);
 }
 
-/* What the server has printed; shown when the pair fails. */
+/* Prints the server's output, after the pair has failed. */
 static void pair_show(int output)
 {
 	char text[4096];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PCI functions of HCAs, as programs look for them in /sys/bus/pci/devices and /sys/class/pci_bus
- * (NCCL, hwloc, libpciaccess). Where a function is in the tree, and what the machine's file has of
- * it, is the world's (sim/world/sys.c), which is read here by os.h; what any function has besides
- * is added.
+ * PCI functions of HCAs in /sys/bus/pci/devices and /sys/class/pci_bus, where programs look for
+ * them (NCCL, hwloc, libpciaccess). The world (sim/world/sys.c) has the place of a function in the
+ * tree and the data of the machine's file. This file reads them through os.h and adds the files
+ * that every function has.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -18,7 +18,8 @@
 #define PCI_RESOURCES 13
 #define PCI_TEXT      256
 
-/* A bridge of the world has no ids: those of QEMU's root port, which is no hardware either. */
+/* Ids of a bridge, which the world does not have: those of QEMU's root port, also not real
+ * hardware. */
 #define PCI_BRIDGE_VENDOR 0x1b36u
 #define PCI_BRIDGE_DEVICE 0x000cu
 #define PCI_VENDOR_MLX    0x15b3u
@@ -28,7 +29,7 @@ struct pci_function {
 	bool bridge;
 };
 
-/* The text of a file of the world's tree, without its newline; false: there is none. */
+/* Reads a file of the world's tree without its newline. False: the file does not exist. */
 static bool pci_text(const char *dir, const char *name, char out[PCI_TEXT])
 {
 	char path[SYS_PATH], *text;
@@ -49,7 +50,7 @@ static unsigned pci_number(const char *dir, const char *name, unsigned otherwise
 	return pci_text(dir, name, text) ? (unsigned)strtoul(text, NULL, 16) : otherwise;
 }
 
-/* Each of the world's files there. */
+/* Copies each of the world's files in `from`. */
 static void pci_copy(struct sys_fill *f, const char *from, const char *dir)
 {
 	char *names = NULL, text[PCI_TEXT];
@@ -60,12 +61,12 @@ static void pci_copy(struct sys_fill *f, const char *from, const char *dir)
 	const char *name = names;
 
 	for (int i = 0; i < count; i++, name += strlen(name) + 1)
-		if (pci_text(from, name, text)) /* else it is a folder */
+		if (pci_text(from, name, text)) /* otherwise it is a folder */
 			sys_file(f, dir, name, "%s", text);
 	os_free(names);
 }
 
-/* The first 64 bytes of its configuration space, which any user may read. */
+/* Writes the first 64 bytes of the configuration space, which any user may read. */
 static void pci_config(struct sys_fill *f, const char *dir, const struct pci_function *p)
 {
 	const unsigned char config[64] = {
@@ -135,7 +136,7 @@ static void pci_function_files(struct sys_fill *f, const char *from, const char 
 	sys_link(f, PCI_FUNCTIONS, strrchr(dir, '/') + 1, link);
 }
 
-/* The buses that the world's bridge is the port of. */
+/* Writes the buses of which the world's bridge is the port. */
 static void pci_buses(struct sys_fill *f, const char *bridge)
 {
 	char dir[SYS_PATH], link[SYS_PATH], *names = NULL;
@@ -186,7 +187,7 @@ static void pci_hca(struct sys_fill *f, const char *from, const char *dir,
 	sys_folder(f, net, f->netdev);
 }
 
-/* The last slash of a path, `levels` up; the path has that many. */
+/* Returns the index of the last slash of a path, `levels` levels up. The path has that many. */
 static size_t pci_above(const char *path, int levels)
 {
 	size_t n = strlen(path);
@@ -198,8 +199,9 @@ static size_t pci_above(const char *path, int levels)
 }
 
 /*
- * Functions of one bus are below one bridge; the world gives each its own. So one whose bus is
- * shown already, below a bridge beside its own, goes there.
+ * Chooses the folder of a function. The world gives each function its own bridge, but all functions
+ * of one bus belong below one bridge. If the bus is already shown below a sibling of the function's
+ * bridge, the function is placed there.
  */
 static void pci_place(const char *from, char dir[SYS_PATH])
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel verbs-run: any verbs program, on HCA doubles (docs/drop-in.md). */
+/* doppel verbs-run: runs any verbs program on HCA doubles (docs/drop-in.md). */
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -21,20 +21,20 @@ enum { VERBS_LEAKS = 256, VERBS_BARE, VERBS_PAIR };
 
 static const struct argp_option verbs_argp_options[] = {
 	{"machine", 'm', "NAME|FILE", 0, "machine with the HCAs (default: workstation-2hca)", 0},
-	{"host", 'H', "0..3", 0, "which of the machine's hosts the program lives on (default: 0)",
-	 0},
-	{"fabric", 'n', "NAME", 0, "programs with one name reach each other (default: default)", 0},
+	{"host", 'H', "0..3", 0, "host of the machine on which the program runs (default: 0)", 0},
+	{"fabric", 'n', "NAME", 0,
+	 "programs with the same fabric name reach each other (default: default)", 0},
 	{"faults", 'F', "PLAN", 0, "inject faults by this plan; 'doppel faults' explains", 0},
-	{"seed", 's', "N", 0, "for what is drawn (default: 1)", 0},
+	{"seed", 's', "N", 0, "seed of the random choices (default: 1)", 0},
 	{"trace", 't', "FILE", 0, "write a trace for ui.perfetto.dev", 0},
-	{"leaks", VERBS_LEAKS, NULL, 0, "report what the program leaves open", 0},
+	{"leaks", VERBS_LEAKS, NULL, 0, "report the objects that the program leaves open", 0},
 	{"bare", VERBS_BARE, NULL, 0, "the library only: leave /dev and /sys as they are", 0},
 	{"pair", VERBS_PAIR, NULL, 0,
 	 "PROGRAM is a server; after -- comes its client, which starts when the server listens", 0},
 	{0},
 };
 
-/* The programs of `--pair`: the words before `--`, and those after it. */
+/* Splits the words of `--pair` into the server's, before `--`, and the client's, after it. */
 static void verbs_split(struct verbs_run *r, struct argp_state *state)
 {
 	char **at = r->program;
@@ -48,7 +48,7 @@ static void verbs_split(struct verbs_run *r, struct argp_state *state)
 	r->client = at + 1;
 }
 
-/* A folder can be opened, and not read. */
+/* Checks that the plan can be read: a folder can be opened but not read. */
 static void verbs_check_plan(const struct verbs_run *r, struct argp_state *state)
 {
 	const char *path = r->faults ? r->faults : getenv("DOPPEL_FAULTS");
@@ -67,7 +67,7 @@ static void verbs_check_plan(const struct verbs_run *r, struct argp_state *state
 			   strerror(rc));
 }
 
-/* The program would find out at its first call. */
+/* Checks the options now: otherwise the program would fail at its first call. */
 static void verbs_check(const struct verbs_run *r, struct argp_state *state)
 {
 	struct world_machine *m;
@@ -120,7 +120,7 @@ static error_t verbs_parse(int key, char *arg, struct argp_state *state)
 	case VERBS_PAIR:
 		r->pair = true;
 		return 0;
-	case ARGP_KEY_ARG: /* the program: the rest is its own */
+	case ARGP_KEY_ARG: /* the program and its arguments */
 		r->program = state->argv + state->next - 1;
 		state->next = state->argc;
 		return 0;
@@ -136,7 +136,7 @@ static error_t verbs_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* The variables by which programs find libibverbs. */
+/* Sets the variables by which programs find libibverbs. */
 static void verbs_environment_library(const char *dir)
 {
 	static const char *const names[] = {"NCCL_IBVERBS_LIB", "MSCCLPP_IBV_SO", "UCCL_IBV_SO"};
@@ -180,7 +180,7 @@ static bool verbs_library_dir(char out[PATH_MAX])
 	return true;
 }
 
-/* The loader ignores LD_LIBRARY_PATH for these. */
+/* Warns of a setuid program: the loader ignores LD_LIBRARY_PATH for it. */
 static void verbs_warn_setuid(const char *program)
 {
 	struct stat st;
@@ -211,9 +211,9 @@ int cli_verbs_run(int argc, char **argv)
 		verbs_parse,
 		"PROGRAM [ARGUMENTS...]\n--pair SERVER [ARGUMENTS...] -- CLIENT [ARGUMENTS...]",
 		"Runs an ordinary verbs program on HCA doubles. It gets our libibverbs, and in a "
-		"private namespace /dev/infiniband and /sys/class/infiniband. Programs started so "
-		"by one user reach each other through shared memory, as HCAs of one network. The "
-		"exit code is the program's.",
+		"private namespace /dev/infiniband and /sys/class/infiniband. Programs that one "
+		"user starts this way reach each other through shared memory, as HCAs of one "
+		"network. The exit code is the program's.",
 		NULL,
 		verbs_help,
 		NULL};

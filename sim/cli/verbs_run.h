@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * doppel verbs-run in parts. verbs_run.c: options, environment, exec. verbs_space.c: a private
- * mount namespace with HCAs in /dev and /sys. verbs_sys.c: what is in those trees, as the HCA
- * double itself reports it; verbs_pci.c: their PCI functions. verbs_pair.c: a server and its
- * client. Paths are absolute; errors 0 or a positive errno.
+ * mount namespace with HCAs in /dev and /sys. verbs_sys.c: the contents of those trees, as the HCA
+ * double reports them; verbs_pci.c: their PCI functions. verbs_pair.c: a server and its client.
+ * Paths are absolute. Errors are 0 or a positive errno.
  */
 #ifndef SIM_CLI_VERBS_RUN_H
 #define SIM_CLI_VERBS_RUN_H
@@ -16,26 +16,26 @@ struct verbs_run {
 	bool leaks, bare; /* bare: no namespace */
 	bool pair;
 	char **program; /* with its arguments; NULL-terminated */
-	char **client;  /* of a pair, likewise */
+	char **client;  /* client of a pair, with its arguments; NULL-terminated */
 };
 
-/* Exit codes, as env(1) has them. */
+/* Exit codes of env(1). */
 #define VERBS_CANNOT_RUN 126
 #define VERBS_NOT_FOUND  127
 
-/* Becomes the program; returns the exit code, with a line printed, where it cannot. */
+/* Replaces this process by the program. On failure it prints a line and returns the exit code. */
 int verbs_exec(char **program);
 
-/* Runs the server, and the client when the server listens. The exit code: the client's, or the
- * server's if that is 0. Both have ended when it returns. */
+/* Runs the server, and the client as soon as the server listens. Returns the client's exit code, or
+ * the server's if that is 0. Both have ended when it returns. */
 int verbs_pair_run(char **server, char **client);
 
-/* From now on this process, and what it executes, sees the HCAs of `r` in /dev and /sys. What could
- * not be arranged is reported in a line each; the program may do without. */
+/* Makes the HCAs of `r` visible in /dev and /sys to this process and the programs that it executes.
+ * Prints a line for each part that fails; the program may not need it. */
 void verbs_space_enter(const struct verbs_run *r);
 
-/* Adds the host's HCAs to the folders of /dev and /sys, which are this process' own. In a process
- * of its own: it makes a world. */
+/* Adds the host's HCAs to the private /dev and /sys of this process. Creates a world: call it in a
+ * child process. */
 int verbs_sys_fill(void);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A mount namespace in which the machine has the doubles' HCAs. Root gets one just so; others in a
- * user namespace of their own, with their own uid. /dev and some folders of /sys get more entries:
- * each is a tmpfs with every entry of the original bound into it, for they cannot be written.
- * Nothing of it is outside the namespace, and it goes with its last process.
+ * A mount namespace in which the machine has the doubles' HCAs. Root creates one directly. Other
+ * users create it in a private user namespace, with their own uid. /dev and some folders of /sys
+ * receive more entries. They cannot be written: each is covered by a tmpfs, into which every
+ * original entry is bound. The changes exist only in the namespace and end with its last process.
  *
- * Processes in two user namespaces may not reach each other's memory, so all programs of one user
- * and fabric share the first one's: it is found by an abstract socket name that each of them holds.
+ * Processes in two user namespaces may not access each other's memory. All programs of one user and
+ * fabric therefore share the first program's namespace. It is found by an abstract socket name that
+ * each of them holds.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +30,7 @@
 #include "sim/cli/verbs_run.h"
 #include "sim/engine/sim.h"
 
-#define SPACE_LOCK_TRIES 2000 /* of 1 ms */
+#define SPACE_LOCK_TRIES 2000 /* tries of 1 ms each */
 
 static void space_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static void space_say(const char *fmt, ...)
@@ -65,8 +66,8 @@ static int space_write(const char *path, const char *fmt, ...)
 
 /* ---- one namespace for all programs of a fabric --------------------------------------------- */
 
-/* Binds an abstract name; the socket is never served, it only is there. -1: another process has
- * it. */
+/* Binds an abstract name. The socket is never served; only its name is used. -1: another process
+ * holds the name. */
 static int space_name_take(const char *name, int flags)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -89,7 +90,7 @@ static void space_name(char out[96], const struct verbs_run *r, const char *what
 		 r->fabric ? r->fabric : "default");
 }
 
-/* A process that holds a namespace of this fabric; 0: none. */
+/* Returns a process that holds a namespace of this fabric; 0: none. */
 static pid_t space_find(const struct verbs_run *r)
 {
 	char prefix[96], line[512];
@@ -108,7 +109,7 @@ static pid_t space_find(const struct verbs_run *r)
 	return pid;
 }
 
-/* This process has the capabilities of that one's user namespace. */
+/* Joins that process' user namespace, which grants its capabilities. */
 static bool space_join(pid_t pid)
 {
 	char path[64];
@@ -156,7 +157,7 @@ static int space_lock(const struct verbs_run *r)
 	return fd;
 }
 
-/* The user namespace of the fabric's programs: the one there is, or a new one. */
+/* Joins the user namespace of the fabric's programs, or creates it. */
 static int space_user(const struct verbs_run *r)
 {
 	char name[96];
@@ -173,9 +174,9 @@ static int space_user(const struct verbs_run *r)
 	return rc;
 }
 
-/* ---- folders with one entry more ------------------------------------------------------------ */
+/* ---- folders with additional entries --------------------------------------------------------- */
 
-/* `name` of the folder `from`, which is open at `fd`, appears in `to`. */
+/* Makes an entry of the folder that is open at `fd` appear in `to`. */
 static void space_carry(int fd, const struct dirent *e, const char *to)
 {
 	char source[320], target[600], link[4096];
@@ -205,7 +206,7 @@ static void space_carry(int fd, const struct dirent *e, const char *to)
 	}
 }
 
-/* Covers `path` by a tmpfs that shows what it showed, without the entries `names`. */
+/* Covers `path` by a tmpfs with the same entries, except `names`. */
 static int space_open_up(const char *path, const char *const *names)
 {
 	DIR *old = opendir(path);
@@ -236,7 +237,8 @@ static int space_folder(const char *path)
 	return mkdir(path, 0755) ? errno : 0;
 }
 
-/* The HCA double is queried in a child: it needs a world, and this process becomes the program. */
+/* Queries the HCA double in a child process: it needs a world, and this process becomes the
+ * program. */
 static int space_fill(void)
 {
 	int status;
@@ -250,9 +252,9 @@ static int space_fill(void)
 }
 
 /*
- * What is mounted below `mount_point` stays in this namespace. In a chroot `/` need not be a mount
- * point; then `mount_point` must be one, because a mount on a folder of the file system around the
- * chroot would appear outside, too.
+ * Keeps mounts below `mount_point` in this namespace. In a chroot, `/` may not be a mount point.
+ * Then `mount_point` must be one: a mount on a folder of the file system around the chroot would
+ * also appear outside.
  */
 static int space_private(const char *mount_point)
 {
@@ -283,8 +285,8 @@ static int space_furnish_dev(void)
 }
 
 /*
- * Folders of /sys in which HCAs are shown, the outer ones first. One that the machine does not have
- * is made in the one around it, which then is this process' own: nothing is made in the original.
+ * Opens up a folder of /sys that shows HCAs; outer folders first. A missing folder is created in
+ * its parent, which is private to this process by then: the original is not changed.
  */
 static int space_own(const char *path, const char *const *names)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The files in which Linux shows HCAs: /dev/infiniband, and below /sys a device under its PCI
- * function (verbs_pci.c) with links to it in class/infiniband and class/infiniband_verbs; for the
- * HCAs of one host of a world, queried by the verbs themselves, so files and calls agree. Counters
- * are 0 here; programs on the HCAs raise them (backends/dropin/counters.h).
+ * function (verbs_pci.c) with links to it in class/infiniband and class/infiniband_verbs. They show
+ * the HCAs of one host of a world. All values are queried through verbs: files and calls agree.
+ * Counters are 0 here; programs on the HCAs raise them (backends/dropin/counters.h).
  */
 #include <endian.h>
 #include <errno.h>
@@ -39,8 +39,8 @@ void sys_path(char out[SYS_PATH], const char *fmt, ...)
 	ASSERT(n < SYS_PATH);
 }
 
-/* How well an interface stands for a port's own: programs take an address from it (pyverbs, UCX),
- * which the connection manager takes for the HCA's. */
+/* Ranks an interface as the network device of a port. Programs read an address from it (pyverbs,
+ * UCX), which the connection manager uses as the HCA's. */
 static int sys_netdev_rank(const struct ifaddrs *i)
 {
 	int rank = 1;
@@ -53,8 +53,8 @@ static int sys_netdev_rank(const struct ifaddrs *i)
 	return rank + (i->ifa_addr->sa_family == AF_INET ? 1 : 0);
 }
 
-/* One that the program finds: the first that is up and has an address, the loopback if there is no
- * other. */
+/* Chooses a network device that the program can see: the first one that is up and has an address.
+ * The loopback is the last choice. */
 static void sys_netdev(struct sys_fill *f)
 {
 	struct ifaddrs *all = NULL;
@@ -120,7 +120,7 @@ static void sys_empty(struct sys_fill *f, const char *dir, const char *name)
 		sys_failed(f, path);
 }
 
-/* One that is there, of the real machine, makes room. */
+/* Makes a link. Replaces an existing one, which is the real machine's. */
 void sys_link(struct sys_fill *f, const char *dir, const char *name, const char *target)
 {
 	char path[SYS_PATH];
@@ -162,7 +162,7 @@ static void sys_gids(struct sys_fill *f, struct ibv_context *ctx, uint8_t port, 
 			 "%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x",
 			 g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7], g[8], g[9], g[10], g[11],
 			 g[12], g[13], g[14], g[15]);
-		if (!used) /* reading the others' type is an error in sysfs, too */
+		if (!used) /* in sysfs, reading the type of an unused entry is an error, too */
 			continue;
 		sys_file(f, types, name, "%s",
 			 e.gid_type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
@@ -255,8 +255,8 @@ static void sys_port(struct sys_fill *f, struct ibv_context *ctx, uint8_t port, 
 
 /* ---- a device ------------------------------------------------------------------------------- */
 
-/* /dev/infiniband/NAME, which can be opened and has the type of a character device: all that
- * programs look at. */
+/* Makes /dev/infiniband/NAME, which can be opened and is a character device. Programs check nothing
+ * else. */
 static void sys_node(struct sys_fill *f, const char *name)
 {
 	char path[SYS_PATH];
@@ -271,13 +271,13 @@ static void sys_node(struct sys_fill *f, const char *name)
 				return;
 			}
 		}
-		unlink(path); /* not allowed to open nodes here */
+		unlink(path); /* nodes may not be opened here */
 	}
 	if (mknod(path, S_IFREG | 0666, 0) || mount("/dev/null", path, NULL, MS_BIND, NULL))
 		sys_failed(f, path);
 }
 
-/* The folder of a device of that class below its PCI function, and the link of the class to it. */
+/* Makes the folder of a class device below its PCI function, and the class's link to it. */
 static void sys_class_device(struct sys_fill *f, const char *function, const char *class,
 			     const char *name, char dir[SYS_PATH])
 {

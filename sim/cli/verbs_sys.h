@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing the files of /dev and /sys that show HCAs (verbs_run.h): folders, files and links at
- * absolute paths, in folders that verbs_space.c has made this process' own. The first error is
+ * Writers of the files of /dev and /sys that show HCAs (verbs_run.h): folders, files and links at
+ * absolute paths. verbs_space.c has made their folders private to this process. The first error is
  * logged and kept.
  */
 #ifndef SIM_CLI_VERBS_SYS_H
@@ -13,25 +13,25 @@
 #include "sim/cli/verbs_run.h"
 #include "sim/world/world.h"
 
-#define SYS_PATH 1536 /* what os.h allows, and a name */
-/* Devices without a PCI function are there. */
+#define SYS_PATH 1536 /* longest path of os.h, plus a name */
+/* Folder of devices without a PCI function. */
 #define SYS_VIRTUAL "/sys/devices/virtual"
 
 struct sys_fill {
-	char netdev[IF_NAMESIZE]; /* the network device of RoCE ports */
-	int rc;                   /* the first error */
+	char netdev[IF_NAMESIZE]; /* network device of RoCE ports */
+	int rc;                   /* errno of the first error */
 };
 
 void sys_path(char out[SYS_PATH], const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void sys_failed(struct sys_fill *f, const char *path);
 void sys_folder(struct sys_fill *f, const char *dir, const char *name);
-/* The text, and a newline. */
+/* Writes the text and a newline. */
 void sys_file(struct sys_fill *f, const char *dir, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void sys_link(struct sys_fill *f, const char *dir, const char *name, const char *target);
 
-/* The HCA's PCI function, with the bridges above it and the links that lead there: its folder, or
- * SYS_VIRTUAL where the machine has none for it. */
+/* Writes the HCA's PCI function, the bridges above it and the links to it. Stores the function's
+ * folder, or SYS_VIRTUAL if the machine has no function for the HCA. */
 void verbs_pci_fill(struct sys_fill *f, const struct world_nic *nic,
 		    const struct ibv_device_attr *a, char function[SYS_PATH]);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of the world's sockets. A host has the interfaces that DOPPEL_INTERFACES lists, eth0
- * alone by default, and lo at 127.0.0.1 and ::1. Its index is in x and y of 10.x.y.1, the address
- * of the first interface; the others have 2, 3... instead of 1. IPv6 addresses begin with fd00::
- * and end with the same three bytes. A bridge (docker0, virbr0) has an IPv4 address that is the
- * same on every host, and leads to the host itself.
+ * Addresses of the world's sockets. A host has the interfaces that DOPPEL_INTERFACES lists
+ * (default: eth0), and lo at 127.0.0.1 and ::1. The first interface has the address 10.x.y.1: x and
+ * y are the host's index. The other interfaces have 2, 3... instead of 1. IPv6 addresses begin with
+ * fd00:: and end with the same three bytes. A bridge (docker0, virbr0) has the same IPv4 address on
+ * every host, and the address leads to the host itself.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "sim/world/params.h"
 #include "sim/world/stream.h"
 
-/* Where an address of a host has the host's index: the two bytes before the last. */
+/* Returns the two bytes of an address that hold the host's index: the two before the last byte. */
 static uint8_t *addr_index(struct os_addr *a)
 {
 	return a->family == 6 ? a->ip + 13 : a->ip + 1;
@@ -122,7 +122,7 @@ static void addr_of_interface(uint32_t nth, const char *name, uint16_t family, s
 		memcpy(a->ip, bridge->ip, 4);
 }
 
-/* In the order of the real world's: IPv4 before IPv6, loopback last. */
+/* Lists interfaces in the same order as a real host: IPv4 before IPv6, loopback last. */
 int world_interface(int index, char *name, size_t name_bytes, struct os_addr *addr)
 {
 	const char *list = param_str(PARAM_DOPPEL_INTERFACES);
@@ -148,7 +148,7 @@ int world_interface(int index, char *name, size_t name_bytes, struct os_addr *ad
 	return 0;
 }
 
-/* A numeric address, "localhost", or a host's name: host0, host1... */
+/* Resolves a numeric address, "localhost", or a host's name: host0, host1... */
 int world_resolve(const char *name, uint16_t family, struct os_addr *addr)
 {
 	uint16_t wanted = family ? family : strchr(name, ':') ? 6 : 4;

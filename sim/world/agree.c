@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Do the ranks of all processes do the same? Only the world sees them all: it
- * keeps the report of the first of them, and compares the others' with it. Nothing here is a
- * scheduling point, draws or traces, so the run is the same as without.
+ * Checks that the ranks of all processes make the same calls. Only the world sees all of them. It
+ * keeps the first report for a sequence number and compares later ones with it. Nothing here is a
+ * scheduling point, draws or traces: the check does not change the run.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "core/base/hash.h"
 #include "sim/world/world_internal.h"
 
-/* ---- what is the same on all ranks ---------------------------------------------------------- */
+/* ---- values that are equal on all ranks ------------------------------------------------------ */
 
-/* The latest AGREE_KEPT sequence numbers of one key. Ranks that are further apart than that are not
+/* Number of the latest sequence numbers kept per key. Ranks that are further apart are not
  * compared: memory stays bounded, and a collective keeps its ranks closer together. */
 #define AGREE_KEPT 64
 
@@ -22,13 +22,13 @@ struct world_agreement {
 	uint64_t key;
 	struct agree_slot {
 		uint64_t seq_plus_one; /* 0: empty */
-		uint64_t hash;         /* of the whole text */
+		uint64_t hash;         /* hash of the whole text */
 		uint32_t reports;      /* reports of this text, at least 1 */
 		struct agree_party {
 			uint64_t party;
 			int32_t rank;
 			const void *caller;
-		} first, last; /* of those reports */
+		} first, last; /* first and last of those reports */
 		char text[sizeof(((struct os_agree_other *)0)->text)];
 	} slot[AGREE_KEPT];
 };
@@ -77,7 +77,7 @@ static int agree_check(struct agree_slot *s, uint64_t seq, const struct agree_pa
 	return EINVAL;
 }
 
-/* A rank takes its report back; the others' stand. */
+/* Withdraws the report of one party; the reports of the others remain. */
 static void agree_forget(struct agree_slot *s, uint64_t seq, uint64_t party)
 {
 	if (s->seq_plus_one != seq + 1)
@@ -105,14 +105,14 @@ int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, cons
 	return rc;
 }
 
-/* ---- the order of what one agent does under several keys ------------------------------------ */
+/* ---- the order of one agent's operations under several keys ---------------------------------- */
 
-/* One agent (a GPU of a process) that takes part under a key. */
+/* One agent (a GPU of a process) that is a member of a key. */
 struct world_member {
 	struct world_member *next;
 	uint32_t proc;
 	uint64_t agent, key;
-	uint64_t done; /* operations so far */
+	uint64_t done; /* number of operations so far */
 };
 
 static struct world_member **member_find(uint64_t key, uint64_t agent)
@@ -143,8 +143,9 @@ void world_agree_member(uint64_t key, uint64_t agent, bool in)
 	world_unlock(&world->lock);
 }
 
-/* Two keys have one order, if it is the same for all agents that are in both: what an agent did
- * under either of them, counted together. */
+/* Compares the order of operations between two keys. It must be the same for all agents that are
+ * members of both. The position of an operation is the agent's number of operations under both
+ * keys. */
 static int agree_order(const struct world_member *m, uint64_t seq, int32_t rank, const char *text,
 		       const void *caller, struct os_agree_other *other)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The arena: one reserved range, handed out from the front, given back with the world. Offset 0 is
- * not handed out: there the range has how much of it is used, for it may be the configuration's,
- * and shared with other processes. Pages that were never touched cost nothing.
+ * The arena: one reserved range, allocated from the front and freed with the world. The head is at
+ * offset 0 and counts the used bytes: the range may be the configuration's and shared with other
+ * processes. Untouched pages cost no memory.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -46,8 +46,8 @@ void *world_arena_alloc(size_t bytes, const char *what)
 	if (!room)
 		__atomic_fetch_sub(&head->used, take, __ATOMIC_ACQ_REL);
 	if (!room) {
-		fprintf(stderr, "world arena: no room for %zu bytes of %s behind %llu\n", bytes,
-			what, (unsigned long long)at);
+		fprintf(stderr, "world arena: no room for %zu bytes of %s after offset %llu\n",
+			bytes, what, (unsigned long long)at);
 		return NULL;
 	}
 	return world->arena + at;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The environment that a world gives to its processes, and what the doubles read of the real one:
- * looked at when the world is made, so that garbage is one error at the start and not whatever each
- * reader makes of it. And the topology file that the user names, which is in the real file system.
+ * Checks the environment that a world sets for its processes, and the real variables that the
+ * doubles read. The checks run when the world is created. An invalid value is then one error at the
+ * start, instead of whatever each reader makes of it. Also reads the topology file that the user
+ * names, which is in the real file system.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -68,7 +69,7 @@ void world_env_warn_unknown(const char *const *env)
 	}
 }
 
-/* The last one of a name counts. */
+/* Returns the value of a configured variable; its last assignment counts. */
 static const char *env_configured(const struct world_config *c, const char *name)
 {
 	const char *value = NULL;
@@ -79,7 +80,7 @@ static const char *env_configured(const struct world_config *c, const char *name
 	return value;
 }
 
-/* The variables that name a file which every host reads. Processes see it at the same path. */
+/* Variables that name a file which every host reads. Processes see the file at the same path. */
 static const char *const env_files[WORLD_FILES] = {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"};
 
 static int env_file_start(struct world_file *file, const char *name)

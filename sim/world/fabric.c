@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fabric: every port reaches every other through one switch that never blocks. A message books
- * its sender's egress and its receiver's ingress, both at the port's speed, and arrives one latency
- * after its last byte. A port is up or down; down loses what is sent from then on, both ways.
+ * The fabric: one switch that never blocks connects all ports. A message reserves the egress of its
+ * sender and the ingress of its receiver, both at the port's speed. It arrives one latency after
+ * its last byte. A port that is down loses all later messages in both directions.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 
 #define FABRIC_LOOPBACK_NS 500
 #define FABRIC_SHORT_BYTES 256
-#define FABRIC_FLAP_NS     100000 /* down, and up, where the plan has no time */
+#define FABRIC_FLAP_NS     100000 /* time down, and time up, if the plan has no time */
 
-/* A message that a clog holds back. */
+/* A message that a clog delays. */
 struct world_held {
 	struct world_held *next;
 	uint64_t until_ns; /* UINT64_MAX: until faults heal */
@@ -22,15 +22,15 @@ struct world_held {
 };
 
 struct world_fabric_port {
-	struct world_port pub; /* first */
+	struct world_port pub; /* must be first */
 	struct sim_resource egress, ingress;
 	char egress_name[56], ingress_name[56];
 	struct sim_track track;
 	bool down_by_fault;
-	uint64_t flaps, flap_ns; /* changes of state to come, and the time between two */
+	uint64_t flaps, flap_ns; /* remaining changes of state; ns between two */
 };
 
-/* Hooks are hung once, at load, and outlive worlds. */
+/* Hooks are registered once, at load, and outlive worlds. */
 static void (*fabric_hook[WORLD_HOOKS])(struct world_port *port);
 static uint32_t fabric_hooks;
 
@@ -131,7 +131,8 @@ void world_on_port_change(void (*hook)(struct world_port *port))
 	fabric_hook[fabric_hooks++] = hook;
 }
 
-/* HCAs hear of it in an event of its own: a caller may hold an HCA's lock. */
+/* Calls the hooks of HCAs in a separate event: the caller of fabric_port_set may hold an HCA's
+ * lock. */
 static void fabric_step_changed(void *object, uint64_t arg)
 {
 	struct world_fabric_port *f = object;
@@ -175,7 +176,7 @@ static void fabric_post_step(struct world_fabric_port *f, const char *name, uint
 	sim_event_post(&attr, step, f, 0, NULL);
 }
 
-/* A link that goes down by fault comes up again after a time, or when faults heal. */
+/* Brings a link down by a fault. It comes up after heal_ns or, if 0, when faults heal. */
 static void fabric_port_fail(struct world_fabric_port *f, uint64_t heal_ns)
 {
 	f->down_by_fault = true;
@@ -196,7 +197,7 @@ static void fabric_step_flap(void *object, uint64_t arg)
 		fabric_post_step(f, "fabric.flap", f->flap_ns, fabric_step_flap);
 }
 
-/* Down now, then up and down in turn; up in the end. */
+/* Brings a link down now, then up and down in alternation. The link is up in the end. */
 static void fabric_port_flap(struct world_fabric_port *f, uint64_t times, uint64_t ns)
 {
 	if (f->flaps || !times)
@@ -218,11 +219,11 @@ static bool fabric_port_up(const struct world_fabric_port *f)
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
-/* What happens to one message. */
+/* Effect of the faults on one message. */
 struct fabric_fate {
 	bool lost, unordered, copied;
-	uint64_t slower;  /* times */
-	uint64_t held_ns; /* 0: not at all; UINT64_MAX: until faults heal */
+	uint64_t slower;  /* factor of the time on the wire */
+	uint64_t held_ns; /* 0: not delayed; UINT64_MAX: until faults heal */
 	uint64_t extra_ns, copy_ns;
 };
 
@@ -286,7 +287,7 @@ static void fabric_fate_packet(const struct sim_fault_place *at, const struct wo
 		fate->copied = m->copy != NULL;
 		fate->copy_ns = f.arg;
 		break;
-	case OS_FAULT_CORRUPT: /* the checksum of the packet finds it out, unless it is to miss it */
+	case OS_FAULT_CORRUPT: /* the packet's checksum detects it, unless f.arg is set */
 		fate->lost = !f.arg;
 		if (f.arg && m->corrupt)
 			m->corrupt(m->object, sim_choose("fabric.corrupt", 1u << 16));
@@ -315,8 +316,7 @@ static struct fabric_fate fabric_fate(const struct world_message *m)
 	return fate;
 }
 
-/* ---- sending ----------------------------------------------------------------------------------
- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static uint64_t fabric_delay(struct world_fabric_port *from, struct world_fabric_port *to,
 			     uint64_t bytes)
@@ -324,27 +324,28 @@ static uint64_t fabric_delay(struct world_fabric_port *from, struct world_fabric
 	uint64_t out = sim_resource_use(&from->egress, bytes);
 	if (from == to)
 		return out + sim_latency(FABRIC_LOOPBACK_NS);
-	/* the switch cuts through: the first byte enters the far link while the last is still here
-	 */
+	/* the switch cuts through: the first byte enters the receiver's link while the sender's
+	 * link still carries the last */
 	uint64_t in = sim_resource_use(&to->ingress, bytes);
 	uint64_t wire = sim_latency(world->config.fabric_latency_ns);
 	return MAX_OF(out, in) + wire;
 }
 
-/* Half of all messages are short ones that only keep others going. */
+/* Skips short messages, which are half of all messages and only keep protocols running. */
 static bool fabric_traced(const struct world_message *m)
 {
 	return m->what && os_tracing() &&
 	       (m->flow || m->bytes > FABRIC_SHORT_BYTES || sim_trace_detailed());
 }
 
-/* While the sender's link carries it: one message at a time. `before_ns`: the link is free then. */
+/* Traces the time during which the sender's link carries the message: one message at a time. The
+ * link is free at `before_ns`. */
 static void fabric_trace(struct world_fabric_port *f, const struct world_message *m,
 			 uint64_t before_ns)
 {
 	uint64_t from_ns = MAX_OF(before_ns, sim_now_ns());
 	uint64_t to_ns = MAX_OF(from_ns, f->egress.free_at_ns);
-	/* a flow leads to where its message goes */
+	/* a flow already leads to the message's destination */
 	const struct os_trace_slice slice = {
 		.name = m->what,
 		.arg = {{"bytes", m->bytes, NULL},
@@ -373,7 +374,7 @@ static void fabric_deliver(const struct world_message *m, uint64_t slower, uint6
 	sim_event_post(&attr, m->arrive, m->object, m->arg, NULL);
 }
 
-/* The clogs that are over by `now_ns` let go, in the order in which the messages came. */
+/* Delivers the messages of all clogs that end by `now_ns`, in the order in which they were sent. */
 static void fabric_release(uint64_t now_ns)
 {
 	for (;;) {
@@ -416,7 +417,7 @@ static void fabric_hold(const struct world_message *m, const struct fabric_fate 
 		sim_event_post(&attr, fabric_step_release, world, 0, NULL);
 }
 
-/* The end of all faults: what they hold is let go, what they took down comes up. */
+/* Ends all faults: delivers delayed messages and brings up links that a fault brought down. */
 static void fabric_heal(void)
 {
 	if (!world)
@@ -438,7 +439,7 @@ static bool fabric_send_with_fate(const struct world_message *m)
 	struct fabric_fate fate = fabric_fate(&sent);
 	if (fate.lost)
 		return false;
-	fabric_release(sim_now_ns()); /* those first that a clog just let go */
+	fabric_release(sim_now_ns()); /* first the messages of clogs that have just ended */
 	if (fate.unordered)
 		sent.order = NULL;
 	if (fate.copied) {

@@ -12,10 +12,10 @@
 
 #define FILES_MAX_LINKS 40
 
-/* A directory has neither text nor target. */
+/* A node without text and target is a directory. */
 struct files_node {
 	char *name, *text, *target;
-	struct files_node *parent, *child, *next; /* children in order of name */
+	struct files_node *parent, *child, *next; /* children are sorted by name */
 };
 
 struct files {
@@ -23,7 +23,7 @@ struct files {
 	bool failed;
 };
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and end ------------------------------------------------------------------------ */
 
 struct files *files_new(void)
 {
@@ -59,20 +59,20 @@ bool files_ok(const struct files *f)
 	return !f->failed;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static bool files_is_dir(const struct files_node *n)
 {
 	return !n->text && !n->target;
 }
 
-/* The child of that name, or where it would be linked in. */
+/* Returns the link to the child of that name, or the link at which to insert it. */
 static struct files_node **files_at(struct files_node *dir, const char *name, size_t bytes)
 {
 	struct files_node **at = &dir->child;
 	while (*at && strncmp((*at)->name, name, bytes) < 0)
 		at = &(*at)->next;
-	return at; /* a longer name that begins so comes behind */
+	return at; /* a longer name with this prefix sorts after it */
 }
 
 static bool files_is_named(const struct files_node *n, const char *name, size_t bytes)
@@ -101,8 +101,8 @@ static struct files_node *files_child(struct files *f, struct files_node *dir, c
 	return n;
 }
 
-/* The node at `path`, made with those above it; NULL: a file or a link is in the way, or no
- * memory. */
+/* Returns the node at `path` and creates it and the nodes above it. NULL: a file or a link is in
+ * the way, or no memory. */
 static struct files_node *files_make(struct files *f, const char *path)
 {
 	struct files_node *n = &f->root;
@@ -120,7 +120,7 @@ void files_dir(struct files *f, const char *path)
 	(void)files_make(f, path);
 }
 
-/* Takes `owned`; NULL: there was no memory for it. */
+/* Stores `owned`, which the tree then owns. NULL: its allocation failed. */
 static void files_set(struct files *f, const char *path, char *owned, bool link)
 {
 	struct files_node *n = owned ? files_make(f, path) : NULL;
@@ -159,7 +159,7 @@ void files_put(struct files *f, const char *dir, const char *name, const char *f
 
 /* ---- walking -------------------------------------------------------------------------------- */
 
-/* What is left of a walk: the rest of the path, to which links add. */
+/* State of a walk. `rest` is the rest of the path; following a link prepends the link's target. */
 struct files_walk {
 	const struct files_node *at;
 	char rest[2 * OS_PATH_BYTES];
@@ -180,7 +180,7 @@ static int files_follow(const struct files *f, struct files_walk *w, const struc
 	return 0;
 }
 
-/* One name further. */
+/* Resolves the next name of w->rest. */
 static int files_step(const struct files *f, struct files_walk *w)
 {
 	const char *name = w->rest + strspn(w->rest, "/");
@@ -212,7 +212,7 @@ static int files_find(const struct files *f, const char *path, const struct file
 	while (!rc && w.rest[strspn(w.rest, "/")])
 		rc = files_step(f, &w);
 	if (!rc && w.rest[0] && !files_is_dir(w.at))
-		rc = ENOTDIR; /* a file with a slash behind it */
+		rc = ENOTDIR; /* a file, followed by a slash */
 	if (!rc)
 		*found = w.at;
 	return rc;

@@ -21,15 +21,16 @@
 
 void __gcov_dump(void) __attribute__((weak));
 
-/* One program, one guest: it begins once, and stays until the program ends. */
+/* State of the guest. A program has one guest, which starts once and stays until the program
+ * ends. */
 static struct guest {
 	pthread_mutex_t lock;
 	bool tried, on, forked;
-	bool starting; /* under the lock: seen by calls of the thread that starts */
-	int status;    /* of its exit */
+	bool starting; /* under the lock; visible to nested calls of the starting thread */
+	int status;    /* exit status of the program */
 	uint64_t seed;
-	bool plan;       /* it has a fault plan */
-	char *plan_text; /* NULL: none, or a random one */
+	bool plan;       /* true if a fault plan is set */
+	char *plan_text; /* NULL: no plan, or a random one */
 	const char *env[GUEST_ENV_MAX + 1];
 } guest = {.lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
 
@@ -68,12 +69,12 @@ static int guest_seed(uint64_t *seed)
 		return 0;
 	if (!param_allows(PARAM_DOPPEL_SEED, text, expected, sizeof expected))
 		return guest_refuse("DOPPEL_SEED", text, expected);
-	/* decimal or 0x, as in the table: no octal */
+	/* decimal or 0x, as in the parameter table: no octal */
 	*seed = strtoull(text, NULL, text[1] == 'x' || text[1] == 'X' ? 16 : 10);
 	return 0;
 }
 
-/* The plan's text, in guest.plan_text. */
+/* Reads the plan's text into guest.plan_text. */
 static int guest_plan_read(const char *path)
 {
 	FILE *f = fopen(path, "r");
@@ -111,7 +112,7 @@ static int guest_plan(struct sim_config *c)
 	return rc;
 }
 
-/* What the world's one process has: what the program has of NCCL's and Doppel's variables. */
+/* Collects the program's NCCL_* and DOPPEL_* variables for the world's one process. */
 static int guest_env(void)
 {
 	size_t n = 0;
@@ -132,7 +133,7 @@ static int guest_env(void)
 	return 0;
 }
 
-/* ---- the beginning -------------------------------------------------------------------------- */
+/* ---- the start ------------------------------------------------------------------------------- */
 
 static int guest_world(uint32_t hosts)
 {
@@ -166,7 +167,7 @@ static int guest_start(uint32_t hosts, bool programs)
 
 int world_guest_start(uint32_t hosts)
 {
-	guest.tried = true; /* the libraries of the programs begin no world of their own */
+	guest.tried = true; /* the programs' libraries must not start a world of their own */
 	return guest_start(hosts, true);
 }
 
@@ -176,7 +177,7 @@ bool world_guest_check(void)
 		return false;
 	world_destroy();
 	sim_stop();
-	return !sim_output_lost(); /* the trace */
+	return !sim_output_lost(); /* whether the trace could be written */
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
@@ -193,7 +194,7 @@ void world_guest_quit(int code)
 	_exit(code);
 }
 
-/* As `doppel run` ends, but on stderr: stdout is the program's. */
+/* Prints the lines that `doppel run` prints at its end. Uses stderr: stdout is the program's. */
 void world_guest_report(void)
 {
 	bool sim = sim_engine_kind() == SIM_ENGINE_SIM;
@@ -207,7 +208,7 @@ void world_guest_report(void)
 		fprintf(stderr, "# trace hash 0x%016" PRIx64 "\n", sim_hash());
 }
 
-/* The run is over before the program: nothing of it goes on. */
+/* Ends the program when the run ends before it. */
 static void guest_ended(enum sim_verdict verdict)
 {
 	if (verdict == SIM_PASS) {
@@ -227,13 +228,13 @@ enum sim_verdict world_guest_stop(enum sim_verdict verdict)
 	return verdict;
 }
 
-/* Reports what the engine has not: failures that were only noted, and leaks. */
+/* Reports what the engine has not reported: failures that were only recorded, and leaks. */
 enum sim_verdict world_guest_judge(enum sim_verdict verdict)
 {
 	const char *text = guest_text("DOPPEL_LEAKS");
 	bool fails = text && strcmp(text, "0");
 
-	if (verdict == SIM_PASS) /* the guest's; a job's have left */
+	if (verdict == SIM_PASS) /* for a guest; processes of a job have already left */
 		(void)world_proc_leave(sim_main_proc());
 	uint64_t leaks = world_destroy();
 
@@ -257,7 +258,7 @@ static void guest_exits(int status, void *arg)
 	guest.status = status;
 }
 
-/* A program that is linked with the doubles and has not called them. */
+/* Reports a program that is linked with the doubles and has not called them. */
 static void guest_report_idle(void)
 {
 	static bool reported;
@@ -282,15 +283,15 @@ void world_guest_end(void)
 		if (!guest.status)
 			fprintf(stderr,
 				"doppel: the program ends in another thread than that of its "
-				"first call: what it leaves is not looked at\n");
+				"first call: its leaks are not checked\n");
 		world_guest_report();
-		world_guest_quit(
-			guest.status); /* tasks still run, and need what would be unloaded */
+		/* tasks still run and need the libraries that exit would unload */
+		world_guest_quit(guest.status);
 	}
 	if (!sim_part(GUEST_END_NS, &verdict)) {
 		fprintf(stderr,
-			"doppel: tasks still run at the end of the program: what it leaves is not "
-			"looked at\n");
+			"doppel: tasks still run at the end of the program: its leaks are not "
+			"checked\n");
 		world_guest_report();
 		world_guest_quit((int)verdict);
 	}
@@ -309,7 +310,7 @@ static void guest_forked(void)
 	sim_forget();
 }
 
-/* Under the lock. */
+/* Starts the guest. The caller holds guest.lock. */
 static void guest_first_call(void)
 {
 	guest.tried = true;
@@ -340,7 +341,7 @@ bool world_guest_begin(void)
 			"expected fork before the first CUDA or NCCL call, or exec after it\n");
 		world_guest_quit(SIM_USAGE);
 	}
-	/* a program of ours has a world, or is about to */
+	/* a program of Doppel's own has a world or is about to create one */
 	if (!guest.tried && !world_config()) {
 		guest.starting = true;
 		guest_first_call();

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A guest: a program that knows nothing of worlds, written against nccl.h and the CUDA runtime API.
- * At its first call it gets an engine and a world of one host, by the environment (`doppel exec`
- * sets it): DOPPEL_MACHINE, DOPPEL_ENGINE, DOPPEL_SEED, DOPPEL_FAULTS, DOPPEL_TRACE. Without
- * DOPPEL_MACHINE there is no world. At its exit the run is judged as `doppel run` judges; a program
- * that ends with 0 and whose run failed ends with the verdict instead.
+ * A guest: a program that is written against nccl.h and the CUDA runtime API and does not know of
+ * worlds. Its first call starts an engine and a world of one host. The environment configures both:
+ * DOPPEL_MACHINE, DOPPEL_ENGINE, DOPPEL_SEED, DOPPEL_FAULTS, DOPPEL_TRACE. `doppel exec` sets these
+ * variables. Without DOPPEL_MACHINE no world starts. The run is judged at the program's exit, as
+ * `doppel run` judges. If the program exits with 0 and its run failed, the exit status is the
+ * verdict.
  *
- * Called by the GPU double at an entry point outside any engine, and by libnccl.so.2
- * (backends/nccl) at the first call of os.h. What is wrong with the environment ends the program
- * with SIM_USAGE.
+ * Callers: the GPU double, at an entry point outside any engine, and libnccl.so.2 (backends/nccl),
+ * at the first call of os.h. An invalid variable ends the program with SIM_USAGE.
  */
 #ifndef SIM_WORLD_GUEST_H
 #define SIM_WORLD_GUEST_H
@@ -18,32 +18,33 @@
 
 #include "sim/engine/sim.h"
 
-/* Several threads may call it first: one starts, the others wait until all is there. True: nothing
- * is left to begin. False: there is no world and no DOPPEL_MACHINE, or the calling thread is the
- * one that starts. */
+/* Starts the guest's world. Several threads may call it first: one of them starts the world, the
+ * others wait until it exists. True: nothing remains to be started. False: no world exists and
+ * DOPPEL_MACHINE is not set, or the calling thread is starting the world now. */
 bool world_guest_begin(void);
-/* Is the calling thread a guest's main task? */
+/* True if the calling thread is a guest's main task. */
 bool world_guest_runs(void);
-/* From the destructors of the libraries that begin it: what the program, and the libraries that it
- * has besides, do at exit is done. Returns when the program may go on ending. */
+/* Ends the guest. The destructors of the libraries that start it call this. The exit handlers of
+ * the program and of its other libraries have run by then. Returns when the program may continue to
+ * exit. */
 void world_guest_end(void);
-/* Could a program with this environment begin, and its trace be written? False: explained. For the
- * command line, outside any engine. */
+/* True if a program with this environment could start and its trace could be written. False: it has
+ * explained why on stderr. For the command line, outside any engine. */
 bool world_guest_check(void);
 
-/* ---- for a job (job.h), which has several programs in one world
- * ------------------------------- */
+/* ---- for a job (job.h), which has several programs in one world ------------------------------ */
 
-/* The engine and the world of this environment, which has that many hosts. What is wrong is
- * explained; a positive errno. */
+/* Starts the engine and a world of that many hosts from this environment. Returns 0 or a positive
+ * errno, which it has explained. */
 int world_guest_start(uint32_t hosts);
-/* After sim_run: ends the world, and reports what the engine has not. */
+/* Ends the world after sim_run. Reports failures and leaks that the engine has not reported. */
 enum sim_verdict world_guest_judge(enum sim_verdict verdict);
-/* On stderr: the plan, the seed, and the trace hash. */
+/* Prints the plan, the seed and the trace hash on stderr. */
 void world_guest_report(void);
-/* That, and then the engine's end. A pass whose report or trace is lost is none: SIM_USAGE. */
+/* Calls world_guest_report, then stops the engine. Returns SIM_USAGE instead of SIM_PASS if the
+ * report or the trace could not be written. */
 enum sim_verdict world_guest_stop(enum sim_verdict verdict);
-/* Ends this process, whatever still runs in it; as sim_exit. */
+/* Ends this process as sim_exit does, even if tasks still run in it. */
 void world_guest_quit(int code) __attribute__((noreturn));
 
 #endif

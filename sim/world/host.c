@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a host gives its processes: name, boot id, files. And what the world keeps for all of them:
- * the memo.
+ * Identity of a host (name, boot id) and its files. Also the memo, which all processes share.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +14,7 @@
 #include "sim/world/files.h"
 #include "sim/world/world_internal.h"
 
-/* ---- identity and files ------------------------------------------------------------------------
- */
+/* ---- identity and files ---------------------------------------------------------------------- */
 
 static uint32_t host_self(void)
 {
@@ -28,7 +26,7 @@ void world_host_name(char *out, size_t bytes)
 	snprintf(out, bytes, "host%u", host_self());
 }
 
-/* Shaped like a random UUID; the host's index is all it depends on. */
+/* Writes a UUID that looks random. It depends only on the host's index. */
 static void host_boot_id(uint32_t host, char *out, size_t bytes)
 {
 	uint64_t h = hash64_combine(0xb007, host);
@@ -47,7 +45,8 @@ int32_t world_cpu(void)
 	return -1;
 }
 
-/* The host's files. `text` is room for the short ones. */
+/* Returns the contents of one of the host's own files; NULL: not one of them. Short contents are
+ * written into `text`. */
 static const char *host_file(uint32_t host, const char *path, char text[128], size_t *bytes)
 {
 	const struct world_machine *m = world->host[host].machine;
@@ -72,7 +71,7 @@ static const char *host_file(uint32_t host, const char *path, char text[128], si
 	return text;
 }
 
-/* What the host's kernel shows of its machine. NULL: no memory. */
+/* Returns the /sys and /proc of the host's machine. NULL: no memory. */
 static const struct files *host_sys(uint32_t host)
 {
 	uint32_t i = 0;
@@ -86,7 +85,7 @@ static const struct files *host_sys(uint32_t host)
 	return f;
 }
 
-/* GPUs that are real are in the real machine's /sys. */
+/* True if the path is read from the real machine: real GPUs are in the real machine's /sys. */
 static bool host_is_real(const char *path)
 {
 #ifdef DOPPEL_FAKECUDA
@@ -106,7 +105,7 @@ static int host_fault(void)
 	return f.arg ? (int)f.arg : EIO;
 }
 
-/* Its own files first, then those that all hosts of its machine have. */
+/* Finds a file among the host's own files first, then among those of its machine. */
 static int host_contents(const char *path, char text[128], const char **contents, size_t *bytes)
 {
 	*contents = host_file(host_self(), path, text, bytes);
@@ -187,8 +186,8 @@ int world_real_path(const char *path, char *out)
 	return rc;
 }
 
-/* The file of NCCL_DEBUG_FILE of the calling process; -1: it has none. Its first line begins the
- * file anew. */
+/* Opens the calling process' NCCL_DEBUG_FILE; -1: it has none. The first line of a process
+ * truncates the file. */
 static int host_log_open(struct world_proc *wp)
 {
 	const char *pattern = world_env_get("NCCL_DEBUG_FILE");
@@ -211,7 +210,7 @@ void world_log_line(const char *line)
 {
 	int fd = host_log_open(world_self());
 
-	/* one call, so that lines of several threads do not mix */
+	/* one call per line: lines of several threads do not mix */
 	if (fd < 0) {
 		fprintf(stderr, "%s\n", line);
 	} else {

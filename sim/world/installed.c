@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* lib/MULTIARCH/doppel/verbs is the deepest folder that a library of ours is installed in. */
+/* the deepest folder with a library of Doppel is lib/MULTIARCH/doppel/verbs */
 #define INSTALLED_LEVELS 5
 
-/* The file that this function was loaded from. */
+/* Finds the file from which this function was loaded. */
 static bool installed_library(char out[PATH_MAX])
 {
 	Dl_info info;

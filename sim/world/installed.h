@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where Doppel's own files are: machines, gdb commands, drop-in libraries. They are looked for from
- * the folder of the library that runs, so an installation may be moved and a clone renamed.
+ * Finds Doppel's own files: machines, gdb commands, drop-in libraries. The search starts from the
+ * folder of the running library: an installation can be moved and a clone renamed.
  */
 #ifndef SIM_WORLD_INSTALLED_H
 #define SIM_WORLD_INSTALLED_H
@@ -9,9 +9,9 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* `installed` and `in_tree` are the path below some folder above the library, in an installation
- * and in a source tree with its build tree. False: neither exists; then *out is where the source
- * tree that this library was built from has it, for messages. */
+/* Searches the folders above the library for `installed` (the path in an installation) and
+ * `in_tree` (the path in a source tree with its build tree). False: neither exists. *out is then
+ * the path in the source tree from which this library was built, for messages. */
 bool world_installed(const char *installed, const char *in_tree, char out[PATH_MAX]);
 
 #define WORLD_MACHINES "share/doppel/machines", "sim/world/machines"

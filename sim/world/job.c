@@ -10,20 +10,20 @@
 #include "sim/world/guest.h"
 #include "sim/world/job_internal.h"
 
-#define JOB_STACK_BYTES (8u << 20) /* as a program's first thread has */
-#define JOB_PORT        29500      /* of NCCL_COMM_ID: below those that hosts hand out */
+#define JOB_STACK_BYTES (8u << 20) /* stack size of a program's first thread */
+#define JOB_PORT        29500      /* port of NCCL_COMM_ID, below the ports that hosts assign */
 
 static struct job {
 	const struct world_job *config;
 	struct program_file *file;
 	struct job_process process[WORLD_JOB_PROCESSES];
-	uint32_t count; /* of processes that exist */
-	uint32_t first; /* their ids begin here */
+	uint32_t count; /* number of processes that exist */
+	uint32_t first; /* id of the first process */
 	bool on, forked;
 	bool used;        /* a program has made a CUDA or NCCL call */
-	pthread_t thread; /* of the run */
+	pthread_t thread; /* thread that runs the engine */
 	int rc;
-	pthread_mutex_t end; /* one program ends the job */
+	pthread_mutex_t end; /* only one program ends the job */
 } job = {.end = PTHREAD_MUTEX_INITIALIZER};
 
 static uint32_t job_ranks(void)
@@ -31,7 +31,8 @@ static uint32_t job_ranks(void)
 	return job.config->hosts * job.config->per_host;
 }
 
-/* In engine sim another thread than the run's has no task, whatever the engine's current one is. */
+/* In engine sim only the thread that runs the engine has a task. sim_task_self() would return the
+ * engine's current task on any other thread. */
 struct job_process *job_self(void)
 {
 	bool sim = job.on && sim_engine_kind() == SIM_ENGINE_SIM;
@@ -45,7 +46,7 @@ struct job_process *job_self(void)
 
 /* ---- the end of a program ------------------------------------------------------------------- */
 
-/* True: the fault plan ended a process; each is reported. */
+/* Reports each process that the fault plan killed. True: at least one. */
 static bool job_report_killed(void)
 {
 	bool any = false;
@@ -62,7 +63,7 @@ static bool job_report_killed(void)
 	return any;
 }
 
-/* The other programs go no further. */
+/* Ends the job with the status of p. The other programs do not continue. */
 static void job_fail(const struct job_process *p) __attribute__((noreturn));
 static void job_fail(const struct job_process *p)
 {
@@ -85,7 +86,7 @@ void job_exit(struct job_process *p, int status, bool handlers)
 	if (!p->status)
 		fprintf(stderr,
 			"doppel exec: the program of rank %u ends in another thread than that of "
-			"main: what it leaves is not looked at\n",
+			"main: its leaks are not checked\n",
 			p->rank);
 	job_fail(p);
 }
@@ -100,12 +101,12 @@ static void job_process_main(void *arg)
 	if (setjmp(p->over) == 0) {
 		if (program_load(job.file, &p->program))
 			world_guest_quit(SIM_USAGE);
-		program_time_install(); /* the C++ library's */
+		program_time_install(); /* for the C++ library, which the copy has loaded */
 		job_env_publish(p);
 		job_getopt_start(p);
 		p->status = p->program.main(p->argc, p->argv, p->env) & 0xff;
 	}
-	if (!p->finishing) { /* a handler that calls exit comes back here, too */
+	if (!p->finishing) { /* an exit handler that calls exit jumps here, too */
 		p->finishing = true;
 		program_finish(&p->program);
 	}
@@ -124,7 +125,7 @@ static void job_process_gone(struct os_proc *proc, bool killed)
 		shared_store_u32(&job.process[i].over_word, 1, SHARED_RELEASE);
 }
 
-/* Its main task has ended: so does the process, whatever its communicators still do. */
+/* Ends the process of a main task that has ended, even if its communicators are still in use. */
 static void job_reap(struct job_process *p)
 {
 	os_thread_join((struct os_thread *)p->task);
@@ -133,14 +134,13 @@ static void job_reap(struct job_process *p)
 	if (!p->left || !world_proc_leave(p->proc))
 		return;
 	fprintf(stderr,
-		"doppel exec: process %s exited with 0 without ncclCommDestroy: what it had open "
-		"is "
-		"closed\n",
+		"doppel exec: process %s exited with 0 without ncclCommDestroy: its open "
+		"objects are closed\n",
 		p->proc->name);
 	sim_explain_first("process %s exited with 0 without ncclCommDestroy", p->proc->name);
 }
 
-/* Each process ends when its program does, not when the others do. */
+/* Waits for all programs. Ends each process when its own program ends. */
 static void job_wait(struct job_process **running, uint32_t n)
 {
 	struct wait wait[WORLD_JOB_PROCESSES];
@@ -180,7 +180,8 @@ static int job_copy_arguments(struct job_process *p)
 	return p->argv ? 0 : ENOMEM;
 }
 
-/* An address of host 0, whose port nothing else takes. The caller's own counts. */
+/* Sets NCCL_COMM_ID to an address of host 0, with a port that is otherwise unused. A value in the
+ * caller's environment takes precedence. */
 static int job_set_root(struct job_process *p)
 {
 	char name[32], text[64];
@@ -217,7 +218,7 @@ static int job_process_start(struct job_process *p)
 {
 	struct sim_task_attr attr = {.kind = SIM_TASK_HOST,
 				     .proc = p->proc,
-				     .rank = -1, /* the program knows which ranks it has */
+				     .rank = -1, /* the program knows its ranks */
 				     .device = -1,
 				     .kernel = -1,
 				     .block = -1,
@@ -251,7 +252,7 @@ static void job_main(void *arg)
 
 /* ---- the job -------------------------------------------------------------------------------- */
 
-/* A child of one program has no world. */
+/* Forgets the world in a forked child of a program. */
 static void job_forked(void)
 {
 	if (!job.on)

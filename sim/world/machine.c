@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Machines: an NCCL topology XML read for what the doubles need to know of a host's GPUs and NICs.
- * Dumps of real machines come as they are: GPUs and NICs may be bare PCI leaves without a tag,
- * attributes may be absent. core/topo reads the same text for itself, as a host's rank does.
+ * Machines: reads an NCCL topology XML for the properties of a host's GPUs and NICs that the
+ * doubles need. Dumps of real machines are read unchanged: GPUs and NICs may be bare PCI leaves
+ * without a tag, and attributes may be absent. core/topo reads the same text separately, as a rank
+ * on the host does.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -33,26 +34,27 @@
 struct machine_reader {
 	struct world_machine *m;
 	struct xml_error error;
-	int32_t hcas; /* untagged ones so far */
+	int32_t hcas; /* number of untagged HCAs so far */
 	int32_t numa[MACHINE_MAX_CPUS], cpus;
-	int32_t host_of[MACHINE_MAX_CPUS]; /* of each CPU */
+	int32_t host_of[MACHINE_MAX_CPUS]; /* host of each CPU */
 	uint64_t host_hash[MACHINE_MAX_CPUS];
 };
 
-/* Where an element sits: nearest CPU's NUMA node, nearest PCI function. */
+/* Place of an element: the nearest CPU's NUMA node and the nearest PCI function. */
 struct machine_place {
-	int32_t host; /* of an NVLink domain */
+	int32_t host; /* index in an NVLink domain */
 	int32_t numa;
 	const struct xml_node *pci;
 };
 
-/* NVLink bandwidth per link and direction, by compute capability: NCCL 2.28's numbers. */
+/* Returns the NVLink bandwidth per link and direction in MB/s, by compute capability: NCCL 2.28's
+ * numbers. */
 static uint64_t machine_nvlink_mbps(uint32_t sm)
 {
 	return sm >= 100 ? 40100 : sm >= 90 ? 20600 : sm == 86 ? 12000 : sm >= 70 ? 20000 : 18000;
 }
 
-/* Compute capability of a GPU that the file only names by PCI device. */
+/* Returns the compute capability of a GPU that the file only names by PCI device. */
 static uint32_t machine_sm_of(uint32_t device)
 {
 	switch (device >> 8) {
@@ -74,14 +76,15 @@ static uint32_t machine_sm_of(uint32_t device)
 	}
 }
 
-/* PCI bandwidth: width x speed / 80, where 8 GT/s is 60, 16 GT/s 120, and so on doubling. */
+/* Computes the PCI bandwidth: width x speed / 80. Speed is 60 for 8 GT/s, 120 for 16 GT/s, and
+ * doubles with each generation. */
 static int machine_pci_mbps(const struct xml_node *pci, uint64_t *mbps, struct xml_error *error)
 {
 	int64_t speed_milli = 16000, width;
 	const char *speed_text = xml_attr(pci, "link_speed");
 	int rc = 0;
-	/* the kernel writes "Unknown" for a link it cannot ask, as in a virtual machine; no text is
-	 * an error */
+	/* The kernel writes "Unknown" for a link whose speed it cannot read, as in a virtual
+	 * machine: any text is accepted. */
 	if (speed_text && xml_attr_milli(pci, "link_speed", "GT/s", 16000, &speed_milli, error))
 		speed_milli = 16000;
 	if (rc == 0)
@@ -90,10 +93,10 @@ static int machine_pci_mbps(const struct xml_node *pci, uint64_t *mbps, struct x
 		return rc;
 	if (width <= 0 || width > 64)
 		width = 16;
-	/* below 8 GT/s: 8b/10b coding, 6 per GT/s; from there on 7.5 */
+	/* below 8 GT/s: 8b/10b coding, 6 per GT/s; from 8 GT/s on: 7.5 */
 	uint64_t speed = speed_milli >= 8000 ? (uint64_t)speed_milli * 75 / 10000
 					     : (uint64_t)MAX_OF(speed_milli, 0) * 6 / 1000;
-	*mbps = MAX_OF((uint64_t)width * speed * 1000 / 80, 1u); /* 0 would be no limit */
+	*mbps = MAX_OF((uint64_t)width * speed * 1000 / 80, 1u); /* 0 would mean no limit */
 	return 0;
 }
 
@@ -218,7 +221,7 @@ static int machine_links_read(struct machine_reader *r, const struct xml_node *g
 	return rc;
 }
 
-/* The link as it runs now, if the file has it in a form that a driver has words for. */
+/* Stores the present speed and width of the PCI link if a driver could report them. */
 static void machine_pci_link(const struct xml_node *pci, struct world_gpu *g)
 {
 	static const int64_t generation[] = {2500, 5000, 8000, 16000, 32000, 64000};
@@ -234,14 +237,14 @@ static void machine_pci_link(const struct xml_node *pci, struct world_gpu *g)
 	g->pci_width = width > 0 && width <= 32 ? (uint32_t)width : 0;
 }
 
-/* `tag` is the <gpu> element, or NULL for a bare PCI function. */
+/* Adds a GPU. `tag` is its <gpu> element; NULL: a bare PCI function. */
 static int machine_gpu_add(struct machine_reader *r, const struct xml_node *tag,
 			   const struct machine_place *at)
 {
 	struct world_machine *m = r->m;
 	const struct xml_node *here = tag ? tag : at->pci;
 	if (m->gpu_count == MACHINE_MAX_GPUS)
-		return xml_error_at(here, &r->error, "is one GPU too many, at most %d are taken",
+		return xml_error_at(here, &r->error, "is one GPU too many, expected at most %d",
 				    MACHINE_MAX_GPUS);
 	struct world_gpu *g = &m->gpu[m->gpu_count];
 	uint32_t device = 0, vendor = 0;
@@ -271,7 +274,7 @@ static int machine_gpu_add(struct machine_reader *r, const struct xml_node *tag,
 	const char *gcn = tag ? xml_attr(tag, "gcn") : NULL;
 
 	if (gcn && !gfx_parse(gcn, &g->gfx))
-		g->gfx = 0; /* the stack does not read it either */
+		g->gfx = 0; /* the stack ignores it, too */
 	g->half = half + 1;
 	g->pci_device = (device & 0xffff) << 16 | (vendor ? vendor & 0xffff : PCI_VENDOR_NVIDIA);
 	g->sm = sm ? (uint32_t)sm : machine_sm_of(device);
@@ -290,11 +293,12 @@ static int machine_nic_room(struct machine_reader *r, const struct xml_node *her
 {
 	if (r->m->nic_count < MACHINE_MAX_NICS)
 		return 0;
-	return xml_error_at(here, &r->error, "is one NIC too many, at most %d are taken",
+	return xml_error_at(here, &r->error, "is one NIC too many, expected at most %d",
 			    MACHINE_MAX_NICS);
 }
 
-/* The port of an HCA may be below two CPUs, as each rank of a host saw it. */
+/* True if a port of an HCA was already read: it may be below two CPUs, one for each rank that saw
+ * it. */
 static bool machine_net_is_seen(const struct machine_reader *r, const struct world_nic *n)
 {
 	for (int32_t i = 0; i < r->m->nic_count; i++)
@@ -304,7 +308,8 @@ static bool machine_net_is_seen(const struct machine_reader *r, const struct wor
 	return false;
 }
 
-/* Ports of one HCA share its name; two HCAs, or one port twice, cannot. */
+/* Refuses a name and port that an earlier HCA has. Only different ports of one HCA may share a
+ * name. */
 static int machine_net_is_new(struct machine_reader *r, const struct xml_node *net,
 			      const struct world_nic *n)
 {
@@ -320,7 +325,7 @@ static int machine_net_is_new(struct machine_reader *r, const struct xml_node *n
 	return 0;
 }
 
-/* Text that the double of the HCA understands. */
+/* Copies an attribute that the double of the HCA reads. */
 static int machine_net_text(const struct xml_node *net, const char *attr, char *out, size_t bytes,
 			    struct xml_error *error)
 {
@@ -334,7 +339,7 @@ static int machine_net_text(const struct xml_node *net, const char *attr, char *
 	return 0;
 }
 
-/* It may have the values of that variable. */
+/* Checks that the attribute has a value that the variable p may have. */
 static int machine_net_value(const struct xml_node *net, const char *attr, int p, const char *value,
 			     struct xml_error *error)
 {
@@ -346,7 +351,7 @@ static int machine_net_value(const struct xml_node *net, const char *attr, int p
 			    expected);
 }
 
-/* Of a device, or of a merged NIC: the names of its devices with a '+' between them. */
+/* Checks the name of a device or of a merged NIC: the names of its devices, joined by '+'. */
 static int machine_net_name(const struct xml_node *net, struct xml_error *error)
 {
 	const char *name = xml_attr(net, "name");
@@ -376,8 +381,8 @@ static bool machine_net_has(const struct machine_reader *r, int32_t host, const 
 	return false;
 }
 
-/* A dump can have the merged NIC, and lack the devices that it is made of. `merged` is the next one
- * of the machine's NICs, and not among them yet. */
+/* Adds the devices of a merged NIC that the machine lacks: a dump can have the merged NIC alone.
+ * `merged` is in the next free slot of m->nic and is not counted yet. */
 static int machine_net_split(struct machine_reader *r, const struct xml_node *net,
 			     struct world_nic merged)
 {
@@ -442,7 +447,7 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 	else
 		snprintf(n->name, sizeof n->name, "net%d", n->dev);
 	n->port = port ? (uint32_t)port : 1;
-	n->mbps = speed > 0 ? MAX_OF((uint64_t)speed / 8, 1u) : 1250; /* 0 would be no limit */
+	n->mbps = speed > 0 ? MAX_OF((uint64_t)speed / 8, 1u) : 1250; /* 0 would mean no limit */
 	n->gdr = gdr != 0;
 	n->is_rdma = strncmp(n->name, "eth", 3) != 0 && (gdr || n->guid);
 	if (name && strchr(name, '+'))
@@ -455,7 +460,7 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 	return rc;
 }
 
-/* A bare PCI function that is an HCA: mlx5_0, mlx5_1... at 200 Gb/s. */
+/* Adds a bare PCI function that is an HCA: mlx5_0, mlx5_1... at 200 Gb/s. */
 static int machine_hca_add(struct machine_reader *r, const struct machine_place *at)
 {
 	int rc = machine_nic_room(r, at->pci);
@@ -477,10 +482,9 @@ static int machine_hca_add(struct machine_reader *r, const struct machine_place 
 	return 0;
 }
 
-/* ---- the tree ---------------------------------------------------------------------------------
- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
-/* A PCI function without anything below it is known by its class and vendor. */
+/* Recognizes a PCI function without children by its class and vendor. */
 static int machine_leaf_add(struct machine_reader *r, const struct machine_place *at)
 {
 	uint32_t class, vendor;
@@ -499,7 +503,8 @@ static int machine_leaf_add(struct machine_reader *r, const struct machine_place
 	return 0;
 }
 
-/* By its host_hash; a CPU without one is of the host of the CPU before it. */
+/* Returns the host of a CPU by its host_hash. A CPU without one belongs to the previous CPU's
+ * host. */
 static int32_t machine_host(struct machine_reader *r, const struct xml_node *cpu)
 {
 	const char *text = xml_attr(cpu, "host_hash");
@@ -527,7 +532,7 @@ static int machine_cpu_read(struct machine_reader *r, const struct xml_node *cpu
 					  "another one",
 					  *numa);
 	if (!rc && r->cpus == MACHINE_MAX_CPUS)
-		rc = xml_error_at(cpu, &r->error, "is one CPU too many, at most %d are taken",
+		rc = xml_error_at(cpu, &r->error, "is one CPU too many, expected at most %d",
 				  MACHINE_MAX_CPUS);
 	if (!rc) {
 		r->host_of[r->cpus] = *host;
@@ -573,7 +578,7 @@ static int machine_gpu_compare(const void *a, const void *b)
 	return bus ? bus : x->half - y->half;
 }
 
-/* GPUs in order of the file's dev; their index on the host is their place. */
+/* Sorts GPUs by the file's dev, then sets dev to the index in that order. */
 static int machine_gpus_order(struct world_machine *m)
 {
 	qsort(m->gpu, (size_t)m->gpu_count, sizeof *m->gpu, machine_gpu_compare);
@@ -622,8 +627,7 @@ static int machine_parse(struct world_machine *m)
 	return rc;
 }
 
-/* ---- files ------------------------------------------------------------------------------------
- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static void machine_dir(char out[PATH_MAX])
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mailboxes of the world: names are of a host, a box of one process. Descriptors are of the real
- * machine, where all simulated processes are one: a letter has a copy of its own, and what a
- * process that dies took is closed for it.
+ * Mailboxes of the world. A name belongs to a host, and a box to one process. Descriptors are the
+ * real machine's, on which all simulated processes are one process. Each letter therefore has its
+ * own duplicate. When a process dies, the descriptors that it received are closed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct world_letter {
 	struct world_letter *next;
 	uint64_t what;
 	int fd;
-	ino_t inode; /* of this one, not of a successor of that number */
+	ino_t inode; /* inode of this file: the number may be reused for another file */
 };
 
 struct world_box {

@@ -8,7 +8,7 @@
 #include "core/base/macros.h"
 #include "core/base/param_row.h"
 
-/* ---- forms of their own --------------------------------------------------------------------- */
+/* ---- forms that only the doubles have -------------------------------------------------------- */
 
 static bool world_form_is_pkeys(const char *text)
 {
@@ -24,7 +24,7 @@ static bool world_form_is_pkeys(const char *text)
 	}
 }
 
-/* The HCA double knows the names of the rules. */
+/* Checks the syntax only: the HCA double knows the names of the rules. */
 static bool world_form_is_rules(const char *text)
 {
 	for (;; text++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes: environment, memory, random numbers, life and death. Process 0 is the engine's main
- * one and belongs to host 0; the others are made here. A process that ends in order reports what
- * it left behind; a killed one is swept away.
+ * Processes: environment, memory, random numbers, creation and end. Process 0 is the engine's main
+ * process and belongs to host 0. This file creates the others. A process that ends in order reports
+ * its leaks; a killed process is cleaned up silently.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 #include "sim/world/world_internal.h"
 
 #define PROC_FIRST_PID 1000
-/* How long a process that ends waits for what a library finishes, and its pauses between two
- * looks. */
+/* Longest wait of an ending process for its detached tasks, and the shortest and longest pause
+ * between two checks. */
 #define PROC_FINISH_NS       130000000000ull
 #define PROC_FINISH_LOOK_NS  1000000ull
 #define PROC_FINISH_PAUSE_NS 1000000000ull
 
-/* Hooks are hung once, at load, and outlive worlds. */
+/* Hooks are registered once, at load, and outlive worlds. */
 static void (*proc_hook[WORLD_HOOKS])(struct os_proc *proc, bool killed);
 static uint32_t proc_hooks;
 
@@ -40,8 +40,7 @@ struct base_state *world_base_state(void)
 	return &world_self()->base;
 }
 
-/* ---- environment ------------------------------------------------------------------------------
- */
+/* ---- environment ----------------------------------------------------------------------------- */
 
 static const char *proc_env(const void *ctx, const char *name)
 {
@@ -68,14 +67,15 @@ static int proc_env_add(struct world_proc *wp, const char *name, size_t name_byt
 	return 0;
 }
 
-/* What every process has: where its host's topology is, then the configuration's on top. */
+/* Sets the initial environment of a process: the path of its host's topology, then the
+ * configuration's variables, which override it. */
 static int proc_env_start(struct world_proc *wp)
 {
 	int rc = proc_env_add(wp, "NCCL_TOPO_FILE", strlen("NCCL_TOPO_FILE"), WORLD_TOPO_PATH);
 	const char *const *env = world->config.env;
 	for (int i = 0; rc == 0 && env && env[i]; i++) {
 		const char *equals = strchr(env[i], '=');
-		ASSERT(equals); /* world_create has looked */
+		ASSERT(equals); /* world_create has checked it */
 		rc = proc_env_add(wp, env[i], (size_t)(equals - env[i]), equals + 1);
 	}
 	if (rc == 0)
@@ -105,7 +105,7 @@ const char *world_env_get(const char *name)
 	return value;
 }
 
-/* Values that a newer one has replaced are left out. */
+/* Skips values that a newer one has replaced. */
 const char *world_env_at(int index)
 {
 	struct world_proc *wp = world_self();
@@ -161,11 +161,11 @@ void *world_alloc(size_t bytes, const char *what)
 	return b + 1;
 }
 
-/* Any process may free: a double's step frees what its process' call allocated. */
+/* Frees a block. Any process may free it: an event step of a double frees blocks of its process. */
 void world_free(void *p)
 {
 	struct world_block *b = (struct world_block *)p - 1;
-	ASSERT(b->magic == WORLD_BLOCK_MAGIC); /* not from os_alloc, or freed already */
+	ASSERT(b->magic == WORLD_BLOCK_MAGIC); /* not from os_alloc, or already freed */
 	struct world_proc *wp = b->owner;
 	world_lock(&wp->lock);
 	b->next->prev = b->prev;
@@ -203,7 +203,7 @@ uint64_t world_blocks_free(struct world_proc *wp, const char **first)
 	uint64_t n = 0;
 	while (wp->blocks.next != &wp->blocks) {
 		struct world_block *b = wp->blocks.next;
-		*first = b->what; /* newest first: the last one seen is the oldest */
+		*first = b->what; /* newest first: the last one stored is the oldest */
 		wp->blocks.next = b->next;
 		b->magic = 0;
 		mem_fresh(b + 1, b->bytes);
@@ -214,7 +214,7 @@ uint64_t world_blocks_free(struct world_proc *wp, const char **first)
 	return n;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static struct world_proc *proc_new(struct os_proc *proc, uint32_t id, uint32_t host,
 				   const char *name)
@@ -255,7 +255,7 @@ static void proc_free(struct world_proc *wp)
 	free(wp);
 }
 
-/* Under world->lock: room for one more, and its number. */
+/* Reserves a slot in the process table and returns its index. The caller holds world->lock. */
 static int proc_slot_take(uint32_t *id)
 {
 	if (world->proc_count == world->proc_cap) {
@@ -286,7 +286,7 @@ static int proc_add(struct os_proc *own, uint32_t host, const char *name, struct
 	}
 	struct world_proc *wp = proc_new(own, id, host, name);
 	if (!wp)
-		return ENOMEM; /* the number stays unused */
+		return ENOMEM; /* the index stays unused */
 	world_lock(&world->lock);
 	world->proc[id] = wp;
 	world_unlock(&world->lock);
@@ -298,7 +298,7 @@ int world_proc_create(uint32_t host, const char *name, struct os_proc **proc)
 {
 	ASSERT(world && proc);
 	if (host >= world->config.hosts) {
-		fprintf(stderr, "world: process on host %u, but there are only %u\n", host,
+		fprintf(stderr, "world: process on host %u, expected a host below %u\n", host,
 			world->config.hosts);
 		return EINVAL;
 	}
@@ -368,7 +368,7 @@ void world_on_proc_exit(void (*hook)(struct os_proc *proc, bool killed))
 	proc_hook[proc_hooks++] = hook;
 }
 
-/* A foreground one before a background one. */
+/* Returns a task of the process that has not ended, a foreground task before a background one. */
 static const struct sim_task *proc_live_task(const struct os_proc *proc)
 {
 	const struct sim_task *background = NULL;
@@ -383,7 +383,8 @@ static const struct sim_task *proc_live_task(const struct os_proc *proc)
 	return background;
 }
 
-/* Doubles first: their objects hold descriptors and memory of the process. */
+/* Runs the exit hooks, then frees the rest. Doubles are first: their objects hold descriptors and
+ * memory of the process. */
 static void proc_sweep(struct world_proc *wp, bool killed)
 {
 	char first[160] = "";
@@ -406,7 +407,7 @@ static void proc_sweep(struct world_proc *wp, bool killed)
 	}
 }
 
-/* True for the task that ends it. */
+/* True for the task that ends the process: only the first caller does. */
 static bool proc_end_begin(struct world_proc *wp)
 {
 	world_lock(&world->lock);
@@ -436,8 +437,8 @@ void world_proc_exit(struct os_proc *proc)
 		return;
 	const struct sim_task *t = world->locking ? NULL : proc_live_task(proc);
 	if (t && t->background && t != sim_task_self()) {
-		/* Its threads end with it (the root of an unused unique id), and what they
-		 * hold cannot be told apart from what the program forgot. */
+		/* Background tasks end with their process (the root of an unused unique id). Their
+		 * objects cannot be distinguished from those that the program did not free. */
 		wp->killed = true;
 		sim_kill_proc(proc);
 		os_trace("proc.exit", proc->id, 1, 0);
@@ -475,7 +476,7 @@ bool world_proc_leave(struct os_proc *proc)
 		sim_kill_proc(proc);
 	}
 	os_trace("proc.exit", proc->id, serves, 0);
-	/* Without a communicator they are the root of an unused unique id, which no call could
+	/* Without a communicator the tasks are the root of an unused unique id, which no call could
 	 * end. */
 	proc_sweep(wp, serves && !comm);
 	return comm;
@@ -492,10 +493,10 @@ void world_proc_kill(struct os_proc *proc)
 	proc_sweep(wp, true);
 }
 
-/* Tasks that were not joined, and background ones that still run, are leaks like any other, unless
- * the task that should have joined them was killed, or they are detached and about to free
- * themselves. Not in a run that failed: there everything hangs, and has been explained. Outside
- * sim_run only. */
+/* Counts tasks that were not joined, and background tasks that still run, as leaks. Exceptions:
+ * tasks whose process was killed, and detached tasks that are about to free themselves. A failed
+ * run is not counted: all its tasks hang, and the failure has been explained. Call outside sim_run
+ * only. */
 static void procs_count_tasks(void)
 {
 	const struct sim_task *first = NULL;
@@ -514,7 +515,7 @@ static void procs_count_tasks(void)
 		world_leak("task", n, first->name);
 }
 
-/* The newest process first, the one that runs the show last. */
+/* Ends all processes, the newest first. The process that runs the simulation is the last. */
 void world_procs_end(void)
 {
 	if (!sim_running())
@@ -527,7 +528,7 @@ void world_procs_end(void)
 		if (!t)
 			world_proc_exit(wp->proc);
 		else if (t != sim_task_self())
-			world_proc_kill(wp->proc); /* the run failed, or left a background task */
+			world_proc_kill(wp->proc); /* the run failed, or a task still runs */
 	}
 	const char *what = "";
 	uint64_t n = world_blocks_free(world->no_proc, &what);

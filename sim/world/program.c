@@ -9,7 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A file without a name, which a debugger can open by the path in /proc. It stays open. */
+/* Writes the image to an anonymous file. The file stays open: a debugger opens it by its path in
+ * /proc. */
 static int program_write(const void *image, uint64_t bytes, char path[64])
 {
 	int fd = memfd_create("doppel-program", MFD_CLOEXEC);
@@ -30,11 +31,11 @@ static int program_write(const void *image, uint64_t bytes, char path[64])
 	return fd < 0 ? errno : 0;
 }
 
-/* std::cout is made by the first C++ program of a process, which would be too late for its copy:
- * std::ios_base::Init::Init makes it now. */
+/* Constructs std::cout. The first C++ program of a process does this, which would be too late for
+ * its copy of the variable. std::ios_base::Init::Init constructs it now. */
 static void program_start_streams(void)
 {
-	static char object; /* of an empty class */
+	static char object; /* object of an empty class */
 	void (*init)(void *object);
 	void *found = dlsym(RTLD_DEFAULT, "_ZNSt8ios_base4InitC1Ev");
 
@@ -43,17 +44,16 @@ static void program_start_streams(void)
 		init(&object);
 }
 
-/* A copy takes the values of library variables when it is loaded: the libraries are complete then,
- * and in the global scope, because a search that began in the copy would find the copy's own
- * variable. */
+/* Loads the libraries before the copy. A copy takes the values of library variables when it is
+ * loaded: the libraries must be complete then. They must be in the global scope: a search that
+ * starts in the copy would find the copy's own variable. */
 static void program_load_libraries(const struct program_file *file)
 {
 	const char *name;
 
 	for (uint32_t i = 0; (name = program_file_library(file, i)); i++)
 		(void)dlopen(name,
-			     RTLD_NOW |
-				     RTLD_GLOBAL); /* one that is missing fails with its program */
+			     RTLD_NOW | RTLD_GLOBAL); /* a missing library fails with its program */
 	program_start_streams();
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions that the programs of a job call in the place of libc's: libc keeps one state for
- * this process, and each program is to have its own. Where the caller is no program of the job (a
- * child made by fork, a thread in engine sim), they are libc's.
+ * Replacements of libc's functions in the programs of a job. libc keeps one state per process, but
+ * each program needs its own. A caller that is not a program of the job (a child made by fork, a
+ * thread in engine sim) gets libc's functions.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -76,7 +76,7 @@ static int call_unsetenv(const char *name)
 	return call_result(job_env_set(p, name, NULL));
 }
 
-/* Unlike libc's, a later change of the text changes nothing. */
+/* Differs from libc's putenv: a later change of `text` does not change the environment. */
 static int call_putenv(char *text)
 {
 	struct job_process *p = job_self();
@@ -115,7 +115,8 @@ static void *call_thread_main(void *arg)
 	return t.fn(t.arg);
 }
 
-/* In engine `threads` it is one of its program's; in engine sim it may make no call of a double. */
+/* In engine `threads` the new thread belongs to its program. In engine sim it must not call a
+ * double. */
 static int call_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(void *),
 			       void *arg)
 {
@@ -137,8 +138,8 @@ static int call_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* The program whose options libc parses: from its first getopt until one returns -1. The variables
- * that a program reads are copies of libc's. */
+/* Program whose options libc parses now: from its first getopt until one returns -1. The variables
+ * that the program reads are copies of libc's. */
 static const struct job_process *call_parses;
 
 static void call_copy(const struct job_process *p, const char *name, void *ours, size_t bytes,
@@ -158,7 +159,7 @@ static void call_getopt_variables(const struct job_process *p, bool out)
 	call_copy(p, "optarg", &optarg, sizeof optarg, out);
 }
 
-/* Waits for the program that parses now. */
+/* Waits until no other program parses options, then marks p as the parsing program. */
 static void call_getopt_take(const struct job_process *p)
 {
 	const struct job_process *other = NULL;
@@ -179,7 +180,7 @@ static void call_getopt_begin(const struct job_process *p)
 	optind = 1;
 	call_getopt_variables(p, false);
 	if (first && optind == 1)
-		optind = 0; /* from the beginning */
+		optind = 0; /* restarts libc's parser */
 }
 
 void job_getopt_start(const struct job_process *p)

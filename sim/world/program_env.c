@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The environment of one program of a job. The variables NCCL_* and DOPPEL_* are those of its
- * process of the world, too. What getenv has returned stays valid: values that are replaced are not
- * freed.
+ * The environment of one program of a job. Its NCCL_* and DOPPEL_* variables are also set in its
+ * process of the world. Replaced values are not freed: pointers from getenv stay valid.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +19,7 @@ static size_t env_count(char *const *env)
 	return n;
 }
 
-/* The index of NAME=..., or that of the NULL at the end. */
+/* Returns the index of NAME=..., or that of the final NULL. */
 static size_t env_index(char *const *env, const char *name)
 {
 	size_t i = 0, bytes = strlen(name);
@@ -35,7 +34,8 @@ static bool env_is_ours(const char *name)
 	return !strncmp(name, "NCCL_", 5) || !strncmp(name, "DOPPEL_", 7);
 }
 
-/* The process of the world has no variable removed: an empty value is the same as none. */
+/* Sets the variable in the process of the world, too. A variable cannot be removed there: an empty
+ * value counts as unset. */
 static int env_pass_on(const struct job_process *p, const char *name, const char *assignment)
 {
 	if (!env_is_ours(name))
@@ -65,7 +65,7 @@ static int env_remove(struct job_process *p, const char *name)
 	return env_pass_on(p, name, NULL);
 }
 
-/* `assignment` is the environment's from here on. */
+/* Stores `assignment`, which the environment then owns. */
 static int env_store(struct job_process *p, const char *name, char *assignment)
 {
 	size_t i = env_index(p->env, name);
@@ -115,7 +115,8 @@ void job_env_publish(const struct job_process *p)
 	}
 }
 
-/* As Open MPI and torchrun set them. Rank 0 is on host 0, where its root listens. */
+/* Sets the variables that Open MPI and torchrun set. Rank 0 is on host 0, where its root
+ * listens. */
 static int env_set_launcher(struct job_process *p, uint32_t ranks, uint32_t per_host)
 {
 	const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file of a program: an ELF file, read into memory. Offsets and addresses in it are the file's
- * own words, so each is checked before it is followed. Facts: the System V ABI.
+ * The file of a program: an ELF file, read into memory. The file supplies its own offsets and
+ * addresses. Each is checked before use. Source: the System V ABI.
  */
 #include <elf.h>
 #include <errno.h>
@@ -44,7 +44,7 @@ struct program_file {
 	Elf64_Phdr *segment;
 	Elf64_Dyn *dynamic;
 	uint64_t dynamics;
-	const char *names; /* of dynamic symbols and libraries; ends with a NUL */
+	const char *names; /* names of dynamic symbols and libraries; ends with a NUL */
 	uint64_t names_bytes;
 	uint64_t main;
 };
@@ -65,7 +65,7 @@ static int file_refuse_name(const struct program_file *f, const char *format, co
 
 /* ---- places in the file --------------------------------------------------------------------- */
 
-/* NULL: not all of it is in the file. */
+/* Returns a range of the file; NULL: it is not entirely in the file, or is misaligned. */
 static void *file_at(const struct program_file *f, uint64_t offset, uint64_t bytes, uint64_t align)
 {
 	bool in = offset <= f->bytes && bytes <= f->bytes - offset && offset % align == 0;
@@ -95,7 +95,7 @@ static Elf64_Phdr *file_segment(const struct program_file *f, uint32_t type)
 	return NULL;
 }
 
-/* 0: there is none. */
+/* Returns the value of a dynamic entry; 0: no such entry. */
 static uint64_t file_dynamic(const struct program_file *f, int64_t tag)
 {
 	for (uint64_t i = 0; i < f->dynamics; i++)
@@ -173,7 +173,7 @@ static int file_read_head(struct program_file *f)
 	return 0;
 }
 
-/* Tables that are larger than the file have no end that is worth looking for. */
+/* True if the tables fit into the file: a larger table is damaged. */
 static bool file_has_tables(const struct program_file *f)
 {
 	static const int64_t sizes[] = {DT_STRSZ, DT_RELASZ, DT_PLTRELSZ, DT_FINI_ARRAYSZ};
@@ -200,7 +200,7 @@ static int file_read_dynamic(struct program_file *f)
 	return 0;
 }
 
-/* In one table of symbols. */
+/* Searches one symbol table for main. */
 static void file_find_main(struct program_file *f, const Elf64_Shdr *table)
 {
 	const Elf64_Shdr *sections = file_at(f, f->head->e_shoff, 0, 8);
@@ -233,7 +233,7 @@ static int file_read_main(struct program_file *f)
 			      "stripped");
 }
 
-/* ---- what copies cannot have ---------------------------------------------------------------- */
+/* ---- properties that copies cannot have ------------------------------------------------------ */
 
 static bool file_starts(const char *text, const char *const *with)
 {
@@ -242,7 +242,8 @@ static bool file_starts(const char *text, const char *const *with)
 	return *with != NULL;
 }
 
-/* Libraries that have nothing of the program's in their variables, or that Doppel knows of. */
+/* Refuses unknown libraries. Known ones keep no state of the program in their variables, or Doppel
+ * handles that state. */
 static int file_check_libraries(const struct program_file *f)
 {
 	static const char *const known[] = {
@@ -262,9 +263,9 @@ static int file_check_libraries(const struct program_file *f)
 	return 0;
 }
 
-/* A program has a copy of a library's variable, made when it is loaded. Of these the copy is kept
- * up to date (program_calls.c), or does not change; the variables of the C++ library refer to
- * themselves. */
+/* Refuses unknown library variables. A program's copy of such a variable is made when the program
+ * is loaded. For the known ones the copy is kept current (program_calls.c) or never changes. The
+ * variables of the C++ library refer to themselves. */
 static int file_check_variables(const struct program_file *f)
 {
 	static const char *const known[] = {"_Z",
@@ -300,9 +301,10 @@ static int file_check(const struct program_file *f)
 
 /* ---- as a library --------------------------------------------------------------------------- */
 
-/* dlopen refuses what is marked as a program. Its calls are changed after they are bound, so
- * nothing of it is made read-only. The stack is in this process already, as libdoppel.so: in the
- * place of libnccl.so another library of the list stands twice. */
+/* Changes the image so that dlopen accepts it. dlopen refuses a file that is marked as a program.
+ * No part becomes read-only: its calls are changed after they are bound. The stack is already in
+ * this process, as libdoppel.so. The entry of libnccl.so is therefore replaced by a second entry of
+ * another library. */
 static int file_make_library(struct program_file *f)
 {
 	Elf64_Phdr *relro = file_segment(f, PT_GNU_RELRO);
@@ -388,7 +390,7 @@ const char *program_file_library(const struct program_file *f, uint32_t i)
 	return NULL;
 }
 
-/* References are in two tables: those of data, then those of calls. */
+/* References are in two tables: first those of data, then those of calls. */
 bool program_file_reference(const struct program_file *f, uint64_t i, struct program_reference *r)
 {
 	uint64_t data = file_dynamic(f, DT_RELASZ) / sizeof(Elf64_Rela);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts the functions of program_time.c in the place of libc's, in the program and the libraries
- * that are loaded: in each of their words that the loader fills with the address of such a
- * function.
+ * Replaces libc's functions by those of program_time.c in the program and the loaded libraries. It
+ * overwrites each word that the loader has filled with the address of such a function.
  */
 #include <elf.h>
 #include <link.h>
@@ -32,12 +31,12 @@ struct install_object {
 	uintptr_t base;
 	const ElfW(Sym) * symbols;
 	const char *names;
-	const ElfW(Rela) * table[2]; /* of data, of calls */
+	const ElfW(Rela) * table[2]; /* [0] relocations of data, [1] of calls */
 	size_t bytes[2];
-	uintptr_t sealed, sealed_end; /* read only since it was loaded */
+	uintptr_t sealed, sealed_end; /* range that the loader made read-only */
 };
 
-/* Their time is real: libc's own, the doubles', and what a compiler adds. */
+/* True for libraries whose time stays real: libc's own, the doubles, and a compiler's runtimes. */
 static bool install_leaves(const char *path)
 {
 	static const char *const real[] = {
@@ -53,7 +52,8 @@ static bool install_leaves(const char *path)
 	return false;
 }
 
-/* The loader has made addresses of most of the section's offsets. */
+/* Returns the address of a table. The loader has already turned most of the offsets into
+ * addresses. */
 static const void *install_at(const struct install_object *o, uintptr_t value)
 {
 	return (const void *)(value < o->base ? value + o->base : value);
@@ -92,7 +92,7 @@ static void install_word(const struct install_object *o, uintptr_t at, void *cal
 	bool sealed = at >= o->sealed && at < o->sealed_end;
 
 	if (sealed && mprotect((void *)page, bytes, PROT_READ | PROT_WRITE))
-		return; /* its time stays real */
+		return; /* the object's time stays real */
 	memcpy((void *)at, &call, sizeof call);
 	if (sealed)
 		(void)mprotect((void *)page, bytes, PROT_READ);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sleeps and clocks of programs. In engine sim the others run during a sleep, which takes virtual
- * time, and clocks show virtual time: so a loop with a limit ends when it would on a real machine.
- * A thread that has no task, and a program after its end, have libc's.
+ * Sleeps and clocks of programs. In engine sim a sleep takes virtual time, during which other tasks
+ * run, and clocks show virtual time. A loop with a time limit therefore ends as on a real machine.
+ * A thread without a task, and a program after its end, use libc's functions.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 
 #define NS_PER_S 1000000000ull
 
-/* A guest's real clocks at its beginning. Zero: a job, whose clocks are its world's. */
+/* Real clocks at a guest's start. Zero: a job, whose clocks start with its world. */
 static uint64_t time_steady_ns, time_wall_ns;
 
 static bool time_is_virtual(void)
@@ -48,7 +48,7 @@ void program_time_continue(void)
 
 /* ---- clocks --------------------------------------------------------------------------------- */
 
-/* False: a clock of another kind, of the processor's time for example. */
+/* Reads a virtual clock. False: a clock of another kind, for example of processor time. */
 static bool time_read(clockid_t clock, uint64_t *ns)
 {
 	switch (clock) {
@@ -152,7 +152,7 @@ static unsigned call_sleep(unsigned s)
 	return call_nanosleep(&t, NULL) ? s : 0;
 }
 
-/* Without descriptors they are sleeps. */
+/* poll and select without descriptors are sleeps. */
 static int call_poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	if (n || ms < 0 || !time_is_virtual())

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host's /dev/shm. A segment is one piece of memory at one address for every process that maps
- * it; it lives while it has a name or a mapping.
+ * A host's /dev/shm. A segment has the same address in every process that maps it. It lives while
+ * it has a name or a mapping.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static struct world_segment *shm_find(const struct world_host *h, const char *na
 	return s;
 }
 
-/* Frees the segment when neither a name nor a mapping holds it. */
+/* Frees the segment if it has neither a name nor a mapping. */
 static void shm_settle(struct world_host *h, struct world_segment *s)
 {
 	if (s->named || s->maps)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets of the world: descriptors, and os.h's calls. Descriptors carry their process' number, so
- * that another process' descriptor is known for what it is.
+ * Sockets of the world: descriptors, and os.h's calls. A descriptor contains the number of its
+ * process. The use of another process' descriptor is therefore recognized.
  */
 #include <errno.h>
 #include <limits.h>
@@ -11,10 +11,10 @@
 #include "sim/world/stream.h"
 
 #define SOCKET_FD_FIRST 3
-#define SOCKET_FD_SHIFT 14 /* descriptors of one process: 16381 */
+#define SOCKET_FD_SHIFT 14 /* a process has at most 16381 descriptors */
 #define SOCKET_FD_MAX   (1 << SOCKET_FD_SHIFT)
 
-/* ---- descriptors: with the socket lock held ------------------------------------------------- */
+/* ---- descriptors: the caller holds the socket lock ------------------------------------------- */
 
 static int fd_add(struct world_proc *wp, struct world_socket *s, int *fd)
 {
@@ -38,13 +38,15 @@ static int fd_add(struct world_proc *wp, struct world_socket *s, int *fd)
 	return 0;
 }
 
-/* NULL: not a descriptor of this process; names the owner when another process has it. */
+/* Reports no limit: the real limit of descriptors does not apply to a world. */
 int world_descriptors_raise(uint64_t *most)
 {
 	*most = INT_MAX;
 	return 0;
 }
 
+/* Returns the slot of a descriptor. NULL: not a descriptor of this process; if another process owns
+ * it, prints the owner. */
 static struct world_socket **fd_slot(struct world_proc *wp, int fd)
 {
 	uint32_t id = (uint32_t)fd >> SOCKET_FD_SHIFT, i = (uint32_t)fd & (SOCKET_FD_MAX - 1);
@@ -135,7 +137,7 @@ int world_listen(const struct os_addr *at, int *fd, struct os_addr *bound)
 	return rc;
 }
 
-/* It stays in the queue, and the listener readable. */
+/* Draws the listener's fault. The connection stays in the queue and the listener stays readable. */
 static int accept_fault(struct world_socket *l)
 {
 	struct os_fault f;
@@ -183,7 +185,7 @@ static int connect_start(struct world_proc *wp, const struct os_addr *to, uint32
 	local.port = h->next_tcp_port;
 	h->next_tcp_port = h->next_tcp_port == UINT16_MAX ? 32768 : h->next_tcp_port + 1;
 	int room;
-	int rc = fd_add(wp, NULL, &room); /* refuses before anything was sent */
+	int rc = fd_add(wp, NULL, &room); /* reserves room, so that no failure follows the SYN */
 	if (rc)
 		return rc;
 	struct world_conn *c = stream_connect(wp->proc->host, to_host, &local, to, syn);
@@ -260,8 +262,8 @@ int world_connected(int fd)
 
 /* ---- moving bytes --------------------------------------------------------------------------- */
 
-/* TCP promises bytes in order, not that a call moves all it could: exploring runs cut some short.
- */
+/* Cuts some transfers short in exploring runs: TCP guarantees the order of bytes, not that one call
+ * transfers all that it could. */
 static uint32_t transfer_cut(const char *site, uint32_t n)
 {
 	if (n < 2 || sim_choose(site, 16) != 1)
@@ -271,13 +273,13 @@ static uint32_t transfer_cut(const char *site, uint32_t n)
 
 #define SOCKET_TRICKLE_BYTES 16u
 
-/* What the fault plan has for one call on a connection. */
+/* Fault that applies to one call on a connection. */
 struct end_fault {
 	uint64_t extra_ns;
-	uint32_t most; /* bytes */
+	uint32_t most; /* maximum number of bytes */
 };
 
-/* A trickling end sends a few bytes at a time, each no sooner than the ones before are through. */
+/* Limits a trickling end to a few bytes per send, which arrive after all earlier bytes. */
 static void end_trickle(struct world_socket *s, struct end_fault *e)
 {
 	uint64_t now = sim_now_ns();
@@ -288,8 +290,8 @@ static void end_trickle(struct world_socket *s, struct end_fault *e)
 	e->extra_ns += s->trickle_free_ns - now;
 }
 
-/* Draws the connection's faults. 0, or the errno of a broken call. A signal that interrupts a call
- * shows as EAGAIN, as os.h has it; then the socket is as ready as it was. */
+/* Draws the connection's faults. Returns 0 or the errno of a call that fails. os.h reports an
+ * interrupting signal as EAGAIN; the socket's readiness does not change. */
 static int end_fault(struct world_socket *s, struct end_fault *e)
 {
 	struct os_fault f;
@@ -407,7 +409,8 @@ const void *world_socket_object(int fd)
 	return object;
 }
 
-/* Every change of a socket is posted. A scheduling point, as the call would be that it saves. */
+/* True if the socket has changed since `seq`: every change posts an event. This is a scheduling
+ * point, like the call that it replaces. */
 bool world_socket_changed(int fd, uint64_t seq)
 {
 	world_point("os_socket_changed");

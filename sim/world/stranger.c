@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strangers: what finds an open port on a real network (a port scanner, a monitoring probe, a
- * rank of another job with an old address). A fault plan sends one to a listener that has just
- * begun: it sends bytes that make no sense, or nothing at all, or goes away immediately. It is no
- * process: two events, one that comes and one that leaves.
+ * Foreign clients, which find an open port on a real network: a port scanner, a monitoring probe,
+ * or a rank of another job with an old address. A fault plan connects one to a listener that has
+ * just started. The client sends random bytes, sends no byte, or closes immediately. It has no
+ * process: one event connects it, another closes the connection.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct stranger {
 	uint32_t host;
 	struct os_addr to;
 	enum os_fault_kind kind;
-	struct world_conn *conn; /* once it is there */
+	struct world_conn *conn; /* NULL until it has connected */
 };
 
 static void stranger_free(struct stranger *s)
@@ -66,7 +66,7 @@ static void stranger_come(void *object, uint64_t arg)
 	struct os_addr from = s->to;
 	(void)arg;
 	world_lock(&world->socket_lock);
-	from.port = 1; /* a port that no process here is given */
+	from.port = 1; /* no process of the world gets this port */
 	s->conn = stream_connect(s->host, s->host, &from, &s->to, &syn);
 	ASSERT(s->conn);
 	s->conn->stranger = true;
@@ -74,7 +74,7 @@ static void stranger_come(void *object, uint64_t arg)
 	if (s->kind == OS_FAULT_GARBAGE)
 		stranger_talk(s->conn);
 	if (s->kind == OS_FAULT_SILENT) {
-		stranger_free(s); /* it stays as long as it is let */
+		stranger_free(s); /* the connection stays open */
 	} else {
 		stranger_post(s, stranger_leave, s->kind == OS_FAULT_CLOSE ? 1 : STRANGER_STAY_NS);
 	}

@@ -6,12 +6,13 @@
 #include <string.h>
 
 #define STREAM_BACKLOG         4096
-#define STREAM_RING_KEEP       4096u /* a ring this small is kept when it runs empty */
+#define STREAM_RING_KEEP       4096u /* an empty ring of at most this size is kept */
 #define STREAM_HOST_LATENCY_NS 5000
 #define STREAM_LAN_LATENCY_NS  20000
-#define STREAM_LAN_MBPS        1250 /* the management network: 10 Gb/s */
+#define STREAM_LAN_MBPS        1250 /* bandwidth of the management network: 10 Gb/s */
 
-/* What travels to an end; the event's argument is op | side << 3 | bytes << 4. */
+/* Operations that an event delivers to an end. The event's argument is op | side << 3 | bytes <<
+ * 4. */
 enum stream_op {
 	STREAM_OP_SYN,
 	STREAM_OP_ESTABLISHED,
@@ -19,8 +20,8 @@ enum stream_op {
 	STREAM_OP_DATA,
 	STREAM_OP_FIN,
 	STREAM_OP_RST,
-	STREAM_OP_WINDOW,  /* there is room again */
-	STREAM_OP_TIMEOUT, /* a SYN that was lost */
+	STREAM_OP_WINDOW,  /* the peer's ring has room again */
+	STREAM_OP_TIMEOUT, /* the SYN was lost */
 };
 
 static const char *const stream_op_names[] = {
@@ -30,8 +31,7 @@ static const char *const stream_op_names[] = {
 	[STREAM_OP_WINDOW] = "sock.window",   [STREAM_OP_TIMEOUT] = "sock.timeout",
 };
 
-/* ---- rings ------------------------------------------------------------------------------------
- */
+/* ---- rings ----------------------------------------------------------------------------------- */
 
 static int ring_reserve(struct stream_ring *r, uint32_t n)
 {
@@ -75,7 +75,7 @@ static void ring_clear(struct stream_ring *r)
 	*r = (struct stream_ring){0};
 }
 
-/* data NULL: drop them. */
+/* Removes n visible bytes. data NULL: discards them. */
 static void ring_get(struct stream_ring *r, uint8_t *data, uint32_t n)
 {
 	ASSERT(n <= r->visible && r->visible <= r->total);
@@ -116,8 +116,8 @@ static void conn_unref(struct world_conn *c)
 static void conn_step(void *object, uint64_t arg);
 static void conn_arrive(struct world_conn *c, uint64_t arg);
 
-/* How long bytes take to leave the host: its interface sends those of all connections one after the
- * other. Within a host nothing is shared. */
+/* Returns the time in ns until the bytes have left the host. The host's interface sends the bytes
+ * of all connections one after the other. Connections within a host share nothing. */
 static uint64_t conn_wire_ns(struct world_conn *c, uint8_t to_side, uint32_t bytes)
 {
 	uint64_t wire = (uint64_t)bytes * 1000 / STREAM_LAN_MBPS, now = sim_now_ns();
@@ -129,7 +129,8 @@ static uint64_t conn_wire_ns(struct world_conn *c, uint8_t to_side, uint32_t byt
 	return from->lan_free_ns - now;
 }
 
-/* Sends an op to one end. Under sim it arrives after the latency, in order; under threads now. */
+/* Sends an op to one end. Under sim it arrives after the latency, in order. Under threads it
+ * arrives immediately. */
 static void conn_post(struct world_conn *c, enum stream_op op, uint8_t side, uint32_t bytes,
 		      uint64_t extra_ns)
 {
@@ -216,7 +217,7 @@ static void arrive_syn(struct world_conn *c)
 	conn_post(c, STREAM_OP_ESTABLISHED, 0, 0, 0);
 }
 
-/* Bytes for an end that is no longer open: its host answers with a reset. */
+/* Makes the bytes visible. If the end is no longer open, discards them and answers with a reset. */
 static void arrive_data(struct world_socket *s, uint32_t bytes)
 {
 	s->ring.visible += bytes;
@@ -272,7 +273,7 @@ static void conn_step(void *object, uint64_t arg)
 	world_unlock(&world->socket_lock);
 }
 
-/* ---- what a descriptor does ----------------------------------------------------------------- */
+/* ---- operations of a descriptor -------------------------------------------------------------- */
 
 uint32_t stream_room(struct world_socket *s)
 {
@@ -326,7 +327,7 @@ void stream_close(struct world_socket *s)
 {
 	ASSERT(s->open);
 	s->open = false;
-	/* unread bytes: the other end must not think that they were taken */
+	/* unread bytes: a reset informs the peer that they were lost */
 	bool unread = s->ring.visible > 0;
 	if (s->state == STREAM_OPEN)
 		conn_post(s->conn, unread ? STREAM_OP_RST : STREAM_OP_FIN, 1 - s->side, 0, 0);
@@ -344,7 +345,7 @@ void stream_listener_close(struct world_socket *l)
 		struct world_conn *c = s->conn;
 		l->queue = s->next;
 		s->open = false;
-		ASSERT(c->refs > 0); /* the queue's */
+		ASSERT(c->refs > 0); /* the reference of the queue's end */
 		conn_post(c, STREAM_OP_RST, 0, 0, 0);
 		conn_unref(c);
 	}
@@ -352,7 +353,7 @@ void stream_listener_close(struct world_socket *l)
 	free(l);
 }
 
-/* At the end of the world: what is still under way goes nowhere. */
+/* Frees all connections at the end of the world and cancels their pending events. */
 void world_sockets_free(void)
 {
 	strangers_free();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stream sockets of the world, below their descriptors: listeners, connections and what travels
- * between the two ends. Called by socket.c only, with world.socket_lock held (threads); event steps
- * take it themselves. Owns connections: one lives while an end is open, queued at a listener, or
- * has something under way.
+ * Stream sockets of the world, below their descriptors: listeners, connections, and the bytes and
+ * events between two ends. socket.c is the only caller and holds world.socket_lock (threads). Event
+ * steps acquire the lock themselves. This file owns the connections. A connection lives while an
+ * end is open or queued at a listener, or while an event for it is pending.
  *
  * One end:
  *
@@ -11,8 +11,9 @@
  *	    |                                       |
  *	    +--- no listener ------> FAILED         +--- reset ---> RESET
  *
- * Bytes sent lie in the receiver's ring immediately, and become visible to it when their event has
- * run; so memory is in proportion to what is under way, at most STREAM_WINDOW each way.
+ * A sender stores its bytes in the receiver's ring immediately. The bytes become visible to the
+ * receiver when their event has run. The memory is in proportion to the bytes in flight: at most
+ * STREAM_WINDOW per direction.
  */
 #ifndef SIM_WORLD_STREAM_H
 #define SIM_WORLD_STREAM_H
@@ -26,7 +27,7 @@
 struct stream_ring {
 	uint8_t *data;
 	uint32_t cap, head;      /* head: next byte to read */
-	uint32_t visible, total; /* bytes that have arrived; those and the ones under way */
+	uint32_t visible, total; /* bytes that have arrived; all bytes, in flight too */
 };
 
 enum stream_state { STREAM_CONNECTING, STREAM_OPEN, STREAM_FAILED, STREAM_RESET };
@@ -36,9 +37,9 @@ enum socket_kind { SOCKET_LISTENER, SOCKET_END };
 struct world_socket {
 	enum socket_kind kind;
 	uint32_t host;
-	uint64_t number; /* of the connection or listener, in order of creation */
+	uint64_t number; /* number of the connection or listener, by creation */
 	struct os_addr local, peer;
-	struct world_socket *next; /* listeners of a host, or queue of a listener */
+	struct world_socket *next; /* in a host's listeners, or in a listener's queue */
 	/* listener */
 	struct world_socket *queue, **queue_end;
 	uint32_t queued;
@@ -47,30 +48,30 @@ struct world_socket {
 	uint8_t side;
 	bool open; /* has a descriptor, or is queued at a listener */
 	enum stream_state state;
-	int error; /* FAILED: why */
-	bool eof;  /* the peer closed; all it sent is in the ring */
-	bool cut;  /* by a fault: what is sent goes nowhere */
-	/* by a fault: bytes go out so slowly, and the next ones not before */
+	int error; /* FAILED: errno of the failure */
+	bool eof;  /* the peer closed; all its bytes are in the ring */
+	bool cut;  /* by a fault: bytes sent are discarded */
+	/* by a fault: ns per piece, and the time at which the next piece may be sent */
 	uint64_t trickle_ns, trickle_free_ns;
-	struct stream_ring ring; /* what came for this end */
+	struct stream_ring ring; /* bytes sent to this end */
 };
 
 struct world_conn {
 	struct world_conn *next, *prev;
-	struct world_socket end[2]; /* 0 connected, 1 was accepted */
-	uint32_t refs;              /* open ends, and events under way */
+	struct world_socket end[2]; /* 0 called connect, 1 was accepted */
+	uint32_t refs;              /* number of open ends and pending events */
 	uint64_t latency_ns;
-	bool stranger; /* end 0 has no process: stranger.c */
+	bool stranger; /* end 0 has no process: `stranger.c` */
 };
 
 /* address.c */
 #define ADDR_TEXT    64
 #define ADDR_NO_HOST UINT32_MAX
 void addr_of_host(uint32_t host, uint16_t family, struct os_addr *a);
-/* The host that an address leads to, seen from `self`. */
+/* Returns the host that an address leads to, seen from `self`; ADDR_NO_HOST: no host. */
 uint32_t addr_host(uint32_t self, const struct os_addr *a);
 bool addr_is_any(const struct os_addr *a);
-bool addr_is_same(const struct os_addr *a, const struct os_addr *b); /* whatever the ports */
+bool addr_is_same(const struct os_addr *a, const struct os_addr *b); /* ignores ports */
 void addr_print(const struct os_addr *a, char out[ADDR_TEXT]);
 
 static inline struct world_socket *stream_peer(struct world_socket *s)
@@ -78,28 +79,29 @@ static inline struct world_socket *stream_peer(struct world_socket *s)
 	return &s->conn->end[1 - s->side];
 }
 
-/* What becomes of a SYN; zeroed: it arrives. */
+/* Fate of a SYN; zeroed: it arrives after the latency. */
 struct stream_syn {
 	uint64_t extra_ns;
-	bool lost; /* no answer comes; ETIMEDOUT after extra_ns */
+	bool lost; /* no answer arrives; ETIMEDOUT after extra_ns */
 };
-/* A new connection, its SYN under way. NULL: out of memory. */
+/* Creates a connection and sends its SYN. NULL: out of memory. */
 struct world_conn *stream_connect(uint32_t from_host, uint32_t to_host, const struct os_addr *local,
 				  const struct os_addr *peer, const struct stream_syn *syn);
 struct world_socket *stream_listener_find(uint32_t host, const struct os_addr *at);
 
-/* Bytes that fit now. */
+/* Returns the number of bytes that the peer's ring can accept now. */
 uint32_t stream_room(struct world_socket *s);
 int stream_send(struct world_socket *s, const void *data, uint32_t n, uint64_t extra_ns);
 uint32_t stream_take(struct world_socket *s, void *data, uint32_t n);
-/* Breaks the connection: this end immediately, the other when the reset arrives. */
+/* Breaks the connection: this end immediately, the peer when the reset arrives. */
 void stream_reset(struct world_socket *s);
-/* Something between the two ends closes it: both see the end of the stream. */
+/* Closes the connection as a device between the ends would: both ends see the end of the stream. */
 void stream_cut(struct world_socket *s);
 void stream_close(struct world_socket *s);
-void stream_listener_close(struct world_socket *s); /* frees it */
+void stream_listener_close(struct world_socket *s); /* frees l */
 
-/* stranger.c: a fault plan may send a stranger to a listener that has just begun. */
+/* `stranger.c`: connects a foreign client to a listener that has just started, if the fault plan
+ * has one. */
 void stranger_maybe(const struct world_socket *listener);
 void strangers_free(void);
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a host's kernel shows of its machine, made of the topology file: the PCI tree below
- * /sys/devices with the links that lead into it, NUMA nodes, HCAs, interfaces, /proc/cpuinfo.
+ * The /sys and /proc of a host's kernel, made from the topology file: the PCI tree below
+ * /sys/devices with the links into it, NUMA nodes, HCAs, interfaces, /proc/cpuinfo.
  *
- * The file has a PCI switch as one element; a kernel has two bridges, the port above and one for
- * each device below, and a port of the root. So each <pci> of the file is two directories here: a
- * bridge of a domain that the file does not have, and in it the function itself.
+ * The file has one element for a PCI switch. A kernel has two bridges: the upstream port, and one
+ * downstream port for each device. The root complex has a port, too. Each <pci> of the file
+ * therefore becomes two directories: a bridge of a domain that the file does not have, and in it
+ * the function itself.
  *
- *	/sys/devices/pcieeee:00/eeee:00:00.0/0000:10:00.0/eeee:00:00.1/0000:13:00.0
- *	             <cpu>      port         <pci>        port         <pci><gpu>
+ * /sys/devices/pcieeee:00/eeee:00:00.0/0000:10:00.0/eeee:00:00.1/0000:13:00.0
+ *              <cpu>      port         <pci>        port         <pci><gpu>
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,12 +22,12 @@
 
 #define SYS_DEVICES   "/sys/devices"
 #define SYS_FUNCTIONS "/sys/bus/pci/devices"
-#define SYS_DEPTH     24 /* directories of 26 characters: they fit into a path */
+#define SYS_DEPTH     24 /* deepest nesting: directories of 26 characters fit into a path */
 
 struct sys {
 	struct files *f;
 	const struct world_machine *m;
-	uint32_t domain, ports, roots; /* of bridges; made so far */
+	uint32_t domain, ports, roots; /* domain of the bridges; number of ports and roots made */
 };
 
 static const char *sys_attr(const struct xml_node *x, const char *name)
@@ -37,7 +38,7 @@ static const char *sys_attr(const struct xml_node *x, const char *name)
 
 /* ---- PCI ------------------------------------------------------------------------------------ */
 
-/* A file of the function, as the attribute has it, or `otherwise`; neither: no file. */
+/* Writes a file of the function: the attribute's text, or `otherwise`. Without both: no file. */
 static void sys_function_file(struct sys *s, const char *dir, const char *name,
 			      const struct xml_node *x, const char *attr, const char *otherwise)
 {
@@ -46,7 +47,7 @@ static void sys_function_file(struct sys *s, const char *dir, const char *name,
 		files_put(s->f, dir, name, "%.200s\n", text ? text : otherwise);
 }
 
-/* A real function has a class, also where the file leaves it out. */
+/* Returns the class of a function whose element has none: a real function always has one. */
 static const char *sys_class_of(const struct xml_node *x)
 {
 	if (xml_child(x, "gpu"))
@@ -71,7 +72,7 @@ static void sys_function(struct sys *s, const char *dir, const char *bus, const 
 	files_link(s->f, SYS_FUNCTIONS, bus, dir);
 }
 
-/* The bridge above a function, and the bus that it is the port of. */
+/* Writes the bridge above a function, and the bus of which it is the port. */
 static void sys_port(struct sys *s, const char *dir, const char *bus, const struct xml_node *x,
 		     int32_t numa)
 {
@@ -85,7 +86,7 @@ static void sys_port(struct sys *s, const char *dir, const char *bus, const stru
 	if ((size_t)snprintf(path, sizeof path, "%s/pci_bus/%s", dir, number) >= sizeof path)
 		return;
 	files_dir(s->f, path);
-	/* of one port: others of that number have no link */
+	/* first port of that bus number; the others have no link */
 	files_link(s->f, "/sys/class/pci_bus", number, path);
 }
 
@@ -108,7 +109,8 @@ static void sys_pci(struct sys *s, const struct xml_node *x, const char *above, 
 		sys_pci(s, c, dir, numa, depth + 1);
 }
 
-/* What a GPU's link leads to and the file does not have as a <pci>: a switch, a CPU's bridge. */
+/* Writes the target of a GPU's link that the file does not have as a <pci>: a switch or a CPU's
+ * bridge. */
 static void sys_link_target(struct sys *s, const struct world_nvlink *l, const char *root)
 {
 	char dir[OS_PATH_BYTES], at[64], found[OS_PATH_BYTES];
@@ -161,7 +163,7 @@ static void sys_ethernet(struct sys *s, const struct world_nic *nic, const char 
 	files_put(s->f, dir, "speed", "%" PRIu64 "\n", nic->mbps * 8);
 }
 
-/* Below its PCI function, or where devices without one are. */
+/* Writes a NIC below its PCI function, or below /sys/devices/virtual if it has none. */
 static void sys_nic(struct sys *s, const struct world_nic *nic)
 {
 	const char *class = nic->is_rdma ? "infiniband" : "net";
@@ -180,7 +182,7 @@ static void sys_nic(struct sys *s, const struct world_nic *nic)
 	files_link(s->f, nic->is_rdma ? "/sys/class/infiniband" : "/sys/class/net", nic->name, dir);
 }
 
-/* The module by which HCAs reach the memory of GPUs. */
+/* Writes the kernel module through which HCAs access the memory of GPUs. */
 static void sys_peer_memory(struct sys *s)
 {
 	for (int32_t i = 0; i < s->m->nic_count; i++) {
@@ -206,8 +208,8 @@ static void sys_node(struct sys *s, const struct xml_node *cpu, int32_t numa)
 		files_put(s->f, dir, "cpumap", "%.200s\n", affinity);
 }
 
-/* NCCL's family has the two fields of CPUID side by side; a kernel adds them. A number that no
- * CPUID gives is a kernel's. */
+/* NCCL's family puts the base family and the extended family of CPUID side by side. A kernel adds
+ * them. A number that CPUID cannot produce is already a kernel's. */
 static int64_t sys_family(int64_t id)
 {
 	return id < 15 || (id - 15) % 16 ? id : 15 + (id - 15) / 16;
@@ -257,7 +259,7 @@ static void sys_cpu(struct sys *s, const struct xml_node *cpu)
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-/* A domain that no address of the text has. */
+/* Returns a domain that no address of the text has. */
 static uint32_t sys_free_domain(const char *xml)
 {
 	char text[8];
@@ -282,7 +284,7 @@ static void sys_fill(struct sys *s, const struct xml_node *root)
 	world_sys_kfd(s->f, s->m, (int32_t)s->roots);
 	sys_peer_memory(s);
 	sys_cpuinfo(s, xml_child(root, "cpu"));
-	/* what host.c has for each host */
+	/* empty: host.c answers reads of these for each host */
 	files_add(s->f, "/proc/sys/kernel/hostname", "");
 	files_add(s->f, "/proc/sys/kernel/random/boot_id", "");
 	files_add(s->f, WORLD_TOPO_PATH, "");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * AMD's GPUs in /sys, as the kernel's compute driver shows them: nodes are the NUMA nodes' CPUs,
- * then GPUs. The files have the lines that core/topo/detect_kfd.c reads.
+ * AMD's GPUs in /sys, as the kernel's compute driver lists them. The first nodes are the CPUs of
+ * the NUMA nodes, the next ones are the GPUs. The files have the lines that core/topo/detect_kfd.c
+ * reads.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@
 #define KFD_LINK_XGMI 11
 #define KFD_LANE_MBPS 50000
 
-/* A CPU's has the numbers of no GPU. */
+/* Writes a node's properties. g NULL: a CPU, whose GPU numbers are 0. */
 static void kfd_node(struct files *f, int32_t node, const struct world_gpu *g)
 {
 	char dir[96];
@@ -41,7 +42,7 @@ static void kfd_link(struct files *f, int32_t from, int32_t link, int32_t to, ui
 		  KFD_LINK_XGMI, from, to, KFD_LANE_MBPS, KFD_LANE_MBPS * lanes);
 }
 
-/* The GPU of that bus id; -1: there is none of AMD's. */
+/* Returns the index of the AMD GPU with that bus id; -1: no such GPU. */
 static int32_t kfd_gpu_at(const struct world_machine *m, const char *bus_id)
 {
 	for (int32_t i = 0; i < m->gpu_count; i++)

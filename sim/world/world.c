@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Life of the world: configuration, hosts, leaks, and the table behind os.h's world half. */
+/* Life of the world: configuration, hosts, leaks, and the table that implements os.h's world
+ * half. */
 #include "sim/world/world.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 struct world *world;
 
-/* Hooks are hung once, at load, and outlive worlds. */
+/* Hooks are registered once, at load, and outlive worlds. */
 static void (*world_destroy_hook[WORLD_HOOKS])(void);
 static uint32_t world_destroy_hooks;
 static void (*world_use_hook)(const struct os_use *use);
@@ -65,10 +66,10 @@ static const struct os_world_ops world_ops = {
 	.mailbox_object = world_mailbox_object,
 };
 
-/* ---- making ------------------------------------------------------------------------------------
- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
-/* 0: from DOPPEL_WARP in the configured environment or the real one, else 1. */
+/* Determines the warp width. 0: from DOPPEL_WARP in the configured environment or the real one,
+ * else 1. */
 static int world_warp_width(const struct world_config *c, uint32_t *width)
 {
 	const char *text = NULL;
@@ -108,7 +109,7 @@ static int world_config_check(const struct world_config *c)
 	return rc;
 }
 
-/* One machine for each different name. */
+/* Loads each machine once. */
 static int world_machine_get(const char *name, const char *const *names, uint32_t host,
 			     const struct world_machine **out)
 {
@@ -150,7 +151,8 @@ static int world_hosts_start(void)
 	return 0;
 }
 
-/* The real environment is the process'. Before anybody reads a parameter. */
+/* Adds the configured variables to the environment of this process. Must precede every read of a
+ * parameter. */
 static int world_env_real(const struct world_config *c)
 {
 	int rc = 0;

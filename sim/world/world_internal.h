@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the world share, and no other room sees: one instance, `world`, while a world
- * exists. Owner of each part: world.c life, hosts, leaks and the table of operations; machine.c
- * topology files; proc.c processes, environment and memory; socket.c and stream.c sockets; shm.c
- * shared memory; host.c identity, files, memo; sys.c what hosts show of their machine, in a tree of
- * files.c; agree.c agreements; fabric.c ports; arena.c the arena.
+ * State that the files of the world share and no other room sees. There is one instance, `world`,
+ * while a world exists. Owner of each part: world.c life, hosts, leaks and the table of operations;
+ * machine.c topology files; proc.c processes, environment and memory; socket.c and stream.c
+ * sockets; shm.c shared memory; host.c identity, files, memo; sys.c each machine's /sys, in a tree
+ * of files.c; agree.c agreements; fabric.c ports; arena.c the arena.
  *
- * Locks: under `sim` nothing here switches between its scheduling point and its return, so there
- * are none. Under `threads` each part has one os_mutex; none is held while another is taken, save
- * that allocation (a process' lock) may happen under any, and nothing waits under one.
+ * Locks: under `sim` no function here switches tasks between its scheduling point and its return.
+ * No lock is needed then. Under `threads` each part has one os_mutex. No thread holds two of them,
+ * with one exception: allocation locks the process under any of them. No thread waits while it
+ * holds one.
  */
 #ifndef SIM_WORLD_WORLD_INTERNAL_H
 #define SIM_WORLD_WORLD_INTERNAL_H
@@ -30,8 +31,8 @@ struct world_proc;
 
 /* ---- machine.c ------------------------------------------------------------------------------ */
 
-/* A PCI address as the kernel and CUDA have it: lower case, and whole where the file leaves parts
- * of it out. False: it is none. */
+/* Writes a PCI address as the kernel and CUDA print it: lower case, with the parts that the file
+ * omits. False: `text` is not a PCI address. */
 bool world_address(const char *text, char out[24]);
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -49,8 +50,8 @@ DOPPEL_STATIC_CHECK(sizeof(struct world_block) % 16 == 0, "blocks keep malloc's 
 /* ---- processes ------------------------------------------------------------------------------ */
 
 struct world_env {
-	struct world_env *next; /* newest first; older values stay valid */
-	const char *value;      /* behind the '=' */
+	struct world_env *next; /* next older; replaced values stay valid */
+	const char *value;      /* in text, after the '=' */
 	size_t name_bytes;
 	char text[]; /* "NAME=value" */
 };
@@ -59,19 +60,19 @@ struct world_socket;
 struct world_mapping;
 
 struct world_proc {
-	struct os_proc own; /* process 0 is the engine's: its os_proc is elsewhere */
+	struct os_proc own; /* unused for process 0, whose os_proc is the engine's */
 	struct os_proc *proc;
 	char name[WORLD_NAME_BYTES];
 	bool alive, killed;
-	bool log_begun;            /* NCCL_DEBUG_FILE has a line of it */
-	struct os_mutex lock;      /* blocks, environment, random numbers */
+	bool log_begun;            /* NCCL_DEBUG_FILE has a line of this process */
+	struct os_mutex lock;      /* protects blocks, environment and random numbers */
 	struct world_block blocks; /* list head; newest first */
 	struct world_env *env;
 	struct sim_rng rng;
 	struct world_socket **fd; /* by index; under world.socket_lock */
 	uint32_t fd_count;
 	struct world_mapping *mappings; /* under world.shm_lock */
-	struct world_letter *taken;     /* out of mailboxes; under world.shm_lock */
+	struct world_letter *taken;     /* received from mailboxes; under world.shm_lock */
 	struct base_state base;
 };
 
@@ -81,13 +82,13 @@ struct world_host {
 	const struct world_machine *machine;
 	uint32_t first_port;
 	uint16_t next_tcp_port;
-	uint64_t lan_free_ns;           /* when its interface has sent all that was given to it */
+	uint64_t lan_free_ns;           /* time at which its interface has sent all queued bytes */
 	struct world_socket *listeners; /* under world.socket_lock */
 	struct world_segment *segments; /* under world.shm_lock */
 };
 
 struct world_leak {
-	struct world_leak *next; /* in order of kind */
+	struct world_leak *next; /* sorted by kind */
 	char kind[48];
 	char first[160];
 	uint64_t count;
@@ -97,7 +98,7 @@ struct world_conn;
 struct world_agreement;
 struct world_member;
 
-/* A file of this computer that a variable of the configuration names; path NULL: none. */
+/* A real file that a variable of the configuration names. path NULL: no such file. */
 struct world_file {
 	const char *path;
 	char *data;
@@ -111,11 +112,11 @@ void world_files_free(void);
 
 struct world {
 	struct world_config config;
-	bool locking;         /* threads engine */
+	bool locking;         /* true in engine threads */
 	struct os_mutex lock; /* process table, leaks, memo, agreements, arena, ports */
 	struct world_host *host;
-	struct world_machine **machine; /* loaded files, one each */
-	struct files **sys; /* of each machine, made when it is first looked at; under `lock` */
+	struct world_machine **machine; /* loaded files; each file once */
+	struct files **sys;             /* per machine, built at its first use; under `lock` */
 	uint32_t machine_count;
 	struct world_file file[WORLD_FILES];
 	struct world_proc **proc; /* by id */
@@ -129,7 +130,7 @@ struct world {
 	struct world_box *boxes; /* of all hosts, under shm_lock */
 	int box_last;
 	struct world_conn *conns;
-	struct stranger *strangers; /* on their way; under socket_lock */
+	struct stranger *strangers; /* foreign clients that are connecting; under socket_lock */
 	uint64_t conn_serial;
 	uint8_t *arena;
 	struct world_fabric_port *port;
@@ -137,7 +138,7 @@ struct world {
 	struct world_held *held, **held_end; /* messages in a clog, oldest first */
 };
 
-extern struct world *world; /* NULL: none */
+extern struct world *world; /* NULL: no world */
 
 static inline void world_lock(struct os_mutex *m)
 {
@@ -149,8 +150,8 @@ static inline void world_unlock(struct os_mutex *m)
 	if (world->locking)
 		os_mutex_unlock(m);
 }
-/* The scheduling point at the start of an entry point; none in event steps. They are system calls,
- * so what the caller stored is stored. */
+/* Marks the scheduling point at the start of an entry point. Does nothing in event steps. Entry
+ * points are system calls: they release the caller's stores. */
 static inline void world_point(const char *site)
 {
 	if (!sim_task_self())
@@ -161,8 +162,8 @@ static inline void world_point(const char *site)
 
 /* ---- proc.c */
 bool world_describe(const void *at, char *out,
-		    size_t bytes);   /* memory of os_alloc; mem_on_describe */
-struct world_proc *world_self(void); /* of the calling task; event steps: world->no_proc */
+		    size_t bytes);   /* a block of os_alloc; for mem_on_describe */
+struct world_proc *world_self(void); /* of the calling task; in event steps: world->no_proc */
 struct world_proc *world_proc_of(const struct os_proc *proc);
 int world_procs_start(void);
 void world_procs_end(void);
@@ -186,10 +187,10 @@ int world_dir_list(const char *path, char **names, int *count);
 int world_real_path(const char *path, char *out);
 void world_log_line(const char *line);
 
-/* ---- sys.c: what hosts of that machine show; NULL: no memory */
+/* ---- sys.c: builds the /sys of that machine; NULL: out of memory */
 struct files *world_sys_make(const struct world_machine *m);
-/* sys_kfd.c: the part of it that AMD's driver shows, if the machine has GPUs of AMD and so many
- * CPUs. */
+/* sys_kfd.c: adds the files of AMD's driver if the machine has AMD GPUs. `cpus`: number of CPU
+ * nodes. */
 void world_sys_kfd(struct files *f, const struct world_machine *m, int32_t cpus);
 
 /* ---- agree.c */
@@ -214,7 +215,7 @@ int world_recv(int fd, void *data, size_t n, size_t *done);
 int world_close(int fd);
 const void *world_socket_object(int fd);
 bool world_socket_changed(int fd, uint64_t seq);
-/* Closes what the process has open; counts, and describes the first in `first`. */
+/* Closes the process' sockets, returns their number, and describes the first one in `first`. */
 uint64_t world_sockets_close(struct world_proc *wp, char *first, size_t bytes);
 void world_sockets_free(void);
 int world_descriptors_raise(uint64_t *most);
@@ -226,7 +227,7 @@ int world_shm_device(uint64_t *device);
 int world_shm_unlink(const char *name);
 int world_shm_unmap(void *mem, size_t bytes);
 uint64_t world_mappings_close(struct world_proc *wp, char *first, size_t bytes);
-void world_segments_free(void); /* names that were not unlinked are leaks */
+void world_segments_free(void); /* segments that were not unlinked are leaks */
 
 /* ---- mailbox.c */
 int world_mailbox_open(const char *name, int *box);
