@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rules about attributes of queue pairs, rights, and keys: why something was refused, in words. */
+/* Rules about attributes of queue pairs, rights, and keys: the reason for a refusal, in words. */
 #include <stdio.h>
 #include <string.h>
 
@@ -61,14 +61,14 @@ static const char *check_words(const struct check_name *names, size_t count, uin
 				      names[i].name);
 		bits &= ~names[i].bit;
 	}
-	if (bits && n < sizeof to->text) /* without a name */
+	if (bits && n < sizeof to->text) /* bits without a name */
 		snprintf(to->text + n, sizeof to->text - n, "%s0x%x", n ? " " : "", bits);
 	return to->text;
 }
 
 /* ---- ibv_modify_qp -------------------------------------------------------------------------- */
 
-/* Why no packet could go to this address; NULL: it could. */
+/* Returns the reason why no packet can reach this address; NULL: the address is valid. */
 static const char *check_bad_address(uint32_t port, const struct ibv_ah_attr *ah)
 {
 	bool roce = hca_personality(port)->link_layer != IBV_LINK_LAYER_INFINIBAND;
@@ -86,8 +86,8 @@ static const char *check_bad_address(uint32_t port, const struct ibv_ah_attr *ah
 	return !roce && !ah->dlid ? "AV (ah_attr.dlid is 0)" : NULL;
 }
 
-/* The first attribute that is refused by itself. An address that no port has, and an alternate
- * path, have their own lines. */
+/* Returns the first attribute that is refused by itself. An unknown destination address and an
+ * alternate path are logged elsewhere. */
 static const char *check_bad_value(const struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	const int apart = IBV_QP_AV | IBV_QP_ALT_PATH;
@@ -103,7 +103,7 @@ static const char *check_bad_value(const struct hca_qp *qp, const struct ibv_qp_
 	return mask & IBV_QP_AV ? check_bad_address(qp->port, &a->ah_attr) : NULL;
 }
 
-/* What is wrong with the mask, in words; false: nothing. */
+/* Writes the errors of the mask in words; false: the mask is correct. */
 static bool check_mask_words(const struct hca_qp *qp, enum ibv_qp_state to, int mask,
 			     struct check_words *out)
 {
@@ -204,7 +204,7 @@ void hca_check_reg(uint64_t address, uint64_t bytes, unsigned int access, uint64
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Who uses a key, and for what. */
+/* A use of a key: by which queue pair, for which access. */
 struct check_use {
 	uint32_t pd, port, key, access;
 	uint64_t address, bytes;
@@ -309,7 +309,8 @@ void hca_check_local_keys(const struct hca_qp *qp, uint32_t pd, struct hca_wqe *
 	}
 }
 
-/* Where the packet's request was posted; whose call that was, is known in one process only. */
+/* Returns the call site that posted the packet's request. "?" if several processes share the HCAs,
+ * because the poster's process is unknown. */
 static const char *check_posted_at(const struct hca_qp *qp, const struct hca_packet *p,
 				   struct hca_site *at)
 {
@@ -328,7 +329,7 @@ void hca_check_atomic_global(const struct hca_qp *qp, const struct hca_mr *mr,
 		  mr->gpu ? "GPU memory" : "memory of another process");
 }
 
-/* What the peer requested, in words. */
+/* Describes the peer's request. */
 static const char *check_request(const struct hca_qp *qp, const struct hca_packet *p,
 				 struct check_words *to)
 {
