@@ -171,8 +171,8 @@ static void check_fence(const struct hca_qp *qp, struct hca_wqe *e, uint32_t at)
 		    check_overlaps(hca_wqe_sges(e), e->sge_count, hca_wqe_sges(r), r->sge_count))
 			hca_check(HCA_RULE_MISSING_FENCE, e->caller,
 				  "qp 0x%x: wr_id 0x%llx, posted at %s, sends bytes that an "
-				  "unfinished READ or atomic (wr_id 0x%llx, posted at %s) brings: "
-				  "it needs IBV_SEND_FENCE",
+				  "unfinished READ or atomic (wr_id 0x%llx, posted at %s) writes: "
+				  "IBV_SEND_FENCE is missing",
 				  qp->number, (unsigned long long)e->wr_id,
 				  hca_site(qp->item.proc, e->caller, &here),
 				  (unsigned long long)r->wr_id,
@@ -198,15 +198,15 @@ static void check_shape(const struct hca_qp *qp, const struct hca_wqe *e)
 	if (hca_wqe_is_atomic(e) && e->bytes != 8)
 		hca_check(
 			HCA_RULE_ATOMIC_ALIGN, e->caller,
-			"qp 0x%x: an atomic with %llu bytes for its result, posted at %s: it is 8",
+			"qp 0x%x: an atomic with a result of %llu bytes, posted at %s: expected 8",
 			qp->number, (unsigned long long)e->bytes,
 			hca_site(qp->item.proc, e->caller, &at));
 	if (qp->type == IBV_QPT_UD && e->bytes > qp->mtu_bytes)
-		hca_check(
-			HCA_RULE_UD_MTU, e->caller,
-			"qp 0x%x: a datagram of %llu bytes, posted at %s: at most the path MTU, %u",
-			qp->number, (unsigned long long)e->bytes,
-			hca_site(qp->item.proc, e->caller, &at), qp->mtu_bytes);
+		hca_check(HCA_RULE_UD_MTU, e->caller,
+			  "qp 0x%x: a datagram of %llu bytes, posted at %s: expected at most the "
+			  "path MTU, %u",
+			  qp->number, (unsigned long long)e->bytes,
+			  hca_site(qp->item.proc, e->caller, &at), qp->mtu_bytes);
 }
 
 void hca_check_posted(struct hca_qp *qp, uint32_t n)
@@ -235,8 +235,8 @@ void hca_check_recv_posted(const struct hca_qp *qp, const struct hca_wqe *e)
 
 	if (qp->type == IBV_QPT_UD && e->bytes < HCA_GRH_BYTES)
 		hca_check(HCA_RULE_UD_GRH, e->caller,
-			  "qp 0x%x: a receive of %llu bytes, posted at %s: a datagram comes after "
-			  "%u bytes for its GRH",
+			  "qp 0x%x: a receive of %llu bytes, posted at %s: too small for a "
+			  "datagram's GRH of %u bytes",
 			  qp->number, (unsigned long long)e->bytes,
 			  hca_site(qp->item.proc, e->caller, &at), HCA_GRH_BYTES);
 }
@@ -253,7 +253,7 @@ void hca_check_send_full(const struct hca_qp *qp)
 		if (hca_wqe_at(q, i)->flags & IBV_SEND_SIGNALED)
 			return;
 	hca_check(HCA_RULE_SQ_UNSIGNALED, qp->caller,
-		  "qp 0x%x: the send queue of %u is full and stays so: none of these sends is "
+		  "qp 0x%x: the send queue of %u is full and cannot drain: none of these sends is "
 		  "signaled, and only a polled completion frees slots (posting at %s; the first at "
 		  "%s)",
 		  qp->number, q->size, hca_site(qp->item.proc, qp->caller, &at),
@@ -275,14 +275,14 @@ void hca_check_not_ready(struct hca_qp *qp, const struct hca_wqe *e)
 	if (qp->rnr_retry != 7 && qp->req.rnr_retries == 0 && imm)
 		hca_check(HCA_RULE_IMM_NO_RECV, e->caller,
 			  "qp 0x%x: wr_id 0x%llx, posted at %s, fails: a WRITE with immediate data "
-			  "takes a receive, and the peer has none",
+			  "needs a receive, and the peer has posted none",
 			  qp->number, (unsigned long long)e->wr_id,
 			  hca_site(qp->item.proc, e->caller, &at));
 	if (++qp->req.rnr_row != CHECK_RNR_ROW || qp->rnr_retry != 7 || sim_is_upset())
 		return;
 	hca_check(HCA_RULE_RNR_STORM, e->caller,
 		  "qp 0x%x: %u times in a row the peer had no receive for wr_id 0x%llx (posted at "
-		  "%s); rnr_retry 7 retries for ever, and no completion reports it",
+		  "%s); rnr_retry 7 retries without end, and no completion reports it",
 		  qp->number, CHECK_RNR_ROW, (unsigned long long)e->wr_id,
 		  hca_site(qp->item.proc, e->caller, &at));
 }

@@ -26,7 +26,8 @@ struct hca_transition {
 	(IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |                    \
 	 IBV_QP_MAX_QP_RD_ATOMIC)
 /* Allowed whenever the queue pair is connected; the responder has a timer as well. */
-#define HCA_LATER           (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+#define HCA_LATER (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+
 #define HCA_LATER_RESPONDER (HCA_LATER | IBV_QP_MIN_RNR_TIMER)
 #define HCA_LATER_DATAGRAM  (IBV_QP_CUR_STATE | IBV_QP_QKEY)
 #define HCA_SQD_CONNECTED                                                                          \
@@ -74,7 +75,8 @@ static const struct hca_transition hca_transitions[] = {
 		[HCA_UC] = {0, HCA_SQD_CONNECTED},
 		[HCA_UD] = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
 		[HCA_XRC_INI] = {0, HCA_SQD_REQUESTER},
-		[HCA_XRC_TGT] = {0, HCA_SQD_CONNECTED | IBV_QP_PORT | IBV_QP_TIMEOUT | HCA_SQD_RESPONDER}}},
+		[HCA_XRC_TGT] = {0, HCA_SQD_CONNECTED | IBV_QP_PORT | IBV_QP_TIMEOUT |
+				    HCA_SQD_RESPONDER}}},
 	{IBV_QPS_ERR, IBV_QPS_ERR, {HCA_ALL(0, 0)}},
 };
 /* clang-format on */

@@ -18,7 +18,7 @@
  * are plain data in the world arena: indices and generations, no pointers. A `handle` in them is
  * the address of the owner's verbs object, stored as a number. It serves as the key of posts and
  * labels, and no other process dereferences it. Objects that only the owner sees (struct ibv_qp and
- * the like) are in the owner's os_alloc memory.
+ * the like) are in the owner's handles (objects/handles.h).
  *
  * Entry points run on a task. They begin with sim_point, act under locks without waiting, and end
  * with sim_events_drain. All other work is an event of the engine (hca_qp_transmit,

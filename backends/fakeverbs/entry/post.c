@@ -75,7 +75,7 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 	case IBV_WR_BIND_MW:
 		return hca_post_check_bind(qp, wr);
 	case IBV_WR_TSO:
-		hca_log("ibv_post_send: qp 0x%x: opcode %d: not on this HCA", qp->number,
+		hca_log("ibv_post_send: qp 0x%x: opcode %d: not supported by this HCA", qp->number,
 			(int)wr->opcode);
 		return EOPNOTSUPP;
 	default:

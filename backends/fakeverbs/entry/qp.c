@@ -19,7 +19,8 @@ static int hca_qp_check_parts(uint32_t port, const struct ibv_qp_init_attr_ex *a
 	case IBV_QPT_XRC_RECV:
 		return a->xrcd && hca_xrcd_is_of(a->xrcd, port) ? 0 : EINVAL;
 	default:
-		hca_log("ibv_create_qp: queue pairs of type %d: not on this HCA", (int)a->qp_type);
+		hca_log("ibv_create_qp: queue pairs of type %d: not supported by this HCA",
+			(int)a->qp_type);
 		return EOPNOTSUPP;
 	}
 }
@@ -306,7 +307,7 @@ static int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops)
 
 	if (!(ops & ~can))
 		return 0;
-	hca_log("ibv_create_qp_ex: send_ops_flags 0x%llx: a queue pair of type %d has 0x%llx here",
+	hca_log("ibv_create_qp_ex: send_ops_flags 0x%llx: queue pairs of type %d support 0x%llx",
 		(unsigned long long)ops, (int)type, (unsigned long long)can);
 	return EOPNOTSUPP;
 }
@@ -327,7 +328,8 @@ struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 		return NULL;
 	if ((a->comp_mask & ~masks) ||
 	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && (a->create_flags & ~flags))) {
-		hca_log("ibv_create_qp_ex: comp_mask 0x%x, create_flags 0x%x: not on this HCA",
+		hca_log("ibv_create_qp_ex: comp_mask 0x%x, create_flags 0x%x: not supported by "
+			"this HCA",
 			a->comp_mask, a->create_flags);
 		rc = EOPNOTSUPP;
 	}

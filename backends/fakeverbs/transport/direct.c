@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast path, under `threads`. The poster executes a request of a reliable connection from
- * memory to memory, without packets and events, if the peer can take it whole at this moment. No
+ * The fast path, under `threads`, for requests of reliable connections. If the peer can accept the
+ * request as a whole now, the poster copies from memory to memory, without packets and events. No
  * program can notice it, because both ends are locked meanwhile. All other cases use the packet
  * path of requester.c and responder.c, which finds and reports errors. Other cases are: work under
  * way, a fault plan, a trace, a link that is down, a key that does not fit, no receive. The fast

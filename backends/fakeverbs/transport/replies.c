@@ -121,8 +121,8 @@ void hca_requester_drained(struct hca_qp *qp)
 }
 
 /* Resends from psn_una after a loss, unless the retries are spent. Under `threads` a packet out of
- * order was overtaken by a packet that another thread carried. That spends no retry: otherwise two
- * threads could fail a connection with a healthy peer. */
+ * order was overtaken by a packet that another thread carried. Such a loss spends no retry:
+ * otherwise two threads could fail a connection with a healthy peer. */
 static void hca_requester_go_back(struct hca_qp *qp, bool silence)
 {
 	struct hca_requester *r = &qp->req;

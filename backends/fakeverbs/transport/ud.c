@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Datagrams. A message is one packet to the port that the address handle names. It needs the
- * receiver's Q_Key and partition, and a receive with 40 bytes of room in front. That room is for
+ * receiver's Q_Key and partition, and a receive with 40 bytes of room in front. The room is for
  * the packet's global route header (GRH), which every packet has on RoCE. A datagram without a
  * queue pair, or without a receive, is lost silently. A datagram to a multicast group is sent once
- * to each HCA that has a member, its own included, and is delivered to every member there.
+ * to each HCA that has a member, its own included. The HCA delivers it to every member.
  *
  * The header in front of the receive is the wire's. For RoCE v1, and on InfiniBand, it is the GRH.
  * For RoCE v2 it is the IPv6 header of the same size, or 20 zero bytes and the IPv4 header.
