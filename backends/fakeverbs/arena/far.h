@@ -24,7 +24,7 @@ struct hca_window {
 	int32_t fd; /* descriptor in the owner's process; -1: not mappable */
 	uint32_t pad0;
 	uint64_t inode;
-	uint64_t at, bytes; /* in the owner's memory; whole pages */
+	uint64_t at, bytes; /* range in the owner's memory; whole pages */
 	uint64_t offset;    /* offset of `at` in the file */
 };
 
@@ -44,8 +44,8 @@ struct hca_far {
 	void (*close)(struct hca_window *w);
 	/* Makes the member check its completion channels and contexts. */
 	void (*ring)(uint32_t member);
-	/* Returns the existing tables, else those that `make` creates. `make` succeeds only
-	 * once. */
+	/* Returns the existing tables, else those that `make` creates. Only one call of `make` ever
+	 * creates tables. */
 	struct hca_world *(*world)(struct hca_world *(*make)(void));
 };
 

@@ -27,7 +27,7 @@
 	struct rings_block {
 	uint64_t size;           /* size with the header, and RINGS_TAKEN */
 	uint64_t before;         /* size of the block in front; 0: this is the first */
-	uint64_t next, previous; /* of a free block: offsets in its list; 0: end of the list */
+	uint64_t next, previous; /* free block: offsets in its list; 0: end of the list */
 	uint64_t pad[4];
 };
 DOPPEL_STATIC_CHECK(sizeof(struct rings_block) == RINGS_ALIGN, "rings stay aligned");

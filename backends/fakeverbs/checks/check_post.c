@@ -8,8 +8,8 @@
 
 #include "backends/fakeverbs/checks/checks.h"
 
-#define CHECK_ENDS_BYTES 128u /* of each end */
-#define CHECK_WORDS      32u  /* between the ends */
+#define CHECK_ENDS_BYTES 128u /* sampled bytes of each end */
+#define CHECK_WORDS      32u  /* sampled words between the ends */
 #define CHECK_RNR_ROW    32u
 
 /* ---- the bytes that a send reads ------------------------------------------------------------ */

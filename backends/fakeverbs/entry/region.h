@@ -26,7 +26,7 @@ struct hca_region_want {
 	uint64_t address, bytes, iova;
 	unsigned int access;
 	enum hca_mr_kind kind;
-	int fd;          /* of a dma-buf, in which `address` is an offset */
+	int fd;          /* descriptor of a dma-buf, in which `address` is an offset */
 	uint64_t caller; /* the call site */
 };
 

@@ -26,7 +26,7 @@ struct alive_block {
 	struct alive_block *next;  /* next block in the list of resting ones */
 	/* block of the process' memory that represents the handle, or NULL */
 	void *token;
-	size_t bytes;   /* of the handle */
+	size_t bytes;   /* size of the handle */
 	uint64_t ended; /* call site */
 	uint32_t kind, end, proc;
 	uint32_t pad;
@@ -37,7 +37,7 @@ DOPPEL_STATIC_CHECK(offsetof(struct hca_qp_handle, hca) <= ALIVE_CLASS_BYTES, "t
 static struct {
 	uint32_t lock; /* a leaf lock */
 	struct alive_block *newest;
-	uint32_t living[ALIVE_PROCS]; /* by process % ALIVE_PROCS */
+	uint32_t living[ALIVE_PROCS]; /* living handles, by process % ALIVE_PROCS */
 	struct alive_rest {
 		struct alive_block *first, *last;
 		uint32_t count;

@@ -47,7 +47,7 @@ struct hca_pd_handle {
 	struct hca_head head;
 	struct hca_pd *hca;
 	uint32_t users;
-	/* of a parent domain (domain.c) */
+	/* fields of a parent domain (domain.c) */
 	/* domain whose `hca` it shares; NULL: it is a protection domain */
 	struct hca_pd_handle *base;
 	struct hca_td_handle *td; /* NULL: without a thread domain */
@@ -80,8 +80,8 @@ struct hca_cq_handle {
 	struct hca_head head;
 	struct hca_cq *hca;
 	struct ibv_pd *parent; /* parent domain of an extended queue, or NULL */
-	void *ring_memory;     /* from the parent domain's allocator, or NULL */
-	/* of an extended queue (cq_ex.c) */
+	void *ring_memory;     /* memory from the parent domain's allocator, or NULL */
+	/* fields of an extended queue (cq_ex.c) */
 	uint64_t wc_flags;
 	uint32_t single_threaded, polling;
 	struct os_mutex poll_lock;
@@ -101,7 +101,7 @@ struct hca_qp_handle {
 	struct hca_head head;
 	struct hca_qp *hca;
 	struct ibv_xrcd *xrcd; /* or NULL */
-	void *ring_memory;     /* from the program's allocator, or NULL */
+	void *ring_memory;     /* memory from the program's allocator, or NULL */
 	/* reference from ibv_open_qp; NULL: this handle created the queue pair */
 	struct hca_qp_open *open;
 	/* builder of an extended one (qp_ex.c), after this struct; else NULL */
@@ -121,7 +121,7 @@ struct hca_srq_handle {
 	struct hca_head head;
 	struct hca_srq *hca;
 	struct hca_pd_handle *pd;
-	void *ring_memory;     /* from the program's allocator, or NULL */
+	void *ring_memory;     /* memory from the program's allocator, or NULL */
 	struct ibv_xrcd *xrcd; /* NULL: a basic queue */
 	struct ibv_cq *cq;
 	uint32_t users; /* queue pairs */

@@ -118,7 +118,7 @@ struct hca_mw {
 	uint32_t mr; /* region to which it is bound: index + 1; 0: not bound */
 	uint32_t qp; /* queue pair that bound it */
 	uint32_t access;
-	uint64_t address, bytes; /* of the bound range, in addresses of the region's keys */
+	uint64_t address, bytes; /* bound range, in addresses of the region's keys */
 };
 
 /* The owner's tasks wait on the handles: struct ibv_cq, ibv_comp_channel, ibv_context. */
@@ -154,7 +154,7 @@ struct hca_cqe {
 	/* index + 1: polling frees one slot of this shared queue instead; 0: see `slot` */
 	uint32_t srq;
 	uint32_t srq_generation;
-	uint32_t src_qpn; /* this and the rest of the line: of a datagram only */
+	uint32_t src_qpn; /* src_qpn to pkey_index: datagrams only */
 	uint16_t slid, sl, pkey_index, pad1;
 	/* object of this completion for the memory model (sim/engine/memory.h) */
 	uint64_t token;
@@ -208,11 +208,11 @@ struct hca_wqe {
 	uint32_t sge_count;
 	uint32_t srqn;         /* XRC: number of the shared queue that receives it */
 	uint32_t check_writes; /* writes of HCAs into its memory, counted at the post (checks.h) */
-	uint32_t psn, packets; /* valid once started */
+	uint32_t psn, packets; /* PSN range, valid once started */
 	uint32_t started;
 	/* enum ibv_wc_status of an error found early; reported when it is the oldest request */
 	uint32_t status;
-	uint32_t ah, ah_generation, dest_qpn; /* of a datagram; its Q_Key is in rkey */
+	uint32_t ah, ah_generation, dest_qpn; /* datagram only; its Q_Key is in rkey */
 	union {
 		uint64_t operand[2]; /* atomic: value to compare with or to add; value to store */
 		struct hca_bind bind;
@@ -299,7 +299,7 @@ struct hca_atomic {
 	uint32_t writing, next;
 	uint32_t mr, mr_generation;
 	uint32_t psn, operation;
-	uint64_t address, iova; /* in the owner's memory; in addresses of the key */
+	uint64_t address, iova; /* word in the owner's memory; in addresses of the key */
 	uint64_t value, old;
 };
 
@@ -307,7 +307,7 @@ struct hca_atomic {
 struct hca_xrcd {
 	struct hca_item item;
 	uint32_t port;
-	uint32_t named; /* by this inode */
+	uint32_t named; /* true: named by this inode */
 	uint64_t device, inode;
 	uint32_t opens;
 	uint32_t pad0;

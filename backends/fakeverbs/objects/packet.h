@@ -25,13 +25,13 @@ struct hca_qp;
 #define HCA_RETH_BYTES   16u
 #define HCA_ATOMIC_BYTES 28u
 #define HCA_ACK_BYTES    66u
-#define HCA_GRH_BYTES    40u /* in front of a received datagram */
+#define HCA_GRH_BYTES    40u /* header in front of a received datagram */
 
 enum hca_packet_kind {
 	HCA_WRITE,
 	HCA_SEND,
 	HCA_READ,     /* requests one burst */
-	HCA_RESPONSE, /* that burst */
+	HCA_RESPONSE, /* the requested burst */
 	HCA_ACK,
 	HCA_NAK,
 	HCA_ATOMIC, /* payload: both operands, or the value to write; a RESPONSE answers it */
@@ -63,7 +63,7 @@ struct hca_packet {
 	struct hca_item item;
 	uint32_t service; /* enum ibv_qp_type of the sender */
 	uint16_t pkey;
-	uint32_t qkey; /* of a datagram, like `route` */
+	uint32_t qkey; /* datagram only, like `route` */
 	struct hca_route route;
 	uint32_t kind, flags;
 	uint32_t from_port, to_port, from_qpn, to_qpn;
@@ -71,15 +71,15 @@ struct hca_packet {
 	uint32_t nak, rnr_timer;
 	uint32_t srqn, srqn_pad;
 	uint32_t rkey, imm;
-	uint32_t bytes;  /* of payload; for a READ: requested */
+	uint32_t bytes;  /* bytes of payload; READ: bytes requested */
 	uint32_t buffer; /* index + 1 of the payload's buffer; `small` chooses the table */
 	uint32_t small;
-	uint32_t operation; /* of an atomic: enum ibv_wr_opcode */
+	uint32_t operation; /* atomic only: enum ibv_wr_opcode */
 	uint64_t caller;    /* call site of its request's post (checks.h) */
-	uint64_t offset;    /* of the payload in its message */
+	uint64_t offset;    /* offset of the payload in its message */
 	uint64_t total;     /* bytes of the message */
 	uint64_t remote_address;
-	uint64_t flow; /* of its request */
+	uint64_t flow; /* flow number of its request */
 	uint32_t next,
 		/* overtake.c: next kept packet, index + 1; true if its bytes are in memory */
 		landed;

@@ -86,7 +86,7 @@ struct hca_personality {
 	 * receives 8 bytes. */
 	bool atomics_checked;
 	bool null_region_counts; /* ibv_dealloc_pd fails while the domain has a null region */
-	/* with a shared receive queue max_recv_wr and max_recv_sge are ignored */
+	/* a shared receive queue makes max_recv_wr and max_recv_sge ignored */
 	bool srq_ignores_recv;
 	/* a bad result buffer fails before an atomic is sent; else after it was executed */
 	bool atomic_result_checked;

@@ -96,7 +96,7 @@ static inline void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 
 struct hca_taken {
 	uint64_t token;
-	uint32_t srq, srq_generation; /* as in the completion */
+	uint32_t srq, srq_generation; /* copies of the completion's fields */
 };
 
 /* Frees the work queue's slots before `slot`, because the program polled this completion. Under the

@@ -116,7 +116,7 @@ struct hca_cq *hca_channel_take(struct hca_channel *ch);
 /* Reports queues whose event will never arrive, before a task waits for this channel. Under no
  * lock. */
 void hca_check_wakeup(const struct hca_channel *ch, uint64_t caller);
-void hca_channel_post(struct hca_cq *cq); /* under the CQ's lock */
+void hca_channel_post(struct hca_cq *cq); /* called under the CQ's lock */
 /* Removes a destroyed queue from its channel's list. */
 void hca_channel_purge(struct hca_cq *cq);
 /* WAITS until every returned event is acknowledged. Destroy calls guarantee it. */

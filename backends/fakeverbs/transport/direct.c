@@ -276,7 +276,7 @@ static bool hca_direct_read(const struct hca_qp *qp, const struct hca_qp *peer,
 	if (!hca_direct_hold(&from, peer->pd, ask->rkey, ask->remote_address, ask->bytes,
 			     IBV_ACCESS_REMOTE_READ))
 		return false;
-	/* from memory that may need the kernel or a window, to plain memory here */
+	/* the source may need the kernel or a window; the destination is plain memory here */
 	int rc = hca_is_here(from.mr->item.proc)
 			 ? hca_mr_write(local->mr, local->iova, hca_direct_address(&from),
 					ask->bytes)

@@ -13,7 +13,7 @@
 
 #include "backends/fakeverbs/transport/transport.h"
 
-/* with this bit, the Q_Key is that of the sender's queue pair */
+/* Bit of a request's Q_Key that selects the sender's queue pair's own Q_Key. */
 #define HCA_QKEY_OWN      0x80000000u
 #define HCA_QPN_MULTICAST 0xffffffu
 #define HCA_NEXT_IBA      0x1b
