@@ -20,11 +20,10 @@
 
 #define RINGS_ALIGN 64u
 #define RINGS_TAKEN 1ull
-#define RINGS_LOOKS                                                                                \
 /* Number of blocks that may be too small to inspect before a block that is large enough. */
-16u
+#define RINGS_LOOKS 16u
 
-	struct rings_block {
+struct rings_block {
 	uint64_t size;           /* size with the header, and RINGS_TAKEN */
 	uint64_t before;         /* size of the block in front; 0: this is the first */
 	uint64_t next, previous; /* free block: offsets in its list; 0: end of the list */

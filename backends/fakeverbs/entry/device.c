@@ -383,10 +383,8 @@ int ibv_close_device(struct ibv_context *context)
 	struct hca_site at;
 
 	if (left && hca_far) {
-		hca_far_close(h->hca,
-			      /* the drop-in frees them like the kernel, because it does not judge
-			 * programs */
-			      HCA_CALLER());
+		/* the drop-in frees them like the kernel, because it does not judge programs */
+		hca_far_close(h->hca, HCA_CALLER());
 	} else if (left) {
 		hca_check(HCA_RULE_CLOSE_LEAK, HCA_CALLER(),
 			  "ibv_close_device at %s: %s: %llu queue pairs, completion queues and "
