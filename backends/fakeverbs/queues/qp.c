@@ -114,8 +114,8 @@ void hca_qp_to_error(struct hca_qp *qp)
 	hca_qp_set_state(qp, IBV_QPS_ERR);
 	qp->req.rnr_wait = 0;
 	hca_qp_flush(qp);
+	/* the receive that it held is flushed, and it takes no further one */
 	if (qp->srq && enters && hca_personality(qp->port)->reports_connections &&
-	    /* the receive that it held is flushed, and it takes no further one */
 	    qp->type != IBV_QPT_XRC_RECV)
 		hca_event_post(qp->context, IBV_EVENT_QP_LAST_WQE_REACHED, qp->item.index,
 			       qp->item.generation);
