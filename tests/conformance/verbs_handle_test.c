@@ -341,11 +341,11 @@ enum wrong {
 
 static const char *const sentence[WRONGS] = {
 	[DESTROYED] = "was destroyed at set_free+0x",
-	[OF_A_DEAD_PROCESS] = "went with its process",
-	[OF_ANOTHER_PROCESS] = "is of process 1, not of the caller's, 0",
-	[OTHER_KIND] = "it needs a",
-	[GARBAGE] = "and never was",
-	[NOTHING] = "NULL is no",
+	[OF_A_DEAD_PROCESS] = "ended with its process",
+	[OF_ANOTHER_PROCESS] = "belongs to process 1, not to the caller's process 0",
+	[OTHER_KIND] = "; got ",
+	[GARBAGE] = "was never a handle",
+	[NOTHING] = "handle is NULL",
 };
 
 static enum wrong wrong;
@@ -579,7 +579,7 @@ START_TEST(an_object_of_an_earlier_world_is_none)
 	ck_assert(listen_to(SIM_ENGINE_SIM, use_the_old_one, NULL));
 	ck_assert(refused);
 	ck_assert_ptr_nonnull(strstr(logged, "ibv_post_recv at use_the_old_one+0x"));
-	ck_assert_ptr_nonnull(strstr(logged, "went with its process"));
+	ck_assert_ptr_nonnull(strstr(logged, "ended with its process"));
 }
 END_TEST
 
@@ -604,7 +604,7 @@ START_TEST(a_device_whose_list_was_freed_is_none)
 	ck_assert_ptr_nonnull(
 		strstr(logged, "verbs-bad-handle: ibv_open_device at open_too_late+0x"));
 	ck_assert_ptr_nonnull(
-		strstr(logged, "went with the last list and context (open_too_late+0x"));
+		strstr(logged, "ended with the last list and context (open_too_late+0x"));
 	ck_assert_ptr_nonnull(strstr(logged, "verbs-bad-handle: ibv_get_device_guid at "));
 }
 END_TEST

@@ -20,7 +20,8 @@ static bool hca_lock_is_stopped(uint32_t holder)
 	return hca_far && holder && holder != hca_lock_me() && hca_far->stopped(holder - 1);
 }
 
-/* Waits are short: the holder does not wait. A longer one has a reason, which is looked for. */
+/* Waits are short, because a holder does not wait. After these numbers of spins the waiter yields,
+ * and checks whether the holder is dead or stopped. */
 #define HCA_LOCK_YIELD   64u
 #define HCA_LOCK_DEAD    1024u
 #define HCA_LOCK_STOPPED 8192u
@@ -48,7 +49,8 @@ static enum hca_locked hca_lock_slow(uint32_t *word, bool patient)
 bool hca_lock_wait(uint32_t *word)
 {
 	if (hca_alone) {
-		ASSERT(hca_run_ended()); /* in a step, which left its locks */
+		/* the run ended in a step, which did not release its locks */
+		ASSERT(hca_run_ended());
 		*word = 1;
 		return false;
 	}
@@ -92,7 +94,7 @@ static struct hca_item *hca_slab_grow(struct hca_slab *s)
 	return it;
 }
 
-/* The list of free ones again, after the process that was changing it died. */
+/* Rebuilds the list of free items, after a process died while it changed the list. */
 static void hca_slab_repair(struct hca_slab *s)
 {
 	uint32_t last = 0;
@@ -137,7 +139,7 @@ static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 	if (it) {
 		ASSERT(!it->live);
 		it->next_free = 0;
-		/* a task that walks the slab may still look at what was here before */
+		/* a task that walks the slab may still look at the item's last user */
 		__atomic_store_n(&it->proc, proc, __ATOMIC_RELAXED);
 		__atomic_store_n(&it->handle, (uintptr_t)handle, __ATOMIC_RELAXED);
 		it->made = 0;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What HCAs keep in the world arena: tables of equal items (slabs), memory of rings, and the locks
- * on both. Used by every file of fakeverbs; nothing here knows what an item is. The lowest floor:
- * it includes no other (entry/entry.h lists them).
+ * Data that HCAs keep in the world arena: tables of equal items (slabs), memory of rings, and the
+ * locks on both. Every file of fakeverbs uses it; nothing in this folder knows what an item
+ * contains. arena/ is the lowest floor: it includes no other floor (entry/entry.h lists them).
  *
- * Pointers are those of the calling process and are not kept in the arena; a reference to an item
- * there is its index and generation. Sizes in bytes. Nothing here waits: a lock is spun on (under
- * `sim` it is always free), and a lock whose holder died is passed on (hca_lock_broken).
+ * Pointers are valid in the calling process only and are not kept in the arena. A reference to an
+ * item in the arena is its index and generation. Sizes are in bytes. No function waits, except by
+ * spinning on a lock, which is always free under `sim`. A lock whose holder died passes to the next
+ * process (hca_lock_broken).
  */
 #ifndef BACKENDS_FAKEVERBS_ARENA_H
 #define BACKENDS_FAKEVERBS_ARENA_H
@@ -24,23 +25,23 @@ struct os_proc;
 
 #define HCA_CHUNKS 1024
 
-/* First in every item. `generation` changes whenever the item is freed; a reference from elsewhere
- * is (index, generation). */
+/* First member of every item. `generation` changes whenever the item is freed. Other records refer
+ * to an item by (index, generation). */
 struct hca_item {
 	uint32_t index, generation;
-	uint32_t live, next_free; /* next_free: index + 1 */
+	uint32_t live, next_free; /* next_free: index + 1 of the next free item; 0: last */
 	uint32_t proc;            /* owner */
 	uint32_t lock;
-	uint64_t handle; /* the owner's verbs object */
-	uint64_t made;   /* the call site that made it (report.h); 0: unknown */
-	uint32_t posts,
-		posts_seen; /* entry/process.c: wakes by other processes, and those passed on */
+	uint64_t handle; /* address of the owner's verbs object */
+	uint64_t made;   /* call site that created the item (report.h); 0: unknown */
+	/* wakes that other processes requested, and those passed on (entry/process.c) */
+	uint32_t posts, posts_seen;
 };
 
 struct hca_slab {
 	uint32_t lock;
 	uint32_t item_bytes, chunk_shift;
-	uint32_t reuse_after; /* this many free ones rest before one is used again */
+	uint32_t reuse_after; /* number of free items that rest before one is reused */
 	uint32_t count, free_count, free_first, free_last;
 	uint64_t chunk[HCA_CHUNKS];
 };
@@ -52,53 +53,58 @@ static inline void *hca_slab_at(struct hca_slab *s, uint32_t index)
 
 	return world_arena_at(chunk + (uint64_t)within * s->item_bytes);
 }
-/* A table without items; `reuse_after`: so many free ones rest. */
+/* Prepares an empty table. `reuse_after`: number of free items that rest before one is reused. */
 void hca_slab_init(struct hca_slab *s, size_t item_bytes, uint32_t chunk_shift,
 		   uint32_t reuse_after);
-/* NULL: full. What follows its struct hca_item is as the last user left it. */
+/* Allocates an item; NULL: the table is full. Bytes after its struct hca_item keep the last user's
+ * values. */
 void *hca_slab_take(struct hca_slab *s);
-/* The same for the calling process, with the verbs object that stands for it. */
+/* Allocates an item that the calling process owns. `handle` is its verbs object. */
 void *hca_slab_take_owned(struct hca_slab *s, void *handle);
 void hca_slab_give(struct hca_slab *s, void *item);
-/* The next live item of process `proc` (UINT32_MAX: any) from *cursor on; NULL: no more. */
+/* Returns the next live item of process `proc` (UINT32_MAX: any) from *cursor on; NULL: no further
+ * one. */
 void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor);
 
-/* How many there can be. */
+/* Maximum number of items. */
 static inline uint32_t hca_slab_room(const struct hca_slab *s)
 {
 	return HCA_CHUNKS << s->chunk_shift;
 }
 
-/* Memory of rings (rings.c), a range of its own: tables and packets do not go without because of
- * rings, nor the other way round. The rest of the arena holds all tables at their largest. */
+/* Memory of rings (rings.c). Rings have a range of their own, so that rings cannot starve tables
+ * and packets, nor the reverse. The rest of the arena holds all tables at their maximum size. */
 #define HCA_RINGS_BYTES (2880ull << 20)
 struct hca_rings {
 	uint32_t lock, pad;
 	uint64_t first, bytes; /* the range */
-	uint64_t fresh;        /* from here on no block was taken: still zeroed, but for a header */
-	uint64_t free[48];     /* blocks by power of two; 0: none */
+	/* offset from which no block was ever allocated: still zeroed, except for one header */
+	uint64_t fresh;
+	uint64_t free[48]; /* free blocks by power of two; 0: empty list */
 };
-/* `memory` of the arena, that many bytes, zeroed. */
+/* Prepares the range at `memory`: `bytes` zeroed bytes of the arena. */
 void hca_rings_init(struct hca_rings *r, void *memory, uint64_t bytes);
-/* An offset in the arena, aligned to 64, of zeroed memory; 0: no room. */
+/* Allocates zeroed memory. Returns its offset in the arena, aligned to 64; 0: no room. */
 uint64_t hca_ring_take(struct hca_rings *r, uint64_t bytes);
-/* 0 is fine. */
+/* Frees a ring; 0 is ignored. */
 void hca_ring_give(struct hca_rings *r, uint64_t ring);
 
-/* A variable of the world's configuration, else of the program. NULL: unset. */
+/* Returns a variable of the world's configuration, else of the program's environment. NULL:
+ * unset. */
 const char *hca_env(const char *name);
 
-/* Names a process in the tables: of the caller's world, or of the machine. */
+/* Returns the number of a process in the tables. It is unique in the caller's world, or on the
+ * machine if processes share the HCAs. */
 uint32_t hca_proc_id(const struct os_proc *proc);
 /* Wakes the tasks that wait on the object's handle, in its owner's process. */
 void hca_item_post(struct hca_item *it);
 
-/* ---- locks: the holder's number, 0: free ---- */
+/* ---- locks: the word is the holder's number, 0: free ---- */
 
-/* Under `sim` one task runs at a time, and none stops while it holds a lock: a plain word will
- * do. */
+/* True under `sim`: one task runs at a time, and no task stops while it holds a lock. A plain word
+ * is enough there. */
 extern bool hca_alone;
-/* Another task has it. */
+/* Slow path of hca_lock_broken(): another task holds the lock. */
 bool hca_lock_wait(uint32_t *word);
 
 static inline uint32_t hca_lock_me(void)
@@ -112,7 +118,7 @@ static inline bool hca_lock_without_wait(uint32_t *word)
 	return __atomic_compare_exchange_n(word, &holder, hca_lock_me(), false, __ATOMIC_ACQUIRE,
 					   __ATOMIC_RELAXED);
 }
-/* True: the process that held it is dead, and had not finished. */
+/* Locks `word`. True if its last holder died inside the lock: the caller repairs the data. */
 static inline bool hca_lock_broken(uint32_t *word)
 {
 	if (hca_alone && !*word) {
@@ -121,8 +127,8 @@ static inline bool hca_lock_broken(uint32_t *word)
 	}
 	return UNLIKELY(hca_alone || !hca_lock_without_wait(word)) && hca_lock_wait(word);
 }
-/* For locks under which much is done, memory copied among it: does not wait for a process of the
- * fabric that is stopped (SIGSTOP, a debugger), which may take for ever. */
+/* For locks that are held during long work, such as copying memory. HCA_LOCKED_NOT: the holder is a
+ * stopped process of the fabric (SIGSTOP, a debugger), which may never continue. */
 enum hca_locked { HCA_LOCKED, HCA_LOCKED_BROKEN, HCA_LOCKED_NOT };
 enum hca_locked hca_lock_unless_stopped_wait(uint32_t *word);
 static inline enum hca_locked hca_lock_unless_stopped(uint32_t *word)

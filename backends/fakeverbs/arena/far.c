@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Objects of several processes: their names, and waking across. */
+/* Objects of several processes: process numbers, and wakes across processes. */
 #include <sched.h>
 
 #include "backends/fakeverbs/arena/arena.h"

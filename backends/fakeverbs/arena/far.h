@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * HCAs whose queue pairs belong to several processes of a machine. The tables lie in memory that
- * all of them have mapped; the process that posts a request runs what follows from it, at the far
- * end too, and needs help with three things: bytes in another process' memory, waking a thread
- * there, and distinguishing a dead process from a slow one. backends/dropin provides it; NULL: all
- * queue pairs are in this process.
+ * HCAs whose queue pairs belong to several processes of a machine. All these processes map the
+ * memory of the tables. The process that posts a request also executes it at the far end. It needs
+ * help with three things: bytes in another process' memory, waking a thread there, and
+ * distinguishing a dead process from a slow one. backends/dropin provides it in `hca_far`; NULL:
+ * all queue pairs are in this process.
  *
- * A process of a world that is shared so has the id MEMBER << 8 | its number. Who is dead sends and
- * receives nothing more, holds no lock, and its objects go when the next process comes.
+ * A process of such a shared world has the id MEMBER << 8 | its number. A dead process sends and
+ * receives nothing, and holds no lock. The next process that joins frees its objects.
  */
 #ifndef BACKENDS_FAKEVERBS_FAR_H
 #define BACKENDS_FAKEVERBS_FAR_H
@@ -19,31 +19,33 @@ struct hca_world;
 struct hca_context;
 struct hca_mr;
 
-/* Memory of a region that other processes can map; in the region's record. */
+/* Memory of a region that other processes can map. Part of the region's record. */
 struct hca_window {
-	int32_t fd; /* in the owner; -1: none */
+	int32_t fd; /* descriptor in the owner's process; -1: not mappable */
 	uint32_t pad0;
 	uint64_t inode;
-	uint64_t at, bytes; /* in the owner's memory; whole pages */
-	uint64_t offset;    /* of `at` in the file */
+	uint64_t at, bytes; /* range in the owner's memory; whole pages */
+	uint64_t offset;    /* offset of `at` in the file */
 };
 
 struct hca_far {
-	uint32_t self; /* member */
+	uint32_t self; /* member number of this process */
 	bool (*alive)(uint32_t member);
-	/* It is alive, but does not run: SIGSTOP, a debugger. Slow; logged once. */
+	/* True if the member is alive but does not run (SIGSTOP, a debugger). Slow; logged once. */
 	bool (*stopped)(uint32_t member);
-	/* `at` is an address in the process of the region. EHOSTDOWN: it is dead. EFAULT: nothing
-	 * there. */
+	/* Copies bytes to or from another process. `at` is an address in the region's process.
+	 * EHOSTDOWN: that process is dead. EFAULT: no memory at that address. */
 	int (*write)(const struct hca_mr *mr, uint64_t at, const void *data, uint64_t bytes);
 	int (*read)(const struct hca_mr *mr, uint64_t at, void *data, uint64_t bytes);
-	/* Memory of this process is registered: can others map it? And it is no more. `still`: no
-	 * HCA writes there meanwhile, so it may be moved. */
+	/* Called when memory of this process is registered (open) and deregistered (close). `open`
+	 * fills `out` if other processes can map the memory. `still`: no HCA writes there
+	 * meanwhile, and the memory may be moved. */
 	void (*open)(uint64_t address, uint64_t bytes, bool still, struct hca_window *out);
 	void (*close)(struct hca_window *w);
-	/* It looks at its completion channels and contexts. */
+	/* Makes the member check its completion channels and contexts. */
 	void (*ring)(uint32_t member);
-	/* The tables that are there, or `make`'s, of which only one is ever made. */
+	/* Returns the existing tables, else those that `make` creates. Only one call of `make` ever
+	 * creates tables. */
 	struct hca_world *(*world)(struct hca_world *(*make)(void));
 };
 
@@ -52,8 +54,8 @@ struct hca_far {
 extern const struct hca_far *hca_far;
 
 #define HCA_FAR_NUMBER_BITS 8
-#define HCA_FAR_ORPHAN      UINT32_MAX /* of no process: what outlives its maker */
-#define HCA_FAR_NO_PROC     0xffu      /* a number that no process has: the member's packets */
+#define HCA_FAR_ORPHAN      UINT32_MAX /* objects without a process, which outlive their creator */
+#define HCA_FAR_NO_PROC     0xffu      /* number that no process has; marks the member's packets */
 
 static inline bool hca_is_here(uint32_t proc)
 {
@@ -65,9 +67,9 @@ static inline bool hca_is_alive(uint32_t proc)
 	       hca_far->alive(proc >> HCA_FAR_NUMBER_BITS);
 }
 
-/* A poll found nothing: now and then the processor is given to other processes. True: that was now,
- * and the poll looks again: its result must not be older than what the program queries next (the
- * peer's goodbye, which came after its last message). */
+/* Called after a poll that found nothing. Yields the processor now and then. True if it yielded:
+ * the caller polls again. The result must not be older than the program's next query, such as a
+ * peer's goodbye sent after its last message. */
 bool hca_far_idle(void);
 #pragma GCC visibility pop
 #endif

@@ -23,7 +23,7 @@ int hca_ready_make(struct hca_ready *r)
 	return r->fd < 0 ? errno : 0;
 }
 
-/* Sleepers are threads of the descriptor's owner, and so is the caller. */
+/* Wakes the sleepers. They are threads of the descriptor's owner, and the caller is one, too. */
 static void hca_ready_wake(struct hca_ready *r)
 {
 	__atomic_store_n(&r->on, 1, __ATOMIC_RELEASE);
@@ -37,7 +37,7 @@ void hca_ready_signal(struct hca_ready *r)
 	if (r->fd < 0)
 		return;
 	hca_ready_wake(r);
-	/* it fails only at 2^64 - 2 events that no task took */
+	/* fails only at 2^64 - 2 events that no task has read */
 	ssize_t n = write(r->fd, &one, sizeof one);
 
 	ASSERT(n == (ssize_t)sizeof one);
@@ -50,7 +50,7 @@ void hca_ready_clear(struct hca_ready *r)
 	if (r->fd < 0 || !r->on)
 		return;
 	__atomic_store_n(&r->on, 0, __ATOMIC_RELAXED);
-	/* what is readable does not block, whatever the descriptor's flags */
+	/* the eventfd is readable, so read does not block, whatever the descriptor's flags are */
 	ssize_t n = read(r->fd, &count, sizeof count);
 
 	ASSERT(n == (ssize_t)sizeof count);
@@ -65,9 +65,8 @@ void hca_ready_close(struct hca_ready *r)
 	hca_ready_wake(r);
 }
 
-/* A futex and not the descriptor: a read would take what it waits for, and a poll(2) fails with
- * EINTR where SA_RESTART goes on. Without a timeout the kernel restarts this call as it restarts a
- * read. */
+/* Waits on a futex instead of the descriptor. A read would consume the event, and poll(2) fails
+ * with EINTR even with SA_RESTART. Without a timeout the kernel restarts this call like a read. */
 int hca_ready_sleep(const struct hca_ready *r)
 {
 	int type;

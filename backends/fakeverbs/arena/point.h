@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an entry point and a step of an HCA charge and trace. Each costs next to nothing where no
- * engine, trace or listener wants it.
+ * Charges of virtual time and trace records of entry points and HCA steps. Each costs almost no
+ * time if no engine, trace or listener uses it.
  */
 #ifndef BACKENDS_FAKEVERBS_POINT_H
 #define BACKENDS_FAKEVERBS_POINT_H
@@ -13,7 +13,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* What things take inside an HCA; round numbers of a current one. */
+/* Durations inside an HCA; round numbers, close to a current HCA. */
 #define HCA_DOORBELL_NS 150u
 #define HCA_LOOPBACK_NS 300u
 #define HCA_POST_NS     50u
@@ -21,7 +21,7 @@
 #define HCA_CONTROL_NS  5000u
 #define HCA_REG_NS      20000u
 
-/* An entry point's beginning. */
+/* Begins an entry point. */
 static inline void hca_point(const char *site, uint64_t ns)
 {
 	if (LIKELY(sim_is_calm()))
@@ -34,7 +34,7 @@ static inline void hca_charge(uint64_t ns)
 	if (UNLIKELY(!sim_is_calm()))
 		sim_charge_ns(ns);
 }
-/* A poll found something. */
+/* Reports that a poll found something. */
 static inline void hca_poll_hit(void)
 {
 	if (UNLIKELY(sim_misses_are_counted()))

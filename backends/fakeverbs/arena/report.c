@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sanitizer's rules: their levels, and the report of one that is broken. */
+/* The sanitizer's rules: their levels, and the report of a broken rule. */
 #include "backends/fakeverbs/arena/report.h"
 
 #include "backends/fakeverbs/arena/arena.h"
@@ -24,7 +24,7 @@ static const struct {
 #undef CHECK_RULE
 };
 
-/* What was reported already, by rule and call site. */
+/* Rules and call sites that were already reported. */
 static struct {
 	uint32_t lock, count;
 	struct {
@@ -35,7 +35,7 @@ static struct {
 
 /* ---- levels --------------------------------------------------------------------------------- */
 
-/* A word of the list, without its prefix. */
+/* True if `word`, a list entry of `n` bytes, equals `name`. The prefix is optional in both. */
 static bool check_is(const char *word, size_t n, const char *name)
 {
 	size_t prefix = strlen(CHECK_PREFIX);
@@ -47,7 +47,7 @@ static bool check_is(const char *word, size_t n, const char *name)
 	return strlen(name) == n && strncmp(word, name, n) == 0;
 }
 
-/* The rules that it names get a level; `most`: no higher than that. */
+/* Sets the level of the rule that `word` names, or of all rules. False: unknown name. */
 static bool check_set(const char *word, size_t n, enum hca_level level)
 {
 	bool all = check_is(word, n, "all"), found = all;
@@ -82,7 +82,7 @@ static bool check_word(const char *word, size_t n)
 	       check_set(word, (size_t)(eq - word), level);
 }
 
-/* False: a word is no rule, and not all, none or warn. */
+/* False if a word is neither a rule nor all, none or warn. */
 static bool check_words(const char *at)
 {
 	while (at && *at) {
@@ -95,7 +95,7 @@ static bool check_words(const char *at)
 	return true;
 }
 
-/* A world is not made with words that are none. */
+/* Makes the creation of a world fail if the variable has an unknown word. */
 __attribute__((constructor)) static void check_register(void)
 {
 	world_env_on_check(PARAM_DOPPEL_VERBS_CHECK, check_words);
@@ -109,7 +109,7 @@ void hca_check_load(void)
 		hca_rule_level[i] = (uint8_t)check_rule[i].level;
 	check_seen.count = 0;
 	(void)check_words(words);
-	/* HCAs of several processes have no verdict: they log, and go on */
+	/* HCAs of several processes have no run that could fail: they log and continue */
 	for (int i = 0; hca_far && i < HCA_RULE_COUNT; i++)
 		hca_rule_level[i] = MIN_OF(hca_rule_level[i], (uint8_t)HCA_LEVEL_WARN);
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the double reports: lines of its log, and the rules of the verbs sanitizer. A rule has a
- * name, a level, and a sentence that gives the call sites: where the thing was posted, registered
- * or made, and where it went wrong. docs/verbs-sanitizer.md lists the rules; checks/checks.h has
- * most of the code that looks for them.
+ * Reports of the double: lines of its log, and the rules of the verbs sanitizer. A rule has a name,
+ * a level, and a sentence with the call sites: where the object was posted, registered or created,
+ * and where the error happened. docs/verbs-sanitizer.md lists the rules; checks/checks.h has most
+ * of the code that checks them.
  *
- * A rule of level FAIL is for what verbs leave undefined: the run fails with class "misuse". WARN
- * is for what a call or a completion refuses, or what hurts later: a line, once for each call site.
- * DOPPEL_VERBS_CHECK changes levels. HCAs that several processes share only warn.
+ * A rule of level FAIL is for behaviour that verbs leave undefined: the run fails with class
+ * "misuse". A rule of level WARN is for a call or completion that fails, or for a later problem: it
+ * logs one line per call site. DOPPEL_VERBS_CHECK changes levels. HCAs that several processes share
+ * only warn.
  *
- * Nothing here draws, waits, traces or posts an event: the run is the same as without. Call sites
- * are return addresses, kept as numbers, and mean something in the process that made them.
+ * No function draws random numbers, waits, traces or posts an event: a run is the same without
+ * them. Call sites are return addresses, stored as numbers. They are valid only in the process that
+ * created them.
  */
 #ifndef BACKENDS_FAKEVERBS_REPORT_H
 #define BACKENDS_FAKEVERBS_REPORT_H
@@ -66,36 +68,36 @@ enum hca_rule {
 		HCA_RULE_COUNT
 };
 
-extern uint8_t hca_rule_level[HCA_RULE_COUNT]; /* enum hca_level */
+extern uint8_t hca_rule_level[HCA_RULE_COUNT]; /* enum hca_level, by rule */
 
 static inline bool hca_rule_on(enum hca_rule rule)
 {
 	return hca_rule_level[rule] != HCA_LEVEL_OFF;
 }
 
-/* Where the calling entry point was called; only in the exported function itself, or in the one
+/* Call site of the calling entry point. Only for the exported function itself, or for the function
  * that ops point to. */
 #define HCA_CALLER() ((uint64_t)(uintptr_t)__builtin_return_address(0))
 
-/* Did a failure end the run? One that was only noted did not. */
+/* True if a failure ended the run; false if the failure was only recorded. */
 bool hca_run_ended(void);
-/* One line: "fakeverbs: h0 mlx5_0 qp 0x101: ...". */
+/* Logs one line: "fakeverbs: h0 mlx5_0 qp 0x101: ...". */
 void hca_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The same for what verbs leave undefined: fails the run (sim_misuse). */
+/* Logs one line and fails the run (sim_misuse). For behaviour that verbs leave undefined. */
 void hca_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Levels from the environment; at the first look at a world. */
+/* Sets the levels from the environment, when a world is first used. */
 void hca_check_load(void);
 
-/* The rule is broken at `caller` (0: not by a call). One report for each rule and call site. */
+/* Reports that the rule is broken at `caller` (0: not by a call). Once per rule and call site. */
 void hca_check(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same for the reason of a refused call, which is always logged: with the rule off, without its
- * name. */
+/* Reports the reason of a refused call. It is logged in any case: without the rule's name if the
+ * rule is off. */
 void hca_check_or_log(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* A call site in words: "main+0x12", or "?". `proc`: of which process. */
+/* A call site in words: "main+0x12", or "?". `proc`: process of the call site. */
 struct hca_site {
 	char text[80];
 };

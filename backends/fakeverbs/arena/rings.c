@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of rings: one range of the arena, cut into blocks that follow one another without a gap. A
- * block that is given back joins its neighbours that are free.
+ * Memory of rings: one range of the arena, divided into contiguous blocks. A freed block merges
+ * with its free neighbours.
  *
  *   | header, ring | header, free ....... | header, ring | header, free ................ |
  *   first                                                                        first + bytes
  *
- * Processes share the range and may be killed anywhere in here. So the sizes in the headers alone
- * define the blocks, and every change of them is one store, after which all is whole. The rest
- * (lists of free blocks by size, the size of the block in front) follows from them: the next
- * process to take the lock finds its holder dead, and makes the rest again. What the dead one had
- * taken and not yet put into a queue is lost until the fabric ends.
+ * Processes share the range and may be killed anywhere in this file. The sizes in the headers alone
+ * define the blocks, and every change of them is one store that leaves the range consistent. The
+ * rest follows from the sizes: the lists of free blocks, and the size of the block in front. The
+ * next process to lock the range finds that the holder is dead, and rebuilds the rest. A block that
+ * the dead process allocated but did not put into a queue is lost until the fabric ends.
  *
- * Searches and lists have a fixed order: the same calls give the same offsets.
+ * Searches and lists have a fixed order: the same calls return the same offsets.
  */
 #include "backends/fakeverbs/arena/arena.h"
 #include "backends/fakeverbs/arena/point.h"
@@ -20,13 +20,13 @@
 
 #define RINGS_ALIGN 64u
 #define RINGS_TAKEN 1ull
-#define RINGS_LOOKS                                                                                \
-	16u /* at blocks that may be too small, before one that is surely large enough */
+/* Number of blocks that may be too small to inspect before a block that is large enough. */
+#define RINGS_LOOKS 16u
 
 struct rings_block {
-	uint64_t size;           /* with the header; RINGS_TAKEN */
+	uint64_t size;           /* size with the header, and RINGS_TAKEN */
 	uint64_t before;         /* size of the block in front; 0: this is the first */
-	uint64_t next, previous; /* free: offsets in its list; 0: none */
+	uint64_t next, previous; /* free block: offsets in its list; 0: end of the list */
 	uint64_t pad[4];
 };
 DOPPEL_STATIC_CHECK(sizeof(struct rings_block) == RINGS_ALIGN, "rings stay aligned");
@@ -46,13 +46,14 @@ static bool rings_is_free(const struct rings_block *b)
 	return !(b->size & RINGS_TAKEN);
 }
 
-/* The one store that makes a change (see above): what it stands on is there before it. */
+/* Makes a change with one store (see above). Everything that the change relies on is stored
+ * before. */
 static void rings_set(struct rings_block *b, uint64_t size)
 {
 	__atomic_store_n(&b->size, size, __ATOMIC_RELEASE);
 }
 
-/* Blocks of a class have the same highest bit of their size. */
+/* Index of the size's highest bit: the list that holds blocks of this size. */
 static uint32_t rings_class(uint64_t size)
 {
 	return 63 - (uint32_t)__builtin_clzll(size);
@@ -84,7 +85,7 @@ static void rings_unlist(struct hca_rings *r, uint64_t at)
 		__atomic_store_n(&r->free[rings_class(b->size)], b->next, __ATOMIC_RELEASE);
 }
 
-/* The first block of the class with room, among so many; 0: none. */
+/* Returns the first large enough block of the class, among `looks` blocks; 0: not found. */
 static uint64_t rings_look(const struct hca_rings *r, uint32_t class, uint64_t size, uint32_t looks)
 {
 	uint64_t at = r->free[class];
@@ -107,7 +108,7 @@ static uint64_t rings_find(const struct hca_rings *r, uint64_t size)
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
-/* The block after it has one of this size before it. */
+/* Stores this block's size in the next block's header. */
 static void rings_set_before(const struct hca_rings *r, uint64_t at)
 {
 	uint64_t size = rings_size(rings_at(at));
@@ -116,7 +117,8 @@ static void rings_set_before(const struct hca_rings *r, uint64_t at)
 		rings_at(at + size)->before = size;
 }
 
-/* Free neighbours become one block, whose offset is returned. No list has it. */
+/* Merges a free block with its free neighbours. Returns the offset of the merged block, which is on
+ * no list. */
 static uint64_t rings_join(struct hca_rings *r, uint64_t at)
 {
 	struct rings_block *b = rings_at(at);
@@ -135,7 +137,7 @@ static uint64_t rings_join(struct hca_rings *r, uint64_t at)
 	return at;
 }
 
-/* From the sizes, which are right at every moment. */
+/* Rebuilds lists and `before` from the sizes, which are right at every moment. */
 static void rings_repair(struct hca_rings *r)
 {
 	uint64_t end = r->first + r->bytes, before = 0;
@@ -170,8 +172,9 @@ void hca_rings_init(struct hca_rings *r, void *memory, uint64_t bytes)
 	rings_list(r, r->first);
 }
 
-/* What of the block is fresh is not touched: most of a ring is never used. First of all, since
- * a header may follow the block then. */
+/* Zeroes a ring before its block is cut. Bytes from `fresh` on are still zero and are not touched:
+ * most of a ring is never used. Runs before all other changes, because a header may follow the
+ * block afterwards. */
 static void rings_zero(struct hca_rings *r, uint64_t at, uint64_t size)
 {
 	uint64_t ring = at + sizeof(struct rings_block), end = at + size;

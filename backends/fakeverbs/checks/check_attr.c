@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rules about attributes of queue pairs, rights, and keys: why something was refused, in words. */
+/* Rules about attributes of queue pairs, rights, and keys: the reason for a refusal, in words. */
 #include <stdio.h>
 #include <string.h>
 
@@ -61,14 +61,14 @@ static const char *check_words(const struct check_name *names, size_t count, uin
 				      names[i].name);
 		bits &= ~names[i].bit;
 	}
-	if (bits && n < sizeof to->text) /* without a name */
+	if (bits && n < sizeof to->text) /* bits without a name */
 		snprintf(to->text + n, sizeof to->text - n, "%s0x%x", n ? " " : "", bits);
 	return to->text;
 }
 
 /* ---- ibv_modify_qp -------------------------------------------------------------------------- */
 
-/* Why no packet could go to this address; NULL: it could. */
+/* Returns the reason why no packet can reach this address; NULL: the address is valid. */
 static const char *check_bad_address(uint32_t port, const struct ibv_ah_attr *ah)
 {
 	bool roce = hca_personality(port)->link_layer != IBV_LINK_LAYER_INFINIBAND;
@@ -86,8 +86,8 @@ static const char *check_bad_address(uint32_t port, const struct ibv_ah_attr *ah
 	return !roce && !ah->dlid ? "AV (ah_attr.dlid is 0)" : NULL;
 }
 
-/* The first attribute that is refused by itself. An address that no port has, and an alternate
- * path, have their own lines. */
+/* Returns the first attribute that is refused by itself. An unknown destination address and an
+ * alternate path are logged elsewhere. */
 static const char *check_bad_value(const struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	const int apart = IBV_QP_AV | IBV_QP_ALT_PATH;
@@ -103,7 +103,7 @@ static const char *check_bad_value(const struct hca_qp *qp, const struct ibv_qp_
 	return mask & IBV_QP_AV ? check_bad_address(qp->port, &a->ah_attr) : NULL;
 }
 
-/* What is wrong with the mask, in words; false: nothing. */
+/* Writes the errors of the mask in words; false: the mask is correct. */
 static bool check_mask_words(const struct hca_qp *qp, enum ibv_qp_state to, int mask,
 			     struct check_words *out)
 {
@@ -112,7 +112,7 @@ static bool check_mask_words(const struct hca_qp *qp, enum ibv_qp_state to, int 
 
 	if (!hca_qp_masks((enum ibv_qp_type)qp->type, (enum ibv_qp_state)qp->state, to, &required,
 			  &optional)) {
-		snprintf(out->text, sizeof out->text, "there is no such way");
+		snprintf(out->text, sizeof out->text, "no such transition");
 		return true;
 	}
 	uint32_t missing = (uint32_t)(required & ~mask);
@@ -125,8 +125,8 @@ static bool check_mask_words(const struct hca_qp *qp, enum ibv_qp_state to, int 
 			out->text + n, sizeof out->text - n, " lacks %.180s",
 			check_words(check_attrs, ARRAY_LEN(check_attrs), missing, &less));
 	if (extra)
-		snprintf(out->text + n, sizeof out->text - n, "%s has %.180s, not for this way",
-			 missing ? ", and" : "",
+		snprintf(out->text + n, sizeof out->text - n,
+			 "%s has %.180s, not allowed in this transition", missing ? ", and" : "",
 			 check_words(check_attrs, ARRAY_LEN(check_attrs), extra, &more));
 	return missing || extra;
 }
@@ -140,8 +140,8 @@ void hca_check_modify_refused(const struct hca_qp *qp, enum ibv_qp_state to,
 	hca_site(qp->item.proc, caller, &at);
 	if ((uint32_t)to >= ARRAY_LEN(check_state)) {
 		hca_check_or_log(HCA_RULE_MODIFY_VALUE, caller,
-				 "ibv_modify_qp at %s: qp 0x%x, in %s: there is no state %d",
-				 at.text, qp->number, check_state[qp->state], (int)to);
+				 "ibv_modify_qp at %s: qp 0x%x, in %s: invalid state %d", at.text,
+				 qp->number, check_state[qp->state], (int)to);
 		return;
 	}
 	if (check_mask_words(qp, to, mask, &words)) {
@@ -154,8 +154,8 @@ void hca_check_modify_refused(const struct hca_qp *qp, enum ibv_qp_state to,
 
 	if (wrong)
 		hca_check_or_log(HCA_RULE_MODIFY_VALUE, caller,
-				 "ibv_modify_qp at %s: qp 0x%x, %s to %s: the mask has %s, and "
-				 "its value is not one of this HCA",
+				 "ibv_modify_qp at %s: qp 0x%x, %s to %s: the mask has %s, "
+				 "whose value this HCA does not support",
 				 at.text, qp->number, check_state[qp->state], check_state[to],
 				 wrong);
 }
@@ -204,7 +204,7 @@ void hca_check_reg(uint64_t address, uint64_t bytes, unsigned int access, uint64
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Who uses a key, and for what. */
+/* A use of a key: by which queue pair, for which access. */
 struct check_use {
 	uint32_t pd, port, key, access;
 	uint64_t address, bytes;
@@ -224,9 +224,8 @@ static void check_live_key(const struct check_use *u, const struct hca_mr *mr)
 			  made.text);
 	else if (mr->pd != u->pd)
 		hca_check(HCA_RULE_WRONG_DOMAIN, u->caller,
-			  "%s: key 0x%x is of protection domain %u (registered at %s), the queue "
-			  "pair "
-			  "of %u",
+			  "%s: key 0x%x is of protection domain %u (registered at %s), "
+			  "the queue pair uses %u",
 			  u->subject, u->key, mr->pd, made.text, u->pd);
 	else if ((mr->access & u->access) != u->access)
 		hca_check(HCA_RULE_ACCESS_FLAGS, u->caller,
@@ -252,7 +251,8 @@ static void check_key(const struct check_use *u)
 
 	if (index >= __atomic_load_n(&w->mr.count, __ATOMIC_ACQUIRE)) {
 		hca_check(HCA_RULE_STALE_KEY, u->caller,
-			  "%s: 0x%x is no region's key, or of a window that does not reach there",
+			  "%s: 0x%x is not a region's key, or a window's that does not cover the "
+			  "range",
 			  u->subject, u->key);
 		return;
 	}
@@ -275,14 +275,14 @@ static void check_key(const struct check_use *u)
 		check_live_key(u, &now);
 	else if (now.freed_key == u->key)
 		hca_check(HCA_RULE_STALE_KEY, u->caller,
-			  "%s: key 0x%x is gone: its region, registered at %s, was deregistered or "
+			  "%s: stale key 0x%x: its region, registered at %s, was deregistered or "
 			  "changed at %s",
 			  u->subject, u->key, hca_site(now.item.proc, now.caller, &made),
 			  hca_site(now.item.proc, now.freed_caller, &freed));
 	else
 		hca_check(HCA_RULE_STALE_KEY, u->caller,
-			  "%s: 0x%x is no key, or one of a region that is long gone", u->subject,
-			  u->key);
+			  "%s: 0x%x was never a key, or its region was deregistered long ago",
+			  u->subject, u->key);
 }
 
 void hca_check_local_keys(const struct hca_qp *qp, uint32_t pd, struct hca_wqe *e, uint32_t access,
@@ -309,7 +309,8 @@ void hca_check_local_keys(const struct hca_qp *qp, uint32_t pd, struct hca_wqe *
 	}
 }
 
-/* Where the packet's request was posted; whose call that was, is known in one process only. */
+/* Returns the call site that posted the packet's request. "?" if several processes share the HCAs,
+ * because the poster's process is unknown. */
 static const char *check_posted_at(const struct hca_qp *qp, const struct hca_packet *p,
 				   struct hca_site *at)
 {
@@ -323,12 +324,12 @@ void hca_check_atomic_global(const struct hca_qp *qp, const struct hca_mr *mr,
 
 	hca_check(HCA_RULE_ATOMIC_GLOBAL, p->caller,
 		  "qp 0x%x: the atomic of its peer, posted at %s, is on %s: there an HCA is atomic "
-		  "against itself alone, whatever atomic_cap reports",
+		  "only against itself, whatever atomic_cap reports",
 		  qp->number, check_posted_at(qp, p, &at),
 		  mr->gpu ? "GPU memory" : "memory of another process");
 }
 
-/* What the peer requested, in words. */
+/* Describes the peer's request. */
 static const char *check_request(const struct hca_qp *qp, const struct hca_packet *p,
 				 struct check_words *to)
 {
@@ -364,7 +365,7 @@ void hca_check_remote_flags(const struct hca_qp *qp, const struct hca_packet *p,
 
 	hca_check(
 		HCA_RULE_ACCESS_FLAGS, p->caller,
-		"%s: that queue pair's access flags lack %s (ibv_modify_qp, IBV_QP_ACCESS_FLAGS)",
+		"%s: the queue pair's access flags lack %s (ibv_modify_qp, IBV_QP_ACCESS_FLAGS)",
 		check_request(qp, p, &subject),
 		check_words(check_rights, ARRAY_LEN(check_rights), access & ~qp->access, &rights));
 }
@@ -374,8 +375,8 @@ void hca_check_remote_reads(const struct hca_qp *qp, const struct hca_packet *p)
 	struct check_words subject;
 
 	hca_check(HCA_RULE_RD_ATOMIC, p->caller,
-		  "%s: more READs and atomics than max_dest_rd_atomic, %u, of that queue pair: its "
-		  "max_rd_atomic is too large",
+		  "%s: more READs and atomics than max_dest_rd_atomic, %u, of the queue pair: the "
+		  "peer's max_rd_atomic is too large",
 		  check_request(qp, p, &subject), qp->max_dest_rd_atomic);
 }
 
@@ -385,7 +386,7 @@ void hca_check_qkey(const struct hca_qp *qp, const struct hca_packet *p)
 
 	hca_check(
 		HCA_RULE_UD_QKEY, p->caller,
-		"qp 0x%x: a datagram of qp 0x%x, posted at %s, is dropped: its Q_Key is 0x%x, that "
-		"of the queue pair 0x%x",
+		"qp 0x%x: a datagram of qp 0x%x, posted at %s, is dropped: its Q_Key is 0x%x, the "
+		"queue pair's 0x%x",
 		qp->number, p->from_qpn, check_posted_at(qp, p, &at), p->qkey, qp->qkey);
 }

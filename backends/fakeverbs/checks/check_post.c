@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Rules about posted requests. The bytes that a send reads are summed when it is posted, and again
- * when it completes: another sum, and no HCA wrote there, is a program that did not wait. Long
- * buffers are sampled: their ends, and words between. GPU memory is left to fakecuda.
+ * when it completes. If the sums differ and no HCA wrote there, the program did not wait for the
+ * completion. Long buffers are sampled: both ends, and words between. fakecuda checks GPU memory.
  */
 #include <string.h>
 
 #include "backends/fakeverbs/checks/checks.h"
 
-#define CHECK_ENDS_BYTES 128u /* of each end */
-#define CHECK_WORDS      32u  /* between */
+#define CHECK_ENDS_BYTES 128u /* sampled bytes of each end */
+#define CHECK_WORDS      32u  /* sampled words between the ends */
 #define CHECK_RNR_ROW    32u
 
 /* ---- the bytes that a send reads ------------------------------------------------------------ */
 
-/* The program may be writing there, which is what is looked for: no race of ours. */
+/* Adds bytes to a checksum. The program may write there at the same time, which is the mistake to
+ * find. ThreadSanitizer must not report it as a race of this code. */
 __attribute__((no_sanitize("thread"))) static uint64_t check_sum_bytes(uint64_t sum,
 								       const uint8_t *p, uint64_t n)
 {
@@ -42,7 +43,7 @@ static uint64_t check_sum(uint64_t sum, const uint8_t *p, uint64_t n)
 	return check_sum_bytes(sum, p + n - CHECK_ENDS_BYTES, CHECK_ENDS_BYTES);
 }
 
-/* Did HCAs write there since the region's count was `since`? More often than is remembered: yes. */
+/* True if HCAs wrote there since the region's count was `since`, or if that is no longer known. */
 static bool check_hca_wrote(const struct hca_mr *mr, uint32_t since, uint32_t now, uint64_t lo,
 			    uint64_t hi)
 {
@@ -57,7 +58,7 @@ static bool check_hca_wrote(const struct hca_mr *mr, uint32_t since, uint32_t no
 	return hit;
 }
 
-/* One entry: adds its bytes to *sum, and its region's count of writes by HCAs to *writes. False:
+/* Adds an entry's bytes to *sum, and stores its region's count of writes by HCAs in *writes. False:
  * not plain memory of this process. */
 static bool check_sum_entry(uint32_t pd, const struct ibv_sge *sge, bool first, uint64_t *sum,
 			    uint32_t *writes, bool *hca_wrote)
@@ -82,8 +83,8 @@ static bool check_sum_entry(uint32_t pd, const struct ibv_sge *sge, bool first, 
 	return plain;
 }
 
-/* The entries of a request. Writes by HCAs are distinguished where it has one entry; with more, any
- * write into one of their regions makes the answer "they wrote". */
+/* Sums the entries of a request. With one entry, *hca_wrote is exact. With several entries, any HCA
+ * write into one of their regions sets it. */
 static bool check_sum_entries(const struct hca_qp *qp, struct hca_wqe *e, bool first, uint64_t *sum,
 			      bool *hca_wrote)
 {
@@ -143,7 +144,7 @@ void hca_check_sent(const struct hca_qp *qp, struct hca_wqe *e)
 		  (unsigned long long)e->wr_id, hca_site(qp->item.proc, e->caller, &at));
 }
 
-/* ---- READ, then something that needs what it brought ----------------------------------------- */
+/* ---- a READ, then a send of its data -------------------------------------------------------- */
 
 static bool check_overlaps(const struct ibv_sge *a, uint32_t n, const struct ibv_sge *b, uint32_t m)
 {
@@ -155,7 +156,7 @@ static bool check_overlaps(const struct ibv_sge *a, uint32_t n, const struct ibv
 	return false;
 }
 
-/* Is request `at` started before what an earlier READ or atomic brings is there? */
+/* Reports request `at` if it reads bytes that an unfinished READ or atomic writes. */
 static void check_fence(const struct hca_qp *qp, struct hca_wqe *e, uint32_t at)
 {
 	struct hca_site here, there;
@@ -170,14 +171,14 @@ static void check_fence(const struct hca_qp *qp, struct hca_wqe *e, uint32_t at)
 		    check_overlaps(hca_wqe_sges(e), e->sge_count, hca_wqe_sges(r), r->sge_count))
 			hca_check(HCA_RULE_MISSING_FENCE, e->caller,
 				  "qp 0x%x: wr_id 0x%llx, posted at %s, sends bytes that an "
-				  "unfinished READ or atomic (wr_id 0x%llx, posted at %s) brings: "
-				  "it needs IBV_SEND_FENCE",
+				  "unfinished READ or atomic (wr_id 0x%llx, posted at %s) writes: "
+				  "IBV_SEND_FENCE is missing",
 				  qp->number, (unsigned long long)e->wr_id,
 				  hca_site(qp->item.proc, e->caller, &here),
 				  (unsigned long long)r->wr_id,
 				  hca_site(qp->item.proc, r->caller, &there));
 		if (r->flags & IBV_SEND_FENCE)
-			return; /* what follows it waits for what is before it */
+			return; /* later requests wait for all requests before the fence */
 	}
 }
 
@@ -197,15 +198,15 @@ static void check_shape(const struct hca_qp *qp, const struct hca_wqe *e)
 	if (hca_wqe_is_atomic(e) && e->bytes != 8)
 		hca_check(
 			HCA_RULE_ATOMIC_ALIGN, e->caller,
-			"qp 0x%x: an atomic with %llu bytes for its result, posted at %s: it is 8",
+			"qp 0x%x: an atomic with a result of %llu bytes, posted at %s: expected 8",
 			qp->number, (unsigned long long)e->bytes,
 			hca_site(qp->item.proc, e->caller, &at));
 	if (qp->type == IBV_QPT_UD && e->bytes > qp->mtu_bytes)
-		hca_check(
-			HCA_RULE_UD_MTU, e->caller,
-			"qp 0x%x: a datagram of %llu bytes, posted at %s: at most the path MTU, %u",
-			qp->number, (unsigned long long)e->bytes,
-			hca_site(qp->item.proc, e->caller, &at), qp->mtu_bytes);
+		hca_check(HCA_RULE_UD_MTU, e->caller,
+			  "qp 0x%x: a datagram of %llu bytes, posted at %s: expected at most the "
+			  "path MTU, %u",
+			  qp->number, (unsigned long long)e->bytes,
+			  hca_site(qp->item.proc, e->caller, &at), qp->mtu_bytes);
 }
 
 void hca_check_posted(struct hca_qp *qp, uint32_t n)
@@ -234,8 +235,8 @@ void hca_check_recv_posted(const struct hca_qp *qp, const struct hca_wqe *e)
 
 	if (qp->type == IBV_QPT_UD && e->bytes < HCA_GRH_BYTES)
 		hca_check(HCA_RULE_UD_GRH, e->caller,
-			  "qp 0x%x: a receive of %llu bytes, posted at %s: a datagram comes after "
-			  "%u bytes for its GRH",
+			  "qp 0x%x: a receive of %llu bytes, posted at %s: too small for a "
+			  "datagram's GRH of %u bytes",
 			  qp->number, (unsigned long long)e->bytes,
 			  hca_site(qp->item.proc, e->caller, &at), HCA_GRH_BYTES);
 }
@@ -252,7 +253,7 @@ void hca_check_send_full(const struct hca_qp *qp)
 		if (hca_wqe_at(q, i)->flags & IBV_SEND_SIGNALED)
 			return;
 	hca_check(HCA_RULE_SQ_UNSIGNALED, qp->caller,
-		  "qp 0x%x: the send queue of %u is full and stays so: none of these sends is "
+		  "qp 0x%x: the send queue of %u is full and cannot drain: none of these sends is "
 		  "signaled, and only a polled completion frees slots (posting at %s; the first at "
 		  "%s)",
 		  qp->number, q->size, hca_site(qp->item.proc, qp->caller, &at),
@@ -274,22 +275,22 @@ void hca_check_not_ready(struct hca_qp *qp, const struct hca_wqe *e)
 	if (qp->rnr_retry != 7 && qp->req.rnr_retries == 0 && imm)
 		hca_check(HCA_RULE_IMM_NO_RECV, e->caller,
 			  "qp 0x%x: wr_id 0x%llx, posted at %s, fails: a WRITE with immediate data "
-			  "takes a receive, and the peer has none",
+			  "needs a receive, and the peer has posted none",
 			  qp->number, (unsigned long long)e->wr_id,
 			  hca_site(qp->item.proc, e->caller, &at));
 	if (++qp->req.rnr_row != CHECK_RNR_ROW || qp->rnr_retry != 7 || sim_is_upset())
 		return;
 	hca_check(HCA_RULE_RNR_STORM, e->caller,
 		  "qp 0x%x: %u times in a row the peer had no receive for wr_id 0x%llx (posted at "
-		  "%s); rnr_retry 7 retries for ever, and no completion reports it",
+		  "%s); rnr_retry 7 retries without end, and no completion reports it",
 		  qp->number, CHECK_RNR_ROW, (unsigned long long)e->wr_id,
 		  hca_site(qp->item.proc, e->caller, &at));
 }
 
 /* ---- completion queues ---------------------------------------------------------------------- */
 
-/* Receives all complete there, and so do sends of a queue pair that signals them all; how many of
- * the others are signaled is the program's business. */
+/* Counts all receives, and the sends of a queue pair that signals every send. The program decides
+ * how many other sends are signaled. */
 void hca_check_cq_size(struct ibv_qp *qp, const struct ibv_qp_cap *cap, uint64_t caller)
 {
 	struct hca_qp_handle *h = hca_qp_of(qp);
@@ -304,7 +305,8 @@ void hca_check_cq_size(struct ibv_qp *qp, const struct ibv_qp_cap *cap, uint64_t
 			continue;
 		h->cq_depth[side] = more;
 		uint64_t depth = __atomic_add_fetch(&hca_cq_of(cq)->depth, more, __ATOMIC_ACQ_REL);
-		int entries = __atomic_load_n(&cq->cqe, __ATOMIC_RELAXED); /* others may resize */
+		/* other threads may resize the queue */
+		int entries = __atomic_load_n(&cq->cqe, __ATOMIC_RELAXED);
 
 		if (depth > (uint32_t)entries && !hca_cq_of(cq)->hca->ignore_overrun)
 			hca_check(

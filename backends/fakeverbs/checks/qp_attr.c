@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which attributes each transition of each type of queue pair needs and allows (the specification's
- * table, as the manual page of ibv_modify_qp gives it), and which values. A bit too few or too
- * many, or a value out of range: EINVAL, and nothing is applied. */
+/* Attributes that each transition of each type of queue pair needs and allows, and their values.
+ * The source is the specification's table, as in the manual page of ibv_modify_qp. A missing or
+ * extra bit, or a value out of range, is EINVAL, and nothing is applied. */
 #include <errno.h>
 
 #include "backends/fakeverbs/checks/checks.h"
 
-/* The types that have a column. XRC's two halves differ from a reliable connection in what the
- * half that they lack would need. */
+/* Types with a column of their own. XRC's two halves differ from a reliable connection by the
+ * attributes of the half that they lack. */
 enum hca_column { HCA_RC, HCA_UC, HCA_UD, HCA_XRC_INI, HCA_XRC_TGT, HCA_COLUMNS };
 
 struct hca_transition {
@@ -25,8 +25,9 @@ struct hca_transition {
 #define HCA_RTS_REQUESTER                                                                          \
 	(IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |                    \
 	 IBV_QP_MAX_QP_RD_ATOMIC)
-/* Whenever it is connected; the responder has a timer besides. */
-#define HCA_LATER           (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+/* Allowed whenever the queue pair is connected; the responder has a timer as well. */
+#define HCA_LATER (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+
 #define HCA_LATER_RESPONDER (HCA_LATER | IBV_QP_MIN_RNR_TIMER)
 #define HCA_LATER_DATAGRAM  (IBV_QP_CUR_STATE | IBV_QP_QKEY)
 #define HCA_SQD_CONNECTED                                                                          \
@@ -38,13 +39,13 @@ struct hca_transition {
 #define HCA_SQD_RESPONDER (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
 
 /* clang-format off */
-/* The same for all types; and where the connected ones differ from datagrams alone. */
+/* Columns that are the same for all types, and columns of which only the datagram's differs. */
 #define HCA_ALL(required, optional) HCA_CONNECTED(required, optional, required, optional)
 #define HCA_CONNECTED(required, optional, ud_required, ud_optional)                                \
 	[HCA_RC] = {required, optional}, [HCA_UC] = {required, optional},                          \
 	[HCA_UD] = {ud_required, ud_optional},                                                     \
 	[HCA_XRC_INI] = {required, optional}, [HCA_XRC_TGT] = {required, optional}
-/* What may change in RTS. */
+/* Attributes that may change in RTS. */
 #define HCA_ALL_LATER                                                                              \
 	[HCA_RC] = {0, HCA_LATER_RESPONDER}, [HCA_UC] = {0, HCA_LATER},                            \
 	[HCA_UD] = {0, HCA_LATER_DATAGRAM},                                                        \
@@ -74,12 +75,13 @@ static const struct hca_transition hca_transitions[] = {
 		[HCA_UC] = {0, HCA_SQD_CONNECTED},
 		[HCA_UD] = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
 		[HCA_XRC_INI] = {0, HCA_SQD_REQUESTER},
-		[HCA_XRC_TGT] = {0, HCA_SQD_CONNECTED | IBV_QP_PORT | IBV_QP_TIMEOUT | HCA_SQD_RESPONDER}}},
+		[HCA_XRC_TGT] = {0, HCA_SQD_CONNECTED | IBV_QP_PORT | IBV_QP_TIMEOUT |
+				    HCA_SQD_RESPONDER}}},
 	{IBV_QPS_ERR, IBV_QPS_ERR, {HCA_ALL(0, 0)}},
 };
 /* clang-format on */
 
-/* How a queue pair without acknowledges comes back from a failed send; the others go to ERR
+/* Recovery of a queue pair without acknowledges from a failed send. Other types go to ERR
  * immediately. */
 static const struct {
 	enum ibv_qp_type type;
@@ -145,7 +147,7 @@ bool hca_qp_masks(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_sta
 		*optional = hca_recoveries[i].optional;
 		return true;
 	}
-	/* from everywhere to RESET, from everywhere but RESET to ERR, without more attributes */
+	/* any state to RESET, any state except RESET to ERR, without further attributes */
 	return to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET);
 }
 
@@ -174,7 +176,7 @@ static int hca_qp_check_address(const struct hca_qp *qp, const struct ibv_ah_att
 	return rc;
 }
 
-/* Values that not every HCA looks at. */
+/* True if the values that not every HCA checks are in range. */
 static bool hca_qp_in_range(const struct hca_personality *p, const struct ibv_qp_attr *a, int mask)
 {
 	return (!(mask & IBV_QP_PKEY_INDEX) || a->pkey_index < p->pkey_count) &&
@@ -187,8 +189,8 @@ static bool hca_qp_in_range(const struct hca_personality *p, const struct ibv_qp
 
 int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
-	/* IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT, by their numbers: older headers lack the names.
-	 * The kernel hands them to drivers, which do not look at them */
+	/* IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT, by number: older headers lack the names. The
+	 * kernel passes them to drivers, which ignore them */
 	const unsigned int flush = 1u << 8 | 1u << 9;
 	const unsigned int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |

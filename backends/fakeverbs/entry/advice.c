@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ibv_advise_mr. Advice is about regions whose pages come and go (on-demand paging). Here a
- * region's pages are there from registration to its end, so the advice is followed immediately, and
- * what is left of the call is what it looks at: ibv_advise_mr(3). HCAs without on-demand paging do
- * not have it (personality.c).
+ * ibv_advise_mr. Advice concerns regions with on-demand paging. Here a region's pages are present
+ * from registration to its end, so the advice is already satisfied. The call only checks its
+ * arguments: ibv_advise_mr(3). HCAs without on-demand paging do not have the call (personality.c).
  */
 #include "backends/fakeverbs/entry/entry.h"
 
-/* May the pages of this entry be named in this advice? */
+/* True if this advice may name the pages of this entry. */
 static bool hca_advice_fits(const struct hca_pd *pd, const struct ibv_sge *sge, uint32_t access)
 {
 	struct hca_mr *mr = hca_mr_hold(pd->item.index, sge->lkey, sge->addr, sge->length, access);

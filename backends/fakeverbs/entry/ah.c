@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Address handles: where datagrams go. Resolved when they are made; the completion of a received
- * datagram has the address of its answer. */
+/* Address handles: destinations of datagrams. The address is resolved at creation. The completion
+ * of a received datagram gives the address for an answer. */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"
@@ -44,7 +44,7 @@ err:
 	return NULL;
 }
 
-/* A request that is not complete names it: what becomes of that, depends on the HCA. */
+/* Reports unfinished requests that use the handle. The effect on them depends on the HCA. */
 static void hca_ah_check_idle(const struct hca_ah *ah, uint64_t caller)
 {
 	struct hca_site at_here, at_post;
@@ -92,7 +92,7 @@ int ibv_destroy_ah(struct ibv_ah *ibv)
 
 /* ---- from a received datagram --------------------------------------------------------------- */
 
-/* The two addresses of the header in front of a receive, as GIDs; false: it is no such header. */
+/* The two addresses of the header in front of a receive, as GIDs. */
 struct hca_grh_read {
 	union ibv_gid from, to;
 	enum ibv_gid_type type;
@@ -108,7 +108,7 @@ static bool hca_grh_read_ipv4(const uint8_t *ip, struct hca_grh_read *out)
 		sum += (uint32_t)ip[i] << 8 | ip[i + 1];
 	while (sum >> 16)
 		sum = (sum & 0xffff) + (sum >> 16);
-	/* the checksum decides what could be either */
+	/* the checksum decides if both formats are possible */
 	if (ip[0] != 0x45 || (ip[-20] >> 4 == 6 && sum != 0xffff))
 		return false;
 	out->from.raw[10] = out->from.raw[11] = out->to.raw[10] = out->to.raw[11] = 0xff;
@@ -138,7 +138,8 @@ static bool hca_grh_read(const struct ibv_grh *grh, bool roce, struct hca_grh_re
 	return true;
 }
 
-/* Our index of that GID; of a multicast one, any of that type: the answer comes from here. */
+/* Returns this port's index of the GID; -1: not found. For a multicast GID, any index of that type:
+ * it is the source of the answer. */
 static int hca_gid_index(uint32_t port, const union ibv_gid *gid, enum ibv_gid_type type)
 {
 	bool multicast = hca_gid_is_multicast(gid);

@@ -161,7 +161,7 @@ bool hca_poll_fault(struct hca_cq *cq, const struct ibv_cq *ibv)
 	return false;
 }
 
-/* Nothing there, and no observer of the poll: seen without the lock. */
+/* True if the queue is empty and nothing observes the poll. Checked without the lock. */
 static bool hca_cq_is_idle(const struct hca_cq *cq)
 {
 	uint32_t shown = __atomic_load_n(&cq->shown, __ATOMIC_ACQUIRE);
@@ -184,7 +184,8 @@ int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 		return -1;
 	int n = hca_cq_is_idle(cq) ? 0 : hca_cq_pop(cq, wc, want, &timestamp);
 
-	/* What came meanwhile is seen before anything that the program looks at next. */
+	/* A completion that arrived meanwhile is returned before anything that the program looks at
+	 * next. */
 	if (!n && hca_far && hca_far_idle() && !hca_cq_is_idle(cq))
 		n = hca_cq_pop(cq, wc, want, &timestamp);
 	if (n)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What of a completion queue can be changed: its size, and how often it sends events.
+ * Changes of a completion queue: its size, and its moderation of events.
  *
- * Moderation holds an event back until `count` completions came, or `period` us passed since the
- * first of them; either of them 0 or a count of 1: no moderation. It delays events, not
- * completions, and counts only those for which an armed queue would have sent one (queues/cq.c).
+ * Moderation holds an event back until `count` completions arrived, or until `period` us passed
+ * since the first of them. A 0 in either, or a count of 1, means no moderation. It delays events,
+ * not completions. It counts only completions for which an armed queue would send an event
+ * (queues/cq.c).
  */
 #include <errno.h>
 
@@ -32,7 +33,7 @@ int hca_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *a)
 	hca_cq_lock(cq);
 	cq->moderate_count = on ? a->moderate.cq_count : 0;
 	cq->moderate_period_us = on ? a->moderate.cq_period : 0;
-	if (cq->moderated && !on) /* nothing is held back any longer */
+	if (cq->moderated && !on) /* no event is held back from now on */
 		hca_cq_signal(cq);
 	hca_unlock(&cq->item.lock);
 	sim_events_drain();

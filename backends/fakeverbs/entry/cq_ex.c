@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Extended completion queues: polled one completion at a time, of which only the fields that the
- * program requested at creation are read. Fields come from the same struct ibv_wc that ibv_poll_cq
- * would have given, so what a failed completion's mean nothing is poison here too.
+ * Extended completion queues. They are polled one completion at a time, and the program reads only
+ * the fields that it requested at creation. The fields come from the struct ibv_wc that ibv_poll_cq
+ * would return. Invalid fields of a failed completion are poison here, too.
  *
- * From a start_poll that found something to its end_poll the queue is one task's: others wait, or,
- * where the program promised to be single threaded, get an error.
+ * From a successful start_poll to its end_poll one task owns the queue. Other tasks wait, or
+ * receive an error if the program promised to be single-threaded.
  *
- * Timestamps are read off the HCA's free-running clock when the completion is made: one tick is
- * one ns (HCA_CLOCK_KHZ), virtual time under `sim`, and never smaller than the one before.
+ * Timestamps are the HCA's free-running clock at the completion's creation. One tick is 1 ns
+ * (HCA_CLOCK_KHZ), virtual time under `sim`. A timestamp is never smaller than the previous one.
  */
 #include <errno.h>
 
@@ -113,8 +113,8 @@ static void hca_end_poll(struct ibv_cq_ex *ex)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* The current completion. A field that was not requested does not exist; hardware's library would
- * call through NULL. */
+/* Returns the handle with the current completion. Reports a field that was not requested; a
+ * hardware library would call through NULL. */
 static const struct hca_cq_handle *hca_cq_ex_field(struct ibv_cq_ex *ex, uint64_t flag,
 						   const char *call, uint64_t caller)
 {
@@ -135,7 +135,7 @@ static const struct hca_cq_handle *hca_cq_ex_field(struct ibv_cq_ex *ex, uint64_
 #define hca_cq_ex_current(ex, flag, field)                                                         \
 	hca_cq_ex_field(ex, flag, "ibv_wc_read_" field, HCA_CALLER())
 
-/* Fields that a completion that is an error does not have. */
+/* Reports a read of a field that a failed completion does not have. */
 static void hca_cq_ex_succeeded(struct ibv_cq_ex *ex, const char *call, uint64_t caller)
 {
 	const struct hca_cq_handle *h = hca_cq_ex_of(ex);
@@ -143,8 +143,8 @@ static void hca_cq_ex_succeeded(struct ibv_cq_ex *ex, const char *call, uint64_t
 
 	if (!hca_cq_ex_is_dead(h, call, caller) && h->wc.status != IBV_WC_SUCCESS)
 		hca_check(HCA_RULE_ERROR_WC_FIELDS, caller,
-			  "%s at %s: the completion of wr_id 0x%llx is an error (%s), which has a "
-			  "status, wr_id, qp_num and vendor_err alone",
+			  "%s at %s: the completion of wr_id 0x%llx is an error (%s): only its "
+			  "status, wr_id, qp_num and vendor_err are valid",
 			  call, hca_site(h->hca->item.proc, caller, &at),
 			  (unsigned long long)h->wc.wr_id, ibv_wc_status_str(h->wc.status));
 }
@@ -179,7 +179,8 @@ static __be32 hca_read_imm_data(struct ibv_cq_ex *ex)
 	if (!hca_is_dead(&h->head, HCA_KIND_CQ) &&
 	    !(h->wc.wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV)))
 		hca_check(HCA_RULE_IMM_UNCHECKED, HCA_CALLER(),
-			  "ibv_wc_read_imm_data at %s: the completion of wr_id 0x%llx has none "
+			  "ibv_wc_read_imm_data at %s: the completion of wr_id 0x%llx has no "
+			  "immediate data "
 			  "(wc_flags 0x%x)",
 			  hca_site(h->hca->item.proc, HCA_CALLER(), &at),
 			  (unsigned long long)h->wc.wr_id, h->wc.wc_flags);
@@ -248,7 +249,7 @@ static void hca_cq_ex_calls(struct ibv_cq_ex *ex)
 	ex->read_tm_info = NULL;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating ------------------------------------------------------------------------------- */
 
 struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *a)
 {
@@ -266,7 +267,7 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 
 	if ((a->comp_mask & ~masks) || (wanted & ~flags) || (a->wc_flags & ~fields)) {
 		hca_log("ibv_create_cq_ex: comp_mask 0x%x, flags 0x%x, wc_flags 0x%llx: this HCA "
-			"has 0x%x, 0x%x, 0x%llx",
+			"supports 0x%x, 0x%x, 0x%llx",
 			a->comp_mask, wanted, (unsigned long long)a->wc_flags, masks, flags,
 			(unsigned long long)fields);
 		errno = EOPNOTSUPP;
@@ -306,8 +307,8 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 
 /* ---- the clock ------------------------------------------------------------------------------ */
 
-/* One tick is one ns; as on other HCAs the reading is in tv_nsec, however large. What is in
- * comp_mask on return was read. */
+/* Reads the clock. One tick is 1 ns. The value is in tv_nsec, however large, as on other HCAs. On
+ * return comp_mask names the values that were read. */
 int hca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *v)
 {
 	sim_point("ibv_query_rt_values_ex");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices and contexts: the HCAs of the caller's host, as its machine file lists them, one port
- * each. What they report is their personality's. */
+/* Devices and contexts: the HCAs of the caller's host, as its machine file lists them, with one
+ * port each. Their personality determines the values that they report. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,7 +100,8 @@ static void hca_proc_put(uint64_t caller)
 	}
 }
 
-/* Contexts that were left open keep the devices: not another leak. A list that was left is. */
+/* Open contexts are reported as leaks themselves, so the devices that they keep are not another
+ * leak. A list that was not freed is a leak. */
 void hca_devices_end(struct os_proc *proc, bool killed)
 {
 	struct hca_proc *p = proc->slot[OS_SLOT_VERBS];
@@ -119,14 +120,14 @@ void hca_on_first_call(int (*start)(void))
 	hca_first_call = start;
 }
 
-/* A list that the program holds. Its memory is what malloc(3) returned: there are programs that
- * give it to free(3). One that is not given back stays here; in the child of a fork, the parent's
- * lists do. */
+/* A list that the program holds. Its array comes from malloc(3), because some programs pass it to
+ * free(3). A list that is never freed stays in hca_lists. The child of a fork keeps the parent's
+ * lists there, too. */
 struct hca_list {
 	struct hca_list *older;
 	struct ibv_device **device;
-	void *token;   /* in the process' books */
-	uint64_t life; /* hca_life when it was made */
+	void *token;   /* block of the process' memory that represents the list */
+	uint64_t life; /* value of hca_life at its creation */
 };
 static struct hca_list *hca_lists; /* under hca_proc_lock */
 static uint64_t hca_life;
@@ -137,9 +138,9 @@ void hca_devices_forget(void)
 	hca_proc_lock = 0;
 }
 
-/* Is there a world? For a program that made none itself, from its first call on; in the child of a
- * fork, from its first. Several threads may make the first call: the hook alone can tell a world
- * that exists from one that is ready. */
+/* True if a world exists and is ready. A program that created no world gets one at its first call,
+ * and the child of a fork at its first call. Several threads may make the first call: only the hook
+ * knows whether an existing world is ready. */
 static bool hca_started(void)
 {
 	return hca_first_call ? !hca_first_call() : world_config() != NULL;
@@ -167,7 +168,7 @@ static struct hca_list *hca_list_make(const struct hca_proc *p)
 	return l;
 }
 
-/* The list of this process with these devices, which is one no longer; NULL: none. */
+/* Removes this process' list with these devices from hca_lists and returns it; NULL: not found. */
 static struct hca_list *hca_list_take(struct ibv_device **device)
 {
 	hca_lock(&hca_proc_lock);
@@ -193,7 +194,7 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 	}
 	sim_point("ibv_get_device_list");
 	if (world_port_count() == 0) {
-		errno = ENOSYS; /* as rdma-core where the kernel has no RDMA */
+		errno = ENOSYS; /* like rdma-core on a kernel without RDMA */
 		return NULL;
 	}
 	(void)hca_world();
@@ -235,7 +236,7 @@ static const struct hca_device_handle *hca_device_of(const struct ibv_device *d)
 	return CONTAINER_OF(d, const struct hca_device_handle, ibv);
 }
 
-/* A device is one while its process has a list or a context. */
+/* Checks a device. It is valid while its process has a list or a context. */
 static int hca_bad_device(const struct ibv_device *device, const char *call, uint64_t caller)
 {
 	return device && __atomic_load_n(&hca_device_of(device)->alive, __ATOMIC_RELAXED) ==
@@ -283,8 +284,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	const struct hca_device_handle *d = hca_device_of(device);
 
 	if (d->host != os_proc()->host) {
-		hca_log("ibv_open_device: %s is of host %u, the caller on host %u", device->name,
-			d->host, os_proc()->host);
+		hca_log("ibv_open_device: %s belongs to host %u, the caller runs on host %u",
+			device->name, d->host, os_proc()->host);
 		errno = ENODEV;
 		return NULL;
 	}
@@ -338,8 +339,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return ctx;
 }
 
-/* What is still open under a context: the kernel takes it back when the descriptor closes, and so
- * do we, but the program forgot it. */
+/* Returns the number of objects that are still open under a context. The kernel frees them when the
+ * descriptor closes, and so does this code, but the program forgot them. */
 static uint64_t hca_context_left(const struct hca_context *c)
 {
 	struct hca_world *w = hca_world();
@@ -349,8 +350,8 @@ static uint64_t hca_context_left(const struct hca_context *c)
 	struct hca_cq *cq;
 	struct hca_srq *srq;
 
-	/* under their locks: other threads make and end some of other contexts meanwhile; a place
-	 * that is not filled yet has no ring */
+	/* each is locked, because other threads create and destroy objects of other contexts
+	 * meanwhile; an unfinished object has no ring */
 	for (at = 0; (qp = hca_slab_next(&w->qp, proc, &at));) {
 		hca_qp_lock(qp);
 		n += qp->sq.ring && qp->context == c->item.index;
@@ -382,9 +383,8 @@ int ibv_close_device(struct ibv_context *context)
 	struct hca_site at;
 
 	if (left && hca_far) {
-		hca_far_close(
-			h->hca,
-			HCA_CALLER()); /* as the kernel does for a program that it does not judge */
+		/* the drop-in frees them like the kernel, because it does not judge programs */
+		hca_far_close(h->hca, HCA_CALLER());
 	} else if (left) {
 		hca_check(HCA_RULE_CLOSE_LEAK, HCA_CALLER(),
 			  "ibv_close_device at %s: %s: %llu queue pairs, completion queues and "
@@ -401,7 +401,7 @@ int ibv_close_device(struct ibv_context *context)
 	return hca_result(rc);
 }
 
-/* ---- questions ------------------------------------------------------------------------------ */
+/* ---- queries -------------------------------------------------------------------------------- */
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Thread domains and parent domains. A parent domain stands for a protection domain, with a thread
- * domain and with allocators of the program beside it: objects made in it have the keys of the
+ * Thread domains and parent domains. A parent domain represents a protection domain, with an
+ * optional thread domain and allocators of the program. Objects created in it have the keys of the
  * protection domain. A thread domain is a program's promise not to use its objects from two threads
- * at a time; nothing is left out on its account here.
+ * at a time. Here the promise saves nothing: all locks are taken.
  *
- * The allocators provide the memory of each queue pair's, completion queue's and shared
- * receive queue's rings, and get it back when the object goes. The rings themselves lie in the
- * world's arena, where the other HCAs are: what the program gave stays untouched.
+ * The allocators provide memory for the rings of each queue pair, completion queue and shared
+ * receive queue. They receive it back when the object is destroyed. The rings themselves lie in the
+ * world's arena, where other HCAs can read them. The program's memory stays untouched.
  */
 #include <errno.h>
 
@@ -74,7 +74,7 @@ static int hca_parent_check(struct ibv_context *context,
 
 	if (!a->pd || hca_pd_of(a->pd)->base)
 		return EINVAL;
-	if (a->comp_mask & ~masks) /* of a newer header: confidential computing */
+	if (a->comp_mask & ~masks) /* from a newer header: confidential computing */
 		return EOPNOTSUPP;
 	if ((a->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) && (!a->alloc || !a->free))
 		return EINVAL;

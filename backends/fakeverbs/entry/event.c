@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asynchronous events of a context, and completion channels: the calls. A task takes one entry of a
- * queue, and waits for one if there is none. */
+/* Asynchronous events of a context, and completion channels: the calls. A task removes one entry of
+ * a queue, and waits for one if the queue is empty. */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"
 
-/* Programs of their own processes have signals, and threads that are cancelled; tasks of a world
- * have neither, and their waits are explained. */
+/* WAITS. Programs of the drop-in have signals and cancelled threads. Tasks of a world have neither,
+ * and the engine explains their waits. */
 static int hca_event_wait(const struct hca_ready *r, const struct wait *w)
 {
 	if (hca_far) {
@@ -55,7 +55,8 @@ static void hca_event_translate(const struct hca_event *e, struct ibv_async_even
 	}
 }
 
-/* Looked up, not followed: the context may have been closed by another thread a moment ago. */
+/* Finds the context by its address without dereferencing it: another thread may just have closed
+ * it. */
 static struct hca_context *hca_context_find(const struct ibv_context *context)
 {
 	struct hca_world *w = hca_world();
@@ -77,10 +78,11 @@ static struct hca_context *hca_context_find(const struct ibv_context *context)
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	struct hca_world *world = world_config() ? hca_world() : NULL; /* none in a fork's child */
+	/* no world in a fork's child */
+	struct hca_world *world = world_config() ? hca_world() : NULL;
 	struct hca_context *c = world ? hca_context_find(context) : NULL;
 
-	if (!c) { /* a context that was closed meanwhile is no mistake of this task */
+	if (!c) { /* a context that another thread closed meanwhile is not this task's mistake */
 		errno = hca_handle_was(context, HCA_KIND_CONTEXT)
 				? ENODEV
 				: hca_bad_handle(context, HCA_KIND_CONTEXT, "ibv_get_async_event",
@@ -113,7 +115,7 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 
 		bool refuse = !gone && !e && hca_ready_nonblocking(&c->ready);
 
-		if (!gone && !c->first) /* also where it went without being taken */
+		if (!gone && !c->first) /* also if the event was purged */
 			hca_ready_clear(&c->ready);
 		if (e)
 			hca_event_translate(e, event);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs in words: for the dump of a run that fails, and for a wait on a completion queue. */
+/* Queue pairs in words: for the dump of a failing run, and for a wait on a completion queue. */
 #include <stdio.h>
 
 #include "backends/fakeverbs/entry/entry.h"
 
-/* For the dump of a failing run: queue pairs that are not idle. */
+/* Prints the queue pairs that are not idle, in the dump of a failing run. */
 static void hca_print_busy(FILE *out)
 {
 	static const char *const state[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
@@ -49,7 +49,7 @@ static void hca_print_busy(FILE *out)
 	}
 }
 
-/* The link that keeps the queue pair's packets, in words; 0 characters: both are up. */
+/* Names the link that blocks the queue pair's packets. Empty: both links are up. */
 static void hca_explain_links(const struct hca_qp *q, char *out, size_t bytes)
 {
 	const struct world_port *port[2] = {world_port(q->port), world_port(q->dest_port)};
@@ -66,7 +66,7 @@ static void hca_explain_links(const struct hca_qp *q, char *out, size_t bytes)
 	}
 }
 
-/* What a wait for this queue pair's completions should know of it. */
+/* Describes a queue pair for a wait for its completions. */
 static bool hca_explain_qp(const struct hca_qp *q, struct sim_explained *out)
 {
 	static const char *const state[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
@@ -90,8 +90,8 @@ static bool hca_explain_qp(const struct hca_qp *q, struct sim_explained *out)
 	return true;
 }
 
-/* A wait on a completion queue is one for its queue pairs: the one that is stuck, else the first
- * with something under way. */
+/* Describes a wait on a completion queue by one of its queue pairs: the first stuck one, else the
+ * first one. */
 static bool hca_explain(const struct wait *w, struct sim_explained *out)
 {
 	struct hca_world *world = fakeverbs.world;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multicast groups: joining and leaving. */
+/* Multicast groups: join and leave. */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls that have nothing to do. */
+/* Calls that have no effect. */
 #include "backends/fakeverbs/entry/entry.h"
 
 /* Processes of a world do not fork. */

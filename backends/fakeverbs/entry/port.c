@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program can read of a port: its attributes, and its tables of GIDs and P_Keys. */
+/* Queries of a port: its attributes, and its tables of GIDs and P_Keys. */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"
@@ -8,7 +8,7 @@
 
 /* ---- attributes ----------------------------------------------------------------------------- */
 
-/* Rate as the attribute encodes it: lanes (1 = 1x, 2 = 4x, 4 = 8x) and the lane's speed. */
+/* Encodes the rate as the attribute does: lanes (1 = 1x, 2 = 4x, 4 = 8x) and the lane's speed. */
 static void hca_port_speed(uint64_t mbps, struct ibv_port_attr *a)
 {
 	static const struct {
@@ -57,7 +57,7 @@ int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_por
 		.qkey_viol_cntr = __atomic_load_n(&port->bad_qkeys, __ATOMIC_RELAXED),
 		.pkey_tbl_len = (uint16_t)p->pkey_count,
 		.lid = hca_port_lid(index),
-		.sm_lid = ib, /* the subnet manager sits at the first port */
+		.sm_lid = ib, /* the subnet manager is at the first port */
 		.max_vl_num = 1,
 		.subnet_timeout = ib ? 18 : 0,
 		.phys_state = up ? 5 : 3, /* LinkUp, Disabled */
@@ -83,9 +83,10 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 	return hca_result(rc);
 }
 
-/* ---- what the tables hold ------------------------------------------------------------------- */
+/* ---- entries of the tables ------------------------------------------------------------------ */
 
-/* May this call look at entry `index` of a table of `count`? As errno; -1 comes from the caller. */
+/* Checks the access to entry `index` of a table of `count` entries. Returns an errno; the caller
+ * returns -1. */
 static int hca_table_check(const char *site, uint32_t port, uint32_t port_num, int64_t index,
 			   uint32_t count)
 {
@@ -122,7 +123,7 @@ static bool hca_gid_entry(uint32_t port, uint32_t index, struct ibv_gid_entry *e
 	e->gid_index = index;
 	e->port_num = 1;
 	e->gid_type = type;
-	/* 1 is the loopback interface; an InfiniBand port has none of its own */
+	/* 1 is the loopback interface; an InfiniBand port has no interface of its own */
 	e->ndev_ifindex = type == IBV_GID_TYPE_IB ? 0 : port + 2;
 	return true;
 }
@@ -152,7 +153,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t i
 	return 0;
 }
 
-/* The entries of all ports that are not empty; how many, or a negative errno. */
+/* Stores the entries of all ports that are not empty. Returns their number, or a negative errno. */
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 			     size_t max_entries, uint32_t flags, size_t entry_bytes)
 {
@@ -195,7 +196,7 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
 	return 0;
 }
 
-/* The entry with this key, membership included. */
+/* Returns the index of this key; its membership bit must match, too. */
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
 	sim_point("ibv_get_pkey_index");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posting: checks a chain of work requests one by one and puts each in its queue. The first bad one
- * is returned with everything before it posted. Sends are refused before RTS and receives before
- * INIT, as the specification requires; where the HCA's personality does not look, they wait. */
+/* Posting: checks a chain of work requests one by one and puts each into its queue. The first bad
+ * one is returned, with everything before it posted. Sends are refused before RTS and receives
+ * before INIT, as the specification requires. If the HCA's personality does not check the state,
+ * they wait. */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"
 
-/* Datagrams go to an address, of the same HCA. */
+/* Checks a datagram's address handle, which must be of the same HCA. */
 static int hca_post_check_address(const struct hca_qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct hca_ah_handle *ah = (const struct hca_ah_handle *)wr->wr.ud.ah;
@@ -20,7 +21,7 @@ static int hca_post_check_address(const struct hca_qp *qp, const struct ibv_send
 	return ah->hca->port == qp->port ? 0 : EINVAL;
 }
 
-/* By libraries that look so far. */
+/* Checks of a library that inspects atomics (personality.h, atomics_checked). */
 static int hca_post_check_atomic(const struct ibv_send_wr *wr)
 {
 	uint64_t bytes = 0;
@@ -74,7 +75,7 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 	case IBV_WR_BIND_MW:
 		return hca_post_check_bind(qp, wr);
 	case IBV_WR_TSO:
-		hca_log("ibv_post_send: qp 0x%x: opcode %d: not on this HCA", qp->number,
+		hca_log("ibv_post_send: qp 0x%x: opcode %d: not supported by this HCA", qp->number,
 			(int)wr->opcode);
 		return EOPNOTSUPP;
 	default:
@@ -95,7 +96,8 @@ int hca_post_check_state(const struct hca_qp *qp)
 	return EINVAL;
 }
 
-/* Nothing of a READ or an atomic is sent: where the flag is taken, it means nothing. */
+/* Returns the request's flags. Without INLINE for a READ or an atomic: they send no data, so the
+ * flag has no meaning where it is accepted. */
 static unsigned int hca_post_flags(const struct ibv_send_wr *wr)
 {
 	bool answered = wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
@@ -152,8 +154,8 @@ static void hca_post_fill_datagram(struct hca_wqe *e, const struct ibv_send_wr *
 	e->rkey = wr->wr.ud.remote_qkey;
 }
 
-/* What every request begins with; the books go on, and what only some kinds have is theirs to fill.
- * The step is for the trace, and for faults. */
+/* Clears the fields that every request has. The account is kept; fields of some kinds only are set
+ * by the caller. The step is for the trace and for faults. */
 static void hca_post_clear(struct hca_wqe *e, uint64_t wr_id, uint64_t bytes)
 {
 	const struct os_self *self = sim_is_plain() ? NULL : os_self();
@@ -231,7 +233,7 @@ int hca_post_stage(struct hca_qp *qp, const struct ibv_send_wr *wr, uint32_t ahe
 	if (rc)
 		return rc;
 	if (hca_opcode_is_atomic(wr->opcode) && !hca_personality(qp->port)->atomics_checked)
-		bytes = sizeof(uint64_t); /* of a longer result the first that come back */
+		bytes = sizeof(uint64_t); /* a longer result receives only its first 8 bytes */
 	hca_post_fill_send(qp, hca_wqe_at(&qp->sq, qp->sq.head + ahead), wr, bytes);
 	hca_trace("post.send", hca_qp_id(qp), wr->opcode, bytes);
 	return 0;
@@ -258,7 +260,7 @@ void hca_post_doorbell(struct hca_qp *qp, uint32_t n)
 		hca_qp_kick(qp, sim_latency(HCA_DOORBELL_NS));
 }
 
-/* Into the queue; the first that is refused is *wr then. */
+/* Posts a chain of sends. On failure *wr is the first one refused. */
 static int hca_post_sends(struct hca_qp *qp, struct ibv_send_wr **wr, int fault)
 {
 	uint32_t staged = 0;

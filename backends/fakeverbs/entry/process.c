@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of processes and of the world: what a process still has when it ends, when the process
- * dies, or when its context closes. And what wakes a process whose objects another process
- * changed. */
+/* The end of processes and of the world. Frees the remaining objects when a process ends or dies,
+ * or when a context closes. Wakes the process whose objects another process changed. */
 #include "backends/fakeverbs/entry/process.h"
 
 #include <stdio.h>
 
 #include "backends/fakeverbs/entry/entry.h"
 
-/* Ends everything of one kind that the process still has; counts it unless the process was killed.
- */
+/* Frees every object of one kind that the process still has. Reports them as leaks, unless the
+ * process was killed. */
 static void hca_proc_end_kind(struct hca_slab *s, const struct os_proc *proc, bool killed,
 			      const char *kind, void (*end)(void *item))
 {
@@ -107,7 +106,7 @@ static void hca_world_each_kind(struct hca_world *w, uint32_t member,
 	one(&w->context, member, hca_end_context);
 }
 
-/* What a process still has when it ends, from the top down. */
+/* Frees the remaining objects of a process that ends, from the top down. */
 static void hca_proc_end(struct os_proc *proc, bool killed)
 {
 	struct hca_world *w = fakeverbs.world;
@@ -137,7 +136,7 @@ void hca_forget(void)
 	hca_far = NULL;
 }
 
-/* The arena goes with the world. */
+/* Forgets everything that ends with the world's arena. */
 static void hca_world_end(void)
 {
 	hca_handles_end(false);
@@ -194,8 +193,7 @@ void hca_far_rung(void)
 	hca_far_look(&w->context, hca_context_show);
 }
 
-/* What a process that died on its way to ring has left: a channel with an event, a queue inside
- * whose lock it was. */
+/* Repairs event channels and CQ locks that a process held when it died before notifying. */
 void hca_far_unrung(void)
 {
 	struct hca_world *w = __atomic_load_n(&fakeverbs.world, __ATOMIC_ACQUIRE);
@@ -222,7 +220,7 @@ void hca_far_unrung(void)
 	}
 }
 
-/* ---- the end of others ---------------------------------------------------------------------- */
+/* ---- the end of other processes -------------------------------------------------------------- */
 
 static void hca_far_reap_kind(struct hca_slab *s, uint32_t member, void (*end)(void *item))
 {

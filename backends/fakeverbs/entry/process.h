@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of processes, and what processes of one machine do to each other's objects (arena/far.h).
- * Called by the world and by backends/dropin.
+ * The end of processes, and changes to objects by other processes of the machine (arena/far.h). The
+ * world and backends/dropin call these functions.
  */
 #ifndef BACKENDS_FAKEVERBS_PROCESS_H
 #define BACKENDS_FAKEVERBS_PROCESS_H
@@ -12,20 +12,20 @@
 
 #pragma GCC visibility push(hidden)
 
-/* What a dead process had is gone. No two of these at a time. */
+/* Frees everything that a dead process had. Calls must not overlap. */
 void hca_far_reap(uint32_t member);
-/* What is still open under a context that closes is gone. */
+/* Destroys the objects that are still open under a context that closes. */
 void hca_far_close(struct hca_context *c, uint64_t caller);
-/* Another process rang: wakes the tasks that wait for what has changed. */
+/* Wakes the tasks that wait for objects which another process changed and notified. */
 void hca_far_rung(void);
-/* No process rang for a while: wakes the tasks for which a process was about to ring when it
- * died. */
+/* Called after no notification arrived for a while. Repairs CQ locks that a process held when it
+ * died before notifying, and wakes the tasks that wait for its events. */
 void hca_far_unrung(void);
 
-/* For a program that made no world itself: `start` makes one at the first call that needs one; 0 or
- * an errno. Set once, at load. */
+/* For a program that created no world itself. `start` creates one at the first call that needs it;
+ * 0 or an errno. Set once, at load. */
 void hca_on_first_call(int (*start)(void));
-/* In the child of a fork: there are no HCAs, whatever the parent had. */
+/* In the child of a fork: forgets all HCAs of the parent. */
 void hca_forget(void);
 
 #pragma GCC visibility pop

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: making, asking, ending. Changing is in qp_modify.c. */
+/* Queue pairs: create, query, destroy. qp_modify.c has ibv_modify_qp. */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating ------------------------------------------------------------------------------- */
 
-/* Which completion queues and domains each type has. */
+/* Checks the completion queues and domains that each type must have. */
 static int hca_qp_check_parts(uint32_t port, const struct ibv_qp_init_attr_ex *a)
 {
 	switch (a->qp_type) {
@@ -19,7 +19,8 @@ static int hca_qp_check_parts(uint32_t port, const struct ibv_qp_init_attr_ex *a
 	case IBV_QPT_XRC_RECV:
 		return a->xrcd && hca_xrcd_is_of(a->xrcd, port) ? 0 : EINVAL;
 	default:
-		hca_log("ibv_create_qp: queue pairs of type %d: not on this HCA", (int)a->qp_type);
+		hca_log("ibv_create_qp: queue pairs of type %d: not supported by this HCA",
+			(int)a->qp_type);
 		return EOPNOTSUPP;
 	}
 }
@@ -32,7 +33,8 @@ static int hca_qp_check_init(uint32_t port, const struct ibv_qp_init_attr_ex *a)
 	if (rc)
 		return rc;
 	if (a->srq && hca_srq_of(a->srq)->xrcd)
-		return EINVAL; /* reached by its number, not by a queue pair of one's own */
+		/* an XRC queue is addressed by its number and cannot be attached to a queue pair */
+		return EINVAL;
 	bool receives = !a->srq || !p->srq_ignores_recv;
 
 	if (a->cap.max_send_wr > p->max_wr || a->cap.max_send_sge > p->max_sge ||
@@ -53,17 +55,18 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 {
 	const struct ibv_qp_cap *cap = &a->cap;
 	uint32_t sges = MAX_OF(cap->max_send_sge, 1u);
-	/* the room of the entries takes data as well, on every HCA that we know */
+	/* on every known HCA the room of the scatter entries holds inline data as well */
 	uint32_t inline_bytes =
 		MAX_OF(ALIGN_UP(cap->max_inline_data, 16), sges * (uint32_t)sizeof(struct ibv_sge));
 	const struct hca_srq *srq = a->srq ? hca_srq_of(a->srq)->hca : NULL;
 	uint32_t recv_wr = srq ? 1 : cap->max_recv_wr;
 	uint32_t recv_sge = srq ? srq->rq.sge_max : cap->max_recv_sge;
 
-	if (a->qp_type == IBV_QPT_XRC_RECV) /* of whichever shared queue */
+	/* it must hold a receive of any shared queue of the domain */
+	if (a->qp_type == IBV_QPT_XRC_RECV)
 		recv_sge = hca_personality(context->port)->max_sge;
 
-	/* one entry at least, so that an empty queue has a place in the arena */
+	/* at least one entry, so that an empty queue has a place in the arena */
 	int rc = hca_queue_make(&qp->rq, MAX_OF(recv_wr, 1u), MAX_OF(recv_sge, 1u), 0);
 
 	if (rc)
@@ -91,7 +94,7 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 			       (a->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
 	qp->dest_port = HCA_NONE;
 	qp->access = qp->dest_qpn = qp->drained = qp->drain_notify = qp->drain_head = 0;
-	qp->mtu_bytes = 128u << hca_personality(qp->port)->active_mtu; /* a datagram's, for good */
+	qp->mtu_bytes = 128u << hca_personality(qp->port)->active_mtu; /* constant for datagrams */
 	qp->pkey_index = qp->path_mtu = qp->max_rd_atomic = qp->max_dest_rd_atomic = 0;
 	qp->min_rnr_timer = qp->timeout = qp->retry_count = qp->rnr_retry = 0;
 	qp->rq_psn = qp->sq_psn = 0;
@@ -132,7 +135,7 @@ static void hca_qp_handle_fill(struct hca_qp_handle *h, struct ibv_context *cont
 	a->cap.max_inline_data = qp->sq.inline_max;
 }
 
-/* The call fails, or this HCA takes less inline data than requested. */
+/* Visits the fault sites: the call fails, or the HCA supports less inline data than requested. */
 static int hca_qp_create_fault(uint32_t port, const struct ibv_qp_init_attr_ex *a)
 {
 	struct os_fault f;
@@ -142,7 +145,7 @@ static int hca_qp_create_fault(uint32_t port, const struct ibv_qp_init_attr_ex *
 	return hca_command_fault("verbs.create_qp", NULL, port, -1);
 }
 
-/* The half that a type lacks has nothing: what the program left there does not count. */
+/* Clears the attributes of the half that a type lacks. The program's values there are ignored. */
 static void hca_qp_trim(struct ibv_qp_init_attr_ex *a)
 {
 	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || a->qp_type == IBV_QPT_XRC_RECV)
@@ -174,14 +177,15 @@ static void hca_qp_count_users(const struct ibv_qp *ibv, int n)
 		__atomic_fetch_add(&hca_srq_of(ibv->srq)->users, by, __ATOMIC_ACQ_REL);
 }
 
-/* The size that an allocator is called with: both rings, 64 bytes a request and 16 an entry. */
+/* Returns the size for which an allocator is called: both rings, 64 bytes a request and 16 a
+ * scatter entry. */
 static uint64_t hca_qp_ring_bytes(const struct ibv_qp_init_attr_ex *a)
 {
 	return a->cap.max_send_wr * (64ull + a->cap.max_send_sge * 16ull) +
 	       a->cap.max_recv_wr * a->cap.max_recv_sge * 16ull + 64;
 }
 
-/* What it is made of lives, and is of its context. */
+/* Checks that the handles in `a` live and belong to the context. */
 static int hca_qp_check_handles(const struct ibv_context *context,
 				const struct ibv_qp_init_attr_ex *a, const char *call,
 				uint64_t caller)
@@ -195,7 +199,7 @@ static int hca_qp_check_handles(const struct ibv_context *context,
 		       : 0;
 }
 
-/* What comp_mask does not name is zero. NULL and errno. */
+/* Creates a queue pair. Fields that comp_mask does not name are zero. NULL and errno. */
 static struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a,
 				    const char *call, uint64_t caller)
 {
@@ -208,7 +212,7 @@ static struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_i
 	hca_qp_trim(a);
 	int rc = hca_qp_check_handles(context, a, call, caller);
 
-	if (rc) /* no allocator of its domain is to be called */
+	if (rc) /* returns before any allocator of its domain is called */
 		return NULL;
 	rc = hca_qp_check_init(c->port, a);
 
@@ -293,7 +297,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	(HCA_OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |               \
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE)
 
-/* What queue pairs of this type do not have: EOPNOTSUPP. */
+/* Checks the operations. EOPNOTSUPP: queue pairs of this type lack one. */
 static int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops)
 {
 	uint64_t can = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND ? HCA_OPS_RC
@@ -303,7 +307,7 @@ static int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops)
 
 	if (!(ops & ~can))
 		return 0;
-	hca_log("ibv_create_qp_ex: send_ops_flags 0x%llx: a queue pair of type %d has 0x%llx here",
+	hca_log("ibv_create_qp_ex: send_ops_flags 0x%llx: queue pairs of type %d support 0x%llx",
 		(unsigned long long)ops, (int)type, (unsigned long long)can);
 	return EOPNOTSUPP;
 }
@@ -324,7 +328,8 @@ struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 		return NULL;
 	if ((a->comp_mask & ~masks) ||
 	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && (a->create_flags & ~flags))) {
-		hca_log("ibv_create_qp_ex: comp_mask 0x%x, create_flags 0x%x: not on this HCA",
+		hca_log("ibv_create_qp_ex: comp_mask 0x%x, create_flags 0x%x: not supported by "
+			"this HCA",
 			a->comp_mask, a->create_flags);
 		rc = EOPNOTSUPP;
 	}
@@ -346,7 +351,7 @@ struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 	return qp;
 }
 
-/* Linux' hop limit for a packet that has none of its own. */
+/* Linux' hop limit for a packet without one of its own. */
 #define HCA_ROUTE_HOPS 64
 
 /* ---- querying ------------------------------------------------------------------------------- */
@@ -363,7 +368,7 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv
 	int rc = hca_command_fault("verbs.query_qp", ibv, qp->port, -1);
 
 	if (!rc && (mask & ~(IBV_QP_RATE_LIMIT - 1)))
-		rc = EOPNOTSUPP; /* bits that came after this call are not for it */
+		rc = EOPNOTSUPP; /* bits from IBV_QP_RATE_LIMIT on are newer than this call */
 	if (rc)
 		return hca_result(rc);
 	memset(a, 0, sizeof *a);

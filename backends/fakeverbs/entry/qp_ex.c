@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Extended queue pairs: send requests made call by call, ibv_wr_start ... ibv_wr_complete, and
- * posted all together or not at all.
+ * Extended queue pairs: send requests built call by call between ibv_wr_start and ibv_wr_complete.
+ * Either all of them are posted or none.
  *
- *   wr_start      takes the queue pair's send side: other tasks that post to it wait
- *   wr_OP         ends the request before it and begins one, with wr_id and wr_flags as they are
- *   wr_set_...    set where its data is, or take it (inline), and where it goes
- *   wr_complete   the doorbell; or an errno, the first one's, and nothing is posted
- *   wr_abort      forgets them
+ *   wr_start      locks the queue pair's send side: other tasks that post to it wait
+ *   wr_OP         finishes the previous request and begins one, with the current wr_id and wr_flags
+ *   wr_set_...    set the location of its data, or copy the data (inline); set its destination
+ *   wr_complete   rings the doorbell; or returns the errno of the first error, and posts nothing
+ *   wr_abort      discards the requests
  *
- * What is being made is a struct ibv_send_wr, which goes through the same checks, and into the same
- * slots, as those of ibv_post_send (post.c): after the last posted one, where the HCA does not
- * look yet.
+ * The builder fills a struct ibv_send_wr. It passes the same checks, and is written into the same
+ * slots, as the requests of ibv_post_send (post.c). The slots are after the last posted one, where
+ * the HCA does not look yet.
  */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"
 
 struct hca_builder {
-	struct os_mutex lock; /* from wr_start to wr_complete or wr_abort */
-	uint32_t building;    /* that section is open */
-	uint32_t staged;      /* requests in their slots */
-	uint32_t open;        /* `wr` is one more */
-	int error;            /* the first one's */
+	struct os_mutex lock; /* locked from wr_start to wr_complete or wr_abort */
+	uint32_t building;    /* between these calls */
+	uint32_t staged;      /* number of requests written into their slots */
+	uint32_t open;        /* `wr` is a further request */
+	int error;            /* errno of the first error */
 	struct ibv_send_wr wr;
-	uint8_t *data; /* inline, after sge */
+	uint8_t *data; /* inline data, after sge */
 	struct ibv_sge sge[];
 };
 
@@ -68,7 +68,7 @@ static void hca_build_fail(struct hca_builder *b, int error)
 		b->error = error;
 }
 
-/* What follows the head of a destroyed queue pair is no longer valid. */
+/* True if the queue pair was destroyed. Fields after its head are then invalid. */
 static bool hca_build_is_dead(const struct hca_qp_handle *h, const char *call, uint64_t caller)
 {
 	return hca_is_not_mine(&h->head, HCA_KIND_QP) &&
@@ -88,7 +88,7 @@ static void hca_wr_start(struct ibv_qp_ex *ex)
 	h->builder->error = 0;
 }
 
-/* The request that is being made gets its slot. */
+/* Writes the current request into its slot. */
 static void hca_build_close(struct hca_qp_handle *h)
 {
 	struct hca_builder *b = h->builder;
@@ -125,7 +125,7 @@ static bool hca_build_is_open(struct hca_qp_handle *h, const char *call, uint64_
 	if (h->builder->building)
 		return true;
 	hca_check(HCA_RULE_WR_SECTION, caller,
-		  "%s at %s: qp 0x%x: not between ibv_wr_start and ibv_wr_complete", call,
+		  "%s at %s: qp 0x%x: called outside ibv_wr_start ... ibv_wr_complete", call,
 		  hca_site(h->hca->item.proc, caller, &at), h->hca->number);
 	return false;
 }
@@ -154,7 +154,7 @@ static int hca_wr_complete(struct ibv_qp_ex *ex)
 	qp->caller = caller;
 	if (!rc)
 		rc = fault;
-	if (!rc && b->staged) /* the state may have changed since */
+	if (!rc && b->staged) /* the state may have changed since the request was staged */
 		rc = hca_post_check_state(qp);
 	if (!rc)
 		hca_post_doorbell(qp, b->staged);
@@ -175,7 +175,7 @@ static void hca_wr_abort(struct ibv_qp_ex *ex)
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-/* The calls below end in these, and hand them the call site. */
+/* Pass the call site of the functions below, which call these macros. */
 #define hca_build_op(ex, opcode)             hca_build_op_at(ex, opcode, HCA_CALLER())
 #define hca_build_rdma(ex, opcode, rkey, at) hca_build_rdma_at(ex, opcode, rkey, at, HCA_CALLER())
 
@@ -310,7 +310,7 @@ static struct hca_builder *hca_build_current(struct ibv_qp_ex *ex, const char *c
 	if (h->builder->building && h->builder->open)
 		return h->builder;
 	hca_check(HCA_RULE_WR_SECTION, caller,
-		  "%s at %s: qp 0x%x: no request was begun that it could belong to", call,
+		  "%s at %s: qp 0x%x: called without a preceding ibv_wr_<op>", call,
 		  hca_site(h->hca->item.proc, caller, &at), h->hca->number);
 	return NULL;
 }
@@ -385,7 +385,7 @@ static void hca_wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t leng
 		hca_build_inline(ex, b, 1, &one);
 }
 
-/* Its eight bytes are taken now. */
+/* Copies the eight bytes now. */
 static void hca_wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 				const void *value)
 {
@@ -419,13 +419,13 @@ static void hca_wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 		b->wr.qp_type.xrc.remote_srqn = remote_srqn;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating ------------------------------------------------------------------------------- */
 
 #define HCA_OP(flag, name)                                                                         \
 	if (ops & IBV_QP_EX_WITH_##flag)                                                           \
 	ex->wr_##name = hca_wr_##name
 
-/* As the manual defines: what was not requested is not there. */
+/* Sets only the calls that were requested; the others stay NULL, as the manual defines. */
 void hca_qp_ex_calls(struct hca_qp_handle *h, uint64_t ops)
 {
 	struct ibv_qp_ex *ex = &h->ex;

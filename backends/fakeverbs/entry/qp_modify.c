@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_modify_qp. What a transition needs and allows is in checks/qp_attr.c. */
+/* ibv_modify_qp. checks/qp_attr.c has the attributes that a transition needs and allows. */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"
@@ -14,7 +14,8 @@ static void hca_qp_apply(struct hca_qp *qp, const struct ibv_qp_attr *a, int mas
 		qp->access = a->qp_access_flags;
 	if (mask & IBV_QP_AV) {
 		qp->address = a->ah_attr;
-		(void)hca_address_resolve(qp->port, &a->ah_attr, &qp->dest_port); /* checked */
+		/* checked before */
+		(void)hca_address_resolve(qp->port, &a->ah_attr, &qp->dest_port);
 	}
 	if (mask & IBV_QP_QKEY)
 		qp->qkey = a->qkey;
@@ -63,7 +64,7 @@ static void hca_qp_enter_state(struct hca_qp *qp, enum ibv_qp_state to)
 		qp->drain_head = qp->sq.head;
 		hca_requester_drained(qp);
 	}
-	/* what had been posted before has its turn in any case */
+	/* requests posted before SQD continue in any case */
 	bool resumes = from != IBV_QPS_SQD || qp->sq.next != qp->drain_head ||
 		       hca_personality(qp->port)->sqd_resumes;
 

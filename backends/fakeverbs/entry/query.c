@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Questions beyond the old ones: ibv_query_device_ex, options of enhanced connection establishment
- * (ECE), what is promised of the order of data. */
+/* Newer queries: ibv_query_device_ex, options of enhanced connection establishment (ECE),
+ * guarantees about the order of data. */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"
 
 /* ---- the device ----------------------------------------------------------------------------- */
 
-/* What is not set is not there: on-demand paging, segmentation offload, RSS, work queues, pacing,
- * raw packets, tag matching, device memory, atomics on the bus. */
+/* Fills the supported features. Fields that stay 0 are not supported: on-demand paging,
+ * segmentation offload, RSS, work queues, pacing, raw packets, tag matching, device memory, atomics
+ * on the bus. */
 static void hca_device_ex_fill(struct ibv_device_attr_ex *a, const struct hca_personality *p)
 {
 	a->completion_timestamp_mask = p->timestamps ? UINT64_MAX : 0;
@@ -19,7 +20,7 @@ static void hca_device_ex_fill(struct ibv_device_attr_ex *a, const struct hca_pe
 	a->phys_port_cnt_ex = a->orig_attr.phys_port_cnt;
 }
 
-/* Writes no more than the program's struct has. */
+/* Fills at most `bytes` bytes, the size of the program's struct. */
 int hca_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			struct ibv_device_attr_ex *attr, size_t bytes)
 {
@@ -39,7 +40,8 @@ int hca_query_device_ex(struct ibv_context *context, const struct ibv_query_devi
 
 /* ---- enhanced connection establishment ------------------------------------------------------ */
 
-/* Both ends report what they have; what both have is set before the queue pair is connected. */
+/* Returns the options of this end. The program sets the options that both ends have, before it
+ * connects the queue pair. */
 int ibv_query_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 {
 	sim_point("ibv_query_ece");
@@ -90,7 +92,8 @@ int ibv_set_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 
 /* ---- the order of data ---------------------------------------------------------------------- */
 
-/* Not promised: a program that polls memory for more than a small write relies on luck. */
+/* Always 0: no order is guaranteed. A program that polls memory for more than a small write relies
+ * on luck. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	sim_point("ibv_query_qp_data_in_order");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Static rates as verbs encode them, and what they are in units of 2.5 Gb/s and in Mb/s. Rates of
- * the FDR and EDR families are no multiple of 2.5 Gb/s, save those that came to have one. */
+/* Static rates: the encoding of verbs, multiples of 2.5 Gb/s, and Mb/s. Most rates of the FDR and
+ * EDR families have no multiple of 2.5 Gb/s. */
 #include "backends/fakeverbs/entry/entry.h"
 
 static const struct hca_rate {
 	enum ibv_rate rate;
-	int mult; /* of 2.5 Gb/s; -1: none */
+	int mult; /* multiple of 2.5 Gb/s; -1: no multiple */
 	int mbps;
 } hca_rates[] = {
 	{IBV_RATE_2_5_GBPS, 1, 2500},       {IBV_RATE_5_GBPS, 2, 5000},

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory regions: registering, changing, ending. Which memory may be one is in region_memory.c,
- * what HCAs do with them in memory.c.
+ * Memory regions: register, change, deregister. region_memory.c decides which memory can be
+ * registered; objects/memory.c has the HCAs' access to it.
  *
- *	         ibv_reg_mr          ibv_rereg_mr              ibv_dereg_mr
- *	   free -----------> LIVE <--------------> LIVE   ----------------> free
- *	                       |      new keys       ^
- *	                       |                     | (only by another one that succeeds)
- *	                       +---- failed ------> DEAD: no key fits
+ * 	         ibv_reg_mr          ibv_rereg_mr              ibv_dereg_mr
+ * 	   free -----------> LIVE <--------------> LIVE   ----------------> free
+ * 	                       |  new keys (*)       ^
+ * 	                       |                     | (only by another ibv_rereg_mr that succeeds)
+ * 	                       +---- failed ------> DEAD: no key is valid
  *
- * A key is the index of a slot and a tag of 8 bits that is another one at each registration there,
- * and slots rest before they are used again: a stale key is never right by luck.
+ * 	(*) the same keys if only the rights change
+ *
+ * A key is the index of a slot and a tag of 8 bits. The tag differs at each registration in the
+ * slot, and slots rest before they are reused: a stale key is never valid by accident.
  */
 #include <errno.h>
 
@@ -19,12 +21,12 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/* A copy between processes takes less than 50 ms; one that does not end has lost its process. */
+/* A copy between processes takes less than 50 ms; a longer one belongs to a dead process. */
 #define HCA_QUIESCE_NS    1000000u
 #define HCA_QUIESCE_TRIES (64u * 200u)
 
-/* Is the region named by a work request that is not complete? Real hardware fails that request
- * later, with a protection error; so do we, but we log it here, where the mistake is. */
+/* Reports unfinished work requests that use the region. Real hardware, and this code, fail such a
+ * request later with a protection error. The report here names the call with the mistake. */
 static void hca_region_check_idle(const struct hca_mr *mr, const char *call, uint64_t caller)
 {
 	struct hca_site here, there;
@@ -101,13 +103,14 @@ static int hca_region_make(struct hca_mr *mr, const struct hca_pd *pd,
 	return rc;
 }
 
-/* A region whose domain may go before it does not: the domain's handle is not looked at again. */
+/* True if the region counts as a user of its domain. Otherwise the domain may be freed first, and
+ * the region does not use the domain's handle again. */
 static bool hca_region_holds_pd(const struct hca_mr *mr)
 {
 	return mr->kind != HCA_MR_NULL || hca_personality(mr->port)->null_region_counts;
 }
 
-/* One of the HCA's regions. NULL: it has no more, which is logged; or the world has none. */
+/* Allocates a region of the HCA. NULL: the HCA or the world has no further one, which is logged. */
 static struct hca_mr *hca_region_take(uint32_t port, struct hca_mr_handle *h)
 {
 	uint32_t most = hca_personality(port)->max_mr, *regions = &hca_world()->port[port].regions;
@@ -120,10 +123,10 @@ static struct hca_mr *hca_region_take(uint32_t port, struct hca_mr_handle *h)
 	}
 	__atomic_fetch_sub(regions, 1, __ATOMIC_ACQ_REL);
 	if (full)
-		hca_log("%s has no more memory regions: %u are registered, its max_mr",
+		hca_log("%s has no free memory region: %u are registered, its max_mr",
 			h->ibv.context->device->name, most);
 	else
-		hca_log("the world has no more memory regions, of which all HCAs together have %u",
+		hca_log("the world has no free memory region: all HCAs together have %u",
 			hca_slab_room(&hca_world()->mr));
 	return NULL;
 }
@@ -212,7 +215,7 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
 	return hca_region_reg(pd, addr, length, iova, (unsigned int)access, HCA_CALLER());
 }
 
-/* Programs test for it with a bad descriptor: EBADF means yes. */
+/* Programs probe for this call with an invalid descriptor: EBADF means that it is supported. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {
@@ -250,15 +253,16 @@ struct ibv_mr *hca_alloc_null_mr(struct ibv_pd *pd)
 	return hca_region_register(pd, &want, "verbs.alloc_null_mr");
 }
 
-/* ---- ending --------------------------------------------------------------------------------- */
+/* ---- deregistering -------------------------------------------------------------------------- */
 
-/* No key fits from now on, and no copy is going on. */
+/* Invalidates the key and WAITS until no copy is under way. */
 static void hca_region_quiesce(struct hca_mr *mr)
 {
 	hca_atomic_settle_region(mr);
 	hca_lock(&mr->item.lock);
 	mr->key = 0;
-	/* copies of other threads; they never wait, but a run that ended in one left its own */
+	/* copies of other threads, which never wait; a copy in which the run ended never releases
+	 * its count */
 	for (uint32_t n = 1; mr->users && !hca_run_ended(); n++) {
 		hca_unlock(&mr->item.lock);
 		if (hca_far && n % 64 == 0)
@@ -278,7 +282,7 @@ void hca_mr_destroy(struct hca_mr *mr)
 	hca_region_give(mr);
 }
 
-/* Windows hold on to their region. */
+/* True if windows are bound to the region, which keep it in use. */
 static bool hca_region_is_bound(struct hca_mr *mr, const char *call)
 {
 	struct hca_site made;
@@ -321,7 +325,7 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 
 /* ---- changing ------------------------------------------------------------------------------- */
 
-/* What the region is, with what is to change. */
+/* Returns the region's description with the requested changes. */
 static struct hca_region_want hca_region_changed(const struct hca_mr *mr, int flags, void *addr,
 						 size_t length, int access)
 {
@@ -342,7 +346,7 @@ static struct hca_region_want hca_region_changed(const struct hca_mr *mr, int fl
 	return want;
 }
 
-/* Failed on the way, the keys are gone: that is what IBV_REREG_MR_ERR_CMD means. */
+/* Changes the region. After a failure no key is valid, as IBV_REREG_MR_ERR_CMD means. */
 static int hca_region_change(struct hca_mr *mr, int flags, const struct hca_pd *pd,
 			     const struct hca_region_want *want)
 {
@@ -361,7 +365,7 @@ static int hca_region_change(struct hca_mr *mr, int flags, const struct hca_pd *
 	mr->pd = pd->item.index;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
 		rc = hca_region_pin(mr);
-	/* rights alone change in place, as on hardware that changes its table entry */
+	/* a change of rights only keeps the key, as on hardware that changes its table entry */
 	if (flags != IBV_REREG_MR_CHANGE_ACCESS)
 		key = hca_region_key(mr);
 	mr->key = rc ? 0 : key;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which memory may be a region, and what it takes that HCAs reach it. */
+/* Memory of regions: which memory can be registered, and how HCAs gain access to it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -23,10 +23,10 @@ int hca_region_check(uint32_t port, const struct hca_region_want *want)
 	if (access & ~(unsigned int)(HCA_ACCESS_KNOWN | IBV_ACCESS_ON_DEMAND))
 		return EINVAL;
 	if (access & IBV_ACCESS_ON_DEMAND) {
-		hca_log("ibv_reg_mr: this HCA does no on-demand paging");
+		hca_log("ibv_reg_mr: this HCA has no on-demand paging");
 		return EOPNOTSUPP;
 	}
-	/* the specification: a region that a peer may write is one that this HCA may write */
+	/* the specification: memory that a peer may write must be writable for this HCA */
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 	    !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
@@ -34,14 +34,14 @@ int hca_region_check(uint32_t port, const struct hca_region_want *want)
 		return EINVAL;
 	if (want->address + want->bytes < want->address || want->iova + want->bytes < want->iova)
 		return EINVAL;
-	/* its tables have pages, and no offset from one to another */
+	/* the HCA's tables map whole pages, so both addresses need the same offset in their page */
 	if ((want->address ^ want->iova) % HCA_PAGE_BYTES)
 		return EINVAL;
 	return 0;
 }
 
-/* May the pages be written? As pinning them would find out. -1: the kernel does not know the
- * question. */
+/* Returns whether the pages are writable, as pinning them would find out. -1: the kernel does not
+ * support the query. */
 static int hca_pages_can_be_written(uint64_t first, uint64_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE
@@ -49,7 +49,7 @@ static int hca_pages_can_be_written(uint64_t first, uint64_t bytes)
 
 	if (madvise((void *)(uintptr_t)first, bytes, MADV_POPULATE_WRITE) == 0)
 		return 1;
-	/* EINVAL is no, or a kernel that does not know: then the stack gets it too */
+	/* EINVAL: not writable, or an old kernel; an old kernel refuses the stack's page, too */
 	if (errno != EINVAL || madvise((void *)own, HCA_PAGE_BYTES, MADV_POPULATE_WRITE) == 0)
 		return 0;
 #endif
@@ -69,8 +69,9 @@ static bool hca_pages_are_there(uint64_t first, uint64_t end)
 	return true;
 }
 
-/* Are these pages of the process, and may they be written, where that is requested? The latter is
- * looked at where mistakes are: at both ends. Of two pages one call asks both. */
+/* Checks that the pages belong to the process and, with `write`, are writable. Writability is
+ * checked only at both ends, where mistakes are. With at most two pages one call checks both
+ * conditions. */
 static int hca_region_check_pages(uint64_t address, uint64_t bytes, bool write)
 {
 	uint64_t first = address / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
@@ -89,8 +90,9 @@ static int hca_region_check_pages(uint64_t address, uint64_t bytes, bool write)
 	return 0;
 }
 
-/* May HCAs write, for another region of the process, into whole pages of this one? They do not wait
- * for it. The program registers one region at a time where this matters. */
+/* True if no HCA may write into whole pages of this region through another region of the process.
+ * Such writes do not wait for this registration. Programs for which this matters register one
+ * region at a time. */
 static bool hca_region_is_still(const struct hca_mr *mr)
 {
 	uint64_t first = ALIGN_UP(mr->address, (uint64_t)HCA_PAGE_BYTES);
@@ -98,7 +100,7 @@ static bool hca_region_is_still(const struct hca_mr *mr)
 	const struct hca_mr *other;
 	uint32_t at = 0;
 
-	if (end <= first) /* there are none */
+	if (end <= first) /* no whole pages */
 		return true;
 	while ((other = hca_slab_next(&hca_world()->mr, mr->item.proc, &at)))
 		if (other != mr && other->key && other->kind == HCA_MR_MEMORY && !other->gpu &&
@@ -140,7 +142,7 @@ int hca_region_pin_dmabuf(struct hca_mr *mr, int fd)
 	const struct peermem_ops *gpu = peermem();
 	int rc = EOPNOTSUPP;
 
-	if (!gpu) /* there are none here */
+	if (!gpu) /* no dma-bufs without GPUs */
 		rc = fcntl(fd, F_GETFD) < 0 ? EBADF : EINVAL;
 	else if (gpu->pin_dmabuf)
 		rc = gpu->pin_dmabuf(os_proc(), fd, mr->address, mr->bytes, &mr->region);

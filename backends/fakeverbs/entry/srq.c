@@ -4,14 +4,15 @@
 
 #include "backends/fakeverbs/entry/entry.h"
 
-/* ---- making, ending ------------------------------------------------------------------------- */
+/* ---- creating, destroying ------------------------------------------------------------------- */
 
 static int hca_srq_check_init(uint32_t port, const struct ibv_srq_init_attr_ex *a)
 {
 	const struct hca_personality *p = hca_personality(port);
 
 	if (a->srq_type != IBV_SRQT_BASIC && a->srq_type != IBV_SRQT_XRC) {
-		hca_log("ibv_create_srq_ex: shared receive queues of type %d: not on this HCA",
+		hca_log("ibv_create_srq_ex: shared receive queues of type %d: not supported by "
+			"this HCA",
 			(int)a->srq_type);
 		return EOPNOTSUPP;
 	}
@@ -40,7 +41,7 @@ static void hca_srq_handle_fill(struct hca_srq_handle *h, const struct ibv_pd *p
 	a->attr.max_sge = srq->rq.sge_max;
 }
 
-/* The mask names the fields of `a` that count; the others are zero. */
+/* Creates a shared queue from `a`. Fields that the caller's mask does not name are zero. */
 static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_srq_init_attr_ex *a)
 {
 	struct hca_pd_handle *pd = hca_pd_of(a->pd);
@@ -194,9 +195,9 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
 	return hca_result(rc);
 }
 
-/* ---- changing, asking ----------------------------------------------------------------------- */
+/* ---- changing, querying --------------------------------------------------------------------- */
 
-/* Moves what waits into a ring of another size; slots that are not given back have to fit too. */
+/* Moves the waiting receives into a ring of another size. Slots in use must fit as well. */
 static int hca_srq_resize(struct hca_srq *srq, uint32_t wr)
 {
 	struct hca_queue *old = &srq->rq, fresh;
@@ -219,7 +220,7 @@ static int hca_srq_resize(struct hca_srq *srq, uint32_t wr)
 		mem_forget(to);
 		mem_release(to);
 	}
-	/* completions polled meanwhile count on the old one: `polled` stays where it is */
+	/* `polled` keeps its value: completions polled meanwhile count in the same field */
 	uint64_t ring = old->ring;
 
 	old->ring = fresh.ring;
@@ -291,7 +292,8 @@ static int hca_srq_check_recv(const struct hca_srq *srq, const struct ibv_recv_w
 	}
 	if (q->head - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE) < q->size)
 		return 0;
-	hca_log("ibv_post_srq_recv: srq %u: queue of %u is full: %u wait, of %u the completion was "
+	hca_log("ibv_post_srq_recv: srq %u: queue of %u is full: %u wait, the completions of %u "
+		"were "
 		"not polled",
 		srq->item.index, q->size, q->head - q->done,
 		q->done - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE));
@@ -330,10 +332,10 @@ int hca_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_re
 	return rc;
 }
 
-/* ---- dying ---------------------------------------------------------------------------------- */
+/* ---- failing -------------------------------------------------------------------------------- */
 
-/* An event, because the task that noticed may hold a lock. After IBV_EVENT_SRQ_ERR no queue pair of
- * it can receive, so they are in ERR. */
+/* Moves the queue pairs of a failed shared queue to ERR: after IBV_EVENT_SRQ_ERR they cannot
+ * receive. Runs as an engine event, because the task that noticed may hold a lock. */
 static void hca_srq_died(void *object, uint64_t generation)
 {
 	struct hca_srq *srq = object;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The extended calls of a context: the slots of struct verbs_context, which inline functions of
- * verbs.h call. A slot that is NULL makes its inline function fail with EOPNOTSUPP, which is what
- * hardware without the feature does; those are named here with the reason, so that none is
- * forgotten.
+ * verbs.h call. A NULL slot makes its inline function fail with EOPNOTSUPP, like hardware without
+ * the feature. The NULL slots are listed here with the reason, so that no slot is forgotten.
  */
 #include "backends/fakeverbs/entry/entry.h"
 
@@ -25,8 +24,8 @@ void hca_extended_ops(struct verbs_context *v)
 	v->alloc_null_mr = hca_alloc_null_mr;
 	v->advise_mr = hca_advise_mr;
 
-	/* Work queues and indirection tables spread raw packets over queues, and flows steer them:
-	 * this HCA has no raw packet queue pairs. */
+	/* Work queues and indirection tables spread raw packets over queues, and flows steer raw
+	 * packets: this HCA has no raw packet queue pairs. */
 	v->create_wq = NULL;
 	v->modify_wq = NULL;
 	v->destroy_wq = NULL;
@@ -42,10 +41,10 @@ void hca_extended_ops(struct verbs_context *v)
 	v->destroy_counters = NULL;
 	v->attach_counters_point_flow = NULL;
 	v->read_counters = NULL;
-	/* Tag matching is not built; nor is pacing of a queue pair. */
+	/* Tag matching and pacing of queue pairs are not implemented. */
 	v->post_srq_ops = NULL;
 	v->modify_qp_rate_limit = NULL;
-	/* There is no memory on the device. */
+	/* This HCA has no device memory. */
 	v->alloc_dm = NULL;
 	v->free_dm = NULL;
 	v->reg_dm_mr = NULL;

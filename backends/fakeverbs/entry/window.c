@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory windows: the calls, and requests to bind one as they are posted. What a window does is in
- * objects/window.c. */
+/* Memory windows: the calls, and the posting of bind requests. objects/window.c executes them. */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"
@@ -8,10 +7,10 @@
 #define HCA_WINDOW_RIGHTS                                                                          \
 	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |             \
 	 IBV_ACCESS_ZERO_BASED)
-/* For hca_post_check_bind alone: the request comes from ibv_bind_mw. */
+/* Marks a request of ibv_bind_mw for hca_post_check_bind; never stored. */
 #define HCA_SEND_TYPE_1 (1u << 31)
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating ------------------------------------------------------------------------------- */
 
 static struct ibv_mw *hca_alloc_mw(struct ibv_pd *ibv, enum ibv_mw_type type)
 {
@@ -79,7 +78,7 @@ static int hca_dealloc_mw(struct ibv_mw *ibv)
 int hca_post_check_bind(const struct hca_qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct ibv_mw_bind_info *b = &wr->bind_mw.bind_info;
-	/* local rights mean nothing here, and are given all the same */
+	/* programs set local rights as well, which have no meaning here */
 	const unsigned int rights = HCA_WINDOW_RIGHTS | IBV_ACCESS_LOCAL_WRITE;
 
 	if (hca_bad(wr->bind_mw.mw, HCA_KIND_MW, "ibv_bind_mw, IBV_WR_BIND_MW", qp->caller) ||
@@ -87,7 +86,7 @@ int hca_post_check_bind(const struct hca_qp *qp, const struct ibv_send_wr *wr)
 		return EINVAL;
 	if ((wr->send_flags & IBV_SEND_INLINE) || (b->mw_access_flags & ~rights))
 		return EINVAL;
-	/* type 1 has a call of its own, which chooses the key */
+	/* windows of type 1 are bound by ibv_bind_mw, which chooses the key */
 	if ((wr->bind_mw.mw->type == IBV_MW_TYPE_1) != !!(wr->send_flags & HCA_SEND_TYPE_1)) {
 		hca_log("ibv_post_send: qp 0x%x: IBV_WR_BIND_MW is for windows of type 2",
 			qp->number);

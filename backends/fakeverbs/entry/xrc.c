@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Extended reliable connections. One connection reaches every shared receive queue of a domain:
- * the initiator's half (XRC_SEND) sends, and each request names the queue by its number; the
- * target's half (XRC_RECV) has neither protection domain nor queues of its own, and takes those of
- * the shared queue that the request names: its receives, its completion queue, its memory keys.
+ * Extended reliable connections. One connection reaches every shared receive queue of a domain. The
+ * initiator's half (XRC_SEND) sends, and each request names the queue by its number. The target's
+ * half (XRC_RECV) has neither a protection domain nor queues of its own. It uses those of the
+ * shared queue that the request names: its receives, its completion queue, its memory keys.
  *
  *   process a: XRC_SEND --- srq number 7 ---> XRC_RECV --- domain ---+--- XRC srq 7 -> cq, pd
  *                                                                    +--- XRC srq 9 -> cq, pd
  *
  * A domain belongs to an HCA, and to an inode if it was opened with a descriptor: every process
- * that opens the same file shares it. Target halves belong to the domain; another process may open
- * one by its number, and it lives until the last one destroyed it. Its events go to the process
- * that made it.
+ * that opens the same file shares it. Target halves belong to the domain. Another process may open
+ * one by its number, and the half lives until the last process destroys it. The process that
+ * created it receives its events.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static struct hca_xrcd_handle *hca_xrcd_of(struct ibv_xrcd *xrcd)
 
 /* ---- domains -------------------------------------------------------------------------------- */
 
-/* The inode's domain on this HCA. Under the table's lock. */
+/* Returns the inode's domain on this HCA, or NULL. Under the table's lock. */
 static struct hca_xrcd *hca_xrcd_find(uint32_t port, uint64_t device, uint64_t inode)
 {
 	struct hca_xrcd *x;
@@ -38,7 +38,7 @@ static struct hca_xrcd *hca_xrcd_find(uint32_t port, uint64_t device, uint64_t i
 	return NULL;
 }
 
-/* A domain, new or shared; NULL and *error, the kernel's. */
+/* Returns a new or shared domain. NULL and *error: the errno that the kernel would return. */
 static struct hca_xrcd *hca_xrcd_get(uint32_t port, const struct ibv_xrcd_init_attr *a, int *error)
 {
 	struct hca_world *w = hca_world();
@@ -192,7 +192,7 @@ int hca_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 	return 0;
 }
 
-/* ---- target halves of others ---------------------------------------------------------------- */
+/* ---- target halves of other processes ------------------------------------------------------- */
 
 struct ibv_qp *hca_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *a)
 {
@@ -258,10 +258,10 @@ err:
 bool hca_qp_release(struct hca_qp *qp, bool owner)
 {
 	hca_qp_lock(qp);
-	bool last = qp->opens <= 1; /* 0: the process that was making it died */
+	bool last = qp->opens <= 1; /* 0: the process that was creating it died */
 
 	qp->opens -= qp->opens > 0;
-	if (owner && !last) { /* it has no owner now, and lives on */
+	if (owner && !last) { /* the queue pair lives on without an owner */
 		hca_event_purge(qp->context, HCA_ELEMENT_QP, qp->item.index, qp->item.generation);
 		qp->context = HCA_NONE;
 		qp->item.proc = UINT32_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of handles, and the reports of pointers that are no handle (alive.h). */
+/* Memory of handles, and the reports of pointers that are not handles (alive.h). */
 #include "backends/fakeverbs/objects/alive.h"
 
 #include <errno.h>
@@ -12,20 +12,22 @@
 #include "backends/fakeverbs/objects/handles.h"
 
 #define ALIVE_CLASSES 7
-/* The first one's, in which every kind of head has its place; each is twice the one before. */
+/* Size of the first class, in which the head of every kind fits; each class has twice the size of
+ * the previous one. */
 #define ALIVE_CLASS_BYTES 512u
 #define ALIVE_PROCS       64
-#define ALIVE_WIPE        0xdb /* a pointer of these bytes points nowhere */
+#define ALIVE_WIPE        0xdb /* a pointer of these bytes is not a valid address */
 
 enum alive_end { ALIVE_LIVES, ALIVE_DESTROYED, ALIVE_SWEPT, ALIVE_FORKED };
 
-/* In front of each handle. */
+/* Precedes each handle in memory. */
 struct alive_block {
-	struct alive_block *older; /* of all that there ever were */
-	struct alive_block *next;  /* that rests after it */
-	void *token;               /* in the process' books; NULL: none */
-	size_t bytes;              /* of the handle */
-	uint64_t ended;            /* call site */
+	struct alive_block *older; /* list of all blocks, living or not */
+	struct alive_block *next;  /* next block in the list of resting ones */
+	/* block of the process' memory that represents the handle, or NULL */
+	void *token;
+	size_t bytes;   /* size of the handle */
+	uint64_t ended; /* call site */
 	uint32_t kind, end, proc;
 	uint32_t pad;
 };
@@ -33,9 +35,9 @@ DOPPEL_STATIC_CHECK(sizeof(struct alive_block) % 8 == 0, "handles stay aligned")
 DOPPEL_STATIC_CHECK(offsetof(struct hca_qp_handle, hca) <= ALIVE_CLASS_BYTES, "the farthest head");
 
 static struct {
-	uint32_t lock; /* a leaf */
+	uint32_t lock; /* a leaf lock */
 	struct alive_block *newest;
-	uint32_t living[ALIVE_PROCS]; /* by process % ALIVE_PROCS */
+	uint32_t living[ALIVE_PROCS]; /* living handles, by process % ALIVE_PROCS */
 	struct alive_rest {
 		struct alive_block *first, *last;
 		uint32_t count;
@@ -47,7 +49,7 @@ static void *alive_memory(struct alive_block *b)
 	return b + 1;
 }
 
-/* What the program holds. */
+/* Returns the pointer that the program holds. */
 static void *alive_object(struct alive_block *b)
 {
 	return b->kind == HCA_KIND_CONTEXT
@@ -73,7 +75,7 @@ static uint32_t alive_class(size_t bytes)
 	return i;
 }
 
-/* The oldest that rests, if enough do. Under the lock. */
+/* Returns the oldest resting block, if enough blocks rest. Under the lock. */
 static struct alive_block *alive_reuse(struct alive_rest *r, size_t bytes)
 {
 	struct alive_block *b = r->count > HCA_REST && r->first->bytes >= bytes ? r->first : NULL;
@@ -129,7 +131,7 @@ void *hca_handle_take(enum hca_kind kind, size_t bytes, const char *what)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* The public struct stays. Devices are all public. */
+/* Wipes a handle except its public struct. Devices consist only of public structs. */
 static void alive_wipe(struct alive_block *b)
 {
 	struct hca_head *head = alive_head(b);
@@ -141,7 +143,7 @@ static void alive_wipe(struct alive_block *b)
 	mem_fresh(alive_memory(b), b->bytes);
 }
 
-/* Under the lock. */
+/* Appends a block to the list of resting ones. Under the lock. */
 static void alive_rest(struct alive_block *b, enum alive_end end)
 {
 	struct alive_rest *r = &alive.rest[b->kind][alive_class(b->bytes)];
@@ -177,7 +179,7 @@ void hca_handle_end(void *handle, uint64_t caller)
 	alive_finish(b, ALIVE_DESTROYED, caller);
 }
 
-/* A killed process' books are closed by the world. */
+/* The world frees the memory of a killed process. */
 void hca_handle_sweep(void *handle, bool killed)
 {
 	struct alive_block *b = (struct alive_block *)handle - 1;
@@ -188,7 +190,8 @@ void hca_handle_sweep(void *handle, bool killed)
 	alive_finish(b, ALIVE_SWEPT, 0);
 }
 
-/* Leaks are reported from the process' books. */
+/* Ends the living handles of a process, or all. The tokens stay allocated, so that leaks are
+ * reported. */
 static void alive_finish_all(uint32_t proc, bool any, enum alive_end end)
 {
 	if (!any && !alive.living[proc % ALIVE_PROCS])
@@ -248,7 +251,7 @@ struct alive_words {
 	char text[64];
 };
 
-/* "queue pair 0x101": its public struct is as it was. */
+/* Writes "queue pair 0x101". The public struct still has its values. */
 static const char *alive_words(struct alive_block *b, struct alive_words *to)
 {
 	const void *object = alive_object(b);
@@ -293,17 +296,17 @@ static const char *alive_fate(const struct alive_block *b, struct hca_site *to)
 
 	switch ((enum alive_end)b->end) {
 	case ALIVE_LIVES:
-		return "lives";
+		return "is alive";
 	case ALIVE_SWEPT:
-		return "went with its process";
+		return "ended with its process";
 	case ALIVE_FORKED:
-		return "is the parent's of this child made by fork";
+		return "belongs to the parent of this forked process";
 	default:
 		break;
 	}
 	hca_site(hca_proc_id(os_proc()), b->ended, &at);
 	if (b->kind == HCA_KIND_DEVICES)
-		snprintf(to->text, sizeof to->text, "went with the last list and context (%.40s)",
+		snprintf(to->text, sizeof to->text, "ended with the last list and context (%.40s)",
 			 at.text);
 	else
 		snprintf(to->text, sizeof to->text, "was destroyed at %.60s", at.text);
@@ -319,19 +322,21 @@ int hca_bad_handle(const void *object, enum hca_kind kind, const char *call, uin
 
 	hca_site(me, caller, &at);
 	if (!object)
-		hca_check(HCA_RULE_BAD_HANDLE, caller, "%s at %s: NULL is no %s", call, at.text,
+		hca_check(HCA_RULE_BAD_HANDLE, caller,
+			  "%s at %s: handle is NULL; expected a valid %s", call, at.text,
 			  alive_name[kind]);
 	else if (!b)
-		hca_check(HCA_RULE_BAD_HANDLE, caller, "%s at %s: 0x%llx is no %s, and never was",
-			  call, at.text, (unsigned long long)(uintptr_t)object, alive_name[kind]);
+		hca_check(HCA_RULE_BAD_HANDLE, caller,
+			  "%s at %s: 0x%llx was never a handle; expected a valid %s", call, at.text,
+			  (unsigned long long)(uintptr_t)object, alive_name[kind]);
 	else if (b->kind != (uint32_t)kind)
 		hca_check(HCA_RULE_BAD_HANDLE, caller,
-			  "%s at %s: it needs a %s, and got a %s, which %s", call, at.text,
+			  "%s at %s: expected a valid %s; got %s, which %s", call, at.text,
 			  alive_name[kind], alive_words(b, &words), alive_fate(b, &fate));
 	else if (b->end == ALIVE_LIVES)
 		hca_check(HCA_RULE_BAD_HANDLE, caller,
-			  "%s at %s: %s is of process %u, not of the caller's, %u", call, at.text,
-			  alive_words(b, &words), b->proc, me);
+			  "%s at %s: %s belongs to process %u, not to the caller's process %u",
+			  call, at.text, alive_words(b, &words), b->proc, me);
 	else
 		hca_check(HCA_RULE_BAD_HANDLE, caller, "%s at %s: %s %s", call, at.text,
 			  alive_words(b, &words), alive_fate(b, &fate));
@@ -347,7 +352,7 @@ int hca_bad_context(const void *object, enum hca_kind kind, const struct ibv_con
 	struct hca_site at;
 
 	hca_check(HCA_RULE_WRONG_DOMAIN, caller,
-		  "%s at %s: %s is of another context (of %s; the call is of %s)", call,
+		  "%s at %s: %s belongs to another context (device %s; the call uses %s)", call,
 		  hca_site(hca_proc_id(os_proc()), caller, &at),
 		  b ? alive_words(b, &words) : alive_name[kind], its->device->name,
 		  context->device->name);

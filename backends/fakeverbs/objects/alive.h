@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which verbs objects there are, as the program holds them. A handle has a head after its public
- * struct, which names its kind while it lives. Its memory is never given back: when the
- * object is destroyed the head is wiped, what follows it is made useless, and the memory rests
- * until HCA_REST later ones of that kind and size have ended. The public struct stays as it was, so
- * that inline functions of verbs.h (qp->context->ops.post_send) come here all the same.
+ * Handles of verbs objects, as the program holds them. A handle has a head after its public struct;
+ * the head names the handle's kind while it is alive. Its memory is never freed. When the object is
+ * destroyed, the head is wiped and the rest is made useless. The memory rests until HCA_REST later
+ * handles of that kind and size have ended. The public struct keeps its values, so that inline
+ * functions of verbs.h (qp->context->ops.post_send) still reach this code.
  *
- * So a handle that is destroyed, of another kind, of another process, NULL or no handle at all is
- * an EINVAL and a sentence of the rule verbs-bad-handle, with the call sites of the use and of the
- * destruction; not a crash. Beyond the rest a stale handle looks like whatever is there now.
+ * A bad handle is therefore EINVAL and a report of the rule verbs-bad-handle, not a crash. The
+ * report has the call sites of the use and of the destruction. Bad handles are: destroyed, of
+ * another kind, of another process, NULL, or not a handle. After the rest a stale handle looks like
+ * its successor.
  *
- * Called by the entry points, after their scheduling point. Memory of the process' books (os_alloc)
- * stands for each handle: a fault point, and a leak if it stays. Not kept between processes of a
- * fabric: each has its own. Under no lock, except where noted.
+ * Entry points call these functions after their scheduling point. A block of the process' memory
+ * (os_alloc) represents each handle: it is a fault point, and a leak if it is not freed. Processes
+ * of a fabric do not share this list. No lock is held, except where noted.
  */
 #ifndef BACKENDS_FAKEVERBS_ALIVE_H
 #define BACKENDS_FAKEVERBS_ALIVE_H
@@ -43,7 +44,7 @@ enum hca_kind {
 	HCA_KIND_SRQ,
 	HCA_KIND_QP,
 	HCA_KIND_XRCD,
-	HCA_KIND_DEVICES, /* those of a process, in one piece; each has a mark of its own */
+	HCA_KIND_DEVICES, /* the devices of a process, in one piece; each has a mark of its own */
 	HCA_KINDS
 };
 
@@ -55,22 +56,26 @@ struct hca_head {
 	const void *self;
 };
 
-/* Zeroed memory of a handle, with a living head; `bytes` may be more than the handle has. NULL. */
+/* Allocates the zeroed memory of a handle, with a living head. The block may be larger than
+ * `bytes`. NULL: no memory. */
 void *hca_handle_take(enum hca_kind kind, size_t bytes, const char *what);
-/* It is destroyed; caller: the call site, or 0: its create call fails. NULL is fine. */
+/* Ends a handle. caller: call site of the destroy call; 0: the create call failed. NULL is
+ * ignored. */
 void hca_handle_end(void *handle, uint64_t caller);
-/* It goes with its process, killed or not; then all others that this process still has. */
+/* End a handle together with its process; end all handles that the process still has. `killed`: the
+ * process did not exit by itself. */
 void hca_handle_sweep(void *handle, bool killed);
 void hca_handles_sweep(uint32_t proc);
-/* With the world. In the child of a fork: nothing that the parent had is the child's. */
+/* Ends all handles, with the world. `forked`: in the child of a fork, which owns no handle of its
+ * parent. */
 void hca_handles_end(bool forked);
 
-/* Is it one of that kind, living or not? Slow. */
+/* True if the object is a handle of that kind, living or ended. Slow. */
 bool hca_handle_was(const void *object, enum hca_kind kind);
 
-/* It is not what it should be: logs why, sets errno, and returns EINVAL. */
+/* Logs what is wrong with the handle, sets errno, and returns EINVAL. */
 int hca_bad_handle(const void *object, enum hca_kind kind, const char *call, uint64_t caller);
-/* The same for a part of what a call makes: of another context. */
+/* The same for an argument that belongs to another context. */
 int hca_bad_context(const void *object, enum hca_kind kind, const struct ibv_context *context,
 		    const char *call, uint64_t caller);
 
@@ -78,9 +83,8 @@ static inline bool hca_is_dead(const struct hca_head *head, enum hca_kind kind)
 {
 	return UNLIKELY(__atomic_load_n(&head->alive, __ATOMIC_RELAXED) != HCA_ALIVE(kind));
 }
-/* For post and poll, which have the handle in hand. Processes that share an address space are those
- * of a simulated world: only there may it belong to another process. hca_bad of handles.h is for
- * the rest. */
+/* Check for post and poll. Processes that share an address space belong to a simulated world: only
+ * there may a handle belong to another process. All other calls use hca_bad of handles.h. */
 static inline bool hca_is_not_mine(const struct hca_head *head, enum hca_kind kind)
 {
 	return hca_is_dead(head, kind) || (hca_alone && UNLIKELY(head->proc != os_proc()->id));

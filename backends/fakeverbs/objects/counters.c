@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters of ports. The names are those of the kernel's drivers mlx5_ib and rdma_rxe; `counters`
- * is ib_core's, for drivers that answer performance management, which rdma_rxe does not. */
+/* Counters of ports. The names are those of the kernel's drivers mlx5_ib and rdma_rxe. The folder
+ * `counters` is ib_core's, for drivers that answer performance management queries; rdma_rxe does
+ * not. */
 #include "backends/fakeverbs/objects/counters.h"
 #include "backends/fakeverbs/objects/objects.h"
 #include "backends/fakeverbs/objects/personality.h"
 
-/* A counter of what is not modelled shows 0: congestion control, adaptive retransmission, errors of
- * the link. */
+/* Events that are not modelled have counters that show 0: congestion control, adaptive
+ * retransmission, errors of the link. */
 static const struct hca_counter_file hca_files_mlx5[] = {
 	{"counters/port_xmit_data", HCA_SENT_BYTES, 4},
 	{"counters/port_rcv_data", HCA_RECEIVED_BYTES, 4},
@@ -94,7 +95,7 @@ void hca_counters_end(struct hca_qp *qp)
 	struct hca_port *port = &hca_world()->port[qp->port];
 
 	hca_lock(&port->lock);
-	uint32_t moves = port->counted_moves | 1; /* it is odd where a process died in here */
+	uint32_t moves = port->counted_moves | 1; /* odd if a process died between the two stores */
 
 	__atomic_store_n(&port->counted_moves, moves, __ATOMIC_SEQ_CST);
 	for (uint32_t i = 0; i < HCA_TRAFFIC_COUNTERS; i++) {
@@ -106,7 +107,7 @@ void hca_counters_end(struct hca_qp *qp)
 	hca_unlock(&port->lock);
 }
 
-/* Without the port's lock, which packets need. */
+/* Adds up the counts of a port. Does not lock the port, because packets need its lock. */
 static void hca_counters_sum(uint32_t index, uint64_t out[HCA_COUNTERS])
 {
 	struct hca_world *w = hca_world();
@@ -119,7 +120,7 @@ static void hca_counters_sum(uint32_t index, uint64_t out[HCA_COUNTERS])
 		const struct hca_qp *qp = hca_slab_at(&w->qp, n);
 
 		if (__atomic_load_n(&qp->port, __ATOMIC_RELAXED) != index)
-			continue; /* one that ended has counted nothing */
+			continue; /* an ended queue pair has traffic counts of 0 */
 		for (uint32_t i = 0; i < HCA_TRAFFIC_COUNTERS; i++)
 			out[i] += __atomic_load_n(&qp->traffic[i], __ATOMIC_SEQ_CST);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counting. What each message counts is kept in the queue pair, under its lock, because all of its
- * port would meet at one word; the port has what queue pairs that ended had counted. The rest is
- * rare, and counted at the port.
+ * Counters. The queue pair, under its lock, counts the events of every message: one word per port
+ * would be contended. The port keeps the counts of queue pairs that have ended. Rare events are
+ * counted at the port.
  */
 #ifndef BACKENDS_FAKEVERBS_COUNTERS_H
 #define BACKENDS_FAKEVERBS_COUNTERS_H
@@ -15,12 +15,12 @@ struct hca_qp;
 
 #pragma GCC visibility push(hidden)
 
-/* One more, of a port. */
+/* Adds 1 to a counter of a port. */
 void hca_count(uint32_t port, enum hca_counter counter);
-/* The port of a queue pair that ends keeps what the queue pair counted. Under its lock. */
+/* Adds the counts of an ending queue pair to its port. Under the queue pair's lock. */
 void hca_counters_end(struct hca_qp *qp);
-/* The port's counts by now. False: a queue pair ended meanwhile, and may be in it twice, or not at
- * all. */
+/* Reads the port's counts. False: a queue pair ended meanwhile, and its counts may be included
+ * twice or not at all. */
 bool hca_counters_read(uint32_t port, uint64_t out[HCA_COUNTERS]);
 
 #pragma GCC visibility pop

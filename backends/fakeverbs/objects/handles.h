@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the owner of an object holds: struct ibv_qp and the like, each inside a handle with the
- * HCA's half (objects.h) beside it, from its create call to its destroy call, and longer: alive.h.
- * No other process looks into one.
+ * Handles: the memory that an object's owner sees. Each contains the public struct, such as struct
+ * ibv_qp, and a pointer to the HCA's record (objects.h). It exists from its create call to its
+ * destroy call, and longer: alive.h. Other processes never read a handle.
  */
 #ifndef BACKENDS_FAKEVERBS_HANDLES_H
 #define BACKENDS_FAKEVERBS_HANDLES_H
@@ -18,17 +18,19 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Read by our libmlx5.so.1 (backends/mlx5dv), which is another library. */
+/* Read by our libmlx5.so.1 (backends/mlx5dv), a separate library. */
 #define HCA_PROVIDER_MLX5  "doppel: mlx5"
 #define HCA_PROVIDER_OTHER "doppel: no provider's table"
 
 struct hca_device_handle {
 	struct ibv_device ibv;
 	const char *
-		provider; /* where rdma-core's providers look for their own table: HCA_PROVIDER_* */
-	uint32_t port;    /* world port */
+		/* HCA_PROVIDER_*, at the offset where rdma-core's providers expect their own
+		 * table */
+		provider;
+	uint32_t port; /* world port */
 	uint32_t host;
-	uint32_t alive; /* HCA_ALIVE(HCA_KIND_DEVICES) while there are a list or contexts */
+	uint32_t alive; /* HCA_ALIVE(HCA_KIND_DEVICES) while a list or a context refers to it */
 };
 struct hca_context_handle {
 	struct verbs_context verbs;
@@ -45,11 +47,12 @@ struct hca_pd_handle {
 	struct hca_head head;
 	struct hca_pd *hca;
 	uint32_t users;
-	/* of a parent domain (domain.c) */
-	struct hca_pd_handle *base; /* whose `hca` it shares; NULL: a protection domain itself */
-	struct hca_td_handle *td;   /* NULL: none */
+	/* fields of a parent domain (domain.c) */
+	/* domain whose `hca` it shares; NULL: it is a protection domain */
+	struct hca_pd_handle *base;
+	struct hca_td_handle *td; /* NULL: without a thread domain */
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
-		       uint64_t resource_type); /* NULL: none */
+		       uint64_t resource_type); /* NULL: no allocator */
 	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
 	void *pd_context;
 };
@@ -72,35 +75,37 @@ struct hca_channel_handle {
 struct hca_cq_handle {
 	union {
 		struct ibv_cq ibv;
-		struct ibv_cq_ex ex; /* begins with the same */
+		struct ibv_cq_ex ex; /* begins with the same fields */
 	};
 	struct hca_head head;
 	struct hca_cq *hca;
-	struct ibv_pd *parent; /* domain, of an extended one; NULL: none */
-	void *ring_memory;     /* of its allocator; NULL: none */
-	/* of an extended queue (cq_ex.c) */
+	struct ibv_pd *parent; /* parent domain of an extended queue, or NULL */
+	void *ring_memory;     /* memory from the parent domain's allocator, or NULL */
+	/* fields of an extended queue (cq_ex.c) */
 	uint64_t wc_flags;
 	uint32_t single_threaded, polling;
 	struct os_mutex poll_lock;
-	struct ibv_wc wc; /* the current one */
+	struct ibv_wc wc; /* the current completion */
 	uint64_t timestamp;
 	uint32_t users;       /* queue pairs */
-	uint64_t depth;       /* completions that they can have (checks.h) */
-	uint32_t comp_taken;  /* by get_cq_event */
-	uint32_t async_taken; /* by get_async_event */
+	uint64_t depth;       /* completions that these can have (checks.h) */
+	uint32_t comp_taken;  /* events returned by get_cq_event */
+	uint32_t async_taken; /* events returned by get_async_event */
 };
 struct hca_builder;
 struct hca_qp_handle {
 	union {
 		struct ibv_qp ibv;
-		struct ibv_qp_ex ex; /* begins with the same */
+		struct ibv_qp_ex ex; /* begins with the same fields */
 	};
 	struct hca_head head;
 	struct hca_qp *hca;
-	struct ibv_xrcd *xrcd;       /* NULL: none */
-	void *ring_memory;           /* of the program\'s allocator; NULL: none */
-	struct hca_qp_open *open;    /* by ibv_open_qp; NULL: this one made it */
-	struct hca_builder *builder; /* of an extended one (qp_ex.c), after this; else NULL */
+	struct ibv_xrcd *xrcd; /* or NULL */
+	void *ring_memory;     /* memory from the program's allocator, or NULL */
+	/* reference from ibv_open_qp; NULL: this handle created the queue pair */
+	struct hca_qp_open *open;
+	/* builder of an extended one (qp_ex.c), after this struct; else NULL */
+	struct hca_builder *builder;
 	uint32_t async_taken;
 	uint32_t cq_depth[2]; /* send, receive: its part of the queues' depth */
 };
@@ -116,8 +121,8 @@ struct hca_srq_handle {
 	struct hca_head head;
 	struct hca_srq *hca;
 	struct hca_pd_handle *pd;
-	void *ring_memory;     /* of the program's allocator; NULL: none */
-	struct ibv_xrcd *xrcd; /* NULL: a basic one */
+	void *ring_memory;     /* memory from the program's allocator, or NULL */
+	struct ibv_xrcd *xrcd; /* NULL: a basic queue */
 	struct ibv_cq *cq;
 	uint32_t users; /* queue pairs */
 	uint32_t async_taken;
@@ -130,8 +135,8 @@ struct hca_xrcd_handle {
 	uint32_t users; /* queue pairs and shared receive queues */
 };
 
-/* What a call for the kernel returns: an error is in errno, too, where the system call leaves it.
- * Posts and polls are no such calls. */
+/* Returns `rc`, and stores an error in errno, as a system call does. For calls that rdma-core makes
+ * to the kernel; posts and polls are not among them. */
 static inline int hca_result(int rc)
 {
 	if (rc)
@@ -160,7 +165,7 @@ static inline struct hca_srq_handle *hca_srq_of(struct ibv_srq *srq)
 	return CONTAINER_OF(srq, struct hca_srq_handle, ibv);
 }
 
-/* Where the head is, seen from what the program holds. */
+/* Returns the offset of the head from the pointer that the program holds. */
 static inline size_t hca_head_offset(enum hca_kind kind)
 {
 	switch (kind) {
@@ -192,8 +197,9 @@ static inline size_t hca_head_offset(enum hca_kind kind)
 	}
 }
 
-/* Is this no living object of that kind, of the calling process? Then the reason is logged, and the
- * result is EINVAL, in errno too. `call` is the name of the call, `caller` its call site. */
+/* Returns 0 if `object` is a living object of that kind and of the calling process. Otherwise logs
+ * the reason and returns EINVAL, in errno too. `call` is the name of the call, `caller` its call
+ * site. */
 static inline int hca_bad(const void *object, enum hca_kind kind, const char *call, uint64_t caller)
 {
 	if (LIKELY(object != NULL)) {
@@ -205,7 +211,7 @@ static inline int hca_bad(const void *object, enum hca_kind kind, const char *ca
 	}
 	return hca_bad_handle(object, kind, call, caller);
 }
-/* The same for a part of something that is made in `context`, where NULL is none. */
+/* Checks a part of an object that is created in `context`. NULL passes: the part is optional. */
 static inline int hca_bad_part(const void *object, enum hca_kind kind,
 			       const struct ibv_context *context, const char *call, uint64_t caller)
 {
@@ -213,7 +219,7 @@ static inline int hca_bad_part(const void *object, enum hca_kind kind,
 		return 0;
 	if (hca_bad(object, kind, call, caller))
 		return EINVAL;
-	/* all public structs but the context's begin with it */
+	/* all public structs except the context's begin with the context */
 	return *(struct ibv_context *const *)object == context
 		       ? 0
 		       : hca_bad_context(object, kind, context, call, caller);

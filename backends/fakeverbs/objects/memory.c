@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every byte that an HCA moves. Regions are made in entry/region.c. */
+/* Moves every byte that an HCA moves. entry/region.c creates the regions. */
 #include <errno.h>
 
 #include "backends/fakeverbs/arena/point.h"
@@ -38,15 +38,16 @@ bool hca_key_live(uint32_t pd, uint32_t key)
 void hca_mr_release(struct hca_mr *mr)
 {
 	hca_lock(&mr->item.lock);
-	/* a process that was stopped in its copy may find the region gone (region.c gave up on
-	 * it) */
+	/* users is 0 if the caller's process was stopped in its copy and region.c no longer waited
+	 * for it */
 	ASSERT(mr->users > 0 || hca_far);
 	mr->users -= mr->users > 0;
 	hca_unlock(&mr->item.lock);
 }
 
-/* Host memory may be polled while it is written: small transfers are placed word by word, in
- * rising order, each word visible as a whole (the flag at the end of a small WRITE). */
+/* Host memory may be polled while it is written. Small transfers are written word by word, in
+ * rising order, each word atomically: a poller may wait for the flag at the end of a small
+ * WRITE. */
 void hca_host_write_any(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
 	if (bytes > HCA_WORDWISE_BYTES) {
@@ -104,7 +105,8 @@ int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t by
 	if (mr->gpu)
 		return peermem()->write(&mr->region, mr->port, at, data, bytes);
 	hca_check_wrote(mr, at, bytes);
-	/* a small one lands as a whole, its last word last; but not where order is relaxed */
+	/* a small write lands as a whole, its last word last, unless the region's ordering is
+	 * relaxed */
 	bool whole = bytes <= HCA_WORDWISE_BYTES &&
 		     (bytes <= 8 || !(mr->access & IBV_ACCESS_RELAXED_ORDERING));
 	struct mem_access a = {.addr = (const void *)(uintptr_t)at,
@@ -174,7 +176,7 @@ int hca_sges_check(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint32_t 
 	return 0;
 }
 
-/* One walk for both directions: `write` is the direction, `data` is read or written accordingly. */
+/* Copies in both directions: `write` is the direction; `data` is read or written accordingly. */
 static int hca_sges_copy(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t offset,
 			 uint8_t *data, uint64_t bytes, bool write)
 {

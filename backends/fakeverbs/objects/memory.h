@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys and bytes: memory regions (memory.c) and windows (window.c); the calls that make them are in
- * entry/region.c and entry/window.c. Called by both ends of the transport, under the queue pair's
- * lock; a region is held while its bytes move, and deregistering it waits for that.
+ * Keys and bytes: memory regions (memory.c) and windows (window.c). entry/region.c and
+ * entry/window.c have the calls that create them. Both ends of the transport call these functions
+ * under the queue pair's lock. A region is held while its bytes move; deregistering it waits for
+ * the release.
  */
 #ifndef BACKENDS_FAKEVERBS_MEMORY_H
 #define BACKENDS_FAKEVERBS_MEMORY_H
@@ -16,7 +17,7 @@
 
 /* ---- memory.c ---- */
 
-/* The region that a key of that number would be of; NULL: there never was one. */
+/* Returns the region record to which a key of that number belongs; NULL: no record. */
 static inline struct hca_mr *hca_mr_at(uint32_t key)
 {
 	struct hca_world *w = hca_world();
@@ -26,30 +27,32 @@ static inline struct hca_mr *hca_mr_at(uint32_t key)
 								       : NULL;
 }
 
-/* Is that range inside it, live, of that domain, and allowed? Under its lock. */
+/* True if the range is inside the region, and the region is live, of that domain, and has these
+ * rights. Under its lock. */
 static inline bool hca_mr_allows(const struct hca_mr *mr, uint32_t pd, uint32_t key, uint64_t iova,
 				 uint64_t bytes, uint32_t access)
 {
 	return mr->key && mr->key == key && mr->pd == pd && (mr->access & access) == access &&
 	       iova >= mr->iova && bytes <= mr->bytes && iova - mr->iova <= mr->bytes - bytes;
 }
-/* Is [iova, iova + bytes) inside a live region of this protection domain with these rights? Holds
- * the region until hca_mr_release. NULL: no. */
+/* Finds the region of a key, checks it (hca_mr_allows), and holds it until hca_mr_release. NULL:
+ * not allowed. */
 struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t bytes,
 			   uint32_t access);
 void hca_mr_release(struct hca_mr *mr);
-/* Is this a key of that domain, whatever of? */
+/* True if this is the key of a live region of that domain, whatever its range and rights are. */
 bool hca_key_live(uint32_t pd, uint32_t key);
-/* HCAs write into memory that a send may be reading: not the program's doing. */
+/* Records that an HCA writes into memory that a send may be reading. The sanitizer does not blame
+ * the program for such a change. */
 void hca_check_wrote_watched(struct hca_mr *mr, uint64_t address, uint64_t bytes);
 static inline void hca_check_wrote(struct hca_mr *mr, uint64_t address, uint64_t bytes)
 {
 	if (__atomic_load_n(&mr->watched, __ATOMIC_RELAXED))
 		hca_check_wrote_watched(mr, address, bytes);
 }
-/* Writes up to this into host memory land as a whole, the last word last. */
+/* Maximum size of a write to host memory that lands as a whole, the last word last. */
 #define HCA_WORDWISE_BYTES 512
-/* Into memory that others poll, and out of memory that others write. */
+/* Write to memory that others poll, and read memory that others write. */
 void hca_host_write_any(uint8_t *to, const uint8_t *from, uint64_t bytes);
 static inline void hca_host_write(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
@@ -65,9 +68,10 @@ static inline void hca_host_write(uint8_t *to, const uint8_t *from, uint64_t byt
 void hca_host_read(uint8_t *to, const uint8_t *from, uint64_t bytes);
 int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t bytes);
 int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes);
-/* An aligned word, whole. */
+/* Reads an aligned word atomically. */
 int hca_mr_load(struct hca_mr *mr, uint64_t iova, uint64_t *value);
-/* The scatter list as a stream: every entry valid? then bytes from `offset` on. EACCES: no. */
+/* Treat the scatter list as a stream: check every entry; read or write bytes from `offset` on.
+ * EACCES: not allowed. */
 int hca_sges_check(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint32_t access);
 int hca_sges_read(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t offset, void *data,
 		  uint64_t bytes);
@@ -75,17 +79,17 @@ int hca_sges_write(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t 
 		   const void *data, uint64_t bytes);
 /* ---- window.c ---- */
 
-#define HCA_WINDOW_KEY 0x80000000u /* in keys of windows alone */
+#define HCA_WINDOW_KEY 0x80000000u /* set in keys of windows only */
 
 void hca_mw_destroy(struct hca_mw *mw);
-/* Windows of type 2 that this queue pair bound are free. */
+/* Unbinds the windows of type 2 that this queue pair bound. */
 void hca_windows_forget_qp(const struct hca_qp *qp);
 enum ibv_wc_status hca_wqe_do_locally(const struct hca_qp *qp, const struct hca_wqe *e);
-/* The window of type 2 with this key is free; false: there is none that this queue pair may
- * free. */
+/* Unbinds the window of type 2 with this key. False: this queue pair may not unbind one with this
+ * key. */
 bool hca_window_invalidate(const struct hca_qp *qp, uint32_t key);
-/* What a peer names: a region, or a window; then *iova becomes the region's. Released by
- * hca_mr_release. NULL: it may not. */
+/* Holds the memory that a peer names by the key of a region or a window. For a window, changes
+ * *iova to the region's address. The caller releases it by hca_mr_release. NULL: not allowed. */
 struct hca_mr *hca_remote_hold(const struct hca_qp *qp, uint32_t key, uint64_t *iova,
 			       uint64_t bytes, uint32_t access);
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the environment chooses for an HCA of this world: of the world's configuration, else
- * of the program.
+ * Options of the environment for HCAs: of the world's configuration, else of the program.
  *
- *	DOPPEL_HCA_ATOMIC=glob                all HCAs
- *	DOPPEL_HCA_ATOMIC=mlx5_1=glob,none    that one; the others
- *	DOPPEL_HCA_FAST_PATH=off              packets always (transport/direct.c is not used)
- *	DOPPEL_HCA_LINK=mlx5_1=down           that one's link is down from the start
- *	DOPPEL_HCA_ORDER=completion           an acknowledge shows nothing (transport/early.c)
- *	DOPPEL_HCA_ROUTING=adaptive           packets overtake each other (transport/overtake.c)
+ * 	DOPPEL_HCA_ATOMIC=glob                all HCAs
+ * 	DOPPEL_HCA_ATOMIC=mlx5_1=glob,none    that HCA; the others
+ * 	DOPPEL_HCA_FAST_PATH=off              always packets (transport/direct.c is not used)
+ * 	DOPPEL_HCA_LINK=mlx5_1=down           that HCA's link is down from the start
+ * 	DOPPEL_HCA_ORDER=completion           acknowledges make no data visible (transport/early.c)
+ * 	DOPPEL_HCA_ROUTING=adaptive           packets overtake each other (transport/overtake.c)
  */
 #include <stdlib.h>
 
 #include "backends/fakeverbs/objects/objects.h"
 
-/* The item for this HCA of a list of VALUE and NAME=VALUE: the last that fits. 0 bytes: none. */
+/* Returns the value for this HCA in a list of VALUE and NAME=VALUE: the first that names it, else
+ * the last without a name. 0 bytes: not set. */
 static const char *hca_option(const char *list, const char *hca, size_t *bytes)
 {
 	const char *found = "";
@@ -41,7 +41,7 @@ struct hca_choice {
 	uint32_t value;
 };
 
-/* What the option is for this HCA; the first choice if it is not set. */
+/* Returns the option's value for this HCA; the first choice if the option is not set. */
 static uint32_t hca_choose(const char *option, uint32_t index, const struct hca_choice *choices,
 			   size_t n)
 {

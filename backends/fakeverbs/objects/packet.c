@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets in the tables: made, copied, freed. */
+/* Packets in the tables: allocation, copies, release. */
 #include <stdlib.h>
 
 #include "backends/fakeverbs/arena/point.h"
 #include "backends/fakeverbs/objects/packet.h"
 #include "backends/fakeverbs/objects/port.h"
 
-/* One for which the tables have no room. It is made all the same, in memory of its own with its
- * data after it, and lost when it is sent: its sender does what it does for one that the wire
- * loses. */
+/* Creates a packet for which the tables have no room. It has memory of its own, with its data after
+ * it, and is lost when it is sent. Its sender treats it like a packet that the wire loses. */
 static struct hca_packet *hca_packet_outside(uint32_t bytes)
 {
 	struct hca_packet *p = calloc(1, sizeof *p + bytes);
@@ -37,7 +36,7 @@ uint8_t *hca_packet_data(const struct hca_packet *p)
 	return ((struct hca_buffer_large *)hca_slab_at(&w->large, p->buffer - 1))->bytes;
 }
 
-/* From the tables, with room for so many bytes of data; NULL: there is none. */
+/* Allocates a packet with `bytes` of data from the tables; NULL: no room. */
 static struct hca_packet *hca_packet_take(uint32_t bytes)
 {
 	struct hca_world *w = hca_world();
@@ -117,8 +116,9 @@ void *hca_packet_copy(void *object)
 	return copy;
 }
 
-/* RoCE has no service level on the wire; HCAs report there how to read the GRH: 0 as it is, 1 an
- * IPv6 header, 2 an IPv4 header. Programs rely on it (UCX throws away what does not fit). */
+/* RoCE has no service level on the wire. HCAs report in its place how to read the GRH: 0 a GRH, 1
+ * an IPv6 header, 2 an IPv4 header. Programs rely on it (UCX drops a datagram whose value does not
+ * fit). */
 uint8_t hca_route_sl(const struct hca_route *r)
 {
 	if (!r->global || r->gid_type != IBV_GID_TYPE_ROCE_V2)

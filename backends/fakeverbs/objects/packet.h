@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What goes over the fabric (transport/wire.c): one message is a burst of packets with one payload.
- * It belongs to the function that holds it, until hca_packet_send takes it or hca_packet_free ends
- * it; delivering one only reads it. A lost one is not reported.
+ * Messages on the fabric (transport/wire.c): one message is a burst of packets with one payload.
+ * The function that holds a message owns it until it calls hca_packet_send or hca_packet_free.
+ * Delivering a message only reads it. The loss of a message is not reported.
  *
- * Facts: InfiniBand Architecture, chapter 9 (BTH, RETH, AETH); RoCE v2 (annex 17). PSNs are 24
+ * Facts: InfiniBand Architecture, chapter 9 (BTH, RETH, AETH); RoCE v2 (annex 17). PSNs have 24
  * bits.
  */
 #ifndef BACKENDS_FAKEVERBS_PACKET_H
@@ -19,22 +19,22 @@
 struct hca_qp;
 
 #define HCA_PSN_MASK    0xffffffu
-#define HCA_BURST_BYTES 65536u /* payload of one message on the fabric, at most */
+#define HCA_BURST_BYTES 65536u /* maximum payload of one message on the fabric */
 /* RoCE v2 per packet: Ethernet 18, IPv4 20, UDP 8, BTH 12, ICRC 4; and the extended header */
 #define HCA_HEADER_BYTES 62u
 #define HCA_RETH_BYTES   16u
 #define HCA_ATOMIC_BYTES 28u
 #define HCA_ACK_BYTES    66u
-#define HCA_GRH_BYTES    40u /* in front of a received datagram */
+#define HCA_GRH_BYTES    40u /* header in front of a received datagram */
 
 enum hca_packet_kind {
 	HCA_WRITE,
 	HCA_SEND,
 	HCA_READ,     /* requests one burst */
-	HCA_RESPONSE, /* that burst */
+	HCA_RESPONSE, /* the requested burst */
 	HCA_ACK,
 	HCA_NAK,
-	HCA_ATOMIC, /* payload: both operands, or what to write; answered by a RESPONSE */
+	HCA_ATOMIC, /* payload: both operands, or the value to write; a RESPONSE answers it */
 };
 
 enum hca_nak { HCA_NAK_SEQUENCE, HCA_NAK_INVALID, HCA_NAK_ACCESS, HCA_NAK_OPERATION, HCA_NAK_RNR };
@@ -45,13 +45,13 @@ enum hca_packet_flag {
 	HCA_IMM = 4,
 	HCA_SOLICITED = 8,
 	HCA_ACK_REQUEST = 16,
-	HCA_INVALIDATE = 32, /* the key in `imm` */
+	HCA_INVALIDATE = 32, /* the key is in `imm` */
 };
 
-/* The way of a datagram. */
+/* The route of a datagram. */
 struct hca_route {
 	union ibv_gid sgid, dgid;
-	uint32_t global; /* has them */
+	uint32_t global; /* sgid and dgid are valid */
 	uint32_t gid_type;
 	uint32_t flow_label;
 	uint16_t slid;
@@ -61,9 +61,9 @@ struct hca_route {
 /* One message on the fabric: `packets` packets from `psn` on. */
 struct hca_packet {
 	struct hca_item item;
-	uint32_t service; /* enum ibv_qp_type that it is for */
+	uint32_t service; /* enum ibv_qp_type of the sender */
 	uint16_t pkey;
-	uint32_t qkey; /* of a datagram, as is its route */
+	uint32_t qkey; /* datagram only, like `route` */
 	struct hca_route route;
 	uint32_t kind, flags;
 	uint32_t from_port, to_port, from_qpn, to_qpn;
@@ -71,17 +71,18 @@ struct hca_packet {
 	uint32_t nak, rnr_timer;
 	uint32_t srqn, srqn_pad;
 	uint32_t rkey, imm;
-	uint32_t bytes;  /* of payload; for a READ: wanted */
-	uint32_t buffer; /* index of the payload's, + 1; small ones first */
+	uint32_t bytes;  /* bytes of payload; READ: bytes requested */
+	uint32_t buffer; /* index + 1 of the payload's buffer; `small` chooses the table */
 	uint32_t small;
-	uint32_t operation; /* of an atomic: enum ibv_wr_opcode */
-	uint64_t caller;    /* of its request (checks.h) */
-	uint64_t offset;    /* of the payload in its message */
-	uint64_t total;     /* of the message */
+	uint32_t operation; /* atomic only: enum ibv_wr_opcode */
+	uint64_t caller;    /* call site of its request's post (checks.h) */
+	uint64_t offset;    /* offset of the payload in its message */
+	uint64_t total;     /* bytes of the message */
 	uint64_t remote_address;
-	uint64_t flow; /* of its request */
+	uint64_t flow; /* flow number of its request */
 	uint32_t next,
-		landed; /* overtake.c: the next that is kept, index + 1; its bytes are placed */
+		/* overtake.c: next kept packet, index + 1; true if its bytes are in memory */
+		landed;
 };
 
 #define HCA_SMALL_BYTES 1024u
@@ -95,17 +96,18 @@ struct hca_buffer_large {
 	uint8_t bytes[HCA_BURST_BYTES];
 };
 
-/* Never NULL. */
+/* Creates a packet with room for `bytes` of data. Never NULL. */
 struct hca_packet *hca_packet_new(const struct hca_qp *qp, enum hca_packet_kind kind,
 				  uint32_t bytes);
 uint8_t *hca_packet_data(const struct hca_packet *p);
 void hca_packet_free(struct hca_packet *p);
-/* NULL: there is no room, so the copy is lost. */
+/* Returns a copy; NULL: no room, the copy is lost. */
 void *hca_packet_copy(void *packet);
-/* The tables had no room for it: it is in memory of its own, and is lost when it is sent. */
+/* True if the tables had no room for it. It is in memory of its own, and is lost when it is
+ * sent. */
 bool hca_packet_is_outside(const struct hca_packet *p);
 
-/* The service level that a datagram's completion reports. */
+/* Returns the service level that a datagram's completion reports. */
 uint8_t hca_route_sl(const struct hca_route *r);
 
 static inline int32_t hca_psn_diff(uint32_t a, uint32_t b)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ports: their attributes, and their tables of GIDs and P_Keys, filled when the world's HCAs are
- * made. A RoCE port has a link-local GID and the IPv4-mapped one of its address, each once for
- * every version that its personality knows, v1 first; an InfiniBand port has one, and a LID.
+ * created. A RoCE port has a link-local GID and the IPv4-mapped GID of its address. Each is listed
+ * once per RoCE version that the personality supports, v1 first. An InfiniBand port has one GID,
+ * and a LID.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,8 +32,8 @@ static void hca_port_gids(struct hca_port *port, uint32_t index, const struct hc
 	uint64_t guid = w->nic->guid;
 	union ibv_gid gid[2] = {{.raw = {0xfe, 0x80}}, {.raw = {[10] = 0xff, [11] = 0xff}}};
 
-	/* hosts of one machine file have equal GUIDs: the link-local address carries the host too,
-	 * as a MAC would */
+	/* hosts of one machine file have equal GUIDs: the host is part of the link-local address,
+	 * as a MAC would be */
 	guid ^= (uint64_t)w->host << 40 | (uint64_t)w->index << 24;
 	for (int i = 0; i < 8; i++)
 		gid[0].raw[8 + i] = (uint8_t)(guid >> (56 - 8 * i));
@@ -48,7 +49,7 @@ static void hca_port_gids(struct hca_port *port, uint32_t index, const struct hc
 	}
 }
 
-/* "0xffff,0x8001": the table from its first entry on. */
+/* Fills the table of P_Keys from its first entry on. `text`: "0xffff,0x8001". */
 static void hca_port_pkeys(struct hca_port *port, const char *text, uint32_t count)
 {
 	uint32_t n = 0;
@@ -69,8 +70,9 @@ static void hca_port_pkeys(struct hca_port *port, const char *text, uint32_t cou
 	}
 }
 
-/* Between one acknowledge timeout and the latest that the personality knows: an HCA's own, the same
- * for all of its queue pairs, drawn from a stream of its own. Exact in real time and under fifo. */
+/* Returns the acknowledge timeout of this HCA in quarters: between one timeout and the
+ * personality's latest. All queue pairs of the HCA share the value, which is drawn from a random
+ * stream of its own. Exactly one timeout in real time and under fifo. */
 static uint32_t hca_port_ack_quarters(const struct hca_personality *p, uint32_t index)
 {
 	struct sim_rng rng;
@@ -92,7 +94,7 @@ void hca_port_init(struct hca_port *port, uint32_t index)
 	const struct hca_personality *p =
 		hca_personality_find(name && *name ? name : "spec", index);
 
-	ASSERT(p); /* the world has checked variable and machine file */
+	ASSERT(p); /* the world has checked the variable and the machine file */
 	port->personality = hca_personality_index(p);
 	port->ack_quarters = hca_port_ack_quarters(p, index);
 	port->up = world_port(index)->up;
@@ -155,7 +157,7 @@ int hca_address_resolve(uint32_t port, const struct ibv_ah_attr *ah, uint32_t *t
 	enum ibv_gid_type type;
 	bool roce = hca_personality(port)->link_layer != IBV_LINK_LAYER_INFINIBAND;
 
-	/* RoCE has no local identifiers: the global route is not optional */
+	/* RoCE has no LIDs: the global route is not optional */
 	if (ah->port_num != 1 || ah->sl > 15 || (roce && !ah->is_global))
 		return EINVAL;
 	if (ah->is_global && !hca_gid_get(port, ah->grh.sgid_index, &gid, &type))
@@ -166,7 +168,7 @@ int hca_address_resolve(uint32_t port, const struct ibv_ah_attr *ah, uint32_t *t
 		*to_port = HCA_MULTICAST;
 	else
 		*to_port = roce ? hca_gid_port(&ah->grh.dgid) : hca_lid_port(ah->dlid);
-	/* a LID is routed without asking; an address has to be found first */
+	/* a LID needs no resolution; a GID does */
 	return roce && *to_port == HCA_NONE ? ETIMEDOUT : 0;
 }
 

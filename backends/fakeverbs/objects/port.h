@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses: a port's GIDs, LID and P_Keys, and which port of the fabric an address leads to
+ * Addresses: a port's GIDs, LID and P_Keys, and the port of the fabric to which an address leads
  * (port.c).
  */
 #ifndef BACKENDS_FAKEVERBS_PORT_H
@@ -18,7 +18,7 @@
 #define HCA_MULTICAST (UINT32_MAX - 1)
 
 void hca_port_init(struct hca_port *port, uint32_t index);
-/* Which port answers to this GID, or LID; HCA_NONE: none. */
+/* Return the port that has this GID, or LID; HCA_NONE: no port. */
 uint32_t hca_gid_port(const union ibv_gid *gid);
 uint32_t hca_lid_port(uint16_t lid);
 uint16_t hca_port_lid(uint32_t port); /* 0: RoCE */
@@ -29,16 +29,17 @@ static inline uint16_t hca_pkey_get(uint32_t port, uint32_t index)
 {
 	return index < HCA_PKEY_COUNT ? hca_world()->port[port].pkey[index] : 0;
 }
-/* Same partition, and not two limited members of it. 0 is no key. */
+/* True if both keys name the same partition, and at least one is a full member's. 0 is not a valid
+ * key. */
 static inline bool hca_pkey_match(uint16_t a, uint16_t b)
 {
 	return (a & 0x7fff) && ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000);
 }
-/* Where packets to this address go: a port, or HCA_MULTICAST. EINVAL: not an address that this
- * port can use; ETIMEDOUT: no port has it. */
+/* Resolves the destination of packets to this address: a port, or HCA_MULTICAST. EINVAL: this port
+ * cannot use the address. ETIMEDOUT: no port has it. */
 int hca_address_resolve(uint32_t port, const struct ibv_ah_attr *ah, uint32_t *to_port);
 
-/* The address of a datagram's request; NULL: it is gone. */
+/* Returns the address handle of a datagram's request; NULL: it was destroyed. */
 const struct hca_ah *hca_ah_find(const struct hca_wqe *e);
 
 #pragma GCC visibility pop

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work requests and completions in their rings, and what their operation codes mean.
+ * Work requests and completions in their rings, and the meaning of their operation codes.
  */
 #ifndef BACKENDS_FAKEVERBS_REQUESTS_H
 #define BACKENDS_FAKEVERBS_REQUESTS_H
@@ -17,7 +17,7 @@ static inline struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t cou
 	return (struct hca_wqe *)((char *)world_arena_at(q->ring) +
 				  (uint64_t)(counter & (q->size - 1)) * q->stride);
 }
-/* Is there one for another request? */
+/* True if the queue has a slot for another request. */
 static inline bool hca_queue_has_slot(const struct hca_queue *q)
 {
 	return q->head - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE) < q->size;
@@ -30,7 +30,7 @@ static inline struct hca_cqe *hca_cqe_at(const struct hca_cq *cq, uint32_t count
 {
 	return (struct hca_cqe *)world_arena_at(cq->ring) + (counter & (cq->size - 1));
 }
-/* Is it still that one? Under its lock. */
+/* True if the queue pair still exists with this generation. Under its lock. */
 static inline bool hca_qp_is(const struct hca_qp *qp, uint32_t generation)
 {
 	return qp->sq.ring && __atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) == generation;
@@ -39,23 +39,23 @@ static inline uint64_t hca_qp_id(const struct hca_qp *qp)
 {
 	return (uint64_t)qp->port << 24 | qp->number;
 }
-/* A request that no packet leaves for. */
+/* True if the request sends no packet. */
 static inline bool hca_wqe_is_local(const struct hca_wqe *e)
 {
 	return e->opcode == IBV_WR_BIND_MW || e->opcode == IBV_WR_LOCAL_INV;
 }
-/* Does the other end answer? Not to unreliable connections and datagrams. */
+/* True if the other end answers: not for unreliable connections and datagrams. */
 static inline bool hca_qp_type_acked(enum ibv_qp_type type)
 {
 	return type != IBV_QPT_UC && type != IBV_QPT_UD;
 }
-/* Is it answered with data, or at least one by one: a READ or an atomic? */
+/* True if the request has an answer of its own: a READ or an atomic. */
 static inline bool hca_wqe_is_answered(const struct hca_wqe *e)
 {
 	return e->opcode == IBV_WR_RDMA_READ || e->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
 	       e->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || e->opcode == IBV_WR_ATOMIC_WRITE;
 }
-/* Does it bring a value back, from operands? */
+/* True if the request returns a value, computed from operands. */
 static inline bool hca_wqe_is_atomic(const struct hca_wqe *e)
 {
 	return e->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || e->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory windows: rights on a part of a region, given and taken by work requests.
+ * Memory windows: rights on a part of a region, which work requests grant and revoke.
  *
- *	         bind (new key)                       a key of type 1 is the library's to choose; that
- *	  FREE -----------------> BOUND               of type 2 the program's, in its last 8 bits.
- *	   ^                        |
- *	   +------------------------+   type 1: bound to nothing; type 2: LOCAL_INV, SEND_WITH_INV,
- *	                                the queue pair goes; either: ibv_dealloc_mw
+ * 	         bind (new key)                       the library chooses a key of type 1; the
+ * 	  FREE -----------------> BOUND               program chooses the last 8 bits of type 2's.
+ * 	   ^                        |
+ * 	   +------------------------+   type 1: a bind with length 0; type 2: LOCAL_INV,
+ * 	                                SEND_WITH_INV, end of the queue pair; either: ibv_dealloc_mw
  *
- * A window of type 1 is good for every queue pair of its protection domain, one of type 2 (2B) for
- * the queue pair that bound it. While it is bound its region cannot go or change. The region need
- * not have the rights that the window gives, except LOCAL_WRITE under those that write.
+ * A window of type 1 is valid for every queue pair of its protection domain. A window of type 2
+ * (2B) is valid for the queue pair that bound it. While a window is bound, its region cannot be
+ * deregistered or changed. The region need not have the rights that the window grants, except
+ * LOCAL_WRITE if the window grants writes.
  *
- * Keys of windows have the highest bit; those of regions never do.
+ * Keys of windows have the highest bit; keys of regions never do.
  */
 #include <errno.h>
 
@@ -21,7 +22,7 @@
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-/* Under its lock: no key fits, and the region is no longer held. */
+/* Revokes the window's rights and releases its region. Under the window's lock. */
 static void hca_window_unbind(struct hca_mw *mw)
 {
 	if (!mw->mr)
@@ -29,7 +30,7 @@ static void hca_window_unbind(struct hca_mw *mw)
 	struct hca_mr *mr = hca_slab_at(&hca_world()->mr, mw->mr - 1);
 
 	os_trace("mw.unbind", mw->key, mw->bytes, 0);
-	mw->mr = 0; /* first: never twice, should the caller die in here */
+	mw->mr = 0; /* first, so that a repair does not unbind twice if the caller dies here */
 	hca_lock(&mr->item.lock);
 	ASSERT(mr->windows > 0);
 	mr->windows--;
@@ -61,7 +62,7 @@ void hca_windows_forget_qp(const struct hca_qp *qp)
 
 /* ---- executing ------------------------------------------------------------------------------ */
 
-/* May this part of the region be given away like that? Under the region's lock. */
+/* True if the window may grant these rights on this part of the region. Under the region's lock. */
 static bool hca_window_fits(const struct hca_mr *mr, const struct hca_mw *mw,
 			    const struct hca_wqe *e)
 {
@@ -77,7 +78,7 @@ static bool hca_window_fits(const struct hca_mr *mr, const struct hca_mw *mw,
 	       e->remote_address - mr->iova <= mr->bytes - b->bytes;
 }
 
-/* Under the window's lock. */
+/* Binds the window to a region. Under the window's lock. */
 static bool hca_window_bind_to(struct hca_mw *mw, const struct hca_qp *qp, const struct hca_wqe *e)
 {
 	const struct hca_bind *b = &e->bind;
@@ -99,7 +100,8 @@ static bool hca_window_bind_to(struct hca_mw *mw, const struct hca_qp *qp, const
 	return true;
 }
 
-/* Type 1 is bound anew at any time, and to nothing with a length of 0; type 2 when it is free. */
+/* Executes a bind. A window of type 1 can be bound again at any time, and a length of 0 unbinds it.
+ * A window of type 2 must be free. */
 static bool hca_window_bind(const struct hca_qp *qp, const struct hca_wqe *e)
 {
 	const struct hca_bind *b = &e->bind;
@@ -124,7 +126,7 @@ static bool hca_window_bind(const struct hca_qp *qp, const struct hca_wqe *e)
 	return ok;
 }
 
-/* The live window with this key, locked; NULL: none. */
+/* Returns the live window with this key, locked; NULL: no such window. */
 static struct hca_mw *hca_window_lock(uint32_t key)
 {
 	struct hca_world *w = hca_world();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The HCAs of a world: their tables in the arena, made at first use. */
+/* The HCAs of a world: the first use creates their tables in the arena. */
 #include <string.h>
 
 #include "backends/fakeverbs/arena/report.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The books on work requests. "Each posted request completes exactly once or is flushed" is what
- * the stack above builds on, so the double watches itself: each slot of a queue is posted, and
- * ended, in turns, and a queue that goes or is reset has ended as many as were posted. In a run it
- * is a failure; programs on the drop-in have no verdict, and it is logged.
+ * The accounts of work requests. The stack relies on the rule that each posted request completes
+ * exactly once or is flushed; the double therefore checks itself. Each slot of a queue alternates
+ * between posted and ended. A queue that is destroyed or reset has ended as many requests as were
+ * posted. A violation fails a run; programs on the drop-in have no verdict, and it is logged.
  */
 #include "backends/fakeverbs/queues/queues.h"
 
@@ -19,7 +19,7 @@ void hca_account_wrong(const struct hca_wqe *e, const char *queue, const char *w
 
 void hca_account_drop(struct hca_queue *q, const char *queue)
 {
-	if (!q->ring) /* its owner died when that was done */
+	if (!q->ring) /* its owner died after this was done */
 		return;
 	for (; q->done != q->head; q->done++)
 		hca_account_end(q, hca_wqe_at(q, q->done), queue);

@@ -9,7 +9,8 @@ void hca_channel_destroy(struct hca_channel *ch)
 	hca_slab_give(&hca_world()->channel, ch);
 }
 
-/* The list again, after the process that was changing it died: all queues that have an event. */
+/* Locks the channel. Rebuilds the list if a process died while it changed it: all queues with an
+ * event. */
 void hca_channel_lock(struct hca_channel *ch)
 {
 	struct hca_world *w = hca_world();
@@ -62,7 +63,6 @@ void hca_channel_post(struct hca_cq *cq)
 	hca_item_post(&ch->item);
 }
 
-/* The first queue with an event; it goes to the end if it has more. */
 struct hca_cq *hca_channel_take(struct hca_channel *ch)
 {
 	struct hca_world *w = hca_world();
@@ -120,8 +120,8 @@ void hca_channel_purge(struct hca_cq *cq)
 	hca_unlock(&ch->item.lock);
 }
 
-/* Armed when there were completions already, which were not polled since: no event will come for
- * them. */
+/* Reports queues that were armed while they held completions and were not polled since: no event
+ * will arrive for those completions. */
 void hca_check_wakeup(const struct hca_channel *ch, uint64_t caller)
 {
 	struct hca_world *w = hca_world();

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How requests end: the completion, in its queue, and the request's slot, which is done. Polling is
- * in cq.c. Called with the queue pair locked; the completion queue is locked here.
+ * Completion of requests: the CQE in its completion queue, and the request's slot, which is done.
+ * cq.c has polling. Called with the queue pair locked; this file locks the completion queue.
  *
- * Every message comes through here, and calls would cost as much as what they do: hence
+ * Every message runs this code, and function calls would cost as much as their bodies: hence
  * always_inline.
  */
 #include "backends/fakeverbs/queues/queues.h"
 
 /* ---- a place in the completion queue -------------------------------------------------------- */
 
-/* Names one completion for the memory model: no address, so it meets no other object. */
+/* Returns the name of one completion for the memory model. It is not an address, so it cannot equal
+ * another object's. */
 static uint64_t hca_cqe_token(const struct hca_cq *cq)
 {
 	return 1ull << 63 | (uint64_t)cq->item.index << 32 | (cq->head + 1);
 }
 
-/* Every queue pair of a queue that ran over goes to ERR: an event, because the one that noticed
- * holds a queue pair. */
+/* Moves every queue pair of an overrun completion queue to ERR. Runs as an engine event, because
+ * the caller that noticed holds a queue pair's lock. */
 static void hca_cq_overran(void *object, uint64_t generation)
 {
 	struct hca_cq *cq = object;
@@ -62,8 +63,7 @@ static __attribute__((noinline)) void hca_cq_overrun(struct hca_cq *cq, bool pla
 	sim_event_post(&attr, hca_cq_overran, cq, cq->item.generation, NULL);
 }
 
-/* The oldest one is lost. The slots that it would have freed are freed by the next one of the same
- * work queue. */
+/* Drops the oldest completion. The next one of the same work queue frees its slots as well. */
 static __attribute__((noinline)) void hca_cq_overwrite(struct hca_cq *cq)
 {
 	mem_forget((const void *)(uintptr_t)hca_cqe_at(cq, cq->tail)->token);
@@ -80,7 +80,7 @@ static uint64_t hca_cq_stamp(struct hca_cq *cq)
 	return cq->stamped;
 }
 
-/* Unlocks, and wakes the tasks of this process that wait for the queue; other processes poll. */
+/* Unlocks the queue, and wakes the tasks of this process that wait for it; other processes poll. */
 static inline __attribute__((always_inline)) void hca_cq_unlock_changed(struct hca_cq *cq)
 {
 	const void *handle = (const void *)(uintptr_t)cq->item.handle;
@@ -93,13 +93,13 @@ static inline __attribute__((always_inline)) void hca_cq_unlock_changed(struct h
 		os_progress();
 }
 
-/* The queue is locked, and here is the slot to fill in; NULL: it ran over, the completion is lost,
+/* Locks the queue and returns the slot to fill. NULL: the queue overran, the completion is lost,
  * and the queue is not locked. */
 static inline __attribute__((always_inline)) struct hca_cqe *hca_cq_begin(struct hca_cq *cq)
 {
 	struct os_fault f;
 
-	mem_release(NULL); /* what came before the completion is in memory when it is found */
+	mem_release(NULL); /* a task that finds the completion sees everything before it */
 	hca_cq_lock(cq);
 	if (cq->ignore_overrun && cq->head - cq->tail == cq->size)
 		hca_cq_overwrite(cq);
@@ -113,7 +113,7 @@ static inline __attribute__((always_inline)) struct hca_cqe *hca_cq_begin(struct
 	return NULL;
 }
 
-/* The slot is filled in except token and time: pushes it, and unlocks. */
+/* Pushes the completion, whose slot is filled except token and time, and unlocks the queue. */
 static inline __attribute__((always_inline)) void hca_cq_end(struct hca_cq *cq, struct hca_cqe *e,
 							     bool solicited)
 {
@@ -129,7 +129,8 @@ static inline __attribute__((always_inline)) void hca_cq_end(struct hca_cq *cq, 
 	hca_cq_unlock_changed(cq);
 }
 
-/* What the vendor's register would hold; our numbers, so that reports can be distinguished. */
+/* Contents of the vendor's error register. The numbers are our own, so that reports can be
+ * distinguished. */
 enum hca_vendor_error {
 	HCA_VENDOR_FLUSH = 0xf9,
 	HCA_VENDOR_RETRY = 0x81,
@@ -184,13 +185,15 @@ static uint32_t hca_send_wc_opcode(uint32_t opcode)
 	}
 }
 
-/* After its completion: a repair of the queue after its process died finds what was pushed. */
+/* Counts the oldest request as done, after its completion was pushed. If the process dies between
+ * the two, the repair (mend.c) finds the pushed completion. */
 static void hca_queue_done(struct hca_queue *q)
 {
 	__atomic_store_n(&q->done, q->done + 1, __ATOMIC_RELEASE);
 }
 
-/* Field by field: it is done often, and a literal is cleared as a whole before. */
+/* Fills the slot field by field. This code runs often, and a struct literal would clear the whole
+ * slot first. */
 static inline void hca_send_fill(const struct hca_qp *qp, const struct hca_wqe *e,
 				 enum ibv_wc_status status, struct hca_cqe *to)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues: holding completions back, taking them, and the events of a queue that is
- * armed. A work queue's slot is free again when its completion, or a later one of that queue, was
- * polled: as on hardware, where only the program moves that index. */
+/* Completion queues: holding completions back, polling, and the events of an armed queue. A work
+ * queue's slot is free again when its completion, or a later one of that queue, was polled. On
+ * hardware only the program moves that index, too. */
 #include "backends/fakeverbs/queues/queues.h"
 
 /* ---- holding back --------------------------------------------------------------------------- */
@@ -82,8 +82,8 @@ static inline void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 				      .sl = (uint8_t)e->sl};
 		return;
 	}
-	/* only wr_id, status, qp_num and vendor_err mean something now: a program that reads the
-	 * others sees it */
+	/* only wr_id, status, qp_num and vendor_err are valid: the other fields are poison, so that
+	 * a program that reads them notices */
 	*wc = (struct ibv_wc){.wr_id = e->wr_id,
 			      .status = (enum ibv_wc_status)e->status,
 			      .opcode = (enum ibv_wc_opcode)0x5a,
@@ -96,11 +96,11 @@ static inline void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 
 struct hca_taken {
 	uint64_t token;
-	uint32_t srq, srq_generation; /* as in the completion */
+	uint32_t srq, srq_generation; /* copies of the completion's fields */
 };
 
-/* The program polled this: slots before `slot` of that work queue are free. Under the lock of the
- * completion queue, which is the only one that the work queue completes to. */
+/* Frees the work queue's slots before `slot`, because the program polled this completion. Under the
+ * lock of the completion queue, which is the only one to which the work queue completes. */
 static void hca_cqe_release(const struct hca_cqe *e)
 {
 	struct hca_qp *qp = hca_slab_at(&hca_world()->qp, e->qp);
@@ -113,7 +113,7 @@ static void hca_cqe_release(const struct hca_cqe *e)
 		__atomic_store_n(polled, e->slot, __ATOMIC_RELEASE);
 }
 
-/* What is to be done for completions that were taken, when the queue's lock is gone. */
+/* Finishes polled completions after the queue's lock was released. */
 static void hca_cq_taken(const struct hca_taken *taken, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -185,14 +185,16 @@ void hca_cq_notify(struct hca_cq *cq)
 					    .kind = SIM_EVENT_TIMER,
 					    .delay_ns = cq->moderate_period_us * 1000ull};
 
-	/* a timer of another process would end with it */
+	/* a timer of another process would end with that process */
 	if (!cq->moderate_period_us || !hca_is_here(cq->item.proc) ||
 	    ++cq->moderated >= cq->moderate_count) {
 		hca_cq_signal(cq);
 		return;
 	}
 	if (cq->period_runs)
-		return; /* may end early for this row: a period is the longest delay, not the least */
+		/* the running period may end early for these completions: a period is the longest
+		 * delay, not the shortest */
+		return;
 	cq->period_runs = 1;
 	sim_event_post(&attr, hca_cq_period_over, cq, cq->item.generation, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asynchronous events of a context: a queue in the arena. An event that was taken is acknowledged,
- * and destroying the object that it names waits for that. */
+/* Asynchronous events of a context: a queue in the arena. The program acknowledges an event that it
+ * received; destroying the object that the event names waits for the acknowledgement. */
 #include "backends/fakeverbs/queues/queues.h"
 
 enum hca_element hca_event_element(enum ibv_event_type type)
@@ -20,16 +20,14 @@ enum hca_element hca_event_element(enum ibv_event_type type)
 	}
 }
 
-/* The descriptor is its owner's: another process rings, and the owner shows it
- * (entry/process.c). */
 void hca_event_ready(const struct hca_item *it, struct hca_ready *r, bool on)
 {
 	if (hca_is_here(it->proc))
 		(on ? hca_ready_signal : hca_ready_clear)(r);
 }
 
-/* `last` again, after a process died that was appending: what it appended counts if it is
- * linked. */
+/* Locks the context. Rebuilds `last` if a process died while it appended: an appended event counts
+ * if it is linked. */
 void hca_context_lock(struct hca_context *c)
 {
 	struct hca_world *w = hca_world();
@@ -59,7 +57,7 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 {
 	struct hca_world *w = hca_world();
 
-	if (context == HCA_NONE) /* its maker is gone */
+	if (context == HCA_NONE) /* its creator has ended */
 		return;
 	struct hca_context *c = hca_slab_at(&w->context, context);
 	struct hca_event *e = hca_slab_take(&w->event);
@@ -73,10 +71,10 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 	e->element = element;
 	e->generation = generation;
 	e->next = 0;
-	e->item.proc = UINT32_MAX; /* the context's, not whose doing it was */
+	e->item.proc = UINT32_MAX; /* belongs to the context, not to the process that caused it */
 	os_trace("async event", type, element, context);
 	hca_context_lock(c);
-	if (c->closed) { /* it closes at this moment */
+	if (c->closed) { /* the context is being closed */
 		hca_unlock(&c->item.lock);
 		hca_slab_give(&w->event, e);
 		return;
@@ -91,7 +89,6 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 	hca_item_post(&c->item);
 }
 
-/* Takes the event after `*before` out of the list. */
 struct hca_event *hca_event_unlink(struct hca_context *c, uint32_t *before)
 {
 	struct hca_world *w = hca_world();

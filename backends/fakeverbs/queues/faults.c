@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a fault plan meets the HCA: calls that fail, devices and queue pairs that die. The sites
- * and what they do are listed in sim/engine/fault_sites_verbs.c. */
+/* Effects of a fault plan on the HCA: calls that fail, devices and queue pairs that die.
+ * sim/engine/fault_sites_verbs.c lists the sites and their effects. */
 #include <errno.h>
 
 #include "backends/fakeverbs/queues/queues.h"
@@ -18,8 +18,8 @@ bool hca_fault_visit(const char *site, const void *object, uint32_t port, int64_
 
 /* ---- a device dies -------------------------------------------------------------------------- */
 
-/* In an event, because the task that noticed may hold a lock: every context gets an event, every
- * queue pair goes to ERR. */
+/* Posts an event to every context and moves every queue pair to ERR. Runs as an engine event,
+ * because the task that noticed may hold a lock. */
 static void hca_device_died(void *object, uint64_t port)
 {
 	struct hca_world *w = object;
@@ -57,7 +57,7 @@ static void hca_device_fault(uint32_t port)
 	sim_event_post(&attr, hca_device_died, w, port, NULL);
 }
 
-/* With the faults gone the device is as after a reset: what is made from now on works. */
+/* Resets the devices when the faults end: later calls and objects work. */
 static void hca_heal(void)
 {
 	struct hca_world *w = fakeverbs.world;

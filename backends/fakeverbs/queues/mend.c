@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Repair of what a process left half done when it died inside a lock (far.h). The task that finds
- * the lock's holder dead takes the lock, and makes whole what it guards, before any other task
- * looks:
+ * Repair of objects that a process was changing when it died inside a lock (far.h). The task that
+ * finds the lock's holder dead takes over the lock. It repairs the guarded object before any other
+ * task sees it:
  *
- *   queue pair      the dead one was its peer, placing a message or flushing. A completion is pushed
- *                   first, and its request counted as done after it: what was pushed counts, and the
- *                   rest completes later, flushed or not. A flush that was begun is finished.
+ *   queue pair      the dead process was its peer, and was placing a message or flushing. A
+ *                   completion is pushed first, and its request is counted as done afterwards.
+ *                   Pushed completions are valid; the remaining requests complete later, flushed
+ *                   or not. A flush that had begun is finished.
  *   shared queue    a receive leaves it (`done`) and enters a queue pair (`head`): both or neither.
- *   completion      what was pushed is shown; if it was to wake a task, it does (a poll shows
- *   queue           whether the wake was needed).
+ *   completion      pushed completions become visible. If a task was to be woken, it is woken (a
+ *   queue           poll shows whether the wake was needed).
  *
- * Lists of slabs, channels and contexts are mended where they are kept. What a dead process did to
- * queues of its own does not matter: no process looks at them, and they go.
+ * Lists of slabs, channels and contexts are repaired where they are kept. The dead process' own
+ * queues need no repair: no process reads them, and they are freed.
  */
 #include "backends/fakeverbs/queues/queues.h"
 
-/* Each slot agrees with the counters. */
+/* Makes each slot's account agree with the counters. */
 static void hca_mend_account(struct hca_queue *q)
 {
 	for (uint32_t i = 0; q->ring && i < q->size; i++) {
@@ -31,8 +32,8 @@ static void hca_mend_account(struct hca_queue *q)
 	q->posted = q->ended + (q->head - q->done);
 }
 
-/* How far the queue's completions go, by what lies in the completion queue: polled or not, a slot
- * of its ring keeps what it held. The one at `head` may be half written. */
+/* Returns the queue's `done` as the completion queue shows it. A slot of the completion queue's
+ * ring keeps its contents, polled or not. The slot at `head` may be half written. */
 static uint32_t hca_mend_pushed(struct hca_cq *cq, const struct hca_qp *qp, bool is_recv,
 				uint32_t done)
 {
@@ -65,12 +66,12 @@ static void hca_mend_queue(struct hca_qp *qp, struct hca_queue *q, uint32_t cq)
 
 void hca_qp_mend(struct hca_qp *qp)
 {
-	if (!qp->sq.ring) /* it was being made or ended */
+	if (!qp->sq.ring) /* it was being created or destroyed */
 		return;
 	if (qp->srq) {
 		struct hca_srq *srq = hca_slab_at(&hca_world()->srq, qp->srq - 1);
 
-		hca_srq_lock(srq); /* the receive that was on its way to this one has come */
+		hca_srq_lock(srq); /* finishes the move of a receive to this queue pair */
 		hca_unlock(&srq->item.lock);
 	}
 	hca_mend_queue(qp, &qp->rq, qp->recv_cq);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a queue pair keeps for a moment and is not a request of it: the write of an atomic operation
- * of which the old value was read (transport/atomic.c), and a packet of which some bytes landed
- * early (transport/early.c). Both end with the queue pair's connection. */
+/* Pending state of a queue pair that is not a work request. It is the write of an atomic whose old
+ * value was read (transport/atomic.c), or a packet of which some bytes landed early
+ * (transport/early.c). Both end with the queue pair's connection. */
 #include "backends/fakeverbs/queues/queues.h"
 
 /* ---- writes under way ----------------------------------------------------------------------- */
@@ -64,7 +64,7 @@ void hca_atomic_settle_region(struct hca_mr *mr)
 	hca_unlock(&port->atomic_lock);
 }
 
-/* ---- keeping the packet --------------------------------------------------------------------- */
+/* ---- kept packets --------------------------------------------------------------------------- */
 
 static void hca_overtaking_drop(struct hca_qp *qp)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: their numbers, their state, and the flush that every error ends in. What they do
- * with work is in transport/. */
+/* Queue pairs: their numbers, their state, and the flush in which every error ends. transport/
+ * executes their requests. */
 #include "backends/fakeverbs/queues/queues.h"
 
 /* ---- numbers -------------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ void hca_qp_leave(struct hca_qp *qp)
 	hca_unlock(&port->lock);
 }
 
-/* The number's queue pair and its generation; NULL: none has it. */
+/* Returns the number's queue pair and its generation; NULL: no queue pair has the number. */
 static struct hca_qp *hca_qp_find_number(uint32_t port_index, uint32_t number, uint32_t *generation)
 {
 	struct hca_world *w = hca_world();
@@ -114,8 +114,9 @@ void hca_qp_to_error(struct hca_qp *qp)
 	hca_qp_set_state(qp, IBV_QPS_ERR);
 	qp->req.rnr_wait = 0;
 	hca_qp_flush(qp);
+	/* the receive that it held is flushed, and it takes no further one */
 	if (qp->srq && enters && hca_personality(qp->port)->reports_connections &&
-	    qp->type != IBV_QPT_XRC_RECV) /* what it took is flushed, and it takes no more */
+	    qp->type != IBV_QPT_XRC_RECV)
 		hca_event_post(qp->context, IBV_EVENT_QP_LAST_WQE_REACHED, qp->item.index,
 			       qp->item.generation);
 }

@@ -23,6 +23,6 @@ void hca_queue_end(struct hca_queue *q)
 {
 	uint64_t ring = q->ring;
 
-	q->ring = 0; /* first: never given twice, should the caller die in here */
+	q->ring = 0; /* first, so that the ring is not freed twice if the caller dies here */
 	hca_ring_give(&hca_world()->rings, ring);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared receive queues. A queue pair that needs a receive takes the oldest one of the shared queue
- * into its own receive queue of one entry, and from there on it is the queue pair's: it completes
- * on the queue pair's completion queue, and is flushed if the queue pair dies with the message half
- * received. Receives that were not taken stay when a queue pair dies.
+ * Shared receive queues. A queue pair that needs a receive moves the oldest one of the shared queue
+ * into its own receive queue of one entry. From then on the queue pair owns the receive: it
+ * completes on the queue pair's completion queue. It is flushed if the queue pair dies with the
+ * message half received. Receives in the shared queue remain when a queue pair dies.
  *
  *     polled ....... done ....... head
- *       taken, completion    to be taken
+ *       moved, completion    waiting
  *       not polled yet
  *
- * Queue pairs complete out of order, so `polled` counts: so many of the slots were given back.
- * Memory keys of a receive are those of the shared queue's protection domain.
+ * Queue pairs complete out of order, so `polled` is a count: the number of slots that were freed.
+ * Memory keys of a receive belong to the shared queue's protection domain.
  */
 #include "backends/fakeverbs/queues/queues.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared queues of extended reliable connections, by number (entry/xrc.c draws how they
- * connect). */
+/* Shared queues of extended reliable connections, by number (entry/xrc.c has a picture of the
+ * connections). */
 #include "backends/fakeverbs/queues/queues.h"
 
-/* The index, and as much of the generation as has room: a number comes back late. */
+/* A number is the index and the low bits of the generation, so that numbers are reused late. */
 #define HCA_SRQN_INDEX_BITS 15
 
 uint32_t hca_srq_number(const struct hca_srq *srq)
@@ -35,8 +35,8 @@ bool hca_xrc_bind(struct hca_qp *qp, uint32_t number)
 	return good;
 }
 
-/* What target halves took from it will no longer complete: the message fails at its next
- * packet. */
+/* Receives that target halves took from the queue no longer complete: their message fails at its
+ * next packet. */
 void hca_xrc_forget_srq(const struct hca_srq *srq)
 {
 	uint32_t at = 0;

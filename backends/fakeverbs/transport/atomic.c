@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic operations: the responder's side, and what it remembers of them.
+ * Atomic operations: the responder's side, and its log of them.
  *
- *	request -> checks -> old value read ... new value written -> answer, with the old value
- *	                          ^               ^
- *	                          +-- the window -+   IBV_ATOMIC_HCA, engine `sim`, some seeds
+ * 	request -> checks -> old value read ... new value written -> answer, with the old value
+ * 	                          ^               ^
+ * 	                          +-- the window -+   IBV_ATOMIC_HCA, engine `sim`, some seeds
  *
- * An HCA that is atomic only against itself reads a word and writes it back over the bus, and what
- * a processor, a GPU or another HCA does to the word in between is lost. Its own operations on the
- * word never fall into the window: the write that is under way lands first. IBV_ATOMIC_GLOB is one
- * read-modify-write that every observer sees whole. GPU memory has no such thing on the bus, and
- * memory of another process is not reached by one: there both are the former, and the sanitizer
- * reports it.
+ * An HCA that is atomic only against itself reads a word and writes it back over the bus. A change
+ * by a processor, a GPU or another HCA in between is lost. The HCA's own operations on the word
+ * never fall into the window: the pending write lands first. IBV_ATOMIC_GLOB is one
+ * read-modify-write that every observer sees as a whole. The bus has no such operation for GPU
+ * memory, nor is there one for another process' memory. For both, the HCA uses read and write, and
+ * the sanitizer reports it.
  *
- * A duplicate is answered from the log and not executed again. The log is as long as
- * max_dest_rd_atomic, and READs take up places in it too: a requester that has more of them
- * outstanding than its peer remembers may retry in vain until its retries are spent.
+ * A duplicate is answered from the log and not executed again. The log has max_dest_rd_atomic
+ * entries, and READs use entries, too. A requester with more operations outstanding than its peer's
+ * log may retry in vain until its retries are spent.
  */
 #include "backends/fakeverbs/transport/transport.h"
 
@@ -37,7 +37,7 @@ void hca_answer_bytes(struct hca_qp *qp, uint32_t bytes)
 {
 	struct hca_responder *r = &qp->resp;
 
-	/* `threads` and an HCA's talk to itself know nothing of the wire's time */
+	/* neither `threads` nor an HCA's loopback models the wire's time */
 	if (sim_engine_kind() != SIM_ENGINE_SIM || qp->dest_port == qp->port || !r->answers)
 		return;
 	r->busy_ns = MAX_OF(r->busy_ns, sim_now_ns()) + hca_wire_ns(qp->port, bytes);
@@ -63,7 +63,7 @@ static const struct hca_answered *hca_answer_find(const struct hca_qp *qp, uint3
 	return NULL;
 }
 
-/* A WRITE's answer is empty; the others' is the old value. */
+/* Answers an atomic: empty for a WRITE, else the old value. */
 static void hca_atomic_answer(struct hca_qp *qp, uint32_t psn, uint32_t operation, uint64_t value)
 {
 	uint32_t bytes = operation == IBV_WR_ATOMIC_WRITE ? 0 : sizeof value;
@@ -111,7 +111,7 @@ static void hca_atomic_due(void *object, uint64_t arg)
 	hca_unlock(&qp->item.lock);
 }
 
-/* ---- doing it ------------------------------------------------------------------------------- */
+/* ---- execution ------------------------------------------------------------------------------ */
 
 static uint64_t hca_atomic_result(const struct hca_packet *p, uint64_t old)
 {
@@ -123,7 +123,7 @@ static uint64_t hca_atomic_result(const struct hca_packet *p, uint64_t old)
 	return old == operand[0] ? operand[1] : old;
 }
 
-/* Read, and write immediately or later. *later: the answer goes out with the write. */
+/* Reads the word, and writes it immediately or later. *later: the answer is sent with the write. */
 static int hca_atomic_over_the_bus(struct hca_qp *qp, struct hca_mr *mr, uint64_t at,
 				   const struct hca_packet *p, uint64_t *old, bool *later)
 {
@@ -165,7 +165,7 @@ static int hca_atomic_over_the_bus(struct hca_qp *qp, struct hca_mr *mr, uint64_
 	return rc;
 }
 
-/* One that every observer sees whole. */
+/* Executes a read-modify-write that every observer sees as a whole. */
 static void hca_atomic_whole(struct hca_mr *mr, uint64_t at, const struct hca_packet *p,
 			     uint64_t *old)
 {
@@ -220,7 +220,8 @@ bool hca_responder_atomic(struct hca_qp *qp, const struct hca_packet *p, enum hc
 	if (!mr)
 		return false;
 	*nak = HCA_NAK_OPERATION;
-	mem_release(NULL); /* an observer of what it writes sees what was written before */
+	/* an observer of the new value sees everything that was written before */
+	mem_release(NULL);
 	int rc = hca_atomic_do(qp, mr, at, p, &old, &later);
 
 	hca_mr_release(mr);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast path, under `threads`: a request of a reliable connection whose peer can take it whole
- * at this moment is executed by the poster, from memory to memory, without packets and events. No
- * program can notice it: both ends are locked meanwhile, and everything that is not as on a good
- * day (something under way, a fault plan, a trace, a link that is down, a key that does not fit, no
- * receive) is left to the long way of requester.c and responder.c, which finds and reports it. What
- * both must agree on when they take turns is kept: packet numbers, receives, completions in order.
+ * The fast path, under `threads`, for requests of reliable connections. If the peer can accept the
+ * request as a whole now, the poster copies from memory to memory, without packets and events. No
+ * program can notice it, because both ends are locked meanwhile. All other cases use the packet
+ * path of requester.c and responder.c, which finds and reports errors. Other cases are: work under
+ * way, a fault plan, a trace, a link that is down, a key that does not fit, no receive. The fast
+ * path maintains the state that both paths share: packet numbers, receives, completions in order.
  *
- * A request comes here as the program wrote it (hca_direct_post), and then its slot in the send
- * queue only records what it was; or from its slot (hca_direct), where requests of ibv_wr_* and
- * those that had to wait lie.
+ * hca_direct_post executes a request as the program wrote it; its slot in the send queue is then
+ * only a record. hca_direct executes a request from its slot: requests of ibv_wr_*, and requests
+ * that had to wait.
  *
- * For 8 bytes, calls would cost as much as what they do: hence always_inline.
+ * For 8 bytes, function calls would cost as much as their bodies: hence always_inline.
  *
- * Two queue pairs are locked here, the poster's first. The other is only tried, so that two posters
- * to each other do not wait.
+ * Two queue pairs are locked here, the poster's first. The peer's lock is only tried, so that two
+ * posters to each other do not wait.
  */
 #include "backends/fakeverbs/transport/transport.h"
 
 #define HCA_DIRECT_FEW 256u /* bytes */
 
-/* A place in memory, found and held until hca_direct_release. */
+/* A place in memory, held from hca_direct_hold until hca_mr_release. */
 struct hca_direct_place {
 	struct hca_mr *mr;
 	uint64_t iova;
@@ -41,20 +41,20 @@ static bool hca_direct_hold(struct hca_direct_place *at, uint32_t pd, uint32_t k
 
 static const void *hca_direct_address(const struct hca_direct_place *at)
 {
-	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a place that was found has one */
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a held place has a region */
 	return (const void *)(uintptr_t)(at->mr->address + (at->iova - at->mr->iova));
 }
 
 /* ---- which peers ---------------------------------------------------------------------------- */
 
-/* What stays so until the queue pair is changed. */
+/* True if the queue pair may use the fast path; constant until it is changed. */
 static bool hca_direct_fits(const struct hca_qp *qp)
 {
 	return qp->type == IBV_QPT_RC && qp->state == IBV_QPS_RTS && !qp->pkey_index &&
 	       hca_world()->port[qp->port].fast_path && qp->dest_port < fakeverbs.world->ports;
 }
 
-/* The same of its peer, which is connected to it. */
+/* True if the peer may use it, too, and is connected to the queue pair. */
 static bool hca_direct_fits_peer(const struct hca_qp *qp, const struct hca_qp *peer)
 {
 	return peer->type == IBV_QPT_RC &&
@@ -64,7 +64,8 @@ static bool hca_direct_fits_peer(const struct hca_qp *qp, const struct hca_qp *p
 	       hca_pkey_match(hca_pkey_get(qp->port, 0), hca_pkey_get(peer->port, 0));
 }
 
-/* The peer that all was well with, locked, if neither end has changed since. */
+/* Returns the peer that passed the checks before, locked. NULL: either end has changed since, or
+ * the peer is locked. */
 static inline struct hca_qp *hca_direct_known(const struct hca_qp *qp)
 {
 	if (!qp->peer || qp->own_changes != qp->changes)
@@ -79,7 +80,7 @@ static inline struct hca_qp *hca_direct_known(const struct hca_qp *qp)
 	return NULL;
 }
 
-/* By the port's table; it is remembered. */
+/* Finds the peer in the port's table, checks it and remembers it. Returns it locked, or NULL. */
 static struct hca_qp *hca_direct_meet(struct hca_qp *qp)
 {
 	struct hca_qp *peer =
@@ -98,20 +99,21 @@ static struct hca_qp *hca_direct_meet(struct hca_qp *qp)
 	return NULL;
 }
 
-/* Nothing is under way. */
+/* True if the queue pair has no work under way. */
 static inline bool hca_direct_is_idle(const struct hca_qp *qp)
 {
 	return qp->sq.next == qp->sq.done && qp->req.psn_una == qp->req.psn_max &&
 	       !qp->req.rnr_wait && !qp->req.offset;
 }
 
-/* The fabric's own word: what the HCA's port knows of it comes by an event. */
+/* True if the fabric's link is up. The state in the HCA's port lags, because an event updates
+ * it. */
 static bool hca_direct_link(uint32_t port)
 {
 	return __atomic_load_n(&world_port(port)->up, __ATOMIC_ACQUIRE);
 }
 
-/* The peer lives, can be reached, and expects our next packet. */
+/* True if the peer lives, can be reached, and expects our next packet. */
 static inline bool hca_direct_is_expected(const struct hca_qp *qp, const struct hca_qp *peer)
 {
 	return peer->resp.psn == qp->req.psn_next && !peer->resp.receiving &&
@@ -120,7 +122,8 @@ static inline bool hca_direct_is_expected(const struct hca_qp *qp, const struct 
 		(hca_direct_link(qp->port) && hca_direct_link(peer->port)));
 }
 
-/* Everything is as on a good day: the peer, locked. NULL: the long way. */
+/* Returns the peer, locked, if every condition of the fast path holds. NULL: use the packet
+ * path. */
 static inline __attribute__((always_inline)) struct hca_qp *hca_direct_begin(struct hca_qp *qp)
 {
 	if (!sim_is_plain() || !hca_direct_is_idle(qp))
@@ -135,9 +138,9 @@ static inline __attribute__((always_inline)) struct hca_qp *hca_direct_begin(str
 	return NULL;
 }
 
-/* ---- what ----------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------- */
 
-/* A request that has one buffer at most. */
+/* A request with at most one buffer. */
 struct hca_direct_ask {
 	uint32_t opcode, flags, rkey, imm;
 	uint64_t remote_address, bytes;
@@ -145,7 +148,8 @@ struct hca_direct_ask {
 	const void *data;          /* inline */
 };
 
-/* Whatever needs more than this to be judged is left to hca_post_stage. */
+/* Reads a request of the program. False: the request needs more checks, which hca_post_stage
+ * does. */
 static inline bool hca_direct_ask_of_program(const struct hca_qp *qp, const struct ibv_send_wr *wr,
 					     struct hca_direct_ask *ask)
 {
@@ -188,7 +192,7 @@ static bool hca_direct_ask_of_slot(struct hca_wqe *e, struct hca_direct_ask *ask
 	return !e->started && !e->status && (!ask->sge || e->sge_count == 1);
 }
 
-/* The one buffer of a request: inline, or a single entry of plain host memory. */
+/* Finds the one buffer of a request: inline, or a single entry of plain host memory. */
 static bool hca_direct_local(const struct hca_qp *qp, const struct hca_direct_ask *ask,
 			     uint32_t access, struct hca_direct_place *at, const void **data)
 {
@@ -201,8 +205,8 @@ static bool hca_direct_local(const struct hca_qp *qp, const struct hca_direct_as
 	return true;
 }
 
-/* A few bytes into plain memory of this process, under the region's lock, which is quicker than to
- * hold it. False: not there, or not allowed, and nothing was written. */
+/* Writes a few bytes into plain memory of this process, under the region's lock, which is faster
+ * than holding the region. False: not such memory, or not allowed; nothing was written. */
 static inline __attribute__((always_inline)) bool
 hca_direct_put_few(uint32_t pd, uint32_t key, uint64_t iova, const void *data, uint64_t bytes,
 		   uint32_t access)
@@ -239,7 +243,7 @@ static bool hca_direct_put_many(uint32_t pd, uint32_t key, uint64_t iova, const 
 	return rc == 0;
 }
 
-/* To where these bytes belong at the peer. */
+/* Writes the bytes to the peer's memory. */
 static inline __attribute__((always_inline)) bool hca_direct_put(uint32_t pd, uint32_t key,
 								 uint64_t iova, const void *data,
 								 uint64_t bytes, uint32_t access)
@@ -272,7 +276,7 @@ static bool hca_direct_read(const struct hca_qp *qp, const struct hca_qp *peer,
 	if (!hca_direct_hold(&from, peer->pd, ask->rkey, ask->remote_address, ask->bytes,
 			     IBV_ACCESS_REMOTE_READ))
 		return false;
-	/* from where the kernel or a window has to help, to plain memory here */
+	/* the source may need the kernel or a window; the destination is plain memory here */
 	int rc = hca_is_here(from.mr->item.proc)
 			 ? hca_mr_write(local->mr, local->iova, hca_direct_address(&from),
 					ask->bytes)
@@ -283,7 +287,7 @@ static bool hca_direct_read(const struct hca_qp *qp, const struct hca_qp *peer,
 	return rc == 0;
 }
 
-/* Into the peer's next receive, if that has one entry with room. */
+/* Writes into the peer's next receive, if that has one entry with room. */
 static bool hca_direct_send(const struct hca_qp *peer, const struct hca_direct_ask *ask,
 			    const void *data)
 {
@@ -298,7 +302,7 @@ static bool hca_direct_send(const struct hca_qp *peer, const struct hca_direct_a
 			      IBV_ACCESS_LOCAL_WRITE);
 }
 
-/* The peer's side of the completion, as the last packet of the message would have brought it. */
+/* Completes the peer's receive, as the last packet of the message would do. */
 static void hca_direct_received(struct hca_qp *peer, const struct hca_direct_ask *ask)
 {
 	bool imm = ask->opcode == IBV_WR_RDMA_WRITE_WITH_IMM || ask->opcode == IBV_WR_SEND_WITH_IMM;
@@ -357,7 +361,7 @@ hca_direct_carry(struct hca_qp *qp, struct hca_qp *peer, const struct hca_direct
 {
 	if (hca_direct_is_too_long(qp, ask->bytes))
 		return false;
-	if (ask->opcode == IBV_WR_RDMA_WRITE && !ask->sge) /* the shortest of all */
+	if (ask->opcode == IBV_WR_RDMA_WRITE && !ask->sge) /* the fastest case */
 		return hca_direct_write(peer, ask, ask->data);
 	return hca_direct_carry_any(qp, peer, ask);
 }
@@ -371,8 +375,8 @@ static inline void hca_direct_count_way(struct hca_qp *from, struct hca_qp *to, 
 	hca_qp_count(to, HCA_RECEIVED_BYTES, bytes);
 }
 
-/* The packets that it stands for: the message, and a request of a READ or an acknowledge of the
- * rest. */
+/* Counts the packets that the request replaces: the message, and a READ's request or the
+ * acknowledge. */
 static inline void hca_direct_count(struct hca_qp *qp, struct hca_qp *peer, uint32_t opcode,
 				    uint64_t packets, uint64_t bytes)
 {
@@ -390,7 +394,7 @@ static inline void hca_direct_count(struct hca_qp *qp, struct hca_qp *peer, uint
 	hca_direct_count_way(peer, qp, 1, HCA_ACK_BYTES);
 }
 
-/* Both ends are where the packets would have brought them. */
+/* Advances both ends as the packets would do. */
 static inline void hca_direct_advance(struct hca_qp *qp, struct hca_qp *peer,
 				      const struct hca_direct_ask *ask)
 {
@@ -405,7 +409,7 @@ static inline void hca_direct_advance(struct hca_qp *qp, struct hca_qp *peer,
 	peer->resp.nak_sent = 0;
 }
 
-/* The slot of a request that is done already, as far as its completion and the sanitizer look. */
+/* Fills the slot of an executed request, as far as its completion and the sanitizer read it. */
 static inline void hca_direct_fill_slot(struct hca_qp *qp, uint64_t wr_id,
 					const struct hca_direct_ask *ask)
 {

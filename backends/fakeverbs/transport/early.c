@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data that is seen before its message is: what an HCA has written of a burst while it goes on
- * writing, and has neither acknowledged nor completed. A poller of memory may see it, in pieces.
+ * Data that is visible before its message is complete. An HCA writes a burst in pieces, before it
+ * acknowledges or completes it. A poller of memory may see some pieces early.
  *
- *	burst arrives -> some pieces land ... delay ... all of it lands, completion, acknowledge
+ * 	burst arrives -> some pieces land ... delay ... all of it lands, completion, acknowledge
  *
- * The packet is kept meanwhile, and is taken up by its event, or before whatever comes next for its
- * queue pair: order of packets, checks and answers are as without. What comes twice is the same
- * bytes. Not for small writes, which land as a whole, last word last, unless their region is one of
- * relaxed ordering.
+ * The packet is kept meanwhile. Its event delivers it, or the next packet for its queue pair does.
+ * Order of packets, checks and answers are the same as without. Bytes that land twice are the same.
+ * Small writes are exempt: they land as a whole, last word last, unless their region has relaxed
+ * ordering.
  *
  * Engine `sim`, in the seeds that have the memory-order adversary (docs/memory-order.md). In half
- * of those, pieces come in order, as over a bus that keeps it: what is seen of a burst is its
- * beginning. In the others, and always into regions of relaxed ordering, from anywhere.
+ * of those, pieces land in order, as over a bus that keeps order: the early part of a burst is its
+ * beginning. In the others, and always in regions of relaxed ordering, the pieces are from
+ * anywhere.
  *
- * Besides, DOPPEL_HCA_ORDER=completion: an acknowledge shows nothing at the far end. That is the
- * specification's word (only a receive's completion, of this message or a later one of its queue
- * pair, or a later atomic does), and more than most programs keep to; `draw` has it in half of the
- * seeds.
+ * DOPPEL_HCA_ORDER=completion: an acknowledge makes no data visible at the far end. This is what
+ * the specification guarantees. Only a receive's completion, of this message or a later one of its
+ * queue pair, or a later atomic makes data visible. Most programs rely on more; `draw` applies it
+ * in half of the seeds.
  */
 #include "backends/fakeverbs/transport/transport.h"
 
@@ -30,12 +31,12 @@
 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
-/* Where a burst goes: a region, or the scatter list of a request. */
+/* Target of a burst: a region, or the scatter list of a request. */
 struct hca_early_target {
 	struct hca_mr *mr;
 	struct hca_wqe *wqe;
 	uint32_t pd;
-	uint64_t at; /* address as the key has it; offset in the list */
+	uint64_t at; /* address in the key's terms; offset in the list */
 };
 
 static void hca_early_put(const struct hca_early_target *to, const struct hca_packet *p,
@@ -50,7 +51,8 @@ static void hca_early_put(const struct hca_early_target *to, const struct hca_pa
 				     to->at + from, data, bytes);
 }
 
-/* What lands as a whole. A small write that lands at all lands in words: its region is relaxed. */
+/* Returns the bytes that land as a whole. A small write lands early only in a region of relaxed
+ * ordering, in words. */
 static uint32_t hca_early_unit(const struct hca_qp *qp, const struct hca_packet *p)
 {
 	if (p->bytes <= HCA_WORDWISE_BYTES)
@@ -70,7 +72,7 @@ static void hca_early_pieces(const struct hca_qp *qp, const struct hca_early_tar
 		uint32_t n = 1 + sim_choose("hca.early_units", units - first);
 		uint32_t end = MIN_OF((first + n) * unit, p->bytes);
 
-		/* what a poller looks at is the end */
+		/* a poller looks at the end */
 		if (anywhere && i == 0 && sim_choose("hca.early_end", 2)) {
 			first = units - 1;
 			end = p->bytes;
@@ -80,7 +82,7 @@ static void hca_early_pieces(const struct hca_qp *qp, const struct hca_early_tar
 	os_trace("hca.early", hca_qp_id(qp), p->psn, p->bytes);
 }
 
-/* ---- which ones ----------------------------------------------------------------------------- */
+/* ---- eligible packets ----------------------------------------------------------------------- */
 
 static bool hca_early_write(struct hca_qp *qp, const struct hca_packet *p)
 {

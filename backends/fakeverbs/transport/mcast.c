@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Multicast groups: which datagram queue pairs are members, and the way to all of them. The world
- * has no subnet manager: a group exists while it has a member, and a datagram goes once to every
- * HCA with one. A member gets what it sends itself, unless it was made to block that. Membership
- * is of a GID and, on InfiniBand, a LID; a queue pair that is a member cannot be destroyed.
+ * Multicast groups: their members, which are datagram queue pairs, and delivery to them. The world
+ * has no subnet manager: a group exists while it has a member, and a datagram is sent once to every
+ * HCA with a member. A member receives its own datagrams, unless it was created to block them.
+ * Membership is of a GID and, on InfiniBand, a LID. A queue pair that is a member cannot be
+ * destroyed.
  */
 #include <errno.h>
 
 #include "backends/fakeverbs/transport/transport.h"
 
 #define HCA_LID_MULTICAST    0xc000
-#define HCA_MAX_MCAST_ATTACH 240 /* of any personality */
+#define HCA_MAX_MCAST_ATTACH 240 /* maximum of any personality */
 
 struct hca_member_ref {
 	uint32_t qp, generation;
@@ -68,7 +69,7 @@ void hca_mcast_end(const struct hca_qp *qp)
 
 /* ---- delivery ------------------------------------------------------------------------------- */
 
-/* The next port after `after` with a member of the packet's group. */
+/* Returns the next port after `after` with a member of the packet's group. */
 static uint32_t hca_mcast_port_after(const struct hca_packet *p, int64_t after)
 {
 	struct hca_world *w = hca_world();
@@ -89,7 +90,7 @@ void hca_mcast_send(struct hca_qp *qp, struct hca_packet *p)
 	     port = hca_mcast_port_after(p, port)) {
 		struct hca_packet *copy = hca_packet_copy(p);
 
-		if (!copy) /* no room: lost */
+		if (!copy) /* no room: the copy is lost */
 			continue;
 		copy->to_port = port;
 		hca_packet_send(qp, copy);
@@ -97,8 +98,8 @@ void hca_mcast_send(struct hca_qp *qp, struct hca_packet *p)
 	hca_packet_free(p);
 }
 
-/* The members of the packet's group on its port, as they are at one moment: one that leaves and
- * joins again meanwhile, elsewhere in the table, has the datagram once. */
+/* Stores the members of the packet's group on its port, as they are at one moment. A member that
+ * leaves and joins again meanwhile, elsewhere in the table, receives the datagram only once. */
 static uint32_t hca_mcast_members(const struct hca_packet *p, struct hca_member_ref *to)
 {
 	struct hca_world *w = hca_world();
@@ -124,7 +125,7 @@ void hca_mcast_deliver(const struct hca_packet *p)
 		struct hca_qp *qp = hca_qp_lock_reference(
 			hca_slab_at(&hca_world()->qp, member[i].qp), member[i].generation);
 
-		if (!qp) /* it ended meanwhile */
+		if (!qp) /* it was destroyed meanwhile */
 			continue;
 		bool here = p->from_port == qp->port, own = here && p->from_qpn == qp->number;
 
@@ -143,11 +144,11 @@ int hca_mcast_check(const struct hca_qp *qp, const union ibv_gid *gid, uint16_t 
 
 	if (qp->type != IBV_QPT_UD || !hca_gid_is_multicast(gid))
 		return EINVAL;
-	/* RoCE has no LIDs, and does not look at them */
+	/* RoCE has no LIDs, and does not check them */
 	return ib && (lid < HCA_LID_MULTICAST || lid == 0xffff) ? EINVAL : 0;
 }
 
-/* Is there room for one more: of this group, and at all, on this HCA? */
+/* True if the group and the HCA have room for another member. */
 static bool hca_mcast_room(const struct hca_qp *qp, const union ibv_gid *gid)
 {
 	const struct hca_personality *p = hca_personality(qp->port);
@@ -166,7 +167,7 @@ static bool hca_mcast_room(const struct hca_qp *qp, const union ibv_gid *gid)
 
 int hca_mcast_join(const struct hca_qp *qp, const union ibv_gid *gid)
 {
-	if (hca_mcast_find(qp, gid)) /* once more is as good as once */
+	if (hca_mcast_find(qp, gid)) /* joining twice is the same as joining once */
 		return 0;
 	struct hca_member *m =
 		hca_mcast_room(qp, gid) ? hca_slab_take_owned(&hca_world()->member, NULL) : NULL;

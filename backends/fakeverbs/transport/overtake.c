@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Adaptive routing (DOPPEL_HCA_ROUTING): packets of one connected queue pair take different ways
+ * Adaptive routing (DOPPEL_HCA_ROUTING): packets of one connected queue pair take different routes
  * through the fabric, and overtake each other.
  *
- *	sender      a packet is a packet of the path, and one in four comes later than those after it
- *	receiver    takes requests that are ahead: the bytes of a write land as they come, everything else waits for its
- *	            turn, so that checks, completions and acknowledges have the order of the packets. A packet
- *	            that is lost shows by the sender's timer, not by a NAK, unless more are ahead than an HCA keeps
+ * 	sender      each message is one packet of the path MTU; one in four arrives later than its
+ * 	            successors
+ * 	receiver    accepts requests that are ahead. The bytes of a write land when they arrive.
+ * 	            Everything else waits for the expected PSN, so that checks, completions and
+ * 	            acknowledges keep the order of the packets. The sender's timer notices a lost
+ * 	            packet; a NAK does so only if more are ahead than an HCA keeps.
  *
- * mlx5's HCAs do it so: only the order in which data lands is given up. A program that waits for a
- * completion sees no difference; one that polls memory does, if it takes the end of a message for
- * all of it.
+ * mlx5's HCAs behave like this: only the order in which data lands is given up. A program that
+ * waits for a completion sees no difference. A program that polls memory does, if it takes the end
+ * of a message for the whole message.
  */
 #include "backends/fakeverbs/transport/transport.h"
 
-#define HCA_OVERTAKE_MOST   32u /* requests that a queue pair keeps */
+#define HCA_OVERTAKE_MOST   32u /* maximum number of requests that a queue pair keeps */
 #define HCA_OVERTAKE_DRAWS  4u
 #define HCA_OVERTAKE_DELAYS 8u
 #define HCA_OVERTAKE_NS     128ull
@@ -38,8 +40,7 @@ uint64_t hca_overtake_later_ns(const struct hca_qp *qp, const struct hca_packet 
 	return HCA_OVERTAKE_NS << sim_choose("hca.route_later", HCA_OVERTAKE_DELAYS);
 }
 
-/* ---- what is ahead
- * ---------------------------------------------------------------------------- */
+/* ---- requests that are ahead ---------------------------------------------------------------- */
 
 static struct hca_packet *hca_overtake_at(uint32_t number)
 {
@@ -69,7 +70,8 @@ void hca_overtake_keep(struct hca_qp *qp, struct hca_packet *p)
 	qp->overtaking_n++;
 }
 
-/* An error of the packet shows when its turn comes. */
+/* Writes the bytes of a request that is ahead. An error shows later, when its PSN is the expected
+ * one. */
 static void hca_overtake_land(struct hca_qp *qp, struct hca_packet *p)
 {
 	uint64_t at = p->remote_address;
@@ -118,7 +120,7 @@ struct hca_packet *hca_overtake_next(struct hca_qp *qp)
 		qp->overtaking_n--;
 		if (ahead == 0)
 			return p;
-		hca_packet_free(p); /* it came again, and is done */
+		hca_packet_free(p); /* a resent copy was executed meanwhile */
 	}
 	return NULL;
 }

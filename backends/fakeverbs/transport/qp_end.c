@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs that are reset or end: what they have under way, and what they completed, goes. */
+/* Reset and end of queue pairs: removes their pending work and their completions. */
 #include "backends/fakeverbs/transport/transport.h"
 
-/* Completions of it that were not polled go, if its HCA does that. A target half's
- * completions are of the shared queues. */
+/* Removes the queue pair's completions that were not polled, if its HCA does that. A target half's
+ * receive completions belong to the shared queues. */
 static void hca_qp_purge(const struct hca_qp *qp)
 {
 	struct hca_world *w = hca_world();
@@ -50,7 +50,8 @@ void hca_qp_destroy(struct hca_qp *qp)
 
 /* ---- changing ------------------------------------------------------------------------------- */
 
-/* Under the lock under which polls free slots: none is in the middle of that. */
+/* Marks all slots as free. Takes the lock under which polls free slots, so that no poll is in
+ * progress. */
 static void hca_queue_all_free(struct hca_queue *q, uint32_t cq_index)
 {
 	struct hca_cq *cq = cq_index == HCA_NONE ? NULL : hca_slab_at(&hca_world()->cq, cq_index);
@@ -62,7 +63,6 @@ static void hca_queue_all_free(struct hca_queue *q, uint32_t cq_index)
 		hca_unlock(&cq->item.lock);
 }
 
-/* All queues empty, nothing known. */
 void hca_qp_reset(struct hca_qp *qp)
 {
 	uint32_t rnr_waits = qp->req.rnr_waits, timer = qp->req.timer;
@@ -80,7 +80,7 @@ void hca_qp_reset(struct hca_qp *qp)
 	hca_queue_all_free(&qp->rq, qp->type == IBV_QPT_XRC_RECV ? HCA_NONE : qp->recv_cq);
 	memset(&qp->req, 0, sizeof qp->req);
 	memset(&qp->resp, 0, sizeof qp->resp);
-	/* events on their way still come, and find that they are not meant */
+	/* pending events still run, and find that they no longer apply */
 	qp->req.rnr_waits = rnr_waits;
 	qp->req.timer = timer;
 	qp->req.scheduled = scheduled;

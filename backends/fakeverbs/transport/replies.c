@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What comes back to a requester, and what does not: acknowledges, answers of READs and atomics,
- * NAKs, silence. Loss shows as a NAK with the PSN that the responder expects, as a gap in READ
- * responses, or as silence for the acknowledge timeout; the reaction to each is to go back to
- * psn_una and transmit again from there (psn_next <= psn_max), which spends a retry; an acknowledge
- * of anything gives the retries back. requester.c has the picture of these numbers.
+ * Replies to a requester, and their absence: acknowledges, answers of READs and atomics, NAKs,
+ * silence. Loss shows in one of three ways: a NAK with the PSN that the responder expects, a gap in
+ * READ responses, or silence for the acknowledge timeout. The reaction is the same: the requester
+ * goes back to psn_una and transmits again from there (psn_next <= psn_max), which spends a retry.
+ * Any acknowledge restores the retries. requester.c has the picture of these numbers.
  */
 #include "backends/fakeverbs/transport/transport.h"
 
@@ -26,9 +26,9 @@ struct hca_qp *hca_requester_event(struct hca_qp *qp, uint64_t arg, uint32_t gen
 	return NULL;
 }
 
-/* ---- what comes back ------------------------------------------------------------------------ */
+/* ---- replies -------------------------------------------------------------------------------- */
 
-/* Transmission goes on from psn_una, which is in the oldest request if that has started. */
+/* Continues transmission from psn_una, which is in the oldest request if that has started. */
 static void hca_requester_seek(struct hca_qp *qp)
 {
 	struct hca_requester *r = &qp->req;
@@ -60,9 +60,8 @@ static void hca_requester_progress(struct hca_qp *qp, uint32_t psn_una)
 	r->gap_seen = 0;
 }
 
-/* The responder has everything before `limit`. Stops at a READ or atomic: only its answer completes
- * it.
- * False: it stopped early. */
+/* Completes the requests before `limit`, which the responder has. Stops at a READ or atomic, which
+ * only its answer completes. False: it stopped early. */
 static bool hca_requester_advance(struct hca_qp *qp, uint32_t limit)
 {
 	struct hca_requester *r = &qp->req;
@@ -87,8 +86,8 @@ static bool hca_requester_advance(struct hca_qp *qp, uint32_t limit)
 	return true;
 }
 
-/* After psn_una moved: what was resent needlessly is skipped, a request that waits for its turn to
- * fail may have got it, and the window is open again. */
+/* Acts on an advanced psn_una. Skips packets that need no resend, fails a request with a local
+ * error that is now the oldest, and sends into the open window. */
 static void hca_requester_settle(struct hca_qp *qp)
 {
 	struct hca_requester *r = &qp->req;
@@ -121,9 +120,9 @@ void hca_requester_drained(struct hca_qp *qp)
 			       qp->item.generation);
 }
 
-/* Something was lost: again from psn_una, unless the retries are spent. Under `threads` what is out
- * of order was overtaken, by a packet that another thread carried: that costs no retry, or two
- * threads would make a connection fail whose peer is well. */
+/* Resends from psn_una after a loss, unless the retries are spent. Under `threads` a packet out of
+ * order was overtaken by a packet that another thread carried. Such a loss spends no retry:
+ * otherwise two threads could fail a connection with a healthy peer. */
 static void hca_requester_go_back(struct hca_qp *qp, bool silence)
 {
 	struct hca_requester *r = &qp->req;
@@ -154,7 +153,7 @@ static void hca_requester_go_back(struct hca_qp *qp, bool silence)
 	hca_qp_kick(qp, 0);
 }
 
-/* Is an answer for this PSN still expected? */
+/* True if an answer for this PSN is still expected. */
 static bool hca_requester_expects(const struct hca_qp *qp, uint32_t psn)
 {
 	return qp->state != IBV_QPS_RTR && hca_psn_diff(psn, qp->req.psn_una) >= 0 &&
@@ -178,10 +177,10 @@ void hca_requester_ack(struct hca_qp *qp, const struct hca_packet *p)
 
 	hca_requester_settle(qp);
 	if (!whole && qp->state != IBV_QPS_ERR)
-		hca_requester_gap(qp); /* a READ's data, or an atomic's, went missing before this */
+		hca_requester_gap(qp); /* an answer of a READ or an atomic before this was lost */
 }
 
-/* A fault may make it something that the oldest request cannot take for an answer. */
+/* Fails the oldest request if a fault turns the answer into a bad response. */
 static bool hca_requester_response_fault(struct hca_qp *qp)
 {
 	struct os_fault f;
@@ -234,10 +233,10 @@ static void hca_requester_rnr(struct hca_qp *qp, const struct hca_packet *p)
 		return;
 	hca_count(qp->port, HCA_RNR_NAKS);
 	hca_check_not_ready(qp, hca_wqe_at(&qp->sq, qp->sq.done));
-	if (qp->rnr_retry != 7) { /* seven is for ever */
+	if (qp->rnr_retry != 7) { /* 7 means without end */
 		OS_PROBE_IDLE("hca.not_ready_for_good",
 			      "a receiver stays without a receive until retries are spent",
-			      "the stack has its HCAs retry for ever (rnr_retry 7)",
+			      "the stack's HCAs retry without end (rnr_retry 7)",
 			      r->rnr_retries == 0);
 		if (r->rnr_retries == 0) {
 			hca_count(qp->port, HCA_RNR_RETRIES_SPENT);
@@ -290,15 +289,15 @@ void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p)
 
 /* ---- timers --------------------------------------------------------------------------------- */
 
-/* How long silence lasts until it is noticed. */
+/* Returns the time of silence after which it is noticed. */
 static uint64_t hca_ack_timeout_ns(const struct hca_qp *qp)
 {
 	return qp->timeout ? (1024ull << qp->timeout) * hca_world()->port[qp->port].ack_quarters
 			   : 0;
 }
 
-/* One timer per queue pair, posted when there is none and checked against progress_ns when it
- * fires: nothing to cancel in the data path. */
+/* Posts the queue pair's only timer, unless it is pending. The timer checks progress_ns when it
+ * fires, so that the data path cancels nothing. */
 static void hca_timer_start(struct hca_qp *qp, uint64_t delay_ns)
 {
 	const struct sim_event_attr attr = {

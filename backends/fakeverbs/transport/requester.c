@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The requester half of a queue pair: what leaves it. Send requests start in order; each becomes
- * bursts of packets from the current PSN on; what comes back (replies.c) moves psn_una:
+ * The requester half of a queue pair: the packets that leave it. Send requests start in order. Each
+ * becomes bursts of packets from the current PSN on. Replies (replies.c) advance psn_una:
  *
  *     done ........ next ........ head          (send queue, by request)
  *     psn_una ..... psn_next ... psn_max        (by packet)
  *
- * A request that cannot be done locally fails in its place in the order, so that completions stay
- * in order. A READ requests one burst at a time, so that its answers keep to the window as WRITEs
- * do.
+ * A request with a local error fails only when it is the oldest, so that completions stay in order.
+ * A READ requests one burst at a time, so that its answers respect the window like WRITEs.
  */
 #include "backends/fakeverbs/transport/transport.h"
 
@@ -24,7 +23,7 @@ void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status)
 		hca_qp_to_sqe(qp);
 }
 
-/* Success, unless a fault changes it. */
+/* Completes the oldest request with success, unless a fault changes it. */
 static void hca_send_succeed_one(struct hca_qp *qp)
 {
 	const struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.done);
@@ -41,7 +40,7 @@ static void hca_send_succeed_one(struct hca_qp *qp)
 	}
 }
 
-/* The requests after it that needed no packets are done, too, if they have been. */
+/* Completes the oldest request, and the executed requests after it that needed no packets. */
 void hca_send_succeed(struct hca_qp *qp)
 {
 	const struct hca_wqe *e;
@@ -78,7 +77,7 @@ enum ibv_wc_status hca_bad_receive(const struct hca_qp *qp)
 								: IBV_WC_LOC_PROT_ERR;
 }
 
-/* What can be wrong here, found before the first packet leaves. */
+/* Finds local errors of a request before its first packet leaves. */
 static enum ibv_wc_status hca_wqe_local_status(const struct hca_qp *qp, struct hca_wqe *e)
 {
 	if (e->bytes > hca_personality(qp->port)->max_message_bytes &&
@@ -101,11 +100,12 @@ static enum ibv_wc_status hca_wqe_local_status(const struct hca_qp *qp, struct h
 		return IBV_WC_SUCCESS;
 	hca_check_local_keys(qp, qp->pd, e, access, "send");
 	if (hca_wqe_is_atomic(e) && !hca_personality(qp->port)->atomic_result_checked)
-		return IBV_WC_SUCCESS; /* executed at the peer; its answer finds no place */
+		/* executed at the peer; the answer then fails for lack of a buffer */
+		return IBV_WC_SUCCESS;
 	return hca_bad_request(qp, e);
 }
 
-/* Takes sq.next into transmission, if its turn has come. */
+/* Starts the transmission of sq.next, if its state, fence and limits allow it. */
 bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e)
 {
 	if (e->started)
@@ -179,7 +179,8 @@ struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t
 	return p;
 }
 
-/* The payload leaves the program's memory now: not at the post, and again when it is resent. */
+/* Copies the payload from the program's memory now: not at the post, and again when it is
+ * resent. */
 int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packet *p)
 {
 	if (p->kind == HCA_READ || !p->bytes)
@@ -196,7 +197,8 @@ int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packet *p)
 			     p->bytes);
 }
 
-/* It was executed when it was started; it completes when all before it have. False: it failed. */
+/* Finishes a request that was executed at its start. It completes when all earlier ones have
+ * completed. False: it failed. */
 bool hca_local_done(struct hca_qp *qp, const struct hca_wqe *e)
 {
 	bool first = qp->sq.done == qp->sq.next;
@@ -212,7 +214,7 @@ bool hca_local_done(struct hca_qp *qp, const struct hca_wqe *e)
 	return true;
 }
 
-/* One burst of sq.next; false: nothing can be sent now. */
+/* Sends one burst of sq.next; false: nothing can be sent now. */
 static bool hca_requester_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 {
 	struct hca_requester *r = &qp->req;
@@ -232,7 +234,8 @@ static bool hca_requester_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 	struct hca_packet *p = hca_burst_make(qp, e, bytes);
 
 	if (hca_burst_fill(qp, e, p)) {
-		/* the region went away meanwhile; this request fails when its turn comes */
+		/* the region was deregistered meanwhile; this request fails when it is the
+		 * oldest */
 		hca_packet_free(p);
 		e->status = hca_bad_request(qp, e);
 		if (qp->sq.done == qp->sq.next)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The responder half of a queue pair: takes request packets in PSN order, places or reads bytes
- * after every check, and answers. A packet before the expected PSN is a duplicate: acknowledged
- * again, an atomic with the answer that it had, and only a READ is done again. One ahead shows a
- * loss: one NAK, then silence until the expected one comes. An error that is the requester's fault
- * takes this queue pair to ERR, with an asynchronous event, because no receive can report it.
+ * The responder half of a queue pair. It takes request packets in PSN order, reads or places bytes
+ * after every check, and answers. A packet before the expected PSN is a duplicate: it is
+ * acknowledged again. A duplicate atomic receives its logged answer; only a READ is executed again.
+ * A packet after the expected PSN shows a loss: one NAK, then silence until the expected one
+ * arrives. An error of the requester moves this queue pair to ERR. An asynchronous event reports
+ * it, because no receive can.
  */
 #include "backends/fakeverbs/transport/transport.h"
 
@@ -21,7 +22,7 @@ static void hca_answer(struct hca_qp *qp, enum hca_packet_kind kind, uint32_t ps
 	hca_packet_send(qp, p);
 }
 
-/* The requester is at fault: a NAK, and the queue pair ends here. */
+/* Sends a NAK for an error of the requester, and moves this queue pair to ERR. */
 static void hca_responder_refuse(struct hca_qp *qp, const struct hca_packet *p, enum hca_nak nak)
 {
 	enum ibv_event_type event =
@@ -43,14 +44,15 @@ void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
 	hca_qp_to_error(qp);
 }
 
-/* Class J of the specification (9.9.6.3): no NAK. The requester learns of it by its retries. */
+/* Class J of the specification (9.9.6.3): no NAK. The requester notices when its retries are
+ * spent. */
 void hca_responder_fail_invalidate(struct hca_qp *qp)
 {
 	hca_recv_complete(qp, IBV_WC_REM_INV_REQ_ERR, NULL, 0);
 	hca_qp_to_error(qp);
 }
 
-/* A key that does not allow a write. The receive that the packet would take is there. */
+/* Refuses a key that does not allow a write. has_recv: the receive for this packet is posted. */
 static void hca_responder_refuse_key(struct hca_qp *qp, const struct hca_packet *p, bool has_recv)
 {
 	enum ibv_wc_status status = hca_personality(qp->port)->refused_imm_status;
@@ -84,7 +86,7 @@ static void hca_responder_done(struct hca_qp *qp, const struct hca_packet *p)
 	qp->resp.nak_sent = 0;
 	if (p->flags & HCA_ACK_REQUEST) {
 		if (!hca_world()->ack_shows_nothing)
-			mem_release(NULL); /* acknowledged is placed */
+			mem_release(NULL); /* acknowledged data is in memory */
 		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK), HCA_NAK_SEQUENCE);
 	}
 }
@@ -118,7 +120,7 @@ static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
 
 	if (needs_recv && hca_responder_no_receive(qp, p))
 		return;
-	if (p->total) { /* the key of a write of nothing is not looked at */
+	if (p->total) { /* the key of a write of 0 bytes is not checked */
 		uint64_t at = p->remote_address;
 		struct hca_mr *mr =
 			hca_remote_hold(qp, p->rkey, &at, p->total, IBV_ACCESS_REMOTE_WRITE);
@@ -184,7 +186,7 @@ static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
 	hca_responder_done(qp, p);
 }
 
-/* Also for a duplicate: a READ is simply done again, with what the memory holds now. */
+/* Executes a READ. Also for a duplicate, which returns the memory's current contents. */
 static void hca_responder_read(struct hca_qp *qp, const struct hca_packet *p, bool duplicate)
 {
 	bool one_more = !duplicate && (p->flags & HCA_FIRST);
@@ -254,7 +256,7 @@ static void hca_responder_atomic_first(struct hca_qp *qp, const struct hca_packe
 	qp->resp.nak_sent = 0;
 }
 
-/* A fault may refuse the request, or put it off. */
+/* Lets a fault refuse the request, or put it off. True: it did. */
 static bool hca_responder_fault(struct hca_qp *qp, const struct hca_packet *p)
 {
 	struct os_fault f;
@@ -292,7 +294,7 @@ void hca_request_count(struct hca_qp *qp, const struct hca_packet *p)
 		hca_qp_count(qp, (enum hca_counter)counter[p->kind], 1);
 }
 
-/* One before it was lost, or is late. */
+/* Handles a packet after the expected PSN: an earlier one was lost, or is late. */
 static void hca_responder_ahead(struct hca_qp *qp, const struct hca_packet *p)
 {
 	if (hca_overtake_take(qp, p))

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagrams: a message is one packet to the port that the address handle names. It needs the
- * receiver's Q_Key and partition, and a receive with 40 bytes of room in front: for the global
- * route header (GRH) that it came with, which on RoCE it always did. What finds no queue pair, or
- * no receive, is lost silently. To a multicast group it goes once to each HCA that has a member,
- * its own included, and there to every member.
+ * Datagrams. A message is one packet to the port that the address handle names. It needs the
+ * receiver's Q_Key and partition, and a receive with 40 bytes of room in front. The room is for
+ * the packet's global route header (GRH), which every packet has on RoCE. A datagram without a
+ * queue pair, or without a receive, is lost silently. A datagram to a multicast group is sent once
+ * to each HCA that has a member, its own included. The HCA delivers it to every member.
  *
- * The header in front of the receive is the one of the wire: for RoCE v1, and on InfiniBand, the
- * GRH; for RoCE v2 the IPv6 header of the same size, or 20 bytes of nothing and the IPv4 header.
+ * The header in front of the receive is the wire's. For RoCE v1, and on InfiniBand, it is the GRH.
+ * For RoCE v2 it is the IPv6 header of the same size, or 20 zero bytes and the IPv4 header.
  */
 #include <arpa/inet.h>
 
 #include "backends/fakeverbs/transport/transport.h"
 
-#define HCA_QKEY_OWN      0x80000000u /* with this bit, the Q_Key is that of the sender's queue pair */
+/* Bit of a request's Q_Key that selects the sender's queue pair's own Q_Key. */
+#define HCA_QKEY_OWN      0x80000000u
 #define HCA_QPN_MULTICAST 0xffffffu
 #define HCA_NEXT_IBA      0x1b
 #define HCA_NEXT_UDP      17
@@ -56,7 +57,7 @@ void hca_ud_send(struct hca_qp *qp, const struct hca_wqe *e, struct hca_packet *
 {
 	const struct hca_ah *ah = hca_ah_find(e);
 
-	ASSERT(ah); /* looked at when this request was started, in the same step */
+	ASSERT(ah); /* checked when this request was started, in the same step */
 	hca_route_fill(qp, ah, p);
 	bool own = (e->rkey & HCA_QKEY_OWN) && hca_personality(qp->port)->qkey_high_bit;
 
@@ -103,7 +104,7 @@ void hca_grh_build(const struct hca_packet *p, uint8_t grh[HCA_GRH_BYTES])
 		ip[0] = 0x45;
 		ip[1] = r->traffic_class;
 		hca_put_be16(ip + 2, 20 + tail);
-		hca_put_be16(ip + 6, 0x4000); /* not to be cut in pieces */
+		hca_put_be16(ip + 6, 0x4000); /* flag: do not fragment */
 		ip[8] = r->hop_limit;
 		ip[9] = HCA_NEXT_UDP;
 		memcpy(ip + 12, r->sgid.raw + 12, 4);
@@ -167,7 +168,7 @@ void hca_ud_receive(struct hca_qp *qp, const struct hca_packet *p)
 	mem_acquire(e);
 	if (HCA_GRH_BYTES + (uint64_t)p->bytes > e->bytes) {
 		if (hca_personality(qp->port)->short_receive_waits)
-			return; /* nothing shows it: the receive is the next datagram's */
+			return; /* no completion: the receive stays for the next datagram */
 		hca_recv_too_small(qp, p);
 		return;
 	}

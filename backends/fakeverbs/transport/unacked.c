@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What differs for queue pairs that get no acknowledges: unreliable connections (UC), and, on
- * the sending side, datagrams (ud.c has the rest of those).
+ * Queue pairs without acknowledges: unreliable connections (UC), and the sending side of datagrams
+ * (ud.c has the rest of those).
  *
- * A send is complete when its last packet has left; nothing is kept for a second time, so there is
- * no window and no timer. A send that fails takes the send queue alone out of service: SQE, from
- * which modify_qp leads back to RTS; receives go on. Nothing is ever answered: a message of a UC
- * that misses a packet, or that may not do what it requests, is dropped silently, and the
- * next one starts afresh, into the receive that was not used up.
+ * A send is complete when its last packet has left. Nothing is kept for a resend, so there is no
+ * window and no timer. A failed send stops only the send queue: SQE, from which modify_qp leads
+ * back to RTS. Receives continue. Nothing is answered: a UC drops a message silently if a packet is
+ * missing or the operation is not allowed. The next message starts afresh, in the receive that was
+ * not used.
  */
 #include "backends/fakeverbs/transport/transport.h"
 
@@ -41,7 +41,7 @@ void hca_qp_to_sqe(struct hca_qp *qp)
 	hca_send_flush(qp);
 }
 
-/* What was sent needs no acknowledge. */
+/* Counts the packet as sent; it needs no acknowledge. */
 static void hca_unacked_advance(struct hca_qp *qp, const struct hca_packet *p)
 {
 	struct hca_requester *r = &qp->req;
@@ -70,7 +70,7 @@ bool hca_unacked_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 	uint32_t bytes = (uint32_t)MIN_OF(e->bytes - qp->req.offset, (uint64_t)HCA_BURST_BYTES);
 
 	if (datagram && e->bytes > qp->mtu_bytes) {
-		/* no packet, and no error either: what personalities do that get here */
+		/* personalities with datagram_too_long false drop it: no packet, and no error */
 		*wire_bytes = 0;
 		qp->sq.next++;
 		hca_send_succeed(qp);
@@ -110,7 +110,7 @@ static void hca_uc_drop(struct hca_qp *qp)
 	qp->resp.writing = 0;
 }
 
-/* May this message start, or go on? */
+/* True if this packet may start or continue a message. */
 static bool hca_uc_in_order(struct hca_qp *qp, const struct hca_packet *p)
 {
 	struct hca_responder *r = &qp->resp;
@@ -144,7 +144,7 @@ static void hca_uc_write(struct hca_qp *qp, const struct hca_packet *p)
 	bool needs_recv = (p->flags & HCA_LAST) && (p->flags & HCA_IMM);
 	int rc = qp->access & IBV_ACCESS_REMOTE_WRITE ? 0 : EACCES;
 
-	if (!rc && p->total) { /* the key of a write of nothing is not looked at */
+	if (!rc && p->total) { /* the key of a write of 0 bytes is not checked */
 		uint64_t at = p->remote_address;
 		struct hca_mr *mr =
 			hca_remote_hold(qp, p->rkey, &at, p->total, IBV_ACCESS_REMOTE_WRITE);

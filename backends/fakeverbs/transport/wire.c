@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets: sent over the fabric (or turned round inside the HCA), and handed to the queue pair that
- * they name. A packet for no queue pair, or from another one than the connected peer, is dropped
- * silently, as on the wire. */
+/* Packets: sent over the fabric, or looped back inside the HCA, and delivered to the queue pair
+ * that they name. A packet is dropped silently, as on the wire, if no queue pair has its number or
+ * if it is not from the connected peer. */
 #include <stdlib.h>
 
 #include "backends/fakeverbs/transport/transport.h"
@@ -21,7 +21,8 @@ static uint64_t hca_packet_wire_bytes(const struct hca_packet *p)
 	}
 }
 
-/* Each half of XRC accepts packets of the other half only. */
+/* Returns the type whose packets this type accepts. Each half of XRC accepts packets only from the
+ * other half. */
 static uint32_t hca_packet_peer(uint32_t type)
 {
 	switch (type) {
@@ -47,7 +48,7 @@ bool hca_packet_fits(const struct hca_qp *qp, const struct hca_packet *p)
 	return hca_pkey_accepts(qp, p);
 }
 
-/* Delivers the packets that this one has made the next ones. */
+/* Delivers the kept packets that this one has made the next ones. */
 static void hca_overtaken_deliver(struct hca_qp *qp)
 {
 	struct hca_packet *p;
@@ -62,7 +63,7 @@ static void hca_overtaken_deliver(struct hca_qp *qp)
 	}
 }
 
-/* The request of a READ is one packet, whatever its answer is. */
+/* A READ's request is one packet, whatever the size of its answer is. */
 static uint32_t hca_packet_count(const struct hca_packet *p)
 {
 	return p->kind == HCA_READ ? 1 : p->packets;
@@ -78,8 +79,8 @@ void hca_packet_deliver(struct hca_qp *qp, const struct hca_packet *p)
 {
 	bool answer = p->kind == HCA_RESPONSE || p->kind == HCA_ACK || p->kind == HCA_NAK;
 
-	/* Data and READ answers carry the order of the side that sent them; an acknowledge means
-	 * that the other HCA has a message, not that a program may read it there. */
+	/* Data and READ answers carry the memory order of their sender. An acknowledge means that
+	 * the other HCA has a message, not that a program may read it there. */
 	mem_as(answer ? hca_qp_requester(qp) : hca_qp_responder(qp));
 	mem_acquire(p);
 	if (!hca_packet_fits(qp, p) || !hca_is_alive(qp->item.proc))
@@ -132,9 +133,9 @@ static void hca_packet_arrive(void *object, uint64_t arg)
 	hca_packet_free(p);
 }
 
-/* ---- what the fabric may do to one ---------------------------------------------------------- */
+/* ---- effects of the fabric on a packet ------------------------------------------------------ */
 
-/* Payload of its largest packet; a message of the HCA is several. */
+/* Returns the payload of the message's largest packet; a message of the HCA is several packets. */
 static uint32_t hca_packet_payload(const struct hca_qp *qp, const struct hca_packet *p)
 {
 	return p->kind == HCA_READ ? 0 : MIN_OF(p->bytes, qp->mtu_bytes);
@@ -148,7 +149,7 @@ static void hca_packet_corrupt(void *object, uint32_t choice)
 		hca_packet_data(p)[choice % p->bytes] ^= 0x40;
 }
 
-/* In the trace file. Answers without data are not shown. */
+/* Returns the message's name in the trace file. NULL: answers without data are not shown. */
 static const char *hca_packet_what(const struct hca_packet *p)
 {
 	static const char *const names[] = {
@@ -163,7 +164,7 @@ static const char *hca_packet_what(const struct hca_packet *p)
 
 void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
 {
-	if (!hca_is_alive(qp->item.proc)) { /* it died while this was done for it */
+	if (!hca_is_alive(qp->item.proc)) { /* the process died while another one acted for it */
 		hca_packet_free(p);
 		return;
 	}
@@ -174,7 +175,7 @@ void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
 	}
 	hca_qp_count(qp, HCA_SENT_PACKETS, hca_packet_count(p));
 	hca_qp_count(qp, HCA_SENT_BYTES, hca_packet_wire_bytes(p));
-	/* an HCA talks to itself without the wire, and whatever the link's state */
+	/* loopback inside the HCA does not use the wire and ignores the link's state */
 	if (p->to_port == p->from_port) {
 		const struct sim_event_attr attr = {.name = "hca.loopback",
 						    .kind = SIM_EVENT_WORK,
