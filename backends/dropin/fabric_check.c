@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Is what was found a fabric's memory, whole, and of this build? Every number that leads somewhere
- * is looked at before anything is followed: tables, their chunks, lists of free memory. Others are
- * at work there meanwhile: what grows is read after what points into it.
+ * Checks that memory is a fabric's, complete, and of this build. It checks every offset and index
+ * (tables, their chunks, lists of free memory) before it follows one. Other processes change the
+ * memory meanwhile, so a size is read after the offsets that it bounds.
  */
 #include <fcntl.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #define FABRIC_SHIFT_MAX 16u
 #define FABRIC_PORTS_MAX 4096u
 
-/* What may be pointed at. */
+/* Range of offsets that are valid. */
 struct fabric_view {
 	uint64_t first, used;
 };
@@ -102,7 +102,7 @@ static bool fabric_rings_fit(const struct fabric_segment *seg, const struct hca_
 	return true;
 }
 
-/* Queue pairs by number, and memory of rings. */
+/* Checks the hash buckets of queue pairs, the memory of rings, and the slabs. */
 static bool fabric_world_fits(const struct fabric_segment *seg, const struct hca_world *w)
 {
 	for (uint32_t i = 0; i < w->ports; i++)
