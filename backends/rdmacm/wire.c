@@ -86,8 +86,8 @@ bool cm_is_loopback(const struct sockaddr *a)
 	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-/* "doppel-cm/UID/FABRIC/SPACE/PORT/ADDRESS/HOST", the address in hex or "*". Processes of one
- * fabric find each other: the same variable that joins their HCAs. */
+/* Formats "doppel-cm/UID/FABRIC/SPACE/PORT/ADDRESS/HOST", with the address in hex or "*". FABRIC is
+ * DOPPEL_FABRIC, which also joins the HCAs: only processes of one fabric find each other. */
 socklen_t cm_name(struct sockaddr_un *out, enum rdma_port_space ps, const struct sockaddr *a,
 		  bool any, uint32_t host)
 {
@@ -129,7 +129,7 @@ int cm_send(int fd, const struct cm_message *m)
 
 int cm_receive(int fd, struct cm_message *m)
 {
-	uint8_t raw[sizeof *m + 1]; /* one more, to see that there is more */
+	uint8_t raw[sizeof *m + 1]; /* one byte more than a message, to detect longer ones */
 	ssize_t n;
 
 	do
