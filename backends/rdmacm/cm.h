@@ -85,7 +85,7 @@ socklen_t cm_name(struct sockaddr_un *out, enum rdma_port_space ps, const struct
 		  bool any, uint32_t host);
 /* Returns an errno, or 0. */
 int cm_send(int fd, const struct cm_message *m);
-/* Returns 1 and a message, 0 if there is none yet, or -1 if the peer is gone or sent an invalid
+/* Returns 1 and a message, 0 if there is none yet, or -1 if the peer closed or sent an invalid
  * message. */
 int cm_receive(int fd, struct cm_message *m);
 
@@ -130,24 +130,23 @@ struct ibv_xrcd *cm_default_xrcd(struct cm_device *d);
 
 enum cm_state {
 	CM_IDLE,
-	CM_BOUND,    /* has an address */
+	CM_BOUND,    /* has a bound address */
 	CM_RESOLVED, /* has a device and a destination */
 	CM_ROUTED,
 	CM_LISTENING,
-	CM_ARRIVING,   /* active: REQUEST sent */
-	CM_REQUESTED,  /* active, without a queue pair: waits for rdma_establish */
-	CM_CONNECTING, /* passive: REPLY sent */
-	CM_REPLIED,    /* active, no queue pair here: rdma_establish is awaited */
-	CM_ACCEPTED,   /* passive: reply sent */
+	CM_ARRIVING,   /* passive: connected, REQUEST not yet received; unknown to the program */
+	CM_REQUESTED,  /* passive: the program must accept or reject */
+	CM_CONNECTING, /* active: REQUEST sent */
+	CM_REPLIED,    /* active, without a queue pair: waits for rdma_establish */
+	CM_ACCEPTED,   /* passive: REPLY sent */
 	CM_CONNECTED,
 	CM_ENDED,
 };
 
 struct cm_event {
-	/* identifier whose rdma_destroy_id waits for the acknowledgement */
-	struct rdma_cm_event event;
+	struct rdma_cm_event event; /* must be the first field: the program's pointer */
 	struct cm_event *next;
-	struct cm_id *counted; /* whose rdma_destroy_id waits for the acknowledgement */
+	struct cm_id *counted; /* its rdma_destroy_id waits for the acknowledgement */
 	uint8_t private_data[CM_PRIVATE_BYTES];
 };
 
@@ -221,7 +220,7 @@ int cm_result(int e);
 struct cm_event *cm_event_add(struct cm_id *id, enum rdma_cm_event_type type, int status);
 /* Sets the event's private data to `room` bytes, as many as the specification's message has. */
 void cm_event_private(struct cm_event *e, const void *data, size_t bytes, size_t room);
-/* What a message contains about the connection. */
+/* Sets the event's connection parameters from a message. */
 void cm_event_conn(struct cm_event *e, const struct cm_message *m, size_t room);
 /* Adds the identifier's socket to its channel's epoll set, or removes it. */
 int cm_channel_watch(struct cm_id *id);

@@ -291,8 +291,7 @@ static void cm_on_reject(struct cm_id *id, const struct cm_message *m)
 			     m ? (int)m->reason : CM_REJECT_CONSUMER);
 
 	if (!datagram)
-		(void)cm_qp_error(
-			id); /* flushes the work requests that were posted for the connection */
+		(void)cm_qp_error(id); /* flushes the posted work requests */
 	cm_id_hang_up(id);
 	if (e && m)
 		cm_event_private(e, m->private_data, m->private_bytes, CM_REJECT_PRIVATE);

@@ -280,8 +280,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *rdma, struct ibv_qp_init_attr_ex *attr)
 	rdma->pd = full.pd;
 	rdma->qp_type = full.qp_type;
 	if (id->local_ece.vendor_id == 0)
-		(void)ibv_query_ece(
-			qp, &id->local_ece); /* fails on a device without ECE, which is harmless */
+		(void)ibv_query_ece(qp, &id->local_ece); /* may fail: a device without ECE */
 	return 0;
 err:
 	cm_end_cqs(id);
