@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuMem: addresses that are reserved, memory that is created and mapped there, access that is set,
- * and memory that goes to other processes as a descriptor. The pages are of 2 MiB. None of these
- * calls waits for a kernel.
+ * cuMem: reserved addresses, memory that is created and mapped there, access rights, and export of
+ * memory to other processes as a descriptor. Pages have 2 MiB. None of these calls waits for a
+ * kernel.
  *
- * Memory lives as long as any process has a handle of it, a mapping through one, or an open
+ * Memory exists as long as any process has a handle of it, a mapping through one, or an open
  * descriptor. Handles are counted per process: cuMemCreate, cuMemImportFromShareableHandle and
- * cuMemRetainAllocationHandle add one, cuMemRelease takes one.
+ * cuMemRetainAllocationHandle add one, cuMemRelease removes one.
  *
- * Memory is of a GPU, or of a NUMA node of the host. The host uses its own, where cuMemSetAccess
- * allowed it, as any memory, and GPUs use it as pinned memory.
+ * Memory belongs to a GPU or to a NUMA node of the host. The host accesses its own memory like any
+ * memory where cuMemSetAccess permits it. GPUs access it like pinned memory.
  *
- * Not here, refused by name: CU_MEM_LOCATION_TYPE_HOST, handles of fabric and of Windows, mappings
- * of a part of the memory, and access for reading alone.
+ * Not implemented, and reported by name: CU_MEM_LOCATION_TYPE_HOST, handles of fabric and of
+ * Windows, mappings of a part of the memory, and read-only access.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -48,7 +48,7 @@ static struct fc_vmm_handle *handle_find(const struct fc_proc *proc, uint64_t va
 	return h;
 }
 
-/* One that the program has; explains. */
+/* Returns a handle that the program has; NULL otherwise (reported). */
 static struct fc_vmm_handle *handle_get(const char *call, const struct fc_proc *proc,
 					uint64_t value)
 {
@@ -101,7 +101,7 @@ void fc_vmm_sweep(void)
 	}
 }
 
-/* After a reference or a mapping less. */
+/* Frees the handle after its last reference and mapping were removed. */
 static void handle_drop(struct fc_proc *proc, struct fc_vmm_handle *h)
 {
 	struct fc_vmm_handle **at = &proc->handles;
@@ -173,7 +173,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Of memory, or of what uses it. */
+/* Checks a location of memory, or of a user of memory. */
 static CUresult vmm_check_location(const char *call, const struct fc_proc *proc,
 				   const CUmemLocation *at)
 {
@@ -188,7 +188,7 @@ static CUresult vmm_check_location(const char *call, const struct fc_proc *proc,
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Without NUMA a host's node is 0. */
+/* Checks a NUMA node. A host without NUMA has node 0. */
 static CUresult vmm_check_node(const char *call, const struct fc_proc *proc, int id)
 {
 	const struct world_machine *m = world_host_machine(proc->os->host);
@@ -245,7 +245,7 @@ static struct fc_device *vmm_memory_of(struct fc_proc *proc, const CUmemLocation
 		       : &fc.device[fc.device_count + proc->os->host];
 }
 
-/* Under fc_lock. */
+/* Creates memory. The caller holds fc_lock. */
 static CUresult vmm_create(struct fc_proc *proc, size_t size, const CUmemAllocationProp *prop,
 			   CUmemGenericAllocationHandle *handle)
 {
@@ -360,7 +360,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 
 /* ---- mapping -------------------------------------------------------------------------------- */
 
-/* Under fc_lock; explains. */
+/* Maps memory; reports an error. The caller holds fc_lock. */
 static CUresult vmm_map(struct fc_proc *proc, CUdeviceptr ptr, size_t size, size_t offset,
 			CUmemGenericAllocationHandle handle)
 {
@@ -408,8 +408,8 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 	return vmm_leave(rc);
 }
 
-/* The first of the mappings that make up this range, whole ones without a gap; NULL: they do
- * not. */
+/* Returns the first of the whole mappings that make up this range without a gap; NULL if it is not
+ * such a range. */
 static struct fc_vmm_map *vmm_maps_of(const struct fc_proc *proc, uint64_t address, uint64_t bytes)
 {
 	struct fc_vmm_map *first = fc_vmm_map_at(proc, address);
@@ -463,7 +463,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 
 /* ---- access --------------------------------------------------------------------------------- */
 
-/* Can that GPU reach the memory of all these mappings? */
+/* True if the GPU can access the memory of all these mappings. */
 static bool vmm_reaches(const struct fc_device *dev, const struct fc_vmm_map *m, uint64_t end)
 {
 	for (; m && m->base < end; m = m->next) {
@@ -524,7 +524,7 @@ static void vmm_map_allow(struct fc_vmm_map *m, const CUmemAccessDesc *desc)
 	fc_va_open(m->base, m->bytes, may);
 }
 
-/* Under fc_lock. */
+/* Sets access rights. The caller holds fc_lock. */
 static CUresult vmm_set_access(struct fc_proc *proc, CUdeviceptr ptr, size_t size,
 			       const CUmemAccessDesc *desc, size_t count)
 {
@@ -643,7 +643,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 	return vmm_leave(rc);
 }
 
-/* ---- the end of a process ------------------------------------------------------------------- */
+/* ---- end of a process ----------------------------------------------------------------------- */
 
 void fc_vmm_proc_gone(struct fc_proc *proc)
 {

@@ -85,7 +85,7 @@ socklen_t cm_name(struct sockaddr_un *out, enum rdma_port_space ps, const struct
 		  bool any, uint32_t host);
 /* Returns an errno, or 0. */
 int cm_send(int fd, const struct cm_message *m);
-/* Returns 1 and a message, 0 if there is none yet, or -1 if the peer closed or sent an invalid
+/* Returns 1 and a message, 0 if no message is ready, or -1 if the peer closed or sent an invalid
  * message. */
 int cm_receive(int fd, struct cm_message *m);
 

@@ -44,8 +44,7 @@ static void *verbs_function(const char *name, const char *version)
 	return fn;
 }
 
-/* ---- devices -----------------------------------------------------------------------------------
- */
+/* ---- devices -------------------------------------------------------------------------------- */
 
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
@@ -191,8 +190,7 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 
 	return fn ? fn(context, port, index, pkey) : -1;
 }
 
-/* ---- events and names --------------------------------------------------------------------------
- */
+/* ---- events and names ----------------------------------------------------------------------- */
 
 /* Longest time until a waiting thread notices that the context closes. */
 #define VERBS_EVENT_LOOK_MS 50
@@ -299,8 +297,7 @@ const char *ibv_node_type_str(enum ibv_node_type type)
 	return fn ? fn(type) : "unknown";
 }
 
-/* ---- memory ------------------------------------------------------------------------------------
- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -361,8 +358,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	return fn ? fn(mr) : ENOSYS;
 }
 
-/* ---- queues ------------------------------------------------------------------------------------
- */
+/* ---- queues --------------------------------------------------------------------------------- */
 
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector)

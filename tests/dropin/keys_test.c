@@ -23,7 +23,7 @@ side_write(struct side *s, uint32_t lkey, uint32_t rkey, uint64_t to)
 	return wc.status;
 }
 
-/* ---- reports --------------------------------------------------------------------------------- */
+/* ---- reports -------------------------------------------------------------------------------- */
 
 static char logged[1 << 16];
 
@@ -50,7 +50,7 @@ static void need_said(const char *what)
 	need(strstr(logged, what) != NULL, what);
 }
 
-/* ---- the other process ----------------------------------------------------------------------- */
+/* ---- the other process ---------------------------------------------------------------------- */
 
 /* It waits; the peer that is connected to it writes, and it never polls. For each line that comes:
  * a new queue pair. */
