@@ -430,7 +430,8 @@ int fabric_joined(void)
 	m->gone = 0;
 	rc = fabric_bell_start(m);
 	if (rc) {
-		fprintf(stderr, "doppel: no thread that wakes this program: %s\n", strerror(rc));
+		fprintf(stderr, "doppel: cannot start the thread that wakes this program: %s\n",
+			strerror(rc));
 		return rc;
 	}
 	__atomic_store_n(&m->id, id, __ATOMIC_RELEASE);
@@ -444,7 +445,8 @@ int fabric_joined(void)
 					  (unsigned long long)fabric.space, fabric.name,
 					  (int)getpid(), fabric.fd);
 	if (fabric.name_fd < 0)
-		fprintf(stderr, "doppel: others will not find this program: %s\n", strerror(errno));
+		fprintf(stderr, "doppel: other programs will not find this one: %s\n",
+			strerror(errno));
 	close(fabric.lock_fd);
 	fabric.lock_fd = -1;
 	fabric_show_counters();

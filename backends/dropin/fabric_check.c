@@ -142,10 +142,10 @@ static bool fabric_contents_fit(const struct fabric_segment *s)
 const char *fabric_check(const struct fabric_segment *s, uint64_t layout)
 {
 	if (__atomic_load_n(&s->magic, __ATOMIC_ACQUIRE) != FABRIC_MAGIC)
-		return "it is no memory of a fabric";
+		return "it is not the memory of a fabric";
 	if (s->version != FABRIC_VERSION || s->members != FABRIC_MEMBERS || s->layout != layout)
-		return "it is of another version of Doppel";
-	return fabric_contents_fit(s) ? NULL : "it contradicts itself";
+		return "another version of Doppel made it";
+	return fabric_contents_fit(s) ? NULL : "it is inconsistent";
 }
 
 const char *fabric_check_file(int fd)
@@ -154,10 +154,10 @@ const char *fabric_check_file(int fd)
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || seals < 0)
-		return "it is no memory of a fabric";
+		return "it is not the memory of a fabric";
 	if (st.st_uid != geteuid())
-		return "it is another user's";
+		return "another user owns it";
 	if (st.st_size != (off_t)WORLD_ARENA_BYTES || (seals & FABRIC_SEALS) != FABRIC_SEALS)
-		return "its size is not a fabric's";
+		return "its size or seals are not a fabric's";
 	return NULL;
 }

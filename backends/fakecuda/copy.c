@@ -156,7 +156,7 @@ static cudaError_t copy_check_kind(const char *call, enum cudaMemcpyKind kind,
 	if (kind == cudaMemcpyDefault)
 		return cudaSuccess;
 	if ((unsigned)kind > cudaMemcpyDeviceToDevice) {
-		fc_report("%s: %d is no direction", call, (int)kind);
+		fc_report("%s: invalid direction %d", call, (int)kind);
 		return cudaErrorInvalidMemcpyDirection;
 	}
 	bool dst_dev = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;

@@ -495,7 +495,7 @@ bool fakedev_wait_unless(struct dev *d, const struct wait *w, const struct dev_c
 				   .mask = bits,
 				   .kind = WAIT_NE,
 				   .bytes = 8,
-				   .why = "news of the buffer that is written into",
+				   .why = "arrival in the buffer that is written into",
 				   .from = w->from};
 
 	run_word(d, "wait", word, sizeof *word);

@@ -233,8 +233,8 @@ static void run_check_exit(struct dev *d)
 		uint32_t arrived = run_get(&b->arrived), want = run_get(&b->want);
 		if (arrived && want > alive)
 			run_trap(d, cudaErrorLaunchFailure,
-				 "thread exited while %u threads wait at barrier %d for %u: %u are "
-				 "left",
+				 "thread exited while %u threads wait at barrier %d for %u: %u "
+				 "remain",
 				 arrived, id, want, alive);
 	}
 }

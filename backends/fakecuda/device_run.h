@@ -81,8 +81,8 @@ static inline void run_enter(struct dev *d, const char *site)
 /* Kills the thread and its context. The format describes the thread's error. */
 _Noreturn void run_trap(struct dev *d, cudaError_t error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Waits until `w` holds. Returns 0 if it holds, ECANCELED on abort or if `other` holds, ETIMEDOUT at
- * its deadline. Does not return if the kernel died. */
+/* Waits until `w` holds. Returns 0 if it holds, ECANCELED on abort or if `other` holds, and
+ * ETIMEDOUT at its deadline. Does not return if the kernel died. */
 int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort,
 	     const struct wait *other);
 

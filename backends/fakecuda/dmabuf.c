@@ -173,7 +173,7 @@ static CUresult dmabuf_of(struct fc_proc *proc, CUdeviceptr ptr, size_t bytes,
 	uint64_t home;
 
 	if (fc_vmm_piece(ptr, bytes, &home) < bytes || home + bytes > a->base + a->bytes) {
-		fc_report("cuMemGetHandleForAddressRange: %zu bytes at 0x%llx are of several "
+		fc_report("cuMemGetHandleForAddressRange: %zu bytes at 0x%llx span several "
 			  "allocations",
 			  bytes, ptr);
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -281,7 +281,7 @@ CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev, 
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	if (dmabuf_read(fd, &range) || !range->memory) {
-		fc_report("%s: descriptor %d is none of memory of cuMem", call, fd);
+		fc_report("%s: descriptor %d is not memory of cuMem", call, fd);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	*dev = &fc.device[range->device];

@@ -134,7 +134,8 @@ CUresult cuMemGetAddressRange(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dpt
 		*psize = a->bytes;
 	fc_unlock();
 	if (!a)
-		fc_report("cuMemGetAddressRange: 0x%llx is no device memory of this process", dptr);
+		fc_report("cuMemGetAddressRange: 0x%llx is not device memory of this process",
+			  dptr);
 	return driver_leave(a ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND);
 }
 

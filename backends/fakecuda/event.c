@@ -99,7 +99,7 @@ static struct CUevent_st *event_get(struct fc_proc *proc, cudaEvent_t handle, co
 				return e;
 		}
 	}
-	fc_misuse("%s: this is no event of this process", call);
+	fc_misuse("%s: invalid event: not created by this process", call);
 	return NULL;
 }
 

@@ -57,7 +57,7 @@ static cudaError_t ipc_check(struct fc_ctx *ctx, const struct ipc_handle *h, str
 {
 	struct os_proc *self = ctx->proc->os;
 	if (h->magic != IPC_MAGIC || h->device >= fc.device_count) {
-		fc_report("cudaIpcOpenMemHandle: this is no IPC handle");
+		fc_report("cudaIpcOpenMemHandle: invalid IPC handle");
 		return cudaErrorInvalidValue;
 	}
 	if (h->host != self->host) {

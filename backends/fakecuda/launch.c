@@ -65,7 +65,7 @@ static cudaError_t func_get(const void *func, const char *call, struct fc_func *
 {
 	struct fc_func *f = fc_func_find(func);
 	if (!f) {
-		fc_report("%s: %p is no registered kernel", call, func);
+		fc_report("%s: %p is not a registered kernel", call, func);
 		return cudaErrorInvalidResourceHandle;
 	}
 	if (f->width != fc.width) {

@@ -316,7 +316,7 @@ struct CUstream_st *fc_stream_find(struct fc_ctx *ctx, cudaStream_t handle, cons
 				return s;
 		}
 	}
-	fc_misuse("%s: this is no stream of this process", call);
+	fc_misuse("%s: invalid stream: not created by this process", call);
 	return NULL;
 }
 

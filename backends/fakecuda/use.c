@@ -3,7 +3,7 @@
  * Uses of memory and their order: buffers of collectives (os_use), copies, fills, frees, and
  * accesses of the program's kernels. Suppose that two uses have bytes in common, one is a
  * collective's and one is a write. Then the program must order them: by the same stream, an event,
- * the legacy rule, or a host wait. That one of them happened to end before is not an order. A use
+ * the legacy rule, or a host wait. Chance is not an order: a use may happen to end before the other. A use
  * without order is misuse, reported with both call sites.
  *
  * Order is counted in operations. A clock has, for each stream, the number of its operations that
@@ -359,8 +359,8 @@ static const struct CUstream_st *use_stream(const struct fc_proc *p, uint64_t se
 	return NULL;
 }
 
-/* Checks that the host waited for the kernels that accessed the mapping. It is not an order that a
- * kernel happened to end before. */
+/* Checks that the host waited for the kernels that accessed the mapping. A kernel that happened
+ * to end before is not ordered. */
 void fc_use_unmap(struct fc_proc *p, const struct fc_use_mapping *mapping, const void *caller)
 {
 	char site[80];

@@ -87,7 +87,7 @@ bool fc_va_start(uint64_t bytes, bool strict)
 {
 	if (bytes > FC_VA_DEVICES) {
 		fprintf(stderr,
-			"fakecuda: the world's GPUs want %llu GiB of addresses, there are %llu: "
+			"fakecuda: the world's GPUs need %llu GiB of addresses of %llu: "
 			"expected a smaller gpu_va_bytes in struct world_config\n",
 			(unsigned long long)(bytes >> 30), FC_VA_DEVICES >> 30);
 		return false;

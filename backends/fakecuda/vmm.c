@@ -56,7 +56,7 @@ static struct fc_vmm_handle *handle_get(const char *call, const struct fc_proc *
 
 	if (h && h->refs)
 		return h;
-	fc_report("%s: 0x%llx is no handle of memory in %s", call, (unsigned long long)value,
+	fc_report("%s: 0x%llx is not a handle of memory in %s", call, (unsigned long long)value,
 		  proc->os->name);
 	return NULL;
 }
@@ -84,9 +84,10 @@ static void vmm_alloc_drop(struct fc_device *dev, struct fc_alloc *a)
 	if (a->exported && fc_dmabuf_holds(dev->index, a->number))
 		return;
 	if (a->pins)
-		fc_misuse_in_turn("the last handle of %s %u #%u goes, which %u memory regions of "
-				  "HCAs still pin",
-				  fc_memory_kind(dev), fc_memory_number(dev), a->number, a->pins);
+		fc_misuse_in_turn(
+			"the last handle of %s %u #%u is released, which %u memory regions of "
+			"HCAs still pin",
+			fc_memory_kind(dev), fc_memory_number(dev), a->number, a->pins);
 	fc_alloc_free(dev, a);
 }
 
@@ -140,7 +141,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 		    fc_vmm_reserve(proc, size, align, &base);
 	fc_unlock();
 	if (!fits) {
-		fc_report("cuMemAddressReserve: no %zu bytes of addresses are left of %llu GiB",
+		fc_report("cuMemAddressReserve: no room for %zu bytes in %llu GiB of addresses",
 			  size, FC_VMM_LIMIT >> 30);
 		return vmm_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
@@ -164,7 +165,8 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	} else {
 		fc_misuse("cuMemAddressFree of %zu bytes at 0x%llx: %s", size, ptr,
 			  whole ? "something is still mapped there"
-				: "not what one cuMemAddressReserve of this process gave");
+				: "not a range that one cuMemAddressReserve of this process "
+				  "returned");
 		rc = CUDA_ERROR_INVALID_VALUE;
 	}
 	fc_unlock();
@@ -214,7 +216,7 @@ static CUresult vmm_check_prop(const char *call, const struct fc_proc *proc,
 		fc_report("%s: handle types 0x%x: %s", call, types,
 			  types & CU_MEM_HANDLE_TYPE_FABRIC
 				  ? "CU_MEM_HANDLE_TYPE_FABRIC is not implemented"
-				  : "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR is what there is");
+				  : "expected CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
@@ -470,7 +472,7 @@ static bool vmm_reaches(const struct fc_device *dev, const struct fc_vmm_map *m,
 		const struct fc_device *on = &fc.device[m->handle->device];
 
 		if (on->gpu && on != dev && !fc_device_peers(dev, on)) {
-			fc_report("cuMemSetAccess: gpu %u has no way to memory of gpu %u",
+			fc_report("cuMemSetAccess: gpu %u cannot reach memory of gpu %u",
 				  dev->index, on->index);
 			return false;
 		}
@@ -629,8 +631,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 	if (!rc && !handle)
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (!rc && shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-		fc_report("%s: type %d: CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR is what there is",
-			  call, (int)shHandleType);
+		fc_report("%s: type %d: expected CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", call,
+			  (int)shHandleType);
 		rc = CUDA_ERROR_NOT_SUPPORTED;
 	}
 	if (rc)

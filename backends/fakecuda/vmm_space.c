@@ -266,7 +266,7 @@ void fc_vmm_describe(uint64_t address, char *out, size_t n)
 	char what[224];
 
 	if (!s) {
-		snprintf(out, n, "in no range that cuMemAddressReserve gave");
+		snprintf(out, n, "in no range that cuMemAddressReserve returned");
 	} else if (!m) {
 		snprintf(out, n, "reserved by %s (%s), with nothing mapped there", s->who,
 			 s->proc->os->name);

@@ -115,7 +115,7 @@ void cm_timewait_begin(struct cm_id *id)
 	    cm_timewait_watch(id) == 0)
 		return;
 	fprintf(stderr,
-		"rdmacm: no timer for RDMA_CM_EVENT_TIMEWAIT_EXIT, which will not come: %s\n",
+		"rdmacm: no timer for RDMA_CM_EVENT_TIMEWAIT_EXIT, which will not arrive: %s\n",
 		strerror(errno));
 	cm_timewait_cancel(id);
 }

@@ -17,10 +17,10 @@ const char *cm_message_check(const void *data, size_t bytes)
 	struct cm_message m;
 
 	if (bytes != sizeof m)
-		return "another length than a message of the connection manager";
+		return "a message of the wrong length";
 	memcpy(&m, data, sizeof m);
 	if (m.magic != CM_MAGIC)
-		return "no message of the connection manager";
+		return "bytes that are not a message";
 	if (m.version != CM_VERSION)
 		return "a message of another version";
 	if (m.kind < CM_REQUEST || m.kind > CM_ANSWER)
@@ -28,7 +28,7 @@ const char *cm_message_check(const void *data, size_t bytes)
 	if (m.family != AF_INET && m.family != AF_INET6)
 		return "an address that is neither IPv4 nor IPv6";
 	if (m.mtu < IBV_MTU_256 || m.mtu > IBV_MTU_4096)
-		return "an MTU that is none";
+		return "an invalid MTU";
 	if (m.qpn > 0xffffff || m.psn > 0xffffff)
 		return "a queue pair or packet number of more than 24 bits";
 	if (m.retry_count > 7 || m.rnr_retry_count > 7)

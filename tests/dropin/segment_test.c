@@ -38,23 +38,23 @@ START_TEST(a_file_that_is_no_segment_is_refused)
 	struct fabric_segment *found;
 	int fd, null = open("/dev/null", O_RDWR), disk = fileno(tmpfile());
 
-	ck_assert_str_eq(file_wrong(0, FABRIC_SEALS), "its size is not a fabric's");
-	ck_assert_str_eq(file_wrong(64, FABRIC_SEALS), "its size is not a fabric's");
-	ck_assert_str_eq(file_wrong(whole - 4096, FABRIC_SEALS), "its size is not a fabric's");
-	ck_assert_str_eq(file_wrong(whole + 4096, FABRIC_SEALS), "its size is not a fabric's");
-	ck_assert_str_eq(file_wrong(whole, F_SEAL_GROW), "its size is not a fabric's");
-	ck_assert_str_eq(file_wrong(whole, FABRIC_SEALS), "it is no memory of a fabric");
-	ck_assert_str_eq(fabric_try(null, SEGMENT_LAYOUT, &found), "it is no memory of a fabric");
-	ck_assert_str_eq(fabric_try(disk, SEGMENT_LAYOUT, &found), "it is no memory of a fabric");
-	ck_assert_str_eq(fabric_try(-1, SEGMENT_LAYOUT, &found), "it is no memory of a fabric");
+	ck_assert_str_eq(file_wrong(0, FABRIC_SEALS), "its size or seals are not a fabric's");
+	ck_assert_str_eq(file_wrong(64, FABRIC_SEALS), "its size or seals are not a fabric's");
+	ck_assert_str_eq(file_wrong(whole - 4096, FABRIC_SEALS), "its size or seals are not a fabric's");
+	ck_assert_str_eq(file_wrong(whole + 4096, FABRIC_SEALS), "its size or seals are not a fabric's");
+	ck_assert_str_eq(file_wrong(whole, F_SEAL_GROW), "its size or seals are not a fabric's");
+	ck_assert_str_eq(file_wrong(whole, FABRIC_SEALS), "it is not the memory of a fabric");
+	ck_assert_str_eq(fabric_try(null, SEGMENT_LAYOUT, &found), "it is not the memory of a fabric");
+	ck_assert_str_eq(fabric_try(disk, SEGMENT_LAYOUT, &found), "it is not the memory of a fabric");
+	ck_assert_str_eq(fabric_try(-1, SEGMENT_LAYOUT, &found), "it is not the memory of a fabric");
 	close(null);
 
 	ck_assert_ptr_nonnull(fabric_make(SEGMENT_LAYOUT, &fd));
 	ck_assert_ptr_null(fabric_try(fd, SEGMENT_LAYOUT, &found));
 	ck_assert_str_eq(fabric_try(fd, SEGMENT_LAYOUT + 1, &found),
-			 "it is of another version of Doppel");
+			 "another version of Doppel made it");
 	if (geteuid() == 0 && fchown(fd, 4711, 4711) == 0)
-		ck_assert_str_eq(fabric_try(fd, SEGMENT_LAYOUT, &found), "it is another user's");
+		ck_assert_str_eq(fabric_try(fd, SEGMENT_LAYOUT, &found), "another user owns it");
 	close(fd);
 }
 END_TEST
@@ -73,11 +73,11 @@ END_TEST
 START_TEST(a_number_that_leads_outside_is_refused)
 {
 	struct hca_world *w = segment_world(s);
-	const char *bad = "contradicts itself";
+	const char *bad = "is inconsistent";
 
 	ck_assert_ptr_null(fabric_check(s, SEGMENT_LAYOUT));
-	REFUSED(s->magic++, "no memory of a fabric");
-	REFUSED(memset(s, 0x5a, SEGMENT_HEAD), "no memory of a fabric");
+	REFUSED(s->magic++, "not the memory of a fabric");
+	REFUSED(memset(s, 0x5a, SEGMENT_HEAD), "not the memory of a fabric");
 	REFUSED(s->version++, "another version");
 	REFUSED(s->members--, "another version");
 	REFUSED(s->layout++, "another version");
