@@ -3,8 +3,8 @@
  * Uses of memory and their order: buffers of collectives (os_use), copies, fills, frees, and
  * accesses of the program's kernels. Suppose that two uses have bytes in common, one is a
  * collective's and one is a write. Then the program must order them: by the same stream, an event,
- * the legacy rule, or a host wait. Chance is not an order: a use may happen to end before the other. A use
- * without order is misuse, reported with both call sites.
+ * the legacy rule, or a host wait. Chance is not an order: one use may just happen to end before
+ * the other begins. A use without order is misuse, reported with both call sites.
  *
  * Order is counted in operations. A clock has, for each stream, the number of its operations that
  * precede the clock's owner. Each stream and each recorded event has a clock, and so has the
