@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Access rights. A kernel of context C may access memory of its own GPU, of a peer GPU that C
- * enabled, and pinned host memory of its process. The process must own device memory, or have
- * opened it through IPC. Memory mapped by cuMem is accessible where cuMemSetAccess permits it
- * (vmm_space.c). Copies have the same rules, but need no peer access and also accept pageable host
- * memory. The caller holds fc_lock.
+ * Access rights. A kernel of context C may access memory of its own GPU and of peer GPUs that C
+ * enabled. It may also access pinned host memory of its process. The process must own device
+ * memory, or have opened it through IPC. Memory mapped by cuMem is accessible where cuMemSetAccess
+ * permits it (vmm_space.c). Copies have the same rules, but need no peer access and also accept
+ * pageable host memory. The caller holds fc_lock.
  */
 #include "backends/fakecuda/fakecuda.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies and fills. A copy is an operation of its stream. It books the copy engine of the GPU for
- * its direction (between GPUs, the source's link), and moves the bytes when the last of them would
- * have arrived. Completion follows CUDA's "API synchronization behavior":
+ * Copies and fills. A copy is an operation of its stream. It books the GPU's copy engine for its
+ * direction (between GPUs, the source's link). It moves the bytes when the last of them would have
+ * arrived. Completion follows CUDA's "API synchronization behavior":
  *
  *   cudaMemcpy between host and device   returns when the bytes have moved
  *   cudaMemcpy within or between GPUs    returns immediately

@@ -2,8 +2,8 @@
 /*
  * Memory calls: device memory, pinned host memory, pointer attributes. Freeing waits for the
  * context's work, as on hardware. Allocating may wait on hardware, so here it sometimes does
- * (OS_BUGGIFY), or always (DOPPEL_CUDA_WAITS=1). Code that allocates while its own kernel spins on
- * something that only that code provides therefore hangs in some runs, or in all, as it would on a
+ * (OS_BUGGIFY), or always (DOPPEL_CUDA_WAITS=1). Suppose that code allocates while its own kernel
+ * spins on something that only this code provides. It then hangs in some runs, or in all, as on a
  * GPU.
  */
 #include "backends/fakecuda/fakecuda.h"

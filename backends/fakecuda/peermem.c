@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * GPU memory for HCA doubles: backends/peermem.h. The visibility model: on GPUs of compute
- * capability 9.0 and later a write is visible immediately. On earlier GPUs a write is pending, in
- * order, until the same HCA reads this GPU's memory, until a kernel or a copy starts there, or
- * until a region of the GPU is unpinned. A kernel that spins meanwhile reads the old bytes, as it
+ * capability 9.0 and later a write is visible immediately. On earlier GPUs writes are pending, in
+ * order, until one of three events: the same HCA reads this GPU's memory; a kernel or a copy starts
+ * there; a region of the GPU is unpinned. A kernel that spins meanwhile reads the old bytes, as it
  * may on hardware without a flush.
  */
 #include "backends/fakecuda/fakecuda.h"

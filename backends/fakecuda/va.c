@@ -9,8 +9,8 @@
  * overlap, so one file suffices.
  *
  * The base is fixed per flavour, so addresses are the same in every run. Under ThreadSanitizer it
- * is inside the part of the address space that its shadow allows, otherwise at 32 TiB, which is
- * free on x86-64 (4 levels) and aarch64 (48 bits).
+ * is inside the part of the address space that its shadow allows. Otherwise it is at 32 TiB, which
+ * is free on x86-64 (4 levels) and aarch64 (48 bits).
  */
 #include "backends/fakecuda/fakecuda.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Internals of librdmacm.so.1. Its interface is rdma-core's <rdma/rdma_cma.h>, unchanged. Programs
- * that set up their queue pairs by IP address (perftest -R, rping, UCX, libfabric) run with it on
- * any libibverbs, on a kernel without RDMA. It calls the verbs API and Linux, and nothing of the
- * engine: its programs bring their own threads and descriptors, and run in real time.
+ * Internals of librdmacm.so.1. Its interface is rdma-core's <rdma/rdma_cma.h>, unchanged. With it,
+ * programs that connect by IP address (perftest -R, rping, UCX, libfabric) run on any libibverbs,
+ * on a kernel without RDMA. It calls the verbs API and Linux, and nothing of the engine: its
+ * programs bring their own threads and descriptors, and run in real time.
  *
  * Processes of one machine exchange connection management messages over AF_UNIX SEQPACKET sockets
  * with abstract names. Each phase is one message in each direction. A killed process therefore

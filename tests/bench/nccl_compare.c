@@ -11,10 +11,10 @@
  * "threads-graph" and "processes-graph" launch a CUDA graph of GRAPH_OPS collectives (-G).
  *
  * Sizes (the last one is that of -e) and bus bandwidths are those of nccl-tests; A/B is the ratio
- * of bandwidths. The time is that of the slowest task, and the median of SAMPLES up to 64 MiB, so
- * that a delay of the host affects only one sample (nccl-tests has one mean). The first size is
- * first measured once without a row, while the GPUs' clocks rise. Every result is checked. With -R
- * each library allocates its buffers (ncclMemAlloc) and registers them with its communicators
+ * of bandwidths. The time is that of the slowest task. Up to 64 MiB it is the median of SAMPLES: a
+ * delay of the host affects only one sample (nccl-tests has one mean). The first size is first
+ * measured once without a row, while the GPUs' clocks rise. Every result is checked. With -R each
+ * library allocates its buffers (ncclMemAlloc) and registers them with its communicators
  * (ncclCommRegister). -w selects the wait for calls without graphs (nccl_compare_wait.h). Exit
  * status: 0; 1: usage, or a call failed; 11: a wrong result.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Measures the connection of the graphs of many hosts: the rings and trees of all ranks, with a
- * line of INFO per rank and ring, in one process; the part of one rank alone, as in a process per
- * rank, with the hash that ranks compare; and the heads of all ranks. The figure is the CPU time of
- * this process, the best of several rounds. Target: 1,024 hosts of 8 GPUs, all 8,192 ranks, 5 s.
+ * line of INFO per rank, in one process; the part of one rank alone, as in a process per rank, with
+ * the hash that ranks compare; and the heads of all ranks. The figure is the CPU time of this
+ * process, the best of several rounds. Target: 1,024 hosts of 8 GPUs, all 8,192 ranks, 5 s.
  *
  *   NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH topo_connect_bench FILE.xml [HOSTS] 2>LOG
  */
@@ -124,7 +124,7 @@ static uint64_t bench_heads(const struct topo_rank_info *all, const struct topo_
 	return bench_now() - start;
 }
 
-/* Computes the rings and trees of all ranks, and logs them. Returns the time. */
+/* Computes the rings and trees of all ranks, and logs the trees. Returns the time. */
 static uint64_t bench_all(const struct topo_rank_info *all, int ranks)
 {
 	static struct topo_rings rings;
@@ -141,7 +141,7 @@ static uint64_t bench_all(const struct topo_rank_info *all, int ranks)
 	return bench_now() - start;
 }
 
-/* Computes one rank's rings and trees and the hash; rank 0 also logs. Returns the time. */
+/* Computes one rank's rings and trees, and the hash. Returns the time. */
 static uint64_t bench_one(const struct topo_rank_info *all, int ranks, int rank)
 {
 	static struct topo_rings rings;

@@ -2,8 +2,8 @@
 /* Two processes share one processor, and one of them polls: it yields the processor when a poll
  * finds nothing. The other meanwhile sends a message and then changes a word elsewhere ("I am
  * gone"). The program must not see the two in the opposite order: an empty poll, and then the word.
- * Programs that look at their connection's events after an empty poll would lose their last message
- * (libfabric's ofi_rxm then destroys the queue pair and its completions). */
+ * Otherwise programs that look at their connection's events after an empty poll lose their last
+ * message. For example, libfabric's ofi_rxm then destroys the queue pair and its completions. */
 #include <errno.h>
 #include <sched.h>
 #include <sys/mman.h>

@@ -11,9 +11,9 @@ import sys
 
 # Rooms whose comments are still to be rewritten. Only ever gets shorter.
 PENDING = (
-    "README.md", "backends/INTERFACE.md", "backends/cuda/", "backends/dropin/",
-    "backends/fakecuda/", "backends/fakeverbs/", "backends/peermem.c", "backends/peermem.h",
-    "backends/rdmacm/", "backends/verbs/", "core/api/", "core/base/", "core/bootstrap/",
+    "README.md",
+    "backends/fakeverbs/",
+    "core/api/", "core/base/", "core/bootstrap/",
     "core/comm/", "core/detect/", "core/device/", "core/include/", "core/mem/", "core/os/",
     "core/plan/", "core/proxy/", "core/rank/", "core/topo/", "core/transport/", "core/tune/",
     "docs/bootstrap.md", "docs/communicators.md", "docs/debugging.md", "docs/device.md",
@@ -22,9 +22,9 @@ PENDING = (
     "docs/happens-before.md", "docs/lab.md", "docs/memory-order.md", "docs/mutants.md",
     "docs/os.md", "docs/plan.md", "docs/proxy.md", "docs/shrink.md", "docs/soft-roce.md",
     "docs/testing.md", "docs/topology.md", "docs/trace.md", "docs/transport.md", "docs/using.md",
-    "docs/verbs-sanitizer.md", "docs/world.md", "examples/hosts.c", "sim/cli/", "sim/engine/",
-    "sim/lab/", "sim/world/", "tests/bench/", "tests/bytes.h", "tests/collectives/",
-    "tests/conformance/", "tests/device_harness.h", "tests/dropin/", "tests/fuzz/",
+    "docs/verbs-sanitizer.md", "docs/world.md", "sim/cli/", "sim/engine/",
+    "sim/lab/", "sim/world/", "tests/bytes.h", "tests/collectives/",
+    "tests/conformance/", "tests/device_harness.h",
     "tests/internal/", "tests/sim/", "tests/suite.h", "tests/unit/",
 )  # fmt: skip
 
