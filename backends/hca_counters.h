@@ -22,7 +22,7 @@ enum hca_counter {
 	HCA_COMPLETED_SENDS, /* successful ones */
 	HCA_COMPLETED_RECEIVES,
 	HCA_TRAFFIC_COUNTERS,
-	/* of the requester */
+	/* requester */
 	HCA_TIMEOUTS = HCA_TRAFFIC_COUNTERS, /* timer expired without an answer; it resends */
 	HCA_SEQUENCE_NAKS,
 	HCA_GAPS_IN_ANSWERS,
@@ -35,7 +35,7 @@ enum hca_counter {
 	HCA_REFUSED_ACCESSES,
 	HCA_SENDS_FLUSHED,
 	HCA_SENDS_FAILED, /* including flushed ones */
-	/* of the responder */
+	/* responder */
 	HCA_DUPLICATES,
 	HCA_OUT_OF_SEQUENCE, /* packets ahead of a missing one */
 	HCA_NO_RECEIVES,
@@ -44,7 +44,7 @@ enum hca_counter {
 	HCA_RECEIVES_TOO_SMALL,
 	HCA_RECEIVES_FLUSHED,
 	HCA_RECEIVES_FAILED, /* including flushed ones */
-	/* of the port */
+	/* port */
 	HCA_LINK_DOWNED,
 	HCA_COUNTERS
 };

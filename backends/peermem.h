@@ -19,9 +19,9 @@
 
 struct peermem_region {
 	uint32_t device; /* global GPU number of the world */
-	uint32_t cookie; /* of the provider: the allocation, with a generation */
+	uint32_t cookie; /* set by the provider: the allocation, with a generation */
 	uint64_t address, bytes;
-	uint64_t home; /* of the provider: its address; may outlive the mapping at `address` */
+	uint64_t home; /* set by the provider: its address; may outlive the mapping at `address` */
 };
 
 struct peermem_ops {

@@ -35,7 +35,7 @@
 
 struct dmabuf_range {
 	uint64_t address, bytes;
-	uint32_t device, number; /* of the allocation */
+	uint32_t device, number; /* identify the allocation */
 	bool memory;             /* for cuMem: all of the allocation */
 };
 

@@ -11,7 +11,7 @@
 
 #define TASK_ERROR_SHIFT 16
 #define TASK_DEVICE_MASK 0xffffu
-#define TASK_MODE_SHIFT  48 /* of the capture mode */
+#define TASK_MODE_SHIFT  48 /* position of the capture mode */
 
 int32_t fc_task_device(void)
 {

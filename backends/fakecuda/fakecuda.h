@@ -82,7 +82,7 @@ struct fc_device {
 	const struct world_gpu *gpu;      /* NULL: a host */
 	uint64_t base, bytes;             /* address range */
 	uint64_t high_water;              /* length from base of all addresses ever allocated */
-	uint64_t total_bytes, used_bytes; /* as cudaMemGetInfo reports */
+	uint64_t total_bytes, used_bytes; /* values of cudaMemGetInfo */
 	struct fc_alloc *alloc;           /* in the arena, sorted by base */
 	uint32_t alloc_count, alloc_room, alloc_last;
 	/* ring of the latest freed allocations, for reports */
@@ -119,7 +119,7 @@ struct fc_use;
 
 struct fc_ipc_open {
 	struct fc_ipc_open *next;
-	uint32_t device, number; /* of the allocation */
+	uint32_t device, number; /* identify the allocation */
 	uint64_t base;
 	uint32_t count;
 	struct fc_clock used; /* operations whose kernels, of this process, accessed it */
@@ -130,7 +130,7 @@ struct fc_ipc_open {
 struct fc_vmm_handle {
 	struct fc_vmm_handle *next;
 	uint64_t value;          /* the program's handle */
-	uint32_t device, number; /* of the allocation */
+	uint32_t device, number; /* identify the allocation */
 	uint32_t refs, maps;     /* references of the program; number of mappings */
 	char who[FC_WHO_BYTES];
 };
@@ -140,7 +140,7 @@ struct fc_vmm_map {
 	uint64_t base, bytes, home;
 	struct fc_vmm_handle *handle;
 	bool access[FC_MAX_VISIBLE]; /* indexed by visible ordinal */
-	bool host_access;            /* of host memory only */
+	bool host_access;            /* for host memory only */
 	struct fc_clock used;        /* operations whose kernels, of this process, accessed it */
 };
 
@@ -206,7 +206,7 @@ struct fc_copy {
 	uint64_t dst, src, bytes;
 	struct fc_device *dst_dev, *src_dev; /* NULL: host */
 	void *staged; /* copy of pageable source memory; freed with the operation */
-	int value;    /* of FC_OP_SET */
+	int value;    /* FC_OP_SET: the byte */
 };
 
 struct fc_op {
@@ -248,7 +248,7 @@ struct CUstream_st {
 	uint32_t task;
 	uint32_t capturer;    /* id + 1 of the task that began a capture; 0: not capturing */
 	bool capture_relaxed; /* any task may end the capture */
-	bool destroyed;       /* by the program; freed when empty */
+	bool destroyed;       /* destroyed by the program; freed when empty */
 	bool step_posted;     /* an event for stream_step is posted */
 	struct fc_op *head, **tail;
 	uint64_t queued, done; /* numbers of operations since its creation */
@@ -300,7 +300,7 @@ struct fc_kernel {
 	uint32_t number; /* per device */
 	int32_t rank;
 	int priority;
-	uint32_t blocks, threads; /* of the grid; of a block */
+	uint32_t blocks, threads; /* blocks per grid; threads per block */
 	uint32_t placed, left;    /* blocks that have an SM; unfinished blocks */
 	/* number + 1 of the block that a fault starts last; 0: no such block */
 	uint32_t held;
@@ -438,7 +438,7 @@ cudaError_t fc_alloc_new_vmm(const struct fc_proc *proc, struct fc_device *dev, 
 /* Reserves addresses. Returns false if there is no room. *base is the program's wish, used if
  * possible; 0: anywhere. */
 bool fc_vmm_reserve(struct fc_proc *proc, uint64_t bytes, uint64_t align, uint64_t *base);
-struct fc_vmm_space *fc_vmm_space_at(uint64_t address);           /* of any process */
+struct fc_vmm_space *fc_vmm_space_at(uint64_t address);           /* in any process */
 struct fc_vmm_space *fc_vmm_space_of(const struct fc_proc *proc); /* the process' first one */
 void fc_vmm_space_free(struct fc_vmm_space *space);
 bool fc_vmm_map_add(struct fc_vmm_space *space, uint64_t base, uint64_t bytes, uint64_t home,
@@ -569,7 +569,7 @@ void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range);
 struct fc_use_mapping {
 	const char *call;
 	const struct fc_device *memory;
-	uint32_t number; /* of its allocation */
+	uint32_t number; /* number of its allocation */
 	const struct fc_clock *used;
 };
 /* The process closes the mapping: it must have waited for its kernels that accessed it. */
@@ -610,7 +610,7 @@ bool fc_dmabuf_holds(uint32_t device, uint32_t number);
 /* Removes and closes the newest open descriptor of the process. Returns false if it has no open
  * one. */
 bool fc_dmabuf_take(struct fc_proc *proc, char *who, size_t bytes);
-void fc_dmabufs_end(void);                                 /* of the world */
+void fc_dmabufs_end(void);                                 /* frees the world's descriptors */
 void fc_peermem_apply(struct fc_device *dev, int64_t hca); /* -1: of every HCA */
 void fc_peermem_drop(struct fc_device *dev);
 

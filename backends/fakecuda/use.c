@@ -21,7 +21,7 @@
 
 #include "core/base/text.h"
 
-#define USES_MOST 1024u /* of a process; the oldest are dropped */
+#define USES_MOST 1024u /* uses per process; the oldest are dropped */
 #define USE_WHAT  48
 
 /* ---- clocks --------------------------------------------------------------------------------- */
@@ -136,9 +136,9 @@ struct fc_use {
 	uint32_t stream_number, gpu;
 	bool write, collective;
 	const void *caller;
-	struct fc_clock before; /* of a collective: operations that precede it */
+	struct fc_clock before; /* a collective's: operations that precede it */
 	char what[USE_WHAT];
-	uint64_t number, comm; /* of a collective */
+	uint64_t number, comm; /* a collective's */
 };
 
 static void use_free(struct fc_use *u)

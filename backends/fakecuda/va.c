@@ -31,7 +31,7 @@
 
 /* One bit per page. */
 struct va_chunk {
-	uint64_t written[VA_WORDS]; /* by this world */
+	uint64_t written[VA_WORDS]; /* pages that this world wrote */
 	uint64_t kept[VA_WORDS];    /* present since some world wrote it */
 	uint64_t kept_pages;
 	uint64_t touched[VA_WORDS / 64]; /* bits for the words of `written` that are not 0 */

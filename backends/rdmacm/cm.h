@@ -177,7 +177,7 @@ struct cm_id {
 	bool known; /* the program created it, or received an event that has it */
 	uint8_t tos, ack_timeout;
 	bool has_ack_timeout;
-	struct cm_id *listener; /* of an arriving or requested identifier */
+	struct cm_id *listener; /* listener of an arriving or requested identifier */
 	struct cm_id *next;     /* in the list of all identifiers */
 	uint32_t taken, acked;  /* numbers of events */
 	struct cm_place place;

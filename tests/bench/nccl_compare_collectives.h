@@ -12,7 +12,7 @@
 #include "tests/bench/nccl_lib.h"
 
 #define FLOAT  sizeof(float)
-#define PERIOD 61             /* of the elements of a buffer */
+#define PERIOD 61             /* period of a buffer's elements */
 #define BLOCK  (256 * PERIOD) /* number of elements that one call fills or compares */
 
 /* One call of one rank. */

@@ -49,7 +49,7 @@ struct totals {
 	double silent_ms;
 	int stuck; /* survivors that did not continue while the victim was stopped */
 	uint64_t sends, receives;
-	double *late_ms; /* of each error: time from the kill to the error, less the retries */
+	double *late_ms; /* per error: time from the kill to the error, less the retries */
 };
 
 static uint64_t retries_ns(void)

@@ -25,7 +25,7 @@ struct pair {
 	struct ibv_qp *qp[2];
 	char *memory; /* PAIR_BYTES */
 	struct ibv_mr *mr;
-	/* of both queue pairs; may be changed before pair_connect */
+	/* attributes of both queue pairs; may be changed before pair_connect */
 	uint32_t sq_psn, rq_psn;
 	int timeout, retries, rnr_retries;
 };

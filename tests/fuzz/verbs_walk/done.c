@@ -334,7 +334,7 @@ static void wc_done(struct walker *w, const struct ibv_wc *wc)
 	}
 	struct walk_qp *q = qp_find(c, &owner, serial, 0);
 
-	if (!q) /* of a queue pair that was reset or destroyed meanwhile */
+	if (!q) /* its queue pair was reset or destroyed meanwhile */
 		return;
 	CHECK_EQ(wc->qp_num, q->qpn);
 	if (wc->wr_id & ID_RECV)

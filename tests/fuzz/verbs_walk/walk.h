@@ -30,7 +30,7 @@
 #define WALKERS     2 /* per client */
 #define QPS         4 /* per walker */
 #define CLIENT_QPS  (WALKERS * QPS)
-#define DEPTH       16 /* of a queue pair's queues */
+#define DEPTH       16 /* entries of a queue pair's queues */
 #define SRQ_DEPTH   48
 #define UD_DEPTH    16
 #define MESSAGE     512 /* maximum in bytes */
@@ -102,7 +102,7 @@ struct request {
 	bool windowed; /* uses the peer's window, which may be unbound meanwhile */
 	bool dead;     /* uses a window of the peer that was invalidated */
 	bool with_imm;
-	uint32_t bytes, key; /* of its pattern */
+	uint32_t bytes, key; /* size and key of its pattern */
 	/* sequence number of the message, if it consumes a receive; BIND, INV: the window's key */
 	uint32_t number;
 	/* atomics: the value that must be found; READ: number of earlier writes */
@@ -143,7 +143,7 @@ struct walk_qp {
 	uint64_t writes;
 	bool data_known, count_known;
 	uint64_t count;
-	struct ibv_mw *mw;         /* of type 2, over the slot here to which the peer writes */
+	struct ibv_mw *mw;         /* type 2, over the slot here to which the peer writes */
 	uint32_t mw_key, mw_shown; /* shown: the key on the board */
 	enum { MW_FREE, MW_BINDING, MW_BOUND, MW_ENDING } mw_state;
 	uint32_t dead_key; /* key of the peer's window that this walker invalidated */
@@ -205,7 +205,7 @@ struct advert {
 	bool free, asked;
 	enum ibv_qp_type type;
 	uint32_t qpn, psn, generation;
-	int peer, peer_slot; /* of the walker that requested a connection */
+	int peer, peer_slot; /* the walker that requested a connection */
 	uint32_t peer_qpn, peer_psn, peer_generation;
 	uint32_t window; /* key for the peer; 0: no window */
 };
