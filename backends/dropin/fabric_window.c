@@ -103,7 +103,7 @@ static bool window_alone(void)
 	return threads <= WINDOW_OWN_THREADS + 1;
 }
 
-/* ---- moving --------------------------------------------------------------------------------- */
+/* ---- move ----------------------------------------------------------------------------------- */
 
 static int window_move(uint64_t first, uint64_t bytes)
 {

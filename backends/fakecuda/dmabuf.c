@@ -73,8 +73,8 @@ void fc_dmabufs_end(void)
 
 /* ---- open descriptors ----------------------------------------------------------------------- */
 
-/* A descriptor exported to the program, which closes it without notice. The descriptor is still
- * ours while the file's size encodes its number. */
+/* A descriptor exported to the program, which closes it without notice. The entry is valid
+ * while the file's size encodes its number. */
 struct fc_dmabuf {
 	struct fc_dmabuf *next;
 	int fd;

@@ -28,7 +28,7 @@ int cm_result(int e)
 	return -1;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- create and destroy --------------------------------------------------------------------- */
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {

@@ -24,7 +24,7 @@ static uint8_t *ud_memory(const struct walker *w, bool recv, uint32_t seq)
 	       (((uint32_t)w->number * 2 + recv) * UD_DEPTH + seq % UD_DEPTH) * UD_ROOM;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- create and destroy --------------------------------------------------------------------- */
 
 static void ud_raise(struct ibv_qp *qp)
 {
