@@ -156,10 +156,10 @@ uint64_t fakedev_peek(struct dev *d, const void *p, int bytes)
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-/* The functions below pass each order as a constant, because __atomic builtins with a variable order
- * use the strongest one. TSan does not see fences. Under TSan a release fence therefore strengthens
- * later stores, and an acquire fence the load before it. Correct fences in device code then cause
- * no reports. */
+/* The functions below pass each order as a constant, because __atomic builtins with a variable
+ * order use the strongest one. TSan does not see fences. Under TSan a release fence therefore
+ * strengthens later stores, and an acquire fence the load before it. Correct fences in device code
+ * then cause no reports. */
 #ifdef FC_TSAN
 void __tsan_acquire(void *addr);
 static void run_fence_tsan(struct run_thread *t, int order)
