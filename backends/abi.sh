@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# Sourced by the scripts that make a drop-in library's version script and stubs from its table abi.txt: dropin/abi.sh
-# and mlx5dv/abi.sh. A row of a table is a version node, a name, and how the call fails.
+# Functions for the scripts that make a drop-in library's version script and stubs from its table
+# abi.txt: dropin/abi.sh and mlx5dv/abi.sh. A row is a version node, a name, and how the call fails.
 
 # abi_rows TABLE
 abi_rows() { grep -v '^#' "$1"; }
 
-# abi_nodes PREFIX ROWS: a version script's nodes, each after the one before it
+# abi_nodes PREFIX ROWS: prints a version script's nodes; each node inherits the previous one
 abi_nodes() {
 	local node name names before=
 	for node in $(awk '{print $1}' <<<"$2" | sort -u -t. -k2,2n); do
@@ -23,8 +23,8 @@ abi_nodes() {
 	done
 }
 
-# abi_stub SYMBOL KIND REFUSAL [ATTRIBUTE]: a call that fails in the way of its kind; REFUSAL is an expression in C that
-# sets errno, and is its value. Other kinds have no stub.
+# abi_stub SYMBOL KIND REFUSAL [ATTRIBUTE]: prints a function that fails as KIND requires. REFUSAL
+# is a C expression that sets errno and has its value. Other kinds have no stub.
 abi_stub() {
 	case $2 in
 	errno) echo "$4int $1(void); $4int $1(void) { return $3; }" ;;
@@ -35,10 +35,11 @@ abi_stub() {
 	esac
 }
 
-# abi_symver SYMBOL NAME NODE AT: NAME of NODE is SYMBOL; AT is @@ for the default node of a name, @ for the others
+# abi_symver SYMBOL NAME NODE AT: makes SYMBOL the NAME of NODE; AT is @@ for a name's default node,
+# @ for its other nodes
 abi_symver() { echo "__asm__(\".symver $1, $2$4$3\");"; }
 
-# abi_replace FILE...: FILE.new becomes FILE, if it is different
+# abi_replace FILE...: renames FILE.new to FILE if they differ
 abi_replace() {
 	local out
 	for out in "$@"; do

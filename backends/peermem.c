@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the provider of GPUs and the HCA double meet. In doppel-rt, so that there is one. */
+/* The registered provider of GPU memory. This file is part of doppel-rt, so that a process has one
+ * copy. */
 #include "backends/peermem.h"
 
 static const struct peermem_ops *peermem_ops;

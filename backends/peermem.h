@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peermem: how an HCA double reaches GPU memory, in the place where nvidia-peermem stands on a real
- * machine. fakeverbs calls it; the provider of GPUs implements it and registers the table once, at
- * load: fakecuda here, a staging implementation over real CUDA in `gpu` builds.
+ * peermem: the interface through which an HCA double accesses GPU memory. It corresponds to
+ * nvidia-peermem on a real machine. fakeverbs calls it. The provider of GPUs implements it and
+ * registers the table once, when it is loaded: fakecuda, or in `gpu` builds a staging
+ * implementation over real CUDA.
  *
- * A write through peermem lands in GPU memory, but a kernel that is already running need not see
- * it: before compute capability 9.0 writes may sit in the PCIe path until a *read* of that GPU's
- * memory by the same HCA pushes them out (the "GPU flush"). The table's owner models that: pending
- * writes become visible at the HCA's next peermem read of the GPU, in order, or when a kernel or
- * copy is launched there; not before.
+ * A write through peermem is stored in GPU memory, but a running kernel need not see it. Before
+ * compute capability 9.0 writes may stay in the PCIe path until the same HCA *reads* memory of that
+ * GPU (the "GPU flush"). The provider models this. Pending writes become visible, in order, at the
+ * HCA's next peermem read of the GPU, or at the launch of a kernel or copy there; not before.
  *
- * Errors: 0 or a positive errno. Addresses are those the program knows.
+ * Functions return 0 or a positive errno. Addresses are those of the program.
  */
 #ifndef BACKENDS_PEERMEM_H
 #define BACKENDS_PEERMEM_H
@@ -19,36 +19,36 @@
 
 struct peermem_region {
 	uint32_t device; /* global GPU number of the world */
-	uint32_t cookie; /* provider's: the allocation, with a generation */
+	uint32_t cookie; /* set by the provider: the allocation, with a generation */
 	uint64_t address, bytes;
-	uint64_t
-		home; /* provider's: where it has the memory, which may outlive the mapping at `address` */
+	uint64_t home; /* set by the provider: its address; may outlive the mapping at `address` */
 };
 
 struct peermem_ops {
-	/* Is any byte of this range GPU memory of this process' view? Touches nothing. */
+	/* True if any byte of the range is GPU memory in this process' view. Accesses no memory. */
 	bool (*owns)(const struct os_proc *proc, uint64_t address, uint64_t bytes);
-	/* Pins for an MR. EFAULT: not wholly inside one live allocation that the process may use;
-	 * ENODEV: this GPU gives no peer access to HCAs. */
+	/* Pins the range for an MR. EFAULT: not wholly inside one live allocation that the process
+	 * may use. ENODEV: this GPU permits no peer access to HCAs. */
 	int (*pin)(struct os_proc *proc, uint64_t address, uint64_t bytes,
 		   struct peermem_region *r);
-	/* The same by a dma-buf that the provider handed out: `bytes` from `offset` on. EBADF: no
-	 * descriptor; EINVAL: not of GPU memory, or not so much of it. NULL: there are none. */
+	/* Pins `bytes` from `offset` of a dma-buf that the provider exported. EBADF: not a
+	 * descriptor. EINVAL: not GPU memory, or too short. NULL if the provider exports no
+	 * dma-bufs. */
 	int (*pin_dmabuf)(struct os_proc *proc, int fd, uint64_t offset, uint64_t bytes,
 			  struct peermem_region *r);
 	void (*unpin)(const struct peermem_region *r);
-	/* DMA by HCA `hca` (the port's index). Callable in event context; never wait. */
+	/* DMA by HCA `hca` (the port's index). Callable in event context, so it must not wait. */
 	int (*write)(const struct peermem_region *r, uint32_t hca, uint64_t address,
 		     const void *data, uint64_t bytes);
 	int (*read)(const struct peermem_region *r, uint32_t hca, uint64_t address, void *data,
 		    uint64_t bytes);
-	/* A read of one aligned word, whole, for an atomic operation: its other half is a write. A
-	 * flush as any read is. */
+	/* Reads one aligned word as a whole, for an atomic operation whose other half is a write.
+	 * Flushes as any read does. */
 	int (*load)(const struct peermem_region *r, uint32_t hca, uint64_t address,
 		    uint64_t *value);
 };
 
 void peermem_register(const struct peermem_ops *ops);
-const struct peermem_ops *peermem(void); /* NULL: no GPUs here */
+const struct peermem_ops *peermem(void); /* NULL: the process has no GPUs */
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A call of `cuda` or `nccl` that fails ends the program. */
+/* Ends the program if a call of `cuda` or `nccl` fails. */
 #define OK(kind, call)                                                                             \
 	for (int e = (int)(call); e; exit(1))                                                      \
 	fprintf(stderr, "%s: %s\n", #call, kind##GetErrorString(e))

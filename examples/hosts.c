@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums a buffer over processes, each of which has GPUS GPUs of its host:   hosts BYTES GPUS */
+/* Sums a buffer over processes, each with GPUS GPUs of its host:   hosts BYTES GPUS */
 #include <cuda_runtime.h>
 #include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static int rank, ranks, local; /* of this process; on its host */
+static int rank, ranks, local; /* rank of this process, number of processes, rank on its host */
 
 static void cuda(cudaError_t e, const char *call)
 {
@@ -23,7 +23,7 @@ static void nccl(ncclResult_t e, const char *call)
 	exit(1);
 }
 
-/* As mpirun or torchrun set it. */
+/* Returns a number that mpirun or torchrun sets; -1 if neither is set. */
 static int from_launcher(const char *mpi, const char *torch)
 {
 	const char *text = getenv(mpi) ? getenv(mpi) : getenv(torch);
@@ -48,7 +48,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: doppel exec --hosts N hosts BYTES GPUS (1 to 16 GPUs)\n");
 		return 2;
 	}
-	nccl(ncclGetUniqueId(&id), "ncclGetUniqueId"); /* NCCL_COMM_ID's: the same everywhere */
+	/* from NCCL_COMM_ID: the same in every process */
+	nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
 	nccl(ncclGroupStart(), "ncclGroupStart");
 	for (int i = 0; i < n; i++) {
 		cuda(cudaSetDevice(local * n + i), "cudaSetDevice");

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The CUDA driver calls of backends/INTERFACE.md as hidden thunks: libdoppel links no libcuda.so.1
- * and loads where there is none. Each gets from the (static) runtime the driver's function when it
- * is called; they are rare calls, so nothing is cached and there is no state.
+ * The CUDA driver calls of backends/INTERFACE.md as hidden thunks: libdoppel does not link
+ * libcuda.so.1, so it loads without a driver. Each thunk requests the driver's function from the
+ * static runtime at each call. The calls are rare, so nothing is cached and there is no state.
  *
  * Without a driver, or with one that lacks the function, a thunk returns CUDA_ERROR_NOT_FOUND and
- * sets nothing, and the caller turns the feature off.
+ * sets no output. The caller then turns the feature off.
  */
 #pragma GCC visibility push(hidden)
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-/* The ABI of the driver functions that we name: all of them have it since CUDA 12.0. */
+/* ABI of the driver functions named below; all of them have it since CUDA 12.0. */
 #define DRIVER_ABI_VERSION 12000
 
 static void *driver_function(const char *name)
@@ -23,7 +23,7 @@ static void *driver_function(const char *name)
 	rc = cudaGetDriverEntryPointByVersion(name, &fn, DRIVER_ABI_VERSION, cudaEnableDefault,
 					      &found);
 	if (rc != cudaSuccess) {
-		(void)cudaGetLastError(); /* ours, not the caller's */
+		(void)cudaGetLastError(); /* clears the error, which the caller did not cause */
 		return NULL;
 	}
 	return found == cudaDriverEntryPointSuccess ? fn : NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The NVML calls of backends/INTERFACE.md as hidden thunks over libnvidia-ml.so.1, opened at run
- * time. nvmlInit_v2 opens the library and nvmlShutdown gives that reference back; the calls between
- * find it by name, so there is no state here.
+ * time. nvmlInit_v2 opens the library and nvmlShutdown closes that reference. The calls between
+ * them find the library by name, so there is no state here.
  *
- * Without the library: NVML_ERROR_LIBRARY_NOT_FOUND; with one that lacks the function:
- * NVML_ERROR_FUNCTION_NOT_FOUND. The caller does without.
+ * Without the library, calls return NVML_ERROR_LIBRARY_NOT_FOUND. With one that lacks the function,
+ * they return NVML_ERROR_FUNCTION_NOT_FOUND. The caller continues without NVML.
  */
 #include <dlfcn.h>
 #include <nvml.h>
@@ -23,7 +23,7 @@ static void *nvml_function(const char *name, nvmlReturn_t *missing)
 		return NULL;
 	*missing = NVML_ERROR_FUNCTION_NOT_FOUND;
 	fn = dlsym(library, name);
-	dlclose(library); /* nvmlInit_v2's reference keeps it */
+	dlclose(library); /* nvmlInit_v2's reference keeps the library loaded */
 	return fn;
 }
 
@@ -53,7 +53,7 @@ nvmlReturn_t nvmlShutdown(void)
 		rc = fn();
 	dlclose(library);
 	if (rc == NVML_SUCCESS)
-		dlclose(library); /* nvmlInit_v2's */
+		dlclose(library); /* the reference of nvmlInit_v2 */
 	return rc;
 }
 

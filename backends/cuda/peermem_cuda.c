@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peermem over real CUDA: lets the HCA double reach real GPU memory, in builds with real GPUs and
- * fakeverbs. Bytes go through a pinned staging buffer and a stream of their own for each GPU, both
- * made when the first range of that GPU is pinned: that is before any kernel runs, because between
- * first launch and teardown nothing may synchronise implicitly with a kernel that spins.
+ * peermem over real CUDA: the HCA double accesses real GPU memory, in builds with real GPUs and
+ * fakeverbs. Each GPU has a pinned staging buffer and a stream for the copies. Both are created
+ * when the first range of that GPU is pinned. That is before any kernel runs: between first launch
+ * and teardown nothing may synchronise implicitly with a kernel that spins.
  *
- * Slow and plain on purpose: one transfer per GPU at a time, each waited for. A write is complete,
- * and visible to kernels that look for it, when `write` returns; the GPU flush has nothing left to
- * do. Staging lives until the process ends. Only the threads engine runs with real GPUs, so waiting
- * under a lock here holds up nothing but transfers of the same GPU.
+ * It is simple rather than fast: each GPU runs one transfer at a time and waits for it. When
+ * `write` returns, the data is in GPU memory and visible to kernels that poll for it, so a GPU
+ * flush has no effect. Staging buffers exist until the process ends. Only the threads engine runs
+ * with real GPUs, so waiting under a stage's lock delays only transfers of the same GPU.
  */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -24,10 +24,10 @@
 struct stage {
 	struct os_mutex lock;
 	cudaStream_t stream;
-	void *buffer; /* pinned; NULL: not made yet */
+	void *buffer; /* pinned; NULL: not yet allocated */
 };
 
-static struct stage stages[STAGE_MAX_GPUS]; /* by CUDA ordinal */
+static struct stage stages[STAGE_MAX_GPUS]; /* indexed by CUDA ordinal */
 
 static int stage_failed(const char *what, int device, cudaError_t rc)
 {
@@ -36,7 +36,7 @@ static int stage_failed(const char *what, int device, cudaError_t rc)
 	return EIO;
 }
 
-/* Under the stage's lock. */
+/* Creates the stream and the buffer. The caller holds the stage's lock. */
 static int stage_make(struct stage *s, int device)
 {
 	int before = 0, rc = 0;
@@ -65,7 +65,7 @@ out_device:
 	return rc;
 }
 
-/* The GPU that owns the address, or -1. */
+/* Returns the ordinal of the GPU that owns the address, or -1. */
 static int peermem_device_of(uint64_t address)
 {
 	struct cudaPointerAttributes a;
@@ -112,7 +112,7 @@ static int peermem_cuda_pin(struct os_proc *proc, uint64_t address, uint64_t byt
 
 static void peermem_cuda_unpin(const struct peermem_region *r)
 {
-	(void)r; /* staging belongs to the GPU, not to the region */
+	(void)r; /* the staging buffer belongs to the GPU, not to the region */
 }
 
 static int peermem_check(const struct peermem_region *r, uint64_t address, uint64_t bytes)
@@ -124,7 +124,7 @@ static int peermem_check(const struct peermem_region *r, uint64_t address, uint6
 	return 0;
 }
 
-/* One buffer's worth; `to_gpu` is the direction. Under the stage's lock. */
+/* Copies at most one buffer of bytes, to the GPU if `to_gpu`. The caller holds the stage's lock. */
 static int stage_copy(struct stage *s, int device, uint64_t address, void *data, size_t n,
 		      bool to_gpu)
 {

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# From abi.txt: the version script of the drop-in library, and the stubs of what is not built.
+# Makes, from abi.txt, the drop-in library's version script and stubs of unimplemented calls.
 # Usage: abi.sh abi.txt OUT.map OUT.c
 set -euo pipefail
 # shellcheck source=backends/abi.sh
 . "$(dirname "$0")/../abi.sh"
 map=$2 source=$3
-# one for each private ABI that distributions ship: Debian 12 and older, then newer ones
+# one node per private ABI that distributions ship: Debian 12 and older, then newer ones
 private_nodes=(34 57 59 64 65)
 rows=$(abi_rows "$1")
 

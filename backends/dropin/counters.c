@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files are opened for each change and closed again: programs close descriptors that they did not
- * open, and open their own under the same number. */
+/* Opens and closes the files for each write. Programs close descriptors that they did not open, and
+ * then open their own files under the same number. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -16,22 +16,23 @@
 #include "sim/world/world.h"
 
 #define COUNTERS_PATH  160
-#define COUNTERS_PORTS 64 /* of a host; others stay 0 */
+#define COUNTERS_PORTS 64 /* ports of a host that are counted; the files of the others stay at 0 */
 #define COUNTERS_TRIES 8
-#define COUNTERS_SHARE 20 /* a look takes one part of that many of the time at most */
+#define COUNTERS_SHARE 20 /* one pass uses at most 1/COUNTERS_SHARE of the time */
 
-/* The hidden file. A tree of several programs is written by each; under a lock on this file. */
+/* Contents of the hidden file COUNTERS_RECORD. Each program of the tree writes it under flock() on
+ * this file. */
 struct counters_record {
-	uint64_t fabric; /* whose counters are on top of `base` */
+	uint64_t fabric; /* inode of the memory of the fabric whose counters are added to `base` */
 	uint64_t base[HCA_COUNTERS], shown[HCA_COUNTERS];
 };
 
 static struct {
-	pthread_mutex_t lock; /* on what follows */
+	pthread_mutex_t lock; /* protects the fields below */
 	uint64_t fabric;
 	bool on;
 	uint64_t due_ns;
-	uint64_t known[COUNTERS_PORTS][HCA_COUNTERS]; /* as written last */
+	uint64_t known[COUNTERS_PORTS][HCA_COUNTERS]; /* values written last */
 } counters = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static uint64_t counters_now_ns(void)
@@ -52,7 +53,8 @@ static int counters_open(const struct world_port *port, const char *name, int fl
 	return open(path, flags | O_CLOEXEC);
 }
 
-/* They only rise: a new text covers the old one. */
+/* Writes a counter's file in place. Counters only rise, so the new text is at least as long as the
+ * old one. */
 static void counters_write(const struct world_port *port, const struct hca_counter_file *file,
 			   uint64_t value)
 {
@@ -61,7 +63,7 @@ static void counters_write(const struct world_port *port, const struct hca_count
 	int fd = counters_open(port, file->path, O_WRONLY);
 
 	if (fd < 0)
-		return; /* the tree is of another kind of HCA */
+		return; /* the tree is of an HCA whose driver has no such file */
 	if (pwrite(fd, text, (size_t)n, 0) != n)
 		hca_log("%s of %s cannot be written", file->path, port->nic->name);
 	close(fd);
@@ -85,7 +87,8 @@ static void counters_show_record(const struct world_port *port, struct counters_
 		r->shown[i] = r->base[i] + now[i];
 }
 
-/* False: queue pairs come to their end all the time; the next look has it. */
+/* Reads the port's counters. False if queue pairs ended during each of the attempts; the next pass
+ * reads them. */
 static bool counters_read(const struct world_port *port, uint64_t now[HCA_COUNTERS])
 {
 	for (int i = 0; i < COUNTERS_TRIES; i++)
@@ -109,7 +112,8 @@ static void counters_show_port(uint32_t nic)
 	if (flock(fd, LOCK_EX) == 0) {
 		ssize_t n = pread(fd, &record, sizeof record, 0);
 
-		/* again: not before what another program has written */
+		/* reads again under the lock: the values must not be older than those that another
+		 * program wrote meanwhile */
 		if ((n == 0 || n == (ssize_t)sizeof record) && counters_read(port, now)) {
 			counters_show_record(port, &record, now);
 			memcpy(known, now, sizeof now);
@@ -117,7 +121,7 @@ static void counters_show_port(uint32_t nic)
 				hca_log("counters of %s cannot be kept", port->nic->name);
 		}
 	}
-	close(fd); /* which unlocks */
+	close(fd); /* also unlocks */
 }
 
 static uint32_t counters_ports(void)
@@ -136,7 +140,8 @@ void counters_show(bool now)
 		for (uint32_t i = 0; i < counters_ports(); i++)
 			if (world_port_of(sim_main_proc()->host, (int32_t)i)->nic->is_rdma)
 				counters_show_port(i);
-		/* with thousands of queue pairs it takes its time */
+		/* a pass over thousands of queue pairs takes long: the next one is due accordingly
+		 * later */
 		uint64_t took_ns = counters_now_ns() - at_ns;
 
 		counters.due_ns = at_ns + MAX_OF((uint64_t)COUNTERS_LIFESPAN_MS * 1000000,
@@ -166,8 +171,7 @@ bool counters_start(uint64_t fabric)
 
 void counters_forget(void)
 {
-	pthread_mutex_init(&counters.lock,
-			   NULL); /* the thread that may have held it is the parent's */
+	pthread_mutex_init(&counters.lock, NULL); /* a thread of the parent may have held it */
 	counters.on = false;
 	memset(counters.known, 0, sizeof counters.known);
 }

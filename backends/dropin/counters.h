@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters of the host's HCAs in the /sys that doppel verbs-run has made for this program: each
- * process of the fabric writes what has changed, COUNTERS_LIFESPAN_MS after it did at the latest,
- * and when it exits. Drivers keep values for as long, too (ib_core's `lifespan`).
+ * Writes the counters of the host's HCAs into the /sys tree that doppel verbs-run made for this
+ * program. Each process of the fabric writes changed counters within COUNTERS_LIFESPAN_MS, and when
+ * it exits. Drivers cache values for the same time (ib_core's `lifespan`).
  *
- * A tree may outlive a fabric, whose counters begin with 0. The tree's go on: it has a hidden file that holds
- * what they were by then. Where there is no tree of ours (verbs-run --bare), nothing is written.
+ * A tree may outlive a fabric. The counters of a new fabric begin with 0, but those of the tree
+ * continue: a hidden file of the tree holds the values that earlier fabrics reached. Writes nothing
+ * if the program has no such tree (verbs-run --bare).
  */
 #ifndef BACKENDS_DROPIN_COUNTERS_H
 #define BACKENDS_DROPIN_COUNTERS_H
@@ -13,17 +14,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Beside `counters` and `hw_counters`; empty at first. */
+/* Hidden file next to `counters` and `hw_counters`; empty at first. */
 #define COUNTERS_RECORD      ".counted"
 #define COUNTERS_LIFESPAN_MS 10
 
 #pragma GCC visibility push(hidden)
 
-/* This process is a member of the fabric whose memory has that inode. True: it has a tree. */
+/* Starts counting for the fabric whose memory has the inode `fabric`. Returns true if this process
+ * has a tree. */
 bool counters_start(uint64_t fabric);
-/* Writes what has changed; not before its time, unless `now`. Any thread. */
+/* Writes the counters that changed. Does nothing before the next pass is due, unless `now`. Any
+ * thread may call it. */
 void counters_show(bool now);
-/* After a fork, in the child. */
+/* Resets the state in the child after a fork. */
 void counters_forget(void);
 
 #pragma GCC visibility pop

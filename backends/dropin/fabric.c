@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Being one of the processes of a fabric (fabric.h). A process that posts runs the far end too; for
- * the far process' memory it asks the kernel, which lets the same user do that. One thread of each
- * process sleeps at a socket, the bell, for the processes that have an event for it; it also holds
- * the mutex by which the others see that the process lives: looking is a load.
+ * This process as a member of a fabric (fabric.h). A process that posts also executes the far end.
+ * It reads and writes the far process' memory with process_vm_readv/writev, which the kernel
+ * permits to the same user.
+ *
+ * One thread of each process sleeps on a socket, the bell, and receives a datagram when another
+ * process has an event for this one. The same thread holds the mutex `alive`, by which other
+ * processes see that this process lives: that check is one load.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,16 +33,18 @@
 #include "backends/fakeverbs/entry/process.h"
 #include "core/base/hash.h"
 
-#define FABRIC_LOCK_TRIES 5000   /* of 1 ms */
-#define FABRIC_QUIET_US   250000 /* how often tasks are looked for that should have been woken */
+#define FABRIC_LOCK_TRIES 5000 /* attempts, 1 ms apart */
+/* interval at which the bell's thread looks for tasks whose wake-up was lost */
+#define FABRIC_QUIET_US 250000
 
 static struct {
 	struct fabric_segment *segment;
 	char name[48];
-	uint64_t space; /* PID namespace */
+	uint64_t space; /* inode of the PID namespace */
 	int fd, name_fd, lock_fd, bell_fd;
-	uint32_t reported; /* that memory cannot be reached */
-	uint32_t ticks; /* of the bell's thread in FABRIC_QUIET_US; more than one shows counters */
+	uint32_t reported; /* 1 after the log line that a process' memory is inaccessible */
+	/* wake-ups of the bell's thread in FABRIC_QUIET_US; more than 1 if it writes counters */
+	uint32_t ticks;
 	pthread_barrier_t born;
 } fabric = {.fd = -1, .name_fd = -1, .lock_fd = -1, .bell_fd = -1};
 
@@ -52,8 +57,8 @@ static struct fabric_member *fabric_member(uint32_t id)
 	return &fabric.segment->member[id % FABRIC_MEMBERS];
 }
 
-/* A mutex that is held has its holder's number in it; the kernel takes that out when the holder is
- * gone. */
+/* True if the member's thread holds `alive`. A locked mutex contains its holder's TID, which the
+ * kernel removes when that thread ends. */
 static bool fabric_holds(const struct fabric_member *m)
 {
 	return __atomic_load_n((const uint32_t *)&m->alive, __ATOMIC_RELAXED) & FUTEX_TID_MASK &&
@@ -67,7 +72,8 @@ static bool fabric_alive(uint32_t id)
 	return __atomic_load_n(&m->id, __ATOMIC_ACQUIRE) == id && fabric_holds(m);
 }
 
-/* What /proc/PID/stat has after the program's name, which may have any character. */
+/* Returns the state letter of /proc/PID/stat. It follows the last ')', because the program's name
+ * may contain any character. */
 static char fabric_state(pid_t pid)
 {
 	char path[64], text[256];
@@ -107,7 +113,7 @@ static int fabric_copy_failed(uint32_t id, const char *what)
 {
 	int rc = errno;
 
-	/* its threads end one after the other: it may have lost its memory, and still hold */
+	/* The threads of a process end one by one. One without memory may still hold the mutex. */
 	if (rc == ESRCH)
 		__atomic_store_n(&fabric_member(id)->gone, 1, __ATOMIC_RELAXED);
 	if (rc == ESRCH || !fabric_alive(id))
@@ -120,7 +126,7 @@ static int fabric_copy_failed(uint32_t id, const char *what)
 	return rc == EFAULT ? EFAULT : EACCES;
 }
 
-/* By the kernel. `write` is the direction. */
+/* Copies with process_vm_writev (`write`) or process_vm_readv. */
 static int fabric_copy(uint32_t id, uint64_t at, uint8_t *data, uint64_t bytes, bool write)
 {
 	pid_t pid = fabric_member(id)->pid;
@@ -139,8 +145,8 @@ static int fabric_copy(uint32_t id, uint64_t at, uint8_t *data, uint64_t bytes, 
 	return 0;
 }
 
-/* Bytes of another process' region, to or from here: what is in the region's window directly, what
- * is beside it by the kernel; in rising order. */
+/* Copies bytes to or from another process' region, in rising order. Accesses the bytes inside the
+ * region's window directly, and the bytes beside it through the kernel. */
 static int fabric_move(const struct hca_mr *mr, uint64_t at, uint8_t *data, uint64_t bytes,
 		       bool write)
 {
@@ -177,7 +183,7 @@ static int fabric_read(const struct hca_mr *mr, uint64_t at, void *data, uint64_
 
 /* ---- the bell ------------------------------------------------------------------------------- */
 
-/* A full queue is fine: what is in it makes that process look. */
+/* Sends a byte to the member's bell. Ignores a full queue: the bytes in it wake that process. */
 static void fabric_ring(uint32_t id)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -211,17 +217,17 @@ static void *fabric_bell(void *member)
 			continue;
 		}
 		if (n < 0 && errno != EINTR)
-			break; /* the program closed what it did not open */
+			break; /* the program closed this socket, which it did not open */
 		while (recv(fd, &byte, 1, MSG_DONTWAIT) > 0)
 			;
 		hca_far_rung();
 	}
-	for (;;) /* this thread's life is the process' */
+	for (;;) /* keeps `alive` locked until the process ends */
 		pause();
 	return NULL;
 }
 
-/* Without a call it wakes so many times in FABRIC_QUIET_US. */
+/* Makes the bell's thread wake `ticks` times in FABRIC_QUIET_US even if no byte arrives. */
 static void fabric_bell_tick(uint32_t ticks)
 {
 	const struct timeval quiet = {.tv_usec = FABRIC_QUIET_US / ticks};
@@ -280,7 +286,8 @@ static struct hca_far fabric_far = {.alive = fabric_alive,
 				    .ring = fabric_ring,
 				    .world = fabric_world};
 
-/* Two builds that differ in any of these do not understand each other's memory. */
+/* Returns a hash of the layouts of all shared structs. Builds that differ in any of them must not
+ * share memory. */
 static uint64_t fabric_layout(void)
 {
 	const uint64_t sizes[] = {sizeof(struct fabric_segment),
@@ -396,7 +403,8 @@ static void fabric_reap(uint32_t self)
 	}
 }
 
-/* Values in /sys are no older than their lifespan. */
+/* Starts the counters in /sys and wakes the bell's thread often enough that no value is older than
+ * COUNTERS_LIFESPAN_MS. */
 static void fabric_show_counters(void)
 {
 	struct stat st;
@@ -404,7 +412,7 @@ static void fabric_show_counters(void)
 	if (fstat(fabric.fd, &st) || !counters_start((uint64_t)st.st_ino))
 		return;
 	fabric_bell_tick(FABRIC_QUIET_US / 1000 / COUNTERS_LIFESPAN_MS);
-	fabric_ring(fabric_far.self); /* it sleeps by the old time */
+	fabric_ring(fabric_far.self); /* the thread still sleeps for the old interval */
 }
 
 int fabric_joined(void)
@@ -422,11 +430,13 @@ int fabric_joined(void)
 	m->gone = 0;
 	rc = fabric_bell_start(m);
 	if (rc) {
-		fprintf(stderr, "doppel: no thread that wakes this program: %s\n", strerror(rc));
+		fprintf(stderr, "doppel: cannot start the thread that wakes this program: %s\n",
+			strerror(rc));
 		return rc;
 	}
 	__atomic_store_n(&m->id, id, __ATOMIC_RELEASE);
-	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* where Yama requires it */
+	/* Yama's ptrace_scope may require it for process_vm_readv */
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	fabric_far.self = id;
 	hca_far = &fabric_far;
 	(void)hca_world();
@@ -435,14 +445,15 @@ int fabric_joined(void)
 					  (unsigned long long)fabric.space, fabric.name,
 					  (int)getpid(), fabric.fd);
 	if (fabric.name_fd < 0)
-		fprintf(stderr, "doppel: others will not find this program: %s\n", strerror(errno));
+		fprintf(stderr, "doppel: other programs will not find this one: %s\n",
+			strerror(errno));
 	close(fabric.lock_fd);
 	fabric.lock_fd = -1;
 	fabric_show_counters();
 	return 0;
 }
 
-/* The parent's names and memory stay the parent's; the child closes its copies. */
+/* Closes the child's copies of the descriptors. The parent's names and memory remain. */
 void fabric_forget(void)
 {
 	fabric_window_forked();
@@ -454,5 +465,5 @@ void fabric_forget(void)
 			close(*fds[i]);
 		*fds[i] = -1;
 	}
-	fabric.segment = NULL; /* it stays mapped: the parent's objects point there */
+	fabric.segment = NULL; /* remains mapped: the parent's objects point into it */
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Is what was found a fabric's memory, whole, and of this build? Every number that leads somewhere
- * is looked at before anything is followed: tables, their chunks, lists of free memory. Others are
- * at work there meanwhile: what grows is read after what points into it.
+ * Checks that memory is a fabric's, complete, and of this build. It checks every offset and index
+ * (tables, their chunks, lists of free memory) before it follows one. Other processes change the
+ * memory meanwhile, so a size is read after the offsets that it bounds.
  */
 #include <fcntl.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #define FABRIC_SHIFT_MAX 16u
 #define FABRIC_PORTS_MAX 4096u
 
-/* What may be pointed at. */
+/* Range of offsets that are valid. */
 struct fabric_view {
 	uint64_t first, used;
 };
@@ -102,7 +102,7 @@ static bool fabric_rings_fit(const struct fabric_segment *seg, const struct hca_
 	return true;
 }
 
-/* Queue pairs by number, and memory of rings. */
+/* Checks the hash buckets of queue pairs, the memory of rings, and the slabs. */
 static bool fabric_world_fits(const struct fabric_segment *seg, const struct hca_world *w)
 {
 	for (uint32_t i = 0; i < w->ports; i++)
@@ -142,10 +142,10 @@ static bool fabric_contents_fit(const struct fabric_segment *s)
 const char *fabric_check(const struct fabric_segment *s, uint64_t layout)
 {
 	if (__atomic_load_n(&s->magic, __ATOMIC_ACQUIRE) != FABRIC_MAGIC)
-		return "it is no memory of a fabric";
+		return "it is not the memory of a fabric";
 	if (s->version != FABRIC_VERSION || s->members != FABRIC_MEMBERS || s->layout != layout)
-		return "it is of another version of Doppel";
-	return fabric_contents_fit(s) ? NULL : "it contradicts itself";
+		return "another version of Doppel made it";
+	return fabric_contents_fit(s) ? NULL : "it is inconsistent";
 }
 
 const char *fabric_check_file(int fd)
@@ -154,10 +154,10 @@ const char *fabric_check_file(int fd)
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || seals < 0)
-		return "it is no memory of a fabric";
+		return "it is not the memory of a fabric";
 	if (st.st_uid != geteuid())
-		return "it is another user's";
+		return "another user owns it";
 	if (st.st_size != (off_t)WORLD_ARENA_BYTES || (seals & FABRIC_SEALS) != FABRIC_SEALS)
-		return "its size is not a fabric's";
+		return "its size or seals are not a fabric's";
 	return NULL;
 }

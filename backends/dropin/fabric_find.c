@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fabric's memory: made, found in another process, and looked at before it is trusted. */
+/* The fabric's memory: creates it, or finds it in another process and checks it before use. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -15,8 +15,9 @@
 
 #include "backends/dropin/fabric.h"
 
-/* Abstract names belong to the network's namespace, process numbers to another: both containers of
- * a pair that shares the network may have a process 7. 0: no /proc, and no process can be found. */
+/* Abstract names are scoped by the network namespace, PIDs by the PID namespace. Two containers
+ * that share the network may both have a process 7. Returns 0 without /proc; then no process can be
+ * found. */
 uint64_t fabric_namespace(void)
 {
 	struct stat st;
@@ -83,9 +84,9 @@ err:
 	return NULL;
 }
 
-/* ---- found ---------------------------------------------------------------------------------- */
+/* ---- find ----------------------------------------------------------------------------------- */
 
-/* What is wrong with it; NULL: nothing. */
+/* Maps and checks the descriptor. Returns a description of the error; NULL on success. */
 static const char *fabric_try(int fd, uint64_t layout, struct fabric_segment **out)
 {
 	const char *wrong = fabric_check_file(fd);

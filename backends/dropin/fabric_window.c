@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered memory that the other processes can map. The whole pages inside a region are moved, as
- * the region is registered, into a memfd that is mapped in their place: the program sees the same
- * bytes at the same addresses, and others write there without asking the kernel. The edges, and all
- * that cannot be moved, go by process_vm_writev (fabric.c).
+ * Windows: registered memory that the other processes map. A registration moves the whole pages
+ * inside the region into a memfd, and maps the memfd in their place. The program sees the same
+ * bytes at the same addresses, and other processes access them without a system call. The region's
+ * edges, and all memory that cannot be moved, are accessed by process_vm_writev (fabric.c).
  *
- * Moving is copying, so no thread may write meanwhile: it is done only while the program has one
- * thread, with signals blocked, and where no other region of the program lies in which an HCA may
- * write. Memory of files, of other mappings, stacks, and more than WINDOW_MAX_BYTES stay where they
- * are. A child made by fork gets copies of its own, as of any private memory.
+ * Moving copies the pages, so nothing may write to them meanwhile. Pages are therefore moved only
+ * while the program has one thread, with signals blocked. Nor may they contain another region of
+ * the program that an HCA may write. Pages of files, of other mappings and of stacks are not moved,
+ * nor are more than WINDOW_MAX_BYTES. A child of fork() receives its own copies, as of any private
+ * memory.
  *
  * Other threads cannot be kept from writing unseen. Write protection makes their system calls fail
- * (read(2) into such a page is EFAULT); userfaultfd(2) that holds system calls back takes a
- * privilege; a helper that stops them by ptrace(2) makes epoll_wait(2) and its like end with EINTR,
- * and is refused where a debugger is there first.
+ * (read(2) into such a page returns EFAULT). userfaultfd(2) in the mode that also stops system
+ * calls requires a privilege. A helper that stops threads with ptrace(2) makes epoll_wait(2) and
+ * similar calls return EINTR, and fails if a debugger is attached.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -34,10 +35,10 @@
 #define WINDOW_MAX_BYTES   (256ull << 20)
 #define WINDOW_FILES       256
 #define WINDOW_PAGE        4096ull
-#define WINDOW_OWN_THREADS 2 /* timers, bell */
+#define WINDOW_OWN_THREADS 2 /* threads of timers and of the bell */
 #define WINDOW_CACHE       1024u
 
-/* Memory that was moved and is registered. */
+/* Memfds of pages that were moved and are registered. */
 static struct window_file {
 	uint64_t inode;
 	uint32_t users;
@@ -45,11 +46,11 @@ static struct window_file {
 } window_file[WINDOW_FILES];
 static pthread_mutex_t window_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- what is there -------------------------------------------------------------------------- */
+/* ---- mappings of this process --------------------------------------------------------------- */
 
 struct window_map {
 	uint64_t start, end, offset, inode;
-	bool plain; /* private, anonymous, read and written */
+	bool plain; /* private, anonymous, readable and writable */
 	bool ours;
 };
 
@@ -67,7 +68,8 @@ static bool window_map_parse(const char *line, struct window_map *m)
 	return true;
 }
 
-/* The range as one piece: all of it plain, or in one mapping of ours. */
+/* Finds the mapping of [first, end). True if all of the range is plain, or lies in one mapping of a
+ * window. */
 static bool window_find(uint64_t first, uint64_t end, struct window_map *out)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -101,7 +103,7 @@ static bool window_alone(void)
 	return threads <= WINDOW_OWN_THREADS + 1;
 }
 
-/* ---- moving --------------------------------------------------------------------------------- */
+/* ---- move ----------------------------------------------------------------------------------- */
 
 static int window_move(uint64_t first, uint64_t bytes)
 {
@@ -201,9 +203,10 @@ void fabric_window_close(struct hca_window *w)
 	w->fd = -1;
 }
 
-/* ---- those of others ------------------------------------------------------------------------ */
+/* ---- windows of other processes ------------------------------------------------------------- */
 
-/* Mapped here; at the place of their region's number. `base` NULL: it cannot be. */
+/* Cache of mapped windows, indexed by region index modulo WINDOW_CACHE. `base` is NULL if the
+ * window cannot be mapped. */
 static struct window_view {
 	uint32_t lock, users;
 	uint32_t region, generation; /* region: index + 1 */
@@ -240,7 +243,7 @@ static void window_view_fill(struct window_view *v, int32_t pid, const struct hc
 	v->generation = mr->item.generation;
 }
 
-/* The caller holds the region, so it stays what it is. */
+/* The caller holds the region, so its window does not change. */
 uint8_t *fabric_window_get(int32_t pid, const struct hca_mr *mr, uint32_t *ticket)
 {
 	uint32_t place = mr->item.index % WINDOW_CACHE;
@@ -287,7 +290,8 @@ static void window_unshare(const struct window_map *m)
 	mremap(p, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)m->start);
 }
 
-/* Only what the parent registered: views of other processes' memory are not its own. */
+/* Copies this process' windows into private memory. The parent's views of other processes' windows
+ * are not the child's memory. */
 void fabric_window_forked(void)
 {
 	FILE *f = window_file[0].inode ? fopen("/proc/self/maps", "re") : NULL;

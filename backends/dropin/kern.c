@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel's answers become in the structs of verbs: librdmacm and libibcm are linked
- * against these, and a fork of a process that registers memory against the last ones. */
+/* Converts the kernel's structs to those of verbs. librdmacm and libibcm are linked against these
+ * functions. Programs that register memory and fork are linked against the last two. */
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
@@ -31,7 +31,7 @@ void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *to, const struct ib_uverbs_a
 
 void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, const struct ib_uverbs_qp_attr *from)
 {
-	*to = (struct ibv_qp_attr){.qp_state = to->qp_state, /* the caller's, which it requested */
+	*to = (struct ibv_qp_attr){.qp_state = to->qp_state, /* the caller set it in the request */
 				   .cur_qp_state = (enum ibv_qp_state)from->cur_qp_state,
 				   .path_mtu = (enum ibv_mtu)from->path_mtu,
 				   .path_mig_state = (enum ibv_mig_state)from->path_mig_state,
@@ -109,7 +109,7 @@ void ibv_copy_path_rec_to_kern(struct ib_user_path_rec *to, const struct ibv_sa_
 	memcpy(to->sgid, from->sgid.raw, sizeof to->sgid);
 }
 
-/* Memory is registered by address, nothing is pinned: a child's copy does no harm. */
+/* Does nothing: registrations are by address and pin no pages, so a child's copy does no harm. */
 int ibv_dontfork_range(void *base, size_t size)
 {
 	(void)base, (void)size;

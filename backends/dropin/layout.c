@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The layouts that programs were compiled with: frozen since libibverbs 1.1, and declared anew by
- * some who open the library at run time. What a later header appends comes after these. */
+/* Checks the struct layouts that programs were compiled with. They are frozen since libibverbs 1.1,
+ * and some programs that open the library at run time declare them anew. Later headers only append
+ * fields. */
 #include "backends/fakeverbs/objects/handles.h"
 
 #if defined(__x86_64__) || defined(__aarch64__)
@@ -13,7 +14,7 @@ DROPIN_AT(struct ibv_device, name, 24);
 DROPIN_AT(struct ibv_device, dev_name, 88);
 DROPIN_AT(struct ibv_device, dev_path, 152);
 DROPIN_AT(struct ibv_device, ibdev_path, 408);
-DROPIN_AT(struct hca_device_handle, provider, 664); /* where providers look for their own table */
+DROPIN_AT(struct hca_device_handle, provider, 664); /* providers look for their own table here */
 DROPIN_SIZE(struct ibv_context, 328);
 DROPIN_AT(struct ibv_context, ops, 8);
 DROPIN_AT(struct ibv_context, cmd_fd, 264);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of libibverbs that are more than a refusal, and not part of the verbs: what ibv_devinfo and
- * providers ask it. A private name is in several version nodes, so it is defined under a name of
- * its own and aliased.
+ * Functions of libibverbs that are not verbs: ibv_devinfo and providers call them. A private name
+ * is in several version nodes, so it is defined under its own name and aliased.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +22,7 @@
 	__asm__(".symver " #symbol ", " #name "@IBVERBS_PRIVATE_64");                              \
 	__asm__(".symver " #symbol ", " #name "@IBVERBS_PRIVATE_65")
 
-/* What sysfs shows under gid_attrs/types, as the library's users know it. */
+/* Values of libibverbs for the text of gid_attrs/types in sysfs. */
 enum dropin_gid_type { DROPIN_GID_IB_OR_ROCE_V1, DROPIN_GID_ROCE_V2 };
 
 const char *ibv_get_sysfs_path(void);
@@ -50,7 +49,7 @@ const char *ibv_get_sysfs_path(void)
 	return path && *path ? path : "/sys";
 }
 
-/* The file's text without its line end; its length, or -1. */
+/* Reads the file's text without its line end. Returns its length, or -1. */
 static int dropin_file_read(const char *path, char *buf, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -81,7 +80,7 @@ int abi_ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsign
 	struct ibv_gid_entry e;
 	int rc = _ibv_query_gid_ex(context, port_num, index, &e, 0, sizeof e);
 
-	/* an empty slot has a type too, as its file in sysfs would have had */
+	/* an empty entry has a type too, as its file in sysfs has */
 	if (rc && rc != ENODATA) {
 		errno = rc;
 		return -1;
@@ -92,7 +91,8 @@ int abi_ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsign
 }
 DROPIN_PRIVATE(abi_ibv_query_gid_type, ibv_query_gid_type);
 
-/* Of a device that only the library knows; no program can have one of ours. */
+/* Fails: `sysfs_dev` is internal to rdma-core's library, so no program has one from this
+ * library. */
 int abi_ibv_read_ibdev_sysfs_file(char *buf, size_t size, const void *sysfs_dev, const char *format,
 				  ...)
 {
@@ -102,15 +102,15 @@ int abi_ibv_read_ibdev_sysfs_file(char *buf, size_t size, const void *sysfs_dev,
 }
 DROPIN_PRIVATE(abi_ibv_read_ibdev_sysfs_file, ibv_read_ibdev_sysfs_file);
 
-/* Drivers from before 2018 announce themselves so. */
+/* Accepts the registration of a driver from before 2018. */
 void abi_ibv_register_driver(const char *name, const void *init)
 {
 	(void)name, (void)init;
 }
 __asm__(".symver abi_ibv_register_driver, ibv_register_driver@IBVERBS_1.1");
 
-/* What providers log, of that level or below: VERBS_LOG_LEVEL, without which nothing is logged, and
- * VERBS_LOG_FILE, as in rdma-core. */
+/* Logs messages of providers up to the level in VERBS_LOG_LEVEL, to VERBS_LOG_FILE if set, as in
+ * rdma-core. Logs nothing if VERBS_LOG_LEVEL is not set. */
 void abi___verbs_log(const void *context, uint32_t level, const char *fmt, ...)
 {
 	const char *most = secure_getenv("VERBS_LOG_LEVEL"),
@@ -118,7 +118,7 @@ void abi___verbs_log(const void *context, uint32_t level, const char *fmt, ...)
 	FILE *out = stderr;
 	va_list ap;
 
-	(void)context; /* it is no context of ours */
+	(void)context; /* not a struct ibv_context of this library */
 	if (!most || strtoul(most, NULL, 10) < level)
 		return;
 	if (path)
@@ -133,7 +133,7 @@ void abi___verbs_log(const void *context, uint32_t level, const char *fmt, ...)
 }
 DROPIN_PRIVATE(abi___verbs_log, __verbs_log);
 
-/* ---- import: of objects that another process shares by descriptor --------------------------- */
+/* ---- import of objects that another process shares by descriptor ---------------------------- */
 
 struct ibv_context *ibv_import_device(int cmd_fd)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that knows nothing of Doppel: at its first call the engine starts in real time, with
- * one world whose hosts are DOPPEL_MACHINE, and the program lives on one of them. Its threads are
- * adopted as they come. It may end at any time and in any way: at its exit the faults of the plan
- * that never fired are printed, and with DOPPEL_LEAKS what it leaves.
+ * Starts Doppel under a program that knows nothing of it. At the program's first call the engine
+ * starts in real time, with one world of DROPIN_HOSTS hosts of DOPPEL_MACHINE. The program runs on
+ * one of these hosts. Its threads are adopted when they first call. The program may end at any time
+ * and in any way. At its exit the engine prints the plan's faults that never fired and, with
+ * DOPPEL_LEAKS, the objects that the program did not destroy.
  *
- * The environment (doppel verbs-run sets it): DOPPEL_MACHINE, DOPPEL_HOST, DOPPEL_FABRIC,
- * DOPPEL_FAULTS (a file), DOPPEL_TRACE (a file), DOPPEL_SEED, DOPPEL_LEAKS.
+ * doppel verbs-run sets the environment: DOPPEL_MACHINE, DOPPEL_HOST, DOPPEL_FABRIC, DOPPEL_FAULTS
+ * (a file), DOPPEL_TRACE (a file), DOPPEL_SEED, DOPPEL_LEAKS.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,7 +24,8 @@
 #include "backends/fakeverbs/entry/process.h"
 
 static pthread_mutex_t dropin_lock = PTHREAD_MUTEX_INITIALIZER;
-/* Threads read it without the lock: a world that exists may still be in the making. */
+/* Threads read it without the lock, because world_config() is already set while the world is being
+ * created. */
 static enum dropin_state { DROPIN_NONE, DROPIN_READY, DROPIN_FAILED } dropin_state;
 static char *dropin_plan;
 
@@ -53,7 +55,8 @@ static const char *dropin_text(const char *name)
 	return text && *text ? text : NULL;
 }
 
-/* The whole file, ended by a zero byte; NULL: the reason is logged. */
+/* Returns the whole file as a NUL-terminated string that the caller frees; NULL on failure, which
+ * it logs. */
 static char *dropin_read(const char *path)
 {
 	FILE *f = fopen(path, "r");
@@ -65,13 +68,13 @@ static char *dropin_read(const char *path)
 		fprintf(stderr, "doppel: cannot read the fault plan %s: %s\n", path,
 			strerror(errno));
 	else if (n < 0)
-		text = calloc(1, 1); /* an empty plan is a plan */
+		text = calloc(1, 1); /* an empty plan is valid */
 	if (f)
 		fclose(f);
 	return text;
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- exit ----------------------------------------------------------------------------------- */
 
 static void dropin_leaks_of(struct hca_slab *s, const char *kind)
 {
@@ -98,8 +101,8 @@ static void dropin_leaks(void)
 	dropin_leaks_of(&w->context, "verbs context");
 }
 
-/* At the exit of the program. A trace that is lost changes a status of 0 alone; what is to be done
- * at an exit besides is done by this exit, which glibc lets begin inside another. */
+/* Runs at the program's exit. A lost trace changes only a status of 0: the nested exit(), which
+ * glibc permits, runs the remaining exit handlers. */
 static void dropin_exit(int status, void *arg)
 {
 	(void)arg;
@@ -116,7 +119,7 @@ static void dropin_exit(int status, void *arg)
 		exit(SIM_USAGE);
 }
 
-/* ---- the beginning -------------------------------------------------------------------------- */
+/* ---- start ---------------------------------------------------------------------------------- */
 
 static int dropin_world(void)
 {
@@ -144,7 +147,8 @@ static int dropin_engine(void)
 	struct sim_config c = {.engine = SIM_ENGINE_THREADS,
 			       .foreign = true,
 			       .trace_path = dropin_text("DOPPEL_TRACE"),
-			       .trace_detail = true, /* no warps here: requests and completions */
+			       /* requests and completions; there are no warps */
+			       .trace_detail = true,
 			       .fault_plan_name = dropin_text("DOPPEL_FAULTS")};
 
 	if (!dropin_number("DOPPEL_SEED", 1, UINT64_MAX, &c.seed))
@@ -159,7 +163,8 @@ static int dropin_engine(void)
 	return sim_start(&c);
 }
 
-/* In the child of a fork the parent's HCAs do not exist; it may open its own. */
+/* Resets everything in the child of a fork. The parent's HCAs do not exist there; the child may
+ * open its own. */
 static void dropin_forked(void)
 {
 	pthread_mutex_init(&dropin_lock, NULL);
@@ -172,12 +177,12 @@ static void dropin_forked(void)
 	sim_forget();
 }
 
-/* Under the lock. */
+/* Starts the engine and the world. The caller holds dropin_lock. */
 static enum dropin_state dropin_begin(void)
 {
 	static bool once;
 
-	if (world_config()) /* the program's own */
+	if (world_config()) /* the program created a world itself */
 		return DROPIN_READY;
 	if (!once) {
 		once = true;
@@ -195,7 +200,7 @@ static int dropin_start(void)
 	sigset_t all, before;
 
 	if (state == DROPIN_NONE) {
-		/* no thread of ours takes the program's signals */
+		/* signals of the program must not be delivered to Doppel's threads */
 		sigfillset(&all);
 		pthread_sigmask(SIG_SETMASK, &all, &before);
 		pthread_mutex_lock(&dropin_lock);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which agent may touch what. A kernel of context C may touch memory of its own GPU, of a peer GPU
- * that C enabled, and pinned host memory of its process; device memory must belong to the process
- * or have been opened by it through IPC. What cuMem mapped is used where cuMemSetAccess allowed it
- * (vmm_space.c). Copies need the same, except that no peer access is needed and plain host memory
- * will do. Under fc_lock.
+ * Access rights. A kernel of context C may access memory of its own GPU and of peer GPUs that C
+ * enabled. It may also access pinned host memory of its process. The process must own device
+ * memory, or have opened it through IPC. Memory mapped by cuMem is accessible where cuMemSetAccess
+ * permits it (vmm_space.c). Copies have the same rules, but need no peer access and also accept
+ * pageable host memory. The caller holds fc_lock.
  */
 #include "backends/fakecuda/fakecuda.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- pinned host memory ------------------------------------------------------------------------
- */
+/* ---- pinned host memory --------------------------------------------------------------------- */
 
 static uint32_t host_upper(const struct fc_proc *proc, uint64_t address)
 {
@@ -132,7 +131,7 @@ bool fc_access_kernel(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, stru
 	return true;
 }
 
-/* Why this process may not use this device memory; false when it may. */
+/* Describes why this process may not use the device memory. Returns false if it may. */
 static bool access_explain_proc(struct fc_proc *proc, struct fc_device *dev, uint64_t address,
 				uint64_t bytes, char *out, size_t n)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The allocator of one GPU, or of a host's memory of cuMem: first fit over the gaps between live
- * allocations, so addresses are a function of the order of calls alone. Every allocation records
- * the task that made it and when; the latest freed ones are remembered for reports. The array is
- * sorted by base and lives in the world arena. Everything under fc_lock.
+ * The allocator of one GPU, or of a host's memory of cuMem. It uses the first gap between live
+ * allocations that fits, so addresses depend only on the order of calls. Each allocation records
+ * its task and time; the latest freed ones are kept for reports. The array is sorted by base and is
+ * in the world arena. The caller holds fc_lock.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -33,7 +33,7 @@ static uint64_t alloc_span(const struct fc_alloc *a)
 	return ALIGN_UP(a->bytes, FC_ALIGN);
 }
 
-/* Index of the first allocation whose base is above `address`. */
+/* Returns the index of the first allocation whose base is above `address`. */
 static uint32_t alloc_upper(const struct fc_device *dev, uint64_t address)
 {
 	uint32_t lo = 0, hi = dev->alloc_count;
@@ -78,7 +78,8 @@ static void alloc_make_room(struct fc_device *dev)
 	dev->alloc_room = room;
 }
 
-/* First gap that holds `span` bytes: the index to insert at, and the base. */
+/* Finds the first gap that holds `span` bytes: the index to insert at, and the base. Returns false
+ * if there is no such gap. */
 static bool alloc_first_fit(const struct fc_device *dev, uint64_t span, uint64_t align,
 			    uint32_t *index, uint64_t *base)
 {
@@ -150,7 +151,8 @@ cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
 	return rc;
 }
 
-/* What the host writes into its memory is not seen: all of it counts as written. */
+/* Allocates memory for cuMemCreate. Host memory counts as written, because the host's writes to it
+ * are not observed. */
 cudaError_t fc_alloc_new_vmm(const struct fc_proc *proc, struct fc_device *dev, uint64_t bytes,
 			     struct fc_alloc **a)
 {
@@ -195,8 +197,7 @@ void fc_alloc_release(struct fc_device *dev, struct fc_alloc *a)
 		alloc_remove(dev, a);
 }
 
-/* ---- describing ---------------------------------------------------------------------------------
- */
+/* ---- descriptions --------------------------------------------------------------------------- */
 
 void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, char *out,
 		       size_t bytes)
@@ -209,7 +210,7 @@ void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, ch
 		 a->freed ? "freed" : "live");
 }
 
-/* Distance of the address from the allocation, and on which side. */
+/* Returns the distance of the address from the allocation in bytes; 0: inside. */
 static uint64_t alloc_distance(const struct fc_alloc *a, uint64_t address)
 {
 	if (address < a->base)
@@ -250,7 +251,7 @@ void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes)
 		if (!best || alloc_distance(a, address) < alloc_distance(best, address))
 			best = a;
 	}
-	/* a freed one explains more than a live neighbour: newest first */
+	/* prefers a freed allocation that contains the address to a live neighbour; newest first */
 	uint32_t kept = MIN_OF(dev->freed_count, (uint32_t)FC_FREED_KEPT);
 	for (uint32_t i = 1; i <= kept && (!best || alloc_distance(best, address)); i++) {
 		const struct fc_alloc *a = &dev->freed[(dev->freed_count - i) % FC_FREED_KEPT];

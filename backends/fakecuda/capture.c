@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stream capture, as far as the double has it: a capture can begin and end, and a program can query
- * it, so that a library that needs its graph can refuse: cudaStreamGetCaptureInfo gives none. There
- * are no nodes: any other call on a capturing stream aborts by its name (fc_stream_get), and the
+ * Stream capture, to the extent that a program can begin, end and query a capture. A library that
+ * needs the graph can therefore refuse: cudaStreamGetCaptureInfo returns no graph. There are no
+ * nodes. Any other call on a capturing stream aborts with the call's name (fc_stream_get), and the
  * graph is empty.
  */
 #include "backends/fakecuda/fakecuda.h"
@@ -125,7 +125,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
 	return fc_leave(capture_query("cudaStreamIsCapturing", stream, pCaptureStatus));
 }
 
-/* Without a graph, its nodes and edges, and without an id of the capture. */
+/* Returns only the status: no graph, nodes, edges or capture id. */
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
 				     enum cudaStreamCaptureStatus *captureStatus_out,
 				     unsigned long long *id_out, cudaGraph_t *graph_out,
@@ -146,7 +146,8 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
 	return fc_leave(capture_query("cudaStreamGetCaptureInfo", stream, captureStatus_out));
 }
 
-/* What a mode forbids to threads beside a capture is not checked here. */
+/* Sets the calling thread's mode. The calls that a mode forbids to other threads during a capture
+ * are not checked. */
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
 	if (!mode || (unsigned)*mode > cudaStreamCaptureModeRelaxed)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies and fills. A copy is an operation of its stream: it books the copy engine of the GPU in
- * its direction (the source's link between GPUs) and moves the bytes when the last of them would
- * have arrived. What host code may count on follows CUDA's "API synchronization behavior":
+ * Copies and fills. A copy is an operation of its stream. It books the GPU's copy engine for its
+ * direction (between GPUs, the source's link). It moves the bytes when the last of them would have
+ * arrived. Completion follows CUDA's "API synchronization behavior":
  *
  *   cudaMemcpy between host and device   returns when the bytes have moved
  *   cudaMemcpy within or between GPUs    returns immediately
- *   cudaMemcpyAsync, pinned host memory  returns immediately; the host's bytes are read or written
- * later cudaMemcpyAsync, plain host memory   to the device: up to 64 KiB are taken before the
- * return, more waits for its turn; from the device: returns when the bytes have arrived cudaMemset
- * returns immediately; of pinned host memory, when it is done
+ *   cudaMemcpyAsync, pinned host memory  returns immediately; the copy accesses host memory later
+ *   cudaMemcpyAsync, plain host memory   to the device: copies up to 64 KiB before it returns, and
+ *                                        waits for the copy if there is more;
+ *                                        from the device: returns when the bytes have arrived
+ *   cudaMemset                           returns immediately; for pinned host memory, when done
  *
- * Stricter than CUDA, which takes some wrong directions between host and device silently.
+ * CUDA silently accepts some wrong directions between host and device; the double does not.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -20,7 +21,7 @@
 
 #define COPY_STAGED_MAX (64u << 10)
 
-/* ---- running -------------------------------------------------------------------------------- */
+/* ---- execution ------------------------------------------------------------------------------ */
 
 static struct sim_resource *copy_engine(struct fc_op *op)
 {
@@ -34,7 +35,8 @@ static struct sim_resource *copy_engine(struct fc_op *op)
 	return c->src_dev ? &c->src_dev->d2h : NULL;
 }
 
-/* Is a device end of the running copy still there? Reports and kills the context if not. */
+/* True if a device end of the running copy still exists. Otherwise reports it and kills the
+ * context. */
 static bool copy_end_alive(struct fc_op *op, struct fc_device *dev, uint64_t address,
 			   const char *which)
 {
@@ -54,7 +56,7 @@ static bool copy_end_alive(struct fc_op *op, struct fc_device *dev, uint64_t add
 	return false;
 }
 
-/* What the copy engine touches, as the memory model sees it. */
+/* Describes the copy engine's access for the memory model. */
 static struct mem_access copy_access(uint64_t address, uint64_t bytes, enum shared_access op)
 {
 	return (struct mem_access){.addr = fc_alias_range(address, bytes),
@@ -90,7 +92,7 @@ static void copy_move(const struct fc_copy *c, bool set)
 	mem_wrote(&to);
 }
 
-/* Event context: the last byte is there. */
+/* Ends a copy when its last byte has arrived. Event context. */
 static void copy_done(void *object, uint64_t serial)
 {
 	struct CUstream_st *s = object;
@@ -133,7 +135,7 @@ void fc_copy_start(struct fc_op *op)
 	struct sim_resource *engine = copy_engine(op);
 	uint64_t delay_ns = engine ? sim_resource_use(engine, c->bytes) : 0;
 	fc_fault_slow("cuda.copy", op->stream, &delay_ns);
-	/* in `threads` only timers wait, and only a fault makes a copy wait */
+	/* in `threads` only timers have a delay, and only faults delay a copy */
 	bool timer = delay_ns && sim_engine_kind() == SIM_ENGINE_THREADS;
 	struct sim_event_attr attr = {.name = "cuda.copy",
 				      .kind = timer ? SIM_EVENT_TIMER : SIM_EVENT_WORK,
@@ -142,20 +144,19 @@ void fc_copy_start(struct fc_op *op)
 	sim_event_post(&attr, copy_done, op->stream, op->stream->serial, NULL);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------
- */
+/* ---- calls ---------------------------------------------------------------------------------- */
 
 static const char *const copy_kind_names[] = {"cudaMemcpyHostToHost", "cudaMemcpyHostToDevice",
 					      "cudaMemcpyDeviceToHost", "cudaMemcpyDeviceToDevice"};
 
-/* Does what the pointers are fit the kind that the program named? */
+/* Checks that the pointers match the direction that the program passed. */
 static cudaError_t copy_check_kind(const char *call, enum cudaMemcpyKind kind,
 				   const struct fc_copy *c)
 {
 	if (kind == cudaMemcpyDefault)
 		return cudaSuccess;
 	if ((unsigned)kind > cudaMemcpyDeviceToDevice) {
-		fc_report("%s: %d is no direction", call, (int)kind);
+		fc_report("%s: invalid direction %d", call, (int)kind);
 		return cudaErrorInvalidMemcpyDirection;
 	}
 	bool dst_dev = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
@@ -186,7 +187,7 @@ static cudaError_t copy_resolve(struct fc_ctx *ctx, const char *call, enum cudaM
 	return rc;
 }
 
-/* The operation that was queued last, and the memory at its ends, for use.c. */
+/* Declares to use.c the memory at both ends of the operation queued last. */
 static void copy_uses(struct CUstream_st *s, const struct fc_copy *c, const char *call,
 		      const void *caller)
 {
@@ -195,7 +196,7 @@ static void copy_uses(struct CUstream_st *s, const struct fc_copy *c, const char
 		fc_use_range(s, c->src, c->bytes, false, caller, call);
 }
 
-/* Queues; *wait_for gets the number of operations to wait for, 0: none. */
+/* Queues a copy. *wait_for: the number of operations for which the call must wait; 0: none. */
 static cudaError_t copy_queue(struct fc_ctx *ctx, struct CUstream_st *s, struct fc_copy *c,
 			      bool sync, uint64_t *wait_for)
 {
@@ -252,7 +253,7 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaM
 			 false, __builtin_return_address(0));
 }
 
-/* Are the pointers on the devices that the program named? */
+/* Copies between devices. Checks that the pointers are on the devices that the program passed. */
 static cudaError_t copy_peer_call(const char *call, void *dst, int dst_device, const void *src,
 				  int src_device, size_t bytes, cudaStream_t stream, bool sync,
 				  const void *caller)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Device queries: what the machine's XML has about a GPU, and what follows from its generation.
- * Attributes that no caller needed yet abort with their number instead of returning 0.
+ * Device queries: facts from the machine's XML, and facts that follow from a GPU's generation.
+ * Attributes that no caller has needed abort with their number instead of returning 0.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -17,8 +17,7 @@
 #define DEVICE_MAX_THREADS    1024
 #define DEVICE_DRIVER_VERSION 13000
 
-/* ---- which device -----------------------------------------------------------------------------
- */
+/* ---- device numbers ------------------------------------------------------------------------- */
 
 static cudaError_t device_check(const char *call, int ordinal, struct fc_proc **proc,
 				struct fc_device **dev)
@@ -31,7 +30,7 @@ static cudaError_t device_check(const char *call, int ordinal, struct fc_proc **
 	return cudaSuccess;
 }
 
-/* Checks an ordinal; *dev is set on success. */
+/* Enters the call and checks the ordinal. Sets *dev on success. */
 static cudaError_t device_of(const char *call, int ordinal, struct fc_proc **proc,
 			     struct fc_device **dev)
 {
@@ -63,7 +62,7 @@ cudaError_t cudaSetDevice(int device)
 	fc_lock();
 	struct fc_ctx *ctx = fc_ctx_get(proc, device);
 	fc_unlock();
-	/* a sticky error is that of the GPU that is queried, not of the one that was current */
+	/* a sticky error is that of the requested GPU, not of the current one */
 	rc = (cudaError_t)fc_fault_call("cudaSetDevice", ctx);
 	if (!rc)
 		fc_task_set_device(device);
@@ -81,7 +80,7 @@ cudaError_t cudaGetDevice(int *device)
 	return fc_leave(rc);
 }
 
-/* CUDA writes hexadecimal digits of bus ids in upper case; the XML has lower. */
+/* CUDA formats bus ids with upper-case hexadecimal digits; the XML has lower-case ones. */
 cudaError_t cudaDeviceGetPCIBusId(char *pciBusId, int len, int device)
 {
 	struct fc_proc *proc;
@@ -102,7 +101,7 @@ struct device_pci {
 	unsigned int domain, bus, device, function;
 };
 
-/* "[domain:]bus:device[.function]", hexadecimal. */
+/* Parses "[domain:]bus:device[.function]", in hexadecimal. */
 static bool device_pci_parse(const char *text, struct device_pci *pci)
 {
 	*pci = (struct device_pci){0};
@@ -132,8 +131,7 @@ cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *pciBusId)
 	return fc_leave(cudaErrorInvalidDevice);
 }
 
-/* ---- attributes and properties ------------------------------------------------------------------
- */
+/* ---- attributes and properties -------------------------------------------------------------- */
 
 static const char *device_name(const struct fc_device *dev)
 {
@@ -151,8 +149,8 @@ static const char *device_name(const struct fc_device *dev)
 	}
 }
 
-/* Attributes that are the same for every GPU. CUDA's and the driver's numbers are the same; those
- * that only the driver has names for are given by number. */
+/* Attributes with the same value for every GPU. CUDA and the driver use the same numbers.
+ * Attributes that only the driver names are listed by number. */
 static const struct device_fact {
 	int attr, value;
 } device_facts[] = {
@@ -163,9 +161,9 @@ static const struct device_fact {
 	{cudaDevAttrMaxSharedMemoryPerBlockOptin, DEVICE_SHARED_OPTIN},
 	{cudaDevAttrMaxSharedMemoryPerMultiprocessor, DEVICE_SHARED_SM},
 	{cudaDevAttrReservedSharedMemoryPerBlock, DEVICE_SHARED_SM - DEVICE_SHARED_OPTIN},
-	{cudaDevAttrMaxBlocksPerMultiprocessor, 1}, /* a block takes an SM: launch.c */
+	{cudaDevAttrMaxBlocksPerMultiprocessor, 1}, /* a block occupies an SM: launch.c */
 	{cudaDevAttrMaxThreadsPerMultiProcessor, DEVICE_MAX_THREADS},
-	{cudaDevAttrAsyncEngineCount, 3}, /* in, out, between GPUs */
+	{cudaDevAttrAsyncEngineCount, 3}, /* to the GPU, from the GPU, between GPUs */
 	{cudaDevAttrCanMapHostMemory, 1},
 	{cudaDevAttrUnifiedAddressing, 1},
 	{cudaDevAttrConcurrentKernels, 1},
@@ -192,7 +190,7 @@ static const struct device_fact {
 	{141, 1}, /* CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
 };
 
-/* False: not built, because no caller needed it yet. */
+/* Returns false if the attribute is not implemented. */
 static bool device_fact(int attr, int *value)
 {
 	for (size_t i = 0; i < ARRAY_LEN(device_facts); i++) {
@@ -340,7 +338,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 
 /* ---- peers ---------------------------------------------------------------------------------- */
 
-/* Every pair of different GPUs of one host reaches each other, by NVLink or through PCIe. */
+/* True for different GPUs of one host: each pair is connected by NVLink or PCIe. */
 bool fc_device_peers(const struct fc_device *a, const struct fc_device *b)
 {
 	return a != b && a->host == b->host;
@@ -444,18 +442,18 @@ cudaError_t cudaDeviceDisablePeerAccess(int peerDevice)
 	return fc_leave(rc);
 }
 
-/* ---- the rest ------------------------------------------------------------------------------- */
+/* ---- other calls ---------------------------------------------------------------------------- */
 
 cudaError_t cudaDeviceReset(void)
 {
 	struct fc_ctx *ctx;
 	cudaError_t rc = fc_enter_ctx("cudaDeviceReset", &ctx);
-	if (!ctx || (rc && !ctx->sticky)) /* no GPU, or refused by the fault plan */
+	if (!ctx || (rc && !ctx->sticky)) /* no GPU, or failed by the fault plan */
 		return fc_leave(rc);
 	if (!rc)
 		rc = fc_ctx_wait(ctx, "cudaDeviceReset");
 	fc_lock();
-	if (rc) /* nothing helps but the end of the process; an H200 does the same */
+	if (rc) /* only the end of the process helps; an H200 behaves the same */
 		ctx->sticky = cudaErrorDevicesUnavailable;
 	else
 		fc_ctx_reset(ctx);
@@ -466,7 +464,7 @@ cudaError_t cudaDeviceReset(void)
 cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 {
 	struct fc_ctx *ctx;
-	(void)value; /* stacks are the engine's; there is no device heap */
+	(void)value; /* the engine owns the stacks; there is no device heap */
 	cudaError_t rc = fc_enter_ctx("cudaDeviceSetLimit", &ctx);
 	if (!rc && limit != cudaLimitStackSize)
 		rc = cudaErrorUnsupportedLimit;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory as threads of kernels see it (core/device/shim_fake.h, fakedev_*): reads, writes, words,
- * fences, lines, and waits for words. Each access is checked, costs time, and is shown to the
- * engine's memory order, to what collectives declared that they use (use.c), and to the shadow
+ * Memory accesses of kernels' threads (core/device/shim_fake.h, fakedev_*): reads, writes, words,
+ * fences, lines, and waits for words. Each access is checked and costs time. It is reported to the
+ * engine's memory model, to the uses that collectives declared (use.c), and to the shadow
  * (shadow.h).
  */
 #include "backends/fakecuda/device_run.h"
 
-#define RUN_BULK 128 /* bytes from which an access is charged */
+#define RUN_BULK 128 /* accesses of at least this many bytes are charged */
 
 /* ---- access --------------------------------------------------------------------------------- */
 
@@ -39,7 +39,8 @@ run_range_find(struct dev *d, const char *what, uint64_t address, uint64_t bytes
 	return slot;
 }
 
-/* Every access is checked; the thread's own cache makes the common case a few compares. */
+/* Returns the accessible range that contains the access. Every access is checked; the thread's own
+ * cache reduces the common case to a few compares. */
 static inline const struct fc_range *run_range(struct dev *d, const char *what, const void *p,
 					       uint64_t bytes)
 {
@@ -63,7 +64,7 @@ static inline void *run_word(struct dev *d, const char *what, const void *p, int
 	return fc_alias((uintptr_t)p);
 }
 
-/* An access of the running thread, as the memory model sees it. */
+/* Describes an access of the running thread for the memory model. */
 static inline struct mem_access run_access(const void *p, size_t bytes, enum shared_access op,
 					   int order, int scope)
 {
@@ -75,7 +76,7 @@ static inline struct mem_access run_access(const void *p, size_t bytes, enum sha
 				   .scope = (enum shared_scope)scope};
 }
 
-/* Bulk traffic costs time on what it crosses. */
+/* Charges the time of a bulk access to the resource that it crosses. */
 static void run_charge(struct dev *d, const struct fc_range *r, bool write, uint64_t bytes)
 {
 	struct fc_device *dev = d->blk->kernel->ctx->dev;
@@ -89,8 +90,8 @@ static void run_charge(struct dev *d, const struct fc_range *r, bool write, uint
 	sim_charge_ns(sim_resource_use(via, bytes));
 }
 
-/* Is it part of a collective's buffer? Collectives declared what they use, and no other kernel is
- * checked. */
+/* Checks the access against buffers of collectives. Collectives declare their uses, so only kernels
+ * that declared none are checked. */
 static inline void run_use(struct dev *d, const void *p, uint64_t bytes, bool write)
 {
 	struct fc_kernel *k = d->blk->kernel;
@@ -99,7 +100,7 @@ static inline void run_use(struct dev *d, const void *p, uint64_t bytes, bool wr
 		fc_use_kernel(k, (uintptr_t)p, bytes, write);
 }
 
-/* Flavour checked: what was not written since its allocation is not read. */
+/* In flavour checked, kills a thread that reads bytes not written since their allocation. */
 static void run_check_defined(struct dev *d, const char *what, const void *p, uint64_t bytes)
 {
 	uint64_t at = fc_shadow_undefined((uintptr_t)p, bytes);
@@ -155,9 +156,10 @@ uint64_t fakedev_peek(struct dev *d, const void *p, int bytes)
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-/* __atomic builtins take the order as a constant, or use the strongest: name each. Under TSan,
- * which does not see fences, a release fence strengthens later stores and an acquire fence the load
- * before it, so that what device code gets right by fences is not reported. */
+/* The functions below pass each order as a constant, because __atomic builtins with a variable
+ * order use the strongest one. TSan does not see fences. Under TSan a release fence therefore
+ * strengthens later stores, and an acquire fence the load before it. Correct fences in device code
+ * then cause no reports. */
 #ifdef FC_TSAN
 void __tsan_acquire(void *addr);
 static void run_fence_tsan(struct run_thread *t, int order)
@@ -261,9 +263,9 @@ void fakedev_fence(struct dev *d, int order, int scope)
 	run_fence_tsan(run_self(d), order);
 }
 
-/* ---- lines of 16 bytes ----------------------------------------------------------------------- */
+/* ---- lines of 16 bytes ---------------------------------------------------------------------- */
 
-/* One half of each line. */
+/* Stores one half of each line. */
 static void run_store_halves(struct dev *d, uint8_t *p, const struct v16 *lines, uint32_t n,
 			     bool second)
 {
@@ -319,10 +321,10 @@ uint32_t fakedev_lines_load(struct dev *d, const void *p, uint32_t flag, struct 
 	return i;
 }
 
-/* ---- lines of 128 bytes ---------------------------------------------------------------------
- *
- * A line is whole in the memory of a GPU, and between two GPUs over NVLink: its words become
- * visible together. Over PCIe, to and from host memory as well, each word is alone. */
+/* ---- lines of 128 bytes --------------------------------------------------------------------- */
+
+/* Writes of a line in a GPU's memory, or between two GPUs over NVLink, are atomic: its words become
+ * visible together. Over PCIe, also to and from host memory, each word is written separately. */
 
 enum { LINE128_WORDS = 16, LINE128_FLAG = 15, LINE128_LAST_PIECE = 14 };
 
@@ -344,7 +346,7 @@ static const struct fc_range *run_lines128(struct dev *d, const char *what, cons
 	return run_range(d, what, p, (uint64_t)lines * LINE128_WORDS * 8);
 }
 
-/* Words from..to of each line, one by one; the flag is the last of them. */
+/* Stores words from..to of each line, one by one. The flag is the last of them. */
 static void run_store_words(struct dev *d, uint64_t *p, const uint64_t *words, uint32_t lines,
 			    int from, int to)
 {
@@ -399,7 +401,7 @@ void fakedev_lines128_store(struct dev *d, void *p, const uint64_t *words, uint3
 	run_store_words(d, p, words, lines, 0, LINE128_LAST_PIECE);
 }
 
-/* How many lines from the first on have the flag; their words are in `words`. */
+/* Loads whole lines while they have the flag. Returns their number; their words are in `words`. */
 static uint32_t run_load_whole(const uint64_t *at, uint64_t flag, uint64_t *words, uint32_t lines)
 {
 	uint32_t i;
@@ -414,7 +416,7 @@ static uint32_t run_load_whole(const uint64_t *at, uint64_t flag, uint64_t *word
 	return i;
 }
 
-/* The data is read before the flags are. */
+/* Loads lines that may be torn: the data before the flags. */
 static uint32_t run_load_torn(struct dev *d, const struct mem_access *a, uint64_t flag,
 			      uint64_t *words, uint32_t lines)
 {
@@ -464,7 +466,8 @@ static bool run_wait_word(struct dev *d, const struct wait *w, struct v16 *line,
 	const void *at = run_word(d, "wait", w->on, bytes);
 	if (d->abort)
 		run_word(d, "wait with abort word", d->abort, sizeof *d->abort);
-	struct wait at_home = *w; /* what wakes names the memory, not one of its mappings */
+	/* writers wake by the memory's home, not by one of its mappings */
+	struct wait at_home = *w;
 	at_home.on = (const void *)(uintptr_t)fc_home((uintptr_t)w->on);
 	int rc = run_wait(d, &at_home, d->abort, other);
 	if (rc)
@@ -492,7 +495,7 @@ bool fakedev_wait_unless(struct dev *d, const struct wait *w, const struct dev_c
 				   .mask = bits,
 				   .kind = WAIT_NE,
 				   .bytes = 8,
-				   .why = "news of the buffer that is written into",
+				   .why = "arrival in the buffer that is written into",
 				   .from = w->from};
 
 	run_word(d, "wait", word, sizeof *word);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads of kernels: one fiber each, all fibers of a block on one worker. Blocks begin and end
- * here; their threads wait, meet at barriers and in warps, and die. What else device code calls
- * (core/device/shim_fake.h, fakedev_*) is in device_access.c.
+ * Threads of kernels: one fiber each, all fibers of a block on one worker. This file begins and
+ * ends blocks. It implements their threads' waits, barriers, warp operations and death.
+ * device_access.c has the other functions that device code calls (core/device/shim_fake.h,
+ * fakedev_*).
  */
 #include "backends/fakecuda/device_run.h"
 
@@ -18,7 +19,7 @@ static uint32_t run_get(const uint32_t *atomic)
 	return __atomic_load_n(atomic, __ATOMIC_RELAXED);
 }
 
-/* ---- dying ---------------------------------------------------------------------------------- */
+/* ---- death ---------------------------------------------------------------------------------- */
 
 _Noreturn void run_trap(struct dev *d, cudaError_t error, const char *fmt, ...)
 {
@@ -37,7 +38,7 @@ _Noreturn void run_trap(struct dev *d, cudaError_t error, const char *fmt, ...)
 	run_exit(d);
 }
 
-/* ---- waiting -------------------------------------------------------------------------------- */
+/* ---- waits ---------------------------------------------------------------------------------- */
 
 int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort, const struct wait *other)
 {
@@ -63,7 +64,7 @@ uint64_t fakedev_now_ns(struct dev *d)
 	return os_now_ns();
 }
 
-/* ---- what device code reports --------------------------------------------------------------- */
+/* ---- reports of device code ----------------------------------------------------------------- */
 
 void fakedev_work_begins(struct dev *d, const struct dev_work *w)
 {
@@ -104,7 +105,7 @@ _Noreturn void fakedev_fifo_broken(struct dev *d, int rank, int channel, int pee
 
 /* ---- barriers ------------------------------------------------------------------------------- */
 
-/* The votes of a round. Other threads may have used the barrier since. */
+/* Returns the votes of a round. Other threads may have used the barrier since. */
 static uint32_t run_meet_result(struct dev *d, const struct run_barrier *b, uint32_t round, int id)
 {
 	uint32_t votes = run_get(&b->result[round & 1]);
@@ -117,13 +118,13 @@ static uint32_t run_meet_result(struct dev *d, const struct run_barrier *b, uint
 	return votes;
 }
 
-/* Arrives; the last to come opens the next phase. The phase word carries the memory order. How many
- * of the threads have the predicate. */
+/* Arrives at the barrier; the last thread starts the next phase. The phase word carries the memory
+ * order. Returns the number of threads whose predicate is true. */
 static uint32_t run_meet(struct dev *d, struct run_barrier *b, uint32_t want, bool predicate,
 			 const char *why, int id)
 {
 	uint32_t phase = __atomic_load_n(&b->phase.v_, __ATOMIC_ACQUIRE);
-	/* neighbouring rounds are two objects: memory.h */
+	/* neighbouring rounds are two objects of the memory model: memory.h */
 	const void *round = (const char *)b + (phase & 1);
 	mem_barrier_arrive(round);
 	__atomic_store_n(&b->want, want, __ATOMIC_RELAXED);
@@ -175,7 +176,7 @@ uint32_t fakedev_barrier(struct dev *d, int id, int nthreads, bool predicate)
 	return run_meet(d, b, want, predicate, "barrier", id);
 }
 
-/* All lanes of the warp put a value down and go on together; returns where the values are. */
+/* Stores each lane's value and waits for all lanes of the warp. Returns the array of the values. */
 static const uint64_t *run_warp_meet(struct dev *d, uint64_t v, const char *why)
 {
 	struct run_warp *w = &d->blk->warp[d->thread / 32];
@@ -208,7 +209,7 @@ uint32_t fakedev_ballot(struct dev *d, int pred)
 	return bits;
 }
 
-/* ---- life of a block ------------------------------------------------------------------------ */
+/* ---- start and end of a block --------------------------------------------------------------- */
 
 static void run_block_free(struct fakecuda_block *blk)
 {
@@ -221,7 +222,8 @@ static void run_block_free(struct fakecuda_block *blk)
 	free(blk);
 }
 
-/* A thread left while others wait for more threads than can still come. */
+/* Kills the kernel if a thread exits while others wait at a barrier for more threads than
+ * remain. */
 static void run_check_exit(struct dev *d)
 {
 	struct fakecuda_block *blk = d->blk;
@@ -231,8 +233,8 @@ static void run_check_exit(struct dev *d)
 		uint32_t arrived = run_get(&b->arrived), want = run_get(&b->want);
 		if (arrived && want > alive)
 			run_trap(d, cudaErrorLaunchFailure,
-				 "thread exited while %u threads wait at barrier %d for %u: %u are "
-				 "left",
+				 "thread exited while %u threads wait at barrier %d for %u: %u "
+				 "remain",
 				 arrived, id, want, alive);
 	}
 }
@@ -261,7 +263,7 @@ static void run_thread_main(void *arg)
 			run_check_exit(&t->d);
 		}
 	}
-	mem_release(&blk->kernel->left); /* what a kernel wrote is there when it ends */
+	mem_release(&blk->kernel->left); /* the kernel's writes are visible when it ends */
 	if (__atomic_add_fetch(&blk->exited, 1, __ATOMIC_ACQ_REL) == blk->threads)
 		run_block_done(blk);
 	sim_events_drain();
@@ -280,7 +282,7 @@ static struct fakecuda_block *run_block_new(struct fc_kernel *k, uint32_t number
 		blk->warp = fc_device_alloc(blk->warps * sizeof *blk->warp);
 	blk->shared_block = fc_device_alloc(k->shared_bytes + RUN_SHARED_ALIGN);
 	blk->shared = (void *)ALIGN_UP((uintptr_t)blk->shared_block, (uintptr_t)RUN_SHARED_ALIGN);
-	/* undefined on hardware; the same here every time */
+	/* undefined on hardware; here the same value in every run */
 	memset(blk->shared, 0xa5, k->shared_bytes);
 	blk->next = k->block;
 	k->block = blk;

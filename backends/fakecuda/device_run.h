@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads of kernels, inside: state and death of a thread and of its block. Included by
- * device_run.c and device_access.c only. Block state (barriers, warp operations) is touched only by
- * the block's own fibers, with atomics where an access also orders memory; it needs no lock.
+ * Internal state of kernels' threads and blocks. Only device_run.c and device_access.c include it.
+ * Only the block's own fibers access block state (barriers, warp operations), so it needs no lock;
+ * accesses that also order memory are atomic.
  *
- * A thread that does something a GPU would trap on does not return: it reports, marks the context
- * (every kernel of it dies, fc_ctx_kill), and jumps back to the bottom of its own stack. The other
- * threads do the same at their next call or wait.
+ * A thread that does something on which a GPU would trap does not return. It reports, kills the
+ * context (every kernel of it dies, fc_ctx_kill), and jumps back to the bottom of its own stack.
+ * The other threads do the same at their next call or wait.
  *
  * gdb (frames.py) and the happens-before reports (happens_report.c) skip frames of functions run_*.
  */
@@ -22,14 +22,14 @@
 #define RUN_CACHE        8
 
 struct run_barrier {
-	shared_u32 phase;       /* waited on */
+	shared_u32 phase;       /* threads wait on it */
 	uint32_t arrived, want; /* atomic */
-	uint32_t votes;         /* atomic: threads of this round so far whose predicate holds */
-	uint32_t result[2];     /* atomic: of the last two rounds */
+	uint32_t votes;         /* atomic: threads of this round, so far, whose predicate is true */
+	uint32_t result[2];     /* atomic: results of the last two rounds */
 };
 
-/* A warp's meeting place: values of two rounds, so that a fast lane cannot overwrite what a slow
- * one still reads. */
+/* Rendezvous of a warp's lanes. It holds the values of two rounds, so that a fast lane does not
+ * overwrite values that a slow lane still reads. */
 struct run_warp {
 	struct run_barrier meet;
 	uint64_t value[2][32];
@@ -41,7 +41,7 @@ struct run_thread {
 	struct fc_range cache[RUN_CACHE];
 	uint32_t cache_next;
 	const void *fence_load; /* TSan: the last relaxed load, for an acquire fence */
-	bool fence_store;       /* TSan: a release fence came before */
+	bool fence_store;       /* TSan: a release fence preceded */
 };
 
 struct fakecuda_block {
@@ -51,7 +51,7 @@ struct fakecuda_block {
 	uint32_t exited; /* atomic */
 	struct run_barrier barrier[RUN_BARRIERS];
 	struct run_warp *warp;
-	void *shared, *shared_block; /* aligned, in a block of the heap */
+	void *shared, *shared_block; /* shared is aligned, inside the heap block shared_block */
 	struct run_thread thread[];
 };
 
@@ -70,7 +70,7 @@ static inline _Noreturn void run_exit(struct dev *d)
 	longjmp(run_self(d)->bottom, 1);
 }
 
-/* First thing in every call from device code. */
+/* Called first in every function that device code calls. */
 static inline void run_enter(struct dev *d, const char *site)
 {
 	sim_point(site);
@@ -78,11 +78,11 @@ static inline void run_enter(struct dev *d, const char *site)
 		run_exit(d);
 }
 
-/* The thread dies, and its context. Formatted: what it did. */
+/* Kills the thread and its context. The format describes the thread's error. */
 _Noreturn void run_trap(struct dev *d, cudaError_t error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Until `w` holds, with the kernel's death as second wait, and another one: 0 it holds, ECANCELED
- * abort, or the other one holds; ETIMEDOUT its deadline. */
+/* Waits until `w` holds. Returns 0 if it holds, ECANCELED on abort or if `other` holds, and
+ * ETIMEDOUT at its deadline. Does not return if the kernel died. */
 int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort,
 	     const struct wait *other);
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GPU memory as a descriptor: a dma-buf, which an HCA's driver takes (ibv_reg_dmabuf_mr), and
- * memory of cuMem for another process (cuMemImportFromShareableHandle). Here it is an empty memory
- * file, so it may be duplicated, passed on and closed as any other. Its size, which is sealed, is
- * its number in the table of ranges that were handed out; the range is checked against the
- * allocations of this moment when an HCA requests it.
+ * GPU memory as a descriptor: a dma-buf for an HCA's driver (ibv_reg_dmabuf_mr), or memory of cuMem
+ * for another process (cuMemImportFromShareableHandle). The descriptor is an empty memory file, so
+ * the program may duplicate, pass on and close it like any other. The file's sealed size encodes
+ * its index in the table of exported ranges. When an HCA requests a range, the range is checked
+ * against the allocations of that moment.
  *
- * The files of the first ranges stay open for the next world, because a file costs five times what
- * a duplicate does. What a process leaves open is closed when it ends (fc_dmabuf_take); a program's
- * own duplicate that outlives its world would be the range of that number in the next one.
+ * The files of the first ranges stay open for the next world, because creating a file costs five
+ * times as much as duplicating one. Descriptors that a process leaves open are closed when it ends
+ * (fc_dmabuf_take). A duplicate that the program made and that outlives its world would name the
+ * range with the same index in the next world.
  */
 #include "backends/fakecuda/fakecuda.h"
 #include "backends/peermem.h"
@@ -24,26 +25,27 @@
 
 #define DMABUF_PAGE 4096u
 #define DMABUF_SIZE                                                                                \
-	(0x646dull << 32) /* bytes of the file of range 0; the next one has a byte more */
+	(0x646dull << 32) /* size of the file of range 0; each further range adds a byte */
 #define DMABUF_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
-/* CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE: how it is to be mapped; all the same here. */
+/* CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE selects a mapping; the double has one kind of
+ * mapping. */
 #define DMABUF_FLAGS 1ull
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
 struct dmabuf_range {
 	uint64_t address, bytes;
-	uint32_t device, number; /* of the allocation */
+	uint32_t device, number; /* identify the allocation */
 	bool memory;             /* for cuMem: all of the allocation */
 };
 
 #define DMABUF_FILES 256
 
-/* All that were handed out in this world, and the files of the first ones, for all worlds. */
+/* The ranges exported in this world, and the files of the first ranges, which all worlds share. */
 static struct {
 	struct dmabuf_range *range;
 	uint64_t count, room;
-	int file[DMABUF_FILES]; /* and 1; 0: not made yet */
+	int file[DMABUF_FILES]; /* descriptor + 1; 0: not created yet */
 } dmabuf;
 
 static bool dmabuf_range_add(const struct dmabuf_range *range, uint64_t *number)
@@ -69,11 +71,10 @@ void fc_dmabufs_end(void)
 	dmabuf.count = dmabuf.room = 0;
 }
 
-/* ---- descriptors that are open
- * ---------------------------------------------------------------- */
+/* ---- open descriptors ----------------------------------------------------------------------- */
 
-/* One that was handed out. The program closes it without this module's knowledge: the descriptor is
- * its own as long as the file's size is its number. */
+/* A descriptor exported to the program, which closes it without notice. The entry is valid
+ * while the file's size encodes its number. */
 struct fc_dmabuf {
 	struct fc_dmabuf *next;
 	int fd;
@@ -88,7 +89,7 @@ static bool dmabuf_is_open(const struct fc_dmabuf *d)
 	return fstat(d->fd, &s) == 0 && (uint64_t)s.st_size == DMABUF_SIZE + d->number;
 }
 
-/* Forgets those that were closed. */
+/* Frees the entries whose descriptors were closed. */
 static void dmabuf_prune(struct fc_proc *proc)
 {
 	struct fc_dmabuf **at = &proc->dmabufs;
@@ -133,7 +134,7 @@ bool fc_dmabuf_take(struct fc_proc *proc, char *who, size_t bytes)
 	return true;
 }
 
-/* ---- handing out ---------------------------------------------------------------------------- */
+/* ---- export --------------------------------------------------------------------------------- */
 
 static int dmabuf_make(uint64_t number)
 {
@@ -147,7 +148,7 @@ static int dmabuf_make(uint64_t number)
 	return -1;
 }
 
-/* A descriptor of the range's file. */
+/* Returns a new descriptor of the range's file, or -1. */
 static int dmabuf_open(uint64_t number)
 {
 	int *file = &dmabuf.file[number % DMABUF_FILES];
@@ -172,7 +173,7 @@ static CUresult dmabuf_of(struct fc_proc *proc, CUdeviceptr ptr, size_t bytes,
 	uint64_t home;
 
 	if (fc_vmm_piece(ptr, bytes, &home) < bytes || home + bytes > a->base + a->bytes) {
-		fc_report("cuMemGetHandleForAddressRange: %zu bytes at 0x%llx are of several "
+		fc_report("cuMemGetHandleForAddressRange: %zu bytes at 0x%llx span several "
 			  "allocations",
 			  bytes, ptr);
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -221,7 +222,7 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t si
 	return rc;
 }
 
-/* ---- for an HCA ----------------------------------------------------------------------------- */
+/* ---- import by an HCA ----------------------------------------------------------------------- */
 
 static int dmabuf_read(int fd, const struct dmabuf_range **range)
 {
@@ -237,7 +238,7 @@ static int dmabuf_read(int fd, const struct dmabuf_range **range)
 	return 0;
 }
 
-/* ---- for another process -------------------------------------------------------------------- */
+/* ---- import by another process -------------------------------------------------------------- */
 
 CUresult fc_dmabuf_export(struct fc_proc *proc, struct fc_device *dev, struct fc_alloc *a, int *fd)
 {
@@ -253,7 +254,7 @@ CUresult fc_dmabuf_export(struct fc_proc *proc, struct fc_device *dev, struct fc
 	return rc;
 }
 
-/* The process that has this very descriptor, when it is not `proc`. */
+/* Returns the process, other than `proc`, that holds this descriptor; NULL if `proc` holds it. */
 static const struct fc_proc *dmabuf_stranger(const struct fc_proc *proc, int fd)
 {
 	const struct fc_proc *other = NULL;
@@ -280,7 +281,7 @@ CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev, 
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	if (dmabuf_read(fd, &range) || !range->memory) {
-		fc_report("%s: descriptor %d is none of memory of cuMem", call, fd);
+		fc_report("%s: descriptor %d is not memory of cuMem", call, fd);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	*dev = &fc.device[range->device];
@@ -293,7 +294,7 @@ CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev, 
 	return CUDA_SUCCESS;
 }
 
-/* Is it the file that stays open for all worlds? */
+/* True if it is the file that stays open for all worlds. */
 static bool dmabuf_is_file(int fd, const struct dmabuf_range *range)
 {
 	uint64_t number = (uint64_t)(range - dmabuf.range);
@@ -301,8 +302,9 @@ static bool dmabuf_is_file(int fd, const struct dmabuf_range *range)
 	return number < DMABUF_FILES && dmabuf.file[number] == fd + 1;
 }
 
-/* All simulated processes are one: a descriptor that is on its way between two of them is in no
- * list, but open. */
+/* True if any open descriptor has that memory. It looks at the descriptors of the real process,
+ * which all simulated processes share: a descriptor in transit between two of them is in neither's
+ * list. */
 bool fc_dmabuf_holds(uint32_t device, uint32_t number)
 {
 	DIR *all = opendir("/proc/self/fd");
@@ -321,7 +323,7 @@ bool fc_dmabuf_holds(uint32_t device, uint32_t number)
 	return held;
 }
 
-/* Pins so many bytes of it. */
+/* Pins `bytes` from `offset` of the range. */
 static int dmabuf_pin(const struct os_proc *proc, const struct dmabuf_range *from, uint64_t offset,
 		      uint64_t bytes, struct peermem_region *r)
 {
@@ -331,7 +333,7 @@ static int dmabuf_pin(const struct os_proc *proc, const struct dmabuf_range *fro
 		return EINVAL;
 	if (!a || a->freed || fc.device[from->device].host != proc->host ||
 	    from->address < a->base || from->address + from->bytes > a->base + a->bytes)
-		return EINVAL; /* of memory that is gone */
+		return EINVAL; /* the memory was freed */
 	a->pins++;
 	*r = (struct peermem_region){.device = from->device,
 				     .cookie = a->number,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The driver API, as far as the stack uses it, and how it is found (cudaGetDriverEntryPoint). A
+ * The part of the driver API that the stack uses, and cudaGetDriverEntryPoint, which looks it up. A
  * CUdevice is the runtime's ordinal.
  */
 #include "backends/fakecuda/fakecuda.h"
@@ -31,7 +31,7 @@ CUresult cuGetErrorName(CUresult error, const char **pStr)
 	return *pStr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Driver and runtime number their common errors alike. */
+/* Driver and runtime use the same numbers for their common errors. */
 CUresult cuGetErrorString(CUresult error, const char **pStr)
 {
 	const char *name;
@@ -42,7 +42,8 @@ CUresult cuGetErrorString(CUresult error, const char **pStr)
 	return rc;
 }
 
-/* The runtime's errors that the calls below can return. The thread's last error is not theirs. */
+/* Ends a driver call. Unlike fc_leave, it does not set the thread's last error. `rc` may be one of
+ * the runtime's errors. */
 static CUresult driver_leave(CUresult rc)
 {
 	sim_events_drain();
@@ -104,14 +105,14 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 	return (CUresult)rc;
 }
 
-/* Under fc_lock: the allocation, live and this process' to use. */
+/* Returns the live allocation that the process may use. The caller holds fc_lock. */
 static struct fc_alloc *driver_alloc(struct fc_proc *proc, CUdeviceptr ptr, struct fc_device **dev)
 {
 	*dev = fc_memory_at(ptr);
 	return *dev ? fc_access_alloc(proc, *dev, ptr, 1) : NULL;
 }
 
-/* Where the allocation begins, as the process has it. */
+/* Returns the base of the allocation in the process' view. */
 static CUdeviceptr driver_base(const struct fc_proc *proc, const struct fc_alloc *a,
 			       CUdeviceptr ptr)
 {
@@ -133,11 +134,12 @@ CUresult cuMemGetAddressRange(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dpt
 		*psize = a->bytes;
 	fc_unlock();
 	if (!a)
-		fc_report("cuMemGetAddressRange: 0x%llx is no device memory of this process", dptr);
+		fc_report("cuMemGetAddressRange: 0x%llx is not device memory of this process",
+			  dptr);
 	return driver_leave(a ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND);
 }
 
-/* One attribute of device memory; false: not one that is known here. */
+/* Stores one attribute of device memory. Returns false for an attribute that is not implemented. */
 static bool driver_pointer_value(void *data, CUpointer_attribute attribute, struct fc_proc *proc,
 				 struct fc_device *dev, const struct fc_alloc *a, CUdeviceptr ptr)
 {
@@ -154,7 +156,7 @@ static bool driver_pointer_value(void *data, CUpointer_attribute attribute, stru
 		*(unsigned long long *)data = a->number;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		*(int *)data = !dev->gpu ? 0 : ctx ? ctx->ordinal : -1; /* 0: of the host */
+		*(int *)data = !dev->gpu ? 0 : ctx ? ctx->ordinal : -1; /* 0: host memory */
 		return true;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 		*(int *)data = !a->vmm;
@@ -204,7 +206,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	return driver_leave(rc);
 }
 
-/* ---- finding it ----------------------------------------------------------------------------- */
+/* ---- lookup --------------------------------------------------------------------------------- */
 
 static const struct driver_entry {
 	const char *name;
@@ -236,7 +238,7 @@ static const struct driver_entry {
 	{"cuPointerGetAttribute", (void (*)(void))cuPointerGetAttribute},
 };
 
-/* What is not implemented is not found, so that a stack turns the feature off. */
+/* Finds only implemented functions, so that a stack turns other features off. */
 cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr,
 					     unsigned int cudaVersion, unsigned long long flags,
 					     enum cudaDriverEntryPointQueryResult *driverStatus)

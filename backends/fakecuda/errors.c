@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors as CUDA keeps them: the last error and the current device belong to the calling thread,
- * sticky errors to the context (fc_ctx.sticky). A thread's two numbers live packed in its slot, so
- * that a thread costs no allocation and its end needs no hook.
+ * CUDA's error state. The last error and the current device belong to the calling thread, sticky
+ * errors to the context (fc_ctx.sticky). Both values of a thread are packed in its slot, so a
+ * thread needs no allocation and its end no hook.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -11,7 +11,7 @@
 
 #define TASK_ERROR_SHIFT 16
 #define TASK_DEVICE_MASK 0xffffu
-#define TASK_MODE_SHIFT  48 /* of captures */
+#define TASK_MODE_SHIFT  48 /* position of the capture mode */
 
 int32_t fc_task_device(void)
 {
@@ -60,7 +60,8 @@ void fc_task_set_error(cudaError_t error)
 	task_set(fc_task_device(), error);
 }
 
-/* A sticky error is no exception: reading it clears it here, and the next call brings it back. */
+/* Returns the last error, and clears it if `clear`. Reading also clears a sticky error here, but
+ * the next call returns it again. */
 static cudaError_t task_last_error(bool clear)
 {
 	struct fc_proc *proc;
@@ -82,8 +83,7 @@ cudaError_t cudaPeekAtLastError(void)
 	return task_last_error(false);
 }
 
-/* ---- names ------------------------------------------------------------------------------------
- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 struct error_name {
 	int value;
@@ -96,7 +96,7 @@ static const struct error_name error_names[] = {
 #undef ERROR_NAME
 };
 
-/* "cudaErrorInvalidPitchValue" reads "invalid pitch value". */
+/* Texts made of names: "cudaErrorInvalidPitchValue" becomes "invalid pitch value". */
 #define ERROR_WORDS_BYTES 96
 static char error_words[ARRAY_LEN(error_names)][ERROR_WORDS_BYTES];
 

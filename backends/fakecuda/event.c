@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events. Each recording is a mark of its own, which the stream reaches later. A query, a wait and
- * a stream wait are about the latest mark when they are made; an event that was never recorded is
- * complete. The event lives until the program destroyed it and no recording is queued, a mark until
- * no task holds it.
+ * Events. Each recording is a separate mark, which the stream reaches later. A query, a wait and a
+ * stream wait refer to the event's latest mark at the time of the call. An event that was never
+ * recorded is complete. The event exists until the program destroyed it and no recording is queued,
+ * a mark until its last reference is dropped.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -28,7 +28,7 @@ bool fc_event_reached(const struct fc_op *op)
 	return op->event.mark->reached;
 }
 
-/* Streams whose first operation waits for this mark look again. */
+/* Makes streams whose first operation waits for this mark check it again. */
 static void event_kick_waiters(const struct fc_proc *proc, const struct fc_mark *mark)
 {
 	for (int32_t i = 0; i < proc->count; i++) {
@@ -63,8 +63,8 @@ void fc_event_drop(struct CUevent_st *e)
 	free(e);
 }
 
-/* A recording names its event, which is of the same context; a wait only the mark, because it may
- * be in a context that outlives the event's. */
+/* Drops an operation's references. A recording refers to its event, which is of the same context. A
+ * wait refers only to the mark, because the wait may be in a context that outlives the event's. */
 void fc_event_op_free(struct fc_op *op)
 {
 	struct CUevent_st *e = op->event.event;
@@ -76,7 +76,7 @@ void fc_event_op_free(struct fc_op *op)
 		fc_event_drop(e);
 }
 
-/* An operation about the event's latest mark. */
+/* Returns an operation that refers to the event's latest mark. */
 static struct fc_op *event_op_new(struct CUevent_st *e, enum fc_op_kind kind, uint64_t latency_ns)
 {
 	struct fc_op *op = fc_op_new(kind, latency_ns);
@@ -89,7 +89,7 @@ static struct fc_op *event_op_new(struct CUevent_st *e, enum fc_op_kind kind, ui
 	return op;
 }
 
-/* The event, or NULL: it is not one of this process (explained). */
+/* Returns the event; NULL if the process has no such event (reported). */
 static struct CUevent_st *event_get(struct fc_proc *proc, cudaEvent_t handle, const char *call)
 {
 	for (int32_t i = 0; i < proc->count; i++) {
@@ -99,7 +99,7 @@ static struct CUevent_st *event_get(struct fc_proc *proc, cudaEvent_t handle, co
 				return e;
 		}
 	}
-	fc_misuse("%s: this is no event of this process", call);
+	fc_misuse("%s: invalid event: not created by this process", call);
 	return NULL;
 }
 
@@ -207,8 +207,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 	} else if (!event_complete(e)) {
 		fc_stream_queue(s, event_op_new(e, FC_OP_WAIT, 0));
 	} else if (e->latest) {
-		/* reached already: nothing to queue, but later operations come after it all the
-		 * same */
+		/* the mark is reached: nothing to queue, but later operations are still ordered
+		 * after it */
 		mem_acquire(e->latest);
 		mem_release(&s->queued);
 		fc_use_waits(s, e->latest);
@@ -244,7 +244,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 	return rc;
 }
 
-/* Not under fc_lock; holds the mark. */
+/* Waits until the mark is reached. The caller holds a reference to the mark, and not fc_lock. */
 static cudaError_t event_wait(struct CUevent_st *e, const struct fc_mark *mark)
 {
 	char why[96];
@@ -295,7 +295,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 	return fc_leave(rc);
 }
 
-/* Both events are of the process and were recorded with timing. */
+/* Computes the time between two events of the process, which must be recorded with timing. */
 static cudaError_t event_elapsed(const struct CUevent_st *a, const struct CUevent_st *b, float *ms)
 {
 	if ((a->flags | b->flags) & cudaEventDisableTiming || !a->latest || !b->latest) {

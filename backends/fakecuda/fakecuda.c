@@ -29,10 +29,9 @@ void fc_unlock(void)
 	__atomic_store_n(&fc_lock_word, 0, __ATOMIC_RELEASE);
 }
 
-/* ---- what the world's GPUs are -----------------------------------------------------------------
- */
+/* ---- GPUs of the world ---------------------------------------------------------------------- */
 
-/* SMs and memory by compute capability: the data-centre part of each generation. */
+/* SMs and memory by compute capability: the data-centre model of each generation. */
 static const struct fc_model {
 	uint32_t sm;
 	int32_t sms;
@@ -83,10 +82,10 @@ static void fc_host_init(struct fc_device *memory, uint32_t index, uint32_t host
 	memory->bytes = memory->total_bytes = fc.host_slice;
 }
 
-/* ---- for the engine's reports -------------------------------------------------------------------
- */
+/* ---- reports of the engine ------------------------------------------------------------------ */
 
-/* What the hang explainer adds: streams that are not empty, and what holds them up. */
+/* Prints, for the hang explainer, the streams that are not empty and the kernels that wait for
+ * SMs. */
 static void fc_print_state(FILE *out)
 {
 	for (uint32_t i = 0; i < fc.device_count; i++) {
@@ -109,8 +108,8 @@ static void fc_print_state(FILE *out)
 	}
 }
 
-/* In the signal handler: to which allocation belongs the memory that was touched without the shim?
- * No lock: the program ends here. */
+/* Called in the signal handler: reports the allocation that was accessed without the shim. Takes no
+ * lock, because the program ends here. */
 static bool fc_explain_crash(int signal, const void *addr)
 {
 	char what[384];
@@ -133,10 +132,9 @@ static bool fc_explain_crash(int signal, const void *addr)
 	return true;
 }
 
-/* ---- the world --------------------------------------------------------------------------------
- */
+/* ---- the world ------------------------------------------------------------------------------ */
 
-/* What memory is there, for reports of races; the address is of the alias. */
+/* Describes memory for reports of races; `at` is an address in the alias. */
 static bool fc_describe(const void *at, char *out, size_t bytes)
 {
 	uint64_t address = (uintptr_t)at;
@@ -162,7 +160,7 @@ static bool fc_describe(const void *at, char *out, size_t bytes)
 	return false;
 }
 
-/* Of the whole world; and the memory of the largest one. */
+/* Returns the number of GPUs in the world, and the memory size of the largest one. */
 static uint32_t fc_count_gpus(uint64_t *memory_bytes)
 {
 	uint32_t count = 0;
@@ -176,7 +174,8 @@ static uint32_t fc_count_gpus(uint64_t *memory_bytes)
 	return count;
 }
 
-/* Under fc_lock. False: no world, or no room (explained). */
+/* Creates the world's GPUs. Returns false without a world, or if there is no room (reported). The
+ * caller holds fc_lock. */
 static bool fc_world_start(void)
 {
 	const struct world_config *config = world_config();
@@ -210,10 +209,10 @@ static bool fc_world_start(void)
 	return true;
 }
 
-/* ---- processes and contexts -------------------------------------------------------------------
- */
+/* ---- processes and contexts ----------------------------------------------------------------- */
 
-/* CUDA_VISIBLE_DEVICES: a list of indices; the first bad one ends it, as in CUDA. */
+/* Reads CUDA_VISIBLE_DEVICES: a list of indices, which ends at the first invalid one, as in
+ * CUDA. */
 static void fc_proc_visible(struct fc_proc *p, struct fc_device *first, int32_t count)
 {
 	const char *list = os_env("CUDA_VISIBLE_DEVICES");
@@ -228,7 +227,7 @@ static void fc_proc_visible(struct fc_proc *p, struct fc_device *first, int32_t 
 		long v = strtol(list, &end, 10);
 		if (end == list || v < 0 || v >= count || (*end && *end != ','))
 			return;
-		if (seen >> v & 1) { /* twice: CUDA then shows none */
+		if (seen >> v & 1) { /* twice: CUDA then shows no device */
 			p->count = 0;
 			return;
 		}
@@ -285,11 +284,10 @@ struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *de
 	return NULL;
 }
 
-/* ---- entry points -------------------------------------------------------------------------------
- */
+/* ---- entry points --------------------------------------------------------------------------- */
 
-/* The first call of a program may begin a world. Until one thread has seen that done, all wait for
- * it. */
+/* Creates a world at the first call of a program, if needed. All threads wait here until one has
+ * done that. */
 static void fc_first_call(void)
 {
 #ifdef DOPPEL_FAKEVERBS
@@ -374,7 +372,7 @@ void fc_who(char who[FC_WHO_BYTES])
 	text_set(who, FC_WHO_BYTES, self->name ? self->name : "?");
 }
 
-/* The task and process that a line is about. */
+/* Formats the calling task and process as the start of a log line. */
 static void report_prefix(char *text, size_t bytes)
 {
 	struct os_self *self = os_self();
@@ -439,7 +437,7 @@ uint64_t fc_map_generation(void)
 	return __atomic_load_n(&fc.map_generation, __ATOMIC_ACQUIRE);
 }
 
-/* ---- the end of processes and worlds -------------------------------------------------------- */
+/* ---- end of processes and worlds ------------------------------------------------------------ */
 
 enum {
 	FC_LEAK_ALLOC,
@@ -492,7 +490,8 @@ static void fc_proc_count_leaks(struct fc_proc *p)
 		if (p->ctx[i])
 			fc_ctx_count_leaks(p->ctx[i]);
 	}
-	const struct fc_host_range *first = p->host; /* made, not by address */
+	/* the earliest one, not the one with the lowest address */
+	const struct fc_host_range *first = p->host;
 	for (uint32_t i = 1; i < p->host_count; i++) {
 		if (p->host[i].number < first->number)
 			first = &p->host[i];
@@ -518,7 +517,8 @@ static void fc_vmm_count_leaks(const struct fc_proc *p)
 			     fc_vmm_space_of(p)->who);
 }
 
-/* The kernel closes the descriptors of a process that ends; this one goes on. */
+/* Closes the process' descriptors. On hardware the kernel does so, but the real process
+ * continues. */
 static void fc_proc_close_dmabufs(struct fc_proc *p, bool killed)
 {
 	char who[FC_WHO_BYTES];
@@ -593,7 +593,7 @@ void fc_proc_gone(struct os_proc *os, bool killed)
 	fc_vmm_sweep();
 	fc_proc_free_memory(p);
 	fc_map_changed();
-	for (int32_t i = 0; i < p->count; i++) /* other processes' kernels may wait for its SMs */
+	for (int32_t i = 0; i < p->count; i++) /* kernels of other processes may wait for its SMs */
 		fc_device_place(p->device[i]);
 	struct fc_proc **at = &fc.procs;
 	while (*at != p)

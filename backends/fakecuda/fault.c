@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults of a fault plan, where the GPU double visits their sites. Every entry point comes by
- * fc_fault_call; the sites of what goes on after a call (kernels, blocks, copies, callbacks) are
- * visited with the object that they are about.
+ * Fault sites of the GPU double. Every entry point visits its site through fc_fault_call. The sites
+ * of work that follows a call (kernels, blocks, copies, callbacks) are visited with the object
+ * concerned.
  *
- * A call that fails does nothing and returns the error, with two exceptions. One that releases
- * (cudaFree, cudaStreamDestroy, ...) releases all the same: on hardware, too, what such a call
- * returns is mostly an earlier error. And `sticky` kills the context: its kernels die, and every
- * later call of the process on that GPU returns the error.
+ * A call that fails has no effect and returns the error, with two exceptions. A call that releases
+ * (cudaFree, cudaStreamDestroy, ...) still releases: on hardware, too, its error usually comes from
+ * earlier work. The fault `sticky` kills the context: its kernels die, and every later call of the
+ * process on that GPU returns the error.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -60,7 +60,7 @@ int fc_fault_call(const char *call, struct fc_ctx *ctx)
 	return error;
 }
 
-/* Nanoseconds more, and how many times slower: of something that goes on after a call. */
+/* Changes the delay of work that follows a call: adds nanoseconds, or multiplies it. */
 void fc_fault_slow(const char *site, const void *object, uint64_t *delay_ns)
 {
 	struct os_fault f;
@@ -78,7 +78,8 @@ enum fc_block_fault fc_fault_block(const struct fc_kernel *k, uint32_t number, u
 	*delay_ns = 0;
 	if (!sim_faults_armed())
 		return FC_BLOCK_NOW;
-	/* a block is addressed as the channel that it mostly is; only labelled objects have one */
+	/* a block's channel is its number, which is usually its channel; only labelled objects have
+	 * one */
 	const struct os_label label = {.what = "kernel",
 				       .rank = k->rank,
 				       .peer = -1,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * IPC of device memory. A handle names an allocation of a GPU of this world; opening it gives the
- * exporter's address, because all simulated processes share one address space, but only a process
- * that opened it may use that address. Refused: handles from another host, from the opening process
- * itself (as CUDA does), of memory freed since.
+ * IPC of device memory. A handle refers to an allocation of a GPU of this world. Opening it returns
+ * the exporter's address, because all simulated processes share one address space. Only a process
+ * that opened the handle may use that address. Opening fails for a handle from another host, from
+ * the opening process itself (as in CUDA), or of freed memory.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -52,12 +52,12 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
 	return fc_leave(rc);
 }
 
-/* Is this a handle that the process may open? Under fc_lock; explains. */
+/* Checks that the process may open this handle; reports an error. The caller holds fc_lock. */
 static cudaError_t ipc_check(struct fc_ctx *ctx, const struct ipc_handle *h, struct fc_alloc **a)
 {
 	struct os_proc *self = ctx->proc->os;
 	if (h->magic != IPC_MAGIC || h->device >= fc.device_count) {
-		fc_report("cudaIpcOpenMemHandle: this is no IPC handle");
+		fc_report("cudaIpcOpenMemHandle: invalid IPC handle");
 		return cudaErrorInvalidValue;
 	}
 	if (h->host != self->host) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Kernels: registration, launch, placement of blocks on SMs, callbacks. A block takes one SM from
- * its first instruction to its last. Blocks that find no free SM wait for one, in the order of
- * launches (higher stream priority first), as on hardware: so a grid larger than the GPU runs in
- * waves, and blocks that wait for others which are not resident hang here too. Threads are fibers:
+ * Kernels: registration, launch, placement of blocks on SMs, callbacks. A block occupies one SM
+ * from its first instruction to its last. Blocks that find no free SM wait for one, in launch order
+ * (higher stream priority first), as on hardware. A grid larger than the GPU therefore runs in
+ * waves, and blocks that wait for non-resident blocks hang here too. Threads are fibers:
  * device_run.c.
  */
 #include "backends/fakecuda/fakecuda.h"
@@ -15,13 +15,13 @@
 
 #define LAUNCH_MAX_THREADS   1024u
 #define LAUNCH_SHARED_STATIC (48 << 10)  /* without opting in */
-#define LAUNCH_SHARED_MAX    (227 << 10) /* with */
+#define LAUNCH_SHARED_MAX    (227 << 10) /* with opting in */
 #define LAUNCH_ARGS_MAX      4096u
 #define LAUNCH_ARGS_ALIGN    64
 
 /* ---- registration --------------------------------------------------------------------------- */
 
-/* Filled by constructors, before main; only read afterwards, except max_dynamic_shared. */
+/* Constructors fill it before main. Later it is only read, except max_dynamic_shared. */
 static struct fc_func *funcs;
 static uint32_t func_count, func_room;
 
@@ -30,7 +30,7 @@ void fakecuda_register_kernel(const struct dev_kernel *k,
 {
 	ASSERT(k && k->func && entry && (width == 1 || width == 32));
 	ASSERT(k->arg_bytes <= LAUNCH_ARGS_MAX);
-	ASSERT(!fc.ready); /* pointers to entries are kept by launches */
+	ASSERT(!fc.ready); /* launches keep pointers to entries */
 	if (func_count == func_room) {
 		func_room = MAX_OF(16u, func_room * 2);
 		funcs = realloc(funcs, func_room * sizeof *funcs);
@@ -53,18 +53,19 @@ struct fc_func *fc_func_find(const void *func)
 
 static __attribute__((destructor)) void launch_unload(void)
 {
-	world_guest_end(); /* a kernel may still run */
+	world_guest_end(); /* a kernel may still be running */
 	free(funcs);
 	funcs = NULL;
 	func_count = func_room = 0;
 }
 
-/* The errors are those of CUDA 13: an unknown address is taken for a stale handle. */
+/* Finds a registered kernel. The errors are those of CUDA 13, which treats an unknown address as a
+ * stale handle. */
 static cudaError_t func_get(const void *func, const char *call, struct fc_func **out)
 {
 	struct fc_func *f = fc_func_find(func);
 	if (!f) {
-		fc_report("%s: %p is no registered kernel", call, func);
+		fc_report("%s: %p is not a registered kernel", call, func);
 		return cudaErrorInvalidResourceHandle;
 	}
 	if (f->width != fc.width) {
@@ -120,7 +121,8 @@ void fc_kernel_start(struct fc_op *op)
 	fc_device_place(dev);
 }
 
-/* Event context: the last block has ended, or the context died before the rest was placed. */
+/* Ends a kernel: its last block has ended, or the context died before the others were placed. Event
+ * context. */
 static void kernel_done(void *object, uint64_t serial)
 {
 	struct CUstream_st *s = object;
@@ -151,7 +153,7 @@ static void kernel_post_done(struct fc_kernel *k)
 	sim_event_post(&attr, kernel_done, k->op->stream, k->op->stream->serial, NULL);
 }
 
-/* The block that a fault holds back starts when it is the last. It has kept its SM. */
+/* Starts the block that a fault holds back, when it is the last one. It has kept its SM. */
 static void kernel_start_held(struct fc_kernel *k)
 {
 	if (!k->held || k->left > 1)
@@ -172,7 +174,7 @@ void fc_kernel_block_done(struct fc_kernel *k)
 	fc_device_place(dev);
 }
 
-/* A kernel whose context died places no more blocks. */
+/* Drops the blocks of a dead context's kernel that were not placed. */
 static void kernel_give_up_rest(struct fc_kernel *k)
 {
 	uint32_t rest = k->blocks - k->placed;
@@ -194,7 +196,7 @@ static bool kernel_alive(const struct fc_device *dev, const struct fc_kernel *ke
 	return false;
 }
 
-/* Event context: a block whose start a fault put off. */
+/* Starts a block that a fault delayed. Event context. */
 static void block_start_late(void *object, uint64_t arg)
 {
 	struct fc_kernel *k = object;
@@ -205,13 +207,13 @@ static void block_start_late(void *object, uint64_t arg)
 	sim_events_drain();
 }
 
-/* It has its SM: its threads start, or a fault decides when. */
+/* Starts the threads of a block that has an SM, unless a fault delays them. */
 static void block_start(struct fc_kernel *k, uint32_t number)
 {
 	uint64_t delay_ns;
 	enum fc_block_fault fault = fc_fault_block(k, number, &delay_ns);
-	/* With fewer SMs than blocks, one that holds an SM and waits for the others holds them
-	 * up. */
+	/* A held block occupies an SM. With fewer SMs than blocks it would delay the blocks that it
+	 * waits for. */
 	bool room = k->blocks <= (uint32_t)k->ctx->dev->sms;
 	if (fault == FC_BLOCK_LAST && !k->held && k->left > 1 && room) {
 		k->held = number + 1;
@@ -292,7 +294,7 @@ static struct fc_kernel *kernel_new(struct fc_ctx *ctx, struct fc_func *f, dim3 
 {
 	struct fc_kernel *k = fc_device_alloc(sizeof *k + LAUNCH_ARGS_ALIGN + f->kernel->arg_bytes);
 
-	/* behind the kernel, in the same block of the heap */
+	/* after the kernel, in the same heap block */
 	k->args = (void *)ALIGN_UP((uintptr_t)(k + 1), (uintptr_t)LAUNCH_ARGS_ALIGN);
 	if (f->kernel->arg_bytes)
 		memcpy(k->args, args[0], f->kernel->arg_bytes);
@@ -306,7 +308,7 @@ static struct fc_kernel *kernel_new(struct fc_ctx *ctx, struct fc_func *f, dim3 
 	return k;
 }
 
-/* Under fc_lock: the stream's device is where it runs, which must be the current one. */
+/* Queues a launch. The stream must be on the current device. The caller holds fc_lock. */
 static cudaError_t launch_queue(struct fc_ctx *ctx, struct fc_func *f, dim3 grid, dim3 block,
 				void **args, size_t shared, cudaStream_t stream)
 {
@@ -353,9 +355,10 @@ cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void
 	return launch_call("cudaLaunchKernel", func, gridDim, blockDim, args, sharedMem, stream);
 }
 
-enum { LAUNCH_CLUSTER_BLOCKS = 8 }; /* that every GPU with clusters can place */
+enum { LAUNCH_CLUSTER_BLOCKS = 8 }; /* a size that every GPU with clusters can place */
 
-/* Hints are taken and change nothing here; what would change the meaning is refused. */
+/* True for attributes that are hints, which have no effect here. Attributes that would change the
+ * meaning are refused. */
 static bool launch_attribute_known(cudaLaunchAttributeID id)
 {
 	switch (id) {
@@ -372,7 +375,8 @@ static bool launch_attribute_known(cudaLaunchAttributeID id)
 	}
 }
 
-/* A cluster without dimensions is none. Sizes and error as an H200 has them, with driver 580. */
+/* True if the cluster fits; no dimensions mean no cluster. Sizes and errors are those of an H200
+ * with driver 580. */
 static bool launch_cluster_fits(const cudaLaunchConfig_t *config, unsigned int x, unsigned int y,
 				unsigned int z)
 {
@@ -421,8 +425,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
 
 /* ---- callbacks ------------------------------------------------------------------------------ */
 
-/* A callback runs as a task of its own, so that it may use everything of os.h, like the thread that
- * a driver runs it on. */
+/* Runs a callback in a task of its own, so that it may use all of os.h, like the driver's callback
+ * thread. */
 static void host_func_main(void *arg)
 {
 	struct fc_op *op = arg;
@@ -452,7 +456,7 @@ static void host_func_spawn(struct fc_op *op)
 	ASSERT(rc == 0);
 }
 
-/* Event context. */
+/* Starts a callback that a fault delayed. Event context. */
 static void host_func_late(void *object, uint64_t serial)
 {
 	struct CUstream_st *s = object;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory calls: device and pinned host memory, pointer attributes. Freeing waits for the context's
- * work, as on hardware; allocating may wait there, so here it sometimes does (OS_BUGGIFY), or
- * always (DOPPEL_CUDA_WAITS=1): code that allocates while one of its own kernels spins on something
- * only it can provide will hang in some runs, or in all, as it would on a GPU.
+ * Memory calls: device memory, pinned host memory, pointer attributes. Freeing waits for the
+ * context's work, as on hardware. Allocating may wait on hardware, so here it sometimes does
+ * (OS_BUGGIFY), or always (DOPPEL_CUDA_WAITS=1). Suppose that code allocates while its own kernel
+ * spins on something that only this code provides. It then hangs in some runs, or in all, as on a
+ * GPU.
  */
 #include "backends/fakecuda/fakecuda.h"
 #include "sim/world/params.h"
@@ -13,8 +14,8 @@
 #include <sys/mman.h>
 
 #define HOST_PAGE 4096u
-/* From here on memory comes from the kernel, zero and untouched: a buffer of megabytes of which a
- * run uses kilobytes costs kilobytes. */
+/* From this size on memory comes from mmap, zeroed and untouched. A buffer of megabytes of which a
+ * run uses kilobytes then costs kilobytes. */
 #define HOST_MAP_MIN (64u << 10)
 
 bool fc_waits_always(void)
@@ -47,7 +48,8 @@ cudaError_t cudaMalloc(void **devPtr, size_t size)
 	return fc_leave(rc);
 }
 
-/* The allocation that begins here and is this process' to free; NULL, explained. Under fc_lock. */
+/* Returns the allocation that begins at `address` and that this process may free; NULL otherwise
+ * (reported). The caller holds fc_lock. */
 static struct fc_alloc *free_target(struct fc_proc *proc, uint64_t address)
 {
 	char what[384];
@@ -83,7 +85,8 @@ cudaError_t cudaFree(void *devPtr)
 	rc = rc ? rc : waited;
 	fc_lock();
 	a = free_target(ctx->proc, address);
-	/* After a fault a task that frees cannot wait for ever for others: no bug then. */
+	/* After a fault, a task that frees cannot wait for other tasks without end, so this is not
+	 * misuse. */
 	if (a && a->opens)
 		(sim_faults_fired() ? fc_report : fc_misuse_in_turn)(
 			"cudaFree of gpu %u #%u, which %u other processes still have open by IPC",
@@ -119,14 +122,14 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 
 static bool host_is_mapped(uint64_t bytes)
 {
-#ifdef __SANITIZE_ADDRESS__ /* which watches both ends of what malloc gave */
+#ifdef __SANITIZE_ADDRESS__ /* ASan watches both ends of a block of malloc */
 	return false;
 #else
 	return bytes >= HOST_MAP_MIN;
 #endif
 }
 
-/* Zeroed. NULL: no memory. */
+/* Allocates zeroed host memory. NULL: out of memory. */
 static void *host_new(uint64_t bytes)
 {
 	void *mem;
@@ -185,8 +188,8 @@ cudaError_t cudaMallocHost(void **ptr, size_t size)
 	return cudaHostAlloc(ptr, size, cudaHostAllocDefault);
 }
 
-/* Takes the range that begins at `ptr` off the list, after the context's work. *bytes: what it had;
- * 0 where it was not found. */
+/* Removes the range that begins at `ptr` from the list after the context's work. *bytes: its size;
+ * 0 if not found. */
 static cudaError_t host_remove(const char *call, void *ptr, bool registered, uint64_t *bytes,
 			       const void *caller)
 {
@@ -317,9 +320,9 @@ cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost)
 	return fc_leave(rc);
 }
 
-/* ---- what a pointer is ---------------------------------------------------------------------- */
+/* ---- pointer attributes --------------------------------------------------------------------- */
 
-/* Host memory of cuMem counts for device 0, and has a device pointer where the current device has
+/* Host memory of cuMem belongs to device 0, and has a device pointer if the current device has
  * access (measured, driver 580). */
 static void host_pointer_attributes(const struct fc_ctx *ctx, uint64_t address,
 				    struct cudaPointerAttributes *attributes)

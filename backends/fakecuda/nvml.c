@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NVML from the machine's XML. It shows all GPUs of the host, whatever CUDA_VISIBLE_DEVICES is. A
+ * NVML from the machine's XML. It shows all GPUs of the host and ignores CUDA_VISIBLE_DEVICES. A
  * handle is the address of the GPU's struct fc_device.
  */
 #include "backends/fakecuda/fakecuda.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Entry: initialised, and on a host with GPUs, and the fault plan agrees. */
+/* Succeeds if NVML is initialised, the host has GPUs, and the fault plan does not fail the call. */
 static nvmlReturn_t nvml_enter(const char *call, struct fc_proc **proc)
 {
 	cudaError_t rc = fc_enter_quiet(call, proc);
@@ -61,7 +61,7 @@ nvmlReturn_t nvmlShutdown(void)
 	if (!proc || !proc->nvml_inits)
 		return rc;
 	fc_lock();
-	proc->nvml_inits--; /* also when a fault makes it fail */
+	proc->nvml_inits--; /* also if a fault makes the call fail */
 	fc_unlock();
 	return rc;
 }
@@ -97,7 +97,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
 	return rc;
 }
 
-/* The host's GPU for which `match` holds. */
+/* Finds the host's GPU for which `match` is true. */
 static nvmlReturn_t nvml_find(const char *call,
 			      bool (*match)(const struct fc_device *, const void *),
 			      const void *key, nvmlDevice_t *device)
@@ -129,7 +129,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
 	return rc == NVML_ERROR_NOT_FOUND ? NVML_ERROR_INVALID_ARGUMENT : rc;
 }
 
-/* NVML writes a domain of 8 digits and takes 4 as well. */
+/* Matches a bus id. NVML formats a domain of 8 digits and also accepts 4. */
 static bool nvml_match_bus_id(const struct fc_device *dev, const void *key)
 {
 	const char *id = key;
@@ -169,10 +169,9 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 	return rc;
 }
 
-/* ---- NVLink -------------------------------------------------------------------------------------
- */
+/* ---- NVLink --------------------------------------------------------------------------------- */
 
-/* A link that the GPU has; those it has are all up. */
+/* Checks that the GPU has this link. All links that it has are up. */
 static nvmlReturn_t nvml_link(const char *call, nvmlDevice_t device, unsigned int link,
 			      struct fc_device **dev)
 {
@@ -209,7 +208,8 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned int lin
 	return rc;
 }
 
-/* Bus id at the far end of the link; links count through the machine's in order. */
+/* Returns the bus id at the far end of the link. Links are numbered through the machine's NVLink
+ * entries in order. */
 static const char *nvml_link_target(const struct fc_device *dev, unsigned int link)
 {
 	const struct world_machine *m = world_host_machine(dev->host);
@@ -219,7 +219,7 @@ static const char *nvml_link_target(const struct fc_device *dev, unsigned int li
 	return l->target[0] ? l->target : "fffffff:ff:ff.0";
 }
 
-/* The short form has as many digits of the domain as it has room for: seven. */
+/* Fills the bus ids. The legacy one is truncated to its field, as in NVML. */
 static bool nvml_pci_fill(nvmlPciInfo_t *pci, const char *bus_id)
 {
 	unsigned int function;
@@ -243,14 +243,14 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned i
 	if (!rc && !pci)
 		rc = NVML_ERROR_INVALID_ARGUMENT;
 	if (!rc && !nvml_pci_fill(pci, nvml_link_target(dev, link)))
-		rc = NVML_ERROR_NOT_FOUND; /* the file's target is no PCI address */
+		rc = NVML_ERROR_NOT_FOUND; /* the XML's target is not a PCI address */
 	return rc;
 }
 
-/* ---- PCI link, fields ----------------------------------------------------------------------------
- */
+/* ---- PCI link, fields ----------------------------------------------------------------------- */
 
-/* What the file leaves out, a driver may not know either. */
+/* Returns the PCI width or generation. A value that the XML lacks is not supported, as a driver may
+ * not know it. */
 static nvmlReturn_t nvml_known(const char *call, nvmlDevice_t device, bool width,
 			       unsigned int *value)
 {
@@ -310,8 +310,7 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount,
 	return rc;
 }
 
-/* ---- peers
- * ------------------------------------------------------------------------------------- */
+/* ---- peers ---------------------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2,
 				    nvmlGpuP2PCapsIndex_t p2pIndex, nvmlGpuP2PStatus_t *p2pStatus)

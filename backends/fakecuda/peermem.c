@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * GPU memory for HCA doubles: backends/peermem.h. The visibility model: on GPUs of compute
- * capability 9.0 and later a write is seen immediately; before, it is kept aside, in order, until
- * the same HCA reads this GPU's memory, until a kernel or a copy starts there, or until a region of
- * the GPU is unpinned. A kernel that spins meanwhile sees the old bytes, which is what it may see
- * on hardware without a flush.
+ * capability 9.0 and later a write is visible immediately. On earlier GPUs writes are pending, in
+ * order, until one of three events: the same HCA reads this GPU's memory; a kernel or a copy starts
+ * there; a region of the GPU is unpinned. A kernel that spins meanwhile reads the old bytes, as it
+ * may on hardware without a flush.
  */
 #include "backends/fakecuda/fakecuda.h"
 #include "sim/world/params.h"
@@ -14,13 +14,12 @@
 #include <string.h>
 
 #define PEERMEM_ORDERED_SM  90
-#define PEERMEM_WHOLE_BYTES 64 /* a write up to this lands as a whole */
+#define PEERMEM_WHOLE_BYTES 64 /* a write up to this size is stored word by word */
 
-/* ---- pending writes ----------------------------------------------------------------------------
- */
+/* ---- pending writes ------------------------------------------------------------------------- */
 
-/* What a kernel may be polling lands word by word, as on the bus: a small aligned write is made of
- * atomic stores, the last one after all others. */
+/* Stores the bytes of a write. A kernel may be polling them, so a small aligned write is made of
+ * atomic word stores in rising order, as on the bus. */
 static void peermem_put(void *to, const void *from, uint64_t bytes)
 {
 	if (bytes > PEERMEM_WHOLE_BYTES || bytes % 8 || (uintptr_t)to % 8) {
@@ -34,7 +33,7 @@ static void peermem_put(void *to, const void *from, uint64_t bytes)
 	}
 }
 
-/* `order` is how it lands, see memory.h; `kept` that it was waiting here. */
+/* Stores a write in GPU memory. `order`: see memory.h; `kept`: the write was pending. */
 static void peermem_land(uint64_t address, const void *data, uint64_t bytes,
 			 enum shared_order order, bool kept)
 {
@@ -54,8 +53,9 @@ static void peermem_land(uint64_t address, const void *data, uint64_t bytes,
 	sim_wrote(a.wake, bytes);
 }
 
-/* The writer of what waits here: neither the queue pair, whose completions do not cover it, nor
- * any other agent until a flush. One for each HCA, and one for all, which launches take. */
+/* Returns the writer of pending writes for the memory model. It is not the queue pair, whose
+ * completions do not cover them, and no other agent acquires it before a flush. One per HCA, and
+ * one for all HCAs (-1), which launches acquire. */
 static const void *peermem_unflushed(const struct fc_device *dev, int64_t hca)
 {
 	return (const char *)dev + (uint64_t)(1 + hca) % sizeof *dev;
@@ -137,7 +137,7 @@ static bool peermem_owns(const struct os_proc *proc, uint64_t address, uint64_t 
 	return fc_va_is_device(address) || fc_va_is_device(address + (bytes ? bytes - 1 : 0));
 }
 
-/* The process' own state is made on its first CUDA call; memory of a GPU implies one. */
+/* The process' CUDA state exists, because a process with GPU memory has made a CUDA call. */
 static int peermem_pin_allocation(struct os_proc *proc, uint64_t address, uint64_t bytes,
 				  struct peermem_region *r)
 {
@@ -176,7 +176,7 @@ static int peermem_pin_allocation(struct os_proc *proc, uint64_t address, uint64
 	return rc;
 }
 
-/* Without the module the kernel finds no pages at a GPU's address. */
+/* Pins through nvidia-peermem. Without that module the kernel finds no pages at a GPU's address. */
 static int peermem_pin(struct os_proc *proc, uint64_t address, uint64_t bytes,
 		       struct peermem_region *r)
 {
@@ -197,7 +197,8 @@ static void peermem_unpin(const struct peermem_region *r)
 	fc_unlock();
 }
 
-/* The GPU, if the range is inside the region and the memory is still what was pinned. */
+/* Returns the GPU if the range is inside the region and its memory is still the pinned
+ * allocation. */
 static struct fc_device *peermem_check(const struct peermem_region *r, uint64_t address,
 				       uint64_t bytes, const char *what, uint64_t *home)
 {
@@ -238,8 +239,7 @@ static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t 
 	return rc;
 }
 
-/* Before any read: checks, and pushes out what this HCA has pending there. *address: its home
- * then. */
+/* Checks a read and applies this HCA's pending writes first. Changes *address to its home. */
 static int peermem_flush(const struct peermem_region *r, uint32_t hca, uint64_t *address,
 			 uint64_t bytes)
 {

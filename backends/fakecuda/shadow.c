@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bits lie in one reserved range, an eighth of the device range, of which only touched pages
- * exist. Bytes of bits that two writers share are set by atomic or: neighbours may write at the
- * same time.
+ * The bits are in one reserved range, an eighth of the device range, of which only touched pages
+ * exist. A byte of bits that two writers share is changed atomically, because neighbours may write
+ * at the same time.
  */
 #include "backends/fakecuda/shadow.h"
 
@@ -42,7 +42,8 @@ static void shadow_set(uint8_t *byte, uint8_t mask, bool defined)
 		__atomic_fetch_and(byte, (uint8_t)~mask, __ATOMIC_RELAXED);
 }
 
-/* The bits of [at, at + n): bit by bit up to a whole byte of them and after the last one. */
+/* Sets the bits of [at, at + n): single bits up to a byte boundary, then whole bytes, then single
+ * bits. */
 static void shadow_fill(uint64_t at, uint64_t n, bool defined)
 {
 	uint8_t *bits = shadow_bits();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shadow state of device memory, in the flavour `checked`: one bit for each byte, set once the byte
- * was written since its allocation, by whatever means. A kernel that reads bytes that were not
- * written is reported and stopped (compute-sanitizer's initcheck). Called by every function that
- * moves bytes in fakecuda; addresses are the program's; those outside device memory are ignored. In
- * other flavours every call is nothing.
+ * Shadow state of device memory, in the flavour `checked`: one bit per byte, set when the byte is
+ * first written after its allocation, by any means. A kernel that reads unwritten bytes is reported
+ * and stopped (like compute-sanitizer's initcheck). Every function of fakecuda that moves bytes
+ * calls it. Addresses are the program's; those outside device memory are ignored. In other flavours
+ * the calls do nothing.
  */
 #ifndef BACKENDS_FAKECUDA_SHADOW_H
 #define BACKENDS_FAKECUDA_SHADOW_H
@@ -14,10 +14,10 @@
 
 #ifdef DOPPEL_CHECKED
 void fc_shadow_write(uint64_t address, uint64_t bytes);
-void fc_shadow_forget(uint64_t address, uint64_t bytes); /* a fresh allocation */
-/* Copies what is known: an undefined source stays undefined at its destination. */
+void fc_shadow_forget(uint64_t address, uint64_t bytes); /* for a new allocation */
+/* Copies the bits: an undefined source makes an undefined destination. */
 void fc_shadow_copy(uint64_t dst, uint64_t src, uint64_t bytes);
-/* Offset of the first byte that was not written; `bytes`: all were written. */
+/* Returns the offset of the first unwritten byte; `bytes` if all were written. */
 uint64_t fc_shadow_undefined(uint64_t address, uint64_t bytes);
 #else
 static inline void fc_shadow_write(uint64_t address, uint64_t bytes)

@@ -3,15 +3,15 @@
  * Streams: queues of operations that run one after the other. A stream is a run-to-completion
  * object; stream_step looks at its first operation:
  *
- *	queued --(its turn, its time has come)--> running --(kernel, copy ended)--> done
- *	queued --(event record, event wait that holds)------------------------------> done
+ *   queued --(first in order, ready_ns reached)--> running --(kernel, copy ended)--> done
+ *   queued --(event record, reached event wait)------------------------------------> done
  *
- * The legacy stream (number 0) orders with the context's blocking streams: an operation in it waits
- * for everything queued before it in blocking streams, and they for it. Every such operation takes
- * a number from the context, so the rule is a comparison: the other side's first operation must
- * have a larger number. Non-blocking streams take no part.
+ * The legacy stream (number 0) is ordered with the context's blocking streams. An operation in it
+ * waits for all operations queued earlier in blocking streams, and they wait for it. Every such
+ * operation gets a number from the context, so the rule is a comparison: the first operation of the
+ * other side must have a larger number. Non-blocking streams do not take part.
  *
- * fc_stream_* run under fc_lock except where noted.
+ * fc_stream_* are called under fc_lock except where noted.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -20,8 +20,7 @@
 
 #define STREAM_PRIORITY_GREATEST (-5)
 
-/* ---- queue -------------------------------------------------------------------------------------
- */
+/* ---- queue ---------------------------------------------------------------------------------- */
 
 static bool stream_blocking(const struct CUstream_st *s)
 {
@@ -53,7 +52,7 @@ void fc_op_free(struct fc_op *op)
 void fc_stream_queue(struct CUstream_st *s, struct fc_op *op)
 {
 	ASSERT(!s->destroyed);
-	os_poll_hit(); /* its task does something else than poll */
+	os_poll_hit(); /* the calling task does something other than polling */
 	op->stream = s;
 	mem_release(op);
 	if (stream_blocking(s))
@@ -68,9 +67,10 @@ void fc_stream_queue(struct CUstream_st *s, struct fc_op *op)
 	}
 }
 
-/* ---- stepping ------------------------------------------------------------------------------- */
+/* ---- steps ---------------------------------------------------------------------------------- */
 
-/* May this first operation go ahead of what the other side of the legacy rule still has? */
+/* True if the legacy rule permits this first operation to start before the operations of the other
+ * side. */
 static bool stream_order_holds(const struct CUstream_st *s, const struct fc_op *op)
 {
 	if (!stream_blocking(s))
@@ -85,9 +85,9 @@ static bool stream_order_holds(const struct CUstream_st *s, const struct fc_op *
 	return true;
 }
 
-/* What comes before this operation: what the program did before it queued it, what ended before in
- * this stream, and the other side of the legacy rule. An operation's end is released to
- * &s->done. */
+/* Acquires everything that precedes this operation: the program's actions before it queued the
+ * operation, earlier operations of this stream, and the other side of the legacy rule. An
+ * operation's end is released to &s->done. */
 static void stream_take_order(const struct CUstream_st *s, const struct fc_op *op)
 {
 	mem_acquire(op);
@@ -105,7 +105,7 @@ static void stream_take_order(const struct CUstream_st *s, const struct fc_op *o
 			mem_acquire(&o->done);
 }
 
-/* Starts an operation whose turn it is; true when it is done already. */
+/* Starts the next operation. Returns true if it is done already. */
 static bool stream_start(struct fc_op *op)
 {
 	stream_take_order(op->stream, op);
@@ -148,7 +148,7 @@ static void stream_pop(struct CUstream_st *s)
 	os_progress();
 }
 
-/* The other side of the legacy rule may go on. */
+/* Wakes the streams of the other side of the legacy rule. */
 static void stream_kick_others(struct CUstream_st *s)
 {
 	if (!stream_blocking(s))
@@ -190,7 +190,7 @@ static void stream_advance(struct CUstream_st *s)
 bool fc_stream_alive(const struct CUstream_st *s, uint64_t serial)
 {
 	if (sim_engine_kind() == SIM_ENGINE_SIM)
-		return true; /* fc_stream_drop cancelled the rest */
+		return true; /* fc_stream_drop cancelled the stream's events */
 	for (uint32_t i = 0; i < fc.device_count; i++) {
 		for (struct fc_ctx *ctx = fc.device[i].ctx; ctx; ctx = ctx->next_on_device) {
 			for (struct CUstream_st *o = ctx->streams; o; o = o->next) {
@@ -202,7 +202,7 @@ bool fc_stream_alive(const struct CUstream_st *s, uint64_t serial)
 	return false;
 }
 
-/* Event context. */
+/* Advances a stream. Event context. */
 static void stream_step(void *object, uint64_t serial)
 {
 	struct CUstream_st *s = object;
@@ -222,7 +222,7 @@ void fc_stream_kick(struct CUstream_st *s, uint64_t delay_ns)
 	if (s->step_posted)
 		return;
 	s->step_posted = true;
-	/* in `threads` only timers wait, and only a fault makes an operation wait */
+	/* in `threads` only timers have a delay, and only faults delay an operation */
 	bool timer = delay_ns && sim_engine_kind() == SIM_ENGINE_THREADS;
 	struct sim_event_attr attr = {.name = "cuda.stream",
 				      .kind = timer ? SIM_EVENT_TIMER : SIM_EVENT_WORK,
@@ -239,7 +239,7 @@ void fc_stream_op_done(struct CUstream_st *s)
 	fc_stream_kick(s, 0);
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- create and destroy --------------------------------------------------------------------- */
 
 struct CUstream_st *fc_stream_new(struct fc_ctx *ctx, unsigned int flags, int priority)
 {
@@ -287,8 +287,8 @@ void fc_stream_drop(struct CUstream_st *s)
 	free(s);
 }
 
-/* The calling task's own default stream on that GPU: one handle, another stream in each task. It
- * blocks as a stream made without flags does, and lives as long as the context. */
+/* Returns the calling task's own default stream on that GPU: one handle means a different stream in
+ * each task. It is a blocking stream and exists as long as the context. */
 static struct CUstream_st *stream_of_task(struct fc_ctx *ctx)
 {
 	uint32_t task = os_self()->id + 1;
@@ -316,7 +316,7 @@ struct CUstream_st *fc_stream_find(struct fc_ctx *ctx, cudaStream_t handle, cons
 				return s;
 		}
 	}
-	fc_misuse("%s: this is no stream of this process", call);
+	fc_misuse("%s: invalid stream: not created by this process", call);
 	return NULL;
 }
 
@@ -333,15 +333,15 @@ struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const
 	fc_unimplemented(what);
 }
 
-/* ---- waiting -------------------------------------------------------------------------------- */
+/* ---- waits ---------------------------------------------------------------------------------- */
 
 static bool stream_over(const struct CUstream_st *s, uint64_t done)
 {
 	return s->done >= done || s->ctx->sticky;
 }
 
-/* Not under fc_lock. The stream may be dropped as soon as it is idle, if the program destroys it
- * while it waits; that is the program's error, as in CUDA. */
+/* Waits without fc_lock. If the program destroys the stream meanwhile, it may be dropped when it
+ * becomes idle. That is the program's error, as in CUDA. */
 cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *call)
 {
 	char why[96];
@@ -377,8 +377,8 @@ static bool ctx_idle(const struct fc_ctx *ctx)
 	return true;
 }
 
-/* Until the work is done; in a dead context until it is dead, or, for `gone`, until the last of its
- * threads is. */
+/* Waits until the context's work is done. In a dead context, waits only until it is dead, or with
+ * `gone` until its last thread has ended. */
 static cudaError_t ctx_wait(struct fc_ctx *ctx, const char *call, bool gone)
 {
 	char why[96];
@@ -431,7 +431,7 @@ void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error)
 	os_event_post(ctx);
 }
 
-/* ---- the calls ------------------------------------------------------------------------------ */
+/* ---- calls ---------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreate(cudaStream_t *pStream)
 {
@@ -455,7 +455,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int fla
 		return fc_leave(cudaErrorInvalidValue);
 	}
 	fc_lock();
-	/* out of range priorities are clamped, as in CUDA */
+	/* priorities out of range are clamped, as in CUDA */
 	*pStream = fc_stream_new(ctx, flags, MAX_OF(STREAM_PRIORITY_GREATEST, MIN_OF(priority, 0)));
 	fc_unlock();
 	return fc_leave(cudaSuccess);
@@ -473,7 +473,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 		rc = cudaErrorInvalidResourceHandle;
 	} else {
 		s->destroyed = true;
-		/* what is queued still runs; after a sticky error nothing does */
+		/* queued operations still run; after a sticky error no operation does */
 		if (!s->head || (s->ctx->sticky && !s->head->running))
 			fc_stream_drop(s);
 	}
@@ -532,7 +532,7 @@ cudaError_t cudaDeviceSynchronize(void)
 	return fc_leave(fc_ctx_wait(ctx, "cudaDeviceSynchronize"));
 }
 
-/* One property of a stream, by `what`: 'p'riority, 'f'lags, 'd'evice. */
+/* Returns one property of a stream, selected by `what`: 'p'riority, 'f'lags, 'd'evice. */
 static cudaError_t stream_property(cudaStream_t stream, const char *call, char what, int *value)
 {
 	struct fc_ctx *ctx;

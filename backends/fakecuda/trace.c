@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The GPU in the trace file. Each stream has a track; its operations run one after the other, so
- * their slices never overlap. A kernel's slice has inside it the collectives that block 0 works on:
- * other blocks do so at other times, and one track shows one of them. Only if os_tracing().
+ * The GPU in the trace file. Each stream has a track. Its operations run one after the other, so
+ * their slices never overlap. A kernel's slice contains the collectives on which block 0 works.
+ * Other blocks work on them at other times, and one track can show only one block. Called only if
+ * os_tracing().
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -37,8 +38,8 @@ void fc_trace_kernel_begins(struct fc_kernel *k)
 							 {"threads", k->threads, NULL}}});
 }
 
-/* The throughput of the stream: bytes of the collectives over the time of their kernel. A block
- * shows its own messages alone, so that kernels of messages have none. */
+/* Records the stream's throughput: bytes of the collectives over the time of their kernel. A block
+ * records only its own send/receive messages, so kernels of messages have no throughput. */
 static void trace_throughput(struct fc_kernel *k, const struct sim_track *track)
 {
 	uint64_t from = k->op->started_ns, now = sim_now_ns();
@@ -51,7 +52,7 @@ static void trace_throughput(struct fc_kernel *k, const struct sim_track *track)
 	sim_trace_counter(track, name, "GB/s", now, 0);
 }
 
-/* The kernel's collectives are known now. */
+/* Ends the kernel's slice with the collectives that it executed. */
 void fc_trace_kernel_ends(struct fc_kernel *k)
 {
 	const struct sim_track *track = trace_track(k->op->stream, k->rank);
@@ -78,9 +79,9 @@ void fc_trace_copy(struct CUstream_st *s, const struct fc_op *op)
 		       op->started_ns, now - op->started_ns);
 }
 
-/* ---- within a kernel ------------------------------------------------------------------------ */
+/* ---- inside a kernel ------------------------------------------------------------------------ */
 
-/* The first messages of a block stand for all of its batch. */
+/* Records the first messages of a block for all of its batch. */
 static void fc_trace_pair_begins(struct fc_kernel *k, const char *name, const struct dev_work *w)
 {
 	k->shown_name = name;
@@ -126,7 +127,7 @@ void fc_trace_work_begins(struct fc_kernel *k, const char *name, const struct de
 					{"protocol", 0, k->shown_protocol},
 					{"channels", w->channel_hi - w->channel_lo + 1u, NULL},
 					{"warps", w->nwarps, NULL},
-					{"of block", 0, NULL}, /* the only one that is shown */
+					{"of block", 0, NULL}, /* the only block that is shown */
 					{w->root < 0 ? NULL : "root", (uint64_t)w->root, NULL}}});
 }
 
@@ -135,7 +136,8 @@ void fc_trace_work_ends(struct fc_kernel *k, const char *name)
 	sim_trace_end(trace_track(k->op->stream, k->rank), &(struct os_trace_slice){.name = name});
 }
 
-/* Slots have flows of their own: a proxy's messages have the same channel and step. */
+/* Separates the flows of slots from those of proxies' messages, which have the same channel and
+ * step. */
 #define TRACE_SLOT_FLOW (1ull << 63)
 
 void fc_trace_slot(struct fc_kernel *k, const struct dev_comm *comm, const struct dev_conn *c,

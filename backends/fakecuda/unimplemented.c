@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is declared and not there yet fails loudly, with its name. Their arguments are never looked
- * at, so the definitions need not repeat the prototypes; CUDA's headers are not included here.
+ * Aborts with the function's name for functions that are declared but not implemented. The
+ * definitions ignore their arguments, so they need not repeat the prototypes, and CUDA's headers
+ * are not included here.
  */
 _Noreturn void fc_unimplemented(const char *name);
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which call uses which memory until when: buffers of collectives (os_use), copies, fills, what is
- * freed, and what kernels of the program touch meanwhile. Two uses of the same bytes, one of them a
- * collective's and one of them a write, must have an order that the program made: the same stream,
- * an event, the legacy rule, or a host that waited. That one of them happened to be over is no
- * order. A use without order is misuse, named with both call sites.
+ * Uses of memory and their order: buffers of collectives (os_use), copies, fills, frees, and
+ * accesses of the program's kernels. Suppose that two uses have bytes in common, one is a
+ * collective's and one is a write. Then the program must order them: by the same stream, an event,
+ * the legacy rule, or a host wait. Chance is not an order: one use may just happen to end before
+ * the other begins. A use without order is misuse, reported with both call sites.
  *
- * Order is counted in operations: a clock has for each stream how many of its operations come
- * before whatever has the clock. A stream has one, and so have a recorded event and the process'
- * host side, whose tasks are taken for one, since they may order themselves as they like.
+ * Order is counted in operations. A clock has, for each stream, the number of its operations that
+ * precede the clock's owner. Each stream and each recorded event has a clock, and so has the
+ * process' host side. The tasks of the host side count as one, because they may order themselves in
+ * ways that are not visible here.
  *
- * Everything under fc_lock. Nothing here draws, waits or traces: the run is the same as without.
+ * The caller holds fc_lock. Nothing here draws random numbers, waits or traces, so the run is the
+ * same as without these checks.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -19,7 +21,7 @@
 
 #include "core/base/text.h"
 
-#define USES_MOST 1024u /* of a process; the oldest are forgotten */
+#define USES_MOST 1024u /* uses per process; the oldest are dropped */
 #define USE_WHAT  48
 
 /* ---- clocks --------------------------------------------------------------------------------- */
@@ -69,9 +71,10 @@ void fc_clock_free(struct fc_clock *c)
 	*c = (struct fc_clock){0};
 }
 
-/* ---- what makes order ----------------------------------------------------------------------- */
+/* ---- order ---------------------------------------------------------------------------------- */
 
-/* All that the host knows, and the other side of the legacy rule, come before what it queues. */
+/* Adds to the stream's clock everything that the host waited for, and the other side of the legacy
+ * rule. */
 static void use_before_next(struct CUstream_st *s)
 {
 	struct fc_proc *p = s->ctx->proc;
@@ -129,11 +132,11 @@ void fc_use_host_knows_mark(struct fc_proc *p, const struct fc_mark *mark)
 
 struct fc_use {
 	uint64_t lo, hi;
-	uint64_t stream, op; /* until that many operations of the stream are done */
+	uint64_t stream, op; /* used until `op` operations of the stream are done */
 	uint32_t stream_number, gpu;
 	bool write, collective;
 	const void *caller;
-	struct fc_clock before; /* a collective's: what came before it */
+	struct fc_clock before; /* a collective's: operations that precede it */
 	char what[USE_WHAT];
 	uint64_t number, comm; /* a collective's */
 };
@@ -152,8 +155,8 @@ static void uses_remove(struct fc_proc *p, uint32_t i)
 	memmove(&p->use[i], &p->use[i + 1], (p->use_count - i) * sizeof p->use[0]);
 }
 
-/* What the host has waited for comes before all that it will ever do. But not before what a kernel
- * of the program, queued earlier, is yet to do. */
+/* Removes uses for which the host has waited: they precede all future operations of the host. But
+ * they need not precede accesses of the program's kernels that were queued earlier. */
 static void uses_prune(struct fc_proc *p)
 {
 	if (p->pruned == p->known_changes || p->strangers)
@@ -164,8 +167,7 @@ static void uses_prune(struct fc_proc *p)
 			uses_remove(p, i);
 }
 
-/* The same use of the same bytes again, later in the same stream: the earlier one adds nothing
- * more. */
+/* Returns an earlier use of the same bytes in the same stream, which the new use replaces. */
 static struct fc_use *uses_again(struct fc_proc *p, const struct fc_use *u)
 {
 	for (uint32_t i = p->use_count; i-- > 0;) {
@@ -200,7 +202,7 @@ static void uses_keep(struct fc_proc *p, const struct fc_use *u, const struct fc
 		clock_join(&at->before, before);
 }
 
-/* ---- a use without order -------------------------------------------------------------------- */
+/* ---- reports of uses without order ---------------------------------------------------------- */
 
 static void use_where(const struct fc_use *u, char *out, size_t bytes)
 {
@@ -219,7 +221,8 @@ static void use_where(const struct fc_use *u, char *out, size_t bytes)
 		 u->caller ? site : "");
 }
 
-/* After a fault or an abort no task can wait for everything: no bug then. */
+/* Reports two uses without order. After a fault or an abort a task may be unable to wait for
+ * everything, so that is not misuse. */
 static void use_report(const struct fc_use *now, const struct fc_use *before)
 {
 	char a[224], b[224];
@@ -240,7 +243,8 @@ static bool use_clash(const struct fc_use *a, const struct fc_use *b)
 	       b->lo < a->hi;
 }
 
-/* `clock`: what comes before `u`. One report is enough. */
+/* Checks a use against all earlier ones and reports the first without order. `clock`: operations
+ * that precede `u`. */
 static bool use_check(struct fc_proc *p, const struct fc_use *u, const struct fc_clock *clock)
 {
 	uses_prune(p);
@@ -270,7 +274,7 @@ static struct fc_use use_in(const struct CUstream_st *s, uint64_t address, uint6
 	return u;
 }
 
-/* ---- users of bytes------------------------------------------------------------------------- */
+/* ---- uses of streams and kernels ------------------------------------------------------------ */
 
 void fc_use_range(struct CUstream_st *s, uint64_t address, uint64_t bytes, bool write,
 		  const void *caller, const char *call)
@@ -293,7 +297,7 @@ void fc_use_free(struct fc_proc *p, uint64_t address, uint64_t bytes, const void
 		use_check(p, &u, &p->known);
 }
 
-/* From here on the addresses belong to another allocation. */
+/* Forgets the uses of freed memory: the addresses may belong to another allocation from now on. */
 void fc_use_freed(struct fc_proc *p, uint64_t address, uint64_t bytes)
 {
 	for (uint32_t i = p->use_count; i-- > 0;)
@@ -301,8 +305,8 @@ void fc_use_freed(struct fc_proc *p, uint64_t address, uint64_t bytes)
 			uses_remove(p, i);
 }
 
-/* A kernel of the program touches memory: it comes before a collective that was queued after it,
- * and after one that its stream waited for. Reported once per kernel. */
+/* Checks an access of a program's kernel. The kernel must precede a collective that was queued
+ * after it, and follow one for which its stream waited. Reports once per kernel. */
 void fc_use_kernel(struct fc_kernel *k, uint64_t address, uint64_t bytes, bool write)
 {
 	struct CUstream_st *s = k->op->stream;
@@ -325,8 +329,7 @@ void fc_use_kernel(struct fc_kernel *k, uint64_t address, uint64_t bytes, bool w
 	fc_unlock();
 }
 
-/* ---- memory of another process
- * ------------------------------------------------------------------ */
+/* ---- memory of another process -------------------------------------------------------------- */
 
 void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range)
 {
@@ -356,7 +359,8 @@ static const struct CUstream_st *use_stream(const struct fc_proc *p, uint64_t se
 	return NULL;
 }
 
-/* That a kernel happened to be over is no order; the host must have waited for it. */
+/* Checks that the host waited for the kernels that accessed the mapping. A kernel that happened
+ * to end before is not ordered. */
 void fc_use_unmap(struct fc_proc *p, const struct fc_use_mapping *mapping, const void *caller)
 {
 	char site[80];
@@ -411,9 +415,9 @@ static void use_of_collective(const struct os_use *use)
 	fc_unlock();
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- end of streams and processes ----------------------------------------------------------- */
 
-/* No task can queue in it from now on, and what was in it is over. */
+/* Removes the stream's uses. No task can queue in it from now on, and its operations are done. */
 void fc_use_stream_gone(struct CUstream_st *s)
 {
 	struct fc_proc *p = s->ctx->proc;

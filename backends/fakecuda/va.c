@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where device memory is. One sparse memfd for all GPUs of all worlds of this process, mapped
- * twice: the program's view at FC_VA_BASE (no access at all under the strict device view) and the
- * alias that kernels, copy engines and HCAs use, FC_VA_LIMIT above it. File offset = address -
- * FC_VA_BASE, so what is mapped never depends on how a world cuts the range into slices, and
- * mappings are kept from world to world: a world costs no system call per GPU. One file, not one
- * per GPU, because offsets of different slices never meet and a file per GPU would have to be
- * mapped anew for every layout.
+ * Addresses of device memory. One sparse memfd holds the memory of all GPUs of all worlds of this
+ * process. It is mapped twice: the program's view at FC_VA_BASE (inaccessible under the strict
+ * device view), and, FC_VA_LIMIT above it, the alias for kernels, copy engines and HCAs. File
+ * offset = address - FC_VA_BASE, so the mapping does not depend on how a world divides the range
+ * into slices. Mappings are kept from world to world: a world needs no system call per GPU. A file
+ * per GPU would have to be mapped anew for every layout, and offsets of different slices never
+ * overlap, so one file suffices.
  *
- * The base is fixed per flavour, so addresses are the same in every run: under ThreadSanitizer
- * inside the part of the address space that its shadow allows, else at 32 TiB, which is free on
- * x86-64 (4 levels) and aarch64 (48 bits).
+ * The base is fixed per flavour, so addresses are the same in every run. Under ThreadSanitizer it
+ * is inside the part of the address space that its shadow allows. Otherwise it is at 32 TiB, which
+ * is free on x86-64 (4 levels) and aarch64 (48 bits).
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -25,20 +25,20 @@
 #define VA_CHUNKS (FC_VA_LIMIT / VA_CHUNK)
 #define VA_PAGE   4096u
 #define VA_WORDS  (VA_CHUNK / VA_PAGE / 64)
-/* Pages that a world wrote are zeroed and kept for the next one, which is cheaper than faulting
- * fresh ones in; a GPU with more of them than this gives them back instead. */
+/* Written pages are zeroed and kept for the next world, which is cheaper than faulting in new ones.
+ * A GPU with more written pages than this frees them instead. */
 #define VA_KEEP_MAX (4u << 20)
 
-/* A bit for each page. */
+/* One bit per page. */
 struct va_chunk {
-	uint64_t written[VA_WORDS]; /* by this world */
-	uint64_t kept[VA_WORDS];    /* there since some world wrote it */
+	uint64_t written[VA_WORDS]; /* pages that this world wrote */
+	uint64_t kept[VA_WORDS];    /* present since some world wrote it */
 	uint64_t kept_pages;
-	uint64_t touched[VA_WORDS / 64]; /* the words of `written` that are not 0 */
+	uint64_t touched[VA_WORDS / 64]; /* bits for the words of `written` that are not 0 */
 };
 
 static struct {
-	int fd; /* 0: not yet */
+	int fd; /* 0: not opened yet */
 	bool strict;
 	struct va_chunk **chunk; /* NULL: not mapped */
 	uint64_t chunks_end;
@@ -57,7 +57,8 @@ static bool va_open(void)
 	return true;
 }
 
-/* The strict view may differ from world to world: turn what is mapped. */
+/* Changes the protection of existing mappings, because the strict view may differ from world to
+ * world. */
 static bool va_set_strict(bool strict)
 {
 	if (va.strict == strict)
@@ -86,7 +87,7 @@ bool fc_va_start(uint64_t bytes, bool strict)
 {
 	if (bytes > FC_VA_DEVICES) {
 		fprintf(stderr,
-			"fakecuda: the world's GPUs want %llu GiB of addresses, there are %llu: "
+			"fakecuda: the world's GPUs need %llu GiB of addresses of %llu: "
 			"expected a smaller gpu_va_bytes in struct world_config\n",
 			(unsigned long long)(bytes >> 30), FC_VA_DEVICES >> 30);
 		return false;
@@ -217,7 +218,8 @@ void fc_va_zero(uint64_t address, uint64_t bytes)
 }
 
 #ifdef DOPPEL_CHECKED
-/* A writer that does not report it would give the next world other memory than a fresh one. */
+/* Asserts that the range is zero. A writer that does not report its writes would give the next
+ * world different memory from a new one. */
 static void va_check_zero(uint64_t at, uint64_t end)
 {
 	while (at < end) {
@@ -237,7 +239,8 @@ static void va_check_zero(uint64_t at, uint64_t end)
 }
 #endif
 
-/* The next word of `written` from i on that is not 0; VA_WORDS: none. */
+/* Returns the index of the next non-zero word of `written` from i on; VA_WORDS if there is no such
+ * word. */
 static uint64_t va_touched(const struct va_chunk *c, uint64_t i)
 {
 	while (i < VA_WORDS) {
@@ -250,7 +253,7 @@ static uint64_t va_touched(const struct va_chunk *c, uint64_t i)
 	return VA_WORDS;
 }
 
-/* Notes what the world wrote as kept; how many pages are. */
+/* Marks the pages that the world wrote as kept. Returns the number of kept pages. */
 static uint64_t va_chunk_keep(struct va_chunk *c)
 {
 	for (uint64_t i = va_touched(c, 0); i < VA_WORDS; i = va_touched(c, i + 1)) {
@@ -281,7 +284,8 @@ static void va_chunk_drop(uint64_t number)
 	*va.chunk[number] = (struct va_chunk){0};
 }
 
-/* Without the strict view the program may have written anywhere, without a report. */
+/* Zeroes the range. Without the strict view all of it is dropped, because the program may have
+ * written anywhere without a report. */
 void fc_va_wipe(uint64_t address, uint64_t bytes)
 {
 	uint64_t begin = address - FC_VA_BASE, end = begin + bytes, pages = 0;
@@ -308,7 +312,7 @@ const void *fc_va_resolve(const void *address)
 	return fc_alias((uint64_t)(uintptr_t)address);
 }
 
-/* What waits name a word by, through whichever mapping. */
+/* Returns the address by which waits identify a word, the same for all of its mappings. */
 const void *fc_va_home(const void *address)
 {
 	return (const void *)(uintptr_t)fc_home((uint64_t)(uintptr_t)address);

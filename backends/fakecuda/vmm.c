@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuMem: addresses that are reserved, memory that is created and mapped there, access that is set,
- * and memory that goes to other processes as a descriptor. The pages are of 2 MiB. None of these
- * calls waits for a kernel.
+ * cuMem: reserved addresses, memory that is created and mapped there, access rights, and export of
+ * memory to other processes as a descriptor. Pages have 2 MiB. None of these calls waits for a
+ * kernel.
  *
- * Memory lives as long as any process has a handle of it, a mapping through one, or an open
+ * Memory exists as long as any process has a handle of it, a mapping through one, or an open
  * descriptor. Handles are counted per process: cuMemCreate, cuMemImportFromShareableHandle and
- * cuMemRetainAllocationHandle add one, cuMemRelease takes one.
+ * cuMemRetainAllocationHandle add one, cuMemRelease removes one.
  *
- * Memory is of a GPU, or of a NUMA node of the host. The host uses its own, where cuMemSetAccess
- * allowed it, as any memory, and GPUs use it as pinned memory.
+ * Memory belongs to a GPU or to a NUMA node of the host. The host accesses its own memory like any
+ * memory where cuMemSetAccess permits it. GPUs access it like pinned memory.
  *
- * Not here, refused by name: CU_MEM_LOCATION_TYPE_HOST, handles of fabric and of Windows, mappings
- * of a part of the memory, and access for reading alone.
+ * Not implemented, and reported by name: CU_MEM_LOCATION_TYPE_HOST, handles of fabric and of
+ * Windows, mappings of a part of the memory, and read-only access.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -48,7 +48,7 @@ static struct fc_vmm_handle *handle_find(const struct fc_proc *proc, uint64_t va
 	return h;
 }
 
-/* One that the program has; explains. */
+/* Returns a handle that the program has; NULL otherwise (reported). */
 static struct fc_vmm_handle *handle_get(const char *call, const struct fc_proc *proc,
 					uint64_t value)
 {
@@ -56,7 +56,7 @@ static struct fc_vmm_handle *handle_get(const char *call, const struct fc_proc *
 
 	if (h && h->refs)
 		return h;
-	fc_report("%s: 0x%llx is no handle of memory in %s", call, (unsigned long long)value,
+	fc_report("%s: 0x%llx is not a handle of memory in %s", call, (unsigned long long)value,
 		  proc->os->name);
 	return NULL;
 }
@@ -84,9 +84,10 @@ static void vmm_alloc_drop(struct fc_device *dev, struct fc_alloc *a)
 	if (a->exported && fc_dmabuf_holds(dev->index, a->number))
 		return;
 	if (a->pins)
-		fc_misuse_in_turn("the last handle of %s %u #%u goes, which %u memory regions of "
-				  "HCAs still pin",
-				  fc_memory_kind(dev), fc_memory_number(dev), a->number, a->pins);
+		fc_misuse_in_turn(
+			"the last handle of %s %u #%u is released, which %u memory regions of "
+			"HCAs still pin",
+			fc_memory_kind(dev), fc_memory_number(dev), a->number, a->pins);
 	fc_alloc_free(dev, a);
 }
 
@@ -101,7 +102,7 @@ void fc_vmm_sweep(void)
 	}
 }
 
-/* After a reference or a mapping less. */
+/* Frees the handle after its last reference and mapping were removed. */
 static void handle_drop(struct fc_proc *proc, struct fc_vmm_handle *h)
 {
 	struct fc_vmm_handle **at = &proc->handles;
@@ -140,7 +141,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 		    fc_vmm_reserve(proc, size, align, &base);
 	fc_unlock();
 	if (!fits) {
-		fc_report("cuMemAddressReserve: no %zu bytes of addresses are left of %llu GiB",
+		fc_report("cuMemAddressReserve: no room for %zu bytes in %llu GiB of addresses",
 			  size, FC_VMM_LIMIT >> 30);
 		return vmm_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
@@ -164,7 +165,8 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	} else {
 		fc_misuse("cuMemAddressFree of %zu bytes at 0x%llx: %s", size, ptr,
 			  whole ? "something is still mapped there"
-				: "not what one cuMemAddressReserve of this process gave");
+				: "not a range that one cuMemAddressReserve of this process "
+				  "returned");
 		rc = CUDA_ERROR_INVALID_VALUE;
 	}
 	fc_unlock();
@@ -173,7 +175,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Of memory, or of what uses it. */
+/* Checks a location of memory, or of a user of memory. */
 static CUresult vmm_check_location(const char *call, const struct fc_proc *proc,
 				   const CUmemLocation *at)
 {
@@ -188,7 +190,7 @@ static CUresult vmm_check_location(const char *call, const struct fc_proc *proc,
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Without NUMA a host's node is 0. */
+/* Checks a NUMA node. A host without NUMA has node 0. */
 static CUresult vmm_check_node(const char *call, const struct fc_proc *proc, int id)
 {
 	const struct world_machine *m = world_host_machine(proc->os->host);
@@ -214,7 +216,7 @@ static CUresult vmm_check_prop(const char *call, const struct fc_proc *proc,
 		fc_report("%s: handle types 0x%x: %s", call, types,
 			  types & CU_MEM_HANDLE_TYPE_FABRIC
 				  ? "CU_MEM_HANDLE_TYPE_FABRIC is not implemented"
-				  : "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR is what there is");
+				  : "expected CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
@@ -245,7 +247,7 @@ static struct fc_device *vmm_memory_of(struct fc_proc *proc, const CUmemLocation
 		       : &fc.device[fc.device_count + proc->os->host];
 }
 
-/* Under fc_lock. */
+/* Creates memory. The caller holds fc_lock. */
 static CUresult vmm_create(struct fc_proc *proc, size_t size, const CUmemAllocationProp *prop,
 			   CUmemGenericAllocationHandle *handle)
 {
@@ -360,7 +362,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 
 /* ---- mapping -------------------------------------------------------------------------------- */
 
-/* Under fc_lock; explains. */
+/* Maps memory; reports an error. The caller holds fc_lock. */
 static CUresult vmm_map(struct fc_proc *proc, CUdeviceptr ptr, size_t size, size_t offset,
 			CUmemGenericAllocationHandle handle)
 {
@@ -408,8 +410,8 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 	return vmm_leave(rc);
 }
 
-/* The first of the mappings that make up this range, whole ones without a gap; NULL: they do
- * not. */
+/* Returns the first of the whole mappings that make up this range without a gap; NULL if it is not
+ * such a range. */
 static struct fc_vmm_map *vmm_maps_of(const struct fc_proc *proc, uint64_t address, uint64_t bytes)
 {
 	struct fc_vmm_map *first = fc_vmm_map_at(proc, address);
@@ -463,14 +465,14 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 
 /* ---- access --------------------------------------------------------------------------------- */
 
-/* Can that GPU reach the memory of all these mappings? */
+/* True if the GPU can access the memory of all these mappings. */
 static bool vmm_reaches(const struct fc_device *dev, const struct fc_vmm_map *m, uint64_t end)
 {
 	for (; m && m->base < end; m = m->next) {
 		const struct fc_device *on = &fc.device[m->handle->device];
 
 		if (on->gpu && on != dev && !fc_device_peers(dev, on)) {
-			fc_report("cuMemSetAccess: gpu %u has no way to memory of gpu %u",
+			fc_report("cuMemSetAccess: gpu %u cannot reach memory of gpu %u",
 				  dev->index, on->index);
 			return false;
 		}
@@ -524,7 +526,7 @@ static void vmm_map_allow(struct fc_vmm_map *m, const CUmemAccessDesc *desc)
 	fc_va_open(m->base, m->bytes, may);
 }
 
-/* Under fc_lock. */
+/* Sets access rights. The caller holds fc_lock. */
 static CUresult vmm_set_access(struct fc_proc *proc, CUdeviceptr ptr, size_t size,
 			       const CUmemAccessDesc *desc, size_t count)
 {
@@ -629,8 +631,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 	if (!rc && !handle)
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (!rc && shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-		fc_report("%s: type %d: CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR is what there is",
-			  call, (int)shHandleType);
+		fc_report("%s: type %d: expected CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", call,
+			  (int)shHandleType);
 		rc = CUDA_ERROR_NOT_SUPPORTED;
 	}
 	if (rc)
@@ -643,7 +645,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 	return vmm_leave(rc);
 }
 
-/* ---- the end of a process ------------------------------------------------------------------- */
+/* ---- end of a process ----------------------------------------------------------------------- */
 
 void fc_vmm_proc_gone(struct fc_proc *proc)
 {

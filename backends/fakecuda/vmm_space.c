@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of cuMem: what is reserved, what is mapped there, and which GPU may use it. The memory
- * itself is an allocation of its GPU or its host (alloc.c) with an address of its own, its home,
- * which no program knows: a table has the home of every page that is mapped. So memory that two
- * processes have mapped, or one of them twice, has one home, and reads, writes, wakes and shadow
- * bits meet there.
+ * Addresses of cuMem: reservations, mappings, and the GPUs that may use them. The memory itself is
+ * an allocation of its GPU or its host (alloc.c), with an address of its own, its home, which
+ * programs never see. A table has the home of every mapped page. Memory that is mapped several
+ * times, in one process or two, therefore has one home, where reads, writes, wakes and shadow bits
+ * meet.
  *
- * Reservations of all processes lie in one range that no GPU has: an address belongs to one
- * process, and a use by another one is reported with both names. Everything under fc_lock, except
- * the table, which is read without.
+ * Reservations of all processes are in one range that no GPU has. An address belongs to one
+ * process, and a use by another process is reported with both names. fc_lock protects everything
+ * except the table, which is read without it.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -17,7 +17,7 @@
 
 /* Sorted by address. */
 static struct fc_vmm_space *vmm_spaces;
-/* Atomic: number of the home's page in the range of all devices + 1; 0: not mapped. */
+/* Atomic: 1 + the number of the home's page in the range of all devices; 0: not mapped. */
 static uint32_t vmm_pages[FC_VMM_LIMIT / FC_VMM_PAGE];
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -62,7 +62,7 @@ static void vmm_pages_set(const struct fc_vmm_map *m, bool mapped)
 
 /* ---- reservations --------------------------------------------------------------------------- */
 
-/* Is the range free? **at: where its reservation goes in the list. */
+/* True if the range is free. **at: the place of its reservation in the list. */
 static bool vmm_is_free(uint64_t base, uint64_t bytes, struct fc_vmm_space ***at)
 {
 	struct fc_vmm_space **s = &vmm_spaces;
@@ -74,7 +74,7 @@ static bool vmm_is_free(uint64_t base, uint64_t bytes, struct fc_vmm_space ***at
 	       (!*s || base + bytes <= (*s)->base);
 }
 
-/* First fit. */
+/* Finds the first free range that fits. */
 static bool vmm_fit(uint64_t bytes, uint64_t align, uint64_t *base, struct fc_vmm_space ***at)
 {
 	struct fc_vmm_space **s = &vmm_spaces;
@@ -257,7 +257,7 @@ bool fc_vmm_may_copy(const struct fc_proc *proc, uint64_t address, uint64_t byte
 	return false;
 }
 
-/* ---- for people ----------------------------------------------------------------------------- */
+/* ---- descriptions --------------------------------------------------------------------------- */
 
 void fc_vmm_describe(uint64_t address, char *out, size_t n)
 {
@@ -266,7 +266,7 @@ void fc_vmm_describe(uint64_t address, char *out, size_t n)
 	char what[224];
 
 	if (!s) {
-		snprintf(out, n, "in no range that cuMemAddressReserve gave");
+		snprintf(out, n, "in no range that cuMemAddressReserve returned");
 	} else if (!m) {
 		snprintf(out, n, "reserved by %s (%s), with nothing mapped there", s->who,
 			 s->proc->os->name);

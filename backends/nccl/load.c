@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one thing in libnccl.so.2 that libdoppel.so has not: its first call may begin a world. */
+/* The only code that libnccl.so.2 has and libdoppel.so has not: its first call may create a
+ * world. */
 #include "core/os/os_ops.h"
 #include "sim/world/guest.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Event channels: what happened to identifiers, in order, taken one at a time and acknowledged. */
+/* Event channels: events of identifiers, in order. The program gets them one by one and
+ * acknowledges each. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -27,7 +28,7 @@ int cm_result(int e)
 	return -1;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- create and destroy --------------------------------------------------------------------- */
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -83,9 +84,10 @@ void cm_channel_unwatch(struct cm_id *id)
 		epoll_ctl(id->rdma.channel->fd, EPOLL_CTL_DEL, id->fd, NULL);
 }
 
-/* ---- after a connection --------------------------------------------------------------------- */
+/* ---- time wait ------------------------------------------------------------------------------ */
 
-/* Identifiers are aligned: in the epoll set, an odd pointer is the identifier's timer. */
+/* Returns the epoll tag of the identifier's timer: an odd pointer, because identifiers are
+ * aligned. */
 static void *cm_timer_tag(struct cm_id *id)
 {
 	return (uint8_t *)id + 1;
@@ -98,8 +100,8 @@ static int cm_timewait_watch(struct cm_id *id)
 	return epoll_ctl(id->rdma.channel->fd, EPOLL_CTL_ADD, id->timewait, &on);
 }
 
-/* The kernel's rule: 2^(timeout - 8) ms are about the 4.096 us << timeout of a packet and its
- * acknowledgement. */
+/* The kernel's rule: 2^(timeout - 8) ms approximates 4.096 us << timeout, the time of a packet and
+ * its acknowledgement. */
 void cm_timewait_begin(struct cm_id *id)
 {
 	uint8_t timeout = cm_qp_ack_timeout(id);
@@ -113,7 +115,7 @@ void cm_timewait_begin(struct cm_id *id)
 	    cm_timewait_watch(id) == 0)
 		return;
 	fprintf(stderr,
-		"rdmacm: no timer for RDMA_CM_EVENT_TIMEWAIT_EXIT, which will not come: %s\n",
+		"rdmacm: no timer for RDMA_CM_EVENT_TIMEWAIT_EXIT, which will not arrive: %s\n",
 		strerror(errno));
 	cm_timewait_cancel(id);
 }
@@ -122,7 +124,8 @@ void cm_timewait_cancel(struct cm_id *id)
 {
 	if (id->timewait < 0)
 		return;
-	/* a process made by fork may have it, too: the end here would not take it out of the set */
+	/* A child of fork() may hold the descriptor too. Then close() would not remove it from the
+	 * set. */
 	epoll_ctl(id->rdma.channel->fd, EPOLL_CTL_DEL, id->timewait, NULL);
 	close(id->timewait);
 	id->timewait = -1;
@@ -144,7 +147,7 @@ static void cm_channel_put(struct cm_channel *c, struct cm_event *e)
 	e->next = NULL;
 	if (!c->first)
 		n = write(c->ready, &one, sizeof one);
-	(void)n; /* the counter is 0 or 1: there is always room */
+	(void)n; /* cannot fail: the counter is 0 or 1 */
 	*c->last = e;
 	c->last = &e->next;
 }
@@ -162,7 +165,7 @@ static struct cm_event *cm_channel_take(struct cm_channel *c)
 	c->last = &c->first;
 	ssize_t n = read(c->ready, &count, sizeof count);
 
-	(void)n; /* it was readable, for the queue was not empty */
+	(void)n; /* cannot fail: it was readable, because the queue was not empty */
 	return e;
 }
 
@@ -211,14 +214,14 @@ void cm_event_conn(struct cm_event *e, const struct cm_message *m, size_t room)
 static void cm_channel_ready(void *tag)
 {
 	if (!tag)
-		return; /* events are queued */
+		return; /* only the eventfd: events are queued */
 	if ((uintptr_t)tag & 1)
 		cm_timewait_over((struct cm_id *)((uint8_t *)tag - 1));
 	else
 		cm_id_progress(tag);
 }
 
-/* Reads what came for any identifier of the channel; what it means becomes events. */
+/* Reads what arrived for identifiers of the channel, and queues the resulting events. */
 static void cm_channel_progress(struct cm_channel *c)
 {
 	struct epoll_event ready[CM_BATCH];
@@ -310,7 +313,7 @@ const char *rdma_event_str(enum rdma_cm_event_type event)
 	return name[event];
 }
 
-/* ---- synchronous identifiers, and moving ---------------------------------------------------- */
+/* ---- synchronous identifiers, and migration ------------------------------------------------- */
 
 int cm_wait_done(struct cm_id *id)
 {
@@ -349,7 +352,7 @@ void cm_channel_move(struct cm_id *id, struct cm_channel *from, struct cm_channe
 	}
 }
 
-/* Later events of the identifier come there. errno, or 0. */
+/* Makes the identifier's later events arrive at `channel`. Returns an errno, or 0. */
 static int cm_id_move(struct cm_id *id, struct rdma_event_channel *channel)
 {
 	bool watched = id->fd >= 0 && id->state != CM_BOUND && id->state != CM_IDLE &&
@@ -368,7 +371,7 @@ static int cm_id_move(struct cm_id *id, struct rdma_event_channel *channel)
 	return rc;
 }
 
-/* A listener takes connections with it that the program has no event of yet. */
+/* Moves, with their listener, the connections of which the program has received no event. */
 static int cm_arrivals_move(const struct cm_id *listener, struct rdma_event_channel *channel)
 {
 	int rc = 0;

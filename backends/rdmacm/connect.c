@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: what the program requests, and what the other side's messages mean in each state. */
+/* Connections: the program's calls, and the handling of the peer's messages in each state. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static bool cm_is_datagram(const struct cm_id *id)
 	return id->rdma.ps == RDMA_PS_UDP || id->rdma.ps == RDMA_PS_IPOIB;
 }
 
-/* ---- messages from what is known here ------------------------------------------------------- */
+/* ---- making messages ------------------------------------------------------------------------ */
 
 static void cm_put_address(uint8_t out[16], uint16_t *port, const struct sockaddr *a)
 {
@@ -79,7 +79,7 @@ static int cm_message_private(struct cm_message *m, const void *data, size_t byt
 	return 0;
 }
 
-/* The connection is over for this side: nothing more is read. */
+/* Ends the connection on this side: reads no more messages. */
 static void cm_id_hang_up(struct cm_id *id)
 {
 	cm_channel_unwatch(id);
@@ -95,7 +95,7 @@ void cm_refuse(struct cm_id *id, uint32_t reason, const void *data, size_t bytes
 
 	m.reason = reason;
 	if (cm_message_private(&m, data, bytes, CM_REJECT_PRIVATE) == 0)
-		(void)cm_send(id->fd, &m); /* a peer that is gone needs no refusal */
+		(void)cm_send(id->fd, &m); /* a peer that is gone needs no rejection */
 	cm_id_hang_up(id);
 }
 
@@ -108,7 +108,7 @@ static uint8_t cm_least(uint8_t asked, int a, int b)
 	return (uint8_t)(asked < least ? asked : least);
 }
 
-/* What was requested, in the limits of the device. */
+/* Sets the connection parameters to the requested ones, limited by the device. */
 static void cm_param_settle(struct cm_id *id, const struct rdma_conn_param *asked,
 			    uint8_t most_responder, uint8_t most_initiator)
 {
@@ -126,8 +126,8 @@ static void cm_param_settle(struct cm_id *id, const struct rdma_conn_param *aske
 		cm_least(id->param.initiator_depth, d->max_qp_init_rd_atom, most_initiator);
 }
 
-/* Connects the identifier's own socket, which holds its port. ECONNREFUSED: no identifier
- * listens. */
+/* Connects the identifier's own socket, which holds its port. ECONNREFUSED: no identifier listens
+ * at the destination. */
 static int cm_connect_once(struct cm_id *id)
 {
 	const struct sockaddr *to = &id->rdma.route.addr.dst_addr;
@@ -142,9 +142,9 @@ static int cm_connect_once(struct cm_id *id)
 	return rc;
 }
 
-/* A request on a network takes its time, and programs rely on it: perftest's client connects again
- * while its server still prepares to listen again. So a client that finds no listener looks again
- * for a while. */
+/* Connects, and retries for a while if it finds no listener. A request over a network is slower,
+ * and programs rely on that. For example, perftest's client connects again before its server
+ * listens again. */
 static int cm_connect_socket(struct cm_id *id)
 {
 	static const struct timespec nap = {.tv_nsec = CM_LISTENER_NAP_NS};
@@ -265,7 +265,8 @@ static void cm_on_reply(struct cm_id *id, const struct cm_message *m)
 		cm_event_conn(e, m, CM_REPLY_PRIVATE);
 }
 
-/* The datagram service answered: where it is. The connection has done its work. */
+/* Handles the answer of the datagram service: the destination's address. The socket is no longer
+ * needed. */
 static void cm_on_answer(struct cm_id *id, const struct cm_message *m)
 {
 	struct cm_event *e = cm_event_add(id, RDMA_CM_EVENT_ESTABLISHED, 0);
@@ -290,7 +291,7 @@ static void cm_on_reject(struct cm_id *id, const struct cm_message *m)
 			     m ? (int)m->reason : CM_REJECT_CONSUMER);
 
 	if (!datagram)
-		(void)cm_qp_error(id); /* what was posted for the connection is flushed */
+		(void)cm_qp_error(id); /* flushes the posted work requests */
 	cm_id_hang_up(id);
 	if (e && m)
 		cm_event_private(e, m->private_data, m->private_bytes, CM_REJECT_PRIVATE);
@@ -441,7 +442,7 @@ int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t pri
 	return cm_reject(id, CM_REJECT_ECE, private_data, private_data_len);
 }
 
-/* ---- both ----------------------------------------------------------------------------------- */
+/* ---- both sides ----------------------------------------------------------------------------- */
 
 static int cm_id_disconnect(struct cm_id *id)
 {
@@ -451,12 +452,12 @@ static int cm_id_disconnect(struct cm_id *id)
 	if (was && !cm_is_datagram(id)) {
 		struct cm_message m = cm_message_of(id, CM_BYE);
 
-		(void)cm_send(id->fd, &m); /* the hang-up means the same */
+		(void)cm_send(id->fd, &m); /* a failure is harmless: the peer detects the hang-up */
 		cm_id_hang_up(id);
 		if (!cm_event_add(id, RDMA_CM_EVENT_DISCONNECTED, 0))
 			rc = ENOMEM;
 		cm_timewait_begin(id);
-	} else if (id->peer_left) { /* this answers it */
+	} else if (id->peer_left) { /* this answers the peer's disconnect */
 		id->peer_left = false;
 		cm_timewait_begin(id);
 	} else if (id->state != CM_ENDED) {
@@ -486,7 +487,7 @@ int rdma_notify(struct rdma_cm_id *rdma, enum ibv_event_type event)
 	if (!rdma || event != IBV_EVENT_COMM_EST)
 		return cm_result(EINVAL);
 	pthread_mutex_lock(&cm.lock);
-	/* data came before the READY that is on its way, or lost with its sender */
+	/* Data arrived before the READY, which is in flight or was lost with its sender. */
 	if (id->state == CM_ACCEPTED) {
 		id->state = CM_CONNECTED;
 		cm_event_add(id, RDMA_CM_EVENT_ESTABLISHED, 0);
@@ -501,7 +502,7 @@ static void cm_on_ready(struct cm_id *id)
 	cm_event_add(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
-/* The other side ended, in order or not. */
+/* Handles the peer's end, orderly or not. */
 static void cm_on_gone(struct cm_id *id)
 {
 	enum cm_state was = id->state;
@@ -526,7 +527,7 @@ static void cm_on_gone(struct cm_id *id)
 	}
 }
 
-/* Is this message one that the state expects? */
+/* True if the identifier's state expects this message. */
 static bool cm_expects(const struct cm_id *id, uint32_t kind)
 {
 	bool datagram = cm_is_datagram(id);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The HCAs of this machine, opened once and kept (rdma_get_devices hands them out), and which of
- * them an IP address means. */
+/* The HCAs of this machine, which stay open (rdma_get_devices returns them), and the mapping from
+ * IP addresses to them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -9,8 +9,8 @@
 
 #include "backends/rdmacm/cm.h"
 
-/* In a child made by fork, which may hold none of its parent's objects: it opens devices of its
- * own. */
+/* Resets the state in a child of fork(), which must not use its parent's objects. The child opens
+ * its own devices. */
 static void cm_forked(void)
 {
 	pthread_mutex_init(&cm.lock, NULL);
@@ -112,7 +112,7 @@ static bool cm_gid_is_mapped(const union ibv_gid *gid)
 	return memcmp(gid->raw, mapped, sizeof mapped) == 0;
 }
 
-/* How well this entry serves the address (NULL: any address); 0: not at all. */
+/* Returns how well this GID entry serves the address (NULL: any address); 0: not at all. */
 static int cm_gid_rank(const struct ibv_gid_entry *e, const struct sockaddr *a)
 {
 	int rank = 1;
@@ -159,7 +159,7 @@ static int cm_place_search(const struct sockaddr *a, struct cm_place *out)
 	return ENODEV;
 }
 
-/* Is it an address of one of the machine's ordinary interfaces? */
+/* True if an ordinary interface of the machine has the address. */
 static bool cm_is_ours(const struct sockaddr *a)
 {
 	struct ifaddrs *list = NULL;
@@ -200,10 +200,10 @@ uint32_t cm_host_here(void)
 	const char *text = getenv("DOPPEL_HOST");
 
 	return text ? (uint32_t)strtoul(text, NULL, 0)
-		    : 0; /* libibverbs refuses what is no device */
+		    : 0; /* libibverbs rejects an invalid number */
 }
 
-/* HCAs of the fabric have the addresses 172.16.HOST.NUMBER (sim/world/fabric.c). */
+/* HCAs of the fabric have addresses 172.16.HOST.NUMBER (sim/world/fabric.c). */
 static bool cm_is_hca(const struct sockaddr *a, union ibv_gid *gid, uint32_t *host)
 {
 	*gid = (union ibv_gid){.raw = {[10] = 0xff, [11] = 0xff}};
@@ -215,7 +215,7 @@ static bool cm_is_hca(const struct sockaddr *a, union ibv_gid *gid, uint32_t *ho
 	return cm_gid_is_mapped(gid) && gid->raw[12] == 172 && gid->raw[13] == 16;
 }
 
-/* Does anybody answer for it, by way of this port? */
+/* True if the GID can be reached through this port. */
 static bool cm_answers(const struct cm_place *by, const union ibv_gid *gid)
 {
 	struct ibv_ah_attr a = {.grh = {.dgid = *gid, .sgid_index = by->gid_index, .hop_limit = 64},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shorter set of calls: rdma_getaddrinfo, and identifiers that are made complete. */
+/* The short interface: rdma_getaddrinfo, and endpoints, which are identifiers with all their
+ * resources. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -18,7 +19,8 @@ static const struct {
 	{RDMA_PS_IPOIB, IBV_QPT_UD, SOCK_DGRAM},
 };
 
-/* What the hints leave open follows from what they set. EAI_*. */
+/* Derives the port space, queue pair type and socket type that the hints leave open. Returns an
+ * EAI_ code. */
 static int cm_info_kind(const struct rdma_addrinfo *hints, struct rdma_addrinfo *out, int *socktype)
 {
 	int ps = hints ? hints->ai_port_space : 0, type = hints ? hints->ai_qp_type : 0;
@@ -68,7 +70,7 @@ static int cm_info_fill(const char *node, const char *service, const struct rdma
 		ask.ai_flags |= AI_NUMERICHOST;
 	if (r->ai_flags & RAI_FAMILY)
 		ask.ai_family = hints->ai_family;
-	if (!node && !service) { /* the hints bring the addresses: either, or both */
+	if (!node && !service) { /* the hints contain the destination, the source, or both */
 		if (!hints || (!hints->ai_dst_addr && !hints->ai_src_addr))
 			return EAI_NONAME;
 		r->ai_family = hints->ai_dst_addr ? hints->ai_dst_addr->sa_family

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Identifiers: making, binding, resolving, listening, ending. */
+/* Identifiers: create, bind, resolve, listen, destroy. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define CM_PORT_FIRST 32768u
 #define CM_PORT_COUNT 28000u
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- create --------------------------------------------------------------------------------- */
 
 struct cm_id *cm_id_make(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps)
 {
@@ -72,13 +72,13 @@ void cm_id_place(struct cm_id *id, const struct cm_place *place)
 	id->has_place = true;
 	id->rdma.verbs = place->device->verbs;
 	id->rdma.port_num = place->port;
-	if (!id->rdma.pd) /* programs make their own objects in it, before rdma_create_qp */
+	if (!id->rdma.pd) /* programs create objects in it before rdma_create_qp */
 		id->rdma.pd = cm_default_pd(place->device);
 	id->rdma.route.addr.addr.ibaddr.sgid = place->gid;
 	id->rdma.route.addr.addr.ibaddr.pkey = htobe16(0xffff);
 }
 
-/* ---- ending --------------------------------------------------------------------------------- */
+/* ---- destroy -------------------------------------------------------------------------------- */
 
 static void cm_id_unlink(struct cm_id *id)
 {
@@ -90,7 +90,8 @@ static void cm_id_unlink(struct cm_id *id)
 		*at = id->next;
 }
 
-/* Connections that came in for a listener and that the program has no event of, or did not take. */
+/* Ends a listener's connections that the program has no event of, or neither accepted nor
+ * rejected. */
 static void cm_id_end_arrivals(struct cm_id *listener)
 {
 	for (struct cm_id *i = cm.ids, *next; i; i = next) {
@@ -159,7 +160,7 @@ static int cm_bind_name(int fd, enum rdma_port_space ps, const struct sockaddr *
 	return bind(fd, (struct sockaddr *)&name, bytes) ? errno : 0;
 }
 
-/* The socket that holds the port; port 0 becomes a free one. */
+/* Opens the socket that holds the port. Port 0 becomes a free port. */
 static int cm_id_bind_socket(struct cm_id *id)
 {
 	struct sockaddr *a = &id->rdma.route.addr.src_addr;
@@ -226,7 +227,7 @@ static bool cm_is_multicast(const struct sockaddr *a)
 	return IN6_IS_ADDR_MULTICAST(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-/* The source address that goes with a destination when the program named none: the port's own. */
+/* Stores the source address for a destination if the program named none: that of the port. */
 static void cm_source_for(struct sockaddr_storage *out, const struct sockaddr *to,
 			  const struct cm_place *place)
 {
@@ -242,7 +243,7 @@ static void cm_source_for(struct sockaddr_storage *out, const struct sockaddr *t
 	}
 }
 
-/* 0 and the identifier is resolved; else why not. */
+/* Resolves the identifier's destination. Returns an errno, or 0. */
 static int cm_id_resolve(struct cm_id *id, const struct sockaddr *to)
 {
 	static const struct sockaddr_in loopback = {.sin_family = AF_INET,
@@ -275,7 +276,7 @@ int rdma_resolve_addr(struct rdma_cm_id *rdma, struct sockaddr *src, struct sock
 	struct cm_id *id = cm_id_of(rdma);
 	int rc = 0;
 
-	(void)timeout_ms; /* it takes none: the machine's own tables are all that is looked at */
+	(void)timeout_ms; /* unused: it looks only at tables of this machine, which takes no time */
 	if (!rdma || !dst)
 		return cm_result(EINVAL);
 	if (!cm_address_bytes(dst))
@@ -306,7 +307,7 @@ static void cm_id_path(struct cm_id *id)
 					    .reversible = 1,
 					    .numb_path = 1,
 					    .pkey = htobe16(0xffff),
-					    .mtu_selector = 2, /* exactly */
+					    .mtu_selector = 2, /* exactly this value */
 					    .mtu = (uint8_t)id->place.mtu,
 					    .rate_selector = 2,
 					    .rate = IBV_RATE_100_GBPS,
@@ -342,7 +343,7 @@ int rdma_listen(struct rdma_cm_id *rdma, int backlog)
 	struct cm_id *id = cm_id_of(rdma);
 	int rc = 0;
 
-	(void)backlog; /* a request that finds no room would be sent again: here there is room */
+	(void)backlog; /* unused: there is room for every request */
 	if (!rdma)
 		return cm_result(EINVAL);
 	pthread_mutex_lock(&cm.lock);
@@ -382,8 +383,7 @@ static int cm_option_id(struct cm_id *id, int name, const void *value, size_t by
 		return 0;
 	case RDMA_OPTION_ID_REUSEADDR:
 	case RDMA_OPTION_ID_AFONLY:
-		/* ports here are held by one identifier at a time, and names contain their
-		 * family */
+		/* one identifier at a time holds a port, and abstract names contain the family */
 		return bytes == sizeof(int) ? 0 : EINVAL;
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
 		if (bytes != sizeof id->ack_timeout || *(const uint8_t *)value > 31)
@@ -401,7 +401,7 @@ int rdma_set_option(struct rdma_cm_id *rdma, int level, int name, void *value, s
 	if (!rdma || !value)
 		return cm_result(EINVAL);
 	if (level != RDMA_OPTION_ID)
-		return cm_result(ENOSYS); /* paths of a subnet manager: there is none */
+		return cm_result(ENOSYS); /* paths of a subnet manager, which does not exist here */
 	pthread_mutex_lock(&cm.lock);
 	int rc = cm_option_id(cm_id_of(rdma), name, value, bytes);
 

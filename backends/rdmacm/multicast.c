@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multicast groups: an IP group address becomes a GID that the queue pair is attached to.
- * Membership is the fabric's matter and immediate: there is no subnet manager to ask. */
+/* Multicast groups: an IP group address becomes a GID to which the queue pair is attached. The
+ * fabric handles membership immediately: there is no subnet manager. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define CM_MULTICAST_LID 0xc000
 
-/* RoCE v2: the group's address itself, IPv4 as ::ffff:a.b.c.d. */
+/* Stores the group's GID. RoCE v2 uses the group's address, with IPv4 as ::ffff:a.b.c.d. */
 static void cm_group_gid(const struct sockaddr *a, union ibv_gid *out)
 {
 	memset(out, 0, sizeof *out);

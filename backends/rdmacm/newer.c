@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls that librdmacm has had since RDMACM_1.4 and 1.5, which are not here: each fails with
- * EOPNOTSUPP, so that programs built with newer headers load. Under names of their own: what a call
- * takes does not matter, and newer headers declare it. */
+/* Calls of RDMACM_1.4 and 1.5 that are not implemented. Each fails with EOPNOTSUPP, so that
+ * programs built with newer headers load. They are defined under other names, because newer headers
+ * declare them and their parameters do not matter here. */
 #include "backends/rdmacm/cm.h"
 
 #define CM_ABSENT(name)                                                                            \

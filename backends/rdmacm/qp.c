@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs of identifiers, and what they need: made for the program, and moved through their
- * states as the connection comes about. */
+/* Queue pairs of identifiers, with their completion queues and domains: creates them for the
+ * program, and changes their states as the connection proceeds. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/rdmacm/cm.h"
 
-#define CM_ACK_TIMEOUT 18 /* about a second: twice the life of a packet, as for RoCE */
+#define CM_ACK_TIMEOUT 18 /* about 1 s: twice the packet life time, as for RoCE */
 
 /* ---- states --------------------------------------------------------------------------------- */
 
@@ -111,7 +111,8 @@ int cm_qp_error(struct cm_id *id)
 	return id->rdma.qp ? ibv_modify_qp(id->rdma.qp, &a, IBV_QP_STATE) : 0;
 }
 
-/* For programs that move their queue pair themselves: `attr->qp_state` is the target. */
+/* Returns attributes for programs that modify their queue pair themselves. The target state is
+ * attr->qp_state. */
 int rdma_init_qp_attr(struct rdma_cm_id *rdma, struct ibv_qp_attr *attr, int *mask)
 {
 	struct cm_id *id = cm_id_of(rdma);
@@ -144,7 +145,7 @@ int rdma_init_qp_attr(struct rdma_cm_id *rdma, struct ibv_qp_attr *attr, int *ma
 	return cm_result(rc);
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- create --------------------------------------------------------------------------------- */
 
 static int cm_make_cq(struct rdma_cm_id *id, uint32_t entries, struct ibv_comp_channel **channel,
 		      struct ibv_cq **cq)
@@ -179,7 +180,7 @@ static void cm_end_cqs(struct cm_id *id)
 	id->own_send_cq = id->own_recv_cq = false;
 }
 
-/* Completion queues for whom the program brought none. */
+/* Creates the completion queues that the program did not pass. */
 static int cm_complete_attr(struct cm_id *id, struct ibv_qp_init_attr_ex *a)
 {
 	struct rdma_cm_id *r = &id->rdma;
@@ -205,7 +206,7 @@ static int cm_complete_attr(struct cm_id *id, struct ibv_qp_init_attr_ex *a)
 	return rc;
 }
 
-/* The domain of extended connections, for whom the program brought none: one for each device. */
+/* Uses the device's default XRC domain if the program passed none. */
 static int cm_complete_xrcd(struct cm_id *id, bool given, struct ibv_xrcd **xrcd)
 {
 	if (!given || !*xrcd)
@@ -213,7 +214,7 @@ static int cm_complete_xrcd(struct cm_id *id, bool given, struct ibv_xrcd **xrcd
 	return *xrcd ? 0 : errno;
 }
 
-/* As far as a queue pair can go that is not connected. */
+/* Modifies a queue pair as far as possible without a connection: UD to RTS, others to INIT. */
 static int cm_qp_begin(struct cm_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a;
@@ -251,7 +252,8 @@ int rdma_create_qp_ex(struct rdma_cm_id *rdma, struct ibv_qp_init_attr_ex *attr)
 		goto err;
 	if (full.qp_type == IBV_QPT_XRC_RECV)
 		full.comp_mask |= IBV_QP_INIT_ATTR_XRCD;
-	if (full.comp_mask == IBV_QP_INIT_ATTR_PD) { /* as ibv_create_qp: no extended interface */
+	/* like ibv_create_qp, which has no extended interface */
+	if (full.comp_mask == IBV_QP_INIT_ATTR_PD) {
 		struct ibv_qp_init_attr plain = {.qp_context = full.qp_context,
 						 .send_cq = full.send_cq,
 						 .recv_cq = full.recv_cq,
@@ -278,7 +280,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *rdma, struct ibv_qp_init_attr_ex *attr)
 	rdma->pd = full.pd;
 	rdma->qp_type = full.qp_type;
 	if (id->local_ece.vendor_id == 0)
-		(void)ibv_query_ece(qp, &id->local_ece); /* a device without ECE fails */
+		(void)ibv_query_ece(qp, &id->local_ece); /* may fail: a device without ECE */
 	return 0;
 err:
 	cm_end_cqs(id);
@@ -314,7 +316,8 @@ void rdma_destroy_qp(struct rdma_cm_id *rdma)
 	pthread_mutex_unlock(&cm.lock);
 	ibv_destroy_qp(rdma->qp);
 	rdma->qp = NULL;
-	if (!rdma->srq || rdma->qp_type != IBV_QPT_XRC_RECV) /* else its receives complete there */
+	/* otherwise receives of the SRQ still complete there */
+	if (!rdma->srq || rdma->qp_type != IBV_QPT_XRC_RECV)
 		cm_end_cqs(cm_id_of(rdma));
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sockets over RDMA are not here: each call of <rdma/rsocket.h> fails with EOPNOTSUPP, so that
- * programs that link librdmacm load, and those that use rsockets get an error. */
+/* Sockets over RDMA are not implemented. Each call of <rdma/rsocket.h> fails with EOPNOTSUPP, so
+ * that programs that link librdmacm load. */
 #include <errno.h>
 #include <rdma/rsocket.h>
 

@@ -17,10 +17,10 @@ const char *cm_message_check(const void *data, size_t bytes)
 	struct cm_message m;
 
 	if (bytes != sizeof m)
-		return "another length than a message of the connection manager";
+		return "a message of the wrong length";
 	memcpy(&m, data, sizeof m);
 	if (m.magic != CM_MAGIC)
-		return "no message of the connection manager";
+		return "bytes that are not a message";
 	if (m.version != CM_VERSION)
 		return "a message of another version";
 	if (m.kind < CM_REQUEST || m.kind > CM_ANSWER)
@@ -28,7 +28,7 @@ const char *cm_message_check(const void *data, size_t bytes)
 	if (m.family != AF_INET && m.family != AF_INET6)
 		return "an address that is neither IPv4 nor IPv6";
 	if (m.mtu < IBV_MTU_256 || m.mtu > IBV_MTU_4096)
-		return "an MTU that is none";
+		return "an invalid MTU";
 	if (m.qpn > 0xffffff || m.psn > 0xffffff)
 		return "a queue pair or packet number of more than 24 bits";
 	if (m.retry_count > 7 || m.rnr_retry_count > 7)
@@ -86,8 +86,8 @@ bool cm_is_loopback(const struct sockaddr *a)
 	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-/* "doppel-cm/UID/FABRIC/SPACE/PORT/ADDRESS/HOST", the address in hex or "*". Processes of one
- * fabric find each other: the same variable that joins their HCAs. */
+/* Formats "doppel-cm/UID/FABRIC/SPACE/PORT/ADDRESS/HOST", with the address in hex or "*". FABRIC is
+ * DOPPEL_FABRIC, which also joins the HCAs: only processes of one fabric find each other. */
 socklen_t cm_name(struct sockaddr_un *out, enum rdma_port_space ps, const struct sockaddr *a,
 		  bool any, uint32_t host)
 {
@@ -129,7 +129,7 @@ int cm_send(int fd, const struct cm_message *m)
 
 int cm_receive(int fd, struct cm_message *m)
 {
-	uint8_t raw[sizeof *m + 1]; /* one more, to see that there is more */
+	uint8_t raw[sizeof *m + 1]; /* one byte more than a message, to detect longer ones */
 	ssize_t n;
 
 	do

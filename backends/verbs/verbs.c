@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verbs calls of backends/INTERFACE.md as hidden thunks over rdma-core: libdoppel links no
- * libibverbs.so.1 and loads where there is none. Each resolves the function, in the version that
- * the header means, when it is called; these are rare calls. The data path (poll, post) is inline
- * in the header and goes through the context without a thunk.
+ * The verbs calls of backends/INTERFACE.md as hidden thunks over rdma-core: libdoppel does not link
+ * libibverbs.so.1, so it loads without that library. Each thunk resolves the function at each call,
+ * in the version that the header means. The calls are rare. The data path (poll, post) is inline in
+ * the header and calls through the context without a thunk.
  *
- * Without rdma-core, or with one that lacks the function, a thunk fails as the call does: NULL, -1
- * or a positive errno, with errno ENOSYS. ibv_get_device_list is the first that anybody calls, so
- * that means no devices.
+ * Without rdma-core, or with one that lacks the function, a thunk fails like the call: NULL, -1 or
+ * a positive errno, with errno ENOSYS. Callers call ibv_get_device_list first, so they find no
+ * devices.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* Only what this file defines is hidden, not what the C library does. */
+/* Hides only the definitions of this file, not those of the C library. */
 #pragma GCC visibility push(hidden)
 #include <infiniband/verbs.h>
 
@@ -27,7 +27,8 @@
 
 static void *verbs_library;
 
-/* Opened at first use and never closed: rdma-core's providers do not survive that. */
+/* Opens the library at first use and never closes it: rdma-core's providers do not survive
+ * dlclose(). */
 static void *verbs_function(const char *name, const char *version)
 {
 	void *library = __atomic_load_n(&verbs_library, __ATOMIC_ACQUIRE);
@@ -43,8 +44,7 @@ static void *verbs_function(const char *name, const char *version)
 	return fn;
 }
 
-/* ---- devices -----------------------------------------------------------------------------------
- */
+/* ---- devices -------------------------------------------------------------------------------- */
 
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
@@ -81,9 +81,8 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
 	return fn ? fn(device) : 0;
 }
 
-/* Contexts that are open, and how many threads wait for an event of each: rdma-core waits in
- * read(), which closing does not end, and a thread may wait for an event at the moment of
- * closing. */
+/* Open contexts, each with the number of threads that wait for its events. rdma-core waits in
+ * read(), which a close does not end, and a thread may be waiting when the context closes. */
 struct verbs_context_entry {
 	struct verbs_context_entry *next;
 	struct ibv_context *context;
@@ -104,7 +103,7 @@ static struct verbs_context_entry **verbs_context_find(const struct ibv_context 
 	return at;
 }
 
-/* Ends the waits for its events, and waits for that. */
+/* Ends the waits for the context's events, and returns when no thread waits. */
 static void verbs_context_close(const struct ibv_context *context)
 {
 	pthread_mutex_lock(&verbs_contexts_lock);
@@ -191,10 +190,9 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 
 	return fn ? fn(context, port, index, pkey) : -1;
 }
 
-/* ---- events and names --------------------------------------------------------------------------
- */
+/* ---- events and names ----------------------------------------------------------------------- */
 
-/* How long it takes at most until a closing context is noticed. */
+/* Longest time until a waiting thread notices that the context closes. */
 #define VERBS_EVENT_LOOK_MS 50
 
 static struct verbs_context_entry *verbs_context_enter(const struct ibv_context *context)
@@ -226,7 +224,7 @@ static int verbs_context_closing(struct verbs_context_entry *e)
 	return closing;
 }
 
-/* Ends with -1 and ENODEV when the context closes. */
+/* Returns -1 with ENODEV when the context closes. */
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	int (*fn)(struct ibv_context *, struct ibv_async_event *);
@@ -299,8 +297,7 @@ const char *ibv_node_type_str(enum ibv_node_type type)
 	return fn ? fn(type) : "unknown";
 }
 
-/* ---- memory ------------------------------------------------------------------------------------
- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -361,8 +358,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	return fn ? fn(mr) : ENOSYS;
 }
 
-/* ---- queues ------------------------------------------------------------------------------------
- */
+/* ---- queues --------------------------------------------------------------------------------- */
 
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector)

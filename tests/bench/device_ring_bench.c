@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernels by themselves, on the connections of tests/collectives/device_ring.h with the buffers
- * that connections have: an all-reduce of float sums by all ranks at the same time, and a message
- * of each rank to the next one, time over size, program and protocol. On real GPUs; with fewer GPUs
- * than ranks several ranks run on one, which shows what the kernels cost and not what a link does.
- * Usage: device_ring_bench [RANKS], 2 to 4 of them
+ * Measures the kernels alone, on the connections of tests/collectives/device_ring.h with buffers of
+ * the real sizes: an all-reduce of float sums by all ranks at the same time, and a message from
+ * each rank to the next one; time over size, per program and protocol. On real GPUs. With fewer
+ * GPUs than ranks several ranks share a GPU, and the figures show the cost of the kernels, not of a
+ * link. Usage: device_ring_bench [RANKS], with 2 to 4 ranks.
  */
 #define CHANNELS             16
 #define MAX_BYTES            (64u << 20)
@@ -26,8 +26,8 @@ enum { BENCH_WARPS = 16 };
 #define BENCH_TIMES(bytes) ((bytes) < 1 << 20 ? 200 : 20)
 static int bench_ranks = 2;
 
-/* The model's rule (core/tune): fewer channels, then half the threads, while a thread has less than
- * so many bytes. */
+/* Follows the model's rule (core/tune): fewer channels, then half the threads, while a thread has
+ * less than a minimum of bytes. */
 struct bench_shape {
 	int channels, warps;
 };
@@ -48,8 +48,8 @@ static struct bench_shape bench_shape_of(const struct ring *g, enum dev_program 
 	return s;
 }
 
-/* All ranks' launches, one after the other on each rank, in one graph: what the host's calls take
- * is not in the time. */
+/* Captures all ranks' launches in one graph, in sequence on each rank, so that the time excludes
+ * the host's calls. */
 static cudaGraphExec_t bench_graph(struct ring *g, const struct dev_work *w, int warps, int times)
 {
 	const uint64_t mask = (2ull << w->channel_hi) - 1;
@@ -107,7 +107,7 @@ static void bench_show(double us, uint64_t bytes)
 	printf(" %14.1f %7.1f", us, (double)bytes / us / 1000);
 }
 
-/* A message goes over two channels, as the plan does it. */
+/* A message uses two channels, as in the plan. */
 static void bench_messages(struct ring *g, uint64_t bytes, enum dev_proto proto)
 {
 	uint64_t each = ALIGN_UP(DIV_UP(bytes, 2), 4096);

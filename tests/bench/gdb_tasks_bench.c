@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For gdb: many tasks that all wait, each three calls deep, and one that then stands in
- * bench_here(). What a command costs:
+ * For gdb: many tasks that all wait, each three calls deep, and one that then stops in
+ * bench_here(). Measures the cost of a command:
  *
  *   time gdb -batch -x sim/gdb/doppel.py -ex 'break bench_here' -ex run \
  *     -ex 'task apply all bt 3' --args build/fake/tests/gdb_tasks_bench 10000 | tail -3
  *
- * Without gdb it ends.
+ * Without gdb it runs to its end.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static void bench_main(void *arg)
 		if (os_thread_start(&task[i], &attr, bench_task, (void *)(intptr_t)i))
 			abort();
 	}
-	os_sleep_ns(1000000); /* everybody stands at the wait */
+	os_sleep_ns(1000000); /* until all tasks wait */
 	bench_here();
 	shared_store_u32(&bench_go, 1, SHARED_RELEASE);
 	for (int32_t i = 0; i < n; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI_Allreduce, MPI_Allgather or MPI_Alltoall of floats, out of place: the peer of `doppel run --engine
- * threads` on one host. Sizes are nccl-tests': of the larger buffer, a multiple of 4 bytes for each rank, and
- * double. Prints "bytes us" per size, the mean over ranks of the mean time of one call. Run by
- * threads_vs_mpi.sh.
+ * MPI_Allreduce, MPI_Allgather or MPI_Alltoall of floats, out of place, for comparison with `doppel
+ * run --engine threads` on one host. Sizes are those of nccl-tests: bytes of the larger buffer, a
+ * multiple of 4 bytes per rank, each twice the previous. Prints "bytes us" per size: the mean over
+ * ranks of the mean time of one call. threads_vs_mpi.sh runs it.
  *
  *   mpi_collectives all_reduce|all_gather|all_to_all MIN MAX ITERATIONS WARM_UP
  */
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WRONG_RESULT = 11 }; /* SIM_WRONG_RESULT, which a program of MPI alone cannot include */
+enum { WRONG_RESULT = 11 }; /* SIM_WRONG_RESULT, whose header an MPI program cannot include */
 enum bench_kind { BENCH_ALL_REDUCE, BENCH_ALL_GATHER, BENCH_ALL_TO_ALL, BENCH_KINDS };
 static const char *const bench_names[BENCH_KINDS] = {"all_reduce", "all_gather", "all_to_all"};
 
@@ -28,7 +28,7 @@ static void bench_call(enum bench_kind kind, const float *send, float *recv, int
 			     MPI_COMM_WORLD);
 }
 
-/* Every rank sends its number + 1. */
+/* True if the result is right. Each rank sends its number + 1. */
 static int bench_right(enum bench_kind kind, const float *recv, int count, int ranks)
 {
 	if (kind == BENCH_ALL_REDUCE)

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of one or two libraries with NCCL's ABI, side by side: each is opened by its path, so
- * that ours and NCCL's are measured by the same program, on the same GPUs, in the same run.
+ * Compares collectives of one or two libraries with NCCL's ABI. Each library is opened by its path,
+ * so that one program measures Doppel and NCCL on the same GPUs in the same run.
  *
- *	nccl_compare [-g GPUS] [-b BYTES] [-e BYTES] [-f FACTOR] [-c COLLECTIVE,...] [-m MODE,...] [-R] [-w WAIT]
- *		     LIB [LIB]
+ *   nccl_compare [-g GPUS] [-b BYTES] [-e BYTES] [-f FACTOR] [-c COLLECTIVE,...] [-m MODE,...] [-R]
+ *         [-w WAIT] LIB [LIB]
  *
- * MODE is how the ranks are driven, as nccl-tests can: "one" thread for all GPUs with grouped calls
- * (-g), "threads", one for each GPU (-t), "processes", one for each GPU; and "one-graph",
- * "threads-graph", "processes-graph", where a CUDA graph of GRAPH_OPS collectives is launched (-G).
- * Sizes, of which the last one is that of -e, and bus bandwidths are nccl-tests'; A/B is the ratio
- * of bandwidths. The time is that of the slowest task, the median of SAMPLES up to 64 MiB: a hiccup
- * of the host is in one of them (nccl-tests has one mean). The first size is measured once before,
- * without a row: the GPUs' clocks rise in it. Every result is checked. -R: the buffers are each
- * library's (ncclMemAlloc), registered with its communicators (ncclCommRegister). -w: how programs
- * wait for calls without graphs (nccl_compare_wait.h). Exit status: 0, 1 usage or a call that
- * failed, 11 a wrong result.
+ * MODE selects the tasks that drive the ranks, as in nccl-tests: "one" thread for all GPUs with
+ * grouped calls (-g), "threads", one per GPU (-t), or "processes", one per GPU. "one-graph",
+ * "threads-graph" and "processes-graph" launch a CUDA graph of GRAPH_OPS collectives (-G).
+ *
+ * Sizes (the last one is that of -e) and bus bandwidths are those of nccl-tests; A/B is the ratio
+ * of bandwidths. The time is that of the slowest task. Up to 64 MiB it is the median of SAMPLES: a
+ * delay of the host affects only one sample (nccl-tests has one mean). The first size is first
+ * measured once without a row, while the GPUs' clocks rise. Every result is checked. With -R each
+ * library allocates its buffers (ncclMemAlloc) and registers them with its communicators
+ * (ncclCommRegister). -w selects the wait for calls without graphs (nccl_compare_wait.h). Exit
+ * status: 0; 1: usage, or a call failed; 11: a wrong result.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -38,7 +39,8 @@
 #define WARMUP_OPS 5
 #define SAMPLES    5
 
-enum { WRONG_RESULT = 11 }; /* SIM_WRONG_RESULT, which a program for real GPUs cannot include */
+/* SIM_WRONG_RESULT, whose header a program for real GPUs cannot include */
+enum { WRONG_RESULT = 11 };
 
 /* One GPU of a task. */
 struct rank {
@@ -53,7 +55,7 @@ struct rank {
 	cudaGraphExec_t graph;
 };
 
-/* What the tasks of all processes share. */
+/* Data that the tasks of all processes share. */
 struct shared {
 	pthread_barrier_t barrier;
 	ncclUniqueId id;
@@ -61,7 +63,7 @@ struct shared {
 	uint64_t wrong[MOST_GPUS];
 };
 
-/* The caller of one thread or process: it drives `ranks` GPUs. */
+/* A thread or process that drives `ranks` GPUs. */
 struct task {
 	int number, ranks;
 	struct rank rank[MOST_GPUS];
@@ -78,7 +80,7 @@ static struct shared *shared;
 static bool registered;
 static enum wait_kind wait_kind;
 
-/* Is `name` in a list with commas? */
+/* True if the list, separated by commas, contains `name`. */
 static bool listed(const char *list, const char *name)
 {
 	size_t n = strlen(name);
@@ -145,7 +147,7 @@ static void task_comms(struct task *t, int which)
 	meet();
 }
 
-/* Without registration all libraries have those of the first. */
+/* Allocates the buffers of a library. Without registration all libraries use those of the first. */
 static void rank_buffers_make(struct rank *r, int which)
 {
 	const struct nccl_lib *l = &lib[which];
@@ -282,7 +284,7 @@ static void task_replay(struct task *t)
 	}
 }
 
-/* What is compared by a thread: the result of one rank. */
+/* The result of one rank, which a thread compares. */
 struct result {
 	const struct rank *rank;
 	const struct collective *collective;
@@ -308,7 +310,8 @@ static void *result_compare(void *arg)
 	return NULL;
 }
 
-/* Large results of a task's ranks by a thread each: there may be eight, of 2 GiB. */
+/* Compares the results of a task's ranks. Large ones use a thread each: there may be eight, of 2
+ * GiB. Returns the number of wrong elements. */
 static uint64_t task_wrong(struct task *t, int which, const struct collective *c, size_t n)
 {
 	const bool threads = t->ranks > 1 && n * FLOAT >= 64 << 20;
@@ -334,15 +337,15 @@ static uint64_t task_wrong(struct task *t, int which, const struct collective *c
 	return wrong;
 }
 
-/* Calls that are timed together: as many as hide what the end costs, or as few as nccl-tests
- * has. */
+/* Returns the number of calls that are timed together: enough to hide the cost of the last wait, or
+ * as few as in nccl-tests. */
 static int task_times(size_t bytes)
 {
 	int calls = wait_kind == WAIT_POLL ? 20
 		    : bytes <= 1 << 20     ? 400
 		    : bytes <= 64 << 20    ? 80
 					   : 20;
-	const char *fewer = getenv("NCCL_COMPARE_CALLS"); /* for a run that is no measurement */
+	const char *fewer = getenv("NCCL_COMPARE_CALLS"); /* for runs that do not measure */
 
 	return fewer ? atoi(fewer) : calls;
 }
@@ -364,7 +367,7 @@ static struct handles task_handles(const struct task *t, int which)
 	return h;
 }
 
-/* dog: NULL without a watchdog. */
+/* Makes the calls and waits for them. dog: NULL without a watchdog. */
 static void task_calls(struct task *t, int which, const struct collective *c, size_t n, int calls,
 		       struct watchdog *dog)
 {
@@ -389,7 +392,7 @@ static void task_replays(struct task *t, int launches)
 	task_sync(t);
 }
 
-/* Time of a call, of all its tasks' the slowest. */
+/* Returns the time of a call, of the slowest task. */
 static double task_sample(struct task *t, int which, const struct collective *c, size_t bytes,
 			  bool graph)
 {
@@ -424,7 +427,8 @@ static int us_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Time of a call, the median; and what was wrong in this task, into shared->wrong. */
+/* Returns the median time of a call, and stores this task's number of wrong elements in
+ * shared->wrong. */
 static double task_measure(struct task *t, int which, const struct collective *c, size_t bytes,
 			   bool graph)
 {
@@ -462,7 +466,7 @@ static double bus_bandwidth(const struct collective *c, size_t bytes, double us)
 	return (double)bytes / us / 1e3 * (c->sent ? c->sent * part : 1.0);
 }
 
-/* A row of the table, by task 0; the number of wrong elements. */
+/* Measures one size; task 0 prints the row. Returns the number of wrong elements. */
 static uint64_t task_row(struct task *t, const struct collective *c, size_t bytes, bool graph)
 {
 	uint64_t wrong[MOST_LIBS] = {0};
@@ -511,7 +515,7 @@ static uint64_t task_table(struct task *t, const char *mode, const struct collec
 	}
 }
 
-/* The task drives the GPUs from `number` on. */
+/* Runs a task that drives `ranks` GPUs from `number` on. */
 static int task_main(const char *mode, int number, int ranks)
 {
 	static struct task all[MOST_GPUS];
@@ -564,7 +568,7 @@ static int run_threads(const char *mode)
 	return rc;
 }
 
-/* In processes of their own: CUDA may not be in use where a process forks. */
+/* Runs a mode in child processes, because a process that uses CUDA must not fork. */
 static int run(const char *mode)
 {
 	bool threads = !strncmp(mode, "threads", 7), processes = !strncmp(mode, "processes", 9);
@@ -592,7 +596,8 @@ static int run(const char *mode)
 	for (int i = 0; i < children && wait(&status) > 0; i++) {
 		int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 
-		if (code && code != WRONG_RESULT) /* the others, which wait for it, end with us */
+		/* the remaining children, which wait for it, end with this process */
+		if (code && code != WRONG_RESULT)
 			exit(code);
 		rc = code ? code : rc;
 	}
@@ -631,7 +636,7 @@ static int usage(const char *program)
 	return 1;
 }
 
-/* Is each name of the list one of those? */
+/* True if each name of the list is known. */
 static bool names_known(const char *list, bool (*known)(const char *name, size_t n))
 {
 	for (const char *at = list; at && *at;) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives that nccl_compare.c measures: the call, and what each rank must hold afterwards.
- * Buffers hold floats whose sums are exact.
+ * The collectives that nccl_compare.c measures: the call, and the result that each rank must hold.
+ * Buffers contain floats whose sums are exact.
  */
 #ifndef TESTS_BENCH_NCCL_COMPARE_COLLECTIVES_H
 #define TESTS_BENCH_NCCL_COMPARE_COLLECTIVES_H
@@ -12,8 +12,8 @@
 #include "tests/bench/nccl_lib.h"
 
 #define FLOAT  sizeof(float)
-#define PERIOD 61             /* of the elements of a buffer */
-#define BLOCK  (256 * PERIOD) /* elements that are filled or compared by one call */
+#define PERIOD 61             /* period of a buffer's elements */
+#define BLOCK  (256 * PERIOD) /* number of elements that one call fills or compares */
 
 /* One call of one rank. */
 struct call {
@@ -25,8 +25,8 @@ struct call {
 };
 
 /*
- * The numbers in a part of a buffer: element i is scale * ((first + i) % PERIOD + 1). The send
- * buffer of a rank has its number + 1 as scale: a sum over 16 ranks is exact.
+ * Contents of a part of a buffer: element i is scale * ((first + i) % PERIOD + 1). The scale of a
+ * rank's send buffer is its number + 1: a sum over 16 ranks is exact.
  */
 struct content {
 	int scale;
@@ -48,7 +48,7 @@ static void content_fill(struct content c, float *data, size_t n)
 		memcpy(data + i, block, (n - i < BLOCK ? n - i : BLOCK) * FLOAT);
 }
 
-/* The number of elements that differ. */
+/* Returns the number of elements that differ. */
 static uint64_t content_wrong(struct content c, const float *data, size_t n)
 {
 	static _Thread_local float block[BLOCK];
@@ -117,8 +117,7 @@ static ncclResult_t send_recv(const struct nccl_lib *l, const struct call *c)
 	return rc ? rc : l->group_end();
 }
 
-/* ---- what a rank must hold: its result, or the part of it from rank `part`
- * ----------------------- */
+/* ---- expected results: of a rank, or its part from rank `part` ------------------------------ */
 
 static struct content input_of(int rank)
 {
@@ -166,13 +165,14 @@ static struct content send_recv_want(const struct call *c, int part)
 	return input_of((c->rank + c->ranks - 1) % c->ranks);
 }
 
-/* Sizes and bus bandwidths as nccl-tests has them: a row's bytes are those of the larger buffer. */
+/* Sizes and bus bandwidths follow nccl-tests: a row's bytes are those of the larger buffer. */
 static const struct collective {
 	const char *name;
 	ncclResult_t (*call)(const struct nccl_lib *l, const struct call *c);
 	struct content (*want)(const struct call *c, int part);
-	int sent;    /* times over the bus, in parts of (ranks - 1) / ranks; 0: once whole */
-	bool parted; /* a buffer has a part for each rank */
+	/* transfers over the bus, in parts of (ranks - 1) / ranks; 0: one whole transfer */
+	int sent;
+	bool parted; /* a buffer has a part per rank */
 	bool part;   /* the result is one part */
 } collective[] = {
 	{"all_reduce", all_reduce, all_reduce_want, 2, false, false},

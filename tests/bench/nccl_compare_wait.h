@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How programs wait for collectives, for nccl_compare.c: what a query of a communicator costs shows
- * in no other figure.
+ * Ways in which programs wait for collectives, for nccl_compare.c. No other figure shows the cost
+ * of a query of a communicator.
  *
- *	sync      cudaStreamSynchronize
- *	poll      nccl-tests: each stream is queried, then its communicator for an asynchronous error, until all
- *	          streams are done
- *	watchdog  PyTorch: another thread queries, under a lock, the communicator of each pending call; the
- *	          caller takes the lock at each call. The end is cudaStreamSynchronize
+ *   sync      cudaStreamSynchronize
+ *   poll      nccl-tests: queries each stream, then its communicator for an asynchronous error,
+ *             until all streams are done
+ *   watchdog  PyTorch: another thread queries, under a lock, the communicator of each pending call;
+ *             the caller takes the lock at each call. The last wait is cudaStreamSynchronize
  */
 #ifndef TESTS_BENCH_NCCL_COMPARE_WAIT_H
 #define TESTS_BENCH_NCCL_COMPARE_WAIT_H
@@ -28,15 +28,15 @@ static const char *const wait_names[WAIT_KINDS] = {"sync", "poll", "watchdog"};
 /* The calls of one task that are not known to have ended. */
 struct watchdog {
 	const struct nccl_lib *lib;
-	const ncclComm_t *comm; /* [comms], of the calls in turn */
+	const ncclComm_t *comm; /* [comms]; calls use them one after the other */
 	int comms;
 	pthread_t thread;
 	pthread_mutex_t lock;
-	int pending; /* calls; under the lock, as is ended */
+	int pending; /* number of calls; under the lock, like `ended` */
 	bool ended;
 };
 
-/* A communicator without an asynchronous error, or the process ends. */
+/* Checks that the communicator has no asynchronous error; otherwise ends the process. */
 static inline void wait_comm_ok(const struct nccl_lib *l, ncclComm_t comm)
 {
 	ncclResult_t error = ncclInternalError, rc = l->async_error(comm, &error);
@@ -48,7 +48,7 @@ static inline void wait_comm_ok(const struct nccl_lib *l, ncclComm_t comm)
 	_exit(1);
 }
 
-/* One look at a stream that is not done yet. */
+/* Queries a stream and, if it is not done, its communicator. Returns true if the stream is done. */
 static inline bool wait_poll_stream(const struct nccl_lib *l, cudaStream_t stream, ncclComm_t comm)
 {
 	cudaError_t e = cudaStreamQuery(stream);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a call costs the host, of one or two libraries with NCCL's ABI on the same GPUs: the time
- * until ncclAllReduce, or the ncclGroupEnd of a send and a receive, returns, its launch queued, and
- * the mutexes that the calling thread locks meanwhile (those of POSIX, which this program counts).
- * One thread for each GPU; 8 bytes; after every 8 calls the stream is waited for, outside the time,
- * so that its queue never fills.
+ * Measures the host's cost of a call, of one or two libraries with NCCL's ABI on the same GPUs.
+ * That is the time until ncclAllReduce, or the ncclGroupEnd of a send and a receive, returns with
+ * its launch queued. It is also the number of mutexes that the calling thread locks meanwhile
+ * (POSIX mutexes, which this program counts). One thread per GPU; 8 bytes. After every 8 calls it
+ * waits for the stream, outside the measured time, so that the stream's queue never fills.
  *
- *	nccl_launch [-g GPUS] LIB [LIB]
+ *   nccl_launch [-g GPUS] LIB [LIB]
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -38,7 +38,7 @@ static pthread_barrier_t barrier;
 static _Thread_local uint64_t locks;
 static int (*real_lock)(pthread_mutex_t *);
 
-/* Takes the place of the C library's for all that is loaded. */
+/* Replaces the C library's function for all loaded libraries, and counts the calls. */
 int pthread_mutex_lock(pthread_mutex_t *m)
 {
 	if (!real_lock)

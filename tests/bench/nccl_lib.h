@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A library with NCCL's ABI, opened by its path: ours and NCCL's are then called by the same
- * program, in the same run. Included by the benches that compare them. What cannot be opened, or
- * lacks a function, ends the process with a line on stderr and exit status 1.
+ * A library with NCCL's ABI, opened by its path, so that one program calls Doppel and NCCL in the
+ * same run. The benches that compare them include it. A library that cannot be opened, or lacks a
+ * function, ends the process with a line on stderr and exit status 1.
  */
 #ifndef TESTS_BENCH_NCCL_LIB_H
 #define TESTS_BENCH_NCCL_LIB_H
@@ -18,7 +18,7 @@
 
 #include "core/include/nccl.h"
 
-/* The member of struct nccl_lib, and the function. */
+/* X(member of struct nccl_lib, function). */
 #define NCCL_LIB_FUNCTIONS(X)                                                                      \
 	X(get_id, ncclGetUniqueId)                                                                 \
 	X(init_rank, ncclCommInitRank)                                                             \
@@ -45,12 +45,12 @@ struct nccl_lib {
 #undef NCCL_LIB_MEMBER
 };
 
-/* Opens l->path. It stays open. */
+/* Opens l->path and leaves it open. */
 static inline void nccl_lib_open(struct nccl_lib *l)
 {
 	static const struct {
 		const char *name;
-		size_t at; /* in struct nccl_lib */
+		size_t at; /* offset in struct nccl_lib */
 	} functions[] = {
 #define NCCL_LIB_ROW(member, function) {#function, offsetof(struct nccl_lib, member)},
 		NCCL_LIB_FUNCTIONS(NCCL_LIB_ROW)
@@ -74,7 +74,7 @@ static inline void nccl_lib_open(struct nccl_lib *l)
 	}
 }
 
-/* Of CLOCK_MONOTONIC. */
+/* Returns CLOCK_MONOTONIC in microseconds. */
 static inline double nccl_lib_now_us(void)
 {
 	struct timespec t;

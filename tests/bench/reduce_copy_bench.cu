@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How fast the blocks of a launch move data: dev_reduce_copy in slices, as protocol SIMPLE calls
- * it, for the shapes of an all-reduce's primitives. A pass whose data stays in the GPU must be much
- * faster than NVLink, because the link is idle meanwhile. With a second GPU also into its memory:
- * alone, and into this GPU's at the same time, as the root of a broadcast does it.
+ * Measures the speed at which the blocks of a launch move data: dev_reduce_copy in slices, as
+ * protocol SIMPLE calls it, for the shapes of an all-reduce's primitives. A pass whose data stays
+ * in the GPU must be much faster than NVLink, because the link is idle meanwhile. With a second GPU
+ * it also writes to that GPU's memory: alone, and together with this GPU's, as the root of a
+ * broadcast does.
  *
  *   nvcc -I. -Ibackends/cuda/include -fmad=false -O3 -arch=sm_90 -D_GNU_SOURCE \
  *        tests/bench/reduce_copy_bench.cu -o reduce_copy_bench && ./reduce_copy_bench
  *
- * prints GB/s of results (bytes of one destination) by blocks of 512 threads; with clusters:
- * NCCL_CGA_CLUSTER_SIZE blocks, which the GPU places together, as the stack's launches have them.
+ * prints GB/s of results (bytes of one destination) by blocks of 512 threads. With clusters of
+ * NCCL_CGA_CLUSTER_SIZE blocks the GPU places a cluster's blocks together, as in the stack's
+ * launches.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +60,7 @@ static void bench_ok(cudaError_t e, const char *what)
 	exit(1);
 }
 
-/* The last buffer, in the memory of a second GPU; false: there is none that this one reaches. */
+/* Moves the last buffer to a second GPU. Returns false if this GPU can reach no other. */
 static bool bench_peer(struct bench_args *a)
 {
 	int reaches = 0, devices = 0;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# How time and memory of one process grow with the number of ranks: hosts of 8 GPUs, one channel, one
-# warp per block of width 1; first init and teardown alone (a collective of 0 bytes), then an
-# all-reduce of 1 MiB, checked.
+# Measures how time and memory of one process grow with the number of ranks: hosts of 8 GPUs, one
+# channel, one warp of width 1 per block. First init and teardown alone (a collective of 0 bytes),
+# then an all-reduce of 1 MiB, checked.
 # Usage: scale.sh BUILD_DIR [HOSTS...]      (default 8 16 32 64 128; "512:init": without the 1 MiB)
 set -euo pipefail
 doppel=$1/doppel

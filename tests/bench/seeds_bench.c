@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Seeds per second: one whole run after the other in one process, from the machine's XML to the
- * count of leaks, with the payload checked and the trace hash on: 2 hosts x 8 GPUs, one 64 KiB
- * all-reduce, warp width 1, another seed each.
+ * Measures seeds per second: whole runs, one after the other in one process, from the machine's XML
+ * to the count of leaks, with checked payload and trace hash. Each run has 2 hosts x 8 GPUs, one 64
+ * KiB all-reduce, warp width 1, and another seed.
  *
  *   seeds_bench [SECONDS|COUNTx] [MACHINE] [BYTES] [races|memory-order|both]
  *                                    (default 5 s, h100-8nic, 65536, with neither)
  *
- * COUNTx runs that many seeds, so that two builds can be compared by their instructions:
+ * COUNTx runs that many seeds, so that two builds can be compared by their instruction counts:
  * `valgrind --tool=callgrind seeds_bench 10x`.
  */
 #include <stdio.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a sweep costs: seeds of the default swarm without faults per second of one core; the same
- * with the trace file on, in task switches per second; and a replay's time against the original's.
+ * Measures the cost of a sweep: seeds of the default swarm without faults per second of one core;
+ * the same with a trace file, in task switches per second; and the time of a replay against the
+ * original.
  *
  *   swarm_bench [SEEDS|FILE...]      (default 100; or the scenarios of these files)
  *
- * Swarms of two commits differ. Two commits are compared over the same files.
+ * Swarms of two commits differ, so two commits are compared over the same files.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static double bench_cpu(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* CPU seconds of one seed, or of a file's. */
+/* Returns the CPU seconds of a seed's run, or of a file's. */
 static double bench_seed(uint64_t seed, const char *file, enum swarm_way way, struct lab_result *r)
 {
 	static struct scenario s;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The threads engine beside Open MPI, in one run: 2, 4 and 8 ranks on one host, 8 B to 64 MiB, sums of
-# floats, all-gather and all-to-all, out of place, real time. Each collective of each has its rows in a
-# Markdown table; with PLOT.svg (gnuplot), time over size is drawn as well.
+# Compares the threads engine with Open MPI in one run: 2, 4 and 8 ranks on one host, 8 B to 64 MiB;
+# all-reduce of float sums, all-gather and all-to-all; out of place, real time. Prints a Markdown
+# table per collective. With PLOT.svg (gnuplot) it also draws time over size.
 # Usage: tests/bench/threads_vs_mpi.sh [BUILD_DIR] [MAX_BYTES] [PLOT.svg]
 set -euo pipefail
 build=${1:-build/fake}
@@ -26,7 +26,7 @@ rows() {
 echo "# machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) CPUs, $(uname -sr)"
 for collective in all_reduce all_gather all_to_all; do
 	for ranks in 2 4 8; do
-		first=$((4 * ranks)) # a float for each rank
+		first=$((4 * ranks)) # one float per rank
 		[ "$collective" != all_reduce ] || first=8
 		: >"$work/doppel"
 		: >"$work/mpi"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What it costs to join the graphs of many hosts: the rings and trees of all ranks, with a line of
- * INFO for each rank and each ring, in one process; and what one rank alone does of it, as in a
- * process of its own, with the hash that ranks compare; and the heads of all ranks. CPU time of
- * this process, the best of several rounds. Target: 1,024 hosts of 8 GPUs, all 8,192 ranks, 5 s.
+ * Measures the connection of the graphs of many hosts: the rings and trees of all ranks, with a
+ * line of INFO per rank, in one process; the part of one rank alone, as in a process per rank, with
+ * the hash that ranks compare; and the heads of all ranks. The figure is the CPU time of this
+ * process, the best of several rounds. Target: 1,024 hosts of 8 GPUs, all 8,192 ranks, 5 s.
  *
- *	NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH topo_connect_bench FILE.xml [HOSTS] 2>LOG
+ *   NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH topo_connect_bench FILE.xml [HOSTS] 2>LOG
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static const struct topo_system *bench_system(const char *path)
 	return sys;
 }
 
-/* What the ranks of `hosts` hosts like this one have gathered. */
+/* Returns the information that the ranks of `hosts` equal hosts have gathered. */
 static struct topo_rank_info *bench_gather(const struct topo_system *sys, int hosts)
 {
 	static struct topo_graph ring, tree;
@@ -107,7 +107,7 @@ static struct topo_heads_info *bench_gather_heads(const struct topo_system *sys,
 	return infos;
 }
 
-/* The heads of all ranks, each rank's part, and the hash. */
+/* Computes the heads of all ranks, each rank's part, and the hash. Returns the time. */
 static uint64_t bench_heads(const struct topo_rank_info *all, const struct topo_heads_info *infos,
 			    int ranks)
 {
@@ -124,7 +124,7 @@ static uint64_t bench_heads(const struct topo_rank_info *all, const struct topo_
 	return bench_now() - start;
 }
 
-/* All ranks' rings and trees, and their lines. */
+/* Computes the rings and trees of all ranks, and logs the trees. Returns the time. */
 static uint64_t bench_all(const struct topo_rank_info *all, int ranks)
 {
 	static struct topo_rings rings;
@@ -141,7 +141,7 @@ static uint64_t bench_all(const struct topo_rank_info *all, int ranks)
 	return bench_now() - start;
 }
 
-/* One rank's, with the lines of rank 0 and the hash. */
+/* Computes one rank's rings and trees, and the hash. Returns the time. */
 static uint64_t bench_one(const struct topo_rank_info *all, int ranks, int rank)
 {
 	static struct topo_rings rings;

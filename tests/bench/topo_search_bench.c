@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the search costs: for each machine the model with its paths, and all graphs, of one host and
- * of several; CPU time of this process, the best of several rounds. Targets: all graphs of a host
- * of 8 GPUs 5 ms in the median, no machine above 200 ms, 16 GPUs 500 ms.
+ * Measures the search: for each machine the model with its paths, and all graphs, of one host and
+ * of several. The figure is the CPU time of this process, the best of several rounds. Targets: all
+ * graphs of a host of 8 GPUs 5 ms in the median, no machine above 200 ms, 16 GPUs 500 ms.
  *
- *	topo_search_bench FILE.xml...
+ *   topo_search_bench FILE.xml...
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static uint64_t bench_now(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* The GPUs of a file in their order, and the bare functions that become some. */
+/* Selects the GPUs of a file in their order, and bare PCI functions of a GPU's class. */
 static void bench_select(const struct xml_node *x, struct topo_select *select)
 {
 	for (struct xml_node *c = xml_child(x, NULL); c; c = xml_next(c, NULL)) {
@@ -57,7 +57,7 @@ struct bench_result {
 	uint64_t graphs_ns;
 };
 
-/* One space more is another file, so that nothing comes from the cache. */
+/* Measures one machine. Each round appends a space, so that the file differs and is not cached. */
 static bool bench_machine(const char *path, char *xml, struct bench_result *result)
 {
 	struct topo_select select = {0};

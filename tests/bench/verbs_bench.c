@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the HCA double costs, in one process, beside plain memcpy in the same run:
+ * Measures the HCA double, in one process, and plain memcpy in the same run:
  *
  *   threads: post + execute + poll of an 8-byte WRITE (target: 100 ns), the message rate with 32 in
  *            flight, and the bandwidth of 64 KiB and 1 MiB WRITEs;
- *   sim:     packets a second of one core, with time and order simulated (target: 2 million), between
- *            two HCAs: WRITEs of 64 KiB, which travel as bursts of 64 packets at an MTU of 1024 bytes
- *            and 16 at one of 4096; and WRITEs of one packet, which cost an acknowledge and a
- *            completion each. Beside memcpy of the same bytes.
+ *   sim:     packets per second of one core, with simulated time and order (target: 2 million),
+ *            between two HCAs: WRITEs of 64 KiB, which travel as bursts of 64 packets at an MTU of
+ *            1024 bytes and 16 at one of 4096; WRITEs of one packet, which cost an acknowledge and
+ *            a completion each; and memcpy of the same bytes.
  *
- * Each figure is the best of several rounds: of real time for threads, where they are short and
- * many, so that one of them is undisturbed on a busy machine; of the core's time for sim.
+ * Each figure is the best of several rounds: of real time for threads, of the core's time for sim.
+ * The rounds of threads are short and many, so that one of them is undisturbed on a busy machine.
  */
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -128,7 +128,7 @@ static void bench_end(struct bench *b)
 	}
 }
 
-/* The one request of a stream, as programs that post many of a kind have it. */
+/* Makes the request that a stream posts repeatedly, like programs that post many equal requests. */
 static void bench_request(const struct bench *b, uint32_t bytes, struct ibv_send_wr *wr,
 			  struct ibv_sge *sge)
 {
@@ -160,14 +160,14 @@ static void bench_poll(struct bench *b)
 	ASSERT(n == 1 && wc.status == IBV_WC_SUCCESS);
 }
 
-/* Messages walk through the buffers. */
+/* Returns the offset of the next message in the buffers. */
 static uint64_t bench_next(uint64_t at, uint32_t bytes)
 {
 	at += bytes;
 	return at + bytes <= BUFFER ? at : 0;
 }
 
-/* Nanoseconds for n messages with `depth` in flight. */
+/* Returns the nanoseconds for n messages with `depth` in flight; the best round. */
 static uint64_t bench_stream(struct bench *b, uint32_t bytes, int n, int depth, int rounds)
 {
 	uint64_t best = UINT64_MAX;
@@ -295,8 +295,8 @@ static int bench_run(enum sim_engine engine, void (*fn)(void *), void *arg)
 	return verdict;
 }
 
-/* "threads" or "sim": only that one. For a profiler: "sim N": its row N alone, and once; "threads
- * N": N times 8 bytes, one after the other. */
+/* Arguments: "threads" or "sim" runs only that engine. For a profiler, "sim N" runs only row N,
+ * once, and "threads N" sends N messages of 8 bytes, one after the other. */
 int main(int argc, char **argv)
 {
 	const char *only = argc > 1 ? argv[1] : "";

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The drop-in between two processes beside its peers, all in one run: plain memcpy, Debian's perftest on
-# the drop-in with the verbs sanitizer and without, and UCX over shared memory. The smallest latency and
-# the largest bandwidth of some runs, because other work only makes them worse.
+# Compares the drop-in between two processes with its peers, in one run: plain memcpy, Debian's
+# perftest on the drop-in with and without the verbs sanitizer, and UCX over shared memory. Reports
+# the smallest latency and the largest bandwidth of several runs, because other load only makes them
+# worse.
 # Usage: tests/bench/verbs_peers.sh [BUILD_DIR [RUNS]]
 set -euo pipefail
 build=${1:-build/fake} runs=${2:-5}
@@ -15,7 +16,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # shellcheck disable=SC2154 # port_take sets port
-# both COMMAND...: the server, and the client with 127.0.0.1 behind; the client's words
+# both COMMAND...: runs the server, and the client with 127.0.0.1 appended; prints the client's
+# output
 both() {
 	"$@" >"$work/server" 2>&1 &
 	local server=$!
@@ -23,7 +25,7 @@ both() {
 	"$@" 127.0.0.1 2>&1
 	wait $server
 }
-# perftest CHECK PROGRAM COLUMN ARGS...: that column of its only row
+# perftest CHECK PROGRAM COLUMN ARGS...: prints that column of the only row
 perftest() {
 	local check=$1 program=$2 column=$3
 	shift 3
@@ -31,7 +33,7 @@ perftest() {
 	DOPPEL_VERBS_CHECK=$check both "$build/doppel" verbs-run "$program" -F -x 3 -p "$port" "$@" |
 		awk -v c="$column" '$1 ~ /^[0-9]+$/ && NF >= 5 {print $c}'
 }
-# ucx COLUMN ARGS...: of its last line
+# ucx COLUMN ARGS...: prints that column of the last line
 ucx() {
 	local column=$1
 	shift

@@ -86,7 +86,7 @@ CH_TEST(ipc_of_this_process_itself_is_refused)
 	CU_FAILS(cudaIpcOpenMemHandle(&p, s.handle, 0), cudaErrorInvalidValue);
 	memset(&s.handle, 0x5a, sizeof s.handle);
 	CU_SAYS(cudaIpcOpenMemHandle(&p, s.handle, cudaIpcMemLazyEnablePeerAccess),
-		cudaErrorInvalidValue, "no IPC handle");
+		cudaErrorInvalidValue, "invalid IPC handle");
 	CU_FAILS(cudaIpcGetMemHandle(&s.handle, &s), cudaErrorInvalidValue);
 	CU(cudaFree(s.pointer));
 }

@@ -71,7 +71,7 @@ CH_TEST(launch_errors_are_named)
 	dim3 one = {1, 1, 1};
 
 	CU_SAYS(cudaLaunchKernel(&a, one, one, params, 0, 0), cudaErrorInvalidResourceHandle,
-		"no registered kernel");
+		"not a registered kernel");
 	CU_SAYS(cudaLaunchKernel(ids_w32.func, one, one, params, 0, 0),
 		cudaErrorInvalidDeviceFunction, "built for warps of 32");
 	CU_FAILS(cudaLaunchKernel(f, (dim3){0, 1, 1}, one, params, 0, 0), cudaErrorInvalidValue);
@@ -641,7 +641,7 @@ CH_TEST(reset_frees_what_the_device_has)
 	CU(cudaDeviceReset());
 	CU(cudaMemGetInfo(&available, &total));
 	ck_assert_uint_eq(available, total);
-	CU_MISUSE(cudaStreamQuery(s), cudaErrorInvalidResourceHandle, "no stream");
+	CU_MISUSE(cudaStreamQuery(s), cudaErrorInvalidResourceHandle, "invalid stream");
 }
 
 static void suite_add(TCase *t)

@@ -421,8 +421,8 @@ CH_TEST(event_destroyed_in_flight_still_orders)
 	gate_open();
 	CU(cudaDeviceSynchronize());
 	log_expect(2, (uint64_t[]){1, 2});
-	CU_MISUSE(cudaEventQuery(e), cudaErrorInvalidResourceHandle, "no event");
-	CU_MISUSE(cudaStreamQuery(b), cudaErrorInvalidResourceHandle, "no stream");
+	CU_MISUSE(cudaEventQuery(e), cudaErrorInvalidResourceHandle, "invalid event");
+	CU_MISUSE(cudaStreamQuery(b), cudaErrorInvalidResourceHandle, "invalid stream");
 	CU(cudaStreamDestroy(a));
 	CU(cudaFreeHost(order_log));
 }
@@ -549,7 +549,7 @@ CH_TEST(stream_properties)
 	CU(cudaStreamDestroy(s));
 	CU(cudaStreamDestroy(low));
 	CU_MISUSE(cudaStreamSynchronize((cudaStream_t)&least), cudaErrorInvalidResourceHandle,
-		  "no stream");
+		  "invalid stream");
 }
 
 /* A handle can be that of a later stream; an identifier cannot. */

@@ -166,14 +166,14 @@ CH_TEST(mappings_are_whole_and_do_not_overlap)
 	DRV_MISUSE(cuMemAddressFree(p, 4 * PAGE), CUDA_ERROR_INVALID_VALUE, "still mapped there");
 	DRV(cuMemUnmap(p, 3 * PAGE));
 	DRV_MISUSE(cuMemUnmap(p, 3 * PAGE), CUDA_ERROR_INVALID_VALUE, "not whole mappings");
-	DRV_MISUSE(cuMemAddressFree(p, PAGE), CUDA_ERROR_INVALID_VALUE, "not what one");
+	DRV_MISUSE(cuMemAddressFree(p, PAGE), CUDA_ERROR_INVALID_VALUE, "not a range that one");
 	DRV(cuMemAddressReserve(&q, PAGE, 64 * PAGE, p + 64 * PAGE, 0));
 	ck_assert_uint_eq(q % (64 * PAGE), 0);
 	DRV(cuMemAddressFree(q, PAGE));
 	DRV(cuMemAddressFree(p, 4 * PAGE));
 	DRV(cuMemRelease(h));
 	DRV(cuMemRelease(g));
-	DRV_SAYS(cuMemRelease(g), CUDA_ERROR_INVALID_VALUE, "no handle of memory");
+	DRV_SAYS(cuMemRelease(g), CUDA_ERROR_INVALID_VALUE, "not a handle of memory");
 }
 
 /* What lies in several pieces of memory is one range to copies and kernels. */
@@ -310,7 +310,7 @@ static void importer(void *arg)
 	CU_SAYS(cudaMemset((void *)(uintptr_t)s->pointer, 0, 8), cudaErrorInvalidValue,
 		"an address of process");
 	DRV_SAYS(cuMemMap(s->pointer, PAGE, 0, s->handle, 0), CUDA_ERROR_INVALID_VALUE,
-		 "no handle of memory in");
+		 "not a handle of memory in");
 	DRV_SAYS(cuMemImportFromShareableHandle(&h, (void *)(intptr_t)s->fd,
 						CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
 		 CUDA_ERROR_INVALID_VALUE, "belongs to process host0/main");
@@ -427,7 +427,7 @@ CH_TEST(descriptors_are_of_memory_that_was_made_for_it)
 		 CUDA_ERROR_INVALID_VALUE, "type 8");
 	DRV_SAYS(cuMemImportFromShareableHandle(&got, (void *)(intptr_t)0,
 						CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-		 CUDA_ERROR_INVALID_VALUE, "none of memory of cuMem");
+		 CUDA_ERROR_INVALID_VALUE, "not memory of cuMem");
 	DRV(cuMemRelease(h));
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The drop-in exports what the installed libibverbs exports, each name in its node; what links
-# against that library loads with every symbol bound at once; and the runtime is inside, unseen.
+# The drop-in exports the names of the installed libibverbs, each in its version node. Programs
+# linked against that library load with every symbol bound. The runtime is inside the drop-in, and
+# hidden.
 set -euo pipefail
 build=$1
 ours=$build/verbs/libibverbs.so.1
@@ -13,7 +14,7 @@ theirs=$(path_of libibverbs.so.1)
 [ -n "$theirs" ] || { echo "no libibverbs.so.1 installed"; exit 77; }
 rc=0
 
-# In node 1.0, names without @@ are those of 2006, whose structs no program has today.
+# In node 1.0, names without @@ date from 2006; no current program has their structs.
 names() { nm -D --defined-only "$1" | awk '{print $3}' | grep -v '[^@]@IBVERBS_1\.0$' | LC_ALL=C sort; }
 missing=$(LC_ALL=C comm -23 <(names "$theirs") <(names "$ours"))
 [ "$(names "$theirs" | wc -l)" -gt 140 ] || { echo "the installed library has too few names"; exit 1; }
@@ -21,7 +22,7 @@ if [ -n "$missing" ]; then
 	printf 'not exported: %s\n' "$missing"
 	rc=1
 fi
-# nothing but those, the private nodes of other releases, and newer calls
+# other names only of private nodes of other releases, and of newer calls
 extra=$(nm -D --defined-only "$ours" | awk '{print $3}' | grep -vE '@IBVERBS_(PRIVATE_)?[0-9.]+$|^IBVERBS_' || true)
 [ -z "$extra" ] || { printf 'exported without a version: %s\n' "$extra"; rc=1; }
 exported=$(nm -D "$ours")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What a program finds under the name of a fabric is looked at before it is trusted: a truncated, an
-# unsealed and a foreign segment are refused in a line each, and the program makes its own. Faults of
-# a plan strike between processes; a machine or a name that does not fit is reported.
+# A program checks memory that it finds under a fabric's name. It refuses a truncated, an unsealed
+# and a foreign segment with one line each, and creates its own. Faults of a plan apply between
+# processes. A wrong machine or an invalid name is reported.
 set -euo pipefail
 build=$1
 doppel=$build/doppel
@@ -37,11 +37,11 @@ P
 for kind in truncated unsealed foreign; do
 	logged=$(python3 "$dir/segment.py" $kind bad-$$ timeout 300 "$doppel" verbs-run --bare --fabric bad-$$ ibv_devices 2>&1) ||
 		fail "$kind: the program failed"
-	grep -q "is refused: it\(s size\)\? is " <<<"$logged" || fail "$kind is not refused: $logged"
+	grep -q "is refused: it\( is\|s size or seals are\) " <<<"$logged" || fail "$kind is not refused: $logged"
 	grep -q mlx5_1 <<<"$logged" || fail "$kind: no devices: $logged"
 done
 
-# two PID namespaces over one network, as two containers of a pod: the same PIDs, the same fabric name
+# two PID namespaces on one network, like two containers of a pod: same PIDs, same fabric name
 apart=(unshare --pid --fork --kill-child --mount-proc)
 if "${apart[@]}" true 2>/dev/null && command -v ibv_asyncwatch >/dev/null; then
 	"${apart[@]}" "$doppel" verbs-run --bare --fabric apart-$$ ibv_asyncwatch >"$dir/first" 2>&1 &
@@ -49,7 +49,7 @@ if "${apart[@]}" true 2>/dev/null && command -v ibv_asyncwatch >/dev/null; then
 	until_true 60 grep -q "doppel-fabric/.*/apart-$$/" /proc/net/unix || { fail "the first namespace:"; cat "$dir/first"; }
 	logged=$("${apart[@]}" "$doppel" verbs-run --bare --fabric apart-$$ ibv_devices 2>&1) || fail "the second namespace"
 	grep -q mlx5_1 <<<"$logged" && ! grep -q doppel: <<<"$logged" || fail "the second namespace: $logged"
-	kill -9 $first # unshare leaves SIGTERM alone, and so does the first process of a namespace
+	kill -9 $first # unshare ignores SIGTERM, and so does the first process of a namespace
 	wait $first 2>/dev/null || true
 fi
 
@@ -59,11 +59,11 @@ grep -q "expected a name without '/'" <<<"$got" || fail "about a slash: $got"
 got=$(run --machine /no/such.xml ibv_devices 2>&1) && fail "a machine that is not there is taken"
 got=$(run --host 7 ibv_devices 2>&1) && fail "host 7 is taken"
 
-# faults: every packet between two hosts is lost, the requester finds out in its time
+# faults: every packet between two hosts is lost; the requester reports it after its retries
 printf 'fabric.packet forever drop\nverbs.cqe nth=9999 error\n' >"$dir/plan"
 pair() { # options of both
 	port_take
-	# not by run: what is killed below is the program, not a shell around it
+	# not through run(): the kill below must hit the program, not a shell around it
 	timeout 300 "$doppel" verbs-run --bare --fabric faults-$$ --host 0 "$@" ibv_rc_pingpong -g 3 -n 50 -p $port \
 		>"$dir/server" 2>&1 &
 	local server=$! got=0

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Programs whose first calls come from many threads at one time: the test starts itself anew for
- * each round, because a process has one first call. The threads of a round leave a barrier
- * together.
+ * Programs whose first calls are made by many threads at the same time. The test executes itself
+ * anew for each round, because a process has only one first call. The threads of a round leave a
+ * barrier together.
  */
 #ifndef TESTS_DROPIN_FIRST_CALLS_H
 #define TESTS_DROPIN_FIRST_CALLS_H
@@ -41,7 +41,7 @@ static int first_round(void)
 	return 0;
 }
 
-/* `body` ends the process with 1 where its call did not do what it does alone. */
+/* Runs `body` in each thread of each round. `body` ends the process with 1 if its call failed. */
 static int first_main(int argc, char **argv, void (*body)(long thread))
 {
 	char fabric[64], *const again[] = {argv[0], "round", NULL};

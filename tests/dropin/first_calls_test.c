@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first verbs calls of a program come from many threads at one time: each thread finds the
- * devices, opens one, and gets what it makes there. */
+/* Many threads make a program's first verbs calls at the same time. Each thread finds the devices,
+ * opens one, and creates objects there. */
 #include "tests/dropin/first_calls.h"
 #include "tests/dropin/side.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory of a drop-in program is memory like any other: what was in it stays when it is
- * moved to where peers can map it, a child made by fork gets a copy of its own, and may open HCAs,
- * from its parent's list, too. What its parent made is refused. */
+/* Registered memory of a drop-in program stays ordinary memory. Its contents survive when the
+ * library moves it to where peers can map it. A child made by fork receives its own copy, and may
+ * open HCAs, also from its parent's list. Calls with its parent's objects fail. */
 #include <errno.h>
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
@@ -17,7 +17,8 @@
 
 enum { BYTES = 64 << 10 };
 
-/* What a parent has stays in its child, where nothing refers to it. */
+/* A child inherits its parent's heap blocks without references to them, so leak detection is
+ * off. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -101,7 +102,7 @@ static int all(const unsigned char *at, int value)
 	return 1;
 }
 
-/* In a child of its own, which exits as a program does. */
+/* Runs `what` in a child process, which exits like a program. */
 static void in_child(void (*what)(void *arg), void *arg, const char *name)
 {
 	int status;

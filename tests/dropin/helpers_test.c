@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The helpers of the drop-in give what those of the installed libibverbs give: conversions of
- * rates, names, and what they make of the kernel's structs. */
+/* The helpers of the drop-in return the same as those of the installed libibverbs: conversions of
+ * rates, names, and conversions of the kernel's structs. */
 #include <dlfcn.h>
 #include <infiniband/sa.h>
 #include <infiniband/verbs.h>
@@ -53,7 +53,8 @@ static void check_names(const char *name, int last)
 	}
 }
 
-/* The same bytes through both; the results start out equal, so padding is no difference. */
+/* Converts the same bytes with both libraries. The results start out equal, so padding makes no
+ * difference. */
 static void check_copy(const char *name, size_t from_bytes, size_t to_bytes)
 {
 	void (*a)(void *, const void *) = (void (*)(void *, const void *))find(ours, name);

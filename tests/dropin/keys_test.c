@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keys of others, between processes of a fabric: another process' and another HCA's
- * keys have the specification's error, and a sentence that names their owner. */
+/* Keys of other owners, between processes of a fabric. Requests with keys of another process or of
+ * another HCA end with the specification's error, and a log line names the owner. */
 #include <sys/wait.h>
 
 #include "tests/dropin/side.h"
 
-/* How a WRITE of 64 bytes with these keys ends. Inlined: each is a call site of its own, of which a
- * rule speaks once. */
+/* Returns the status of a WRITE of 64 bytes with these keys. Inlined, because a rule reports each
+ * call site only once. */
 __attribute__((always_inline)) static inline enum ibv_wc_status
 side_write(struct side *s, uint32_t lkey, uint32_t rkey, uint64_t to)
 {
@@ -23,7 +23,7 @@ side_write(struct side *s, uint32_t lkey, uint32_t rkey, uint64_t to)
 	return wc.status;
 }
 
-/* ---- reports --------------------------------------------------------------------------------- */
+/* ---- reports -------------------------------------------------------------------------------- */
 
 static char logged[1 << 16];
 
@@ -50,10 +50,10 @@ static void need_said(const char *what)
 	need(strstr(logged, what) != NULL, what);
 }
 
-/* ---- the other process ----------------------------------------------------------------------- */
+/* ---- the other process ---------------------------------------------------------------------- */
 
-/* It waits; the peer that is connected to it writes, and it never polls. For each line that comes:
- * a new queue pair. */
+/* Waits while the peer that is connected to it writes, and never polls. Connects a new queue pair
+ * for each card that it receives. */
 static void other_process(int in, int out)
 {
 	struct side s;

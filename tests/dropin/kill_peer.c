@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One of the two processes of kill_peers: posts, and keeps books on what comes of it. */
+/* One of the two processes of kill_peers: posts requests and checks their completions. */
 #include <endian.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -14,9 +14,10 @@
 enum {
 	DEPTH = DEPTH_MAX,
 	RECEIVES = 64, /* posted at any time */
-	SLOT = 65536,  /* bytes of one request, at most */
+	SLOT = 65536,  /* most bytes of one request */
 	RECV_SLOT = 8192,
-	HEAD = 2 * sizeof(uint64_t), /* sequence number in front, and again at the end */
+	/* sequence number at the start of a message, and again at its end */
+	HEAD = 2 * sizeof(uint64_t),
 	QPN_PSN = 0x1234,
 };
 
@@ -30,14 +31,15 @@ struct peer {
 	struct ibv_srq *srq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
-	uint8_t *memory, *sends, *landing, *receives; /* landing: what the other writes to, reads */
-	uint64_t head, done;                          /* sends posted and completed */
+	/* landing: target of the peer's writes and reads */
+	uint8_t *memory, *sends, *landing, *receives;
+	uint64_t head, done; /* numbers of sends posted and completed */
 	uint64_t post_ns[DEPTH];
-	uint64_t clear_ns;             /* all that had completed by then was polled */
-	uint64_t sent;                 /* messages that take a receive */
-	uint64_t recv_head, recv_done; /* receives posted and completed */
-	uint64_t arrived;              /* messages */
-	bool may_stop;                 /* the other is stopped for a while before it is killed */
+	uint64_t clear_ns;             /* every completion up to this time was polled */
+	uint64_t sent;                 /* messages that consume a receive */
+	uint64_t recv_head, recv_done; /* numbers of receives posted and completed */
+	uint64_t arrived;              /* number of messages */
+	bool may_stop;                 /* the peer may be stopped for a while before it is killed */
 	bool failed;
 };
 
@@ -72,7 +74,8 @@ static void peer_open(struct peer *p)
 	NEED(p, p->pd, "ibv_alloc_pd");
 }
 
-/* Page by page: sends, what the other writes to, receives; and a word for atomics at its start. */
+/* Allocates and registers the memory, in whole pages: sends, the peer's landing area, receives. The
+ * landing area starts with a word for atomics. */
 static void peer_memory(struct peer *p)
 {
 	const size_t bytes = (size_t)DEPTH * SLOT + SLOT + (size_t)RECEIVES * RECV_SLOT;
@@ -164,7 +167,7 @@ static void peer_connect(struct peer *p, const struct address *to)
 	     "to RTS");
 }
 
-/* ---- receiving ------------------------------------------------------------------------------ */
+/* ---- receives ------------------------------------------------------------------------------- */
 
 static void peer_post_recv(struct peer *p)
 {
@@ -181,7 +184,7 @@ static void peer_post_recv(struct peer *p)
 		wrong(p, "receive %llu: %s", (unsigned long long)n, strerror(rc));
 }
 
-/* A message carries its number in front and at its end, and in the immediate data. */
+/* Checks a message's number at its start and its end, or in the immediate data. */
 static void peer_received(struct peer *p, const struct ibv_wc *wc)
 {
 	const uint8_t *at = p->receives + wc->wr_id % RECEIVES * RECV_SLOT;
@@ -222,9 +225,10 @@ static void peer_recv_completed(struct peer *p, const struct ibv_wc *wc)
 	}
 }
 
-/* ---- sending -------------------------------------------------------------------------------- */
+/* ---- sends ---------------------------------------------------------------------------------- */
 
-/* False: not now, the other is stopped in the middle of something here. */
+/* Posts a random request. Returns false if it cannot now, because the peer was stopped inside a
+ * call that concerns this process. */
 static bool peer_post(struct peer *p)
 {
 	static const enum ibv_wr_opcode kind[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
@@ -313,7 +317,7 @@ static int peer_poll(struct peer *p)
 	return all + n;
 }
 
-/* Until something completed. */
+/* Waits until a request completes. */
 static void peer_wait(struct peer *p)
 {
 	struct ibv_cq *cq;
@@ -332,7 +336,7 @@ static void peer_wait(struct peer *p)
 	}
 }
 
-/* ---- its life ------------------------------------------------------------------------------- */
+/* ---- run ------------------------------------------------------------------------------------ */
 
 static bool peer_dead(void)
 {
@@ -350,7 +354,8 @@ static void peer_end(struct peer *p)
 	NEED(p, !ibv_close_device(p->context), "ibv_close_device");
 }
 
-/* Until the other is dead and the HCA reports it, and all that was posted has ended. */
+/* Posts until the HCA reports the peer's death, and then until every posted request has
+ * completed. */
 static void peer_traffic(struct peer *p)
 {
 	struct ibv_qp_attr a;
@@ -365,17 +370,17 @@ static void peer_traffic(struct peer *p)
 			(void)peer_poll(p);
 		__atomic_fetch_add(&shared->turns[p->me], 1, __ATOMIC_RELAXED);
 	}
-	/* a shared queue keeps what no queue pair took */
+	/* a shared receive queue keeps the receives that no queue pair has taken */
 	while (p->done < p->head || (!p->srq && p->recv_done < p->recv_head))
 		peer_wait(p);
-	while (peer_poll(p)) /* what the queue pair had taken of a shared queue */
+	while (peer_poll(p)) /* receives of the shared queue that the queue pair had taken */
 		;
 	NEED(p, !ibv_query_qp(p->qp, &a, IBV_QP_STATE, &init), "ibv_query_qp");
 	NEED(p, a.qp_state == IBV_QPS_ERR, "state after the error");
 }
 
-/* The other died before this one joined, and took the fabric with it: in the new one the same
- * number is this one's own. */
+/* True if the peer died before this process joined, and the fabric vanished with it. In the new
+ * fabric the peer's queue pair number is then this process' own. */
 static bool peer_is_namesake(void)
 {
 	const struct address *a = shared->address;

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two processes that know each other's queue pair and nothing else, and one of them is killed. What
- * the other learns must come from its HCA: there is no socket, no pipe, no signal. Both post WRITE,
- * WRITE_WITH_IMM, SEND, READ and FETCH_ADD as fast as they can, with SIGKILL at a random moment:
- * while the fabric is joined, while queue pairs are made, and mostly inside a post. The survivor
+ * Kills one of two processes that know only each other's queue pair. The survivor must learn of it
+ * from its HCA: there is no socket, no pipe, no signal. Both post WRITE, WRITE_WITH_IMM, SEND, READ
+ * and FETCH_ADD as fast as they can, and SIGKILL strikes at a random moment: while a process joins
+ * the fabric, while it creates queue pairs, and mostly inside a post. The survivor
  *
- *   - gets IBV_WC_RETRY_EXC_ERR for its oldest request, and no other error but WR_FLUSH_ERR, not before
- *     retry_cnt + 1 timeouts of 4.096 us << timeout have passed, and not later than the specification's
- *     four times that after the kill. They begin with the kill, or before it where nothing has been
- *     answered since: with the last answer, or the post if that is later. When an answer came is known
- *     from two polls, of which the first did not have it; such errors are counted as "silence before";
- *   - sees each request complete once, in order: what follows the failed one flushed, receives too;
- *   - received what was sent, whole and without a gap;
- *   - takes all of it down without an error.
+ *   - gets IBV_WC_RETRY_EXC_ERR for its oldest request, and for others only WR_FLUSH_ERR. The error
+ *     occurs after at least retry_cnt + 1 timeouts of 4.096 us << timeout, and at most four times
+ *     that after the kill (the specification's limit). The timeouts start with the kill, or earlier
+ *     if no answer has arrived since: with the last answer, or the post if that is later. The time
+ *     of an answer is known from two polls, of which the first did not have it. Such errors are
+ *     counted as "silence before";
+ *   - sees each request complete once, in order; requests and receives after the failed one are
+ *     flushed;
+ *   - received the messages that were sent, complete and without a gap;
+ *   - destroys all its objects without an error.
  *
- * Timeouts are drawn short, so that a kill takes some milliseconds. A third program may stay on the
- * fabric all the while (--resident): then what the dead processes leave is cleared by the next ones. With
- * --stops the victim is stopped for a while before (SIGSTOP): the other goes on meanwhile.
+ * Timeouts are short, so that a kill takes some milliseconds. A third program may stay on the
+ * fabric meanwhile (--resident): then later processes must clear the objects of dead ones. With
+ * --stops the victim is first stopped for a while (SIGSTOP), and the survivor must continue.
  *
  * Usage: kill_peers [--kills N] [--seed N] [--resident] [--stops] [--slack SECONDS] [--verbose]
- * Links libibverbs and libc. Exit code 1: something of the above did not hold.
+ * Links libibverbs and libc. Exit code 1: one of these conditions was violated.
  */
 #include <getopt.h>
 #include <signal.h>
@@ -43,11 +45,11 @@ struct options {
 
 struct totals {
 	int unborn, errors, lost;
-	int silent; /* its silence began before the kill */
+	int silent; /* errors whose silence began before the kill */
 	double silent_ms;
-	int stuck; /* while the other was stopped */
+	int stuck; /* survivors that did not continue while the victim was stopped */
 	uint64_t sends, receives;
-	double *late_ms; /* of each error: what passed since the kill beyond the retries */
+	double *late_ms; /* per error: time from the kill to the error, less the retries */
 };
 
 static uint64_t retries_ns(void)
@@ -93,7 +95,8 @@ static pid_t parent_start(int me, uint64_t seed)
 	return pid;
 }
 
-/* One in four is killed on its way to its first post; the others after it. */
+/* Waits for the moment of the kill. One victim in four is killed before its first post, the others
+ * after it. */
 static void parent_await_moment(uint64_t *rng)
 {
 	bool early = draw(rng, 4) == 0;
@@ -108,7 +111,7 @@ static void parent_await_moment(uint64_t *rng)
 	usleep(us);
 }
 
-/* The survivor's exit status; -1: it did not end in time. */
+/* Returns the survivor's exit status; -1 if it did not end in time. */
 static int parent_await(pid_t pid, double seconds)
 {
 	uint64_t until = now_ns() + (uint64_t)(seconds * 1e9);
@@ -135,7 +138,7 @@ static bool parent_judge(const struct options *o, int survivor, int status, stru
 		printf("the survivor ended with status 0x%x\n", status);
 	if (status)
 		return false;
-	if (!r->failed_ns) { /* it never knew of the other */
+	if (!r->failed_ns) { /* it never connected to the other */
 		t->unborn++;
 		return true;
 	}
@@ -173,7 +176,7 @@ static bool parent_judge(const struct options *o, int survivor, int status, stru
 	return true;
 }
 
-/* Nobody of this fabric lives: then it has no name either. */
+/* True if the fabric has no name in /proc/net/unix, because no member lives. */
 static bool parent_gone(const char *fabric)
 {
 	FILE *f = fopen("/proc/net/unix", "r");
@@ -190,7 +193,8 @@ static bool parent_gone(const char *fabric)
 	return gone;
 }
 
-/* Does the other go on, in whatever the victim is stopped? */
+/* Stops the victim. Returns true if the other process continues, wherever the victim was
+ * stopped. */
 static bool parent_stop(pid_t victim, int other, bool goes_on)
 {
 	uint64_t turns;
@@ -201,7 +205,7 @@ static bool parent_stop(pid_t victim, int other, bool goes_on)
 	turns = __atomic_load_n(&shared->turns[other], __ATOMIC_RELAXED);
 	for (int i = 0; i < 5000 && !turned; i++) { /* 5 s, where 1 ms should be enough */
 		usleep(1000);
-		/* it may be over, or not posting yet */
+		/* the other may have ended, or not yet be posting */
 		turned = __atomic_load_n(&shared->turns[other], __ATOMIC_RELAXED) > turns + 1 ||
 			 shared->result[other].failed_ns || !shared->posting[other];
 	}
@@ -367,7 +371,8 @@ int main(int argc, char **argv)
 		waitpid(resident, NULL, 0);
 	}
 	good = parent_gone(fabric) && good;
-	/* a stop within the lock of a table, which takes nanoseconds, is waited for */
+	/* a process waits for one that is stopped inside the lock of a table, which is held for
+	 * nanoseconds */
 	good = good && t.stuck <= o.kills / 4 && (t.errors || o.kills < 20);
 	totals_print(&o, &t);
 	return good ? 0 : 1;

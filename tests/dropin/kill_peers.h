@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parent (kill_peers.c) and the peers (kill_peer.c) know of each other: memory that all
- * have mapped. Times are CLOCK_MONOTONIC in ns. */
+/* Memory that the parent (kill_peers.c) and the peers (kill_peer.c) share. Times are
+ * CLOCK_MONOTONIC in ns. */
 #ifndef TESTS_DROPIN_KILL_PEERS_H
 #define TESTS_DROPIN_KILL_PEERS_H
 
@@ -9,17 +9,17 @@
 #include <stdint.h>
 #include <time.h>
 
-#define DEPTH_MAX 16 /* sends under way, at most */
+#define DEPTH_MAX 16 /* most outstanding sends */
 
-/* What a pair is like; drawn by the parent, the same for both. */
+/* Properties of a pair; drawn by the parent, the same for both peers. */
 struct style {
 	uint32_t timeout, retry_cnt, depth;
-	bool events;      /* sleeps at a completion channel, else polls */
-	bool srq;         /* receives are in a shared queue */
-	bool two_entries; /* scatter lists: the HCA's long way */
-	bool two_hosts;   /* over the wire, else inside one HCA */
+	bool events;      /* sleeps at a completion channel; otherwise polls */
+	bool srq;         /* receives are in a shared receive queue */
+	bool two_entries; /* scatter lists, which use the HCA's packet path */
+	bool two_hosts;   /* over the wire; otherwise inside one HCA */
 	bool unaligned;   /* memory that peers cannot map */
-	bool stops;       /* before the kill: SIGSTOP, and for half of them SIGCONT */
+	bool stops;       /* SIGSTOP before the kill, and for half of them SIGCONT */
 };
 
 struct address {
@@ -28,29 +28,31 @@ struct address {
 	union ibv_gid gid;
 };
 
-/* Parent and both peers have it mapped. */
+/* The parent and both peers have it mapped. */
 struct shared {
 	struct style style;
 	struct address address[2];
-	uint32_t known[2]; /* its address is there */
+	uint32_t known[2]; /* 1 when its address is stored */
 	uint32_t posting[2];
-	uint64_t kill_ns, killed_ns; /* before and after it; not 0: one of them is dead */
+	/* times before and after the kill; not 0: one of them is dead */
+	uint64_t kill_ns, killed_ns;
 	struct result {
 		uint32_t status;
-		uint64_t failed_ns, post_ns; /* when it failed; when that request was posted */
-		uint64_t clear_ns;           /* the last answer came after this */
+		/* time of the failure; time of the failed request's post */
+		uint64_t failed_ns, post_ns;
+		uint64_t clear_ns; /* a time before the last answer */
 		uint64_t sends, receives;
-		char wrong[200]; /* empty: nothing */
+		char wrong[200]; /* empty: no error */
 	} result[2];
 	uint64_t resident_ready;
-	uint64_t turns[2]; /* that each took: it is not stuck */
+	uint64_t turns[2]; /* steps of each peer, which show that it is not stuck */
 };
 
 extern struct shared *shared;
 
-/* In a process of its own: the exit status. */
+/* Runs a peer in its own process. Returns the exit status. */
 int peer_run(int me, uint64_t seed);
-/* Opens an HCA, and stays on the fabric until it is killed. */
+/* Opens an HCA and stays on the fabric until it is killed. */
 void peer_stay(void) __attribute__((noreturn));
 
 static inline uint64_t now_ns(void)

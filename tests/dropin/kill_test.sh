@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# SIGKILL of either process of a perftest at random moments, from its start to its end: the survivor
-# ends by itself, with an error if it was under way and within the time of its retries; the next pair,
-# on the same fabric, starts clean; nothing stays in /dev/shm.
+# Kills either process of a perftest with SIGKILL at random moments, from its start to its end. The
+# survivor ends by itself: with an error if it had started, within the time of its retries. The next
+# pair, on the same fabric, starts normally. No file remains in /dev/shm.
 # Usage: kill_test.sh BUILD_DIR SOURCE_DIR [COUNT [SEED]]
 set -euo pipefail
 build=$1 count=${3:-6} seed=${4:-1}
@@ -24,12 +24,13 @@ shm=$(shm_list)
 retried=0
 declare -A ended=([both]=0 [error]=0 [early]=0)
 
-# The program itself, not the launcher around it; empty: not there (or no longer).
+# Prints the PID of the program itself, not of the launcher around it; empty if it is not running.
 pid_of() { pgrep -f "^ib_write_bw .*-p $port( |\$)$1" | head -1 || true; }
 
 for ((i = 1; i <= count; i++)); do
 	port_take
-	# -b: both post, and learn it from their queue pairs; a side that only answers learns it from the socket
+	# -b: both post, and detect the death by their queue pairs; a side that only answers detects
+	# it by the socket
 	args=(stdbuf -oL ib_write_bw -F -x 3 -s 65536 -D 1 -b -u 10 -p "$port")
 	timeout $limit "$doppel" verbs-run --fabric "$fabric" "${args[@]}" >"$dir/server" 2>&1 &
 	server=$!
@@ -37,13 +38,13 @@ for ((i = 1; i <= count; i++)); do
 	timeout $limit "$doppel" verbs-run --fabric "$fabric" "${args[@]}" 127.0.0.1 >"$dir/client" 2>&1 &
 	client=$!
 	ms=$((RANDOM % 1000))
-	# two in three under way, the others from the beginning on
+	# two in three are killed while they transfer, the others at any time from their start
 	((RANDOM % 3 == 0)) || until_true 20 grep -q '^ #bytes' "$dir/client" || true
 	pass_ms $ms
 	if ((RANDOM % 2)); then victim=client other=$server pattern='127'; else victim=server other=$client pattern='$'; fi
 	pid=$(pid_of "$pattern")
 	[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true
-	# a client that died before it called: the server waits for one, as it should
+	# a client that died before it connected: the server still waits for a client, as it should
 	unmet=0
 	if listens $port && [ $victim = client ]; then
 		unmet=1
@@ -68,7 +69,7 @@ for ((i = 1; i <= count; i++)); do
 	left=$(shm_left "$shm")
 	[ -z "$left" ] || { echo "left in /dev/shm: $left"; exit 1; }
 done
-# the fabric is as new
+# the fabric still works
 timeout $limit "$doppel" verbs-run --fabric "$fabric" ibv_devices >/dev/null
 echo "$count pairs: ${ended[error]} survivors with an error ($retried of them by" \
 	"their queue pair's retries, all within $longest ms and then gone), ${ended[early]} that had finished," \

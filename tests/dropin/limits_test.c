@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The limits that ibv_query_device reports can be reached: the count of each kind by itself, with
- * queues that are not the largest; the size of a queue by one. The memory of queues that ended
- * serves queues of any other size. Messages still arrive when all of it is taken. */
+/* The limits that ibv_query_device reports can be reached: each kind of object alone, with queues
+ * smaller than the largest; and the size of a single queue. The memory of destroyed queues serves
+ * queues of other sizes. Messages still arrive when all memory is used. */
 #include <errno.h>
 
 #include "tests/dropin/side.h"
@@ -82,7 +82,7 @@ static int end_ah(void *ah)
 	return ibv_destroy_ah(ah);
 }
 
-/* How many there can be; they are in `made`. */
+/* Creates objects until a call fails. Returns their number; they are in `made`. */
 static int fill(void *(*make)(void), int most)
 {
 	int n = 0;
@@ -100,7 +100,7 @@ static void empty(int (*end)(void *), int n)
 		need(!end(made[n]), "it ends");
 }
 
-/* `mine`: what this test has of that kind. */
+/* Checks a limit. `mine`: the number of such objects that the test already has. */
 static void limit_holds(const char *what, int limit, int mine, void *(*make)(void),
 			int (*end)(void *))
 {
@@ -112,7 +112,7 @@ static void limit_holds(const char *what, int limit, int mine, void *(*make)(voi
 	empty(end, n);
 }
 
-/* An HCA that has no more leaves the others as they are. */
+/* An HCA that has reached its limit does not affect the others. */
 static void regions_of_another_hca(void)
 {
 	struct side other;
@@ -126,7 +126,7 @@ static void regions_of_another_hca(void)
 	empty(end_mr, n);
 }
 
-/* ---- with everything taken ------------------------------------------------------------------ */
+/* ---- with all memory used ------------------------------------------------------------------- */
 
 static void message_arrives(void)
 {
@@ -144,7 +144,7 @@ static void message_arrives(void)
 	}
 }
 
-/* Large rings until there is no memory, then small ones. */
+/* Uses all memory with large rings, then with small ones. */
 static void all_taken(void)
 {
 	int large, small;
@@ -170,7 +170,7 @@ int main(void)
 {
 	side_fabric("limits");
 	alarm(0);                                 /* ctest has a limit */
-	setenv("DOPPEL_HCA_FAST_PATH", "off", 1); /* packets */
+	setenv("DOPPEL_HCA_FAST_PATH", "off", 1); /* packet path */
 	side_open(&side, 0);
 	side_qp(&side);
 
@@ -187,8 +187,8 @@ int main(void)
 	limit_holds("completion queues", limits.max_cq, 1, make_cq, end_cq);
 	qp_entries = 16;
 	limit_holds("queue pairs", limits.max_qp, 1, make_qp, end_qp);
-	/* in this order: a region that ends looks at all queue pairs there were, and those at all
-	 * windows */
+	/* in this order: deregistering a region scans all queue pairs ever created, and destroying
+	 * queue pairs scans all windows */
 	limit_holds("windows", limits.max_mw, 0, make_mw, end_mw);
 	all_taken();
 	return 0;

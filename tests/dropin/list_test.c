@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of devices is memory that malloc(3) returned: qperf and others give it to free(3). */
+/* The list of devices is memory of malloc(3): qperf and other programs pass it to free(3). */
 #include <malloc.h>
 
 #include "tests/dropin/side.h"
@@ -31,7 +31,7 @@ int main(void)
 
 	struct ibv_device **second = devices();
 
-	second[0] = NULL; /* the program's own memory: it may strike out what it does not want */
+	second[0] = NULL; /* the program's own memory: it may remove entries */
 	open_and_close(second[1]);
 	ibv_free_device_list(second);
 	ibv_free_device_list(NULL);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Our libmlx5.so.1 exports what the installed one does, each name in its version node.
+# Doppel's libmlx5.so.1 exports the names of the installed one, each in its version node.
 set -euo pipefail
 ours=$1/verbs/libmlx5.so.1
 [ -e "$ours" ] || { echo "no $ours in this preset"; exit 77; }

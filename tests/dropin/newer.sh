@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# For tests of names that the installed headers do not know.
+# For tests of names that the installed headers lack.
 
-# newer_program LIBRARY NODE KIND NAME...: a program that needs these names of that version node, as one
-# built on a newer system does, loads with every symbol bound; each call fails with EOPNOTSUPP. KIND:
-# how: errno (returned), null, minus; none: it returns nothing.
+# newer_program LIBRARY NODE KIND NAME...: checks that a program that needs these names of that
+# version node, like one built on a newer system, loads with every symbol bound, and that each call
+# fails with EOPNOTSUPP. KIND is how a call fails: errno (returned), null, minus; none: it returns
+# nothing.
 newer_program() {
 	local library=$1 node=$2 kind=$3 dir name
 	shift 3

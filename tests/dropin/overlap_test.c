@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registering moves whole pages into shared memory, by copying. A peer that writes into another
- * region on those pages meanwhile loses nothing. */
+/* A registration copies whole pages into shared memory. Writes of a peer to another region on those
+ * pages are not lost meanwhile. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 
 enum { BLOCK_BYTES = 64 * 4096, WORD_AT = 5000, ROUNDS = 1000 };
 
-/* Moves `n` bytes between its buffer and there. */
+/* Executes one request of 8 bytes between the buffer and the peer's. */
 static void side_move(struct side *s, enum ibv_wr_opcode opcode, const struct card *to)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)s->buffer, .length = 8, .lkey = s->mr->lkey};
@@ -26,7 +26,7 @@ static void side_move(struct side *s, enum ibv_wr_opcode opcode, const struct ca
 	need(wc.status == IBV_WC_SUCCESS, "it is done");
 }
 
-/* Writes a number there, and reads it back, until the reader is gone. */
+/* Writes a number to the peer's word, and reads it back, until the reader ends. */
 static void peer(int in, int out)
 {
 	struct side s;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Programs as strangers write them (programs/*.c), built against the distribution's headers and libraries, on
-# the drop-in: on each kind of HCA and on two hosts. Each ends with 0 where all was right. Arguments: build
-# folder, source folder.
+# Programs that use verbs like any other user's (programs/*.c), built against the distribution's
+# headers and libraries, run on the drop-in: on each kind of HCA and on two hosts. Each ends with 0
+# if everything was right. Arguments: build folder, source folder.
 set -euo pipefail
 build=$(cd "$1" && pwd) source_dir=$(cd "$2" && pwd)
 [ -e "$build/verbs/libmlx5.so.1" ] || { echo "no drop-in libmlx5 in this preset"; exit 77; }
@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 rc=0 ran=0
 
-# program NAME ARGUMENTS...: with that source, under each personality, on the first host and on the last.
+# program NAME ARGUMENTS...: runs it under each personality, on the first host and on the last
 program() {
 	local name=$1 kind host got
 	shift

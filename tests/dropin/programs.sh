@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Unmodified programs of the distribution, in two processes over the fabric. Arguments: build folder,
-# source folder, and a part: pingpong, perftest, ucx, qperf, more or matrix; without one, all but matrix.
+# Unmodified programs of the distribution, in two processes over the fabric. Arguments: build
+# folder, source folder, and a part: pingpong, perftest, ucx, qperf, more or matrix; without a part,
+# all except matrix.
 set -euo pipefail
 build=$1 part=${3:-all}
 doppel=$build/doppel
@@ -16,7 +17,7 @@ rc=0 ran=0
 # shellcheck source=tests/lib.sh
 . "$2/tests/lib.sh"
 
-# A server and a client; both must end with 0.
+# Runs a server and a client; both must end with 0.
 pair() {
 	local tries=20
 	command -v "$1" >/dev/null || return 0
@@ -31,7 +32,7 @@ pair() {
 	done
 }
 
-# At a TCP port, or (perftest -R) at the connection manager's.
+# True if the server listens at its TCP port, or (perftest -R) at that of the connection manager.
 serves() { listens "$port" || grep -q " 00010000 .*@doppel-cm/[0-9]*/$fabric/[0-9a-f]*/$port/" /proc/net/unix; }
 
 pair_once() {
@@ -44,7 +45,7 @@ pair_once() {
 	server=$!
 	until_true 50 serves || true # the client then logs what is wrong
 	"${args[@]}" 127.0.0.1 >"$dir/client" 2>&1 || got=$?
-	# a server that its client never reached would wait for ever
+	# a server without a client would wait without end
 	[ "$got" = 0 ] || until_true 20 gone $server || kill $server
 	wait $server || got="$got, the server $?"
 	[ "$got" = 0 ]
@@ -85,7 +86,7 @@ perftests_more() {
 	pair ib_write_bw -x 3 -n 100 -b
 }
 
-# Options that a test of perftest has, whatever its transport; -x 3 is RoCE v2 over IPv4.
+# Options that a test of perftest has with every transport; -x 3 is RoCE v2 over IPv4.
 perftest_options() { # bandwidth or latency, write, read, send or atomic, and the transport
 	cat <<-'END'
 		-x 3 -n 100
@@ -141,8 +142,8 @@ ucx() {
 		pair ucx_perftest -t tag_lat -n 500 -s 1000 -w 10
 }
 
-# One server for all tests of a line; the test "quit" ends it. It waits for completions on channels and
-# ends a test by a signal, so the latencies are what this is about.
+# One server runs all tests of a line; the test "quit" ends it. It waits for completions on channels
+# and ends a test by a signal, so the latencies are the relevant tests.
 qperf_tests() {
 	local got=0 server
 	command -v qperf >/dev/null || return 0
@@ -155,7 +156,7 @@ qperf_tests() {
 	"${args[@]}" 127.0.0.1 -t 1 "$@" quit >"$dir/client" 2>&1 || got=$?
 	until_true 20 gone $server || kill $server
 	wait $server || got="$got, the server $?"
-	# it exits with 0 after tests that failed, and each that passed has a line of results
+	# it exits with 0 even if tests failed; each successful test prints a line of results
 	[ "$got" = 0 ] && ! grep -E 'fail|timed out' "$dir/client" &&
 		[ "$(grep -cE '^ +(latency|bw|send_bw|msg_rate) ' "$dir/client")" = $(($# - qperf_options)) ] &&
 		return
@@ -188,7 +189,7 @@ all) pingpongs; perftests; perftests_more; ucx; qperfs ;;
 	;;
 esac
 [ $ran != 0 ] || { echo "none of the programs is installed"; exit 77; }
-# nothing is left
+# no names remain
 left=$(grep "doppel-.*$fabric" /proc/net/unix || true)
 [ -z "$left" ] || { echo "names that are left: $left"; rc=1; }
 [ $rc = 0 ] && echo "$ran pairs of programs"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Our librdmacm.so.1 exports what rdma-core's does, each name in the same version node, and names of newer
-# nodes; Debian's programs that are linked with it load with ours, every symbol bound. So does one that
-# needs the newest names, which fail with EOPNOTSUPP.
+# Doppel's librdmacm.so.1 exports the names of rdma-core's, each in the same version node, and names
+# of newer nodes. Debian's programs that are linked with it load with Doppel's, every symbol bound.
+# A program that needs the newest names loads too; their calls fail with EOPNOTSUPP.
 set -euo pipefail
 ours=$1/verbs/librdmacm.so.1
 theirs=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | awk '/librdmacm\.so\.1 .*x86-64/ {print $NF}')

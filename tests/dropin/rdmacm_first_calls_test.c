@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first calls of librdmacm and of libibverbs come from many threads at one time: whichever is
- * first opens the devices, and the default objects of a device are made once. */
+/* Many threads make the first calls of librdmacm and of libibverbs at the same time. The first one
+ * opens the devices, and the default objects of a device are created once. */
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -30,7 +30,8 @@ static void list(void)
 	ibv_free_device_list(all);
 }
 
-/* An identifier with the queue pair that has no domain of the program's: both default objects. */
+/* Creates an identifier with a queue pair for which the program has no domain: it uses both default
+ * objects. */
 static struct rdma_cm_id *target(long thread)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET};

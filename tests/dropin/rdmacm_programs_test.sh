@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Unmodified programs of the distribution that connect by IP address, in two processes: our
-# librdmacm.so.1 over our libibverbs.so.1.
+# Unmodified programs of the distribution that connect by IP address, in two processes: Doppel's
+# librdmacm.so.1 on Doppel's libibverbs.so.1.
 set -euo pipefail
 build=$1
 doppel=$build/doppel
@@ -17,17 +17,18 @@ fabric=rdmacm-$$
 rc=0 ran=0
 port_take
 
-# pair NAME WORDS SERVER... -- CLIENT...: both must end with 0, and each must print WORDS (an extended
-# expression; N*WORDS: N lines of it): what was moved and looked at, not only that it ended. A server
-# that ends only by a signal gets one (the name begins with "endless"), and one whose client failed.
+# pair NAME WORDS SERVER... -- CLIENT...: both must end with 0, and each must print WORDS (an
+# extended expression; N*WORDS: N lines of it), to prove the transfer and the check of the data. A
+# server that ends only by a signal gets one (its name begins with "endless"), and so does one whose
+# client failed.
 prints() { # FILE WORDS
 	local n=1 words=$2
 	[[ $words = [0-9]*\** ]] && n=${words%%\**} words=${words#*\*}
 	[ "$(grep -cE "$words" "$1")" -ge "$n" ]
 }
 
-# ready FABRIC: a program there listens by IP address; or has bound one, and waits for a group's datagrams;
-# or fi_pingpong listens, at the port that it was given
+# ready FABRIC: true if a program of the fabric listens by IP address, or has bound one and waits
+# for a group's datagrams, or if fi_pingpong listens at its port
 ready() {
 	grep -qE " 00010000 .*@doppel-cm/.*/$1/|@doppel-cm/[0-9]+/$1/111/[0-9]+/7f000001" /proc/net/unix ||
 		listens "$port"
@@ -71,7 +72,7 @@ pair_once() {
 	[ "$got" = 0 ]
 }
 
-# refused NAME WORDS PROGRAM...: it reports that and ends
+# refused NAME WORDS PROGRAM...: the program must print WORDS and end
 refused() {
 	local name=$1 words=$2 got=0
 	shift 2
@@ -95,16 +96,18 @@ pair "rdma_xclient XRC" 'end 0' rdma_xserver -c x -- rdma_xclient -c x -s $lo
 pair "endless cmtime" '^connect +: +[0-9.]+' cmtime -- cmtime -s $lo -c 10
 pair "write_bw -R" "$moved" ib_write_bw -R -n 100 -- ib_write_bw -R -n 100 $lo
 pair "read_bw -R -e" "$moved" ib_read_bw -R -e -n 100 -- ib_read_bw -R -e -n 100 $lo
-# its server listens for datagrams after it has answered the connection by which its client knows it
+# the server listens for datagrams only after it has answered the connection from which the client
+# knows it
 pair "racy send_bw -R UD" '^ +4096 +100 +[0-9.]+ +[1-9]' ib_send_bw -R -c UD -n 100 -- ib_send_bw -R -c UD -n 100 $lo
 fi_pingpongs() {
 	xfer='^64k +10 +=10 ' # bytes, sent, acknowledged
 	pair "fi_pingpong msg" "$xfer" fi_pingpong -B "$port" -c -p verbs -e msg -- \
 		fi_pingpong -P "$port" -c -p verbs -e msg $lo
-	# libfabric's ofi_rxm polls, finds nothing, and looks whether its peer has sent its disconnect, each 10 ms. Then
-	# rdma_destroy_ep comes before what is in the completion queue: a last message that came between the two
-	# looks goes with its queue pair, as with any HCA whose library cleans the queue (libmlx5). One second
-	# instead of 10 ms, and its last look is over before the last message.
+	# libfabric's ofi_rxm polls an empty queue, and checks each 10 ms whether its peer has sent
+	# a disconnect. Then it calls rdma_destroy_ep before it polls again. A last message that
+	# arrives between the poll and the check is lost with its queue pair, as with any HCA whose
+	# library cleans the queue (libmlx5). With 1 s instead of 10 ms the last check precedes the
+	# last message.
 	FI_OFI_RXM_CM_PROGRESS_INTERVAL=1000000 pair "fi_pingpong rdm" '^1m +10 +=10 ' \
 		fi_pingpong -B "$port" -c -p 'verbs;ofi_rxm' -e rdm -- \
 		fi_pingpong -P "$port" -c -p 'verbs;ofi_rxm' -e rdm $lo

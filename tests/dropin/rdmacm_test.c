@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connection manager against rdma_cm(7): a client and a server by the public calls alone.
- * Linked with the drop-in libraries; nothing of Doppel is called. */
+/* The connection manager against rdma_cm(7): a client and a server that use only public calls.
+ * Linked with the drop-in libraries; calls no function of Doppel. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
@@ -47,7 +47,7 @@ static struct sockaddr_in address(uint32_t ip, uint16_t port)
 		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {.s_addr = htonl(ip)}};
 }
 
-/* The next event is this one; to be acknowledged by the caller. */
+/* Gets the next event, which must be this one. The caller acknowledges it. */
 static struct rdma_cm_event *expect(struct rdma_event_channel *c, enum rdma_cm_event_type type,
 				    int status)
 {
@@ -112,7 +112,7 @@ static void end_id(struct rdma_cm_id *id)
 	ck_assert_int_eq(rdma_destroy_id(id), 0);
 }
 
-/* Up to ESTABLISHED at both sides. */
+/* Connects until both sides have ESTABLISHED. */
 static void connect_pair(struct rdma_cm_id *client, struct rdma_cm_id **server)
 {
 	struct rdma_conn_param p = {.private_data = "hello",
@@ -248,7 +248,8 @@ static void *listen_later(void *arg)
 	return listener(RDMA_PS_TCP, INADDR_ANY, *(uint16_t *)arg);
 }
 
-/* Whether the listener was found; on a busy machine it may be later than anybody waits. */
+/* True if the client found the listener. On a busy machine the listener may start after the client
+ * stops waiting. */
 static bool late_listener_found(uint16_t port)
 {
 	struct rdma_cm_id *c = routed(RDMA_PS_TCP, INADDR_LOOPBACK, htons(port)), *l;
@@ -260,7 +261,7 @@ static bool late_listener_found(uint16_t port)
 	ck_assert_int_eq(rdma_connect(c, NULL), 0);
 	ck_assert_int_eq(pthread_join(thread, (void **)&l), 0);
 	struct pollfd p = {.fd = active->fd, .events = POLLIN};
-	bool found = poll(&p, 1, 0) == 0; /* neither refused nor answered */
+	bool found = poll(&p, 1, 0) == 0; /* neither rejected nor answered */
 
 	if (found) {
 		e = expect(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
@@ -417,7 +418,7 @@ START_TEST(synchronous_endpoints)
 }
 END_TEST
 
-/* A process that is no connection manager finds the listener. */
+/* Sends messages to the listener from a process that is not a connection manager. */
 static void throw_garbage(int n)
 {
 	uint8_t junk[512];
@@ -431,7 +432,7 @@ static void throw_garbage(int n)
 		const char *at = strstr(line, "@doppel-cm/");
 		struct sockaddr_un name = {.sun_family = AF_UNIX};
 
-		/* the flag of those that accept connections */
+		/* flag of sockets that accept connections */
 		if (!at || !strstr(at, getenv("DOPPEL_FABRIC")) || !strstr(line, " 00010000 "))
 			continue;
 		ck_assert_int_eq(sscanf(at + 1, "%107s", path), 1);
@@ -491,7 +492,7 @@ START_TEST(a_killed_peer_is_a_disconnect)
 	pid_t child = fork();
 
 	ck_assert_int_ge(child, 0);
-	if (!child) { /* a program of its own: this one's devices are not its */
+	if (!child) { /* executes a program anew: the child cannot use this process' devices */
 		char text[16];
 
 		snprintf(text, sizeof text, "%u", ntohs(port));
@@ -513,7 +514,7 @@ START_TEST(a_killed_peer_is_a_disconnect)
 }
 END_TEST
 
-/* In a process without a test runner: 1 when something fails. */
+/* Connects and stays, in a process without a test runner. Returns 1 on failure. */
 static int connect_and_stay(const char *to, const char *port)
 {
 	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP}, *r;
@@ -545,7 +546,7 @@ static int serve_and_stay(const char *at, const char *port)
 	return 0;
 }
 
-/* This program again, on host 1 of the fabric. `out`: what it prints. */
+/* Starts this program again, on host 1 of the fabric. *out: its standard output. */
 static pid_t on_host_1(const char *what, const char *where, __be16 port, int *out)
 {
 	int fd[2];
@@ -582,7 +583,7 @@ START_TEST(every_address_is_every_address_of_its_host)
 	int out, status;
 	char ready;
 
-	/* another host's loopback is not ours, and our HCA is */
+	/* host 1's loopback does not reach this host, but the address of this host's HCA does */
 	pid_t child = on_host_1("connect", "127.0.0.1", port, &out);
 
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
@@ -602,8 +603,7 @@ START_TEST(every_address_is_every_address_of_its_host)
 	expect_only(passive, RDMA_CM_EVENT_DISCONNECTED);
 	end_id(s);
 
-	/* there, the port is free, and the listener at it is found by that host's addresses
-	 * alone */
+	/* on host 1 the port is free, and only that host's addresses reach the listener there */
 	child = on_host_1("serve", "0.0.0.0", port, &out);
 	ck_assert_int_eq(read(out, &ready, 1), 1);
 	struct rdma_cm_id *c = routed(RDMA_PS_TCP, 0xac100101, port);

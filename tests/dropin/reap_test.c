@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Killed in the middle of taking its queues down, with receives and sends in them: the next process
- * on the fabric ends what was begun, and finds nothing wrong in it. One program stays on the fabric
- * meanwhile, so that what is broken stays broken: its queue pair still works in the end. */
+/* Kills processes while they destroy their queues, with receives and sends in them. The next
+ * process on the fabric completes the destruction and detects no inconsistency. One program stays
+ * on the fabric meanwhile, so that damage persists; its queue pair must still work at the end. */
 #include <infiniband/verbs.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 
 enum { KILLS = 60, RECEIVES = 32 };
 
-static uint32_t *turns; /* of the one that is killed; the others see it */
+static uint32_t *turns; /* rounds of the killed process, in shared memory */
 
 static void need(bool ok, const char *what)
 {
@@ -76,7 +76,7 @@ static void one_round(struct ibv_pd *pd)
 	     "all of it goes");
 }
 
-/* Until it is killed. */
+/* Runs rounds until it is killed. */
 static void child_run(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -107,7 +107,7 @@ static void kill_one(unsigned int us)
 	need(waitpid(child, &status, 0) == child && WIFSIGNALED(status), "it is killed");
 }
 
-/* What all of them log on standard error. */
+/* Standard error of all processes. */
 static char logged[1 << 16];
 
 int main(void)
@@ -123,8 +123,8 @@ int main(void)
 	turns = mmap(NULL, sizeof *turns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
 	need(turns != MAP_FAILED && err && dup2(fileno(err), 2) == 2, "files");
-	/* the one that stays, in a process of its own: children of an opened one have their own
-	 * ways */
+	/* the resident is a separate process, because children of a process with an open device
+	 * behave differently */
 	pid_t stays = fork();
 
 	if (stays == 0) {
@@ -140,7 +140,7 @@ int main(void)
 		draw = draw * 1103515245 + 12345;
 		kill_one(draw / 65536 % 1000);
 	}
-	one_round(pd_open()); /* takes the last one's leavings */
+	one_round(pd_open()); /* clears the objects of the last one */
 	kill(stays, SIGKILL);
 	waitpid(stays, NULL, 0);
 	dup2(before, 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What may lie where a fabric's memory is looked for: too short, not sealed, another user's, of
- * another version, garbage, or with one number that leads outside. */
+/* Memory that may be found in place of a fabric's: too short, not sealed, another user's, of
+ * another version, garbage, or with one offset that is out of range. */
 #include <check.h>
 
 #include "backends/dropin/fabric_find.c"
@@ -16,7 +16,7 @@ static void setup(void)
 	segment_fill(s);
 }
 
-/* ---- the file -------------------------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------------------------- */
 
 static const char *file_wrong(off_t bytes, int seals)
 {
@@ -38,28 +38,33 @@ START_TEST(a_file_that_is_no_segment_is_refused)
 	struct fabric_segment *found;
 	int fd, null = open("/dev/null", O_RDWR), disk = fileno(tmpfile());
 
-	ck_assert_str_eq(file_wrong(0, FABRIC_SEALS), "its size is not a fabric's");
-	ck_assert_str_eq(file_wrong(64, FABRIC_SEALS), "its size is not a fabric's");
-	ck_assert_str_eq(file_wrong(whole - 4096, FABRIC_SEALS), "its size is not a fabric's");
-	ck_assert_str_eq(file_wrong(whole + 4096, FABRIC_SEALS), "its size is not a fabric's");
-	ck_assert_str_eq(file_wrong(whole, F_SEAL_GROW), "its size is not a fabric's");
-	ck_assert_str_eq(file_wrong(whole, FABRIC_SEALS), "it is no memory of a fabric");
-	ck_assert_str_eq(fabric_try(null, SEGMENT_LAYOUT, &found), "it is no memory of a fabric");
-	ck_assert_str_eq(fabric_try(disk, SEGMENT_LAYOUT, &found), "it is no memory of a fabric");
-	ck_assert_str_eq(fabric_try(-1, SEGMENT_LAYOUT, &found), "it is no memory of a fabric");
+	ck_assert_str_eq(file_wrong(0, FABRIC_SEALS), "its size or seals are not a fabric's");
+	ck_assert_str_eq(file_wrong(64, FABRIC_SEALS), "its size or seals are not a fabric's");
+	ck_assert_str_eq(file_wrong(whole - 4096, FABRIC_SEALS),
+			 "its size or seals are not a fabric's");
+	ck_assert_str_eq(file_wrong(whole + 4096, FABRIC_SEALS),
+			 "its size or seals are not a fabric's");
+	ck_assert_str_eq(file_wrong(whole, F_SEAL_GROW), "its size or seals are not a fabric's");
+	ck_assert_str_eq(file_wrong(whole, FABRIC_SEALS), "it is not the memory of a fabric");
+	ck_assert_str_eq(fabric_try(null, SEGMENT_LAYOUT, &found),
+			 "it is not the memory of a fabric");
+	ck_assert_str_eq(fabric_try(disk, SEGMENT_LAYOUT, &found),
+			 "it is not the memory of a fabric");
+	ck_assert_str_eq(fabric_try(-1, SEGMENT_LAYOUT, &found),
+			 "it is not the memory of a fabric");
 	close(null);
 
 	ck_assert_ptr_nonnull(fabric_make(SEGMENT_LAYOUT, &fd));
 	ck_assert_ptr_null(fabric_try(fd, SEGMENT_LAYOUT, &found));
 	ck_assert_str_eq(fabric_try(fd, SEGMENT_LAYOUT + 1, &found),
-			 "it is of another version of Doppel");
+			 "another version of Doppel made it");
 	if (geteuid() == 0 && fchown(fd, 4711, 4711) == 0)
-		ck_assert_str_eq(fabric_try(fd, SEGMENT_LAYOUT, &found), "it is another user's");
+		ck_assert_str_eq(fabric_try(fd, SEGMENT_LAYOUT, &found), "another user owns it");
 	close(fd);
 }
 END_TEST
 
-/* ---- what is in it --------------------------------------------------------------------------- */
+/* ---- contents ------------------------------------------------------------------------------- */
 
 #define REFUSED(how, why)                                                                          \
 	do {                                                                                       \
@@ -73,11 +78,11 @@ END_TEST
 START_TEST(a_number_that_leads_outside_is_refused)
 {
 	struct hca_world *w = segment_world(s);
-	const char *bad = "contradicts itself";
+	const char *bad = "is inconsistent";
 
 	ck_assert_ptr_null(fabric_check(s, SEGMENT_LAYOUT));
-	REFUSED(s->magic++, "no memory of a fabric");
-	REFUSED(memset(s, 0x5a, SEGMENT_HEAD), "no memory of a fabric");
+	REFUSED(s->magic++, "not the memory of a fabric");
+	REFUSED(memset(s, 0x5a, SEGMENT_HEAD), "not the memory of a fabric");
 	REFUSED(s->version++, "another version");
 	REFUSED(s->members--, "another version");
 	REFUSED(s->layout++, "another version");
@@ -115,7 +120,7 @@ START_TEST(a_number_that_leads_outside_is_refused)
 	REFUSED((s->world = 0, s->arena.used = SEGMENT_WORLD - 1), bad);
 	memset(s, 0, SEGMENT_HEAD);
 	segment_fill(s);
-	s->world = 0; /* not made yet */
+	s->world = 0; /* not created yet */
 	ck_assert_ptr_null(fabric_check(s, SEGMENT_LAYOUT));
 }
 END_TEST

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One end of a queue pair, for tests of two processes on the drop-in: by the verbs API alone.
- * Whoever includes it keeps what it makes until the process ends. Units: bytes. What is not so ends
- * the process with 1 and a line.
+ * One end of a queue pair, for tests of two processes on the drop-in, with verbs calls alone. The
+ * objects exist until the process ends. Units: bytes. A failed check prints a line and ends the
+ * process with 1.
  */
 #ifndef TESTS_DROPIN_SIDE_H
 #define TESTS_DROPIN_SIDE_H
@@ -35,14 +35,14 @@ struct side {
 	unsigned char *buffer;
 };
 
-/* What two sides send each other. */
+/* Addresses that two sides exchange. */
 struct card {
 	union ibv_gid gid;
 	uint32_t qpn, rkey;
 	uint64_t address;
 };
 
-/* The HCA, a protection domain and its address. */
+/* Opens the HCA, allocates a protection domain and queries the GID. */
 static inline void side_open_device(struct side *s, int device)
 {
 	int n;
@@ -56,7 +56,7 @@ static inline void side_open_device(struct side *s, int device)
 	need(s->pd && !ibv_query_gid(s->ctx, 1, GID, &s->gid), "a domain and an address");
 }
 
-/* And what most tests need: a buffer that is registered, a completion queue. */
+/* Opens the HCA and creates what most tests need: a registered buffer and a completion queue. */
 static inline void side_open(struct side *s, int device)
 {
 	side_open_device(s, device);
@@ -125,7 +125,8 @@ static inline struct card side_card(const struct side *s)
 			     .address = (uintptr_t)s->buffer};
 }
 
-/* The test's own fabric, so that no other process is on it; and an end to a test that waits. */
+/* Uses a fabric of the test's own, so that no other process is on it, and limits the test's
+ * time. */
 static inline void side_fabric(const char *test)
 {
 	char name[32];
@@ -135,8 +136,8 @@ static inline void side_fabric(const char *test)
 	setenv("DOPPEL_FABRIC", name, 1);
 }
 
-/* A second process, which runs `other` and reads and writes two pipes, as its parent does
- * through *in and *out. Before either opens a device. */
+/* Forks a process that runs `other`. Each process reads and writes the other through *in and *out.
+ * Called before either opens a device. */
 static inline pid_t side_fork(void (*other)(int in, int out), int *in, int *out)
 {
 	int to[2], from[2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A wait for an event ends on a signal as read(2) does: -1 and EINTR where the handler was
- * installed without SA_RESTART. With it, the wait goes on and gets its event. A thread that waits
+/* A signal ends a wait for an event as it ends read(2): -1 and EINTR if the handler was installed
+ * without SA_RESTART. With SA_RESTART the wait continues and gets its event. A thread that waits
  * can be cancelled. */
 #include <errno.h>
 #include <pthread.h>
@@ -46,7 +46,7 @@ static void on_alarm(int number)
 static void ring_alarms(int flags)
 {
 	const struct sigaction a = {.sa_handler = on_alarm, .sa_flags = flags};
-	/* more than one: the first may come before the wait has begun */
+	/* repeated, because the first signal may arrive before the wait has begun */
 	const struct itimerval t = {.it_value = {.tv_usec = FIRST_US},
 				    .it_interval = {.tv_usec = AGAIN_US}};
 
@@ -72,7 +72,7 @@ static void interrupted(int (*wait)(void), const char *what)
 	need(rc == -1 && error == EINTR && alarms > 0, what);
 }
 
-/* ---- a wait that goes on -------------------------------------------------------------------- */
+/* ---- a wait that continues ------------------------------------------------------------------ */
 
 static void *post_later(void *arg)
 {
@@ -91,7 +91,7 @@ static void restarted(void)
 	sigset_t alarm_set;
 
 	need(!ibv_req_notify_cq(cq, 0), "armed");
-	/* the signal is for this thread, which waits */
+	/* the signal must be delivered to this thread, which waits */
 	sigemptyset(&alarm_set);
 	sigaddset(&alarm_set, SIGALRM);
 	pthread_sigmask(SIG_BLOCK, &alarm_set, NULL);
@@ -113,8 +113,8 @@ static void *wait_for_ever(void *wait)
 	return NULL;
 }
 
-/* AddressSanitizer does not see that a cancellation takes the thread's frames down, and reports the
- * end of the thread. */
+/* Cancels a waiting thread. Skipped under AddressSanitizer, which does not recognise that a
+ * cancellation unwinds the thread's frames, and reports the end of the thread. */
 static void cancelled(int (*wait)(void), const char *what)
 {
 	pthread_t thread;

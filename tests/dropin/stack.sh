@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Our own stack, built for rdma-core (preset soft-roce), on the drop-in between two processes: an
-# all-reduce of every size is right; and when either process is killed at a random moment, the other
-# ends by itself with an error, and the next run is clean.
+# Doppel's stack, built for rdma-core (preset soft-roce), on the drop-in between two processes. An
+# all-reduce of every size is right. If either process is killed at a random moment, the other ends
+# by itself with an error, and the next run succeeds.
 # Usage: stack.sh BUILD_DIR SOFT_ROCE_BUILD_DIR [KILLS [SEED]]
 set -euo pipefail
 launcher=$1/doppel stack=$2/doppel kills=${3:-5}
@@ -45,7 +45,8 @@ for ((i = 1; i <= kills; i++)); do
 		exit 1
 	fi
 	if grep -q '^doppel: process . .* ended with 10$' "$dir/out"; then
-		# A rank that was killed before it came to the root: no rank there knows of it, as in NCCL.
+		# A rank was killed before it checked in at the root: no other rank can detect that,
+		# as in NCCL.
 		grep -q 'to check in at the root' "$dir/out" || { tail -20 "$dir/out"; exit 1; }
 		unborn=$((unborn + 1))
 	elif [ -n "$pid" ]; then errors=$((errors + 1)); else over=$((over + 1)); fi

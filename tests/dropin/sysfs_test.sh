@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The HCAs in the /sys of doppel verbs-run: PCI functions where NCCL, hwloc and libpciaccess look for them, as the
-# kernel lays them out; counters that rise in it, go on after the program that raised them, and are its driver's.
-# As root and as another user. Arguments: build folder, source folder.
+# The HCAs in the /sys of doppel verbs-run. NCCL, hwloc and libpciaccess find the PCI functions in
+# the kernel's layout. The counters have the driver's names, rise, and persist after the program
+# that raised them. As root and as another user. Arguments: build folder, source folder.
 set -euo pipefail
 build=$(cd "$1" && pwd) source_dir=$(cd "$2" && pwd)
 [ -e "$build/verbs/libibverbs.so.1" ] || { echo "no drop-in in this preset"; exit 77; }
@@ -62,7 +62,7 @@ fi
 [ "$before" = "$(ls /sys /sys/class /sys/devices /sys/devices/virtual /sys/bus /sys/bus/pci/devices /sys/class/pci_bus 2>&1 || true)" ] ||
 	fail "something of it is outside"
 
-# A tree has what two programs have counted, one after the other, and both at the same time.
+# A tree sums the counts of two programs, one after the other, and both at the same time.
 printf 'fabric.packet prob=1/20 drop\n' >"$work/plan"
 cat >"$work/add" <<'END'
 set -eu

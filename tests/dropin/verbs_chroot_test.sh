@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# doppel verbs-run where `/` is not a mount point, as in a chroot on a folder: the program gets the
-# device nodes and the /sys tree, and nothing of them appears outside. Where /dev is not a mount point
-# either, nothing may be mounted on it: the reason is printed, and the program runs without.
+# doppel verbs-run where `/` is not a mount point, as in a chroot to a folder. The program gets the
+# device nodes and the /sys tree, and nothing of them appears outside. If /dev is not a mount point
+# either, nothing can be mounted on it: the reason is printed, and the program runs without them.
 set -euo pipefail
 build=$(realpath "$1") source_dir=$(realpath "$2")
 [ -e "$build/verbs/libibverbs.so.1" ] || { echo "no drop-in in this preset"; exit 77; }
@@ -15,8 +15,8 @@ trap 'rm -rf --one-file-system "$root"' EXIT
 rc=0
 fail() { echo "$*"; rc=1; }
 
-# A root of this machine's folders. The kind `mounts` has /dev and /sys as mounts, `folders` has not.
-# All mounts are shared, so that one that is not kept inside is seen.
+# Makes a root of this machine's folders. The kind `mounts` has /dev and /sys as mounts, `folders`
+# has not. All mounts are shared, so that a mount that escapes is visible.
 make='
 set -e
 kind=$1 root=$2 build=$3 source_dir=$4

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# doppel verbs-run --pair SERVER -- CLIENT: the client starts when the server listens, every time, by TCP
-# and by the connection manager; the exit code is the client's, or the server's; no server is left, also
-# when the client fails, when the server never ends, and when doppel itself is killed.
+# doppel verbs-run --pair SERVER -- CLIENT. The client starts when the server listens, every time,
+# by TCP and by the connection manager. The exit code is the client's, or the server's. No server
+# remains, also if the client fails, if the server never ends, and if doppel itself is killed.
 set -euo pipefail
 build=$1
 doppel=$build/doppel
@@ -23,7 +23,7 @@ fail() {
 }
 fabric=pair-$$
 port_take
-# expect CODE WORDS SERVER... -- CLIENT...
+# expect CODE WORDS SERVER... -- CLIENT...: checks the exit code and the output
 expect() {
 	local code=$1 words=$2 got=0
 	shift 2
@@ -51,7 +51,7 @@ for bad in 'true' '-- true' 'true --'; do
 		fail "--pair $bad: exit code $got"
 done
 
-# killed in the middle: neither end stays
+# killed during the run: neither end remains
 "$doppel" verbs-run --fabric "$fabric" --pair "${pingpong[@]}" -- tail -f /dev/null --pid=$$ >"$dir/out" 2>&1 &
 pair=$!
 until_true 60 listens "$port" || fail "the server does not listen"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# doppel verbs-run: the program gets our library, device nodes and a /sys tree; its exit code is
-# passed on; nothing of it is outside. As root and as another user.
+# doppel verbs-run: the program gets Doppel's library, device nodes and a /sys tree. Its exit code
+# is passed on. Nothing of the tree is visible outside. As root and as another user.
 set -euo pipefail
 build=$1
 doppel=$build/doppel
@@ -51,7 +51,7 @@ check "$(id -un)" "$(id -u)" run
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$doppel"; then
 	nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 300 "$doppel" verbs-run)
 	check nobody 65534 "${nobody[@]}"
-	# two of them share one user namespace, or they could not reach each other's memory
+	# two programs share one user namespace; otherwise they could not access each other's memory
 	held=$(mktemp -u)
 	mkfifo "$held"
 	"${nobody[@]}" sh -c 'readlink /proc/self/ns/user; read -r until_told' \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes that share one processor, and one polls: it gives the processor away when it finds
- * nothing. What the other does meanwhile, a message and then a word elsewhere ("I am gone"), the
- * program must not see the wrong way round: a poll that came back with nothing, and then the word.
- * Programs that look at their connection's events after an empty poll lose their last message so
- * (libfabric's ofi_rxm destroys the queue pair then, and its completions go with it). */
+/* Two processes share one processor, and one of them polls: it yields the processor when a poll
+ * finds nothing. The other meanwhile sends a message and then changes a word elsewhere ("I am
+ * gone"). The program must not see the two in the opposite order: an empty poll, and then the word.
+ * Otherwise programs that look at their connection's events after an empty poll lose their last
+ * message. For example, libfabric's ofi_rxm then destroys the queue pair and its completions. */
 #include <errno.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -13,16 +13,16 @@
 
 enum { ROUNDS = 200 };
 
-/* Who takes the processor from whom in the middle is the kernel's business; it does so seldom. */
+/* The kernel may preempt the poller at the critical point, but it seldom does. */
 enum { OFTEN = ROUNDS / 2 };
 
-/* Both have it mapped. */
+/* Both processes have it mapped. */
 static struct {
 	struct card card[2];
 	uint32_t known[2];
 	uint32_t connected[2];
-	uint32_t round; /* the poller waits for this message */
-	uint32_t sent;  /* the last one that is there */
+	uint32_t round; /* number of the message for which the poller waits */
+	uint32_t sent;  /* number of the last message sent */
 } * shared;
 
 static void await(const uint32_t *word, uint32_t value)
@@ -60,7 +60,7 @@ static void side_close(struct side *s)
 	     "all of it goes");
 }
 
-/* True: a completion, which is a good one. */
+/* True if there was a completion, which must be a success. */
 static bool side_poll(struct side *s, bool extended)
 {
 	struct ibv_poll_cq_attr none = {.comp_mask = 0};
@@ -101,7 +101,7 @@ static void sender_run(bool extended)
 	exit(0);
 }
 
-/* How often the word was there and the message was not. */
+/* Returns how often the word changed before the message was visible. */
 static int poller_run(bool extended)
 {
 	struct ibv_recv_wr *bad, wr = {.num_sge = 0};
@@ -126,7 +126,7 @@ static int poller_run(bool extended)
 	return wrong;
 }
 
-/* Both on the first processor that this process may use. */
+/* Binds this process, and its children, to the first processor that it may use. */
 static void one_processor(void)
 {
 	cpu_set_t mine;
@@ -150,7 +150,7 @@ static void run(bool extended)
 
 	if (child == 0)
 		sender_run(extended);
-	/* in a process of its own, too: the next pair begins afresh */
+	/* also in a separate process: the next pair starts with new ones */
 	pid_t poller = fork();
 
 	if (poller == 0) {

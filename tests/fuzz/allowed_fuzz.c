@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any text as NCCL_ALGO (up to the first end of line) and as NCCL_PROTO (the rest): it allows at
- * least one program, the same ones when an empty list follows it, or it is refused with a line that
- * begins with one of the two. For libFuzzer (clang -fsanitize=fuzzer); see fuzz_main.h for a driver
- * without it.
+ * Fuzzes NCCL_ALGO (the input up to the first end of line) and NCCL_PROTO (the rest). The parser
+ * either allows at least one program, and the same ones if an empty list follows. Or it refuses the
+ * text with a line that begins with one of the two names. For libFuzzer (clang -fsanitize=fuzzer);
+ * fuzz_main.h has a driver without it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void fuzz_refused(const char *error)
 	ASSERT(!strncmp(error, "NCCL_ALGO=", 10) || !strncmp(error, "NCCL_PROTO=", 11));
 }
 
-/* An empty list at the end changes nothing. */
+/* Checks that an empty list at the end changes nothing. */
 static void fuzz_allowed(char *algo, const char *proto, uint64_t programs)
 {
 	char error[1024];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as the choices of a whole run: two ranks on two hosts all-reduce, and whatever order
- * the bytes make, the result is right, everybody comes to an end, and nothing leaks. Byte 0 is the
- * strategy and the knobs' seed, byte 1 the size, the rest are choices (sim/engine/choice.c).
+ * Fuzzes the choices of a whole run: two ranks on two hosts all-reduce. In every order the result
+ * must be right, all tasks must end, and nothing may leak. Byte 0 is the strategy and the knobs'
+ * seed, byte 1 the size, the rest are choices (sim/engine/choice.c).
  *
- * With libFuzzer, coverage searches schedules, and -minimize_crash=1 shrinks them:
- * docs/shrink.md has the commands. Without libFuzzer, see fuzz_main.h.
+ * With libFuzzer, coverage guides the search for schedules, and -minimize_crash=1 shrinks them:
+ * docs/shrink.md has the commands. fuzz_main.h has a driver without libFuzzer.
  */
 #include "tests/fuzz/world.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any text as a command line, an argument a line: the program's own parsers take it as far as the
- * run that it describes, or refuse it with a message; nothing else. The command's files are
- * included here, with those calls replaced that would end the program or start what it was given:
- * each jumps back to the target. Out of a parser each jumps to argp first, which frees what it has:
- * a jump past argp would leak a kilobyte in each run.
+ * Fuzzes a command line, one argument per line. The program's parsers must accept it and reach the
+ * run that it describes, or refuse it with a message. This file includes the command's files. It
+ * replaces the calls that would end the program or start the run: each jumps back to the target. In
+ * a parser, each jumps to argp first, which frees its memory: a jump past argp would leak a
+ * kilobyte per run.
  *
- * With libFuzzer, coverage searches the parsers. Without, see fuzz_main.h.
+ * With libFuzzer, coverage guides the search. fuzz_main.h has a driver without it.
  */
 #include <argp.h>
 #include <errno.h>
@@ -62,7 +62,7 @@ fuzz_argp_error(const struct argp_state *state, const char *fmt, ...)
 	fuzz_exit(SIM_USAGE);
 }
 
-/* ---- argp: each parser of a command, under one of these ------------------------------------- */
+/* ---- argp: wrappers of a command's parsers -------------------------------------------------- */
 
 enum { FUZZ_PARSERS = 4 };
 static argp_parser_t fuzz_parsers[FUZZ_PARSERS];
@@ -89,7 +89,7 @@ FUZZ_PARSER(1)
 FUZZ_PARSER(2)
 FUZZ_PARSER(3)
 
-/* The same parsers and options; children of children do not occur. */
+/* Returns a copy of `argp` whose parsers are wrapped. Nested children do not occur. */
 static const struct argp *fuzz_wrap(const struct argp *argp)
 {
 	static const argp_parser_t wrapper[FUZZ_PARSERS] = {fuzz_parser_0, fuzz_parser_1,
@@ -116,7 +116,7 @@ static const struct argp *fuzz_wrap(const struct argp *argp)
 	return &made[me];
 }
 
-/* Help ends a command; what argp itself refuses, it has explained. */
+/* Parses like argp_parse. Help ends a command; argp has already printed its own errors. */
 static error_t fuzz_argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags,
 			       int *index, void *input)
 {
@@ -148,7 +148,7 @@ static int fuzz_setenv(const char *name, const char *value, int over)
 	return 0;
 }
 
-/* a fuzzed name must not become a file */
+/* a fuzzed name must not create a file */
 static int fuzz_path_check(const char *what, const char *path)
 {
 	(void)what, (void)path;
@@ -167,7 +167,7 @@ static int fuzz_job(const struct world_job *job)
 	return fuzz_run();
 }
 
-/* a fuzzed name is no program */
+/* a fuzzed name need not be a program */
 static bool fuzz_check_program(const char *name)
 {
 	(void)name;
@@ -195,7 +195,7 @@ static bool fuzz_check_program(const char *name)
 #define output_check       fuzz_path_check
 #define exec_check_program fuzz_check_program
 #define output_open        fuzz_output_open
-/* the environment of one command is not that of the next */
+/* one command must not change the environment of the next */
 #define setenv fuzz_setenv
 
 int fuzz_doppel_main(int argc, char **argv);
@@ -231,7 +231,7 @@ int fuzz_doppel_main(int argc, char **argv);
 #include "sim/cli/main.c"
 /* clang-format on */
 
-/* What runs of commands need; none of them is reached. */
+/* Functions that only runs of commands call; none of them is reached. */
 bool cli_self(char out[CLI_SELF_BYTES])
 {
 	snprintf(out, CLI_SELF_BYTES, "/nonexistent/doppel");
@@ -286,20 +286,20 @@ void verbs_space_enter(const struct verbs_run *r)
 	FUZZ_RUN();
 }
 
-/* Cuts `text` into lines, in place. */
+/* Splits `text` into lines, in place. */
 static int fuzz_split(char *text, char *argv[FUZZ_ARGS + 2])
 {
 	int argc = 0;
 
 	argv[argc++] = (char *)"doppel";
 	for (char *line; argc <= FUZZ_ARGS && (line = strsep(&text, "\n"));)
-		if (*line || text) /* the last one ends with a newline, too */
+		if (*line || text) /* the last line ends with a newline, too */
 			argv[argc++] = line;
 	argv[argc] = NULL;
 	return argc;
 }
 
-/* A terminal would be waited for. */
+/* True for inputs with paths whose files might block, such as a terminal. */
 static bool fuzz_is_left_out(const char *text)
 {
 	return strstr(text, "/dev/") || strstr(text, "/proc/");

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any files as a host's /sys, and any text as the topology that is there before. Lines, then the
- * XML:
+ * Fuzzes the files of a host's /sys, and the topology that exists before detection. The input is
+ * lines, then the XML:
  *
- *	gpu 0000:13:00.0               a GPU to look for
- *	file /sys/... CONTENTS         CONTENTS is the rest of the line
- *	link /sys/... NAME TARGET
- *	xml                            the rest of the text
+ *   gpu 0000:13:00.0               a GPU to detect
+ *   file /sys/... CONTENTS         CONTENTS is the rest of the line
+ *   link /sys/... NAME TARGET
+ *   xml                            the rest of the text
  *
- * Detection gives XML, or refuses the text with a reason. What it gives can be fused, with itself
- * too, which changes nothing; and where /sys alone made it, and no GPU is a bridge there, the
- * reader takes it. For libFuzzer (clang -fsanitize=fuzzer); see fuzz_main.h for a driver without
- * it.
+ * Detection returns XML, or refuses the text with a reason. The XML can be fused, and fusing it
+ * with itself changes nothing. If it was made from /sys alone, and no GPU is a bridge there, the
+ * reader accepts it. For libFuzzer (clang -fsanitize=fuzzer); fuzz_main.h has a driver without it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 /* ---- host ----------------------------------------------------------------------------------- */
 
-/* The next word of the line; "" at its end. */
+/* Returns the next word of the line; "" at its end. */
 static char *fuzz_word(char **line)
 {
 	char *word = *line, *end = word + strcspn(word, " ");
@@ -44,13 +43,13 @@ static char *fuzz_word(char **line)
 	return word;
 }
 
-/* Each GPU has a link to the others and to a switch that is not to be seen. */
+/* Adds a GPU with links to the other GPUs and to a switch that is not visible. */
 static void fuzz_gpu(struct fuzz_host *h, const char *bus_id)
 {
 	struct topo_detect_gpu *gpu = &h->gpu[h->d.gpus];
 
 	if (h->d.gpus == FUZZ_GPUS || !detect_is_bus_id(bus_id))
-		return; /* a driver's are addresses */
+		return; /* a driver reports valid addresses */
 	for (int32_t i = 0; i < h->d.gpus; i++)
 		if (strcmp(h->gpu[i].bus_id, bus_id) == 0)
 			return;
@@ -65,7 +64,7 @@ static void fuzz_gpu(struct fuzz_host *h, const char *bus_id)
 	gpu->links = 2;
 }
 
-/* False: the rest is XML. */
+/* Handles one line. Returns false if the rest is XML. */
 static bool fuzz_line(struct fuzz_host *h, char *line)
 {
 	const char *what = fuzz_word(&line);
@@ -108,9 +107,9 @@ static void fuzz_host_make(struct fuzz_host *h, char *text)
 	h->d.nics = topo_detect_nics(h->nic, FUZZ_NICS);
 }
 
-/* ---- what must hold ------------------------------------------------------------------------- */
+/* ---- checks --------------------------------------------------------------------------------- */
 
-/* Functions come before all else: is a GPU one that the kernel has as a bridge? */
+/* True if the kernel has a GPU as a bridge: its functions precede the <gpu> element. */
 static bool fuzz_gpu_is_bridge(const char *xml)
 {
 	for (const char *gpu = strstr(xml, "<gpu "); gpu; gpu = strstr(gpu + 1, "<gpu ")) {

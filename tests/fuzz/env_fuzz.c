@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any text as a rank's environment, a NAME=VALUE a line: two ranks on two hosts all-reduce with it,
- * and it works, or a call returns an error with a message; no task hangs, nothing leaks, no result
- * is wrong. A line with a value that a world refuses must be refused with a message, and is left
- * out then. Lines with other names than the stack's are left out, and those in not_here.
+ * Fuzzes a rank's environment, one NAME=VALUE per line, in an all-reduce of two ranks on two hosts.
+ * It succeeds, or a call returns an error with a message. No task may hang, nothing may leak, and
+ * no result may be wrong. A value that a world refuses must be refused with a message; its line is
+ * then skipped. Lines with names that are not the stack's are skipped, and so are those in
+ * not_here.
  *
- * With libFuzzer, coverage searches the parsers. Without, see fuzz_main.h.
+ * With libFuzzer, coverage guides the search. fuzz_main.h has a driver without it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 static bool fuzz_is_ours(const char *line)
 {
-	/* Files to write, code to load; a root that is waited for where it is not; and without its
-	 * flush the stack is wrong, as it is on hardware. */
+	/* Names of files to write and of code to load. NCCL_COMM_ID: ranks would wait for a root
+	 * that does not exist. NCCL_GDR_FLUSH_DISABLE: without its flush the stack is wrong, as on
+	 * hardware. */
 	static const char *const not_here[] = {
 		"NCCL_DEBUG_FILE=",     "DOPPEL_TRACE=",    "DOPPEL_FAULTS=",
 		"DOPPEL_MACHINE_DIR=",  "NCCL_COMM_ID=",    "NCCL_GDR_FLUSH_DISABLE=",
@@ -36,7 +38,7 @@ static bool fuzz_is_ours(const char *line)
 	return true;
 }
 
-/* stderr is a file. */
+/* True if a world accepts the line; otherwise it must log a message. stderr is a file here. */
 static bool fuzz_is_allowed(const char *line)
 {
 	off_t before = lseek(2, 0, SEEK_CUR);
@@ -48,7 +50,7 @@ static bool fuzz_is_allowed(const char *line)
 	return false;
 }
 
-/* Cuts `text` into lines, in place. */
+/* Splits `text` into lines, in place. */
 static void fuzz_split(char *text, const char *env[FUZZ_LINES + 1])
 {
 	char *rest = NULL;

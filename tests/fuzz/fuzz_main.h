@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A driver for fuzz targets where libFuzzer is not: with -DFUZZ_MAIN a program that runs the files
- * it is given, or, with a number N first, N mutations of each. Include it last; the target is
+ * A driver for fuzz targets without libFuzzer. With -DFUZZ_MAIN it makes a program that runs the
+ * given files, or, with a number N first, N mutations of each. Include it last; the target is
  * LLVMFuzzerTestOneInput.
  */
 #ifndef TESTS_FUZZ_FUZZ_MAIN_H
@@ -21,7 +21,7 @@ static uint64_t fuzz_next(uint64_t *state)
 	return *state;
 }
 
-/* Overwrites, moves, cuts out, or doubles one short piece. */
+/* Overwrites, copies, deletes or doubles a short piece of the text. */
 static size_t fuzz_mutate_once(uint8_t *text, size_t bytes, size_t room, uint64_t *state)
 {
 	size_t len = 1 + fuzz_next(state) % 40;

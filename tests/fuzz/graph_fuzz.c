@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any text as a file of graphs: it is refused with a reason that names file and line, or it is
- * read, and matched with a machine of 8 GPUs and 8 NICs: rings through all of them, or a reason
- * again. For libFuzzer (clang -fsanitize=fuzzer); see fuzz_main.h for a driver without it.
+ * Fuzzes a file of graphs. It is refused with a reason that names file and line, or it is matched
+ * with a machine of 8 GPUs and 8 NICs. The match returns rings through all of them, or again a
+ * reason. For libFuzzer (clang -fsanitize=fuzzer); fuzz_main.h has a driver without it.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as what a peer of net_socket sends: first a handle, then all of a control socket: the
- * hello (whose nonce, where it is 0, is made the listener's), headers, messages, notices. A
- * receiving end takes them or refuses them by a result: it writes nothing beside its receives, and
+ * Fuzzes the bytes that a peer of net_socket sends: first a handle, then the contents of a control
+ * socket: the hello (a nonce of 0 is replaced by the listener's), headers, messages, notices. The
+ * receiving end accepts them or returns an error. It writes nothing outside its receives, and
  * closes.
  */
 #include <stdlib.h>
@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 #define FUZZ_ROOM     4096u
 #define FUZZ_RECEIVES 6
 #define FUZZ_GUARD    0x5a
-#define FUZZ_END_NS   50000000ull /* virtual: the peer has sent all by then */
+#define FUZZ_END_NS   50000000ull /* virtual time by which the peer has sent everything */
 
 static struct fuzz_peer {
 	const uint8_t *data;
@@ -32,7 +32,7 @@ static void must(bool ok)
 		abort();
 }
 
-/* What passes the check is what the sending end relies on. */
+/* Checks that a handle that is accepted has the properties on which the sending end relies. */
 static void fuzz_handle(void)
 {
 	struct net_socket_handle h = {0};
@@ -45,8 +45,7 @@ static void fuzz_handle(void)
 	must(strlen(h.nic) < sizeof h.nic);
 }
 
-/* ---- the peer
- * --------------------------------------------------------------------------------- */
+/* ---- the peer ------------------------------------------------------------------------------- */
 
 static void fuzz_send(int fd, const uint8_t *data, size_t bytes)
 {
@@ -89,10 +88,9 @@ static void fuzz_send_main(void *arg)
 	os_close(fd);
 }
 
-/* ---- the receiving end
- * -------------------------------------------------------------------------- */
+/* ---- the receiving end ---------------------------------------------------------------------- */
 
-/* False: the peer has had its time. */
+/* Waits. Returns false if the peer's time is over. */
 static bool fuzz_wait(struct wait *w, uint64_t end_ns)
 {
 	if (!w->deadline_ns || w->deadline_ns > end_ns)
@@ -101,7 +99,7 @@ static bool fuzz_wait(struct wait *w, uint64_t end_ns)
 	return os_now_ns() < end_ns;
 }
 
-/* The first error, or ncclInProgress. */
+/* Receives the messages. Returns the first error, or ncclInProgress. */
 static ncclResult_t fuzz_receive(void *net_comm, uint8_t *area, uint64_t end_ns)
 {
 	struct net_request *req[FUZZ_RECEIVES] = {NULL};
@@ -162,8 +160,7 @@ static void fuzz_recv_main(void *arg)
 	os_free(comm);
 }
 
-/* ---- the world
- * ---------------------------------------------------------------------------------- */
+/* ---- the world ------------------------------------------------------------------------------ */
 
 static struct os_thread *fuzz_spawn(struct os_proc *proc, const char *name, void (*fn)(void *))
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any text as a fault plan: an engine starts with it, or refuses it with a line that names the
- * plan; nothing else. For libFuzzer (clang -fsanitize=fuzzer); see fuzz_main.h for a driver
- * without it. Build against libdoppel-rt.
+ * Fuzzes a fault plan: an engine starts with it, or refuses it with a line that names the plan. For
+ * libFuzzer (clang -fsanitize=fuzzer); fuzz_main.h has a driver without it. Build against
+ * libdoppel-rt.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	int quiet = open("/dev/null", O_WRONLY), real = dup(2);
 
 	ASSERT(text && quiet >= 0 && real >= 0);
-	dup2(quiet, 2); /* what it prints about each line is not looked at */
+	dup2(quiet, 2); /* discards the messages about lines */
 	int rc = sim_start(&config);
 	if (!rc) {
 		ASSERT(sim_run(fuzz_main_task, NULL) == SIM_PASS);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any text as a file of `doppel replay`: as a configuration it is refused with EINVAL, or what is
- * read is written and read again as the same; as a file of choices the engine starts with it and
- * runs, or refuses it. See fuzz_main.h for a driver without libFuzzer.
+ * Fuzzes a file of `doppel replay`. As a configuration it is refused with EINVAL, or it survives
+ * being written and read again. As a file of choices, the engine starts with it and runs, or
+ * refuses it. fuzz_main.h has a driver without libFuzzer.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	int quiet = open("/dev/null", O_WRONLY), real = dup(2);
 
 	ASSERT(quiet >= 0 && real >= 0);
-	dup2(quiet, 2); /* what it prints about each line is not looked at */
+	dup2(quiet, 2); /* discards the messages about lines */
 	fuzz_config((const char *)data, bytes);
 	fuzz_choices(data, bytes);
 	dup2(real, 2);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target for the memory of a fabric that a program found: whatever is written over its head,
- * the checker refuses it, or everything that it points at is inside the arena. The input is records
- * of eight bytes: where, and a word to put there, or to add. What is refused is taken back.
+ * Fuzzes the memory of a fabric that a program found. After any change of its head, the checker
+ * refuses it, or all its offsets point inside the arena. The input is records of eight bytes: a
+ * place, and a word to store or to add there. A change that is refused is undone.
  */
 #include <stdint.h>
 
@@ -57,7 +57,8 @@ static void follow_all(struct fabric_segment *s)
 			follow(s, w->rings.free[i], 1ull << i);
 }
 
-/* Where a record goes: one in four anywhere in the head, the others to what leads somewhere. */
+/* Returns the place that a record changes: one in four is anywhere in the head, the others are
+ * offsets, sizes and indices. */
 static uint8_t *place(struct fabric_segment *s, uint32_t where)
 {
 	struct hca_world *w = segment_world(s);
@@ -99,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		uint8_t *at = place(s, record[0]);
 
 		memcpy(&old, at, 4);
-		if (record[0] & 1) /* a little beside what is there */
+		if (record[0] & 1) /* a value close to the present one */
 			record[1] = old + (record[1] & 0x1fff) - 0x1000;
 		memcpy(at, &record[1], 4);
 		if (!fabric_check(s, SEGMENT_LAYOUT))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A fabric's memory as a program would have made it, small: what tests break. For segment_fuzz.c
- * and segment_test.c, which include the checker itself. */
+/* A small image of a fabric's memory as a program would have made it, which tests then damage. For
+ * segment_fuzz.c and segment_test.c, which include the checker itself. */
 #ifndef TESTS_FUZZ_SEGMENT_IMAGE_H
 #define TESTS_FUZZ_SEGMENT_IMAGE_H
 
@@ -21,7 +21,7 @@ static inline struct hca_world *segment_world(struct fabric_segment *s)
 	return (struct hca_world *)((uint8_t *)s + SEGMENT_WORLD);
 }
 
-/* All tables, in their order. */
+/* All slabs, in the order of their fields. */
 #define SEGMENT_SLABS(X)                                                                           \
 	X(qp, struct hca_qp)                                                                       \
 	X(cq, struct hca_cq)                                                                       \
@@ -41,7 +41,7 @@ static inline struct hca_world *segment_world(struct fabric_segment *s)
 	X(xrcd_open, struct hca_xrcd_open)                                                         \
 	X(qp_open, struct hca_qp_open)
 
-/* Two chunks of four, of which five items are in use. */
+/* Fills a slab: two chunks of four items, of which five are in use. */
 static inline void segment_slab(struct fabric_segment *s, struct hca_slab *slab, size_t item_bytes)
 {
 	slab->item_bytes = (uint32_t)ALIGN_UP(item_bytes, 64);
@@ -55,7 +55,7 @@ static inline void segment_slab(struct fabric_segment *s, struct hca_slab *slab,
 	}
 }
 
-/* Into zeroed memory. */
+/* Fills zeroed memory. */
 static inline void segment_fill(struct fabric_segment *s)
 {
 	struct hca_world *w = segment_world(s);
@@ -77,7 +77,7 @@ static inline void segment_fill(struct fabric_segment *s)
 	s->arena.used += HCA_RINGS_BYTES;
 }
 
-/* All of the arena, as the programs map it; never given back. */
+/* Maps all of the arena, as programs do; never unmapped. */
 static inline struct fabric_segment *segment_map(void)
 {
 	void *p = mmap(NULL, WORLD_ARENA_BYTES, PROT_READ | PROT_WRITE,

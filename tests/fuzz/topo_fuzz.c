@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any text as a topology file: it is refused with a reason, or gives a model in which every path is
- * whole, and graphs that fit. The first byte picks how many GPUs are selected, the second whether
- * NICs are merged and whether the rings leave the host. For libFuzzer (clang -fsanitize=fuzzer);
- * with -DFUZZ_MAIN a program that runs the files it is given, or, with a number N first, N
+ * Fuzzes a topology file. It is refused with a reason, or becomes a model in which every path is
+ * complete, with graphs that fit it. The first byte selects the number of GPUs, the second whether
+ * NICs are merged and whether the rings leave the host. For libFuzzer (clang -fsanitize=fuzzer).
+ * With -DFUZZ_MAIN it is a program that runs the given files, or, with a number N first, N
  * mutations of each.
  */
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void fuzz_check_path(const struct topo_system *sys, int32_t a, int32_t b)
 	const struct topo_path *p = topo_path_at(sys, a, b);
 	int32_t node = sys->end_node[a];
 	if (p->type == TOPO_PATH_DIS && sys->node[node].host != sys->node[sys->end_node[b]].host)
-		return; /* of several hosts only GPUs are joined */
+		return; /* between hosts only GPUs are connected */
 	ASSERT(p->type < TOPO_PATH_NET);
 	for (int32_t i = 0; i < p->count; i++) {
 		const struct topo_link *link = &sys->link[sys->hop[p->first + i]];
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		ASSERT(log_last_error()[0]);
 		return 0;
 	}
-	int32_t ends = sys->nends - sys->nnvs; /* an NVSwitch is joined to GPUs only */
+	int32_t ends = sys->nends - sys->nnvs; /* an NVSwitch is connected to GPUs only */
 	for (int32_t a = 0; a < ends; a++)
 		for (int32_t b = 0; b < ends; b++)
 			fuzz_check_path(sys, a, b);
@@ -87,7 +87,7 @@ static uint64_t fuzz_next(uint64_t *state)
 	return *state;
 }
 
-/* Overwrites, cuts out, or doubles a few short pieces. */
+/* Overwrites, copies, deletes or doubles a few short pieces of the text. */
 static size_t fuzz_mutate(uint8_t *text, size_t bytes, size_t room, uint64_t *state)
 {
 	for (uint64_t n = 1 + fuzz_next(state) % 4; n; n--) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For fuzz targets that run a world: which one, and where its output goes. stderr is put aside
- * during a run; the output of a failing run is shown, that of the others is not looked at. What
- * cannot be done aborts, as a finding does.
+ * The world of fuzz targets that run one, and its output. stderr is redirected to a file during a
+ * run. The output of a failing run is printed, that of other runs is discarded. An error of this
+ * code aborts, like a finding.
  */
 #ifndef TESTS_FUZZ_WORLD_H
 #define TESTS_FUZZ_WORLD_H
@@ -16,10 +16,10 @@
 #include "sim/lab/runner.h"
 
 struct fuzz_aside {
-	int real, put_aside; /* stderr's descriptor; the file in its place */
+	int real, put_aside; /* descriptor of the real stderr; the file in its place */
 };
 
-/* Two hosts with a rank each, in place, small enough for thousands of runs. */
+/* Configures two hosts with a rank each, in place, small enough for thousands of runs. */
 static inline void fuzz_world(struct lab_config *c, const char *const *env)
 {
 	lab_config_default(c);
@@ -42,7 +42,7 @@ static inline struct fuzz_aside fuzz_aside_begin(void)
 	return a;
 }
 
-/* Puts stderr back. How many bytes were written. */
+/* Restores stderr. Returns the number of bytes written meanwhile. */
 static inline off_t fuzz_aside_end(struct fuzz_aside *a)
 {
 	dup2(a->real, 2);
@@ -50,7 +50,7 @@ static inline off_t fuzz_aside_end(struct fuzz_aside *a)
 	return lseek(a->put_aside, 0, SEEK_END);
 }
 
-/* Shows what was written, or drops it. */
+/* Prints what was written, or discards it. */
 static inline void fuzz_aside_free(struct fuzz_aside *a, bool show)
 {
 	char report[8192];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as XML, and as a machine: refused with a reason that names the input, or a tree whose
- * links and limits hold, and a machine that the world could run. For libFuzzer (clang
- * -fsanitize=fuzzer); see fuzz_main.h for a driver without it. Build against libdoppel-rt.
+ * Fuzzes XML, and a machine. The input is refused with a reason that names it, or becomes a tree
+ * and a machine. The tree's links and limits hold, and the world could run the machine. For
+ * libFuzzer (clang -fsanitize=fuzzer); fuzz_main.h has a driver without it. Build against
+ * libdoppel-rt.
  */
 #include <stdint.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NVML for builds with real GPUs: the declarations that every build shares, here for the hidden
- * thunks of backends/cuda/nvml.c. Comes before the Toolkit's include folder, which may or may not
- * have an nvml.h of its own.
+ * NVML for builds with real GPUs: the declarations that every build shares, for the hidden thunks
+ * of backends/cuda/nvml.c. This folder precedes the Toolkit's include folder, which may have its
+ * own nvml.h.
  */
 #ifndef BACKENDS_CUDA_NVML_H
 #define BACKENDS_CUDA_NVML_H

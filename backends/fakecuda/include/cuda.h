@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of the CUDA driver API that the stack names, spelled as CUDA 13.0 spells it. The stack
- * reaches these through cudaGetDriverEntryPoint or links them; unimplemented.def lists those that
+ * The part of the CUDA driver API that the stack names, spelled as in CUDA 13.0. The stack obtains
+ * these functions through cudaGetDriverEntryPoint or links them. unimplemented.def lists those that
  * abort with their name. Values are the Toolkit's (tests/conformance/cuda_headers_test.sh).
  */
 #ifndef FAKECUDA_CUDA_H
@@ -394,7 +394,7 @@ typedef struct CUmemAccessDesc_st {
 #define FAKECUDA_API __attribute__((visibility("default")))
 #endif
 
-/* Names that changed their meaning carry a version in the library, as in the Toolkit. */
+/* Functions whose meaning changed have a version in their exported name, as in the Toolkit. */
 #define cuMemGetAddressRange cuMemGetAddressRange_v2
 #define cuCtxCreate          cuCtxCreate_v4
 #define cuCtxDestroy         cuCtxDestroy_v2

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs include by habit; for host code it is the runtime API.
+ * For programs that include cuda_runtime.h; for host code it is the runtime API.
  */
 #ifndef FAKECUDA_CUDA_RUNTIME_H
 #define FAKECUDA_CUDA_RUNTIME_H

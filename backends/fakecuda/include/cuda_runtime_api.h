@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The CUDA runtime API of the GPU double, spelled as CUDA 13.0 spells it. Called by core and by
- * any program that would include the Toolkit's header; implemented by libfakecuda. Everything here
- * exists; what backends/fakecuda/unimplemented.def lists aborts with its name when it is called.
+ * The CUDA runtime API of the GPU double, spelled as in CUDA 13.0. Called by core and by any
+ * program that would include the Toolkit's header; implemented by libfakecuda. All of it exists. A
+ * call of a function that backends/fakecuda/unimplemented.def lists aborts with its name.
  *
  * Contract, units and errors are CUDA's: docs/fakecuda.md lists where the double is stricter.
  */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of NVML that hardware detection needs. The CUDA Toolkit of a build may come without
- * NVML's header, so these declarations are ours in every build; names and values are NVML's public
- * ones. Implemented by libfakecuda from the machine's XML, by thunks over libnvidia-ml.so.1 in
- * builds with real GPUs.
+ * The part of NVML that hardware detection needs. A build's CUDA Toolkit may lack NVML's header, so
+ * every build uses these declarations. Names and values are NVML's public ones. libfakecuda
+ * implements them from the machine's XML; builds with real GPUs use thunks over libnvidia-ml.so.1.
  */
 #ifndef FAKECUDA_NVML_H
 #define FAKECUDA_NVML_H
@@ -107,7 +106,7 @@ typedef union nvmlValue_st {
 
 typedef struct nvmlFieldValue_st {
 	unsigned int fieldId;
-	unsigned int scopeId; /* of a link's field: the link */
+	unsigned int scopeId; /* for a field of a link: the link */
 	long long timestamp;
 	long long latencyUsec;
 	nvmlValueType_t valueType;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The few vector types of CUDA that host code names: grid and block dimensions. Included by
- * driver_types.h; same layout as the Toolkit's (checked by tests/conformance/cuda_headers_test.sh).
+ * The vector types of CUDA that host code names: grid and block dimensions. Included by
+ * driver_types.h. Same layout as the Toolkit's (checked by tests/conformance/cuda_headers_test.sh).
  */
 #ifndef FAKECUDA_VECTOR_TYPES_H
 #define FAKECUDA_VECTOR_TYPES_H

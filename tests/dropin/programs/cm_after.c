@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* After a connection: each side that has called rdma_disconnect gets TIMEWAIT_EXIT, once, some time
- * after DISCONNECTED, also on a channel to which its identifier moved meanwhile; a side that has
- * not gets none. A reply that finds no usable queue pair is CONNECT_ERROR and leaves that in ERR. A
- * listener that moves to another channel takes along the requests that were not taken yet. */
+/* The end of a connection. Each side that has called rdma_disconnect gets TIMEWAIT_EXIT once, some
+ * time after DISCONNECTED, also on a channel to which its identifier moved meanwhile. A side that
+ * has not called it gets no such event. A reply that finds no usable queue pair is CONNECT_ERROR
+ * and leaves that queue pair in ERR. A listener that moves to another channel takes its pending
+ * requests with it. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
@@ -25,7 +26,7 @@ static int readable(struct rdma_event_channel *channel, int ms)
 	return poll(&p, 1, ms) == 1;
 }
 
-/* The next event, which must be of that type; its identifier. */
+/* Gets the next event, which must have that type. Returns its identifier. */
 static struct rdma_cm_id *expect(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 {
 	struct rdma_cm_event *e = NULL;
@@ -132,7 +133,7 @@ static void after_disconnect(struct side *l, struct sockaddr_in *at)
 	end(other);
 }
 
-/* A program that has moved its queue pair on its own, to no peer: the library cannot do it
+/* A program that has modified its queue pair itself, to no peer: the library cannot modify it
  * again. */
 static void without_queue_pair(struct side *l, struct sockaddr_in *at)
 {
@@ -159,7 +160,7 @@ static void without_queue_pair(struct side *l, struct sockaddr_in *at)
 	end(child);
 }
 
-/* Two requests wait; with the first one's event the library has read both. */
+/* Two requests wait. When the program gets the first one's event, the library has read both. */
 static void listener_moves(struct side *l, struct sockaddr_in *at)
 {
 	struct side c[2] = {client(at), client(at)};

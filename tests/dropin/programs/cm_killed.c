@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's process, a child of its client's, ends while connected, in order or killed: the
- * client gets DISCONNECTED. The second child is made when its parent has opened devices. */
+/* The server's process, a child of its client's, ends while connected, by itself or killed. The
+ * client gets DISCONNECTED. The second child is made after its parent has opened devices. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
@@ -18,7 +18,7 @@ static void need(int ok, const char *what)
 	exit(1);
 }
 
-/* The next event, which must be of that type; its identifier. */
+/* Gets the next event, which must have that type. Returns its identifier. */
 static struct rdma_cm_id *expect(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 {
 	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
@@ -42,7 +42,7 @@ static void make_qp(struct rdma_cm_id *id)
 	need(!rdma_create_qp(id, NULL, &a), "a queue pair");
 }
 
-/* Writes its port to `out`, and ends at a byte from `in`, or is killed. */
+/* Writes its port to `out`, and ends when it reads a byte from `in`, or is killed. */
 static void server(int out, int in)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A receive is posted, then the connection is refused by the program that listens, or because none
- * listens: the event takes the queue pair to ERR, and the receive is flushed. */
+/* A receive is posted, then the connection is rejected by the listening program, or because no
+ * program listens. The event moves the queue pair to ERR, and the receive is flushed. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
@@ -17,7 +17,7 @@ static void need(int ok, const char *what)
 	exit(1);
 }
 
-/* The next event, which must be of that type; its identifier. */
+/* Gets the next event, which must have that type. Returns its identifier. */
 static struct rdma_cm_id *expect(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 {
 	struct pollfd p = {.fd = channel->fd, .events = POLLIN};

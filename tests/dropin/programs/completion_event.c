@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A completion that is in the queue already when it is armed makes no event, the next one does, and
- * one event alone; a queue that is armed for solicited completions makes no event of others, and
- * one of an error. */
+/* Completion events. A completion that is already in the queue when it is armed causes no event.
+ * The next one does, but only one event. A queue that is armed for solicited completions causes no
+ * event for others, and one for an error. */
 #include <poll.h>
 
 #include "pair.h"
@@ -42,7 +42,7 @@ int main(void)
 		write_one(&p);
 		pair_need(pair_wait(&p).status == IBV_WC_SUCCESS, "a write that succeeds");
 	}
-	/* one completion is left in the queue */
+	/* one completion remains in the queue */
 	pair_need(!ibv_req_notify_cq(p.cq, 0), "an armed queue");
 	pair_need(!event_comes(&p, 300), "no event of what was there before");
 	write_one(&p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters of an HCA are in /sys when it has counted, by the names of the device's driver:
- * requests, retries, packets out of sequence, receivers that are not ready, refused accesses. With
- * the argument `lossy`, some packets to the second device are lost (a fault plan). */
+/* Counters of an HCA appear in /sys under the names of the device's driver: requests, retries,
+ * packets out of sequence, receivers that are not ready, refused accesses. With the argument
+ * `lossy`, a fault plan drops some packets to the second device. */
 #include <inttypes.h>
 
 #include "pair.h"
@@ -36,8 +36,8 @@ static uint64_t counters_read(const char *name)
 	return n;
 }
 
-/* The counter gets to that value, or beyond it with `more`; what is shown may be 10 ms old, and on
- * a busy machine older. */
+/* Waits until the counter has that value, or with `more` a greater one. Values in /sys may be 10 ms
+ * old, and on a busy machine older. */
 static void counters_expect(const char *mlx5, const char *rxe, uint64_t value, int more)
 {
 	const char *name = counters_of_rxe ? rxe : mlx5;
@@ -75,7 +75,7 @@ static void counters_of_requests(struct pair *p)
 	counters_expect("counters/port_rcv_packets", "hw_counters/rcvd_pkts", 13, 1);
 	counters_expect("counters/port_xmit_data", NULL, 13 * 8 / 4, 1);
 	pair_disconnect(p);
-	/* the end of a queue pair takes nothing away */
+	/* destroying a queue pair reduces no counter */
 	counters_expect("hw_counters/rx_write_requests", NULL, 10, 0);
 }
 
@@ -144,8 +144,8 @@ static void counters_of_access(struct pair *p)
 	pair_disconnect(p);
 }
 
-/* Packets between two devices, of which a plan loses some: each shows as one out of sequence at the
- * receiver, a NAK for it at the sender, and is sent again. */
+/* Packets between two devices, of which a plan drops some. Each dropped packet is counted as out of
+ * sequence at the receiver and as a NAK at the sender, which resends it. */
 static void counters_of_loss(void)
 {
 	struct ibv_qp_init_attr a = {.qp_type = IBV_QPT_RC, .cap = {16, 16, 1, 1, 0}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plugin opens a library, uses it and closes it, twice, while a device stays open: the program
- * ends as it would have. Arguments: the libraries. */
+/* A plugin opens a library, uses it and closes it, twice, while a device stays open. The program
+ * still ends normally. Arguments: the libraries. */
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>

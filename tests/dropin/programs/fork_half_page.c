@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Half of a page is registered when the program forks. The child has its own copy of the page, may
- * write there, and has no verbs of its parent's; what HCAs write comes to the parent, also after
- * either has written to the page. */
+ * write there, and cannot use its parent's verbs objects. Writes of HCAs arrive in the parent's
+ * memory, also after either process has written to the page. */
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,7 +43,8 @@ int main(void)
 
 	if (pid == 0)
 		child(&p, page, line[0]);
-	memcpy(page, "parent", 7); /* the page is copied, where nothing guards it */
+	/* copies the page (copy-on-write) unless it is protected from that */
+	memcpy(page, "parent", 7);
 	memcpy(p.memory, "arrived", 8);
 	struct ibv_sge sge = {(uintptr_t)p.memory, 8, p.mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge,

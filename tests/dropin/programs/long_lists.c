@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lengths of a request's entries whose sum has more bits than a variable for it may have: refused
- * where the data are inline, an error completion elsewhere, and no byte is written. */
+/* Lengths of a request's entries whose sum overflows 32 bits. The post fails if the data are
+ * inline; otherwise an error completion follows. No byte is written. */
 #include <errno.h>
 
 #include "pair.h"

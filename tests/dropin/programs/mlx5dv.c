@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The direct verbs of every device: those of Mellanox' vendor id answer, and have nothing; others
- * refuse. */
+/* The direct verbs of every device. Devices with Mellanox' vendor id answer the query and report no
+ * capability; other devices fail it. */
 #include <errno.h>
 #include <infiniband/mlx5dv.h>
 #include <stdio.h>

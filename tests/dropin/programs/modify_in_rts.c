@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attributes that a connected queue pair may change in RTS, or only in SQD: the address and the
- * acknowledge timeout not in RTS, and then nothing of the call is done; the RNR timer may. */
+/* Attributes of a connected queue pair that may change in RTS, or only in SQD. The address and the
+ * acknowledge timeout may not change in RTS, and the failed call changes nothing. The RNR timer
+ * may. */
 #include <errno.h>
 
 #include "pair.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two queue pairs of one process on its first device, RoCE or InfiniBand, for programs that are
- * written as any user of verbs would. A check that fails prints what it saw, and ends the program
- * with 1. */
+/* Two queue pairs of one process on its first device, RoCE or InfiniBand, for programs that use
+ * verbs like any other user. A failed check prints what was expected, and ends the program with
+ * 1. */
 #ifndef TESTS_DROPIN_PROGRAMS_PAIR_H
 #define TESTS_DROPIN_PROGRAMS_PAIR_H
 
@@ -25,7 +25,7 @@ struct pair {
 	struct ibv_qp *qp[2];
 	char *memory; /* PAIR_BYTES */
 	struct ibv_mr *mr;
-	/* of both queue pairs; may be changed before pair_connect */
+	/* attributes of both queue pairs; may be changed before pair_connect */
 	uint32_t sq_psn, rq_psn;
 	int timeout, retries, rnr_retries;
 };
@@ -130,7 +130,7 @@ static void pair_connect(struct pair *p)
 		pair_need(!pair_to_rts(p, p->qp[i], p->qp[1 - i]->qp_num), "a connection");
 }
 
-/* The queue pairs end; completions that were not polled are taken. */
+/* Destroys the queue pairs and discards their completions. */
 static inline void pair_disconnect(struct pair *p)
 {
 	struct ibv_wc wc;
@@ -143,7 +143,8 @@ static inline void pair_disconnect(struct pair *p)
 		;
 }
 
-/* A request of the first queue pair on the first bytes of the memory, to 64 bytes after them. */
+/* Posts a request on the first queue pair, from the first bytes of the memory to the bytes 64 after
+ * them. */
 static inline int pair_post(const struct pair *p, enum ibv_wr_opcode opcode, uint32_t rkey)
 {
 	struct ibv_sge sge = {(uintptr_t)p->memory, 8, p->mr->lkey};
@@ -159,7 +160,7 @@ static inline int pair_post(const struct pair *p, enum ibv_wr_opcode opcode, uin
 	return ibv_post_send(p->qp[0], &wr, &bad);
 }
 
-/* The next completion; a minute is enough on any machine. */
+/* Returns the next completion. A minute is enough on any machine. */
 static inline struct ibv_wc pair_wait(const struct pair *p)
 {
 	struct ibv_wc wc = {0};

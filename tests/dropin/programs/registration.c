@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that can be registered, and memory that cannot, with the error of the kernel; completion
- * queues of sizes that no device has, and resizes below what is in the queue. */
+/* Memory that can be registered, and memory that cannot, with the kernel's error. Completion queues
+ * of sizes that no device has, and resizes below the number of completions in the queue. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>

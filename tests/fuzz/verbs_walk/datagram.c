@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams between the walkers' queue pairs of that kind: each has one, which may be a member of
- * two groups. What comes must be what a walker sent, and come once. */
+/* Datagrams between the walkers' UD queue pairs. Each walker has one, which may be a member of two
+ * groups. A received datagram must be one that a walker sent, and must arrive once. */
 #include "tests/fuzz/verbs_walk/walk.h"
 
 #define QKEY  0x1234567u
@@ -8,7 +8,7 @@
 #define MLID  0xc001
 #define MAGIC 0xd47a64a3u
 
-/* In front of a datagram's pattern. */
+/* Header of a datagram; the pattern follows. */
 struct ud_head {
 	uint32_t magic, from, serial, seq, bytes, key, qpn;
 };
@@ -24,7 +24,7 @@ static uint8_t *ud_memory(const struct walker *w, bool recv, uint32_t seq)
 	       (((uint32_t)w->number * 2 + recv) * UD_DEPTH + seq % UD_DEPTH) * UD_ROOM;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- create and destroy --------------------------------------------------------------------- */
 
 static void ud_raise(struct ibv_qp *qp)
 {
@@ -95,7 +95,8 @@ static void ud_membership(struct walker *w)
 	u->member[i] = !u->member[i];
 }
 
-/* SQE: back to RTS when all is flushed; ERR: a new one. */
+/* Repairs the queue pair: from SQE back to RTS when all requests are flushed; after ERR makes a new
+ * one. */
 static void ud_mend(struct walker *w)
 {
 	struct walk_ud *u = &w->ud;
@@ -118,7 +119,7 @@ static void ud_mend(struct walker *w)
 	ud_make(w);
 }
 
-/* ---- posting -------------------------------------------------------------------------------- */
+/* ---- posts ---------------------------------------------------------------------------------- */
 
 static void ud_recv_post(struct walker *w)
 {
@@ -148,7 +149,7 @@ static void ud_recv_post(struct walker *w)
 	CHECK_EQ(ibv_post_recv(u->qp, &wr, &bad), 0);
 }
 
-/* To whom: a walker's queue pair, or a group. */
+/* Returns the address handle of a random destination: a walker's queue pair, or a group. */
 static struct ibv_ah *ud_address(struct walker *w, uint32_t *qpn)
 {
 	struct client *c = w->client;
@@ -259,7 +260,7 @@ void ud_step(struct walker *w)
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
-/* Under the lock of the client. */
+/* Checks a datagram that arrived. The caller holds the client's lock. */
 static void ud_arrived(struct walker *w, struct walker *owner, const struct ibv_wc *wc,
 		       uint32_t seq)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completions and events, against what was written down. All of it under the client's lock. */
+/* Checks completions and events against the records of requests. The caller holds the client's
+ * lock. */
 #include "tests/fuzz/verbs_walk/walk.h"
 
-/* ---- what a failure reports ----------------------------------------------------------------- */
+/* ---- reports of failures -------------------------------------------------------------------- */
 
 static void queue_note(struct queue *s, const struct ibv_wc *wc)
 {
@@ -31,7 +32,7 @@ static bool is_local(const struct request *r)
 	       r->kind == BAD_LOCAL;
 }
 
-/* May a request of this kind end so? */
+/* True if a request of this kind may complete with this status. */
 static bool may_end(const struct walk_qp *q, const struct request *r, enum ibv_wc_status status)
 {
 	bool uc = q->type == IBV_QPT_UC, send = r->kind == SEND || r->kind == SEND_INV;
@@ -44,7 +45,7 @@ static bool may_end(const struct walk_qp *q, const struct request *r, enum ibv_w
 		return true;
 	case IBV_WC_LOC_PROT_ERR:
 		return r->kind == BAD_LOCAL;
-	case IBV_WC_MW_BIND_ERR: /* the peer may have invalidated it before us */
+	case IBV_WC_MW_BIND_ERR: /* the peer may have invalidated it earlier */
 		return r->kind == BAD_BIND || r->kind == INV;
 	case IBV_WC_REM_ACCESS_ERR:
 		return !uc &&
@@ -70,7 +71,7 @@ static void check_atomic(struct walk_qp *q, const struct request *r, const uint8
 		  (unsigned long long)found, (unsigned long long)r->count);
 	if (r->known || q->count_known)
 		return;
-	/* what those behind it must find is known from here on */
+	/* from here on the values that later atomics must find are known */
 	q->count_known = true;
 	q->count = found + 1 + r->key;
 	for (uint32_t i = r->seq + 1; i != q->send.head; i++)
@@ -78,7 +79,7 @@ static void check_atomic(struct walk_qp *q, const struct request *r, const uint8
 			q->count += 1 + q->send.r[i % DEPTH].key;
 }
 
-/* It went well: what it brought, and what follows from it. */
+/* Handles a successful request: updates windows and checks the data that it returned. */
 static void send_succeeded(struct walker *w, struct walker *owner, struct walk_qp *q,
 			   struct request *r, bool seen)
 {
@@ -102,7 +103,7 @@ static void send_succeeded(struct walker *w, struct walker *owner, struct walk_q
 	}
 }
 
-/* Those before it, in silence: all went well. */
+/* Marks the earlier requests that have no completion: they must have succeeded unsignaled. */
 static void send_silent(struct walker *w, struct walker *owner, struct walk_qp *q, uint32_t seq)
 {
 	struct queue *s = &q->send;
@@ -125,7 +126,7 @@ static void send_silent(struct walker *w, struct walker *owner, struct walk_qp *
 	}
 }
 
-/* The oldest ones that are over are no longer outstanding. */
+/* Removes the oldest requests that are done from the queue. */
 static void send_advance(struct walker *owner, struct walk_qp *q)
 {
 	struct queue *s = &q->send;
@@ -180,13 +181,13 @@ static void check_message(const uint8_t *m, uint32_t bytes)
 		zero &= !m[i];
 	if (zero) /* from the null region */
 		return;
-	do /* any key: the first byte tells it */
+	do /* the first byte identifies the key */
 		vs_pattern(first, 1, key);
 	while (first[0] != m[0] && ++key < 256);
 	vs_expect_pattern(m, bytes, key);
 }
 
-/* Messages come once and in order; the immediate data of most is the number. */
+/* Checks that messages arrive once and in order. The immediate data of most is their number. */
 static void check_arrival(struct walk_qp *q, const struct ibv_wc *wc)
 {
 	uint32_t number = be32toh(wc->imm_data);
@@ -205,7 +206,7 @@ static void check_arrival(struct walk_qp *q, const struct ibv_wc *wc)
 	}
 }
 
-/* bytes: of the receive; memory: NULL: not to be looked at. */
+/* bytes: size of the receive; memory: NULL if its contents are not checked. */
 static void recv_succeeded(struct walker *w, struct walk_qp *q, const struct ibv_wc *wc,
 			   uint32_t bytes, bool bad, const uint8_t *memory)
 {
@@ -220,7 +221,7 @@ static void recv_succeeded(struct walker *w, struct walk_qp *q, const struct ibv
 		CHECK(wc->wc_flags & IBV_WC_WITH_IMM);
 	}
 	if (q && (wc->wc_flags & IBV_WC_WITH_INV)) {
-		/* or an older key, which we gave up before it came */
+		/* or an older key, which was released before the message arrived */
 		CHECK_EQ(wc->invalidated_rkey >> 8, q->mw_key >> 8);
 		if (q->mw_state == MW_BOUND && wc->invalidated_rkey == q->mw_key)
 			q->mw_state = MW_FREE;
@@ -243,7 +244,7 @@ static void recv_check(struct walker *w, struct walk_qp *q, const struct ibv_wc 
 	case IBV_WC_LOC_LEN_ERR:
 		CHECK(bytes < MESSAGE);
 		break;
-	case IBV_WC_REM_INV_REQ_ERR: /* it invalidates what we invalidated before */
+	case IBV_WC_REM_INV_REQ_ERR: /* it invalidates a window that was invalidated before */
 		CHECK(has(w, F_WINDOW));
 		break;
 	default:
@@ -276,7 +277,7 @@ static void recv_done(struct walker *w, struct walker *owner, struct walk_qp *q,
 		s->failed = q->broken = true;
 }
 
-/* ---- whose it is ---------------------------------------------------------------------------- */
+/* ---- owners of completions ------------------------------------------------------------------ */
 
 static struct walk_qp *qp_find(struct client *c, struct walker **owner, uint32_t serial,
 			       uint32_t qpn)
@@ -333,7 +334,7 @@ static void wc_done(struct walker *w, const struct ibv_wc *wc)
 	}
 	struct walk_qp *q = qp_find(c, &owner, serial, 0);
 
-	if (!q) /* of a queue pair that was reset or destroyed since */
+	if (!q) /* its queue pair was reset or destroyed meanwhile */
 		return;
 	CHECK_EQ(wc->qp_num, q->qpn);
 	if (wc->wr_id & ID_RECV)
@@ -342,7 +343,7 @@ static void wc_done(struct walker *w, const struct ibv_wc *wc)
 		send_done(w, owner, q, wc);
 }
 
-/* ---- polling -------------------------------------------------------------------------------- */
+/* ---- polls ---------------------------------------------------------------------------------- */
 
 static void poll_read(struct walk_cq *q, struct ibv_wc *wc, bool own)
 {
@@ -435,7 +436,7 @@ void arm(struct walker *w, int which)
 	uint64_t before = q->events;
 
 	channel_look(w, which);
-	/* by an earlier call, and still so when nothing has come since */
+	/* armed by an earlier call; still valid if no event has arrived since */
 	bool armed = q->armed && q->events == before;
 
 	q->armed = !poll_some(w, which) && (armed || !solicited);

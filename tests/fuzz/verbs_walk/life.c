@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: made, paired, drained, recovered, reset, destroyed. */
+/* Queue pairs: create, pair, drain, recover, reset, destroy. */
 #include "tests/fuzz/verbs_walk/walk.h"
 
 static void qp_withdraw(struct walker *w, struct walk_qp *q)
@@ -95,9 +95,9 @@ void qp_make(struct walker *w, struct walk_qp *q)
 	qp_offer(w, q);
 }
 
-/* ---- the end, and before -------------------------------------------------------------------- */
+/* ---- drain, reset, destroy ------------------------------------------------------------------ */
 
-/* Nothing of it is outstanding any more: what the requests had for themselves goes. */
+/* Forgets the queue pair's outstanding requests, and discards their own regions and windows. */
 static void qp_forget(struct walker *w, struct walk_qp *q)
 {
 	client_lock(w->client);
@@ -198,7 +198,7 @@ void qp_reset(struct walker *w, struct walk_qp *q)
 	qp_offer(w, q);
 }
 
-/* To SQD, or back. The peer may have ended it meanwhile. */
+/* Changes the queue pair to SQD, or back. The peer may have broken it meanwhile. */
 void qp_drain(struct walker *w, struct walk_qp *q)
 {
 	struct ibv_qp_attr a = {.qp_state = q->drained ? IBV_QPS_RTS : IBV_QPS_SQD};
@@ -212,7 +212,7 @@ void qp_drain(struct walker *w, struct walk_qp *q)
 	}
 	int rc = ibv_modify_qp(q->qp, &a, mask);
 
-	/* from SQD to RTS while it drains is refused by none; from ERR or SQE it is */
+	/* SQD to RTS during a drain always succeeds; from ERR or SQE it fails */
 	if (rc) {
 		enum ibv_qp_state state = vs_state(q->qp);
 
@@ -227,7 +227,7 @@ void qp_drain(struct walker *w, struct walk_qp *q)
 	q->drained = !q->drained;
 }
 
-/* From SQE back to RTS, when everything was flushed. */
+/* Recovers from SQE to RTS, when everything was flushed. */
 void qp_recover(struct walker *w, struct walk_qp *q)
 {
 	client_lock(w->client);
@@ -239,7 +239,7 @@ void qp_recover(struct walker *w, struct walk_qp *q)
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTS};
 	int rc = ibv_modify_qp(q->qp, &a, IBV_QP_STATE);
 
-	if (rc) { /* its receiving side failed since */
+	if (rc) { /* its receiving side failed meanwhile */
 		CHECK_EQ(rc, EINVAL);
 		CHECK_EQ(vs_state(q->qp), IBV_QPS_ERR);
 		return;
@@ -293,7 +293,7 @@ static void qp_connect(struct walker *w, struct walk_qp *q, uint32_t peer_psn)
 
 	vs_raise(q->qp, &a, IBV_QPS_INIT);
 	qp_fill(w, q);
-	if (once_in(w, 3)) { /* and once more: queues are empty again */
+	if (once_in(w, 3)) { /* reset and start again: the queues are empty */
 		gate_shut(c);
 		vs_set_state(q->qp, IBV_QPS_RESET);
 		gate_open(c);
@@ -317,7 +317,7 @@ static void qp_connect(struct walker *w, struct walk_qp *q, uint32_t peer_psn)
 	w->connections++;
 	if (!rc)
 		return;
-	CHECK_EQ(rc, EINVAL); /* the peer's first message may have ended it */
+	CHECK_EQ(rc, EINVAL); /* the peer's first message may have broken it */
 	CHECK_EQ(vs_state(q->qp), IBV_QPS_ERR);
 	client_lock(c);
 	q->broken = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: drawn, written down, posted as a list or through ibv_wr_*. */
+/* Requests: drawn, recorded, and posted as a list or through ibv_wr_*. */
 #include "tests/fuzz/verbs_walk/walk.h"
 
 static const enum ibv_wr_opcode post_opcode[] = {
@@ -17,7 +17,7 @@ static const enum ibv_wr_opcode post_opcode[] = {
 	[BAD_BIND] = IBV_WR_LOCAL_INV,
 };
 
-/* ---- what a request had for itself ---------------------------------------------------------- */
+/* ---- regions and windows of one request ----------------------------------------------------- */
 
 void trash_request(struct walker *owner, struct request *r)
 {
@@ -49,7 +49,7 @@ void trash_empty(struct walker *w)
 	}
 }
 
-/* A region for that memory alone, registered directly or by way of another place. */
+/* Registers a region for this memory alone, directly or by rereg of another region. */
 static struct ibv_mr *post_own_region(struct walker *w, uint8_t *at, size_t bytes)
 {
 	int access = IBV_ACCESS_LOCAL_WRITE;
@@ -113,8 +113,8 @@ void recv_post(struct walker *w, struct walk_qp *q)
 	CHECK_EQ(ibv_post_recv(q->qp, &wr, &bad), 0);
 }
 
-/* A free place of the shared queue, or one that a queue pair which ended may have taken with it;
- * -1: none. */
+/* Returns a free place of the shared queue, or a place that a destroyed queue pair may have taken.
+ * Returns -1 if all places are out. */
 static int srq_place(struct walker *w, struct walk_srq *s)
 {
 	int from = (int)pick(w, SRQ_DEPTH);
@@ -161,7 +161,7 @@ void srq_post(struct walker *w, int which)
 
 	if (!rc)
 		return;
-	/* full, for all that we know, when there are more out than there are places */
+	/* it may be full if more receives are out than it has places */
 	CHECK_MSG(doubts && rc == ENOMEM, "ibv_post_srq_recv: %s", strerror(rc));
 	client_lock(c);
 	s->r[at].out = doubtful;
@@ -179,9 +179,9 @@ void srq_limit(struct walker *w, int which)
 	CHECK_EQ(ibv_modify_srq(s->srq, &a, IBV_SRQ_LIMIT), 0);
 }
 
-/* ---- drawing a send ------------------------------------------------------------------------- */
+/* ---- draw a send ---------------------------------------------------------------------------- */
 
-/* What is known of the peer's window, and of our own. */
+/* Publishes this queue pair's bound window, and returns the peer's; 0 if the peer has no window. */
 static uint32_t window_look(struct walker *w, struct walk_qp *q)
 {
 	struct walk *walk = w->client->walk;
@@ -257,7 +257,7 @@ static void fill_atomic(struct walk_qp *q, struct request *r, struct ibv_send_wr
 	}
 }
 
-/* Its own bytes, or zeroes of the null region. */
+/* Writes the request's pattern; a request of the null region sends zeroes. */
 static void fill_pattern(struct walker *w, const struct walk_qp *q, const struct request *r)
 {
 	uint8_t *message = message_of(w, q, false, r->seq);
@@ -280,7 +280,8 @@ static void fill_write(struct walker *w, struct walk_qp *q, struct request *r)
 	q->writes++;
 }
 
-/* Which key of the peer a write goes through. */
+/* Returns the key of the peer for a write or read: a window's, an invalidated one, or 0 for the
+ * region. */
 static uint32_t fill_key(struct walker *w, struct walk_qp *q, struct request *r, uint32_t window)
 {
 	if (r->kind != WRITE && r->kind != READ)
@@ -293,7 +294,7 @@ static uint32_t fill_key(struct walker *w, struct walk_qp *q, struct request *r,
 	return r->windowed ? window : 0;
 }
 
-/* The request that it is, and what is written down of it. Under the client's lock. */
+/* Completes the request and its record. The caller holds the client's lock. */
 static void fill_kind(struct walker *w, struct walk_qp *q, struct request *r,
 		      struct ibv_send_wr *wr, uint32_t window)
 {
@@ -399,7 +400,8 @@ static struct request send_draw(struct walker *w, const struct walk_qp *q, uint3
 	if (kind == SEND && once_in(w, 30))
 		r.bytes = 0;
 	r.with_imm = once_in(w, 2);
-	/* an error after a silent one shows nothing of it, unless completions are seen in order */
+	/* an error cannot be attributed after an unsignaled request, unless completions are seen in
+	 * order */
 	r.signaled = q->send.loose || held >= DEPTH - 2 || !once_in(w, 3) || kind == READ ||
 		     kind == ADD || kind == CAS;
 	bool data = message || kind == WRITE || kind == READ;
@@ -412,7 +414,7 @@ static struct request send_draw(struct walker *w, const struct walk_qp *q, uint3
 	return r;
 }
 
-/* ---- posting -------------------------------------------------------------------------------- */
+/* ---- posts ---------------------------------------------------------------------------------- */
 
 static void post_builder_op(struct ibv_qp_ex *ex, const struct ibv_send_wr *wr)
 {
@@ -493,7 +495,7 @@ int post_list(struct walker *w, struct walk_qp *q, struct ibv_send_wr *wr)
 	ibv_wr_start(ex);
 	for (const struct ibv_send_wr *i = wr; i; i = i->next) {
 		post_build(ex, i, q->type == IBV_QPT_XRC_SEND);
-		if (twice) { /* begun, and thought better of */
+		if (twice) { /* starts, aborts, and starts again */
 			ibv_wr_abort(ex);
 			ibv_wr_start(ex);
 			twice = false;
@@ -572,7 +574,7 @@ static struct request *bind_begin(struct walk_qp *q, enum kind kind)
 	return r;
 }
 
-/* A window of type 1 over a region that is there for it alone. */
+/* Binds a window of type 1 on a region that is registered only for it. */
 static void bind_type_1(struct walker *w, struct walk_qp *q)
 {
 	struct client *c = w->client;
@@ -605,7 +607,7 @@ static void bind_type_1(struct walker *w, struct walk_qp *q)
 	CHECK_EQ(ibv_bind_mw(q->qp, mw, &bind), 0);
 }
 
-/* One of type 2 over the memory that the peer of this queue pair writes to. */
+/* Binds a window of type 2 on the memory to which this queue pair's peer writes. */
 static void bind_type_2(struct walker *w, struct walk_qp *q)
 {
 	struct client *c = w->client;

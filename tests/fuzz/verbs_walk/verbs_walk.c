@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random walks over verbs calls: several clients of two tasks each, with a context of their own,
- * make, connect, use, break, reset and destroy queue pairs of all types between each other, mostly
- * rightly. Oracles: no crash, no sanitizer, no complaint of the verbs sanitizer, nothing left
- * behind; of each completion that its request was outstanding, in order, and may end like that;
- * that messages come once and in order, and are what was sent; that memory read back is what was
- * written, and that atomics count; that an armed queue makes an event, and an error flushes
- * everything; that what must be refused is, with the errno it must have, and changes nothing.
+ * Random walks over verbs calls. Several clients, each with two tasks and a context, create,
+ * connect, use, break, reset and destroy queue pairs of all types with each other. Most of their
+ * calls are valid. The walk checks:
+ * - no crash, no report of a sanitizer or of the verbs sanitizer, and no leaks;
+ * - each completion belongs to an outstanding request, is in order, and has a permitted status;
+ * - messages arrive once, in order, and with the sent contents;
+ * - memory that is read back has the written contents, and atomics count;
+ * - an armed queue generates an event, and an error flushes everything;
+ * - an invalid call fails with its errno and changes nothing.
  *
- * Each seed draws what its walk has (walk.h). A case of the conformance suite's harness, so it runs
- * where that runs (suite.h); a failure ends with the command that repeats it:
+ * Each seed draws the features of its walk (walk.h). The walk is a case of the conformance suite's
+ * harness and runs wherever that runs (suite.h). A failure ends with the command that repeats it:
  *
  *     verbs_walk_world --seeds 100                            virtual time, deterministic
  *     verbs_walk_world --engine threads --seeds 100 --steps 3000 --timeout 900
- *     verbs_walk --seed 7                                     behind libibverbs.so.1
+ *     verbs_walk --seed 7                                     on libibverbs.so.1
  */
 #include <fcntl.h>
 
 #include "tests/fuzz/verbs_walk/walk.h"
 
-/* ---- small things --------------------------------------------------------------------------- */
+/* ---- helpers -------------------------------------------------------------------------------- */
 
 uint32_t pick(struct walker *w, uint32_t n)
 {
@@ -138,7 +140,7 @@ static void step_connected(struct walker *w, struct walk_qp *q)
 		send_post(w, q);
 }
 
-/* What is posted now is flushed; then a new one. */
+/* A step of a broken queue pair: recovers, posts (which is flushed), resets, or destroys it. */
 static void step_broken(struct walker *w, struct walk_qp *q)
 {
 	uint32_t n = pick(w, 8);
@@ -161,7 +163,7 @@ static void step(struct walker *w)
 	int own = w->number;
 
 	trash_empty(w);
-	client_lock(w->client); /* others may have polled that it broke */
+	client_lock(w->client); /* another task may have polled the error */
 	if (q->life == CONNECTED && q->broken)
 		q->life = BROKEN;
 	client_unlock(w->client);
@@ -363,7 +365,7 @@ static void client_close(struct client *c)
 
 /* ---- the case ------------------------------------------------------------------------------- */
 
-/* What a device must have for each; VS_NEED_COUNT: nothing. */
+/* Capability that a device needs for each feature; VS_NEED_COUNT: needs no capability. */
 static const enum vs_need walk_need[FEATURES] = {
 	[F_UC] = VS_NEED_UC,
 	[F_UD] = VS_NEED_UD,
@@ -429,7 +431,7 @@ static uint64_t client_report(const struct client *c)
 	return all;
 }
 
-/* Objects are destroyed in use to see EBUSY: the sanitizer need not say it. */
+/* Walks destroy objects in use to check for EBUSY, which the sanitizer need not report. */
 __attribute__((constructor)) static void walk_environment(void)
 {
 	setenv("DOPPEL_VERBS_CHECK", "-destroy-order,-wrong-domain,-stale-key", 0);

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random walks over verbs calls: what its parts share.
+ * Random walks over verbs calls: declarations that its files share.
  *
  *   verbs_walk.c   the case, clients and their objects, the end of a walk
- *   life.c         queue pairs: made, paired, drained, recovered, reset, destroyed
- *   post.c         requests: drawn, written down, posted in one of three ways
- *   done.c         completions and events against what was written down
+ *   life.c         queue pairs: create, pair, drain, recover, reset, destroy
+ *   post.c         requests: drawn, recorded, posted in one of three ways
+ *   done.c         checks of completions and events against the records
  *   datagram.c     datagrams, address handles, groups
- *   wrong.c        objects that come and go; calls that must be refused
+ *   wrong.c        short-lived objects; calls that must fail
  *
  * A client is a context with a protection domain, shared receive queues, an XRC domain and
- * completion queues, used by WALKERS tasks. A queue pair belongs to one walker, which alone changes
- * and posts to it; completions of the client's shared queues are polled by any walker.
+ * completion queues, used by WALKERS tasks. A queue pair belongs to one walker, and only that
+ * walker changes it and posts to it. Any walker polls the completions of the client's shared
+ * queues.
  *
- * Locks: a client's is over what was written down of its queue pairs and queues, the board's over
- * what other clients read. Both are held for a few assignments, never across a call of verbs, and
- * never together. A client's gate is shut while an event is taken and acknowledged, and while a
- * queue pair ends, whose events vanish then: the call that takes one would wait for the next.
- * Owner: each walker frees what it made; the client's objects end with the case.
+ * Locks: a client's lock protects the records of its queue pairs and queues, the board's lock the
+ * data that other clients read. Both are held for a few assignments, never during a verbs call, and
+ * never together. A client's gate is shut while an event is read and acknowledged, and while a
+ * queue pair ends. The end of a queue pair removes its events, and a call that reads one would then
+ * wait for the next. Each walker frees what it created; the client's objects are destroyed at the
+ * end of the case.
  */
 #ifndef TESTS_FUZZ_VERBS_WALK_WALK_H
 #define TESTS_FUZZ_VERBS_WALK_WALK_H
@@ -25,18 +27,18 @@
 #include "tests/conformance/verbs/suite.h"
 
 #define CLIENTS     4
-#define WALKERS     2 /* of a client */
-#define QPS         4 /* of a walker */
+#define WALKERS     2 /* per client */
+#define QPS         4 /* per walker */
 #define CLIENT_QPS  (WALKERS * QPS)
-#define DEPTH       16 /* of a queue pair's queues */
+#define DEPTH       16 /* entries of a queue pair's queues */
 #define SRQ_DEPTH   48
 #define UD_DEPTH    16
-#define MESSAGE     512 /* bytes at most */
+#define MESSAGE     512 /* maximum in bytes */
 #define DATAGRAM    256
-#define UD_ROOM     512 /* of a receive: header, payload */
-#define SLOT        256 /* of remote memory, of one connection: a counter, then data */
-#define GENERATIONS 8   /* of connections of one queue pair that have slots of their own */
-#define CHAIN       3   /* requests posted together */
+#define UD_ROOM     512 /* bytes of a receive: header, payload */
+#define SLOT        256 /* bytes of remote memory per connection: a counter, then data */
+#define GENERATIONS 8   /* connections of one queue pair that have separate slots */
+#define CHAIN       3   /* maximum number of requests posted together */
 #define TRASH       (CLIENT_QPS * DEPTH)
 #define CQE         4000
 #define SHARED_CQ   WALKERS /* the completion queue that all walkers of a client poll */
@@ -47,7 +49,7 @@
 #define UD_AT        (SRQ_AT + 2 * SRQ_DEPTH * MESSAGE)
 #define BUFFER_BYTES (UD_AT + WALKERS * 2 * UD_DEPTH * UD_ROOM)
 
-/* What this seed's walk has. */
+/* Features that a seed's walk may have. */
 #define WALK_FEATURES(X)                                                                           \
 	X(UC)                                                                                      \
 	X(UD)                                                                                      \
@@ -66,7 +68,7 @@
 	X(RESET)                                                                                   \
 	X(FLUSH)                                                                                   \
 	X(BAD)   /* requests that fail */                                                          \
-	X(WRONG) /* calls that are refused */
+	X(WRONG) /* calls that fail */
 enum feature {
 #define WALK_FEATURE(name) F_##name,
 	WALK_FEATURES(WALK_FEATURE)
@@ -95,28 +97,30 @@ struct request {
 	uint32_t seq;
 	enum kind kind;
 	bool signaled, done;
-	bool known;    /* READ, atomics: there is something to compare with */
+	bool known;    /* READ, atomics: the expected data are known */
 	bool null;     /* its memory is the null region */
-	bool windowed; /* through the peer's window, which may go away */
-	bool dead;     /* through one that we invalidated */
+	bool windowed; /* uses the peer's window, which may be unbound meanwhile */
+	bool dead;     /* uses a window of the peer that was invalidated */
 	bool with_imm;
-	uint32_t bytes, key; /* of its pattern */
-	uint32_t number;     /* of the messages that take a receive; BIND, INV: the window's key */
-	uint64_t count;      /* atomics: what must be found; READ: the writes before it */
-	struct ibv_mr *own;  /* made for this request alone */
+	uint32_t bytes, key; /* size and key of its pattern */
+	/* sequence number of the message, if it consumes a receive; BIND, INV: the window's key */
+	uint32_t number;
+	/* atomics: the value that must be found; READ: number of earlier writes */
+	uint64_t count;
+	struct ibv_mr *own; /* registered for this request alone */
 	struct ibv_mw *window;
 };
 
 struct queue {
 	struct request r[DEPTH];
-	uint32_t head, tail; /* tail: oldest that is outstanding */
-	uint32_t top;        /* behind the newest whose completion came */
+	uint32_t head, tail; /* tail: oldest outstanding one */
+	uint32_t top;        /* 1 + the newest that completed */
 	struct {
 		uint32_t seq, status;
-	} came[8]; /* the last completions, for the report of a failure */
+	} came[8]; /* the last completions, for reports */
 	uint32_t count;
-	bool loose;  /* others poll its completions, too: they are seen in any order */
-	bool failed; /* what follows is flushed */
+	bool loose;  /* other walkers poll its completions, too: their order is not known */
+	bool failed; /* later requests are flushed */
 };
 
 enum life { NONE, FRESH, CONNECTED, BROKEN };
@@ -125,54 +129,57 @@ struct walk_qp {
 	struct ibv_qp *qp;
 	enum life life;
 	enum ibv_qp_type type;
-	bool extended, broken; /* broken: a completion showed it, or we did it */
+	/* broken: a completion reported an error, or the walker moved it to ERR */
+	bool extended, broken;
 	bool sqe, drained;
 	bool srq; /* its receives are the client's */
 	uint32_t serial, qpn, psn, generation;
-	int peer, peer_slot; /* client, its queue pair */
+	int peer, peer_slot; /* client, and index of its queue pair */
 	uint32_t peer_qpn, peer_generation, peer_srqn;
 	struct queue send, recv;
-	uint32_t messages, arrived; /* that take a receive: posted, and come from the peer */
-	uint8_t shadow[SLOT];       /* the data of its slot, if all writes were done */
+	/* numbers of messages that consume a receive: posted, and received from the peer */
+	uint32_t messages, arrived;
+	uint8_t shadow[SLOT]; /* contents of its slot after all writes */
 	uint64_t writes;
 	bool data_known, count_known;
 	uint64_t count;
-	struct ibv_mw *mw;         /* type 2, over the peer's slot here */
-	uint32_t mw_key, mw_shown; /* shown: on the board */
+	struct ibv_mw *mw;         /* type 2, over the slot here to which the peer writes */
+	uint32_t mw_key, mw_shown; /* shown: the key on the board */
 	enum { MW_FREE, MW_BINDING, MW_BOUND, MW_ENDING } mw_state;
-	uint32_t dead_key; /* of the peer's window, that we invalidated */
+	uint32_t dead_key; /* key of the peer's window that this walker invalidated */
 };
 
-/* A shared receive queue: 0 plain, 1 of extended connections. */
+/* A shared receive queue: index 0 plain, 1 of XRC. */
 struct walk_srq {
 	struct ibv_srq *srq;
 	uint32_t number; /* XRC */
 	uint32_t posted, limits, limit_events;
 	struct {
 		bool out, bad;
-		bool doubtful; /* posted anew, though it may be out: queue pairs take some with them */
+		/* posted anew although it may be out: queue pairs that end take some receives */
+		bool doubtful;
 		uint32_t round, bytes;
 	} r[SRQ_DEPTH];
-	uint32_t deaths, doubts, given_up; /* deaths: of queue pairs that used it */
+	uint32_t deaths, doubts, given_up; /* deaths: number of ended queue pairs that used it */
 };
 
 struct walk_cq {
 	struct ibv_cq *cq;
-	struct ibv_cq_ex *ex; /* or it is a plain one */
+	struct ibv_cq_ex *ex; /* NULL: a plain queue */
 	struct ibv_comp_channel *channel;
-	bool armed; /* with nothing in it: the next completion makes an event */
+	bool armed; /* armed while empty: the next completion generates an event */
 	uint64_t stamp;
 	uint64_t arms, events;
 };
 
-/* A datagram queue pair. */
+/* A UD queue pair. */
 struct walk_ud {
 	struct ibv_qp *qp;
 	uint32_t serial, qpn;
 	bool broken, member[2];
 	struct queue send, recv; /* DEPTH of each */
 	struct ibv_ah *ah[UD_DEPTH];
-	uint64_t seen[64]; /* the last ones that came */
+	uint64_t seen[64]; /* the last datagrams received */
 	uint32_t seen_count;
 };
 
@@ -182,28 +189,28 @@ struct walker {
 	uint64_t random;
 	struct walk_qp qp[QPS];
 	struct walk_ud ud;
-	struct ibv_pd *pd; /* the client's, or a parent of it */
+	struct ibv_pd *pd; /* the client's, or a parent domain of it */
 	struct ibv_td *td;
 	struct trash {
 		struct ibv_mw *mw;
 		struct ibv_mr *mr;
-		bool busy; /* the window is bound to it */
-	} trash[TRASH];    /* under the client's lock: the walker that polls puts it there */
+		bool busy; /* the window is bound to the region */
+	} trash[TRASH];    /* under the client's lock: the walker that polls adds entries */
 	int trash_count;
 	uint64_t done[KINDS], errors, connections, received, compared, datagrams, refused;
 };
 
-/* What others may see of a queue pair; under the board's lock. */
+/* State of a queue pair that other clients read; under the board's lock. */
 struct advert {
 	bool free, asked;
 	enum ibv_qp_type type;
 	uint32_t qpn, psn, generation;
-	int peer, peer_slot; /* the walker that asked */
+	int peer, peer_slot; /* the walker that requested a connection */
 	uint32_t peer_qpn, peer_psn, peer_generation;
-	uint32_t window; /* for the peer; 0: none */
+	uint32_t window; /* key for the peer; 0: no window */
 };
 struct advert_ud {
-	uint32_t qpn; /* 0: none */
+	uint32_t qpn; /* 0: no queue pair */
 };
 
 struct client {
@@ -246,9 +253,9 @@ void gate_shut(struct client *c);
 void gate_open(struct client *c);
 void board_lock(struct walk *w);
 void board_unlock(struct walk *w);
-/* This queue pair's place among its client's. */
+/* Returns the queue pair's index among those of its client. */
 int slot_index(const struct walker *w, const struct walk_qp *q);
-/* The memory that the peer of queue pair `index` of client `from` has for it: an offset. */
+/* Returns the offset of the memory that a peer reserves for queue pair `index` of client `from`. */
 uint64_t slot_offset(int from, int index, uint32_t generation);
 uint8_t *message_of(const struct walker *w, const struct walk_qp *q, bool recv, uint32_t seq);
 struct ibv_ah_attr address_of(const struct client *c, const union ibv_gid *gid, uint16_t lid);
@@ -256,10 +263,10 @@ struct ibv_ah_attr address_of(const struct client *c, const union ibv_gid *gid, 
 /* ---- life.c --------------------------------------------------------------------------------- */
 
 void qp_make(struct walker *w, struct walk_qp *q);
-/* Answers a walker that asked, or asks one. */
+/* Answers a walker's request to connect, or requests a connection. */
 void qp_pair(struct walker *w, struct walk_qp *q);
 void qp_to_error(struct walker *w, struct walk_qp *q);
-/* ERR, and every request that is outstanding must complete. */
+/* Changes it to ERR and waits until every outstanding request has completed. */
 void qp_flush_out(struct walker *w, struct walk_qp *q);
 void qp_reset(struct walker *w, struct walk_qp *q);
 void qp_destroy(struct walker *w, struct walk_qp *q);
@@ -272,13 +279,13 @@ void recv_post(struct walker *w, struct walk_qp *q);
 void srq_post(struct walker *w, int which);
 void srq_limit(struct walker *w, int which);
 void send_post(struct walker *w, struct walk_qp *q);
-/* A last request whose completion shows that all before it are over. */
+/* Posts a last request. Its completion shows that all earlier ones are done. */
 void send_post_last(struct walker *w, struct walk_qp *q);
 void bind_post(struct walker *w, struct walk_qp *q);
 int post_list(struct walker *w, struct walk_qp *q, struct ibv_send_wr *wr);
-/* Ends what completed requests had for themselves. */
+/* Destroys the regions and windows of completed requests. */
 void trash_empty(struct walker *w);
-void trash_request(struct walker *owner, struct request *r); /* under the client's lock */
+void trash_request(struct walker *owner, struct request *r); /* called under the client's lock */
 
 /* ---- done.c --------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Objects that come and go, questions, and calls that must be refused and change nothing. */
+/* Short-lived objects, queries, and calls that must fail and change nothing. */
 #include "tests/fuzz/verbs_walk/walk.h"
 
 /* ---- noise ---------------------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ static void noise_srq(struct walker *w)
 	srq_limit(w, which);
 }
 
-/* A context more, with an object of each kind. */
+/* Opens a second context and creates an object of each kind. */
 static void noise_context(struct walker *w)
 {
 	struct ibv_context *ctx = vs_open((int)pick(w, 2));
@@ -141,9 +141,9 @@ void noise(struct walker *w)
 	}
 }
 
-/* ---- refused -------------------------------------------------------------------------------- */
+/* ---- calls that must fail ------------------------------------------------------------------- */
 
-/* What is in use cannot be destroyed. */
+/* An object that is in use cannot be destroyed. */
 static void wrong_destroy(struct walker *w)
 {
 	struct client *c = w->client;
@@ -164,7 +164,7 @@ static void wrong_destroy(struct walker *w)
 		break;
 	}
 	default: {
-		/* our queue pairs keep them while we are here */
+		/* this walker's queue pairs keep the SRQ in use */
 		for (int i = 0; i < QPS; i++)
 			if (w->qp[i].life != NONE && w->qp[i].srq)
 				CHECK_CODE(ibv_destroy_srq(c->srq[0].srq), EBUSY);
@@ -172,7 +172,7 @@ static void wrong_destroy(struct walker *w)
 	}
 }
 
-/* Too few bits, too many, or a state that cannot be reached: EINVAL, and all is as before. */
+/* Too few attribute bits, too many, or a state that cannot be reached: EINVAL, and no change. */
 static void wrong_modify(struct walker *w)
 {
 	struct walk_qp *q = &w->qp[pick(w, QPS)];
@@ -192,7 +192,7 @@ static void wrong_modify(struct walker *w)
 		CHECK_EQ(vs_state(q->qp), IBV_QPS_RESET);
 		return;
 	}
-	/* whatever became of it: not from RTS, SQD, SQE or ERR to there */
+	/* whatever its state is now: RTS, SQD, SQE and ERR do not lead to RTR or INIT */
 	CHECK_EQ(ibv_modify_qp(q->qp, &a, vs_mask(q->type, IBV_QPS_RTR)), EINVAL);
 	a.qp_state = IBV_QPS_INIT;
 	CHECK_EQ(ibv_modify_qp(q->qp, &a, vs_mask(q->type, IBV_QPS_INIT)), EINVAL);
@@ -200,7 +200,7 @@ static void wrong_modify(struct walker *w)
 	CHECK_EQ(ibv_modify_qp(q->qp, &a, IBV_QP_STATE | IBV_QP_DEST_QPN), EINVAL);
 }
 
-/* A list whose second request is bad: none of it when it is built, the first when it is a list. */
+/* Requests with three entries on queues that permit two. */
 static void wrong_post(struct walker *w)
 {
 	struct walk_qp *q = &w->qp[pick(w, QPS)];
@@ -219,7 +219,7 @@ static void wrong_post(struct walker *w)
 	CHECK_MSG(rc == EINVAL || rc == ENOMEM, "3 entries of 2: %d", rc);
 	CHECK(bad == &send);
 	if (q->srq || q->type == IBV_QPT_XRC_SEND || q->type == IBV_QPT_XRC_RECV)
-		recv.num_sge = 1; /* has none of its own */
+		recv.num_sge = 1; /* the queue pair has no receive queue */
 	rc = ibv_post_recv(q->qp, &recv, &bad_recv);
 	CHECK_MSG(rc != 0, "a receive of %d entries is taken", recv.num_sge);
 	CHECK(bad_recv == &recv);
