@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A connection's queue of operations, and the waits of the one that runs. Called by progress.
- */
+/* A connection's queue of operations, and the waits of the running one. Called by progress. */
 #include <string.h>
 
 #include "core/base/log.h"
@@ -13,8 +11,8 @@ void proxy_conn_let_go(struct proxy_conn *pc)
 	shared_add_u32(&pc->ops_live, -1u, SHARED_RELEASE);
 }
 
-/* The operation is gone: its slot goes back, and the service task that drains the connection may
- * see it. */
+/* Ends an operation: frees its slot, and lets the service task that drains the connection see the
+ * end. */
 static void proxy_op_end(struct proxy_conn *pc, struct proxy_slot *slot)
 {
 	proxy_posted_push(&pc->proxy->freed, &slot->node, &slot->node);

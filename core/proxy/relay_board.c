@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The board of PXN (relay.h), on which ranks of a host knock at those that their messages go
- * through, and the store, GPU memory that is set aside for these messages.
+ * The board of PXN (relay.h), on which ranks of a host knock at the relays of their messages, and
+ * the store, GPU memory that is allocated for these messages.
  *
  *	init     the leader makes the board, the others open it; ranks that serve have a store
- *	message  a rank knocks; the service task of the other one makes an area for it
- *	end      service takes no knock any longer, and the relays that it made end as all do
+ *	message  a rank knocks; the service task of the relay makes an area for it
+ *	end      service accepts no more knocks; the relays that it made end as all others do
  *
- * So an init sets aside what cannot be made later, and ranks that send no message share nothing
- * more.
+ * Therefore init allocates only memory that cannot be allocated later, and ranks that send no
+ * message share only the board.
  */
 #include "core/base/log.h"
 #include "core/base/param.h"
@@ -43,7 +43,7 @@ static ncclResult_t relay_store_make(struct ncclComm *comm, struct relay_store *
 	return ncclSuccess;
 }
 
-/* The GPU's, which the first communicator makes. */
+/* Makes sure that the GPU has a store; the first communicator makes it. */
 static ncclResult_t relay_store_get(struct ncclComm *comm)
 {
 	struct proxy_gpu *p = comm->proxy->gpu;
@@ -164,7 +164,7 @@ ncclResult_t relay_board_make(struct ncclComm *comm)
 	return ncclSuccess;
 }
 
-/* The board of the leader in this process, with a reference. */
+/* Returns the board of the leader in this process, with a reference. */
 static struct relay_board *relay_board_of_leader(const struct ncclComm *comm)
 {
 	struct relay_board *board = NULL;
