@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives: check, enqueue; launch immediately, or at the end of the group.
+ * Collectives: checks and enqueues them; launches them immediately or at the end of the group.
  */
 #include "core/api/collective.h"
 
@@ -77,8 +77,8 @@ static void coll_log(const struct api_coll *c)
 	     (const void *)c->comm, c->comm->nranks, (void *)t->stream, c->comm->rank);
 }
 
-/* Checks, and queues or launches. The entry point gives the arguments in c->task; what all calls
- * have alike is filled in here. */
+/* Checks the call, then queues or launches it. The entry point sets the call's arguments in
+ * c->task; this function sets the fields that all calls have. */
 static ncclResult_t coll_call(struct api_coll *c, enum api_coll_call call)
 {
 	c->row = &api_colls[call];
@@ -102,7 +102,7 @@ static ncclResult_t coll_call(struct api_coll *c, enum api_coll_call call)
 	return api_return(rc);
 }
 
-/* ---- entry points: the arguments as they come ----------------------------------------------- */
+/* ---- entry points: arguments as the program passes them ------------------------------------- */
 
 API_TWIN(ncclAllReduce);
 API_WEAK ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,

@@ -36,7 +36,7 @@ static const struct param_form *param_form_of(int p)
 	return p < PARAM_COUNT ? &param_forms[p] : &param_doubles.form[p - PARAM_COUNT];
 }
 
-/* Shift that a unit stands for, or -1. */
+/* Returns the shift of a unit, or -1 if the unit is invalid. */
 static int param_unit_shift(const char *unit)
 {
 	switch (*unit) {
@@ -83,12 +83,12 @@ static void param_value_init(struct param_value *v, const struct param_row *row,
 		return;
 	bool ok = param_number_parse(row, row->initial, &v->number);
 	ASSERT(ok);
-	/* an empty value is an unset one, as in NCCL */
+	/* An empty value counts as unset, as in NCCL. */
 	if (text && *text)
 		v->malformed = !param_number_parse(row, text, &v->number);
 }
 
-/* Text that is malformed is as if unset, too: its readers get the default. */
+/* Malformed text also counts as unset: readers get the default. */
 static void param_text_init(struct param_value *v, int p)
 {
 	const struct param_row *row = param_row_of(p);
@@ -126,7 +126,8 @@ void param_expected(int p, char *out, size_t bytes)
 			 row->type == PARAM_BYTES ? ", k, M or G behind it" : "");
 }
 
-/* Once for each value; on stderr, unless the log has it there already. */
+/* Reports a malformed value, once per value. Writes to stderr too, unless the log is already
+ * there. */
 static void param_malformed(int p, struct param_value *v)
 {
 	const struct param_row *row = param_row_of(p);
