@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every environment variable, in tables: they parse them, print `doppel env`, and are the
- * documentation. The table of the stack is here. The doubles bring theirs (param_row.h), which
- * exists in fake builds alone; its variables have the numbers from PARAM_COUNT on. A row is data
- * only: id, name, type, default, smallest, largest, meaning. A variable that is read has a row, and
- * a row has a reader.
+ * Tables of all environment variables. The tables parse the variables, print `doppel env`, and are
+ * the documentation. The stack's table is here. The doubles have their own table (param_row.h) in
+ * fake builds only; their variables are numbered from PARAM_COUNT on. A row is data only: id, name,
+ * type, default, minimum, maximum, meaning. Each variable that the code reads has a row, and each
+ * row has a reader.
  *
- * Values are read once per process, from its own environment (os_env), and never change after. A
- * world refuses malformed ones when it is made. In a real process they are named in a line each,
- * whatever the log level, when its first communicator is made, and the default is used: NCCL does
- * so, and its programs run with values that this table does not know. Types:
+ * Values are read once per process, from its own environment (os_env), and never change afterwards.
+ * A world with malformed values is refused when it is created. A real process logs one line for
+ * each malformed value, at any log level, when it creates its first communicator; it uses the
+ * default. NCCL does the same, and programs for NCCL run with values that this table does not know.
+ * Types:
  *
  *	INT     decimal or 0x hexadecimal       BOOL   0 or 1 (any other number counts as 1)
  *	BYTES   an INT with an optional k, M or G (1024-based)
  *	STRING  text; default NULL prints as "unset"
  *
- * What text is allowed: param_form.c.
+ * Allowed texts: param_form.c.
  *
- * Called from every layer. The values belong to the process: base_state.h.
+ * All layers use these functions. The values belong to the process: base_state.h.
  */
 #ifndef CORE_BASE_PARAM_H
 #define CORE_BASE_PARAM_H
@@ -28,7 +29,7 @@
 
 enum { PARAM_EXPECTED_BYTES = 256 };
 
-/* -2: not set, NCCL's convention for numbers whose default depends on the machine. */
+/* Not set; NCCL's convention for numbers whose default depends on the machine. */
 #define PARAM_UNSET (-2)
 
 /* clang-format off */
@@ -188,7 +189,7 @@ X(IB_TC, "NCCL_IB_TC", INT, "0", 0, 255, "traffic class")                       
 X(IB_SL, "NCCL_IB_SL", INT, "0", 0, 15, "service level")
 /* clang-format on */
 
-/* A row's number in the enum of its table. */
+/* Number of a row in the enum of its table. */
 #define PARAM_ENUM(id, ...) PARAM_##id,
 
 enum param { PARAM_TABLE(PARAM_ENUM) PARAM_COUNT };
@@ -197,30 +198,30 @@ enum param { PARAM_TABLE(PARAM_ENUM) PARAM_COUNT };
 int64_t param_i64(int p);
 bool param_bool(int p);
 const char *param_str(int p); /* NULL: not set and no default */
-bool param_is_set(int p);     /* in the environment, whatever the value */
+bool param_is_set(int p);     /* the variable is in the environment, with any value */
 const char *param_name(int p);
 
-/* Of all tables: variables have the numbers from 0 on. */
+/* Number of variables of all tables; their numbers begin at 0. */
 int param_count(void);
-/* The variable of that name; -1: there is none. */
+/* Returns the variable of that name; -1 if no table has it. */
 int param_find(const char *name, size_t bytes);
-/* The name in the tables that is nearest to one that is not there. */
+/* Returns the name in the tables that is nearest to an unknown name. */
 const char *param_nearest(const char *name, size_t bytes);
-/* Can `p` have that value? False: `expected` gets what is allowed. An empty value is as if
- * unset. */
+/* True if `p` can have that value. Otherwise writes the allowed values to `expected`. An empty
+ * value counts as unset. */
 bool param_allows(int p, const char *value, char *expected, size_t bytes);
-/* That alone. */
+/* Writes the allowed values of `p`. */
 void param_expected(int p, char *out, size_t bytes);
-/* A line on stderr for each malformed value of this process, once, whatever the log level. */
+/* Logs each malformed value of this process once, on stderr, at any log level. */
 void param_report_malformed(void);
-/* One line at INFO for each process: the NCCL_ variables that are set and have no row. */
+/* Logs one INFO line per process with the NCCL_ variables that are set and have no row. */
 void param_report_unread(void);
-/* INFO lines of subsystem ENV: a line for each variable of this process that is set, once. */
+/* Logs one INFO line of subsystem ENV for each variable that is set, once per process. */
 void param_report_set(void);
-/* True once in this process: a reader that has no use for the value writes its line then. */
+/* True at the first call in this process. A reader that cannot use the value then logs its line. */
 bool param_warns(int p);
 
-/* The tables for people: name, type, default, meaning; the value when it is set. */
+/* Prints the tables: name, type, default, meaning, and the value if it is set. */
 void param_print(FILE *out);
 
 #endif
