@@ -80,7 +80,7 @@ static void sock_interface_add(struct sock_interface out[SOCK_INTERFACES], int *
 ncclResult_t sock_interfaces(struct sock_interface out[SOCK_INTERFACES], int *count)
 {
 	const char *set = param_str(PARAM_SOCKET_IFNAME);
-	/* As in NCCL, a single character counts as unset. */
+	/* A single character counts as unset, as in NCCL. */
 	const char *list = set && set[0] && set[1] ? set : NULL;
 	const uint16_t family = sock_family_wanted();
 	enum sock_ifname_kind best = SOCK_NONE;

@@ -105,8 +105,8 @@ static ncclResult_t comm_drain_watching(struct ncclComm *comm)
 	return comm_drain(comm);
 }
 
-/* Waits until a separate task has launched its collectives, or has failed. That task learns of
- * other ranks' failures. */
+/* Waits until a separate task has launched its collectives, or has failed. The task detects
+ * failures of other ranks. */
 static void comm_launch_wait(struct ncclComm *comm)
 {
 	struct wait w = {
