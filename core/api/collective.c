@@ -21,15 +21,27 @@ enum api_coll_call {
 
 /* clang-format off */
 static const struct api_coll_row api_colls[] = {
-/* call                 func                count        reduces rooted  the send buffer:             the receive buffer:
- *                                                                                             name        per rank, root   name        per rank,
- * root */
-	[API_ALL_REDUCE]     = {"ncclAllReduce",     DEV_ALL_REDUCE,     "count",     true,  false, {"sendbuff", false, false}, {"recvbuff", false, false}},
-	[API_ALL_GATHER]     = {"ncclAllGather",     DEV_ALL_GATHER,     "sendcount", false, false, {"sendbuff", false, false}, {"recvbuff", true,  false}},
-	[API_REDUCE]         = {"ncclReduce",        DEV_REDUCE,         "count",     true,  true,  {"sendbuff", false, false}, {"recvbuff", false, true}},
-	[API_BROADCAST]      = {"ncclBroadcast",     DEV_BROADCAST,      "count",     false, true,  {"sendbuff", false, true},  {"recvbuff", false, false}},
-	[API_BCAST]          = {"ncclBcast",         DEV_BROADCAST,      "count",     false, true,  {"buff",     false, true},  {"buff",     false, false}},
-	[API_REDUCE_SCATTER] = {"ncclReduceScatter", DEV_REDUCE_SCATTER, "recvcount", true,  false, {"sendbuff", true,  false}, {"recvbuff", false, false}},
+	/* Two lines for each call:
+	 *	 call                 func                count        reduces rooted
+	 *	 the send buffer and the receive buffer: {name, per rank, root only} */
+	[API_ALL_REDUCE] =
+		{"ncclAllReduce",     DEV_ALL_REDUCE,     "count",     true,  false,
+		 {"sendbuff", false, false}, {"recvbuff", false, false}},
+	[API_ALL_GATHER] =
+		{"ncclAllGather",     DEV_ALL_GATHER,     "sendcount", false, false,
+		 {"sendbuff", false, false}, {"recvbuff", true,  false}},
+	[API_REDUCE] =
+		{"ncclReduce",        DEV_REDUCE,         "count",     true,  true,
+		 {"sendbuff", false, false}, {"recvbuff", false, true}},
+	[API_BROADCAST] =
+		{"ncclBroadcast",     DEV_BROADCAST,      "count",     false, true,
+		 {"sendbuff", false, true},  {"recvbuff", false, false}},
+	[API_BCAST] =
+		{"ncclBcast",         DEV_BROADCAST,      "count",     false, true,
+		 {"buff",     false, true},  {"buff",     false, false}},
+	[API_REDUCE_SCATTER] =
+		{"ncclReduceScatter", DEV_REDUCE_SCATTER, "recvcount", true,  false,
+		 {"sendbuff", true,  false}, {"recvbuff", false, false}},
 };
 /* clang-format on */
 

@@ -255,7 +255,7 @@ static void api_init_refused(const ncclUniqueId *id, int nranks, int rank, ncclR
 static ncclResult_t api_init_check(const char *call, ncclComm_t *out, int nranks, int rank)
 {
 	if (!out)
-		WARN("%s: comm is NULL, expected where to put the communicator", call);
+		WARN("%s: comm is NULL, expected the address of an ncclComm_t", call);
 	else if (nranks < 1)
 		WARN("%s: nranks is %d, expected at least 1", call, nranks);
 	else if (rank < 0 || rank >= nranks)

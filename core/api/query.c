@@ -24,7 +24,7 @@ API_WEAK const char *ncclGetErrorString(ncclResult_t result)
 	case ncclUnhandledCudaError:
 		return "a CUDA call failed (NCCL_DEBUG=WARN logs which)";
 	case ncclSystemError:
-		return "the operating system refused something (NCCL_DEBUG=WARN logs what)";
+		return "an operating-system call failed (NCCL_DEBUG=WARN logs which)";
 	case ncclInternalError:
 		return "internal error, or the call was aborted (NCCL_DEBUG=WARN logs more)";
 	case ncclInvalidArgument:

@@ -14,7 +14,7 @@ static ncclResult_t redop_check(const ncclRedOp_t *op, const void *scalar, ncclD
 				ncclScalarResidence_t residence)
 {
 	if (!op)
-		WARN("%s: op is NULL, expected where to put the operation", redop_create);
+		WARN("%s: op is NULL, expected the address of an ncclRedOp_t", redop_create);
 	else if (!scalar)
 		WARN("%s: scalar is NULL, expected the address of a factor", redop_create);
 	else if ((unsigned)type >= ncclNumTypes)

@@ -125,7 +125,7 @@ void log_report_silent(void)
 		    log_subsys_names[i].bit != LOG_ALL)
 			snprintf(names + strlen(names), sizeof names - strlen(names), " %s",
 				 log_subsys_names[i].name);
-	INFO(LOG_ALL, "NCCL_DEBUG_SUBSYS: nothing is logged of%s: not built", names);
+	INFO(LOG_ALL, "NCCL_DEBUG_SUBSYS: no messages of%s: not built", names);
 }
 
 void log_set_device(int32_t device)

@@ -123,7 +123,7 @@ void param_expected(int p, char *out, size_t bytes)
 	else
 		snprintf(out, bytes, "an integer from %lld to %lld%s", (long long)row->min,
 			 (long long)row->max,
-			 row->type == PARAM_BYTES ? ", k, M or G behind it" : "");
+			 row->type == PARAM_BYTES ? " with an optional suffix k, M or G" : "");
 }
 
 /* Reports a malformed value, once per value. Writes to stderr too, unless the log is already

@@ -133,7 +133,7 @@ static void xml_on_start(void *user, const XML_Char *name, const XML_Char **attr
 		return;
 	}
 	if (attr_count > XML_MAX_ATTRS) {
-		xml_stop(p, E2BIG, "<%.64s> has %d attributes, at most %d are taken", name,
+		xml_stop(p, E2BIG, "<%.64s> has %d attributes, expected at most %d", name,
 			 attr_count, XML_MAX_ATTRS);
 		return;
 	}
@@ -163,7 +163,7 @@ static void xml_on_end(void *user, const XML_Char *name)
 static void xml_on_doctype(void *user, const XML_Char *name, const XML_Char *system,
 			   const XML_Char *public, int internal)
 {
-	xml_stop(user, EINVAL, "a document type (<!DOCTYPE %.64s>) is not taken", name);
+	xml_stop(user, EINVAL, "a document type (<!DOCTYPE %.64s>) is not supported", name);
 }
 
 static int xml_run(struct xml_parser *p, const char *text, size_t bytes)
@@ -194,7 +194,7 @@ int xml_parse(const char *text, size_t bytes, const char *source, struct xml_doc
 {
 	error->text[0] = '\0';
 	if (bytes > XML_MAX_BYTES) {
-		snprintf(error->text, sizeof error->text, "%s: %zu bytes, at most %u are taken",
+		snprintf(error->text, sizeof error->text, "%s: %zu bytes, expected at most %u",
 			 source, bytes, XML_MAX_BYTES);
 		return E2BIG;
 	}

@@ -80,10 +80,10 @@ static void bootstrap_left_log(const struct bootstrap *b, const struct bootstrap
 	int n = (int)strnlen(a->reason.text, sizeof a->reason.text);
 
 	if (n)
-		WARN("rank %d: rank %d failed before all ranks had come: %.*s", b->rank, a->rank, n,
-		     a->reason.text);
+		WARN("rank %d: rank %d failed before all ranks had checked in: %.*s", b->rank,
+		     a->rank, n, a->reason.text);
 	else
-		WARN("rank %d: rank %d went away before all ranks had come", b->rank, a->rank);
+		WARN("rank %d: rank %d left before all ranks had checked in", b->rank, a->rank);
 }
 
 /* Checks the root's answer. Returns ncclSuccess only for a successor's address. */
@@ -272,8 +272,8 @@ void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char 
 		os_sleep_ns(BOOTSTRAP_GIVE_UP_NS / BOOTSTRAP_GIVE_UP_TRIES);
 		e = sock_tell(&bid.root, &m, sizeof m, &ctx, until);
 	}
-	INFO(LOG_BOOTSTRAP, "rank %d: gives up before its check-in; the root %s", rank,
-	     e ? "cannot be reached" : "knows");
+	INFO(LOG_BOOTSTRAP, "rank %d: failed before its check-in; the root %s", rank,
+	     e ? "cannot be reached" : "is informed");
 }
 
 ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
@@ -314,7 +314,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	}
 	sock_close(&b->root_fd);
 	bootstrap_own_root_close(b);
-	INFO(LOG_BOOTSTRAP, "rank %d of %d: ring %d -> %d -> %d stands", rank, nranks,
+	INFO(LOG_BOOTSTRAP, "rank %d of %d: ring %d -> %d -> %d is connected", rank, nranks,
 	     (rank + nranks - 1) % nranks, rank, (rank + 1) % nranks);
 	*out = b;
 	return ncclSuccess;

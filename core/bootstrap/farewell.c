@@ -37,7 +37,7 @@ static ncclResult_t bootstrap_farewell(const struct bootstrap *b, struct bootstr
 	}
 	n->failed = true;
 	if (known)
-		WARN("rank %d: rank %d passes on that another rank failed", b->rank, rank);
+		WARN("rank %d: rank %d reports that another rank failed", b->rank, rank);
 	else
 		WARN("rank %d: invalid farewell from rank %d: kind 0x%x, rank %d", b->rank, rank,
 		     f->kind, f->rank);

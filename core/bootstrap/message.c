@@ -77,7 +77,8 @@ static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out
 	ncclResult_t rc;
 
 	if (o->broken_off) {
-		WARN("rank %d: a message to rank %d was broken off, and no other can follow it",
+		WARN("rank %d: an earlier message to rank %d was sent only in part, and no other "
+		     "can follow",
 		     b->rank, o->rank);
 		return ncclSystemError;
 	}

@@ -122,8 +122,9 @@ static void root_garbage(struct bootstrap_root *r, struct root_conn *c, const ch
  * ends only when all others have arrived too. */
 static void root_give_up(struct bootstrap_root *r, enum bootstrap_answer_kind kind, int32_t rank)
 {
-	INFO(LOG_BOOTSTRAP, "root: rank %d %s after %d of %d ranks had come; telling the others",
-	     rank, kind == BOOTSTRAP_LEFT ? "went away" : "was refused", r->arrived, r->nranks);
+	INFO(LOG_BOOTSTRAP,
+	     "root: rank %d %s after %d of %d ranks had checked in; informs the others", rank,
+	     kind == BOOTSTRAP_LEFT ? "left" : "was refused", r->arrived, r->nranks);
 	for (struct root_conn *c = r->conns; c; c = c->next)
 		if (c->state != ROOT_GREETING)
 			root_answer(r, c, kind, rank);
@@ -266,7 +267,7 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	if (c->got < sizeof c->hello)
 		return true;
 	if (!root_hello_is_valid(r, &c->hello)) {
-		root_garbage(r, c, "what it sent is not a check-in for this unique id");
+		root_garbage(r, c, "it sent no check-in for this unique id");
 		return true;
 	}
 	if (root_conn_target(c, &to, &n))

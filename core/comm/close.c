@@ -286,13 +286,15 @@ static void comm_meet(struct ncclComm *comm)
 	for (int looks = 0; rc == ncclInProgress; looks++) {
 		rc = bootstrap_meet(comm->bootstrap, comm->local_to_rank, comm->local_ranks,
 				    looks < COMM_MEET_LOOKS ? os_now_ns() + COMM_MEET_NS : 0);
-		OS_PROBE("comm.meets_late", "a rank of the host comes to the end late",
+		OS_PROBE("comm.meets_late", "a rank of the host ends the communicator late",
 			 rc == ncclInProgress);
 	}
-	OS_PROBE("comm.end_without_all", "a rank of the host does not come to the end", rc != 0);
+	OS_PROBE("comm.end_without_all", "a rank of the host does not end the communicator",
+		 rc != 0);
 	if (!rc)
 		return;
-	INFO(LOG_INIT, "rank %d: not all ranks of the host came to the end; going on without them",
+	INFO(LOG_INIT,
+	     "rank %d: not all ranks of the host ended the communicator; continues without them",
 	     comm->rank);
 	comm_end_alone(comm);
 }
@@ -436,7 +438,7 @@ static void comm_release_wait(const struct comm_release *r, int32_t rank, uint64
 	if (late)
 		INFO(LOG_INIT,
 		     "rank %d: ranks of the host are still in the communicator, or kernels of "
-		     "another one on its GPU; what it has is freed later",
+		     "another one on its GPU; its memory is freed later",
 		     rank);
 }
 

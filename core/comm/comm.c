@@ -119,8 +119,9 @@ static ncclResult_t comm_failed(struct ncclComm *comm, const char *call)
 		 error != ncclSuccess);
 	if (error) {
 		shared_store_u32(&comm->error_given, 1, SHARED_RELAXED);
-		INFO(LOG_COLL, "%s: rank %d: the communicator has failed with %u; ncclCommAbort it",
-		     call, comm->rank, error);
+		INFO(LOG_COLL,
+		     "%s: rank %d: the communicator has failed with %u; call ncclCommAbort", call,
+		     comm->rank, error);
 	}
 	return (ncclResult_t)error;
 }
@@ -187,7 +188,7 @@ static bool comm_may_enter(const struct ncclComm *comm, enum comm_need need,
 static const char *comm_busy_print(const struct ncclComm *comm)
 {
 	return comm_launch_now(comm) ? "connecting ranks for a launch; poll ncclCommGetAsyncError "
-				       "until it is not"
+				       "until it is done"
 				     : comm_state_print(comm->life->state);
 }
 

@@ -106,7 +106,8 @@ static ncclResult_t peer_allowed_check(const struct peer_info *a, const struct p
 	char program[64];
 
 	if (a->pat_anywhere != b->pat_anywhere) {
-		WARN("NCCL_PAT_ENABLE: rank %d has 1, rank %d has not; it must be the same on all "
+		WARN("NCCL_PAT_ENABLE: rank %d has 1, rank %d has another value; it must be the "
+		     "same on all "
 		     "ranks",
 		     a->pat_anywhere ? a->rank : b->rank, a->pat_anywhere ? b->rank : a->rank);
 		return ncclInvalidUsage;
@@ -200,7 +201,7 @@ static ncclResult_t peers_local(struct ncclComm *comm)
 	}
 	comm->local_ranks = n;
 	if (n > TOPO_MAX_LOCAL) {
-		WARN("%d ranks on one host; at most %d can be", n, TOPO_MAX_LOCAL);
+		WARN("%d ranks on one host, expected at most %d", n, TOPO_MAX_LOCAL);
 		return ncclInvalidUsage;
 	}
 	return ncclSuccess;

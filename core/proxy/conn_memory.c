@@ -82,8 +82,8 @@ static void proxy_conn_say_missing(const struct proxy_conn *pc)
 		count++;
 	if (pc->net_nic.count < count)
 		INFO(LOG_INIT | LOG_NET,
-		     "rank %d channel %d: of the %d devices of NIC %s the network has %d", pc->rank,
-		     pc->channel, count, topo_nic_name(topo, pc->nic), pc->net_nic.count);
+		     "rank %d channel %d: NIC has %d devices (%s), the network has %d of them",
+		     pc->rank, pc->channel, count, topo_nic_name(topo, pc->nic), pc->net_nic.count);
 }
 
 /* Chooses the nearest NIC that the network has, because it does not have the channel's NIC. Causes:
@@ -112,8 +112,8 @@ static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory
 		     pc->proxy->net->name);
 		return ncclSystemError;
 	}
-	INFO(LOG_NET, "rank %d channel %d: uses NIC %s, because %s is not there", pc->rank,
-	     pc->channel, topo_nic_name(topo, best), topo_nic_name(topo, pc->nic));
+	INFO(LOG_NET, "rank %d channel %d: uses NIC %s, because the network does not have %s",
+	     pc->rank, pc->channel, topo_nic_name(topo, best), topo_nic_name(topo, pc->nic));
 	pc->nic = best;
 	return proxy_net_nic(pc->proxy, best, &pc->net_nic, gpu_memory);
 }
@@ -332,12 +332,12 @@ static void proxy_conn_stage_in_host(struct proxy_conn *pc)
 {
 	const struct ncclComm *comm = pc->comm;
 
-	OS_PROBE("proxy.staged_in_host", "a NIC cannot register a GPU's memory: host memory it is",
-		 true);
+	OS_PROBE("proxy.staged_in_host",
+		 "a NIC cannot register a GPU's memory; host memory is used", true);
 	INFO(LOG_INIT | LOG_NET,
 	     "rank %d channel %d: NIC %s does not reach the memory of GPU %s: the buffer is in "
-	     "host memory; dma-bufs of the kernel or nvidia-peermem would have it on the GPU, and "
-	     "NCCL_NET_GDR_LEVEL=LOC does not try",
+	     "host memory; GPU memory needs dma-bufs of the kernel or nvidia-peermem; "
+	     "NCCL_NET_GDR_LEVEL=LOC skips the attempt",
 	     pc->rank, pc->channel, topo_nic_name(comm->topo, pc->nic),
 	     comm->peers[comm->rank].bus_id);
 	proxy_conn_unprepare(pc);

@@ -56,7 +56,7 @@ bool proxy_run_start(struct proxy_conn *pc)
 		 pc->queue_first != NULL);
 	OS_PROBE_IDLE("proxy.steps_skipped",
 		      "an operation begins at another step than the last one ended at",
-		      "all collectives that there are have the same chunks", run->base != pc->step);
+		      "all collectives have the same chunks", run->base != pc->step);
 	OS_PROBE("proxy.fifo_wraps", "an operation goes around the end of the slots",
 		 run->base % DEV_STEPS + run->op.nsteps > DEV_STEPS);
 	return true;

@@ -60,7 +60,7 @@ static ncclResult_t relay_segment_failed(int32_t rank, const char *name, size_t 
 	const char *why = strerror_r(e, text, sizeof text);
 
 	WARN("rank %d: %s/%s: cannot make a segment of %zu bytes for ranks of the host to send "
-	     "through each other: %s; NCCL_PXN_DISABLE=1 needs none",
+	     "through each other: %s; with NCCL_PXN_DISABLE=1 no segment is needed",
 	     rank, OS_SHM_DIR, name, bytes, why);
 	return ncclSystemError;
 }
@@ -719,8 +719,8 @@ static void relay_users_leave(struct ncclComm *comm)
 	for (const struct relay *r = comm->relays->users; r; r = r->next)
 		if (bootstrap_wait_left(comm->bootstrap, r->user, until) == ETIMEDOUT)
 			INFO(LOG_NET,
-			     "rank %d: rank %d still sends through this one; ended all "
-			     "the same",
+			     "rank %d: rank %d still sends through this one; ended "
+			     "anyway",
 			     comm->rank, r->user);
 }
 

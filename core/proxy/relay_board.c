@@ -224,9 +224,8 @@ static ncclResult_t relay_store_show(struct ncclComm *comm, struct relay_post *p
 	shared_note_write(&post->serves, sizeof post->serves + sizeof post->store);
 	if (s->count && !post->serves)
 		INFO(LOG_INIT | LOG_NET,
-		     "rank %d: messages of other ranks do not go through this one: the room that "
-		     "another communicator has made is of %zu bytes for each connection, expected "
-		     "%zu",
+		     "rank %d: messages of other ranks do not go through this one: the store of "
+		     "another communicator has %zu bytes for each connection, expected %zu",
 		     comm->rank, s->bytes, relay_message_bytes(comm));
 	return rc;
 }

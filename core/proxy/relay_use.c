@@ -41,7 +41,7 @@ static ncclResult_t relay_open_failed(const struct ncclComm *comm, int32_t owner
 	     comm->rank, OS_SHM_DIR, name, owner, strerror_r(e, text, sizeof text));
 	if (e == ENOENT &&
 	    bootstrap_wait_left(comm->bootstrap, owner, os_now_ns() + RELAY_LEFT_NS) == 0) {
-		INFO(LOG_NET, "rank %d: that is because rank %d has left", comm->rank, owner);
+		INFO(LOG_NET, "rank %d: the cause: rank %d has left", comm->rank, owner);
 		return ncclRemoteError;
 	}
 	return ncclSystemError;
@@ -213,8 +213,8 @@ void relay_names_remove(const struct ncclComm *comm)
 			continue;
 		relay_name(comm, comm->local_to_rank[i], comm->rank, RELAY_NAME_AREA, name);
 		if (os_shm_unlink(name) == 0)
-			INFO(LOG_NET, "rank %d: removed %s/%s, which rank %d has left", comm->rank,
-			     OS_SHM_DIR, name, comm->local_to_rank[i]);
+			INFO(LOG_NET, "rank %d: removed %s/%s, which rank %d has not removed",
+			     comm->rank, OS_SHM_DIR, name, comm->local_to_rank[i]);
 	}
 }
 
@@ -316,7 +316,7 @@ static void relay_request(struct proxy_port *port, struct proxy_call *call,
 /* Reports a refused request; the relay has logged the cause. */
 static ncclResult_t relay_refused(const struct relay_use *use)
 {
-	INFO(LOG_NET, "rank %d: a connection through rank %d cannot be made there", use->comm->rank,
+	INFO(LOG_NET, "rank %d: rank %d cannot make a connection through it", use->comm->rank,
 	     use->rank);
 	return ncclRemoteError;
 }
@@ -603,7 +603,7 @@ static void relay_drain(struct relay_use *use)
 		.mask = WAIT_MASK_ALL,
 		.kind = WAIT_GE,
 		.bytes = 8,
-		.why = "the relay to send what this rank has left with it",
+		.why = "the relay to send this rank's operations",
 		.from = {.rank = use->rank, .channel = -1, .step = -1, .object = "proxy progress"},
 	};
 
@@ -612,7 +612,7 @@ static void relay_drain(struct relay_use *use)
 		if (os_wait_one(&w, use->comm->abort) != ETIMEDOUT)
 			return;
 	} while (w.deadline_ns < end_ns && relay_may_send(use));
-	INFO(LOG_NET, "rank %d: relay %d has not sent all that was left with it", use->comm->rank,
+	INFO(LOG_NET, "rank %d: relay %d has not sent all operations of this rank", use->comm->rank,
 	     use->rank);
 }
 
