@@ -45,8 +45,8 @@ static ncclResult_t api_member_announce(struct api_member *m, const char *call)
 	return rc;
 }
 
-/* Makes the next launch of one communicator. Between two launches the communicator is not in use,
- * so that another task can abort it while this one waits in the launch of another communicator. */
+/* Makes the next launch of one communicator. Between two launches the communicator is not in use.
+ * Another task can then abort it while this one waits in the launch of another communicator. */
 static ncclResult_t api_member_launch(struct api_member *m, const char *call)
 {
 	ncclResult_t rc = comm_enter_launch(m->comm, call, COMM_NEED_READY, m->launch);

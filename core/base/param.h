@@ -36,8 +36,8 @@ enum { PARAM_EXPECTED_BYTES = 256 };
 #define PARAM_TABLE(X)                                                                             \
 X(DEBUG, "NCCL_DEBUG", STRING, NULL, 0, 0, "log level: VERSION, WARN, INFO, ABORT, TRACE")         \
 X(DEBUG_SUBSYS, "NCCL_DEBUG_SUBSYS", STRING, "INIT,BOOTSTRAP,ENV", 0, 0,                           \
-	"subsystems logged at INFO: INIT,COLL,P2P,SHM,NET,GRAPH,TUNING,ENV,ALLOC,CALL,PROXY,"      \
-	"NVLS,BOOTSTRAP,REG,PROFILE,RAS,ALL; ^ in front: all except these")                        \
+	"subsystems logged at INFO: INIT,COLL,P2P,SHM,NET,GRAPH,TUNING,ENV,ALLOC,"                 \
+	"CALL,PROXY,NVLS,BOOTSTRAP,REG,PROFILE,RAS,ALL; ^ in front: all except these")             \
 X(DEBUG_FILE, "NCCL_DEBUG_FILE", STRING, NULL, 0, 0,                                               \
 	"file for the log instead of stderr; %h host, %p pid")                                     \
 X(HOSTID, "NCCL_HOSTID", STRING, NULL, 0, 0,                                                       \
@@ -45,13 +45,13 @@ X(HOSTID, "NCCL_HOSTID", STRING, NULL, 0, 0,                                    
 X(COMM_ID, "NCCL_COMM_ID", STRING, NULL, 0, 0,                                                     \
 	"address:port of the bootstrap root, instead of one made by ncclGetUniqueId")              \
 X(SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", STRING, NULL, 0, 0,                                         \
-	"interfaces for bootstrap and sockets: prefixes; ^ in front: not these; = in front: "      \
-	"exact names")                                                                             \
+	"interfaces for bootstrap and sockets: prefixes; "                                         \
+	"^ in front: not these; = in front: exact names")                                          \
 X(SOCKET_FAMILY, "NCCL_SOCKET_FAMILY", STRING, NULL, 0, 0,                                         \
 	"address family of the interfaces: AF_INET or AF_INET6")                                   \
 X(SOCKET_NTHREADS, "NCCL_SOCKET_NTHREADS", INT, "-2", -2, 16,                                      \
-	"tasks that move a socket connection's data; 0 or 1: the proxy's task; -2: 2 on AWS, "     \
-	"4 on GCP, else 0")                                                                        \
+	"tasks that move a socket connection's data; 0 or "                                        \
+	"1: the proxy's task; -2: 2 on AWS, 4 on GCP, else 0")                                     \
 X(NSOCKS_PERTHREAD, "NCCL_NSOCKS_PERTHREAD", INT, "-2", -2, 64,                                    \
 	"sockets of each of these tasks; -2: 8 on AWS, else 1")                                    \
 X(TOPO_FILE, "NCCL_TOPO_FILE", STRING, NULL, 0, 0,                                                 \
@@ -61,26 +61,24 @@ X(TOPO_DUMP_FILE, "NCCL_TOPO_DUMP_FILE", STRING, NULL, 0, 0,                    
 X(TOPO_DUMP_FILE_RANK, "NCCL_TOPO_DUMP_FILE_RANK", INT, "0", 0, 1ll << 31,                         \
 	"rank that writes NCCL_TOPO_DUMP_FILE")                                                    \
 X(GRAPH_FILE, "NCCL_GRAPH_FILE", STRING, NULL, 0, 0,                                               \
-	"graphs of this host in NCCL's XML, as `doppel topo search` prints them, instead of a "    \
-	"search")                                                                                  \
+	"graphs of this host in NCCL's XML, as `doppel topo search` prints them; no search")       \
 X(GRAPH_DUMP_FILE, "NCCL_GRAPH_DUMP_FILE", STRING, NULL, 0, 0,                                     \
 	"file to which the host's graphs are written, in NCCL's XML")                              \
 X(GRAPH_DUMP_FILE_RANK, "NCCL_GRAPH_DUMP_FILE_RANK", INT, "0", 0, 1ll << 31,                       \
 	"rank that writes NCCL_GRAPH_DUMP_FILE")                                                   \
 X(TOPO_NETWORK, "DOPPEL_TOPO_NETWORK", BOOL, "0", 0, 1,                                            \
-	"1: the NICs are the network's devices, instead of those in NCCL_TOPO_FILE; 0: the "       \
-	"file's")                                                                                  \
+	"1: the NICs are the network's devices, not those in NCCL_TOPO_FILE; 0: the file's")       \
 X(P2P_DISABLE, "NCCL_P2P_DISABLE", BOOL, "0", 0, 1, "no direct access between GPUs")               \
 X(P2P_DIRECT_DISABLE, "NCCL_P2P_DIRECT_DISABLE", BOOL, "0", 0, 1,                                  \
-	"messages between GPUs of one process go through staging buffers: for buffers that "       \
-	"peer access does not cover")                                                              \
-X(LOCAL_REGISTER, "NCCL_LOCAL_REGISTER", BOOL, "1", 0, 1, "0: ncclCommRegister has no effect")     \
+	"messages between GPUs of one process go through staging "                                 \
+	"buffers: for buffers that peer access does not cover")                                    \
+X(LOCAL_REGISTER, "NCCL_LOCAL_REGISTER", BOOL, "1", 0, 1,                                          \
+	"0: ncclCommRegister has no effect")                                                       \
 X(CUMEM_ENABLE, "NCCL_CUMEM_ENABLE", INT, "-1", -1, 1,                                             \
-	"1: p2p connections use memory of cuMem, if the GPU supports it; 0: of cudaMalloc; "       \
-	"-1: 0")                                                                                   \
+	"1: p2p connections use memory of cuMem, if supported; 0: of cudaMalloc; -1: 0")           \
 X(CUMEM_HOST_ENABLE, "NCCL_CUMEM_HOST_ENABLE", INT, "-1", -1, 1,                                   \
-	"1: ranks of a host without direct access share host memory of cuMem, if their GPUs "      \
-	"support it and NCCL_CUMEM_ENABLE is not 0; 0: segments of /dev/shm; -1: 0")               \
+	"1: ranks of a host without direct access share host memory of cuMem, if their "           \
+	"GPUs support it and NCCL_CUMEM_ENABLE is not 0; 0: segments of /dev/shm; -1: 0")          \
 X(P2P_LEVEL, "NCCL_P2P_LEVEL", STRING, NULL, 0, 0,                                                 \
 	"farthest path on which GPUs reach each other: LOC, NVL, PIX, PXB, PHB, SYS, or 0 to 5")   \
 X(SHM_DISABLE, "NCCL_SHM_DISABLE", BOOL, "0", 0, 1,                                                \
@@ -88,8 +86,7 @@ X(SHM_DISABLE, "NCCL_SHM_DISABLE", BOOL, "0", 0, 1,                             
 X(NET_GDR_LEVEL, "NCCL_NET_GDR_LEVEL", STRING, NULL, 0, 0,                                         \
 	"farthest path on which NICs reach GPU memory: LOC, PIX, PXB, PHB, SYS, or 0 to 5")        \
 X(NET_MERGE_LEVEL, "NCCL_NET_MERGE_LEVEL", STRING, "PORT", 0, 0,                                   \
-	"farthest path between HCAs that are merged into one NIC: PORT, PIX, PXB, PHB, SYS; "      \
-	"LOC: no HCAs are merged")                                                                 \
+	"farthest path between HCAs that form one NIC: PORT, PIX, PXB, PHB, SYS; LOC: none")       \
 X(NET_MERGE_POLICY, "NCCL_NET_MERGE_POLICY", STRING, "ALL", 0, 0,                                  \
 	"RAIL: of the HCAs that are near enough, only those of one rail are merged; ALL: any")     \
 X(NET_FORCE_MERGE, "NCCL_NET_FORCE_MERGE", STRING, NULL, 0, 0,                                     \
@@ -98,35 +95,33 @@ X(IB_MERGE_NICS, "NCCL_IB_MERGE_NICS", BOOL, "1", 0, 1, "0: no HCAs are merged")
 X(NET_SHARED_COMMS, "NCCL_NET_SHARED_COMMS", BOOL, "1", 0, 1,                                      \
 	"channels of a pair of ranks share a network connection, if the network has tags")         \
 X(DMABUF_ENABLE, "NCCL_DMABUF_ENABLE", BOOL, "1", 0, 1,                                            \
-	"1: GPU memory is registered as a dma-buf, if driver, kernel and HCA support it; 0: "      \
-	"only by the peer-memory module")                                                          \
+	"1: GPU memory is registered as a dma-buf, if driver, kernel "                             \
+	"and HCA support it; 0: only by the peer-memory module")                                   \
 X(GDR_FLUSH_DISABLE, "NCCL_GDR_FLUSH_DISABLE", BOOL, "0", 0, 1,                                    \
 	"do not flush GPU memory after a NIC wrote to it")                                         \
 X(CROSS_NIC, "NCCL_CROSS_NIC", INT, "2", 0, 2,                                                     \
-	"a ring may leave a host by another NIC than it entered: 0 no, 1 yes, 2 if the search "    \
-	"prefers it")                                                                              \
+	"a ring may leave a host by another NIC than it entered: 0 no, 1 yes, 2 if faster")        \
 X(PXN_DISABLE, "NCCL_PXN_DISABLE", BOOL, "0", 0, 1,                                                \
 	"no path to a NIC through the GPU that it belongs to")                                     \
 X(P2P_PXN_LEVEL, "NCCL_P2P_PXN_LEVEL", INT, "2", 0, 2,                                             \
-	"messages that leave through the GPU of the receiver's rail: 0 none, 1 if the sender "     \
-	"is not near the rail's NIC, 2 all")                                                       \
+	"messages that leave through the GPU of the receiver's rail: "                             \
+	"0 none, 1 if the sender is not near the rail's NIC, 2 all")                               \
 X(PXN_CONNECTIONS, "DOPPEL_PXN_CONNECTIONS", INT, "64", 0, 128,                                    \
-	"connections for which a GPU reserves memory, for messages that other ranks of its "       \
-	"host send through it")                                                                    \
-X(NVB_DISABLE, "NCCL_NVB_DISABLE", BOOL, "0", 0, 1, "no path between GPUs through a third one")    \
+	"connections for which a GPU reserves memory, for "                                        \
+	"messages that other ranks of its host send through it")                                   \
+X(NVB_DISABLE, "NCCL_NVB_DISABLE", BOOL, "0", 0, 1,                                                \
+	"no path between GPUs through a third one")                                                \
 X(COLLNET_ENABLE, "NCCL_COLLNET_ENABLE", BOOL, "0", 0, 1,                                          \
 	"search graphs for networks that reduce, over the NICs that support this")                 \
 X(TOPO_COMPAT, "NCCL_TOPO_COMPAT", STRING, NULL, 0, 0,                                             \
 	"2.28: paths and speeds as in NCCL 2.28; unset or 2.30: as in 2.30")                       \
-X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 1 << 20,                                     \
-	"fewest channels; -2: the search decides")                                                 \
-X(MAX_NCHANNELS, "NCCL_MAX_NCHANNELS", INT, "-2", -2, 1 << 20,                                     \
-	"most channels; -2: the search decides")                                                   \
+X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 1 << 20, "fewest channels; -2: by search")   \
+X(MAX_NCHANNELS, "NCCL_MAX_NCHANNELS", INT, "-2", -2, 1 << 20, "most channels; -2: by search")     \
 X(MIN_CTAS, "NCCL_MIN_CTAS", INT, "-2", -2, 1 << 20, "fewest channels, like the config's minCTAs") \
 X(MAX_CTAS, "NCCL_MAX_CTAS", INT, "-2", -2, 1 << 20, "most channels, like the config's maxCTAs")   \
 X(CGA_CLUSTER_SIZE, "NCCL_CGA_CLUSTER_SIZE", INT, "-2", -2, 8,                                     \
-	"blocks of a launch that the GPU places together, like the config's cgaClusterSize; 0 "    \
-	"or 1: each alone; -2: 4 from compute capability 9.0 on")                                  \
+	"blocks of a launch that the GPU places together, like the config's "                      \
+	"cgaClusterSize; 0 or 1: each alone; -2: 4 from compute capability 9.0 on")                \
 X(COMM_BLOCKING, "NCCL_COMM_BLOCKING", INT, "-1", -1, 1,                                           \
 	"1: init waits; 0: it returns immediately; -1: the program's config decides")              \
 X(ALGO, "NCCL_ALGO", STRING, NULL, 0, 0,                                                           \
@@ -134,12 +129,11 @@ X(ALGO, "NCCL_ALGO", STRING, NULL, 0, 0,                                        
 X(PROTO, "NCCL_PROTO", STRING, NULL, 0, 0,                                                         \
 	"protocols that may be used, in the form of NCCL_ALGO: LL,LL128,Simple")                   \
 X(PAT_ENABLE, "NCCL_PAT_ENABLE", INT, "2", 0, 2,                                                   \
-	"algorithm PAT: 0: is not used; 2: only if every host has one rank; 1: on any hosts")      \
+	"algorithm PAT: 0: not used; 2: if every host has one rank; 1: anywhere")                  \
 X(TUNER_PLUGIN, "NCCL_TUNER_PLUGIN", STRING, NULL, 0, 0,                                           \
 	"tuner plugin of version 5: a file, NAME for libnccl-tuner-NAME.so, or none")              \
 X(NET, "NCCL_NET", STRING, NULL, 0, 0,                                                             \
-	"the network, like the config's netName: IB or Socket; unset: IB if all ranks have an "    \
-	"HCA")                                                                                     \
+	"network, like the config's netName: IB or Socket; unset: IB if all ranks have an HCA")    \
 X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
 X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40,                                       \
 	"bytes of a connection's buffer of protocol SIMPLE")                                       \
@@ -148,15 +142,14 @@ X(LL_BUFFSIZE, "NCCL_LL_BUFFSIZE", BYTES, "524288", 1, 1ll << 40,               
 X(LL128_BUFFSIZE, "NCCL_LL128_BUFFSIZE", BYTES, "4915200", 1, 1ll << 40,                           \
 	"bytes of a connection's buffer of protocol LL128")                                        \
 X(MAX_P2P_NCHANNELS, "NCCL_MAX_P2P_NCHANNELS", INT, "32", 1, 64,                                   \
-	"most channels of the messages between two ranks; over NVLink all channels are used, "     \
-	"over the network NCCL_NCHANNELS_PER_NET_PEER, elsewhere 2")                               \
+	"most channels of the messages between two ranks; over NVLink all channels "               \
+	"are used, over the network NCCL_NCHANNELS_PER_NET_PEER, elsewhere 2")                     \
 X(NCHANNELS_PER_NET_PEER, "NCCL_NCHANNELS_PER_NET_PEER", INT, "-2", -2, 1 << 20,                   \
-	"channels of the messages between two ranks over the network, like the config's "          \
-	"nChannelsPerNetPeer; -2: 2; at most 8; the same on all ranks")                            \
+	"channels of the messages between two ranks over the network, like the "                   \
+	"config's nChannelsPerNetPeer; -2: 2; at most 8; the same on all ranks")                   \
 X(P2P_LL_THRESHOLD, "NCCL_P2P_LL_THRESHOLD", BYTES, "-2", -2, 1ll << 40,                           \
-	"most bytes of a channel's part of a message that uses LL, if NCCL_PROTO allows LL; "      \
-	"-2: 16384, or 32768 between two ranks over NVLink in two processes; the same on all "     \
-	"ranks")                                                                                   \
+	"most bytes of a channel's part of a message that uses LL, if NCCL_PROTO allows LL; -2: "  \
+	"16384, or 32768 between two ranks over NVLink in two processes; the same on all ranks")   \
 X(P2P_LL128_THRESHOLD, "DOPPEL_P2P_LL128_THRESHOLD", BYTES, "0", 0, 1ll << 40,                     \
 	"the same for LL128, for parts that are too long for LL; 0: messages do not use LL128")    \
 X(WORK_FIFO_BYTES, "NCCL_WORK_FIFO_BYTES", BYTES, "1048576", 4096, 1ll << 30,                      \
@@ -164,18 +157,16 @@ X(WORK_FIFO_BYTES, "NCCL_WORK_FIFO_BYTES", BYTES, "1048576", 4096, 1ll << 30,   
 X(WORK_ARGS_BYTES, "NCCL_WORK_ARGS_BYTES", BYTES, "3072", 0, 1ll << 40,                            \
 	"bytes of works that a kernel's arguments hold, at most 3072; more works use the FIFO")    \
 X(GRAPH_MIXING_SUPPORT, "NCCL_GRAPH_MIXING_SUPPORT", BOOL, "1", 0, 1,                              \
-	"0: the program ensures that a communicator's CUDA graphs never overlap its launches "     \
-	"outside of graphs")                                                                       \
+	"0: the program never overlaps a communicator's CUDA graphs with its other launches")      \
 X(FIRST_STEP, "DOPPEL_FIRST_STEP", INT, "0", 0, 1ll << 62,                                         \
-	"first step of connections, the same on all ranks: a large one soon reaches the wrap "     \
-	"of a narrow counter")                                                                     \
+	"first step of connections, the same on all ranks: a "                                     \
+	"large one soon reaches the wrap of a narrow counter")                                     \
 X(CHECK_POINTERS, "NCCL_CHECK_POINTERS", BOOL, "0", 0, 1,                                          \
 	"check that buffers are memory of the communicator's GPU")                                 \
 X(IB_DISABLE, "NCCL_IB_DISABLE", BOOL, "0", 0, 1, "do not use HCAs")                               \
 X(IB_HCA, "NCCL_IB_HCA", STRING, NULL, 0, 0,                                                       \
 	"HCAs to use: name[:port] prefixes; ^ in front: not these; = in front: exact names")       \
-X(IB_GID_INDEX, "NCCL_IB_GID_INDEX", INT, "-1", -1, 255,                                           \
-	"GID index; -1: selected by version, family and range")                                    \
+X(IB_GID_INDEX, "NCCL_IB_GID_INDEX", INT, "-1", -1, 255, "GID index; -1: by version/family/range") \
 X(IB_ROCE_VERSION_NUM, "NCCL_IB_ROCE_VERSION_NUM", INT, "2", 1, 2, "RoCE version of the GID")      \
 X(IB_ADDR_FAMILY, "NCCL_IB_ADDR_FAMILY", STRING, "AF_INET", 0, 0,                                  \
 	"address family of the GID: AF_INET or AF_INET6")                                          \
@@ -184,20 +175,16 @@ X(IB_ADDR_RANGE, "NCCL_IB_ADDR_RANGE", STRING, NULL, 0, 0,                      
 X(IB_QPS_PER_CONNECTION, "NCCL_IB_QPS_PER_CONNECTION", INT, "1", 1, 128,                           \
 	"queue pairs of a connection, the same on all ranks")                                      \
 X(IB_SPLIT_DATA_ON_QPS, "NCCL_IB_SPLIT_DATA_ON_QPS", BOOL, "0", 0, 1,                              \
-	"1: each message is split over the queue pairs of its connection; 0: each message "        \
-	"uses the next queue pair")                                                                \
+	"split each message over its connection's queue pairs; 0: messages rotate over them")      \
 X(IB_ADAPTIVE_ROUTING, "NCCL_IB_ADAPTIVE_ROUTING", INT, "-2", -2, 1,                               \
-	"1: the network routes adaptively, so long data and its immediate are two writes; 0: "     \
-	"one write; -2: 1 on InfiniBand")                                                          \
+	"1: adaptive routing: long data and its immediate are two writes; -2: on InfiniBand")      \
 X(IB_AR_THRESHOLD, "NCCL_IB_AR_THRESHOLD", INT, "8192", 0, 1ll << 40,                              \
-	"most bytes of a write that contains its immediate, with adaptive routing; beyond it "     \
-	"the immediate is another write")                                                          \
+	"bytes of a write above which its immediate is another write, with adaptive routing")      \
 X(IB_PCI_RELAXED_ORDERING, "NCCL_IB_PCI_RELAXED_ORDERING", INT, "2", 0, 2,                         \
 	"an HCA's writes of data may overtake each other on PCIe: 0 no, 1 yes, 2 if supported")    \
 X(IB_TIMEOUT, "NCCL_IB_TIMEOUT", INT, "20", 0, 31, "local ACK timeout, 4.096 us << value")         \
 X(IB_RETRY_CNT, "NCCL_IB_RETRY_CNT", INT, "7", 0, 7,                                               \
-	"transport retries before a QP fails; soft-RoCE: 6 unless set, since it retries "          \
-	"forever with 7")                                                                          \
+	"transport retries before a QP fails; soft-RoCE: 6 unless set: 7 means without end")       \
 X(IB_TC, "NCCL_IB_TC", INT, "0", 0, 255, "traffic class")                                          \
 X(IB_SL, "NCCL_IB_SL", INT, "0", 0, 15, "service level")
 /* clang-format on */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Texts in buffers of fixed size. text_set equals snprintf(to, room, "%s", from) in a tenth of the
- * time, for texts that are set hundreds of times in the life of a communicator.
+ * time. It is for texts that are set hundreds of times in the life of a communicator.
  */
 #ifndef CORE_BASE_TEXT_H
 #define CORE_BASE_TEXT_H

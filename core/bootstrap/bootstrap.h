@@ -40,8 +40,8 @@ void bootstrap_root_close(struct bootstrap_root *root);
  * of a program have the same id. */
 uint64_t bootstrap_id_hash(const ncclUniqueId *id);
 
-/* Returns a hash that is the same on all ranks of the communicator and different for any two
- * communicators, even for two with the same NCCL_COMM_ID. Known once the ring stands. */
+/* Returns a hash that is the same on all ranks of the communicator. Any two communicators have
+ * different hashes, even with the same NCCL_COMM_ID. Known once the ring stands. */
 uint64_t bootstrap_comm_hash(const struct bootstrap *b, const ncclUniqueId *id);
 
 ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,

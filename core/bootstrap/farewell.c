@@ -96,8 +96,8 @@ void bootstrap_settle(struct bootstrap *b)
 }
 
 /* A neighbour's end without a farewell reports a failure. Each rank that sees the failure breaks
- * the ring in its own place, so the failure travels in both directions. It reaches ranks beyond
- * those that have ended in order from the other side. */
+ * its own connections of the ring, so the failure travels in both directions. It reaches ranks
+ * beyond those that have ended in order from the other side. */
 ncclResult_t bootstrap_watch(struct bootstrap *b)
 {
 	uint64_t seq[2], now_ns = os_now_ns();

@@ -32,7 +32,7 @@
 
 /* Time for which a call waits for the release. LOCAL: after ncclCommFinalize, which makes destroy
  * local. ALONE: if the process has no other communicator. It may exit next, and HCAs retransmit for
- * as long to ranks of the host that still wait. The second one applies otherwise. */
+ * as long to ranks of the host that still wait. COMM_PATIENCE_NS applies otherwise. */
 #define COMM_PATIENCE_LOCAL_NS 100000000ull
 #define COMM_PATIENCE_NS       1000000000ull
 #define COMM_PATIENCE_ALONE_NS 120000000000ull

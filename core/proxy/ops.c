@@ -14,8 +14,8 @@ static struct proxy_node *proxy_node_at(uint64_t word)
 
 /* A weak compare-and-swap may fail although the word still holds the expected value. On aarch64 it
  * does when the line is lost between load and store. Therefore the loop tests the *result*. A loop
- * that compares the value instead takes such a failure for success ("it still holds what I saw, so
- * no other task pushed and my swap must have been done"). Then the chain is lost, its operations
+ * that compares the value instead takes such a failure for success. It concludes: the word is
+ * unchanged, so no other task pushed, so the swap was done. Then the chain is lost, its operations
  * never run, and every rank of the ring waits without end. */
 void proxy_posted_push(struct proxy_posted *list, struct proxy_node *newest,
 		       struct proxy_node *oldest)

@@ -104,8 +104,8 @@ static void proxy_recv_report_lines(const struct proxy_conn *pc, uint64_t step, 
 		shared_lines_wrote(proxy_run_buffer(pc)->at + slice.offset, bytes);
 }
 
-/* Tests whether the slice's group is complete. The first connection that finds this records it for
- * the others. */
+/* Tests whether the slice's group is complete. The first connection that finds this sets g->done
+ * for the others. */
 static ncclResult_t proxy_recv_test(struct proxy_conn *pc, uint64_t step, bool *done, size_t *bytes)
 {
 	const struct proxy_receive *r = &pc->run.receive[step % DEV_STEPS];

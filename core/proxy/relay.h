@@ -25,12 +25,12 @@
  *	main task ---- knock ---> [board] ------> service: makes the area
  *	          <--- answer ---
  *
- * GPU memory for slots is allocated at init. Reason: when messages connect, the relay's kernels may
- * run and wait for the user, and the relay's proxy must make no call that may wait for them. The
- * pool holds the slots of one user's rings and trees. The store holds the slots of messages: slots
- * for DOPPEL_PXN_CONNECTIONS connections of all users, shared by all communicators that the GPU has
- * in the process. A user reserves slots for all channels to a rank. If there are too few, the
- * user's own proxy sends. When a connection ends, its slots return to the store.
+ * GPU memory for slots is allocated at init. Reason: messages may connect while kernels of the
+ * relay run and wait for the user. The relay's proxy must then make no call that may wait for these
+ * kernels. The pool holds the slots of one user's rings and trees. The store holds the slots of
+ * messages: slots for DOPPEL_PXN_CONNECTIONS connections of all users, shared by all communicators
+ * that the GPU has in the process. A user reserves slots for all channels to a rank. If there are
+ * too few, the user's own proxy sends. When a connection ends, its slots return to the store.
  *
  * relay.c is the relay's end (struct relay). Its connections have their own struct proxy_state,
  * whose communicator is the relay's. relay_board.c contains the board and the store. relay_use.c is
@@ -78,8 +78,9 @@ DOPPEL_CHECK_SIZE(struct relay_pool, 72);
 struct relay_memory {
 	uint64_t host; /* address, for the same process */
 	uint64_t host_bytes;
-	uint64_t offset[DEV_PROTO_COUNT]; /* of the slots, from the start of GPU or host memory */
-	uint32_t on_gpu;                  /* bit p: the slots of protocol p are in GPU memory */
+	/* Offset of the slots from the start of GPU or host memory. */
+	uint64_t offset[DEV_PROTO_COUNT];
+	uint32_t on_gpu; /* bit p: the slots of protocol p are in GPU memory */
 	uint32_t pad0;
 };
 DOPPEL_CHECK_OFFSET(struct relay_memory, offset, 16);
@@ -115,7 +116,7 @@ struct relay_area {
 	/* First failure of the user's network; the user writes it before given_up. */
 	struct net_failure failure;
 	shared_u32 given_up;
-	/* relay: number of operations that are sent, or RELAY_SENDS_NO_MORE. */
+	/* relay: number of operations that have been sent, or RELAY_SENDS_NO_MORE */
 	shared_u64 ops_done;
 	struct relay_answer answer[RELAY_CONNS_MOST]; /* index: `conn` */
 	struct relay_op op[RELAY_OPS];                /* index: count % RELAY_OPS */
@@ -123,7 +124,7 @@ struct relay_area {
 DOPPEL_CHECK_OFFSET(struct relay_area, m, 40);
 DOPPEL_CHECK_OFFSET(struct relay_area, pool, 272);
 
-/* Memory that a user's rings and trees need at its relay. The first message between the two
+/* Memory that a user's rings and trees need at its relay. It is the first message between the two
  * ranks. */
 struct relay_need {
 	uint64_t gpu_bytes; /* size of the pool */
@@ -162,7 +163,7 @@ struct relay_board {
 struct relay_store {
 	void *mem;
 	uint8_t *first; /* slots of the first connection */
-	size_t bytes;   /* of each connection */
+	size_t bytes;   /* bytes of each connection */
 	uint32_t count; /* number of connections */
 	uint32_t room;  /* number of connections that no relay has reserved */
 	bool taken[RELAY_MESSAGE_CONNS];
@@ -267,8 +268,8 @@ struct relay_use {
 };
 
 /* Route of messages to a rank: they leave the host by the topology's NIC `nic`, through the GPU and
- * the proxy of local rank `relay`. -1: through this rank's own proxy. `made`: the route is final,
- * since the relay has reserved room or none is needed. */
+ * the proxy of local rank `relay`. -1: through this rank's own proxy. `made`: the route is final.
+ * Either the relay has reserved room, or no relay is used. */
 struct relay_route {
 	int16_t nic, relay;
 	bool made;

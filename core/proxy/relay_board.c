@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The board of PXN (relay.h), on which ranks of a host knock at the relays of their messages, and
- * the store, GPU memory that is allocated for these messages.
+ * The board and the store of PXN (relay.h). On the board, ranks of a host knock at the relays of
+ * their messages. The store is GPU memory that is allocated for these messages.
  *
  *	init     the leader makes the board, the others open it; ranks that serve have a store
  *	message  a rank knocks; the service task of the relay makes an area for it

@@ -13,9 +13,9 @@ import sys
 PENDING = (
     "README.md", "backends/INTERFACE.md", "backends/cuda/", "backends/dropin/",
     "backends/fakecuda/", "backends/fakeverbs/", "backends/peermem.c", "backends/peermem.h",
-    "backends/rdmacm/", "backends/verbs/", "core/api/", "core/base/", "core/bootstrap/",
-    "core/comm/", "core/detect/", "core/device/", "core/include/", "core/mem/", "core/os/",
-    "core/plan/", "core/proxy/", "core/rank/", "core/topo/", "core/transport/", "core/tune/",
+    "backends/rdmacm/", "backends/verbs/",
+    "core/detect/", "core/device/", "core/mem/", "core/os/",
+    "core/plan/", "core/rank/", "core/topo/", "core/transport/", "core/tune/",
     "docs/bootstrap.md", "docs/communicators.md", "docs/debugging.md", "docs/device.md",
     "docs/drop-in.md", "docs/engine.md", "docs/examples/", "docs/fakecuda.md",
     "docs/fakeverbs.md", "docs/faults.md", "docs/fidelity-verbs.md", "docs/figures.md",
