@@ -1,96 +1,103 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The entry points of nccl.h: argument checks, groups, and the hand-over to core/comm and
- * core/plan. What the files of core/api share. Every entry point
+ * The entry points of nccl.h, and declarations that the files of core/api share. core/api checks
+ * arguments, collects groups, and passes work to core/comm and core/plan. Every entry point
  *
- *   - checks its arguments, with one WARN that names the argument and what was expected;
+ *   - checks its arguments, with one WARN that names the argument and the expected value;
  *   - enters the communicator (comm_enter), acts, and leaves it;
- *   - reports its result to the group that it may be in (api_return).
+ *   - reports its result to the open group, if any (api_return).
  *
- * State: a task's group hangs off os_self(), roots of unique ids are in the process' registry.
+ * State: os_self() points to a task's group; the process's registry holds the roots of unique ids.
  */
 #ifndef CORE_API_API_H
 #define CORE_API_API_H
 
 #include "core/comm/comm.h"
 
-/* Gives a function its twin with a p in front, at the same address. The plain name is weak, so
- * that a tool may define it and call the twin. */
+/* Defines the twin of a function, with a p in front and the same address. The plain name is weak: a
+ * tool may define it and call the twin. */
 #define API_TWIN(name) extern __typeof__(name) p##name __attribute__((alias(#name)))
 #define API_WEAK       __attribute__((weak))
 
-/* A communicator to be made: immediately, or at the end of a group. */
+/* A communicator to initialise, immediately or at the end of a group. */
 struct api_init {
-	struct api_init *next, *list; /* all of the group */
-	shared_u32 error;             /* of the first of the list: the first error in time */
+	struct api_init *next, *list; /* next in the group; first of the group */
+	shared_u32 error;             /* in the first of the list: the earliest error */
 	struct ncclComm *comm;
 	ncclComm_t *out;
 	int32_t rank;
 	uint64_t id_hash;
 	struct os_thread *task;
 	ncclResult_t result;
-	bool claimed; /* by the failed init, before it left: ours to close */
+	bool claimed; /* the failed init claimed it before leaving: this task closes it */
 };
 
 /* A communicator with collectives or messages to launch. */
 struct api_member {
 	struct ncclComm *comm;
-	uint64_t id_hash; /* the communicator's */
+	uint64_t id_hash; /* hash of the communicator's id */
 	int32_t rank;
 	int device;
-	bool collective;   /* it has one */
+	bool collective;   /* has a collective */
 	bool waits;        /* the calling task must launch it */
 	bool connects;     /* its ranks must be connected first */
-	bool connected;    /* that is done, and what they have registered is exchanged */
-	bool inside;       /* entered */
-	bool left;         /* something of its queue is not launched */
-	uint64_t position; /* in its queue: plan_position */
+	bool connected;    /* connected, and registrations are exchanged */
+	bool inside;       /* the communicator is entered */
+	bool left;         /* part of its queue is not launched */
+	uint64_t position; /* position in its queue: plan_position */
 	const struct comm_launch *
-		launch; /* the launch in a task of its own that it belongs to; NULL: the caller's */
+		/* Launch in a separate task that the member belongs to; NULL: the caller launches
+		 * it. */
+		launch;
 };
 
-/* What a task has collected since its outermost ncclGroupStart. */
+/* Calls that a task has collected since its outermost ncclGroupStart. */
 struct api_group {
 	int depth;
-	ncclResult_t error; /* the first of a call inside */
-	bool in_progress;   /* a non-blocking init is under way */
-	bool has_stream;    /* `stream` is that of an earlier call, which has checked it */
+	ncclResult_t error; /* first error of a call inside */
+	bool in_progress;   /* a non-blocking init is running */
+	bool has_stream;    /* `stream` is that of an earlier call, already checked */
 	cudaStream_t stream;
 	struct api_init *inits, **inits_end;
-	struct api_member
-		*members; /* in order of their first collective, or message if they have none */
+	/* In order of their first collective, or of their first message if they have no
+	 * collective. */
+	struct api_member *members;
 	int nmembers, room;
 };
 
-/* Ends the root of a unique id that this process made. False: it has none of that hash. */
+/* Ends the root of a unique id that this process made. False if this process has no root of that
+ * hash. */
 bool api_root_close(uint64_t id_hash);
-/* The calling task's group; NULL: none is open. */
+/* Returns the calling task's group; NULL if no group is open. */
 struct api_group *api_group(void);
-/* Notes an error in the open group, and returns `rc`. */
+/* Records an error in the open group, and returns `rc`. */
 ncclResult_t api_return(ncclResult_t rc);
-/* Runs the inits of the list, all at the same time, to the end. The first error; on an error of
- * any, all are undone. Frees the list. */
+/* Runs the inits of the list concurrently, to the end, and frees the list. Returns the first error;
+ * in that case all inits are undone. */
 ncclResult_t api_inits_run(struct api_init *list);
-/* Undoes inits that were not begun. */
+/* Undoes inits that have not begun, and frees the list. */
 void api_inits_discard(struct api_init *list);
-/* `comm` has a collective, or a message, to launch at the end of the open group. */
+/* Adds `comm` to the open group: it has a collective or a message to launch at the end of the
+ * group. */
 ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm, bool collective);
 struct api_member api_member_of(struct ncclComm *comm);
-/* After an error nothing that was collected and not launched is left over. */
+/* After an error, drops all collected calls that are not launched. */
 void api_cancel(const struct api_member *members, int n, ncclResult_t error);
-/* Launches what the members' queues hold, all of it or with an error; the queues are empty then.
- * Sets the current device. ncclInProgress: a task of its own goes on with it. */
+/* Launches the members' queues, completely or with an error; they are empty afterwards. Sets the
+ * current device. ncclInProgress: a separate task continues the launch. */
 ncclResult_t api_launch(struct api_member *members, int n, const char *call);
-/* The same for one communicator, outside a group; the current device stays. */
+/* Launches one communicator outside a group and restores the current device. */
 ncclResult_t api_launch_now(struct ncclComm *comm, const char *call);
 
-/* check.c: arguments, with one WARN for what is wrong; `call` is the public function, `name` the
- * argument. A type; then, of a type that exists, a count of elements in each of `blocks` blocks. */
+/* check.c: argument checks, with one WARN for the first wrong argument. `call` is the public
+ * function, `name` the argument. api_check_count needs a valid type; the buffer has `blocks` blocks
+ * of `count` elements. */
 ncclResult_t api_check_type(const char *call, ncclDataType_t type);
 ncclResult_t api_check_count(const char *call, const char *name, size_t count, ncclDataType_t type,
 			     size_t blocks);
-/* A buffer that is used: not NULL; aligned, where the call reduces: what is only moved is bytes;
- * then, memory of the communicator's GPU, where that is to be checked. */
+/* Checks of a buffer that is used. api_check_pointer: it is not NULL. api_check_alignment: it is
+ * aligned, for calls that reduce; other calls move bytes only. api_check_memory: it is memory of
+ * the communicator's GPU, if pointer checks are enabled. */
 ncclResult_t api_check_pointer(const struct ncclComm *comm, const char *call, const char *name,
 			       const void *p);
 ncclResult_t api_check_alignment(const char *call, const char *name, const void *p,

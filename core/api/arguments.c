@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The arguments of a collective, checked by the row of its call (collective.h).
- */
+/* Checks the arguments of a collective against the row of its call (collective.h). */
 #include <stdint.h>
 
 #include "core/api/collective.h"
@@ -11,7 +9,7 @@
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* An operation that the program made: its factor goes into the task. */
+/* Finds an operation that the program created, and copies its factor into the task. */
 static ncclResult_t coll_check_made_op(struct api_coll *c)
 {
 	struct plan_task *t = &c->task;
@@ -51,7 +49,7 @@ static ncclResult_t coll_check_root(const struct api_coll *c)
 	return ncclInvalidArgument;
 }
 
-/* Blocks of count elements in a buffer. */
+/* Returns the number of blocks of `count` elements in a buffer. */
 static size_t coll_blocks(const struct api_coll *c, const struct api_buffer *b)
 {
 	return b->per_rank ? (size_t)c->comm->nranks : 1;
@@ -94,7 +92,7 @@ ncclResult_t api_coll_check_values(struct api_coll *c)
 
 /* ---- buffers -------------------------------------------------------------------------------- */
 
-/* Where the smaller buffer is in place, from the start of the larger one. */
+/* Returns the offset of the smaller buffer in the larger one if the call is in place. */
 static size_t coll_place(const struct api_coll *c)
 {
 	const struct plan_task *t = &c->task;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checks of arguments that calls with buffers share. Each failure is one line that names the call,
- * the argument, what it was and what was expected.
+ * Argument checks that calls with buffers share. Each failure logs one line with the call, the
+ * argument, its value and the expected value.
  */
 #include <stdint.h>
 
@@ -65,7 +65,7 @@ ncclResult_t api_check_memory(const struct ncclComm *comm, const char *call, con
 	if (e != cudaSuccess) {
 		(void)cudaGetLastError();
 		WARN("%s: %s %p: %s", call, name, p, cudaGetErrorString(e));
-		/* any other error is the GPU's trouble, not the program's */
+		/* any other error is a fault of the GPU, not of the program */
 		return e == cudaErrorInvalidValue ? ncclInvalidArgument : ncclUnhandledCudaError;
 	}
 	if (a.type == cudaMemoryTypeUnregistered || !a.devicePointer) {
@@ -81,9 +81,9 @@ ncclResult_t api_check_memory(const struct ncclComm *comm, const char *call, con
 	return ncclSuccess;
 }
 
-/* A capture needs the CUDA runtime's graph: the double has none yet. Querying is all that a capture
- * allows, so a capture that is refused goes on unharmed. Calls of a group that have one stream
- * query it once. */
+/* Checks that a collective can join the stream's capture. A capture needs the CUDA runtime's graph,
+ * which the double does not have yet. The check only queries, which a capture allows, so a refused
+ * capture stays valid. Calls of a group with the same stream query it once. */
 static ncclResult_t api_check_capture(const char *call, cudaStream_t stream)
 {
 	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;

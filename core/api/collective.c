@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives: check, enqueue; launch immediately, or at the end of the group.
+ * Collectives: checks and enqueues them; launches them immediately or at the end of the group.
  */
 #include "core/api/collective.h"
 
@@ -21,15 +21,27 @@ enum api_coll_call {
 
 /* clang-format off */
 static const struct api_coll_row api_colls[] = {
-/* call                 func                count        reduces rooted  the send buffer:             the receive buffer:
- *                                                                                             name        per rank, root   name        per rank,
- * root */
-	[API_ALL_REDUCE]     = {"ncclAllReduce",     DEV_ALL_REDUCE,     "count",     true,  false, {"sendbuff", false, false}, {"recvbuff", false, false}},
-	[API_ALL_GATHER]     = {"ncclAllGather",     DEV_ALL_GATHER,     "sendcount", false, false, {"sendbuff", false, false}, {"recvbuff", true,  false}},
-	[API_REDUCE]         = {"ncclReduce",        DEV_REDUCE,         "count",     true,  true,  {"sendbuff", false, false}, {"recvbuff", false, true}},
-	[API_BROADCAST]      = {"ncclBroadcast",     DEV_BROADCAST,      "count",     false, true,  {"sendbuff", false, true},  {"recvbuff", false, false}},
-	[API_BCAST]          = {"ncclBcast",         DEV_BROADCAST,      "count",     false, true,  {"buff",     false, true},  {"buff",     false, false}},
-	[API_REDUCE_SCATTER] = {"ncclReduceScatter", DEV_REDUCE_SCATTER, "recvcount", true,  false, {"sendbuff", true,  false}, {"recvbuff", false, false}},
+	/* Two lines for each call:
+	 *	 call                 func                count        reduces rooted
+	 *	 the send buffer and the receive buffer: {name, per rank, root only} */
+	[API_ALL_REDUCE] =
+		{"ncclAllReduce",     DEV_ALL_REDUCE,     "count",     true,  false,
+		 {"sendbuff", false, false}, {"recvbuff", false, false}},
+	[API_ALL_GATHER] =
+		{"ncclAllGather",     DEV_ALL_GATHER,     "sendcount", false, false,
+		 {"sendbuff", false, false}, {"recvbuff", true,  false}},
+	[API_REDUCE] =
+		{"ncclReduce",        DEV_REDUCE,         "count",     true,  true,
+		 {"sendbuff", false, false}, {"recvbuff", false, true}},
+	[API_BROADCAST] =
+		{"ncclBroadcast",     DEV_BROADCAST,      "count",     false, true,
+		 {"sendbuff", false, true},  {"recvbuff", false, false}},
+	[API_BCAST] =
+		{"ncclBcast",         DEV_BROADCAST,      "count",     false, true,
+		 {"buff",     false, true},  {"buff",     false, false}},
+	[API_REDUCE_SCATTER] =
+		{"ncclReduceScatter", DEV_REDUCE_SCATTER, "recvcount", true,  false,
+		 {"sendbuff", true,  false}, {"recvbuff", false, false}},
 };
 /* clang-format on */
 
@@ -77,8 +89,8 @@ static void coll_log(const struct api_coll *c)
 	     (const void *)c->comm, c->comm->nranks, (void *)t->stream, c->comm->rank);
 }
 
-/* Checks, and queues or launches. The entry point gives the arguments in c->task; what all calls
- * have alike is filled in here. */
+/* Checks the call, then queues or launches it. The entry point sets the call's arguments in
+ * c->task; this function sets the fields that all calls have. */
 static ncclResult_t coll_call(struct api_coll *c, enum api_coll_call call)
 {
 	c->row = &api_colls[call];
@@ -102,7 +114,7 @@ static ncclResult_t coll_call(struct api_coll *c, enum api_coll_call call)
 	return api_return(rc);
 }
 
-/* ---- entry points: the arguments as they come ----------------------------------------------- */
+/* ---- entry points: arguments as the program passes them ------------------------------------- */
 
 API_TWIN(ncclAllReduce);
 API_WEAK ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,

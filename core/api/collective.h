@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A collective between its entry point and the plan: one row of a table for each call
- * (collective.c), which the argument checks (arguments.c) go by.
+ * A collective between its entry point and the plan. Each call has one row in a table
+ * (collective.c); the argument checks (arguments.c) use that row.
  *
  * A buffer holds `count` elements, or `count` elements for each rank. In place, the smaller buffer
- * is this rank's block of the larger one; buffers of one size are the same.
+ * is this rank's block of the larger one. Two buffers of the same size are identical in place.
  */
 #ifndef CORE_API_COLLECTIVE_H
 #define CORE_API_COLLECTIVE_H
@@ -12,17 +12,17 @@
 #include "core/api/api.h"
 #include "core/plan/plan.h"
 
-/* How a call uses one of its buffers. */
+/* Use of one buffer by a call. */
 struct api_buffer {
-	const char *name; /* of the argument */
+	const char *name; /* name of the argument */
 	bool per_rank;    /* holds count elements for each rank, in order of ranks */
-	bool root_only;   /* of no use on other ranks: may be anything there, NULL as well */
+	bool root_only;   /* ignored on other ranks: may be any value, also NULL */
 };
 
 struct api_coll_row {
 	const char *call; /* "ncclAllGather" */
 	enum dev_func func;
-	const char *count; /* the argument's name */
+	const char *count; /* name of the count argument */
 	bool reduces;      /* has an operation */
 	bool rooted;       /* has a root */
 	struct api_buffer send, recv;
@@ -35,11 +35,12 @@ struct api_coll {
 	struct plan_task task;
 };
 
-/* ---- arguments.c: one WARN for what is wrong ------------------------------------------------ */
+/* ---- arguments.c: one WARN for the first wrong argument ------------------------------------- */
 
-/* Type, operation, root and count; fills in which buffers this rank has, and their bytes. */
+/* Checks type, operation, root and count. Sets the task's buffers that this rank uses, and their
+ * sizes. */
 ncclResult_t api_coll_check_values(struct api_coll *c);
-/* The buffers, after the values. */
+/* Checks the buffers; must follow api_coll_check_values. */
 ncclResult_t api_coll_check_buffers(const struct api_coll *c);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups: calls of one task that happen together.
+ * Groups: calls of one task that are launched together.
  *
  *	ncclGroupStart   depth 0 -> 1 opens the task's group
  *	calls            collect inits and collectives; the first error is kept
@@ -44,7 +44,7 @@ static ncclResult_t api_group_grow(struct api_group *g)
 	return ncclSuccess;
 }
 
-/* To the end. */
+/* Moves member i to the end. */
 static void api_group_move(struct api_group *g, int i)
 {
 	const struct api_member m = g->members[i];
@@ -54,8 +54,8 @@ static void api_group_move(struct api_group *g, int i)
 	g->members[i] = m;
 }
 
-/* A message gives a communicator a place only until its first collective: which ranks send before
- * it is theirs. */
+/* Adds a communicator to the group. A message fixes its place only until its first collective: the
+ * order of messages may differ between ranks. */
 ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm, bool collective)
 {
 	for (int i = 0; i < g->nmembers; i++) {
@@ -143,7 +143,7 @@ API_WEAK ncclResult_t ncclGroupEnd(void)
 	INFO(LOG_CALL, "ncclGroupEnd: depth %d, %d communicators", g->depth, g->nmembers);
 	if (--g->depth > 0)
 		return ncclSuccess;
-	/* calls from here on, of this task, are not in the group */
+	/* Later calls of this task are not in the group. */
 	os_self()->slot[OS_SLOT_CORE] = NULL;
 	api_group_trace_begin(g);
 	device = comm_device_save();

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Communicators come and go.
- */
+/* Creates and destroys communicators. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +8,8 @@
 
 /* ---- running inits -------------------------------------------------------------------------- */
 
-/* Undoes an init: closed by the task that claims it first, this one or one that aborts. */
+/* Undoes an init. The task that claims the communicator first closes it: this one or one that
+ * aborts. */
 static void api_init_undo(struct ncclComm *comm, ncclComm_t *out, bool claimed)
 {
 	*out = NULL;
@@ -20,7 +19,8 @@ static void api_init_undo(struct ncclComm *comm, ncclComm_t *out, bool claimed)
 	comm_close(comm, false);
 }
 
-/* Those of the group that wait for the one that failed must not wait for ever. */
+/* Records the group's first error. Aborts the other inits of the same id, so that they do not wait
+ * without end. */
 static void api_init_failed(struct api_init *failed)
 {
 	struct api_init *list = failed->list;
@@ -57,7 +57,7 @@ static ncclResult_t api_init_start(struct api_init *i)
 	return ncclSystemError;
 }
 
-/* All at the same time: each waits for the others. */
+/* Starts all inits concurrently: each waits for the others. */
 static void api_inits_start(struct api_init *list)
 {
 	for (struct api_init *i = list; i; i = i->next) {
@@ -95,7 +95,7 @@ ncclResult_t api_inits_run(struct api_init *list)
 			api_init_undo(i->comm, i->out, i->claimed);
 		else if (rc)
 			*i->out = NULL; /* another task aborted it */
-		/* a group may have made several communicators: the root of each goes */
+		/* A group may have made several communicators: close the root of each. */
 		if (i->rank == 0)
 			(void)api_root_close(i->id_hash);
 		os_free(i);
@@ -103,7 +103,7 @@ ncclResult_t api_inits_run(struct api_init *list)
 	return rc;
 }
 
-/* The other ranks of the id wait for one that does not come: they get an error instead. */
+/* Makes the other ranks of the id fail instead of waiting for this rank. */
 static void api_init_withdraw(const struct api_init *i)
 {
 	if (!api_root_close(i->id_hash))
@@ -131,9 +131,9 @@ void api_inits_discard(struct api_init *list)
 	}
 }
 
-/* An init that waits for the end of the calling task's own group leaves it, when its communicator
- * is ended before. The group holds a use of the communicator until the init is over, so the end
- * would wait for itself. The other ranks of the id fail: in this group by their abort words. */
+/* Removes the init of `comm` from the calling task's open group, since the communicator ends before
+ * the group does. The group uses the communicator until the init is over, so the end would wait for
+ * itself. The other ranks of the id fail; those in this group fail by their abort words. */
 static void api_init_drop(const struct ncclComm *comm)
 {
 	struct api_group *g = api_group();
@@ -185,7 +185,7 @@ static ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
 	return ncclSystemError;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creating ------------------------------------------------------------------------------- */
 
 static ncclResult_t api_init_later(struct api_group *g, struct api_init *i)
 {
@@ -235,14 +235,14 @@ static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueI
 	ncclResult_t rc = api_init_make(out, nranks, id, rank, config);
 
 	(void)os_work_for(before);
-	/* without rank 0 the id is of no use */
+	/* The id is useless without rank 0. */
 	if (rc && rc != ncclInProgress && rank == 0)
 		(void)api_root_close(bootstrap_id_hash(id));
 	return rc;
 }
 
-/* A call that fails before it has begun an init: the other ranks of the id get an error, and do not
- * wait. */
+/* Reports a call that failed before its init began, so that the other ranks of the id fail instead
+ * of waiting. */
 static void api_init_refused(const ncclUniqueId *id, int nranks, int rank, ncclResult_t rc)
 {
 	if (!rc || nranks < 2 || rank < 0 || rank >= nranks)
@@ -255,7 +255,7 @@ static void api_init_refused(const ncclUniqueId *id, int nranks, int rank, ncclR
 static ncclResult_t api_init_check(const char *call, ncclComm_t *out, int nranks, int rank)
 {
 	if (!out)
-		WARN("%s: comm is NULL, expected where to put the communicator", call);
+		WARN("%s: comm is NULL, expected the address of an ncclComm_t", call);
 	else if (nranks < 1)
 		WARN("%s: nranks is %d, expected at least 1", call, nranks);
 	else if (rank < 0 || rank >= nranks)
@@ -365,7 +365,7 @@ API_WEAK ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *dev
 		comm_device_restore(device);
 	}
 	if (rc)
-		(void)api_root_close(bootstrap_id_hash(&id)); /* no other process has it */
+		(void)api_root_close(bootstrap_id_hash(&id)); /* no other process has the id */
 	return api_return(rc);
 }
 
@@ -394,8 +394,9 @@ API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	rc = comm_enter(comm, "ncclCommDestroy", COMM_NEED_ANY);
 	if (rc)
 		return api_return(rc);
-	/* With an error there is nothing to wait for: kernels hang until the abort word is set.
-	 * Their results are lost, and a program that has not had the error yet gets it here. */
+	/* After an error, finalize has nothing to wait for: kernels hang until the abort word is
+	 * set. Their results are lost. A program that has not yet received the error gets it
+	 * here. */
 	finalized = comm_is_finalized(comm);
 	if (!comm_in_init(comm))
 		rc = comm_finalize(comm);
@@ -427,7 +428,7 @@ API_WEAK ncclResult_t ncclCommAbort(ncclComm_t comm)
 		comm_close(comm, false);
 		return ncclSuccess;
 	}
-	/* a task that is in ncclCommDestroy waits no longer, and frees it */
+	/* A task in ncclCommDestroy stops waiting and frees it. */
 	if (comm_abort_set(comm))
 		return ncclSuccess;
 	WARN("ncclCommAbort: comm is not a communicator of this process, or it was destroyed or "

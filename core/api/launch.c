@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Launching what a group, or one call, has queued: announce, connect the ranks of messages, launch.
+ * Launches the calls that a group, or one call, has queued: announces them, connects the ranks of
+ * messages, launches.
  *
- * A task may drive several ranks of one communicator, and a launch may wait for slots of the rank's
- * proxy, which the other ranks free once they have launched what came before. So the ranks launch
- * in rounds, one plan of each at a time, and none gets ahead of another.
+ * A task may drive several ranks of one communicator. A launch may wait for slots of the rank's
+ * proxy, which become free only after the other ranks have made their earlier launches. Therefore
+ * the ranks launch in rounds, one plan of each rank per round, and no rank gets ahead of another.
  *
- * The announcement is the caller's. If then ranks must be connected and every communicator is
- * non-blocking, the rest is done by a task of its own, and the call returns ncclInProgress;
- * ncclCommGetAsyncError gives that until the task has ended. A launch in the calling thread's own
- * stream (cudaStreamPerThread) is always done by the caller.
+ * The caller announces. If ranks must be connected then and every communicator is non-blocking, a
+ * separate task does the rest, and the call returns ncclInProgress. ncclCommGetAsyncError returns
+ * that until the task has ended. A launch in the calling thread's own stream (cudaStreamPerThread)
+ * is always done by the caller.
  */
 #include <stdio.h>
 #include <string.h>
@@ -44,8 +45,8 @@ static ncclResult_t api_member_announce(struct api_member *m, const char *call)
 	return rc;
 }
 
-/* The next launch of one communicator. Between two of them it is not in use, so that another task
- * can abort it while this one waits in the launch of another. */
+/* Makes the next launch of one communicator. Between two launches the communicator is not in use.
+ * Another task can then abort it while this one waits in the launch of another communicator. */
 static ncclResult_t api_member_launch(struct api_member *m, const char *call)
 {
 	ncclResult_t rc = comm_enter_launch(m->comm, call, COMM_NEED_READY, m->launch);
@@ -59,7 +60,8 @@ static ncclResult_t api_member_launch(struct api_member *m, const char *call)
 	return rc;
 }
 
-/* The last announcement is taken back first. Another task may have aborted one of them. */
+/* Cancels announcements, the last one first. Another task may have aborted a communicator; it is
+ * skipped. */
 void api_cancel(const struct api_member *members, int n, ncclResult_t error)
 {
 	while (n-- > 0) {
@@ -72,10 +74,9 @@ void api_cancel(const struct api_member *members, int n, ncclResult_t error)
 	}
 }
 
-/* May member i launch? Not before the communicators that the program called before it on the same
- * GPU, since every GPU has to launch communicators in the same order. And not when it is ahead of
- * another rank of its communicator, or that one is not connected: what it waits for may be a launch
- * of that rank. */
+/* True if member i may launch. Members that the program called earlier on the same GPU must launch
+ * first: every GPU has to launch communicators in the same order. No rank of its communicator may
+ * be at an earlier position or unconnected: its launch may wait for a launch of that rank. */
 static bool api_may_launch(const struct api_member *members, int n, int i)
 {
 	const struct api_member *m = &members[i];
@@ -103,9 +104,9 @@ static bool api_all_connected(const struct api_member *members, int n)
 	return true;
 }
 
-/* Next member to launch; NULL: all that are connected have launched everything. GPUs that disagree
- * on the order of communicators can leave no member that may launch; then it is the first that has
- * something. */
+/* Returns the next member to launch; NULL if all connected members have launched everything. If
+ * GPUs disagree on the order of communicators, no member may be eligible. Then returns the first
+ * one with something to launch. */
 static struct api_member *api_next(struct api_member *members, int n)
 {
 	struct api_member *first = NULL;
@@ -119,11 +120,10 @@ static struct api_member *api_next(struct api_member *members, int n)
 	return api_all_connected(members, n) ? first : NULL;
 }
 
-/* ---- connecting
- * ------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
-/* Enters the members that are not connected, and leaves them. In between they are not in use, as
- * between two launches. */
+/* Enters the members that are not connected. Until api_connect_leave they are in use; before and
+ * after they are not, like between two launches. */
 static ncclResult_t api_connect_enter(struct api_member *members, int n, const char *call)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -159,7 +159,7 @@ static ncclResult_t api_connect_begin(struct api_member *members, int n, const c
 	return rc;
 }
 
-/* One look at each member that is not connected. */
+/* Checks each unconnected member once. */
 static ncclResult_t api_connect_look(struct api_member *members, int n, struct os_waits *waits)
 {
 	os_waits_clear(waits);
@@ -179,9 +179,9 @@ static ncclResult_t api_connect_look(struct api_member *members, int n, struct o
 	return ncclSuccess;
 }
 
-/* Goes on with all members together, none of which waits for another: their other ranks may have
- * called them in another order, or in several groups. WAITS until one of them can launch, or all
- * are connected. */
+/* Continues to connect all members, none of which waits for another: other ranks may have called
+ * them in another order, or in several groups. WAITS until one of them can launch or all are
+ * connected. */
 static ncclResult_t api_connect_some(struct api_member *members, int n, const char *call,
 				     struct os_waits *waits)
 {
@@ -190,15 +190,15 @@ static ncclResult_t api_connect_some(struct api_member *members, int n, const ch
 	if (!rc)
 		rc = api_connect_look(members, n, waits);
 	while (!rc && !api_all_connected(members, n) && !api_next(members, n)) {
-		(void)os_waits_wait(waits); /* the next look finds an abort */
+		(void)os_waits_wait(waits); /* the next check finds an abort */
 		rc = api_connect_look(members, n, waits);
 	}
 	api_connect_leave(members, n);
 	return rc;
 }
 
-/* Connecting allocates memory, which a capture forbids to threads that do not take it upon
- * themselves. `waits` NULL: begins. */
+/* Connects members. Connecting allocates memory; a capture forbids this to threads that do not set
+ * the relaxed mode. `waits` NULL: begins to connect. */
 static ncclResult_t api_connect(struct api_member *members, int n, const char *call,
 				struct os_waits *waits)
 {
@@ -210,11 +210,10 @@ static ncclResult_t api_connect(struct api_member *members, int n, const char *c
 	return rc;
 }
 
-/* ---- connecting and launching
- * ----------------------------------------------------------------- */
+/* ---- connecting and launching ---------------------------------------------------------------- */
 
-/* A communicator is launched as soon as it is connected: to connect the next one may wait for
- * kernels of a peer that has launched this one already. */
+/* Launches each communicator as soon as it is connected. Reason: connecting the next one may wait
+ * for kernels of a peer that has already launched this one. */
 static ncclResult_t api_launch_all(struct api_member *members, int n, const char *call)
 {
 	bool connected = api_all_connected(members, n);
@@ -230,7 +229,7 @@ static ncclResult_t api_launch_all(struct api_member *members, int n, const char
 	return rc;
 }
 
-/* Connects and launches what is announced. */
+/* Connects and launches the announced calls. */
 static ncclResult_t api_launch_announced(struct api_member *members, int n, const char *call)
 {
 	ncclResult_t rc = api_launch_all(members, n, call);
@@ -240,18 +239,17 @@ static ncclResult_t api_launch_announced(struct api_member *members, int n, cons
 	return rc;
 }
 
-/* ---- in a task of its own
- * --------------------------------------------------------------------- */
+/* ---- launching in a separate task ------------------------------------------------------------ */
 
 /* A launch of non-blocking communicators that has ranks to connect. */
 struct api_launch {
-	struct comm_launch head; /* first: it is freed by its head */
+	struct comm_launch head; /* first, because the launch is freed by its head */
 	const char *call;
 	int n;
 	struct api_member members[];
 };
 
-/* Are there ranks to connect, and is every communicator non-blocking? */
+/* True if there are ranks to connect and every communicator is non-blocking. */
 static bool api_launch_is_slow(const struct api_member *members, int n)
 {
 	bool connects = false;
@@ -315,8 +313,7 @@ static ncclResult_t api_launch_slowly(const struct api_member *members, int n, c
 	return rc;
 }
 
-/* ---- the launch
- * ------------------------------------------------------------------------------- */
+/* ---- the launch ------------------------------------------------------------------------------ */
 
 ncclResult_t api_launch(struct api_member *members, int n, const char *call)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sends and receives, and the collectives that are made of them: all-to-all, gather and scatter. A
- * call checks its arguments and queues its messages; they are launched together, immediately or at
+ * Sends and receives, and the collectives that consist of them: all-to-all, gather and scatter. A
+ * call checks its arguments and queues its messages. They are launched together, immediately or at
  * the end of the group.
  */
 #include <stdint.h>
@@ -12,19 +12,19 @@
 #include "core/device/steps.h"
 #include "core/plan/plan.h"
 
-/* A call as the program made it. */
+/* A call with its arguments. */
 struct api_messages {
 	const char *call;
 	const void *caller;
 	struct ncclComm *comm;
 	const void *send; /* NULL: the rank sends nothing */
 	void *recv;       /* NULL: the rank receives nothing */
-	size_t count;     /* of one message */
+	size_t count;     /* number of elements of one message */
 	ncclDataType_t type;
 	int rank;              /* peer or root */
-	const char *rank_name; /* NULL: the call has none */
+	const char *rank_name; /* name of that argument; NULL: the call has no such argument */
 	bool per_rank;         /* a buffer holds a message for each rank */
-	bool in_place;         /* each rank's block is sent and received into */
+	bool in_place;         /* each rank's block is both sent and received into */
 	cudaStream_t stream;
 	/* Checks the buffers and queues the messages. */
 	ncclResult_t (*queue)(const struct api_messages *m);
@@ -52,7 +52,7 @@ static size_t messages_bytes(const struct api_messages *m)
 	return m->count * steps_type_bytes((int)m->type);
 }
 
-/* Nothing is touched if there are no elements. */
+/* Checks a buffer. Without elements, the buffer is not accessed. */
 static ncclResult_t messages_buffer_check(const struct api_messages *m, const void *p,
 					  const char *name)
 {
@@ -64,7 +64,7 @@ static ncclResult_t messages_buffer_check(const struct api_messages *m, const vo
 	return rc ? rc : api_check_memory(m->comm, m->call, name, p);
 }
 
-/* `send_blocks` and `recv_blocks` messages' room that begin at two addresses. */
+/* Checks that two buffers of `send_blocks` and `recv_blocks` messages do not overlap. */
 static ncclResult_t messages_overlap_check(const struct api_messages *m, const void *send,
 					   size_t send_blocks, const void *recv, size_t recv_blocks,
 					   const char *expected)
@@ -99,7 +99,7 @@ static ncclResult_t messages_add(const struct api_messages *m, bool is_send, int
 	return plan_enqueue_message(m->comm, &message);
 }
 
-/* To or from the n-th block of a buffer. */
+/* Queues a message to or from the n-th block of a buffer. */
 static ncclResult_t messages_add_block(const struct api_messages *m, bool is_send, int32_t peer,
 				       const void *buffer, int32_t n)
 {
@@ -139,7 +139,8 @@ static ncclResult_t messages_queue_all_to_all(const struct api_messages *m)
 	return rc;
 }
 
-/* One block at the place of `rank` in `all`, where it may be in place. */
+/* Checks that one block and the buffer `all` do not overlap. The block may be at the place of this
+ * rank in `all` (in place). */
 static ncclResult_t messages_in_place_check(const struct api_messages *m, const void *one,
 					    const void *all)
 {
@@ -196,7 +197,7 @@ static ncclResult_t messages_submit(const struct api_messages *m)
 		rc = api_group_add_comm(g, m->comm, false);
 	if (!rc)
 		rc = m->queue(m);
-	if (rc && !g) /* a call that queued a part of its messages */
+	if (rc && !g) /* drops messages of a call that queued only some */
 		plan_cancel(m->comm, rc);
 	return rc || g ? rc : api_launch_now(m->comm, m->call);
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What a program can ask, and memory.
- */
+/* Queries of a program, and memory for it. */
 #include "core/api/api.h"
 #include "core/base/log.h"
 #include "core/mem/user_memory.h"
@@ -26,7 +24,7 @@ API_WEAK const char *ncclGetErrorString(ncclResult_t result)
 	case ncclUnhandledCudaError:
 		return "a CUDA call failed (NCCL_DEBUG=WARN logs which)";
 	case ncclSystemError:
-		return "the operating system refused something (NCCL_DEBUG=WARN logs what)";
+		return "an operating-system call failed (NCCL_DEBUG=WARN logs which)";
 	case ncclInternalError:
 		return "internal error, or the call was aborted (NCCL_DEBUG=WARN logs more)";
 	case ncclInvalidArgument:
@@ -61,7 +59,7 @@ API_WEAK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async
 	rc = comm_enter(comm, "ncclCommGetAsyncError", COMM_NEED_ANY);
 	if (rc)
 		return api_return(rc);
-	/* first: a launch that fails sets the error before it ends */
+	/* Must be read first: a launch that fails sets the error before it ends. */
 	launching = comm_is_launching(comm);
 	error = comm_async_error(comm);
 	if (error == ncclSuccess)
@@ -70,7 +68,7 @@ API_WEAK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async
 		shared_store_u32(&comm->error_given, 1, SHARED_RELAXED);
 	comm_leave(comm);
 	*asyncError = error;
-	/* callers loop on this until something happens; only virtual time waits for it */
+	/* Callers poll this until something happens. Only virtual time waits for it. */
 	if (error == ncclSuccess || error == ncclInProgress)
 		os_poll_miss("ncclCommGetAsyncError");
 	else
@@ -122,7 +120,7 @@ API_WEAK ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 		WARN("ncclMemAlloc: ptr is NULL");
 		return api_return(ncclInvalidArgument);
 	}
-	/* as cudaMalloc: no memory, and no error */
+	/* size 0: no memory and no error, as cudaMalloc */
 	ncclResult_t rc = size ? user_memory_alloc(&mem, size) : ncclSuccess;
 	if (rc)
 		return api_return(rc);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Operations that a program makes: pre-multiplied sums (core/comm/ops.h).
- */
+/* Operations that a program creates: pre-multiplied sums (core/comm/ops.h). */
 #include <string.h>
 
 #include "core/api/collective.h"
@@ -16,7 +14,7 @@ static ncclResult_t redop_check(const ncclRedOp_t *op, const void *scalar, ncclD
 				ncclScalarResidence_t residence)
 {
 	if (!op)
-		WARN("%s: op is NULL, expected where to put the operation", redop_create);
+		WARN("%s: op is NULL, expected the address of an ncclRedOp_t", redop_create);
 	else if (!scalar)
 		WARN("%s: scalar is NULL, expected the address of a factor", redop_create);
 	else if ((unsigned)type >= ncclNumTypes)
@@ -31,7 +29,7 @@ static ncclResult_t redop_check(const ncclRedOp_t *op, const void *scalar, ncclD
 	return ncclInvalidArgument;
 }
 
-/* A factor that the GPU reads when a collective runs. */
+/* Describes a factor that the GPU reads when a collective runs. */
 static ncclResult_t redop_in_memory(const struct ncclComm *comm, const void *scalar,
 				    struct comm_op *op)
 {
@@ -47,13 +45,13 @@ static ncclResult_t redop_in_memory(const struct ncclComm *comm, const void *sca
 	return api_check_memory(comm, redop_create, "scalar", scalar);
 }
 
-/* A factor that is read now. */
+/* Reads a factor now. */
 static ncclResult_t redop_immediate(const void *scalar, struct comm_op *op)
 {
 	struct cudaPointerAttributes a;
 
 	if (cudaPointerGetAttributes(&a, scalar) != cudaSuccess) {
-		(void)cudaGetLastError(); /* not memory of CUDA's */
+		(void)cudaGetLastError(); /* not memory of CUDA */
 	} else if (a.type == cudaMemoryTypeDevice) {
 		WARN("%s: scalar %p is memory of device %d, expected host memory, which residence "
 		     "ncclScalarHostImmediate means",

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Registered buffers. What registration is good for: core/transport/registered.h.
- */
+/* Registered buffers. The uses of registration: core/transport/registered.h. */
 #include "core/api/api.h"
 #include "core/base/log.h"
 #include "core/rank/cuda_result.h"
@@ -55,12 +53,12 @@ API_WEAK ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 	INFO(LOG_CALL, "ncclCommDeregister: comm %p handle %p", (const void *)comm, handle);
 	if (rc)
 		return api_return(rc);
-	if (!handle) { /* that ncclCommRegister gave for a registration without effect */
+	if (!handle) { /* ncclCommRegister returned it without registering */
 		comm_leave(comm);
 		return ncclSuccess;
 	}
 	device = comm_device_save();
-	/* what the program has freed may be free now */
+	/* Memory that the program has freed may be released now. */
 	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice in ncclCommDeregister");
 	if (!rc)
 		rc = transport_deregister(comm, handle);

@@ -5,16 +5,18 @@
 #include "core/api/api.h"
 #include "core/base/log.h"
 
-/* A root that this process started for ncclGetUniqueId. Its task ends by itself, and frees it,
- * unless a task of this process takes it out of the registry before, and closes it. */
+/* A root that this process started for ncclGetUniqueId. Its task frees it at its end, unless a task
+ * of this process removes it from the registry first and closes it. */
 struct api_root {
 	struct registry_node node;
 	struct bootstrap_root *root;
 	uint64_t id_hash;
-	bool ended; /* before it was in the registry, or after it was taken; under the lock */
+	/* Ended before it was added to the registry, or after it was removed; under the lock. */
+	bool ended;
 };
 
-/* The root's task is at its end: does the root belong to it? */
+/* Called at the end of the root's task. True if the root was in the registry and is now freed;
+ * otherwise the task that has it closes it. */
 static bool api_root_ended(void *arg)
 {
 	struct api_root *r = arg;
@@ -61,7 +63,8 @@ bool api_root_close(uint64_t id_hash)
 	return true;
 }
 
-/* From here on its own task frees it, or one that takes it; unless it has ended already. */
+/* Adds a root to the registry: from now on its own task frees it, or the task that removes it. If
+ * its task has already ended, closes it here. */
 static void api_root_publish(struct api_root *r, uint64_t id_hash)
 {
 	struct registry_node *first = registry_lock();

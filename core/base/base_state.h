@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What core/base keeps per process: log level and last errors, parsed parameters. Made from the
- * process' environment before its first task runs, by the world half that owns the process
- * (core/os/os_real.c, sim/world), and found again through os_base_state(). Only log.c and param.c
- * look inside. Owns nothing but itself; strings belong to the environment.
+ * Per-process state of core/base: log level, last errors, parsed parameters. The world half that
+ * owns the process creates it before the process's first task runs, from its environment
+ * (core/os/os_real.c, sim/world). os_base_state() returns it. Only log.c and param.c access its
+ * fields. The strings belong to the environment.
  */
 #ifndef CORE_BASE_BASE_STATE_H
 #define CORE_BASE_BASE_STATE_H
@@ -17,28 +17,29 @@
 struct log_state {
 	enum log_level level;
 	uint32_t subsys, named_silent;
-	shared_u32 next; /* errors so far; slot = number % LOG_LAST_KEPT */
-	shared_u32 last; /* number of the latest complete one, plus 1 */
+	shared_u32 next; /* number of errors so far; slot = number % LOG_LAST_KEPT */
+	shared_u32 last; /* number of the latest complete error, plus 1 */
 	char error[LOG_LAST_KEPT][LOG_TEXT_BYTES];
-	uint32_t error_task[LOG_LAST_KEPT]; /* the task that logged it, by its number */
+	uint32_t error_task[LOG_LAST_KEPT]; /* number of the task that logged the error */
 	shared_u32 silent_shown;
 };
 
 struct param_value {
-	const char *text; /* as the environment has it; NULL: not set */
+	const char *text; /* value in the environment; NULL: not set */
 	int64_t number;
 	bool malformed;
-	shared_u32 warned, shown; /* it has had its line about what is wrong; that it is set */
+	shared_u32 warned, shown; /* already reported: malformed value; value set */
 };
 
 struct base_state {
 	struct log_state log;
 	shared_u32 unread_shown;
-	struct param_value param[PARAM_COUNT + PARAM_DOUBLES_MAX]; /* by number */
+	/* index: number of the parameter. */
+	struct param_value param[PARAM_COUNT + PARAM_DOUBLES_MAX];
 };
 
-/* env(ctx, name) looks a variable up. May be called again when the environment changed, before
- * the process' first task runs. */
+/* Initialises the state. env(ctx, name) returns the value of a variable. May be called again if the
+ * environment changes before the process's first task runs. */
 void base_state_init(struct base_state *state,
 		     const char *(*env)(const void *ctx, const char *name), const void *ctx);
 void log_state_init(struct log_state *log, const char *level, const char *subsys);

@@ -18,8 +18,8 @@ bool gfx_parse(const char *text, int32_t *core)
 	return true;
 }
 
-/* The last two digits are minor and step, in hexadecimal; the major number is decimal: gfx1100 is
- * 11, 0, 0. */
+/* The last two digits are minor number and step, in hexadecimal. The major number is decimal:
+ * gfx1100 is 11, 0, 0. */
 uint32_t gfx_version(int32_t core)
 {
 	uint32_t n = (uint32_t)core, major = 10 * (n >> 12 & 15) + (n >> 8 & 15);

@@ -23,7 +23,7 @@ uint64_t hash64_str(const char *text)
 
 uint64_t hash64_combine(uint64_t hash, uint64_t value)
 {
-	/* two rounds of a 64-bit finaliser; the constants are the golden ratio and murmur's */
+	/* Two rounds of a 64-bit finaliser. The constants are the golden ratio and murmur's. */
 	uint64_t x = (hash ^ value) + 0x9e3779b97f4a7c15ull + (hash << 6);
 	x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdull;
 	x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ull;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * 64-bit hashes of bytes, for tables, host identities and the trace: XXH3 (xxhash.h), whose value
- * does not depend on compiler or CPU. Called from every layer; owns nothing, cannot fail. What is
- * hashed must not contain addresses or padding. Not for security.
+ * does not depend on compiler or CPU. Hashing cannot fail. The hashed bytes must not contain
+ * addresses or padding. Not for security.
  */
 #ifndef CORE_BASE_HASH_H
 #define CORE_BASE_HASH_H
@@ -13,7 +13,7 @@
 uint64_t hash64(const void *data, size_t bytes);
 uint64_t hash64_seeded(const void *data, size_t bytes, uint64_t seed);
 uint64_t hash64_str(const char *text);
-/* Folds one more value into a running hash; order matters. */
+/* Adds a value to a running hash; order matters. */
 uint64_t hash64_combine(uint64_t hash, uint64_t value);
 
 #endif

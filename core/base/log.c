@@ -16,7 +16,7 @@ static const char *const log_level_names[] = {
 	[LOG_LEVEL_INFO] = "INFO", [LOG_LEVEL_ABORT] = "ABORT",     [LOG_LEVEL_TRACE] = "TRACE",
 };
 
-/* Subsystems that are not built. */
+/* Subsystems that this version does not have. */
 #define LOG_SILENT (LOG_NVLS | LOG_RAS)
 
 static const struct {
@@ -50,7 +50,7 @@ bool log_wanted(enum log_level level, uint32_t subsys)
 	return level <= LOG_LEVEL_WARN || (log->subsys & subsys) != 0;
 }
 
-/* Keeps the text as the latest error; slots are written once per LOG_LAST_KEPT errors. */
+/* Keeps the text as the latest error. A slot is overwritten every LOG_LAST_KEPT errors. */
 static void log_error_keep(struct log_state *log, const char *text)
 {
 	uint32_t number = shared_quiet_add_u32(&log->next, 1);
@@ -105,7 +105,7 @@ void log_write(enum log_level level, uint32_t subsys, const char *file, int line
 		snprintf(device, sizeof device, " [%d]", (int)dev - 1);
 	if (level == LOG_LEVEL_WARN)
 		snprintf(where, sizeof where, " %s:%d", log_file_name(file), line);
-	/* the version line carries no level: "NCCL version 2.28.9" */
+	/* the version line has no level: "NCCL version 2.28.9" */
 	const char *name = level == LOG_LEVEL_VERSION ? "" : log_level_names[level];
 	snprintf(out, sizeof out, "%s:%d:%u%s%s NCCL %s%s%s", host, self->proc->pid, self->id,
 		 device, where, name, *name ? " " : "", text);
@@ -125,7 +125,7 @@ void log_report_silent(void)
 		    log_subsys_names[i].bit != LOG_ALL)
 			snprintf(names + strlen(names), sizeof names - strlen(names), " %s",
 				 log_subsys_names[i].name);
-	INFO(LOG_ALL, "NCCL_DEBUG_SUBSYS: nothing is logged of%s: not built", names);
+	INFO(LOG_ALL, "NCCL_DEBUG_SUBSYS: no messages of%s: not built", names);
 }
 
 void log_set_device(int32_t device)
@@ -138,7 +138,7 @@ static bool log_name_is(const char *name, const char *text, size_t n)
 	return strlen(name) == n && strncasecmp(name, text, n) == 0;
 }
 
-/* "NET,INIT" or "^NET,INIT". Unknown names are ignored, as NCCL does. */
+/* Parses "NET,INIT" or "^NET,INIT". Ignores unknown names, as NCCL does. */
 static uint32_t log_subsys_parse(const char *text)
 {
 	bool invert = text[0] == '^';

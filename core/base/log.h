@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log, as NCCL users know it: NCCL_DEBUG picks the level, NCCL_DEBUG_SUBSYS the subsystems
- * (default INIT,BOOTSTRAP,ENV; "^NET" means all but NET), and a line reads
+ * The log in NCCL's format. NCCL_DEBUG selects the level, NCCL_DEBUG_SUBSYS the subsystems. The
+ * default is INIT,BOOTSTRAP,ENV; "^NET" selects all except NET. A line has this form:
  *
  *	host:pid:tid [cudaDev] NCCL INFO text
  *	host:pid:tid [cudaDev] file.c:123 NCCL WARN text
  *
- * The function that decides that something is an error writes one WARN; callers only propagate.
- * Nothing is formatted unless it is printed, with one exception: the text of a WARN is always
- * kept as the process' last error. Lines go out through os_log_line only. A log call neither waits
- * nor is a scheduling point, so the level never changes a run. Called from every layer; the state
- * (level, subsystems, last errors) belongs to the process: base_state.h.
+ * The function that detects an error writes one WARN; callers only propagate the error. Text is
+ * formatted only if it is printed. The exception is a WARN: its text is always kept as the
+ * process's last error. os_log_line alone writes lines. A log call neither waits nor is a
+ * scheduling point, so the level never changes a run. The state (level, subsystems, last errors)
+ * belongs to the process: base_state.h.
  */
 #ifndef CORE_BASE_LOG_H
 #define CORE_BASE_LOG_H
@@ -49,21 +49,23 @@ enum log_subsys {
 };
 
 bool log_wanted(enum log_level level, uint32_t subsys);
-/* Formats and writes. The macros below call it. */
+/* Formats and writes a line. The macros below call it. */
 void log_write(enum log_level level, uint32_t subsys, const char *file, int line, const char *fmt,
 	       ...) __attribute__((format(printf, 5, 6)));
 
-/* The text of the process' latest WARN, "" when there was none. Stays valid until LOG_LAST_KEPT
- * more errors were logged. */
+/* Returns the text of the process's latest WARN, "" if there was no WARN. It stays valid until
+ * LOG_LAST_KEPT more errors are logged. */
 const char *log_last_error(void);
-/* The same of the calling task's own WARNs: another task's are about another communicator. */
+/* Returns the text of the calling task's latest WARN. Another task's WARN may concern another
+ * communicator. */
 const char *log_task_error(void);
 #define LOG_LAST_KEPT 16
 
-/* An INFO line, once in this process, about subsystems that the user names and that log nothing. */
+/* Logs one INFO line per process that names the subsystems that the user selected but that log
+ * nothing. */
 void log_report_silent(void);
 
-/* The CUDA device shown in brackets for the calling task; -1 (and initially): none. */
+/* Sets the CUDA device shown in brackets for the calling task; -1, the initial value: no device. */
 void log_set_device(int32_t device);
 
 #define WARN(...) log_write(LOG_LEVEL_WARN, LOG_ALL, __FILE__, __LINE__, __VA_ARGS__)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small language helpers that every layer uses, in C17 and in C++17 (device headers are compiled
- * as both). Owns nothing, calls nothing. DOPPEL_STATIC_CHECK guards every struct that crosses a
- * border: size and offset, at compile time.
+ * Small language helpers for every layer, in C17 and in C++17 (device headers are compiled as
+ * both). DOPPEL_STATIC_CHECK guards every struct that crosses an interface: size and offsets, at
+ * compile time.
  */
 #ifndef CORE_BASE_MACROS_H
 #define CORE_BASE_MACROS_H
@@ -36,14 +36,15 @@
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Defence that cannot be reached, so that coverage stays honest: an untaken branch of one of these
- * is not a gap in the tests. Both abort with the condition when they are wrong after all. */
+/* Conditions for unreachable defensive code. Coverage does not count their untaken branches as gaps
+ * in the tests. Both abort with the condition if it is wrong after all. */
 #define ALWAYS(x) (LIKELY(x) ? 1 : (doppel_assert_fail(#x, __FILE__, __LINE__), 0))
 #define NEVER(x)  (UNLIKELY(x) ? (doppel_assert_fail("never: " #x, __FILE__, __LINE__), 1) : 0)
 
-/* Stays on in every build: control plane, and the doubles. Prints, dumps the tasks, aborts. */
+/* Checks a condition in every build; for control plane and doubles. On failure prints it, dumps the
+ * tasks and aborts. */
 #define ASSERT(x) ((void)(LIKELY(x) || (doppel_assert_fail(#x, __FILE__, __LINE__), 0)))
-/* Data path: on in the fakes and in debug builds only. */
+/* Checks a condition in data paths; enabled only in the fakes and in debug builds. */
 #if defined(DOPPEL_FAKE) || !defined(NDEBUG)
 #define DASSERT(x) ASSERT(x)
 #else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table behind os_memo: values by (kind, key), compared in full. Used by both world halves,
- * which bring the lock and own the table; values came from malloc and are freed with it. Zeroed
- * memory is an empty table. Errors: NULL.
+ * The table of os_memo: values by (kind, key), compared in full. Both world halves use it; they
+ * provide the lock and own the table. Values are allocated by malloc and freed with the table.
+ * Zeroed memory is an empty table. On failure functions return NULL.
  */
 #ifndef CORE_BASE_MEMO_TABLE_H
 #define CORE_BASE_MEMO_TABLE_H
@@ -20,12 +20,13 @@ struct memo_table {
 
 const void *memo_table_find(const struct memo_table *t, const char *kind, const void *key,
 			    size_t key_bytes);
-/* Takes the value over; where the key exists already, frees it and returns the older one. */
+/* Inserts the value and becomes its owner. If the key exists, frees the value and returns the older
+ * one. */
 const void *memo_table_insert(struct memo_table *t, const char *kind, const void *key,
 			      size_t key_bytes, void *value);
 void memo_table_clear(struct memo_table *t);
 
-/* Zeroed memory for a value, for code that makes one; free only what was never handed over. */
+/* Allocates zeroed memory for a value. Free only a value that was not inserted. */
 void *memo_value_alloc(size_t bytes);
 void memo_value_free(void *value);
 

@@ -52,7 +52,7 @@ static const char *param_initial(int p)
 	return instead ? instead->initial : param_row_of(p)->initial;
 }
 
-/* Shift that a unit stands for, or -1. */
+/* Returns the shift of a unit, or -1 if the unit is invalid. */
 static int param_unit_shift(const char *unit)
 {
 	switch (*unit) {
@@ -101,12 +101,12 @@ static void param_value_init(struct param_value *v, int p, const char *text)
 		return;
 	bool ok = param_number_parse(row, param_initial(p), &v->number);
 	ASSERT(ok);
-	/* an empty value is an unset one, as in NCCL */
+	/* An empty value counts as unset, as in NCCL. */
 	if (text && *text)
 		v->malformed = !param_number_parse(row, text, &v->number);
 }
 
-/* Text that is malformed is as if unset, too: its readers get the default. */
+/* Malformed text also counts as unset: readers get the default. */
 static void param_text_init(struct param_value *v, int p)
 {
 	const struct param_row *row = param_row_of(p);
@@ -139,10 +139,11 @@ void param_expected(int p, char *out, size_t bytes)
 	else
 		snprintf(out, bytes, "an integer from %lld to %lld%s", (long long)row->min,
 			 (long long)row->max,
-			 row->type == PARAM_BYTES ? ", k, M or G behind it" : "");
+			 row->type == PARAM_BYTES ? " with an optional suffix k, M or G" : "");
 }
 
-/* Once for each value; on stderr, unless the log has it there already. */
+/* Reports a malformed value, once per value. Writes to stderr too, unless the log is already
+ * there. */
 static void param_malformed(int p, struct param_value *v)
 {
 	const struct param_row *row = param_row_of(p);

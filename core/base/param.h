@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every environment variable, in tables: they parse them, print `doppel env`, and are the
- * documentation. The table of the stack is here. The doubles bring theirs (param_row.h), which
- * exists in fake builds alone; its variables have the numbers from PARAM_COUNT on. A row is data
- * only: id, name, type, default, smallest, largest, meaning. A variable that is read has a row, and
- * a row has a reader.
+ * Tables of all environment variables. The tables parse the variables, print `doppel env`, and are
+ * the documentation. The stack's table is here. The doubles have their own table (param_row.h) in
+ * fake builds only; their variables are numbered from PARAM_COUNT on. A row is data only: id, name,
+ * type, default, minimum, maximum, meaning. Each variable that the code reads has a row, and each
+ * row has a reader.
  *
- * Values are read once per process, from its own environment (os_env), and never change after. A
- * world refuses malformed ones when it is made. In a real process they are named in a line each,
- * whatever the log level, when its first communicator is made, and the default is used: NCCL does
- * so, and its programs run with values that this table does not know. Types:
+ * Values are read once per process, from its own environment (os_env), and never change afterwards.
+ * A world with malformed values is refused when it is created. A real process logs one line for
+ * each malformed value, at any log level, when it creates its first communicator; it uses the
+ * default. NCCL does the same, and programs for NCCL run with values that this table does not know.
+ * Types:
  *
  *	INT     decimal or 0x hexadecimal       BOOL   0 or 1 (any other number counts as 1)
  *	BYTES   an INT with an optional k, M or G (1024-based)
  *	STRING  text; default NULL prints as "unset"
  *
- * What text is allowed: param_form.c.
+ * Allowed texts: param_form.c.
  *
- * Called from every layer. The values belong to the process: base_state.h.
+ * All layers use these functions. The values belong to the process: base_state.h.
  */
 #ifndef CORE_BASE_PARAM_H
 #define CORE_BASE_PARAM_H
@@ -28,134 +29,135 @@
 
 enum { PARAM_EXPECTED_BYTES = 256 };
 
-/* -2: not set, NCCL's convention for numbers whose default depends on the machine. */
+/* Not set; NCCL's convention for numbers whose default depends on the machine. */
 #define PARAM_UNSET (-2)
 
 /* clang-format off */
 #define PARAM_TABLE(X)                                                                             \
 X(DEBUG, "NCCL_DEBUG", STRING, NULL, 0, 0, "log level: VERSION, WARN, INFO, ABORT, TRACE")         \
 X(DEBUG_SUBSYS, "NCCL_DEBUG_SUBSYS", STRING, "INIT,BOOTSTRAP,ENV", 0, 0,                           \
-	"subsystems logged at INFO: INIT,COLL,P2P,SHM,NET,GRAPH,TUNING,ENV,ALLOC,CALL,PROXY,NVLS,"  \
-	"BOOTSTRAP,REG,PROFILE,RAS,ALL; ^ in front: all but these")                                 \
+	"subsystems logged at INFO: INIT,COLL,P2P,SHM,NET,GRAPH,TUNING,ENV,ALLOC,"                 \
+	"CALL,PROXY,NVLS,BOOTSTRAP,REG,PROFILE,RAS,ALL; ^ in front: all except these")             \
 X(DEBUG_FILE, "NCCL_DEBUG_FILE", STRING, NULL, 0, 0,                                               \
-	"file for the log instead of stderr; %h host, %p pid")                    \
+	"file for the log instead of stderr; %h host, %p pid")                                     \
 X(HOSTID, "NCCL_HOSTID", STRING, NULL, 0, 0,                                                       \
-	"what tells hosts apart, instead of host name and boot id")                                 \
+	"identity of the host, instead of host name and boot id")                                  \
 X(COMM_ID, "NCCL_COMM_ID", STRING, NULL, 0, 0,                                                     \
-	"address:port of the bootstrap root, instead of one made by ncclGetUniqueId")               \
+	"address:port of the bootstrap root, instead of one made by ncclGetUniqueId")              \
 X(SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", STRING, NULL, 0, 0,                                         \
-	"interfaces for bootstrap and sockets: prefixes; ^ in front: not these; = in front: exact "  \
-	"names")                                                                                    \
+	"interfaces for bootstrap and sockets: prefixes; "                                         \
+	"^ in front: not these; = in front: exact names")                                          \
 X(SOCKET_FAMILY, "NCCL_SOCKET_FAMILY", STRING, NULL, 0, 0,                                         \
-	"address family of the interfaces: AF_INET or AF_INET6")                                    \
+	"address family of the interfaces: AF_INET or AF_INET6")                                   \
 X(SOCKET_NTHREADS, "NCCL_SOCKET_NTHREADS", INT, "-2", -2, 16,                                      \
-	"tasks that move a socket connection's data; 0 or 1: the proxy's; -2: 2 on AWS, 4 on GCP, " \
-	"else 0")                                                                                   \
+	"tasks that move a socket connection's data; 0 or "                                        \
+	"1: the proxy's task; -2: 2 on AWS, 4 on GCP, else 0")                                     \
 X(NSOCKS_PERTHREAD, "NCCL_NSOCKS_PERTHREAD", INT, "-2", -2, 64,                                    \
-	"sockets of each of these tasks; -2: 8 on AWS, else 1")                                     \
+	"sockets of each of these tasks; -2: 8 on AWS, else 1")                                    \
 X(TOPO_FILE, "NCCL_TOPO_FILE", STRING, NULL, 0, 0,                                                 \
-	"topology XML of this host; unset: it is detected")                                         \
+	"topology XML of this host; unset: it is detected")                                        \
 X(TOPO_DUMP_FILE, "NCCL_TOPO_DUMP_FILE", STRING, NULL, 0, 0,                                       \
-	"file that gets the host's topology XML")                                                   \
+	"file to which the host's topology XML is written")                                        \
 X(TOPO_DUMP_FILE_RANK, "NCCL_TOPO_DUMP_FILE_RANK", INT, "0", 0, 1ll << 31,                         \
-	"rank that writes NCCL_TOPO_DUMP_FILE")                                                     \
+	"rank that writes NCCL_TOPO_DUMP_FILE")                                                    \
 X(GRAPH_FILE, "NCCL_GRAPH_FILE", STRING, NULL, 0, 0,                                               \
-	"graphs of this host in NCCL's XML, as `doppel topo search` prints them, in place of a search") \
+	"graphs of this host in NCCL's XML, as `doppel topo search` prints them; no search")       \
 X(GRAPH_DUMP_FILE, "NCCL_GRAPH_DUMP_FILE", STRING, NULL, 0, 0,                                     \
-	"where the graphs that this host has are written, in NCCL's XML")                           \
+	"file to which the host's graphs are written, in NCCL's XML")                              \
 X(GRAPH_DUMP_FILE_RANK, "NCCL_GRAPH_DUMP_FILE_RANK", INT, "0", 0, 1ll << 31,                       \
-	"rank that writes NCCL_GRAPH_DUMP_FILE")                                                    \
+	"rank that writes NCCL_GRAPH_DUMP_FILE")                                                   \
 X(TOPO_NETWORK, "DOPPEL_TOPO_NETWORK", BOOL, "0", 0, 1,                                            \
-	"1: the NICs are those that the network has, whatever NCCL_TOPO_FILE says; 0: the file's")  \
+	"1: the NICs are the network's devices, not those in NCCL_TOPO_FILE; 0: the file's")       \
 X(P2P_DISABLE, "NCCL_P2P_DISABLE", BOOL, "0", 0, 1, "no direct access between GPUs")               \
 X(P2P_DIRECT_DISABLE, "NCCL_P2P_DIRECT_DISABLE", BOOL, "0", 0, 1,                                  \
-	"messages between GPUs of one process go through staging buffers: for buffers that peer "   \
-	"access does not cover")                                                                    \
+	"messages between GPUs of one process go through staging "                                 \
+	"buffers: for buffers that peer access does not cover")                                    \
 X(LOCAL_REGISTER, "NCCL_LOCAL_REGISTER", BOOL, "1", 0, 1,                                          \
-	"0: ncclCommRegister has no effect")                                                        \
+	"0: ncclCommRegister has no effect")                                                       \
 X(CUMEM_ENABLE, "NCCL_CUMEM_ENABLE", INT, "-1", -1, 1,                                             \
-	"1: memory of p2p connections is of cuMem, where the GPU has it; 0: of cudaMalloc; -1: 0")  \
+	"1: p2p connections use memory of cuMem, if supported; 0: of cudaMalloc; -1: 0")           \
 X(CUMEM_HOST_ENABLE, "NCCL_CUMEM_HOST_ENABLE", INT, "-1", -1, 1,                                   \
-	"1: ranks of a host without direct access share host memory of cuMem, where their GPUs "    \
-	"have it and NCCL_CUMEM_ENABLE is not 0; 0: segments of /dev/shm; -1: 0")                   \
+	"1: ranks of a host without direct access share host memory of cuMem, if their "           \
+	"GPUs support it and NCCL_CUMEM_ENABLE is not 0; 0: segments of /dev/shm; -1: 0")          \
 X(P2P_LEVEL, "NCCL_P2P_LEVEL", STRING, NULL, 0, 0,                                                 \
-	"farthest path on which GPUs reach each other: LOC, NVL, PIX, PXB, PHB, SYS, or 0 to 5")    \
+	"farthest path on which GPUs reach each other: LOC, NVL, PIX, PXB, PHB, SYS, or 0 to 5")   \
 X(SHM_DISABLE, "NCCL_SHM_DISABLE", BOOL, "0", 0, 1,                                                \
-	"ranks of a host without direct access use the network, not host memory that they share")          \
+	"ranks of a host without direct access use the network, not shared host memory")           \
 X(NET_GDR_LEVEL, "NCCL_NET_GDR_LEVEL", STRING, NULL, 0, 0,                                         \
-	"farthest path on which NICs reach GPU memory: LOC, PIX, PXB, PHB, SYS, or 0 to 5")         \
+	"farthest path on which NICs reach GPU memory: LOC, PIX, PXB, PHB, SYS, or 0 to 5")        \
 X(NET_MERGE_LEVEL, "NCCL_NET_MERGE_LEVEL", STRING, "PORT", 0, 0,                                   \
-	"how far HCAs may be from each other to be one NIC: LOC none are, PORT, PIX, PXB, PHB, SYS") \
+	"farthest path between HCAs that form one NIC: PORT, PIX, PXB, PHB, SYS; LOC: none")       \
 X(NET_MERGE_POLICY, "NCCL_NET_MERGE_POLICY", STRING, "ALL", 0, 0,                                  \
-	"RAIL: of the HCAs that are near enough, those of one rail are merged; ALL: any")           \
+	"RAIL: of the HCAs that are near enough, only those of one rail are merged; ALL: any")     \
 X(NET_FORCE_MERGE, "NCCL_NET_FORCE_MERGE", STRING, NULL, 0, 0,                                     \
-	"HCAs that are one NIC, whatever their distance: mlx5_0,mlx5_1;mlx5_2,mlx5_3")              \
+	"HCAs that are merged into one NIC at any distance: mlx5_0,mlx5_1;mlx5_2,mlx5_3")          \
 X(IB_MERGE_NICS, "NCCL_IB_MERGE_NICS", BOOL, "1", 0, 1, "0: no HCAs are merged")                   \
 X(NET_SHARED_COMMS, "NCCL_NET_SHARED_COMMS", BOOL, "1", 0, 1,                                      \
-	"channels of a pair of ranks share a connection of the network, where that has tags")       \
+	"channels of a pair of ranks share a network connection, if the network has tags")         \
 X(DMABUF_ENABLE, "NCCL_DMABUF_ENABLE", BOOL, "1", 0, 1,                                            \
-	"GPU memory is registered as a dma-buf, where driver, kernel and HCA have that; "           \
-	"0: by the peer-memory module alone")                                                       \
+	"1: GPU memory is registered as a dma-buf, if driver, kernel "                             \
+	"and HCA support it; 0: only by the peer-memory module")                                   \
 X(GDR_FLUSH_DISABLE, "NCCL_GDR_FLUSH_DISABLE", BOOL, "0", 0, 1,                                    \
-	"do not flush GPU memory after a NIC wrote to it")                                          \
+	"do not flush GPU memory after a NIC wrote to it")                                         \
 X(CROSS_NIC, "NCCL_CROSS_NIC", INT, "2", 0, 2,                                                     \
-	"may a ring leave a host by another NIC than it entered: 0 no, 1 yes, 2 as it fits")        \
+	"a ring may leave a host by another NIC than it entered: 0 no, 1 yes, 2 if faster")        \
 X(PXN_DISABLE, "NCCL_PXN_DISABLE", BOOL, "0", 0, 1,                                                \
-	"no path to a NIC by way of the GPU that it belongs to")                                    \
+	"no path to a NIC through the GPU that it belongs to")                                     \
 X(P2P_PXN_LEVEL, "NCCL_P2P_PXN_LEVEL", INT, "2", 0, 2,                                             \
-	"messages that leave through the GPU of the receiver's rail: 0 none, 1 where the sender "   \
-	"is not near the rail's NIC, 2 all")                                                        \
+	"messages that leave through the GPU of the receiver's rail: "                             \
+	"0 none, 1 if the sender is not near the rail's NIC, 2 all")                               \
 X(PXN_CONNECTIONS, "DOPPEL_PXN_CONNECTIONS", INT, "64", 0, 128,                                    \
-	"connections of messages that a GPU sets memory aside for, which other ranks of its host "  \
-	"send through it")                                                                          \
+	"connections for which a GPU reserves memory, for "                                        \
+	"messages that other ranks of its host send through it")                                   \
 X(NVB_DISABLE, "NCCL_NVB_DISABLE", BOOL, "0", 0, 1,                                                \
-	"no path between GPUs by way of a third one")                                               \
+	"no path between GPUs through a third one")                                                \
 X(COLLNET_ENABLE, "NCCL_COLLNET_ENABLE", BOOL, "0", 0, 1,                                          \
-	"search graphs for networks that reduce, over the NICs that can")                           \
+	"search graphs for networks that reduce, over the NICs that support this")                 \
 X(TOPO_COMPAT, "NCCL_TOPO_COMPAT", STRING, NULL, 0, 0,                                             \
-	"2.28: paths and speeds as NCCL 2.28 has them; unset or 2.30: as 2.30")                     \
-X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 1 << 20, "fewest channels; -2: the search decides") \
-X(MAX_NCHANNELS, "NCCL_MAX_NCHANNELS", INT, "-2", -2, 1 << 20, "most channels; -2: the search decides")   \
-X(MIN_CTAS, "NCCL_MIN_CTAS", INT, "-2", -2, 1 << 20, "fewest channels, as the config's minCTAs")          \
-X(MAX_CTAS, "NCCL_MAX_CTAS", INT, "-2", -2, 1 << 20, "most channels, as the config's maxCTAs")            \
+	"2.28: paths and speeds as in NCCL 2.28; unset or 2.30: as in 2.30")                       \
+X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 1 << 20, "fewest channels; -2: by search")   \
+X(MAX_NCHANNELS, "NCCL_MAX_NCHANNELS", INT, "-2", -2, 1 << 20, "most channels; -2: by search")     \
+X(MIN_CTAS, "NCCL_MIN_CTAS", INT, "-2", -2, 1 << 20, "fewest channels, like the config's minCTAs") \
+X(MAX_CTAS, "NCCL_MAX_CTAS", INT, "-2", -2, 1 << 20, "most channels, like the config's maxCTAs")   \
 X(CGA_CLUSTER_SIZE, "NCCL_CGA_CLUSTER_SIZE", INT, "-2", -2, 8,                                     \
-	"blocks of a launch that the GPU places together, as the config's cgaClusterSize: 0 or 1: "  \
-	"each alone; -2: 4 from compute capability 9.0 on")                                         \
+	"blocks of a launch that the GPU places together, like the config's "                      \
+	"cgaClusterSize; 0 or 1: each alone; -2: 4 from compute capability 9.0 on")                \
 X(COMM_BLOCKING, "NCCL_COMM_BLOCKING", INT, "-1", -1, 1,                                           \
-	"1: init waits; 0: it returns immediately; -1: the program's config decides")                   \
+	"1: init waits; 0: it returns immediately; -1: the program's config decides")              \
 X(ALGO, "NCCL_ALGO", STRING, NULL, 0, 0,                                                           \
-	"algorithms that may be used, as ring,oneshot or ^tree or ring;allreduce:twoshot")          \
+	"algorithms that may be used, such as ring,oneshot or ^tree or ring;allreduce:twoshot")    \
 X(PROTO, "NCCL_PROTO", STRING, NULL, 0, 0,                                                         \
-	"protocols that may be used, written as NCCL_ALGO: LL,LL128,Simple")                        \
-X(PAT_ENABLE, "NCCL_PAT_ENABLE", INT, "2", 0, 2,                                                     \
-	"0: algorithm PAT is not used; 2: where every host has one rank; 1: anywhere")              \
+	"protocols that may be used, in the form of NCCL_ALGO: LL,LL128,Simple")                   \
+X(PAT_ENABLE, "NCCL_PAT_ENABLE", INT, "2", 0, 2,                                                   \
+	"algorithm PAT: 0: not used; 2: if every host has one rank; 1: anywhere")                  \
 X(TUNER_PLUGIN, "NCCL_TUNER_PLUGIN", STRING, NULL, 0, 0,                                           \
-	"tuner plugin of version 5: a file, NAME for libnccl-tuner-NAME.so, or none")               \
-X(NET, "NCCL_NET", STRING, NULL, 0, 0,                                       \
-	"the network, as the config's netName: IB or Socket; unset: IB where all ranks have an HCA") \
+	"tuner plugin of version 5: a file, NAME for libnccl-tuner-NAME.so, or none")              \
+X(NET, "NCCL_NET", STRING, NULL, 0, 0,                                                             \
+	"network, like the config's netName: IB or Socket; unset: IB if all ranks have an HCA")    \
 X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
 X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40,                                       \
-	"bytes of a connection's buffer of protocol SIMPLE")                                        \
+	"bytes of a connection's buffer of protocol SIMPLE")                                       \
 X(LL_BUFFSIZE, "NCCL_LL_BUFFSIZE", BYTES, "524288", 1, 1ll << 40,                                  \
-	"bytes of a connection's buffer of protocol LL")                                            \
+	"bytes of a connection's buffer of protocol LL")                                           \
 X(LL128_BUFFSIZE, "NCCL_LL128_BUFFSIZE", BYTES, "4915200", 1, 1ll << 40,                           \
-	"bytes of a connection's buffer of protocol LL128")                                         \
-X(MAX_P2P_NCHANNELS, "NCCL_MAX_P2P_NCHANNELS", INT, "32", 1, 64,                                  \
-	"channels of the messages between two ranks at most; over NVLink as many as there are, "   \
-	"over the network NCCL_NCHANNELS_PER_NET_PEER, elsewhere 2")                                                                              \
-X(NCHANNELS_PER_NET_PEER, "NCCL_NCHANNELS_PER_NET_PEER", INT, "-2", -2, 1 << 20,                          \
-	"channels of the messages between two ranks over the network, as the config's "             \
-	"nChannelsPerNetPeer; -2: 2; 8 at most; the same on all ranks")                             \
+	"bytes of a connection's buffer of protocol LL128")                                        \
+X(MAX_P2P_NCHANNELS, "NCCL_MAX_P2P_NCHANNELS", INT, "32", 1, 64,                                   \
+	"most channels of the messages between two ranks; over NVLink all channels "               \
+	"are used, over the network NCCL_NCHANNELS_PER_NET_PEER, elsewhere 2")                     \
+X(NCHANNELS_PER_NET_PEER, "NCCL_NCHANNELS_PER_NET_PEER", INT, "-2", -2, 1 << 20,                   \
+	"channels of the messages between two ranks over the network, like the "                   \
+	"config's nChannelsPerNetPeer; -2: 2; at most 8; the same on all ranks")                   \
 X(P2P_LL_THRESHOLD, "NCCL_P2P_LL_THRESHOLD", BYTES, "-2", -2, 1ll << 40,                           \
-	"bytes of a channel's part of a message up to which it goes in LL, if NCCL_PROTO has it; "  \
-	"-2: 16384, 32768 between two ranks over NVLink in two processes; the same on all ranks")\
+	"most bytes of a channel's part of a message that uses LL, if NCCL_PROTO allows LL; -2: "  \
+	"16384, or 32768 between two ranks over NVLink in two processes; the same on all ranks")   \
 X(P2P_LL128_THRESHOLD, "DOPPEL_P2P_LL128_THRESHOLD", BYTES, "0", 0, 1ll << 40,                     \
-	"the same for LL128, of longer parts than those in LL; 0: messages have no LL128")          \
-X(WORK_FIFO_BYTES, "NCCL_WORK_FIFO_BYTES", BYTES, "1048576", 4096, 1ll << 30,                       \
-	"bytes of a communicator's FIFO of works; a launch takes up to half of it")                 \
+	"the same for LL128, for parts that are too long for LL; 0: messages do not use LL128")    \
+X(WORK_FIFO_BYTES, "NCCL_WORK_FIFO_BYTES", BYTES, "1048576", 4096, 1ll << 30,                      \
+	"bytes of a communicator's FIFO of works; a launch takes up to half of it")                \
 X(WORK_ARGS_BYTES, "NCCL_WORK_ARGS_BYTES", BYTES, "3072", 0, 1ll << 40,                            \
-	"bytes of works that a kernel's arguments hold, at most 3072; more go through the FIFO")    \
+	"bytes of works that a kernel's arguments hold, at most 3072; more works use the FIFO")    \
 X(GRAPH_MIXING_SUPPORT, "NCCL_GRAPH_MIXING_SUPPORT", BOOL, "1", 0, 1,                              \
+<<<<<<< HEAD
 	"0: a communicator's CUDA graphs and its launches outside of them never overlap anyway")    \
 X(FIRST_STEP, "DOPPEL_FIRST_STEP", INT, "0", 0, 1ll << 62,                                          \
 	"step that connections begin at, the same on all ranks: to come soon to where a narrow "    \
@@ -163,35 +165,41 @@ X(FIRST_STEP, "DOPPEL_FIRST_STEP", INT, "0", 0, 1ll << 62,                      
 X(RESULT_BYTES, "DOPPEL_RESULT_BYTES", BYTES, "262144", 1, 1ll << 31,                              \
 	"bytes of a channel's results from which a ring writes them straight into the outputs, the " \
 	"same on all ranks")                                                                       \
+=======
+	"0: the program never overlaps a communicator's CUDA graphs with its other launches")      \
+X(FIRST_STEP, "DOPPEL_FIRST_STEP", INT, "0", 0, 1ll << 62,                                         \
+	"first step of connections, the same on all ranks: a "                                     \
+	"large one soon reaches the wrap of a narrow counter")                                     \
+>>>>>>> d6
 X(CHECK_POINTERS, "NCCL_CHECK_POINTERS", BOOL, "0", 0, 1,                                          \
-	"check that buffers are memory of the communicator's GPU")                                  \
+	"check that buffers are memory of the communicator's GPU")                                 \
 X(IB_DISABLE, "NCCL_IB_DISABLE", BOOL, "0", 0, 1, "do not use HCAs")                               \
 X(IB_HCA, "NCCL_IB_HCA", STRING, NULL, 0, 0,                                                       \
-	"HCAs to use: name[:port] prefixes; ^ in front: not these; = in front: exact names")        \
-X(IB_GID_INDEX, "NCCL_IB_GID_INDEX", INT, "-1", -1, 255, "GID index; -1: by version, family, range") \
-X(IB_ROCE_VERSION_NUM, "NCCL_IB_ROCE_VERSION_NUM", INT, "2", 1, 2, "RoCE version of the GID")     \
+	"HCAs to use: name[:port] prefixes; ^ in front: not these; = in front: exact names")       \
+X(IB_GID_INDEX, "NCCL_IB_GID_INDEX", INT, "-1", -1, 255, "GID index; -1: by version/family/range") \
+X(IB_ROCE_VERSION_NUM, "NCCL_IB_ROCE_VERSION_NUM", INT, "2", 1, 2, "RoCE version of the GID")      \
 X(IB_ADDR_FAMILY, "NCCL_IB_ADDR_FAMILY", STRING, "AF_INET", 0, 0,                                  \
-	"address family of the GID: AF_INET or AF_INET6")                                           \
+	"address family of the GID: AF_INET or AF_INET6")                                          \
 X(IB_ADDR_RANGE, "NCCL_IB_ADDR_RANGE", STRING, NULL, 0, 0,                                         \
-	"subnet of the GID, such as 10.0.0.0/8 or fd00::/16")                                       \
+	"subnet of the GID, such as 10.0.0.0/8 or fd00::/16")                                      \
 X(IB_QPS_PER_CONNECTION, "NCCL_IB_QPS_PER_CONNECTION", INT, "1", 1, 128,                           \
-	"queue pairs of a connection, the same on all ranks")                                       \
+	"queue pairs of a connection, the same on all ranks")                                      \
 X(IB_SPLIT_DATA_ON_QPS, "NCCL_IB_SPLIT_DATA_ON_QPS", BOOL, "0", 0, 1,                              \
-	"split each message over the queue pairs of its connection; 0: messages take turns")        \
+	"split each message over its connection's queue pairs; 0: messages rotate over them")      \
 X(IB_ADAPTIVE_ROUTING, "NCCL_IB_ADAPTIVE_ROUTING", INT, "-2", -2, 1,                               \
-	"the network routes adaptively: long data and its immediate are two writes; -2: on InfiniBand") \
+	"1: adaptive routing: long data and its immediate are two writes; -2: on InfiniBand")      \
 X(IB_AR_THRESHOLD, "NCCL_IB_AR_THRESHOLD", INT, "8192", 0, 1ll << 40,                              \
-	"bytes of a write above which its immediate is another write, with adaptive routing")       \
+	"bytes of a write above which its immediate is another write, with adaptive routing")      \
 X(IB_PCI_RELAXED_ORDERING, "NCCL_IB_PCI_RELAXED_ORDERING", INT, "2", 0, 2,                         \
-	"an HCA's writes of data may overtake each other on PCIe: 0 no, 1 yes, 2 where it can")     \
+	"an HCA's writes of data may overtake each other on PCIe: 0 no, 1 yes, 2 if supported")    \
 X(IB_TIMEOUT, "NCCL_IB_TIMEOUT", INT, "20", 0, 31, "local ACK timeout, 4.096 us << value")         \
 X(IB_RETRY_CNT, "NCCL_IB_RETRY_CNT", INT, "7", 0, 7,                                               \
-	"transport retries before a QP fails (soft-RoCE: 6 unless set, since it takes 7 for ever)") \
+	"transport retries before a QP fails; soft-RoCE: 6 unless set: 7 means without end")       \
 X(IB_TC, "NCCL_IB_TC", INT, "0", 0, 255, "traffic class")                                          \
 X(IB_SL, "NCCL_IB_SL", INT, "0", 0, 15, "service level")
 /* clang-format on */
 
-/* A row's number in the enum of its table. */
+/* Number of a row in the enum of its table. */
 #define PARAM_ENUM(id, ...) PARAM_##id,
 
 enum param { PARAM_TABLE(PARAM_ENUM) PARAM_COUNT };
@@ -200,30 +208,30 @@ enum param { PARAM_TABLE(PARAM_ENUM) PARAM_COUNT };
 int64_t param_i64(int p);
 bool param_bool(int p);
 const char *param_str(int p); /* NULL: not set and no default */
-bool param_is_set(int p);     /* in the environment, whatever the value */
+bool param_is_set(int p);     /* the variable is in the environment, with any value */
 const char *param_name(int p);
 
-/* Of all tables: variables have the numbers from 0 on. */
+/* Number of variables of all tables; their numbers begin at 0. */
 int param_count(void);
-/* The variable of that name; -1: there is none. */
+/* Returns the variable of that name; -1 if no table has it. */
 int param_find(const char *name, size_t bytes);
-/* The name in the tables that is nearest to one that is not there. */
+/* Returns the name in the tables that is nearest to an unknown name. */
 const char *param_nearest(const char *name, size_t bytes);
-/* Can `p` have that value? False: `expected` gets what is allowed. An empty value is as if
- * unset. */
+/* True if `p` can have that value. Otherwise writes the allowed values to `expected`. An empty
+ * value counts as unset. */
 bool param_allows(int p, const char *value, char *expected, size_t bytes);
-/* That alone. */
+/* Writes the allowed values of `p`. */
 void param_expected(int p, char *out, size_t bytes);
-/* A line on stderr for each malformed value of this process, once, whatever the log level. */
+/* Logs each malformed value of this process once, on stderr, at any log level. */
 void param_report_malformed(void);
-/* One line at INFO for each process: the NCCL_ variables that are set and have no row. */
+/* Logs one INFO line per process with the NCCL_ variables that are set and have no row. */
 void param_report_unread(void);
-/* INFO lines of subsystem ENV: a line for each variable of this process that is set, once. */
+/* Logs one INFO line of subsystem ENV for each variable that is set, once per process. */
 void param_report_set(void);
-/* True once in this process: a reader that has no use for the value writes its line then. */
+/* True at the first call in this process. A reader that cannot use the value then logs its line. */
 bool param_warns(int p);
 
-/* The tables for people: name, type, default, meaning; the value when it is set. */
+/* Prints the tables: name, type, default, meaning, and the value if it is set. */
 void param_print(FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the text of a variable may look like; numbers have their bounds in the table of param.h. */
+/* Allowed texts of variables. The bounds of numbers are in the table of param.h. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include "core/base/macros.h"
 #include "core/base/param_row.h"
 
-/* ---- forms of their own --------------------------------------------------------------------- */
+/* ---- special forms -------------------------------------------------------------------------- */
 
-/* "ADDRESS[/BITS]" */
+/* True for "ADDRESS[/BITS]". */
 static bool form_is_subnet(const char *text)
 {
 	char address[64], *end = "";
@@ -28,7 +28,7 @@ static bool form_is_subnet(const char *text)
 	return most > 0 && !*end && end != text + n + 1 && bits >= 0 && bits <= most;
 }
 
-/* The name of a path, or a number, of which those from 4 on mean SYS (core/topo/params.c). */
+/* True for the name of a path, or a number. Numbers from 4 on mean SYS (core/topo/params.c). */
 static bool form_is_level(const char *text)
 {
 	static const char *const names[] = {"LOC", "NVL", "NVB", "C2C", "PIX",
@@ -42,7 +42,8 @@ static bool form_is_level(const char *text)
 #define FORM_LEVEL                                                                                 \
 	NULL, 0, form_is_level, "LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB, SYS or a number"
 
-/* "mlx5_0,mlx5_1;mlx5_2:1,mlx5_3:1": groups of 2 to 4, a device in one of them. */
+/* True for "mlx5_0,mlx5_1;mlx5_2:1,mlx5_3:1": groups of 2 to 4 devices, each device in one
+ * group. */
 #define FORM_MERGE_BYTES 511
 #define FORM_MERGED      4
 static bool form_is_merge(const char *text)
@@ -130,7 +131,7 @@ static size_t form_put(char *out, size_t bytes, size_t at, const char *text, siz
 	return at + n;
 }
 
-/* "a list of hca, glob or none", "acknowledge, completion or draw" */
+/* Writes the allowed values: "a list of hca, glob or none", "acknowledge, completion or draw". */
 bool param_form_expected(const struct param_form *f, char *out, size_t bytes)
 {
 	const char *last = f->words ? strrchr(f->words, '|') : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A table of variables: for param.c, which has that of the stack, and for the one file of the
- * doubles that has theirs (sim/world/params.c).
+ * A table of variables. param.c has the stack's table; one file of the doubles has theirs
+ * (sim/world/params.c).
  */
 #ifndef CORE_BASE_PARAM_ROW_H
 #define CORE_BASE_PARAM_ROW_H
@@ -18,24 +18,23 @@ struct param_row {
 	const char *meaning;
 };
 
-/* A row of a table as the element of an array that has them all, in order. */
+/* Expands a table row to an array element; the array has all rows, in order. */
 #define PARAM_ROW(id, name, type, initial, min, max, meaning)                                      \
 	{name, PARAM_##type, initial, min, max, meaning},
 
 enum param_form_flag {
-	FORM_LIST = 1,      /* words with commas between */
-	FORM_ALL_BUT = 2,   /* ^ may be in front of the list */
-	FORM_ANY_CASE = 4,  /* capitals do not matter */
-	FORM_OF_DEVICE = 8, /* NAME= may be in front of a word */
+	FORM_LIST = 1,      /* words separated by commas */
+	FORM_ALL_BUT = 2,   /* ^ may precede the list */
+	FORM_ANY_CASE = 4,  /* upper and lower case are equal */
+	FORM_OF_DEVICE = 8, /* NAME= may precede a word */
 };
 
-/* What the text of a variable may look like; zero: any text. Numbers have their bounds in the
- * row. */
+/* Allowed texts of a variable; zero: any text. The bounds of numbers are in the row. */
 struct param_form {
-	const char *words; /* with | between; NULL: `fits` decides */
+	const char *words; /* separated by |; NULL: `fits` decides */
 	unsigned flags;
 	bool (*fits)(const char *text);
-	const char *expected; /* NULL: the words */
+	const char *expected; /* description of the allowed texts; NULL: the words */
 };
 
 /* A variable of the stack whose default is another one on the doubles. These are all the differences
@@ -54,14 +53,15 @@ struct param_rows {
 	int instead_count;
 };
 
-#define PARAM_DOUBLES_MAX 32 /* rows of param_doubles */
-/* The doubles' table. Weak: hardware builds have none, and its address is NULL there. */
+#define PARAM_DOUBLES_MAX 32 /* maximum of param_doubles.count */
+/* The table of the doubles. Weak: hardware builds do not have it, and its address is NULL there. */
 extern const struct param_rows param_doubles __attribute__((weak));
 
-/* param_form.c: the stack's forms, [PARAM_COUNT]; what a form allows; */
+/* param_form.c: the forms of the stack, [PARAM_COUNT]. param_form_fits is true if the form allows
+ * the text. */
 extern const struct param_form param_forms[];
 bool param_form_fits(const struct param_form *f, const char *text);
-/* and that in words; false: any text is. */
+/* Describes the allowed texts in words. Returns false if any text is allowed. */
 bool param_form_expected(const struct param_form *f, char *out, size_t bytes);
 
 #endif

@@ -12,7 +12,8 @@ static int pci_address_digit(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* All digits in a row, as NCCL reads any address: "0100:01.0" is 0x0100010. */
+/* Parses all digits in sequence as one number, as NCCL reads any address: "0100:01.0" is
+ * 0x0100010. */
 static bool pci_address_parse_digits(const char *text, uint64_t *bus)
 {
 	uint64_t value = 0;
@@ -33,8 +34,8 @@ static bool pci_address_parse_digits(const char *text, uint64_t *bus)
 	return marks > 0;
 }
 
-/* Domain, bus, device, function: "0000:13:00.0". The domain may have more digits than four, the
- * others fewer than they should. */
+/* Parses domain, bus, device and function: "0000:13:00.0". The domain may have more than four
+ * digits, the other parts fewer than usual. */
 static bool pci_address_parse_parts(const char *text, uint64_t *bus)
 {
 	static const char after[4] = {':', ':', '.', '\0'};

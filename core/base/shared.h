@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shared words, host side. A shared word is one that another agent (host thread, warp, HCA, copy
- * engine) can see. It is declared shared_u32 or shared_u64 and touched only through the accessors
- * below (the device's are in core/device/shim.h); a lint finds any other atomic, `volatile` or
+ * engine) can see. It is declared shared_u32 or shared_u64 and accessed only through the functions
+ * below; the device's are in core/device/shim.h. A lint finds any other atomic, `volatile` or
  * `__atomic_*` in core.
  *
- * With a double behind the stack (DOPPEL_FAKE) each accessor is a scheduling point *before* the
- * access, and a store or successful read-modify-write afterwards wakes the tasks that wait on the
- * word: there is no separate publish to forget. A weak compare-and-swap may fail spuriously, as on
- * aarch64: the engine draws it. On hardware an accessor is the plain instruction.
+ * With doubles (DOPPEL_FAKE), each accessor is a scheduling point *before* the access. A store or
+ * successful read-modify-write afterwards wakes the tasks that wait on the word, so no separate
+ * publish can be forgotten. A weak compare-and-swap may fail spuriously, as on aarch64: the engine
+ * draws the failure. On hardware an accessor is the plain instruction.
  *
- * Order is C11's. Scope is the set of agents that must see it in that order; the host always acts
- * at system scope, so host accessors take no scope.
+ * The memory orders are C11's. The scope is the set of agents that must see the word in that order.
+ * The host always acts at system scope, so host accessors take no scope.
  */
 #ifndef CORE_BASE_SHARED_H
 #define CORE_BASE_SHARED_H
@@ -22,10 +22,12 @@
 #include "core/base/shared_types.h"
 
 #ifdef DOPPEL_FAKE
-#define SHARED_WEAK false /* spurious failures are drawn, so that aarch64 runs as x86-64 does */
-/* core/os/os.c: forwarded to the scheduler in force. `point` comes before every access but a store
- * of a word, which is `store`: true when it was kept, and will be done, and wake, later. `wrote`
- * comes after. `cas_spurious`: whether this weak compare-and-swap must fail for no reason. */
+/* The engine draws spurious failures, so that runs on aarch64 equal those on x86-64. */
+#define SHARED_WEAK false
+/* core/os/os.c forwards these hooks to the active scheduler. shared_hook_store precedes a store of
+ * a word; it returns true if it kept the store, which it executes later, with the wake.
+ * shared_hook_point precedes every other access. shared_hook_wrote follows an access.
+ * shared_hook_cas_spurious returns true if this weak compare-and-swap must fail spuriously. */
 void shared_hook_point(const void *addr, size_t bytes, enum shared_access access,
 		       enum shared_order order);
 bool shared_hook_store(void *addr, size_t bytes, uint64_t value, enum shared_order order);
@@ -61,7 +63,7 @@ static inline void shared_hook_note(const void *addr, size_t bytes, enum shared_
 #endif
 
 /* clang-format off */
-/* One definition for both widths; the body is short enough that stepping over it loses nothing. */
+/* One definition for both widths. The bodies are so short that a debugger can step over them. */
 #define SHARED_DEFINE(bits)                                                                        \
 static inline uint##bits##_t shared_load_u##bits(const shared_u##bits *p, enum shared_order o)     \
 {                                                                                                  \
@@ -116,16 +118,16 @@ static inline void shared_fence(enum shared_order o)
 {
 	shared_hook_point(NULL, 0, SHARED_FENCE, o);
 #ifdef __SANITIZE_THREAD__
-	/* gcc refuses __atomic_thread_fence under TSan; there the accessors' own orders carry it */
+	/* gcc rejects __atomic_thread_fence under TSan; the accessors' own orders suffice there */
 	(void)o;
 #else
 	__atomic_thread_fence(o);
 #endif
 }
 
-/* Bookkeeping of core/base and core/os themselves (an error counter, a "logged once" flag), that
- * no protocol between agents rests on: atomic, but neither a scheduling point nor a wake. Not for
- * anything that a task waits for. */
+/* Accessors for bookkeeping of core/base and core/os (an error counter, a "logged once" flag). No
+ * protocol between agents depends on these words. The accessors are atomic, but neither a
+ * scheduling point nor a wake. Do not use them for words that a task waits for. */
 static inline uint32_t shared_quiet_load_u32(const shared_u32 *p)
 {
 	return __atomic_load_n(&p->v_, __ATOMIC_ACQUIRE);
@@ -143,8 +145,8 @@ static inline uint32_t shared_quiet_exchange_u32(shared_u32 *p, uint32_t v)
 	return __atomic_exchange_n(&p->v_, v, __ATOMIC_ACQ_REL);
 }
 
-/* Range operations on memory that another agent reads or writes in bulk. Not atomic: ordered by
- * the words around them. */
+/* Range operations on memory that another agent reads or writes in bulk. They are not atomic; the
+ * shared words around them order them. */
 static inline void shared_write(void *dst, const void *src, size_t n)
 {
 	shared_hook_point(dst, n, SHARED_RANGE_WRITE, SHARED_RELAXED);
@@ -157,9 +159,10 @@ static inline void shared_read(void *dst, const void *src, size_t n)
 	memcpy(dst, src, n);
 }
 
-/* Plain memory that tasks of one process hand to each other by way of a shared word: reported by
- * the task that wrote it before it lets go, and by the task that uses it after it took over.
- * Neither copies nor switches; in the doubles the happens-before check compares the two. */
+/* Report plain memory that tasks of one process pass to each other through a shared word. The
+ * writing task calls shared_note_write before it releases the word. The using task calls
+ * shared_note_read after it has acquired the word. Neither copies or switches tasks. The doubles'
+ * happens-before check compares the two. */
 static inline void shared_note_write(const void *p, size_t n)
 {
 	shared_hook_note(p, n, SHARED_RANGE_WRITE);
@@ -171,25 +174,24 @@ static inline void shared_note_read(const void *p, size_t n)
 
 /* ---- lines ----------------------------------------------------------------------------------
  *
- * Lines of 16 bytes, {data, flag, data, flag}, that a kernel or an HCA fills (core/device/work.h):
- * each half is whole, and nothing else is ordered by them. */
+ * Lines of 16 bytes, {data, flag, data, flag}, that a kernel or an HCA fills (core/device/work.h).
+ * Each half is written atomically, and orders no other access. */
 
-/* From here to its end the memory, whole pages of 4 KiB, holds lines that several agents poll: the
- * happens-before check of the doubles asks for no order between accesses to it, ranges of an HCA
- * included. Whether the data is right, the flags alone show. */
+/* Declares n bytes at p, whole pages of 4 KiB, as lines that several agents poll. The doubles'
+ * happens-before check then requires no order between accesses to this memory, accesses of an HCA
+ * included. Only the flags show whether the data is valid. */
 static inline void shared_note_lines(const void *p, size_t n)
 {
 	shared_hook_note(p, n, SHARED_LINES);
 }
 
-/* Lines that came in by a way that reports no write, such as a system call: wakes the tasks that
- * wait for them. */
+/* Wakes tasks that wait for lines which a system call, or another unreported write, has filled. */
 static inline void shared_lines_wrote(const void *lines, size_t n)
 {
 	shared_hook_wrote(lines, n, SHARED_STORE);
 }
 
-/* How many lines, from the first on, have the flag in both halves. */
+/* Returns the number of consecutive lines, from the first on, with the flag in both halves. */
 static inline uint32_t shared_lines_ready(const void *lines, uint32_t n, uint32_t flag)
 {
 	const uint64_t *half = (const uint64_t *)lines;

@@ -29,10 +29,10 @@ enum shared_access {
 	SHARED_FENCE,
 	SHARED_RANGE_READ,
 	SHARED_RANGE_WRITE,
-	SHARED_LINES, /* no access: see shared_note_lines */
+	SHARED_LINES, /* not an access: see shared_note_lines */
 };
 
-/* The value field is touched by the accessors only. */
+/* Only the accessors use the value field. */
 typedef struct {
 	uint32_t v_;
 } shared_u32;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The names of element types, in the order of ncclDataType_t and of enum dev_type, and of
- * operations, as nccl-tests writes them. For messages, traces, options and scenarios. */
+/* Names of element types, in the order of ncclDataType_t and enum dev_type, and of operations, as
+ * in nccl-tests. For messages, traces, options and scenarios. */
 #ifndef CORE_BASE_TYPE_NAME_H
 #define CORE_BASE_TYPE_NAME_H
 
@@ -19,13 +19,14 @@ static inline const char *type_name(unsigned type)
 	return names[type];
 }
 
-/* A value that a program passed may be none of them. */
+/* Returns "invalid" if a program passed an invalid value. */
 static inline const char *type_name_any(int type)
 {
 	return type >= 0 && type < TYPE_NAMES ? type_name((unsigned)type) : "invalid";
 }
 
-/* Names an ncclRedOp_t; later numbers are operations that a program made. */
+/* Returns the name of an ncclRedOp_t. Numbers after the predefined ones are operations that a
+ * program created. */
 static inline const char *redop_name(int op)
 {
 	static const char *const names[] = {"sum", "prod", "max", "min", "avg"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names that people write: how far one is from another, and which known names are nearest. */
+/* Misspelled names: the distance between two names, and the known names nearest to one. */
 #ifndef CORE_BASE_WORD_H
 #define CORE_BASE_WORD_H
 
@@ -10,9 +10,9 @@
 
 #include "core/base/macros.h"
 
-enum { WORD_DISTANCE_BYTES = 64 }; /* of longer names the beginning counts */
+enum { WORD_DISTANCE_BYTES = 64 }; /* only that many first bytes of a name count */
 
-/* Edit distance: insertions, deletions and replacements of a character. */
+/* Returns the edit distance: insertions, deletions and replacements of a character. */
 static inline uint32_t word_distance(const char *a, size_t na, const char *b)
 {
 	uint32_t row[WORD_DISTANCE_BYTES + 1];
@@ -34,14 +34,14 @@ static inline uint32_t word_distance(const char *a, size_t na, const char *b)
 	return row[nb];
 }
 
-/* The known names that are least far from what was written: up to three, the nearest first, and of
- * equally near ones the first that was tried. Begins zeroed. */
+/* The known names nearest to a given one: up to three, the nearest first. Among equally near names
+ * the one that was tried first precedes. Initially zeroed. */
 enum { WORD_NEAREST_MOST = 3, WORD_NEAREST_SLACK = 2 };
 
 struct word_nearest {
 	const char *name[WORD_NEAREST_MOST];
 	uint32_t distance[WORD_NEAREST_MOST];
-	char text[160]; /* of word_nearest_text */
+	char text[160]; /* result of word_nearest_text */
 };
 
 static inline void word_nearest_try(struct word_nearest *best, const char *at, size_t n,
@@ -62,7 +62,7 @@ static inline void word_nearest_try(struct word_nearest *best, const char *at, s
 	}
 }
 
-/* "a, b": those about as near as the nearest. */
+/* Returns "a, b": the names that are about as near as the nearest. */
 static inline const char *word_nearest_text(struct word_nearest *best)
 {
 	size_t n = 0;
@@ -76,7 +76,7 @@ static inline const char *word_nearest_text(struct word_nearest *best)
 	return best->text;
 }
 
-/* The nearest one of `names`, which end with NULL. */
+/* Returns the nearest of `names`, an array that ends with NULL. */
 static inline const char *word_nearest(const char *at, size_t n, const char *const *names)
 {
 	struct word_nearest best = {.name = {NULL}};

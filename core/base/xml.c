@@ -13,7 +13,8 @@
 
 #define XML_CHUNK_BYTES 16384
 
-/* Nodes, attributes and strings of one document come from a list of chunks. */
+/* A chunk of memory. Nodes, attributes and strings of one document are allocated from a list of
+ * chunks. */
 struct xml_chunk {
 	struct xml_chunk *next;
 	size_t used, size;
@@ -30,7 +31,7 @@ struct xml_parser {
 	XML_Parser expat;
 	struct xml_doc *doc;
 	struct xml_node *open;                     /* innermost element */
-	struct xml_node **last[XML_MAX_DEPTH + 1]; /* where the next child of each depth goes */
+	struct xml_node **last[XML_MAX_DEPTH + 1]; /* links for the next child, by depth */
 	int depth, nodes;
 	int rc;
 	struct xml_error *error;
@@ -62,7 +63,7 @@ static const char *xml_take_string(struct xml_doc *doc, const char *text)
 	return copy ? memcpy(copy, text, n) : NULL;
 }
 
-/* Ends the parse with an error at the current place. */
+/* Ends the parse with an error at the current position. */
 static void xml_stop(struct xml_parser *p, int rc, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 static void xml_stop(struct xml_parser *p, int rc, const char *fmt, ...)
@@ -132,7 +133,7 @@ static void xml_on_start(void *user, const XML_Char *name, const XML_Char **attr
 		return;
 	}
 	if (attr_count > XML_MAX_ATTRS) {
-		xml_stop(p, E2BIG, "<%.64s> has %d attributes, at most %d are taken", name,
+		xml_stop(p, E2BIG, "<%.64s> has %d attributes, expected at most %d", name,
 			 attr_count, XML_MAX_ATTRS);
 		return;
 	}
@@ -162,7 +163,7 @@ static void xml_on_end(void *user, const XML_Char *name)
 static void xml_on_doctype(void *user, const XML_Char *name, const XML_Char *system,
 			   const XML_Char *public, int internal)
 {
-	xml_stop(user, EINVAL, "a document type (<!DOCTYPE %.64s>) is not taken", name);
+	xml_stop(user, EINVAL, "a document type (<!DOCTYPE %.64s>) is not supported", name);
 }
 
 static int xml_run(struct xml_parser *p, const char *text, size_t bytes)
@@ -171,7 +172,7 @@ static int xml_run(struct xml_parser *p, const char *text, size_t bytes)
 	XML_SetUserData(p->expat, p);
 	XML_SetElementHandler(p->expat, xml_on_start, xml_on_end);
 	XML_SetStartDoctypeDeclHandler(p->expat, xml_on_doctype);
-	/* a fixed salt: expat would draw one from the system otherwise */
+	/* A fixed salt; otherwise expat would draw one from the system. */
 	XML_SetHashSalt(p->expat, 0x5eed);
 	enum XML_Status status = XML_Parse(p->expat, text, (int)bytes, XML_TRUE);
 	if (status != XML_STATUS_OK && !p->rc) {
@@ -193,7 +194,7 @@ int xml_parse(const char *text, size_t bytes, const char *source, struct xml_doc
 {
 	error->text[0] = '\0';
 	if (bytes > XML_MAX_BYTES) {
-		snprintf(error->text, sizeof error->text, "%s: %zu bytes, at most %u are taken",
+		snprintf(error->text, sizeof error->text, "%s: %zu bytes, expected at most %u",
 			 source, bytes, XML_MAX_BYTES);
 		return E2BIG;
 	}
@@ -324,7 +325,8 @@ int xml_attr_u64(const struct xml_node *n, const char *name, uint64_t initial, u
 	return 0;
 }
 
-/* "12.3456" at *p to thousandths; digits behind the third are dropped. False: no number. */
+/* Parses "12.3456" at *p in thousandths; drops digits after the third. Returns 0 if there is no
+ * number. */
 static int xml_milli_parse(const char **p, int64_t *out)
 {
 	const char *s = *p;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A rank's way into the ring, and out of it.
- */
+/* A rank joins and leaves the ring. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,8 +23,9 @@ struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b, enum bootst
 	};
 }
 
-/* Once the ring stands, a refused rank looks at the ring: a rank that refuses has often left, and
- * the ranks before this one learn of that from this one. */
+/* Pauses before the next attempt to connect. A rank that refuses connections has often left; once
+ * the ring stands, the pause also polls the ring. The predecessors of this rank learn of the
+ * failure from it. */
 static ncclResult_t bootstrap_connect_pause(void *arg, uint64_t until_ns)
 {
 	struct bootstrap *b = arg;
@@ -81,13 +80,13 @@ static void bootstrap_left_log(const struct bootstrap *b, const struct bootstrap
 	int n = (int)strnlen(a->reason.text, sizeof a->reason.text);
 
 	if (n)
-		WARN("rank %d: rank %d failed before all ranks had come: %.*s", b->rank, a->rank, n,
-		     a->reason.text);
+		WARN("rank %d: rank %d failed before all ranks had checked in: %.*s", b->rank,
+		     a->rank, n, a->reason.text);
 	else
-		WARN("rank %d: rank %d went away before all ranks had come", b->rank, a->rank);
+		WARN("rank %d: rank %d left before all ranks had checked in", b->rank, a->rank);
 }
 
-/* The root's answer: ncclSuccess only for a successor's address. */
+/* Checks the root's answer. Returns ncclSuccess only for a successor's address. */
 static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
 					   const struct bootstrap_answer *a)
 {
@@ -122,7 +121,7 @@ static ncclResult_t bootstrap_check_in(struct bootstrap *b, const struct os_addr
 					    "bootstrap: check-in at the root", &b->root_fd);
 	if (rc)
 		return rc;
-	/* the root answers when the successor has come: it is the rank that is waited for */
+	/* The root answers when the successor has checked in, so the wait names the successor. */
 	struct sock_ctx ctx =
 		bootstrap_ctx(b, next, "bootstrap: successor to check in at the root");
 	rc = sock_recv_all(b->root_fd, &a, sizeof a, &ctx);
@@ -136,7 +135,7 @@ static ncclResult_t bootstrap_check_in(struct bootstrap *b, const struct os_addr
 	return ncclSuccess;
 }
 
-/* While the ring is being closed the root may still report that a rank left. */
+/* Polls the root, which may report until the ring is closed that a rank left. */
 static ncclResult_t bootstrap_root_poll(struct bootstrap *b)
 {
 	struct bootstrap_answer a;
@@ -148,12 +147,12 @@ static ncclResult_t bootstrap_root_poll(struct bootstrap *b)
 		return ncclSuccess;
 	if (!e && done == sizeof a)
 		return bootstrap_answer_check(b, &a);
-	sock_close(&b->root_fd); /* all have come: it is done */
+	sock_close(&b->root_fd); /* all ranks have checked in: the root is done */
 	return ncclSuccess;
 }
 
-/* Also watched meanwhile: the root, which may report that a rank left, and the successor, whose end
- * means that a rank after it failed. */
+/* Waits for the predecessor. Also watches the root, which may report that a rank left, and the
+ * successor, whose end means that a later rank failed. */
 static ncclResult_t bootstrap_wait_prev(struct bootstrap *b)
 {
 	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
@@ -179,8 +178,8 @@ static ncclResult_t bootstrap_wait_prev(struct bootstrap *b)
 	}
 }
 
-/* The addresses of all ranks, for messages between any two ranks. When it is complete, all have
- * come. */
+/* Gathers the addresses of all ranks, for messages between any two ranks. Completion shows that all
+ * ranks have joined. */
 static ncclResult_t bootstrap_gather_addresses(struct bootstrap *b)
 {
 	b->addresses = os_alloc((size_t)b->nranks * sizeof *b->addresses, "bootstrap addresses");
@@ -194,7 +193,8 @@ static ncclResult_t bootstrap_gather_addresses(struct bootstrap *b)
 	return rc;
 }
 
-/* NCCL_COMM_ID: every communicator of the program has this id, so each gets a nonce. */
+/* Starts the root for NCCL_COMM_ID. All communicators of the program have this id, so each gets a
+ * nonce. */
 static ncclResult_t bootstrap_own_root_start(struct bootstrap *b, const struct bootstrap_id *id)
 {
 	struct os_addr bound;
@@ -206,8 +206,8 @@ static ncclResult_t bootstrap_own_root_start(struct bootstrap *b, const struct b
 				    &b->root);
 }
 
-/* Every rank has its answer, so the root's task is at its end. Its address has to be free before
- * any rank returns from its init, and makes the next communicator with this id. */
+/* Closes the root. Every rank has its answer, so the root's task is ending. Its address must be
+ * free before any rank returns from its init and creates the next communicator with this id. */
 static void bootstrap_own_root_close(struct bootstrap *b)
 {
 	if (b->root)
@@ -267,13 +267,13 @@ void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char 
 	uint64_t until = os_now_ns() + BOOTSTRAP_GIVE_UP_NS;
 	const struct sock_ctx ctx = {"bootstrap: giving up at the root", rank, -1, NULL};
 	int e = sock_tell(&bid.root, &m, sizeof m, &ctx, until);
-	/* refused: the root has ended, or the network between is busy */
+	/* Refused: the root has ended, or the network between is busy. */
 	for (int i = 1; e && i < BOOTSTRAP_GIVE_UP_TRIES; i++) {
 		os_sleep_ns(BOOTSTRAP_GIVE_UP_NS / BOOTSTRAP_GIVE_UP_TRIES);
 		e = sock_tell(&bid.root, &m, sizeof m, &ctx, until);
 	}
-	INFO(LOG_BOOTSTRAP, "rank %d: gives up before its check-in; the root %s", rank,
-	     e ? "cannot be reached" : "knows");
+	INFO(LOG_BOOTSTRAP, "rank %d: failed before its check-in; the root %s", rank,
+	     e ? "cannot be reached" : "is informed");
 }
 
 ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
@@ -314,7 +314,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	}
 	sock_close(&b->root_fd);
 	bootstrap_own_root_close(b);
-	INFO(LOG_BOOTSTRAP, "rank %d of %d: ring %d -> %d -> %d stands", rank, nranks,
+	INFO(LOG_BOOTSTRAP, "rank %d of %d: ring %d -> %d -> %d is connected", rank, nranks,
 	     (rank + nranks - 1) % nranks, rank, (rank + 1) % nranks);
 	*out = b;
 	return ncclSuccess;
@@ -351,7 +351,7 @@ void bootstrap_leave(struct bootstrap *b)
 	sock_close(&b->next_fd);
 	sock_close(&b->prev_fd);
 	sock_close(&b->root_fd);
-	/* rare: connections still come in, and are reset with the listener */
+	/* Rare: connections still arrive, and are reset with the listener. */
 	if (b->listen_fd >= 0 &&
 	    OS_BUGGIFY("bootstrap.listener_stays",
 		       "a rank that leaves closes its listener last, and late"))

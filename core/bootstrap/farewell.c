@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The neighbours in the ring after the last all-gather: how a failure travels around it, and how a
- * rank ends in order.
+ * The neighbours in the ring after the last all-gather: propagation of failures around the ring,
+ * and the orderly end of a rank.
  *
- * A rank that has nothing under way sends both neighbours a farewell. It stays in the ring while
- * ranks of its host are in the communicator, and passes failures on; then its connections end,
- * which is no failure for a neighbour that has the farewell. Ranks of other hosts are not waited
- * for. Failures travel both ways around the ring, so that they reach all of those that are left on
- * either side of the ranks that have ended.
+ * A rank with nothing in progress sends both neighbours a farewell. It stays in the ring and
+ * forwards failures while ranks of its host are in the communicator. Then its connections end; a
+ * neighbour with the farewell does not treat this as a failure. A rank does not wait for ranks of
+ * other hosts. Failures travel in both directions around the ring. They thus reach all remaining
+ * ranks on either side of the ranks that have ended.
  */
 #include <errno.h>
 
@@ -22,7 +22,7 @@
 
 /* ---- the neighbours ------------------------------------------------------------------------- */
 
-/* A farewell is complete. */
+/* Handles a complete farewell. */
 static ncclResult_t bootstrap_farewell(const struct bootstrap *b, struct bootstrap_neighbour *n,
 				       int32_t rank)
 {
@@ -37,15 +37,15 @@ static ncclResult_t bootstrap_farewell(const struct bootstrap *b, struct bootstr
 	}
 	n->failed = true;
 	if (known)
-		WARN("rank %d: rank %d passes on that another rank failed", b->rank, rank);
+		WARN("rank %d: rank %d reports that another rank failed", b->rank, rank);
 	else
 		WARN("rank %d: invalid farewell from rank %d: kind 0x%x, rank %d", b->rank, rank,
 		     f->kind, f->rank);
 	return ncclRemoteError;
 }
 
-/* All that comes from a neighbour outside all-gathers is its end: announced by a farewell, or a
- * failure. An end that is a failure is seen again, as often as it is looked for. */
+/* Polls a neighbour. Outside all-gathers a neighbour sends only its end: announced by a farewell,
+ * or a failure. An end that is a failure is reported again at every poll. */
 static ncclResult_t bootstrap_neighbour_poll(struct bootstrap *b, struct bootstrap_neighbour *n,
 					     int32_t rank, int fd, uint64_t *looked)
 {
@@ -54,7 +54,7 @@ static ncclResult_t bootstrap_neighbour_poll(struct bootstrap *b, struct bootstr
 	ncclResult_t rc = n->failed ? ncclRemoteError : ncclSuccess;
 
 	if (n->gone)
-		*looked = seq; /* nothing more comes: no later event is one to wake up for */
+		*looked = seq; /* the connection has ended: no later event matters */
 	if (n->gone || !os_socket_changed(fd, *looked))
 		return rc;
 	while (!rc) {
@@ -95,9 +95,9 @@ void bootstrap_settle(struct bootstrap *b)
 	b->prev_seq = BOOTSTRAP_NOT_LOOKED;
 }
 
-/* A neighbour's end without a farewell reports a failure: it travels both ways around the ring,
- * because each rank that sees it breaks the ring in turn, and around ranks that have ended in order
- * from the other side. */
+/* A neighbour's end without a farewell reports a failure. Each rank that sees the failure breaks
+ * its own connections of the ring, so the failure travels in both directions. It reaches ranks
+ * beyond those that have ended in order from the other side. */
 ncclResult_t bootstrap_watch(struct bootstrap *b)
 {
 	uint64_t seq[2], now_ns = os_now_ns();
@@ -105,7 +105,7 @@ ncclResult_t bootstrap_watch(struct bootstrap *b)
 	if (b->nranks == 1)
 		return ncclSuccess;
 	if (b->next_fd < 0)
-		return ncclRemoteError; /* broken, and reported, before */
+		return ncclRemoteError; /* broken and reported earlier */
 	seq[0] = sock_seq(b->next_fd);
 	seq[1] = sock_seq(b->prev_fd);
 	if (seq[0] == b->watch_seq[0] && seq[1] == b->watch_seq[1] &&
@@ -119,7 +119,8 @@ ncclResult_t bootstrap_watch(struct bootstrap *b)
 
 /* ---- the farewell --------------------------------------------------------------------------- */
 
-/* Best effort: so little fits, or the neighbour is gone and needs no farewell. */
+/* Sends a farewell, best effort. It is so short that it fits into the socket's buffer, unless the
+ * neighbour has closed and needs no farewell. */
 static void bootstrap_farewell_send(const struct bootstrap *b, int fd,
 				    enum bootstrap_farewell_kind kind, uint64_t ops)
 {
@@ -135,7 +136,8 @@ static void bootstrap_farewell_send(const struct bootstrap *b, int fd,
 
 void bootstrap_ring_break(struct bootstrap *b)
 {
-	/* else the end alone is a failure, or after an init that ends on all ranks together none */
+	/* Otherwise the end alone reports a failure. After an init that ends on all ranks together
+	 * it reports nothing. */
 	if (b->parted && b->settled) {
 		bootstrap_farewell_send(b, b->next_fd, BOOTSTRAP_FAILED, 0);
 		bootstrap_farewell_send(b, b->prev_fd, BOOTSTRAP_FAILED, 0);
@@ -166,10 +168,9 @@ bool bootstrap_ended_before(const struct bootstrap *b, uint64_t ops, int32_t *ra
 	return false;
 }
 
-/* ---- the ranks of a host
- * ---------------------------------------------------------------------- */
+/* ---- the ranks of a host --------------------------------------------------------------------- */
 
-/* Has the peer closed what it opened to this rank, or what this rank opened to it? */
+/* True if the peer has closed a connection between it and this rank. */
 static bool bootstrap_has_left(const struct bootstrap *b, int32_t peer)
 {
 	if (b->opened[peer] && !bootstrap_in_of(b, peer))
@@ -189,8 +190,8 @@ static bool bootstrap_has_left(const struct bootstrap *b, int32_t peer)
 	return false;
 }
 
-/* Waits for the peer's message, or its end: a rank that has left in order has had all that it
- * waited for. */
+/* Waits for the peer's message, or its end. A rank that has left in order has received everything
+ * that it waited for. */
 static ncclResult_t bootstrap_meet_one(struct bootstrap *b, int32_t peer, int tag,
 				       uint64_t deadline_ns, bool *left)
 {
@@ -208,7 +209,7 @@ static ncclResult_t bootstrap_meet_one(struct bootstrap *b, int32_t peer, int ta
 		if (*left)
 			return ncclSuccess;
 		if (deadline_ns && os_now_ns() >= deadline_ns) {
-			/* a connection that failed may have hidden its end, or its message */
+			/* a failed connection may have hidden the peer's end, or its message */
 			*left = !bootstrap_look_left(b, peer, os_now_ns() + BOOTSTRAP_MEET_LOOK_NS);
 			return *left ? ncclSuccess : ncclInProgress;
 		}
@@ -218,7 +219,7 @@ static ncclResult_t bootstrap_meet_one(struct bootstrap *b, int32_t peer, int ta
 	}
 }
 
-/* To one that may have left, which is no failure. */
+/* Sends a message to a peer that may have left; this is not a failure. */
 static ncclResult_t bootstrap_meet_post(struct bootstrap *b, int32_t peer, int tag, bool *left)
 {
 	uint32_t word = 1;
@@ -230,7 +231,7 @@ static ncclResult_t bootstrap_meet_post(struct bootstrap *b, int32_t peer, int t
 	b->connect_until_ns = os_now_ns() + BOOTSTRAP_MEET_CONNECT_NS;
 	rc = bootstrap_post(b, peer, tag, &word, sizeof word);
 	b->connect_until_ns = 0;
-	*left = rc == ncclInProgress; /* it refuses connections */
+	*left = rc == ncclInProgress; /* the peer refuses connections */
 	return *left ? ncclSuccess : rc;
 }
 
@@ -248,8 +249,8 @@ static ncclResult_t bootstrap_meet_first(struct bootstrap *b, const int32_t *ran
 	return rc;
 }
 
-/* The first one gathers and answers, for which the others wait longer than it waits for them. When
- * it has left, it has had all. */
+/* The first rank gathers and answers. The other ranks wait longer for the answer than the first
+ * rank waits for them. If it has left, it has received all messages. */
 ncclResult_t bootstrap_meet(struct bootstrap *b, const int32_t *ranks, int32_t n,
 			    uint64_t deadline_ns)
 {

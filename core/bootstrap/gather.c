@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What goes around the ring: all-gather and barrier.
- */
+/* All-gather and barrier over the ring. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -9,21 +7,23 @@
 #include "core/base/log.h"
 #include "core/bootstrap/bootstrap_internal.h"
 
-/* What flows around the ring is one stream per link: a head, then the sender's own block, then the
- * blocks of those before it, as they come in. So each byte is forwarded as soon as it is here, and
- * no rank waits for a round to end. Positions are bytes of the stream. */
+/* State of an all-gather. Each link of the ring carries one stream: a head, the sender's own block,
+ * then the blocks of the ranks before it, in the order in which they arrive. Each byte is forwarded
+ * as soon as it is received, so no rank waits for the end of a round. Positions are bytes of the
+ * stream. */
 struct ring_gather {
 	char *all;
-	size_t bytes;      /* of a block */
-	size_t end;        /* position after the last byte */
-	bool hold;         /* send nothing before the head has come in */
-	const char *agree; /* what the heads' bytes stand for instead; NULL: for themselves */
+	size_t bytes; /* size of a block */
+	size_t end;   /* position after the last byte */
+	bool hold;    /* send nothing before the head has arrived */
+	/* Name of the value in the heads' `bytes` field; NULL: the field holds bytes. */
+	const char *agree;
 	size_t sent, got;
 	struct bootstrap_gather_head head_out, head_in;
 };
 
-/* Memory from position `at` of the stream that starts with the block of rank `first`, and how
- * much of it is contiguous. */
+/* Returns the memory of position `at` in the stream that starts with the block of rank `first`. *n:
+ * its contiguous bytes. */
 static char *ring_gather_at(const struct bootstrap *b, struct ring_gather *g,
 			    struct bootstrap_gather_head *head, int32_t first, size_t at, size_t *n)
 {
@@ -55,7 +55,7 @@ static ncclResult_t ring_gather_head_check(const struct bootstrap *b, const stru
 	return ncclInternalError;
 }
 
-/* Sends what may be sent: our own block, and what has come in so far. */
+/* Sends this rank's own block and all bytes that have arrived so far. */
 static int ring_gather_send(struct bootstrap *b, struct ring_gather *g, bool *moved)
 {
 	const size_t head = sizeof g->head_out;
@@ -67,7 +67,7 @@ static int ring_gather_send(struct bootstrap *b, struct ring_gather *g, bool *mo
 		n = MIN_OF(n, limit - g->sent);
 		if (OS_BUGGIFY("bootstrap.gather_odd",
 			       "an all-gather's blocks are cut in odd "
-			       "places")) /* rare: pieces that cut heads and blocks */
+			       "places")) /* Rare: pieces that split heads and blocks. */
 			n = DIV_UP(n, 3);
 		int e = os_send(b->next_fd, from, n, &done);
 		if (e)
@@ -93,16 +93,17 @@ static int ring_gather_recv(struct bootstrap *b, struct ring_gather *g, bool *mo
 		os_progress();
 		g->got += done;
 		if (g->got == sizeof g->head_in)
-			return 0; /* to be checked */
+			return 0; /* the caller checks the head */
 	}
 	return 0;
 }
 
-/* One pass, as far as it goes; *w and *n become the waits for the case that nothing moved.
+/*
+ * Makes one pass, as far as possible without waiting. *w and *n are the waits if nothing moved.
  *
- * A rank that fails closes its connections, and that travels both ways around the ring: from the
- * predecessor as the end of the bytes, and from the successor as an end that was not announced. A
- * successor that has everything may go on and end in order while we still wait.
+ * A rank that fails closes its connections, and the failure travels in both directions around the
+ * ring. From the predecessor it is the end of the bytes, from the successor an unannounced end. A
+ * successor that has all bytes may continue and end in order while this rank still waits.
  */
 static ncclResult_t ring_gather_step(struct bootstrap *b, struct ring_gather *g, struct wait w[2],
 				     int *n, bool *moved)
@@ -173,8 +174,8 @@ ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes)
 	return rc;
 }
 
-/* Once around, as a head alone: what rank 0 sends comes back when every rank has passed it on. Each
- * rank compares the value with that of the one before it, which makes all of them equal. */
+/* Passes one head around the ring. Rank 0's head returns to it when every rank has forwarded one.
+ * Each rank compares the value with its predecessor's, so that all values are equal. */
 static ncclResult_t ring_pass(struct bootstrap *b, uint64_t value, const char *agree)
 {
 	struct ring_gather g = {
@@ -189,8 +190,8 @@ static ncclResult_t ring_pass(struct bootstrap *b, uint64_t value, const char *a
 	return rc;
 }
 
-/* The first pass ends at rank 0 when all have come; the second lets them know. Two messages per
- * rank, where an all-gather takes as many as there are ranks. */
+/* The first pass ends at rank 0 when all ranks have entered; the second pass reports this to all.
+ * Each rank sends two messages; an all-gather needs as many as there are ranks. */
 ncclResult_t bootstrap_agree(struct bootstrap *b, uint64_t value, const char *what)
 {
 	if (b->nranks == 1)

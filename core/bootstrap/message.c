@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages between two ranks, over the connections of peer.c. A message that comes before its
- * receive is queued; a receive takes the first one of its sender and tag.
+ * Messages between two ranks, over the connections of peer.c. A message that arrives before its
+ * receive is queued; a receive removes the first one of its sender and tag.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static ncclResult_t bootstrap_out_get(struct bootstrap *b, int32_t peer, struct 
 	return ncclSuccess;
 }
 
-/* Sends all of it; while the peer takes nothing, takes what comes in here. */
+/* Sends all bytes. While the peer reads nothing, reads the data that arrives here. */
 static ncclResult_t bootstrap_out_bytes(struct bootstrap *b, struct bootstrap_out *o,
 					const void *data, size_t bytes)
 {
@@ -46,7 +46,7 @@ static ncclResult_t bootstrap_out_bytes(struct bootstrap *b, struct bootstrap_ou
 	size_t at = 0;
 	while (at < bytes) {
 		size_t done = 0;
-		/* rare: what is for later comes first, and has to wait in the queue */
+		/* Rare: messages for later receives arrive first, and must be queued. */
 		bool take = OS_BUGGIFY("bootstrap.take_early",
 				       "messages for later are taken first, and queued");
 		ncclResult_t early = take ? bootstrap_take(b) : ncclSuccess;
@@ -56,7 +56,7 @@ static ncclResult_t bootstrap_out_bytes(struct bootstrap *b, struct bootstrap_ou
 		int e = os_send(o->fd, (const char *)data + at, bytes - at, &done);
 		if (!e) {
 			at += done;
-			o->broken_off = true; /* until the message is whole */
+			o->broken_off = true; /* reset when the message is complete */
 			continue;
 		}
 		if (e != EAGAIN)
@@ -77,7 +77,8 @@ static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out
 	ncclResult_t rc;
 
 	if (o->broken_off) {
-		WARN("rank %d: a message to rank %d was broken off, and no other can follow it",
+		WARN("rank %d: an earlier message to rank %d was sent only in part, and no other "
+		     "can follow",
 		     b->rank, o->rank);
 		return ncclSystemError;
 	}
@@ -87,7 +88,7 @@ static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out
 	return rc;
 }
 
-/* A message to oneself goes straight into the queue. */
+/* Queues a message of a rank to itself. */
 static void bootstrap_send_self(struct bootstrap *b, struct bootstrap_message *m)
 {
 	*b->messages_end = m;
@@ -141,7 +142,7 @@ ncclResult_t bootstrap_post(struct bootstrap *b, int peer, int tag, const void *
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* Takes *at out of the queue. */
+/* Removes *at from the queue. */
 static struct bootstrap_message *bootstrap_queue_cut(struct bootstrap *b,
 						     struct bootstrap_message **at)
 {
@@ -155,7 +156,8 @@ static struct bootstrap_message *bootstrap_queue_cut(struct bootstrap *b,
 	return m;
 }
 
-/* The first queued message from (peer, tag), out of the queue; NULL: none. */
+/* Removes and returns the first queued message from (peer, tag); NULL if the queue has no such
+ * message. */
 static struct bootstrap_message *bootstrap_queue_take(struct bootstrap *b, int peer, int tag)
 {
 	for (struct bootstrap_message **at = &b->messages; *at; at = &(*at)->next)
@@ -164,7 +166,7 @@ static struct bootstrap_message *bootstrap_queue_take(struct bootstrap *b, int p
 	return NULL;
 }
 
-/* For the peer's next bytes, or its connection. */
+/* Returns a wait for the peer's next bytes, or for its connection. */
 static struct wait bootstrap_peer_wait(const struct bootstrap *b, int peer,
 				       const struct sock_ctx *ctx)
 {
@@ -175,10 +177,10 @@ static struct wait bootstrap_peer_wait(const struct bootstrap *b, int peer,
 	return sock_wait(b->listen_fd, b->listen_seq, ctx);
 }
 
-/* Waits until something came that may be the message; the queue is then looked at again. The end of
- * a peer that has opened its connection shows on that connection. The ring is watched in any case:
- * a peer that has opened none may have left, and one that has may itself wait for a rank that has
- * left. A failure travels around the ring, so this rank must pass it on. */
+/* Waits until data arrives that may be the message; the caller then checks the queue again. A peer
+ * that opened a connection shows its end there. The ring is watched in any case, for two reasons. A
+ * peer without a connection may have left, and one with a connection may itself wait for a rank
+ * that has left. A failure travels around the ring, so this rank must forward it. */
 ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct sock_ctx *ctx,
 				 uint64_t deadline_ns)
 {
@@ -195,7 +197,7 @@ ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct soc
 		return rc;
 	next.peer = (b->rank + 1) % b->nranks;
 	next.why = "bootstrap: end of the successor";
-	/* the wait that matters comes first, where a reader looks for it */
+	/* The important wait is first, where a reader expects it. */
 	struct wait w[2] = {
 		bootstrap_peer_wait(b, peer, ctx),
 		sock_wait(b->next_fd, seq, &next),
@@ -204,7 +206,7 @@ ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct soc
 	return bootstrap_wait(b, w, 2, ctx);
 }
 
-/* Takes the message out of the queue, once it is there. */
+/* Waits for the message and removes it from the queue. */
 static ncclResult_t bootstrap_message_wait(struct bootstrap *b, int peer, int tag,
 					   const struct sock_ctx *ctx, struct bootstrap_message **m)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank's connections for messages: those that other ranks have opened to it, from the first byte
- * on, and those that it has opened. One connection per direction and pair, opened with the first
- * message and kept. A rank that waits, for whatever reason, also reads what comes in, so that no
- * sender waits for a receiver that is busy with something else. What is sent over them: message.c.
+ * A rank's connections for messages: those that other ranks opened to it, from the first byte on,
+ * and those that it opened. Each direction of a pair has one connection, opened with the first
+ * message and kept. A rank that waits for any reason also reads arriving data, so that no sender
+ * waits for a busy receiver. The messages themselves: message.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -43,8 +43,8 @@ static void bootstrap_in_garbage(struct bootstrap *b, struct bootstrap_in *in)
 	bootstrap_in_drop(b, in);
 }
 
-/* A complete hello: sorts the connection where it belongs. True: messages follow; false: it has
- * been freed. */
+/* Handles a complete hello and assigns the connection. True: messages follow. False: the connection
+ * is freed. */
 static bool bootstrap_in_greet(struct bootstrap *b, struct bootstrap_in *in)
 {
 	const struct bootstrap_hello *h = &in->hello;
@@ -98,7 +98,7 @@ static void bootstrap_in_message(struct bootstrap *b, struct bootstrap_in *in)
 	in->got = 0;
 }
 
-/* Where the next bytes of this connection go. */
+/* Returns the place and number of the next bytes of this connection. */
 static void *bootstrap_in_target(struct bootstrap_in *in, size_t *n)
 {
 	char *base = in->rank < 0  ? (char *)&in->hello
@@ -111,7 +111,7 @@ static void *bootstrap_in_target(struct bootstrap_in *in, size_t *n)
 	return base + in->got;
 }
 
-/* Reads as far as bytes are there; may free the connection. */
+/* Reads all available bytes; may free the connection. */
 static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *in)
 {
 	struct sock_ctx ctx = {"bootstrap: message", b->rank, in->rank, b->abort};
@@ -121,7 +121,7 @@ static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *
 	for (;;) {
 		size_t n, done = 0;
 		void *to = bootstrap_in_target(in, &n);
-		/* rare: heads come in pieces */
+		/* Rare: heads arrive in pieces. */
 		bool bytewise = n && OS_BUGGIFY("bootstrap.message_byte",
 						"a message between ranks is read byte by byte");
 		size_t most = bytewise ? 1 : n;
@@ -134,9 +134,9 @@ static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *
 		}
 		if (n && (e || !done)) {
 			bool known = in->rank >= 0, between = !in->message && in->got == 0;
-			/* A connection that has sent no hello may end, or be reset, without
-			 * effect. But an error of this rank's own host may have lost a message,
-			 * and its sender does not learn of that. */
+			/* A connection that has sent no hello may end, or be reset, without effect.
+			 * But an error of this rank's own host may have lost a message, and its
+			 * sender does not learn of that. */
 			bool ours = !known && e && !sock_error_is_remote(e);
 			if (known || ours)
 				bootstrap_in_drop(b, in);
@@ -173,7 +173,7 @@ static ncclResult_t bootstrap_accept(struct bootstrap *b)
 		b->listen_seq = sock_seq(b->listen_fd);
 		int e = os_accept(b->listen_fd, &fd, &from);
 		if (e == ECONNABORTED)
-			b->listen_seq = BOOTSTRAP_NOT_LOOKED; /* another one may be behind it */
+			b->listen_seq = BOOTSTRAP_NOT_LOOKED; /* another connection may follow */
 		if (e == EAGAIN || e == ECONNABORTED)
 			return ncclSuccess;
 		if (e) {
@@ -192,9 +192,9 @@ static ncclResult_t bootstrap_accept(struct bootstrap *b)
 	}
 }
 
-/* Nothing comes back on a connection that this rank opened, but a reset means that what it sent was
- * lost. An orderly end means nothing here: a rank that leaves early shows in the ring. But a reset
- * may follow, when what was on its way then was not taken. */
+/* Checks connections that this rank opened. No data arrives on them, but a reset means that sent
+ * data was lost. An orderly end means nothing here: a rank that leaves early shows in the ring. A
+ * reset may follow such an end if data in transit was not read. */
 static ncclResult_t bootstrap_outs_check(struct bootstrap *b)
 {
 	for (struct bootstrap_out *o = b->outs; o; o = o->next) {
@@ -233,7 +233,7 @@ ncclResult_t bootstrap_take(struct bootstrap *b)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* Another rank of the process has got where no task looks at its ring. */
+/* Returns a wait for another rank of the process that has stopped watching its ring. */
 static struct wait bootstrap_look_wait(struct bootstrap *b)
 {
 	struct wait w = {
@@ -251,7 +251,8 @@ static struct wait bootstrap_look_wait(struct bootstrap *b)
 	return w;
 }
 
-/* A caller that watches the successor has looked at the predecessor too (bootstrap_next_poll). */
+/* True if the caller watches the successor; it has then polled the predecessor too
+ * (bootstrap_next_poll). */
 static bool bootstrap_waits_for_ring(const struct bootstrap *b, const struct wait *more, int n)
 {
 	bool ring = false;
@@ -269,7 +270,7 @@ static struct wait bootstrap_prev_wait(const struct bootstrap *b)
 	return sock_wait(b->prev_fd, b->prev_seq, &end);
 }
 
-/* All that bootstrap_take would take, and the predecessor if `ring`. */
+/* Adds waits for all data that bootstrap_take would read, and for the predecessor if `ring`. */
 static ncclResult_t bootstrap_waits_add(struct bootstrap *b, struct os_waits *l, bool ring,
 					const struct sock_ctx *ctx)
 {
@@ -323,7 +324,7 @@ ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
 	rc = bootstrap_waits_add(b, l, bootstrap_waits_for_ring(b, more, n), ctx);
 	if (rc)
 		return rc;
-	(void)os_waits_abort(l, b->abort, b->rank); /* the first one takes no memory */
+	(void)os_waits_abort(l, b->abort, b->rank); /* the first wait needs no memory */
 	return os_waits_wait(l) == ECANCELED ? ncclInternalError : ncclSuccess;
 }
 
@@ -399,8 +400,8 @@ void bootstrap_peers_close(struct bootstrap *b)
 	b->messages_end = &b->messages;
 }
 
-/* A peer from which no message came: its listener, and what it has not accepted or is only there to
- * be looked at, end when it leaves. */
+/* Waits for the end of a peer without a message connection. When the peer leaves, these end: its
+ * listener, connections that it has not accepted, and connections that exist only for this wait. */
 int bootstrap_look_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
 {
 	const struct bootstrap_hello hello = bootstrap_hello_of(b, BOOTSTRAP_LOOK);
@@ -417,7 +418,7 @@ int bootstrap_wait_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
 
 	if (!b->opened[peer])
 		return bootstrap_look_left(b, peer, deadline_ns);
-	/* what still comes is of no interest, its end is */
+	/* Discards received data and waits for the end. */
 	while ((in = bootstrap_in_of(b, peer))) {
 		char byte[64];
 		size_t done = 0;

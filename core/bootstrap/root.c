@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The root: one background task per unique id, a poll loop over connections. A connection goes
+ * The root: one background task per unique id, a poll loop over connections. States of a
+ * connection:
  *
  *	GREETING --hello--> WAITING --successor known--> ANSWERED
  *	    |                  |                             |
  *	    +-- garbage, closed early: dropped               +-- all answered: the task ends
- *	    +-- GIVE_UP: LEFT to every rank that has come or comes, then the task ends
- *	                       +--- either goes away first: LEFT to every rank, the task ends
+ *	    +-- GIVE_UP: LEFT to every rank, also to later ones; then the task ends
+ *	                       +--- either closes first: LEFT to every rank, the task ends
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,7 +33,7 @@ struct root_conn {
 	size_t got;
 	struct bootstrap_hello hello;
 	struct bootstrap_reason reason; /* follows a hello of kind GIVE_UP */
-	/* at most a successor, then that a rank left */
+	/* At most a successor, then the report that a rank left. */
 	struct bootstrap_answer answers[2];
 	size_t to_send, sent; /* bytes of the answers */
 };
@@ -42,23 +43,23 @@ struct bootstrap_root {
 	int listen_fd;
 	uint64_t listen_seq;
 	struct bootstrap_owner owner;
-	struct bootstrap_reason reason; /* for which a rank gave up; empty: none */
+	struct bootstrap_reason reason; /* reason of a rank that gave up; empty: no reason */
 	shared_u32 stop, done;
 	struct root_conn *conns;
 	int32_t nconns;
-	struct root_conn **by_rank; /* [nranks], once a rank has sent how many */
+	struct root_conn **by_rank; /* [nranks], once a rank has sent their number */
 	int32_t nranks, arrived, answered;
-	/* A rank has failed: each that comes gets that for an answer, until all have come. */
+	/* A rank has failed: each arriving rank gets that as its answer, until all have arrived. */
 	bool failed;
 	int32_t failed_rank, informed;
-	bool over; /* ends when all answers are on their way */
+	bool over; /* the task ends when all answers are sent */
 	bool reported_garbage;
-	uint64_t refused_ns; /* since when accept fails; 0: it does not */
+	uint64_t refused_ns; /* time since which accept fails; 0: it does not fail */
 };
 
 static const struct sock_ctx root_ctx = {"bootstrap root: ranks to check in", -1, -1, NULL};
 
-/* Sends what the socket takes. A rank that is gone gets nothing. */
+/* Sends as much as the socket accepts. A rank that has closed gets nothing. */
 static void root_conn_flush(struct root_conn *c)
 {
 	while (c->sent < c->to_send) {
@@ -117,12 +118,13 @@ static void root_garbage(struct bootstrap_root *r, struct root_conn *c, const ch
 	root_drop(r, c);
 }
 
-/* No rank can finish: report that to those that have come, and end; where a rank gave up, when all
- * the others have come too. */
+/* Reports to the ranks that have checked in that no rank can finish, and ends. If a rank gave up,
+ * ends only when all others have arrived too. */
 static void root_give_up(struct bootstrap_root *r, enum bootstrap_answer_kind kind, int32_t rank)
 {
-	INFO(LOG_BOOTSTRAP, "root: rank %d %s after %d of %d ranks had come; telling the others",
-	     rank, kind == BOOTSTRAP_LEFT ? "went away" : "was refused", r->arrived, r->nranks);
+	INFO(LOG_BOOTSTRAP,
+	     "root: rank %d %s after %d of %d ranks had checked in; informs the others", rank,
+	     kind == BOOTSTRAP_LEFT ? "left" : "was refused", r->arrived, r->nranks);
 	for (struct root_conn *c = r->conns; c; c = c->next)
 		if (c->state != ROOT_GREETING)
 			root_answer(r, c, kind, rank);
@@ -166,7 +168,8 @@ static bool root_hello_is_valid(const struct bootstrap_root *r, const struct boo
 		h->listen.port);
 }
 
-/* The neighbours that now know each other: c's predecessor, and c itself. */
+/* Answers the two ranks whose successor is now known: the predecessor of `rank`, and `rank`
+ * itself. */
 static void root_answer_around(struct bootstrap_root *r, int32_t rank)
 {
 	int32_t prev = (rank + r->nranks - 1) % r->nranks, next = (rank + 1) % r->nranks;
@@ -185,9 +188,9 @@ static void root_answer_around(struct bootstrap_root *r, int32_t rank)
 	r->over = r->over || r->answered == r->nranks;
 }
 
-/* A rank that has checked in sends nothing more; all that can come is that it leaves. Its event
- * count shows that in a world; on real sockets no event is posted, and a look now and then shows
- * it. */
+/* True if a connection needs no poll. A rank that has checked in sends nothing more; it can only
+ * leave. Its event count shows that in a world. Real sockets post no event, so they are polled from
+ * time to time. */
 static bool root_conn_is_quiet(struct root_conn *c, uint64_t seq)
 {
 	uint64_t now_ns = os_now_ns();
@@ -199,7 +202,7 @@ static bool root_conn_is_quiet(struct root_conn *c, uint64_t seq)
 	return quiet;
 }
 
-/* A rank gives up, or comes after one that has. */
+/* Handles a rank that gives up, or that arrives after another one has failed. */
 static void root_fail(struct bootstrap_root *r, struct root_conn *c)
 {
 	const bool gives_up = c->hello.kind == BOOTSTRAP_GIVE_UP;
@@ -220,8 +223,8 @@ static void root_fail(struct bootstrap_root *r, struct root_conn *c)
 		root_drop(r, c);
 }
 
-/* A rank sends a hello, and one that gives up sends the reason. True: `*to` is where n more bytes
- * go. */
+/* Returns the place and number of the next bytes. A rank sends a hello; a rank that gives up also
+ * sends the reason. False: all bytes have arrived. */
 static bool root_conn_target(struct root_conn *c, char **to, size_t *n)
 {
 	const size_t head = sizeof c->hello, all = head + sizeof c->reason;
@@ -232,7 +235,7 @@ static bool root_conn_target(struct root_conn *c, char **to, size_t *n)
 	return *n != 0;
 }
 
-/* One poll of a connection; may free it. True when something moved. */
+/* Polls a connection once; may free it. True if something moved. */
 static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 {
 	uint64_t seq = sock_seq(c->fd);
@@ -248,11 +251,11 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	if (e == EAGAIN)
 		return false;
 	if (!greeting && r->failed) {
-		root_drop(r, c); /* it has its answer */
+		root_drop(r, c); /* it already has its answer */
 		return true;
 	}
 	if (!greeting) {
-		/* a rank sends nothing more: it left */
+		/* The rank sends nothing more, so it has left. */
 		root_give_up(r, BOOTSTRAP_LEFT, c->hello.rank);
 		return true;
 	}
@@ -264,7 +267,7 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	if (c->got < sizeof c->hello)
 		return true;
 	if (!root_hello_is_valid(r, &c->hello)) {
-		root_garbage(r, c, "what it sent is not a check-in for this unique id");
+		root_garbage(r, c, "it sent no check-in for this unique id");
 		return true;
 	}
 	if (root_conn_target(c, &to, &n))
@@ -279,15 +282,16 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	return true;
 }
 
-/* The host has no descriptor left, or worse. That may pass, and ranks that have connected wait
- * meanwhile. A charge and not a sleep: a background task that sleeps would keep nothing alive. */
+/* Handles a failed accept. The host may have no descriptor left, which may be temporary. Ranks that
+ * have connected wait meanwhile. Uses a charge instead of a sleep: a sleeping background task would
+ * keep no process alive. */
 static void root_accept_failed(struct bootstrap_root *r, int error)
 {
 	uint64_t now_ns = os_now_ns();
 	char text[96];
 
 	if (error == ECONNABORTED || error == EINTR)
-		r->listen_seq = BOOTSTRAP_NOT_LOOKED; /* another one may be behind it */
+		r->listen_seq = BOOTSTRAP_NOT_LOOKED; /* another connection may follow */
 	if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
 		return;
 	if (!r->refused_ns)
@@ -338,7 +342,7 @@ static bool root_pass(struct bootstrap_root *r)
 	return moved;
 }
 
-/* Which rank is waited for: the first that has not come. */
+/* Returns the awaited rank: the first that has not arrived. */
 static int32_t root_missing(const struct bootstrap_root *r)
 {
 	for (int32_t i = 0; i < r->nranks; i++)
@@ -368,7 +372,7 @@ static void root_wait(struct bootstrap_root *r, const shared_u32 *stop)
 	os_free(w);
 }
 
-/* The last answers, to the ranks that still listen. */
+/* Waits until the last answers are sent to the ranks that still read. */
 static void root_flush_wait(struct bootstrap_root *r)
 {
 	for (;;) {
@@ -388,7 +392,7 @@ static void root_task(void *arg)
 		if (!root_pass(r) && !r->over)
 			root_wait(r, &r->stop);
 	if (!r->over && r->arrived && !r->failed)
-		root_give_up(r, BOOTSTRAP_LEFT, 0); /* its process ended us */
+		root_give_up(r, BOOTSTRAP_LEFT, 0); /* the process closed the root */
 	root_flush_wait(r);
 	while (r->conns)
 		root_drop(r, r->conns);

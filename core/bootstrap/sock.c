@@ -32,7 +32,7 @@ static bool sock_port_parse(const char *text, uint16_t *port)
 	return true;
 }
 
-/* The family that the user wants; 0: any. */
+/* Returns the family that the user selected; 0: any. */
 uint16_t sock_family_wanted(void)
 {
 	const char *family = param_str(PARAM_SOCKET_FAMILY);
@@ -127,7 +127,7 @@ struct wait sock_wait(int fd, uint64_t seq, const struct sock_ctx *ctx)
 	};
 }
 
-/* 0, or ECANCELED. */
+/* Returns 0 or ECANCELED. */
 static int sock_wait_one(int fd, uint64_t seq, const struct sock_ctx *ctx)
 {
 	struct wait w = sock_wait(fd, seq, ctx);
@@ -149,10 +149,10 @@ ncclResult_t sock_listen(const struct os_addr *at, int *fd, struct os_addr *boun
 	return ncclSystemError;
 }
 
-/* One attempt: 0, or why not. *fd is open only on 0. */
+/* Makes one attempt to connect. Returns 0 or an errno. *fd is open only on 0. */
 static int sock_connect_once(const struct os_addr *to, const struct sock_ctx *ctx, int *fd)
 {
-	/* rare: the other end does not listen yet; the caller tries again */
+	/* Rare: the other end does not listen yet; the caller tries again. */
 	bool refused = OS_BUGGIFY("bootstrap.connect_again", "an attempt to connect is refused");
 	int e = refused ? ECONNREFUSED : os_connect(to, fd);
 	OS_PROBE("bootstrap.connect_refused", "no process listens yet; the attempt is repeated",
@@ -248,7 +248,7 @@ ncclResult_t sock_send_all(int fd, const void *data, size_t bytes, const struct 
 	while (at < bytes) {
 		size_t done = 0;
 		uint64_t seq = sock_seq(fd);
-		/* rare: byte by byte, so that no receiver counts on messages coming whole */
+		/* Rare: byte by byte, so that no receiver relies on complete messages. */
 		bool bytewise = OS_BUGGIFY("bootstrap.send_byte", "a message is sent byte by byte");
 		size_t n = bytewise ? 1 : bytes - at;
 		int e = os_send(fd, (const char *)data + at, n, &done);
@@ -283,7 +283,7 @@ ncclResult_t sock_recv_all(int fd, void *data, size_t bytes, const struct sock_c
 	return ncclSuccess;
 }
 
-/* Waits for the socket until the deadline: EAGAIN, or ETIMEDOUT. */
+/* Waits for the socket until the deadline. Returns EAGAIN or ETIMEDOUT. */
 static int sock_wait_until(int fd, uint64_t seq, const struct sock_ctx *ctx, uint64_t deadline_ns)
 {
 	struct wait w = sock_wait(fd, seq, ctx);
@@ -329,7 +329,7 @@ static int sock_send_until(int fd, const void *data, size_t bytes, const struct 
 	return e;
 }
 
-/* What comes is of no interest, its end is. */
+/* Discards received data until the other end closes. */
 static int sock_end_until(int fd, const struct sock_ctx *ctx, uint64_t deadline_ns)
 {
 	char bytes[64];

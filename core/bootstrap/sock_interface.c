@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which of the host's interfaces the stack uses: NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY.
+ * Selects the host's interfaces that the stack uses: NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY.
  */
 #include <stdio.h>
 #include <string.h>
@@ -34,8 +34,8 @@ static bool sock_addr_is_loopback(const struct os_addr *a)
 	return a->family == 4 ? a->ip[0] == 127 : memcmp(a->ip, six, sizeof six) == 0;
 }
 
-/* Kinds of interfaces in NCCL's order of choice. Addresses of container and VM bridges are the same
- * on every host, so a peer that connects to one reaches itself. */
+/* Kinds of interfaces in NCCL's order of preference. Bridges of containers and VMs have the same
+ * address on every host, so a peer that connects to one reaches itself. */
 enum sock_ifname_kind { SOCK_IB, SOCK_ANY, SOCK_DOCKER, SOCK_LOOPBACK, SOCK_VIRBR, SOCK_NONE };
 
 static bool sock_ifname_begins(const char *name, const char *prefix)
@@ -43,7 +43,8 @@ static bool sock_ifname_begins(const char *name, const char *prefix)
 	return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* Which of a list's interfaces is taken is the list's business, but for loopback. */
+/* Returns the kind of an interface. The list alone selects among its interfaces, except for
+ * loopback. */
 static enum sock_ifname_kind sock_ifname_kind(const char *list, const char *name,
 					      const struct os_addr *a)
 {
@@ -60,7 +61,7 @@ static enum sock_ifname_kind sock_ifname_kind(const char *list, const char *name
 	return sock_ifname_begins(name, "ib") ? SOCK_IB : SOCK_ANY;
 }
 
-/* An interface has one address: the first that the system lists. */
+/* Adds an interface with one address: the first that the system lists. */
 static void sock_interface_add(struct sock_interface out[SOCK_INTERFACES], int *count,
 			       const char *name, const struct os_addr *addr)
 {
@@ -70,7 +71,8 @@ static void sock_interface_add(struct sock_interface out[SOCK_INTERFACES], int *
 		if (strcmp(out[i].name, name) == 0)
 			return;
 	struct sock_interface *i = &out[(*count)++];
-	*i = (struct sock_interface){.addr = *addr}; /* it crosses: no byte is left to chance */
+	/* Sent to other ranks: all bytes are defined. */
+	*i = (struct sock_interface){.addr = *addr};
 	i->addr.port = 0;
 	snprintf(i->name, sizeof i->name, "%.31s", name);
 }
@@ -78,7 +80,7 @@ static void sock_interface_add(struct sock_interface out[SOCK_INTERFACES], int *
 ncclResult_t sock_interfaces(struct sock_interface out[SOCK_INTERFACES], int *count)
 {
 	const char *set = param_str(PARAM_SOCKET_IFNAME);
-	/* as in NCCL: one character is none */
+	/* A single character counts as unset, as in NCCL. */
 	const char *list = set && set[0] && set[1] ? set : NULL;
 	const uint16_t family = sock_family_wanted();
 	enum sock_ifname_kind best = SOCK_NONE;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From the host's topology to this rank's channels, agreed on by all ranks; and the device's copy.
+ * Makes this rank's channels from the host's topology, with the agreement of all ranks, and the
+ * device's copy of them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,12 +19,12 @@
 
 /* ---- channels ------------------------------------------------------------------------------- */
 
-/* Messages to oneself have a channel for each two of the others': with as many, NVLink waits for
- * the copies of an all-to-all from 32 MiB on (docs/figures.md). */
+/* Channels of other messages per channel of a rank's messages to itself. With as many channels for
+ * each, NVLink waits for these copies in an all-to-all from 32 MiB on (docs/figures.md). */
 #define SELF_SHARE 2
 
-/* Two GPUs that NVLink joins move large calls faster with so many channels than with the 24 that a
- * search finds between H100s (docs/figures.md). */
+/* Number of channels of two GPUs that NVLink joins. With it, large calls are faster than with the
+ * 24 that a search finds between H100s (docs/figures.md). */
 #define CHANNELS_OF_TWO 32
 
 static bool channels_are_of_two(const struct ncclComm *comm)
@@ -41,7 +42,8 @@ static int32_t channels_most(const struct ncclComm *comm)
 	return most;
 }
 
-/* How many: what the rings give, within what every rank's configuration allows. */
+/* Returns the number of channels: that of the rings, within the limits of every rank's
+ * configuration. */
 static int32_t channels_count(const struct ncclComm *comm, int32_t rings)
 {
 	int32_t least = channels_are_of_two(comm) ? CHANNELS_OF_TWO : 1;
@@ -51,9 +53,9 @@ static int32_t channels_count(const struct ncclComm *comm, int32_t rings)
 	return MIN_OF(MAX_OF(rings, least), channels_most(comm));
 }
 
-/* Of messages: where NVLink joins all ranks, a power of two, as NCCL's. Each round of an all-to-all
- * of four ranks then has a quarter of 32, and more copy out of the slots of another process: 24
- * channels were 5 to 10 % slower. */
+/* Returns the number of channels for messages. If NVLink joins all ranks, it is a power of two, as
+ * in NCCL. Each round of an all-to-all of four ranks then has a quarter of 32, and more channels
+ * copy out of another process's slots. 24 channels were 5 to 10 % slower. */
 static int32_t channels_of_messages(const struct ncclComm *comm, int32_t nchannels)
 {
 	int32_t n = 1, most = channels_most(comm);
@@ -65,7 +67,7 @@ static int32_t channels_of_messages(const struct ncclComm *comm, int32_t nchanne
 	return MAX_OF(MIN_OF(n, most), nchannels);
 }
 
-/* "Channel 00/16 : 0 1 3 2": the ranks in order of the ring, as NCCL's rank 0 prints it. */
+/* Logs "Channel 00/16 : 0 1 3 2": the ranks in order of the ring, as NCCL's rank 0 prints it. */
 static void channels_log_ring(int32_t c, int32_t n, const int32_t *order, int32_t nranks)
 {
 	char text[384];
@@ -87,8 +89,8 @@ static void channels_log(const struct ncclComm *comm)
 				  comm->nranks);
 }
 
-/* Of channel c's rank before this one, or after it: which of the different ones in the rings
- * (struct dev_ring). */
+/* Numbers the different ranks that precede (or follow) this one in the rings, in order of channel
+ * (struct dev_ring). Returns the number for channel c. */
 static uint16_t channels_number(const struct channel *channels, int32_t c, bool next)
 {
 	const struct channel *ch = &channels[c];
@@ -104,7 +106,7 @@ static uint16_t channels_number(const struct channel *channels, int32_t c, bool 
 	return (uint16_t)MIN_OF(number, DEV_WORK_RANKS);
 }
 
-/* Channels beyond the distinct rings repeat them from the first. */
+/* Fills in the channels. Channels beyond the distinct rings repeat them from the first. */
 static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings *rings,
 				  const int32_t *order)
 {
@@ -146,7 +148,7 @@ static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings
 	return ncclSuccess;
 }
 
-/* A rank's links on one channel. */
+/* Fills in a rank's links on one channel. */
 static void channels_tree_fill(const struct ncclComm *comm, struct channel *ch,
 			       const struct topo_trees *trees)
 {
@@ -162,7 +164,7 @@ static void channels_tree_fill(const struct ncclComm *comm, struct channel *ch,
 	}
 }
 
-/* Those that these machines do not need are not connected. */
+/* Removes programs that these machines do not need; their connections are not made. */
 static void channels_programs(struct ncclComm *comm)
 {
 	comm->allowed = tune_without_trees(&comm->summary, comm->allowed);
@@ -173,8 +175,8 @@ static void channels_programs(struct ncclComm *comm)
 		tune_direct_channels(&comm->summary, comm->nchannels, comm->allowed);
 }
 
-/* The links of every channel, and over which of them each rank is reached, where programs go over
- * trees. */
+/* Fills in the links of every channel. If programs use trees, also computes the link over which
+ * each rank is reached. */
 static ncclResult_t channels_trees(struct ncclComm *comm, const struct topo_trees *trees,
 				   const int32_t *parent)
 {
@@ -206,14 +208,14 @@ static ncclResult_t channels_trees(struct ncclComm *comm, const struct topo_tree
 	return ncclSuccess;
 }
 
-/* What ranks gather when they have their channels. */
+/* Data that ranks gather when they have their channels. */
 struct channels_word {
-	uint64_t hash;   /* of what they worked out */
-	uint64_t relays; /* local ranks that the rank sends through */
+	uint64_t hash;   /* hash of the rank's results */
+	uint64_t relays; /* bits: local ranks that the rank sends through */
 	uint64_t ends;   /* transport_ends_sum */
 };
 
-/* What the agreement needs for a moment; one allocation. */
+/* Temporary data of the agreement; one allocation. */
 struct channels_scratch {
 	struct topo_rings rings;
 	struct topo_trees trees;
@@ -223,9 +225,8 @@ struct channels_scratch {
 	struct channels_word *word; /* [nranks] */
 };
 
-/* An error to which all ranks come from the same data ends on all of them together: a rank that
- * left before would break the ring of others that have not got as far, and they would report
- * that. */
+/* Ends all ranks together after an error that all derive from the same data. A rank that left
+ * earlier would break the ring of slower ranks, and they would report that instead. */
 static ncclResult_t channels_end_together(struct ncclComm *comm, ncclResult_t rc)
 {
 	if (rc && rc != ncclSystemError && !bootstrap_barrier(comm->bootstrap))
@@ -233,7 +234,7 @@ static ncclResult_t channels_end_together(struct ncclComm *comm, ncclResult_t rc
 	return rc;
 }
 
-/* What the ranks differ in, once it is known that they do. */
+/* Finds and logs the difference between the ranks, once it is known that there is one. */
 static ncclResult_t channels_differ(struct ncclComm *comm, const struct topo_digest *mine)
 {
 	struct topo_digest *all = os_alloc((size_t)comm->nranks * sizeof *all, "digests of ranks");
@@ -253,8 +254,8 @@ static ncclResult_t channels_differ(struct ncclComm *comm, const struct topo_dig
 	return rc;
 }
 
-/* All ranks must have worked out the same, and each rank its own ends of it: two numbers cross, and
- * more only where ranks disagree. */
+/* Checks that all ranks computed the same, and each rank its own ends of it. Ranks exchange two
+ * numbers, and more only if they disagree. */
 static ncclResult_t channels_compare(struct ncclComm *comm, struct channels_scratch *s)
 {
 	struct channels_word *mine = &s->word[comm->rank];
@@ -279,7 +280,7 @@ static ncclResult_t channels_compare(struct ncclComm *comm, struct channels_scra
 	return ends ? channels_end_together(comm, transport_ends_differ(comm)) : ncclSuccess;
 }
 
-/* From what all ranks contributed. */
+/* Computes rings and trees from the data of all ranks. */
 static ncclResult_t channels_join(struct ncclComm *comm, struct channels_scratch *s)
 {
 	ncclResult_t rc = topo_summary_make(&comm->summary, s->all, comm->nranks);
@@ -288,13 +289,13 @@ static ncclResult_t channels_join(struct ncclComm *comm, struct channels_scratch
 		rc = topo_connect_rings(s->all, comm->nranks, comm->rank, &s->rings, s->order);
 	if (!rc)
 		rc = topo_connect_trees(s->all, comm->nranks, comm->rank, &s->trees, s->parent);
-	/* the graphs of one host do not fit together */
+	/* The graphs of one host do not fit together. */
 	return rc == ncclInternalError ? comm_settings_blame(comm) : rc;
 }
 
 static ncclResult_t channels_relays(struct ncclComm *comm, const struct channels_scratch *s)
 {
-	uint64_t *wanted = (uint64_t *)s->all; /* which has had its use */
+	uint64_t *wanted = (uint64_t *)s->all; /* no longer needed */
 
 	for (int32_t r = 0; r < comm->nranks; r++)
 		wanted[r] = s->word[r].relays;
@@ -325,7 +326,7 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 	return rc ? rc : channels_relays(comm, scratch);
 }
 
-/* NCCL_GRAPH_FILE, or *file is NULL. */
+/* Reads NCCL_GRAPH_FILE; *file is NULL if it is not set. */
 static ncclResult_t channels_graph_file(struct topo_graph_file **file)
 {
 	const char *path = param_str(PARAM_GRAPH_FILE);
@@ -350,7 +351,7 @@ static ncclResult_t channels_graph_file(struct topo_graph_file **file)
 	return rc;
 }
 
-/* The graph of a pattern: the file's, if it has one. */
+/* Finds the graph of a pattern: the file's, if it has one. */
 static ncclResult_t channels_graph(struct ncclComm *comm, const struct topo_graph_file *file,
 				   enum topo_pattern pattern)
 {
@@ -366,7 +367,8 @@ static ncclResult_t channels_graph(struct ncclComm *comm, const struct topo_grap
 	return rc || found ? rc : topo_search(comm->topo, pattern, inter, comm->graph[pattern]);
 }
 
-/* The rank whose NCCL_GRAPH_DUMP_FILE_RANK it is. A file that cannot be written stops nothing. */
+/* Writes the graphs to NCCL_GRAPH_DUMP_FILE, on the rank of NCCL_GRAPH_DUMP_FILE_RANK. A failed
+ * write is logged and is not an error. */
 static ncclResult_t channels_graph_dump(const struct ncclComm *comm)
 {
 	const char *path = param_str(PARAM_GRAPH_DUMP_FILE);
@@ -399,7 +401,7 @@ static ncclResult_t channels_search(struct ncclComm *comm)
 	ncclResult_t rc = channels_graph_file(&file);
 
 	for (int p = 0; p < TOPO_PATTERNS && !rc; p++) {
-		os_free(comm->graph[p]); /* of another network */
+		os_free(comm->graph[p]); /* graph of another network */
 		comm->graph[p] = os_alloc(sizeof *comm->graph[p], "graph of the host");
 		if (!comm->graph[p]) {
 			WARN("rank %d: no memory for the graphs of the host", comm->rank);
@@ -412,8 +414,8 @@ static ncclResult_t channels_search(struct ncclComm *comm)
 	return rc ? rc : channels_graph_dump(comm);
 }
 
-/* Can all ranks of the host reach each other without the network? The same answer on all of
- * them. */
+/* True if all ranks of the host can reach each other without the network. All of them get the same
+ * answer. */
 static bool channels_reach_all(const struct ncclComm *comm)
 {
 	for (int32_t a = 0; a < comm->nranks; a++) {
@@ -429,8 +431,9 @@ static bool channels_reach_all(const struct ncclComm *comm)
 	return true;
 }
 
-/* The network first, because its devices are part of the topology; within one host only if it is
- * needed, as the topology without it shows. */
+/* Opens the network and finds the topology. The network is first, because its devices are part of
+ * the topology. Within one host it is opened only if needed, which the topology without it
+ * shows. */
 static ncclResult_t channels_surroundings(struct ncclComm *comm)
 {
 	const bool several = comm->local_ranks < comm->nranks;
@@ -444,7 +447,8 @@ static ncclResult_t channels_surroundings(struct ncclComm *comm)
 	return rc ? rc : comm_topology_find(comm);
 }
 
-/* What this rank's host has, and gathers what all have. *again: ranks had different networks. */
+/* Searches this rank's graphs, and gathers those of all ranks. *again: ranks had different
+ * networks. */
 static ncclResult_t channels_gather(struct ncclComm *comm, struct topo_rank_info *all, bool *again)
 {
 	struct topo_rank_info *mine = &all[comm->rank];
@@ -460,7 +464,7 @@ static ncclResult_t channels_gather(struct ncclComm *comm, struct topo_rank_info
 	return rc ? rc : comm_network_agree(comm, all, again);
 }
 
-/* Ranks whose network is another one begin anew, and with them all. */
+/* Repeats the gathering on all ranks if some had another network. */
 static ncclResult_t channels_gather_all(struct ncclComm *comm, struct topo_rank_info *all)
 {
 	bool again;
@@ -502,8 +506,8 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 	return rc;
 }
 
-/* One rank has no channels, and its host's topology and graphs only where a file for them is
- * named. */
+/* Handles a single rank. It has no channels. It finds its host's topology and graphs only if a file
+ * for them is named. */
 ncclResult_t comm_channels_alone(struct ncclComm *comm)
 {
 	ncclResult_t rc;
@@ -525,7 +529,7 @@ struct comm_dev_layout comm_dev_layout(int32_t channels, uint32_t room)
 	return l;
 }
 
-/* `toward` is what the device has of the trees. */
+/* Returns the device's view of a channel's tree. `toward`: device memory of the trees. */
 static struct dev_tree tree_on_device(const struct ncclComm *comm, int32_t c, const uint8_t *toward)
 {
 	const struct channel *ch = &comm->channels[c];
@@ -542,7 +546,8 @@ static struct dev_tree tree_on_device(const struct ncclComm *comm, int32_t c, co
 	return t;
 }
 
-/* `ranks` is what the device has of the rings, with the trees behind it. */
+/* Returns the device's view of a channel. `ranks`: device memory of the rings, followed by the
+ * trees. */
 static struct dev_channel channel_on_device(const struct ncclComm *comm, int32_t c,
 					    const int32_t *ranks)
 {
@@ -574,7 +579,7 @@ static ncclResult_t comm_abort_word_on_device(struct ncclComm *comm, const share
 	return rc;
 }
 
-/* Writes the staging memory as it will be in device memory at `mem`. */
+/* Fills the staging memory, an image of the device memory at `mem`. */
 static ncclResult_t comm_dev_stage(struct ncclComm *comm, const struct comm_dev_layout *l,
 				   char *mem)
 {

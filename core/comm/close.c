@@ -2,21 +2,20 @@
 /*
  * The end of a communicator.
  *
- * Ranks of one process use each other's memory, so none of it goes before the kernels of all of
- * them are gone: each communicator is made quiet and parked, and the one that comes last releases
- * all that have its id. So a task that destroys its ranks one after the other waits for no other
- * task. Between processes of a host a meeting stands between "quiet" and "released", except after
- * an abort. Ranks of other hosts are not waited for: a quiet rank has what it was to receive, and
- * what it sent has been taken.
+ * Ranks of one process use each other's memory, so none is freed before the kernels of all of them
+ * have ended. Each communicator is made quiet and parked. The last one to be parked releases all
+ * that have its id. Therefore a task that destroys its ranks one after the other waits for no other
+ * task. Between processes of a host, a meeting precedes the release, except after an abort. A rank
+ * does not wait for ranks of other hosts: once it is quiet, it has received everything, and
+ * everything that it sent has been received.
  *
- * Memory is freed by calls that wait for all kernels of its GPU. One of another communicator may
- * wait for a rank that the calling task drives, and has not launched yet: the release looks first
- * whether the GPU has such kernels.
+ * The calls that free memory wait for all kernels of the GPU. A kernel of another communicator may
+ * wait for a rank that the calling task drives and has not launched yet. Therefore the release
+ * first checks whether the GPU has such kernels.
  *
- * Each rank is released by a task of its own, for which the call waits a while (COMM_PATIENCE_NS
- * and the like) and not longer: the ranks of the host may come late, and may wait for what the
- * program does after the call. The task goes on until they have come, or have left, or this process
- * ends.
+ * A separate task releases each rank. The call waits for it only for a limited time
+ * (COMM_PATIENCE_NS etc.): the ranks of the host may arrive late, and may wait for actions of the
+ * program after the call. The task continues until they have arrived or left, or this process ends.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,20 +30,20 @@
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
 
-/* How long a call waits for the release: after ncclCommFinalize, which makes destroy local; else;
- * and where the process has no other communicator: it may exit next, and HCAs repeat for as long
- * what ranks of the host still wait for. */
+/* Time for which a call waits for the release. LOCAL: after ncclCommFinalize, which makes destroy
+ * local. ALONE: if the process has no other communicator. It may exit next, and HCAs retransmit for
+ * as long to ranks of the host that still wait. COMM_PATIENCE_NS applies otherwise. */
 #define COMM_PATIENCE_LOCAL_NS 100000000ull
 #define COMM_PATIENCE_NS       1000000000ull
 #define COMM_PATIENCE_ALONE_NS 120000000000ull
-/* The meeting looks so often, each time after so long, whether those that it waits for are still
- * there; then it relies on the ends of their connections. */
+/* Number of checks, and time before each, whether the awaited ranks of the meeting still exist.
+ * After that the meeting relies on the ends of their connections. */
 #define COMM_MEET_LOOKS 12
 #define COMM_MEET_NS    10000000000ull
-/* How long to wait for kernels of other communicators on the GPU, and between two looks. */
+/* Time to wait for kernels of other communicators on the GPU, and between two checks. */
 #define COMM_BUSY_NS      120000000000ull
 #define COMM_BUSY_LOOK_NS 10000000ull
-/* Other communicators of a process that are looked at. */
+/* Maximum number of other communicators of a process that are checked. */
 #define COMM_OTHERS 64
 
 static bool comm_is_aborted(const struct ncclComm *comm)
@@ -52,7 +51,7 @@ static bool comm_is_aborted(const struct ncclComm *comm)
 	return shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
 }
 
-/* Waits for what was launched. Kernels leave by themselves once the abort word is set. */
+/* Waits for launched collectives. Kernels end by themselves once the abort word is set. */
 static ncclResult_t comm_drain(struct ncclComm *comm)
 {
 	cudaError_t e = cudaSuccess;
@@ -70,7 +69,7 @@ static cudaError_t comm_launches_query(const struct ncclComm *comm)
 				 : cudaEventQuery(comm->launch_done);
 }
 
-/* Between two looks. */
+/* Pauses between two checks. */
 static void comm_drain_pause(void)
 {
 	os_sleep_ns(20000);
@@ -85,7 +84,8 @@ ncclResult_t comm_drain_look(struct ncclComm *comm)
 	return cuda_result(e, "waiting for launched collectives");
 }
 
-/* The same while the others may still fail: then nothing more completes, and the wait is over. */
+/* Does the same while other ranks may still fail. After a failure nothing more completes, and the
+ * wait ends. */
 static ncclResult_t comm_drain_watching(struct ncclComm *comm)
 {
 	while (comm->launched && !comm_is_aborted(comm)) {
@@ -103,8 +103,8 @@ static ncclResult_t comm_drain_watching(struct ncclComm *comm)
 	return comm_drain(comm);
 }
 
-/* What a task of its own launches is launched, or has failed: the task learns of other ranks'
- * failures. */
+/* Waits until a separate task has launched its collectives, or has failed. The task detects
+ * failures of other ranks. */
 static void comm_launch_wait(struct ncclComm *comm)
 {
 	struct wait w = {
@@ -131,7 +131,7 @@ ncclResult_t comm_finalize(struct ncclComm *comm)
 	}
 	if (!rc)
 		comm_state_set(comm, COMM_FINALIZED);
-	else /* the others' kernels may wait for this rank's: no barrier, they get an error */
+	else /* the other ranks' kernels may wait for this rank's: no barrier, they get an error */
 		rank_set_async_error(comm, rc);
 	return rc;
 }
@@ -148,7 +148,7 @@ ncclResult_t comm_finalize_begin(struct ncclComm *comm)
 
 /* ---- quiet ---------------------------------------------------------------------------------- */
 
-/* From here on the task of a launch does not find it. */
+/* Removes the launch from the communicator; its task no longer finds it. */
 static struct comm_launch *comm_launch_take(struct ncclComm *comm)
 {
 	struct registry_node *first = registry_lock();
@@ -179,7 +179,8 @@ static void comm_users_wait(struct ncclComm *comm)
 	comm_launch_drop(launch);
 }
 
-/* An init under way is a user too, and waits for ranks that may never come: it is aborted. */
+/* Waits until no call uses the communicator and its kernels have ended. A running init is a user
+ * too. It waits for ranks that may never arrive, so it is aborted. */
 static void comm_quieten(struct ncclComm *comm)
 {
 	bool in_init = comm_in_init(comm);
@@ -193,20 +194,21 @@ static void comm_quieten(struct ncclComm *comm)
 	if (comm_is_aborted(comm)) {
 		comm_leave_others(comm);
 	} else if (comm->bootstrap) {
-		os_mutex_lock(&comm->watch); /* another rank's task may look at the ring */
+		os_mutex_lock(&comm->watch); /* another rank's task may poll the ring */
 		bootstrap_part(comm->bootstrap, comm->op_count);
 		os_mutex_unlock(&comm->watch);
 	}
 }
 
-/* ---- GPUs that are busy ---------------------------------------------------------------------- */
+/* ---- busy GPUs ------------------------------------------------------------------------------- */
 
 static struct ncclComm *comm_of(struct registry_node *n)
 {
 	return n->kind == REGISTRY_COMM ? (struct ncclComm *)n : NULL;
 }
 
-/* Communicators on the GPU that are not ending. They may end as soon as the lock is free. */
+/* Finds communicators on the GPU that are not ending. They may end as soon as the lock is
+ * released. */
 static int comm_others_find(int32_t cuda_dev, struct ncclComm *found[COMM_OTHERS])
 {
 	struct registry_node *first = registry_lock();
@@ -228,12 +230,12 @@ static bool comm_is_busy(struct ncclComm *comm)
 	if (comm_enter(comm, NULL, COMM_NEED_ANY))
 		return false;
 	busy = comm_launches_query(comm) == cudaErrorNotReady;
-	os_poll_hit(); /* the looks have a limit of their own */
+	os_poll_hit(); /* these checks have their own limit */
 	comm_leave(comm);
 	return busy;
 }
 
-/* WAITS while kernels of other communicators are on the GPU, and not for ever. */
+/* WAITS while kernels of other communicators run on the GPU, up to COMM_BUSY_NS. */
 static void comm_let_others_end(const struct ncclComm *comm)
 {
 	const uint64_t until_ns = os_now_ns() + COMM_BUSY_NS;
@@ -254,16 +256,17 @@ static void comm_let_others_end(const struct ncclComm *comm)
 
 /* ---- released ------------------------------------------------------------------------------- */
 
-/* Another rank failed: its end of a connection may stay open for as long as others of its process
- * are in their communicators, so what is on its way there is dropped and not waited for. */
+/* Ends without the other ranks after one has failed. Its end of a connection may stay open while
+ * other ranks of its process are in their communicators. Therefore data in transit to it is
+ * dropped. */
 static void comm_end_alone(struct ncclComm *comm)
 {
 	shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	comm_leave_others(comm);
 }
 
-/* Peers in other processes of the host have kernels that use this rank's memory until they are
- * quiet too. */
+/* Meets the ranks in other processes of the host. Their kernels use this rank's memory until they
+ * are quiet too. */
 static void comm_meet(struct ncclComm *comm)
 {
 	ncclResult_t rc = ncclInProgress;
@@ -271,8 +274,9 @@ static void comm_meet(struct ncclComm *comm)
 	if (!comm->bootstrap || comm->nranks == 1 || comm_is_aborted(comm))
 		return;
 	rank_bootstrap_claim(comm);
-	bootstrap_look(comm->bootstrap, NULL, NULL); /* the others here are being freed */
-	/* another rank failed while this one was parked */
+	/* The other ranks of this process are being freed. */
+	bootstrap_look(comm->bootstrap, NULL, NULL);
+	/* Another rank failed while this one was parked. */
 	if (comm->ring_broken) {
 		comm_end_alone(comm);
 		return;
@@ -280,13 +284,15 @@ static void comm_meet(struct ncclComm *comm)
 	for (int looks = 0; rc == ncclInProgress; looks++) {
 		rc = bootstrap_meet(comm->bootstrap, comm->local_to_rank, comm->local_ranks,
 				    looks < COMM_MEET_LOOKS ? os_now_ns() + COMM_MEET_NS : 0);
-		OS_PROBE("comm.meets_late", "a rank of the host comes to the end late",
+		OS_PROBE("comm.meets_late", "a rank of the host ends the communicator late",
 			 rc == ncclInProgress);
 	}
-	OS_PROBE("comm.end_without_all", "a rank of the host does not come to the end", rc != 0);
+	OS_PROBE("comm.end_without_all", "a rank of the host does not end the communicator",
+		 rc != 0);
 	if (!rc)
 		return;
-	INFO(LOG_INIT, "rank %d: not all ranks of the host came to the end; going on without them",
+	INFO(LOG_INIT,
+	     "rank %d: not all ranks of the host ended the communicator; continues without them",
 	     comm->rank);
 	comm_end_alone(comm);
 }
@@ -309,7 +315,7 @@ static void comm_release(struct ncclComm *comm)
 	log_set_device(comm->cuda_dev);
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	comm_let_others_end(comm);
-	/* the relays are in the communicator until this rank comes */
+	/* The relays stay in the communicator until this rank meets them. */
 	if (!comm_is_aborted(comm))
 		proxy_relays_drain(comm);
 	comm_meet(comm);
@@ -338,7 +344,7 @@ static void comm_release(struct ncclComm *comm)
 
 /* ---- the process' ranks of one communicator ------------------------------------------------- */
 
-/* Parks `comm`. When it is the last of its id, returns all of them, chained by release_next;
+/* Parks `comm`. If it is the last of its id, returns all of them, chained by release_next;
  * otherwise NULL. *alone: the process has no communicator of another id. */
 static struct ncclComm *comm_park(struct ncclComm *comm, bool *alone)
 {
@@ -356,7 +362,8 @@ static struct ncclComm *comm_park(struct ncclComm *comm, bool *alone)
 		else
 			*alone = false;
 	}
-	/* no task looks at its ring but those of the others: they begin now, if they wait */
+	/* From now on, only tasks of the other ranks watch this rank's ring: wakes those that
+	 * wait. */
 	for (struct registry_node *n = first; n && !last; n = n->next)
 		if ((c = comm_of(n)) && c->id_hash == comm->id_hash && c != comm && c->bootstrap)
 			bootstrap_kick(c->bootstrap);
@@ -371,9 +378,9 @@ static struct ncclComm *comm_park(struct ncclComm *comm, bool *alone)
 	return chain;
 }
 
-/* A chain's tasks and the call that waits for them share it. Its last user frees it. */
+/* Shared by the tasks of a chain and the call that waits for them. The last user frees it. */
 struct comm_release {
-	shared_u32 left; /* not released yet */
+	shared_u32 left; /* number of communicators not yet released */
 	shared_u32 users;
 };
 
@@ -393,7 +400,7 @@ static void comm_release_task(void *arg)
 	comm_release_drop(r);
 }
 
-/* False: no task could be started. */
+/* Starts a task that releases `comm`. Returns false if it cannot be started. */
 static bool comm_release_start(struct ncclComm *comm, struct comm_release *r)
 {
 	char name[48];
@@ -429,11 +436,11 @@ static void comm_release_wait(const struct comm_release *r, int32_t rank, uint64
 	if (late)
 		INFO(LOG_INIT,
 		     "rank %d: ranks of the host are still in the communicator, or kernels of "
-		     "another one on its GPU; what it has is freed later",
+		     "another one on its GPU; its memory is freed later",
 		     rank);
 }
 
-/* Releases all of the chain at the same time, since each meets the others. */
+/* Releases the whole chain concurrently, since each communicator meets the others. */
 static void comm_release_chain(struct ncclComm *chain, uint64_t patience_ns)
 {
 	struct comm_release *r = os_alloc(sizeof *r, "release of communicators");
@@ -446,7 +453,7 @@ static void comm_release_chain(struct ncclComm *chain, uint64_t patience_ns)
 		next = c->life->release_next;
 		if (r && comm_release_start(c, r))
 			continue;
-		if (next) /* no task to meet the others in: they do without */
+		if (next) /* the others cannot be met without a task: abort */
 			shared_store_u32(c->abort, 1, SHARED_RELEASE);
 		comm_release(c);
 	}

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Making a communicator, entering and leaving it, its errors.
- */
+/* Creates a communicator, enters and leaves it, and keeps its errors. */
 #include "core/comm/comm.h"
 
 #include <ctype.h>
@@ -30,12 +28,12 @@ void comm_device_restore(int before)
 				  "cudaSetDevice back to the caller's device");
 }
 
-/* In order of choice. */
+/* In order of preference. */
 static const struct transport *const comm_transports[] = {&transport_p2p, &transport_shm,
 							  &transport_net, NULL};
 
-/* The abort word is in pinned host memory, so that kernels see it; the rest of the block stages
- * copies to the device. */
+/* Allocates pinned host memory for the abort word, which kernels can see. The rest of the block
+ * stages copies to the device. */
 static ncclResult_t comm_pinned_alloc(struct ncclComm *comm)
 {
 	void *mem = NULL;
@@ -74,7 +72,7 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 	comm->id_hash = bootstrap_id_hash(id);
 	comm->config = *config;
 	comm->allowed = allowed;
-	comm->bootstrap_taken = true; /* by the init */
+	comm->bootstrap_taken = true; /* taken by the init */
 	comm->transports = comm_transports;
 	if (config->netName)
 		comm->net.named = net_find(config->netName);
@@ -102,7 +100,7 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 /* ---- entering ----------------------------------------------------------------------------------
  */
 
-/* Under the lock: is `comm` one of the list? */
+/* Returns `comm` if it is in the list, else NULL. The caller holds the lock. */
 static struct ncclComm *comm_find(struct registry_node *first, const struct ncclComm *comm)
 {
 	for (struct registry_node *n = first; n; n = n->next)
@@ -111,8 +109,8 @@ static struct ncclComm *comm_find(struct registry_node *first, const struct nccl
 	return NULL;
 }
 
-/* The result of a call that needs the communicator after an asynchronous error. No warning: the
- * last one, which ncclGetLastError gives, has the cause. */
+/* Returns the result of a call that needs the communicator, after an asynchronous error. Logs no
+ * WARN: the last one, which ncclGetLastError returns, has the cause. */
 static ncclResult_t comm_failed(struct ncclComm *comm, const char *call)
 {
 	uint32_t error = shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
@@ -121,13 +119,14 @@ static ncclResult_t comm_failed(struct ncclComm *comm, const char *call)
 		 error != ncclSuccess);
 	if (error) {
 		shared_store_u32(&comm->error_given, 1, SHARED_RELAXED);
-		INFO(LOG_COLL, "%s: rank %d: the communicator has failed with %u; ncclCommAbort it",
-		     call, comm->rank, error);
+		INFO(LOG_COLL,
+		     "%s: rank %d: the communicator has failed with %u; call ncclCommAbort", call,
+		     comm->rank, error);
 	}
 	return (ncclResult_t)error;
 }
 
-/* Why a call has to wait, or comes too late. */
+/* Describes why a call must wait, or is too late. */
 static const char *comm_state_print(enum comm_state state)
 {
 	switch (state) {
@@ -161,7 +160,8 @@ static ncclResult_t comm_refuse(const struct ncclComm *comm, const char *call, b
 	return ncclInvalidUsage;
 }
 
-/* Under the lock: the launch that goes on in a task of its own; NULL: none. */
+/* Returns the launch that a separate task executes; NULL if there is no such launch. The caller
+ * holds the lock. */
 static const struct comm_launch *comm_launch_now(const struct ncclComm *comm)
 {
 	bool on = shared_load_u32(&comm->life->launching, SHARED_RELAXED);
@@ -169,8 +169,8 @@ static const struct comm_launch *comm_launch_now(const struct ncclComm *comm)
 	return on ? comm->life->launch : NULL;
 }
 
-/* Under the lock: may a call that needs that much enter, as the task of `launch` if it is not
- * NULL? */
+/* True if a call with this need may enter, as the task of `launch` if that is not NULL. The caller
+ * holds the lock. */
 static bool comm_may_enter(const struct ncclComm *comm, enum comm_need need,
 			   const struct comm_launch *launch)
 {
@@ -188,7 +188,7 @@ static bool comm_may_enter(const struct ncclComm *comm, enum comm_need need,
 static const char *comm_busy_print(const struct ncclComm *comm)
 {
 	return comm_launch_now(comm) ? "connecting ranks for a launch; poll ncclCommGetAsyncError "
-				       "until it is not"
+				       "until it is done"
 				     : comm_state_print(comm->life->state);
 }
 
@@ -271,8 +271,7 @@ ncclResult_t comm_progress(struct ncclComm *comm)
 	return rc;
 }
 
-/* ---- a launch in a task of its own ------------------------------------------------------------
- */
+/* ---- a launch in a separate task ------------------------------------------------------------- */
 
 ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, struct comm_launch *launch)
 {
@@ -305,7 +304,7 @@ void comm_launch_end(struct ncclComm *comm, const struct comm_launch *launch, nc
 	registry_unlock(first);
 	if (!mine)
 		return;
-	if (error) /* before a poll can see that the launch is over */
+	if (error) /* must precede the word that shows a poll the end */
 		rank_set_async_error(c, error);
 	first = registry_lock();
 	shared_store_u32(&c->life->launching, 0, SHARED_RELEASE);
@@ -350,8 +349,8 @@ bool comm_abort_set(struct ncclComm *comm)
 	return c != NULL;
 }
 
-/* The communicators of this process that have the id of `comm` and are past their init, `comm` too.
- * None of them is released while the caller is inside `comm` (close.c). */
+/* Finds the communicators of this process that have the id of `comm` and have finished their init,
+ * `comm` included. None of them is released while the caller is inside `comm` (close.c). */
 static int comm_ranks_here(const struct ncclComm *comm, struct ncclComm *out[TOPO_MAX_LOCAL])
 {
 	struct registry_node *first = registry_lock();
@@ -376,8 +375,8 @@ static bool comm_is_parked(const struct ncclComm *comm)
 	return parked;
 }
 
-/* A neighbour has ended its communicator before collectives that this rank has launched, which
- * nothing can complete. */
+/* Checks whether a neighbour has ended its communicator before collectives that this rank has
+ * launched. They can never complete. */
 static ncclResult_t comm_ended_check(const struct ncclComm *comm)
 {
 	uint64_t ops = shared_load_u64(&comm->ops_seen, SHARED_ACQUIRE), after;
@@ -391,7 +390,7 @@ static ncclResult_t comm_ended_check(const struct ncclComm *comm)
 	return ncclRemoteError;
 }
 
-/* Has the ring, or a relay, shown that a rank failed? */
+/* Sets the asynchronous error if the ring or a relay shows that a rank failed. */
 static void comm_watch_ring(struct ncclComm *comm)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -432,9 +431,9 @@ ncclResult_t comm_async_error(struct ncclComm *comm)
 	struct ncclComm *here[TOPO_MAX_LOCAL];
 	int n = comm_ranks_here(comm, here);
 
-	/* Every rank passes a failure on. No task may look at the others of this process: one task
-	 * may drive them all, or they were destroyed and wait for this one. An init uses the
-	 * bootstrap, and finds out by itself. */
+	/* Each rank must forward a failure. Possibly no task watches the other ranks of this
+	 * process: one task may drive them all, or they were destroyed and wait for this one. An
+	 * init uses the bootstrap, and finds out by itself. */
 	for (int i = 0; i < n; i++)
 		comm_watch_ring(here[i]);
 	return (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a communicator: how a rank joins, how calls enter and leave, and how it ends. What
- * the rooms below read of a communicator is struct ncclComm (core/rank/rank.h); what only this room
- * and core/api need is struct comm_life. comm_init takes the rank through
+ * The life of a communicator: joining, entering and leaving calls, and the end. The lower rooms use
+ * struct ncclComm (core/rank/rank.h); only this room and core/api use struct comm_life. comm_init
+ * performs
  *
  *   bootstrap -> gather peer_info -> check versions, duplicates -> topology, paths, ring search ->
  *   gather graphs -> rings, channels -> connect transports -> device communicator -> barrier
  *
- * and comm_close ends it in reverse. core/api checks arguments and calls in here.
+ * and comm_close undoes it in reverse. core/api checks arguments and calls these functions.
  *
- * Life:
+ * States:
  *
  *	INIT --comm_init--> READY ---------comm_finalize----------> FINALIZED
  *	  |                   |                                       ^ |
@@ -17,13 +17,13 @@
  *	  |                   |        |                                |
  *	  +-- one task claims it (comm_claim): no other task may enter after that --+
  *	                      |
- *	      comm_close: quiet (kernels gone), then parked until every communicator
- *	      of this process that has the same id is parked: peers in one process use
- *	      each other's memory. The last one releases all of them, when the ranks of
- *	      the host's other processes are quiet too.
+ *	      comm_close: quiet (kernels ended), then parked until every communicator
+ *	      of this process with the same id is parked: peers in one process use each
+ *	      other's memory. The last one releases all of them, when the ranks of the
+ *	      host's other processes are quiet too.
  *
- * Between a comm_enter that succeeded and its comm_leave the communicator is not freed. A claim by
- * abort sets the abort word, which ends every wait of the calls that are inside.
+ * Between a successful comm_enter and its comm_leave the communicator is not freed. A claim by
+ * abort sets the abort word, which ends every wait of the calls inside.
  */
 #ifndef CORE_COMM_COMM_H
 #define CORE_COMM_COMM_H
@@ -32,112 +32,115 @@
 
 struct comm_op;
 
-/* A launch in a task of its own: the head of what core/api has allocated for it, which the last of
- * its users frees when it has joined the task. Users are the communicators that it launches, each
- * until its next such launch or its end, and the call that starts the task. */
+/* The head of core/api's data for a launch in a separate task. The last user frees the data after
+ * it has joined the task. Users are the communicators of the launch, each until its next such
+ * launch or its end, and the call that starts the task. */
 struct comm_launch {
-	struct os_thread *task; /* NULL: it could not be started */
+	struct os_thread *task; /* NULL: the task could not be started */
 	shared_u32 users;
 };
 
 enum comm_state { COMM_INIT, COMM_READY, COMM_FINALIZING, COMM_FINALIZED };
 
 struct comm_life {
-	/* these three change under the registry's lock */
+	/* the next three change under the registry's lock */
 	enum comm_state state;
-	bool claimed;     /* being destroyed or aborted: no call enters after that */
-	bool parked;      /* quiet, waits for the others of this process to be released */
-	shared_u32 users; /* calls inside, init included */
-	struct ncclComm *release_next; /* chain of those that are released together */
+	bool claimed;                  /* being destroyed or aborted: no call may enter */
+	bool parked;                   /* quiet; waits for the other ranks of this process */
+	shared_u32 users;              /* number of calls inside, init included */
+	struct ncclComm *release_next; /* next of those that are released together */
 	struct comm_release *release;  /* core/comm/close.c */
-	struct os_thread *init_task;   /* of a non-blocking init; joined when it is closed */
-	/* The last launch in a task of its own, NULL: none; and whether it goes on, as a word to
-	 * wait for. Both change under the registry's lock. */
+	struct os_thread *init_task;   /* task of a non-blocking init; joined at close */
+	/* The last launch in a separate task, or NULL. `launching` is set while it runs, and can be
+	 * waited for. Both change under the registry's lock. */
 	struct comm_launch *launch;
 	shared_u32 launching;
 	ncclUniqueId id;
 	char name[64];
 
-	/* [rings * nranks]: the distinct rings by position, until the device has them; channel c is
-	 * ring c % rings */
+	/* [rings * nranks]: the distinct rings by position, until the device has them. Channel c
+	 * uses ring c % rings. */
 	int32_t *ring_ranks;
 	int32_t rings;
-	/* [trees * nranks]: of each distinct tree what channel.tree_toward is; NULL: none is
+	/* [trees * nranks]: channel.tree_toward of each distinct tree; NULL: trees are not
 	 * connected */
 	uint8_t *tree_toward;
 	int32_t trees;
 
-	struct comm_op *ops; /* [op_room], by slot (ops.h) */
+	struct comm_op *ops; /* [op_room], index: slot (ops.h) */
 	uint32_t op_room;
-	uint32_t op_tag; /* in the numbers of `ops`; changes under the registry's lock */
+	uint32_t op_tag; /* part of the numbers of `ops`; changes under the registry's lock */
 };
 
 #define COMM_PINNED_ABORT_BYTES 128
 
-/* Allocates a communicator in state INIT with its abort word, and registers it with one user, the
- * init to come. `config` is complete (comm_config_parse). ncclInvalidUsage: NCCL_ALGO or
- * NCCL_PROTO. */
+/* Allocates a communicator in state INIT with its abort word, and registers it. Its first user is
+ * the init. `config` is complete (comm_config_parse). ncclInvalidUsage: NCCL_ALGO or NCCL_PROTO is
+ * invalid. */
 ncclResult_t comm_create(struct ncclComm **comm, int nranks, const ncclUniqueId *id, int rank,
 			 const ncclConfig_t *config);
-/* Joins; all ranks call it together. On success READY; on an error the abort word is set and the
- * other ranks get an error. The caller ends the init's use (comm_leave) afterwards. */
+/* Joins; all ranks call it together. On success the state is READY. On an error the abort word is
+ * set and the other ranks get an error. The caller ends the init's use afterwards (comm_leave). */
 ncclResult_t comm_init(struct ncclComm *comm);
-/* Checks the program's config (NULL: defaults), fills in defaults and environment. */
+/* Checks the program's config (NULL: defaults), and adds defaults and environment. */
 ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out);
 
-/* What a call needs of its communicator. */
+/* State that a call requires of its communicator. */
 enum comm_need {
 	COMM_NEED_ANY,   /* it exists */
-	COMM_NEED_INIT,  /* init is complete, maybe finalized */
+	COMM_NEED_INIT,  /* init is complete; may be finalized */
 	COMM_NEED_READY, /* it can run collectives */
 };
-/* Checks `comm` without reading it before it is known to exist, and uses it until comm_leave.
- * `call` names the public function in the error. A communicator with an asynchronous error gives
- * that error to every call that needs more than that it exists. */
+/* Checks that `comm` exists before reading it, and uses it until comm_leave. `call` is the public
+ * function for the error message. After an asynchronous error, every call that needs more than
+ * COMM_NEED_ANY gets that error. */
 ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need need);
-/* The same for the task of a launch that comm_launch_begin began. `call` NULL: without a line. */
+/* Does the same for the task of a launch that comm_launch_begin began. `call` NULL: logs
+ * nothing. */
 ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum comm_need need,
 			       const struct comm_launch *launch);
 void comm_leave(struct ncclComm *comm);
-/* Is the init under way? The caller has entered. */
+/* True if the init is running. The caller has entered. */
 bool comm_in_init(struct ncclComm *comm);
-/* Is it finalized? The caller has entered. */
+/* True if it is finalized. The caller has entered. */
 bool comm_is_finalized(struct ncclComm *comm);
 
-/* A launch of a non-blocking communicator goes on in a task of its own. Until comm_launch_end, by
- * that task, comm_enter refuses calls that need more than that the communicator exists. An error
- * that ends the launch becomes the communicator's. The communicator may be closed before. */
+/* Begin and end a launch of a non-blocking communicator in a separate task. The task calls
+ * comm_launch_end. Until then comm_enter refuses calls that need more than COMM_NEED_ANY. An error
+ * of the launch becomes the communicator's. The communicator may be closed earlier. */
 ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, struct comm_launch *launch);
 void comm_launch_end(struct ncclComm *comm, const struct comm_launch *launch, ncclResult_t error);
-/* One user less; NULL: nothing. The last one waits for the task's end, when every communicator of
- * the launch is past it, or closed. */
+/* Drops a user of the launch; NULL is ignored. The last user joins the task. Every communicator of
+ * the launch has then ended this launch, or is closed. */
 void comm_launch_drop(struct comm_launch *launch);
-/* The caller has entered. */
+/* True if a separate task is launching. The caller has entered. */
 bool comm_is_launching(struct ncclComm *comm);
 
-/* Waits until what was launched is complete. */
+/* Waits until all launched collectives are complete. */
 ncclResult_t comm_finalize(struct ncclComm *comm);
-/* The same without waiting: ncclInProgress. comm_progress finds out when it is complete, and
- * comm_finalize still may wait for that. */
+/* Begins to finalize without waiting; returns ncclInProgress. comm_progress detects the completion,
+ * and comm_finalize may still wait for it. */
 ncclResult_t comm_finalize_begin(struct ncclComm *comm);
-/* One look at what is under way: ncclInProgress, or ncclSuccess when nothing is, or the error that
- * ended it, which is the communicator's from then on. The caller has entered. Any task. */
+/* Checks running operations once. Returns ncclInProgress, or ncclSuccess if nothing runs, or the
+ * error that ended them, which becomes the communicator's. The caller has entered. Any task may
+ * call it. */
 ncclResult_t comm_progress(struct ncclComm *comm);
-/* True for one caller only: it must comm_close. */
+/* True for one caller only, which must call comm_close. */
 bool comm_claim(struct ncclComm *comm);
-/* Sets the abort word of a communicator that exists, claimed or not; false: it does not exist. */
+/* Sets the abort word of an existing communicator, claimed or not. False if it does not exist. */
 bool comm_abort_set(struct ncclComm *comm);
-/* After comm_claim: ends the communicator. With the abort word set, or after an asynchronous
- * error, it waits for no other rank; where `local`, not long. Restores the caller's device. */
+/* Ends the communicator after comm_claim. With the abort word set, or after an asynchronous error,
+ * waits for no other rank. `local`: waits only a short time. Restores the caller's device. */
 void comm_close(struct ncclComm *comm, bool local);
 
-/* The calling task's current device, and back to it. Whatever works on several communicators does
- * this once around all of them. A device that cannot be found out is -1, and left as it is. */
+/* Return and restore the calling task's current device. Code that works on several communicators
+ * does this once around all of them. An unknown device is -1, and is not restored. */
 int comm_device_save(void);
 void comm_device_restore(int before);
 
-/* The first asynchronous error so far, of this rank or of any other: looks whether the others are
- * still there, and lets them know when this rank has failed. The caller has entered. Any task. */
+/* Returns the first asynchronous error so far, of this rank or of any other. Checks whether other
+ * ranks have left, and informs them if this rank has failed. The caller has entered. Any task may
+ * call it. */
 ncclResult_t comm_async_error(struct ncclComm *comm);
 
 #endif

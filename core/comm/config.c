@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * ncclConfig_t: checked field by field, from one table.
- */
+/* Checks ncclConfig_t field by field, from one table. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,23 +11,23 @@
 
 #define CONFIG_MAGIC 0xcafebeefu
 
-/* The first layout ended after `blocking`; a caller of a later version passes more. */
+/* Size of the first layout, which ended after `blocking`. Callers of later versions pass more. */
 #define CONFIG_SIZE_LEAST (offsetof(ncclConfig_t, blocking) + sizeof(int))
-/* A size beyond that is no layout of any version. */
+/* Maximum size of any version's layout. */
 #define CONFIG_SIZE_MOST 4096
 DOPPEL_CHECK_OFFSET(ncclConfig_t, blocking, 16);
 DOPPEL_CHECK_OFFSET(ncclConfig_t, netName, 32);
 DOPPEL_CHECK_OFFSET(ncclConfig_t, commName, 48);
 DOPPEL_CHECK_SIZE(ncclConfig_t, 80);
 
-/* A value that is not one of the field's: NCCL takes another one for some fields, with a line at
- * INFO. */
+/* Handling of a value outside the field's range. For some fields NCCL uses another value, and logs
+ * a line at INFO. */
 enum config_else { CONFIG_REFUSED, CONFIG_NEAREST, CONFIG_INITIAL };
 
 struct config_row {
 	const char *name;
 	size_t offset;
-	unsigned since; /* NCCL's first version whose layout has it */
+	unsigned since; /* first version of NCCL whose layout has the field */
 	int least, most, initial;
 	enum config_else below, above;
 };
@@ -59,7 +57,7 @@ static const struct config_row config_rows[] = {
 	CONFIG_ROW(nvlinkCentricSched, V(2, 28), 0, 1, 0, REFUSED, REFUSED),
 };
 
-/* The fields that later versions have behind ours, in order: all int. */
+/* Fields that follow in later versions, in order: all int. */
 static const char *const config_later[] = {
 	"graphUsageMode",      "numRmaCtx",           "maxP2pPeers",
 	"graphStreamOrdering", "launchOrderImplicit", "numRmaSig",
@@ -95,7 +93,7 @@ static ncclResult_t config_row_check(const struct config_row *row, ncclConfig_t 
 	return ncclSuccess;
 }
 
-/* The environment goes before the program. */
+/* Applies the environment, which overrides the program. */
 static void config_environment(ncclConfig_t *c)
 {
 	if (param_is_set(PARAM_COMM_BLOCKING) && param_i64(PARAM_COMM_BLOCKING) >= 0)
@@ -104,7 +102,7 @@ static void config_environment(ncclConfig_t *c)
 		c->minCTAs = (int)param_i64(PARAM_MIN_CTAS);
 	if (param_i64(PARAM_MAX_CTAS) > 0)
 		c->maxCTAs = (int)param_i64(PARAM_MAX_CTAS);
-	/* the older names for the same */
+	/* Older names of the same variables. */
 	if (param_i64(PARAM_MIN_NCHANNELS) > 0)
 		c->minCTAs = (int)param_i64(PARAM_MIN_NCHANNELS);
 	if (param_i64(PARAM_MAX_NCHANNELS) > 0)
@@ -117,8 +115,8 @@ static void config_environment(ncclConfig_t *c)
 		c->netName = param_str(PARAM_NET);
 }
 
-/* A field of a later version that has another value than its default has no effect here. The last
- * int may be padding where no field is known. */
+/* Warns of fields of later versions that are not at their default: they have no effect here. Beyond
+ * the known fields, the last int may be padding. */
 static void config_later_check(const ncclConfig_t *config)
 {
 	const char *at = (const char *)config + sizeof *config;
@@ -139,7 +137,7 @@ static void config_later_check(const ncclConfig_t *config)
 	}
 }
 
-/* Fields that the layout of the caller's version does not have are not read: there is padding. */
+/* Resets fields that the caller's version does not have: that memory is padding. */
 static void config_of_version(ncclConfig_t *c)
 {
 	for (size_t i = 0; i < ARRAY_LEN(config_rows); i++)
@@ -179,7 +177,7 @@ static void config_report_set(ncclConfig_t *c)
 		INFO(LOG_ENV, "config: netName set by the program to %s", c->netName);
 }
 
-/* The program's own contradiction; the environment's is settled by maxCTAs. */
+/* Checks a contradiction of the program. For the environment, maxCTAs wins. */
 static ncclResult_t config_ctas_check(const ncclConfig_t *c)
 {
 	if (c->minCTAs == NCCL_CONFIG_UNDEF_INT || c->maxCTAs == NCCL_CONFIG_UNDEF_INT ||

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The way of one rank into a communicator, step by step.
- */
+/* Steps by which one rank joins a communicator. */
 #include <inttypes.h>
 
 #include "core/base/log.h"
@@ -12,8 +10,8 @@
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
 
-/* Everything that must not be made once the first kernel runs, because making it may wait for the
- * device: streams, events, and the kernel's own code. */
+/* Creates stream and event. They must exist before the first kernel runs, because creating them may
+ * wait for the device. */
 static ncclResult_t comm_cuda_make(struct ncclComm *comm)
 {
 	ncclResult_t rc = cuda_result(
@@ -26,7 +24,7 @@ static ncclResult_t comm_cuda_make(struct ncclComm *comm)
 	return rc;
 }
 
-/* Channels and connections; one rank alone needs none. */
+/* Makes channels and connections; a single rank needs none. */
 static ncclResult_t comm_connect(struct ncclComm *comm)
 {
 	struct conn_job *job = NULL;
@@ -45,7 +43,7 @@ static ncclResult_t comm_connect(struct ncclComm *comm)
 	return rc ? rc : transport_connect_direct(comm);
 }
 
-/* From here on its hash differs from that of other communicators with the same unique id. */
+/* Sets the final hash, which differs from that of other communicators with the same unique id. */
 static void comm_identify(struct ncclComm *comm)
 {
 	uint64_t hash = bootstrap_comm_hash(comm->bootstrap, &comm->life->id);
@@ -55,7 +53,7 @@ static void comm_identify(struct ncclComm *comm)
 	registry_unlock(first);
 }
 
-/* Times of init, for subsystem PROFILE. */
+/* Times of an init, for subsystem PROFILE. */
 struct init_times {
 	uint64_t start_ns, bootstrap_ns, peers_ns, connect_ns;
 };
@@ -119,7 +117,7 @@ void comm_leave_others(struct ncclComm *comm)
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	proxy_relays_stop_sending(comm);
 	transport_let_go(comm);
-	os_mutex_lock(&comm->watch); /* another rank's task may look at the ring */
+	os_mutex_lock(&comm->watch); /* another rank's task may poll the ring */
 	proxy_relays_give_up(comm);
 	if (comm->bootstrap)
 		bootstrap_ring_break(comm->bootstrap);
@@ -136,7 +134,7 @@ ncclResult_t comm_init(struct ncclComm *comm)
 	os_trace_begin(&(struct os_trace_slice){.name = "init",
 						.arg = {{"rank", (uint64_t)comm->rank, NULL},
 							{"ranks", (uint64_t)comm->nranks, NULL}}});
-	/* at WARN the log has errors only */
+	/* At WARN the log contains errors only. */
 	if (comm->rank == 0 &&
 	    (log_wanted(LOG_LEVEL_INFO, LOG_INIT) || !log_wanted(LOG_LEVEL_WARN, LOG_ALL)))
 		LOG_VERSION_LINE("version %d.%d.%d (Doppel)", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);

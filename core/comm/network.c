@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which network the ranks of a communicator use: one for all of them. A rank opens the one that its
- * configuration names, or the first one that has a device on its host; where that differs between
- * ranks, those without a name take the latest row of nets[] that any rank came to, because a
- * rank came to it for want of the rows before.
+ * Selects one network for all ranks of a communicator. A rank opens the network that its
+ * configuration names, or the first row of nets[] with a device on its host. If the ranks' networks
+ * differ, ranks without a configured name use the last of these rows. Reason: some rank reached
+ * that row because its host has no device of the earlier rows.
  */
 #include "core/base/log.h"
 #include "core/comm/comm_internal.h"
 #include "core/transport/net.h"
 
-/* The rank that came farthest in nets[]. */
+/* Returns the rank whose network is the last in nets[]. */
 static int32_t network_farthest(const struct topo_rank_info *all, int32_t nranks)
 {
 	int32_t far = 0;

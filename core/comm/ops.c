@@ -44,9 +44,9 @@ static bool ops_tag_is_taken(const struct registry_node *first, uint32_t tag)
 	return false;
 }
 
-/* Begins at a place that depends on the communicator, so that those that come one after another
- * have different tags. Tag 0 stands for no tag. With more communicators than tags, some share
- * one. */
+/* Chooses the communicator's tag. The search begins at a tag that depends on the communicator, so
+ * that successive communicators have different tags. Tag 0 stands for no tag. If there are more
+ * communicators than tags, some share one. */
 static void ops_tag_choose(struct ncclComm *comm)
 {
 	struct registry_node *first = registry_lock();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ranks are: each describes itself, all descriptions are gathered, and what cannot work
- * together is refused with both ranks named.
+ * Descriptions of the ranks. Each rank describes itself, and all descriptions are gathered. Ranks
+ * that cannot work together are refused, with both ranks in the message.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -15,7 +15,8 @@
 #include "core/topo/detect.h"
 #include "core/tune/allowed.h"
 
-/* A pid is unique within its namespace: two containers of a host may have the same. */
+/* Returns a hash of the process. A pid is unique only within its namespace: two containers of a
+ * host may use the same pid. */
 static uint64_t peer_pid_hash(uint64_t host_hash)
 {
 	const struct os_proc *proc = os_proc();
@@ -23,7 +24,7 @@ static uint64_t peer_pid_hash(uint64_t host_hash)
 	return hash64_combine(hash64_combine(host_hash, (uint64_t)proc->pid), proc->pid_space);
 }
 
-/* 0: no other rank reaches this one through a segment. */
+/* Returns the device of shared memory; 0: other ranks cannot reach this one through a segment. */
 static uint64_t peer_shm_device(void)
 {
 	uint64_t device = 0;
@@ -38,7 +39,7 @@ static uint64_t peer_shm_device(void)
 	return device;
 }
 
-/* 0: no other rank reaches this one through host memory of cuMem. */
+/* Sets *space to 0 if other ranks cannot reach this one through host memory of cuMem. */
 static ncclResult_t peer_cumem_host(int device, uint64_t *space)
 {
 	bool has = false;
@@ -98,14 +99,16 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	return peer_device_describe(me);
 }
 
-/* Ranks that choose other programs for a call would wait for each other. */
+/* Checks that two ranks allow the same programs. Ranks that choose different programs for a call
+ * would wait for each other. */
 static ncclResult_t peer_allowed_check(const struct peer_info *a, const struct peer_info *b)
 {
 	bool more = (a->allowed & ~b->allowed) != 0;
 	char program[64];
 
 	if (a->pat_anywhere != b->pat_anywhere) {
-		WARN("NCCL_PAT_ENABLE: rank %d has 1, rank %d has not; it must be the same on all "
+		WARN("NCCL_PAT_ENABLE: rank %d has 1, rank %d has another value; it must be the "
+		     "same on all "
 		     "ranks",
 		     a->pat_anywhere ? a->rank : b->rank, a->pat_anywhere ? b->rank : a->rank);
 		return ncclInvalidUsage;
@@ -123,7 +126,7 @@ static ncclResult_t peer_allowed_check(const struct peer_info *a, const struct p
 	return ncclInvalidUsage;
 }
 
-/* Can these two be in one communicator? */
+/* Checks that two ranks can be in one communicator. */
 static ncclResult_t peer_pair_check(const struct peer_info *a, const struct peer_info *b)
 {
 	if (a->magic != b->magic || a->version != b->version) {
@@ -166,8 +169,8 @@ static ncclResult_t peer_duplicate_check(const struct ncclComm *comm, int32_t r)
 	return ncclSuccess;
 }
 
-/* Every rank compares with rank 0 and looks for duplicates on its own host only: together that is
- * all of them. */
+/* Checks all ranks. Every rank compares with rank 0, and looks for duplicates on its own host only;
+ * together the ranks check all pairs. */
 static ncclResult_t peers_check(const struct ncclComm *comm)
 {
 	const struct peer_info *me = &comm->peers[comm->rank];
@@ -206,7 +209,7 @@ static ncclResult_t peers_local(struct ncclComm *comm)
 	}
 	comm->local_ranks = n;
 	if (n > TOPO_MAX_LOCAL) {
-		WARN("%d ranks on one host; at most %d can be", n, TOPO_MAX_LOCAL);
+		WARN("%d ranks on one host, expected at most %d", n, TOPO_MAX_LOCAL);
 		return ncclInvalidUsage;
 	}
 	return ncclSuccess;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host's topology: from the file that NCCL_TOPO_FILE names, or detected. Each rank detects its
- * GPU and the network's NICs; the host's first rank puts the parts together, and all ranks of the
- * host read the same text. One rank without a file, or with a template, is enough for that: another
- * one's file is then its part.
+ * A host's topology, read from the file in NCCL_TOPO_FILE or detected. In detection, each rank
+ * detects its GPU and the network's NICs. The host's first rank fuses the parts, and all ranks of
+ * the host read the same text. One rank without a file, or with a template, makes all ranks of the
+ * host detect; the file of another rank is then its part.
  *
  *	rank                            first rank of the host
  *	its part  ----- size, text ---->  topo_detect_fuse
@@ -20,14 +20,14 @@
 #include "core/transport/net.h"
 #include "core/transport/transport.h"
 
-/* The topology that a cloud's host gives to a virtual machine. */
+/* Topology file that a cloud's host provides to a virtual machine. */
 #define TOPOLOGY_VIRTUAL "/var/run/nvidia-topologyd/virtualTopology.xml"
 
 #define TOPOLOGY_TAG_PART  0x70900000
 #define TOPOLOGY_TAG_FUSED 0x70a00000
-#define TOPOLOGY_MOST      (4u << 20) /* bytes of XML, as the reader takes them */
+#define TOPOLOGY_MOST      (4u << 20) /* maximum bytes of XML, as in the reader */
 
-/* A text of os_alloc's and where it came from. */
+/* A text allocated by os_alloc, and its source. */
 struct topology_text {
 	char *xml;
 	size_t bytes;
@@ -36,8 +36,8 @@ struct topology_text {
 
 /* ---- network -------------------------------------------------------------------------------- */
 
-/* Ports of one device have one name, by which the proxy looks for them too: the first one
- * counts. */
+/* True if the list has no device of that name. Ports of one device have the same name, by which the
+ * proxy finds them too, so only the first port is added. */
 static bool topology_device_is_new(const struct topo_select *select, const char *name)
 {
 	for (int32_t i = 0; i < select->devices; i++)
@@ -46,7 +46,7 @@ static bool topology_device_is_new(const struct topo_select *select, const char 
 	return true;
 }
 
-/* The network's devices. */
+/* Adds the network's devices. */
 static ncclResult_t topology_devices(struct ncclComm *comm, struct topo_select *select)
 {
 	int count = 0;
@@ -75,8 +75,9 @@ static ncclResult_t topology_devices(struct ncclComm *comm, struct topo_select *
 	return rc;
 }
 
-/* A file's NICs are HCAs: a rank that uses another network has that one's devices, and so has one
- * that detects, or whose environment has it so (DOPPEL_TOPO_NETWORK). */
+/* True if the NICs are the network's devices instead of the file's. The file's NICs are HCAs. A
+ * rank uses the network's devices if it has another network, detects, or has DOPPEL_TOPO_NETWORK
+ * set. */
 static bool topology_of_network(const struct ncclComm *comm, bool detected)
 {
 	return comm->net.ops &&
@@ -85,7 +86,7 @@ static bool topology_of_network(const struct ncclComm *comm, bool detected)
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* What comm_topology_must_detect has read, the first time. */
+/* Returns the text that comm_topology_must_detect has read, once; later calls read the file. */
 static ncclResult_t topology_file(struct ncclComm *comm, struct topology_text *text)
 {
 	const char *path = param_str(PARAM_TOPO_FILE);
@@ -103,7 +104,8 @@ static ncclResult_t topology_file(struct ncclComm *comm, struct topology_text *t
 	return ncclSystemError;
 }
 
-/* The rank whose NCCL_TOPO_DUMP_FILE_RANK it is. A file that cannot be written stops nothing. */
+/* Writes NCCL_TOPO_DUMP_FILE, on the rank of NCCL_TOPO_DUMP_FILE_RANK. A failed write is logged and
+ * is not an error. */
 static void topology_dump(const struct ncclComm *comm, const struct topology_text *text)
 {
 	const char *path = param_str(PARAM_TOPO_DUMP_FILE);
@@ -118,8 +120,8 @@ static void topology_dump(const struct ncclComm *comm, const struct topology_tex
 	}
 }
 
-/* Without a file; or the file is a cloud's template, which lacks what the drivers have of its GPUs.
- * One that cannot be read is an error when it is needed. */
+/* True without a file, or if the file is a cloud's template, which lacks the drivers' data of its
+ * GPUs. A file that cannot be read is an error only when it is needed. */
 bool comm_topology_must_detect(struct ncclComm *comm)
 {
 	const char *path = param_str(PARAM_TOPO_FILE);
@@ -133,8 +135,8 @@ bool comm_topology_must_detect(struct ncclComm *comm)
 
 /* ---- detection ------------------------------------------------------------------------------ */
 
-/* What is there before: the rank's file, or a virtual machine's; `base->xml` stays NULL without
- * one. */
+/* Reads the base of detection: the rank's file, or a virtual machine's. base->xml stays NULL if
+ * there is no file. */
 static ncclResult_t topology_base(struct ncclComm *comm, struct topology_text *base)
 {
 	if (param_str(PARAM_TOPO_FILE))
@@ -159,7 +161,7 @@ static void topology_nics(const struct ncclComm *comm, const struct topo_select 
 	}
 }
 
-/* The rank's own, in memory of its own: it is large. */
+/* Detected data of this rank. Allocated on the heap, because it is large. */
 struct topology_own {
 	struct topo_detect_gpu gpu;
 	struct topo_detect_nic nic[TOPO_MAX_DEVICES];
@@ -178,7 +180,8 @@ static ncclResult_t topology_part(struct ncclComm *comm, const struct topo_selec
 		return rc;
 	own->gpu.rank = comm->rank;
 	if (own->gpu.dev < 0)
-		own->gpu.dev = INT16_MAX + 1 + comm->local_rank; /* another than NVML gives */
+		/* A number that NVML does not use. */
+		own->gpu.dev = INT16_MAX + 1 + comm->local_rank;
 	topology_nics(comm, select, own->nic);
 	rc = topo_detect(&(struct topo_detect){.host_hash = me->host_hash,
 					       .base = base.xml,
@@ -226,7 +229,8 @@ static ncclResult_t topology_recv(struct ncclComm *comm, int32_t from, int tag,
 	return bootstrap_recv(comm->bootstrap, from, tag + 1, text->xml, text->bytes);
 }
 
-/* All parts, the first rank's own among them, into one text; then to the others. */
+/* Fuses all parts, the first rank's own included, into one text, and sends it to the other
+ * ranks. */
 static ncclResult_t topology_lead(struct ncclComm *comm, const struct topology_text *own,
 				  struct topo_detect_part *part, struct topology_text *whole)
 {
@@ -289,9 +293,9 @@ static ncclResult_t topology_detect(struct ncclComm *comm, const struct topo_sel
 	return rc;
 }
 
-/* ---- all ------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
-/* The same answer on all ranks of the host. */
+/* True if the topology is detected. All ranks of the host get the same answer. */
 static bool topology_is_detected(const struct ncclComm *comm)
 {
 	for (int32_t i = 0; i < comm->local_ranks; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A network connection: its place in the service task's table, and the state machine that connects
- * and closes it, which never waits for another rank. Called by the service task.
+ * and closes it without waiting for another rank. Called by the service task.
  */
 #include <string.h>
 
@@ -121,7 +121,7 @@ void proxy_conn_enter(struct proxy_conn *pc, enum proxy_conn_state s)
 		 (uint64_t)pc->channel << 1 | pc->is_send, s);
 }
 
-/* A sending end has its link when it knows the other end's handle. */
+/* A sending end gets its link later, when it knows the other end's handle. */
 static ncclResult_t proxy_conn_setup(struct proxy_conn *pc)
 {
 	ncclResult_t rc = proxy_conn_find_device(pc);
@@ -145,7 +145,8 @@ static ncclResult_t proxy_conn_connect(struct proxy_conn *pc, bool *moved)
 	return pc->proxy->relay ? ncclInProgress : ncclSuccess;
 }
 
-/* Where the NIC does not reach the GPU, once more with other memory: a relay's is at hand. */
+/* If the NIC does not reach the GPU, prepares once more with other memory. A relay's memory is
+ * available; otherwise the rank must send it. */
 static ncclResult_t proxy_conn_prepare_step(struct proxy_conn *pc, bool *moved)
 {
 	bool again;

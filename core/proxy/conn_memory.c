@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a network connection of the proxy needs besides the network: which device, memory that both
- * kernel and proxy reach, and its registration. Called by the service task, which makes no call
- * that may wait for kernels: the main task allocates and frees (proxy_memory_make,
- * proxy_memory_free), or a relay has memory set aside.
+ * A network connection's device, its memory that kernel and proxy both access, and the memory's
+ * registration. The service task calls these functions. It makes no call that may wait for kernels,
+ * so the main task allocates and frees (proxy_memory_make, proxy_memory_free), or a relay has
+ * memory ready.
  *
- * head, tail and fifo are in pinned host memory: the kernel and the proxy poll them. The slots of
- * SIMPLE and LL128 are in GPU memory where the NIC may reach it, else after them in the pinned
- * block: by the topology, or because the registration fails. Those of LL are always in the pinned
- * block: a sender's proxy reads the flags of every line.
+ * head, tail and fifo are in pinned host memory, because the kernel and the proxy poll them. The
+ * slots of SIMPLE and LL128 are in GPU memory if the NIC can reach it by the topology and the
+ * registration succeeds. Otherwise they follow in the pinned block. The slots of LL are always in
+ * the pinned block, because a sender's proxy reads the flags of every line.
  */
 #include <cuda_runtime_api.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static ncclResult_t proxy_net_find(struct proxy_state *p, const char *name, int 
 	return ncclSuccess;
 }
 
-/* The network's devices of the topology's NIC `nic`, those that it has; count 0: none. */
+/* Finds the network's devices that belong to the topology's NIC `nic`. count 0: no such device. */
 static ncclResult_t proxy_net_nic(struct proxy_state *p, int32_t nic, struct net_nic *out,
 				  bool *gpu_memory)
 {
@@ -70,7 +70,8 @@ static ncclResult_t proxy_net_nic(struct proxy_state *p, int32_t nic, struct net
 	return ncclSuccess;
 }
 
-/* One port of a merged NIC may be down, or not in NCCL_IB_HCA. */
+/* Logs that the network lacks some devices of a merged NIC. A port may be down, or not in
+ * NCCL_IB_HCA. */
 static void proxy_conn_say_missing(const struct proxy_conn *pc)
 {
 	const struct topo_system *topo = pc->comm->topo;
@@ -81,12 +82,12 @@ static void proxy_conn_say_missing(const struct proxy_conn *pc)
 		count++;
 	if (pc->net_nic.count < count)
 		INFO(LOG_INIT | LOG_NET,
-		     "rank %d channel %d: of the %d devices of NIC %s the network has %d", pc->rank,
-		     pc->channel, count, topo_nic_name(topo, pc->nic), pc->net_nic.count);
+		     "rank %d channel %d: NIC has %d devices (%s), the network has %d of them",
+		     pc->rank, pc->channel, count, topo_nic_name(topo, pc->nic), pc->net_nic.count);
 }
 
-/* The channel's NIC is not among the network's devices (NCCL_IB_HCA, a port that is down): the
- * nearest one that is. */
+/* Chooses the nearest NIC that the network has, because it does not have the channel's NIC. Causes:
+ * NCCL_IB_HCA excludes it, or its port is down. */
 static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory)
 {
 	const struct topo_system *topo = pc->comm->topo;
@@ -111,21 +112,21 @@ static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory
 		     pc->proxy->net->name);
 		return ncclSystemError;
 	}
-	INFO(LOG_NET, "rank %d channel %d: uses NIC %s, because %s is not there", pc->rank,
-	     pc->channel, topo_nic_name(topo, best), topo_nic_name(topo, pc->nic));
+	INFO(LOG_NET, "rank %d channel %d: uses NIC %s, because the network does not have %s",
+	     pc->rank, pc->channel, topo_nic_name(topo, best), topo_nic_name(topo, pc->nic));
 	pc->nic = best;
 	return proxy_net_nic(pc->proxy, best, &pc->net_nic, gpu_memory);
 }
 
-/* Lines that the proxy looks at stay in host memory. */
+/* Decides the place of each buffer. Lines that the proxy reads stay in host memory. */
 static void proxy_conn_place(struct proxy_conn *pc, bool on_gpu)
 {
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		pc->buffer[p].on_gpu = on_gpu && !proxy_protocols[p].lines;
 }
 
-/* The network's devices, by the topology's name for the channel's NIC; and whether the slots can be
- * on the GPU there. */
+/* Finds the network's devices by the topology's name for the channel's NIC. Decides whether the
+ * slots can be on the GPU. */
 ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
 {
 	const struct topo_system *topo = pc->comm->topo;
@@ -139,7 +140,7 @@ ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
 	if (rc)
 		return rc;
 	proxy_conn_say_missing(pc);
-	/* rare: staged through host memory, as where the NIC does not reach the GPU */
+	/* Rare: staged through host memory, as if the NIC did not reach the GPU. */
 	on_gpu = gpu_memory && topo_gdr_ok(topo, pc->comm->local_rank, pc->nic) &&
 		 !OS_BUGGIFY("proxy.no_gpu_direct", "a connection's slots are in host memory");
 	proxy_conn_place(pc, on_gpu);
@@ -159,8 +160,7 @@ static void proxy_conn_memory_init(struct proxy_conn *pc)
 	shared_store_u64(&pc->recv_mem->tail, pc->step, SHARED_RELAXED);
 }
 
-/* The words that kernel and proxy wait for have the name of the connection, and of the relay that
- * it goes through. */
+/* Labels a word that kernel and proxy wait for with the connection, and with its relay. */
 static void proxy_conn_label(const struct proxy_conn *pc, const void *word, const char *what)
 {
 	os_label(word, &(struct os_label){.what = what,
@@ -175,7 +175,7 @@ static void proxy_conn_label_words(const struct proxy_conn *pc)
 	const char *head = pc->is_send ? "proxy send head" : "proxy recv head";
 	const char *tail = pc->is_send ? "proxy send tail" : "proxy recv tail";
 
-	if (pc->proxy->relay) { /* what it has is a sending end */
+	if (pc->proxy->relay) { /* a relay has sending ends only */
 		head = "proxy send head by relay";
 		tail = "proxy send tail by relay";
 	}
@@ -183,7 +183,7 @@ static void proxy_conn_label_words(const struct proxy_conn *pc)
 	proxy_conn_label(pc, &pc->recv_mem->tail, tail);
 }
 
-/* Bytes of a buffer in the pinned block. */
+/* Returns the bytes that a buffer occupies in the pinned block. */
 static size_t proxy_buffer_host_bytes(const struct proxy_buffer *b)
 {
 	return b->on_gpu ? 0 : ALIGN_UP(b->bytes, (size_t)PROXY_HOST_ALIGN);
@@ -198,7 +198,8 @@ static size_t proxy_conn_host_bytes(const struct proxy_conn *pc)
 	return bytes;
 }
 
-/* Bytes of a buffer on the GPU, of whole pages: a dma-buf is. */
+/* Returns the bytes that a buffer occupies on the GPU. They are whole pages, because a dma-buf
+ * is. */
 static size_t proxy_buffer_gpu_bytes(const struct proxy_buffer *b)
 {
 	return b->on_gpu ? ALIGN_UP(b->bytes, MEM_PAGE_BYTES) : 0;
@@ -224,7 +225,7 @@ size_t proxy_gpu_bytes(const uint32_t step_bytes[DEV_PROTO_COUNT])
 	return bytes;
 }
 
-/* ---- of the main task ------------------------------------------------------------------------ */
+/* ---- main task ------------------------------------------------------------------------------- */
 
 ncclResult_t proxy_memory_make(const struct proxy_conn *pc, struct proxy_memory *m)
 {
@@ -249,9 +250,9 @@ void proxy_memory_free(struct proxy_memory *m)
 	*m = (struct proxy_memory){.host = NULL};
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- placement ------------------------------------------------------------------------------- */
 
-/* The buffers in the pinned block, one after the other, each at the beginning of a page. */
+/* Places the buffers in the pinned block, one after the other, each at the start of a page. */
 static void proxy_conn_place_host(struct proxy_conn *pc)
 {
 	uint8_t *at = (uint8_t *)pc->memory.host + PROXY_HOST_ALIGN;
@@ -271,7 +272,7 @@ static void proxy_conn_place_host(struct proxy_conn *pc)
 	}
 }
 
-/* The buffers on the GPU, each at the beginning of a page. */
+/* Places the buffers on the GPU, each at the start of a page. */
 static void proxy_conn_place_gpu(struct proxy_conn *pc)
 {
 	uint8_t *at = (uint8_t *)ALIGN_UP((uintptr_t)pc->memory.gpu, (uintptr_t)MEM_PAGE_BYTES);
@@ -325,17 +326,18 @@ static ncclResult_t proxy_conn_register(struct proxy_conn *pc)
 	return rc;
 }
 
-/* By the topology the NIC reaches the GPU; the registration shows that it does not. */
+/* Moves the slots to host memory. The NIC reaches the GPU by the topology, but the registration
+ * failed. */
 static void proxy_conn_stage_in_host(struct proxy_conn *pc)
 {
 	const struct ncclComm *comm = pc->comm;
 
-	OS_PROBE("proxy.staged_in_host", "a NIC cannot register a GPU's memory: host memory it is",
-		 true);
+	OS_PROBE("proxy.staged_in_host",
+		 "a NIC cannot register a GPU's memory; host memory is used", true);
 	INFO(LOG_INIT | LOG_NET,
 	     "rank %d channel %d: NIC %s does not reach the memory of GPU %s: the buffer is in "
-	     "host memory; dma-bufs of the kernel or nvidia-peermem would have it on the GPU, and "
-	     "NCCL_NET_GDR_LEVEL=LOC does not try",
+	     "host memory; GPU memory needs dma-bufs of the kernel or nvidia-peermem; "
+	     "NCCL_NET_GDR_LEVEL=LOC skips the attempt",
 	     pc->rank, pc->channel, topo_nic_name(comm->topo, pc->nic),
 	     comm->peers[comm->rank].bus_id);
 	proxy_conn_unprepare(pc);
@@ -355,7 +357,7 @@ ncclResult_t proxy_conn_prepare(struct proxy_conn *pc, bool *again)
 	return ncclSuccess;
 }
 
-/* Undoes as much of prepare as was done. */
+/* Undoes the completed part of prepare. */
 void proxy_conn_unprepare(struct proxy_conn *pc)
 {
 	for (int p = DEV_PROTO_COUNT - 1; p >= 0; p--) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The proxy of one GPU in one process: made for the first communicator that has a network
- * connection there, shared by all that come after, ended with the last.
+ * The proxy of one GPU in one process. The first communicator with a network connection on the GPU
+ * creates it, later ones share it, and the last one ends it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static ncclResult_t proxy_task_start(struct proxy_gpu *p, const char *what, void
 	return ncclSystemError;
 }
 
-/* Accepts what proxy_gpu_make left half made. */
+/* Ends a proxy; also one that proxy_gpu_make left incomplete. */
 static void proxy_gpu_end(struct proxy_gpu *p)
 {
 	shared_store_u32(&p->stop, 1, SHARED_RELEASE);
@@ -91,8 +91,8 @@ static struct proxy_gpu *proxy_gpu_make(const struct ncclComm *comm)
 	return NULL;
 }
 
-/* One more communicator uses the process' proxy of this GPU; NULL: there is none. The registry is
- * locked. */
+/* Adds a reference to the process's proxy of this GPU and returns it; NULL if the GPU has no proxy.
+ * The registry is locked. */
 static struct proxy_gpu *proxy_gpu_join(struct registry_node *first, int32_t cuda_dev)
 {
 	for (struct registry_node *n = first; n; n = n->next) {
@@ -106,7 +106,8 @@ static struct proxy_gpu *proxy_gpu_join(struct registry_node *first, int32_t cud
 	return NULL;
 }
 
-/* The registry lists `own`, unless another task was faster: then it is that task's. */
+/* Adds `own` to the registry and returns it. If another task was faster, ends `own` and returns the
+ * proxy of that task. */
 static struct proxy_gpu *proxy_gpu_publish(struct proxy_gpu *own)
 {
 	struct registry_node *first = registry_lock();
@@ -140,7 +141,7 @@ struct proxy_gpu *proxy_gpu_get(const struct ncclComm *comm)
 void proxy_gpu_put(struct proxy_gpu *p)
 {
 	struct registry_node *first = registry_lock();
-	bool last = --p->refs == 0; /* from here on no communicator joins it */
+	bool last = --p->refs == 0; /* after this no communicator joins it */
 
 	registry_unlock(first);
 	if (!last)

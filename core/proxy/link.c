@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the network connects, and which connections of the proxy share it.
+ * Connections of the network (links), and the sharing of them by connections of the proxy.
  *
  *	channel 0   proxy_conn ---+                            +--- proxy_conn
  *	                          +--- link ===network=== link +
  *	channel 1   proxy_conn ---+                            +--- proxy_conn
  *
- * Receives of connections that share a link, and move parts of one message, are posted together:
- * the network has one clear-to-send for them, and one completion.
+ * Receives of connections that share a link and move parts of one message are posted together. The
+ * network has one clear-to-send for them, and one completion.
  *
- * Why no send waits for ever. A send waits for the sends of all receives before its own. Receives
- * are posted in the order of messages, which is that of their rounds, so it waits for sends of its
- * own message and of earlier rounds alone. A kernel moves messages of a channel in the order of
- * rounds, too, and all blocks of it run: what is in an earlier round waits for nothing of this one.
- * All parts of a message over the network are in one kernel (core/plan/messages_rounds.c).
+ * No send waits without end. A send waits for the sends of all receives before its own. Receives
+ * are posted in the order of messages, which is the order of rounds. Therefore a send waits only
+ * for sends of its own message and of earlier rounds. A kernel also moves the messages of a channel
+ * in the order of rounds, and all its blocks run. Therefore an earlier round waits for no later
+ * one. All parts of a message over the network are in one kernel (core/plan/messages_rounds.c).
  */
 #include <string.h>
 
@@ -31,7 +31,7 @@ static bool proxy_conn_shares(const struct proxy_conn *pc)
 	       !pc->proxy->net->props(pc->comm, pc->net_nic.dev[0], &props) && props.tags;
 }
 
-/* The link of another connection that this one is to share. */
+/* Returns the link of another connection that this one must share; NULL if it shares no link. */
 static struct proxy_link *proxy_link_find(const struct proxy_conn *pc)
 {
 	struct proxy_link *l = pc->proxy->gpu->links;
@@ -115,7 +115,7 @@ static ncclResult_t proxy_link_step(struct proxy_link *l)
 	return ncclSuccess;
 }
 
-/* What is half made. The other end sees its sockets close. */
+/* Closes incomplete parts of a link. The other end sees its sockets close. */
 static void proxy_link_drop(struct proxy_link *l)
 {
 	if (l->pending)
@@ -125,8 +125,9 @@ static void proxy_link_drop(struct proxy_link *l)
 	l->pending = l->listen = NULL;
 }
 
-/* After a failure the other end must not wait until this connection is closed: one task may call
- * both ranks, and wait for the other end's answer first. */
+/* After a failure, closes the link's incomplete parts immediately instead of with the connection.
+ * The other end must not wait that long: one task may serve both ranks, and wait for the other
+ * end's answer first. */
 ncclResult_t proxy_link_connect(struct proxy_conn *pc)
 {
 	struct proxy_link *l = pc->link;
@@ -206,7 +207,7 @@ void proxy_link_leave(struct proxy_conn *pc)
 	*at = pc->member_next;
 }
 
-/* The operation whose slices the connection posts next; NULL: it has none to post. */
+/* Returns the operation whose slices the connection posts next; NULL if it has none to post. */
 static const struct proxy_slot *proxy_conn_posts(const struct proxy_conn *pc)
 {
 	const struct proxy_run *run = &pc->run;

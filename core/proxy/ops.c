@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lists by which tasks hand nodes to each other: operations to progress, their slots back,
- * requests to service.
+ * Lock-free lists by which tasks pass nodes to each other: operations to progress, their slots
+ * back, requests to service.
  */
 #include "core/proxy/proxy_internal.h"
 
@@ -12,11 +12,11 @@ static struct proxy_node *proxy_node_at(uint64_t word)
 	return (struct proxy_node *)(uintptr_t)word;
 }
 
-/* A weak compare-and-swap may fail although the word still holds what was expected (on aarch64 it
- * does, when the line is lost between load and store). So the loop goes by the *result*. A loop
- * that compares the value instead ("it still holds what I saw, so no other task pushed and my swap
- * must have been done") takes such a failure for success: the chain is lost, its operations never
- * run, and every rank of the ring waits for ever. */
+/* A weak compare-and-swap may fail although the word still holds the expected value. On aarch64 it
+ * does when the line is lost between load and store. Therefore the loop tests the *result*. A loop
+ * that compares the value instead takes such a failure for success. It concludes: the word is
+ * unchanged, so no other task pushed, so the swap was done. Then the chain is lost, its operations
+ * never run, and every rank of the ring waits without end. */
 void proxy_posted_push(struct proxy_posted *list, struct proxy_node *newest,
 		       struct proxy_node *oldest)
 {

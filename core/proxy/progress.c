@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The progress task: one pass over the running operation of every connection of every communicator,
- * and when nothing moved, one wait for everything that any of them waits for.
+ * The progress task. It makes one pass over the running operation of every connection of every
+ * communicator. If nothing moved, it waits for all their waits together.
  */
 #include "core/base/log.h"
 #include "core/proxy/relay.h"
 #include "core/rank/cuda_result.h"
 
-/* ---- what the task knows -------------------------------------------------------------------- */
+/* ---- known connections ---------------------------------------------------------------------- */
 
 static void proxy_conn_fail(struct proxy_conn *pc, ncclResult_t rc)
 {
@@ -33,9 +33,9 @@ bool proxy_progress_reserve(struct proxy_gpu *p, uint32_t known, uint32_t relays
 							       PROXY_TASK_WAITS);
 }
 
-/* From its first operation on the task knows a connection, and with it the communicator: a
- * connection that fails while this end has nothing to do on it has to be reported all the same,
- * since the kernel, or another connection, may wait for what will never come. */
+/* Makes a connection, and its communicator, known to the task at its first operation. Afterwards
+ * the task also reports a failure of the connection while it is idle here. Reason: the kernel, or
+ * another connection, may wait for data that never arrives. */
 static ncclResult_t proxy_conn_know(struct proxy_gpu *p, struct proxy_conn *pc)
 {
 	struct proxy_state *m = pc->proxy;
@@ -52,12 +52,14 @@ static ncclResult_t proxy_conn_know(struct proxy_gpu *p, struct proxy_conn *pc)
 	p->known++;
 	if (!pc->is_send)
 		proxy_link_join(pc);
-	shared_add_u32(&pc->ops_live, 1, SHARED_RELAXED); /* an operation holds the connection */
+	/* Counts as an operation that holds the connection. */
+	shared_add_u32(&pc->ops_live, 1, SHARED_RELAXED);
 	return ncclSuccess;
 }
 
-/* Lets go of connections without operations: the service task that drains them may go on. With the
- * last one the communicator may be freed, so that it leaves the list first; false then. */
+/* Forgets connections without operations, so that the service task can finish draining them.
+ * Returns false if none remain. In that case it removes the communicator from the list first, since
+ * the communicator may then be freed. */
 static bool proxy_member_let_go(struct proxy_gpu *p, struct proxy_state **at)
 {
 	struct proxy_conn *pc = (*at)->known, *kept = NULL, *gone = NULL, *next;
@@ -107,7 +109,7 @@ void proxy_slot_take(struct proxy_gpu *p, struct proxy_slot *slot)
 	}
 }
 
-/* Takes what main tasks appended, oldest first, each to its connection. */
+/* Moves the operations that main tasks appended to their connections, oldest first. */
 static bool proxy_progress_take(struct proxy_gpu *p)
 {
 	struct proxy_node *node = proxy_posted_take(&p->posted), *next;
@@ -139,7 +141,7 @@ static ncclResult_t proxy_conn_run(struct proxy_conn *pc, bool *moved)
 	return rc;
 }
 
-/* One step of the connection's running operation; starts the next when there is none. */
+/* Makes one step of the connection's running operation. Starts the next operation if none runs. */
 static bool proxy_conn_progress(struct proxy_conn *pc)
 {
 	bool moved = false;
@@ -173,7 +175,8 @@ static void proxy_member_drop_ops(struct proxy_state *m)
 	m->active_end = &m->active;
 }
 
-/* One pass over a communicator's connections with operations. *pass_over: no more in this pass. */
+/* Makes one pass over a communicator's connections with operations. *pass_over: the pass ends
+ * here. */
 static bool proxy_member_pass(struct proxy_state *m, bool *pass_over)
 {
 	struct proxy_conn **at = &m->active, *pc;
@@ -186,7 +189,7 @@ static bool proxy_member_pass(struct proxy_state *m, bool *pass_over)
 			at = &pc->active_next;
 		else
 			*at = pc->active_next;
-		/* rare: one connection is enough for this pass; the others find it older */
+		/* Rare: the pass ends with this connection; the others are served later. */
 		*pass_over |=
 			moved && OS_BUGGIFY("proxy.pass_one",
 					    "a pass ends with the first connection that moved");
@@ -195,7 +198,7 @@ static bool proxy_member_pass(struct proxy_state *m, bool *pass_over)
 	return moved;
 }
 
-/* All communicators, each with its own abort and its own end. */
+/* Makes a pass over all communicators. Each one is aborted and closed separately. */
 static bool proxy_progress_pass(struct proxy_gpu *p)
 {
 	struct proxy_state **at = &p->members, *m;
@@ -237,8 +240,8 @@ static bool proxy_member_check(struct proxy_state *m)
 	return failed;
 }
 
-/* Has the other end of any connection gone? A failure there shows nowhere else on an end that has
- * nothing in flight. */
+/* Checks whether the other end of any connection has closed. An end with nothing in flight sees a
+ * failure only here. Returns true if one has failed. */
 static bool proxy_progress_check(struct proxy_gpu *p)
 {
 	bool failed = false;

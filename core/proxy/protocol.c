@@ -2,14 +2,15 @@
 /*
  * How a kernel shows that it has filled a slice, by protocol.
  *
- *   SIMPLE   the tail shows it, and the fifo has the slice's size and place
- *   LL128    as SIMPLE: lines may arrive torn in a slot
- *   LL       the fifo has the size, which is there before the data; the flags of the lines show what of it
- *            is filled, in any order
+ *   SIMPLE   the tail shows it, and the fifo has the slice's size and offset
+ *   LL128    same as SIMPLE: lines may arrive torn in a slot
+ *   LL       the fifo has the size, written before the data; a line's flags show that the line is
+ *            filled, and lines fill in any order
  */
 #include "core/proxy/proxy_internal.h"
 
-/* The size that the kernel has written for the slot at `step`; DEV_FIFO_SIZE_NONE: not yet, *w. */
+/* Returns the size that the kernel wrote for the slot at `step`. DEV_FIFO_SIZE_NONE: not yet
+ * written, and *w is set. */
 static uint32_t proxy_slot_size(const struct proxy_conn *pc, uint64_t step, struct wait *w)
 {
 	const shared_u32 *size = &pc->recv_mem->fifo[step % DEV_STEPS].size;
@@ -30,7 +31,7 @@ static bool proxy_simple_ready(struct proxy_conn *pc, uint64_t step, struct prox
 	uint64_t full = step + run->op.slice_steps;
 	uint64_t tail = shared_load_u64(&pc->recv_mem->tail, SHARED_ACQUIRE);
 
-	ASSERT(tail <= run->base + run->done + DEV_STEPS); /* the kernel has no more credit */
+	ASSERT(tail <= run->base + run->done + DEV_STEPS); /* the kernel's credit ends here */
 	if (tail < full) {
 		*w = proxy_kernel_wait(pc, &pc->recv_mem->tail, WAIT_GE, full);
 		w->why = "the kernel to fill a slot";
@@ -44,7 +45,8 @@ static bool proxy_simple_ready(struct proxy_conn *pc, uint64_t step, struct prox
 	return true;
 }
 
-/* Are all lines of the slice there? Those that were found before are not looked at again. */
+/* True if all lines of the slice are filled. Does not read lines again that it found filled
+ * before. */
 static bool proxy_lines_ready(struct proxy_conn *pc, uint64_t step, const struct proxy_slice *slice,
 			      struct wait *w)
 {
@@ -74,7 +76,7 @@ static bool proxy_ll_ready(struct proxy_conn *pc, uint64_t step, struct proxy_sl
 	slice->bytes = proxy_slot_size(pc, step, w);
 	if (slice->bytes == DEV_FIFO_SIZE_NONE)
 		return false;
-	/* more than a slot: the caller reports it */
+	/* The caller reports a size larger than a slot. */
 	return slice->bytes > b->step_bytes || proxy_lines_ready(pc, step, slice, w);
 }
 

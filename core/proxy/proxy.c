@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The main task's side of the proxy: a communicator's part of it, requests, operations.
+ * The main task's side of the proxy: a communicator's part of the proxy, requests, operations.
  */
 #include "core/proxy/proxy.h"
 
@@ -53,14 +53,14 @@ void proxy_state_fini(struct proxy_state *p)
 		os_free(p->more[i]);
 }
 
-/* With the first network connection: a communicator without any has no use for a proxy. */
+/* Called for the first network connection: a communicator without any needs no proxy. */
 ncclResult_t proxy_attach(struct ncclComm *comm)
 {
 	struct proxy_state *p;
 
 	if (comm->proxy)
 		return ncclSuccess;
-	ASSERT(comm->net.ops); /* init has opened it where a connection may need it */
+	ASSERT(comm->net.ops); /* init has opened it if a connection may need it */
 	p = os_alloc(sizeof *p, "proxy");
 	if (!p) {
 		WARN("rank %d: no memory for the proxy", comm->rank);
@@ -83,7 +83,7 @@ void proxy_stop(struct ncclComm *comm)
 	relay_state_close(comm);
 	os_free(comm->routes);
 	comm->routes = NULL;
-	net_shut(comm); /* without a proxy too: the topology may have opened its devices */
+	net_shut(comm); /* needed without a proxy too: topology detection may have opened devices */
 	if (!p)
 		return;
 	proxy_gpu_put(p->gpu);
@@ -132,7 +132,7 @@ static bool proxy_answered(const struct proxy_call *call)
 	return shared_load_u32(&call->answered, SHARED_ACQUIRE) != 0;
 }
 
-/* The answer to a request that needs no other rank. */
+/* Waits for the answer to a request that needs no other rank, and returns its result. */
 static ncclResult_t proxy_call_wait(const struct proxy_call *call, int32_t channel)
 {
 	struct wait w;
@@ -217,7 +217,7 @@ ncclResult_t proxy_setup(struct conn *c, struct connect_info *mine)
 	return ncclSuccess;
 }
 
-/* ncclInProgress: *w is for the answer. */
+/* Returns the answer's result; ncclInProgress, with *w set, if there is no answer yet. */
 static ncclResult_t proxy_call_look(const struct proxy_call *call, int32_t channel, struct wait *w)
 {
 	if (proxy_answered(call)) {
@@ -228,7 +228,7 @@ static ncclResult_t proxy_call_look(const struct proxy_call *call, int32_t chann
 	return ncclInProgress;
 }
 
-/* Memory for the connection as it is placed now, which the service task is to register. */
+/* Allocates memory in the connection's current placement and has the service task register it. */
 static ncclResult_t proxy_prepare_send(struct proxy_port *port)
 {
 	ncclResult_t rc = proxy_memory_make(port->conn, &port->memory);
@@ -241,7 +241,8 @@ static ncclResult_t proxy_prepare_send(struct proxy_port *port)
 	return ncclSuccess;
 }
 
-/* What is connected gets memory; where the NIC does not reach the GPU's, other memory. */
+/* Gives memory to a connected connection. If the NIC does not reach GPU memory, repeats this with
+ * host memory. */
 static ncclResult_t proxy_prepare(struct proxy_port *port, struct wait *w)
 {
 	for (;;) {
@@ -319,7 +320,8 @@ struct proxy_slot *proxy_slot_get(struct proxy_state *p)
 	return (struct proxy_slot *)node;
 }
 
-/* Makes sure that main has n free slots. What has them may wait for a rank that has failed. */
+/* Makes sure that main has n free slots. The operations that occupy the others may wait for a rank
+ * that has failed. */
 static ncclResult_t proxy_slots_wait(struct proxy_state *p, uint32_t n)
 {
 	const struct wait w = proxy_posted_wait(
@@ -352,7 +354,7 @@ static struct proxy_slot *proxy_slot_fill(struct proxy_state *p, const struct pr
 	return slot;
 }
 
-/* Those of this rank's own proxy, `n` of the `count`. */
+/* Appends the operations of this rank's own proxy, `n` of the `count`. */
 static ncclResult_t proxy_append_here(struct proxy_state *p, const struct proxy_op *ops, int count,
 				      uint32_t n)
 {
@@ -376,7 +378,7 @@ static ncclResult_t proxy_append_here(struct proxy_state *p, const struct proxy_
 	return ncclSuccess;
 }
 
-/* Those of relays. */
+/* Appends the operations of relays. */
 static ncclResult_t proxy_append_there(struct ncclComm *comm, const struct proxy_op *ops, int n)
 {
 	ncclResult_t rc = ncclSuccess;

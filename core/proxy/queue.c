@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A connection's queue of operations, and the waits of the one that runs. Called by progress.
- */
+/* A connection's queue of operations, and the waits of the running one. Called by progress. */
 #include <string.h>
 
 #include "core/base/log.h"
@@ -13,8 +11,8 @@ void proxy_conn_let_go(struct proxy_conn *pc)
 	shared_add_u32(&pc->ops_live, -1u, SHARED_RELEASE);
 }
 
-/* The operation is gone: its slot goes back, and the service task that drains the connection may
- * see it. */
+/* Ends an operation: frees its slot, and lets the service task that drains the connection see the
+ * end. */
 static void proxy_op_end(struct proxy_conn *pc, struct proxy_slot *slot)
 {
 	proxy_posted_push(&pc->proxy->freed, &slot->node, &slot->node);
@@ -58,7 +56,7 @@ bool proxy_run_start(struct proxy_conn *pc)
 		 pc->queue_first != NULL);
 	OS_PROBE_IDLE("proxy.steps_skipped",
 		      "an operation begins at another step than the last one ended at",
-		      "all collectives that there are have the same chunks", run->base != pc->step);
+		      "all collectives have the same chunks", run->base != pc->step);
 	OS_PROBE("proxy.fifo_wraps", "an operation goes around the end of the slots",
 		 run->base % DEV_STEPS + run->op.nsteps > DEV_STEPS);
 	return true;

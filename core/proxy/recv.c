@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A receive operation: receives are posted into free slots; what came in is flushed where GPU
- * memory needs it, shown to the kernel, and the slot is free when the kernel has taken it. See
+ * A receive operation. Progress posts receives into free slots. It flushes received data if GPU
+ * memory needs that, and shows it to the kernel. A slot is free when the kernel has emptied it. See
  * struct proxy_run for the counts.
  */
 #include "core/base/log.h"
 #include "core/proxy/proxy_internal.h"
 
-/* The slice that begins at `step`, where a receive puts it. */
+/* Returns the place of the slice that begins at `step`, as a receive uses it. */
 static struct proxy_slice proxy_recv_slice(const struct proxy_conn *pc, uint64_t step)
 {
 	const struct proxy_buffer *b = proxy_run_buffer(pc);
@@ -18,10 +18,10 @@ static struct proxy_slice proxy_recv_slice(const struct proxy_conn *pc, uint64_t
 	};
 }
 
-/* May the slice after those that are posted be posted too? */
+/* True if one more slice may be posted. */
 static bool proxy_recv_has_room(const struct proxy_run *run)
 {
-	/* rare: one receive at a time, so that the sender always waits to be cleared */
+	/* Rare: one receive at a time, so that the sender always waits for a clear-to-send. */
 	bool one = OS_BUGGIFY("proxy.recv_one_slot", "one receive posted at a time");
 	uint32_t depth = one ? run->op.slice_steps : DEV_STEPS;
 
@@ -29,7 +29,7 @@ static bool proxy_recv_has_room(const struct proxy_run *run)
 	       run->posted + run->op.slice_steps <= run->done + depth;
 }
 
-/* Where the next slice of the connection's operation goes. */
+/* Returns the buffer of the next slice of the connection's operation. */
 static struct net_buffer proxy_recv_buffer(const struct proxy_conn *pc)
 {
 	const struct proxy_slice slice = proxy_recv_slice(pc, pc->run.base + pc->run.posted);
@@ -51,7 +51,7 @@ static void proxy_recv_posted(struct proxy_conn *pc, struct proxy_group *g, uint
 	g->slices++;
 }
 
-/* *req stays NULL where the network has no request free, and *w is filled in. */
+/* Posts the receives. *req stays NULL if the network has no free request; then *w is set. */
 static ncclResult_t proxy_recv_irecv(struct proxy_conn *const *with, int n,
 				     struct net_request **req, struct wait *w)
 {
@@ -62,7 +62,7 @@ static ncclResult_t proxy_recv_irecv(struct proxy_conn *const *with, int n,
 	return with[0]->proxy->net->irecv(with[0]->net_comm, to, n, req, w);
 }
 
-/* The next slice, and with it those of connections that share the link and have room too. */
+/* Posts the next slice, together with slices of connections that share the link and have room. */
 static ncclResult_t proxy_recv_post(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
@@ -77,7 +77,7 @@ static ncclResult_t proxy_recv_post(struct proxy_conn *pc, bool *moved)
 		return ncclSuccess;
 	g = proxy_link_group(pc->link);
 	if (!g)
-		return ncclSuccess; /* others of the link take theirs first */
+		return ncclSuccess; /* other connections of the link must consume theirs first */
 	os_self()->step = (int64_t)(run->base + run->posted);
 	n = proxy_link_gather(pc, proxy_recv_has_room, with);
 	rc = proxy_recv_irecv(with, n, &req, &w);
@@ -95,7 +95,7 @@ static ncclResult_t proxy_recv_post(struct proxy_conn *pc, bool *moved)
 	return ncclSuccess;
 }
 
-/* A socket writes lines without a report to the tasks that wait for them. */
+/* Reports lines to the tasks that wait for them: a socket writes lines without a report. */
 static void proxy_recv_report_lines(const struct proxy_conn *pc, uint64_t step, size_t bytes)
 {
 	const struct proxy_slice slice = proxy_recv_slice(pc, step);
@@ -104,7 +104,8 @@ static void proxy_recv_report_lines(const struct proxy_conn *pc, uint64_t step, 
 		shared_lines_wrote(proxy_run_buffer(pc)->at + slice.offset, bytes);
 }
 
-/* Has all of the slice's group come? The first connection that finds it leaves it to the others. */
+/* Tests whether the slice's group is complete. The first connection that finds this sets g->done
+ * for the others. */
 static ncclResult_t proxy_recv_test(struct proxy_conn *pc, uint64_t step, bool *done, size_t *bytes)
 {
 	const struct proxy_receive *r = &pc->run.receive[step % DEV_STEPS];
@@ -145,9 +146,9 @@ static ncclResult_t proxy_recv_receive(struct proxy_conn *pc, bool *moved)
 	return ncclSuccess;
 }
 
-/* Before a running kernel may read what the NIC wrote, the NIC must have pushed it out; reading
- * one byte back does that. *req stays NULL where the network has no request free, and *w is filled
- * in. */
+/* Posts a flush. Before a running kernel may read data that the NIC wrote, the NIC must push the
+ * data out; reading one byte back does that. *req stays NULL if the network has no free request;
+ * then *w is set. */
 static ncclResult_t proxy_recv_iflush(struct proxy_conn *pc, uint64_t step,
 				      struct net_request **req, struct wait *w)
 {
@@ -159,13 +160,13 @@ static ncclResult_t proxy_recv_iflush(struct proxy_conn *pc, uint64_t step,
 				      pc->run.bytes[step % DEV_STEPS], b->mr, req, w);
 }
 
-/* For the trace, and for traps of gdb. */
+/* Records a stage for the trace and for breakpoints of gdb. */
 static void proxy_recv_note(const char *kind, const struct proxy_conn *pc, uint64_t step)
 {
 	os_trace(kind, (uint64_t)pc->peer << 32 | (uint32_t)pc->rank, (uint64_t)pc->channel, step);
 }
 
-/* Is the slice at `step` in GPU memory? Nothing is to be done for an empty one. */
+/* Tests whether the slice at `step` is in GPU memory. An empty slice needs no flush. */
 static ncclResult_t proxy_recv_flushed(struct proxy_conn *pc, uint64_t step, bool *done)
 {
 	struct proxy_run *run = &pc->run;
@@ -231,8 +232,8 @@ static void proxy_recv_consume(struct proxy_conn *pc, bool *moved)
 	if (run->done == run->transmitted)
 		return;
 	head = shared_load_u64(&pc->send_mem->head, SHARED_ACQUIRE);
-	/* the kernel was shown no more; it may have begun the next work, at a multiple of its
-	 * chunk's steps */
+	/* The proxy showed the kernel no more. The kernel may have begun the next work, at a
+	 * multiple of its chunk's steps. */
 	ASSERT(proxy_run_protocol(run)->lines ||
 	       head <= ALIGN_UP(run->base + run->transmitted, DEV_STEPS / 2));
 	if (head < taken) {

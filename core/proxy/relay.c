@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The relay's end of PXN (relay.h): areas for the ranks that send through this one, what service
- * and progress take from them, and the end.
+ * The relay's end of PXN (relay.h): areas for users, the requests and operations that service and
+ * progress read from them, and the end.
  */
 #include "core/proxy/relay.h"
 
@@ -16,8 +16,8 @@
 #define RELAY_TAG_NEED 0x540000
 #define RELAY_TAG_MADE 0x550000
 
-/* How long to wait for users at the end: longer than one may attempt to connect to a rank that is
- * gone. */
+/* Time to wait for users at the end. It exceeds the time for which a user tries to connect to a
+ * dead rank. */
 #define RELAY_CLOSE_NS         10000000000ull
 #define RELAY_CLOSE_ABORTED_NS 4000000000ull
 
@@ -60,7 +60,7 @@ static ncclResult_t relay_segment_failed(int32_t rank, const char *name, size_t 
 	const char *why = strerror_r(e, text, sizeof text);
 
 	WARN("rank %d: %s/%s: cannot make a segment of %zu bytes for ranks of the host to send "
-	     "through each other: %s; NCCL_PXN_DISABLE=1 needs none",
+	     "through each other: %s; with NCCL_PXN_DISABLE=1 no segment is needed",
 	     rank, OS_SHM_DIR, name, bytes, why);
 	return ncclSystemError;
 }
@@ -146,7 +146,7 @@ static void relay_progress_begin(struct relay *r)
 	proxy_posted_push(&r->state.gpu->posted, &r->join.node, &r->join.node);
 }
 
-/* Both tasks of the proxy learn of it. */
+/* Introduces the relay to both tasks of the proxy. */
 static ncclResult_t relay_start(struct relay *r)
 {
 	struct proxy_call call = {.proxy = &r->state, .relay = r};
@@ -217,7 +217,7 @@ static ncclResult_t relay_new(const struct ncclComm *comm, int32_t user, struct 
 	return rc;
 }
 
-/* Its user finds it. */
+/* Adds the relay to the list in which its user finds it. */
 static void relay_publish(struct ncclComm *comm, struct relay *r)
 {
 	struct registry_node *first = registry_lock();
@@ -263,7 +263,7 @@ ncclResult_t relay_serve(struct proxy_gpu *p, struct ncclComm *comm, int32_t use
 	return ncclSuccess;
 }
 
-/* ---- opening, of both ends ------------------------------------------------------------------- */
+/* ---- opening, by both ends ------------------------------------------------------------------- */
 
 ncclResult_t relay_state_make(struct ncclComm *comm)
 {
@@ -304,7 +304,8 @@ static ncclResult_t relay_needs_send(struct ncclComm *comm, uint64_t wanted)
 	return rc;
 }
 
-/* After an error the message is empty: the user need not wait. */
+/* Makes relays for all users. After an error the message is empty, so that the user need not
+ * wait. */
 static ncclResult_t relay_users_make(struct ncclComm *comm, const uint64_t *wanted)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -389,7 +390,7 @@ void relay_service_leave(struct proxy_gpu *p, struct relay *r)
 	r->room = 0;
 }
 
-/* The call for the request in the area; NULL: it is invalid. */
+/* Returns the call for the request in the area; NULL if the request is invalid. */
 static struct proxy_call *relay_call_of(struct relay *r)
 {
 	const struct relay_area *a = r->area;
@@ -435,7 +436,7 @@ static void relay_request_take(struct proxy_gpu *p, struct relay *r)
 		rank_set_async_error(r->state.comm, ncclInternalError);
 		return;
 	}
-	if (connects) /* the next request may come while this one waits for the other end */
+	if (connects) /* the next request may arrive while this one waits */
 		shared_store_u32(&r->area->answers, r->requests, SHARED_RELEASE);
 	proxy_service_request(p, call);
 }
@@ -516,9 +517,9 @@ void relay_answer(struct proxy_call *call, struct proxy_conn *pc)
 	shared_store_u32(&answer->done, 1, SHARED_RELEASE);
 }
 
-/* Without CUDA, which may wait for kernels: the user pins it. In whole pages, since it is pinned.
- * Within a process it goes with the area, when both ranks have left: either may leave first, and
- * the user unpins it. */
+/* Allocates a connection's host memory without CUDA, which may wait for kernels: the user pins it.
+ * The size is in whole pages, because it is pinned. Within a process the area owns it, and it is
+ * freed when both ranks have left. Either may leave first, and the user unpins it. */
 static ncclResult_t relay_host_make(struct proxy_conn *pc, size_t bytes)
 {
 	const struct relay *r = pc->proxy->relay;
@@ -532,7 +533,7 @@ static ncclResult_t relay_host_make(struct proxy_conn *pc, size_t bytes)
 		pc->memory.host = pc->host_made;
 		return rc;
 	}
-	os_free(*made); /* of an attempt with slots on the GPU, which the user never saw */
+	os_free(*made); /* memory of an attempt with slots on the GPU, which the user never saw */
 	*made = os_alloc(whole, RELAY_WHAT);
 	if (!*made) {
 		WARN("rank %d: no memory for a connection of rank %d through this one",
@@ -595,7 +596,7 @@ void relay_progress_join(struct proxy_gpu *p, struct relay *r)
 	p->progress_relay_count++;
 }
 
-/* The connection that an operation is for; NULL: it has none. */
+/* Returns the connection that an operation names; NULL if the operation is invalid. */
 static struct proxy_conn *relay_op_conn(const struct relay *r, const struct relay_op *op)
 {
 	struct proxy_conn *pc = op->conn < RELAY_CONNS_MOST ? r->conn[op->conn] : NULL;
@@ -632,14 +633,14 @@ static void relay_op_take(struct proxy_gpu *p, struct relay *r, const struct rel
 	proxy_slot_take(p, slot);
 }
 
-/* Takes what is in the ring, as far as there are slots. */
+/* Moves operations from the ring to their connections, as long as slots are free. */
 static bool relay_ops_take(struct proxy_gpu *p, struct relay *r)
 {
 	uint64_t put = shared_load_u64(&r->area->ops_put, SHARED_ACQUIRE);
 	bool any = r->ops != put;
 	uint64_t done;
 
-	/* one more is left, or progress would not wait for the next operations */
+	/* One slot more must remain, or progress would not wait for the next operations. */
 	proxy_slots_gather(&r->state, (uint32_t)MIN_OF(put - r->ops, (uint64_t)RELAY_OPS) + 1);
 	for (; r->ops != put && r->state.free_count; r->ops++) {
 		const struct relay_op *op = &r->area->op[r->ops % RELAY_OPS];
@@ -652,7 +653,7 @@ static bool relay_ops_take(struct proxy_gpu *p, struct relay *r)
 	r->ops_wait.want = r->ops;
 	if (any)
 		shared_store_u64(&r->area->ops_taken, r->ops, SHARED_RELEASE);
-	if (shared_load_u32(r->state.comm->abort, SHARED_ACQUIRE)) /* its rank waits no longer */
+	if (shared_load_u32(r->state.comm->abort, SHARED_ACQUIRE)) /* its rank no longer waits */
 		shared_store_u64(&r->area->ops_done, RELAY_SENDS_NO_MORE, SHARED_RELEASE);
 	done = shared_load_u64(&r->area->ops_done, SHARED_RELAXED);
 	while (r->state.free_count == r->state.slots && done != r->ops &&
@@ -672,7 +673,7 @@ bool relay_progress_take(struct proxy_gpu *p)
 			any |= relay_ops_take(p, r);
 			at = &r->progress_next;
 		} else if (r->state.known) {
-			at = &r->progress_next; /* this pass lets go of them */
+			at = &r->progress_next; /* the current pass forgets its connections */
 		} else {
 			*at = r->progress_next;
 			p->progress_relay_count--;
@@ -682,7 +683,8 @@ bool relay_progress_take(struct proxy_gpu *p)
 	return any;
 }
 
-/* One without slots gets some back from progress itself. */
+/* Adds the waits of relays. A relay without free slots needs no wait for operations: progress
+ * itself frees slots. */
 void relay_progress_waits(const struct proxy_gpu *p, struct proxy_waits *waits)
 {
 	for (const struct relay *r = p->progress_relays; r; r = r->progress_next) {
@@ -694,7 +696,7 @@ void relay_progress_waits(const struct proxy_gpu *p, struct proxy_waits *waits)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Users that end in order wait no longer for what was left here. */
+/* Releases users that end in order: they need not wait until their operations are sent. */
 void proxy_relays_stop_sending(struct ncclComm *comm)
 {
 	struct registry_node *first = registry_lock();
@@ -704,7 +706,8 @@ void proxy_relays_stop_sending(struct ncclComm *comm)
 	registry_unlock(first);
 }
 
-/* A user that has left has no more use for connections, pool, store and area. */
+/* Waits until the users have left. A user that has left does not use connections, pool, store or
+ * area. */
 static void relay_users_leave(struct ncclComm *comm)
 {
 	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
@@ -716,8 +719,8 @@ static void relay_users_leave(struct ncclComm *comm)
 	for (const struct relay *r = comm->relays->users; r; r = r->next)
 		if (bootstrap_wait_left(comm->bootstrap, r->user, until) == ETIMEDOUT)
 			INFO(LOG_NET,
-			     "rank %d: rank %d still sends through this one; ended all "
-			     "the same",
+			     "rank %d: rank %d still sends through this one; ended "
+			     "anyway",
 			     comm->rank, r->user);
 }
 
@@ -740,7 +743,8 @@ static void relay_progress_end(struct relay *r)
 		(void)os_wait_one(&w, NULL);
 }
 
-/* The connections close for what the sender left, unless this rank has a reason of its own. */
+/* Makes the connections close with the failure that the user wrote, unless this rank has a failure
+ * of its own. */
 static void relay_failure_take(struct ncclComm *comm, const struct relay *r)
 {
 	struct net_failure f;
@@ -770,7 +774,8 @@ static void relay_end(struct ncclComm *comm, struct relay *r)
 	os_free(r);
 }
 
-/* Uses first: a rank that waits for its users has left those that it uses. */
+/* Closes uses first: a rank that waits for its users must already have left the relays that it
+ * uses. */
 void relay_state_close(struct ncclComm *comm)
 {
 	struct relay_state *st = comm->relays;
@@ -781,9 +786,9 @@ void relay_state_close(struct ncclComm *comm)
 	if (!st)
 		return;
 	relay_uses_close(comm);
-	relay_board_leave(comm); /* from here on there are no more users */
+	relay_board_leave(comm); /* no new users after this */
 	relay_users_leave(comm);
-	first = registry_lock(); /* ranks of the process look for areas */
+	first = registry_lock(); /* ranks of the process search for areas */
 	comm->relays = NULL;
 	registry_unlock(first);
 	while (st->users) {

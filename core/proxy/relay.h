@@ -1,45 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PXN: a rank sends by way of another GPU of its host, the relay, which is next to the NIC. The
- * slots of the connection are in the relay's GPU memory, where the sender's kernel writes them over
- * NVLink, and the relay's proxy hands them to the network. The receiving end does not differ.
+ * PXN: a rank sends through another GPU of its host, the relay, which is next to the NIC. The
+ * sending rank is the relay's user. The slots of the connection are in the relay's GPU memory. The
+ * user's kernel writes them over NVLink, and the relay's proxy passes them to the network. The
+ * receiving end works as without a relay.
  *
- *	sender                                            relay
+ *	user                                              relay
  *	main task ---- requests, operations ---> [area] ---> service, progress
  *	          <--- answers, errors ---------
  *	kernel ------- data -------------------> [slots in the relay's GPU memory] ---> NIC
  *	          ---- tail, fifo, lines ------> [host memory of the connection] <----- progress
  *	          <--- head --------------------
  *
- * An area is memory of the host that the two ranks share: a segment of /dev/shm, or memory of their
- * process. One request at a time is in it, an answer for each connection, and operations in a ring.
- * The connection's host memory is such memory too; it is made with the connection, and the sender
- * pins it. For rings and trees the relay makes the area at init, for each rank that announced that
- * it sends through it. For messages the relay's service task makes it, at the sender's first
- * message: the sender writes a knock on the board, which is memory that all ranks of the host
- * share.
+ * An area is host memory that the two ranks share: a segment of /dev/shm, or memory of their
+ * process. It holds one request at a time, an answer for each connection, and a ring of operations.
+ * The connection's host memory is shared in the same way. The relay allocates it with the
+ * connection, and the user pins it.
  *
- *	sender                                    relay
+ * For rings and trees, the relay makes the area at init, for each rank that announced that it sends
+ * through the relay. For messages, the relay's service task makes the area at the user's first
+ * message. The user requests this by a knock on the board, memory that all ranks of the host share.
+ *
+ *	user                                      relay
  *	main task ---- knock ---> [board] ------> service: makes the area
  *	          <--- answer ---
  *
- * GPU memory for slots is set aside at init. Messages connect when kernels of the relay may run
- * that wait for the sender, and the relay's proxy then makes no call that may wait for them. The
- * pool is for the rings and trees of one sender. The store is for messages: slots for
- * DOPPEL_PXN_CONNECTIONS connections, of all senders and all communicators that the GPU has in the
- * process. A sender reserves slots for all channels to a rank. Where there are not enough, its own
- * proxy sends. A connection's slots go back to the store when it ends.
+ * GPU memory for slots is allocated at init. Reason: messages may connect while kernels of the
+ * relay run and wait for the user. The relay's proxy must then make no call that may wait for these
+ * kernels. The pool holds the slots of one user's rings and trees. The store holds the slots of
+ * messages: slots for DOPPEL_PXN_CONNECTIONS connections of all users, shared by all communicators
+ * that the GPU has in the process. A user reserves slots for all channels to a rank. If there are
+ * too few, the user's own proxy sends. When a connection ends, its slots return to the store.
  *
- * relay.c is the relay's end (struct relay): its connections have a struct proxy_state of their
- * own, whose communicator is the relay's. relay_board.c has board and store. relay_use.c is the
- * sender's end (struct relay_use). relay_route.c has which connections go through which rank.
+ * relay.c is the relay's end (struct relay). Its connections have their own struct proxy_state,
+ * whose communicator is the relay's. relay_board.c contains the board and the store. relay_use.c is
+ * the user's end (struct relay_use). relay_route.c decides which connections use which relay.
  *
- * The end. The sender closes what it opened, sets `gone`, and leaves the bootstrap. The relay
- * leaves the bootstrap and waits until the sender has left, or died; then it closes the
- * connections. Each counts on nothing of the other after that. A connection that fails is an error
- * of the relay's communicator, and to the sender the failure of another rank. A sender that gives
- * up leaves its network's first failure in the area, and the connections that it has at the relay
- * pass it on as they close.
+ * The end: the user closes the objects that it opened, sets `gone`, and leaves the bootstrap. The
+ * relay leaves the bootstrap, waits until the user has left or died, and closes the connections.
+ * After that neither depends on the other. A connection that fails is an error of the relay's
+ * communicator; for the user, it is the failure of another rank. A user that gives up writes its
+ * network's first failure into the area. Its connections at the relay report this failure to their
+ * other ends as they close.
  */
 #ifndef CORE_PROXY_RELAY_H
 #define CORE_PROXY_RELAY_H
@@ -48,140 +50,148 @@
 
 #define RELAY_AREA_MAGIC    0xd0de4102u
 #define RELAY_OPS           PROXY_MAX_APPEND
-#define RELAY_MESSAGE_CONNS 128 /* most that DOPPEL_PXN_CONNECTIONS may be */
+#define RELAY_MESSAGE_CONNS 128 /* maximum of DOPPEL_PXN_CONNECTIONS */
 #define RELAY_BOARD_MAGIC   0xd0de4103u
 #define RELAY_CONNS_MOST    (DEV_MAX_CHANNELS * (1 + DEV_TREE_LINKS) + RELAY_MESSAGE_CONNS)
 #define RELAY_NAME_BYTES    24
-#define RELAY_NAME_AREA     UINT32_MAX /* the number in the area's name; a connection's is its count */
-#define RELAY_FIRST         64 /* local ranks that can be relays: a rank announces them in 64 bits */
+#define RELAY_NAME_AREA     UINT32_MAX /* number in the name of an area; connections count from 0 */
+/* Number of local ranks that can be relays: a rank announces its relays as bits of 64. */
+#define RELAY_FIRST 64
 
 /* An operation in the ring. */
 struct relay_op {
 	uint64_t op_count, message, launch, nsteps;
-	uint32_t conn; /* the answer's `conn` */
+	uint32_t conn; /* `conn` of the SETUP answer */
 	uint32_t slice_steps, chunk_steps;
 	uint32_t protocol;
 };
 DOPPEL_CHECK_SIZE(struct relay_op, 48);
 
-/* GPU memory of the relay for the sender's slots. */
+/* GPU memory of the relay for users' slots. */
 struct relay_pool {
 	cudaIpcMemHandle_t handle; /* for another process */
-	uint64_t gpu;              /* address, for the same process; 0: there is none */
+	uint64_t gpu;              /* address, for the same process; 0: no memory */
 };
 DOPPEL_CHECK_SIZE(struct relay_pool, 72);
 
-/* Where the memory of a connection is. */
+/* Memory of a connection. */
 struct relay_memory {
 	uint64_t host; /* address, for the same process */
 	uint64_t host_bytes;
-	uint64_t offset[DEV_PROTO_COUNT]; /* of the slots, in the pool or in host memory */
-	uint32_t on_gpu;                  /* bit p: those of protocol p are in the pool */
+	/* Offset of the slots from the start of GPU or host memory. */
+	uint64_t offset[DEV_PROTO_COUNT];
+	uint32_t on_gpu; /* bit p: the slots of protocol p are in GPU memory */
 	uint32_t pad0;
 };
 DOPPEL_CHECK_OFFSET(struct relay_memory, offset, 16);
 
-/* To a CONNECT. */
+/* Answer to a CONNECT. */
 struct relay_answer {
 	shared_u32 done;
 	int32_t result; /* ncclResult_t */
 	struct relay_memory memory;
-	void *host_made; /* same process: the host memory as it was made; it goes with the area */
+	void *host_made; /* same process: allocated host memory; freed with the area */
 };
 DOPPEL_CHECK_OFFSET(struct relay_answer, memory, 8);
 
 #define RELAY_SENDS_NO_MORE UINT64_MAX
 struct relay_area {
 	uint32_t magic;
-	shared_u32 refs; /* same process: the two ranks */
-	/* sender */
-	shared_u32 requests; /* so far */
+	shared_u32 refs; /* same process: number of ranks that use the area, at most 2 */
+	/* user */
+	shared_u32 requests; /* number of requests so far */
 	shared_u32 gone;
 	shared_u64 ops_put;
 	/* relay */
-	shared_u32 answers; /* requests taken; of SETUP, answered */
-	shared_u32 failed;  /* one of its connections has; its own communicator has the error */
+	shared_u32 answers; /* number of requests received; SETUP and RESERVE count when answered */
+	shared_u32 failed;  /* a connection has failed; the relay's communicator has the error */
 	shared_u64 ops_taken;
-	/* The request, then SETUP's answer. */
+	/* The request, then the answer to SETUP. */
 	struct proxy_message m;
-	uint32_t
-		conn; /* SETUP's answer; CONNECT: which, for operations; RESERVE: how many, and its answer */
+	/* SETUP: the answer's number of the connection. CONNECT: that number. RESERVE:
+	 * number of connections, then the number granted or available. */
+	uint32_t conn;
 	uint32_t name; /* CONNECT: number in the name of the connection's host memory */
 	struct relay_pool pool;
-	struct net_failure failure; /* of the sender's network, the first one; then given_up */
+	/* First failure of the user's network; the user writes it before given_up. */
+	struct net_failure failure;
 	shared_u32 given_up;
-	shared_u64 ops_done; /* relay: those before it have been sent, or RELAY_SENDS_NO_MORE */
-	struct relay_answer answer[RELAY_CONNS_MOST]; /* by `conn` */
-	struct relay_op op[RELAY_OPS];                /* by count % RELAY_OPS */
+	/* relay: number of operations that have been sent, or RELAY_SENDS_NO_MORE */
+	shared_u64 ops_done;
+	struct relay_answer answer[RELAY_CONNS_MOST]; /* index: `conn` */
+	struct relay_op op[RELAY_OPS];                /* index: count % RELAY_OPS */
 };
 DOPPEL_CHECK_OFFSET(struct relay_area, m, 40);
 DOPPEL_CHECK_OFFSET(struct relay_area, pool, 272);
 
-/* What the rings and trees of a sender need of its relay; the first message between the two. */
+/* Memory that a user's rings and trees need at its relay. It is the first message between the two
+ * ranks. */
 struct relay_need {
-	uint64_t gpu_bytes; /* of the pool */
+	uint64_t gpu_bytes; /* size of the pool */
 };
 DOPPEL_CHECK_SIZE(struct relay_need, 8);
 
 /* ---- the board ------------------------------------------------------------------------------- */
 
-/* One rank's knock at another one, and the answer. */
+/* The knock of one rank at another, and the answer. */
 struct relay_knock {
 	shared_u32 knocked;
 	shared_u32 answer; /* enum relay_knock_answer */
 };
 enum relay_knock_answer { RELAY_KNOCK_NONE, RELAY_KNOCK_MADE, RELAY_KNOCK_FAILED };
 
-/* A rank's part of the board. */
+/* The part of the board that belongs to one rank. */
 struct relay_post {
-	shared_u32 knocks; /* so far, of all ranks */
+	shared_u32 knocks; /* number of knocks so far, of all ranks */
 	uint32_t serves;   /* 1: messages may go through the rank */
 	struct relay_pool store;
-	struct relay_knock of[TOPO_MAX_LOCAL]; /* by local rank */
+	struct relay_knock of[TOPO_MAX_LOCAL]; /* index: local rank */
 };
 DOPPEL_CHECK_OFFSET(struct relay_post, of, 80);
 
-/* Of all ranks of a host that can share memory. The first of them makes it. */
+/* Board of all ranks of a host that can share memory. The first of these ranks makes it. */
 struct relay_board {
 	uint32_t magic;
-	shared_u32
-		refs; /* ranks of the process; of a segment those that have yet to open it: the last removes its name */
-	struct relay_post post[]; /* by local rank */
+	/* In a process: number of ranks that use the board. In a segment: number of ranks
+	 * that have yet to open it; the last one removes the segment's name. */
+	shared_u32 refs;
+	struct relay_post post[]; /* index: local rank */
 };
 
-/* GPU memory for the connections of messages, of one GPU and process. Main makes it; all else is
- * service's. */
+/* GPU memory for the connections of messages, of one GPU and process. Main allocates it; only
+ * service uses it. */
 struct relay_store {
 	void *mem;
 	uint8_t *first; /* slots of the first connection */
-	size_t bytes;   /* of each connection */
-	uint32_t count; /* connections */
-	uint32_t room;  /* that no relay has */
+	size_t bytes;   /* bytes of each connection */
+	uint32_t count; /* number of connections */
+	uint32_t room;  /* number of connections that no relay has reserved */
 	bool taken[RELAY_MESSAGE_CONNS];
 };
 
 /* ---- the relay's end ------------------------------------------------------------------------- */
 
 struct relay {
-	struct proxy_state state; /* of the connections */
-	/* main, before another task sees it; then read only */
+	struct proxy_state state; /* state of the user's connections */
+	/* main, before another task sees the relay; then read only */
 	int32_t user;
 	bool in_process;
 	struct relay_area *area;
 	struct wait request_wait, ops_wait, stop_wait, gone_wait;
-	struct proxy_slot join; /* what progress learns of it by */
-	struct relay *next;     /* of the communicator's, under the registry's lock */
+	struct proxy_slot join; /* introduces the relay to progress */
+	struct relay *next;     /* next relay of the communicator, under the registry's lock */
 
-	void *pool; /* main: GPU memory for rings and trees; NULL: none */
+	void *pool; /* main: GPU memory for rings and trees; NULL: no memory */
 	size_t pool_bytes;
 
 	/* service */
 	struct relay *service_next;
-	struct proxy_call setup; /* the user's */
+	struct proxy_call setup; /* the user's SETUP */
 	size_t pool_used;
-	uint32_t room; /* connections of messages that have their slots reserved, and not taken */
-	bool over;     /* no request follows: slots go back to the store */
-	uint32_t requests; /* taken */
+	/* Number of connections of messages whose slots are reserved and not in use. */
+	uint32_t room;
+	bool over;         /* no request follows: slots return to the store */
+	uint32_t requests; /* number of requests received */
 	uint32_t conns;
 
 	/* service, before the user knows the connection's number; then read only */
@@ -189,151 +199,155 @@ struct relay {
 
 	/* progress */
 	struct relay *progress_next;
-	uint64_t ops; /* taken */
+	uint64_t ops; /* number of operations received */
 
-	shared_u32 progress_done; /* progress does not know it any longer */
+	shared_u32 progress_done; /* progress has forgotten the relay */
 };
 
-/* service.c: takes up a request. */
+/* service.c: begins work on a request. */
 void proxy_service_request(struct proxy_gpu *p, struct proxy_call *call);
-/* Service: a request of a rank that sends through this one. */
+/* Service: processes new requests of users. Returns true if there were any. */
 bool relay_service_take(struct proxy_gpu *p);
 void relay_service_waits(const struct proxy_gpu *p, struct proxy_waits *waits);
-/* Service: the relay of the call begins, or ends. */
+/* Service: adds the relay of a call to its list, or removes it. */
 void relay_service_join(struct proxy_gpu *p, struct relay *r);
 void relay_service_leave(struct proxy_gpu *p, struct relay *r);
-/* Service: to a request that came through an area; `pc` is what a SETUP made, NULL: nothing. */
+/* Service: answers a request that arrived through an area. `pc` is the connection that a SETUP
+ * made; NULL: no connection. */
 void relay_answer(struct proxy_call *call, struct proxy_conn *pc);
-/* Did the request come through an area? */
+/* True if the request arrived through an area. */
 static inline bool relay_is_request(const struct proxy_call *call)
 {
 	return call->relay && (call->m.command == PROXY_SETUP || call->m.command == PROXY_CONNECT);
 }
-/* Progress: operations of ranks that send through this one. True: there were some. */
+/* Progress: moves operations of users to their connections. Returns true if there were any. */
 bool relay_progress_take(struct proxy_gpu *p);
 void relay_progress_join(struct proxy_gpu *p, struct relay *r);
 void relay_progress_waits(const struct proxy_gpu *p, struct proxy_waits *waits);
-/* Has the user left, or is it to be regarded so? */
+/* True if the user has left, or must be treated as if it had. */
 bool relay_is_over(const struct relay *r);
-/* A connection failed: the user's communicator has ncclRemoteError from now on. */
+/* Reports a failed connection: the user's communicator has ncclRemoteError from now on. */
 void relay_fail(struct relay *r);
 
-/* The connection's memory, of its own, and of the store or the pool (service). What is of the pool
- * stays so to the end. */
+/* Allocate and free the connection's host memory and its slots of the store or the pool (service).
+ * Slots of the pool are not reused. */
 ncclResult_t relay_memory_make(struct proxy_conn *pc, size_t host_bytes, size_t gpu_bytes);
 void relay_memory_free(struct proxy_conn *pc);
 
 /* Makes the relay for a rank that has knocked (service). */
 ncclResult_t relay_serve(struct proxy_gpu *p, struct ncclComm *comm, int32_t user);
 
-/* Name of a segment, without the directory. */
+/* Writes the name of a segment, without the directory. */
 void relay_name(const struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number,
 		char name[RELAY_NAME_BYTES]);
-/* The owner's segment for that user: makes it, or unmaps it and removes its name if the user has
- * not. */
+/* Makes this rank's segment for `user`, or frees it. The free function unmaps the segment and
+ * removes its name, if the user has not done so. */
 ncclResult_t relay_segment_make(const struct ncclComm *comm, int32_t user, uint32_t number,
 				size_t bytes, void **mem);
 void relay_segment_free(const struct ncclComm *comm, int32_t user, uint32_t number, void *mem,
 			size_t bytes);
 void relay_name_remove(const struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number);
-/* A segment of another rank. Opens it; `user`'s own loses its name. */
+/* Maps a segment that `owner` made for `user`. The caller removes the name. */
 ncclResult_t relay_segment_map(struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number,
 			       size_t bytes, void **mem);
-/* The last of the two ranks of a process frees it. */
+/* Drops a reference. The last of the two ranks of a process frees the area. */
 void relay_area_unref(struct relay_area *area);
 
-/* ---- the sender's end ------------------------------------------------------------------------ */
+/* ---- the user's end -------------------------------------------------------------------------- */
 
 struct relay_use {
 	struct relay_use *next;
 	struct ncclComm *comm;
-	int32_t rank; /* the relay */
+	int32_t rank; /* rank of the relay */
 	bool in_process;
 	struct relay_area *area; /* NULL: not opened */
-	uint8_t *pool, *store;   /* as this rank's GPU has them */
-	uint32_t requests;       /* so far */
-	uint32_t names;          /* of connections' host memory */
-	uint64_t ops;            /* put */
+	uint8_t *pool, *store;   /* addresses for this rank's GPU */
+	uint32_t requests;       /* number of requests so far */
+	uint32_t names;          /* number of names used for connections' host memory */
+	uint64_t ops;            /* number of operations put into the ring */
 };
 
-/* How messages to a rank leave this host: by the topology's NIC, through the GPU and the proxy of
- * that local rank, -1: by this rank's own proxy. Once `made`, that has room for the connections. */
+/* Route of messages to a rank: they leave the host by the topology's NIC `nic`, through the GPU and
+ * the proxy of local rank `relay`. -1: through this rank's own proxy. `made`: the route is final.
+ * Either the relay has reserved room, or no relay is used. */
 struct relay_route {
 	int16_t nic, relay;
 	bool made;
 };
 
-/* What a communicator has of both kinds. */
+/* State of a communicator as relay and as user. */
 struct relay_state {
-	struct relay *users;    /* those that send through this rank; under the registry's lock */
-	struct relay_use *uses; /* those that this rank sends through */
+	/* Relays of ranks that send through this rank; under the registry's lock. */
+	struct relay *users;
+	struct relay_use *uses; /* relays that this rank sends through */
 
 	/* main; then read only */
-	uint64_t messages;         /* local ranks that this rank's messages may go through */
+	uint64_t messages;         /* bits: local ranks that this rank's messages may go through */
 	bool serves;               /* messages of other ranks may go through this one */
-	int32_t leader;            /* the rank that makes the board; -1: there is none */
-	bool in_process;           /* all ranks that share the board are of this process */
-	struct relay_board *board; /* NULL: none, or not opened; under the registry's lock */
-	struct ncclComm *comm;     /* where the service task takes knocks; NULL: it takes none */
+	int32_t leader;            /* rank that makes the board; -1: no board */
+	bool in_process;           /* all ranks that share the board are in this process */
+	struct relay_board *board; /* NULL: no board, or not opened; under the registry's lock */
+	/* Set if the service task serves knocks of this communicator, else NULL. */
+	struct ncclComm *comm;
 
-	/* service, once it takes knocks */
+	/* service, once it serves knocks */
 	struct wait knock_wait;
 	struct relay_state *service_next;
 };
 
-/* Releases both kinds; WAITS for users to leave. */
+/* Releases all relays and uses; WAITS for users to leave. */
 void relay_state_close(struct ncclComm *comm);
 ncclResult_t relay_state_make(struct ncclComm *comm);
 ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank);
-/* Reserves room for n connections of messages at that local rank, the first time with a knock.
- * *room: n, or what is left there. */
+/* Reserves room for n connections of messages at that local rank; knocks first if needed. *room: n
+ * if reserved, else the number available there. */
 ncclResult_t relay_use_reserve(struct ncclComm *comm, int32_t local, uint32_t n, uint32_t *room);
 void relay_uses_close(struct ncclComm *comm);
-/* After an abort: areas that a relay which died may have left. */
+/* After an abort: removes the names of areas that a dead relay may not have removed. */
 void relay_names_remove(const struct ncclComm *comm);
-/* The communicator's use of that local rank; NULL: none. */
+/* Returns the communicator's use of that local rank; NULL if it has no such use. */
 struct relay_use *relay_use_find(const struct ncclComm *comm, int32_t local);
 
-/* ---- which: relay_route.c -------------------------------------------------------------------- */
+/* ---- relay_route.c: the choice of relays ----------------------------------------------------- */
 
-/* Can two ranks of the host, by local number, share memory? */
+/* True if two ranks of the host, by local number, can share memory. */
 bool relay_ranks_share(const struct ncclComm *comm, int32_t a, int32_t b);
-/* What this rank's rings and trees need of that local rank. */
+/* Returns the memory that this rank's rings and trees need at that local rank. */
 struct relay_need relay_need_of(struct ncclComm *comm, int32_t local);
-/* GPU memory for the slots of one connection of messages. */
+/* Returns the bytes of GPU memory for the slots of one connection of messages. */
 size_t relay_message_bytes(struct ncclComm *comm);
-/* The NIC by which a connection leaves or enters the host, and the relay that it goes through.
- * NULL: none. */
+/* Returns the NIC by which a connection leaves or enters the host, and the relay that it uses; *use
+ * is NULL if it uses no relay. */
 ncclResult_t relay_route_take(const struct conn *c, int32_t *nic, struct relay_use **use);
 
-/* ---- relay_board.c
- * ---------------------------------------------------------------------------- */
+/* ---- relay_board.c --------------------------------------------------------------------------- */
 
-/* Main, at init: the leader makes the board before ranks gather, and the others open it after. A
- * rank that serves takes knocks from then on. */
+/* Main, at init: relay_board_make runs before ranks gather; only the leader makes the board.
+ * relay_board_open runs after it, on all ranks. A rank that serves then begins to accept knocks. */
 ncclResult_t relay_board_make(struct ncclComm *comm);
 ncclResult_t relay_board_open(struct ncclComm *comm);
-/* Main: the service task takes no knock of this communicator any longer. */
+/* Main: the service task accepts no more knocks for this communicator. */
 void relay_board_leave(struct ncclComm *comm);
 void relay_board_close(struct ncclComm *comm, struct relay_state *st);
-/* Service: knocks at ranks of this GPU. */
+/* Service: answers knocks at ranks of this GPU. Returns true if there were any. */
 bool relay_knocks_take(struct proxy_gpu *p);
 void relay_board_join(struct proxy_gpu *p, struct relay_state *st);
 void relay_board_part(struct proxy_gpu *p, struct relay_state *st);
-/* Service: room of the store for a relay. Gives n, or what is left. */
+/* Service: reserves n connections of the store for a relay and returns n. If fewer are available,
+ * reserves none and returns the number available. */
 uint32_t relay_store_reserve(struct relay *r, uint32_t n);
 ncclResult_t relay_store_take(struct relay *r, struct proxy_conn *pc);
 void relay_store_give(struct relay *r, struct proxy_conn *pc);
-/* Main, with the last communicator of the GPU. */
+/* Main, with the last communicator of the GPU: frees the store. */
 void relay_store_free(struct proxy_gpu *p);
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/* As proxy_setup, proxy_connect and proxy_close, for a port with a `use`. */
+/* Do the work of proxy_setup, proxy_connect and proxy_close for a port with a `use`. */
 ncclResult_t relay_setup(struct proxy_port *port);
 ncclResult_t relay_connect(struct conn *c, const struct connect_info *theirs, struct wait *w);
 void relay_close(struct proxy_port *port);
-/* Puts an operation into the ring; WAITS for room. The relay learns of it at the next
+/* Puts an operation into the ring; WAITS for room. The relay sees it after the next
  * relay_ops_show. */
 ncclResult_t relay_op_put(const struct proxy_op *op, uint64_t launch);
 void relay_ops_show(struct ncclComm *comm);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The board of PXN (relay.h), on which ranks of a host knock at those that their messages go
- * through, and the store, GPU memory that is set aside for these messages.
+ * The board and the store of PXN (relay.h). On the board, ranks of a host knock at the relays of
+ * their messages. The store is GPU memory that is allocated for these messages.
  *
  *	init     the leader makes the board, the others open it; ranks that serve have a store
- *	message  a rank knocks; the service task of the other one makes an area for it
- *	end      service takes no knock any longer, and the relays that it made end as all do
+ *	message  a rank knocks; the service task of the relay makes an area for it
+ *	end      service accepts no more knocks; the relays that it made end as all others do
  *
- * So an init sets aside what cannot be made later, and ranks that send no message share nothing
- * more.
+ * Therefore init allocates only memory that cannot be allocated later, and ranks that send no
+ * message share only the board.
  */
 #include "core/base/log.h"
 #include "core/base/param.h"
@@ -43,7 +43,7 @@ static ncclResult_t relay_store_make(struct ncclComm *comm, struct relay_store *
 	return ncclSuccess;
 }
 
-/* The GPU's, which the first communicator makes. */
+/* Makes sure that the GPU has a store; the first communicator makes it. */
 static ncclResult_t relay_store_get(struct ncclComm *comm)
 {
 	struct proxy_gpu *p = comm->proxy->gpu;
@@ -164,7 +164,7 @@ ncclResult_t relay_board_make(struct ncclComm *comm)
 	return ncclSuccess;
 }
 
-/* The board of the leader in this process, with a reference. */
+/* Returns the board of the leader in this process, with a reference. */
 static struct relay_board *relay_board_of_leader(const struct ncclComm *comm)
 {
 	struct relay_board *board = NULL;
@@ -224,9 +224,8 @@ static ncclResult_t relay_store_show(struct ncclComm *comm, struct relay_post *p
 	shared_note_write(&post->serves, sizeof post->serves + sizeof post->store);
 	if (s->count && !post->serves)
 		INFO(LOG_INIT | LOG_NET,
-		     "rank %d: messages of other ranks do not go through this one: the room that "
-		     "another communicator has made is of %zu bytes for each connection, expected "
-		     "%zu",
+		     "rank %d: messages of other ranks do not go through this one: the store of "
+		     "another communicator has %zu bytes for each connection, expected %zu",
 		     comm->rank, s->bytes, relay_message_bytes(comm));
 	return rc;
 }

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which connections go through a relay (relay.h), and by which NIC messages leave the host. Main
- * task only.
+ * The choice of relays for connections (relay.h), and of the NIC by which messages leave the host.
+ * Main task only.
  *
- * A ring or a tree leaves by the NIC of its graph. Messages come in by the NIC that is nearest to
- * the receiver's GPU, which all ranks gather, and leave by the one of the same number here, so that
- * they stay on one rail:
+ * A ring or a tree leaves by the NIC of its graph. Messages arrive by the NIC that is nearest to
+ * the receiver's GPU; all ranks gather this NIC's number. They leave by the NIC with the same
+ * number here, so that they stay on one rail:
  *
- *	NCCL_P2P_PXN_LEVEL   through
- *	0                    the sender's nearest NIC and its own proxy, whatever the receiver's is
- *	1                    the rail's NIC: by the sender's own path, or by that of another GPU where it is PXN
- *	2                    the GPU that the rail's NIC belongs to, so that a rail's messages go by one proxy;
- *	                     where NVLink does not lead there, as 1
+ *	NCCL_P2P_PXN_LEVEL   path
+ *	0                    the sender's nearest NIC and its own proxy, for every receiver
+ *	1                    the rail's NIC: by the sender's own path; if that path is PXN,
+ *	                     through another GPU
+ *	2                    the GPU that owns the rail's NIC, so that one proxy serves the
+ *	                     messages of a rail; as 1 if NVLink does not lead to that GPU
  *
- * and as 0 where that way is none. Ranks may have different levels: the receiving end is the same.
+ * If there is no such path, level 0 applies. Ranks may have different levels: the receiving end is
+ * the same.
  */
 #include "core/base/log.h"
 #include "core/base/param.h"
@@ -30,15 +32,16 @@ bool relay_ranks_share(const struct ncclComm *comm, int32_t a, int32_t b)
 	       (one->shm_device && one->shm_device == other->shm_device);
 }
 
-/* Can that local rank share memory with the relay, and its GPU write to the relay's? */
+/* True if the local rank can share memory with the relay and its GPU can write to the relay's
+ * GPU. */
 static bool relay_shares(const struct ncclComm *comm, int32_t local, int32_t relay)
 {
 	return relay >= 0 && relay < RELAY_FIRST && topo_p2p_ok(comm->topo, local, relay) &&
 	       relay_ranks_share(comm, local, relay);
 }
 
-/* Local rank of the relay between this rank and the NIC, for a ring or tree that leaves the host;
- * -1: none, by topology, or because the two ranks cannot share memory. */
+/* Returns the local rank of the relay between this rank and the NIC, for a ring or tree that leaves
+ * the host. -1: no relay, by topology or because the two ranks cannot share memory. */
 static int32_t relay_toward(const struct ncclComm *comm, int32_t peer, int32_t nic)
 {
 	int32_t relay = peer < 0 || nic < 0 || transport_local_rank(comm, peer) >= 0
@@ -55,7 +58,7 @@ static struct relay_route relay_route_own(int32_t nic)
 	return (struct relay_route){.nic = (int16_t)nic, .relay = -1, .made = true};
 }
 
-/* From a rank of this host. */
+/* Returns the route from local rank `local` to a receiver with NIC `peer_nic`. */
 static struct relay_route relay_route_of(const struct ncclComm *comm, int32_t local,
 					 int32_t peer_nic)
 {
@@ -77,14 +80,14 @@ static struct relay_route relay_route_of(const struct ncclComm *comm, int32_t lo
 				       : topo_nic_nearest(topo, local));
 }
 
-/* ---- which ranks of the host serve others ---------------------------------------------------- */
+/* ---- ranks of the host that serve others ----------------------------------------------------- */
 
 static uint64_t relay_bit(int32_t relay)
 {
 	return relay < 0 ? 0 : 1ull << relay;
 }
 
-/* Rails by which ranks of other hosts receive, of those that this host has: used[nic]. */
+/* Sets used[nic] for each rail of this host by which ranks of other hosts receive. */
 static void relay_rails_used(const struct ncclComm *comm, const struct topo_rank_info *all,
 			     bool *used)
 {
@@ -96,7 +99,7 @@ static void relay_rails_used(const struct ncclComm *comm, const struct topo_rank
 			used[all[r].nic] = true;
 }
 
-/* Local ranks that messages of that local rank may go through. */
+/* Returns the local ranks, as bits, that messages of local rank `local` may go through. */
 static uint64_t relay_messages_of(const struct ncclComm *comm, int32_t local, const bool *used)
 {
 	uint64_t through = 0;
@@ -107,7 +110,7 @@ static uint64_t relay_messages_of(const struct ncclComm *comm, int32_t local, co
 	return through;
 }
 
-/* All ranks of the host come to the same, from what they have gathered. */
+/* Plans boards and relays. All ranks of the host compute the same result from the gathered data. */
 static ncclResult_t relay_state_plan(struct ncclComm *comm, const bool *used)
 {
 	struct relay_state plan = {.leader = -1, .in_process = true};
@@ -167,8 +170,8 @@ ncclResult_t proxy_routes_make(struct ncclComm *comm, const struct topo_rank_inf
 	return rc;
 }
 
-/* Messages to `peer` are to go through a relay: is there room for the connections of all channels?
- * One part of a message by another proxy would need another connection of the network. */
+/* Reserves room at the relay for the connections to `peer` of all channels. If there is too little,
+ * this rank's own proxy sends all parts: two proxies would need two network connections. */
 static ncclResult_t relay_route_reserve(struct ncclComm *comm, int32_t peer)
 {
 	struct relay_route *route = &comm->routes[peer];
@@ -190,9 +193,9 @@ static ncclResult_t relay_route_reserve(struct ncclComm *comm, int32_t peer)
 	return ncclSuccess;
 }
 
-/* ---- what a rank needs of its relays --------------------------------------------------------- */
+/* ---- memory that a rank needs at its relays -------------------------------------------------- */
 
-/* Adds a connection of a ring or a tree, if it goes through that local rank. */
+/* Adds the memory of a ring's or tree's connection if it goes through local rank `local`. */
 static void relay_need_add(const struct ncclComm *comm, struct relay_need *need, int32_t local,
 			   struct conn c, int32_t nic)
 {
@@ -255,7 +258,7 @@ uint64_t proxy_relays_wanted(const struct ncclComm *comm)
 	return wanted;
 }
 
-/* ---- the way of a connection ----------------------------------------------------------------- */
+/* ---- the route of a connection --------------------------------------------------------------- */
 
 static int32_t relay_graph_nic(const struct conn *c)
 {
@@ -287,8 +290,8 @@ ncclResult_t relay_route_take(const struct conn *c, int32_t *nic, struct relay_u
 		if (c->is_send)
 			relay = relay_toward(comm, c->peer, *nic);
 	}
-	/* what comes in, PAT, or a ring or tree that does not leave the host here while these two
-	 * GPUs cannot reach each other */
+	/* No graph NIC: a receiving end, PAT, or a ring or tree that stays on this host although
+	 * the two GPUs cannot reach each other. */
 	if (*nic < 0)
 		*nic = topo_nic_nearest(comm->topo, comm->local_rank);
 	if (!rc && relay >= 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sender's end of PXN (relay.h): requests to the relay's proxy, the memory of the connections
- * as this rank's GPU sees it, and operations. Main task only, except for proxy_relays_error.
+ * The user's end of PXN (relay.h): requests to the relay's proxy, the memory of the connections as
+ * this rank's GPU sees it, and operations. Main task only, except for proxy_relays_error.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,12 +11,12 @@
 #include "core/mem/mem.h"
 #include "core/proxy/relay.h"
 
-/* An HCA repeats what was lost for minutes. A relay that has died sends nothing, which the ring
- * shows. */
+/* An HCA retransmits lost packets for minutes, so the drain may last this long. A dead relay sends
+ * nothing; the bootstrap ring shows its death. */
 #define RELAY_DRAIN_NS      300000000000ull
 #define RELAY_DRAIN_LOOK_NS 100000000ull
 
-#define RELAY_LEFT_NS 100000000ull /* until a relay's death is known */
+#define RELAY_LEFT_NS 100000000ull /* time until a relay's death is known */
 #define RELAY_WHAT    "a connection through a relay"
 
 struct relay_use *relay_use_find(const struct ncclComm *comm, int32_t local)
@@ -30,7 +30,8 @@ struct relay_use *relay_use_find(const struct ncclComm *comm, int32_t local)
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
-/* The relay removes names when it ends; that it has left may show later. */
+/* Logs a segment that cannot be opened. The relay removes names when it ends, but this rank may
+ * learn only later that the relay has left. */
 static ncclResult_t relay_open_failed(const struct ncclComm *comm, int32_t owner, const char *name,
 				      int e)
 {
@@ -40,7 +41,7 @@ static ncclResult_t relay_open_failed(const struct ncclComm *comm, int32_t owner
 	     comm->rank, OS_SHM_DIR, name, owner, strerror_r(e, text, sizeof text));
 	if (e == ENOENT &&
 	    bootstrap_wait_left(comm->bootstrap, owner, os_now_ns() + RELAY_LEFT_NS) == 0) {
-		INFO(LOG_NET, "rank %d: that is because rank %d has left", comm->rank, owner);
+		INFO(LOG_NET, "rank %d: the cause: rank %d has left", comm->rank, owner);
 		return ncclRemoteError;
 	}
 	return ncclSystemError;
@@ -59,7 +60,7 @@ ncclResult_t relay_segment_map(struct ncclComm *comm, int32_t owner, int32_t use
 	return e ? relay_open_failed(comm, owner, name, e) : ncclSuccess;
 }
 
-/* Once it is mapped here, the name has no more use. */
+/* Maps a segment and removes its name, which is not needed once it is mapped. */
 static ncclResult_t relay_segment_open(const struct relay_use *use, uint32_t number, size_t bytes,
 				       void **mem)
 {
@@ -71,7 +72,7 @@ static ncclResult_t relay_segment_open(const struct relay_use *use, uint32_t num
 	return rc;
 }
 
-/* The area of another rank of this process, with a reference. */
+/* Returns the area that another rank of this process made for this rank, with a reference. */
 static struct relay_area *relay_area_of_rank(const struct ncclComm *comm, int32_t rank)
 {
 	struct relay_area *area = NULL;
@@ -115,7 +116,7 @@ static ncclResult_t relay_area_open(struct relay_use *use)
 	return ncclInternalError;
 }
 
-/* May wait for kernels of this rank's GPU: those of earlier groups. */
+/* Opens the relay's GPU memory. May wait for kernels of this rank's GPU from earlier groups. */
 static ncclResult_t relay_pool_open(const struct relay_use *use, const struct relay_pool *pool,
 				    uint8_t **out)
 {
@@ -148,7 +149,7 @@ static void relay_use_close(struct relay_use *use)
 	os_free(use);
 }
 
-/* With its area open: another task may look whether it has failed. */
+/* Adds a use with its area open: another task may check whether it has failed. */
 static ncclResult_t relay_use_make(struct ncclComm *comm, int32_t rank, struct relay_use **out)
 {
 	struct relay_use *use = os_alloc(sizeof *use, "use of a relay");
@@ -185,8 +186,8 @@ ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* A rank that fails before it has planned does not know which rank of the host makes the board: any
- * of them may have made it, and be gone. */
+/* Removes the names of boards. A rank that fails before planning does not know which rank of the
+ * host makes the board. Any of them may have made it and ended. */
 static void relay_board_name_remove(const struct ncclComm *comm)
 {
 	const struct relay_state *st = comm->relays;
@@ -212,8 +213,8 @@ void relay_names_remove(const struct ncclComm *comm)
 			continue;
 		relay_name(comm, comm->local_to_rank[i], comm->rank, RELAY_NAME_AREA, name);
 		if (os_shm_unlink(name) == 0)
-			INFO(LOG_NET, "rank %d: removed %s/%s, which rank %d has left", comm->rank,
-			     OS_SHM_DIR, name, comm->local_to_rank[i]);
+			INFO(LOG_NET, "rank %d: removed %s/%s, which rank %d has not removed",
+			     comm->rank, OS_SHM_DIR, name, comm->local_to_rank[i]);
 	}
 }
 
@@ -227,8 +228,8 @@ void relay_uses_close(struct ncclComm *comm)
 	}
 }
 
-/* What connections of this rank failed by is the reason for which those that it has at a relay
- * end. */
+/* Writes the failure of this rank's connections into the areas. Its connections at the relays then
+ * end for this reason. */
 void proxy_relays_give_up(struct ncclComm *comm)
 {
 	struct net_failure f = {{0}};
@@ -268,7 +269,7 @@ static struct wait relay_wait_for(const struct relay_use *use, const shared_u32 
 	};
 }
 
-/* Has the relay taken the last request? ncclInProgress: not yet, *w. */
+/* Tests whether the relay has received the last request. ncclInProgress: not yet, and *w is set. */
 static ncclResult_t relay_taken(const struct relay_use *use, struct wait *w)
 {
 	if (shared_load_u32(&use->area->answers, SHARED_ACQUIRE) == use->requests)
@@ -312,15 +313,15 @@ static void relay_request(struct proxy_port *port, struct proxy_call *call,
 	relay_request_show(use);
 }
 
-/* The relay has logged the cause. */
+/* Reports a refused request; the relay has logged the cause. */
 static ncclResult_t relay_refused(const struct relay_use *use)
 {
-	INFO(LOG_NET, "rank %d: a connection through rank %d cannot be made there", use->comm->rank,
+	INFO(LOG_NET, "rank %d: rank %d cannot make a connection through it", use->comm->rank,
 	     use->rank);
 	return ncclRemoteError;
 }
 
-/* The first message: the relay's service task makes an area. */
+/* Knocks before the first message, so that the relay's service task makes an area. */
 static ncclResult_t relay_knock(struct ncclComm *comm, int32_t local)
 {
 	struct relay_post *post = &comm->relays->board->post[local];
@@ -434,8 +435,8 @@ static ncclResult_t relay_host_map(struct proxy_port *port, const struct relay_m
 	return ncclSuccess;
 }
 
-/* Not before the other ends have what they need of this rank: it may wait for kernels that need
- * theirs. */
+/* Opens the store. Must follow the requests to the other ends: it may wait for kernels that wait
+ * for those ends. */
 static ncclResult_t relay_store_open(struct relay_use *use)
 {
 	const struct ncclComm *comm = use->comm;
@@ -446,7 +447,7 @@ static ncclResult_t relay_store_open(struct relay_use *use)
 		       : relay_pool_open(use, &comm->relays->board->post[local].store, &use->store);
 }
 
-/* The kernel's view. */
+/* Fills in the kernel's view of the connection. */
 static void relay_fill_dev(struct conn *c, const struct relay_memory *m)
 {
 	struct proxy_port *port = c->proxy;
@@ -468,7 +469,8 @@ static void relay_fill_dev(struct conn *c, const struct relay_memory *m)
 		 m->on_gpu ? "/GDRDMA" : "", m->on_gpu && shared ? "/Shared" : "");
 }
 
-/* The first call requests, as every transport's: the relay takes each request without a wait. */
+/* Sends the request at the first call, like every transport. The relay receives each request
+ * without waiting. */
 ncclResult_t relay_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)
 {
 	struct proxy_port *port = c->proxy;
@@ -499,7 +501,8 @@ ncclResult_t relay_connect(struct conn *c, const struct connect_info *theirs, st
 	return rc;
 }
 
-/* GPU memory goes with what p2p has opened; the relay closes its part when this rank has left. */
+/* Releases host memory. p2p closes the GPU memory; the relay closes its part when this rank has
+ * left. */
 void relay_close(struct proxy_port *port)
 {
 	if (!port->host)
@@ -511,7 +514,7 @@ void relay_close(struct proxy_port *port)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-/* The relay takes operations until its connections fail. */
+/* Waits for room in the ring. The relay reads operations until its connections fail. */
 static ncclResult_t relay_room_wait(const struct relay_use *use)
 {
 	const struct wait w[] = {
@@ -575,7 +578,7 @@ ncclResult_t relay_op_put(const struct proxy_op *op, uint64_t launch)
 	return ncclSuccess;
 }
 
-/* False: the relay's connections or the ring have failed, and nothing more is sent. */
+/* True if the relay can still send; false if its connections or the bootstrap ring have failed. */
 static bool relay_may_send(struct relay_use *use)
 {
 	struct ncclComm *comm = use->comm;
@@ -589,7 +592,8 @@ static bool relay_may_send(struct relay_use *use)
 	return !rc;
 }
 
-/* A relay drops what a rank that has left has not sent. */
+/* Waits until the relay has sent this rank's operations. A relay drops unsent operations of a rank
+ * that has left. */
 static void relay_drain(struct relay_use *use)
 {
 	const uint64_t end_ns = os_now_ns() + RELAY_DRAIN_NS;
@@ -599,7 +603,7 @@ static void relay_drain(struct relay_use *use)
 		.mask = WAIT_MASK_ALL,
 		.kind = WAIT_GE,
 		.bytes = 8,
-		.why = "the relay to send what this rank has left with it",
+		.why = "the relay to send this rank's operations",
 		.from = {.rank = use->rank, .channel = -1, .step = -1, .object = "proxy progress"},
 	};
 
@@ -608,7 +612,7 @@ static void relay_drain(struct relay_use *use)
 		if (os_wait_one(&w, use->comm->abort) != ETIMEDOUT)
 			return;
 	} while (w.deadline_ns < end_ns && relay_may_send(use));
-	INFO(LOG_NET, "rank %d: relay %d has not sent all that was left with it", use->comm->rank,
+	INFO(LOG_NET, "rank %d: relay %d has not sent all operations of this rank", use->comm->rank,
 	     use->rank);
 }
 

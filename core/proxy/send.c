@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A send operation: the kernel fills slots, this hands them to the network and gives them back.
- * See struct proxy_run for the counts.
+ * A send operation: the kernel fills slots; progress passes them to the network and frees them. See
+ * struct proxy_run for the counts.
  */
 #include "core/base/log.h"
 #include "core/proxy/proxy_internal.h"
 
-/* Shows the kernel how far slots are free. A step below base never had data: the kernel skipped
- * it too. */
+/* Shows the kernel which slots are free. A step below base never had data: the kernel skipped it
+ * too. */
 static void proxy_send_grant(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
-	/* rare: one slice on the wire at a time, as with a full send queue */
+	/* Rare: one slice on the wire at a time, as with a full send queue. */
 	bool one = OS_BUGGIFY("proxy.send_one_slot", "one slice on the wire at a time");
 	uint32_t depth = one ? run->op.slice_steps : DEV_STEPS;
 	uint64_t most = MIN_OF(run->op.nsteps, run->done + depth);
@@ -43,8 +43,8 @@ static ncclResult_t proxy_send_slice_check(const struct proxy_conn *pc,
 	return ncclInternalError;
 }
 
-/* Hands the slice at `step` to the network; *req stays NULL where the receiver has given no credit
- * yet, and *w is filled in. */
+/* Passes the slice at `step` to the network. *req stays NULL if the receiver has sent no credit
+ * yet; then *w is set. */
 static ncclResult_t proxy_send_isend(struct proxy_conn *pc, uint64_t step,
 				     const struct proxy_slice *slice, struct net_request **req,
 				     struct wait *w)
@@ -65,7 +65,7 @@ static ncclResult_t proxy_send_isend(struct proxy_conn *pc, uint64_t step,
 	return rc;
 }
 
-/* The next filled slice. */
+/* Sends the next slice if it is filled. */
 static ncclResult_t proxy_send_transmit(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
@@ -100,7 +100,7 @@ static ncclResult_t proxy_send_transmit(struct proxy_conn *pc, bool *moved)
 	return ncclSuccess;
 }
 
-/* The oldest slice in flight: when it is there, its slot is free. */
+/* Tests the oldest slice in flight. When it has arrived, its slot is free. */
 static ncclResult_t proxy_send_complete(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
@@ -115,7 +115,7 @@ static ncclResult_t proxy_send_complete(struct proxy_conn *pc, bool *moved)
 	if (rc || !done)
 		return rc;
 	run->req[step % DEV_STEPS] = NULL;
-	/* Before the head says that the slot is free: afterwards the kernel writes the size. */
+	/* Must precede the head that frees the slot: afterwards the kernel writes the size. */
 	shared_store_u32(&pc->recv_mem->fifo[step % DEV_STEPS].size, DEV_FIFO_SIZE_NONE,
 			 SHARED_RELAXED);
 	run->done += run->op.slice_steps;

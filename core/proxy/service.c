@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The service task: takes requests of all communicators on the GPU, steps the connections that they
- * are about, all of them in each pass, and answers.
+ * The service task. It receives requests of all communicators on the GPU, steps all their
+ * connections in each pass, and answers.
  */
 #include <cuda_runtime_api.h>
 
@@ -9,7 +9,7 @@
 #include "core/proxy/relay.h"
 #include "core/rank/cuda_result.h"
 
-/* The caller may free the call as soon as it is answered. */
+/* Answers a call. The caller may free the call immediately afterwards. */
 static void proxy_call_answer(struct proxy_call *call, struct proxy_conn *pc, ncclResult_t result)
 {
 	call->m.result = result;
@@ -37,7 +37,7 @@ static ncclResult_t proxy_service_setup(struct proxy_gpu *p, const struct proxy_
 	return p->device ? p->device : proxy_conn_make(p, call, pc);
 }
 
-/* The connection of a request that is not its first, in the state in which it works on it. */
+/* Finds the connection of a later request and enters the state that works on the request. */
 static ncclResult_t proxy_service_resume(struct proxy_gpu *p, const struct proxy_call *call,
 					 struct proxy_conn **pc)
 {
@@ -63,7 +63,7 @@ static ncclResult_t proxy_service_resume(struct proxy_gpu *p, const struct proxy
 	return ncclSuccess;
 }
 
-/* An area comes or goes, or a rank begins or ends to take knocks; the answer is the result. */
+/* Begins or ends an area, or the service of a rank's knocks. The return value is the answer. */
 static ncclResult_t proxy_service_relay(struct proxy_gpu *p, const struct proxy_call *call)
 {
 	struct relay_state *st = call->proxy->comm->relays;
@@ -86,7 +86,7 @@ static ncclResult_t proxy_service_relay(struct proxy_gpu *p, const struct proxy_
 	return ncclSuccess;
 }
 
-/* Is it about an area or a board, and not about a connection? */
+/* True if the call is about an area or a board instead of a connection. */
 static bool proxy_call_is_relays(const struct proxy_call *call)
 {
 	const struct proxy_message *m = &call->m;
@@ -114,7 +114,7 @@ static ncclResult_t proxy_service_begin(struct proxy_gpu *p, const struct proxy_
 	return ncclInternalError;
 }
 
-/* A CLOSE replaces a CONNECT that is not answered yet. */
+/* Begins a request. A CLOSE replaces a CONNECT that is not answered yet. */
 void proxy_service_request(struct proxy_gpu *p, struct proxy_call *call)
 {
 	struct proxy_conn *pc;
@@ -146,8 +146,8 @@ static void proxy_service_take(struct proxy_gpu *p)
 
 /* ---- the pass ------------------------------------------------------------------------------- */
 
-/* The request has its result; the connection is not in the list of those with requests any
- * longer. */
+/* Answers the request of a connection. The caller has removed the connection from the list of those
+ * with requests. */
 static void proxy_service_finish(struct proxy_conn *pc, ncclResult_t result)
 {
 	struct proxy_call *call = pc->call;
@@ -173,7 +173,8 @@ static bool proxy_conn_is_aborted(const struct proxy_conn *pc)
 	       (pc->proxy->relay && relay_is_over(pc->proxy->relay));
 }
 
-/* After an abort the other ends need not connect: those requests fail. */
+/* Makes one step of a connection. After an abort the other ends need not connect, so CONNECT and
+ * PREPARE fail. */
 static ncclResult_t proxy_service_step(struct proxy_conn *pc, bool *moved)
 {
 	proxy_work_for(pc->comm->rank);
@@ -183,7 +184,7 @@ static ncclResult_t proxy_service_step(struct proxy_conn *pc, bool *moved)
 	return proxy_conn_step(pc, moved);
 }
 
-/* Steps every connection with a request; one that has its answer leaves the list. */
+/* Steps every connection with a request; removes those that have an answer. */
 static bool proxy_service_pass(struct proxy_gpu *p)
 {
 	struct proxy_conn **at = &p->working, *pc;
@@ -204,7 +205,7 @@ static bool proxy_service_pass(struct proxy_gpu *p)
 	return moved;
 }
 
-/* An abort is of interest to connections that wait for their other ends. */
+/* Waits for work. Aborts matter only to connections that wait for their other ends. */
 static void proxy_service_wait(struct proxy_gpu *p)
 {
 	struct proxy_waits *waits = &p->service_waits;

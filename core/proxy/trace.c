@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a proxy sends and receives, in the trace file. The flow of a message leads from the sender's
- * proxy over the HCA to the receiver's.
+ * Slices that a proxy sends and receives, in the trace file. The flow of a message leads from the
+ * sender's proxy over the HCA to the receiver's.
  */
 #include "core/proxy/proxy_internal.h"
 

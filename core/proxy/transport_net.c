@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_net: two ranks that share no memory. Between each kernel and the network stands this
- * rank's proxy: the kernel fills (or empties) slots in memory of its own host, and the proxy moves
- * them; or, with PXN, the proxy of another rank of the host (relay.h). This file passes requests on
- * to the proxy's service task, and fills in the kernel's view.
+ * transport_net connects two ranks that share no memory. This rank's proxy is between each kernel
+ * and the network: the kernel fills or empties slots in memory of its own host, and the proxy moves
+ * them. With PXN, it is the proxy of another rank of the host (relay.h). This file passes requests
+ * to the proxy's service task and fills in the kernel's view.
  */
 #include <string.h>
 
@@ -29,7 +29,7 @@ static ncclResult_t net_info_check(const struct conn *c, const struct net_info *
 	return transport_steps_check(c, info->step_bytes);
 }
 
-/* The kernel's view of what the proxy made. Host memory has one address for host and device. */
+/* Fills in the kernel's view of the connection. Host memory has one address for host and device. */
 static void net_fill_dev(struct conn *c)
 {
 	const struct proxy_conn *pc = c->proxy->conn;

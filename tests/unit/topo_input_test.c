@@ -320,7 +320,7 @@ START_TEST(what_is_too_large_is_refused)
 		n += (size_t)sprintf(xml + n, " a%d=\"\"", i);
 	sprintf(xml + n, "/></system>");
 	util_refuse(xml, &one,
-		    (const char *[]){"test.xml:2:2", "100000 attributes, at most 64", NULL});
+		    (const char *[]){"test.xml:2:2", "100000 attributes, expected at most 64", NULL});
 	n = (size_t)sprintf(xml, "<system><cpu>\n<pci busid=\"");
 	memset(xml + n, 'f', 3 << 20);
 	sprintf(xml + n + (3 << 20), "\"><gpu/></pci></cpu></system>");
