@@ -157,20 +157,13 @@ X(WORK_FIFO_BYTES, "NCCL_WORK_FIFO_BYTES", BYTES, "1048576", 4096, 1ll << 30,   
 X(WORK_ARGS_BYTES, "NCCL_WORK_ARGS_BYTES", BYTES, "3072", 0, 1ll << 40,                            \
 	"bytes of works that a kernel's arguments hold, at most 3072; more works use the FIFO")    \
 X(GRAPH_MIXING_SUPPORT, "NCCL_GRAPH_MIXING_SUPPORT", BOOL, "1", 0, 1,                              \
-<<<<<<< HEAD
-	"0: a communicator's CUDA graphs and its launches outside of them never overlap anyway")    \
-X(FIRST_STEP, "DOPPEL_FIRST_STEP", INT, "0", 0, 1ll << 62,                                          \
-	"step that connections begin at, the same on all ranks: to come soon to where a narrow "    \
-	"counter would wrap")                                                                       \
-X(RESULT_BYTES, "DOPPEL_RESULT_BYTES", BYTES, "262144", 1, 1ll << 31,                              \
-	"bytes of a channel's results from which a ring writes them straight into the outputs, the " \
-	"same on all ranks")                                                                       \
-=======
 	"0: the program never overlaps a communicator's CUDA graphs with its other launches")      \
 X(FIRST_STEP, "DOPPEL_FIRST_STEP", INT, "0", 0, 1ll << 62,                                         \
 	"first step of connections, the same on all ranks: a "                                     \
 	"large one soon reaches the wrap of a narrow counter")                                     \
->>>>>>> d6
+X(RESULT_BYTES, "DOPPEL_RESULT_BYTES", BYTES, "262144", 1, 1ll << 31,                              \
+	"least bytes of a channel's results that a ring writes directly into the "                 \
+	"outputs; the same on all ranks")                                                          \
 X(CHECK_POINTERS, "NCCL_CHECK_POINTERS", BOOL, "0", 0, 1,                                          \
 	"check that buffers are memory of the communicator's GPU")                                 \
 X(IB_DISABLE, "NCCL_IB_DISABLE", BOOL, "0", 0, 1, "do not use HCAs")                               \

@@ -37,8 +37,8 @@ struct param_form {
 	const char *expected; /* description of the allowed texts; NULL: the words */
 };
 
-/* A variable of the stack whose default is another one on the doubles. These are all the differences
- * between what the stack chooses on the doubles and on GPUs. */
+/* A variable of the stack that has another default on the doubles. The table of these rows holds all
+ * differences between the choices of the stack on the doubles and on GPUs. */
 struct param_default {
 	int param;
 	const char *initial;

@@ -11,21 +11,16 @@ import sys
 
 # Rooms whose comments are still to be rewritten. Only ever gets shorter.
 PENDING = (
-    "README.md", "backends/INTERFACE.md", "backends/cuda/", "backends/dropin/",
-    "backends/fakecuda/", "backends/peermem.c", "backends/peermem.h",
-    "backends/rdmacm/", "backends/verbs/", "core/api/", "core/base/", "core/bootstrap/",
-    "core/comm/", "core/device/", "core/include/", "core/plan/", "core/proxy/",
-    "core/transport/", "core/tune/",
+    "README.md", "core/device/", "core/plan/", "core/transport/", "core/tune/",
     "docs/bootstrap.md", "docs/communicators.md", "docs/debugging.md", "docs/device.md",
     "docs/drop-in.md", "docs/engine.md", "docs/examples/", "docs/fakecuda.md",
     "docs/fakeverbs.md", "docs/faults.md", "docs/fidelity-verbs.md", "docs/figures.md",
     "docs/happens-before.md", "docs/lab.md", "docs/memory-order.md", "docs/mutants.md",
     "docs/os.md", "docs/plan.md", "docs/proxy.md", "docs/shrink.md", "docs/soft-roce.md",
     "docs/testing.md", "docs/topology.md", "docs/trace.md", "docs/transport.md", "docs/using.md",
-    "docs/verbs-sanitizer.md", "docs/world.md", "examples/hosts.c", "sim/cli/",
-    "sim/lab/", "sim/world/", "tests/bench/", "tests/bytes.h", "tests/collectives/",
-    "tests/conformance/", "tests/device_harness.h", "tests/dropin/", "tests/fuzz/",
-    "tests/internal/", "tests/sim/", "tests/suite.h", "tests/unit/",
+    "docs/verbs-sanitizer.md", "docs/world.md", "sim/lab/", "tests/bytes.h",
+    "tests/collectives/", "tests/conformance/", "tests/device_harness.h", "tests/internal/",
+    "tests/sim/", "tests/suite.h", "tests/unit/",
 )  # fmt: skip
 
 COLUMNS = 100

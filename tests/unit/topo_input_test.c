@@ -319,8 +319,9 @@ START_TEST(what_is_too_large_is_refused)
 	for (int i = 0; i < 100000; i++)
 		n += (size_t)sprintf(xml + n, " a%d=\"\"", i);
 	sprintf(xml + n, "/></system>");
-	util_refuse(xml, &one,
-		    (const char *[]){"test.xml:2:2", "100000 attributes, expected at most 64", NULL});
+	util_refuse(
+		xml, &one,
+		(const char *[]){"test.xml:2:2", "100000 attributes, expected at most 64", NULL});
 	n = (size_t)sprintf(xml, "<system><cpu>\n<pci busid=\"");
 	memset(xml + n, 'f', 3 << 20);
 	sprintf(xml + n + (3 << 20), "\"><gpu/></pci></cpu></system>");
