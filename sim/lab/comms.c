@@ -205,19 +205,31 @@ ncclResult_t lab_comms_error(struct lab_rank *me)
 	return rc;
 }
 
+ncclComm_t lab_comms_next_to_end(struct lab_rank *me, uint32_t k)
+{
+	ncclComm_t comm = __atomic_load_n(comms_slot_to_end(me, k), __ATOMIC_ACQUIRE);
+
+	__atomic_store_n(&me->comms_ended, k + 1, __ATOMIC_RELEASE);
+	return comm;
+}
+
 ncclResult_t lab_comms_destroy(struct lab_rank *me)
 {
 	ncclResult_t rc = ncclSuccess;
 
 	for (uint32_t i = 0; i < lab_comms(me->run->config); i++) {
-		ncclComm_t comm = *comms_slot_to_end(me, i);
-
-		__atomic_store_n(&me->comms_ended, i + 1, __ATOMIC_RELEASE);
 		ncclResult_t one = ncclSuccess;
+
+		if (!me->team)
+			lab_pause(me);
+		ncclComm_t comm = lab_comms_next_to_end(me, i);
 		if (comm && me->run->config->finalize)
 			one = lab_comm_settle(me, comm, ncclCommFinalize(comm));
+		if (comm && me->run->config->finalize && !one)
+			lab_refused_finalized(me, comm);
 		rc = rc ? rc : one;
 		one = comm ? ncclCommDestroy(comm) : ncclSuccess;
+		lab_refused_gone(me, one ? NULL : comm);
 		rc = rc ? rc : one;
 	}
 	return rc;
