@@ -71,6 +71,36 @@ static const struct comms_layout {
 	size_t bytes, padding; /* from there on, 4 bytes; 0: none */
 } comms_layouts[] = {{21400, 24, 20}, {21800, 48, 44}, {22700, 72, 0}, {22800, 80, 0}};
 
+/* Fields that change less, with values at both ends of what is legal, and beyond where another one is taken instead. */
+static void comms_draw_others(struct sim_rng *rng, ncclConfig_t *config)
+{
+	const struct comms_field {
+		int *at;
+		int values[4];
+	} fields[] = {
+		{&config->cgaClusterSize, {0, 1, 8, 9}},
+		{&config->splitShare, {0, 1, 2, -1}},
+		{&config->trafficClass, {0, 1, 106, 255}},
+		{&config->collnetEnable, {0, 1, 2, -1}},
+		{&config->CTAPolicy, {0, 1, 3, 4}},
+		{&config->shrinkShare, {0, 1, 2, -1}},
+		{&config->nvlsCTAs, {1, 16, 64, 1000}},
+		{&config->nChannelsPerNetPeer, {1, 2, 64, 1000}},
+		{&config->nvlinkCentricSched, {0, 1, 1, 0}},
+		{&config->maxCTAs, {1, 64, 65, 1000}},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+		bool set = sim_rng_below(rng, 3) == 0;
+		int value = fields[i].values[sim_rng_below(rng, ARRAY_LEN(fields[i].values))];
+
+		if (set && !(fields[i].at == &config->maxCTAs && config->minCTAs > value))
+			*fields[i].at = value;
+	}
+	if (sim_rng_below(rng, 2))
+		config->commName = "a name of the program's";
+}
+
 /* Values that a program may set in a config of any version, the same on all ranks. */
 static void comms_draw_config(const struct lab_rank *me, ncclConfig_t *config)
 {
@@ -80,7 +110,7 @@ static void comms_draw_config(const struct lab_rank *me, ncclConfig_t *config)
 	bool most = sim_rng_below(&rng, 2) == 0, least = sim_rng_below(&rng, 4) == 0;
 	int max = 1 + (int)sim_rng_below(&rng, 16),
 	    min = 1 + (int)sim_rng_below(&rng, (uint64_t)max);
-	bool sockets = sim_rng_below(&rng, 4) == 0;
+	bool sockets = sim_rng_below(&rng, 4) == 0, others = sim_rng_below(&rng, 2) == 0;
 
 	if (most)
 		config->maxCTAs = max;
@@ -88,6 +118,8 @@ static void comms_draw_config(const struct lab_rank *me, ncclConfig_t *config)
 		config->minCTAs = min;
 	if (sockets)
 		config->netName = "Socket";
+	if (others)
+		comms_draw_others(&rng, config);
 }
 
 static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclUniqueId id)

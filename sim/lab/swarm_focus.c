@@ -123,6 +123,20 @@ static void focus_direct(struct focus *f)
 	focus_channels(f, 1);
 }
 
+/* Hosts with fewer NICs than ranks, which a tree leaves through other ranks of the host. */
+static void focus_relays(struct focus *f)
+{
+	struct lab_config *c = &f->s->lab;
+	bool few = focus_below(f, 2), two = focus_below(f, 2);
+
+	if (!few || f->s->lab.warp_width == 32)
+		return;
+	snprintf(f->s->machine, sizeof f->s->machine, two ? "h100-2nic" : "a100-4nic");
+	c->hosts = (uint32_t)focus_from(f, 2, 3);
+	c->gpus = (uint32_t)focus_from(f, 2, 4);
+	c->host_gpus_n = 0;
+}
+
 /* With lines in place one group of threads must not write where another one still reads; a single warp takes both ways
  * in turns. */
 static void focus_tree(struct focus *f)
@@ -132,6 +146,7 @@ static void focus_tree(struct focus *f)
 	bool turns = proto == FOCUS_SIMPLE && focus_below(f, 2);
 
 	focus_hosts(f);
+	focus_relays(f);
 	focus_collective(f, names, ARRAY_LEN(names));
 	focus_average(f);
 	swarm_env(f->s, "NCCL_ALGO=Ring;allreduce:Tree;reduce:Tree;broadcast:Tree");
