@@ -59,7 +59,6 @@ static const char *const swarm_rare[] = {
 	"NCCL_IB_DISABLE=1",
 	"NCCL_IB_TC=255",
 	"NCCL_IB_SL=15",
-	"NCCL_IB_RETRY_CNT=1",
 	"NCCL_IB_AR_THRESHOLD=0",
 	"NCCL_IB_PCI_RELAXED_ORDERING=1",
 	"NCCL_IB_QPS_PER_CONNECTION=16",
