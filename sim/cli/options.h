@@ -116,7 +116,8 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *ar
 		    uint64_t most);
 uint64_t cli_size(struct argp_state *state, const char *option, const char *arg);
 
-/* options_programs.c: the options of a program that does more than its series. False: `key` is none of them. */
+/* options_programs.c: the options of a program that does more than its series. False: `key` is
+ * none of them. */
 bool cli_program_parse(int key, char *arg, struct argp_state *state, struct cli_options *o);
 
 /* options_collective.c: the options about the collective, and its name as an argument. False: `key`

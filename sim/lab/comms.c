@@ -71,7 +71,8 @@ static const struct comms_layout {
 	size_t bytes, padding; /* from there on, 4 bytes; 0: none */
 } comms_layouts[] = {{21400, 24, 20}, {21800, 48, 44}, {22700, 72, 0}, {22800, 80, 0}};
 
-/* Fields that change less, with values at both ends of what is legal, and beyond where another one is taken instead. */
+/* Fields that change less, with values at both ends of what is legal, and beyond where another
+ * one is taken instead. */
 static void comms_draw_others(struct sim_rng *rng, ncclConfig_t *config)
 {
 	const struct comms_field {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inits that fail, in processes whose other inits must work: one rank makes a mistake, gives up or never comes, and each
- * rank gets the class of error that docs/bootstrap.md has for it, and no communicator. All ranks draw the same mistakes, from
- * the run's seed, and come each at a time of its own. A program with NCCL_COMM_ID takes one address for all of them, so the
- * ranks meet after each.
+ * Inits that fail, in processes whose other inits must work: one rank makes a mistake, gives up or
+ * never comes, and each rank gets the class of error that docs/bootstrap.md has for it, and no
+ * communicator. All ranks draw the same mistakes, from the run's seed, and come each at a time of
+ * its own. A program with NCCL_COMM_ID takes one address for all of them, so the ranks meet after
+ * each.
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -85,7 +86,7 @@ static bool init_fails_polls(const struct init_fails *f)
 	return f->kind >= INIT_ABORTS;
 }
 
-/* ---- one rank's call -------------------------------------------------------------------------- */
+/* ---- one rank's call ------------------------------------------------------------------------- */
 
 static ncclResult_t init_fails_group(struct lab_rank *me, ncclUniqueId id, ncclComm_t *comm)
 {
@@ -133,7 +134,7 @@ static ncclResult_t init_fails_call(struct init_fails *f, ncclUniqueId id, ncclC
 	return ncclCommInitRankConfig(comm, n, id, rank, &config);
 }
 
-/* ---- what must come of it --------------------------------------------------------------------- */
+/* ---- what must come of it -------------------------------------------------------------------- */
 
 static void init_fails_want(const struct init_fails *f, ncclResult_t got)
 {
@@ -183,7 +184,8 @@ static ncclResult_t init_fails_settle(struct init_fails *f, ncclComm_t comm)
 	return async;
 }
 
-/* The culprit ends its communicator in the init; the others, too, where a rank never comes, or they learn of it first. */
+/* The culprit ends its communicator in the init; the others, too, where a rank never comes, or
+ * they learn of it first. */
 static void init_fails_end(struct init_fails *f, ncclComm_t comm, ncclResult_t rc)
 {
 	bool destroys = f->kind == INIT_DESTROYS || (!f->mine && sim_rng_below(&f->own, 2));
@@ -232,7 +234,7 @@ void lab_init_fail(struct lab_rank *me, uint64_t round, ncclUniqueId id)
 		(void)lab_rank_cuda_ok(me, cudaSetDevice(me->device), "cudaSetDevice");
 }
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static bool init_fails_id(struct lab_rank *me, uint32_t k, ncclUniqueId *id)
 {

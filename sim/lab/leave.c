@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a rank that has had an error ends its communicators: most programs abort them; others destroy them, and some
- * finalize them before. Ranks may do that each in its way, and at times of their own. A program that has had the error
- * of a communicator gets no second one from its destroy; one that finalizes it gets the error once more.
+ * How a rank that has had an error ends its communicators: most programs abort them; others destroy
+ * them, and some finalize them before. Ranks may do that each in its way, and at times of their
+ * own. A program that has had the error of a communicator gets no second one from its destroy; one
+ * that finalizes it gets the error once more. An end in order reports no failure to other ranks: a
+ * rank whose own failure the communicator does not have aborts it.
  */
 #include <stdio.h>
 
@@ -47,6 +49,12 @@ static ncclResult_t leave_one(struct lab_rank *me, ncclComm_t comm, bool finaliz
 	ncclResult_t async = ncclSuccess, rc = ncclCommGetAsyncError(comm, &async), end = rc;
 	bool given = !rc && async != ncclSuccess && async != ncclInProgress;
 
+	if (!given && me->error != ncclRemoteError) {
+		lab_call(me, "ncclCommAbort");
+		rc = ncclCommAbort(comm);
+		lab_call(me, NULL);
+		return rc;
+	}
 	if (finalizes) {
 		lab_call(me, "ncclCommFinalize after an error");
 		end = lab_comm_settle(me, comm, ncclCommFinalize(comm));

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups of different calls: collectives of the table with their own types, operations, roots and sizes, and messages
- * from each rank to another one, or from one rank alone, on several streams and communicators. Some groups are of many
- * messages. All ranks draw the same groups, from the run's seed, and half of these are called by each rank in an order of its
- * own (mixed_order.c). Each call has buffers of its own. Its input is brought by a stream of the group, and its result is taken by one:
- * a group waits for all streams that its calls on one communicator use, and all of them wait for it.
+ * Groups of different calls: collectives of the table with their own types, operations, roots and
+ * sizes, and messages from each rank to another one, or from one rank alone, on several streams and
+ * communicators. Some groups are of many messages. All ranks draw the same groups, from the run's
+ * seed, and half of these are called by each rank in an order of its own (mixed_order.c). Each call
+ * has buffers of its own. Its input is brought by a stream of the group, and its result is taken by
+ * one: a group waits for all streams that its calls on one communicator use, and all of them wait
+ * for it.
  */
 #include <cuda_runtime_api.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of groups of different calls share: mixed.c, and mixed_order.c, which is pure. */
+/* Groups of different calls: shared by mixed.c and mixed_order.c, which is pure. */
 #ifndef SIM_LAB_MIXED_H
 #define SIM_LAB_MIXED_H
 
@@ -17,7 +17,8 @@ struct mixed_call {
 	int32_t only;     /* a message of this rank alone; -1: of each */
 };
 
-/* Makes calls that all ranks must have, because they give a communicator its place, calls of all ranks. */
+/* Makes calls that all ranks must have, because they give a communicator its place, calls of all
+ * ranks. */
 void mixed_order_comms(struct mixed_call *call, uint32_t n);
 /* Another legal order of the same calls: order[0..n-1], which are 0..n-1 before. */
 void mixed_order_shuffle(const struct mixed_call *call, uint32_t n, struct sim_rng *rng,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Orders in which ranks may call what a group has. Collectives have the same order on all ranks, of all
- * communicators together. Messages between two ranks have one order on both; other messages may come anywhere, between collectives of
- * their communicator and others. A communicator that has no collective in the group has the place of its first message,
- * which all ranks call, and none before it.
+ * Orders in which ranks may call what a group has. Collectives have the same order on all ranks, of
+ * all communicators together. Messages between two ranks have one order on both; other messages may
+ * come anywhere, between collectives of their communicator and others. A communicator that has no
+ * collective in the group has the place of its first message, which all ranks call, and none before
+ * it.
  */
 #include "sim/lab/mixed.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Payloads of any floats (struct payload.any): elements that are rounded, that overflow or almost do, subnormals, signed zeros, NaNs. At most
- * elements two ranks have numbers of their own and the others the neutral one, so that every order of the ranks has
- * the same bits: one result, rounded once. One element in eight is dense: all ranks have numbers of either sign, and the
- * result is only bounded, by half a unit for each rounding of a partial sum.
+ * Payloads of any floats (struct payload.any): elements that are rounded, that overflow or almost
+ * do, subnormals, signed zeros, NaNs. At most elements two ranks have numbers of their own and the
+ * others the neutral one, so that every order of the ranks has the same bits: one result, rounded
+ * once. One element in eight is dense: all ranks have numbers of either sign, and the result is
+ * only bounded, by half a unit for each rounding of a partial sum.
  */
 #include <math.h>
 #include <string.h>
@@ -128,13 +129,15 @@ static double any_large(const struct payload *p, uint64_t h)
 			   f, ldexp(1.75, f->bytes == 1 && f->exponent_bits == 4 ? top + 1 : top)));
 }
 
-/* The exponent of the largest numbers. The one of e4m3 that stands for infinity elsewhere has numbers. */
+/* The exponent of the largest numbers. The one of e4m3 that stands for infinity elsewhere has
+ * numbers. */
 static int any_top(const struct payload_format *f)
 {
 	return (1 << (f->exponent_bits - 1)) - 1 + (f->bytes == 1 && f->exponent_bits == 4);
 }
 
-/* Two of them are about as large as the largest number: the result is rounded to it, or leaves the range, or neither. */
+/* Two of them are about as large as the largest number: the result is rounded to it, or leaves
+ * the range, or neither. */
 static double any_edge(const struct payload *p, const struct any_element *e, uint64_t h, bool one)
 {
 	const struct payload_format *f = payload_format_of(p->type);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that must be refused: each rank draws its own ones, between its other work, and no other rank takes part in
- * them. The class of the error must be the one that nccl.h has for the mistake, the same from the end of a group
- * that has the call, and ncclGetLastError must have a line. Collectives and messages with one mistake are here, all
- * other calls in refused_others.c.
+ * Calls that must be refused: each rank draws its own ones, between its other work, and no other
+ * rank takes part in them. The class of the error must be the one that nccl.h has for the mistake,
+ * the same from the end of a group that has the call, and ncclGetLastError must have a line.
+ * Collectives and messages with one mistake are here, all other calls in refused_others.c.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -278,7 +278,7 @@ static ncclResult_t refused_collective(struct refused *r, const char **name, con
 	return rc;
 }
 
-/* ---- one of them ------------------------------------------------------------------------------ */
+/* ---- one of them ----------------------------------------------------------------------------- */
 
 void lab_refused_report(struct lab_rank *me, const char *call, const char *why, const char *text)
 {
@@ -351,7 +351,7 @@ void lab_refused(struct lab_rank *me, const char *when)
 	}
 }
 
-/* ---- a communicator at its end ---------------------------------------------------------------- */
+/* ---- a communicator at its end --------------------------------------------------------------- */
 
 void lab_refused_finalized(struct lab_rank *me, ncclComm_t comm)
 {

@@ -19,10 +19,11 @@ struct refused {
 void lab_refused_report(struct lab_rank *me, const char *call, const char *why, const char *text);
 void lab_refused_judge(struct lab_rank *me, const char *call, const char *why, ncclResult_t got,
 		       ncclResult_t want);
-/* refused_others.c: makes one that is no collective and no message; *want is ncclInvalidArgument before. */
+/* refused_others.c: makes one that is no collective and no message; *want is ncclInvalidArgument
+ * before. */
 ncclResult_t lab_refused_other(struct refused *r, bool grouped, const char **name, const char **why,
 			       ncclResult_t *want);
-/* What a program can request of a communicator, and is right. */
+/* Queries of a communicator, whose answers are checked. */
 void lab_refused_queries(struct refused *r);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls with one wrong argument that are no collectives and no messages; and queries with their answers. */
+/* Calls with one wrong argument that are no collectives and no messages; and queries with their
+ * answers. */
 #include <string.h>
 
 #include "sim/lab/refused.h"
 
-/* ---- communicators ---------------------------------------------------------------------------- */
+/* ---- communicators --------------------------------------------------------------------------- */
 
 static ncclResult_t refused_config(struct refused *r, ncclConfig_t *config)
 {
@@ -146,7 +147,7 @@ static ncclResult_t refused_async_comm(struct refused *r)
 				     &async);
 }
 
-/* ---- queries ---------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 static ncclResult_t refused_query(struct refused *r)
 {
@@ -177,7 +178,7 @@ static ncclResult_t refused_unique_id(struct refused *r)
 	return ncclGetUniqueId(NULL);
 }
 
-/* ---- operations ------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static ncclResult_t refused_op_create(struct refused *r)
 {
@@ -186,7 +187,7 @@ static ncclResult_t refused_op_create(struct refused *r)
 	ncclScalarResidence_t where = k == 4             ? (ncclScalarResidence_t)2
 				      : k == 5 || k == 6 ? ncclScalarDevice
 							 : ncclScalarHostImmediate;
-	/* in host memory, where the GPU's is expected, misaligned, or the other way round */
+	/* in host memory, where the GPU's is expected, misaligned; or the reverse */
 	void *scalar = k == 0 ? NULL : k == 6 ? r->gpu + 2 : k == 7 ? r->gpu : r->host;
 	ncclRedOp_t op;
 
@@ -212,7 +213,7 @@ static ncclResult_t refused_op_again(struct refused *r)
 	return rc ? rc : ncclRedOpDestroy(op, r->comm);
 }
 
-/* ---- memory, groups --------------------------------------------------------------------------- */
+/* ---- memory, groups -------------------------------------------------------------------------- */
 
 static ncclResult_t refused_register(struct refused *r)
 {
@@ -249,13 +250,13 @@ static ncclResult_t refused_group_end(struct refused *r)
 	return ncclGroupEnd();
 }
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct refused_row {
 	const char *name, *why;
 	ncclResult_t (*make)(struct refused *r);
 	bool usage; /* ncclInvalidUsage */
-	bool alone; /* not in a group: an environment that sets the value leaves the error to the unique id */
+	bool alone; /* not in a group: an environment may set the value, and the id is wrong */
 } refused_rows[] = {
 	{"ncclCommInitRankConfig", "config's magic", refused_config_magic, false, false},
 	{"ncclCommInitRankConfig", "config's size", refused_config_size, false, false},
@@ -305,7 +306,7 @@ ncclResult_t lab_refused_other(struct refused *r, bool grouped, const char **nam
 	return refused_rows[k].make(r);
 }
 
-/* ---- right calls ------------------------------------------------------------------------------ */
+/* ---- right calls ----------------------------------------------------------------------------- */
 
 static void refused_answer(struct refused *r, const char *call, ncclResult_t rc, int got, int want)
 {

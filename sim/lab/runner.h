@@ -155,12 +155,9 @@ struct lab_config {
 	/* Another task of each rank makes so many communicators of all ranks, one after the other, and destroys them
 	 * without a use (idle.c). */
 	uint32_t idle;
-	uint32_t
-		refused; /* calls of each rank that must be refused, at each of some moments (refused.c) */
-	uint32_t
-		init_fails; /* inits that must fail, before the first one and after the series (init_fails.c) */
-	uint32_t
-		pauses; /* each rank sleeps now and then before a call, so many ms at most (pause.c) */
+	uint32_t refused;    /* wrong calls of each rank, at each of some moments (refused.c) */
+	uint32_t init_fails; /* inits that must fail, before and after the series (init_fails.c) */
+	uint32_t pauses;     /* a rank sleeps before some calls, so many ms at most (pause.c) */
 	enum lab_leaves leaves; /* with faults: how a rank ends its communicators after trouble */
 	/* The number of groups of different calls that follow the series (mixed.c). */
 	uint32_t mixed;

@@ -304,13 +304,14 @@ int lab_mixed_make(struct lab_rank *me);
 void lab_mixed_free(struct lab_rank *me);
 bool lab_mixed(struct lab_rank *me);
 
-/* refused.c: so many wrong calls as the run has, which leave no trace; `when` names the draw. Reports. */
+/* refused.c: so many wrong calls as the run has, which leave no trace; `when` names the draw.
+ * Reports. */
 void lab_refused(struct lab_rank *me, const char *when);
 void lab_refused_finalized(struct lab_rank *me, ncclComm_t comm);
 void lab_refused_gone(struct lab_rank *me, ncclComm_t comm); /* it was destroyed, or aborted */
 
-/* init_fails.c: those before the first init, or those after the series; false: a rank failed. One of them, by all
- * ranks, with an id of its own. */
+/* init_fails.c: those before the first init, or those after the series; false: a rank failed.
+ * One of them, by all ranks, with an id of its own. */
 bool lab_init_fails(struct lab_rank *me, bool first);
 void lab_init_fail(struct lab_rank *me, uint64_t round, ncclUniqueId id);
 

@@ -104,7 +104,8 @@ static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 	char start[SCENARIO_ENV_BYTES];
 
 	snprintf(start, sizeof start, "%.*s=", (int)name, assignment);
-	/* algorithms that need direct access have no other way; what was drawn to fit something else stays */
+	/* algorithms that need direct access have no other way; what was drawn to fit something
+	 * else stays */
 	if (drawn && !(strstr(assignment, "P2P_LEVEL") && swarm_is_set(s, "NCCL_ALGO=OneShot")) &&
 	    (!swarm_is_set(s, start) || strcmp(start, "NCCL_DEBUG=") == 0))
 		swarm_env(s, "%s", assignment);
@@ -164,7 +165,8 @@ static void swarm_calls(struct scenario *s, uint64_t seed)
 		s->lab.pauses = most_ms;
 }
 
-/* A little of everything in a small world, one seed in ten: bugs of programs need several habits at the same time. */
+/* A little of everything in a small world, one seed in ten: bugs of programs need several habits
+ * at the same time. */
 static void swarm_busy(struct scenario *s, uint64_t seed)
 {
 	struct lab_config *c = &s->lab;
@@ -204,7 +206,7 @@ static void swarm_programs_faulty(struct scenario *s, uint64_t seed)
 	enum lab_leaves way = ways[sim_rng_below(&rng, ARRAY_LEN(ways))];
 	uint32_t late_s = 1 + (uint32_t)sim_rng_below(&rng, 5);
 
-	s->lab.polls = sim_rng_below(&rng, 4) == 0;
+	s->lab.polls = sim_rng_below(&rng, 3) == 0;
 	s->lab.finalize = sim_rng_below(&rng, 6) == 0;
 	s->lab.nonblocking = sim_rng_below(&rng, 10) == 0;
 	if (leaves)
@@ -278,7 +280,6 @@ void swarm_programs_calm(struct scenario *s, uint64_t seed)
 	/* a second communicator would find the address taken where ranks end at different times */
 	if (!s->plan[0] || !s->lab.recover)
 		swarm_comm_id(s, &rng);
-	s->lab.hasty &= !s->plan[0] || s->lab.comms < 2;
 	if (s->plan[0]) {
 		if (!s->lab.quiet)
 			swarm_programs_faulty(s, seed);
