@@ -50,12 +50,6 @@ ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part)
 	return *comms_slot(me, part % lab_comms(me->run->config));
 }
 
-void lab_comms_none(struct lab_rank *me)
-{
-	for (uint32_t i = 0; i < lab_comms(me->run->config); i++)
-		__atomic_store_n(comms_slot(me, i), NULL, __ATOMIC_RELEASE);
-}
-
 bool lab_comms_any(struct lab_rank *me)
 {
 	bool any = false;
@@ -185,6 +179,15 @@ static void comms_drop(const struct lab_rank *me, ncclComm_t *at)
 	if (*at && me->run->config->nonblocking)
 		(void)ncclCommAbort(*at);
 	*at = NULL;
+}
+
+void lab_comms_none(struct lab_rank *me)
+{
+	for (uint32_t i = 0; i < lab_comms(me->run->config); i++) {
+		ncclComm_t comm = __atomic_exchange_n(comms_slot(me, i), NULL, __ATOMIC_ACQ_REL);
+
+		comms_drop(me, &comm);
+	}
 }
 
 ncclResult_t lab_comms_init(struct lab_rank *me)

@@ -278,7 +278,7 @@ ncclResult_t lab_factor_end(struct lab_rank *me, const struct lab_row *row, nccl
 /* comms.c: the communicators of a rank, me->comm and what --comms adds. */
 uint32_t lab_comms(const struct lab_config *c);
 ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
-void lab_comms_none(struct lab_rank *me);         /* its init failed: it has none */
+void lab_comms_none(struct lab_rank *me);         /* its init failed: it has none, or aborts it */
 bool lab_comms_any(struct lab_rank *me);          /* is there one? Any task */
 ncclResult_t lab_comms_init(struct lab_rank *me); /* those that failed are NULL */
 /* The final result of a call that returned r, on one that may be non-blocking; ncclInProgress where

@@ -86,7 +86,6 @@ static const char *const swarm_rare[] = {
 	"DOPPEL_HCA_FAST_PATH=off",
 	"DOPPEL_HCA_ATOMIC=none",
 	"DOPPEL_CUDA_WAITS=1",
-	"DOPPEL_HCA_PKEYS=0x8001,0xffff",
 	"NCCL_DEBUG=INFO",
 	"NCCL_DEBUG=VERSION",
 	"NCCL_DEBUG_SUBSYS=ALL",
@@ -125,7 +124,7 @@ static void swarm_hosts(struct scenario *s, uint64_t seed)
 	const char *list = lists[sim_rng_below(&rng, ARRAY_LEN(lists) - (s->lab.hosts > 1))];
 	unsigned hca = (unsigned)sim_rng_below(&rng, 4);
 
-	if (interfaces)
+	if (interfaces && !swarm_is_set(s, "NCCL_SOCKET_IFNAME"))
 		swarm_env(s, "DOPPEL_INTERFACES=%s", list);
 	if (link && !swarm_is_set(s, "NCCL_NET=IB"))
 		swarm_env(s, "DOPPEL_HCA_LINK=mlx5_%u=down", hca);
