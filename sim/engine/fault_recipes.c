@@ -152,6 +152,10 @@ const struct fault_recipe fault_recipes_early[] = {
 	{6, "verbs.modify_qp rank=%u nth=%u fail", {RANK, {4, 16}}},
 	{2, "cuda.launch_ex rank=%u nth=%u fail", {RANK, {1, 4}}},
 	{6, "os.task rank=%u nth=%u kill", {RANK, {64, 511}}},
+	/* no memory for what ranks have for each other */
+	{4, "cuda.malloc rank=%u nth=%u fail", {RANK, {1, 24}}},
+	{1, "cuda.host_alloc rank=%u nth=%u fail", {RANK, {1, 24}}},
+	{2, "os.alloc rank=%u nth=%u fail", {RANK, {1, 255}}},
 	{.text = NULL},
 };
 

@@ -103,10 +103,11 @@ static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 	char start[SCENARIO_ENV_BYTES];
 
 	snprintf(start, sizeof start, "%.*s=", (int)name, assignment);
-	/* algorithms that need direct access have no other way; what was drawn to fit something
-	 * else stays */
-	if (drawn && !(strstr(assignment, "P2P_LEVEL") && swarm_is_set(s, "NCCL_ALGO=OneShot")) &&
-	    (!swarm_is_set(s, start) || strcmp(start, "NCCL_DEBUG=") == 0))
+	/* algorithms that need direct access have no other way, and NICs below two CPUs are not merged */
+	bool fits = !(strstr(assignment, "P2P_LEVEL") && swarm_is_set(s, "NCCL_ALGO=OneShot")) &&
+		    !(strstr(assignment, "FORCE_MERGE") && strstr(s->machine, "2nic"));
+	/* what was drawn to fit something else stays */
+	if (drawn && fits && (!swarm_is_set(s, start) || strcmp(start, "NCCL_DEBUG=") == 0))
 		swarm_env(s, "%s", assignment);
 }
 
