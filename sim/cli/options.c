@@ -161,6 +161,18 @@ static const struct argp_option options_argp_options[] = {
 	 "communicators are non-blocking; a rank polls them after each call", 3},
 	{"polls", OPTION_POLLS, NULL, 0,
 	 "another task of each rank polls its communicators until they are destroyed", 3},
+	{"refused", OPTION_REFUSED, "N", 0,
+	 "each rank makes N calls that must be refused, after the series (default 0)", 3},
+	{"init-fails", OPTION_INIT_FAILS, "N", 0,
+	 "N inits that must fail, before the first one and after the series (default 0)", 3},
+	{"pauses", OPTION_PAUSES, "MS", 0,
+	 "each rank sleeps now and then before a call, so long at most, drawn from the seed "
+	 "(default 0)",
+	 3},
+	{"leaves", OPTION_LEAVES, "abort|destroy|finalize|each", 0,
+	 "with faults: how a rank ends its communicators after an error; each: drawn for each "
+	 "rank, and after a time that is (default abort)",
+	 3},
 	{"ends", OPTION_ENDS, "in-order|reversed|seed|each", 0,
 	 "order in which communicators are destroyed; seed: drawn for all ranks, each: drawn for "
 	 "each rank (default in-order)",
@@ -303,29 +315,6 @@ static void options_parse_memory_order(struct cli_options *o, const char *arg,
 	argp_error(state, "--memory-order %s: expected draw, off or on", arg);
 }
 
-static void options_parse_ends(struct cli_options *o, const char *arg, struct argp_state *state)
-{
-	static const char *const names[] = {"in-order", "reversed", "seed", "each"};
-
-	for (int i = 0; i < (int)ARRAY_LEN(names); i++)
-		if (strcmp(arg, names[i]) == 0) {
-			o->scenario.lab.ends = (enum lab_ends)i;
-			return;
-		}
-	argp_error(state, "--ends %s: expected in-order, reversed, seed or each", arg);
-}
-
-static void options_parse_env_odd(struct cli_options *o, const char *arg, struct argp_state *state)
-{
-	cli_env_option("--env-odd", arg, state);
-	if (strlen(arg) >= sizeof o->scenario.env_odd)
-		argp_error(state, "--env-odd %.20s...: longer than %d characters", arg,
-			   SCENARIO_ENV_BYTES - 1);
-	if (world_env_check(arg))
-		exit(SIM_USAGE);
-	snprintf(o->scenario.env_odd, sizeof o->scenario.env_odd, "%s", arg);
-}
-
 static void options_add_env(struct cli_options *o, const char *assignment, struct argp_state *state)
 {
 	cli_env_option("--env", assignment, state);
@@ -408,72 +397,6 @@ static bool options_parse_world(int key, char *arg, struct argp_state *state, st
 		return true;
 	case OPTION_NO_STRICT:
 		o->scenario.lab.strict_device_view = false;
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* Parses an option of a program that runs more than its series. */
-static bool options_parse_program(int key, char *arg, struct argp_state *state,
-				  struct cli_options *o)
-{
-	switch (key) {
-	case OPTION_HASTY:
-		o->scenario.lab.hasty = true;
-		return true;
-	case OPTION_BEFORE:
-		o->scenario.lab.before = cli_collective_find("--before: ", arg, state);
-		return true;
-	case OPTION_STREAMS:
-		o->scenario.lab.streams =
-			(uint32_t)cli_number(state, "--streams", arg, 1, LAB_MAX_STREAMS);
-		return true;
-	case OPTION_PER_ITERATION:
-		o->scenario.lab.per_iteration = true;
-		return true;
-	case OPTION_GROUP:
-		o->scenario.lab.group = (uint32_t)cli_number(state, "--group", arg, 1, 4096);
-		return true;
-	case OPTION_COMMS:
-		o->scenario.lab.comms =
-			(uint32_t)cli_number(state, "--comms", arg, 1, LAB_MAX_COMMS);
-		return true;
-	case OPTION_TRANSIENT:
-		o->scenario.lab.transient =
-			(uint32_t)cli_number(state, "--transient", arg, 0, LAB_MAX_TRANSIENT);
-		return true;
-	case OPTION_IDLE:
-		o->scenario.lab.idle =
-			(uint32_t)cli_number(state, "--idle", arg, 0, LAB_MAX_TRANSIENT);
-		return true;
-	case OPTION_MIXED:
-		o->scenario.lab.mixed = (uint32_t)cli_number(state, "--mixed", arg, 0, 4096);
-		return true;
-	case OPTION_LATE:
-		o->scenario.lab.late = (uint32_t)cli_number(state, "--late", arg, 0, LAB_MAX_LATE);
-		return true;
-	case OPTION_FINALIZE:
-		o->scenario.lab.finalize = true;
-		return true;
-	case OPTION_NONBLOCKING:
-		o->scenario.lab.nonblocking = true;
-		return true;
-	case OPTION_POLLS:
-		o->scenario.lab.polls = true;
-		return true;
-	case OPTION_ENDS:
-		options_parse_ends(o, arg, state);
-		return true;
-	case OPTION_CONFIG_VERSION:
-		o->scenario.lab.config_version =
-			(uint32_t)cli_number(state, "--config-version", arg, 0, 99999);
-		return true;
-	case OPTION_ENV_ODD:
-		options_parse_env_odd(o, arg, state);
-		return true;
-	case OPTION_ANY_NUMBERS:
-		o->scenario.lab.any_numbers = true;
 		return true;
 	default:
 		return false;
@@ -632,7 +555,7 @@ static error_t options_parse(int key, char *arg, struct argp_state *state)
 {
 	struct cli_options *o = state->input;
 	cli_take(state, options_argp_options, &o->given, key, arg);
-	if (options_parse_program(key, arg, state, o) || options_parse_engine(key, arg, state, o) ||
+	if (cli_program_parse(key, arg, state, o) || options_parse_engine(key, arg, state, o) ||
 	    options_parse_processes(key, arg, state, o))
 		return 0;
 	if (options_parse_world(key, arg, state, o) || cli_collective_parse(key, arg, state, o)) {
@@ -732,6 +655,8 @@ static const struct cli_rule options_rules[] = {
 	 NULL},
 	{CLI_EXCLUDES, OPTION_TRANSIENT, {OPTION_PROCESSES, OPTION_RANK}, NULL},
 	{CLI_EXCLUDES, OPTION_IDLE, {OPTION_PROCESSES, OPTION_RANK}, NULL},
+	{CLI_EXCLUDES, OPTION_INIT_FAILS, {OPTION_PROCESSES, OPTION_RANK}, NULL},
+	{CLI_NEEDS, OPTION_LEAVES, {OPTION_FAULTS}, NULL},
 	{CLI_EXCLUDES, OPTION_ENV_ODD, {OPTION_PROCESSES, OPTION_RANK}, NULL},
 	{CLI_NEEDS, OPTION_WORKERS, {OPTION_THREADS}, NULL},
 	{CLI_NEEDS, OPTION_RECOVER, {OPTION_FAULTS}, NULL},

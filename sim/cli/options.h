@@ -45,6 +45,10 @@ enum cli_option_key {
 	OPTION_FINALIZE,
 	OPTION_NONBLOCKING,
 	OPTION_POLLS,
+	OPTION_REFUSED,
+	OPTION_INIT_FAILS,
+	OPTION_PAUSES,
+	OPTION_LEAVES,
 	OPTION_ENDS,
 	OPTION_CONFIG_VERSION,
 	OPTION_ENV_ODD,
@@ -113,7 +117,12 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *ar
 		    uint64_t most);
 uint64_t cli_size(struct argp_state *state, const char *option, const char *arg);
 
-/* options_collective.c: parses an option about the collective. False: `key` is another option. */
+/* options_programs.c: the options of a program that does more than its series. False: `key` is
+ * none of them. */
+bool cli_program_parse(int key, char *arg, struct argp_state *state, struct cli_options *o);
+
+/* options_collective.c: the options about the collective, and its name as an argument. False: `key`
+ * is none of them. */
 bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct cli_options *o);
 /* Finds a collective by name. Ends the program with an error that begins with `option` if it does
  * not exist. */

@@ -135,6 +135,12 @@ const struct fault_recipe fault_recipes_hard[] = {
 	{1, "os.connect nth=%u lost by=%ums", {{1, 20}, {1, 5000}}},
 	{4, "os.task rank=%u nth=%u kill", {RANK, {1, 8192}}},
 	{1, "os.task after=%uus kill", {{1, 50000}}},
+	/* while ranks work, and while they come to their ends */
+	{4, "os.task rank=%u after=collective+%uus kill", {RANK, {1, 1000000}}},
+	{2, "os.task rank=%u after=collective:%u+%uus kill", {RANK, {0, 7}, {1, 5000}}},
+	{2, "os.socket rank=%u after=collective+%uus nth=1 reset", {RANK, {1, 1000000}}},
+	{2, "verbs.cqe rank=%u after=collective+%uus nth=1 error", {RANK, {1, 1000000}}},
+	{1, "fabric.link host=%u after=collective+%uus nth=1 down", {HOST, {1, 1000000}}},
 	{.text = NULL},
 };
 
@@ -147,6 +153,10 @@ const struct fault_recipe fault_recipes_early[] = {
 	{6, "verbs.modify_qp rank=%u nth=%u fail", {RANK, {4, 16}}},
 	{2, "cuda.launch_ex rank=%u nth=%u fail", {RANK, {1, 4}}},
 	{6, "os.task rank=%u nth=%u kill", {RANK, {64, 511}}},
+	/* no memory for what ranks have for each other */
+	{4, "cuda.malloc rank=%u nth=%u fail", {RANK, {1, 24}}},
+	{1, "cuda.host_alloc rank=%u nth=%u fail", {RANK, {1, 24}}},
+	{2, "os.alloc rank=%u nth=%u fail", {RANK, {1, 255}}},
 	{.text = NULL},
 };
 

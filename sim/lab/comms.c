@@ -50,12 +50,6 @@ ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part)
 	return *comms_slot(me, part % lab_comms(me->run->config));
 }
 
-void lab_comms_none(struct lab_rank *me)
-{
-	for (uint32_t i = 0; i < lab_comms(me->run->config); i++)
-		__atomic_store_n(comms_slot(me, i), NULL, __ATOMIC_RELEASE);
-}
-
 bool lab_comms_any(struct lab_rank *me)
 {
 	bool any = false;
@@ -71,6 +65,37 @@ static const struct comms_layout {
 	size_t bytes, padding; /* from there on, 4 bytes; 0: none */
 } comms_layouts[] = {{21400, 24, 20}, {21800, 48, 44}, {22700, 72, 0}, {22800, 80, 0}};
 
+/* Fields that change less, with values at both ends of what is legal, and beyond where another
+ * one is taken instead. */
+static void comms_draw_others(struct sim_rng *rng, ncclConfig_t *config)
+{
+	const struct comms_field {
+		int *at;
+		int values[4];
+	} fields[] = {
+		{&config->cgaClusterSize, {0, 1, 8, 9}},
+		{&config->splitShare, {0, 1, 2, -1}},
+		{&config->trafficClass, {0, 1, 106, 255}},
+		{&config->collnetEnable, {0, 1, 2, -1}},
+		{&config->CTAPolicy, {0, 1, 3, 4}},
+		{&config->shrinkShare, {0, 1, 2, -1}},
+		{&config->nvlsCTAs, {1, 16, 64, 1000}},
+		{&config->nChannelsPerNetPeer, {1, 2, 64, 1000}},
+		{&config->nvlinkCentricSched, {0, 1, 1, 0}},
+		{&config->maxCTAs, {1, 64, 65, 1000}},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+		bool set = sim_rng_below(rng, 3) == 0;
+		int value = fields[i].values[sim_rng_below(rng, ARRAY_LEN(fields[i].values))];
+
+		if (set && !(fields[i].at == &config->maxCTAs && config->minCTAs > value))
+			*fields[i].at = value;
+	}
+	if (sim_rng_below(rng, 2))
+		config->commName = "a name of the program's";
+}
+
 /* Values that a program may set in a config of any version, the same on all ranks. */
 static void comms_draw_config(const struct lab_rank *me, ncclConfig_t *config)
 {
@@ -80,7 +105,7 @@ static void comms_draw_config(const struct lab_rank *me, ncclConfig_t *config)
 	bool most = sim_rng_below(&rng, 2) == 0, least = sim_rng_below(&rng, 4) == 0;
 	int max = 1 + (int)sim_rng_below(&rng, 16),
 	    min = 1 + (int)sim_rng_below(&rng, (uint64_t)max);
-	bool sockets = sim_rng_below(&rng, 4) == 0;
+	bool sockets = sim_rng_below(&rng, 4) == 0, others = sim_rng_below(&rng, 2) == 0;
 
 	if (most)
 		config->maxCTAs = max;
@@ -88,6 +113,8 @@ static void comms_draw_config(const struct lab_rank *me, ncclConfig_t *config)
 		config->minCTAs = min;
 	if (sockets)
 		config->netName = "Socket";
+	if (others)
+		comms_draw_others(&rng, config);
 }
 
 static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclUniqueId id)
@@ -154,6 +181,15 @@ static void comms_drop(const struct lab_rank *me, ncclComm_t *at)
 	*at = NULL;
 }
 
+void lab_comms_none(struct lab_rank *me)
+{
+	for (uint32_t i = 0; i < lab_comms(me->run->config); i++) {
+		ncclComm_t comm = __atomic_exchange_n(comms_slot(me, i), NULL, __ATOMIC_ACQ_REL);
+
+		comms_drop(me, &comm);
+	}
+}
+
 ncclResult_t lab_comms_init(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
@@ -205,19 +241,31 @@ ncclResult_t lab_comms_error(struct lab_rank *me)
 	return rc;
 }
 
+ncclComm_t lab_comms_next_to_end(struct lab_rank *me, uint32_t k)
+{
+	ncclComm_t comm = __atomic_load_n(comms_slot_to_end(me, k), __ATOMIC_ACQUIRE);
+
+	__atomic_store_n(&me->comms_ended, k + 1, __ATOMIC_RELEASE);
+	return comm;
+}
+
 ncclResult_t lab_comms_destroy(struct lab_rank *me)
 {
 	ncclResult_t rc = ncclSuccess;
 
 	for (uint32_t i = 0; i < lab_comms(me->run->config); i++) {
-		ncclComm_t comm = *comms_slot_to_end(me, i);
-
-		__atomic_store_n(&me->comms_ended, i + 1, __ATOMIC_RELEASE);
 		ncclResult_t one = ncclSuccess;
+
+		if (!me->team)
+			lab_pause(me);
+		ncclComm_t comm = lab_comms_next_to_end(me, i);
 		if (comm && me->run->config->finalize)
 			one = lab_comm_settle(me, comm, ncclCommFinalize(comm));
+		if (comm && me->run->config->finalize && !one)
+			lab_refused_finalized(me, comm);
 		rc = rc ? rc : one;
 		one = comm ? ncclCommDestroy(comm) : ncclSuccess;
+		lab_refused_gone(me, one ? NULL : comm);
 		rc = rc ? rc : one;
 	}
 	return rc;

@@ -9,6 +9,8 @@
 
 #include "sim/lab/runner_internal.h"
 
+#define IDLE_ROUND 1000u /* of an init that fails, beside those of the rank's own task */
+
 static bool idle_id(struct lab_rank *me, uint32_t k, ncclUniqueId *id)
 {
 	struct lab_transient_id *slot = &me->run->idle_id[k];
@@ -37,6 +39,15 @@ static bool idle_id(struct lab_rank *me, uint32_t k, ncclUniqueId *id)
 	return true;
 }
 
+/* One in three of a program that has inits which fail. */
+static bool idle_fails(const struct lab_rank *me, uint32_t k)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, me->run->config->sim.seed + k, "lab.idle");
+	return sim_rng_below(&rng, 3) == 0 && me->run->config->init_fails && me->run->nranks > 1;
+}
+
 static bool idle_live(struct lab_rank *me, uint32_t k)
 {
 	const char *call = "ncclCommInitRank of a communicator without a use";
@@ -46,6 +57,10 @@ static bool idle_live(struct lab_rank *me, uint32_t k)
 
 	if (!idle_id(me, k, &id))
 		return false;
+	if (idle_fails(me, k)) {
+		lab_init_fail(me, IDLE_ROUND + k, id);
+		return true;
+	}
 	r = ncclCommInitRank(&comm, me->run->nranks, id, me->rank);
 	if (!r) {
 		call = "ncclCommDestroy of a communicator without a use";

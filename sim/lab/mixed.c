@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups of different calls: collectives of the table with their own types, operations, roots and sizes, and messages
- * from each rank to another one, or from one rank alone, on several streams and communicators. Some groups are of many
- * messages. All ranks draw the same groups, from the run's seed. Each call has buffers of its own. Its input is brought by a stream of the group, and its result is taken by one:
- * a group waits for all streams that its calls on one communicator use, and all of them wait for it.
+ * Groups of different calls: collectives of the table with their own types, operations, roots and
+ * sizes, and messages from each rank to another one, or from one rank alone, on several streams and
+ * communicators. Some groups are of many messages. All ranks draw the same groups, from the run's
+ * seed, and half of these are called by each rank in an order of its own (mixed_order.c). Each call
+ * has buffers of its own. Its input is brought by a stream of the group, and its result is taken by
+ * one: a group waits for all streams that its calls on one communicator use, and all of them wait
+ * for it.
  */
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/lab/runner_internal.h"
+#include "sim/lab/mixed.h"
 
 enum {
-	MIXED_CALLS = 24, /* of a group, at most */
 	MIXED_CALLS_OFTEN = 6,
 	MIXED_OPS = 400, /* more than a slot of operations has numbers */
 	MIXED_STREAMS = 3,
@@ -23,17 +25,10 @@ enum {
 /* The buffers of a call, one after the other in the memory of the rank. */
 enum mixed_buffer { MIXED_SEND, MIXED_RECV, MIXED_TAKEN, MIXED_BUFFERS };
 
-struct mixed_call {
-	struct lab_row row;
-	uint32_t comm, stream; /* that the call gets */
-	uint32_t from, to;     /* the streams that bring its input and take its result */
-	int32_t distance; /* of a message to the rank so many after this one; -1: a collective */
-	bool nested;      /* in a group of its own, within the group */
-	int32_t only;     /* a message of this rank alone; -1: of each */
-};
-
 struct mixed_group {
 	struct mixed_call call[MIXED_CALLS];
+	uint32_t order[MIXED_CALLS]; /* in which this rank calls them */
+	bool orders;                 /* each rank has one of its own */
 	uint32_t n;
 	int32_t refused; /* so many of its calls, and a wrong one, make a group before, which is refused; -1: none do */
 	bool refused_apart; /* the streams of that group go with it */
@@ -114,8 +109,10 @@ static uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_bu
 static uint64_t mixed_bytes(struct sim_rng *rng)
 {
 	uint64_t shift = sim_rng_below(rng, 15);
+	bool empty = sim_rng_below(rng, 8) == 0;
+	uint64_t bytes = sim_rng_below(rng, MIN_OF(2ull << shift, (uint64_t)MIXED_BYTES) + 1);
 
-	return sim_rng_below(rng, MIN_OF(2ull << shift, (uint64_t)MIXED_BYTES) + 1);
+	return empty ? 0 : bytes;
 }
 
 static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint64_t salt,
@@ -147,6 +144,7 @@ static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint
 	bool alone = sim_rng_below(rng, 2) == 0;
 	int32_t only = (int32_t)sim_rng_below(rng, (uint64_t)run->nranks);
 	call->only = message && alone ? only : -1;
+	call->recv_first = sim_rng_below(rng, 3) == 0;
 }
 
 static bool mixed_sends(const struct lab_rank *me, const struct mixed_call *call)
@@ -178,18 +176,16 @@ static uint32_t mixed_any_stream(const struct mixed_group *g, uint32_t comm, str
 	return stream;
 }
 
-/* The first call of each communicator is of all ranks: they launch communicators in that order. */
-static void mixed_order_comms(struct mixed_group *g)
+static void mixed_draw_order(const struct lab_rank *me, uint32_t round, struct mixed_group *g)
 {
-	uint64_t seen = 0;
+	struct sim_rng rng;
 
-	for (uint32_t i = 0; i < g->n; i++) {
-		struct mixed_call *call = &g->call[i];
-
-		if (!(seen >> call->comm & 1))
-			call->only = -1;
-		seen |= 1ull << call->comm;
-	}
+	for (uint32_t i = 0; i < g->n; i++)
+		g->order[i] = i;
+	sim_rng_seed(&rng, me->run->config->sim.seed + round * LAB_MAX_DEVICES + (uint64_t)me->rank,
+		     "lab.mixed_order");
+	if (g->orders)
+		mixed_order_shuffle(g->call, g->n, &rng, g->order);
 }
 
 static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_group *g)
@@ -207,7 +203,8 @@ static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_g
 	for (uint32_t i = 0; i < g->n; i++)
 		mixed_draw_call(run, &rng, MIXED_SALT + (uint64_t)round * MIXED_CALLS + i, many,
 				&g->call[i]);
-	mixed_order_comms(g);
+	g->orders = sim_rng_below(&rng, 2) == 0;
+	mixed_order_comms(g->call, g->n);
 	for (uint32_t i = 0; i < g->n; i++) {
 		struct mixed_call *call = &g->call[i];
 
@@ -250,12 +247,16 @@ static ncclResult_t mixed_message(const struct lab_rank *me, const struct mixed_
 	int32_t n = row->payload.nranks;
 	ncclResult_t rc = ncclSuccess;
 
-	if (mixed_sends(me, call))
-		rc = ncclSend(send, row->count, row->payload.type, (me->rank + call->distance) % n,
-			      comm, stream);
-	if (!rc && mixed_receives(me, call))
-		rc = ncclRecv(recv, row->count, row->payload.type,
-			      (me->rank + n - call->distance) % n, comm, stream);
+	for (int part = 0; part < 2 && !rc; part++) {
+		bool sends = (part == 0) != call->recv_first;
+
+		if (sends && mixed_sends(me, call))
+			rc = ncclSend(send, row->count, row->payload.type,
+				      (me->rank + call->distance) % n, comm, stream);
+		if (!sends && mixed_receives(me, call))
+			rc = ncclRecv(recv, row->count, row->payload.type,
+				      (me->rank + n - call->distance) % n, comm, stream);
+	}
 	return rc;
 }
 
@@ -308,7 +309,7 @@ static ncclResult_t mixed_post(struct lab_rank *me, void *arg)
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < g->n && !rc; i++)
-		rc = mixed_post_one(me, &g->call[i], i);
+		rc = mixed_post_one(me, &g->call[g->order[i]], g->order[i]);
 	lab_call(me, "ncclGroupEnd of different calls");
 	end = lab_comms_settle(me, ncclGroupEnd());
 	lab_call(me, NULL);
@@ -327,7 +328,7 @@ static ncclResult_t mixed_post_refused(struct lab_rank *me, void *arg)
 	if (rc)
 		return rc;
 	for (int32_t i = 0; i < g->refused && !rc; i++)
-		rc = mixed_post_one(me, &g->call[i], (uint32_t)i);
+		rc = mixed_post_one(me, &g->call[g->order[i]], g->order[i]);
 	wrong = ncclBroadcast(mem, mem, 1, ncclInt8, call->row.payload.nranks, comm,
 			      me->mixed->stream[call->stream]);
 	lab_call(me, "ncclGroupEnd of a group with a wrong call");
@@ -448,6 +449,7 @@ static bool mixed_run(struct lab_rank *me, struct mixed_group *g)
 	cudaError_t e = cudaSuccess;
 	ncclResult_t r;
 
+	lab_pause(me);
 	if (!mixed_refused(me, g))
 		return false;
 	for (uint32_t i = 0; i < g->n && !e; i++)
@@ -474,6 +476,7 @@ bool lab_mixed(struct lab_rank *me)
 		struct mixed_group g;
 
 		mixed_draw(me->run, k, &g);
+		mixed_draw_order(me, k, &g);
 		ok = mixed_run(me, &g);
 	}
 	return ok;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Payloads of any floats (struct payload.any): elements that are rounded, that overflow, subnormals, signed zeros, NaNs. At most
- * elements two ranks have numbers of their own and the others the neutral one, so that every order of the ranks has
- * the same bits: one result, rounded once. One element in eight is dense: all ranks have numbers of either sign, and the
- * result is only bounded, by half a unit for each rounding of a partial sum.
+ * Payloads of any floats (struct payload.any): elements that are rounded, that overflow or almost
+ * do, subnormals, signed zeros, NaNs. At most elements two ranks have numbers of their own and the
+ * others the neutral one, so that every order of the ranks has the same bits: one result, rounded
+ * once. One element in eight is dense: all ranks have numbers of either sign, and the result is
+ * only bounded, by half a unit for each rounding of a partial sum.
  */
 #include <math.h>
 #include <string.h>
@@ -17,7 +18,7 @@ enum {
 	ANY_SPAN = 4, /* powers of two between the numbers of an element */
 };
 
-enum any_kind { ANY_PAIR, ANY_DENSE, ANY_LARGE, ANY_TINY, ANY_ZERO, ANY_NAN };
+enum any_kind { ANY_PAIR, ANY_DENSE, ANY_LARGE, ANY_TINY, ANY_ZERO, ANY_NAN, ANY_EDGE };
 
 /* One element: which ranks have what. */
 struct any_element {
@@ -62,6 +63,8 @@ static struct any_element any_element(const struct payload *p, uint64_t element)
 		e.kind = ANY_LARGE;
 	else if (kind >= 24 && !any_scales(p))
 		e.kind = ANY_TINY;
+	else if (kind >= 18 && kind < 24 && p->op != ncclAvg)
+		e.kind = ANY_EDGE;
 	return e;
 }
 
@@ -126,6 +129,27 @@ static double any_large(const struct payload *p, uint64_t h)
 			   f, ldexp(1.75, f->bytes == 1 && f->exponent_bits == 4 ? top + 1 : top)));
 }
 
+/* The exponent of the largest numbers. The one of e4m3 that stands for infinity elsewhere has
+ * numbers. */
+static int any_top(const struct payload_format *f)
+{
+	return (1 << (f->exponent_bits - 1)) - 1 + (f->bytes == 1 && f->exponent_bits == 4);
+}
+
+/* Two of them are about as large as the largest number: the result is rounded to it, or leaves
+ * the range, or neither. */
+static double any_edge(const struct payload *p, const struct any_element *e, uint64_t h, bool one)
+{
+	const struct payload_format *f = payload_format_of(p->type);
+	int top = any_top(f), less = (int)(h / 2 % (uint64_t)(f->mantissa_bits + 3));
+	double v;
+
+	if (p->op == ncclProd)
+		return any_draw(f, h, one ? top / 2 : top - top / 2 - (int)(h / 2 % 2), true);
+	v = any_draw(f, h, one ? top : top - less, false);
+	return e->bits & 1 ? -v : v;
+}
+
 /* The exponent of a subnormal number, or of one of the smallest normal ones. */
 static int any_tiny_exponent(const struct payload_format *f, uint64_t h)
 {
@@ -158,6 +182,10 @@ static double any_value(const struct payload *p, int32_t rank, uint64_t element)
 	case ANY_TINY:
 		if (takes_part)
 			return any_draw(f, h, any_tiny_exponent(f, h), true);
+		break;
+	case ANY_EDGE:
+		if (takes_part)
+			return any_edge(p, &e, h, rank == e.one);
 		break;
 	case ANY_PAIR:
 		break;

@@ -17,11 +17,17 @@ static bool polls_one(struct lab_rank *me, ncclComm_t comm)
 {
 	ncclResult_t async = ncclSuccess, r = ncclCommGetAsyncError(comm, &async);
 
-	r = r ? r : async;
-	if (r && r != ncclInProgress && r != ncclInvalidArgument &&
-	    !shared_load_u32(&me->run->failed, SHARED_ACQUIRE))
+	if (r && r != ncclInvalidArgument)
 		lab_rank_fail(me, r, "ncclCommGetAsyncError by a watchdog");
-	return r != ncclInvalidArgument;
+	if (r) /* destroyed meanwhile */
+		return false;
+	if (async == ncclSuccess || async == ncclInProgress)
+		return true;
+	/* with faults, the rank learns of a failure so; without, it is one of the run */
+	if (!shared_load_u32(me->run->armed ? &me->watch_aborted : &me->run->failed,
+			     SHARED_ACQUIRE))
+		lab_rank_fail(me, async, "ncclCommGetAsyncError by a watchdog");
+	return false;
 }
 
 static void polls_main(void *arg)
@@ -56,7 +62,7 @@ bool lab_polls_start(struct lab_rank *me)
 	char name[32];
 	struct os_thread_attr attr = {.name = name, .rank = -1};
 
-	if (!me->run->config->polls || me->run->armed)
+	if (!me->run->config->polls)
 		return true;
 	snprintf(name, sizeof name, "rank%d watchdog", me->rank);
 	if (os_thread_start(&me->poller, &attr, polls_main, me) == 0)

@@ -236,18 +236,11 @@ static bool lab_rank_destroy(struct lab_rank *me, ncclResult_t *r)
 	return lab_drive(me, &call, r);
 }
 
-static ncclResult_t lab_rank_abort(struct lab_rank *me)
-{
-	lab_call(me, "ncclCommAbort");
-	ncclResult_t r = lab_comms_abort(me);
-	lab_call(me, NULL);
-	return r;
-}
-
 /* True: by destroying it, with success. */
 static bool lab_rank_leave(struct lab_rank *me, bool ok)
 {
 	bool there = lab_comms_any(me) && !shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE);
+	const char *call = "ncclCommAbort";
 	ncclResult_t r = ncclSuccess;
 
 	me->phase = LAB_END;
@@ -257,10 +250,17 @@ static bool lab_rank_leave(struct lab_rank *me, bool ok)
 	if (!ok && me->team)
 		r = lab_team_abort(me);
 	else if (!ok && there)
-		r = lab_rank_abort(me);
+		r = lab_leave_trouble(me, &call);
 	if (r != ncclSuccess && !shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
-		lab_rank_fail(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort");
+		lab_rank_fail(me, r, ok ? "ncclCommDestroy" : call);
 	return ok && r == ncclSuccess;
+}
+
+/* What follows the series. */
+static bool lab_rank_others(struct lab_rank *me)
+{
+	lab_refused(me, "lab.refused");
+	return lab_init_fails(me, false) && lab_mixed(me);
 }
 
 /* As a launcher's rank: init, work, and either an orderly end or an abort. */
@@ -269,13 +269,13 @@ void lab_rank_main(void *arg)
 	struct lab_rank *me = arg;
 	struct lab_run *run = me->run;
 	struct lab_row hurried;
-	bool ok = lab_rank_watch_start(me) && lab_rank_alloc(me) && lab_rank_get_id(me) &&
-		  lab_rank_init(me);
+	bool ok = lab_rank_watch_start(me) && lab_rank_alloc(me) && lab_init_fails(me, true) &&
+		  lab_rank_get_id(me) && lab_rank_init(me);
 	if (ok && run->config->on_ready)
 		run->config->on_ready(me->rank, me->comm, run->config->on_ready_arg);
 	me->phase = ok ? LAB_WORK : me->phase;
 	ok = ok && lab_polls_start(me) && lab_idle_start(me) && lab_register(me) &&
-	     lab_rank_series(me) && lab_mixed(me);
+	     lab_rank_series(me) && lab_rank_others(me);
 	if (ok && lab_leads(me) && run->config->table)
 		lab_table_footer(run);
 	/* what a running collective uses stays registered: the communicator's end is its end */

@@ -7,8 +7,7 @@
 
 #define LAB_HURRY_SALT 0x68757272ull
 
-/* All ranks' tasks meet; false when a rank failed instead. */
-static bool lab_barrier(struct lab_rank *me)
+bool lab_barrier(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
 	uint64_t round = ++me->arrivals;
@@ -100,6 +99,7 @@ static bool lab_rank_parts(struct lab_rank *me, struct rank_parts parts)
 	cudaError_t e = cudaSuccess;
 	ncclResult_t r;
 
+	lab_pause(me);
 	for (uint32_t i = 0; !e && i < parts.n; i++)
 		e = (cudaError_t)lab_streams_bring(me, parts.row, parts.first + i);
 	if (!lab_rank_cuda_ok(me, e, "cudaMemcpyAsync") || !lab_drive(me, &call, &r))

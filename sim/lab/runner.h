@@ -59,13 +59,21 @@ enum lab_ends {
 	LAB_ENDS_EACH, /* drawn for each rank; one task that drives several takes one order */
 };
 
+/* How a rank that has had an error ends its communicators. */
+enum lab_leaves {
+	LAB_LEAVES_ABORT,
+	LAB_LEAVES_DESTROY,
+	LAB_LEAVES_FINALIZE, /* and destroys them then */
+	LAB_LEAVES_EACH,     /* one of these, and after a time that is drawn for each rank */
+};
+
 /* Does a rank wait after each collective of a series? nccl-tests' numbers. */
 enum lab_blocking {
 	LAB_BLOCKING_NOT,
 	LAB_BLOCKING_MEET, /* for its stream, then for all ranks */
 	LAB_BLOCKING_WAIT, /* for its stream */
 };
-enum { LAB_MAX_UNALIGN = 1 << 16, LAB_MAX_LATE = 50 };
+enum { LAB_MAX_UNALIGN = 1 << 16, LAB_MAX_LATE = 50, LAB_MAX_PAUSES = 5000 };
 
 struct lab_result;
 
@@ -147,6 +155,10 @@ struct lab_config {
 	/* Another task of each rank makes so many communicators of all ranks, one after the other, and destroys them
 	 * without a use (idle.c). */
 	uint32_t idle;
+	uint32_t refused;    /* wrong calls of each rank, at each of some moments (refused.c) */
+	uint32_t init_fails; /* inits that must fail, before and after the series (init_fails.c) */
+	uint32_t pauses;     /* a rank sleeps before some calls, so many ms at most (pause.c) */
+	enum lab_leaves leaves; /* with faults: how a rank ends its communicators after trouble */
 	/* The number of groups of different calls that follow the series (mixed.c). */
 	uint32_t mixed;
 	uint32_t

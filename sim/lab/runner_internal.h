@@ -61,6 +61,7 @@ struct lab_rank {
 	uint32_t comms_aborted; /* a bit for each that was: no second time */
 
 	struct lab_mixed *mixed;          /* mixed.c's */
+	uint64_t pauses;                  /* pause.c: moments so far */
 	struct os_thread *poller, *idler; /* polls.c, idle.c; NULL: none */
 	shared_u32 poll_over;
 
@@ -126,6 +127,7 @@ struct lab_run {
 
 	ncclUniqueId id, other_id[LAB_MAX_COMMS - 1];
 	struct lab_transient_id transient_id[LAB_MAX_TRANSIENT], idle_id[LAB_MAX_TRANSIENT];
+	ncclUniqueId fails_id[LAB_MAX_TRANSIENT]; /* init_fails.c */
 	shared_u32 id_ready;
 	shared_u32 lost_late; /* a GPU was found dead when all had come */
 	shared_u64 arrived;   /* harness barrier: a count that only grows */
@@ -203,6 +205,8 @@ static inline bool lab_leads(const struct lab_rank *me)
 
 /* rank_series.c: false: a rank failed. */
 bool lab_rank_series(struct lab_rank *me);
+/* All ranks' tasks meet; false when a rank failed instead. */
+bool lab_barrier(struct lab_rank *me);
 /* One more, that no task waits for: the communicator is destroyed while it runs. */
 bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row);
 
@@ -274,7 +278,7 @@ ncclResult_t lab_factor_end(struct lab_rank *me, const struct lab_row *row, nccl
 /* comms.c: the communicators of a rank, me->comm and what --comms adds. */
 uint32_t lab_comms(const struct lab_config *c);
 ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
-void lab_comms_none(struct lab_rank *me);         /* its init failed: it has none */
+void lab_comms_none(struct lab_rank *me);         /* its init failed: it has none, or aborts it */
 bool lab_comms_any(struct lab_rank *me);          /* is there one? Any task */
 ncclResult_t lab_comms_init(struct lab_rank *me); /* those that failed are NULL */
 /* The final result of a call that returned r, on one that may be non-blocking; ncclInProgress where
@@ -284,6 +288,8 @@ ncclResult_t lab_comm_settle(struct lab_rank *me, ncclComm_t comm, ncclResult_t 
 ncclResult_t lab_comms_settle(struct lab_rank *me, ncclResult_t r);
 ncclResult_t lab_comms_error(struct lab_rank *me); /* the first error of any of them */
 ncclResult_t lab_comms_destroy(struct lab_rank *me);
+/* The next one to destroy, NULL: none is left; its handle stays where the watch finds it. */
+ncclComm_t lab_comms_next_to_end(struct lab_rank *me, uint32_t k);
 ncclResult_t lab_comms_abort(struct lab_rank *me); /* a transient one, too; any task */
 
 /* transient.c */
@@ -297,6 +303,23 @@ ncclComm_t lab_transient_take(struct lab_rank *me);
 int lab_mixed_make(struct lab_rank *me);
 void lab_mixed_free(struct lab_rank *me);
 bool lab_mixed(struct lab_rank *me);
+
+/* refused.c: so many wrong calls as the run has, which leave no trace; `when` names the draw.
+ * Reports. */
+void lab_refused(struct lab_rank *me, const char *when);
+void lab_refused_finalized(struct lab_rank *me, ncclComm_t comm);
+void lab_refused_gone(struct lab_rank *me, ncclComm_t comm); /* it was destroyed, or aborted */
+
+/* init_fails.c: those before the first init, or those after the series; false: a rank failed.
+ * One of them, by all ranks, with an id of its own. */
+bool lab_init_fails(struct lab_rank *me, bool first);
+void lab_init_fail(struct lab_rank *me, uint64_t round, ncclUniqueId id);
+
+/* pause.c: a moment at which the rank may sleep. */
+void lab_pause(struct lab_rank *me);
+
+/* leave.c: ends the communicators of a rank that has had an error, as the run has it. */
+ncclResult_t lab_leave_trouble(struct lab_rank *me, const char **call);
 
 /* polls.c, idle.c: another task of the rank, where the run has one; false: reported. Its end is waited for. */
 bool lab_polls_start(struct lab_rank *me);

@@ -36,7 +36,7 @@ struct text_key {
 	bool provenance;          /* of no influence on the run */
 };
 
-enum { TEXT_KEYS = 74 };
+enum { TEXT_KEYS = 78 };
 extern const struct text_key text_keys[TEXT_KEYS];
 
 /* scenario_values.c */

@@ -18,6 +18,7 @@ static const char *const text_drives[] = {"rank", "process", NULL};
 static const char *const text_memory_orders[] = {"draw", "off", "on", NULL};
 static const char *const text_expects[] = {"auto", "success", "success-or-error", NULL};
 static const char *const text_ends[] = {"in-order", "reversed", "seed", "each", NULL};
+static const char *const text_leaves[] = {"abort", "destroy", "finalize", "each", NULL};
 static const char *const text_faults[] = {"plan", "random", NULL};
 
 /* ---- values of their own -------------------------------------------------------------------------- */
@@ -420,6 +421,10 @@ const struct text_key text_keys[] = {
 	NUMBER("finalize", lab.finalize, 0, 1),
 	NUMBER("nonblocking", lab.nonblocking, 0, 1),
 	NUMBER("polls", lab.polls, 0, 1),
+	NUMBER("refused", lab.refused, 0, 4096),
+	NUMBER("init-fails", lab.init_fails, 0, LAB_MAX_TRANSIENT),
+	NUMBER("pauses", lab.pauses, 0, LAB_MAX_PAUSES),
+	NAME("leaves", lab.leaves, text_leaves),
 	NAME("ends", lab.ends, text_ends),
 	NUMBER("config-version", lab.config_version, 0, 99999),
 	NUMBER("local-register", lab.local_register, 0, LAB_REGISTER_TWICE),

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/base/macros.h"
 #include "sim/lab/shrink_internal.h"
 
 static const char *cut_none_or(const char *text)
@@ -50,6 +51,67 @@ bool cut_late(const struct scenario *s, uint32_t k, struct scenario *to)
 void print_late(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.late);
+}
+
+bool cut_refused(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k >= s->lab.refused)
+		return false;
+	*to = *s;
+	to->lab.refused = k;
+	return true;
+}
+
+void print_refused(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.refused);
+}
+
+bool cut_init_fails(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k >= s->lab.init_fails)
+		return false;
+	*to = *s;
+	to->lab.init_fails = k;
+	return true;
+}
+
+void print_init_fails(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.init_fails);
+}
+
+/* None, 1 ms, 2 ms, 4 ms... */
+bool cut_pauses(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	uint32_t pauses = k ? 1u << MIN_OF(k - 1, 31u) : 0;
+
+	if (pauses >= s->lab.pauses)
+		return false;
+	*to = *s;
+	to->lab.pauses = pauses;
+	return true;
+}
+
+void print_pauses(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.pauses);
+}
+
+bool cut_leaves(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k >= (uint32_t)s->lab.leaves)
+		return false;
+	*to = *s;
+	to->lab.leaves = (enum lab_leaves)k;
+	return true;
+}
+
+void print_leaves(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	static const char *const names[] = {"abort", "destroy", "finalize", "each as drawn"};
+
+	snprintf(out, SHRINK_VALUE_BYTES, "%s", names[s->lab.leaves]);
 }
 
 bool cut_finalize(const struct scenario *s, uint32_t k, struct scenario *to)

@@ -16,6 +16,7 @@
 #define SWARM_BUFFER        (4ull << 20) /* the stack's, where nothing is set */
 #define SWARM_TRAFFIC       (2ull << 20) /* ranks x bytes x sizes x runs, at most */
 #define SWARM_TRAFFIC_LARGE (8ull << 20)
+#define SWARM_SMALL         (4ull << 10)
 #define SWARM_WRAPS         8 /* buffers full, at most */
 #define SWARM_WRAPS_LARGE   16
 
@@ -75,6 +76,15 @@ static uint64_t swarm_bytes_most(const struct lab_config *c, uint64_t rows, uint
 	return MIN_OF(most, buffer * (large ? SWARM_WRAPS_LARGE : SWARM_WRAPS));
 }
 
+/* Two types with two operations, of few bytes. */
+static void swarm_more_types(struct lab_config *c, ncclDataType_t type, ncclRedOp_t op)
+{
+	if (type != c->types[0])
+		c->types[c->type_count++] = type;
+	if (op != c->ops[0])
+		c->ops[c->op_count++] = op;
+}
+
 static void swarm_collectives(struct scenario *s, uint64_t seed, uint64_t buffer)
 {
 	struct lab_config *c = &s->lab;
@@ -87,6 +97,8 @@ static void swarm_collectives(struct scenario *s, uint64_t seed, uint64_t buffer
 	c->ops[0] = (ncclRedOp_t)sim_rng_below(&rng, LAB_MAX_OPS);
 	c->op_count = 1;
 	rows = sim_rng_below(&rng, 6) == 0 ? 3 : 1; /* three sizes in a row, larger each time */
+	bool several = sim_rng_below(&rng, 6) == 0;
+	uint64_t type = sim_rng_below(&rng, LAB_MAX_TYPES), op = sim_rng_below(&rng, LAB_MAX_OPS);
 	c->iterations = (uint32_t)swarm_one_of(&rng, (uint64_t[]){1, 1, 1, 1, 2, 3}, 6);
 	place = sim_rng_below(&rng, 6);
 	c->out_of_place = place != 1 && place != 2;
@@ -106,6 +118,8 @@ static void swarm_collectives(struct scenario *s, uint64_t seed, uint64_t buffer
 		c->bytes_step = 1 + sim_rng_below(&rng, 4096);
 		c->bytes_max += 2 * c->bytes_step;
 	}
+	if (several && rows == 1 && c->bytes_max <= SWARM_SMALL)
+		swarm_more_types(c, (ncclDataType_t)type, (ncclRedOp_t)op);
 }
 
 /* Half of the seeds run the first collective, the others any of the rest; one in six runs another one

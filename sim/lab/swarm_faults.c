@@ -79,12 +79,6 @@ static void swarm_release_blocks(char *plan)
 	}
 }
 
-/* To destroy one communicator waits for the kernels of the others, which may have failed. */
-static void swarm_not_hasty(struct scenario *s)
-{
-	s->lab.hasty &= s->lab.comms < 2;
-}
-
 static void swarm_take_plan(struct scenario *s, char *plan)
 {
 	ASSERT(plan && strlen(plan) < sizeof s->plan);
@@ -102,7 +96,6 @@ static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 	if (sim_rng_below(&rng, 10))
 		return;
 	swarm_take_plan(s, sim_fault_draw_survivable(seed, s->lab.hosts, ranks));
-	swarm_not_hasty(s);
 	s->expect = SCENARIO_EXPECT_SUCCESS;
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 }
@@ -116,7 +109,6 @@ static bool swarm_any_call(struct scenario *s, uint64_t seed, uint32_t ranks)
 	if (sim_rng_below(&rng, 4))
 		return false;
 	swarm_take_plan(s, sim_fault_draw_any(seed, s->lab.hosts, ranks));
-	swarm_not_hasty(s);
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 	return true;
 }
@@ -142,7 +134,6 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 			swarm_survivable(s, seed, ranks);
 		return;
 	}
-	swarm_not_hasty(s);
 	s->lab.sim.heal_ns = heal_ns + (early ? SWARM_EARLY_NS : 0);
 	s->lab.recover = recover;
 	if (quiet && !early && s->lab.hosts > 1) {

@@ -123,6 +123,21 @@ static void focus_direct(struct focus *f)
 	focus_channels(f, 1);
 }
 
+/* Hosts with fewer NICs than ranks, which a tree leaves through other ranks. False: not drawn. */
+static bool focus_relays(struct focus *f)
+{
+	struct lab_config *c = &f->s->lab;
+	bool few = focus_below(f, 2), two = focus_below(f, 3) == 0;
+
+	if (!few)
+		return false;
+	snprintf(f->s->machine, sizeof f->s->machine, two ? "h100-2nic" : "a100-4nic");
+	c->hosts = (uint32_t)focus_from(f, 2, 4);
+	c->gpus = (uint32_t)focus_from(f, 2, c->hosts == 4 ? 3 : 4);
+	c->host_gpus_n = 0;
+	return true;
+}
+
 /* With lines in place one group of threads must not write where another one still reads; a single warp takes both ways
  * in turns. */
 static void focus_tree(struct focus *f)
@@ -132,12 +147,14 @@ static void focus_tree(struct focus *f)
 	bool turns = proto == FOCUS_SIMPLE && focus_below(f, 2);
 
 	focus_hosts(f);
+	bool relays = focus_relays(f);
 	focus_collective(f, names, ARRAY_LEN(names));
 	focus_average(f);
 	swarm_env(f->s, "NCCL_ALGO=Ring;allreduce:Tree;reduce:Tree;broadcast:Tree");
 	focus_slots(f, proto);
 	swarm_env(f->s, "NCCL_NTHREADS=%u", 32 * (turns ? 1u : (unsigned)focus_from(f, 2, 8)));
-	focus_channels(f, 1);
+	if (!relays || focus_below(f, 2))
+		focus_channels(f, 1);
 	if (proto != FOCUS_SIMPLE) {
 		f->s->lab.in_place = true;
 		f->s->lab.out_of_place = false;

@@ -42,6 +42,53 @@ static const char *const swarm_rare[] = {
 	"NCCL_P2P_LEVEL=NVL",
 	"NCCL_P2P_LEVEL=PHB",
 	"NCCL_P2P_LEVEL=SYS",
+	"NCCL_P2P_LEVEL=1",
+	"NCCL_P2P_LEVEL=5",
+	"NCCL_PXN_DISABLE=1",
+	"NCCL_NET_MERGE_POLICY=RAIL",
+	"NCCL_NET_FORCE_MERGE=mlx5_0,mlx5_1",
+	"NCCL_NET_GDR_LEVEL=SYS",
+	"NCCL_NET_GDR_LEVEL=PIX",
+	"NCCL_COLLNET_ENABLE=1",
+	"NCCL_TOPO_COMPAT=2.28",
+	"NCCL_CGA_CLUSTER_SIZE=0",
+	"NCCL_CGA_CLUSTER_SIZE=1",
+	"NCCL_CGA_CLUSTER_SIZE=8",
+	"NCCL_IB_HCA=^mlx5_0",
+	"NCCL_IB_HCA=mlx5_0:1,mlx5_1",
+	"NCCL_IB_DISABLE=1",
+	"NCCL_IB_TC=255",
+	"NCCL_IB_SL=15",
+	"NCCL_IB_AR_THRESHOLD=0",
+	"NCCL_IB_PCI_RELAXED_ORDERING=1",
+	"NCCL_IB_QPS_PER_CONNECTION=16",
+	"NCCL_SOCKET_IFNAME==eth0",
+	"NCCL_SOCKET_IFNAME=^lo,docker",
+	"NCCL_SOCKET_NTHREADS=16",
+	"NCCL_WORK_ARGS_BYTES=64",
+	"NCCL_WORK_ARGS_BYTES=1k",
+	"NCCL_MAX_P2P_NCHANNELS=64",
+	"NCCL_MIN_CTAS=0",
+	"NCCL_MAX_CTAS=1",
+	"NCCL_MIN_NCHANNELS=999",
+	"NCCL_MIN_CTAS=64",
+	"NCCL_NTHREADS=1",
+	"NCCL_NTHREADS=1024",
+	"NCCL_BUFFSIZE=1",
+	"NCCL_LL_BUFFSIZE=1",
+	"NCCL_LL128_BUFFSIZE=1",
+	"NCCL_P2P_LL_THRESHOLD=0",
+	"NCCL_P2P_LL_THRESHOLD=1",
+	"NCCL_NCHANNELS_PER_NET_PEER=1",
+	"NCCL_NCHANNELS_PER_NET_PEER=64",
+	"DOPPEL_PXN_CONNECTIONS=0",
+	"DOPPEL_PXN_CONNECTIONS=128",
+	"DOPPEL_HCA_FAST_PATH=off",
+	"DOPPEL_HCA_ATOMIC=none",
+	"DOPPEL_CUDA_WAITS=1",
+	"NCCL_DEBUG=INFO",
+	"NCCL_DEBUG=VERSION",
+	"NCCL_DEBUG_SUBSYS=ALL",
 };
 
 static void swarm_rare_setting(struct scenario *s, uint64_t seed)
@@ -52,8 +99,15 @@ static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 	bool drawn = sim_rng_below(&rng, 6) == 0;
 	const char *assignment = swarm_rare[sim_rng_below(&rng, ARRAY_LEN(swarm_rare))];
 
-	/* algorithms that need direct access have no other way */
-	if (drawn && !(strstr(assignment, "P2P_LEVEL") && swarm_is_set(s, "NCCL_ALGO=OneShot")))
+	size_t name = strcspn(assignment, "=");
+	char start[SCENARIO_ENV_BYTES];
+
+	snprintf(start, sizeof start, "%.*s=", (int)name, assignment);
+	/* algorithms that need direct access have no other way, and NICs below two CPUs are not merged */
+	bool fits = !(strstr(assignment, "P2P_LEVEL") && swarm_is_set(s, "NCCL_ALGO=OneShot")) &&
+		    !(strstr(assignment, "FORCE_MERGE") && strstr(s->machine, "2nic"));
+	/* what was drawn to fit something else stays */
+	if (drawn && fits && (!swarm_is_set(s, start) || strcmp(start, "NCCL_DEBUG=") == 0))
 		swarm_env(s, "%s", assignment);
 }
 
@@ -71,7 +125,7 @@ static void swarm_hosts(struct scenario *s, uint64_t seed)
 	const char *list = lists[sim_rng_below(&rng, ARRAY_LEN(lists) - (s->lab.hosts > 1))];
 	unsigned hca = (unsigned)sim_rng_below(&rng, 4);
 
-	if (interfaces)
+	if (interfaces && !swarm_is_set(s, "NCCL_SOCKET_IFNAME"))
 		swarm_env(s, "DOPPEL_INTERFACES=%s", list);
 	if (link && !swarm_is_set(s, "NCCL_NET=IB"))
 		swarm_env(s, "DOPPEL_HCA_LINK=mlx5_%u=down", hca);
@@ -95,15 +149,83 @@ static void swarm_mixed(struct scenario *s, uint64_t seed)
 		s->lab.comms = comms;
 }
 
+/* Wrong calls, and ranks that take their time. */
+static void swarm_calls(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.calls");
+	bool refused = sim_rng_below(&rng, 5) == 0, pauses = sim_rng_below(&rng, 5) == 0;
+	uint32_t calls = 1 + (uint32_t)sim_rng_below(&rng, 8);
+	uint32_t most_ms = 1u << sim_rng_below(&rng, 12);
+
+	if (refused)
+		s->lab.refused = calls;
+	if (pauses && s->lab.iterations <= 100)
+		s->lab.pauses = most_ms;
+}
+
+/* A little of everything in a small world, one seed in ten: bugs of programs need several habits
+ * at the same time. */
+static void swarm_busy(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.busy");
+	bool drawn = sim_rng_below(&rng, 10) == 0;
+
+	if (!drawn || c->gpu_sms || c->warp_width == 32 || c->iterations > 100 || c->group > 100 ||
+	    lab_ranks(c, NULL) > 6)
+		return;
+	c->comms = 2 + (uint32_t)sim_rng_below(&rng, 2);
+	c->bytes_min = c->bytes_max = MIN_OF(c->bytes_max, 64ull << 10);
+	if (sim_rng_below(&rng, 2))
+		c->mixed = 2 + (uint32_t)sim_rng_below(&rng, 3);
+	c->hasty = sim_rng_below(&rng, 2);
+	bool process = sim_rng_below(&rng, 3) == 0;
+	if (process && !c->local_register) {
+		c->ranks_per_proc = LAB_ALL_RANKS;
+		c->drive = LAB_DRIVE_PROCESS;
+	}
+	if (sim_rng_below(&rng, 2))
+		c->refused = 1 + (uint32_t)sim_rng_below(&rng, 4);
+	if (sim_rng_below(&rng, 2))
+		c->pauses = 1u << sim_rng_below(&rng, 12);
+}
+
+/* Tasks and ends that only a world without faults had, and others than aborts. */
+static void swarm_programs_faulty(struct scenario *s, uint64_t seed)
+{
+	static const enum lab_leaves ways[] = {LAB_LEAVES_DESTROY, LAB_LEAVES_FINALIZE,
+					       LAB_LEAVES_EACH, LAB_LEAVES_EACH};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.programs_faulty");
+	bool leaves = sim_rng_below(&rng, 2) == 0, late = sim_rng_below(&rng, 4) == 0;
+	enum lab_leaves way = ways[sim_rng_below(&rng, ARRAY_LEN(ways))];
+	uint32_t late_s = 1 + (uint32_t)sim_rng_below(&rng, 5);
+
+	s->lab.polls = sim_rng_below(&rng, 3) == 0;
+	s->lab.finalize = sim_rng_below(&rng, 6) == 0;
+	s->lab.nonblocking = sim_rng_below(&rng, 10) == 0;
+	if (leaves)
+		s->lab.leaves = way;
+	if (late)
+		s->lab.late = late_s;
+}
+
 void swarm_programs(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
 
 	swarm_mixed(s, seed);
+	swarm_calls(s, seed);
+	swarm_busy(s, seed);
 	swarm_rare_setting(s, seed);
 	swarm_hosts(s, seed);
 	sim_rng_seed(&rng, seed, "swarm.programs");
-	s->lab.any_numbers = sim_rng_below(&rng, 3) == 0;
+	s->lab.any_numbers = sim_rng_below(&rng, 2) == 0;
 	s->lab.unalign = sim_rng_below(&rng, 8) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, 7);
 	uint64_t ends = sim_rng_below(&rng, 4);
 	if (s->lab.comms > 1)
@@ -158,9 +280,11 @@ void swarm_programs_calm(struct scenario *s, uint64_t seed)
 	/* a second communicator would find the address taken where ranks end at different times */
 	if (!s->plan[0] || !s->lab.recover)
 		swarm_comm_id(s, &rng);
-	s->lab.hasty &= !s->plan[0] || s->lab.comms < 2;
-	if (s->plan[0])
+	if (s->plan[0]) {
+		if (!s->lab.quiet)
+			swarm_programs_faulty(s, seed);
 		return;
+	}
 	s->lab.finalize = sim_rng_below(&rng, 4) == 0;
 	s->lab.nonblocking = sim_rng_below(&rng, 8) == 0;
 	s->lab.polls = sim_rng_below(&rng, 8) == 0;
@@ -169,4 +293,8 @@ void swarm_programs_calm(struct scenario *s, uint64_t seed)
 	uint32_t n = 1 + (uint32_t)sim_rng_below(&rng, 4);
 	if (others && !swarm_is_set(s, "NCCL_COMM_ID"))
 		s->lab.idle = n;
+	bool fails = sim_rng_below(&rng, 8) == 0;
+	uint32_t inits = 1 + (uint32_t)sim_rng_below(&rng, 4);
+	if (fails)
+		s->lab.init_fails = inits;
 }

@@ -205,6 +205,7 @@ int fuzz_doppel_main(int argc, char **argv);
 #include "sim/cli/rules.c"
 #include "sim/cli/options.c"
 #include "sim/cli/options_collective.c"
+#include "sim/cli/options_programs.c"
 #include "sim/cli/output.c"
 #include "sim/cli/plot.c"
 #include "sim/cli/exec.c"

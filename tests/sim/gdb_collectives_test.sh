@@ -8,5 +8,5 @@ shift 2
 for collective; do
 	echo "$collective:"
 	gdb_same_hash gdb_collectives.py walked \
-		run "$collective" --machine a100-4nic --hosts 2 --gpus 1 -b 64K -e 64K --place out --seed 3 --env NCCL_PROTO=Simple
+		run "$collective" --machine a100-4nic --hosts 2 --gpus 1 -b 64K -e 64K --place out --seed 3 --env NCCL_PROTO=Simple --env NCCL_ALGO=Ring
 done

@@ -65,8 +65,26 @@ done
 for seed in 1 2 3; do
 	run all_reduce --hosts 2 --gpus 2 -b 4K -e 4K --finalize --late 20 --mixed 4 --seed "$seed" >/dev/null
 done
+# wrong calls, and inits that fail, in processes of one rank and of several; ranks that take their time
+for seed in 1 2 3; do
+	again all_reduce --gpus 3 -b 4K -e 4K --refused 20 --init-fails 4 --idle 3 --seed "$seed"
+	run all_reduce --hosts 2 --gpus 2 --ranks-per-process 2 --drive process -b 4K -e 4K --finalize \
+		--refused 8 --init-fails 4 --pauses 1000 --seed "$seed" >/dev/null
+	run all_reduce --gpus 2 -b 4K -e 4K --init-fails 4 --comms 2 --env NCCL_COMM_ID=10.0.0.1:5555 \
+		--seed "$seed" >/dev/null
+done
+# ranks that destroy after the death of another one, each in its way, while a watchdog polls
+for nth in 500 900; do
+	echo "os.task rank=1 nth=$nth kill" >"$scratch/plan"
+	for leaves in destroy finalize each; do
+		rc=0
+		"$build_dir/doppel" run all_reduce --gpus 3 -b 64K -e 64K -n 4 --comms 2 --polls \
+			--leaves $leaves --faults "$scratch/plan" >"$scratch/out" 2>&1 || rc=$?
+		[ $rc = 2 ] || { echo "--leaves $leaves: exit code $rc"; tail -20 "$scratch/out"; exit 1; }
+	done
+done
 # what is refused
-for wrong in "--ends backwards" "--env-odd NCCL_DEBUG" "--mixed 5000" "--env DOPPEL_HCA_ROUTING=static" \
+for wrong in "--ends backwards" "--leaves each" "--pauses 6000" "--env-odd NCCL_DEBUG" "--mixed 5000" "--env DOPPEL_HCA_ROUTING=static" \
 	"--env DOPPEL_INTERFACES=eth0,,eth1" "--env DOPPEL_HCA_LINK=off"; do
 	# shellcheck disable=SC2086 # the arguments are words
 	! "$build_dir/doppel" run $wrong >"$scratch/out" 2>&1 || { echo "$wrong is taken"; exit 1; }

@@ -100,7 +100,7 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 {
 	uint32_t ranks, faults = 0, wide = 0, recover = 0, comms = 0, alone = 0, together = 0,
 			uneven = 0, mapped = 0, transient = 0, survivable = 0, mixed = 0,
-			floats = 0, odd = 0;
+			floats = 0, odd = 0, refused = 0, fails = 0, pauses = 0, leaves = 0;
 	uint32_t of[LAB_COLLECTIVES_MAX] = {0};
 
 	for (uint64_t seed = 0; seed < 2000; seed++) {
@@ -137,15 +137,16 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);
 		if (one.plan[0]) /* no communicators that come and go among faults */
 			one.lab.transient = other.lab.transient;
-		if (one.plan[0] &&
-		    one.lab.comms > 1) { /* nor one that is destroyed while others work */
-			ck_assert(!one.lab.hasty);
-			one.lab.hasty = other.lab.hasty;
-		}
-		if (one.plan[0]) { /* a watchdog and others that make communicators go without faults */
+		ck_assert(one.plan[0] || one.lab.leaves == LAB_LEAVES_ABORT);
+		refused += one.lab.refused != 0;
+		fails += one.lab.init_fails != 0;
+		pauses += one.lab.pauses != 0;
+		leaves += one.lab.leaves != LAB_LEAVES_ABORT;
+		if (one.plan[0]) { /* others that make communicators go without faults */
 			survivable += one.expect == SCENARIO_EXPECT_SUCCESS;
-			ck_assert(!one.lab.idle && !one.lab.polls && !one.lab.late &&
-				  !one.lab.nonblocking);
+			ck_assert(!one.lab.idle && !one.lab.init_fails && one.lab.late <= 5);
+			one.lab.leaves = other.lab.leaves;
+			one.lab.init_fails = other.lab.init_fails;
 			one.lab.late = other.lab.late;
 			one.lab.nonblocking = other.lab.nonblocking;
 			one.lab.finalize = other.lab.finalize;
@@ -183,6 +184,10 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 	ck_assert_uint_gt(mixed, 200);
 	ck_assert_uint_gt(floats, 500);
 	ck_assert_uint_gt(odd, 100);
+	ck_assert_uint_gt(refused, 300);
+	ck_assert_uint_gt(fails, 80);
+	ck_assert_uint_gt(pauses, 300);
+	ck_assert_uint_gt(leaves, 150);
 	ck_assert_uint_gt(wide, 10);
 	ck_assert_uint_gt(together, 200);
 	ck_assert_uint_lt(together, 500);
