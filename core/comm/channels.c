@@ -23,16 +23,6 @@
  * each, NVLink waits for these copies in an all-to-all from 32 MiB on (docs/figures.md). */
 #define SELF_SHARE 2
 
-/* Number of channels of two GPUs that NVLink joins. With it, large calls are faster than with the
- * 24 that a search finds between H100s (docs/figures.md). */
-#define CHANNELS_OF_TWO 32
-
-static bool channels_are_of_two(const struct ncclComm *comm)
-{
-	return comm->nranks == 2 && comm->local_ranks == 2 &&
-	       topo_gpu_path(comm->topo, 0, 1) == TOPO_PATH_NVL;
-}
-
 static int32_t channels_most(const struct ncclComm *comm)
 {
 	int32_t most = DEV_MAX_CHANNELS;
@@ -46,7 +36,7 @@ static int32_t channels_most(const struct ncclComm *comm)
  * configuration. */
 static int32_t channels_count(const struct ncclComm *comm, int32_t rings)
 {
-	int32_t least = channels_are_of_two(comm) ? CHANNELS_OF_TWO : 1;
+	int32_t least = tune_channels_least(comm->topo, comm->nranks, comm->local_ranks);
 
 	for (int32_t r = 0; r < comm->nranks; r++)
 		least = MAX_OF(least, comm->peers[r].min_channels);

@@ -613,6 +613,17 @@ enum dev_program tune_choose(const struct tune_model *m, enum dev_func func, uin
 	return best;
 }
 
+/* Large calls of two GPUs that NVLink joins are faster with this number than with the 24 that a
+ * search finds between H100s (docs/figures.md). */
+#define CHANNELS_OF_TWO 32
+
+int32_t tune_channels_least(const struct topo_system *topo, int32_t nranks, int32_t local_ranks)
+{
+	bool joined = nranks == 2 && local_ranks == 2 && topo_gpu_path(topo, 0, 1) == TOPO_PATH_NVL;
+
+	return joined ? CHANNELS_OF_TWO : 1;
+}
+
 struct tune_shape tune_shape_of(const struct tune_cost *cost, int32_t nchannels, uint64_t bytes)
 {
 	struct tune_shape s = {.nchannels = cost->channels ? MIN_OF(nchannels, cost->channels)

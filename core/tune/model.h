@@ -77,6 +77,9 @@ enum dev_program tune_choose(const struct tune_model *m, enum dev_func func, uin
 /* While the threads of a channel have less than thread_bytes each, first fewer channels, then fewer
  * threads, by halves. */
 struct tune_shape tune_shape_of(const struct tune_cost *cost, int32_t nchannels, uint64_t bytes);
+/* Returns the least number of channels of a communicator: more than a search finds for two GPUs that
+ * NVLink joins. */
+int32_t tune_channels_least(const struct topo_system *topo, int32_t nranks, int32_t local_ranks);
 
 /* What of the tables a tuner plugin is shown; the rest is 0. */
 void tune_constants(struct tuner_constants *c);

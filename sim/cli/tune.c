@@ -144,7 +144,7 @@ static int tune_refused(void)
 
 /* Returns the number of channels: reads the environment as comm_config_parse does and counts as
  * core/comm does. */
-static int32_t tune_channels(int32_t rings)
+static int32_t tune_channels(int32_t rings, int32_t fewest)
 {
 	int64_t least = param_i64(PARAM_MIN_CTAS), most = param_i64(PARAM_MAX_CTAS);
 
@@ -154,7 +154,7 @@ static int32_t tune_channels(int32_t rings)
 		most = param_i64(PARAM_MAX_NCHANNELS);
 	if (most <= 0)
 		most = DEV_MAX_CHANNELS;
-	return (int32_t)MIN_OF(MAX_OF((int64_t)rings, least), most);
+	return (int32_t)MIN_OF(MAX_OF((int64_t)MAX_OF(rings, fewest), least), most);
 }
 
 /* Computes the information that the ranks of all hosts would gather, and builds the model from
@@ -184,7 +184,10 @@ static ncclResult_t tune_gather(struct tune_world *w, const struct topo_system *
 	w->allowed = tune_without_trees(&w->summary, w->allowed);
 	w->allowed = tune_without_pat(&w->summary, w->allowed, param_i64(PARAM_PAT_ENABLE) == 1);
 	if (!rc)
-		tune_model_make(&w->model, &w->summary, tune_channels(rings.nchannels), w->allowed);
+		tune_model_make(&w->model, &w->summary,
+				tune_channels(rings.nchannels,
+					      tune_channels_least(sys, hosts * gpus, gpus)),
+				w->allowed);
 	return rc;
 }
 
