@@ -100,7 +100,7 @@ class Trace:
         return [s for s in self.slices if s.name == name]
 
     def kernels(self):
-        return [s for s in self.slices if s.name.startswith("dev_collective_")]
+        return [s for s in self.slices if s.name.startswith("dev_") and not s.name.startswith("dev_messages")]
 
 
 def check_complete(t):

@@ -6,6 +6,8 @@
 # Usage: trace_test.sh BUILD_DIR SOURCE_DIR
 set -euo pipefail
 doppel=$1/doppel
+# Rings in SIMPLE: their slots go from kernel to kernel, one after the other.
+export NCCL_ALGO=Ring NCCL_PROTO=Simple
 check="$2/tests/sim/trace_check.py"
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 work=$(mktemp -d)

@@ -33,7 +33,7 @@ for c in tune["collectives"]:
 rows = {r["bytes"]: r for c in tune["collectives"] if c["collective"] == "all_reduce" for r in c["rows"]}
 for bytes, (_, algo, proto, last) in zip(sizes, chosen):
     row = rows[bytes]
-    assert row["choice"].upper() == algo + "/" + proto, (bytes, row, algo, proto)
+    assert row["choice"].upper() == algo.replace("_", "") + "/" + proto, (bytes, row, algo, proto)
     assert int(last) + 1 <= row["channels"], (bytes, row, last)
 assert len(chosen) == len(sizes), chosen
 print(seen, "predictions")
@@ -64,7 +64,7 @@ NCCL_PROTO='^LL;broadcast:Simple' agree --machine h100-8nic --gpus 2
 
 # the table: every size once for each collective, a choice, channels, threads
 "$doppel" tune all_reduce broadcast --gpus 2 -b 8 -e 1K -f 2 >out 2>err || fail "tune: exit code $?"
-[ "$(grep -cE '^ +[0-9]+ .* (Ring|Tree|PAT)/[A-Za-z0-9]+ .* [0-9]+ +[0-9]+$' out)" = 16 ] || fail "not 16 rows: $(cat out)"
+[ "$(grep -cE '^ +[0-9]+ .* (Ring|Tree|PAT|OneShot|TwoShot)/[A-Za-z0-9]+ .* [0-9]+ +[0-9]+$' out)" = 16 ] || fail "not 16 rows: $(cat out)"
 NCCL_ALGO='nvlstree;all_gather:ring' "$doppel" tune all_reduce --gpus 2 -b 8 -e 8 >out 2>err || fail "not allowed: exit code $?"
 grep -qE '^ +8 .*\([0-9.]+\) .* none ' out || fail "what is not allowed: $(cat out)"
 
