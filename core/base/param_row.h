@@ -37,7 +37,7 @@ struct param_form {
 	const char *expected; /* description of the allowed texts; NULL: the words */
 };
 
-/* A variable of the stack that has another default on the doubles. The table of these rows holds all
+/* A variable of the stack that has another default on the doubles. Their table holds all
  * differences between the choices of the stack on the doubles and on GPUs. */
 struct param_default {
 	int param;

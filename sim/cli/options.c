@@ -68,8 +68,8 @@ static const struct argp_option options_argp_options[] = {
 	 "3: register each buffer twice (default 0)",
 	 2},
 	{"ngpus", 'g', "G", 0,
-	 "G ranks of a host in one process, whose single task makes their calls: sets --gpus, "
-	 "--ranks-per-process and --drive process (default: theirs)",
+	 "G ranks of a host in one process (default: as the options that it sets), whose single "
+	 "task makes their calls: sets --gpus, --ranks-per-process and --drive process",
 	 2},
 	{"nthreads", 't', "T", 0,
 	 "T ranks of a host in one process, with a task for each rank: sets --gpus and "

@@ -118,11 +118,11 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *ar
 uint64_t cli_size(struct argp_state *state, const char *option, const char *arg);
 
 /* options_programs.c: the options of a program that does more than its series. False: `key` is
- * none of them. */
+ * another option. */
 bool cli_program_parse(int key, char *arg, struct argp_state *state, struct cli_options *o);
 
 /* options_collective.c: the options about the collective, and its name as an argument. False: `key`
- * is none of them. */
+ * is another option. */
 bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct cli_options *o);
 /* Finds a collective by name. Ends the program with an error that begins with `option` if it does
  * not exist. */

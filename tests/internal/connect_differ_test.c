@@ -135,7 +135,7 @@ START_TEST(a_rank_of_another_build_ends_the_init_of_all_with_what_differs)
 					 .seed = seed,
 					 .machine = "a100-4nic",
 					 .env = trees ? (const char *[]){"NCCL_ALGO=Tree", NULL}
-						      : NULL};
+						      : (const char *[]){"NCCL_ALGO=Ring", NULL}};
 
 		if (seed % 3 == 0)
 			c.engine = SIM_ENGINE_THREADS;
@@ -198,7 +198,8 @@ START_TEST(a_rank_with_other_channels_of_messages_is_named)
 					 .per_host = 2 / (1 + seed % 2),
 					 .seed = seed,
 					 .machine = "a100-4nic",
-					 .env = (const char *[]){"NCCL_MAX_P2P_NCHANNELS=2", NULL}};
+					 .env = (const char *[]){"NCCL_MAX_P2P_NCHANNELS=2",
+								 "NCCL_ALGO=Ring", NULL}};
 
 		differ.rank = (int32_t)(seed / 2 % 2);
 		if (seed % 4 == 0)
@@ -262,7 +263,7 @@ START_TEST(a_rank_with_another_graph_ends_the_init_of_all_with_what_differs)
 					 .per_host = 4,
 					 .seed = seed,
 					 .machine = "pcie-4gpu",
-					 .env = (const char *[]){foreign, NULL}};
+					 .env = (const char *[]){foreign, "NCCL_ALGO=Ring", NULL}};
 		int32_t rank = (int32_t)(seed % 4);
 
 		if (seed > 4)

@@ -31,11 +31,14 @@ mutant_init() {
 
 mutant_names() { (cd "$here" && ls ./*.patch) | sed 's|^\./||; s|\.patch$||'; }
 # None with $drawn: every seed draws its world, its collective and its settings.
-# Protocol SIMPLE where the .run names none: small messages would take LL.
+# Where the .run names none: protocol SIMPLE and rings, because small calls would take LL and other
+# algorithms. Results of any size go into the outputs.
 mutant_args() {
 	[ -z "${drawn:-}" ] || return 0
 	sed -n "1s|^-|all_reduce -|;1s|@|$here|g;1p" "$here/$1.run"
 	grep -q NCCL_PROTO "$here/$1.run" || echo "--env NCCL_PROTO=Simple"
+	grep -q NCCL_ALGO "$here/$1.run" || echo "--env NCCL_ALGO=Ring"
+	echo "--env DOPPEL_RESULT_BYTES=1"
 }
 mutant_codes() { sed -n 2p "$here/$1.run"; }
 mutant_pattern() { sed -n 3p "$here/$1.run"; }

@@ -35,7 +35,7 @@ for n in -2 1 5 64; do
 	[ "$found" = $expected ] || fail "NCCL_NCHANNELS_PER_NET_PEER=$n: $found connections, expected $expected"
 done
 
-# where NVLink joins all ranks, a power of two of channels, 24 of which have rings; as many as rings where the user limits them
+# where NVLink joins all ranks, a power of two of channels, 24 of which have rings; as many as rings if the user limits them
 for most in -2 24 20; do
 	"$doppel" run all_to_all --hosts 1 --gpus 4 --place out -b 4M -e 4M -n 1 -w 0 --env NCCL_DEBUG=INFO \
 		--env NCCL_DEBUG_SUBSYS=INIT,GRAPH --env NCCL_MAX_NCHANNELS=$most >out 2>&1 || fail "$most channels at most: exit code $?"
@@ -58,5 +58,5 @@ limited() { # limited EXPECTED ARGS...
 limited '# engine threads: NCCL_MAX_NCHANNELS=1, by default, for 2 ranks on 1 CPUs Channel 00/01 : 0 1 ' --engine threads --workers 1
 limited '# engine threads: NCCL_MAX_NCHANNELS=3, by default, for 2 ranks on 6 CPUs Channel 00/03 : 0 1 ' --engine threads --workers 6
 limited 'Channel 00/05 : 0 1 ' --engine threads --workers 6 --env NCCL_MAX_NCHANNELS=5
-limited 'Channel 00/24 : 0 1 '
+limited 'Channel 00/32 : 0 1 '
 exit $bad

@@ -258,7 +258,7 @@ static const struct choice_setting {
 } choice_settings[] = {
 	{"NCCL_ALGO", "nvlstree;allreduce:ring",
 	 "rank 0 allows all_gather with Ring/Simple, rank 1 does not"},
-	{"NCCL_PAT_ENABLE", "1", "NCCL_PAT_ENABLE: rank 1 has 1, rank 0 has not"},
+	{"NCCL_PAT_ENABLE", "1", "NCCL_PAT_ENABLE: rank 1 has 1, rank 0 has another value"},
 };
 
 struct choice_case {

@@ -242,7 +242,8 @@ static void cause_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(the_first_line_names_the_cause)
 {
 	static const char *const env[] = {"NCCL_BUFFSIZE=65536", "NCCL_MAX_CTAS=1",
-					  "NCCL_IB_TIMEOUT=22", NULL};
+					  "NCCL_IB_TIMEOUT=22",  "NCCL_ALGO=Ring",
+					  "NCCL_PROTO=Simple",   NULL};
 	const struct cause_case *c = &cases[_i];
 	uint32_t hosts = c->hosts ? c->hosts : 1, nranks = c->nranks ? c->nranks : 2;
 	struct ranks_config config = {.hosts = hosts,

@@ -6,6 +6,8 @@ set -euo pipefail
 # shellcheck source=tests/mutants/mutant.sh
 . "$2/tests/mutants/mutant.sh"
 mutant_init "$1" "$2"
+# The lines below are those of rings in SIMPLE.
+export NCCL_ALGO=Ring NCCL_PROTO=Simple
 bad=0
 dir=$work/explain
 rm -rf "$dir"

@@ -12,7 +12,7 @@ bad=0
 # Every packet is lost from the first all-reduce on, and the HCAs' patience is longer than ours.
 echo 'fabric.packet after=20ms count=1000000 drop' >"$work/plan"
 rc=0
-"$doppel" run all_reduce --hosts 2 --gpus 2 -b 64K -e 64K -n 1000 --seed 1 --faults "$work/plan" \
+"$doppel" run all_reduce --hosts 2 --gpus 2 -b 64K -e 64K -n 1000 --env NCCL_ALGO=Ring --env NCCL_PROTO=Simple --seed 1 --faults "$work/plan" \
 	--env NCCL_IB_TIMEOUT=22 --budget-time 1 --fail-dir "$work/fail" >"$work/out" 2>"$work/err" || rc=$?
 [ $rc = 10 ] || { echo "the run ended with $rc, expected 10 (no progress)"; tail -5 "$work/err"; exit 1; }
 tasks=$(sed -n 's/ tasks are alive at step.*//p' "$work/err")

@@ -110,8 +110,9 @@ START_TEST(buffers_are_registered_in_the_first_way_that_works)
 
 	for (size_t h = 0; h < ARRAY_LEN(hcas); h++)
 		for (size_t p = 0; p < ARRAY_LEN(protocols); p++) {
-			const char *env[] = {"NCCL_MAX_CTAS=2", hcas[h].env,     protocols[p],
-					     ways[_i].env[0],   ways[_i].env[1], NULL};
+			const char *env[] = {
+				"NCCL_ALGO=Ring", "NCCL_MAX_CTAS=2", hcas[h].env, protocols[p],
+				ways[_i].env[0],  ways[_i].env[1],   NULL};
 
 			run(NULL, machines[(h + p) % 2], env, sum_rank, NULL);
 			expect_way(hcas[h].dmabuf ? ways[_i].has_dmabuf : ways[_i].lacks_it);
@@ -121,11 +122,12 @@ END_TEST
 
 /* ---- refusals ------------------------------------------------------------------------------- */
 
-static const char *const two_channels[] = {"NCCL_MAX_CTAS=2", "NCCL_ALGO=Ring", NULL};
+static const char *const two_channels[] = {"NCCL_MAX_CTAS=2", "NCCL_ALGO=Ring", "NCCL_PROTO=Simple",
+					   NULL};
 /* The fifth registration of rank 0 by address is a connection's buffer in GPU memory on the first
  * machine, and the sixth on the second one: rings of connections come before them. */
 static const char *const by_address[] = {"NCCL_MAX_CTAS=2", "DOPPEL_GPU_RDMA=peermem",
-					 "NCCL_ALGO=Ring", NULL};
+					 "NCCL_ALGO=Ring", "NCCL_PROTO=Simple", NULL};
 
 START_TEST(a_buffer_that_the_hca_refuses_moves_to_host_memory)
 {
@@ -197,7 +199,8 @@ static const struct {
 START_TEST(a_library_without_relaxed_ordering_is_an_error_where_it_is_demanded)
 {
 	static char words[] = "NCCL_IB_PCI_RELAXED_ORDERING=1 needs ibv_reg_mr_iova2";
-	const char *const env[] = {"NCCL_MAX_CTAS=2", by_address[1], wishes[_i].wish, NULL};
+	const char *const env[] = {"NCCL_MAX_CTAS=2", by_address[1],       wishes[_i].wish,
+				   "NCCL_ALGO=Ring",  "NCCL_PROTO=Simple", NULL};
 
 	ck_assert_uint_eq(run("verbs.reg_mr rank=0 nth=5 fail errno=ENOSYS\n", "a100-4nic", env,
 			      wishes[_i].passes ? sum_rank : refused_rank, words),

@@ -25,10 +25,10 @@ for collective in all_gather reduce_scatter; do
 	done
 	runs PAT $collective --machine pcie-4gpu --gpus 4 --env NCCL_ALGO=PAT --env NCCL_BUFFSIZE=8192 -b 4 -e 400K -f 50 --datatype int8
 	# hosts of one rank; where there are more the others, if it may be anywhere
-	runs PAT $collective --hosts 4 --gpus 1 --env NCCL_ALGO=Ring,PAT -b 4K -e 4K
-	runs RING $collective --hosts 4 --gpus 1 --env NCCL_ALGO=Ring,PAT --env NCCL_PAT_ENABLE=0 -b 4K -e 4K
-	runs RING $collective --hosts 4 --gpus 2 --env NCCL_ALGO=Ring,PAT -b 4K -e 4K
-	runs PAT $collective --hosts 4 --gpus 2 --env NCCL_ALGO=Ring,PAT --env NCCL_PAT_ENABLE=1 -b 4K -e 4K
+	runs PAT $collective --hosts 4 --gpus 1 --env NCCL_ALGO=Ring,PAT --env NCCL_PROTO=Simple -b 4K -e 4K
+	runs RING $collective --hosts 4 --gpus 1 --env NCCL_ALGO=Ring,PAT --env NCCL_PAT_ENABLE=0 --env NCCL_PROTO=Simple -b 4K -e 4K
+	runs RING $collective --hosts 4 --gpus 2 --env NCCL_ALGO=Ring,PAT --env NCCL_PROTO=Simple -b 4K -e 4K
+	runs PAT $collective --hosts 4 --gpus 2 --env NCCL_ALGO=Ring,PAT --env NCCL_PAT_ENABLE=1 --env NCCL_PROTO=Simple -b 4K -e 4K
 	runs RING $collective --hosts 4 --gpus 1 -b 4K -e 4K
 done
 

@@ -13,8 +13,10 @@
 
 enum { QUIET_SEEDS = 30 };
 
-static const char *const quiet_env[] = {"NCCL_MAX_CTAS=2", NULL};
-static const char *const quiet_socket_env[] = {"NCCL_MAX_CTAS=2", "NCCL_NET=Socket", NULL};
+static const char *const quiet_env[] = {"NCCL_MAX_CTAS=2", "NCCL_ALGO=Ring", "NCCL_PROTO=Simple",
+					NULL};
+static const char *const quiet_socket_env[] = {"NCCL_MAX_CTAS=2", "NCCL_NET=Socket",
+					       "NCCL_ALGO=Ring", "NCCL_PROTO=Simple", NULL};
 
 static struct lab_result quiet_run_env(uint64_t seed, uint32_t gpus, uint32_t quiet,
 				       const char *plan, const char *const *env)

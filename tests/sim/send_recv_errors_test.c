@@ -135,6 +135,8 @@ static void no_memory_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(a_rank_that_cannot_connect_is_named)
 {
+	static const char *const ring[] = {"NCCL_ALGO=Ring", "NCCL_PROTO=Simple", NULL};
+
 	for (uint64_t seed = 1; seed <= 4; seed += SAMPLE_THIN) {
 		uint64_t fired = 0;
 		struct ranks_config config = {
@@ -144,6 +146,7 @@ START_TEST(a_rank_that_cannot_connect_is_named)
 			/* after the ring's pool, the device communicator and the test's own */
 			.fault_plan = "cuda.malloc rank=1 nth=4 fail\n",
 			.fired = &fired,
+			.env = ring,
 		};
 
 		ranks_run(&config, no_memory_rank, NULL);

@@ -115,8 +115,13 @@ static const struct {
 
 START_TEST(channels_share_a_connection_where_the_network_has_tags)
 {
-	const char *env[] = {"NCCL_MIN_NCHANNELS=4", "NCCL_NCHANNELS_PER_NET_PEER=4",
-			     "NCCL_BUFFSIZE=131072", ways[_i].env, NULL};
+	const char *env[] = {"NCCL_MIN_NCHANNELS=4",
+			     "NCCL_NCHANNELS_PER_NET_PEER=4",
+			     "NCCL_BUFFSIZE=131072",
+			     ways[_i].env,
+			     "NCCL_ALGO=Ring",
+			     "NCCL_PROTO=Simple",
+			     NULL};
 
 	for (uint64_t seed = 1; seed <= 3; seed++) {
 		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed, .env = env};
@@ -170,13 +175,10 @@ static const char *const per_peer[] = {"NCCL_NCHANNELS_PER_NET_PEER=-2",
 
 START_TEST(a_launch_has_all_parts_of_a_message_over_the_network)
 {
-	const char *const env[] = {"NCCL_MIN_NCHANNELS=8",
-				   "NCCL_MAX_NCHANNELS=8",
-				   "NCCL_WORK_ARGS_BYTES=0",
-				   "NCCL_WORK_FIFO_BYTES=4096",
-				   "NCCL_BUFFSIZE=8192",
-				   per_peer[_i],
-				   NULL};
+	const char *const env[] = {
+		"NCCL_MIN_NCHANNELS=8",      "NCCL_MAX_NCHANNELS=8", "NCCL_WORK_ARGS_BYTES=0",
+		"NCCL_WORK_FIFO_BYTES=4096", "NCCL_BUFFSIZE=8192",   "NCCL_ALGO=Ring",
+		"NCCL_PROTO=Simple",         per_peer[_i],           NULL};
 
 	for (uint64_t seed = 1; seed <= 3; seed++) {
 		struct ranks_config c = {.hosts = 2, .per_host = 3, .seed = seed, .env = env};

@@ -56,7 +56,7 @@ done
 head -c 20M /dev/zero >large.xml
 refused 'large.xml: the file is too large, expected at most 4194304 bytes' "$doppel" topo show large.xml
 head -c 5M /dev/zero >large.xml
-refused 'large.xml: 5242880 bytes, at most 4194304 are taken' "$doppel" topo show large.xml
+refused 'large.xml: 5242880 bytes, expected at most 4194304' "$doppel" topo show large.xml
 refused 'needs a NIC' "$doppel" topo search lonely.xml --hosts 2
 
 # more than any computer has

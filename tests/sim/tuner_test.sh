@@ -35,7 +35,7 @@ without=$(grep -oE '=\{0\.\.[0-9]+\}' log | head -1)
 run channels 0 "$plugin" "${big[@]}"
 logged 'channels' ' -> Algo .*=\{0\.\.1\}' 2
 run wild 0 "$plugin" "${big[@]}"
-logged 'wild' ' -> Algo .*=\{0\.\.([3-9]|[12][0-9])\}' 2
+logged 'wild' ' -> Algo .*=\{0\.\.([3-9]|[123][0-9])\}' 2
 run error 0 "$plugin" "${big[@]}"
 logged 'an error' " -> Algo .*${without//[{\}]/.}" 2
 # number 3 * algorithm + protocol of the cost table
