@@ -94,17 +94,61 @@ static struct hca_item *hca_slab_grow(struct hca_slab *s)
 	return it;
 }
 
-/* Rebuilds the list of free items, after a process died while it changed the list. */
+/* ---- the items of a process ----------------------------------------------------------------- */
+
+static uint32_t *hca_slab_owned(struct hca_slab *s, uint32_t proc)
+{
+	return &s->owned_first[proc % HCA_OWNED_LISTS];
+}
+
+/* The slab's lock is held, here and in the next three functions. */
+static struct hca_item *hca_slab_numbered(struct hca_slab *s, uint32_t number)
+{
+	return number ? hca_slab_at(s, number - 1) : NULL;
+}
+
+static void hca_slab_own(struct hca_slab *s, struct hca_item *it)
+{
+	uint32_t *first = hca_slab_owned(s, it->proc);
+	struct hca_item *next = hca_slab_numbered(s, *first);
+
+	it->owned_prev = 0;
+	it->owned_next = *first;
+	if (next)
+		next->owned_prev = it->index + 1;
+	*first = it->index + 1;
+}
+
+static void hca_slab_disown(struct hca_slab *s, struct hca_item *it)
+{
+	struct hca_item *next = hca_slab_numbered(s, it->owned_next);
+	struct hca_item *prev = hca_slab_numbered(s, it->owned_prev);
+
+	if (next)
+		next->owned_prev = it->owned_prev;
+	if (prev)
+		prev->owned_next = it->owned_next;
+	else
+		*hca_slab_owned(s, it->proc) = it->owned_next;
+	it->owned_next = it->owned_prev = 0;
+}
+
+/* Rebuilds the lists, after a process died while it changed one. */
 static void hca_slab_repair(struct hca_slab *s)
 {
 	uint32_t last = 0;
 
 	s->free_count = s->free_first = s->free_last = 0;
+	memset(s->owned_first, 0, sizeof s->owned_first);
 	for (uint32_t i = 0; i < s->count; i++) {
 		struct hca_item *it = hca_slab_at(s, i);
 
-		if (it->live)
+		it->owned_next = it->owned_prev = 0;
+		if (it->live) {
+			if (it->handle)
+				hca_slab_own(s, it);
 			continue;
+		}
 		it->index = i;
 		it->next_free = 0;
 		if (last)
@@ -144,6 +188,8 @@ static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 		__atomic_store_n(&it->handle, (uintptr_t)handle, __ATOMIC_RELAXED);
 		it->made = 0;
 		__atomic_store_n(&it->live, 1, __ATOMIC_RELEASE);
+		if (handle)
+			hca_slab_own(s, it);
 	}
 	hca_unlock(&s->lock);
 	return it;
@@ -168,6 +214,8 @@ void hca_slab_give(struct hca_slab *s, void *item)
 
 	hca_slab_lock(s);
 	ASSERT(it->live);
+	if (it->handle)
+		hca_slab_disown(s, it);
 	__atomic_store_n(&it->generation, it->generation + 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&it->live, 0, __ATOMIC_RELEASE);
 	it->next_free = 0;
@@ -179,18 +227,45 @@ void hca_slab_give(struct hca_slab *s, void *item)
 	hca_unlock(&s->lock);
 }
 
-void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor)
+void hca_slab_orphan(struct hca_slab *s, void *item)
+{
+	struct hca_item *it = item;
+
+	hca_slab_lock(s);
+	ASSERT(it->live && it->handle);
+	hca_slab_disown(s, it);
+	__atomic_store_n(&it->proc, UINT32_MAX, __ATOMIC_RELAXED);
+	__atomic_store_n(&it->handle, 0, __ATOMIC_RELAXED);
+	hca_unlock(&s->lock);
+}
+
+static void *hca_slab_next_of_all(struct hca_slab *s, uint32_t *cursor)
 {
 	uint32_t count = __atomic_load_n(&s->count, __ATOMIC_ACQUIRE);
 
 	while (*cursor < count) {
 		struct hca_item *it = hca_slab_at(s, (*cursor)++);
 
-		if (__atomic_load_n(&it->live, __ATOMIC_ACQUIRE) &&
-		    (proc == UINT32_MAX || __atomic_load_n(&it->proc, __ATOMIC_RELAXED) == proc))
+		if (__atomic_load_n(&it->live, __ATOMIC_ACQUIRE))
 			return it;
 	}
 	return NULL;
+}
+
+void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor)
+{
+	if (proc == UINT32_MAX)
+		return hca_slab_next_of_all(s, cursor);
+	hca_slab_lock(s);
+	struct hca_item *it = hca_slab_numbered(s, *cursor);
+
+	it = hca_slab_numbered(s, it && it->live && it->proc == proc ? it->owned_next
+								     : *hca_slab_owned(s, proc));
+	while (it && it->proc != proc)
+		it = hca_slab_numbered(s, it->owned_next);
+	*cursor = it ? it->index + 1 : *cursor;
+	hca_unlock(&s->lock);
+	return it;
 }
 
 const char *hca_env(const char *name)

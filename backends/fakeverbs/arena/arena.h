@@ -36,13 +36,19 @@ struct hca_item {
 	uint64_t made;   /* call site that created the item (report.h); 0: unknown */
 	/* wakes that other processes requested, and those passed on (entry/process.c) */
 	uint32_t posts, posts_seen;
+	/* neighbours in the slab's list of owned items: index + 1; 0: none */
+	uint32_t owned_next, owned_prev;
 };
+
+/* Lists of owned items in a slab. A process' items are in the list of its number modulo this. */
+#define HCA_OWNED_LISTS 1024
 
 struct hca_slab {
 	uint32_t lock;
 	uint32_t item_bytes, chunk_shift;
 	uint32_t reuse_after; /* number of free items that rest before one is reused */
 	uint32_t count, free_count, free_first, free_last;
+	uint32_t owned_first[HCA_OWNED_LISTS]; /* index + 1 of the newest item; 0: empty list */
 	uint64_t chunk[HCA_CHUNKS];
 };
 
@@ -62,8 +68,11 @@ void *hca_slab_take(struct hca_slab *s);
 /* Allocates an item that the calling process owns. `handle` is its verbs object. */
 void *hca_slab_take_owned(struct hca_slab *s, void *handle);
 void hca_slab_give(struct hca_slab *s, void *item);
-/* Returns the next live item of process `proc` (UINT32_MAX: any) from *cursor on; NULL: no further
- * one. */
+/* Takes an item from its owner. It lives on without one. */
+void hca_slab_orphan(struct hca_slab *s, void *item);
+/* Returns the next live item that process `proc` owns, or of all with UINT32_MAX; NULL: no further
+ * one. *cursor is 0 before the first call. Items of one process come newest first; the walk begins
+ * again at the newest when the item returned last was freed. */
 void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor);
 
 /* Maximum number of items. */

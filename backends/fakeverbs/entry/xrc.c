@@ -264,8 +264,7 @@ bool hca_qp_release(struct hca_qp *qp, bool owner)
 	if (owner && !last) { /* the queue pair lives on without an owner */
 		hca_event_purge(qp->context, HCA_ELEMENT_QP, qp->item.index, qp->item.generation);
 		qp->context = HCA_NONE;
-		qp->item.proc = UINT32_MAX;
-		qp->item.handle = 0;
+		hca_slab_orphan(&hca_world()->qp, qp);
 	}
 	hca_unlock(&qp->item.lock);
 	if (last)
