@@ -7,34 +7,54 @@
 #include "core/base/log.h"
 #include "core/bootstrap/bootstrap_internal.h"
 
-/* State of an all-gather. Each link of the ring carries one stream: a head, the sender's own block,
- * then the blocks of the ranks before it, in the order in which they arrive. Each byte is forwarded
- * as soon as it is received, so no rank waits for the end of a round. Positions are bytes of the
- * stream. */
+/*
+ * State of an all-gather. Two passes around the ring: in the first, each rank adds its block to
+ * those of the ranks before it, from rank 0 on; in the second, each rank gets the blocks of the
+ * ranks after it. Each rank sends few, long messages: a ring in which all ranks send at once needs
+ * as many as there are ranks, from each.
+ *
+ * A link of the ring carries one stream: a head, then the blocks of all ranks but its receiver, in
+ * the order of the ranks. Bytes are forwarded as soon as those before them are.
+ */
 struct ring_gather {
 	char *all;
 	size_t bytes; /* size of a block */
-	size_t end;   /* position after the last byte */
-	bool hold;    /* send nothing before the head has arrived */
+	size_t end;   /* position after the last byte of the stream */
 	/* Name of the value in the heads' `bytes` field; NULL: the field holds bytes. */
 	const char *agree;
-	size_t sent, got;
+	size_t sent, got; /* positions */
 	struct bootstrap_gather_head head_out, head_in;
 };
 
-/* Returns the memory of position `at` in the stream that starts with the block of rank `first`. *n:
- * its contiguous bytes. */
-static char *ring_gather_at(const struct bootstrap *b, struct ring_gather *g,
-			    struct bootstrap_gather_head *head, int32_t first, size_t at, size_t *n)
+/* Returns the memory of position `at` in the stream to rank `to`. *n: its contiguous bytes. */
+static char *ring_gather_at(struct ring_gather *g, struct bootstrap_gather_head *head, int32_t to,
+			    size_t at, size_t *n)
 {
 	if (at < sizeof *head) {
 		*n = sizeof *head - at;
 		return (char *)head + at;
 	}
-	size_t p = at - sizeof *head, block = p / g->bytes, offset = p % g->bytes;
-	size_t rank = ((size_t)first + (size_t)b->nranks - block) % (size_t)b->nranks;
-	*n = g->bytes - offset;
-	return g->all + rank * g->bytes + offset;
+	size_t p = at - sizeof *head, before = (size_t)to * g->bytes;
+
+	*n = (p < before ? before : g->end - sizeof *head) - p;
+	return g->all + p + (p < before ? 0 : g->bytes);
+}
+
+/* Returns the position up to which this rank can send: what it has received, and its own block when
+ * it has those of all ranks before. */
+static size_t ring_gather_limit(const struct bootstrap *b, const struct ring_gather *g)
+{
+	const size_t head = sizeof g->head_out;
+
+	if (b->rank != 0 && g->got < head)
+		return 0;
+	size_t got = g->got > head ? g->got - head : 0, before = (size_t)b->rank * g->bytes;
+
+	if (b->rank == b->nranks - 1) /* to rank 0, without rank 0's block */
+		got = g->got == g->end ? got : got - MIN_OF(got, g->bytes);
+	else if (got >= before)
+		got = MAX_OF(got, before + g->bytes);
+	return MIN_OF(head + got, g->end);
 }
 
 static ncclResult_t ring_gather_head_check(const struct bootstrap *b, const struct ring_gather *g)
@@ -55,15 +75,14 @@ static ncclResult_t ring_gather_head_check(const struct bootstrap *b, const stru
 	return ncclInternalError;
 }
 
-/* Sends this rank's own block and all bytes that have arrived so far. */
+/* Sends what it has and has not sent. */
 static int ring_gather_send(struct bootstrap *b, struct ring_gather *g, bool *moved)
 {
-	const size_t head = sizeof g->head_out;
-	size_t limit = head + g->bytes + (g->got > head ? g->got - head : 0);
-	limit = g->hold && g->got < head ? 0 : MIN_OF(limit, g->end);
+	size_t limit = ring_gather_limit(b, g);
+
 	while (g->sent < limit) {
 		size_t n, done = 0;
-		char *from = ring_gather_at(b, g, &g->head_out, b->rank, g->sent, &n);
+		char *from = ring_gather_at(g, &g->head_out, (b->rank + 1) % b->nranks, g->sent, &n);
 		n = MIN_OF(n, limit - g->sent);
 		if (OS_BUGGIFY("bootstrap.gather_odd",
 			       "an all-gather's blocks are cut in odd "
@@ -80,10 +99,9 @@ static int ring_gather_send(struct bootstrap *b, struct ring_gather *g, bool *mo
 
 static int ring_gather_recv(struct bootstrap *b, struct ring_gather *g, bool *moved)
 {
-	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
 	while (g->got < g->end) {
 		size_t n, done = 0;
-		char *to = ring_gather_at(b, g, &g->head_in, prev, g->got, &n);
+		char *to = ring_gather_at(g, &g->head_in, b->rank, g->got, &n);
 		int e = os_recv(b->prev_fd, to, n, &done);
 		if (e)
 			return e;
@@ -180,7 +198,6 @@ static ncclResult_t ring_pass(struct bootstrap *b, uint64_t value, const char *a
 {
 	struct ring_gather g = {
 		.end = sizeof g.head_out,
-		.hold = b->rank != 0,
 		.agree = agree,
 		.head_out = {.bytes = value, .seq = b->gathers, .rank = b->rank},
 	};
@@ -190,8 +207,7 @@ static ncclResult_t ring_pass(struct bootstrap *b, uint64_t value, const char *a
 	return rc;
 }
 
-/* The first pass ends at rank 0 when all ranks have entered; the second pass reports this to all.
- * Each rank sends two messages; an all-gather needs as many as there are ranks. */
+/* The first pass ends at rank 0 when all ranks have entered; the second pass reports this to all. */
 ncclResult_t bootstrap_agree(struct bootstrap *b, uint64_t value, const char *what)
 {
 	if (b->nranks == 1)
