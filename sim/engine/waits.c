@@ -13,8 +13,9 @@
 #include "sim/engine/engine_internal.h"
 
 enum {
-	WAIT_BUCKETS = 1 << 14,
-	WAIT_PAGES = 1 << 12,
+	WAIT_BITS = 17,
+	WAIT_BUCKETS = 1 << WAIT_BITS, /* a world of 1,000 ranks has 100,000 nodes */
+	WAIT_PAGES = 1 << WAIT_BITS,
 	EVENT_BUCKETS_FIRST = 1 << 10,
 	GRANULE_SHIFT = 6,
 	PAGE_SHIFT = 6, /* granules of a page */
@@ -38,12 +39,12 @@ static uint32_t event_buckets, event_objects;
 
 static inline uint32_t wait_hash(uintptr_t granule)
 {
-	return (uint32_t)((granule * 0x9e3779b97f4a7c15ull) >> 50);
+	return (uint32_t)((granule * 0x9e3779b97f4a7c15ull) >> (64 - WAIT_BITS));
 }
 
 static inline uint32_t *wait_page_of(uintptr_t granule)
 {
-	return &wait_page[((granule >> PAGE_SHIFT) * 0x9e3779b97f4a7c15ull) >> 52];
+	return &wait_page[((granule >> PAGE_SHIFT) * 0x9e3779b97f4a7c15ull) >> (64 - WAIT_BITS)];
 }
 
 /* ---- evaluation ----------------------------------------------------------------------------- */
