@@ -91,6 +91,12 @@ static const char *const swarm_rare[] = {
 	"NCCL_DEBUG_SUBSYS=ALL",
 };
 
+/* True if a machine of the world has one NIC, or its NICs below two CPUs. */
+static bool swarm_nics_are_single(const struct scenario *s)
+{
+	return strstr(s->machine, "2nic") || strstr(s->machine, "pcie-4gpu");
+}
+
 static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -103,9 +109,9 @@ static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 	char start[SCENARIO_ENV_BYTES];
 
 	snprintf(start, sizeof start, "%.*s=", (int)name, assignment);
-	/* algorithms that need direct access have no other way, and NICs below two CPUs are not merged */
+	/* algorithms that need direct access have no other way; NICs that cannot be merged stay single */
 	bool fits = !(strstr(assignment, "P2P_LEVEL") && swarm_is_set(s, "NCCL_ALGO=OneShot")) &&
-		    !(strstr(assignment, "FORCE_MERGE") && strstr(s->machine, "2nic"));
+		    !(strstr(assignment, "FORCE_MERGE") && swarm_nics_are_single(s));
 	/* what was drawn to fit something else stays */
 	if (drawn && fits && (!swarm_is_set(s, start) || strcmp(start, "NCCL_DEBUG=") == 0))
 		swarm_env(s, "%s", assignment);
