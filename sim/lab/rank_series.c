@@ -363,5 +363,7 @@ bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
 		me->run->digest_rank = -1;
 	if (lab_leads(me) && me->run->expect && c->collective->reduces)
 		lab_row_reduce(row, me->run->expect);
-	return lab_rank_fill(me, row) && lab_barrier(me) && lab_rank_enqueue(me, row, 1, 1);
+	/* the row before may be of another type, and so of another size */
+	return (row->in_place || lab_rank_recv_prepare(me, row)) && lab_rank_fill(me, row) &&
+	       lab_barrier(me) && lab_rank_enqueue(me, row, 1, 1);
 }
