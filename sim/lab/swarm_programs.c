@@ -91,10 +91,11 @@ static const char *const swarm_rare[] = {
 	"NCCL_DEBUG_SUBSYS=ALL",
 };
 
-/* True if a machine of the world has one NIC, or its NICs below two CPUs. */
+/* True if a machine of the world lacks two HCAs below one CPU. */
 static bool swarm_nics_are_single(const struct scenario *s)
 {
-	return strstr(s->machine, "2nic") || strstr(s->machine, "pcie-4gpu");
+	return strstr(s->machine, "2nic") || strstr(s->machine, "pcie-4gpu") ||
+	       strstr(s->machine, "workstation-2gpu");
 }
 
 static void swarm_rare_setting(struct scenario *s, uint64_t seed)
