@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the default swarm share: swarm.c (settings, each part drawn by itself), swarm_world.c
+ * What the files of the default swarm share: swarm.c (what other draws depend on), swarm_settings.c (variables, a row each), swarm_world.c
  * (hosts and ranks), swarm_focus.c (settings that are drawn to fit each other), swarm_faults.c (plans of faults). Called by
  * scenario_swarm alone; each function changes the scenario that it is given.
  */
@@ -30,6 +30,8 @@ bool swarm_blocks_may_wait(const struct lab_config *c);
 void swarm_worlds(struct scenario *s, uint64_t seed);
 bool swarm_has_messages(const struct scenario *s);
 void swarm_focus(struct scenario *s, uint64_t seed);
+/* Variables that are drawn one by one (swarm_settings.c). */
+void swarm_settings(struct scenario *s, uint64_t seed);
 void swarm_messages(struct scenario *s, uint64_t seed);
 /* Draws what programs do beside one series: other calls in groups, other tasks, other configs and environments. */
 void swarm_programs(struct scenario *s, uint64_t seed);
