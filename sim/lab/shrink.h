@@ -16,7 +16,7 @@
 
 #include "sim/lab/fail.h"
 
-enum { SHRINK_CUTS = 64, SHRINK_WHAT_BYTES = 32, SHRINK_VALUE_BYTES = 96 };
+enum { SHRINK_CUTS = 64, SHRINK_WHAT_BYTES = 40, SHRINK_VALUE_BYTES = 96 };
 
 struct shrink_config {
 	const char *dir;       /* of the failing run; the result goes to DIR-min */

@@ -376,7 +376,6 @@ static void swarm_habits(struct scenario *s, uint64_t seed)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.habits");
-	s->lab.hasty = sim_rng_below(&rng, 6) == 0;
 	bool few = sim_rng_below(&rng, 8) == 0;
 	uint32_t sms = 1 + (uint32_t)sim_rng_below(&rng, 3);
 	if (few && swarm_blocks_may_wait(&s->lab))
@@ -479,16 +478,6 @@ static void swarm_transient(struct scenario *s, uint64_t seed)
 		s->lab.transient = n;
 }
 
-/* The happens-before check doubles a seed's time, and finds at the first one what no other check does:
- * a load that acquires nothing. */
-static void swarm_checks(struct scenario *s, uint64_t seed)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.checks");
-	s->lab.sim.races |= sim_rng_below(&rng, 8) == 0;
-}
-
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
 	scenario_default(s);
@@ -514,6 +503,5 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_faults(s, seed, faults);
 	swarm_hcas(s, seed);
 	swarm_transient(s, seed);
-	swarm_programs_calm(s, seed);
-	swarm_checks(s, seed);
+	swarm_programs_after(s, seed);
 }

@@ -35,8 +35,8 @@ void swarm_settings(struct scenario *s, uint64_t seed);
 void swarm_messages(struct scenario *s, uint64_t seed);
 /* Draws what programs do beside one series: other calls in groups, other tasks, other configs and environments. */
 void swarm_programs(struct scenario *s, uint64_t seed);
-/* The same, where no fault is drawn. */
-void swarm_programs_calm(struct scenario *s, uint64_t seed);
+/* Draws what depends on the plan of faults: to be called when that is drawn. */
+void swarm_programs_after(struct scenario *s, uint64_t seed);
 /* Do faults of this seed end something early, a call or a rank, while ranks connect or first work? A third of the
  * worlds of these seeds, *segments, have no P2P: ranks share segments, which outlive a rank that dies. */
 bool swarm_is_early(uint64_t seed, bool *segments);
