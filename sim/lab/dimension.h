@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The dimensions of a scenario: one row each, in dimension_rows.c. A row has the key of the text form, the option
- * of the command line, the draw of the swarm, and the cut of shrinking. The writer and the parser of scenario files
- * (scenario_text.c), the command line (sim/cli/options.c), the swarm (swarm_programs.c) and shrinking (shrink.c)
- * iterate over the table; a new dimension is a field and a row. A value that is not a number, a name or a text has
- * functions of its own (dimension_own.c, shrink_cuts.c), or a case in sim/cli.
+ * The dimensions of a scenario: one row each, in dimension_rows.c. A row has the key of the text
+ * form, the option of the command line, the draw of the swarm, and the cut of shrinking. The writer
+ * and the parser of scenario files (scenario_text.c), the command line (sim/cli/options.c), the
+ * swarm (swarm_programs.c) and shrinking (shrink.c) iterate over the table; a new dimension is a
+ * field and a row. A value that is not a number, a name or a text has functions of its own
+ * (dimension_own.c, shrink_cuts.c), or a case in sim/cli.
  *
- * Errors in a text are explained on stderr, with the name of the text, line and column; parsers return 0 or EINVAL.
+ * Errors in a text are explained on stderr, with the name of the text, line and column; parsers
+ * return 0 or EINVAL.
  */
 #ifndef SIM_LAB_DIMENSION_H
 #define SIM_LAB_DIMENSION_H
@@ -110,7 +112,8 @@ struct dimension;
 typedef int dimension_parse_fn(const struct text_cursor *c, const struct dimension *d,
 			       struct token v, struct scenario *s);
 typedef void dimension_write_fn(const struct dimension *d, const struct scenario *s, FILE *out);
-/* Makes *to from *s by the k-th way to cut, the smallest result first; false: there are no more ways. */
+/* Makes *to from *s by the k-th way to cut, the smallest result first; false: there are no more
+ * ways. */
 typedef bool dimension_make_fn(const struct scenario *s, uint32_t k, struct scenario *to);
 typedef void dimension_print_fn(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
 
@@ -132,8 +135,8 @@ struct dimension {
 		uint64_t least; /* in place of min, when larger */
 		bool by_case;
 	} option;
-	/* The cut. `stale`: recorded choices apply to a candidate, and its own seed is not tried. `again`: after a
-	 * success the same cut is tried once more. */
+	/* The cut. `stale`: recorded choices apply to a candidate, and its own seed is not tried.
+	 * `again`: after a success the same cut is tried once more. */
 	struct {
 		const char *what;
 		enum dimension_cut how;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The values of dimensions that are neither a number, a name nor a text: how they are written and parsed. */
+/* The values of dimensions that are neither a number, a name nor a text: how they are written and
+ * parsed. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -170,9 +171,30 @@ int own_parse_root(const struct text_cursor *c, const struct dimension *d, struc
 	return 0;
 }
 
+/* Parses words that each are one of `names`; stores their numbers. */
+static int own_parse_list(const struct text_cursor *c, const struct dimension *d, struct token v,
+			  const char *what, const char *const *names, int32_t *list, uint32_t *n)
+{
+	uint32_t most = 0, k;
+	struct token w;
+
+	while (names[most])
+		most++;
+	for (*n = 0; text_word(&v, &w); list[(*n)++] = (int32_t)k) {
+		for (k = 0; k < most && !token_is(w, names[k]);)
+			k++;
+		if (k == most)
+			return text_error(c, w.at, "%s: unknown %s \"%.*s\"; nearest: %s", d->key,
+					  what, (int)w.n, w.at, text_nearest(w, names));
+		if (*n == most)
+			return text_error(c, w.at, "%s: more than %u", d->key, most);
+	}
+	return *n ? 0 : text_error(c, v.at, "%s: expected at least one", d->key);
+}
+
 void own_write_types(const struct dimension *d, const struct scenario *s, FILE *out)
 {
-	fputs("types", out);
+	fputs(d->key, out);
 	for (uint32_t i = 0; i < s->lab.type_count; i++)
 		fprintf(out, " %s", payload_type_name(s->lab.types[i]));
 	fputc('\n', out);
@@ -182,28 +204,19 @@ int own_parse_types(const struct text_cursor *c, const struct dimension *d, stru
 		    struct scenario *s)
 {
 	const char *names[LAB_MAX_TYPES + 1] = {NULL};
-	struct token w;
-	int t;
+	int32_t list[LAB_MAX_TYPES];
 
-	for (t = 0; t < LAB_MAX_TYPES; t++)
+	for (int t = 0; t < LAB_MAX_TYPES; t++)
 		names[t] = payload_type_name((ncclDataType_t)t);
-	s->lab.type_count = 0;
-	while (text_word(&v, &w)) {
-		for (t = 0; t < LAB_MAX_TYPES && !token_is(w, names[t]);)
-			t++;
-		if (t == LAB_MAX_TYPES)
-			return text_error(c, w.at, "types: unknown type \"%.*s\"; nearest: %s",
-					  (int)w.n, w.at, text_nearest(w, names));
-		if (s->lab.type_count == LAB_MAX_TYPES)
-			return text_error(c, w.at, "types: more than %d", LAB_MAX_TYPES);
-		s->lab.types[s->lab.type_count++] = (ncclDataType_t)t;
-	}
-	return s->lab.type_count ? 0 : text_error(c, v.at, "types: expected at least one");
+	int rc = own_parse_list(c, d, v, "type", names, list, &s->lab.type_count);
+	for (uint32_t i = 0; !rc && i < s->lab.type_count; i++)
+		s->lab.types[i] = (ncclDataType_t)list[i];
+	return rc;
 }
 
 void own_write_ops(const struct dimension *d, const struct scenario *s, FILE *out)
 {
-	fputs("ops", out);
+	fputs(d->key, out);
 	for (uint32_t i = 0; i < s->lab.op_count; i++)
 		fprintf(out, " %s", payload_op_name(s->lab.ops[i]));
 	fputc('\n', out);
@@ -213,23 +226,14 @@ int own_parse_ops(const struct text_cursor *c, const struct dimension *d, struct
 		  struct scenario *s)
 {
 	const char *names[LAB_MAX_OPS + 1] = {NULL};
-	struct token w;
-	int o;
+	int32_t list[LAB_MAX_OPS];
 
-	for (o = 0; o < LAB_MAX_OPS; o++)
+	for (int o = 0; o < LAB_MAX_OPS; o++)
 		names[o] = payload_op_name((ncclRedOp_t)o);
-	s->lab.op_count = 0;
-	while (text_word(&v, &w)) {
-		for (o = 0; o < LAB_MAX_OPS && !token_is(w, names[o]);)
-			o++;
-		if (o == LAB_MAX_OPS)
-			return text_error(c, w.at, "ops: unknown operation \"%.*s\"; nearest: %s",
-					  (int)w.n, w.at, text_nearest(w, names));
-		if (s->lab.op_count == LAB_MAX_OPS)
-			return text_error(c, w.at, "ops: more than %d", LAB_MAX_OPS);
-		s->lab.ops[s->lab.op_count++] = (ncclRedOp_t)o;
-	}
-	return s->lab.op_count ? 0 : text_error(c, v.at, "ops: expected at least one");
+	int rc = own_parse_list(c, d, v, "operation", names, list, &s->lab.op_count);
+	for (uint32_t i = 0; !rc && i < s->lab.op_count; i++)
+		s->lab.ops[i] = (ncclRedOp_t)list[i];
+	return rc;
 }
 
 void own_write_place(const struct dimension *d, const struct scenario *s, FILE *out)

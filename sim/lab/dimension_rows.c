@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of dimensions. Its order is that of a scenario's lines, and that in which shrinking cuts. */
+/* The table of dimensions. Its order is that of a scenario's lines, and that in which shrinking
+ * cuts. */
 #include <stddef.h>
 
 #include "core/base/macros.h"
@@ -17,19 +18,22 @@ static const char *const row_leaves[] = {"abort", "destroy", "finalize", "each",
 static const char *const row_faults[] = {"plan", "random", NULL};
 
 /* clang-format off */
-#define FIELD(f)           .offset = offsetof(struct scenario, f), .bytes = sizeof(((struct scenario *)0)->f)
+#define FIELD(f) \
+	.offset = offsetof(struct scenario, f), .bytes = sizeof(((struct scenario *)0)->f)
 #define NUMBER(k, f, from, to) .key = k, FIELD(f), .min = from, .max = to
-#define FLAG(k, f)         .key = k, .kind = DIMENSION_FLAG, FIELD(f)
-#define NAME(k, f, list)   .key = k, .kind = DIMENSION_NAME, FIELD(f), .names = list
-#define TEXT(k, f)         .key = k, .kind = DIMENSION_TEXT, FIELD(f)
-#define SIZE(k, f)         .key = k, .kind = DIMENSION_SIZE, FIELD(f), .max = 1ull << 40
-#define OWN(k, f)          .key = k, .kind = DIMENSION_OWN, .write = own_write_##f, .parse = own_parse_##f
+#define FLAG(k, f)       .key = k, .kind = DIMENSION_FLAG, FIELD(f)
+#define NAME(k, f, list) .key = k, .kind = DIMENSION_NAME, FIELD(f), .names = list
+#define TEXT(k, f)       .key = k, .kind = DIMENSION_TEXT, FIELD(f)
+#define SIZE(k, f)       .key = k, .kind = DIMENSION_SIZE, FIELD(f), .max = 1ull << 40
+#define OWN(k, f) \
+	.key = k, .kind = DIMENSION_OWN, .write = own_write_##f, .parse = own_parse_##f
 #define OPTION(g, ...)     .option = {.group = DIMENSION_##g, __VA_ARGS__}
 #define HELP(k, n, a, ...) .key = k, .name = n, .arg = a, .help = __VA_ARGS__
 #define CUT(w, h)          .cut = {.what = w, .how = CUT_##h}
-#define CUT_BY(w, f, ...)  .cut = {.what = w, .how = CUT_OWN, .make = cut_##f, .print = print_##f, __VA_ARGS__}
-#define PROVENANCE         .provenance = true
-#define FOUND              .provenance = true, .found = true
+#define CUT_BY(w, f, ...) \
+	.cut = {.what = w, .how = CUT_OWN, .make = cut_##f, .print = print_##f, __VA_ARGS__}
+#define PROVENANCE .provenance = true
+#define FOUND      .provenance = true, .found = true
 
 const struct dimension dimensions[] = {
 	/* origin, and end */
@@ -53,7 +57,8 @@ const struct dimension dimensions[] = {
 	 OPTION(WORLD, HELP(OPTION_HOSTS, "hosts", "N", "hosts (default: one of each machine)"))},
 	{TEXT("machine", machine), CUT_BY("machines", machines),
 	 OPTION(WORLD, HELP(OPTION_MACHINE, "machine", "XML[,XML...]",
-		"one of Doppel's machines, or a topology file (default h100-8nic); host i has the i-th of "
+		"one of Doppel's machines, or a topology file (default h100-8nic); host i has "
+		"the i-th of "
 		"several, cyclically"))},
 	{NUMBER("gpus", lab.gpus, 0, 4096),
 	 OPTION(WORLD, .by_case = true, HELP(OPTION_GPUS, "gpus", "G|G0,G1,...",
@@ -77,7 +82,7 @@ const struct dimension dimensions[] = {
 	{OWN("collective", collective), CUT_BY("collective", collective)},
 	{OWN("before", before), CUT_BY("collective before it", before),
 	 OPTION(ENGINE, .by_case = true, HELP(OPTION_BEFORE, "before", "COLLECTIVE",
-		"another collective runs first on the same communicators; checked, not in the table "
+		"another collective runs first on the same communicator; checked, not in the table "
 		"(default: none)"))},
 	{NUMBER("root", lab.root, 0, INT32_MAX), .write = own_write_root, .parse = own_parse_root,
 	 CUT_BY("root", root),
@@ -91,7 +96,8 @@ const struct dimension dimensions[] = {
 	 OPTION(COLLECTIVE, .by_case = true, HELP('i', "stepbytes", "SIZE",
 		"increment between sizes, instead of a factor (default: none)"))},
 	{NUMBER("factor", lab.factor, 0, 1u << 20),
-	 OPTION(COLLECTIVE, .least = 1, HELP('f', "stepfactor", "F", "factor between sizes (default 2)"))},
+	 OPTION(COLLECTIVE, .least = 1, HELP('f', "stepfactor", "F",
+		"factor between sizes (default 2)"))},
 	{NUMBER("iterations", lab.iterations, 1, 1u << 30), CUT_BY("iterations", iterations),
 	 OPTION(COLLECTIVE, HELP('n', "iters", "N", "timed iterations (default 1)"))},
 	{NUMBER("warmup", lab.warmup, 0, 1u << 30),
@@ -104,12 +110,14 @@ const struct dimension dimensions[] = {
 		"run and print all rows N times (default 1)"))},
 	{NUMBER("blocking", lab.blocking, 0, LAB_BLOCKING_WAIT),
 	 OPTION(COLLECTIVE, HELP('z', "blocking", "0|1|2",
-		"a rank waits after each collective: 1 for its stream and then for all ranks, 2 for its "
+		"a rank waits after each collective: 1 for its stream and then for all ranks, "
+		"2 for its "
 		"stream (default 0)"))},
 	{NUMBER("check", lab.check, 0, 1),
 	 OPTION(COLLECTIVE, HELP('c', "check", "0|1", "check results (default 1)"))},
 	{NUMBER("unalign", lab.unalign, 0, LAB_MAX_UNALIGN), .any = {8, 1, 7},
-	 OPTION(COLLECTIVE, HELP('u', "unalign", "N", "offset of the buffers, in elements (default 0)"))},
+	 OPTION(COLLECTIVE, HELP('u', "unalign", "N",
+		"offset of the buffers, in elements (default 0)"))},
 	{OWN("place", place), CUT_BY("place", place),
 	 OPTION(COLLECTIVE, .by_case = true, HELP(OPTION_PLACE, "place", "in|out|both",
 		"in place, out of place, or both (default)"))},
@@ -117,16 +125,20 @@ const struct dimension dimensions[] = {
 	/* the program */
 	{NUMBER("comms", lab.comms, 0, LAB_MAX_COMMS), CUT("communicators", COUNT),
 	 OPTION(ENGINE, .least = 1, HELP(OPTION_COMMS, "comms", "N",
-		"spread the parts over N communicators of the same ranks, one after the other or in one "
+		"spread the parts over N communicators of the same ranks, one after the other "
+		"or in one "
 		"group (default 1)"))},
-	{NUMBER("transient", lab.transient, 0, LAB_MAX_TRANSIENT), CUT("transient communicators", DOWN),
+	{NUMBER("transient", lab.transient, 0, LAB_MAX_TRANSIENT),
+	 CUT("transient communicators", DOWN),
 	 OPTION(ENGINE, HELP(OPTION_TRANSIENT, "transient", "N",
-		"while a collective runs, N communicators of drawn ranks are made, used and destroyed "
+		"while a collective runs, N communicators of drawn ranks are made, used and "
+		"destroyed "
 		"(default 0)"))},
 	{NUMBER("idle", lab.idle, 0, LAB_MAX_TRANSIENT), CUT("communicators without a use", DOWN),
 	 .calm = {12, 1, 4},
 	 OPTION(ENGINE, HELP(OPTION_IDLE, "idle", "N",
-		"meanwhile another task of each rank creates and destroys N communicators without using "
+		"meanwhile another task of each rank creates and destroys N communicators "
+		"without using "
 		"them (default 0)"))},
 	{NUMBER("mixed", lab.mixed, 0, 4096), CUT("groups of different calls", DOWN),
 	 OPTION(ENGINE, HELP(OPTION_MIXED, "mixed", "N",
@@ -135,7 +147,8 @@ const struct dimension dimensions[] = {
 	{NUMBER("late", lab.late, 0, LAB_MAX_LATE), CUT("seconds late", DOWN), .calm = {6, 1, 20},
 	 .faulty = {4, 1, 5},
 	 OPTION(ENGINE, HELP(OPTION_LATE, "late", "SECONDS",
-		"delay each rank's init, and its end, by at most SECONDS, drawn from the seed (default 0)"))},
+		"delay each rank's init, and its end, by at most SECONDS, drawn from the seed "
+		"(default 0)"))},
 	{NUMBER("refused", lab.refused, 0, 4096), CUT("refused calls", DOWN), .any = {5, 1, 8},
 	 OPTION(ENGINE, HELP(OPTION_REFUSED, "refused", "N",
 		"each rank makes N calls that must be refused, after the series (default 0)"))},
@@ -150,9 +163,11 @@ const struct dimension dimensions[] = {
 	{NAME("leaves", lab.leaves, row_leaves), CUT("ends after errors", DOWN),
 	 .faulty = {2, LAB_LEAVES_DESTROY, LAB_LEAVES_EACH},
 	 OPTION(ENGINE, HELP(OPTION_LEAVES, "leaves", "abort|destroy|finalize|each",
-		"with faults: how a rank ends its communicators after an error; each: drawn for each "
+		"with faults: how a rank ends its communicators after an error; each: drawn "
+		"for each "
 		"rank, and after a time that is (default abort)"))},
-	{FLAG("finalize", lab.finalize), CUT("finalize", OFF), .calm = {4, 1, 1}, .faulty = {6, 1, 1},
+	{FLAG("finalize", lab.finalize),
+	 CUT("finalize", OFF), .calm = {4, 1, 1}, .faulty = {6, 1, 1},
 	 OPTION(ENGINE, HELP(OPTION_FINALIZE, "finalize", NULL,
 		"communicators are finalized before they are destroyed"))},
 	{FLAG("nonblocking", lab.nonblocking), CUT("non-blocking communicators", OFF),
@@ -168,39 +183,47 @@ const struct dimension dimensions[] = {
 		"end with a collective that still runs when its communicator is destroyed"))},
 	{NAME("ends", lab.ends, row_ends), CUT("communicators destroyed", DOWN),
 	 OPTION(ENGINE, HELP(OPTION_ENDS, "ends", "in-order|reversed|seed|each",
-		"order in which communicators are destroyed; seed: drawn for all ranks, each: drawn for "
+		"order in which communicators are destroyed; seed: drawn for all ranks, each: "
+		"drawn for "
 		"each rank (default in-order)"))},
 	{NUMBER("config-version", lab.config_version, 0, 99999), CUT("config", OFF),
 	 OPTION(ENGINE, HELP(OPTION_CONFIG_VERSION, "config-version", "V",
-		"make communicators with a config of NCCL V, such as 21800 (default: without one)"))},
+		"make communicators with a config of NCCL V, such as 21800 (default: without "
+		"one)"))},
 	{TEXT("env-odd", env_odd), CUT("environment of every other process", OFF),
 	 OPTION(ENGINE, .by_case = true, HELP(OPTION_ENV_ODD, "env-odd", "NAME=VALUE",
 		"set a variable in every other process (default: none)"))},
 	{FLAG("any-numbers", lab.any_numbers), CUT("any numbers", OFF), .any = {2, 1, 1},
 	 OPTION(COLLECTIVE, HELP(OPTION_ANY_NUMBERS, "any-numbers", NULL,
-		"reduce arbitrary numbers instead of small ones: integers wrap; floats are rounded, and "
+		"reduce arbitrary numbers instead of small ones: integers wrap; floats are "
+		"rounded, and "
 		"compared with the only correct rounding, or with a bound"))},
-	{NUMBER("local-register", lab.local_register, 0, LAB_REGISTER_TWICE), CUT("registration", DOWN),
+	{NUMBER("local-register", lab.local_register, 0, LAB_REGISTER_TWICE),
+	 CUT("registration", DOWN),
 	 OPTION(COLLECTIVE, HELP('R', "local_register", "0|1|2|3",
-		"register the buffers, which ncclMemAlloc allocates then; 2: new buffers for each series; "
+		"register the buffers, which ncclMemAlloc allocates then; 2: new buffers for "
+		"each series; "
 		"3: register each buffer twice (default 0)"))},
 	{NUMBER("group", lab.group, 0, 4096), CUT("group", COUNT),
 	 OPTION(ENGINE, .least = 1, HELP(OPTION_GROUP, "group", "N",
 		"put N of these parts into a group (default 1)"))},
 	{NUMBER("streams", lab.streams, 0, LAB_MAX_STREAMS), CUT("streams", COUNT),
 	 OPTION(ENGINE, .least = 1, HELP(OPTION_STREAMS, "streams", "N",
-		"split a collective into parts on N streams of its rank, round-robin; the streams have "
+		"split a collective into parts on N streams of its rank, round-robin; the "
+		"streams have "
 		"other work, too (default 1)"))},
 	{FLAG("per-iteration", lab.per_iteration),
 	 OPTION(ENGINE, HELP(OPTION_PER_ITERATION, "per-iteration", NULL,
 		"print a line for each iteration of a timed series, too; in --json a list"))},
-	{NUMBER("ranks-per-process", lab.ranks_per_proc, 1, 4096), .write = own_write_ranks_per_proc,
+	{NUMBER("ranks-per-process", lab.ranks_per_proc, 1, 4096),
+	 .write = own_write_ranks_per_proc,
 	 .parse = own_parse_ranks_per_proc,
 	 OPTION(WORLD, HELP(OPTION_RANKS_PER_PROC, "ranks-per-process", "R",
 		"ranks in one process (default 1; real GPUs: all of a host)"))},
 	{NAME("drive", lab.drive, row_drives), CUT("calls made by a task of each", OFF),
 	 OPTION(WORLD, HELP(OPTION_DRIVE, "drive", "rank|process",
-		"which task makes a rank's calls: its own (default), or one of its process for all ranks "
+		"which task makes a rank's calls: its own (default), or one of its process for "
+		"all ranks "
 		"there, in groups"))},
 	{CUT_BY("channels", channels)},
 	{NUMBER("warp", lab.warp_width, 0, 32), CUT_BY("warp width", width),
@@ -221,10 +244,12 @@ const struct dimension dimensions[] = {
 	{NUMBER("heal-ns", lab.sim.heal_ns, 0, UINT64_MAX)},
 	{FLAG("recover", lab.recover),
 	 OPTION(ENGINE, HELP(OPTION_RECOVER, "recover", NULL,
-		"after a failure the survivors must create a second communicator, for which faults heal"))},
+		"after a failure the survivors must create a second communicator, for which "
+		"faults heal"))},
 	{NUMBER("quiet", lab.quiet, 0, 4096),
 	 OPTION(ENGINE, .by_case = true, HELP(OPTION_QUIET, "quiet-rank", "RANK",
-		"with faults of connections: a rank that does not poll its communicator; the others must "
+		"with faults of connections: a rank that does not poll its communicator; the "
+		"others must "
 		"detect its failures nevertheless (default: none)"))},
 	{OWN("plan", plan), CUT_BY("faults", plan, .again = true)},
 	{OWN("env", env), CUT_BY("environment", env, .again = true),
@@ -235,7 +260,8 @@ const struct dimension dimensions[] = {
 	/* the engine */
 	{NAME("engine", lab.sim.engine, row_engines),
 	 OPTION(ENGINE, HELP(OPTION_ENGINE, "engine", "sim|threads",
-		"virtual time and one seeded order, or pthreads and real time (default sim); with the GPU "
+		"virtual time and one seeded order, or pthreads and real time (default sim); "
+		"with the GPU "
 		"double `run' limits the channels of real time to the CPUs that a rank has, unless "
 		"NCCL_MAX_NCHANNELS or the like is set"))},
 	{NUMBER("seed", lab.sim.seed, 0, UINT64_MAX), .kind = DIMENSION_HEX,
@@ -243,9 +269,11 @@ const struct dimension dimensions[] = {
 	{NAME("strategy", lab.sim.strategy, row_strategies),
 	 OPTION(ENGINE, HELP(OPTION_STRATEGY, "strategy", "NAME",
 		"portfolio (default), uniform, pct, starve, fifo"))},
-	{NAME("memory-order", lab.sim.memory_order, row_memory_orders), CUT_BY("memory order", memory),
+	{NAME("memory-order", lab.sim.memory_order, row_memory_orders),
+	 CUT_BY("memory order", memory),
 	 OPTION(ENGINE, HELP(OPTION_MEMORY_ORDER, "memory-order", "draw|off|on",
-		"stores become visible late and out of order, as far as fences allow (default draw: in "
+		"stores become visible late and out of order, as far as fences allow (default "
+		"draw: in "
 		"half of the seeds)"))},
 	{FLAG("races", lab.sim.races), .any = {8, 1, 1},
 	 OPTION(ENGINE, HELP(OPTION_RACES, "races", NULL, "report accesses that nothing orders"))},

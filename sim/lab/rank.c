@@ -121,7 +121,8 @@ static bool lab_rank_get_id(struct lab_rank *me)
 		.why = "harness: the unique id",
 		.from = {.rank = 0, .channel = -1, .step = -1},
 	};
-	/* an id that is made is used: its root waits for a rank 0 that comes, or fails in its init */
+	/* an id that is made is used: its root waits for a rank 0 that comes, or fails in its
+	 * init */
 	return os_wait_one(&w, &run->failed) == 0 || (run->armed && lab_leads(me));
 }
 

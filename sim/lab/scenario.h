@@ -66,8 +66,8 @@ struct scenario {
 
 /* The defaults of `doppel run`. */
 void scenario_default(struct scenario *s);
-/* NAME=VALUE, in place of what that name was. ENOSPC when the environment is full, E2BIG for too long
- * a text, EINVAL without a '='. Silent. */
+/* NAME=VALUE, in place of what that name was. ENOSPC when the environment is full, E2BIG for too
+ * long a text, EINVAL without a '='. Silent. */
 int scenario_set_env(struct scenario *s, const char *assignment);
 
 /* What lab_run takes. It points into *s: valid until *s changes, moves or is copied. */

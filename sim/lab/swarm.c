@@ -45,8 +45,8 @@ bool swarm_is_set(const struct scenario *s, const char *name)
 	return false;
 }
 
-/* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. One in 8 is that power
- * itself: slices of whole KiB. Large sizes have no less than 256 KiB. */
+/* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. One in 8 is that
+ * power itself: slices of whole KiB. Large sizes have no less than 256 KiB. */
 static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most, bool large)
 {
 	uint64_t shift = sim_rng_below(rng, 21);
@@ -60,8 +60,8 @@ static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most, bool large)
 }
 
 /* What a run may move: sizes from 2 MiB (two ranks, once) down. Without this bound one seed in 40
- * takes half of a campaign's time, for more rounds of what 64 KiB show. One in 32 may move more, of those that
- * send messages one in 8. */
+ * takes half of a campaign's time, for more rounds of what 64 KiB show. One in 32 may move more, of
+ * those that send messages one in 8. */
 static uint64_t swarm_bytes_most(const struct lab_config *c, uint64_t rows, uint64_t buffer,
 				 bool large)
 {
@@ -122,8 +122,8 @@ static void swarm_collectives(struct scenario *s, uint64_t seed, uint64_t buffer
 		swarm_more_types(c, (ncclDataType_t)type, (ncclRedOp_t)op);
 }
 
-/* Half of the seeds run the first collective, the others any of the rest; one in six runs another one
- * before it. */
+/* Half of the seeds run the first collective, the others any of the rest; one in six runs another
+ * one before it. */
 static void swarm_collective(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -140,8 +140,9 @@ static void swarm_collective(struct scenario *s, uint64_t seed)
 	swarm_messages(s, seed);
 }
 
-/* A collective from all roots leaves all connections of a ring at the same step. What follows it is one run, and
- * the world is two ranks of one host half of the time: more runs make up for steps that are left out. */
+/* A collective from all roots leaves all connections of a ring at the same step. What follows it is
+ * one run, and the world is two ranks of one host half of the time: more runs make up for steps
+ * that are left out. */
 static void swarm_all_roots(struct scenario *s, bool two)
 {
 	struct lab_config *c = &s->lab;
@@ -160,8 +161,8 @@ static void swarm_all_roots(struct scenario *s, bool two)
 	c->host_gpus_n = 0;
 }
 
-/* One of the ranks that there are at the end. All of them, half of the seeds in which few ranks run a collective with a
- * root before another one. */
+/* One of the ranks that there are at the end. All of them, half of the seeds in which few ranks run
+ * a collective with a root before another one. */
 static void swarm_root(struct scenario *s, uint64_t seed)
 {
 	const uint32_t ranks = lab_ranks(&s->lab, NULL);
@@ -210,8 +211,8 @@ static uint64_t swarm_buffers(struct scenario *s, uint64_t seed)
 	return bytes;
 }
 
-/* Every two ranks of one host are connected for most of its runs of LL, where p2p connects them. Half of these
- * run so whatever their size is: the model takes the ring for large ones. */
+/* Every two ranks of one host are connected for most of its runs of LL, where p2p connects them.
+ * Half of these run so whatever their size is: the model takes the ring for large ones. */
 static void swarm_algorithm(struct scenario *s, struct sim_rng *rng)
 {
 	static const char *const lists[] = {
@@ -223,9 +224,9 @@ static void swarm_algorithm(struct scenario *s, struct sim_rng *rng)
 	swarm_env(s, "%s", lists[sim_rng_below(rng, p2p ? ARRAY_LEN(lists) : 2)]);
 }
 
-/* One seed in four runs protocol LL and one in eight LL128, half of these with small buffers of it; half of all
- * run SIMPLE; the others what is chosen without NCCL_PROTO. Of one host half run LL. Returns the size of the
- * buffers that the collective goes through. */
+/* One seed in four runs protocol LL and one in eight LL128, half of these with small buffers of it;
+ * half of all run SIMPLE; the others what is chosen without NCCL_PROTO. Of one host half run LL.
+ * Returns the size of the buffers that the collective goes through. */
 static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffer)
 {
 	static const uint64_t lines[] = {4 << 10, 16 << 10, 64 << 10};
@@ -262,9 +263,9 @@ static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffe
 	return MIN_OF(buffer, (small ? bytes : 512 << 10) / 2);
 }
 
-/* Trees, between hosts one seed in four: half of these wherever a collective has one, half where the model takes it.
- * Half have blocks of one warp, which serves both ways of a tree, up to so many that both groups have a last warp
- * that posts. */
+/* Trees, between hosts one seed in four: half of these wherever a collective has one, half where
+ * the model takes it. Half have blocks of one warp, which serves both ways of a tree, up to so many
+ * that both groups have a last warp that posts. */
 static void swarm_trees(struct scenario *s, uint64_t seed)
 {
 	static const char *const lists[] = {
@@ -283,8 +284,8 @@ static void swarm_trees(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_NTHREADS=%u", (unsigned)(32 * warps));
 }
 
-/* PAT, half of the seeds that have neither other algorithms nor lines: two thirds of these wherever a collective has it,
- * one third where the model takes it; on half of them wherever ranks are. */
+/* PAT, half of the seeds that have neither other algorithms nor lines: two thirds of these wherever
+ * a collective has it, one third where the model takes it; on half of them wherever ranks are. */
 static void swarm_pat(struct scenario *s, uint64_t seed)
 {
 	static const char *const lists[] = {"NCCL_ALGO=Ring;allgather:PAT;reducescatter:PAT",
@@ -321,8 +322,9 @@ bool swarm_has_messages(const struct scenario *s)
 	return s->lab.collective->connects || (s->lab.before && s->lab.before->connects);
 }
 
-/* Registered buffers, one time in six, and half of the time where messages are sent: those of ranks of a host that are
- * processes of their own go straight into them. Half of these renew the buffers. */
+/* Registered buffers, one time in six, and half of the time where messages are sent: those of ranks
+ * of a host that are processes of their own go straight into them. Half of these renew the
+ * buffers. */
 static void swarm_local_register(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -341,8 +343,8 @@ static void swarm_local_register(struct scenario *s, uint64_t seed)
 	s->lab.iterations = MAX_OF(s->lab.iterations, 2u);
 }
 
-/* Hosts detect their topology, one time in 16. A plan may let NVML fail: GPUs whose NVLinks it does not give may
- * have no way to each other's memory, so the ring is allowed beside what needs one. */
+/* Hosts detect their topology, one time in 16. A plan may let NVML fail: GPUs whose NVLinks it does
+ * not give may have no way to each other's memory, so the ring is allowed beside what needs one. */
 static void swarm_detection(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -406,9 +408,9 @@ static void swarm_hcas(struct scenario *s, uint64_t seed)
 		swarm_env(s, "DOPPEL_HCA_PERSONALITY=%s", kind);
 }
 
-/* Several streams, several collectives in a group, several communicators: what one communicator must
- * keep in order, and what the program must. Kernels of several communicators that run at the same
- * time need room for all of them: not on a GPU with few multiprocessors. */
+/* Several streams, several collectives in a group, several communicators: what one communicator
+ * must keep in order, and what the program must. Kernels of several communicators that run at the
+ * same time need room for all of them: not on a GPU with few multiprocessors. */
 static void swarm_groups(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -428,8 +430,8 @@ static void swarm_groups(struct scenario *s, uint64_t seed)
 		s->lab.group = group;
 }
 
-/* More operations than the pool of a proxy has slots, 2,048: by iterations, or in one group of a task
- * that drives several ranks. They take ten times as long as other seeds, and so are few. */
+/* More operations than the pool of a proxy has slots, 2,048: by iterations, or in one group of a
+ * task that drives several ranks. They take ten times as long as other seeds, and so are few. */
 static void swarm_long(struct scenario *s, uint64_t seed)
 {
 	struct lab_config *c = &s->lab;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Draws what programs do beside one series of collectives: groups of different calls, several communicators under one
- * NCCL_COMM_ID, destroyed in any order, with configs of older versions, other tasks that poll or make communicators,
- * processes whose environments differ. And what they reduce: any numbers.
+ * Draws what programs do beside one series of collectives: groups of different calls, several
+ * communicators under one NCCL_COMM_ID, destroyed in any order, with configs of older versions,
+ * other tasks that poll or make communicators, processes whose environments differ. And what they
+ * reduce: any numbers.
  */
 #include <string.h>
 
@@ -111,7 +112,8 @@ static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 	char start[SCENARIO_ENV_BYTES];
 
 	snprintf(start, sizeof start, "%.*s=", (int)name, assignment);
-	/* algorithms that need direct access have no other way; NICs that cannot be merged stay single */
+	/* algorithms that need direct access have no other way; NICs that cannot be merged stay
+	 * single */
 	bool fits = !(strstr(assignment, "P2P_LEVEL") && swarm_is_set(s, "NCCL_ALGO=OneShot")) &&
 		    !(strstr(assignment, "FORCE_MERGE") && swarm_nics_are_single(s));
 	/* what was drawn to fit something else stays */
@@ -119,7 +121,8 @@ static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 		swarm_env(s, "%s", assignment);
 }
 
-/* Interfaces that all have one address or lead nowhere else, several that do, and a port that is down. */
+/* Interfaces that all have one address or lead nowhere else, several that do, and a port that is
+ * down. */
 static void swarm_hosts(struct scenario *s, uint64_t seed)
 {
 	static const char *const lists[] = {
@@ -237,7 +240,8 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 	}
 }
 
-/* NCCL_COMM_ID is an address of the host that rank 0 is on, which makes the root of every communicator. */
+/* NCCL_COMM_ID is an address of the host that rank 0 is on, which makes the root of every
+ * communicator. */
 static void swarm_comm_id(struct scenario *s, struct sim_rng *rng)
 {
 	bool drawn = sim_rng_below(rng, 10) == 0;

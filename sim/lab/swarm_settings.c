@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Variables that the swarm draws one by one: a row each. A row names the share of seeds that have it, its values,
- * and the worlds that it belongs to. Each row has a random stream of its own, so that a new row leaves the draws of
- * the others as they are.
+ * Variables that the swarm draws one by one: a row each. A row names the share of seeds that have
+ * it, its values, and the worlds that it belongs to. Each row has a random stream of its own, so
+ * that a new row leaves the draws of the others as they are.
  */
 #include <string.h>
 
