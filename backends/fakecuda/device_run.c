@@ -105,38 +105,46 @@ _Noreturn void fakedev_fifo_broken(struct dev *d, int rank, int channel, int pee
 
 /* ---- barriers ------------------------------------------------------------------------------- */
 
-/* Returns the votes of a round. Other threads may have used the barrier since. */
-static uint32_t run_meet_result(struct dev *d, const struct run_barrier *b, uint32_t round, int id)
+static void run_meet_arrive(struct run_barrier *b, struct run_arrival *me)
 {
-	uint32_t votes = run_get(&b->result[round & 1]);
+	me->next = __atomic_load_n(&b->arrivals, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&b->arrivals, &me->next, me, true, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		continue;
+}
 
-	if (__atomic_load_n(&b->phase.v_, __ATOMIC_ACQUIRE) - round > 2)
-		run_trap(d, cudaErrorLaunchFailure,
-			 "barrier %d was used twice more before this thread had its result: "
-			 "not implemented",
-			 id);
+/* Ends a round by its last thread: hands out the result and starts the next phase. The phase word
+ * carries the memory order. */
+static uint32_t run_meet_end(struct run_barrier *b, uint32_t phase)
+{
+	uint32_t votes = __atomic_exchange_n(&b->votes, 0, __ATOMIC_RELAXED);
+	struct run_arrival *a = __atomic_exchange_n(&b->arrivals, NULL, __ATOMIC_ACQUIRE);
+
+	for (; a; a = a->next)
+		__atomic_store_n(&a->result, votes, __ATOMIC_RELAXED);
+	__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&b->phase.v_, phase + 1, __ATOMIC_RELEASE);
+	sim_wrote(&b->phase, sizeof b->phase);
 	return votes;
 }
 
-/* Arrives at the barrier; the last thread starts the next phase. The phase word carries the memory
- * order. Returns the number of threads whose predicate is true. */
+/* Arrives at the barrier. Returns the number of threads whose predicate is true. */
 static uint32_t run_meet(struct dev *d, struct run_barrier *b, uint32_t want, bool predicate,
 			 const char *why, int id)
 {
 	uint32_t phase = __atomic_load_n(&b->phase.v_, __ATOMIC_ACQUIRE);
 	/* neighbouring rounds are two objects of the memory model: memory.h */
 	const void *round = (const char *)b + (phase & 1);
+	struct run_arrival *me = &run_self(d)->arrival;
+
 	mem_barrier_arrive(round);
+	run_meet_arrive(b, me);
 	__atomic_store_n(&b->want, want, __ATOMIC_RELAXED);
 	if (predicate)
 		__atomic_add_fetch(&b->votes, 1, __ATOMIC_RELAXED);
 	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == want) {
-		uint32_t votes = __atomic_exchange_n(&b->votes, 0, __ATOMIC_RELAXED);
+		uint32_t votes = run_meet_end(b, phase);
 
-		__atomic_store_n(&b->result[phase & 1], votes, __ATOMIC_RELAXED);
-		__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
-		__atomic_store_n(&b->phase.v_, phase + 1, __ATOMIC_RELEASE);
-		sim_wrote(&b->phase, sizeof b->phase);
 		mem_barrier_leave(round);
 		return votes;
 	}
@@ -150,7 +158,7 @@ static uint32_t run_meet(struct dev *d, struct run_barrier *b, uint32_t want, bo
 		.from = {d->blk->kernel->rank, (int32_t)d->block, id, "threads of the block"}};
 	run_wait(d, &w, NULL, NULL);
 	mem_barrier_leave(round);
-	return run_meet_result(d, b, phase, id);
+	return __atomic_load_n(&me->result, __ATOMIC_RELAXED);
 }
 
 uint32_t fakedev_barrier(struct dev *d, int id, int nthreads, bool predicate)

@@ -25,7 +25,14 @@ struct run_barrier {
 	shared_u32 phase;       /* threads wait on it */
 	uint32_t arrived, want; /* atomic */
 	uint32_t votes;         /* atomic: threads of this round, so far, whose predicate is true */
-	uint32_t result[2];     /* atomic: results of the last two rounds */
+	struct run_arrival *arrivals; /* atomic: of this round, so far */
+};
+
+/* A thread at a barrier. The last thread of the round stores the result for each of the others:
+ * threads of another group may use the barrier often before a thread resumes. */
+struct run_arrival {
+	struct run_arrival *next;
+	uint32_t result; /* atomic */
 };
 
 /* Rendezvous of a warp's lanes. It holds the values of two rounds, so that a fast lane does not
@@ -38,6 +45,7 @@ struct run_warp {
 struct run_thread {
 	struct dev d;
 	jmp_buf bottom;
+	struct run_arrival arrival;
 	struct fc_range cache[RUN_CACHE];
 	uint32_t cache_next;
 	const void *fence_load; /* TSan: the last relaxed load, for an acquire fence */

@@ -47,11 +47,13 @@ struct bootstrap_root {
 	shared_u32 stop, done;
 	struct root_conn *conns;
 	int32_t nconns;
-	struct root_conn **by_rank; /* [nranks], once a rank has sent their number */
+	/* [nranks], once a rank has sent their number; NULL: the rank has not arrived. After a failure
+	 * the connections may be gone. */
+	struct root_conn **by_rank;
 	int32_t nranks, arrived, answered;
 	/* A rank has failed: each arriving rank gets that as its answer, until all have arrived. */
 	bool failed;
-	int32_t failed_rank, informed;
+	int32_t failed_rank;
 	bool over; /* the task ends when all answers are sent */
 	bool reported_garbage;
 	uint64_t refused_ns; /* time since which accept fails; 0: it does not fail */
@@ -131,17 +133,24 @@ static void root_give_up(struct bootstrap_root *r, enum bootstrap_answer_kind ki
 	r->over = true;
 }
 
+/* Makes the table of ranks at the first hello. False: no memory. */
+static bool root_has_ranks(struct bootstrap_root *r, int32_t nranks)
+{
+	if (r->by_rank)
+		return true;
+	r->by_rank = os_alloc((size_t)nranks * sizeof(void *), "bootstrap root's ranks");
+	if (!r->by_rank)
+		WARN("root: no memory for %d ranks", nranks);
+	else
+		r->nranks = nranks;
+	return r->by_rank != NULL;
+}
+
 static ncclResult_t root_check_in(struct bootstrap_root *r, struct root_conn *c)
 {
 	const struct bootstrap_hello *h = &c->hello;
-	if (!r->by_rank) {
-		r->by_rank = os_alloc((size_t)h->nranks * sizeof(void *), "bootstrap root's ranks");
-		if (!r->by_rank) {
-			WARN("root: no memory for %d ranks", h->nranks);
-			return ncclSystemError;
-		}
-		r->nranks = h->nranks;
-	}
+	if (!root_has_ranks(r, h->nranks))
+		return ncclSystemError;
 	c->state = ROOT_WAITING;
 	if (h->nranks != r->nranks) {
 		WARN("root: rank %d has %d ranks, others have %d", h->rank, h->nranks, r->nranks);
@@ -202,6 +211,23 @@ static bool root_conn_is_quiet(struct root_conn *c, uint64_t seq)
 	return quiet;
 }
 
+/* Counts a rank that knows of the failure. A rank that has learned it here gives up here, too, and
+ * counts once. */
+static void root_count(struct bootstrap_root *r, struct root_conn *c)
+{
+	const struct bootstrap_hello *h = &c->hello;
+
+	if (!root_has_ranks(r, h->nranks)) {
+		r->over = true;
+		return;
+	}
+	if (h->rank < r->nranks && !r->by_rank[h->rank]) {
+		r->by_rank[h->rank] = c;
+		r->arrived++;
+	}
+	r->over = r->arrived == r->nranks;
+}
+
 /* Handles a rank that gives up, or that arrives after another one has failed. */
 static void root_fail(struct bootstrap_root *r, struct root_conn *c)
 {
@@ -214,11 +240,9 @@ static void root_fail(struct bootstrap_root *r, struct root_conn *c)
 		r->failed = true;
 		r->failed_rank = c->hello.rank;
 		r->reason = c->reason;
-		r->informed = r->arrived;
 		root_give_up(r, BOOTSTRAP_LEFT, r->failed_rank);
 	}
-	r->informed++;
-	r->over = r->informed >= c->hello.nranks;
+	root_count(r, c);
 	if (gives_up)
 		root_drop(r, c);
 }

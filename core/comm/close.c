@@ -344,8 +344,8 @@ static void comm_release(struct ncclComm *comm)
 
 /* ---- the process' ranks of one communicator ------------------------------------------------- */
 
-/* Parks `comm`. If it is the last of its id, returns all of them, chained by release_next;
- * otherwise NULL. *alone: the process has no communicator of another id. */
+/* Parks `comm`. If it is the last of its id, returns all that are not being released yet, chained by
+ * release_next; otherwise NULL. *alone: the process has no communicator of another id. */
 static struct ncclComm *comm_park(struct ncclComm *comm, bool *alone)
 {
 	struct registry_node *first = registry_lock();
@@ -368,8 +368,10 @@ static struct ncclComm *comm_park(struct ncclComm *comm, bool *alone)
 		if ((c = comm_of(n)) && c->id_hash == comm->id_hash && c != comm && c->bootstrap)
 			bootstrap_kick(c->bootstrap);
 	for (struct registry_node *n = first; n && last; n = n->next) {
-		if (!(c = comm_of(n)) || c->id_hash != comm->id_hash)
+		/* a rank that failed before this one came is being released */
+		if (!(c = comm_of(n)) || c->id_hash != comm->id_hash || c->life->released)
 			continue;
+		c->life->released = true;
 		c->life->release_next = chain;
 		chain = c;
 	}

@@ -43,10 +43,11 @@ struct comm_launch {
 enum comm_state { COMM_INIT, COMM_READY, COMM_FINALIZING, COMM_FINALIZED };
 
 struct comm_life {
-	/* the next three change under the registry's lock */
+	/* the next four change under the registry's lock */
 	enum comm_state state;
 	bool claimed;                  /* being destroyed or aborted: no call may enter */
 	bool parked;                   /* quiet; waits for the other ranks of this process */
+	bool released;                 /* in the chain of a release */
 	shared_u32 users;              /* number of calls inside, init included */
 	struct ncclComm *release_next; /* next of those that are released together */
 	struct comm_release *release;  /* core/comm/close.c */

@@ -12,60 +12,18 @@
 #include "sim/cli/cli.h"
 #include "sim/cli/rules.h"
 #include "sim/lab/collective.h"
-#include "sim/lab/scenario.h"
+#include "sim/lab/dimension.h"
 
-/* Keys of 0x1XX are options of a run; commands have 0x2XX. */
+/* Keys of 0x1XX are options of a run; commands have 0x2XX. Those of dimensions come first
+ * (sim/lab/dimension.h). */
 enum cli_option_key {
-	OPTION_MACHINE = 0x100,
-	OPTION_HOSTS,
-	OPTION_GPUS,
-	OPTION_DEVICES,
-	OPTION_RANKS_PER_PROC,
-	OPTION_MAP,
-	OPTION_DRIVE,
-	OPTION_ENGINE,
-	OPTION_SEED,
-	OPTION_STRATEGY,
-	OPTION_MEMORY_ORDER,
-	OPTION_RACES,
-	OPTION_FAULTS,
-	OPTION_MUST_FIRE,
-	OPTION_RECOVER,
-	OPTION_QUIET,
-	OPTION_HASTY,
-	OPTION_BEFORE,
-	OPTION_STREAMS,
-	OPTION_GROUP,
-	OPTION_COMMS,
-	OPTION_PER_ITERATION,
-	OPTION_TRANSIENT,
-	OPTION_IDLE,
-	OPTION_MIXED,
-	OPTION_LATE,
-	OPTION_FINALIZE,
-	OPTION_NONBLOCKING,
-	OPTION_POLLS,
-	OPTION_REFUSED,
-	OPTION_INIT_FAILS,
-	OPTION_PAUSES,
-	OPTION_LEAVES,
-	OPTION_ENDS,
-	OPTION_CONFIG_VERSION,
-	OPTION_ENV_ODD,
-	OPTION_ANY_NUMBERS,
-	OPTION_SMS,
+	OPTION_MUST_FIRE = DIMENSION_OPTIONS,
 	OPTION_TRACE,
 	OPTION_TRACE_DETAIL,
 	OPTION_GDB,
-	OPTION_WARP,
-	OPTION_ENV,
 	OPTION_RECORD,
 	OPTION_REPLAY,
 	OPTION_FAIL_DIR,
-	OPTION_NO_STRICT,
-	OPTION_PLACE,
-	OPTION_BUDGET_EVENTS,
-	OPTION_BUDGET_TIME,
 	OPTION_WORKERS,
 	OPTION_PROCESSES,
 	OPTION_RANK,
@@ -117,9 +75,9 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *ar
 		    uint64_t most);
 uint64_t cli_size(struct argp_state *state, const char *option, const char *arg);
 
-/* options_programs.c: the options of a program that does more than its series. False: `key` is
- * another option. */
-bool cli_program_parse(int key, char *arg, struct argp_state *state, struct cli_options *o);
+/* options_cases.c: an option of a dimension that has a value of its own. False: `key` is another
+ * option. */
+bool cli_case_parse(int key, char *arg, struct argp_state *state, struct cli_options *o);
 
 /* options_collective.c: the options about the collective, and its name as an argument. False: `key`
  * is another option. */

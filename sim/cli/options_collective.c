@@ -167,57 +167,6 @@ static bool collective_parse_theirs(int key, const char *arg, struct argp_state 
 	return false;
 }
 
-/* Parses an option that defines a series of collectives. */
-static bool collective_parse_series(int key, const char *arg, struct argp_state *state,
-				    struct lab_config *c)
-{
-	switch (key) {
-	case 'n':
-		c->iterations = (uint32_t)cli_number(state, "-n", arg, 1, 1u << 30);
-		return true;
-	case 'w':
-		c->warmup = (uint32_t)cli_number(state, "-w", arg, 0, 1u << 30);
-		return true;
-	case 'm':
-		c->aggregate = (uint32_t)cli_number(state, "-m", arg, 1, 4096);
-		return true;
-	case 'N':
-		c->cycles = (uint32_t)cli_number(state, "-N", arg, 1, 1u << 30);
-		return true;
-	case 'z':
-		c->blocking =
-			(uint32_t)cli_number(state, "-z", arg, LAB_BLOCKING_NOT, LAB_BLOCKING_WAIT);
-		return true;
-	case 'C':
-		c->launch_time = cli_number(state, "-C", arg, 0, 1);
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool collective_parse_size(int key, const char *arg, struct argp_state *state,
-				  struct lab_config *c)
-{
-	switch (key) {
-	case 'b':
-		c->bytes_min = cli_size(state, "-b", arg);
-		return true;
-	case 'e':
-		c->bytes_max = cli_size(state, "-e", arg);
-		return true;
-	case 'f':
-		c->factor = (uint32_t)cli_number(state, "-f", arg, 1, 1u << 20);
-		return true;
-	case 'i':
-		c->bytes_step = cli_size(state, "-i", arg);
-		c->factor = 0;
-		return true;
-	default:
-		return false;
-	}
-}
-
 bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct cli_options *o)
 {
 	struct lab_config *c = &o->scenario.lab;
@@ -236,8 +185,9 @@ bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct c
 	case 't':
 		collective_parse_ranks(key, o, arg, state);
 		return true;
-	case 'u':
-		c->unalign = (uint32_t)cli_number(state, "-u", arg, 0, LAB_MAX_UNALIGN);
+	case 'i':
+		c->bytes_step = cli_size(state, "-i", arg);
+		c->factor = 0;
 		return true;
 	case 'p':
 		collective_parse_parallel(arg, state);
@@ -245,20 +195,14 @@ bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct c
 	case 'G':
 		collective_parse_graph(c, arg, state);
 		return true;
-	case 'R':
-		c->local_register = (uint32_t)cli_number(state, "-R", arg, LAB_REGISTER_NOT,
-							 LAB_REGISTER_TWICE);
-		return true;
-	case 'c':
-		c->check = cli_number(state, "-c", arg, 0, 1);
+	case 'C':
+		c->launch_time = cli_number(state, "-C", arg, 0, 1);
 		return true;
 	case OPTION_PLACE:
 		collective_parse_place(c, arg, state);
 		return true;
 	default:
-		return collective_parse_size(key, arg, state, c) ||
-		       collective_parse_series(key, arg, state, c) ||
-		       collective_parse_theirs(key, arg, state);
+		return collective_parse_theirs(key, arg, state);
 	}
 }
 

@@ -238,13 +238,17 @@ static int sweep_write_json(const struct sweep_options *o, const struct sweep_re
 static void sweep_last_lines(const struct sweep_options *o, const struct sweep_result *r)
 {
 	static struct scenario s;
+	const struct sweep_seed *worst = &r->failure[0];
 
-	if (!r->failure_n || r->failure[0].canary || r->failure[0].outcome == SIM_USAGE)
+	if (!r->failure_n || worst->canary || worst->outcome == SIM_USAGE)
 		return;
-	sweep_scenario(&o->sweep, r->failure[0].seed, &s);
+	sweep_scenario(&o->sweep, worst->seed, &s);
 	fflush(stdout);
-	fail_print(stderr, &s, &r->failure[0].failure,
-		   r->failure[0].kept ? r->failure[0].dir : NULL);
+	if (!r->signal && sweep_seed_code(worst) > SIM_BY_SIGNAL)
+		fprintf(stderr, "doppel sweep: ends by signal %d (%s), as seed 0x%" PRIx64 " did\n",
+			sweep_seed_code(worst) - SIM_BY_SIGNAL,
+			strsignal(sweep_seed_code(worst) - SIM_BY_SIGNAL), worst->seed);
+	fail_print(stderr, &s, &worst->failure, worst->kept ? worst->dir : NULL);
 }
 
 /* Reports a plan that did not fire in any seed. One plan applies to all seeds of a sweep. */

@@ -60,7 +60,8 @@ uint64_t lab_send_bytes(const struct lab_config *c)
 }
 
 #ifdef DOPPEL_FAKECUDA
-/* Each rank has a receive buffer, a send buffer if it is used, and two more beside several streams. */
+/* Each rank has a receive buffer, a send buffer if it is used, and two more beside several
+ * streams. */
 static int capacity_check_memory(const struct lab_config *c, uint64_t ranks)
 {
 	uint64_t have = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);

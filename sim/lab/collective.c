@@ -97,7 +97,8 @@ static ncclResult_t collective_send_recv(const struct lab_call_args *a)
 	return collective_group_end(rc);
 }
 
-/* The further rank `to` is after rank `from`, the more: none to itself, all to the one before it. */
+/* The further rank `to` is after rank `from`, the more: none to itself, all to the one before
+ * it. */
 static uint64_t collective_distance_share(uint64_t n, int32_t from, int32_t to, int32_t nranks)
 {
 	uint64_t distance = (uint64_t)((to - from + nranks) % nranks);

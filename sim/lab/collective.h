@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives that the lab runs and checks: one row each, in collective.c. The row describes the
- * call, the buffers, and what each rank holds afterwards. Everything that works on a collective (runs,
- * the table, checks, explanations of wrong results, the time bound, lives, recovery, sweeps, shrinking,
- * scenario files, the command line) reads the row and has no case of its own for one collective.
+ * The collectives that the lab runs and checks: one row each, in collective.c. The row describes
+ * the call, the buffers, and what each rank holds afterwards. Everything that works on a collective
+ * (runs, the table, checks, explanations of wrong results, the time bound, lives, recovery, sweeps,
+ * shrinking, scenario files, the command line) reads the row and has no case of its own for one
+ * collective.
  *
  * A buffer consists of blocks of `count` elements: one block, or one for each rank. In place, both
- * buffers are in the memory of the larger one; where one has a block and the other a block per rank,
- * rank r's block is block r.
+ * buffers are in the memory of the larger one; where one has a block and the other a block per
+ * rank, rank r's block is block r.
  *
- *	            send buffer     receive buffer
- *	one : one   count           count            the same memory
- *	one : each  count           nranks * count   send = recv + rank * count
- *	each : one  nranks * count  count            recv = send + rank * count
+ * 	            send buffer     receive buffer
+ * 	one : one   count           count            the same memory
+ * 	one : each  count           nranks * count   send = recv + rank * count
+ * 	each : one  nranks * count  count            recv = send + rank * count
  *
  * A collective may go in parts (lab_config's streams, group, comms): each part is a call of its own
  * about elements first .. end-1 of a block, and its buffers lie one after another in the row's.
@@ -52,13 +53,14 @@ struct lab_collective {
 	bool own_share_stays;
 	bool never_in_place;
 	bool connects; /* pairs of ranks are connected at their first message */
-	/* With messages. The rank whose block a rank gets as its one block. NULL: its own, or the root's. */
+	/* With messages. The rank whose block a rank gets as its one block. NULL: its own, or the
+	 * root's. */
 	int32_t (*from)(int32_t rank, int32_t nranks);
-	/* How many of a block's n elements rank `from` sends to rank `to`. NULL: all; else about half of
-	 * the bytes move. */
+	/* How many of a block's n elements rank `from` sends to rank `to`. NULL: all; else about
+	 * half of the bytes move. */
 	uint64_t (*share)(uint64_t n, int32_t from, int32_t to, int32_t nranks);
-	/* Several groups, each of which sends what the one before it received, between 2^k ranks: not
-	 * inside another group. */
+	/* Several groups, each of which sends what the one before it received, between 2^k ranks:
+	 * not inside another group. */
 	bool chained;
 };
 
@@ -161,22 +163,23 @@ struct lab_source lab_row_source(const struct lab_row *row, int32_t rank, uint64
 /* Out of place, receive buffers hold this before a collective. */
 #define LAB_UNWRITTEN 0xee
 
-/* Where send buffers are reduced, all of them: lab_row_elements(row, LAB_SEND) elements, the same for
- * all ranks. */
+/* Where send buffers are reduced, all of them: lab_row_elements(row, LAB_SEND) elements, the same
+ * for all ranks. */
 void lab_row_reduce(const struct lab_row *row, void *out);
 
 /* Compares elements first .. first+n-1 of a rank's receive buffer, which `got` holds. `reduced`: of
- * lab_row_reduce, or NULL: what of it is needed is reduced here; scratch: memory for n elements. Returns how many are wrong, and the first wrong
- * one in *where (unchanged when none is). */
+ * lab_row_reduce, or NULL: what of it is needed is reduced here; scratch: memory for n elements.
+ * Returns how many are wrong, and the first wrong one in *where (unchanged when none is). */
 uint64_t lab_row_compare(const struct lab_row *row, int32_t rank, uint64_t first, uint64_t n,
 			 const void *got, const void *reduced, void *scratch, uint64_t *where);
 
-/* The same for a whole receive buffer; 0 for a rank that gets no result. `memory`: 2 * row->bytes. */
+/* The same for a whole receive buffer; 0 for a rank that gets no result. `memory`: 2 *
+ * row->bytes. */
 uint64_t lab_row_wrong(const struct lab_row *row, int32_t rank, const void *got, void *memory,
 		       uint64_t *where);
 
-/* wrong.c. One line about element `first` of a rank's receive buffer, which is wrong; `got` holds it
- * and the n-1 elements after it. */
+/* wrong.c. One line about element `first` of a rank's receive buffer, which is wrong; `got` holds
+ * it and the n-1 elements after it. */
 void lab_row_explain(const struct lab_row *row, int32_t rank, uint64_t first, uint64_t n,
 		     const void *got, char *out, size_t out_bytes);
 

@@ -59,7 +59,8 @@ bool lab_comms_any(struct lab_rank *me)
 	return any;
 }
 
-/* The layouts that programs of older versions pass: what is behind their size, or padding in them, holds anything. */
+/* The layouts that programs of older versions pass: what is behind their size, or padding in them,
+ * holds anything. */
 static const struct comms_layout {
 	uint32_t version;
 	size_t bytes, padding; /* from there on, 4 bytes; 0: none */
@@ -217,8 +218,9 @@ ncclResult_t lab_comms_init(struct lab_rank *me)
 	return rc ? rc : end;
 }
 
-/* Communicators that are destroyed, and then the one that is being destroyed. Its handle stays in its
- * slot: the watch may abort it, which ends what the destroying task waits for, and does not poll it. */
+/* Communicators that are destroyed, and then the one that is being destroyed. Its handle stays in
+ * its slot: the watch may abort it, which ends what the destroying task waits for, and does not
+ * poll it. */
 static uint32_t comms_ended(const struct lab_rank *me)
 {
 	return __atomic_load_n(&me->comms_ended, __ATOMIC_ACQUIRE);

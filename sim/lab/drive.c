@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One task that makes the calls of all ranks of its process, as programs with one thread do: a group,
- * in it cudaSetDevice and the call of each rank, the end of the group. A call that waits for another
- * rank of the same process then waits for itself, and a call that leaves another device current
- * misleads the next one. Everything else (buffers, copies, streams) stays with the ranks' own tasks.
+ * One task that makes the calls of all ranks of its process, as programs with one thread do: a
+ * group, in it cudaSetDevice and the call of each rank, the end of the group. A call that waits for
+ * another rank of the same process then waits for itself, and a call that leaves another device
+ * current misleads the next one. Everything else (buffers, copies, streams) stays with the ranks'
+ * own tasks.
  *
  * The ranks of a process meet, the task of the first one makes the calls, then all go on. A meeting
- * that another rank's failure ends does not take place, and no later one does. But for the last: when
- * a rank of the process has failed, or has learned of a failure, all of its ranks leave what they are
- * at, and the one task aborts their communicators, one after the other.
+ * that another rank's failure ends does not take place, and no later one does. But for the last:
+ * when a rank of the process has failed, or has learned of a failure, all of its ranks leave what
+ * they are at, and the one task aborts their communicators, one after the other.
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -97,7 +98,8 @@ static void team_call_is(const struct lab_team *team, const char *call)
 		lab_call(team->rank[i], call);
 }
 
-/* A rank that is left out of a group leaves the others waiting in its end: their watches must know. */
+/* A rank that is left out of a group leaves the others waiting in its end: their watches must
+ * know. */
 static ncclResult_t team_device(struct lab_rank *it)
 {
 	return lab_rank_cuda_ok(it, cudaSetDevice(it->device), "cudaSetDevice")

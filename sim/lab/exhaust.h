@@ -50,7 +50,8 @@ struct exhaust_config {
 	const char *machine;    /* of all hosts, or a list that they have in turn */
 	uint32_t hosts, gpus, ranks_per_proc; /* 0: 2, 2, 1 */
 	const struct lab_collective *collective;
-	/* NAME=VALUE of every process, NULL-terminated; the first EXHAUST_ENV_OWN are the default's */
+	/* NAME=VALUE of every process, NULL-terminated; the first EXHAUST_ENV_OWN are the
+	 * default's */
 	const char *env[EXHAUST_ENV_MOST + 1];
 	bool once, for_ever;    /* neither: both */
 	bool fifo, exploring;   /* neither: both */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of exhaustion share: exhaust.c (the series and their runs), exhaust_judge.c (what is
- * wrong with a run).
+ * What the files of exhaustion share: exhaust.c (the series and their runs), exhaust_judge.c (what
+ * is wrong with a run).
  */
 #ifndef SIM_LAB_EXHAUST_INTERNAL_H
 #define SIM_LAB_EXHAUST_INTERNAL_H
@@ -37,8 +37,8 @@ static inline bool exhaust_is_stepped(const struct exhaust_series *s)
 
 /* One run without a fault, of a life with or without a blocking init, in a world as `c` has it. */
 struct lab_config exhaust_world(const struct exhaust_config *c, struct lab_life *life);
-/* The names of all tasks that such runs have, c->task among them if it is given; the caller frees it.
- * NULL: it failed, as explained. */
+/* The names of all tasks that such runs have, c->task among them if it is given; the caller frees
+ * it. NULL: it failed, as explained. */
 struct sim_task_log *exhaust_tasks(const struct exhaust_config *c);
 /* c->task, or the i-th task of the process of `rank`, its watch left out; NULL: there are fewer. */
 const char *exhaust_task(const struct exhaust_config *c, const struct sim_task_log *log,

@@ -34,7 +34,8 @@ int fail_run(struct scenario *s, const char *root, struct lab_result *result,
 /* Runs it without recording, the last lines printed all the same. */
 int fail_run_plain(struct scenario *s, struct lab_result *result);
 
-/* Worst first: crash, wrong result, misuse, no progress, not deterministic, leak, error. 0: a pass. */
+/* Worst first: crash, wrong result, misuse, no progress, not deterministic, leak, error. 0: a
+ * pass. */
 int fail_severity(enum sim_verdict outcome);
 
 /* Is `root` a folder that files can be written to, or can it be made? Leaves no file. Explained

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of a rank in a CUDA graph, as nccl-tests does it with -G: a series is captured once, and
- * launched so many times. The capture is of the calling thread alone: what other ranks' tasks do at the same
- * time is theirs.
+ * Collectives of a rank in a CUDA graph, as nccl-tests does it with -G: a series is captured once,
+ * and launched so many times. The capture is of the calling thread alone: what other ranks' tasks
+ * do at the same time is theirs.
  */
 #include <cuda_runtime_api.h>
 

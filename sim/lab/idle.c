@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Communicators that another task of each rank makes and destroys, one after the other, while the rank's own task works
- * with others on the same GPU, makes some or destroys them. They have all ranks, and nothing is launched on them: GPUs
- * must launch what different communicators have in one order.
+ * Communicators that another task of each rank makes and destroys, one after the other, while the
+ * rank's own task works with others on the same GPU, makes some or destroys them. They have all
+ * ranks, and nothing is launched on them: GPUs must launch what different communicators have in one
+ * order.
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>

@@ -74,8 +74,8 @@ static bool life_point(struct lab_rank *me)
 
 /* ---- the watch ------------------------------------------------------------------------------ */
 
-/* Another task of the program: calls ncclCommAbort at the time that the run wants, or when the launcher has
- * it do so. */
+/* Another task of the program: calls ncclCommAbort at the time that the run wants, or when the
+ * launcher has it do so. */
 static void life_watch_abort(struct lab_rank *me, bool *by)
 {
 	ncclComm_t comm = __atomic_load_n(&me->comm, __ATOMIC_ACQUIRE);

@@ -3,16 +3,16 @@
  * A life: what one rank of a program that survives errors does, from its first call to its end, and
  * what came of it. Set in lab_config.life, filled in by lab_run; used by exhaust.c and by tests.
  *
- *	buffers -> unique id -> ncclCommInitRank -> collectives -> ncclCommDestroy
- *	              |              |                  |                |
- *	              +--------------+---- error -------+----------------+--> ncclCommAbort
- *	then all that live meet; if anything went wrong, faults heal, and the survivors make a new
- *	communicator out of a new unique id, run a collective over it, check, and destroy it.
+ * 	buffers -> unique id -> ncclCommInitRank -> collectives -> ncclCommDestroy
+ * 	              |              |                  |                |
+ * 	              +--------------+---- error -------+----------------+--> ncclCommAbort
+ * 	then all that live meet; if anything went wrong, faults heal, and the survivors make a new
+ * 	communicator out of a new unique id, run a collective over it, check, and destroy it.
  *
  * Ranks learn of each other's errors through the stack alone: the harness passes nothing on. The
  * one exception is what a launcher does: it sees a process die, or its program fail outside the
- * stack, and LAB_LAUNCHER_NS later has the others call ncclCommAbort (launcher_aborted). In every phase in
- * which the stack could have known, that is a failure of the stack.
+ * stack, and LAB_LAUNCHER_NS later has the others call ncclCommAbort (launcher_aborted). In every
+ * phase in which the stack could have known, that is a failure of the stack.
  *
  * Times are virtual ns.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The machines of a world's hosts, from a list of names with commas between them: host i has name i modulo
- * their number. A name is a machine that comes with Doppel or a file, whose path has no comma.
+ * The machines of a world's hosts, from a list of names with commas between them: host i has name i
+ * modulo their number. A name is a machine that comes with Doppel or a file, whose path has no
+ * comma.
  */
 #include <stdlib.h>
 #include <string.h>

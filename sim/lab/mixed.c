@@ -157,8 +157,8 @@ static bool mixed_receives(const struct lab_rank *me, const struct mixed_call *c
 	return call->only < 0 || (call->only + call->distance) % me->run->nranks == me->rank;
 }
 
-/* Calls without elements have no part in a group, those of some ranks none elsewhere, and in a communicator of one rank
- * each call stays in its stream. */
+/* Calls without elements have no part in a group, those of some ranks none elsewhere, and in a
+ * communicator of one rank each call stays in its stream. */
 static bool mixed_joins(const struct mixed_call *call)
 {
 	return call->row.count && call->row.payload.nranks > 1 && call->only < 0;

@@ -483,7 +483,8 @@ static bool payload_untouched(const struct payload *p, size_t first, size_t n, c
 
 /* ---- wrong factors -------------------------------------------------------------------------- */
 
-/* The error that all elements show together: a division or a factor of a rank's input, in the wrong number. */
+/* The error that all elements show together: a division or a factor of a rank's input, in the wrong
+ * number. */
 struct payload_twist {
 	int divisions;     /* of an average; 1 is right */
 	bool divided_each; /* each input, before the sum */

@@ -4,14 +4,14 @@
  * contribution is missing or doubled. Called by the runner and by tests. Pure functions; nothing is
  * shared with the stack, so that a mistake there cannot hide here.
  *
- * Inputs that are reduced are small numbers that every data type holds exactly and whose partial results are exact
- * in any order, so a result is compared bit by bit. The one exception is the average of floats over
- * a number of ranks that is not a power of two: there a few units in the last place are allowed.
- * Inputs that are reduced may be any numbers instead (struct payload.any). Integers wrap. Most results of floats are one
- * rounding of two ranks' numbers, and are compared bit by bit too; those of sums of all ranks' numbers have an error
- * bound.
- * Values depend on (rank, element, salt); the salt changes with each operation, so a stale result
- * is wrong too. Inputs that are only moved are any bits, NaNs included.
+ * Inputs that are reduced are small numbers that every data type holds exactly and whose partial
+ * results are exact in any order, so a result is compared bit by bit. The one exception is the
+ * average of floats over a number of ranks that is not a power of two: there a few units in the
+ * last place are allowed. Inputs that are reduced may be any numbers instead (struct payload.any).
+ * Integers wrap. Most results of floats are one rounding of two ranks' numbers, and are compared
+ * bit by bit too; those of sums of all ranks' numbers have an error bound. Values depend on (rank,
+ * element, salt); the salt changes with each operation, so a stale result is wrong too. Inputs that
+ * are only moved are any bits, NaNs included.
  */
 #ifndef SIM_LAB_PAYLOAD_H
 #define SIM_LAB_PAYLOAD_H
@@ -46,8 +46,8 @@ void payload_fill(const struct payload *p, int32_t rank, size_t first, size_t n,
 /* The reduced result of the same elements. */
 void payload_expect(const struct payload *p, size_t first, size_t n, void *out);
 
-/* Compares n elements, which are those of the payload from `first` on; returns how many are wrong, and the first wrong
- * one in *where (unchanged when none is). */
+/* Compares n elements, which are those of the payload from `first` on; returns how many are wrong,
+ * and the first wrong one in *where (unchanged when none is). */
 size_t payload_compare(const struct payload *p, size_t first, size_t n, const void *got,
 		       const void *want, size_t *where);
 

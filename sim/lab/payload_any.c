@@ -70,8 +70,8 @@ static struct any_element any_element(const struct payload *p, uint64_t element)
 
 /* ---- numbers of the type ---------------------------------------------------------------------- */
 
-/* The bits of the number that is nearest to v, ties to even. What is too large is infinite, in eight bits the largest
- * finite number, as CUDA's conversions with saturation. */
+/* The bits of the number that is nearest to v, ties to even. What is too large is infinite, in
+ * eight bits the largest finite number, as CUDA's conversions with saturation. */
 uint64_t payload_round(const struct payload_format *f, double v)
 {
 	const int bias = (1 << (f->exponent_bits - 1)) - 1;
@@ -254,7 +254,8 @@ void payload_any_expect(const struct payload *p, uint64_t first, size_t n, void 
 		payload_put(f, out, k, payload_round(f, any_result(p, first + k)));
 }
 
-/* Sums of all ranks' numbers: in whatever order they are added, each addition but the first is rounded once. */
+/* Sums of all ranks' numbers: in whatever order they are added, each addition but the first is
+ * rounded once. */
 static bool any_is_within(const struct payload *p, uint64_t element, double got)
 {
 	const struct payload_format *f = payload_format_of(p->type);

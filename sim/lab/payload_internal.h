@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared by the files of the payload: payload.c (numbers that are exact in any order, bits that are moved,
- * explanations) and payload_any.c (any floats). Pure functions.
+ * Shared by the files of the payload: payload.c (numbers that are exact in any order, bits that are
+ * moved, explanations) and payload_any.c (any floats). Pure functions.
  */
 #ifndef SIM_LAB_PAYLOAD_INTERNAL_H
 #define SIM_LAB_PAYLOAD_INTERNAL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A watchdog of the program: another task of each rank that polls its communicators now and then, from their init until
- * they are gone, as PyTorch's does. It goes on while they are destroyed: then a handle may be of a communicator that is gone,
- * which the call reports.
+ * A watchdog of the program: another task of each rank that polls its communicators now and then,
+ * from their init until they are gone, as PyTorch's does. It goes on while they are destroyed: then
+ * a handle may be of a communicator that is gone, which the call reports.
  */
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A line on the terminal about the row under way, every second of real time. Engine sim calls between
- * steps, so that the run is the same as without; in `threads` it is a timer.
+ * A line on the terminal about the row under way, every second of real time. Engine sim calls
+ * between steps, so that the run is the same as without; in `threads` it is a timer.
  */
 #include <inttypes.h>
 #include <time.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank's buffers around a collective: what goes in, what must come out, and what is beside them. */
+/* A rank's buffers around a collective: what goes in, what must come out, and what is beside
+ * them. */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <string.h>
@@ -152,7 +153,8 @@ static bool check_span(struct lab_rank *me, const struct lab_row *row, const str
 	return true;
 }
 
-/* Whatever the order is in which a collective reduces, ranks that get the same result get the same bits. */
+/* Whatever the order is in which a collective reduces, ranks that get the same result get the same
+ * bits. */
 static void check_same_bits(const struct lab_rank *me, const struct lab_row *row)
 {
 	struct lab_run *run = me->run;

@@ -52,8 +52,8 @@ static bool lab_rank_part(struct lab_rank *me, const struct lab_row *row, uint32
 	return r == ncclSuccess;
 }
 
-/* Parts from first on, or that part so often, in a group when there may be several. A group that was begun
- * ends. */
+/* Parts from first on, or that part so often, in a group when there may be several. A group that
+ * was begun ends. */
 static bool lab_rank_group(struct lab_rank *me, const struct lab_row *row, uint32_t first,
 			   uint32_t n)
 {
@@ -207,8 +207,8 @@ static bool lab_rank_timed_series(struct lab_rank *me, const struct lab_row *row
 	return lab_rank_cuda_ok(me, lab_ticks_read(me), "cudaEventElapsedTime");
 }
 
-/* Timed by events in the stream: the host's polling, which is coarse, is not in the figure. Of several
- * launches of a graph it is their mean. */
+/* Timed by events in the stream: the host's polling, which is coarse, is not in the figure. Of
+ * several launches of a graph it is their mean. */
 static bool lab_rank_timed(struct lab_rank *me, const struct lab_row *row)
 {
 	const struct lab_config *c = me->run->config;
@@ -363,5 +363,7 @@ bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
 		me->run->digest_rank = -1;
 	if (lab_leads(me) && me->run->expect && c->collective->reduces)
 		lab_row_reduce(row, me->run->expect);
-	return lab_rank_fill(me, row) && lab_barrier(me) && lab_rank_enqueue(me, row, 1, 1);
+	/* the row before may be of another type, and so of another size */
+	return (row->in_place || lab_rank_recv_prepare(me, row)) && lab_rank_fill(me, row) &&
+	       lab_barrier(me) && lab_rank_enqueue(me, row, 1, 1);
 }

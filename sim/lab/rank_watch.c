@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank's watch: another task of its program, or its launcher, that ends its communicators for it. */
+/* A rank's watch: another task of its program, or its launcher, that ends its communicators for
+ * it. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -9,9 +10,10 @@
 #define LAB_WATCH_AGAIN_NS 10000000ull
 #define LAB_WATCH_LATE_NS  1000000000ull /* when another rank has failed long ago */
 
-/* Does the watch poll the rank's communicators, too? With several, the rank may be in a call for one of
- * them that waits, on its GPU, for a kernel of another one that has failed: the call connects ranks, or
- * frees memory. So may a call that maps registered buffers. A program that has any of these polls them from a task of its own. */
+/* Does the watch poll the rank's communicators, too? With several, the rank may be in a call for
+ * one of them that waits, on its GPU, for a kernel of another one that has failed: the call
+ * connects ranks, or frees memory. So may a call that maps registered buffers. A program that has
+ * any of these polls them from a task of its own. */
 static bool lab_watch_polls(const struct lab_run *run)
 {
 	return run->config->transient || run->config->local_register || lab_comms(run->config) > 1;
@@ -23,7 +25,8 @@ static bool lab_watch_is_needed(struct lab_rank *me)
 	       shared_load_u32(&me->transient_on, SHARED_ACQUIRE);
 }
 
-/* Until the rank has left (0), another one has failed (1), or one of its own communicators has (2). */
+/* Until the rank has left (0), another one has failed (1), or one of its own communicators has
+ * (2). */
 static int lab_rank_watch_event(struct lab_rank *me, struct wait *w, const struct wait *const *both)
 {
 	ncclResult_t r = ncclSuccess;
@@ -58,9 +61,10 @@ static void lab_rank_watch_abort(struct lab_rank *me, struct wait *done)
 	}
 }
 
-/* Another rank has failed. Until the rank has left (0), the launcher's patience has ended (1), or a communicator of the
- * rank has an error, too (2): a call for a transient one may wait, on the rank's GPU, for a kernel that this error ends.
- * Faults may heal earlier than they would by themselves. */
+/* Another rank has failed. Until the rank has left (0), the launcher's patience has ended (1), or a
+ * communicator of the rank has an error, too (2): a call for a transient one may wait, on the
+ * rank's GPU, for a kernel that this error ends. Faults may heal earlier than they would by
+ * themselves. */
 static int lab_rank_watch_patiently(struct lab_rank *me, struct wait *done)
 {
 	uint64_t pause_ns = LAB_WATCH_AGAIN_NS, now;
@@ -87,8 +91,9 @@ static int lab_rank_watch_patiently(struct lab_rank *me, struct wait *done)
 	return 1;
 }
 
-/* In a run with faults: what a launcher does for ranks that cannot learn of a failure, because another rank
- * died or failed before they were connected. Much later than the stack needs to report it. */
+/* In a run with faults: what a launcher does for ranks that cannot learn of a failure, because
+ * another rank died or failed before they were connected. Much later than the stack needs to report
+ * it. */
 static void lab_rank_watch(void *arg)
 {
 	struct lab_rank *me = arg;

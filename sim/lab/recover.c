@@ -20,7 +20,8 @@ void lab_word_set(shared_u32 *word, uint32_t value)
 	sim_wrote(word, sizeof *word);
 }
 
-/* Have all that live come? Called by the rank that comes last, or when the one that was missing dies. */
+/* Have all that live come? Called by the rank that comes last, or when the one that was missing
+ * dies. */
 static void recover_meet_check(struct lab_run *run)
 {
 	int32_t n = 0;

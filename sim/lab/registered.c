@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered buffers, as nccl-tests has them with -R 1: memory of ncclMemAlloc that each communicator of the rank
- * knows by ncclCommRegister, from its init to its end. With LAB_REGISTER_RENEW both are deregistered before each
- * series, and registered again; every second time they are freed in between, as a program's allocator does: other ranks
- * then have mapped what there no longer is.
+ * Registered buffers, as nccl-tests has them with -R 1: memory of ncclMemAlloc that each
+ * communicator of the rank knows by ncclCommRegister, from its init to its end. With
+ * LAB_REGISTER_RENEW both are deregistered before each series, and registered again; every second
+ * time they are freed in between, as a program's allocator does: other ranks then have mapped what
+ * there no longer is.
  */
 #include <cuda_runtime_api.h>
 

@@ -366,8 +366,8 @@ static struct world_config lab_world(const struct lab_config *c, const struct la
 	};
 }
 
-/* Memory that the process keeps from world to world, and the smallest block that it takes from the kernel by
- * itself: what one world gives back the next one takes. */
+/* Memory that the process keeps from world to world, and the smallest block that it takes from the
+ * kernel by itself: what one world gives back the next one takes. */
 enum { LAB_KEPT_BYTES = 256 << 20, LAB_APART_BYTES = 4 << 20 };
 
 static int lab_run_world(struct lab_run *run, struct lab_result *result)
@@ -430,7 +430,8 @@ enum sim_verdict lab_outcome(const struct lab_config *config, const struct lab_r
 	return result->verdict;
 }
 
-/* After an error a root waits for ranks that never come, and ends then. Under `sim` the run takes as long. */
+/* After an error a root waits for ranks that never come, and ends then. Under `sim` the run takes
+ * as long. */
 static bool lab_ends_late(const struct lab_run *run)
 {
 	return run->error != ncclSuccess && run->config->sim.engine == SIM_ENGINE_THREADS;

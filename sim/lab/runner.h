@@ -51,7 +51,8 @@ enum lab_register {
 	LAB_REGISTER_TWICE, /* each one more time, and deregistered as often */
 };
 
-/* In which order a rank's communicators are destroyed: the same on all ranks, except for the last. */
+/* In which order a rank's communicators are destroyed: the same on all ranks, except for the
+ * last. */
 enum lab_ends {
 	LAB_ENDS_IN_ORDER,
 	LAB_ENDS_REVERSED,
@@ -107,7 +108,8 @@ struct lab_row_result {
 struct lab_config {
 	struct sim_config sim;
 	const struct lab_spread *spread; /* NULL: all ranks are in this process */
-	/* Of all hosts, or a list, "A,B,C": host i has machine i modulo the list's length (machines.c). */
+	/* Of all hosts, or a list, "A,B,C": host i has machine i modulo the list's length
+	 * (machines.c). */
 	const char *machine;
 	uint32_t hosts;
 	uint32_t gpus; /* ranks per host; 0: all GPUs of its machine */
@@ -124,8 +126,8 @@ struct lab_config {
 	const char *const *env; /* NAME=value, NULL-terminated */
 
 	const struct lab_collective *collective; /* collective.h */
-	/* Runs first on the same communicators, with all that `collective` has but rows of the table.
-	 * NULL: none does. */
+	/* Runs first on the same communicators, with all that `collective` has but rows of the
+	 * table. NULL: none does. */
 	const struct lab_collective *before;
 	int32_t root; /* or LAB_ALL_ROOTS; where the collective has one */
 	uint64_t bytes_min, bytes_max, bytes_step; /* step: added when factor < 2 */
@@ -139,21 +141,21 @@ struct lab_config {
 		graph_launches; /* of a CUDA graph of `iterations` collectives; 0: without graphs */
 	bool check, in_place, out_of_place;
 	bool any_numbers; /* reduced ones are any numbers, not small ones (payload.h) */
-	/* A reduced result of at most so many bytes is computed once for all ranks; a larger one by each
-	 * rank, as it checks piece after piece. And a run in place alone of larger buffers has no send
-	 * buffers. 0: LAB_WHOLE_RESULT_BYTES. */
+	/* A reduced result of at most so many bytes is computed once for all ranks; a larger one by
+	 * each rank, as it checks piece after piece. And a run in place alone of larger buffers has
+	 * no send buffers. 0: LAB_WHOLE_RESULT_BYTES. */
 	uint64_t whole_result_bytes;
 	/* With faults: an error returned, or a rank killed, is no failure of the run. */
 	bool errors_allowed;
 	uint32_t quiet; /* 1 + the rank that does not poll its communicator (quiet.c); 0: none */
 	/* A collective goes as several of a part each: round the streams and the communicators of a
-	 * rank, so many of them in a group. 0 or 1: one. Several streams have work of their own before
-	 * and after each part (streams.c). */
+	 * rank, so many of them in a group. 0 or 1: one. Several streams have work of their own
+	 * before and after each part (streams.c). */
 	uint32_t streams, group, comms;
 	/* So many communicators of some of the ranks come and go while a collective runs. */
 	uint32_t transient;
-	/* Another task of each rank makes so many communicators of all ranks, one after the other, and destroys them
-	 * without a use (idle.c). */
+	/* Another task of each rank makes so many communicators of all ranks, one after the other,
+	 * and destroys them without a use (idle.c). */
 	uint32_t idle;
 	uint32_t refused;    /* wrong calls of each rank, at each of some moments (refused.c) */
 	uint32_t init_fails; /* inits that must fail, before and after the series (init_fails.c) */
@@ -167,14 +169,14 @@ struct lab_config {
 	bool nonblocking; /* communicators are; a rank polls them after each call */
 	bool polls; /* another task of each rank polls its communicators until they are gone (polls.c) */
 	enum lab_ends ends; /* of several communicators */
-	/* Communicators are made with a config that a program of that version of NCCL passes, in thousands and hundreds
-	 * as NCCL_VERSION_CODE has them; 0: without a config. */
+	/* Communicators are made with a config that a program of that version of NCCL passes, in
+	 * thousands and hundreds as NCCL_VERSION_CODE has them; 0: without a config. */
 	uint32_t config_version;
 	const char *env_odd;     /* NAME=value of every other process; NULL: none */
 	uint32_t local_register; /* enum lab_register */
 	/* nccl-tests' groups: a series is of groups of so many whole collectives (0 or 1: without);
-	 * the rank waits after each of them; all rows so often (0: once); both buffers begin so many
-	 * elements late. */
+	 * the rank waits after each of them; all rows so often (0: once); both buffers begin so
+	 * many elements late. */
 	uint32_t aggregate;
 	uint32_t blocking; /* enum lab_blocking */
 	uint32_t cycles, unalign;
@@ -194,13 +196,14 @@ struct lab_config {
 	 * tests. NULL: none. */
 	void (*on_ready)(int32_t rank, ncclComm_t comm, void *arg);
 	void *on_ready_arg;
-	/* Called by a rank's task after each row, and once at the end, before on_failed; not when the
-	 * program crashes. NULL: none. */
+	/* Called by a rank's task after each row, and once at the end, before on_failed; not when
+	 * the program crashes. NULL: none. */
 	void (*on_row)(const struct lab_row_result *row, void *arg);
 	void (*on_result)(const struct lab_result *result, void *arg);
 	void *on_row_arg; /* of both */
 	/* Called when a failure ended the run, before the world is torn down: a failure in the
-	 * middle of a device's step leaves it in no state to be. May end the program. NULL: none. */
+	 * middle of a device's step leaves it in no state to be. May end the program. NULL:
+	 * none. */
 	void (*on_failed)(const struct lab_result *result, void *arg);
 	void *on_failed_arg;
 };
@@ -228,8 +231,8 @@ struct lab_result {
 };
 
 void lab_config_default(struct lab_config *config);
-/* The ranks of one host, and of all. machine_gpus: how many GPUs the machine of each host has; NULL: the
- * configuration has the numbers of ranks. */
+/* The ranks of one host, and of all. machine_gpus: how many GPUs the machine of each host has;
+ * NULL: the configuration has the numbers of ranks. */
 uint32_t lab_host_ranks(const struct lab_config *c, uint32_t host, const uint32_t *machine_gpus);
 uint32_t lab_ranks(const struct lab_config *c, const uint32_t *machine_gpus);
 
@@ -237,8 +240,8 @@ uint32_t lab_ranks(const struct lab_config *c, const uint32_t *machine_gpus);
 #define LAB_MACHINE_BYTES 1024
 uint32_t lab_machines_count(const char *list);
 const char *lab_machine_of(const char *list, uint32_t host, char name[LAB_MACHINE_BYTES]);
-/* What a run comes to: its verdict, or SIM_ERROR when a call returned an error, or a rank was killed,
- * and the configuration does not allow that. */
+/* What a run comes to: its verdict, or SIM_ERROR when a call returned an error, or a rank was
+ * killed, and the configuration does not allow that. */
 enum sim_verdict lab_outcome(const struct lab_config *config, const struct lab_result *result);
 int lab_run(const struct lab_config *config, struct lab_result *result);
 /* Could it be carried out? As lab_run without the run: for a command that makes many of them. */

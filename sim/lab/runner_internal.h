@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the runner's files share: runner.c (world and processes), rank*.c (what each rank's tasks do),
- * layout.c (where the ranks are), drive.c (one task for all ranks of a process), table.c (the nccl-tests
- * table). The harness stands outside the simulated processes, as a launcher does: its memory is seen
- * by all ranks, through shared words.
+ * What the runner's files share: runner.c (world and processes), rank*.c (what each rank's tasks
+ * do), layout.c (where the ranks are), drive.c (one task for all ranks of a process), table.c (the
+ * nccl-tests table). The harness stands outside the simulated processes, as a launcher does: its
+ * memory is seen by all ranks, through shared words.
  */
 #ifndef SIM_LAB_RUNNER_INTERNAL_H
 #define SIM_LAB_RUNNER_INTERNAL_H
@@ -106,7 +106,8 @@ struct lab_transient_id {
 	shared_u64 ready; /* 1 + the number of the communicator whose id it is */
 };
 
-/* machines.c: what a world of several machines is made of, as long as it stands; one machine: empty. */
+/* machines.c: what a world of several machines is made of, as long as it stands; one machine:
+ * empty. */
 struct lab_machines {
 	const char **of_host;
 	char *text;
@@ -159,7 +160,8 @@ struct lab_run {
 	uint64_t failed_ns, healed_ns;
 	enum sim_verdict judged;
 
-	/* life.c and recover.c; a death changes them in event context, and no task waits in between */
+	/* life.c and recover.c; a death changes them in event context, and no task waits in
+	 * between */
 	shared_u32 trouble; /* deaths, and errors outside the stack: what a launcher sees */
 	shared_u32 go;      /* the meeting is over: `survivor` is complete */
 	int32_t survivor[LAB_LIFE_RANKS], survivors;
@@ -168,7 +170,8 @@ struct lab_run {
 };
 
 /* A call that has not returned so long after the faults have healed never will. An HCA's timer for
- * acknowledges, the slowest thing that then still helps, is 4.3 s, and fires after as many as four. */
+ * acknowledges, the slowest thing that then still helps, is 4.3 s, and fires after as many as
+ * four. */
 #define LAB_LIVENESS_NS 40000000000ull
 #define LAB_QUIET_NS    2000000000ull
 /* A launcher waits for faults that heal by then, since virtual time is free. */
@@ -227,7 +230,8 @@ void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call
 void lab_survive_learn(struct lab_rank *me);
 /* When the launcher aborts the ranks that have no error, after the first failure. */
 uint64_t lab_survive_launcher_at(const struct lab_run *run);
-/* The launcher is about to abort a rank: ends the run if the stack should have given the rank an error. */
+/* The launcher is about to abort a rank: ends the run if the stack should have given the rank an
+ * error. */
 void lab_survive_unreported(const struct lab_rank *it);
 void lab_survive_second(struct lab_rank *me);
 /* Has the rank's GPU a sticky error? And has any, when all have come: then no rank goes on. */
@@ -321,7 +325,8 @@ void lab_pause(struct lab_rank *me);
 /* leave.c: ends the communicators of a rank that has had an error, as the run has it. */
 ncclResult_t lab_leave_trouble(struct lab_rank *me, const char **call);
 
-/* polls.c, idle.c: another task of the rank, where the run has one; false: reported. Its end is waited for. */
+/* polls.c, idle.c: another task of the rank, where the run has one; false: reported. Its end is
+ * waited for. */
 bool lab_polls_start(struct lab_rank *me);
 void lab_polls_end(struct lab_rank *me);
 bool lab_idle_start(struct lab_rank *me);
@@ -354,13 +359,15 @@ void lab_team_join(struct lab_team *team, struct lab_rank *me);
 /* Makes the call, by the task whose turn it is. False: it was not made, since another rank failed.
  * True: *result is what it returned for this rank, or what its group did. */
 bool lab_drive(struct lab_rank *me, const struct lab_drive *call, ncclResult_t *result);
-/* With faults a rank's error is one of its whole program; without, one of the run (lab_run.failed). */
+/* With faults a rank's error is one of its whole program; without, one of the run
+ * (lab_run.failed). */
 void lab_team_trouble(struct lab_rank *me);
 bool lab_team_troubled(const struct lab_rank *me); /* false without a team */
-/* Were communicators aborted by the rank's watch, or by that of a rank that one task calls together with it? */
+/* Were communicators aborted by the rank's watch, or by that of a rank that one task calls together
+ * with it? */
 bool lab_team_watch_aborted(const struct lab_rank *me);
-/* Called by all ranks of the team, once, whether they have communicators left or not: aborts those of
- * all. What came of the rank's own. */
+/* Called by all ranks of the team, once, whether they have communicators left or not: aborts those
+ * of all. What came of the rank's own. */
 ncclResult_t lab_team_abort(struct lab_rank *me);
 
 /* quiet.c: the quiet rank's part of waiting for its stream; nothing for others. */
@@ -378,11 +385,12 @@ void lab_word_set(shared_u32 *word, uint32_t value);
 int lab_capacity_check(const struct lab_config *c, uint32_t ranks);
 /* Is a reduced result of the largest size kept whole? Else it takes no memory. */
 bool lab_expect_is_whole(const struct lab_config *c);
-/* Bytes of a rank's send buffer: few if it is large and all that it sends is in its receive buffer. */
+/* Bytes of a rank's send buffer: few if it is large and all that it sends is in its receive
+ * buffer. */
 uint64_t lab_send_bytes(const struct lab_config *c);
 
-/* bound.c: the longest that a collective may take, in exact virtual time; reports a timed series that
- * took longer. */
+/* bound.c: the longest that a collective may take, in exact virtual time; reports a timed series
+ * that took longer. */
 uint64_t lab_bound_ns(const struct lab_run *run, const struct lab_row *row);
 void lab_bound_check(struct lab_rank *me, const struct lab_row *row);
 

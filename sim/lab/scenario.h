@@ -29,7 +29,7 @@
 
 enum {
 	SCENARIO_VERSION = 1,
-	SCENARIO_SWARM_VERSION = 43, /* changes whenever a seed comes to mean another run */
+	SCENARIO_SWARM_VERSION = 44, /* changes whenever a seed comes to mean another run */
 	SCENARIO_MAX_ENV = 64,
 	SCENARIO_ENV_BYTES = 256,
 	SCENARIO_PATH_BYTES = 1024,
@@ -66,8 +66,8 @@ struct scenario {
 
 /* The defaults of `doppel run`. */
 void scenario_default(struct scenario *s);
-/* NAME=VALUE, in place of what that name was. ENOSPC when the environment is full, E2BIG for too long
- * a text, EINVAL without a '='. Silent. */
+/* NAME=VALUE, in place of what that name was. ENOSPC when the environment is full, E2BIG for too
+ * long a text, EINVAL without a '='. Silent. */
 int scenario_set_env(struct scenario *s, const char *assignment);
 
 /* What lab_run takes. It points into *s: valid until *s changes, moves or is copied. */

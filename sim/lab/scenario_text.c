@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The text form of a scenario: one table of keys serves writer and parser. */
+/* The text form of a scenario: the table of dimensions serves writer and parser. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 #include "core/base/macros.h"
 #include "sim/engine/output.h"
-#include "sim/lab/scenario_internal.h"
+#include "sim/lab/dimension.h"
 
 enum { TEXT_MAX_BYTES = 1 << 20 };
 
@@ -20,8 +20,8 @@ enum { TEXT_MAX_BYTES = 1 << 20 };
 void scenario_write(const struct scenario *s, FILE *out)
 {
 	fprintf(out, "doppel-config %d\n", SCENARIO_VERSION);
-	for (size_t i = 0; i < TEXT_KEYS; i++)
-		text_keys[i].write(&text_keys[i], s, out);
+	for (uint32_t i = 0; i < dimensions_n; i++)
+		dimension_write(&dimensions[i], s, out);
 }
 
 int scenario_write_file(const struct scenario *s, const char *path)
@@ -41,9 +41,9 @@ uint32_t scenario_digest(const struct scenario *s)
 	FILE *f = open_memstream(&text, &bytes);
 
 	ASSERT(f);
-	for (size_t i = 0; i < TEXT_KEYS; i++)
-		if (!text_keys[i].provenance && strcmp(text_keys[i].name, "seed") != 0)
-			text_keys[i].write(&text_keys[i], s, f);
+	for (uint32_t i = 0; i < dimensions_n; i++)
+		if (!dimensions[i].provenance && dimensions[i].option.key != OPTION_SEED)
+			dimension_write(&dimensions[i], s, f);
 	fclose(f);
 	uint32_t digest = (uint32_t)XXH3_64bits(text, bytes);
 	free(text);
@@ -67,15 +67,17 @@ static int text_parse_block(const struct text_cursor *c, struct scenario *s)
 
 static int text_unknown_key(const struct text_cursor *c, struct token key)
 {
-	const char *names[TEXT_KEYS + 1] = {NULL};
+	const char *names[DIMENSIONS_MAX + 1] = {NULL};
+	size_t n = 0;
 
-	for (size_t i = 0; i < TEXT_KEYS; i++)
-		names[i] = text_keys[i].name;
+	for (uint32_t i = 0; i < dimensions_n; i++)
+		if (dimensions[i].key)
+			names[n++] = dimensions[i].key;
 	return text_error(c, key.at, "unknown key \"%.*s\"; nearest: %s", (int)key.n, key.at,
 			  text_nearest(key, names));
 }
 
-static int text_parse_line(const struct text_cursor *c, bool given[TEXT_KEYS], bool *block,
+static int text_parse_line(const struct text_cursor *c, bool given[DIMENSIONS_MAX], bool *block,
 			   struct scenario *s)
 {
 	struct token rest = {c->line.begin, (size_t)(c->end - c->line.begin)}, key;
@@ -89,18 +91,18 @@ static int text_parse_line(const struct text_cursor *c, bool given[TEXT_KEYS], b
 		rest.at++, rest.n--;
 	while (rest.n && isspace((unsigned char)rest.at[rest.n - 1]))
 		rest.n--;
-	for (size_t i = 0; i < TEXT_KEYS; i++) {
-		const struct text_key *k = &text_keys[i];
+	for (uint32_t i = 0; i < dimensions_n; i++) {
+		const struct dimension *d = &dimensions[i];
 
-		if (!token_is(key, k->name))
+		if (!d->key || !token_is(key, d->key))
 			continue;
-		if (given[i] && k->parse != text_parse_env)
-			return text_error(c, key.at, "key \"%s\" is given twice", k->name);
+		if (given[i] && d->parse != own_parse_env)
+			return text_error(c, key.at, "key \"%s\" is given twice", d->key);
 		given[i] = true;
-		*block = k->parse == text_parse_plan;
+		*block = d->parse == own_parse_plan;
 		if (!rest.n && !*block)
-			return text_error(c, rest.at, "%s: expected a value", k->name);
-		return k->parse(c, k, rest, s);
+			return text_error(c, rest.at, "%s: expected a value", d->key);
+		return dimension_parse(c, d, rest, s);
 	}
 	return text_unknown_key(c, key);
 }
@@ -154,7 +156,7 @@ int scenario_parse(struct scenario *s, const char *text, size_t bytes, const cha
 	struct text_cursor c = {
 		.line = {.what = "config: ", .name = name, .begin = text, .number = 1}};
 	const char *end = text + bytes;
-	bool given[TEXT_KEYS] = {false};
+	bool given[DIMENSIONS_MAX] = {false};
 	bool block = false;
 	int rc = 0;
 

@@ -133,38 +133,39 @@ static int shrink_seeds(struct shrink *s, uint32_t count, bool *same)
 	return rc;
 }
 
-static int shrink_way_try(struct shrink *s, const struct shrink_way *way, bool *same)
+static int shrink_way_try(struct shrink *s, const struct dimension *d, bool *same)
 {
-	bool ranks = strcmp(way->what, "ranks") == 0;
+	bool ranks = strcmp(d->cut.what, "ranks") == 0;
 	uint32_t seeds = ranks ? s->c->seeds : SHRINK_RETRY_SEEDS;
 	int rc = 0;
 
 	*same = false;
 	if (!ranks)
 		rc = shrink_candidate(s, &s->candidate, s->best, same);
-	if (!rc && !*same && way->fresh)
+	if (!rc && !*same && !d->cut.stale)
 		rc = shrink_seeds(s, seeds, same);
 	return rc;
 }
 
-static int shrink_way_run(struct shrink *s, const struct shrink_way *way)
+static int shrink_way_run(struct shrink *s, const struct dimension *d)
 {
 	struct shrink_result *r = s->r;
 	struct shrink_cut *cut = &r->cut[r->cuts];
 	bool same, any = false;
 	int rc = 0;
 
-	s->doing = way->what;
-	snprintf(cut->what, sizeof cut->what, "%s", way->what);
-	way->print(&r->after, cut->from);
-	for (uint32_t k = 0; !rc && !shrink_time_up(s) && way->make(&r->after, k, &s->candidate);) {
-		rc = shrink_way_try(s, way, &same);
+	s->doing = d->cut.what;
+	snprintf(cut->what, sizeof cut->what, "%s", d->cut.what);
+	dimension_print(d, &r->after, cut->from);
+	for (uint32_t k = 0;
+	     !rc && !shrink_time_up(s) && dimension_cut(d, &r->after, k, &s->candidate);) {
+		rc = shrink_way_try(s, d, &same);
 		any |= same;
-		if (same && !way->again)
+		if (same && !d->cut.again)
 			break;
 		k += !same;
 	}
-	way->print(&r->after, cut->to);
+	dimension_print(d, &r->after, cut->to);
 	if (any && r->cuts < SHRINK_CUTS - 1)
 		r->cuts++;
 	return rc;
@@ -178,10 +179,11 @@ static void shrink_print_cuts(struct shrink_result *r)
 	for (uint32_t i = 0; i < r->cuts; i++) {
 		struct shrink_cut *cut = &r->cut[i];
 
-		for (uint32_t k = 0; k < shrink_ways_n; k++)
-			if (strcmp(shrink_ways[k].what, cut->what) == 0) {
-				shrink_ways[k].print(&r->before, cut->from);
-				shrink_ways[k].print(&r->after, cut->to);
+		for (uint32_t k = 0; k < dimensions_n; k++)
+			if (dimensions[k].cut.what &&
+			    strcmp(dimensions[k].cut.what, cut->what) == 0) {
+				dimension_print(&dimensions[k], &r->before, cut->from);
+				dimension_print(&dimensions[k], &r->after, cut->to);
 			}
 		if (strcmp(cut->from, cut->to) != 0)
 			r->cut[kept++] = *cut;
@@ -522,8 +524,9 @@ int shrink_run(const struct shrink_config *config, struct shrink_result *r)
 	int rc = shrink_open(s);
 	if (!rc)
 		rc = shrink_begin(s);
-	for (uint32_t i = 0; i < shrink_ways_n && !rc && !shrink_time_up(s); i++)
-		rc = shrink_way_run(s, &shrink_ways[i]);
+	for (uint32_t i = 0; i < dimensions_n && !rc && !shrink_time_up(s); i++)
+		if (dimensions[i].cut.what)
+			rc = shrink_way_run(s, &dimensions[i]);
 	shrink_print_cuts(r);
 	if (!rc)
 		rc = shrink_choices(s);

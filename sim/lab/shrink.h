@@ -5,8 +5,8 @@
  * faults, then as many choices quiet as can be: whole streams, then runs of them (delta debugging,
  * Zeller and Hildebrandt). Each candidate runs in a child process with a limit of its own.
  *
- * The same way: FOUND_SAME_WAY of sim/lab/found.h. A world of another size makes other choices, so there seeds are
- * tried anew.
+ * The same way: FOUND_SAME_WAY of sim/lab/found.h. A world of another size makes other choices, so
+ * there seeds are tried anew.
  *
  * Called outside any engine, by a program without threads. Times are ns, limits are CPU time, or
  * ten times as long in all. Errors: 0 or a positive errno, explained on stderr.
@@ -16,7 +16,7 @@
 
 #include "sim/lab/fail.h"
 
-enum { SHRINK_CUTS = 64, SHRINK_WHAT_BYTES = 32, SHRINK_VALUE_BYTES = 96 };
+enum { SHRINK_CUTS = 64, SHRINK_WHAT_BYTES = 40, SHRINK_VALUE_BYTES = 96 };
 
 struct shrink_config {
 	const char *dir;       /* of the failing run; the result goes to DIR-min */

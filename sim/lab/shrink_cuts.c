@@ -42,7 +42,7 @@ static bool cut_host(const struct scenario *s, uint32_t k, struct scenario *to)
 }
 
 /* By number of ranks, then by number of hosts. */
-static bool cut_ranks(const struct scenario *s, uint32_t k, struct scenario *to)
+static bool cut_worlds(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	uint32_t gpus = cut_gpus(s), hosts = s->lab.hosts, seen = 0, all = 0;
 
@@ -65,18 +65,18 @@ static bool cut_ranks(const struct scenario *s, uint32_t k, struct scenario *to)
 }
 
 /* A root that is there. */
-static bool cut_ranks_root(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_ranks(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	uint32_t ranks = 0;
 
-	if (!cut_ranks(s, k, to))
+	if (!cut_worlds(s, k, to))
 		return false;
 	if (!scenario_ranks(to, &ranks))
 		to->lab.root = MIN_OF(to->lab.root, (int32_t)ranks - 1);
 	return true;
 }
 
-static void print_ranks(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_ranks(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	uint32_t gpus = cut_gpus(s), ranks = 0;
 
@@ -86,7 +86,7 @@ static void print_ranks(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 }
 
 /* All hosts of one of the machines. */
-static bool cut_machines(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_machines(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	char name[LAB_MACHINE_BYTES];
 	uint32_t n = lab_machines_count(s->machine);
@@ -98,25 +98,9 @@ static bool cut_machines(const struct scenario *s, uint32_t k, struct scenario *
 	return true;
 }
 
-static void print_machines(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_machines(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%.*s", SHRINK_VALUE_BYTES - 1, s->machine);
-}
-
-static bool cut_map(const struct scenario *s, uint32_t k, struct scenario *to)
-{
-	if (k || s->lab.map == LAB_MAP_SLOT)
-		return false;
-	*to = *s;
-	to->lab.map = LAB_MAP_SLOT;
-	return true;
-}
-
-static void print_map(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
-{
-	static const char *const name[] = {"slot", "node", "seed"};
-
-	snprintf(out, SHRINK_VALUE_BYTES, "%s", name[s->lab.map]);
 }
 
 /* ---- bytes, types, places, iterations ------------------------------------------------------- */
@@ -125,7 +109,7 @@ static const uint64_t cut_sizes[] = {8,        64,       512,      1 << 10,   4 
 				     16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20};
 
 /* One small size; then each of the sizes that there are, alone. */
-static bool cut_bytes(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_bytes(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	const struct lab_config *c = &s->lab;
 	uint64_t bytes;
@@ -146,7 +130,7 @@ static bool cut_bytes(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void print_bytes(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_bytes(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	if (s->lab.bytes_min == s->lab.bytes_max)
 		snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu64, s->lab.bytes_min);
@@ -155,7 +139,7 @@ static void print_bytes(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 			 s->lab.bytes_max);
 }
 
-static bool cut_place(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_place(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	if (k > 1 || !s->lab.in_place || !s->lab.out_of_place)
 		return false;
@@ -165,7 +149,7 @@ static bool cut_place(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void print_place(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_place(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%s",
 		 !s->lab.in_place      ? "out"
@@ -184,7 +168,7 @@ static bool cut_number(uint32_t now, uint32_t k, uint32_t *to)
 	return true;
 }
 
-static bool cut_iterations(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_iterations(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	uint32_t all = s->lab.iterations + s->lab.warmup;
 
@@ -193,13 +177,13 @@ static bool cut_iterations(const struct scenario *s, uint32_t k, struct scenario
 	return cut_number(all, k, &to->lab.iterations);
 }
 
-static void print_iterations(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_iterations(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32 "%s", s->lab.iterations + s->lab.warmup,
 		 s->lab.warmup ? " (with warm-up)" : "");
 }
 
-static bool cut_type(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_type(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	static const ncclDataType_t simple[] = {ncclFloat32};
 	const struct lab_config *c = &s->lab;
@@ -215,13 +199,13 @@ static bool cut_type(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void print_type(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_type(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%s%s", payload_type_name(s->lab.types[0]),
 		 s->lab.type_count > 1 ? " and others" : "");
 }
 
-static bool cut_op(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_op(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	const struct lab_config *c = &s->lab;
 
@@ -233,64 +217,16 @@ static bool cut_op(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void print_op(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_op(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%s%s", payload_op_name(s->lab.ops[0]),
 		 s->lab.op_count > 1 ? " and others" : "");
 }
 
-static bool cut_streams(const struct scenario *s, uint32_t k, struct scenario *to)
-{
-	*to = *s;
-	return cut_number(s->lab.streams, k, &to->lab.streams);
-}
-
-static void print_streams(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
-{
-	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, MAX_OF(s->lab.streams, 1u));
-}
-
-static bool cut_group(const struct scenario *s, uint32_t k, struct scenario *to)
-{
-	*to = *s;
-	return cut_number(s->lab.group, k, &to->lab.group);
-}
-
-static void print_group(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
-{
-	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, MAX_OF(s->lab.group, 1u));
-}
-
-static bool cut_comms(const struct scenario *s, uint32_t k, struct scenario *to)
-{
-	*to = *s;
-	return cut_number(s->lab.comms, k, &to->lab.comms);
-}
-
-static void print_comms(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
-{
-	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, MAX_OF(s->lab.comms, 1u));
-}
-
-static bool cut_drive(const struct scenario *s, uint32_t k, struct scenario *to)
-{
-	if (k || s->lab.drive == LAB_DRIVE_RANK)
-		return false;
-	*to = *s;
-	to->lab.drive = LAB_DRIVE_RANK;
-	return true;
-}
-
-static void print_drive(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
-{
-	snprintf(out, SHRINK_VALUE_BYTES, "%s",
-		 s->lab.drive == LAB_DRIVE_PROCESS ? "process" : "rank");
-}
-
 /* ---- the collective ------------------------------------------------------------------------- */
 
 /* The rows before its own: the simplest first. */
-static bool cut_collective(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_collective(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	if (&lab_collectives[k] >= s->lab.collective)
 		return false;
@@ -299,12 +235,12 @@ static bool cut_collective(const struct scenario *s, uint32_t k, struct scenario
 	return true;
 }
 
-static void print_collective(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_collective(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%s", s->lab.collective->name);
 }
 
-static bool cut_before(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_before(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	if (k || !s->lab.before)
 		return false;
@@ -313,12 +249,12 @@ static bool cut_before(const struct scenario *s, uint32_t k, struct scenario *to
 	return true;
 }
 
-static void print_before(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_before(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%s", s->lab.before ? s->lab.before->name : "none");
 }
 
-static bool cut_root(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_root(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	if (k || s->lab.root == 0 || !scenario_has_root(s))
 		return false;
@@ -327,7 +263,7 @@ static bool cut_root(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void print_root(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_root(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	if (s->lab.root == LAB_ALL_ROOTS)
 		snprintf(out, SHRINK_VALUE_BYTES, "all");
@@ -335,39 +271,9 @@ static void print_root(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 		snprintf(out, SHRINK_VALUE_BYTES, "%d", s->lab.root);
 }
 
-static bool cut_transient(const struct scenario *s, uint32_t k, struct scenario *to)
-{
-	if (k >= s->lab.transient)
-		return false;
-	*to = *s;
-	to->lab.transient = k;
-	return true;
-}
-
-static void print_transient(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
-{
-	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.transient);
-}
-
-static bool cut_register(const struct scenario *s, uint32_t k, struct scenario *to)
-{
-	if (k >= s->lab.local_register)
-		return false;
-	*to = *s;
-	to->lab.local_register = k;
-	return true;
-}
-
-static void print_register(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
-{
-	static const char *const names[] = {"not registered", "registered", "renewed"};
-
-	snprintf(out, SHRINK_VALUE_BYTES, "%s", names[s->lab.local_register]);
-}
-
 /* ---- settings ------------------------------------------------------------------------------- */
 
-static bool cut_width(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_width(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	if (k || s->lab.warp_width != 32)
 		return false;
@@ -376,12 +282,12 @@ static bool cut_width(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void print_width(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_width(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.warp_width);
 }
 
-static bool cut_env(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_env(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	if (k >= s->env_count)
 		return false;
@@ -391,7 +297,7 @@ static bool cut_env(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void print_env(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_env(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	size_t n = 0;
 
@@ -411,7 +317,7 @@ static const char *cut_channels_now(const struct scenario *s)
 	return NULL;
 }
 
-static bool cut_channels(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_channels(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	const char *now = cut_channels_now(s);
 
@@ -421,14 +327,14 @@ static bool cut_channels(const struct scenario *s, uint32_t k, struct scenario *
 	return scenario_set_env(to, k ? CUT_CHANNELS "2" : CUT_CHANNELS "1") == 0;
 }
 
-static void print_channels(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_channels(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	const char *now = cut_channels_now(s);
 
 	snprintf(out, SHRINK_VALUE_BYTES, "%s", now ? now : "all");
 }
 
-static bool cut_memory(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_memory(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	if (k || s->lab.sim.memory_order == SIM_MEMORY_OFF)
 		return false;
@@ -437,7 +343,7 @@ static bool cut_memory(const struct scenario *s, uint32_t k, struct scenario *to
 	return true;
 }
 
-static void print_memory(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_memory(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	static const char *const name[] = {"drawn", "off", "on"};
 
@@ -457,7 +363,7 @@ static uint32_t plan_lines(const char *plan)
 	return n;
 }
 
-static bool cut_plan(const struct scenario *s, uint32_t k, struct scenario *to)
+bool cut_plan(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	const char *line = s->plan;
 
@@ -476,7 +382,7 @@ static bool cut_plan(const struct scenario *s, uint32_t k, struct scenario *to)
 }
 
 /* Faults, not lines: comments are cut too, and are of no interest. */
-static void print_plan(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+void print_plan(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	uint32_t n = 0;
 
@@ -524,43 +430,3 @@ int shrink_draw_plan(struct scenario *s)
 	s->lab.sim.heal_ns = 0; /* the plan has it */
 	return rc;
 }
-
-const struct shrink_way shrink_ways[] = {
-	{"ranks", true, false, cut_ranks_root, print_ranks},
-	{"machines", true, false, cut_machines, print_machines},
-	{"ranks mapped by", true, false, cut_map, print_map},
-	{"collective", true, false, cut_collective, print_collective},
-	{"collective before it", true, false, cut_before, print_before},
-	{"root", true, false, cut_root, print_root},
-	{"bytes", true, false, cut_bytes, print_bytes},
-	{"iterations", true, false, cut_iterations, print_iterations},
-	{"place", true, false, cut_place, print_place},
-	{"communicators", true, false, cut_comms, print_comms},
-	{"transient communicators", true, false, cut_transient, print_transient},
-	{"communicators without a use", true, false, cut_idle, print_idle},
-	{"groups of different calls", true, false, cut_mixed, print_mixed},
-	{"seconds late", true, false, cut_late, print_late},
-	{"refused calls", true, false, cut_refused, print_refused},
-	{"inits that fail", true, false, cut_init_fails, print_init_fails},
-	{"pauses, ms", true, false, cut_pauses, print_pauses},
-	{"ends after errors", true, false, cut_leaves, print_leaves},
-	{"finalize", true, false, cut_finalize, print_finalize},
-	{"non-blocking communicators", true, false, cut_nonblocking, print_nonblocking},
-	{"watchdog that polls", true, false, cut_polls, print_polls},
-	{"communicators destroyed", true, false, cut_ends, print_ends},
-	{"config", true, false, cut_config, print_config},
-	{"environment of every other process", true, false, cut_env_odd, print_env_odd},
-	{"floats", true, false, cut_floats, print_floats},
-	{"buffers", true, false, cut_register, print_register},
-	{"group", true, false, cut_group, print_group},
-	{"streams", true, false, cut_streams, print_streams},
-	{"calls made by a task of each", true, false, cut_drive, print_drive},
-	{"channels", true, false, cut_channels, print_channels},
-	{"warp width", true, false, cut_width, print_width},
-	{"type", false, false, cut_type, print_type},
-	{"operation", false, false, cut_op, print_op},
-	{"faults", true, true, cut_plan, print_plan},
-	{"environment", true, true, cut_env, print_env},
-	{"memory order", true, false, cut_memory, print_memory},
-};
-const uint32_t shrink_ways_n = ARRAY_LEN(shrink_ways);

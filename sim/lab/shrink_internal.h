@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of shrinking share: shrink.c (the search), shrink_cuts.c (what of a scenario can be
- * cut, and how), shrink_try.c (a candidate in a child process), shrink_choices.c (files of choices).
+ * What the files of shrinking share: shrink.c (the search), shrink_cuts.c (what of a scenario can
+ * be cut, and how), shrink_try.c (a candidate in a child process), shrink_choices.c (files of
+ * choices).
  */
 #ifndef SIM_LAB_SHRINK_INTERNAL_H
 #define SIM_LAB_SHRINK_INTERNAL_H
 
+#include "sim/lab/dimension.h"
 #include "sim/lab/shrink.h"
 
 /* ---- files of choices (sim/engine/choice.c has the format) ---------------------------------- */
@@ -49,9 +51,9 @@ enum {
 	SHRINK_LIMIT_REAL = 10, /* times a limit of CPU time: for a child that hardly uses any */
 };
 
-/* Runs it in a child; choices NULL: from its seed. What it chose goes to the file `record`. `log` is
- * memory shared with children; `keep` a folder for what a failing run leaves. All but s and out may
- * be NULL. With s->found of kind "hung" a candidate that reaches its limit fails so. */
+/* Runs it in a child; choices NULL: from its seed. What it chose goes to the file `record`. `log`
+ * is memory shared with children; `keep` a folder for what a failing run leaves. All but s and out
+ * may be NULL. With s->found of kind "hung" a candidate that reaches its limit fails so. */
 int shrink_try(struct scenario *s, const char *choices, const char *record, uint64_t limit_ns,
 	       struct sim_choice_log *log, const char *keep, struct shrink_outcome *out);
 struct sim_choice_log *shrink_log_make(void);
@@ -59,47 +61,13 @@ void shrink_log_free(struct sim_choice_log *log);
 
 /* ---- cuts ----------------------------------------------------------------------------------- */
 
-/* The k-th way to make *s smaller in this respect, smallest first: true when *to was made; false:
- * there are no more. `fresh`: recorded choices do not apply to it. */
-struct shrink_way {
-	const char *what;
-	bool fresh;
-	/* after one that fails in the same way: go on with the next (true), or it is done (false) */
-	bool again;
-	bool (*make)(const struct scenario *s, uint32_t k, struct scenario *to);
-	void (*print)(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-};
-extern const struct shrink_way shrink_ways[];
-/* shrink_programs.c */
-bool cut_mixed(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_idle(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_late(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_refused(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_init_fails(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_pauses(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_leaves(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_finalize(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_nonblocking(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_polls(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_ends(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_config(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_env_odd(const struct scenario *s, uint32_t k, struct scenario *to);
-bool cut_floats(const struct scenario *s, uint32_t k, struct scenario *to);
-void print_mixed(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_idle(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_late(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_refused(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_init_fails(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_pauses(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_leaves(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_finalize(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_nonblocking(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_polls(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_ends(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_config(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_env_odd(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-void print_floats(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
-extern const uint32_t shrink_ways_n;
+/* shrink_cuts.c: cuts of their own in the table of dimensions. */
+dimension_make_fn cut_ranks, cut_machines, cut_collective, cut_before, cut_root, cut_bytes,
+	cut_iterations, cut_place, cut_channels, cut_width, cut_type, cut_op, cut_plan, cut_env,
+	cut_memory;
+dimension_print_fn print_ranks, print_machines, print_collective, print_before, print_root,
+	print_bytes, print_iterations, print_place, print_channels, print_width, print_type,
+	print_op, print_plan, print_env, print_memory;
 /* Writes the plan that the seed draws into the scenario, if it draws one. */
 int shrink_draw_plan(struct scenario *s);
 

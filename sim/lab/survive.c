@@ -4,11 +4,11 @@
  * right (rank.c), and nothing leaks. Then, when the faults have healed, liveness: every call of
  * every rank that lives returns, with success or with an error, within LAB_LIVENESS_NS.
  *
- * And every rank learns of a failure: when a rank has failed, died or given up, each other one either
- * had an error from a call of its own, or gets one from ncclCommGetAsyncError or its next call.
- * The harness passes no error on. As a launcher does, it aborts a rank LAB_LAUNCHER_NS after the failure, and not
- * before the faults have been healed for LAB_LIVENESS_NS, which is a failure of the stack unless the stack had no way
- * to know (docs/communicators.md).
+ * And every rank learns of a failure: when a rank has failed, died or given up, each other one
+ * either had an error from a call of its own, or gets one from ncclCommGetAsyncError or its next
+ * call. The harness passes no error on. As a launcher does, it aborts a rank LAB_LAUNCHER_NS after
+ * the failure, and not before the faults have been healed for LAB_LIVENESS_NS, which is a failure
+ * of the stack unless the stack had no way to know (docs/communicators.md).
  */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
@@ -51,8 +51,9 @@ void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call
 
 static void survive_post(struct lab_run *run);
 
-/* Faults that heal late delay the launcher: the stack has had LAB_LIVENESS_NS without faults to give the rank an
- * error. With faults that do not heal within the launcher's patience nothing is promised. */
+/* Faults that heal late delay the launcher: the stack has had LAB_LIVENESS_NS without faults to
+ * give the rank an error. With faults that do not heal within the launcher's patience nothing is
+ * promised. */
 uint64_t lab_survive_launcher_at(const struct lab_run *run)
 {
 	uint64_t at = run->failed_ns + lab_launcher_ns(), heals = sim_faults_heal_at_ns();
@@ -264,7 +265,8 @@ static bool survive_class(ncclResult_t error)
 	       error == ncclUnhandledCudaError;
 }
 
-/* A rank that no fault hit, nor a rank of its program, sees that another one failed, and no fault of the stack. */
+/* A rank that no fault hit, nor a rank of its program, sees that another one failed, and no fault
+ * of the stack. */
 static bool survive_is_internal(const struct lab_rank *it)
 {
 	if (it->error != ncclInternalError || it->outside)
@@ -275,8 +277,8 @@ static bool survive_is_internal(const struct lab_rank *it)
 	return true;
 }
 
-/* A rank that does not learn of a NIC or an NVLink makes another topology than the others of its host, as one with other
- * settings does. */
+/* A rank that does not learn of a NIC or an NVLink makes another topology than the others of its
+ * host, as one with other settings does. */
 static bool survive_sees_less(void)
 {
 	static const char *const of[] = {"verbs.query_", "verbs.open_device",

@@ -45,8 +45,8 @@ bool swarm_is_set(const struct scenario *s, const char *name)
 	return false;
 }
 
-/* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. One in 8 is that power
- * itself: slices of whole KiB. Large sizes have no less than 256 KiB. */
+/* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. One in 8 is that
+ * power itself: slices of whole KiB. Large sizes have no less than 256 KiB. */
 static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most, bool large)
 {
 	uint64_t shift = sim_rng_below(rng, 21);
@@ -60,8 +60,8 @@ static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most, bool large)
 }
 
 /* What a run may move: sizes from 2 MiB (two ranks, once) down. Without this bound one seed in 40
- * takes half of a campaign's time, for more rounds of what 64 KiB show. One in 32 may move more, of those that
- * send messages one in 8. */
+ * takes half of a campaign's time, for more rounds of what 64 KiB show. One in 32 may move more, of
+ * those that send messages one in 8. */
 static uint64_t swarm_bytes_most(const struct lab_config *c, uint64_t rows, uint64_t buffer,
 				 bool large)
 {
@@ -122,8 +122,8 @@ static void swarm_collectives(struct scenario *s, uint64_t seed, uint64_t buffer
 		swarm_more_types(c, (ncclDataType_t)type, (ncclRedOp_t)op);
 }
 
-/* Half of the seeds run the first collective, the others any of the rest; one in six runs another one
- * before it. */
+/* Half of the seeds run the first collective, the others any of the rest; one in six runs another
+ * one before it. */
 static void swarm_collective(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -140,8 +140,9 @@ static void swarm_collective(struct scenario *s, uint64_t seed)
 	swarm_messages(s, seed);
 }
 
-/* A collective from all roots leaves all connections of a ring at the same step. What follows it is one run, and
- * the world is two ranks of one host half of the time: more runs make up for steps that are left out. */
+/* A collective from all roots leaves all connections of a ring at the same step. What follows it is
+ * one run, and the world is two ranks of one host half of the time: more runs make up for steps
+ * that are left out. */
 static void swarm_all_roots(struct scenario *s, bool two)
 {
 	struct lab_config *c = &s->lab;
@@ -160,8 +161,8 @@ static void swarm_all_roots(struct scenario *s, bool two)
 	c->host_gpus_n = 0;
 }
 
-/* One of the ranks that there are at the end. All of them, half of the seeds in which few ranks run a collective with a
- * root before another one. */
+/* One of the ranks that there are at the end. All of them, half of the seeds in which few ranks run
+ * a collective with a root before another one. */
 static void swarm_root(struct scenario *s, uint64_t seed)
 {
 	const uint32_t ranks = lab_ranks(&s->lab, NULL);
@@ -177,8 +178,8 @@ static void swarm_root(struct scenario *s, uint64_t seed)
 		swarm_all_roots(s, two);
 }
 
-/* Settings of the stack. Returns the size of its buffers. */
-static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
+/* Settings that others depend on. Returns the size of the stack's buffers. */
+static uint64_t swarm_buffers(struct scenario *s, uint64_t seed)
 {
 	uint64_t bytes = SWARM_BUFFER;
 	static const uint64_t buffer[] = {8 << 10, 32 << 10, 256 << 10};
@@ -203,10 +204,6 @@ static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 	(void)swarm_is_early(seed, &segments);
 	if (!p2p || segments)
 		swarm_env(s, "NCCL_P2P_DISABLE=1");
-	if (sim_rng_below(&rng, 6) == 0)
-		swarm_env(s, "NCCL_NET_GDR_LEVEL=LOC");
-	if (sim_rng_below(&rng, 6) == 0)
-		swarm_env(s, "NCCL_CROSS_NIC=%u", (unsigned)sim_rng_below(&rng, 3));
 	if (sim_rng_below(&rng, 12) == 0) { /* works lie in a FIFO that is soon full */
 		swarm_env(s, "NCCL_WORK_ARGS_BYTES=0");
 		swarm_env(s, "NCCL_WORK_FIFO_BYTES=4096");
@@ -214,8 +211,8 @@ static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 	return bytes;
 }
 
-/* Every two ranks of one host are connected for most of its runs of LL, where p2p connects them. Half of these
- * run so whatever their size is: the model takes the ring for large ones. */
+/* Every two ranks of one host are connected for most of its runs of LL, where p2p connects them.
+ * Half of these run so whatever their size is: the model takes the ring for large ones. */
 static void swarm_algorithm(struct scenario *s, struct sim_rng *rng)
 {
 	static const char *const lists[] = {
@@ -227,9 +224,9 @@ static void swarm_algorithm(struct scenario *s, struct sim_rng *rng)
 	swarm_env(s, "%s", lists[sim_rng_below(rng, p2p ? ARRAY_LEN(lists) : 2)]);
 }
 
-/* One seed in four runs protocol LL and one in eight LL128, half of these with small buffers of it; half of all
- * run SIMPLE; the others what is chosen without NCCL_PROTO. Of one host half run LL. Returns the size of the
- * buffers that the collective goes through. */
+/* One seed in four runs protocol LL and one in eight LL128, half of these with small buffers of it;
+ * half of all run SIMPLE; the others what is chosen without NCCL_PROTO. Of one host half run LL.
+ * Returns the size of the buffers that the collective goes through. */
 static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffer)
 {
 	static const uint64_t lines[] = {4 << 10, 16 << 10, 64 << 10};
@@ -266,9 +263,9 @@ static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffe
 	return MIN_OF(buffer, (small ? bytes : 512 << 10) / 2);
 }
 
-/* Trees, between hosts one seed in four: half of these wherever a collective has one, half where the model takes it.
- * Half have blocks of one warp, which serves both ways of a tree, up to so many that both groups have a last warp
- * that posts. */
+/* Trees, between hosts one seed in four: half of these wherever a collective has one, half where
+ * the model takes it. Half have blocks of one warp, which serves both ways of a tree, up to so many
+ * that both groups have a last warp that posts. */
 static void swarm_trees(struct scenario *s, uint64_t seed)
 {
 	static const char *const lists[] = {
@@ -287,8 +284,8 @@ static void swarm_trees(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_NTHREADS=%u", (unsigned)(32 * warps));
 }
 
-/* PAT, half of the seeds that have neither other algorithms nor lines: two thirds of these wherever a collective has it,
- * one third where the model takes it; on half of them wherever ranks are. */
+/* PAT, half of the seeds that have neither other algorithms nor lines: two thirds of these wherever
+ * a collective has it, one third where the model takes it; on half of them wherever ranks are. */
 static void swarm_pat(struct scenario *s, uint64_t seed)
 {
 	static const char *const lists[] = {"NCCL_ALGO=Ring;allgather:PAT;reducescatter:PAT",
@@ -307,31 +304,17 @@ static void swarm_pat(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_PAT_ENABLE=1");
 }
 
-/* Ranks of a host that have no direct access share segments, or use the network like others. */
-static void swarm_shm(struct scenario *s, uint64_t seed)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.shm");
-	bool shm = sim_rng_below(&rng, 4) != 0;
-	if (!shm)
-		swarm_env(s, "NCCL_SHM_DISABLE=1");
-}
-
-/* A least number of channels without a most, and NICs as the network has them, not the machine's
- * file. */
+/* A least number of channels without a most. */
 static void swarm_channels(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.channels");
-	bool least_alone = sim_rng_below(&rng, 10) == 0, network = sim_rng_below(&rng, 8) == 0;
+	bool least_alone = sim_rng_below(&rng, 10) == 0;
 	uint64_t least = 1 + sim_rng_below(&rng, 16);
 
 	if (least_alone && !swarm_is_set(s, "NCCL_MAX_NCHANNELS="))
 		swarm_env(s, "NCCL_MIN_NCHANNELS=%u", (unsigned)least);
-	if (network && s->lab.hosts > 1)
-		swarm_env(s, "DOPPEL_TOPO_NETWORK=1");
 }
 
 bool swarm_has_messages(const struct scenario *s)
@@ -339,21 +322,9 @@ bool swarm_has_messages(const struct scenario *s)
 	return s->lab.collective->connects || (s->lab.before && s->lab.before->connects);
 }
 
-/* Messages between ranks of one process, and results of rings, go straight into the receivers' buffers, three times in
- * four. */
-static void swarm_put(struct scenario *s, uint64_t seed)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.put");
-	bool staged = sim_rng_below(&rng, 4) == 0;
-
-	if (staged && s->lab.ranks_per_proc == LAB_ALL_RANKS)
-		swarm_env(s, "NCCL_P2P_DIRECT_DISABLE=1");
-}
-
-/* Registered buffers, one time in six, and half of the time where messages are sent: those of ranks of a host that are
- * processes of their own go straight into them. Half of these renew the buffers. */
+/* Registered buffers, one time in six, and half of the time where messages are sent: those of ranks
+ * of a host that are processes of their own go straight into them. Half of these renew the
+ * buffers. */
 static void swarm_local_register(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -372,58 +343,8 @@ static void swarm_local_register(struct scenario *s, uint64_t seed)
 	s->lab.iterations = MAX_OF(s->lab.iterations, 2u);
 }
 
-/* Messages over the network have another number of channels than two, one time in four. */
-static void swarm_net_peer(struct scenario *s, uint64_t seed)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.net_peer");
-	bool drawn = sim_rng_below(&rng, 4) == 0;
-	uint64_t channels = 1 + sim_rng_below(&rng, 8);
-
-	if (drawn && swarm_has_messages(s) && s->lab.hosts > 1)
-		swarm_env(s, "NCCL_NCHANNELS_PER_NET_PEER=%u", (unsigned)channels);
-}
-
-/* How messages leave a host: other levels of PXN than NCCL's default, or relays with room for few connections, three
- * times in eight. */
-static void swarm_pxn_level(struct scenario *s, uint64_t seed)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.pxn_level");
-	uint64_t kind = sim_rng_below(&rng, 8), room = sim_rng_below(&rng, 5);
-
-	if (!swarm_has_messages(s) || s->lab.hosts < 2)
-		return;
-	if (kind < 2)
-		swarm_env(s, "NCCL_P2P_PXN_LEVEL=%u", (unsigned)kind);
-	else if (kind == 2)
-		swarm_env(s, "DOPPEL_PXN_CONNECTIONS=%u", (unsigned)room);
-}
-
-/* Memory of p2p connections is of cuMem, in one world of three. */
-static void swarm_cumem(struct scenario *s, uint64_t seed)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.cumem");
-	if (sim_rng_below(&rng, 3) == 0)
-		swarm_env(s, "NCCL_CUMEM_ENABLE=1");
-}
-
-/* Segments of shm are of cuMem, in one world of three that has them. */
-static void swarm_cumem_host(struct scenario *s, uint64_t seed)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.cumem_host");
-	if (sim_rng_below(&rng, 3) == 0 && !swarm_is_set(s, "NCCL_SHM_DISABLE="))
-		swarm_env(s, "NCCL_CUMEM_HOST_ENABLE=1");
-}
-
-/* Hosts detect their topology, one time in 16. A plan may let NVML fail: GPUs whose NVLinks it does not give may
- * have no way to each other's memory, so the ring is allowed beside what needs one. */
+/* Hosts detect their topology, one time in 16. A plan may let NVML fail: GPUs whose NVLinks it does
+ * not give may have no way to each other's memory, so the ring is allowed beside what needs one. */
 static void swarm_detection(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -446,77 +367,6 @@ bool swarm_has_sockets(const struct scenario *s)
 	return strcmp(s->machine, "workstation-2gpu") == 0;
 }
 
-/* Hosts are connected by sockets, one time in eight; by several sockets per connection, and by helper
- * tasks, some of these times and where a machine has no HCA. Sockets have addresses of either family. */
-static void swarm_network(struct scenario *s, uint64_t seed)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.network");
-	bool sockets = sim_rng_below(&rng, 8) == 0, several = sim_rng_below(&rng, 3) == 0;
-	unsigned tasks = (unsigned)sim_rng_below(&rng, 4);
-	unsigned each = 1 + (unsigned)sim_rng_below(&rng, 4);
-	bool six = sim_rng_below(&rng, 8) == 0; /* of the bootstrap, too */
-
-	if (s->lab.hosts == 1)
-		return;
-	if (six)
-		swarm_env(s, "NCCL_SOCKET_FAMILY=AF_INET6");
-	if (sockets)
-		swarm_env(s, "NCCL_NET=Socket");
-	if (!several || !swarm_has_sockets(s))
-		return;
-	swarm_env(s, "NCCL_SOCKET_NTHREADS=%u", tasks);
-	swarm_env(s, "NCCL_NSOCKS_PERTHREAD=%u", each);
-}
-
-/* How HCAs can register memory of GPUs, another way in one seed of four; and strict order of their writes, in one
- * of four. */
-static void swarm_registration(struct scenario *s, uint64_t seed)
-{
-	static const char *const ways[] = {"DOPPEL_GPU_RDMA=dmabuf", "DOPPEL_GPU_RDMA=peermem",
-					   "DOPPEL_GPU_RDMA=none", "NCCL_DMABUF_ENABLE=0"};
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.registration");
-	bool other = sim_rng_below(&rng, 4) == 0, in_order = sim_rng_below(&rng, 4) == 0;
-	uint64_t way = sim_rng_below(&rng, ARRAY_LEN(ways));
-
-	if (s->lab.hosts == 1 || swarm_has_sockets(s))
-		return;
-	if (other)
-		swarm_env(s, "%s", ways[way]);
-	if (in_order)
-		swarm_env(s, "NCCL_IB_PCI_RELAXED_ORDERING=0");
-}
-
-/* Several queue pairs for a connection, one seed in six, half of these with messages split over them; and
- * adaptive routing, whatever the link layer is. Packets overtake each other in one seed of four, whether the stack
- * knows of it or not. */
-static void swarm_queues(struct scenario *s, uint64_t seed)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.queues");
-	bool several = sim_rng_below(&rng, 6) == 0, split = sim_rng_below(&rng, 2);
-	unsigned pairs = 2 + (unsigned)sim_rng_below(&rng, 3);
-	unsigned adaptive = (unsigned)sim_rng_below(&rng, 4);
-	bool soon = sim_rng_below(&rng, 2), overtake = sim_rng_below(&rng, 4) == 0;
-
-	if (s->lab.hosts == 1 || swarm_has_sockets(s))
-		return;
-	if (overtake)
-		swarm_env(s, "DOPPEL_HCA_ROUTING=adaptive");
-	if (several)
-		swarm_env(s, "NCCL_IB_QPS_PER_CONNECTION=%u", pairs);
-	if (several && split)
-		swarm_env(s, "NCCL_IB_SPLIT_DATA_ON_QPS=1");
-	if (adaptive < 2)
-		swarm_env(s, "NCCL_IB_ADAPTIVE_ROUTING=%u", adaptive);
-	if (adaptive == 1 && soon)
-		swarm_env(s, "NCCL_IB_AR_THRESHOLD=256");
-}
-
 bool swarm_blocks_may_wait(const struct lab_config *c)
 {
 	return !c->collective->connects && !(c->before && c->before->connects);
@@ -528,7 +378,6 @@ static void swarm_habits(struct scenario *s, uint64_t seed)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.habits");
-	s->lab.hasty = sim_rng_below(&rng, 6) == 0;
 	bool few = sim_rng_below(&rng, 8) == 0;
 	uint32_t sms = 1 + (uint32_t)sim_rng_below(&rng, 3);
 	if (few && swarm_blocks_may_wait(&s->lab))
@@ -555,18 +404,13 @@ static void swarm_hcas(struct scenario *s, uint64_t seed)
 	sim_rng_seed(&rng, seed, "swarm.hcas");
 	bool others = sim_rng_below(&rng, 8) == 0;
 	const char *kind = kinds[sim_rng_below(&rng, ARRAY_LEN(kinds))];
-	/* what an acknowledge shows at the far end, where the memory order is drawn */
-	static const char *const orders[] = {"acknowledge", "completion", "draw"};
-	const char *order = orders[sim_rng_below(&rng, ARRAY_LEN(orders))];
 	if (others && !(s->plan[0] && strstr(kind, "rxe")))
 		swarm_env(s, "DOPPEL_HCA_PERSONALITY=%s", kind);
-	if (strcmp(order, orders[0]) != 0)
-		swarm_env(s, "DOPPEL_HCA_ORDER=%s", order);
 }
 
-/* Several streams, several collectives in a group, several communicators: what one communicator must
- * keep in order, and what the program must. Kernels of several communicators that run at the same
- * time need room for all of them: not on a GPU with few multiprocessors. */
+/* Several streams, several collectives in a group, several communicators: what one communicator
+ * must keep in order, and what the program must. Kernels of several communicators that run at the
+ * same time need room for all of them: not on a GPU with few multiprocessors. */
 static void swarm_groups(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -586,8 +430,8 @@ static void swarm_groups(struct scenario *s, uint64_t seed)
 		s->lab.group = group;
 }
 
-/* More operations than the pool of a proxy has slots, 2,048: by iterations, or in one group of a task
- * that drives several ranks. They take ten times as long as other seeds, and so are few. */
+/* More operations than the pool of a proxy has slots, 2,048: by iterations, or in one group of a
+ * task that drives several ranks. They take ten times as long as other seeds, and so are few. */
 static void swarm_long(struct scenario *s, uint64_t seed)
 {
 	struct lab_config *c = &s->lab;
@@ -636,16 +480,6 @@ static void swarm_transient(struct scenario *s, uint64_t seed)
 		s->lab.transient = n;
 }
 
-/* The happens-before check doubles a seed's time, and finds at the first one what no other check does:
- * a load that acquires nothing. */
-static void swarm_checks(struct scenario *s, uint64_t seed)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.checks");
-	s->lab.sim.races |= sim_rng_below(&rng, 8) == 0;
-}
-
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
 	scenario_default(s);
@@ -655,22 +489,14 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	s->lab.sim.seed = seed;
 	swarm_worlds(s, seed);
 	swarm_collective(s, seed);
-	swarm_collectives(s, seed, swarm_protocol(s, seed, swarm_settings(s, seed)));
+	swarm_collectives(s, seed, swarm_protocol(s, seed, swarm_buffers(s, seed)));
 	swarm_trees(s, seed);
 	swarm_pat(s, seed);
 	swarm_focus(s, seed);
 	swarm_channels(s, seed);
-	swarm_shm(s, seed);
-	swarm_put(s, seed);
+	swarm_settings(s, seed);
 	swarm_local_register(s, seed);
-	swarm_net_peer(s, seed);
-	swarm_pxn_level(s, seed);
-	swarm_cumem(s, seed);
-	swarm_cumem_host(s, seed);
 	swarm_detection(s, seed);
-	swarm_network(s, seed);
-	swarm_registration(s, seed);
-	swarm_queues(s, seed);
 	swarm_habits(s, seed);
 	swarm_groups(s, seed);
 	swarm_long(s, seed);
@@ -679,6 +505,5 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_faults(s, seed, faults);
 	swarm_hcas(s, seed);
 	swarm_transient(s, seed);
-	swarm_programs_calm(s, seed);
-	swarm_checks(s, seed);
+	swarm_programs_after(s, seed);
 }

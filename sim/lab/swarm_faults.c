@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The faults of a drawn scenario: which seeds have a plan, what is in it, when it heals. A plan adds to the world
- * that the seed has without faults, and leaves it as it is.
+ * The faults of a drawn scenario: which seeds have a plan, what is in it, when it heals. A plan
+ * adds to the world that the seed has without faults, and leaves it as it is.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 
 #define SWARM_EARLY_NS 1000000000ull /* by then ranks have connected */
 
-/* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). Half of the time it is the
- * quiet rank's own end that fails first. */
+/* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). Half of
+ * the time it is the quiet rank's own end that fails first. */
 static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
 {
 	struct quiet_line {
@@ -64,7 +64,8 @@ bool swarm_is_early(uint64_t seed, bool *segments)
 	return early;
 }
 
-/* Leaves out the lines of a plan that hold a block back until the others of its launch have ended. */
+/* Leaves out the lines of a plan that hold a block back until the others of its launch have
+ * ended. */
 static void swarm_release_blocks(char *plan)
 {
 	char *line = plan, *end;
@@ -86,8 +87,8 @@ static void swarm_take_plan(struct scenario *s, char *plan)
 	free(plan);
 }
 
-/* Faults that every call survives, one seed in ten of those without others: an error is a failure. HCAs have the retries
- * that they have by themselves. */
+/* Faults that every call survives, one seed in ten of those without others: an error is a failure.
+ * HCAs have the retries that they have by themselves. */
 static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 {
 	struct sim_rng rng;
@@ -100,7 +101,8 @@ static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 }
 
-/* One call of a rank that fails, any of those that it makes, one seed in four of those without others. */
+/* One call of a rank that fails, any of those that it makes, one seed in four of those without
+ * others. */
 static bool swarm_any_call(struct scenario *s, uint64_t seed, uint32_t ranks)
 {
 	struct sim_rng rng;
@@ -123,7 +125,8 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 	bool drawn = sim_rng_below(&rng, 8) == 0;
 	uint64_t heal_ns = swarm_heal_ns(&rng);
 	bool recover = sim_rng_below(&rng, 3) == 0, quiet = sim_rng_below(&rng, 4) == 0;
-	/* HCAs that give up within a second, not in half a minute; a message takes less than 4 ms */
+	/* HCAs that give up within a second, not in half a minute; a message takes less than 4
+	 * ms */
 	bool hurried = sim_rng_below(&rng, 2);
 	uint64_t timeout = 10 + sim_rng_below(&rng, 6), retries = sim_rng_below(&rng, 8);
 

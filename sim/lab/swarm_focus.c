@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Settings that are drawn to fit each other. Features that swarm.c draws one by one come together too rarely where
- * a bug needs four or five of them: an algorithm, a collective that has it, several warps, small slots and sizes
- * that fill them many times. One seed in six has a focus, one way in which data goes between ranks, and everything
- * that this way needs. The rest of the scenario is as the other parts draw it.
+ * Settings that are drawn to fit each other. Features that swarm.c draws one by one come together
+ * too rarely where a bug needs four or five of them: an algorithm, a collective that has it,
+ * several warps, small slots and sizes that fill them many times. One seed in six has a focus, one
+ * way in which data goes between ranks, and everything that this way needs. The rest of the
+ * scenario is as the other parts draw it.
  */
 #include <string.h>
 
@@ -138,8 +139,8 @@ static bool focus_relays(struct focus *f)
 	return true;
 }
 
-/* With lines in place one group of threads must not write where another one still reads; a single warp takes both ways
- * in turns. */
+/* With lines in place one group of threads must not write where another one still reads; a single
+ * warp takes both ways in turns. */
 static void focus_tree(struct focus *f)
 {
 	static const char *const names[] = {"all_reduce", "all_reduce", "reduce", "broadcast"};
@@ -185,8 +186,8 @@ static void focus_ring(struct focus *f)
 	focus_channels(f, 1);
 }
 
-/* Results go into registered outputs of other processes after some calls, when these are mapped. A program that renews
- * its buffers needs sizes to renew them between. */
+/* Results go into registered outputs of other processes after some calls, when these are mapped. A
+ * program that renews its buffers needs sizes to renew them between. */
 static void focus_registered(struct focus *f)
 {
 	static const char *const names[] = {"all_gather", "all_gather", "all_reduce"};
@@ -205,7 +206,8 @@ static void focus_registered(struct focus *f)
 	f->rows = 3;
 }
 
-/* Messages of several parts: some one after the other, or in as many launches as a small FIFO of works makes of them. */
+/* Messages of several parts: some one after the other, or in as many launches as a small FIFO of
+ * works makes of them. */
 static void focus_messages(struct focus *f)
 {
 	static const char *const names[] = {"all_to_all", "all_to_all", "gather", "scatter"};
@@ -265,7 +267,8 @@ void swarm_focus(struct scenario *s, uint64_t seed)
 	s->lab.sim.races = focus_below(&f, 4) == 0;
 }
 
-/* Send and receive round the ranks, one in 16 seeds: by draws of their own, so that the others stay. */
+/* Send and receive round the ranks, one in 16 seeds: by draws of their own, so that the others
+ * stay. */
 void swarm_messages(struct scenario *s, uint64_t seed)
 {
 	static const char name[] = "send_recv";

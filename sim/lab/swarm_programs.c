@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Draws what programs do beside one series of collectives: groups of different calls, several communicators under one
- * NCCL_COMM_ID, destroyed in any order, with configs of older versions, other tasks that poll or make communicators,
- * processes whose environments differ. And what they reduce: any numbers.
+ * Draws what programs do beside one series of collectives: groups of different calls, several
+ * communicators under one NCCL_COMM_ID, destroyed in any order, with configs of older versions,
+ * other tasks that poll or make communicators, processes whose environments differ. And what they
+ * reduce: any numbers.
  */
 #include <string.h>
 
+#include "sim/lab/dimension.h"
 #include "sim/lab/swarm_internal.h"
 
 /* Settings that ranks of one communicator may have differently. */
@@ -91,6 +93,13 @@ static const char *const swarm_rare[] = {
 	"NCCL_DEBUG_SUBSYS=ALL",
 };
 
+/* True if a machine of the world lacks two HCAs below one CPU. */
+static bool swarm_nics_are_single(const struct scenario *s)
+{
+	return strstr(s->machine, "2nic") || strstr(s->machine, "pcie-4gpu") ||
+	       strstr(s->machine, "workstation-2gpu");
+}
+
 static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -103,15 +112,17 @@ static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 	char start[SCENARIO_ENV_BYTES];
 
 	snprintf(start, sizeof start, "%.*s=", (int)name, assignment);
-	/* algorithms that need direct access have no other way, and NICs below two CPUs are not merged */
+	/* algorithms that need direct access have no other way; NICs that cannot be merged stay
+	 * single */
 	bool fits = !(strstr(assignment, "P2P_LEVEL") && swarm_is_set(s, "NCCL_ALGO=OneShot")) &&
-		    !(strstr(assignment, "FORCE_MERGE") && strstr(s->machine, "2nic"));
+		    !(strstr(assignment, "FORCE_MERGE") && swarm_nics_are_single(s));
 	/* what was drawn to fit something else stays */
 	if (drawn && fits && (!swarm_is_set(s, start) || strcmp(start, "NCCL_DEBUG=") == 0))
 		swarm_env(s, "%s", assignment);
 }
 
-/* Interfaces that all have one address or lead nowhere else, several that do, and a port that is down. */
+/* Interfaces that all have one address or lead nowhere else, several that do, and a port that is
+ * down. */
 static void swarm_hosts(struct scenario *s, uint64_t seed)
 {
 	static const char *const lists[] = {
@@ -149,18 +160,15 @@ static void swarm_mixed(struct scenario *s, uint64_t seed)
 		s->lab.comms = comms;
 }
 
-/* Wrong calls, and ranks that take their time. */
-static void swarm_calls(struct scenario *s, uint64_t seed)
+/* Ranks that take their time. */
+static void swarm_pauses(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
 
-	sim_rng_seed(&rng, seed, "swarm.calls");
-	bool refused = sim_rng_below(&rng, 5) == 0, pauses = sim_rng_below(&rng, 5) == 0;
-	uint32_t calls = 1 + (uint32_t)sim_rng_below(&rng, 8);
+	sim_rng_seed(&rng, seed, "swarm.pauses");
+	bool pauses = sim_rng_below(&rng, 5) == 0;
 	uint32_t most_ms = 1u << sim_rng_below(&rng, 12);
 
-	if (refused)
-		s->lab.refused = calls;
 	if (pauses && s->lab.iterations <= 100)
 		s->lab.pauses = most_ms;
 }
@@ -194,39 +202,17 @@ static void swarm_busy(struct scenario *s, uint64_t seed)
 		c->pauses = 1u << sim_rng_below(&rng, 12);
 }
 
-/* Tasks and ends that only a world without faults had, and others than aborts. */
-static void swarm_programs_faulty(struct scenario *s, uint64_t seed)
-{
-	static const enum lab_leaves ways[] = {LAB_LEAVES_DESTROY, LAB_LEAVES_FINALIZE,
-					       LAB_LEAVES_EACH, LAB_LEAVES_EACH};
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.programs_faulty");
-	bool leaves = sim_rng_below(&rng, 2) == 0, late = sim_rng_below(&rng, 4) == 0;
-	enum lab_leaves way = ways[sim_rng_below(&rng, ARRAY_LEN(ways))];
-	uint32_t late_s = 1 + (uint32_t)sim_rng_below(&rng, 5);
-
-	s->lab.polls = sim_rng_below(&rng, 3) == 0;
-	s->lab.finalize = sim_rng_below(&rng, 6) == 0;
-	s->lab.nonblocking = sim_rng_below(&rng, 10) == 0;
-	if (leaves)
-		s->lab.leaves = way;
-	if (late)
-		s->lab.late = late_s;
-}
-
 void swarm_programs(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
 
+	dimensions_draw(s, seed, DIMENSION_ANY);
 	swarm_mixed(s, seed);
-	swarm_calls(s, seed);
+	swarm_pauses(s, seed);
 	swarm_busy(s, seed);
 	swarm_rare_setting(s, seed);
 	swarm_hosts(s, seed);
 	sim_rng_seed(&rng, seed, "swarm.programs");
-	s->lab.any_numbers = sim_rng_below(&rng, 2) == 0;
-	s->lab.unalign = sim_rng_below(&rng, 8) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, 7);
 	uint64_t ends = sim_rng_below(&rng, 4);
 	if (s->lab.comms > 1)
 		s->lab.ends = (enum lab_ends)ends;
@@ -254,7 +240,8 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 	}
 }
 
-/* NCCL_COMM_ID is an address of the host that rank 0 is on, which makes the root of every communicator. */
+/* NCCL_COMM_ID is an address of the host that rank 0 is on, which makes the root of every
+ * communicator. */
 static void swarm_comm_id(struct scenario *s, struct sim_rng *rng)
 {
 	bool drawn = sim_rng_below(rng, 10) == 0;
@@ -272,29 +259,16 @@ static void swarm_comm_id(struct scenario *s, struct sim_rng *rng)
 	swarm_env(s, "NCCL_COMM_ID=%s:%u", six ? "[fd00::1]" : "10.0.0.1", port);
 }
 
-void swarm_programs_calm(struct scenario *s, uint64_t seed)
+void swarm_programs_after(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
 
-	sim_rng_seed(&rng, seed, "swarm.programs_calm");
+	sim_rng_seed(&rng, seed, "swarm.comm_id");
 	/* a second communicator would find the address taken where ranks end at different times */
 	if (!s->plan[0] || !s->lab.recover)
 		swarm_comm_id(s, &rng);
-	if (s->plan[0]) {
-		if (!s->lab.quiet)
-			swarm_programs_faulty(s, seed);
-		return;
-	}
-	s->lab.finalize = sim_rng_below(&rng, 4) == 0;
-	s->lab.nonblocking = sim_rng_below(&rng, 8) == 0;
-	s->lab.polls = sim_rng_below(&rng, 8) == 0;
-	s->lab.late = sim_rng_below(&rng, 6) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, 20);
-	bool others = sim_rng_below(&rng, 12) == 0;
-	uint32_t n = 1 + (uint32_t)sim_rng_below(&rng, 4);
-	if (others && !swarm_is_set(s, "NCCL_COMM_ID"))
-		s->lab.idle = n;
-	bool fails = sim_rng_below(&rng, 8) == 0;
-	uint32_t inits = 1 + (uint32_t)sim_rng_below(&rng, 4);
-	if (fails)
-		s->lab.init_fails = inits;
+	if (!s->lab.quiet)
+		dimensions_draw(s, seed, s->plan[0] ? DIMENSION_FAULTY : DIMENSION_CALM);
+	if (swarm_is_set(s, "NCCL_COMM_ID"))
+		s->lab.idle = 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Draws the world of a scenario: hosts, their machines, the ranks on each, and how they are placed. Most worlds are of two
- * or three ranks; each kind of larger or uneven ones is a draw by itself.
+ * Draws the world of a scenario: hosts, their machines, the ranks on each, and how they are placed.
+ * Most worlds are of two or three ranks; each kind of larger or uneven ones is a draw by itself.
  */
 #include <stdio.h>
 #include <string.h>
@@ -41,9 +41,9 @@ static void swarm_world(struct scenario *s, uint64_t seed)
 		s->lab.warp_width = 32;
 }
 
-/* Shapes that are rare. A communicator of one rank has no ring, no connection and no kernel. Half of
- * the processes with several ranks have one task that drives all of them. Hosts may have different
- * numbers of ranks, and ranks may be on any host. */
+/* Shapes that are rare. A communicator of one rank has no ring, no connection and no kernel. Half
+ * of the processes with several ranks have one task that drives all of them. Hosts may have
+ * different numbers of ranks, and ranks may be on any host. */
 static void swarm_shape(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -63,7 +63,8 @@ static void swarm_shape(struct scenario *s, uint64_t seed)
 	s->lab.map = map < 2 ? LAB_MAP_SEED : map == 2 ? LAB_MAP_NODE : LAB_MAP_SLOT;
 }
 
-/* More hosts than four, of one or two ranks each: trees, rounds of PAT and rings are longer. One seed in 60. */
+/* More hosts than four, of one or two ranks each: trees, rounds of PAT and rings are longer. One
+ * seed in 60. */
 static void swarm_many_hosts(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -82,8 +83,9 @@ static void swarm_many_hosts(struct scenario *s, uint64_t seed)
 	s->lab.sim.budget_events = SWARM_BUDGET_EVENTS_MANY;
 }
 
-/* Hosts of different machines, in one world of several in five: those that have HCAs and as many GPUs as a
- * host has ranks. They differ in channels, speeds, GPU generations and numbers of NICs, and must agree. */
+/* Hosts of different machines, in one world of several in five: those that have HCAs and as many
+ * GPUs as a host has ranks. They differ in channels, speeds, GPU generations and numbers of NICs,
+ * and must agree. */
 static void swarm_machines(struct scenario *s, uint64_t seed)
 {
 	static const struct {
@@ -110,8 +112,9 @@ static void swarm_machines(struct scenario *s, uint64_t seed)
 	}
 }
 
-/* Hosts with fewer NICs than GPUs, so that ranks send through other ranks (PXN), one time in eight where they have
- * enough GPUs for their ranks; or the same without PXN, one time in eight of these. */
+/* Hosts with fewer NICs than GPUs, so that ranks send through other ranks (PXN), one time in eight
+ * where they have enough GPUs for their ranks; or the same without PXN, one time in eight of
+ * these. */
 static void swarm_relays(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -127,8 +130,9 @@ static void swarm_relays(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_PXN_DISABLE=1");
 }
 
-/* Merged NICs: hosts whose cards have two ports, one time in eight where they have enough GPUs for their ranks, and
- * one in four of these with the ports apart; of the other worlds one in sixteen merges whatever HCAs a CPU has. */
+/* Merged NICs: hosts whose cards have two ports, one time in eight where they have enough GPUs for
+ * their ranks, and one in four of these with the ports apart; of the other worlds one in sixteen
+ * merges whatever HCAs a CPU has. */
 static void swarm_merged(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;

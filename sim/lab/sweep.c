@@ -44,7 +44,8 @@ struct sweep {
 	int error; /* no worker could be started */
 };
 
-/* The first signal ends the sweep after the seeds that have ended so far; a second one immediately. */
+/* The first signal ends the sweep after the seeds that have ended so far; a second one
+ * immediately. */
 static volatile sig_atomic_t sweep_signal;
 
 static void sweep_interrupted(int sig)
@@ -164,8 +165,8 @@ static bool sweep_more(const struct sweep *w)
 	return !c->time_ns || sweep_now_ns() - w->start_ns < c->time_ns;
 }
 
-/* What a worker has used of a CPU; 0: it has ended. A machine that does other things has little of it
- * in much real time. */
+/* What a worker has used of a CPU; 0: it has ended. A machine that does other things has little of
+ * it in much real time. */
 static uint64_t sweep_cpu_ns(pid_t pid)
 {
 	struct timespec t;

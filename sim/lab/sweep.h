@@ -5,8 +5,8 @@
  * than the limit of CPU time, costs that seed only: the worker is replaced.
  *
  * One seed in `twice_one_of` is run a second time in a fresh process, with another environment and
- * another place for everything; both must end with the same hash. Failing seeds are run once more with everything
- * recorded (sim/lab/fail.h): the sweep itself records nothing.
+ * another place for everything; both must end with the same hash. Failing seeds are run once more
+ * with everything recorded (sim/lab/fail.h): the sweep itself records nothing.
  *
  * Times are real ns unless named virtual. Errors: 0 or a positive errno, explained on stderr.
  */
@@ -19,8 +19,8 @@
 enum { SWEEP_STRATEGIES = 10, SWEEP_SITES = 256, SWEEP_NAME_BYTES = 48, SWEEP_CANARY_ONE_OF = 100 };
 
 struct sweep_config {
-	/* What is swept: a swarm, with those engine settings of `base` that are not the defaults, or
-	 * `base` itself with another seed each. */
+	/* What is swept: a swarm, with those engine settings of `base` that are not the defaults,
+	 * or `base` itself with another seed each. */
 	struct scenario base;
 	bool swarm;
 	/* Of a fixed base: each seed runs one of them, in turn; none: base's own. */
@@ -32,8 +32,8 @@ struct sweep_config {
 	uint32_t jobs;          /* 0: a process per CPU */
 	uint64_t seed_limit_ns; /* of CPU time for one seed; 0: the default, 30 s */
 	uint32_t twice_one_of;  /* 0: none; default 20 */
-	/* This program's first argument that makes it call sweep_again_main with the second one; NULL:
-	 * none is run twice. */
+	/* This program's first argument that makes it call sweep_again_main with the second one;
+	 * NULL: none is run twice. */
 	const char *again;
 	uint32_t max_failures; /* stop after that many; 0: never */
 	const char *fail_dir;  /* NULL: nothing is kept */

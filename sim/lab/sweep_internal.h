@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of a sweep share: sweep.c (the campaign: workers, seeds, failures), sweep_worker.c
- * (what a worker does with a seed), sweep_record.c (a failing seed's folder), sweep_report.c (what is
- * printed).
+ * (what a worker does with a seed), sweep_record.c (a failing seed's folder), sweep_report.c (what
+ * is printed).
  */
 #ifndef SIM_LAB_SWEEP_INTERNAL_H
 #define SIM_LAB_SWEEP_INTERNAL_H
@@ -37,7 +37,8 @@ uint64_t sweep_canary_step(const struct sweep_config *c, uint64_t seed);
 void sweep_worker(const struct sweep_config *c, struct sweep_shared *shared, uint32_t worker,
 		  int commands, int reports) __attribute__((noreturn));
 
-/* Runs it in a fresh process and fills the log. An errno when that process did not get to its end. */
+/* Runs it in a fresh process and fills the log. An errno when that process did not get to its
+ * end. */
 int sweep_again(const struct sweep_config *c, const struct scenario *s, struct sim_hash_log *log,
 		struct lab_result *result);
 
@@ -49,8 +50,8 @@ void sweep_progress(const struct sweep_config *c, const struct sweep_result *r, 
 void sweep_print_seed(const struct sweep_seed *s, FILE *out);
 
 /* sweep_record.c: runs a failing seed once more, in a child, with everything written down, and
- * compares. Sets dir and kept, and the verdict when the two differ. A positive errno: the files could
- * not be written, and what there was of them is gone; the seed is as it was. */
+ * compares. Sets dir and kept, and the verdict when the two differ. A positive errno: the files
+ * could not be written, and what there was of them is gone; the seed is as it was. */
 int sweep_record(const struct sweep_config *c, struct sweep_seed *f);
 
 #endif

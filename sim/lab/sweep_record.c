@@ -14,7 +14,8 @@
 #include "sim/lab/found.h"
 #include "sim/lab/sweep_internal.h"
 
-/* The run hangs: the report of a crash shows where. The limit of the other clock must not end that report. */
+/* The run hangs: the report of a crash shows where. The limit of the other clock must not end that
+ * report. */
 static void sweep_record_late(int sig)
 {
 	(void)sig;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The time of each iteration of a timed series, by an event after each of them in the rank's stream. */
+/* The time of each iteration of a timed series, by an event after each of them in the rank's
+ * stream. */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Communicators that come and go while others work: after a rank has launched its collectives, and
- * before it waits for them, it makes communicators of some of the ranks, one after the other, reduces
- * in each, checks the result and ends it. All ranks draw the same members, from the run's seed,
- * and take the communicators in the same order; those without a common rank are there together.
+ * before it waits for them, it makes communicators of some of the ranks, one after the other,
+ * reduces in each, checks the result and ends it. All ranks draw the same members, from the run's
+ * seed, and take the communicators in the same order; those without a common rank are there
+ * together.
  *
- * Where no plan of faults is armed the seed draws more: non-blocking ones, ends by ncclCommFinalize, and some that all
- * members abort, each at its own time, while they are made or while a collective runs.
+ * Where no plan of faults is armed the seed draws more: non-blocking ones, ends by
+ * ncclCommFinalize, and some that all members abort, each at its own time, while they are made or
+ * while a collective runs.
  */
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
@@ -98,7 +100,8 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 	return t->index >= 0;
 }
 
-/* What a rank gets from calls of a communicator that the watch has aborted is no error of its own. */
+/* What a rank gets from calls of a communicator that the watch has aborted is no error of its
+ * own. */
 static bool transient_ok(struct lab_rank *me, ncclResult_t r, const char *call)
 {
 	if (r != ncclSuccess && !shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
@@ -192,7 +195,8 @@ static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncc
 		me, comm,
 		ncclAllReduce(mem, mem, t->count, p.type, p.op, comm, me->transient_stream));
 	if (!transient_ok(me, r, "ncclAllReduce") ||
-	    /* a copy to pageable memory waits for the kernel: a program that survives first waits itself */
+	    /* a copy to pageable memory waits for the kernel: a program that survives first waits
+	     * itself */
 	    (me->run->armed && !transient_sync(me, comm)) ||
 	    !transient_cuda_ok(me, cudaMemcpyAsync(got, mem, bytes, cudaMemcpyDeviceToHost,
 						   me->transient_stream)) ||
@@ -275,8 +279,8 @@ static ncclResult_t transient_abort_launch(struct lab_rank *me, const struct tra
 				 me->transient_stream);
 }
 
-/* A member waits for its init or not, launches a collective or not, and aborts; or it destroys what may still be in
- * its init. */
+/* A member waits for its init or not, launches a collective or not, and aborts; or it destroys what
+ * may still be in its init. */
 static bool transient_live_aborted(struct lab_rank *me, const struct transient *t)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why a result is wrong: whose contribution is missing or doubled, or what a block holds instead. */
+/* Why a result is wrong: whose contribution is missing or doubled, or what a block holds
+ * instead. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

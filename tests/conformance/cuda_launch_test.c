@@ -205,6 +205,32 @@ CH_TEST(barriers_order_shared_memory_width_32, .width = 32)
 	barriers_order_shared_memory();
 }
 
+struct votes_args {
+	uint64_t errors;
+};
+
+/* The first thread uses the barrier of all alone, before others have resumed from it. */
+CH_KERNEL(votes, 64)
+{
+	uint32_t got = fakedev_barrier(d, 1, (int)d->nthreads, d->thread < 2);
+
+	if (got != 2)
+		fakedev_add(d, (void *)(uintptr_t)a->errors, 8, 1, SHARED_RELAXED, SHARED_SYSTEM);
+	for (int i = 0; d->thread == 0 && i < 8; i++)
+		fakedev_barrier(d, 1, 1, false);
+}
+
+CH_TEST(a_barrier_that_is_used_again_keeps_the_votes_of_each_thread, .width = 1)
+{
+	uint64_t *errors = ch_pinned(8);
+	struct votes_args a = {(uintptr_t)errors};
+
+	CU(ch_launch_on(KERNEL(votes), 3, 128, &a, 0));
+	CU(cudaDeviceSynchronize());
+	ck_assert_uint_eq(*errors, 0);
+	CU(cudaFreeHost(errors));
+}
+
 struct warp_args {
 	uint64_t errors;
 };
@@ -653,6 +679,7 @@ static void suite_add(TCase *t)
 	CH_ADD(t, shared_memory_needs_opting_in);
 	CH_ADD(t, barriers_order_shared_memory_width_1);
 	CH_ADD(t, barriers_order_shared_memory_width_32);
+	CH_ADD(t, a_barrier_that_is_used_again_keeps_the_votes_of_each_thread);
 	CH_ADD(t, shuffles_and_votes_width_1);
 	CH_ADD(t, shuffles_and_votes_width_32);
 	CH_ADD(t, atomics_of_all_gpus_meet_in_one_word);

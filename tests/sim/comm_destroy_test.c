@@ -283,6 +283,32 @@ START_TEST(memory_of_a_communicator_waits_for_kernels_of_another_one)
 }
 END_TEST
 
+/* Ranks of a process fail in their inits, all with the same id that no call made. */
+static void same_id_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclUniqueId id = {0};
+	ncclComm_t comm = NULL;
+
+	(void)nranks;
+	(void)arg;
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	for (int i = 0; i < 4; i++) {
+		EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRank(&comm, 1, id, 0));
+		EXPECT(!comm);
+	}
+}
+
+START_TEST(each_communicator_of_one_id_is_released_once)
+{
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct ranks_config w = {
+			.per_host = 4, .per_proc = 4, .strategy = SIM_STARVE, .seed = seed};
+
+		ranks_run(&w, same_id_rank, NULL);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("the end of communicators");
@@ -296,6 +322,7 @@ int main(void)
 	tcase_add_test(t, a_collective_with_a_rank_that_has_left_is_an_error);
 	tcase_add_test(t, a_collective_with_a_rank_that_waits_to_leave_is_an_error);
 	tcase_add_test(t, memory_of_a_communicator_waits_for_kernels_of_another_one);
+	tcase_add_test(t, each_communicator_of_one_id_is_released_once);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }

@@ -389,6 +389,37 @@ START_TEST(a_call_that_is_refused_is_an_error_for_the_ranks_that_wait)
 }
 END_TEST
 
+/* Rank 0 begins its init when all others have failed in theirs. */
+static void last_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const struct refused refuses = {.how = 1};
+	ncclUniqueId id = ranks_id();
+	ncclComm_t comm = NULL;
+
+	(void)arg;
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	if (rank == 1)
+		EXPECT_NCCL(ncclInvalidArgument, refused_call(&refuses, &comm, id, rank, nranks));
+	ranks_barrier();
+	if (rank > 1)
+		EXPECT_NCCL(ncclRemoteError, ncclCommInitRank(&comm, nranks, id, rank));
+	ranks_barrier();
+	if (rank)
+		return;
+	EXPECT_NCCL(ncclRemoteError, ncclCommInitRank(&comm, nranks, id, rank));
+	EXPECT_ERROR_SAYS("rank 1 failed before all ranks had checked in: config: maxCTAs is 0");
+}
+
+START_TEST(the_last_rank_learns_which_rank_failed_first)
+{
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = seed};
+
+		ranks_run(&c, last_rank, NULL);
+	}
+}
+END_TEST
+
 /* ---- settings that ranks of a host have differently
  * -------------------------------------------- */
 
@@ -446,6 +477,7 @@ int main(void)
 	tcase_add_test(t, a_launch_that_fails_is_no_operation_or_ends_the_communicator);
 	tcase_add_test(t, nobody_waits_for_an_init_that_its_group_took_back);
 	tcase_add_test(t, a_call_that_is_refused_is_an_error_for_the_ranks_that_wait);
+	tcase_add_test(t, the_last_rank_learns_which_rank_failed_first);
 	tcase_add_test(t, settings_that_make_other_rings_are_named_with_both_ranks);
 	suite_add_tcase(s, t);
 	return suite_run(s);

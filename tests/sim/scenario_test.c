@@ -163,8 +163,6 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		one.lab.recover = false;
 		one.lab.sim.heal_ns = one.lab.quiet = one.plan[0] = 0;
 		/* but for HCAs that are not for runs with faults */
-		drop_last_env(&one, "DOPPEL_HCA_ORDER=");
-		drop_last_env(&other, "DOPPEL_HCA_ORDER=");
 		drop_last_env(&one, "DOPPEL_HCA_PERSONALITY=");
 		drop_last_env(&other, "DOPPEL_HCA_PERSONALITY=");
 		drop_last_env(&one, "NCCL_IB_RETRY_CNT=");
