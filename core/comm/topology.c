@@ -311,7 +311,8 @@ static ncclResult_t topology_read(struct ncclComm *comm, struct topo_select *sel
 	ncclResult_t rc = detected ? ncclSuccess : topology_file(comm, &text);
 
 	select->count = comm->local_ranks;
-	select->merge = !comm->net.ops || comm->net.ops->merged > 1;
+	/* Without the network, a file may have NICs to merge. The host's detection has none. */
+	select->merge = comm->net.ops ? comm->net.ops->merged > 1 : !detected;
 	for (int32_t i = 0; i < comm->local_ranks; i++) {
 		const struct peer_info *p = &comm->peers[comm->local_to_rank[i]];
 		memcpy(select->gpu[i].bus_id, p->bus_id, sizeof p->bus_id);

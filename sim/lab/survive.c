@@ -161,6 +161,18 @@ static bool survive_mute(void)
 	return false;
 }
 
+/* With NCCL_COMM_ID, rank 0 starts the root in its init. If it fails earlier, no root answers, and
+ * the others try for a minute, as they do with NCCL. */
+static bool survive_rootless(const struct lab_run *run, int32_t rank)
+{
+	static const char name[] = "NCCL_COMM_ID=";
+	const char *const *env = run->config->env;
+
+	while (env && *env && strncmp(*env, name, sizeof name - 1) != 0)
+		env++;
+	return rank == 0 && env && *env;
+}
+
 /* Trouble before the ring of the bootstrap stands, of a kind that no rank can pass on. */
 static bool survive_early(const struct lab_run *run)
 {
@@ -172,6 +184,8 @@ static bool survive_early(const struct lab_run *run)
 		if (it->dead && it->phase <= LAB_INIT)
 			return true;
 		if (it->error_call && it->error_phase <= LAB_INIT && (it->outside || mute))
+			return true;
+		if (it->error_call && it->error_phase <= LAB_INIT && survive_rootless(run, r))
 			return true;
 	}
 	return false;
