@@ -143,9 +143,13 @@ static const char *comm_state_print(enum comm_state state)
 	return "ready";
 }
 
+/* `error`: the communicator's asynchronous error. It is the reason, if there is one: a program
+ * that has learned of it by polling is not refused as one that has not polled. */
 static ncclResult_t comm_refuse(const struct ncclComm *comm, const char *call, bool found,
-				const char *why)
+				uint32_t error, const char *why)
 {
+	if (error)
+		return (ncclResult_t)error;
 	if (!comm) {
 		WARN("%s: comm is NULL", call);
 		return ncclInvalidArgument;
@@ -200,13 +204,14 @@ ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum com
 	bool found = c && !c->life->claimed;
 	bool ok = found && comm_may_enter(c, need, launch);
 	const char *why = found ? comm_busy_print(c) : "";
+	uint32_t error = found ? shared_load_u32(&c->async_error, SHARED_ACQUIRE) : ncclSuccess;
 
 	ASSERT(!found || c->magic == COMM_MAGIC);
 	if (ok)
 		shared_add_u32(&c->life->users, 1, SHARED_ACQ_REL);
 	registry_unlock(first);
 	if (!ok)
-		return call ? comm_refuse(comm, call, found, why) : ncclInvalidArgument;
+		return call ? comm_refuse(comm, call, found, error, why) : ncclInvalidArgument;
 	ncclResult_t rc = need == COMM_NEED_ANY ? ncclSuccess : comm_failed(comm, call);
 	if (rc)
 		comm_leave(comm);
@@ -280,6 +285,7 @@ ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, struct c
 	bool found = c && !c->life->claimed;
 	bool ok = found && comm_may_enter(c, COMM_NEED_READY, NULL);
 	const char *why = found ? comm_busy_print(c) : "";
+	uint32_t error = found ? shared_load_u32(&c->async_error, SHARED_ACQUIRE) : ncclSuccess;
 	struct comm_launch *before = NULL;
 
 	if (ok) {
@@ -290,7 +296,7 @@ ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, struct c
 	}
 	registry_unlock(first);
 	comm_launch_drop(before);
-	return ok ? ncclSuccess : comm_refuse(comm, call, found, why);
+	return ok ? ncclSuccess : comm_refuse(comm, call, found, error, why);
 }
 
 void comm_launch_end(struct ncclComm *comm, const struct comm_launch *launch, ncclResult_t error)
