@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "sim/engine/token.h"
+#include "sim/engine/base/token.h"
 #include "sim/lab/scenario.h"
 
 /* What is being read, for messages. */
