@@ -14,8 +14,7 @@
  * 	verbs.cqe rank=3 peer=4 nth=17 error status=RETRY_EXC_ERR
  * 	cuda.any nth=17 fail
  *
- * The sites of a layer are one table in a file of its own: fault_sites_fabric.c, _verbs.c, _cuda.c,
- * _host.c; fault_sites.c joins them. An action that `lasts` continues after it fired. It then fires
+ * The room that visits the sites of a layer has their table (site_table.h). An action that `lasts` continues after it fired. It then fires
  * at each visit that the line's keys match, until `for=` has passed or the faults heal. LAYER.any
  * stands for each site of the layer that has an action `fail`, counted in one sequence.
  *
@@ -26,60 +25,13 @@
 
 #include "core/os/os.h"
 #include "sim/engine/faults/faults.h"
+#include "sim/engine/faults/site_table.h"
 
-enum { FAULT_ACTIONS_MAX = 7, FAULT_PARAMS_MAX = 2, FAULT_SITES_MAX = 254 };
-
-/* The type of a parameter's value. */
-enum fault_value {
-	FAULT_TIME,    /* 50us */
-	FAULT_NUMBER,  /* 17 */
-	FAULT_ERRNO,   /* a name, or a number: so are all types below */
-	FAULT_STATUS,  /* enum ibv_wc_status without IBV_WC_ */
-	FAULT_CUDA,    /* cudaError_t without cudaError */
-	FAULT_STATE,   /* enum ibv_qp_state without IBV_QPS_ */
-	FAULT_REFUSAL, /* reason for which a responder refuses */
-	FAULT_VALUES,
-};
+enum { FAULT_SITES_MAX = 254 };
 
 struct fault_range {
 	uint64_t least, most;
 };
-
-struct fault_param {
-	const char *name;
-	enum fault_value type;
-	uint64_t usual;       /* default value */
-	uint64_t least, most; /* most 0: any value of the type */
-};
-
-/* An action of a site; the first one in the table is the default. Its parameters become `arg` and
- * `more` of struct os_fault, in order. */
-struct fault_action {
-	const char *name;
-	enum os_fault_kind kind;
-	const char *what; /* for people; NULL: the name is enough */
-	struct fault_param param[FAULT_PARAMS_MAX];
-	bool lasts; /* also has for=TIME; the default 0 lasts until the faults heal */
-};
-
-struct fault_site {
-	const char *name;
-	const char *what; /* for people */
-	struct fault_action action[FAULT_ACTIONS_MAX];
-	bool has_state; /* the site accepts the key state= */
-	/* Reason why no run of the lab reaches the site; NULL: some run does. Drawn plans omit such
-	 * sites, and sweeps do not list them as missing. */
-	const char *idle;
-};
-
-#define IDLE_QUERY "the stack learns what it needs by other calls"
-
-#define FAULT_ACTION_FAIL(error)                                                                   \
-	{                                                                                          \
-		.name = "fail", .kind = OS_FAULT_FAIL, .what = "returns the error", .param = {     \
-			{"errno", FAULT_ERRNO, error, 0, 0}                                        \
-		}                                                                                  \
-	}
 
 struct fault_layer {
 	const char *name, *what;
@@ -145,9 +97,7 @@ struct fault_plan {
 };
 
 #pragma GCC visibility push(hidden)
-extern const struct fault_site fault_sites_fabric[], fault_sites_verbs[], fault_sites_cuda[],
-	fault_sites_nvml[], fault_sites_os[], fault_sites_shared[];
-extern const struct fault_layer fault_layers[]; /* ends with a NULL name */
+extern struct fault_layer fault_layers[]; /* ends with a NULL name */
 
 struct fault_key_info {
 	const char *name;
@@ -155,7 +105,7 @@ struct fault_key_info {
 };
 extern const struct fault_key_info fault_keys[FAULT_KEYS];
 
-/* fault_sites.c */
+/* fault_layers.c */
 /* NULL: the site has no action `fail` */
 const struct fault_action *fault_action_fail(const struct fault_site *site);
 

@@ -3,15 +3,15 @@
  * Every call of the CUDA runtime, the CUDA driver and NVML that the double has and that can fail.
  * X(site, call, error), or X(site, call, error, .idle = WHY) if no run of the lab makes the call.
  * The error is what the call usually returns when it fails: a cudaError_t, to which a CUresult is
- * equal, or an nvmlReturn_t. The engine uses the rows as its table of fault sites. The entry points
+ * equal, or an nvmlReturn_t. sites_cuda.c makes the rows fault sites. The entry points
  * of backends/fakecuda find their rows here. A missing row aborts the first run with faults;
  * tests/unit/rules_fault_calls_test.sh finds it earlier.
  *
  * Omitted, because they cannot fail: names and texts of errors, cudaGetLastError,
  * cudaPeekAtLastError, cuDriverGetVersion.
  */
-#ifndef SIM_ENGINE_FAULTS_FAULT_CUDA_CALLS_H
-#define SIM_ENGINE_FAULTS_FAULT_CUDA_CALLS_H
+#ifndef BACKENDS_SITES_CUDA_CALLS_H
+#define BACKENDS_SITES_CUDA_CALLS_H
 
 #define FAULT_CUDA_CALLS(X)                                                                        \
 	X("cuda.driver_get_version", "cudaDriverGetVersion", 999)                                  \

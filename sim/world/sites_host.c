@@ -2,9 +2,9 @@
 /* Faults of a host: layers `os` and `shared`. sim/world and sim/engine visit these sites. */
 #include <errno.h>
 
-#include "sim/engine/faults/fault.h"
+#include "sim/engine/faults/site_table.h"
 
-const struct fault_site fault_sites_os[] = {
+static const struct fault_site fault_sites_os[] = {
 	{.name = "os.alloc", .what = "os_alloc", .action = {FAULT_ACTION_FAIL(ENOMEM)}},
 	{.name = "os.file",
 	 .what = "os_file_read, os_file_write, os_dir_list, os_real_path",
@@ -76,8 +76,9 @@ const struct fault_site fault_sites_os[] = {
 		     .param = {{"by", FAULT_TIME, 1000000, 0, 0}}}}},
 	{.name = NULL},
 };
+FAULT_SITES_JOIN(os)
 
-const struct fault_site fault_sites_shared[] = {
+static const struct fault_site fault_sites_shared[] = {
 	{.name = "shared.cas",
 	 .what = "a weak compare-and-swap",
 	 .action = {{.name = "spurious",
@@ -85,3 +86,4 @@ const struct fault_site fault_sites_shared[] = {
 		     .what = "fails although the word has the expected value"}}},
 	{.name = NULL},
 };
+FAULT_SITES_JOIN(shared)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Faults of a GPU and its libraries. backends/fakecuda visits these sites; the schedulers visit
  * cuda.warp. */
-#include "sim/engine/faults/fault.h"
-#include "sim/engine/faults/fault_cuda_calls.h"
+#include "backends/sites/cuda_calls.h"
+#include "sim/engine/faults/site_table.h"
 
 /* Reasons why no run of the lab reaches a site. */
 #define IDLE_SYNC   "the stack waits by polling events, the lab by polling streams"
@@ -33,7 +33,7 @@
 		     .param = {{"error", FAULT_NUMBER, usual, 1, 999}}}},                          \
 	 __VA_ARGS__},
 
-const struct fault_site fault_sites_cuda[] = {
+static const struct fault_site fault_sites_cuda[] = {
 	FAULT_CUDA_CALLS(CUDA_CALL){.name = "cuda.kernel",
 				    .what = "a launch",
 				    .action = {{.name = "delay",
@@ -74,7 +74,9 @@ const struct fault_site fault_sites_cuda[] = {
 		     .param = {{"by", FAULT_TIME, 1000000, 0, 0}}}}},
 	{.name = NULL},
 };
+FAULT_SITES_JOIN(cuda)
 
-const struct fault_site fault_sites_nvml[] = {
+static const struct fault_site fault_sites_nvml[] = {
 	FAULT_NVML_CALLS(NVML_CALL){.name = NULL},
 };
+FAULT_SITES_JOIN(nvml)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The layers, and the keys that address their sites. */
+/* The layers, their tables of sites (site_table.h), and the keys that address the sites. */
 #include <stddef.h>
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/macros.h"
 #include "sim/engine/faults/fault.h"
 
 #define BIT(key) (1u << (key))
@@ -16,15 +17,28 @@
 
 #define PLACES_WAY (PLACES_PORT | BIT(FAULT_PEER_HOST) | BIT(FAULT_PEER_PORT) | BIT(FAULT_PEER_NIC))
 
-const struct fault_layer fault_layers[] = {
-	{"fabric", "links and switches between HCAs", fault_sites_fabric, PLACES_WAY},
-	{"verbs", "the HCA and its library", fault_sites_verbs, PLACES_PORT},
-	{"cuda", "the GPU and its library", fault_sites_cuda, PLACES},
-	{"nvml", "the GPU's management library", fault_sites_nvml, PLACES},
-	{"os", "the host: memory, files, sockets, tasks", fault_sites_os, PLACES},
-	{"shared", "words that host, GPU and HCA share", fault_sites_shared, PLACES},
+static const struct fault_site fault_no_sites[] = {{.name = NULL}};
+
+/* The order of `doppel faults` and of drawn sites, whichever table joins first. */
+struct fault_layer fault_layers[] = {
+	{"fabric", "links and switches between HCAs", fault_no_sites, PLACES_WAY},
+	{"verbs", "the HCA and its library", fault_no_sites, PLACES_PORT},
+	{"cuda", "the GPU and its library", fault_no_sites, PLACES},
+	{"nvml", "the GPU's management library", fault_no_sites, PLACES},
+	{"os", "the host: memory, files, sockets, tasks", fault_no_sites, PLACES},
+	{"shared", "words that host, GPU and HCA share", fault_no_sites, PLACES},
 	{NULL, NULL, NULL, 0},
 };
+
+void fault_sites_join(const char *layer, const struct fault_site *site)
+{
+	struct fault_layer *l = fault_layers;
+
+	while (l->name && strcmp(l->name, layer) != 0)
+		l++;
+	ASSERT(l->name && l->site == fault_no_sites); /* a layer has one table */
+	l->site = site;
+}
 
 const struct fault_key_info fault_keys[FAULT_KEYS] = {
 	[FAULT_HOST] = {"host", "index of the host where it happens"},

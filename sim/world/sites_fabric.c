@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Faults between two HCAs. sim/world/fabric.c visits these sites. */
-#include "sim/engine/faults/fault.h"
+#include "sim/engine/faults/site_table.h"
 
 #define FAULT_CLOG                                                                                 \
 	{                                                                                          \
@@ -20,7 +20,7 @@
 		.param = {{"bytes", FAULT_NUMBER, 1024, 1, UINT32_MAX}}, .lasts = true             \
 	}
 
-const struct fault_site fault_sites_fabric[] = {
+static const struct fault_site fault_sites_fabric[] = {
 	{.name = "fabric.link",
 	 .what = "a NIC's link, visited for each message that it sends",
 	 .action = {{.name = "down",
@@ -67,3 +67,4 @@ const struct fault_site fault_sites_fabric[] = {
 		   .param = {{"undetected", FAULT_NUMBER, 0, 0, 1}}}}},
 	{.name = NULL},
 };
+FAULT_SITES_JOIN(fabric)

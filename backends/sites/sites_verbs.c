@@ -2,7 +2,7 @@
 /* Faults of an HCA and its library. backends/fakeverbs visits these sites. */
 #include <errno.h>
 
-#include "sim/engine/faults/fault.h"
+#include "sim/engine/faults/site_table.h"
 
 /* Reasons why no run of the lab reaches a site. */
 #define IDLE_EVENTS "the stack polls completion queues; it requests no completion events"
@@ -26,7 +26,7 @@
 			 .param = {{"by", FAULT_TIME, 10000, 0, 0}}},                              \
 	}
 
-const struct fault_site fault_sites_verbs[] = {
+static const struct fault_site fault_sites_verbs[] = {
 	FAULT_CALL("get_device_list", "ibv_get_device_list", ENOMEM),
 	FAULT_CALL("open_device", "ibv_open_device", ENOMEM),
 	FAULT_CALL("close_device", "ibv_close_device; the context is gone all the same", EIO),
@@ -160,3 +160,4 @@ const struct fault_site fault_sites_verbs[] = {
 		     .what = "DEVICE_FATAL: queue pairs go to ERR, commands fail, until healed"}}},
 	{.name = NULL},
 };
+FAULT_SITES_JOIN(verbs)
