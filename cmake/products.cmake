@@ -13,9 +13,11 @@ endfunction()
 # ---- libdoppel-rt: base, os, and in fake builds the engine and the world. One instance a process.
 doppel_sources(rt_sources core/base core/os)
 if(DOPPEL_FAKE)
-	doppel_sources(sim_sources sim/engine sim/world)
+	set(engine_floors base trace order memory faults run report life)
+	list(TRANSFORM engine_floors PREPEND sim/engine/)
+	doppel_sources(sim_sources ${engine_floors} sim/world backends/sites)
 	file(GLOB sim_asm CONFIGURE_DEPENDS
-		${PROJECT_SOURCE_DIR}/sim/engine/*_${CMAKE_SYSTEM_PROCESSOR}.S)
+		${PROJECT_SOURCE_DIR}/sim/engine/base/*_${CMAKE_SYSTEM_PROCESSOR}.S)
 	list(APPEND rt_sources ${sim_sources} ${sim_asm} ${PROJECT_SOURCE_DIR}/backends/peermem.c)
 endif()
 add_library(rt_objects OBJECT ${rt_sources})

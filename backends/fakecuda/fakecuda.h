@@ -27,7 +27,7 @@
 #include "backends/peermem.h"
 #include "core/device/shim_fake.h"
 #include "core/os/os.h"
-#include "sim/engine/memory.h"
+#include "sim/engine/memory/memory.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
 

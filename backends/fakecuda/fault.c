@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/engine/fault_cuda_calls.h"
+#include "backends/sites/cuda_calls.h"
 
 static const struct fault_call {
 	const char *site, *call;
@@ -31,7 +31,7 @@ static const struct fault_call *fault_call_find(const char *call)
 		if (strcmp(fault_calls[i].call, call) == 0)
 			return &fault_calls[i];
 	}
-	fprintf(stderr, "fakecuda: %s has no row in sim/engine/fault_cuda_calls.h\n", call);
+	fprintf(stderr, "fakecuda: %s has no row in backends/sites/cuda_calls.h\n", call);
 	abort();
 }
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "sim/cli/cli.h"
-#include "sim/engine/output.h"
+#include "sim/engine/base/output.h"
 #include "sim/engine/sim.h"
 
 /* Reports lost output by the exit code. Keeps a code other than SIM_PASS. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/macros.h"
-#include "sim/engine/output.h"
+#include "sim/engine/base/output.h"
 #include "sim/lab/payload.h"
 
 #define ROWS_JSON "doppel run: --json"

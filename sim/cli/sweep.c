@@ -10,7 +10,7 @@
 
 #include "core/base/macros.h"
 #include "sim/cli/options.h"
-#include "sim/engine/output.h"
+#include "sim/engine/base/output.h"
 #include "sim/lab/sweep.h"
 
 struct sweep_options {

@@ -23,7 +23,7 @@
 
 #include "sim/cli/svg.h"
 #include "sim/cli/topo.h"
-#include "sim/engine/output.h"
+#include "sim/engine/base/output.h"
 
 enum {
 	PICTURE_LEFT = 150, /* start of the first column; labels of lanes are left of it */

@@ -12,7 +12,7 @@
 #include "backends/dropin/dropin.h"
 #include "sim/cli/options.h"
 #include "sim/cli/verbs_run.h"
-#include "sim/engine/output.h"
+#include "sim/engine/base/output.h"
 #include "sim/engine/sim.h"
 #include "sim/world/installed.h"
 #include "sim/world/world.h"

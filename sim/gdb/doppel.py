@@ -2,7 +2,7 @@
 """gdb commands for Doppel: every task of the simulator, seen and walked like a thread.
 
 A suspended task is one word, its stack pointer; gdb's own unwinder does the rest, because the
-switch carries CFI (sim/engine/fiber_*.S). Nothing here changes the program: looking at a task does
+switch carries CFI (sim/engine/base/fiber_*.S). Nothing here changes the program: looking at a task does
 not disturb the run, and the trace hash stays the same.
 
   info tasks [FILTER...]    tasks, grouped by where they stand and what they wait for
@@ -31,7 +31,7 @@ Convenience variables, set at every stop: $rank, $task, $step, $vtime. In the co
 breakpoint they are of the moment at which it is evaluated ($sim_rank(), ...).
 Works on a live process and on the core file that a failing run leaves.
 
-Depends on: sim/engine/gdb_hooks.h, struct sim_task (sim/engine/sim.h), struct wait
+Depends on: sim/engine/base/gdb_hooks.h, struct sim_task (sim/engine/sim.h), struct wait
 (core/base/wait.h), the tables of waits.c and label.c, struct fakeverbs_view (backends/fakeverbs).
 The commands are in doppel_gdb/: state.py reads the engine, names.py has names, frames.py walks stacks, tasks.py, info.py
 and run.py are the commands, printers.py prints structs.

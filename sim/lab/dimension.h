@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "sim/engine/token.h"
+#include "sim/engine/base/token.h"
 #include "sim/lab/scenario.h"
 #include "sim/lab/shrink.h"
 

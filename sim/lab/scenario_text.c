@@ -10,7 +10,7 @@
 #include <xxhash.h>
 
 #include "core/base/macros.h"
-#include "sim/engine/output.h"
+#include "sim/engine/base/output.h"
 #include "sim/lab/dimension.h"
 
 enum { TEXT_MAX_BYTES = 1 << 20 };

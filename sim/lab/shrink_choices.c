@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/macros.h"
-#include "sim/engine/output.h"
+#include "sim/engine/base/output.h"
 #include "sim/lab/shrink_internal.h"
 
 enum { CHOICES_PER_LINE = 20, CHOICES_MOST = 1 << 28 };

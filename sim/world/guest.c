@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/os/os_ops.h"
-#include "sim/engine/fault.h"
+#include "sim/engine/faults/fault.h"
 #include "sim/world/params.h"
 #include "sim/world/program.h"
 #include "sim/world/world.h"

@@ -18,7 +18,7 @@
 #include "core/base/macros.h"
 #include "core/base/memo_table.h"
 #include "core/os/os_ops.h"
-#include "sim/engine/memory.h"
+#include "sim/engine/memory/memory.h"
 #include "sim/world/world.h"
 
 #pragma GCC visibility push(hidden)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "sim/engine/fiber.h"
+#include "sim/engine/base/fiber.h"
 #include "sim/engine/sim.h"
 
 enum {

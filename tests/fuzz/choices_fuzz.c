@@ -2,7 +2,7 @@
 /*
  * Fuzzes the choices of a whole run: two ranks on two hosts all-reduce. In every order the result
  * must be right, all tasks must end, and nothing may leak. Byte 0 is the strategy and the knobs'
- * seed, byte 1 the size, the rest are choices (sim/engine/choice.c).
+ * seed, byte 1 the size, the rest are choices (sim/engine/order/choice.c).
  *
  * With libFuzzer, coverage guides the search for schedules, and -minimize_crash=1 shrinks them:
  * docs/shrink.md has the commands. fuzz_main.h has a driver without libFuzzer.

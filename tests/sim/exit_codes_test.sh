@@ -44,7 +44,7 @@ planted 401
 ends 11 "$doppel" replay -q planted.401
 planted 400
 ends ABRT "$doppel" replay -q planted.400
-grep -qE '^#[0-9]+ +(lab_rank_main|task_entry|engine_run_sim|fail_run_as|replay_run)\+0x' err ||
+grep -qE '^#[0-9]+ +(lab_rank_main|task_entry|sched_sim_run|fail_run_as|replay_run)\+0x' err ||
 	fail "the stack of a crash names no static function: $(grep '^#' err)"
 sed 's/^found-step .*/found-step 1/' "$dir/config" >other
 ends 12 "$doppel" replay -q other

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/engine/memory.h"
+#include "sim/engine/memory/memory.h"
 #include "sim/engine/sim.h"
 #include "tests/suite.h"
 #include "tests/unit/engine_child.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/shared.h"
-#include "sim/engine/memory.h"
+#include "sim/engine/memory/memory.h"
 #include "sim/engine/sim.h"
 #include "tests/suite.h"
 #include "tests/unit/engine_litmus.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/shared.h"
-#include "sim/engine/memory.h"
+#include "sim/engine/memory/memory.h"
 #include "sim/engine/sim.h"
 #include "tests/suite.h"
 #include "tests/unit/engine_litmus.h"

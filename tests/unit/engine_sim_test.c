@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sim/engine/gdb_hooks.h"
+#include "sim/engine/base/gdb_hooks.h"
 #include "sim/engine/sim.h"
 #include "tests/suite.h"
 #include "tests/unit/engine_tasks.h"

@@ -6,7 +6,7 @@
 # Floors are an ordered list of folders: a floor may include itself and the floors before it, and it may
 # call only those (the objects are read with nm, so a prototype in the wrong header does not help, nor
 # does a table of functions). So no two floors can know each other, directly or through others. The rooms
-# of core are floors, and so are the folders of the HCA double.
+# of core are floors, and so are the folders of the HCA double and of the engine.
 #
 # No file may include itself, directly or through others.
 set -euo pipefail
@@ -19,12 +19,12 @@ declare -A allowed=(
 	[backends]="core/os core/base backends"
 	[backends/cuda]="core/os core/base core/device backends backends/cuda"
 	[backends/verbs]="core/os core/base backends backends/verbs"
+	[backends/sites]="core/os core/base sim/engine backends/sites"
 	[backends/rdmacm]="backends/rdmacm"
 	[backends/mlx5dv]="backends/mlx5dv backends/fakeverbs/objects"
 	[backends/nccl]="core/os sim/world backends/nccl"
-	[backends/fakecuda]="core/os core/base core/device sim/engine sim/world backends backends/fakecuda"
+	[backends/fakecuda]="core/os core/base core/device sim/engine sim/world backends backends/sites backends/fakecuda"
 	[backends/dropin]="core/os core/base sim/engine sim/world backends backends/dropin"
-	[sim/engine]="core/os core/base sim/engine"
 	[sim/world]="core/os core/base sim/engine sim/world"
 	[sim/lab]="core/os core/base core/include sim/engine sim/world sim/lab backends"
 	[sim/cli]="core/os core/base core/include core/topo core/tune core/detect sim/engine sim/world sim/lab sim/cli backends backends/dropin"
@@ -34,6 +34,7 @@ declare -A allowed=(
 # through os, and os is written with the words of base; both are in libdoppel-rt.
 core_floors="base+os include device bootstrap topo tune rank detect mem transport proxy plan comm api"
 fakeverbs_floors="arena objects checks queues transport entry"
+engine_floors="base trace order memory faults run report life"
 
 # floors_allow ROOT FLOORS BELOW: rows of the table for floors that have none; all may include BELOW
 floors_allow() {
@@ -52,6 +53,13 @@ floors_allow backends/fakeverbs "$fakeverbs_floors" "core/os core/base sim/engin
 for floor in $fakeverbs_floors; do
 	allowed[backends/dropin]+=" backends/fakeverbs/$floor"
 done
+# sim.h of the engine includes a header of each floor; rooms that may include it may include the floors
+for room in "${!allowed[@]}"; do
+	[[ " ${allowed[$room]} " != *" sim/engine "* ]] ||
+		allowed[$room]+=" sim/engine/${engine_floors// / sim/engine/}"
+done
+floors_allow sim/engine "$engine_floors" "core/os core/base"
+allowed[sim/engine]="sim/engine/${engine_floors// / sim/engine/}"
 
 table=$(for room in "${!allowed[@]}"; do echo "$room ${allowed[$room]}"; done)
 includes=$(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' core backends sim \
@@ -172,6 +180,7 @@ if [ -e "$build_dir/libdoppel-rt.so" ]; then
 	floors_call core "$core_floors" 600 "$products"/{rt_objects,core_*}.dir/core
 fi
 if [ -e "$build_dir/libfakeverbs.so" ]; then
+	floors_call sim/engine "$engine_floors" 300 "$products"/rt_objects.dir/sim/engine
 	floors_call backends/fakeverbs "$fakeverbs_floors" 300 \
 		"$products"/fakeverbs_objects.dir/backends/fakeverbs
 fi

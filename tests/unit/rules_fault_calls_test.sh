@@ -4,7 +4,7 @@
 # that cannot fail; and every entry point of the GPU double has its row.
 set -euo pipefail
 root=$2
-rows=$(grep -oE 'X\("[a-z0-9_.]+", "[A-Za-z0-9_]+"' "$root/sim/engine/fault_cuda_calls.h" |
+rows=$(grep -oE 'X\("[a-z0-9_.]+", "[A-Za-z0-9_]+"' "$root/backends/sites/cuda_calls.h" |
 	sed 's/.*"\([A-Za-z0-9_]*\)"$/\1/' | sort)
 [ "$(wc -l <<<"$rows")" -gt 50 ] || { echo "no rows found"; exit 1; }
 [ -z "$(uniq -d <<<"$rows")" ] || { echo "twice: $(uniq -d <<<"$rows")"; exit 1; }
@@ -23,7 +23,7 @@ entered=$(grep -ohE '[a-z_]+\("(cuda|cu[A-Z]|nvml)[A-Za-z0-9_]*"' "$root"/backen
 rc=0
 for call in $calls $entered; do
 	grep -qw -- "$call" <<<"$rows" || grep -qw -- "$call" <<<"$exempt" || {
-		echo "$call has no row in sim/engine/fault_cuda_calls.h"
+		echo "$call has no row in backends/sites/cuda_calls.h"
 		rc=1
 	}
 done

@@ -24,7 +24,7 @@ MUTANT = re.compile(r"^mutants/\w+/")
 
 
 def is_pattern(name):
-    """FILE.c, fault_sites_LAYER.c stand for many files, and so do endings such as _verbs.c."""
+    """FILE.c, X_LAYER.c stand for many files, and so do endings such as _verbs.c."""
     stem = os.path.basename(name).rsplit(".", 1)[0]
     return re.search(r"(?:^|_)[A-Z]{2,}$", stem) or stem.startswith("_")
 

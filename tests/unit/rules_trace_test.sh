@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every kind of os_trace record has its row in sim/engine/timeline_kinds.c, which names its numbers, and
+# Every kind of os_trace record has its row in sim/engine/trace/timeline_kinds.c, which names its numbers, and
 # every row is used. gdb knows the names of choices as well.
 set -euo pipefail
 root=$2
-table=sim/engine/timeline_kinds.c
+table=sim/engine/trace/timeline_kinds.c
 rc=0
 # a call may choose between two kinds
 used=$(grep -rhoE '\b(os_trace|hca_trace|trace_record|proxy_recv_note)\([^,]*"[^"]*"[^,]*,' --include=*.c --include=*.h \

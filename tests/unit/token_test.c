@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/base/word.h"
-#include "sim/engine/token.h"
+#include "sim/engine/base/token.h"
 #include "tests/suite.h"
 
 static struct token token_of(const char *text)

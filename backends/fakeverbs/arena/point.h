@@ -8,7 +8,7 @@
 
 #include "core/base/macros.h"
 #include "core/os/os.h"
-#include "sim/engine/memory.h"
+#include "sim/engine/memory/memory.h"
 #include "sim/engine/sim.h"
 
 #pragma GCC visibility push(hidden)

@@ -156,7 +156,7 @@ struct hca_cqe {
 	uint32_t srq_generation;
 	uint32_t src_qpn; /* src_qpn to pkey_index: datagrams only */
 	uint16_t slid, sl, pkey_index, pad1;
-	/* object of this completion for the memory model (sim/engine/memory.h) */
+	/* object of this completion for the memory model (sim/engine/memory/memory.h) */
 	uint64_t token;
 	uint64_t timestamp; /* ns; only in a queue that stamps */
 };
@@ -383,7 +383,7 @@ static inline void hca_qp_count(struct hca_qp *qp, enum hca_counter counter, uin
 	__atomic_store_n(&qp->traffic[counter], qp->traffic[counter] + n, __ATOMIC_RELAXED);
 }
 
-/* Identify the two halves as agents of the memory model (sim/engine/memory.h), in events. The
+/* Identify the two halves as agents of the memory model (sim/engine/memory/memory.h), in events. The
  * halves act independently: an action of one is not ordered before an action of the other, unless
  * the program orders them. */
 static inline const void *hca_qp_requester(const struct hca_qp *qp)

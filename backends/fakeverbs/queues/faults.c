@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Effects of a fault plan on the HCA: calls that fail, devices and queue pairs that die.
- * sim/engine/fault_sites_verbs.c lists the sites and their effects. */
+ * backends/sites/sites_verbs.c lists the sites and their effects. */
 #include <errno.h>
 
 #include "backends/fakeverbs/queues/queues.h"

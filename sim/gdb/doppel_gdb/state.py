@@ -293,7 +293,7 @@ def wait_from(wait):
 
 
 def wait_text(wait):
-    """As the report of a failing run says it (sim/engine/explain.c)."""
+    """As the report of a failing run says it (sim/engine/report/explain.c)."""
     have = wait_have(wait)
     if wait.kind == WAIT_LINE16:
         return '"%s" at %s: line %d has flags %s and %s, wants %d%s' % (

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Faults of an HCA and its library. backends/fakeverbs visits these sites. */
+#include <errno.h>
+
+#include "sim/engine/faults/site_table.h"
+
+/* Reasons why no run of the lab reaches a site. */
+#define IDLE_EVENTS "the stack polls completion queues; it requests no completion events"
+#define IDLE_RC     "the stack writes over reliable connections with receives of their own"
+#define IDLE_PD     "the stack has one protection domain per device, and locks of its own"
+
+#define FAULT_CALL(call, text, error, ...)                                                         \
+	{                                                                                          \
+		.name = "verbs." call, .what = (text), .action = {FAULT_ACTION_FAIL(error)},       \
+		__VA_ARGS__                                                                        \
+	}
+#define FAULT_STATUS_OR_LATE(text)                                                                 \
+	{                                                                                          \
+		{.name = "error",                                                                  \
+		 .kind = OS_FAULT_ERROR,                                                           \
+		 .what = (text),                                                                   \
+		 .param = {{"status", FAULT_STATUS, 21, 0, 0}}},                                   \
+			{.name = "late",                                                           \
+			 .kind = OS_FAULT_LATE,                                                    \
+			 .what = "it and all later ones of its queue are seen that much later",    \
+			 .param = {{"by", FAULT_TIME, 10000, 0, 0}}},                              \
+	}
+
+static const struct fault_site fault_sites_verbs[] = {
+	FAULT_CALL("get_device_list", "ibv_get_device_list", ENOMEM),
+	FAULT_CALL("open_device", "ibv_open_device", ENOMEM),
+	FAULT_CALL("close_device", "ibv_close_device; the context is gone all the same", EIO),
+	FAULT_CALL("query_device", "ibv_query_device", EIO),
+	FAULT_CALL("query_port", "ibv_query_port", EIO),
+	FAULT_CALL("query_gid", "ibv_query_gid", EIO),
+	FAULT_CALL("query_gid_ex", "ibv_query_gid_ex", EIO),
+	FAULT_CALL("query_pkey", "ibv_query_pkey", EIO, .idle = IDLE_QUERY),
+	FAULT_CALL("alloc_pd", "ibv_alloc_pd", ENOMEM),
+	FAULT_CALL("dealloc_pd", "ibv_dealloc_pd; the domain is gone all the same", EIO),
+	FAULT_CALL("reg_mr", "ibv_reg_mr, ibv_reg_mr_iova, ibv_reg_mr_iova2", ENOMEM),
+	FAULT_CALL("query_ece", "ibv_query_ece", EIO, .idle = IDLE_RC),
+	FAULT_CALL("set_ece", "ibv_set_ece", EIO, .idle = IDLE_RC),
+	FAULT_CALL("alloc_mw", "ibv_alloc_mw", ENOMEM, .idle = IDLE_RC),
+	FAULT_CALL("dealloc_mw", "ibv_dealloc_mw; the window is gone all the same", EIO,
+		   .idle = IDLE_RC),
+	FAULT_CALL("reg_dmabuf_mr", "ibv_reg_dmabuf_mr", ENOMEM),
+	FAULT_CALL("alloc_null_mr", "ibv_alloc_null_mr", ENOMEM, .idle = IDLE_RC),
+	FAULT_CALL("rereg_mr", "ibv_rereg_mr; the old keys are gone all the same", ENOMEM,
+		   .idle = IDLE_RC),
+	FAULT_CALL("advise_mr", "ibv_advise_mr; nothing is lost, it was advice", EIO,
+		   .idle = IDLE_RC),
+	FAULT_CALL("dereg_mr", "ibv_dereg_mr; the region is gone all the same", EIO),
+	FAULT_CALL("create_ah", "ibv_create_ah", ENOMEM, .idle = IDLE_RC),
+	FAULT_CALL("destroy_ah", "ibv_destroy_ah; it is gone all the same", EIO, .idle = IDLE_RC),
+	FAULT_CALL("attach_mcast", "ibv_attach_mcast", ENOMEM, .idle = IDLE_RC),
+	FAULT_CALL("detach_mcast", "ibv_detach_mcast; still attached", EIO, .idle = IDLE_RC),
+	FAULT_CALL("create_cq", "ibv_create_cq, ibv_create_cq_ex", ENOMEM),
+	FAULT_CALL("destroy_cq", "ibv_destroy_cq; the queue is gone all the same", EIO),
+	FAULT_CALL("req_notify_cq", "ibv_req_notify_cq", EIO, .idle = IDLE_EVENTS),
+	FAULT_CALL("create_comp_channel", "ibv_create_comp_channel", EMFILE, .idle = IDLE_EVENTS),
+	FAULT_CALL("destroy_comp_channel", "ibv_destroy_comp_channel; it is gone all the same", EIO,
+		   .idle = IDLE_EVENTS),
+	FAULT_CALL("get_cq_event", "ibv_get_cq_event", EIO, .idle = IDLE_EVENTS),
+	FAULT_CALL("get_async_event", "ibv_get_async_event", EIO),
+	FAULT_CALL("create_qp", "ibv_create_qp", ENOMEM),
+	FAULT_CALL("destroy_qp", "ibv_destroy_qp; the queue pair is gone all the same", EIO),
+	FAULT_CALL("query_qp", "ibv_query_qp", EIO, .idle = IDLE_QUERY),
+	FAULT_CALL("post_send", "ibv_post_send: the whole chain is refused", ENOMEM),
+	FAULT_CALL("post_recv", "ibv_post_recv: the whole chain is refused", ENOMEM),
+	FAULT_CALL("modify_cq", "ibv_modify_cq", EIO, .idle = IDLE_EVENTS),
+	FAULT_CALL("resize_cq", "ibv_resize_cq", ENOMEM, .idle = IDLE_EVENTS),
+	FAULT_CALL("query_rt_values", "ibv_query_rt_values_ex", EIO, .idle = IDLE_QUERY),
+	FAULT_CALL("alloc_td", "ibv_alloc_td", ENOMEM, .idle = IDLE_PD),
+	FAULT_CALL("alloc_parent_domain", "ibv_alloc_parent_domain", ENOMEM, .idle = IDLE_PD),
+	FAULT_CALL("open_xrcd", "ibv_open_xrcd", ENOMEM, .idle = IDLE_RC),
+	FAULT_CALL("close_xrcd", "ibv_close_xrcd; the domain is gone all the same", EIO,
+		   .idle = IDLE_RC),
+	FAULT_CALL("open_qp", "ibv_open_qp", ENOMEM, .idle = IDLE_RC),
+	FAULT_CALL("create_srq", "ibv_create_srq, ibv_create_srq_ex", ENOMEM, .idle = IDLE_RC),
+	FAULT_CALL("destroy_srq", "ibv_destroy_srq; the queue is gone all the same", EIO,
+		   .idle = IDLE_RC),
+	FAULT_CALL("modify_srq", "ibv_modify_srq", EIO, .idle = IDLE_RC),
+	FAULT_CALL("query_srq", "ibv_query_srq", EIO, .idle = IDLE_RC),
+	FAULT_CALL("post_srq_recv", "ibv_post_srq_recv: the whole chain is refused", ENOMEM,
+		   .idle = IDLE_RC),
+	{.name = "verbs.modify_qp",
+	 .what = "ibv_modify_qp; state= is the new state",
+	 .action = {FAULT_ACTION_FAIL(ETIMEDOUT)},
+	 .has_state = true},
+	{.name = "verbs.poll_cq",
+	 .what = "ibv_poll_cq, ibv_start_poll, ibv_next_poll",
+	 .action = {{.name = "fail", .kind = OS_FAULT_FAIL, .what = "returns -1 (EIO)"},
+		    {.name = "short",
+		     .kind = OS_FAULT_PARTIAL,
+		     .what = "sees at most n completions; the rest appears later",
+		     .param = {{"n", FAULT_NUMBER, 1, 1, UINT32_MAX},
+			       {"by", FAULT_TIME, 1000, 0, 0}}},
+		    {.name = "empty",
+		     .kind = OS_FAULT_LATE,
+		     .what = "sees none; they appear later",
+		     .param = {{"by", FAULT_TIME, 1000, 0, 0}}}}},
+	{.name = "verbs.inline",
+	 .what = "the inline data that ibv_create_qp requests",
+	 .action = {{.name = "limit",
+		     .kind = OS_FAULT_LIMIT,
+		     .what = "more than that is EINVAL",
+		     .param = {{"bytes", FAULT_NUMBER, 16, 0, UINT32_MAX}},
+		     .lasts = true}}},
+	{.name = "verbs.start",
+	 .what = "the next send request in order, before its first packet",
+	 .action = {{.name = "error",
+		     .kind = OS_FAULT_ERROR,
+		     .what = "it fails with that status, nothing is sent, the rest is flushed",
+		     .param = {{"status", FAULT_STATUS, 4, 0, 0}}}}},
+	{.name = "verbs.cqe",
+	 .what = "the completion of a send, after the peer has acknowledged it",
+	 .action = FAULT_STATUS_OR_LATE("it has that status, and the queue pair is in ERR")},
+	{.name = "verbs.recv_cqe",
+	 .what = "the completion of a receive, after its data is placed",
+	 .action = FAULT_STATUS_OR_LATE("the same; the sender gets REM_OP_ERR")},
+	{.name = "verbs.request",
+	 .what = "a request that arrives at the responder",
+	 .action = {{.name = "refuse",
+		     .kind = OS_FAULT_REFUSE,
+		     .what = "INVALID, ACCESS or OPERATION; the sender gets REM_..._ERR",
+		     .param = {{"why", FAULT_REFUSAL, 2, 0, 0}}},
+		    {.name = "not_ready",
+		     .kind = OS_FAULT_NOT_READY,
+		     .what = "answers receiver not ready (RNR)",
+		     .lasts = true}}},
+	{.name = "verbs.response",
+	 .what = "the response to a READ or an atomic that arrives at the requester",
+	 .action = {{.name = "error",
+		     .kind = OS_FAULT_ERROR,
+		     .what = "the request fails with that status, everything after it is flushed",
+		     .param = {{"status", FAULT_STATUS, 7, 0, 0}}}}},
+	{.name = "verbs.qp",
+	 .what = "a queue pair, visited at each post",
+	 .action = {{.name = "fatal",
+		     .kind = OS_FAULT_FATAL,
+		     .what = "goes to ERR with QP_FATAL; everything outstanding is flushed"},
+		    {.name = "flush",
+		     .kind = OS_FAULT_FLUSH,
+		     .what = "the same without an event"}}},
+	{.name = "verbs.cq",
+	 .what = "a completion queue, visited at each completion",
+	 .action = {{.name = "overrun",
+		     .kind = OS_FAULT_FATAL,
+		     .what = "CQ_ERR; completions are lost, its queue pairs die with QP_FATAL"}}},
+	{.name = "verbs.srq",
+	 .idle = IDLE_RC,
+	 .what = "a shared receive queue, visited at each post",
+	 .action = {{.name = "fatal",
+		     .kind = OS_FAULT_FATAL,
+		     .what = "SRQ_ERR; it accepts no more posts, its queue pairs go to ERR"}}},
+	{.name = "verbs.device",
+	 .what = "an HCA, visited at each command and post",
+	 .action = {{.name = "fatal",
+		     .kind = OS_FAULT_FATAL,
+		     .what = "DEVICE_FATAL: queue pairs go to ERR, commands fail, until healed"}}},
+	{.name = NULL},
+};
+FAULT_SITES_JOIN(verbs)

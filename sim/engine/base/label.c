@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names of objects, by address: for wait-for graphs, traces and fault addresses. Used by both
+ * engines; a lock guards it in `threads`. Only the hang explainer iterates over it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/engine/base/engine_internal.h"
+
+enum { LABEL_BITS = 14, LABEL_BUCKETS = 1 << LABEL_BITS };
+
+struct label {
+	const void *object;
+	struct os_label value;
+	struct label *next;
+};
+
+static struct label *label_bucket[LABEL_BUCKETS], *label_free;
+static pthread_mutex_t label_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static struct label **label_find(const void *object)
+{
+	uint64_t hash = (uintptr_t)object * 0x9e3779b97f4a7c15ull;
+	struct label **at = &label_bucket[hash >> (64 - LABEL_BITS)];
+
+	while (*at && (*at)->object != object)
+		at = &(*at)->next;
+	return at;
+}
+
+void label_set(const void *object, const struct os_label *value)
+{
+	ASSERT(value->what);
+	pthread_mutex_lock(&label_mutex);
+	struct label **at = label_find(object), *l = *at;
+	if (!l) {
+		l = label_free;
+		if (l)
+			label_free = l->next;
+		else
+			l = malloc(sizeof *l);
+		ASSERT(l);
+		*l = (struct label){.object = object};
+		*at = l;
+	}
+	l->value = *value;
+	pthread_mutex_unlock(&label_mutex);
+}
+
+void label_unset(const void *object)
+{
+	pthread_mutex_lock(&label_mutex);
+	struct label **at = label_find(object), *l = *at;
+	if (l) {
+		*at = l->next;
+		l->next = label_free;
+		label_free = l;
+	}
+	pthread_mutex_unlock(&label_mutex);
+}
+
+bool label_get(const void *object, struct os_label *value)
+{
+	pthread_mutex_lock(&label_mutex);
+	const struct label *l = object ? *label_find(object) : NULL;
+	if (l)
+		*value = l->value;
+	pthread_mutex_unlock(&label_mutex);
+	return l != NULL;
+}
+
+int64_t label_most(const char *what, int32_t rank)
+{
+	int64_t most = -1;
+
+	pthread_mutex_lock(&label_mutex);
+	for (int i = 0; i < LABEL_BUCKETS; i++)
+		for (const struct label *l = label_bucket[i]; l; l = l->next)
+			if (l->value.rank == rank && !strcmp(l->value.what, what))
+				most = MAX_OF(most, l->value.number);
+	pthread_mutex_unlock(&label_mutex);
+	return most;
+}
+
+int64_t label_sum(const char *what, int32_t rank, int32_t peer)
+{
+	int64_t sum = 0;
+
+	pthread_mutex_lock(&label_mutex);
+	for (int i = 0; i < LABEL_BUCKETS; i++)
+		for (const struct label *l = label_bucket[i]; l; l = l->next)
+			if (l->value.rank == rank && l->value.peer == peer &&
+			    !strcmp(l->value.what, what))
+				sum += l->value.number;
+	pthread_mutex_unlock(&label_mutex);
+	return sum;
+}
+
+void label_stop(void)
+{
+	for (int i = 0; i < LABEL_BUCKETS; i++) {
+		while (label_bucket[i]) {
+			struct label *l = label_bucket[i];
+
+			label_bucket[i] = l->next;
+			free(l);
+		}
+	}
+	while (label_free) {
+		struct label *l = label_free;
+
+		label_free = l->next;
+		free(l);
+	}
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Implements the accessors of core/base/shared.h under `sim`. Each accessor is a scheduling point;
+ * the memory model then sees the access. A write wakes the tasks that wait on its address.
+ */
+#include "sim/engine/run/run_internal.h"
+#include "sim/engine/memory/memory.h"
+
+/* Describes an access at system scope to the memory model, by the address of the memory itself and
+ * not of one of its mappings. */
+static struct mem_access accessor_access(const void *addr, size_t bytes, enum shared_access access,
+					 enum shared_order order)
+{
+	return (struct mem_access){.addr = waits_at(addr),
+				   .bytes = bytes,
+				   .wake = waits_home(addr),
+				   .op = access,
+				   .order = order,
+				   .scope = SHARED_SYSTEM};
+}
+
+void accessor_point(const void *addr, size_t bytes, enum shared_access access,
+		    enum shared_order order)
+{
+	sched_sim_point();
+	if (LIKELY(!mem_on))
+		return;
+	const struct mem_access a = accessor_access(addr, bytes, access, order);
+
+	mem_access(&a);
+}
+
+bool accessor_store(void *addr, size_t bytes, uint64_t value, enum shared_order order)
+{
+	sched_sim_point();
+	if (LIKELY(!mem_on))
+		return false;
+	const struct mem_access a = accessor_access(addr, bytes, SHARED_STORE, order);
+
+	return mem_store(&a, value);
+}
+
+void accessor_wrote(const void *addr, size_t bytes, enum shared_access access)
+{
+	if (access == SHARED_RANGE_WRITE && UNLIKELY(mem_on != 0)) {
+		const struct mem_access a = accessor_access(addr, bytes, access, SHARED_RELAXED);
+
+		mem_wrote(&a);
+	}
+	waits_wrote(addr, bytes);
+}
+
+void accessor_note(const void *addr, size_t bytes, enum shared_access access)
+{
+	if (LIKELY(!mem_on))
+		return;
+	const struct mem_access a = accessor_access(addr, bytes, access, SHARED_RELAXED);
+
+	mem_note(&a);
+}
