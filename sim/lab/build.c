@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which code runs here: the linker's build ids of the program and of Doppel's libraries. They
- * change with every change of code that is compiled in, committed or not. */
+/* Identifies the code that runs: the linker's build ids of the program and of Doppel's libraries.
+ * They change with every change of code that is compiled in, committed or not. */
 #include <inttypes.h>
 #include <link.h>
 #include <stdio.h>

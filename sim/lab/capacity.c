@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a run takes from this computer, compared with what there is before the run starts: a world
- * that does not fit fails in thousands of places at a time, none of which knows the reason.
+ * Compares the demand of a run with the resources of this computer, before the run starts. A world
+ * that does not fit fails in thousands of places, none of which knows the reason.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -9,7 +9,8 @@
 
 #include "sim/lab/runner_internal.h"
 
-/* Of a rank: stacks with their guards, GPU memory twice, network buffers. 512 ranks had 7,356. */
+/* Mappings of a rank: stacks with their guards, GPU memory twice, network buffers. 512 ranks had
+ * 7,356. */
 #define CAPACITY_RANK_MAPPINGS  16u
 #define CAPACITY_OTHER_MAPPINGS 1000u
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the lab's child processes do first: workers of a sweep, candidates of shrinking. */
+/* The first steps of the lab's child processes: workers of a sweep, candidates of shrinking. */
 #ifndef SIM_LAB_CHILD_H
 #define SIM_LAB_CHILD_H
 
-/* What the runs of this process print is not shown, here or by what it starts. */
+/* Discards all further output of this process and of the processes that it starts. */
 void child_silence(void);
 
 #endif

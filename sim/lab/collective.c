@@ -9,7 +9,7 @@
 #include "core/base/macros.h"
 #include "core/base/word.h"
 
-/* ---- the rows ------------------------------------------------------------------------------- */
+/* ---- the rows --------------------------------------------------------------------------- */
 
 static ncclResult_t collective_all_reduce(const struct lab_call_args *a)
 {
@@ -66,7 +66,7 @@ static ncclResult_t collective_scatter(const struct lab_call_args *a)
 			   a->stream);
 }
 
-/* ---- rows of messages: programs that nccl-tests has ----------------------------------------------- */
+/* ---- rows of messages: programs that nccl-tests has -------------------------------------- */
 
 /* A group ends, whatever its calls returned. */
 static ncclResult_t collective_group_end(ncclResult_t rc)
@@ -269,7 +269,7 @@ const struct lab_collective lab_collectives[] = {
 const uint32_t lab_collectives_n = ARRAY_LEN(lab_collectives);
 _Static_assert(ARRAY_LEN(lab_collectives) <= LAB_COLLECTIVES_MAX, "more rows than allowed");
 
-/* ---- names ---------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------ */
 
 /* Names of nccl-tests' programs, where ours is another one. */
 static const struct {
@@ -326,7 +326,7 @@ double lab_collective_bus_factor(const struct lab_collective *c, int32_t nranks)
 	return c->own_share_stays ? (double)c->tours * (nranks - 1) / nranks : c->tours;
 }
 
-/* ---- rows ----------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------- */
 
 static uint64_t row_blocks(const struct lab_row *row, enum lab_side side)
 {
@@ -389,7 +389,7 @@ uint64_t lab_row_most(const struct lab_row *row)
 	return row->count * row_most_blocks(row);
 }
 
-/* ---- parts ---------------------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------------------------ */
 
 /* Elements of a block. */
 struct row_part {
@@ -423,7 +423,7 @@ static bool row_is_within(const struct lab_row *row, enum lab_side side)
 	return row->in_place && row_blocks(row, side) < row_most_blocks(row);
 }
 
-/* Where the part's buffer begins, in elements of the memory that it is in. */
+/* Returns the first element of the part's buffer, counted from the start of its memory. */
 static uint64_t row_part_at(const struct lab_row *row, enum lab_side side, int32_t rank,
 			    const struct row_part *p)
 {
@@ -473,7 +473,7 @@ ncclResult_t lab_row_start(const struct lab_row *row, uint32_t part, int32_t ran
 	return row->collective->start(&args);
 }
 
-/* ---- results -------------------------------------------------------------------------------- */
+/* ---- results ---------------------------------------------------------------------------- */
 
 struct lab_source lab_row_source(const struct lab_row *row, int32_t rank, uint64_t at)
 {
@@ -512,7 +512,7 @@ void lab_row_reduce(const struct lab_row *row, void *out)
 	payload_expect(&row->payload, 0, lab_row_elements(row, LAB_SEND), out);
 }
 
-/* What elements at .. at+n-1 of the receive buffer must be, all from one source. */
+/* Returns the expected elements at .. at+n-1 of the receive buffer, all from one source. */
 static const void *row_want(const struct lab_row *row, const struct lab_source *from, uint64_t n,
 			    const void *reduced, void *scratch)
 {

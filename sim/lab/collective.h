@@ -28,7 +28,7 @@
 
 struct lab_row;
 
-/* What a call gets, apart from what the row holds. */
+/* The arguments of a call that the row does not hold. */
 struct lab_call_args {
 	const struct lab_row *row;
 	int32_t rank; /* the caller's */
@@ -47,8 +47,8 @@ struct lab_collective {
 	bool send_per_rank,
 		recv_per_rank;          /* that buffer has a block for each rank; else it has one */
 	bool root_sends, root_receives; /* only the root's send buffer counts, only it receives */
-	/* Of a ring: how often the data goes round, and whether each rank's own share crosses no
-	 * link. Times the size that a link carries: tours * (n-1)/n, or tours. */
+	/* A ring: the number of times that the data goes round, and whether each rank's own share
+	 * crosses no link. A link carries tours * (n-1)/n times the size, or tours times. */
 	uint32_t tours;
 	bool own_share_stays;
 	bool never_in_place;
@@ -71,7 +71,7 @@ enum { LAB_COLLECTIVES_MAX = 32, LAB_ALL_ROOTS = -1 };
 /* The first rows are NCCL's own collectives; those after them are programs of messages. */
 enum { LAB_COLLECTIVES_OF_NCCL = 8 };
 
-/* The collective of that name, its own or nccl-tests'. NULL: there is none. */
+/* Finds a collective by its name or by that of nccl-tests. NULL: not found. */
 const struct lab_collective *lab_collective_find(const char *name, size_t bytes);
 /* The name that is nearest to what was written. */
 const char *lab_collective_nearest(const char *name, size_t bytes);
@@ -146,7 +146,7 @@ struct lab_span lab_row_part_memory(const struct lab_row *row, enum lab_side sid
 ncclResult_t lab_row_start(const struct lab_row *row, uint32_t part, int32_t rank, uint8_t *send,
 			   uint8_t *recv, ncclComm_t comm, void *stream);
 
-/* Where a result comes from: of this element of the receive buffer, and of the n-1 after it. */
+/* The source of the result in an element of the receive buffer, and in the n-1 after it. */
 struct lab_source {
 	enum lab_source_kind {
 		LAB_REDUCED,  /* `element` of all ranks' send buffers, reduced */
@@ -163,8 +163,8 @@ struct lab_source lab_row_source(const struct lab_row *row, int32_t rank, uint64
 /* Out of place, receive buffers hold this before a collective. */
 #define LAB_UNWRITTEN 0xee
 
-/* Where send buffers are reduced, all of them: lab_row_elements(row, LAB_SEND) elements, the same
- * for all ranks. */
+/* Reduces all send buffers: lab_row_elements(row, LAB_SEND) elements, the same for all ranks. For
+ * collectives that reduce. */
 void lab_row_reduce(const struct lab_row *row, void *out);
 
 /* Compares elements first .. first+n-1 of a rank's receive buffer, which `got` holds. `reduced`: of

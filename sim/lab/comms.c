@@ -59,8 +59,8 @@ bool lab_comms_any(struct lab_rank *me)
 	return any;
 }
 
-/* The layouts that programs of older versions pass: what is behind their size, or padding in them,
- * holds anything. */
+/* The layouts that programs of older versions pass. Bytes after their size, and their padding, have
+ * any value. */
 static const struct comms_layout {
 	uint32_t version;
 	size_t bytes, padding; /* from there on, 4 bytes; 0: none */

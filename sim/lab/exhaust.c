@@ -22,7 +22,7 @@
 const char *const exhaust_class_name[EXHAUST_CLASSES] = {"alloc", "verbs", "cuda", "socket",
 							 "shm",   "file",  "kill", "abort"};
 
-/* What a child reports to its parent, in shared memory. */
+/* A child's report to its parent, in shared memory. */
 struct exhaust_board {
 	uint64_t k; /* of the run under way */
 	bool ended; /* the series */
@@ -425,7 +425,7 @@ static int exhaust_ranks(const struct exhaust_config *c, struct exhaust_series s
 	return rc;
 }
 
-/* What stays by itself has no calls that go on failing. */
+/* True for faults that last: they have no series in which calls go on failing. */
 static bool exhaust_stays(const struct exhaust_series *s)
 {
 	return s->class >= EXHAUST_KILL || exhaust_is_sticky(s);
@@ -444,8 +444,8 @@ static int exhaust_ways(const struct exhaust_config *c, struct exhaust_series s,
 	return rc || stays ? rc : exhaust_ranks(c, s, sum);
 }
 
-/* What fails a call, or breaks what it is about; not what only delays, duplicates or reorders. The
- * calls of the verbs and CUDA layers that can fail are one sequence, LAYER.any. */
+/* Faults that fail a call or break its object. Delays, duplicates and other orders are not in it.
+ * The calls of the verbs and CUDA layers that can fail are one sequence, LAYER.any. */
 static bool exhaust_action_counts(const struct exhaust_config *c, const struct exhaust_series *s)
 {
 	if ((s->class == EXHAUST_VERBS || s->class == EXHAUST_CUDA) && !strcmp(s->action, "fail"))
@@ -471,7 +471,7 @@ static int exhaust_sites(const struct exhaust_config *c, struct exhaust_result *
 	return rc;
 }
 
-/* What is not a site of a plan. */
+/* Series that are not a site of a plan. */
 static const struct exhaust_series exhaust_more[] = {
 	{.class = EXHAUST_VERBS, .site = "verbs.any", .action = "fail", .rank = -1},
 	{.class = EXHAUST_CUDA, .site = "cuda.any", .action = "fail", .rank = -1},

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults by exhaustion: for each kind of call that the outside may fail, fail the k-th one, for
- * k = 1, 2, ... until there are no more; once, and from the k-th on for ever. For kill and abort, k
+ * Faults by exhaustion: for each kind of call that the outside may fail, fail the k-th one, for k =
+ * 1, 2, ... until there are no more; once, and from the k-th on without end. For kill and abort, k
  * is the moment at which a rank dies or gives up. Each run is one life of a small world (life.h) in
  * a child process, and must end with:
  *
- *	no crash, no hang, no leak; a virtual bound (EXHAUST_BOUND_NS) on all of it
- *	right results wherever success was returned
- *	the same class of error everywhere: ncclRemoteError on every rank whose own call was not hit
- *	no rank aborted by the launcher that could have known from the stack
- *	after healing, an all-reduce over a new communicator of the survivors
+ * 	no crash, no hang, no leak; a virtual bound (EXHAUST_BOUND_NS) on all of it
+ * 	right results wherever success was returned
+ * 	the same class of error everywhere: ncclRemoteError on every rank whose own call was not hit
+ * 	no rank aborted by the launcher that could have known from the stack
+ * 	after healing, an all-reduce over a new communicator of the survivors
  *
  * Called by the command line and by tests, outside any engine. Not for the threads engine.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of exhaustion share: exhaust.c (the series and their runs), exhaust_judge.c (what
- * is wrong with a run).
+ * Shared by the files of exhaustion: exhaust.c (the series and their runs), exhaust_judge.c (the
+ * verdict on a run).
  */
 #ifndef SIM_LAB_EXHAUST_INTERNAL_H
 #define SIM_LAB_EXHAUST_INTERNAL_H
@@ -44,7 +44,8 @@ struct sim_task_log *exhaust_tasks(const struct exhaust_config *c);
 const char *exhaust_task(const struct exhaust_config *c, const struct sim_task_log *log,
 			 int32_t rank, uint32_t i);
 
-/* What is wrong with a run that passed; NULL: nothing. `fired`: the fault did. */
+/* Returns the reason why a run that passed is wrong; NULL: it is right. `fired`: the fault
+ * fired. */
 const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life *life, bool fired);
 /* The same of a run that did not pass. */
 const char *exhaust_verdict(const struct lab_result *result);

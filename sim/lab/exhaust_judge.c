@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is wrong with a run under a fault, and the command that repeats it. */
+/* The verdict on a run under a fault, and the command that repeats it. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static bool exhaust_is_hurt(const struct lab_life_rank *r)
 	       !r->dead;
 }
 
-/* What is wrong with a run that passed; NULL: nothing. */
+/* Returns the reason why a run that passed is wrong; NULL: it is right. */
 const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life *life, bool fired)
 {
 	/* a rank that can open no connection cannot report its error */
@@ -39,7 +39,7 @@ const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life 
 		if (life->second && !r->recovered && !r->lost)
 			return "a survivor cannot make a new communicator";
 		if (r->error == ncclInProgress)
-			return "an error that is none";
+			return "an error code that does not exist";
 	}
 	if (lost != (life->sticky && fired))
 		return "a sticky error that ends with the call, or none that kills a GPU";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which tasks a run of exhaustion has: found by running it, with an init that blocks and one that
- * does not. */
+/* Finds the tasks of a run of exhaustion by running it, with an init that blocks and one that does
+ * not. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 /*
  * PAYLOAD_MULSUM: each call has an operation of its own, which the rank makes before it and
  * destroys after it. The factor is in host memory for one half of the ranks and in GPU memory for
- * the others, the other way round in the next row. One row in four leaves its operations to the end
+ * the others, and vice versa in the next row. One row in four leaves its operations to the end
  * of the communicator.
  */
 #include <cuda_runtime_api.h>

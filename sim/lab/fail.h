@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a failing run leaves, and the last lines it prints, always in one shape:
+ * The files that a failing run leaves, and its last lines, always in one shape:
  *
  *	FAIL deadlock rank=3 step=1048231 vtime=1.204ms seed=0x2a commit=1424f21 cfg=... hash=...
  *	replay: doppel replay fail/2a-1f3c

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where the ranks are: hosts have slots, one GPU each, and a map gives each slot a rank. Processes
+ * Places ranks: hosts have slots, one GPU each, and a map gives each slot a rank. Processes
  * take a host's slots in order, whatever ranks these have.
  */
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "sim/lab/runner_internal.h"
 #include "sim/world/world.h"
 
-/* What a rank's main task and its watch share. */
+/* Shared by a rank's main task and its watch. */
 struct lab_life_self {
 	struct lab_life *life;
 	struct lab_life_rank *out;
@@ -29,7 +29,7 @@ const char *lab_phase_name(enum lab_phase phase)
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* Keeps the first error; true: there is none. */
+/* Keeps the first error. True: the call succeeded. */
 static bool life_ok(struct lab_rank *me, ncclResult_t rc, const char *call)
 {
 	struct lab_life_rank *out = me->self->out;

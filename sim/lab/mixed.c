@@ -30,7 +30,9 @@ struct mixed_group {
 	uint32_t order[MIXED_CALLS]; /* in which this rank calls them */
 	bool orders;                 /* each rank has one of its own */
 	uint32_t n;
-	int32_t refused; /* so many of its calls, and a wrong one, make a group before, which is refused; -1: none do */
+	/* This number of its calls and a wrong one make a group before it, which is refused; -1: no
+	 * such group. */
+	int32_t refused;
 	bool refused_apart; /* the streams of that group go with it */
 	uint32_t
 		ops; /* so many operations of the program are made and destroyed before the group */
@@ -43,7 +45,7 @@ struct lab_mixed {
 	cudaEvent_t join;
 };
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------- */
 
 static cudaError_t mixed_streams_make(struct lab_mixed *m)
 {
@@ -103,7 +105,7 @@ static uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_bu
 	return me->mixed->memory + ((size_t)call * MIXED_BUFFERS + which) * MIXED_BYTES;
 }
 
-/* ---- drawing ---------------------------------------------------------------------------------- */
+/* ---- drawing ------------------------------------------------------------------------------ */
 
 /* Sizes of 10 B are as frequent as sizes of 10 KiB. */
 static uint64_t mixed_bytes(struct sim_rng *rng)
@@ -216,7 +218,7 @@ static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_g
 	}
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls -------------------------------------------------------------------------------- */
 
 static cudaError_t mixed_bring(const struct lab_rank *me, const struct mixed_call *call, uint32_t i)
 {
@@ -360,7 +362,7 @@ static cudaError_t mixed_take(const struct lab_rank *me, const struct mixed_grou
 	return mixed_streams_make(m);
 }
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------------------ */
 
 static void mixed_report(struct lab_rank *me, const struct mixed_call *call, uint64_t where,
 			 const uint8_t *got)

@@ -58,7 +58,7 @@ uint64_t payload_mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* Of PAYLOAD_MULSUM: small, so that sums stay exact, and different for neighbours. */
+/* Factors of PAYLOAD_MULSUM: small, so that sums stay exact, and different for neighbours. */
 enum { PAYLOAD_FACTORS = 2 };
 int64_t payload_factor_of(const struct payload *p, int32_t rank)
 {
@@ -250,7 +250,8 @@ static uint64_t payload_get(const struct payload_format *f, const void *in, size
 	return bits;
 }
 
-/* As payload_encode_float, without a decision for each: most runs are of this type. */
+/* Does the same as payload_encode_float, without a decision per element: most runs have this
+ * type. */
 static void payload_put_floats(const int64_t *v, size_t n, uint8_t *out)
 {
 	for (size_t k = 0; k < n; k++) {

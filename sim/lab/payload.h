@@ -32,7 +32,8 @@ struct payload {
 	int32_t nranks;
 	uint64_t salt;
 	bool moved; /* not reduced: `op` is not used */
-	bool any; /* any numbers: integers wrap, floats are rounded and may leave the range (payload_any.c) */
+	/* Any numbers: integers wrap, floats are rounded, and may overflow (payload_any.c). */
+	bool any;
 };
 
 size_t payload_type_bytes(ncclDataType_t type);

@@ -68,10 +68,10 @@ static struct any_element any_element(const struct payload *p, uint64_t element)
 	return e;
 }
 
-/* ---- numbers of the type ---------------------------------------------------------------------- */
+/* ---- numbers of the type ------------------------------------------------------------------ */
 
-/* The bits of the number that is nearest to v, ties to even. What is too large is infinite, in
- * eight bits the largest finite number, as CUDA's conversions with saturation. */
+/* The bits of the number that is nearest to v, ties to even. A number that is too large becomes
+ * infinite, in eight bits the largest finite number, as CUDA's conversions with saturation. */
 uint64_t payload_round(const struct payload_format *f, double v)
 {
 	const int bias = (1 << (f->exponent_bits - 1)) - 1;
@@ -201,7 +201,7 @@ void payload_any_fill(const struct payload *p, int32_t rank, uint64_t first, siz
 		payload_put(f, out, k, payload_round(f, any_value(p, rank, first + k)));
 }
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------------------ */
 
 /* The value with which a rank's element takes part in the sum. */
 static double any_term(const struct payload *p, int32_t rank, uint64_t element)

@@ -21,7 +21,7 @@ struct payload_format {
 const struct payload_format *payload_format_of(ncclDataType_t type);
 uint64_t payload_mix(uint64_t x);
 int64_t payload_factor_of(const struct payload *p, int32_t rank);
-/* Rounds to nearest even; of what leaves the range nothing is said. */
+/* Rounds to nearest even. The result is undefined for numbers outside the range. */
 uint64_t payload_encode_float(const struct payload_format *f, double v);
 double payload_decode_float(const struct payload_format *f, uint64_t bits);
 static inline void payload_put(const struct payload_format *f, void *out, size_t at, uint64_t bits)

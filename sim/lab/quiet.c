@@ -3,14 +3,15 @@
  * Each end of a failed connection must see the error itself. A run in which all ranks poll, as the
  * ranks of the lab do, does not show that: a rank with an error closes its connection in the
  * bootstrap's ring the next time its program polls, and the other ranks learn of the error from the
- * ring. So one rank is quiet: for LAB_QUIET_NS it polls its stream alone, as a program does that is
- * busy with something else. If its communicator had failed during that time, some other rank must
- * know by then, through its proxy and the network alone: the rank at the other end of what failed.
- * If no other rank has had an error by then, the stack has failed. (One other rank is enough. The
- * error goes on from rank to rank around the ring, and the quiet rank does not pass it on.)
+ * ring. Therefore one rank is quiet: for LAB_QUIET_NS it polls its stream alone, as a program does
+ * that is busy with something else. If its communicator had failed during that time, some other
+ * rank must know by then, through its proxy and the network alone: the rank at the other end of
+ * what failed. If no other rank has had an error by then, the stack has failed. (One other rank is
+ * enough. The error goes on from rank to rank around the ring, and the quiet rank does not pass it
+ * on.)
  *
  * No other rank can know of a failure that has no other end, such as that of the quiet rank's own
- * GPU. So --quiet-rank is for plans that fail connections.
+ * GPU. Therefore --quiet-rank is for plans that fail connections.
  */
 #include <cuda_runtime_api.h>
 #include <errno.h>

@@ -257,14 +257,14 @@ static bool lab_rank_leave(struct lab_rank *me, bool ok)
 	return ok && r == ncclSuccess;
 }
 
-/* What follows the series. */
+/* Makes the calls that follow the series. */
 static bool lab_rank_others(struct lab_rank *me)
 {
 	lab_refused(me, "lab.refused");
 	return lab_init_fails(me, false) && lab_mixed(me);
 }
 
-/* As a launcher's rank: init, work, and either an orderly end or an abort. */
+/* The life of a rank: init, work, and either an orderly end or an abort. */
 void lab_rank_main(void *arg)
 {
 	struct lab_rank *me = arg;

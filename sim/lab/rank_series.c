@@ -82,7 +82,7 @@ struct rank_parts {
 	uint32_t first, n;
 };
 
-/* What fails is reported where it fails. */
+/* Each failure was reported at its place. */
 static ncclResult_t rank_drive_parts(struct lab_rank *it, void *arg)
 {
 	const struct rank_parts *p = arg;
@@ -207,8 +207,8 @@ static bool lab_rank_timed_series(struct lab_rank *me, const struct lab_row *row
 	return lab_rank_cuda_ok(me, lab_ticks_read(me), "cudaEventElapsedTime");
 }
 
-/* Timed by events in the stream: the host's polling, which is coarse, is not in the figure. Of
- * several launches of a graph it is their mean. */
+/* Timed by events in the stream: the host's polling, which is coarse, is not in the figure. For
+ * several launches of a graph the figure is their mean. */
 static bool lab_rank_timed(struct lab_rank *me, const struct lab_row *row)
 {
 	const struct lab_config *c = me->run->config;

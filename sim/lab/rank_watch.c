@@ -12,8 +12,8 @@
 
 /* Does the watch poll the rank's communicators, too? With several, the rank may be in a call for
  * one of them that waits, on its GPU, for a kernel of another one that has failed: the call
- * connects ranks, or frees memory. So may a call that maps registered buffers. A program that has
- * any of these polls them from a task of its own. */
+ * connects ranks, or frees memory. A call that maps registered buffers may wait, too. A program
+ * that has any of these polls them from a task of its own. */
 static bool lab_watch_polls(const struct lab_run *run)
 {
 	return run->config->transient || run->config->local_register || lab_comms(run->config) > 1;

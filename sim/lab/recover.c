@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * After trouble: those that live meet, faults heal, and the survivors make a new communicator. What
- * is kept here is a launcher's knowledge: which ranks died, which came.
+ * After trouble: those that live meet, faults heal, and the survivors make a new communicator. This
+ * file keeps a launcher's knowledge: the ranks that died, and those that came.
  */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
@@ -42,7 +42,7 @@ static void recover_meet_check(struct lab_run *run)
 	lab_word_set(&run->go, 1);
 }
 
-/* What a launcher prints of a process that ended by a signal. */
+/* Prints a launcher's message about a process that ended by a signal. */
 static void recover_report_death(struct lab_run *run, const struct lab_rank *it)
 {
 	char where[64];
@@ -137,7 +137,7 @@ static ncclResult_t recover_id(struct lab_rank *me)
 	};
 	if (run->survivor[0] == me->rank) {
 		ncclResult_t rc = ncclGetUniqueId(&run->second_id);
-		/* 2: there is none, do not wait for it */
+		/* 2: no id exists, do not wait for it */
 		shared_store_u32(&run->second_id_ready, rc ? 2 : 1, SHARED_RELEASE);
 		return rc;
 	}

@@ -30,14 +30,14 @@ struct lab_row;
 #define LAB_WHOLE_RESULT_BYTES (1ull << 30)
 #define LAB_ALL_RANKS          UINT32_MAX /* of a host, in one process */
 
-/* Which rank gets which slot (host and GPU): the words of mpirun. */
+/* The order in which slots (host and GPU) get ranks, in the words of mpirun. */
 enum lab_map {
 	LAB_MAP_SLOT, /* all slots of a host, then those of the next */
 	LAB_MAP_NODE, /* one slot of each host in turn */
 	LAB_MAP_SEED, /* any order, drawn from the seed */
 };
 
-/* Which task makes the calls of a rank. */
+/* The task that makes the calls of a rank. */
 enum lab_drive_by {
 	LAB_DRIVE_RANK,    /* one of its own */
 	LAB_DRIVE_PROCESS, /* one for all ranks of the process, in groups */
@@ -91,7 +91,7 @@ struct lab_spread {
 	uint32_t limit_s; /* it fails, with the wait-for graph, when it takes longer; 0: none */
 };
 
-/* What the time of a row is, of the ranks' times; nccl-tests' numbers. */
+/* The time of a row, from the ranks' times; nccl-tests' numbers. */
 enum lab_average { LAB_FIRST_RANK, LAB_MEAN, LAB_LEAST, LAB_MOST };
 
 /* Half a line of the table: one row, out of place or in place. */
@@ -108,8 +108,8 @@ struct lab_row_result {
 struct lab_config {
 	struct sim_config sim;
 	const struct lab_spread *spread; /* NULL: all ranks are in this process */
-	/* Of all hosts, or a list, "A,B,C": host i has machine i modulo the list's length
-	 * (machines.c). */
+	/* The machine of all hosts, or a list, "A,B,C": host i has machine i modulo the list's
+	 * length (machines.c). */
 	const char *machine;
 	uint32_t hosts;
 	uint32_t gpus; /* ranks per host; 0: all GPUs of its machine */
@@ -152,7 +152,7 @@ struct lab_config {
 	 * rank, so many of them in a group. 0 or 1: one. Several streams have work of their own
 	 * before and after each part (streams.c). */
 	uint32_t streams, group, comms;
-	/* So many communicators of some of the ranks come and go while a collective runs. */
+	/* Number of communicators of some of the ranks that come and go while a collective runs. */
 	uint32_t transient;
 	/* Another task of each rank makes so many communicators of all ranks, one after the other,
 	 * and destroys them without a use (idle.c). */
@@ -163,11 +163,12 @@ struct lab_config {
 	enum lab_leaves leaves; /* with faults: how a rank ends its communicators after trouble */
 	/* The number of groups of different calls that follow the series (mixed.c). */
 	uint32_t mixed;
-	uint32_t
-		late; /* each rank comes to its init so many seconds late at most, drawn from the seed */
+	/* Each rank begins its init late, by at most this many seconds, drawn from the seed. */
+	uint32_t late;
 	bool finalize;    /* communicators are finalized before they are destroyed */
 	bool nonblocking; /* communicators are; a rank polls them after each call */
-	bool polls; /* another task of each rank polls its communicators until they are gone (polls.c) */
+	/* Another task of each rank polls its communicators until they are gone (polls.c). */
+	bool polls;
 	enum lab_ends ends; /* of several communicators */
 	/* Communicators are made with a config that a program of that version of NCCL passes, in
 	 * thousands and hundreds as NCCL_VERSION_CODE has them; 0: without a config. */
@@ -180,7 +181,8 @@ struct lab_config {
 	uint32_t aggregate;
 	uint32_t blocking; /* enum lab_blocking */
 	uint32_t cycles, unalign;
-	bool per_iteration; /* a time for each iteration too; one stream, no graph, not with aggregate */
+	/* Each iteration has a time, too; with one stream, no graph, no aggregate. */
+	bool per_iteration;
 	bool launch_time; /* the table has the time that a rank's calls take instead */
 	bool hasty;       /* ends with a collective that is still running when it destroys */
 	bool recover;     /* with faults: after trouble, a second communicator of the survivors */
@@ -240,11 +242,12 @@ uint32_t lab_ranks(const struct lab_config *c, const uint32_t *machine_gpus);
 #define LAB_MACHINE_BYTES 1024
 uint32_t lab_machines_count(const char *list);
 const char *lab_machine_of(const char *list, uint32_t host, char name[LAB_MACHINE_BYTES]);
-/* What a run comes to: its verdict, or SIM_ERROR when a call returned an error, or a rank was
- * killed, and the configuration does not allow that. */
+/* Returns the outcome of a run: its verdict, or SIM_ERROR when a call returned an error, or a rank
+ * was killed, and the configuration does not allow that. */
 enum sim_verdict lab_outcome(const struct lab_config *config, const struct lab_result *result);
 int lab_run(const struct lab_config *config, struct lab_result *result);
-/* Could it be carried out? As lab_run without the run: for a command that makes many of them. */
+/* Checks that a configuration can be carried out: lab_run without the run, for a command that makes
+ * many of them. */
 int lab_check(const struct lab_config *config);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the runner's files share: runner.c (world and processes), rank*.c (what each rank's tasks
+ * Shared by the runner's files: runner.c (world and processes), rank*.c (what each rank's tasks
  * do), layout.c (where the ranks are), drive.c (one task for all ranks of a process), table.c (the
  * nccl-tests table). The harness stands outside the simulated processes, as a launcher does: its
  * memory is seen by all ranks, through shared words.
@@ -56,8 +56,8 @@ struct lab_rank {
 	shared_u32 quiet_over;    /* quiet.c */
 	bool arrived;             /* at the meeting of those that survive */
 
-	uint32_t
-		comms_ended; /* comms.c: communicators that are destroyed, or being destroyed; atomic */
+	/* comms.c: the number of communicators that are destroyed, or being destroyed; atomic */
+	uint32_t comms_ended;
 	uint32_t comms_aborted; /* a bit for each that was: no second time */
 
 	struct lab_mixed *mixed;          /* mixed.c's */
@@ -194,8 +194,8 @@ void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what);
 bool lab_rank_alloc(struct lab_rank *me);
 void lab_rank_free(struct lab_rank *me);
 void lab_life_main(void *arg);
-/* Of what a rank's task does by CUDA: false: it failed, which was printed and ends the run. `error`
- * is a cudaError_t. */
+/* Checks the result of a CUDA call of a rank's task. False: it failed, which was printed and ends
+ * the run. `error` is a cudaError_t. */
 bool lab_rank_cuda_ok(struct lab_rank *me, int error, const char *what);
 bool lab_rank_sync(struct lab_rank *me);
 bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_t bytes, bool to_gpu);
@@ -356,8 +356,8 @@ int32_t lab_device(const struct lab_config *c, uint32_t local);
 /* drive.c */
 struct lab_team *lab_team_make(void); /* of a process; free() it */
 void lab_team_join(struct lab_team *team, struct lab_rank *me);
-/* Makes the call, by the task whose turn it is. False: it was not made, since another rank failed.
- * True: *result is what it returned for this rank, or what its group did. */
+/* Makes the call, by the task that drives the rank. False: it was not made, since another rank
+ * failed. True: *result is what it returned for this rank, or what its group did. */
 bool lab_drive(struct lab_rank *me, const struct lab_drive *call, ncclResult_t *result);
 /* With faults a rank's error is one of its whole program; without, one of the run
  * (lab_run.failed). */
@@ -367,7 +367,7 @@ bool lab_team_troubled(const struct lab_rank *me); /* false without a team */
  * with it? */
 bool lab_team_watch_aborted(const struct lab_rank *me);
 /* Called by all ranks of the team, once, whether they have communicators left or not: aborts those
- * of all. What came of the rank's own. */
+ * of all. Returns the result of the rank's own. */
 ncclResult_t lab_team_abort(struct lab_rank *me);
 
 /* quiet.c: the quiet rank's part of waiting for its stream; nothing for others. */
@@ -400,7 +400,7 @@ void lab_progress_row(struct lab_run *run, const struct lab_row *row);
 void lab_progress_clear(struct lab_run *run);
 
 void lab_table_header(const struct lab_run *run);
-/* Of a row that all ranks have done: the table, and on_row. */
+/* Reports a row that all ranks have done: in the table, and by on_row. */
 void lab_table_row(struct lab_run *run, const struct lab_row *row);
 void lab_table_footer(struct lab_run *run);
 

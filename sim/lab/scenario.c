@@ -108,7 +108,7 @@ int scenario_ranks(const struct scenario *s, uint32_t *ranks)
 	return rc;
 }
 
-/* Of the texts of all machines in the list. */
+/* Makes a digest of the texts of all machines in the list. */
 static int scenario_machine_digest(const struct scenario *s, char out[20])
 {
 	uint32_t n = lab_machines_count(s->machine);

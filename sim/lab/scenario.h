@@ -18,7 +18,7 @@
  *	plan
  *		fabric.packet prob=1/64 drop
  *
- * Keys that are missing have their default. What is wrong is explained on stderr with file, line,
+ * Keys that are missing have their default. An error is explained on stderr with file, line,
  * column, what was expected and the nearest key. Errors: 0 or a positive errno. Times are virtual
  * ns.
  */
@@ -43,7 +43,7 @@ enum scenario_expect {
 };
 
 struct scenario {
-	/* Everything but the pointers, which scenario_lab() sets to the text below. */
+	/* Complete, except for the pointers, which scenario_lab() sets to the text below. */
 	struct lab_config lab;
 	char machine[SCENARIO_PATH_BYTES];
 	char env[SCENARIO_MAX_ENV][SCENARIO_ENV_BYTES]; /* "NAME=VALUE"; the last of a name wins */
@@ -70,11 +70,12 @@ void scenario_default(struct scenario *s);
  * long a text, EINVAL without a '='. Silent. */
 int scenario_set_env(struct scenario *s, const char *assignment);
 
-/* What lab_run takes. It points into *s: valid until *s changes, moves or is copied. */
+/* Returns the argument of lab_run. It points into *s: valid until *s changes, moves or is
+ * copied. */
 const struct lab_config *scenario_lab(struct scenario *s);
 
 bool scenario_has_faults(const struct scenario *s);
-/* What must come out, with AUTO resolved. */
+/* Returns the expected outcome, with AUTO resolved. */
 enum scenario_expect scenario_expectation(const struct scenario *s);
 /* Has its collective a root, or the one before it? */
 bool scenario_has_root(const struct scenario *s);
@@ -94,7 +95,7 @@ int scenario_write_file(const struct scenario *s, const char *path);
 /* `name` is for messages. */
 int scenario_parse(struct scenario *s, const char *text, size_t bytes, const char *name);
 int scenario_read_file(struct scenario *s, const char *path);
-/* Digest of what the run depends on: everything but where it comes from and the seed. */
+/* Digest of all that the run depends on, except for its origin and its seed. */
 uint32_t scenario_digest(const struct scenario *s);
 
 /* ---- swarms --------------------------------------------------------------------------------- */

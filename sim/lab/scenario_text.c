@@ -124,7 +124,7 @@ static int text_parse_header(const struct text_cursor *c)
 	return 0;
 }
 
-/* What fits together; each value alone has been checked. */
+/* Checks that the values fit each other. Each value alone has been checked. */
 static int text_check(const struct text_cursor *c, const struct scenario *s)
 {
 	const struct lab_config *l = &s->lab;

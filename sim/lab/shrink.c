@@ -42,7 +42,7 @@ static uint64_t shrink_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
-/* What this process has used of a CPU, and its candidates. */
+/* Returns the CPU time of this process and of its candidates. */
 static uint64_t shrink_cpu_ns(void)
 {
 	struct rusage own, candidates;
@@ -171,7 +171,7 @@ static int shrink_way_run(struct shrink *s, const struct dimension *d)
 	return rc;
 }
 
-/* As they are in the end: a later cut may have taken back what an earlier one added. */
+/* Compares the final values: a later cut may have taken back what an earlier one added. */
 static void shrink_print_cuts(struct shrink_result *r)
 {
 	uint32_t kept = 0;
@@ -446,7 +446,7 @@ static int shrink_open(struct shrink *s)
 	return rc;
 }
 
-/* As it was recorded, once more: what does not fail again cannot be shrunk. */
+/* Repeats the recorded run: a failure that does not come again cannot be shrunk. */
 static int shrink_begin(struct shrink *s)
 {
 	char choices[FAIL_DIR_BYTES + 32];

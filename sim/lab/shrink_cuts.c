@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of a scenario can be cut: each way makes smaller ones of it, the smallest first. */
+/* Cuts of a scenario, for dimensions with a cut of their own: the smallest result first. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static bool cut_host(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-/* By number of ranks, then by number of hosts. */
+/* Tries worlds in the order of their ranks, then of their hosts. */
 static bool cut_worlds(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	uint32_t gpus = cut_gpus(s), hosts = s->lab.hosts, seen = 0, all = 0;

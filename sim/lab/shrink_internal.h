@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of shrinking share: shrink.c (the search), shrink_cuts.c (what of a scenario can
+ * Shared by the files of shrinking: shrink.c (the search), shrink_cuts.c (what of a scenario can
  * be cut, and how), shrink_try.c (a candidate in a child process), shrink_choices.c (files of
  * choices).
  */
@@ -51,9 +51,10 @@ enum {
 	SHRINK_LIMIT_REAL = 10, /* times a limit of CPU time: for a child that hardly uses any */
 };
 
-/* Runs it in a child; choices NULL: from its seed. What it chose goes to the file `record`. `log`
- * is memory shared with children; `keep` a folder for what a failing run leaves. All but s and out
- * may be NULL. With s->found of kind "hung" a candidate that reaches its limit fails so. */
+/* Runs it in a child; choices NULL: from its seed. Its choices go to the file `record`. `log` is
+ * memory shared with children; `keep` a folder for what a failing run leaves. Arguments other than
+ * s and out may be NULL. With s->found of kind "hung" a candidate that reaches its limit fails
+ * so. */
 int shrink_try(struct scenario *s, const char *choices, const char *record, uint64_t limit_ns,
 	       struct sim_choice_log *log, const char *keep, struct shrink_outcome *out);
 struct sim_choice_log *shrink_log_make(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank with several streams: its first one does everything but collectives; those go round all of
- * them. The others begin after what the first has, and the first goes on after all of them: events,
- * as programs do it. In between nothing orders them: it is the communicator that keeps its
+ * A rank with several streams: its first one does all work except collectives; those go round all
+ * of them. The others begin after what the first has, and the first goes on after all of them:
+ * events, as programs do it. In between nothing orders them: it is the communicator that keeps its
  * collectives apart.
  *
  * Each part's stream has work of its own: it copies the part's input in before the call, and the

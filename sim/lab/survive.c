@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What must hold in a run with faults. First safety: whatever happens, what returned success is
+ * The rules of a run with faults. First safety: whatever happens, what returned success is
  * right (rank.c), and nothing leaks. Then, when the faults have healed, liveness: every call of
  * every rank that lives returns, with success or with an error, within LAB_LIVENESS_NS.
  *
@@ -258,7 +258,7 @@ void lab_survive_second(struct lab_rank *me)
 
 /* ---- afterwards ----------------------------------------------------------------------------- */
 
-/* What a survivor may see of a failure; anything else blames its own program. */
+/* Returns true for errors that a survivor may get. Other errors blame its own program. */
 static bool survive_class(ncclResult_t error)
 {
 	return error == ncclRemoteError || error == ncclSystemError || error == ncclInternalError ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A scenario from a seed. Swarm testing (Groce et al.): leaving features out at random finds more
- * than having all of them on in every run, so each part first draws whether it exists at all. What
- * is drawn here is small on purpose: worlds of 1 to 16 ranks show what large ones do, a hundred
+ * than having all of them on in every run, so each part first draws whether it exists at all. The
+ * worlds are small on purpose: those of 1 to 16 ranks show what large ones do, a hundred
  * times a second.
  */
 #include <stdarg.h>
@@ -59,9 +59,9 @@ static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most, bool large)
 	return exact ? ceiling : large ? MIN_OF(ceiling, most) - bytes / 2 : bytes;
 }
 
-/* What a run may move: sizes from 2 MiB (two ranks, once) down. Without this bound one seed in 40
- * takes half of a campaign's time, for more rounds of what 64 KiB show. One in 32 may move more, of
- * those that send messages one in 8. */
+/* Limits the bytes that a run moves: 2 MiB (two ranks, once), or less. Without this bound one seed
+ * in 40 takes half of a campaign's time, for more rounds of what 64 KiB show. One in 32 may move
+ * more, of those that send messages one in 8. */
 static uint64_t swarm_bytes_most(const struct lab_config *c, uint64_t rows, uint64_t buffer,
 				 bool large)
 {
@@ -140,7 +140,7 @@ static void swarm_collective(struct scenario *s, uint64_t seed)
 	swarm_messages(s, seed);
 }
 
-/* A collective from all roots leaves all connections of a ring at the same step. What follows it is
+/* A collective from all roots leaves all connections of a ring at the same step. After it comes
  * one run, and the world is two ranks of one host half of the time: more runs make up for steps
  * that are left out. */
 static void swarm_all_roots(struct scenario *s, bool two)
@@ -218,15 +218,15 @@ static void swarm_algorithm(struct scenario *s, struct sim_rng *rng)
 	static const char *const lists[] = {
 		"NCCL_ALGO=Ring", "NCCL_ALGO=OneShot,Ring;allreduce:TwoShot,Ring",
 		"NCCL_ALGO=OneShot", "NCCL_ALGO=OneShot;allreduce:TwoShot"};
-	/* the GPUs of pcie-4gpu are behind two root complexes */
+	/* the GPUs of pcie-4gpu are below two root complexes */
 	bool p2p = strcmp(s->machine, "pcie-4gpu") && !swarm_is_set(s, "NCCL_P2P_DISABLE=1");
 
 	swarm_env(s, "%s", lists[sim_rng_below(rng, p2p ? ARRAY_LEN(lists) : 2)]);
 }
 
 /* One seed in four runs protocol LL and one in eight LL128, half of these with small buffers of it;
- * half of all run SIMPLE; the others what is chosen without NCCL_PROTO. Of one host half run LL.
- * Returns the size of the buffers that the collective goes through. */
+ * half of all run SIMPLE; the others what is chosen without NCCL_PROTO. Half of the worlds of one
+ * host run LL. Returns the size of the buffers that the collective goes through. */
 static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffer)
 {
 	static const uint64_t lines[] = {4 << 10, 16 << 10, 64 << 10};
@@ -372,7 +372,7 @@ bool swarm_blocks_may_wait(const struct lab_config *c)
 	return !c->collective->connects && !(c->before && c->before->connects);
 }
 
-/* What is rare in programs, and allowed. */
+/* Habits that are rare in programs, and allowed. */
 static void swarm_habits(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;

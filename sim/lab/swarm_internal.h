@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the default swarm share: swarm.c (what other draws depend on), swarm_settings.c
+ * Shared by the files of the default swarm: swarm.c (what other draws depend on), swarm_settings.c
  * (variables, a row each), swarm_world.c (hosts and ranks), swarm_focus.c (settings that are drawn
  * to fit each other), swarm_faults.c (plans of faults). Called by scenario_swarm alone; each
  * function changes the scenario that it is given.
@@ -24,7 +24,7 @@ bool swarm_has_sockets(const struct scenario *s);
 
 /* May blocks of a kernel wait until others have ended? Channels of a ring are independent. Messages
  * need all blocks at the same time: parts of a message are received together, and ranks cut their
- * rounds into launches at different places, so that a block waits for a launch that is behind a
+ * rounds into launches at different places, so that a block waits for a launch that is after a
  * kernel of which another block has not started. */
 bool swarm_blocks_may_wait(const struct lab_config *c);
 

@@ -165,8 +165,8 @@ static bool sweep_more(const struct sweep *w)
 	return !c->time_ns || sweep_now_ns() - w->start_ns < c->time_ns;
 }
 
-/* What a worker has used of a CPU; 0: it has ended. A machine that does other things has little of
- * it in much real time. */
+/* Returns the CPU time of a worker; 0: it has ended. On a busy machine it is much less than real
+ * time. */
 static uint64_t sweep_cpu_ns(pid_t pid)
 {
 	struct timespec t;
@@ -224,8 +224,8 @@ static void sweep_count_strategy(struct sweep_result *r, const char *name)
 	}
 }
 
-/* As it happens: whatever ends the sweep later, the folder is there. A disk that has become full is
- * an error of its own, and leaves the verdict as it is. */
+/* Writes the folder immediately, so that it is there when the sweep ends early. A full disk is an
+ * error of its own; the verdict does not change. */
 static void sweep_write_down(struct sweep *w, struct sweep_seed *s)
 {
 	const struct sweep_config *c = w->config;

@@ -19,11 +19,11 @@
 enum { SWEEP_STRATEGIES = 10, SWEEP_SITES = 256, SWEEP_NAME_BYTES = 48, SWEEP_CANARY_ONE_OF = 100 };
 
 struct sweep_config {
-	/* What is swept: a swarm, with those engine settings of `base` that are not the defaults,
+	/* The subject: a swarm, with those engine settings of `base` that are not the defaults,
 	 * or `base` itself with another seed each. */
 	struct scenario base;
 	bool swarm;
-	/* Of a fixed base: each seed runs one of them, in turn; none: base's own. */
+	/* With a fixed base: each seed runs one of them, cyclically; 0: base's own. */
 	const struct lab_collective *collective[LAB_COLLECTIVES_MAX];
 	uint32_t collectives;
 	enum scenario_faults faults; /* of the swarm */
@@ -82,7 +82,7 @@ struct sweep_result {
 };
 
 void sweep_config_default(struct sweep_config *c);
-/* What seed `seed` of this campaign runs. */
+/* Makes the scenario of a seed of this campaign. */
 void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario *s);
 int sweep_run(const struct sweep_config *c, struct sweep_result *result);
 /* The second run of a seed, in the process that was started for it; the exit code of the program.
@@ -90,7 +90,7 @@ int sweep_run(const struct sweep_config *c, struct sweep_result *result);
 int sweep_again_main(const char *number, void (*tweak)(struct scenario *s));
 /* An exit code, or SIM_BY_SIGNAL plus the signal of a crash. */
 int sweep_seed_code(const struct sweep_seed *seed);
-/* That of the worst finding. */
+/* Returns the exit code of the worst finding. */
 int sweep_exit_code(const struct sweep_result *result);
 void sweep_result_free(struct sweep_result *result);
 void sweep_print(const struct sweep_config *c, const struct sweep_result *r, FILE *out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A seed once more, as anybody else would run it: the program is started anew, with another
- * environment, so that code, heap and stacks lie elsewhere. The scenario goes there as text, as in
- * fail/<id>/config, and the hashes come back through memory that both map.
+ * Runs a seed once more, in the conditions of another user: the program is started anew, with
+ * another environment, so that code, heap and stacks lie elsewhere. The scenario goes there as
+ * text, as in fail/<id>/config, and the hashes come back through memory that both map.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of a sweep share: sweep.c (the campaign: workers, seeds, failures), sweep_worker.c
+ * Shared by the files of a sweep: sweep.c (the campaign: workers, seeds, failures), sweep_worker.c
  * (what a worker does with a seed), sweep_record.c (a failing seed's folder), sweep_report.c (what
  * is printed).
  */

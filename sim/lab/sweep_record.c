@@ -79,7 +79,7 @@ static void sweep_record_compare(struct sweep_seed *f, const struct sim_failure 
 	memcpy(was->message, message, sizeof message);
 }
 
-/* What the child left; its config is its last file. */
+/* Reads the files of the child; its config is the last one that it writes. */
 static void sweep_record_read(const struct sweep_config *c, struct sweep_seed *f)
 {
 	static struct scenario s;

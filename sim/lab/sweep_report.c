@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a sweep prints: progress, failing seeds, the summary, JSON. */
+/* The output of a sweep: progress, failing seeds, the summary, JSON. */
 #include <inttypes.h>
 #include <string.h>
 

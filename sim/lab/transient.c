@@ -6,7 +6,7 @@
  * seed, and take the communicators in the same order; those without a common rank are there
  * together.
  *
- * Where no plan of faults is armed the seed draws more: non-blocking ones, ends by
+ * Without a plan of faults the seed draws more: non-blocking ones, ends by
  * ncclCommFinalize, and some that all members abort, each at its own time, while they are made or
  * while a collective runs.
  */
@@ -100,8 +100,7 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 	return t->index >= 0;
 }
 
-/* What a rank gets from calls of a communicator that the watch has aborted is no error of its
- * own. */
+/* Errors of a communicator that the watch has aborted are no errors of the rank. */
 static bool transient_ok(struct lab_rank *me, ncclResult_t r, const char *call)
 {
 	if (r != ncclSuccess && !shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))

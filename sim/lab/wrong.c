@@ -11,7 +11,7 @@
 
 enum { WRONG_WINDOW = 4096 }; /* elements: enough to distinguish ranks */
 
-/* What is known about a stretch: `got` and `want` hold it, `other` is for a guess. */
+/* A stretch of a buffer: `got` and `want` hold it, `other` is for a guess. */
 struct wrong_stretch {
 	const struct lab_row *row;
 	struct lab_source from;
