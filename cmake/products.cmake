@@ -120,7 +120,8 @@ endif()
 
 # ---- the lab, for the program, the tests and the benches
 if(DOPPEL_FAKE)
-	doppel_sources(lab_sources sim/lab)
+	doppel_sources(lab_sources sim/lab/check sim/lab/run sim/lab/program sim/lab/search
+		sim/lab/explore)
 	# the commit, in one object; asked at every build, compiled when it changed
 	set(commit_source ${PROJECT_BINARY_DIR}/commit.c)
 	add_custom_target(commit BYPRODUCTS ${commit_source}
@@ -157,7 +158,7 @@ set_target_properties(nccl PROPERTIES SOVERSION 2 LINK_DEPENDS ${export_map} LIN
 
 # ---- doppel, the program
 if(DOPPEL_FAKE)
-	doppel_sources(cli_sources sim/cli)
+	doppel_sources(cli_sources sim/cli sim/cli/run sim/cli/topo)
 	if(NOT DOPPEL_RDMA STREQUAL "fakeverbs")
 		list(FILTER cli_sources EXCLUDE REGEX "/verbs_[^/]*$")
 	endif()

@@ -47,8 +47,8 @@ struct bootstrap_root {
 	shared_u32 stop, done;
 	struct root_conn *conns;
 	int32_t nconns;
-	/* [nranks], once a rank has sent their number; NULL: the rank has not arrived. After a failure
-	 * the connections may be gone. */
+	/* [nranks], once a rank has sent their number; NULL: the rank has not arrived. After a
+	 * failure the connections may be gone. */
 	struct root_conn **by_rank;
 	int32_t nranks, arrived, answered;
 	/* A rank has failed: each arriving rank gets that as its answer, until all have arrived. */

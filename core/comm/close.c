@@ -344,8 +344,8 @@ static void comm_release(struct ncclComm *comm)
 
 /* ---- the process' ranks of one communicator ------------------------------------------------- */
 
-/* Parks `comm`. If it is the last of its id, returns all that are not being released yet, chained by
- * release_next; otherwise NULL. *alone: the process has no communicator of another id. */
+/* Parks `comm`. If it is the last of its id, returns all that are not being released yet, chained
+ * by release_next; otherwise NULL. *alone: the process has no communicator of another id. */
 static struct ncclComm *comm_park(struct ncclComm *comm, bool *alone)
 {
 	struct registry_node *first = registry_lock();

@@ -13,8 +13,8 @@
 #include "core/include/nccl.h"
 #include "sim/cli/environment.h"
 #include "sim/engine/sim.h"
-#include "sim/lab/scenario.h"
-#include "sim/lab/sweep.h"
+#include "sim/lab/search/scenario.h"
+#include "sim/lab/explore/sweep.h"
 #include "sim/world/world.h"
 
 enum { CLI_SECONDS_MOST = 1 << 28 }; /* eight years; fits in 64 bits of ns */

@@ -11,11 +11,11 @@
 
 #include "sim/cli/cli.h"
 #include "sim/cli/rules.h"
-#include "sim/lab/collective.h"
-#include "sim/lab/dimension.h"
+#include "sim/lab/check/collective.h"
+#include "sim/lab/search/dimension.h"
 
-/* Keys of 0x1XX are options of a run; commands have 0x2XX. Those of dimensions come first
- * (sim/lab/dimension.h). */
+/* Keys of 0x1XX are options of a run; commands have 0x2XX. The keys of dimensions come
+ * first (sim/lab/search/dimension.h). */
 enum cli_option_key {
 	OPTION_MUST_FIRE = DIMENSION_OPTIONS,
 	OPTION_TRACE,

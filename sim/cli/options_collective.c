@@ -8,7 +8,7 @@
 #include "core/base/macros.h"
 #include "core/base/word.h"
 #include "sim/cli/options.h"
-#include "sim/lab/payload.h"
+#include "sim/lab/check/payload.h"
 
 /* Returns "sum, prod or all". */
 static const char *collective_list(const char *const *names)

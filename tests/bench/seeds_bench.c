@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 
 static double bench_now(void)
 {

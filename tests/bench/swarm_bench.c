@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "sim/lab/scenario.h"
+#include "sim/lab/search/scenario.h"
 
 enum swarm_way { SWARM_PLAIN, SWARM_TRACED, SWARM_RECORDED, SWARM_REPLAYED };
 

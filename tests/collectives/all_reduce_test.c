@@ -4,7 +4,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 #include "tests/suite.h"
 
 /* How ranks reach each other in each place. */

@@ -7,7 +7,7 @@
  */
 #include <check.h>
 
-#include "sim/lab/payload.h"
+#include "sim/lab/check/payload.h"
 #include "tests/collectives/calls.h"
 #include "tests/sample.h"
 #include "tests/sim/comm_rank.h"

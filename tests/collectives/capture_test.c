@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/macros.h"
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 #include "tests/suite.h"
 
 #define ELEMENTS 64

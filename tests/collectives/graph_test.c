@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "core/base/macros.h"
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 #include "tests/suite.h"
 
 #define ELEMENTS 1000

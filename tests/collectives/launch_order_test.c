@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 #include "tests/suite.h"
 
 #define ELEMENTS 96

@@ -22,8 +22,8 @@
 
 #include "core/base/macros.h"
 #include "core/device/names.h"
-#include "sim/lab/collective.h"
-#include "sim/lab/scenario.h"
+#include "sim/lab/check/collective.h"
+#include "sim/lab/search/scenario.h"
 #include "tests/sample.h"
 
 enum { MATRIX_DRAWN = 24 };

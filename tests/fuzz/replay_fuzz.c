@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
-#include "sim/lab/scenario.h"
+#include "sim/lab/search/scenario.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

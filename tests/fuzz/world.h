@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 
 struct fuzz_aside {
 	int real, put_aside; /* descriptor of the real stderr; the file in its place */

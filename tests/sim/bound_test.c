@@ -6,7 +6,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "sim/lab/runner_internal.h"
+#include "sim/lab/run/runner_internal.h"
 #include "tests/suite.h"
 
 enum { BOUND_BYTES = 65536 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/macros.h"
-#include "sim/lab/collective.h"
+#include "sim/lab/check/collective.h"
 #include "tests/suite.h"
 
 enum { RANKS = 5, BYTES = 5 * 4 * 37 + 3, GUARD = 8, ROOT = 3 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 #include "tests/suite.h"
 
 static const char *const env[] = {"NCCL_MAX_NCHANNELS=2", "NCCL_BUFFSIZE=65536", NULL};

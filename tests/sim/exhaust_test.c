@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/lab/exhaust.h"
-#include "sim/lab/scenario.h"
+#include "sim/lab/explore/exhaust.h"
+#include "sim/lab/search/scenario.h"
 #include "tests/sample.h"
 #include "tests/suite.h"
 

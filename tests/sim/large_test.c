@@ -6,8 +6,8 @@
 #include <check.h>
 #include <string.h>
 
-#include "sim/lab/collective.h"
-#include "sim/lab/runner.h"
+#include "sim/lab/check/collective.h"
+#include "sim/lab/run/runner.h"
 #include "tests/suite.h"
 
 static struct lab_config large(const char *collective)

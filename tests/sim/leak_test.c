@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "sim/engine/sim.h"
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 #include "sim/world/world.h"
 
 #define EXPECT(x)                                                                                  \

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "sim/engine/sim.h"
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 #include "tests/suite.h"
 
 static struct lab_result misuse_run(void (*on_ready)(int32_t rank, ncclComm_t comm, void *arg))

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/lab/payload.h"
+#include "sim/lab/check/payload.h"
 #include "tests/suite.h"
 
 enum { COUNT = 3000, RANKS = 16 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "sim/engine/sim.h"
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 #include "tests/suite.h"
 
 enum { QUIET_SEEDS = 30 };

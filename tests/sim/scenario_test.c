@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sim/lab/collective.h"
-#include "sim/lab/found.h"
-#include "sim/lab/scenario.h"
+#include "sim/lab/check/collective.h"
+#include "sim/lab/search/found.h"
+#include "sim/lab/search/scenario.h"
 #include "tests/suite.h"
 
 static struct scenario one, other;

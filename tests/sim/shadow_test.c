@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 
 #define EXPECT(x)                                                                                  \
 	do {                                                                                       \

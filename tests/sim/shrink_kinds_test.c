@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "core/include/nccl.h"
-#include "sim/lab/found.h"
-#include "sim/lab/shrink.h"
-#include "sim/lab/sweep.h"
+#include "sim/lab/search/found.h"
+#include "sim/lab/search/shrink.h"
+#include "sim/lab/explore/sweep.h"
 #include "tests/suite.h"
 
 enum trick {

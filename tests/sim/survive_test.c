@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 
 #define EXPECT(x)                                                                                  \
 	do {                                                                                       \

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "core/base/macros.h"
-#include "sim/lab/sweep.h"
+#include "sim/lab/explore/sweep.h"
 #include "tests/suite.h"
 
 enum { LATE_SEEDS = 8, LATE_TRIES = 300 };

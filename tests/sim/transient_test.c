@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/lab/runner.h"
+#include "sim/lab/run/runner.h"
 #include "tests/sample.h"
 #include "tests/suite.h"
 

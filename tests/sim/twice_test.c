@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sim/lab/sweep.h"
+#include "sim/lab/explore/sweep.h"
 
 #define EXPECT(x)                                                                                  \
 	do {                                                                                       \

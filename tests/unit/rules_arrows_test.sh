@@ -6,7 +6,7 @@
 # Floors are an ordered list of folders: a floor may include itself and the floors before it, and it may
 # call only those (the objects are read with nm, so a prototype in the wrong header does not help, nor
 # does a table of functions). So no two floors can know each other, directly or through others. The rooms
-# of core are floors, and so are the folders of the HCA double and of the engine.
+# of core are floors, and so are the folders of the HCA double, of the engine and of the lab.
 #
 # No file may include itself, directly or through others.
 set -euo pipefail
@@ -26,8 +26,6 @@ declare -A allowed=(
 	[backends/fakecuda]="core/os core/base core/device sim/engine sim/world backends backends/sites backends/fakecuda"
 	[backends/dropin]="core/os core/base sim/engine sim/world backends backends/dropin"
 	[sim/world]="core/os core/base sim/engine sim/world"
-	[sim/lab]="core/os core/base core/include sim/engine sim/world sim/lab backends"
-	[sim/cli]="core/os core/base core/include core/topo core/tune core/detect sim/engine sim/world sim/lab sim/cli backends backends/dropin"
 )
 
 # Floors, from the ground up. Two folders with a + between them are one floor: base reads the environment
@@ -35,6 +33,8 @@ declare -A allowed=(
 core_floors="base+os include device bootstrap topo tune rank detect mem transport proxy plan comm api"
 fakeverbs_floors="arena objects checks queues transport entry"
 engine_floors="base trace order memory faults run report life"
+# the runner and what a program does beside its series call each other
+lab_floors="check run+program search explore"
 
 # floors_allow ROOT FLOORS BELOW: rows of the table for floors that have none; all may include BELOW
 floors_allow() {
@@ -50,6 +50,12 @@ floors_allow() {
 }
 floors_allow core "$core_floors" ""
 floors_allow backends/fakeverbs "$fakeverbs_floors" "core/os core/base sim/engine sim/world backends"
+floors_allow sim/lab "$lab_floors" \
+	"core/os core/base core/include sim/engine sim/world backends"
+# the folders of the command line see its own headers, and not each other's
+cli="core/os core/base core/include core/topo core/tune core/detect sim/engine sim/world"
+cli+=" sim/lab/check sim/lab/run sim/lab/search sim/lab/explore backends backends/dropin sim/cli"
+allowed[sim/cli]=$cli allowed[sim/cli/run]="$cli sim/cli/run" allowed[sim/cli/topo]="$cli sim/cli/topo"
 for floor in $fakeverbs_floors; do
 	allowed[backends/dropin]+=" backends/fakeverbs/$floor"
 done
@@ -183,5 +189,8 @@ if [ -e "$build_dir/libfakeverbs.so" ]; then
 	floors_call sim/engine "$engine_floors" 300 "$products"/rt_objects.dir/sim/engine
 	floors_call backends/fakeverbs "$fakeverbs_floors" 300 \
 		"$products"/fakeverbs_objects.dir/backends/fakeverbs
+fi
+if [ -e "$build_dir/liblab.a" ]; then
+	floors_call sim/lab "$lab_floors" 200 "$products"/lab.dir/sim/lab
 fi
 exit $bad

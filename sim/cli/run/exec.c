@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* doppel exec: runs a program that does not know of worlds on GPU doubles (docs/using.md). */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/cli/environment.h"
+#include "sim/cli/run/exec_program.h"
+#include "sim/cli/options.h"
+#include "sim/engine/sim.h"
+#include "sim/world/guest.h"
+#include "sim/world/installed.h"
+#include "sim/world/job.h"
+#include "sim/world/world.h"
+
+/* Exit codes of env(1). */
+#define EXEC_CANNOT_RUN 126
+#define EXEC_NOT_FOUND  127
+#define EXEC_MACHINE    "h100-8nic"
+
+enum {
+	EXEC_MACHINE_KEY = 256,
+	EXEC_HOSTS,
+	EXEC_PROCESSES_PER_HOST,
+	EXEC_ENGINE,
+	EXEC_SEED,
+	EXEC_FAULTS,
+	EXEC_TRACE,
+	EXEC_ENV,
+	EXEC_LEAKS,
+	EXEC_GDB
+};
+
+static const struct argp_option exec_argp_options[] = {
+	{"machine", EXEC_MACHINE_KEY, "XML", 0,
+	 "a machine that comes with Doppel, or a topology file (default: DOPPEL_MACHINE, "
+	 "else " EXEC_MACHINE ")",
+	 0},
+	{"hosts", EXEC_HOSTS, "N", 0,
+	 "start the program on N hosts of that machine, with the variables of mpirun and torchrun "
+	 "(RANK, WORLD_SIZE, LOCAL_RANK, OMPI_COMM_WORLD_*) and NCCL_COMM_ID (default: 1)",
+	 0},
+	{"processes-per-host", EXEC_PROCESSES_PER_HOST, "P", 0,
+	 "start it P times on each host (default: 1)", 0},
+	{"engine", EXEC_ENGINE, "sim|threads", 0,
+	 "virtual time and one seeded order, or real time and threads of the program's own "
+	 "(default: sim)",
+	 0},
+	{"seed", EXEC_SEED, "S", 0, "seed (default: 1)", 0},
+	{"faults", EXEC_FAULTS, "PLAN", 0,
+	 "a fault plan's file, or 'random' for one drawn from the seed ('doppel faults')", 0},
+	{"trace", EXEC_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 0},
+	{"env", EXEC_ENV, "NAME=VALUE", 0,
+	 "a variable of the program; repeatable (NCCL_DEBUG is WARN unless it is set)", 0},
+	{"leaks", EXEC_LEAKS, "note|error", 0,
+	 "objects that remain at the exit (memory, communicators) are printed, or fail the run "
+	 "with 13 (default: note)",
+	 0},
+	{"gdb", EXEC_GDB, NULL, 0, "start the program under gdb, with Doppel's commands loaded", 0},
+	{0},
+};
+
+struct exec {
+	char **program; /* with its arguments; NULL-terminated */
+	uint32_t hosts, per_host;
+	bool gdb;
+};
+
+/* Sets a variable that the program's libraries read: options are passed to them as variables. */
+static void exec_set(const char *name, const char *value, struct argp_state *state)
+{
+	if (setenv(name, value, 1))
+		argp_failure(state, SIM_USAGE, errno, "%s", name);
+}
+
+/* Sets a variable to an absolute path: the program may change its folder before its first call. */
+static void exec_set_path(const char *name, const char *path, struct argp_state *state)
+{
+	char full[PATH_MAX];
+
+	exec_set(name, realpath(path, full) ? full : path, state);
+}
+
+/* Distinguishes files from names of machines by the same rule as world_machine_load. */
+static void exec_set_machine(const char *machine, struct argp_state *state)
+{
+	size_t n = strlen(machine);
+
+	if (strchr(machine, '/') || (n > 4 && strcmp(machine + n - 4, ".xml") == 0))
+		exec_set_path("DOPPEL_MACHINE", machine, state);
+	else
+		exec_set("DOPPEL_MACHINE", machine, state);
+}
+
+static void exec_set_leaks(const char *text, struct argp_state *state)
+{
+	if (strcmp(text, "note") && strcmp(text, "error"))
+		argp_error(state, "--leaks %s: expected note or error", text);
+	exec_set("DOPPEL_LEAKS", strcmp(text, "error") ? "0" : "1", state);
+}
+
+static error_t exec_parse(int key, char *arg, struct argp_state *state)
+{
+	struct exec *e = state->input;
+
+	cli_take(state, exec_argp_options, NULL, key, arg);
+	switch (key) {
+	case EXEC_MACHINE_KEY:
+		exec_set_machine(arg, state);
+		return 0;
+	case EXEC_HOSTS:
+		e->hosts = (uint32_t)cli_number(state, "--hosts", arg, 1, WORLD_JOB_PROCESSES);
+		return 0;
+	case EXEC_PROCESSES_PER_HOST:
+		e->per_host = (uint32_t)cli_number(state, "--processes-per-host", arg, 1,
+						   WORLD_JOB_PROCESSES);
+		return 0;
+	case EXEC_ENGINE:
+		exec_set("DOPPEL_ENGINE", arg, state);
+		return 0;
+	case EXEC_SEED:
+		exec_set("DOPPEL_SEED", arg, state);
+		return 0;
+	case EXEC_FAULTS:
+		if (strcmp(arg, "random") == 0)
+			exec_set("DOPPEL_FAULTS", arg, state);
+		else
+			exec_set_path("DOPPEL_FAULTS", arg, state);
+		return 0;
+	case EXEC_TRACE:
+		exec_set("DOPPEL_TRACE", arg, state);
+		return 0;
+	case EXEC_ENV:
+		cli_env_check("--env", arg, state);
+		if (putenv(arg))
+			argp_failure(state, SIM_USAGE, errno, "--env %s", arg);
+		return 0;
+	case EXEC_LEAKS:
+		exec_set_leaks(arg, state);
+		return 0;
+	case EXEC_GDB:
+		e->gdb = true;
+		return 0;
+	case ARGP_KEY_ARG: /* the program and its arguments */
+		e->program = state->argv + state->next - 1;
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_END:
+		if (!e->program)
+			argp_error(state, "expected a program");
+		if (e->hosts * e->per_host > WORLD_JOB_PROCESSES)
+			argp_error(state,
+				   "%u hosts with %u processes each; expected at most %d processes",
+				   e->hosts, e->per_host, WORLD_JOB_PROCESSES);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* Adds the folder of libnccl.so.2 to LD_LIBRARY_PATH: a program that was linked without a path to
+ * it finds it. */
+static bool exec_library_path(void)
+{
+	char dir[PATH_MAX];
+
+	if (!world_installed(WORLD_NCCL, dir)) {
+		fprintf(stderr, "doppel exec: libnccl.so.2 is not built; expected it beside the "
+				"other libraries: cmake --build BUILD_FOLDER --target products\n");
+		return false;
+	}
+	*strrchr(dir, '/') = '\0';
+	return cli_library_path(dir);
+}
+
+/* Starts gdb around this command without its --gdb: the programs of a job run in this process. */
+static int exec_job_gdb(int argc, char **argv, const struct exec *e)
+{
+	char self[CLI_SELF_BYTES];
+	char **words = calloc((size_t)argc + 2, sizeof *words);
+	int rc = SIM_USAGE, n = 1;
+
+	if (words && cli_self(self)) {
+		words[0] = self;
+		for (int i = 0; i < argc; i++)
+			if (argv + i >= e->program || strcmp(argv[i], "--gdb"))
+				words[n++] = argv[i];
+		rc = cli_gdb(words, NULL);
+	}
+	free(words);
+	return rc;
+}
+
+static int exec_job(int argc, char **argv, const struct exec *e)
+{
+	const struct world_job job = {
+		.hosts = e->hosts, .per_host = e->per_host, .argv = e->program};
+
+	if (e->gdb)
+		return exec_job_gdb(argc, argv, e);
+	world_env_warn_unknown((const char *const *)environ);
+	int rc = world_job_run(&job);
+
+	return rc < 0 ? SIM_USAGE : rc == ENOENT ? EXEC_NOT_FOUND : EXEC_CANNOT_RUN;
+}
+
+static char *exec_help(int key, const char *text, void *input)
+{
+	(void)input;
+	return key == EXEC_MACHINE_KEY && text ? cli_machines_help(text) : (char *)text;
+}
+
+int cli_exec(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = exec_argp_options,
+		.parser = exec_parse,
+		.help_filter = exec_help,
+		.args_doc = "PROGRAM [ARGUMENTS...]",
+		.doc = "Runs a program that is linked with libnccl.so.2 and libcudart.so of this "
+		       "installation on the GPUs of a machine that need not exist. At its exit the "
+		       "run is judged, on stderr.\vExit status: the program's; if that is 0, the "
+		       "verdict of the run, as 'doppel run' has it. On several hosts the first "
+		       "program that ends with another status than 0 ends the others.",
+	};
+	struct exec e = {.hosts = 1, .per_host = 1};
+
+	cli_parse(&argp, ARGP_IN_ORDER, argc, argv, &e);
+	if (!cli_has_both_doubles()) {
+		fprintf(stderr,
+			"doppel exec: this build has real GPUs or HCAs; expected a build of "
+			"both doubles (preset fake); on real GPUs start the program itself\n");
+		return SIM_USAGE;
+	}
+	setenv("DOPPEL_MACHINE", EXEC_MACHINE, 0);
+	setenv("NCCL_DEBUG", "WARN", 0);
+	if (!exec_check_program(e.program[0]))
+		return SIM_USAGE;
+	if (e.hosts * e.per_host > 1)
+		return exec_job(argc, argv, &e);
+	if (!world_guest_check() || !exec_library_path())
+		return SIM_USAGE;
+	setenv("DOPPEL_EXEC", "1", 1); /* makes an idle program report itself */
+	if (e.gdb)
+		return cli_gdb(e.program, NULL);
+	execvp(e.program[0], e.program);
+	unsetenv("DOPPEL_EXEC");
+	fprintf(stderr, "doppel exec: %s: %s\n", e.program[0], strerror(errno));
+	return errno == ENOENT ? EXEC_NOT_FOUND : EXEC_CANNOT_RUN;
+}

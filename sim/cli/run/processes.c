@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * doppel run in real processes: --processes starts them on this computer, as a launcher does, and
+ * waits for all of them; --rank makes this process one of them.
+ *
+ * The processes of one computer share the GPUs of its machine. Process i drives the GPUs after
+ * those of process i - 1. Real GPUs connect processes by CUDA IPC. Another process cannot open the
+ * GPU double's memory, so the double connects them by shared memory. Sockets connect them with
+ * NCCL_SHM_DISABLE, and between computers. With the GPU double and a real HCA each process counts
+ * as a separate host: the network connects them.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/os/os.h"
+#include "sim/cli/options.h"
+#include "sim/lab/search/fail.h"
+
+/* Longest time in s that survivors of a dead process need. A queue pair with NCCL's timeout and
+ * retries gives up after 34 s to 137 s. */
+#define PROCESSES_GRACE_S 180
+
+static int32_t processes_ranks_each(const struct cli_options *o)
+{
+	const struct lab_config *c = &o->scenario.lab;
+	return (int32_t)(c->device_count ? c->device_count : c->gpus ? c->gpus : 1);
+}
+
+/* ---- the unique id --------------------------------------------------------------------------- */
+
+static bool processes_move(int fd, void *data, size_t bytes, bool out)
+{
+	for (size_t done = 0; done < bytes;) {
+		ssize_t n = out ? write(fd, (char *)data + done, bytes - done)
+				: read(fd, (char *)data + done, bytes - done);
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return false;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+static bool process_get_id(bool make, ncclUniqueId *id, void *arg)
+{
+	const struct cli_options *o = arg;
+
+	if (make || o->root) {
+		if (ncclGetUniqueId(id) != ncclSuccess)
+			return false;
+	}
+	if (o->root || processes_move(o->id_fd, id, sizeof *id, make))
+		return true;
+	fprintf(stderr, "doppel: no unique id received: rank 0's process has ended\n");
+	return false;
+}
+
+/* ---- one of the processes -------------------------------------------------------------------- */
+
+static void process_environment(const struct cli_options *o)
+{
+#ifdef DOPPEL_FAKEVERBS
+	setenv("NCCL_NET", "Socket", 0); /* the HCA double does not reach other processes */
+#endif
+#if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
+	setenv("NCCL_P2P_DISABLE", "1", 1);
+	setenv("DOPPEL_TOPO_NETWORK", "1", 0);
+#elif defined(DOPPEL_FAKECUDA)
+	char boot[64] = "", host[128];
+
+	os_boot_id(boot, sizeof boot);
+	snprintf(host, sizeof host, "%s-%d", boot, (int)getpid());
+	setenv("NCCL_HOSTID", host, 0);
+	setenv("DOPPEL_TOPO_NETWORK", "1", 0);
+#endif
+	if (o->root)
+		setenv("NCCL_COMM_ID", o->root, 1);
+}
+
+#ifdef DOPPEL_FAKEVERBS
+/* Returns the last value of NCCL_NET, which may be the caller's; NULL: not set. */
+static const char *process_network(const struct scenario *s)
+{
+	const char *net = NULL;
+
+	for (uint32_t i = 0; i < s->env_count; i++)
+		if (strncmp(s->env[i], "NCCL_NET=", 9) == 0)
+			net = s->env[i] + 9;
+	return net;
+}
+#endif
+
+static bool process_can_reach_others(const struct cli_options *o, bool several)
+{
+#ifdef DOPPEL_FAKEVERBS
+	const char *net = process_network(&o->scenario);
+
+	if (several && net && *net && strcasecmp(net, "Socket") != 0) {
+		fprintf(stderr,
+			"doppel: NCCL_NET is %s, and the HCA double ends at its process; ranks in "
+			"several need NCCL_NET=Socket or a real HCA (presets soft-roce, "
+			"hardware)\n",
+			net);
+		return false;
+	}
+#endif
+	(void)o;
+	(void)several;
+	return true;
+}
+
+/* Returns the number of hosts. Processes that a user starts with --rank count as one on each
+ * host. */
+static uint32_t process_hosts(const struct cli_options *o)
+{
+#if !defined(DOPPEL_FAKECUDA) || defined(DOPPEL_FAKEVERBS)
+	if (!o->root)
+		return 1;
+#endif
+	return (uint32_t)(o->ranks / processes_ranks_each(o));
+}
+
+/* Returns the first GPU of a process that the launcher started. */
+static int32_t process_first_device(const struct cli_options *o)
+{
+#if !defined(DOPPEL_FAKECUDA) || defined(DOPPEL_FAKEVERBS)
+	if (!o->root && !o->scenario.lab.device_count)
+		return o->rank;
+#endif
+	(void)o;
+	return 0;
+}
+
+static bool process_check(const struct cli_options *o, int32_t each)
+{
+	if (o->ranks < 1 || o->rank + each > o->ranks) {
+		fprintf(stderr, "doppel: --rank %d with %d GPUs does not fit in --ranks %d\n",
+			o->rank, each, o->ranks);
+		return false;
+	}
+	if (!o->root && o->id_fd < 0) {
+		fprintf(stderr, "doppel: --rank needs --root HOST:PORT, where rank 0's process "
+				"meets the others\n");
+		return false;
+	}
+	return process_can_reach_others(o, each < o->ranks);
+}
+
+int cli_process(struct cli_options *o)
+{
+	struct lab_spread spread = {.first = o->rank,
+				    .ranks = o->ranks,
+				    .hosts = process_hosts(o),
+				    .first_device = process_first_device(o),
+				    .get_id = process_get_id,
+				    .arg = o,
+				    .limit_s = o->limit_s};
+	struct lab_config *c = &o->scenario.lab;
+	struct lab_result result;
+
+	if (!process_check(o, processes_ranks_each(o)))
+		return SIM_USAGE;
+	process_environment(o);
+	c->spread = &spread;
+	c->hosts = 1;
+	c->gpus = (uint32_t)processes_ranks_each(o);
+	c->ranks_per_proc = LAB_ALL_RANKS;
+	c->sim.engine = SIM_ENGINE_THREADS;
+	c->strict_device_view = false; /* a real HCA pins the program's mapping */
+	c->table = o->rank == 0 ? stdout : NULL;
+	const struct lab_config *lab = scenario_lab(&o->scenario);
+	if (lab_run(lab, &result))
+		return SIM_USAGE;
+	return (int)lab_outcome(lab, &result);
+}
+
+/* ---- all processes --------------------------------------------------------------------------- */
+
+struct process {
+	pid_t pid; /* 0: it has ended */
+	int fd;    /* socket that passes the unique id */
+};
+
+struct processes {
+	uint32_t count;
+	int32_t each;
+	int code; /* most severe exit code so far, for sim_exit */
+	struct process process[CLI_MAX_PROCESSES];
+};
+
+/* Runs in the child: executes the same command again as one of the ranks. Returns on failure. */
+static void processes_exec(const struct processes *all, uint32_t i, int fd, int argc, char **argv)
+{
+	char rank[16], ranks[16], id[16];
+	char **args = calloc((size_t)argc + 8, sizeof *args);
+	int n = 0;
+
+	if (!args)
+		return;
+	snprintf(rank, sizeof rank, "%d", (int32_t)i * all->each);
+	snprintf(ranks, sizeof ranks, "%d", (int32_t)all->count * all->each);
+	snprintf(id, sizeof id, "%d", fd);
+	args[n++] = (char *)"doppel";
+	for (int a = 0; a < argc; a++)
+		args[n++] = argv[a];
+	args[n++] = (char *)"--rank";
+	args[n++] = rank;
+	args[n++] = (char *)"--ranks";
+	args[n++] = ranks;
+	args[n++] = (char *)"--id-fd";
+	args[n++] = id;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	execv("/proc/self/exe", args);
+	free(args);
+	fprintf(stderr, "doppel: cannot start process %u: /proc/self/exe: %s\n", i,
+		strerror(errno));
+}
+
+static bool processes_start(struct processes *all, uint32_t i, int argc, char **argv)
+{
+	struct process *p = &all->process[i];
+	int fd[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd))
+		goto err;
+	p->pid = fork();
+	if (p->pid == 0) {
+		for (uint32_t k = 0; k < i; k++)
+			close(all->process[k].fd);
+		close(fd[0]);
+		processes_exec(all, i, fd[1], argc, argv);
+		_exit(SIM_USAGE);
+	}
+	close(fd[1]);
+	p->fd = fd[0];
+	if (p->pid > 0) {
+		int32_t first = (int32_t)i * all->each;
+		printf("# process %u: pid %d, ranks %d to %d\n", i, (int)p->pid, first,
+		       first + all->each - 1);
+		fflush(stdout);
+		return true;
+	}
+	close(p->fd);
+	p->pid = 0;
+err:
+	fprintf(stderr, "doppel: cannot start process %u: %s\n", i, strerror(errno));
+	return false;
+}
+
+/* Passes the unique id from the first process to the others. A process whose socket closes before
+ * it receives the id reports that. */
+static void processes_hand_out_id(struct processes *all)
+{
+	ncclUniqueId id;
+	bool have = processes_move(all->process[0].fd, &id, sizeof id, false);
+
+	for (uint32_t i = 0; i < all->count; i++) {
+		struct process *p = &all->process[i];
+		if (have && i)
+			(void)processes_move(p->fd, &id, sizeof id, true);
+		close(p->fd);
+	}
+}
+
+static int processes_severity(int code)
+{
+	return fail_severity(code > SIM_BY_SIGNAL ? SIM_CRASH : (enum sim_verdict)code);
+}
+
+static void processes_ended(struct processes *all, pid_t pid, int status)
+{
+	uint32_t i = 0;
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : SIM_BY_SIGNAL + WTERMSIG(status);
+
+	while (i < all->count && all->process[i].pid != pid)
+		i++;
+	if (i == all->count)
+		return;
+	all->process[i].pid = 0;
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "doppel: process %u (rank %d, pid %d) was ended by signal %d, %s\n",
+			i, (int32_t)i * all->each, (int)pid, WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
+	else if (code)
+		fprintf(stderr, "doppel: process %u (rank %d, pid %d) ended with %d\n", i,
+			(int32_t)i * all->each, (int)pid, code);
+	if (code && !all->code)
+		alarm(PROCESSES_GRACE_S);
+	if (processes_severity(code) > processes_severity(all->code))
+		all->code = code;
+}
+
+static void processes_kill(struct processes *all)
+{
+	for (uint32_t i = 0; i < all->count; i++) {
+		struct process *p = &all->process[i];
+		if (!p->pid)
+			continue;
+		fprintf(stderr,
+			"doppel: process %u (rank %d, pid %d) has not ended %d s after "
+			"another one failed: it is killed\n",
+			i, (int32_t)i * all->each, (int)p->pid, PROCESSES_GRACE_S);
+		kill(p->pid, SIGKILL);
+		p->pid = 0;
+	}
+	all->code = SIM_NO_PROGRESS;
+}
+
+static void processes_alarm(int signal)
+{
+	(void)signal;
+}
+
+static void processes_wait(struct processes *all)
+{
+	const struct sigaction on_alarm = {.sa_handler = processes_alarm}; /* interrupts waitpid */
+	int status;
+
+	sigaction(SIGALRM, &on_alarm, NULL);
+	for (;;) {
+		pid_t pid = waitpid(-1, &status, 0);
+		if (pid > 0)
+			processes_ended(all, pid, status);
+		else if (errno == EINTR)
+			processes_kill(all);
+		else
+			return;
+	}
+}
+
+int cli_processes(int argc, char **argv, const struct cli_options *o)
+{
+	static struct processes all;
+	bool ok = true;
+
+	all.count = o->processes;
+	all.each = processes_ranks_each(o);
+	if (!process_can_reach_others(o, all.count > 1))
+		return SIM_USAGE;
+	signal(SIGPIPE, SIG_IGN);
+	for (uint32_t i = 0; i < all.count && ok; i++)
+		ok = processes_start(&all, i, argc, argv);
+	if (!ok)
+		return SIM_USAGE; /* the started processes die with this one */
+	processes_hand_out_id(&all);
+	processes_wait(&all);
+	return all.code;
+}

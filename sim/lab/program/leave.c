@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a rank that has had an error ends its communicators: most programs abort them; others destroy
+ * them, and some finalize them before. Ranks may do that each in its way, and at times of their
+ * own. A program that has had the error of a communicator gets no second one from its destroy; one
+ * that finalizes it gets the error once more. An end in order reports no failure to other ranks: a
+ * rank whose own failure the communicator does not have aborts it.
+ */
+#include <stdio.h>
+
+#include "sim/lab/run/runner_internal.h"
+
+#define LEAVE_POWERS 28 /* late up to 2^28 ns, 0.27 s */
+
+static bool leave_watched(struct lab_rank *me)
+{
+	return shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE) != 0;
+}
+
+static enum lab_leaves leave_draw(struct lab_rank *me)
+{
+	const struct lab_config *c = me->run->config;
+	struct sim_rng rng;
+
+	if (c->leaves != LAB_LEAVES_EACH)
+		return c->leaves;
+	sim_rng_seed(&rng, c->sim.seed + (uint64_t)me->rank, "lab.leaves");
+	enum lab_leaves how = (enum lab_leaves)sim_rng_below(&rng, LAB_LEAVES_EACH);
+	uint64_t most_ns = 1ull << sim_rng_below(&rng, LEAVE_POWERS);
+
+	os_sleep_ns(sim_rng_below(&rng, most_ns));
+	return how;
+}
+
+/* A call after the program has had the communicator's error. */
+static void leave_judge(struct lab_rank *me, const char *call, ncclResult_t got, ncclResult_t want)
+{
+	if (got == want || leave_watched(me))
+		return;
+	sim_note_failure(SIM_ERROR, "error-class", me->rank,
+			 "rank %d: %s gave \"%s\" after the program had the communicator's error, "
+			 "expected \"%s\"",
+			 me->rank, call, ncclGetErrorString(got), ncclGetErrorString(want));
+	me->run->judged = SIM_ERROR;
+}
+
+static ncclResult_t leave_one(struct lab_rank *me, ncclComm_t comm, bool finalizes)
+{
+	ncclResult_t async = ncclSuccess, rc = ncclCommGetAsyncError(comm, &async), end = rc;
+	bool given = !rc && async != ncclSuccess && async != ncclInProgress;
+
+	if (!given && me->error != ncclRemoteError) {
+		lab_call(me, "ncclCommAbort");
+		rc = ncclCommAbort(comm);
+		lab_call(me, NULL);
+		return rc;
+	}
+	if (finalizes) {
+		lab_call(me, "ncclCommFinalize after an error");
+		end = lab_comm_settle(me, comm, ncclCommFinalize(comm));
+		if (given)
+			leave_judge(me, "ncclCommFinalize", end, async);
+	}
+	lab_call(me, "ncclCommDestroy after an error");
+	rc = ncclCommDestroy(comm);
+	if (given)
+		leave_judge(me, "ncclCommDestroy", rc, ncclSuccess);
+	lab_call(me, NULL);
+	return rc;
+}
+
+ncclResult_t lab_leave_trouble(struct lab_rank *me, const char **call)
+{
+	enum lab_leaves how = leave_draw(me);
+	ncclResult_t rc = ncclSuccess;
+
+	if (how == LAB_LEAVES_ABORT || leave_watched(me)) {
+		*call = "ncclCommAbort";
+		lab_call(me, *call);
+		rc = lab_comms_abort(me);
+		lab_call(me, NULL);
+		return rc;
+	}
+	*call = "ncclCommDestroy after an error";
+	for (uint32_t k = 0; k < lab_comms(me->run->config); k++) {
+		ncclComm_t comm = lab_comms_next_to_end(me, k);
+		ncclResult_t one = ncclSuccess;
+
+		if (comm)
+			one = leave_one(me, comm, how == LAB_LEAVES_FINALIZE);
+		rc = rc ? rc : one;
+	}
+	return rc;
+}

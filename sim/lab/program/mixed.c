@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Groups of different calls: collectives of the table with their own types, operations, roots and
+ * sizes, and messages from each rank to another one, or from one rank alone, on several streams and
+ * communicators. Some groups are of many messages. All ranks draw the same groups, from the run's
+ * seed, and half of these are called by each rank in an order of its own (mixed_order.c). Each call
+ * has buffers of its own. Its input is brought by a stream of the group, and its result is taken by
+ * one: a group waits for all streams that its calls on one communicator use, and all of them wait
+ * for it.
+ */
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/lab/program/mixed.h"
+
+enum {
+	MIXED_CALLS_OFTEN = 6,
+	MIXED_OPS = 400, /* more than a slot of operations has numbers */
+	MIXED_STREAMS = 3,
+	MIXED_BYTES = 16 << 10, /* of each buffer of a call */
+	MIXED_SALT = 0x6d697865,
+};
+
+/* The buffers of a call, one after the other in the memory of the rank. */
+enum mixed_buffer { MIXED_SEND, MIXED_RECV, MIXED_TAKEN, MIXED_BUFFERS };
+
+struct mixed_group {
+	struct mixed_call call[MIXED_CALLS];
+	uint32_t order[MIXED_CALLS]; /* in which this rank calls them */
+	bool orders;                 /* each rank has one of its own */
+	uint32_t n;
+	/* This number of its calls and a wrong one make a group before it, which is refused; -1: no
+	 * such group. */
+	int32_t refused;
+	bool refused_apart; /* the streams of that group go with it */
+	uint32_t
+		ops; /* so many operations of the program are made and destroyed before the group */
+	bool renews; /* the program destroys its streams while they have work, and makes others */
+};
+
+struct lab_mixed {
+	uint8_t *memory, *host; /* of all calls: on the GPU; input and result */
+	cudaStream_t stream[MIXED_STREAMS];
+	cudaEvent_t join;
+};
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+static cudaError_t mixed_streams_make(struct lab_mixed *m)
+{
+	cudaError_t e = cudaSuccess;
+
+	for (int i = 0; !e && i < MIXED_STREAMS; i++)
+		e = cudaStreamCreateWithFlags(&m->stream[i], cudaStreamNonBlocking);
+	return e;
+}
+
+static void mixed_streams_free(struct lab_mixed *m)
+{
+	for (int i = 0; i < MIXED_STREAMS; i++)
+		if (m->stream[i])
+			cudaStreamDestroy(m->stream[i]);
+	memset(m->stream, 0, sizeof m->stream);
+}
+
+int lab_mixed_make(struct lab_rank *me)
+{
+	size_t bytes = (size_t)MIXED_CALLS * MIXED_BUFFERS * MIXED_BYTES;
+	struct lab_mixed *m;
+	cudaError_t e;
+
+	if (!me->run->config->mixed)
+		return cudaSuccess;
+	m = me->mixed = calloc(1, sizeof *m);
+	if (!m)
+		return cudaErrorMemoryAllocation;
+	m->host = malloc(2 * MIXED_BYTES);
+	e = m->host ? cudaMalloc((void **)&m->memory, bytes) : cudaErrorMemoryAllocation;
+	if (!e)
+		e = cudaEventCreateWithFlags(&m->join, cudaEventDisableTiming);
+	if (!e)
+		e = mixed_streams_make(m);
+	return (int)e;
+}
+
+void lab_mixed_free(struct lab_rank *me)
+{
+	struct lab_mixed *m = me->mixed;
+
+	if (!m)
+		return;
+	mixed_streams_free(m);
+	if (m->join)
+		cudaEventDestroy(m->join);
+	if (m->memory)
+		cudaFree(m->memory);
+	free(m->host);
+	free(m);
+	me->mixed = NULL;
+}
+
+static uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_buffer which)
+{
+	return me->mixed->memory + ((size_t)call * MIXED_BUFFERS + which) * MIXED_BYTES;
+}
+
+/* ---- drawing ------------------------------------------------------------------------------ */
+
+/* Sizes of 10 B are as frequent as sizes of 10 KiB. */
+static uint64_t mixed_bytes(struct sim_rng *rng)
+{
+	uint64_t shift = sim_rng_below(rng, 15);
+	bool empty = sim_rng_below(rng, 8) == 0;
+	uint64_t bytes = sim_rng_below(rng, MIN_OF(2ull << shift, (uint64_t)MIXED_BYTES) + 1);
+
+	return empty ? 0 : bytes;
+}
+
+static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint64_t salt,
+			    bool many, struct mixed_call *call)
+{
+	const struct lab_config *c = run->config;
+	uint64_t which = sim_rng_below(rng, LAB_COLLECTIVES_OF_NCCL + 2);
+	bool message = many || which >= LAB_COLLECTIVES_OF_NCCL;
+	struct payload p = {
+		.type = (ncclDataType_t)sim_rng_below(rng, LAB_MAX_TYPES),
+		.op = (ncclRedOp_t)sim_rng_below(rng, ncclNumOps),
+		.nranks = run->nranks,
+		.salt = salt,
+		.any = c->any_numbers,
+	};
+	int32_t one = (int32_t)sim_rng_below(rng, (uint64_t)run->nranks);
+	bool in_place = sim_rng_below(rng, 2) == 0;
+	/* a message is a broadcast as far as buffers go: one block in, one block out */
+	const struct lab_collective *of = lab_collective_find("broadcast", 9);
+
+	if (!message)
+		of = &lab_collectives[which];
+	call->row = lab_row_make(of, &p, one, mixed_bytes(rng), 1);
+	call->row.in_place = !message && lab_collective_in_place(of, in_place);
+	call->distance = message ? one : -1;
+	call->comm = (uint32_t)sim_rng_below(rng, lab_comms(c));
+	call->stream = (uint32_t)sim_rng_below(rng, MIXED_STREAMS);
+	call->nested = sim_rng_below(rng, 4) == 0;
+	bool alone = sim_rng_below(rng, 2) == 0;
+	int32_t only = (int32_t)sim_rng_below(rng, (uint64_t)run->nranks);
+	call->only = message && alone ? only : -1;
+	call->recv_first = sim_rng_below(rng, 3) == 0;
+}
+
+static bool mixed_sends(const struct lab_rank *me, const struct mixed_call *call)
+{
+	return call->only < 0 || call->only == me->rank;
+}
+
+static bool mixed_receives(const struct lab_rank *me, const struct mixed_call *call)
+{
+	return call->only < 0 || (call->only + call->distance) % me->run->nranks == me->rank;
+}
+
+/* Calls without elements have no part in a group, those of some ranks none elsewhere, and in a
+ * communicator of one rank each call stays in its stream. */
+static bool mixed_joins(const struct mixed_call *call)
+{
+	return call->row.count && call->row.payload.nranks > 1 && call->only < 0;
+}
+
+/* One of the streams of the group's calls on that communicator. */
+static uint32_t mixed_any_stream(const struct mixed_group *g, uint32_t comm, struct sim_rng *rng)
+{
+	uint32_t n = 0, stream = 0;
+
+	for (uint32_t i = 0; i < g->n; i++)
+		if (g->call[i].comm == comm && mixed_joins(&g->call[i]) &&
+		    sim_rng_below(rng, ++n) == 0)
+			stream = g->call[i].stream;
+	return stream;
+}
+
+static void mixed_draw_order(const struct lab_rank *me, uint32_t round, struct mixed_group *g)
+{
+	struct sim_rng rng;
+
+	for (uint32_t i = 0; i < g->n; i++)
+		g->order[i] = i;
+	sim_rng_seed(&rng, me->run->config->sim.seed + round * LAB_MAX_DEVICES + (uint64_t)me->rank,
+		     "lab.mixed_order");
+	if (g->orders)
+		mixed_order_shuffle(g->call, g->n, &rng, g->order);
+}
+
+static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_group *g)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, run->config->sim.seed + round, "lab.mixed");
+	g->renews = sim_rng_below(&rng, 4) == 0;
+	bool many = sim_rng_below(&rng, 6) == 0;
+	g->n = 2 + (uint32_t)sim_rng_below(&rng, (many ? MIXED_CALLS : MIXED_CALLS_OFTEN) - 1);
+	bool refused = sim_rng_below(&rng, 4) == 0;
+	g->refused = refused ? (int32_t)sim_rng_below(&rng, g->n + 1) : -1;
+	g->refused_apart = sim_rng_below(&rng, 2) == 0;
+	g->ops = sim_rng_below(&rng, 8) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, MIXED_OPS);
+	for (uint32_t i = 0; i < g->n; i++)
+		mixed_draw_call(run, &rng, MIXED_SALT + (uint64_t)round * MIXED_CALLS + i, many,
+				&g->call[i]);
+	g->orders = sim_rng_below(&rng, 2) == 0;
+	mixed_order_comms(g->call, g->n);
+	for (uint32_t i = 0; i < g->n; i++) {
+		struct mixed_call *call = &g->call[i];
+
+		call->from = call->to = call->stream;
+		if (!mixed_joins(call))
+			continue;
+		call->from = mixed_any_stream(g, call->comm, &rng);
+		call->to = mixed_any_stream(g, call->comm, &rng);
+	}
+}
+
+/* ---- calls -------------------------------------------------------------------------------- */
+
+static cudaError_t mixed_bring(const struct lab_rank *me, const struct mixed_call *call, uint32_t i)
+{
+	const struct lab_row *row = &call->row;
+	struct lab_mixed *m = me->mixed;
+	cudaStream_t stream = m->stream[call->from];
+	size_t width = payload_type_bytes(row->payload.type);
+	uint8_t *send = mixed_at(me, i, row->in_place ? MIXED_RECV : MIXED_SEND);
+	cudaError_t e =
+		cudaMemsetAsync(mixed_at(me, i, MIXED_RECV), LAB_UNWRITTEN, MIXED_BYTES, stream);
+	struct lab_span span;
+
+	for (uint32_t k = 0; !e && lab_row_span(row, LAB_SEND, me->rank, k, &span); k++) {
+		payload_fill(&row->payload, me->rank, span.first, span.n, m->host);
+		e = cudaMemcpyAsync(send + span.at * width, m->host, span.n * width,
+				    cudaMemcpyHostToDevice, stream);
+	}
+	return e;
+}
+
+static ncclResult_t mixed_message(const struct lab_rank *me, const struct mixed_call *call,
+				  uint32_t i, ncclComm_t comm, cudaStream_t stream)
+{
+	const struct lab_row *row = &call->row;
+	/* an empty message needs no buffer */
+	void *send = row->count ? mixed_at(me, i, MIXED_SEND) : NULL;
+	void *recv = row->count ? mixed_at(me, i, MIXED_RECV) : NULL;
+	int32_t n = row->payload.nranks;
+	ncclResult_t rc = ncclSuccess;
+
+	for (int part = 0; part < 2 && !rc; part++) {
+		bool sends = (part == 0) != call->recv_first;
+
+		if (sends && mixed_sends(me, call))
+			rc = ncclSend(send, row->count, row->payload.type,
+				      (me->rank + call->distance) % n, comm, stream);
+		if (!sends && mixed_receives(me, call))
+			rc = ncclRecv(recv, row->count, row->payload.type,
+				      (me->rank + n - call->distance) % n, comm, stream);
+	}
+	return rc;
+}
+
+static ncclResult_t mixed_start(struct lab_rank *me, const struct mixed_call *call, uint32_t i)
+{
+	uint8_t *recv = mixed_at(me, i, MIXED_RECV);
+	uint8_t *send = call->row.in_place ? recv : mixed_at(me, i, MIXED_SEND);
+	ncclComm_t comm = lab_comms_pick(me, call->comm);
+	cudaStream_t stream = me->mixed->stream[call->stream];
+
+	return call->distance >= 0
+		       ? mixed_message(me, call, i, comm, stream)
+		       : lab_row_start(&call->row, 0, me->rank, send, recv, comm, stream);
+}
+
+static ncclResult_t mixed_post_one(struct lab_rank *me, const struct mixed_call *call, uint32_t i)
+{
+	ncclResult_t rc = call->nested ? ncclGroupStart() : ncclSuccess, end;
+
+	if (rc)
+		return rc;
+	rc = mixed_start(me, call, i);
+	end = call->nested ? ncclGroupEnd() : ncclSuccess;
+	return rc ? rc : end;
+}
+
+static ncclResult_t mixed_operations(struct lab_rank *me, const struct mixed_group *g)
+{
+	ncclComm_t comm = lab_comms_pick(me, g->call[0].comm);
+	ncclResult_t rc = ncclSuccess;
+	float factor = 2;
+	ncclRedOp_t op;
+
+	for (uint32_t i = 0; i < g->ops && !rc; i++) {
+		rc = ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate,
+					      comm);
+		if (!rc)
+			rc = ncclRedOpDestroy(op, comm);
+	}
+	return rc;
+}
+
+static ncclResult_t mixed_post(struct lab_rank *me, void *arg)
+{
+	const struct mixed_group *g = arg;
+	ncclResult_t rc = mixed_operations(me, g), end;
+
+	if (!rc)
+		rc = ncclGroupStart();
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < g->n && !rc; i++)
+		rc = mixed_post_one(me, &g->call[g->order[i]], g->order[i]);
+	lab_call(me, "ncclGroupEnd of different calls");
+	end = lab_comms_settle(me, ncclGroupEnd());
+	lab_call(me, NULL);
+	return rc ? rc : end;
+}
+
+/* A group with a wrong call launches nothing, and the program goes on. */
+static ncclResult_t mixed_post_refused(struct lab_rank *me, void *arg)
+{
+	const struct mixed_group *g = arg;
+	const struct mixed_call *call = &g->call[0];
+	ncclComm_t comm = lab_comms_pick(me, call->comm);
+	void *mem = mixed_at(me, 0, MIXED_RECV);
+	ncclResult_t rc = ncclGroupStart(), wrong, end;
+
+	if (rc)
+		return rc;
+	for (int32_t i = 0; i < g->refused && !rc; i++)
+		rc = mixed_post_one(me, &g->call[g->order[i]], g->order[i]);
+	wrong = ncclBroadcast(mem, mem, 1, ncclInt8, call->row.payload.nranks, comm,
+			      me->mixed->stream[call->stream]);
+	lab_call(me, "ncclGroupEnd of a group with a wrong call");
+	end = lab_comms_settle(me, ncclGroupEnd());
+	lab_call(me, NULL);
+	if (rc)
+		return rc;
+	return wrong != ncclInvalidArgument ? ncclInternalError : end;
+}
+
+/* The rank's first stream goes on after all others. */
+static cudaError_t mixed_take(const struct lab_rank *me, const struct mixed_group *g)
+{
+	struct lab_mixed *m = me->mixed;
+	cudaError_t e = cudaSuccess;
+
+	for (uint32_t i = 0; i < g->n && !e; i++)
+		e = cudaMemcpyAsync(mixed_at(me, i, MIXED_TAKEN), mixed_at(me, i, MIXED_RECV),
+				    MIXED_BYTES, cudaMemcpyDeviceToDevice,
+				    m->stream[g->call[i].to]);
+	for (int i = 0; i < MIXED_STREAMS && !e; i++) {
+		e = cudaEventRecord(m->join, m->stream[i]);
+		if (!e)
+			e = cudaStreamWaitEvent((cudaStream_t)me->stream, m->join, 0);
+	}
+	if (e || !g->renews)
+		return e;
+	mixed_streams_free(m);
+	return mixed_streams_make(m);
+}
+
+/* ---- results ------------------------------------------------------------------------------ */
+
+static void mixed_report(struct lab_rank *me, const struct mixed_call *call, uint64_t where,
+			 const uint8_t *got)
+{
+	size_t width = payload_type_bytes(call->row.payload.type);
+	char what[LAB_ROW_TEXT], why[200] = "a message";
+
+	lab_row_text(&call->row, what);
+	if (call->distance < 0)
+		lab_row_explain(&call->row, me->rank, where, 1, got + where * width, why,
+				sizeof why);
+	os_mutex_lock(&me->run->lock);
+	me->run->wrong++;
+	os_mutex_unlock(&me->run->lock);
+	sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
+			 "wrong result on rank %d in a group of different calls, %s: %s", me->rank,
+			 call->distance < 0 ? what : "ncclSend and ncclRecv", why);
+}
+
+static size_t mixed_wrong(const struct lab_rank *me, const struct mixed_call *call, uint8_t *got,
+			  uint8_t *want, uint64_t *where)
+{
+	const struct lab_row *row = &call->row;
+	int32_t n = row->payload.nranks;
+	uint64_t elements = lab_row_elements(row, LAB_RECV);
+
+	if (call->distance < 0)
+		return lab_row_compare(row, me->rank, 0, elements, got, NULL, want, where);
+	payload_fill(&row->payload, (me->rank + n - call->distance) % n, 0, elements, want);
+	return payload_compare(&row->payload, 0, elements, got, want, where);
+}
+
+/* The stretches of a receive buffer in place lie between those of other ranks. */
+static bool mixed_check(struct lab_rank *me, const struct mixed_call *call, uint32_t i)
+{
+	const struct lab_row *row = &call->row;
+	size_t width = payload_type_bytes(row->payload.type);
+	uint8_t *got = me->mixed->host, *want = got + MIXED_BYTES;
+	uint64_t end = lab_row_most(row) * width, where = 0;
+	struct lab_span span;
+
+	if (!lab_rank_copy(me, got, mixed_at(me, i, MIXED_TAKEN), MIXED_BYTES, false))
+		return false;
+	for (uint64_t k = end; k < MIXED_BYTES; k++)
+		if (got[k] != LAB_UNWRITTEN) {
+			mixed_report(me, call, 0, got);
+			return true;
+		}
+	if (!lab_row_span(row, LAB_RECV, me->rank, 0, &span) || !row->count ||
+	    !mixed_receives(me, call))
+		return true;
+	got += span.at * width;
+	if (mixed_wrong(me, call, got, want, &where))
+		mixed_report(me, call, where, got);
+	return true;
+}
+
+static bool mixed_refused(struct lab_rank *me, struct mixed_group *g)
+{
+	const struct lab_drive call = {.fn = mixed_post_refused,
+				       .arg = g,
+				       .name = "ncclGroupEnd of a group with a wrong call",
+				       .grouped = true};
+	ncclResult_t r;
+
+	if (g->refused < 0)
+		return true;
+	if (!lab_drive(me, &call, &r))
+		return false;
+	if (r != ncclInvalidArgument && r != ncclInvalidUsage) {
+		lab_rank_fail(me, r ? r : ncclInternalError, call.name);
+		return false;
+	}
+	if (!g->refused_apart)
+		return true;
+	mixed_streams_free(me->mixed);
+	return lab_rank_cuda_ok(me, mixed_streams_make(me->mixed), "cudaStreamCreateWithFlags");
+}
+
+static bool mixed_run(struct lab_rank *me, struct mixed_group *g)
+{
+	const struct lab_drive call = {.fn = mixed_post,
+				       .arg = g,
+				       .name = "ncclGroupEnd of different calls",
+				       .grouped = true};
+	cudaError_t e = cudaSuccess;
+	ncclResult_t r;
+
+	lab_pause(me);
+	if (!mixed_refused(me, g))
+		return false;
+	for (uint32_t i = 0; i < g->n && !e; i++)
+		e = mixed_bring(me, &g->call[i], i);
+	if (!lab_rank_cuda_ok(me, e, "cudaMemcpyAsync") || !lab_drive(me, &call, &r))
+		return false;
+	if (r) {
+		lab_rank_fail(me, r, "ncclGroupEnd of different calls");
+		return false;
+	}
+	if (!lab_rank_cuda_ok(me, mixed_take(me, g), "cudaMemcpyAsync") || !lab_rank_sync(me))
+		return false;
+	for (uint32_t i = 0; i < g->n; i++)
+		if (!mixed_check(me, &g->call[i], i))
+			return false;
+	return true;
+}
+
+bool lab_mixed(struct lab_rank *me)
+{
+	bool ok = true;
+
+	for (uint32_t k = 0; ok && k < me->run->config->mixed; k++) {
+		struct mixed_group g;
+
+		mixed_draw(me->run, k, &g);
+		mixed_draw_order(me, k, &g);
+		ok = mixed_run(me, &g);
+	}
+	return ok;
+}

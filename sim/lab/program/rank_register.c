@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registered buffers, as nccl-tests has them with -R 1: memory of ncclMemAlloc that each
+ * communicator of the rank knows by ncclCommRegister, from its init to its end. With
+ * LAB_REGISTER_RENEW both are deregistered before each series, and registered again; every second
+ * time they are freed in between, as a program's allocator does: other ranks then have mapped what
+ * there no longer is.
+ */
+#include <cuda_runtime_api.h>
+
+#include "sim/lab/run/runner_internal.h"
+
+bool lab_buffer_alloc(struct lab_rank *me, uint8_t **mem, size_t bytes)
+{
+	ncclResult_t r;
+
+	if (!me->run->config->local_register)
+		return lab_rank_cuda_ok(me, cudaMalloc((void **)mem, bytes), "cudaMalloc");
+	r = ncclMemAlloc((void **)mem, bytes);
+	if (r != ncclSuccess)
+		lab_rank_fail(me, r, "ncclMemAlloc");
+	return r == ncclSuccess;
+}
+
+void lab_buffer_free(struct lab_rank *me, uint8_t **mem)
+{
+	if (*mem && me->run->config->local_register)
+		(void)ncclMemFree(*mem);
+	else if (*mem)
+		cudaFree(*mem);
+	*mem = NULL;
+}
+
+bool lab_buffers_alloc(struct lab_rank *me)
+{
+	const struct lab_config *c = me->run->config;
+
+	uint64_t beside = 2 * LAB_GUARD_BYTES + c->unalign * sizeof(uint64_t);
+
+	me->send_bytes = lab_send_bytes(c) + beside;
+	me->recv_bytes = MAX_OF(c->bytes_max, LAB_SMALL_BYTES) + beside;
+	return lab_buffer_alloc(me, &me->send, me->send_bytes) &&
+	       lab_buffer_alloc(me, &me->recv, me->recv_bytes);
+}
+
+/* Both buffers once more: one deregistration of each leaves them registered. */
+static ncclResult_t registered_again(struct lab_rank *it, ncclComm_t comm)
+{
+	uint8_t *const memory[2] = {it->send, it->recv};
+	const size_t bytes[2] = {it->send_bytes, it->recv_bytes};
+	ncclResult_t r = ncclSuccess;
+
+	for (int b = 0; b < 2 && !r; b++) {
+		void *again;
+
+		r = ncclCommRegister(comm, memory[b], bytes[b], &again);
+		if (!r)
+			r = ncclCommDeregister(comm, again);
+	}
+	return r;
+}
+
+static ncclResult_t registered_drive_register(struct lab_rank *it, void *arg)
+{
+	ncclResult_t r = ncclSuccess;
+
+	(void)arg;
+	lab_call(it, "ncclCommRegister");
+	for (uint32_t i = 0; i < lab_comms(it->run->config) && !r; i++) {
+		ncclComm_t comm = lab_comms_pick(it, i);
+
+		r = ncclCommRegister(comm, it->send, it->send_bytes, &it->registered[i][0]);
+		if (!r)
+			r = ncclCommRegister(comm, it->recv, it->recv_bytes, &it->registered[i][1]);
+		if (!r && it->run->config->local_register == LAB_REGISTER_TWICE)
+			r = registered_again(it, comm);
+	}
+	lab_call(it, NULL);
+	return r;
+}
+
+static ncclResult_t registered_drive_deregister(struct lab_rank *it, void *arg)
+{
+	ncclResult_t r = ncclSuccess;
+
+	(void)arg;
+	lab_call(it, "ncclCommDeregister");
+	for (uint32_t i = 0; i < lab_comms(it->run->config); i++)
+		for (int b = 0; b < 2 && !r; b++)
+			r = ncclCommDeregister(lab_comms_pick(it, i), it->registered[i][b]);
+	lab_call(it, NULL);
+	return r;
+}
+
+static bool registered_call(struct lab_rank *me, ncclResult_t (*fn)(struct lab_rank *it, void *arg),
+			    const char *name)
+{
+	const struct lab_drive call = {.fn = fn, .name = name};
+	ncclResult_t r;
+
+	if (!me->run->config->local_register)
+		return true;
+	if (!lab_drive(me, &call, &r))
+		return false;
+	if (r != ncclSuccess)
+		lab_rank_fail(me, r, name);
+	return r == ncclSuccess;
+}
+
+bool lab_register(struct lab_rank *me)
+{
+	return registered_call(me, registered_drive_register, "ncclCommRegister");
+}
+
+bool lab_deregister(struct lab_rank *me)
+{
+	return registered_call(me, registered_drive_deregister, "ncclCommDeregister");
+}
+
+bool lab_register_renew(struct lab_rank *me)
+{
+	if (me->run->config->local_register != LAB_REGISTER_RENEW)
+		return true;
+	if (!lab_deregister(me))
+		return false;
+	if (me->renewals++ % 2)
+		return lab_register(me);
+	lab_buffer_free(me, &me->recv);
+	lab_buffer_free(me, &me->send);
+	return lab_buffers_alloc(me) && lab_register(me);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Calls that must be refused: refused.c, refused_others.c. Called by a rank's own task. */
+#ifndef SIM_LAB_REFUSED_H
+#define SIM_LAB_REFUSED_H
+
+#include <cuda_runtime_api.h>
+
+#include "sim/lab/run/runner_internal.h"
+
+struct refused {
+	struct lab_rank *me;
+	ncclComm_t comm;
+	uint8_t *gpu;  /* memory of the rank's GPU, 3 KiB and more, aligned to 256 */
+	uint8_t *host; /* memory of the program's */
+	int32_t n;     /* ranks of the communicator */
+	struct sim_rng rng;
+};
+
+void lab_refused_report(struct lab_rank *me, const char *call, const char *why, const char *text);
+void lab_refused_judge(struct lab_rank *me, const char *call, const char *why, ncclResult_t got,
+		       ncclResult_t want);
+/* refused_others.c: makes one that is no collective and no message; *want is ncclInvalidArgument
+ * before. */
+ncclResult_t lab_refused_other(struct refused *r, bool grouped, const char **name, const char **why,
+			       ncclResult_t *want);
+/* Queries of a communicator, whose answers are checked. */
+void lab_refused_queries(struct refused *r);
+
+#endif

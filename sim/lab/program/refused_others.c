@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Calls with one wrong argument that are no collectives and no messages; and queries with their
+ * answers. */
+#include <string.h>
+
+#include "sim/lab/program/refused.h"
+
+/* ---- communicators --------------------------------------------------------------------------- */
+
+static ncclResult_t refused_config(struct refused *r, ncclConfig_t *config)
+{
+	ncclComm_t comm = NULL;
+	ncclUniqueId id = {{0}};
+
+	(void)r;
+	return ncclCommInitRankConfig(&comm, 1, id, 0, config);
+}
+
+static ncclResult_t refused_config_magic(struct refused *r)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+	config.magic++;
+	return refused_config(r, &config);
+}
+
+static ncclResult_t refused_config_size(struct refused *r)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+	config.size = 16;
+	return refused_config(r, &config);
+}
+
+static ncclResult_t refused_config_net(struct refused *r)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+	config.netName = "Carrier pigeon";
+	return refused_config(r, &config);
+}
+
+/* A value next to the legal ones, of a field that has no other in its place. */
+static ncclResult_t refused_config_value(struct refused *r)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	int *const field[] = {&config.blocking,
+			      &config.blocking,
+			      &config.cgaClusterSize,
+			      &config.minCTAs,
+			      &config.maxCTAs,
+			      &config.trafficClass,
+			      &config.trafficClass,
+			      &config.nvlsCTAs,
+			      &config.nChannelsPerNetPeer,
+			      &config.nvlinkCentricSched,
+			      &config.nvlinkCentricSched};
+	static const int value[ARRAY_LEN(field)] = {-1, 2, -1, 0, 0, -1, 256, 0, 0, -1, 2};
+	uint64_t k = sim_rng_below(&r->rng, ARRAY_LEN(field));
+
+	*field[k] = value[k];
+	return refused_config(r, &config);
+}
+
+static ncclResult_t refused_config_ctas(struct refused *r)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+	config.maxCTAs = 1 + (int)sim_rng_below(&r->rng, 8);
+	config.minCTAs = config.maxCTAs + 1;
+	return refused_config(r, &config);
+}
+
+static ncclResult_t refused_init_comm(struct refused *r)
+{
+	ncclUniqueId id = {{0}};
+
+	return ncclCommInitRank(NULL, r->n, id, 0);
+}
+
+/* Numbers of ranks, and of a rank, next to the legal ones. */
+static ncclResult_t refused_init_rank(struct refused *r)
+{
+	static const int nranks[] = {0, -1, 3, 3}, rank[] = {0, 0, -1, 3};
+	uint64_t k = sim_rng_below(&r->rng, ARRAY_LEN(rank));
+	ncclUniqueId id = {{0}};
+	ncclComm_t comm = NULL;
+
+	return ncclCommInitRank(&comm, nranks[k], id, rank[k]);
+}
+
+static ncclResult_t refused_all_comm(struct refused *r)
+{
+	(void)r;
+	return ncclCommInitAll(NULL, 1, NULL);
+}
+
+static ncclResult_t refused_all_none(struct refused *r)
+{
+	ncclComm_t comm = NULL;
+
+	(void)r;
+	return ncclCommInitAll(&comm, 0, NULL);
+}
+
+static ncclResult_t refused_all_device(struct refused *r)
+{
+	const int device = sim_rng_below(&r->rng, 2) ? -1 : 1000;
+	ncclComm_t comm = NULL;
+
+	return ncclCommInitAll(&comm, 1, &device);
+}
+
+static ncclResult_t refused_all_twice(struct refused *r)
+{
+	const int devices[2] = {r->me->device, r->me->device};
+	ncclComm_t comm[2] = {NULL, NULL};
+
+	return ncclCommInitAll(comm, 2, devices);
+}
+
+static ncclResult_t refused_finalize(struct refused *r)
+{
+	return ncclCommFinalize(sim_rng_below(&r->rng, 2) ? NULL : (ncclComm_t)(void *)r->host);
+}
+
+static ncclResult_t refused_destroy(struct refused *r)
+{
+	return ncclCommDestroy((ncclComm_t)(void *)r->host);
+}
+
+static ncclResult_t refused_abort(struct refused *r)
+{
+	return ncclCommAbort((ncclComm_t)(void *)r->host);
+}
+
+static ncclResult_t refused_async(struct refused *r)
+{
+	return ncclCommGetAsyncError(r->comm, NULL);
+}
+
+static ncclResult_t refused_async_comm(struct refused *r)
+{
+	ncclResult_t async;
+
+	return ncclCommGetAsyncError(sim_rng_below(&r->rng, 2) ? NULL : (ncclComm_t)(void *)r->host,
+				     &async);
+}
+
+/* ---- queries --------------------------------------------------------------------------------- */
+
+static ncclResult_t refused_query(struct refused *r)
+{
+	static ncclResult_t (*const query[])(const ncclComm_t, int *) = {
+		ncclCommCount, ncclCommCuDevice, ncclCommUserRank};
+	uint64_t k = sim_rng_below(&r->rng, ARRAY_LEN(query));
+	int value;
+
+	switch (sim_rng_below(&r->rng, 3)) {
+	case 0:
+		return query[k](r->comm, NULL);
+	case 1:
+		return query[k](NULL, &value);
+	default:
+		return query[k]((ncclComm_t)(void *)r->host, &value);
+	}
+}
+
+static ncclResult_t refused_version(struct refused *r)
+{
+	(void)r;
+	return ncclGetVersion(NULL);
+}
+
+static ncclResult_t refused_unique_id(struct refused *r)
+{
+	(void)r;
+	return ncclGetUniqueId(NULL);
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static ncclResult_t refused_op_create(struct refused *r)
+{
+	const uint64_t k = sim_rng_below(&r->rng, 8);
+	ncclDataType_t type = k == 2 ? (ncclDataType_t)-1 : k == 3 ? ncclNumTypes : ncclFloat32;
+	ncclScalarResidence_t where = k == 4             ? (ncclScalarResidence_t)2
+				      : k == 5 || k == 6 ? ncclScalarDevice
+							 : ncclScalarHostImmediate;
+	/* in host memory, where the GPU's is expected, misaligned; or the reverse */
+	void *scalar = k == 0 ? NULL : k == 6 ? r->gpu + 2 : k == 7 ? r->gpu : r->host;
+	ncclRedOp_t op;
+
+	return ncclRedOpCreatePreMulSum(k == 1 ? NULL : &op, scalar, type, where, r->comm);
+}
+
+static ncclResult_t refused_op_destroy(struct refused *r)
+{
+	static const ncclRedOp_t ops[] = {ncclSum, ncclAvg, ncclNumOps, ncclMaxRedOp};
+
+	return ncclRedOpDestroy(ops[sim_rng_below(&r->rng, ARRAY_LEN(ops))], r->comm);
+}
+
+static ncclResult_t refused_op_again(struct refused *r)
+{
+	float factor = 2;
+	ncclRedOp_t op;
+	ncclResult_t rc = ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32,
+						   ncclScalarHostImmediate, r->comm);
+
+	if (!rc)
+		rc = ncclRedOpDestroy(op, r->comm);
+	return rc ? rc : ncclRedOpDestroy(op, r->comm);
+}
+
+/* ---- memory, groups -------------------------------------------------------------------------- */
+
+static ncclResult_t refused_register(struct refused *r)
+{
+	void *handle;
+
+	switch (sim_rng_below(&r->rng, 5)) {
+	case 0:
+		return ncclCommRegister(r->comm, r->gpu, 64, NULL);
+	case 1:
+		return ncclCommRegister(r->comm, NULL, 64, &handle);
+	case 2:
+		return ncclCommRegister(r->comm, r->gpu, 0, &handle);
+	case 3:
+		return ncclCommRegister(r->comm, r->gpu, SIZE_MAX, &handle);
+	default:
+		return ncclCommRegister(r->comm, r->host, 64, &handle);
+	}
+}
+
+static ncclResult_t refused_deregister(struct refused *r)
+{
+	return ncclCommDeregister(r->comm, r->host);
+}
+
+static ncclResult_t refused_mem_alloc(struct refused *r)
+{
+	(void)r;
+	return ncclMemAlloc(NULL, 64);
+}
+
+static ncclResult_t refused_group_end(struct refused *r)
+{
+	(void)r;
+	return ncclGroupEnd();
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static const struct refused_row {
+	const char *name, *why;
+	ncclResult_t (*make)(struct refused *r);
+	bool usage; /* ncclInvalidUsage */
+	bool alone; /* not in a group: an environment may set the value, and the id is wrong */
+} refused_rows[] = {
+	{"ncclCommInitRankConfig", "config's magic", refused_config_magic, false, false},
+	{"ncclCommInitRankConfig", "config's size", refused_config_size, false, false},
+	{"ncclCommInitRankConfig", "config's netName", refused_config_net, false, true},
+	{"ncclCommInitRankConfig", "value of the config", refused_config_value, false, true},
+	{"ncclCommInitRankConfig", "value of the config", refused_config_value, false, true},
+	{"ncclCommInitRankConfig", "value of the config", refused_config_value, false, true},
+	{"ncclCommInitRankConfig", "minCTAs above maxCTAs", refused_config_ctas, false, false},
+	{"ncclCommInitRank", "comm NULL", refused_init_comm, false, false},
+	{"ncclCommInitRank", "numbers", refused_init_rank, false, false},
+	{"ncclCommInitAll", "comm NULL", refused_all_comm, false, false},
+	{"ncclCommInitAll", "no device", refused_all_none, false, false},
+	{"ncclCommInitAll", "unknown device", refused_all_device, true, false},
+	{"ncclCommInitAll", "a device twice", refused_all_twice, true, false},
+	{"ncclCommFinalize", "comm", refused_finalize, false, false},
+	{"ncclCommDestroy", "comm none", refused_destroy, false, false},
+	{"ncclCommAbort", "comm none", refused_abort, false, false},
+	{"ncclCommGetAsyncError", "asyncError NULL", refused_async, false, false},
+	{"ncclCommGetAsyncError", "comm", refused_async_comm, false, false},
+	{"ncclCommCount and the like", "an argument", refused_query, false, false},
+	{"ncclCommCount and the like", "an argument", refused_query, false, false},
+	{"ncclGetVersion", "version NULL", refused_version, false, false},
+	{"ncclGetUniqueId", "uniqueId NULL", refused_unique_id, false, false},
+	{"ncclRedOpCreatePreMulSum", "an argument", refused_op_create, false, false},
+	{"ncclRedOpCreatePreMulSum", "an argument", refused_op_create, false, false},
+	{"ncclRedOpCreatePreMulSum", "an argument", refused_op_create, false, false},
+	{"ncclRedOpDestroy", "op", refused_op_destroy, false, false},
+	{"ncclRedOpDestroy", "op destroyed", refused_op_again, false, false},
+	{"ncclCommRegister", "an argument", refused_register, false, false},
+	{"ncclCommRegister", "an argument", refused_register, false, false},
+	{"ncclCommDeregister", "handle", refused_deregister, false, false},
+	{"ncclMemAlloc", "ptr NULL", refused_mem_alloc, false, false},
+	{"ncclGroupEnd", "no group", refused_group_end, true, true},
+};
+
+ncclResult_t lab_refused_other(struct refused *r, bool grouped, const char **name, const char **why,
+			       ncclResult_t *want)
+{
+	uint64_t k = sim_rng_below(&r->rng, ARRAY_LEN(refused_rows));
+
+	if (grouped && refused_rows[k].alone)
+		k = 0;
+	*name = refused_rows[k].name;
+	*why = refused_rows[k].why;
+	if (refused_rows[k].usage)
+		*want = ncclInvalidUsage;
+	return refused_rows[k].make(r);
+}
+
+/* ---- right calls ----------------------------------------------------------------------------- */
+
+static void refused_answer(struct refused *r, const char *call, ncclResult_t rc, int got, int want)
+{
+	if (rc && r->me->run->armed)
+		return;
+	lab_refused_judge(r->me, call, "a query", rc, ncclSuccess);
+	if (!rc && got != want)
+		lab_refused_report(r->me, call, "a query", "gave another number than it should");
+}
+
+void lab_refused_queries(struct refused *r)
+{
+	int value = -1;
+	ncclResult_t rc = ncclCommCount(r->comm, &value);
+
+	refused_answer(r, "ncclCommCount", rc, value, r->n);
+	rc = ncclCommUserRank(r->comm, &value);
+	refused_answer(r, "ncclCommUserRank", rc, value, r->me->rank);
+	rc = ncclCommCuDevice(r->comm, &value);
+	refused_answer(r, "ncclCommCuDevice", rc, value, r->me->device);
+	rc = ncclGetVersion(&value);
+	refused_answer(r, "ncclGetVersion", rc, value, NCCL_VERSION_CODE);
+	rc = ncclCommDestroy(NULL);
+	refused_answer(r, "ncclCommDestroy of NULL", rc, 0, 0);
+	rc = ncclCommAbort(NULL);
+	refused_answer(r, "ncclCommAbort of NULL", rc, 0, 0);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Communicators that come and go while others work: after a rank has launched its collectives, and
+ * before it waits for them, it makes communicators of some of the ranks, one after the other,
+ * reduces in each, checks the result and ends it. All ranks draw the same members, from the run's
+ * seed, and take the communicators in the same order; those without a common rank are there
+ * together.
+ *
+ * Without a plan of faults the seed draws more: non-blocking ones, ends by
+ * ncclCommFinalize, and some that all members abort, each at its own time, while they are made or
+ * while a collective runs.
+ */
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+
+#include "sim/lab/run/runner_internal.h"
+
+#define TRANSIENT_COUNT 512u /* elements, at most */
+#define TRANSIENT_SALT  0x7472616e73ull
+
+#define TRANSIENT_ABORT_POWERS 27 /* a member aborts it up to 2^27 ns after its call, 0.13 s */
+
+enum transient_abort { TRANSIENT_KEPT, TRANSIENT_ABORT_INIT, TRANSIENT_ABORT_WORK };
+
+/* One of them, as a rank sees it. */
+struct transient {
+	uint64_t round;   /* of the run, from 0 */
+	int32_t index, n; /* of the members */
+	bool leads;
+	bool polls;                  /* it is non-blocking */
+	bool finalizes;              /* before it is destroyed */
+	enum transient_abort aborts; /* all members end it so */
+	size_t count;
+};
+
+int lab_transient_make(struct lab_rank *me)
+{
+	size_t bytes = TRANSIENT_COUNT * sizeof(int32_t);
+	cudaError_t e;
+
+	if (!me->run->config->transient)
+		return 0;
+	e = cudaMalloc((void **)&me->transient_memory, bytes);
+	if (!e)
+		e = cudaStreamCreateWithFlags((cudaStream_t *)&me->transient_stream,
+					      cudaStreamNonBlocking);
+	return (int)e;
+}
+
+void lab_transient_free(struct lab_rank *me)
+{
+	if (me->transient_stream)
+		cudaStreamDestroy(me->transient_stream);
+	if (me->transient_memory)
+		cudaFree(me->transient_memory);
+	me->transient_stream = NULL;
+	me->transient_memory = NULL;
+}
+
+/* Kinds that programs without faults have as well. */
+static void transient_draw_kind(struct sim_rng *rng, struct transient *t)
+{
+	t->finalizes = sim_rng_below(rng, 3) == 0;
+	t->polls = sim_rng_below(rng, 3) == 0;
+	bool aborts = sim_rng_below(rng, 4) == 0, early = sim_rng_below(rng, 2) == 0;
+
+	if (!aborts)
+		return;
+	t->polls = true;
+	t->aborts = early ? TRANSIENT_ABORT_INIT : TRANSIENT_ABORT_WORK;
+}
+
+/* Its members: each rank or not, and at least one. False: this rank is not one. */
+static bool transient_draw(const struct lab_rank *me, struct transient *t)
+{
+	const struct lab_run *run = me->run;
+	int32_t first = (int32_t)(t->round % (uint64_t)run->nranks), lowest = -1;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, run->config->sim.seed + t->round, "lab.transient");
+	t->count = 1 + (size_t)sim_rng_below(&rng, TRANSIENT_COUNT);
+	t->index = -1;
+	t->n = 0;
+	t->finalizes = t->polls = false;
+	t->aborts = TRANSIENT_KEPT;
+	for (int32_t r = 0; r < run->nranks; r++) {
+		bool in = sim_rng_below(&rng, 2) == 0;
+
+		if (!in && r != first)
+			continue;
+		if (lowest < 0)
+			lowest = r;
+		if (r == me->rank)
+			t->index = t->n;
+		t->n++;
+	}
+	t->leads = lowest == me->rank;
+	if (!run->armed)
+		transient_draw_kind(&rng, t);
+	return t->index >= 0;
+}
+
+/* Errors of a communicator that the watch has aborted are no errors of the rank. */
+static bool transient_ok(struct lab_rank *me, ncclResult_t r, const char *call)
+{
+	if (r != ncclSuccess && !shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
+		lab_rank_fail(me, r, call);
+	return r == ncclSuccess;
+}
+
+static bool transient_cuda_ok(struct lab_rank *me, cudaError_t e)
+{
+	return lab_rank_cuda_ok(me, e, "CUDA call for a transient communicator");
+}
+
+/* The first member makes the id and the launcher hands it to the others. */
+static bool transient_id(struct lab_rank *me, const struct transient *t, ncclUniqueId *id)
+{
+	struct lab_transient_id *slot =
+		&me->run->transient_id[t->round % me->run->config->transient];
+	struct wait w = {
+		.on = &slot->ready,
+		.bytes = 8,
+		.kind = WAIT_EQ,
+		.mask = WAIT_MASK_ALL,
+		.want = t->round + 1,
+		.why = "harness: the unique id of a transient communicator",
+		.from = {.rank = -1, .channel = -1, .step = -1},
+	};
+
+	if (t->leads) {
+		if (!transient_ok(me, ncclGetUniqueId(&slot->id), "ncclGetUniqueId"))
+			return false;
+		shared_store_u64(&slot->ready, t->round + 1, SHARED_RELEASE);
+	} else if (os_wait_one(&w, &me->run->failed)) {
+		return false;
+	}
+	*id = slot->id;
+	return true;
+}
+
+static bool transient_sync(struct lab_rank *me, ncclComm_t comm)
+{
+	for (;;) {
+		ncclResult_t async = ncclSuccess;
+		cudaError_t e = cudaStreamQuery(me->transient_stream);
+
+		if (e != cudaErrorNotReady)
+			return transient_cuda_ok(me, e);
+		if (!transient_ok(me, ncclCommGetAsyncError(comm, &async),
+				  "ncclCommGetAsyncError") ||
+		    !transient_ok(me, async, "ncclCommGetAsyncError"))
+			return false;
+		/* with faults, the stack reports failures of ranks, except within a program */
+		if (lab_team_troubled(me) ||
+		    shared_load_u32(me->run->armed ? &me->watch_aborted : &me->run->failed,
+				    SHARED_ACQUIRE))
+			return false;
+	}
+}
+
+static void transient_wrong(struct lab_rank *me, const struct transient *t, size_t where)
+{
+	os_mutex_lock(&me->run->lock);
+	me->run->wrong++;
+	os_mutex_unlock(&me->run->lock);
+	sim_note_failure(
+		SIM_WRONG_RESULT, "correctness", me->rank,
+		"rank %d: wrong result in transient communicator %llu of %d ranks, element "
+		"%zu of %zu",
+		me->rank, (unsigned long long)t->round, t->n, where, t->count);
+	fprintf(stderr,
+		"doppel: rank %d: wrong result in transient communicator %llu of %d ranks, element "
+		"%zu of %zu\n",
+		me->rank, (unsigned long long)t->round, t->n, where, t->count);
+}
+
+static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncclComm_t comm)
+{
+	struct payload p = {.type = ncclInt32,
+			    .op = ncclSum,
+			    .nranks = t->n,
+			    .salt = TRANSIENT_SALT + t->round};
+	size_t bytes = t->count * sizeof(int32_t), where = 0;
+	uint8_t *got = me->staging, *want = me->staging + bytes;
+	void *mem = me->transient_memory;
+	ncclResult_t r;
+
+	payload_fill(&p, t->index, 0, t->count, got);
+	if (!transient_cuda_ok(me, cudaMemcpyAsync(mem, got, bytes, cudaMemcpyHostToDevice,
+						   me->transient_stream)))
+		return false;
+	r = lab_comm_settle(
+		me, comm,
+		ncclAllReduce(mem, mem, t->count, p.type, p.op, comm, me->transient_stream));
+	if (!transient_ok(me, r, "ncclAllReduce") ||
+	    /* a copy to pageable memory waits for the kernel: a program that survives first waits
+	     * itself */
+	    (me->run->armed && !transient_sync(me, comm)) ||
+	    !transient_cuda_ok(me, cudaMemcpyAsync(got, mem, bytes, cudaMemcpyDeviceToHost,
+						   me->transient_stream)) ||
+	    !transient_sync(me, comm))
+		return false;
+	payload_expect(&p, 0, t->count, want);
+	if (payload_compare(&p, 0, t->count, got, want, &where))
+		transient_wrong(me, t, where);
+	return true;
+}
+
+ncclComm_t lab_transient_take(struct lab_rank *me)
+{
+	return __atomic_exchange_n(&me->transient_comm, NULL, __ATOMIC_ACQ_REL);
+}
+
+static bool transient_init(struct lab_rank *me, const struct transient *t)
+{
+	static const char call[] = "ncclCommInitRankConfig";
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclUniqueId id;
+	ncclResult_t r;
+
+	if (!transient_id(me, t, &id))
+		return false;
+	config.blocking = !t->polls;
+	lab_call(me, "ncclCommInitRankConfig of a transient communicator");
+	me->transient_begins = true;
+	r = ncclCommInitRankConfig(&me->transient_comm, t->n, id, t->index, &config);
+	r = lab_comm_settle(me, me->transient_comm, r);
+	me->transient_begins = false;
+	lab_call(me, NULL);
+	ncclComm_t failed = r ? lab_transient_take(me) : NULL;
+
+	if (failed && t->polls) /* it is the program's to abort */
+		(void)ncclCommAbort(failed);
+	return transient_ok(me, r, call);
+}
+
+static bool transient_finalize(struct lab_rank *me, ncclComm_t comm)
+{
+	return transient_ok(me, lab_comm_settle(me, comm, ncclCommFinalize(comm)),
+			    "ncclCommFinalize");
+}
+
+static bool transient_end(struct lab_rank *me, const struct transient *t, bool ok)
+{
+	ncclComm_t comm = lab_transient_take(me);
+	ncclResult_t r;
+
+	if (!comm)
+		return false;
+	lab_call(me, "the end of a transient communicator");
+	if (ok && t->finalizes)
+		ok = transient_finalize(me, comm);
+	r = ok ? ncclCommDestroy(comm) : ncclCommAbort(comm);
+	lab_call(me, NULL);
+	return transient_ok(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort") && ok;
+}
+
+/* Another member may abort first: calls of this one then return errors. */
+static bool transient_abort_ok(struct lab_rank *me, ncclResult_t r, const char *call)
+{
+	bool expected = r == ncclSuccess || r == ncclInProgress || r == ncclRemoteError ||
+			r == ncclSystemError;
+
+	if (!expected)
+		lab_rank_fail(me, r, call);
+	return expected;
+}
+
+static ncclResult_t transient_abort_launch(struct lab_rank *me, const struct transient *t,
+					   ncclComm_t comm)
+{
+	void *mem = me->transient_memory;
+	ncclResult_t r = lab_comm_settle(me, comm, ncclInProgress);
+
+	return r ? r
+		 : ncclAllReduce(mem, mem, t->count, ncclInt32, ncclSum, comm,
+				 me->transient_stream);
+}
+
+/* A member waits for its init or not, launches a collective or not, and aborts; or it destroys what
+ * may still be in its init. */
+static bool transient_live_aborted(struct lab_rank *me, const struct transient *t)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclResult_t r, end;
+	struct sim_rng rng;
+	ncclUniqueId id;
+
+	sim_rng_seed(&rng,
+		     me->run->config->sim.seed + t->round * LAB_MAX_DEVICES + (uint64_t)t->index,
+		     "lab.transient_abort");
+	uint64_t most_ns = 1ull << sim_rng_below(&rng, TRANSIENT_ABORT_POWERS);
+	uint64_t after_ns = sim_rng_below(&rng, most_ns);
+	bool waits = sim_rng_below(&rng, 3) == 0;
+	bool destroys = t->aborts != TRANSIENT_ABORT_WORK && sim_rng_below(&rng, 3) == 0;
+	const char *call = destroys ? "ncclCommDestroy" : "ncclCommAbort";
+
+	if (!transient_id(me, t, &id))
+		return false;
+	config.blocking = 0;
+	lab_call(me, "a transient communicator that is aborted");
+	r = ncclCommInitRankConfig(&me->transient_comm, t->n, id, t->index, &config);
+	ncclComm_t comm = me->transient_comm;
+
+	if (comm && t->aborts == TRANSIENT_ABORT_WORK)
+		r = transient_abort_launch(me, t, comm);
+	else if (comm && waits)
+		r = lab_comm_settle(me, comm, ncclInProgress);
+	os_sleep_ns(after_ns);
+	comm = lab_transient_take(me);
+	end = !comm ? ncclSuccess : destroys ? ncclCommDestroy(comm) : ncclCommAbort(comm);
+	lab_call(me, NULL);
+	return transient_abort_ok(me, r, "a call before the end of its communicator") &&
+	       (destroys ? transient_abort_ok(me, end, call) : transient_ok(me, end, call)) &&
+	       transient_cuda_ok(me, cudaStreamSynchronize(me->transient_stream));
+}
+
+static bool transient_live(struct lab_rank *me, const struct transient *t)
+{
+	if (!transient_init(me, t))
+		return false;
+	ncclComm_t comm = __atomic_load_n(&me->transient_comm, __ATOMIC_ACQUIRE);
+	lab_call(me, "a transient communicator's work");
+	bool ok = comm && transient_reduce(me, t, comm);
+	lab_call(me, NULL);
+	return transient_end(me, t, ok);
+}
+
+bool lab_transients(struct lab_rank *me)
+{
+	bool ok = true;
+
+	if (!me->run->config->transient)
+		return true;
+	shared_store_u32(&me->transient_on, 1, SHARED_RELEASE);
+	for (uint32_t i = 0; ok && i < me->run->config->transient; i++) {
+		struct transient t = {.round = me->transients++};
+
+		if (transient_draw(me, &t))
+			ok = t.aborts ? transient_live_aborted(me, &t) : transient_live(me, &t);
+	}
+	shared_store_u32(&me->transient_on, 0, SHARED_RELEASE);
+	return ok;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files of choices, read whole, made smaller, written again. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/macros.h"
+#include "sim/engine/base/output.h"
+#include "sim/lab/search/shrink_internal.h"
+
+enum { CHOICES_PER_LINE = 20, CHOICES_MOST = 1 << 28 };
+
+static int choices_bad(const char *path, const char *what)
+{
+	fprintf(stderr, "doppel shrink: %s: %s\n", path, what);
+	return EINVAL;
+}
+
+/* "4:2", "-" or "-12": how many choices, or 0. */
+static uint32_t choices_word(const char *word, struct shrink_choice *c, uint32_t room)
+{
+	uint32_t row = 1;
+	int end = 0;
+
+	if (word[0] != '-')
+		return sscanf(word, "%" SCNu32 ":%" SCNu32 "%n", &c->n, &c->value, &end) == 2 &&
+		       !word[end] && c->n;
+	if (word[1] && (sscanf(word + 1, "%" SCNu32 "%n", &row, &end) != 1 || word[1 + end]))
+		return 0;
+	return row <= room ? row : 0;
+}
+
+static int choices_read_site(struct shrink_choices *c, FILE *f, const char *path)
+{
+	struct shrink_site *more = realloc(c->site, (c->sites + 1) * sizeof *more);
+	char word[32];
+	uint32_t n = 0;
+
+	if (!more)
+		return ENOMEM;
+	c->site = more;
+	struct shrink_site *s = &c->site[c->sites];
+	memset(s, 0, sizeof *s);
+	if (fscanf(f, "%63s %" SCNu32, s->name, &n) != 2 || n > CHOICES_MOST)
+		return choices_bad(path, "expected \"site NAME COUNT\"");
+	s->made = calloc(n ? n : 1, sizeof *s->made);
+	if (!s->made)
+		return ENOMEM;
+	c->sites++;
+	while (s->n < n) {
+		uint32_t row = fscanf(f, " %31s", word) == 1
+				       ? choices_word(word, &s->made[s->n], n - s->n)
+				       : 0;
+		if (!row)
+			return choices_bad(path,
+					   "a site has fewer choices than its line announces");
+		s->n += row;
+	}
+	return 0;
+}
+
+int shrink_choices_read(struct shrink_choices *c, const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char word[64], rest[160];
+	size_t head = 0;
+	int rc = 0;
+
+	memset(c, 0, sizeof *c);
+	if (!f)
+		return choices_bad(path, strerror(errno));
+	while (!rc && fscanf(f, " %63s", word) == 1) {
+		if (strcmp(word, "site") == 0) {
+			rc = choices_read_site(c, f, path);
+			continue;
+		}
+		if (c->sites || !fgets(rest, sizeof rest, f) ||
+		    head + strlen(word) + strlen(rest) >= sizeof c->head) {
+			rc = choices_bad(path, "not a file of choices");
+			break;
+		}
+		head += (size_t)snprintf(c->head + head, sizeof c->head - head, "%s%s", word, rest);
+	}
+	if (!rc && strncmp(c->head, "doppel-choices ", 15) != 0)
+		rc = choices_bad(path, "not a file of choices");
+	fclose(f);
+	if (rc)
+		shrink_choices_free(c);
+	return rc;
+}
+
+static void choices_write_site(const struct shrink_site *s, FILE *f)
+{
+	uint32_t words = 0, row;
+
+	fprintf(f, "site %s %" PRIu32, s->name, s->n);
+	for (uint32_t i = 0; i < s->n; i += row) {
+		const struct shrink_choice *c = &s->made[i];
+
+		for (row = 0; i + row < s->n && !c[row].n; row++)
+			;
+		fputc(words++ % CHOICES_PER_LINE ? ' ' : '\n', f);
+		if (row)
+			fprintf(f, "-%" PRIu32, row);
+		else
+			fprintf(f, "%" PRIu32 ":%" PRIu32, c->n, c->value);
+		row = MAX_OF(row, 1u);
+	}
+	fputc('\n', f);
+}
+
+int shrink_choices_write(const struct shrink_choices *c, const char *path)
+{
+	FILE *f = output_open("choices", path);
+
+	if (!f)
+		return EIO;
+	fputs(c->head, f);
+	for (uint32_t i = 0; i < c->sites; i++)
+		if (c->site[i].n)
+			choices_write_site(&c->site[i], f);
+	return output_close(f, "choices", path);
+}
+
+void shrink_choices_free(struct shrink_choices *c)
+{
+	for (uint32_t i = 0; i < c->sites; i++)
+		free(c->site[i].made);
+	free(c->site);
+	memset(c, 0, sizeof *c);
+}
+
+uint32_t shrink_site_special(const struct shrink_site *s)
+{
+	uint32_t special = 0;
+
+	for (uint32_t i = 0; i < s->n; i++)
+		special += s->made[i].n != 0;
+	return special;
+}
+
+void shrink_choices_count(const struct shrink_choices *c, uint64_t *all, uint64_t *special)
+{
+	*all = *special = 0;
+	for (uint32_t i = 0; i < c->sites; i++) {
+		*all += c->site[i].n;
+		*special += shrink_site_special(&c->site[i]);
+	}
+}
+
+void shrink_site_quieten(struct shrink_site *s, uint32_t first, uint32_t count)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < s->n && at < first + count; i++) {
+		if (!s->made[i].n)
+			continue;
+		if (at++ >= first)
+			s->made[i] = (struct shrink_choice){0};
+	}
+}

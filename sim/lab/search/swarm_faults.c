@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The faults of a drawn scenario: which seeds have a plan, what is in it, when it heals. A plan
+ * adds to the world that the seed has without faults, and leaves it as it is.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/lab/search/swarm_internal.h"
+
+#define SWARM_EARLY_NS 1000000000ull /* by then ranks have connected */
+
+/* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). Half of
+ * the time it is the quiet rank's own end that fails first. */
+static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
+{
+	struct quiet_line {
+		const char *site, *action;
+	};
+	/* a network's socket has a channel, one of the bootstrap has none */
+	static const struct quiet_line sockets[] = {{"os.socket channel=0", "reset"},
+						    {"os.socket channel=0", "fail"}};
+	static const struct quiet_line hcas[] = {{"verbs.cqe", "error"},
+						 {"verbs.start", "error"},
+						 {"verbs.request", "refuse"},
+						 {"verbs.recv_cqe", "error"},
+						 {"fabric.link", "forever down"}};
+	uint64_t which = sim_rng_below(rng, ARRAY_LEN(hcas));
+	uint64_t power = sim_rng_below(rng, 7);
+	unsigned nth = 1 + (unsigned)sim_rng_below(rng, 1ull << power);
+	unsigned rank = (unsigned)sim_rng_below(rng, ranks);
+	const struct quiet_line *line = swarm_has_sockets(s) ? &sockets[which != 0] : &hcas[which];
+	char of[24] = "";
+
+	if (sim_rng_below(rng, 2))
+		snprintf(of, sizeof of, " rank=%u", rank);
+	snprintf(s->plan, sizeof s->plan, "%s%s nth=%u %s\n", line->site, of, nth, line->action);
+	s->lab.quiet = 1 + rank;
+	s->lab.recover = false;
+	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+	swarm_env(s, "NCCL_IB_TIMEOUT=10");
+}
+
+/* When faults heal: one time in four before much has happened, one in four after HCAs have run out
+ * of their retries, else in the middle of init or of the work. */
+static uint64_t swarm_heal_ns(struct sim_rng *rng)
+{
+	static const struct {
+		uint32_t first, powers;
+	} span[] = {{10, 10}, {20, 8}, {20, 8}, {28, 8}};
+	uint64_t s = sim_rng_below(rng, ARRAY_LEN(span));
+	uint64_t shift = span[s].first + sim_rng_below(rng, span[s].powers);
+
+	return (1ull << shift) + sim_rng_below(rng, 1ull << shift);
+}
+
+bool swarm_is_early(uint64_t seed, bool *segments)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.early");
+	bool early = sim_rng_below(&rng, 8) == 0;
+	*segments = early && sim_rng_below(&rng, 3) == 0;
+	return early;
+}
+
+/* Leaves out the lines of a plan that hold a block back until the others of its launch have
+ * ended. */
+static void swarm_release_blocks(char *plan)
+{
+	char *line = plan, *end;
+
+	while ((end = strchr(line, '\n'))) {
+		const char *hold = strstr(line, " hold\n");
+
+		if (hold && hold < end)
+			memmove(line, end + 1, strlen(end + 1) + 1);
+		else
+			line = end + 1;
+	}
+}
+
+static void swarm_take_plan(struct scenario *s, char *plan)
+{
+	ASSERT(plan && strlen(plan) < sizeof s->plan);
+	strcpy(s->plan, plan);
+	free(plan);
+}
+
+/* Faults that every call survives, one seed in ten of those without others: an error is a failure.
+ * HCAs have the retries that they have by themselves. */
+static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.survivable");
+	if (sim_rng_below(&rng, 10))
+		return;
+	swarm_take_plan(s, sim_fault_draw_survivable(seed, s->lab.hosts, ranks));
+	s->expect = SCENARIO_EXPECT_SUCCESS;
+	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+}
+
+/* One call of a rank that fails, any of those that it makes, one seed in four of those without
+ * others. */
+static bool swarm_any_call(struct scenario *s, uint64_t seed, uint32_t ranks)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.any_call");
+	if (sim_rng_below(&rng, 4))
+		return false;
+	swarm_take_plan(s, sim_fault_draw_any(seed, s->lab.hosts, ranks));
+	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+	return true;
+}
+
+void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
+{
+	uint32_t ranks = lab_ranks(&s->lab, NULL);
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.faults");
+	bool segments, early = swarm_is_early(seed, &segments);
+	bool drawn = sim_rng_below(&rng, 8) == 0;
+	uint64_t heal_ns = swarm_heal_ns(&rng);
+	bool recover = sim_rng_below(&rng, 3) == 0, quiet = sim_rng_below(&rng, 4) == 0;
+	/* HCAs that give up within a second, not in half a minute; a message takes less than 4
+	 * ms */
+	bool hurried = sim_rng_below(&rng, 2);
+	uint64_t timeout = 10 + sim_rng_below(&rng, 6), retries = sim_rng_below(&rng, 8);
+
+	if (faults == SCENARIO_FAULTS_NONE)
+		return;
+	if (faults == SCENARIO_FAULTS_SOME && !drawn && !early) {
+		if (!swarm_any_call(s, seed, ranks))
+			swarm_survivable(s, seed, ranks);
+		return;
+	}
+	s->lab.sim.heal_ns = heal_ns + (early ? SWARM_EARLY_NS : 0);
+	s->lab.recover = recover;
+	if (quiet && !early && s->lab.hosts > 1) {
+		swarm_quiet(s, &rng, ranks);
+		return;
+	}
+	if (hurried) {
+		swarm_env(s, "NCCL_IB_TIMEOUT=%u", (unsigned)timeout);
+		swarm_env(s, "NCCL_IB_RETRY_CNT=%u", (unsigned)retries);
+	}
+	swarm_take_plan(s, early ? sim_fault_draw_early(seed, s->lab.hosts, ranks)
+				 : sim_fault_draw(seed, s->lab.hosts, ranks));
+	if (!swarm_blocks_may_wait(&s->lab))
+		swarm_release_blocks(s->plan);
+}

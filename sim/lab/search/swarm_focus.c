@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Settings that are drawn to fit each other. Features that swarm.c draws one by one come together
+ * too rarely where a bug needs four or five of them: an algorithm, a collective that has it,
+ * several warps, small slots and sizes that fill them many times. One seed in six has a focus, one
+ * way in which data goes between ranks, and everything that this way needs. The rest of the
+ * scenario is as the other parts draw it.
+ */
+#include <string.h>
+
+#include "sim/lab/search/swarm_internal.h"
+
+#define FOCUS_TRAFFIC (4ull << 20) /* ranks x bytes x runs, at most */
+#define FOCUS_FILLS   10           /* as much as the slots of a connection hold, at most */
+
+enum focus_proto { FOCUS_SIMPLE, FOCUS_LL, FOCUS_LL128, FOCUS_PROTOS };
+
+struct focus {
+	struct scenario *s;
+	struct sim_rng rng;
+	uint64_t holds; /* bytes in the slots of a connection */
+	uint32_t rows;  /* sizes in a row, larger each time */
+};
+
+static uint64_t focus_below(struct focus *f, uint64_t n)
+{
+	return sim_rng_below(&f->rng, n);
+}
+
+static uint64_t focus_from(struct focus *f, uint64_t least, uint64_t most)
+{
+	return least + sim_rng_below(&f->rng, most - least + 1);
+}
+
+/* ---- parts of a focus ----------------------------------------------------------------------- */
+
+static void focus_one_host(struct focus *f)
+{
+	struct lab_config *c = &f->s->lab;
+
+	snprintf(f->s->machine, sizeof f->s->machine, "h100-8nic");
+	c->hosts = 1;
+	c->gpus = (uint32_t)focus_from(f, 2, 5);
+	c->host_gpus_n = 0;
+	swarm_env(f->s, "NCCL_P2P_DISABLE=0");
+}
+
+static void focus_hosts(struct focus *f)
+{
+	struct lab_config *c = &f->s->lab;
+
+	if (c->hosts > 1)
+		return;
+	c->hosts = (uint32_t)focus_from(f, 2, 3);
+	c->gpus = MIN_OF(c->gpus, 4u);
+}
+
+static void focus_collective(struct focus *f, const char *const *names, size_t n)
+{
+	const char *name = names[focus_below(f, n)];
+
+	f->s->lab.collective = lab_collective_find(name, strlen(name));
+	ASSERT(f->s->lab.collective);
+}
+
+/* Averages of integers are not divided where sums are. */
+static void focus_average(struct focus *f)
+{
+	if (focus_below(f, 2))
+		return;
+	f->s->lab.ops[0] = ncclAvg;
+	f->s->lab.types[0] = ncclInt32;
+}
+
+static void focus_channels(struct focus *f, uint64_t channels)
+{
+	swarm_env(f->s, "NCCL_MIN_NCHANNELS=%u", (unsigned)channels);
+	swarm_env(f->s, "NCCL_MAX_NCHANNELS=%u", (unsigned)channels);
+}
+
+/* Small slots of one of the protocols. Lines of LL are half data. */
+static void focus_slots(struct focus *f, enum focus_proto proto)
+{
+	static const struct {
+		const char *name, *buffer;
+	} of[FOCUS_PROTOS] = {[FOCUS_SIMPLE] = {"Simple", "NCCL_BUFFSIZE"},
+			      [FOCUS_LL] = {"LL", "NCCL_LL_BUFFSIZE"},
+			      [FOCUS_LL128] = {"LL128", "NCCL_LL128_BUFFSIZE"}};
+	uint64_t bytes = 8192ull << focus_below(f, 3);
+
+	swarm_env(f->s, "NCCL_PROTO=%s", of[proto].name);
+	swarm_env(f->s, "%s=%u", of[proto].buffer, (unsigned)bytes);
+	f->holds = proto == FOCUS_LL ? bytes / 2 : bytes;
+}
+
+/* The rank's buffer, from full slots on. */
+static void focus_size(struct focus *f)
+{
+	struct lab_config *c = &f->s->lab;
+	uint64_t runs = c->iterations + (c->iterations > 1);
+	uint64_t most = FOCUS_TRAFFIC /
+			(lab_ranks(c, NULL) * runs * f->rows * (c->in_place + c->out_of_place));
+	uint64_t bytes = f->holds + focus_below(f, f->holds * (FOCUS_FILLS - 1));
+
+	c->bytes_min = c->bytes_max = MIN_OF(bytes, most);
+	c->bytes_step = 1;
+	if (f->rows > 1)
+		c->bytes_step = 1 + focus_below(f, 4096);
+	c->bytes_max += (f->rows - 1) * c->bytes_step;
+}
+
+/* ---- the foci ------------------------------------------------------------------------------- */
+
+static void focus_direct(struct focus *f)
+{
+	static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "reduce",
+					    "broadcast"};
+
+	focus_one_host(f);
+	focus_collective(f, names, ARRAY_LEN(names));
+	swarm_env(f->s, "NCCL_ALGO=%s",
+		  focus_below(f, 2) ? "OneShot" : "OneShot;allreduce:TwoShot");
+	focus_slots(f, FOCUS_LL);
+	focus_channels(f, 1);
+}
+
+/* Hosts with fewer NICs than ranks, which a tree leaves through other ranks. False: not drawn. */
+static bool focus_relays(struct focus *f)
+{
+	struct lab_config *c = &f->s->lab;
+	bool few = focus_below(f, 2), two = focus_below(f, 3) == 0;
+
+	if (!few)
+		return false;
+	snprintf(f->s->machine, sizeof f->s->machine, two ? "h100-2nic" : "a100-4nic");
+	c->hosts = (uint32_t)focus_from(f, 2, 4);
+	c->gpus = (uint32_t)focus_from(f, 2, c->hosts == 4 ? 3 : 4);
+	c->host_gpus_n = 0;
+	return true;
+}
+
+/* With lines in place one group of threads must not write where another one still reads; a single
+ * warp takes both ways in turns. */
+static void focus_tree(struct focus *f)
+{
+	static const char *const names[] = {"all_reduce", "all_reduce", "reduce", "broadcast"};
+	enum focus_proto proto = (enum focus_proto)focus_below(f, FOCUS_PROTOS);
+	bool turns = proto == FOCUS_SIMPLE && focus_below(f, 2);
+
+	focus_hosts(f);
+	bool relays = focus_relays(f);
+	focus_collective(f, names, ARRAY_LEN(names));
+	focus_average(f);
+	swarm_env(f->s, "NCCL_ALGO=Ring;allreduce:Tree;reduce:Tree;broadcast:Tree");
+	focus_slots(f, proto);
+	swarm_env(f->s, "NCCL_NTHREADS=%u", 32 * (turns ? 1u : (unsigned)focus_from(f, 2, 8)));
+	if (!relays || focus_below(f, 2))
+		focus_channels(f, 1);
+	if (proto != FOCUS_SIMPLE) {
+		f->s->lab.in_place = true;
+		f->s->lab.out_of_place = false;
+	}
+}
+
+static void focus_pat(struct focus *f)
+{
+	static const char *const names[] = {"all_gather", "reduce_scatter"};
+
+	focus_hosts(f);
+	focus_collective(f, names, ARRAY_LEN(names));
+	focus_average(f);
+	swarm_env(f->s, "NCCL_ALGO=Ring;allgather:PAT;reducescatter:PAT");
+	swarm_env(f->s, "NCCL_PAT_ENABLE=1");
+	focus_slots(f, FOCUS_SIMPLE);
+	focus_channels(f, 1);
+}
+
+static void focus_ring(struct focus *f)
+{
+	static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "reduce",
+					    "broadcast"};
+
+	focus_collective(f, names, ARRAY_LEN(names));
+	swarm_env(f->s, "NCCL_ALGO=Ring");
+	focus_slots(f, (enum focus_proto)focus_below(f, FOCUS_PROTOS));
+	focus_channels(f, 1);
+}
+
+/* Results go into registered outputs of other processes after some calls, when these are mapped. A
+ * program that renews its buffers needs sizes to renew them between. */
+static void focus_registered(struct focus *f)
+{
+	static const char *const names[] = {"all_gather", "all_gather", "all_reduce"};
+	struct lab_config *c = &f->s->lab;
+
+	focus_one_host(f);
+	c->gpus = (uint32_t)focus_from(f, 2, 4);
+	c->ranks_per_proc = 1;
+	c->drive = LAB_DRIVE_RANK;
+	c->local_register = focus_below(f, 2) ? LAB_REGISTER_RENEW : LAB_REGISTER_ONCE;
+	c->iterations = (uint32_t)focus_from(f, 3, 6);
+	focus_collective(f, names, ARRAY_LEN(names));
+	swarm_env(f->s, "NCCL_ALGO=Ring");
+	focus_slots(f, FOCUS_SIMPLE);
+	focus_channels(f, focus_from(f, 1, 2));
+	f->rows = 3;
+}
+
+/* Messages of several parts: some one after the other, or in as many launches as a small FIFO of
+ * works makes of them. */
+static void focus_messages(struct focus *f)
+{
+	static const char *const names[] = {"all_to_all", "all_to_all", "gather", "scatter"};
+	bool cut = focus_below(f, 2);
+	uint64_t channels = cut ? 4ull << focus_below(f, 2) : 2ull << focus_below(f, 3);
+	uint64_t parts = cut || focus_below(f, 2) ? channels : 1ull << focus_below(f, 3);
+	uint32_t gpus = (uint32_t)focus_from(f, 1, cut ? 3 : 2);
+
+	focus_hosts(f);
+	f->s->lab.gpus = MIN_OF(f->s->lab.gpus, gpus);
+	f->s->lab.host_gpus_n = 0;
+	focus_collective(f, names, ARRAY_LEN(names));
+	f->s->lab.iterations = cut ? 1 : 3;
+	swarm_env(f->s, "NCCL_ALGO=Ring");
+	focus_slots(f, focus_below(f, 6) ? FOCUS_SIMPLE : FOCUS_LL);
+	focus_channels(f, channels);
+	swarm_env(f->s, "NCCL_NCHANNELS_PER_NET_PEER=%u", (unsigned)parts);
+	f->holds *= MIN_OF(channels, parts) * f->s->lab.hosts * f->s->lab.gpus;
+	if (cut) {
+		swarm_env(f->s, "NCCL_WORK_ARGS_BYTES=0");
+		swarm_env(f->s, "NCCL_WORK_FIFO_BYTES=4096");
+	}
+}
+
+/* Sockets that share slices: those are long. */
+static void focus_sockets(struct focus *f)
+{
+	static const char *const names[] = {"all_reduce", "broadcast", "reduce", "all_to_all"};
+
+	focus_hosts(f);
+	f->s->lab.gpus = MIN_OF(f->s->lab.gpus, 2u);
+	f->s->lab.host_gpus_n = 0;
+	focus_collective(f, names, ARRAY_LEN(names));
+	swarm_env(f->s, "NCCL_ALGO=Ring");
+	swarm_env(f->s, "NCCL_NET=Socket");
+	swarm_env(f->s, "NCCL_SOCKET_NTHREADS=%u", (unsigned)focus_from(f, 1, 2));
+	swarm_env(f->s, "NCCL_NSOCKS_PERTHREAD=%u", (unsigned)focus_from(f, 1, 3));
+	swarm_env(f->s, "NCCL_PROTO=Simple");
+	swarm_env(f->s, "NCCL_BUFFSIZE=%u", 4u << 20);
+	focus_channels(f, 1);
+	f->holds = 256 << 10;
+}
+
+void swarm_focus(struct scenario *s, uint64_t seed)
+{
+	static void (*const foci[])(struct focus * f) = {
+		focus_direct,   focus_tree,    focus_pat,       focus_ring,
+		focus_messages, focus_sockets, focus_registered};
+	struct focus f = {.s = s, .rows = 1};
+
+	sim_rng_seed(&f.rng, seed, "swarm.focus");
+	if (focus_below(&f, 6))
+		return;
+	s->lab.warp_width = 1;
+	foci[focus_below(&f, ARRAY_LEN(foci))](&f);
+	focus_size(&f);
+	s->lab.sim.races = focus_below(&f, 4) == 0;
+}
+
+/* Send and receive round the ranks, one in 16 seeds: by draws of their own, so that the others
+ * stay. */
+void swarm_messages(struct scenario *s, uint64_t seed)
+{
+	static const char name[] = "send_recv";
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.messages");
+	bool messages = sim_rng_below(&rng, 16) == 0, before = sim_rng_below(&rng, 4) == 0;
+	const struct lab_collective **to = before ? &s->lab.before : &s->lab.collective;
+
+	if (messages)
+		*to = lab_collective_find(name, sizeof name - 1);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared by the files of the default swarm: swarm.c (what other draws depend on), swarm_settings.c
+ * (variables, a row each), swarm_world.c (hosts and ranks), swarm_focus.c (settings that are drawn
+ * to fit each other), swarm_faults.c (plans of faults). Called by scenario_swarm alone; each
+ * function changes the scenario that it is given.
+ */
+#ifndef SIM_LAB_SWARM_INTERNAL_H
+#define SIM_LAB_SWARM_INTERNAL_H
+
+#include "core/base/macros.h"
+#include "sim/lab/check/collective.h"
+#include "sim/lab/search/scenario.h"
+
+/* Without progress, virtual time: an HCA that is out of retries reports it within a minute. */
+#define SWARM_BUDGET_NS 300000000000ull
+
+uint64_t swarm_one_of(struct sim_rng *rng, const uint64_t *values, size_t n);
+__attribute__((format(printf, 2, 3))) void swarm_env(struct scenario *s, const char *fmt, ...);
+/* Is there a variable whose text begins so? */
+bool swarm_is_set(const struct scenario *s, const char *name);
+/* Are the hosts connected by sockets? */
+bool swarm_has_sockets(const struct scenario *s);
+
+/* May blocks of a kernel wait until others have ended? Channels of a ring are independent. Messages
+ * need all blocks at the same time: parts of a message are received together, and ranks cut their
+ * rounds into launches at different places, so that a block waits for a launch that is after a
+ * kernel of which another block has not started. */
+bool swarm_blocks_may_wait(const struct lab_config *c);
+
+void swarm_worlds(struct scenario *s, uint64_t seed);
+bool swarm_has_messages(const struct scenario *s);
+void swarm_focus(struct scenario *s, uint64_t seed);
+/* Variables that are drawn one by one (swarm_settings.c). */
+void swarm_settings(struct scenario *s, uint64_t seed);
+/* Draws the personality of HCAs: to be called when the plan of faults is drawn. */
+void swarm_hcas(struct scenario *s, uint64_t seed);
+void swarm_messages(struct scenario *s, uint64_t seed);
+/* Draws what programs do beside one series: other calls in groups, other tasks, other configs and
+ * environments. */
+void swarm_programs(struct scenario *s, uint64_t seed);
+/* Draws what depends on the plan of faults: to be called when that is drawn. */
+void swarm_programs_after(struct scenario *s, uint64_t seed);
+/* Do faults of this seed end something early, a call or a rank, while ranks connect or first work?
+ * A third of the worlds of these seeds, *segments, have no P2P: ranks share segments, which outlive
+ * a rank that dies. */
+bool swarm_is_early(uint64_t seed, bool *segments);
+void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Variables that the swarm draws one by one: a row each. A row names the share of seeds that have
+ * it, its values, and the worlds that it belongs to. Each row has a random stream of its own, so
+ * that a new row leaves the draws of the others as they are.
+ */
+#include <string.h>
+
+#include "sim/lab/search/swarm_internal.h"
+
+/* The world that a row belongs to: all of these. */
+enum setting_world {
+	SETTING_HOSTS = 1,       /* several hosts */
+	SETTING_HCAS = 2,        /* several hosts, connected by HCAs */
+	SETTING_SOCKETS = 4,     /* several hosts, connected by sockets */
+	SETTING_MESSAGES = 8,    /* messages between two ranks */
+	SETTING_ONE_PROCESS = 16 /* all ranks of a host in one process */
+};
+
+struct setting {
+	const char *name;
+	const char *values; /* separated by '|'; a value may be listed twice */
+	uint32_t one_of;    /* one seed in so many */
+	uint32_t world;
+	const char *with;    /* belongs to scenarios that have this variable, or this assignment */
+	const char *without; /* to those that do not have it */
+};
+
+/* A row may name those before it. */
+static const struct setting setting_rows[] = {
+	/* the choices that the doubles had by themselves: rings in SIMPLE, few channels */
+	{"NCCL_ALGO", "Ring", 4, 0, NULL, "NCCL_ALGO="},
+	{"NCCL_PROTO", "Simple", 4, 0, NULL, "NCCL_PROTO="},
+	{"NCCL_MAX_NCHANNELS", "1|2|2|4", 3, 0, NULL, "NCCL_M"},
+	/* the least that a ring writes directly into outputs; by default no seed has as much */
+	{"DOPPEL_RESULT_BYTES", "1|1|1|4096", 2, 0, NULL, NULL},
+	{"NCCL_NET_GDR_LEVEL", "LOC", 6, 0, NULL, NULL},
+	{"NCCL_CROSS_NIC", "0|1|2", 6, 0, NULL, NULL},
+	{"DOPPEL_TOPO_NETWORK", "1", 8, SETTING_HOSTS, NULL, NULL},
+	{"NCCL_SHM_DISABLE", "1", 4, 0, NULL, NULL},
+	{"NCCL_P2P_DIRECT_DISABLE", "1", 4, SETTING_ONE_PROCESS, NULL, NULL},
+	{"NCCL_CUMEM_ENABLE", "1", 3, 0, NULL, NULL},
+	{"NCCL_CUMEM_HOST_ENABLE", "1", 3, 0, NULL, "NCCL_SHM_DISABLE="},
+	/* messages over the network: their channels, and the relays that they leave a host by */
+	{"NCCL_NCHANNELS_PER_NET_PEER", "1|2|3|4|5|6|7|8", 4, SETTING_HOSTS | SETTING_MESSAGES,
+	 NULL, "NCCL_NCHANNELS_PER_NET_PEER="},
+	{"NCCL_P2P_PXN_LEVEL", "0|1", 4, SETTING_HOSTS | SETTING_MESSAGES, NULL, NULL},
+	{"DOPPEL_PXN_CONNECTIONS", "0|1|2|3|4", 6, SETTING_HOSTS | SETTING_MESSAGES, NULL,
+	 "NCCL_P2P_PXN_LEVEL="},
+	/* the family is that of the bootstrap, too */
+	{"NCCL_SOCKET_FAMILY", "AF_INET6", 8, SETTING_HOSTS, NULL, NULL},
+	{"NCCL_NET", "Socket", 8, SETTING_HOSTS, NULL, "NCCL_NET="},
+	{"NCCL_SOCKET_NTHREADS", "0|1|2|3", 3, SETTING_SOCKETS, NULL, "NCCL_SOCKET_NTHREADS="},
+	{"NCCL_NSOCKS_PERTHREAD", "1|2|3|4", 2, SETTING_SOCKETS,
+	 "NCCL_SOCKET_NTHREADS=", "NCCL_NSOCKS_PERTHREAD="},
+	/* how an HCA registers memory of a GPU, and orders its writes to it */
+	{"DOPPEL_GPU_RDMA", "dmabuf|peermem|none", 5, SETTING_HCAS, NULL, NULL},
+	{"NCCL_DMABUF_ENABLE", "0", 16, SETTING_HCAS, NULL, NULL},
+	{"NCCL_IB_PCI_RELAXED_ORDERING", "0", 4, SETTING_HCAS, NULL, NULL},
+	/* packets overtake each other, with and without the stack's knowledge */
+	{"DOPPEL_HCA_ROUTING", "adaptive", 4, SETTING_HCAS, NULL, NULL},
+	{"NCCL_IB_ADAPTIVE_ROUTING", "0|1", 2, SETTING_HCAS, NULL, NULL},
+	{"NCCL_IB_AR_THRESHOLD", "256", 2, SETTING_HCAS, "NCCL_IB_ADAPTIVE_ROUTING=1", NULL},
+	{"NCCL_IB_QPS_PER_CONNECTION", "2|3|4", 6, SETTING_HCAS, NULL, NULL},
+	{"NCCL_IB_SPLIT_DATA_ON_QPS", "1", 2, SETTING_HCAS, "NCCL_IB_QPS_PER_CONNECTION=", NULL},
+	/* data that an acknowledge makes visible at the far end, where the memory order is drawn */
+	{"DOPPEL_HCA_ORDER", "acknowledge|completion|draw", 1, 0, NULL, NULL},
+};
+
+static uint32_t setting_world(const struct scenario *s)
+{
+	uint32_t world = swarm_has_messages(s) ? SETTING_MESSAGES : 0;
+
+	if (s->lab.ranks_per_proc == LAB_ALL_RANKS)
+		world |= SETTING_ONE_PROCESS;
+	if (s->lab.hosts > 1)
+		world |= SETTING_HOSTS | (swarm_has_sockets(s) ? SETTING_SOCKETS : SETTING_HCAS);
+	return world;
+}
+
+/* The k-th of the values, modulo their number. */
+static const char *setting_value(const struct setting *row, uint64_t k, size_t *bytes)
+{
+	const char *at = row->values;
+	uint64_t n = 1;
+
+	for (const char *c = at; *c; c++)
+		n += *c == '|';
+	for (k %= n; k; k--)
+		at = strchr(at, '|') + 1;
+	*bytes = strcspn(at, "|");
+	return at;
+}
+
+void swarm_settings(struct scenario *s, uint64_t seed)
+{
+	char stream[SCENARIO_ENV_BYTES];
+	struct sim_rng rng;
+	size_t bytes;
+
+	for (size_t i = 0; i < ARRAY_LEN(setting_rows); i++) {
+		const struct setting *row = &setting_rows[i];
+
+		snprintf(stream, sizeof stream, "swarm.%s", row->name);
+		sim_rng_seed(&rng, seed, stream);
+		bool drawn = sim_rng_below(&rng, row->one_of) == 0;
+		const char *value = setting_value(row, sim_rng_below(&rng, 840), &bytes);
+
+		if (drawn && (setting_world(s) & row->world) == row->world &&
+		    (!row->with || swarm_is_set(s, row->with)) &&
+		    (!row->without || !swarm_is_set(s, row->without)))
+			swarm_env(s, "%s=%.*s", row->name, (int)bytes, value);
+	}
+}
+
+/* HCAs that are not as the specification wants them, one time in eight. Not rxe among faults: it
+ * waits for a dead peer without end. */
+void swarm_hcas(struct scenario *s, uint64_t seed)
+{
+	static const char *const kinds[] = {"mlx5", "mlx5-ib", "rxe", "spec,mlx5", "mlx5,rxe"};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.hcas");
+	bool others = sim_rng_below(&rng, 8) == 0;
+	const char *kind = kinds[sim_rng_below(&rng, ARRAY_LEN(kinds))];
+	if (others && !(s->plan[0] && strstr(kind, "rxe")))
+		swarm_env(s, "DOPPEL_HCA_PERSONALITY=%s", kind);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Draws the world of a scenario: hosts, their machines, the ranks on each, and how they are placed.
+ * Most worlds are of two or three ranks; each kind of larger or uneven ones is a draw by itself.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/lab/search/swarm_internal.h"
+
+#define SWARM_BUDGET_EVENTS_MANY 20000000ull /* the inits of many hosts */
+
+/* Small worlds mostly: half of all bugs need no more than two ranks and two hosts. */
+static void swarm_world(struct scenario *s, uint64_t seed)
+{
+	static const struct {
+		const char *name;
+		uint32_t gpus, hosts; /* at most */
+	} machines[] = {
+		{"h100-8nic", 8, 4}, {"h100-8nic", 8, 4},        {"a100-4nic", 8, 4},
+		{"pcie-4gpu", 4, 4}, {"workstation-2gpu", 2, 4}, /* no HCA: sockets between hosts */
+	};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.world");
+	uint64_t m = sim_rng_below(&rng, ARRAY_LEN(machines));
+	uint32_t hosts = (uint32_t)swarm_one_of(&rng, (uint64_t[]){1, 2, 2, 2, 3, 4}, 6);
+	hosts = MIN_OF(hosts, machines[m].hosts);
+	uint32_t most = MIN_OF(machines[m].gpus, 16 / hosts), least = hosts == 1 ? 2 : 1;
+	/* the smallest of three draws, mostly: half of all worlds are of two or three ranks */
+	uint32_t one = (uint32_t)sim_rng_below(&rng, most - least + 1);
+	uint32_t two = (uint32_t)sim_rng_below(&rng, most - least + 1);
+	uint32_t three = (uint32_t)sim_rng_below(&rng, most - least + 1);
+
+	snprintf(s->machine, sizeof s->machine, "%s", machines[m].name);
+	s->lab.hosts = hosts;
+	s->lab.gpus = least + (sim_rng_below(&rng, 6) ? MIN_OF(MIN_OF(one, two), three) : one);
+	s->lab.ranks_per_proc = sim_rng_below(&rng, 3) ? 1 : LAB_ALL_RANKS;
+	s->lab.warp_width = 1;
+	if (hosts * s->lab.gpus <= 4 && sim_rng_below(&rng, 8) == 0)
+		s->lab.warp_width = 32;
+}
+
+/* Shapes that are rare. A communicator of one rank has no ring, no connection and no kernel. Half
+ * of the processes with several ranks have one task that drives all of them. Hosts may have
+ * different numbers of ranks, and ranks may be on any host. */
+static void swarm_shape(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.shape");
+	bool alone = sim_rng_below(&rng, 24) == 0;
+	if (alone)
+		s->lab.hosts = s->lab.gpus = 1;
+	bool together = sim_rng_below(&rng, 2) == 0;
+	if (together && s->lab.ranks_per_proc == LAB_ALL_RANKS)
+		s->lab.drive = LAB_DRIVE_PROCESS;
+	bool uneven = sim_rng_below(&rng, 6) == 0;
+	s->lab.host_gpus_n = uneven && s->lab.hosts > 1 && s->lab.gpus > 1 ? s->lab.hosts : 0;
+	for (uint32_t h = 0; h < s->lab.host_gpus_n; h++)
+		s->lab.host_gpus[h] = 1 + (uint32_t)sim_rng_below(&rng, s->lab.gpus);
+	uint64_t map = sim_rng_below(&rng, 8);
+	s->lab.map = map < 2 ? LAB_MAP_SEED : map == 2 ? LAB_MAP_NODE : LAB_MAP_SLOT;
+}
+
+/* More hosts than four, of one or two ranks each: trees, rounds of PAT and rings are longer. One
+ * seed in 60. */
+static void swarm_many_hosts(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.many_hosts");
+	bool drawn = sim_rng_below(&rng, 60) == 0;
+	uint32_t hosts = 5 + (uint32_t)sim_rng_below(&rng, 12);
+	uint32_t gpus = hosts > 8 ? 1 : 1 + (uint32_t)sim_rng_below(&rng, 2);
+
+	if (!drawn || s->lab.hosts < 2)
+		return;
+	s->lab.hosts = hosts;
+	s->lab.gpus = gpus;
+	s->lab.host_gpus_n = 0;
+	s->lab.warp_width = 1;
+	s->lab.sim.budget_events = SWARM_BUDGET_EVENTS_MANY;
+}
+
+/* Hosts of different machines, in one world of several in five: those that have HCAs and as many
+ * GPUs as a host has ranks. They differ in channels, speeds, GPU generations and numbers of NICs,
+ * and must agree. */
+static void swarm_machines(struct scenario *s, uint64_t seed)
+{
+	static const struct {
+		const char *name;
+		uint32_t gpus;
+	} machines[] = {{"pcie-4gpu", 4}, {"h100-8nic", 8}, {"a100-4nic", 8}};
+	struct sim_rng rng;
+	size_t n = 0;
+
+	sim_rng_seed(&rng, seed, "swarm.machines");
+	bool mixed = sim_rng_below(&rng, 5) == 0;
+	uint64_t first = sim_rng_below(&rng, ARRAY_LEN(machines));
+	uint32_t kinds = 2 + (uint32_t)sim_rng_below(&rng, 2);
+
+	if (!mixed || s->lab.hosts < 2 || strcmp(s->machine, "workstation-2gpu") == 0)
+		return;
+	for (uint32_t i = 0, taken = 0; i < ARRAY_LEN(machines); i++) {
+		uint64_t m = (first + i) % ARRAY_LEN(machines);
+
+		if (machines[m].gpus < s->lab.gpus || taken == MIN_OF(kinds, s->lab.hosts))
+			continue;
+		n += (size_t)snprintf(s->machine + n, sizeof s->machine - n, "%s%s",
+				      taken++ ? "," : "", machines[m].name);
+	}
+}
+
+/* Hosts with fewer NICs than GPUs, so that ranks send through other ranks (PXN), one time in eight
+ * where they have enough GPUs for their ranks; or the same without PXN, one time in eight of
+ * these. */
+static void swarm_relays(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.relays");
+	bool few = sim_rng_below(&rng, 8) == 0, disabled = sim_rng_below(&rng, 8) == 0;
+	bool fits = s->lab.hosts > 1 && s->lab.gpus >= 2 && s->lab.gpus <= 4;
+
+	if (!few || !fits)
+		return;
+	snprintf(s->machine, sizeof s->machine, "h100-2nic");
+	if (disabled)
+		swarm_env(s, "NCCL_PXN_DISABLE=1");
+}
+
+/* Merged NICs: hosts whose cards have two ports, one time in eight where they have enough GPUs for
+ * their ranks, and one in four of these with the ports apart; of the other worlds one in sixteen
+ * merges whatever HCAs a CPU has. */
+static void swarm_merged(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.merged");
+	bool ports = sim_rng_below(&rng, 8) == 0, apart = sim_rng_below(&rng, 4) == 0;
+	bool all = sim_rng_below(&rng, 16) == 0;
+
+	if (s->lab.hosts == 1)
+		return;
+	if (ports && s->lab.gpus <= 4) {
+		snprintf(s->machine, sizeof s->machine, "a100-2port");
+		if (apart)
+			swarm_env(s, "NCCL_NET_MERGE_LEVEL=LOC");
+	} else if (all) {
+		swarm_env(s, "NCCL_NET_MERGE_LEVEL=SYS");
+	}
+}
+
+void swarm_worlds(struct scenario *s, uint64_t seed)
+{
+	swarm_world(s, seed);
+	swarm_shape(s, seed);
+	swarm_many_hosts(s, seed);
+	swarm_machines(s, seed);
+	swarm_relays(s, seed);
+	swarm_merged(s, seed);
+}
