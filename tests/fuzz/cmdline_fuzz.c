@@ -20,7 +20,7 @@
 
 #include "core/topo/topo.h"
 #include "sim/cli/options.h"
-#include "sim/cli/verbs_run.h"
+#include "dropin/cli/verbs_run.h"
 #include "sim/lab/exhaust.h"
 #include "sim/lab/fail.h"
 #include "sim/lab/scenario.h"
@@ -229,7 +229,7 @@ int fuzz_doppel_main(int argc, char **argv);
 #include "sim/cli/tune.c"
 #include "sim/cli/tune_measure.c"
 #include "sim/cli/tune_print.c"
-#include "sim/cli/verbs_run.c"
+#include "dropin/cli/verbs_run.c"
 #include "sim/cli/main.c"
 /* clang-format on */
 

@@ -19,15 +19,17 @@ declare -A allowed=(
 	[backends]="core/os core/base backends"
 	[backends/cuda]="core/os core/base core/device backends backends/cuda"
 	[backends/verbs]="core/os core/base backends backends/verbs"
-	[backends/rdmacm]="backends/rdmacm"
-	[backends/mlx5dv]="backends/mlx5dv backends/fakeverbs/objects"
 	[backends/nccl]="core/os sim/world backends/nccl"
 	[backends/fakecuda]="core/os core/base core/device sim/engine sim/world backends backends/fakecuda"
-	[backends/dropin]="core/os core/base sim/engine sim/world backends backends/dropin"
 	[sim/engine]="core/os core/base sim/engine"
 	[sim/world]="core/os core/base sim/engine sim/world"
 	[sim/lab]="core/os core/base core/include sim/engine sim/world sim/lab backends"
-	[sim/cli]="core/os core/base core/include core/topo core/tune core/detect sim/engine sim/world sim/lab sim/cli backends backends/dropin"
+	[sim/cli]="core/os core/base core/include core/topo core/tune core/detect sim/engine sim/world sim/lab sim/cli backends"
+	# the verbs product for foreign programs; its command is in the program doppel
+	[dropin/ibverbs]="core/os core/base sim/engine sim/world backends dropin/ibverbs"
+	[dropin/rdmacm]="dropin/rdmacm"
+	[dropin/mlx5dv]="dropin/mlx5dv backends/fakeverbs/objects"
+	[dropin/cli]="core/os core/base sim/engine sim/world sim/lab sim/cli backends dropin/ibverbs dropin/cli"
 )
 
 # Floors, from the ground up. Two folders with a + between them are one floor: base reads the environment
@@ -50,12 +52,12 @@ floors_allow() {
 floors_allow core "$core_floors" ""
 floors_allow backends/fakeverbs "$fakeverbs_floors" "core/os core/base sim/engine sim/world backends"
 for floor in $fakeverbs_floors; do
-	allowed[backends/dropin]+=" backends/fakeverbs/$floor"
+	allowed[dropin/ibverbs]+=" backends/fakeverbs/$floor"
 done
 
 table=$(for room in "${!allowed[@]}"; do echo "$room ${allowed[$room]}"; done)
-includes=$(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' core backends sim \
-	--include='*.c' --include='*.h' --include='*.cu')
+includes=$(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' core backends sim dropin \
+	--include='*.c' --include='*.h' --include='*.cu' | grep -v '^dropin/tests/')
 bad=0
 awk -v table="$table" '
 	BEGIN {
