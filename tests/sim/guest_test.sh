@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An ordinary program (guest/program.c) on the doubles, by `doppel exec` and by DOPPEL_MACHINE: what it
+# An ordinary program (guest/guest_program.c) on the doubles, by `doppel exec` and by DOPPEL_MACHINE: what it
 # gets, and what is printed at its end. Arguments: build folder, source folder.
 set -euo pipefail
 build_dir=$(cd "$1" && pwd) source_dir=$(cd "$2" && pwd)
@@ -16,7 +16,7 @@ fi
 test_begin "$build_dir"
 # a child that exits leaves what its parent had; what a world leaves is counted by the world
 export ASAN_OPTIONS=detect_leaks=0
-cc ${sanitizer:+$sanitizer} -o "$work/program" "$source_dir/tests/sim/guest/program.c" -I"$source_dir/core/include" \
+cc ${sanitizer:+$sanitizer} -o "$work/program" "$source_dir/tests/sim/guest/guest_program.c" -I"$source_dir/core/include" \
 	-I"$source_dir/backends/fakecuda/include" -L"$build_dir" -lnccl -lcudart -pthread
 # the codes of a run
 {

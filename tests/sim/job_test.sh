@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# `doppel exec --hosts N`: a program (guest/job.c, examples/hosts.c) on several hosts of one world. Right
+# `doppel exec --hosts N`: a program (guest/guest_job.c, examples/hosts.c) on several hosts of one world. Right
 # results, one order for one seed, a state of its own for each host, ends of programs and of the job, a
 # killed host, gdb, and what is refused. Arguments: build folder, source folder.
 set -euo pipefail
@@ -12,7 +12,7 @@ need_plain "$build_dir"
 test_begin "$build_dir"
 flags=(-Wall -Wextra -Werror -I"$source_dir/core/include" -I"$source_dir/backends/fakecuda/include")
 libraries=(-L"$build_dir" -lnccl -lcudart -pthread)
-cc -g "${flags[@]}" -o "$work/job" "$source_dir/tests/sim/guest/job.c" "${libraries[@]}"
+cc -g "${flags[@]}" -o "$work/job" "$source_dir/tests/sim/guest/guest_job.c" "${libraries[@]}"
 cc "${flags[@]}" -o "$work/hosts" "$source_dir/examples/hosts.c" "${libraries[@]}"
 USAGE=1 ERROR=2 NO_PROGRESS=10 LEAK=13
 

@@ -4,7 +4,8 @@
  * and run unchanged on several targets:
  *
  *   verbs_suite_world   fakeverbs in this process, two HCAs of one host, engines sim and threads;
- *                       target_world.c; expected-fakeverbs.txt
+ *                       target_world.c; expected-fakeverbs.txt. It also has the cases of world/,
+ *                       which need faults, environments, hosts or logs of the double (world.h)
  *   verbs_suite         whatever libibverbs.so.1 the loader finds: rdma-core on soft-RoCE or an HCA,
  *                       or the drop-in; target_posix.c; needs nothing but libibverbs and libc;
  *                       expected-rxe.txt, expected-dropin.txt
@@ -18,8 +19,8 @@
  * the last line counts. Each case runs in a process of its own, and is killed after --timeout
  * seconds. Exit code 1 when a case failed.
  *
- * To add a case: one file per area (tests/conformance/verbs/AREA.c; a new file is found by itself,
- * after cmake runs again), one function:
+ * To add a case: one file per area, "area"_cases.c in objects/ or requests/; cmake finds a new file
+ * when it runs again; one function:
  *
  *     CASE(write_moves_bytes)
  *     {
@@ -108,13 +109,18 @@ enum vs_need {
 
 struct vs_case {
 	const char *name;
-	const char *file; /* its base name is the area */
+	const char *file; /* its base name, without _cases.c, is the area */
 	void (*run)(void);
 	uint64_t needs;
 	int count;                       /* of vs_param; 0: no parameter */
 	const char *(*label)(int param); /* its name; NULL: the number */
 	const char *(*plan)(int param);  /* of faults, where they can be planned; NULL: none */
 	bool misuse; /* breaks rules on purpose: the sanitizer of a double may complain */
+	/* in tests/conformance/verbs/world only: */
+	const char *faults;               /* the plan, if it has no parameter */
+	const char *engine;               /* the only engine that it runs on; NULL: each */
+	const struct world_config *world; /* NULL: the target's */
+	bool worlds;                      /* runs outside of a world, and makes its own */
 	struct vs_case *next;
 };
 
@@ -266,6 +272,9 @@ struct vs_pair {
 	struct vs_end end[2];
 };
 
+/* One end of vs_make, and of vs_free. */
+void vs_end_make(struct vs_pair *p, int side);
+void vs_end_free(struct vs_end *e);
 /* Everything but connecting: queue pairs in RESET. Destroying one's own objects before vs_free is
  * fine if the pointer is set to NULL. */
 void vs_make(struct vs_pair *p, const struct vs_options *o);

@@ -16,7 +16,7 @@ struct vs_config {
 	int case_seconds;
 	uint64_t long_ns; /* VS_LONG */
 	bool strict, here, verbose, preload, times;
-	const char *expected;
+	const char *expected, *except;
 	/* targets with seeds */
 	const char *engine;
 	uint64_t seed, seeds; /* seeds 0: as many as the target likes */
@@ -53,6 +53,23 @@ void target_idle(const void *object, uint64_t mark, uint64_t deadline_ns);
 /* Would the call that takes an event return immediately? */
 bool target_async_pending(struct ibv_context *ctx);
 bool target_channel_pending(struct ibv_comp_channel *channel);
+
+/* suite_rows.c: a line of the target's list */
+struct suite_row {
+	char name[120];
+	bool differs;      /* otherwise: lacks */
+	int passes, fails; /* of the cases that it names */
+};
+void suite_rows_read(const char *path);
+/* The line that lists the name; NULL: there is no such line. */
+struct suite_row *suite_listed(bool differs, const char *name);
+/* Prints a failure for each line whose cases all passed, and returns how many. whole: all cases
+ * ran, so that lines with a pattern are checked, too. *number: of the last result. */
+int suite_rows_check(bool whole, int *number);
+
+/* suite_options.c: takes option argv[*i], and its value; false: there is no such option */
+bool suite_option(int argc, char **argv, int *i);
+void suite_usage(FILE *f);
 
 /* need.c: */
 extern const char *const vs_need_name[VS_NEED_COUNT], *const vs_need_text[VS_NEED_COUNT];
