@@ -7,7 +7,7 @@
 #include <check.h>
 
 #include "tests/collectives/calls.h"
-#include "tests/sim/comm_rank.h"
+#include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
 
 enum { COUNT = 64, BYTES = 4096 };

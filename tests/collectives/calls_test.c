@@ -10,7 +10,7 @@
 #include "sim/lab/payload.h"
 #include "tests/collectives/calls.h"
 #include "tests/sample.h"
-#include "tests/sim/comm_rank.h"
+#include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
 
 #define MOST_RANKS 8

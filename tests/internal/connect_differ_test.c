@@ -10,7 +10,7 @@
 
 #include "core/rank/rank.h"
 #include "core/topo/topo.h"
-#include "tests/sim/comm_rank.h"
+#include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
 
 enum differ_kind {

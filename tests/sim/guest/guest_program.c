@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An ordinary program for tests/sim/guest_test.sh: program WHAT. Knows CUDA and NCCL, no world. */
+/* An ordinary program for tests/sim/programs/guest_test.sh: program WHAT. Knows CUDA and NCCL, no world. */
 #include <cuda_runtime.h>
 #include <nccl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program for tests/sim/trials_test.sh: groups over several streams, several communicators, and
+/* A program for tests/sim/programs/trials_test.sh: groups over several streams, several communicators, and
  * messages that two ranks group differently: trial_groups KIND. Each process drives one rank, but
  * for the kinds of streams, where it drives two. */
 #include "trial.h"

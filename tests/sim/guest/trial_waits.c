@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program for tests/sim/trials_test.sh: loops of queries, with limits of their own: trial_waits
+/* A program for tests/sim/programs/trials_test.sh: loops of queries, with limits of their own: trial_waits
  * WHAT. */
 #include <pthread.h>
 #include <sys/time.h>
