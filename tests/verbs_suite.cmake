@@ -30,7 +30,7 @@ endif()
 # fakeverbs in this process: a test for each area and engine.
 if(DOPPEL_FAKE AND DOPPEL_RDMA STREQUAL "fakeverbs")
 	add_library(verbs_target_world OBJECT ${verbs_suite_dir}/harness/target_world.c
-		${verbs_suite_dir}/harness/world.c)
+		${verbs_suite_dir}/harness/world_runs.c)
 	add_executable(verbs_suite_world ${verbs_suite_objects} $<TARGET_OBJECTS:verbs_target_world>
 		${verbs_world_areas})
 	add_executable(verbs_walk_world ${verbs_walk_objects} $<TARGET_OBJECTS:verbs_target_world>)
