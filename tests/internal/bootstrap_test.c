@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bootstrap by itself: ring, gathers, messages, strangers on its ports, ranks that contradict each
- * other or go away.
+ * Bootstrap by itself: ring, gathers, messages, unknown clients on its ports, ranks that contradict
+ * each other or leave.
  */
 #include <check.h>
 #include <errno.h>
@@ -125,7 +125,7 @@ static void sizes_differ_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
 	ranks_barrier(); /* a failure elsewhere may already end an init */
 	ncclResult_t rc = bootstrap_all_gather(b, all, rank == 1 ? 9 : 8);
-	/* its successor or itself notices, whoever is first; the news reaches the others */
+	/* rank 1 or its successor detects the difference first; the others receive the error */
 	EXPECT(rc == ncclInternalError || rc == ncclRemoteError);
 	if (rc == ncclInternalError) {
 		EXPECT(rank == 1 || rank == 2);
@@ -173,7 +173,7 @@ static void message_recv(struct bootstrap *b, int32_t rank, int32_t from, int ta
 	os_free(m);
 }
 
-/* Everybody sends to everybody, itself included, and receives in another order. Messages are
+/* Every rank sends to every rank, itself included, and receives in another order. Messages are
  * larger than a socket takes, so that senders depend on receivers that send themselves. */
 static void messages_rank(int32_t rank, int32_t nranks, void *arg)
 {
@@ -236,7 +236,7 @@ START_TEST(a_message_of_another_size_is_named)
 }
 END_TEST
 
-/* ---- strangers ------------------------------------------------------------------------------ */
+/* ---- unknown clients ------------------------------------------------------------------------ */
 
 static struct os_addr id_address(const ncclUniqueId *id)
 {
@@ -245,7 +245,8 @@ static struct os_addr id_address(const ncclUniqueId *id)
 	return bid.root;
 }
 
-/* Says something that is not ours, or nothing, and hangs up; or stays. */
+/* Sends bytes that are not of the protocol, or nothing, and closes the connection; or keeps it
+ * open. */
 static void stranger_knock(const struct os_addr *at, const void *say, size_t bytes, bool stay)
 {
 	struct sock_ctx ctx = {"test: stranger", -1, -1, NULL};
@@ -339,7 +340,7 @@ END_TEST
 
 /* ---- rank that goes away -------------------------------------------------------------------- */
 
-/* The special rank leaves after the init; nobody hangs in the gather that it misses. */
+/* The special rank leaves after the init; no rank hangs in the gather that it misses. */
 static void leaver_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct boot_world *w = arg;

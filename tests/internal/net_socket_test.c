@@ -17,11 +17,11 @@
 #define MESSAGES 40
 #define FLIGHT   8
 
-/* What a test wants of the two ends. */
+/* The parameters of a test's two ends. */
 struct pair {
 	shared_u32 listening;
 	struct net_handle handle;
-	uint32_t sends, recvs; /* 0: MESSAGES. What is more at one end never comes */
+	uint32_t sends, recvs; /* 0: MESSAGES. Surplus requests of one end never complete */
 	size_t room;           /* of each receive; 0: MESSAGE */
 	bool stranger;
 	ncclResult_t want[2], got[2];

@@ -17,7 +17,7 @@
 #define MESSAGES 100
 #define FLIGHT   16
 
-/* What a test wants of the two ends. */
+/* The parameters of a test's two ends. */
 struct pair {
 	shared_u32 listening, sent, flushed, down;
 	struct net_handle handle;
@@ -172,7 +172,7 @@ static struct net_buffer buffer_of(const struct side *s, uint32_t message, size_
 				   .tag = 100 + message % messages_of_receive()};
 }
 
-/* Which message is sent as the nth: those of a receive go from the last to the first. */
+/* The index of the nth sent message: those of one receive are sent from the last to the first. */
 static uint32_t message_sent(uint32_t nth)
 {
 	const uint32_t n = messages_of_receive();
@@ -242,7 +242,7 @@ static ncclResult_t send_all(struct side *s)
 	return ncclSuccess;
 }
 
-/* What a queue pair of the sending end has carried: requests, and packets of data. */
+/* The load of a queue pair of the sending end: requests, and packets of data. */
 struct share {
 	uint64_t requests, packets;
 };
@@ -262,7 +262,7 @@ static void share_add(struct share *s, const struct net_verbs_conn *c, size_t by
 	s->packets += alone;
 }
 
-/* Behind the messages of a receive: their sizes and its immediate. */
+/* After the messages of a receive, its queue pair carries their sizes and the immediate. */
 static void share_add_sizes(struct share *s)
 {
 	s->requests++;
@@ -285,8 +285,8 @@ static void shares_want(const struct net_verbs_conn *c, uint32_t m, struct share
 	}
 }
 
-/* Every queue pair has carried its part of each message, or every receive's in its turn, and no
- * more. */
+/* Every queue pair has carried its part of each message, or whole receives in rotation, and nothing
+ * else. */
 static void expect_shares(const struct net_verbs_conn *c)
 {
 	struct share want[NET_VERBS_MAX_QPS] = {{0, 0}};
@@ -388,7 +388,7 @@ static void recv_other_region(struct side *s)
 	ck_assert_int_eq(net_verbs.dereg_mr(s->net_comm, mr), ncclSuccess);
 }
 
-/* As many receives as there can be, and then a flush. */
+/* Posts as many receives as possible, then a flush. */
 static ncclResult_t recv_flood(struct side *s)
 {
 	struct net_request *req;

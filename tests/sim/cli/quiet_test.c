@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A completion says error on a rank whose program does not ask its communicator for a while: the
- * other end of the connection learns of it all the same.
+ * A completion fails on a rank whose program does not query its communicator for a while. The other
+ * end of the connection receives the error nevertheless.
  */
 #include <check.h>
 #include <stdio.h>
@@ -49,8 +49,8 @@ static struct lab_result quiet_run(uint64_t seed, uint32_t quiet, const char *pl
 	return quiet_run_ranks(seed, 2, quiet, plan);
 }
 
-/* Seeds 4, 7 and 14 send the notice in pieces; once the first piece
- * was all. That the check finds who tells nobody, the mutant remote_error_not_told shows. */
+/* Seeds 4, 7 and 14 send the notice in pieces. The mutant remote_error_not_told, which sends no
+ * notice, fails this check. */
 START_TEST(the_other_end_learns_of_a_failure_though_nobody_asks)
 {
 	for (uint64_t seed = 1; seed <= QUIET_SEEDS; seed++) {
@@ -65,8 +65,8 @@ START_TEST(the_other_end_learns_of_a_failure_though_nobody_asks)
 }
 END_TEST
 
-/* The receiver's flush fails after the sender's last write has completed: on this connection the
- * sender has nothing to do any more, but its kernel waits for what the receiver will never send. */
+/* The receiver's flush fails after the sender's last write has completed: the sender has no further
+ * work on this connection, but its kernel waits for a message that the receiver will never send. */
 START_TEST(an_end_that_is_done_learns_of_a_failure_too)
 {
 	uint32_t fired = 0;

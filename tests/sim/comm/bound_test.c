@@ -16,7 +16,7 @@ struct bound_asked {
 	uint64_t over_ns;
 };
 
-/* Asks about a series that took `over` ns more than it may. */
+/* Checks a series that took `over_ns` more than it may. */
 static void bound_ask(int32_t rank, ncclComm_t comm, void *arg)
 {
 	const struct lab_config *c = &((struct bound_asked *)arg)->c;

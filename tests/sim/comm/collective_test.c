@@ -51,7 +51,7 @@ static ncclResult_t record(const struct lab_call_args *a)
 
 static int32_t before[RANKS][2][BYTES], memory[RANKS][2][BYTES]; /* send and recv */
 
-/* What a rank's call read at element k of its send buffer. */
+/* The value that a rank's call reads at element k of its send buffer. */
 static int32_t input(int32_t rank, uint64_t k)
 {
 	return (&before[rank][0][0])[(const int32_t *)call[rank].send - &memory[rank][0][0] +

@@ -70,7 +70,7 @@ static void abort_one_rank(int32_t rank, int32_t nranks, void *arg)
 	shared_store_u32(&c.started, 1, SHARED_RELEASE);
 	EXPECT(os_thread_start(&t, &attr, abort_task, &c) == 0);
 	ncclResult_t rc = ncclCommInitRank(&c.comm, nranks, id, rank);
-	/* a CUDA error: the memory of the one that left cannot be opened any more */
+	/* a CUDA error: the memory of the rank that left can no longer be opened */
 	EXPECT(rc == ncclSuccess || rc == ncclRemoteError || rc == ncclInternalError ||
 	       rc == ncclUnhandledCudaError);
 	if (rc == ncclRemoteError)

@@ -252,7 +252,7 @@ START_TEST(a_missing_topology_file_is_named)
 }
 END_TEST
 
-/* What rank 1 alone sets, and how the ranks are named then. */
+/* The variable that only rank 1 sets, and the names of the ranks in the message. */
 static const struct choice_setting {
 	const char *name, *value, *error;
 } choice_settings[] = {

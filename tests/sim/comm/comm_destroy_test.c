@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ncclCommDestroy waits for no rank of another host, in any order of communicators, and never for
- * ever for one of its own host; and a rank that leaves others in a collective gives them an error.
+ * ncclCommDestroy waits for no rank of another host, in any order of communicators, and its wait
+ * for a rank of its own host ends; and a rank that leaves others in a collective gives them an
+ * error.
  */
 #include <check.h>
 
@@ -122,8 +123,8 @@ START_TEST(a_communicator_is_used_after_another_one_was_destroyed_here)
 }
 END_TEST
 
-/* Two processes of one host, which destroy two communicators in different orders: NCCL may wait for
- * ever. */
+/* Two processes of one host, which destroy two communicators in different orders: NCCL may wait
+ * without end. */
 static void swap_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct destroy_case *c = arg;

@@ -20,7 +20,7 @@ static void error_rank_begin(struct error_rank *r, int32_t rank, int32_t nranks)
 {
 	comm_buffers(rank, (void **)&r->mem, &r->stream, ERROR_COUNT * 4);
 	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&r->comm, nranks, ranks_id(), rank));
-	ranks_barrier(); /* whoever aborts now hurts nobody's init */
+	ranks_barrier(); /* from here on an abort disturbs no rank's init */
 }
 
 static ncclResult_t error_call(struct error_rank *r, size_t count, ncclRedOp_t op)
@@ -39,8 +39,8 @@ static void async_until_error(ncclComm_t comm)
 	EXPECT(async == ncclRemoteError);
 }
 
-/* The last rank gives up; the others learn of it, and then every call that uses the communicator
- * says so, before it does anything. */
+/* The last rank aborts. The others receive the error; then every call that uses the communicator
+ * returns it and does nothing else. */
 static void async_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	bool destroy = *(bool *)arg;
@@ -92,8 +92,8 @@ START_TEST(the_next_call_gives_the_asynchronous_error)
 END_TEST
 
 /* The last rank is done with its communicator, which its process keeps until the other rank of the
- * process is: so nobody looks at it when its successor gives up. The others learn of that all the
- * same. */
+ * process is: so no task polls it when its successor aborts. The others receive that error
+ * nevertheless. */
 static void parked_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct error_rank r = {.mem = NULL};
@@ -228,8 +228,8 @@ START_TEST(the_calls_of_a_group_that_failed_are_not_counted)
 }
 END_TEST
 
-/* The same mistake everywhere, at different times, and then something else instead: nobody is
- * blamed for what another rank meant to do and did not. */
+/* Every rank makes the same mistake, at different times, and then calls something else. No message
+ * blames a rank for a call that another rank did not make. */
 static void retried_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct error_rank r = {.mem = NULL};
@@ -261,8 +261,9 @@ END_TEST
 
 /* ---- launches that fail --------------------------------------------------------------------- */
 
-/* The launch of rank 0 fails. Without a proxy nothing was handed over: the call was none. With one,
- * it waits for a kernel that does not come, and so will all ranks: the communicator has failed. */
+/* The launch of rank 0 fails. Without a proxy no operation was handed over: the call had no effect.
+ * With one, it waits for a kernel that does not come, and so will all ranks: the communicator has
+ * failed. */
 static void launch_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct error_rank r = {.mem = NULL};

@@ -112,7 +112,7 @@ START_TEST(destroy_of_a_rank_in_its_init_ends_the_inits_of_the_others)
 }
 END_TEST
 
-/* Rank 1 has an error of another call behind it, which is no reason for its abort. */
+/* An earlier call of rank 1 failed, which is not the reason for its abort. */
 static void abort_after_another_error_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -423,7 +423,7 @@ static void moment_reached(void *arg)
 }
 
 /* The task of rank 0's launch stops for ten seconds at each of its points in turn, the last ones
- * behind everything that the program can wait for: no task may be alive when its process ends. */
+ * after everything for which the program can wait: no task may be alive when its process ends. */
 START_TEST(the_task_of_a_launch_ends_before_its_process)
 {
 	static void (*const fn[])(int32_t rank, int32_t nranks, void *arg) = {message_ends_rank,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For tests of communicators: what a rank of tests/ranks.h has besides one, and an all-reduce that
- * is checked. What goes wrong aborts.
+ * For tests of communicators: the state of a rank of tests/ranks.h with a communicator, and an
+ * all-reduce that is checked. A failing check aborts.
  */
 #ifndef TESTS_SIM_COMM_RANK_H
 #define TESTS_SIM_COMM_RANK_H

@@ -13,7 +13,7 @@
 #define DRIVER_GPUS 2 /* of a task, unless a case has more */
 #define DRIVER_MOST 4
 
-/* What every task does: `calls` all-reduces on each of its GPUs, all in one group. */
+/* The calls of every task: `calls` all-reduces on each of its GPUs, all in one group. */
 struct driver_case {
 	int gpus; /* 0: DRIVER_GPUS */
 	int calls;

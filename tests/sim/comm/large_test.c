@@ -39,8 +39,8 @@ START_TEST(large_results_are_right_in_either_place)
 }
 END_TEST
 
-/* A byte changes on its way: in a large result, the same elements are wrong as in one that is
- * whole. */
+/* A byte changes in the network: a large result, which is checked in parts, has the same wrong
+ * elements as one that is checked as a whole. */
 START_TEST(a_wrong_element_of_a_large_result_is_found)
 {
 	struct lab_config c = large("all_reduce");

@@ -71,8 +71,8 @@ START_TEST(bad_arguments_are_named)
 }
 END_TEST
 
-/* What rank 1 receives is not what rank 0 sends: the one that comes second learns of it, and aborts
- * both. */
+/* Rank 1 receives another message than rank 0 sends: the rank that comes second detects it, and
+ * aborts both. */
 static void mismatch_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclComm_t comm = comm_open(rank, nranks, ranks_id());
@@ -119,7 +119,7 @@ static void no_memory_rank(int32_t rank, int32_t nranks, void *arg)
 
 	(void)arg;
 	EXPECT(cudaMalloc((void **)&mem, 4096) == cudaSuccess);
-	ranks_barrier(); /* rank 1 gives up: rank 0 is behind its init then */
+	ranks_barrier(); /* rank 1 aborts after rank 0's init */
 	EXPECT_NCCL(rank ? ncclUnhandledCudaError : ncclRemoteError,
 		    rank ? ncclRecv(mem, 9, ncclInt8, 0, comm, NULL)
 			 : ncclSend(mem, 9, ncclInt8, 1, comm, NULL));
@@ -158,7 +158,7 @@ END_TEST
 /* ---- abort ---------------------------------------------------------------------------------- */
 
 struct abort_case {
-	bool connected; /* rank 1 receives one message before, so that a kernel waits for the next */
+	bool connected; /* rank 1 receives one message first, so that a kernel waits for the next */
 };
 
 static void abort_task(void *arg)

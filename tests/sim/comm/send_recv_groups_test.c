@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * First messages that two ranks group differently: each direction of two ranks is connected when
- * both have called it, in whatever groups and in whatever order of communicators. Where no rank can
- * go on, they wait, and what they wait for is named.
+ * both have called it, in whatever groups and in whatever order of communicators. If no rank can
+ * continue, they wait, and the report names the connections for which they wait.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flavour checked: a collective over memory that nobody wrote stops with a report of what was read
- * where; over written memory it is right. Other flavours have no shadow state: skipped.
+ * Flavour checked: a collective over unwritten memory stops with a report of the address and the
+ * reader; over written memory it is correct. Other flavours have no shadow state: skipped.
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>

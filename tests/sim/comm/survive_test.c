@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults, then healing: a call that does not come back is a verdict, a rank that is told nothing
- * too, survivors make a second communicator, and an error that blames the program is not accepted.
- * The runs here misbehave on purpose, through the lab's hook; each in a child, since a failure may
- * end the program.
+ * Faults, then healing: a call that does not return is a verdict, and so is a rank that receives no
+ * error, survivors make a second communicator, and an error that blames the program is not
+ * accepted. The runs here misbehave on purpose, through the lab's hook; each in a child, since a
+ * failure may end the program.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,8 +92,9 @@ static void test_no_bound_without_healing(void)
 	EXPECT(test_result->virtual_ns > 600000000000ull);
 }
 
-/* Destroyed while its last all-reduce runs: whoever cannot wait for it leaves the others, who then
- * learn of it; nobody meets a rank whose kernel waits for one that is gone. */
+/* The communicator is destroyed while its last all-reduce runs. A rank that cannot wait for the
+ * kernel leaves the others, which then receive an error. No rank waits for a rank whose kernel
+ * waits for a rank that left. */
 static void test_an_end_without_a_gpu(void)
 {
 	bool fired = false;
@@ -111,7 +112,7 @@ static void test_an_end_without_a_gpu(void)
 	EXPECT(fired);
 }
 
-/* The same, with an error of the network that no task has asked for yet: success means a result. */
+/* The same, with a network error that no task has queried yet: success means a result. */
 static void test_an_end_without_asking(void)
 {
 	int failed = 0;
@@ -130,7 +131,7 @@ static void test_an_end_without_asking(void)
 	EXPECT(failed > 0);
 }
 
-/* What CUDA says of its own accord is no error of the program. */
+/* An error that CUDA raises itself is not an error of the program. */
 static void test_a_pointer_that_cuda_cannot_look_up(void)
 {
 	test_run("cuda.pointer_get_attributes rank=1 nth=3 fail\n", true, 1000000000, NULL);

@@ -2,7 +2,7 @@
 /*
  * An all-reduce of two hosts with two GPUs each under every kind of fault of the fabric and of
  * verbs: it ends with the right sums, or ranks see the error that belongs to the fault and every
- * rank can abort. Never a hang, never a leak, never a wrong sum that nobody reports.
+ * rank can abort. No run hangs, leaks, or has a wrong sum without an error.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -14,10 +14,10 @@
 enum { LIST_COUNT = 100000, LIST_ROUNDS = 6 };
 
 enum list_end {
-	LIST_RIGHT, /* repaired below, nobody notices */
-	LIST_ERROR, /* some rank is told */
+	LIST_RIGHT, /* repaired by a lower layer, without an error */
+	LIST_ERROR, /* some rank receives an error */
 	LIST_EITHER /* depends on the moment */,
-	LIST_WRONG, /* undetected corruption: the check of the sums tells, and must */
+	LIST_WRONG, /* undetected corruption: the check of the sums must find it */
 };
 
 struct list_case {
@@ -91,7 +91,7 @@ static ncclResult_t list_poll(struct list *all, ncclComm_t comm)
 	EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
 	if ((state == ncclSuccess || state == ncclInProgress) &&
 	    shared_load_u32(&all->failed, SHARED_ACQUIRE))
-		return ncclInvalidUsage; /* not an error that is told: another rank's */
+		return ncclInvalidUsage; /* an error of another rank, which is not reported here */
 	return state;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whatever the outside refuses, at whatever moment: the k-th call of a kind fails, for every k
- * until there are no more. Each run ends by itself or by the program's abort, every call that fails
- * says so, and nothing is left behind.
+ * Failures of the outside at every moment: the k-th call of a kind fails, for every k up to the
+ * last call. Each run ends by itself or by the program's abort, every call that fails logs a line,
+ * and no object is left.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A link that goes down in the middle of an operation, for ever: the ranks at both ends of it get
- * ncclRemoteError from ncclCommGetAsyncError, with a line that names QP, peer and completion
+ * A link that goes down in the middle of an operation and stays down: the ranks at both ends of it
+ * get ncclRemoteError from ncclCommGetAsyncError, with a line that names QP, peer and completion
  * status; ncclCommAbort then returns on every rank, and nothing is left.
  */
 #include <cuda_runtime_api.h>
@@ -135,7 +135,7 @@ static void test_one_seed(uint64_t seed, uint64_t down_after_us)
 	sim_stop();
 }
 
-/* What the ranks print goes to a file, where the lines are looked for. */
+/* The ranks' standard error goes to a file, in which the test searches lines. */
 static void test_lines(FILE *said)
 {
 	char line[1024];

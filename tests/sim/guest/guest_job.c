@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program for tests/sim/programs/job_test.sh, on several hosts: job WHAT. One rank in each process. */
+/* A program for tests/sim/programs/job_test.sh, on several hosts: job WHAT. One rank in each
+ * process. */
 #include <cuda_runtime.h>
 #include <getopt.h>
 #include <nccl.h>

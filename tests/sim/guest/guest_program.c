@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An ordinary program for tests/sim/programs/guest_test.sh: program WHAT. Knows CUDA and NCCL, no world. */
+/*
+ * An ordinary program for tests/sim/programs/guest_test.sh: program WHAT. Uses CUDA and NCCL alone.
+ */
 #include <cuda_runtime.h>
 #include <nccl.h>
 #include <pthread.h>
@@ -53,7 +55,7 @@ static void end(void)
 	}
 }
 
-/* ---- what it is asked for ------------------------------------------------------------------- */
+/* ---- kinds of programs --------------------------------------------------------------------- */
 
 static int nothing(void)
 {

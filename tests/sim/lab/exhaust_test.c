@@ -192,8 +192,8 @@ START_TEST(ranks_give_up)
 }
 END_TEST
 
-/* Of each task of a rank, while it goes on and while it is held; the rank that has the root,
- * too. */
+/* An abort at the steps of each task of a rank, while the task runs and while it is held; also of
+ * the rank with the root. */
 START_TEST(ranks_give_up_at_the_steps_of_tasks)
 {
 	static const char *const sites[] = {"lab.abort.step", "lab.abort.held"};

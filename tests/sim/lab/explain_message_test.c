@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the hang explainer comes to when one rank calls its end of a message and the other one does
+/* The hang explainer's conclusion if one rank calls its end of a message and the other one does
  * not. */
 #include "tests/sim/comm/comm_rank.h"
 #include "tests/sim/lab/explain_run.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the hang explainer names where a process has two communicators, in which it has different
- * ranks, and which share its proxy: the rank whose connection the proxy steps, not the one whose
- * name its task has.
+ * The rank that the hang explainer names if a process has different ranks in two communicators that
+ * share its proxy: the rank whose connection the proxy steps, not the one whose name its task has.
  */
 #include <stdio.h>
 

@@ -285,8 +285,8 @@ static bool has_env(const struct scenario *s, const char *start)
 	return false;
 }
 
-/* What a bug needs that several settings show together: each of these came in no or few seeds of
- * 2,000 when every setting was drawn by itself. */
+/* Combinations of settings that some bugs need: when each setting was drawn independently, at most
+ * a few of 2,000 seeds had one of them. */
 START_TEST(a_swarm_draws_settings_that_fit_each_other)
 {
 	uint32_t direct = 0, turns = 0, parts = 0, lanes = 0, quiet = 0, deaths = 0, lines = 0;

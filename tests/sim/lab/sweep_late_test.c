@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A sweep whose own process gets no time: each failing worker reports its seed and ends just when
- * the campaign has looked for reports and not yet for workers that died. Nobody is waited for
- * twice, each seed is counted once.
+ * the campaign has looked for reports and not yet for workers that died. No worker is waited for
+ * twice, and each seed is counted once.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -24,8 +24,7 @@ int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 	return 0;
 }
 
-/* and when it is asked whether a worker has ended, that one has most often had
- * the time to do so. */
+/* and when it queries whether a worker has ended, the worker usually had the time to end. */
 pid_t waitpid(pid_t pid, int *status, int options)
 {
 	siginfo_t info;

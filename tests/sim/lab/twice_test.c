@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A sweep's second run of a seed finds what is not deterministic: here a program whose ranks sleep
- * for as many nanoseconds as their process' number says. Both hashes and the step are named; the
- * same without the sleep passes.
+ * for as many nanoseconds as their process' number. Both hashes and the step are named; the same
+ * without the sleep passes.
  */
 #include <stdio.h>
 #include <stdlib.h>

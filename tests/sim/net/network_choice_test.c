@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which network the ranks of a communicator use, and what is named where they cannot agree. */
+/* The network that the ranks of a communicator use, and the message if they cannot agree. */
 #include <check.h>
 #include <cuda_runtime_api.h>
 
@@ -8,7 +8,7 @@
 
 static const char *const mixed[] = {"pcie-4gpu", "workstation-2gpu"}; /* host 1 has no HCA */
 
-/* What rank 0's configuration names, and what the ranks get. */
+/* The network that rank 0's configuration names, and the ranks' results. */
 struct choice {
 	const char *machine; /* of both hosts; NULL: mixed */
 	const char *env[2];
@@ -19,7 +19,7 @@ struct choice {
 
 static uint32_t choice_as_wanted; /* ranks, of a run */
 
-/* Where both ranks fail, one may see that the other one has failed before it fails itself. */
+/* If both ranks fail, one may receive the other's error before it fails itself. */
 static bool choice_was_overtaken(const struct choice *choice, ncclResult_t rc)
 {
 	return choice->want[0] == ncclSystemError && choice->want[1] == ncclSystemError &&

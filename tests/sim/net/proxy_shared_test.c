@@ -210,7 +210,7 @@ END_TEST
 
 /* ---- the tasks ------------------------------------------------------------------------------ */
 
-/* Of the calling task's process. */
+/* Counts the proxy tasks of the calling task's process. */
 static int proxy_tasks(void)
 {
 	int n = 0;

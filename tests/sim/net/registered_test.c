@@ -150,7 +150,7 @@ static void side_call(struct side *s, enum calls calls, int32_t rank, int round)
 						       s->comm, s->stream));
 }
 
-/* What is before the result stays as it is, and what is behind it. */
+/* The bytes before and after the result do not change. */
 static void side_check(const uint8_t *host, enum calls calls, int32_t rank, int round)
 {
 	const size_t bytes = calls == ALL_GATHER ? 2 * BYTES : BYTES;
@@ -215,7 +215,7 @@ static uint64_t traffic_run(const struct traffic *t, uint64_t seed, const char *
 	return probe_hits(used[t->calls]); /* of this run */
 }
 
-/* Of a loop over those that registered buffers are of use for. */
+/* Maps a loop index to a kind of call that can use registered buffers. */
 #define CALLS_USED 4
 static enum calls calls_of(int i)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a double calls undefined fails the run that did it, though every call of the library
- * returned success; the failure says who did what.
+ * A call that a double reports as undefined fails the run, although every call of the library
+ * returned success. The failure names the call and its caller.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>

@@ -24,7 +24,7 @@ static void log_to_file(const char *level, const char *subsys)
 		setenv("NCCL_DEBUG_SUBSYS", subsys, 1);
 }
 
-/* What was logged; "" for nothing. */
+/* The logged text; "" if nothing was logged. */
 static const char *logged(void)
 {
 	static char text[8192];

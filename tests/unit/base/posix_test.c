@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/os, the posix and real halves: what the conformance suite cannot ask of every pair. */
+/* core/os, the posix and real halves: behaviour that not every pair of halves has. */
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -70,7 +70,7 @@ START_TEST(a_segment_that_does_not_fit_is_refused)
 }
 END_TEST
 
-/* What a process made by fork finds of itself; its exit code. */
+/* The state of a process made by fork; its exit code. */
 static int forked_child(uint64_t parents_space, bool other_space)
 {
 	const struct os_proc *me = os_proc();
@@ -108,7 +108,8 @@ START_TEST(a_forked_child_is_another_process)
 }
 END_TEST
 
-#ifndef __SANITIZE_ADDRESS__ /* its allocator, in GCC 12, takes no lock around fork: the child may hang */
+/* The allocator of GCC 12's AddressSanitizer takes no lock around fork: the child may hang. */
+#ifndef __SANITIZE_ADDRESS__
 static shared_u32 allocating_over;
 
 static void *allocate_until_over(void *arg)
@@ -119,7 +120,7 @@ static void *allocate_until_over(void *arg)
 	return NULL;
 }
 
-/* A child that waits for a lock which a thread of its parent holds would wait for ever. */
+/* A child that waits for a lock which a thread of its parent holds would wait without end. */
 static void allocate_in_child(void)
 {
 	int status = -1;

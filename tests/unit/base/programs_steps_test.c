@@ -209,7 +209,7 @@ DEV_FN uint32_t prim_tree_divide(struct prim *p)
 DEV_FN void prim_group_set(struct prim *p, uint32_t first, uint32_t threads, uint32_t barrier)
 {
 }
-/* What each may receive and send. */
+/* The connections on which each may receive and send. */
 #define PRIM_TREE(name, receives, sends)                                                           \
 	DEV_FN bool name(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)         \
 	{                                                                                          \
@@ -289,7 +289,7 @@ static void program_run(struct prim *p, const struct steps_part *part, int progr
 	}
 }
 
-/* Where the work's threads are divided, one group after the other is run. */
+/* If the work's threads are divided, the groups run one after the other. */
 static void program_run_groups(struct prim *p, const struct steps_part *part, int program,
 			       bool divides)
 {
@@ -340,7 +340,7 @@ static void flow_check(const struct dev_work *w, int rank, int n)
 				     (unsigned long long)received->chunk[i]);
 }
 
-/* What crosses from one rank to another: chunks that are empty are not received. */
+/* The chunks from one rank to another: empty chunks are not received. */
 static uint32_t chunks_that_are_not_empty(const struct end *e, uint64_t chunk[MAX_CHUNKS])
 {
 	uint32_t n = 0;
@@ -441,7 +441,7 @@ static void tree_place(struct prim *p, int r, int root)
 	p->toward = tree_toward(r, root);
 }
 
-/* What goes over one link, at both of its ends. */
+/* The traffic of one link, at both of its ends. */
 static void tree_link_check(const struct dev_work *w, int r, int n, int link)
 {
 	const struct steps_part part = steps_part_of(w, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A run in a child process with an engine of its own: it may fail, crash or hang, and what it says
- * on stderr can be looked at afterwards. Included once by a test program. */
+/* A run in a child process with an engine of its own: it may fail, crash or hang, and the test
+ * reads its standard error afterwards. Included once by a test program. */
 #ifndef TESTS_UNIT_ENGINE_CHILD_H
 #define TESTS_UNIT_ENGINE_CHILD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fault plans: what they accept, what they say about errors, when they fire. */
+/* Fault plans: their syntax, their error messages, and the moments at which they fire. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -227,7 +227,8 @@ static void heal_hook(void)
 	heals++;
 }
 
-/* What lasts goes on, uncounted, says how long it will, and is over at the time or at healing. */
+/* A lasting fault is not counted again, reports its duration, and ends at its time or when faults
+ * are healed. */
 static void last_main(void *arg)
 {
 	struct os_fault f;

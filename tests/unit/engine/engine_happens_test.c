@@ -15,7 +15,8 @@
 
 enum { SEEDS = 24 };
 
-/* What the programs share. Every run is a process of its own, so it always begins like this. */
+/* State that the programs share. Every run is a process of its own, so it begins with these
+ * values. */
 static shared_u32 flag, flag2;
 static uint8_t data[256], copy[256];
 static struct os_mutex mutex;
@@ -123,7 +124,7 @@ static void pass_wait_main(void *arg)
 	both(pass_send, pass_wait);
 }
 
-/* Somebody else updates the flag in between, and the order passes through him or ends. */
+/* A third task updates the flag in between, and the order passes through it or ends. */
 static void pass_middle_add(void *arg)
 {
 	(void)arg;
@@ -401,7 +402,7 @@ static void fresh_writer(void *arg)
 }
 BOTH(fresh_main, fresh_writer, fresh_writer)
 
-/* Of two pages one holds lines. */
+/* One of two pages holds lines. */
 static uint8_t pages[2][4096] __attribute__((aligned(4096)));
 
 static void lines_write(void *arg)
@@ -522,7 +523,8 @@ static void warp_produce(void *arg)
 	if (now->release_fence)
 		warp_access(SHARED_FENCE, NULL, 0, SHARED_RELEASE);
 	warp_access(SHARED_STORE, &flag2, 4, now->store);
-	shared_store_u32(&flag, 1, SHARED_RELAXED); /* it is there: says nothing else */
+	shared_store_u32(&flag, 1,
+			 SHARED_RELAXED); /* the object exists, and its report has no other line */
 	warp_end();
 }
 
@@ -591,8 +593,8 @@ START_TEST(a_release_reaches_its_scope)
 }
 END_TEST
 
-/* Two warps meet, the second time at another object, as rounds do. `load` says who reads what the
- * other wrote: ACQUIRE after the first barrier; RELAXED before it. */
+/* Two warps meet, the second time at another object, as rounds do. `load` selects the read of the
+ * other's write: ACQUIRE after the first barrier; RELAXED before it. */
 static const char rounds[2];
 static struct {
 	shared_u32 arrived[2];
@@ -637,7 +639,7 @@ static void barrier_main(void *arg)
 	warps_wait();
 }
 
-/* What one warp wrote, another one of its block publishes after the barrier. */
+/* One warp writes, and another warp of its block publishes the bytes after the barrier. */
 static void cumulative_publish(void *arg)
 {
 	(void)arg;
@@ -728,7 +730,7 @@ START_TEST(devices_are_ordered_by_requests_and_completions)
 }
 END_TEST
 
-/* ---- what it says, and what it leaves alone ------------------------------------------------- */
+/* ---- reports, and programs without a report ------------------------------------------------- */
 
 START_TEST(the_report_names_both_sides)
 {

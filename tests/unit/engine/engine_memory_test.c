@@ -277,7 +277,7 @@ static void victim_main(void *arg)
 	(void)arg;
 	shared_store_u64(&m.x, 1, SHARED_RELAXED);
 	m.saw[0] = 1;
-	wait_for(&m.flag, 1); /* for ever */
+	wait_for(&m.flag, 1); /* without end */
 }
 
 static void kill_it(void *arg)
@@ -310,7 +310,7 @@ static void fresh(void *arg)
 {
 	(void)arg;
 	shared_store_u64(&m.x, 1, SHARED_RELAXED);
-	mem_fresh(&m.x, sizeof m.x); /* freed, and given to somebody else */
+	mem_fresh(&m.x, sizeof m.x); /* freed, and allocated again for another owner */
 	uint64_t was = m.x.v_;
 	os_sleep_ns(1000000000);
 	m.bad = m.x.v_ != was;
@@ -363,7 +363,7 @@ START_TEST(a_replay_repeats_what_was_kept)
 		uint64_t hash = run_recorded(seed, NULL, path, SIM_MEMORY_ON);
 		bool bad = m.bad;
 
-		/* the file says that it was on */
+		/* the file records that it was on */
 		ck_assert_uint_eq(run_recorded(0, path, NULL, SIM_MEMORY_DRAW), hash);
 		ck_assert_int_eq(m.bad, bad);
 	}

@@ -30,7 +30,7 @@ static void warp(const char *name, int32_t device, int32_t block, void (*fn)(voi
 	ck_assert_int_eq(sim_task_spawn(&t, &a, fn, NULL), 0);
 }
 
-/* A reader where `how` says. */
+/* A reader in the place that `how` selects. */
 static void reader(void (*fn)(void *))
 {
 	if (how.reader_device < 0)

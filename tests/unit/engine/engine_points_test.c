@@ -9,7 +9,7 @@
 
 enum { SEEDS = 200 };
 
-static bool there, count_first; /* not a shared word: nothing but the count shows it */
+static bool there, count_first; /* not a shared word: only the count shows it */
 static int started;
 
 static void poster_main(void *arg)
@@ -56,7 +56,7 @@ static void starter_main(void *arg)
 	*(int *)arg = started;
 }
 
-/* The new task looks at what its maker sets right behind the start. */
+/* The new task reads the word that its creator sets right after the start. */
 static void start_main(void *arg)
 {
 	const struct os_thread_attr attr = {.name = "new", .rank = -1};

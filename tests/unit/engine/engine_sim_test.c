@@ -205,7 +205,7 @@ static void time_main(void *arg)
 	struct sim_resource link = {.name = "link", .mbps = 25000}; /* 25 GB/s */
 
 	ck_assert_uint_eq(sim_resource_use(&link, 1000000), 40000);
-	ck_assert_uint_eq(sim_resource_use(&link, 1000000), 80000); /* behind the first */
+	ck_assert_uint_eq(sim_resource_use(&link, 1000000), 80000); /* after the first */
 	ck_assert_uint_eq(sim_latency(1500), 1500);
 	os_sleep_ns(100000);
 	ck_assert_uint_eq(os_now_ns(), 100000);
@@ -307,7 +307,7 @@ START_TEST(choices_come_from_bytes_and_are_quiet_elsewhere)
 	}
 	ck_assert_uint_eq(hash[0], hash[1]);
 	ck_assert_uint_eq(hash[0], quiet_hash); /* what os_choose gave is not folded in */
-	/* the scheduler's own: who runs, after a few points */
+	/* the scheduler's own choice of a task, after a few points */
 	for (int i = 0; i < 400; i++)
 		memcpy(&bytes[3 * i], (uint8_t[]){i % 2, 0, i % 2 ? 2 : (uint8_t)i / 2}, 3);
 	c.choice_bytes_n = sizeof bytes;

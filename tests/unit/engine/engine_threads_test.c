@@ -328,7 +328,7 @@ START_TEST(foreign_thread_is_adopted)
 }
 END_TEST
 
-/* ---- the explainer, while everybody goes on ------------------------------------------------- */
+/* ---- the explainer, while all tasks run ----------------------------------------------------- */
 
 enum { LOOKED_AT = 4, LOOKS = 300 };
 #ifdef __SANITIZE_THREAD__ /* states are looked at as they are just then: races, on purpose */
@@ -392,8 +392,8 @@ static void looked_main(void *arg)
 	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
 }
 
-/* Of each of the four in every explanation: that it goes on, or what it waits for, from whom.
- * Returns how many of them waited. */
+/* Every explanation reports for each of the four tasks that it runs, or its wait and the task that
+ * ends it. Returns the number of waiting tasks. */
 static int looked_words(FILE *out, int *seen)
 {
 	int waiting = 0;

@@ -77,7 +77,7 @@ static void missed_wake_main(void *arg)
 	struct os_thread *a = spawn("rank0 proxy", 0, wait_a, NULL);
 
 	os_sleep_ns(1000);
-	word_a.v_ = 17; /* not through an accessor: nobody is told */
+	word_a.v_ = 17; /* not through an accessor: no waiter is woken */
 	os_thread_join(a);
 }
 

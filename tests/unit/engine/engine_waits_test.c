@@ -252,8 +252,8 @@ START_TEST(a_poller_of_two_things_looks_again_before_much_time_passes)
 }
 END_TEST
 
-/* A program's loop, with a limit of its own. Other tasks wait for ever, as those of a communicator
- * do. */
+/* A program's loop, with a limit of its own. Other tasks wait without end, as those of a
+ * communicator do. */
 static void program_waits(void *arg)
 {
 	struct wait w = wait_word(arg, WAIT_EQ, 1);

@@ -227,8 +227,8 @@ START_TEST(a_broken_machine_is_refused)
 }
 END_TEST
 
-/* What the stack takes: halves of a GPU, a port that is there twice, a speed that is no number,
- * several hosts. */
+/* Machines that the stack accepts: halves of a GPU, the same port twice, a speed that is not a
+ * number, several hosts. */
 START_TEST(an_odd_machine_is_taken)
 {
 	struct world_machine *m = NULL;

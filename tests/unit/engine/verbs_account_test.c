@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The books that the HCA double keeps on work requests, and what it says when they do not add
- * up. */
+/* The HCA double's accounts of work requests, and its report if they do not balance. */
 #include <check.h>
 #include <string.h>
 
 #include "backends/fakeverbs/queues/account.c"
 #include "tests/suite.h"
 
-/* Nobody is far away. */
+/* No process is remote. */
 const struct hca_far *hca_far;
 void hca_log(const char *fmt, ...)
 {
@@ -29,7 +28,7 @@ static void end(void)
 	hca_account_end(&queue, hca_wqe_at(&queue, queue.done++), "send");
 }
 
-/* What is said of `body`; "" if nothing. */
+/* The report of `body`; "" if there is no report. */
 static const char *said(void (*body)(void *))
 {
 	const struct sim_config sim = {.seed = 1};
@@ -103,7 +102,8 @@ static void lost(void *arg)
 	hca_account_drop(&queue, "send");
 }
 
-/* Who ended it died before it was gone; whoever ends it again finds no slots. */
+/* The process that destroyed it died before the end; a process that destroys it again finds no
+ * slots. */
 static void ended_already(void *arg)
 {
 	(void)arg;

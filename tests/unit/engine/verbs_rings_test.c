@@ -80,7 +80,7 @@ static void release(uint32_t i)
 {
 	const uint8_t *p = world_arena_at(held[i].at);
 
-	/* each byte is as the one behind it */
+	/* each byte equals the next one */
 	ck_assert(p[0] == held[i].mark && !memcmp(p, p + 1, held[i].bytes - 1));
 	hca_ring_give(&rings, held[i].at);
 	held[i].at = 0;
@@ -154,7 +154,7 @@ START_TEST(too_much_is_none)
 }
 END_TEST
 
-/* Everything but the sizes is lost, and free neighbours are not joined yet. */
+/* Everything except the sizes is lost, and free neighbours are not joined yet. */
 static void die_inside(void)
 {
 	struct rings_block *b;

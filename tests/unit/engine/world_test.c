@@ -19,7 +19,7 @@
 
 #define US 1000ull
 
-/* ---- a world, what it said, and what it leaked ---------------------------------------------- */
+/* ---- a world, its output, and its leaks ----------------------------------------------------- */
 
 static struct {
 	enum sim_verdict verdict;

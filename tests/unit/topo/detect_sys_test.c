@@ -220,7 +220,7 @@ START_TEST(what_files_lack_is_unknown)
 	host_function(ROOT, "0000:13:00.0", "-1", "16.0 GT/s PCIe", "16");
 	char *xml = detect_text(&(struct topo_detect){.gpu = &gpu_13, .gpus = 1});
 	expect(xml, "numaid=\"-1\"");
-	/* the root has no port that says how wide it is */
+	/* the root has no port with a width */
 	expect(xml, "link_speed=\"16.0 GT/s PCIe\" link_width=\"0\"");
 	os_free(xml);
 	files_free(host);

@@ -83,7 +83,7 @@ static void cluster_ranks(struct cluster *c, const struct topo_system *const *sy
 				local_to_rank[h][i] = c->ranks++;
 }
 
-/* What one host's ranks contribute. */
+/* The contributions of one host's ranks. */
 static void cluster_host(struct cluster *c, const struct topo_system *sys, int h,
 			 const int32_t *local_to_rank)
 {

@@ -7,8 +7,8 @@
 static struct topo_rank_info info[MAX_RANKS];
 static struct topo_rings rings[MAX_RANKS];
 
-/* What `hosts` hosts with this machine contribute; rank r is on host r / gpus, or dealt out in
- * turn. */
+/* The contributions of `hosts` hosts with this machine; rank r is on host r / gpus, or the hosts
+ * get ranks in rotation. */
 static int gather(const char *machine, int hosts, int gpus, bool in_turn)
 {
 	const struct topo_system *sys = util_system(machine, gpus);
@@ -142,8 +142,8 @@ static int nic_of(const struct topo_graph *g, int rank, int channel, int side)
 	return g->nic[rings[rank].from[channel]][side];
 }
 
-/* Crossings whose ends are different NICs. Of a crossing's NIC each host uses every one as often
- * for coming in as for going out. */
+/* Crossings whose ends are different NICs. Each host uses every NIC of its crossings equally often
+ * for receives and for sends. */
 static int rails_changed(const struct topo_graph *g, int n)
 {
 	int changed = 0;

@@ -2,10 +2,10 @@
 /*
  * The graphs of public machines beside those that NCCL computes for them (zoo/search/graphs.tsv).
  * Skipped where the folder is not there. A row is a machine, a scope (one host, several) and a
- * pattern; it is equal when number of channels, speeds, types, same_channels and cross_nic are. The
- * order of GPUs in a channel is another answer of the same worth: counted, not asked for. A row
- * without channels (CollNet of a machine whose NICs do not reduce, NVLS without NVSwitches) must be
- * without channels here, and is no evidence of a search: counted apart.
+ * pattern; it is equal when number of channels, speeds, types, same_channels and cross_nic are.
+ * Another order of GPUs in a channel is an equally good result: it is counted and does not fail. A
+ * row without channels (CollNet of a machine whose NICs do not reduce, NVLS without NVSwitches)
+ * must be without channels here, and is no evidence of a search: counted apart.
  */
 #include <ctype.h>
 #include <unistd.h>

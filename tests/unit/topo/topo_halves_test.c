@@ -131,7 +131,7 @@ START_TEST(links_between_halves_of_two_gpus_are_shared_at_both_ends)
 }
 END_TEST
 
-/* Both halves may use all of it, not both together: it is one link behind a bridge. */
+/* Each half may use the whole link, but both together may not: it is one link below a bridge. */
 START_TEST(halves_share_the_c2c_link)
 {
 	begin();

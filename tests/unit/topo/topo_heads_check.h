@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What must hold of the heads of any hosts, from what the ranks contributed, without what was
- * computed from it: heads begin the channels of their host, trees over heads are spanning and
- * symmetric, chains and stars have every rank of a host.
+ * Conditions that the heads of any hosts meet, checked against the ranks' contributions alone:
+ * heads begin the channels of their host, trees over heads are spanning and symmetric, chains and
+ * stars have every rank of a host.
  */
 #ifndef TESTS_UNIT_TOPO_HEADS_CHECK_H
 #define TESTS_UNIT_TOPO_HEADS_CHECK_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a topology file may look like, and what it may not. */
+/* Topology files that are accepted, and files that are refused. */
 #include "tests/unit/topo/topo_util.h"
 
 #define CPU                                                                                        \
@@ -105,7 +105,7 @@ START_TEST(malformed_input_is_refused_with_line_and_expectation)
 }
 END_TEST
 
-/* What NCCL takes of odd files is taken. */
+/* Odd files that NCCL accepts are accepted. */
 START_TEST(what_nccl_accepts_is_accepted)
 {
 	const struct topo_system *sys = util_system_of(
@@ -188,8 +188,8 @@ START_TEST(two_gpus_of_one_function_are_explained)
 }
 END_TEST
 
-/* An NVLink goes where its class says, as in NCCL: to the NVSwitch even with a GPU's address, to a
- * GPU that there is, or nowhere; without a class by its target. */
+/* The class of an NVLink selects its target, as in NCCL: to the NVSwitch even with a GPU's address,
+ * to a GPU that there is, or nowhere; without a class by its target. */
 START_TEST(an_nvlink_goes_by_its_class)
 {
 #define LINK(attributes)                                                                           \
@@ -274,7 +274,7 @@ START_TEST(switches_linked_in_a_circle_are_no_endless_way)
 }
 END_TEST
 
-/* A template whose leaves have nothing but an address: those of the GPUs in use are GPUs. */
+/* A template whose leaves have only an address: the leaves of the GPUs in use are GPUs. */
 START_TEST(a_function_without_a_class_is_a_gpu_by_its_address)
 {
 	const char *xml = "<system><cpu numaid=\"0\"><pci busid=\"0000:45:00.0\">"

@@ -76,7 +76,7 @@ START_TEST(nics_stay_apart_where_the_selection_does_not_merge)
 }
 END_TEST
 
-/* What each level makes of the machine; at most four go together. */
+/* The result of each level on the machine; at most four NICs are merged. */
 static const struct {
 	const char *level, *nics[7];
 } levels[] = {
@@ -105,7 +105,7 @@ START_TEST(ports_of_a_card_are_merged_by_default)
 	sys = merged(1);
 	expect_nics(sys, levels[1].nics);
 	ck_assert_uint_eq(topo_net_node(sys, 0)->net.bw_mbps, 25000);
-	ck_assert_int_eq(topo_net_node(sys, 0)->dev, 6); /* behind those of the file, as in NCCL */
+	ck_assert_int_eq(topo_net_node(sys, 0)->dev, 6); /* after those of the file, as in NCCL */
 	ck_assert_int_eq(topo_net_node(sys, 0)->net.rail, -1);
 	ck_assert(topo_gdr_ok(sys, 0, 0));
 	ck_assert_int_eq(topo_nic_path(sys, 0, 0), TOPO_PATH_PIX);
@@ -194,7 +194,7 @@ END_TEST
 
 /* ---- the user's groups ---------------------------------------------------------------------- */
 
-/* Of two speeds, each counts as the slower one. */
+/* NICs of two speeds: each counts as the slower one. */
 START_TEST(a_group_of_the_user_has_its_slowest_device_s_speed)
 {
 	const struct topo_system *sys;

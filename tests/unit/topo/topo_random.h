@@ -26,7 +26,7 @@ static inline bool random_one_in(struct random_state *r, uint64_t n)
 	return random_below(r, n) == 0;
 }
 
-/* Of the commit that the sources are at, so that the commits of a branch take different samples; 1
+/* A seed from the commit of the sources, so that the commits of a branch take different samples; 1
  * without git. */
 static inline uint64_t random_of_commit(void)
 {
@@ -112,7 +112,7 @@ struct random_kind {
 	int32_t sm; /* 0: each GPU has its own */
 };
 
-/* What is at a place: switches, GPUs, NICs. */
+/* The nodes at a place: switches, GPUs, NICs. */
 static inline void random_place(struct random_machine *m, struct random_state *r, int32_t place,
 				const struct random_kind *kind)
 {

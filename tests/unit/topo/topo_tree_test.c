@@ -66,7 +66,7 @@ static void world_fill_rings(int ranks)
 	}
 }
 
-/* What the rank comes to by itself is what comes of all ranks together. */
+/* A rank's own computation equals the computation over all ranks. */
 static void check_alone(int ranks, int r)
 {
 	static struct topo_rings own_rings;
@@ -282,7 +282,7 @@ START_TEST(five_and_six_hosts_are_these_trees)
 }
 END_TEST
 
-/* Where a rank's links lead, against a walk from every other rank. */
+/* A rank's links, compared with a walk from every other rank. */
 START_TEST(every_rank_is_reached_over_one_link)
 {
 	struct world w = world_of(7, 4, true);

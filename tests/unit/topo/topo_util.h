@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the topology tests share: loading machines, and checks of a graph that know nothing of how
- * it was found. A failing check aborts with what it saw (Check's fork mode reports it).
+ * Shared by the topology tests: loading machines, and checks of a graph that do not depend on the
+ * search. A failing check aborts with its values (Check's fork mode reports it).
  */
 #ifndef TESTS_UNIT_TOPO_UTIL_H
 #define TESTS_UNIT_TOPO_UTIL_H
@@ -63,7 +63,7 @@ static inline const struct topo_system *util_system(const char *path, int32_t gp
 	return sys;
 }
 
-/* Expects an error that says all of `words` (NULL-terminated). */
+/* Expects an error that contains all of `words` (NULL-terminated). */
 static inline void util_refuse(const char *xml, const struct topo_select *select,
 			       const char *const *words)
 {
@@ -159,7 +159,7 @@ static inline void util_check_graph(const struct topo_system *sys, const struct 
 	free(use);
 }
 
-/* Search, check, and search again behind the cache's back: a space at the end makes another key. */
+/* Searches, checks, and searches again without the cache: a space at the end makes another key. */
 static inline struct topo_graph util_search(const char *path, int32_t gpus, bool inter)
 {
 	char *xml = util_read(path);

@@ -144,8 +144,8 @@ START_TEST(protocols_cross_where_they_cost_the_same)
 }
 END_TEST
 
-/* Where the fastest program changes between four H200 (docs/figures.md): an all-reduce from one
- * shot to two between 64 and 128 KiB, and from LL to LL128 between 1 and 2 MiB. */
+/* Sizes at which the fastest program changes between four H200 (docs/figures.md): an all-reduce
+ * from one shot to two between 64 and 128 KiB, and from LL to LL128 between 1 and 2 MiB. */
 START_TEST(programs_cross_where_four_gpus_do)
 {
 	struct topo_summary s = one_host;
@@ -279,8 +279,8 @@ START_TEST(trees_cost_what_nccl_reckons)
 }
 END_TEST
 
-/* What the table leaves of a tree's bandwidth, at the smallest size of each of its columns and just
- * below it. */
+/* The share of a tree's bandwidth according to the table, at the smallest size of each of its
+ * columns and just below it. */
 START_TEST(trees_are_corrected_by_size)
 {
 	struct topo_summary four = hosts_of(4, 8);

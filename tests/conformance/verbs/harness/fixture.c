@@ -221,7 +221,7 @@ void vs_end_make(struct vs_pair *p, int side)
 	e->psn = o->psn[side];
 }
 
-/* What the device can at most. */
+/* Limits the options to the device's capabilities. */
 static void fixture_limit(struct vs_options *o)
 {
 	const struct ibv_device_attr *d = &vs_probe->device.orig_attr;

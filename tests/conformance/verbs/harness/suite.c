@@ -79,7 +79,7 @@ void vs_skip(const char *fmt, ...)
 	_exit(0);
 }
 
-/* What is there, by report, else by the target's list. */
+/* Decides which features exist: by the device's report, otherwise by the target's list. */
 static char suite_list_text[300]; /* where the two do not agree */
 
 static void suite_needs_decide(void)
@@ -312,7 +312,7 @@ static void suite_case_report(const char *name, struct suite_outcome *o)
 
 /* ---- cases and main ------------------------------------------------------------------------- */
 
-/* Asks the device, in a process of its own like any case. */
+/* Queries the device, in a process of its own like any case. */
 static void suite_probe(void)
 {
 	struct vs_case probe = {.name = "probe", .file = "suite.c", .run = vs_probe_run};

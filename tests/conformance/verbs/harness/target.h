@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the suite needs from a target: a clock, memory, threads, a way to wait, and a place to run a
- * case in. One implementation is linked: target_posix.c or target_world.c. And what the parts of
- * the harness share. Times in ns.
+ * The interface between the suite and a target: a clock, memory, threads, waits, and a function
+ * that runs a case. One implementation is linked: target_posix.c or target_world.c. Also the
+ * functions that the parts of the harness share. Times in ns.
  */
 #ifndef TESTS_CONFORMANCE_VERBS_HARNESS_TARGET_H
 #define TESTS_CONFORMANCE_VERBS_HARNESS_TARGET_H
@@ -33,7 +33,7 @@ bool target_faults(void);
 /* Runs the case body, as often as the target likes; returns when all went well, or explains with
  * vs_fail. In the process of the case. */
 void target_run(const struct vs_case *c, void (*body)(void *arg), void *arg);
-/* Said before a failure: "seed 3: "; "" if nothing. */
+/* The text before a failure's message, such as "seed 3: "; may be "". */
 const char *target_where(void);
 uint64_t target_seed(void);
 
@@ -73,7 +73,7 @@ void suite_usage(FILE *f);
 
 /* need.c: */
 extern const char *const vs_need_name[VS_NEED_COUNT], *const vs_need_text[VS_NEED_COUNT];
-/* What the devices report, queried once, by a process of its own; in memory that all cases
+/* The devices' attributes, which a process of its own queries once; in memory that all cases
  * share. */
 struct vs_probe {
 	uint64_t reported, unreported; /* NEEDs; those that no attribute reports */

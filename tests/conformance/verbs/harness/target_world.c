@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The target in this process: a world of one host, and its HCAs from fakeverbs. Each case runs once
- * for each seed under `sim`, or once under `threads`, in a world of its own, and may leave nothing
- * behind in it. */
+ * for each seed under `sim`, or once under `threads`, in a world of its own, and must destroy all
+ * its objects. */
 #include "backends/fakeverbs/entry/entry.h"
 #include "tests/conformance/verbs/harness/target.h"
 #include "tests/conformance/verbs/harness/world.h"

@@ -245,7 +245,7 @@ CASE(events_may_be_acknowledged_together)
 		vs_expect(p.end[0].send_cq, i, IBV_WC_SUCCESS, NULL);
 	}
 	ibv_ack_cq_events(p.end[0].send_cq, 5);
-	vs_free(&p); /* else it would wait for ever */
+	vs_free(&p); /* otherwise it would wait without end */
 }
 
 CASE(a_queue_with_an_event_that_nobody_took_is_destroyed)

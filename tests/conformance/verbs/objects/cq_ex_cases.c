@@ -3,7 +3,7 @@
  * of events, resizing. */
 #include "tests/conformance/verbs/suite.h"
 
-/* What can be requested of this device. */
+/* The fields that this device can report. */
 static uint64_t all_fields(void)
 {
 	const uint64_t clock =

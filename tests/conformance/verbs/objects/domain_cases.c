@@ -185,7 +185,8 @@ CASE(a_parent_domain_needs_a_protection_domain_of_its_context, .needs = NEED(PAR
 	CHECK_NULL(ibv_alloc_parent_domain(ctx, &a), EOPNOTSUPP); /* a flag of a newer header */
 	CHECK(!ibv_alloc_td(ctx, &td));
 	if (vs_has(VS_NEED_CQ_EX))
-		CHECK_NULL(ibv_create_cq_ex(ctx, &cq), EINVAL); /* a plain one is none */
+		CHECK_NULL(ibv_create_cq_ex(ctx, &cq),
+			   EINVAL); /* a plain domain is not a parent domain */
 	CHECK_EQ(ibv_dealloc_pd(pd), 0);
 	CHECK_EQ(ibv_close_device(other), 0);
 	CHECK_EQ(ibv_close_device(ctx), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which request may reach which bytes: keys, bounds, rights and domains, locally, from afar and in
- * receives, and with which status each violation ends on both ends. */
+/* Access of requests to memory: keys, bounds, rights and domains, for local, remote and receive
+ * buffers, and the status of each violation at both ends. */
 #include "tests/conformance/verbs/suite.h"
 
 static const struct {
@@ -13,7 +13,7 @@ static const struct {
 	{IBV_WR_SEND, "send"},
 };
 
-/* Which violation. A region of BYTES in the middle of the buffer is what is aimed at. */
+/* The violation. The target is a region of BYTES in the middle of the buffer. */
 enum violation { BAD_KEY, BEYOND, BEFORE, FAR, STALE, OTHER_DOMAIN, NO_RIGHT, VIOLATIONS };
 static const char *const violation_name[] = {"bad_key",  "one_byte_beyond", "one_byte_before",
 					     "far_away", "stale_key",       "other_domain",
@@ -273,7 +273,7 @@ static const char *operation_label(int param)
 	return operations[param].name;
 }
 
-/* The peer's queue pair allows everything but this. */
+/* The peer's queue pair allows every operation except this one. */
 static void disallowed(struct vs_pair *p, enum ibv_wr_opcode opcode)
 {
 	struct vs_wr w;

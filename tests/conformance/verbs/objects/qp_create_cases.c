@@ -17,7 +17,7 @@ static const char *type_label(int param)
 	return types[param].name;
 }
 
-/* Options of the type that this case is about; skips when there is none such. */
+/* Options of the case's type of queue pair; skips if the device does not have it. */
 static struct vs_options type_options(int param)
 {
 	struct vs_options o = vs_defaults;

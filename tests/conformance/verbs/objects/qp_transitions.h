@@ -9,7 +9,8 @@
 #define UC 1
 #define UD 2
 
-/* The table of the specification. any -> RESET, and any but RESET -> ERR, are added by code. */
+/* The table of the specification. The code adds the transitions to RESET, and those to ERR from all
+ * states except RESET. */
 static const struct transition {
 	int kind;
 	enum ibv_qp_state from, to;

@@ -278,7 +278,7 @@ CASE(a_file_names_a_domain, .needs = NEED(XRC))
 	struct ibv_context *ctx = vs_open(0), *again = vs_open(0);
 
 	CHECK_GE(fd, 0);
-	CHECK_NULL(xrcd_open(ctx, fd, 0), EAGAIN); /* there is none yet */
+	CHECK_NULL(xrcd_open(ctx, fd, 0), EAGAIN); /* no domain exists yet */
 	struct ibv_xrcd *a = xrcd_open(ctx, fd, O_CREAT), *b;
 
 	CHECK(a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every completion status that a connection or a datagram can have, as a plan of faults injects it,
  * also those that only broken hardware gives (not those of reliable datagrams, which no HCA has).
- * What is around the request that has it does not depend on which one it is. */
+ * The completions of the other requests do not depend on the status. */
 #include "tests/conformance/verbs/suite.h"
 
 static const struct {

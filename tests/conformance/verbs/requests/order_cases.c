@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is ordered before what: within a send queue, between both ends, with and without fences. */
+/* The order of operations: within a send queue, between both ends, with and without fences. */
 #include "tests/conformance/verbs/suite.h"
 
 CASE(receives_are_taken_in_the_order_of_their_posts)
@@ -23,7 +23,8 @@ CASE(receives_are_taken_in_the_order_of_their_posts)
 	vs_free(&p);
 }
 
-/* What was written before a SEND on the same queue pair is there when the SEND's receive is. */
+/* Bytes written before a SEND on the same queue pair are visible when the SEND's receive
+ * completes. */
 CASE(writes_are_seen_before_the_send_behind_them)
 {
 	struct vs_options o = vs_defaults;

@@ -205,7 +205,8 @@ CASE(a_chain_of_receives)
 
 #define ROOM_MAX 4096
 
-/* No receive is posted at the other end, and the sender waits for ever: nothing completes. */
+/* No receive is posted at the other end, and the sender retries without end: no request
+ * completes. */
 static void blocked(struct vs_pair *p)
 {
 	struct vs_options o = vs_defaults;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bytes that each operation of a reliable connection moves, and the fields of its completions. */
+/* Operations of reliable connections: the bytes that each moves, and the fields of its
+ * completions. */
 #include <sys/mman.h>
 
 #include "tests/conformance/verbs/suite.h"
@@ -158,7 +159,7 @@ CASE(within_one_device)
 	vs_free(&p);
 }
 
-/* As a stack flushes GPU memory: a queue pair whose peer it is itself. */
+/* A queue pair that is its own peer. Stacks flush GPU memory with one. */
 CASE(a_queue_pair_is_its_own_peer)
 {
 	struct vs_options o = vs_defaults;
