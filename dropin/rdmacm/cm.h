@@ -248,6 +248,20 @@ void cm_id_place(struct cm_id *id, const struct cm_place *place);
 void cm_id_progress(struct cm_id *id);
 /* Rejects a request with the program's private data. */
 void cm_refuse(struct cm_id *id, uint32_t reason, const void *data, size_t bytes);
+bool cm_is_datagram(const struct cm_id *id);
+/* A message of this kind with the identifier's addresses, queue pair and parameters. */
+struct cm_message cm_message_of(const struct cm_id *id, enum cm_kind kind);
+/* Stores the program's private data in the message. EINVAL: they have more than `room` bytes. */
+int cm_message_private(struct cm_message *m, const void *data, size_t bytes, size_t room);
+/* Sets the connection parameters to the requested ones, limited by the device. */
+void cm_param_settle(struct cm_id *id, const struct rdma_conn_param *asked, uint8_t most_responder,
+		     uint8_t most_initiator);
+/* Ends the connection on this side: reads no more messages. */
+void cm_id_hang_up(struct cm_id *id);
+
+/* cm_accept.c: a connection arrives at the listener; its request arrives. */
+void cm_on_arrival(struct cm_id *listener);
+void cm_on_request(struct cm_id *id, const struct cm_message *m);
 
 /* cm_qp.c */
 /* Returns the exponent of the acknowledgement timeout of its packets: 4.096 us << result. */

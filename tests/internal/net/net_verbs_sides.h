@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* net_verbs by itself: two ends in two processes on two hosts, over the HCA double, many seeds. */
+/* The sending and the receiving side of net_verbs_test.c. */
+#ifndef TESTS_INTERNAL_NET_NET_VERBS_SIDES_H
+#define TESTS_INTERNAL_NET_NET_VERBS_SIDES_H
+
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -45,24 +48,24 @@ struct side {
 	uint8_t *area;
 };
 
-static uint32_t messages_of_receive(void)
+static inline uint32_t messages_of_receive(void)
 {
 	return MAX_OF(pair.together, 1u);
 }
 
-static size_t size_of(uint32_t message)
+static inline size_t size_of(uint32_t message)
 {
 	static const size_t sizes[] = {MESSAGE, 1, 0, 4096, 4097, 12345, 63, MESSAGE - 1};
 
 	return sizes[message % ARRAY_LEN(sizes)];
 }
 
-static uint8_t byte_of(uint32_t message, size_t at)
+static inline uint8_t byte_of(uint32_t message, size_t at)
 {
 	return (uint8_t)(message * 37 + at * 11 + (at >> 8));
 }
 
-static void wait_word(const shared_u32 *word, const char *why)
+static inline void wait_word(const shared_u32 *word, const char *why)
 {
 	struct wait w = {.on = word,
 			 .mask = WAIT_MASK_ALL,
@@ -76,7 +79,7 @@ static void wait_word(const shared_u32 *word, const char *why)
 
 /* ---- both sides ----------------------------------------------------------------------------- */
 
-static void side_open(struct side *s, int32_t rank)
+static inline void side_open(struct side *s, int32_t rank)
 {
 	int count;
 
@@ -92,14 +95,14 @@ static void side_open(struct side *s, int32_t rank)
 }
 
 /* May an HCA's writes to the region overtake each other? */
-static bool is_relaxed(struct ibv_mr *mr)
+static inline bool is_relaxed(struct ibv_mr *mr)
 {
 	return CONTAINER_OF(mr, struct hca_mr_handle, ibv)->hca->access &
 	       IBV_ACCESS_RELAXED_ORDERING;
 }
 
 /* The first devices of the host. */
-static struct net_nic side_nic(const struct side *s)
+static inline struct net_nic side_nic(const struct side *s)
 {
 	const uint32_t count = MAX_OF(pair.devices[s->comm->rank], 1u);
 	struct net_nic nic = {.count = (int)count};
@@ -109,7 +112,7 @@ static struct net_nic side_nic(const struct side *s)
 	return nic;
 }
 
-static void side_register(struct side *s, enum net_memory where)
+static inline void side_register(struct side *s, enum net_memory where)
 {
 	struct net_verbs_conn *c = s->net_comm;
 
@@ -118,7 +121,7 @@ static void side_register(struct side *s, enum net_memory where)
 	ck_assert(!c->leg[0].ring_mr || !is_relaxed(c->leg[0].ring_mr));
 }
 
-static void side_close(struct side *s)
+static inline void side_close(struct side *s)
 {
 	if (pair.gid_index)
 		ck_assert_int_eq(net_verbs_dev(s->comm, 0)->gid_index, pair.gid_index);
@@ -134,7 +137,7 @@ static void side_close(struct side *s)
 }
 
 /* Waits for any of the waits that a fruitless round left. */
-static ncclResult_t side_idle(struct side *s, const struct wait *w, int n)
+static inline ncclResult_t side_idle(struct side *s, const struct wait *w, int n)
 {
 	const struct wait *list[2 * FLIGHT + 1];
 	struct wait check;
@@ -150,7 +153,7 @@ static ncclResult_t side_idle(struct side *s, const struct wait *w, int n)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-static ncclResult_t send_connect(struct side *s)
+static inline ncclResult_t send_connect(struct side *s)
 {
 	struct net_who who = {.rank = 0, .peer = 1, .channel = 3};
 	struct net_nic nic = side_nic(s);
@@ -164,7 +167,7 @@ static ncclResult_t send_connect(struct side *s)
 	return rc;
 }
 
-static struct net_buffer buffer_of(const struct side *s, uint32_t message, size_t bytes)
+static inline struct net_buffer buffer_of(const struct side *s, uint32_t message, size_t bytes)
 {
 	return (struct net_buffer){.data = s->area + (message % FLIGHT) * MESSAGE,
 				   .bytes = bytes,
@@ -173,7 +176,7 @@ static struct net_buffer buffer_of(const struct side *s, uint32_t message, size_
 }
 
 /* The index of the nth sent message: those of one receive are sent from the last to the first. */
-static uint32_t message_sent(uint32_t nth)
+static inline uint32_t message_sent(uint32_t nth)
 {
 	const uint32_t n = messages_of_receive();
 
@@ -181,7 +184,7 @@ static uint32_t message_sent(uint32_t nth)
 }
 
 /* Its receive has this tag's message: the next one of that tag is for a later receive. */
-static void expect_to_wait(const struct side *s, const struct net_buffer *b)
+static inline void expect_to_wait(const struct side *s, const struct net_buffer *b)
 {
 	struct net_request *req;
 	struct wait w;
@@ -191,7 +194,8 @@ static void expect_to_wait(const struct side *s, const struct net_buffer *b)
 	ck_assert_str_eq(w.why, "the sends for an earlier receive");
 }
 
-static ncclResult_t send_one(struct side *s, uint32_t nth, struct net_request **req, struct wait *w)
+static inline ncclResult_t send_one(struct side *s, uint32_t nth, struct net_request **req,
+				    struct wait *w)
 {
 	const uint32_t m = message_sent(nth);
 	const struct net_buffer b = buffer_of(s, m, pair.too_long ? MESSAGE + 1 : size_of(m));
@@ -206,7 +210,7 @@ static ncclResult_t send_one(struct side *s, uint32_t nth, struct net_request **
 }
 
 /* Posts and completes in order, up to FLIGHT at a time. */
-static ncclResult_t send_all(struct side *s)
+static inline ncclResult_t send_all(struct side *s)
 {
 	struct net_request *req[FLIGHT] = {NULL};
 	uint32_t posted = 0, done = 0;
@@ -248,7 +252,7 @@ struct share {
 };
 
 /* The writes of data, and one by itself: an empty message, or the immediate of long data. */
-static void share_add(struct share *s, const struct net_verbs_conn *c, size_t bytes)
+static inline void share_add(struct share *s, const struct net_verbs_conn *c, size_t bytes)
 {
 	const struct net_verbs_dev *d = c->leg[0].dev;
 	const size_t mtu = 128u << d->attr.active_mtu, most = net_verbs_message_max(d);
@@ -263,13 +267,13 @@ static void share_add(struct share *s, const struct net_verbs_conn *c, size_t by
 }
 
 /* After the messages of a receive, its queue pair carries their sizes and the immediate. */
-static void share_add_sizes(struct share *s)
+static inline void share_add_sizes(struct share *s)
 {
 	s->requests++;
 	s->packets++;
 }
 
-static void shares_want(const struct net_verbs_conn *c, uint32_t m, struct share *want)
+static inline void shares_want(const struct net_verbs_conn *c, uint32_t m, struct share *want)
 {
 	const uint32_t of = messages_of_receive(), n = c->split ? c->nqps : c->width;
 	const size_t bytes = size_of(m);
@@ -287,7 +291,7 @@ static void shares_want(const struct net_verbs_conn *c, uint32_t m, struct share
 
 /* Every queue pair has carried its part of each message, or whole receives in rotation, and nothing
  * else. */
-static void expect_shares(const struct net_verbs_conn *c)
+static inline void expect_shares(const struct net_verbs_conn *c)
 {
 	struct share want[NET_VERBS_MAX_QPS] = {{0, 0}};
 
@@ -301,7 +305,7 @@ static void expect_shares(const struct net_verbs_conn *c)
 	}
 }
 
-static void send_main(void *arg)
+static inline void send_main(void *arg)
 {
 	struct side s;
 
@@ -322,7 +326,7 @@ static void send_main(void *arg)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-static ncclResult_t recv_connect(struct side *s)
+static inline ncclResult_t recv_connect(struct side *s)
 {
 	struct net_who who = {.rank = 1, .peer = 0, .channel = 3};
 	struct net_nic nic = side_nic(s);
@@ -337,7 +341,7 @@ static ncclResult_t recv_connect(struct side *s)
 	return rc;
 }
 
-static ncclResult_t recv_flush(struct side *s, uint8_t *slot, size_t bytes)
+static inline ncclResult_t recv_flush(struct side *s, uint8_t *slot, size_t bytes)
 {
 	struct net_request *req;
 	struct wait w;
@@ -353,7 +357,7 @@ static ncclResult_t recv_flush(struct side *s, uint8_t *slot, size_t bytes)
 	return rc;
 }
 
-static ncclResult_t recv_one(struct side *s, uint32_t message, size_t bytes)
+static inline ncclResult_t recv_one(struct side *s, uint32_t message, size_t bytes)
 {
 	uint8_t *slot = s->area + (message % FLIGHT) * MESSAGE;
 	ncclResult_t rc = bytes ? recv_flush(s, slot, bytes) : ncclSuccess;
@@ -367,8 +371,8 @@ static ncclResult_t recv_one(struct side *s, uint32_t message, size_t bytes)
 	return ncclSuccess;
 }
 
-static ncclResult_t recv_post(struct side *s, uint32_t first, struct net_request **req,
-			      struct wait *w)
+static inline ncclResult_t recv_post(struct side *s, uint32_t first, struct net_request **req,
+				     struct wait *w)
 {
 	const uint32_t n = messages_of_receive();
 	struct net_buffer b[NET_MAX_RECVS];
@@ -379,7 +383,7 @@ static ncclResult_t recv_post(struct side *s, uint32_t first, struct net_request
 }
 
 /* Memory that no request is for comes and goes, and what is under way is not disturbed. */
-static void recv_other_region(struct side *s)
+static inline void recv_other_region(struct side *s)
 {
 	void *mr;
 
@@ -389,7 +393,7 @@ static void recv_other_region(struct side *s)
 }
 
 /* Posts as many receives as possible, then a flush. */
-static ncclResult_t recv_flood(struct side *s)
+static inline ncclResult_t recv_flood(struct side *s)
 {
 	struct net_request *req;
 	uint32_t posted = 0;
@@ -403,7 +407,7 @@ static ncclResult_t recv_flood(struct side *s)
 	return recv_flush(s, s->area, 1);
 }
 
-static ncclResult_t recv_check(struct side *s, uint32_t first, const size_t *bytes)
+static inline ncclResult_t recv_check(struct side *s, uint32_t first, const size_t *bytes)
 {
 	ncclResult_t rc = ncclSuccess;
 
@@ -412,7 +416,7 @@ static ncclResult_t recv_check(struct side *s, uint32_t first, const size_t *byt
 	return rc;
 }
 
-static ncclResult_t recv_all(struct side *s)
+static inline ncclResult_t recv_all(struct side *s)
 {
 	const uint32_t n = messages_of_receive();
 	struct net_request *req[FLIGHT] = {NULL};
@@ -447,7 +451,7 @@ static ncclResult_t recv_all(struct side *s)
 	return ncclSuccess;
 }
 
-static void recv_main(void *arg)
+static inline void recv_main(void *arg)
 {
 	struct side s;
 
@@ -463,7 +467,7 @@ static void recv_main(void *arg)
 }
 
 /* Connects to the listener before the peer does and talks nonsense. */
-static void stranger_main(void *arg)
+static inline void stranger_main(void *arg)
 {
 	static const char text[] = "GET / HTTP/1.1\r\nHost: somewhere\r\nAccept: everything\r\n"
 				   "User-Agent: a client of something else\r\n\r\n";
@@ -491,242 +495,4 @@ static void stranger_main(void *arg)
 	os_close(fd);
 }
 
-/* ---- worlds --------------------------------------------------------------------------------- */
-
-static struct os_thread *spawn(struct os_proc *proc, const char *name, int rank, void (*fn)(void *))
-{
-	struct os_thread_attr attr = {.name = name, .rank = rank};
-	struct os_thread *t;
-
-	ck_assert_int_eq(world_thread_start(proc, &t, &attr, fn, NULL), 0);
-	return t;
-}
-
-static void pair_main(void *arg)
-{
-	struct os_proc *a, *b;
-	struct os_thread *task[3];
-	int n = 0;
-
-	(void)arg;
-	ck_assert_int_eq(world_proc_create(0, "sender", &a), 0);
-	ck_assert_int_eq(world_proc_create(1, "receiver", &b), 0);
-	if (pair.receiver_qps)
-		ck_assert_int_eq(
-			world_proc_setenv(b, "NCCL_IB_QPS_PER_CONNECTION", pair.receiver_qps), 0);
-	if (pair.stranger)
-		task[n++] = spawn(a, "stranger", -1, stranger_main);
-	task[n++] = spawn(a, "sender", 0, send_main);
-	task[n++] = spawn(b, "receiver", 1, recv_main);
-	if (pair.drop_link_at) {
-		wait_word(&pair.down, "the moment to drop the link");
-		world_port_set(world_port(pair.drop_port), false);
-	}
-	for (int i = 0; i < n; i++)
-		os_thread_join(task[i]);
-	world_proc_exit(a);
-	world_proc_exit(b);
-}
-
-static void pair_run(const struct pair *test)
-{
-	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-		struct sim_config config = {.engine = SIM_ENGINE_SIM, .seed = seed};
-		struct world_config world = {.hosts = 2,
-					     .machine = test->machine ? test->machine : "pcie-4gpu",
-					     .env = test->env};
-
-		pair = *test;
-		ck_assert_int_eq(sim_start(&config), 0);
-		ck_assert_int_eq(world_create(&world), 0);
-		ck_assert_int_eq(sim_run(pair_main, NULL), SIM_PASS);
-		ck_assert_uint_eq(world_destroy(), 0);
-		sim_stop();
-		ck_assert_msg(pair.got[0] == pair.want[0] && pair.got[1] == pair.want[1],
-			      "seed %llu: sender %d, receiver %d", (unsigned long long)seed,
-			      pair.got[0], pair.got[1]);
-	}
-}
-
-START_TEST(messages_arrive_whole_and_in_order)
-{
-	pair_run(&(struct pair){.messages = MESSAGES});
-}
-END_TEST
-
-START_TEST(a_message_longer_than_the_port_takes_goes_in_pieces)
-{
-	pair_run(&(struct pair){.messages = MESSAGES, .message_max = 4096});
-}
-END_TEST
-
-/* Turns and parts; every message of more than 1,000 bytes with an immediate of its own, too. */
-static const char *const queues[][4] = {
-	{"NCCL_IB_QPS_PER_CONNECTION=3"},
-	{"NCCL_IB_QPS_PER_CONNECTION=3", "NCCL_IB_SPLIT_DATA_ON_QPS=1"},
-	{"NCCL_IB_ADAPTIVE_ROUTING=1", "NCCL_IB_AR_THRESHOLD=1000"},
-	{"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_IB_ADAPTIVE_ROUTING=1", "NCCL_IB_AR_THRESHOLD=1000"},
-	{"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_IB_SPLIT_DATA_ON_QPS=1",
-	 "NCCL_IB_ADAPTIVE_ROUTING=1", "NCCL_IB_AR_THRESHOLD=1000"},
-	{"NCCL_IB_QPS_PER_CONNECTION=128", "NCCL_IB_SPLIT_DATA_ON_QPS=1"},
-};
-
-START_TEST(several_queue_pairs_share_the_messages)
-{
-	struct pair test = {.messages = MESSAGES};
-
-	for (size_t i = 0; i < ARRAY_LEN(queues[0]); i++)
-		test.env[i] = queues[_i][i];
-	pair_run(&test);
-	test.message_max = 4096;
-	pair_run(&test);
-	test.drop_link_at = 20;
-	test.want[0] = test.want[1] = ncclRemoteError;
-	pair_run(&test);
-}
-END_TEST
-
-/* Sends go by tag, not by their order, and none leaves before the others of its receive are
- * there. */
-START_TEST(messages_of_a_receive_go_to_their_tags)
-{
-	struct pair test = {.messages = 5 * NET_MAX_RECVS};
-
-	for (size_t i = 0; i < ARRAY_LEN(queues[0]); i++)
-		test.env[i] = queues[_i][i];
-	test.together = NET_MAX_RECVS;
-	pair_run(&test);
-	test.together = 4;
-	test.message_max = 4096;
-	pair_run(&test);
-	test.drop_link_at = 20;
-	test.want[0] = test.want[1] = ncclRemoteError;
-	pair_run(&test);
-}
-END_TEST
-
-/* Both ends over several devices, or one of them; one message, and several of a receive. A device
- * that fails is the end of the connection. */
-static const uint32_t merged[][2] = {{2, 2}, {4, 4}, {3, 2}, {1, 4}, {2, 1}};
-
-static void merged_run(size_t i, uint32_t together, const char *const *env)
-{
-	struct pair test = {.machine = "a100-2port",
-			    .messages = MESSAGES / 2 / NET_MAX_RECVS * NET_MAX_RECVS,
-			    .together = together,
-			    .devices = {merged[i][0], merged[i][1]}};
-
-	for (size_t k = 0; k < ARRAY_LEN(queues[0]); k++)
-		test.env[k] = env[k];
-	pair_run(&test);
-	test.drop_link_at = 20;
-	test.drop_port = merged[i][0] - 1;
-	test.want[0] = test.want[1] = ncclRemoteError;
-	pair_run(&test);
-}
-
-START_TEST(messages_go_over_all_devices_of_a_merged_nic)
-{
-	static const char *const none[ARRAY_LEN(queues[0])] = {NULL};
-
-	merged_run((size_t)_i, 0, none);
-	merged_run((size_t)_i, 4, none);
-	merged_run((size_t)_i, 0, queues[0]);
-	merged_run((size_t)_i, NET_MAX_RECVS, queues[4]);
-}
-END_TEST
-
-START_TEST(receives_leave_a_request_to_flushes)
-{
-	pair_run(&(struct pair){.messages = 0, .flood = true});
-	pair_run(&(struct pair){.machine = "a100-2port", .devices = {2, 2}, .flood = true});
-}
-END_TEST
-
-START_TEST(ends_with_other_queue_pairs_are_invalid_usage)
-{
-	pair_run(&(struct pair){
-		.messages = 1, .receiver_qps = "2", .want = {ncclRemoteError, ncclInvalidUsage}});
-}
-END_TEST
-
-/* Clear-to-send entries are polled: they never have it. */
-static const struct {
-	const char *env;
-	bool strict;
-} orders[] = {
-	{"NCCL_IB_PCI_RELAXED_ORDERING=0", true},
-	{"NCCL_IB_PCI_RELAXED_ORDERING=1", false},
-	{"NCCL_IB_PCI_RELAXED_ORDERING=2", false},
-};
-
-START_TEST(data_alone_has_relaxed_ordering)
-{
-	pair_run(&(struct pair){
-		.messages = 10, .env = {orders[_i].env}, .strict = orders[_i].strict});
-}
-END_TEST
-
-/* The double's GIDs: link-local for RoCE v1 and v2, then IPv4 for v1 and v2. */
-static const struct {
-	const char *env;
-	int index;
-} gids[] = {
-	{NULL, 3},
-	{"NCCL_IB_GID_INDEX=1", 1},
-	{"NCCL_IB_ROCE_VERSION_NUM=1", 2},
-	{"NCCL_IB_ADDR_FAMILY=AF_INET6", 1},
-	{"NCCL_IB_ADDR_RANGE=172.16.0.0/12", 3},
-	{"NCCL_IB_ADDR_RANGE=fd00::/16", 3},  /* of another family: not used */
-	{"NCCL_IB_ADDR_RANGE=10.0.0.0/8", 3}, /* none: the best of the others */
-};
-
-START_TEST(the_gid_is_the_one_that_the_user_means)
-{
-	pair_run(&(struct pair){.messages = 2, .env = {gids[_i].env}, .gid_index = gids[_i].index});
-}
-END_TEST
-
-START_TEST(a_stranger_on_the_port_disturbs_nobody)
-{
-	pair_run(&(struct pair){.messages = 3, .stranger = true});
-}
-END_TEST
-
-START_TEST(a_link_that_goes_down_is_a_remote_error_at_both_ends)
-{
-	pair_run(&(struct pair){.messages = MESSAGES,
-				.drop_link_at = 20,
-				.want = {ncclRemoteError, ncclRemoteError}});
-}
-END_TEST
-
-START_TEST(a_message_too_long_for_its_receive_is_refused)
-{
-	pair_run(&(struct pair){
-		.messages = 1, .too_long = true, .want = {ncclInternalError, ncclRemoteError}});
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("net_verbs");
-	TCase *t = tcase_create("pair");
-
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, messages_arrive_whole_and_in_order);
-	tcase_add_test(t, a_message_longer_than_the_port_takes_goes_in_pieces);
-	tcase_add_loop_test(t, several_queue_pairs_share_the_messages, 0, (int)ARRAY_LEN(queues));
-	tcase_add_loop_test(t, messages_of_a_receive_go_to_their_tags, 0, (int)ARRAY_LEN(queues));
-	tcase_add_loop_test(t, messages_go_over_all_devices_of_a_merged_nic, 0,
-			    (int)ARRAY_LEN(merged));
-	tcase_add_test(t, receives_leave_a_request_to_flushes);
-	tcase_add_test(t, ends_with_other_queue_pairs_are_invalid_usage);
-	tcase_add_loop_test(t, data_alone_has_relaxed_ordering, 0, (int)ARRAY_LEN(orders));
-	tcase_add_loop_test(t, the_gid_is_the_one_that_the_user_means, 0, (int)ARRAY_LEN(gids));
-	tcase_add_test(t, a_stranger_on_the_port_disturbs_nobody);
-	tcase_add_test(t, a_link_that_goes_down_is_a_remote_error_at_both_ends);
-	tcase_add_test(t, a_message_too_long_for_its_receive_is_refused);
-	suite_add_tcase(suite, t);
-	return suite_run(suite);
-}
+#endif
