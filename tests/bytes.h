@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looking at many bytes. Check notes the place of every assertion that holds with a system call, so
- * a loop of them over a buffer takes seconds, and minutes under a sanitizer: ask first, assert
- * once.
+ * Comparisons of many bytes. Check records the place of every assertion with a system call, so a
+ * loop of assertions over a buffer takes seconds, and minutes under a sanitizer. These functions
+ * compare first and assert once.
  */
 #ifndef TESTS_BYTES_H
 #define TESTS_BYTES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where tests of device code run: on fakecuda in both engines and with both warp widths, in builds
- * with real GPUs on those (once; exit 77 without one). A failing check prints what it saw and
+ * Runs tests of device code: on fakecuda in both engines and with both warp widths, and in builds
+ * with real GPUs on the GPUs (once; exit 77 without a GPU). A failing check prints what it saw and
  * aborts. Used by tests/conformance/device_* and tests/collectives/device_*.
  */
 #ifndef TESTS_DEVICE_HARNESS_H
@@ -39,7 +39,7 @@
 #define DEVICE_MACHINE "pcie-4gpu"
 #endif
 
-/* What a test body gets. */
+/* The argument of a test body. */
 struct device_run {
 	const char *where; /* "sim, warp width 1" */
 	int width;         /* lanes per warp */

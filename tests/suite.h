@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a test program's main: runs a suite of Check, frees it, and gives the exit code.
- * CK_VERBOSITY says how much is printed. */
+ * CK_VERBOSITY sets how much is printed. */
 #ifndef TESTS_SUITE_H
 #define TESTS_SUITE_H
 

@@ -2,7 +2,7 @@
 /*
  * What programs do besides moving chunks: the loop over the chunks of a channel's share, and which ranks the
  * others are in a program that connects every two. Included by prims_direct.h and prims_tree_simple.h, and by
- * tests/unit/programs_steps_test.c, whose primitives only count: of struct prim nothing but block->comm is used.
+ * tests/unit/base/programs_steps_test.c, whose primitives only count: of struct prim nothing but block->comm is used.
  */
 #ifndef CORE_DEVICE_PRIMS_PART_H
 #define CORE_DEVICE_PRIMS_PART_H

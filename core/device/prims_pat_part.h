@@ -3,7 +3,7 @@
  * What programs of PAT do besides moving chunks: the blocks that a step takes, over which levels
  * they come and go, where they are in a slot, which step of a connection that is, and the loop over
  * the chunks of a channel's share. The steps are in steps.h (BINOMIAL). Included by prims_pat.h,
- * and by tests/unit/programs_steps_test.c, whose primitives only count.
+ * and by tests/unit/base/programs_steps_test.c, whose primitives only count.
  */
 #ifndef CORE_DEVICE_PRIMS_PAT_PART_H
 #define CORE_DEVICE_PRIMS_PAT_PART_H

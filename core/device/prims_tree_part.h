@@ -2,7 +2,7 @@
 /*
  * What programs that go over a tree do besides moving chunks: which links there are, which way a
  * chunk goes over them, and the loop over the chunks of a channel's share. Included by prims.h, and
- * by tests/unit/programs_steps_test.c, whose primitives only count.
+ * by tests/unit/base/programs_steps_test.c, whose primitives only count.
  */
 #ifndef CORE_DEVICE_PRIMS_TREE_PART_H
 #define CORE_DEVICE_PRIMS_TREE_PART_H

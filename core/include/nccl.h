@@ -2,8 +2,8 @@
 /*
  * The public interface: NCCL's API of version 2.28.9. A program built against NCCL's header runs on
  * libdoppel, which is also installed as libnccl.so.2; a program built against this header runs on
- * NCCL. Therefore names, values and layouts are fixed. tests/unit/nccl_abi_test.sh compares them
- * with an installed nccl.h.
+ * NCCL. Therefore names, values and layouts are fixed. tests/unit/build/nccl_abi_test.sh compares
+ * them with an installed nccl.h.
  *
  * The library exports exactly the functions below. Each has a twin with a `p` in front at the same
  * address, for tools that interpose the plain name. Functions return ncclSuccess or a class of

@@ -64,18 +64,37 @@ static ncclResult_t call_broadcast(const struct call_args *a)
 	CALL_SITE(ncclBroadcast(a->send, a->recv, a->count, a->type, a->root, a->comm, a->stream));
 }
 
-/* clang-format off */
 static const struct call calls[] = {
-/* reduces rooted  blocks of ranks in   only on the root         the count's
- *                                                                                 send   recv          send   recv             
- * name */
-	{"ncclAllReduce",     "all_reduce",     call_all_reduce,     true,  false, false, false,        false, false,            "count"},
-	{"ncclAllGather",     "all_gather",     call_all_gather,     false, false, false, true,         false, false,            "sendcount"},
-	{"ncclReduce",        "reduce",         call_reduce,         true,  true,  false, false,        false, true,             "count"},
-	{"ncclBroadcast",     "broadcast",      call_broadcast,      false, true,  false, false,        true,  false,            "count"},
-	{"ncclReduceScatter", "reduce_scatter", call_reduce_scatter, true,  false, true,  false,        false, false,            "recvcount"},
+	{.name = "ncclAllReduce",
+	 .agree = "all_reduce",
+	 .fn = call_all_reduce,
+	 .reduces = true,
+	 .count = "count"},
+	{.name = "ncclAllGather",
+	 .agree = "all_gather",
+	 .fn = call_all_gather,
+	 .recv_per_rank = true,
+	 .count = "sendcount"},
+	{.name = "ncclReduce",
+	 .agree = "reduce",
+	 .fn = call_reduce,
+	 .reduces = true,
+	 .rooted = true,
+	 .recv_root_only = true,
+	 .count = "count"},
+	{.name = "ncclBroadcast",
+	 .agree = "broadcast",
+	 .fn = call_broadcast,
+	 .rooted = true,
+	 .send_root_only = true,
+	 .count = "count"},
+	{.name = "ncclReduceScatter",
+	 .agree = "reduce_scatter",
+	 .fn = call_reduce_scatter,
+	 .reduces = true,
+	 .send_per_rank = true,
+	 .count = "recvcount"},
 };
-/* clang-format on */
 #define CALLS ((int)ARRAY_LEN(calls))
 
 static inline int call_blocks(bool per_rank, int nranks)

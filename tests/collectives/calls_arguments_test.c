@@ -7,7 +7,7 @@
 #include <check.h>
 
 #include "tests/collectives/calls.h"
-#include "tests/sim/comm_rank.h"
+#include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
 
 enum { COUNT = 64, BYTES = 4096 };
@@ -137,7 +137,7 @@ static void bad_overlaps(const struct bad *b)
 	}
 }
 
-/* What the last checks left alone is right: in place, beside each other, nothing at all. */
+/* Arguments that the last checks accept: in place, adjacent buffers, no elements. */
 static void good_calls(const struct bad *b)
 {
 	struct call_args a = b->good;
@@ -187,7 +187,7 @@ END_TEST
 
 /* ---- ranks that disagree -------------------------------------------------------------------- */
 
-/* What rank 1 does otherwise than rank 0. */
+/* The argument in which rank 1 differs from rank 0. */
 enum difference { DIFFERENT_CALL, DIFFERENT_COUNT, DIFFERENT_TYPE, DIFFERENT_OP, DIFFERENT_ROOT };
 #define DIFFERENCES 5
 

@@ -2,15 +2,15 @@
 /*
  * Every collective through the API, the plan, the kernel and the proxy: all types and operations,
  * every root, 1 to 8 ranks on 1 and 2 hosts, in place and out of place, counts that nothing
- * divides. What a rank's buffers hold afterwards is compared element by element with the test's own
- * expectation, and so are the bytes that the call must leave alone.
+ * divides. The test compares a rank's buffers element by element with its own expectation, also the
+ * bytes that the call must not change.
  */
 #include <check.h>
 
 #include "sim/lab/check/payload.h"
 #include "tests/collectives/calls.h"
 #include "tests/sample.h"
-#include "tests/sim/comm_rank.h"
+#include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
 
 #define MOST_RANKS 8
@@ -63,7 +63,7 @@ static void buffers_close(struct buffers *b)
 	free(b->want);
 }
 
-/* What the call finds in `to`: this rank's elements, one block or one for each rank. */
+/* Fills `to` with this rank's elements: one block, or one for each rank. */
 static void one_fill(const struct one *o, uint8_t *to)
 {
 	size_t blocks = (size_t)call_blocks(o->call->send_per_rank, o->payload.nranks);
@@ -76,7 +76,7 @@ static bool one_has(const struct one *o, bool root_only)
 	return !root_only || o->rank == o->root;
 }
 
-/* What the receive buffer must hold, in elements of the type. */
+/* Fills in the expected receive buffer, in elements of the type. */
 static void one_expect(const struct one *o, uint8_t *want)
 {
 	size_t size = payload_type_bytes(o->payload.type);
@@ -131,7 +131,7 @@ static void copy(void *to, const void *from, size_t bytes, cudaStream_t stream)
 	EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
 }
 
-/* Where the input is, and where the output. In place, one of them lies in the other. */
+/* The addresses of input and output. In place, one of them lies in the other. */
 static void one_place(const struct one *o, const struct buffers *b, uint8_t **in, uint8_t **out)
 {
 	size_t at = call_place(o->call, o->rank, o->count) * payload_type_bytes(o->payload.type);

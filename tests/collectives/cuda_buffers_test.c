@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffers of collectives in flight: who touches them without an order is named, with both call
- * sites; programs that make an order are left alone.
+ * Buffers of collectives in flight: an access without an order is reported with both call sites;
+ * programs that make an order are not reported.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@
 
 enum { BYTES = 4096, COUNT = BYTES / 4 };
 
-/* A rank's side. What is touched is the middle of the buffer. */
+/* A rank's side. The program accesses the middle of the buffer. */
 struct buffers {
 	int32_t rank;
 	ncclComm_t comm;
@@ -111,7 +111,8 @@ static void buffers_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT(cudaFreeHost(x.pinned) == cudaSuccess);
 }
 
-/* Several orders; returns the last failure's message, "" if there was none. */
+/* Runs up to four seeds under sim; returns the message of the first failure, "" if no run
+ * failed. */
 static const char *run(void (*body)(struct buffers *), uint32_t ranks, enum sim_engine engine)
 {
 	struct ranks_config c = {.hosts = 1,

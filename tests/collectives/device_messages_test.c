@@ -11,7 +11,7 @@
 
 enum { MOST_MESSAGES = 40 };
 
-/* Where a message begins in the buffers. */
+/* The offset of a message in the buffers. */
 static void *message_at(int i)
 {
 	return (void *)(uintptr_t)(i * (int)(MAX_BYTES / MOST_MESSAGES) + i % 9);
@@ -71,7 +71,7 @@ static void messages_want(struct ring *g, const struct dev_work *w, int rank)
 	}
 }
 
-/* What each rank has received is what the one before it sent, with nothing around it. */
+/* Each rank has received the message of the previous rank, and no byte around it has changed. */
 static void messages_check(struct ring *g, const struct dev_work *works, int n)
 {
 	for (int i = 0; i < g->n; i++) {

@@ -24,7 +24,7 @@ static struct dev_work pat_work(enum dev_program program, uint64_t count, enum d
 	return w;
 }
 
-/* The buffers' first bytes are random too: the works begin behind them. */
+/* The buffers' first bytes are random too: the works begin after them. */
 static void pat_once(struct ring *g, struct dev_work w, int turn, const char *what)
 {
 	uint32_t size = steps_type_bytes(w.type);
@@ -85,8 +85,8 @@ static void pat_launch_alone(struct ring *g, const struct dev_work *w)
 	g->n = n;
 }
 
-/* Rank 0 starts alone: its kernel waits for the others until the abort word is set. The kernel
- * behind it moves nothing: what is in the slots may be on its way through an HCA. */
+/* Rank 0 starts alone: its kernel waits for the others until the abort word is set. The next kernel
+ * moves nothing: an HCA may still transfer the slots. */
 static void pat_abort(struct ring *g, enum dev_program program)
 {
 	static uint8_t before[PAT_CONNS * PAT_BYTES], after[PAT_CONNS * PAT_BYTES];

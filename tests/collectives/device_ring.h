@@ -2,10 +2,10 @@
 /*
  * Rings without the stack: dev_comm, channels and connections are laid out by hand for 2 to 4 GPUs
  * of one process (direct pointers, no transport, no proxy), and works are launched on each, in the
- * kernel's arguments or in a FIFO. Odd channels go round the ring the other way. Every two ranks
- * are connected besides, for the programs that need it, each channel has a tree, and PAT has its
- * connections. Messages go over the rings' connections. What a launch of collectives must give is
- * in device_ring_check.h.
+ * kernel's arguments or in a FIFO. Odd channels go round the ring backwards. Every two ranks are
+ * also connected directly, for the programs that need it; each channel has a tree, and PAT has its
+ * connections. Messages go over the rings' connections. device_ring_check.h computes the expected
+ * results of a launch of collectives.
  *
  * Used by device_ring_test.c, device_pat_test.c, device_fifo_test.c and device_messages_test.c, in
  * the body of tests/device_harness.h. A failing check aborts.
@@ -26,7 +26,8 @@
 #endif
 #define MOST_WORKS 100
 
-/* What a bench has larger. Bytes of a connection's step: of lines 320 and 3840 are data. */
+/* Sizes that a bench enlarges. Bytes of a connection's step; in steps of lines, 320 and 3840 bytes
+ * are data. */
 #ifndef CHANNELS
 #define CHANNELS  3
 #define MAX_BYTES (1u << 18)
@@ -36,13 +37,13 @@ enum { STEP_SIMPLE = 512, STEP_LL = 640, STEP_LL128 = 4096 };
 #endif
 static const uint32_t step_bytes[DEV_PROTO_COUNT] = {
 	[DEV_SIMPLE] = STEP_SIMPLE, [DEV_LL] = STEP_LL, [DEV_LL128] = STEP_LL128};
-/* Where the buffer of a protocol begins in a connection's memory, and the end of all. */
+/* The offset of each protocol's buffer in a connection's memory; the last one is the total. */
 static const uint32_t buffer_at[DEV_PROTO_COUNT] = {
 	[DEV_SIMPLE] = DEV_STEPS * STEP_LL128, [DEV_LL] = DEV_STEPS * (STEP_LL128 + STEP_SIMPLE)};
 #define BUFFERS_BYTES ((unsigned)DEV_STEPS * (STEP_LL128 + STEP_SIMPLE + STEP_LL))
 
-/* Connections of a rank: of rings, and on every channel to each other rank. Those have buffers of
- * LL. */
+/* Connections of a rank: of rings, and on every channel to each other rank. The direct connections
+ * have buffers of LL. */
 enum {
 	RING_CONNS = CHANNELS * 2,
 	MAX_OTHERS = MAX_RANKS - 1,
@@ -50,16 +51,16 @@ enum {
 };
 #define DIRECT_BYTES ((unsigned)DEV_STEPS * STEP_LL)
 
-/* Ends of a rank's links in the trees, behind those: [CHANNELS][DEV_TREE_LINKS], receive and then
- * send. A link's memory is at its receiving end. */
+/* Ends of a rank's links in the trees, after the other connections: [CHANNELS][DEV_TREE_LINKS],
+ * receive and then send. A link's memory is at its receiving end. */
 enum {
 	TREE_CONNS = CHANNELS * DEV_TREE_LINKS,
 	TREE_FIRST = 2 * OTHERS_CONNS,
 	PAT_FIRST = TREE_FIRST + 2 * TREE_CONNS
 };
 
-/* Ends of PAT's connections, behind those: [MAX_LEVELS][CHANNELS], receive and then send. They have
- * buffers of SIMPLE, at their receiving ends. */
+/* Ends of PAT's connections, after the trees' ends: [MAX_LEVELS][CHANNELS], receive and then send.
+ * They have buffers of SIMPLE, at their receiving ends. */
 enum {
 	MAX_LEVELS = 4,
 	PAT_CONNS = MAX_LEVELS * CHANNELS,
@@ -81,22 +82,22 @@ struct piece {
 struct rank {
 	struct dev_comm *comm; /* device memory, as all below */
 	struct dev_channel *channels;
-	struct dev_conn *
-		conns; /* [MAX_OTHERS][2][CHANNELS]: receive, send; TREE_CONNS, twice; PAT_CONNS, twice */
+	/* [MAX_OTHERS][2][CHANNELS]: receive, send; TREE_CONNS, twice; PAT_CONNS, twice */
+	struct dev_conn *conns;
 	int32_t *ranks;                /* [CHANNELS][MAX_RANKS] */
 	uint8_t *buffers;              /* [CHANNELS][BUFFERS_BYTES] */
 	struct dev_recv_mem *recv_mem; /* [CHANNELS] */
 	struct dev_send_mem *send_mem; /* [CHANNELS] */
-	/* Of the other ranks: [MAX_OTHERS][CHANNELS] */
+	/* of the other ranks: [MAX_OTHERS][CHANNELS] */
 	uint8_t *direct_buffers; /* DIRECT_BYTES each */
 	struct dev_recv_mem *direct_recv_mem;
 	struct dev_send_mem *direct_send_mem;
-	/* Of its links: [CHANNELS][DEV_TREE_LINKS] */
+	/* of its links: [CHANNELS][DEV_TREE_LINKS] */
 	uint8_t *tree_buffers; /* BUFFERS_BYTES each */
 	struct dev_recv_mem *tree_recv_mem;
 	struct dev_send_mem *tree_send_mem;
 	uint8_t *toward; /* [CHANNELS][MAX_RANKS] */
-	/* Of PAT: [MAX_LEVELS][CHANNELS] */
+	/* for PAT: [MAX_LEVELS][CHANNELS] */
 	uint8_t *pat_buffers; /* PAT_BYTES each */
 	struct dev_recv_mem *pat_recv_mem;
 	struct dev_send_mem *pat_send_mem;
@@ -173,13 +174,13 @@ static inline void ring_alloc(struct ring *g, const struct device_run *run, int 
 	}
 }
 
-/* Odd channels go round the other way. */
+/* Odd channels go round backwards. */
 static inline int ring_rank_at(const struct ring *g, int channel, int position)
 {
 	return channel % 2 ? (g->n - position % g->n) % g->n : position % g->n;
 }
 
-/* The same for the position of a rank: going the other way twice leads back. */
+/* The position of a rank. The mapping of odd channels is its own inverse. */
 static inline int ring_position_of(const struct ring *g, int channel, int rank)
 {
 	return ring_rank_at(g, channel, rank);
@@ -195,7 +196,7 @@ static inline int tree_parent(const struct ring *g, int channel, int rank)
 	return at ? ((at - 1) / degree + channel) % g->n : -1;
 }
 
-/* The rank at the other end of a link; -1: there is none. */
+/* The rank at the other end of a link; -1: there is no link. */
 static inline int tree_peer(const struct ring *g, int channel, int rank, int link)
 {
 	int child = 0;
@@ -330,8 +331,8 @@ static inline void ring_connect_channel(const struct ring *g, int rank, int c)
 	CUDA_OK(cudaMemcpy(&r->channels[c], &channel, sizeof channel, cudaMemcpyHostToDevice));
 }
 
-/* Connection from rank `from` to rank `to`, seen from rank `rank`. Which of the other ranks a rank
- * is: its number, less one if it is above that of the rank itself. */
+/* Connection from rank `from` to rank `to`, seen from rank `rank`. Its index among the other ranks
+ * is its number, less one if it is above `rank`. */
 static inline struct dev_conn direct_conn(const struct ring *g, int from, int to, int channel,
 					  int rank)
 {
@@ -599,8 +600,8 @@ static inline struct dev_work message_work_of(const struct ring *g, const struct
 	return mine;
 }
 
-/* Connections of messages lie behind each other: they are copies of those of the rings. Before the
- * launches, and back behind them. */
+/* Connections of messages are consecutive copies of the rings' connections. Copies them before the
+ * launches, and copies them back after the launches. */
 static inline void ring_pairs_copy(struct ring *g, bool back)
 {
 	for (int i = 0; i < g->n; i++) {
@@ -631,7 +632,7 @@ static inline uint64_t blocks_out(const struct ring *g, const struct dev_work *w
 	return steps_program(w->program).func == DEV_ALL_GATHER ? (uint64_t)g->n : 1;
 }
 
-/* Where, in bytes, a rank's own block is in a buffer of one block per rank. */
+/* The offset in bytes of a rank's own block in a buffer of one block per rank. */
 static inline uint64_t own_block(uint64_t blocks, const struct dev_work *w, int rank)
 {
 	return blocks > 1 ? (uint64_t)rank * w->count * steps_type_bytes(w->type) : 0;
@@ -702,7 +703,8 @@ static inline const struct dev_kernel *program_kernel(int program, int width)
 				    : dev_kernel_collective(row.proto, width);
 }
 
-/* That of the works' program, type and operation alone, if there is one: in every second launch. */
+/* Every second launch uses the kernel for the works' program, type and operation alone, if there is
+ * one. */
 static inline const struct dev_kernel *works_kernel(const struct ring *g,
 						    const struct dev_work *works, int n)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a launch on the rings of device_ring.h must give: the same reductions, done on the host in
- * the order in which the program does them and compared bit by bit; the steps at which all
- * connections stand; and the words by which blocks free the FIFO of works.
+ * The expected results of a launch on the rings of device_ring.h: the same reductions, done on the
+ * host in the order of the program and compared bit by bit; the steps of all connections; and the
+ * words by which blocks free the FIFO of works.
  */
 #ifndef TESTS_COLLECTIVES_DEVICE_RING_CHECK_H
 #define TESTS_COLLECTIVES_DEVICE_RING_CHECK_H
@@ -51,8 +51,8 @@ static inline void reference_fold_ranks(const struct ring *g, const struct dev_w
 	reference_fold(g, w, 0, g->n - 1, at, count);
 }
 
-/* What a rank hands on toward `root` over a tree, in `to`: its own elements, and then what comes
- * over its other links, in the order of their numbers. */
+/* Computes in `to` the elements that a rank sends toward `root` over a tree: its own, then those of
+ * its other links in the order of their numbers. */
 static inline void reference_tree(const struct ring *g, const struct dev_work *w, int channel,
 				  int rank, int root, uint64_t at, uint64_t count, uint8_t *to)
 {
@@ -89,9 +89,9 @@ static inline void reference_tree(const struct ring *g, const struct dev_work *w
 	free(below);
 }
 
-/* What a rank has of the block at an offset from it in a reduce-scatter of PAT, in `to`: its own
- * elements, and then what comes over the levels below that of the offset's lowest bit, from the
- * lowest on. */
+/* Computes in `to` a rank's partial sum of the block at an offset from it, in a reduce-scatter of
+ * PAT: its own elements, then those that arrive over the levels below the offset's lowest bit, from
+ * the lowest on. */
 static inline void reference_pat(const struct ring *g, const struct dev_work *w, int rank,
 				 int offset, uint64_t at, uint64_t count, uint8_t *to)
 {
@@ -129,7 +129,7 @@ static inline int tree_root(const struct ring *g, int channel)
 	return root;
 }
 
-/* Which rank completes an element of an all-reduce depends on its place in the loop. */
+/* The place of an element in the loop decides which rank completes it in an all-reduce. */
 static inline void reference_all_reduce(const struct ring *g, const struct dev_work *w, int channel,
 					const struct steps_part *part)
 {

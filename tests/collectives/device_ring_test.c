@@ -2,9 +2,9 @@
 /*
  * The programs by themselves, on the connections of device_ring.h: every program, every root, all
  * types and operations, random bits, in place and out of place, counts that no chunk divides,
- * several launches over one connection. Those of rings in SIMPLE with results that are put, over
- * all connections or some. Then those of rings once more with every connection through a stand-in
- * for the proxy, which checks the FIFO that the kernel fills; and a kernel that is aborted, and one
+ * several launches over one connection. Programs of rings in SIMPLE also put results directly, over
+ * all or some connections. Programs of rings run again with every connection through a stand-in for
+ * the proxy, which checks the FIFO that the kernel fills; and a kernel that is aborted, and one
  * that meets another build's communicator.
  */
 #include <sys/wait.h>
@@ -379,7 +379,7 @@ static void ring_old_flags_of(struct ring *g, enum dev_program program, uint64_t
 	ring_check_steps(g);
 }
 
-/* Of each program at one of the steps. */
+/* Runs each program of LL from one of the first steps. */
 static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
 {
 	static const uint64_t firsts[] = {0x7ffffff0ull, 0xfffffff0ull, 0x17ffffff0ull};
@@ -399,7 +399,7 @@ static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
 
 /* ---- ends that are no results --------------------------------------------------------------- */
 
-/* What rank 0 has put into the slots of all others. */
+/* A copy of the slots of the other ranks, into which rank 0 puts bytes. */
 struct slots {
 	uint8_t buffers[MAX_RANKS][CHANNELS * BUFFERS_BYTES];
 	uint8_t direct[MAX_RANKS][OTHERS_CONNS * DIRECT_BYTES];
@@ -418,8 +418,8 @@ static void ring_slots(const struct ring *g, struct slots *out)
 	}
 }
 
-/* One rank starts alone: its kernel waits for the others until the abort word is set. The kernel
- * behind it moves nothing: what is in the slots may be on its way through an HCA. */
+/* One rank starts alone: its kernel waits for the others until the abort word is set. The next
+ * kernel moves nothing: an HCA may still transfer the slots. */
 static void ring_abort(struct ring *g, const struct dev_work *w)
 {
 	static struct slots before, after;
@@ -500,8 +500,8 @@ static void ring_put_slots(struct ring *g)
 	      "%s: %d ranks: slots of a broadcast, put %#x", g->run->where, g->n, g->put);
 }
 
-/* The first rank's launch is aborted. Behind it all ranks are launched: the first one's kernel
- * moves nothing, and no other kernel writes into its output. */
+/* The first rank's launch is aborted. Then all ranks are launched: the first one's kernel moves
+ * nothing, and no other kernel writes into its output. */
 static void ring_put_abort(struct ring *g)
 {
 	struct dev_work w = program_work(DEV_ALL_GATHER_RING_SIMPLE, 3000, DEV_U8, DEV_SUM, 0, 1);

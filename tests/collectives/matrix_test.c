@@ -7,13 +7,16 @@
  *
  *   matrix_test                        a fixed sample, and runs drawn from the commit's hash
  *   matrix_test list                   the collectives
- *   matrix_test full [K/N] [COLLECTIVE...]  all of it, or of these, on rings, two ways by turns: one of them takes
- *                                           a core 10 minutes to hours
- *   matrix_test ways [K/N] [COLLECTIVE...]  every program in every way, in three worlds, the operations by turns
+ *   matrix_test full [K/N] [COLLECTIVE...]
+ *                                      all collectives, or these, on rings, with two ways between
+ *                                      ranks in rotation: one takes a core 10 minutes to hours
+ *   matrix_test ways [K/N] [COLLECTIVE...]
+ *                                      every program in every way, in three worlds, with the
+ *                                      operations in rotation
  *   matrix_test drawn HEX              runs drawn from that number
  *
- * K/N: the K-th of N parts, which processes of their own run. What fails is printed as the command
- * that repeats it.
+ * K/N: the K-th of N parts, for processes that run them in parallel. A failure is printed as the
+ * command that repeats it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -180,8 +183,8 @@ static void matrix_set_way(struct scenario *s, const struct matrix_way *way)
 	s->lab.local_register = way->registers ? LAB_REGISTER_ONCE : LAB_REGISTER_NOT;
 }
 
-/* Of the collective's programs, of which each has an algorithm and a protocol; messages have a
- * protocol alone. */
+/* The collective's programs. Each has an algorithm and a protocol; messages have only a
+ * protocol. */
 /* Messages have it as well. */
 static void matrix_set_protocol(struct scenario *s, const char *proto)
 {
@@ -307,7 +310,7 @@ static void matrix_ways_collective(const struct lab_collective *c, struct matrix
 	}
 }
 
-/* Of these collectives; none: of all. False: one of them does not exist. */
+/* Runs these collectives, or all if no name is given. False: one of them does not exist. */
 static bool matrix_each(void (*run)(const struct lab_collective *c, struct matrix_count *count),
 			char **names, int n, struct matrix_count *count)
 {

@@ -8,7 +8,7 @@
 
 #include "core/comm/ops.h"
 #include "tests/collectives/calls.h"
-#include "tests/sim/comm_rank.h"
+#include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
 
 /* One rank has enough for several blocks of its kernel. */

@@ -131,8 +131,8 @@ CH_TEST(memset_fills_exactly_its_range)
 	CU(cudaFreeHost(pinned));
 }
 
-/* Of pages that are not written at all, written in part and written whole; the range ends inside
- * pages. */
+/* Copies from pages that are not written, written in part and written completely; the range ends
+ * inside pages. */
 CH_TEST(memset_of_zero_leaves_nothing_of_what_was_written)
 {
 	enum { PAGE = 4096, BYTES = 8 * PAGE, BEGIN = 100, END = 6 * PAGE + 50 };
@@ -251,7 +251,7 @@ CH_TEST(copy_to_plain_memory_waits_for_its_stream)
 	CU(cudaFree(dev));
 }
 
-/* What a call does while a kernel holds its stream up, as measured on an H200 with CUDA 13. */
+/* The behaviour of a call while a kernel blocks its stream, as measured on an H200 with CUDA 13. */
 static bool call_waits(cudaStream_t s, void (*call)(void *), void *arg)
 {
 	const struct os_thread_attr attr = {.name = "opener", .rank = -1};

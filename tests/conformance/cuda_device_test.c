@@ -392,7 +392,7 @@ START_TEST(what_is_not_implemented_aborts_with_its_name)
 }
 END_TEST
 
-/* What a world is needed for: each runs in a child, in `sim`. */
+/* Calls that need a world: each runs in a child, in `sim`. */
 static void asks_unknown_attribute(void)
 {
 	int v;

@@ -11,7 +11,8 @@
 static shared_u64 *words; /* pinned: a gate, then one for each block: when it ran, in order */
 
 struct block_args {
-	uint64_t gate, order; /* waits for the gate, when there is one; takes its turn */
+	uint64_t gate,
+		order; /* waits for the gate, if there is one, then for its sequence number */
 };
 
 CH_KERNEL(block, 0)
@@ -37,7 +38,7 @@ static void words_open(void)
 
 /* ---- every call ----------------------------------------------------------------------------- */
 
-/* What the calls below are made with; each exists before the first fault. */
+/* Arguments of the calls below; each exists before the first fault. */
 static struct {
 	void *p, *pinned;
 	char plain[4096] __attribute__((aligned(4096)));
@@ -267,7 +268,7 @@ CH_TEST(a_sticky_fault_ends_kernels_and_stays_on_its_gpu,
 
 	words_open();
 	CU(cudaStreamCreate(&s));
-	CU(block_launch(2, s, true)); /* would wait for ever */
+	CU(block_launch(2, s, true)); /* would wait without end */
 	CU_FAILS(cudaMemGetInfo(&a, &b), cudaErrorNvlinkUncorrectable);
 	CU_FAILS(cudaStreamSynchronize(s), cudaErrorNvlinkUncorrectable);
 	CU_FAILS(cudaMemGetInfo(&a, &b), cudaErrorNvlinkUncorrectable);

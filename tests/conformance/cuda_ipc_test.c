@@ -314,7 +314,7 @@ CH_KERNEL(watch, 0)
 	fakedev_store(d, (void *)(uintptr_t)a->seen, 8, v + 1, SHARED_RELEASE, SHARED_SYSTEM);
 }
 
-/* What a running kernel sees of a write by HCA 1, after a read by HCA `flush` (-1: none). */
+/* Does a running kernel see a write by HCA 1, after a read by HCA `flush` (-1: no read)? */
 static uint64_t running_kernel_sees(int flush)
 {
 	const struct peermem_ops *pm = peermem();

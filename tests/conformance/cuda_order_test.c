@@ -71,7 +71,7 @@ static void model_start(void)
 	}
 }
 
-/* What an operation put into stream s now must wait for. */
+/* The operations for which a new operation in stream s must wait. */
 static uint64_t model_before(uint32_t s)
 {
 	uint32_t legacy = (uint32_t)stream_gpu(s) * (STREAMS / 2);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Streams and events of the GPU double: order within and between streams, the legacy default
- * stream, events, callbacks. What ran when is seen in a log of numbers that kernels and callbacks
- * append to.
+ * stream, events, callbacks. Kernels and callbacks append numbers to a log, which shows their
+ * order.
  */
 #include "tests/conformance/cuda_harness.h"
 
@@ -277,7 +277,7 @@ CH_TEST(the_legacy_stream_cannot_capture_nor_tell_beside_a_blocking_one_that_doe
 }
 
 #ifdef DOPPEL_FAKECUDA
-/* A program that needs the graph can see that there is none. */
+/* A program that needs the graph can detect that no graph exists. */
 CH_TEST(the_double_gives_no_graph_of_a_capture)
 {
 	enum cudaStreamCaptureStatus status;

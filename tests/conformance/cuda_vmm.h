@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the conformance tests of cuMem share: calls of the driver that must or must not work, memory
- * that is made and mapped, kernels that use it. Used by cuda_vmm_test.c and cuda_vmm_host_test.c.
+ * Shared by the conformance tests of cuMem: calls of the driver that must or must not succeed,
+ * memory that is created and mapped, kernels that use it. Used by cuda_vmm_test.c and
+ * cuda_vmm_host_test.c.
  */
 #ifndef TESTS_CONFORMANCE_CUDA_VMM_H
 #define TESTS_CONFORMANCE_CUDA_VMM_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of cuMem that is the host's: who may use it, that the host, kernels and copies see one
- * memory, that it is host memory to every call that looks at a pointer, and what another process
- * has of it.
+ * Host memory of cuMem: which devices may use it; the host, kernels and copies see one memory;
+ * calls that query a pointer report host memory; another process imports it.
  */
 #include <errno.h>
 
@@ -132,7 +131,7 @@ CH_TEST(host_kernels_and_copies_see_one_memory)
 	DRV(cuMemRelease(h));
 }
 
-/* As pinned memory: the copy comes in its turn, and reads what is there then. */
+/* Like pinned memory: the copy runs in stream order, and reads the bytes of that moment. */
 CH_TEST(an_asynchronous_copy_from_it_returns_before_it_is_done)
 {
 	CUmemGenericAllocationHandle h = host_create(PAGE);

@@ -176,7 +176,8 @@ CH_TEST(mappings_are_whole_and_do_not_overlap)
 	DRV_SAYS(cuMemRelease(g), CUDA_ERROR_INVALID_VALUE, "not a handle of memory");
 }
 
-/* What lies in several pieces of memory is one range to copies and kernels. */
+/* Several physical allocations that are mapped side by side are one range for copies and
+ * kernels. */
 CH_TEST(neighbouring_mappings_are_one_range)
 {
 	CUmemGenericAllocationHandle h[3];

@@ -21,8 +21,8 @@ DEV_FN void litmus_wait_word(struct dev *d, uint64_t word, uint64_t want, const 
 		dev_trap(d, "litmus: a wait was aborted that no host task aborts");
 }
 
-/* Polls with acquire loads at the scope under test. The double must not poll for ever without a
- * wait, so there each fruitless poll waits first, and then looks again. */
+/* Polls with acquire loads at the scope under test. On the double a kernel must not poll without a
+ * wait: after each fruitless poll it waits, then polls again. */
 DEV_FN void litmus_acquire(struct dev *d, uint64_t word, uint64_t want, enum shared_scope scope)
 {
 	const shared_u64 *p = (const shared_u64 *)(uintptr_t)word;
@@ -86,8 +86,8 @@ DEV_FN void litmus_post(struct dev *d, uint64_t word, uint64_t v, const struct l
 	}
 }
 
-/* One step of a block. With LITMUS_RELEASE thread 0 does all the work, so that nothing but the
- * release store orders it; else every thread does its own word. */
+/* One step of a block. With LITMUS_RELEASE thread 0 does all the work, so that only the release
+ * store orders it; otherwise every thread does its own word. */
 DEV_FN void litmus_step(struct dev *d, const struct litmus_args *a, uint64_t step, bool produce)
 {
 	enum shared_scope scope = (enum shared_scope)a->scope;

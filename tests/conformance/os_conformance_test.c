@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What os.h defines of threads, waiting, time and choices, on every pair of halves. */
+/* Threads, waiting, time and choices as os.h defines them, on every pair of halves. */
 #include "tests/conformance/os_pairs.h"
 
 /* ---- threads -------------------------------------------------------------------------------- */

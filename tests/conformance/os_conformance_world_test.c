@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What os.h promises of memory, identity, files, agreement, sockets and shared memory, on every
- * pair of halves. */
+/* Memory, identity, files, agreement, sockets and shared memory as os.h defines them, on every pair
+ * of halves. */
 #include <sys/resource.h>
 
 #include "core/base/hash.h"

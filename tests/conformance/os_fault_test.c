@@ -18,7 +18,7 @@
 #define BYTES 4000
 #define MS    1000000ull
 
-/* What the two ends saw: the first errno that was not EAGAIN, and what was moved till then. */
+/* The result of each end: the first errno that was not EAGAIN, and the bytes moved before it. */
 static struct {
 	int listen_rc, accept_rc, connect_rc, send_rc, recv_rc;
 	uint32_t sent, received, sends, recvs, strangers;
@@ -61,7 +61,7 @@ static int accept_one(int fd, int *conn)
 	}
 }
 
-/* Reads to the end. A stranger sends something else, or nothing. */
+/* Reads to the end. An unknown client sends other bytes, or nothing. */
 static void server_read(int conn)
 {
 	uint8_t got[512];
@@ -102,7 +102,7 @@ static void server_main(void *arg)
 		os_sleep_ns(MS);
 	ck_assert_int_eq(saw.listen_rc, 0);
 	shared_store_u32(&saw.listening, 1, SHARED_RELEASE);
-	os_sleep_ns(20 * MS); /* so that strangers come first */
+	os_sleep_ns(20 * MS); /* so that unknown clients come first */
 	do {
 		int rc = accept_one(fd, &conn);
 		saw.accept_rc = saw.accept_rc ? saw.accept_rc : rc;

@@ -20,7 +20,7 @@
 
 #include "core/topo/topo.h"
 #include "sim/cli/options.h"
-#include "sim/cli/verbs_run.h"
+#include "dropin/cli/verbs_run.h"
 #include "sim/lab/explore/exhaust.h"
 #include "sim/lab/search/fail.h"
 #include "sim/lab/search/scenario.h"
@@ -229,7 +229,7 @@ int fuzz_doppel_main(int argc, char **argv);
 #include "sim/cli/run/tune.c"
 #include "sim/cli/run/tune_measure.c"
 #include "sim/cli/run/tune_print.c"
-#include "sim/cli/verbs_run.c"
+#include "dropin/cli/verbs_run.c"
 #include "sim/cli/main.c"
 /* clang-format on */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all ranks of a communicator must call alike, as far as no collective that exists has it. */
+/* Arguments in which all ranks of a communicator must agree, without those that the collectives'
+ * tests check. */
 #include <check.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@
 
 #include "core/plan/streams.h"
 #include "core/rank/rank.h"
-#include "tests/sim/comm_rank.h"
+#include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
 
 #define STREAMS  4

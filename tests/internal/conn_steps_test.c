@@ -42,7 +42,7 @@ static const struct {
 	uint32_t step;
 } sizes[] = {{"1", 32}, {"256", 32}, {"511", 32}, {"512", 64}, {"1000", 96}, {"64K", 8192}};
 
-/* Of a step of lines half is data, in grains of 16 bytes. */
+/* Half of a step of lines is data, in grains of 16 bytes. */
 START_TEST(step_of_lines_is_a_multiple_of_two_lines)
 {
 	setenv("NCCL_LL_BUFFSIZE", sizes[_i].text, 1);
@@ -57,7 +57,7 @@ static const struct {
 } sizes128[] = {
 	{"1", 2048}, {"16384", 2048}, {"16385", 2048}, {"32768", 4096}, {"4915200", 614400}};
 
-/* Of a step of lines of 128 bytes 15 of 16 are data, in grains of 8 pairs. */
+/* 15 of 16 bytes of a step of 128-byte lines are data, in grains of 8 pairs. */
 START_TEST(step_of_lines_of_128_bytes_is_a_multiple_of_16_lines)
 {
 	setenv("NCCL_LL128_BUFFSIZE", sizes128[_i].text, 1);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank that joins the hosts' graphs otherwise than the others: init ends on every rank, with a message that
- * says the same on each. A rank of another build is made by the linker, which puts the functions here before the
- * stack's (--wrap, tests/CMakeLists.txt); a rank with another graph has a graph file of its own.
+ * A rank that joins the hosts' graphs in another way than the others: init ends on every rank, with
+ * the same message. The linker makes a rank of another build: it replaces the stack's functions by
+ * those of this file (--wrap, tests/CMakeLists.txt). A rank with another graph has a graph file of
+ * its own.
  */
 #include <check.h>
 #include <limits.h>
@@ -10,7 +11,7 @@
 
 #include "core/rank/rank.h"
 #include "core/topo/topo.h"
-#include "tests/sim/comm_rank.h"
+#include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
 
 enum differ_kind {
@@ -23,7 +24,7 @@ enum differ_kind {
 	DIFFER_MESSAGES
 };
 
-/* Of the test that runs: which rank is of another build, and in what. */
+/* The rank of another build, and its difference, in the running test. */
 static struct {
 	enum differ_kind kind;
 	int32_t rank;
@@ -215,7 +216,7 @@ END_TEST
 
 static char foreign[PATH_MAX + 64]; /* NCCL_GRAPH_FILE=FILE */
 
-/* Of four GPUs, with the ring 0 2 1 3. */
+/* A graph file of four GPUs, with the ring 0 2 1 3. */
 static void foreign_write(void)
 {
 	FILE *f;
@@ -235,7 +236,8 @@ static void foreign_write(void)
 
 static void foreign_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	/* by the rank that has the file: who sends to whom, and what that one expects */
+	/* logged by the rank with the file: the sender, the receiver and the sender that the
+	 * receiver expects */
 	static const char *const words[] = {"rank 0 sends to rank 2, which expects rank 1",
 					    "rank 0 sends to rank 1, which expects rank 2",
 					    "rank 1 sends to rank 2, which expects rank 0",

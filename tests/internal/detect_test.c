@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Round trip: a machine's file becomes the /sys and the drivers of a world's host, what detection
- * finds there becomes a topology, and it is that of the file: nodes, paths between all ends,
- * graphs. What a file can have and a host cannot show may differ: an interface has port 0 and no
- * guid, a familyid is NCCL's, and all HCAs of a host reach the memory of GPUs if one does. A file
- * with functions that no host shows is only detected, not compared. Folders that are not there are
+ * Round trip: a machine's file becomes the /sys and the drivers of a world's host. Detection makes
+ * a topology of them, which is that of the file: nodes, paths between all ends, graphs. Facts that
+ * a file can have and a host cannot show may differ: an interface has port 0 and no guid, a
+ * familyid is NCCL's, and all HCAs of a host reach the memory of GPUs if one does. A file with
+ * functions that no host shows is only detected, not compared. Folders that are not there are
  * skipped.
  */
 #include <check.h>
@@ -54,7 +54,7 @@ static int32_t trip_gpus(struct topo_detect_gpu *gpu)
 	return count;
 }
 
-/* As ranks do: each its own GPU and all NICs, then all parts into one. */
+/* Each rank detects its own GPU and all NICs; then all parts are merged into one. */
 static void trip_detect(void *arg)
 {
 	struct trip *t = arg;

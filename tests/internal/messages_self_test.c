@@ -8,7 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include "core/plan/messages.h"
-#include "tests/sim/comm_rank.h"
+#include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
 
 #define MOST 2000

@@ -9,7 +9,7 @@
 
 #include "core/mem/cumem.h"
 #include "core/rank/registry.h"
-#include "tests/sim/comm_rank.h"
+#include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
 
 #define STRETCH_NS 1000000000ull

@@ -7,7 +7,7 @@
 #include <check.h>
 
 #include "core/plan/messages.h"
-#include "tests/sim/comm_rank.h"
+#include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
 
 /* ---- the FIFO by itself ---------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include "core/tune/allowed.h"
 #include "tests/suite.h"
 
-/* Those of a protocol. */
+/* The set of programs of a protocol. */
 static uint64_t programs_of(const char *proto)
 {
 	uint64_t programs = 0;
@@ -291,7 +291,8 @@ START_TEST(every_collective_has_a_program)
 }
 END_TEST
 
-/* Of every program alone the choice is this one; of no program, none. */
+/* If only one program is allowed, the choice is that program; if no program is allowed, the choice
+ * fails. */
 START_TEST(the_program_that_is_allowed_is_chosen)
 {
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {

@@ -22,7 +22,7 @@ enum { PAGE = 4096 };
 
 /* ---- where they are ------------------------------------------------------------------------- */
 
-/* Of a rank's segments, and of those that it uses. */
+/* The kinds of a rank's segments, and of the segments that it uses. */
 static uint32_t kinds_of(const struct ncclComm *comm)
 {
 	uint32_t kinds = 0;

@@ -20,12 +20,14 @@ declare -A allowed=(
 	[backends/cuda]="core/os core/base core/device backends backends/cuda"
 	[backends/verbs]="core/os core/base backends backends/verbs"
 	[backends/sites]="core/os core/base sim/engine backends/sites"
-	[backends/rdmacm]="backends/rdmacm"
-	[backends/mlx5dv]="backends/mlx5dv backends/fakeverbs/objects"
 	[backends/nccl]="core/os sim/world backends/nccl"
 	[backends/fakecuda]="core/os core/base core/device sim/engine sim/world backends backends/sites backends/fakecuda"
-	[backends/dropin]="core/os core/base sim/engine sim/world backends backends/dropin"
 	[sim/world]="core/os core/base sim/engine sim/world"
+	# the verbs product for foreign programs; its command is in the program doppel
+	[dropin/ibverbs]="core/os core/base sim/engine sim/world backends dropin/ibverbs"
+	[dropin/rdmacm]="dropin/rdmacm"
+	[dropin/mlx5dv]="dropin/mlx5dv backends/fakeverbs/objects"
+	[dropin/cli]="core/os core/base sim/engine sim/world sim/lab/run sim/lab/check sim/lab/search sim/lab/explore sim/cli backends dropin/ibverbs dropin/cli"
 )
 
 # Floors, from the ground up. Two folders with a + between them are one floor: base reads the environment
@@ -54,10 +56,10 @@ floors_allow sim/lab "$lab_floors" \
 	"core/os core/base core/include sim/engine sim/world backends"
 # the folders of the command line see its own headers, and not each other's
 cli="core/os core/base core/include core/topo core/tune core/detect sim/engine sim/world"
-cli+=" sim/lab/check sim/lab/run sim/lab/search sim/lab/explore backends backends/dropin sim/cli"
+cli+=" sim/lab/check sim/lab/run sim/lab/search sim/lab/explore backends dropin/ibverbs sim/cli"
 allowed[sim/cli]=$cli allowed[sim/cli/run]="$cli sim/cli/run" allowed[sim/cli/topo]="$cli sim/cli/topo"
 for floor in $fakeverbs_floors; do
-	allowed[backends/dropin]+=" backends/fakeverbs/$floor"
+	allowed[dropin/ibverbs]+=" backends/fakeverbs/$floor"
 done
 # sim.h of the engine includes a header of each floor; rooms that may include it may include the floors
 for room in "${!allowed[@]}"; do
@@ -68,8 +70,8 @@ floors_allow sim/engine "$engine_floors" "core/os core/base"
 allowed[sim/engine]="sim/engine/${engine_floors// / sim/engine/}"
 
 table=$(for room in "${!allowed[@]}"; do echo "$room ${allowed[$room]}"; done)
-includes=$(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' core backends sim \
-	--include='*.c' --include='*.h' --include='*.cu')
+includes=$(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' core backends sim dropin \
+	--include='*.c' --include='*.h' --include='*.cu' | grep -v '^dropin/tests/')
 bad=0
 awk -v table="$table" '
 	BEGIN {

@@ -16,7 +16,7 @@ import sys
 PLAIN = {
     ("docs/drop-in.md", "$ doppel verbs-run --pair ib_write_bw"): "real time; perftest is the distribution's; dropin.verbs_pair_test",
     ("docs/drop-in.md", "$ build/fake/tests/kill_peers"): "real time, minutes; ci/full kill-peers",
-    ("docs/drop-in.md", "$ bash tests/dropin/stack.sh"): "real time, minutes, a second build; ci/full kill-stack",
+    ("docs/drop-in.md", "$ bash dropin/tests/killed/stack.sh"): "real time, minutes, a second build; ci/full kill-stack",
     ("docs/soft-roce.md", "$ doppel run all_reduce --processes 2"): "a kernel's verbs, in a VM; ci/soft-roce",
 }
 

@@ -12,21 +12,21 @@ allowed='
 ci/progress.sh 1 the clock of the lines that ci/test prints
 ci/loaded 1 the clock of what is printed each minute
 tests/lib.sh 3 the loops of until_true and shm_left; pass_ms
-tests/dropin/verbs_pair_test.sh 1 the subject: a server that listens late
-tests/pyverbs/run.py 1 the loop that looks at its child processes
+dropin/tests/run/verbs_pair_test.sh 1 the subject: a server that listens late
+dropin/tests/pyverbs/run.py 1 the loop that looks at its child processes
 tests/conformance/verbs/harness/target_posix.c 1 the clock of the suite outside a world
-tests/dropin/kill_peer.c 1 the loop that waits for the other peer
-tests/dropin/kill_peers.c 6 loops with a condition; a random moment of death; a moment for the victim to go on
-tests/dropin/rdmacm_test.c 1 the subject: a listener that comes after its client
-tests/dropin/signal_test.c 2 a loop with a condition; a moment for a thread to block, though its cancellation may come before
-tests/dropin/programs/pair.h 1 a step of loops with a condition
-tests/dropin/reap_test.c 3 loops with a condition; a random moment of death
-tests/sim/guest/job.c 2 the subject: a program that sleeps; a loop that looks for a file
+dropin/tests/killed/kill_peer.c 1 the loop that waits for the other peer
+dropin/tests/killed/kill_peers.c 6 loops with a condition; a random moment of death; a moment for the victim to go on
+dropin/tests/library/rdmacm_test.c 1 the subject: a listener that comes after its client
+dropin/tests/library/signal_test.c 2 a loop with a condition; a moment for a thread to block, though its cancellation may come before
+dropin/tests/programs/pair.h 1 a step of loops with a condition
+dropin/tests/library/reap_test.c 3 loops with a condition; a random moment of death
+tests/sim/guest/guest_job.c 2 the subject: a program that sleeps; a loop that looks for a file
 tests/sim/guest/trial_life.c 2 the subject: a root that comes late, an abort while another thread waits
 tests/sim/guest/trial_waits.c 7 the subject: sleeps and clocks of programs
 tests/bench/nccl_compare_wait.h 1 the period of a watchdog
-tests/sim/lost_output_test.sh 1 the loop that waits for a trace to grow
-tests/sim/sweep_late_test.c 1 the loop that looks at a child process
+tests/sim/cli/lost_output_test.sh 1 the loop that waits for a trace to grow
+tests/sim/lab/sweep_late_test.c 1 the loop that looks at a child process
 '
 sleeps='(sleep|usleep)( +["$0-9.i{]| *\()|(clock_)?nanosleep *\(|time\.sleep *\(|xargs +(-[^ ]+ +([0-9]+ +)?)*sleep|read +(-[a-z]+ +)*-r?t|poll *\( *(NULL|0) *,'
 
@@ -48,11 +48,11 @@ x.sh 11' ] || {
 	exit 1
 }
 
-mapfile -t files < <(git ls-files 'ci/*' 'tests/*' | grep -vE '\.(patch|run|xml|txt|md)$|rules_(sleep|shared)_test.sh$')
+mapfile -t files < <(git ls-files 'ci/*' 'tests/*' 'dropin/tests/*' | grep -vE '\.(patch|run|xml|txt|md)$|rules_(sleep|shared)_test.sh$')
 found=$(counted "${files[@]}")
 expected=$(awk 'NF {print $1, $2}' <<<"$allowed" | LC_ALL=C sort)
 [ "$found" = "$expected" ] || {
-	echo "sleeps in ci/ and tests/ (<) and those that this test allows (>), with their number:"
+	echo "sleeps in ci/, tests/ and dropin/tests/ (<) and those that this test allows (>), with their number:"
 	diff <(echo "$found") <(echo "$expected") | grep '^[<>]'
 	echo "expected: until_true COMMAND, or a loop that looks at what it waits for, listed in $0"
 	exit 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every program that the scripts of ci/ and tests/ call is in Debian's minimal system, or in a package
+# Every program that the scripts of ci/, tests/ and dropin/tests/ call is in Debian's minimal system, or in a package
 # that ci/setup installs, or in one that such a package depends on.
 set -euo pipefail
 source_dir=$2
@@ -100,7 +100,7 @@ check 'build|lint' ci/lint
 check 'build|test|coverage' ci/coverage
 check 'bare' ci/bare
 check 'build|soft_roce' ci/soft-roce ci/soft-roce.d/guest ci/soft-roce.d/meet ci/soft-roce.d/*/*
-mapfile -t scripts < <(git ls-files ci/test ci/full 'tests/*.sh')
+mapfile -t scripts < <(git ls-files ci/test ci/full 'tests/*.sh' 'dropin/tests/*.sh')
 check 'build|test|lint' "${scripts[@]}"
 [ $bad = 0 ] || exit 1
 
@@ -110,4 +110,4 @@ planted=$(check none "$dir/script" | wc -l)
 [ "$planted" = "$(packages < <(printf 'gdb\nps\npatch\n') | wc -l)" ] && [ "$planted" != 0 ] ||
 	{ echo "the check finds $planted of 3 planted programs"; exit 1; }
 [ $count -gt 100 ] || { echo "only $count programs in the scripts"; exit 1; }
-echo "$count programs of the scripts of ci/ and tests/: each is in a listed package"
+echo "$count programs of the scripts of ci/, tests/ and dropin/tests/: each is in a listed package"

@@ -8,7 +8,7 @@ table=sim/engine/trace/timeline_kinds.c
 rc=0
 # a call may choose between two kinds
 used=$(grep -rhoE '\b(os_trace|hca_trace|trace_record|proxy_recv_note)\([^,]*"[^"]*"[^,]*,' --include=*.c --include=*.h \
-	"$root/core" "$root/backends" "$root/sim" | grep -oE '"[^"]*"' | tr -d '"' | sort -u)
+	"$root/core" "$root/backends" "$root/sim" "$root/dropin" | grep -oE '"[^"]*"' | tr -d '"' | sort -u)
 listed=$(sed -n '/timeline_kinds\[\] = {/,/^};/s/^	{"\([^"]*\)".*/\1/p' "$root/$table" | sort -u)
 [ -n "$used" ] || { echo "no os_trace found under $root"; exit 1; }
 while read -r kind; do

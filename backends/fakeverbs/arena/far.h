@@ -3,7 +3,7 @@
  * HCAs whose queue pairs belong to several processes of a machine. All these processes map the
  * memory of the tables. The process that posts a request also executes it at the far end. It needs
  * help with three things: bytes in another process' memory, waking a thread there, and
- * distinguishing a dead process from a slow one. backends/dropin provides it in `hca_far`; NULL:
+ * distinguishing a dead process from a slow one. dropin/ibverbs provides it in `hca_far`; NULL:
  * all queue pairs are in this process.
  *
  * A process of such a shared world has the id MEMBER << 8 | its number. A dead process sends and

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The end of processes, and changes to objects by other processes of the machine (arena/far.h). The
- * world and backends/dropin call these functions.
+ * world and dropin/ibverbs call these functions.
  */
 #ifndef BACKENDS_FAKEVERBS_PROCESS_H
 #define BACKENDS_FAKEVERBS_PROCESS_H

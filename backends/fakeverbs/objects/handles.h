@@ -18,7 +18,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Read by our libmlx5.so.1 (backends/mlx5dv), a separate library. */
+/* Read by our libmlx5.so.1 (dropin/mlx5dv), a separate library. */
 #define HCA_PROVIDER_MLX5  "doppel: mlx5"
 #define HCA_PROVIDER_OTHER "doppel: no provider's table"
 

@@ -4,9 +4,10 @@
  * and run unchanged on several targets:
  *
  *   verbs_suite_world   fakeverbs in this process, two HCAs of one host, engines sim and threads;
- *                       target_world.c; expected-fakeverbs.txt
- *   verbs_suite         whatever libibverbs.so.1 the loader finds: rdma-core on soft-RoCE or an HCA,
- *                       or the drop-in; target_posix.c; needs nothing but libibverbs and libc;
+ *                       target_world.c; expected-fakeverbs.txt. It also has the cases of world/,
+ *                       which need faults, environments, hosts or logs of the double (world.h)
+ *   verbs_suite         the libibverbs.so.1 that the loader finds: rdma-core on soft-RoCE or an
+ *                       HCA, or the drop-in; target_posix.c; needs only libibverbs and libc;
  *                       expected-rxe.txt, expected-dropin.txt
  *
  *     verbs_suite --list
@@ -18,8 +19,8 @@
  * the last line counts. Each case runs in a process of its own, and is killed after --timeout
  * seconds. Exit code 1 when a case failed.
  *
- * To add a case: one file per area (tests/conformance/verbs/AREA.c; a new file is found by itself,
- * after cmake runs again), one function:
+ * To add a case: one file per area, "area"_cases.c in objects/ or requests/; cmake finds a new file
+ * when it runs again; one function:
  *
  *     CASE(write_moves_bytes)
  *     {
@@ -35,19 +36,19 @@
  *     CASE(write_on_uc, .needs = NEED(UC) | NEED(MW2)) ...
  *     CASE(both_ways, .count = 2, .label = name_of) ...     one case for each vs_param 0 and 1
  *     CASE(close_in_use, .misuse = true) ...                the verbs sanitizer may complain
- *     CASE(it_fails, .needs = NEED(FAULTS), .plan = plan) ...   with a plan of faults (docs/faults.md)
+ *     CASE(it_fails, .needs = NEED(FAULTS), .plan = plan) ...     a plan of faults (docs/faults.md)
  *
  * The name is what is expected. A case frees what it made: the world counts leaks. A failing check
  * ends the case's process immediately, so nothing is unwound. Cases know no clock, sleep, thread or
  * memory but vs_now_ns, vs_sleep_ns, vs_thread_start and vs_alloc: time is virtual on one target.
  * Nothing is polled without vs_wait, vs_expect or vs_poll_until, for the same reason.
  *
- * What a device may lack is a NEED. It is decided by what the device reports (need.c), never by a
- * call that failed; what no attribute reports is there unless the target's list has "lacks". On
- * the fakes (--strict) the list must have "lacks NEED" for all that is not there, and for nothing else
- * (device.the_list_is_true): a change that makes a feature work removes its line. A target's documented
- * differences are lines "differs CASE" (or a pattern) in the same file, and a row in
- * docs/fidelity-verbs.md.
+ * A feature that a device may lack is a NEED. It is decided by what the device reports (need.c),
+ * never by a call that failed; what no attribute reports is there unless the target's list has
+ * "lacks". On the fakes (--strict) the list must have "lacks NEED" for all that is not there, and
+ * for nothing else (device.the_list_is_true): a change that makes a feature work removes its line.
+ * A target's documented differences are lines "differs CASE" (or a pattern) in the same file, and a
+ * row in docs/fidelity-verbs.md.
  */
 #ifndef TESTS_CONFORMANCE_VERBS_SUITE_H
 #define TESTS_CONFORMANCE_VERBS_SUITE_H
@@ -108,13 +109,18 @@ enum vs_need {
 
 struct vs_case {
 	const char *name;
-	const char *file; /* its base name is the area */
+	const char *file; /* its base name, without _cases.c, is the area */
 	void (*run)(void);
 	uint64_t needs;
 	int count;                       /* of vs_param; 0: no parameter */
 	const char *(*label)(int param); /* its name; NULL: the number */
 	const char *(*plan)(int param);  /* of faults, where they can be planned; NULL: none */
 	bool misuse; /* breaks rules on purpose: the sanitizer of a double may complain */
+	/* in tests/conformance/verbs/world only: */
+	const char *faults;               /* the plan, if it has no parameter */
+	const char *engine;               /* the only engine that it runs on; NULL: each */
+	const struct world_config *world; /* NULL: the target's */
+	bool worlds;                      /* runs outside of a world, and makes its own */
 	struct vs_case *next;
 };
 
@@ -208,7 +214,7 @@ uint64_t vs_tick_late_ns(void);
 uint64_t vs_seed(void);
 int vs_steps(int most);
 void vs_sleep_ns(uint64_t ns);
-void *vs_alloc(size_t bytes); /* zeroed, on a page boundary; ends the case when there is none */
+void *vs_alloc(size_t bytes); /* zeroed, on a page boundary; ends the case if there is no memory */
 void vs_release(void *p);
 struct vs_thread;
 struct vs_thread *vs_thread_start(void (*run)(void *arg), void *arg);
@@ -225,7 +231,8 @@ struct ibv_port_attr vs_port_attr(struct ibv_context *ctx);
 /* --gid, or the first RoCE v2 entry of an IPv4 address, or of any, or the first that is not 0. */
 int vs_gid_index(struct ibv_context *ctx);
 bool vs_has(enum vs_need need); /* for cases that look at a thing only where it is */
-/* Where the target's list of what it lacks is not what the device reports; NULL: nowhere. */
+/* A difference between the target's list of missing features and the device's report; NULL: they
+ * agree. */
 const char *vs_list_wrong(void);
 
 /* ---- a pair of ends ------------------------------------------------------------------------- */
@@ -266,8 +273,11 @@ struct vs_pair {
 	struct vs_end end[2];
 };
 
-/* Everything but connecting: queue pairs in RESET. Destroying one's own objects before vs_free is
- * fine if the pointer is set to NULL. */
+/* One end of vs_make, and of vs_free. */
+void vs_end_make(struct vs_pair *p, int side);
+void vs_end_free(struct vs_end *e);
+/* Makes both ends without connecting them: queue pairs in RESET. A case may destroy an object
+ * before vs_free if it sets the pointer to NULL. */
 void vs_make(struct vs_pair *p, const struct vs_options *o);
 /* Both ends in RTS; UD: with address handles. */
 void vs_pair(struct vs_pair *p, const struct vs_options *o);

@@ -2,12 +2,12 @@
 /*
  * Random walks over verbs calls: declarations that its files share.
  *
- *   verbs_walk.c   the case, clients and their objects, the end of a walk
- *   life.c         queue pairs: create, pair, drain, recover, reset, destroy
- *   post.c         requests: drawn, recorded, posted in one of three ways
- *   done.c         checks of completions and events against the records
- *   datagram.c     datagrams, address handles, groups
- *   wrong.c        short-lived objects; calls that must fail
+ *   verbs_walk.c      the case, clients and their objects, the end of a walk
+ *   walk_life.c       queue pairs: create, pair, drain, recover, reset, destroy
+ *   walk_post.c       requests: drawn, recorded, posted in one of three ways
+ *   walk_done.c       checks of completions and events against the records
+ *   walk_datagram.c   datagrams, address handles, groups
+ *   walk_wrong.c      short-lived objects; calls that must fail
  *
  * A client is a context with a protection domain, shared receive queues, an XRC domain and
  * completion queues, used by WALKERS tasks. A queue pair belongs to one walker, and only that
@@ -260,7 +260,7 @@ uint64_t slot_offset(int from, int index, uint32_t generation);
 uint8_t *message_of(const struct walker *w, const struct walk_qp *q, bool recv, uint32_t seq);
 struct ibv_ah_attr address_of(const struct client *c, const union ibv_gid *gid, uint16_t lid);
 
-/* ---- life.c --------------------------------------------------------------------------------- */
+/* ---- walk_life.c ----------------------------------------------------------------------------- */
 
 void qp_make(struct walker *w, struct walk_qp *q);
 /* Answers a walker's request to connect, or requests a connection. */
@@ -273,7 +273,7 @@ void qp_destroy(struct walker *w, struct walk_qp *q);
 void qp_drain(struct walker *w, struct walk_qp *q);
 void qp_recover(struct walker *w, struct walk_qp *q);
 
-/* ---- post.c --------------------------------------------------------------------------------- */
+/* ---- walk_post.c ----------------------------------------------------------------------------- */
 
 void recv_post(struct walker *w, struct walk_qp *q);
 void srq_post(struct walker *w, int which);
@@ -287,7 +287,7 @@ int post_list(struct walker *w, struct walk_qp *q, struct ibv_send_wr *wr);
 void trash_empty(struct walker *w);
 void trash_request(struct walker *owner, struct request *r); /* called under the client's lock */
 
-/* ---- done.c --------------------------------------------------------------------------------- */
+/* ---- walk_done.c ----------------------------------------------------------------------------- */
 
 #define SERIAL_SRQ 0x40000000u
 #define SERIAL_UD  0x20000000u
@@ -301,14 +301,14 @@ void arm(struct walker *w, int which);
 void channel_look(struct walker *w, int which);
 void async_look(struct client *c);
 
-/* ---- datagram.c ----------------------------------------------------------------------------- */
+/* ---- walk_datagram.c ------------------------------------------------------------------------- */
 
 void ud_make(struct walker *w);
 void ud_step(struct walker *w);
 void ud_done(struct walker *w, struct walker *owner, const struct ibv_wc *wc);
 void ud_destroy(struct walker *w);
 
-/* ---- wrong.c -------------------------------------------------------------------------------- */
+/* ---- walk_wrong.c ---------------------------------------------------------------------------- */
 
 void noise(struct walker *w);
 void wrong(struct walker *w);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared by the programs of tests/sim/trials_test.sh: each is called as PROGRAM KIND, and has a
- * table of its kinds. `doppel exec` starts one process or several; the variables RANK, WORLD_SIZE
- * and LOCAL_RANK name them.
+ * Shared by the programs of tests/sim/programs/trials_test.sh: each is called as PROGRAM KIND, and
+ * has a table of its kinds. `doppel exec` starts one process or several; the variables RANK,
+ * WORLD_SIZE and LOCAL_RANK name them.
  */
 #ifndef TESTS_SIM_GUEST_TRIAL_H
 #define TESTS_SIM_GUEST_TRIAL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program for tests/sim/trials_test.sh: buffers of every kind of memory, at odd addresses, of no
- * size, and sums of one rank: trial_buffers KIND. Each process drives one rank. */
+/* A program for tests/sim/programs/trials_test.sh: buffers of every kind of memory, at odd
+ * addresses, of no size, and sums of one rank: trial_buffers KIND. Each process drives one rank. */
 #include "trial.h"
 
 #define COUNT 1000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program for tests/sim/trials_test.sh: programs that end without what they should have called
- * first: trial_ends WHAT. On several hosts it has one rank in each process. */
+/* A program for tests/sim/programs/trials_test.sh: programs that end without what they should have
+ * called first: trial_ends WHAT. On several hosts it has one rank in each process. */
 #include <unistd.h>
 
 #include "trial.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program for tests/sim/trials_test.sh: groups over several streams, several communicators, and
- * messages that two ranks group differently: trial_groups KIND. Each process drives one rank, but
- * for the kinds of streams, where it drives two. */
+/* A program for tests/sim/programs/trials_test.sh: groups over several streams, several
+ * communicators, and messages that two ranks group differently: trial_groups KIND. Each process
+ * drives one rank, but for the kinds of streams, where it drives two. */
 #include "trial.h"
 
 #define GPUS   2
@@ -336,8 +336,8 @@ static void two_comms(void)
 	pair_end(rank == 1 ? 0 : -1);
 }
 
-/* Rank 0 launches over one communicator and then the other, each in a stream of its own, rank 1 the
- * other way round. */
+/* Rank 0 launches over one communicator and then the other, each in a stream of its own; rank 1
+ * launches in the opposite order. */
 static void crossed(void)
 {
 	cudaStream_t other;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program for tests/sim/trials_test.sh: how communicators begin and end: trial_life KIND. Each
- * process drives one rank, but for the kinds group_*, where it drives two. */
+/* A program for tests/sim/programs/trials_test.sh: how communicators begin and end: trial_life
+ * KIND. Each process drives one rank, but for the kinds group_*, where it drives two. */
 #include <limits.h>
 #include <pthread.h>
 #include <unistd.h>

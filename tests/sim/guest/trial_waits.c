@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program for tests/sim/trials_test.sh: loops of queries, with limits of their own: trial_waits
- * WHAT. */
+/* A program for tests/sim/programs/trials_test.sh: loops of queries, with limits of their own:
+ * trial_waits WHAT. */
 #include <pthread.h>
 #include <sys/time.h>
 #include <time.h>
@@ -85,7 +85,7 @@ static void until_ready(ncclResult_t rc)
 	need(rc == ncclSuccess, "communicators");
 }
 
-/* One task asks one communicator after another. */
+/* One task queries one communicator after another. */
 static void several(void)
 {
 	ncclUniqueId id;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a device has, as its attributes report; nothing is tried. */
+/* The features of a device as its attributes report them. No call is tried. */
 #include "tests/conformance/verbs/harness/target.h"
 
 #define NAME(name, text) #name,

@@ -34,56 +34,6 @@ void vs_case_add(struct vs_case *c)
 	*at = c;
 }
 
-/* ---- what the target is known to lack, and to do differently -------------------------------- */
-
-#define SUITE_ROWS_MAX 256
-
-static struct suite_row {
-	char name[120];
-	bool differs;      /* else: lacks */
-	int passes, fails; /* of the cases that it names */
-} suite_rows[SUITE_ROWS_MAX];
-static int suite_row_count;
-
-static void suite_rows_read(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	char line[400], word[20], name[120];
-	int number = 0;
-
-	if (!f) {
-		fprintf(stderr, "verbs_suite: %s: %s\n", path, strerror(errno));
-		exit(2);
-	}
-	while (fgets(line, sizeof line, f)) {
-		number++;
-		line[strcspn(line, "#\n")] = 0;
-		int n = sscanf(line, "%19s %119s", word, name);
-
-		if (n <= 0)
-			continue;
-		bool differs = !strcmp(word, "differs");
-
-		if (n != 2 || (!differs && strcmp(word, "lacks")) ||
-		    suite_row_count == SUITE_ROWS_MAX) {
-			fprintf(stderr, "%s:%d: expected 'lacks NEED' or 'differs CASE'\n", path,
-				number);
-			exit(2);
-		}
-		suite_rows[suite_row_count].differs = differs;
-		memcpy(suite_rows[suite_row_count++].name, name, sizeof name);
-	}
-	fclose(f);
-}
-
-static struct suite_row *suite_listed(bool differs, const char *name)
-{
-	for (int i = 0; i < suite_row_count; i++)
-		if (suite_rows[i].differs == differs && !fnmatch(suite_rows[i].name, name, 0))
-			return &suite_rows[i];
-	return NULL;
-}
-
 /* ---- in the process of a case --------------------------------------------------------------- */
 
 static void suite_tell(char tag, const char *text)
@@ -129,7 +79,7 @@ void vs_skip(const char *fmt, ...)
 	_exit(0);
 }
 
-/* What is there, by report, else by the target's list. */
+/* Decides which features exist: by the device's report, otherwise by the target's list. */
 static char suite_list_text[300]; /* where the two do not agree */
 
 static void suite_needs_decide(void)
@@ -287,12 +237,22 @@ static void suite_output_show(FILE *f)
 			printf("#   %s%s", line, strchr(line, '\n') ? "" : "\n");
 }
 
+/* The area: the file's base name without _cases.c, or without .c. */
+static int suite_area(const char **base, const char *file)
+{
+	const char *slash = strrchr(file, '/');
+
+	*base = slash ? slash + 1 : file;
+	const char *end = strstr(*base, "_cases.");
+
+	return (int)(end ? end - *base : (ptrdiff_t)strcspn(*base, "."));
+}
+
 static void suite_full_name(const struct vs_case *c, int param, char *out, size_t bytes)
 {
-	const char *base = strrchr(c->file, '/');
-
-	base = base ? base + 1 : c->file;
-	int n = snprintf(out, bytes, "%.*s.%s", (int)strcspn(base, "."), base, c->name);
+	const char *base;
+	int area = suite_area(&base, c->file);
+	int n = snprintf(out, bytes, "%.*s.%s", area, base, c->name);
 
 	if (c->count && c->label)
 		snprintf(out + n, bytes - (size_t)n, "/%s", c->label(param));
@@ -350,89 +310,9 @@ static void suite_case_report(const char *name, struct suite_outcome *o)
 	fflush(stdout);
 }
 
-/* ---- the command line ----------------------------------------------------------------------- */
+/* ---- cases and main ------------------------------------------------------------------------- */
 
-static void suite_usage(FILE *f)
-{
-	fprintf(f,
-		"usage: verbs_suite [options] [PATTERN...]      PATTERN: area.name, with * and ?\n"
-		"  --list              names (and needs), nothing runs\n"
-		"  --device NAME[,NAME2]  HCA of end 0 [and of end 1]; default: the first two\n"
-		"  --port N --gid N    default: 1; the first RoCE v2 entry with an IPv4 address\n"
-		"  --expected FILE     lines 'lacks NEED' and 'differs CASE' of this target\n"
-		"  --strict            what is not there and not listed is a failure\n"
-		"  --timeout SECONDS   for a case\n"
-		"  --timeout-shift N   acknowledge timeouts 2^N as long\n"
-		"  --here              no process of its own (for a debugger)\n"
-		"  --preload           list devices once before the first case: rdma-core then\n"
-		"                      has its providers loaded, which is slow in an emulator\n"
-		"  --times             how long each case takes\n"
-		"  --verbose           what cases print, even when they pass\n"
-		"  --seed S --seeds N --steps N   for cases that draw\n"
-		"  --engine sim|threads fakeverbs in this process; sim: --seeds N\n");
-}
-
-static const char *suite_value(int argc, char **argv, int *i)
-{
-	if (*i + 1 >= argc) {
-		fprintf(stderr, "verbs_suite: %s wants a value\n", argv[*i]);
-		exit(2);
-	}
-	return argv[++*i];
-}
-
-static bool suite_option(int argc, char **argv, int *i)
-{
-	struct vs_config *c = &vs_config;
-	const char *a = argv[*i];
-
-#define VALUE suite_value(argc, argv, i)
-	if (!strcmp(a, "--device")) {
-		char *second, *names = strdup(VALUE);
-
-		second = strchr(names, ',');
-		if (second)
-			*second++ = 0;
-		c->device[0] = names;
-		c->device[1] = second;
-	} else if (!strcmp(a, "--port")) {
-		c->port = atoi(VALUE);
-	} else if (!strcmp(a, "--gid")) {
-		c->gid = atoi(VALUE);
-	} else if (!strcmp(a, "--expected")) {
-		c->expected = VALUE;
-		suite_rows_read(c->expected);
-	} else if (!strcmp(a, "--strict")) {
-		c->strict = true;
-	} else if (!strcmp(a, "--timeout")) {
-		c->case_seconds = atoi(VALUE);
-	} else if (!strcmp(a, "--timeout-shift")) {
-		c->timeout_shift = atoi(VALUE);
-	} else if (!strcmp(a, "--here")) {
-		c->here = true;
-	} else if (!strcmp(a, "--verbose")) {
-		c->verbose = true;
-	} else if (!strcmp(a, "--times")) {
-		c->times = true;
-	} else if (!strcmp(a, "--preload")) {
-		c->preload = true;
-	} else if (!strcmp(a, "--engine")) {
-		c->engine = VALUE;
-	} else if (!strcmp(a, "--steps")) {
-		c->steps = atoi(VALUE);
-	} else if (!strcmp(a, "--seed")) {
-		c->seed = strtoull(VALUE, NULL, 0);
-		c->seeds = 1;
-	} else if (!strcmp(a, "--seeds")) {
-		c->seeds = strtoull(VALUE, NULL, 0);
-	} else {
-		return false;
-	}
-#undef VALUE
-	return true;
-}
-
-/* Asks the device, in a process of its own like any case. */
+/* Queries the device, in a process of its own like any case. */
 static void suite_probe(void)
 {
 	struct vs_case probe = {.name = "probe", .file = "suite.c", .run = vs_probe_run};
@@ -467,22 +347,10 @@ static void suite_list(const struct vs_case *c, const char *name)
 	printf("\n");
 }
 
-/* A line whose cases all passed is not true. With a pattern: when all cases ran. */
-static void suite_rows_check(bool whole)
-{
-	for (int i = 0; i < suite_row_count; i++) {
-		const struct suite_row *r = &suite_rows[i];
-
-		if (!r->passes || r->fails || (strpbrk(r->name, "*?[") && !whole))
-			continue;
-		printf("not ok %d list: %s # passes, but %s lists it as different\n",
-		       ++suite_totals.number, r->name, vs_config.expected);
-		suite_totals.failed++;
-	}
-}
-
 static bool suite_wanted(const char *name, char **patterns, int n)
 {
+	if (vs_config.except && !fnmatch(vs_config.except, name, 0))
+		return false;
 	for (int i = 0; i < n; i++)
 		if (!fnmatch(patterns[i], name, 0))
 			return true;
@@ -566,7 +434,7 @@ int main(int argc, char **argv)
 	}
 	if (list || vs_config.here)
 		return 0;
-	suite_rows_check(!patterns);
+	suite_totals.failed += suite_rows_check(!patterns, &suite_totals.number);
 	printf("1..%d\n", t->number);
 	if (t->different)
 		printf("# %d differ as documented\n", t->different);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the suite needs from a target: a clock, memory, threads, a way to wait, and a place to run a
- * case in. One implementation is linked: target_posix.c or target_world.c. And what the parts of
- * the harness share. Times in ns.
+ * The interface between the suite and a target: a clock, memory, threads, waits, and a function
+ * that runs a case. One implementation is linked: target_posix.c or target_world.c. Also the
+ * functions that the parts of the harness share. Times in ns.
  */
 #ifndef TESTS_CONFORMANCE_VERBS_HARNESS_TARGET_H
 #define TESTS_CONFORMANCE_VERBS_HARNESS_TARGET_H
@@ -16,7 +16,7 @@ struct vs_config {
 	int case_seconds;
 	uint64_t long_ns; /* VS_LONG */
 	bool strict, here, verbose, preload, times;
-	const char *expected;
+	const char *expected, *except;
 	/* targets with seeds */
 	const char *engine;
 	uint64_t seed, seeds; /* seeds 0: as many as the target likes */
@@ -33,7 +33,7 @@ bool target_faults(void);
 /* Runs the case body, as often as the target likes; returns when all went well, or explains with
  * vs_fail. In the process of the case. */
 void target_run(const struct vs_case *c, void (*body)(void *arg), void *arg);
-/* Said before a failure: "seed 3: "; "" if nothing. */
+/* The text before a failure's message, such as "seed 3: "; may be "". */
 const char *target_where(void);
 uint64_t target_seed(void);
 
@@ -54,9 +54,26 @@ void target_idle(const void *object, uint64_t mark, uint64_t deadline_ns);
 bool target_async_pending(struct ibv_context *ctx);
 bool target_channel_pending(struct ibv_comp_channel *channel);
 
+/* suite_rows.c: a line of the target's list */
+struct suite_row {
+	char name[120];
+	bool differs;      /* otherwise: lacks */
+	int passes, fails; /* of the cases that it names */
+};
+void suite_rows_read(const char *path);
+/* The line that lists the name; NULL: there is no such line. */
+struct suite_row *suite_listed(bool differs, const char *name);
+/* Prints a failure for each line whose cases all passed, and returns how many. whole: all cases
+ * ran, so that lines with a pattern are checked, too. *number: of the last result. */
+int suite_rows_check(bool whole, int *number);
+
+/* suite_options.c: takes option argv[*i], and its value; false: there is no such option */
+bool suite_option(int argc, char **argv, int *i);
+void suite_usage(FILE *f);
+
 /* need.c: */
 extern const char *const vs_need_name[VS_NEED_COUNT], *const vs_need_text[VS_NEED_COUNT];
-/* What the devices report, queried once, by a process of its own; in memory that all cases
+/* The devices' attributes, which a process of its own queries once; in memory that all cases
  * share. */
 struct vs_probe {
 	uint64_t reported, unreported; /* NEEDs; those that no attribute reports */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The target behind libibverbs.so.1: real time, POSIX threads, descriptors that poll. */
+/* A target with any libibverbs.so.1: real time, POSIX threads, descriptors that poll. */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>

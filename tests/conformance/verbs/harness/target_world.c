@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The target in this process: a world of one host, and its HCAs from fakeverbs. Each case runs once
- * for each seed under `sim`, or once under `threads`, in a world of its own, and may leave nothing
- * behind in it. */
+ * for each seed under `sim`, or once under `threads`, in a world of its own, and must destroy all
+ * its objects. */
 #include "backends/fakeverbs/entry/entry.h"
-#include "sim/engine/sim.h"
-#include "sim/world/world.h"
 #include "tests/conformance/verbs/harness/target.h"
+#include "tests/conformance/verbs/harness/world.h"
 
-#define TARGET_MACHINE "h100-8nic"
-#define TARGET_SEEDS   3
+#define TARGET_SEEDS 3
 
 static char target_text[40];
 static uint64_t target_seed_now;
@@ -39,30 +37,80 @@ const char *target_where(void)
 	return target_text;
 }
 
-static void target_run_once(const struct vs_case *c, enum sim_engine engine, uint64_t seed,
-			    void (*body)(void *arg), void *arg)
+/* A thread of real time may wait for its CPU, and longest under a sanitizer. */
+static int target_shift(enum sim_engine engine, int configured)
 {
-	const struct sim_config config = {.engine = engine,
-					  .seed = seed,
-					  .fault_plan = c->plan ? c->plan(vs_param) : NULL,
-					  .fault_plan_name = c->name};
-	const struct world_config world = {.hosts = 1, .machine = TARGET_MACHINE};
+	return configured ? configured : engine == SIM_ENGINE_THREADS ? 4 : 0;
+}
 
-	target_seed_now = vs_probe->seed = seed;
-	snprintf(target_text, sizeof target_text, "%s seed %llu: ", vs_config.engine,
-		 (unsigned long long)seed);
-	CHECK_EQ(sim_start(&config), 0);
-	CHECK_EQ(world_create(&world), 0);
+void vw_run_world(const struct vw_run *r, void (*body)(void *arg), void *arg)
+{
+	int configured = vs_config.timeout_shift;
+
+	target_seed_now = vs_probe->seed = r->sim.seed;
+	snprintf(target_text, sizeof target_text,
+		 "%s seed %llu: ", r->sim.engine == SIM_ENGINE_THREADS ? "threads" : "sim",
+		 (unsigned long long)r->sim.seed);
+	vs_config.timeout_shift = target_shift(r->sim.engine, configured);
+	CHECK_EQ(sim_start(&r->sim), 0);
+	CHECK_EQ(world_create(&r->world), 0);
 	enum sim_verdict verdict = sim_run(body, arg);
 	const struct sim_failure *f = sim_failure();
 
-	if (f && !(c->misuse && !strcmp(f->kind, "misuse")))
+	if (f && !(r->misuse && !strcmp(f->kind, "misuse")))
 		FAIL("%s: %s", f->kind, f->message);
 	CHECK_MSG(verdict == SIM_PASS || f, "verdict %d", verdict);
 	uint64_t left = world_destroy();
 
-	CHECK_MSG(!left, "%llu things are left", (unsigned long long)left);
+	CHECK_MSG(left == r->left, "%llu objects are left, expected %llu", (unsigned long long)left,
+		  (unsigned long long)r->left);
+	f = sim_failure(); /* of the world's end, too */
+	if (f && !(r->misuse && !strcmp(f->kind, "misuse")))
+		FAIL("%s: %s", f->kind, f->message);
+	if (r->hash)
+		*r->hash = sim_hash();
 	sim_stop();
+	vs_config.timeout_shift = configured;
+}
+
+struct target_body {
+	void (*run)(void *arg);
+	void *arg;
+};
+
+/* The devices of a case's own world have other attributes than those that were queried first. */
+static void target_in_other_world(void *arg)
+{
+	const struct target_body *b = arg;
+	static struct vs_probe own;
+
+	own = *vs_probe;
+	vs_probe = &own;
+	vs_probe_run();
+	b->run(b->arg);
+}
+
+static void target_run_once(const struct vs_case *c, enum sim_engine engine, uint64_t seed,
+			    void (*body)(void *arg), void *arg)
+{
+	struct vw_run r = {
+		.sim = {.engine = engine,
+			.seed = seed,
+			.fault_plan = c->plan ? c->plan(vs_param) : c->faults,
+			.fault_plan_name = c->name},
+		.world = {.hosts = 1, .machine = VW_MACHINE},
+		.misuse = c->misuse,
+	};
+	struct vs_probe *shared = vs_probe;
+	struct target_body other = {body, arg};
+
+	if (c->world) {
+		r.world = *c->world;
+		vw_run_world(&r, target_in_other_world, &other);
+		vs_probe = shared;
+	} else {
+		vw_run_world(&r, body, arg);
+	}
 }
 
 void target_run(const struct vs_case *c, void (*body)(void *arg), void *arg)
@@ -71,14 +119,22 @@ void target_run(const struct vs_case *c, void (*body)(void *arg), void *arg)
 
 	if (!threads && strcmp(vs_config.engine, "sim"))
 		FAIL("engine %s: expected sim or threads", vs_config.engine);
-	/* real time, and a sanitizer may make a thread wait for its CPU */
-	if (threads && !vs_config.timeout_shift)
-		vs_config.timeout_shift = 4;
+	if (c->engine && strcmp(c->engine, vs_config.engine))
+		vs_skip("for the engine %s alone", c->engine);
+	if (c->worlds) {
+		body(arg);
+		return;
+	}
 	uint64_t seeds = vs_config.seeds ? vs_config.seeds : threads ? 1 : TARGET_SEEDS;
 
 	for (uint64_t i = 0; i < seeds; i++)
 		target_run_once(c, threads ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM,
 				vs_config.seed + i, body, arg);
+}
+
+bool vw_threads(void)
+{
+	return !strcmp(vs_config.engine, "threads");
 }
 
 uint64_t target_tick_late_ns(void)

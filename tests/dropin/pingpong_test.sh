@@ -1,3 +1,0 @@
-#!/usr/bin/env bash
-# SPDX-License-Identifier: BSD-3-Clause
-exec bash "$2/tests/dropin/programs.sh" "$1" "$2" pingpong
