@@ -383,9 +383,9 @@ static inline void hca_qp_count(struct hca_qp *qp, enum hca_counter counter, uin
 	__atomic_store_n(&qp->traffic[counter], qp->traffic[counter] + n, __ATOMIC_RELAXED);
 }
 
-/* Identify the two halves as agents of the memory model (sim/engine/memory/memory.h), in events. The
- * halves act independently: an action of one is not ordered before an action of the other, unless
- * the program orders them. */
+/* Identify the two halves as agents of the memory model (sim/engine/memory/memory.h), in events.
+ * The halves act independently: an action of one is not ordered before an action of the other,
+ * unless the program orders them. */
 static inline const void *hca_qp_requester(const struct hca_qp *qp)
 {
 	return &qp->req;

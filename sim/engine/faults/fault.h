@@ -14,9 +14,10 @@
  * 	verbs.cqe rank=3 peer=4 nth=17 error status=RETRY_EXC_ERR
  * 	cuda.any nth=17 fail
  *
- * The room that visits the sites of a layer has their table (site_table.h). An action that `lasts` continues after it fired. It then fires
- * at each visit that the line's keys match, until `for=` has passed or the faults heal. LAYER.any
- * stands for each site of the layer that has an action `fail`, counted in one sequence.
+ * The room that visits the sites of a layer has their table (site_table.h). An action that `lasts`
+ * continues after it fired. It then fires at each visit that the line's keys match, until `for=`
+ * has passed or the faults heal. LAYER.any stands for each site of the layer that has an action
+ * `fail`, counted in one sequence.
  *
  * Errors name the plan, line and column, and the nearest known names.
  */

@@ -15,7 +15,6 @@
 enum {
 	WAIT_BITS = 17,
 	WAIT_BUCKETS = 1 << WAIT_BITS, /* a world of 1,000 ranks has 100,000 nodes */
-	WAIT_PAGES = 1 << WAIT_BITS,
 	EVENT_BUCKETS_FIRST = 1 << 10,
 	GRANULE_SHIFT = 6,
 	PAGE_SHIFT = 6, /* granules of a page */
@@ -25,7 +24,7 @@ static struct wait_node *wait_bucket[WAIT_BUCKETS];
 static uint32_t wait_nodes;
 /* Number of nodes that watch a page of 4 KiB, or another page with the same hash. No task waits on
  * most payload, so a write of it needs one look per page. */
-static uint32_t wait_page[WAIT_PAGES];
+static uint32_t wait_page[WAIT_BUCKETS];
 
 struct event_count {
 	const void *object;

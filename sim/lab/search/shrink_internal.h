@@ -10,7 +10,7 @@
 #include "sim/lab/search/dimension.h"
 #include "sim/lab/search/shrink.h"
 
-/* ---- files of choices (sim/engine/order/choice.c has the format) ---------------------------------- */
+/* ---- files of choices (sim/engine/order/choice.c has the format) ----------------------------- */
 
 struct shrink_choice {
 	uint32_t n, value; /* n == 0: quiet */

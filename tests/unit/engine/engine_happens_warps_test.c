@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The order of events (sim/engine/happens.c) between warps and between devices. */
+/* The order of events (sim/engine/memory/happens.c) between warps and between devices. */
 #include "tests/unit/engine/engine_happens_run.h"
 
 /* ---- warps: scopes and barriers ------------------------------------------------------------- */
