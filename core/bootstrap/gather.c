@@ -10,8 +10,8 @@
 /*
  * State of an all-gather. Two passes around the ring: in the first, each rank adds its block to
  * those of the ranks before it, from rank 0 on; in the second, each rank gets the blocks of the
- * ranks after it. Each rank sends few, long messages: a ring in which all ranks send at once needs
- * as many as there are ranks, from each.
+ * ranks after it. Each rank sends few, long messages: a ring in which all ranks send
+ * simultaneously needs as many messages from each rank as there are ranks.
  *
  * A link of the ring carries one stream: a head, then the blocks of all ranks but its receiver, in
  * the order of the ranks. Bytes are forwarded as soon as those before them are.
@@ -82,7 +82,8 @@ static int ring_gather_send(struct bootstrap *b, struct ring_gather *g, bool *mo
 
 	while (g->sent < limit) {
 		size_t n, done = 0;
-		char *from = ring_gather_at(g, &g->head_out, (b->rank + 1) % b->nranks, g->sent, &n);
+		int32_t next = (b->rank + 1) % b->nranks;
+		char *from = ring_gather_at(g, &g->head_out, next, g->sent, &n);
 		n = MIN_OF(n, limit - g->sent);
 		if (OS_BUGGIFY("bootstrap.gather_odd",
 			       "an all-gather's blocks are cut in odd "
@@ -207,7 +208,8 @@ static ncclResult_t ring_pass(struct bootstrap *b, uint64_t value, const char *a
 	return rc;
 }
 
-/* The first pass ends at rank 0 when all ranks have entered; the second pass reports this to all. */
+/* The first pass ends at rank 0 when all ranks have entered; the second pass reports this to all
+ * ranks. */
 ncclResult_t bootstrap_agree(struct bootstrap *b, uint64_t value, const char *what)
 {
 	if (b->nranks == 1)
