@@ -10,8 +10,8 @@
 /*
  * State of an all-gather. Two passes around the ring: in the first, each rank adds its block to
  * those of the ranks before it, from rank 0 on; in the second, each rank gets the blocks of the
- * ranks after it. Each rank sends few, long messages: a ring in which all ranks begin together
- * needs as many as there are ranks, from each.
+ * ranks after it. Each rank sends few, long messages: a ring in which all ranks send
+ * simultaneously needs as many messages from each rank as there are ranks.
  *
  * A link of the ring carries one stream: a head, then the blocks of all ranks but its receiver, in
  * the order of the ranks. Bytes are forwarded as soon as those before them are.
