@@ -2,12 +2,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # All four pairs of backends compile without warnings: the default is built by whoever runs this;
 # soft-roce always; gpu and hardware where there is nvcc (else that half is skipped, and says so).
+# What a build with real GPUs chooses (algorithm, protocol, channels, threads) is what the default build chooses:
+# machines, hosts, collectives and sizes of `doppel tune`. sim.choices_test compares the runs of the doubles with it.
 # Usage: pairs_test.sh BUILD_DIR SOURCE_DIR [GPU:RDMA...]
 set -euo pipefail
 build_dir=$1 source_dir=$2
 shift 2
 [ $# != 0 ] || set -- fakecuda:verbs cuda:fakeverbs cuda:verbs
 built=0
+
+# choices FOLDER: of a build, one line for each machine and number of hosts; one GPU alone runs no program
+choices() {
+	local machine hosts
+	for machine in "$source_dir"/sim/world/machines/*.xml; do
+		for hosts in 1 2 4 32; do
+			echo "${machine##*/} $hosts $("$1/doppel" tune --json --machine "$machine" --hosts $hosts -b 8 -e 1G -f 4 2>&1)"
+		done
+	done
+}
+
 for pair in "$@"; do
 	options=()
 	case $pair in
@@ -25,7 +38,7 @@ for pair in "$@"; do
 	mkdir -p "$dir"
 	if ! { cmake -S "$source_dir" -B "$dir" -DDOPPEL_GPU="${pair%%:*}" -DDOPPEL_RDMA="${pair##*:}" \
 		"${options[@]}" &&
-		cmake --build "$dir" -j "$(nproc)" --target doppel nccl; } >"$dir.log" 2>&1; then
+		cmake --build "$dir" -j "$(nproc)" --target doppel nccl doppel-cli; } >"$dir.log" 2>&1; then
 		echo "$pair does not build:"
 		grep -E 'error|warning' -A3 "$dir.log" | head -20
 		exit 1
@@ -34,7 +47,14 @@ for pair in "$@"; do
 		grep 'warning:' "$dir.log" | head
 		exit 1
 	fi
-	echo "$pair: libdoppel.so and libnccl.so.2 build without warnings"
+	choices "$build_dir" >"$dir.default"
+	choices "$dir" >"$dir.choices"
+	if ! cmp -s "$dir.default" "$dir.choices" || ! grep -q '"choice"' "$dir.choices"; then
+		echo "$pair chooses otherwise than $build_dir, or predicts nothing:"
+		diff "$dir.default" "$dir.choices" | cut -c1-200 | head -4
+		exit 1
+	fi
+	echo "$pair: libdoppel.so, libnccl.so.2 and doppel build without warnings, and choose what $build_dir chooses"
 	built=$((built + 1))
 done
 [ $built != 0 ] || exit 77
