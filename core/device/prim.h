@@ -214,6 +214,7 @@ DEV_FN struct wait prim_conn_wait(const struct dev_conn *c, const shared_u64 *on
 	w.from.channel = c->channel;
 	w.from.step = (int64_t)step;
 	w.deadline_ns = 0;
+	w.idle = false;
 	return w;
 }
 

@@ -97,6 +97,7 @@ DEV_FN bool prim_ll_recv(struct prim *p, struct prim_lines *l)
 	w.from.step = (int64_t)p->recv_step;
 	w.from.object = "kernel or proxy that fills the line";
 	w.deadline_ns = 0;
+	w.idle = false;
 	return dev_wait_lines(p->d, &w, l->line, prim_lines_n(l));
 }
 

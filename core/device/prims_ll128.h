@@ -81,6 +81,7 @@ DEV_FN bool prim_ll128_recv(struct prim *p, const struct prim_pairs *l, uint64_t
 	w.from.step = (int64_t)p->recv_step;
 	w.from.object = "kernel or proxy that fills the line";
 	w.deadline_ns = 0;
+	w.idle = false;
 	return dev_wait_pairs(p->d, &w, received, l->bytes);
 }
 

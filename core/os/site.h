@@ -6,7 +6,7 @@
  *
  * The macros put a record into a section of the library. Each library that has sites links
  * core/os/site_object.c, which registers the section with the engine when the library is loaded
- * (sim/engine/base/site.c). `doppel faults` and the counts of a sweep list all records by name. In
+ * (sim/engine/order/site.c). `doppel faults` and the counts of a sweep list all records by name. In
  * builds without doubles a rare path is `false`, and a probe compiles to no code.
  *
  * Included through os.h. The strings are constants, owned by the code that names the site.

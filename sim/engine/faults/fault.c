@@ -3,37 +3,15 @@
  * Faults in force: matches a visit of a site against the plan, counts visits, heals. Nothing here
  * is called without a plan or a request for figures (eng.any_faults).
  */
-#include "sim/engine/faults/fault.h"
+#include "sim/engine/faults/fault_state.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/engine/order/order_internal.h"
+enum { FAULT_HEAL_HOOKS = 4 };
 
-enum { FAULT_CACHE = 256, FAULT_HEAL_HOOKS = 4 };
-
-/* A site of this run, with the faults of the plan that may fire there. */
-struct fault_place_site {
-	const struct fault_layer *layer;
-	const struct fault_site *site;
-	uint32_t *wanted, wanted_n; /* indices into the plan */
-	bool wants_host;            /* one of the faults has the key host= */
-	uint64_t visits, fires;
-};
-
-static struct {
-	struct fault_plan plan;
-	struct fault_place_site site[FAULT_SITES_MAX];
-	uint32_t site_n;
-	uint64_t cache[FAULT_CACHE]; /* address of the name << 8 | site; only a shortcut */
-	uint64_t fired;
-	uint64_t hit; /* a bit for each rank at which a fault fired */
-	bool healed;
-	char name[64];
-	pthread_mutex_t lock; /* threads engine */
-	struct sim_rng rng;   /* prob, if choices are not drawn: threads engine, fifo */
-} faults = {.lock = PTHREAD_MUTEX_INITIALIZER};
+struct fault_state fault_state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Hooks are registered once, at load, and outlive engines. */
 static void (*fault_heal_hook[FAULT_HEAL_HOOKS])(void);
@@ -43,8 +21,8 @@ static uint32_t fault_heal_hooks;
 
 static uint32_t fault_site_index(const char *name)
 {
-	for (uint32_t i = 0; i < faults.site_n; i++)
-		if (strcmp(faults.site[i].site->name, name) == 0)
+	for (uint32_t i = 0; i < fault_state.site_n; i++)
+		if (strcmp(fault_state.site[i].site->name, name) == 0)
 			return i;
 	fprintf(stderr, "engine: fault site \"%s\" is in no table\n", name);
 	abort();
@@ -54,24 +32,24 @@ static uint32_t fault_site_index(const char *name)
 static struct fault_place_site *fault_site_get(const char *name)
 {
 	uint64_t key = (uint64_t)(uintptr_t)name;
-	uint64_t *slot = &faults.cache[(key * 0x9e3779b97f4a7c15ull) >> 56];
+	uint64_t *slot = &fault_state.cache[(key * 0x9e3779b97f4a7c15ull) >> 56];
 	uint64_t v = __atomic_load_n(slot, __ATOMIC_RELAXED);
 
 	if (v >> 8 != key) {
 		v = key << 8 | fault_site_index(name);
 		__atomic_store_n(slot, v, __ATOMIC_RELAXED);
 	}
-	return &faults.site[v & 0xff];
+	return &fault_state.site[v & 0xff];
 }
 
 static void fault_sites_start(void)
 {
-	faults.site_n = 0;
-	memset(faults.cache, 0, sizeof faults.cache);
+	fault_state.site_n = 0;
+	memset(fault_state.cache, 0, sizeof fault_state.cache);
 	for (const struct fault_layer *l = fault_layers; l->name; l++) {
 		for (const struct fault_site *s = l->site; s->name; s++) {
-			ASSERT(faults.site_n < FAULT_SITES_MAX);
-			faults.site[faults.site_n++] =
+			ASSERT(fault_state.site_n < FAULT_SITES_MAX);
+			fault_state.site[fault_state.site_n++] =
 				(struct fault_place_site){.layer = l, .site = s};
 		}
 	}
@@ -87,11 +65,11 @@ static bool fault_is_for(const struct fault *f, const struct fault_place_site *s
 /* Builds each site's list of the faults that may fire there. */
 static int fault_sites_want(void)
 {
-	for (uint32_t i = 0; i < faults.site_n; i++) {
-		struct fault_place_site *s = &faults.site[i];
+	for (uint32_t i = 0; i < fault_state.site_n; i++) {
+		struct fault_place_site *s = &fault_state.site[i];
 
-		for (uint32_t k = 0; k < faults.plan.n; k++) {
-			const struct fault *f = &faults.plan.fault[k];
+		for (uint32_t k = 0; k < fault_state.plan.n; k++) {
+			const struct fault *f = &fault_state.plan.fault[k];
 
 			if (!fault_is_for(f, s))
 				continue;
@@ -211,7 +189,7 @@ static bool fault_draw(struct fault *f)
 	if (engine_in_sim() && eng.strategy != STRATEGY_FIFO)
 		draw = choice_draw_quiet(f->choice, f->prob_den, f->prob_den - 1);
 	else
-		draw = (uint32_t)sim_rng_below(&faults.rng, f->prob_den);
+		draw = (uint32_t)sim_rng_below(&fault_state.rng, f->prob_den);
 	return draw < f->prob_num;
 }
 
@@ -236,7 +214,7 @@ static bool fault_fires(struct fault *f, uint64_t now_ns)
 	if (++f->matches < nth || f->fired >= count || !fault_draw(f))
 		return false;
 	f->fired++;
-	faults.fired++;
+	fault_state.fired++;
 	if (f->action && f->action->lasts) {
 		f->open = true;
 		f->close_ns = f->for_ns ? now_ns + f->for_ns : ENGINE_NEVER;
@@ -261,12 +239,6 @@ static void fault_fill(const struct fault *f, const struct fault_place_site *s, 
 	};
 }
 
-/* Returns the bit of a rank; all bits for an unknown rank. */
-static uint64_t fault_rank_bit(int64_t rank)
-{
-	return rank < 0 || rank >= 64 ? UINT64_MAX : 1ull << rank;
-}
-
 static bool fault_visit(struct fault_place_site *s, const void *object,
 			const struct sim_fault_place *at, struct os_fault *out)
 {
@@ -275,12 +247,12 @@ static bool fault_visit(struct fault_place_site *s, const void *object,
 
 	fault_place_find(s, object, at, &place);
 	for (uint32_t i = 0; i < s->wanted_n; i++) {
-		struct fault *f = &faults.plan.fault[s->wanted[i]];
+		struct fault *f = &fault_state.plan.fault[s->wanted[i]];
 
 		if (!fault_matches(f, &place, now_ns) || !fault_fires(f, now_ns))
 			continue;
 		s->fires++;
-		faults.hit |= fault_rank_bit(place.value[FAULT_RANK]);
+		fault_state.hit |= fault_rank_bit(place.value[FAULT_RANK]);
 		fault_fill(f, s, now_ns, out);
 		return true;
 	}
@@ -296,13 +268,13 @@ bool fault_check(const char *name, const void *object, const struct sim_fault_pl
 		return false;
 	struct fault_place_site *s = fault_site_get(name);
 	__atomic_fetch_add(&s->visits, 1, __ATOMIC_RELAXED);
-	if (!s->wanted_n || __atomic_load_n(&faults.healed, __ATOMIC_RELAXED))
+	if (!s->wanted_n || __atomic_load_n(&fault_state.healed, __ATOMIC_RELAXED))
 		return false;
 	if (engine_in_sim())
 		return fault_visit(s, object, at, f);
-	pthread_mutex_lock(&faults.lock);
+	pthread_mutex_lock(&fault_state.lock);
 	fires = fault_visit(s, object, at, f);
-	pthread_mutex_unlock(&faults.lock);
+	pthread_mutex_unlock(&fault_state.lock);
 	return fires;
 }
 
@@ -328,13 +300,13 @@ void sim_faults_operation(uint64_t number)
 		return;
 	now_ns = sim_now_ns() - eng.start_ns;
 	if (!engine_in_sim())
-		pthread_mutex_lock(&faults.lock);
-	for (uint32_t i = 0; i < faults.plan.n; i++) {
-		fault_origin_begin(&faults.plan.fault[i].after, number, now_ns);
-		fault_origin_begin(&faults.plan.fault[i].until, number, now_ns);
+		pthread_mutex_lock(&fault_state.lock);
+	for (uint32_t i = 0; i < fault_state.plan.n; i++) {
+		fault_origin_begin(&fault_state.plan.fault[i].after, number, now_ns);
+		fault_origin_begin(&fault_state.plan.fault[i].until, number, now_ns);
 	}
 	if (!engine_in_sim())
-		pthread_mutex_unlock(&faults.lock);
+		pthread_mutex_unlock(&fault_state.lock);
 }
 
 /* ---- healing -------------------------------------------------------------------------------- */
@@ -347,9 +319,9 @@ void sim_on_heal(void (*hook)(void))
 
 void sim_faults_heal(void)
 {
-	if (__atomic_exchange_n(&faults.healed, true, __ATOMIC_ACQ_REL))
+	if (__atomic_exchange_n(&fault_state.healed, true, __ATOMIC_ACQ_REL))
 		return;
-	trace_record("faults heal", faults.fired, 0, 0);
+	trace_record("faults heal", fault_state.fired, 0, 0);
 	timeline_instant("faults heal", "");
 	for (uint32_t i = 0; i < fault_heal_hooks; i++)
 		fault_heal_hook[i]();
@@ -357,12 +329,12 @@ void sim_faults_heal(void)
 
 uint64_t sim_faults_heal_at_ns(void)
 {
-	return faults.plan.heal_ns ? faults.plan.heal_ns : UINT64_MAX;
+	return fault_state.plan.heal_ns ? fault_state.plan.heal_ns : UINT64_MAX;
 }
 
 bool sim_faults_healed(void)
 {
-	return __atomic_load_n(&faults.healed, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&fault_state.healed, __ATOMIC_ACQUIRE);
 }
 
 static void fault_heal_step(void *object, uint64_t arg)
@@ -379,14 +351,14 @@ static int fault_plan_make(const struct sim_config *c)
 	if (c->fault_plan)
 		rc = fault_plan_parse(c->fault_plan,
 				      c->fault_plan_name ? c->fault_plan_name : "fault plan",
-				      &faults.plan);
+				      &fault_state.plan);
 	if (!rc && c->fault_random) {
 		char *text = fault_random_text();
-		rc = text ? fault_plan_parse(text, faults.name, &faults.plan) : ENOMEM;
+		rc = text ? fault_plan_parse(text, fault_state.name, &fault_state.plan) : ENOMEM;
 		free(text);
 	}
-	if (c->heal_ns && (!faults.plan.heal_ns || c->heal_ns < faults.plan.heal_ns))
-		faults.plan.heal_ns = c->heal_ns;
+	if (c->heal_ns && (!fault_state.plan.heal_ns || c->heal_ns < fault_state.plan.heal_ns))
+		fault_state.plan.heal_ns = c->heal_ns;
 	return rc;
 }
 
@@ -394,11 +366,11 @@ int fault_start(void)
 {
 	const struct sim_config *c = &eng.config;
 
-	fault_plan_free(&faults.plan);
-	faults.fired = faults.hit = 0;
-	faults.healed = false;
-	snprintf(faults.name, sizeof faults.name, "plan of seed 0x%" PRIx64, eng.seed);
-	sim_rng_init(&faults.rng, "engine.fault_prob");
+	fault_plan_free(&fault_state.plan);
+	fault_state.fired = fault_state.hit = 0;
+	fault_state.healed = false;
+	snprintf(fault_state.name, sizeof fault_state.name, "plan of seed 0x%" PRIx64, eng.seed);
+	sim_rng_init(&fault_state.rng, "engine.fault_prob");
 	fault_sites_start();
 	int rc = fault_plan_make(c);
 	if (!rc)
@@ -407,117 +379,34 @@ int fault_start(void)
 		fault_stop();
 		return rc;
 	}
-	for (uint32_t i = 0; i < faults.plan.n; i++) {
-		struct fault *f = &faults.plan.fault[i];
+	for (uint32_t i = 0; i < fault_state.plan.n; i++) {
+		struct fault *f = &fault_state.plan.fault[i];
 		char name[32];
 
 		snprintf(name, sizeof name, "fault.%u", i);
 		if (f->prob_den && engine_in_sim())
 			f->choice = choice_site_find(name);
 	}
-	eng.any_faults = faults.plan.n || c->fault_stats;
+	eng.any_faults = fault_state.plan.n || c->fault_stats;
 	return 0;
 }
 
 void fault_run(void)
 {
-	const struct sim_event_attr attr = {
-		.name = "engine.heal", .kind = SIM_EVENT_TIMER, .delay_ns = faults.plan.heal_ns};
+	const struct sim_event_attr attr = {.name = "engine.heal",
+					    .kind = SIM_EVENT_TIMER,
+					    .delay_ns = fault_state.plan.heal_ns};
 
-	if (faults.plan.heal_ns)
+	if (fault_state.plan.heal_ns)
 		sim_event_post(&attr, fault_heal_step, NULL, 0, NULL);
 }
 
 /* Ends the run's faults. The plan remains, for printing, until the next one. */
 void fault_stop(void)
 {
-	for (uint32_t i = 0; i < faults.site_n; i++) {
-		free(faults.site[i].wanted);
-		faults.site[i].wanted = NULL;
-		faults.site[i].wanted_n = 0;
+	for (uint32_t i = 0; i < fault_state.site_n; i++) {
+		free(fault_state.site[i].wanted);
+		fault_state.site[i].wanted = NULL;
+		fault_state.site[i].wanted_n = 0;
 	}
-}
-
-/* ---- figures -------------------------------------------------------------------------------- */
-
-bool sim_faults_armed(void)
-{
-	return eng.phase != ENGINE_OFF && faults.plan.n != 0;
-}
-
-uint64_t sim_faults_fired(void)
-{
-	return faults.fired;
-}
-
-uint32_t sim_faults_unfired(void)
-{
-	uint32_t n = 0;
-
-	pthread_mutex_lock(&faults.lock);
-	for (uint32_t i = 0; i < faults.plan.n; i++)
-		n += !faults.plan.fault[i].fired;
-	pthread_mutex_unlock(&faults.lock);
-	return n;
-}
-
-bool sim_fault_hit_rank(int32_t rank)
-{
-	return (__atomic_load_n(&faults.hit, __ATOMIC_RELAXED) & fault_rank_bit(rank)) != 0;
-}
-
-bool sim_fault_stat(uint32_t index, struct sim_fault_stat *stat)
-{
-	if (index >= faults.site_n)
-		return false;
-	const struct fault_place_site *s = &faults.site[index];
-	*stat = (struct sim_fault_stat){s->site->name, s->visits, s->fires};
-	return true;
-}
-
-void sim_fault_print_plan(FILE *out)
-{
-	for (uint32_t i = 0; i < faults.plan.n; i++) {
-		const struct fault *f = &faults.plan.fault[i];
-
-		fprintf(out, "fault %s   # matched %" PRIu64 ", fired %" PRIu64 "\n", f->text,
-			f->matches, f->fired);
-	}
-	if (faults.plan.heal_ns)
-		fprintf(out, "fault heal after=%" PRIu64 "ns\n", faults.plan.heal_ns);
-}
-
-void sim_fault_print_unfired(FILE *out)
-{
-	const char *name = eng.config.fault_plan ? eng.config.fault_plan_name : NULL;
-
-	pthread_mutex_lock(&faults.lock); /* the threads of a foreign program may still run */
-	for (uint32_t i = 0; i < faults.plan.n; i++) {
-		const struct fault *f = &faults.plan.fault[i];
-
-		if (!f->fired)
-			fprintf(out,
-				"%s:%u: this fault never fired (matched %" PRIu64 " times): %s\n",
-				name ? name : faults.name, f->line, f->matches, f->text);
-	}
-	pthread_mutex_unlock(&faults.lock);
-}
-
-int fault_thread(void)
-{
-	struct os_fault f;
-
-	if (!eng.any_faults || !fault_check("os.thread", NULL, NULL, &f))
-		return 0;
-	return f.arg ? (int)f.arg : EAGAIN;
-}
-
-void sim_upset(void)
-{
-	eng.upset = true;
-}
-
-bool sim_is_upset(void)
-{
-	return eng.upset || sim_faults_fired() != 0;
 }

@@ -122,6 +122,49 @@ bool happens_stamp_covers(const struct happens_stamp *s, const struct happens_se
 void happens_stamp_clear(struct happens_stamp *s);
 void happens_stamp_set(struct happens_stamp *s, const struct happens_stamp *from);
 
+/* happens_clocks.c. A clock has a count of its users; NULL is a clock without entries. */
+struct happens_clock *happens_clock_ref(struct happens_clock *c);
+void happens_clock_unref(struct happens_clock *c);
+/* Sets *into to the maximum of both in every slot. */
+void happens_clock_join(struct happens_clock **into, struct happens_clock *c);
+void happens_clock_raise(struct happens_clock **into, uint32_t slot, uint32_t epoch);
+void happens_clock_spares_free(void);
+/* True if the agent knows everything that the stamp publishes. */
+bool happens_part_has(const struct happens_part *p, const struct happens_stamp *s);
+void happens_part_join(struct happens_part *p, const struct happens_stamp *s);
+/* Joins `more`, which the agent p released, into s. */
+void happens_stamp_join(struct happens_stamp *s, const struct happens_stamp *more,
+			const struct happens_part *p);
+static inline bool happens_stamp_is_empty(const struct happens_stamp *s)
+{
+	return !s->clock && s->slot == HAPPENS_NONE;
+}
+/* Returns everything that the agent did and knows up to now. */
+static inline struct happens_stamp happens_part_stamp(const struct happens_part *p,
+						      enum shared_scope scope)
+{
+	return (struct happens_stamp){.clock = p->known,
+				      .slot = p->slot,
+				      .epoch = p->epoch,
+				      .scope = scope,
+				      .device = p->agent->device,
+				      .block = p->agent->block};
+}
+/* Begins the agent's next epoch: later actions are not part of the release. */
+static inline void happens_part_tick(struct happens_part *p)
+{
+	p->epoch++;
+	ASSERT(p->epoch < INT32_MAX);
+}
+
+/* Begins an agent, whose slot may continue one whose last agent `begin` covers; NULL: none. */
+struct happens_part *happens_part_begin(struct mem_agent *me, const struct happens_stamp *begin);
+static inline struct happens_part *happens_part_of(struct mem_agent *me)
+{
+	return LIKELY(me->happens != NULL) ? me->happens : happens_part_begin(me, NULL);
+}
+void happens_objects_stop(void);
+
 /* Checks an access against all remembered ones of these bytes, ends the run on a race, and
  * remembers it. */
 void shadow_range(struct happens_part *p, const struct mem_access *a, bool write,

@@ -12,235 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/engine/memory/happens.h"
-#include "sim/engine/memory/regions.h"
-
-enum {
-	PAGE_SHIFT = 16,
-	PAGE_BYTES = 1 << PAGE_SHIFT,
-	PAGE_TABLE_FIRST = 1024,
-	BLOCK_WORDS = 64, /* words of 4 bytes */
-	BLOCK_BYTES = 4 * BLOCK_WORDS,
-	PAGE_BLOCKS = PAGE_BYTES / BLOCK_BYTES,
-	WORD_CHUNK = 256,
-	CACHE_LINE = 64,
-};
-
-#define SHADOW_CAP ((size_t)768 << 20)
-
-/* The words of BLOCK_BYTES, each at the index of its first byte. */
-struct word_block {
-	uint64_t used; /* bits of the indices in use */
-	struct happens_word *word[BLOCK_WORDS];
-};
-
-struct page {
-	uintptr_t number; /* address >> PAGE_SHIFT */
-	struct happens_seg *seg;
-	uint32_t segs, room, words;
-	struct word_block **block; /* PAGE_BLOCKS of them; NULL: no words yet */
-};
-
-static struct {
-	struct page **table; /* open addressing */
-	uint32_t pages, table_size;
-	struct page *last;      /* page of the latest look-up */
-	struct regions regions; /* regions of pages */
-	struct happens_word *free_word;
-	struct word_chunk {
-		struct happens_word word[WORD_CHUNK];
-		struct word_chunk *next;
-	} * chunks;
-	struct happens_seg *out; /* scratch */
-	uint32_t outs, out_room;
-	size_t bytes;
-} shadow;
-
-/* ---- pages ---------------------------------------------------------------------------------- */
-
-static uint32_t page_hash(uintptr_t number)
-{
-	return (uint32_t)((number * 0x9e3779b97f4a7c15ull) >> 32) & (shadow.table_size - 1);
-}
-
-static struct page *page_find(uintptr_t number)
-{
-	if (shadow.last && shadow.last->number == number)
-		return shadow.last;
-	for (uint32_t i = page_hash(number); shadow.table[i]; i = (i + 1) & (shadow.table_size - 1))
-		if (shadow.table[i]->number == number)
-			return shadow.last = shadow.table[i];
-	return NULL;
-}
-
-static void page_put(struct page *p)
-{
-	uint32_t i = page_hash(p->number);
-
-	while (shadow.table[i])
-		i = (i + 1) & (shadow.table_size - 1);
-	shadow.table[i] = p;
-}
-
-static void page_table_grow(void)
-{
-	struct page **old = shadow.table;
-	uint32_t size = shadow.table_size;
-
-	shadow.table_size = 2 * size;
-	shadow.table = calloc(shadow.table_size, sizeof(struct page *));
-	ASSERT(shadow.table);
-	for (uint32_t i = 0; i < size; i++)
-		if (old[i])
-			page_put(old[i]);
-	free(old);
-}
-
-/* Forgets all accesses to ranges when the shadow exceeds its bound. Races with them are missed; no
- * race is invented. */
-static void shadow_forget_ranges(void)
-{
-	report_cap(shadow.bytes);
-	for (uint32_t i = 0; i < shadow.table_size; i++) {
-		struct page *p = shadow.table[i];
-
-		if (!p)
-			continue;
-		shadow.bytes -= p->room * sizeof p->seg[0];
-		free(p->seg);
-		p->seg = NULL;
-		p->segs = p->room = 0;
-	}
-}
-
-static struct page *page_get(uintptr_t number)
-{
-	struct page *p = page_find(number);
-
-	if (p)
-		return p;
-	if (2 * shadow.pages >= shadow.table_size)
-		page_table_grow();
-	p = calloc(1, sizeof *p);
-	ASSERT(p);
-	p->number = number;
-	page_put(p);
-	shadow.pages++;
-	++*region_of(&shadow.regions, number << PAGE_SHIFT);
-	shadow.bytes += sizeof *p;
-	return shadow.last = p;
-}
-
-/* ---- words ---------------------------------------------------------------------------------- */
-
-/* Returns the word that begins `at` bytes into the page, or NULL. */
-static struct happens_word *word_at(const struct page *p, uint32_t at)
-{
-	const struct word_block *b = p->block ? p->block[at / BLOCK_BYTES] : NULL;
-
-	return b ? b->word[at % BLOCK_BYTES / 4] : NULL;
-}
-
-static struct word_block *word_block_get(struct page *p, uint32_t at)
-{
-	if (!p->block) {
-		p->block = calloc(PAGE_BLOCKS, sizeof(struct word_block *));
-		ASSERT(p->block);
-		shadow.bytes += PAGE_BLOCKS * sizeof(struct word_block *);
-	}
-	struct word_block **b = &p->block[at / BLOCK_BYTES];
-
-	if (!*b) {
-		*b = calloc(1, sizeof **b);
-		ASSERT(*b);
-		shadow.bytes += sizeof **b;
-	}
-	return *b;
-}
-
-static void word_pool_grow(void)
-{
-	struct word_chunk *c = aligned_alloc(CACHE_LINE, ALIGN_UP(sizeof *c, (size_t)CACHE_LINE));
-
-	ASSERT(c);
-	c->next = shadow.chunks;
-	shadow.chunks = c;
-	shadow.bytes += sizeof *c;
-	for (int i = 0; i < WORD_CHUNK; i++) {
-		c->word[i].next = shadow.free_word;
-		shadow.free_word = &c->word[i];
-	}
-}
-
-static struct happens_word *word_make(struct page *p, uint32_t at, uint32_t bytes)
-{
-	struct word_block *b = word_block_get(p, at);
-	uint32_t i = at % BLOCK_BYTES / 4;
-
-	if (!shadow.free_word)
-		word_pool_grow();
-	struct happens_word *w = shadow.free_word;
-	shadow.free_word = w->next;
-	w->addr = (p->number << PAGE_SHIFT) + at;
-	w->bytes = bytes;
-	w->writes = w->reads = 0;
-	w->settled = false;
-	w->relaxed_record = 0;
-	w->sync[0] = w->sync[1] = w->relaxed = (struct happens_stamp){.slot = HAPPENS_NONE};
-	b->word[i] = w;
-	b->used |= 1ull << i;
-	p->words++;
-	return w;
-}
-
-static void word_drop(struct page *p, struct word_block *b, uint32_t i)
-{
-	struct happens_word *w = b->word[i];
-
-	happens_stamp_clear(&w->sync[0]);
-	happens_stamp_clear(&w->sync[1]);
-	happens_stamp_clear(&w->relaxed);
-	w->next = shadow.free_word;
-	shadow.free_word = w;
-	b->word[i] = NULL;
-	b->used &= ~(1ull << i);
-	p->words--;
-}
-
-/* Splits a word of 8 bytes into two of 4, which both inherit its accesses. */
-static void word_split(struct page *p, uint32_t at, struct happens_word *w)
-{
-	struct happens_word *high = word_make(p, at + 4, 4);
-
-	w->bytes = 4;
-	high->writes = w->writes;
-	high->reads = w->reads;
-	memcpy(high->write, w->write, sizeof w->write);
-	memcpy(high->read, w->read, sizeof w->read);
-	happens_stamp_set(&high->sync[0], &w->sync[0]);
-	happens_stamp_set(&high->sync[1], &w->sync[1]);
-	happens_stamp_set(&high->relaxed, &w->relaxed);
-	high->relaxed_record = w->relaxed_record;
-}
-
-/* Returns the words of an access of `bytes`, `at` bytes into the page: one, or two halves if agents
- * used one of them alone. */
-static int word_get(struct page *p, uint32_t at, uint32_t bytes, struct happens_word *out[2])
-{
-	struct happens_word *w = word_at(p, bytes == 4 ? at & ~7u : at);
-	int n = 0;
-
-	if (bytes == 4 && w && w->bytes == 8)
-		word_split(p, at & ~7u, w);
-	w = word_at(p, at);
-	struct happens_word *high = bytes == 8 ? word_at(p, at + 4) : NULL;
-	if (!w)
-		w = word_make(p, at, high ? 4 : bytes);
-	out[n++] = w;
-	if (bytes == 8 && w->bytes == 4)
-		out[n++] = high ? high : word_make(p, at + 4, 4);
-	return n;
-}
+#include "sim/engine/memory/happens_pages.h"
 
 /* Adds an access to a set. Earlier accesses that the agent knows of are dropped: its own replaces
  * them. */
@@ -429,7 +201,7 @@ static void page_words(struct happens_part *p, struct page *pg, const struct mem
 	if (!pg->words)
 		return;
 	if (!drop && g % 2) {
-		const struct happens_word *w = word_at(pg, 4 * (g - 1));
+		const struct happens_word *w = shadow_word_at(pg, 4 * (g - 1));
 		g -= w && w->bytes == 8;
 	}
 	while (g < end && pg->words) {
@@ -447,7 +219,7 @@ static void page_words(struct happens_part *p, struct page *pg, const struct mem
 			range_check_word(p, a, write, b->word[g % BLOCK_WORDS]);
 		/* an overwritten word is not a word until an agent uses it as one again */
 		if (drop || write)
-			word_drop(pg, b, g % BLOCK_WORDS);
+			shadow_word_drop(pg, b, g % BLOCK_WORDS);
 		g++;
 	}
 }
@@ -461,7 +233,7 @@ void shadow_range(struct happens_part *p, const struct mem_access *a, bool write
 		shadow_forget_ranges();
 	while (at < end) {
 		uintptr_t stop = MIN_OF(end, (at | (PAGE_BYTES - 1)) + 1);
-		struct page *pg = page_get(at >> PAGE_SHIFT);
+		struct page *pg = shadow_page_get(at >> PAGE_SHIFT);
 		uint32_t lo = (uint32_t)(at % PAGE_BYTES), hi = lo + (uint32_t)(stop - at);
 
 		page_words(p, pg, a, lo, hi, write, false);
@@ -476,12 +248,12 @@ void shadow_range(struct happens_part *p, const struct mem_access *a, bool write
 void shadow_word(struct happens_part *p, const struct mem_access *a, uintptr_t addr, uint32_t bytes,
 		 bool write, const struct happens_seen *me, struct happens_word *word[2], int *n)
 {
-	struct page *pg = page_get(addr >> PAGE_SHIFT);
+	struct page *pg = shadow_page_get(addr >> PAGE_SHIFT);
 	uint32_t lo = (uint32_t)(addr % PAGE_BYTES), hi = lo + bytes;
 
 	for (uint32_t i = seg_first(pg, lo); i < pg->segs && pg->seg[i].lo < hi; i++)
 		seg_check(p, a, &pg->seg[i], write);
-	*n = word_get(pg, lo, bytes, word);
+	*n = shadow_word_get(pg, lo, bytes, word);
 	for (int i = 0; i < *n; i++) {
 		struct happens_word *w = word[i];
 
@@ -495,8 +267,9 @@ void shadow_word(struct happens_part *p, const struct mem_access *a, uintptr_t a
 
 bool shadow_loaded(const struct happens_part *p, uintptr_t addr, size_t bytes)
 {
-	const struct page *pg = page_find(addr >> PAGE_SHIFT);
-	const struct happens_word *w = pg ? word_at(pg, (uint32_t)(addr % PAGE_BYTES)) : NULL;
+	const struct page *pg = shadow_page_find(addr >> PAGE_SHIFT);
+	const struct happens_word *w =
+		pg ? shadow_word_at(pg, (uint32_t)(addr % PAGE_BYTES)) : NULL;
 
 	if (!w || !w->settled || w->bytes != bytes || w->addr != addr)
 		return false;
@@ -515,7 +288,7 @@ void shadow_fresh(uintptr_t addr, size_t bytes)
 			continue;
 		}
 		uintptr_t stop = MIN_OF(end, (at | (PAGE_BYTES - 1)) + 1);
-		struct page *pg = page_find(at >> PAGE_SHIFT);
+		struct page *pg = shadow_page_find(at >> PAGE_SHIFT);
 		uint32_t lo = (uint32_t)(at % PAGE_BYTES), hi = lo + (uint32_t)(stop - at);
 
 		at = stop;

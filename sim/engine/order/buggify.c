@@ -8,7 +8,7 @@
  * site is active under fifo or under `threads`.
  */
 #include "sim/engine/order/order_internal.h"
-#include "sim/engine/base/site.h"
+#include "sim/engine/order/site.h"
 
 enum { BUGGIFY_ACTIVE_ONE_OF = 4, BUGGIFY_FIRES_ONE_OF = 4 };
 

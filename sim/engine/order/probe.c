@@ -2,7 +2,7 @@
 /* Counts how often this run was in the states that the probes name (OS_PROBE of core/os/site.h).
  * Draws, traces and hashes nothing. */
 #include "sim/engine/order/order_internal.h"
-#include "sim/engine/base/site.h"
+#include "sim/engine/order/site.h"
 
 static struct {
 	struct site_list list;

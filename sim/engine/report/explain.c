@@ -16,20 +16,6 @@
 
 enum { EXPLAIN_LINES = 200, EXPLAIN_CHAINS = 16 };
 
-struct node {
-	const struct sim_task *task;
-	int32_t next;    /* index of the task that it waits for, or -1 */
-	int32_t missing; /* rank that it waits for and that has no live task, or -1 */
-	bool incoming, printed;
-	uint32_t mark; /* number of the chain that passed it; 0: none */
-	uint32_t same; /* number of further tasks with the same line */
-};
-
-struct graph {
-	struct node *node;
-	int32_t n;
-};
-
 /* ---- building ------------------------------------------------------------------------------- */
 
 bool explain_alive(const struct sim_task *t)
@@ -90,7 +76,7 @@ static int explain_score(const struct sim_task *t, int32_t rank, const struct wa
 }
 
 /* Returns the node of the task that drives a rank without a task of its own; -1: none. */
-static int32_t explain_driver_node(const struct graph *g, int32_t rank)
+static int32_t explain_driver_node(const struct explain_graph *g, int32_t rank)
 {
 	const struct sim_task *driver = explain_driver(rank);
 
@@ -101,7 +87,7 @@ static int32_t explain_driver_node(const struct graph *g, int32_t rank)
 }
 
 /* Returns the node of the task that the w-th wait of *t waits for; -1: no such task. */
-static int32_t explain_target(const struct graph *g, const struct sim_task *t, int w)
+static int32_t explain_target(const struct explain_graph *g, const struct sim_task *t, int w)
 {
 	const struct wait_from *from = &t->wait[w]->from;
 	int32_t next = -1;
@@ -123,7 +109,7 @@ static bool explain_leads(const struct wait *w)
 	return w->from.rank >= 0 && !w->idle;
 }
 
-static void explain_link(struct graph *g, struct node *node)
+static void explain_link(struct explain_graph *g, struct explain_node *node)
 {
 	const struct sim_task *t = node->task;
 
@@ -138,7 +124,7 @@ static void explain_link(struct graph *g, struct node *node)
 		g->node[node->next].incoming = true;
 }
 
-static int graph_build(struct graph *g)
+int explain_graph_build(struct explain_graph *g)
 {
 	int32_t n = 0;
 
@@ -150,7 +136,8 @@ static int graph_build(struct graph *g)
 		return ENOMEM;
 	for (const struct sim_task *t = sim_task_first(); t; t = t->next)
 		if (explain_alive(t))
-			g->node[g->n++] = (struct node){.task = t, .next = -1, .missing = -1};
+			g->node[g->n++] =
+				(struct explain_node){.task = t, .next = -1, .missing = -1};
 	for (int32_t i = 0; i < g->n; i++)
 		explain_link(g, &g->node[i]);
 	return 0;
@@ -158,14 +145,14 @@ static int graph_build(struct graph *g)
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-static const char *explain_op(const struct wait *w)
+const char *explain_op(const struct wait *w)
 {
 	static const char *const op[] = {"==", "!=", ">=", "flags ==", "seq !="};
 
 	return w->kind <= WAIT_OBJECT ? op[w->kind] : "?";
 }
 
-static const char *explain_state(const struct sim_task *t)
+const char *explain_state(const struct sim_task *t)
 {
 	static const char *const name[] = {"new",      "ready", "running", "waiting",
 					   "sleeping", "done",  "killed"};
@@ -251,7 +238,7 @@ static bool explain_same(const struct sim_task *a, const struct sim_task *b)
 	return v->on == w->on && v->want == w->want && v->kind == w->kind && v->why == w->why;
 }
 
-static void explain_task(FILE *out, const struct node *node)
+static void explain_task(FILE *out, const struct explain_node *node)
 {
 	const struct sim_task *t = node->task;
 	const struct task *own = CONTAINER_OF(t, const struct task, pub);
@@ -290,12 +277,12 @@ static void explain_task(FILE *out, const struct node *node)
 		fprintf(out, "its abort flag\n");
 }
 
-static void explain_tasks(FILE *out, struct graph *g)
+static void explain_tasks(FILE *out, struct explain_graph *g)
 {
 	int lines = 0;
 
 	for (int32_t i = 0; i < g->n; i++) {
-		struct node *node = &g->node[i];
+		struct explain_node *node = &g->node[i];
 
 		if (node->printed)
 			continue;
@@ -312,7 +299,7 @@ static void explain_tasks(FILE *out, struct graph *g)
 		fprintf(out, "  and %d more\n", lines - EXPLAIN_LINES);
 }
 
-static void explain_chain_end(FILE *out, const struct node *node, uint32_t mark)
+static void explain_chain_end(FILE *out, const struct explain_node *node, uint32_t mark)
 {
 	const struct sim_task *t = node->task;
 
@@ -331,7 +318,7 @@ static void explain_chain_end(FILE *out, const struct node *node, uint32_t mark)
 }
 
 /* True if node i is on the cycle of arrows that begins and ends at `from`. */
-static bool explain_on_cycle(const struct graph *g, int32_t from, int32_t i)
+static bool explain_on_cycle(const struct explain_graph *g, int32_t from, int32_t i)
 {
 	int32_t at = from;
 
@@ -345,7 +332,7 @@ static bool explain_on_cycle(const struct graph *g, int32_t from, int32_t i)
 
 /* True if no task outside can end one of the waits on the cycle through node i. The arrows from
  * node i must lead back to it. */
-static bool explain_is_knot(const struct graph *g, int32_t i)
+static bool explain_is_knot(const struct explain_graph *g, int32_t i)
 {
 	int32_t at = i;
 
@@ -362,9 +349,9 @@ static bool explain_is_knot(const struct graph *g, int32_t i)
 }
 
 /* Prints the chain of arrows from node i up to an end, a cycle, or a node of an earlier chain. */
-static void explain_chain(FILE *out, struct graph *g, int32_t i, uint32_t mark)
+static void explain_chain(FILE *out, struct explain_graph *g, int32_t i, uint32_t mark)
 {
-	struct node *node = &g->node[i];
+	struct explain_node *node = &g->node[i];
 
 	fprintf(out, "  %s", node->task->name);
 	node->mark = mark;
@@ -379,14 +366,14 @@ static void explain_chain(FILE *out, struct graph *g, int32_t i, uint32_t mark)
 	explain_chain_end(out, node, back && explain_is_knot(g, (int32_t)(node - g->node)));
 }
 
-static void explain_chains(FILE *out, struct graph *g)
+static void explain_chains(FILE *out, struct explain_graph *g)
 {
 	uint32_t mark = 0;
 
 	/* first from tasks that no task waits for, then from the remaining ones: pure cycles */
 	for (int pass = 0; pass < 2; pass++) {
 		for (int32_t i = 0; i < g->n && mark < EXPLAIN_CHAINS; i++) {
-			struct node *node = &g->node[i];
+			struct explain_node *node = &g->node[i];
 
 			if (node->mark || (pass == 0 && node->incoming) ||
 			    (node->next < 0 && node->missing < 0))
@@ -412,7 +399,7 @@ void sim_explain_first(const char *fmt, ...)
 
 static void explain_all(FILE *out)
 {
-	struct graph g;
+	struct explain_graph g;
 	char vtime[32];
 
 	for (uint32_t i = 0; i < eng.reasons; i++)
@@ -421,7 +408,7 @@ static void explain_all(FILE *out)
 	/* for a wrong result or a leak the tasks that wait now are not the cause */
 	if (!eng.failed || eng.failure.verdict == SIM_NO_PROGRESS)
 		explain_cause(out);
-	if (graph_build(&g))
+	if (explain_graph_build(&g))
 		return;
 	sim_format_ns(vtime, sim_now_ns() - eng.start_ns);
 	fprintf(out, "%d tasks are alive at step %" PRIu64 ", time %s:\n", g.n, eng.steps, vtime);
@@ -435,125 +422,5 @@ void sim_explain(FILE *out)
 	bool held = show_hold_all();
 
 	explain_all(out);
-	show_release_all(held);
-}
-
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-void explain_json_string(FILE *out, const char *s)
-{
-	if (!s) {
-		fputs("null", out);
-		return;
-	}
-	fputc('"', out);
-	for (; *s; s++) {
-		if (*s == '"' || *s == '\\')
-			fprintf(out, "\\%c", *s);
-		else if ((unsigned char)*s < ' ')
-			fprintf(out, "\\u%04x", (unsigned char)*s);
-		else
-			fputc(*s, out);
-	}
-	fputc('"', out);
-}
-
-static void json_label(FILE *out, const void *object)
-{
-	struct os_label l;
-
-	if (!label_get(object, &l)) {
-		fputs("null", out);
-		return;
-	}
-	fputs("{\"what\":", out);
-	explain_json_string(out, l.what);
-	fprintf(out, ",\"rank\":%d,\"peer\":%d,\"channel\":%d,\"number\":%" PRId64 "}", l.rank,
-		l.peer, l.channel, l.number);
-}
-
-static void json_wait(FILE *out, const struct wait *w, int32_t rank)
-{
-	uint64_t have = 0;
-	bool known = wait_read(w, &have);
-
-	fprintf(out, "{\"rank\":%d,\"why\":", rank);
-	explain_json_string(out, w->why);
-	fprintf(out, ",\"on\":\"%p\",\"label\":", w->on);
-	json_label(out, w->on);
-	fprintf(out,
-		",\"op\":\"%s\",\"want\":%" PRIu64 ",\"mask\":%" PRIu64 ",\"have\":", explain_op(w),
-		w->want, w->mask);
-	if (known)
-		fprintf(out, "%" PRIu64, have);
-	else
-		fputs("null", out);
-	fprintf(out,
-		",\"deadline_ns\":%" PRIu64
-		",\"from\":{\"rank\":%d,\"channel\":%d,\"step\":%" PRId64 ",\"object\":",
-		w->deadline_ns, w->from.rank, w->from.channel, w->from.step);
-	explain_json_string(out, w->from.object);
-	fputs("}}", out);
-}
-
-static void json_task(FILE *out, const struct graph *g, const struct node *node)
-{
-	const struct sim_task *t = node->task;
-
-	fprintf(out, "{\"id\":%u,\"name\":", t->self.id);
-	explain_json_string(out, t->name);
-	fprintf(out, ",\"rank\":%d,\"proc\":", t->self.rank);
-	explain_json_string(out, t->self.proc ? t->self.proc->name : NULL);
-	fprintf(out, ",\"kind\":\"%s\",\"state\":\"%s\",\"background\":%s",
-		t->kind == SIM_TASK_WARP ? "warp" : "host", explain_state(t),
-		t->background ? "true" : "false");
-	if (t->kind == SIM_TASK_WARP)
-		fprintf(out, ",\"device\":%d,\"kernel\":%d,\"block\":%d,\"warp\":%d,\"lane\":%d",
-			t->device, t->kernel, t->block, t->warp, t->lane);
-	fputs(",\"poll\":", out);
-	explain_json_string(out, t->poll_why);
-	fputs(",\"waits\":[", out);
-	for (int i = 0; i < t->wait_n; i++) {
-		if (i)
-			fputc(',', out);
-		json_wait(out, t->wait[i], explain_rank(t, i));
-	}
-	fputs("],\"waits_for_task\":", out);
-	if (node->next >= 0)
-		fprintf(out, "%u", g->node[node->next].task->self.id);
-	else
-		fputs("null", out);
-	fputs(",\"waits_for_dead_rank\":", out);
-	if (node->missing >= 0)
-		fprintf(out, "%d}", node->missing);
-	else
-		fputs("null}", out);
-}
-
-static void explain_all_json(FILE *out)
-{
-	struct graph g;
-
-	if (graph_build(&g))
-		return;
-	fprintf(out,
-		"{\"seed\":\"0x%" PRIx64 "\",\"strategy\":\"%s\",\"step\":%" PRIu64
-		",\"time_ns\":%" PRIu64 ",\"hash\":\"%016" PRIx64 "\",\"tasks\":[\n",
-		eng.seed, sim_strategy_name(), eng.steps, sim_now_ns() - eng.start_ns, eng.hash);
-	for (int32_t i = 0; i < g.n; i++) {
-		json_task(out, &g, &g.node[i]);
-		fputs(i + 1 < g.n ? ",\n" : "\n", out);
-	}
-	fputs("],\n", out);
-	explain_cause_json(out);
-	fputs("}\n", out);
-	free(g.node);
-}
-
-void sim_explain_json(FILE *out)
-{
-	bool held = show_hold_all();
-
-	explain_all_json(out);
 	show_release_all(held);
 }

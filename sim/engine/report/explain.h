@@ -11,6 +11,27 @@
 
 #include "sim/engine/base/task.h"
 
+/* A task in the wait-for graph. */
+struct explain_node {
+	const struct sim_task *task;
+	int32_t next;    /* index of the task that it waits for, or -1 */
+	int32_t missing; /* rank that it waits for and that has no live task, or -1 */
+	bool incoming, printed;
+	uint32_t mark; /* number of the chain that passed it; 0: none */
+	uint32_t same; /* number of further tasks with the same line */
+};
+
+/* The wait-for graph. */
+struct explain_graph {
+	struct explain_node *node;
+	int32_t n;
+};
+
+/* Builds the graph of all tasks; the caller frees g->node. ENOMEM. */
+int explain_graph_build(struct explain_graph *g);
+const char *explain_op(const struct wait *w); /* ">=" */
+const char *explain_state(const struct sim_task *t);
+
 bool explain_alive(const struct sim_task *t);
 /* Returns the rank that the task's i-th wait is for. i -1: the rank that the task works for now. */
 int32_t explain_rank(const struct sim_task *t, int i);

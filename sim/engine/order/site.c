@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sim/engine/base/site.h"
+#include "sim/engine/order/site.h"
 
 #include <stdlib.h>
 #include <string.h>

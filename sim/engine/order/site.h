@@ -6,8 +6,8 @@
  *
  * Called by probe.c and buggify.c, by one task at a time. Allocates nothing.
  */
-#ifndef SIM_ENGINE_BASE_SITE_H
-#define SIM_ENGINE_BASE_SITE_H
+#ifndef SIM_ENGINE_ORDER_SITE_H
+#define SIM_ENGINE_ORDER_SITE_H
 
 #include <stdint.h>
 #include <stdio.h>

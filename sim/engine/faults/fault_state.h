@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The plan in force and what has happened to it: fault.c changes it, fault_figures.c reports it. */
+#ifndef SIM_ENGINE_FAULTS_FAULT_STATE_H
+#define SIM_ENGINE_FAULTS_FAULT_STATE_H
+
+#include "sim/engine/faults/fault.h"
+#include "sim/engine/order/order_internal.h"
+
+enum { FAULT_CACHE = 256 };
+
+/* A site of this run, with the faults of the plan that may fire there. */
+struct fault_place_site {
+	const struct fault_layer *layer;
+	const struct fault_site *site;
+	uint32_t *wanted, wanted_n; /* indices into the plan */
+	bool wants_host;            /* one of the faults has the key host= */
+	uint64_t visits, fires;
+};
+
+struct fault_state {
+	struct fault_plan plan;
+	struct fault_place_site site[FAULT_SITES_MAX];
+	uint32_t site_n;
+	uint64_t cache[FAULT_CACHE]; /* address of the name << 8 | site; only a shortcut */
+	uint64_t fired;
+	uint64_t hit; /* a bit for each rank at which a fault fired */
+	bool healed;
+	char name[64];
+	pthread_mutex_t lock; /* threads engine */
+	struct sim_rng rng;   /* prob, if choices are not drawn: threads engine, fifo */
+};
+
+#pragma GCC visibility push(hidden)
+extern struct fault_state fault_state;
+#pragma GCC visibility pop
+
+/* Returns the bit of a rank; all bits for an unknown rank. */
+static inline uint64_t fault_rank_bit(int64_t rank)
+{
+	return rank < 0 || rank >= 64 ? UINT64_MAX : 1ull << rank;
+}
+
+#endif
