@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The chain of waits that explains why nothing moves: explain_cause.c finds it, explain_cause_print.c
- * prints it. */
+/* The chain of waits that explains why nothing moves: explain_cause.c finds it,
+ * explain_cause_print.c prints it. */
 #ifndef SIM_ENGINE_REPORT_EXPLAIN_CAUSE_H
 #define SIM_ENGINE_REPORT_EXPLAIN_CAUSE_H
 
