@@ -40,6 +40,14 @@ static inline void payload_put(const struct payload_format *f, void *out, size_t
 	}
 }
 
+/* payload.c: numbers of inputs, and results */
+void payload_numbers(const struct payload *p, int32_t rank, size_t first, size_t n, int64_t *out);
+uint64_t payload_get(const struct payload_format *f, const void *in, size_t at);
+uint64_t payload_finish_int(const struct payload *p, const struct payload_format *f, uint64_t v);
+uint64_t payload_finish(const struct payload *p, uint64_t acc);
+uint64_t payload_reduce(const struct payload *p, size_t i, int32_t odd, int odd_times);
+bool payload_same(const struct payload *p, uint64_t got, uint64_t want);
+
 /* payload_any.c */
 bool payload_is_any(const struct payload *p);
 uint64_t payload_round(const struct payload_format *f, double v);

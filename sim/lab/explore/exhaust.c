@@ -444,16 +444,6 @@ static int exhaust_ways(const struct exhaust_config *c, struct exhaust_series s,
 	return rc || stays ? rc : exhaust_ranks(c, s, sum);
 }
 
-/* Faults that fail a call or break its object. Delays, duplicates and other orders are not in it.
- * The calls of the verbs and CUDA layers that can fail are one sequence, LAYER.any. */
-static bool exhaust_action_counts(const struct exhaust_config *c, const struct exhaust_series *s)
-{
-	if ((s->class == EXHAUST_VERBS || s->class == EXHAUST_CUDA) && !strcmp(s->action, "fail"))
-		return c->site != NULL;
-	return !strcmp(s->action, "fail") || !strcmp(s->action, "reset") ||
-	       !strcmp(s->action, "error") || !strcmp(s->action, "kill") || exhaust_is_sticky(s);
-}
-
 static int exhaust_sites(const struct exhaust_config *c, struct exhaust_result *result)
 {
 	struct exhaust_series s = {.rank = -1};
@@ -491,13 +481,13 @@ int exhaust_run(const struct exhaust_config *config, struct exhaust_result *resu
 	if (rc || result->series)
 		return rc;
 	if (result->named)
-		fprintf(stderr, "exhaust: --for-ever has no effect on kill, abort and sticky "
-				"actions, which "
-				"stay by themselves; expected --once, or another class or site\n");
+		fprintf(stderr,
+			"exhaust: --for-ever has no effect on kill, abort and sticky actions, "
+			"which last; expected --once, or another class or site\n");
 	else
 		fprintf(stderr,
-			"exhaust: no site or action '%s' in these classes; 'doppel faults' lists "
-			"them\n",
+			"exhaust: no site or action '%s' in these classes; 'doppel faults' "
+			"lists them\n",
 			config->site ? config->site : "");
 	return EINVAL;
 }

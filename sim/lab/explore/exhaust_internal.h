@@ -54,4 +54,8 @@ void exhaust_print_ranks(FILE *out, const struct lab_life *life);
 void exhaust_command(const struct exhaust_config *c, const struct exhaust_series *s, uint64_t k,
 		     char *out, size_t bytes);
 
+/* Faults that fail a call or break its object. Delays, duplicates and other orders are not in it.
+ * The calls of the verbs and CUDA layers that can fail are one sequence, LAYER.any. */
+bool exhaust_action_counts(const struct exhaust_config *c, const struct exhaust_series *s);
+
 #endif

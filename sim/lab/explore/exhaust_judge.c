@@ -128,3 +128,11 @@ void exhaust_command(const struct exhaust_config *c, const struct exhaust_series
 	if (c->blocking != c->polling)
 		snprintf(out + n, bytes - (size_t)n, c->blocking ? " --blocking" : " --polling");
 }
+
+bool exhaust_action_counts(const struct exhaust_config *c, const struct exhaust_series *s)
+{
+	if ((s->class == EXHAUST_VERBS || s->class == EXHAUST_CUDA) && !strcmp(s->action, "fail"))
+		return c->site != NULL;
+	return !strcmp(s->action, "fail") || !strcmp(s->action, "reset") ||
+	       !strcmp(s->action, "error") || !strcmp(s->action, "kill") || exhaust_is_sticky(s);
+}

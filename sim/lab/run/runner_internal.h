@@ -411,4 +411,7 @@ int lab_ticks_record(struct lab_rank *me, uint32_t iteration);
 /* After the stream's end. */
 int lab_ticks_read(struct lab_rank *me);
 
+/* runner_check.c. A positive errno: explained. `gpus`: of each host's machine; NULL: not needed. */
+int lab_check_config(const struct lab_config *c, const uint32_t *gpus);
+
 #endif

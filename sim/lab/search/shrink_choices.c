@@ -160,3 +160,83 @@ void shrink_site_quieten(struct shrink_site *s, uint32_t first, uint32_t count)
 			s->made[i] = (struct shrink_choice){0};
 	}
 }
+
+/* ---- the pair ------------------------------------------------------------------------------- */
+
+enum { SHRINK_PAIR_TRIES = 12 };
+
+static bool shrink_is_scheduling(const struct sim_choice_made *m)
+{
+	return strcmp(m->site, "engine.run") == 0 || strcmp(m->site, "engine.preempt") == 0 ||
+	       strcmp(m->site, "engine.sleep") == 0 || strcmp(m->site, "engine.event") == 0;
+}
+
+/* How many special choices its site has before it. */
+static uint32_t shrink_ordinal(const struct sim_choice_log *log, uint32_t at)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < at; i++)
+		n += strcmp(log->made[i].site, log->made[at].site) == 0;
+	return n;
+}
+
+/* Without changing the best: does it pass without that choice? */
+static int shrink_passes_without(struct shrink *s, const struct sim_choice_log *log, uint32_t at,
+				 bool *passes)
+{
+	struct shrink_choices choices;
+	struct shrink_outcome out;
+	int rc = shrink_choices_read(&choices, s->best);
+
+	*passes = false;
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < choices.sites; i++)
+		if (strcmp(choices.site[i].name, log->made[at].site) == 0)
+			shrink_site_quieten(&choices.site[i], shrink_ordinal(log, at), 1);
+	rc = shrink_choices_write(&choices, s->given);
+	shrink_choices_free(&choices);
+	if (rc)
+		return rc;
+	s->candidate = s->r->after;
+	rc = shrink_try(&s->candidate, s->given, s->tried, s->limit_ns, NULL, NULL, &out);
+	s->r->candidates++;
+	*passes = !rc && !shrink_same(s, &out);
+	return rc;
+}
+
+/* Between two tasks, of the scheduler otherwise, any other: an order explains most. */
+static uint32_t shrink_rank_of(const struct sim_choice_made *m)
+{
+	return m->other >= 0 ? 0 : shrink_is_scheduling(m) ? 1 : 2;
+}
+
+/* The last choice without which it does not fail. */
+int shrink_find_pair(struct shrink *s)
+{
+	struct sim_choice_log *log = shrink_log_make();
+	struct shrink_outcome out;
+	bool passes = false;
+
+	if (!log)
+		return ENOMEM;
+	s->candidate = s->r->after;
+	int rc = shrink_try(&s->candidate, s->best, s->tried, s->limit_ns, log, NULL, &out);
+	uint32_t n = MIN_OF(log->n, log->cap);
+	for (uint32_t rank = 0; rank < 3 && !rc && !passes; rank++) {
+		uint32_t tries = 0;
+
+		for (uint32_t i = n; i > 0 && !rc && !passes && tries < SHRINK_PAIR_TRIES; i--) {
+			if (shrink_rank_of(&log->made[i - 1]) != rank)
+				continue;
+			tries++;
+			rc = shrink_passes_without(s, log, i - 1, &passes);
+			if (passes)
+				s->r->pair = log->made[i - 1];
+		}
+	}
+	s->r->has_pair = passes;
+	shrink_log_free(log);
+	return rc;
+}

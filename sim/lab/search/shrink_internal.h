@@ -72,4 +72,22 @@ dimension_print_fn print_ranks, print_machines, print_collective, print_before, 
 /* Writes the plan that the seed draws into the scenario, if it draws one. */
 int shrink_draw_plan(struct scenario *s);
 
+/* ---- the search ----------------------------------------------------------------------------- */
+
+/* A search. The best so far is r->after with the file best; a candidate's choices go to tried. */
+struct shrink {
+	const struct shrink_config *c;
+	struct shrink_result *r;
+	struct scenario candidate;
+	char work[FAIL_DIR_BYTES + 8]; /* the result, until it is whole */
+	char best[FAIL_DIR_BYTES + 32], tried[FAIL_DIR_BYTES + 32], given[FAIL_DIR_BYTES + 32];
+	uint64_t start_ns, start_cpu_ns, shown_ns, limit_ns;
+	const char *doing;
+};
+
+/* True if a candidate failed as the run that is shrunk. */
+bool shrink_same(const struct shrink *s, const struct shrink_outcome *out);
+/* shrink_choices.c: finds the last choice without which the best so far passes. */
+int shrink_find_pair(struct shrink *s);
+
 #endif
