@@ -50,7 +50,10 @@ START_TEST(a_nonblocking_init_is_in_progress_until_it_is_done)
 }
 END_TEST
 
-/* Inits wait for rank 1, which never comes, and are ended by their own tasks. */
+static shared_u32 refused; /* ranks of the run that were refused */
+
+/* Inits wait for rank 1, which never comes, and are ended by their own tasks. Each rank ends after
+ * all were refused: a rank that learns of another one's end gets that error instead. */
 static void end_in_init_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclResult_t (*end)(ncclComm_t comm) = *(ncclResult_t(**)(ncclComm_t))arg;
@@ -64,6 +67,9 @@ static void end_in_init_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
 	os_sleep_ns(2000000);
 	EXPECT_NCCL(ncclInvalidUsage, ncclCommFinalize(comm));
+	shared_add_u32(&refused, 1, SHARED_ACQ_REL);
+	while (shared_load_u32(&refused, SHARED_ACQUIRE) < (uint32_t)(nranks - 1))
+		os_sleep_ns(100000);
 	EXPECT_NCCL(ncclSuccess, end(comm));
 }
 
@@ -75,8 +81,11 @@ START_TEST(abort_and_destroy_end_an_init_whose_peers_never_come)
 
 	for (uint64_t seed = 1; seed <= 10; seed++) {
 		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
+
+		shared_store_u32(&refused, 0, SHARED_RELAXED);
 		ranks_run(&c, end_in_init_rank, &end[_i]);
 	}
+	shared_store_u32(&refused, 0, SHARED_RELAXED);
 	ranks_run(&threads, end_in_init_rank, &end[_i]);
 }
 END_TEST

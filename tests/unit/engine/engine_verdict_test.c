@@ -336,7 +336,10 @@ START_TEST(stack_overflow_is_named)
 	c.stack_bytes = 64 << 10;
 	ck_assert_int_eq(child_run(c, overflow_main, NULL), SIM_BY_SIGNAL + SIGSEGV);
 	expect_said("\"main\" overflowed its stack of 65536 bytes");
-	ck_assert_int_eq(child_run(c, leap_main, NULL), SIM_BY_SIGNAL + SIGSEGV);
+	/* memory that is mapped below the guard takes the write: the switch finds the overflow */
+	int ended = child_run(c, leap_main, NULL);
+
+	ck_assert(ended == SIM_BY_SIGNAL + SIGSEGV || ended == SIM_CRASH);
 	expect_said("\"leaper\" overflowed its stack of 65536 bytes");
 	c.stack_bytes = 1024;
 	ck_assert_int_eq(sim_start(&c), EINVAL);
