@@ -3,8 +3,9 @@
  * How a rank that has had an error ends its communicators: most programs abort them; others destroy
  * them, and some finalize them before. Ranks may do that each in its way, and at times of their
  * own. A program that has had the error of a communicator gets no second one from its destroy; one
- * that finalizes it gets the error once more. An end in order reports no failure to other ranks: a
- * rank whose own failure the communicator does not have aborts it.
+ * that finalizes it gets the error once more. An end in order reports no failure to other ranks. A
+ * rank therefore aborts a communicator that does not have its failure: one of another communicator,
+ * or of the rank itself.
  */
 #include <stdio.h>
 
@@ -48,8 +49,9 @@ static ncclResult_t leave_one(struct lab_rank *me, ncclComm_t comm, bool finaliz
 {
 	ncclResult_t async = ncclSuccess, rc = ncclCommGetAsyncError(comm, &async), end = rc;
 	bool given = !rc && async != ncclSuccess && async != ncclInProgress;
+	bool known = me->error == ncclRemoteError && lab_comms(me->run->config) == 1;
 
-	if (!given && me->error != ncclRemoteError) {
+	if (!given && !known) {
 		lab_call(me, "ncclCommAbort");
 		rc = ncclCommAbort(comm);
 		lab_call(me, NULL);
