@@ -15,6 +15,7 @@ static ncclResult_t coll_check_made_op(struct api_coll *c)
 	struct plan_task *t = &c->task;
 	const struct comm_op *op = comm_op_find(c->comm, t->call, t->op);
 
+	ASSERT(t->reduces); /* no other call has an operation */
 	if (!op)
 		return ncclInvalidArgument;
 	if (op->type != t->type) {
@@ -65,6 +66,7 @@ static ncclResult_t coll_check_count(const struct api_coll *c)
 
 static bool coll_uses(const struct api_coll *c, const struct api_buffer *b)
 {
+	ASSERT(!b->root_only || c->row->rooted);
 	return !b->root_only || c->task.root == c->comm->rank;
 }
 
@@ -83,6 +85,7 @@ ncclResult_t api_coll_check_values(struct api_coll *c)
 		return rc;
 	size_t block = t->count * steps_type_bytes((int)t->type);
 	bool send = coll_uses(c, &c->row->send), recv = coll_uses(c, &c->row->recv);
+	ASSERT(send || recv); /* every rank takes part with data */
 	t->send = send ? t->send : NULL;
 	t->recv = recv ? t->recv : NULL;
 	t->send_bytes = send ? block * coll_blocks(c, &c->row->send) : 0;
@@ -96,10 +99,13 @@ ncclResult_t api_coll_check_values(struct api_coll *c)
 static size_t coll_place(const struct api_coll *c)
 {
 	const struct plan_task *t = &c->task;
+	size_t block = MIN_OF(t->send_bytes, t->recv_bytes);
 
-	return t->send_bytes == t->recv_bytes
-		       ? 0
-		       : (size_t)c->comm->rank * MIN_OF(t->send_bytes, t->recv_bytes);
+	if (t->send_bytes == t->recv_bytes)
+		return 0;
+	/* the larger buffer holds a block for each rank */
+	ASSERT(MAX_OF(t->send_bytes, t->recv_bytes) == block * (size_t)c->comm->nranks);
+	return (size_t)c->comm->rank * block;
 }
 
 static bool coll_in_place(const struct api_coll *c)

@@ -22,6 +22,7 @@ ncclResult_t api_check_type(const char *call, ncclDataType_t type)
 ncclResult_t api_check_count(const char *call, const char *name, size_t count, ncclDataType_t type,
 			     size_t blocks)
 {
+	ASSERT(blocks > 0 && (unsigned)type < ncclNumTypes);
 	size_t most = (size_t)PTRDIFF_MAX / steps_type_bytes((int)type) / blocks;
 
 	if (count <= most)
@@ -46,6 +47,7 @@ ncclResult_t api_check_alignment(const char *call, const char *name, const void 
 {
 	uint32_t align = steps_type_bytes((int)type);
 
+	ASSERT(align && (align & (align - 1)) == 0); /* sizes of types are powers of two */
 	if ((uintptr_t)p % align == 0)
 		return ncclSuccess;
 	WARN("%s: %s %p is not aligned to its type, %s, of %u bytes", call, name, p,
@@ -59,6 +61,7 @@ ncclResult_t api_check_memory(const struct ncclComm *comm, const char *call, con
 	struct cudaPointerAttributes a;
 	cudaError_t e;
 
+	ASSERT(p); /* api_check_pointer refuses NULL before */
 	if (!param_bool(PARAM_CHECK_POINTERS))
 		return ncclSuccess;
 	e = cudaPointerGetAttributes(&a, p);

@@ -58,6 +58,7 @@ static ncclResult_t coll_submit(struct api_coll *c)
 		rc = api_group_add_comm(g, c->comm, true);
 	if (!rc)
 		rc = plan_enqueue(c->comm, &c->task);
+	ASSERT(rc || !g || g->nmembers > 0); /* ncclGroupEnd launches the members' queues */
 	if (rc || g)
 		return rc;
 	return api_launch_now(c->comm, c->task.call);
@@ -99,6 +100,7 @@ static ncclResult_t coll_call(struct api_coll *c, enum api_coll_call call)
 	c->task.name = steps_func_name(c->row->func);
 	c->task.reduces = c->row->reduces;
 
+	ASSERT(c->row->rooted || c->task.root == -1);
 	ncclResult_t rc = comm_enter(c->comm, c->task.call, COMM_NEED_READY);
 	if (rc)
 		return api_return(rc);

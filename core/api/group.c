@@ -11,7 +11,10 @@
 
 struct api_group *api_group(void)
 {
-	return os_self()->slot[OS_SLOT_CORE];
+	struct api_group *g = os_self()->slot[OS_SLOT_CORE];
+
+	ASSERT(!g || g->depth > 0);
+	return g;
 }
 
 ncclResult_t api_return(ncclResult_t rc)
@@ -19,6 +22,7 @@ ncclResult_t api_return(ncclResult_t rc)
 	struct api_group *g = api_group();
 	bool error = rc != ncclSuccess && rc != ncclInProgress;
 
+	ASSERT((unsigned)rc < ncclNumResults);
 	os_self()->refused = error ? ncclGetErrorString(rc) : NULL;
 	if (g && rc == ncclInProgress)
 		g->in_progress = true;
@@ -49,6 +53,7 @@ static void api_group_move(struct api_group *g, int i)
 {
 	const struct api_member m = g->members[i];
 
+	ASSERT(m.collective); /* messages stay where the group has them */
 	for (; i < g->nmembers - 1; i++)
 		g->members[i] = g->members[i + 1];
 	g->members[i] = m;
@@ -73,6 +78,7 @@ ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm, bool
 		if (rc)
 			return rc;
 	}
+	ASSERT(g->nmembers < g->room);
 	g->members[g->nmembers] = api_member_of(comm);
 	g->members[g->nmembers++].collective = collective;
 	return ncclSuccess;
@@ -102,6 +108,7 @@ static ncclResult_t api_group_run(const struct api_group *g)
 {
 	ncclResult_t rc;
 
+	ASSERT(g->depth == 0 && g != api_group()); /* calls made from here are not collected */
 	if (g->error) {
 		api_inits_discard(g->inits);
 		api_cancel(g->members, g->nmembers, g->error);

@@ -25,6 +25,8 @@ static void api_init_failed(struct api_init *failed)
 {
 	struct api_init *list = failed->list;
 	uint32_t none = ncclSuccess;
+
+	ASSERT(failed->result != ncclSuccess && failed->result != ncclInProgress);
 	while (!none &&
 	       !shared_cas_weak_u32(&list->error, &none, (uint32_t)failed->result, SHARED_ACQ_REL))
 		;
@@ -36,6 +38,8 @@ static void api_init_failed(struct api_init *failed)
 static void api_init_task(void *arg)
 {
 	struct api_init *i = arg;
+
+	ASSERT(i->list && i->rank == i->comm->rank);
 	i->result = comm_init(i->comm);
 	i->claimed = i->result != ncclSuccess && comm_claim(i->comm);
 	comm_leave(i->comm);
@@ -91,6 +95,7 @@ ncclResult_t api_inits_run(struct api_init *list)
 	rc = (ncclResult_t)shared_load_u32(&list->error, SHARED_ACQUIRE);
 	for (i = list; i; i = next) {
 		next = i->next;
+		ASSERT(rc || !i->result); /* the list has the error of each of its inits */
 		if (rc && (i->claimed || !i->result))
 			api_init_undo(i->comm, i->out, i->claimed);
 		else if (rc)
@@ -123,6 +128,8 @@ void api_inits_discard(struct api_init *list)
 	}
 	for (struct api_init *i = list; i; i = next) {
 		bool claimed = comm_claim(i->comm);
+
+		ASSERT(!i->task); /* no init of the group has begun */
 		next = i->next;
 		comm_leave(i->comm);
 		if (claimed)
@@ -202,6 +209,7 @@ static ncclResult_t api_init_make(ncclComm_t *out, int nranks, const ncclUniqueI
 	struct api_init *i;
 	ncclResult_t rc;
 
+	ASSERT(rank >= 0 && rank < nranks);
 	i = os_alloc(sizeof *i, "init");
 	if (!i) {
 		WARN("no memory to initialise rank %d", rank);

@@ -35,6 +35,7 @@ static ncclResult_t api_member_announce(struct api_member *m, const char *call)
 
 	if (rc)
 		return rc;
+	ASSERT(!m->launch); /* the caller announces, also for a separate task */
 	rc = plan_announce(m->comm);
 	m->waits = m->comm->config.blocking || plan_is_of_thread(m->comm);
 	m->connects = !rc && (plan_connects(m->comm) || plan_stages(m->comm));
@@ -51,6 +52,7 @@ static ncclResult_t api_member_launch(struct api_member *m, const char *call)
 {
 	ncclResult_t rc = comm_enter_launch(m->comm, call, COMM_NEED_READY, m->launch);
 
+	ASSERT(m->connected && m->left);
 	if (rc)
 		return rc;
 	rc = plan_launch(m->comm);
@@ -133,6 +135,7 @@ static ncclResult_t api_connect_enter(struct api_member *members, int n, const c
 
 		if (m->connected)
 			continue;
+		ASSERT(!m->inside);
 		rc = comm_enter_launch(m->comm, call, COMM_NEED_READY, m->launch);
 		m->inside = !rc;
 	}

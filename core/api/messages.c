@@ -84,6 +84,7 @@ static ncclResult_t messages_overlap_check(const struct api_messages *m, const v
 static ncclResult_t messages_add(const struct api_messages *m, bool is_send, int32_t peer,
 				 void *buffer)
 {
+	ASSERT(peer >= 0 && peer < m->comm->nranks);
 	const struct plan_message message = {
 		.is_send = is_send,
 		.in_place = is_send && m->in_place,
@@ -103,6 +104,7 @@ static ncclResult_t messages_add(const struct api_messages *m, bool is_send, int
 static ncclResult_t messages_add_block(const struct api_messages *m, bool is_send, int32_t peer,
 				       const void *buffer, int32_t n)
 {
+	ASSERT(n == 0 || m->per_rank);
 	return messages_add(m, is_send, peer,
 			    (void *)((uintptr_t)buffer + (size_t)n * messages_bytes(m)));
 }
@@ -146,6 +148,7 @@ static ncclResult_t messages_in_place_check(const struct api_messages *m, const 
 {
 	uintptr_t place = (uintptr_t)all + (size_t)m->comm->rank * messages_bytes(m);
 
+	ASSERT(m->per_rank && !m->in_place); /* only the root's own block can be in place */
 	if ((uintptr_t)one == place)
 		return ncclSuccess;
 	return messages_overlap_check(m, one, 1, all, (size_t)m->comm->nranks,

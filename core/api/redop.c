@@ -35,6 +35,7 @@ static ncclResult_t redop_in_memory(const struct ncclComm *comm, const void *sca
 {
 	uint32_t align = steps_type_bytes((int)op->type);
 
+	ASSERT(align <= sizeof op->factor);
 	if ((uintptr_t)scalar % align) {
 		WARN("%s: scalar %p is not aligned to its type, %s, of %u bytes", redop_create,
 		     scalar, plan_type_name(op->type), align);

@@ -22,6 +22,7 @@ static bool api_root_ended(void *arg)
 	struct api_root *r = arg;
 	struct registry_node *first = registry_lock(), **at = &first;
 
+	ASSERT(!r->ended);
 	while (*at && *at != &r->node)
 		at = &(*at)->next;
 	bool found = *at != NULL;
@@ -44,6 +45,7 @@ static struct api_root *api_root_take(uint64_t id_hash)
 
 		if (r->node.kind != REGISTRY_ROOT || r->id_hash != id_hash)
 			continue;
+		ASSERT(!r->ended); /* the end of its task removes it */
 		found = r;
 		*at = r->node.next;
 		break;
