@@ -240,11 +240,6 @@ struct xml_node *xml_root(const struct xml_doc *doc)
 	return doc->root;
 }
 
-const char *xml_source(const struct xml_doc *doc)
-{
-	return doc->source;
-}
-
 static struct xml_node *xml_named(struct xml_node *n, const char *name)
 {
 	while (n && name && strcmp(n->name, name) != 0)

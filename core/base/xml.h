@@ -46,7 +46,6 @@ int xml_parse(const char *text, size_t bytes, const char *source, struct xml_doc
 void xml_free(struct xml_doc *doc); /* accepts NULL */
 
 struct xml_node *xml_root(const struct xml_doc *doc);
-const char *xml_source(const struct xml_doc *doc);
 
 /* Return the first child of that name, and the next sibling after `n`; NULL if there is no such
  * node. `name` NULL: any name. */

@@ -229,6 +229,5 @@ ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq);
 ncclResult_t bootstrap_root_start(uint64_t magic, uint64_t nonce, const struct os_addr *at,
 				  struct bootstrap_owner owner, struct os_addr *bound,
 				  struct bootstrap_root **root);
-uint64_t bootstrap_root_magic(const struct bootstrap_root *root);
 
 #endif

@@ -465,11 +465,6 @@ err_free:
 	return rc;
 }
 
-uint64_t bootstrap_root_magic(const struct bootstrap_root *root)
-{
-	return root->magic;
-}
-
 void bootstrap_root_close(struct bootstrap_root *root)
 {
 	struct wait w = {

@@ -354,11 +354,6 @@ int os_descriptors_raise(uint64_t *most)
 	return os_world->descriptors_raise(most);
 }
 
-int32_t os_cpu(void)
-{
-	return os_world->cpu();
-}
-
 void os_random(void *out, size_t bytes)
 {
 	os_world->random(out, bytes);

@@ -298,7 +298,6 @@ int os_shm_device(uint64_t *device);
  * May be called repeatedly. A positive errno: the limit is unchanged. A simulated world has no
  * limit. */
 int os_descriptors_raise(uint64_t *most);
-int32_t os_cpu(void); /* CPU of the calling task, or -1 */
 /* Writes random bytes for identifiers; in a simulated world from the seed's named stream. */
 void os_random(void *out, size_t bytes);
 

@@ -59,7 +59,6 @@ struct os_world_ops {
 	void (*boot_id)(char *, size_t);
 	int (*shm_device)(uint64_t *);
 	int (*descriptors_raise)(uint64_t *);
-	int32_t (*cpu)(void);
 	void (*random)(void *, size_t);
 	int (*file_read)(const char *, char **, size_t *);
 	int (*file_write)(const char *, const char *, size_t);

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,11 +202,6 @@ static void real_boot_id(char *out, size_t bytes)
 	snprintf(out, bytes, "%s", text);
 }
 
-static int32_t real_cpu(void)
-{
-	return sched_getcpu();
-}
-
 static void real_random(void *out, size_t bytes)
 {
 	for (size_t done = 0; done < bytes;) {
@@ -349,7 +343,6 @@ const struct os_world_ops os_real_ops = {
 	.boot_id = real_boot_id,
 	.shm_device = real_shm_device,
 	.descriptors_raise = real_descriptors_raise,
-	.cpu = real_cpu,
 	.random = real_random,
 	.file_read = real_file_read,
 	.file_write = real_file_write,

@@ -40,11 +40,6 @@ void world_boot_id(char *out, size_t bytes)
 	host_boot_id(host_self(), out, bytes);
 }
 
-int32_t world_cpu(void)
-{
-	return -1;
-}
-
 /* Returns the contents of one of the host's own files; NULL: not one of them. Short contents are
  * written into `text`. */
 static const char *host_file(uint32_t host, const char *path, char text[128], size_t *bytes)

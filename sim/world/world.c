@@ -33,7 +33,6 @@ static const struct os_world_ops world_ops = {
 	.boot_id = world_boot_id,
 	.shm_device = world_shm_device,
 	.descriptors_raise = world_descriptors_raise,
-	.cpu = world_cpu,
 	.random = world_random,
 	.file_read = world_file_read,
 	.file_write = world_file_write,

@@ -180,7 +180,6 @@ const void *world_memo(const char *kind, const void *key, size_t key_bytes,
 		       void *(*make)(const void *, size_t, void *), void *arg);
 void world_host_name(char *out, size_t bytes);
 void world_boot_id(char *out, size_t bytes);
-int32_t world_cpu(void);
 int world_file_read(const char *path, char **data, size_t *bytes);
 int world_file_write(const char *path, const char *data, size_t bytes);
 int world_dir_list(const char *path, char **names, int *count);

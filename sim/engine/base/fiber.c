@@ -86,17 +86,6 @@ static void fiber_index_add(struct fiber_stack *s)
 	}
 }
 
-static void fiber_index_remove(struct fiber_stack *s)
-{
-	for (size_t i = 0; i < fiber_grains(s->map_bytes); i++) {
-		struct fiber_grain **at = fiber_grain_bucket(s->grain[i].number);
-
-		while (*at != &s->grain[i])
-			at = &(*at)->next;
-		*at = s->grain[i].next;
-	}
-}
-
 bool fiber_on_stack(const void *addr)
 {
 	uintptr_t number = (uintptr_t)addr >> FIBER_GRAIN_SHIFT;
@@ -133,16 +122,6 @@ static struct fiber_stack *fiber_stack_map(size_t bytes)
 	return s;
 }
 
-static void fiber_stack_unmap(struct fiber_stack *s)
-{
-#ifdef __SANITIZE_THREAD__
-	__tsan_destroy_fiber(s->tsan);
-#endif
-	fiber_index_remove(s);
-	munmap(s->map, s->map_bytes);
-	free(s);
-}
-
 /* Returns a stack from the pool, by first fit: all stacks of one run have the same size, so the
  * first one nearly always fits. */
 static struct fiber_stack *fiber_stack_get(size_t bytes)
@@ -162,27 +141,6 @@ static struct fiber_stack *fiber_stack_get(size_t bytes)
 	}
 	pthread_mutex_unlock(&fiber_pool_lock);
 	return s;
-}
-
-void fiber_pool_trim(void)
-{
-	pthread_mutex_lock(&fiber_pool_lock);
-	while (fiber_pool_free) {
-		struct fiber_stack *s = fiber_pool_free;
-
-		fiber_pool_free = s->next;
-		fiber_stack_unmap(s);
-		fiber_pool_total--;
-	}
-	pthread_mutex_unlock(&fiber_pool_lock);
-}
-
-size_t fiber_pool_count(void)
-{
-	pthread_mutex_lock(&fiber_pool_lock);
-	size_t n = fiber_pool_total;
-	pthread_mutex_unlock(&fiber_pool_lock);
-	return n;
 }
 
 /* ---- sanitizers ----------------------------------------------------------------------------- */

@@ -87,9 +87,6 @@ bool fiber_on_stack(const void *addr);
 /* True if addr is in the guard page below the stack. */
 bool fiber_guard_hit(const struct fiber *f, const void *addr);
 
-/* Frees the stacks that no task uses. */
-void fiber_pool_trim(void);
-size_t fiber_pool_count(void); /* number of existing stacks, used or not */
 
 /* The assembly, and the address at which every suspended fiber continues. */
 void fiber_switch(void **save_sp, void *load_sp);

@@ -36,7 +36,7 @@ static struct {
 		struct choice_site *site;
 	} cache[CHOICE_CACHE]; /* by address of the string constant; only a shortcut */
 	bool record, replay, bytes;
-	uint64_t count, strayed;
+	uint64_t strayed;
 	/* the replay stopped early: later choices are not in the file, so they are not counted as
 	 * strayed */
 	bool cut;
@@ -240,7 +240,6 @@ uint32_t choice_draw_quiet(struct choice_site *s, uint32_t n, uint32_t quiet)
 	ASSERT(n > 0 && quiet <= n);
 	if (n == 1)
 		return 0;
-	choices.count++;
 	if (choices.replay)
 		value = choice_replay(s, n, quiet);
 	else if (eng.strategy != STRATEGY_FIFO)
@@ -267,11 +266,6 @@ uint32_t sim_choose(const char *site, uint32_t n)
 		return 0;
 	eng.steps++;
 	return choice_draw(choice_site_get(site), n);
-}
-
-uint64_t choice_count(void)
-{
-	return choices.count;
 }
 
 struct choice_site *choice_first(void)

@@ -98,7 +98,6 @@ uint32_t choice_draw(struct choice_site *site, uint32_t n);
 /* Notes in the log that the latest choice was between two tasks. */
 void choice_log_tasks(int32_t task, int32_t other);
 int choice_write(const char *path);
-uint64_t choice_count(void);
 
 /* probe.c */
 void probe_start(void);
