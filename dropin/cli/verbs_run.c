@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* doppel verbs-run: runs any verbs program on HCA doubles (docs/drop-in.md). */
+/* doppel verbs-run: runs any verbs program on HCA doubles (docs/verbs/drop-in.md). */
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The drop-in: the HCA double as a libibverbs.so.1 for programs that know nothing of Doppel
- * (docs/drop-in.md). Its calls are those of fakeverbs. This directory adds the rest of such a
+ * (docs/verbs/drop-in.md). Its calls are those of fakeverbs. This directory adds the rest of such a
  * library:
  * - the version nodes (abi.txt, abi.sh);
  * - the private names that providers and utilities are linked against, and helpers that only they

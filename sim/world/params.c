@@ -82,7 +82,7 @@ static const struct param_form world_param_forms[ARRAY_LEN(world_param_rows)] = 
 	     "a list of P_Keys such as 0xffff,0x8001"),
 	FORM(DOPPEL_VERBS_CHECK, NULL, 0, world_form_is_rules,
 	     "a list of NAME, -NAME, NAME=off, NAME=warn or NAME=fail with rules of "
-	     "docs/verbs-sanitizer.md"),
+	     "docs/verbs/sanitizer.md"),
 	FORM(DOPPEL_INTERFACES, NULL, 0, world_form_is_interfaces,
 	     "1 to 16 names of network interfaces, as docker0,eth0"),
 	FORM(DOPPEL_FABRIC, NULL, 0, world_form_is_name, "a name without '/'"),

@@ -51,7 +51,7 @@ X(DOPPEL_HCA_PERSONALITY, "DOPPEL_HCA_PERSONALITY", STRING, "spec", 0, 0,       
 	"these, one for each port in turn")                                                        \
 X(DOPPEL_VERBS_CHECK, "DOPPEL_VERBS_CHECK", STRING, NULL, 0, 0,                                    \
 	"rules of the verbs sanitizer: -NAME silences one, NAME=warn or NAME=fail; all, none, "    \
-	"warn (docs/verbs-sanitizer.md)")                                                          \
+	"warn (docs/verbs/sanitizer.md)")                                                          \
 X(DOPPEL_HCA_PKEYS, "DOPPEL_HCA_PKEYS", STRING, NULL, 0, 0,                                        \
 	"P_Key table of the HCA double, as 0xffff,0x8001; default: 0xffff alone")
 /* clang-format on */

@@ -5,7 +5,7 @@
  * seed, byte 1 the size, the rest are choices (sim/engine/order/choice.c).
  *
  * With libFuzzer, coverage guides the search for schedules, and -minimize_crash=1 shrinks them:
- * docs/shrink.md has the commands. fuzz_main.h has a driver without libFuzzer.
+ * docs/sim/shrink.md has the commands. fuzz_main.h has a driver without libFuzzer.
  */
 #include "tests/fuzz/world.h"
 

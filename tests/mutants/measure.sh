@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Seeds to find: for every mutant and every way to explore, the first seed from 1 that finds it with
-# the verdict and the object that NAME.run says. Prints a markdown table, as in docs/mutants.md.
+# the verdict and the object that NAME.run says. Prints a markdown table, as in results/mutants.md.
 # Usage: measure.sh BUILD_DIR SOURCE_DIR [SEEDS] [NAME...]
 #   SEEDS    how many at most (default 2000)
 # In the environment:

@@ -45,8 +45,8 @@ mutant_pattern() { sed -n 3p "$here/$1.run"; }
 mutant_clean_codes() { local c; c=$(sed -n 4p "$here/$1.run"); echo "${c:-0}"; }
 mutant_is_code() { grep -qxE "($2)" <<<"$1"; }
 
-# Those that nothing finds today, one a line, each explained in docs/mutants.md.
-mutant_missed() { sed -n 's/^| `\([a-z0-9_]*\)` .*| not found |.*/\1/p' "$source_dir/docs/mutants.md"; }
+# Mutants that no run finds today, one a line, each explained in results/.
+mutant_missed() { sed -n 's/^| `\([a-z0-9_]*\)` .*| not found |.*/\1/p' "$source_dir"/results/mutants*.md; }
 
 # mutant_applies NAME: does the patch touch core alone, and apply to the core of today? Without fuzz: a hunk has one
 # line of context, and without it the hunk fits in other places too.

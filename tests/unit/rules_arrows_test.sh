@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Which room may include which (ARCHITECTURE section 2). Every quoted include is checked; an include of
+# Which room may include which (docs/architecture.md, section 2). Every quoted include is checked; an include of
 # a room that is not on the including room's list fails with file, line and the list.
 #
 # Floors are an ordered list of folders: a floor may include itself and the floors before it, and it may

@@ -14,10 +14,10 @@ import sys
 
 # (page, first line of the block, or its beginning): reason
 PLAIN = {
-    ("docs/drop-in.md", "$ doppel verbs-run --pair ib_write_bw"): "real time; perftest is the distribution's; dropin.verbs_pair_test",
-    ("docs/drop-in.md", "$ build/fake/tests/kill_peers"): "real time, minutes; ci/full kill-peers",
-    ("docs/drop-in.md", "$ bash dropin/tests/killed/stack.sh"): "real time, minutes, a second build; ci/full kill-stack",
-    ("docs/soft-roce.md", "$ doppel run all_reduce --processes 2"): "a kernel's verbs, in a VM; ci/soft-roce",
+    ("docs/verbs/drop-in.md", "$ doppel verbs-run --pair ib_write_bw"): "real time; perftest is the distribution's; dropin.verbs_pair_test",
+    ("docs/verbs/drop-in.md", "$ build/fake/tests/kill_peers"): "real time, minutes; ci/full kill-peers",
+    ("docs/verbs/drop-in.md", "$ bash dropin/tests/killed/stack.sh"): "real time, minutes, a second build; ci/full kill-stack",
+    ("docs/verbs/soft-roce.md", "$ doppel run all_reduce --processes 2"): "a kernel's verbs, in a VM; ci/soft-roce",
 }
 
 

@@ -2,7 +2,7 @@
 /*
  * Reports of the double: lines of its log, and the rules of the verbs sanitizer. A rule has a name,
  * a level, and a sentence with the call sites: where the object was posted, registered or created,
- * and where the error happened. docs/verbs-sanitizer.md lists the rules; checks/checks.h has most
+ * and where the error happened. docs/verbs/sanitizer.md lists the rules; checks/checks.h has most
  * of the code that checks them.
  *
  * A rule of level FAIL is for behaviour that verbs leave undefined: the run fails with class

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The table of personalities, and the reasons for its values, field by field.
- * docs/fidelity-verbs.md lists the target on which each difference was seen.
+ * docs/verbs/fidelity.md lists the target on which each difference was seen.
  *
  * max_*               Values that the drivers report: mlx5 of a ConnectX-7, rxe of Linux 6.1,
  *                     limited by the room in the tables (ibv_query_device). `spec` has mlx5's

@@ -10,8 +10,8 @@
  * Small writes are exempt: they land as a whole, last word last, unless their region has relaxed
  * ordering.
  *
- * Engine `sim`, in the seeds that have the memory-order adversary (docs/memory-order.md). In half
- * of those, pieces land in order, as over a bus that keeps order: the early part of a burst is its
+ * Engine `sim`, in the seeds with the memory-order adversary (docs/sim/memory-order.md). In half of
+ * those, pieces land in order, as over a bus that keeps order: the early part of a burst is its
  * beginning. In the others, and always in regions of relaxed ordering, the pieces are from
  * anywhere.
  *

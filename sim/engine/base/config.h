@@ -15,7 +15,7 @@ enum sim_strategy {
 	SIM_FIFO, /* first come, first served; exact charges; the seed has no influence */
 };
 
-/* The memory-order adversary (docs/memory-order.md). It explores, and fifo never explores. */
+/* The memory-order adversary (docs/sim/memory-order.md). It explores, and fifo never explores. */
 enum sim_memory_order {
 	SIM_MEMORY_DRAW, /* default: on in half of the seeds */
 	SIM_MEMORY_OFF,

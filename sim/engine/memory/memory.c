@@ -86,7 +86,7 @@ static struct mem_agent *mem_self(void)
 }
 
 /* Ends a task's agent. Its stores remain valid, whether the task returned or its process was
- * killed: see docs/memory-order.md. */
+ * killed: see docs/sim/memory-order.md. */
 void mem_task_ended(struct task *t)
 {
 	mem_agent_free(t->mem);

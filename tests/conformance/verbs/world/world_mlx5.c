@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Differences between the personality mlx5, which behaves as libmlx5 and the kernel's driver do,
- * and `spec`, which behaves as specified: rows of docs/fidelity-verbs.md. */
+ * and `spec`, which behaves as specified: rows of docs/verbs/fidelity.md. */
 #include "backends/fakeverbs/objects/handles.h"
 #include "tests/conformance/verbs/harness/world.h"
 #include "tests/conformance/verbs/harness/world_ud.h"
