@@ -43,6 +43,8 @@
 /* Time to wait for kernels of other communicators on the GPU, and between two checks. */
 #define COMM_BUSY_NS      120000000000ull
 #define COMM_BUSY_LOOK_NS 10000000ull
+/* Time for kernels to find the abort word and end if the GPU does not report their end. */
+#define COMM_UNREPORTED_NS 100000000ull
 /* Maximum number of other communicators of a process that are checked. */
 #define COMM_OTHERS 64
 
@@ -190,7 +192,10 @@ static void comm_quieten(struct ncclComm *comm)
 	if (in_init || shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	comm_users_wait(comm);
-	(void)comm_drain(comm);
+	if (comm_drain(comm)) {
+		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
+		os_sleep_ns(COMM_UNREPORTED_NS);
+	}
 	if (comm_is_aborted(comm)) {
 		comm_leave_others(comm);
 	} else if (comm->bootstrap) {
