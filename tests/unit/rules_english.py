@@ -13,8 +13,8 @@ import sys
 PENDING = (
     "core/device/", "core/plan/", "core/transport/", "core/tune/",
     "docs/bootstrap.md", "docs/debugging.md", "docs/device.md",
-    "docs/verbs/drop-in.md", "docs/examples/", "docs/fakecuda.md",
-    "docs/verbs/fakeverbs.md", "docs/faults.md", "docs/verbs/fidelity.md", "docs/figures.md",
+    "docs/examples/", "docs/fakecuda.md",
+    "docs/faults.md", "docs/figures.md",
     "docs/lab.md", "docs/mutants.md",
     "docs/os.md", "docs/plan.md",
     "docs/testing.md", "docs/topology.md", "docs/transport.md", "docs/using.md",
