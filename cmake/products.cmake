@@ -64,7 +64,7 @@ endif()
 # ---- libdoppel: the stack. Topology and the choice of programs are an object library of their own:
 # `doppel topo`, `doppel tune` and the unit tests use it directly, and it depends on nothing but base
 # and os.
-doppel_sources(topo_sources core/topo core/tune)
+doppel_sources(topo_sources core/topo core/algo core/tune)
 add_library(core_topo OBJECT ${topo_sources})
 target_link_libraries(core_topo PUBLIC doppel-rt)
 # What the drivers have of a GPU, for `doppel topo detect` too.

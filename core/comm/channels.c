@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/algo/algo.h"
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/comm/comm_internal.h"
@@ -157,12 +158,12 @@ static void channels_tree_fill(const struct ncclComm *comm, struct channel *ch,
 /* Removes programs that these machines do not need; their connections are not made. */
 static void channels_programs(struct ncclComm *comm)
 {
-	comm->allowed = tune_without_trees(&comm->summary, comm->allowed);
-	comm->allowed = tune_without_pat(&comm->summary, comm->allowed,
-					 comm->peers[comm->rank].pat_anywhere);
-	comm->pat_channels = tune_pat_channels(comm->nchannels, comm->allowed);
+	comm->allowed = tune_programs(&comm->summary, comm->allowed,
+				      comm->peers[comm->rank].pat_anywhere);
+	comm->pat_channels = algo_channels(DEV_PAT, comm->nchannels, comm->allowed);
 	comm->direct_channels =
-		tune_direct_channels(&comm->summary, comm->nchannels, comm->allowed);
+		MAX_OF(algo_channels(DEV_ONE_SHOT, comm->nchannels, comm->allowed),
+		       algo_channels(DEV_TWO_SHOT, comm->nchannels, comm->allowed));
 }
 
 /* Fills in the links of every channel. If programs use trees, also computes the link over which
@@ -177,7 +178,7 @@ static ncclResult_t channels_trees(struct ncclComm *comm, const struct topo_tree
 	DOPPEL_STATIC_CHECK(DEV_TREE_SELF == TOPO_TREE_SELF, "device and topology mean the same");
 	for (int32_t c = 0; c < comm->nchannels; c++)
 		channels_tree_fill(comm, &comm->channels[c], trees);
-	comm->trees = tune_uses_trees(comm->allowed);
+	comm->trees = algo_channels(DEV_TREE, comm->nchannels, comm->allowed) > 0;
 	if (!comm->trees)
 		return ncclSuccess;
 	comm->life->trees = MIN_OF(trees->distinct, comm->nchannels);

@@ -18,34 +18,28 @@ TABLE_KERNEL(dev_one_rank)
 DEV_ONE_PROGRAMS(TABLE_ONE)
 #undef TABLE_ONE
 
-const struct dev_kernel *dev_kernel_collective(enum dev_proto proto, int warp_width)
-{
-	switch (proto) {
-	case DEV_SIMPLE:
-		return table_dev_collective_simple(warp_width);
-	case DEV_LL:
-		return table_dev_collective_ll(warp_width);
-	case DEV_LL128:
-		return table_dev_collective_ll128(warp_width);
-	case DEV_PROTO_COUNT:
-		break;
-	}
-	return NULL;
-}
+/* The kernels of several programs, with their lists. */
+#define TABLE_LISTS(X)                                                                             \
+	X(dev_collective_simple, DEV_PROGRAMS_RING_SIMPLE)                                         \
+	X(dev_collective_ll, DEV_PROGRAMS_RING_LL)                                                 \
+	X(dev_collective_ll, DEV_PROGRAMS_DIRECT_LL)                                               \
+	X(dev_collective_ll128, DEV_PROGRAMS_RING_LL128)                                           \
+	X(dev_tree_simple, DEV_PROGRAMS_TREE_SIMPLE)                                               \
+	X(dev_tree_ll, DEV_PROGRAMS_TREE_LL)                                                       \
+	X(dev_tree_ll128, DEV_PROGRAMS_TREE_LL128)                                                 \
+	X(dev_pat, DEV_PROGRAMS_PAT_SIMPLE)
 
-const struct dev_kernel *dev_kernel_tree(enum dev_proto proto, int warp_width)
+const struct dev_kernel *dev_kernel_of(int program, int warp_width)
 {
-	switch (proto) {
-	case DEV_SIMPLE:
-		return table_dev_tree_simple(warp_width);
-	case DEV_LL:
-		return table_dev_tree_ll(warp_width);
-	case DEV_LL128:
-		return table_dev_tree_ll128(warp_width);
-	case DEV_PROTO_COUNT:
-		break;
+	switch (program) {
+#define TABLE_CASE(id, ...) case DEV_##id:
+#define TABLE_LIST(name, programs) programs(TABLE_CASE) return table_##name(warp_width);
+		TABLE_LISTS(TABLE_LIST)
+#undef TABLE_LIST
+#undef TABLE_CASE
+	default:
+		return NULL;
 	}
-	return NULL;
 }
 
 /* The rows of DEV_ONE_PROGRAMS. */
@@ -71,11 +65,6 @@ const struct dev_kernel *dev_kernel_one_row(uint32_t row, int warp_width)
 {
 	return row < sizeof table_one / sizeof *table_one ? table_one[row].kernel(warp_width)
 							  : NULL;
-}
-
-const struct dev_kernel *dev_kernel_pat(int warp_width)
-{
-	return table_dev_pat(warp_width);
 }
 
 const struct dev_kernel *dev_kernel_messages(bool ll128, int warp_width)

@@ -353,15 +353,13 @@ struct dev_kernel {
 
 DOPPEL_EXTERN_C_BEGIN
 /* The kernel table of core/device: by warp width (fakes: 1 or 32; CUDA: 32 only). NULL: not built.
- * dev_kernel_one_rank has a struct dev_work as its argument block, and one block per channel of
- * it. */
-const struct dev_kernel *dev_kernel_collective(enum dev_proto proto, int warp_width);
-const struct dev_kernel *dev_kernel_tree(enum dev_proto proto, int warp_width);
+ * dev_kernel_of runs all programs of the program's protocol and family; dev_kernel_one_rank has a
+ * struct dev_work as its argument block, and one block per channel of it. */
+const struct dev_kernel *dev_kernel_of(int program, int warp_width);
 /* The kernel of this program, type and operation alone (programs.h, DEV_ONE_PROGRAMS). NULL: there
  * is none. And that of row 0, 1, 2...; NULL: there are no more. */
 const struct dev_kernel *dev_kernel_one(int program, int type, int op, int warp_width);
 const struct dev_kernel *dev_kernel_one_row(uint32_t row, int warp_width);
-const struct dev_kernel *dev_kernel_pat(int warp_width);
 /* With LL128: messages have it as well, and the kernel more registers. */
 const struct dev_kernel *dev_kernel_messages(bool ll128, int warp_width);
 const struct dev_kernel *dev_kernel_one_rank(int warp_width);

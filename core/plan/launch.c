@@ -149,16 +149,6 @@ void plan_task_plan(const struct plan_state *st, struct plan_task *t)
 	t->work.nwarps = (uint8_t)MIN_OF(st->warps, shape.nthreads / 32);
 }
 
-static const struct dev_kernel *plan_kernel_general(const struct plan_state *st,
-						    const struct dev_work *w)
-{
-	struct dev_program_row row = steps_program(w->program);
-
-	if (row.algo == DEV_PAT)
-		return st->pat_kernel;
-	return row.algo == DEV_TREE ? st->tree_kernel[row.proto] : st->kernel[row.proto];
-}
-
 /* That of the work's program, type and operation alone, if there is one. */
 static const struct dev_kernel *plan_kernel_of(const struct plan_state *st,
 					       const struct dev_work *w)
@@ -166,7 +156,7 @@ static const struct dev_kernel *plan_kernel_of(const struct plan_state *st,
 	const struct dev_kernel *one =
 		dev_kernel_one(w->program, w->type, w->op, (int)st->warp_width);
 
-	return one ? one : plan_kernel_general(st, w);
+	return one ? one : st->kernel[w->program];
 }
 
 /* Adds the task's work, unless it does not fit: then *full. */
@@ -180,7 +170,7 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 	ncclResult_t rc;
 
 	const struct dev_kernel *kernel = plan_kernel_of(st, w),
-				*general = plan_kernel_general(st, w);
+				*general = st->kernel[w->program];
 
 	*full = p->ntasks && (general != p->general || !plan_fits(st, p, &more));
 	if (*full)

@@ -61,20 +61,13 @@ static ncclResult_t plan_kernels_load(const struct ncclComm *comm, struct plan_s
 		st->one_rank_kernel = dev_kernel_one_rank(width);
 		return plan_kernel_load(comm, st->one_rank_kernel);
 	}
-	for (int proto = 0; proto < DEV_PROTO_COUNT && !rc; proto++) {
-		st->kernel[proto] = dev_kernel_collective((enum dev_proto)proto, width);
-		st->tree_kernel[proto] = dev_kernel_tree((enum dev_proto)proto, width);
-		rc = plan_kernel_load(comm, st->kernel[proto]);
-		if (!rc && comm->trees)
-			rc = plan_kernel_load(comm, st->tree_kernel[proto]);
+	for (int p = 0; p < DEV_PROGRAM_COUNT && !rc; p++) {
+		st->kernel[p] = dev_kernel_of(p, width);
+		if (tune_is_allowed(comm->allowed, p))
+			rc = plan_kernel_load(comm, st->kernel[p]);
 	}
 	for (uint32_t i = 0; !rc && dev_kernel_one_row(i, width); i++)
 		rc = plan_kernel_load(comm, dev_kernel_one_row(i, width));
-	if (rc)
-		return rc;
-	st->pat_kernel = dev_kernel_pat(width);
-	if (comm->pat_channels)
-		rc = plan_kernel_load(comm, st->pat_kernel);
 	if (rc)
 		return rc;
 	st->message_kernel = dev_kernel_messages(transport_messages_have(comm, DEV_LL128), width);

@@ -82,10 +82,8 @@ struct plan_need {
 uint32_t plan_block_warps(int64_t threads);
 
 struct plan_state {
-	/* Of one rank alone, or of several: of collectives by protocol, those over trees and of PAT
-	 * apart, and of messages. */
-	const struct dev_kernel *one_rank_kernel, *kernel[DEV_PROTO_COUNT],
-		*tree_kernel[DEV_PROTO_COUNT], *pat_kernel, *message_kernel;
+	/* Of one rank alone, or of several: of collectives by program, and of messages. */
+	const struct dev_kernel *one_rank_kernel, *kernel[DEV_PROGRAM_COUNT], *message_kernel;
 	uint32_t warp_width, warps; /* warps of a block */
 	uint32_t cluster;           /* blocks of a cluster at most; 1: none */
 	struct plan_limits limits;

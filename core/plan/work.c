@@ -6,18 +6,10 @@
  */
 #include <string.h>
 
+#include "core/algo/algo.h"
 #include "core/device/reduce_copy.h"
 #include "core/plan/plan_internal.h"
 #include "core/tune/allowed.h"
-
-/* Chunks of PAT: halves of a slot, but not below the least bytes, until the call has so many of
- * them for each channel: NCCL 2.28's numbers. They stay multiples of the grain. */
-enum {
-	PLAN_PAT_LEAST_BYTES = 64 << 10,
-	PLAN_PAT_GATHER_CHUNKS = 32,
-	PLAN_PAT_SCATTER_CHUNKS = 16,
-	PLAN_PAT_GRAIN = 512,
-};
 
 /* Bits of 1/n in the type. */
 static uint64_t plan_inverse(ncclDataType_t type, int32_t n)
@@ -150,28 +142,23 @@ static void plan_work_program(const struct plan_limits *lim, enum dev_program pr
 }
 
 /* As many as a plugin wants, if the program is connected on them. */
-static int32_t plan_channels(const struct tune_cost *cost, int32_t nchannels)
+static int32_t plan_channels(const struct algo_cost *cost, int32_t nchannels)
 {
 	return cost->channels ? MIN_OF(nchannels, cost->channels) : nchannels;
 }
 
-/* PAT: a block that does not share a slot with others goes in smaller chunks, as in NCCL, so that
- * the steps of one overlap those of the next. */
-static void plan_work_pat(const struct plan_task *task, const struct plan_limits *lim,
-			  int32_t nchannels, struct dev_work *w)
+/* The algorithm's chunk, which may be less than a slot. */
+static void plan_work_chunk(const struct plan_task *task, const struct plan_limits *lim,
+			    int32_t nchannels, struct dev_work *w)
 {
-	struct steps_part part = steps_part_of(w, w->channel_lo);
-	struct steps_pat s = steps_pat_of(&part, lim->nranks);
-	bool gathers = steps_program(w->program).func == DEV_ALL_GATHER;
-	uint64_t chunks =
-		(uint64_t)nchannels * (gathers ? PLAN_PAT_GATHER_CHUNKS : PLAN_PAT_SCATTER_CHUNKS);
-	uint64_t bytes = (uint64_t)part.chunk * steps_type_bytes(w->type);
+	const struct algo *a = algo_of_program(w->program);
+	uint32_t size = steps_type_bytes(w->type);
 
-	if (s.low < s.levels)
-		return;
-	while (bytes > PLAN_PAT_LEAST_BYTES && bytes * chunks > plan_bytes(task))
-		bytes = bytes / 2 / PLAN_PAT_GRAIN * PLAN_PAT_GRAIN;
-	w->chunk_lo = w->chunk_mid = w->chunk_hi = (uint32_t)(bytes / steps_type_bytes(w->type));
+	if (a->chunk)
+		w->chunk_lo = w->chunk_mid = w->chunk_hi =
+			(uint32_t)(a->chunk(w, lim->nranks, nchannels, plan_bytes(task),
+					    (uint64_t)w->chunk_lo * size) /
+				   size);
 }
 
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
@@ -196,6 +183,6 @@ void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 			plan_channels(&lim->model.program[work->program], choice.nchannels);
 	plan_work_share(work, shape->nchannels,
 			steps_grain_bytes(steps_program(work->program).proto));
-	if (lim->nranks > 1 && steps_program(work->program).algo == DEV_PAT)
-		plan_work_pat(task, lim, shape->nchannels, work);
+	if (lim->nranks > 1)
+		plan_work_chunk(task, lim, shape->nchannels, work);
 }

@@ -693,16 +693,6 @@ static inline void piece_fill(struct ring *g, struct piece *p, const struct dev_
 	args->fifo.end = g->launches;
 }
 
-static inline const struct dev_kernel *program_kernel(int program, int width)
-{
-	struct dev_program_row row = steps_program(program);
-
-	if (row.algo == DEV_PAT)
-		return dev_kernel_pat(width);
-	return row.algo == DEV_TREE ? dev_kernel_tree(row.proto, width)
-				    : dev_kernel_collective(row.proto, width);
-}
-
 /* Every second launch uses the kernel for the works' program, type and operation alone, if there is
  * one. */
 static inline const struct dev_kernel *works_kernel(const struct ring *g,
@@ -720,7 +710,7 @@ static inline const struct dev_kernel *works_kernel(const struct ring *g,
 			works[i].op == w->op;
 	if (alike)
 		one = dev_kernel_one(w->program, w->type, w->op, width);
-	return one ? one : program_kernel(w->program, width);
+	return one ? one : dev_kernel_of(w->program, width);
 }
 
 static inline void ring_launch(struct ring *g, const struct dev_work *works, int n, uint64_t mask,

@@ -32,7 +32,7 @@ declare -A allowed=(
 
 # Floors, from the ground up. Two folders with a + between them are one floor: base reads the environment
 # through os, and os is written with the words of base; both are in libdoppel-rt.
-core_floors="base+os include device bootstrap topo tune rank detect mem transport proxy plan comm api"
+core_floors="base+os include device bootstrap topo algo tune rank detect mem transport proxy plan comm api"
 fakeverbs_floors="arena objects checks queues transport entry"
 engine_floors="base trace order memory faults run report life"
 # the runner and what a program does beside its series call each other

@@ -181,8 +181,7 @@ static ncclResult_t tune_gather(struct tune_world *w, const struct topo_system *
 		rc = topo_summary_make(&w->summary, all, hosts * gpus);
 	if (!rc)
 		rc = topo_connect_rings(all, hosts * gpus, 0, &rings, NULL);
-	w->allowed = tune_without_trees(&w->summary, w->allowed);
-	w->allowed = tune_without_pat(&w->summary, w->allowed, param_i64(PARAM_PAT_ENABLE) == 1);
+	w->allowed = tune_programs(&w->summary, w->allowed, param_i64(PARAM_PAT_ENABLE) == 1);
 	if (!rc)
 		tune_model_make(&w->model, &w->summary,
 				tune_channels(rings.nchannels,

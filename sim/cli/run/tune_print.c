@@ -73,7 +73,7 @@ static void print_us(uint64_t ns, bool allowed)
 static void print_cell(const struct tune_options *o, const struct tune_world *w,
 		       const struct tune_row *row, int p)
 {
-	const struct tune_cost *cost = &w->model.program[p];
+	const struct algo_cost *cost = &w->model.program[p];
 
 	if (cost->bw_mbps)
 		print_us(tune_time_ns(cost, row->bytes), tune_is_allowed(w->allowed, p));
@@ -128,7 +128,7 @@ void tune_print(const struct tune_options *o, const struct tune_world *w,
 static void json_program(const struct tune_options *o, const struct tune_world *w,
 			 const struct tune_row *row, int p)
 {
-	const struct tune_cost *cost = &w->model.program[p];
+	const struct algo_cost *cost = &w->model.program[p];
 	char label[PRINT_LABEL];
 
 	printf("{\"program\":\"%s\",\"allowed\":%s,\"time_us\":", print_label(p, label),

@@ -2,7 +2,9 @@
 /* The model of the choice: the known figures of NCCL's, and what must hold of any figures. */
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/algo/algo.h"
 #include "core/device/names.h"
 #include "core/device/steps.h"
 #include "core/tune/allowed.h"
@@ -41,18 +43,33 @@ static struct topo_summary hosts_of(int32_t nhosts, int32_t each)
 	return s;
 }
 
-static struct tune_cost cost_of(const struct topo_summary *s, enum dev_func func, const char *proto)
+/* Programs that connect every two ranks. */
+static uint64_t shots(void)
 {
-	struct tune_cost cost;
+	return algo_programs(DEV_ONE_SHOT) | algo_programs(DEV_TWO_SHOT);
+}
 
-	ck_assert(tune_cost_of(&cost, s, 16, func, "RING", proto));
+static enum dev_proto proto_of(const char *name)
+{
+	int proto = 0;
+
+	while (strcmp(dev_proto_text((unsigned)proto), name))
+		proto++;
+	return (enum dev_proto)proto;
+}
+
+static struct algo_cost cost_of(const struct topo_summary *s, enum dev_func func, const char *proto)
+{
+	struct algo_cost cost;
+
+	algo_cost_fill(&cost, s, 16, func, DEV_RING, proto_of(proto));
 	return cost;
 }
 
 static void expect_cost(const struct topo_summary *s, enum dev_func func, const char *proto,
 			uint64_t latency_ns, uint64_t bw_mbps)
 {
-	struct tune_cost cost = cost_of(s, func, proto);
+	struct algo_cost cost = cost_of(s, func, proto);
 
 	ck_assert_msg(cost.latency_ns == latency_ns && cost.bw_mbps == bw_mbps,
 		      "%s %s, %d hosts: %llu ns, %llu MB/s; expected %llu, %llu",
@@ -109,7 +126,7 @@ START_TEST(more_than_two_hosts_have_the_speed_between_them)
 END_TEST
 
 /* The least size at which `b` is faster than `a`. */
-static uint64_t crossing(const struct tune_cost *a, const struct tune_cost *b)
+static uint64_t crossing(const struct algo_cost *a, const struct algo_cost *b)
 {
 	uint64_t low = 0, high = 1ull << 40;
 
@@ -134,9 +151,9 @@ static void expect_near(uint64_t got, uint64_t want)
  * kernel of LL128 has a latency of ours, 5.7 us less than NCCL reckons with. */
 START_TEST(protocols_cross_where_they_cost_the_same)
 {
-	struct tune_cost ll = cost_of(&one_host, DEV_ALL_REDUCE, "LL");
-	struct tune_cost ll128 = cost_of(&one_host, DEV_ALL_REDUCE, "LL128");
-	struct tune_cost simple = cost_of(&one_host, DEV_ALL_REDUCE, "SIMPLE");
+	struct algo_cost ll = cost_of(&one_host, DEV_ALL_REDUCE, "LL");
+	struct algo_cost ll128 = cost_of(&one_host, DEV_ALL_REDUCE, "LL128");
+	struct algo_cost simple = cost_of(&one_host, DEV_ALL_REDUCE, "SIMPLE");
 
 	expect_near(crossing(&ll, &ll128), 3077000);
 	expect_near(crossing(&ll128, &simple), 44369967);
@@ -149,7 +166,7 @@ END_TEST
 START_TEST(programs_cross_where_four_gpus_do)
 {
 	struct topo_summary s = one_host;
-	struct tune_cost one, two, ll, ll128;
+	struct algo_cost one, two, ll, ll128;
 
 	s.nranks = 4;
 	s.direct = TOPO_PATH_NVL;
@@ -157,8 +174,8 @@ START_TEST(programs_cross_where_four_gpus_do)
 	s.graph[TOPO_RING].bw_intra_mbps = 30000;
 	ll = cost_of(&s, DEV_ALL_REDUCE, "LL");
 	ll128 = cost_of(&s, DEV_ALL_REDUCE, "LL128");
-	ck_assert(tune_cost_of(&one, &s, 24, DEV_ALL_REDUCE, "ONE_SHOT", "LL"));
-	ck_assert(tune_cost_of(&two, &s, 24, DEV_ALL_REDUCE, "TWO_SHOT", "LL"));
+	algo_cost_fill(&one, &s, 24, DEV_ALL_REDUCE, DEV_ONE_SHOT, DEV_LL);
+	algo_cost_fill(&two, &s, 24, DEV_ALL_REDUCE, DEV_TWO_SHOT, DEV_LL);
 	ck_assert_uint_lt(tune_time_ns(&one, 64 << 10), tune_time_ns(&two, 64 << 10));
 	ck_assert_uint_gt(tune_time_ns(&one, 128 << 10), tune_time_ns(&two, 128 << 10));
 	ck_assert_uint_gt(tune_time_ns(&ll, 256 << 10), tune_time_ns(&two, 256 << 10));
@@ -172,7 +189,7 @@ END_TEST
 START_TEST(large_reduce_scatter_is_faster_with_ll128)
 {
 	struct topo_summary s = one_host;
-	struct tune_cost ll128, simple;
+	struct algo_cost ll128, simple;
 
 	for (s.nranks = 2; s.nranks <= 8; s.nranks *= 2) {
 		ll128 = cost_of(&s, DEV_REDUCE_SCATTER, "LL128");
@@ -195,7 +212,7 @@ START_TEST(time_grows_with_bytes)
 		const struct topo_summary s = hosts_of(nhosts, 4);
 
 		for (int i = 0; i < 3 * DEV_FUNC_COUNT; i++) {
-			struct tune_cost cost = cost_of(&s, (enum dev_func)(i / 3), protos[i % 3]);
+			struct algo_cost cost = cost_of(&s, (enum dev_func)(i / 3), protos[i % 3]);
 			uint64_t before = 0;
 
 			for (uint64_t bytes = 1; bytes < 1ull << 60; bytes += bytes / 2 + 1) {
@@ -214,7 +231,7 @@ END_TEST
 START_TEST(a_large_all_reduce_between_hosts_has_more_latency)
 {
 	struct topo_summary s = hosts_of(4, 8);
-	struct tune_cost cost = cost_of(&s, DEV_ALL_REDUCE, "SIMPLE");
+	struct algo_cost cost = cost_of(&s, DEV_ALL_REDUCE, "SIMPLE");
 	uint64_t from = 64 * 16 * 32;
 
 	ck_assert_uint_eq(cost.plateau_bytes, from);
@@ -247,9 +264,9 @@ END_TEST
 static void expect_tree(const struct topo_summary *s, enum dev_func func, const char *proto,
 			uint64_t latency_ns, uint64_t bw_mbps)
 {
-	struct tune_cost cost;
+	struct algo_cost cost;
 
-	ck_assert(tune_cost_of(&cost, s, 16, func, "TREE", proto));
+	algo_cost_fill(&cost, s, 16, func, DEV_TREE, proto_of(proto));
 	ck_assert_msg(cost.latency_ns == latency_ns && cost.bw_mbps == bw_mbps,
 		      "%s %s, %d hosts: %llu ns, %llu MB/s; expected %llu, %llu",
 		      steps_func_name((int)func), proto, s->nhosts,
@@ -284,9 +301,9 @@ END_TEST
 START_TEST(trees_are_corrected_by_size)
 {
 	struct topo_summary four = hosts_of(4, 8);
-	struct tune_cost cost, plain;
+	struct algo_cost cost, plain;
 
-	ck_assert(tune_cost_of(&cost, &four, 16, DEV_ALL_REDUCE, "TREE", "LL"));
+	algo_cost_fill(&cost, &four, 16, DEV_ALL_REDUCE, DEV_TREE, DEV_LL);
 	plain = cost;
 	plain.corrected = 0;
 	ck_assert_uint_eq(tune_time_ns(&cost, 63), tune_time_ns(&plain, 63));
@@ -298,7 +315,7 @@ START_TEST(trees_are_corrected_by_size)
 			  tune_time_ns(&plain, (64 << 12) - 1));
 	plain.bw_mbps = cost.bw_mbps;
 	ck_assert_uint_eq(tune_time_ns(&cost, 64ull << 23), tune_time_ns(&plain, 64ull << 23));
-	ck_assert(tune_cost_of(&cost, &four, 16, DEV_BROADCAST, "TREE", "LL"));
+	algo_cost_fill(&cost, &four, 16, DEV_BROADCAST, DEV_TREE, DEV_LL);
 	ck_assert_uint_eq(cost.corrected, 0);
 }
 END_TEST
@@ -315,7 +332,7 @@ START_TEST(many_hosts_choose_trees_for_little_and_rings_for_much)
 			 DEV_TREE);
 	ck_assert_int_eq(steps_program(tune_choose(&m, DEV_ALL_REDUCE, programs, 1ull << 34)).algo,
 			 DEV_RING);
-	programs = tune_without_pat(&many, programs, false);
+	programs = tune_programs(&many, programs, false);
 	ck_assert_int_eq(steps_program(tune_choose(&m, DEV_ALL_GATHER, programs, 4096)).algo,
 			 DEV_RING);
 }
@@ -323,11 +340,11 @@ END_TEST
 
 static void expect_pat(const struct topo_summary *s, uint64_t latency_ns, uint64_t bw_mbps)
 {
-	struct tune_cost cost;
+	struct algo_cost cost;
 
 	for (int func = DEV_ALL_GATHER; func <= DEV_REDUCE_SCATTER;
 	     func += DEV_REDUCE_SCATTER - DEV_ALL_GATHER) {
-		ck_assert(tune_cost_of(&cost, s, 40, (enum dev_func)func, "PAT", "SIMPLE"));
+		algo_cost_fill(&cost, s, 40, (enum dev_func)func, DEV_PAT, DEV_SIMPLE);
 		ck_assert_msg(cost.latency_ns == latency_ns && cost.bw_mbps == bw_mbps,
 			      "%d hosts: %llu ns, %llu MB/s; expected %llu, %llu", s->nhosts,
 			      (unsigned long long)cost.latency_ns, (unsigned long long)cost.bw_mbps,
@@ -341,12 +358,10 @@ static void expect_pat(const struct topo_summary *s, uint64_t latency_ns, uint64
 START_TEST(pat_costs_what_nccl_reckons)
 {
 	struct topo_summary two = hosts_of(2, 1), nine = hosts_of(9, 1), many = hosts_of(9, 8);
-	struct tune_cost cost;
 
 	expect_pat(&two, 8000 + 4000 + 2 * 2800, 240000);
 	expect_pat(&nine, 8000 + 3 * 4000 + 9 * 2800, 240000);
 	expect_pat(&many, 8000 + 3 * 4000 + 72 * 2800, 240000);
-	ck_assert(!tune_cost_of(&cost, &two, 16, DEV_ALL_GATHER, "PAT", "LL"));
 }
 END_TEST
 
@@ -355,17 +370,18 @@ START_TEST(hosts_with_one_rank_choose_pat_for_little_and_others_only_where_they_
 	struct topo_summary alone = hosts_of(16, 1), pairs = hosts_of(8, 2), huge = alone;
 	uint64_t all = TUNE_ALL_PROGRAMS, pat = 1ull << DEV_ALL_GATHER_PAT_SIMPLE;
 	uint64_t ring = 1ull << DEV_ALL_GATHER_RING_SIMPLE;
+	uint64_t several = all & ~shots();
 	struct tune_model m;
 
-	ck_assert_uint_eq(tune_without_pat(&alone, all, false), all);
-	ck_assert_uint_eq(tune_without_pat(&pairs, all, true), all);
-	ck_assert_uint_eq(tune_without_pat(&pairs, pat | ring, false), ring);
-	ck_assert_uint_eq(tune_without_pat(&pairs, pat, false), pat);
-	ck_assert_int_eq(tune_pat_channels(40, pat), DEV_PAT_CHANNELS);
-	ck_assert_int_eq(tune_pat_channels(3, pat), 3);
-	ck_assert_int_eq(tune_pat_channels(3, ring), 0);
+	ck_assert_uint_eq(tune_programs(&alone, several, false), several);
+	ck_assert_uint_eq(tune_programs(&pairs, several, true), several);
+	ck_assert_uint_eq(tune_programs(&pairs, pat | ring, false), ring);
+	ck_assert_uint_eq(tune_programs(&pairs, pat, false), pat);
+	ck_assert_int_eq(algo_channels(DEV_PAT, 40, pat), DEV_PAT_CHANNELS);
+	ck_assert_int_eq(algo_channels(DEV_PAT, 3, pat), 3);
+	ck_assert_int_eq(algo_channels(DEV_PAT, 3, ring), 0);
 	huge.nranks = huge.nhosts = (1 << DEV_PAT_LEVELS) + 1;
-	ck_assert_uint_eq(tune_without_pat(&huge, pat, true), 0);
+	ck_assert_uint_eq(tune_programs(&huge, pat, true), 0);
 
 	tune_model_make(&m, &alone, 16, all);
 	ck_assert_int_eq(tune_choose(&m, DEV_ALL_GATHER, pat | ring, 4096),
@@ -381,13 +397,12 @@ START_TEST(one_host_goes_over_a_tree_only_where_there_is_nothing_else)
 	uint64_t all = TUNE_ALL_PROGRAMS, trees = 1ull << DEV_ALL_REDUCE_TREE_LL;
 	uint64_t shot = 1ull << DEV_ALL_REDUCE_ONE_SHOT_LL;
 
-	ck_assert(!tune_uses_trees(tune_without_trees(&one_host, all)));
-	ck_assert_uint_eq(tune_without_trees(&two, all), all);
-	ck_assert_uint_eq(tune_without_trees(&one_host, trees), trees);
-	ck_assert(tune_uses_trees(trees));
-	ck_assert_uint_eq(tune_without_trees(&one_host, trees | shot), shot);
+	ck_assert_uint_eq(tune_programs(&one_host, all, true) & algo_programs(DEV_TREE), 0);
+	ck_assert_uint_eq(tune_programs(&two, all, true), all & ~shots());
+	ck_assert_uint_eq(tune_programs(&one_host, trees, false), trees);
+	ck_assert_uint_eq(tune_programs(&one_host, trees | shot, false), shot);
 	unreached.direct = -1;
-	ck_assert_uint_eq(tune_without_trees(&unreached, trees | shot), trees | shot);
+	ck_assert_uint_eq(tune_programs(&unreached, trees | shot, false), trees);
 }
 END_TEST
 
@@ -481,7 +496,7 @@ START_TEST(small_messages_have_fewer_channels_then_fewer_threads)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
-		struct tune_cost cost = cost_of(&one_host, DEV_ALL_REDUCE, want[i].proto);
+		struct algo_cost cost = cost_of(&one_host, DEV_ALL_REDUCE, want[i].proto);
 		struct tune_shape s = tune_shape_of(&cost, 16, want[i].bytes);
 
 		ck_assert_msg(s.nchannels == want[i].nchannels && s.nthreads == want[i].nthreads,
@@ -522,16 +537,6 @@ START_TEST(one_rank_shares_as_with_simple)
 }
 END_TEST
 
-START_TEST(an_algorithm_without_constants_has_no_cost)
-{
-	struct tune_cost cost;
-
-	ck_assert(!tune_cost_of(&cost, &one_host, 16, DEV_ALL_REDUCE, "NVLS", "SIMPLE"));
-	ck_assert(!tune_cost_of(&cost, &one_host, 16, DEV_ALL_REDUCE, "RING", "LL256"));
-	ck_assert_uint_eq(cost.bw_mbps, 0);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("tune");
@@ -560,7 +565,6 @@ int main(void)
 	tcase_add_test(t, small_messages_have_fewer_channels_then_fewer_threads);
 	tcase_add_test(t, models_that_differ_have_different_hashes);
 	tcase_add_test(t, one_rank_shares_as_with_simple);
-	tcase_add_test(t, an_algorithm_without_constants_has_no_cost);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }
