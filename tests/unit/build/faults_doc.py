@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The catalogue in docs/faults.md is what `doppel faults --json` says. Compares, or writes it anew:
+# The catalogue in docs/faults.md has the output of `doppel faults --json`. Compares the two, or writes the catalogue:
 #   python3 tests/unit/build/faults_doc.py build/fake/doppel docs/faults.md [--write]
 import json
 import subprocess
@@ -28,7 +28,8 @@ def catalogue(faults):
         out.append("Selectors: %s.\n\n" % ", ".join("`%s=`" % k for k in layer["selectors"]))
         calls = [s["name"].split(".", 1)[1] for s in layer["sites"] if plain_fail(s)]
         if calls:
-            out.append("Calls that `fail`: %s.\n\n" % ", ".join("`%s`" % c for c in calls))
+            out.append("| calls | actions |\n|---|---|\n")
+            out.append("| %s | `fail` |\n\n" % " ".join("`%s`" % c for c in calls))
         rest = [s for s in layer["sites"] if not plain_fail(s)]
         if rest:
             out.append("| site | what | actions |\n|---|---|---|\n")
@@ -36,7 +37,7 @@ def catalogue(faults):
             actions = "; ".join(action(a) for a in s["actions"])
             out.append("| `%s` | %s | %s |\n" % (s["name"], s["what"], actions.replace("|", "/")))
         out.append("\n" if rest else "")
-    out.append("### Idle sites\n\nNo run of the lab comes to these; drawn plans leave them out.\n\n")
+    out.append("### Idle sites\n\nNo run of the lab visits these sites. Drawn plans leave them out.\n\n")
     out.append("| sites | why |\n|---|---|\n")
     why = {}
     for layer in faults["layers"]:
