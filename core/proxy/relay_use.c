@@ -248,10 +248,16 @@ void proxy_relays_give_up(struct ncclComm *comm)
 
 ncclResult_t proxy_relays_error(const struct ncclComm *comm)
 {
-	for (struct relay_use *use = comm->relays ? comm->relays->uses : NULL; use; use = use->next)
-		if (use->area && shared_load_u32(&use->area->failed, SHARED_ACQUIRE))
-			return ncclRemoteError;
-	return ncclSuccess;
+	const struct relay_use *use = comm->relays ? comm->relays->uses : NULL;
+
+	while (use && !(use->area && shared_load_u32(&use->area->failed, SHARED_ACQUIRE)))
+		use = use->next;
+	if (!use)
+		return ncclSuccess;
+	if (!shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
+		WARN("rank %d: a connection through its relay, rank %d, has failed", comm->rank,
+		     use->rank);
+	return ncclRemoteError;
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
