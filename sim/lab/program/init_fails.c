@@ -16,14 +16,14 @@
 #define INIT_FAILS_POWERS 27 /* a rank is late up to 2^27 ns, 0.13 s */
 
 enum init_fail {
-	INIT_CONFIG, /* the culprit's config is wrong */
-	INIT_CTAS,   /* its config contradicts itself */
-	INIT_COUNT,  /* it counts other ranks than the others */
-	INIT_TWICE,  /* it comes as another rank */
-	INIT_DEVICE, /* it uses the GPU of another rank of its process */
-	INIT_GROUP,  /* its group has a wrong call */
-	INIT_CALLS,  /* the same, in groups of all ranks that have a collective, too */
-	INIT_ENDED,  /* its group ends the communicator that it was to make */
+	INIT_CONFIG,   /* the culprit's config is wrong */
+	INIT_CTAS,     /* its config contradicts itself */
+	INIT_COUNT,    /* it counts other ranks than the others */
+	INIT_TWICE,    /* it comes as another rank */
+	INIT_DEVICE,   /* it uses the GPU of another rank of its process */
+	INIT_GROUP,    /* its group has a wrong call */
+	INIT_CALLS,    /* the same, in groups of all ranks that have a collective, too */
+	INIT_ENDED,    /* its group ends the communicator that it was to make */
 	INIT_DISAGREE, /* it succeeds, and then one calls another collective */
 	INIT_ALL,      /* none fails: processes make communicators by ncclCommInitAll */
 	INIT_ABORTS,   /* all are non-blocking, and it aborts */
@@ -33,14 +33,18 @@ enum init_fail {
 };
 
 static const char *const init_fail_names[INIT_FAILS] = {
-	[INIT_CONFIG] = "wrong config",     [INIT_CTAS] = "contradiction",
-	[INIT_COUNT] = "another count",     [INIT_TWICE] = "a rank twice",
-	[INIT_DEVICE] = "a GPU twice",      [INIT_GROUP] = "group with a wrong call",
+	[INIT_CONFIG] = "wrong config",
+	[INIT_CTAS] = "contradiction",
+	[INIT_COUNT] = "another count",
+	[INIT_TWICE] = "a rank twice",
+	[INIT_DEVICE] = "a GPU twice",
+	[INIT_GROUP] = "group with a wrong call",
 	[INIT_CALLS] = "group of collectives with a wrong call",
 	[INIT_ENDED] = "ended in its group",
 	[INIT_DISAGREE] = "ranks that disagree",
 	[INIT_ALL] = "ncclCommInitAll",
-	[INIT_ABORTS] = "aborted",          [INIT_DESTROYS] = "destroyed",
+	[INIT_ABORTS] = "aborted",
+	[INIT_DESTROYS] = "destroyed",
 	[INIT_NEVER] = "a rank never comes"};
 
 struct init_fails {
@@ -70,7 +74,7 @@ static bool init_fails_fits(const struct lab_rank *me, enum init_fail kind, uint
 
 	if (round >= LAB_MAX_TRANSIENT)
 		return kind == INIT_ENDED;
-	if (kind == INIT_CALLS) /* before the first init there is none to call */
+	if (kind == INIT_CALLS) /* it needs a communicator: not before the first init */
 		return me->comm && !c->nonblocking;
 	return kind != INIT_ALL || !lab_has_env(c, "NCCL_COMM_ID");
 }
@@ -245,9 +249,10 @@ static void init_fails_want(const struct init_fails *f, ncclResult_t got)
 	}
 	if (!right)
 		lab_refused_judge(f->me, "ncclCommInitRank that fails", init_fail_names[f->kind],
-				  got, !f->mine                ? ncclRemoteError
-				       : f->kind == INIT_ENDED ? ncclSuccess
-							       : ncclInvalidArgument);
+				  got,
+				  !f->mine                ? ncclRemoteError
+				  : f->kind == INIT_ENDED ? ncclSuccess
+							  : ncclInvalidArgument);
 }
 
 /* Blocking inits leave nothing. */
@@ -271,8 +276,8 @@ static void init_fails_goes_on(const struct init_fails *f)
 		return;
 	r = ncclAllReduce(sum, sum, INIT_CALL_BYTES, ncclInt8, ncclSum, me->comm,
 			  (cudaStream_t)me->stream);
-	lab_refused_judge(me, "ncclAllReduce after a group that failed", init_fail_names[f->kind], r,
-			  ncclSuccess);
+	lab_refused_judge(me, "ncclAllReduce after a group that failed", init_fail_names[f->kind],
+			  r, ncclSuccess);
 	if (r || !lab_rank_sync(me) || !lab_rank_copy(me, got, mem, 2ul * INIT_CALL_BYTES, false))
 		return;
 	if (got[0] != 1 || got[INIT_CALL_BYTES] != (uint8_t)me->run->nranks)

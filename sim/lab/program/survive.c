@@ -331,7 +331,7 @@ static void survive_judge_refusal(struct lab_run *run)
 		bool usage = it->error == ncclInvalidUsage || it->error == ncclInvalidArgument;
 
 		refused |= usage;
-		/* a rank that comes late need not begin its init any more */
+		/* a rank that comes late does not begin its init */
 		if (!it->worked && (!it->error_call || usage || it->error == ncclRemoteError))
 			continue;
 		sim_note_failure(SIM_ERROR, "error-class", r,

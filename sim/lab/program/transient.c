@@ -16,7 +16,7 @@
 
 #include "sim/lab/run/runner_internal.h"
 
-#define TRANSIENT_COUNT 512u /* elements, at most */
+#define TRANSIENT_COUNT 512u        /* elements, at most */
 #define TRANSIENT_MOST  (64u << 10) /* elements of a call that is aborted, at most */
 #define TRANSIENT_SALT  0x7472616e73ull
 

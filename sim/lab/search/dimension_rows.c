@@ -276,7 +276,7 @@ const struct dimension dimensions[] = {
 		"stores become visible late and out of order, as far as fences allow (default "
 		"draw: in "
 		"half of the seeds)"))},
-	{FLAG("races", lab.sim.races), .any = {8, 1, 1},
+	{FLAG("races", lab.sim.races), .any = {5, 1, 1},
 	 OPTION(ENGINE, HELP(OPTION_RACES, "races", NULL, "report accesses that nothing orders"))},
 	{NUMBER("budget-events", lab.sim.budget_events, 0, UINT64_MAX),
 	 OPTION(ENGINE, .least = 1, HELP(OPTION_BUDGET_EVENTS, "budget-events", "N",

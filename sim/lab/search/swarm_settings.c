@@ -150,7 +150,8 @@ void swarm_contradiction(struct scenario *s, uint64_t seed)
 
 	sim_rng_seed(&rng, seed, "swarm.contradiction");
 	bool drawn = sim_rng_below(&rng, 20) == 0, swapped = sim_rng_below(&rng, 2);
-	const struct setting_pair *p = &setting_pairs[sim_rng_below(&rng, ARRAY_LEN(setting_pairs))];
+	const struct setting_pair *p =
+		&setting_pairs[sim_rng_below(&rng, ARRAY_LEN(setting_pairs))];
 
 	if (!drawn || s->plan[0] || !setting_has_processes(s) || swarm_is_set(s, "NCCL_COMM_ID") ||
 	    (p->hosts && (c->hosts == 1 || swarm_has_sockets(s))))

@@ -16,11 +16,14 @@ static void swarm_world(struct scenario *s, uint64_t seed)
 	static const struct {
 		const char *name;
 		uint32_t gpus, hosts; /* at most */
-	} machines[] = {
-		{"h100-8nic", 8, 4}, {"h100-8nic", 8, 4},        {"a100-4nic", 8, 4},
-		{"pcie-4gpu", 4, 4}, {"workstation-2gpu", 2, 4}, /* no HCA: sockets between hosts */
-		{"workstation-2hca", 1, 4},
-	};
+	} machines
+		[] =
+			{
+				{"h100-8nic", 8, 4},        {"h100-8nic", 8, 4},
+				{"a100-4nic", 8, 4},        {"pcie-4gpu", 4, 4},
+				{"workstation-2gpu", 2, 4}, /* no HCA: sockets between hosts */
+				{"workstation-2hca", 1, 4},
+			};
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.world");
