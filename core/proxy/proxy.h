@@ -74,8 +74,8 @@ uint64_t proxy_relays_wanted(const struct ncclComm *comm);
  * wanted[rank] is the set that each rank announced. All ranks of the communicator call it
  * together. */
 ncclResult_t proxy_relays_open(struct ncclComm *comm, const uint64_t *wanted);
-/* Returns ncclRemoteError if a connection of this rank through a relay has failed. Must precede
- * proxy_stop. */
+/* Returns ncclRemoteError if a connection of this rank through a relay has failed; logs that unless
+ * the communicator has an error. Must precede proxy_stop. */
 ncclResult_t proxy_relays_error(const struct ncclComm *comm);
 /* Writes the network's first failure of this rank into the areas of its relays. The caller holds
  * `watch`. */

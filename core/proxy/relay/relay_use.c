@@ -246,12 +246,22 @@ void proxy_relays_give_up(struct ncclComm *comm)
 	}
 }
 
+/* Logs the failure, unless it comes after another error of the communicator. */
+static ncclResult_t relay_has_failed(const struct relay_use *use)
+{
+	if (!shared_load_u32(&use->comm->async_error, SHARED_ACQUIRE))
+		WARN("rank %d: a connection through its relay, rank %d, has failed",
+		     use->comm->rank, use->rank);
+	return ncclRemoteError;
+}
+
 ncclResult_t proxy_relays_error(const struct ncclComm *comm)
 {
-	for (struct relay_use *use = comm->relays ? comm->relays->uses : NULL; use; use = use->next)
-		if (use->area && shared_load_u32(&use->area->failed, SHARED_ACQUIRE))
-			return ncclRemoteError;
-	return ncclSuccess;
+	const struct relay_use *use = comm->relays ? comm->relays->uses : NULL;
+
+	while (use && !(use->area && shared_load_u32(&use->area->failed, SHARED_ACQUIRE)))
+		use = use->next;
+	return use ? relay_has_failed(use) : ncclSuccess;
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -313,11 +323,10 @@ static void relay_request(struct proxy_port *port, struct proxy_call *call,
 	relay_request_show(use);
 }
 
-/* Reports a refused request; the relay has logged the cause. */
+/* Reports a refused request. The relay has logged the cause, in its own process. */
 static ncclResult_t relay_refused(const struct relay_use *use)
 {
-	INFO(LOG_NET, "rank %d: rank %d cannot make a connection through it", use->comm->rank,
-	     use->rank);
+	WARN("rank %d: its relay, rank %d, cannot make a connection", use->comm->rank, use->rank);
 	return ncclRemoteError;
 }
 
@@ -347,7 +356,7 @@ static ncclResult_t relay_knock(struct ncclComm *comm, int32_t local)
 	}
 	if (rc || shared_load_u32(&k->answer, SHARED_ACQUIRE) == RELAY_KNOCK_MADE)
 		return rc;
-	INFO(LOG_NET, "rank %d: rank %d cannot make an area to send through it", comm->rank,
+	WARN("rank %d: its relay, rank %d, cannot make memory to send through", comm->rank,
 	     comm->local_to_rank[local]);
 	return ncclRemoteError;
 }
@@ -549,7 +558,7 @@ static ncclResult_t relay_room_wait(const struct relay_use *use)
 	       use->ops - shared_load_u64(&use->area->ops_taken, SHARED_ACQUIRE) >= RELAY_OPS) {
 		shared_store_u64(&use->area->ops_put, use->ops, SHARED_RELEASE);
 		if (shared_load_u32(&use->area->failed, SHARED_ACQUIRE))
-			rc = ncclRemoteError;
+			rc = relay_has_failed(use);
 		else
 			rc = rank_wait_beside(use->comm, w, ARRAY_LEN(w));
 	}

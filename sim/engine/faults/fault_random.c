@@ -13,7 +13,7 @@
 #include "sim/engine/faults/fault.h"
 #include "sim/engine/order/order_internal.h"
 
-enum { RANDOM_CALL_NTH = 1024, RANDOM_HEAL_US = 20000 };
+enum { RANDOM_CALL_NTH = 1024, RANDOM_SITES = 3, RANDOM_SITE_NTH = 8, RANDOM_HEAL_US = 20000 };
 
 struct random_plan {
 	FILE *out;
@@ -119,12 +119,13 @@ static bool random_can_stick(const struct fault_site *s)
 	return false;
 }
 
-static void random_call(struct random_plan *p)
+/* Fails a site at its k-th visit; k is `most` at most. */
+static void random_call(struct random_plan *p, uint32_t most)
 {
 	const struct fault_site *s = random_site(p);
 	uint64_t of_rank = sim_rng_below(&p->rng, 2), lasts = sim_rng_below(&p->rng, 4);
 	uint64_t sticks = sim_rng_below(&p->rng, 8);
-	uint32_t nth = random_number(&p->rng, 1, RANDOM_CALL_NTH);
+	uint32_t nth = random_number(&p->rng, 1, most);
 
 	fprintf(p->out, "%s", s->name);
 	if (of_rank)
@@ -147,7 +148,7 @@ static void random_mixed(struct random_plan *p)
 		if (sim_rng_below(&p->rng, 2))
 			random_of_shelf(p, fault_recipes_hard);
 		else
-			random_call(p);
+			random_call(p, RANDOM_CALL_NTH);
 	}
 }
 
@@ -170,13 +171,21 @@ static void random_call_of_layer(struct random_plan *p)
 		(unsigned)random_number(&p->rng, 1, RANDOM_CALL_NTH));
 }
 
+/* Several sites: most plans of one name a site that the run does not visit often enough. The first
+ * line that fires ends the run. */
+static void random_sites(struct random_plan *p)
+{
+	for (int i = 0; i < RANDOM_SITES; i++)
+		random_call(p, i ? RANDOM_SITE_NTH : RANDOM_CALL_NTH);
+}
+
 /* Draws by layer or by site: by layer fails the most frequent calls, by site the rare ones. */
 static void random_any(struct random_plan *p)
 {
 	if (sim_rng_below(&p->rng, 2))
 		random_call_of_layer(p);
 	else
-		random_call(p);
+		random_sites(p);
 }
 
 static void random_early(struct random_plan *p)

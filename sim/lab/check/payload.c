@@ -62,7 +62,8 @@ uint64_t payload_mix(uint64_t x)
 enum { PAYLOAD_FACTORS = 2 };
 int64_t payload_factor_of(const struct payload *p, int32_t rank)
 {
-	return p->op == PAYLOAD_MULSUM ? 1 + rank % PAYLOAD_FACTORS : 1;
+	return p->op == PAYLOAD_MULSUM ? 1 + (int64_t)(((uint64_t)rank + p->salt) % PAYLOAD_FACTORS)
+				       : 1;
 }
 
 /* How a payload's numbers are drawn: h * below / 2^32 + least, or, where that many ranks would not

@@ -36,18 +36,24 @@ bool lab_factor_fill(struct lab_rank *me, const struct lab_row *row)
 	return lab_rank_copy(me, me->factor, &bits, sizeof bits, true);
 }
 
-ncclResult_t lab_factor_begin(struct lab_rank *me, const struct lab_row *row, ncclComm_t comm,
-			      ncclRedOp_t *op)
+bool lab_factor_on_gpu(const struct lab_rank *me, const struct lab_row *row)
+{
+	return ((uint64_t)me->rank + row->payload.salt / 2) % 2;
+}
+
+ncclResult_t lab_factor_begin(struct lab_rank *me, const struct lab_row *row, void *on_gpu,
+			      ncclComm_t comm, ncclRedOp_t *op)
 {
 	uint64_t bits = 0;
-	bool on_gpu = ((uint64_t)me->rank + row->payload.salt) % 2;
 
 	*op = row->payload.op;
 	if (row->payload.moved || *op != PAYLOAD_MULSUM)
 		return ncclSuccess;
 	payload_factor(&row->payload, me->rank, &bits);
-	return ncclRedOpCreatePreMulSum(op, on_gpu ? me->factor : &bits, row->payload.type,
-					on_gpu ? ncclScalarDevice : ncclScalarHostImmediate, comm);
+	bool device = lab_factor_on_gpu(me, row);
+
+	return ncclRedOpCreatePreMulSum(op, device ? on_gpu : &bits, row->payload.type,
+					device ? ncclScalarDevice : ncclScalarHostImmediate, comm);
 }
 
 ncclResult_t lab_factor_end(struct lab_rank *me, const struct lab_row *row, ncclComm_t comm,

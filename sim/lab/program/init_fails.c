@@ -8,35 +8,50 @@
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "sim/lab/program/refused.h"
 
+#define INIT_CALL_BYTES   64
 #define INIT_FAILS_POWERS 27 /* a rank is late up to 2^27 ns, 0.13 s */
 
 enum init_fail {
-	INIT_CONFIG, /* the culprit's config is wrong */
-	INIT_CTAS,   /* its config contradicts itself */
-	INIT_COUNT,  /* it counts other ranks than the others */
-	INIT_TWICE,  /* it comes as another rank */
-	INIT_DEVICE, /* it uses the GPU of another rank of its process */
-	INIT_GROUP,  /* its group has a wrong call */
-	INIT_ABORTS, /* all are non-blocking, and it aborts */
+	INIT_CONFIG,   /* the culprit's config is wrong */
+	INIT_CTAS,     /* its config contradicts itself */
+	INIT_COUNT,    /* it counts other ranks than the others */
+	INIT_TWICE,    /* it comes as another rank */
+	INIT_DEVICE,   /* it uses the GPU of another rank of its process */
+	INIT_GROUP,    /* its group has a wrong call */
+	INIT_CALLS,    /* the same, in groups of all ranks that have a collective, too */
+	INIT_ENDED,    /* its group ends the communicator that it was to make */
+	INIT_DISAGREE, /* it succeeds, and then one calls another collective */
+	INIT_ALL,      /* none fails: processes make communicators by ncclCommInitAll */
+	INIT_ABORTS,   /* all are non-blocking, and it aborts */
 	INIT_DESTROYS,
 	INIT_NEVER, /* all are non-blocking; it does not come, and the others abort or destroy */
 	INIT_FAILS
 };
 
 static const char *const init_fail_names[INIT_FAILS] = {
-	[INIT_CONFIG] = "wrong config",     [INIT_CTAS] = "contradiction",
-	[INIT_COUNT] = "another count",     [INIT_TWICE] = "a rank twice",
-	[INIT_DEVICE] = "a GPU twice",      [INIT_GROUP] = "group with a wrong call",
-	[INIT_ABORTS] = "aborted",          [INIT_DESTROYS] = "destroyed",
+	[INIT_CONFIG] = "wrong config",
+	[INIT_CTAS] = "contradiction",
+	[INIT_COUNT] = "another count",
+	[INIT_TWICE] = "a rank twice",
+	[INIT_DEVICE] = "a GPU twice",
+	[INIT_GROUP] = "group with a wrong call",
+	[INIT_CALLS] = "group of collectives with a wrong call",
+	[INIT_ENDED] = "ended in its group",
+	[INIT_DISAGREE] = "ranks that disagree",
+	[INIT_ALL] = "ncclCommInitAll",
+	[INIT_ABORTS] = "aborted",
+	[INIT_DESTROYS] = "destroyed",
 	[INIT_NEVER] = "a rank never comes"};
 
 struct init_fails {
 	struct lab_rank *me;
 	enum init_fail kind;
-	bool mine; /* this rank is the culprit */
+	bool mine;            /* this rank is the culprit */
+	struct sim_rng drawn; /* goes on as on all other ranks */
 	int32_t other;
 	struct sim_rng own; /* for what each rank draws by itself */
 };
@@ -49,6 +64,19 @@ static int32_t init_fails_neighbour(const struct lab_run *run, int32_t culprit)
 		    run->rank[r].device != run->rank[culprit].device)
 			return r;
 	return -1;
+}
+
+/* Kinds that use the buffers or the communicator of the rank need its own task. NCCL_COMM_ID is an
+ * address of one host. */
+static bool init_fails_fits(const struct lab_rank *me, enum init_fail kind, uint64_t round)
+{
+	const struct lab_config *c = me->run->config;
+
+	if (round >= LAB_MAX_TRANSIENT)
+		return kind == INIT_ENDED;
+	if (kind == INIT_CALLS) /* it needs a communicator: not before the first init */
+		return me->comm && !c->nonblocking;
+	return kind != INIT_ALL || !lab_has_env(c, "NCCL_COMM_ID");
 }
 
 static void init_fails_draw(struct lab_rank *me, uint64_t round, struct init_fails *f)
@@ -69,7 +97,10 @@ static void init_fails_draw(struct lab_rank *me, uint64_t round, struct init_fai
 	f->other = init_fails_neighbour(run, culprit);
 	if (f->kind == INIT_DEVICE && f->other < 0)
 		f->kind = INIT_CONFIG;
+	if (f->kind >= INIT_CALLS && f->kind <= INIT_ALL && !init_fails_fits(me, f->kind, round))
+		f->kind = INIT_GROUP;
 	f->mine = culprit == me->rank;
+	f->drawn = rng;
 	sim_rng_seed(&f->own, run->config->sim.seed + round * LAB_MAX_DEVICES + (uint64_t)me->rank,
 		     "lab.init_fails_own");
 }
@@ -88,15 +119,67 @@ static bool init_fails_polls(const struct init_fails *f)
 
 /* ---- one rank's call ------------------------------------------------------------------------- */
 
-static ncclResult_t init_fails_group(struct lab_rank *me, ncclUniqueId id, ncclComm_t *comm)
+/* A collective in a group that fails is never launched. */
+static ncclResult_t init_fails_collective(struct lab_rank *me)
 {
+	uint8_t *mem = me->recv + LAB_GUARD_BYTES;
+
+	return ncclAllReduce(mem, mem, INIT_CALL_BYTES, ncclInt8, ncclSum, me->comm,
+			     (cudaStream_t)me->stream);
+}
+
+static ncclResult_t init_fails_group(const struct init_fails *f, ncclUniqueId id, ncclComm_t *comm)
+{
+	struct lab_rank *me = f->me;
+	bool calls = f->kind == INIT_CALLS;
 	ncclResult_t rc = ncclGroupStart(), end;
 
 	if (rc)
 		return rc;
-	rc = ncclCommInitRank(comm, me->run->nranks, id, me->rank);
-	(void)ncclAllReduce(NULL, NULL, 1, ncclInt8, ncclSum, NULL, NULL);
+	if (calls)
+		rc = init_fails_collective(me);
+	if (!rc)
+		rc = ncclCommInitRank(comm, me->run->nranks, id, me->rank);
+	if (f->mine)
+		(void)ncclAllReduce(NULL, NULL, 1, ncclInt8, ncclSum, NULL, NULL);
 	end = ncclGroupEnd();
+	return rc ? rc : end;
+}
+
+/* A communicator of this rank alone. */
+static ncclResult_t init_fails_alone(ncclComm_t *comm)
+{
+	ncclUniqueId id;
+	ncclResult_t rc = ncclGetUniqueId(&id);
+
+	return rc ? rc : ncclCommInitRank(comm, 1, id, 0);
+}
+
+/* The communicator leaves the group, which makes those before and after it. NCCL_COMM_ID is an
+ * address of rank 0's host, where only the root of all ranks listens. */
+static ncclResult_t init_fails_ended(struct init_fails *f, ncclUniqueId id, ncclComm_t *comm)
+{
+	struct lab_rank *me = f->me;
+	bool aborts = sim_rng_below(&f->own, 2), before = sim_rng_below(&f->own, 2);
+	bool others = !lab_has_env(me->run->config, "NCCL_COMM_ID");
+	ncclComm_t alone[2] = {NULL, NULL};
+	ncclResult_t rc = ncclGroupStart();
+
+	if (rc)
+		return rc;
+	if (others && before)
+		rc = init_fails_alone(&alone[0]);
+	if (!rc)
+		rc = ncclCommInitRank(comm, me->run->nranks, id, me->rank);
+	if (!rc)
+		rc = aborts ? ncclCommAbort(*comm) : ncclCommDestroy(*comm);
+	if (!rc && others)
+		rc = init_fails_alone(&alone[1]);
+	ncclResult_t end = ncclGroupEnd();
+
+	*comm = NULL;
+	for (int i = 0; i < 2 && !rc && !end; i++)
+		rc = alone[i] ? ncclCommDestroy(alone[i]) : ncclSuccess;
 	return rc ? rc : end;
 }
 
@@ -107,6 +190,8 @@ static ncclResult_t init_fails_call(struct init_fails *f, ncclUniqueId id, ncclC
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
 	config.blocking = !init_fails_polls(f);
+	if (f->kind == INIT_CALLS)
+		return init_fails_group(f, id, comm);
 	if (!f->mine)
 		return ncclCommInitRankConfig(comm, n, id, rank, &config);
 	switch (f->kind) {
@@ -127,7 +212,9 @@ static ncclResult_t init_fails_call(struct init_fails *f, ncclUniqueId id, ncclC
 		(void)cudaSetDevice(me->run->rank[f->other].device);
 		break;
 	case INIT_GROUP:
-		return init_fails_group(me, id, comm);
+		return init_fails_group(f, id, comm);
+	case INIT_ENDED:
+		return init_fails_ended(f, id, comm);
 	default:
 		break;
 	}
@@ -145,7 +232,11 @@ static void init_fails_want(const struct init_fails *f, ncclResult_t got)
 	case INIT_CONFIG:
 	case INIT_CTAS:
 	case INIT_GROUP:
+	case INIT_CALLS:
 		right = f->mine ? got == ncclInvalidArgument : remote;
+		break;
+	case INIT_ENDED:
+		right = f->mine ? got == ncclSuccess : remote;
 		break;
 	/* a rank that comes when all others have left finds no root */
 	case INIT_COUNT:
@@ -158,7 +249,10 @@ static void init_fails_want(const struct init_fails *f, ncclResult_t got)
 	}
 	if (!right)
 		lab_refused_judge(f->me, "ncclCommInitRank that fails", init_fail_names[f->kind],
-				  got, f->mine ? ncclInvalidArgument : ncclRemoteError);
+				  got,
+				  !f->mine                ? ncclRemoteError
+				  : f->kind == INIT_ENDED ? ncclSuccess
+							  : ncclInvalidArgument);
 }
 
 /* Blocking inits leave nothing. */
@@ -167,6 +261,28 @@ static void init_fails_nothing(const struct init_fails *f, ncclComm_t comm)
 	if (comm)
 		lab_refused_report(f->me, "ncclCommInitRank that fails", init_fail_names[f->kind],
 				   "left a communicator");
+}
+
+/* The communicator of the series works, and has forgotten the collective of the group. */
+static void init_fails_goes_on(const struct init_fails *f)
+{
+	struct lab_rank *me = f->me;
+	uint8_t *mem = me->recv + LAB_GUARD_BYTES, *sum = mem + INIT_CALL_BYTES;
+	uint8_t *got = me->staging;
+	ncclResult_t r;
+
+	memset(got, 1, 2ul * INIT_CALL_BYTES);
+	if (!lab_rank_copy(me, mem, got, 2ul * INIT_CALL_BYTES, true))
+		return;
+	r = ncclAllReduce(sum, sum, INIT_CALL_BYTES, ncclInt8, ncclSum, me->comm,
+			  (cudaStream_t)me->stream);
+	lab_refused_judge(me, "ncclAllReduce after a group that failed", init_fail_names[f->kind],
+			  r, ncclSuccess);
+	if (r || !lab_rank_sync(me) || !lab_rank_copy(me, got, mem, 2ul * INIT_CALL_BYTES, false))
+		return;
+	if (got[0] != 1 || got[INIT_CALL_BYTES] != (uint8_t)me->run->nranks)
+		lab_refused_report(me, "ncclAllReduce after a group that failed",
+				   init_fail_names[f->kind], "gave a wrong result");
 }
 
 /* Until the init is over, in an error or, before another rank has ended it, in success. */
@@ -222,12 +338,22 @@ void lab_init_fail(struct lab_rank *me, uint64_t round, ncclUniqueId id)
 	if (f.kind == INIT_NEVER && f.mine)
 		return;
 	lab_call(me, "ncclCommInitRank that fails");
+	if (f.kind == INIT_DISAGREE || f.kind == INIT_ALL) {
+		if (f.kind == INIT_ALL)
+			lab_init_all(me, id);
+		else
+			lab_disagree(me, round, f.mine, &f.drawn, id);
+		lab_call(me, NULL);
+		return;
+	}
 	rc = init_fails_call(&f, id, &comm);
 	if (init_fails_polls(&f)) {
 		init_fails_end(&f, comm, rc);
 	} else {
 		init_fails_want(&f, rc);
 		init_fails_nothing(&f, comm);
+		if (f.kind == INIT_CALLS)
+			init_fails_goes_on(&f);
 	}
 	lab_call(me, NULL);
 	if (f.kind == INIT_DEVICE && f.mine)

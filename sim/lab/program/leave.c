@@ -45,6 +45,23 @@ static void leave_judge(struct lab_rank *me, const char *call, ncclResult_t got,
 	me->run->judged = SIM_ERROR;
 }
 
+/* Each call that would use the communicator gives its first error. */
+static void leave_judge_calls(struct lab_rank *me, ncclComm_t comm, ncclResult_t first)
+{
+	ncclResult_t async = ncclSuccess;
+	int n = 0;
+
+	leave_judge(me, "ncclCommCount", ncclCommCount(comm, &n), first);
+	leave_judge(me, "ncclAllReduce",
+		    ncclAllReduce(me->recv, me->recv, 1, ncclInt8, ncclSum, comm,
+				  (cudaStream_t)me->stream),
+		    first);
+	leave_judge(me, "ncclCommGetAsyncError", ncclCommGetAsyncError(comm, &async), ncclSuccess);
+	leave_judge(me, "a later asynchronous error", async, first);
+	if (!*ncclGetLastError(comm))
+		leave_judge(me, "ncclGetLastError without a line", ncclSuccess, first);
+}
+
 static ncclResult_t leave_one(struct lab_rank *me, ncclComm_t comm, bool finalizes)
 {
 	ncclResult_t async = ncclSuccess, rc = ncclCommGetAsyncError(comm, &async), end = rc;
@@ -57,6 +74,8 @@ static ncclResult_t leave_one(struct lab_rank *me, ncclComm_t comm, bool finaliz
 		lab_call(me, NULL);
 		return rc;
 	}
+	if (given)
+		leave_judge_calls(me, comm, async);
 	if (finalizes) {
 		lab_call(me, "ncclCommFinalize after an error");
 		end = lab_comm_settle(me, comm, ncclCommFinalize(comm));

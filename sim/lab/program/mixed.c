@@ -2,28 +2,22 @@
 /*
  * Groups of different calls: collectives of the table with their own types, operations, roots and
  * sizes, and messages from each rank to another one, or from one rank alone, on several streams and
- * communicators. Some groups are of many messages. All ranks draw the same groups, from the run's
- * seed, and half of these are called by each rank in an order of its own (mixed_order.c). Each call
- * has buffers of its own. Its input is brought by a stream of the group, and its result is taken by
+ * communicators. Some buffers lie side by side, and some operations have factors. Some groups are
+ * of many messages. All ranks draw the same groups, from the run's seed, and half of these are
+ * called by each rank in an order of its own (mixed_order.c). Each call has buffers of its own
+ * (mixed_memory.c). Its input is brought by a stream of the group, and its result is taken by
  * one: a group waits for all streams that its calls on one communicator use, and all of them wait
  * for it.
  */
 #include <cuda_runtime_api.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "sim/lab/program/mixed.h"
 
 enum {
 	MIXED_CALLS_OFTEN = 6,
 	MIXED_OPS = 400, /* more than a slot of operations has numbers */
-	MIXED_STREAMS = 3,
-	MIXED_BYTES = 16 << 10, /* of each buffer of a call */
 	MIXED_SALT = 0x6d697865,
 };
-
-/* The buffers of a call, one after the other in the memory of the rank. */
-enum mixed_buffer { MIXED_SEND, MIXED_RECV, MIXED_TAKEN, MIXED_BUFFERS };
 
 struct mixed_group {
 	struct mixed_call call[MIXED_CALLS];
@@ -38,72 +32,6 @@ struct mixed_group {
 		ops; /* so many operations of the program are made and destroyed before the group */
 	bool renews; /* the program destroys its streams while they have work, and makes others */
 };
-
-struct lab_mixed {
-	uint8_t *memory, *host; /* of all calls: on the GPU; input and result */
-	cudaStream_t stream[MIXED_STREAMS];
-	cudaEvent_t join;
-};
-
-/* ---- memory ------------------------------------------------------------------------------- */
-
-static cudaError_t mixed_streams_make(struct lab_mixed *m)
-{
-	cudaError_t e = cudaSuccess;
-
-	for (int i = 0; !e && i < MIXED_STREAMS; i++)
-		e = cudaStreamCreateWithFlags(&m->stream[i], cudaStreamNonBlocking);
-	return e;
-}
-
-static void mixed_streams_free(struct lab_mixed *m)
-{
-	for (int i = 0; i < MIXED_STREAMS; i++)
-		if (m->stream[i])
-			cudaStreamDestroy(m->stream[i]);
-	memset(m->stream, 0, sizeof m->stream);
-}
-
-int lab_mixed_make(struct lab_rank *me)
-{
-	size_t bytes = (size_t)MIXED_CALLS * MIXED_BUFFERS * MIXED_BYTES;
-	struct lab_mixed *m;
-	cudaError_t e;
-
-	if (!me->run->config->mixed)
-		return cudaSuccess;
-	m = me->mixed = calloc(1, sizeof *m);
-	if (!m)
-		return cudaErrorMemoryAllocation;
-	m->host = malloc(2 * MIXED_BYTES);
-	e = m->host ? cudaMalloc((void **)&m->memory, bytes) : cudaErrorMemoryAllocation;
-	if (!e)
-		e = cudaEventCreateWithFlags(&m->join, cudaEventDisableTiming);
-	if (!e)
-		e = mixed_streams_make(m);
-	return (int)e;
-}
-
-void lab_mixed_free(struct lab_rank *me)
-{
-	struct lab_mixed *m = me->mixed;
-
-	if (!m)
-		return;
-	mixed_streams_free(m);
-	if (m->join)
-		cudaEventDestroy(m->join);
-	if (m->memory)
-		cudaFree(m->memory);
-	free(m->host);
-	free(m);
-	me->mixed = NULL;
-}
-
-static uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_buffer which)
-{
-	return me->mixed->memory + ((size_t)call * MIXED_BUFFERS + which) * MIXED_BYTES;
-}
 
 /* ---- drawing ------------------------------------------------------------------------------ */
 
@@ -125,7 +53,7 @@ static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint
 	bool message = many || which >= LAB_COLLECTIVES_OF_NCCL;
 	struct payload p = {
 		.type = (ncclDataType_t)sim_rng_below(rng, LAB_MAX_TYPES),
-		.op = (ncclRedOp_t)sim_rng_below(rng, ncclNumOps),
+		.op = (ncclRedOp_t)sim_rng_below(rng, PAYLOAD_MULSUM + 1),
 		.nranks = run->nranks,
 		.salt = salt,
 		.any = c->any_numbers,
@@ -147,6 +75,7 @@ static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint
 	int32_t only = (int32_t)sim_rng_below(rng, (uint64_t)run->nranks);
 	call->only = message && alone ? only : -1;
 	call->recv_first = sim_rng_below(rng, 3) == 0;
+	call->adjacent = sim_rng_below(rng, 4) == 0;
 }
 
 static bool mixed_sends(const struct lab_rank *me, const struct mixed_call *call)
@@ -226,7 +155,7 @@ static cudaError_t mixed_bring(const struct lab_rank *me, const struct mixed_cal
 	struct lab_mixed *m = me->mixed;
 	cudaStream_t stream = m->stream[call->from];
 	size_t width = payload_type_bytes(row->payload.type);
-	uint8_t *send = mixed_at(me, i, row->in_place ? MIXED_RECV : MIXED_SEND);
+	uint8_t *send = mixed_send_at(me, call, i);
 	cudaError_t e =
 		cudaMemsetAsync(mixed_at(me, i, MIXED_RECV), LAB_UNWRITTEN, MIXED_BYTES, stream);
 	struct lab_span span;
@@ -236,7 +165,11 @@ static cudaError_t mixed_bring(const struct lab_rank *me, const struct mixed_cal
 		e = cudaMemcpyAsync(send + span.at * width, m->host, span.n * width,
 				    cudaMemcpyHostToDevice, stream);
 	}
-	return e;
+	if (e || row->payload.moved || row->payload.op != PAYLOAD_MULSUM)
+		return e;
+	payload_factor(&row->payload, me->rank, m->host);
+	return cudaMemcpyAsync(mixed_factor_at(me, i), m->host, width, cudaMemcpyHostToDevice,
+			       stream);
 }
 
 static ncclResult_t mixed_message(const struct lab_rank *me, const struct mixed_call *call,
@@ -244,7 +177,7 @@ static ncclResult_t mixed_message(const struct lab_rank *me, const struct mixed_
 {
 	const struct lab_row *row = &call->row;
 	/* an empty message needs no buffer */
-	void *send = row->count ? mixed_at(me, i, MIXED_SEND) : NULL;
+	void *send = row->count ? mixed_send_at(me, call, i) : NULL;
 	void *recv = row->count ? mixed_at(me, i, MIXED_RECV) : NULL;
 	int32_t n = row->payload.nranks;
 	ncclResult_t rc = ncclSuccess;
@@ -264,14 +197,19 @@ static ncclResult_t mixed_message(const struct lab_rank *me, const struct mixed_
 
 static ncclResult_t mixed_start(struct lab_rank *me, const struct mixed_call *call, uint32_t i)
 {
-	uint8_t *recv = mixed_at(me, i, MIXED_RECV);
-	uint8_t *send = call->row.in_place ? recv : mixed_at(me, i, MIXED_SEND);
 	ncclComm_t comm = lab_comms_pick(me, call->comm);
 	cudaStream_t stream = me->mixed->stream[call->stream];
+	struct lab_row row = call->row;
+	ncclResult_t rc;
 
-	return call->distance >= 0
-		       ? mixed_message(me, call, i, comm, stream)
-		       : lab_row_start(&call->row, 0, me->rank, send, recv, comm, stream);
+	if (call->distance >= 0)
+		return mixed_message(me, call, i, comm, stream);
+	rc = lab_factor_begin(me, &call->row, mixed_factor_at(me, i), comm, &row.op);
+	if (rc)
+		return rc;
+	rc = lab_row_start(&row, 0, me->rank, mixed_send_at(me, call, i),
+			   mixed_at(me, i, MIXED_RECV), comm, stream);
+	return rc ? rc : lab_factor_end(me, &call->row, comm, row.op);
 }
 
 static ncclResult_t mixed_post_one(struct lab_rank *me, const struct mixed_call *call, uint32_t i)
@@ -342,7 +280,7 @@ static ncclResult_t mixed_post_refused(struct lab_rank *me, void *arg)
 }
 
 /* The rank's first stream goes on after all others. */
-static cudaError_t mixed_take(const struct lab_rank *me, const struct mixed_group *g)
+static cudaError_t mixed_take(struct lab_rank *me, const struct mixed_group *g)
 {
 	struct lab_mixed *m = me->mixed;
 	cudaError_t e = cudaSuccess;
@@ -359,7 +297,7 @@ static cudaError_t mixed_take(const struct lab_rank *me, const struct mixed_grou
 	if (e || !g->renews)
 		return e;
 	mixed_streams_free(m);
-	return mixed_streams_make(m);
+	return mixed_streams_make(me);
 }
 
 /* ---- results ------------------------------------------------------------------------------ */
@@ -439,7 +377,7 @@ static bool mixed_refused(struct lab_rank *me, struct mixed_group *g)
 	if (!g->refused_apart)
 		return true;
 	mixed_streams_free(me->mixed);
-	return lab_rank_cuda_ok(me, mixed_streams_make(me->mixed), "cudaStreamCreateWithFlags");
+	return lab_rank_cuda_ok(me, mixed_streams_make(me), "cudaStreamCreateWithFlags");
 }
 
 static bool mixed_run(struct lab_rank *me, struct mixed_group *g)

@@ -1,11 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups of different calls: shared by mixed.c and mixed_order.c, which is pure. */
+/* Groups of different calls: shared by mixed.c, mixed_memory.c and mixed_order.c, which is pure. */
 #ifndef SIM_LAB_MIXED_H
 #define SIM_LAB_MIXED_H
 
+#include <cuda_runtime_api.h>
+
 #include "sim/lab/run/runner_internal.h"
 
-enum { MIXED_CALLS = 24 }; /* of a group, at most */
+enum {
+	MIXED_CALLS = 24, /* of a group, at most */
+	MIXED_STREAMS = 3,
+	MIXED_BYTES = 16 << 10, /* of each buffer of a call */
+	MIXED_FACTOR = sizeof(uint64_t),
+};
+
+/* The buffers of a call, one after the other in the memory of the rank. */
+enum mixed_buffer { MIXED_SEND, MIXED_RECV, MIXED_TAKEN, MIXED_BUFFERS };
+
+struct lab_mixed {
+	uint8_t *memory, *host; /* of all calls: on the GPU; input and result */
+	cudaStream_t stream[MIXED_STREAMS];
+	bool made[MIXED_STREAMS]; /* the others are the runtime's */
+	cudaEvent_t join;
+};
 
 struct mixed_call {
 	struct lab_row row;
@@ -15,7 +32,15 @@ struct mixed_call {
 	bool recv_first;  /* of a message */
 	bool nested;      /* in a group of its own, within the group */
 	int32_t only;     /* a message of this rank alone; -1: of each */
+	bool adjacent;    /* the input ends where the result begins */
 };
+
+uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_buffer which);
+/* The input of the i-th call, and the factor of its operation in the memory of the GPU. */
+uint8_t *mixed_send_at(const struct lab_rank *me, const struct mixed_call *call, uint32_t i);
+uint8_t *mixed_factor_at(const struct lab_rank *me, uint32_t call);
+int mixed_streams_make(struct lab_rank *me); /* cudaError_t */
+void mixed_streams_free(struct lab_mixed *m);
 
 /* Makes calls that all ranks must have, because they give a communicator its place, calls of all
  * ranks. */

@@ -112,6 +112,26 @@ bool lab_register(struct lab_rank *me)
 	return registered_call(me, registered_drive_register, "ncclCommRegister");
 }
 
+bool lab_deregisters_late(const struct lab_rank *me)
+{
+	const struct lab_config *c = me->run->config;
+
+	return c->local_register && c->finalize && !c->hasty && c->sim.seed % 2;
+}
+
+ncclResult_t lab_deregister_late(struct lab_rank *me, ncclComm_t comm)
+{
+	uint32_t i = 0;
+	ncclResult_t r;
+
+	if (!lab_deregisters_late(me))
+		return ncclSuccess;
+	while (lab_comms_pick(me, i) != comm)
+		i++;
+	r = ncclCommDeregister(comm, me->registered[i][0]);
+	return r ? r : ncclCommDeregister(comm, me->registered[i][1]);
+}
+
 bool lab_deregister(struct lab_rank *me)
 {
 	return registered_call(me, registered_drive_deregister, "ncclCommDeregister");

@@ -26,4 +26,10 @@ ncclResult_t lab_refused_other(struct refused *r, bool grouped, const char **nam
 /* Queries of a communicator, whose answers are checked. */
 void lab_refused_queries(struct refused *r);
 
+/* disagree.c: `differs` on one rank; all ranks have the same draws. */
+void lab_disagree(struct lab_rank *me, uint64_t round, bool differs, struct sim_rng *rng,
+		  ncclUniqueId id);
+/* init_all.c: ncclCommInitAll by the first rank of the process; then a communicator of all. */
+void lab_init_all(struct lab_rank *me, ncclUniqueId id);
+
 #endif

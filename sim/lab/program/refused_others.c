@@ -244,6 +244,23 @@ static ncclResult_t refused_mem_alloc(struct refused *r)
 	return ncclMemAlloc(NULL, 64);
 }
 
+/* A rank that sends itself more messages than it receives, or the reverse. */
+static ncclResult_t refused_self(struct refused *r)
+{
+	uint64_t sends = sim_rng_below(&r->rng, 3), receives = sim_rng_below(&r->rng, 3);
+	cudaStream_t stream = (cudaStream_t)r->me->stream;
+	ncclResult_t rc = ncclGroupStart(), end;
+
+	if (sends == receives)
+		receives++;
+	for (uint64_t k = 0; k < sends && !rc; k++)
+		rc = ncclSend(r->gpu, 64, ncclInt8, r->me->rank, r->comm, stream);
+	for (uint64_t k = 0; k < receives && !rc; k++)
+		rc = ncclRecv(r->gpu + 1024, 64, ncclInt8, r->me->rank, r->comm, stream);
+	end = ncclGroupEnd();
+	return rc ? rc : end;
+}
+
 static ncclResult_t refused_group_end(struct refused *r)
 {
 	(void)r;
@@ -289,6 +306,8 @@ static const struct refused_row {
 	{"ncclCommRegister", "an argument", refused_register, false, false},
 	{"ncclCommDeregister", "handle", refused_deregister, false, false},
 	{"ncclMemAlloc", "ptr NULL", refused_mem_alloc, false, false},
+	{"ncclGroupEnd", "a message to itself that does not match", refused_self, true, true},
+	{"ncclGroupEnd", "a message to itself that does not match", refused_self, true, true},
 	{"ncclGroupEnd", "no group", refused_group_end, true, true},
 };
 

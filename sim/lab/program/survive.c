@@ -21,6 +21,16 @@ enum { SURVIVE_PROBES = 3, SURVIVE_LATE_NS = 500000000 };
 /* Hooks of the engine are hung once and have no argument. */
 static struct lab_run *survive_run;
 
+bool lab_has_env(const struct lab_config *c, const char *name)
+{
+	const char *const *env = c->env;
+	size_t n = strlen(name);
+
+	while (env && *env && !(strncmp(*env, name, n) == 0 && (*env)[n] == '='))
+		env++;
+	return env && *env;
+}
+
 void lab_call(struct lab_rank *me, const char *call)
 {
 	me->call = call;
@@ -165,12 +175,7 @@ static bool survive_mute(void)
  * the others try for a minute, as they do with NCCL. */
 static bool survive_rootless(const struct lab_run *run, int32_t rank)
 {
-	static const char name[] = "NCCL_COMM_ID=";
-	const char *const *env = run->config->env;
-
-	while (env && *env && strncmp(*env, name, sizeof name - 1) != 0)
-		env++;
-	return rank == 0 && env && *env;
+	return rank == 0 && lab_has_env(run->config, "NCCL_COMM_ID");
 }
 
 /* Trouble before the ring of the bootstrap stands, of a kind that no rank can pass on. */
@@ -279,11 +284,11 @@ static bool survive_class(ncclResult_t error)
 	       error == ncclUnhandledCudaError;
 }
 
-/* A rank that no fault hit, nor a rank of its program, sees that another one failed, and no fault
- * of the stack. */
-static bool survive_is_internal(const struct lab_rank *it)
+/* A rank that no fault hit, nor a rank of its program, reports that another one failed, and no
+ * failure of its own. */
+static bool survive_is_own(const struct lab_rank *it)
 {
-	if (it->error != ncclInternalError || it->outside)
+	if (it->error == ncclRemoteError || it->outside)
 		return false;
 	for (int32_t r = 0; r < it->run->count; r++)
 		if (it->run->rank[r].proc == it->proc && sim_fault_hit_rank(it->run->rank[r].rank))
@@ -312,11 +317,39 @@ static const char *survive_why(const struct lab_rank *it)
 		return NULL;
 	if (!survive_class(it->error))
 		return "which a fault cannot cause";
-	return survive_is_internal(it) ? "and no fault fired at this rank" : NULL;
+	return survive_is_own(it) ? "and no fault fired at this rank" : NULL;
+}
+
+/* Ranks with settings that contradict each other: no init may succeed, and a rank reports the
+ * contradiction. */
+static void survive_judge_refusal(struct lab_run *run)
+{
+	bool refused = false;
+
+	for (int32_t r = 0; r < run->count; r++) {
+		const struct lab_rank *it = &run->rank[r];
+		bool usage = it->error == ncclInvalidUsage || it->error == ncclInvalidArgument;
+
+		refused |= usage;
+		/* a rank that comes late does not begin its init */
+		if (!it->worked && (!it->error_call || usage || it->error == ncclRemoteError))
+			continue;
+		sim_note_failure(SIM_ERROR, "error-class", r,
+				 "rank %d: the init with contradicting settings gave \"%s\"", r,
+				 ncclGetErrorString(it->error));
+		run->judged = SIM_ERROR;
+	}
+	if (refused || run->judged != SIM_PASS)
+		return;
+	sim_note_failure(SIM_ERROR, "error-class", 0,
+			 "no rank reported that the settings contradict each other");
+	run->judged = SIM_ERROR;
 }
 
 void lab_survive_judge(struct lab_run *run)
 {
+	if (run->config->refuses)
+		survive_judge_refusal(run);
 	for (int32_t r = 0; r < run->count && run->armed && !run->config->life; r++) {
 		const struct lab_rank *it = &run->rank[r];
 

@@ -8,14 +8,16 @@
  *
  * Without a plan of faults the seed draws more: non-blocking ones, ends by
  * ncclCommFinalize, and some that all members abort, each at its own time, while they are made or
- * while a collective runs.
+ * while a collective or messages run, which some members do not call. A member then frees its
+ * memory.
  */
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 
 #include "sim/lab/run/runner_internal.h"
 
-#define TRANSIENT_COUNT 512u /* elements, at most */
+#define TRANSIENT_COUNT 512u        /* elements, at most */
+#define TRANSIENT_MOST  (64u << 10) /* elements of a call that is aborted, at most */
 #define TRANSIENT_SALT  0x7472616e73ull
 
 #define TRANSIENT_ABORT_POWERS 27 /* a member aborts it up to 2^27 ns after its call, 0.13 s */
@@ -30,12 +32,13 @@ struct transient {
 	bool polls;                  /* it is non-blocking */
 	bool finalizes;              /* before it is destroyed */
 	enum transient_abort aborts; /* all members end it so */
+	bool messages;               /* what is aborted is a ring of messages */
 	size_t count;
 };
 
 int lab_transient_make(struct lab_rank *me)
 {
-	size_t bytes = TRANSIENT_COUNT * sizeof(int32_t);
+	size_t bytes = 2ul * TRANSIENT_MOST * sizeof(int32_t);
 	cudaError_t e;
 
 	if (!me->run->config->transient)
@@ -68,6 +71,9 @@ static void transient_draw_kind(struct sim_rng *rng, struct transient *t)
 		return;
 	t->polls = true;
 	t->aborts = early ? TRANSIENT_ABORT_INIT : TRANSIENT_ABORT_WORK;
+	t->messages = sim_rng_below(rng, 2) == 0;
+	if (!early && sim_rng_below(rng, 2))
+		t->count = 1 + (size_t)sim_rng_below(rng, TRANSIENT_MOST);
 }
 
 /* Its members: each rank or not, and at least one. False: this rank is not one. */
@@ -267,15 +273,43 @@ static bool transient_abort_ok(struct lab_rank *me, ncclResult_t r, const char *
 	return expected;
 }
 
+static ncclResult_t transient_messages(struct lab_rank *me, const struct transient *t,
+				       ncclComm_t comm)
+{
+	int32_t *mem = me->transient_memory;
+	cudaStream_t stream = me->transient_stream;
+	ncclResult_t r = ncclGroupStart(), end;
+
+	if (r)
+		return r;
+	r = ncclSend(mem, t->count, ncclInt32, (t->index + 1) % t->n, comm, stream);
+	if (!r)
+		r = ncclRecv(mem + TRANSIENT_MOST, t->count, ncclInt32,
+			     (t->index + t->n - 1) % t->n, comm, stream);
+	end = ncclGroupEnd();
+	return r ? r : end;
+}
+
 static ncclResult_t transient_abort_launch(struct lab_rank *me, const struct transient *t,
-					   ncclComm_t comm)
+					   ncclComm_t comm, bool calls)
 {
 	void *mem = me->transient_memory;
 	ncclResult_t r = lab_comm_settle(me, comm, ncclInProgress);
 
-	return r ? r
-		 : ncclAllReduce(mem, mem, t->count, ncclInt32, ncclSum, comm,
-				 me->transient_stream);
+	if (r || !calls)
+		return r;
+	return t->messages ? transient_messages(me, t, comm)
+			   : ncclAllReduce(mem, mem, t->count, ncclInt32, ncclSum, comm,
+					   me->transient_stream);
+}
+
+/* After its communicator's end the memory is the program's to free. */
+static bool transient_renew(struct lab_rank *me)
+{
+	if (!transient_cuda_ok(me, cudaStreamSynchronize(me->transient_stream)))
+		return false;
+	lab_transient_free(me);
+	return transient_cuda_ok(me, (cudaError_t)lab_transient_make(me));
 }
 
 /* A member waits for its init or not, launches a collective or not, and aborts; or it destroys what
@@ -292,7 +326,7 @@ static bool transient_live_aborted(struct lab_rank *me, const struct transient *
 		     "lab.transient_abort");
 	uint64_t most_ns = 1ull << sim_rng_below(&rng, TRANSIENT_ABORT_POWERS);
 	uint64_t after_ns = sim_rng_below(&rng, most_ns);
-	bool waits = sim_rng_below(&rng, 3) == 0;
+	bool waits = sim_rng_below(&rng, 3) == 0, calls = sim_rng_below(&rng, 4) != 0;
 	bool destroys = t->aborts != TRANSIENT_ABORT_WORK && sim_rng_below(&rng, 3) == 0;
 	const char *call = destroys ? "ncclCommDestroy" : "ncclCommAbort";
 
@@ -304,7 +338,7 @@ static bool transient_live_aborted(struct lab_rank *me, const struct transient *
 	ncclComm_t comm = me->transient_comm;
 
 	if (comm && t->aborts == TRANSIENT_ABORT_WORK)
-		r = transient_abort_launch(me, t, comm);
+		r = transient_abort_launch(me, t, comm, calls);
 	else if (comm && waits)
 		r = lab_comm_settle(me, comm, ncclInProgress);
 	os_sleep_ns(after_ns);
@@ -313,7 +347,7 @@ static bool transient_live_aborted(struct lab_rank *me, const struct transient *
 	lab_call(me, NULL);
 	return transient_abort_ok(me, r, "a call before the end of its communicator") &&
 	       (destroys ? transient_abort_ok(me, end, call) : transient_ok(me, end, call)) &&
-	       transient_cuda_ok(me, cudaStreamSynchronize(me->transient_stream));
+	       transient_renew(me);
 }
 
 static bool transient_live(struct lab_rank *me, const struct transient *t)

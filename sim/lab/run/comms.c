@@ -264,6 +264,8 @@ ncclResult_t lab_comms_destroy(struct lab_rank *me)
 		if (comm && me->run->config->finalize)
 			one = lab_comm_settle(me, comm, ncclCommFinalize(comm));
 		if (comm && me->run->config->finalize && !one)
+			one = lab_deregister_late(me, comm);
+		if (comm && me->run->config->finalize && !one)
 			lab_refused_finalized(me, comm);
 		rc = rc ? rc : one;
 		one = comm ? ncclCommDestroy(comm) : ncclSuccess;

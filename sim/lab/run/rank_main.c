@@ -275,13 +275,15 @@ void lab_rank_main(void *arg)
 	if (ok && run->config->on_ready)
 		run->config->on_ready(me->rank, me->comm, run->config->on_ready_arg);
 	me->phase = ok ? LAB_WORK : me->phase;
+	me->worked = ok;
 	ok = ok && lab_polls_start(me) && lab_idle_start(me) && lab_register(me) &&
 	     lab_rank_series(me) && lab_rank_others(me);
 	if (ok && lab_leads(me) && run->config->table)
 		lab_table_footer(run);
 	/* what a running collective uses stays registered: the communicator's end is its end */
 	if (ok)
-		ok = run->config->hasty ? lab_rank_hurry(me, &hurried) : lab_deregister(me);
+		ok = run->config->hasty ? lab_rank_hurry(me, &hurried)
+					: lab_deregisters_late(me) || lab_deregister(me);
 	if (!ok)
 		lab_survive_learn(me);
 	ok = lab_rank_leave(me, ok);

@@ -34,7 +34,7 @@ static bool lab_rank_part(struct lab_rank *me, const struct lab_row *row, uint32
 	ncclComm_t comm = lab_comms_pick(me, part);
 	const char *name = "ncclRedOpCreatePreMulSum";
 
-	ncclResult_t r = lab_factor_begin(me, row, comm, &call.op);
+	ncclResult_t r = lab_factor_begin(me, row, me->factor, comm, &call.op);
 	if (r == ncclSuccess) {
 		name = row->collective->call;
 		lab_call(me, name);

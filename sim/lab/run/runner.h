@@ -147,6 +147,8 @@ struct lab_config {
 	uint64_t whole_result_bytes;
 	/* With faults: an error returned, or a rank killed, is no failure of the run. */
 	bool errors_allowed;
+	/* The settings of processes contradict each other: every init must fail. */
+	bool refuses;
 	uint32_t quiet; /* 1 + the rank that does not poll its communicator (quiet.c); 0: none */
 	/* A collective goes as several of a part each: round the streams and the communicators of a
 	 * rank, so many of them in a group. 0 or 1: one. Several streams have work of their own

@@ -79,6 +79,7 @@ struct lab_rank {
 
 	/* survive.c */
 	enum lab_phase phase, error_phase;
+	bool worked;      /* its communicators were made */
 	const char *call; /* what it is in that must return; NULL: nothing */
 	uint64_t call_ns, calls;
 	const char *error_call; /* which one gave its first error; NULL: none did */
@@ -133,6 +134,7 @@ struct lab_run {
 	shared_u32 lost_late; /* a GPU was found dead when all had come */
 	shared_u64 arrived;   /* harness barrier: a count that only grows */
 	shared_u32 failed;    /* some rank gave up: all abort */
+	shared_u64 disagreed; /* disagree.c: rounds in which a rank has reported it */
 
 	uint8_t *expect; /* the reduced send buffers; NULL: none, or each rank reduces its pieces */
 	struct os_mutex lock; /* the fields below */
@@ -225,6 +227,7 @@ bool lab_rank_check(struct lab_rank *me, const struct lab_row *row);
 
 /* survive.c: what must hold when faults are about */
 void lab_survive_start(struct lab_run *run);
+bool lab_has_env(const struct lab_config *c, const char *name);
 void lab_call(struct lab_rank *me, const char *call); /* NULL: it has returned */
 void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call, bool outside);
 void lab_survive_learn(struct lab_rank *me);
@@ -274,8 +277,10 @@ int lab_factor_make(struct lab_rank *me); /* cudaError_t */
 void lab_factor_free(struct lab_rank *me);
 bool lab_factor_fill(struct lab_rank *me, const struct lab_row *row); /* before a row */
 /* The operation of one call, *op, and its end after the call: nothing for other operations. */
-ncclResult_t lab_factor_begin(struct lab_rank *me, const struct lab_row *row, ncclComm_t comm,
-			      ncclRedOp_t *op);
+ncclResult_t lab_factor_begin(struct lab_rank *me, const struct lab_row *row, void *on_gpu,
+			      ncclComm_t comm, ncclRedOp_t *op);
+/* Is the factor of that row read from the memory `on_gpu`, or passed by its value? */
+bool lab_factor_on_gpu(const struct lab_rank *me, const struct lab_row *row);
 ncclResult_t lab_factor_end(struct lab_rank *me, const struct lab_row *row, ncclComm_t comm,
 			    ncclRedOp_t op);
 
@@ -339,6 +344,9 @@ void lab_buffer_free(struct lab_rank *me, uint8_t **mem);
 /* On each of its communicators, where the run registers buffers. */
 bool lab_register(struct lab_rank *me);
 bool lab_deregister(struct lab_rank *me);
+/* Half of the programs that finalize deregister between that and the destroy. */
+bool lab_deregisters_late(const struct lab_rank *me);
+ncclResult_t lab_deregister_late(struct lab_rank *me, ncclComm_t comm);
 /* Other buffers, without contents, where the run renews them. */
 bool lab_register_renew(struct lab_rank *me);
 

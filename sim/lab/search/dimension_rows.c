@@ -12,7 +12,8 @@ static const char *const row_engines[] = {"sim", "threads", NULL};
 static const char *const row_maps[] = {"slot", "node", "seed", NULL};
 static const char *const row_drives[] = {"rank", "process", NULL};
 static const char *const row_memory_orders[] = {"draw", "off", "on", NULL};
-static const char *const row_expects[] = {"auto", "success", "success-or-error", NULL};
+static const char *const row_expects[] = {"auto", "success", "success-or-error", "refused",
+					   NULL};
 static const char *const row_ends[] = {"in-order", "reversed", "seed", "each", NULL};
 static const char *const row_leaves[] = {"abort", "destroy", "finalize", "each", NULL};
 static const char *const row_faults[] = {"plan", "random", NULL};
@@ -275,7 +276,7 @@ const struct dimension dimensions[] = {
 		"stores become visible late and out of order, as far as fences allow (default "
 		"draw: in "
 		"half of the seeds)"))},
-	{FLAG("races", lab.sim.races), .any = {8, 1, 1},
+	{FLAG("races", lab.sim.races), .any = {5, 1, 1},
 	 OPTION(ENGINE, HELP(OPTION_RACES, "races", NULL, "report accesses that nothing orders"))},
 	{NUMBER("budget-events", lab.sim.budget_events, 0, UINT64_MAX),
 	 OPTION(ENGINE, .least = 1, HELP(OPTION_BUDGET_EVENTS, "budget-events", "N",

@@ -29,7 +29,7 @@
 
 enum {
 	SCENARIO_VERSION = 1,
-	SCENARIO_SWARM_VERSION = 44, /* changes whenever a seed comes to mean another run */
+	SCENARIO_SWARM_VERSION = 45, /* changes whenever a seed comes to mean another run */
 	SCENARIO_MAX_ENV = 64,
 	SCENARIO_ENV_BYTES = 256,
 	SCENARIO_PATH_BYTES = 1024,
@@ -40,6 +40,7 @@ enum scenario_expect {
 	SCENARIO_EXPECT_AUTO,             /* without faults SUCCESS, with faults SUCCESS_OR_ERROR */
 	SCENARIO_EXPECT_SUCCESS,          /* every call of every rank returns success */
 	SCENARIO_EXPECT_SUCCESS_OR_ERROR, /* or an error; but it returns, and nothing leaks */
+	SCENARIO_EXPECT_REFUSED,          /* every init fails: settings contradict each other */
 };
 
 struct scenario {

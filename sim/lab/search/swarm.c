@@ -487,9 +487,11 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_groups(s, seed);
 	swarm_long(s, seed);
 	swarm_root(s, seed);
+	swarm_world_fits(s);
 	swarm_programs(s, seed);
 	swarm_faults(s, seed, faults);
 	swarm_hcas(s, seed);
 	swarm_transient(s, seed);
 	swarm_programs_after(s, seed);
+	swarm_contradiction(s, seed);
 }

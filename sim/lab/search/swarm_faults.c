@@ -36,7 +36,7 @@ static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
 		snprintf(of, sizeof of, " rank=%u", rank);
 	snprintf(s->plan, sizeof s->plan, "%s%s nth=%u %s\n", line->site, of, nth, line->action);
 	s->lab.quiet = 1 + rank;
-	s->lab.recover = false;
+	s->lab.recover = s->lab.finalize = s->lab.nonblocking = s->lab.polls = false;
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 	swarm_env(s, "NCCL_IB_TIMEOUT=10");
 }

@@ -29,10 +29,14 @@ bool swarm_has_sockets(const struct scenario *s);
 bool swarm_blocks_may_wait(const struct lab_config *c);
 
 void swarm_worlds(struct scenario *s, uint64_t seed);
+/* Takes another machine where other draws want more GPUs of a host than it has. */
+void swarm_world_fits(struct scenario *s);
 bool swarm_has_messages(const struct scenario *s);
 void swarm_focus(struct scenario *s, uint64_t seed);
 /* Variables that are drawn one by one (swarm_settings.c). */
 void swarm_settings(struct scenario *s, uint64_t seed);
+/* Draws settings of processes that contradict each other: to be called after all else. */
+void swarm_contradiction(struct scenario *s, uint64_t seed);
 /* Draws the personality of HCAs: to be called when the plan of faults is drawn. */
 void swarm_hcas(struct scenario *s, uint64_t seed);
 void swarm_messages(struct scenario *s, uint64_t seed);

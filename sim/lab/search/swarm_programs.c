@@ -25,6 +25,15 @@ static const char *const swarm_odd[] = {
 	"NCCL_WORK_FIFO_BYTES=4096",
 	"NCCL_IB_PCI_RELAXED_ORDERING=0",
 	"NCCL_DMABUF_ENABLE=0",
+	"NCCL_NTHREADS=64",
+	"NCCL_NTHREADS=512",
+	"NCCL_MAX_NCHANNELS=1",
+	"NCCL_MIN_NCHANNELS=4",
+	"NCCL_CHECK_POINTERS=1",
+	"NCCL_IB_SL=5",
+	"NCCL_IB_TC=42",
+	"NCCL_WORK_ARGS_BYTES=0",
+	"DOPPEL_HCA_FAST_PATH=off",
 };
 
 /* Settings that change which way data and words go, and are in none of the other draws. */
@@ -173,19 +182,19 @@ static void swarm_pauses(struct scenario *s, uint64_t seed)
 		s->lab.pauses = most_ms;
 }
 
-/* A little of everything in a small world, one seed in ten: bugs of programs need several habits
- * at the same time. */
-static void swarm_busy(struct scenario *s, uint64_t seed)
+/* A little of everything in a small world, one seed in six: bugs of programs need several habits at
+ * the same time. */
+static bool swarm_busy(struct scenario *s, uint64_t seed)
 {
 	struct lab_config *c = &s->lab;
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.busy");
-	bool drawn = sim_rng_below(&rng, 10) == 0;
+	bool drawn = sim_rng_below(&rng, 6) == 0;
 
 	if (!drawn || c->gpu_sms || c->warp_width == 32 || c->iterations > 100 || c->group > 100 ||
 	    lab_ranks(c, NULL) > 6)
-		return;
+		return false;
 	c->comms = 2 + (uint32_t)sim_rng_below(&rng, 2);
 	c->bytes_min = c->bytes_max = MIN_OF(c->bytes_max, 64ull << 10);
 	if (sim_rng_below(&rng, 2))
@@ -200,6 +209,21 @@ static void swarm_busy(struct scenario *s, uint64_t seed)
 		c->refused = 1 + (uint32_t)sim_rng_below(&rng, 4);
 	if (sim_rng_below(&rng, 2))
 		c->pauses = 1u << sim_rng_below(&rng, 12);
+	return true;
+}
+
+/* Ends of a program that does a little of everything, or of one seed in 16. */
+static void swarm_ends(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.ends");
+	if (!swarm_busy(s, seed) && sim_rng_below(&rng, 16))
+		return;
+	c->finalize |= sim_rng_below(&rng, 2);
+	c->nonblocking |= sim_rng_below(&rng, 3) == 0;
+	c->polls |= sim_rng_below(&rng, 3) == 0;
 }
 
 void swarm_programs(struct scenario *s, uint64_t seed)
@@ -209,7 +233,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 	dimensions_draw(s, seed, DIMENSION_ANY);
 	swarm_mixed(s, seed);
 	swarm_pauses(s, seed);
-	swarm_busy(s, seed);
+	swarm_ends(s, seed);
 	swarm_rare_setting(s, seed);
 	swarm_hosts(s, seed);
 	sim_rng_seed(&rng, seed, "swarm.programs");
@@ -229,7 +253,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 	/* a least number and a most one of a rank must fit each other */
 	bool counts =
 		swarm_is_set(s, "NCCL_MAX_NCHANNELS") || swarm_is_set(s, "NCCL_MIN_NCHANNELS");
-	if (odd && !(counts && strstr(assignment, "_CTAS=")))
+	if (odd && !(counts && (strstr(assignment, "_CTAS=") || strstr(assignment, "_NCHANNELS="))))
 		snprintf(s->env_odd, sizeof s->env_odd, "%s", assignment);
 	/* every two ranks are connected on all channels, and small messages use few */
 	bool wide = sim_rng_below(&rng, 3) == 0;

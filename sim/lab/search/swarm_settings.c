@@ -113,6 +113,57 @@ void swarm_settings(struct scenario *s, uint64_t seed)
 	}
 }
 
+/* Two values of a variable that must be the same on all ranks. */
+static const struct setting_pair {
+	const char *name, *one, *other;
+	bool hosts; /* refused between hosts with HCAs alone */
+} setting_pairs[] = {
+	{"NCCL_NCHANNELS_PER_NET_PEER", "1", "2", false},
+	{"NCCL_P2P_LL_THRESHOLD", "0", "65536", false},
+	{"DOPPEL_P2P_LL128_THRESHOLD", "0", "65536", false},
+	{"NCCL_BUFFSIZE", "8192", "32768", false},
+	{"NCCL_LL_BUFFSIZE", "8192", "32768", false},
+	{"NCCL_LL128_BUFFSIZE", "8192", "65536", false},
+	{"NCCL_MAX_P2P_NCHANNELS", "1", "2", false},
+	{"NCCL_ALGO", "Ring", "Tree", false},
+	{"NCCL_ALGO", "Ring", "OneShot", false},
+	{"NCCL_PROTO", "Simple", "LL", false},
+	{"NCCL_PROTO", "LL", "LL128", false},
+	{"NCCL_PAT_ENABLE", "0", "1", false},
+	{"NCCL_NET", "Carrier", "Socket", false},
+	{"NCCL_NET", "Socket", "IB", true},
+	{"NCCL_IB_QPS_PER_CONNECTION", "1", "4", true},
+	{"NCCL_IB_SPLIT_DATA_ON_QPS", "0", "1", true},
+};
+
+static bool setting_has_processes(const struct scenario *s)
+{
+	return s->lab.hosts > 1 || (s->lab.ranks_per_proc == 1 && s->lab.gpus > 1);
+}
+
+/* Settings that contradict each other, one seed in 20 of those without faults: every init must
+ * fail, and a rank must report the contradiction. */
+void swarm_contradiction(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.contradiction");
+	bool drawn = sim_rng_below(&rng, 20) == 0, swapped = sim_rng_below(&rng, 2);
+	const struct setting_pair *p =
+		&setting_pairs[sim_rng_below(&rng, ARRAY_LEN(setting_pairs))];
+
+	if (!drawn || s->plan[0] || !setting_has_processes(s) || swarm_is_set(s, "NCCL_COMM_ID") ||
+	    (p->hosts && (c->hosts == 1 || swarm_has_sockets(s))))
+		return;
+	swarm_env(s, "%s=%s", p->name, swapped ? p->other : p->one);
+	snprintf(s->env_odd, sizeof s->env_odd, "%s=%s", p->name, swapped ? p->one : p->other);
+	s->expect = SCENARIO_EXPECT_REFUSED;
+	c->nonblocking = false; /* its init is waited for until another rank fails */
+	c->comms = 0;           /* an init that is never called is reported to no root */
+	c->init_fails = c->transient = c->idle = 0;
+}
+
 /* HCAs that are not as the specification wants them, one time in eight. Not rxe among faults: it
  * waits for a dead peer without end. */
 void swarm_hcas(struct scenario *s, uint64_t seed)

@@ -16,16 +16,20 @@ static void swarm_world(struct scenario *s, uint64_t seed)
 	static const struct {
 		const char *name;
 		uint32_t gpus, hosts; /* at most */
-	} machines[] = {
-		{"h100-8nic", 8, 4}, {"h100-8nic", 8, 4},        {"a100-4nic", 8, 4},
-		{"pcie-4gpu", 4, 4}, {"workstation-2gpu", 2, 4}, /* no HCA: sockets between hosts */
-	};
+	} machines
+		[] =
+			{
+				{"h100-8nic", 8, 4},        {"h100-8nic", 8, 4},
+				{"a100-4nic", 8, 4},        {"pcie-4gpu", 4, 4},
+				{"workstation-2gpu", 2, 4}, /* no HCA: sockets between hosts */
+				{"workstation-2hca", 1, 4},
+			};
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.world");
 	uint64_t m = sim_rng_below(&rng, ARRAY_LEN(machines));
 	uint32_t hosts = (uint32_t)swarm_one_of(&rng, (uint64_t[]){1, 2, 2, 2, 3, 4}, 6);
-	hosts = MIN_OF(hosts, machines[m].hosts);
+	hosts = MAX_OF(MIN_OF(hosts, machines[m].hosts), machines[m].gpus == 1 ? 2u : 1u);
 	uint32_t most = MIN_OF(machines[m].gpus, 16 / hosts), least = hosts == 1 ? 2 : 1;
 	/* the smallest of three draws, mostly: half of all worlds are of two or three ranks */
 	uint32_t one = (uint32_t)sim_rng_below(&rng, most - least + 1);
@@ -150,6 +154,12 @@ static void swarm_merged(struct scenario *s, uint64_t seed)
 	} else if (all) {
 		swarm_env(s, "NCCL_NET_MERGE_LEVEL=SYS");
 	}
+}
+
+void swarm_world_fits(struct scenario *s)
+{
+	if (strcmp(s->machine, "workstation-2hca") == 0 && (s->lab.gpus > 1 || s->lab.hosts == 1))
+		snprintf(s->machine, sizeof s->machine, "h100-8nic");
 }
 
 void swarm_worlds(struct scenario *s, uint64_t seed)

@@ -110,6 +110,12 @@ for nth in $(seq 100 100 2600); do
 	reported=$((reported + $(grep -cE 'rank 2 <- rank 1 channel . .* of relay 0\): the peer closed' err)))
 done
 [ $reported -gt 0 ] || fail "the relay of messages is not named"
+# the ranks that send through a relay that fails have a line in their own process
+echo "verbs.qp nth=20 fatal" >plan
+for seed in 1 2 3; do
+	run 2 "${few[@]}" -n 4 --leaves destroy --polls --faults plan --seed $seed
+	! grep -q 'FAIL error-class' out err || fail "an error without a line"
+done
 collective=all_reduce index='[0-9]'
 
 # a relay is killed: no segment is left

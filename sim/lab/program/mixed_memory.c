@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory and streams of groups of different calls. A stream may be the legacy one, or that of the
+ * calling thread.
+ */
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+
+#include "sim/lab/program/mixed.h"
+
+static cudaError_t mixed_stream_make(struct lab_mixed *m, int i)
+{
+	cudaError_t e = cudaStreamCreateWithFlags(&m->stream[i], cudaStreamNonBlocking);
+
+	m->made[i] = e == cudaSuccess;
+	return e;
+}
+
+/* One stream in six is the legacy one, and one the calling thread's, where each rank has a
+ * thread. */
+int mixed_streams_make(struct lab_rank *me)
+{
+	const struct lab_config *c = me->run->config;
+	struct lab_mixed *m = me->mixed;
+	cudaError_t e = cudaSuccess;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, c->sim.seed, "lab.mixed_streams");
+	for (int i = 0; !e && i < MIXED_STREAMS; i++) {
+		uint64_t kind = sim_rng_below(&rng, 6);
+
+		if (kind == 0)
+			m->stream[i] = cudaStreamLegacy;
+		else if (kind == 1 && c->drive == LAB_DRIVE_RANK)
+			m->stream[i] = cudaStreamPerThread;
+		else
+			e = mixed_stream_make(m, i);
+	}
+	return (int)e;
+}
+
+void mixed_streams_free(struct lab_mixed *m)
+{
+	for (int i = 0; i < MIXED_STREAMS; i++) {
+		if (m->made[i])
+			cudaStreamDestroy(m->stream[i]);
+		m->made[i] = false;
+	}
+}
+
+int lab_mixed_make(struct lab_rank *me)
+{
+	size_t bytes = (size_t)MIXED_CALLS * (MIXED_BUFFERS * MIXED_BYTES + MIXED_FACTOR);
+	struct lab_mixed *m;
+	cudaError_t e;
+
+	if (!me->run->config->mixed)
+		return cudaSuccess;
+	m = me->mixed = calloc(1, sizeof *m);
+	if (!m)
+		return cudaErrorMemoryAllocation;
+	m->host = malloc(2 * MIXED_BYTES);
+	e = m->host ? cudaMalloc((void **)&m->memory, bytes) : cudaErrorMemoryAllocation;
+	if (!e)
+		e = cudaEventCreateWithFlags(&m->join, cudaEventDisableTiming);
+	if (!e)
+		return mixed_streams_make(me);
+	return (int)e;
+}
+
+void lab_mixed_free(struct lab_rank *me)
+{
+	struct lab_mixed *m = me->mixed;
+
+	if (!m)
+		return;
+	mixed_streams_free(m);
+	if (m->join)
+		cudaEventDestroy(m->join);
+	if (m->memory)
+		cudaFree(m->memory);
+	free(m->host);
+	free(m);
+	me->mixed = NULL;
+}
+
+uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_buffer which)
+{
+	return me->mixed->memory + ((size_t)call * MIXED_BUFFERS + which) * MIXED_BYTES;
+}
+
+uint8_t *mixed_factor_at(const struct lab_rank *me, uint32_t call)
+{
+	return me->mixed->memory + (size_t)MIXED_CALLS * MIXED_BUFFERS * MIXED_BYTES +
+	       (size_t)call * MIXED_FACTOR;
+}
+
+uint8_t *mixed_send_at(const struct lab_rank *me, const struct mixed_call *call, uint32_t i)
+{
+	const struct lab_row *row = &call->row;
+	uint8_t *recv = mixed_at(me, i, MIXED_RECV);
+	size_t bytes = lab_row_elements(row, LAB_SEND) * payload_type_bytes(row->payload.type);
+
+	if (row->in_place)
+		return recv;
+	return call->adjacent && bytes ? recv - bytes : mixed_at(me, i, MIXED_SEND);
+}
