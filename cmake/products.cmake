@@ -15,7 +15,7 @@ doppel_sources(rt_sources core/base core/os)
 if(DOPPEL_FAKE)
 	set(engine_floors base trace order memory faults run report life)
 	list(TRANSFORM engine_floors PREPEND sim/engine/)
-	doppel_sources(sim_sources ${engine_floors} sim/world backends/sites)
+	doppel_sources(sim_sources ${engine_floors} sim/world sim/world/machine sim/world/program backends/sites)
 	file(GLOB sim_asm CONFIGURE_DEPENDS
 		${PROJECT_SOURCE_DIR}/sim/engine/base/*_${CMAKE_SYSTEM_PROCESSOR}.S)
 	list(APPEND rt_sources ${sim_sources} ${sim_asm} ${PROJECT_SOURCE_DIR}/backends/peermem.c)
@@ -35,7 +35,9 @@ set(site_object $<TARGET_OBJECTS:core_site>)
 
 # ---- the GPU double
 if(DOPPEL_GPU STREQUAL "fakecuda")
-	doppel_sources(fakecuda_sources backends/fakecuda)
+	set(fakecuda_folders memory stream launch vmm)
+	list(TRANSFORM fakecuda_folders PREPEND backends/fakecuda/)
+	doppel_sources(fakecuda_sources backends/fakecuda ${fakecuda_folders})
 	add_library(fakecuda SHARED ${fakecuda_sources} ${site_object})
 	target_link_libraries(fakecuda PUBLIC doppel-rt)
 	set(DOPPEL_GPU_LIB fakecuda)
@@ -45,7 +47,7 @@ endif()
 
 # ---- the HCA double
 if(DOPPEL_RDMA STREQUAL "fakeverbs")
-	set(fakeverbs_floors arena objects checks queues transport entry)
+	set(fakeverbs_floors arena objects checks queues transport entry context)
 	list(TRANSFORM fakeverbs_floors PREPEND backends/fakeverbs/)
 	doppel_sources(fakeverbs_sources ${fakeverbs_floors})
 	add_library(fakeverbs_objects OBJECT ${fakeverbs_sources})
@@ -64,14 +66,17 @@ endif()
 # ---- libdoppel: the stack. Topology and the choice of programs are an object library of their own:
 # `doppel topo`, `doppel tune` and the unit tests use it directly, and it depends on nothing but base
 # and os.
-doppel_sources(topo_sources core/topo core/algo core/tune)
+set(topo_folders model detect search connect)
+list(TRANSFORM topo_folders PREPEND core/topo/)
+doppel_sources(topo_sources core/topo ${topo_folders} core/algo core/tune)
 add_library(core_topo OBJECT ${topo_sources})
 target_link_libraries(core_topo PUBLIC doppel-rt)
 # What the drivers have of a GPU, for `doppel topo detect` too.
 doppel_sources(detect_sources core/detect)
 add_library(core_detect OBJECT ${detect_sources})
 target_link_libraries(core_detect PUBLIC doppel-rt ${DOPPEL_GPU_LIB})
-doppel_sources(core_sources core/api core/bootstrap core/comm core/mem core/plan core/proxy core/rank core/transport)
+doppel_sources(core_sources core/api core/bootstrap core/comm core/mem core/plan core/proxy core/proxy/relay core/rank
+	core/transport)
 add_library(core_host OBJECT ${core_sources})
 target_link_libraries(core_host PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
 

@@ -12,7 +12,7 @@
 
 #include "core/os/os.h"
 #include "core/os/os_ops.h"
-#include "sim/world/files.h"
+#include "sim/world/machine/files.h"
 
 static struct files *host;
 static int host_failing; /* that read from now on has no memory; 0: none */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/text.h"
-#include "sim/world/guest.h"
+#include "sim/world/program/world_guest.h"
 
 struct fc_state fc;
 

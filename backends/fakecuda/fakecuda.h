@@ -65,7 +65,7 @@ struct fc_alloc {
 	char who[FC_WHO_BYTES];      /* task that allocated it */
 };
 
-/* A write of an HCA that a running kernel does not see yet: peermem.c. */
+/* A write of an HCA that a running kernel does not see yet: cuda_peermem.c. */
 struct fc_pending {
 	struct fc_pending *next;
 	uint32_t hca;
@@ -311,7 +311,7 @@ struct fc_kernel {
 	bool known_uses;           /* atomic: its uses were declared, or a report was made: use.c */
 	bool stranger;             /* its uses were not declared */
 	uint64_t number_in_stream; /* its number among the stream's operations, from 1 */
-	/* trace.c: number of collectives that block 0 began; values of the last one */
+	/* cuda_trace.c: number of collectives that block 0 began; values of the last one */
 	uint32_t shown_works;
 	bool shown_of_pair; /* send/receive messages are among them */
 	uint64_t shown_bytes;
@@ -354,8 +354,9 @@ cudaError_t fc_enter_ctx_quiet(const char *call, struct fc_ctx **ctx);
 cudaError_t fc_leave(cudaError_t error);
 struct fc_ctx *fc_ctx_get(struct fc_proc *proc, int32_t ordinal); /* creates it if missing */
 struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *dev);
-bool fc_device_peers(const struct fc_device *a,
-		     const struct fc_device *b); /* device.c: true if peer access is possible */
+bool fc_device_peers(
+	const struct fc_device *a,
+	const struct fc_device *b); /* cuda_device.c: true if peer access is possible */
 int32_t fc_current(void);
 void fc_ctx_reset(struct fc_ctx *ctx); /* frees everything that the process has on that GPU */
 /* Logs on stderr why a call was refused, with the calling task. */
@@ -498,7 +499,7 @@ void fc_host_delete(void *mem, uint64_t bytes);
 /* The process unmaps a shared segment: misuse if it still has the segment registered. */
 void fc_host_unmapped(struct os_proc *os, const void *mem, size_t bytes);
 
-/* ---- stream.c, event.c, copy.c, launch.c, device_run.c -------------------------------------- */
+/* ---- cuda_stream.c, cuda_event.c, copy.c, cuda_launch.c, device_run.c ------------------------ */
 
 struct CUstream_st *fc_stream_new(struct fc_ctx *ctx, unsigned int flags, int priority);
 /* Returns the stream of a handle. In `ctx`, 0 is the legacy stream, and cudaStreamPerThread is the
@@ -582,7 +583,7 @@ void fc_use_stream_gone(struct CUstream_st *s);
 void fc_use_proc_gone(struct fc_proc *p);
 void fc_clock_free(struct fc_clock *c);
 
-/* trace.c. Called only if os_tracing(). */
+/* cuda_trace.c. Called only if os_tracing(). */
 void fc_trace_kernel_begins(struct fc_kernel *k);
 void fc_trace_kernel_ends(struct fc_kernel *k);
 void fc_trace_copy(struct CUstream_st *s, const struct fc_op *op); /* when it ends */
@@ -591,7 +592,8 @@ void fc_trace_work_ends(struct fc_kernel *k, const char *name);
 void fc_trace_slot(struct fc_kernel *k, const struct dev_comm *comm, const struct dev_conn *c,
 		   uint64_t step, bool sent);
 
-/* fault.c. Returns the error with which the fault plan fails this call, or 0. ctx may be NULL. */
+/* cuda_fault.c. Returns the error with which the fault plan fails this call, or 0. ctx may be
+ * NULL. */
 int fc_fault_call(const char *call, struct fc_ctx *ctx);
 void fc_fault_slow(const char *site, const void *object, uint64_t *delay_ns);
 enum fc_block_fault { FC_BLOCK_NOW, FC_BLOCK_LATER, FC_BLOCK_LAST };

@@ -2,7 +2,7 @@
 /* The only code that libnccl.so.2 has and libdoppel.so has not: its first call may create a
  * world. */
 #include "core/os/os_ops.h"
-#include "sim/world/guest.h"
+#include "sim/world/program/world_guest.h"
 
 __attribute__((constructor)) static void nccl_load(void)
 {

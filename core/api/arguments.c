@@ -4,7 +4,7 @@
 
 #include "core/api/collective.h"
 #include "core/base/log.h"
-#include "core/comm/ops.h"
+#include "core/comm/redops.h"
 #include "core/device/steps.h"
 
 /* ---- values --------------------------------------------------------------------------------- */

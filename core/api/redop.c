@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations that a program creates: pre-multiplied sums (core/comm/ops.h). */
+/* Operations that a program creates: pre-multiplied sums (core/comm/redops.h). */
 #include <string.h>
 
 #include "core/api/collective.h"
 #include "core/base/log.h"
 #include "core/base/type_name.h"
-#include "core/comm/ops.h"
+#include "core/comm/redops.h"
 #include "core/device/steps.h"
 
 static const char redop_create[] = "ncclRedOpCreatePreMulSum";

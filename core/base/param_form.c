@@ -28,7 +28,8 @@ static bool form_is_subnet(const char *text)
 	return most > 0 && !*end && end != text + n + 1 && bits >= 0 && bits <= most;
 }
 
-/* True for the name of a path, or a number. Numbers from 4 on mean SYS (core/topo/params.c). */
+/* True for the name of a path, or a number. Numbers from 4 on mean SYS
+ * (core/topo/topo_params.c). */
 static bool form_is_level(const char *text)
 {
 	static const char *const names[] = {"LOC", "NVL", "NVB", "C2C", "PIX",

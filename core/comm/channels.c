@@ -12,7 +12,7 @@
 #include "core/comm/comm_internal.h"
 #include "core/mem/mem.h"
 #include "core/proxy/proxy.h"
-#include "core/topo/graph_file.h"
+#include "core/topo/search/graph_file.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/net.h"
 #include "core/transport/transport.h"

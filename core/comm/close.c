@@ -23,7 +23,7 @@
 #include "core/base/log.h"
 #include "core/comm/comm_internal.h"
 #include "core/os/check.h"
-#include "core/comm/ops.h"
+#include "core/comm/redops.h"
 #include "core/mem/mem.h"
 #include "core/plan/plan.h"
 #include "core/proxy/proxy.h"

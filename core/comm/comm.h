@@ -68,7 +68,7 @@ struct comm_life {
 	uint8_t *tree_toward;
 	int32_t trees;
 
-	struct comm_op *ops; /* [op_room], index: slot (ops.h) */
+	struct comm_op *ops; /* [op_room], index: slot (redops.h) */
 	uint32_t op_room;
 	uint32_t op_tag; /* part of the numbers of `ops`; changes under the registry's lock */
 };

@@ -12,7 +12,7 @@
 #include "core/comm/comm_internal.h"
 #include "core/mem/cumem.h"
 #include "core/rank/cuda_result.h"
-#include "core/topo/detect.h"
+#include "core/topo/detect/detect.h"
 #include "core/tune/allowed.h"
 
 /* Returns a hash of the process. A pid is unique only within its namespace: two containers of a

@@ -16,7 +16,7 @@
 #include "core/base/param.h"
 #include "core/comm/comm_internal.h"
 #include "core/detect/gpu.h"
-#include "core/topo/detect.h"
+#include "core/topo/detect/detect.h"
 #include "core/transport/net.h"
 #include "core/transport/transport.h"
 

@@ -8,7 +8,7 @@
 #ifndef CORE_DETECT_GPU_H
 #define CORE_DETECT_GPU_H
 
-#include "core/topo/detect.h"
+#include "core/topo/detect/detect.h"
 
 /* Fills *gpu for the CUDA device `dev`. bus_id is in the lower-case form of core/rank. gpu->dev is
  * NVML's index, the same for all processes of the host; -1: unknown. Errors: CUDA's, logged. */

@@ -16,7 +16,7 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/mem/mem.h"
-#include "core/proxy/relay.h"
+#include "core/proxy/relay/relay.h"
 
 #define PROXY_HOST_ALIGN  4096u
 #define PROXY_MEMORY_WHAT "a network connection"

@@ -4,7 +4,7 @@
  * communicator. If nothing moved, it waits for all their waits together.
  */
 #include "core/base/log.h"
-#include "core/proxy/relay.h"
+#include "core/proxy/relay/relay.h"
 #include "core/rank/cuda_result.h"
 
 /* ---- known connections ---------------------------------------------------------------------- */

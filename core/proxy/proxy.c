@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/proxy/relay.h"
+#include "core/proxy/relay/relay.h"
 
 /* ---- the communicator's part ---------------------------------------------------------------- */
 

@@ -25,7 +25,7 @@
 /* Number of waits of one relay in each task. */
 #define PROXY_RELAY_WAITS 2
 
-/* ---- ops.c: lists between tasks ------------------------------------------------------------- */
+/* ---- proxy_ops.c: lists between tasks -------------------------------------------------------- */
 
 /* First member of each struct that crosses in a list. Only the task that owns the node accesses
  * it. */
@@ -296,7 +296,7 @@ struct proxy_state {
 	bool letting_go; /* this pass found the communicator closing or aborted */
 };
 
-/* ---- gpu.c: the proxy of a GPU -------------------------------------------------------------- */
+/* ---- proxy_gpu.c: the proxy of a GPU --------------------------------------------------------- */
 
 /* Waits for a task's next os_wait, and the rank of each. */
 struct proxy_waits {
@@ -358,8 +358,8 @@ static inline void proxy_work_for(int32_t rank)
 	os_self()->rank = rank;
 }
 
-/* trace.c: bracket the call that passes the slice at `step` to the network. Requests to the HCA
- * between the two belong to the slice's flow. The first function returns the start time for the
+/* proxy_trace.c: bracket the call that passes the slice at `step` to the network. Requests to the
+ * HCA between the two belong to the slice's flow. The first function returns the start time for the
  * second, or 0 if no trace file is written. */
 uint64_t proxy_trace_send_begins(const struct proxy_conn *pc, uint64_t step);
 void proxy_trace_send_ends(const struct proxy_conn *pc, uint64_t step, size_t bytes, bool sent,
@@ -449,7 +449,7 @@ bool proxy_service_reserve(struct proxy_gpu *p, uint32_t conns, uint32_t relays)
 void proxy_service_main(void *proxy_gpu);
 void proxy_progress_main(void *proxy_gpu);
 
-/* queue.c: operations of a connection (progress). */
+/* proxy_queue.c: operations of a connection (progress). */
 static inline bool proxy_conn_is_active(const struct proxy_conn *pc)
 {
 	return pc->run.active || pc->queue_first;

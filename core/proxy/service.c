@@ -6,7 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "core/base/log.h"
-#include "core/proxy/relay.h"
+#include "core/proxy/relay/relay.h"
 #include "core/rank/cuda_result.h"
 
 /* Answers a call. The caller may free the call immediately afterwards. */

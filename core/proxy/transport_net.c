@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/proxy/relay.h"
+#include "core/proxy/relay/relay.h"
 #include "core/transport/transport_internal.h"
 
 static bool net_can_connect(const struct ncclComm *comm, int32_t from, int32_t to)

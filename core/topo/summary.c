@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/topo/connect.h"
+#include "core/topo/connect/topo_connect.h"
 
 static void topo_summary_graph(struct topo_graph_summary *s, const struct topo_graph_info *g)
 {

@@ -2,22 +2,20 @@
 /*
  * Declarations that the files of core/topo share; no other room includes this file.
  *
- *	input.c   XML -> struct topo_model (nodes and edges, grown as the file is read);
- *	          input_links.c: the links of GPUs
- *	nics.c    replaces the file's NICs by the network's devices
- *	merge.c   merges several devices into one
- *	model.c   the model's containers, flattening of switches, trimming to the GPUs in use
+ *	model/    input.c: XML -> struct topo_model (nodes and edges, grown as the file is
+ *	          read); input_links.c: the links of GPUs; nics.c: replaces the file's NICs by the
+ *	          network's devices; merge.c: merges several devices into one; topo_model.c:
+ *	          containers, flattening of switches, trimming to the GPUs in use; paths.c: paths
+ *	          between GPUs, nets and CPUs, direct access; near.c: which nets belong to which GPU
  *	topo.c    model -> struct topo_system, one immutable block; memo; accessors
- *	paths.c   paths between GPUs, nets and CPUs; direct access
- *	near.c    which nets belong to which GPU
- *	pattern.c differences between patterns; speeds.c: NCCL's tables of speeds
- *	bounds.c  how many channels can fit at one speed (cuts)
- *	channel.c one try: channels that fit at one speed, with these types; candidates.c: the
- *	          candidates of a try, in order
- *	search.c  the order of tries; record.c: their results, for people
- *	connect.c the data that ranks exchange; connect_ring.c: joins the rings of all hosts;
- *	          connect_tree.c: trees; connect_compare.c: compares the ranks' results
- *	graph_file.c  reads graphs from NCCL's graph XML; graph_text.c: writes them
+ *	search/   search.c: the order of tries; search_channel.c: one try, channels that fit at one
+ *	          speed with these types; candidates.c: the candidates of a try, in order; bounds.c:
+ *	          how many channels can fit at one speed (cuts); pattern.c: differences between
+ *	          patterns; speeds.c: NCCL's tables; record.c: results of the tries, for people;
+ *	          graph_file.c: reads graphs from NCCL's graph XML; graph_text.c: writes them
+ *	connect/  topo_connect.c: the data that ranks exchange; connect_ring.c: joins the rings of
+ *	          all hosts; connect_tree.c: trees; connect_compare.c: compares the ranks' results
+ *	detect/   the machine as /sys, NVML and the network's devices show it (detect.h)
  *	view.c    the model for other programs (view.h); print.c: for people
  *
  * Positions. A GPU has a *position*, its place in the file among the GPUs in use, and a *local
@@ -130,7 +128,7 @@ struct topo_model {
 	uint64_t host_hash[TOPO_MAX_HOSTS];
 };
 
-/* ---- model.c -------------------------------------------------------------------------------- */
+/* ---- topo_model.c ---------------------------------------------------------------------------- */
 void topo_model_fini(struct topo_model *m);
 /* Returns a zeroed node of this type, or TOPO_NO_NODE with a WARN. Pointers into m->node change. */
 int32_t topo_model_node(struct topo_model *m, enum topo_node_type type, int32_t line);

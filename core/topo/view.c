@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/topo/search.h"
+#include "core/topo/search/search.h"
 
 int32_t topo_element_count(const struct topo_system *sys)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * PCI functions of HCAs in /sys/bus/pci/devices and /sys/class/pci_bus, where programs look for
- * them (NCCL, hwloc, libpciaccess). The world (sim/world/sys.c) has the place of a function in the
- * tree and the data of the machine's file. This file reads them through os.h and adds the files
- * that every function has.
+ * them (NCCL, hwloc, libpciaccess). The world (sim/world/machine/sys.c) has the place of a
+ * function in the tree and the data of the machine's file. This file reads them through os.h and
+ * adds the files that every function has.
  */
 #include <limits.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #include "dropin/cli/verbs_run.h"
 #include "sim/engine/base/output.h"
 #include "sim/engine/sim.h"
-#include "sim/world/installed.h"
+#include "sim/world/machine/installed.h"
 #include "sim/world/world.h"
 
 enum { VERBS_LEAKS = 256, VERBS_BARE, VERBS_PAIR };

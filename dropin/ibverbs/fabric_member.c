@@ -30,7 +30,7 @@
 #include "dropin/ibverbs/dropin.h"
 #include "dropin/ibverbs/fabric.h"
 #include "backends/fakeverbs/entry/entry.h"
-#include "backends/fakeverbs/entry/process.h"
+#include "backends/fakeverbs/context/process.h"
 #include "core/base/hash.h"
 
 #define FABRIC_LOCK_TRIES 5000 /* attempts, 1 ms apart */

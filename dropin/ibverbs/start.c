@@ -21,7 +21,7 @@
 #include "dropin/ibverbs/dropin.h"
 #include "dropin/ibverbs/fabric.h"
 #include "backends/fakeverbs/entry/entry.h"
-#include "backends/fakeverbs/entry/process.h"
+#include "backends/fakeverbs/context/process.h"
 
 static pthread_mutex_t dropin_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Threads read it without the lock, because world_config() is already set while the world is being

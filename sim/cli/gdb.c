@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "sim/cli/options.h"
-#include "sim/world/installed.h"
+#include "sim/world/machine/installed.h"
 
 bool cli_self(char out[CLI_SELF_BYTES])
 {

@@ -13,7 +13,7 @@
 
 #include "core/base/macros.h"
 #include "sim/world/params.h"
-#include "sim/world/stream.h"
+#include "sim/world/world_stream.h"
 
 /* Returns the two bytes of an address that hold the host's index: the two before the last byte. */
 static uint8_t *addr_index(struct os_addr *a)

@@ -11,7 +11,7 @@
 
 #include "core/base/hash.h"
 #include "core/os/os_real.h"
-#include "sim/world/files.h"
+#include "sim/world/machine/files.h"
 #include "sim/world/world_internal.h"
 
 /* ---- identity and files ---------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/world/stream.h"
+#include "sim/world/world_stream.h"
 
 #define SOCKET_FD_FIRST 3
 #define SOCKET_FD_SHIFT 14 /* a process has at most 16381 descriptors */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/world/stream.h"
+#include "sim/world/world_stream.h"
 
 #define STRANGER_BYTES   96u
 #define STRANGER_STAY_NS 1000000u

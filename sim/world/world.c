@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/world/files.h"
+#include "sim/world/machine/files.h"
 #include "sim/world/world_internal.h"
 
 #define WORLD_MAX_HOSTS         4096

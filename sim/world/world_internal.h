@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * State that the files of the world share and no other room sees. There is one instance, `world`,
- * while a world exists. Owner of each part: world.c life, hosts, leaks and the table of operations;
- * machine.c topology files; proc.c processes, environment and memory; socket.c and stream.c
- * sockets; shm.c shared memory; host.c identity, files, memo; sys.c each machine's /sys, in a tree
- * of files.c; agree.c agreements; fabric.c ports; arena.c the arena.
+ * while a world exists. Owner of each part: world.c life, hosts, leaks and the table of
+ * operations; machine.c topology files; proc.c processes, environment and memory; socket.c and
+ * world_stream.c sockets; world_shm.c shared memory; host.c identity, files, memo; sys.c each
+ * machine's /sys, in a tree of files.c; world_agree.c agreements; fabric.c ports; world_arena.c
+ * the arena.
  *
  * Locks: under `sim` no function here switches tasks between its scheduling point and its return.
  * No lock is needed then. Under `threads` each part has one os_mutex. No thread holds two of them,
@@ -192,7 +193,7 @@ struct files *world_sys_make(const struct world_machine *m);
  * nodes. */
 void world_sys_kfd(struct files *f, const struct world_machine *m, int32_t cpus);
 
-/* ---- agree.c */
+/* ---- world_agree.c */
 int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
 		struct os_agree_other *other);
 void world_agree_member(uint64_t key, uint64_t agent, bool in);
@@ -219,7 +220,7 @@ uint64_t world_sockets_close(struct world_proc *wp, char *first, size_t bytes);
 void world_sockets_free(void);
 int world_descriptors_raise(uint64_t *most);
 
-/* ---- shm.c */
+/* ---- world_shm.c */
 int world_shm_create(const char *name, size_t bytes, void **mem);
 int world_shm_open(const char *name, size_t bytes, void **mem, size_t *found);
 int world_shm_device(uint64_t *device);
@@ -236,7 +237,7 @@ int world_mailbox_take(int box, uint64_t *what, int *fd);
 const void *world_mailbox_object(int box);
 uint64_t world_mailboxes_close(struct world_proc *wp, char *first, size_t bytes);
 
-/* ---- fabric.c, arena.c */
+/* ---- fabric.c, world_arena.c */
 int world_fabric_start(void);
 void world_fabric_free(void);
 int world_arena_start(void);

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "core/base/log.h"
-#include "core/topo/heads.h"
+#include "core/topo/connect/heads.h"
 #include "core/topo/topo_internal.h"
 
 enum { ROUNDS = 5, BYTES_MAX = 1 << 20, GPUS = 8, HOSTS = 1024 };

@@ -6,7 +6,7 @@
  */
 #include <check.h>
 
-#include "core/comm/ops.h"
+#include "core/comm/redops.h"
 #include "tests/collectives/calls.h"
 #include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"

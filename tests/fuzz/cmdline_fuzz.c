@@ -26,7 +26,7 @@
 #include "sim/lab/search/scenario.h"
 #include "sim/lab/search/shrink.h"
 #include "sim/lab/explore/sweep.h"
-#include "sim/world/job.h"
+#include "sim/world/program/job.h"
 #include "sim/world/world.h"
 #include "tests/fuzz/world.h"
 

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/topo/detect_internal.h"
+#include "core/topo/detect/detect_internal.h"
 #include "core/topo/topo.h"
 #include "tests/host_files.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/topo/graph_file.h"
+#include "core/topo/search/graph_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

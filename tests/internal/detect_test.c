@@ -18,7 +18,7 @@
 #include "core/base/log.h"
 #include "core/base/pci_address.h"
 #include "core/detect/gpu.h"
-#include "core/topo/detect.h"
+#include "core/topo/detect/detect.h"
 #include "core/topo/topo_internal.h"
 #include "sim/world/world.h"
 #include "tests/suite.h"

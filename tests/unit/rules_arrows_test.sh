@@ -21,8 +21,9 @@ declare -A allowed=(
 	[backends/verbs]="core/os core/base backends backends/verbs"
 	[backends/sites]="core/os core/base sim/engine backends/sites"
 	[backends/nccl]="core/os sim/world backends/nccl"
-	[backends/fakecuda]="core/os core/base core/device sim/engine sim/world backends backends/sites backends/fakecuda"
-	[sim/world]="core/os core/base sim/engine sim/world"
+	[sim/world]="core/os core/base sim/engine sim/world sim/world/machine"
+	[sim/world/machine]="core/os core/base sim/engine sim/world sim/world/machine"
+	[sim/world/program]="core/os core/base sim/engine sim/world sim/world/machine sim/world/program"
 	# the verbs product for foreign programs; its command is in the program doppel
 	[dropin/ibverbs]="core/os core/base sim/engine sim/world backends dropin/ibverbs"
 	[dropin/rdmacm]="dropin/rdmacm"
@@ -32,8 +33,9 @@ declare -A allowed=(
 
 # Floors, from the ground up. Two folders with a + between them are one floor: base reads the environment
 # through os, and os is written with the words of base; both are in libdoppel-rt.
-core_floors="base+os include device bootstrap topo algo tune rank detect mem transport proxy plan comm api"
-fakeverbs_floors="arena objects checks queues transport entry"
+core_floors="base+os include device bootstrap topo+topo/model+topo/detect+topo/search+topo/connect algo tune rank detect"
+core_floors+=" mem transport proxy+proxy/relay plan comm api"
+fakeverbs_floors="arena objects checks queues transport entry context"
 engine_floors="base trace order memory faults run report life"
 # the runner and what a program does beside its series call each other
 lab_floors="check run+program search explore"
@@ -55,11 +57,22 @@ floors_allow backends/fakeverbs "$fakeverbs_floors" "core/os core/base sim/engin
 floors_allow sim/lab "$lab_floors" \
 	"core/os core/base core/include sim/engine sim/world backends"
 # the folders of the command line see its own headers, and not each other's
-cli="core/os core/base core/include core/topo core/tune core/detect sim/engine sim/world"
+cli="core/os core/base core/include core/topo core/topo/model core/topo/detect core/topo/search core/topo/connect core/tune core/detect sim/engine sim/world"
 cli+=" sim/lab/check sim/lab/run sim/lab/search sim/lab/explore backends dropin/ibverbs sim/cli"
 allowed[sim/cli]=$cli allowed[sim/cli/run]="$cli sim/cli/run" allowed[sim/cli/topo]="$cli sim/cli/topo"
+# the folders of the GPU double are one room
+fakecuda="backends/fakecuda backends/fakecuda/memory backends/fakecuda/stream backends/fakecuda/launch"
+fakecuda+=" backends/fakecuda/vmm"
+for folder in $fakecuda; do
+	allowed[$folder]="core/os core/base core/device sim/engine sim/world backends backends/sites $fakecuda"
+done
 for floor in $fakeverbs_floors; do
 	allowed[dropin/ibverbs]+=" backends/fakeverbs/$floor"
+done
+# rooms that may include the world may include its folders, except the world itself
+for room in "${!allowed[@]}"; do
+	[[ $room == sim/world* || " ${allowed[$room]} " != *" sim/world "* ]] ||
+		allowed[$room]+=" sim/world/machine sim/world/program"
 done
 # sim.h of the engine includes a header of each floor; rooms that may include it may include the floors
 for room in "${!allowed[@]}"; do

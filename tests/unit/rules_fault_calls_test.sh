@@ -17,7 +17,7 @@ exempt+=" $(sed -n 's/^UNIMPLEMENTED(\(.*\))$/\1/p' "$root/backends/fakecuda/uni
 calls=$(grep -oE '^\| `[^|]*\|' "$root/backends/INTERFACE.md" | grep -oE '`(cuda|cu[A-Z]|nvml)[A-Za-z0-9_]*`' |
 	tr -d '`' | sort -u)
 [ "$(wc -l <<<"$calls")" -gt 50 ] || { echo "INTERFACE.md names too few calls"; exit 1; }
-entered=$(grep -ohE '[a-z_]+\("(cuda|cu[A-Z]|nvml)[A-Za-z0-9_]*"' "$root"/backends/fakecuda/*.c |
+entered=$(grep -ohE '[a-z_]+\("(cuda|cu[A-Z]|nvml)[A-Za-z0-9_]*"' "$root"/backends/fakecuda/{,*/}*.c |
 	grep -vE '^(os_poll_miss|fc_unimplemented|fc_report|fc_enter_quiet|fc_enter_ctx_quiet|strlen)' |
 	sed 's/.*"\(.*\)"/\1/' | sort -u)
 rc=0

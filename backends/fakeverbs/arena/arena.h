@@ -34,7 +34,7 @@ struct hca_item {
 	uint32_t lock;
 	uint64_t handle; /* address of the owner's verbs object */
 	uint64_t made;   /* call site that created the item (report.h); 0: unknown */
-	/* wakes that other processes requested, and those passed on (entry/process.c) */
+	/* wakes that other processes requested, and those passed on (context/process.c) */
 	uint32_t posts, posts_seen;
 	/* neighbours in the slab's list of owned items: index + 1; 0: none */
 	uint32_t owned_next, owned_prev;

@@ -12,7 +12,7 @@
 #include "backends/fakeverbs/arena/point.h"
 #include "backends/fakeverbs/arena/report.h"
 #include "backends/fakeverbs/objects/handles.h"
-#include "backends/fakeverbs/objects/memory.h"
+#include "backends/fakeverbs/objects/hca_memory.h"
 #include "backends/fakeverbs/objects/packet.h"
 #include "backends/fakeverbs/objects/personality.h"
 #include "backends/fakeverbs/objects/port.h"

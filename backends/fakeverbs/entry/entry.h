@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The HCA double's internal interface, and its highest floor: the entry points. The external
- * interface is <infiniband/verbs.h> of rdma-core, unchanged.
+ * The HCA double's internal interface: the entry points about objects. The external interface is
+ * <infiniband/verbs.h> of rdma-core, unchanged.
  *
  * The folder has floors. A file includes and calls only its own floor and the floors before it
  * (tests/unit/rules_arrows_test.sh checks both):
@@ -12,7 +12,8 @@
  *   checks     permitted requests and attributes, and the sanitizer's rules
  *   queues     queue pairs, completion queues, channels and events, and their repair
  *   transport  the requester and the responder, the wire
- *   entry      the exported calls, and the end of processes
+ *   entry      the exported calls about objects: post, poll, create, destroy
+ *   context    the exported calls about devices and contexts, and the end of processes
  *
  * Objects that another process' HCA reads (queue pairs, completion queues, memory regions, ports)
  * are plain data in the world arena: indices and generations, no pointers. A `handle` in them is
@@ -63,7 +64,7 @@ int hca_post_check_state(const struct hca_qp *qp);
 int hca_post_stage(struct hca_qp *qp, const struct ibv_send_wr *wr, uint32_t ahead);
 void hca_post_doorbell(struct hca_qp *qp, uint32_t n);
 
-/* ---- qp.c, qp_ex.c ---- */
+/* ---- ibv_qp.c, qp_ex.c ---- */
 
 struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a);
 /* Sets the calls of an extended queue pair that has these operations. */
@@ -84,7 +85,7 @@ static inline void hca_builder_unlock(struct hca_qp_handle *h)
 		hca_builder_leave(h->builder);
 }
 
-/* ---- cq.c, cq_ex.c, cq_attr.c ---- */
+/* ---- ibv_cq.c, cq_ex.c, cq_attr.c ---- */
 
 void hca_cq_destroy(struct hca_cq *cq);
 /* Creates a queue of at least a->cqe entries; flags are enum ibv_create_cq_attr_flags. NULL and
@@ -99,7 +100,7 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 int hca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *v);
 int hca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *a);
 
-/* ---- srq.c ---- */
+/* ---- ibv_srq.c ---- */
 
 struct ibv_srq *hca_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a);
 int hca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
@@ -107,7 +108,7 @@ int hca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_re
 int hca_srq_fault(struct hca_srq *srq, const struct ibv_srq *ibv);
 void hca_srq_destroy(struct hca_srq *srq);
 
-/* ---- xrc.c ---- */
+/* ---- ibv_xrc.c ---- */
 
 struct ibv_xrcd *hca_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *a);
 int hca_close_xrcd(struct ibv_xrcd *xrcd);
@@ -137,7 +138,7 @@ void hca_parent_end(struct hca_pd_handle *pd, uint64_t caller);
 int hca_ring_memory_take(struct ibv_pd *pd, enum hca_resource type, uint64_t bytes, void **memory);
 void hca_ring_memory_give(struct ibv_pd *pd, enum hca_resource type, void *memory);
 
-/* ---- port.c, region.c, advice.c, window.c ---- */
+/* ---- ibv_port.c, region.c, advice.c, ibv_window.c ---- */
 
 int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
 		   size_t bytes);
@@ -150,22 +151,6 @@ void hca_mw_destroy(struct hca_mw *mw);
 /* Checks a bind request: 0 or EINVAL. */
 int hca_post_check_bind(const struct hca_qp *qp, const struct ibv_send_wr *wr);
 void hca_post_fill_bind(struct hca_wqe *e, const struct ibv_send_wr *wr);
-
-/* ---- vctx.c: the extended calls of a context ---- */
-
-void hca_extended_ops(struct verbs_context *v);
-
-/* ---- query.c ---- */
-
-int hca_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
-			struct ibv_device_attr_ex *attr, size_t bytes);
-
-/* ---- device.c ---- */
-
-/* Frees the devices of a process that ends. */
-void hca_devices_end(struct os_proc *proc, bool killed);
-/* In the child of a fork: forgets the parent's lists. Their devices may be opened. */
-void hca_devices_forget(void);
 
 #pragma GCC visibility pop
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory regions: register, change, deregister. region_memory.c decides which memory can be
- * registered; objects/memory.c has the HCAs' access to it.
+ * registered; objects/hca_memory.c has the HCAs' access to it.
  *
  * 	         ibv_reg_mr          ibv_rereg_mr              ibv_dereg_mr
  * 	   free -----------> LIVE <--------------> LIVE   ----------------> free

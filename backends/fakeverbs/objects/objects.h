@@ -3,7 +3,7 @@
  * Records of HCAs: ports, queue pairs, queues, regions, windows and the rest. They are plain data
  * in the world arena, and every process' HCA reads them. handles.h has the part that only an
  * object's owner sees. This floor also has functions that need only the records: bytes and keys
- * (memory.h), packets (packet.h), addresses (port.h), personalities (personality.h). Includes
+ * (hca_memory.h), packets (packet.h), addresses (port.h), personalities (personality.h). Includes
  * arena.
  *
  * References are indices into the tables of struct hca_world, with a generation if the other end

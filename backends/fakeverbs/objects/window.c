@@ -17,7 +17,7 @@
  */
 #include <errno.h>
 
-#include "backends/fakeverbs/objects/memory.h"
+#include "backends/fakeverbs/objects/hca_memory.h"
 #include "backends/fakeverbs/objects/personality.h"
 
 /* ---- making --------------------------------------------------------------------------------- */

@@ -88,7 +88,7 @@ void hca_cq_notify(struct hca_cq *cq);
 /* Sends the event on the queue's channel. */
 void hca_cq_signal(struct hca_cq *cq);
 
-/* ---- event.c ---- */
+/* ---- hca_event.c ---- */
 
 /* Kind of an event's subject: index and generation in that table; a port has only its number. */
 enum hca_element { HCA_ELEMENT_PORT, HCA_ELEMENT_CQ, HCA_ELEMENT_QP, HCA_ELEMENT_SRQ };
@@ -107,7 +107,7 @@ enum hca_element hca_event_element(enum ibv_event_type type);
  * hca_item_post wakes the owner, which updates the descriptor. */
 void hca_event_ready(const struct hca_item *it, struct hca_ready *r, bool on);
 
-/* ---- channel.c ---- */
+/* ---- hca_channel.c ---- */
 
 void hca_channel_lock(struct hca_channel *ch);
 /* Removes one event and returns its queue: the first one. A queue with further events moves to the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared queues of extended reliable connections, by number (entry/xrc.c has a picture of the
+/* Shared queues of extended reliable connections, by number (entry/ibv_xrc.c has a picture of the
  * connections). */
 #include "backends/fakeverbs/queues/queues.h"
 

@@ -11,9 +11,9 @@
 #include "sim/cli/run/exec_program.h"
 #include "sim/cli/options.h"
 #include "sim/engine/sim.h"
-#include "sim/world/guest.h"
-#include "sim/world/installed.h"
-#include "sim/world/job.h"
+#include "sim/world/program/world_guest.h"
+#include "sim/world/machine/installed.h"
+#include "sim/world/program/job.h"
 #include "sim/world/world.h"
 
 /* Exit codes of env(1). */

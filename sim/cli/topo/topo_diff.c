@@ -15,7 +15,7 @@
 #include "core/base/log.h"
 #include "core/base/xml.h"
 #include "core/os/os_ops.h"
-#include "core/topo/graph_file.h"
+#include "core/topo/search/graph_file.h"
 #include "sim/cli/topo/topo.h"
 
 enum { DIFF_TEXT = 160 };

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/topo/heads.h"
+#include "core/topo/connect/heads.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/topo/topo.h"
 

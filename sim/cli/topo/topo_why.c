@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/log.h"
-#include "core/topo/record.h"
+#include "core/topo/search/record.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/topo/topo_why.h"
 

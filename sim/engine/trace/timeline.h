@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Records of the trace file: timeline.c makes them, trace.c writes them. Chrome's JSON: pid is a
- * group of tracks (a rank, a host), tid a track, ts microseconds with three decimals.
+ * Records of the trace file: timeline.c makes them, trace_hash.c writes them. Chrome's JSON: pid
+ * is a group of tracks (a rank, a host), tid a track, ts microseconds with three decimals.
  */
 #ifndef SIM_ENGINE_TRACE_TIMELINE_H
 #define SIM_ENGINE_TRACE_TIMELINE_H
@@ -16,8 +16,8 @@ enum {
 	TRACE_RECORD_MAX = (OS_TRACE_ARGS + 4) * TRACE_STRING_MAX,
 };
 
-/* trace.c. trace_room returns room for `bytes` more, at most TRACE_RECORD_MAX; trace_end sets their
- * end. A writer holds trace_lock around both. */
+/* trace_hash.c. trace_room returns room for `bytes` more, at most TRACE_RECORD_MAX; trace_end sets
+ * their end. A writer holds trace_lock around both. */
 char *trace_room(size_t bytes);
 void trace_end(const char *to);
 void trace_lock(void);

@@ -8,7 +8,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* trace.c */
+/* trace_hash.c */
 int trace_start(void);
 void trace_stop(void);
 void trace_flush(void);

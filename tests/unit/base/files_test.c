@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/os/os.h"
-#include "sim/world/files.h"
+#include "sim/world/machine/files.h"
 #include "tests/suite.h"
 
 static struct files *files_sample(void)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/topo/detect.h"
+#include "core/topo/detect/detect.h"
 #include "tests/host_files.h"
 #include "tests/suite.h"
 

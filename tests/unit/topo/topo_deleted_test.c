@@ -12,7 +12,7 @@
 #include <glob.h>
 #include <time.h>
 
-#include "core/topo/graph_file.h"
+#include "core/topo/search/graph_file.h"
 #include "tests/sample.h"
 #include "tests/unit/topo/topo_random.h"
 #include "tests/unit/topo/topo_util.h"

@@ -3,7 +3,7 @@
  * Several hosts in one NVLink domain, as one file: their GPUs are one host's to the search,
  * whatever else belongs to the host that it is in.
  */
-#include "core/topo/graph_file.h"
+#include "core/topo/search/graph_file.h"
 #include "tests/unit/topo/topo_xml.h"
 
 /* Two GPUs and a NIC on each CPU of the host, with the bus ids and names that all hosts have. */

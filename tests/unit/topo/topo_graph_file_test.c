@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Files of graphs: what is printed is read again, and what does not fit a machine is refused. */
-#include "core/topo/graph_file.h"
+#include "core/topo/search/graph_file.h"
 #include "tests/unit/topo/topo_util.h"
 
 static char text[1 << 18];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The halves of a GPU (MLOPart), each one of its own: what they share, and what lies between
  * them. */
-#include "core/topo/graph_file.h"
+#include "core/topo/search/graph_file.h"
 #include "tests/unit/topo/topo_xml.h"
 
 /* A GPU in two halves, with the number `dev` of both, x16 at 32 GT/s, and what each half has

@@ -7,7 +7,7 @@
 #ifndef TESTS_UNIT_TOPO_HEADS_CHECK_H
 #define TESTS_UNIT_TOPO_HEADS_CHECK_H
 
-#include "core/topo/heads.h"
+#include "core/topo/connect/heads.h"
 #include "tests/unit/topo/topo_util.h"
 
 struct heads_world {

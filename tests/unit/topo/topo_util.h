@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/topo/record.h"
+#include "core/topo/search/record.h"
 #include "core/topo/topo_internal.h"
 #include "tests/suite.h"
 

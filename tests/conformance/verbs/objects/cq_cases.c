@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues: sizes, polling, overrun. Channels are in channel.c. */
+/* Completion queues: sizes, polling, overrun. Channels are in channel_cases.c. */
 #include "tests/conformance/verbs/suite.h"
 
 static struct ibv_cq *make(struct ibv_context *ctx, int cqe)

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Kernels: registration, launch, placement of blocks on SMs, callbacks. A block occupies one SM
+ * from its first instruction to its last. Blocks that find no free SM wait for one, in launch order
+ * (higher stream priority first), as on hardware. A grid larger than the GPU therefore runs in
+ * waves, and blocks that wait for non-resident blocks hang here too. Threads are fibers:
+ * device_run.c.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/world/program/world_guest.h"
+
+#define LAUNCH_MAX_THREADS   1024u
+#define LAUNCH_SHARED_STATIC (48 << 10)  /* without opting in */
+#define LAUNCH_SHARED_MAX    (227 << 10) /* with opting in */
+#define LAUNCH_ARGS_MAX      4096u
+#define LAUNCH_ARGS_ALIGN    64
+
+/* ---- registration --------------------------------------------------------------------------- */
+
+/* Constructors fill it before main. Later it is only read, except max_dynamic_shared. */
+static struct fc_func *funcs;
+static uint32_t func_count, func_room;
+
+void fakecuda_register_kernel(const struct dev_kernel *k,
+			      void (*entry)(struct dev *d, const void *args), int width)
+{
+	ASSERT(k && k->func && entry && (width == 1 || width == 32));
+	ASSERT(k->arg_bytes <= LAUNCH_ARGS_MAX);
+	ASSERT(!fc.ready); /* launches keep pointers to entries */
+	if (func_count == func_room) {
+		func_room = MAX_OF(16u, func_room * 2);
+		funcs = realloc(funcs, func_room * sizeof *funcs);
+		ASSERT(funcs);
+	}
+	funcs[func_count++] = (struct fc_func){.kernel = k,
+					       .entry = entry,
+					       .width = width,
+					       .max_dynamic_shared = LAUNCH_SHARED_STATIC};
+}
+
+struct fc_func *fc_func_find(const void *func)
+{
+	for (uint32_t i = 0; i < func_count; i++) {
+		if (funcs[i].kernel->func == func)
+			return &funcs[i];
+	}
+	return NULL;
+}
+
+static __attribute__((destructor)) void launch_unload(void)
+{
+	world_guest_end(); /* a kernel may still be running */
+	free(funcs);
+	funcs = NULL;
+	func_count = func_room = 0;
+}
+
+/* Finds a registered kernel. The errors are those of CUDA 13, which treats an unknown address as a
+ * stale handle. */
+static cudaError_t func_get(const void *func, const char *call, struct fc_func **out)
+{
+	struct fc_func *f = fc_func_find(func);
+	if (!f) {
+		fc_report("%s: %p is not a registered kernel", call, func);
+		return cudaErrorInvalidResourceHandle;
+	}
+	if (f->width != fc.width) {
+		fc_report("%s: kernel %s is built for warps of %d, the world's are %d wide", call,
+			  f->kernel->name, f->width, fc.width);
+		return cudaErrorInvalidDeviceFunction;
+	}
+	*out = f;
+	return cudaSuccess;
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+void fc_kernel_free(struct fc_kernel *k)
+{
+	ASSERT(!k->block);
+	mem_forget(k);
+	mem_forget(&k->left);
+	fc_use_kernel_gone(k);
+	free(k);
+}
+
+static void kernel_unlink(struct fc_kernel *k)
+{
+	struct fc_kernel **at = &k->ctx->kernels;
+	while (*at && *at != k)
+		at = &(*at)->next;
+	if (*at)
+		*at = k->next;
+	at = &k->ctx->dev->placing;
+	while (*at && *at != k)
+		at = &(*at)->next_placing;
+	if (*at)
+		*at = k->next_placing;
+}
+
+void fc_kernel_start(struct fc_op *op)
+{
+	struct fc_kernel *k = op->kernel;
+	struct fc_device *dev = k->ctx->dev;
+	fc_peermem_apply(dev, -1);
+	mem_release(k);
+	k->next = k->ctx->kernels;
+	k->ctx->kernels = k;
+	struct fc_kernel **at = &dev->placing;
+	while (*at && (*at)->priority <= k->priority)
+		at = &(*at)->next_placing;
+	k->next_placing = *at;
+	*at = k;
+	os_trace("cuda.kernel", dev->index, k->number, (uint64_t)k->blocks << 32 | k->threads);
+	if (os_tracing())
+		fc_trace_kernel_begins(k);
+	fc_device_place(dev);
+}
+
+/* Ends a kernel: its last block has ended, or the context died before the others were placed. Event
+ * context. */
+static void kernel_done(void *object, uint64_t serial)
+{
+	struct CUstream_st *s = object;
+	fc_lock();
+	if (!fc_stream_alive(s, serial)) {
+		fc_unlock();
+		return;
+	}
+	ASSERT(s->head && s->head->kind == FC_OP_KERNEL);
+	struct fc_kernel *k = s->head->kernel;
+	mem_as(s);
+	mem_acquire(&k->left);
+	os_trace("cuda.kernel.done", k->ctx->dev->index, k->number, 0);
+	if (os_tracing())
+		fc_trace_kernel_ends(k);
+	kernel_unlink(k);
+	fc_stream_op_done(s);
+	fc_unlock();
+	sim_events_drain();
+}
+
+static void kernel_post_done(struct fc_kernel *k)
+{
+	struct sim_event_attr attr = {.name = "cuda.kernel",
+				      .kind = SIM_EVENT_WORK,
+				      .delay_ns = sim_latency(FC_KERNEL_DONE_NS),
+				      .order = k->op->stream};
+	sim_event_post(&attr, kernel_done, k->op->stream, k->op->stream->serial, NULL);
+}
+
+/* Starts the block that a fault holds back, when it is the last one. It has kept its SM. */
+static void kernel_start_held(struct fc_kernel *k)
+{
+	if (!k->held || k->left > 1)
+		return;
+	uint32_t number = k->held - 1;
+	k->held = 0;
+	fc_block_start(k, number);
+}
+
+void fc_kernel_block_done(struct fc_kernel *k)
+{
+	struct fc_device *dev = k->ctx->dev;
+	ASSERT(k->left && dev->sms_free < dev->sms);
+	dev->sms_free++;
+	if (--k->left == 0)
+		kernel_post_done(k);
+	kernel_start_held(k);
+	fc_device_place(dev);
+}
+
+/* Drops the blocks of a dead context's kernel that were not placed. */
+static void kernel_give_up_rest(struct fc_kernel *k)
+{
+	uint32_t rest = k->blocks - k->placed;
+	k->placed = k->blocks;
+	k->left -= rest;
+	if (rest && !k->left)
+		kernel_post_done(k);
+	kernel_start_held(k);
+}
+
+static bool kernel_alive(const struct fc_device *dev, const struct fc_kernel *kernel)
+{
+	for (const struct fc_ctx *ctx = dev->ctx; ctx; ctx = ctx->next_on_device) {
+		for (const struct fc_kernel *k = ctx->kernels; k; k = k->next) {
+			if (k == kernel)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Starts a block that a fault delayed. Event context. */
+static void block_start_late(void *object, uint64_t arg)
+{
+	struct fc_kernel *k = object;
+	fc_lock();
+	if (kernel_alive(&fc.device[arg >> 32], k))
+		fc_block_start(k, (uint32_t)arg);
+	fc_unlock();
+	sim_events_drain();
+}
+
+/* Starts the threads of a block that has an SM, unless a fault delays them. */
+static void block_start(struct fc_kernel *k, uint32_t number)
+{
+	uint64_t delay_ns;
+	enum fc_block_fault fault = fc_fault_block(k, number, &delay_ns);
+	/* A held block occupies an SM. With fewer SMs than blocks it would delay the blocks that it
+	 * waits for. */
+	bool room = k->blocks <= (uint32_t)k->ctx->dev->sms;
+	if (fault == FC_BLOCK_LAST && !k->held && k->left > 1 && room) {
+		k->held = number + 1;
+	} else if (fault == FC_BLOCK_LATER) {
+		struct sim_event_attr attr = {
+			.name = "cuda.block", .kind = SIM_EVENT_TIMER, .delay_ns = delay_ns};
+		sim_event_post(&attr, block_start_late, k,
+			       (uint64_t)k->ctx->dev->index << 32 | number, NULL);
+	} else {
+		fc_block_start(k, number);
+	}
+}
+
+void fc_device_place(struct fc_device *dev)
+{
+	while (dev->placing) {
+		struct fc_kernel *k = dev->placing;
+		if (k->ctx->sticky)
+			kernel_give_up_rest(k);
+		while (k->placed < k->blocks && dev->sms_free > 0 && !k->ctx->sticky) {
+			dev->sms_free--;
+			block_start(k, k->placed++);
+		}
+		OS_PROBE("cuda.block_waits_for_sm", "a kernel's block finds all SMs taken",
+			 k->placed < k->blocks);
+		if (k->placed < k->blocks && !k->ctx->sticky)
+			return;
+		if (k->placed == k->blocks)
+			dev->placing = k->next_placing;
+	}
+}
+
+void fc_kernel_drop(struct fc_kernel *k)
+{
+	k->ctx->dev->sms_free += (int32_t)(k->left - (k->blocks - k->placed));
+	kernel_unlink(k);
+	sim_events_cancel_object(k);
+	fc_blocks_drop(k);
+}
+
+/* ---- launch --------------------------------------------------------------------------------- */
+
+static cudaError_t launch_check(const struct fc_func *f, dim3 grid, dim3 block, void **args,
+				size_t shared)
+{
+	if (grid.y > 1 || grid.z > 1 || block.y > 1 || block.z > 1)
+		fc_unimplemented("a launch in more than one dimension");
+	if (!grid.y || !grid.z || !block.y || !block.z || !grid.x || !block.x ||
+	    block.x > LAUNCH_MAX_THREADS) {
+		fc_report("launch of %s: %u blocks of %u threads; 1..%u threads are possible",
+			  f->kernel->name, grid.x, block.x, LAUNCH_MAX_THREADS);
+		return cudaErrorInvalidValue;
+	}
+	if (shared > (size_t)f->max_dynamic_shared) {
+		fc_report("launch of %s: %zu bytes of dynamic shared memory, at most %d "
+			  "(cudaFuncAttributeMaxDynamicSharedMemorySize)",
+			  f->kernel->name, shared, f->max_dynamic_shared);
+		return cudaErrorInvalidValue;
+	}
+	if (f->kernel->arg_bytes && (!args || !args[0])) {
+		fc_report("launch of %s: no arguments", f->kernel->name);
+		return cudaErrorInvalidValue;
+	}
+	return cudaSuccess;
+}
+
+void *fc_device_alloc(size_t bytes)
+{
+	void *mem = calloc(1, bytes);
+
+	ASSERT(mem);
+	mem_fresh(mem, bytes);
+	return mem;
+}
+
+static struct fc_kernel *kernel_new(struct fc_ctx *ctx, struct fc_func *f, dim3 grid, dim3 block,
+				    void **args, size_t shared)
+{
+	struct fc_kernel *k = fc_device_alloc(sizeof *k + LAUNCH_ARGS_ALIGN + f->kernel->arg_bytes);
+
+	/* after the kernel, in the same heap block */
+	k->args = (void *)ALIGN_UP((uintptr_t)(k + 1), (uintptr_t)LAUNCH_ARGS_ALIGN);
+	if (f->kernel->arg_bytes)
+		memcpy(k->args, args[0], f->kernel->arg_bytes);
+	k->ctx = ctx;
+	k->func = f;
+	k->number = ++ctx->dev->kernel_last;
+	k->rank = os_self()->rank;
+	k->blocks = k->left = grid.x;
+	k->threads = block.x;
+	k->shared_bytes = shared;
+	return k;
+}
+
+/* Queues a launch. The stream must be on the current device. The caller holds fc_lock. */
+static cudaError_t launch_queue(struct fc_ctx *ctx, struct fc_func *f, dim3 grid, dim3 block,
+				void **args, size_t shared, cudaStream_t stream)
+{
+	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaLaunchKernel");
+	if (!s)
+		return cudaErrorInvalidResourceHandle;
+	if (s->ctx != ctx) {
+		fc_report("launch of %s: the stream is of gpu %u, the current device is gpu %u",
+			  f->kernel->name, s->ctx->dev->index, ctx->dev->index);
+		return cudaErrorInvalidResourceHandle;
+	}
+	struct fc_op *op = fc_op_new(FC_OP_KERNEL, FC_LAUNCH_NS);
+	fc_fault_slow("cuda.kernel", s, &op->ready_ns);
+	op->kernel = kernel_new(ctx, f, grid, block, args, shared);
+	op->kernel->op = op;
+	op->kernel->priority = s->priority;
+	fc_stream_queue(s, op);
+	fc_use_kernel_queued(op->kernel);
+	return cudaSuccess;
+}
+
+static cudaError_t launch_call(const char *call, const void *func, dim3 grid, dim3 block,
+			       void **args, size_t shared, cudaStream_t stream)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx(call, &ctx);
+	if (rc)
+		return fc_leave(rc);
+	struct fc_func *f;
+	rc = func_get(func, call, &f);
+	if (rc)
+		return fc_leave(rc);
+	fc_lock();
+	rc = launch_check(f, grid, block, args, shared);
+	if (!rc)
+		rc = launch_queue(ctx, f, grid, block, args, shared, stream);
+	fc_unlock();
+	return fc_leave(rc);
+}
+
+cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
+			     size_t sharedMem, cudaStream_t stream)
+{
+	return launch_call("cudaLaunchKernel", func, gridDim, blockDim, args, sharedMem, stream);
+}
+
+enum { LAUNCH_CLUSTER_BLOCKS = 8 }; /* a size that every GPU with clusters can place */
+
+/* True for attributes that are hints, which have no effect here. Attributes that would change the
+ * meaning are refused. */
+static bool launch_attribute_known(cudaLaunchAttributeID id)
+{
+	switch (id) {
+	case cudaLaunchAttributeIgnore:
+	case cudaLaunchAttributeClusterDimension:
+	case cudaLaunchAttributeClusterSchedulingPolicyPreference:
+	case cudaLaunchAttributeMemSyncDomain:
+	case cudaLaunchAttributeMemSyncDomainMap:
+	case cudaLaunchAttributePriority:
+	case cudaLaunchAttributeNvlinkUtilCentricScheduling:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* True if the cluster fits; no dimensions mean no cluster. Sizes and errors are those of an H200
+ * with driver 580. */
+static bool launch_cluster_fits(const cudaLaunchConfig_t *config, unsigned int x, unsigned int y,
+				unsigned int z)
+{
+	const dim3 grid = config->gridDim;
+
+	if (!x && !y && !z)
+		return true;
+	return x && y && z && x * y * z <= LAUNCH_CLUSTER_BLOCKS && grid.x % x == 0 &&
+	       grid.y % y == 0 && grid.z % z == 0;
+}
+
+static cudaError_t launch_attribute_check(const cudaLaunchConfig_t *config,
+					  const cudaLaunchAttribute *a)
+{
+	char name[64];
+
+	if (!launch_attribute_known(a->id)) {
+		snprintf(name, sizeof name, "cudaLaunchKernelExC with attribute %d", (int)a->id);
+		fc_unimplemented(name);
+	}
+	if (a->id != cudaLaunchAttributeClusterDimension ||
+	    launch_cluster_fits(config, a->val.clusterDim.x, a->val.clusterDim.y,
+				a->val.clusterDim.z))
+		return cudaSuccess;
+	fc_report("cudaLaunchKernelExC: clusters of %u x %u x %u blocks in a grid of %u x %u x %u; "
+		  "expected at most %d blocks, of sizes that divide the grid's",
+		  a->val.clusterDim.x, a->val.clusterDim.y, a->val.clusterDim.z, config->gridDim.x,
+		  config->gridDim.y, config->gridDim.z, LAUNCH_CLUSTER_BLOCKS);
+	return cudaErrorInvalidClusterSize;
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
+{
+	struct fc_proc *proc;
+	cudaError_t bad = config ? cudaSuccess : cudaErrorInvalidValue;
+
+	for (unsigned int i = 0; config && !bad && i < config->numAttrs; i++)
+		bad = launch_attribute_check(config, &config->attrs[i]);
+	if (bad) {
+		cudaError_t rc = fc_enter("cudaLaunchKernelExC", &proc);
+		return fc_leave(rc ? rc : bad);
+	}
+	return launch_call("cudaLaunchKernelExC", func, config->gridDim, config->blockDim, args,
+			   config->dynamicSmemBytes, config->stream);
+}
+
+/* ---- callbacks ------------------------------------------------------------------------------ */
+
+/* Runs a callback in a task of its own, so that it may use all of os.h, like the driver's callback
+ * thread. */
+static void host_func_main(void *arg)
+{
+	struct fc_op *op = arg;
+	mem_acquire(op);
+	op->host_func.fn(op->host_func.arg);
+	fc_lock();
+	fc_stream_op_done(op->stream);
+	fc_unlock();
+	sim_events_drain();
+}
+
+static void host_func_spawn(struct fc_op *op)
+{
+	struct sim_task *task;
+	mem_release(op);
+	struct sim_task_attr attr = {.name = "cuda callback",
+				     .kind = SIM_TASK_WARP,
+				     .proc = op->stream->ctx->proc->os,
+				     .rank = op->rank,
+				     .device = (int32_t)op->stream->ctx->dev->index,
+				     .kernel = -1,
+				     .block = -1,
+				     .warp = -1,
+				     .lane = -1,
+				     .home = op->stream->ctx->dev->index};
+	int rc = sim_task_spawn(&task, &attr, host_func_main, op);
+	ASSERT(rc == 0);
+}
+
+/* Starts a callback that a fault delayed. Event context. */
+static void host_func_late(void *object, uint64_t serial)
+{
+	struct CUstream_st *s = object;
+	fc_lock();
+	if (fc_stream_alive(s, serial))
+		host_func_spawn(s->head);
+	fc_unlock();
+}
+
+void fc_host_func_start(struct fc_op *op)
+{
+	uint64_t delay_ns = 0;
+	fc_fault_slow("cuda.host_func", op->stream, &delay_ns);
+	if (!delay_ns) {
+		host_func_spawn(op);
+		return;
+	}
+	struct sim_event_attr attr = {
+		.name = "cuda.callback", .kind = SIM_EVENT_TIMER, .delay_ns = delay_ns};
+	sim_event_post(&attr, host_func_late, op->stream, op->stream->serial, NULL);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaLaunchHostFunc", &ctx);
+	if (!rc && !fn)
+		rc = cudaErrorInvalidValue;
+	if (rc)
+		return fc_leave(rc);
+	fc_lock();
+	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaLaunchHostFunc");
+	if (!s) {
+		rc = cudaErrorInvalidResourceHandle;
+	} else {
+		struct fc_op *op = fc_op_new(FC_OP_HOST_FUNC, FC_STREAM_NS);
+		op->host_func.fn = fn;
+		op->host_func.arg = userData;
+		fc_stream_queue(s, op);
+	}
+	fc_unlock();
+	return fc_leave(rc);
+}
+
+/* ---- attributes ----------------------------------------------------------------------------- */
+
+cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, int value)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaFuncSetAttribute", &ctx);
+	if (rc)
+		return fc_leave(rc);
+	struct fc_func *f;
+	rc = func_get(func, "cudaFuncSetAttribute", &f);
+	if (rc)
+		return fc_leave(rc);
+	switch (attr) {
+	case cudaFuncAttributeMaxDynamicSharedMemorySize:
+		if (value < 0 || value > LAUNCH_SHARED_MAX) {
+			fc_report("cudaFuncSetAttribute: %d bytes of shared memory, a block has %d",
+				  value, LAUNCH_SHARED_MAX);
+			return fc_leave(cudaErrorInvalidValue);
+		}
+		fc_lock();
+		f->max_dynamic_shared = MAX_OF(value, LAUNCH_SHARED_STATIC);
+		fc_unlock();
+		break;
+	case cudaFuncAttributePreferredSharedMemoryCarveout:
+	case cudaFuncAttributeNonPortableClusterSizeAllowed:
+		break; /* hints */
+	default:
+		fc_report("cudaFuncSetAttribute: attribute %d", (int)attr);
+		return fc_leave(cudaErrorInvalidValue);
+	}
+	return fc_leave(cudaSuccess);
+}
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaFuncGetAttributes", &ctx);
+	if (!rc && !attr)
+		rc = cudaErrorInvalidValue;
+	if (rc)
+		return fc_leave(rc);
+	struct fc_func *f;
+	rc = func_get(func, "cudaFuncGetAttributes", &f);
+	if (rc)
+		return fc_leave(rc);
+	int version = (int)ctx->dev->gpu->sm;
+	fc_lock();
+	*attr = (struct cudaFuncAttributes){.maxThreadsPerBlock = LAUNCH_MAX_THREADS,
+					    .numRegs = 64,
+					    .ptxVersion = version,
+					    .binaryVersion = version,
+					    .maxDynamicSharedSizeBytes = f->max_dynamic_shared,
+					    .preferredShmemCarveout = -1};
+	fc_unlock();
+	return fc_leave(cudaSuccess);
+}
