@@ -97,6 +97,7 @@ add_custom_command(OUTPUT ${poison_header}
 		${poisoned_headers}
 	VERBATIM)
 add_custom_target(poison DEPENDS ${poison_header})
+target_include_directories(core_topo PRIVATE ${cuda_header_dir}) # core/algo reads struct ncclComm
 foreach(target core_host core_topo core_detect)
 	add_dependencies(${target} poison)
 	target_compile_options(${target} PRIVATE -include ${poison_header})

@@ -5,17 +5,36 @@
  * algorithm. The steps of its programs are a pattern of core/device/steps.h, the programs are rows
  * of core/device/programs.h.
  *
- * Pure functions of what all ranks know. No errors.
+ * A channel has the same number of edges for each algorithm. An edge is two ends of connections:
+ * end 2e of a channel receives, end 2e + 1 sends. An end that this rank does not have keeps its
+ * number. Algorithms with the same conn_index share their edges.
+ *
+ * Pure functions of what all ranks know, except that ends are this rank's. No errors but memory.
  */
 #ifndef CORE_ALGO_ALGO_H
 #define CORE_ALGO_ALGO_H
 
 #include "core/algo/cost.h"
 #include "core/device/steps.h"
+#include "core/include/nccl.h"
+
+struct channel;
+struct ncclComm;
+
+/* The other end of one end. */
+struct algo_peer {
+	int32_t rank; /* -1: this rank has no such end */
+	int32_t nic; /* topology's NIC index where the graph enters or leaves the host; else -1 */
+};
 
 struct algo {
+	int32_t index;           /* enum conn_index of its connections */
 	enum topo_pattern graph; /* whose links it goes over */
 	int32_t channels;        /* at most */
+	bool always; /* connected even without a program: kernels load its ends */
+	uint32_t (*edges)(int32_t nranks);
+	struct algo_peer (*peer)(const struct ncclComm *comm, const struct channel *ch,
+				 uint32_t edge, bool is_send);
 	/* Can these ranks run it? NULL: any ranks. */
 	bool (*can)(const struct topo_summary *s);
 	/* Should they, where the collective has another algorithm? NULL: yes. `anywhere`: also
@@ -52,9 +71,11 @@ static inline bool algo_should(const struct algo *a, const struct topo_summary *
 
 /* The programs of an algorithm, a bit for each. */
 uint64_t algo_programs(enum dev_algo algo);
-/* On how many channels the algorithm is connected; 0: `allowed` has no program of it. */
-int32_t algo_channels(enum dev_algo algo, int32_t nchannels, uint64_t allowed);
 /* Can the lines of the protocol cross the links of the graph? */
 bool algo_proto_fits(const struct topo_summary *s, enum topo_pattern graph, enum dev_proto proto);
+
+/* Numbers the ends of all algorithms that have programs among comm->allowed: fills in comm->edges,
+ * comm->protos and comm->want. ncclSystemError, logged: no memory. */
+ncclResult_t algo_edges_make(struct ncclComm *comm);
 
 #endif

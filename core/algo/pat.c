@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parallel aggregated trees: each rank with the ranks 1, 2, 4... after it and before it. */
 #include "core/algo/algo.h"
+#include "core/rank/rank.h"
+#include "core/transport/transport.h"
 
 /* NCCL's: of a step between hosts 2/7 are seen, and each rank has a part of its own. */
 enum { PAT_HOPS_SEEN = 2, PAT_HOPS_OF = 7, PAT_RANK_NS = 2800, PAT_PERCENT = 75 };
@@ -13,6 +15,15 @@ enum {
 	PAT_SCATTER_CHUNKS = 16,
 	PAT_CHUNK_GRAIN = 512,
 };
+
+static struct algo_peer pat_peer(const struct ncclComm *comm, const struct channel *ch,
+				 uint32_t edge, bool is_send)
+{
+	int32_t n = comm->nranks, far = (int32_t)(1u << edge);
+
+	(void)ch;
+	return (struct algo_peer){(comm->rank + (is_send ? far : n - far)) % n, -1};
+}
 
 static bool pat_can(const struct topo_summary *s)
 {
@@ -63,8 +74,11 @@ static uint64_t pat_chunk(const struct dev_work *w, int32_t nranks, int32_t ncha
 }
 
 const struct algo algo_pat = {
+	.index = CONN_PAT,
 	.graph = TOPO_TREE,
 	.channels = DEV_PAT_CHANNELS,
+	.edges = steps_pat_levels,
+	.peer = pat_peer,
 	.can = pat_can,
 	.should = pat_should,
 	.cost = pat_cost,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Each rank with the next one: as many steps as there are ranks, or twice that. */
 #include "core/algo/algo.h"
+#include "core/rank/rank.h"
+#include "core/transport/transport.h"
 
 /* The part of a ring's bandwidth that is left in a reduce-scatter with SIMPLE: fitted to times
  * between two and between four H200 (docs/figures.md), where LL128 is faster at all sizes. */
@@ -12,6 +14,21 @@ enum { NET_OVERHEAD_NS = 1000, NET_OVERHEAD_AMD_NS = 2000, NET_OVERHEAD_SIMPLE =
 /* A large all-reduce with SIMPLE over several hosts: bytes of a channel for each rank from which on
  * it has more latency, and how much, in tenths. */
 enum { PLATEAU_BYTES = 64, PLATEAU_TENTHS = 4, PLATEAU_TENTHS_BEFORE_SM80 = 9 };
+
+static uint32_t ring_edges(int32_t nranks)
+{
+	(void)nranks;
+	return 1;
+}
+
+static struct algo_peer ring_peer(const struct ncclComm *comm, const struct channel *ch,
+				  uint32_t edge, bool is_send)
+{
+	(void)comm;
+	ASSERT(!edge);
+	return is_send ? (struct algo_peer){ch->ring_next, ch->nic_out}
+		       : (struct algo_peer){ch->ring_prev, ch->nic_in};
+}
 
 /* ---- cost ----------------------------------------------------------------------------------- */
 
@@ -103,8 +120,12 @@ static void ring_cost(struct algo_cost *cost, const struct topo_summary *s, int3
 }
 
 const struct algo algo_ring = {
+	.index = CONN_COLLECTIVE,
 	.graph = TOPO_RING,
 	.channels = DEV_MAX_CHANNELS,
+	.always = true,
+	.edges = ring_edges,
+	.peer = ring_peer,
 	.cost = ring_cost,
 	.mbps = ring_mbps,
 };

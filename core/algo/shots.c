@@ -5,6 +5,8 @@
  * result to all. Not NCCL's: a kernel, a step and the channels cost what they do with a ring.
  */
 #include "core/algo/algo.h"
+#include "core/rank/rank.h"
+#include "core/transport/transport.h"
 
 /* Limits of one channel with LL, and the time by which the second step of TWO_SHOT is longer than a
  * ring's: it waits for all ranks. Fitted as COST_LL_RING_MBPS is (docs/figures.md). */
@@ -14,6 +16,19 @@ enum {
 	COST_LL_TWO_SHOT_MBPS = 6000,
 	COST_TWO_SHOT_NS = 1600,
 };
+
+static uint32_t shots_edges(int32_t nranks)
+{
+	return (uint32_t)nranks - 1;
+}
+
+static struct algo_peer shots_peer(const struct ncclComm *comm, const struct channel *ch,
+				   uint32_t edge, bool is_send)
+{
+	(void)ch;
+	(void)is_send;
+	return (struct algo_peer){(int32_t)edge + ((int32_t)edge >= comm->rank), -1};
+}
 
 static bool shots_can(const struct topo_summary *s)
 {
@@ -64,8 +79,11 @@ static uint64_t one_shot_mbps(const struct topo_summary *s, int32_t channels, en
 }
 
 const struct algo algo_one_shot = {
+	.index = CONN_DIRECT,
 	.graph = TOPO_RING,
 	.channels = DEV_DIRECT_CHANNELS,
+	.edges = shots_edges,
+	.peer = shots_peer,
 	.can = shots_can,
 	.cost = one_shot_cost,
 	.mbps = one_shot_mbps,
@@ -92,8 +110,11 @@ static uint64_t two_shot_mbps(const struct topo_summary *s, int32_t channels, en
 }
 
 const struct algo algo_two_shot = {
+	.index = CONN_DIRECT,
 	.graph = TOPO_RING,
 	.channels = DEV_DIRECT_CHANNELS,
+	.edges = shots_edges,
+	.peer = shots_peer,
 	.can = shots_can,
 	.cost = two_shot_cost,
 	.mbps = two_shot_mbps,

@@ -2,6 +2,22 @@
 /* Each rank with a parent and up to three children: as many steps as the tree is deep, or twice
  * that. */
 #include "core/algo/algo.h"
+#include "core/rank/rank.h"
+#include "core/transport/transport.h"
+
+static uint32_t tree_edges(int32_t nranks)
+{
+	(void)nranks;
+	return DEV_TREE_LINKS;
+}
+
+static struct algo_peer tree_peer(const struct ncclComm *comm, const struct channel *ch,
+				  uint32_t edge, bool is_send)
+{
+	(void)comm;
+	(void)is_send;
+	return (struct algo_peer){ch->tree[edge].rank, ch->tree[edge].nic};
+}
 
 /* On one host a tree is a chain, which is slower than a ring; it would be connected for nothing. */
 static bool tree_should(const struct topo_summary *s, bool anywhere)
@@ -63,8 +79,11 @@ static void tree_cost(struct algo_cost *cost, const struct topo_summary *s, int3
 }
 
 const struct algo algo_tree = {
+	.index = CONN_TREE,
 	.graph = TOPO_TREE,
 	.channels = DEV_MAX_CHANNELS,
+	.edges = tree_edges,
+	.peer = tree_peer,
 	.should = tree_should,
 	.cost = tree_cost,
 	.mbps = tree_mbps,

@@ -155,17 +155,6 @@ static void channels_tree_fill(const struct ncclComm *comm, struct channel *ch,
 	}
 }
 
-/* Removes programs that these machines do not need; their connections are not made. */
-static void channels_programs(struct ncclComm *comm)
-{
-	comm->allowed = tune_programs(&comm->summary, comm->allowed,
-				      comm->peers[comm->rank].pat_anywhere);
-	comm->pat_channels = algo_channels(DEV_PAT, comm->nchannels, comm->allowed);
-	comm->direct_channels =
-		MAX_OF(algo_channels(DEV_ONE_SHOT, comm->nchannels, comm->allowed),
-		       algo_channels(DEV_TWO_SHOT, comm->nchannels, comm->allowed));
-}
-
 /* Fills in the links of every channel. If programs use trees, also computes the link over which
  * each rank is reached. */
 static ncclResult_t channels_trees(struct ncclComm *comm, const struct topo_trees *trees,
@@ -178,8 +167,7 @@ static ncclResult_t channels_trees(struct ncclComm *comm, const struct topo_tree
 	DOPPEL_STATIC_CHECK(DEV_TREE_SELF == TOPO_TREE_SELF, "device and topology mean the same");
 	for (int32_t c = 0; c < comm->nchannels; c++)
 		channels_tree_fill(comm, &comm->channels[c], trees);
-	comm->trees = algo_channels(DEV_TREE, comm->nchannels, comm->allowed) > 0;
-	if (!comm->trees)
+	if (!(comm->allowed & algo_programs(DEV_TREE)))
 		return ncclSuccess;
 	comm->life->trees = MIN_OF(trees->distinct, comm->nchannels);
 	toward = os_alloc((size_t)comm->life->trees * n, "places in the trees");
@@ -250,7 +238,7 @@ static ncclResult_t channels_differ(struct ncclComm *comm, const struct topo_dig
 static ncclResult_t channels_compare(struct ncclComm *comm, struct channels_scratch *s)
 {
 	struct channels_word *mine = &s->word[comm->rank];
-	ncclResult_t rc = transport_ends_sum(comm, &mine->ends);
+	ncclResult_t rc;
 	uint64_t ends = 0;
 	bool same = true;
 
@@ -258,8 +246,8 @@ static ncclResult_t channels_compare(struct ncclComm *comm, struct channels_scra
 			 s->parent);
 	mine->hash = topo_digest_hash(&s->digest);
 	mine->relays = proxy_relays_wanted(comm);
-	if (!rc)
-		rc = bootstrap_all_gather(comm->bootstrap, s->word, sizeof *s->word);
+	mine->ends = transport_ends_sum(comm);
+	rc = bootstrap_all_gather(comm->bootstrap, s->word, sizeof *s->word);
 	if (rc)
 		return rc;
 	for (int32_t r = 0; r < comm->nranks; r++) {
@@ -302,10 +290,13 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 		return rc;
 	ASSERT(rings->distinct > 0 && rings->nchannels >= rings->distinct);
 	rc = channels_fill(comm, rings, scratch->order);
-	if (!rc)
-		channels_programs(comm);
+	/* without the programs that these machines do not need: their connections are not made */
+	comm->allowed =
+		tune_programs(&comm->summary, comm->allowed, comm->peers[comm->rank].pat_anywhere);
 	if (!rc)
 		rc = channels_trees(comm, &scratch->trees, scratch->parent);
+	if (!rc)
+		rc = algo_edges_make(comm);
 	if (!rc) {
 		channels_log(comm);
 		topo_trees_log(&scratch->trees, comm->nchannels, comm->rank);
@@ -520,23 +511,6 @@ struct comm_dev_layout comm_dev_layout(int32_t channels, uint32_t room)
 	return l;
 }
 
-/* Returns the device's view of a channel's tree. `toward`: device memory of the trees. */
-static struct dev_tree tree_on_device(const struct ncclComm *comm, int32_t c, const uint8_t *toward)
-{
-	const struct channel *ch = &comm->channels[c];
-	struct dev_tree t = {.toward = NULL};
-
-	if (comm->trees)
-		t.toward = toward + (size_t)(c % comm->life->trees) * (size_t)comm->nranks;
-	for (int k = 0; k < DEV_TREE_LINKS; k++) {
-		const struct tree_link *link = &ch->tree[k];
-
-		t.recv[k] = link->recv ? link->recv->slot : -1;
-		t.send[k] = link->send ? link->send->slot : -1;
-	}
-	return t;
-}
-
 /* Returns the device's view of a channel. `ranks`: device memory of the rings, followed by the
  * trees. */
 static struct dev_channel channel_on_device(const struct ncclComm *comm, int32_t c,
@@ -544,6 +518,8 @@ static struct dev_channel channel_on_device(const struct ncclComm *comm, int32_t
 {
 	const struct channel *ch = &comm->channels[c];
 	size_t all = (size_t)comm->life->rings * (size_t)comm->nranks;
+
+	const uint8_t *toward = (const uint8_t *)(ranks + all);
 
 	if (c >= comm->nchannels)
 		return (struct dev_channel){.ring = {.prev = -1, .next = -1}};
@@ -554,9 +530,9 @@ static struct dev_channel channel_on_device(const struct ncclComm *comm, int32_t
 			 .prev_number = ch->ring_prev_number,
 			 .next_number = ch->ring_next_number,
 			 .ranks = ranks + (size_t)(c % comm->life->rings) * (size_t)comm->nranks},
-		.tree = tree_on_device(comm, c, (const uint8_t *)(ranks + all)),
-		.ring_recv = ch->ring_recv->dev,
-		.ring_send = ch->ring_send->dev,
+		.tree_toward = ch->tree_toward
+				       ? toward + (ch->tree_toward - comm->life->tree_toward)
+				       : NULL,
 	};
 }
 
@@ -586,13 +562,11 @@ static ncclResult_t comm_dev_stage(struct ncclComm *comm, const struct comm_dev_
 		.nchannels = comm->launch_channels,
 		.channels = comm->dev_channels,
 		.conns = comm->dev_conns,
-		.direct = transport_direct_of(comm),
 		.warp_width = comm->peers[comm->rank].warp_width,
 		.id = (uint32_t)comm->id_hash,
-		.pat = transport_pat_of(comm),
-		.pat_channels = comm->pat_channels,
 		.result_least = comm->peers[comm->rank].result_least,
 	};
+	memcpy(dev->edges, comm->edges, sizeof dev->edges);
 	return comm_abort_word_on_device(comm, &dev->abort);
 }
 
@@ -610,7 +584,7 @@ ncclResult_t comm_dev_make(struct ncclComm *comm)
 		comm_dev_layout(comm->launch_channels, transport_conns_most(comm));
 	size_t ranks =
 		(size_t)comm->life->rings * (size_t)comm->nranks * sizeof *comm->life->ring_ranks;
-	size_t trees = comm->trees ? (size_t)comm->life->trees * (size_t)comm->nranks : 0;
+	size_t trees = (size_t)comm->life->trees * (size_t)comm->nranks;
 	ncclResult_t rc =
 		mem_device_alloc(&mem, l.ranks + ranks + trees, "the device communicator");
 

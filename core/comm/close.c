@@ -336,6 +336,7 @@ static void comm_release(struct ncclComm *comm)
 	     comm->rank, comm->nranks, comm->cuda_dev, comm->bus_id, aborted ? "Abort" : "Destroy");
 	comm->magic = 0;
 	comm_ops_free(comm);
+	os_free(comm->want);
 	os_free(comm->channels);
 	os_free(comm->life->ring_ranks);
 	os_free(comm->life->tree_toward);

@@ -37,7 +37,7 @@ static const struct transport *const comm_transports[] = {&transport_p2p, &trans
 static ncclResult_t comm_pinned_alloc(struct ncclComm *comm)
 {
 	void *mem = NULL;
-	size_t staging = comm_dev_layout(DEV_MAX_CHANNELS, 0).ranks;
+	size_t staging = comm_dev_layout(DEV_MAX_CHANNELS, TRANSPORT_COPY_CONNS).ranks;
 	size_t bytes = COMM_PINNED_ABORT_BYTES + staging;
 	ncclResult_t rc = mem_host_alloc(&mem, bytes, "the abort word");
 	if (rc)

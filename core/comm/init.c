@@ -34,13 +34,13 @@ static ncclResult_t comm_connect(struct ncclComm *comm)
 		return comm_channels_alone(comm);
 	rc = comm_channels_make(comm);
 	if (!rc)
-		rc = transport_connect_channels(comm, &job);
+		rc = transport_connect_all(comm, comm->want, comm->nends, &job);
 	if (!rc)
 		rc = comm_dev_make(comm);
 	if (!rc)
-		rc = transport_connect_upload(job);
+		rc = transport_ends_upload(comm);
 	transport_connect_drop(job);
-	return rc ? rc : transport_connect_direct(comm);
+	return rc;
 }
 
 /* Sets the final hash, which differs from that of other communicators with the same unique id. */

@@ -45,22 +45,30 @@ DEV_FN int dev_channel_of_block(uint64_t mask, uint32_t block)
 DEV_FN void dev_ring_save(struct dev *d, const struct dev_args *args, const struct dev_block *b,
 			  int channel)
 {
-	struct dev_channel *to = args->channels + channel;
+	struct dev_conn *to = dev_edges_at(args->conns, &args->edges[DEV_RING], channel);
 
-	prim_conn_save(d, &to->ring_recv, &b->channel.ring_recv);
-	prim_conn_save(d, &to->ring_send, &b->channel.ring_send);
+	prim_conn_save(d, &to[0], &b->ring[0]);
+	prim_conn_save(d, &to[1], &b->ring[1]);
 }
 
-/* By all threads: two warps at the same time, if there are two. A barrier follows. */
+/* By all threads: two warps at the same time, if there are two. A barrier follows. `algo` is the
+ * kernel's, if it has one program: DEV_RING, only the ring's ends are loaded. Channels of messages
+ * may have no ring. */
 DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, const struct dev_args *args,
-			   int channel, bool direct)
+			   int channel, bool messages, enum dev_algo algo)
 {
+	const struct dev_edges *e = &args->edges[algo];
+
 	if (dev_warp(d) == 0)
 		dev_copy_in_warp(d, &b->comm, args->comm, sizeof b->comm);
 	if (dev_warp(d) == dev_warps(d) - 1)
-		dev_copy_in_warp(d, &b->channel, args->channels + channel, sizeof b->channel);
-	if (direct)
-		dev_direct_load(d, b, &args->direct, channel, dev_warp(d), dev_warps(d));
+		dev_copy_both_in_warp(d, &b->channel, args->channels + channel, sizeof b->channel,
+				      b->ring,
+				      dev_edges_at(args->conns, &args->edges[DEV_RING], channel),
+				      messages ? 0 : sizeof b->ring);
+	if (algo != DEV_RING)
+		dev_edges_load(d, b, dev_edges_at(args->conns, e, channel), e->count, dev_warp(d),
+			       dev_warps(d));
 	if (args->fifo.work && dev_thread(d) == 0)
 		dev_copy_in(d, &b->share, args->fifo.share + dev_block(d), sizeof b->share);
 }
@@ -90,14 +98,14 @@ DEV_FN void dev_block_check(struct dev *d, const struct dev_block *b, const stru
 
 /* The block, its channel and its first works; false: an earlier launch was aborted. */
 DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev_args *args,
-			    int channel, bool messages, bool direct, struct dev_works *s)
+			    int channel, bool messages, enum dev_algo algo, struct dev_works *s)
 {
 	s->next = s->count = 0;
 	s->messages = messages;
 	s->end = MIN_OF(args->work_count, DEV_ARGS_WORKS);
 	if (channel < 0)
 		dev_trap(d, "core/device: the launch has more blocks than channels");
-	dev_block_load(d, b, args, channel, direct);
+	dev_block_load(d, b, args, channel, messages, algo);
 	if (!args->fifo.work)
 		dev_works_load(d, b, args, channel, s);
 	dev_barrier(d);
@@ -124,7 +132,7 @@ struct dev_run {
 	struct dev_works s;
 };
 
-DEV_FN struct dev_run dev_run_begin(struct dev *d, const struct dev_args *args, bool direct)
+DEV_FN struct dev_run dev_run_begin(struct dev *d, const struct dev_args *args, enum dev_algo algo)
 {
 	struct dev_run r;
 
@@ -133,7 +141,7 @@ DEV_FN struct dev_run dev_run_begin(struct dev *d, const struct dev_args *args, 
 	r.args = args;
 	r.channel = dev_channel_of_block(args->channel_mask, dev_block(d));
 	r.i = 0;
-	r.ok = dev_block_begin(d, r.b, args, r.channel, false, direct, &r.s);
+	r.ok = dev_block_begin(d, r.b, args, r.channel, false, algo, &r.s);
 	return r;
 }
 
@@ -218,8 +226,7 @@ DEV_FN void dev_run_end(struct dev_run *r)
 		const struct dev_program_row its = steps_program(DEV_##id);                        \
 		const struct dev_known known = {true, its.proto, dev_family_of(its.algo), of_type, \
 						of_op};                                            \
-		struct dev_run r = dev_run_begin(                                                  \
-			d, args, its.algo == DEV_ONE_SHOT || its.algo == DEV_TWO_SHOT);            \
+		struct dev_run r = dev_run_begin(d, args, its.algo);                               \
 		const struct dev_work *w;                                                          \
 		while ((w = dev_run_next(&r))) {                                                   \
 			struct steps_part part_of_block, *part = &part_of_block;                   \
@@ -237,7 +244,7 @@ DEV_FN void dev_run_messages(struct dev *d, const struct dev_args *args, bool ll
 	struct dev_block *b = (struct dev_block *)dev_shared(d);
 	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
 	struct dev_works s;
-	bool ok = dev_block_begin(d, b, args, channel, true, false, &s);
+	bool ok = dev_block_begin(d, b, args, channel, true, DEV_RING, &s);
 	uint32_t works;
 
 	while (ok && s.count) {

@@ -13,19 +13,16 @@
 /* The block's shared memory. */
 struct dev_block {
 	struct dev_comm comm;
-	struct dev_channel channel;          /* the steps in it are current between works */
+	struct dev_channel channel;
+	/* Copies of the channel's ends: the ring's two, whose steps are current between works, and
+	 * those of the work's algorithm, if it is another one. */
+	struct dev_conn ring[2], conn[2 * DEV_EDGES_MOST];
 	struct dev_conn pair[DEV_MAX_WARPS]; /* copies, of the groups of a batch of messages */
 	/* Of each such group that puts: the receiver's buffer; prims_mapped.h: 0, the message goes
 	 * in slots */
 	uint64_t put[DEV_MAX_WARPS];
 	uint64_t
 		result; /* of a ring's work that puts: the next rank's output; 0: it is not taken yet */
-	/* Copies, of a work that connects every two ranks: to each other rank. */
-	struct dev_conn direct_recv[DEV_DIRECT_RANKS - 1], direct_send[DEV_DIRECT_RANKS - 1];
-	/* Copies, of a work of a tree: its links. */
-	struct dev_conn tree_recv[DEV_TREE_LINKS], tree_send[DEV_TREE_LINKS];
-	/* Copies, of a work of PAT: its levels. */
-	struct dev_conn pat_recv[DEV_PAT_LEVELS], pat_send[DEV_PAT_LEVELS];
 	struct dev_work work[DEV_BATCH_WORKS]; /* copies: those that run, and the next ones */
 	uint32_t at[DEV_BATCH_WORKS];          /* where the launch has each (struct dev_works) */
 	struct dev_share share;                /* of the FIFO's numbers */
@@ -59,6 +56,17 @@ struct prim {
 	uint64_t scale;
 	uint64_t count; /* elements of a rank's block: dev_work's count */
 };
+
+/* The two ends of one of several edges. */
+DEV_FN struct dev_conn *prim_edge_recv(const struct prim *p, uint32_t edge)
+{
+	return &p->block->conn[2 * edge];
+}
+
+DEV_FN struct dev_conn *prim_edge_send(const struct prim *p, uint32_t edge)
+{
+	return &p->block->conn[2 * edge + 1];
+}
 
 /* The thread is one of a group from now on: so many threads of the block, from the first one on. */
 DEV_FN void prim_group_set(struct prim *p, uint32_t first, uint32_t threads, uint32_t barrier)

@@ -29,13 +29,13 @@
 
 DEV_FN void prim_direct_to(struct prim *p, int k)
 {
-	p->send = &p->block->direct_send[k];
+	p->send = prim_edge_send(p, (uint32_t)k);
 	p->other = (uint32_t)k;
 }
 
 DEV_FN void prim_direct_from(struct prim *p, int k)
 {
-	p->recv = &p->block->direct_recv[k];
+	p->recv = prim_edge_recv(p, (uint32_t)k);
 	p->other = (uint32_t)k;
 }
 
@@ -197,8 +197,8 @@ DEV_FN bool prim_direct_end(struct prim *p)
 	p->send_step++;
 	p->recv_step++;
 	for (int k = (int)p->thread; k < prim_others(p); k += (int)p->threads)
-		dev_store_u64(p->d, p->block->direct_recv[k].head, p->recv_step, SHARED_RELAXED,
-			      SHARED_SYSTEM);
+		dev_store_u64(p->d, prim_edge_recv(p, (uint32_t)k)->head, p->recv_step,
+			      SHARED_RELAXED, SHARED_SYSTEM);
 	return true;
 }
 

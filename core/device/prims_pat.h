@@ -29,7 +29,7 @@
 
 DEV_FN void prim_pat_from(struct prim *p, const struct prim_pat *t, uint32_t level)
 {
-	p->recv = &p->block->pat_recv[level];
+	p->recv = prim_edge_recv(p, level);
 	p->recv_step = p->recv->step + prim_pat_done(p, t, level);
 	p->other = level;
 	p->tail_seen = 0;
@@ -37,7 +37,7 @@ DEV_FN void prim_pat_from(struct prim *p, const struct prim_pat *t, uint32_t lev
 
 DEV_FN void prim_pat_to(struct prim *p, const struct prim_pat *t, uint32_t level)
 {
-	p->send = &p->block->pat_send[level];
+	p->send = prim_edge_send(p, level);
 	p->send_step = p->send->step + prim_pat_done(p, t, level);
 	p->other = level;
 	p->head_seen = 0;

@@ -85,7 +85,7 @@ DEV_FN struct wait prim_result_wait(const struct dev_conn *c)
  * from what moves. */
 DEV_FN_ONCE bool prim_result_take_word(struct dev *d, struct dev_block *b)
 {
-	struct dev_conn *c = &b->channel.ring_send;
+	struct dev_conn *c = &b->ring[1];
 	struct wait w = prim_result_wait(c);
 	uint64_t word;
 
@@ -152,7 +152,7 @@ DEV_FN void prim_result_begin(struct prim *p)
 DEV_FN void prim_result_open(struct dev *d, struct dev_block *b, const struct dev_work *w)
 {
 	const struct dev_ring *ring = &b->channel.ring;
-	struct dev_conn *from = &b->channel.ring_recv, *to = &b->channel.ring_send;
+	struct dev_conn *from = &b->ring[0], *to = &b->ring[1];
 	struct dev_send_mem *mem = (struct dev_send_mem *)(void *)from->head;
 
 	if (to->put != DEV_PUT_ALWAYS && (w->takes >> ring->next_number & 1))
@@ -168,7 +168,7 @@ DEV_FN void prim_result_open(struct dev *d, struct dev_block *b, const struct de
 /* When it has ended. */
 DEV_FN void prim_result_close(struct dev_block *b)
 {
-	struct dev_conn *from = &b->channel.ring_recv, *to = &b->channel.ring_send;
+	struct dev_conn *from = &b->ring[0], *to = &b->ring[1];
 
 	from->put = from->put == DEV_PUT_ALWAYS ? DEV_PUT_ALWAYS : 0;
 	to->put = to->put == DEV_PUT_ALWAYS ? DEV_PUT_ALWAYS : 0;
@@ -178,7 +178,7 @@ DEV_FN void prim_result_close(struct dev_block *b)
  * step after the work's. */
 DEV_FN void prim_result_withdraw(struct dev *d, const struct dev_block *b, uint64_t end)
 {
-	const struct dev_conn *c = &b->channel.ring_recv;
+	const struct dev_conn *c = &b->ring[0];
 	uint64_t word =
 		dev_add_u64(d, prim_put_word(c), DEV_PUT_WITHDRAWN, SHARED_RELAXED, SHARED_SYSTEM);
 	struct wait w = prim_conn_wait(c, c->tail, end, c->step);

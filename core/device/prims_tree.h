@@ -34,7 +34,7 @@ DEV_FN uint32_t prim_tree_toward(const struct prim *p)
 {
 	if (p->root < 0)
 		return DEV_TREE_SELF;
-	return (uint32_t)dev_get_bits(p->d, p->block->channel.tree.toward + p->root, 1);
+	return (uint32_t)dev_get_bits(p->d, p->block->channel.tree_toward + p->root, 1);
 }
 
 /* ---- two groups of threads ------------------------------------------------------------------ */

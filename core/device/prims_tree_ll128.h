@@ -24,7 +24,7 @@ DEV_FN uint32_t prim_tree_torn(struct prim *p, uint32_t links)
 	uint32_t torn = 0;
 
 	PRIM_TREE_EACH (k, links)
-		torn |= (uint32_t)!p->block->tree_recv[k].whole_lines << k;
+		torn |= (uint32_t)!prim_edge_recv(p, k)->whole_lines << k;
 	return torn;
 }
 
@@ -34,7 +34,7 @@ DEV_FN uint32_t prim_tree_tails(struct prim *p, uint32_t links)
 	uint32_t tails = 0;
 
 	PRIM_TREE_EACH (k, links)
-		tails |= (uint32_t)prim_ll128_has_tail(&p->block->tree_send[k]) << k;
+		tails |= (uint32_t)prim_ll128_has_tail(prim_edge_send(p, k)) << k;
 	return tails;
 }
 

@@ -15,7 +15,7 @@ DEV_FN uint32_t prim_tree_links(const struct prim *p)
 	uint32_t links = 0;
 
 	for (uint32_t k = 0; k < DEV_TREE_LINKS; k++)
-		links |= (uint32_t)(p->block->channel.tree.recv[k] >= 0) << k;
+		links |= (uint32_t)(prim_edge_recv(p, k)->peer >= 0) << k;
 	return links;
 }
 

@@ -24,7 +24,7 @@
 
 DEV_FN void prim_tree_from(struct prim *p, const struct prim_tree *t, uint32_t link)
 {
-	p->recv = &p->block->tree_recv[link];
+	p->recv = prim_edge_recv(p, link);
 	p->recv_step = p->recv->step + t->done;
 	p->other = link;
 	p->tail_seen = 0;
@@ -32,7 +32,7 @@ DEV_FN void prim_tree_from(struct prim *p, const struct prim_tree *t, uint32_t l
 
 DEV_FN void prim_tree_to(struct prim *p, const struct prim_tree *t, uint32_t link)
 {
-	p->send = &p->block->tree_send[link];
+	p->send = prim_edge_send(p, link);
 	p->send_step = p->send->step + t->done;
 	p->other = link;
 	p->head_seen = 0;

@@ -183,7 +183,7 @@ enum dev_proto {
  *
  * On those of PAT; a loop covers one chunk of each rank's block:
  *
- *	BINOMIAL  as many each way as steps_of_level derives
+ *	BINOMIAL  as many each way as steps_of_edge derives
  */
 enum dev_pattern {
 	DEV_RING_TWICE,

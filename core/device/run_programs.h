@@ -12,7 +12,7 @@
 DEV_FN void RUN_KERNEL(struct dev *d, const struct dev_args *args)
 {
 	const struct dev_known known = {false, RUN_PROTO, RUN_FAMILY, -1, -1};
-	struct dev_run r = dev_run_begin(d, args, false);
+	struct dev_run r = dev_run_begin(d, args, DEV_RING);
 	const struct dev_work *w;
 
 	while ((w = dev_run_next(&r))) {

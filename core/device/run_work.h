@@ -109,8 +109,8 @@ DEV_FN bool dev_ring_puts(const struct steps_part *part, const struct dev_progra
 DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
 			   const struct dev_program_row *row)
 {
-	p->recv = &p->block->channel.ring_recv;
-	p->send = &p->block->channel.ring_send;
+	p->recv = &p->block->ring[0];
+	p->send = &p->block->ring[1];
 	p->recv_step = ALIGN_UP(p->recv->step, p->chunk_steps);
 	p->send_step = ALIGN_UP(p->send->step, p->chunk_steps);
 	/* Nothing comes in the steps that are left out: the sender need not wait until they are
@@ -126,164 +126,88 @@ DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
  * A work that did not use the connection had no barrier: other threads may still read the step. */
 DEV_FN void dev_ring_end(struct prim *p)
 {
-	struct dev_channel *c = &p->block->channel;
+	struct dev_conn *c = p->block->ring;
 	uint64_t recv, send;
 
 	if (p->thread != 0)
 		return;
-	recv = steps_kept(c->ring_recv.step, p->recv_step, p->chunk_steps);
-	send = steps_kept(c->ring_send.step, p->send_step, p->chunk_steps);
-	if (recv != c->ring_recv.step)
-		c->ring_recv.step = recv;
-	if (send != c->ring_send.step)
-		c->ring_send.step = send;
+	recv = steps_kept(c[0].step, p->recv_step, p->chunk_steps);
+	send = steps_kept(c[1].step, p->send_step, p->chunk_steps);
+	if (recv != c[0].step)
+		c[0].step = recv;
+	if (send != c[1].step)
+		c[1].step = send;
 }
 
-/* The block's copy of an end. */
-DEV_FN struct dev_conn *dev_direct_copy(struct dev_block *b, uint32_t end)
+/* The channel's first end. */
+DEV_FN struct dev_conn *dev_edges_at(struct dev_conn *conns, const struct dev_edges *e, int channel)
 {
-	return end % 2 ? &b->direct_send[end / 2] : &b->direct_recv[end / 2];
-}
-
-DEV_FN struct dev_conn *dev_direct_conn(const struct dev_direct *direct, int channel, uint32_t end)
-{
-	return direct->conns + channel + (int32_t)end * direct->channels;
+	return conns + e->first + (uint32_t)channel * e->count;
 }
 
 /* By the warps first, first + step... of them all. A barrier follows. */
-DEV_FN void dev_direct_load(struct dev *d, struct dev_block *b, const struct dev_direct *direct,
-			    int channel, uint32_t first, uint32_t step)
+DEV_FN void dev_edges_load(struct dev *d, struct dev_block *b, const struct dev_conn *from,
+			   uint32_t count, uint32_t first, uint32_t step)
 {
-	for (uint32_t end = first; end < direct->ends; end += step)
-		dev_copy_in_warp(d, dev_direct_copy(b, end), dev_direct_conn(direct, channel, end),
-				 sizeof(struct dev_conn));
+	for (uint32_t end = first; end < count; end += step)
+		dev_copy_in_warp(d, &b->conn[end], from + end, sizeof *from);
 }
 
 /* A kernel of one program has loaded them with its channel (kernels.c). */
-DEV_FN void dev_direct_begin(struct prim *p)
+DEV_FN void dev_edges_begin(struct prim *p, const struct dev_program_row *row)
 {
 	struct dev_block *b = p->block;
-	int channel = b->channel.ring_recv.channel;
+	const struct dev_edges *e = &b->comm.edges[row->algo];
+	int channel = b->ring[0].channel;
+	uint32_t edge = 0;
 
-	if (channel >= b->comm.direct.channels || b->comm.nranks > DEV_DIRECT_RANKS)
-		dev_trap(p->d, "dev_collective: the channel does not connect every two ranks");
+	if (channel >= e->channels || e->count > 2 * DEV_EDGES_MOST)
+		dev_trap(p->d, "dev_collective: the channel has no connections of the algorithm");
 	if (!p->alone) {
-		dev_direct_load(p->d, b, &b->comm.direct, channel, p->thread / DEV_WARP_WIDTH,
-				p->threads / DEV_WARP_WIDTH);
+		dev_edges_load(p->d, b, dev_edges_at(b->comm.conns, e, channel), e->count,
+			       p->thread / DEV_WARP_WIDTH, p->threads / DEV_WARP_WIDTH);
 		prim_barrier(p);
 	}
-	p->recv = &b->direct_recv[0];
-	p->send = &b->direct_send[0];
+	while (2 * edge + 2 < e->count && prim_edge_recv(p, edge)->peer < 0)
+		edge++;
+	p->recv = prim_edge_recv(p, edge);
+	p->send = prim_edge_send(p, edge);
 	p->recv_step = p->send_step = ALIGN_UP(p->recv->step, p->chunk_steps);
 }
 
-DEV_FN void dev_direct_end(struct prim *p)
+/* Where all edges take the same steps, the primitives have counted them, and the block's copies
+ * have them for the next work. Otherwise the next work reads them in memory. */
+DEV_FN void dev_edge_end(struct prim *p, const struct dev_program_row *row, struct dev_conn *to,
+			 struct dev_conn *c, uint64_t n)
 {
-	struct dev_block *b = p->block;
+	uint64_t step = c->step + n;
 
-	for (uint32_t end = p->thread; end < b->comm.direct.ends && !p->stopped;
-	     end += p->threads) {
-		struct dev_conn *c = dev_direct_copy(b, end);
-
-		uint64_t step = steps_kept(c->step, p->recv_step, p->chunk_steps);
-
+	if (row->pattern == DEV_EXCHANGE || row->pattern == DEV_EXCHANGE_TWICE) {
+		step = steps_kept(c->step, p->recv_step, p->chunk_steps);
 		if (step == c->step)
-			continue; /* without a barrier: other threads may still read it */
+			return; /* without a barrier: other threads may still read it */
 		c->step = step;
-		prim_conn_save(p->d,
-			       dev_direct_conn(&b->comm.direct, b->channel.ring_recv.channel, end),
-			       c);
+		prim_conn_save(p->d, to, c);
+	} else if (n) {
+		dev_copy_out(p->d, &to->step, &step, sizeof step);
 	}
 }
 
-/* One end of the rank's links: those that are received over first. NULL: the rank has no such
- * link. */
-DEV_FN struct dev_conn *dev_tree_conn(const struct prim *p, uint32_t end)
-{
-	const struct dev_tree *tree = &p->block->channel.tree;
-	uint32_t link = end % DEV_TREE_LINKS;
-	int32_t number = end < DEV_TREE_LINKS ? tree->recv[link] : tree->send[link];
-
-	return number < 0 ? NULL : p->block->comm.conns + number;
-}
-
-DEV_FN void dev_tree_begin(struct prim *p)
+DEV_FN void dev_edges_end(struct prim *p, const struct steps_part *part,
+			  const struct dev_program_row *row)
 {
 	struct dev_block *b = p->block;
-	uint32_t links = prim_tree_links(p), first = prim_tree_next(links, 0);
+	const struct dev_edges *e = &b->comm.edges[row->algo];
+	struct dev_conn *to = dev_edges_at(b->comm.conns, e, b->ring[0].channel);
+	struct steps_place at = {b->comm.rank, b->comm.nranks, p->root, -1, -1, DEV_TREE_SELF};
 
-	if (first == DEV_TREE_LINKS)
-		dev_trap(p->d, "dev_tree: the channel has no tree");
-	for (uint32_t end = p->thread / DEV_WARP_WIDTH; end < 2 * DEV_TREE_LINKS;
-	     end += p->threads / DEV_WARP_WIDTH) {
-		uint32_t link = end % DEV_TREE_LINKS;
+	if (row->pattern == DEV_TREE_FROM || row->pattern == DEV_TREE_TO)
+		at.toward = prim_tree_toward(p);
+	for (uint32_t end = p->thread; end < e->count && !p->stopped; end += p->threads) {
+		struct steps_count n = steps_of_edge(row, part, &at, end / 2);
 
-		if (prim_tree_has(links, link))
-			dev_copy_in_warp(p->d,
-					 end < DEV_TREE_LINKS ? &b->tree_recv[link]
-							      : &b->tree_send[link],
-					 dev_tree_conn(p, end), sizeof(struct dev_conn));
-	}
-	prim_barrier(p);
-	p->recv = &b->tree_recv[first];
-	p->send = &b->tree_send[first];
-	p->recv_step = p->send_step = 0;
-}
-
-/* They go to memory: the next work reads them there. */
-DEV_FN void dev_tree_end(struct prim *p, const struct steps_part *part, enum dev_pattern pattern)
-{
-	const struct dev_block *b = p->block;
-	uint32_t toward = prim_tree_toward(p), links = prim_tree_links(p);
-
-	for (uint32_t end = p->thread; end < 2 * DEV_TREE_LINKS && !p->stopped; end += p->threads) {
-		uint32_t link = end % DEV_TREE_LINKS;
-		bool sends = end >= DEV_TREE_LINKS;
-		struct steps_count n = steps_of_link(pattern, part, link, toward);
-		uint64_t step =
-			sends ? b->tree_send[link].step + n.send : b->tree_recv[link].step + n.recv;
-
-		if (prim_tree_has(links, link) && (sends ? n.send : n.recv))
-			dev_copy_out(p->d, &dev_tree_conn(p, end)->step, &step, sizeof step);
-	}
-}
-
-/* One end of the connections of PAT: receiving and sending ends in turns, level after level. */
-DEV_FN struct dev_conn *dev_pat_conn(const struct prim *p, uint32_t end)
-{
-	const struct dev_comm *comm = &p->block->comm;
-	int32_t number = (end % 2 ? comm->pat.send : comm->pat.recv)[end / 2];
-
-	return comm->conns + number + p->block->channel.ring_recv.channel;
-}
-
-DEV_FN void dev_pat_begin(struct prim *p)
-{
-	struct dev_block *b = p->block;
-	uint32_t ends = 2 * steps_pat_levels(b->comm.nranks);
-
-	if (b->channel.ring_recv.channel >= b->comm.pat_channels || ends > 2 * DEV_PAT_LEVELS)
-		dev_trap(p->d, "dev_pat: the channel has no connections of PAT");
-	for (uint32_t i = p->thread / DEV_WARP_WIDTH; i < ends; i += p->threads / DEV_WARP_WIDTH)
-		dev_copy_in_warp(p->d, i % 2 ? &b->pat_send[i / 2] : &b->pat_recv[i / 2],
-				 dev_pat_conn(p, i), sizeof(struct dev_conn));
-	prim_barrier(p);
-	p->recv = &b->pat_recv[0];
-	p->send = &b->pat_send[0];
-	p->recv_step = p->send_step = 0;
-}
-
-/* They go to memory: the next work reads them there. */
-DEV_FN void dev_pat_end(struct prim *p, const struct steps_part *part)
-{
-	const struct dev_block *b = p->block;
-	uint32_t ends = 2 * steps_pat_levels(b->comm.nranks);
-
-	for (uint32_t i = p->thread; i < ends && !p->stopped; i += p->threads) {
-		uint64_t step = (i % 2 ? b->pat_send : b->pat_recv)[i / 2].step +
-				steps_of_level(part, b->comm.nranks, i / 2);
-
-		dev_copy_out(p->d, &dev_pat_conn(p, i)->step, &step, sizeof step);
+		if (b->conn[end].peer >= 0)
+			dev_edge_end(p, row, to + end, &b->conn[end], end % 2 ? n.send : n.recv);
 	}
 }
 
@@ -306,12 +230,8 @@ DEV_FN void dev_row_begin(struct prim *p, const struct steps_part *part,
 	p->slice_steps = row->slice_steps;
 	if (row->algo == DEV_RING)
 		dev_ring_begin(p, part, row);
-	else if (row->algo == DEV_TREE)
-		dev_tree_begin(p);
-	else if (row->algo == DEV_PAT)
-		dev_pat_begin(p);
 	else
-		dev_direct_begin(p);
+		dev_edges_begin(p, row);
 	dev_chunk_check(p, part, row);
 }
 
@@ -320,12 +240,8 @@ DEV_FN void dev_row_end(struct prim *p, const struct steps_part *part,
 {
 	if (row->algo == DEV_RING)
 		dev_ring_end(p);
-	else if (row->algo == DEV_TREE)
-		dev_tree_end(p, part, row->pattern);
-	else if (row->algo == DEV_PAT)
-		dev_pat_end(p, part);
 	else
-		dev_direct_end(p);
+		dev_edges_end(p, part, row);
 }
 
 /* An abort ended the work, of a ring in SIMPLE: the rank writes no more into the next rank's
@@ -334,17 +250,19 @@ DEV_FN void dev_row_end(struct prim *p, const struct steps_part *part,
 DEV_FN_ONCE void dev_ring_leave(struct dev *d, const struct dev_block *b, const struct dev_work *w,
 				int channel)
 {
-	const struct dev_channel *c = &b->channel;
+	const struct dev_ring *ring = &b->channel.ring;
 	struct steps_part part = steps_part_of(w, channel);
 	struct dev_program_row row = steps_program(w->program);
-	struct steps_count n = steps_of(w, channel, &c->ring, b->comm.rank, b->comm.nranks);
+	struct steps_place at = {b->comm.rank, b->comm.nranks, w->root,
+				 ring->prev,   ring->next,     DEV_TREE_SELF};
+	struct steps_count n = steps_of_edge(&row, &part, &at, 0);
 
 	if (!dev_ring_puts(&part, &row, &b->comm, steps_type_bytes(w->type)))
 		return;
-	if (c->ring_send.put)
-		prim_result_release(d, &c->ring_send);
-	if (c->ring_recv.put)
-		prim_result_withdraw(d, b, ALIGN_UP(c->ring_recv.step, row.chunk_steps) + n.recv);
+	if (b->ring[1].put)
+		prim_result_release(d, &b->ring[1]);
+	if (b->ring[0].put)
+		prim_result_withdraw(d, b, ALIGN_UP(b->ring[0].step, row.chunk_steps) + n.recv);
 }
 
 /* Does the work have to do with results between processes? The same on all threads. */

@@ -53,6 +53,8 @@
  *       dev_copy_out(d, dst, src, bytes): the other way. 8-byte multiples and alignment.
  *   dev_copy_in_warp(d, dst, src, bytes)
  *       dev_copy_in to shared memory by all lanes of the warp together; a barrier follows.
+ *   dev_copy_both_in_warp(d, dst, src, bytes, dst2, src2, bytes2)
+ *       the same of two ranges, with one load per lane if they have no more words than lanes.
  *       dev_copy_args(d, dst, src, bytes): the same from the kernel's arguments.
  *   dev_first_bit(mask)
  *       Number of the lowest bit that is set; -1: none is.

@@ -405,6 +405,17 @@ DEV_FN void dev_copy_in_warp(struct dev *d, void *dst, const void *src, size_t b
 		((uint64_t *)dst)[i] = ((const uint64_t *)src)[i];
 }
 
+DEV_FN void dev_copy_both_in_warp(struct dev *d, void *dst, const void *src, size_t bytes,
+				  void *dst2, const void *src2, size_t bytes2)
+{
+	const uint32_t first = (uint32_t)(bytes / 8), all = first + (uint32_t)(bytes2 / 8);
+
+	for (uint32_t i = dev_lane(d); i < all; i += DEV_WARP_WIDTH)
+		*(i < first ? (uint64_t *)dst + i : (uint64_t *)dst2 + (i - first)) =
+			*(i < first ? (const uint64_t *)src + i
+				    : (const uint64_t *)src2 + (i - first));
+}
+
 DEV_FN void dev_copy_args(struct dev *d, void *dst, const void *src, size_t bytes)
 {
 	dev_copy_in_warp(d, dst, src, bytes);

@@ -269,6 +269,13 @@ static inline void dev_copy_in_warp(struct dev *d, void *dst, const void *src, s
 	if (dev_lane(d) == 0)
 		dev_copy_in(d, dst, src, bytes);
 }
+static inline void dev_copy_both_in_warp(struct dev *d, void *dst, const void *src, size_t bytes,
+					 void *dst2, const void *src2, size_t bytes2)
+{
+	dev_copy_in_warp(d, dst, src, bytes);
+	if (bytes2)
+		dev_copy_in_warp(d, dst2, src2, bytes2);
+}
 static inline void dev_copy_args(struct dev *d, void *dst, const void *src, size_t bytes)
 {
 	if (dev_lane(d) == 0)

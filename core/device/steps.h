@@ -193,64 +193,6 @@ STEPS_FN uint64_t steps_loops(enum dev_pattern pattern, uint64_t count, uint32_t
 	return loop ? (count + loop - 1) / loop : 0;
 }
 
-/* Steps of a work on the two connections of a rank's ring on one channel, or on each of those
- * between every two ranks. */
-struct steps_count {
-	uint64_t recv, send;
-};
-
-STEPS_FN struct steps_count steps_of(const struct dev_work *w, int channel,
-				     const struct dev_ring *ring, int rank, int nranks)
-{
-	struct dev_program_row row = steps_program(w->program);
-	struct steps_part part = steps_part_of(w, channel);
-	uint64_t each = steps_loops(row.pattern, part.count, part.chunk, nranks) * row.chunk_steps;
-	struct steps_count n;
-
-	n.recv = n.send = each;
-	switch (row.pattern) {
-	case DEV_RING_TWICE:
-		n.recv = n.send = each * 2 * (uint64_t)(nranks - 1);
-		break;
-	case DEV_RING_ONCE:
-		n.recv = n.send = each * (uint64_t)(nranks - 1);
-		break;
-	case DEV_PIPELINE_FROM:
-		n.recv = rank == w->root ? 0 : each;
-		n.send = ring->next == w->root ? 0 : each;
-		break;
-	case DEV_PIPELINE_TO:
-		n.recv = ring->prev == w->root ? 0 : each;
-		n.send = rank == w->root ? 0 : each;
-		break;
-	case DEV_EXCHANGE:
-	case DEV_EXCHANGE_TWICE:
-		break;
-	case DEV_TREE_BOTH:
-	case DEV_TREE_FROM:
-	case DEV_TREE_TO:
-	case DEV_BINOMIAL:
-		n.recv = n.send = 0; /* a ring is not used */
-		break;
-	}
-	return n;
-}
-
-/* Steps of a work of a tree on the two connections of one of a rank's links. `toward`: the link
- * over which the root is reached, DEV_TREE_SELF: this rank is the root; of a collective without a
- * root anything. */
-STEPS_FN struct steps_count steps_of_link(enum dev_pattern pattern, const struct steps_part *part,
-					  uint32_t link, uint32_t toward)
-{
-	uint64_t each = steps_loops(pattern, part->count, part->chunk, 0);
-	bool to_root = link == toward;
-	struct steps_count n;
-
-	n.recv = pattern == DEV_TREE_BOTH || to_root == (pattern == DEV_TREE_FROM) ? each : 0;
-	n.send = pattern == DEV_TREE_BOTH || to_root == (pattern == DEV_TREE_TO) ? each : 0;
-	return n;
-}
-
 /* How PAT moves a channel's share. */
 struct steps_pat {
 	uint64_t chunk;  /* elements of each block in a loop, at most */
@@ -299,6 +241,63 @@ STEPS_FN uint64_t steps_of_level(const struct steps_part *part, int nranks, uint
 
 	return steps_loops(DEV_BINOMIAL, part->count, (uint32_t)s.chunk, nranks) *
 	       steps_pat_of_loop(&s, nranks, level);
+}
+
+/* Steps of a work on the two connections of an edge. */
+struct steps_count {
+	uint64_t recv, send;
+};
+
+/* A rank's place on a channel, as far as steps depend on it. */
+struct steps_place {
+	int32_t rank, nranks;
+	int32_t root;       /* the work's; -1: it has none */
+	int32_t prev, next; /* in the ring */
+	uint32_t toward;    /* the tree's link to the root; DEV_TREE_SELF: this rank is the root */
+};
+
+STEPS_FN struct steps_count steps_of_edge(const struct dev_program_row *row,
+					  const struct steps_part *part,
+					  const struct steps_place *at, uint32_t edge)
+{
+	uint64_t each =
+		steps_loops(row->pattern, part->count, part->chunk, at->nranks) * row->chunk_steps;
+	bool to_root = edge == at->toward;
+	struct steps_count n;
+
+	n.recv = n.send = each;
+	switch (row->pattern) {
+	case DEV_RING_TWICE:
+		n.recv = n.send = each * 2 * (uint64_t)(at->nranks - 1);
+		break;
+	case DEV_RING_ONCE:
+		n.recv = n.send = each * (uint64_t)(at->nranks - 1);
+		break;
+	case DEV_PIPELINE_FROM:
+		n.recv = at->rank == at->root ? 0 : each;
+		n.send = at->next == at->root ? 0 : each;
+		break;
+	case DEV_PIPELINE_TO:
+		n.recv = at->prev == at->root ? 0 : each;
+		n.send = at->rank == at->root ? 0 : each;
+		break;
+	case DEV_EXCHANGE:
+	case DEV_EXCHANGE_TWICE:
+	case DEV_TREE_BOTH:
+		break;
+	case DEV_TREE_FROM:
+		n.recv = to_root ? each : 0;
+		n.send = to_root ? 0 : each;
+		break;
+	case DEV_TREE_TO:
+		n.recv = to_root ? 0 : each;
+		n.send = to_root ? each : 0;
+		break;
+	case DEV_BINOMIAL:
+		n.recv = n.send = steps_of_level(part, at->nranks, edge);
+		break;
+	}
+	return n;
 }
 
 /* The protocol of a channel's part of a message: LL up to so many bytes, and LL128 up to so

@@ -28,9 +28,11 @@
 /* PAT connects a rank with those 1, 2, 4... before and after it: levels, and channels, at most. */
 #define DEV_PAT_LEVELS   16
 #define DEV_PAT_CHANNELS 32
+/* Edges of an algorithm on a channel, at most. */
+#define DEV_EDGES_MOST DEV_PAT_LEVELS
 /* Links of a rank in a tree: link 0 to its parent, the others to its children. */
 #define DEV_TREE_LINKS 4
-#define DEV_TREE_SELF  0xffu /* in dev_tree.toward */
+#define DEV_TREE_SELF  0xffu /* in dev_channel.tree_toward */
 
 /* A line of protocol LL: {data, flag, data, flag}, of 4 bytes each. Each of its halves is stored
  * and loaded as a whole. The flag of step s is that of all lines of its slot that have data; before
@@ -170,41 +172,33 @@ struct dev_ring {
 };
 DOPPEL_CHECK_SIZE(struct dev_ring, 24);
 
-/* A rank's connections to every other rank. Ends 0 and 1 are the receiving and the sending one of
- * the first other rank, 2 and 3 those of the second: end i on channel c is conns[c + i * channels].
- * All take the same steps. */
-struct dev_direct {
-	struct dev_conn *conns; /* among those of the communicator; NULL: there are none */
-	int32_t channels;       /* the first ones have them */
-	uint32_t ends;
+/* A rank's ends of the connections of one algorithm, by number: a channel c below `channels` has
+ * `count` of them, from first + c * count on. They are edges of two ends each, the receiving end
+ * first. An end that the rank does not have has peer -1. Those of rings are the first of all.
+ *
+ *	RING      one edge: from the rank before this one, to the rank after it
+ *	TREE      one for each link; each collective uses a link in one direction, or both
+ *	PAT       one for each level k: from the rank 2^k before this one, to the rank 2^k after it
+ *	ONE_SHOT, TWO_SHOT    one for each other rank; all take the same steps */
+struct dev_edges {
+	uint32_t first;
+	uint16_t count, channels;
 };
-DOPPEL_CHECK_SIZE(struct dev_direct, 16);
+DOPPEL_CHECK_SIZE(struct dev_edges, 8);
+DOPPEL_STATIC_CHECK(DEV_TREE_LINKS <= DEV_EDGES_MOST && DEV_DIRECT_RANKS - 1 <= DEV_EDGES_MOST,
+		    "room for the edges of every algorithm");
 
-/* A rank's place in the tree of one channel: for each link its two ends, which are the
- * communicator's connections of these numbers. Each connection has a step of its own: a collective
- * to or from one rank uses each link in one direction. */
-struct dev_tree {
-	const uint8_t *toward; /* [nranks]: the link over which a rank is reached; DEV_TREE_SELF */
-	int32_t recv[DEV_TREE_LINKS], send[DEV_TREE_LINKS]; /* -1: there is no such link */
-};
-DOPPEL_CHECK_SIZE(struct dev_tree, 8 + 8 * DEV_TREE_LINKS);
-
-/* A rank's connections of PAT on channel 0, among those of the communicator: of level k from the
- * rank 2^k before it and to the rank 2^k after it. Those of channel c have numbers higher by c. */
-struct dev_pat {
-	int32_t recv[DEV_PAT_LEVELS], send[DEV_PAT_LEVELS];
-};
-DOPPEL_CHECK_SIZE(struct dev_pat, 8 * DEV_PAT_LEVELS);
-
-/* A block reads the whole of it with one load per thread of a warp. */
+/* A rank's place on one channel. A block reads it and the ring's two ends, which are neighbours,
+ * with one load per thread of a warp. */
 struct dev_channel {
 	struct dev_ring ring;
+	/* [nranks]: the tree's link over which a rank is reached, or DEV_TREE_SELF. NULL: the
+	 * trees are not connected. */
+	const uint8_t *tree_toward;
 	/* Set by a kernel that an abort ended: slots are in use that steps do not count. */
 	uint64_t aborted;
-	struct dev_tree tree;
-	struct dev_conn ring_recv, ring_send;
 };
-DOPPEL_CHECK_SIZE(struct dev_channel, 248);
+DOPPEL_CHECK_SIZE(struct dev_channel, 40);
 
 /* In device memory, one per communicator and rank. All pointers in it, in channels and in
  * connections are valid on this rank's device. */
@@ -213,22 +207,20 @@ struct dev_comm {
 	int32_t rank, nranks, nchannels; /* of messages, too */
 	const shared_u32 *abort;         /* host memory */
 	struct dev_channel *channels;    /* [nchannels] */
-	/* Every other connection end of the rank, in the order in which they were made: those of
-	 * trees, those of PAT, those between every two ranks, and those of messages, which follow
-	 * while kernels run that do not touch them. */
+	/* Every connection end of the rank: those of algorithms, and those of messages, which are
+	 * made while kernels run that do not touch them. */
 	struct dev_conn *conns;
-	struct dev_direct direct;
-	struct dev_pat pat;
-	int32_t pat_channels; /* the first channels have connections of PAT; 0: none has */
+	struct dev_edges edges[DEV_ALGO_COUNT];
 	/* Least bytes of a channel's results that the sender writes straight into the output
 	 * (prims_result.h). */
 	uint32_t result_least;
 	/* The fake's warp width; both ends of a launch agree. */
 	uint32_t warp_width;
 	uint32_t id; /* low half of the communicator's hash, for traces */
+	uint32_t pad0;
 };
-DOPPEL_CHECK_SIZE(struct dev_comm, 72 + 8 * DEV_PAT_LEVELS);
-#define DEV_COMM_MAGIC 0xd0de000du
+DOPPEL_CHECK_SIZE(struct dev_comm, 56 + 8 * DEV_ALGO_COUNT);
+#define DEV_COMM_MAGIC 0xd0de000eu
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 
@@ -332,11 +324,12 @@ struct dev_args {
 	struct dev_comm *comm;
 	struct dev_channel
 		*channels; /* as in *comm: a block reads what it needs of all at the same time */
+	struct dev_conn *conns;
 	uint64_t channel_mask;
 	struct dev_fifo fifo;
-	struct dev_direct direct; /* as in *comm */
+	struct dev_edges edges[DEV_ALGO_COUNT]; /* as in *comm */
 	uint32_t work_count;
-	uint8_t pad0[44];
+	uint8_t pad0[52 - 8 * DEV_ALGO_COUNT];
 	struct dev_work work[DEV_ARGS_WORKS];
 };
 DOPPEL_CHECK_SIZE(struct dev_args, 128 + 128 * DEV_ARGS_WORKS);

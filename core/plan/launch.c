@@ -13,44 +13,23 @@
 
 /* ---- building ------------------------------------------------------------------------------- */
 
-static bool plan_has_proxy(const struct conn *c)
+/* The end of that number; NULL: the rank has none. */
+static const struct conn *plan_end(const struct ncclComm *comm, uint32_t end)
 {
-	return c && c->proxy;
-}
-
-static int32_t plan_tree_ops_of(const struct channel *ch)
-{
-	int32_t n = 0;
-
-	for (int k = 0; k < DEV_TREE_LINKS; k++)
-		n += plan_has_proxy(ch->tree[k].recv) + plan_has_proxy(ch->tree[k].send);
-	return n;
-}
-
-static int32_t plan_pat_ops_of(const struct channel *ch)
-{
-	int32_t n = 0;
-
-	for (int k = 0; k < DEV_PAT_LEVELS; k++)
-		n += plan_has_proxy(ch->pat_recv[k]) + plan_has_proxy(ch->pat_send[k]);
-	return n;
+	return comm->want[end].peer < 0 ? NULL : transport_conn_find(comm, &comm->want[end]);
 }
 
 static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w)
 {
-	enum dev_algo algo = steps_program(w->program).algo;
+	struct dev_edges e = comm->edges[steps_program(w->program).algo];
 	int32_t n = 0;
 
 	DOPPEL_STATIC_CHECK(2 * DEV_PAT_LEVELS * DEV_PAT_CHANNELS <= PROXY_MAX_APPEND,
 			    "one work's operations fit in a launch");
+	for (uint32_t i = w->channel_lo * e.count; i < (w->channel_hi + 1u) * e.count; i++) {
+		const struct conn *c = plan_end(comm, e.first + i);
 
-	for (int c = w->channel_lo; c <= w->channel_hi; c++) {
-		const struct channel *ch = &comm->channels[c];
-
-		n += algo == DEV_TREE ? plan_tree_ops_of(ch)
-		     : algo == DEV_PAT
-			     ? plan_pat_ops_of(ch)
-			     : plan_has_proxy(ch->ring_recv) + plan_has_proxy(ch->ring_send);
+		n += c && c->proxy;
 	}
 	return n;
 }
@@ -60,7 +39,7 @@ static void plan_op_add(struct plan *p, const struct conn *c, const struct dev_w
 {
 	struct dev_program_row row = steps_program(w->program);
 
-	if (!c->proxy || !steps)
+	if (!c || !c->proxy || !steps)
 		return;
 	plan_add_op(p, &(struct proxy_op){
 			       .conn = c->proxy,
@@ -72,51 +51,27 @@ static void plan_op_add(struct plan *p, const struct conn *c, const struct dev_w
 		       });
 }
 
-static void plan_tree_ops_add(struct plan *p, const struct dev_work *w, const struct channel *ch)
-{
-	enum dev_pattern pattern = steps_program(w->program).pattern;
-	struct steps_part part = steps_part_of(w, ch->id);
-	uint32_t toward = w->root < 0 ? DEV_TREE_SELF : ch->tree_toward[w->root];
-
-	for (uint32_t k = 0; k < DEV_TREE_LINKS; k++) {
-		struct steps_count n = steps_of_link(pattern, &part, k, toward);
-
-		if (ch->tree[k].rank < 0)
-			continue;
-		plan_op_add(p, ch->tree[k].recv, w, n.recv);
-		plan_op_add(p, ch->tree[k].send, w, n.send);
-	}
-}
-
-static void plan_pat_ops_add(struct plan *p, const struct dev_work *w, const struct channel *ch,
-			     int32_t nranks)
-{
-	struct steps_part part = steps_part_of(w, ch->id);
-
-	for (uint32_t k = 0; k < steps_pat_levels(nranks); k++) {
-		uint64_t steps = steps_of_level(&part, nranks, k);
-
-		plan_op_add(p, ch->pat_recv[k], w, steps);
-		plan_op_add(p, ch->pat_send[k], w, steps);
-	}
-}
-
 static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const struct dev_work *w,
 			 const struct channel *ch)
 {
-	if (steps_program(w->program).algo == DEV_TREE) {
-		plan_tree_ops_add(p, w, ch);
-		return;
-	}
-	if (steps_program(w->program).algo == DEV_PAT) {
-		plan_pat_ops_add(p, w, ch, comm->nranks);
-		return;
-	}
-	struct dev_ring ring = {.prev = ch->ring_prev, .next = ch->ring_next};
-	struct steps_count n = steps_of(w, ch->id, &ring, comm->rank, comm->nranks);
+	struct dev_program_row row = steps_program(w->program);
+	struct dev_edges e = comm->edges[row.algo];
+	struct steps_part part = steps_part_of(w, ch->id);
+	struct steps_place at = {.rank = comm->rank,
+				 .nranks = comm->nranks,
+				 .root = w->root,
+				 .prev = ch->ring_prev,
+				 .next = ch->ring_next,
+				 .toward = w->root >= 0 && ch->tree_toward
+						   ? ch->tree_toward[w->root]
+						   : DEV_TREE_SELF};
 
-	plan_op_add(p, ch->ring_recv, w, n.recv);
-	plan_op_add(p, ch->ring_send, w, n.send);
+	for (uint32_t i = 0; i < e.count; i++) {
+		struct steps_count n = steps_of_edge(&row, &part, &at, i / 2);
+		uint32_t end = e.first + (uint32_t)ch->id * e.count + i;
+
+		plan_op_add(p, plan_end(comm, end), w, i % 2 ? n.send : n.recv);
+	}
 }
 
 static void plan_work_log(const struct plan_task *t, const struct dev_work *w)
@@ -169,8 +124,7 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 				       .runs = w->channel_hi - w->channel_lo + 1u};
 	ncclResult_t rc;
 
-	const struct dev_kernel *kernel = plan_kernel_of(st, w),
-				*general = st->kernel[w->program];
+	const struct dev_kernel *kernel = plan_kernel_of(st, w), *general = st->kernel[w->program];
 
 	*full = p->ntasks && (general != p->general || !plan_fits(st, p, &more));
 	if (*full)
@@ -336,7 +290,8 @@ static ncclResult_t plan_args_fill(struct ncclComm *comm, struct plan_state *st,
 	args->channels = comm->dev_channels;
 	args->channel_mask = p->channel_mask;
 	args->work_count = (uint32_t)p->nworks;
-	args->direct = transport_direct_of(comm);
+	args->conns = comm->dev_conns;
+	memcpy(args->edges, comm->edges, sizeof args->edges);
 	if (p->nworks > st->args_works && p->capture.id) {
 		WARN("a launch of %d works cannot be captured, expected at most %d", p->nworks,
 		     st->args_works);

@@ -22,7 +22,9 @@ static int plan_wants_add(const struct ncclComm *comm, const struct plan_message
 	int n = 0;
 
 	for (int32_t i = 0; i < pair; i++) {
-		struct conn_want want = {.channel = plan_round_channel(comm, round, i),
+		struct conn_want want = {.nic = -1,
+					 .end = -1,
+					 .channel = plan_round_channel(comm, round, i),
 					 .peer = peer,
 					 .is_send = is_send,
 					 .index = CONN_PAIR};

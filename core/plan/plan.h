@@ -7,7 +7,7 @@
  *   plan_launch    launches the next plan of the queue: picks algorithm, protocol, channels and
  *                  chunks, writes dev_work, hands proxy_ops to the proxy, launches on the user's
  *                  stream. Kernel and proxy derive the same number of steps from the same work;
- *                  steps_of (core/device/steps.h) is that one derivation.
+ *                  steps_of_edge (core/device/steps.h) is that one derivation.
  *
  * One plan at a time, so that a task that drives several ranks can launch them in rounds: the
  * proxy's slots that a plan needs are freed only after the other ranks have launched what came

@@ -25,6 +25,7 @@
 
 struct comm_life;
 struct conn;
+struct conn_want;
 struct conn_table;
 struct letters;
 struct net_ops;
@@ -68,9 +69,8 @@ DOPPEL_CHECK_SIZE(struct peer_info, 120);
 /* One of a rank's links in the tree of a channel. Link 0 leads to its parent, the others to its
  * children. */
 struct tree_link {
-	int32_t rank;             /* -1: no such link */
-	int32_t nic;              /* topology's NIC index if the link leaves the host; else -1 */
-	struct conn *recv, *send; /* NULL: trees are not connected */
+	int32_t rank; /* -1: no such link */
+	int32_t nic;  /* topology's NIC index if the link leaves the host; else -1 */
 };
 
 struct channel {
@@ -79,14 +79,10 @@ struct channel {
 	uint16_t ring_prev_number, ring_next_number; /* as in struct dev_ring */
 	/* Topology's NIC index where the ring enters and leaves this host at this rank; else -1. */
 	int32_t nic_in, nic_out;
-	struct conn *ring_recv, *ring_send;
 	struct tree_link tree[DEV_TREE_LINKS];
 	/* [nranks]: the link that leads to each rank, or DEV_TREE_SELF. NULL: trees are not
 	 * connected. */
 	const uint8_t *tree_toward;
-	/* Connections of PAT: from the rank 2^k before this one, and to the rank 2^k after it.
-	 * NULL: not connected. */
-	struct conn *pat_recv[DEV_PAT_LEVELS], *pat_send[DEV_PAT_LEVELS];
 };
 
 /* The network of a communicator. */
@@ -97,6 +93,9 @@ struct net {
 };
 
 #define COMM_MAGIC 0xd0de0c0331337001ull
+
+/* Kinds of connections: enum conn_index of core/transport. */
+#define RANK_CONN_INDEXES 5
 
 struct ncclComm {
 	struct registry_node node; /* must be first: node of the process' registry */
@@ -127,9 +126,11 @@ struct ncclComm {
 	/* At least pair_channels. Channels from pair_channels on have no connections; they serve
 	 * messages of a rank to itself. */
 	int32_t launch_channels;
-	int32_t direct_channels;     /* channels on which every two ranks are connected; 0: none */
-	int32_t pat_channels;        /* channels on which PAT is connected; 0: none */
-	bool trees;                  /* true if the trees of all channels are connected */
+	/* Ends of the connections of all algorithms (core/algo/algo.h), by number. */
+	struct dev_edges edges[DEV_ALGO_COUNT];
+	struct conn_want *want; /* [nends]: peer -1: this rank has no such end */
+	int32_t nends;
+	uint8_t protos[RANK_CONN_INDEXES]; /* bits, by enum conn_index: protocols with a buffer */
 	struct topo_summary summary; /* summary of all ranks' machines; zero if there is one rank */
 
 	const struct transport *const *transports; /* in order of preference; NULL-terminated */
@@ -150,8 +151,8 @@ struct ncclComm {
 	struct comm_life *life; /* core/comm/comm.h */
 
 	struct dev_comm *dev;             /* device memory */
-	struct dev_channel *dev_channels; /* in `dev`: the channels, with the rings' connections */
-	struct dev_conn *dev_conns;       /* in `dev`: all other connections of `conns`, by slot */
+	struct dev_channel *dev_channels; /* in `dev`: the channels */
+	struct dev_conn *dev_conns;       /* in `dev`: the connections of `conns`, by slot */
 	/* Pinned host memory that kernels and every host wait poll; set by ncclCommAbort. */
 	shared_u32 *abort;
 	void *staging;          /* pinned, after the abort word: buffer for copies to the device */

@@ -25,6 +25,7 @@
  * way to it, when the rank closed that: the peer had all that it needed to open the memory, and the
  * rank could not know.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -45,16 +46,18 @@ static int conn_want_compare(const struct conn_want *a, const struct conn_want *
 	return a->channel < b->channel ? -1 : a->channel > b->channel;
 }
 
-/* In order, which most lists are in already. */
-static void conn_job_sort(struct conn_job *job, const struct conn_want *wants)
+static int conn_want_order(const void *a, const void *b)
 {
-	for (int i = 0; i < job->n; i++) {
-		int at = i;
+	return conn_want_compare(a, b);
+}
 
-		for (; at > 0 && conn_want_compare(&wants[i], &job->want[at - 1]) < 0; at--)
-			job->want[at] = job->want[at - 1];
-		job->want[at] = wants[i];
-	}
+/* In order, without those that have no peer. */
+static void conn_job_sort(struct conn_job *job, const struct conn_want *wants, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (wants[i].peer >= 0)
+			job->want[job->n++] = wants[i];
+	qsort(job->want, (size_t)job->n, sizeof *job->want, conn_want_order);
 }
 
 static bool conn_wants_part(const struct conn_want *a, const struct conn_want *b)
@@ -91,7 +94,6 @@ static struct conn_job *conn_job_make(struct ncclComm *comm, const struct conn_w
 		return NULL;
 	}
 	job->comm = comm;
-	job->n = n;
 	job->wait = (struct wait *)(job + 1);
 	job->conn = (struct conn **)(job->wait + count);
 	job->part = (struct conn_part *)(job->conn + count);
@@ -101,7 +103,7 @@ static struct conn_job *conn_job_make(struct ncclComm *comm, const struct conn_w
 								 sizeof(struct connect_info)));
 	job->want = (struct conn_want *)(job->theirs + count);
 	job->ready = (bool *)(job->want + count);
-	conn_job_sort(job, wants);
+	conn_job_sort(job, wants, n);
 	conn_job_divide(job);
 	return job;
 }

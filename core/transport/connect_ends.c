@@ -20,30 +20,14 @@ static uint64_t ends_hash(const struct ncclComm *comm, const struct conn_want *w
 	return w->is_send ? hash : 0 - hash;
 }
 
-static struct conn_want *ends_make(const struct ncclComm *comm, int *n)
+uint64_t transport_ends_sum(const struct ncclComm *comm)
 {
-	int most = transport_init_ends(comm);
-	struct conn_want *wants = os_alloc((size_t)most * sizeof *wants, "connections to compare");
+	uint64_t sum = 0;
 
-	if (wants)
-		*n = transport_init_wants(comm, wants);
-	else
-		WARN("rank %d: no memory to compare %d connections", comm->rank, most);
-	return wants;
-}
-
-ncclResult_t transport_ends_sum(const struct ncclComm *comm, uint64_t *sum)
-{
-	int n = 0;
-	struct conn_want *wants = ends_make(comm, &n);
-
-	if (!wants)
-		return ncclSystemError;
-	*sum = 0;
-	for (int i = 0; i < n; i++)
-		*sum += ends_hash(comm, &wants[i]);
-	os_free(wants);
-	return ncclSuccess;
+	for (int i = 0; i < comm->nends; i++)
+		if (comm->want[i].peer >= 0)
+			sum += ends_hash(comm, &comm->want[i]);
+	return sum;
 }
 
 /* ---- which ranks, and which connection ------------------------------------------------------ */
@@ -58,8 +42,6 @@ struct ends_masks {
 };
 
 struct ends_scratch {
-	struct conn_want *wants;
-	int n;
 	uint64_t *sums;           /* [nranks * nranks]: of a rank's ends, by peer */
 	struct ends_masks *masks; /* [nranks] */
 };
@@ -83,9 +65,10 @@ static ncclResult_t ends_pair_gather(const struct ncclComm *comm, const struct e
 	uint64_t *mine = s->sums + (size_t)comm->rank * n;
 	ncclResult_t rc;
 
-	for (int i = 0; i < s->n; i++) {
-		ASSERT(s->wants[i].peer >= 0 && s->wants[i].peer < comm->nranks);
-		mine[s->wants[i].peer] += ends_hash(comm, &s->wants[i]);
+	for (int i = 0; i < comm->nends; i++) {
+		ASSERT(comm->want[i].peer < comm->nranks);
+		if (comm->want[i].peer >= 0)
+			mine[comm->want[i].peer] += ends_hash(comm, &comm->want[i]);
 	}
 	rc = bootstrap_all_gather(comm->bootstrap, s->sums, n * sizeof *s->sums);
 	if (!rc)
@@ -99,8 +82,8 @@ static ncclResult_t ends_masks_gather(const struct ncclComm *comm, const struct 
 	int32_t rank = comm->rank, other = rank == pair.a ? pair.b : pair.a;
 	struct ends_masks *mine = &s->masks[rank];
 
-	for (int i = 0; i < s->n && (rank == pair.a || rank == pair.b); i++) {
-		const struct conn_want *w = &s->wants[i];
+	for (int i = 0; i < comm->nends && (rank == pair.a || rank == pair.b); i++) {
+		const struct conn_want *w = &comm->want[i];
 
 		if (w->peer == other)
 			(w->is_send ? mine->send : mine->recv)[w->index] |= 1ull << w->channel;
@@ -158,18 +141,16 @@ ncclResult_t transport_ends_differ(const struct ncclComm *comm)
 	size_t n = (size_t)comm->nranks;
 	size_t bytes = n * n * sizeof(uint64_t) + n * sizeof(struct ends_masks);
 	struct ends_scratch s = {.sums = os_alloc(bytes, "connections that differ")};
-	ncclResult_t rc = ncclSystemError;
+	ncclResult_t rc;
 
-	s.wants = s.sums ? ends_make(comm, &s.n) : NULL;
-	if (s.wants) {
-		s.masks = (struct ends_masks *)(s.sums + n * n);
-		rc = ends_differ(comm, &s);
-	} else if (!s.sums) {
+	if (!s.sums) {
 		WARN("rank %d: ranks disagree on connections, and there is no memory to find out "
 		     "which",
 		     comm->rank);
+		return ncclSystemError;
 	}
-	os_free(s.wants);
+	s.masks = (struct ends_masks *)(s.sums + n * n);
+	rc = ends_differ(comm, &s);
 	os_free(s.sums);
 	return rc;
 }

@@ -9,7 +9,7 @@
 
 struct conn_table {
 	int32_t count;
-	int32_t slots; /* given to connections that have a copy of their own on the device */
+	int32_t slots; /* given to connections of messages */
 	/* [nranks * CONN_INDEX_COUNT], each NULL or [2 * pair_channels]: those that receive, then
 	 * those that send */
 	struct conn **of[];
@@ -81,9 +81,10 @@ ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *w
 	c->comm = comm;
 	c->peer = want->peer;
 	c->channel = want->channel;
+	c->nic = want->nic;
 	c->is_send = want->is_send;
 	c->index = want->index;
-	c->slot = c->index == CONN_COLLECTIVE ? -1 : comm->conns->slots++;
+	c->slot = want->end >= 0 ? want->end : comm->nends + comm->conns->slots++;
 	comm->conns->count++;
 	*place = *out = c;
 	return ncclSuccess;

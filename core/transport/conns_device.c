@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device's copies of connections other than those of rings (which are in their channels:
- * comm_dev_make): one array with room for every connection that the rank can have. Kernels that run
- * use other elements of it. Copies go through the communicator's own stream and pinned memory, so
+ * The device's copies of connections: one array with room for every connection that the rank can
+ * have. Kernels that run use other elements of it. Copies go through the communicator's own stream and pinned memory, so
  * they wait for no kernel.
  */
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"
-
-/* Connections of one copy: the staging memory has room for them. */
-#define CONN_COPY_MOST (2 * DEV_MAX_CHANNELS)
 
 /* Of the staging memory. */
 static ncclResult_t conns_copy(struct ncclComm *comm, int32_t slot, int n)
@@ -30,19 +26,34 @@ ncclResult_t transport_conns_upload(struct ncclComm *comm, struct conn *const *c
 {
 	struct dev_conn *staged = comm->staging;
 	ncclResult_t rc = ncclSuccess;
-	int32_t slot = -1;
 	int count = 0;
 
 	for (int i = 0; i < n && !rc; i++) {
-		if (conns[i]->slot < 0)
-			continue; /* a ring's */
-		slot = count ? slot : conns[i]->slot;
-		ASSERT(conns[i]->slot == slot + count);
+		ASSERT(conns[i]->slot == conns[0]->slot + i);
 		staged[count++] = conns[i]->dev;
-		if (count < CONN_COPY_MOST)
+		if (count < TRANSPORT_COPY_CONNS && i + 1 < n)
 			continue;
-		rc = conns_copy(comm, slot, count);
+		rc = conns_copy(comm, conns[i]->slot + 1 - count, count);
 		count = 0;
 	}
-	return rc || !count ? rc : conns_copy(comm, slot, count);
+	return rc;
+}
+
+ncclResult_t transport_ends_upload(struct ncclComm *comm)
+{
+	static const struct dev_conn none = {.peer = -1};
+	struct dev_conn *staged = comm->staging;
+	ncclResult_t rc = ncclSuccess;
+	int count = 0;
+
+	for (int32_t i = 0; i < comm->nends && !rc; i++) {
+		const struct conn_want *want = &comm->want[i];
+
+		staged[count++] = want->peer < 0 ? none : transport_conn_find(comm, want)->dev;
+		if (count < TRANSPORT_COPY_CONNS && i + 1 < comm->nends)
+			continue;
+		rc = conns_copy(comm, i + 1 - count, count);
+		count = 0;
+	}
+	return rc;
 }

@@ -106,36 +106,6 @@ ncclResult_t transport_choose(struct conn *c)
 	return ncclSystemError;
 }
 
-static inline enum conn_index transport_index_of(enum dev_algo algo)
-{
-	switch (algo) {
-	case DEV_RING:
-		return CONN_COLLECTIVE;
-	case DEV_ONE_SHOT:
-	case DEV_TWO_SHOT:
-		return CONN_DIRECT;
-	case DEV_TREE:
-		return CONN_TREE;
-	default:
-		return CONN_PAT;
-	}
-}
-
-/* Do NCCL_ALGO and NCCL_PROTO allow a program that uses the protocol's buffer of such a
- * connection? */
-static bool transport_proto_is_used(const struct ncclComm *comm, enum conn_index index,
-				    enum dev_proto proto)
-{
-	uint64_t programs = 0;
-
-#define TRANSPORT_PROGRAM(id, name, func, algo, p, ...)                                            \
-	programs |= (uint64_t)(DEV_##p == proto && transport_index_of(DEV_##algo) == index)        \
-		    << DEV_##id;
-	DEV_PROGRAMS(TRANSPORT_PROGRAM)
-#undef TRANSPORT_PROGRAM
-	return (comm->allowed & programs) != 0;
-}
-
 bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer)
 {
 	int32_t other = transport_local_rank(comm, peer);
@@ -167,8 +137,8 @@ bool transport_messages_have(const struct ncclComm *comm, enum dev_proto proto)
 	static const enum param threshold[] = {
 		[DEV_LL] = PARAM_P2P_LL_THRESHOLD, [DEV_LL128] = PARAM_P2P_LL128_THRESHOLD};
 
-	return proto == DEV_SIMPLE || (param_i64(threshold[proto]) &&
-				       transport_proto_is_used(comm, CONN_COLLECTIVE, proto));
+	return proto == DEV_SIMPLE ||
+	       (param_i64(threshold[proto]) && comm->protos[CONN_COLLECTIVE] >> proto & 1);
 }
 
 void transport_message_lines(struct conn *c)
@@ -195,7 +165,7 @@ uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto)
 	uint32_t bytes = transport_step_bytes(proto);
 
 	if (!(index == CONN_PAIR ? transport_messages_have(c->comm, proto)
-				 : transport_proto_is_used(c->comm, index, proto)))
+				 : c->comm->protos[index] >> proto & 1))
 		return 0;
 	return index == CONN_PAIR && proto == DEV_SIMPLE && transport_pair_is_small(c)
 		       ? MIN_OF(bytes, TRANSPORT_PAIR_STEP_BYTES)
@@ -296,250 +266,13 @@ int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer)
 	return MIN_OF(most, comm->pair_channels);
 }
 
-/* Ends of trees: they, and those of PAT, are the first that are made beside those of rings. */
-static int32_t transport_tree_ends(const struct ncclComm *comm)
-{
-	int32_t n = 0;
-
-	for (int32_t i = 0; i < comm->nchannels && comm->trees; i++)
-		for (int k = 0; k < DEV_TREE_LINKS; k++)
-			n += comm->channels[i].tree[k].rank >= 0 ? 2 : 0;
-	return n;
-}
-
-static int32_t transport_pat_ends(const struct ncclComm *comm)
-{
-	return 2 * comm->pat_channels * (int32_t)steps_pat_levels(comm->nranks);
-}
-
 uint32_t transport_conns_most(const struct ncclComm *comm)
 {
-	int32_t n = (comm->nranks - 1) * comm->direct_channels;
+	int32_t n = comm->nends;
 
 	for (int32_t peer = 0; peer < comm->nranks; peer++)
-		n += peer == comm->rank ? 0 : transport_pair_channels(comm, peer);
-	return (uint32_t)(transport_tree_ends(comm) + transport_pat_ends(comm) + 2 * n);
-}
-
-static int transport_ring_wants(const struct ncclComm *comm, struct conn_want *wants)
-{
-	int n = 0;
-
-	for (int32_t i = 0; i < comm->nchannels; i++) {
-		const struct channel *ch = &comm->channels[i];
-
-		wants[n++] = (struct conn_want){.channel = i, .peer = ch->ring_prev};
-		wants[n++] =
-			(struct conn_want){.channel = i, .peer = ch->ring_next, .is_send = true};
-	}
-	return n;
-}
-
-static void transport_ring_find(const struct ncclComm *comm, struct channel *ch)
-{
-	struct conn_want want = {.channel = ch->id, .peer = ch->ring_prev};
-
-	ch->ring_recv = transport_conn_find(comm, &want);
-	want = (struct conn_want){.channel = ch->id, .peer = ch->ring_next, .is_send = true};
-	ch->ring_send = transport_conn_find(comm, &want);
-}
-
-static int transport_tree_wants(const struct ncclComm *comm, struct conn_want *wants)
-{
-	int n = 0;
-
-	for (int32_t i = 0; i < comm->nchannels && comm->trees; i++)
-		for (int k = 0; k < DEV_TREE_LINKS; k++) {
-			struct conn_want want = {.channel = i,
-						 .peer = comm->channels[i].tree[k].rank,
-						 .index = CONN_TREE};
-
-			if (want.peer < 0)
-				continue;
-			wants[n++] = want;
-			want.is_send = true;
-			wants[n++] = want;
-		}
-	return n;
-}
-
-static void transport_tree_find(const struct ncclComm *comm, struct channel *ch,
-				struct tree_link *link)
-{
-	struct conn_want want = {.channel = ch->id, .peer = link->rank, .index = CONN_TREE};
-
-	if (link->rank < 0)
-		return;
-	link->recv = transport_conn_find(comm, &want);
-	want.is_send = true;
-	link->send = transport_conn_find(comm, &want);
-}
-
-/* One end of a level of PAT. */
-static struct conn_want transport_pat_want(const struct ncclComm *comm, int32_t channel,
-					   uint32_t level, bool is_send)
-{
-	int32_t n = comm->nranks, far = (int32_t)(1u << level);
-
-	return (struct conn_want){.channel = channel,
-				  .peer = (comm->rank + (is_send ? far : n - far)) % n,
-				  .is_send = is_send,
-				  .index = CONN_PAT};
-}
-
-static void transport_pat_find(const struct ncclComm *comm, struct channel *ch, uint32_t level)
-{
-	struct conn_want recv = transport_pat_want(comm, ch->id, level, false);
-	struct conn_want send = transport_pat_want(comm, ch->id, level, true);
-
-	ch->pat_recv[level] = transport_conn_find(comm, &recv);
-	ch->pat_send[level] = transport_conn_find(comm, &send);
-	ASSERT(ch->pat_recv[level]->slot == comm->channels[0].pat_recv[level]->slot + ch->id);
-	ASSERT(ch->pat_send[level]->slot == comm->channels[0].pat_send[level]->slot + ch->id);
-}
-
-static int transport_pat_wants(const struct ncclComm *comm, struct conn_want *wants)
-{
-	int n = 0;
-
-	for (uint32_t level = 0; level < steps_pat_levels(comm->nranks); level++)
-		for (int32_t i = 0; i < 2 * comm->pat_channels; i++)
-			wants[n++] = transport_pat_want(comm, i % comm->pat_channels, level,
-							i >= comm->pat_channels);
-	return n;
-}
-
-static void transport_channel_find(const struct ncclComm *comm, struct channel *ch)
-{
-	transport_ring_find(comm, ch);
-	for (int k = 0; k < DEV_TREE_LINKS && comm->trees; k++)
-		transport_tree_find(comm, ch, &ch->tree[k]);
-	for (uint32_t level = 0; level < steps_pat_levels(comm->nranks); level++)
-		if (ch->id < comm->pat_channels)
-			transport_pat_find(comm, ch, level);
-}
-
-static int transport_channel_ends(const struct ncclComm *comm)
-{
-	return 2 * comm->nchannels + transport_tree_ends(comm) + transport_pat_ends(comm);
-}
-
-static int transport_channel_wants(const struct ncclComm *comm, struct conn_want *wants)
-{
-	int n = transport_ring_wants(comm, wants);
-
-	n += transport_tree_wants(comm, wants + n);
-	return n + transport_pat_wants(comm, wants + n);
-}
-
-ncclResult_t transport_connect_channels(struct ncclComm *comm, struct conn_job **job)
-{
-	int ends = transport_channel_ends(comm), n;
-	struct conn_want *wants = os_alloc((size_t)ends * sizeof *wants, "connections of channels");
-	ncclResult_t rc;
-
-	ASSERT(comm->nchannels > 0 && comm->nchannels <= DEV_MAX_CHANNELS);
-	ASSERT(comm->pat_channels <= DEV_PAT_CHANNELS);
-	if (!wants) {
-		WARN("rank %d: no memory for the connections of %d channels", comm->rank,
-		     comm->nchannels);
-		return ncclSystemError;
-	}
-	n = transport_channel_wants(comm, wants);
-	ASSERT(n == ends);
-	rc = transport_connect_all(comm, wants, n, job);
-	os_free(wants);
-	for (int32_t i = 0; i < comm->nchannels && !rc; i++)
-		transport_channel_find(comm, &comm->channels[i]);
-	return rc;
-}
-
-struct dev_pat transport_pat_of(const struct ncclComm *comm)
-{
-	struct dev_pat pat;
-
-	for (uint32_t k = 0; k < DEV_PAT_LEVELS; k++) {
-		const struct conn *recv = comm->channels[0].pat_recv[k];
-		const struct conn *send = comm->channels[0].pat_send[k];
-
-		pat.recv[k] = recv ? recv->slot : -1;
-		pat.send[k] = send ? send->slot : -1;
-	}
-	return pat;
-}
-
-/* They are the next ones behind those of trees and PAT, in the order of a job: of each other rank,
- * the receiving ends of all channels and then the sending ones. */
-struct dev_direct transport_direct_of(const struct ncclComm *comm)
-{
-	if (!comm->direct_channels)
-		return (struct dev_direct){.conns = NULL};
-	return (struct dev_direct){.conns = comm->dev_conns + transport_tree_ends(comm) +
-					    transport_pat_ends(comm),
-				   .channels = comm->direct_channels,
-				   .ends = 2 * ((uint32_t)comm->nranks - 1)};
-}
-
-static void transport_direct_check(const struct ncclComm *comm, const struct conn_want *want)
-{
-	struct dev_direct direct = transport_direct_of(comm);
-	int32_t other = want->peer - (want->peer > comm->rank), end = 2 * other + want->is_send;
-
-	ASSERT(comm->dev_conns + transport_conn_find(comm, want)->slot ==
-	       direct.conns + want->channel + end * direct.channels);
-}
-
-static int transport_direct_ends(const struct ncclComm *comm)
-{
-	return 2 * (comm->nranks - 1) * comm->direct_channels;
-}
-
-static int transport_direct_wants(const struct ncclComm *comm, struct conn_want *wants)
-{
-	int n = 0;
-
-	for (int32_t peer = 0; peer < comm->nranks; peer++)
-		for (int32_t i = 0; i < 2 * comm->direct_channels && peer != comm->rank; i++)
-			wants[n++] = (struct conn_want){.peer = peer,
-							.channel = i % comm->direct_channels,
-							.is_send = i >= comm->direct_channels,
-							.index = CONN_DIRECT};
-	return n;
-}
-
-int transport_init_ends(const struct ncclComm *comm)
-{
-	return transport_channel_ends(comm) + transport_direct_ends(comm);
-}
-
-int transport_init_wants(const struct ncclComm *comm, struct conn_want *wants)
-{
-	int n = transport_channel_wants(comm, wants);
-
-	n += transport_direct_wants(comm, wants + n);
-	ASSERT(n == transport_init_ends(comm));
-	return n;
-}
-
-ncclResult_t transport_connect_direct(struct ncclComm *comm)
-{
-	struct conn_want wants[2 * (DEV_DIRECT_RANKS - 1) * DEV_DIRECT_CHANNELS] = {{0}};
-	struct conn_job *job;
-	ncclResult_t rc;
-	int n;
-
-	if (!comm->direct_channels)
-		return ncclSuccess;
-	ASSERT(comm->nranks <= DEV_DIRECT_RANKS && comm->direct_channels <= DEV_DIRECT_CHANNELS);
-	n = transport_direct_wants(comm, wants);
-	rc = transport_connect_all(comm, wants, n, &job);
-	if (rc)
-		return rc;
-	for (int i = 0; i < n; i++)
-		transport_direct_check(comm, &wants[i]);
-	rc = transport_connect_upload(job);
-	transport_connect_drop(job);
-	return rc;
+		n += peer == comm->rank ? 0 : 2 * transport_pair_channels(comm, peer);
+	return (uint32_t)n;
 }
 
 /* ---- memory of neighbours ------------------------------------------------------------------- */
@@ -568,19 +301,8 @@ void transport_let_go(struct ncclComm *comm)
 	p2p_imports_close(comm);
 }
 
-static void transport_forget(struct channel *ch)
-{
-	ch->ring_send = ch->ring_recv = NULL;
-	for (int k = 0; k < DEV_TREE_LINKS; k++)
-		ch->tree[k].send = ch->tree[k].recv = NULL;
-	for (int k = 0; k < DEV_PAT_LEVELS; k++)
-		ch->pat_send[k] = ch->pat_recv[k] = NULL;
-}
-
 void transport_close_all(struct ncclComm *comm)
 {
-	for (int32_t i = 0; i < comm->nchannels; i++)
-		transport_forget(&comm->channels[i]);
 	transport_conns_close(comm);
 	p2p_state_close(comm);
 	transport_registered_end(comm);

@@ -9,10 +9,9 @@
  *   ready     conn->dev holds what the kernel needs.
  *
  * Order of choice: that of ncclComm.transports, which core/comm sets: p2p (same host, peer access),
- * shm (same host; both here), then net (core/proxy, the room above). The rings, and trees, the
- * ranks that PAT connects and every two ranks where programs need them, are connected at init by
- * core/comm, pairs of ranks that send and receive on their first use by core/plan; teardown in
- * reverse. Everything a connection owns hangs off struct conn and is released by its `close`, which
+ * shm (same host; both here), then net (core/proxy, the room above). The ends that algorithms need
+ * (ncclComm.want) are connected at init by core/comm, pairs of ranks that send and receive on their
+ * first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and is released by its `close`, which
  * accepts a half-made connection.
  */
 #ifndef CORE_TRANSPORT_TRANSPORT_H
@@ -21,6 +20,8 @@
 #include "core/rank/rank.h"
 
 #define CONNECT_INFO_BYTES 256
+/* Connections that are copied to the device together: the staging memory has room for them. */
+#define TRANSPORT_COPY_CONNS (2 * DEV_MAX_CHANNELS)
 
 /* Begins with the transport's magic number, 32 bits. */
 struct connect_info {
@@ -44,10 +45,13 @@ enum conn_index {
 	CONN_PAT, /* of PAT; its steps are a list of their own, too */
 	CONN_INDEX_COUNT
 };
+DOPPEL_STATIC_CHECK((int)CONN_INDEX_COUNT == RANK_CONN_INDEXES, "a set of protocols for each");
 
 /* Which end: this rank sends to `peer`, or receives from it. */
 struct conn_want {
 	int32_t channel, peer;
+	int32_t nic; /* topology's NIC index by which its graph crosses the network; -1: none */
+	int32_t end; /* its number in ncclComm.want; -1: of messages */
 	bool is_send;
 	uint8_t index; /* enum conn_index */
 };
@@ -56,12 +60,12 @@ struct conn_want {
 struct conn {
 	const struct transport *transport; /* NULL: not connected */
 	struct ncclComm *comm;
-	int32_t peer, channel;
+	int32_t peer, channel, nic; /* as in struct conn_want */
 	bool is_send;
-	uint8_t index;       /* enum conn_index */
-	struct dev_conn dev; /* copied to the device when ready */
-	int32_t slot;        /* of the copy: comm->dev_conns[slot]; -1: a ring's, in its channel */
-	struct proxy_port *proxy;       /* net: requests to the proxy; p2p: NULL */
+	uint8_t index;            /* enum conn_index */
+	struct dev_conn dev;      /* copied to the device when ready */
+	int32_t slot;             /* of the copy: comm->dev_conns[slot]; ends of algorithms first */
+	struct proxy_port *proxy; /* net: requests to the proxy; p2p: NULL */
 	uint32_t ll_bytes, ll128_bytes; /* of messages: transport_message_lines */
 	char via[40]; /* what its log line has after the name of transport or network */
 	void *state;  /* the transport's own */
@@ -84,7 +88,7 @@ struct transport {
 
 extern const struct transport transport_p2p, transport_shm;
 
-/* Connects n ends, none of which exists yet. The rank at the other end of each calls it too, and
+/* Connects n ends, none of which exists yet; those without a peer are left out. The rank at the other end of each calls it too, and
  * both WAIT for each other. A failure leaves what is half made to transport_close_all, and no job;
  * else transport_connect_upload and _drop follow. */
 struct conn_job;
@@ -112,25 +116,16 @@ int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer);
 /* May messages go in that protocol? SIMPLE whatever NCCL_PROTO is, others as the collectives of a
  * ring have them. */
 bool transport_messages_have(const struct ncclComm *comm, enum dev_proto proto);
-/* Connection ends that a rank can have at most, without those of rings. */
+/* Connection ends that a rank can have at most. */
 uint32_t transport_conns_most(const struct ncclComm *comm);
 
-/* Connects the ring of every channel and, if there are programs that use them, the trees; and this rank with those
- * 1, 2, 4... before and after it on pat_channels channels. All ranks of the communicator call it together, before
- * comm->dev is made; the upload follows after that. */
-ncclResult_t transport_connect_channels(struct ncclComm *comm, struct conn_job **job);
-/* What the device has of them. */
-struct dev_pat transport_pat_of(const struct ncclComm *comm);
-/* Connects this rank with every other one on direct_channels channels, after the rings and after comm->dev
- * is made: all ranks of the communicator call it together. */
-ncclResult_t transport_connect_direct(struct ncclComm *comm);
-/* Before them: a sum of hashes of the ends that this rank will connect. Over all ranks it is 0, or
+/* Copies the ends of comm->want to the device, after comm->dev is made. */
+ncclResult_t transport_ends_upload(struct ncclComm *comm);
+/* Before the ends of comm->want are connected: a sum of their hashes. Over all ranks it is 0, or
  * two ranks disagree on a connection. */
-ncclResult_t transport_ends_sum(const struct ncclComm *comm, uint64_t *sum);
+uint64_t transport_ends_sum(const struct ncclComm *comm);
 /* It is not 0. All ranks call it together, and all log the same two ranks; ncclInternalError. */
 ncclResult_t transport_ends_differ(const struct ncclComm *comm);
-/* What the device has of them. */
-struct dev_direct transport_direct_of(const struct ncclComm *comm);
 /* Ends this rank's use of other ranks' memory, for a rank that leaves early: its kernels are gone.
  */
 void transport_let_go(struct ncclComm *comm);

@@ -64,16 +64,12 @@ ncclResult_t transport_import_result(struct ncclComm *comm, int32_t peer, ncclRe
 /* No kernel of this rank runs from now on: before memory of cuMem is unmapped. */
 void transport_kernels_wait(struct ncclComm *comm);
 
-/* Ends that init connects: how many, and each of them. */
-int transport_init_ends(const struct ncclComm *comm);
-int transport_init_wants(const struct ncclComm *comm, struct conn_want *wants);
-
 /* conns.c */
 ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *want,
 				struct conn **out);
 void transport_conns_close(struct ncclComm *comm);
 
-/* conns_device.c */
+/* conns_device.c: connections whose slots follow each other. */
 ncclResult_t transport_conns_upload(struct ncclComm *comm, struct conn *const *conns, int n);
 
 /* p2p.c: memory for those of the n ends that p2p serves. */

@@ -100,8 +100,8 @@ static void messages_count(struct ring *g, const struct dev_work *w, int c)
 		uint8_t out = message_proto(w, i);
 		uint8_t in = message_proto(w, ring_rank_at(g, c, at + g->n - 1));
 
-		g->steps[i][c].send += message_steps(g, bytes, out);
-		g->steps[i][c].recv += message_steps(g, bytes, in);
+		g->steps[i][end_at(g, DEV_RING, c, 0, true)] += message_steps(g, bytes, out);
+		g->steps[i][end_at(g, DEV_RING, c, 0, false)] += message_steps(g, bytes, in);
 	}
 }
 

@@ -42,34 +42,24 @@ static const uint32_t buffer_at[DEV_PROTO_COUNT] = {
 	[DEV_SIMPLE] = DEV_STEPS * STEP_LL128, [DEV_LL] = DEV_STEPS * (STEP_LL128 + STEP_SIMPLE)};
 #define BUFFERS_BYTES ((unsigned)DEV_STEPS * (STEP_LL128 + STEP_SIMPLE + STEP_LL))
 
-/* Connections of a rank: of rings, and on every channel to each other rank. The direct connections
- * have buffers of LL. */
+/* Connections of a rank, in this order: of its rings; on every channel to each other rank, with
+ * buffers of LL; of its links in the trees; of PAT, with buffers of SIMPLE. The memory of a
+ * connection is at its receiving end. */
 enum {
-	RING_CONNS = CHANNELS * 2,
 	MAX_OTHERS = MAX_RANKS - 1,
-	OTHERS_CONNS = CHANNELS * MAX_OTHERS
-};
-#define DIRECT_BYTES ((unsigned)DEV_STEPS * STEP_LL)
-
-/* Ends of a rank's links in the trees, after the other connections: [CHANNELS][DEV_TREE_LINKS],
- * receive and then send. A link's memory is at its receiving end. */
-enum {
+	OTHERS_CONNS = CHANNELS * MAX_OTHERS,
 	TREE_CONNS = CHANNELS * DEV_TREE_LINKS,
-	TREE_FIRST = 2 * OTHERS_CONNS,
-	PAT_FIRST = TREE_FIRST + 2 * TREE_CONNS
-};
-
-/* Ends of PAT's connections, after the trees' ends: [MAX_LEVELS][CHANNELS], receive and then send.
- * They have buffers of SIMPLE, at their receiving ends. */
-enum {
 	MAX_LEVELS = 4,
 	PAT_CONNS = MAX_LEVELS * CHANNELS,
+	DIRECT_FIRST = 2 * CHANNELS,
+	TREE_FIRST = DIRECT_FIRST + 2 * OTHERS_CONNS,
+	PAT_FIRST = TREE_FIRST + 2 * TREE_CONNS,
 	PAIRS_FIRST = PAT_FIRST + 2 * PAT_CONNS,
+	/* of messages: [2][CHANNELS], send and then receive */
+	ALL_CONNS = PAIRS_FIRST + 2 * CHANNELS
 };
-#define PAT_BYTES ((unsigned)DEV_STEPS * STEP_SIMPLE)
-
-/* Connections of messages: [2][CHANNELS], send and then receive. */
-enum { ALL_CONNS = PAIRS_FIRST + 2 * CHANNELS };
+#define DIRECT_BYTES ((unsigned)DEV_STEPS * STEP_LL)
+#define PAT_BYTES    ((unsigned)DEV_STEPS * STEP_SIMPLE)
 
 /* The works of one launch in pinned memory. */
 struct piece {
@@ -82,8 +72,7 @@ struct piece {
 struct rank {
 	struct dev_comm *comm; /* device memory, as all below */
 	struct dev_channel *channels;
-	/* [MAX_OTHERS][2][CHANNELS]: receive, send; TREE_CONNS, twice; PAT_CONNS, twice */
-	struct dev_conn *conns;
+	struct dev_conn *conns;        /* [ALL_CONNS] */
 	int32_t *ranks;                /* [CHANNELS][MAX_RANKS] */
 	uint8_t *buffers;              /* [CHANNELS][BUFFERS_BYTES] */
 	struct dev_recv_mem *recv_mem; /* [CHANNELS] */
@@ -123,10 +112,7 @@ struct ring {
 	bool in_args;     /* no launch has */
 	bool was_in_fifo; /* the last one had */
 	bool uneven;      /* every second rank works with one of the block's warps */
-	struct steps_count steps[MAX_RANKS][CHANNELS]; /* where every connection should be */
-	uint64_t direct_step[CHANNELS];                /* and those between every two ranks, */
-	struct steps_count tree_step[MAX_RANKS][CHANNELS][DEV_TREE_LINKS]; /* and those of trees, */
-	uint64_t pat_step[CHANNELS][MAX_LEVELS];                           /* and of PAT */
+	uint64_t steps[MAX_RANKS][PAIRS_FIRST]; /* where every end should be */
 };
 
 static inline uint64_t ring_random(struct ring *g)
@@ -280,36 +266,36 @@ static inline struct dev_conn tree_conn(const struct ring *g, int rank, int chan
 	return c;
 }
 
-static inline struct dev_tree tree_of(const struct ring *g, int rank, int channel)
+/* Its ends of each algorithm. */
+static inline void edges_fill(const struct ring *g, struct dev_edges edges[DEV_ALGO_COUNT])
 {
-	struct dev_tree t = {.toward = g->rank[rank].toward + channel * MAX_RANKS};
+	bool direct = g->n <= DEV_DIRECT_RANKS;
 
-	for (int k = 0; k < DEV_TREE_LINKS; k++) {
-		int at = TREE_FIRST + channel * DEV_TREE_LINKS + k;
-		bool is = tree_peer(g, channel, rank, k) >= 0;
-
-		t.recv[k] = is ? at : -1;
-		t.send[k] = is ? at + TREE_CONNS : -1;
-	}
-	return t;
+	edges[DEV_RING] = (struct dev_edges){0, 2, CHANNELS};
+	edges[DEV_ONE_SHOT] = edges[DEV_TWO_SHOT] =
+		(struct dev_edges){DIRECT_FIRST, (uint16_t)(2 * (g->n - 1)), direct ? CHANNELS : 0};
+	edges[DEV_TREE] = (struct dev_edges){TREE_FIRST, 2 * DEV_TREE_LINKS, CHANNELS};
+	edges[DEV_PAT] =
+		(struct dev_edges){PAT_FIRST, (uint16_t)(2 * steps_pat_levels(g->n)), CHANNELS};
 }
 
-static inline void tree_connect(const struct ring *g, int rank)
+/* The number of an end. */
+static inline int end_at(const struct ring *g, enum dev_algo algo, int channel, int edge,
+			 bool sends)
 {
-	static struct dev_conn conns[2 * TREE_CONNS];
+	struct dev_edges edges[DEV_ALGO_COUNT];
+
+	edges_fill(g, edges);
+	return (int)edges[algo].first + channel * edges[algo].count + 2 * edge + sends;
+}
+
+static inline void toward_fill(const struct ring *g, int rank)
+{
 	uint8_t toward[CHANNELS * MAX_RANKS] = {0};
 
-	for (int c = 0; c < CHANNELS; c++) {
-		for (int k = 0; k < DEV_TREE_LINKS; k++)
-			for (int sends = 0; sends < 2; sends++)
-				if (tree_peer(g, c, rank, k) >= 0)
-					conns[sends * TREE_CONNS + c * DEV_TREE_LINKS + k] =
-						tree_conn(g, rank, c, k, sends);
+	for (int c = 0; c < CHANNELS; c++)
 		for (int r = 0; r < g->n; r++)
 			toward[c * MAX_RANKS + r] = (uint8_t)tree_toward(g, c, rank, r);
-	}
-	CUDA_OK(cudaMemcpy(g->rank[rank].conns + TREE_FIRST, conns, sizeof conns,
-			   cudaMemcpyHostToDevice));
 	CUDA_OK(cudaMemcpy(g->rank[rank].toward, toward, sizeof toward, cudaMemcpyHostToDevice));
 }
 
@@ -321,9 +307,7 @@ static inline void ring_connect_channel(const struct ring *g, int rank, int c)
 	int32_t ranks[MAX_RANKS];
 	struct dev_channel channel = {
 		.ring = {.prev = prev, .next = next, .index = i, .ranks = r->ranks + c * MAX_RANKS},
-		.tree = tree_of(g, rank, c),
-		.ring_recv = ring_conn(g, prev, rank, c, prev),
-		.ring_send = ring_conn(g, rank, next, c, next)};
+		.tree_toward = r->toward + c * MAX_RANKS};
 
 	for (int k = 0; k < g->n; k++)
 		ranks[k] = ring_rank_at(g, c, k);
@@ -352,30 +336,6 @@ static inline struct dev_conn direct_conn(const struct ring *g, int from, int to
 	return c;
 }
 
-static inline struct dev_direct direct_of(const struct ring *g, int rank)
-{
-	if (g->n > DEV_DIRECT_RANKS)
-		return (struct dev_direct){.conns = NULL};
-	return (struct dev_direct){.conns = g->rank[rank].conns,
-				   .channels = CHANNELS,
-				   .ends = 2 * ((uint32_t)g->n - 1)};
-}
-
-static inline void direct_connect(const struct ring *g, int rank)
-{
-	static struct dev_conn conns[2 * OTHERS_CONNS];
-
-	for (int peer = 0; peer < g->n; peer++) {
-		struct dev_conn *to = conns + (peer - (peer > rank)) * 2 * CHANNELS;
-
-		for (int c = 0; c < CHANNELS && peer != rank; c++) {
-			to[c] = direct_conn(g, peer, rank, c, rank);
-			to[CHANNELS + c] = direct_conn(g, rank, peer, c, rank);
-		}
-	}
-	CUDA_OK(cudaMemcpy(g->rank[rank].conns, conns, sizeof conns, cudaMemcpyHostToDevice));
-}
-
 /* One end of a level of PAT at rank `rank`: from the rank 2^level before it, or to the one 2^level
  * after it. */
 static inline struct dev_conn pat_conn(const struct ring *g, int rank, int channel, int level,
@@ -397,25 +357,38 @@ static inline struct dev_conn pat_conn(const struct ring *g, int rank, int chann
 	return c;
 }
 
-static inline struct dev_pat pat_connect(const struct ring *g, int rank)
+/* The ends of one channel. */
+static inline void ends_fill(const struct ring *g, int rank, int c, struct dev_conn *conns)
 {
-	static struct dev_conn conns[2 * PAT_CONNS];
-	struct dev_pat pat;
+	int i = ring_position_of(g, c, rank), prev = ring_rank_at(g, c, i + g->n - 1);
+	int next = ring_rank_at(g, c, i + 1);
 
-	memset(&pat, 0xff, sizeof pat);
-	for (int k = 0; k < (int)steps_pat_levels(g->n); k++) {
-		int at = k * CHANNELS;
-
-		pat.recv[k] = PAT_FIRST + at;
-		pat.send[k] = PAT_FIRST + PAT_CONNS + at;
-		for (int c = 0; c < CHANNELS; c++) {
-			conns[at + c] = pat_conn(g, rank, c, k, false);
-			conns[PAT_CONNS + at + c] = pat_conn(g, rank, c, k, true);
-		}
+	conns[end_at(g, DEV_RING, c, 0, false)] = ring_conn(g, prev, rank, c, prev);
+	conns[end_at(g, DEV_RING, c, 0, true)] = ring_conn(g, rank, next, c, next);
+	for (int sends = 0; sends < 2; sends++) {
+		for (int peer = 0; peer < g->n; peer++)
+			if (peer != rank)
+				conns[end_at(g, DEV_ONE_SHOT, c, peer - (peer > rank), sends)] =
+					direct_conn(g, sends ? rank : peer, sends ? peer : rank, c,
+						    rank);
+		for (int k = 0; k < DEV_TREE_LINKS; k++)
+			if (tree_peer(g, c, rank, k) >= 0)
+				conns[end_at(g, DEV_TREE, c, k, sends)] =
+					tree_conn(g, rank, c, k, sends);
+		for (int k = 0; k < (int)steps_pat_levels(g->n); k++)
+			conns[end_at(g, DEV_PAT, c, k, sends)] = pat_conn(g, rank, c, k, sends);
 	}
-	CUDA_OK(cudaMemcpy(g->rank[rank].conns + PAT_FIRST, conns, sizeof conns,
-			   cudaMemcpyHostToDevice));
-	return pat;
+}
+
+static inline void ends_connect(const struct ring *g, int rank)
+{
+	static struct dev_conn conns[PAIRS_FIRST];
+
+	for (int i = 0; i < PAIRS_FIRST; i++)
+		conns[i] = (struct dev_conn){.peer = -1};
+	for (int c = 0; c < CHANNELS; c++)
+		ends_fill(g, rank, c, conns);
+	CUDA_OK(cudaMemcpy(g->rank[rank].conns, conns, sizeof conns, cudaMemcpyHostToDevice));
 }
 
 static inline void ring_connect(struct ring *g)
@@ -429,15 +402,13 @@ static inline void ring_connect(struct ring *g)
 					.abort = g->abort,
 					.channels = g->rank[i].channels,
 					.conns = g->rank[i].conns,
-					.direct = direct_of(g, i),
-					.pat = pat_connect(g, i),
-					.pat_channels = CHANNELS,
 					.warp_width = (uint32_t)g->run->width};
 
 		for (int c = 0; c < CHANNELS; c++)
 			ring_connect_channel(g, i, c);
-		direct_connect(g, i);
-		tree_connect(g, i);
+		edges_fill(g, comm.edges);
+		ends_connect(g, i);
+		toward_fill(g, i);
 		CUDA_OK(cudaMemcpy(g->rank[i].comm, &comm, sizeof comm, cudaMemcpyHostToDevice));
 	}
 }
@@ -608,8 +579,8 @@ static inline void ring_pairs_copy(struct ring *g, bool back)
 		const struct rank *r = &g->rank[i];
 
 		for (int c = 0; c < CHANNELS; c++) {
-			struct dev_conn *ring[2] = {&r->channels[c].ring_send,
-						    &r->channels[c].ring_recv};
+			struct dev_conn *ring[2] = {r->conns + end_at(g, DEV_RING, c, 0, true),
+						    r->conns + end_at(g, DEV_RING, c, 0, false)};
 
 			for (int k = 0; k < 2; k++) {
 				struct dev_conn *pair = r->conns + PAIRS_FIRST + k * CHANNELS + c;
@@ -730,7 +701,8 @@ static inline void ring_launch(struct ring *g, const struct dev_work *works, int
 		args.channels = g->rank[i].channels;
 		args.channel_mask = mask;
 		args.work_count = (uint32_t)n;
-		args.direct = direct_of(g, i);
+		args.conns = g->rank[i].conns;
+		edges_fill(g, args.edges);
 		for (int j = 0; j < n; j++)
 			mine[j] = ring_work_of(g, &works[j], i, warps, in_place);
 		if (g->was_in_fifo)

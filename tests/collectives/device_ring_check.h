@@ -200,55 +200,34 @@ static inline void reference_part(const struct ring *g, const struct dev_work *w
 	}
 }
 
-static inline void reference_direct_steps(struct ring *g, const struct dev_work *w, int channel)
-{
-	uint64_t steps = steps_of(w, channel, NULL, 0, g->n).send;
-
-	if (steps)
-		g->direct_step[channel] = steps + ALIGN_UP(g->direct_step[channel],
-							   steps_program(w->program).chunk_steps);
-}
-
-static inline void reference_tree_steps(struct ring *g, const struct dev_work *w, int channel)
-{
-	struct steps_part part = steps_part_of(w, channel);
-
-	for (int r = 0; r < g->n; r++)
-		for (int k = 0; k < DEV_TREE_LINKS; k++) {
-			uint32_t toward =
-				w->root < 0 ? DEV_TREE_SELF : tree_toward(g, channel, r, w->root);
-			struct steps_count n = steps_of_link(steps_program(w->program).pattern,
-							     &part, (uint32_t)k, toward);
-
-			g->tree_step[r][channel][k].recv += n.recv;
-			g->tree_step[r][channel][k].send += n.send;
-		}
-}
-
-static inline void reference_pat_steps(struct ring *g, const struct dev_work *w, int channel)
-{
-	struct steps_part part = steps_part_of(w, channel);
-
-	for (uint32_t k = 0; k < steps_pat_levels(g->n); k++)
-		g->pat_step[channel][k] += steps_of_level(&part, g->n, k);
-}
-
 /* Each end rounds its step up to the chunk, unless the work leaves the connection alone. */
-static inline void reference_steps(struct ring *g, const struct dev_work *w, int channel)
+static inline void reference_step(uint64_t *step, uint64_t n, uint32_t chunk)
 {
-	uint32_t chunk = steps_program(w->program).chunk_steps;
+	if (n)
+		*step = ALIGN_UP(*step, chunk) + n;
+}
 
-	for (int r = 0; r < g->n; r++) {
-		int i = ring_position_of(g, channel, r);
-		struct dev_ring ring = {.prev = ring_rank_at(g, channel, i + g->n - 1),
-					.next = ring_rank_at(g, channel, i + 1)};
-		struct steps_count n = steps_of(w, channel, &ring, r, g->n);
-		struct steps_count *at = &g->steps[r][channel];
+static inline void reference_steps_of(struct ring *g, const struct dev_work *w, int channel, int r)
+{
+	struct dev_program_row row = steps_program(w->program);
+	struct steps_part part = steps_part_of(w, channel);
+	int i = ring_position_of(g, channel, r);
+	struct steps_place at = {.rank = r,
+				 .nranks = g->n,
+				 .root = w->root,
+				 .prev = ring_rank_at(g, channel, i + g->n - 1),
+				 .next = ring_rank_at(g, channel, i + 1),
+				 .toward = w->root < 0 ? DEV_TREE_SELF
+						       : tree_toward(g, channel, r, w->root)};
+	struct dev_edges edges[DEV_ALGO_COUNT];
 
-		if (n.recv)
-			at->recv = ALIGN_UP(at->recv, chunk) + n.recv;
-		if (n.send)
-			at->send = ALIGN_UP(at->send, chunk) + n.send;
+	edges_fill(g, edges);
+	for (int k = 0; k < edges[row.algo].count / 2; k++) {
+		struct steps_count n = steps_of_edge(&row, &part, &at, (uint32_t)k);
+		uint64_t *steps = &g->steps[r][end_at(g, row.algo, channel, k, false)];
+
+		reference_step(&steps[0], n.recv, row.chunk_steps);
+		reference_step(&steps[1], n.send, row.chunk_steps);
 	}
 }
 
@@ -258,14 +237,8 @@ static inline void reference(struct ring *g, const struct dev_work *w)
 		struct steps_part part = steps_part_of(w, channel);
 
 		reference_part(g, w, channel, &part);
-		if (steps_program(w->program).algo == DEV_RING)
-			reference_steps(g, w, channel);
-		else if (steps_program(w->program).algo == DEV_TREE)
-			reference_tree_steps(g, w, channel);
-		else if (steps_program(w->program).algo == DEV_PAT)
-			reference_pat_steps(g, w, channel);
-		else
-			reference_direct_steps(g, w, channel);
+		for (int r = 0; r < g->n; r++)
+			reference_steps_of(g, w, channel, r);
 	}
 }
 
@@ -315,73 +288,19 @@ static inline void ring_check(struct ring *g, const struct dev_work *w, bool in_
 	}
 }
 
-static inline void direct_check_steps(const struct ring *g, int rank)
-{
-	static struct dev_conn conns[2 * OTHERS_CONNS];
-
-	CUDA_OK(cudaMemcpy(conns, g->rank[rank].conns, sizeof conns, cudaMemcpyDeviceToHost));
-	for (int i = 0; i < 2 * CHANNELS * (g->n - 1); i++)
-		CHECK(conns[i].step == g->direct_step[i % CHANNELS],
-		      "%s: rank %d channel %d, end %d at %llu, expected %llu", g->run->where, rank,
-		      i % CHANNELS, i / CHANNELS, (unsigned long long)conns[i].step,
-		      (unsigned long long)g->direct_step[i % CHANNELS]);
-}
-
-static inline void tree_check_steps(const struct ring *g, int rank)
-{
-	static struct dev_conn conns[ALL_CONNS];
-
-	CUDA_OK(cudaMemcpy(conns, g->rank[rank].conns, sizeof conns, cudaMemcpyDeviceToHost));
-	for (int i = 0; i < TREE_CONNS; i++) {
-		int c = i / DEV_TREE_LINKS, k = i % DEV_TREE_LINKS;
-		const struct dev_conn *recv = &conns[TREE_FIRST + i], *send = recv + TREE_CONNS;
-		const struct steps_count *at = &g->tree_step[rank][c][k];
-
-		CHECK(tree_peer(g, c, rank, k) < 0 ||
-			      (recv->step == at->recv && send->step == at->send),
-		      "%s: rank %d channel %d link %d at %llu and %llu, expected %llu and %llu",
-		      g->run->where, rank, c, k, (unsigned long long)recv->step,
-		      (unsigned long long)send->step, (unsigned long long)at->recv,
-		      (unsigned long long)at->send);
-	}
-}
-
-static inline void pat_check_steps(const struct ring *g, int rank)
-{
-	static struct dev_conn conns[ALL_CONNS];
-
-	CUDA_OK(cudaMemcpy(conns, g->rank[rank].conns, sizeof conns, cudaMemcpyDeviceToHost));
-	for (int i = 0; i < CHANNELS * (int)steps_pat_levels(g->n); i++) {
-		int c = i % CHANNELS, k = i / CHANNELS;
-		const struct dev_conn *recv = &conns[PAT_FIRST + i], *send = recv + PAT_CONNS;
-		uint64_t at = g->pat_step[c][k];
-
-		CHECK(recv->step == at && send->step == at,
-		      "%s: rank %d channel %d level %d at %llu and %llu, expected %llu",
-		      g->run->where, rank, c, k, (unsigned long long)recv->step,
-		      (unsigned long long)send->step, (unsigned long long)at);
-	}
-}
-
 /* Both ends of every connection stand at the step that steps.h derives. */
 static inline void ring_check_steps(struct ring *g)
 {
-	for (int i = 0; i < g->n; i++) {
-		direct_check_steps(g, i);
-		tree_check_steps(g, i);
-		pat_check_steps(g, i);
-		struct dev_channel channel[CHANNELS];
+	static struct dev_conn conns[PAIRS_FIRST];
 
-		CUDA_OK(cudaMemcpy(channel, g->rank[i].channels, sizeof channel,
-				   cudaMemcpyDeviceToHost));
-		for (int c = 0; c < CHANNELS; c++)
-			CHECK(channel[c].ring_recv.step == g->steps[i][c].recv &&
-				      channel[c].ring_send.step == g->steps[i][c].send,
-			      "%s: rank %d channel %d at %llu and %llu, expected %llu and %llu",
-			      g->run->where, i, c, (unsigned long long)channel[c].ring_recv.step,
-			      (unsigned long long)channel[c].ring_send.step,
-			      (unsigned long long)g->steps[i][c].recv,
-			      (unsigned long long)g->steps[i][c].send);
+	for (int i = 0; i < g->n; i++) {
+		CUDA_OK(cudaMemcpy(conns, g->rank[i].conns, sizeof conns, cudaMemcpyDeviceToHost));
+		for (int k = 0; k < PAIRS_FIRST; k++)
+			CHECK(conns[k].peer < 0 || conns[k].step == g->steps[i][k],
+			      "%s: rank %d channel %d, end %d at %llu, expected %llu",
+			      g->run->where, i, conns[k].channel, k,
+			      (unsigned long long)conns[k].step,
+			      (unsigned long long)g->steps[i][k]);
 	}
 }
 

@@ -208,14 +208,14 @@ static void link_connect(struct ring *g, struct link *l, int i)
 	for (int s = 0; s < DEV_STEPS; s++)
 		shared_store_u32(&l->send_tail.fifo[s].size, DEV_FIFO_SIZE_NONE, SHARED_RELAXED);
 	conn_place(&c, l->send);
-	CUDA_OK(cudaMemcpy(&g->rank[i].channels[0].ring_send, &c, sizeof c,
+	CUDA_OK(cudaMemcpy(&g->rank[i].conns[end_at(g, DEV_RING, 0, 0, true)], &c, sizeof c,
 			   cudaMemcpyHostToDevice));
 	conn_place(&c, l->recv);
 	c.tail = &l->recv_tail.tail;
 	c.head = &l->recv_head.head;
 	c.fifo = NULL;
 	c.peer = i;
-	CUDA_OK(cudaMemcpy(&g->rank[next].channels[0].ring_recv, &c, sizeof c,
+	CUDA_OK(cudaMemcpy(&g->rank[next].conns[end_at(g, DEV_RING, 0, 0, false)], &c, sizeof c,
 			   cudaMemcpyHostToDevice));
 }
 
@@ -227,10 +227,15 @@ static void ring_proxied_by(struct ring *g, const struct dev_work *w)
 
 	for (int i = 0; i < g->n; i++) {
 		struct os_thread_attr attr = {.name = "proxy", .rank = i};
-		struct dev_ring ring = {.prev = (i + g->n - 1) % g->n, .next = (i + 1) % g->n};
+		struct steps_part part = steps_part_of(w, 0);
+		struct steps_place at = {.rank = i,
+					 .nranks = g->n,
+					 .root = w->root,
+					 .prev = (i + g->n - 1) % g->n,
+					 .next = (i + 1) % g->n};
 
 		link_connect(g, &links[i], i);
-		links[i].end = steps_of(w, 0, &ring, i, g->n).send;
+		links[i].end = steps_of_edge(&row, &part, &at, 0).send;
 		links[i].slice_steps = row.slice_steps;
 		links[i].proto = row.proto;
 		CHECK(os_thread_start(&links[i].thread, &attr, task, &links[i]) == 0, "thread");
@@ -302,9 +307,6 @@ static void tree_begin_late(struct ring *g, uint64_t first)
 				   cudaMemcpyHostToDevice));
 		CUDA_OK(cudaMemcpy(g->rank[i].tree_send_mem, head, sizeof head,
 				   cudaMemcpyHostToDevice));
-		for (int c = 0; c < CHANNELS; c++)
-			for (int k = 0; k < DEV_TREE_LINKS; k++)
-				g->tree_step[i][c][k] = (struct steps_count){first, first};
 	}
 }
 
@@ -316,7 +318,6 @@ static void pat_begin_late(struct ring *g, uint64_t first)
 	for (int i = 0; i < PAT_CONNS; i++) {
 		shared_store_u64(&tail[i].tail, first, SHARED_RELAXED);
 		shared_store_u64(&head[i].head, first, SHARED_RELAXED);
-		g->pat_step[i % CHANNELS][i / CHANNELS] = first;
 	}
 	for (int i = 0; i < g->n; i++) {
 		CUDA_OK(cudaMemcpy(g->rank[i].pat_recv_mem, tail, sizeof tail,
@@ -339,26 +340,24 @@ static void ring_begin_late(struct ring *g, uint64_t first)
 	pat_begin_late(g, first);
 	for (int k = 0; k < OTHERS_CONNS; k++)
 		shared_store_u64(&direct_head[k].head, first, SHARED_RELAXED);
-	for (int c = 0; c < CHANNELS; c++)
-		g->direct_step[c] = first;
 	for (int i = 0; i < g->n; i++) {
 		CUDA_OK(cudaMemcpy(g->rank[i].direct_send_mem, direct_head, sizeof direct_head,
 				   cudaMemcpyHostToDevice));
 		CUDA_OK(cudaMemcpy(g->rank[i].recv_mem, tail, sizeof tail, cudaMemcpyHostToDevice));
 		CUDA_OK(cudaMemcpy(g->rank[i].send_mem, head, sizeof head, cudaMemcpyHostToDevice));
-		for (int c = 0; c < CHANNELS; c++)
-			g->steps[i][c] = (struct steps_count){first, first};
+		for (int k = 0; k < PAIRS_FIRST; k++)
+			g->steps[i][k] = first;
 	}
 	ring_connect(g);
 }
 
+/* The step of a sending end; of a tree that to a child. */
 static uint64_t ring_step(const struct ring *g, enum dev_program program)
 {
 	enum dev_algo algo = steps_program(program).algo;
+	bool tree = algo == DEV_TREE;
 
-	if (algo == DEV_TREE)
-		return g->tree_step[tree_root(g, 0)][0][1].send;
-	return algo == DEV_RING ? g->steps[0][0].send : g->direct_step[0];
+	return g->steps[tree ? tree_root(g, 0) : 0][end_at(g, algo, 0, tree, true)];
 }
 
 /* Short chunks over the steps in which senders write whole slots, then long ones: those would take

@@ -10,22 +10,18 @@
 #include "core/transport/transport_internal.h"
 #include "tests/suite.h"
 
-#define ALL_PROGRAMS (~0ull >> (64 - DEV_PROGRAM_COUNT))
+/* A communicator whose connections have these protocols. */
+#define COMM_OF(bits)                                                                              \
+	{                                                                                          \
+		.protos = {(bits), (bits), (bits), (bits), (bits) }                                \
+	}
+#define ALL_PROTOS ((1u << DEV_PROTO_COUNT) - 1)
 
 static const struct transport network = {.name = "network", .network = true};
 
-static uint64_t programs_of(enum dev_proto proto)
-{
-	uint64_t programs = 0;
-
-	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
-		programs |= (uint64_t)(steps_program(p).proto == proto) << p;
-	return programs;
-}
-
 START_TEST(step_is_an_eighth_of_the_buffer_in_whole_grains)
 {
-	struct ncclComm comm = {.allowed = ALL_PROGRAMS};
+	struct ncclComm comm = COMM_OF(ALL_PROTOS);
 	const struct conn c = {.comm = &comm, .transport = &network};
 
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 512 << 10);
@@ -69,12 +65,12 @@ END_TEST
 
 START_TEST(protocol_that_is_not_allowed_has_no_buffer)
 {
-	struct ncclComm comm = {.allowed = programs_of(DEV_SIMPLE)};
+	struct ncclComm comm = COMM_OF(1u << DEV_SIMPLE);
 	const struct conn c = {.comm = &comm, .transport = &network};
 
 	ck_assert_uint_gt(transport_conn_step_bytes(&c, DEV_SIMPLE), 0);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 0);
-	comm.allowed = programs_of(DEV_LL);
+	comm = (struct ncclComm)COMM_OF(1u << DEV_LL);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 0);
 	ck_assert_uint_gt(transport_conn_step_bytes(&c, DEV_LL), 0);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL128), 0);
@@ -83,13 +79,13 @@ END_TEST
 
 START_TEST(messages_have_simple_always_and_ll_where_it_is_allowed)
 {
-	struct ncclComm comm = {.allowed = programs_of(DEV_LL)};
+	struct ncclComm comm = COMM_OF(1u << DEV_LL);
 	const struct conn c = {.comm = &comm, .transport = &network, .index = CONN_PAIR};
 
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 128 << 10);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 64 << 10);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL128), 0);
-	comm.allowed = programs_of(DEV_LL128);
+	comm = (struct ncclComm)COMM_OF(1u << DEV_LL128);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 128 << 10);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 0);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL128), 0);
@@ -98,7 +94,7 @@ END_TEST
 
 START_TEST(messages_over_shared_memory_have_the_steps_of_collectives)
 {
-	struct ncclComm comm = {.allowed = ALL_PROGRAMS};
+	struct ncclComm comm = COMM_OF(ALL_PROTOS);
 	const struct conn c = {.comm = &comm, .transport = &transport_shm, .index = CONN_PAIR};
 
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 512 << 10);
@@ -107,7 +103,7 @@ END_TEST
 
 START_TEST(messages_have_no_ll_below_a_threshold_of_0)
 {
-	struct ncclComm comm = {.allowed = ALL_PROGRAMS};
+	struct ncclComm comm = COMM_OF(ALL_PROTOS);
 	const struct conn c = {.comm = &comm, .transport = &network, .index = CONN_PAIR};
 
 	setenv("NCCL_P2P_LL_THRESHOLD", "0", 1);
@@ -131,7 +127,7 @@ END_TEST
 
 START_TEST(ends_with_other_steps_are_invalid_usage)
 {
-	struct ncclComm comm = {.allowed = ALL_PROGRAMS};
+	struct ncclComm comm = COMM_OF(ALL_PROTOS);
 	const struct conn c = {.comm = &comm, .transport = &network};
 	const uint32_t same[] = {512 << 10, 64 << 10, 600 << 10};
 	const uint32_t lines[] = {512 << 10, 32 << 10, 600 << 10};

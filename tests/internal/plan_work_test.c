@@ -67,6 +67,16 @@ static struct dev_work work_of(size_t count, ncclDataType_t type, ncclRedOp_t op
 	return work;
 }
 
+/* Steps of rank 0 on channel 0. */
+static struct steps_count ring_steps(const struct dev_work *w, int32_t nranks)
+{
+	struct dev_program_row row = steps_program(w->program);
+	struct steps_part part = steps_part_of(w, 0);
+	struct steps_place at = {.nranks = nranks, .root = -1, .prev = nranks - 1, .next = 1};
+
+	return steps_of_edge(&row, &part, &at, 0);
+}
+
 static uint64_t total_of(const struct dev_work *w)
 {
 	uint64_t next = 0;
@@ -106,17 +116,16 @@ END_TEST
 
 START_TEST(steps_are_whole_chunks_and_at_least_one_loop)
 {
-	struct dev_ring ring = {.prev = 3, .next = 1};
 	struct tune_shape s;
 	struct dev_work w = work_of(1, ncclFloat32, ncclSum, &limits, &s);
 
-	ck_assert_uint_eq(steps_of(&w, 0, &ring, 0, 4).send, 2 * 3 * 4);
-	ck_assert_uint_eq(steps_of(&w, 0, &ring, 0, 4).recv, 2 * 3 * 4);
+	ck_assert_uint_eq(ring_steps(&w, 4).send, 2 * 3 * 4);
+	ck_assert_uint_eq(ring_steps(&w, 4).recv, 2 * 3 * 4);
 	/* one element more than a loop of 4 chunks of 2 MiB on one channel */
 	struct plan_limits one = limits;
 	one.nchannels = 1;
 	w = work_of(4 * (2 << 20) / 4 + 1, ncclFloat32, ncclSum, &one, &s);
-	ck_assert_uint_eq(steps_of(&w, 0, &ring, 0, 4).send, 2 * 2 * 3 * 4);
+	ck_assert_uint_eq(ring_steps(&w, 4).send, 2 * 2 * 3 * 4);
 }
 END_TEST
 
@@ -154,10 +163,9 @@ START_TEST(steps_of_a_huge_share_are_counted_in_64_bits)
 	const struct plan_limits small = limits_of(2, 1, 512);
 	struct tune_shape s;
 	struct dev_work w = work_of(1ull << 42, ncclInt8, ncclSum, &small, &s);
-	struct dev_ring ring = {.prev = 1, .next = 1};
-	struct proxy_op op = {.nsteps = steps_of(&w, 0, &ring, 0, 2).send};
+	struct proxy_op op = {.nsteps = ring_steps(&w, 2).send};
 
-	ck_assert_uint_eq(op.nsteps, steps_of(&w, 0, &ring, 0, 2).send);
+	ck_assert_uint_eq(op.nsteps, ring_steps(&w, 2).send);
 	ck_assert_uint_gt(op.nsteps, UINT32_MAX);
 }
 END_TEST

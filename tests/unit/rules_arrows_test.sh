@@ -33,8 +33,8 @@ declare -A allowed=(
 
 # Floors, from the ground up. Two folders with a + between them are one floor: base reads the environment
 # through os, and os is written with the words of base; both are in libdoppel-rt.
-core_floors="base+os include device bootstrap topo+topo/model+topo/detect+topo/search+topo/connect algo tune rank detect"
-core_floors+=" mem transport proxy+proxy/relay plan comm api"
+core_floors="base+os include device bootstrap topo+topo/model+topo/detect+topo/search+topo/connect rank detect"
+core_floors+=" mem transport proxy+proxy/relay algo tune plan comm api"
 fakeverbs_floors="arena objects checks queues transport entry context"
 engine_floors="base trace order memory faults run report life"
 # the runner and what a program does beside its series call each other

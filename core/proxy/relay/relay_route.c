@@ -221,15 +221,13 @@ struct relay_need relay_need_of(struct ncclComm *comm, int32_t local)
 {
 	struct relay_need need = {.gpu_bytes = 0};
 
-	for (int32_t i = 0; i < comm->nchannels; i++) {
-		const struct channel *ch = &comm->channels[i];
+	for (int32_t i = 0; i < comm->nends; i++) {
+		const struct conn_want *w = &comm->want[i];
 
-		relay_need_add(comm, &need, local,
-			       relay_conn_like(comm, ch->ring_next, CONN_COLLECTIVE), ch->nic_out);
-		for (int k = 0; k < DEV_TREE_LINKS && comm->trees; k++)
+		if (w->is_send)
 			relay_need_add(comm, &need, local,
-				       relay_conn_like(comm, ch->tree[k].rank, CONN_TREE),
-				       ch->tree[k].nic);
+				       relay_conn_like(comm, w->peer, (enum conn_index)w->index),
+				       w->nic);
 	}
 	return need;
 }
@@ -248,29 +246,14 @@ uint64_t proxy_relays_wanted(const struct ncclComm *comm)
 {
 	uint64_t wanted = 0;
 
-	for (int32_t c = 0; c < comm->nchannels; c++) {
-		const struct channel *ch = &comm->channels[c];
-
-		wanted |= relay_bit(relay_toward(comm, ch->ring_next, ch->nic_out));
-		for (int k = 0; k < DEV_TREE_LINKS && comm->trees; k++)
-			wanted |= relay_bit(relay_toward(comm, ch->tree[k].rank, ch->tree[k].nic));
-	}
+	for (int32_t i = 0; i < comm->nends; i++)
+		if (comm->want[i].is_send)
+			wanted |= relay_bit(
+				relay_toward(comm, comm->want[i].peer, comm->want[i].nic));
 	return wanted;
 }
 
 /* ---- the route of a connection --------------------------------------------------------------- */
-
-static int32_t relay_graph_nic(const struct conn *c)
-{
-	const struct channel *ch = &c->comm->channels[c->channel];
-
-	if (c->index == CONN_COLLECTIVE)
-		return c->is_send ? ch->nic_out : ch->nic_in;
-	for (int k = 0; k < DEV_TREE_LINKS && c->index == CONN_TREE; k++)
-		if (ch->tree[k].rank == c->peer)
-			return ch->tree[k].nic;
-	return -1;
-}
 
 ncclResult_t relay_route_take(const struct conn *c, int32_t *nic, struct relay_use **use)
 {
@@ -286,7 +269,7 @@ ncclResult_t relay_route_take(const struct conn *c, int32_t *nic, struct relay_u
 		*nic = comm->routes[c->peer].nic;
 		relay = comm->routes[c->peer].relay;
 	} else {
-		*nic = relay_graph_nic(c);
+		*nic = c->nic;
 		if (c->is_send)
 			relay = relay_toward(comm, c->peer, *nic);
 	}

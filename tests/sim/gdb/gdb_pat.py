@@ -27,10 +27,10 @@ def walk():
           run("p *t"))
     go("prim_pat_post", mine)
     check("the slot is level 0's, to the next rank",
-          value("p->block->pat_send[0].peer") == (rank + 1) % 5, run("p p->block->pat_send[0]"))
+          value("p->block->conn[1].peer") == (rank + 1) % 5, run("p p->block->conn[1]"))
     check("a connection is printed by its peer and steps",
           re.search(r"= {channel \d, peer \d.*: next step \d+, tail \d+, head \d+",
-                    run("p p->block->pat_recv[2]")), run("p p->block->pat_recv[2]"))
+                    run("p p->block->conn[4]")), run("p p->block->conn[4]"))
     go("prim_wait_recv", mine)
     frames("bt", r"#0 .*prim_wait_recv \(p=", r"prim_pat_wait \(p=.*t=", r"prim_pat_reduce \(p=",
            r"reduce_scatter_pat_loop \(p=", r"dev_pat \(d=", "task_entry")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every program of core/device/programs.h, and messages, run on the host with primitives that only
- * count: the steps of each connection are those that steps_of and steps_of_message derive, and what
+ * count: the steps of each edge are those that steps_of_edge and steps_of_message derive, and what
  * a rank sends is, chunk by chunk, what the other end receives. The host's plan and the proxies go
  * by these two functions alone. Over trees, what the groups of threads do one after the other comes
  * to an end with the slots that connections have.
@@ -39,6 +39,7 @@ struct end {
 struct dev_block {
 	struct dev_comm comm;
 	struct dev_channel channel;
+	struct dev_conn conn[2 * DEV_EDGES_MOST];
 };
 
 enum { PRIM_SEND = 2 };
@@ -88,6 +89,10 @@ static bool prim_count_both(struct prim *p, uint64_t count)
 DEV_FN uint64_t prim_block_at(struct prim *p, int position, uint64_t at)
 {
 	return (uint64_t)(position % p->block->comm.nranks) * p->count + at;
+}
+DEV_FN struct dev_conn *prim_edge_recv(const struct prim *p, uint32_t edge)
+{
+	return &p->block->conn[2 * edge];
 }
 #include "core/device/prims_part.h"
 
@@ -307,10 +312,25 @@ static void program_run_groups(struct prim *p, const struct steps_part *part, in
 
 static struct prim ranks[MAX_RANKS];
 
+/* Rank r is at position r of the ring. */
+static struct steps_count steps_want(const struct dev_work *w, int rank, int n, uint32_t edge)
+{
+	struct dev_program_row row = steps_program(w->program);
+	struct steps_part part = steps_part_of(w, 0);
+	struct steps_place at = {.rank = rank,
+				 .nranks = n,
+				 .root = w->root,
+				 .prev = (rank + n - 1) % n,
+				 .next = (rank + 1) % n,
+				 .toward = ranks[rank].toward};
+
+	return steps_of_edge(&row, &part, &at, edge);
+}
+
 static void steps_check(const struct dev_work *w, int rank, int n)
 {
 	const struct prim *p = &ranks[rank];
-	struct steps_count want = steps_of(w, 0, &p->block->channel.ring, rank, n);
+	struct steps_count want = steps_want(w, rank, n, 0);
 	uint32_t each = steps_program(w->program).chunk_steps;
 	uint32_t received = p->ends[0].n, sent = p->ends[1].n;
 
@@ -318,7 +338,7 @@ static void steps_check(const struct dev_work *w, int rank, int n)
 		return;
 	ck_abort_msg(
 		"program %d, rank %d of %d, root %d, count %llu: %u chunks received and %u sent, "
-		"of %u steps; steps_of derives %llu and %llu",
+		"of %u steps; steps_of_edge derives %llu and %llu",
 		w->program, rank, n, w->root, (unsigned long long)w->count, received, sent, each,
 		(unsigned long long)want.recv, (unsigned long long)want.send);
 }
@@ -369,11 +389,11 @@ static void direct_check(const struct dev_work *w, int n)
 {
 	for (int r = 0; r < n; r++) {
 		const struct prim *p = &ranks[r];
-		uint64_t steps = steps_of(w, 0, &p->block->channel.ring, r, n).send;
+		uint64_t steps = steps_want(w, r, n, 0).send;
 
 		if (p->begun + p->next != steps || p->ended != p->begun)
 			ck_abort_msg("program %d, rank %d of %d: %u chunks and %u second slots, "
-				     "%u ended; steps_of derives %llu steps",
+				     "%u ended; steps_of_edge derives %llu steps",
 				     w->program, r, n, p->begun, p->next, p->ended,
 				     (unsigned long long)steps);
 		for (int peer = 0; peer < n; peer++)
@@ -432,10 +452,8 @@ static uint32_t tree_toward(int r, int root)
 
 static void tree_place(struct prim *p, int r, int root)
 {
-	struct dev_tree *tree = &p->block->channel.tree;
-
 	for (int k = 0; k < DEV_TREE_LINKS; k++) {
-		tree->recv[k] = tree->send[k] = tree_peer[r][k] < 0 ? -1 : k;
+		p->block->conn[2 * k].peer = p->block->conn[2 * k + 1].peer = tree_peer[r][k];
 		p->link_from[k].n = p->link_to[k].n = 0;
 	}
 	p->toward = tree_toward(r, root);
@@ -444,12 +462,10 @@ static void tree_place(struct prim *p, int r, int root)
 /* The traffic of one link, at both of its ends. */
 static void tree_link_check(const struct dev_work *w, int r, int n, int link)
 {
-	const struct steps_part part = steps_part_of(w, 0);
 	const struct dev_program_row row = steps_program(w->program);
 	int peer = tree_peer[r][link];
 	const struct end *to = &ranks[r].link_to[link], *from = &ranks[r].link_from[link], *other;
-	struct steps_count want =
-		steps_of_link(row.pattern, &part, (uint32_t)link, ranks[r].toward);
+	struct steps_count want = steps_want(w, r, n, (uint32_t)link);
 
 	if (peer < 0) {
 		ck_assert(!to->n && !from->n);
@@ -458,7 +474,7 @@ static void tree_link_check(const struct dev_work *w, int r, int n, int link)
 	ck_assert_uint_eq(row.chunk_steps, 1);
 	if (to->n != want.send || from->n != want.recv)
 		ck_abort_msg("program %d, rank %d of %d, root %d, link %d: %u chunks sent, %u "
-			     "received; steps_of_link derives %llu and %llu",
+			     "received; steps_of_edge derives %llu and %llu",
 			     w->program, r, n, w->root, link, to->n, from->n,
 			     (unsigned long long)want.send, (unsigned long long)want.recv);
 	other = &ranks[peer].link_from[tree_link_to(peer, r)];
@@ -530,24 +546,22 @@ static void tree_check(const struct dev_work *w, int n)
 
 /* ---- parallel aggregated trees -------------------------------------------------------------- */
 
-/* Both ends of a level: as many steps as steps_of_level derives, every slot given back, and at most
+/* Both ends of a level: as many steps as steps_of_edge derives, every slot given back, and at most
  * a chunk in each. All ranks' blocks arrive: n-1 of each element. */
 static void pat_check(const struct dev_work *w, int n)
 {
-	const struct steps_part part = steps_part_of(w, 0);
-
 	for (int r = 0; r < n; r++) {
 		uint64_t sent = 0;
 
 		for (uint32_t k = 0; k < steps_pat_levels(n); k++) {
 			const struct prim *p = &ranks[r];
-			uint64_t want = steps_of_level(&part, n, k);
+			uint64_t want = steps_want(w, r, n, k).send;
 
 			if (p->level_to[k].n != want || p->level_from[k].n != want ||
 			    p->given_back[k] != want)
 				ck_abort_msg("program %d, rank %d of %d, count %llu, level %u: %u "
 					     "chunks sent, %u received, %llu given back; "
-					     "steps_of_level derives %llu",
+					     "steps_of_edge derives %llu",
 					     w->program, r, n, (unsigned long long)w->count, k,
 					     p->level_to[k].n, p->level_from[k].n,
 					     (unsigned long long)p->given_back[k],
@@ -575,7 +589,6 @@ static void prim_clear(struct prim *p)
 	p->begun = p->next = p->ended = 0;
 }
 
-/* Rank r is at position r of the ring. */
 static void work_check(const struct dev_work *w, int n, int shape)
 {
 	enum dev_algo algo = steps_program(w->program).algo;
@@ -620,7 +633,7 @@ static int most_ranks(int program)
 	return algo == DEV_ONE_SHOT || algo == DEV_TWO_SHOT ? DEV_DIRECT_RANKS : MAX_RANKS;
 }
 
-START_TEST(programs_take_the_steps_that_steps_of_derives)
+START_TEST(programs_take_the_steps_that_steps_of_edge_derives)
 {
 	static const uint64_t counts[] = {1, 15, 16, 17, 255, 256, 257, 1000, 4095, 4096, 5001};
 
@@ -765,7 +778,7 @@ int main(void)
 
 	tcase_set_timeout(t, 60);
 
-	tcase_add_test(t, programs_take_the_steps_that_steps_of_derives);
+	tcase_add_test(t, programs_take_the_steps_that_steps_of_edge_derives);
 	tcase_add_test(t, messages_take_the_steps_that_steps_of_message_derives);
 	tcase_add_test(t, pat_takes_few_steps_for_few_elements_and_as_many_as_ranks_for_many);
 	tcase_add_test(t, message_that_is_put_takes_one_step);
