@@ -96,12 +96,13 @@ void plan_task_plan(const struct plan_state *st, struct plan_task *t)
 {
 	struct tune_shape shape;
 
-	if (!t->count || t->nthreads)
+	if (!t->count)
 		return;
 	plan_work_fill(t, &st->limits, &t->work, &shape);
 	t->nthreads = shape.nthreads;
 	t->by_plugin = st->limits.tuner != NULL;
 	t->work.nwarps = (uint8_t)MIN_OF(st->warps, shape.nthreads / 32);
+	t->work.op_count = t->op_count;
 }
 
 /* That of the work's program, type and operation alone, if there is one. */
@@ -177,8 +178,6 @@ ncclResult_t plan_build(struct ncclComm *comm, struct plan_state *st, struct pla
 	for (int32_t i = st->launched; i < st->queued && !rc; i++) {
 		struct plan_task *t = &st->queue[i];
 
-		plan_task_plan(st, t);
-		t->work.op_count = t->op_count;
 		if (!plan_task_is_empty(comm, t))
 			rc = plan_task_add(comm, st, p, t, &full);
 		if (rc || full)

@@ -246,10 +246,12 @@ ncclResult_t plan_announce(struct ncclComm *comm)
 	ASSERT(!st->launched && !st->handed_over);
 	st->ordered = 0;
 	for (st->agreed = 0; !rc && st->agreed < st->queued; st->agreed += !rc) {
-		st->queue[st->agreed].op_count = comm->op_count + (uint64_t)st->agreed;
-		if (st->limits.tuner)
-			plan_task_plan(st, &st->queue[st->agreed]);
-		rc = plan_agree(comm, &st->queue[st->agreed]);
+		struct plan_task *t = &st->queue[st->agreed];
+
+		t->op_count = comm->op_count + (uint64_t)st->agreed;
+		plan_task_plan(st, t);
+		plan_trace_choice(comm, t);
+		rc = plan_agree(comm, t);
 	}
 	if (!rc)
 		rc = plan_order_check(comm, st);

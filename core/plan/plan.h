@@ -52,7 +52,7 @@ struct plan_task {
 	int root; /* -1: has none */
 	cudaStream_t stream;
 	uint64_t op_count; /* given at the launch */
-	/* What a launch does for it (plan_task_plan); nthreads 0: not known yet. */
+	/* What a launch does for it; plan_announce fills it in, unless count is 0. */
 	struct dev_work work;
 	uint32_t nthreads; /* nominal */
 	bool by_plugin;    /* a tuner plugin took part in the choice */
@@ -89,9 +89,10 @@ uint64_t plan_next_op(const struct ncclComm *comm);
  * program. */
 const char *plan_type_name(ncclDataType_t type);
 const char *plan_op_name(ncclRedOp_t op);
-/* The call in the trace file, with how it will be run. Only if os_tracing(). */
-void plan_trace_begin(const struct ncclComm *comm, struct plan_task *task);
-/* Numbers what is queued and compares it with what the other ranks launch. */
+/* The call in the trace file. Only if os_tracing(). */
+void plan_trace_begin(const struct ncclComm *comm, const struct plan_task *task);
+/* Numbers what is queued, chooses how each call runs, and compares it with what the other ranks
+ * launch. */
 ncclResult_t plan_announce(struct ncclComm *comm);
 /* After plan_announce: makes the connections that the queue's messages need. A task begins with all
  * its communicators, then looks at each of them until the result is not ncclInProgress, and WAITS

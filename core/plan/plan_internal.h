@@ -113,7 +113,7 @@ ncclResult_t plan_build(struct ncclComm *comm, struct plan_state *st, struct pla
 ncclResult_t plan_begin(struct plan_state *st, struct plan *p);
 /* Launches it; on success its tasks count as launched. WAITS for slots of the proxy. */
 ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p);
-/* Fills in the task's work, if it has elements and no work yet. */
+/* Fills in the work of a task that has elements. */
 void plan_task_plan(const struct plan_state *st, struct plan_task *t);
 /* Does the task change anything? */
 bool plan_task_is_empty(const struct ncclComm *comm, const struct plan_task *t);
@@ -150,6 +150,11 @@ void plan_add_work(struct plan *p, const struct dev_work *w);
 void plan_add_op(struct plan *p, const struct proxy_op *op);
 /* The works, as the FIFO takes them. */
 struct plan_works plan_works_of(const struct plan *p);
+
+/* ---- trace.c -------------------------------------------------------------------------------- */
+
+/* How the call will run, in the trace file. */
+void plan_trace_choice(const struct ncclComm *comm, const struct plan_task *task);
 
 /* ---- agree.c -------------------------------------------------------------------------------- */
 

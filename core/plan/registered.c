@@ -23,17 +23,15 @@ static bool plan_task_has_results(const struct plan_task *t)
 
 bool plan_registers(const struct ncclComm *comm)
 {
-	struct plan_state *st = comm->plan;
+	const struct plan_state *st = comm->plan;
 
 	if (!comm->registered)
 		return false;
 	if (plan_messages_pending(st->messages))
 		return true;
-	for (int32_t i = st->launched; i < st->queued; i++) {
-		plan_task_plan(st, &st->queue[i]);
+	for (int32_t i = st->launched; i < st->queued; i++)
 		if (plan_task_has_results(&st->queue[i]))
 			return true;
-	}
 	return false;
 }
 
@@ -99,11 +97,9 @@ ncclResult_t plan_registered_exchange(struct ncclComm *comm)
 		rc = transport_registered_take(comm);
 	if (!rc)
 		rc = plan_messages_ask(comm, st->messages);
-	for (int32_t i = st->launched; i < st->queued && !rc; i++) {
-		plan_task_plan(st, &st->queue[i]);
+	for (int32_t i = st->launched; i < st->queued && !rc; i++)
 		if (plan_task_has_results(&st->queue[i]))
 			rc = plan_task_ask(comm, &st->queue[i]);
-	}
 	return rc;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A collective in the trace file. The work is a pure function of the task, so the call can show
- * what its launch will do, even from within a group. The launch takes the same work.
+ * A collective in the trace file: the call, and inside it or inside the end of its group the slice
+ * "plan", with the program that will run it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,18 +22,7 @@ static void plan_trace_arg(struct os_trace_slice *s, const char *name, uint64_t 
 	s->arg[n].text = text;
 }
 
-/* What only a collective with a kernel has. */
-static void plan_trace_work(struct os_trace_slice *s, const struct plan_task *task)
-{
-	const struct dev_work *w = &task->work;
-
-	plan_trace_arg(s, "algorithm", 0, dev_algo_name(w->program));
-	plan_trace_arg(s, "protocol", 0, dev_proto_name(w->program));
-	plan_trace_arg(s, "channels", (uint64_t)(w->channel_hi - w->channel_lo + 1), NULL);
-	plan_trace_arg(s, "nthreads", task->nthreads, NULL);
-}
-
-void plan_trace_begin(const struct ncclComm *comm, struct plan_task *task)
+void plan_trace_begin(const struct ncclComm *comm, const struct plan_task *task)
 {
 	struct os_trace_slice s = {.name = task->call};
 	char id[17];
@@ -49,8 +38,21 @@ void plan_trace_begin(const struct ncclComm *comm, struct plan_task *task)
 		plan_trace_arg(&s, "op", 0, plan_op_name(task->op));
 	if (task->root >= 0)
 		plan_trace_arg(&s, "root", (uint64_t)task->root, NULL);
-	plan_task_plan(comm->plan, task);
-	if (task->count && comm->nranks > 1)
-		plan_trace_work(&s, task);
 	os_trace_begin(&s);
+}
+
+void plan_trace_choice(const struct ncclComm *comm, const struct plan_task *task)
+{
+	struct os_trace_slice s = {.name = "plan"};
+	const struct dev_work *w = &task->work;
+
+	if (!os_tracing() || !task->count || comm->nranks == 1)
+		return;
+	plan_trace_arg(&s, "rank", (uint64_t)comm->rank, NULL);
+	plan_trace_arg(&s, "number", task->op_count, NULL);
+	plan_trace_arg(&s, "algorithm", 0, dev_algo_name(w->program));
+	plan_trace_arg(&s, "protocol", 0, dev_proto_name(w->program));
+	plan_trace_arg(&s, "channels", (uint64_t)(w->channel_hi - w->channel_lo + 1), NULL);
+	plan_trace_arg(&s, "nthreads", task->nthreads, NULL);
+	os_trace_span(&s, os_now_ns());
 }

@@ -123,18 +123,23 @@ def check_collectives(t, ranks, calls):
     per_rank(t, "calls of ncclAllReduce", t.named("ncclAllReduce"), calls, ranks)
     per_rank(t, "collectives on the GPU", t.named("all_reduce"), calls, ranks)
     for one in t.named("ncclAllReduce"):
-        missing = {"count", "bytes", "type", "op", "algorithm", "protocol", "channels",
-                   "nthreads"} - set(one.args)
+        missing = {"count", "bytes", "type", "op"} - set(one.args)
         if missing:
             fail("ncclAllReduce at %d ns lacks %s" % (one.begin, sorted(missing)))
             return
     for one in t.named("all_reduce"):
         if one.parent not in t.kernels():
             fail("all_reduce at %d ns is not inside its kernel" % one.begin)
-    calls_of, work_of = ([sorted((t.rank_of(s), s.args["number"], s.args["bytes"], s.args["algorithm"])
-                                 for s in t.named(name)) for name in ("ncclAllReduce", "all_reduce")])
-    if calls_of != work_of:
-        fail("GPUs work on other collectives than programs called")
+    for one in t.named("plan"):
+        missing = {"algorithm", "protocol", "channels", "nthreads"} - set(one.args)
+        if missing:
+            fail("plan at %d ns lacks %s" % (one.begin, sorted(missing)))
+            return
+    for other, arg in (("ncclAllReduce", "bytes"), ("plan", "algorithm")):
+        wanted, work_of = ([sorted((t.rank_of(s), s.args["number"], s.args[arg]) for s in t.named(name))
+                            for name in (other, "all_reduce")])
+        if wanted != work_of:
+            fail("GPUs work on other collectives than %s has" % other)
 
 
 def check_kernels(t, ranks, kernels):
