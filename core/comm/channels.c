@@ -400,16 +400,10 @@ static ncclResult_t channels_search(struct ncclComm *comm)
  * answer. */
 static bool channels_reach_all(const struct ncclComm *comm)
 {
-	for (int32_t a = 0; a < comm->nranks; a++) {
-		for (int32_t b = 0; b < comm->nranks; b++) {
-			const struct transport *const *t = comm->transports;
-
-			while (*t && ((*t)->network || !(*t)->can_connect(comm, a, b)))
-				t++;
-			if (a != b && !*t)
+	for (int32_t a = 0; a < comm->nranks; a++)
+		for (int32_t b = 0; b < comm->nranks; b++)
+			if (a != b && !transport_local_of(comm, a, b))
 				return false;
-		}
-	}
 	return true;
 }
 

@@ -28,10 +28,6 @@ void comm_device_restore(int before)
 				  "cudaSetDevice back to the caller's device");
 }
 
-/* In order of preference. */
-static const struct transport *const comm_transports[] = {&transport_p2p, &transport_shm,
-							  &transport_net, NULL};
-
 /* Allocates pinned host memory for the abort word, which kernels can see. The rest of the block
  * stages copies to the device. */
 static ncclResult_t comm_pinned_alloc(struct ncclComm *comm)
@@ -73,7 +69,7 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 	comm->config = *config;
 	comm->allowed = allowed;
 	comm->bootstrap_taken = true; /* taken by the init */
-	comm->transports = comm_transports;
+	comm->network = &transport_net;
 	if (config->netName)
 		comm->net.named = net_find(config->netName);
 	if (config->commName)

@@ -116,7 +116,7 @@ void comm_leave_others(struct ncclComm *comm)
 {
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	proxy_relays_stop_sending(comm);
-	transport_let_go(comm);
+	transport_leave(comm);
 	os_mutex_lock(&comm->watch); /* another rank's task may poll the ring */
 	proxy_relays_give_up(comm);
 	if (comm->bootstrap)

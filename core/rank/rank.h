@@ -133,7 +133,7 @@ struct ncclComm {
 	uint8_t protos[RANK_CONN_INDEXES]; /* bits, by enum conn_index: protocols with a buffer */
 	struct topo_summary summary; /* summary of all ranks' machines; zero if there is one rank */
 
-	const struct transport *const *transports; /* in order of preference; NULL-terminated */
+	const struct transport *network; /* between hosts */
 
 	/* State of the rooms, each owned by its room. */
 	struct conn_table *conns; /* every connection end of this rank; NULL: no connection yet */

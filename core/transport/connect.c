@@ -126,9 +126,7 @@ static ncclResult_t conn_job_conns_make(struct conn_job *job)
 		if (!rc)
 			rc = transport_choose(job->conn[i]);
 	}
-	if (!rc)
-		rc = p2p_reserve(job->comm, job->conn, job->n);
-	return rc ? rc : shm_reserve(job->conn, job->n);
+	return rc ? rc : transport_reserve(job->comm, job->conn, job->n);
 }
 
 static ncclResult_t conn_part_setup(struct conn_job *job, const struct conn_part *p)

@@ -192,7 +192,7 @@ static uint64_t p2p_buffer_bytes(const struct conn *c, enum dev_proto proto)
 	return p2p_bytes_of(c, proto, transport_conn_step_bytes(c, proto));
 }
 
-ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n)
+static ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n)
 {
 	uint64_t ends = 0, bytes[DEV_PROTO_COUNT] = {0};
 	ncclResult_t rc;
@@ -239,8 +239,8 @@ static bool p2p_whole_lines(const struct conn *c)
 			     transport_local_rank(comm, c->peer)) <= TOPO_PATH_NVB;
 }
 
-ncclResult_t p2p_lend(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t *handle, void *mem,
-		      const char *what)
+ncclResult_t transport_memory_lend(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t *handle,
+				   void *mem, const char *what)
 {
 	ncclResult_t rc = p2p_state_make(comm);
 
@@ -261,7 +261,8 @@ static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
 		info->magic = P2P_CUMEM_MAGIC;
 		return letters_expect(c->comm);
 	}
-	return p2p_lend(c->comm, c->peer, &info->handle, st->pools->mem, "p2p connection memory");
+	return transport_memory_lend(c->comm, c->peer, &info->handle, st->pools->mem,
+				     "p2p connection memory");
 }
 
 /* One end in this rank's pool; conn->dev gets what is local, the peer's half comes at connect. */
@@ -332,7 +333,7 @@ static ncclResult_t p2p_peer_enable(struct ncclComm *comm, int32_t cuda_dev)
 	return ncclSuccess;
 }
 
-ncclResult_t p2p_reach(struct ncclComm *comm, int32_t peer)
+ncclResult_t transport_memory_reach(struct ncclComm *comm, int32_t peer)
 {
 	ncclResult_t rc = p2p_state_make(comm);
 
@@ -376,7 +377,8 @@ static ncclResult_t p2p_import_open(struct ncclComm *comm, int32_t peer, cudaIpc
 		mem_import((void **)mem, handle, "a neighbour's p2p connection memory"));
 }
 
-ncclResult_t p2p_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle, void **mem)
+ncclResult_t transport_memory_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle,
+				   void **mem)
 {
 	ncclResult_t rc = p2p_state_make(comm);
 	struct p2p_import *im;
@@ -556,4 +558,7 @@ const struct transport transport_p2p = {
 	.can_connect = p2p_can_connect,
 	.send = {.setup = p2p_setup, .connect = p2p_connect, .close = p2p_close},
 	.recv = {.setup = p2p_setup, .connect = p2p_connect, .close = p2p_close},
+	.reserve = p2p_reserve,
+	.leave = p2p_imports_close,
+	.close = p2p_state_close,
 };

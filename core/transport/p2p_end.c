@@ -23,7 +23,7 @@ void p2p_pool_unref(struct p2p_pool *pool)
 	os_free(pool);
 }
 
-ncclResult_t p2p_shut(struct ncclComm *comm, void *mem)
+ncclResult_t transport_memory_shut(struct ncclComm *comm, void *mem)
 {
 	struct p2p_import **at = &comm->p2p->imports, *im;
 

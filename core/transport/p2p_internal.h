@@ -41,5 +41,9 @@ struct p2p_state {
 
 /* p2p_end.c: the last one frees it. */
 void p2p_pool_unref(struct p2p_pool *pool);
+/* Closes the pools of others that this rank opened, and other memory; */
+void p2p_imports_close(struct ncclComm *comm);
+/* releases all that p2p connections of a rank share. */
+void p2p_state_close(struct ncclComm *comm);
 
 #endif

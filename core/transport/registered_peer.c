@@ -118,7 +118,8 @@ ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_me
 	if (registered_offers(comm, peer))
 		p->offers_from = MIN_OF(p->offers_from, comm->op_count);
 	m.op_count = p->offers_from;
-	rc = p2p_lend(comm, peer, &m.handle, user_memory_base(memory), "a registered buffer");
+	rc = transport_memory_lend(comm, peer, &m.handle, user_memory_base(memory),
+				   "a registered buffer");
 	if (!rc)
 		rc = registered_post_now(comm, peer, &m);
 	if (rc) {
@@ -205,7 +206,7 @@ static ncclResult_t registered_import(struct ncclComm *comm, int32_t peer,
 	/* It may wait for kernels of this rank, and these for a rank that fails: other tasks watch
 	 * the ring meanwhile. */
 	rank_bootstrap_release(comm);
-	rc = p2p_open(comm, peer, m->handle, &im->mem);
+	rc = transport_memory_open(comm, peer, m->handle, &im->mem);
 	rank_bootstrap_claim(comm);
 	if (rc) {
 		os_free(im);
@@ -245,7 +246,7 @@ static ncclResult_t registered_import_close(struct ncclComm *comm, struct regist
 	struct registered_import *im = *at;
 	struct registered_message m = {.what = REGISTERED_CLOSED, .number = im->number};
 	int32_t peer = im->peer;
-	ncclResult_t rc = p2p_shut(comm, im->mem);
+	ncclResult_t rc = transport_memory_shut(comm, im->mem);
 
 	*at = im->next;
 	os_free(im);

@@ -79,10 +79,11 @@ static ncclResult_t shm_reserve_alike(struct conn *const *conns, int n)
 	return shm_segment_make(conns[0], control, ALIGN_UP(buffers, SHM_PAGE));
 }
 
-ncclResult_t shm_reserve(struct conn *const *conns, int n)
+static ncclResult_t shm_reserve(struct ncclComm *comm, struct conn *const *conns, int n)
 {
 	ncclResult_t rc = ncclSuccess;
 
+	(void)comm;
 	for (int i = 0, end; i < n && !rc; i = end) {
 		for (end = i + 1; end < n && shm_ends_alike(conns[i], conns[end]);)
 			end++;
@@ -239,4 +240,6 @@ const struct transport transport_shm = {
 	.can_connect = shm_can_connect,
 	.send = {.setup = shm_setup, .connect = shm_connect, .close = shm_close},
 	.recv = {.setup = shm_setup, .connect = shm_connect, .close = shm_close},
+	.reserve = shm_reserve,
+	.close = shm_state_close,
 };

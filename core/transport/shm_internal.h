@@ -57,6 +57,10 @@ struct shm_state {
 	struct shm_use *uses;
 };
 
+/* shm_segment.c: releases all that shm connections of a rank share, and the names that a rank which
+ * died may have left. */
+void shm_state_close(struct ncclComm *comm);
+
 /* shm.c */
 enum shm_kind shm_kind_between(const struct ncclComm *comm, int32_t a, int32_t b);
 

@@ -84,13 +84,24 @@ bool transport_same_process(const struct ncclComm *comm, int32_t peer)
 	return me->host_hash == other->host_hash && me->pid_hash == other->pid_hash;
 }
 
+/* Within a host, in order of preference. */
+static const struct transport *const transports_local[] = {&transport_p2p, &transport_shm};
+
+const struct transport *transport_local_of(const struct ncclComm *comm, int32_t from, int32_t to)
+{
+	for (size_t i = 0; i < ARRAY_LEN(transports_local); i++)
+		if (transports_local[i]->can_connect(comm, from, to))
+			return transports_local[i];
+	return NULL;
+}
+
 const struct transport *transport_of(const struct ncclComm *comm, int32_t from, int32_t to)
 {
-	const struct transport *const *t = comm->transports;
+	const struct transport *t = transport_local_of(comm, from, to);
 
-	while (*t && !(*t)->can_connect(comm, from, to))
-		t++;
-	return *t;
+	if (!t && comm->network->can_connect(comm, from, to))
+		t = comm->network;
+	return t;
 }
 
 ncclResult_t transport_choose(struct conn *c)
@@ -296,16 +307,27 @@ void transport_kernels_wait(struct ncclComm *comm)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-void transport_let_go(struct ncclComm *comm)
+ncclResult_t transport_reserve(struct ncclComm *comm, struct conn *const *conns, int n)
 {
-	p2p_imports_close(comm);
+	ncclResult_t rc = ncclSuccess;
+
+	for (size_t i = 0; i < ARRAY_LEN(transports_local) && !rc; i++)
+		rc = transports_local[i]->reserve(comm, conns, n);
+	return rc;
+}
+
+void transport_leave(struct ncclComm *comm)
+{
+	for (size_t i = 0; i < ARRAY_LEN(transports_local); i++)
+		if (transports_local[i]->leave)
+			transports_local[i]->leave(comm);
 }
 
 void transport_close_all(struct ncclComm *comm)
 {
 	transport_conns_close(comm);
-	p2p_state_close(comm);
+	for (size_t i = 0; i < ARRAY_LEN(transports_local); i++)
+		transports_local[i]->close(comm);
 	transport_registered_end(comm);
-	shm_state_close(comm);
 	letters_close(comm);
 }

@@ -8,8 +8,8 @@
  *   connect   each end uses the other's; may return ncclInProgress, and is called again;
  *   ready     conn->dev holds what the kernel needs.
  *
- * Order of choice: that of ncclComm.transports, which core/comm sets: p2p (same host, peer access),
- * shm (same host; both here), then net (core/proxy, the room above). The ends that algorithms need
+ * Order of choice: p2p (same host, peer access), shm (same host), both in this room; then
+ * ncclComm.network (core/proxy, the room above). The ends that algorithms need
  * (ncclComm.want) are connected at init by core/comm, pairs of ranks that send and receive on their
  * first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and is released by its `close`, which
  * accepts a half-made connection.
@@ -84,9 +84,16 @@ struct transport {
 	/* Can these two ranks use it? Pure: both ends compute the same answer. */
 	bool (*can_connect)(const struct ncclComm *comm, int32_t from, int32_t to);
 	struct transport_dir send, recv;
+	/* Memory for those of the n ends, in the order of a job, that it serves; NULL: none. */
+	ncclResult_t (*reserve)(struct ncclComm *comm, struct conn *const *conns, int n);
+	/* Ends this rank's use of other ranks' memory, for a rank that leaves early; NULL: none. */
+	void (*leave)(struct ncclComm *comm);
+	/* After all connections are closed: releases what they share; NULL: nothing. */
+	void (*close)(struct ncclComm *comm);
 };
 
-extern const struct transport transport_p2p, transport_shm;
+/* The first transport within a host that can connect the two ranks; NULL: none can. */
+const struct transport *transport_local_of(const struct ncclComm *comm, int32_t from, int32_t to);
 
 /* Connects n ends, none of which exists yet; those without a peer are left out. The rank at the other end of each calls it too, and
  * both WAIT for each other. A failure leaves what is half made to transport_close_all, and no job;
@@ -128,7 +135,12 @@ uint64_t transport_ends_sum(const struct ncclComm *comm);
 ncclResult_t transport_ends_differ(const struct ncclComm *comm);
 /* Ends this rank's use of other ranks' memory, for a rank that leaves early: its kernels are gone.
  */
-void transport_let_go(struct ncclComm *comm);
+void transport_leave(struct ncclComm *comm);
+/* GPU memory of a rank of the host. This rank's GPU may use all memory of a rank of this process, */
+ncclResult_t transport_memory_reach(struct ncclComm *comm, int32_t peer);
+/* or this memory of another one, until transport_leave or transport_close_all. */
+ncclResult_t transport_memory_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle,
+				   void **mem);
 /* Closes every connection of this rank. */
 void transport_close_all(struct ncclComm *comm);
 

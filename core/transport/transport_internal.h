@@ -72,28 +72,16 @@ void transport_conns_close(struct ncclComm *comm);
 /* conns_device.c: connections whose slots follow each other. */
 ncclResult_t transport_conns_upload(struct ncclComm *comm, struct conn *const *conns, int n);
 
-/* p2p.c: memory for those of the n ends that p2p serves. */
-ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n);
-/* This rank's GPU may use device memory of a rank of the host: of this process, */
-ncclResult_t p2p_reach(struct ncclComm *comm, int32_t peer);
-/* or of another one, opened until p2p_imports_close. */
-ncclResult_t p2p_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle, void **mem);
-/* The other side of it: memory of this rank, for that rank, which must close it before this one
- * ends. */
-ncclResult_t p2p_lend(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t *handle, void *mem,
-		      const char *what);
-/* Closes what p2p_open opened. */
-ncclResult_t p2p_shut(struct ncclComm *comm, void *mem);
-/* Closes the pools of others that this rank opened, and other memory; */
-void p2p_imports_close(struct ncclComm *comm);
-/* releases all that p2p connections of a rank share. */
-void p2p_state_close(struct ncclComm *comm);
+/* Memory for the n ends of a job, by the transports that serve them. */
+ncclResult_t transport_reserve(struct ncclComm *comm, struct conn *const *conns, int n);
+extern const struct transport transport_p2p, transport_shm;
 
-/* shm.c: segments for those of the n ends, in the order of a job, that shm serves. */
-ncclResult_t shm_reserve(struct conn *const *conns, int n);
-/* shm_segment.c: releases all that shm connections of a rank share, and the names that a rank which
- * died may have left. */
-void shm_state_close(struct ncclComm *comm);
+/* The other side of transport_memory_open: memory of this rank, for that rank, which must close it
+ * before this one ends. */
+ncclResult_t transport_memory_lend(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t *handle,
+				   void *mem, const char *what);
+/* Closes what transport_memory_open opened. */
+ncclResult_t transport_memory_shut(struct ncclComm *comm, void *mem);
 
 /* transport_net's connect_info. */
 #define NET_INFO_MAGIC 0xd0de2005u

@@ -126,9 +126,9 @@ static ncclResult_t relay_pool_open(const struct relay_use *use, const struct re
 	*out = NULL;
 	shared_note_read(pool, sizeof *pool);
 	if (pool->gpu && use->in_process)
-		rc = p2p_reach(use->comm, use->rank);
+		rc = transport_memory_reach(use->comm, use->rank);
 	else if (pool->gpu)
-		rc = p2p_open(use->comm, use->rank, pool->handle, &mem);
+		rc = transport_memory_open(use->comm, use->rank, pool->handle, &mem);
 	if (!rc)
 		*out = mem;
 	return rc;
