@@ -7,8 +7,9 @@
 #include "core/transport/transport.h"
 
 const struct algo *const algos[DEV_ALGO_COUNT] = {
-	[DEV_RING] = &algo_ring, [DEV_ONE_SHOT] = &algo_one_shot, [DEV_TWO_SHOT] = &algo_two_shot,
-	[DEV_TREE] = &algo_tree, [DEV_PAT] = &algo_pat,
+	[DEV_RING] = &algo_ring,         [DEV_ONE_SHOT] = &algo_one_shot,
+	[DEV_TWO_SHOT] = &algo_two_shot, [DEV_DOUBLING] = &algo_doubling,
+	[DEV_TREE] = &algo_tree,         [DEV_PAT] = &algo_pat,
 };
 
 uint64_t algo_programs(enum dev_algo algo)

@@ -24,19 +24,20 @@ struct ncclComm;
 /* The other end of one end. */
 struct algo_peer {
 	int32_t rank; /* -1: this rank has no such end */
-	int32_t nic; /* topology's NIC index where the graph enters or leaves the host; else -1 */
+	int32_t nic;  /* topology's NIC index where the graph enters or leaves the host; else -1 */
 };
 
 struct algo {
 	int32_t index;           /* enum conn_index of its connections */
 	enum topo_pattern graph; /* whose links it goes over */
 	int32_t channels;        /* at most */
-	bool always; /* connected even without a program: kernels load its ends */
+	bool always;             /* connected even without a program: kernels load its ends */
 	uint32_t (*edges)(int32_t nranks);
 	struct algo_peer (*peer)(const struct ncclComm *comm, const struct channel *ch,
 				 uint32_t edge, bool is_send);
 	/* Can these ranks run it? NULL: any ranks. */
 	bool (*can)(const struct topo_summary *s);
+	const char *needs; /* what such ranks are, for an error; NULL: no need */
 	/* Should they, where the collective has another algorithm? NULL: yes. `anywhere`: also
 	 * where NCCL would not. */
 	bool (*should)(const struct topo_summary *s, bool anywhere);
@@ -51,7 +52,8 @@ struct algo {
 			  uint64_t bytes, uint64_t chunk_bytes);
 };
 
-extern const struct algo algo_ring, algo_one_shot, algo_two_shot, algo_tree, algo_pat;
+extern const struct algo algo_ring, algo_one_shot, algo_two_shot, algo_tree, algo_pat,
+	algo_doubling;
 extern const struct algo *const algos[DEV_ALGO_COUNT];
 
 static inline const struct algo *algo_of_program(int program)

@@ -80,6 +80,7 @@ const struct algo algo_pat = {
 	.edges = steps_pat_levels,
 	.peer = pat_peer,
 	.can = pat_can,
+	.needs = "65536 ranks at most",
 	.should = pat_should,
 	.cost = pat_cost,
 	.mbps = pat_mbps,

@@ -17,6 +17,9 @@ enum {
 	COST_TWO_SHOT_NS = 1600,
 };
 
+#define SHOTS_NEEDS "2 to 8 ranks of one host with p2p between all of them"
+DOPPEL_STATIC_CHECK(DEV_DIRECT_RANKS == 8, "the text has the number");
+
 static uint32_t shots_edges(int32_t nranks)
 {
 	return (uint32_t)nranks - 1;
@@ -85,6 +88,7 @@ const struct algo algo_one_shot = {
 	.edges = shots_edges,
 	.peer = shots_peer,
 	.can = shots_can,
+	.needs = SHOTS_NEEDS,
 	.cost = one_shot_cost,
 	.mbps = one_shot_mbps,
 };
@@ -116,6 +120,7 @@ const struct algo algo_two_shot = {
 	.edges = shots_edges,
 	.peer = shots_peer,
 	.can = shots_can,
+	.needs = SHOTS_NEEDS,
 	.cost = two_shot_cost,
 	.mbps = two_shot_mbps,
 };

@@ -149,6 +149,21 @@ DEV_FN bool all_reduce_two_shot(struct prim *p, const struct steps_part *part)
 	return true;
 }
 
+/* ---- recursive doubling --------------------------------------------------------------------- */
+
+DEV_FN bool all_reduce_doubling_chunk(struct prim *p, uint64_t at, uint64_t count)
+{
+	if (!prim_doubling_begin(p, count))
+		return false;
+	prim_doubling_sum(p, at, count);
+	return prim_doubling_end(p);
+}
+
+DEV_FN bool all_reduce_doubling(struct prim *p, const struct steps_part *part)
+{
+	return prim_chunks(p, part, all_reduce_doubling_chunk);
+}
+
 /* ---- over a tree ---------------------------------------------------------------------------- */
 
 DEV_FN bool all_reduce_tree(struct prim *p, const struct steps_part *part)

@@ -14,6 +14,7 @@
  *                    where a call is short.
  *   dev_tree_simple, dev_tree_ll, dev_tree_ll128
  *                    the same for works of trees: with them the others would be slower.
+ *   dev_doubling_ll  the same for works of DOUBLING.
  *   dev_pat          the same for works of PAT, whose protocol is SIMPLE.
  *   dev_messages     the same for messages between pairs of ranks, which run in batches. The protocol is
  *                    that of each message: SIMPLE or LL.
@@ -195,6 +196,12 @@ DEV_FN void dev_run_end(struct dev_run *r)
 #define RUN_PROGRAMS DEV_PROGRAMS_RING_LL128
 #include "core/device/run_programs.h"
 
+#define RUN_KERNEL   dev_doubling_ll
+#define RUN_PROTO    DEV_LL
+#define RUN_FAMILY   DEV_FAMILY_FLAT
+#define RUN_PROGRAMS DEV_PROGRAMS_DOUBLING_LL
+#include "core/device/run_programs.h"
+
 #define RUN_KERNEL   dev_tree_simple
 #define RUN_PROTO    DEV_SIMPLE
 #define RUN_FAMILY   DEV_FAMILY_TREE
@@ -287,6 +294,7 @@ DEV_FN void dev_one_rank(struct dev *d, const struct dev_work *w)
 DEV_KERNEL(dev_collective_simple, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_collective_ll, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_collective_ll128, dev_args, sizeof(struct dev_block))
+DEV_KERNEL(dev_doubling_ll, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_tree_simple, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_tree_ll, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_tree_ll128, dev_args, sizeof(struct dev_block))

@@ -38,6 +38,7 @@
 #include "core/device/prims_ll128.h"
 #include "core/device/prims_pat.h"
 #include "core/device/prims_simple.h"
+#include "core/device/prims_doubling.h"
 #include "core/device/prims_tree_part.h"
 
 DEV_FN bool prim_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64_t out, uint64_t count)

@@ -48,6 +48,8 @@ X(ALL_GATHER_ONE_SHOT_LL,      all_gather_one_shot, ALL_GATHER,     ONE_SHOT, LL
 X(REDUCE_ONE_SHOT_LL,          reduce_one_shot,     REDUCE,         ONE_SHOT, LL, EXCHANGE,      1,   1)    \
 X(BROADCAST_ONE_SHOT_LL,       broadcast_one_shot,  BROADCAST,      ONE_SHOT, LL, EXCHANGE,      1,   1)    \
 X(REDUCE_SCATTER_ONE_SHOT_LL,  reduce_scatter_one_shot, REDUCE_SCATTER, ONE_SHOT, LL, EXCHANGE,  1,   1)
+#define DEV_PROGRAMS_DOUBLING_LL(X)                                                                         \
+X(ALL_REDUCE_DOUBLING_LL,      all_reduce_doubling, ALL_REDUCE,     DOUBLING, LL, EXCHANGE,      1,   1)
 #define DEV_PROGRAMS_TREE_SIMPLE(X)                                                                         \
 X(ALL_REDUCE_TREE_SIMPLE,      all_reduce_tree,     ALL_REDUCE,     TREE, SIMPLE, TREE_BOTH,     1,   1)    \
 X(REDUCE_TREE_SIMPLE,          reduce_tree,         REDUCE,         TREE, SIMPLE, TREE_TO,       1,   1)    \
@@ -69,6 +71,7 @@ X(REDUCE_SCATTER_PAT_SIMPLE,   reduce_scatter_pat,  REDUCE_SCATTER, PAT,  SIMPLE
 	DEV_PROGRAMS_RING_LL(X)                                                                    \
 	DEV_PROGRAMS_RING_LL128(X)                                                                 \
 	DEV_PROGRAMS_DIRECT_LL(X)                                                                  \
+	DEV_PROGRAMS_DOUBLING_LL(X)                                                                \
 	DEV_PROGRAMS_TREE_SIMPLE(X)                                                                \
 	DEV_PROGRAMS_TREE_LL(X)                                                                    \
 	DEV_PROGRAMS_TREE_LL128(X)                                                                 \
@@ -131,8 +134,18 @@ enum dev_func {
  *	          or twice that
  *	PAT       parallel aggregated trees: each with the ranks 1, 2, 4... after it and before it
  *	          (prims_pat.h); as many steps as the number of ranks has binary digits, or, where blocks are
- *	          too large to share a slot, as there are ranks */
-enum dev_algo { DEV_RING, DEV_ONE_SHOT, DEV_TWO_SHOT, DEV_TREE, DEV_PAT, DEV_ALGO_COUNT };
+ *	          too large to share a slot, as there are ranks
+ *	DOUBLING  recursive doubling: each with the ranks whose numbers differ in one bit
+ *	          (prims_doubling.h); as many steps as the number of ranks has binary digits */
+enum dev_algo {
+	DEV_RING,
+	DEV_ONE_SHOT,
+	DEV_TWO_SHOT,
+	DEV_TREE,
+	DEV_PAT,
+	DEV_DOUBLING,
+	DEV_ALGO_COUNT
+};
 
 /* The protocols: how data lies in the slots of a connection. A connection has a buffer for each, of
  * DEV_STEPS slots (core/transport makes it).
@@ -170,7 +183,8 @@ enum dev_proto {
  *	PIPELINE_FROM  one each way; the root only sends, the rank before it only receives
  *	PIPELINE_TO    one each way; the rank after the root only sends, the root only receives
  *
- * On those between every two ranks, each of which takes the same steps, whether it is used or not:
+ * On those between every two ranks and those of DOUBLING, each of which takes the same steps,
+ * whether it is used or not:
  *
  *	EXCHANGE        one each way; a loop covers one chunk of the share
  *	EXCHANGE_TWICE  one each way, of two steps; a loop covers n chunks, of one slot each

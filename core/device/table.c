@@ -7,6 +7,7 @@
 TABLE_KERNEL(dev_collective_simple)
 TABLE_KERNEL(dev_collective_ll)
 TABLE_KERNEL(dev_collective_ll128)
+TABLE_KERNEL(dev_doubling_ll)
 TABLE_KERNEL(dev_tree_simple)
 TABLE_KERNEL(dev_tree_ll)
 TABLE_KERNEL(dev_tree_ll128)
@@ -24,6 +25,7 @@ DEV_ONE_PROGRAMS(TABLE_ONE)
 	X(dev_collective_ll, DEV_PROGRAMS_RING_LL)                                                 \
 	X(dev_collective_ll, DEV_PROGRAMS_DIRECT_LL)                                               \
 	X(dev_collective_ll128, DEV_PROGRAMS_RING_LL128)                                           \
+	X(dev_doubling_ll, DEV_PROGRAMS_DOUBLING_LL)                                               \
 	X(dev_tree_simple, DEV_PROGRAMS_TREE_SIMPLE)                                               \
 	X(dev_tree_ll, DEV_PROGRAMS_TREE_LL)                                                       \
 	X(dev_tree_ll128, DEV_PROGRAMS_TREE_LL128)                                                 \

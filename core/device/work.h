@@ -179,7 +179,8 @@ DOPPEL_CHECK_SIZE(struct dev_ring, 24);
  *	RING      one edge: from the rank before this one, to the rank after it
  *	TREE      one for each link; each collective uses a link in one direction, or both
  *	PAT       one for each level k: from the rank 2^k before this one, to the rank 2^k after it
- *	ONE_SHOT, TWO_SHOT    one for each other rank; all take the same steps */
+ *	ONE_SHOT, TWO_SHOT    one for each other rank; all take the same steps
+ *	DOUBLING  one for each bit k: with the rank whose number differs in it */
 struct dev_edges {
 	uint32_t first;
 	uint16_t count, channels;

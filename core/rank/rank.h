@@ -95,7 +95,7 @@ struct net {
 #define COMM_MAGIC 0xd0de0c0331337001ull
 
 /* Kinds of connections: enum conn_index of core/transport. */
-#define RANK_CONN_INDEXES 5
+#define RANK_CONN_INDEXES 6
 
 struct ncclComm {
 	struct registry_node node; /* must be first: node of the process' registry */

@@ -32,7 +32,7 @@ DOPPEL_CHECK_SIZE(struct connect_info, CONNECT_INFO_BYTES);
 struct transport;
 struct proxy_port; /* requests to the proxy for a net connection */
 
-/* Two ranks have up to five connections per channel and direction. */
+/* Two ranks have up to six connections per channel and direction. */
 enum conn_index {
 	CONN_COLLECTIVE, /* of a ring */
 	CONN_PAIR,       /* of sends and receives */
@@ -43,6 +43,7 @@ enum conn_index {
 	 * for the protocols that trees may use. */
 	CONN_TREE,
 	CONN_PAT, /* of PAT; its steps are a list of their own, too */
+	CONN_DOUBLING,
 	CONN_INDEX_COUNT
 };
 DOPPEL_STATIC_CHECK((int)CONN_INDEX_COUNT == RANK_CONN_INDEXES, "a set of protocols for each");

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/algo/algo.h"
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/base/word.h"
@@ -12,7 +13,7 @@
 #include "core/device/steps.h"
 #include "core/tune/tuner_abi.h"
 
-enum { ALLOWED_NAMES = 9 };
+enum { ALLOWED_NAMES = 10 };
 
 /* One of the two variables. A set of names is a bit for each. The first `nccl` names are NCCL's, in
  * the order of its numbers. */
@@ -28,7 +29,7 @@ static const struct allowed_variable allowed_algo = {
 	PARAM_ALGO,
 	"algorithm",
 	{"Tree", "Ring", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTree", "PAT", "OneShot",
-	 "TwoShot"},
+	 "TwoShot", "Doubling"},
 	TUNER_ALGOS,
 	dev_algo_name,
 };
@@ -227,6 +228,16 @@ static bool allowed_has(uint64_t programs, int func)
 	return false;
 }
 
+/* What the ranks must be for the collective's first program of these. */
+static const char *allowed_needs(uint64_t programs, enum dev_func func)
+{
+	int p = 0;
+
+	while (!tune_is_allowed(programs, p) || steps_program(p).func != func)
+		p++;
+	return algo_of_program(p)->needs;
+}
+
 const char *tune_allowed_none(enum dev_func func, const struct topo_summary *s, char *text,
 			      size_t bytes)
 {
@@ -237,15 +248,13 @@ const char *tune_allowed_none(enum dev_func func, const struct topo_summary *s, 
 	    !allowed_has(programs, (int)func))
 		allowed_none_print(algo, proto, (int)func, text, bytes);
 	else
-		snprintf(text, bytes,
-			 "NCCL_ALGO=%.200s allows only programs for %s that connect every two "
-			 "ranks; "
-			 "expected 2 to %d ranks of one host with p2p between all of them, there "
-			 "are "
-			 "%d "
-			 "ranks on %d hosts%s; Ring connects any ranks",
-			 algo ? algo : "", allowed_funcs[func], DEV_DIRECT_RANKS, s->nranks,
-			 s->nhosts, s->direct < 0 && s->nhosts == 1 ? " without p2p" : "");
+		snprintf(
+			text, bytes,
+			"NCCL_ALGO=%.200s allows only programs for %s that these ranks cannot run; "
+			"expected %s, there are %d ranks on %d hosts%s; Ring connects any ranks",
+			algo ? algo : "", allowed_funcs[func], allowed_needs(programs, func),
+			s->nranks, s->nhosts,
+			s->direct < 0 && s->nhosts == 1 ? " without p2p" : "");
 	return text;
 }
 

@@ -12,7 +12,7 @@
  * "allreduce" is "all_reduce". Empty names and empty lists between semicolons are skipped.
  *
  * All names of NCCL are known, also those of algorithms and protocols that have no program here.
- * OneShot and TwoShot are algorithms that NCCL does not have.
+ * OneShot, TwoShot and Doubling are algorithms that NCCL does not have.
  *
  * Called by core/comm, which reads it once for each communicator, by core/plan for its errors, and
  * by `doppel tune`.

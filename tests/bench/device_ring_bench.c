@@ -127,7 +127,7 @@ static void bench_row(struct ring *g, uint64_t bytes)
 		struct dev_work w =
 			program_work(program, bytes / 4, DEV_F32, DEV_SUM, 0, s.channels - 1);
 
-		if (steps_program(p).func == DEV_ALL_REDUCE)
+		if (steps_program(p).func == DEV_ALL_REDUCE && program_runs(p, g->n))
 			bench_show(bench_us(g, &w, s.warps, BENCH_TIMES(bytes)), bytes);
 	}
 	bench_messages(g, bytes, DEV_SIMPLE);
@@ -148,7 +148,8 @@ static void bench_body(const struct device_run *run)
 	printf("# %d ranks on %d GPUs, up to %d threads a block; us and GB/s of the buffer\n#%9s",
 	       bench_ranks, MIN_OF(run->gpus, bench_ranks), BENCH_WARPS * run->width, "bytes");
 	for (unsigned p = 0; p < DEV_PROGRAM_COUNT; p++) {
-		if (steps_program((int)p).func != DEV_ALL_REDUCE)
+		if (steps_program((int)p).func != DEV_ALL_REDUCE ||
+		    !program_runs((int)p, bench_ranks))
 			continue;
 		snprintf(name, sizeof name, "%s/%s", dev_algo_name(p), dev_proto_name(p));
 		printf(" %14s %7s", name, "GB/s");

@@ -54,7 +54,8 @@ enum {
 	DIRECT_FIRST = 2 * CHANNELS,
 	TREE_FIRST = DIRECT_FIRST + 2 * OTHERS_CONNS,
 	PAT_FIRST = TREE_FIRST + 2 * TREE_CONNS,
-	PAIRS_FIRST = PAT_FIRST + 2 * PAT_CONNS,
+	DOUBLING_FIRST = PAT_FIRST + 2 * PAT_CONNS,
+	PAIRS_FIRST = DOUBLING_FIRST + 2 * PAT_CONNS,
 	/* of messages: [2][CHANNELS], send and then receive */
 	ALL_CONNS = PAIRS_FIRST + 2 * CHANNELS
 };
@@ -90,6 +91,10 @@ struct rank {
 	uint8_t *pat_buffers; /* PAT_BYTES each */
 	struct dev_recv_mem *pat_recv_mem;
 	struct dev_send_mem *pat_send_mem;
+	/* for DOUBLING: the same; DIRECT_BYTES each */
+	uint8_t *doubling_buffers;
+	struct dev_recv_mem *doubling_recv_mem;
+	struct dev_send_mem *doubling_send_mem;
 	uint8_t *input, *output;
 	uint8_t *host_input;
 	struct piece *piece; /* host memory */
@@ -152,6 +157,9 @@ static inline void ring_alloc(struct ring *g, const struct device_run *run, int 
 		r->pat_buffers = device_alloc(gpu, (size_t)PAT_CONNS * PAT_BYTES);
 		r->pat_recv_mem = device_alloc(gpu, PAT_CONNS * sizeof *r->pat_recv_mem);
 		r->pat_send_mem = device_alloc(gpu, PAT_CONNS * sizeof *r->pat_send_mem);
+		r->doubling_buffers = device_alloc(gpu, (size_t)PAT_CONNS * DIRECT_BYTES);
+		r->doubling_recv_mem = device_alloc(gpu, PAT_CONNS * sizeof *r->doubling_recv_mem);
+		r->doubling_send_mem = device_alloc(gpu, PAT_CONNS * sizeof *r->doubling_send_mem);
 		r->input = device_alloc(gpu, MAX_BYTES);
 		r->output = device_alloc(gpu, MAX_BYTES);
 		r->host_input = malloc(MAX_BYTES);
@@ -275,6 +283,8 @@ static inline void edges_fill(const struct ring *g, struct dev_edges edges[DEV_A
 	edges[DEV_ONE_SHOT] = edges[DEV_TWO_SHOT] =
 		(struct dev_edges){DIRECT_FIRST, (uint16_t)(2 * (g->n - 1)), direct ? CHANNELS : 0};
 	edges[DEV_TREE] = (struct dev_edges){TREE_FIRST, 2 * DEV_TREE_LINKS, CHANNELS};
+	edges[DEV_DOUBLING] = (struct dev_edges){DOUBLING_FIRST,
+						 (uint16_t)(2 * steps_pat_levels(g->n)), CHANNELS};
 	edges[DEV_PAT] =
 		(struct dev_edges){PAT_FIRST, (uint16_t)(2 * steps_pat_levels(g->n)), CHANNELS};
 }
@@ -357,6 +367,33 @@ static inline struct dev_conn pat_conn(const struct ring *g, int rank, int chann
 	return c;
 }
 
+/* One end of bit k of DOUBLING at rank `rank`. */
+static inline struct dev_conn doubling_conn(const struct ring *g, int rank, int channel, int k,
+					    bool sends)
+{
+	int peer = rank ^ 1 << k, at = k * CHANNELS + channel;
+	const struct rank *to = &g->rank[sends ? peer : rank],
+			  *from = &g->rank[sends ? rank : peer];
+	struct dev_conn c = {
+		.tail = &to->doubling_recv_mem[at].tail,
+		.head = &from->doubling_send_mem[at].head,
+		.step = g->first,
+		.step_bytes = {[DEV_LL] = STEP_LL},
+		.peer = peer,
+		.channel = channel,
+		.index = 5,
+	};
+
+	c.buffer[DEV_LL] = to->doubling_buffers + (size_t)at * DIRECT_BYTES;
+	return c;
+}
+
+/* Can so many ranks run the program? */
+static inline bool program_runs(int program, int n)
+{
+	return steps_program(program).algo != DEV_DOUBLING || !(n & (n - 1));
+}
+
 /* The ends of one channel. */
 static inline void ends_fill(const struct ring *g, int rank, int c, struct dev_conn *conns)
 {
@@ -377,6 +414,10 @@ static inline void ends_fill(const struct ring *g, int rank, int c, struct dev_c
 					tree_conn(g, rank, c, k, sends);
 		for (int k = 0; k < (int)steps_pat_levels(g->n); k++)
 			conns[end_at(g, DEV_PAT, c, k, sends)] = pat_conn(g, rank, c, k, sends);
+		for (int k = 0; 1 << k < g->n && program_runs(DEV_ALL_REDUCE_DOUBLING_LL, g->n);
+		     k++)
+			conns[end_at(g, DEV_DOUBLING, c, k, sends)] =
+				doubling_conn(g, rank, c, k, sends);
 	}
 }
 
@@ -434,6 +475,9 @@ static inline void ring_free(struct ring *g)
 				  r->pat_buffers,
 				  r->pat_recv_mem,
 				  r->pat_send_mem,
+				  r->doubling_buffers,
+				  r->doubling_recv_mem,
+				  r->doubling_send_mem,
 				  r->input,
 				  r->output};
 

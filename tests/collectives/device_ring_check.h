@@ -120,6 +120,32 @@ static inline void reference_pat(const struct ring *g, const struct dev_work *w,
 	free(below);
 }
 
+/* Computes in `to` the sum of the ranks first...first + ranks - 1, as DOUBLING forms it: the sum of
+ * the lower half, then that of the upper half. */
+static inline void reference_doubling(const struct ring *g, const struct dev_work *w, int first,
+				      int ranks, uint64_t at, uint64_t count, uint8_t *to)
+{
+	uint8_t *upper = malloc((count + 1) * steps_type_bytes(w->type));
+	struct rc_job job = {.src = {ranks > 1 ? to : input_at(g, w, first, at), upper},
+			     .dst = {to},
+			     .nsrc = ranks > 1 ? 2 : 1,
+			     .ndst = 1,
+			     .count = count,
+			     .type = (enum dev_type)w->type,
+			     .op = (enum dev_op)w->op,
+			     .scale = w->scale,
+			     .post = ranks == g->n};
+
+	if (ranks > 1) {
+		reference_doubling(g, w, first, ranks / 2, at, count, to);
+		reference_doubling(g, w, first + ranks / 2, ranks / 2, at, count, upper);
+		if (job.op == DEV_PREMUL_SUM)
+			job.op = DEV_SUM;
+	}
+	rc_reduce_copy(&job);
+	free(upper);
+}
+
 static inline int tree_root(const struct ring *g, int channel)
 {
 	int root = 0;
@@ -164,6 +190,9 @@ static inline void reference_part(const struct ring *g, const struct dev_work *w
 		else if (tree)
 			reference_tree(g, w, channel, tree_root(g, channel), tree_root(g, channel),
 				       part->offset, part->count, want_at(g, w, part->offset));
+		else if (steps_program(w->program).algo == DEV_DOUBLING)
+			reference_doubling(g, w, 0, g->n, part->offset, part->count,
+					   want_at(g, w, part->offset));
 		else
 			reference_fold_ranks(g, w, part->offset, part->count);
 		return;

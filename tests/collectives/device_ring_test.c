@@ -35,7 +35,7 @@ static void ring_programs(struct ring *g)
 		bool rooted = program_has_root((enum dev_program)program);
 		bool reduces = program_reduces((enum dev_program)program);
 
-		for (int root = 0; root < (rooted ? g->n : 1); root++)
+		for (int root = 0; root < (rooted ? g->n : program_runs(program, g->n)); root++)
 			for (size_t c = 0; c < ARRAY_LEN(counts); c++, turn++) {
 				struct dev_work w = program_work(
 					(enum dev_program)program, counts[c],
@@ -287,6 +287,10 @@ static void ring_fill_old_lines(const struct ring *g)
 			CUDA_OK(cudaMemcpy(g->rank[i].direct_buffers + (size_t)k * DIRECT_BYTES,
 					   lines, sizeof lines, cudaMemcpyHostToDevice));
 	for (int i = 0; i < g->n; i++)
+		for (size_t k = 0; k < PAT_CONNS; k++)
+			CUDA_OK(cudaMemcpy(g->rank[i].doubling_buffers + k * DIRECT_BYTES, lines,
+					   sizeof lines, cudaMemcpyHostToDevice));
+	for (int i = 0; i < g->n; i++)
 		for (size_t k = 0; k < TREE_CONNS; k++)
 			CUDA_OK(cudaMemcpy(g->rank[i].tree_buffers + k * BUFFERS_BYTES +
 						   buffer_at[DEV_LL],
@@ -323,6 +327,8 @@ static void pat_begin_late(struct ring *g, uint64_t first)
 		CUDA_OK(cudaMemcpy(g->rank[i].pat_recv_mem, tail, sizeof tail,
 				   cudaMemcpyHostToDevice));
 		CUDA_OK(cudaMemcpy(g->rank[i].pat_send_mem, head, sizeof head,
+				   cudaMemcpyHostToDevice));
+		CUDA_OK(cudaMemcpy(g->rank[i].doubling_send_mem, head, sizeof head,
 				   cudaMemcpyHostToDevice));
 	}
 }
@@ -387,7 +393,7 @@ static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
 	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
 		struct dev_program_row row = steps_program(program);
 
-		if (row.proto != DEV_LL ||
+		if (row.proto != DEV_LL || !program_runs(program, n) ||
 		    ((row.algo == DEV_RING || row.algo == DEV_TREE) && program_has_root(program)))
 			continue;
 		ring_alloc(g, run, n);
@@ -555,7 +561,7 @@ static void ring_abort_lines(const struct device_run *run, struct ring *g, int n
 		struct dev_work w =
 			program_work((enum dev_program)program, 90000, DEV_U8, DEV_SUM, 0, 1);
 
-		if (row.proto == DEV_SIMPLE)
+		if (row.proto == DEV_SIMPLE || !program_runs(program, n))
 			continue;
 		w.root = program_has_root((enum dev_program)program) ? program % n : -1;
 		w.nwarps = (uint8_t)(1 + program % 2);

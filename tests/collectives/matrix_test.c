@@ -206,7 +206,7 @@ static bool matrix_set_program(struct scenario *s, int program, const struct mat
 	static const char *const algos[DEV_ALGO_COUNT] = {
 		[DEV_RING] = "NCCL_ALGO=Ring",        [DEV_ONE_SHOT] = "NCCL_ALGO=OneShot",
 		[DEV_TWO_SHOT] = "NCCL_ALGO=TwoShot", [DEV_TREE] = "NCCL_ALGO=Tree",
-		[DEV_PAT] = "NCCL_ALGO=PAT",
+		[DEV_PAT] = "NCCL_ALGO=PAT",          [DEV_DOUBLING] = "NCCL_ALGO=Doubling",
 	};
 	const struct lab_config *c = &s->lab;
 
@@ -222,9 +222,11 @@ static bool matrix_set_program(struct scenario *s, int program, const struct mat
 	}
 	const struct dev_program_row row = steps_program(program);
 	bool direct = row.algo == DEV_ONE_SHOT || row.algo == DEV_TWO_SHOT;
+	uint32_t ranks = c->hosts * c->gpus;
 
 	if (strcmp(funcs[row.func], c->collective->name) || (way->torn && row.proto == DEV_LL128) ||
-	    (direct && (c->hosts > 1 || way->no_p2p)))
+	    (direct && (c->hosts > 1 || way->no_p2p)) ||
+	    (row.algo == DEV_DOUBLING && (ranks & (ranks - 1))))
 		return false;
 	scenario_set_env(s, algos[row.algo]);
 	scenario_set_env(s, matrix_protocols[row.proto]);

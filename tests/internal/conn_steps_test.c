@@ -13,7 +13,7 @@
 /* A communicator whose connections have these protocols. */
 #define COMM_OF(bits)                                                                              \
 	{                                                                                          \
-		.protos = {(bits), (bits), (bits), (bits), (bits) }                                \
+		.protos = {(bits), (bits), (bits), (bits), (bits), (bits) }                        \
 	}
 #define ALL_PROTOS ((1u << DEV_PROTO_COUNT) - 1)
 

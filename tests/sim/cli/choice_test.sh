@@ -9,7 +9,7 @@ bad=0
 # run SETTING [COLLECTIVE]: its exit code; what it prints is in $said. On $hosts hosts, 1 without it
 run() {
 	local rc=0
-	said=$(env "$1" "$doppel" run "${2:-all_reduce}" --hosts "${hosts:-1}" --gpus 2 -b 8 -e 8 --place in 2>&1) || rc=$?
+	said=$(env "$1" "$doppel" run "${2:-all_reduce}" --hosts "${hosts:-1}" --gpus "${gpus:-2}" -b 8 -e 8 --place in 2>&1) || rc=$?
 	return $rc
 }
 
@@ -30,7 +30,7 @@ for setting in NCCL_ALGO= NCCL_ALGO=^ NCCL_ALGO=Ring NCCL_ALGO=tree,ring NCCL_AL
 done
 
 # no program is left: for any collective, or for one that has a list
-for setting in NCCL_ALGO=NVLSTree NCCL_ALGO=^ring,Tree,NVLS,NVLSTree,pat,collnetdirect,collnetchain,oneshot,twoshot; do
+for setting in NCCL_ALGO=NVLSTree NCCL_ALGO=^ring,Tree,NVLS,NVLSTree,pat,collnetdirect,collnetchain,oneshot,twoshot,doubling; do
 	refused "$setting" "$setting allows no program; there are Ring/"
 done
 for setting in 'NCCL_ALGO=allreduce:nvlstree' 'NCCL_ALGO=ring;allreduce:nvlstree'; do
@@ -49,6 +49,7 @@ NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL run NCCL_ALGO=OneShot && grep -q 'Algo ON
 }
 refused NCCL_ALGO=twoshot 'allows no program for broadcast; there are Ring/Simple, Ring/LL' broadcast
 NCCL_P2P_DISABLE=1 refused NCCL_ALGO=OneShot 'expected 2 to 8 ranks of one host with p2p between all of them, there are 2 ranks on 1 hosts without p2p; Ring'
+gpus=3 refused NCCL_ALGO=Doubling 'expected a power of two of ranks, there are 3 ranks on 1 hosts'
 hosts=2 refused NCCL_ALGO=OneShot 'there are 4 ranks on 2 hosts; Ring connects any ranks'
 NCCL_P2P_DISABLE=1 run NCCL_ALGO=OneShot,Ring || { echo "NCCL_ALGO=OneShot,Ring without p2p: exit code $?: $said"; bad=1; }
 # what is not a list

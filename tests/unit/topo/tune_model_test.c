@@ -43,10 +43,11 @@ static struct topo_summary hosts_of(int32_t nhosts, int32_t each)
 	return s;
 }
 
-/* Programs that connect every two ranks. */
+/* Programs that several hosts do not run, or only if there is no other one. */
 static uint64_t shots(void)
 {
-	return algo_programs(DEV_ONE_SHOT) | algo_programs(DEV_TWO_SHOT);
+	return algo_programs(DEV_ONE_SHOT) | algo_programs(DEV_TWO_SHOT) |
+	       algo_programs(DEV_DOUBLING);
 }
 
 static enum dev_proto proto_of(const char *name)
@@ -324,7 +325,7 @@ END_TEST
 START_TEST(many_hosts_choose_trees_for_little_and_rings_for_much)
 {
 	struct topo_summary many = hosts_of(32, 8);
-	uint64_t programs = TUNE_ALL_PROGRAMS;
+	uint64_t programs = tune_programs(&many, TUNE_ALL_PROGRAMS, true);
 	struct tune_model m;
 
 	tune_model_make(&m, &many, 16, programs);
