@@ -25,7 +25,6 @@
  * way to it, when the rank closed that: the peer had all that it needed to open the memory, and the
  * rank could not know.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -46,18 +45,19 @@ static int conn_want_compare(const struct conn_want *a, const struct conn_want *
 	return a->channel < b->channel ? -1 : a->channel > b->channel;
 }
 
-static int conn_want_order(const void *a, const void *b)
-{
-	return conn_want_compare(a, b);
-}
-
 /* In order, without those that have no peer. */
 static void conn_job_sort(struct conn_job *job, const struct conn_want *wants, int n)
 {
-	for (int i = 0; i < n; i++)
-		if (wants[i].peer >= 0)
-			job->want[job->n++] = wants[i];
-	qsort(job->want, (size_t)job->n, sizeof *job->want, conn_want_order);
+	for (int i = 0; i < n; i++) {
+		int at = job->n;
+
+		if (wants[i].peer < 0)
+			continue;
+		for (; at > 0 && conn_want_compare(&wants[i], &job->want[at - 1]) < 0; at--)
+			job->want[at] = job->want[at - 1];
+		job->want[at] = wants[i];
+		job->n++;
+	}
 }
 
 static bool conn_wants_part(const struct conn_want *a, const struct conn_want *b)
