@@ -327,6 +327,7 @@ static const struct os_sched_ops sched_sim_os = {
 	.shared_store = accessor_store,
 	.shared_wrote = accessor_wrote,
 	.shared_note = accessor_note,
+	.zero = accessor_zero,
 };
 
 /* ---- struct sched_ops ----------------------------------------------------------------------- */
