@@ -285,8 +285,8 @@ struct topo_trees {
 	int8_t nic_up[DEV_MAX_CHANNELS], nic_down[DEV_MAX_CHANNELS][TOPO_TREE_DOWN];
 };
 /* parent: [2 * topo_connect_fewest * nranks]. The distinct trees are filled with every rank's
- * parent. ncclInvalidUsage: a rank's place in a tree is outside its host's order, or another rank's;
- * the log names rank and channel. ncclInternalError: a rank has no channel. */
+ * parent. ncclInvalidUsage: a rank's place in a tree is outside its host's order, or another
+ * rank's; the log names rank and channel. ncclInternalError: a rank has no channel. */
 ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, int rank,
 				struct topo_trees *trees, int32_t *parent);
 /* Writes "1/-1/-1->0->-1": the children of a rank in a channel, the rank, its parent. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What accesses of kernels' threads have in common. Only device_access.c and device_lines.c include
- * it.
+ * Checks and descriptions that all accesses of kernels' threads share. Only device_access.c and
+ * device_lines.c include it.
  */
 #ifndef BACKENDS_FAKECUDA_DEVICE_ACCESS_H
 #define BACKENDS_FAKECUDA_DEVICE_ACCESS_H
