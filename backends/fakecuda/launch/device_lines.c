@@ -112,7 +112,7 @@ static const struct fc_range *run_pairs(struct dev *d, const char *what, const v
 	return run_range(d, what, p, (uint64_t)lines * DEV_LINE128_BYTES);
 }
 
-/* What a store of pairs stores, and where. */
+/* The arguments of a store of pairs. */
 struct run_pairs_store {
 	uint64_t *p;
 	const uint64_t *data;
@@ -231,5 +231,7 @@ uint32_t fakedev_pairs_load(struct dev *d, const void *p, uint64_t flag, uint64_
 	n = run_keeps_lines(d, range) ? run_load_whole(at, flag, data, first, lines)
 				      : run_load_torn(d, &a, at, flag, data, first, lines);
 	run_charge(d, range, false, (uint64_t)(n - first) * DEV_LINE128_BYTES);
+	if (n == lines && range->kind != FC_RANGE_HOST && LIKELY(!mem_on))
+		fc_va_lines_read((uintptr_t)p, (uint64_t)lines * DEV_LINE128_BYTES);
 	return n;
 }
