@@ -392,6 +392,10 @@ void fc_va_wipe(uint64_t address, uint64_t bytes); /* zeroes the range */
 /* Zeroes the range, for cudaMemset. Pages that were never written stay untouched. The caller need
  * not call fc_va_wrote. */
 void fc_va_zero(uint64_t address, uint64_t bytes);
+/* Lines of LL128 in the range were read, each by the only thread that reads it. If the GPUs have
+ * much memory in use, whole pages of the lines are given back. They are zero then, and no line has
+ * the flag zero. */
+void fc_va_lines_read(uint64_t address, uint64_t bytes);
 /* Maps whole pages of cuMem in both views, until fc_va_unwindow. The program's view of host memory
  * is inaccessible until fc_va_open. */
 bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes);

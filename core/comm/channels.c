@@ -194,14 +194,14 @@ struct channels_word {
 	uint64_t ends;   /* transport_ends_sum */
 };
 
-/* Temporary data of the agreement; one allocation. */
+/* Temporary data of the agreement. */
 struct channels_scratch {
 	struct topo_rings rings;
 	struct topo_trees trees;
 	struct topo_digest digest;
 	struct topo_rank_info *all; /* [nranks] */
-	int32_t *order, *parent;    /* [DEV_MAX_CHANNELS * nranks] */
 	struct channels_word *word; /* [nranks] */
+	int32_t *order, *parent;    /* of the distinct rings and trees; one allocation */
 };
 
 /* Ends all ranks together after an error that all derive from the same data. A rank that left
@@ -434,7 +434,7 @@ static ncclResult_t channels_gather(struct ncclComm *comm, struct topo_rank_info
 	if (rc)
 		return rc;
 	topo_rank_info_fill(mine, comm->topo, comm->graph, comm->peers[comm->rank].host_hash,
-			    comm->local_rank, comm->local_to_rank);
+			    comm->local_rank);
 	mine->network = comm->net.ops ? net_index(comm->net.ops) : -1;
 	rc = bootstrap_all_gather(comm->bootstrap, all, sizeof *all);
 	return rc ? rc : comm_network_agree(comm, all, again);
@@ -455,6 +455,21 @@ static ncclResult_t channels_gather_all(struct ncclComm *comm, struct topo_rank_
 	return rc;
 }
 
+/* Makes room for as many rings and trees as the gathered data has. */
+static ncclResult_t channels_room(const struct ncclComm *comm, struct channels_scratch *s)
+{
+	size_t rings = (size_t)topo_connect_fewest(s->all, comm->nranks) * (size_t)comm->nranks;
+
+	s->order = os_alloc(3 * rings * sizeof *s->order, "rings and trees");
+	if (!s->order) {
+		WARN("rank %d: no memory for the rings and trees of %d ranks", comm->rank,
+		     comm->nranks);
+		return ncclSystemError;
+	}
+	s->parent = s->order + rings;
+	return ncclSuccess;
+}
+
 ncclResult_t comm_channels_make(struct ncclComm *comm)
 {
 	ncclResult_t rc = channels_surroundings(comm);
@@ -462,22 +477,21 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 	if (rc)
 		return rc;
 	size_t gathered = (size_t)comm->nranks * sizeof(struct topo_rank_info);
-	size_t hashes = (size_t)comm->nranks * sizeof(struct channels_word);
-	size_t order = (size_t)comm->nranks * DEV_MAX_CHANNELS * sizeof(int32_t);
-	struct channels_scratch *scratch = os_alloc(sizeof *scratch + gathered + hashes + 2 * order,
-						    "ring and tree agreement");
+	size_t words = (size_t)comm->nranks * sizeof(struct channels_word);
+	struct channels_scratch *scratch =
+		os_alloc(sizeof *scratch + gathered + words, "ring and tree agreement");
 	if (!scratch) {
-		WARN("rank %d: no memory for the rings and trees of %d ranks", comm->rank,
-		     comm->nranks);
+		WARN("rank %d: no memory for the channels of %d ranks", comm->rank, comm->nranks);
 		return ncclSystemError;
 	}
 	scratch->all = (void *)(scratch + 1);
 	scratch->word = (void *)((char *)scratch->all + gathered);
-	scratch->order = (void *)((char *)scratch->word + hashes);
-	scratch->parent = (void *)((char *)scratch->order + order);
 	rc = channels_gather_all(comm, scratch->all);
 	if (!rc)
+		rc = channels_room(comm, scratch);
+	if (!rc)
 		rc = channels_agree(comm, scratch);
+	os_free(scratch->order);
 	os_free(scratch);
 	return rc;
 }

@@ -13,62 +13,33 @@
 
 #include "core/device/shim_fake.h"
 
-enum { PAIRS_WORDS = DEV_WARP_DATA / 8, PAIR_WORDS = DEV_PAIR_DATA / 8, LINE128_WORDS = 16 };
-
-/* ---- words of data and words of lines -------------------------------------------------------- */
+enum { PAIRS_WORDS = DEV_WARP_DATA / 8 };
 
 static inline uint32_t pairs_count(uint32_t bytes)
 {
 	return DIV_UP(bytes, DEV_PAIR_DATA);
 }
 
-static inline void pairs_to_lines(uint64_t *lines, const uint64_t *data, uint32_t pairs,
-				  uint64_t flag)
-{
-	for (; pairs--; data += PAIR_WORDS, lines += 2 * LINE128_WORDS) {
-		memcpy(lines, data, 15 * sizeof *data);
-		memcpy(lines + 16, data + 16, 14 * sizeof *data);
-		lines[30] = data[15];
-		lines[15] = lines[31] = flag;
-	}
-}
-
-static inline void pairs_from_lines(uint64_t *data, const uint64_t *lines, uint32_t pairs)
-{
-	for (; pairs--; data += PAIR_WORDS, lines += 2 * LINE128_WORDS) {
-		memcpy(data, lines, 15 * sizeof *data);
-		memcpy(data + 16, lines + 16, 14 * sizeof *data);
-		data[15] = lines[30];
-	}
-}
-
 /* By one lane. */
 DEV_FN void pairs_store(struct dev *d, void *p, const uint64_t *data, uint32_t bytes, uint64_t flag)
 {
-	uint64_t lines[DEV_WARP_PAIRS * 2 * LINE128_WORDS];
-	uint32_t pairs = pairs_count(bytes);
-
-	pairs_to_lines(lines, data, pairs, flag);
-	fakedev_lines128_store(d, p, lines, 2 * pairs);
+	fakedev_pairs_store(d, p, data, pairs_count(bytes), flag);
 }
 
 /* By one lane: waits for the first line that is not there yet. */
 DEV_FN bool pairs_wait(struct dev *d, const struct wait *first, uint64_t *data, uint32_t bytes)
 {
-	uint64_t lines[DEV_WARP_PAIRS * 2 * LINE128_WORDS];
-	uint32_t n = 2 * pairs_count(bytes), done;
 	const uint8_t *from = (const uint8_t *)first->on;
+	uint32_t lines = 2 * pairs_count(bytes), done;
 	struct wait w = *first;
 
-	done = fakedev_lines128_load(d, from, w.want, lines, n);
-	while (done < n) {
-		w.on = from + done * DEV_LINE128_BYTES + DEV_LINE128_BYTES - 8;
+	done = fakedev_pairs_load(d, from, w.want, data, 0, lines);
+	while (done < lines) {
+		w.on = from + (done + 1) * DEV_LINE128_BYTES - 8;
 		if (!fakedev_wait(d, &w, NULL))
 			return false;
-		done += fakedev_lines128_load(d, from + done * DEV_LINE128_BYTES, w.want,
-					      lines + done * LINE128_WORDS, n - done);
+		done = fakedev_pairs_load(d, from, w.want, data, done, lines);
 	}
-	pairs_from_lines(data, lines, n / 2);
 	return true;
 }
 

@@ -24,6 +24,7 @@
 /* Lines that a lane moves at a time: a warp moves 32. */
 #define DEV_LANE_LINES 1
 /* Of the data of 8 pairs of lines of 128 bytes. */
+#define DEV_WARP_PAIRS 8u
 #define DEV_LANE_WORDS 8
 /* Fruitless polls between two looks at the abort word. */
 #define DEV_ABORT_SPINS 10000

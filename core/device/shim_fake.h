@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The device shim over fakecuda: shim.h's functions as thin wrappers of the fakedev_* functions,
- * which device_run.c and device_access.c of backends/fakecuda implement. Included by shim.h only,
- * by device code (core/device, device tests) and by fakecuda itself.
+ * which device_run.c, device_access.c and device_lines.c of backends/fakecuda implement. Included by
+ * shim.h only, by device code (core/device, device tests) and by fakecuda itself.
  *
  * Contract between the two sides:
  *
@@ -71,12 +71,14 @@ uint64_t fakedev_now_ns(struct dev *d);
 void fakedev_lines_store(struct dev *d, void *p, const struct v16 *lines, uint32_t n);
 uint32_t fakedev_lines_load(struct dev *d, const void *p, uint32_t flag, struct v16 *lines,
 			    uint32_t n);
-/* Lines of 128 bytes next to each other, `words` with their flags. Each is stored whole where the
- * way to it keeps it whole (NVLink, the GPU's own memory), else in parts, and others may run in
- * between. How many of the lines, from the first on, have the flag; those are read. */
-void fakedev_lines128_store(struct dev *d, void *p, const uint64_t *words, uint32_t lines);
-uint32_t fakedev_lines128_load(struct dev *d, const void *p, uint64_t flag, uint64_t *words,
-			       uint32_t lines);
+/* Pairs of lines of 128 bytes next to each other, with their data (work.h). Each line is stored
+ * whole if the path to it keeps it whole (NVLink, the GPU's own memory). Otherwise it is stored in
+ * parts, and other threads may run in between. The load begins at line `first` and returns the first
+ * line without the flag, `lines` if each has it; the data of the lines before it is in `data`. */
+void fakedev_pairs_store(struct dev *d, void *p, const uint64_t *data, uint32_t pairs,
+			 uint64_t flag);
+uint32_t fakedev_pairs_load(struct dev *d, const void *p, uint64_t flag, uint64_t *data,
+			    uint32_t first, uint32_t lines);
 /* Check access and return the alias to touch. */
 const void *fakedev_read(struct dev *d, const void *p, size_t bytes);
 void *fakedev_write(struct dev *d, void *p, size_t bytes);
@@ -92,10 +94,12 @@ DOPPEL_EXTERN_C_END
 
 #include "core/device/reduce_copy_host.h"
 
-/* Lines that a lane moves at a time: a warp moves 32. */
-#define DEV_LANE_LINES (32 / DEV_WARP_WIDTH)
+/* A warp of one lane moves more lines at a time than the 32 of a GPU's, so that it moves a chunk
+ * with fewer accesses. */
+#define DEV_LANE_LINES (DEV_WARP_WIDTH == 1 ? 128 : 1)
 
-/* Of the data of 8 pairs of lines of 128 bytes: all of it, or as on a GPU. */
+/* It also moves more pairs of lines. A lane has all of their data, or its part as on a GPU. */
+#define DEV_WARP_PAIRS (DEV_WARP_WIDTH == 1 ? DEV_WARP_PAIRS_MOST : 8u)
 #define DEV_LANE_WORDS (DEV_WARP_WIDTH == 1 ? DEV_WARP_DATA / 8 : 8)
 
 /* Device functions are real functions on the fake: one place each to break on. */

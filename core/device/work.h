@@ -52,12 +52,12 @@
  *	second line   d16 d17 ... d29 d15 flag
  *
  * So all but one of the 16 bytes that a thread of a GPU moves at a time are neighbours in the
- * user's buffers too. The flag counts in 64 bits, and never wraps. A warp moves 8 pairs at a
- * time. */
+ * user's buffers too. The flag counts in 64 bits, and never wraps. A warp moves
+ * DEV_WARP_PAIRS at a time (shim_cuda.h, shim_fake.h). */
 #define DEV_LINE128_BYTES   128u
 #define DEV_PAIR_BYTES      256u
 #define DEV_PAIR_DATA       240u
-#define DEV_WARP_PAIRS      8u
+#define DEV_WARP_PAIRS_MOST 32u
 #define DEV_WARP_DATA       (DEV_WARP_PAIRS * DEV_PAIR_DATA)
 #define DEV_LINE128_FLAG(s) ((uint64_t)(s) + 1)
 

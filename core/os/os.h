@@ -273,6 +273,11 @@ void os_progress(void);
 void *os_alloc(size_t bytes, const char *what);
 void os_free(void *p);
 
+/* Zeroes memory that no other agent uses yet. Pages that are zero are not written: large memory
+ * that is new from the system stays without pages. In `sim` no device pins memory, and whole pages
+ * may be given back to the system. */
+void os_zero(void *p, size_t bytes);
+
 /* A pure cache keyed by content. It is the only state that simulated processes share; the value
  * must therefore be immutable and a function of the key alone. Returns the cached value for this
  * key. On a miss it calls make(key, key_bytes, arg), which returns a malloc block, or NULL on error

@@ -37,6 +37,8 @@ struct os_sched_ops {
 	void (*progress)(void);
 	void (*label)(const void *, const struct os_label *);
 	void (*unlabel)(const void *);
+	/* True if it zeroed the memory without looking at it. NULL: never. */
+	bool (*zero)(void *, size_t);
 	/* Hooks of shared.h; NULL: does nothing (plain `posix`). */
 	void (*shared_point)(const void *, size_t, enum shared_access, enum shared_order);
 	bool (*shared_store)(void *, size_t, uint64_t, enum shared_order);

@@ -178,22 +178,26 @@ void topo_matrix_print(const struct topo_system *sys, FILE *out);
 /* A rank's contribution to the agreement on channels, all-gathered by core/comm. First its host's
  * graph of every pattern. */
 struct topo_graph_info {
-	int32_t nchannels;
 	uint32_t bw_intra_mbps, bw_inter_mbps;
-	int32_t type_intra, type_inter;
-	int32_t same_channels, cross_nic;
-	int32_t shape; /* enum topo_shape */
+	int8_t nchannels;
+	int8_t type_intra, type_inter;
+	int8_t same_channels, cross_nic;
+	int8_t shape; /* enum topo_shape */
+	uint16_t pad0;
 };
-DOPPEL_CHECK_SIZE(struct topo_graph_info, 32);
+DOPPEL_CHECK_SIZE(struct topo_graph_info, 16);
+DOPPEL_STATIC_CHECK(DEV_MAX_CHANNELS <= INT8_MAX && TOPO_MAX_LOCAL <= INT8_MAX,
+		    "channels and local ranks fit the gathered data");
 /* The rank's own place in the graphs. */
 struct topo_ring_info {
-	int32_t prev[DEV_MAX_CHANNELS]; /* global rank within the host; -1: the ring enters here */
-	int32_t next[DEV_MAX_CHANNELS]; /* -1: the ring leaves here */
+	int8_t prev[DEV_MAX_CHANNELS]; /* local rank; -1: the ring enters here */
+	int8_t next[DEV_MAX_CHANNELS]; /* -1: the ring leaves here */
 };
 struct topo_tree_info {
 	/* Place in the order of its host. -1: no such channel. */
-	int16_t place[DEV_MAX_CHANNELS];
+	int8_t place[DEV_MAX_CHANNELS];
 };
+/* Small, because each rank holds those of all ranks. */
 struct topo_rank_info {
 	uint64_t host_hash;
 	int32_t local_rank; /* index on its host */
@@ -208,15 +212,14 @@ struct topo_rank_info {
 	struct topo_ring_info ring;
 	struct topo_tree_info tree;
 };
-DOPPEL_CHECK_SIZE(struct topo_rank_info, 736);
+DOPPEL_CHECK_SIZE(struct topo_rank_info, 256);
 DOPPEL_CHECK_OFFSET(struct topo_rank_info, graph, 32);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring, 96);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, tree, 608);
-/* Fills all fields but `network` for rank `local_rank` of this host. local_to_rank[local] is the
- * global rank of a local rank. */
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring, 64);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, tree, 192);
+/* Fills all fields but `network` for rank `local_rank` of this host. */
 void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
 			 struct topo_graph *const graph[TOPO_PATTERNS], uint64_t host_hash,
-			 int32_t local_rank, const int32_t *local_to_rank);
+			 int32_t local_rank);
 
 /* Returns the settings that a search depends on, as a number. Ranks of a host with different
  * settings may find different graphs. */
@@ -258,7 +261,10 @@ struct topo_rings {
 	/* Channel of this host's graph that the ring uses here. */
 	int32_t from[DEV_MAX_CHANNELS];
 };
-/* order: NULL, or [DEV_MAX_CHANNELS * nranks]. The distinct rings are filled with their ranks by
+/* Returns the fewest channels that a rank has, at least 0: no more rings than these are distinct,
+ * and no more trees than twice as many. */
+int32_t topo_connect_fewest(const struct topo_rank_info *all, int nranks);
+/* order: NULL, or [topo_connect_fewest * nranks]. The distinct rings are filled with their ranks by
  * position. Position 0 holds rank 0; order[c * nranks + index[c]] is this rank. */
 ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, int rank,
 				struct topo_rings *rings, int32_t *order);
@@ -278,9 +284,9 @@ struct topo_trees {
 	int32_t up[DEV_MAX_CHANNELS], down[DEV_MAX_CHANNELS][TOPO_TREE_DOWN];
 	int8_t nic_up[DEV_MAX_CHANNELS], nic_down[DEV_MAX_CHANNELS][TOPO_TREE_DOWN];
 };
-/* parent: [DEV_MAX_CHANNELS * nranks]. The distinct trees are filled with every rank's parent.
- * ncclInvalidUsage: a rank's place in a tree is outside its host's order, or another rank's; the
- * log names rank and channel. ncclInternalError: a rank has no channel. */
+/* parent: [2 * topo_connect_fewest * nranks]. The distinct trees are filled with every rank's
+ * parent. ncclInvalidUsage: a rank's place in a tree is outside its host's order, or another
+ * rank's; the log names rank and channel. ncclInternalError: a rank has no channel. */
 ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, int rank,
 				struct topo_trees *trees, int32_t *parent);
 /* Writes "1/-1/-1->0->-1": the children of a rank in a channel, the rank, its parent. */

@@ -205,21 +205,6 @@ ncclResult_t transport_steps_check(const struct conn *c, const uint32_t theirs[D
 	return ncclSuccess;
 }
 
-/* Writes only pages that are not zero already: memory that is fresh from the system stays without
- * pages until the first line is written. Buffers of lines are large, and small calls use few of
- * their pages. */
-static void transport_lines_zero(uint8_t *lines, uint64_t bytes)
-{
-	const uint64_t page = 4096;
-
-	for (uint64_t at = 0; at < bytes; at += page) {
-		uint64_t n = MIN_OF(page, bytes - at);
-
-		if (lines[at] || memcmp(lines + at, lines + at + 1, n - 1))
-			memset(lines + at, 0, n);
-	}
-}
-
 void transport_lines_init(enum dev_proto proto, void *lines, uint64_t bytes)
 {
 	uint64_t half = (uint64_t)DEV_LINE_FLAG(transport_first_step() - 1) << 32;
@@ -228,7 +213,7 @@ void transport_lines_init(enum dev_proto proto, void *lines, uint64_t bytes)
 	if (proto == DEV_LL128)
 		half = 0; /* no step has that flag */
 	if (!half)
-		transport_lines_zero(lines, bytes);
+		os_zero(lines, bytes);
 	for (uint64_t i = 0; half && i < bytes / sizeof *at; i++)
 		at[i] = half;
 }

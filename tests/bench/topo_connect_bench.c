@@ -77,17 +77,13 @@ static struct topo_rank_info *bench_gather(const struct topo_system *sys, int ho
 	static struct topo_graph ring, tree;
 	struct topo_graph *const graph[TOPO_PATTERNS] = {[TOPO_RING] = &ring, [TOPO_TREE] = &tree};
 	struct topo_rank_info *all = bench_alloc((size_t)hosts * GPUS, sizeof *all);
-	int32_t local_to_rank[GPUS];
 
 	bench_must(topo_search(sys, TOPO_RING, true, &ring));
 	bench_must(topo_search(sys, TOPO_TREE, true, &tree));
-	for (int h = 0; h < hosts; h++) {
-		for (int32_t i = 0; i < GPUS; i++)
-			local_to_rank[i] = h * GPUS + i;
+	for (int h = 0; h < hosts; h++)
 		for (int32_t i = 0; i < GPUS; i++)
 			topo_rank_info_fill(&all[h * GPUS + i], sys, graph, 0x9e37u * (uint64_t)h,
-					    i, local_to_rank);
-	}
+					    i);
 	return all;
 }
 

@@ -30,7 +30,7 @@ static void torn_launch(const struct device_run *r, struct litmus_args *a, int g
 static void torn_body(const struct device_run *r)
 {
 	struct torn_result *result = device_host_alloc(sizeof *result);
-	size_t bytes = (size_t)2 * DEV_STEPS * DEV_WARP_PAIRS * DEV_PAIR_BYTES;
+	size_t bytes = (size_t)2 * DEV_STEPS * DEV_WARP_PAIRS_MOST * DEV_PAIR_BYTES;
 	struct litmus_args a = {.steps = TORN_STEPS,
 				.slots = DEV_STEPS,
 				.form = LITMUS_PAIRS,

@@ -55,7 +55,7 @@ static void litmus_gpus(const struct device_run *r, struct host_result *result, 
 			struct litmus_args a, int warps)
 {
 	size_t line_bytes = (size_t)(warps * r->width) * sizeof(struct v16);
-	size_t pair_bytes = (size_t)warps * DEV_WARP_PAIRS * DEV_PAIR_BYTES;
+	size_t pair_bytes = (size_t)warps * DEV_WARP_PAIRS_MOST * DEV_PAIR_BYTES;
 	size_t slot_bytes = (size_t)a.slots * MAX_OF(line_bytes, pair_bytes);
 	void *slots = device_alloc(to, slot_bytes), *tail = device_alloc(to, 8);
 	void *head = device_alloc(from, 8);

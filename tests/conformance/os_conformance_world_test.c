@@ -434,6 +434,31 @@ static void shm_is_made_opened_and_unlinked(void)
 	ck_assert_int_eq(os_shm_unmap(b, 8192), 0);
 }
 
+/* 3 bytes after the start, so that the range has parts of pages at both ends. */
+static void zero_leaves_the_bytes_around(uint8_t *mem, size_t bytes)
+{
+	memset(mem, 0x5a, bytes);
+	os_zero(mem + 3, bytes - 7);
+	for (size_t i = 0; i < bytes; i++)
+		ck_assert_uint_eq(mem[i], i < 3 || i >= bytes - 4 ? 0x5a : 0);
+}
+
+static void memory_is_zeroed_in_private_and_shared_pages(void)
+{
+	const size_t bytes = 300 << 10;
+	char name[64];
+	uint8_t *own = os_alloc(bytes, "own pages"), *shared;
+
+	snprintf(name, sizeof name, "doppel-zero-%d", os_proc()->pid);
+	ck_assert_int_eq(os_shm_create(name, bytes, (void **)&shared), 0);
+	zero_leaves_the_bytes_around(own, 100);
+	zero_leaves_the_bytes_around(own, bytes);
+	zero_leaves_the_bytes_around(shared, bytes);
+	ck_assert_int_eq(os_shm_unlink(name), 0);
+	ck_assert_int_eq(os_shm_unmap(shared, bytes), 0);
+	os_free(own);
+}
+
 static void shm_is_on_a_device(void)
 {
 	uint64_t one = 0, two = 0;
@@ -533,6 +558,7 @@ static void letters_go_with_their_mailbox(void)
 	X(a_sender_that_outruns_its_reader_is_held)                                                \
 	X(interfaces_are_listed_and_reachable)                                                     \
 	X(shm_is_made_opened_and_unlinked)                                                         \
+	X(memory_is_zeroed_in_private_and_shared_pages)                                            \
 	X(shm_is_on_a_device)                                                                      \
 	X(the_limit_of_descriptors_is_raised)                                                      \
 	X(a_descriptor_goes_through_a_mailbox)                                                     \

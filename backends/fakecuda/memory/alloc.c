@@ -9,6 +9,10 @@
 
 #include <string.h>
 
+/* Larger memory begins at a page, so that its slots of whole pages can be given back. */
+#define ALLOC_PAGES_MIN (64u << 10)
+#define ALLOC_PAGE      4096u
+
 struct fc_device *fc_device_at(uint64_t address)
 {
 	if (!fc.ready || !fc_va_is_device(address))
@@ -144,7 +148,8 @@ static cudaError_t alloc_new(const struct fc_proc *proc, struct fc_device *dev, 
 cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
 {
 	struct fc_alloc *a;
-	cudaError_t rc = alloc_new(ctx->proc, ctx->dev, bytes, FC_ALIGN, &a);
+	uint64_t align = bytes < ALLOC_PAGES_MIN ? FC_ALIGN : ALLOC_PAGE;
+	cudaError_t rc = alloc_new(ctx->proc, ctx->dev, bytes, align, &a);
 
 	if (!rc)
 		*address = a->base;

@@ -28,6 +28,8 @@
 /* Written pages are zeroed and kept for the next world, which is cheaper than faulting in new ones.
  * A GPU with more written pages than this frees them instead. */
 #define VA_KEEP_MAX (4u << 20)
+/* GPUs' lines that were read keep their pages until all GPUs have so many written pages. */
+#define VA_LINES_MIN ((1ull << 30) / VA_PAGE)
 
 /* One bit per page. */
 struct va_chunk {
@@ -42,6 +44,7 @@ static struct {
 	bool strict;
 	struct va_chunk **chunk; /* NULL: not mapped */
 	uint64_t chunks_end;
+	uint64_t written_pages; /* of this world; atomic */
 } va;
 
 static bool va_open(void)
@@ -94,6 +97,7 @@ bool fc_va_start(uint64_t bytes, bool strict)
 	}
 	if (!va.fd && !va_open())
 		return false;
+	va.written_pages = 0;
 	return va_set_strict(strict);
 }
 
@@ -174,6 +178,7 @@ static void va_mark_piece(uint64_t address, uint64_t bytes)
 			continue;
 		__atomic_fetch_or(&c->written[i], bit, __ATOMIC_RELAXED);
 		__atomic_fetch_or(&c->touched[i / 64], 1ull << i % 64, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&va.written_pages, 1, __ATOMIC_RELAXED);
 	}
 }
 
@@ -194,6 +199,35 @@ static bool va_written(uint64_t page)
 	ASSERT(c);
 	uint64_t word = __atomic_load_n(&c->written[page / 64 % VA_WORDS], __ATOMIC_RELAXED);
 	return word >> page % 64 & 1;
+}
+
+static void va_forget(uint64_t page)
+{
+	struct va_chunk *c = va.chunk[page / (VA_CHUNK / VA_PAGE)];
+	uint64_t *written = &c->written[page / 64 % VA_WORDS], bit = 1ull << page % 64;
+	uint64_t *kept = &c->kept[page / 64 % VA_WORDS];
+
+	va.written_pages -= (*written & bit) != 0;
+	c->kept_pages -= (*kept & bit) != 0;
+	*written &= ~bit;
+	*kept &= ~bit;
+}
+
+void fc_va_lines_read(uint64_t address, uint64_t bytes)
+{
+	uint64_t home, page, end;
+
+	if (va.written_pages < VA_LINES_MIN || sim_engine_kind() == SIM_ENGINE_THREADS)
+		return;
+	if (fc_vmm_piece(address, bytes, &home) != bytes || home >= FC_HOST_BASE)
+		return;
+	page = DIV_UP(home - FC_VA_BASE, VA_PAGE);
+	end = (home - FC_VA_BASE + bytes) / VA_PAGE;
+	if (page >= end || fallocate(va.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				     (off_t)(page * VA_PAGE), (off_t)((end - page) * VA_PAGE)))
+		return;
+	for (; page < end; page++)
+		va_forget(page);
 }
 
 static void va_zero_piece(uint64_t address, uint64_t bytes)

@@ -15,7 +15,39 @@ struct topo_connect_ring {
 	int32_t *enter;   /* [hosts.count]: rank where this channel's ring enters */
 	int32_t *ring;    /* [nranks]: ranks of this channel, host after host */
 	int32_t *seen_in; /* [nranks]: last channel + 1 in which the rank was placed */
+	int32_t *first;   /* [hosts.count + 1]: where each host begins in `member` */
+	int32_t *member;  /* [nranks]: ranks by host and local rank */
 };
+
+/* Finds the ranks of each host by their local ranks. */
+static ncclResult_t topo_ring_members(struct topo_connect_ring *c)
+{
+	topo_hosts_first(&c->hosts, c->first);
+	memset(c->member, 0xff, (size_t)c->hosts.nranks * sizeof *c->member);
+	for (int32_t r = 0; r < c->hosts.nranks; r++) {
+		int32_t host = c->hosts.of_rank[r], n = c->first[host + 1] - c->first[host];
+		int32_t local = c->hosts.all[r].local_rank;
+
+		if (local < 0 || local >= n || c->member[c->first[host] + local] >= 0) {
+			WARN("rank %d is local rank %d of its host, expected one of 0 to %d that "
+			     "no other rank is",
+			     r, local, n - 1);
+			return ncclInternalError;
+		}
+		c->member[c->first[host] + local] = r;
+	}
+	return ncclSuccess;
+}
+
+/* Returns the rank that is local rank `local` of the host. -1: `local` is negative; nranks: there
+ * is no such rank. */
+static int32_t topo_ring_member(const struct topo_connect_ring *c, int32_t host, int32_t local)
+{
+	if (local < 0)
+		return -1;
+	return local < c->first[host + 1] - c->first[host] ? c->member[c->first[host] + local]
+							   : c->hosts.nranks;
+}
 
 /* ---- paired channels --------------------------------------------------------------------------
  *
@@ -42,14 +74,16 @@ static int32_t topo_ring_from(bool swaps, int32_t host, int32_t channel)
 
 static int32_t topo_ring_prev(const struct topo_connect_ring *c, int32_t rank, int32_t channel)
 {
-	return c->hosts.all[rank]
-		.ring.prev[topo_ring_from(c->swaps, c->hosts.of_rank[rank], channel)];
+	int32_t host = c->hosts.of_rank[rank], from = topo_ring_from(c->swaps, host, channel);
+
+	return topo_ring_member(c, host, c->hosts.all[rank].ring.prev[from]);
 }
 
 static int32_t topo_ring_next(const struct topo_connect_ring *c, int32_t rank, int32_t channel)
 {
-	return c->hosts.all[rank]
-		.ring.next[topo_ring_from(c->swaps, c->hosts.of_rank[rank], channel)];
+	int32_t host = c->hosts.of_rank[rank], from = topo_ring_from(c->swaps, host, channel);
+
+	return topo_ring_member(c, host, c->hosts.all[rank].ring.next[from]);
 }
 
 /* ---- the ring of a channel ------------------------------------------------------------------ */
@@ -146,16 +180,22 @@ ncclResult_t topo_rings_make(struct topo_all_rings *a, const struct topo_hosts *
 				      .nchannels = topo_connect_channels(hosts),
 				      .enter = scratch,
 				      .ring = scratch + n,
-				      .seen_in = scratch + 2 * n};
+				      .seen_in = scratch + 2 * n,
+				      .member = scratch + 3 * n,
+				      .first = scratch + 4 * n};
+	ncclResult_t rc;
 
 	if (c.nchannels < 1) {
 		WARN("a rank has no channel, expected 1 to %d", DEV_MAX_CHANNELS);
 		return ncclInternalError;
 	}
+	rc = topo_ring_members(&c);
+	if (rc)
+		return rc;
 	memset(c.seen_in, 0, n * sizeof *c.seen_in);
 	c.swaps = topo_ring_swaps(hosts, c.nchannels);
 	for (int32_t channel = 0; channel < c.nchannels; channel++) {
-		ncclResult_t rc = topo_ring_walk(&c, channel);
+		rc = topo_ring_walk(&c, channel);
 		if (rc)
 			return rc;
 		topo_ring_turn(&c, order + (size_t)channel * n);
@@ -217,8 +257,9 @@ ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, in
 				struct topo_rings *rings, int32_t *order)
 {
 	struct topo_hosts hosts = {.all = all, .nranks = nranks};
-	size_t n = (size_t)nranks, own = order ? 0 : n * topo_connect_room(&hosts);
-	int32_t *memory = os_alloc((4 * n + own) * sizeof *memory, "ring connect");
+	size_t n = (size_t)nranks, own = (1 + TOPO_RINGS_SCRATCH) * n + 1;
+	size_t room = order ? 0 : n * (size_t)topo_connect_fewest(all, nranks);
+	int32_t *memory = os_alloc((own + room) * sizeof *memory, "ring connect");
 	int32_t index[DEV_MAX_CHANNELS] = {0};
 	struct topo_all_rings a;
 
@@ -230,7 +271,7 @@ ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, in
 	}
 	hosts.of_rank = memory;
 	topo_hosts_find(&hosts, memory + n);
-	ncclResult_t rc = topo_rings_make(&a, &hosts, order ? order : memory + 4 * n, memory + n);
+	ncclResult_t rc = topo_rings_make(&a, &hosts, order ? order : memory + own, memory + n);
 
 	if (!rc) {
 		topo_rings_find(&a, nranks, rank, index);
@@ -241,7 +282,7 @@ ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, in
 }
 
 void topo_ring_info_fill(struct topo_ring_info *info, const struct topo_graph *graph, int32_t n,
-			 int32_t local_rank, const int32_t *local_to_rank)
+			 int32_t local_rank)
 {
 	for (int32_t c = 0; c < DEV_MAX_CHANNELS; c++) {
 		info->prev[c] = info->next[c] = -1;
@@ -249,9 +290,9 @@ void topo_ring_info_fill(struct topo_ring_info *info, const struct topo_graph *g
 			if (graph->order[c][i] != local_rank)
 				continue;
 			if (i > 0)
-				info->prev[c] = local_to_rank[graph->order[c][i - 1]];
+				info->prev[c] = (int8_t)graph->order[c][i - 1];
 			if (i < n - 1)
-				info->next[c] = local_to_rank[graph->order[c][i + 1]];
+				info->next[c] = (int8_t)graph->order[c][i + 1];
 		}
 	}
 }

@@ -256,7 +256,7 @@ ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, in
 {
 	size_t n = (size_t)nranks;
 	struct topo_hosts hosts = {.all = all, .nranks = nranks};
-	size_t count = 3 * n + topo_trees_memory(nranks, topo_connect_room(&hosts));
+	size_t count = 3 * n + topo_trees_memory(nranks, (size_t)topo_connect_fewest(all, nranks));
 	int32_t *memory = os_alloc(count * sizeof *memory, "tree connect");
 	struct topo_all_trees a;
 
@@ -343,6 +343,6 @@ void topo_tree_info_fill(struct topo_tree_info *info, const struct topo_graph *g
 		info->place[c] = -1;
 		for (int32_t i = 0; i < n && c < graph->nchannels; i++)
 			if (graph->order[c][i] == local_rank)
-				info->place[c] = (int16_t)i;
+				info->place[c] = (int8_t)i;
 	}
 }

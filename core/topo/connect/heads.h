@@ -23,7 +23,7 @@ struct topo_head_info {
 struct topo_heads_info {
 	struct topo_head_info graph[TOPO_HEAD_PATTERNS]; /* index: topo_head_index */
 };
-DOPPEL_CHECK_SIZE(struct topo_heads_info, 396);
+DOPPEL_CHECK_SIZE(struct topo_heads_info, 204);
 /* Fills the contribution of rank `local_rank` of this host. The index of `graph` is
  * topo_head_index. */
 void topo_heads_info_fill(struct topo_heads_info *info, const struct topo_system *sys,

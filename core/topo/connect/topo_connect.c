@@ -53,6 +53,13 @@ int32_t topo_connect_channels(const struct topo_hosts *h)
 	return n;
 }
 
+int32_t topo_connect_fewest(const struct topo_rank_info *all, int nranks)
+{
+	const struct topo_hosts hosts = {.all = all, .nranks = nranks};
+
+	return MAX_OF(topo_connect_channels(&hosts), 0);
+}
+
 /* Doubles the number of channels, and doubles it again for fast GPUs over several hosts with few
  * channels: two blocks keep a ring's link busier than one. */
 int32_t topo_connect_double(const struct topo_hosts *h, enum topo_pattern pattern, int32_t n)
@@ -72,14 +79,14 @@ int32_t topo_connect_double(const struct topo_hosts *h, enum topo_pattern patter
 
 static void topo_graph_info_fill(struct topo_graph_info *info, const struct topo_graph *graph)
 {
-	info->nchannels = graph->nchannels;
+	info->nchannels = (int8_t)graph->nchannels;
 	info->bw_intra_mbps = graph->bw_intra_mbps;
 	info->bw_inter_mbps = graph->bw_inter_mbps;
-	info->type_intra = graph->type_intra;
-	info->type_inter = graph->type_inter;
-	info->same_channels = graph->same_channels;
-	info->cross_nic = graph->cross_nic;
-	info->shape = graph->shape;
+	info->type_intra = (int8_t)graph->type_intra;
+	info->type_inter = (int8_t)graph->type_inter;
+	info->same_channels = (int8_t)graph->same_channels;
+	info->cross_nic = (int8_t)graph->cross_nic;
+	info->shape = (int8_t)graph->shape;
 }
 
 static int32_t topo_direct_path(const struct topo_system *sys, int32_t gpu)
@@ -96,7 +103,7 @@ static int32_t topo_direct_path(const struct topo_system *sys, int32_t gpu)
 
 void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
 			 struct topo_graph *const graph[TOPO_PATTERNS], uint64_t host_hash,
-			 int32_t local_rank, const int32_t *local_to_rank)
+			 int32_t local_rank)
 {
 	memset(info, 0, sizeof *info);
 	info->host_hash = host_hash;
@@ -107,8 +114,7 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
 	info->nic = topo_nic_nearest(sys, local_rank);
 	for (int p = 0; p < TOPO_PATTERNS; p++)
 		topo_graph_info_fill(&info->graph[p], graph[p]);
-	topo_ring_info_fill(&info->ring, graph[TOPO_RING], topo_gpu_count(sys), local_rank,
-			    local_to_rank);
+	topo_ring_info_fill(&info->ring, graph[TOPO_RING], topo_gpu_count(sys), local_rank);
 	topo_tree_info_fill(&info->tree, graph[TOPO_TREE], topo_gpu_count(sys), local_rank);
 }
 
@@ -126,8 +132,9 @@ ncclResult_t topo_connect_all(const struct topo_rank_info *all, int nranks,
 			      struct topo_connected **out)
 {
 	struct topo_hosts hosts = {.all = all, .nranks = nranks};
-	size_t channels = topo_connect_room(&hosts), n = (size_t)nranks, rings = channels * n;
-	size_t count = 4 * n + 4 * rings + topo_trees_memory(nranks, channels);
+	size_t channels = (size_t)topo_connect_fewest(all, nranks), n = (size_t)nranks;
+	size_t rings = channels * n, own = (1 + TOPO_RINGS_SCRATCH) * n + 1;
+	size_t count = own + 4 * rings + topo_trees_memory(nranks, channels);
 	struct topo_connected *c =
 		os_alloc(sizeof *c + count * sizeof *c->memory, "rings and trees of all ranks");
 
@@ -135,7 +142,7 @@ ncclResult_t topo_connect_all(const struct topo_rank_info *all, int nranks,
 		WARN("out of memory for connecting the rings and trees of %d ranks", nranks);
 		return ncclSystemError;
 	}
-	int32_t *scratch = c->memory + n, *order = c->memory + 4 * n, *parent = order + rings;
+	int32_t *scratch = c->memory + n, *order = c->memory + own, *parent = order + rings;
 
 	c->hosts = hosts;
 	c->hosts.of_rank = c->memory;

@@ -24,11 +24,6 @@ void topo_hosts_first(const struct topo_hosts *h, int32_t *first);
 /* Returns the fewest channels of any rank and pattern, because a channel has a ring and trees. A
  * tree search that finds nothing leaves one channel, however many rings there are. */
 int32_t topo_connect_channels(const struct topo_hosts *h);
-/* topo_connect_channels for data that is not checked yet: a negative number becomes 0. */
-static inline size_t topo_connect_room(const struct topo_hosts *h)
-{
-	return (size_t)MAX_OF(topo_connect_channels(h), 0);
-}
 /* Returns the number of channels to use if searches found `n`. */
 int32_t topo_connect_double(const struct topo_hosts *h, enum topo_pattern pattern, int32_t n);
 
@@ -38,7 +33,8 @@ struct topo_all_rings {
 	bool swaps;                  /* paired channels swap on odd hosts */
 	const int32_t *order;        /* [distinct * nranks]: ranks by position, rank 0 first */
 };
-/* Fills *a and order. `scratch` is [3 * nranks]. */
+/* Fills *a and order. `scratch` is [TOPO_RINGS_SCRATCH * nranks + 1]. */
+enum { TOPO_RINGS_SCRATCH = 5 };
 ncclResult_t topo_rings_make(struct topo_all_rings *a, const struct topo_hosts *hosts,
 			     int32_t *order, int32_t *scratch);
 /* Fills index, [nranks * distinct] by rank: every rank's position in each ring. */
@@ -77,7 +73,7 @@ void topo_trees_of(const struct topo_all_trees *a, const struct topo_hosts *host
 
 /* connect_ring.c: fills the rank's place in its host's rings of `n` GPUs. */
 void topo_ring_info_fill(struct topo_ring_info *info, const struct topo_graph *graph, int32_t n,
-			 int32_t local_rank, const int32_t *local_to_rank);
+			 int32_t local_rank);
 /* connect_tree.c: fills the rank's place in its host's trees of `n` GPUs. */
 void topo_tree_info_fill(struct topo_tree_info *info, const struct topo_graph *graph, int32_t n,
 			 int32_t local_rank);

@@ -165,18 +165,13 @@ static ncclResult_t tune_gather(struct tune_world *w, const struct topo_system *
 	static struct topo_graph ring, tree;
 	static struct topo_rings rings;
 	struct topo_graph *const graphs[TOPO_PATTERNS] = {[TOPO_RING] = &ring, [TOPO_TREE] = &tree};
-	int32_t local_to_rank[TOPO_MAX_LOCAL];
 	ncclResult_t rc = topo_search(sys, TOPO_RING, hosts > 1, &ring);
 
 	if (!rc)
 		rc = topo_search(sys, TOPO_TREE, hosts > 1, &tree);
-	for (int32_t h = 0; h < hosts && !rc; h++) {
+	for (int32_t h = 0; h < hosts && !rc; h++)
 		for (int32_t i = 0; i < gpus; i++)
-			local_to_rank[i] = h * gpus + i;
-		for (int32_t i = 0; i < gpus; i++)
-			topo_rank_info_fill(&all[h * gpus + i], sys, graphs, (uint64_t)h + 1, i,
-					    local_to_rank);
-	}
+			topo_rank_info_fill(&all[h * gpus + i], sys, graphs, (uint64_t)h + 1, i);
 	if (!rc)
 		rc = topo_summary_make(&w->summary, all, hosts * gpus);
 	if (!rc)

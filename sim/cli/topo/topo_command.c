@@ -229,15 +229,12 @@ static ncclResult_t topo_job_connect(struct topo_job *job, const struct topo_sys
 {
 	struct topo_graph *const graphs[TOPO_PATTERNS] = {
 		[TOPO_RING] = &job->graph, [TOPO_TREE] = &job->tree};
-	int32_t local_to_rank[TOPO_MAX_LOCAL], gpus = topo_gpu_count(sys);
+	int32_t gpus = topo_gpu_count(sys);
 
-	for (int32_t h = 0; h < job->hosts; h++) {
-		for (int32_t i = 0; i < gpus; i++)
-			local_to_rank[i] = h * gpus + i;
+	for (int32_t h = 0; h < job->hosts; h++)
 		for (int32_t i = 0; i < gpus; i++)
 			topo_rank_info_fill(&job->all[h * gpus + i], sys, graphs, (uint64_t)h + 1,
-					    i, local_to_rank);
-	}
+					    i);
 	ncclResult_t rc = topo_connect_rings(job->all, job->ranks, 0, &job->rings, job->order);
 
 	return rc ? rc : topo_connect_trees(job->all, job->ranks, 0, &job->trees, job->parent);

@@ -255,6 +255,7 @@ void sim_stop(void)
 	tasks_discard();
 	events_stop();
 	waits_stop();
+	event_counts_stop();
 	label_stop();
 	fault_stop();
 	trace_stop();

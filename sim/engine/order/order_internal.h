@@ -65,12 +65,15 @@ const void *waits_home(const void *addr);
 void waits_add(struct task *t, const struct wait *const *w, int n, const shared_u32 *abort);
 void waits_remove(struct task *t);
 void waits_wrote(const void *addr, size_t bytes);
-uint64_t waits_event_seq(const void *object);
-void waits_event_post(const void *object);
 enum { POLL_FREE = 8 }; /* fruitless polls in a row before a task waits for a change */
 void pollers_park(struct task *t);
 void pollers_unpark(struct task *t);
 void pollers_wake(void);
+
+/* event_counts.c */
+uint64_t event_count_seq(const void *object);
+void event_count_post(const void *object);
+void event_counts_stop(void);
 
 /* event.c */
 void timer_add(struct timer *t, enum timer_kind kind, bool background, uint64_t when, uint32_t tie);

@@ -8,42 +8,30 @@
  * `sim` only, except the evaluation of a wait, which both engines use.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "sim/engine/order/order_internal.h"
 
 enum {
-	WAIT_BITS = 17,
-	WAIT_BUCKETS = 1 << WAIT_BITS, /* a world of 1,000 ranks has 100,000 nodes */
-	EVENT_BUCKETS_FIRST = 1 << 10,
+	WAIT_BITS_FIRST = 12,
 	GRANULE_SHIFT = 6,
 	PAGE_SHIFT = 6, /* granules of a page */
 };
 
-static struct wait_node *wait_bucket[WAIT_BUCKETS];
-static uint32_t wait_nodes;
-/* Number of nodes that watch a page of 4 KiB, or another page with the same hash. No task waits on
- * most payload, so a write of it needs one look per page. */
-static uint32_t wait_page[WAIT_BUCKETS];
-
-struct event_count {
-	const void *object;
-	uint64_t seq;
-	struct event_count *next;
-};
-/* At least as many buckets as objects: a world of thousands of ranks looks millions of times at
- * hundreds of thousands of sockets and CQs. */
-static struct event_count **event_bucket;
-static uint32_t event_buckets, event_objects;
+/* 1 << wait_bits buckets, at least as many as nodes: a world of 1,000 ranks has 600,000 nodes. */
+static struct wait_node **wait_bucket;
+static uint32_t wait_bits, wait_nodes;
+/* [1 << wait_bits]: number of nodes that watch a page of 4 KiB, or another page with the same hash.
+ * No task waits on most payload, so a write of it needs one look per page. */
+static uint32_t *wait_page;
 
 static inline uint32_t wait_hash(uintptr_t granule)
 {
-	return (uint32_t)((granule * 0x9e3779b97f4a7c15ull) >> (64 - WAIT_BITS));
+	return (uint32_t)((granule * 0x9e3779b97f4a7c15ull) >> (64 - wait_bits));
 }
 
 static inline uint32_t *wait_page_of(uintptr_t granule)
 {
-	return &wait_page[((granule >> PAGE_SHIFT) * 0x9e3779b97f4a7c15ull) >> (64 - WAIT_BITS)];
+	return &wait_page[((granule >> PAGE_SHIFT) * 0x9e3779b97f4a7c15ull) >> (64 - wait_bits)];
 }
 
 void sim_set_resolver(const void *(*resolve)(const void *addr),
@@ -164,22 +152,55 @@ uint64_t waits_deadline(const struct wait *const *w, int n)
 
 /* ---- the index ------------------------------------------------------------------------------ */
 
-static void wait_node_link(struct wait_node *node, struct task *t, int32_t index, const void *on,
-			   uint32_t bytes)
+static void wait_table_make(uint32_t bits)
 {
-	uintptr_t granule = (uintptr_t)on >> GRANULE_SHIFT;
+	wait_bits = bits;
+	wait_bucket = calloc((size_t)1 << bits, sizeof(struct wait_node *));
+	wait_page = calloc((size_t)1 << bits, sizeof *wait_page);
+	ASSERT(wait_bucket && wait_page);
+}
+
+static void wait_table_free(void)
+{
+	free(wait_bucket);
+	free(wait_page);
+	wait_bucket = NULL;
+	wait_page = NULL;
+}
+
+static void wait_node_insert(struct wait_node *node)
+{
+	uintptr_t granule = node->at >> GRANULE_SHIFT;
 	struct wait_node **bucket = &wait_bucket[wait_hash(granule)];
 
-	*node = (struct wait_node){.next = *bucket,
-				   .link = bucket,
-				   .at = (uintptr_t)on,
-				   .bytes = bytes,
-				   .index = index,
-				   .task = t};
+	node->next = *bucket;
+	node->link = bucket;
 	if (*bucket)
 		(*bucket)->link = &node->next;
 	*bucket = node;
 	++*wait_page_of(granule);
+}
+
+static void wait_table_grow(void)
+{
+	struct wait_node **old = wait_bucket;
+	uint32_t n = 1u << wait_bits;
+
+	free(wait_page);
+	wait_table_make(wait_bits + 2);
+	for (uint32_t i = 0; i < n; i++)
+		for (struct wait_node *node = old[i], *next; node; node = next) {
+			next = node->next;
+			wait_node_insert(node);
+		}
+	free(old);
+}
+
+static void wait_node_link(struct wait_node *node, struct task *t, int32_t index, const void *on,
+			   uint32_t bytes)
+{
+	*node = (struct wait_node){.at = (uintptr_t)on, .bytes = bytes, .index = index, .task = t};
+	wait_node_insert(node);
 }
 
 static uint32_t wait_bytes(const struct wait *w)
@@ -193,6 +214,8 @@ void waits_add(struct task *t, const struct wait *const *w, int n, const shared_
 
 	ASSERT(n >= 0 && want > 0);
 	ASSERT(t->node_n == 0);
+	while (wait_nodes + want > 1u << wait_bits)
+		wait_table_grow();
 	if (want > t->node_cap) {
 		t->node_cap = ALIGN_UP(want, 8);
 		t->node = realloc(t->node, t->node_cap * sizeof *t->node);
@@ -370,67 +393,6 @@ void sim_wrote(const void *addr, size_t bytes)
 		eng.sched->wrote(addr, bytes);
 }
 
-/* ---- event counts --------------------------------------------------------------------------- */
-
-static inline uint32_t event_hash(const void *object)
-{
-	return (uint32_t)(((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 32) & (event_buckets - 1);
-}
-
-static void event_table_grow(void)
-{
-	struct event_count **old = event_bucket;
-	uint32_t n = event_buckets;
-
-	event_buckets = n ? 4 * n : EVENT_BUCKETS_FIRST;
-	event_bucket = calloc(event_buckets, sizeof *event_bucket);
-	ASSERT(event_bucket);
-	for (uint32_t i = 0; i < n; i++) {
-		while (old[i]) {
-			struct event_count *c = old[i];
-			struct event_count **to = &event_bucket[event_hash(c->object)];
-
-			old[i] = c->next;
-			c->next = *to;
-			*to = c;
-		}
-	}
-	free(old);
-}
-
-static struct event_count *event_count_get(const void *object, bool make)
-{
-	struct event_count *c = event_buckets ? event_bucket[event_hash(object)] : NULL;
-
-	for (; c; c = c->next)
-		if (c->object == object)
-			return c;
-	if (!make)
-		return NULL;
-	if (event_objects >= event_buckets)
-		event_table_grow();
-	struct event_count **to = &event_bucket[event_hash(object)];
-	c = calloc(1, sizeof *c);
-	ASSERT(c);
-	*c = (struct event_count){.object = object, .next = *to};
-	*to = c;
-	event_objects++;
-	return c;
-}
-
-uint64_t waits_event_seq(const void *object)
-{
-	const struct event_count *c = event_count_get(object, false);
-
-	return c ? c->seq : 0;
-}
-
-void waits_event_post(const void *object)
-{
-	event_count_get(object, true)->seq++;
-	waits_wrote(object, 1);
-}
-
 /* ---- pollers -------------------------------------------------------------------------------- */
 
 void pollers_park(struct task *t)
@@ -477,8 +439,8 @@ void pollers_wake(void)
 
 void waits_start(void)
 {
-	memset(wait_bucket, 0, sizeof wait_bucket);
-	memset(wait_page, 0, sizeof wait_page);
+	wait_table_free();
+	wait_table_make(WAIT_BITS_FIRST);
 	wait_nodes = 0;
 	eng.pollers = NULL;
 	eng.pollers_end = &eng.pollers;
@@ -486,15 +448,5 @@ void waits_start(void)
 
 void waits_stop(void)
 {
-	for (uint32_t i = 0; i < event_buckets; i++) {
-		while (event_bucket[i]) {
-			struct event_count *c = event_bucket[i];
-
-			event_bucket[i] = c->next;
-			free(c);
-		}
-	}
-	free(event_bucket);
-	event_bucket = NULL;
-	event_buckets = event_objects = 0;
+	wait_table_free();
 }

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Implements the accessors of core/base/shared.h under `sim`. Each accessor is a scheduling point;
- * the memory model then sees the access. A write wakes the tasks that wait on its address.
+ * the memory model then sees the access. A write wakes the tasks that wait on its address. os_zero
+ * is here too.
  */
+#include <string.h>
+#include <sys/mman.h>
+
 #include "sim/engine/run/run_internal.h"
 #include "sim/engine/memory/memory.h"
+
+enum { ACCESSOR_GIVE_MIN = 64 << 10 };
 
 /* Describes an access at system scope to the memory model, by the address of the memory itself and
  * not of one of its mappings. */
@@ -57,4 +63,23 @@ void accessor_note(const void *addr, size_t bytes, enum shared_access access)
 	const struct mem_access a = accessor_access(addr, bytes, access, SHARED_RELAXED);
 
 	mem_note(&a);
+}
+
+/* Gives the whole pages of private memory back to the system: the next access finds new, zero
+ * pages. A smaller range is cheaper to write. */
+bool accessor_zero(void *p, size_t bytes)
+{
+	const uintptr_t page = 4096, at = ALIGN_UP((uintptr_t)p, page);
+	const uintptr_t end = ((uintptr_t)p + bytes) / page * page;
+
+	if (bytes < ACCESSOR_GIVE_MIN)
+		return false;
+	/* The kernel refuses MADV_FREE for memory that is not private, which MADV_DONTNEED would
+	 * leave as it is. */
+	if (madvise((void *)at, end - at, MADV_FREE) ||
+	    madvise((void *)at, end - at, MADV_DONTNEED))
+		return false;
+	memset(p, 0, at - (uintptr_t)p);
+	memset((void *)end, 0, (uintptr_t)p + bytes - end);
+	return true;
 }

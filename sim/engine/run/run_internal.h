@@ -67,6 +67,7 @@ void accessor_point(const void *addr, size_t bytes, enum shared_access access,
 bool accessor_store(void *addr, size_t bytes, uint64_t value, enum shared_order order);
 void accessor_wrote(const void *addr, size_t bytes, enum shared_access access);
 void accessor_note(const void *addr, size_t bytes, enum shared_access access);
+bool accessor_zero(void *p, size_t bytes);
 
 /* parts.c: the threads of `threads` */
 extern struct thread_part *threads_all; /* grows under threads_lock */

@@ -250,7 +250,7 @@ static void sched_sim_event_post(const void *object)
 	if (eng.current)
 		mem_release(object);
 	mem_release(NULL);
-	waits_event_post(object);
+	event_count_post(object);
 }
 
 /* Reads the count after a scheduling point: a change that the task has missed, and its post, may
@@ -260,7 +260,7 @@ static uint64_t sched_sim_event_seq(const void *object)
 	sched_sim_point();
 	if (eng.current)
 		mem_acquire(object);
-	return waits_event_seq(object);
+	return event_count_seq(object);
 }
 
 static uint64_t sched_sim_now(void)
@@ -327,6 +327,7 @@ static const struct os_sched_ops sched_sim_os = {
 	.shared_store = accessor_store,
 	.shared_wrote = accessor_wrote,
 	.shared_note = accessor_note,
+	.zero = accessor_zero,
 };
 
 /* ---- struct sched_ops ----------------------------------------------------------------------- */
@@ -379,7 +380,7 @@ const struct sched_ops sched_sim = {
 	.now_ns = sched_sim_now,
 	.wall_ns = clock_virtual_wall_ns,
 	.wrote = waits_wrote,
-	.event_seq = waits_event_seq,
+	.event_seq = event_count_seq,
 	.event_post = event_post,
 	.event_cancel = event_cancel,
 	.events_cancel_object = events_cancel_object,

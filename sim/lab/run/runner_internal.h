@@ -189,7 +189,7 @@ static inline uint64_t lab_launcher_ns(void)
 #define LAB_SMALL_BYTES   (LAB_RECOVER_COUNT * sizeof(int32_t)) /* of a buffer, at least */
 #define LAB_RECOVER_COUNT 1000u /* elements of the second communicator's collective */
 #define LAB_GUARD_BYTES   256   /* before and after each buffer */
-#define LAB_STAGING_BYTES (256u << 10)
+#define LAB_STAGING_BYTES (128u << 10) /* more than cudaMemcpyAsync stages by itself */
 
 void lab_rank_main(void *arg);
 void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what);

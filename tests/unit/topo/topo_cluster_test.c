@@ -97,7 +97,7 @@ static void cluster_host(struct cluster *c, const struct topo_system *sys, int h
 	util_check_graph(sys, graphs[TOPO_RING], true);
 	for (int32_t i = 0; i < topo_gpu_count(sys); i++) {
 		topo_rank_info_fill(&c->info[local_to_rank[i]], sys, graphs, 77u * (unsigned)h + 5,
-				    i, local_to_rank);
+				    i);
 		topo_heads_info_fill(&c->heads[local_to_rank[i]], sys, graphs + TOPO_PATTERNS, i);
 	}
 }

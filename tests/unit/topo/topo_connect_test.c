@@ -13,17 +13,13 @@ static int gather(const char *machine, int hosts, int gpus, bool in_turn)
 {
 	const struct topo_system *sys = util_system(machine, gpus);
 	struct topo_graph ring, tree;
-	int32_t local_to_rank[TOPO_MAX_LOCAL];
 	ck_assert(topo_search(sys, TOPO_RING, hosts > 1, &ring) == ncclSuccess);
 	ck_assert(topo_search(sys, TOPO_TREE, hosts > 1, &tree) == ncclSuccess);
-	for (int h = 0; h < hosts; h++) {
+	for (int h = 0; h < hosts; h++)
 		for (int i = 0; i < gpus; i++)
-			local_to_rank[i] = in_turn ? i * hosts + h : h * gpus + i;
-		for (int i = 0; i < gpus; i++)
-			topo_rank_info_fill(&info[local_to_rank[i]], sys,
+			topo_rank_info_fill(&info[in_turn ? i * hosts + h : h * gpus + i], sys,
 					    (struct topo_graph *[]){&ring, &tree},
-					    0x1000u * (unsigned)h + 7, i, local_to_rank);
-	}
+					    0x1000u * (unsigned)h + 7, i);
 	return hosts * gpus;
 }
 
@@ -109,7 +105,7 @@ START_TEST(twenty_thousand_hosts_make_one_ring)
 	for (int32_t r = 0; r < n; r += 2)
 		for (int32_t i = 0; i < 2; i++)
 			topo_rank_info_fill(&all[r + i], sys, (struct topo_graph *[]){&ring, &tree},
-					    0x1000u * (unsigned)r, i, (int32_t[]){r, r + 1});
+					    0x1000u * (unsigned)r, i);
 	ck_assert_msg(topo_connect_rings(all, n, n - 1, &last, NULL) == ncclSuccess, "%s",
 		      log_last_error());
 	ck_assert_int_eq(last.prev[0] + last.next[0], n - 2);
@@ -210,8 +206,8 @@ START_TEST(a_closed_ring_of_one_host_is_fine)
 	int n = gather(MACHINES "a100-4nic.xml", 1, 4, false);
 	for (int r = 0; r < n; r++)
 		for (int c = 0; c < info[r].graph[TOPO_RING].nchannels; c++) {
-			info[r].ring.prev[c] = (int16_t)((r + 3) % 4);
-			info[r].ring.next[c] = (int16_t)((r + 1) % 4);
+			info[r].ring.prev[c] = (int8_t)((r + 3) % 4);
+			info[r].ring.next[c] = (int8_t)((r + 1) % 4);
 		}
 	connect_all(n);
 	check_rings(n);
@@ -247,10 +243,13 @@ START_TEST(what_does_not_chain_up_is_refused_on_every_rank)
 		info[r].ring.next[0] = -1;
 	refuse(n, "expected 8");
 	memcpy(info, good, sizeof good);
-	info[2].ring.next[0] = 999;
 	for (int r = 0; r < 4; r++)
-		info[r].ring.next[0] = 999;
-	refuse(n, "999");
+		info[r].ring.next[0] = 99;
+	refuse(n, "off its host");
+	memcpy(info, good, sizeof good);
+	info[5].local_rank = 2;
+	refuse(n, "rank 6 is local rank 2");
+	memcpy(info, good, sizeof good);
 	info[0].graph[TOPO_RING].nchannels = 0;
 	refuse(n, "no channel");
 }

@@ -43,8 +43,13 @@ static void rank_fill(int rank, int host, int local, int n, enum topo_shape shap
 	r->graph[TOPO_RING].nchannels = r->graph[TOPO_TREE].nchannels = CHANNELS;
 	r->graph[TOPO_TREE].shape = shape;
 	for (int c = 0; c < DEV_MAX_CHANNELS; c++)
-		r->tree.place[c] = (int16_t)(c < CHANNELS ? place_of(local, n, c) : -1);
+		r->tree.place[c] = (int8_t)(c < CHANNELS ? place_of(local, n, c) : -1);
 	host_of[rank] = host;
+}
+
+static int8_t local_of(int rank)
+{
+	return rank < 0 ? -1 : (int8_t)info[rank].local_rank;
 }
 
 /* In the order of the places, from where the ring enters the host to where it leaves. */
@@ -60,8 +65,9 @@ static void world_fill_rings(int ranks)
 			int place = info[r].tree.place[c];
 			const int32_t *host = at[host_of[r]];
 
-			info[r].ring.prev[c] = place ? host[place - 1] : -1;
-			info[r].ring.next[c] = place + 1 < MAX_LOCAL ? host[place + 1] : -1;
+			info[r].ring.prev[c] = place ? local_of(host[place - 1]) : -1;
+			info[r].ring.next[c] =
+				place + 1 < MAX_LOCAL ? local_of(host[place + 1]) : -1;
 		}
 	}
 }
