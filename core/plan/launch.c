@@ -13,10 +13,12 @@
 
 /* ---- building ------------------------------------------------------------------------------- */
 
-/* The end of that number; NULL: the rank has none. */
-static const struct conn *plan_end(const struct ncclComm *comm, uint32_t end)
+/* Returns the end of that number if the proxy transfers its data, else NULL. */
+static struct proxy_port *plan_end_proxy(const struct ncclComm *comm, uint32_t end)
 {
-	return comm->want[end].peer < 0 ? NULL : transport_conn_find(comm, &comm->want[end]);
+	const struct conn *c = comm->want[end].conn;
+
+	return c ? c->proxy : NULL;
 }
 
 static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w)
@@ -26,23 +28,20 @@ static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w
 
 	DOPPEL_STATIC_CHECK(2 * DEV_PAT_LEVELS * DEV_PAT_CHANNELS <= PROXY_MAX_APPEND,
 			    "one work's operations fit in a launch");
-	for (uint32_t i = w->channel_lo * e.count; i < (w->channel_hi + 1u) * e.count; i++) {
-		const struct conn *c = plan_end(comm, e.first + i);
-
-		n += c && c->proxy;
-	}
+	for (uint32_t i = w->channel_lo * e.count; i < (w->channel_hi + 1u) * e.count; i++)
+		n += plan_end_proxy(comm, e.first + i) != NULL;
 	return n;
 }
 
-static void plan_op_add(struct plan *p, const struct conn *c, const struct dev_work *w,
+static void plan_op_add(struct plan *p, struct proxy_port *proxy, const struct dev_work *w,
 			uint64_t steps)
 {
 	struct dev_program_row row = steps_program(w->program);
 
-	if (!c || !c->proxy || !steps)
+	if (!steps)
 		return;
 	plan_add_op(p, &(struct proxy_op){
-			       .conn = c->proxy,
+			       .conn = proxy,
 			       .op_count = w->op_count,
 			       .nsteps = steps,
 			       .slice_steps = row.slice_steps,
@@ -67,10 +66,14 @@ static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const stru
 						   : DEV_TREE_SELF};
 
 	for (uint32_t i = 0; i < e.count; i++) {
-		struct steps_count n = steps_of_edge(&row, &part, &at, i / 2);
 		uint32_t end = e.first + (uint32_t)ch->id * e.count + i;
+		struct proxy_port *proxy = plan_end_proxy(comm, end);
+		struct steps_count n;
 
-		plan_op_add(p, plan_end(comm, end), w, i % 2 ? n.send : n.recv);
+		if (!proxy)
+			continue;
+		n = steps_of_edge(&row, &part, &at, i / 2);
+		plan_op_add(p, proxy, w, i % 2 ? n.send : n.recv);
 	}
 }
 

@@ -87,6 +87,8 @@ ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *w
 	c->slot = want->end >= 0 ? want->end : comm->nends + comm->conns->slots++;
 	comm->conns->count++;
 	*place = *out = c;
+	if (want->end >= 0)
+		comm->want[want->end].conn = c;
 	return ncclSuccess;
 }
 
@@ -95,6 +97,8 @@ static void transport_conn_close(struct conn *c)
 	if (c->transport)
 		transport_dir_of(c)->close(c);
 	ASSERT(!c->proxy && !c->state);
+	if (c->slot < c->comm->nends)
+		c->comm->want[c->slot].conn = NULL;
 	os_free(c);
 }
 

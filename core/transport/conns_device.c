@@ -49,7 +49,7 @@ ncclResult_t transport_ends_upload(struct ncclComm *comm)
 	for (int32_t i = 0; i < comm->nends && !rc; i++) {
 		const struct conn_want *want = &comm->want[i];
 
-		staged[count++] = want->peer < 0 ? none : transport_conn_find(comm, want)->dev;
+		staged[count++] = want->conn ? want->conn->dev : none;
 		if (count < TRANSPORT_COPY_CONNS && i + 1 < comm->nends)
 			continue;
 		rc = conns_copy(comm, i + 1 - count, count);

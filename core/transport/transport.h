@@ -54,7 +54,8 @@ struct conn_want {
 	int32_t nic; /* topology's NIC index by which its graph crosses the network; -1: none */
 	int32_t end; /* its number in ncclComm.want; -1: of messages */
 	bool is_send;
-	uint8_t index; /* enum conn_index */
+	uint8_t index;     /* enum conn_index */
+	struct conn *conn; /* of an element of ncclComm.want, once it is made */
 };
 
 /* One end of a connection. */
