@@ -39,12 +39,14 @@ static ncclResult_t relay_open_failed(const struct ncclComm *comm, int32_t owner
 
 	WARN("rank %d: %s/%s of rank %d, to send through another rank, cannot be opened: %s",
 	     comm->rank, OS_SHM_DIR, name, owner, strerror_r(e, text, sizeof text));
-	if (e == ENOENT &&
-	    bootstrap_wait_left(comm->bootstrap, owner, os_now_ns() + RELAY_LEFT_NS) == 0) {
+	if (e != ENOENT)
+		return ncclSystemError;
+	/* any rank of the host that leaves removes the names */
+	if (bootstrap_wait_left(comm->bootstrap, owner, os_now_ns() + RELAY_LEFT_NS) == 0)
 		INFO(LOG_NET, "rank %d: the cause: rank %d has left", comm->rank, owner);
-		return ncclRemoteError;
-	}
-	return ncclSystemError;
+	else if (!bootstrap_watch(comm->bootstrap))
+		return ncclSystemError;
+	return ncclRemoteError;
 }
 
 ncclResult_t relay_segment_map(struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number,

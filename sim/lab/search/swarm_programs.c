@@ -27,8 +27,6 @@ static const char *const swarm_odd[] = {
 	"NCCL_DMABUF_ENABLE=0",
 	"NCCL_NTHREADS=64",
 	"NCCL_NTHREADS=512",
-	"NCCL_MAX_NCHANNELS=1",
-	"NCCL_MIN_NCHANNELS=4",
 	"NCCL_CHECK_POINTERS=1",
 	"NCCL_IB_SL=5",
 	"NCCL_IB_TC=42",
@@ -253,7 +251,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 	/* a least number and a most one of a rank must fit each other */
 	bool counts =
 		swarm_is_set(s, "NCCL_MAX_NCHANNELS") || swarm_is_set(s, "NCCL_MIN_NCHANNELS");
-	if (odd && !(counts && (strstr(assignment, "_CTAS=") || strstr(assignment, "_NCHANNELS="))))
+	if (odd && !(counts && strstr(assignment, "_CTAS=")))
 		snprintf(s->env_odd, sizeof s->env_odd, "%s", assignment);
 	/* every two ranks are connected on all channels, and small messages use few */
 	bool wide = sim_rng_below(&rng, 3) == 0;
