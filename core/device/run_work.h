@@ -168,7 +168,9 @@ DEV_FN void dev_edges_begin(struct prim *p, const struct dev_program_row *row)
 			       p->thread / DEV_WARP_WIDTH, p->threads / DEV_WARP_WIDTH);
 		prim_barrier(p);
 	}
-	while (2 * edge + 2 < e->count && prim_edge_recv(p, edge)->peer < 0)
+	/* a rank has every edge of the other algorithms */
+	while (row->algo == DEV_TREE && 2 * edge + 2 < e->count &&
+	       prim_edge_recv(p, edge)->peer < 0)
 		edge++;
 	p->recv = prim_edge_recv(p, edge);
 	p->send = prim_edge_send(p, edge);
@@ -206,7 +208,7 @@ DEV_FN void dev_edges_end(struct prim *p, const struct steps_part *part,
 	for (uint32_t end = p->thread; end < e->count && !p->stopped; end += p->threads) {
 		struct steps_count n = steps_of_edge(row, part, &at, end / 2);
 
-		if (b->conn[end].peer >= 0)
+		if (row->algo != DEV_TREE || b->conn[end].peer >= 0)
 			dev_edge_end(p, row, to + end, &b->conn[end], end % 2 ? n.send : n.recv);
 	}
 }
