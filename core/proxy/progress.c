@@ -262,7 +262,7 @@ static void proxy_member_list_waits(const struct proxy_state *m, struct proxy_wa
 			proxy_waits_add(waits, &pc->check_wait, pc->rank);
 	proxy_waits_add(waits, &m->abort_wait, m->comm->rank);
 	if (!m->letting_go)
-		proxy_waits_add(waits, m->relay ? &m->relay->gone_wait : &m->closing_wait,
+		proxy_waits_add(waits, m->relay ? relay_gone_wait(m->relay) : &m->closing_wait,
 				m->comm->rank);
 }
 

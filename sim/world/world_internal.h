@@ -220,6 +220,9 @@ uint64_t world_sockets_close(struct world_proc *wp, char *first, size_t bytes);
 void world_sockets_free(void);
 int world_descriptors_raise(uint64_t *most);
 
+/* ---- proc_memory.c: copies the configured environment into a process that is made. */
+int proc_env_start(struct world_proc *wp);
+
 /* ---- world_shm.c */
 int world_shm_create(const char *name, size_t bytes, void **mem);
 int world_shm_open(const char *name, size_t bytes, void **mem, size_t *found);
