@@ -228,7 +228,7 @@ struct proxy_state {
 	 * failed, until they close or the communicator is aborted. Meanwhile each has one count in
 	 * its ops_live. */
 	struct proxy_conn *known;
-	bool letting_go; /* this pass found the communicator closing or aborted */
+	bool leaving; /* this pass found the communicator closing or aborted */
 };
 
 /* ---- proxy_gpu.c: the proxy of a GPU --------------------------------------------------------- */
@@ -399,7 +399,7 @@ void proxy_run_finish(struct proxy_conn *pc);
 void proxy_conn_drop_ops(struct proxy_conn *pc);
 /* Drops one count of ops_live. It must be the caller's last access to the connection and its
  * communicator. */
-void proxy_conn_let_go(struct proxy_conn *pc);
+void proxy_conn_forget(struct proxy_conn *pc);
 /* Adds a wait of this pass, for step `step`. */
 void proxy_run_wait(struct proxy_run *run, uint64_t step, const struct wait *w);
 /* Tests whether the request of the slice at `step` is complete. If not, adds its wait to the

@@ -131,7 +131,8 @@ struct world {
 	struct world_box *boxes; /* of all hosts, under shm_lock */
 	int box_last;
 	struct world_conn *conns;
-	struct stranger *strangers; /* foreign clients that are connecting; under socket_lock */
+	struct foreign_client
+		*foreign_clients; /* foreign clients that are connecting; under socket_lock */
 	uint64_t conn_serial;
 	uint8_t *arena;
 	struct world_fabric_port *port;

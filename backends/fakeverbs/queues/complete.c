@@ -186,7 +186,7 @@ static uint32_t hca_send_wc_opcode(uint32_t opcode)
 }
 
 /* Counts the oldest request as done, after its completion was pushed. If the process dies between
- * the two, the repair (mend.c) finds the pushed completion. */
+ * the two, the repair (repair.c) finds the pushed completion. */
 static void hca_queue_done(struct hca_queue *q)
 {
 	__atomic_store_n(&q->done, q->done + 1, __ATOMIC_RELEASE);

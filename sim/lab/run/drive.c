@@ -102,7 +102,7 @@ static void team_call_is(const struct lab_team *team, const char *call)
  * know. */
 static ncclResult_t team_device(struct lab_rank *it)
 {
-	return lab_rank_cuda_ok(it, cudaSetDevice(it->device), "cudaSetDevice")
+	return lab_rank_check_cuda(it, cudaSetDevice(it->device), "cudaSetDevice")
 		       ? ncclSuccess
 		       : ncclUnhandledCudaError;
 }
