@@ -66,6 +66,7 @@ static __attribute__((noinline)) void hca_cq_overrun(struct hca_cq *cq, bool pla
 /* Drops the oldest completion. The next one of the same work queue frees its slots as well. */
 static __attribute__((noinline)) void hca_cq_overwrite(struct hca_cq *cq)
 {
+	ASSERT(cq->ignore_overrun && cq->head - cq->tail == cq->size);
 	mem_forget((const void *)(uintptr_t)hca_cqe_at(cq, cq->tail)->token);
 	if (cq->shown == cq->tail)
 		hca_cq_show_until(cq, cq->shown + 1);

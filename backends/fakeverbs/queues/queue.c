@@ -12,6 +12,7 @@ int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inli
 	q->size = 1;
 	while (q->size < wr)
 		q->size *= 2;
+	ASSERT(q->size && !(q->size & (q->size - 1))); /* counters wrap at 2^32, slots with them */
 	q->sge_max = sge;
 	q->inline_max = inline_bytes;
 	q->stride = (uint32_t)(sizeof(struct hca_wqe) + ALIGN_UP(room, 16));

@@ -79,11 +79,13 @@ static void picture_place_all(struct picture *p)
 
 int picture_x(int32_t column)
 {
+	ASSERT(column != PICTURE_NONE); /* only GPUs, NICs and bars above them have a place */
 	return PICTURE_LEFT + column * PICTURE_COLUMN + PICTURE_COLUMN / 2;
 }
 
 int picture_bar_y(const struct picture *p, int32_t node)
 {
+	ASSERT(!picture_is_leaf(&p->e[node]) && p->depth[node] <= p->deepest);
 	return PICTURE_TOP + p->depth[node] * PICTURE_LEVEL;
 }
 
@@ -220,6 +222,7 @@ static void picture_ring_way(const struct picture *p, const struct topo_graph *g
 {
 	int32_t gpus = topo_gpu_count(p->sys), column[TOPO_MAX_LOCAL];
 
+	ASSERT(gpus >= 1 && gpus <= TOPO_MAX_LOCAL);
 	for (int32_t i = 0; i < gpus; i++)
 		column[i] = p->column[topo_element_of_gpu(p->sys, g->order[c][i])];
 	for (int32_t i = 0; i + 1 < gpus; i++)

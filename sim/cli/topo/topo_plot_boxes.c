@@ -136,6 +136,7 @@ static void picture_bar(const struct picture *p, int32_t node)
 	int y = picture_bar_y(p, node), middle = (left + right) / 2;
 	char text[96], cut[64];
 
+	ASSERT(p->first[node] <= p->last[node]); /* the bar covers the columns of all below it */
 	if (e->type == TOPO_NODE_PCI)
 		picture_up(p, node, middle, y);
 	fprintf(p->out, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
