@@ -73,7 +73,7 @@ static const struct topo_detect_gpu gpu_13 = {
 	.c2c_mbps = 44712,
 };
 
-/* Not inlined: gcc 12 then warns of a dangling pointer in the caller, where there is none. */
+/* Not inlined, because gcc 12 would warn of a dangling pointer in a caller that has none. */
 static __attribute__((noinline, unused)) char *detect_text(const struct topo_detect *d)
 {
 	char *xml = NULL;
