@@ -371,6 +371,10 @@ _Noreturn void fc_unimplemented(const char *name);
 void fc_map_changed(void);
 uint64_t fc_map_generation(void);
 
+/* ---- fakecuda_end.c: frees what is left when the world ends; counts it as leaks -------------- */
+
+void fc_world_end(void);
+
 /* ---- errors.c ------------------------------------------------------------------------------- */
 
 void fc_task_set_device(int32_t device);
@@ -379,249 +383,6 @@ enum cudaStreamCaptureMode fc_task_exchange_mode(enum cudaStreamCaptureMode mode
 int32_t fc_task_device(void);
 void fc_task_set_error(cudaError_t error);
 cudaError_t fc_task_error(void);
-
-/* ---- va.c: addresses of device memory ------------------------------------------------------- */
-
-#define FC_VA_CHUNK (64ull << 20) /* unit of a GPU's addresses */
-/* Returns the bytes of addresses per GPU if the world does not set them: its memory, at most an
- * equal share. */
-uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes);
-bool fc_va_start(uint64_t bytes, bool strict); /* false: failed, with a message */
-bool fc_va_map(uint64_t address, uint64_t bytes);
-void fc_va_wipe(uint64_t address, uint64_t bytes); /* zeroes the range */
-/* Zeroes the range, for cudaMemset. Pages that were never written stay untouched. The caller need
- * not call fc_va_wrote. */
-void fc_va_zero(uint64_t address, uint64_t bytes);
-/* Lines of LL128 in the range were read, each by the only thread that reads it. If the GPUs have
- * much memory in use, whole pages of the lines are given back. They are zero then, and no line has
- * the flag zero. */
-void fc_va_lines_read(uint64_t address, uint64_t bytes);
-/* Maps whole pages of cuMem in both views, until fc_va_unwindow. The program's view of host memory
- * is inaccessible until fc_va_open. */
-bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes);
-void fc_va_open(uint64_t at, uint64_t bytes, bool open);
-void fc_va_unwindow(uint64_t at, uint64_t bytes);
-bool fc_va_is_device(uint64_t address);
-uint64_t fc_va_base(void);
-uint64_t fc_va_limit(void);
-const void *fc_va_resolve(const void *address);
-const void *fc_va_home(const void *address);
-
-/* ---- alloc.c -------------------------------------------------------------------------------- */
-
-struct fc_device *fc_device_at(uint64_t address); /* NULL: not device memory */
-/* Returns the GPU, or the host, that owns the memory at the address; NULL: not such memory. */
-struct fc_device *fc_memory_at(uint64_t address);
-/* "gpu" 3, "host" 0 */
-static inline const char *fc_memory_kind(const struct fc_device *dev)
-{
-	return dev->gpu ? "gpu" : "host";
-}
-static inline uint32_t fc_memory_number(const struct fc_device *dev)
-{
-	return dev->gpu ? dev->index : dev->host;
-}
-cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address);
-/* Returns the allocation that contains the address, live or freed but still open elsewhere; NULL:
- * not allocated. */
-struct fc_alloc *fc_alloc_find(struct fc_device *dev, uint64_t address);
-struct fc_alloc *fc_alloc_by_number(struct fc_device *dev, uint32_t number);
-void fc_alloc_free(struct fc_device *dev, struct fc_alloc *a);
-void fc_alloc_release(struct fc_device *dev, struct fc_alloc *a); /* removes one IPC opening */
-/* "64 bytes past the end of gpu 3 #12, 4194304 bytes from cudaMalloc by rank3 main (live)". */
-void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes);
-void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, char *out,
-		       size_t bytes);
-
-/* Allocates whole pages of cuMem on a GPU or a host. */
-cudaError_t fc_alloc_new_vmm(const struct fc_proc *proc, struct fc_device *dev, uint64_t bytes,
-			     struct fc_alloc **a);
-
-/* ---- vmm_space.c, vmm.c: memory of cuMem
- * ------------------------------------------------------ */
-
-/* Reserves addresses. Returns false if there is no room. *base is the program's wish, used if
- * possible; 0: anywhere. */
-bool fc_vmm_reserve(struct fc_proc *proc, uint64_t bytes, uint64_t align, uint64_t *base);
-struct fc_vmm_space *fc_vmm_space_at(uint64_t address);           /* in any process */
-struct fc_vmm_space *fc_vmm_space_of(const struct fc_proc *proc); /* the process' first one */
-void fc_vmm_space_free(struct fc_vmm_space *space);
-bool fc_vmm_map_add(struct fc_vmm_space *space, uint64_t base, uint64_t bytes, uint64_t home,
-		    struct fc_vmm_handle *h);
-void fc_vmm_map_remove(struct fc_vmm_space *space, struct fc_vmm_map *m);
-struct fc_vmm_map *fc_vmm_map_at(const struct fc_proc *proc, uint64_t address);
-/* True if [address, address + bytes) is mapped without a gap from mapping `m` on, with access for
- * visible device `ordinal`. FC_VMM_BY_HOST checks the host's access, FC_VMM_MAPPED checks no
- * access. */
-enum { FC_VMM_MAPPED = -1, FC_VMM_BY_HOST = -2 };
-bool fc_vmm_map_covers(const struct fc_vmm_map *m, uint64_t address, uint64_t bytes, int ordinal);
-struct fc_alloc *fc_vmm_alloc(const struct fc_vmm_handle *h);
-/* Returns the allocation that the process has mapped there; NULL: not completely mapped. */
-struct fc_alloc *fc_vmm_access(const struct fc_proc *proc, uint64_t address, uint64_t bytes);
-/* True if the range is mapped and is host memory. */
-bool fc_vmm_is_host(const struct fc_proc *proc, uint64_t address, uint64_t bytes);
-struct fc_range;
-bool fc_vmm_may_kernel(const struct fc_ctx *ctx, uint64_t address, uint64_t bytes,
-		       struct fc_range *range);
-bool fc_vmm_may_copy(const struct fc_proc *proc, uint64_t address, uint64_t bytes);
-void fc_vmm_describe(uint64_t address, char *out, size_t n);
-/* Describes why kernels of that device, or copies (FC_VMM_MAPPED), may not use the range. */
-void fc_vmm_explain(const struct fc_proc *proc, int ordinal, uint64_t address, uint64_t bytes,
-		    char *out, size_t n);
-void fc_vmm_proc_gone(struct fc_proc *proc); /* frees everything of cuMem that it has */
-void fc_vmm_sweep(void);                     /* frees memory whose last descriptor was closed */
-
-/* ---- access.c: rights of processes and kernels ---------------------------------------------- */
-
-enum fc_range_kind { FC_RANGE_LOCAL, FC_RANGE_PEER, FC_RANGE_HOST };
-struct fc_range {
-	uint64_t lo, hi;
-	uint64_t generation;
-	enum fc_range_kind kind;
-};
-/* True if kernels of this context may access [address, address + bytes). The caller holds
- * fc_lock. */
-bool fc_access_kernel(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, struct fc_range *range);
-/* Describes why they may not. */
-void fc_access_explain(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, char *out,
-		       size_t out_bytes);
-/* Checks that the process may copy to or from the range; reports an error. *dev: the GPU, or NULL
- * for host memory. */
-cudaError_t fc_access_copy(struct fc_proc *proc, const char *call, const char *which,
-			   uint64_t address, uint64_t bytes, struct fc_device **dev);
-/* Returns the allocation if the process owns it or has opened it; NULL otherwise. */
-struct fc_alloc *fc_access_alloc(struct fc_proc *proc, struct fc_device *dev, uint64_t address,
-				 uint64_t bytes);
-struct fc_host_range *fc_host_find(struct fc_proc *proc, uint64_t address, uint64_t bytes);
-/* True if GPUs access the host memory directly: pinned, or of cuMem. */
-bool fc_host_is_pinned(struct fc_proc *proc, uint64_t address, uint64_t bytes);
-bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned int flags,
-		 bool registered);
-void fc_host_remove(struct fc_proc *proc, struct fc_host_range *range);
-/* frees memory of cudaHostAlloc; bytes as requested */
-void fc_host_delete(void *mem, uint64_t bytes);
-/* The process unmaps a shared segment: misuse if it still has the segment registered. */
-void fc_host_unmapped(struct os_proc *os, const void *mem, size_t bytes);
-
-/* ---- cuda_stream.c, cuda_event.c, copy.c, cuda_launch.c, device_run.c ------------------------ */
-
-struct CUstream_st *fc_stream_new(struct fc_ctx *ctx, unsigned int flags, int priority);
-/* Returns the stream of a handle. In `ctx`, 0 is the legacy stream, and cudaStreamPerThread is the
- * calling task's own. NULL: invalid (reported). */
-struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const char *call);
-/* Like fc_stream_get, for calls that a capturing stream permits. fc_stream_get aborts there with
- * the call's name. */
-struct CUstream_st *fc_stream_find(struct fc_ctx *ctx, cudaStream_t handle, const char *call);
-/* True if the legacy stream's next operation would wait for a capturing stream. */
-bool fc_capture_blocks_legacy(const struct fc_ctx *ctx);
-struct fc_op *fc_op_new(enum fc_op_kind kind, uint64_t latency_ns);
-void fc_stream_queue(struct CUstream_st *s, struct fc_op *op);
-void fc_stream_op_done(struct CUstream_st *s); /* its first operation ended */
-void fc_stream_kick(struct CUstream_st *s, uint64_t delay_ns);
-void fc_stream_drop(struct CUstream_st *s);
-/* In `threads`, an event of a stream may be running on another thread when the stream is freed.
- * True if the stream still exists. */
-bool fc_stream_alive(const struct CUstream_st *s, uint64_t serial);
-/* Waits until `done` operations have ended, or the context died. */
-cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *call);
-cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call);
-/* DOPPEL_CUDA_WAITS of the calling process: true if every call that may wait does wait. */
-bool fc_waits_always(void);
-/* DOPPEL_GPU_RDMA of the calling process: true if HCAs can register memory by `way`, "dmabuf" or
- * "peermem". */
-bool fc_rdma_has(const char *way);
-/* Like fc_ctx_wait, but even in a dead context waits until no kernel can access host memory. */
-cudaError_t fc_ctx_wait_gone(struct fc_ctx *ctx, const char *call);
-void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error);
-void fc_op_free(struct fc_op *op);
-
-bool fc_event_reached(const struct fc_op *op);
-void fc_event_record_done(struct fc_op *op);
-void fc_event_op_free(struct fc_op *op); /* drops the operation's references */
-void fc_event_drop(struct CUevent_st *e);
-
-void fc_copy_start(struct fc_op *op);
-cudaError_t fc_copy_wait_free(struct fc_ctx *ctx, const char *call);
-
-struct fc_func *fc_func_find(const void *func);
-/* Allocates zeroed memory that device code shares. It counts as new: accesses to an earlier heap
- * block at the same address cause no report. */
-void *fc_device_alloc(size_t bytes);
-void fc_kernel_start(struct fc_op *op);
-void fc_kernel_free(struct fc_kernel *k);
-void fc_kernel_drop(struct fc_kernel *k); /* its tasks have ended */
-void fc_kernel_block_done(struct fc_kernel *k);
-void fc_device_place(struct fc_device *dev);
-void fc_block_start(struct fc_kernel *k, uint32_t number);
-void fc_blocks_drop(struct fc_kernel *k);
-void fc_host_func_start(struct fc_op *op);
-
-/* use.c. In order: after an operation was queued; when a stream waits for a reached mark; when the
- * host has waited for `done` operations of a stream; when it has waited for a mark. */
-void fc_use_queued(struct CUstream_st *s, struct fc_op *op);
-void fc_use_waits(struct CUstream_st *s, const struct fc_mark *mark);
-void fc_use_host_knows(struct CUstream_st *s, uint64_t done);
-void fc_use_host_knows_mark(struct fc_proc *p, const struct fc_mark *mark);
-/* In order: the stream's last operation uses the range; the program is about to free it; it has
- * been freed. */
-void fc_use_range(struct CUstream_st *s, uint64_t address, uint64_t bytes, bool write,
-		  const void *caller, const char *call);
-void fc_use_free(struct fc_proc *p, uint64_t address, uint64_t bytes, const void *caller,
-		 const char *call);
-void fc_use_freed(struct fc_proc *p, uint64_t address, uint64_t bytes);
-/* A kernel accesses memory, which may be another process' that this one has opened. */
-void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range);
-struct fc_use_mapping {
-	const char *call;
-	const struct fc_device *memory;
-	uint32_t number; /* number of its allocation */
-	const struct fc_clock *used;
-};
-/* The process closes the mapping: it must have waited for its kernels that accessed it. */
-void fc_use_unmap(struct fc_proc *p, const struct fc_use_mapping *mapping, const void *caller);
-void fc_use_kernel_queued(struct fc_kernel *k);
-void fc_use_kernel_gone(struct fc_kernel *k);
-/* takes fc_lock */
-void fc_use_kernel(struct fc_kernel *k, uint64_t address, uint64_t bytes, bool write);
-void fc_use_stream_gone(struct CUstream_st *s);
-void fc_use_proc_gone(struct fc_proc *p);
-void fc_clock_free(struct fc_clock *c);
-
-/* cuda_trace.c. Called only if os_tracing(). */
-void fc_trace_kernel_begins(struct fc_kernel *k);
-void fc_trace_kernel_ends(struct fc_kernel *k);
-void fc_trace_copy(struct CUstream_st *s, const struct fc_op *op); /* when it ends */
-void fc_trace_work_begins(struct fc_kernel *k, const char *name, const struct dev_work *w);
-void fc_trace_work_ends(struct fc_kernel *k, const char *name);
-void fc_trace_slot(struct fc_kernel *k, const struct dev_comm *comm, const struct dev_conn *c,
-		   uint64_t step, bool sent);
-
-/* cuda_fault.c. Returns the error with which the fault plan fails this call, or 0. ctx may be
- * NULL. */
-int fc_fault_call(const char *call, struct fc_ctx *ctx);
-void fc_fault_slow(const char *site, const void *object, uint64_t *delay_ns);
-enum fc_block_fault { FC_BLOCK_NOW, FC_BLOCK_LATER, FC_BLOCK_LAST };
-enum fc_block_fault fc_fault_block(const struct fc_kernel *k, uint32_t number, uint64_t *delay_ns);
-
-struct peermem_region;
-/* dmabuf.c, for backends/peermem.h. */
-int fc_dmabuf_pin(struct os_proc *proc, int fd, uint64_t offset, uint64_t bytes,
-		  struct peermem_region *r);
-/* Exports cuMem memory as a descriptor; finds the memory of a descriptor. */
-CUresult fc_dmabuf_export(struct fc_proc *proc, struct fc_device *dev, struct fc_alloc *a, int *fd);
-CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev,
-			  struct fc_alloc **a);
-/* True if any process has an open descriptor of that memory. */
-bool fc_dmabuf_holds(uint32_t device, uint32_t number);
-/* Removes and closes the newest open descriptor of the process. Returns false if it has no open
- * one. */
-bool fc_dmabuf_take(struct fc_proc *proc, char *who, size_t bytes);
-void fc_dmabufs_end(void);                                 /* frees the world's descriptors */
-void fc_peermem_apply(struct fc_device *dev, int64_t hca); /* -1: of every HCA */
-void fc_peermem_drop(struct fc_device *dev);
-
-void fc_proc_gone(struct os_proc *os, bool killed);
-void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open);
 
 /* ---- address constants and helpers ---------------------------------------------------------- */
 
@@ -703,5 +464,8 @@ static inline void *fc_alias_range(uint64_t address, uint64_t bytes)
 		return (void *)(uintptr_t)(address + FC_VA_LIMIT);
 	return fc_alias(address);
 }
+
+#include "backends/fakecuda/memory/cuda_memory.h"
+#include "backends/fakecuda/stream/cuda_stream.h"
 
 #endif

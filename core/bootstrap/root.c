@@ -10,14 +10,9 @@
  *	                       +--- either closes first: LEFT to every rank, the task ends
  */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/base/hash.h"
 #include "core/base/log.h"
-#include "core/base/param.h"
 #include "core/bootstrap/bootstrap_internal.h"
 
 #define ROOT_ACCEPT_NS       3400000000ull
@@ -480,38 +475,4 @@ void bootstrap_root_close(struct bootstrap_root *root)
 	shared_store_u32(&root->stop, 1, SHARED_RELEASE);
 	(void)os_wait_one(&w, NULL);
 	os_free(root);
-}
-
-ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_owner owner,
-				 struct bootstrap_root **root)
-{
-	struct bootstrap_id out = {0};
-	struct os_addr own;
-	const char *fixed = param_str(PARAM_COMM_ID);
-	struct bootstrap_root *made = NULL;
-	ncclResult_t rc;
-
-	if (fixed) {
-		out.from_env = 1;
-		out.magic = hash64_str(fixed);
-		rc = sock_addr_parse(fixed, &out.root);
-	} else {
-		os_random(&out.magic, sizeof out.magic);
-		rc = sock_addr_own(&own);
-		if (!rc)
-			rc = bootstrap_root_start(out.magic, 0, &own, owner, &out.root, &made);
-	}
-	if (rc)
-		return rc;
-	memcpy(id->internal, &out, sizeof out);
-	*root = made;
-	char text[SOCK_TEXT_BYTES];
-	INFO(LOG_BOOTSTRAP, "unique id %016" PRIx64 ", root at %s%s", out.magic,
-	     sock_addr_print(&out.root, text), fixed ? " (NCCL_COMM_ID)" : "");
-	return ncclSuccess;
-}
-
-uint64_t bootstrap_id_hash(const ncclUniqueId *id)
-{
-	return hash64(id->internal, sizeof id->internal);
 }

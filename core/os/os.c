@@ -6,7 +6,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/os/os.h"
 #include "core/os/mailbox.h"
@@ -178,33 +177,6 @@ void os_poll_miss(const char *why)
 void os_poll_hit(void)
 {
 	os_sched->poll_hit();
-}
-
-void os_mutex_lock(struct os_mutex *m)
-{
-	for (;;) {
-		uint32_t expect = 0;
-		if (shared_cas_weak_u32(&m->word, &expect, 1, SHARED_ACQUIRE))
-			return;
-		if (expect == 0)
-			continue; /* spurious failure: the mutex was free */
-		const struct wait w = {
-			.on = &m->word,
-			.want = 0,
-			.mask = WAIT_MASK_ALL,
-			.kind = WAIT_EQ,
-			.bytes = 4,
-			.why = "mutex",
-			.from = {-1, -1, -1, "owner of the mutex"},
-		};
-		os_wait_one(&w, NULL);
-	}
-}
-
-void os_mutex_unlock(struct os_mutex *m)
-{
-	DASSERT(shared_quiet_load_u32(&m->word) == 1);
-	shared_store_u32(&m->word, 0, SHARED_RELEASE);
 }
 
 uint64_t os_now_ns(void)

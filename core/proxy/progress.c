@@ -21,7 +21,7 @@ static void proxy_member_add(struct proxy_gpu *p, struct proxy_state *m)
 {
 	m->active = NULL;
 	m->active_end = &m->active;
-	m->letting_go = false;
+	m->leaving = false;
 	m->next = p->members;
 	p->members = m;
 }
@@ -36,7 +36,7 @@ bool proxy_progress_reserve(struct proxy_gpu *p, uint32_t known, uint32_t relays
 /* Makes a connection, and its communicator, known to the task at its first operation. Afterwards
  * the task also reports a failure of the connection while it is idle here. Reason: the kernel, or
  * another connection, may wait for data that never arrives. */
-static ncclResult_t proxy_conn_know(struct proxy_gpu *p, struct proxy_conn *pc)
+static ncclResult_t proxy_conn_watch(struct proxy_gpu *p, struct proxy_conn *pc)
 {
 	struct proxy_state *m = pc->proxy;
 
@@ -60,7 +60,7 @@ static ncclResult_t proxy_conn_know(struct proxy_gpu *p, struct proxy_conn *pc)
 /* Forgets connections without operations, so that the service task can finish draining them.
  * Returns false if none remain. In that case it removes the communicator from the list first, since
  * the communicator may then be freed. */
-static bool proxy_member_let_go(struct proxy_gpu *p, struct proxy_state **at)
+static bool proxy_member_forget(struct proxy_gpu *p, struct proxy_state **at)
 {
 	struct proxy_conn *pc = (*at)->known, *kept = NULL, *gone = NULL, *next;
 
@@ -80,7 +80,7 @@ static bool proxy_member_let_go(struct proxy_gpu *p, struct proxy_state **at)
 		p->known--;
 		if (!pc->is_send)
 			proxy_link_leave(pc);
-		proxy_conn_let_go(pc);
+		proxy_conn_forget(pc);
 	}
 	return kept != NULL;
 }
@@ -98,7 +98,7 @@ void proxy_slot_take(struct proxy_gpu *p, struct proxy_slot *slot)
 {
 	struct proxy_conn *pc = slot->conn;
 	bool active = proxy_conn_is_active(pc);
-	ncclResult_t rc = pc->known ? ncclSuccess : proxy_conn_know(p, pc);
+	ncclResult_t rc = pc->known ? ncclSuccess : proxy_conn_watch(p, pc);
 
 	proxy_conn_queue(pc, slot);
 	if (rc) {
@@ -208,11 +208,11 @@ static bool proxy_progress_pass(struct proxy_gpu *p)
 		bool aborted = shared_load_u32(m->comm->abort, SHARED_ACQUIRE) != 0 ||
 			       (m->relay && relay_is_over(m->relay));
 
-		m->letting_go = aborted || shared_load_u32(&m->closing, SHARED_ACQUIRE) != 0;
+		m->leaving = aborted || shared_load_u32(&m->closing, SHARED_ACQUIRE) != 0;
 		if (aborted)
 			proxy_member_drop_ops(m);
 		moved |= proxy_member_pass(m, &pass_over);
-		if (!m->letting_go || proxy_member_let_go(p, at))
+		if (!m->leaving || proxy_member_forget(p, at))
 			at = &m->next;
 	}
 	proxy_work_for(p->rank);
@@ -261,8 +261,8 @@ static void proxy_member_list_waits(const struct proxy_state *m, struct proxy_wa
 		if (!pc->failed)
 			proxy_waits_add(waits, &pc->check_wait, pc->rank);
 	proxy_waits_add(waits, &m->abort_wait, m->comm->rank);
-	if (!m->letting_go)
-		proxy_waits_add(waits, m->relay ? &m->relay->gone_wait : &m->closing_wait,
+	if (!m->leaving)
+		proxy_waits_add(waits, m->relay ? relay_gone_wait(m->relay) : &m->closing_wait,
 				m->comm->rank);
 }
 

@@ -5,7 +5,7 @@
 #include "core/base/log.h"
 #include "core/proxy/proxy_internal.h"
 
-void proxy_conn_let_go(struct proxy_conn *pc)
+void proxy_conn_forget(struct proxy_conn *pc)
 {
 	shared_note_write(&pc->run, sizeof pc->run);
 	shared_add_u32(&pc->ops_live, -1u, SHARED_RELEASE);
@@ -16,7 +16,7 @@ void proxy_conn_let_go(struct proxy_conn *pc)
 static void proxy_op_end(struct proxy_conn *pc, struct proxy_slot *slot)
 {
 	proxy_posted_push(&pc->proxy->freed, &slot->node, &slot->node);
-	proxy_conn_let_go(pc);
+	proxy_conn_forget(pc);
 }
 
 static struct proxy_slot *proxy_slot_after(const struct proxy_slot *slot)

@@ -6,7 +6,7 @@
  *	          read); input_links.c: the links of GPUs; nics.c: replaces the file's NICs by the
  *	          network's devices; merge.c: merges several devices into one; topo_model.c:
  *	          containers, flattening of switches, trimming to the GPUs in use; paths.c: paths
- *	          between GPUs, nets and CPUs, direct access; near.c: which nets belong to which GPU
+ * between GPUs, nets and CPUs, direct access; nearest.c: which nets belong to which GPU
  *	topo.c    model -> struct topo_system, one immutable block; memo; accessors
  *	search/   search.c: the order of tries; search_channel.c: one try, channels that fit at one
  *	          speed with these types; candidates.c: the candidates of a try, in order; bounds.c:
@@ -289,15 +289,15 @@ ncclResult_t topo_paths_compute(struct topo_system *sys, uint16_t **hop);
 bool topo_paths_owner_ok(const struct topo_system *sys, int32_t pos, int32_t net);
 bool topo_host_is_amd(const struct topo_system *sys);
 
-/* ---- near.c: which nets belong to which GPU ------------------------------------------------- */
+/* ---- nearest.c: which nets belong to which GPU ----------------------------------------------- */
 /* Finds the ends with the most bandwidth from `from`, of `count` ends from `first` on; among equals
  * the nearest type counts. Writes their indices, from 0, and returns their number. */
-int32_t topo_near(const struct topo_system *sys, int32_t from, int32_t first, int32_t count,
-		  int16_t *out);
+int32_t topo_nearest(const struct topo_system *sys, int32_t from, int32_t first, int32_t count,
+		     int16_t *out);
 /* Writes the nets that a GPU uses, in the order of its channels, and returns their number. out is
  * [TOPO_MAX_NETS]. */
-int32_t topo_near_nets(const struct topo_system *sys, int32_t pos, int16_t *out);
+int32_t topo_nearest_nets(const struct topo_system *sys, int32_t pos, int16_t *out);
 /* Returns the GPU that uses the net in its earliest channel, or -1. */
-int16_t topo_near_gpu(const struct topo_system *sys, int32_t net);
+int16_t topo_nearest_gpu(const struct topo_system *sys, int32_t net);
 
 #endif

@@ -8,7 +8,7 @@
  *	time = latency + bytes / bandwidth
  *
  * Units: ns; MB/s (1e6 bytes/s); bytes of the call's larger buffer. Errors: a program without
- * constants is a failed assertion, which tests/unit/topo/tune_model_test.c finds first.
+ * constants is a failed assertion, which tests/unit/tune/tune_model_test.c finds first.
  */
 #ifndef CORE_TUNE_MODEL_H
 #define CORE_TUNE_MODEL_H

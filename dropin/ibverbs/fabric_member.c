@@ -150,7 +150,7 @@ static int fabric_copy(uint32_t id, uint64_t at, uint8_t *data, uint64_t bytes, 
 static int fabric_move(const struct hca_mr *mr, uint64_t at, uint8_t *data, uint64_t bytes,
 		       bool write)
 {
-	uint32_t id = mr->item.proc >> HCA_FAR_NUMBER_BITS, ticket;
+	uint32_t id = mr->item.proc >> HCA_MEMBER_NUMBER_BITS, ticket;
 	const struct hca_window *w = &mr->window;
 	uint64_t head = at < w->at ? MIN_OF(w->at - at, bytes) : 0;
 	uint8_t *base = fabric_window_get(fabric_member(id)->pid, mr, &ticket);
@@ -213,14 +213,14 @@ static void *fabric_bell(void *member)
 			if (++quiet < __atomic_load_n(&fabric.ticks, __ATOMIC_RELAXED))
 				continue;
 			quiet = 0;
-			hca_far_unrung();
+			hca_member_silent();
 			continue;
 		}
 		if (n < 0 && errno != EINTR)
 			break; /* the program closed this socket, which it did not open */
 		while (recv(fd, &byte, 1, MSG_DONTWAIT) > 0)
 			;
-		hca_far_rung();
+		hca_member_notified();
 	}
 	for (;;) /* keeps `alive` locked until the process ends */
 		pause();
@@ -277,14 +277,14 @@ static struct hca_world *fabric_world(struct hca_world *(*make)(void))
 	return world_arena_at(s->world);
 }
 
-static struct hca_far fabric_far = {.alive = fabric_alive,
-				    .stopped = fabric_stopped,
-				    .write = fabric_write,
-				    .read = fabric_read,
-				    .open = fabric_window_open,
-				    .close = fabric_window_close,
-				    .ring = fabric_ring,
-				    .world = fabric_world};
+static struct hca_members fabric_members = {.alive = fabric_alive,
+					    .stopped = fabric_stopped,
+					    .write = fabric_write,
+					    .read = fabric_read,
+					    .open = fabric_window_open,
+					    .close = fabric_window_close,
+					    .ring = fabric_ring,
+					    .world = fabric_world};
 
 /* Returns a hash of the layouts of all shared structs. Builds that differ in any of them must not
  * share memory. */
@@ -398,7 +398,7 @@ static void fabric_reap(uint32_t self)
 
 		if (!m->id || m->id == self || fabric_holds(m))
 			continue;
-		hca_far_reap(m->id);
+		hca_member_reap(m->id);
 		__atomic_store_n(&m->id, 0, __ATOMIC_RELEASE);
 	}
 }
@@ -412,7 +412,7 @@ static void fabric_show_counters(void)
 	if (fstat(fabric.fd, &st) || !counters_start((uint64_t)st.st_ino))
 		return;
 	fabric_bell_tick(FABRIC_QUIET_US / 1000 / COUNTERS_LIFESPAN_MS);
-	fabric_ring(fabric_far.self); /* the thread still sleeps for the old interval */
+	fabric_ring(fabric_members.self); /* the thread still sleeps for the old interval */
 }
 
 int fabric_joined(void)
@@ -437,8 +437,8 @@ int fabric_joined(void)
 	__atomic_store_n(&m->id, id, __ATOMIC_RELEASE);
 	/* Yama's ptrace_scope may require it for process_vm_readv */
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-	fabric_far.self = id;
-	hca_far = &fabric_far;
+	fabric_members.self = id;
+	hca_members = &fabric_members;
 	(void)hca_world();
 	fabric_reap(id);
 	fabric.name_fd = fabric_name_bind(0, "doppel-fabric/%u/%llu/%s/%d/%d", (unsigned)geteuid(),

@@ -111,7 +111,7 @@ static int listen_start(struct world_proc *wp, struct os_addr *at, int *fd)
 	l->next = world->host[host].listeners;
 	world->host[host].listeners = l;
 	socket_label(l, "listener");
-	stranger_maybe(l);
+	foreign_client_maybe(l);
 	return 0;
 }
 

@@ -131,7 +131,8 @@ struct world {
 	struct world_box *boxes; /* of all hosts, under shm_lock */
 	int box_last;
 	struct world_conn *conns;
-	struct stranger *strangers; /* foreign clients that are connecting; under socket_lock */
+	struct foreign_client
+		*foreign_clients; /* foreign clients that are connecting; under socket_lock */
 	uint64_t conn_serial;
 	uint8_t *arena;
 	struct world_fabric_port *port;
@@ -219,6 +220,9 @@ bool world_socket_changed(int fd, uint64_t seq);
 uint64_t world_sockets_close(struct world_proc *wp, char *first, size_t bytes);
 void world_sockets_free(void);
 int world_descriptors_raise(uint64_t *most);
+
+/* ---- proc_memory.c: copies the configured environment into a process that is made. */
+int proc_env_start(struct world_proc *wp);
 
 /* ---- world_shm.c */
 int world_shm_create(const char *name, size_t bytes, void **mem);

@@ -356,7 +356,7 @@ void stream_listener_close(struct world_socket *l)
 /* Frees all connections at the end of the world and cancels their pending events. */
 void world_sockets_free(void)
 {
-	strangers_free();
+	foreign_clients_free();
 	while (world->conns) {
 		struct world_conn *c = world->conns;
 		sim_events_cancel_object(c);

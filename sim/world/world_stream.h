@@ -61,7 +61,7 @@ struct world_conn {
 	struct world_socket end[2]; /* 0 called connect, 1 was accepted */
 	uint32_t refs;              /* number of open ends and pending events */
 	uint64_t latency_ns;
-	bool stranger; /* end 0 has no process: `stranger.c` */
+	bool stranger; /* end 0 has no process: `foreign_client.c` */
 };
 
 /* address.c */
@@ -100,10 +100,10 @@ void stream_cut(struct world_socket *s);
 void stream_close(struct world_socket *s);
 void stream_listener_close(struct world_socket *s); /* frees l */
 
-/* `stranger.c`: connects a foreign client to a listener that has just started, if the fault plan
- * has one. */
-void stranger_maybe(const struct world_socket *listener);
-void strangers_free(void);
+/* `foreign_client.c`: connects a foreign client to a listener that has just started, if the fault
+ * plan has one. */
+void foreign_client_maybe(const struct world_socket *listener);
+void foreign_clients_free(void);
 
 #pragma GCC visibility pop
 #endif

@@ -36,7 +36,7 @@ echo 'ok: C17 and C++17'
 	echo '#define S(t) printf("sizeof %s %zu\n", #t, sizeof(t));'
 	echo '#define O(t, f) printf("%s.%s %zu\n", #t, #f, offsetof(t, f));'
 	echo 'int main(void) {'
-	sed -n 's/^\t\([A-Za-z0-9_]*\) = .*,$/N(\1)/p' "$ours/driver_types.h" "$ours/cuda.h"
+	sed -n 's/^\t\([A-Za-z0-9_]*\) = .*,$/N(\1)/p' "$ours/driver_enums.h" "$ours/driver_types.h" "$ours/cuda.h"
 	sed -n 's/^#define \(c[A-Za-z]*\|CU[A-Z_]*\) *\(0x\)\?[0-9][0-9a-f]*$/N(\1)/p' "$ours"/*.h
 	# structures: `struct NAME {` or `typedef struct NAME_st {`...`} NAME;`, one field a line
 	awk '/^typedef union/ { skip = 1 } skip { if (/^}/) skip = 0; next }

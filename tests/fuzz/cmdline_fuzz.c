@@ -225,6 +225,7 @@ int fuzz_doppel_main(int argc, char **argv);
 #include "sim/cli/topo/topo_dot.c"
 #include "sim/cli/topo/topo_heads.c"
 #include "sim/cli/topo/topo_plot.c"
+#include "sim/cli/topo/topo_plot_boxes.c"
 #include "sim/cli/topo/topo_why.c"
 #include "sim/cli/run/tune.c"
 #include "sim/cli/run/tune_measure.c"

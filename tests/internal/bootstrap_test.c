@@ -200,7 +200,7 @@ static struct os_addr id_address(const ncclUniqueId *id)
 
 /* Sends bytes that are not of the protocol, or nothing, and closes the connection; or keeps it
  * open. */
-static void stranger_knock(const struct os_addr *at, const void *say, size_t bytes, bool stay)
+static void foreign_client_knock(const struct os_addr *at, const void *say, size_t bytes, bool stay)
 {
 	struct sock_ctx ctx = {"test: stranger", -1, -1, NULL};
 	int fd = -1;
@@ -221,15 +221,15 @@ static void stranger_rank(int32_t rank, int32_t nranks, void *arg)
 	boot_begin(rank, w);
 	if (rank == w->special) {
 		struct os_addr at = id_address(&w->id);
-		stranger_knock(&at, http, sizeof http - 1, false);
-		stranger_knock(&at, http, 10, false);
-		stranger_knock(&at, NULL, 0, false);
-		stranger_knock(&at, http, 5, true);
+		foreign_client_knock(&at, http, sizeof http - 1, false);
+		foreign_client_knock(&at, http, 10, false);
+		foreign_client_knock(&at, NULL, 0, false);
+		foreign_client_knock(&at, http, 5, true);
 	}
 	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
 	if (rank == w->special) {
-		stranger_knock(&b->addresses[0], http, sizeof http - 1, false);
-		stranger_knock(&b->addresses[0], http, 3, false);
+		foreign_client_knock(&b->addresses[0], http, sizeof http - 1, false);
+		foreign_client_knock(&b->addresses[0], http, 3, false);
 	}
 	gather_check(b, rank, nranks, 100, 1);
 	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));

@@ -14,25 +14,24 @@
  * Not implemented, and reported by name: CU_MEM_LOCATION_TYPE_HOST, handles of fabric and of
  * Windows, mappings of a part of the memory, and read-only access.
  */
-#include "backends/fakecuda/fakecuda.h"
+#include "backends/fakecuda/vmm/vmm_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define VMM_HANDLE 0x766d6d0000000000ull
 
-static CUresult vmm_enter(const char *call, struct fc_proc **proc)
+CUresult vmm_enter(const char *call, struct fc_proc **proc)
 {
 	return (CUresult)fc_enter(call, proc);
 }
 
-static CUresult vmm_leave(CUresult rc)
+CUresult vmm_leave(CUresult rc)
 {
 	sim_events_drain();
 	return rc;
 }
 
-static bool vmm_whole(uint64_t address, uint64_t bytes)
+bool vmm_whole(uint64_t address, uint64_t bytes)
 {
 	return bytes && address % FC_VMM_PAGE == 0 && bytes % FC_VMM_PAGE == 0;
 }
@@ -49,8 +48,7 @@ static struct fc_vmm_handle *handle_find(const struct fc_proc *proc, uint64_t va
 }
 
 /* Returns a handle that the program has; NULL otherwise (reported). */
-static struct fc_vmm_handle *handle_get(const char *call, const struct fc_proc *proc,
-					uint64_t value)
+struct fc_vmm_handle *vmm_handle_get(const char *call, const struct fc_proc *proc, uint64_t value)
 {
 	struct fc_vmm_handle *h = handle_find(proc, value);
 
@@ -61,8 +59,8 @@ static struct fc_vmm_handle *handle_get(const char *call, const struct fc_proc *
 	return NULL;
 }
 
-static struct fc_vmm_handle *handle_new(struct fc_proc *proc, const struct fc_device *dev,
-					struct fc_alloc *a)
+struct fc_vmm_handle *vmm_handle_new(struct fc_proc *proc, const struct fc_device *dev,
+				     struct fc_alloc *a)
 {
 	struct fc_vmm_handle *h = calloc(1, sizeof *h);
 
@@ -176,8 +174,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 /* ---- memory --------------------------------------------------------------------------------- */
 
 /* Checks a location of memory, or of a user of memory. */
-static CUresult vmm_check_location(const char *call, const struct fc_proc *proc,
-				   const CUmemLocation *at)
+CUresult vmm_check_location(const char *call, const struct fc_proc *proc, const CUmemLocation *at)
 {
 	if (at->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		return at->id >= 0 && at->id < proc->count ? CUDA_SUCCESS
@@ -262,7 +259,7 @@ static CUresult vmm_create(struct fc_proc *proc, size_t size, const CUmemAllocat
 	a->rdma = prop->allocFlags.gpuDirectRDMACapable && dev->gpu && dev->gpu->gdr;
 	a->handle_types = (uint32_t)prop->requestedHandleTypes;
 	a->numa = dev->gpu ? -1 : prop->location.id;
-	*handle = handle_new(proc, dev, a)->value;
+	*handle = vmm_handle_new(proc, dev, a)->value;
 	return CUDA_SUCCESS;
 }
 
@@ -292,7 +289,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	if (!proc)
 		return vmm_leave(rc);
 	fc_lock();
-	struct fc_vmm_handle *h = handle_get("cuMemRelease", proc, handle);
+	struct fc_vmm_handle *h = vmm_handle_get("cuMemRelease", proc, handle);
 
 	if (h) {
 		h->refs--;
@@ -345,7 +342,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 	if (rc)
 		return vmm_leave(rc);
 	fc_lock();
-	const struct fc_vmm_handle *h = handle_get(call, proc, handle);
+	const struct fc_vmm_handle *h = vmm_handle_get(call, proc, handle);
 
 	if (h) {
 		const struct fc_alloc *a = fc_vmm_alloc(h);
@@ -367,7 +364,7 @@ static CUresult vmm_map(struct fc_proc *proc, CUdeviceptr ptr, size_t size, size
 			CUmemGenericAllocationHandle handle)
 {
 	struct fc_vmm_space *s = fc_vmm_space_at(ptr);
-	struct fc_vmm_handle *h = handle_get("cuMemMap", proc, handle);
+	struct fc_vmm_handle *h = vmm_handle_get("cuMemMap", proc, handle);
 	const struct fc_alloc *a = h ? fc_vmm_alloc(h) : NULL;
 
 	if (!a || !vmm_whole(ptr, size) || offset || size != a->bytes) {
@@ -412,7 +409,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 
 /* Returns the first of the whole mappings that make up this range without a gap; NULL if it is not
  * such a range. */
-static struct fc_vmm_map *vmm_maps_of(const struct fc_proc *proc, uint64_t address, uint64_t bytes)
+struct fc_vmm_map *vmm_maps_of(const struct fc_proc *proc, uint64_t address, uint64_t bytes)
 {
 	struct fc_vmm_map *first = fc_vmm_map_at(proc, address);
 	const struct fc_vmm_map *m = first;
@@ -459,188 +456,6 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 		vmm_unmap_one(proc, m, __builtin_return_address(0));
 		m = next;
 	}
-	fc_unlock();
-	return vmm_leave(rc);
-}
-
-/* ---- access --------------------------------------------------------------------------------- */
-
-/* True if the GPU can access the memory of all these mappings. */
-static bool vmm_reaches(const struct fc_device *dev, const struct fc_vmm_map *m, uint64_t end)
-{
-	for (; m && m->base < end; m = m->next) {
-		const struct fc_device *on = &fc.device[m->handle->device];
-
-		if (on->gpu && on != dev && !fc_device_peers(dev, on)) {
-			fc_report("cuMemSetAccess: gpu %u cannot reach memory of gpu %u",
-				  dev->index, on->index);
-			return false;
-		}
-	}
-	return true;
-}
-
-static bool vmm_is_of_host(const struct fc_vmm_map *m, uint64_t end)
-{
-	for (; m && m->base < end; m = m->next) {
-		const struct fc_device *on = &fc.device[m->handle->device];
-
-		if (on->gpu) {
-			fc_report("cuMemSetAccess: the host can have no access to memory of gpu %u",
-				  on->index);
-			return false;
-		}
-	}
-	return true;
-}
-
-static CUresult vmm_check_desc(const struct fc_proc *proc, const CUmemAccessDesc *desc,
-			       const struct fc_vmm_map *m, uint64_t end)
-{
-	CUresult rc = vmm_check_location("cuMemSetAccess", proc, &desc->location);
-
-	if (rc)
-		return rc;
-	if (desc->flags == CU_MEM_ACCESS_FLAGS_PROT_READ) {
-		fc_report("cuMemSetAccess: CU_MEM_ACCESS_FLAGS_PROT_READ is not implemented");
-		return CUDA_ERROR_NOT_SUPPORTED;
-	}
-	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (desc->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
-		return vmm_is_of_host(m, end) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-	return vmm_reaches(proc->device[desc->location.id], m, end) ? CUDA_SUCCESS
-								    : CUDA_ERROR_INVALID_DEVICE;
-}
-
-static void vmm_map_allow(struct fc_vmm_map *m, const CUmemAccessDesc *desc)
-{
-	bool may = desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-
-	if (desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
-		m->access[desc->location.id] = may;
-		return;
-	}
-	m->host_access = may;
-	fc_va_open(m->base, m->bytes, may);
-}
-
-/* Sets access rights. The caller holds fc_lock. */
-static CUresult vmm_set_access(struct fc_proc *proc, CUdeviceptr ptr, size_t size,
-			       const CUmemAccessDesc *desc, size_t count)
-{
-	struct fc_vmm_map *m = vmm_whole(ptr, size) ? vmm_maps_of(proc, ptr, size) : NULL;
-
-	if (!m) {
-		fc_report(
-			"cuMemSetAccess of %zu bytes at 0x%llx: not whole mappings of this process",
-			size, ptr);
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-	for (size_t i = 0; i < count; i++) {
-		CUresult rc = vmm_check_desc(proc, &desc[i], m, ptr + size);
-
-		if (rc)
-			return rc;
-	}
-	for (; m && m->base < ptr + size; m = m->next)
-		for (size_t i = 0; i < count; i++)
-			vmm_map_allow(m, &desc[i]);
-	fc_map_changed();
-	return CUDA_SUCCESS;
-}
-
-CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
-{
-	struct fc_proc *proc;
-	CUresult rc = vmm_enter("cuMemSetAccess", &proc);
-
-	if (!rc && (!desc || !count))
-		rc = CUDA_ERROR_INVALID_VALUE;
-	if (!rc) {
-		fc_lock();
-		rc = vmm_set_access(proc, ptr, size, desc, count);
-		fc_unlock();
-	}
-	return vmm_leave(rc);
-}
-
-CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
-{
-	struct fc_proc *proc;
-	CUresult rc = vmm_enter("cuMemGetAccess", &proc);
-
-	if (!rc && (!flags || !location))
-		rc = CUDA_ERROR_INVALID_VALUE;
-	if (!rc)
-		rc = vmm_check_location("cuMemGetAccess", proc, location);
-	if (rc)
-		return vmm_leave(rc);
-	fc_lock();
-	const struct fc_vmm_map *m = fc_vmm_map_at(proc, ptr);
-
-	if (m)
-		*flags = (location->type == CU_MEM_LOCATION_TYPE_DEVICE ? m->access[location->id]
-									: m->host_access)
-				 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-				 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	fc_unlock();
-	return vmm_leave(m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
-}
-
-/* ---- other processes ------------------------------------------------------------------------ */
-
-CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,
-				      CUmemAllocationHandleType handleType,
-				      unsigned long long flags)
-{
-	const char *call = "cuMemExportToShareableHandle";
-	struct fc_proc *proc;
-	CUresult rc = vmm_enter(call, &proc);
-
-	if (!rc && (!shareableHandle || flags))
-		rc = CUDA_ERROR_INVALID_VALUE;
-	if (rc)
-		return vmm_leave(rc);
-	fc_lock();
-	const struct fc_vmm_handle *h = handle_get(call, proc, handle);
-	struct fc_alloc *a = h ? fc_vmm_alloc(h) : NULL;
-
-	if (!a || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-	    !(a->handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)) {
-		fc_report("%s: type %d: this memory can be exported as 0x%x", call, (int)handleType,
-			  a ? a->handle_types : 0);
-		rc = CUDA_ERROR_INVALID_VALUE;
-	} else {
-		rc = fc_dmabuf_export(proc, &fc.device[h->device], a, shareableHandle);
-	}
-	fc_unlock();
-	return vmm_leave(rc);
-}
-
-CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
-					CUmemAllocationHandleType shHandleType)
-{
-	const char *call = "cuMemImportFromShareableHandle";
-	struct fc_proc *proc;
-	struct fc_device *dev;
-	struct fc_alloc *a;
-	CUresult rc = vmm_enter(call, &proc);
-
-	if (!rc && !handle)
-		rc = CUDA_ERROR_INVALID_VALUE;
-	if (!rc && shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-		fc_report("%s: type %d: expected CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", call,
-			  (int)shHandleType);
-		rc = CUDA_ERROR_NOT_SUPPORTED;
-	}
-	if (rc)
-		return vmm_leave(rc);
-	fc_lock();
-	rc = fc_dmabuf_import(proc, (int)(intptr_t)osHandle, &dev, &a);
-	if (!rc)
-		*handle = handle_new(proc, dev, a)->value;
 	fc_unlock();
 	return vmm_leave(rc);
 }

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backends/fakeverbs/arena/far.h"
+#include "backends/fakeverbs/arena/members.h"
 #include "core/base/macros.h"
 #include "sim/world/world.h"
 
@@ -64,10 +64,10 @@ void hca_slab_init(struct hca_slab *s, size_t item_bytes, uint32_t chunk_shift,
 		   uint32_t reuse_after);
 /* Allocates an item; NULL: the table is full. Bytes after its struct hca_item keep the last user's
  * values. */
-void *hca_slab_take(struct hca_slab *s);
+void *hca_slab_alloc(struct hca_slab *s);
 /* Allocates an item that the calling process owns. `handle` is its verbs object. */
-void *hca_slab_take_owned(struct hca_slab *s, void *handle);
-void hca_slab_give(struct hca_slab *s, void *item);
+void *hca_slab_alloc_owned(struct hca_slab *s, void *handle);
+void hca_slab_free(struct hca_slab *s, void *item);
 /* Takes an item from its owner. It lives on without one. */
 void hca_slab_orphan(struct hca_slab *s, void *item);
 /* Returns the next live item that process `proc` owns, or of all with UINT32_MAX; NULL: no further
@@ -94,9 +94,9 @@ struct hca_rings {
 /* Prepares the range at `memory`: `bytes` zeroed bytes of the arena. */
 void hca_rings_init(struct hca_rings *r, void *memory, uint64_t bytes);
 /* Allocates zeroed memory. Returns its offset in the arena, aligned to 64; 0: no room. */
-uint64_t hca_ring_take(struct hca_rings *r, uint64_t bytes);
+uint64_t hca_ring_alloc(struct hca_rings *r, uint64_t bytes);
 /* Frees a ring; 0 is ignored. */
-void hca_ring_give(struct hca_rings *r, uint64_t ring);
+void hca_ring_free(struct hca_rings *r, uint64_t ring);
 
 /* Returns a variable of the world's configuration, else of the program's environment. NULL:
  * unset. */
@@ -118,7 +118,7 @@ bool hca_lock_wait(uint32_t *word);
 
 static inline uint32_t hca_lock_me(void)
 {
-	return hca_far ? hca_far->self + 1 : 1;
+	return hca_members ? hca_members->self + 1 : 1;
 }
 static inline bool hca_lock_without_wait(uint32_t *word)
 {

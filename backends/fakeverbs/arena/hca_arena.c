@@ -12,12 +12,12 @@ bool hca_alone;
 
 static bool hca_lock_is_dead(uint32_t holder)
 {
-	return hca_far && holder && !hca_far->alive(holder - 1);
+	return hca_members && holder && !hca_members->alive(holder - 1);
 }
 
 static bool hca_lock_is_stopped(uint32_t holder)
 {
-	return hca_far && holder && holder != hca_lock_me() && hca_far->stopped(holder - 1);
+	return hca_members && holder && holder != hca_lock_me() && hca_members->stopped(holder - 1);
 }
 
 /* Waits are short, because a holder does not wait. After these numbers of spins the waiter yields,
@@ -195,20 +195,20 @@ static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 	return it;
 }
 
-void *hca_slab_take(struct hca_slab *s)
+void *hca_slab_alloc(struct hca_slab *s)
 {
-	uint32_t proc =
-		hca_far ? hca_far->self << HCA_FAR_NUMBER_BITS | HCA_FAR_NO_PROC : UINT32_MAX;
+	uint32_t proc = hca_members ? hca_members->self << HCA_MEMBER_NUMBER_BITS | HCA_NO_PROC
+				    : UINT32_MAX;
 
 	return hca_slab_take_for(s, proc, NULL);
 }
 
-void *hca_slab_take_owned(struct hca_slab *s, void *handle)
+void *hca_slab_alloc_owned(struct hca_slab *s, void *handle)
 {
 	return hca_slab_take_for(s, hca_proc_id(os_proc()), handle);
 }
 
-void hca_slab_give(struct hca_slab *s, void *item)
+void hca_slab_free(struct hca_slab *s, void *item)
 {
 	struct hca_item *it = item;
 

@@ -110,7 +110,7 @@ void hca_check_load(void)
 	check_seen.count = 0;
 	(void)check_words(words);
 	/* HCAs of several processes have no run that could fail: they log and continue */
-	for (int i = 0; hca_far && i < HCA_RULE_COUNT; i++)
+	for (int i = 0; hca_members && i < HCA_RULE_COUNT; i++)
 		hca_rule_level[i] = MIN_OF(hca_rule_level[i], (uint8_t)HCA_LEVEL_WARN);
 }
 

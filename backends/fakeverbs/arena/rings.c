@@ -184,7 +184,7 @@ static void rings_zero(struct hca_rings *r, uint64_t at, uint64_t size)
 	r->fresh = MAX_OF(r->fresh, end + sizeof(struct rings_block));
 }
 
-uint64_t hca_ring_take(struct hca_rings *r, uint64_t bytes)
+uint64_t hca_ring_alloc(struct hca_rings *r, uint64_t bytes)
 {
 	uint64_t size = ALIGN_UP(bytes, (uint64_t)RINGS_ALIGN) + sizeof(struct rings_block);
 
@@ -214,7 +214,7 @@ uint64_t hca_ring_take(struct hca_rings *r, uint64_t bytes)
 	return at ? at + sizeof(struct rings_block) : 0;
 }
 
-void hca_ring_give(struct hca_rings *r, uint64_t ring)
+void hca_ring_free(struct hca_rings *r, uint64_t ring)
 {
 	if (!ring)
 		return;

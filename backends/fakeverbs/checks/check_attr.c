@@ -314,7 +314,7 @@ void hca_check_local_keys(const struct hca_qp *qp, uint32_t pd, struct hca_wqe *
 static const char *check_posted_at(const struct hca_qp *qp, const struct hca_packet *p,
 				   struct hca_site *at)
 {
-	return hca_far ? "?" : hca_site(qp->item.proc, p->caller, at);
+	return hca_members ? "?" : hca_site(qp->item.proc, p->caller, at);
 }
 
 void hca_check_atomic_global(const struct hca_qp *qp, const struct hca_mr *mr,

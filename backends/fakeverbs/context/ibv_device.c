@@ -35,8 +35,8 @@ static struct hca_proc *hca_proc_make(uint32_t host)
 
 	for (int32_t i = 0; i < m->nic_count; i++)
 		count += m->nic[i].is_rdma;
-	struct hca_proc *p = hca_handle_take(HCA_KIND_DEVICES,
-					     sizeof *p + count * sizeof p->device[0], "ibv_device");
+	struct hca_proc *p = hca_handle_alloc(
+		HCA_KIND_DEVICES, sizeof *p + count * sizeof p->device[0], "ibv_device");
 
 	if (!p)
 		return NULL;
@@ -295,9 +295,9 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		errno = fault;
 		return NULL;
 	}
-	struct hca_context_handle *h = hca_handle_take(HCA_KIND_CONTEXT, sizeof *h, "ibv_context");
+	struct hca_context_handle *h = hca_handle_alloc(HCA_KIND_CONTEXT, sizeof *h, "ibv_context");
 	struct hca_context *c =
-		h ? hca_slab_take_owned(&hca_world()->context, &h->verbs.context) : NULL;
+		h ? hca_slab_alloc_owned(&hca_world()->context, &h->verbs.context) : NULL;
 
 	fault = c ? hca_ready_make(&c->ready) : ENOMEM;
 	if (!fault) {
@@ -307,7 +307,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	}
 	if (fault) {
 		if (c)
-			hca_slab_give(&hca_world()->context, c);
+			hca_slab_free(&hca_world()->context, c);
 		hca_handle_end(h, 0);
 		errno = fault;
 		return NULL;
@@ -382,9 +382,9 @@ int ibv_close_device(struct ibv_context *context)
 	uint64_t left = hca_context_left(h->hca);
 	struct hca_site at;
 
-	if (left && hca_far) {
+	if (left && hca_members) {
 		/* the drop-in frees them like the kernel, because it does not judge programs */
-		hca_far_close(h->hca, HCA_CALLER());
+		hca_context_close_objects(h->hca, HCA_CALLER());
 	} else if (left) {
 		hca_check(HCA_RULE_CLOSE_LEAK, HCA_CALLER(),
 			  "ibv_close_device at %s: %s: %llu queue pairs, completion queues and "

@@ -61,7 +61,7 @@ static void hca_end_srq(void *srq)
 
 static void hca_end_ah(void *ah)
 {
-	hca_slab_give(&fakeverbs.world->ah, ah);
+	hca_slab_free(&fakeverbs.world->ah, ah);
 }
 
 static void hca_end_mr(void *mr)
@@ -76,7 +76,7 @@ static void hca_end_mw(void *mw)
 
 static void hca_end_pd(void *pd)
 {
-	hca_slab_give(&fakeverbs.world->pd, pd);
+	hca_slab_free(&fakeverbs.world->pd, pd);
 }
 
 static void hca_end_channel(void *channel)
@@ -133,7 +133,7 @@ void hca_forget(void)
 	hca_handles_end(true);
 	hca_devices_forget();
 	hca_world_gone();
-	hca_far = NULL;
+	hca_members = NULL;
 }
 
 /* Forgets everything that ends with the world's arena. */
@@ -167,7 +167,7 @@ static void hca_port_changed(struct world_port *port)
 	}
 }
 
-static void hca_far_look(struct hca_slab *s, void (*show)(void *item))
+static void hca_member_look(struct hca_slab *s, void (*show)(void *item))
 {
 	uint32_t at = 0;
 	struct hca_item *it;
@@ -183,18 +183,18 @@ static void hca_far_look(struct hca_slab *s, void (*show)(void *item))
 	}
 }
 
-void hca_far_rung(void)
+void hca_member_notified(void)
 {
 	struct hca_world *w = __atomic_load_n(&fakeverbs.world, __ATOMIC_ACQUIRE);
 
 	if (!w)
 		return;
-	hca_far_look(&w->channel, hca_channel_show);
-	hca_far_look(&w->context, hca_context_show);
+	hca_member_look(&w->channel, hca_channel_show);
+	hca_member_look(&w->context, hca_context_show);
 }
 
 /* Repairs event channels and CQ locks that a process held when it died before notifying. */
-void hca_far_unrung(void)
+void hca_member_silent(void)
 {
 	struct hca_world *w = __atomic_load_n(&fakeverbs.world, __ATOMIC_ACQUIRE);
 	uint32_t at;
@@ -207,7 +207,7 @@ void hca_far_unrung(void)
 		uint32_t holder = __atomic_load_n(&cq->item.lock, __ATOMIC_RELAXED);
 
 		if (!hca_is_here(cq->item.proc) || !holder || holder == hca_lock_me() ||
-		    hca_far->alive(holder - 1))
+		    hca_members->alive(holder - 1))
 			continue;
 		hca_cq_lock(cq);
 		hca_unlock(&cq->item.lock);
@@ -222,42 +222,42 @@ void hca_far_unrung(void)
 
 /* ---- the end of other processes -------------------------------------------------------------- */
 
-static void hca_far_reap_kind(struct hca_slab *s, uint32_t member, void (*end)(void *item))
+static void hca_member_reap_kind(struct hca_slab *s, uint32_t member, void (*end)(void *item))
 {
 	uint32_t at = 0;
 	struct hca_item *it;
 
 	while ((it = hca_slab_next(s, UINT32_MAX, &at)))
-		if (it->proc != UINT32_MAX && it->proc >> HCA_FAR_NUMBER_BITS == member)
+		if (it->proc != UINT32_MAX && it->proc >> HCA_MEMBER_NUMBER_BITS == member)
 			end(it);
 }
 
-static void hca_far_end_packet(void *packet)
+static void hca_peer_end_packet(void *packet)
 {
-	hca_slab_give(&fakeverbs.world->packet, packet);
+	hca_slab_free(&fakeverbs.world->packet, packet);
 }
 
-static void hca_far_end_small(void *buffer)
+static void hca_peer_end_small(void *buffer)
 {
-	hca_slab_give(&fakeverbs.world->small, buffer);
+	hca_slab_free(&fakeverbs.world->small, buffer);
 }
 
-static void hca_far_end_large(void *buffer)
+static void hca_peer_end_large(void *buffer)
 {
-	hca_slab_give(&fakeverbs.world->large, buffer);
+	hca_slab_free(&fakeverbs.world->large, buffer);
 }
 
-void hca_far_reap(uint32_t member)
+void hca_member_reap(uint32_t member)
 {
 	struct hca_world *w = hca_world();
 
-	hca_world_each_kind(w, member, hca_far_reap_kind);
-	hca_far_reap_kind(&w->packet, member, hca_far_end_packet);
-	hca_far_reap_kind(&w->small, member, hca_far_end_small);
-	hca_far_reap_kind(&w->large, member, hca_far_end_large);
+	hca_world_each_kind(w, member, hca_member_reap_kind);
+	hca_member_reap_kind(&w->packet, member, hca_peer_end_packet);
+	hca_member_reap_kind(&w->small, member, hca_peer_end_small);
+	hca_member_reap_kind(&w->large, member, hca_peer_end_large);
 }
 
-void hca_far_close(struct hca_context *c, uint64_t caller)
+void hca_context_close_objects(struct hca_context *c, uint64_t caller)
 {
 	struct hca_world *w = hca_world();
 	uint32_t at, index = c->item.index, proc = c->item.proc;

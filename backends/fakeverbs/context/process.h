@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of processes, and changes to objects by other processes of the machine (arena/far.h). The
- * world and dropin/ibverbs call these functions.
+ * The end of processes, and changes to objects by other processes of the machine
+ * (arena/members.h). The world and dropin/ibverbs call these functions.
  */
 #ifndef BACKENDS_FAKEVERBS_PROCESS_H
 #define BACKENDS_FAKEVERBS_PROCESS_H
@@ -13,14 +13,14 @@
 #pragma GCC visibility push(hidden)
 
 /* Frees everything that a dead process had. Calls must not overlap. */
-void hca_far_reap(uint32_t member);
+void hca_member_reap(uint32_t member);
 /* Destroys the objects that are still open under a context that closes. */
-void hca_far_close(struct hca_context *c, uint64_t caller);
+void hca_context_close_objects(struct hca_context *c, uint64_t caller);
 /* Wakes the tasks that wait for objects which another process changed and notified. */
-void hca_far_rung(void);
+void hca_member_notified(void);
 /* Called after no notification arrived for a while. Repairs CQ locks that a process held when it
  * died before notifying, and wakes the tasks that wait for its events. */
-void hca_far_unrung(void);
+void hca_member_silent(void);
 
 /* For a program that created no world itself. `start` creates one at the first call that needs it;
  * 0 or an errno. Set once, at load. */

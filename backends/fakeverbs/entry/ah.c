@@ -22,8 +22,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr *attr)
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = hca_handle_take(HCA_KIND_AH, sizeof *h, "ibv_ah");
-	ah = h ? hca_slab_take_owned(&hca_world()->ah, h) : NULL;
+	h = hca_handle_alloc(HCA_KIND_AH, sizeof *h, "ibv_ah");
+	ah = h ? hca_slab_alloc_owned(&hca_world()->ah, h) : NULL;
 	if (!ah)
 		goto err_free;
 	ah->item.made = HCA_CALLER();
@@ -84,7 +84,7 @@ int ibv_destroy_ah(struct ibv_ah *ibv)
 	int rc = hca_call_fault("verbs.destroy_ah", NULL, h->hca->port, -1);
 
 	hca_ah_check_idle(h->hca, HCA_CALLER());
-	hca_slab_give(&hca_world()->ah, h->hca);
+	hca_slab_free(&hca_world()->ah, h->hca);
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
 	hca_handle_end(h, HCA_CALLER());
 	return hca_result(rc);

@@ -60,7 +60,7 @@ int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 		return hca_result(EINVAL);
 	while (size < (uint32_t)cqe)
 		size *= 2;
-	uint64_t ring = hca_ring_take(&hca_world()->rings, size * sizeof(struct hca_cqe)), old;
+	uint64_t ring = hca_ring_alloc(&hca_world()->rings, size * sizeof(struct hca_cqe)), old;
 
 	if (!ring)
 		return hca_result(ENOMEM);
@@ -81,6 +81,6 @@ int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 		rc = EINVAL;
 	}
 	hca_unlock(&cq->item.lock);
-	hca_ring_give(&hca_world()->rings, old);
+	hca_ring_free(&hca_world()->rings, old);
 	return hca_result(rc);
 }

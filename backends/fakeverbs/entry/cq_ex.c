@@ -83,7 +83,7 @@ static int hca_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	hca_cq_ex_enter(h);
 	int rc = hca_cq_ex_take(h);
 
-	if (rc == ENOENT && hca_far && hca_far_idle())
+	if (rc == ENOENT && hca_members && hca_members_idle())
 		rc = hca_cq_ex_take(h);
 	if (rc)
 		hca_cq_ex_leave(h);
@@ -281,7 +281,7 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 	    ((a->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && (!parent || !hca_pd_of(parent)->base)))
 		rc = EINVAL;
 	if (!rc)
-		rc = hca_ring_memory_take(parent, HCA_RESOURCE_CQ, a->cqe * 64ull, &memory);
+		rc = hca_ring_memory_alloc(parent, HCA_RESOURCE_CQ, a->cqe * 64ull, &memory);
 	if (rc) {
 		errno = rc;
 		return NULL;
@@ -290,7 +290,7 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 
 	if (!h) {
 		rc = errno;
-		hca_ring_memory_give(parent, HCA_RESOURCE_CQ, memory);
+		hca_ring_memory_free(parent, HCA_RESOURCE_CQ, memory);
 		errno = rc;
 		return NULL;
 	}

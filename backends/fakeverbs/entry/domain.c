@@ -34,7 +34,7 @@ struct ibv_td *hca_alloc_td(struct ibv_context *context, struct ibv_td_init_attr
 	struct hca_td_handle *td = NULL;
 
 	if (!rc) {
-		td = hca_handle_take(HCA_KIND_TD, sizeof *td, "ibv_td");
+		td = hca_handle_alloc(HCA_KIND_TD, sizeof *td, "ibv_td");
 		rc = td ? 0 : ENOMEM;
 	}
 	if (rc) {
@@ -97,7 +97,7 @@ struct ibv_pd *hca_alloc_parent_domain(struct ibv_context *context,
 		rc = hca_command_fault("verbs.alloc_parent_domain", NULL,
 				       hca_context_of(context)->hca->port, -1);
 	if (!rc) {
-		pd = hca_handle_take(HCA_KIND_PD, sizeof *pd, "ibv_pd");
+		pd = hca_handle_alloc(HCA_KIND_PD, sizeof *pd, "ibv_pd");
 		rc = pd ? 0 : ENOMEM;
 	}
 	if (rc) {
@@ -131,7 +131,7 @@ void hca_parent_end(struct hca_pd_handle *pd, uint64_t caller)
 
 /* ---- memory of rings ------------------------------------------------------------------------ */
 
-int hca_ring_memory_take(struct ibv_pd *ibv, enum hca_resource type, uint64_t bytes, void **memory)
+int hca_ring_memory_alloc(struct ibv_pd *ibv, enum hca_resource type, uint64_t bytes, void **memory)
 {
 	const struct hca_pd_handle *pd = ibv ? hca_pd_of(ibv) : NULL;
 
@@ -146,7 +146,7 @@ int hca_ring_memory_take(struct ibv_pd *ibv, enum hca_resource type, uint64_t by
 	return p ? 0 : ENOMEM;
 }
 
-void hca_ring_memory_give(struct ibv_pd *ibv, enum hca_resource type, void *memory)
+void hca_ring_memory_free(struct ibv_pd *ibv, enum hca_resource type, void *memory)
 {
 	const struct hca_pd_handle *pd = ibv ? hca_pd_of(ibv) : NULL;
 

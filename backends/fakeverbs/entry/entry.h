@@ -135,8 +135,8 @@ struct ibv_pd *hca_alloc_parent_domain(struct ibv_context *context,
 				       struct ibv_parent_domain_init_attr *a);
 void hca_parent_end(struct hca_pd_handle *pd, uint64_t caller);
 /* Call the allocators of the program, hence under no lock. pd may be NULL. ENOMEM. */
-int hca_ring_memory_take(struct ibv_pd *pd, enum hca_resource type, uint64_t bytes, void **memory);
-void hca_ring_memory_give(struct ibv_pd *pd, enum hca_resource type, void *memory);
+int hca_ring_memory_alloc(struct ibv_pd *pd, enum hca_resource type, uint64_t bytes, void **memory);
+void hca_ring_memory_free(struct ibv_pd *pd, enum hca_resource type, void *memory);
 
 /* ---- ibv_port.c, region.c, advice.c, ibv_window.c ---- */
 

@@ -40,9 +40,9 @@ struct hca_cq_handle *hca_cq_create(struct ibv_context *context,
 	while (size < a->cqe)
 		size *= 2;
 	rc = ENOMEM;
-	h = hca_handle_take(HCA_KIND_CQ, sizeof *h, "ibv_cq");
-	cq = h ? hca_slab_take_owned(&hca_world()->cq, h) : NULL;
-	uint64_t ring = cq ? hca_ring_take(&hca_world()->rings, size * sizeof(struct hca_cqe)) : 0;
+	h = hca_handle_alloc(HCA_KIND_CQ, sizeof *h, "ibv_cq");
+	cq = h ? hca_slab_alloc_owned(&hca_world()->cq, h) : NULL;
+	uint64_t ring = cq ? hca_ring_alloc(&hca_world()->rings, size * sizeof(struct hca_cqe)) : 0;
 
 	if (!ring)
 		goto err;
@@ -69,7 +69,7 @@ struct hca_cq_handle *hca_cq_create(struct ibv_context *context,
 	return h;
 err:
 	if (cq)
-		hca_slab_give(&hca_world()->cq, cq);
+		hca_slab_free(&hca_world()->cq, cq);
 	hca_handle_end(h, 0);
 	errno = rc;
 	return NULL;
@@ -104,8 +104,8 @@ void hca_cq_destroy(struct hca_cq *cq)
 	cq->ring = 0;
 	cq->arm = HCA_ARM_NONE;
 	hca_unlock(&cq->item.lock);
-	hca_ring_give(&hca_world()->rings, ring);
-	hca_slab_give(&hca_world()->cq, cq);
+	hca_ring_free(&hca_world()->rings, ring);
+	hca_slab_free(&hca_world()->cq, cq);
 }
 
 int ibv_destroy_cq(struct ibv_cq *ibv)
@@ -137,7 +137,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	if (ibv->channel)
 		ibv->channel->refcnt--;
 	if (h->parent) {
-		hca_ring_memory_give(h->parent, HCA_RESOURCE_CQ, h->ring_memory);
+		hca_ring_memory_free(h->parent, HCA_RESOURCE_CQ, h->ring_memory);
 		__atomic_fetch_sub(&hca_pd_of(h->parent)->users, 1, __ATOMIC_ACQ_REL);
 	}
 	hca_handle_end(h, HCA_CALLER());
@@ -186,7 +186,7 @@ int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 
 	/* A completion that arrived meanwhile is returned before anything that the program looks at
 	 * next. */
-	if (!n && hca_far && hca_far_idle() && !hca_cq_is_idle(cq))
+	if (!n && hca_members && hca_members_idle() && !hca_cq_is_idle(cq))
 		n = hca_cq_pop(cq, wc, want, &timestamp);
 	if (n)
 		hca_poll_hit();

@@ -9,7 +9,7 @@
  * and the engine explains their waits. */
 static int hca_event_wait(const struct hca_ready *r, const struct wait *w)
 {
-	if (hca_far) {
+	if (hca_members) {
 		sim_events_drain();
 		return hca_ready_sleep(r);
 	}
@@ -121,7 +121,7 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 			hca_event_translate(e, event);
 		hca_unlock(&c->item.lock);
 		if (e) {
-			hca_slab_give(&world->event, e);
+			hca_slab_free(&world->event, e);
 			sim_events_drain();
 			return 0;
 		}
@@ -181,12 +181,12 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 		return NULL;
 	}
 	struct hca_channel_handle *h =
-		hca_handle_take(HCA_KIND_CHANNEL, sizeof *h, "ibv_comp_channel");
+		hca_handle_alloc(HCA_KIND_CHANNEL, sizeof *h, "ibv_comp_channel");
 
 	fault = ENOMEM;
 	if (!h)
 		goto err;
-	h->hca = hca_slab_take_owned(&hca_world()->channel, h);
+	h->hca = hca_slab_alloc_owned(&hca_world()->channel, h);
 	if (!h->hca)
 		goto err_free;
 	fault = hca_ready_make(&h->hca->ready);
@@ -200,7 +200,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	h->ibv.refcnt = 0;
 	return &h->ibv;
 err_give:
-	hca_slab_give(&hca_world()->channel, h->hca);
+	hca_slab_free(&hca_world()->channel, h->hca);
 err_free:
 	hca_handle_end(h, 0);
 err:

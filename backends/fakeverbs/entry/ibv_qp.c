@@ -102,7 +102,7 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 	memset(&qp->req, 0, sizeof qp->req);
 	memset(&qp->resp, 0, sizeof qp->resp);
 	memset(&qp->atomic, 0, sizeof qp->atomic);
-	qp->early_packet = qp->early_number = 0;
+	qp->partial_packet = qp->partial_number = 0;
 	qp->overtaking = qp->overtaking_n = 0;
 	qp->ece_options = hca_personality(qp->port)->ece_options;
 	qp->check_read = qp->refused = 0;
@@ -219,13 +219,13 @@ static struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_i
 	if (!rc)
 		rc = hca_qp_create_fault(c->port, a);
 	if (!rc)
-		rc = hca_ring_memory_take(a->pd, HCA_RESOURCE_QP, hca_qp_ring_bytes(a), &memory);
+		rc = hca_ring_memory_alloc(a->pd, HCA_RESOURCE_QP, hca_qp_ring_bytes(a), &memory);
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = hca_handle_take(HCA_KIND_QP, sizeof *h + (ex ? hca_builder_bytes(c->port) : 0),
-			    "ibv_qp");
-	qp = h ? hca_slab_take_owned(&hca_world()->qp, h) : NULL;
+	h = hca_handle_alloc(HCA_KIND_QP, sizeof *h + (ex ? hca_builder_bytes(c->port) : 0),
+			     "ibv_qp");
+	qp = h ? hca_slab_alloc_owned(&hca_world()->qp, h) : NULL;
 	if (!qp)
 		goto err;
 	hca_qp_lock(qp);
@@ -255,9 +255,9 @@ static struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_i
 	os_trace("qp.create", hca_qp_id(qp), qp->sq.size, qp->rq.size);
 	return &h->ibv;
 err:
-	hca_ring_memory_give(a->pd, HCA_RESOURCE_QP, memory);
+	hca_ring_memory_free(a->pd, HCA_RESOURCE_QP, memory);
 	if (qp)
-		hca_slab_give(&hca_world()->qp, qp);
+		hca_slab_free(&hca_world()->qp, qp);
 	hca_handle_end(h, 0);
 	errno = rc;
 	return NULL;
@@ -450,7 +450,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	hca_qp_release(h->hca, true);
 	hca_check_cq_leave(ibv);
 	hca_qp_count_users(ibv, -1);
-	hca_ring_memory_give(ibv->pd, HCA_RESOURCE_QP, h->ring_memory);
+	hca_ring_memory_free(ibv->pd, HCA_RESOURCE_QP, h->ring_memory);
 	if (h->xrcd)
 		hca_xrcd_unuse(h->xrcd);
 	os_unlabel(ibv);

@@ -54,13 +54,13 @@ static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_sr
 		rc = hca_command_fault("verbs.create_srq", NULL, pd->hca->port, -1);
 	if (rc)
 		goto err;
-	rc = hca_ring_memory_take(a->pd, HCA_RESOURCE_SRQ,
-				  a->attr.max_wr * (16ull + a->attr.max_sge * 16ull), &memory);
+	rc = hca_ring_memory_alloc(a->pd, HCA_RESOURCE_SRQ,
+				   a->attr.max_wr * (16ull + a->attr.max_sge * 16ull), &memory);
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = hca_handle_take(HCA_KIND_SRQ, sizeof *h, "ibv_srq");
-	srq = h ? hca_slab_take_owned(&hca_world()->srq, h) : NULL;
+	h = hca_handle_alloc(HCA_KIND_SRQ, sizeof *h, "ibv_srq");
+	srq = h ? hca_slab_alloc_owned(&hca_world()->srq, h) : NULL;
 	if (!srq)
 		goto err;
 	hca_srq_lock(srq);
@@ -87,11 +87,11 @@ static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_sr
 	os_trace("srq.create", srq->item.index, srq->rq.size, srq->rq.sge_max);
 	return &h->ibv;
 err:
-	hca_ring_memory_give(a->pd, HCA_RESOURCE_SRQ, memory);
+	hca_ring_memory_free(a->pd, HCA_RESOURCE_SRQ, memory);
 	if (srq && srq->xrcd)
 		hca_xrcd_unuse(a->xrcd);
 	if (srq)
-		hca_slab_give(&hca_world()->srq, srq);
+		hca_slab_free(&hca_world()->srq, srq);
 	hca_handle_end(h, 0);
 	errno = rc;
 	return NULL;
@@ -160,7 +160,7 @@ void hca_srq_destroy(struct hca_srq *srq)
 	hca_unlock(&srq->item.lock);
 	if (srq->xrcd)
 		hca_xrc_forget_srq(srq);
-	hca_slab_give(&hca_world()->srq, srq);
+	hca_slab_free(&hca_world()->srq, srq);
 }
 
 int ibv_destroy_srq(struct ibv_srq *ibv)
@@ -186,7 +186,7 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
 	hca_acked_wait(ibv, &h->async_taken, &ibv->events_completed);
 	hca_srq_destroy(h->hca);
 	__atomic_fetch_sub(&h->pd->users, 1, __ATOMIC_ACQ_REL);
-	hca_ring_memory_give(ibv->pd, HCA_RESOURCE_SRQ, h->ring_memory);
+	hca_ring_memory_free(ibv->pd, HCA_RESOURCE_SRQ, h->ring_memory);
 	if (h->xrcd) {
 		hca_xrcd_unuse(h->xrcd);
 		__atomic_fetch_sub(&hca_cq_of(h->cq)->users, 1, __ATOMIC_ACQ_REL);
@@ -225,7 +225,7 @@ static int hca_srq_resize(struct hca_srq *srq, uint32_t wr)
 
 	old->ring = fresh.ring;
 	old->size = fresh.size;
-	hca_ring_give(&hca_world()->rings, ring);
+	hca_ring_free(&hca_world()->rings, ring);
 	return 0;
 }
 

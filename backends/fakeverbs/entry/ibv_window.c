@@ -28,8 +28,8 @@ static struct ibv_mw *hca_alloc_mw(struct ibv_pd *ibv, enum ibv_mw_type type)
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = hca_handle_take(HCA_KIND_MW, sizeof *h, "ibv_mw");
-	mw = h ? hca_slab_take_owned(&hca_world()->mw, h) : NULL;
+	h = hca_handle_alloc(HCA_KIND_MW, sizeof *h, "ibv_mw");
+	mw = h ? hca_slab_alloc_owned(&hca_world()->mw, h) : NULL;
 	if (!mw)
 		goto err;
 	hca_lock(&mw->item.lock);

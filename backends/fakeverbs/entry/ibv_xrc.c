@@ -58,7 +58,7 @@ static struct hca_xrcd *hca_xrcd_get(uint32_t port, const struct ibv_xrcd_init_a
 	else if (!x && !(a->oflags & O_CREAT))
 		*error = a->fd == -1 ? EINVAL : EAGAIN;
 	if (!*error && !x) {
-		x = hca_slab_take(&w->xrcd);
+		x = hca_slab_alloc(&w->xrcd);
 		if (x) {
 			x->port = port;
 			x->named = a->fd != -1;
@@ -86,7 +86,7 @@ static void hca_xrcd_put(struct hca_xrcd *x)
 		x->named = 0;
 	hca_unlock(&w->xrcd_lock);
 	if (last)
-		hca_slab_give(&w->xrcd, x);
+		hca_slab_free(&w->xrcd, x);
 }
 
 struct ibv_xrcd *hca_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *a)
@@ -108,10 +108,10 @@ struct ibv_xrcd *hca_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = hca_handle_take(HCA_KIND_XRCD, sizeof *h, "ibv_xrcd");
+	h = hca_handle_alloc(HCA_KIND_XRCD, sizeof *h, "ibv_xrcd");
 	if (!h)
 		goto err_put;
-	h->open = hca_slab_take_owned(&hca_world()->xrcd_open, h);
+	h->open = hca_slab_alloc_owned(&hca_world()->xrcd_open, h);
 	if (!h->open)
 		goto err_free;
 	h->open->item.made = HCA_CALLER();
@@ -131,7 +131,7 @@ err:
 void hca_xrcd_open_end(struct hca_xrcd_open *open)
 {
 	hca_xrcd_put(hca_slab_at(&hca_world()->xrcd, open->xrcd));
-	hca_slab_give(&hca_world()->xrcd_open, open);
+	hca_slab_free(&hca_world()->xrcd_open, open);
 }
 
 int hca_close_xrcd(struct ibv_xrcd *ibv)
@@ -216,10 +216,10 @@ struct ibv_qp *hca_open_qp(struct ibv_context *context, struct ibv_qp_open_attr 
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = hca_handle_take(HCA_KIND_QP, sizeof *h, "ibv_qp");
+	h = hca_handle_alloc(HCA_KIND_QP, sizeof *h, "ibv_qp");
 	if (!h)
 		goto err;
-	h->open = hca_slab_take_owned(&hca_world()->qp_open, h);
+	h->open = hca_slab_alloc_owned(&hca_world()->qp_open, h);
 	if (!h->open)
 		goto err;
 	rc = EINVAL;
@@ -249,7 +249,7 @@ struct ibv_qp *hca_open_qp(struct ibv_context *context, struct ibv_qp_open_attr 
 	return &h->ibv;
 err:
 	if (h && h->open)
-		hca_slab_give(&hca_world()->qp_open, h->open);
+		hca_slab_free(&hca_world()->qp_open, h->open);
 	hca_handle_end(h, 0);
 	errno = rc;
 	return NULL;
@@ -275,5 +275,5 @@ bool hca_qp_release(struct hca_qp *qp, bool owner)
 void hca_qp_open_end(struct hca_qp_open *open)
 {
 	hca_qp_release(hca_slab_at(&hca_world()->qp, open->qp), false);
-	hca_slab_give(&hca_world()->qp_open, open);
+	hca_slab_free(&hca_world()->qp_open, open);
 }

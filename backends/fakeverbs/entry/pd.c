@@ -18,11 +18,11 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		errno = fault;
 		return NULL;
 	}
-	struct hca_pd_handle *pd = hca_handle_take(HCA_KIND_PD, sizeof *pd, "ibv_pd");
+	struct hca_pd_handle *pd = hca_handle_alloc(HCA_KIND_PD, sizeof *pd, "ibv_pd");
 
 	if (!pd)
 		goto err;
-	pd->hca = hca_slab_take_owned(&hca_world()->pd, pd);
+	pd->hca = hca_slab_alloc_owned(&hca_world()->pd, pd);
 	if (!pd->hca)
 		goto err_free;
 	pd->hca->item.made = HCA_CALLER();
@@ -64,7 +64,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 		hca_parent_end(pd, HCA_CALLER());
 		return hca_result(rc);
 	}
-	hca_slab_give(&hca_world()->pd, pd->hca);
+	hca_slab_free(&hca_world()->pd, pd->hca);
 	hca_handle_end(pd, HCA_CALLER());
 	return hca_result(rc);
 }

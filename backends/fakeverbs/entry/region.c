@@ -115,7 +115,7 @@ static struct hca_mr *hca_region_take(uint32_t port, struct hca_mr_handle *h)
 {
 	uint32_t most = hca_personality(port)->max_mr, *regions = &hca_world()->port[port].regions;
 	bool full = __atomic_fetch_add(regions, 1, __ATOMIC_ACQ_REL) >= most;
-	struct hca_mr *mr = full ? NULL : hca_slab_take_owned(&hca_world()->mr, h);
+	struct hca_mr *mr = full ? NULL : hca_slab_alloc_owned(&hca_world()->mr, h);
 
 	if (mr) {
 		mr->port = port;
@@ -134,7 +134,7 @@ static struct hca_mr *hca_region_take(uint32_t port, struct hca_mr_handle *h)
 static void hca_region_give(struct hca_mr *mr)
 {
 	__atomic_fetch_sub(&hca_world()->port[mr->port].regions, 1, __ATOMIC_ACQ_REL);
-	hca_slab_give(&hca_world()->mr, mr);
+	hca_slab_free(&hca_world()->mr, mr);
 }
 
 static struct ibv_mr *hca_region_register(struct ibv_pd *ibv, const struct hca_region_want *want,
@@ -152,7 +152,7 @@ static struct ibv_mr *hca_region_register(struct ibv_pd *ibv, const struct hca_r
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = hca_handle_take(HCA_KIND_MR, sizeof *h, "ibv_mr");
+	h = hca_handle_alloc(HCA_KIND_MR, sizeof *h, "ibv_mr");
 	if (h)
 		h->ibv.context = ibv->context;
 	mr = h ? hca_region_take(pd->hca->port, h) : NULL;
@@ -265,10 +265,10 @@ static void hca_region_quiesce(struct hca_mr *mr)
 	 * its count */
 	for (uint32_t n = 1; mr->users && !hca_run_ended(); n++) {
 		hca_unlock(&mr->item.lock);
-		if (hca_far && n % 64 == 0)
+		if (hca_members && n % 64 == 0)
 			os_sleep_ns(HCA_QUIESCE_NS);
 		hca_lock(&mr->item.lock);
-		if (hca_far && n == HCA_QUIESCE_TRIES)
+		if (hca_members && n == HCA_QUIESCE_TRIES)
 			mr->users = 0; /* a copier died */
 	}
 	hca_unlock(&mr->item.lock);

@@ -120,8 +120,9 @@ int hca_region_pin(struct hca_mr *mr)
 	if (!gpu || !gpu->owns(os_proc(), mr->address, mr->bytes)) {
 		int bad = hca_region_check_pages(mr->address, mr->bytes, write);
 
-		if (!bad && hca_far && write)
-			hca_far->open(mr->address, mr->bytes, hca_region_is_still(mr), &mr->window);
+		if (!bad && hca_members && write)
+			hca_members->open(mr->address, mr->bytes, hca_region_is_still(mr),
+					  &mr->window);
 		return bad;
 	}
 	int rc = gpu->pin(os_proc(), mr->address, mr->bytes, &mr->region);
@@ -153,8 +154,8 @@ int hca_region_pin_dmabuf(struct hca_mr *mr, int fd)
 
 void hca_region_unpin(struct hca_mr *mr)
 {
-	if (hca_far && hca_is_here(mr->item.proc))
-		hca_far->close(&mr->window);
+	if (hca_members && hca_is_here(mr->item.proc))
+		hca_members->close(&mr->window);
 	if (mr->gpu && hca_is_here(mr->item.proc))
 		peermem()->unpin(&mr->region);
 	mr->gpu = 0;

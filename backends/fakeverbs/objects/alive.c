@@ -98,7 +98,7 @@ static struct alive_block *alive_new(enum hca_kind kind, size_t bytes)
 	return b;
 }
 
-void *hca_handle_take(enum hca_kind kind, size_t bytes, const char *what)
+void *hca_handle_alloc(enum hca_kind kind, size_t bytes, const char *what)
 {
 	uint32_t class = alive_class(bytes);
 	void *token = os_alloc(sizeof(uint64_t), what);

@@ -58,7 +58,7 @@ struct hca_head {
 
 /* Allocates the zeroed memory of a handle, with a living head. The block may be larger than
  * `bytes`. NULL: no memory. */
-void *hca_handle_take(enum hca_kind kind, size_t bytes, const char *what);
+void *hca_handle_alloc(enum hca_kind kind, size_t bytes, const char *what);
 /* Ends a handle. caller: call site of the destroy call; 0: the create call failed. NULL is
  * ignored. */
 void hca_handle_end(void *handle, uint64_t caller);

@@ -40,7 +40,7 @@ void hca_mr_release(struct hca_mr *mr)
 	hca_lock(&mr->item.lock);
 	/* users is 0 if the caller's process was stopped in its copy and region.c no longer waited
 	 * for it */
-	ASSERT(mr->users > 0 || hca_far);
+	ASSERT(mr->users > 0 || hca_members);
 	mr->users -= mr->users > 0;
 	hca_unlock(&mr->item.lock);
 }
@@ -101,7 +101,7 @@ int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t by
 	if (mr->kind == HCA_MR_NULL)
 		return 0;
 	if (!hca_is_here(mr->item.proc))
-		return hca_far->write(mr, at, data, bytes);
+		return hca_members->write(mr, at, data, bytes);
 	if (mr->gpu)
 		return peermem()->write(&mr->region, mr->port, at, data, bytes);
 	hca_check_wrote(mr, at, bytes);
@@ -132,7 +132,7 @@ int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes)
 		return 0;
 	}
 	if (!hca_is_here(mr->item.proc))
-		return hca_far->read(mr, at, data, bytes);
+		return hca_members->read(mr, at, data, bytes);
 	if (mr->gpu)
 		return peermem()->read(&mr->region, mr->port, at, data, bytes);
 	mem_access(&(struct mem_access){.addr = (const void *)(uintptr_t)at,
@@ -149,7 +149,7 @@ int hca_mr_load(struct hca_mr *mr, uint64_t iova, uint64_t *value)
 
 	ASSERT(mr->kind != HCA_MR_NULL && iova - mr->iova + sizeof *value <= mr->bytes);
 	if (!hca_is_here(mr->item.proc))
-		return hca_far->read(mr, at, value, sizeof *value);
+		return hca_members->read(mr, at, value, sizeof *value);
 	if (mr->gpu)
 		return peermem()->load(&mr->region, mr->port, at, value);
 	mem_access(&(struct mem_access){.addr = (const void *)(uintptr_t)at,

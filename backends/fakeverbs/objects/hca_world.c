@@ -21,7 +21,7 @@ static struct hca_world *hca_world_make(void)
 
 	ASSERT(w && rings);
 	w->ports = ports;
-	hca_early_configure(w);
+	hca_partial_configure(w);
 	hca_routing_configure(w);
 	for (uint32_t i = 0; i < ports; i++) {
 		hca_port_init(&w->port[i], i);
@@ -52,7 +52,8 @@ struct hca_world *hca_world_first(void)
 {
 	hca_lock(&hca_world_lock);
 	if (!fakeverbs.world) {
-		struct hca_world *w = hca_far ? hca_far->world(hca_world_make) : hca_world_make();
+		struct hca_world *w =
+			hca_members ? hca_members->world(hca_world_make) : hca_world_make();
 		if (sim_engine_kind() == SIM_ENGINE_SIM)
 			hca_alone = true;
 		hca_check_load();

@@ -16,7 +16,7 @@
 #include <infiniband/verbs.h>
 
 #include "backends/fakeverbs/arena/arena.h"
-#include "backends/fakeverbs/arena/far.h"
+#include "backends/fakeverbs/arena/members.h"
 #include "backends/fakeverbs/arena/hca_ready.h"
 #include "backends/fakeverbs/objects/counters.h"
 #include "backends/peermem.h"
@@ -362,8 +362,8 @@ struct hca_qp {
 	struct hca_requester req;
 	struct hca_responder resp;
 	struct hca_atomic atomic;
-	/* early.c: the kept packet, index + 1; number of the event that delivers it */
-	uint32_t early_packet, early_number;
+	/* partial.c: the kept packet, index + 1; number of the event that delivers it */
+	uint32_t partial_packet, partial_number;
 	uint32_t overtaking,
 		/* overtake.c: first of the kept requests that are ahead, index + 1; their number */
 		overtaking_n;
@@ -400,7 +400,7 @@ struct hca_world {
 	struct hca_slab qp, cq, srq, ah, member, mr, mw, pd, context, channel, event;
 	struct hca_slab packet, small, large;
 	uint32_t member_lock; /* a leaf lock */
-	/* early.c: pieces of a burst land before the burst is complete; the pieces are from
+	/* partial.c: pieces of a burst land before the burst is complete; the pieces are from
 	 * anywhere in it; an acknowledge does not make the acknowledged bytes visible */
 	uint32_t early, shuffled, ack_shows_nothing;
 	uint32_t adaptive; /* overtake.c: packets overtake each other */
@@ -435,7 +435,7 @@ static inline struct hca_world *hca_world(void)
 void hca_world_gone(void);
 /* Apply the options of the environment to a port and to the world (options.c). */
 void hca_port_configure(struct hca_port *port, uint32_t index);
-void hca_early_configure(struct hca_world *w);
+void hca_partial_configure(struct hca_world *w);
 void hca_routing_configure(struct hca_world *w);
 
 #pragma GCC visibility pop

@@ -6,7 +6,7 @@
  * 	DOPPEL_HCA_ATOMIC=mlx5_1=glob,none    that HCA; the others
  * 	DOPPEL_HCA_FAST_PATH=off              always packets (transport/direct.c is not used)
  * 	DOPPEL_HCA_LINK=mlx5_1=down           that HCA's link is down from the start
- * 	DOPPEL_HCA_ORDER=completion           acknowledges make no data visible (transport/early.c)
+ * DOPPEL_HCA_ORDER=completion           acknowledges make no data visible (transport/partial.c)
  * 	DOPPEL_HCA_ROUTING=adaptive           packets overtake each other (transport/overtake.c)
  */
 #include <stdlib.h>
@@ -67,7 +67,7 @@ void hca_port_configure(struct hca_port *port, uint32_t index)
 		world_port_set(world_port(index), false);
 }
 
-void hca_early_configure(struct hca_world *w)
+void hca_partial_configure(struct hca_world *w)
 {
 	const char *order = hca_env("DOPPEL_HCA_ORDER");
 	struct sim_rng rng;

@@ -40,7 +40,7 @@ uint8_t *hca_packet_data(const struct hca_packet *p)
 static struct hca_packet *hca_packet_take(uint32_t bytes)
 {
 	struct hca_world *w = hca_world();
-	struct hca_packet *p = hca_slab_take(&w->packet);
+	struct hca_packet *p = hca_slab_alloc(&w->packet);
 	bool small = bytes <= HCA_SMALL_BYTES;
 
 	if (!p)
@@ -48,10 +48,10 @@ static struct hca_packet *hca_packet_take(uint32_t bytes)
 	memset(&p->item + 1, 0, sizeof *p - sizeof p->item);
 	if (!bytes)
 		return p;
-	const struct hca_item *buffer = hca_slab_take(small ? &w->small : &w->large);
+	const struct hca_item *buffer = hca_slab_alloc(small ? &w->small : &w->large);
 
 	if (!buffer) {
-		hca_slab_give(&w->packet, p);
+		hca_slab_free(&w->packet, p);
 		return NULL;
 	}
 	p->small = small;
@@ -91,10 +91,10 @@ void hca_packet_free(struct hca_packet *p)
 	if (p->buffer) {
 		struct hca_slab *s = p->small ? &w->small : &w->large;
 
-		hca_slab_give(s, hca_slab_at(s, p->buffer - 1));
+		hca_slab_free(s, hca_slab_at(s, p->buffer - 1));
 		p->buffer = 0;
 	}
-	hca_slab_give(&w->packet, p);
+	hca_slab_free(&w->packet, p);
 }
 
 void *hca_packet_copy(void *object)

@@ -43,7 +43,7 @@ void hca_mw_destroy(struct hca_mw *mw)
 	hca_window_unbind(mw);
 	mw->key = 0;
 	hca_unlock(&mw->item.lock);
-	hca_slab_give(&hca_world()->mw, mw);
+	hca_slab_free(&hca_world()->mw, mw);
 }
 
 void hca_windows_forget_qp(const struct hca_qp *qp)

@@ -9,7 +9,7 @@
 
 void hca_account_wrong(const struct hca_wqe *e, const char *queue, const char *what)
 {
-	if (hca_far)
+	if (hca_members)
 		hca_log("a request of a %s queue (wr_id 0x%llx) %s", queue,
 			(unsigned long long)e->wr_id, what);
 	sim_note_failure(SIM_WRONG_RESULT, "work-request", -1,
@@ -23,7 +23,7 @@ void hca_account_drop(struct hca_queue *q, const char *queue)
 		return;
 	for (; q->done != q->head; q->done++)
 		hca_account_end(q, hca_wqe_at(q, q->done), queue);
-	if (q->posted != q->ended && hca_far)
+	if (q->posted != q->ended && hca_members)
 		hca_log("a %s queue ends: %llu requests were posted, and %llu ended", queue,
 			(unsigned long long)q->posted, (unsigned long long)q->ended);
 	if (q->posted != q->ended)

@@ -66,6 +66,7 @@ static __attribute__((noinline)) void hca_cq_overrun(struct hca_cq *cq, bool pla
 /* Drops the oldest completion. The next one of the same work queue frees its slots as well. */
 static __attribute__((noinline)) void hca_cq_overwrite(struct hca_cq *cq)
 {
+	ASSERT(cq->ignore_overrun && cq->head - cq->tail == cq->size);
 	mem_forget((const void *)(uintptr_t)hca_cqe_at(cq, cq->tail)->token);
 	if (cq->shown == cq->tail)
 		hca_cq_show_until(cq, cq->shown + 1);
@@ -186,7 +187,7 @@ static uint32_t hca_send_wc_opcode(uint32_t opcode)
 }
 
 /* Counts the oldest request as done, after its completion was pushed. If the process dies between
- * the two, the repair (mend.c) finds the pushed completion. */
+ * the two, the repair (repair.c) finds the pushed completion. */
 static void hca_queue_done(struct hca_queue *q)
 {
 	__atomic_store_n(&q->done, q->done + 1, __ATOMIC_RELEASE);

@@ -45,6 +45,8 @@ void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 	hca_cq_lock(cq);
 	uint32_t to = cq->tail, shown = cq->shown;
 
+	/* tail <= shown <= head: polls take what is shown, and what is pushed is shown later */
+	ASSERT(shown - cq->tail <= cq->head - cq->tail);
 	for (uint32_t i = cq->tail; i != cq->head; i++) {
 		struct hca_cqe *e = hca_cqe_at(cq, i);
 
@@ -61,6 +63,7 @@ void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 	}
 	if (shown == cq->head)
 		hca_cq_show_until(cq, to);
+	ASSERT(cq->head - to <= cq->head - cq->tail);
 	cq->head = to;
 	hca_unlock(&cq->item.lock);
 }

@@ -6,7 +6,7 @@ void hca_channel_destroy(struct hca_channel *ch)
 {
 	if (hca_is_here(ch->item.proc))
 		hca_ready_close(&ch->ready);
-	hca_slab_give(&hca_world()->channel, ch);
+	hca_slab_free(&hca_world()->channel, ch);
 }
 
 /* Locks the channel. Rebuilds the list if a process died while it changed it: all queues with an

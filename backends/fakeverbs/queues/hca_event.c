@@ -60,7 +60,7 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 	if (context == HCA_NONE) /* its creator has ended */
 		return;
 	struct hca_context *c = hca_slab_at(&w->context, context);
-	struct hca_event *e = hca_slab_take(&w->event);
+	struct hca_event *e = hca_slab_alloc(&w->event);
 
 	/* the kernel drops an event for which it has no memory, too */
 	if (!e) {
@@ -76,7 +76,7 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 	hca_context_lock(c);
 	if (c->closed) { /* the context is being closed */
 		hca_unlock(&c->item.lock);
-		hca_slab_give(&w->event, e);
+		hca_slab_free(&w->event, e);
 		return;
 	}
 	if (c->last)
@@ -126,7 +126,7 @@ void hca_event_purge(uint32_t context, enum hca_element kind, uint32_t element, 
 		if (hca_event_element((enum ibv_event_type)e->type) == kind &&
 		    e->element == element && e->generation == generation) {
 			hca_event_unlink(c, &before);
-			hca_slab_give(&w->event, e);
+			hca_slab_free(&w->event, e);
 		} else {
 			before = at;
 		}
@@ -144,14 +144,14 @@ void hca_context_destroy(struct hca_context *c)
 	hca_context_lock(c);
 	c->closed = 1;
 	while ((e = hca_event_unlink(c, &none)))
-		hca_slab_give(&w->event, e);
+		hca_slab_free(&w->event, e);
 	if (hca_is_here(c->item.proc)) {
 		hca_ready_close(&c->ready);
 		hca_ready_close(&c->command);
 	}
 	hca_unlock(&c->item.lock);
 	hca_item_post(&c->item);
-	hca_slab_give(&w->context, c);
+	hca_slab_free(&w->context, c);
 }
 
 void hca_context_show(void *context)

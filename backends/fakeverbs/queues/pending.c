@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pending state of a queue pair that is not a work request. It is the write of an atomic whose old
  * value was read (transport/atomic.c), or a packet of which some bytes landed early
- * (transport/early.c). Both end with the queue pair's connection. */
+ * (transport/partial.c). Both end with the queue pair's connection. */
 #include "backends/fakeverbs/queues/queues.h"
 
 /* ---- writes under way ----------------------------------------------------------------------- */
@@ -77,13 +77,13 @@ static void hca_overtaking_drop(struct hca_qp *qp)
 	qp->overtaking_n = 0;
 }
 
-void hca_early_drop(struct hca_qp *qp)
+void hca_partial_drop(struct hca_qp *qp)
 {
 	hca_overtaking_drop(qp);
-	if (!qp->early_packet)
+	if (!qp->partial_packet)
 		return;
-	struct hca_packet *p = hca_slab_at(&hca_world()->packet, qp->early_packet - 1);
+	struct hca_packet *p = hca_slab_at(&hca_world()->packet, qp->partial_packet - 1);
 
-	qp->early_packet = 0;
+	qp->partial_packet = 0;
 	hca_packet_free(p);
 }

@@ -110,7 +110,7 @@ void hca_qp_to_error(struct hca_qp *qp)
 	if (qp->state == IBV_QPS_RESET)
 		return;
 	(void)hca_atomic_land(qp);
-	hca_early_drop(qp);
+	hca_partial_drop(qp);
 	hca_qp_set_state(qp, IBV_QPS_ERR);
 	qp->req.rnr_wait = 0;
 	hca_qp_flush(qp);

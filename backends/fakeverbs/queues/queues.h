@@ -17,17 +17,17 @@
 
 #pragma GCC visibility push(hidden)
 
-/* ---- mend.c ---- */
+/* ---- repair.c ---- */
 
 /* Repair the object after a process died while it changed it. Under the object's lock. */
-void hca_qp_mend(struct hca_qp *qp);
-void hca_srq_mend(struct hca_srq *srq);
-void hca_cq_mend(struct hca_cq *cq);
+void hca_qp_repair(struct hca_qp *qp);
+void hca_srq_repair(struct hca_srq *srq);
+void hca_cq_repair(struct hca_cq *cq);
 
 static inline void hca_qp_lock(struct hca_qp *qp)
 {
 	if (hca_lock_broken(&qp->item.lock))
-		hca_qp_mend(qp);
+		hca_qp_repair(qp);
 }
 /* Lock the object unless a stopped process holds the lock (arena.h): false, not locked. Calls then
  * fail with ETIMEDOUT, polls find nothing, packets are lost, and timers are posted again. */
@@ -36,7 +36,7 @@ static inline bool hca_qp_lock_unless_stopped(struct hca_qp *qp)
 	enum hca_locked got = hca_lock_unless_stopped(&qp->item.lock);
 
 	if (UNLIKELY(got == HCA_LOCKED_BROKEN))
-		hca_qp_mend(qp);
+		hca_qp_repair(qp);
 	return got != HCA_LOCKED_NOT;
 }
 static inline bool hca_cq_lock_unless_stopped(struct hca_cq *cq)
@@ -44,18 +44,18 @@ static inline bool hca_cq_lock_unless_stopped(struct hca_cq *cq)
 	enum hca_locked got = hca_lock_unless_stopped(&cq->item.lock);
 
 	if (UNLIKELY(got == HCA_LOCKED_BROKEN))
-		hca_cq_mend(cq);
+		hca_cq_repair(cq);
 	return got != HCA_LOCKED_NOT;
 }
 static inline void hca_srq_lock(struct hca_srq *srq)
 {
 	if (hca_lock_broken(&srq->item.lock))
-		hca_srq_mend(srq);
+		hca_srq_repair(srq);
 }
 static inline void hca_cq_lock(struct hca_cq *cq)
 {
 	if (hca_lock_broken(&cq->item.lock))
-		hca_cq_mend(cq);
+		hca_cq_repair(cq);
 }
 
 /* ---- cq.c ---- */
@@ -197,7 +197,7 @@ void hca_atomics_land(struct hca_port *port, const struct hca_qp *own, const str
 bool hca_atomic_land(struct hca_qp *qp);
 void hca_atomic_settle_region(struct hca_mr *mr);
 /* Frees the packets that the queue pair keeps. */
-void hca_early_drop(struct hca_qp *qp);
+void hca_partial_drop(struct hca_qp *qp);
 
 /* ---- srq.c ---- */
 

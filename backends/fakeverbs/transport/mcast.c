@@ -55,7 +55,7 @@ bool hca_mcast_leave(const struct hca_qp *qp, const union ibv_gid *gid)
 
 	if (m) {
 		os_trace("mcast.detach", hca_qp_id(qp), m->item.index, 0);
-		hca_slab_give(&w->member, m);
+		hca_slab_free(&w->member, m);
 	}
 	hca_unlock(&w->member_lock);
 	return m != NULL;
@@ -170,7 +170,7 @@ int hca_mcast_join(const struct hca_qp *qp, const union ibv_gid *gid)
 	if (hca_mcast_find(qp, gid)) /* joining twice is the same as joining once */
 		return 0;
 	struct hca_member *m =
-		hca_mcast_room(qp, gid) ? hca_slab_take_owned(&hca_world()->member, NULL) : NULL;
+		hca_mcast_room(qp, gid) ? hca_slab_alloc_owned(&hca_world()->member, NULL) : NULL;
 
 	if (!m)
 		return ENOMEM;

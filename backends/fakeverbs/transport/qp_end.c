@@ -25,13 +25,13 @@ void hca_qp_destroy(struct hca_qp *qp)
 	hca_qp_lock(qp);
 	os_trace("qp.destroy", hca_qp_id(qp), qp->state, 0);
 	(void)hca_atomic_land(qp);
-	hca_early_drop(qp);
+	hca_partial_drop(qp);
 	hca_windows_forget_qp(qp);
 	hca_qp_purge(qp);
 	hca_event_purge(qp->context, HCA_ELEMENT_QP, qp->item.index, qp->item.generation);
 	hca_srq_drop(qp);
 	bool pending = qp->req.scheduled || qp->req.timer || qp->req.rnr_waits ||
-		       qp->atomic.number || qp->early_number;
+		       qp->atomic.number || qp->partial_number;
 
 	qp->state = IBV_QPS_RESET;
 	hca_account_drop(&qp->sq, "send");
@@ -45,7 +45,7 @@ void hca_qp_destroy(struct hca_qp *qp)
 		sim_events_cancel_object(qp);
 	mem_forget(hca_qp_requester(qp));
 	mem_forget(hca_qp_responder(qp));
-	hca_slab_give(&w->qp, qp);
+	hca_slab_free(&w->qp, qp);
 }
 
 /* ---- changing ------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ void hca_qp_reset(struct hca_qp *qp)
 	uint32_t scheduled = qp->req.scheduled;
 
 	(void)hca_atomic_land(qp);
-	hca_early_drop(qp);
+	hca_partial_drop(qp);
 	hca_qp_purge(qp);
 	hca_srq_drop(qp);
 	hca_account_drop(&qp->sq, "send");

@@ -52,6 +52,7 @@ static void hca_requester_progress(struct hca_qp *qp, uint32_t psn_una)
 {
 	struct hca_requester *r = &qp->req;
 
+	ASSERT(hca_psn_diff(psn_una, r->psn_una) >= 0); /* an acknowledge is never taken back */
 	r->psn_una = psn_una;
 	r->progress_ns = sim_now_ns();
 	r->retries = qp->retry_count;
@@ -200,6 +201,7 @@ void hca_requester_response(struct hca_qp *qp, const struct hca_packet *p)
 
 	if (qp->state == IBV_QPS_ERR || hca_requester_response_fault(qp))
 		return;
+	ASSERT(qp->sq.done != qp->sq.head); /* the PSN is of a packet without an acknowledge */
 	struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.done);
 
 	if (!whole || p->psn != qp->req.psn_una || !hca_wqe_is_answered(e)) {
@@ -231,6 +233,7 @@ static void hca_requester_rnr(struct hca_qp *qp, const struct hca_packet *p)
 
 	if (r->rnr_wait)
 		return;
+	ASSERT(qp->sq.done != qp->sq.head);
 	hca_count(qp->port, HCA_RNR_NAKS);
 	hca_check_not_ready(qp, hca_wqe_at(&qp->sq, qp->sq.done));
 	if (qp->rnr_retry != 7) { /* 7 means without end */

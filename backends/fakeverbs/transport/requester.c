@@ -135,8 +135,10 @@ bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e)
 	e->packets = hca_wqe_is_local(e) ? 0 : hca_wqe_packets(qp, e);
 	if (hca_wqe_is_local(e))
 		e->status = hca_wqe_do_locally(qp, e);
-	if (hca_wqe_is_answered(e))
+	if (hca_wqe_is_answered(e)) {
+		ASSERT(qp->req.reads < qp->max_rd_atomic);
 		qp->req.reads++;
+	}
 	return true;
 }
 
@@ -152,6 +154,8 @@ struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t
 					[IBV_WR_ATOMIC_FETCH_AND_ADD] = HCA_ATOMIC,
 					[IBV_WR_ATOMIC_WRITE] = HCA_ATOMIC};
 	struct hca_requester *r = &qp->req;
+
+	ASSERT(e->opcode < ARRAY_LEN(kind) && r->offset + bytes <= e->bytes);
 	struct hca_packet *p =
 		hca_packet_new(qp, (enum hca_packet_kind)kind[e->opcode],
 			       hca_wqe_is_atomic(e) ? (uint32_t)sizeof e->operand : bytes);
@@ -190,6 +194,7 @@ int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packet *p)
 		return 0;
 	}
 	if (e->flags & IBV_SEND_INLINE) {
+		ASSERT(p->offset + p->bytes <= qp->sq.inline_max);
 		memcpy(hca_packet_data(p), (uint8_t *)(e + 1) + p->offset, p->bytes);
 		return 0;
 	}
@@ -249,6 +254,7 @@ static bool hca_requester_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 	r->psn_next = hca_psn_add(r->psn_next, p->packets);
 	if (hca_psn_diff(r->psn_next, r->psn_max) > 0)
 		r->psn_max = r->psn_next;
+	ASSERT(hca_psn_diff(r->psn_una, r->psn_next) < 0); /* the picture above */
 	r->offset += bytes;
 	if (p->flags & HCA_LAST) {
 		qp->sq.next++;

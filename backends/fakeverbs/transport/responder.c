@@ -82,6 +82,8 @@ static bool hca_responder_no_receive(struct hca_qp *qp, const struct hca_packet 
 
 static void hca_responder_done(struct hca_qp *qp, const struct hca_packet *p)
 {
+	ASSERT(hca_psn_diff(p->psn, qp->resp.psn) ==
+	       0); /* in order: overtaken packets wait for it */
 	qp->resp.psn = hca_psn_add(p->psn, p->packets);
 	qp->resp.nak_sent = 0;
 	if (p->flags & HCA_ACK_REQUEST) {

@@ -3,7 +3,7 @@
  * Execution of requests. The requester sends them (requester.c; unacked.c and ud.c without
  * acknowledges). The wire carries them (wire.c, mcast.c). The responder answers (responder.c,
  * atomic.c), and the answer completes them (replies.c). direct.c executes requests immediately if
- * no packet is needed. early.c decides when their effects are visible. qp_end.c resets and ends
+ * no packet is needed. partial.c decides when their effects are visible. qp_end.c resets and ends
  * queue pairs.
  *
  * All of it runs under the queue pair's lock, in the poster or in an event of the engine, and never
@@ -125,12 +125,12 @@ void hca_overtake_keep(struct hca_qp *qp, struct hca_packet *p);
  * kept. */
 struct hca_packet *hca_overtake_next(struct hca_qp *qp);
 
-/* ---- early.c ---- */
+/* ---- partial.c ---- */
 
 /* Delivers the kept packet of this locked queue pair, if any, because another one arrives. True:
  * the new packet is kept, and the queue pair owns it. */
-bool hca_early_take(struct hca_qp *qp, struct hca_packet *p);
-void hca_early_settle(struct hca_qp *qp);
+bool hca_partial_keep(struct hca_qp *qp, struct hca_packet *p);
+void hca_partial_settle(struct hca_qp *qp);
 /* ---- wire.c ---- */
 
 /* Delivers a packet to that locked queue pair. Drops it if the queue pair does not accept it. */

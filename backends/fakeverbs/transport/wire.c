@@ -122,7 +122,7 @@ static void hca_packet_arrive(void *object, uint64_t arg)
 	if (p->route.global && hca_gid_is_multicast(&p->route.dgid)) {
 		hca_mcast_deliver(p);
 	} else if ((qp = hca_qp_lock_number(p->to_port, p->to_qpn))) {
-		bool kept = hca_early_take(qp, p);
+		bool kept = hca_partial_keep(qp, p);
 
 		if (!kept)
 			hca_packet_deliver(qp, p);

@@ -13,7 +13,7 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/mem/mem.h"
-#include "core/proxy/relay/relay.h"
+#include "core/proxy/relay/relay_internal.h"
 
 #define RELAY_STORE_WHAT "messages of other ranks"
 

@@ -19,7 +19,7 @@
  */
 #include "core/base/log.h"
 #include "core/base/param.h"
-#include "core/proxy/relay/relay.h"
+#include "core/proxy/relay/relay_internal.h"
 
 /* ---- relays ---------------------------------------------------------------------------------- */
 

@@ -329,7 +329,7 @@ static void topo_paths_c2c(struct topo_system *sys)
 
 	for (int32_t pos = 0; pos < sys->ngpus; pos++) {
 		int32_t cpu = topo_end_cpu(sys, sys->gpu_cpu[pos]);
-		int32_t count = topo_near(sys, pos, topo_end_net(sys, 0), sys->nnets, near);
+		int32_t count = topo_nearest(sys, pos, topo_end_net(sys, 0), sys->nnets, near);
 
 		for (int32_t i = 0; i < count; i++) {
 			int32_t net = topo_end_net(sys, near[i]);
@@ -420,12 +420,12 @@ static ncclResult_t topo_paths_nets(struct topo_walk *w)
 
 		for (int32_t pos = 0; pos < sys->ngpus && !rc; pos++) {
 			if (changed)
-				sys->net_gpu[net] = topo_near_gpu(sys, net);
+				sys->net_gpu[net] = topo_nearest_gpu(sys, net);
 			rc = topo_paths_net(w, pos, net, &changed);
 		}
 	}
 	for (int32_t net = 0; net < sys->nnets; net++)
-		sys->net_gpu[net] = topo_near_gpu(sys, net);
+		sys->net_gpu[net] = topo_nearest_gpu(sys, net);
 	return rc;
 }
 

@@ -130,7 +130,7 @@ static void topo_candidates_nets_fill(struct topo_search *s, int32_t lo, int32_t
 
 	*count = 0;
 	for (int32_t g = lo; g < hi; g++) {
-		int32_t used = topo_near_nets(s->sys, g, own);
+		int32_t used = topo_nearest_nets(s->sys, g, own);
 
 		for (int32_t i = 0; i < used; i++)
 			topo_candidates_net_add(nets, count, own[i]);
@@ -203,11 +203,11 @@ static bool topo_candidates_is_head(const struct topo_search *s, int32_t gpu)
 }
 
 /* Adds the GPUs next to a net, first the GPU that the net belongs to. */
-static void topo_candidates_start_near(struct topo_search *s, struct topo_search_level *l,
-				       int32_t net)
+static void topo_candidates_start_nearest(struct topo_search *s, struct topo_search_level *l,
+					  int32_t net)
 {
 	int16_t near[TOPO_MAX_LOCAL], own = s->sys->net_gpu[net];
-	int32_t count = topo_near(s->sys, topo_end_net(s->sys, net), 0, s->n, near);
+	int32_t count = topo_nearest(s->sys, topo_end_net(s->sys, net), 0, s->n, near);
 
 	if (own >= 0)
 		topo_candidates_add(s, l, own, net, TOPO_SEARCH_FREE);
@@ -227,7 +227,7 @@ static void topo_candidates_start_at(struct topo_search *s, struct topo_search_l
 	}
 	if (c == 0 && s->sys->nnvs == 0)
 		topo_candidates_add(s, l, 0, net, TOPO_SEARCH_FILE_ORDER)->own_budget = true;
-	topo_candidates_start_near(s, l, net);
+	topo_candidates_start_nearest(s, l, net);
 }
 
 /* True if a channel can enter by the net: the net has enough bandwidth and, in the second ring of a
@@ -286,7 +286,8 @@ struct topo_candidates_rank {
 };
 
 /* Adds free GPUs, nearest first. */
-static void topo_candidates_near(struct topo_search *s, struct topo_search_level *l, int32_t from)
+static void topo_candidates_nearest(struct topo_search *s, struct topo_search_level *l,
+				    int32_t from)
 {
 	const int16_t *near = &s->gpu_near[from * (s->n - 1)];
 
@@ -298,8 +299,8 @@ static void topo_candidates_near(struct topo_search *s, struct topo_search_level
 /* Adds free GPUs, nearest to the channel's net first. With `later` the channel returns to the
  * network at a later step and should end near the net. If all GPUs are then equally near to `from`,
  * GPUs far from the net are first. */
-static void topo_candidates_near_net(struct topo_search *s, struct topo_search_level *l,
-				     int32_t from, bool later)
+static void topo_candidates_nearest_net(struct topo_search *s, struct topo_search_level *l,
+					int32_t from, bool later)
 {
 	struct topo_candidates_rank rank[TOPO_MAX_LOCAL];
 	int32_t count = 0, net = s->now.nic[s->now.nchannels][0];
@@ -370,9 +371,9 @@ static void topo_candidates_gpu(struct topo_search *s, struct topo_search_level 
 	else if (s->sys->nnvs)
 		topo_candidates_along(s, l, from);
 	else if (stage->sort == TOPO_SORT_GPU)
-		topo_candidates_near(s, l, from);
+		topo_candidates_nearest(s, l, from);
 	else
-		topo_candidates_near_net(s, l, from, stage->sort == TOPO_SORT_NET_LATER);
+		topo_candidates_nearest_net(s, l, from, stage->sort == TOPO_SORT_NET_LATER);
 }
 
 void topo_candidates_open(struct topo_search *s, struct topo_search_level *l)

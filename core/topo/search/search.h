@@ -210,4 +210,28 @@ int32_t topo_bounds_hops(struct topo_search *s);
  * ring's channels are better. */
 void topo_search_take_ring(struct topo_search *s, const struct topo_graph *ring);
 
+/* ---- search_pass.c -------------------------------------------------------------------------- */
+
+/* The path types and speeds that a search tries, in the order of NCCL. */
+struct topo_search_range {
+	uint32_t max_bw;
+	uint64_t total_bw;                                  /* of one GPU */
+	int32_t min_intra, max_intra, min_inter, max_inter; /* path types that occur */
+	uint32_t intra_types, inter_types;                  /* the same as sets of bits */
+	int32_t cross_nic;
+	uint32_t speed[TOPO_MAX_SPEEDS];
+	/* Number of speeds. The last `slow` of them are used only if nothing else fits. */
+	int32_t speeds, slow;
+	bool second; /* second pass */
+};
+/* Fills in the range of this machine, and starts with its best types. */
+void topo_search_range_fill(const struct topo_search *s, struct topo_search_range *r);
+void topo_search_begin(struct topo_search *s, const struct topo_search_range *r);
+/* Pass 1: the best that fits. */
+void topo_search_pass_down(struct topo_search *s, const struct topo_search_range *r);
+/* Doubles the channels at half the speed, where that is faster. */
+void topo_search_double(struct topo_search *s);
+/* Pass 2: raises speeds while as many channels fit. */
+void topo_search_pass_up(struct topo_search *s, struct topo_search_range *r);
+
 #endif

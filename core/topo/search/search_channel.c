@@ -92,7 +92,7 @@ static void topo_channel_way_fill(const struct topo_search *s, struct topo_chann
 	way->from_gpu = from < s->n;
 }
 
-static void topo_channel_give(struct topo_search *s, int32_t from, int32_t to, uint32_t bw)
+static void topo_channel_release(struct topo_search *s, int32_t from, int32_t to, uint32_t bw)
 {
 	struct topo_channel_way way;
 
@@ -103,8 +103,8 @@ static void topo_channel_give(struct topo_search *s, int32_t from, int32_t to, u
 
 /* Takes the bandwidth of the path between two ends. False: its type or the remaining bandwidth
  * forbids it. */
-static bool topo_channel_take(struct topo_search *s, int32_t from, int32_t to, uint32_t bw,
-			      int32_t type)
+static bool topo_channel_reserve(struct topo_search *s, int32_t from, int32_t to, uint32_t bw,
+				 int32_t type)
 {
 	struct topo_channel_way way;
 
@@ -189,8 +189,8 @@ static bool topo_channel_place_start(struct topo_search *s, const struct topo_se
 	int32_t c = s->now.nchannels;
 
 	if (x->net >= 0) {
-		if (!topo_channel_take(s, topo_end_net(s->sys, x->net), x->gpu,
-				       s->now.bw_inter_mbps, s->now.type_inter))
+		if (!topo_channel_reserve(s, topo_end_net(s->sys, x->net), x->gpu,
+					  s->now.bw_inter_mbps, s->now.type_inter))
 			return false;
 		topo_channel_net_add(s, x->net, -topo_candidates_net_need(s));
 	}
@@ -206,7 +206,7 @@ static void topo_channel_undo_start(struct topo_search *s, const struct topo_sea
 	if (x->net < 0)
 		return;
 	topo_channel_net_add(s, x->net, topo_candidates_net_need(s));
-	topo_channel_give(s, topo_end_net(s->sys, x->net), x->gpu, s->now.bw_inter_mbps);
+	topo_channel_release(s, topo_end_net(s->sys, x->net), x->gpu, s->now.bw_inter_mbps);
 }
 
 static uint32_t topo_channel_back_bw(const struct topo_search *s)
@@ -240,7 +240,7 @@ static void topo_channel_undo_star(struct topo_search *s, int32_t head, int32_t 
 
 	while (legs-- > 0) {
 		topo_channel_leg(s, head, legs, &from, &to, &bw);
-		topo_channel_give(s, from, to, bw);
+		topo_channel_release(s, from, to, bw);
 	}
 }
 
@@ -251,7 +251,7 @@ static bool topo_channel_place_star(struct topo_search *s)
 	uint32_t bw;
 
 	for (int32_t i = 0; topo_channel_leg(s, head, i, &from, &to, &bw); i++)
-		if (!topo_channel_take(s, from, to, bw, type)) {
+		if (!topo_channel_reserve(s, from, to, bw, type)) {
 			topo_channel_undo_star(s, head, i);
 			return false;
 		}
@@ -271,21 +271,21 @@ static bool topo_channel_place(struct topo_search *s, const struct topo_stage *s
 	case TOPO_STAGE_START:
 		return topo_channel_place_start(s, x);
 	case TOPO_STAGE_GPU:
-		if (!topo_channel_take(s, order[step - 1], x->gpu, s->now.bw_intra_mbps,
-				       s->now.type_intra))
+		if (!topo_channel_reserve(s, order[step - 1], x->gpu, s->now.bw_intra_mbps,
+					  s->now.type_intra))
 			return false;
 		order[step] = x->gpu;
 		topo_channel_set_used(s, x->gpu);
 		return true;
 	case TOPO_STAGE_NET:
-		if (!topo_channel_take(s, order[step], topo_end_net(s->sys, x->net),
-				       topo_channel_back_bw(s), s->now.type_inter))
+		if (!topo_channel_reserve(s, order[step], topo_end_net(s->sys, x->net),
+					  topo_channel_back_bw(s), s->now.type_inter))
 			return false;
 		s->now.nic[c][1] = x->net;
 		return true;
 	case TOPO_STAGE_CLOSE:
-		return topo_channel_take(s, order[step], order[0], s->now.bw_intra_mbps,
-					 s->now.type_intra);
+		return topo_channel_reserve(s, order[step], order[0], s->now.bw_intra_mbps,
+					    s->now.type_intra);
 	case TOPO_STAGE_STAR:
 		return topo_channel_place_star(s);
 	default:
@@ -305,14 +305,14 @@ static void topo_channel_undo(struct topo_search *s, const struct topo_stage *st
 		break;
 	case TOPO_STAGE_GPU:
 		topo_channel_set_used(s, x->gpu);
-		topo_channel_give(s, order[step - 1], x->gpu, s->now.bw_intra_mbps);
+		topo_channel_release(s, order[step - 1], x->gpu, s->now.bw_intra_mbps);
 		break;
 	case TOPO_STAGE_NET:
-		topo_channel_give(s, order[step], topo_end_net(s->sys, x->net),
-				  topo_channel_back_bw(s));
+		topo_channel_release(s, order[step], topo_end_net(s->sys, x->net),
+				     topo_channel_back_bw(s));
 		break;
 	case TOPO_STAGE_CLOSE:
-		topo_channel_give(s, order[step], order[0], s->now.bw_intra_mbps);
+		topo_channel_release(s, order[step], order[0], s->now.bw_intra_mbps);
 		break;
 	case TOPO_STAGE_STAR:
 		topo_channel_undo_star(s, order[0], 2 * s->n);

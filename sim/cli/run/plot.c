@@ -66,6 +66,7 @@ static bool plot_is_shown(const struct plot_panel *p, const struct cli_row *row)
 
 static void plot_axis_add(struct plot_axis *a, double value)
 {
+	ASSERT(value > 0); /* the axis is logarithmic: plot_is_shown leaves the others out */
 	a->least = a->most > 0 ? fmin(a->least, value) : value;
 	a->most = fmax(a->most, value);
 }
@@ -79,6 +80,7 @@ static void plot_axis_end(struct plot_axis *a, double factor)
 		a->least /= factor;
 		a->most *= factor;
 	}
+	ASSERT(a->least > 0 && a->least < a->most);
 }
 
 /* Returns the largest of 1, 2 and 5 times a power of ten that is at most `value`. `up`: the
@@ -98,6 +100,7 @@ static double plot_round(double value, bool up)
 
 static double plot_part(const struct plot_axis *a, double value)
 {
+	ASSERT(value > 0 && a->least < a->most);
 	return log(value / a->least) / log(a->most / a->least);
 }
 

@@ -36,6 +36,7 @@ void cli_rows_add(const struct lab_row_result *r, void *arg)
 		rows->row = more;
 		rows->room = room;
 	}
+	ASSERT(rows->n < rows->room);
 	double *each = NULL;
 	if (r->iteration_us) {
 		each = malloc(r->iterations * sizeof *each);
@@ -63,6 +64,7 @@ static void rows_json_iterations(const struct lab_row_result *r, FILE *out)
 {
 	if (!r->iteration_us)
 		return;
+	ASSERT(r->iterations > 0);
 	fputs("\"iterations_us\":[", out);
 	for (uint32_t i = 0; i < r->iterations; i++)
 		fprintf(out, "%s%.3f", i ? "," : "", r->iteration_us[i]);

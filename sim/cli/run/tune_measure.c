@@ -74,6 +74,7 @@ static int measure_run(const struct tune_options *o, struct measure_program *m)
 	struct lab_result result;
 	int code;
 
+	ASSERT(m->row == 0 && tune_func((int)m->program) == m->table->func);
 	s = o->run.scenario;
 	measure_configure(&s, m);
 	if (!measure_force(&s, "NCCL_ALGO", tune_algo_name((int)m->program)) ||

@@ -108,6 +108,7 @@ static bool row_is_within(const struct lab_row *row, enum lab_side side)
 static uint64_t row_part_at(const struct lab_row *row, enum lab_side side, int32_t rank,
 			    const struct row_part *p)
 {
+	ASSERT(rank >= 0 && rank < row->payload.nranks);
 	if (row_is_within(row, side))
 		return p->first * row_most_blocks(row) + p->n * (uint64_t)rank;
 	return p->first * row_blocks(row, side);
@@ -161,10 +162,13 @@ struct lab_source lab_row_source(const struct lab_row *row, int32_t rank, uint64
 	const struct lab_collective *c = row->collective;
 	uint64_t send_blocks = row_blocks(row, LAB_SEND), recv_blocks = row_blocks(row, LAB_RECV);
 	struct row_part p = row_part_of(row, at / recv_blocks);
+
+	ASSERT(p.n > 0); /* a part without elements has no element of the buffer */
 	uint64_t in_part = at - p.first * recv_blocks;
 	uint64_t block = in_part / p.n, in_block = in_part % p.n;
 	struct lab_source s = {.n = p.n - in_block, .block_n = p.n};
 
+	ASSERT(block < recv_blocks);
 	s.kind = c->reduces ? LAB_REDUCED : LAB_INPUT;
 	if (c->root_receives && rank != row->root)
 		s.kind = row->in_place ? LAB_KEPT : LAB_UNTOUCHED;
@@ -219,6 +223,7 @@ uint64_t lab_row_compare(const struct lab_row *row, int32_t rank, uint64_t first
 		struct lab_source from = lab_row_source(row, rank, at);
 		size_t here = 0, element;
 
+		ASSERT(from.n > 0); /* a source has at least this element, so the loop ends */
 		some = MIN_OF(from.n, first + n - at);
 		element = from.kind == LAB_UNTOUCHED ? at : from.element;
 		uint64_t bad = payload_compare(&row->payload, element, some,

@@ -116,6 +116,8 @@ static void worker_twice(const struct sweep_config *c, struct scenario *s, struc
 {
 	struct lab_result second;
 	uint64_t before, step;
+
+	ASSERT(out->twice && out->outcome == SIM_PASS); /* a failure is shrunk, not compared */
 	int rc = sweep_again(c, s, &log[1], &second);
 
 	if (rc) {
@@ -147,6 +149,7 @@ static void worker_fill(const struct scenario *s, const struct lab_result *r,
 	out->hash = r->hash;
 	out->nranks = (uint32_t)r->nranks;
 	out->collective = (uint32_t)(s->lab.collective - lab_collectives);
+	ASSERT(out->collective < lab_collectives_n); /* a row of the table, not a copy of one */
 	out->outcome = lab_outcome(&s->lab, r);
 	out->killed = r->killed != 0;
 	snprintf(out->strategy, sizeof out->strategy, "%s", r->strategy);

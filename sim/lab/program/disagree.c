@@ -68,6 +68,6 @@ void lab_disagree(struct lab_rank *me, uint64_t round, bool differs, struct sim_
 	disagree_wait(me, round);
 	lab_refused_judge(me, "ncclCommAbort", "ranks that disagree", ncclCommAbort(comm),
 			  ncclSuccess);
-	(void)lab_rank_cuda_ok(me, cudaStreamSynchronize((cudaStream_t)me->stream),
-			       "cudaStreamSynchronize after ncclCommAbort");
+	(void)lab_rank_check_cuda(me, cudaStreamSynchronize((cudaStream_t)me->stream),
+				  "cudaStreamSynchronize after ncclCommAbort");
 }

@@ -76,7 +76,7 @@ static void idle_main(void *arg)
 {
 	struct lab_rank *me = arg;
 
-	if (!lab_rank_cuda_ok(me, cudaSetDevice(me->device), "cudaSetDevice"))
+	if (!lab_rank_check_cuda(me, cudaSetDevice(me->device), "cudaSetDevice"))
 		return;
 	for (uint32_t k = 0; k < me->run->config->idle && idle_live(me, k);)
 		k++;

@@ -54,8 +54,8 @@ static bool init_all_reduce(struct lab_rank *me, const struct init_all *all)
 				      stream);
 	}
 	end = ncclGroupEnd();
-	return lab_rank_cuda_ok(me, e, "cudaMemsetAsync") && init_all_ok(me, "ncclAllReduce", r) &&
-	       init_all_ok(me, "ncclGroupEnd", end);
+	return lab_rank_check_cuda(me, e, "cudaMemsetAsync") &&
+	       init_all_ok(me, "ncclAllReduce", r) && init_all_ok(me, "ncclGroupEnd", end);
 }
 
 static bool init_all_check(struct lab_rank *me, const struct init_all *all)
@@ -70,7 +70,7 @@ static bool init_all_check(struct lab_rank *me, const struct init_all *all)
 					    cudaMemcpyDeviceToHost, stream);
 		if (!e)
 			e = cudaStreamSynchronize(stream);
-		if (!lab_rank_cuda_ok(me, e, "cudaStreamSynchronize"))
+		if (!lab_rank_check_cuda(me, e, "cudaStreamSynchronize"))
 			return false;
 		if (got[0] != (uint8_t)all->n || memcmp(got, got + 1, sizeof got - 1) != 0)
 			lab_refused_report(me, "ncclAllReduce", "communicators of ncclCommInitAll",
@@ -99,7 +99,7 @@ static void init_all_live(struct lab_rank *me)
 		(void)init_all_check(me, &all);
 	for (int i = 0; i < all.n; i++)
 		(void)init_all_ok(me, "ncclCommDestroy", ncclCommDestroy(all.comm[i]));
-	(void)lab_rank_cuda_ok(me, cudaSetDevice(me->device), "cudaSetDevice");
+	(void)lab_rank_check_cuda(me, cudaSetDevice(me->device), "cudaSetDevice");
 }
 
 /* The id is for a communicator of all ranks, since a root waits until its id is used. */

@@ -357,7 +357,7 @@ void lab_init_fail(struct lab_rank *me, uint64_t round, ncclUniqueId id)
 	}
 	lab_call(me, NULL);
 	if (f.kind == INIT_DEVICE && f.mine)
-		(void)lab_rank_cuda_ok(me, cudaSetDevice(me->device), "cudaSetDevice");
+		(void)lab_rank_check_cuda(me, cudaSetDevice(me->device), "cudaSetDevice");
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */

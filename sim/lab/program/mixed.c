@@ -377,7 +377,7 @@ static bool mixed_refused(struct lab_rank *me, struct mixed_group *g)
 	if (!g->refused_apart)
 		return true;
 	mixed_streams_free(me->mixed);
-	return lab_rank_cuda_ok(me, mixed_streams_make(me), "cudaStreamCreateWithFlags");
+	return lab_rank_check_cuda(me, mixed_streams_make(me), "cudaStreamCreateWithFlags");
 }
 
 static bool mixed_run(struct lab_rank *me, struct mixed_group *g)
@@ -394,13 +394,13 @@ static bool mixed_run(struct lab_rank *me, struct mixed_group *g)
 		return false;
 	for (uint32_t i = 0; i < g->n && !e; i++)
 		e = mixed_bring(me, &g->call[i], i);
-	if (!lab_rank_cuda_ok(me, e, "cudaMemcpyAsync") || !lab_drive(me, &call, &r))
+	if (!lab_rank_check_cuda(me, e, "cudaMemcpyAsync") || !lab_drive(me, &call, &r))
 		return false;
 	if (r) {
 		lab_rank_fail(me, r, "ncclGroupEnd of different calls");
 		return false;
 	}
-	if (!lab_rank_cuda_ok(me, mixed_take(me, g), "cudaMemcpyAsync") || !lab_rank_sync(me))
+	if (!lab_rank_check_cuda(me, mixed_take(me, g), "cudaMemcpyAsync") || !lab_rank_sync(me))
 		return false;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (!mixed_check(me, &g->call[i], i))

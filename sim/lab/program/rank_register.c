@@ -15,7 +15,7 @@ bool lab_buffer_alloc(struct lab_rank *me, uint8_t **mem, size_t bytes)
 	ncclResult_t r;
 
 	if (!me->run->config->local_register)
-		return lab_rank_cuda_ok(me, cudaMalloc((void **)mem, bytes), "cudaMalloc");
+		return lab_rank_check_cuda(me, cudaMalloc((void **)mem, bytes), "cudaMalloc");
 	r = ncclMemAlloc((void **)mem, bytes);
 	if (r != ncclSuccess)
 		lab_rank_fail(me, r, "ncclMemAlloc");

@@ -107,16 +107,16 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 }
 
 /* Errors of a communicator that the watch has aborted are no errors of the rank. */
-static bool transient_ok(struct lab_rank *me, ncclResult_t r, const char *call)
+static bool transient_check(struct lab_rank *me, ncclResult_t r, const char *call)
 {
 	if (r != ncclSuccess && !shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, call);
 	return r == ncclSuccess;
 }
 
-static bool transient_cuda_ok(struct lab_rank *me, cudaError_t e)
+static bool transient_check_cuda(struct lab_rank *me, cudaError_t e)
 {
-	return lab_rank_cuda_ok(me, e, "CUDA call for a transient communicator");
+	return lab_rank_check_cuda(me, e, "CUDA call for a transient communicator");
 }
 
 /* The first member makes the id and the launcher hands it to the others. */
@@ -135,7 +135,7 @@ static bool transient_id(struct lab_rank *me, const struct transient *t, ncclUni
 	};
 
 	if (t->leads) {
-		if (!transient_ok(me, ncclGetUniqueId(&slot->id), "ncclGetUniqueId"))
+		if (!transient_check(me, ncclGetUniqueId(&slot->id), "ncclGetUniqueId"))
 			return false;
 		shared_store_u64(&slot->ready, t->round + 1, SHARED_RELEASE);
 	} else if (os_wait_one(&w, &me->run->failed)) {
@@ -152,10 +152,10 @@ static bool transient_sync(struct lab_rank *me, ncclComm_t comm)
 		cudaError_t e = cudaStreamQuery(me->transient_stream);
 
 		if (e != cudaErrorNotReady)
-			return transient_cuda_ok(me, e);
-		if (!transient_ok(me, ncclCommGetAsyncError(comm, &async),
-				  "ncclCommGetAsyncError") ||
-		    !transient_ok(me, async, "ncclCommGetAsyncError"))
+			return transient_check_cuda(me, e);
+		if (!transient_check(me, ncclCommGetAsyncError(comm, &async),
+				     "ncclCommGetAsyncError") ||
+		    !transient_check(me, async, "ncclCommGetAsyncError"))
 			return false;
 		/* with faults, the stack reports failures of ranks, except within a program */
 		if (lab_team_troubled(me) ||
@@ -193,18 +193,18 @@ static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncc
 	ncclResult_t r;
 
 	payload_fill(&p, t->index, 0, t->count, got);
-	if (!transient_cuda_ok(me, cudaMemcpyAsync(mem, got, bytes, cudaMemcpyHostToDevice,
-						   me->transient_stream)))
+	if (!transient_check_cuda(me, cudaMemcpyAsync(mem, got, bytes, cudaMemcpyHostToDevice,
+						      me->transient_stream)))
 		return false;
 	r = lab_comm_settle(
 		me, comm,
 		ncclAllReduce(mem, mem, t->count, p.type, p.op, comm, me->transient_stream));
-	if (!transient_ok(me, r, "ncclAllReduce") ||
+	if (!transient_check(me, r, "ncclAllReduce") ||
 	    /* a copy to pageable memory waits for the kernel: a program that survives first waits
 	     * itself */
 	    (me->run->armed && !transient_sync(me, comm)) ||
-	    !transient_cuda_ok(me, cudaMemcpyAsync(got, mem, bytes, cudaMemcpyDeviceToHost,
-						   me->transient_stream)) ||
+	    !transient_check_cuda(me, cudaMemcpyAsync(got, mem, bytes, cudaMemcpyDeviceToHost,
+						      me->transient_stream)) ||
 	    !transient_sync(me, comm))
 		return false;
 	payload_expect(&p, 0, t->count, want);
@@ -238,13 +238,13 @@ static bool transient_init(struct lab_rank *me, const struct transient *t)
 
 	if (failed && t->polls) /* it is the program's to abort */
 		(void)ncclCommAbort(failed);
-	return transient_ok(me, r, call);
+	return transient_check(me, r, call);
 }
 
 static bool transient_finalize(struct lab_rank *me, ncclComm_t comm)
 {
-	return transient_ok(me, lab_comm_settle(me, comm, ncclCommFinalize(comm)),
-			    "ncclCommFinalize");
+	return transient_check(me, lab_comm_settle(me, comm, ncclCommFinalize(comm)),
+			       "ncclCommFinalize");
 }
 
 static bool transient_end(struct lab_rank *me, const struct transient *t, bool ok)
@@ -259,11 +259,11 @@ static bool transient_end(struct lab_rank *me, const struct transient *t, bool o
 		ok = transient_finalize(me, comm);
 	r = ok ? ncclCommDestroy(comm) : ncclCommAbort(comm);
 	lab_call(me, NULL);
-	return transient_ok(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort") && ok;
+	return transient_check(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort") && ok;
 }
 
 /* Another member may abort first: calls of this one then return errors. */
-static bool transient_abort_ok(struct lab_rank *me, ncclResult_t r, const char *call)
+static bool transient_check_abort(struct lab_rank *me, ncclResult_t r, const char *call)
 {
 	bool expected = r == ncclSuccess || r == ncclInProgress || r == ncclRemoteError ||
 			r == ncclSystemError;
@@ -306,10 +306,10 @@ static ncclResult_t transient_abort_launch(struct lab_rank *me, const struct tra
 /* After its communicator's end the memory is the program's to free. */
 static bool transient_renew(struct lab_rank *me)
 {
-	if (!transient_cuda_ok(me, cudaStreamSynchronize(me->transient_stream)))
+	if (!transient_check_cuda(me, cudaStreamSynchronize(me->transient_stream)))
 		return false;
 	lab_transient_free(me);
-	return transient_cuda_ok(me, (cudaError_t)lab_transient_make(me));
+	return transient_check_cuda(me, (cudaError_t)lab_transient_make(me));
 }
 
 /* A member waits for its init or not, launches a collective or not, and aborts; or it destroys what
@@ -345,8 +345,8 @@ static bool transient_live_aborted(struct lab_rank *me, const struct transient *
 	comm = lab_transient_take(me);
 	end = !comm ? ncclSuccess : destroys ? ncclCommDestroy(comm) : ncclCommAbort(comm);
 	lab_call(me, NULL);
-	return transient_abort_ok(me, r, "a call before the end of its communicator") &&
-	       (destroys ? transient_abort_ok(me, end, call) : transient_ok(me, end, call)) &&
+	return transient_check_abort(me, r, "a call before the end of its communicator") &&
+	       (destroys ? transient_check_abort(me, end, call) : transient_check(me, end, call)) &&
 	       transient_renew(me);
 }
 

@@ -16,6 +16,7 @@
 
 static ncclComm_t *comms_slot(struct lab_rank *me, uint32_t i)
 {
+	ASSERT(i < LAB_MAX_COMMS);
 	return i ? &me->other[i - 1] : &me->comm;
 }
 
@@ -26,6 +27,7 @@ static ncclComm_t *comms_slot_to_end(struct lab_rank *me, uint32_t k)
 	uint32_t n = lab_comms(c), order[LAB_MAX_COMMS];
 	struct sim_rng rng;
 
+	ASSERT(k < n && n <= LAB_MAX_COMMS);
 	if (c->ends == LAB_ENDS_IN_ORDER || c->ends == LAB_ENDS_REVERSED)
 		return comms_slot(me, c->ends == LAB_ENDS_REVERSED ? n - 1 - k : k);
 	bool each = c->ends == LAB_ENDS_EACH && c->drive == LAB_DRIVE_RANK;
@@ -34,6 +36,7 @@ static ncclComm_t *comms_slot_to_end(struct lab_rank *me, uint32_t k)
 	for (uint32_t i = 0; i < n; i++) { /* each in a place that is drawn of those so far */
 		uint32_t at = (uint32_t)sim_rng_below(&rng, i + 1);
 
+		ASSERT(at <= i); /* order[i], if drawn, is overwritten by itself */
 		order[i] = order[at];
 		order[at] = i;
 	}

@@ -102,7 +102,7 @@ static void team_call_is(const struct lab_team *team, const char *call)
  * know. */
 static ncclResult_t team_device(struct lab_rank *it)
 {
-	return lab_rank_cuda_ok(it, cudaSetDevice(it->device), "cudaSetDevice")
+	return lab_rank_check_cuda(it, cudaSetDevice(it->device), "cudaSetDevice")
 		       ? ncclSuccess
 		       : ncclUnhandledCudaError;
 }
@@ -161,6 +161,8 @@ static ncclResult_t team_settle(struct lab_team *team, ncclResult_t r)
 static ncclResult_t team_group_end(struct lab_team *team)
 {
 	uint32_t meeting = shared_load_u32(&team->meetings, SHARED_ACQUIRE);
+
+	ASSERT(team->n > 0);
 	struct lab_rank *it = team->rank[meeting % (uint32_t)team->n];
 	ncclResult_t device = team_device(it);
 
@@ -189,6 +191,7 @@ static void team_run(struct lab_rank *me)
 {
 	struct lab_team *team = me->team;
 
+	ASSERT(me == team->rank[0]); /* one task makes the calls of all ranks of the process */
 	if (me->drive->grouped)
 		team_group(team);
 	else

@@ -10,7 +10,7 @@
 
 bool lab_graph_begin(struct lab_rank *me)
 {
-	return lab_rank_cuda_ok(
+	return lab_rank_check_cuda(
 		me, cudaStreamBeginCapture(me->stream, cudaStreamCaptureModeThreadLocal),
 		"cudaStreamBeginCapture");
 }
@@ -25,9 +25,10 @@ bool lab_graph_end(struct lab_rank *me, bool ok, void **exec)
 	if (!ok) {
 		(void)cudaGetLastError();
 	} else {
-		ok = lab_rank_cuda_ok(me, e, "cudaStreamEndCapture") &&
-		     lab_rank_cuda_ok(me, cudaGraphInstantiate((cudaGraphExec_t *)exec, graph, 0),
-				      "cudaGraphInstantiate");
+		ok = lab_rank_check_cuda(me, e, "cudaStreamEndCapture") &&
+		     lab_rank_check_cuda(me,
+					 cudaGraphInstantiate((cudaGraphExec_t *)exec, graph, 0),
+					 "cudaGraphInstantiate");
 	}
 	if (graph)
 		cudaGraphDestroy(graph);
@@ -40,7 +41,7 @@ bool lab_graph_launch(struct lab_rank *me, void *exec, uint32_t times)
 
 	for (uint32_t i = 0; !e && i < times; i++)
 		e = cudaGraphLaunch(exec, me->stream);
-	return lab_rank_cuda_ok(me, e, "cudaGraphLaunch");
+	return lab_rank_check_cuda(me, e, "cudaGraphLaunch");
 }
 
 void lab_graph_free(void *exec)

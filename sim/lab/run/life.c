@@ -30,7 +30,7 @@ const char *lab_phase_name(enum lab_phase phase)
 /* ---- errors --------------------------------------------------------------------------------- */
 
 /* Keeps the first error. True: the call succeeded. */
-static bool life_ok(struct lab_rank *me, ncclResult_t rc, const char *call)
+static bool life_check(struct lab_rank *me, ncclResult_t rc, const char *call)
 {
 	struct lab_life_rank *out = me->self->out;
 	if (rc == ncclSuccess)
@@ -49,10 +49,10 @@ static void life_outside(struct lab_rank *me, ncclResult_t rc, const char *call)
 	if (!me->self->out->call)
 		me->self->out->outside = true;
 	shared_add_u32(&me->run->trouble, 1, SHARED_ACQ_REL);
-	(void)life_ok(me, rc, call);
+	(void)life_check(me, rc, call);
 }
 
-static bool life_cuda_ok(struct lab_rank *me, cudaError_t e, const char *call)
+static bool life_check_cuda(struct lab_rank *me, cudaError_t e, const char *call)
 {
 	if (e == cudaSuccess)
 		return true;
@@ -177,13 +177,13 @@ static bool life_id(struct lab_rank *me)
 	if (me->rank == 0) {
 		ncclResult_t rc = ncclGetUniqueId(&run->id);
 		shared_store_u32(&run->id_ready, rc ? 2 : 1, SHARED_RELEASE);
-		return life_ok(me, rc, "ncclGetUniqueId");
+		return life_check(me, rc, "ncclGetUniqueId");
 	}
 	(void)os_wait(both, 2, NULL, NULL);
 	if (shared_load_u32(&run->id_ready, SHARED_ACQUIRE) == 1)
 		return true;
 	me->self->out->outside = true; /* the launcher did not even start it */
-	return life_ok(me, ncclRemoteError, "launcher");
+	return life_check(me, ncclRemoteError, "launcher");
 }
 
 static ncclResult_t life_poll(struct lab_rank *me)
@@ -204,7 +204,7 @@ static bool life_init(struct lab_rank *me)
 			return false;
 		rc = life_poll(me);
 	}
-	return life_ok(me, rc, "ncclCommInitRankConfig") && life_point(me);
+	return life_check(me, rc, "ncclCommInitRankConfig") && life_point(me);
 }
 
 /* Waits for the stream as a program does that wants to know of errors. */
@@ -215,8 +215,8 @@ static bool life_sync(struct lab_rank *me)
 		if (e == cudaSuccess)
 			return true;
 		if (e != cudaErrorNotReady)
-			return life_cuda_ok(me, e, "cudaStreamQuery");
-		if (!life_ok(me, life_poll(me), "ncclCommGetAsyncError") || !life_point(me))
+			return life_check_cuda(me, e, "cudaStreamQuery");
+		if (!life_check(me, life_poll(me), "ncclCommGetAsyncError") || !life_point(me))
 			return false;
 	}
 }
@@ -224,8 +224,8 @@ static bool life_sync(struct lab_rank *me)
 static bool life_copy(struct lab_rank *me, void *to, const void *from, size_t bytes,
 		      enum cudaMemcpyKind kind)
 {
-	return life_cuda_ok(me, cudaMemcpyAsync(to, from, bytes, kind, me->stream),
-			    "cudaMemcpyAsync") &&
+	return life_check_cuda(me, cudaMemcpyAsync(to, from, bytes, kind, me->stream),
+			       "cudaMemcpyAsync") &&
 	       life_sync(me);
 }
 
@@ -239,7 +239,7 @@ static bool life_start(struct lab_rank *me, const struct lab_row *row)
 			return false;
 		rc = life_poll(me);
 	}
-	return life_ok(me, rc, row->collective->call);
+	return life_check(me, rc, row->collective->call);
 }
 
 /* One collective of int32, whose larger buffer has so many elements. */
@@ -283,7 +283,7 @@ static void life_end(struct lab_rank *me, bool ok)
 	if (comm && !shared_load_u32(&self->aborted, SHARED_ACQUIRE)) {
 		ncclResult_t rc = ok ? ncclCommDestroy(comm) : ncclCommAbort(comm);
 		if (!shared_load_u32(&self->aborted, SHARED_ACQUIRE))
-			(void)life_ok(me, rc, ok ? "ncclCommDestroy" : "ncclCommAbort");
+			(void)life_check(me, rc, ok ? "ncclCommDestroy" : "ncclCommAbort");
 	}
 }
 
@@ -376,7 +376,7 @@ void lab_life_main(void *arg)
 		else
 			life_outside(me, ncclSystemError, "os_thread_start");
 	} else {
-		(void)life_cuda_ok(me, cudaErrorMemoryAllocation, "cudaMalloc");
+		(void)life_check_cuda(me, cudaErrorMemoryAllocation, "cudaMalloc");
 	}
 	shared_store_u32(&self.done, 1, SHARED_RELEASE);
 	if (self.watch)

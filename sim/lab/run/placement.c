@@ -27,6 +27,7 @@ uint32_t lab_ranks(const struct lab_config *c, const uint32_t *machine_gpus)
 
 int32_t lab_device(const struct lab_config *c, uint32_t local)
 {
+	ASSERT(!c->device_count || local < c->device_count); /* a host has a slot per device */
 	if (c->device_count)
 		return c->devices[local];
 	return (int32_t)local + (c->spread ? c->spread->first_device : 0);
@@ -63,6 +64,8 @@ static void layout_shuffle(const struct lab_config *c, uint32_t n, struct lab_sl
 	sim_rng_seed(&rng, c->sim.seed, "lab.layout");
 	for (uint32_t i = n; i > 1; i--) {
 		uint32_t k = (uint32_t)sim_rng_below(&rng, i);
+
+		ASSERT(k < i); /* the slots from i on have their ranks */
 		struct lab_slot last = slot[i - 1];
 
 		slot[i - 1] = slot[k];

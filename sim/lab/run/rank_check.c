@@ -35,7 +35,7 @@ static bool check_write_guards(struct lab_rank *me, const struct check_buffer *b
 
 static bool check_unwrite(struct lab_rank *me, const struct check_buffer *b)
 {
-	return lab_rank_cuda_ok(
+	return lab_rank_check_cuda(
 		me, cudaMemsetAsync(b->base, LAB_UNWRITTEN, b->bytes, (cudaStream_t)me->stream),
 		"cudaMemsetAsync");
 }
@@ -85,7 +85,7 @@ bool lab_rank_fill(struct lab_rank *me, const struct lab_row *row)
 		if (!check_fill_span(me, row, &span, b.base))
 			return false;
 	return lab_factor_fill(me, row) &&
-	       lab_rank_cuda_ok(me, lab_streams_give(me, b.base, b.bytes), "cudaMemcpyAsync");
+	       lab_rank_check_cuda(me, lab_streams_give(me, b.base, b.bytes), "cudaMemcpyAsync");
 }
 
 static bool check_guard(struct lab_rank *me, const uint8_t *at)

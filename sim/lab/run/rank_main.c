@@ -32,7 +32,7 @@ void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what)
 	shared_store_u32(&run->failed, 1, SHARED_RELEASE);
 }
 
-bool lab_rank_cuda_ok(struct lab_rank *me, int e, const char *what)
+bool lab_rank_check_cuda(struct lab_rank *me, int e, const char *what)
 {
 	if (e == cudaSuccess)
 		return true;
@@ -52,21 +52,21 @@ bool lab_rank_alloc(struct lab_rank *me)
 		lab_rank_fail(me, ncclSystemError, "no memory for staging");
 		return false;
 	}
-	return lab_rank_cuda_ok(me, cudaSetDevice(me->device), "cudaSetDevice") &&
+	return lab_rank_check_cuda(me, cudaSetDevice(me->device), "cudaSetDevice") &&
 	       lab_buffers_alloc(me) &&
-	       lab_rank_cuda_ok(me,
-				cudaStreamCreateWithFlags((cudaStream_t *)&me->stream,
-							  cudaStreamNonBlocking),
-				"cudaStreamCreateWithFlags") &&
-	       lab_rank_cuda_ok(me, cudaEventCreateWithFlags((cudaEvent_t *)&me->start, 0),
-				"cudaEventCreateWithFlags") &&
-	       lab_rank_cuda_ok(me, cudaEventCreateWithFlags((cudaEvent_t *)&me->end, 0),
-				"cudaEventCreateWithFlags") &&
-	       lab_rank_cuda_ok(me, (cudaError_t)lab_transient_make(me), "cudaMalloc") &&
-	       lab_rank_cuda_ok(me, lab_factor_make(me), "cudaMalloc") &&
-	       lab_rank_cuda_ok(me, lab_ticks_make(me), "cudaEventCreateWithFlags") &&
-	       lab_rank_cuda_ok(me, lab_mixed_make(me), "cudaMalloc") &&
-	       lab_rank_cuda_ok(me, lab_streams_make(me), "streams");
+	       lab_rank_check_cuda(me,
+				   cudaStreamCreateWithFlags((cudaStream_t *)&me->stream,
+							     cudaStreamNonBlocking),
+				   "cudaStreamCreateWithFlags") &&
+	       lab_rank_check_cuda(me, cudaEventCreateWithFlags((cudaEvent_t *)&me->start, 0),
+				   "cudaEventCreateWithFlags") &&
+	       lab_rank_check_cuda(me, cudaEventCreateWithFlags((cudaEvent_t *)&me->end, 0),
+				   "cudaEventCreateWithFlags") &&
+	       lab_rank_check_cuda(me, (cudaError_t)lab_transient_make(me), "cudaMalloc") &&
+	       lab_rank_check_cuda(me, lab_factor_make(me), "cudaMalloc") &&
+	       lab_rank_check_cuda(me, lab_ticks_make(me), "cudaEventCreateWithFlags") &&
+	       lab_rank_check_cuda(me, lab_mixed_make(me), "cudaMalloc") &&
+	       lab_rank_check_cuda(me, lab_streams_make(me), "streams");
 }
 
 void lab_rank_free(struct lab_rank *me)
@@ -127,7 +127,7 @@ static bool lab_rank_get_id(struct lab_rank *me)
 }
 
 /* False: a communicator of the rank has failed. */
-static bool lab_rank_comm_ok(struct lab_rank *me)
+static bool lab_rank_check_comm(struct lab_rank *me)
 {
 	ncclResult_t r = lab_comms_error(me);
 
@@ -145,10 +145,10 @@ static bool lab_rank_poll(struct lab_rank *me)
 		cudaError_t e = cudaStreamQuery(me->stream);
 		/* an abort ends kernels, and so the stream: complete, but without a result */
 		if (e == cudaSuccess)
-			return !me->run->armed || !me->comm || lab_rank_comm_ok(me);
+			return !me->run->armed || !me->comm || lab_rank_check_comm(me);
 		if (e != cudaErrorNotReady)
-			return lab_rank_cuda_ok(me, e, "cudaStreamQuery");
-		if (me->comm && !lab_rank_comm_ok(me))
+			return lab_rank_check_cuda(me, e, "cudaStreamQuery");
+		if (me->comm && !lab_rank_check_comm(me))
 			return false;
 		/* with faults, the stack reports failures of ranks, except within a program */
 		if (lab_team_troubled(me) ||
@@ -172,7 +172,7 @@ bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_t bytes
 	cudaError_t e = cudaMemcpyAsync(dst, src, bytes,
 					to_gpu ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
 					me->stream);
-	return lab_rank_cuda_ok(me, e, "cudaMemcpyAsync") && lab_rank_sync(me);
+	return lab_rank_check_cuda(me, e, "cudaMemcpyAsync") && lab_rank_sync(me);
 }
 
 static ncclResult_t rank_drive_init(struct lab_rank *it, void *arg)

@@ -102,13 +102,13 @@ static bool lab_rank_parts(struct lab_rank *me, struct rank_parts parts)
 	lab_pause(me);
 	for (uint32_t i = 0; !e && i < parts.n; i++)
 		e = (cudaError_t)lab_streams_bring(me, parts.row, parts.first + i);
-	if (!lab_rank_cuda_ok(me, e, "cudaMemcpyAsync") || !lab_drive(me, &call, &r))
+	if (!lab_rank_check_cuda(me, e, "cudaMemcpyAsync") || !lab_drive(me, &call, &r))
 		return false;
 	if (r != ncclSuccess && !me->error_call)
 		lab_rank_fail(me, r, "ncclGroupEnd");
 	for (uint32_t i = 0; !r && !e && i < parts.n; i++)
 		e = (cudaError_t)lab_streams_take(me, parts.row, parts.first + i);
-	return r == ncclSuccess && lab_rank_cuda_ok(me, e, "cudaMemcpyAsync");
+	return r == ncclSuccess && lab_rank_check_cuda(me, e, "cudaMemcpyAsync");
 }
 
 /* One collective: its parts, or whole ones in a group. */
@@ -142,13 +142,13 @@ static bool lab_rank_block(struct lab_rank *me)
 static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uint32_t times,
 			     uint32_t aggregate)
 {
-	bool ok = lab_rank_cuda_ok(me, lab_streams_fork(me), "streams that fork");
+	bool ok = lab_rank_check_cuda(me, lab_streams_fork(me), "streams that fork");
 
 	for (uint32_t i = 0; ok && i < times; i++)
 		ok = lab_rank_once(me, row, aggregate) &&
-		     lab_rank_cuda_ok(me, lab_ticks_record(me, i), "cudaEventRecord") &&
+		     lab_rank_check_cuda(me, lab_ticks_record(me, i), "cudaEventRecord") &&
 		     lab_rank_block(me);
-	return ok && lab_rank_cuda_ok(me, lab_streams_join(me), "streams that join");
+	return ok && lab_rank_check_cuda(me, lab_streams_join(me), "streams that join");
 }
 
 /* With -G the series is in a CUDA graph; NULL: it is not. */
@@ -196,15 +196,15 @@ static bool lab_rank_timed_series(struct lab_rank *me, const struct lab_row *row
 {
 	float ms = 0;
 
-	if (!lab_rank_cuda_ok(me, cudaEventRecord(me->start, me->stream), "cudaEventRecord") ||
+	if (!lab_rank_check_cuda(me, cudaEventRecord(me->start, me->stream), "cudaEventRecord") ||
 	    !lab_rank_timed_calls(me, row, graph, launches) ||
-	    !lab_rank_cuda_ok(me, cudaEventRecord(me->end, me->stream), "cudaEventRecord") ||
+	    !lab_rank_check_cuda(me, cudaEventRecord(me->end, me->stream), "cudaEventRecord") ||
 	    !lab_transients(me) || !lab_rank_sync(me) ||
-	    !lab_rank_cuda_ok(me, cudaEventElapsedTime(&ms, me->start, me->end),
-			      "cudaEventElapsedTime"))
+	    !lab_rank_check_cuda(me, cudaEventElapsedTime(&ms, me->start, me->end),
+				 "cudaEventElapsedTime"))
 		return false;
 	me->elapsed_ns = (uint64_t)((double)ms * 1e6 / launches + 0.5);
-	return lab_rank_cuda_ok(me, lab_ticks_read(me), "cudaEventElapsedTime");
+	return lab_rank_check_cuda(me, lab_ticks_read(me), "cudaEventElapsedTime");
 }
 
 /* Timed by events in the stream: the host's polling, which is coarse, is not in the figure. For

@@ -83,6 +83,7 @@ static void lab_table_left(struct lab_run *run, const struct lab_row *row)
 	run->line_n = snprintf(run->line, sizeof run->line,
 			       "%10" PRIu64 " %9" PRIu64 " %8s %5s %4d", row->bytes, row->count,
 			       payload_type_name(row->payload.type), lab_row_op(row), row->root);
+	ASSERT((size_t)run->line_n < sizeof run->line / 2); /* the numbers of both places follow */
 }
 
 /* A line that is not whole waits for its other half where a progress line would overwrite it. */
@@ -107,6 +108,7 @@ static double table_time_ns(const struct lab_run *run, int what)
 {
 	uint64_t sum = 0, least = UINT64_MAX, most = 0, first = 0;
 
+	ASSERT(run->count > 0 && what >= TABLE_LAUNCH);
 	for (int32_t r = 0; r < run->count; r++) {
 		const struct lab_rank *rank = &run->rank[r];
 		uint64_t ns = what == TABLE_SERIES   ? rank->elapsed_ns

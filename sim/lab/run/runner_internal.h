@@ -198,7 +198,7 @@ void lab_rank_free(struct lab_rank *me);
 void lab_life_main(void *arg);
 /* Checks the result of a CUDA call of a rank's task. False: it failed, which was printed and ends
  * the run. `error` is a cudaError_t. */
-bool lab_rank_cuda_ok(struct lab_rank *me, int error, const char *what);
+bool lab_rank_check_cuda(struct lab_rank *me, int error, const char *what);
 bool lab_rank_sync(struct lab_rank *me);
 bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_t bytes, bool to_gpu);
 

@@ -6,22 +6,15 @@
  * on the host does.
  */
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/gfx.h"
-#include "core/base/param.h"
 #include "core/base/pci_address.h"
 #include "core/base/xml.h"
 #include "core/os/os_ops.h"
-#include "sim/world/machine/installed.h"
-#include "sim/world/world_internal.h"
-
-#define MACHINE_MAX_GPUS 256
-#define MACHINE_MAX_NICS 256
-#define MACHINE_MAX_CPUS 64
+#include "sim/world/machine/machine_internal.h"
 
 #define PCI_VENDOR_NVIDIA    0x10de
 #define PCI_VENDOR_MELLANOX  0x15b3
@@ -30,22 +23,6 @@
 #define PCI_CLASS_ETHERNET   0x0200
 #define PCI_CLASS_INFINIBAND 0x0207
 #define PCI_CLASS_BRIDGE     0x0680
-
-struct machine_reader {
-	struct world_machine *m;
-	struct xml_error error;
-	int32_t hcas; /* number of untagged HCAs so far */
-	int32_t numa[MACHINE_MAX_CPUS], cpus;
-	int32_t host_of[MACHINE_MAX_CPUS]; /* host of each CPU */
-	uint64_t host_hash[MACHINE_MAX_CPUS];
-};
-
-/* Place of an element: the nearest CPU's NUMA node and the nearest PCI function. */
-struct machine_place {
-	int32_t host; /* index in an NVLink domain */
-	int32_t numa;
-	const struct xml_node *pci;
-};
 
 /* Returns the NVLink bandwidth per link and direction in MB/s, by compute capability: NCCL 2.28's
  * numbers. */
@@ -127,7 +104,7 @@ bool world_address(const char *text, char out[24])
 	return true;
 }
 
-static int machine_bus_id(const struct xml_node *pci, char out[24], struct xml_error *error)
+int machine_bus_id(const struct xml_node *pci, char out[24], struct xml_error *error)
 {
 	const char *text = pci ? xml_attr(pci, "busid") : NULL;
 
@@ -140,8 +117,8 @@ static int machine_bus_id(const struct xml_node *pci, char out[24], struct xml_e
 			    text);
 }
 
-static int machine_small_int(const struct xml_node *n, const char *attr, int64_t initial,
-			     int64_t min, int64_t max, int32_t *out, struct xml_error *error)
+int machine_small_int(const struct xml_node *n, const char *attr, int64_t initial, int64_t min,
+		      int64_t max, int32_t *out, struct xml_error *error)
 {
 	int64_t v;
 	int rc = xml_attr_i64(n, attr, initial, &v, error);
@@ -287,201 +264,6 @@ static int machine_gpu_add(struct machine_reader *r, const struct xml_node *tag,
 	return rc;
 }
 
-/* ---- NICs ----------------------------------------------------------------------------------- */
-
-static int machine_nic_room(struct machine_reader *r, const struct xml_node *here)
-{
-	if (r->m->nic_count < MACHINE_MAX_NICS)
-		return 0;
-	return xml_error_at(here, &r->error, "is one NIC too many, expected at most %d",
-			    MACHINE_MAX_NICS);
-}
-
-/* True if a port of an HCA was already read: it may be below two CPUs, one for each rank that saw
- * it. */
-static bool machine_net_is_seen(const struct machine_reader *r, const struct world_nic *n)
-{
-	for (int32_t i = 0; i < r->m->nic_count; i++)
-		if (r->m->nic[i].host == n->host && r->m->nic[i].dev == n->dev &&
-		    r->m->nic[i].port == n->port && strcmp(r->m->nic[i].name, n->name) == 0)
-			return true;
-	return false;
-}
-
-/* Refuses a name and port that an earlier HCA has. Only different ports of one HCA may share a
- * name. */
-static int machine_net_is_new(struct machine_reader *r, const struct xml_node *net,
-			      const struct world_nic *n)
-{
-	for (int32_t i = 0; i < r->m->nic_count; i++) {
-		const struct world_nic *other = &r->m->nic[i];
-		if (n->host == other->host && n->is_rdma && other->is_rdma &&
-		    !strcmp(n->name, other->name) && n->port == other->port)
-			return xml_error_at(net, &r->error,
-					    "has name '%s' and port %u, which an earlier <net> "
-					    "has; expected another name or port",
-					    n->name, n->port);
-	}
-	return 0;
-}
-
-/* Copies an attribute that the double of the HCA reads. */
-static int machine_net_text(const struct xml_node *net, const char *attr, char *out, size_t bytes,
-			    struct xml_error *error)
-{
-	const char *text = xml_attr(net, attr);
-
-	if (text && strlen(text) >= bytes)
-		return xml_error_at(net, error,
-				    "attribute '%s' is '%.64s', expected at most %zu characters",
-				    attr, text, bytes - 1);
-	snprintf(out, bytes, "%s", text ? text : "");
-	return 0;
-}
-
-/* Checks that the attribute has a value that the variable p may have. */
-static int machine_net_value(const struct xml_node *net, const char *attr, int p, const char *value,
-			     struct xml_error *error)
-{
-	char expected[PARAM_EXPECTED_BYTES];
-
-	if (param_allows(p, value, expected, sizeof expected))
-		return 0;
-	return xml_error_at(net, error, "attribute '%s' is '%.64s', expected %s", attr, value,
-			    expected);
-}
-
-/* Checks the name of a device or of a merged NIC: the names of its devices, joined by '+'. */
-static int machine_net_name(const struct xml_node *net, struct xml_error *error)
-{
-	const char *name = xml_attr(net, "name");
-	size_t most = sizeof((struct world_nic *)0)->name - 1;
-
-	if (!name)
-		return 0;
-	for (const char *at = name;; at++) {
-		size_t n = strcspn(at, "+");
-
-		if (!n || n > most || memchr(at, '/', n))
-			return xml_error_at(net, error,
-					    "attribute 'name' is '%.64s', expected 1 to %zu "
-					    "characters, no slash",
-					    name, most);
-		at += n;
-		if (!*at)
-			return 0;
-	}
-}
-
-static bool machine_net_has(const struct machine_reader *r, int32_t host, const char *name)
-{
-	for (int32_t i = 0; i < r->m->nic_count; i++)
-		if (r->m->nic[i].host == host && strcmp(r->m->nic[i].name, name) == 0)
-			return true;
-	return false;
-}
-
-/* Adds the devices of a merged NIC that the machine lacks: a dump can have the merged NIC alone.
- * `merged` is in the next free slot of m->nic and is not counted yet. */
-static int machine_net_split(struct machine_reader *r, const struct xml_node *net,
-			     struct world_nic merged)
-{
-	const char *at = xml_attr(net, "name");
-	uint64_t parts = 1;
-
-	for (const char *c = at; *c; c++)
-		parts += *c == '+';
-	merged.mbps = MAX_OF(merged.mbps / parts, 1u);
-	for (uint64_t i = 0; i < parts; i++) {
-		size_t n = strcspn(at, "+");
-
-		snprintf(merged.name, sizeof merged.name, "%.*s", (int)n, at);
-		at += n + (at[n] == '+');
-		if (machine_net_has(r, merged.host, merged.name))
-			continue;
-		if (machine_nic_room(r, net))
-			return EINVAL;
-		merged.dev = r->m->nic_count;
-		r->m->nic[r->m->nic_count++] = merged;
-	}
-	return 0;
-}
-
-static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
-			   const struct machine_place *at)
-{
-	int rc = machine_nic_room(r, net);
-	if (rc)
-		return rc;
-	struct world_nic *n = &r->m->nic[r->m->nic_count];
-	int32_t speed = 0, port = 1, gdr = 0;
-	*n = (struct world_nic){.dev = r->m->nic_count, .host = at->host, .numa = at->numa};
-	const char *name = xml_attr(net, "name");
-	rc = machine_net_name(net, &r->error);
-	if (rc == 0)
-		rc = machine_small_int(net, "dev", n->dev, 0, INT32_MAX, &n->dev, &r->error);
-	if (rc == 0)
-		rc = machine_small_int(net, "speed", 10000, -1, INT32_MAX, &speed, &r->error);
-	if (rc == 0)
-		rc = machine_small_int(net, "port", 1, 0, 255, &port, &r->error);
-	if (rc == 0)
-		rc = machine_small_int(net, "gdr", 0, 0, 1, &gdr, &r->error);
-	if (rc == 0)
-		rc = xml_attr_u64(net, "guid", 0, &n->guid, &r->error);
-	if (rc == 0)
-		rc = machine_bus_id(at->pci, n->bus_id, &r->error);
-	if (rc == 0)
-		rc = machine_net_text(net, "personality", n->personality, sizeof n->personality,
-				      &r->error);
-	if (rc == 0)
-		rc = machine_net_value(net, "personality", PARAM_DOPPEL_HCA_PERSONALITY,
-				       n->personality, &r->error);
-	if (rc == 0)
-		rc = machine_net_text(net, "pkeys", n->pkeys, sizeof n->pkeys, &r->error);
-	if (rc == 0)
-		rc = machine_net_value(net, "pkeys", PARAM_DOPPEL_HCA_PKEYS, n->pkeys, &r->error);
-	if (rc)
-		return rc;
-	if (name)
-		snprintf(n->name, sizeof n->name, "%.*s", (int)sizeof n->name - 1, name);
-	else
-		snprintf(n->name, sizeof n->name, "net%d", n->dev);
-	n->port = port ? (uint32_t)port : 1;
-	n->mbps = speed > 0 ? MAX_OF((uint64_t)speed / 8, 1u) : 1250; /* 0 would mean no limit */
-	n->gdr = gdr != 0;
-	n->is_rdma = strncmp(n->name, "eth", 3) != 0 && (gdr || n->guid);
-	if (name && strchr(name, '+'))
-		return machine_net_split(r, net, *n);
-	if (n->is_rdma && machine_net_is_seen(r, n))
-		return 0;
-	rc = machine_net_is_new(r, net, n);
-	if (rc == 0)
-		r->m->nic_count++;
-	return rc;
-}
-
-/* Adds a bare PCI function that is an HCA: mlx5_0, mlx5_1... at 200 Gb/s. */
-static int machine_hca_add(struct machine_reader *r, const struct machine_place *at)
-{
-	int rc = machine_nic_room(r, at->pci);
-	if (rc)
-		return rc;
-	struct world_nic *n = &r->m->nic[r->m->nic_count];
-	*n = (struct world_nic){.dev = r->m->nic_count,
-				.host = at->host,
-				.numa = at->numa,
-				.port = 1,
-				.mbps = 25000,
-				.gdr = true,
-				.is_rdma = true};
-	rc = machine_bus_id(at->pci, n->bus_id, &r->error);
-	if (rc)
-		return rc;
-	snprintf(n->name, sizeof n->name, "mlx5_%d", r->hcas++);
-	r->m->nic_count++;
-	return 0;
-}
-
 /* ---- the tree -------------------------------------------------------------------------------- */
 
 /* Recognizes a PCI function without children by its class and vendor. */
@@ -599,7 +381,7 @@ static int machine_gpus_order(struct world_machine *m)
 	return 0;
 }
 
-static int machine_parse(struct world_machine *m)
+int machine_parse(struct world_machine *m)
 {
 	struct machine_reader r = {.m = m};
 	struct xml_doc *doc;
@@ -625,154 +407,4 @@ static int machine_parse(struct world_machine *m)
 		rc = ENODEV;
 	}
 	return rc;
-}
-
-/* ---- files ----------------------------------------------------------------------------------- */
-
-static void machine_dir(char out[PATH_MAX])
-{
-	const char *dir = os_real_ops.env("DOPPEL_MACHINE_DIR");
-	if (dir && *dir)
-		snprintf(out, PATH_MAX, "%s", dir);
-	else
-		(void)world_installed(WORLD_MACHINES, out);
-}
-
-static int machine_file_read(const char *path, struct world_machine *m)
-{
-	char *data;
-	size_t bytes;
-	int rc = os_real_ops.file_read(path, &data, &bytes);
-	if (rc)
-		return rc;
-	char *xml = malloc(bytes + 1);
-	char *name = strdup(path);
-	if (!xml || !name) {
-		free(xml);
-		free(name);
-		rc = ENOMEM;
-	} else {
-		memcpy(xml, data, bytes + 1);
-		m->path = name;
-		m->xml = xml;
-		m->xml_bytes = bytes;
-	}
-	os_free(data);
-	return rc;
-}
-
-static int machine_name_compare(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-char *world_machine_names(void)
-{
-	char *name[64], *text = NULL, path[PATH_MAX];
-	size_t n = 0, bytes = 0;
-	machine_dir(path);
-	DIR *d = opendir(path);
-	FILE *out = open_memstream(&text, &bytes);
-	for (const struct dirent *e; d && n < ARRAY_LEN(name) && (e = readdir(d));) {
-		const char *dot = strrchr(e->d_name, '.');
-		if (dot && strcmp(dot, ".xml") == 0)
-			name[n++] = strndup(e->d_name, (size_t)(dot - e->d_name));
-	}
-	if (d)
-		closedir(d);
-	qsort(name, n, sizeof name[0], machine_name_compare);
-	for (size_t i = 0; i < n; i++) {
-		if (out)
-			fprintf(out, "%s%s", i ? ", " : "", name[i]);
-		free(name[i]);
-	}
-	if (out)
-		fclose(out);
-	return text;
-}
-
-static bool machine_is_path(const char *name)
-{
-	size_t n = strlen(name);
-	return strchr(name, '/') || (n > 4 && strcmp(name + n - 4, ".xml") == 0);
-}
-
-static void machine_not_found(const char *name)
-{
-	const char *dir = os_real_ops.env("DOPPEL_MACHINE_DIR");
-	char *names = world_machine_names();
-	bool any = names && *names;
-
-	if (!any && dir && *dir)
-		fprintf(stderr,
-			"machine '%s' does not exist: DOPPEL_MACHINE_DIR is '%s', expected a "
-			"folder "
-			"with topology XMLs\n",
-			name, dir);
-	else
-		fprintf(stderr,
-			"machine '%s' does not exist; expected a topology XML, or one of %s\n",
-			name, any ? names : "none");
-	free(names);
-}
-
-static int machine_find(const char *name, struct world_machine *m)
-{
-	char dir[PATH_MAX], path[PATH_MAX + NAME_MAX];
-	int rc = ENOENT;
-	machine_dir(dir);
-	if (machine_is_path(name)) {
-		snprintf(path, sizeof path, "%s", name);
-		rc = machine_file_read(path, m);
-	}
-	if (rc == ENOENT && !strchr(name, '/')) {
-		const char *suffix = machine_is_path(name) ? "" : ".xml";
-		snprintf(path, sizeof path, "%s/%s%s", dir, name, suffix);
-		rc = machine_file_read(path, m);
-	}
-	if (rc == ENOENT && !machine_is_path(name)) {
-		machine_not_found(name);
-	} else if (rc == EFBIG) {
-		fprintf(stderr, "machine %s: the file is too large, expected at most %u bytes\n",
-			path, XML_MAX_BYTES);
-	} else if (rc) {
-		fprintf(stderr, "machine %s: cannot read it: %s\n", path, strerror(rc));
-	}
-	return rc;
-}
-
-int world_machine_load(const char *name_or_path, struct world_machine **machine)
-{
-	ASSERT(name_or_path && machine);
-	int rc = ENOMEM;
-	struct world_machine *m = calloc(1, sizeof *m);
-	if (!m)
-		return rc;
-	m->gpu = calloc(MACHINE_MAX_GPUS, sizeof *m->gpu);
-	m->nic = calloc(MACHINE_MAX_NICS, sizeof *m->nic);
-	if (!m->gpu || !m->nic)
-		goto err_free;
-	rc = machine_find(name_or_path, m);
-	if (rc)
-		goto err_free;
-	rc = machine_parse(m);
-	if (rc)
-		goto err_free;
-	*machine = m;
-	return 0;
-err_free:
-	world_machine_free(m);
-	return rc;
-}
-
-void world_machine_free(struct world_machine *m)
-{
-	if (!m)
-		return;
-	free((char *)m->path);
-	free((char *)m->xml);
-	free(m->gpu);
-	free(m->nic);
-	free(m->nvlink);
-	free(m);
 }

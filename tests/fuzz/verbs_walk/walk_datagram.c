@@ -97,7 +97,7 @@ static void ud_membership(struct walker *w)
 
 /* Repairs the queue pair: from SQE back to RTS when all requests are flushed; after ERR makes a new
  * one. */
-static void ud_mend(struct walker *w)
+static void ud_repair(struct walker *w)
 {
 	struct walk_ud *u = &w->ud;
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTS};
@@ -240,7 +240,7 @@ void ud_step(struct walker *w)
 
 	client_unlock(w->client);
 	if (broken && n < 20) {
-		ud_mend(w);
+		ud_repair(w);
 	} else if (n == 0) {
 		ud_destroy(w);
 		ud_make(w);

@@ -328,7 +328,7 @@ static struct net_socket_hello raw_hello(void)
 		.magic = NET_SOCKET_HELLO_MAGIC, .version = NET_SOCKET_VERSION, .nonce = h.nonce};
 }
 
-static void stranger_main(void *arg)
+static void foreign_client_main(void *arg)
 {
 	static const char text[] =
 		"GET / HTTP/1.1\r\nHost: somewhere\r\nAccept: everything\r\n\r\n";
@@ -390,7 +390,7 @@ static void pair_tasks(struct os_proc *a, struct os_proc *b)
 	int n = 0;
 
 	if (pair.stranger)
-		task[n++] = spawn(a, "stranger", -1, stranger_main);
+		task[n++] = spawn(a, "stranger", -1, foreign_client_main);
 	task[n++] = spawn(a, "sender", 0, pair.sender ? pair.sender : send_main);
 	task[n++] = spawn(b, "receiver", 1, recv_main);
 	for (int i = 0; i < n; i++)

@@ -467,7 +467,7 @@ static inline void recv_main(void *arg)
 }
 
 /* Connects to the listener before the peer does and talks nonsense. */
-static inline void stranger_main(void *arg)
+static inline void foreign_client_main(void *arg)
 {
 	static const char text[] = "GET / HTTP/1.1\r\nHost: somewhere\r\nAccept: everything\r\n"
 				   "User-Agent: a client of something else\r\n\r\n";

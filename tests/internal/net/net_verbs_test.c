@@ -26,7 +26,7 @@ static void pair_main(void *arg)
 		ck_assert_int_eq(
 			world_proc_setenv(b, "NCCL_IB_QPS_PER_CONNECTION", pair.receiver_qps), 0);
 	if (pair.stranger)
-		task[n++] = spawn(a, "stranger", -1, stranger_main);
+		task[n++] = spawn(a, "stranger", -1, foreign_client_main);
 	task[n++] = spawn(a, "sender", 0, send_main);
 	task[n++] = spawn(b, "receiver", 1, recv_main);
 	if (pair.drop_link_at) {

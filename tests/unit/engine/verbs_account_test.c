@@ -7,7 +7,7 @@
 #include "tests/suite.h"
 
 /* No process is remote. */
-const struct hca_far *hca_far;
+const struct hca_members *hca_members;
 void hca_log(const char *fmt, ...)
 {
 	(void)fmt;

@@ -11,7 +11,7 @@
 
 enum { RANGE_BYTES = 1 << 20, RINGS_MOST = 400, STEPS = 20000, DEAD = 77 };
 
-const struct hca_far *hca_far;
+const struct hca_members *hca_members;
 bool hca_alone;
 /* Its holder is dead. */
 bool hca_lock_wait(uint32_t *word)
@@ -55,15 +55,15 @@ static void teardown(void)
 /* All of it in one block again. */
 static void expect_whole(void)
 {
-	uint64_t all = hca_ring_take(&rings, RANGE_BYTES - sizeof(struct rings_block));
+	uint64_t all = hca_ring_alloc(&rings, RANGE_BYTES - sizeof(struct rings_block));
 
 	ck_assert_uint_ne(all, 0);
-	hca_ring_give(&rings, all);
+	hca_ring_free(&rings, all);
 }
 
 static void hold(uint32_t i, uint64_t bytes)
 {
-	held[i].at = hca_ring_take(&rings, bytes);
+	held[i].at = hca_ring_alloc(&rings, bytes);
 	if (!held[i].at)
 		return;
 	ck_assert_uint_eq(held[i].at % 64, 0);
@@ -82,7 +82,7 @@ static void release(uint32_t i)
 
 	/* each byte equals the next one */
 	ck_assert(p[0] == held[i].mark && !memcmp(p, p + 1, held[i].bytes - 1));
-	hca_ring_give(&rings, held[i].at);
+	hca_ring_free(&rings, held[i].at);
 	held[i].at = 0;
 }
 
@@ -111,7 +111,7 @@ START_TEST(what_is_given_back_joins_and_serves_any_size)
 	for (uint32_t i = 0; i < RINGS_MOST; i += 2)
 		release(i);
 	/* what was never taken is smaller than that, and so is each gap */
-	ck_assert_uint_eq(hca_ring_take(&rings, RANGE_BYTES / 2), 0);
+	ck_assert_uint_eq(hca_ring_alloc(&rings, RANGE_BYTES / 2), 0);
 	for (uint32_t i = 1; i < RINGS_MOST; i += 2)
 		release(i);
 	expect_whole();
@@ -146,10 +146,10 @@ END_TEST
 
 START_TEST(too_much_is_none)
 {
-	ck_assert_uint_eq(hca_ring_take(&rings, RANGE_BYTES), 0);
-	ck_assert_uint_eq(hca_ring_take(&rings, UINT64_MAX), 0);
-	ck_assert_uint_eq(hca_ring_take(&rings, UINT64_MAX - 100), 0);
-	hca_ring_give(&rings, 0);
+	ck_assert_uint_eq(hca_ring_alloc(&rings, RANGE_BYTES), 0);
+	ck_assert_uint_eq(hca_ring_alloc(&rings, UINT64_MAX), 0);
+	ck_assert_uint_eq(hca_ring_alloc(&rings, UINT64_MAX - 100), 0);
+	hca_ring_free(&rings, 0);
 	expect_whole();
 }
 END_TEST

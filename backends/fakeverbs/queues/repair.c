@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Repair of objects that a process was changing when it died inside a lock (far.h). The task that
- * finds the lock's holder dead takes over the lock. It repairs the guarded object before any other
- * task sees it:
+ * Repair of objects that a process was changing when it died inside a lock (members.h). The task
+ * that finds the lock's holder dead takes over the lock. It repairs the guarded object before any
+ * other task sees it:
  *
  *   queue pair      the dead process was its peer, and was placing a message or flushing. A
  *                   completion is pushed first, and its request is counted as done afterwards.
@@ -18,7 +18,7 @@
 #include "backends/fakeverbs/queues/queues.h"
 
 /* Makes each slot's account agree with the counters. */
-static void hca_mend_account(struct hca_queue *q)
+static void hca_repair_account(struct hca_queue *q)
 {
 	for (uint32_t i = 0; q->ring && i < q->size; i++) {
 		struct hca_wqe *e = hca_wqe_at(q, i);
@@ -34,8 +34,8 @@ static void hca_mend_account(struct hca_queue *q)
 
 /* Returns the queue's `done` as the completion queue shows it. A slot of the completion queue's
  * ring keeps its contents, polled or not. The slot at `head` may be half written. */
-static uint32_t hca_mend_pushed(struct hca_cq *cq, const struct hca_qp *qp, bool is_recv,
-				uint32_t done)
+static uint32_t hca_repair_pushed(struct hca_cq *cq, const struct hca_qp *qp, bool is_recv,
+				  uint32_t done)
 {
 	hca_cq_lock(cq);
 	uint32_t n = cq->ring ? MIN_OF(cq->head, cq->size - 1) : 0;
@@ -51,20 +51,21 @@ static uint32_t hca_mend_pushed(struct hca_cq *cq, const struct hca_qp *qp, bool
 	return done;
 }
 
-static void hca_mend_queue(struct hca_qp *qp, struct hca_queue *q, uint32_t cq)
+static void hca_repair_queue(struct hca_qp *qp, struct hca_queue *q, uint32_t cq)
 {
 	bool is_recv = q == &qp->rq;
 
 	if (cq != HCA_NONE && q->done != q->head)
-		q->done = hca_mend_pushed(hca_slab_at(&hca_world()->cq, cq), qp, is_recv, q->done);
+		q->done =
+			hca_repair_pushed(hca_slab_at(&hca_world()->cq, cq), qp, is_recv, q->done);
 	if (!is_recv && (int32_t)(q->next - q->done) < 0) {
 		q->next = q->done;
 		qp->req.offset = 0;
 	}
-	hca_mend_account(q);
+	hca_repair_account(q);
 }
 
-void hca_qp_mend(struct hca_qp *qp)
+void hca_qp_repair(struct hca_qp *qp)
 {
 	if (!qp->sq.ring) /* it was being created or destroyed */
 		return;
@@ -74,13 +75,13 @@ void hca_qp_mend(struct hca_qp *qp)
 		hca_srq_lock(srq); /* finishes the move of a receive to this queue pair */
 		hca_unlock(&srq->item.lock);
 	}
-	hca_mend_queue(qp, &qp->rq, qp->recv_cq);
-	hca_mend_queue(qp, &qp->sq, qp->send_cq);
+	hca_repair_queue(qp, &qp->rq, qp->recv_cq);
+	hca_repair_queue(qp, &qp->sq, qp->send_cq);
 	if (qp->state == IBV_QPS_ERR && hca_is_alive(qp->item.proc))
 		hca_qp_flush(qp);
 }
 
-void hca_srq_mend(struct hca_srq *srq)
+void hca_srq_repair(struct hca_srq *srq)
 {
 	if (!srq->rq.ring)
 		return;
@@ -91,10 +92,10 @@ void hca_srq_mend(struct hca_srq *srq)
 			qp->rq.head++;
 	}
 	srq->taker = 0;
-	hca_mend_account(&srq->rq);
+	hca_repair_account(&srq->rq);
 }
 
-void hca_cq_mend(struct hca_cq *cq)
+void hca_cq_repair(struct hca_cq *cq)
 {
 	if (!cq->ring)
 		return;

@@ -10,27 +10,28 @@
 
 #include "sim/world/world_stream.h"
 
-#define STRANGER_BYTES   96u
-#define STRANGER_STAY_NS 1000000u
+#define FOREIGN_CLIENT_BYTES   96u
+#define FOREIGN_CLIENT_STAY_NS 1000000u
 
-struct stranger {
-	struct stranger *next;
+struct foreign_client {
+	struct foreign_client *next;
 	uint32_t host;
 	struct os_addr to;
 	enum os_fault_kind kind;
 	struct world_conn *conn; /* NULL until it has connected */
 };
 
-static void stranger_free(struct stranger *s)
+static void foreign_client_free(struct foreign_client *s)
 {
-	struct stranger **at = &world->strangers;
+	struct foreign_client **at = &world->foreign_clients;
 	while (*at != s)
 		at = &(*at)->next;
 	*at = s->next;
 	free(s);
 }
 
-static void stranger_post(struct stranger *s, void (*step)(void *, uint64_t), uint64_t delay_ns)
+static void foreign_client_post(struct foreign_client *s, void (*step)(void *, uint64_t),
+				uint64_t delay_ns)
 {
 	const struct sim_event_attr attr = {.name = "stranger",
 					    .kind = SIM_EVENT_TIMER,
@@ -39,19 +40,19 @@ static void stranger_post(struct stranger *s, void (*step)(void *, uint64_t), ui
 	sim_event_post(&attr, step, s, 0, NULL);
 }
 
-static void stranger_leave(void *object, uint64_t arg)
+static void foreign_client_leave(void *object, uint64_t arg)
 {
-	struct stranger *s = object;
+	struct foreign_client *s = object;
 	(void)arg;
 	world_lock(&world->socket_lock);
 	stream_close(&s->conn->end[0]);
-	stranger_free(s);
+	foreign_client_free(s);
 	world_unlock(&world->socket_lock);
 }
 
-static void stranger_talk(struct world_conn *c)
+static void foreign_client_talk(struct world_conn *c)
 {
-	uint8_t noise[STRANGER_BYTES];
+	uint8_t noise[FOREIGN_CLIENT_BYTES];
 	struct sim_rng rng;
 	sim_rng_init(&rng, "os.stranger");
 	for (uint32_t i = 0; i < sizeof noise; i++)
@@ -59,9 +60,9 @@ static void stranger_talk(struct world_conn *c)
 	(void)stream_send(&c->end[0], noise, sizeof noise, 0);
 }
 
-static void stranger_come(void *object, uint64_t arg)
+static void foreign_client_come(void *object, uint64_t arg)
 {
-	struct stranger *s = object;
+	struct foreign_client *s = object;
 	const struct stream_syn syn = {0};
 	struct os_addr from = s->to;
 	(void)arg;
@@ -72,35 +73,36 @@ static void stranger_come(void *object, uint64_t arg)
 	s->conn->stranger = true;
 	os_trace("stranger", s->host, s->to.port, s->kind);
 	if (s->kind == OS_FAULT_GARBAGE)
-		stranger_talk(s->conn);
+		foreign_client_talk(s->conn);
 	if (s->kind == OS_FAULT_SILENT) {
-		stranger_free(s); /* the connection stays open */
+		foreign_client_free(s); /* the connection stays open */
 	} else {
-		stranger_post(s, stranger_leave, s->kind == OS_FAULT_CLOSE ? 1 : STRANGER_STAY_NS);
+		foreign_client_post(s, foreign_client_leave,
+				    s->kind == OS_FAULT_CLOSE ? 1 : FOREIGN_CLIENT_STAY_NS);
 	}
 	world_unlock(&world->socket_lock);
 }
 
-void stranger_maybe(const struct world_socket *listener)
+void foreign_client_maybe(const struct world_socket *listener)
 {
 	struct os_fault f;
 	if (!os_fault("os.stranger", listener, &f))
 		return;
-	struct stranger *s = calloc(1, sizeof *s);
+	struct foreign_client *s = calloc(1, sizeof *s);
 	ASSERT(s);
 	s->host = listener->host;
 	s->to = listener->local;
 	s->kind = f.kind;
-	s->next = world->strangers;
-	world->strangers = s;
-	stranger_post(s, stranger_come, f.arg);
+	s->next = world->foreign_clients;
+	world->foreign_clients = s;
+	foreign_client_post(s, foreign_client_come, f.arg);
 }
 
-void strangers_free(void)
+void foreign_clients_free(void)
 {
-	while (world->strangers) {
-		struct stranger *s = world->strangers;
+	while (world->foreign_clients) {
+		struct foreign_client *s = world->foreign_clients;
 		sim_events_cancel_object(s);
-		stranger_free(s);
+		foreign_client_free(s);
 	}
 }

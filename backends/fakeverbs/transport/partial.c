@@ -32,15 +32,15 @@
 /* ---- pieces --------------------------------------------------------------------------------- */
 
 /* Target of a burst: a region, or the scatter list of a request. */
-struct hca_early_target {
+struct hca_partial_target {
 	struct hca_mr *mr;
 	struct hca_wqe *wqe;
 	uint32_t pd;
 	uint64_t at; /* address in the key's terms; offset in the list */
 };
 
-static void hca_early_put(const struct hca_early_target *to, const struct hca_packet *p,
-			  uint32_t from, uint32_t bytes)
+static void hca_partial_put(const struct hca_partial_target *to, const struct hca_packet *p,
+			    uint32_t from, uint32_t bytes)
 {
 	const uint8_t *data = hca_packet_data(p) + from;
 
@@ -53,17 +53,17 @@ static void hca_early_put(const struct hca_early_target *to, const struct hca_pa
 
 /* Returns the bytes that land as a whole. A small write lands early only in a region of relaxed
  * ordering, in words. */
-static uint32_t hca_early_unit(const struct hca_qp *qp, const struct hca_packet *p)
+static uint32_t hca_partial_unit(const struct hca_qp *qp, const struct hca_packet *p)
 {
 	if (p->bytes <= HCA_WORDWISE_BYTES)
 		return HCA_EARLY_WORD;
 	return p->bytes > 2 * qp->mtu_bytes ? qp->mtu_bytes : HCA_EARLY_LINE;
 }
 
-static void hca_early_pieces(const struct hca_qp *qp, const struct hca_early_target *to,
-			     const struct hca_packet *p, bool anywhere)
+static void hca_partial_pieces(const struct hca_qp *qp, const struct hca_partial_target *to,
+			       const struct hca_packet *p, bool anywhere)
 {
-	uint32_t unit = hca_early_unit(qp, p);
+	uint32_t unit = hca_partial_unit(qp, p);
 	uint32_t units = DIV_UP(p->bytes, unit);
 	int pieces = anywhere ? HCA_EARLY_PIECES : 1;
 
@@ -77,14 +77,14 @@ static void hca_early_pieces(const struct hca_qp *qp, const struct hca_early_tar
 			first = units - 1;
 			end = p->bytes;
 		}
-		hca_early_put(to, p, first * unit, end - first * unit);
+		hca_partial_put(to, p, first * unit, end - first * unit);
 	}
 	os_trace("hca.early", hca_qp_id(qp), p->psn, p->bytes);
 }
 
 /* ---- eligible packets ----------------------------------------------------------------------- */
 
-static bool hca_early_write(struct hca_qp *qp, const struct hca_packet *p)
+static bool hca_partial_write(struct hca_qp *qp, const struct hca_packet *p)
 {
 	uint64_t at = p->remote_address;
 	bool in_order = p->psn == qp->resp.psn && (qp->access & IBV_ACCESS_REMOTE_WRITE);
@@ -97,15 +97,15 @@ static bool hca_early_write(struct hca_qp *qp, const struct hca_packet *p)
 		return false;
 	bool relaxed = mr->access & IBV_ACCESS_RELAXED_ORDERING;
 	bool yes = relaxed || p->bytes > HCA_WORDWISE_BYTES;
-	const struct hca_early_target to = {.mr = mr, .at = at + p->offset};
+	const struct hca_partial_target to = {.mr = mr, .at = at + p->offset};
 
 	if (yes)
-		hca_early_pieces(qp, &to, p, relaxed || hca_world()->shuffled);
+		hca_partial_pieces(qp, &to, p, relaxed || hca_world()->shuffled);
 	hca_mr_release(mr);
 	return yes;
 }
 
-static bool hca_early_send(struct hca_qp *qp, const struct hca_packet *p)
+static bool hca_partial_send(struct hca_qp *qp, const struct hca_packet *p)
 {
 	const struct hca_responder *r = &qp->resp;
 	uint64_t offset = p->flags & HCA_FIRST ? 0 : r->received;
@@ -113,17 +113,17 @@ static bool hca_early_send(struct hca_qp *qp, const struct hca_packet *p)
 	if (p->psn != r->psn || qp->rq.done == qp->rq.head || offset != p->offset)
 		return false;
 	struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.done);
-	const struct hca_early_target to = {.wqe = e, .pd = qp->recv_pd, .at = offset};
+	const struct hca_partial_target to = {.wqe = e, .pd = qp->recv_pd, .at = offset};
 
 	if (offset + p->bytes > e->bytes ||
 	    hca_sges_check(qp->recv_pd, hca_wqe_sges(e), e->sge_count, IBV_ACCESS_LOCAL_WRITE))
 		return false;
 	mem_acquire(e);
-	hca_early_pieces(qp, &to, p, hca_world()->shuffled);
+	hca_partial_pieces(qp, &to, p, hca_world()->shuffled);
 	return true;
 }
 
-static bool hca_early_response(struct hca_qp *qp, const struct hca_packet *p)
+static bool hca_partial_response(struct hca_qp *qp, const struct hca_packet *p)
 {
 	if (qp->sq.done == qp->sq.next || p->psn != qp->req.psn_una)
 		return false;
@@ -132,23 +132,23 @@ static bool hca_early_response(struct hca_qp *qp, const struct hca_packet *p)
 	if (e->opcode != IBV_WR_RDMA_READ || !e->started)
 		return false;
 	uint64_t offset = (uint64_t)(uint32_t)hca_psn_diff(p->psn, e->psn) * qp->mtu_bytes;
-	const struct hca_early_target to = {.wqe = e, .pd = qp->pd, .at = offset};
+	const struct hca_partial_target to = {.wqe = e, .pd = qp->pd, .at = offset};
 
-	hca_early_pieces(qp, &to, p, hca_world()->shuffled);
+	hca_partial_pieces(qp, &to, p, hca_world()->shuffled);
 	return true;
 }
 
-static bool hca_early_lands(struct hca_qp *qp, const struct hca_packet *p)
+static bool hca_partial_lands(struct hca_qp *qp, const struct hca_packet *p)
 {
 	mem_as(p->kind == HCA_RESPONSE ? hca_qp_requester(qp) : hca_qp_responder(qp));
 	mem_acquire(p);
 	switch ((enum hca_packet_kind)p->kind) {
 	case HCA_WRITE:
-		return hca_early_write(qp, p);
+		return hca_partial_write(qp, p);
 	case HCA_SEND:
-		return p->bytes > HCA_WORDWISE_BYTES && hca_early_send(qp, p);
+		return p->bytes > HCA_WORDWISE_BYTES && hca_partial_send(qp, p);
 	case HCA_RESPONSE:
-		return p->bytes > HCA_WORDWISE_BYTES && hca_early_response(qp, p);
+		return p->bytes > HCA_WORDWISE_BYTES && hca_partial_response(qp, p);
 	default:
 		return false;
 	}
@@ -156,42 +156,42 @@ static bool hca_early_lands(struct hca_qp *qp, const struct hca_packet *p)
 
 /* ---- keeping the packet --------------------------------------------------------------------- */
 
-void hca_early_settle(struct hca_qp *qp)
+void hca_partial_settle(struct hca_qp *qp)
 {
-	if (!qp->early_packet)
+	if (!qp->partial_packet)
 		return;
-	struct hca_packet *p = hca_slab_at(&hca_world()->packet, qp->early_packet - 1);
+	struct hca_packet *p = hca_slab_at(&hca_world()->packet, qp->partial_packet - 1);
 
-	qp->early_packet = 0;
+	qp->partial_packet = 0;
 	hca_packet_deliver(qp, p);
 	hca_packet_free(p);
 }
 
-static void hca_early_due(void *object, uint64_t arg)
+static void hca_partial_due(void *object, uint64_t arg)
 {
 	struct hca_qp *qp = hca_qp_lock_reference(object, (uint32_t)(arg >> 32));
 
 	if (!qp)
 		return;
-	if (qp->early_number == (uint32_t)arg)
-		hca_early_settle(qp);
+	if (qp->partial_number == (uint32_t)arg)
+		hca_partial_settle(qp);
 	hca_unlock(&qp->item.lock);
 }
 
-bool hca_early_take(struct hca_qp *qp, struct hca_packet *p)
+bool hca_partial_keep(struct hca_qp *qp, struct hca_packet *p)
 {
-	hca_early_settle(qp);
+	hca_partial_settle(qp);
 	if (!hca_world()->early || !p->bytes || !p->buffer || qp->type == IBV_QPT_UD || qp->srq ||
 	    !hca_packet_fits(qp, p) || !sim_choose("hca.early", HCA_EARLY_DRAWS) ||
-	    !hca_early_lands(qp, p))
+	    !hca_partial_lands(qp, p))
 		return false;
 	uint32_t draw = sim_choose("hca.early_delay", HCA_EARLY_DELAYS);
 	const struct sim_event_attr attr = {
 		.name = "hca.early", .kind = SIM_EVENT_WORK, .delay_ns = HCA_EARLY_NS << draw};
 
-	qp->early_packet = p->item.index + 1;
-	qp->early_number++;
-	sim_event_post(&attr, hca_early_due, qp,
-		       (uint64_t)qp->item.generation << 32 | qp->early_number, NULL);
+	qp->partial_packet = p->item.index + 1;
+	qp->partial_number++;
+	sim_event_post(&attr, hca_partial_due, qp,
+		       (uint64_t)qp->item.generation << 32 | qp->partial_number, NULL);
 	return true;
 }

@@ -8,14 +8,14 @@
 
 #define HCA_IDLE_POLLS 64u
 
-const struct hca_far *hca_far;
+const struct hca_members *hca_members;
 
 uint32_t hca_proc_id(const struct os_proc *proc)
 {
-	if (!hca_far)
+	if (!hca_members)
 		return proc->id;
-	ASSERT(proc->id < 1u << HCA_FAR_NUMBER_BITS);
-	return hca_far->self << HCA_FAR_NUMBER_BITS | proc->id;
+	ASSERT(proc->id < 1u << HCA_MEMBER_NUMBER_BITS);
+	return hca_members->self << HCA_MEMBER_NUMBER_BITS | proc->id;
 }
 
 void hca_item_post(struct hca_item *it)
@@ -25,10 +25,10 @@ void hca_item_post(struct hca_item *it)
 		return;
 	}
 	__atomic_fetch_add(&it->posts, 1, __ATOMIC_ACQ_REL);
-	hca_far->ring(it->proc >> HCA_FAR_NUMBER_BITS);
+	hca_members->ring(it->proc >> HCA_MEMBER_NUMBER_BITS);
 }
 
-bool hca_far_idle(void)
+bool hca_members_idle(void)
 {
 	static __thread uint32_t polls;
 

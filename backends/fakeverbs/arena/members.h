@@ -3,14 +3,14 @@
  * HCAs whose queue pairs belong to several processes of a machine. All these processes map the
  * memory of the tables. The process that posts a request also executes it at the far end. It needs
  * help with three things: bytes in another process' memory, waking a thread there, and
- * distinguishing a dead process from a slow one. dropin/ibverbs provides it in `hca_far`; NULL:
+ * distinguishing a dead process from a slow one. dropin/ibverbs provides it in `hca_members`; NULL:
  * all queue pairs are in this process.
  *
  * A process of such a shared world has the id MEMBER << 8 | its number. A dead process sends and
  * receives nothing, and holds no lock. The next process that joins frees its objects.
  */
-#ifndef BACKENDS_FAKEVERBS_FAR_H
-#define BACKENDS_FAKEVERBS_FAR_H
+#ifndef BACKENDS_FAKEVERBS_MEMBERS_H
+#define BACKENDS_FAKEVERBS_MEMBERS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ struct hca_window {
 	uint64_t offset;    /* offset of `at` in the file */
 };
 
-struct hca_far {
+struct hca_members {
 	uint32_t self; /* member number of this process */
 	bool (*alive)(uint32_t member);
 	/* True if the member is alive but does not run (SIGSTOP, a debugger). Slow; logged once. */
@@ -51,25 +51,25 @@ struct hca_far {
 
 #pragma GCC visibility push(hidden)
 
-extern const struct hca_far *hca_far;
+extern const struct hca_members *hca_members;
 
-#define HCA_FAR_NUMBER_BITS 8
-#define HCA_FAR_ORPHAN      UINT32_MAX /* objects without a process, which outlive their creator */
-#define HCA_FAR_NO_PROC     0xffu      /* number that no process has; marks the member's packets */
+#define HCA_MEMBER_NUMBER_BITS 8
+#define HCA_ORPHAN_PROC        UINT32_MAX /* of objects that outlive the process that made them */
+#define HCA_NO_PROC            0xffu /* number that no process has; marks the member's packets */
 
 static inline bool hca_is_here(uint32_t proc)
 {
-	return !hca_far || proc >> HCA_FAR_NUMBER_BITS == hca_far->self;
+	return !hca_members || proc >> HCA_MEMBER_NUMBER_BITS == hca_members->self;
 }
 static inline bool hca_is_alive(uint32_t proc)
 {
-	return !hca_far || proc >> HCA_FAR_NUMBER_BITS == hca_far->self || proc == HCA_FAR_ORPHAN ||
-	       hca_far->alive(proc >> HCA_FAR_NUMBER_BITS);
+	return !hca_members || proc >> HCA_MEMBER_NUMBER_BITS == hca_members->self ||
+	       proc == HCA_ORPHAN_PROC || hca_members->alive(proc >> HCA_MEMBER_NUMBER_BITS);
 }
 
 /* Called after a poll that found nothing. Yields the processor now and then. True if it yielded:
  * the caller polls again. The result must not be older than the program's next query, such as a
  * peer's goodbye sent after its last message. */
-bool hca_far_idle(void);
+bool hca_members_idle(void);
 #pragma GCC visibility pop
 #endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory of the GPU double: addresses, allocations, cuMem, rights. fakecuda.h includes this file
+ * last, because it uses the structs there. */
+#ifndef BACKENDS_FAKECUDA_MEMORY_H
+#define BACKENDS_FAKECUDA_MEMORY_H
+
+/* ---- va.c: addresses of device memory ------------------------------------------------------- */
+
+#define FC_VA_CHUNK (64ull << 20) /* unit of a GPU's addresses */
+/* Returns the bytes of addresses per GPU if the world does not set them: its memory, at most an
+ * equal share. */
+uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes);
+bool fc_va_start(uint64_t bytes, bool strict); /* false: failed, with a message */
+bool fc_va_map(uint64_t address, uint64_t bytes);
+void fc_va_wipe(uint64_t address, uint64_t bytes); /* zeroes the range */
+/* Lines of LL128 in the range were read, each by the only thread that reads it. If the GPUs have
+ * much memory in use, whole pages of the lines are given back. They are zero then, and no line has
+ * the flag zero. */
+void fc_va_lines_read(uint64_t address, uint64_t bytes);
+/* Zeroes the range, for cudaMemset. Pages that were never written stay untouched. The caller need
+ * not call fc_va_wrote. */
+void fc_va_zero(uint64_t address, uint64_t bytes);
+/* Maps whole pages of cuMem in both views, until fc_va_unwindow. The program's view of host memory
+ * is inaccessible until fc_va_open. */
+bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes);
+void fc_va_open(uint64_t at, uint64_t bytes, bool open);
+void fc_va_unwindow(uint64_t at, uint64_t bytes);
+bool fc_va_is_device(uint64_t address);
+uint64_t fc_va_base(void);
+uint64_t fc_va_limit(void);
+const void *fc_va_resolve(const void *address);
+const void *fc_va_home(const void *address);
+
+/* ---- alloc.c -------------------------------------------------------------------------------- */
+
+struct fc_device *fc_device_at(uint64_t address); /* NULL: not device memory */
+/* Returns the GPU, or the host, that owns the memory at the address; NULL: not such memory. */
+struct fc_device *fc_memory_at(uint64_t address);
+/* "gpu" 3, "host" 0 */
+static inline const char *fc_memory_kind(const struct fc_device *dev)
+{
+	return dev->gpu ? "gpu" : "host";
+}
+static inline uint32_t fc_memory_number(const struct fc_device *dev)
+{
+	return dev->gpu ? dev->index : dev->host;
+}
+cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address);
+/* Returns the allocation that contains the address, live or freed but still open elsewhere; NULL:
+ * not allocated. */
+struct fc_alloc *fc_alloc_find(struct fc_device *dev, uint64_t address);
+struct fc_alloc *fc_alloc_by_number(struct fc_device *dev, uint32_t number);
+void fc_alloc_free(struct fc_device *dev, struct fc_alloc *a);
+void fc_alloc_release(struct fc_device *dev, struct fc_alloc *a); /* removes one IPC opening */
+/* "64 bytes past the end of gpu 3 #12, 4194304 bytes from cudaMalloc by rank3 main (live)". */
+void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes);
+void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, char *out,
+		       size_t bytes);
+
+/* Allocates whole pages of cuMem on a GPU or a host. */
+cudaError_t fc_alloc_new_vmm(const struct fc_proc *proc, struct fc_device *dev, uint64_t bytes,
+			     struct fc_alloc **a);
+
+/* ---- vmm_space.c, vmm.c: memory of cuMem
+ * ------------------------------------------------------ */
+
+/* Reserves addresses. Returns false if there is no room. *base is the program's wish, used if
+ * possible; 0: anywhere. */
+bool fc_vmm_reserve(struct fc_proc *proc, uint64_t bytes, uint64_t align, uint64_t *base);
+struct fc_vmm_space *fc_vmm_space_at(uint64_t address);           /* in any process */
+struct fc_vmm_space *fc_vmm_space_of(const struct fc_proc *proc); /* the process' first one */
+void fc_vmm_space_free(struct fc_vmm_space *space);
+bool fc_vmm_map_add(struct fc_vmm_space *space, uint64_t base, uint64_t bytes, uint64_t home,
+		    struct fc_vmm_handle *h);
+void fc_vmm_map_remove(struct fc_vmm_space *space, struct fc_vmm_map *m);
+struct fc_vmm_map *fc_vmm_map_at(const struct fc_proc *proc, uint64_t address);
+/* True if [address, address + bytes) is mapped without a gap from mapping `m` on, with access for
+ * visible device `ordinal`. FC_VMM_BY_HOST checks the host's access, FC_VMM_MAPPED checks no
+ * access. */
+enum { FC_VMM_MAPPED = -1, FC_VMM_BY_HOST = -2 };
+bool fc_vmm_map_covers(const struct fc_vmm_map *m, uint64_t address, uint64_t bytes, int ordinal);
+struct fc_alloc *fc_vmm_alloc(const struct fc_vmm_handle *h);
+/* Returns the allocation that the process has mapped there; NULL: not completely mapped. */
+struct fc_alloc *fc_vmm_access(const struct fc_proc *proc, uint64_t address, uint64_t bytes);
+/* True if the range is mapped and is host memory. */
+bool fc_vmm_is_host(const struct fc_proc *proc, uint64_t address, uint64_t bytes);
+struct fc_range;
+bool fc_vmm_may_kernel(const struct fc_ctx *ctx, uint64_t address, uint64_t bytes,
+		       struct fc_range *range);
+bool fc_vmm_may_copy(const struct fc_proc *proc, uint64_t address, uint64_t bytes);
+void fc_vmm_describe(uint64_t address, char *out, size_t n);
+/* Describes why kernels of that device, or copies (FC_VMM_MAPPED), may not use the range. */
+void fc_vmm_explain(const struct fc_proc *proc, int ordinal, uint64_t address, uint64_t bytes,
+		    char *out, size_t n);
+void fc_vmm_proc_gone(struct fc_proc *proc); /* frees everything of cuMem that it has */
+void fc_vmm_sweep(void);                     /* frees memory whose last descriptor was closed */
+
+/* ---- access.c: rights of processes and kernels ---------------------------------------------- */
+
+enum fc_range_kind { FC_RANGE_LOCAL, FC_RANGE_PEER, FC_RANGE_HOST };
+struct fc_range {
+	uint64_t lo, hi;
+	uint64_t generation;
+	enum fc_range_kind kind;
+};
+/* True if kernels of this context may access [address, address + bytes). The caller holds
+ * fc_lock. */
+bool fc_access_kernel(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, struct fc_range *range);
+/* Describes why they may not. */
+void fc_access_explain(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, char *out,
+		       size_t out_bytes);
+/* Checks that the process may copy to or from the range; reports an error. *dev: the GPU, or NULL
+ * for host memory. */
+cudaError_t fc_access_copy(struct fc_proc *proc, const char *call, const char *which,
+			   uint64_t address, uint64_t bytes, struct fc_device **dev);
+/* Returns the allocation if the process owns it or has opened it; NULL otherwise. */
+struct fc_alloc *fc_access_alloc(struct fc_proc *proc, struct fc_device *dev, uint64_t address,
+				 uint64_t bytes);
+struct fc_host_range *fc_host_find(struct fc_proc *proc, uint64_t address, uint64_t bytes);
+/* True if GPUs access the host memory directly: pinned, or of cuMem. */
+bool fc_host_is_pinned(struct fc_proc *proc, uint64_t address, uint64_t bytes);
+bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned int flags,
+		 bool registered);
+void fc_host_remove(struct fc_proc *proc, struct fc_host_range *range);
+/* frees memory of cudaHostAlloc; bytes as requested */
+void fc_host_delete(void *mem, uint64_t bytes);
+/* The process unmaps a shared segment: misuse if it still has the segment registered. */
+void fc_host_unmapped(struct os_proc *os, const void *mem, size_t bytes);
+
+#endif
