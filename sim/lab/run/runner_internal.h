@@ -186,10 +186,11 @@ static inline uint64_t lab_launcher_ns(void)
 	return sim_engine_kind() == SIM_ENGINE_SIM ? LAB_LAUNCHER_NS : LAB_LAUNCHER_REAL_NS;
 }
 
+/* LAB_STAGING_BYTES is more than cudaMemcpyAsync copies before it returns. */
 #define LAB_SMALL_BYTES   (LAB_RECOVER_COUNT * sizeof(int32_t)) /* of a buffer, at least */
 #define LAB_RECOVER_COUNT 1000u /* elements of the second communicator's collective */
 #define LAB_GUARD_BYTES   256   /* before and after each buffer */
-#define LAB_STAGING_BYTES (128u << 10) /* more than cudaMemcpyAsync stages by itself */
+#define LAB_STAGING_BYTES (128u << 10)
 
 void lab_rank_main(void *arg);
 void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what);
