@@ -132,7 +132,12 @@ struct lab_run {
 	ncclUniqueId fails_id[LAB_MAX_TRANSIENT]; /* init_fails.c */
 	shared_u32 id_ready;
 	shared_u32 lost_late; /* a GPU was found dead when all had come */
-	shared_u64 arrived;   /* harness barrier: a count that only grows */
+	/* Harness barrier: a count of arrivals, and the barriers that all ranks have reached. A
+	 * write looks at every wait of its 64 bytes, and all ranks wait for `met` and `failed`. */
+	shared_u64 arrived;
+	uint8_t apart_of_arrived[64];
+	shared_u64 met;
+	uint8_t apart_of_met[64];
 	shared_u32 failed;    /* some rank gave up: all abort */
 	shared_u64 disagreed; /* disagree.c: rounds in which a rank has reported it */
 
