@@ -9,10 +9,10 @@
 
 #include "sim/lab/run/runner_internal.h"
 
-/* Mappings of a rank: stacks with their guards, GPU memory twice, network buffers. 512 ranks had
- * 7,356. */
-#define CAPACITY_RANK_MAPPINGS  16u
-#define CAPACITY_OTHER_MAPPINGS 1000u
+/* Mappings of a rank: GPU memory twice, network buffers. The stacks that have a guard are of all
+ * ranks (sim/engine/base/fiber.h), two mappings each. 512 ranks with 1 MiB had 19,144. */
+#define CAPACITY_RANK_MAPPINGS  8u
+#define CAPACITY_OTHER_MAPPINGS 17400u
 
 static int capacity_check_mappings(const struct lab_config *c, uint64_t ranks)
 {

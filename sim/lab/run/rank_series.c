@@ -11,13 +11,14 @@ bool lab_barrier(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
 	uint64_t round = ++me->arrivals;
-	shared_add_u64(&run->arrived, 1, SHARED_ACQ_REL);
+	if (shared_add_u64(&run->arrived, 1, SHARED_ACQ_REL) + 1 == round * (uint64_t)run->count)
+		shared_store_u64(&run->met, round, SHARED_RELEASE);
 	struct wait w = {
-		.on = &run->arrived,
+		.on = &run->met,
 		.bytes = 8,
 		.kind = WAIT_GE,
 		.mask = WAIT_MASK_ALL,
-		.want = round * (uint64_t)run->count,
+		.want = round,
 		.why = "harness: all ranks between two operations",
 		.from = {.rank = -1, .channel = -1, .step = -1},
 	};

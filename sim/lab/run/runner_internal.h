@@ -132,7 +132,12 @@ struct lab_run {
 	ncclUniqueId fails_id[LAB_MAX_TRANSIENT]; /* init_fails.c */
 	shared_u32 id_ready;
 	shared_u32 lost_late; /* a GPU was found dead when all had come */
-	shared_u64 arrived;   /* harness barrier: a count that only grows */
+	/* Harness barrier: a count of arrivals, and the barriers that all ranks have reached. A
+	 * write looks at every wait of its 64 bytes, and all ranks wait for `met` and `failed`. */
+	shared_u64 arrived;
+	uint8_t apart_of_arrived[64];
+	shared_u64 met;
+	uint8_t apart_of_met[64];
 	shared_u32 failed;    /* some rank gave up: all abort */
 	shared_u64 disagreed; /* disagree.c: rounds in which a rank has reported it */
 
@@ -186,10 +191,11 @@ static inline uint64_t lab_launcher_ns(void)
 	return sim_engine_kind() == SIM_ENGINE_SIM ? LAB_LAUNCHER_NS : LAB_LAUNCHER_REAL_NS;
 }
 
+/* LAB_STAGING_BYTES is more than cudaMemcpyAsync copies before it returns. */
 #define LAB_SMALL_BYTES   (LAB_RECOVER_COUNT * sizeof(int32_t)) /* of a buffer, at least */
 #define LAB_RECOVER_COUNT 1000u /* elements of the second communicator's collective */
 #define LAB_GUARD_BYTES   256   /* before and after each buffer */
-#define LAB_STAGING_BYTES (128u << 10) /* more than cudaMemcpyAsync stages by itself */
+#define LAB_STAGING_BYTES (128u << 10)
 
 void lab_rank_main(void *arg);
 void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what);
