@@ -192,13 +192,14 @@ void fc_va_mark(uint64_t address, uint64_t bytes)
 	}
 }
 
-static bool va_written(uint64_t page)
+/* Returns bits for `page`, the lowest, and the pages after it in its word of `written`. */
+static uint64_t va_written(uint64_t page)
 {
 	const struct va_chunk *c = va.chunk[page / (VA_CHUNK / VA_PAGE)];
 
 	ASSERT(c);
 	uint64_t word = __atomic_load_n(&c->written[page / 64 % VA_WORDS], __ATOMIC_RELAXED);
-	return word >> page % 64 & 1;
+	return word >> page % 64;
 }
 
 static void va_forget(uint64_t page)
@@ -235,8 +236,12 @@ static void va_zero_piece(uint64_t address, uint64_t bytes)
 	uint64_t end = address + bytes;
 
 	for (uint64_t at = address, next; at < end; at = next) {
-		next = MIN_OF((at / VA_PAGE + 1) * VA_PAGE, end);
-		if (!va.strict || va_written((at - FC_VA_BASE) / VA_PAGE))
+		uint64_t page = (at - FC_VA_BASE) / VA_PAGE;
+		uint64_t written = va.strict ? va_written(page) : 1;
+		uint64_t pages = written ? (uint64_t)__builtin_ctzll(written) : 64 - page % 64;
+
+		next = MIN_OF(FC_VA_BASE + (page + MAX_OF(pages, 1)) * VA_PAGE, end);
+		if (written & 1)
 			memset(fc_alias(at), 0, next - at);
 	}
 }
