@@ -92,6 +92,7 @@ ncclResult_t algo_edges_make(struct ncclComm *comm)
 	comm->want = os_alloc((size_t)comm->nends * sizeof *comm->want, "ends of connections");
 	if (!comm->want) {
 		WARN("rank %d: no memory for the ends of %d channels", comm->rank, comm->nchannels);
+		comm->nends = 0;
 		return ncclSystemError;
 	}
 	for (int a = 0; a < DEV_ALGO_COUNT; a++)
