@@ -19,16 +19,24 @@ static void api_init_undo(struct ncclComm *comm, ncclComm_t *out, bool claimed)
 	comm_close(comm, false);
 }
 
-/* Records the group's first error. Aborts the other inits of the same id, so that they do not wait
- * without end. */
+/* True if the list's error becomes this one: the first error. A rank that learns of the failure of
+ * another rank of the group may be faster than that rank, whose error has the cause. */
+static bool api_error_replaces(uint32_t kept, ncclResult_t error)
+{
+	return kept == ncclSuccess ||
+	       (kept == ncclRemoteError && error != ncclRemoteError && error != ncclInternalError);
+}
+
+/* Records the error. Aborts the other inits of the same id, so that they do not wait without
+ * end. */
 static void api_init_failed(struct api_init *failed)
 {
 	struct api_init *list = failed->list;
-	uint32_t none = ncclSuccess;
+	uint32_t kept = ncclSuccess;
 
 	ASSERT(failed->result != ncclSuccess && failed->result != ncclInProgress);
-	while (!none &&
-	       !shared_cas_weak_u32(&list->error, &none, (uint32_t)failed->result, SHARED_ACQ_REL))
+	while (api_error_replaces(kept, failed->result) &&
+	       !shared_cas_weak_u32(&list->error, &kept, (uint32_t)failed->result, SHARED_ACQ_REL))
 		;
 	for (struct api_init *i = list; i; i = i->next)
 		if (i != failed && i->id_hash == failed->id_hash)

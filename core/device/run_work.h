@@ -145,12 +145,16 @@ DEV_FN struct dev_conn *dev_edges_at(struct dev_conn *conns, const struct dev_ed
 	return conns + e->first + (uint32_t)channel * e->count;
 }
 
-/* By the warps first, first + step... of them all. A barrier follows. */
+/* Each of `warps` warps copies its part of the ends, a word per thread at a time. A barrier
+ * follows. */
 DEV_FN void dev_edges_load(struct dev *d, struct dev_block *b, const struct dev_conn *from,
-			   uint32_t count, uint32_t first, uint32_t step)
+			   uint32_t count, uint32_t warp, uint32_t warps)
 {
-	for (uint32_t end = first; end < count; end += step)
-		dev_copy_in_warp(d, &b->conn[end], from + end, sizeof *from);
+	const uint32_t part = 8 * 32, bytes = count * (uint32_t)sizeof *from;
+
+	for (uint32_t at = warp * part; at < bytes; at += warps * part)
+		dev_copy_in_warp(d, (char *)b->conn + at, (const char *)from + at,
+				 MIN_OF(part, bytes - at));
 }
 
 /* A kernel of one program has loaded them with its channel (kernels.c). */

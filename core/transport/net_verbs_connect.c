@@ -160,12 +160,14 @@ static ncclResult_t net_verbs_qps_check(const struct net_verbs_conn *c)
 {
 	const struct net_verbs_meta *m = &c->theirs, *mine = &c->mine;
 
-	if (m->nqps == mine->nqps && m->split == mine->split)
+	bool number = m->nqps != mine->nqps;
+
+	if (!number && m->split == mine->split)
 		return ncclSuccess;
-	WARN("NET/IB: rank %d has %u queue pairs for a connection and rank %d has %u: %s must be "
-	     "the same on all ranks",
-	     c->comm->rank, mine->nqps, c->who.peer, m->nqps,
-	     m->nqps != mine->nqps ? "NCCL_IB_QPS_PER_CONNECTION" : "NCCL_IB_SPLIT_DATA_ON_QPS");
+	WARN("NET/IB: %s is %u on rank %d and %u on rank %d, expected the same on both",
+	     number ? "NCCL_IB_QPS_PER_CONNECTION" : "NCCL_IB_SPLIT_DATA_ON_QPS",
+	     number ? mine->nqps : mine->split, c->comm->rank, number ? m->nqps : m->split,
+	     c->who.peer);
 	return ncclInvalidUsage;
 }
 

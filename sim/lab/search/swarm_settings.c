@@ -116,7 +116,7 @@ void swarm_settings(struct scenario *s, uint64_t seed)
 /* Two values of a variable that must be the same on all ranks. */
 static const struct setting_pair {
 	const char *name, *one, *other;
-	bool hosts; /* refused between hosts with HCAs alone */
+	bool hosts; /* refused between hosts with working HCAs alone */
 } setting_pairs[] = {
 	{"NCCL_NCHANNELS_PER_NET_PEER", "1", "2", false},
 	{"NCCL_P2P_LL_THRESHOLD", "0", "65536", false},
@@ -132,8 +132,6 @@ static const struct setting_pair {
 	{"NCCL_PAT_ENABLE", "0", "1", false},
 	{"NCCL_NET", "Carrier", "Socket", false},
 	{"NCCL_NET", "Socket", "IB", true},
-	{"NCCL_IB_QPS_PER_CONNECTION", "1", "4", true},
-	{"NCCL_IB_SPLIT_DATA_ON_QPS", "0", "1", true},
 };
 
 static bool setting_has_processes(const struct scenario *s)
@@ -154,7 +152,8 @@ void swarm_contradiction(struct scenario *s, uint64_t seed)
 		&setting_pairs[sim_rng_below(&rng, ARRAY_LEN(setting_pairs))];
 
 	if (!drawn || s->plan[0] || !setting_has_processes(s) || swarm_is_set(s, "NCCL_COMM_ID") ||
-	    (p->hosts && (c->hosts == 1 || swarm_has_sockets(s))))
+	    (p->hosts &&
+	     (c->hosts == 1 || swarm_has_sockets(s) || swarm_is_set(s, "DOPPEL_HCA_LINK"))))
 		return;
 	swarm_env(s, "%s=%s", p->name, swapped ? p->other : p->one);
 	snprintf(s->env_odd, sizeof s->env_odd, "%s=%s", p->name, swapped ? p->one : p->other);
