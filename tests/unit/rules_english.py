@@ -14,7 +14,6 @@ PENDING = (
     "core/device/", "core/plan/", "core/transport/", "core/tune/",
     "docs/device.md",
     "docs/lab.md",
-    "docs/plan.md",
     "docs/transport.md",
 )  # fmt: skip
 
