@@ -218,7 +218,7 @@ void fc_va_lines_read(uint64_t address, uint64_t bytes)
 {
 	uint64_t home, page, end;
 
-	if (va.written_pages < VA_LINES_MIN || sim_engine_kind() == SIM_ENGINE_THREADS)
+	if (sim_engine_kind() == SIM_ENGINE_THREADS || va.written_pages < VA_LINES_MIN)
 		return;
 	if (fc_vmm_piece(address, bytes, &home) != bytes || home >= FC_HOST_BASE)
 		return;
