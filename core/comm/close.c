@@ -192,7 +192,7 @@ static void comm_quieten(struct ncclComm *comm)
 	if (in_init || shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	comm_users_wait(comm);
-	if (comm_drain(comm)) {
+	if (comm_drain(comm) || comm->unmarked) {
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 		os_sleep_ns(COMM_UNREPORTED_NS);
 	}

@@ -196,7 +196,7 @@ ncclResult_t plan_build(struct ncclComm *comm, struct plan_state *st, struct pla
  * new one, and cudaStreamPerThread is a stream for each thread. */
 static ncclResult_t plan_stream_id(cudaStream_t stream, unsigned long long *id)
 {
-	return cuda_result(cudaStreamGetId(stream, id), "cudaStreamGetId before a launch");
+	return cuda_result(cudaStreamGetId(stream, id), "cudaStreamGetId of a launch");
 }
 
 /* Behind everything that this communicator launched on another stream: its collectives never
@@ -219,19 +219,26 @@ static ncclResult_t plan_stream_order(struct ncclComm *comm, const struct plan_s
 			   "cudaStreamWaitEvent for the previous launch");
 }
 
+static ncclResult_t plan_stream_mark_now(struct ncclComm *comm, struct plan_state *st,
+					 cudaStream_t stream)
+{
+	ncclResult_t rc = cuda_result(cudaEventRecord(comm->launch_done, stream),
+				      "cudaEventRecord after a launch");
+
+	comm->launched |= !rc;
+	comm->unmarked |= rc != ncclSuccess;
+	return rc ? rc : plan_stream_id(stream, &st->last_stream);
+}
+
 /* Right behind the launch: later on, the stream may be gone or wait for something else. */
 static ncclResult_t plan_stream_mark(struct ncclComm *comm, struct plan_state *st,
 				     const struct plan *p)
 {
 	ncclResult_t rc;
 
-	if (p->capture.id)
-		rc = plan_capture_mark(comm, &st->captures, &p->capture, p->stream);
-	else
-		rc = cuda_result(cudaEventRecord(comm->launch_done, p->stream),
-				 "cudaEventRecord after a launch");
-	if (!rc && !p->capture.id)
-		rc = plan_stream_id(p->stream, &st->last_stream);
+	if (!p->capture.id)
+		return plan_stream_mark_now(comm, st, p->stream);
+	rc = plan_capture_mark(comm, &st->captures, &p->capture, p->stream);
 	comm->launched |= !rc;
 	return rc;
 }

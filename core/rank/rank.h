@@ -175,6 +175,7 @@ struct ncclComm {
 	 * teardown waits for this stream. */
 	cudaEvent_t launch_done;
 	bool launched; /* launch_done has been recorded */
+	bool unmarked; /* CUDA did not record it after a launch: no event reports these kernels */
 };
 
 static inline bool rank_is_aborted(const struct ncclComm *comm)

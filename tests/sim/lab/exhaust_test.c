@@ -175,6 +175,24 @@ START_TEST(ranks_with_segments_fail)
 }
 END_TEST
 
+/* All CUDA calls of a rank fail while its kernels run, so that the GPU does not report their end. The
+ * communicator's pinned memory was once released under them. */
+START_TEST(kernels_end_unreported)
+{
+	struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 1);
+
+	c.env[EXHAUST_ENV_OWN] = "NCCL_P2P_DISABLE=1";
+	c.hosts = 1;
+	c.rank = 1;
+	c.first = 80;
+	c.stride = 1;
+	c.seed = 3;
+	c.for_ever = true;
+	c.exploring = true;
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
 START_TEST(ranks_die)
 {
 	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 122);
@@ -314,6 +332,7 @@ static Suite *exhaust_suite(void)
 	tcase_add_test(t, what_relays_of_messages_and_their_users_call_fails);
 	tcase_add_loop_test(t, relays_of_messages_give_up, 0, 3);
 	tcase_add_loop_test(t, ranks_with_segments_fail, 0, 2);
+	tcase_add_test(t, kernels_end_unreported);
 	tcase_add_test(t, ranks_die);
 	tcase_add_loop_test(t, ranks_give_up, 0, 2);
 	tcase_add_loop_test(t, ranks_give_up_at_the_steps_of_tasks, 0, 2);
