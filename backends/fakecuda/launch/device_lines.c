@@ -7,9 +7,9 @@
 
 /* ---- lines of 16 bytes ---------------------------------------------------------------------- */
 
-/* Stores one half of each line. The flag is part of the half, so the store has release order on the
- * thread engine: an HCA reads the line by plain loads after the proxy saw the flag. The memory model
- * of the GPU sees a relaxed store. */
+/* Stores one half of each line. The flag is part of the half, so the store has release order on
+ * the thread engine: an HCA reads the line by plain loads after the proxy saw the flag. The memory
+ * model of the GPU sees a relaxed store. */
 static void run_store_halves(struct dev *d, uint8_t *p, const struct v16 *lines, uint32_t n,
 			     bool second)
 {

@@ -45,8 +45,8 @@ void hca_mr_release(struct hca_mr *mr)
 	hca_unlock(&mr->item.lock);
 }
 
-/* memcpy moves each aligned word whole, and a poller of lines needs no more. ThreadSanitizer does not
- * know that: for it all writes are word by word. */
+/* memcpy moves each aligned word whole, and a poller of lines needs no more. ThreadSanitizer does
+ * not know that: for it all writes are word by word. */
 #ifdef __SANITIZE_THREAD__
 #define MEMORY_COPIED(bytes) false
 #else

@@ -175,8 +175,8 @@ START_TEST(ranks_with_segments_fail)
 }
 END_TEST
 
-/* All CUDA calls of a rank fail while its kernels run, so that the GPU does not report their end. The
- * communicator's pinned memory was once released under them. */
+/* All CUDA calls of a rank fail while its kernels run, so that the GPU does not report their end.
+ * The communicator's pinned memory was once released under them. */
 START_TEST(kernels_end_unreported)
 {
 	struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 1);
