@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connects ends of connections with their other ends, at any time in a communicator's life. A job
- * has any number of ends; those of one peer, index and direction are a part of it (connect_wire.h),
- * and each part goes on by itself:
+ * Connects ends of connections to their other ends, at any time in a communicator's life. A job has
+ * any number of ends. Its ends with the same peer, index and direction are a part (connect_wire.h).
+ * Each part advances independently:
  *
- *	begin   make the ends, choose transports, set up, send a description of each part
- *	look    take what has come; acknowledge descriptions, connect parts of which both ranks know, repeat what
- *	        was not ready
+ *	begin   makes the ends, chooses transports, sets up, and sends a description of each part
+ *	look    takes messages that arrived; acknowledges descriptions; connects parts that both
+ *	        ranks know; repeats connects that were not ready
  *
- * The two ranks of a connection need not have the same parts in their jobs: a rank that sends and
+ * The two ranks of a connection need not have the same parts in their jobs. A rank that sends and
  * receives completes its sending part with a peer that only receives yet. The job is complete when
  * all its parts are. All descriptions are sent before any is taken, so no two ranks wait for each
  * other's message.
  *
- * No rank uses a peer's memory before the acknowledgement has come. So a rank that leaves knows of
- * every peer that can have its memory open (p2p.c):
+ * No rank uses a peer's memory before the peer's acknowledgement has arrived. A rank that leaves
+ * therefore knows every peer that may have its memory open (p2p_end.c):
  *
- *	it leaves before it acknowledges   the peer never opens the memory
- *	it leaves later                    the peer's description had come, so the peer's connection is
- *	                                   accepted, and lasts until the peer has closed the memory or
- *	                                   is dead
+ *	it leaves before it acknowledges  the peer never opens the memory
+ *	it leaves later                   the peer's description had arrived, so the peer's
+ *	                                  connection is accepted, and lasts until the peer has
+ *	                                  closed the memory or is dead
  *
- * With the descriptions alone a peer's connection could still wait at the listener, or be on its
- * way to it, when the rank closed that: the peer had all that it needed to open the memory, and the
- * rank could not know.
+ * Without acknowledgements, a peer could open the memory after it received the description. The
+ * peer's own connection might not have reached the rank's listener yet when the rank closes the
+ * listener. The rank would then not know the peer.
  */
 #include <string.h>
 
@@ -33,7 +33,7 @@
 
 /* ---- the job -------------------------------------------------------------------------------- */
 
-/* The order of parts (conn_job_find). */
+/* The order of parts, which conn_job_find needs. */
 static int conn_want_compare(const struct conn_want *a, const struct conn_want *b)
 {
 	if (a->peer != b->peer)
@@ -45,7 +45,7 @@ static int conn_want_compare(const struct conn_want *a, const struct conn_want *
 	return a->channel < b->channel ? -1 : a->channel > b->channel;
 }
 
-/* In order, without those that have no peer. */
+/* Sorts the ends, and skips those without a peer. */
 static void conn_job_sort(struct conn_job *job, const struct conn_want *wants, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -115,8 +115,8 @@ void transport_connect_drop(struct conn_job *job)
 
 /* ---- begin ---------------------------------------------------------------------------------- */
 
-/* All ends with their transports; nothing is set up yet, so that a transport can reserve memory for
- * all connections that it will serve. */
+/* Makes all ends and chooses their transports, before any is set up. Each transport can then
+ * reserve memory for all its connections. */
 static ncclResult_t conn_job_conns_make(struct conn_job *job)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -163,7 +163,7 @@ static ncclResult_t conn_part_describe(struct conn_job *job, const struct conn_p
 			      job->messages + p->message, failed ? 0 : conn_part_bytes(p));
 }
 
-/* After an error the messages are empty: the other ends need not wait for this rank. */
+/* After an error the messages are empty, so that the other ends do not wait for this rank. */
 static ncclResult_t conn_job_describe(struct conn_job *job, ncclResult_t rc)
 {
 	for (int i = 0; i < job->nparts; i++) {
@@ -214,7 +214,7 @@ static ncclResult_t conn_job_pass(struct conn_job *job)
 	return rc;
 }
 
-/* A pass may itself read messages, for parts that it has looked at already. */
+/* A pass may receive messages for parts that it has already looked at. */
 ncclResult_t transport_connect_look(struct conn_job *job)
 {
 	ncclResult_t rc;
@@ -241,7 +241,8 @@ ncclResult_t transport_connect_waits(struct conn_job *job, struct os_waits *l)
 	}
 	if (!rc)
 		return ncclSuccess;
-	(void)bootstrap_offer(job->comm->bootstrap, conn_job_take, job); /* a peer's reason */
+	(void)bootstrap_offer(job->comm->bootstrap, conn_job_take,
+			      job); /* for the reason that a peer sent */
 	return conn_job_fail(job, job->error ? job->error : rc);
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Do both ranks of every connection of init make their end of it? Each rank works out its ends by
- * itself, and one whose other end no rank makes would wait for a description for ever. Each end has
- * a hash of its connection, and the hash of a sending end cancels that of the receiving end: the
- * sum over all ranks is 0, or two ranks disagree. Ranks exchange more only where it is not 0: their
- * sums by peer, which show the two ranks, and then the channels that these two have in common.
+ * Checks that both ranks of every connection of init make their end of it. Each rank computes its
+ * ends by itself. An end whose other end no rank makes would wait for a description without end.
+ * Each end has a hash of its connection. The receiving end's hash is the negative of the sending
+ * end's. If the sum over all ranks is not 0, two ranks disagree. Only then do ranks exchange more:
+ * first their sums by peer, which show the two ranks, then the channels between these two.
  */
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/transport/transport_internal.h"
 
-/* The hash of the connection, or its negative. */
+/* Returns the hash of the connection; the negative for a receiving end. */
 static uint64_t ends_hash(const struct ncclComm *comm, const struct conn_want *w)
 {
 	const int32_t connection[] = {w->is_send ? comm->rank : w->peer,
@@ -36,17 +36,18 @@ struct ends_pair {
 	int32_t a, b; /* a < b */
 };
 
-/* Ends that a rank makes with the other rank of the pair: masks of channels. */
+/* Ends that a rank has with the other rank of the pair: masks of channels. */
 struct ends_masks {
 	uint64_t send[CONN_INDEX_COUNT], recv[CONN_INDEX_COUNT];
 };
 
 struct ends_scratch {
-	uint64_t *sums;           /* [nranks * nranks]: of a rank's ends, by peer */
+	uint64_t *sums;           /* [nranks * nranks]: sums of a rank's ends, by peer */
 	struct ends_masks *masks; /* [nranks] */
 };
 
-/* The first two ranks that disagree; there are two, since the sum over all ranks is not 0. */
+/* Returns the first two ranks that disagree. They exist, because the sum over all ranks is not
+ * 0. */
 static struct ends_pair ends_pair_find(const uint64_t *sums, size_t nranks)
 {
 	size_t a = 0, b = 1;
@@ -91,7 +92,8 @@ static ncclResult_t ends_masks_gather(const struct ncclComm *comm, const struct 
 	return bootstrap_all_gather(comm->bootstrap, s->masks, sizeof *s->masks);
 }
 
-/* Connections from one rank to the other. */
+/* Logs the first connection from one rank to the other that only one of them makes. False: none
+ * differs. */
 static bool ends_direction_log(const struct ends_masks *masks, int32_t from, int32_t to)
 {
 	static const char *const of[CONN_INDEX_COUNT] = {[CONN_COLLECTIVE] = "ring",

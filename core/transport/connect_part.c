@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A part of a job: from this rank's description, which is sent, to connections (connect_wire.h).
+ * A part of a job: its description is sent, the peer's description is received, then its
+ * connections are made (connect_wire.h).
  */
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "core/base/log.h"
 #include "core/transport/connect_wire.h"
 
-/* The parts are in the order of peer, index and direction. NULL: the job has none. */
+/* A search in the order of conn_want_compare. NULL: the job has no such part. */
 static struct conn_part *conn_job_find(const struct conn_job *job, int peer, uint32_t index,
 				       bool is_send)
 {
@@ -47,7 +48,7 @@ struct connect_head conn_part_head(const struct conn_job *job, const struct conn
 	return head;
 }
 
-/* ---- what has come -------------------------------------------------------------------------- */
+/* ---- messages that arrived ------------------------------------------------------------------- */
 
 #define CONNECT_TEXT_BYTES 72
 
@@ -59,7 +60,7 @@ static const char *connect_head_print(const struct connect_head *h, char out[CON
 	return out;
 }
 
-/* The same line on both ranks. */
+/* Both ranks log the same line. */
 static ncclResult_t connect_heads_differ(const struct connect_head *a, const struct connect_head *b)
 {
 	const struct connect_head *sender = a->is_send ? a : b, *receiver = a->is_send ? b : a;
@@ -102,8 +103,8 @@ static ncclResult_t conn_part_check(const struct conn_job *job, const struct con
 	return ncclInternalError;
 }
 
-/* Has the other end of every connection chosen the same transport? The environments of two ranks
- * may differ. */
+/* Checks that the other end of every connection chose the same transport. The environments of two
+ * ranks may differ. */
 static ncclResult_t conn_part_compare(const struct conn_job *job, const struct conn_part *p)
 {
 	for (int i = p->first; i < p->first + p->n; i++) {
@@ -112,18 +113,17 @@ static ncclResult_t conn_part_compare(const struct conn_job *job, const struct c
 		if (memcmp(conn_part_info(job, p, i)->bytes, job->theirs[i].bytes,
 			   sizeof(uint32_t)) == 0)
 			continue;
-		WARN("rank %d: channel %d with rank %d goes via %s here, and otherwise there: "
-		     "NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_CUMEM_ENABLE and NCCL_TOPO_FILE must "
-		     "be "
-		     "the same on all ranks of a host",
+		WARN("rank %d: channel %d with rank %d goes via %s here and via another transport "
+		     "there: NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_CUMEM_ENABLE and "
+		     "NCCL_TOPO_FILE must be the same on all ranks of a host",
 		     job->comm->rank, c->channel, c->peer, c->transport->name);
 		return ncclInvalidUsage;
 	}
 	return ncclSuccess;
 }
 
-static ncclResult_t conn_part_hear(struct conn_job *job, struct conn_part *p,
-				   const struct bootstrap_came *m)
+static ncclResult_t conn_part_take_description(struct conn_job *job, struct conn_part *p,
+					       const struct bootstrap_came *m)
 {
 	ncclResult_t rc = conn_part_check(job, p, m);
 
@@ -133,7 +133,7 @@ static ncclResult_t conn_part_hear(struct conn_job *job, struct conn_part *p,
 	       (size_t)p->n * sizeof job->theirs[0]);
 	rc = conn_part_compare(job, p);
 	if (!rc)
-		p->state = CONN_HEARD;
+		p->state = CONN_RECEIVED;
 	return rc;
 }
 
@@ -149,8 +149,8 @@ static ncclResult_t conn_part_acknowledged(struct conn_job *job, struct conn_par
 	return ncclRemoteError;
 }
 
-/* A description of a direction that this rank has not called. Does its own one wait for a peer that
- * has not called that? */
+/* Handles a description of a direction that this rank has not called. Notes if this rank's own
+ * description waits for a peer that has not called the opposite direction. */
 static void conn_part_alike(const struct conn_job *job, const struct bootstrap_came *m,
 			    uint32_t index, bool is_send)
 {
@@ -169,7 +169,7 @@ bool conn_job_take(void *arg, const struct bootstrap_came *m)
 	struct conn_job *job = arg;
 	bool described = (m->tag & ~0xffff) == CONNECT_DESCRIPTION;
 	uint32_t index = (uint32_t)(m->tag & 0xffff) / 2;
-	bool is_send = m->tag % 2; /* the peer's ends */
+	bool is_send = m->tag % 2; /* direction of the peer's ends */
 	struct conn_part *p;
 	ncclResult_t rc;
 
@@ -180,12 +180,12 @@ bool conn_job_take(void *arg, const struct bootstrap_came *m)
 		conn_part_alike(job, m, index, is_send);
 	if (!p || (described ? p->state != CONN_DESCRIBED : p->known))
 		return false;
-	rc = described ? conn_part_hear(job, p, m) : conn_part_acknowledged(job, p, m);
+	rc = described ? conn_part_take_description(job, p, m) : conn_part_acknowledged(job, p, m);
 	job->error = rc;
 	return true;
 }
 
-/* ---- going on ------------------------------------------------------------------------------- */
+/* ---- advancing a part ------------------------------------------------------------------------ */
 
 static ncclResult_t conn_part_acknowledge(struct conn_job *job, const struct conn_part *p,
 					  bool failed)
@@ -249,7 +249,7 @@ static ncclResult_t conn_part_connect(struct conn_job *job, struct conn_part *p)
 	return ncclSuccess;
 }
 
-/* Why the peer's description has not come. */
+/* The reason to wait for the peer's description. */
 static const char *conn_part_why(const struct conn_job *job, const struct conn_part *p)
 {
 	const struct conn_want *w = conn_part_want(job, p);
@@ -263,7 +263,7 @@ static const char *conn_part_why(const struct conn_job *job, const struct conn_p
 			  : "connection: the peer to call ncclSend";
 }
 
-/* Neither rank gets to another call before its job is complete. */
+/* Neither rank reaches another call before its job is complete. */
 static void conn_part_log_alike(const struct conn_job *job, struct conn_part *p)
 {
 	const struct conn_want *w = conn_part_want(job, p);
@@ -278,7 +278,7 @@ static void conn_part_log_alike(const struct conn_job *job, struct conn_part *p)
 	     w->is_send ? "ncclRecv" : "ncclSend");
 }
 
-/* For a message of the peer. */
+/* Adds the wait for a message from the peer. */
 static ncclResult_t conn_part_wait(struct conn_job *job, struct conn_part *p)
 {
 	const struct conn_want *w = conn_part_want(job, p);
@@ -295,8 +295,9 @@ static ncclResult_t conn_part_wait(struct conn_job *job, struct conn_part *p)
 	return ncclSuccess;
 }
 
-/* Messages alone have directions that the peer may not have called. All other parts wait for each
- * other: so they make their connections in one order, in whatever order acknowledgements come. */
+/* Only messages have directions that the peer may not have called. All other parts wait until all
+ * acknowledgements have arrived. They then connect in the same order in every run, in whatever
+ * order the acknowledgements arrived. */
 static bool conn_part_waits_for_others(const struct conn_job *job, const struct conn_part *p)
 {
 	return conn_part_want(job, p)->index != CONN_PAIR && job->known < job->nparts;
@@ -304,7 +305,7 @@ static bool conn_part_waits_for_others(const struct conn_job *job, const struct 
 
 ncclResult_t conn_part_look(struct conn_job *job, struct conn_part *p)
 {
-	if (p->state == CONN_HEARD) {
+	if (p->state == CONN_RECEIVED) {
 		ncclResult_t rc = conn_part_acknowledge(job, p, false);
 
 		if (rc)

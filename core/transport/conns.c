@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A communicator's connections. Of the connections of one index to one peer there is a table by
- * direction and channel, once the first of them is made: a rank has many to a few peers, and none
- * to most. Main task only.
+ * The connections of a communicator. A table by direction and channel has the connections of one
+ * index to one peer. It is made with the first of them, because a rank has many connections to a
+ * few peers, and none to most. Main task only.
  */
 #include "core/base/log.h"
 #include "core/transport/transport_internal.h"
 
 struct conn_table {
 	int32_t count;
-	int32_t slots; /* given to connections of messages */
-	/* [nranks * CONN_INDEX_COUNT], each NULL or [2 * pair_channels]: those that receive, then
-	 * those that send */
+	int32_t slots; /* slots given to connections of messages */
+	/* [nranks * CONN_INDEX_COUNT], each NULL or [2 * pair_channels]: receiving ends, then
+	 * sending ends */
 	struct conn **of[];
 };
 
@@ -51,7 +51,7 @@ struct conn *transport_conn_find(const struct ncclComm *comm, const struct conn_
 	return of ? of[conn_table_at(comm, want)] : NULL;
 }
 
-/* Where the connection belongs, which does not exist; NULL: no memory. */
+/* Returns the table's element for a connection that does not exist yet; NULL: no memory. */
 static struct conn **conn_place_make(struct ncclComm *comm, const struct conn_want *want)
 {
 	struct conn ***of = conn_table_of(comm, want);
@@ -102,7 +102,7 @@ static void transport_conn_close(struct conn *c)
 	os_free(c);
 }
 
-/* The newest kind of connection first. */
+/* In reverse order of the indexes. */
 void transport_conns_close(struct ncclComm *comm)
 {
 	struct conn_table *t = comm->conns;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The device's copies of connections: one array with room for every connection that the rank can
- * have. Kernels that run use other elements of it. Copies go through the communicator's own stream and pinned memory, so
- * they wait for no kernel.
+ * have. Running kernels use other elements of it. Copies use the communicator's own stream and
+ * pinned memory, so they wait for no kernel.
  */
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"
 
-/* Of the staging memory. */
+/* Copies n connections from the staging memory to the slots from `slot` on. */
 static ncclResult_t conns_copy(struct ncclComm *comm, int32_t slot, int n)
 {
 	ncclResult_t rc =

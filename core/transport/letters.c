@@ -9,7 +9,7 @@
 #include "core/mem/cumem.h"
 #include "core/os/mailbox.h"
 
-/* A letter that came. */
+/* A letter that arrived. */
 struct letter {
 	struct letter *next;
 	uint64_t what;
@@ -18,7 +18,7 @@ struct letter {
 
 struct letters {
 	int box;
-	struct letter *first; /* that were not used yet */
+	struct letter *first; /* letters that were not used yet */
 };
 
 static const struct letter_words {
@@ -31,7 +31,7 @@ static const struct letter_words {
 			    "descriptor of a neighbour's shm memory", CUMEM_HOST},
 };
 
-/* Crosses the mailbox. */
+/* Wire format of a letter's key: owner, kind and number of the memory. */
 static uint64_t letter_what(int32_t owner, const struct letter_memory *m)
 {
 	ASSERT(m->number >> 31 == 0);
@@ -102,9 +102,9 @@ err_close:
 	return rc;
 }
 
-/* ---- what comes ----------------------------------------------------------------------------- */
+/* ---- letters that arrive --------------------------------------------------------------------- */
 
-/* Empties the box. */
+/* Moves all letters from the mailbox to the list. */
 static ncclResult_t letters_collect(const struct ncclComm *comm)
 {
 	struct letters *letters = comm->letters;
@@ -129,7 +129,7 @@ static ncclResult_t letters_collect(const struct ncclComm *comm)
 	return ncclSystemError;
 }
 
-/* Takes the descriptor of that memory out of the letters; -1: it has not come. */
+/* Removes the letter for that memory and returns its descriptor; -1: it has not arrived. */
 static int letters_find(struct letters *letters, uint64_t what)
 {
 	struct letter **at = &letters->first;

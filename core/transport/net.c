@@ -29,7 +29,7 @@ int32_t net_index(const struct net_ops *net)
 	return i;
 }
 
-/* ncclSuccess with comm->net.ops NULL: the network has no device here. */
+/* ncclSuccess with comm->net.ops NULL: the network has no device on this host. */
 static ncclResult_t net_try(struct ncclComm *comm, const struct net_ops *net)
 {
 	int devices = 0;
@@ -67,7 +67,7 @@ ncclResult_t net_open(struct ncclComm *comm, int32_t first)
 		rc = net_try(comm, nets[i]);
 	if (rc || comm->net.ops)
 		return rc;
-	ASSERT(named); /* the last row fails where it has no device */
+	ASSERT(named); /* the last row without a device is an error, not a NULL */
 	return net_none(comm);
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections. The sending end opens the control socket and the lanes, one after the other, and
- * sends a hello on each; the receiving end accepts and answers until it has all of them. Each call
- * here goes as far as it can without blocking.
+ * Connections. The sending end opens the control socket and the lanes in sequence, and sends a
+ * hello on each. The receiving end accepts sockets and answers hellos until it has all of them.
+ * Each call advances as far as possible without blocking.
  */
 #include "core/transport/net_socket_internal.h"
 
-#define NET_SOCKET_GREETING_NS 10000000ull /* until the listener is looked at again */
-/* More than the peer's own sockets: those of strangers must not push them out. */
+#define NET_SOCKET_GREETING_NS 10000000ull /* until the listener is checked again */
+/* More than the peer's own sockets, so that connections of other programs do not push them out. */
 #define NET_SOCKET_GREETINGS (1 + NET_SOCKET_LANES + 4)
 
-/* A socket that has not sent its hello yet, or, when it is known as the peer's, not had its
- * answer. */
+/* An accepted socket: its hello has not arrived, or (known) it is the peer's and the answer is not
+ * sent. */
 struct net_socket_greeting {
 	struct net_socket_stream stream;
 	struct os_addr from;
@@ -20,15 +20,14 @@ struct net_socket_greeting {
 };
 
 struct net_socket_listen {
-	struct net_socket_conn *half; /* not all sockets accepted */
+	struct net_socket_conn *half; /* not all sockets are accepted */
 	struct net_socket_stream stream;
 	uint64_t nonce;
 	uint32_t greetings; /* oldest first */
 	struct net_socket_greeting greeting[NET_SOCKET_GREETINGS];
 };
 
-/* ---- what comes from outside
- * ------------------------------------------------------------------ */
+/* ---- checks of received data ----------------------------------------------------------------- */
 
 ncclResult_t net_socket_handle_check(int32_t rank, int32_t peer, const struct net_socket_handle *h)
 {
@@ -71,8 +70,7 @@ ncclResult_t net_socket_hello_check(int32_t rank, int32_t peer, const struct net
 	return ncclRemoteError;
 }
 
-/* ---- both ends
- * -------------------------------------------------------------------------------- */
+/* ---- both ends ------------------------------------------------------------------------------- */
 
 void net_socket_wait(const struct net_socket_conn *c, const struct net_socket_stream *s,
 		     const char *why, struct wait *w)
@@ -113,7 +111,7 @@ static struct net_socket_conn *net_socket_conn_make(struct ncclComm *comm,
 	return c;
 }
 
-/* Faults and wait-for graphs know the socket by its ends. */
+/* Faults and wait-for graphs identify the socket by its ends. */
 static void net_socket_name(const struct net_socket_conn *c, const struct net_socket_stream *s,
 			    uint32_t i)
 {
@@ -125,7 +123,7 @@ static void net_socket_name(const struct net_socket_conn *c, const struct net_so
 				    .number = i});
 }
 
-/* All sockets are there. */
+/* All sockets are open. */
 static ncclResult_t net_socket_start(struct net_socket_conn *c)
 {
 	char peer[SOCK_TEXT_BYTES];
@@ -146,16 +144,15 @@ void net_socket_close(void *net_comm)
 		return;
 	net_socket_tasks_stop(c);
 	if (c->ready)
-		net_socket_tell_why(c);
+		net_socket_close_notice(c);
 	for (uint32_t i = 0; i <= c->lanes; i++)
 		sock_close(&net_socket_stream(c, i)->fd);
 	os_free(c);
 }
 
-/* ---- sending end
- * ------------------------------------------------------------------------------ */
+/* ---- sending end ----------------------------------------------------------------------------- */
 
-/* A pause before the next attempt. */
+/* Waits before the next attempt. */
 static ncclResult_t net_socket_pause(struct net_socket_conn *c, struct wait *w)
 {
 	*w = (struct wait){
@@ -202,7 +199,8 @@ static int net_socket_welcome_recv(struct net_socket_conn *c, const struct net_s
 		       : EPROTO;
 }
 
-/* Connects one socket, and exchanges greetings. 0, EAGAIN, or why not. */
+/* Connects one socket and exchanges hello and answer. Returns 0, EAGAIN, or the errno of a
+ * failure. */
 static int net_socket_open_once(struct net_socket_conn *c, const struct net_socket_handle *h,
 				struct net_socket_stream *s)
 {
@@ -291,8 +289,7 @@ ncclResult_t net_socket_connect(struct ncclComm *comm, const struct net_nic *nic
 	return rc;
 }
 
-/* ---- receiving end
- * ---------------------------------------------------------------------------- */
+/* ---- receiving end --------------------------------------------------------------------------- */
 
 static void net_socket_handle_fill(const struct net_socket_listen *l, struct net_handle *out,
 				   const struct os_addr *bound)
@@ -361,14 +358,14 @@ static void net_socket_greeting_drop(struct net_socket_listen *l, uint32_t i)
 	net_socket_greeting_remove(l, i);
 }
 
-/* The peer has its answer: the socket is part of the connection. */
+/* The answer is sent: the socket becomes part of the connection. */
 static void net_socket_greeting_take(struct net_socket_listen *l, uint32_t i)
 {
 	struct net_socket_conn *c = l->half;
 	const struct net_socket_greeting *g = &l->greeting[i];
 	struct net_socket_stream *s = net_socket_stream(c, g->hello.socket);
 
-	if (s->fd >= 0) { /* it came before */
+	if (s->fd >= 0) { /* a second hello for this socket */
 		net_socket_greeting_drop(l, i);
 		return;
 	}
@@ -378,8 +375,8 @@ static void net_socket_greeting_take(struct net_socket_listen *l, uint32_t i)
 	net_socket_greeting_remove(l, i);
 }
 
-/* Reads the hello. ncclInProgress: it is not here yet; ncclInvalidArgument: this is a stranger (a
- * port scanner, a client of something that had this port before). */
+/* Reads the hello. ncclInProgress: it has not arrived; ncclInvalidArgument: the connection is not
+ * the peer's (a port scanner, a client of a program that used this port before). */
 static ncclResult_t net_socket_greeting_read(struct net_socket_listen *l,
 					     struct net_socket_greeting *g)
 {
@@ -399,7 +396,8 @@ static ncclResult_t net_socket_greeting_read(struct net_socket_listen *l,
 	return ncclSuccess;
 }
 
-/* ncclInProgress: not all is through; else the greeting is gone, or the result is an error. */
+/* ncclInProgress: hello or answer is not complete. ncclSuccess: the greeting was taken or
+ * dropped. */
 static ncclResult_t net_socket_greeting_step(struct net_socket_listen *l, uint32_t i)
 {
 	struct net_socket_greeting *g = &l->greeting[i];
@@ -434,8 +432,8 @@ static ncclResult_t net_socket_greetings_step(struct net_socket_listen *l)
 	return ncclSuccess;
 }
 
-/* Accepts one socket. One wait holds one socket: while a greeting is not here, the listener is
- * looked at now and then. */
+/* Accepts one socket. *w can hold only one socket: while there is a greeting, *w holds that one,
+ * and the listener is checked at each NET_SOCKET_GREETING_NS. */
 static ncclResult_t net_socket_accept_one(struct net_socket_listen *l, struct wait *w)
 {
 	struct net_socket_greeting *g;

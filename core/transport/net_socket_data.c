@@ -9,11 +9,11 @@ ncclResult_t net_socket_reg_mr(void *net_comm, void *data, size_t bytes, enum ne
 {
 	(void)data;
 	(void)bytes;
-	*mr = net_comm; /* not NULL: dereg_mr must be called */
+	*mr = net_comm; /* not NULL, so that dereg_mr is called */
 	return where == NET_HOST ? ncclSuccess : ncclInvalidUsage;
 }
 
-/* No helper task touches the memory after it. */
+/* Stops the helper tasks, so that none uses the memory after the call. */
 ncclResult_t net_socket_dereg_mr(void *net_comm, void *mr)
 {
 	ASSERT(mr == net_comm);
@@ -21,10 +21,9 @@ ncclResult_t net_socket_dereg_mr(void *net_comm, void *mr)
 	return ncclSuccess;
 }
 
-/* ---- parts ------------------------------------------------------------------------------------
- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
-/* Of each part but the last one. */
+/* The bytes of each part except the last one. */
 static size_t net_socket_part_bytes(size_t bytes, uint32_t lanes)
 {
 	return MAX_OF((bytes + lanes - 1) / lanes, (size_t)NET_SOCKET_WHOLE);
@@ -53,19 +52,18 @@ static void net_socket_give(struct net_socket_conn *c, struct net_request *r, si
 	c->turn_lane = (c->turn_lane + 1) % c->lanes;
 }
 
-/* The header is through: the lanes get the parts. */
+/* Gives the lanes the parts of a message whose header is complete. */
 static void net_socket_give_all(struct net_socket_conn *c, struct net_request *r)
 {
 	uint32_t parts = net_socket_parts(r->bytes, c->lanes);
 	size_t size = parts ? net_socket_part_bytes(r->bytes, c->lanes) : 0;
 
-	shared_add_u32(&r->left, parts, SHARED_RELAXED); /* before a lane has any */
+	shared_add_u32(&r->left, parts, SHARED_RELAXED); /* before a lane has a part */
 	for (uint32_t i = 0; i < parts; i++)
 		net_socket_give(c, r, i * size, MIN_OF(size, r->bytes - i * size));
 }
 
-/* ---- the control socket
- * ----------------------------------------------------------------------- */
+/* ---- the control socket ---------------------------------------------------------------------- */
 
 /* ncclInProgress: the socket is not ready. */
 static ncclResult_t net_socket_control_result(struct net_socket_conn *c, int rc)
@@ -107,7 +105,7 @@ static ncclResult_t net_socket_header_check(struct net_socket_conn *c)
 	char what[96];
 
 	if (c->head.header.magic == NET_SOCKET_NOTICE_MAGIC)
-		return net_socket_heard(c, &c->head.notice);
+		return net_socket_notice_take(c, &c->head.notice);
 	if (c->head.header.magic == NET_SOCKET_MESSAGE_MAGIC &&
 	    c->head.header.turn == (uint32_t)c->passed)
 		return ncclSuccess;
@@ -118,8 +116,7 @@ static ncclResult_t net_socket_header_check(struct net_socket_conn *c)
 	return net_socket_failed(c, what, EPROTO);
 }
 
-/* A header may come before its receive is posted. Then the end of the stream is not an error
- * yet. */
+/* A header may arrive before its receive is posted. The end of the stream is not an error then. */
 static ncclResult_t net_socket_header_recv(struct net_socket_conn *c)
 {
 	ncclResult_t gone;
@@ -153,7 +150,7 @@ static ncclResult_t net_socket_room_check(struct net_socket_conn *c, struct net_
 	return net_socket_failed(c, what, EMSGSIZE);
 }
 
-/* The control part of the next request. */
+/* Moves header and control part of the next request. */
 static ncclResult_t net_socket_pass(struct net_socket_conn *c)
 {
 	struct net_request *r = &c->req[c->passed % NET_MAX_REQUESTS];
@@ -205,10 +202,9 @@ ncclResult_t net_socket_progress(struct net_socket_conn *c)
 	return rc;
 }
 
-/* ---- requests
- * --------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
-/* Has the lane a part of the request that is not through? */
+/* True if the lane has an unfinished part of the request. */
 static bool net_socket_lane_has(const struct net_socket_lane *lane, const struct net_request *r)
 {
 	uint64_t given = shared_load_u64(&lane->given, SHARED_RELAXED);
@@ -219,8 +215,8 @@ static bool net_socket_lane_has(const struct net_socket_lane *lane, const struct
 	return false;
 }
 
-/* What the request waits for: its control part, a helper task, or the first of its lanes. `seq` is
- * the connection's event count before the request was looked at. */
+/* The request's wait: for its control part, for a helper task, or for the first of its lanes. `seq`
+ * is the connection's event count before the request was checked. */
 static void net_socket_request_wait(const struct net_socket_conn *c, const struct net_request *r,
 				    uint64_t seq, struct wait *w)
 {
@@ -270,7 +266,8 @@ static ncclResult_t net_socket_post(struct net_socket_conn *c, void *data, size_
 	return rc;
 }
 
-/* Messages come in the order of the receives, each with one buffer: tags are not compared. */
+/* Messages arrive in the order of the receives, each of which has one buffer. Tags are not
+ * compared. */
 ncclResult_t net_socket_isend(void *send_comm, const struct net_buffer *b, struct net_request **req,
 			      struct wait *w)
 {

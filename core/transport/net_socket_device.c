@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices: the host's interfaces. What the kernel's /sys has of one: its speed, and the vendor of
- * its card, by which NCCL knows the clouds whose networks limit a single stream.
+ * Devices: the host's interfaces. Their speed and the vendor of their card come from the kernel's
+ * /sys. NCCL uses the vendor to recognise clouds whose networks limit a single stream.
  */
 #include <stdlib.h>
 
 #include "core/transport/net_socket_internal.h"
 
-#define NET_SOCKET_SPEED_MBPS 10000u /* of an interface that gives none, as in NCCL */
+#define NET_SOCKET_SPEED_MBPS 10000u /* of an interface that reports none, as in NCCL */
 #define NET_SOCKET_VENDOR_AWS 0x1d0fu
 #define NET_SOCKET_VENDOR_GCP 0x1ae0u
 
-/* The number in a file of the interface; `unknown`: there is none. */
+/* Returns the number in a file of the interface; `unknown`: it has no number. */
 static long net_socket_number(const char *name, const char *file, int base, long unknown)
 {
 	char path[96], *text, *end;
@@ -69,7 +69,7 @@ ncclResult_t net_socket_props(struct ncclComm *comm, int dev, struct net_props *
 	return ncclSuccess;
 }
 
-/* What the variables leave open is by the vendor of the interface's card. */
+/* Values that the variables leave open depend on the vendor of the interface's card. */
 void net_socket_shape(const struct net_socket_dev *d, uint32_t *lanes, uint32_t *tasks)
 {
 	int64_t threads = param_i64(PARAM_SOCKET_NTHREADS);

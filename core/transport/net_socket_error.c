@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When a socket fails. The first failure of a connection is one WARN line that names both ends. The
- * other end gets a notice on the control socket, and so do those of the communicator's other
- * connections when they close as a consequence: a rank that learns of the failure from one of them
- * can name the connection that failed first.
+ * Failures of sockets. The first failure of a connection is logged as one WARN line that names both
+ * ends. The other end receives a notice on the control socket. The communicator's other connections
+ * close as a consequence and send the same notice. A rank that learns of the failure from one of
+ * them can therefore name the connection that failed first.
  */
 #include "core/transport/net_socket_internal.h"
 
@@ -28,7 +28,7 @@ static void net_socket_log(const struct net_socket_conn *c, const char *text)
 	     sock_addr_print(&c->peer_addr, peer), c->peer_nic[0] ? " " : "", c->peer_nic, text);
 }
 
-/* The first failure is the one that the other connections report. */
+/* Records the communicator's first failure, which other connections report. */
 static void net_socket_failed_by(const struct net_socket_conn *c, const struct net_socket_notice *n)
 {
 	struct net_socket_state *st = c->dev->state;
@@ -39,8 +39,8 @@ static void net_socket_failed_by(const struct net_socket_conn *c, const struct n
 	os_mutex_unlock(&st->lock);
 }
 
-/* Where no notice can go out (a sending end is in the middle of a message, or the socket is full),
- * the end of the stream has to do. */
+/* If no notice can be sent (a sending end is in the middle of a message, or the socket is full),
+ * the other end only sees the end of the stream. */
 static void net_socket_send_notice(struct net_socket_conn *c, const struct net_socket_notice *n)
 {
 	const bool between = !c->is_send || (!c->has_header && !c->control.moved);
@@ -56,7 +56,7 @@ static void net_socket_send_notice(struct net_socket_conn *c, const struct net_s
 		sock_close(&c->control.fd);
 }
 
-void net_socket_tell_why(struct net_socket_conn *c)
+void net_socket_close_notice(struct net_socket_conn *c)
 {
 	struct net_socket_state *st = c->dev->state;
 	struct net_socket_notice n;
@@ -81,8 +81,8 @@ static bool net_socket_is_remote(int error)
 	       error == EMSGSIZE || sock_error_is_remote(error);
 }
 
-/* The control socket has ended. Without an error, that is in order for an end with nothing under
- * way: the other one has come to the end of the communicator. */
+/* Handles the end of the control socket. Without an error this is the normal end of the other side,
+ * if no transfer is in flight. */
 ncclResult_t net_socket_gone(struct net_socket_conn *c, int error)
 {
 	c->peer_gone = true;
@@ -92,14 +92,14 @@ ncclResult_t net_socket_gone(struct net_socket_conn *c, int error)
 		       : net_socket_failed(c, c->is_send ? "sending" : "receiving", error);
 }
 
-/* What the other end had to report, if anything. Its notice may be here although sending fails. */
+/* Reads a notice from the other end, if there is one. It may be there even if sending fails. */
 static ncclResult_t net_socket_back(struct net_socket_conn *c)
 {
 	int rc = c->peer_gone ? EAGAIN
-			      : net_socket_move(&c->back, false, &c->heard, sizeof c->heard);
+			      : net_socket_move(&c->back, false, &c->arrived, sizeof c->arrived);
 
 	if (!rc)
-		return net_socket_heard(c, &c->heard);
+		return net_socket_notice_take(c, &c->arrived);
 	return rc == EAGAIN ? ncclSuccess : net_socket_gone(c, rc);
 }
 
@@ -114,7 +114,7 @@ ncclResult_t net_socket_failed(struct net_socket_conn *c, const char *what, int 
 	char text[96], line[192];
 
 	if (c->ready && c->is_send && !c->peer_gone && net_socket_back(c))
-		return ncclRemoteError; /* reported */
+		return ncclRemoteError; /* already logged */
 	c->failed = true;
 	snprintf(line, sizeof line, "%s: %s", what, net_socket_error_text(error, text));
 	net_socket_log(c, line);
@@ -123,7 +123,7 @@ ncclResult_t net_socket_failed(struct net_socket_conn *c, const char *what, int 
 	return net_socket_is_remote(error) ? ncclRemoteError : ncclSystemError;
 }
 
-ncclResult_t net_socket_heard(struct net_socket_conn *c, const struct net_socket_notice *n)
+ncclResult_t net_socket_notice_take(struct net_socket_conn *c, const struct net_socket_notice *n)
 {
 	char text[96], line[192];
 
@@ -166,13 +166,13 @@ ncclResult_t net_socket_check(void *net_comm, bool busy, struct wait *w)
 			 .step = -1,
 			 .object = "proxy progress"},
 	};
-	/* Not a system call per idle pass: when something came, and now and then. */
+	/* Not a system call in each idle pass: only after an event, and at long intervals. */
 	if (!c->peer_gone && (seq != c->checked_seq || now >= c->check_at_ns)) {
 		c->checked_seq = seq;
 		c->check_at_ns = now + (busy ? NET_SOCKET_CHECK_NS : NET_SOCKET_CHECK_IDLE_NS);
 		rc = c->is_send ? net_socket_back(c) : net_socket_progress(c);
 	}
-	/* a receiving end finds out with its next receive */
+	/* a receiving end finds the failure at its next receive */
 	if (!rc && c->peer_gone && !c->peer_ends && busy && c->is_send)
 		rc = net_socket_failed(c, "sending", c->gone_error);
 	return rc;

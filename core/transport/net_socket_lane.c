@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sockets that move bytes, and the helper tasks. A helper task moves the parts on its lanes until
- * it is stopped or a lane fails, which it leaves to the caller's task to report.
+ * it is stopped or a lane fails. The caller's task reports the failure.
  */
 #include "core/transport/net_socket_internal.h"
 
@@ -100,7 +100,7 @@ static void net_socket_lane_fail(struct net_socket_conn *c, struct net_socket_la
 	os_event_post(c);
 }
 
-/* One pass over the task's lanes; *w has a wait for each. False: one failed. */
+/* One pass over the task's lanes; w[] has a wait for each. False: a lane failed. */
 static bool net_socket_task_pass(const struct net_socket_task *t, struct wait *w)
 {
 	struct net_socket_conn *c = t->conn;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous events: a task for each HCA in use waits for them, logs what came, and fails the
- * connections that it ends. Without it an end with nothing in flight would never learn that its
- * queue pair, or the whole device, is dead.
+ * Asynchronous events: a task for each HCA in use waits for events, logs them, and fails the
+ * connections that they end. Without it an end with nothing in flight would not learn that its
+ * queue pair or its device is dead.
  *
- * What the task may touch of a connection it touches under the device's lock: the connection's leg
- * is in the device's list from the making of its queue pairs until before their end. The task
- * writes a word of the connection for the proxy, and wakes it at the connection's socket.
+ * The task accesses connections only under the device's lock. A leg is in the device's list from
+ * the creation of its queue pairs until before their destruction. The task writes a word of the
+ * connection for the proxy, and wakes the proxy at the connection's socket and completion queues.
  */
 #include <string.h>
 
 #include "core/transport/net_verbs_internal.h"
 
-/* Devices that are ports of one context share its first one's task. */
+/* Ports of one context share the task of the first one. */
 static struct net_verbs_dev *net_verbs_lead(struct net_verbs_dev *d)
 {
 	struct net_verbs_dev *lead = d;
@@ -22,12 +22,11 @@ static struct net_verbs_dev *net_verbs_lead(struct net_verbs_dev *d)
 	return lead;
 }
 
-/* ---- what an event means ------------------------------------------------------------------------
- */
+/* ---- what an event means --------------------------------------------------------------------- */
 
 enum net_verbs_event_scope {
-	NET_VERBS_EVENT_NONE, /* nothing to do */
-	NET_VERBS_EVENT_SAY,  /* a link: its queue pairs fail by themselves, or it comes back */
+	NET_VERBS_EVENT_NONE, /* no action */
+	NET_VERBS_EVENT_LOG,  /* about a link: its queue pairs fail by themselves, or it recovers */
 	NET_VERBS_EVENT_QP,
 	NET_VERBS_EVENT_CQ,
 	NET_VERBS_EVENT_DEVICE,
@@ -49,7 +48,7 @@ static enum net_verbs_event_scope net_verbs_event_scope(enum ibv_event_type type
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		return NET_VERBS_EVENT_NONE;
 	default:
-		return NET_VERBS_EVENT_SAY;
+		return NET_VERBS_EVENT_LOG;
 	}
 }
 
@@ -78,7 +77,7 @@ static bool net_verbs_event_hits(const struct net_verbs_leg *leg, const struct i
 	}
 }
 
-static void net_verbs_event_say(const struct net_verbs_dev *d, const struct ibv_async_event *e,
+static void net_verbs_event_log(const struct net_verbs_dev *d, const struct ibv_async_event *e,
 				enum net_verbs_event_scope scope)
 {
 	const char *what = ibv_event_type_str(e->event_type);
@@ -96,7 +95,7 @@ static void net_verbs_event(struct net_verbs_dev *d, const struct ibv_async_even
 {
 	enum net_verbs_event_scope scope = net_verbs_event_scope(e->event_type);
 
-	net_verbs_event_say(d, e, scope);
+	net_verbs_event_log(d, e, scope);
 	os_mutex_lock(&d->lock);
 	for (struct net_verbs_leg *leg = d->legs; leg; leg = leg->next) {
 		struct net_verbs_conn *c = leg->conn;
@@ -114,8 +113,7 @@ static void net_verbs_event(struct net_verbs_dev *d, const struct ibv_async_even
 	os_mutex_unlock(&d->lock);
 }
 
-/* ---- the task ----------------------------------------------------------------------------------
- */
+/* ---- the task -------------------------------------------------------------------------------- */
 
 static void net_verbs_watch_main(void *arg)
 {
@@ -196,7 +194,7 @@ void net_verbs_unwatch(struct net_verbs_conn *c)
 		net_verbs_leg_unwatch(&c->leg[l]);
 }
 
-/* Closing the context ends the wait for its next event. */
+/* Closing the context ends the task's wait for an event. */
 void net_verbs_close_context(struct net_verbs_dev *d)
 {
 	int rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections: TCP first, then queue pairs. The states are drawn above enum net_verbs_state; each
- * call here goes as far as it can without blocking.
+ * Connections: TCP first, then queue pairs. The states are drawn above enum net_verbs_state. Each
+ * call advances as far as possible without blocking.
  */
 #include <string.h>
 
@@ -10,10 +10,9 @@
 
 #define NET_VERBS_TRIES       34
 #define NET_VERBS_RETRY_NS    100000000ull
-#define NET_VERBS_GREETING_NS 10000000ull /* until the listener is looked at again */
+#define NET_VERBS_GREETING_NS 10000000ull /* until the listener is checked again */
 
-/* ---- waits ------------------------------------------------------------------------------------
- */
+/* ---- waits ----------------------------------------------------------------------------------- */
 
 static void net_verbs_wait_socket(int fd, int32_t peer, int32_t channel, const char *why,
 				  struct wait *w)
@@ -29,7 +28,7 @@ static void net_verbs_wait_socket(int fd, int32_t peer, int32_t channel, const c
 	};
 }
 
-/* A pause before something is tried again. */
+/* Waits before the next attempt. */
 static ncclResult_t net_verbs_pause(struct net_verbs_conn *c, uint64_t ns, const char *why,
 				    struct wait *w)
 {
@@ -50,8 +49,7 @@ static bool net_verbs_paused(const struct net_verbs_conn *c)
 	return c->check_at_ns && os_now_ns() < c->check_at_ns;
 }
 
-/* ---- messages ---------------------------------------------------------------------------------
- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static ncclResult_t net_verbs_broken(const struct net_verbs_conn *c, const char *what, int rc)
 {
@@ -62,7 +60,7 @@ static ncclResult_t net_verbs_broken(const struct net_verbs_conn *c, const char 
 	return ncclRemoteError;
 }
 
-/* Sends the rest of a message of n bytes; c->moved is how far it is. */
+/* Sends the rest of a message of n bytes. c->moved is the number of bytes sent so far. */
 static ncclResult_t net_verbs_push(struct net_verbs_conn *c, const void *data, size_t n,
 				   struct wait *w)
 {
@@ -102,8 +100,7 @@ static ncclResult_t net_verbs_pull(struct net_verbs_conn *c, void *data, size_t 
 	return ncclSuccess;
 }
 
-/* ---- steps that both ends take ------------------------------------------------------------------
- */
+/* ---- steps that both ends take --------------------------------------------------------------- */
 
 /* "mlx5_0+mlx5_1" */
 static void net_verbs_nic_name(const struct net_verbs_conn *c, bool mine, char out[TOPO_NIC_NAME])
@@ -117,7 +114,7 @@ static void net_verbs_nic_name(const struct net_verbs_conn *c, bool mine, char o
 				       mine ? c->leg[i].dev->name : c->theirs.dev[i].nic);
 }
 
-/* How many queue pairs there are, when the number of the other end's devices is known. */
+/* Sets the number of queue pairs, when the number of the other end's devices is known. */
 static void net_verbs_conn_shape(struct net_verbs_conn *c, uint32_t ndevs)
 {
 	const uint32_t each = (uint32_t)param_i64(PARAM_IB_QPS_PER_CONNECTION);
@@ -155,7 +152,7 @@ static struct net_verbs_conn *net_verbs_conn_make(struct ncclComm *comm, const s
 	return c;
 }
 
-/* Both ends post to the same queue pairs. */
+/* Both ends must have the same queue pairs. */
 static ncclResult_t net_verbs_qps_check(const struct net_verbs_conn *c)
 {
 	const struct net_verbs_meta *m = &c->theirs, *mine = &c->mine;
@@ -171,7 +168,7 @@ static ncclResult_t net_verbs_qps_check(const struct net_verbs_conn *c)
 	return ncclInvalidUsage;
 }
 
-/* A sending end has the number of the other's devices from its handle. */
+/* A sending end knows the number of the other end's devices from the handle. */
 static bool net_verbs_devices_fit(const struct net_verbs_conn *c)
 {
 	const struct net_verbs_meta *m = &c->theirs;
@@ -186,7 +183,8 @@ static bool net_verbs_devices_fit(const struct net_verbs_conn *c)
 	return true;
 }
 
-/* The first device, mine or theirs, whose link is not like that of my first one. */
+/* Returns the first device of either end with another link layer than this end's first device;
+ * NULL: none. */
 static const char *net_verbs_other_link(const struct net_verbs_conn *c)
 {
 	const uint8_t link = c->leg[0].dev->attr.link_layer;
@@ -210,8 +208,8 @@ static ncclResult_t net_verbs_links_check(const struct net_verbs_conn *c)
 	net_verbs_nic_name(c, true, mine);
 	net_verbs_nic_name(c, false, theirs);
 	WARN("NET/IB: rank %d (%s) cannot connect to rank %d (%s): %s has another link layer than "
-	     "%s; NCCL_IB_HCA names those of one, and with NCCL_NET_MERGE_LEVEL=LOC none are "
-	     "merged",
+	     "%s: expected one link layer; NCCL_IB_HCA selects devices, NCCL_NET_MERGE_LEVEL=LOC "
+	     "merges none",
 	     c->comm->rank, mine, c->who.peer, theirs, other, c->leg[0].dev->name);
 	return ncclRemoteError;
 }
@@ -230,14 +228,14 @@ static ncclResult_t net_verbs_meta_check(const struct net_verbs_conn *c)
 	return ncclRemoteError;
 }
 
-/* The network may need a while to resolve the peer's address. */
+/* The network may need time to resolve the peer's address. */
 static ncclResult_t net_verbs_to_rts(struct net_verbs_conn *c, struct wait *w)
 {
 	int rc;
 
 	if (net_verbs_paused(c))
 		return ncclInProgress;
-	/* rare: the address takes a while to resolve */
+	/* rare: resolving the address takes time */
 	bool later = c->tries == 0 && OS_BUGGIFY("net.resolve_later",
 						 "a queue pair's address takes a while to resolve");
 	rc = later ? ETIMEDOUT : net_verbs_qp_to_rts(c);
@@ -254,8 +252,8 @@ static ncclResult_t net_verbs_to_rts(struct net_verbs_conn *c, struct wait *w)
 	return rc ? ncclSystemError : ncclSuccess;
 }
 
-/* Everything between TCP and ready, for both ends: the states are in the order of the end's own
- * picture. Returns ncclSuccess when the state is done; *next is where it leads. */
+/* One step of the states between TCP and READY, for both ends. ncclSuccess: the step is complete,
+ * and *next is the next state. */
 static ncclResult_t net_verbs_conn_step(struct net_verbs_conn *c, struct wait *w,
 					enum net_verbs_state *next)
 {
@@ -316,8 +314,7 @@ static ncclResult_t net_verbs_conn_run(struct net_verbs_conn *c, struct wait *w)
 	return ncclSuccess;
 }
 
-/* ---- sending end --------------------------------------------------------------------------------
- */
+/* ---- sending end ----------------------------------------------------------------------------- */
 
 static ncclResult_t net_verbs_connect_tcp(struct net_verbs_conn *c,
 					  const struct net_verbs_handle *h, struct wait *w)
@@ -450,7 +447,7 @@ static void net_verbs_greeting_drop(struct net_verbs_listen *l, uint32_t i)
 		(l->greetings - i) * sizeof(struct net_verbs_conn *));
 }
 
-/* Accepts the next connection. Nothing is made for it before it has sent the nonce. */
+/* Accepts the next connection. It gets no queue pairs before it has sent the nonce. */
 static ncclResult_t net_verbs_accept_tcp(struct net_verbs_listen *l, struct wait *w)
 {
 	struct net_verbs_conn *c;
@@ -480,8 +477,9 @@ static ncclResult_t net_verbs_accept_tcp(struct net_verbs_listen *l, struct wait
 	return ncclSuccess;
 }
 
-/* The first message decides whether this is our peer: a stranger (a port scanner, a client of
- * something that had this port before) is closed. ncclSuccess: it was one or the other. */
+/* Reads the first message, which shows if the connection is the peer's. Another one (a port
+ * scanner, a client of a program that used this port before) is closed. ncclSuccess: it was the
+ * peer's, or it was closed. */
 static ncclResult_t net_verbs_accept_meta(struct net_verbs_listen *l, uint32_t i, struct wait *w)
 {
 	struct net_verbs_conn *c = l->greeting[i];
@@ -514,8 +512,9 @@ static ncclResult_t net_verbs_accept_meta(struct net_verbs_listen *l, uint32_t i
 	return net_verbs_meta_check(c);
 }
 
-/* All connections that were accepted, then all that wait to be. One wait holds one socket: while
- * there is an accepted connection, the listener is looked at now and then. */
+/* Handles accepted connections, then accepts new ones. *w can hold only one socket: while there is
+ * an accepted connection, *w holds that one, and the listener is checked at each
+ * NET_VERBS_GREETING_NS. */
 static ncclResult_t net_verbs_accept_peer(struct net_verbs_listen *l, struct wait *w)
 {
 	ncclResult_t rc = ncclInProgress;
@@ -526,7 +525,7 @@ static ncclResult_t net_verbs_accept_peer(struct net_verbs_listen *l, struct wai
 		for (uint32_t i = 0; i < l->greetings && !l->half; i++) {
 			rc = net_verbs_accept_meta(l, i, &greet);
 			if (rc == ncclSuccess)
-				i = -1u; /* one less: from the start */
+				i = -1u; /* one was removed: start again */
 			else if (rc != ncclInProgress)
 				return rc;
 		}
@@ -577,7 +576,7 @@ void net_verbs_close(void *net_comm)
 	if (!c) /* never begun */
 		return;
 	if (c->state == NET_VERBS_READY)
-		net_verbs_tell_why(c);
+		net_verbs_close_notice(c);
 	net_verbs_qp_close(c);
 	if (c->fd >= 0)
 		os_close(c->fd);

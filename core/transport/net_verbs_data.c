@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data path: requests, receives, flushes, completions. The sending end's writes are in
- * net_verbs_send.c.
+ * The data path: requests, receives, flushes, completions. net_verbs_send.c has the sending end's
+ * writes.
  */
 #include <endian.h>
 #include <string.h>
 
 #include "core/transport/net_verbs_internal.h"
 
-/* ---- requests ----------------------------------------------------------------------------------
- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
-/* Receives leave one to the flushes: what came must reach its kernel, or the others may never
- * come. */
+/* Receives leave one request free for flushes. Data that has arrived must reach its kernel, or
+ * other receives may never complete. */
 struct net_request *net_verbs_request(struct net_verbs_conn *c, enum net_verbs_kind kind)
 {
 	for (uint32_t i = kind == NET_VERBS_RECV; i < NET_MAX_REQUESTS; i++) {
@@ -26,7 +25,7 @@ struct net_request *net_verbs_request(struct net_verbs_conn *c, enum net_verbs_k
 	return NULL;
 }
 
-/* Something that the request needs comes on this leg. */
+/* Returns the first leg on which the request still needs a completion. */
 static uint32_t net_verbs_leg_to_come(const struct net_verbs_conn *c, const struct net_request *r)
 {
 	uint32_t l = 0;
@@ -102,8 +101,8 @@ static void net_verbs_cts_fill(const struct net_verbs_conn *c, const struct net_
 	}
 }
 
-/* Writes the clear-to-send entries of the next receive. One write in a turn of the ring is
- * signaled: its completion frees the send queue of all before it. */
+/* Writes the clear-to-send entries of the next receive. One write per round of the ring is
+ * signaled: its completion frees the send queue of all writes before it. */
 static int net_verbs_post_cts(struct net_verbs_conn *c, const struct net_request *r,
 			      const struct net_buffer *b)
 {
@@ -126,7 +125,7 @@ static int net_verbs_post_cts(struct net_verbs_conn *c, const struct net_request
 	return ibv_post_send(c->qp[0], &wr, &bad);
 }
 
-/* Empty receives, one for each immediate of the message. */
+/* Posts empty receives, one for each immediate of the message. */
 static int net_verbs_post_recvs(struct net_verbs_conn *c, uint32_t index)
 {
 	struct ibv_recv_wr *bad, wr = {.wr_id = net_verbs_wr_id(NET_VERBS_RECV, index)};
@@ -192,9 +191,9 @@ static int net_verbs_post_flush(struct net_verbs_conn *c, uint32_t l, uint32_t r
 	return ibv_post_send(leg->flush_qp, &wr, &bad);
 }
 
-/* Reads back one byte of what came in, which pushes all that came before over the same device out
- * to GPU memory. On each leg that is the first byte that came over it: a byte of another leg may
- * still be on its way. */
+/* Reads back one byte of the received data on each leg. The read pushes all data that the device
+ * wrote before it out to GPU memory. Each leg reads the first byte that came over it, because a
+ * byte of another leg may not be in memory yet. */
 ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w)
 {
@@ -230,7 +229,8 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
-/* The size of one message is its immediate; those of several were written before theirs came. */
+/* The size of a single message is its immediate. The sizes of several were written before the last
+ * immediate arrived. */
 static void net_verbs_received(struct net_verbs_conn *c, struct net_request *r,
 			       const struct ibv_wc *wc)
 {
@@ -247,7 +247,7 @@ static void net_verbs_received(struct net_verbs_conn *c, struct net_request *r,
 		r->bytes[i] = sizes[i];
 }
 
-/* The other sends for its receive have no completions of their own. */
+/* The other sends of the receive have no completions of their own. */
 static void net_verbs_sent(struct net_request *r)
 {
 	for (uint32_t i = 1; i < r->n; i++)
@@ -265,7 +265,7 @@ static void net_verbs_completed(struct net_verbs_conn *c, uint32_t leg, const st
 		return;
 	}
 	if (c->peer_ends && kind == NET_VERBS_SEND)
-		return; /* done when the peer ended */
+		return; /* done since the peer ended */
 	ASSERT(r->used && r->left_on[leg] && r->kind == kind);
 	r->left_on[leg]--;
 	r->done = --r->left == 0;
@@ -282,9 +282,9 @@ static ncclResult_t net_verbs_leg_drain(struct net_verbs_conn *c, uint32_t l)
 	struct ibv_wc wc[4];
 	int n, most;
 
-	leg->seq = os_event_seq(leg->cq); /* before the poll: nothing in between is lost */
+	leg->seq = os_event_seq(leg->cq); /* before the poll, so that no event is missed */
 	do {
-		/* rare: one at a time, so that the CQ fills up in between */
+		/* rare: one completion per poll, so that the queue fills up */
 		bool one = OS_BUGGIFY("net.poll_one", "completions are polled one at a time");
 		most = one ? 1 : (int)ARRAY_LEN(wc);
 		n = ibv_poll_cq(leg->cq, most, wc);
@@ -297,7 +297,7 @@ static ncclResult_t net_verbs_leg_drain(struct net_verbs_conn *c, uint32_t l)
 			if (wc[i].status == IBV_WC_SUCCESS)
 				net_verbs_completed(c, l, &wc[i]);
 			else
-				(void)net_verbs_complain(c, l, &wc[i]);
+				(void)net_verbs_completion_failed(c, l, &wc[i]);
 		}
 	} while (n == most);
 	return ncclSuccess;

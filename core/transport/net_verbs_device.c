@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * HCAs: which ports there are, which of them the user wants (NCCL_IB_HCA), and their addresses.
+ * HCAs: the ports of the host, the ports that the user wants (NCCL_IB_HCA), and their properties.
  */
 #include <endian.h>
 #include <string.h>
@@ -8,10 +8,9 @@
 #include "core/base/text.h"
 #include "core/transport/net_verbs_internal.h"
 
-/* ---- NCCL_IB_HCA ------------------------------------------------------------------------------
- */
+/* ---- NCCL_IB_HCA ----------------------------------------------------------------------------- */
 
-/* Does "mlx5_0" or "mlx5_0:1" (`item`, of `n` characters) name this port? */
+/* True if "mlx5_0" or "mlx5_0:1" (`item`, of `n` characters) names this port. */
 static bool net_verbs_filter_item(const char *item, size_t n, bool exact, const char *name,
 				  int port)
 {
@@ -23,7 +22,7 @@ static bool net_verbs_filter_item(const char *item, size_t n, bool exact, const 
 	return exact ? strlen(name) == len && !memcmp(name, item, len) : !strncmp(name, item, len);
 }
 
-/* [^][=]name[:port][,name[:port]...] */
+/* True if the filter, [^][=]name[:port][,name[:port]...], allows the port. */
 static bool net_verbs_wanted(const char *filter, const char *name, int port)
 {
 	bool negate = false, exact = false, found = false, any = false;
@@ -42,17 +41,16 @@ static bool net_verbs_wanted(const char *filter, const char *name, int port)
 			found = true;
 		filter += n + (filter[n] == ',');
 	}
-	return (found || !any) != negate; /* as in NCCL: a list without names is all */
+	return (found || !any) != negate; /* as in NCCL: a list without names allows all */
 }
 
-/* ---- devices -----------------------------------------------------------------------------------
- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
-/* The vendor that soft-RoCE reports. */
+/* The vendor id that soft-RoCE reports. */
 #define NET_VERBS_VENDOR_RXE 0xffffffu
 
-/* The specification's 7 are seven. Soft-RoCE takes it for ever: no rank would learn of a dead
- * peer. */
+/* In the specification 7 means seven retries. Soft-RoCE retries without end, so no rank would learn
+ * that a peer is dead. */
 static uint8_t net_verbs_retries(const struct ibv_device_attr *attr, const char *name)
 {
 	int64_t retries = param_i64(PARAM_IB_RETRY_CNT);
@@ -61,11 +59,12 @@ static uint8_t net_verbs_retries(const struct ibv_device_attr *attr, const char 
 		return (uint8_t)retries;
 	if (!param_is_set(PARAM_IB_RETRY_CNT))
 		return 6;
-	INFO(LOG_NET, "NET/IB: %s retries for ever with NCCL_IB_RETRY_CNT=7", name);
+	INFO(LOG_NET, "NET/IB: %s retries without end with NCCL_IB_RETRY_CNT=7", name);
 	return 7;
 }
 
-/* One entry per active and wanted port; the first of a device keeps the context open. */
+/* Adds an entry for each active and wanted port. *kept: the device has an entry, so its context
+ * stays open. */
 static void net_verbs_add_ports(struct net_state *st, struct ibv_context *ctx, const char *name,
 				const struct ibv_device_attr *attr, bool *kept)
 {
@@ -124,7 +123,7 @@ static ncclResult_t net_verbs_add_device(struct net_state *st, struct ibv_device
 	return rc ? ncclSystemError : ncclSuccess;
 }
 
-/* A filter that names no port at all is more often a mistake than a wish for sockets. */
+/* A filter that matches no port is usually a mistake, and not a choice of sockets. */
 static void net_verbs_warn_unwanted(const struct net_state *st, int found)
 {
 	char names[256] = "";
@@ -139,7 +138,7 @@ static void net_verbs_warn_unwanted(const struct net_state *st, int found)
 	     param_str(PARAM_IB_HCA), found, names);
 }
 
-/* In NCCL's words, which programs look for: "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/IB". */
+/* NCCL's text, which programs look for: "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/IB". */
 static void net_verbs_log_devices(const struct net_state *st, int found)
 {
 	char text[NET_VERBS_MAX_DEVICES * 48] = "";
@@ -218,7 +217,8 @@ void net_verbs_fini(struct ncclComm *comm)
 	comm->net.state = NULL;
 }
 
-/* Megabits per second of one lane times lanes; verbs numbers (IBTA PortInfo). */
+/* Returns megabits per second: speed of a lane times lanes. The codes are those of verbs (IBTA
+ * PortInfo). */
 static uint32_t net_verbs_speed_mbps(const struct ibv_port_attr *a)
 {
 	static const struct {
@@ -249,7 +249,7 @@ ncclResult_t net_verbs_props(struct ncclComm *comm, int dev, struct net_props *p
 	p->speed_mbps = net_verbs_speed_mbps(&d->attr);
 	p->link = d->attr.link_layer;
 	p->tags = true;
-	p->gpu_memory = true; /* registration finds out for the memory at hand */
+	p->gpu_memory = true; /* registration decides for each memory */
 	return ncclSuccess;
 }
 
@@ -279,7 +279,7 @@ void net_verbs_pd_put(struct net_verbs_dev *d)
 	if (--d->pd_refs)
 		return;
 	if (ibv_dealloc_pd(d->pd))
-		WARN("NET/IB: ibv_dealloc_pd on device %s failed: something of it is in use",
+		WARN("NET/IB: ibv_dealloc_pd on device %s failed: an object of it is in use",
 		     d->name);
 	d->pd = NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When a queue pair fails. The first bad completion, or call that fails, is one WARN line that
- * names queue pair, peer and status; the flushed ones after it are its consequence and silent. The
- * other end is informed over TCP and logs the same line about its own queue pair.
+ * Failures of queue pairs. The first failed completion or call is logged as one WARN line that
+ * names queue pair, peer and status. Flushed completions after it are its consequence and not
+ * logged. The other end receives a notice over TCP and logs the same line about its own queue pair.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static const char *net_verbs_kind_name(uint32_t kind)
 	}
 }
 
-/* " of relay 3": the rank whose proxy has the end (PXN). */
+/* Writes " of relay 3" if a relay's proxy has the end (PXN). */
 static void net_verbs_by(char *out, size_t bytes, int32_t rank, int32_t by_rank)
 {
 	out[0] = '\0';
@@ -70,7 +70,7 @@ static void net_verbs_by(char *out, size_t bytes, int32_t rank, int32_t by_rank)
 		snprintf(out, bytes, " of relay %d", by_rank);
 }
 
-/* The other end of queue pair `i`. */
+/* Describes the other end of queue pair `i`. */
 static void net_verbs_peer_name(const struct net_verbs_conn *c, uint32_t i, char *out, size_t bytes)
 {
 	const struct net_verbs_meta *m = &c->theirs;
@@ -94,7 +94,7 @@ static const char *net_verbs_device_of(const struct net_verbs_conn *c, uint32_t 
 	return c->leg[net_verbs_leg_of(c, i)].dev->name;
 }
 
-/* Of queue pair `i`, or of the flush beside it, which has the number `qpn`. */
+/* Logs a line about queue pair `i`, or about the flush queue pair beside it; qpn: its number. */
 static void net_verbs_log(const struct net_verbs_conn *c, uint32_t i, uint32_t qpn,
 			  const char *text)
 {
@@ -107,7 +107,8 @@ static void net_verbs_log(const struct net_verbs_conn *c, uint32_t i, uint32_t q
 	     by, peer, text);
 }
 
-/* The queue pair of that number on a leg; that of a flush counts as the leg's first one. */
+/* Returns the index of the queue pair with that number on a leg. A flush queue pair counts as the
+ * leg's first. */
 static uint32_t net_verbs_qp_index(const struct net_verbs_conn *c, uint32_t leg, uint32_t qpn)
 {
 	for (uint32_t i = 0; i < c->nqps; i++)
@@ -118,8 +119,8 @@ static uint32_t net_verbs_qp_index(const struct net_verbs_conn *c, uint32_t leg,
 
 /* ---- notices to the other end ---------------------------------------------------------------- */
 
-/* Best effort: a message this small fits, in pieces if need be, or the connection is gone, which
- * shows enough. */
+/* Ignores errors: a message of this size fits into the socket, or the connection is gone, which the
+ * other end notices. */
 static void net_verbs_send_notice(const struct net_verbs_conn *c, const struct net_verbs_notice *n)
 {
 	size_t done = 0;
@@ -129,7 +130,7 @@ static void net_verbs_send_notice(const struct net_verbs_conn *c, const struct n
 			return;
 }
 
-/* The first failure is the one that the other connections report. */
+/* Records the communicator's first failure, which other connections report. */
 static void net_verbs_failed_by(const struct net_verbs_conn *c, const struct net_verbs_notice *n)
 {
 	struct net_state *st = net_verbs_state(c->comm);
@@ -156,7 +157,7 @@ static struct net_verbs_notice net_verbs_notice_of(const struct net_verbs_conn *
 	return n;
 }
 
-static void net_verbs_tell(struct net_verbs_conn *c, uint32_t i, uint32_t status, uint32_t what)
+static void net_verbs_report(struct net_verbs_conn *c, uint32_t i, uint32_t status, uint32_t what)
 {
 	struct net_verbs_notice n = net_verbs_notice_of(c, i, status, what);
 
@@ -179,7 +180,7 @@ void net_verbs_failure(struct ncclComm *comm, struct net_failure *f)
 	memcpy(f, &n, sizeof n);
 }
 
-void net_verbs_tell_why(struct net_verbs_conn *c)
+void net_verbs_close_notice(struct net_verbs_conn *c)
 {
 	struct net_failure f = {{0}};
 	struct net_verbs_notice n;
@@ -205,13 +206,14 @@ ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, uint32_t i, const c
 	     c->comm->rank, c->who.peer, c->who.channel, what, c->qp[i]->qp_num,
 	     net_verbs_device_of(c, i), error ? ": " : "", error ? strerror(error) : "");
 	c->failed = true;
-	net_verbs_tell(c, i, (uint32_t)error, NET_VERBS_CALL);
+	net_verbs_report(c, i, (uint32_t)error, NET_VERBS_CALL);
 	return ncclSystemError;
 }
 
-/* ---- what came in --------------------------------------------------------------------------- */
+/* ---- notices that arrive --------------------------------------------------------------------- */
 
-ncclResult_t net_verbs_complain(struct net_verbs_conn *c, uint32_t leg, const struct ibv_wc *wc)
+ncclResult_t net_verbs_completion_failed(struct net_verbs_conn *c, uint32_t leg,
+					 const struct ibv_wc *wc)
 {
 	uint32_t kind = (uint32_t)(wc->wr_id >> 32), i = net_verbs_qp_index(c, leg, wc->qp_num);
 	char text[160];
@@ -225,7 +227,7 @@ ncclResult_t net_verbs_complain(struct net_verbs_conn *c, uint32_t leg, const st
 		 net_verbs_kind_name(kind), net_verbs_status_name(wc->status), (int)wc->status,
 		 wc->vendor_err);
 	net_verbs_log(c, i, wc->qp_num, text);
-	net_verbs_tell(c, i, wc->status, kind);
+	net_verbs_report(c, i, wc->status, kind);
 	return ncclRemoteError;
 }
 
@@ -242,7 +244,7 @@ ncclResult_t net_verbs_alive(struct net_verbs_conn *c)
 	snprintf(text, sizeof text, "ended by an asynchronous event of the HCA: %s",
 		 ibv_event_type_str((enum ibv_event_type)((event & 0xffff) - 1)));
 	net_verbs_log(c, leg, c->qp[leg]->qp_num, text);
-	net_verbs_tell(c, leg, event & 0xffff, NET_VERBS_EVENT);
+	net_verbs_report(c, leg, event & 0xffff, NET_VERBS_EVENT);
 	return ncclSystemError;
 }
 
@@ -261,7 +263,7 @@ static void net_verbs_notice_text(const struct net_verbs_notice *n, char *out, s
 			 net_verbs_kind_name(n->what), net_verbs_status_name(n->status), n->status);
 }
 
-/* This end's part of the queue pair that the notice is about; nqps: it is of another connection. */
+/* Returns this end's queue pair that the notice is about; nqps: it is about another connection. */
 static uint32_t net_verbs_notice_qp(const struct net_verbs_conn *c,
 				    const struct net_verbs_notice *n)
 {
@@ -273,9 +275,9 @@ static uint32_t net_verbs_notice_qp(const struct net_verbs_conn *c,
 	return i;
 }
 
-/* The other end's notice: its queue pair failed, or another one of its communicator, so this one is
- * of no use. */
-static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
+/* Handles the other end's notice: its queue pair failed, or it closes because another connection of
+ * its communicator failed, or it ends in order. */
+static ncclResult_t net_verbs_notice_take(struct net_verbs_conn *c)
 {
 	struct net_verbs_notice *n = &c->notice;
 	char what[96], text[224];
@@ -285,7 +287,7 @@ static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
 		c->peer_ends = true;
 		c->peer_sends = n->status;
 		os_event_post(
-			os_socket_object(c->fd)); /* one more pass: sends may be done by this */
+			os_socket_object(c->fd)); /* for one more pass: sends may be done now */
 		return ncclSuccess;
 	}
 	c->failed = true;
@@ -317,7 +319,7 @@ bool net_verbs_outstanding(const struct net_verbs_conn *c)
 	return false;
 }
 
-/* Does anything in flight need the other end? A flush does not. */
+/* True if a transfer in flight needs the other end. A flush does not. */
 static bool net_verbs_needs_peer(const struct net_verbs_conn *c)
 {
 	for (int i = 0; i < NET_MAX_REQUESTS; i++)
@@ -326,8 +328,8 @@ static bool net_verbs_needs_peer(const struct net_verbs_conn *c)
 	return c->is_send;
 }
 
-/* The other end has all that it was to get: what was sent has come, whether it is acknowledged or
- * not, and its completion may never come. No send follows on the connection. */
+/* The other end has received all messages and ends. All sends have arrived, with or without
+ * acknowledgement. Their completions may never come. No send follows on the connection. */
 static void net_verbs_sends_end(struct net_verbs_conn *c)
 {
 	for (int i = 0; i < NET_MAX_REQUESTS; i++)
@@ -335,8 +337,8 @@ static void net_verbs_sends_end(struct net_verbs_conn *c)
 			c->req[i].done = c->cut = true;
 }
 
-/* Is a message on its way that the other end sent before it ended in order? It was acknowledged,
- * and its completion here may come later. */
+/* True if messages that the other end sent before it ended in order are not complete here. They
+ * were acknowledged, so their completions follow. */
 static bool net_verbs_still_comes(const struct net_verbs_conn *c)
 {
 	uint32_t left = 0;
@@ -347,7 +349,7 @@ static bool net_verbs_still_comes(const struct net_verbs_conn *c)
 	       (int32_t)(c->peer_sends - (uint32_t)c->recvs + left) > 0;
 }
 
-/* The other end closed. That is in order when everything is here, or comes. */
+/* Handles the other end's close. It is not an error if all messages have arrived or will arrive. */
 static ncclResult_t net_verbs_gone(struct net_verbs_conn *c)
 {
 	ncclResult_t rc = net_verbs_drain(c);
@@ -380,13 +382,13 @@ ncclResult_t net_verbs_send_after_end(struct net_verbs_conn *c)
 	return ncclRemoteError;
 }
 
-static ncclResult_t net_verbs_listen_notice(struct net_verbs_conn *c)
+static ncclResult_t net_verbs_notice_recv(struct net_verbs_conn *c)
 {
 	while (!c->peer_gone) {
 		size_t done = 0;
 		int rc = os_recv(c->fd, (uint8_t *)&c->notice + c->notice_bytes,
 				 sizeof c->notice - c->notice_bytes, &done);
-		ncclResult_t heard = ncclSuccess;
+		ncclResult_t taken = ncclSuccess;
 
 		if (rc == EAGAIN)
 			return ncclSuccess;
@@ -398,9 +400,9 @@ static ncclResult_t net_verbs_listen_notice(struct net_verbs_conn *c)
 		if (c->notice_bytes < sizeof c->notice)
 			continue;
 		c->notice_bytes = 0;
-		heard = net_verbs_heard(c);
-		if (heard)
-			return heard;
+		taken = net_verbs_notice_take(c);
+		if (taken)
+			return taken;
 	}
 	return ncclSuccess;
 }
@@ -408,7 +410,7 @@ static ncclResult_t net_verbs_listen_notice(struct net_verbs_conn *c)
 bool net_verbs_peer_ends(struct net_verbs_conn *c)
 {
 	if (!c->peer_ends && c->state == NET_VERBS_READY && !c->peer_gone)
-		(void)net_verbs_listen_notice(c);
+		(void)net_verbs_notice_recv(c);
 	return c->peer_ends && !c->failed;
 }
 
@@ -433,13 +435,13 @@ ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w)
 	rc = net_verbs_alive(c);
 	if (rc)
 		return rc;
-	/* Not a system call per idle pass: when something came, and now and then. */
+	/* Not a system call in each idle pass: only after an event, and at long intervals. */
 	if (!c->peer_gone && (seq != c->checked_seq || now >= c->check_at_ns)) {
 		c->checked_seq = seq;
 		c->check_at_ns = now + (busy ? NET_VERBS_CHECK_NS : NET_VERBS_CHECK_IDLE_NS);
-		rc = net_verbs_listen_notice(c);
+		rc = net_verbs_notice_recv(c);
 	}
-	/* an end that leaves when nothing is under way has come to the end of the communicator */
+	/* an end that leaves with nothing in flight has reached the end of the communicator */
 	if (!rc && (c->peer_gone || c->peer_ends) && busy)
 		rc = net_verbs_gone(c);
 	return rc;

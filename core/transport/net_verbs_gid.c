@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which of a port's GIDs is its address: NCCL_IB_GID_INDEX, or the one that fits best what
- * NCCL_IB_ADDR_FAMILY, NCCL_IB_ADDR_RANGE and NCCL_IB_ROCE_VERSION_NUM choose. Without any of them
- * that is an IPv4 address for RoCE v2.
+ * Chooses the GID that is a port's address: NCCL_IB_GID_INDEX, or the one that fits
+ * NCCL_IB_ADDR_FAMILY, NCCL_IB_ADDR_RANGE and NCCL_IB_ROCE_VERSION_NUM best. Without these
+ * variables, an IPv4 address for RoCE v2 fits best.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 
 #include "core/transport/net_verbs_internal.h"
 
-/* What an entry should be. */
+/* The properties of the best entry. */
 struct net_verbs_gid_wish {
 	bool ipv6;
 	enum ibv_gid_type type;
 	uint8_t prefix[16];
-	int prefix_bits; /* of a GID's 128; 0: any */
+	int prefix_bits; /* of 128 bits of a GID; 0: any GID */
 };
 
 static const uint8_t net_verbs_mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -39,7 +39,7 @@ static bool net_verbs_gid_in(const union ibv_gid *gid, const uint8_t *prefix, in
 	       (!rest || !((gid->raw[bytes] ^ prefix[bytes]) >> (8 - rest)));
 }
 
-/* "10.0.0.0/8" or "fd00::/16". False: it is not a subnet of the family. */
+/* Parses "10.0.0.0/8" or "fd00::/16". False: it is not a subnet of the family. */
 static bool net_verbs_range_parse(const char *text, struct net_verbs_gid_wish *wish)
 {
 	char address[64], *end;
@@ -79,8 +79,8 @@ static void net_verbs_gid_wish_read(struct net_verbs_gid_wish *wish)
 	wish->prefix_bits = 0;
 }
 
-/* Family and subnet count more than the version, that more than not being link-local: NCCL's order.
- * Of equals the first one is taken. */
+/* Family and subnet count more than the version, and the version more than an address that is not
+ * link-local. This is NCCL's order. Among equal entries the first one is taken. */
 static int net_verbs_gid_rank(const struct ibv_gid_entry *e, const struct net_verbs_gid_wish *wish)
 {
 	bool family = net_verbs_gid_is_ipv4(&e->gid) != wish->ipv6;

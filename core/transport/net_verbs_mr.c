@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Regions of messages' data. Memory of a GPU is registered in the first of these ways that works:
+ * Regions of messages' data. GPU memory is registered in the first of these ways that works:
  *
- *	dma-buf       cuMemGetHandleForAddressRange and ibv_reg_dmabuf_mr: CUDA's driver, the kernel and the
- *	              HCA have it. NCCL_DMABUF_ENABLE=0 leaves it out
- *	peer memory   ibv_reg_mr at the GPU's address, which a module of the kernel (nvidia-peermem) makes
- *	              pages of
- *	none          ncclInvalidUsage: the caller has its buffer in host memory
+ *	dma-buf       cuMemGetHandleForAddressRange and ibv_reg_dmabuf_mr, if CUDA's driver, the
+ *	              kernel and the HCA have it. NCCL_DMABUF_ENABLE=0 turns it off
+ *	peer memory   ibv_reg_mr at the GPU's address, for which a module of the kernel
+ *	              (nvidia-peermem) provides the pages
+ *	none          ncclInvalidUsage: the caller keeps its buffer in host memory
  *
- * Regions have relaxed ordering where the library knows it (NCCL_IB_PCI_RELAXED_ORDERING): writes
- * of an HCA then overtake each other on PCIe. For data that is allowed, since the receiver looks at
- * it after the completion that comes behind all of it, or, in protocol LL, at eight bytes at a time
- * that have their own flag. The ring of clear-to-send entries is polled, and is registered without
- * it (net_verbs_qp.c).
+ * Regions have relaxed ordering if the library has it (NCCL_IB_PCI_RELAXED_ORDERING): writes of an
+ * HCA may then overtake each other on PCIe. This is allowed for data. The receiver reads data after
+ * the completion that follows all of it. In protocol LL it reads eight bytes at a time, which
+ * contain their own flag. The ring of clear-to-send entries is polled, and is registered without
+ * relaxed ordering (net_verbs_qp.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +20,8 @@
 #include "core/mem/mem.h"
 #include "core/transport/net_verbs_internal.h"
 
-/* Regions are registered under offsets, not under their addresses: what crosses the wire is then
- * the same in every run. HCAs need the offset within the page kept. */
+/* Regions are registered under offsets instead of addresses, so that the bytes on the wire are the
+ * same in every run. HCAs need the offset within the page to be kept. */
 static uint64_t net_verbs_page_offset(const void *data)
 {
 	return (uintptr_t)data % NET_VERBS_PAGE;
@@ -44,7 +44,7 @@ static int net_verbs_mr_access(const struct net_verbs_dev *d)
 	       (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
 }
 
-/* A library that knows no optional rights has no function that takes them. */
+/* A library without optional access rights has no function that accepts them. */
 static bool net_verbs_mr_without_relaxed(struct net_verbs_dev *d, int error)
 {
 	if (error != ENOSYS || !(net_verbs_mr_access(d) & IBV_ACCESS_RELAXED_ORDERING) ||
@@ -58,13 +58,13 @@ static bool net_verbs_mr_without_relaxed(struct net_verbs_dev *d, int error)
 
 /* ---- ways ----------------------------------------------------------------------------------- */
 
-/* Error of the HCA's driver or its library: none of its regions can be made this way. */
+/* True if the error shows that the HCA's driver or library cannot register any dma-buf. */
 static bool net_verbs_no_dmabuf(int error)
 {
 	return error == EOPNOTSUPP || error == EPROTONOSUPPORT || error == ENOSYS;
 }
 
-/* NULL: not as a dma-buf. */
+/* NULL: not possible as a dma-buf. */
 static struct ibv_mr *net_verbs_mr_dmabuf(struct net_verbs_dev *d, void *data, size_t bytes)
 {
 	struct ibv_mr *mr;
@@ -86,7 +86,7 @@ static struct ibv_mr *net_verbs_mr_dmabuf(struct net_verbs_dev *d, void *data, s
 	return NULL;
 }
 
-/* By address. NULL: *error. */
+/* Registers memory by address. NULL: failed with *error. */
 static struct ibv_mr *net_verbs_mr_address(struct net_verbs_dev *d, void *data, size_t bytes,
 					   int *error)
 {
@@ -96,7 +96,7 @@ static struct ibv_mr *net_verbs_mr_address(struct net_verbs_dev *d, void *data, 
 	do {
 		const int access = net_verbs_mr_access(d);
 
-		/* in parentheses: the function that every library has, not the header's macro */
+		/* in parentheses: the library's function, not the header's macro */
 		mr = access & IBV_ACCESS_RELAXED_ORDERING
 			     ? ibv_reg_mr_iova2(d->pd, data, bytes, iova, (unsigned)access)
 			     : (ibv_reg_mr_iova)(d->pd, data, bytes, iova, access);
@@ -105,15 +105,17 @@ static struct ibv_mr *net_verbs_mr_address(struct net_verbs_dev *d, void *data, 
 	return mr;
 }
 
-/* Without a peer-memory module, or where a GPU gives HCAs no access, the kernel finds no pages at
- * the address. Other errors, such as a limit of locked memory, would come for host memory too. */
+/* True if the kernel found no pages at the address: there is no peer-memory module, or the GPU
+ * gives HCAs no access. Other errors, such as a limit of locked memory, would occur for host memory
+ * too. */
 static bool net_verbs_no_gpu_access(enum net_memory where, int error)
 {
 	return where != NET_HOST &&
 	       (error == EFAULT || error == ENODEV || error == EINVAL || error == EOPNOTSUPP);
 }
 
-/* Locked memory, or regions: the device reports how many it has. */
+/* Explains ENOMEM: too little locked memory, or no region left. The device reports how many it
+ * has. */
 static void net_verbs_mr_no_memory(const struct net_verbs_dev *d, char *text, size_t bytes)
 {
 	struct ibv_device_attr attr;
@@ -138,18 +140,18 @@ static ncclResult_t net_verbs_mr_failed(const struct net_verbs_conn *c,
 					enum net_memory where, int error)
 {
 	char text[96], advice[224] = "";
-	const char *said = strerror_r(error, text, sizeof text);
+	const char *reason = strerror_r(error, text, sizeof text);
 
 	if (error == ENOMEM)
 		net_verbs_mr_no_memory(d, advice, sizeof advice);
 	if (net_verbs_no_gpu_access(where, error)) {
 		INFO(LOG_INIT | LOG_NET,
 		     "NET/IB: rank %d: device %s cannot register memory of the GPU: %s",
-		     c->comm->rank, d->name, said);
+		     c->comm->rank, d->name, reason);
 		return ncclInvalidUsage;
 	}
 	WARN("NET/IB: rank %d: ibv_reg_mr of %zu bytes of %s memory on device %s failed: %s%s%s",
-	     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", d->name, said, advice,
+	     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", d->name, reason, advice,
 	     net_verbs_mr_advice(error));
 	return ncclSystemError;
 }
@@ -172,7 +174,7 @@ static ncclResult_t net_verbs_mr_make(const struct net_verbs_conn *c, struct net
 
 /* ---- the calls ------------------------------------------------------------------------------ */
 
-/* The first error, 0: none; those of the region that are there. */
+/* Deregisters the existing parts of the region. Returns the first error; 0: none. */
 static int net_verbs_region_free(const struct net_verbs_conn *c, struct net_verbs_region *r)
 {
 	int first = 0;

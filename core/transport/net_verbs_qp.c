@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs: made, taken from RESET to RTS with NCCL's values, closed.
+ * Queue pairs: created, taken from RESET to RTS with NCCL's values, destroyed.
  */
 #include <string.h>
 
@@ -61,7 +61,7 @@ static int net_verbs_qp_rtr_to_rts(const struct net_verbs_leg *leg, struct ibv_q
 		.qp_state = IBV_QPS_RTS,
 		.timeout = (uint8_t)param_i64(PARAM_IB_TIMEOUT),
 		.retry_cnt = leg->dev->retries,
-		.rnr_retry = 7, /* for ever */
+		.rnr_retry = 7, /* retry without end */
 		.sq_psn = 0,
 		.max_rd_atomic = 1,
 	};
@@ -71,7 +71,7 @@ static int net_verbs_qp_rtr_to_rts(const struct net_verbs_leg *leg, struct ibv_q
 				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* qp->state follows what succeeded: a second try goes on where the first ended. */
+/* qp->state is the last state that was reached, so a second call continues there. */
 static int net_verbs_qp_connect(struct net_verbs_conn *c, uint32_t i)
 {
 	const struct net_verbs_leg *leg = &c->leg[net_verbs_leg_of(c, i)];
@@ -153,7 +153,8 @@ static ncclResult_t net_verbs_ring_register(const struct net_verbs_conn *c,
 	return ncclSystemError;
 }
 
-/* Where the other end writes: clear-to-send entries, or sizes of the messages of a receive. */
+/* Makes the memory that the other end writes: clear-to-send entries, or sizes of the messages of a
+ * receive. */
 static ncclResult_t net_verbs_ring_make(struct net_verbs_conn *c)
 {
 	const size_t bytes = net_verbs_ring_bytes(c), align = NET_VERBS_PAGE;
@@ -191,15 +192,15 @@ static void net_verbs_meta_fill(struct net_verbs_conn *c)
 		m->qpn[i] = c->qp[i]->qp_num;
 	m->rank = c->who.rank;
 	m->by_rank = c->comm->rank;
-	m->ring_addr = 0; /* as registered */
+	m->ring_addr = 0; /* registered at this address */
 	m->ring_entries = NET_VERBS_RING;
 	m->ndevs = c->nlegs;
 	for (uint32_t i = 0; i < c->nlegs; i++)
 		net_verbs_meta_dev_fill(&c->leg[i], &m->dev[i]);
 }
 
-/* Writes that one request may need on a queue pair: its data, and the immediate by itself, with
- * adaptive routing or behind the sizes of several messages. */
+/* Writes that a request may need on a queue pair: its data, and a separate immediate, either for
+ * adaptive routing or with the sizes of several messages. */
 static uint32_t net_verbs_pieces(const struct net_verbs_leg *leg)
 {
 	size_t most = net_verbs_message_max(leg->dev), step = 0;
@@ -209,8 +210,8 @@ static uint32_t net_verbs_pieces(const struct net_verbs_leg *leg)
 	return (uint32_t)DIV_UP(step, most) + 1;
 }
 
-/* Work requests that a queue pair may have. Sending: the writes of every request. Receiving: an
- * empty receive for every request, and on the first one the clear-to-send writes. */
+/* Capacity of the send queue. Sending end: the writes of every request. Receiving end:
+ * clear-to-send writes, on the first queue pair. */
 static uint32_t net_verbs_depth(const struct net_verbs_conn *c, uint32_t i)
 {
 	if (c->is_send)
@@ -218,8 +219,8 @@ static uint32_t net_verbs_depth(const struct net_verbs_conn *c, uint32_t i)
 	return i ? 0 : NET_VERBS_CTS_DEPTH;
 }
 
-/* A queue pair that fails completes them all, those that are not signaled included; and a flush for
- * each request. */
+/* If a queue pair fails, all its requests complete, including those that are not signaled. A
+ * receiving end also has a flush for each request. */
 static ncclResult_t net_verbs_cq_make(struct net_verbs_conn *c, uint32_t l)
 {
 	struct net_verbs_leg *leg = &c->leg[l];
@@ -236,8 +237,8 @@ static ncclResult_t net_verbs_cq_make(struct net_verbs_conn *c, uint32_t l)
 	return ncclSystemError;
 }
 
-/* The first queue pair of a receiving end writes clear-to-send entries. An HCA that has no room in
- * a request for those of several buffers has receives of one. */
+/* Creates the first queue pair of a receiving end, which writes clear-to-send entries. If the HCA
+ * has no room for the entries of several buffers in a request, receives have one buffer. */
 static struct ibv_qp *net_verbs_qp_of_entries(struct net_verbs_conn *c, uint32_t send,
 					      uint32_t recv)
 {
@@ -306,7 +307,7 @@ ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
 
 /* ---- flushes -------------------------------------------------------------------------------- */
 
-/* A queue pair connected to itself. */
+/* A flush queue pair is connected to itself. */
 static ncclResult_t net_verbs_flush_make_one(struct net_verbs_conn *c, uint32_t l)
 {
 	struct net_verbs_leg *leg = &c->leg[l];
@@ -362,7 +363,7 @@ static void net_verbs_qp_destroy(const struct net_verbs_leg *leg, struct ibv_qp 
 	*qp = NULL;
 }
 
-/* After it the HCAs touch no memory for this connection. */
+/* After the call the HCAs use no memory of this connection. */
 void net_verbs_qp_stop(struct net_verbs_conn *c)
 {
 	net_verbs_unwatch(c);
@@ -397,7 +398,7 @@ static void net_verbs_leg_close(struct net_verbs_leg *leg)
 	net_verbs_pd_put(leg->dev);
 }
 
-/* Undoes as much of net_verbs_qp_make and net_verbs_flush_make as was done. */
+/* Undoes a complete or partial net_verbs_qp_make and net_verbs_flush_make. */
 void net_verbs_qp_close(struct net_verbs_conn *c)
 {
 	net_verbs_qp_stop(c);

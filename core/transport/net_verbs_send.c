@@ -3,20 +3,19 @@
  * The sending end: finds the receive that its messages are for, and writes them.
  *
  *	clear-to-send entries   the receive's buffers, by tag     all its sends are here
- *	   of the next turn   ----------------------------->  gather  ------------------> writes
+ *	   with the next turn ----------------------------->  gather  ------------------> writes
  *
- * The writes of a receive with one buffer: the data, whose last write has the immediate, which is
- * the size. With several: the data of each, then a write with the immediate, of their sizes into
- * the receiver's ring of them. What is split, and what goes over a merged NIC, goes so over each
- * queue pair, with an immediate on each.
+ * A receive with one buffer: the data is written, and its last write has the immediate, the size. A
+ * receive with several buffers: the data of each is written, then one write with the immediate puts
+ * their sizes into the receiver's ring of sizes. If messages are split, or go over a merged NIC,
+ * this is done on each queue pair, with an immediate on each.
  */
 #include <endian.h>
 #include <string.h>
 
 #include "core/transport/net_verbs_internal.h"
 
-/* ---- the receive that is next
- * ----------------------------------------------------------------- */
+/* ---- the next receive ------------------------------------------------------------------------ */
 
 static bool net_verbs_entry_is_there(const struct net_verbs_conn *c,
 				     const struct net_verbs_cts *entry, struct wait *w)
@@ -41,8 +40,8 @@ static bool net_verbs_entry_is_there(const struct net_verbs_conn *c,
 	return false;
 }
 
-/* The entries of the next receive. They land in order, each as a whole; the first has their
- * number. */
+/* Reads the entries of the next receive. They arrive in order, each as a whole. The first one has
+ * their number. */
 static bool net_verbs_cleared(struct net_verbs_conn *c, struct wait *w)
 {
 	const struct net_verbs_cts *entry =
@@ -63,7 +62,8 @@ static bool net_verbs_cleared(struct net_verbs_conn *c, struct wait *w)
 	return true;
 }
 
-/* The buffer for messages of that tag; n: the receive has none, or its message is here. */
+/* Returns the buffer for messages with that tag; n: the receive has no such buffer, or its message
+ * is here. */
 static uint32_t net_verbs_gather_find(const struct net_verbs_gather *g, uint32_t tag)
 {
 	uint32_t i = 0;
@@ -73,7 +73,7 @@ static uint32_t net_verbs_gather_find(const struct net_verbs_gather *g, uint32_t
 	return i;
 }
 
-/* For the receive before the one that this send is for: its other sends, of this end. */
+/* Waits until this end has all sends for an earlier receive. */
 static ncclResult_t net_verbs_wait_turn(struct net_verbs_conn *c, struct wait *w)
 {
 	OS_PROBE("net.send_behind_another",
@@ -97,15 +97,15 @@ struct net_verbs_piece {
 	const uint8_t *data;
 	size_t bytes;
 	uint64_t remote_addr;
-	bool last; /* of its message: it carries the size of the whole */
+	bool last; /* last of the message: it carries the message's size */
 };
 
-/* A send as its writes see it. */
+/* The message of a send, and its receive's entry. */
 struct net_verbs_write {
 	uint32_t qp;
 	const struct net_buffer *from;
 	const struct net_verbs_cts *cts;
-	uint32_t request; /* the number of the first of the receive's */
+	uint32_t request; /* number of the first request of the receive */
 	bool alone;       /* the receive has one buffer: the last write has the immediate */
 };
 
@@ -133,9 +133,9 @@ static int net_verbs_post_piece(const struct net_verbs_conn *c, const struct net
 	return ibv_post_send(c->qp[m->qp], &wr, &bad);
 }
 
-/* One queue pair's part of a message, in several writes when it is longer than the port takes: the
- * last one completes them all. With adaptive routing the packets of a long write overtake each
- * other, and the immediate goes by itself behind them. */
+/* Posts a queue pair's part of a message, in several writes if it is longer than the port allows.
+ * The completion of the last one completes them all. With adaptive routing the packets of a long
+ * write may overtake each other, so the immediate is a separate write after them. */
 static int net_verbs_post_part(const struct net_verbs_conn *c, const struct net_verbs_write *m,
 			       size_t at, size_t bytes)
 {
@@ -159,8 +159,8 @@ static int net_verbs_post_part(const struct net_verbs_conn *c, const struct net_
 	return rc;
 }
 
-/* Part k of a message, of equal ones. All queue pairs that share it take part, also those for which
- * nothing is left. */
+/* Posts part k of a message. Parts have equal size, except the last ones. Queue pairs
+ * with nothing left to send post an empty part. */
 static int net_verbs_post_share(const struct net_verbs_conn *c, uint32_t k,
 				const struct net_verbs_write *m)
 {
@@ -170,8 +170,8 @@ static int net_verbs_post_share(const struct net_verbs_conn *c, uint32_t k,
 	return net_verbs_post_part(c, m, at, MIN_OF(each, bytes - at));
 }
 
-/* Behind the data of several messages, on the queue pair `i` of part k: their sizes, with the first
- * part, and the immediate. */
+/* Posts the write after the data of several messages, on queue pair `i` of part k: their sizes
+ * (part 0 only) and the immediate. */
 static int net_verbs_post_sizes(const struct net_verbs_conn *c, uint32_t k, uint32_t i,
 				uint32_t request)
 {
@@ -196,7 +196,7 @@ static int net_verbs_post_sizes(const struct net_verbs_conn *c, uint32_t k, uint
 	return ibv_post_send(c->qp[i], &wr, &bad);
 }
 
-/* All messages of the receive that is next. */
+/* Posts all messages of the next receive. */
 static int net_verbs_post_all(struct net_verbs_conn *c, uint32_t request)
 {
 	struct net_verbs_gather *g = &c->gather;
@@ -220,7 +220,7 @@ static int net_verbs_post_all(struct net_verbs_conn *c, uint32_t request)
 
 /* ---- the call ------------------------------------------------------------------------------- */
 
-/* The requests of a receive's sends complete with the first one. */
+/* The requests of a receive's sends complete together with the first one. */
 static ncclResult_t net_verbs_send_all(struct net_verbs_conn *c)
 {
 	struct net_verbs_gather *g = &c->gather;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * p2p: two GPUs of one host that reach each other's memory. The sending kernel writes data and tail
- * into the receiver's memory, the receiving kernel writes head into the sender's; no host code runs
- * in between.
+ * p2p: two GPUs of one host that access each other's memory. The sending kernel writes data and
+ * tail into the receiver's memory, the receiving kernel writes head into the sender's. No host code
+ * runs in between.
  *
- * The p2p connections that a rank makes together live in one device allocation, a pool: a 512-byte
- * control block per connection end (dev_recv_mem of a receiving one, dev_send_mem of a sending
- * one), then the buffers of the receiving ones: all of LL, whose lines begin with old flags, then
- * all of SIMPLE. A peer in another process opens the pool once, through CUDA IPC or, with
- * NCCL_CUMEM_ENABLE=1, by a descriptor (letters.h), however many connections it has there. A peer
- * in the same process uses the pool's own addresses, since CUDA IPC cannot be opened where it was
- * exported, and holds a reference: the last user frees the pool, so that a rank may leave while its
+ * The p2p connections that a rank makes together share one device allocation, a pool. It has a
+ * 512-byte control block per connection end: dev_recv_mem of a receiving end, dev_send_mem of a
+ * sending end. The buffers of the receiving ends follow: all of LL, all of LL128, then all of
+ * SIMPLE. Lines of LL and LL128 begin with an old flag.
+ *
+ * A peer in another process opens the pool once, for any number of connections. It uses CUDA IPC
+ * or, with NCCL_CUMEM_ENABLE=1, a descriptor (letters.h). A peer in the same process uses the
+ * pool's own addresses, because the process that exported memory cannot open it with CUDA IPC. It
+ * holds a reference, and the last user frees the pool. A rank may therefore leave while its
  * neighbour's kernel still writes.
  */
 #include <stdio.h>
@@ -26,16 +28,16 @@
 #include "core/transport/p2p_internal.h"
 
 #define P2P_INFO_MAGIC    0xd0de2006u
-#define P2P_CUMEM_MAGIC   0xd0de2007u /* the pool is of cuMem, whose descriptor comes by itself */
+#define P2P_CUMEM_MAGIC   0xd0de2007u /* a pool of cuMem; a letter brings its descriptor */
 #define P2P_CONTROL_BYTES 512u
 #define P2P_POOL_ALIGN    (2u << 20)
 
-/* What a connection's end sends the other; crosses the wire. */
+/* Wire format: description of a connection's end. */
 struct p2p_info {
 	uint32_t magic;
 	int32_t rank, channel;
 	uint16_t is_send, index;
-	uint32_t pool; /* its number */
+	uint32_t pool; /* number of the pool */
 	uint32_t pad0;
 	uint64_t pool_bytes;
 	uint64_t control; /* offsets in the pool */
@@ -58,8 +60,8 @@ static bool p2p_can_connect(const struct ncclComm *comm, int32_t from, int32_t t
 
 /* ---- the pool ------------------------------------------------------------------------------- */
 
-/* Control blocks and lines before the first step: head or tail, the first word of each control
- * block, is that step. */
+/* Fills control blocks and lines with the state before the first step. The first word of each
+ * control block, head or tail, is the number of that step. */
 static void p2p_image_fill(const struct p2p_pool *pool, uint8_t *image)
 {
 	uint64_t first = transport_first_step();
@@ -94,7 +96,7 @@ static ncclResult_t p2p_image_copy(struct ncclComm *comm, const struct p2p_pool 
 	return rc;
 }
 
-/* Control blocks and lines; no end has its place yet. */
+/* Initialises control blocks and lines, before any end has its place in the pool. */
 static ncclResult_t p2p_pool_init(struct ncclComm *comm, const struct p2p_pool *pool)
 {
 	ncclResult_t rc;
@@ -137,8 +139,8 @@ static ncclResult_t p2p_state_make(struct ncclComm *comm)
 	return ncclSuccess;
 }
 
-/* Adds a pool for so many ends; `bytes` of buffers, by protocol. Neighbours learn of it only
- * through the connections in it. What is half made, p2p_state_close releases. */
+/* Adds a pool for `ends` ends, with bytes[] of buffers by protocol. Neighbours learn of the pool
+ * only through the connections in it. After a failure p2p_state_close releases it. */
 static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 				  const uint64_t bytes[DEV_PROTO_COUNT])
 {
@@ -167,10 +169,10 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 
 /* ---- buffers -------------------------------------------------------------------------------- */
 
-/* Do messages in SIMPLE, or the results that a ring carries, go straight into the receiver's buffer
- * (core/device/prims_put.h, prims_result.h)? Between ranks of one process, which have one
- * environment, so both ends give one answer. CUDA's peer access makes the addresses of cudaMalloc
- * valid on both GPUs; words that both add to need NVLink. */
+/* True if the sender writes messages in SIMPLE, or results of a ring, straight into the receiver's
+ * buffer (core/device/prims_put.h, prims_result.h). The ranks must be in one process: they then
+ * have one environment, so both ends compute the same answer. Peer access makes addresses of
+ * cudaMalloc valid on both GPUs. NVLink is required because both GPUs add to the same words. */
 static bool p2p_puts(const struct conn *c)
 {
 	return (c->index == CONN_PAIR || c->index == CONN_COLLECTIVE) &&
@@ -178,8 +180,8 @@ static bool p2p_puts(const struct conn *c)
 	       transport_pair_has_nvlink(c->comm, c->peer) && !param_bool(PARAM_P2P_DIRECT_DISABLE);
 }
 
-/* Bytes of a connection's buffer, of steps of so many bytes. A ring needs slots for what is not a
- * result. */
+/* Returns the bytes of a connection's buffer with steps of `step_bytes`. A connection for messages
+ * that are put needs no slots; a ring needs them for chunks that are not results. */
 static uint64_t p2p_bytes_of(const struct conn *c, enum dev_proto proto, uint32_t step_bytes)
 {
 	const bool none = proto == DEV_SIMPLE && c->index == CONN_PAIR && p2p_puts(c);
@@ -212,7 +214,7 @@ static ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns
 
 /* ---- set up and connect --------------------------------------------------------------------- */
 
-/* The end's place in the rank's newest pool. */
+/* Gives the end its place in the rank's newest pool. */
 static void p2p_place(const struct conn *c, struct p2p_info *info)
 {
 	struct p2p_pool *pool = c->comm->p2p->pools;
@@ -230,7 +232,8 @@ static void p2p_place(const struct conn *c, struct p2p_info *info)
 	}
 }
 
-/* A line of 128 bytes arrives whole over NVLink, a GPU between the two included. */
+/* True if a line of 128 bytes arrives whole: the path is NVLink, directly or through one other
+ * GPU. */
 static bool p2p_whole_lines(const struct conn *c)
 {
 	const struct ncclComm *comm = c->comm;
@@ -250,7 +253,7 @@ ncclResult_t transport_memory_lend(struct ncclComm *comm, int32_t peer, cudaIpcM
 	return mem_export(handle, mem, what);
 }
 
-/* What a neighbour in another process opens the pool by. */
+/* Fills in the data with which a neighbour in another process opens the pool. */
 static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
 {
 	struct p2p_state *st = c->comm->p2p;
@@ -265,7 +268,8 @@ static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
 				     "p2p connection memory");
 }
 
-/* One end in this rank's pool; conn->dev gets what is local, the peer's half comes at connect. */
+/* Sets the fields of conn->dev for memory of this rank; p2p_connect sets those for the peer's
+ * memory. */
 static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 {
 	struct p2p_info info = {.magic = P2P_INFO_MAGIC};
@@ -296,8 +300,8 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 	return rc;
 }
 
-/* Has a communicator of this process enabled access from `comm`'s device to that one? CUDA keeps no
- * answer, and calls it an error to enable the access again. */
+/* True if a communicator of this process has enabled access from comm's device to `cuda_dev`. CUDA
+ * has no query for this, and enabling access again is an error. */
 static bool p2p_peer_is_enabled(const struct ncclComm *comm, int32_t cuda_dev)
 {
 	struct registry_node *first = registry_lock();
@@ -313,7 +317,7 @@ static bool p2p_peer_is_enabled(const struct ncclComm *comm, int32_t cuda_dev)
 	return enabled;
 }
 
-/* Two tasks may do this at the same time, and so may the program. */
+/* Other tasks or the program may do this at the same time. */
 static ncclResult_t p2p_peer_enable(struct ncclComm *comm, int32_t cuda_dev)
 {
 	struct registry_node *first;
@@ -349,8 +353,8 @@ static struct p2p_pool *p2p_pool_find(const struct p2p_state *st, uint32_t numbe
 	return pool;
 }
 
-/* The pool of another rank of this process and communicator, which sent its number; with a
- * reference for the caller. */
+/* Finds a pool of another rank of this process and communicator by its number, and adds a reference
+ * to it. */
 static struct p2p_pool *p2p_pool_of_rank(const struct ncclComm *comm, int32_t rank, uint32_t number)
 {
 	struct p2p_pool *pool = NULL;
@@ -396,14 +400,14 @@ ncclResult_t transport_memory_open(struct ncclComm *comm, int32_t peer, cudaIpcM
 		os_free(im);
 		return rc;
 	}
-	im->peer = -1; /* no pool */
+	im->peer = -1; /* not a pool */
 	im->next = comm->p2p->imports;
 	comm->p2p->imports = im;
 	*mem = im->mem;
 	return ncclSuccess;
 }
 
-/* The pool of a rank of this process, which this rank's GPU may use from now on. */
+/* Gives this rank's GPU access to the pool of a rank of this process. */
 static ncclResult_t p2p_import_allow(struct ncclComm *comm, const struct p2p_pool *pool)
 {
 	return pool->cumem ? cumem_allow(pool->mem, pool->bytes, comm->cuda_dev,
@@ -438,7 +442,7 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 	return p2p_import_open(c->comm, c->peer, info->handle, &im->mem);
 }
 
-/* One that was not made. */
+/* Frees an import that failed. */
 static void p2p_import_drop(struct p2p_import *im)
 {
 	if (im->pool)
@@ -446,7 +450,7 @@ static void p2p_import_drop(struct p2p_import *im)
 	os_free(im);
 }
 
-/* The neighbour's pool, opened at the first of its connections. */
+/* Returns the address of the neighbour's pool, which the first of its connections opens. */
 static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, uint8_t **mem,
 				   struct wait *w)
 {
@@ -478,7 +482,7 @@ static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, 
 	return ncclSuccess;
 }
 
-/* Do the buffers of the peer's receiving end lie in its pool? A sending end has none. */
+/* True if the buffers of the peer's receiving end lie in its pool. A sending end has no buffers. */
 static bool p2p_buffers_fit(const struct conn *c, const struct p2p_info *info)
 {
 	for (int p = 0; p < DEV_PROTO_COUNT && !info->is_send; p++) {
@@ -505,7 +509,7 @@ static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *
 	return transport_steps_check(c, info->step_bytes);
 }
 
-/* A neighbour in another process gets the descriptor of the newest pool, once. */
+/* Posts the descriptor of the newest pool to a neighbour in another process, once. */
 static ncclResult_t p2p_give(struct ncclComm *comm, int32_t peer)
 {
 	struct p2p_pool *pool = comm->p2p->pools;
@@ -547,7 +551,7 @@ static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *their
 
 /* ---- teardown ------------------------------------------------------------------------------- */
 
-/* Nothing is the connection's own: pool and imports go with p2p_state_close. */
+/* A connection owns no memory: p2p_state_close frees pools and imports. */
 static void p2p_close(struct conn *c)
 {
 	c->transport = NULL;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of p2p: a rank closes what it opened of others, waits until the others have closed what
- * they opened of it, and frees its pools.
+ * Teardown of p2p: a rank closes the memory of others that it opened, waits until the others have
+ * closed its own memory, and frees its pools.
  */
 #include "core/base/log.h"
 #include "core/mem/cumem.h"
 #include "core/mem/mem.h"
 #include "core/transport/p2p_internal.h"
 
-/* How long to wait for importers at the end. */
+/* Longest wait for importers at the end. */
 #define P2P_CLOSE_NS         10000000000ull
 #define P2P_CLOSE_ABORTED_NS 1000000000ull
 
@@ -36,7 +36,7 @@ ncclResult_t transport_memory_shut(struct ncclComm *comm, void *mem)
 	return mem_import_close(mem, "another rank's registered memory");
 }
 
-/* Before pools of cuMem are unmapped. */
+/* Required before memory of cuMem is unmapped. */
 static void p2p_kernels_wait(struct ncclComm *comm)
 {
 	bool cumem = false;
@@ -69,11 +69,12 @@ void p2p_imports_close(struct ncclComm *comm)
 	}
 }
 
-/* CUDA leaves it undefined to free memory that was exported through IPC before the importers closed
- * it; memory of cuMem lasts by itself. A rank leaves the bootstrap when it has closed what it
- * imported, and is seen to have left even when it died. Each importer has acknowledged its
- * connection (connect.c); without one there is no import. All leave at about the same time, since
- * ranks end or abort together; one that does not is not waited for for ever. */
+/* Importers must close memory that was exported through CUDA IPC before its owner frees it;
+ * otherwise CUDA leaves the result undefined. Memory of cuMem lasts by itself. A rank leaves the
+ * bootstrap when it has closed its imports, and its death counts as leaving. Each importer has
+ * acknowledged its connection (connect.c); without acknowledgement there is no import. All ranks
+ * leave at about the same time, because they end or abort together. The wait has a limit, in case
+ * one does not. */
 static void p2p_importers_wait(struct ncclComm *comm)
 {
 	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
@@ -93,7 +94,7 @@ static void p2p_importers_wait(struct ncclComm *comm)
 	}
 }
 
-/* No other rank finds them from here on. */
+/* Removes the pools from the registry, so that no other rank finds them. */
 static struct p2p_pool *p2p_pools_take(struct p2p_state *st)
 {
 	struct registry_node *first = registry_lock();
@@ -126,7 +127,7 @@ void p2p_state_close(struct ncclComm *comm)
 		p2p_importers_wait(comm);
 		p2p_pools_unref(p2p_pools_take(st));
 	}
-	first = registry_lock(); /* other communicators look at `peer` */
+	first = registry_lock(); /* other communicators read `peer` */
 	comm->p2p = NULL;
 	registry_unlock(first);
 	os_free(st);

@@ -11,7 +11,7 @@ bool registered_peer_is_of_use(const struct ncclComm *comm, int32_t peer)
 	       transport_pair_has_nvlink(comm, peer);
 }
 
-/* Why registrations have no effect; NULL: they may have. */
+/* The reason why registrations have no effect; NULL: they may have an effect. */
 static const char *registered_why_not(const struct ncclComm *comm)
 {
 	if (!param_bool(PARAM_LOCAL_REGISTER))
@@ -21,7 +21,7 @@ static const char *registered_why_not(const struct ncclComm *comm)
 	for (int32_t i = 0; i < comm->local_ranks; i++)
 		if (registered_peer_is_of_use(comm, comm->local_to_rank[i]))
 			return NULL;
-	return "NVLink joins its GPU with no other process' one";
+	return "NVLink joins its GPU with no GPU of another process";
 }
 
 static ncclResult_t registered_make(struct ncclComm *comm)
@@ -43,7 +43,7 @@ static ncclResult_t registered_make(struct ncclComm *comm)
 	return ncclSuccess;
 }
 
-/* A range that was registered before. */
+/* Returns the range with this address and size; NULL: it is not registered. */
 static struct registered_range *registered_range_of(const struct registered *reg, const uint8_t *at,
 						    size_t bytes)
 {
@@ -121,8 +121,8 @@ ncclResult_t transport_deregister(struct ncclComm *comm, const void *handle)
 	while (at && *at && *at != handle)
 		at = &(*at)->next;
 	if (!at || !*at) {
-		WARN("ncclCommDeregister: handle %p is none of this communicator: expected one "
-		     "that ncclCommRegister gave for it, once for each call",
+		WARN("ncclCommDeregister: handle %p is not a registration of this communicator: "
+		     "expected a handle that ncclCommRegister returned for it",
 		     handle);
 		return ncclInvalidArgument;
 	}
@@ -138,9 +138,9 @@ ncclResult_t transport_deregister(struct ncclComm *comm, const void *handle)
 	return rc;
 }
 
-/* ---- the use -------------------------------------------------------------------------------- */
+/* ---- use by plans ---------------------------------------------------------------------------- */
 
-/* The memory of a range that has all of the buffer; NULL: none has. */
+/* Returns the memory of a range that contains the buffer; NULL: no such range. */
 static struct user_memory *registered_memory_of(const struct registered *reg, const void *buffer,
 						size_t bytes)
 {
@@ -175,7 +175,7 @@ uint64_t transport_registered_at(const struct ncclComm *comm, const struct regis
 	memory = comm->registered ? registered_memory_of(comm->registered, r->buffer, r->bytes)
 				  : NULL;
 	e = memory ? registered_export_of(comm, r->peer, memory) : NULL;
-	if (!e || e->state == REGISTERED_ASKED)
+	if (!e || e->state == REGISTERED_POSTED)
 		return 0;
 	*of = e;
 	return e->theirs + (uint64_t)((uint8_t *)r->buffer - user_memory_base(memory));
@@ -194,8 +194,8 @@ ncclResult_t transport_registered_release(struct ncclComm *comm, struct register
 	if (--e->graphs || registered_memory_is_used(comm->registered, e->memory))
 		return ncclSuccess;
 	INFO(LOG_REG,
-	     "rank %d: a buffer that is not registered any longer is in no CUDA graph: rank %d is "
-	     "to close it",
+	     "rank %d: no registration and no CUDA graph uses a buffer any longer: rank %d "
+	     "must close it",
 	     comm->rank, e->peer);
 	return registered_close(comm, e->memory);
 }
@@ -218,7 +218,7 @@ struct registered_results transport_registered_results(const struct ncclComm *co
 					   .takes = op_count >= p->takes_from};
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- teardown -------------------------------------------------------------------------------- */
 
 static uint32_t registered_ranges_end(struct registered *reg)
 {
@@ -235,7 +235,7 @@ static uint32_t registered_ranges_end(struct registered *reg)
 	return n;
 }
 
-/* Memory of imports is closed with all that p2p has open. */
+/* p2p_imports_close closes the memory of imports. */
 void transport_registered_end(struct ncclComm *comm)
 {
 	struct registered *reg = comm->registered;

@@ -1,43 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered buffers (ncclCommRegister), and their use between two processes of a host whose GPUs
- * NVLink joins: a message in SIMPLE goes straight into the receiver's buffer
- * (core/device/prims_mapped.h), and the results of a ring in SIMPLE into the next rank's output
- * (prims_result.h). Between ranks of one process all do (p2p.c).
+ * Registered buffers (ncclCommRegister), for two processes of a host whose GPUs NVLink joins. A
+ * message in SIMPLE goes straight into the receiver's buffer (core/device/prims_mapped.h), and
+ * results of a ring in SIMPLE go into the next rank's output (prims_result.h). Between ranks of one
+ * process this needs no registration (p2p.c).
  *
- * What may be registered to effect is memory of ncclMemAlloc: core keeps that until other ranks
- * have closed it.
+ * Only memory of ncclMemAlloc can be registered with effect: core keeps it until other ranks have
+ * closed it.
  *
  *	receiver                                        sender
  *	a receive into a registered buffer, or a
  *	collective with results in one, is queued
- *	  OPEN: the memory's handle, the next
- *	  message's and the next collective's
- *	  number                              ------->  opens the memory at one of its next launches
- *	                                      <-------  OPENED: its address there, and from which
- *	                                                collective on its kernels take what is offered
- *	from that message and that collective           from that message on its kernels look
- *	on its kernels show where the buffer is,
+ *	  OPEN: the memory's handle, the numbers
+ *	  of the next message and of the next
+ *	  collective                          ------->  opens the memory at one of its next launches
+ *	                                      <-------  OPENED: its address there, and the first
+ *	                                                collective whose kernels take an offer
+ *	from that message and that collective           from that message on its kernels look for
+ *	on its kernels show the buffer's address,       an address
  *	or 0: not known, or not registered
  *	no registration is left in the memory
- *	  CLOSE                               ------->  closes the memory at one of its next launches
+ *	  CLOSE                               ------->  closes it at one of its next launches
  *	frees it, if the program has          <-------  CLOSED
  *
- * No rank waits for another one, nor for kernels: each takes what has come when it launches
- * messages (transport_registered_take), and closes and frees when its earlier launches are
- * complete. Until the sender has opened the memory, messages and results go through slots. A sender
- * may have launched collectives that the receiver offers a buffer for before it opens the memory:
- * their kernels do not look. Those that do find an offer, since it began earlier. A rank that has
- * registered nothing takes nothing, so both ranks register a buffer. The receiver holds the memory
- * from OPEN to CLOSED, or to the end of the communicator, when all ranks close what they have open
- * (p2p_end.c). At most REGISTERED_EXPORTS_MOST allocations are open to one rank, and one OPEN to it
- * has no answer: what is posted fits its queue.
+ * No rank waits for another rank or for kernels. Each takes messages that arrived when it launches
+ * messages (transport_registered_take). It closes and frees when its earlier launches are complete.
+ * Until the sender has opened the memory, messages and results go through slots. The receiver may
+ * offer a buffer to collectives that the sender launched before it opened the memory; their kernels
+ * do not look for it. Kernels that look find an offer, because offers began earlier. A rank that
+ * has registered nothing takes no messages, so both ranks must register a buffer. The receiver
+ * holds the memory from OPEN to CLOSED, or to the end of the communicator, when all ranks close the
+ * memory that they opened (p2p_end.c). At most REGISTERED_EXPORTS_MOST allocations are open to one
+ * rank, and one OPEN to a rank is unanswered at a time. Posted messages therefore fit the peer's
+ * queue.
  *
- * A launch that a CUDA graph has shows a buffer at each replay, so the graph keeps the memory open
- * until it ends, though the registration may end before it (core/plan/capture.h).
+ * A launch in a CUDA graph shows a buffer at each replay. The graph keeps the memory open until it
+ * ends, even if the registration ends before (core/plan/capture.h).
  *
- * Called by core/api and core/plan, on the main task of the rank. Errors: ncclInvalidArgument for a
- * handle that is none; ncclSystemError without memory; what bootstrap and CUDA return.
+ * core/api and core/plan call these functions on the rank's main task. Errors: ncclInvalidArgument
+ * for an invalid handle; ncclSystemError if there is no memory; errors of bootstrap and CUDA.
  */
 #ifndef CORE_TRANSPORT_REGISTERED_H
 #define CORE_TRANSPORT_REGISTERED_H
@@ -46,44 +47,46 @@
 
 #define REGISTERED_EXPORTS_MOST 64
 
-/* *handle: for transport_deregister; NULL: the registration has no effect, and is none. */
+/* *handle: for transport_deregister. NULL: the registration has no effect, and nothing is
+ * registered. */
 ncclResult_t transport_register(struct ncclComm *comm, void *buffer, size_t bytes, void **handle);
 ncclResult_t transport_deregister(struct ncclComm *comm, const void *handle);
 
-/* What that rank is to write into: the buffer of a receive, or the output of a collective. */
+/* Memory that `peer` is to write: the buffer of a receive, or the output of a collective. */
 struct registered_recv {
 	int32_t peer;
 	void *buffer;
 	size_t bytes;
 };
-/* Before a group's first launch: takes what other ranks have posted. May wait for kernels of
- * earlier groups. */
+/* Takes messages that other ranks have posted, before a group's first launch. May wait for kernels
+ * of earlier groups. */
 ncclResult_t transport_registered_take(struct ncclComm *comm);
-/* The same, for each receive and output of the group: has its memory opened, if it is of use. From which message from that
- * rank on, and from which collective on (comm->op_count), the kernels show. */
+/* Called before a group's first launch for each of its receives and outputs: lets the sender open
+ * the memory, if it is of use. Kernels show it from `message` of that rank on, and from collective
+ * comm->op_count on. */
 ncclResult_t transport_registered_ask(struct ncclComm *comm, const struct registered_recv *r,
 				      uint64_t message);
-/* Where the sender's process has the buffer, and what it has open there, *of; 0 and NULL:
- * nowhere. */
+/* Returns the buffer's address in the sender's process, and sets *of to the memory open there. 0
+ * and NULL: the sender has not opened it. */
 struct registered_export;
 uint64_t transport_registered_at(const struct ncclComm *comm, const struct registered_recv *r,
 				 struct registered_export **of);
-/* A graph launches with an address in that memory: until its release, which comes once for each
- * call, it is not closed. */
+/* Keep: a graph launches with an address in that memory, so it is not closed before its release.
+ * Each keep needs one release. */
 void transport_registered_keep(const struct ncclComm *comm, struct registered_export *e);
 ncclResult_t transport_registered_release(struct ncclComm *comm, struct registered_export *e);
-/* Does the receiver show where it wants message `number` from, or to, that rank? */
+/* True if the receiver shows the buffer of message `number` between this rank and `peer`. */
 bool transport_registered_shown(const struct ncclComm *comm, int32_t peer, bool is_send,
 				uint64_t number);
-/* Of a collective's results: does this rank offer that one its output, with the address if there is
- * one, and does it take what that one offers? */
+/* How this rank and `peer` handle results of a collective. offers: this rank offers its output;
+ * addressed: with an address; takes: this rank takes the peer's offer. */
 struct registered_results {
 	bool offers, addressed, takes;
 };
 struct registered_results transport_registered_results(const struct ncclComm *comm, int32_t peer,
 						       uint64_t op_count);
 
-/* At the end, when no other rank has this one's memory open: drops all holds. */
+/* Drops all holds, at the end, when no other rank has memory of this one open. */
 void transport_registered_end(struct ncclComm *comm);
 
 #endif

@@ -19,14 +19,14 @@ enum registered_what {
 	REGISTERED_CLOSED
 };
 
-/* Crosses the wire. */
+/* Wire format. */
 struct registered_message {
 	uint32_t magic;
 	uint32_t what;   /* enum registered_what */
-	uint32_t number; /* of the receiver's exports */
+	uint32_t number; /* the receiver's number of the export */
 	uint32_t pad0;
 	uint64_t value;    /* OPEN: the first message that is shown; OPENED: the address */
-	uint64_t op_count; /* the first collective whose output is offered; OPENED: that is taken */
+	uint64_t op_count; /* first collective: OPEN, that offers its output; OPENED, that takes */
 	cudaIpcMemHandle_t handle; /* OPEN */
 };
 DOPPEL_CHECK_SIZE(struct registered_message, 32 + CUDA_IPC_HANDLE_SIZE);
@@ -39,7 +39,7 @@ static ncclResult_t registered_post(struct ncclComm *comm, int32_t peer,
 	return bootstrap_post(comm->bootstrap, peer, REGISTERED_TAG, m, sizeof *m);
 }
 
-/* The same for a caller that does not have the bootstrap. */
+/* The same for a caller that has not claimed the bootstrap. */
 static ncclResult_t registered_post_now(struct ncclComm *comm, int32_t peer,
 					struct registered_message *m)
 {
@@ -51,8 +51,8 @@ static ncclResult_t registered_post_now(struct ncclComm *comm, int32_t peer,
 	return rc;
 }
 
-/* Can works of this rank offer that one an output, or take that one's? They have room for some of
- * the ranks before this one in rings, and after it. */
+/* True if works of this rank can offer an output to the peer, the previous rank of a ring. A work
+ * has room for DEV_WORK_RANKS such ranks. registered_takes: the same for the next rank. */
 static bool registered_offers(const struct ncclComm *comm, int32_t peer)
 {
 	for (int32_t c = 0; c < comm->nchannels; c++)
@@ -81,7 +81,8 @@ struct registered_export *registered_export_of(const struct ncclComm *comm, int3
 	return e;
 }
 
-/* One OPEN at a time, and not too many exports: the peer may never look. */
+/* At most one OPEN without an answer, and a limited number of exports, because the peer may never
+ * look. */
 static bool registered_may_open(const struct registered *reg, int32_t peer)
 {
 	int n = 0;
@@ -90,7 +91,7 @@ static bool registered_may_open(const struct registered *reg, int32_t peer)
 		if (e->peer != peer)
 			continue;
 		n++;
-		if (e->state == REGISTERED_ASKED || e->state == REGISTERED_UNWANTED)
+		if (e->state == REGISTERED_POSTED || e->state == REGISTERED_UNWANTED)
 			return false;
 	}
 	return n < REGISTERED_EXPORTS_MOST;
@@ -112,7 +113,7 @@ ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_me
 		WARN("rank %d: no memory to show rank %d a registered buffer", comm->rank, peer);
 		return ncclSystemError;
 	}
-	reg->look_in = reg->pause = 0; /* for the answer */
+	reg->look_in = reg->pause = 0; /* to find the answer */
 	m.number = ++reg->exports_made;
 	p->recv_from = m.value = MIN_OF(p->recv_from, message);
 	if (registered_offers(comm, peer))
@@ -130,7 +131,7 @@ ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_me
 	*e = (struct registered_export){.next = reg->exports,
 					.peer = peer,
 					.number = m.number,
-					.state = REGISTERED_ASKED,
+					.state = REGISTERED_POSTED,
 					.memory = memory};
 	reg->exports = e;
 	return ncclSuccess;
@@ -152,7 +153,7 @@ ncclResult_t registered_close(struct ncclComm *comm, const struct user_memory *m
 	for (struct registered_export *e = comm->registered->exports; e && !rc; e = e->next) {
 		if (e->memory != memory)
 			continue;
-		if (e->state == REGISTERED_ASKED)
+		if (e->state == REGISTERED_POSTED)
 			e->state = REGISTERED_UNWANTED;
 		else if (e->state == REGISTERED_OPEN && !e->graphs)
 			rc = registered_export_close(comm, e);
@@ -173,7 +174,7 @@ static ncclResult_t registered_opened(struct ncclComm *comm, struct registered_e
 	return ncclSuccess;
 }
 
-/* Freeing may wait for kernels. */
+/* Freeing memory may wait for kernels. */
 static void registered_exports_drop(struct registered *reg)
 {
 	struct registered_export **at = &reg->exports, *e;
@@ -203,8 +204,8 @@ static ncclResult_t registered_import(struct ncclComm *comm, int32_t peer,
 		WARN("rank %d: no memory to map a registered buffer of rank %d", comm->rank, peer);
 		return ncclSystemError;
 	}
-	/* It may wait for kernels of this rank, and these for a rank that fails: other tasks watch
-	 * the ring meanwhile. */
+	/* This call may wait for kernels of this rank, which may wait for a rank that fails. Other
+	 * tasks watch the ring meanwhile. */
 	rank_bootstrap_release(comm);
 	rc = transport_memory_open(comm, peer, m->handle, &im->mem);
 	rank_bootstrap_claim(comm);
@@ -233,7 +234,8 @@ static ncclResult_t registered_import_end(struct ncclComm *comm, int32_t peer, u
 	while (im && !(im->peer == peer && im->number == number))
 		im = im->next;
 	if (!im) {
-		WARN("rank %d: rank %d wants registered memory %u closed, which is not open here",
+		WARN("rank %d: rank %d requests to close registered memory %u, which is not "
+		     "open here",
 		     comm->rank, peer, number);
 		return ncclInternalError;
 	}
@@ -253,7 +255,7 @@ static ncclResult_t registered_import_close(struct ncclComm *comm, struct regist
 	return rc ? rc : registered_post(comm, peer, &m);
 }
 
-/* No kernel of this rank runs that has written there. */
+/* No kernel of this rank that has written there may run. */
 static ncclResult_t registered_imports_close(struct ncclComm *comm)
 {
 	struct registered_import **at = &comm->registered->imports;
@@ -268,9 +270,9 @@ static ncclResult_t registered_imports_close(struct ncclComm *comm)
 	return rc;
 }
 
-/* ---- what has come -------------------------------------------------------------------------- */
+/* ---- messages that arrived ------------------------------------------------------------------- */
 
-/* An answer about this rank's memory. */
+/* Handles an answer about memory of this rank. */
 static ncclResult_t registered_answer(struct ncclComm *comm, int32_t peer,
 				      const struct registered_message *m)
 {
@@ -284,8 +286,8 @@ static ncclResult_t registered_answer(struct ncclComm *comm, int32_t peer,
 		(*at)->state = REGISTERED_OVER;
 		return ncclSuccess;
 	}
-	WARN("rank %d: rank %d answers %u about registered memory %u, which it was not asked for",
-	     comm->rank, peer, m->what, m->number);
+	WARN("rank %d: rank %d answers %u about registered memory %u without a request", comm->rank,
+	     peer, m->what, m->number);
 	return ncclInternalError;
 }
 
@@ -333,8 +335,8 @@ static bool registered_has_ended(const struct registered *reg)
 	return ended;
 }
 
-/* What is to be closed and freed, if no kernel of this rank runs: one that does may wait for what
- * this task has not called yet. */
+/* Closes and frees memory that is no longer needed, unless a kernel of this rank runs. It must not
+ * wait for that kernel, which may wait for a call that this task has not made yet. */
 static ncclResult_t registered_end_some(struct ncclComm *comm)
 {
 	cudaError_t e = cudaSuccess;

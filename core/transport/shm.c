@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm: two ranks of one host whose GPUs do not reach each other's memory. They meet in host memory
- * that both GPUs have mapped: the sending kernel writes data and tail there, the receiving kernel
- * writes head; no host code runs in between.
+ * shm: two ranks of one host whose GPUs do not access each other's memory. They use host memory
+ * that both GPUs have mapped. The sending kernel writes data and tail there, the receiving kernel
+ * writes head. No host code runs in between.
  *
  * Each end brings its part of the memory, as with p2p: a control block per connection end
- * (dev_recv_mem of a receiving one, dev_send_mem of a sending one), then the buffers of the
- * receiving ones. So each kernel polls memory that its own rank has allocated, and the data are at
- * the receiver. The ends of one peer, direction and index that are made together share a segment
- * (shm_segment.c): a file of /dev/shm or, with NCCL_CUMEM_HOST_ENABLE=1, memory of cuMem, which
- * needs no /dev/shm.
+ * (dev_recv_mem of a receiving end, dev_send_mem of a sending end), then the buffers of the
+ * receiving ends. Each kernel therefore polls memory that its own rank has allocated, and the data
+ * are at the receiver. Ends of one peer, direction and index that are made together share a segment
+ * (shm_segment.c). A segment is a file in /dev/shm or, with NCCL_CUMEM_HOST_ENABLE=1, memory of
+ * cuMem, which does not need /dev/shm.
  */
 #include <string.h>
 
@@ -19,19 +19,19 @@
 #include "core/transport/shm_internal.h"
 
 #define SHM_INFO_MAGIC    0xd0de2005u
-#define SHM_CUMEM_MAGIC   0xd0de2009u /* the segment is of cuMem, whose descriptor comes by itself */
+#define SHM_CUMEM_MAGIC   0xd0de2009u /* segment of cuMem; a letter brings its descriptor */
 #define SHM_CONTROL_BYTES 512u
 #define SHM_PAGE          4096u
 
-/* What a connection's end sends the other; crosses the wire. */
+/* Wire format: description of a connection's end. */
 struct shm_info {
 	uint32_t magic;
 	int32_t rank, channel;
 	uint16_t is_send, index;
-	uint32_t number; /* of the segment: struct shm_key */
+	uint32_t number; /* number of the segment (struct shm_key) */
 	uint32_t pad0;
-	uint64_t bytes;   /* of the segment */
-	uint64_t control; /* offsets in it */
+	uint64_t bytes;   /* size of the segment */
+	uint64_t control; /* offsets in the segment */
 	uint64_t buffer[DEV_PROTO_COUNT];
 	uint32_t step_bytes[DEV_PROTO_COUNT];
 };
@@ -46,7 +46,7 @@ static bool shm_can_connect(const struct ncclComm *comm, int32_t from, int32_t t
 	       shm_kind_between(comm, from, to) != SHM_NONE;
 }
 
-/* Of cuMem where both have it, whatever their /dev/shm is. */
+/* Two ranks that both have cuMem use it, even if they have the same /dev/shm. */
 enum shm_kind shm_kind_between(const struct ncclComm *comm, int32_t a, int32_t b)
 {
 	const struct peer_info *one = &comm->peers[a], *other = &comm->peers[b];
@@ -67,7 +67,7 @@ static bool shm_ends_alike(const struct conn *a, const struct conn *b)
 	return a->peer == b->peer && a->index == b->index && a->is_send == b->is_send;
 }
 
-/* A segment for the n ends, which are alike. */
+/* Makes a segment for n ends with one peer, direction and index. */
 static ncclResult_t shm_reserve_alike(struct conn *const *conns, int n)
 {
 	uint64_t control = ALIGN_UP((uint64_t)n * SHM_CONTROL_BYTES, SHM_PAGE), buffers = 0;
@@ -95,7 +95,7 @@ static ncclResult_t shm_reserve(struct ncclComm *comm, struct conn *const *conns
 
 /* ---- set up --------------------------------------------------------------------------------- */
 
-/* The end's place in the newest segment of its kind. */
+/* Gives the end its place in the segment. */
 static void shm_place(const struct conn *c, struct shm_segment *s, struct shm_info *info)
 {
 	uint64_t bytes = transport_conn_layout(c, info->step_bytes, info->buffer);
@@ -121,7 +121,7 @@ static struct dev_recv_mem *shm_recv_mem(uint8_t *mem, uint64_t control)
 	return (struct dev_recv_mem *)(mem + control);
 }
 
-/* What the kernel needs of this rank's segment; the peer's half comes at connect. */
+/* Sets the fields of c->dev for this rank's segment; shm_connect sets those for the peer's. */
 static void shm_fill_dev(struct conn *c, const struct shm_segment *s, const struct shm_info *info)
 {
 	c->dev.step = transport_first_step();
@@ -166,7 +166,7 @@ static ncclResult_t shm_setup(struct conn *c, struct connect_info *mine)
 
 /* ---- connect -------------------------------------------------------------------------------- */
 
-/* Do control block and buffers of the peer's end lie in its segment? A sending end has no
+/* True if control block and buffers of the peer's end lie in its segment. A sending end has no
  * buffers. */
 static bool shm_info_fits(const struct shm_info *info)
 {
@@ -229,7 +229,7 @@ static ncclResult_t shm_connect(struct conn *c, const struct connect_info *their
 	return ncclSuccess;
 }
 
-/* Nothing is the connection's own: segments go with shm_state_close. */
+/* A connection owns no memory: shm_state_close frees segments. */
 static void shm_close(struct conn *c)
 {
 	c->transport = NULL;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of segments. A segment for a rank of another process is a file of /dev/shm:
+ * Segments: making, mapping and freeing them. A segment for a rank of another process is a file in
+ * /dev/shm:
  *
  *	owner   create (O_EXCL, all bytes allocated) -> pin -> describe it to the user
- *	user    open -> pin -> unlink: from here on it has no name, and lasts until both have unmapped it
+ *	user    open -> pin -> unlink: it has no name now, and lasts until both have unmapped it
  *
- * or host memory of cuMem, which never has a name and lasts until both have unmapped it:
+ * or host memory of cuMem, which has no name and lasts until both have unmapped it:
  *
  *	owner   create, map -> describe it to the user -> post its descriptor (letters.h)
  *	user                                           -> take the descriptor, map
  *
- * A segment for a rank of the same process is pinned memory without a name; the last of the two
- * frees it.
+ * A segment for a rank of the same process is pinned memory without a name. The last of the two
+ * ranks frees it.
  *
- * What a killed process leaves. The name is a hash of what both ranks know before any message. A
- * rank that ends after an abort, which another rank's death is for all that survive, unlinks every
- * name that the ranks of its host can have made for it. A dead process makes no segment after that.
- * A file stays when both of its ranks die between create and unlink, since no process is left that
- * knows of it.
+ * After a killed process: the name is a hash of data that both ranks know before any message. A
+ * rank that ends after an abort unlinks every name that ranks of its host can have made for it.
+ * Another rank's death is an abort for all survivors. A dead process makes no new segment. A file
+ * is left if both of its ranks die between create and unlink, because no other process knows it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -132,8 +132,8 @@ static ncclResult_t shm_segment_pin(struct shm_segment *s)
 	return rc;
 }
 
-/* Whole pages, which are not clear; set-up writes all that is read before it is written, other than
- * what control blocks have beside head or tail. */
+/* The memory is not zeroed. Setup writes all words that are read before a kernel writes them,
+ * except the rest of the control blocks beside head or tail. */
 static ncclResult_t shm_segment_map(struct shm_segment *s, uint64_t control)
 {
 	void *mem;
@@ -202,8 +202,8 @@ ncclResult_t shm_segment_make(const struct conn *c, uint64_t control, uint64_t b
 	return ncclSuccess;
 }
 
-/* A letter names all of the key but its owner, which it names anyway, and its user, which gets
- * it. */
+/* The number of a letter encodes the key without its owner, which the letter has anyway, and its
+ * user, which receives the letter. */
 static struct letter_memory shm_letter_of(const struct shm_key *key, uint64_t bytes)
 {
 	return (struct letter_memory){.kind = LETTER_SEGMENT,
@@ -260,7 +260,8 @@ static void shm_segments_close(const struct ncclComm *comm, struct shm_state *st
 
 /* ---- user ----------------------------------------------------------------------------------- */
 
-/* The segment of another rank of this process and communicator, with a reference for the caller. */
+/* Finds the segment of another rank of this process and communicator, and adds a reference to
+ * it. */
 static struct shm_segment *shm_segment_of_rank(const struct ncclComm *comm,
 					       const struct shm_key *key)
 {
@@ -297,7 +298,7 @@ static ncclResult_t shm_use_in_process(const struct conn *c, struct shm_use *use
 	return ncclSuccess;
 }
 
-/* The owner removes the name when it leaves; that it left may show later. */
+/* The owner removes the name when it leaves. This rank may learn later that the owner has left. */
 static ncclResult_t shm_map_failed(const struct conn *c, const char *name, int e, size_t found,
 				   uint64_t wanted)
 {
@@ -317,7 +318,7 @@ static ncclResult_t shm_map_failed(const struct conn *c, const char *name, int e
 			   : ncclSystemError;
 }
 
-/* Once it is mapped here, the name has no more use. */
+/* The name is removed when the segment is mapped here, because nothing else needs it. */
 static ncclResult_t shm_use_open(const struct conn *c, struct shm_use *use)
 {
 	char name[SHM_NAME_BYTES];
@@ -337,7 +338,7 @@ static ncclResult_t shm_use_open(const struct conn *c, struct shm_use *use)
 	}
 	use->mem = mem;
 	use->device = device;
-	(void)os_shm_unlink(name); /* an owner that leaves does so too */
+	(void)os_shm_unlink(name); /* an owner that leaves also removes it */
 	return ncclSuccess;
 }
 
@@ -364,7 +365,7 @@ static ncclResult_t shm_use_fill(struct conn *c, struct shm_use *use, struct wai
 ncclResult_t shm_use_get(struct conn *c, const struct shm_key *key, uint64_t bytes,
 			 struct shm_use **out, struct wait *w)
 {
-	struct shm_state *st = c->comm->shm; /* this end's own segment is in it */
+	struct shm_state *st = c->comm->shm; /* exists, because this end's own segment is in it */
 	struct shm_use *use = st->uses;
 	ncclResult_t rc;
 
@@ -392,7 +393,7 @@ ncclResult_t shm_use_get(struct conn *c, const struct shm_key *key, uint64_t byt
 	return ncclSuccess;
 }
 
-/* ---- end ------------------------------------------------------------------------------------ */
+/* ---- teardown -------------------------------------------------------------------------------- */
 
 static void shm_uses_close(struct shm_state *st)
 {
@@ -408,7 +409,7 @@ static void shm_uses_close(struct shm_state *st)
 	}
 }
 
-/* Every name that the rank can have made for this one. Most do not exist. */
+/* Removes every name that the owner can have made for this rank. Most of them do not exist. */
 static void shm_names_remove(const struct ncclComm *comm, int32_t owner)
 {
 	for (uint32_t i = 0; i < 2u * CONN_INDEX_COUNT * SHM_SEGMENTS_MOST; i++) {
@@ -460,7 +461,7 @@ void shm_state_close(struct ncclComm *comm)
 	if (shm_state_has_cumem(st))
 		transport_kernels_wait(comm);
 	shm_uses_close(st);
-	first = registry_lock(); /* other ranks of the process look for segments */
+	first = registry_lock(); /* other ranks of the process search it for segments */
 	comm->shm = NULL;
 	registry_unlock(first);
 	shm_segments_close(comm, st);

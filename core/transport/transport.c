@@ -10,15 +10,16 @@
 #include "core/transport/registered.h"
 #include "core/transport/transport_internal.h"
 
-/* Where NVLinks join the two GPUs, a pair of ranks sends over as many channels as fill them: a
- * channel moves 20 GB/s. In smaller steps than a ring's toward the network, because most pairs of a
- * communicator have a network between them, and over NVLink, where the slots of 32 channels would
- * not fit the GPU's L2 cache: 128 MiB of them moved 290 GB/s between two H200, 32 MiB 322. */
+/* Two ranks whose GPUs NVLink joins send over as many channels as fill the links: one channel moves
+ * 20 GB/s. The steps of such messages are smaller than a ring's. Over NVLink, the slots of 32
+ * channels would not fit the GPU's L2 cache otherwise: with 128 MiB of slots two H200 moved 290
+ * GB/s, with 32 MiB 322 GB/s. Toward the network, memory is the reason: most pairs of ranks have a
+ * network between them. */
 #define TRANSPORT_PAIR_NVLINK_CHANNELS 32
 #define TRANSPORT_PAIR_STEP_BYTES      (128u << 10)
-#define TRANSPORT_NEWS_NS              100000000ull /* until a neighbour's death is known */
+#define TRANSPORT_LEFT_NS              100000000ull /* until a neighbour's death is known */
 
-/* Its size's variable. */
+/* The variable that sets the buffer size of the protocol. */
 static enum param transport_buffer_param(enum dev_proto proto)
 {
 	static const enum param buffer[] = {
@@ -31,13 +32,12 @@ static enum param transport_buffer_param(enum dev_proto proto)
 	return buffer[proto];
 }
 
-/* The network that the user has set. */
 static uint64_t transport_buffer_bytes(enum dev_proto proto)
 {
 	return (uint64_t)param_i64(transport_buffer_param(proto));
 }
 
-/* Too small for a step of the least size, or too large for one of the most: a line, once. */
+/* Logs one line if the variable's value is outside of `least` to `most` bytes per step. */
 static void transport_buffer_check(enum dev_proto proto, uint32_t step, uint64_t least,
 				   uint64_t most)
 {
@@ -54,7 +54,7 @@ static void transport_buffer_check(enum dev_proto proto, uint32_t step, uint64_t
 
 uint32_t transport_step_bytes(enum dev_proto proto)
 {
-	uint32_t data = steps_data_bytes((int)proto, 16); /* of 16 bytes */
+	uint32_t data = steps_data_bytes((int)proto, 16); /* data bytes in 16 bytes of a line */
 	uint32_t grain = steps_grain_bytes((int)proto) * 16 / data;
 	uint64_t step = transport_buffer_bytes(proto) / DEV_STEPS / grain * grain;
 	const uint64_t most = 64u << 20;
@@ -84,7 +84,7 @@ bool transport_same_process(const struct ncclComm *comm, int32_t peer)
 	return me->host_hash == other->host_hash && me->pid_hash == other->pid_hash;
 }
 
-/* Within a host, in order of preference. */
+/* Within a host, in order of choice. */
 static const struct transport *const transports_local[] = {&transport_p2p, &transport_shm};
 
 const struct transport *transport_local_of(const struct ncclComm *comm, int32_t from, int32_t to)
@@ -128,9 +128,9 @@ bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer)
 	       topo_gpu_path(comm->topo, other, comm->local_rank) == TOPO_PATH_NVL;
 }
 
-/* What goes through slots is copied once more by the receiver; a line of LL is not, so that a
- * longer part is faster in LL. Not where a rank has several peers: LL's lines are twice the data,
- * and NVLink is full of them (docs/figures.md). */
+/* The receiver copies data in slots once more, but not lines of LL, so LL is faster up to a longer
+ * part. With more than two ranks the limit is lower: lines of LL are twice the data and fill NVLink
+ * (docs/figures.md). */
 static uint64_t transport_pair_ll_bytes(const struct conn *c)
 {
 	int64_t bytes = param_i64(PARAM_P2P_LL_THRESHOLD);
@@ -163,7 +163,7 @@ void transport_message_lines(struct conn *c)
 	c->ll128_bytes = (uint32_t)MIN_OF(ll128, UINT32_MAX);
 }
 
-/* Do messages over this connection take smaller steps than collectives? */
+/* True if messages over this connection have smaller steps than collectives. */
 static bool transport_pair_is_small(const struct conn *c)
 {
 	return c->transport->network ||
@@ -211,7 +211,7 @@ void transport_lines_init(enum dev_proto proto, void *lines, uint64_t bytes)
 	uint64_t *at = lines;
 
 	if (proto == DEV_LL128)
-		half = 0; /* no step has that flag */
+		half = 0; /* no step has this flag */
 	if (!half)
 		os_zero(lines, bytes);
 	for (uint64_t i = 0; half && i < bytes / sizeof *at; i++)
@@ -243,7 +243,7 @@ int32_t transport_pair_net_channels(const struct ncclComm *comm)
 	return n == NCCL_CONFIG_UNDEF_INT ? TRANSPORT_PAIR_CHANNELS : MIN_OF(n, NET_MAX_RECVS);
 }
 
-/* In one direction at least. */
+/* True if at least one direction goes over the network. */
 static bool transport_pair_has_network(const struct ncclComm *comm, int32_t peer)
 {
 	return transport_of(comm, comm->rank, peer)->network ||
@@ -275,15 +275,16 @@ uint32_t transport_conns_most(const struct ncclComm *comm)
 
 ncclResult_t transport_import_result(struct ncclComm *comm, int32_t peer, ncclResult_t rc)
 {
-	if (!rc || bootstrap_wait_left(comm->bootstrap, peer, os_now_ns() + TRANSPORT_NEWS_NS))
+	if (!rc || bootstrap_wait_left(comm->bootstrap, peer, os_now_ns() + TRANSPORT_LEFT_NS))
 		return rc;
-	INFO(LOG_P2P | LOG_SHM, "rank %d: that is because rank %d has left", comm->rank, peer);
+	INFO(LOG_P2P | LOG_SHM, "rank %d: the memory cannot be opened because rank %d has left",
+	     comm->rank, peer);
 	return ncclRemoteError;
 }
 
-/* cuMem unmaps without a wait, and a kernel may run of which no event is known, as when recording
- * it failed. What frees memory of cudaMalloc waits for all kernels of the GPU, so the device
- * communicator, which they use too, goes first. */
+/* cuMem unmaps memory without waiting for kernels, and a kernel may run whose end no event shows,
+ * because recording the event failed. cudaFree waits for all kernels of the GPU. All kernels use
+ * the device communicator, so it is freed first. */
 void transport_kernels_wait(struct ncclComm *comm)
 {
 	(void)mem_device_free(comm->dev, "the device communicator");

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transports: how two ranks on one channel reach each other. A transport is a small table for each
- * direction; `transport_connect_all` picks the first that can and takes the connection through
+ * Transports: the ways in which two ranks reach each other on a channel. A transport is a table of
+ * functions for each direction. `transport_connect_all` picks the first transport that can connect
+ * the two ranks. It takes the connection through these steps:
  *
- *   setup     each end prepares its memory and fills a connect_info for the other;
- *   exchange  the infos cross over bootstrap, those of each direction by themselves, and are acknowledged;
- *   connect   each end uses the other's; may return ncclInProgress, and is called again;
- *   ready     conn->dev holds what the kernel needs.
+ *   setup     each end prepares its memory and fills a connect_info for the other end
+ *   exchange  the infos of each direction cross over bootstrap, and are acknowledged
+ *   connect   each end uses the other end's info; it may return ncclInProgress and is called again
+ *   ready     conn->dev has the fields that the kernel needs
  *
- * Order of choice: p2p (same host, peer access), shm (same host), both in this room; then
- * ncclComm.network (core/proxy, the room above). The ends that algorithms need
- * (ncclComm.want) are connected at init by core/comm, pairs of ranks that send and receive on their
- * first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and is released by its `close`, which
- * accepts a half-made connection.
+ * Order of choice: p2p (same host, peer access), shm (same host), then ncclComm.network. p2p and
+ * shm are in this room, the network transport is in core/proxy, the room above. core/comm connects
+ * the ends that algorithms need (ncclComm.want) at init. core/plan connects two ranks that send and
+ * receive at their first message. Teardown has the reverse order. struct conn owns all objects of
+ * its connection. `close` releases them, and accepts a connection that is not complete.
  */
 #ifndef CORE_TRANSPORT_TRANSPORT_H
 #define CORE_TRANSPORT_TRANSPORT_H
@@ -20,7 +21,7 @@
 #include "core/rank/rank.h"
 
 #define CONNECT_INFO_BYTES 256
-/* Connections that are copied to the device together: the staging memory has room for them. */
+/* Connections that one copy takes to the device. The staging memory has this capacity. */
 #define TRANSPORT_COPY_CONNS (2 * DEV_MAX_CHANNELS)
 
 /* Begins with the transport's magic number, 32 bits. */
@@ -30,32 +31,32 @@ struct connect_info {
 DOPPEL_CHECK_SIZE(struct connect_info, CONNECT_INFO_BYTES);
 
 struct transport;
-struct proxy_port; /* requests to the proxy for a net connection */
+struct proxy_port; /* requests to the proxy for a network connection */
 
-/* Two ranks have up to six connections per channel and direction. */
+/* Two ranks have at most one connection of each index per channel and direction. */
 enum conn_index {
-	CONN_COLLECTIVE, /* of a ring */
-	CONN_PAIR,       /* of sends and receives */
-	CONN_DIRECT,     /* of programs that connect every two ranks */
-	/* Of trees. Not a ring's, where two ranks are neighbours in both: a ring's connection takes
-	 * chunks of several steps and keeps its step in the channel, and with one more of each kind
-	 * of program one list of steps belongs to one kind. The memory is that of its own buffers,
-	 * for the protocols that trees may use. */
+	CONN_COLLECTIVE, /* rings */
+	CONN_PAIR,       /* sends and receives */
+	CONN_DIRECT,     /* programs that connect every two ranks */
+	/* Trees. Two ranks that are neighbours in a ring and in a tree have a connection for each.
+	 * Reason: a ring's connection takes chunks of several steps, and its step is kept in the
+	 * channel. With separate connections, each kind of program has its own sequence of steps. A
+	 * tree's connection has its own buffers, for the protocols that trees may use. */
 	CONN_TREE,
-	CONN_PAT, /* of PAT; its steps are a list of their own, too */
+	CONN_PAT, /* PAT, which has its own sequence of steps, too */
 	CONN_DOUBLING,
 	CONN_INDEX_COUNT
 };
 DOPPEL_STATIC_CHECK((int)CONN_INDEX_COUNT == RANK_CONN_INDEXES, "a set of protocols for each");
 
-/* Which end: this rank sends to `peer`, or receives from it. */
+/* An end to connect: this rank sends to `peer`, or receives from it. */
 struct conn_want {
 	int32_t channel, peer;
-	int32_t nic; /* topology's NIC index by which its graph crosses the network; -1: none */
-	int32_t end; /* its number in ncclComm.want; -1: of messages */
+	int32_t nic; /* topology's index of the NIC toward the network; -1: none */
+	int32_t end; /* number of the end in ncclComm.want; -1: an end for messages */
 	bool is_send;
 	uint8_t index;     /* enum conn_index */
-	struct conn *conn; /* of an element of ncclComm.want, once it is made */
+	struct conn *conn; /* set in elements of ncclComm.want when the connection exists */
 };
 
 /* One end of a connection. */
@@ -64,86 +65,93 @@ struct conn {
 	struct ncclComm *comm;
 	int32_t peer, channel, nic; /* as in struct conn_want */
 	bool is_send;
-	uint8_t index;            /* enum conn_index */
-	struct dev_conn dev;      /* copied to the device when ready */
-	int32_t slot;             /* of the copy: comm->dev_conns[slot]; ends of algorithms first */
-	struct proxy_port *proxy; /* net: requests to the proxy; p2p: NULL */
-	uint32_t ll_bytes, ll128_bytes; /* of messages: transport_message_lines */
-	char via[40]; /* what its log line has after the name of transport or network */
-	void *state;  /* the transport's own */
+	uint8_t index;       /* enum conn_index */
+	struct dev_conn dev; /* copied to the device when the connection is ready */
+	int32_t slot; /* the device's copy: comm->dev_conns[slot]; ends of algorithms first */
+	struct proxy_port *proxy;       /* network: requests to the proxy; p2p and shm: NULL */
+	uint32_t ll_bytes, ll128_bytes; /* limits for messages: transport_message_lines */
+	char via[40]; /* end of its log line, after the name of transport or network */
+	void *state;  /* owned by the transport */
 };
 
 struct transport_dir {
 	ncclResult_t (*setup)(struct conn *c, struct connect_info *mine);
-	/* ncclInProgress: call again; *w is what to wait for meanwhile. */
+	/* ncclInProgress: call it again when *w is true. */
 	ncclResult_t (*connect)(struct conn *c, const struct connect_info *theirs, struct wait *w);
 	void (*close)(struct conn *c);
 };
 
 struct transport {
-	const char *name; /* "P2P", "SHM/direct/direct", "NET" as in NCCL's log lines */
-	bool network;     /* leaves the host: pairs of ranks use smaller steps */
-	/* Can these two ranks use it? Pure: both ends compute the same answer. */
+	const char *name; /* as in NCCL's log lines: "P2P", "SHM/direct/direct", "NET" */
+	bool network;     /* leaves the host: messages between two ranks use smaller steps */
+	/* True if the transport can connect the two ranks. Both ends compute the same answer. */
 	bool (*can_connect)(const struct ncclComm *comm, int32_t from, int32_t to);
 	struct transport_dir send, recv;
-	/* Memory for those of the n ends, in the order of a job, that it serves; NULL: none. */
+	/* Makes memory for the ends that this transport serves. `conns` has all ends of a job, in
+	 * its order. NULL: no such memory. */
 	ncclResult_t (*reserve)(struct ncclComm *comm, struct conn *const *conns, int n);
-	/* Ends this rank's use of other ranks' memory, for a rank that leaves early; NULL: none. */
+	/* Ends this rank's use of other ranks' memory, for a rank that leaves early. NULL: no such
+	 * use. */
 	void (*leave)(struct ncclComm *comm);
-	/* After all connections are closed: releases what they share; NULL: nothing. */
+	/* Called after all connections are closed: releases the objects that they share. NULL: no
+	 * such objects. */
 	void (*close)(struct ncclComm *comm);
 };
 
-/* The first transport within a host that can connect the two ranks; NULL: none can. */
+/* Returns the first transport within a host that can connect the two ranks; NULL: no such
+ * transport. */
 const struct transport *transport_local_of(const struct ncclComm *comm, int32_t from, int32_t to);
 
-/* Connects n ends, none of which exists yet; those without a peer are left out. The rank at the other end of each calls it too, and
- * both WAIT for each other. A failure leaves what is half made to transport_close_all, and no job;
- * else transport_connect_upload and _drop follow. */
+/* Connects n ends that do not exist yet. Ends without a peer (-1) are skipped. The rank at the
+ * other end of each must call it too, and both WAIT for each other. On success,
+ * transport_connect_upload and transport_connect_drop follow. On failure there is no job, and
+ * transport_close_all closes the ends that were made. */
 struct conn_job;
 struct os_waits;
 ncclResult_t transport_connect_all(struct ncclComm *comm, const struct conn_want *wants, int n,
 				   struct conn_job **out);
-/* The same for a task that does several at the same time, of several ranks or communicators: it
- * begins all of them, and looks at each until it is complete. Each direction of two ranks completes
- * when both have begun it, in whatever jobs. A failure of begin leaves no job; after any other,
- * transport_connect_drop follows. */
+/* The same for a task that connects for several ranks or communicators at the same time. The task
+ * begins all jobs, then looks at each until it is complete. Each direction between two ranks
+ * completes when both ranks have begun it, in any jobs. If begin fails there is no job. After any
+ * other result transport_connect_drop must follow. */
 ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_want *wants, int n,
 				     struct conn_job **job);
-/* Goes on without waiting for another rank's task. ncclInProgress: transport_connect_waits adds
- * what the next look waits for. */
+/* Advances the job without waiting for another rank's task. ncclInProgress: the job is not
+ * complete, and transport_connect_waits adds the waits of the next look. */
 ncclResult_t transport_connect_look(struct conn_job *job);
 ncclResult_t transport_connect_waits(struct conn_job *job, struct os_waits *l);
-/* When it is complete, for connections that are made after init: copies them to the device. */
+/* Copies the connections of a complete job to the device. For connections that are made after
+ * init. */
 ncclResult_t transport_connect_upload(struct conn_job *job);
 void transport_connect_drop(struct conn_job *job);
-/* The end, connected or not; NULL: it does not exist. */
+/* Returns the end, connected or not; NULL: it does not exist. */
 struct conn *transport_conn_find(const struct ncclComm *comm, const struct conn_want *want);
-/* Channels that this rank and another one send over, in both directions: at most
- * NCCL_MAX_P2P_NCHANNELS. */
+/* Returns the number of channels over which this rank and `peer` send messages, in both directions.
+ * It is at most NCCL_MAX_P2P_NCHANNELS. */
 int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer);
-/* May messages go in that protocol? SIMPLE whatever NCCL_PROTO is, others as the collectives of a
- * ring have them. */
+/* True if messages may use the protocol. They may always use SIMPLE, whatever NCCL_PROTO is. They
+ * may use the other protocols if the collectives of a ring may. */
 bool transport_messages_have(const struct ncclComm *comm, enum dev_proto proto);
-/* Connection ends that a rank can have at most. */
+/* Returns the largest number of connection ends that the rank can have. */
 uint32_t transport_conns_most(const struct ncclComm *comm);
 
 /* Copies the ends of comm->want to the device, after comm->dev is made. */
 ncclResult_t transport_ends_upload(struct ncclComm *comm);
-/* Before the ends of comm->want are connected: a sum of their hashes. Over all ranks it is 0, or
- * two ranks disagree on a connection. */
+/* Returns the sum of the hashes of the ends of comm->want, before they are connected. If the sum
+ * over all ranks is not 0, two ranks disagree on a connection. */
 uint64_t transport_ends_sum(const struct ncclComm *comm);
-/* It is not 0. All ranks call it together, and all log the same two ranks; ncclInternalError. */
+/* Finds two ranks that disagree when that sum is not 0. Collective: all ranks call it and log the
+ * same two ranks. Returns ncclInternalError. */
 ncclResult_t transport_ends_differ(const struct ncclComm *comm);
-/* Ends this rank's use of other ranks' memory, for a rank that leaves early: its kernels are gone.
- */
+/* Ends this rank's use of other ranks' memory, for a rank that leaves early. None of its kernels
+ * may run. */
 void transport_leave(struct ncclComm *comm);
-/* GPU memory of a rank of the host. This rank's GPU may use all memory of a rank of this process, */
+/* Give this rank's GPU access to GPU memory of `peer`, a rank of the host. `reach`: peer is in this
+ * process; the GPU may access all its memory. `open`: peer is in another process; the GPU may
+ * access the memory of the handle until transport_leave or transport_close_all. */
 ncclResult_t transport_memory_reach(struct ncclComm *comm, int32_t peer);
-/* or this memory of another one, until transport_leave or transport_close_all. */
 ncclResult_t transport_memory_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle,
 				   void **mem);
-/* Closes every connection of this rank. */
 void transport_close_all(struct ncclComm *comm);
 
 #endif

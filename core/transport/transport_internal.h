@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of core/transport, and core/proxy for the network, share.
+ * Shared by the files of core/transport, and by core/proxy for the network.
  */
 #ifndef CORE_TRANSPORT_TRANSPORT_INTERNAL_H
 #define CORE_TRANSPORT_TRANSPORT_INTERNAL_H
@@ -12,44 +12,46 @@
 #include "core/transport/net.h"
 #include "core/transport/transport.h"
 
-/* Bytes of a protocol's step: NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE or NCCL_LL128_BUFFSIZE / DEV_STEPS,
- * cut to whole grains of data. */
+/* Returns the bytes of a step: NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE or NCCL_LL128_BUFFSIZE / DEV_STEPS,
+ * rounded down to whole grains of data. */
 uint32_t transport_step_bytes(enum dev_proto proto);
-/* Up to how many bytes parts of messages over this connection go in LL and LL128:
- * NCCL_P2P_LL_THRESHOLD, DOPPEL_P2P_LL128_THRESHOLD. 0: none does. Both ends find the same: it is
- * of the pair of ranks. */
+/* Sets c->ll_bytes and c->ll128_bytes: parts of messages up to this size use LL or LL128
+ * (NCCL_P2P_LL_THRESHOLD, DOPPEL_P2P_LL128_THRESHOLD). 0: messages do not use the protocol. Both
+ * ends compute the same values. */
 void transport_message_lines(struct conn *c);
-/* A pair of ranks without NVLinks between them sends over two channels, as in NCCL. */
+/* Channels between two ranks that NVLink does not join, as in NCCL. */
 #define TRANSPORT_PAIR_CHANNELS 2
-/* And over the network over so many: NCCL_NCHANNELS_PER_NET_PEER, the config's nChannelsPerNetPeer,
- * or as many. A launch has room for all of them (plan_round_need), so they are NET_MAX_RECVS at
- * most. */
+/* Returns the number of channels between two ranks over the network: NCCL_NCHANNELS_PER_NET_PEER,
+ * else the config's nChannelsPerNetPeer, else TRANSPORT_PAIR_CHANNELS. At most NET_MAX_RECVS,
+ * because a launch must have room for all of them (plan_round_need). */
 int32_t transport_pair_net_channels(const struct ncclComm *comm);
 /* NCCL_MAX_P2P_NCHANNELS. */
 uint64_t transport_pair_most_channels(void);
-/* Step that every connection begins at, a whole number of turns of its slots. */
+/* Returns the step at which every connection begins, a multiple of DEV_STEPS. */
 uint64_t transport_first_step(void);
-/* Index among this host's ranks; -1: another host's. */
+/* Returns the rank's index among the ranks of this host; -1: it is on another host. */
 int32_t transport_local_rank(const struct ncclComm *comm, int32_t rank);
 
-/* Bytes of a protocol's step of this connection; 0: it has no buffer, since no kernel uses one. */
+/* Returns the bytes of the connection's steps in the protocol; 0: no kernel uses it, so it has no
+ * buffer. */
 uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto);
-/* Does the other end have the same? ncclInvalidUsage: no, and the variable to set is logged. */
+/* Compares the steps of the two ends. If they differ, it logs the variable to set and returns
+ * ncclInvalidUsage. */
 ncclResult_t transport_steps_check(const struct conn *c, const uint32_t theirs[DEV_PROTO_COUNT]);
-/* Lines of LL or LL128 before the first step: with the flag of a step before it. */
+/* Fills lines of LL or LL128 with the flag of a step before the first one. */
 void transport_lines_init(enum dev_proto proto, void *lines, uint64_t bytes);
-/* The slots of a connection in one piece of memory: bytes of each protocol's step, and where its
- * buffer begins. Returns the bytes of all buffers. */
+/* Lays out the slots of a connection in one block of memory: bytes of a step and offset of the
+ * buffer, for each protocol. Returns the bytes of all buffers. */
 uint64_t transport_conn_layout(const struct conn *c, uint32_t step_bytes[DEV_PROTO_COUNT],
 			       uint64_t offset[DEV_PROTO_COUNT]);
-/* Are this rank and that one of one process? */
+/* True if the peer is in this rank's process. */
 bool transport_same_process(const struct ncclComm *comm, int32_t peer);
-/* Does NVLink join this rank's GPU and that one's, and p2p the two ranks? The same answer at both
- * ends. */
+/* True if NVLink joins the GPUs of the two ranks and p2p connects them. Both ends compute the same
+ * answer. */
 bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer);
-/* The first transport that can connect the two ranks; NULL: none can. */
+/* Returns the first transport that can connect the two ranks; NULL: no such transport. */
 const struct transport *transport_of(const struct ncclComm *comm, int32_t from, int32_t to);
-/* The same for an end, which keeps it. */
+/* Sets the transport of an end. ncclSystemError, logged: no transport can connect it. */
 ncclResult_t transport_choose(struct conn *c);
 
 static inline const struct transport_dir *transport_dir_of(const struct conn *c)
@@ -58,10 +60,11 @@ static inline const struct transport_dir *transport_dir_of(const struct conn *c)
 	return c->is_send ? &c->transport->send : &c->transport->recv;
 }
 
-/* Memory of a rank of the host was not opened: that it left may be why, which may show later. Then
- * ncclRemoteError. */
+/* Result of opening memory of a rank of the host. If rc is an error, waits a short time for the
+ * peer to leave, and returns ncclRemoteError if it has left. */
 ncclResult_t transport_import_result(struct ncclComm *comm, int32_t peer, ncclResult_t rc);
-/* No kernel of this rank runs from now on: before memory of cuMem is unmapped. */
+/* Waits until no kernel of this rank runs, and frees the device communicator. For memory of cuMem
+ * that is about to be unmapped. */
 void transport_kernels_wait(struct ncclComm *comm);
 
 /* conns.c */
@@ -69,21 +72,21 @@ ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *w
 				struct conn **out);
 void transport_conns_close(struct ncclComm *comm);
 
-/* conns_device.c: connections whose slots follow each other. */
+/* conns_device.c: copies connections with successive slots to the device. */
 ncclResult_t transport_conns_upload(struct ncclComm *comm, struct conn *const *conns, int n);
 
-/* Memory for the n ends of a job, by the transports that serve them. */
+/* Makes memory for the n ends of a job, in the transports that serve them. */
 ncclResult_t transport_reserve(struct ncclComm *comm, struct conn *const *conns, int n);
 extern const struct transport transport_p2p, transport_shm;
 
-/* The other side of transport_memory_open: memory of this rank, for that rank, which must close it
- * before this one ends. */
+/* Makes memory of this rank accessible to `peer`, which calls transport_memory_open. The peer must
+ * close it before this rank ends. */
 ncclResult_t transport_memory_lend(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t *handle,
 				   void *mem, const char *what);
-/* Closes what transport_memory_open opened. */
+/* Closes memory that transport_memory_open opened. */
 ncclResult_t transport_memory_shut(struct ncclComm *comm, void *mem);
 
-/* transport_net's connect_info. */
+/* Wire format: the connect_info of the network transport. */
 #define NET_INFO_MAGIC 0xd0de2005u
 struct net_info {
 	uint32_t magic;
@@ -91,7 +94,7 @@ struct net_info {
 	uint16_t is_send, index;
 	uint32_t step_bytes[DEV_PROTO_COUNT];
 	char nic[32];
-	struct net_handle handle; /* of a receiving end */
+	struct net_handle handle; /* set by a receiving end */
 };
 DOPPEL_STATIC_CHECK(sizeof(struct net_info) <= CONNECT_INFO_BYTES, "net_info fits");
 DOPPEL_CHECK_SIZE(struct net_info, 188);

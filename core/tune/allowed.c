@@ -15,12 +15,12 @@
 
 enum { ALLOWED_NAMES = 10 };
 
-/* One of the two variables. A set of names is a bit for each. The first `nccl` names are NCCL's, in
- * the order of its numbers. */
+/* One of the two variables. A set of names has a bit for each name. The first `nccl` names are
+ * NCCL's, in the order of its numbers. */
 struct allowed_variable {
 	enum param param;
 	const char *what;
-	const char *names[ALLOWED_NAMES + 1]; /* NULL behind them */
+	const char *names[ALLOWED_NAMES + 1]; /* NULL after the last name */
 	int nccl;
 	const char *(*of_program)(unsigned program);
 };
@@ -42,16 +42,16 @@ static const char *const allowed_funcs[DEV_FUNC_COUNT + 1] = {
 #undef ALLOWED_FUNC
 };
 
-/* What a variable allows to each collective. */
+/* The names that a variable allows for each collective. */
 struct allowed_names {
 	uint32_t of_func[DEV_FUNC_COUNT];
-	uint32_t own; /* collectives that have a list of their own: a bit for each */
+	uint32_t own; /* collectives with a list of their own: a bit for each */
 };
 
-/* Where a parser is, and where its error goes. */
+/* The position of a parser, and its buffer for an error. */
 struct allowed_parser {
 	const struct allowed_variable *variable;
-	const char *value; /* all of it, for errors */
+	const char *value; /* the whole value, for errors */
 	char *error;
 	size_t bytes;
 };
@@ -72,7 +72,7 @@ static bool allowed_name_is(const char *name, const char *word, size_t n)
 	}
 }
 
-/* The place of a word in the names, which end with NULL; -1: it is not there. */
+/* Returns the index of a word in a list of names that ends with NULL; -1: not found. */
 static int allowed_find(const char *const *names, const char *word, size_t n)
 {
 	for (int i = 0; names[i]; i++)
@@ -90,7 +90,7 @@ static uint32_t allowed_all(const struct allowed_variable *v)
 	return all;
 }
 
-/* The place of a program's algorithm or protocol in the names. */
+/* Returns the index of a program's algorithm or protocol in the names. */
 static int allowed_of_program(const struct allowed_variable *v, int program)
 {
 	const char *name = v->of_program((unsigned)program);
@@ -144,7 +144,7 @@ const char *tune_proto_name(int program)
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* "Tree, Ring" */
+/* Writes "Tree, Ring". */
 static const char *allowed_list(const char *const *names, char *text, size_t bytes)
 {
 	size_t n = 0;
@@ -176,8 +176,8 @@ static bool allowed_misplaced(const struct allowed_parser *p, const char *list, 
 	return false;
 }
 
-/* Is there an earlier program of the collective, or of any, with the same algorithm and
- * protocol? */
+/* True if an earlier program of the collective, or of any collective, has the same algorithm and
+ * protocol. */
 static bool allowed_seen(int program, int func)
 {
 	struct dev_program_row row = steps_program(program);
@@ -192,7 +192,7 @@ static bool allowed_seen(int program, int func)
 	return false;
 }
 
-/* "Ring/Simple, Ring/LL": what the collective has programs for; -1: any of them. */
+/* Writes "Ring/Simple, Ring/LL": the programs of the collective; -1: of any collective. */
 static const char *allowed_programs(int func, char *text, size_t bytes)
 {
 	size_t n = 0;
@@ -205,7 +205,7 @@ static const char *allowed_programs(int func, char *text, size_t bytes)
 	return text;
 }
 
-/* `func` -1: for all collectives. */
+/* `func` -1: all collectives. */
 static void allowed_none_print(const char *algo, const char *proto, int func, char *text,
 			       size_t bytes)
 {
@@ -228,7 +228,7 @@ static bool allowed_has(uint64_t programs, int func)
 	return false;
 }
 
-/* What the ranks must be for the collective's first program of these. */
+/* Describes the machines that the collective's first program of these needs. */
 static const char *allowed_needs(uint64_t programs, enum dev_func func)
 {
 	int p = 0;
@@ -270,7 +270,7 @@ const char *tune_allowed_first(uint64_t programs, char *text, size_t bytes)
 
 /* ---- the grammar ---------------------------------------------------------------------------- */
 
-/* [^]name,name; *any: is there a ^ or a name? */
+/* Parses [^]name,name. *any: the list has a ^ or a name. */
 static bool allowed_names_parse(const struct allowed_parser *p, const char *list, size_t n,
 				uint32_t *names, bool *any)
 {
@@ -298,7 +298,7 @@ static bool allowed_names_parse(const struct allowed_parser *p, const char *list
 	return true;
 }
 
-/* [collective:]names */
+/* Parses [collective:]names. */
 static bool allowed_list_parse(const struct allowed_parser *p, const char *list, size_t n,
 			       bool first, struct allowed_names *out)
 {
@@ -311,8 +311,8 @@ static bool allowed_list_parse(const struct allowed_parser *p, const char *list,
 	if (colon && func < 0)
 		return allowed_unknown(p, "collective", list, head, allowed_funcs);
 	if (!colon && !first)
-		return allowed_misplaced(p, list, n,
-					 "a collective and a colon before all lists but the first");
+		return allowed_misplaced(
+			p, list, n, "a collective and a colon before all lists except the first");
 	head += !!colon;
 	if (!allowed_names_parse(p, list + head, n - head, &names, &any))
 		return false;
@@ -392,7 +392,7 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 	return true;
 }
 
-/* NCCL_PAT_ENABLE=0. ncclInvalidUsage, logged: a collective has no other programs. */
+/* NCCL_PAT_ENABLE=0. ncclInvalidUsage, logged: a collective would have no program left. */
 static ncclResult_t allowed_without_pat(uint64_t *programs, const char *algo)
 {
 	uint64_t left = *programs;
@@ -403,7 +403,7 @@ static ncclResult_t allowed_without_pat(uint64_t *programs, const char *algo)
 	for (int f = 0; f < DEV_FUNC_COUNT; f++) {
 		if (!allowed_has(*programs, f) || allowed_has(left, f))
 			continue;
-		WARN("NCCL_ALGO=%.200s allows only PAT for %s, and NCCL_PAT_ENABLE=0 does not; "
+		WARN("NCCL_ALGO=%.200s allows only PAT for %s, and NCCL_PAT_ENABLE=0 forbids it; "
 		     "expected another algorithm, or NCCL_PAT_ENABLE=1 or 2",
 		     algo ? algo : "", allowed_funcs[f]);
 		return ncclInvalidUsage;

@@ -10,7 +10,7 @@
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-/* One rank shares its elements between blocks as the channels of SIMPLE do. */
+/* With one rank, blocks share the elements as channels of SIMPLE do. */
 static void model_of_one_rank(struct tune_model *m)
 {
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
@@ -26,8 +26,8 @@ static bool model_has(const struct tune_model *m, enum dev_func func, uint64_t a
 	return false;
 }
 
-/* A collective for which NCCL_ALGO and NCCL_PROTO leave only programs whose lines the links do not
- * carry whole: it runs with those of the first algorithm all the same, as with NCCL. */
+/* NCCL_ALGO and NCCL_PROTO may leave a collective only programs whose lines the links do not carry
+ * whole. The collective then uses those of the first algorithm anyway, as with NCCL. */
 static void model_force(struct tune_model *m, const struct topo_summary *s, uint64_t allowed,
 			enum dev_algo algo)
 {
@@ -59,7 +59,7 @@ void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t
 			model_force(m, s, allowed, (enum dev_algo)a);
 }
 
-/* Does the collective have a program of another algorithm? */
+/* True if the collective has a program of another algorithm. */
 static bool model_has_others(enum dev_func func, uint64_t programs, int algo)
 {
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
@@ -115,8 +115,8 @@ enum dev_program tune_choose(const struct tune_model *m, enum dev_func func, uin
 	return best;
 }
 
-/* Large calls of two GPUs that NVLink joins are faster with this number than with the 24 that a
- * search finds between H100s (docs/figures.md). */
+/* Large calls between two GPUs that NVLink joins are faster with this number than with the 24 that
+ * a search finds between H100s (docs/figures.md). */
 #define CHANNELS_OF_TWO 32
 
 int32_t tune_channels_least(const struct topo_system *topo, int32_t nranks, int32_t local_ranks)
@@ -148,7 +148,7 @@ static void constants_latency(struct tuner_constants *c, int program)
 	int algo = tune_algo_number(program), proto = tune_proto_number(program);
 
 	if (algo < 0)
-		return; /* not one of NCCL's */
+		return; /* NCCL does not have the algorithm */
 	c->kernel_us[algo][proto] = l->kernel_ns / 1000.0;
 	for (int hop = 0; hop < HOPS; hop++)
 		c->hop_us[hop][algo][proto] = l->hop_ns[hop] / 1000.0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long each program (core/device/programs.h) takes, and with how many channels and threads: the
- * model by which core/plan chooses, and which `doppel tune` prints. Pure functions of what all
- * ranks know (struct topo_summary), in integers, so that ranks cannot come to different choices.
- * Constants and rules are NCCL 2.28's; the costs of an algorithm are in its file of core/algo.
+ * The time of each program (core/device/programs.h), and its number of channels and threads.
+ * core/plan chooses programs by this model, and `doppel tune` prints it. Pure functions of data
+ * that all ranks have (struct topo_summary), in integers, so that all ranks make the same choices.
+ * Constants and rules are NCCL 2.28's. Costs of an algorithm are in its file in core/algo.
  *
  *	time = latency + bytes / bandwidth
  *
@@ -18,7 +18,7 @@
 
 struct tune_shape {
 	int32_t nchannels;
-	uint32_t nthreads; /* of a channel; nominal, whatever the warp width is */
+	uint32_t nthreads; /* per channel; nominal, for any warp width */
 };
 
 struct tune_model {
@@ -26,35 +26,34 @@ struct tune_model {
 	struct algo_cost program[DEV_PROGRAM_COUNT];
 };
 
-/* `nchannels` is how many the communicator has; `allowed`: the programs that NCCL_ALGO and
- * NCCL_PROTO leave, a bit for each. Those that the machines should not run have a bandwidth all the
- * same where a collective has no others; those that they cannot run, because they connect every two
- * ranks, have none. One rank has no programs: they cost nothing. */
+/* `nchannels`: channels of the communicator. `allowed`: the programs that NCCL_ALGO and NCCL_PROTO
+ * allow, a bit for each. Programs that the machines should not run have a bandwidth only if the
+ * collective has no others. Programs that connect every two ranks have none if the machines cannot
+ * run them. With one rank programs cost nothing. */
 void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t nchannels,
 		     uint64_t allowed);
 
-/* `allowed` without the programs of algorithms that cannot connect the ranks, and without those of
- * algorithms that the machines should not run, where a collective has another one. They would be
- * connected for nothing. `anywhere`: NCCL_PAT_ENABLE=1. */
+/* Returns `allowed` without the programs of algorithms that cannot connect the ranks. Programs of
+ * algorithms that the machines should not run are also left out if the collective has another one,
+ * because they would be connected without use. `anywhere`: NCCL_PAT_ENABLE=1. */
 uint64_t tune_programs(const struct topo_summary *s, uint64_t allowed, bool anywhere);
 
 uint64_t tune_time_ns(const struct algo_cost *cost, uint64_t bytes);
-/* The fastest of `programs` (a bit for each) that run the collective; DEV_PROGRAM_COUNT: none can.
- * Of programs that take the same time, the first row. */
+/* Returns the fastest of `programs` (a bit for each) that run the collective; DEV_PROGRAM_COUNT:
+ * none can. Among programs with the same time, the first row. */
 enum dev_program tune_choose(const struct tune_model *m, enum dev_func func, uint64_t programs,
 			     uint64_t bytes);
 
-/* While the threads of a channel have less than thread_bytes each, first fewer channels, then fewer
- * threads, by halves. */
+/* Reduces channels, then threads by halves, while a thread has less than thread_bytes. */
 struct tune_shape tune_shape_of(const struct algo_cost *cost, int32_t nchannels, uint64_t bytes);
-/* Returns the least number of channels of a communicator: more than a search finds for two GPUs that
- * NVLink joins. */
+/* Returns the least number of channels of a communicator. For two GPUs that NVLink joins it is more
+ * than a search finds. */
 int32_t tune_channels_least(const struct topo_system *topo, int32_t nranks, int32_t local_ranks);
 
-/* What of the tables a tuner plugin is shown; the rest is 0. */
+/* The part of the tables that a tuner plugin receives; the rest is 0. */
 void tune_constants(struct tuner_constants *c);
 
-/* The same for two models only if they choose alike. */
+/* Two models with the same hash make the same choices. */
 uint64_t tune_model_hash(const struct tune_model *m);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The interface of a tuner plugin, version 5, as NCCL 2.28 has it: a shared library with a struct
- * tuner_v5 under the name TUNER_V5_SYMBOL. Layouts are those of 64-bit Linux. C17; a plugin may
- * include it, or NCCL's own header. core/plan/tuner.h is what calls a plugin.
+ * The interface of a tuner plugin, version 5, as in NCCL 2.28: a shared library with a struct
+ * tuner_v5 under the name TUNER_V5_SYMBOL. Layouts are those of 64-bit Linux. C17. A plugin may
+ * include this header, or NCCL's own. core/plan/tuner.h calls plugins.
  */
 #ifndef CORE_TUNE_TUNER_ABI_H
 #define CORE_TUNE_TUNER_ABI_H
@@ -29,17 +29,18 @@ typedef void (*tuner_log)(int level, unsigned long flags, const char *file, int 
 			  const char *format, ...);
 
 struct tuner_domains {
-	int count, least_ranks, most_ranks; /* of NVLink: hosts */
+	int count, least_ranks, most_ranks; /* NVLink domains, here hosts */
 };
 DOPPEL_CHECK_SIZE(struct tuner_domains, 12);
 
-/* us and GB/s. By hop: NVLink, PCI, network; by generation: sm 70, 80, 90, 100; by scale: 1, 2 and
- * more hosts. */
+/* Units: us and GB/s. Indexes: hop is NVLink, PCI, network; generation is sm 70, 80, 90, 100; scale
+ * is 1, 2, or more hosts. */
 struct tuner_constants {
 	double kernel_us[TUNER_ALGOS][TUNER_PROTOS];
 	double hop_us[TUNER_HOPS][TUNER_ALGOS][TUNER_PROTOS];
 	double ll_gbps[TUNER_GENERATIONS][TUNER_SCALES];
-	double ring_ll128_gbps[TUNER_GENERATIONS][TUNER_SCALES]; /* of a channel, as those below */
+	double ring_ll128_gbps[TUNER_GENERATIONS]
+			      [TUNER_SCALES]; /* per channel, as in the rows below */
 	double tree_ll128_gbps[TUNER_GENERATIONS][TUNER_SCALES];
 	double tree_gbps[TUNER_GENERATIONS][TUNER_SCALES];
 	double nvls_tree_gbps[TUNER_GENERATIONS][TUNER_SCALES];
@@ -52,8 +53,8 @@ struct tuner_v5 {
 	ncclResult_t (*init)(void **context, uint64_t comm_id, size_t nranks, size_t nhosts,
 			     tuner_log log, struct tuner_domains *domains,
 			     struct tuner_constants *constants);
-	/* cost_us: float[algos][protos]; -1: cannot be chosen. *nchannels, 0 before: how many, 0:
-	 * as without a plugin. An error: as without a plugin. */
+	/* cost_us: float[algos][protos]; -1: cannot be chosen. *nchannels is 0 on entry; if it
+	 * stays 0, or the function returns an error, the choice is as without a plugin. */
 	ncclResult_t (*get_coll_info)(void *context, int func, size_t bytes, int pipelined,
 				      float **cost_us, int algos, int protos, int registered,
 				      int *nchannels);

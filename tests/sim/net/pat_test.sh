@@ -39,7 +39,7 @@ refused() {
 	"$doppel" run "$@" >out 2>&1 || rc=$?
 	[ $rc = 2 ] && grep -qF -- "$text" out || fail "run $*: exit code $rc, expected 2 and '$text'"
 }
-refused 'NCCL_ALGO=PAT allows only PAT for all_gather, and NCCL_PAT_ENABLE=0 does not' \
+refused 'NCCL_ALGO=PAT allows only PAT for all_gather, and NCCL_PAT_ENABLE=0 forbids it' \
 	all_gather --hosts 2 --gpus 1 --env NCCL_ALGO=PAT --env NCCL_PAT_ENABLE=0
 refused 'NCCL_ALGO=PAT allows no program for all_reduce; there are Ring/Simple' \
 	all_reduce --hosts 2 --gpus 1 --env NCCL_ALGO=PAT

@@ -35,7 +35,7 @@ static void arguments_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_ERROR_SAYS("ncclCommRegister: buff");
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommRegister(NULL, mem, 4096, &handle));
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommDeregister(comm, host));
-	EXPECT_ERROR_SAYS("is none of this communicator");
+	EXPECT_ERROR_SAYS("is not a registration of this communicator");
 	EXPECT_NCCL(ncclSuccess, ncclCommRegister(comm, mem, 4096, &handle));
 	EXPECT(handle);
 	EXPECT_NCCL(ncclSuccess, ncclCommDeregister(comm, handle));
