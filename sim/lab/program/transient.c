@@ -21,8 +21,18 @@
 #define TRANSIENT_SALT  0x7472616e73ull
 
 #define TRANSIENT_ABORT_POWERS 27 /* a member aborts it up to 2^27 ns after its call, 0.13 s */
+#define TRANSIENT_COUNT_POWERS 17 /* the count of a call that is aborted is below 2^17 */
+#define TRANSIENT_CALLS        3  /* a member makes at most so many of them */
 
 enum transient_abort { TRANSIENT_KEPT, TRANSIENT_ABORT_INIT, TRANSIENT_ABORT_WORK };
+enum transient_work {
+	TRANSIENT_MESSAGES, /* a ring of them */
+	TRANSIENT_ALL_REDUCE,
+	TRANSIENT_ALL_GATHER,
+	TRANSIENT_REDUCE_SCATTER,
+	TRANSIENT_BROADCAST,
+	TRANSIENT_WORKS,
+};
 
 /* One of them, as a rank sees it. */
 struct transient {
@@ -32,7 +42,7 @@ struct transient {
 	bool polls;                  /* it is non-blocking */
 	bool finalizes;              /* before it is destroyed */
 	enum transient_abort aborts; /* all members end it so */
-	bool messages;               /* what is aborted is a ring of messages */
+	enum transient_work work;    /* what is aborted */
 	size_t count;
 };
 
@@ -65,15 +75,18 @@ static void transient_draw_kind(struct sim_rng *rng, struct transient *t)
 {
 	t->finalizes = sim_rng_below(rng, 3) == 0;
 	t->polls = sim_rng_below(rng, 3) == 0;
-	bool aborts = sim_rng_below(rng, 4) == 0, early = sim_rng_below(rng, 2) == 0;
+	bool aborts = sim_rng_below(rng, 2) == 0, early = sim_rng_below(rng, 3) == 0;
 
 	if (!aborts)
 		return;
 	t->polls = true;
 	t->aborts = early ? TRANSIENT_ABORT_INIT : TRANSIENT_ABORT_WORK;
-	t->messages = sim_rng_below(rng, 2) == 0;
-	if (!early && sim_rng_below(rng, 2))
-		t->count = 1 + (size_t)sim_rng_below(rng, TRANSIENT_MOST);
+	t->work = (enum transient_work)sim_rng_below(rng, TRANSIENT_WORKS);
+	/* small calls take other algorithms than large ones */
+	uint64_t most = 1ull << sim_rng_below(rng, TRANSIENT_COUNT_POWERS);
+
+	if (!early)
+		t->count = 1 + (size_t)sim_rng_below(rng, most);
 }
 
 /* Its members: each rank or not, and at least one. False: this rank is not one. */
@@ -290,17 +303,41 @@ static ncclResult_t transient_messages(struct lab_rank *me, const struct transie
 	return r ? r : end;
 }
 
-static ncclResult_t transient_abort_launch(struct lab_rank *me, const struct transient *t,
-					   ncclComm_t comm, bool calls)
+static ncclResult_t transient_work_launch(struct lab_rank *me, const struct transient *t,
+					  ncclComm_t comm)
 {
-	void *mem = me->transient_memory;
+	int32_t *in = me->transient_memory, *out = in + TRANSIENT_MOST;
+	cudaStream_t stream = me->transient_stream;
+	size_t part = t->count / (size_t)t->n;
+
+	switch (t->work) {
+	case TRANSIENT_MESSAGES:
+		return transient_messages(me, t, comm);
+	case TRANSIENT_ALL_GATHER:
+		return ncclAllGather(in, out, part, ncclInt32, comm, stream);
+	case TRANSIENT_REDUCE_SCATTER:
+		return ncclReduceScatter(in, out, part, ncclInt32, ncclSum, comm, stream);
+	case TRANSIENT_BROADCAST:
+		return ncclBroadcast(in, out, t->count, ncclInt32, t->n - 1, comm, stream);
+	case TRANSIENT_ALL_REDUCE:
+	case TRANSIENT_WORKS:
+		break;
+	}
+	return ncclAllReduce(in, in, t->count, ncclInt32, ncclSum, comm, stream);
+}
+
+/* The call before it may still connect ranks; a call on a communicator that does is refused. */
+static ncclResult_t transient_abort_launch(struct lab_rank *me, const struct transient *t,
+					   ncclComm_t comm, uint64_t calls)
+{
 	ncclResult_t r = lab_comm_settle(me, comm, ncclInProgress);
 
-	if (r || !calls)
-		return r;
-	return t->messages ? transient_messages(me, t, comm)
-			   : ncclAllReduce(mem, mem, t->count, ncclInt32, ncclSum, comm,
-					   me->transient_stream);
+	for (uint64_t i = 0; i < calls && !r; i++) {
+		r = transient_work_launch(me, t, comm);
+		if (i + 1 < calls)
+			r = lab_comm_settle(me, comm, r);
+	}
+	return r;
 }
 
 /* After its communicator's end the memory is the program's to free. */
@@ -312,8 +349,8 @@ static bool transient_renew(struct lab_rank *me)
 	return transient_check_cuda(me, (cudaError_t)lab_transient_make(me));
 }
 
-/* A member waits for its init or not, launches a collective or not, and aborts; or it destroys what
- * may still be in its init. */
+/* A member waits for its init or not, launches some collectives or none, and aborts; or it destroys
+ * what may still be in its init. */
 static bool transient_live_aborted(struct lab_rank *me, const struct transient *t)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -326,7 +363,8 @@ static bool transient_live_aborted(struct lab_rank *me, const struct transient *
 		     "lab.transient_abort");
 	uint64_t most_ns = 1ull << sim_rng_below(&rng, TRANSIENT_ABORT_POWERS);
 	uint64_t after_ns = sim_rng_below(&rng, most_ns);
-	bool waits = sim_rng_below(&rng, 3) == 0, calls = sim_rng_below(&rng, 4) != 0;
+	bool waits = sim_rng_below(&rng, 3) == 0;
+	uint64_t calls = sim_rng_below(&rng, TRANSIENT_CALLS + 1);
 	bool destroys = t->aborts != TRANSIENT_ABORT_WORK && sim_rng_below(&rng, 3) == 0;
 	const char *call = destroys ? "ncclCommDestroy" : "ncclCommAbort";
 

@@ -451,14 +451,14 @@ static void swarm_long(struct scenario *s, uint64_t seed)
 	c->bytes_min = c->bytes_max = 16 * (uint64_t)calls;
 }
 
-/* Communicators of some of the ranks, one seed in 8. Their kernels need room beside those of the
+/* Communicators of some of the ranks, one seed in 5. Their kernels need room beside those of the
  * others. The swarm has them without faults; --transient with --faults is a sweep of its own. */
 static void swarm_transient(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.transient");
-	bool some = sim_rng_below(&rng, 8) == 0;
+	bool some = sim_rng_below(&rng, 5) == 0;
 	uint32_t n = 1 + (uint32_t)sim_rng_below(&rng, 3);
 	bool fits = !s->lab.gpu_sms && !s->plan[0] && s->lab.iterations <= 3 && s->lab.group <= 8;
 

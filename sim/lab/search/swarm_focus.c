@@ -124,6 +124,22 @@ static void focus_direct(struct focus *f)
 	focus_channels(f, 1);
 }
 
+/* A power of two of ranks, on one host or over the network. */
+static void focus_doubling(struct focus *f)
+{
+	static const char *const names[] = {"all_reduce"};
+	struct lab_config *c = &f->s->lab;
+
+	snprintf(f->s->machine, sizeof f->s->machine, "h100-8nic");
+	c->hosts = 1u << focus_below(f, 3);
+	c->gpus = 1u << focus_from(f, c->hosts == 1, c->hosts == 4 ? 1 : 2);
+	c->host_gpus_n = 0;
+	focus_collective(f, names, ARRAY_LEN(names));
+	swarm_env(f->s, "NCCL_ALGO=Ring;allreduce:Doubling");
+	focus_slots(f, FOCUS_LL);
+	focus_channels(f, 1);
+}
+
 /* Hosts with fewer NICs than ranks, which a tree leaves through other ranks. False: not drawn. */
 static bool focus_relays(struct focus *f)
 {
@@ -254,8 +270,8 @@ static void focus_sockets(struct focus *f)
 void swarm_focus(struct scenario *s, uint64_t seed)
 {
 	static void (*const foci[])(struct focus * f) = {
-		focus_direct,   focus_tree,    focus_pat,       focus_ring,
-		focus_messages, focus_sockets, focus_registered};
+		focus_direct,   focus_tree,    focus_pat,        focus_ring,
+		focus_messages, focus_sockets, focus_registered, focus_doubling};
 	struct focus f = {.s = s, .rows = 1};
 
 	sim_rng_seed(&f.rng, seed, "swarm.focus");
