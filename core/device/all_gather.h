@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-gather: what one block does for one channel's share of a work. Called by the kernel
- * (run_work.h); the steps over a ring are NCCL 2.28's (docs/device.md).
+ * All-gather: the part of one block, for one channel's share of a work. Called by the kernel
+ * (run_work.h). The steps over a ring are NCCL 2.28's (docs/device.md).
  *
- * The output holds one block per rank, in order of ranks. A loop moves one chunk of each block once
- * round the ring, starting at its owner. A rank at position i of n does
+ * The output holds one block for each rank, in the order of the ranks. A loop moves one chunk of
+ * each block once round the ring, from the block's owner on. The rank at position i of n calls
  *
- *   copy_send        its own block, or result_send when it is in its place already
- *   recv_copy_send   the blocks of positions i-1, i-2 ... i-(n-2)
- *   recv             the block of position i+1
+ *	copy_send        for its own block, or result_send if the block is in its place already
+ *	recv_copy_send   for the blocks of positions i-1, i-2 ... i-(n-2)
+ *	recv             for the block of position i+1
  *
- * all modulo n: n-1 chunks sent, as many received.
+ * with positions modulo n. It sends n-1 chunks and receives n-1.
  *
  * In one shot: every rank sends its block to all others.
  *
  * With PAT (steps.h, BINOMIAL): rank r receives the block of rank r-o with offset o, over the level
- * of o's lowest bit, and sends it on over all lower levels. The offsets whose blocks share slots
- * come first, from the highest level on: the longest ways have the fewest blocks. Then it sends
- * each block on as soon as it has it.
+ * of o's lowest bit, and sends it over all lower levels. Offsets whose blocks share slots come
+ * first, from the highest level on: the longest paths then have the fewest blocks. After that, a
+ * rank sends each block as soon as it has received it.
  */
 #ifndef CORE_DEVICE_ALL_GATHER_H
 #define CORE_DEVICE_ALL_GATHER_H
@@ -67,8 +67,8 @@ DEV_FN bool all_gather_one_shot(struct prim *p, const struct steps_part *part)
 
 /* ---- parallel aggregated trees -------------------------------------------------------------- */
 
-/* On each level whose blocks all share a slot the blocks that the rank has go out, and then as many
- * come in; below that level a step takes in a slot and sends it on. */
+/* On a level whose blocks share a slot, the blocks that the rank has are sent, and as many are
+ * received. Below that level, a step receives a slot and sends it on. */
 DEV_FN void all_gather_pat_step(const struct prim *p, struct prim_pat *t, uint32_t step)
 {
 	const uint32_t shared = 2 * (t->s.levels - t->s.low);

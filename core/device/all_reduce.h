@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduce: what one block does for one channel's share of a work. Called by the kernel
+ * All-reduce: the part of one block, for one channel's share of a work. Called by the kernel
  * (run_work.h).
  *
- * Over a ring, in NCCL 2.28's steps (docs/device.md). The share is cut in loops of one chunk a
- * rank. Within a loop chunk c travels the ring twice: first collecting every rank's input on its
- * way to rank c's position, which completes it, then as the result on to everyone else. A rank at
- * position i (ranks i-1 and i+1 beside it) does
+ * Over a ring, in NCCL 2.28's steps (docs/device.md). The share is cut into loops of one chunk for
+ * each rank. In a loop chunk c goes round the ring twice. First it collects the input of every
+ * rank, and is complete at position c. Then the result goes to all other ranks. The rank at
+ * position i, between positions i-1 and i+1, calls
  *
- *   send                    chunk i-1
- *   recv_reduce_send        chunks i-2, i-3 ... i-(n-1)
- *   recv_reduce_copy_send   chunk i, complete here
- *   recv_copy_send          chunks i-1, i-2 ... i-(n-2)
- *   recv                    chunk i+1
+ *	send                    for chunk i-1
+ *	recv_reduce_send        for chunks i-2, i-3 ... i-(n-1)
+ *	recv_reduce_copy_send   for chunk i, which is complete here
+ *	recv_copy_send          for chunks i-1, i-2 ... i-(n-2)
+ *	recv                    for chunk i+1
  *
- * all modulo n: 2(n-1) chunks sent, as many received. Chunks past the end of the share are short or
- * empty, and take their steps all the same.
+ * with positions modulo n. It sends 2(n-1) chunks and receives 2(n-1). Chunks beyond the end of the
+ * share are short or empty, and take the same steps.
  *
  * In one shot: every rank sends its elements to all others, and reduces those of all ranks.
  *
  * Over a tree: every rank reduces its children's chunks with its own and sends the result to its
- * parent, until the root of the tree has it; then the same way back. Both ways are used at the same
- * time, each by a group of threads (prim_tree_both). The root has one way: all of its threads
- * reduce a chunk and send the result down.
+ * parent. The root of the tree completes a chunk, and the result goes back over the same links.
+ * Both directions are used at the same time, each by a group of threads (prim_tree_both). The root
+ * has one group: all its threads reduce a chunk and send the result down.
  *
  * In two shots, in loops as over a ring: every rank sends chunk r to rank r for all r, reduces its
  * own chunk, and sends the result to all others.
+ *
+ * With recursive doubling: in step k ranks whose numbers differ in bit k exchange their sums
+ * (prims_doubling.h).
  */
 #ifndef CORE_DEVICE_ALL_REDUCE_H
 #define CORE_DEVICE_ALL_REDUCE_H
@@ -103,7 +106,7 @@ DEV_FN bool all_reduce_ring(struct prim *p, const struct steps_part *part)
 
 /* ---- between every two ranks ---------------------------------------------------------------- */
 
-/* Every rank gets all ranks' elements, and reduces them. */
+/* Sends the elements to all ranks, receives theirs, and reduces. */
 DEV_FN bool all_reduce_one_shot_chunk(struct prim *p, uint64_t at, uint64_t count)
 {
 	if (!prim_direct_begin(p))
@@ -119,7 +122,7 @@ DEV_FN bool all_reduce_one_shot(struct prim *p, const struct steps_part *part)
 	return prim_chunks(p, part, all_reduce_one_shot_chunk);
 }
 
-/* Chunk r of the loop is rank r's to reduce. */
+/* Rank r reduces chunk r of the loop. */
 DEV_FN bool all_reduce_two_shot_loop(struct prim *p, const struct all_reduce_loop *l)
 {
 	uint64_t count, mine, at = all_reduce_chunk_at(l, p->block->comm.rank, &mine), to;

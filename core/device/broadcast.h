@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Broadcast from a root: what one block does for one channel's share of a work. Called by the
- * kernel (run_work.h); the steps over a ring are NCCL 2.28's (docs/device.md).
+ * Broadcast from a root: the part of one block, for one channel's share of a work. Called by the
+ * kernel (run_work.h). The steps over a ring are NCCL 2.28's (docs/device.md).
  *
- * Chunks flow along the ring, from the root to the rank before it:
+ * Chunks flow along the ring, from the root to the rank before it. They call
  *
- *   root                   copy_send, or send when its output is its input
- *   ranks between          recv_copy_send
- *   rank before the root   recv
+ *	root                   copy_send, or send if its output is its input
+ *	ranks in between       recv_copy_send
+ *	rank before the root   recv
  *
- * Over a tree: every rank sends what comes over the link that leads to the root over all its other
- * links. The tree of an all-reduce, seen from another rank.
+ * Over a tree: every rank receives over the link that leads to the root, and sends over all its
+ * other links. It is the tree of an all-reduce, seen from another root.
  *
  * In one shot: the root sends its elements to all others.
  */

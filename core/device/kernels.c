@@ -1,39 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernels. Launched by core/plan; compiled once per warp width for fakecuda, and through
- * kernels.cu by nvcc.
+ * The kernels. Launched by core/plan. Compiled once for each warp width for the doubles, and
+ * through kernels.cu by nvcc.
  *
- *   dev_collective_simple, dev_collective_ll, dev_collective_ll128
- *                    one block per channel of the launch: it finds its channel, brings the
- *                    communicator and the channel into shared memory, and runs every work whose
- *                    range of channels includes it, one after the other. Takes one struct dev_args
- *                    by value, with the works or with where they are. All works have the kernel's
- *                    protocol: nvcc makes a slower kernel of several (docs/device.md).
- *   dev_all_reduce_ring_ll_f32 ... (DEV_ONE_PROGRAMS)
- *                    the same for works of one program and, where it reduces, of one type's sum: faster
- *                    where a call is short.
- *   dev_tree_simple, dev_tree_ll, dev_tree_ll128
- *                    the same for works of trees: with them the others would be slower.
- *   dev_doubling_ll  the same for works of DOUBLING.
- *   dev_pat          the same for works of PAT, whose protocol is SIMPLE.
- *   dev_messages     the same for messages between pairs of ranks, which run in batches. The protocol is
- *                    that of each message: SIMPLE or LL.
- *   dev_messages_ll128
- *                    the same, with LL128 as well.
- *   dev_one_rank     the collective of a communicator of one rank, where it is more than a copy:
- *                    a factor times the input. Takes one struct dev_work by value.
+ *	dev_collective_simple, dev_collective_ll, dev_collective_ll128
+ *		One block for each channel of the launch. It finds its channel, copies communicator
+ *		and channel into shared memory, and runs every work whose range of channels has its
+ *		channel, one after the other. Takes one struct dev_args by value, with the works or
+ *		their address. All works have the kernel's protocol: nvcc makes slower kernels of
+ *		several protocols (docs/device.md).
+ *	dev_all_reduce_ring_ll_f32 and others (DEV_ONE_PROGRAMS)
+ *		For works of one program, and of the sum of one type if it reduces. Faster for short
+ *		calls.
+ *	dev_tree_simple, dev_tree_ll, dev_tree_ll128
+ *		For works of trees. The programs of trees would make the other kernels slower.
+ *	dev_doubling_ll
+ *		For works of DOUBLING.
+ *	dev_pat
+ *		For works of PAT, whose protocol is SIMPLE.
+ *	dev_messages
+ *		For messages between pairs of ranks, in batches. Each message has its protocol:
+ *		SIMPLE or LL.
+ *	dev_messages_ll128
+ *		For messages, with LL128 as well.
+ *	dev_one_rank
+ *		For the collectives of a communicator of one rank that need more than a copy: a
+ *		factor times the input. Takes one struct dev_work by value.
  *
- * An aborted launch (the communicator's abort word) ends without an error, its output undefined,
- * and so do the launches after it. A communicator of another layout traps. So does a work of
- * another layout, or one that does not fit its connections, where works are checked
- * (DEV_CHECK_FIFO).
+ * An aborted launch (the communicator's abort word) ends without an error; its output is undefined.
+ * Later launches of the communicator end in the same way. A communicator of another layout traps. A
+ * work of another layout traps too, and so does one that does not fit its connections, in builds
+ * that check works (DEV_CHECK_FIFO).
  */
 #include "core/device/run_messages.h"
 #include "core/device/run_work.h"
 #include "core/device/works.h"
 
-/* ---- a block
- * ---------------------------------------------------------------------------------- */
+/* ---- a block --------------------------------------------------------------------------------- */
 
 DEV_FN int dev_channel_of_block(uint64_t mask, uint32_t block)
 {
@@ -42,7 +45,7 @@ DEV_FN int dev_channel_of_block(uint64_t mask, uint32_t block)
 	return dev_first_bit(mask);
 }
 
-/* The steps go back to global memory, where the next launch finds them. */
+/* Copies the steps back to global memory, for the next launch. */
 DEV_FN void dev_ring_save(struct dev *d, const struct dev_args *args, const struct dev_block *b,
 			  int channel)
 {
@@ -52,9 +55,9 @@ DEV_FN void dev_ring_save(struct dev *d, const struct dev_args *args, const stru
 	prim_conn_save(d, &to[1], &b->ring[1]);
 }
 
-/* By all threads: two warps at the same time, if there are two. A barrier follows. `algo` is the
- * kernel's, if it has one program: DEV_RING, only the ring's ends are loaded. Channels of messages
- * may have no ring. */
+/* Called by all threads: two warps load at the same time, if there are two. A barrier must follow.
+ * `algo`: the algorithm of a kernel of one program. With DEV_RING, only the ring's ends are loaded.
+ * Channels of messages may have no ring. */
 DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, const struct dev_args *args,
 			   int channel, bool messages, enum dev_algo algo)
 {
@@ -74,12 +77,13 @@ DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, const struct dev_
 		dev_copy_in(d, &b->share, args->fifo.share + dev_block(d), sizeof b->share);
 }
 
-/* An aborted launch leaves the steps where they were, and filled slots that an HCA still reads: the
- * next launch would fill them again. It finds this mark, and moves nothing. */
+/* Marks the channel after an abort. An aborted launch leaves the steps unchanged, and filled slots
+ * that an HCA may still read: the next launch would fill the same slots again. It finds this mark
+ * and moves nothing. */
 DEV_FN void dev_block_abandon(struct dev *d, struct dev_block *b, int channel)
 {
 	if (b->channel.aborted)
-		return; /* other threads may still be reading it */
+		return; /* no store: other threads may still be reading it */
 	b->channel.aborted = 1;
 	dev_copy_out(d, &b->comm.channels[channel].aborted, &b->channel.aborted,
 		     sizeof b->channel.aborted);
@@ -97,7 +101,8 @@ DEV_FN void dev_block_check(struct dev *d, const struct dev_block *b, const stru
 		dev_trap(d, "core/device: the launch names channels or works that do not exist");
 }
 
-/* The block, its channel and its first works; false: an earlier launch was aborted. */
+/* Loads the block, its channel and its first works. Returns false if an earlier launch was
+ * aborted. */
 DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev_args *args,
 			    int channel, bool messages, enum dev_algo algo, struct dev_works *s)
 {
@@ -122,14 +127,14 @@ DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev
 	return true;
 }
 
-/* One block's works of a launch. */
+/* The works of one block in a launch. */
 struct dev_run {
 	struct dev *d;
 	struct dev_block *b;
 	const struct dev_args *args;
 	int channel;
-	bool ok;    /* not aborted */
-	uint32_t i; /* of the works in shared memory */
+	bool ok;    /* false: aborted */
+	uint32_t i; /* index among the works in shared memory */
 	struct dev_works s;
 };
 
@@ -146,7 +151,7 @@ DEV_FN struct dev_run dev_run_begin(struct dev *d, const struct dev_args *args, 
 	return r;
 }
 
-/* The next work; NULL: there is none, or the launch was aborted. */
+/* Returns the next work; NULL: no more works, or the launch was aborted. */
 DEV_FN const struct dev_work *dev_run_next(struct dev_run *r)
 {
 	if (!r->ok)
@@ -169,7 +174,7 @@ DEV_FN void dev_run_end(struct dev_run *r)
 		dev_block_abandon(r->d, r->b, r->channel);
 }
 
-/* One of the programs of run_programs.h. */
+/* A case for one of the programs of run_programs.h. */
 #define DEV_RUN_CASE(id, function, func, algo, proto, pattern, chunk, slice)                       \
 	case DEV_##id: {                                                                           \
 		DOPPEL_STATIC_CHECK(DEV_##proto == RUN_PROTO,                                      \
@@ -226,7 +231,7 @@ DEV_FN void dev_run_end(struct dev_run *r)
 #define RUN_PROGRAMS DEV_PROGRAMS_PAT_SIMPLE
 #include "core/device/run_programs.h"
 
-/* Kernels of one program, and of one type and operation where it reduces. */
+/* Kernels of one program, and of one type and operation if it reduces. */
 #define DEV_ONE_PROGRAM(name, id, function, of_type, of_op)                                        \
 	DEV_FN void dev_##name(struct dev *d, const struct dev_args *args)                         \
 	{                                                                                          \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The numbers of work.h in words, for messages and traces. Host only.
+ * The numbers of work.h as words, for messages and traces. Host only.
  */
 #ifndef CORE_DEVICE_NAMES_H
 #define CORE_DEVICE_NAMES_H
@@ -15,7 +15,7 @@ static inline const char *dev_type_name(unsigned type)
 	return type_name(type);
 }
 
-/* In the order of enum dev_op. */
+/* Uses the order of enum dev_op. */
 static inline const char *dev_op_name(unsigned op)
 {
 	static const char *const names[] = {"sum", "prod",       "max",
@@ -25,7 +25,7 @@ static inline const char *dev_op_name(unsigned op)
 	return names[op];
 }
 
-/* "RING", "SIMPLE": as programs.h writes them. */
+/* Returns the name as in programs.h: "RING", "SIMPLE". */
 static inline const char *dev_algo_name(unsigned program)
 {
 	switch (program) {
@@ -39,7 +39,7 @@ static inline const char *dev_algo_name(unsigned program)
 	}
 }
 
-/* Of a protocol, in the order of enum dev_proto. */
+/* Returns the name of a protocol, in the order of enum dev_proto. */
 static inline const char *dev_proto_text(unsigned proto)
 {
 	static const char *const names[] = {

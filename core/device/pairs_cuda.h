@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Pairs of lines of 128 bytes (work.h) on a GPU: the *_pairs functions of shim.h, which includes
- * it.
+ * this file.
  *
- * Eight lanes move a pair at a time, and four such groups two pairs each. A lane has four pieces of
- * 16 bytes, two of each of its pairs: one that is a pair's beginning, and one of the rest, which
- * lane 7 of eight does not have, because it stores the flags.
+ * Eight lanes move a pair at a time. A warp has four such groups, and each group moves two pairs. A
+ * lane has four pieces of 16 bytes, two of each of its pairs: one in the pair's first line, and one
+ * in the second line. Lane 7 of eight stores the flags instead of the second of them.
  */
 #ifndef CORE_DEVICE_PAIRS_CUDA_H
 #define CORE_DEVICE_PAIRS_CUDA_H
 
 #include "core/device/shim_cuda.h"
 
-/* Where the piece is in the data of the warp. */
+/* Returns the offset of the piece in the data of the warp. */
 DEV_FN uint32_t dev_piece_at(uint32_t piece)
 {
 	uint32_t lane = threadIdx.x % DEV_WARP_WIDTH;
@@ -37,8 +37,8 @@ DEV_FN uint32_t dev_piece_bytes(uint32_t piece, uint32_t bytes)
 	return !dev_has_piece(piece) || at >= bytes ? 0 : MIN_OF(bytes - at, 16u);
 }
 
-/* Pieces that are not full, or not aligned. They are not inlined: an array whose address is taken
- * is in memory, also where a piece is full. */
+/* Pieces that are not full or not aligned. Not inlined: an array whose address is taken would be in
+ * memory, even for a full piece. */
 static __device__ __noinline__ ulonglong2 dev_get_elements(const uint8_t *from, uint32_t bytes,
 							   uint32_t size)
 {
@@ -68,7 +68,7 @@ DEV_FN uint4 dev_pack(const uint64_t *from)
 			  (uint32_t)(from[1] >> 32));
 }
 
-/* All pieces of the warp are full and aligned. */
+/* Returns true if all pieces of the warp are full and aligned. */
 DEV_FN bool dev_is_full(const void *p, uint32_t bytes)
 {
 	return bytes == DEV_WARP_DATA && (uintptr_t)p % RC_PACK_BYTES == 0;
@@ -135,7 +135,8 @@ DEV_FN void dev_reduce_pairs(struct dev *d, uint64_t *a, const uint64_t *b, uint
 		dev_unpack(a + 2 * i, x.v[i]);
 }
 
-/* The lane's part of its pair's first line; the second one is DEV_LINE128_BYTES further. */
+/* Returns the lane's part of its pair's first line. Its part of the second line is
+ * DEV_LINE128_BYTES further. */
 DEV_FN uint8_t *dev_pair_part(const void *lines, uint32_t pair)
 {
 	uint32_t lane = threadIdx.x % DEV_WARP_WIDTH;
@@ -143,7 +144,7 @@ DEV_FN uint8_t *dev_pair_part(const void *lines, uint32_t pair)
 	return (uint8_t *)lines + (lane / 8 + pair * 4) * DEV_PAIR_BYTES + lane % 8 * 16;
 }
 
-/* Does the lane's pair have data? */
+/* Returns true if the lane's pair has data. */
 DEV_FN bool dev_has_pair(uint32_t pair, uint32_t bytes)
 {
 	return (threadIdx.x % DEV_WARP_WIDTH / 8 + pair * 4) * DEV_PAIR_DATA < bytes;
@@ -168,7 +169,7 @@ DEV_FN void dev_store_pairs(struct dev *d, void *p, const uint64_t *data, uint32
 	}
 }
 
-/* Loads the lane's parts; are the flags there that are among them? */
+/* Loads the lane's parts. Returns true if the flags among them are those of the step. */
 DEV_FN bool dev_load_pairs(struct dev *d, const struct wait *w, struct v16 part[4], uint32_t bytes)
 {
 	bool there = true;

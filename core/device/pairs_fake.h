@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pairs of lines of 128 bytes (work.h) over fakecuda: the *_pairs functions of shim.h, which
- * includes it.
+ * Pairs of lines of 128 bytes (work.h) on the double: the *_pairs functions of shim.h, which
+ * includes this file.
  *
  * One lane of a warp stores and loads the lines, from or into an array of the warp's data in the
- * order of the user's buffers. With width 1 that array is the lane's own words. With 32 the lanes
- * bring and take their pieces of 16 bytes, which are those that a lane of a GPU has, and meet
- * before and after.
+ * order of the user's buffers. With width 1 that array is the words of the lane itself. With width
+ * 32 the lanes copy their pieces of 16 bytes to and from the array; a lane has the same pieces as
+ * on a GPU. The lanes synchronize before and after that.
  */
 #ifndef CORE_DEVICE_PAIRS_FAKE_H
 #define CORE_DEVICE_PAIRS_FAKE_H
@@ -20,13 +20,13 @@ static inline uint32_t pairs_count(uint32_t bytes)
 	return DIV_UP(bytes, DEV_PAIR_DATA);
 }
 
-/* By one lane. */
+/* Called by one lane. */
 DEV_FN void pairs_store(struct dev *d, void *p, const uint64_t *data, uint32_t bytes, uint64_t flag)
 {
 	fakedev_pairs_store(d, p, data, pairs_count(bytes), flag);
 }
 
-/* By one lane: waits for the first line that is not there yet. */
+/* Called by one lane. Waits for the first line that is not filled yet. */
 DEV_FN bool pairs_wait(struct dev *d, const struct wait *first, uint64_t *data, uint32_t bytes)
 {
 	const uint8_t *from = (const uint8_t *)first->on;
@@ -81,7 +81,7 @@ static inline void dev_reduce_pairs(struct dev *d, uint64_t *a, const uint64_t *
 
 #else
 
-/* ---- a lane's pieces, as shim_cuda.h has them ------------------------------------------------ */
+/* ---- a lane's pieces, as in pairs_cuda.h ----------------------------------------------------- */
 
 static inline uint32_t pairs_piece_at(const struct dev *d, uint32_t piece)
 {
@@ -102,7 +102,7 @@ static inline uint32_t pairs_piece_bytes(const struct dev *d, uint32_t piece, ui
 
 /* ---- the warp's array, which is on its first lane's stack ------------------------------------ */
 
-/* Pieces of data that is missing are in it too. */
+/* Copies the lane's pieces into the array, including those beyond the end of the data. */
 static inline void pairs_bring(const struct dev *d, uint64_t *all, const uint64_t *data)
 {
 	for (uint32_t i = 0; i < 4; i++)

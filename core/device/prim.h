@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the protocols' parts of the primitives share (prims_simple.h, prims_ll.h, prims_ll128.h):
- * the block's shared memory, one thread's view of the collective, what must hold of a FIFO,
- * barriers, the waits for data and for credit, and how both are posted.
+ * The common parts of the primitives of all protocols (prims_simple.h, prims_ll.h, prims_ll128.h):
+ * the block's shared memory, one thread's view of the collective, the checks of a FIFO, barriers,
+ * the waits for data and for credit, and the posting of both.
  */
 #ifndef CORE_DEVICE_PRIM_H
 #define CORE_DEVICE_PRIM_H
@@ -15,17 +15,17 @@ struct dev_block {
 	struct dev_comm comm;
 	struct dev_channel channel;
 	/* Copies of the channel's ends: the ring's two, whose steps are current between works, and
-	 * those of the work's algorithm, if it is another one. */
+	 * the ends of the work's algorithm if it is another one. */
 	struct dev_conn ring[2], conn[2 * DEV_EDGES_MOST];
-	struct dev_conn pair[DEV_MAX_WARPS]; /* copies, of the groups of a batch of messages */
-	/* Of each such group that puts: the receiver's buffer; prims_mapped.h: 0, the message goes
-	 * in slots */
+	struct dev_conn pair[DEV_MAX_WARPS]; /* copies, for the groups of a batch of messages */
+	/* For each group that puts: the address of the receiver's buffer; 0: the message goes
+	 * through slots (prims_mapped.h). */
 	uint64_t put[DEV_MAX_WARPS];
-	uint64_t
-		result; /* of a ring's work that puts: the next rank's output; 0: it is not taken yet */
-	struct dev_work work[DEV_BATCH_WORKS]; /* copies: those that run, and the next ones */
-	uint32_t at[DEV_BATCH_WORKS];          /* where the launch has each (struct dev_works) */
-	struct dev_share share;                /* of the FIFO's numbers */
+	/* For a ring's work that puts: the address of the next rank's output; 0: not taken yet. */
+	uint64_t result;
+	struct dev_work work[DEV_BATCH_WORKS]; /* copies: the works that run, and the next ones */
+	uint32_t at[DEV_BATCH_WORKS];          /* their places in the launch (struct dev_works) */
+	struct dev_share share;                /* the block's share of the FIFO's numbers */
 };
 
 /* One thread's view of the collective that its group works on. */
@@ -33,7 +33,7 @@ struct prim {
 	struct dev *d;
 	struct dev_block *block;
 	uint32_t thread, threads; /* in the group */
-	uint32_t barrier;         /* the group's, if it is not the whole block; 0: it is one warp */
+	uint32_t barrier;         /* the group's named one; 0: the group is a warp or the block */
 	bool stopped; /* the launch was aborted: this thread moves nothing more (prim_barrier) */
 	enum dev_proto proto;
 	uint32_t chunk_steps, slice_steps;
@@ -41,23 +41,22 @@ struct prim {
 	const struct dev_conn *recv;
 	struct dev_conn *send;
 	uint64_t recv_step, send_step;
-	uint64_t tail_seen, head_seen; /* of what must hold of a FIFO */
+	uint64_t tail_seen, head_seen; /* last values seen, for the checks of a FIFO */
 	const uint8_t *input;
 	uint8_t *output;
 	enum dev_type type;
 	enum dev_op op;
 	uint32_t type_bytes;
-	bool puts;  /* results go straight into outputs (prims_result.h) */
-	bool alone; /* the kernel has one program */
-	bool known; /* type and operation are constants of the kernel */
-	uint32_t
-		other; /* which other rank's, link's or level's connections recv and send are; 0: the ring's */
-	uint32_t shown; /* what the trace has of this work: 1 << (2 * other + sent) */
+	bool puts;      /* results go directly into outputs (prims_result.h) */
+	bool alone;     /* the kernel has one program */
+	bool known;     /* type and operation are constants of the kernel */
+	uint32_t other; /* rank, link or level of recv and send, by number; 0 in a ring */
+	uint32_t shown; /* bits that the trace already has of this work: 1 << (2 * other + sent) */
 	uint64_t scale;
-	uint64_t count; /* elements of a rank's block: dev_work's count */
+	uint64_t count; /* elements of a rank's block: count of dev_work */
 };
 
-/* The two ends of one of several edges. */
+/* The two ends of one edge. */
 DEV_FN struct dev_conn *prim_edge_recv(const struct prim *p, uint32_t edge)
 {
 	return &p->block->conn[2 * edge];
@@ -68,7 +67,7 @@ DEV_FN struct dev_conn *prim_edge_send(const struct prim *p, uint32_t edge)
 	return &p->block->conn[2 * edge + 1];
 }
 
-/* The thread is one of a group from now on: so many threads of the block, from the first one on. */
+/* Puts the thread into a group: `threads` threads of the block, from `first` on. */
 DEV_FN void prim_group_set(struct prim *p, uint32_t first, uint32_t threads, uint32_t barrier)
 {
 	p->thread = dev_thread(p->d) - first;
@@ -76,8 +75,8 @@ DEV_FN void prim_group_set(struct prim *p, uint32_t first, uint32_t threads, uin
 	p->barrier = barrier;
 }
 
-/* What a work of either kind begins with. Then the caller sets group, protocol, connections, type
- * and operation. */
+/* Sets the fields that works of both kinds have. The caller then sets group, protocol, connections,
+ * type and operation. */
 DEV_FN void prim_init(struct prim *p, struct dev *d, struct dev_block *b, const struct dev_work *w)
 {
 	p->d = d;
@@ -92,15 +91,15 @@ DEV_FN void prim_init(struct prim *p, struct dev *d, struct dev_block *b, const 
 	p->scale = p->count = 0;
 }
 
-/* What one primitive does with a chunk. */
+/* The actions of one primitive on a chunk. */
 enum prim_flag {
 	PRIM_RECV = 1,
 	PRIM_SEND = 2,
-	PRIM_INPUT = 4,  /* the user's input takes part */
-	PRIM_OUTPUT = 8, /* the user's output is written */
+	PRIM_INPUT = 4,  /* reads the user's input */
+	PRIM_OUTPUT = 8, /* writes the user's output */
 	PRIM_LAST = 16,  /* the reduction ends here: divide, if the operation needs it */
-	PRIM_RESULT =
-		32, /* what is sent belongs into the next rank's output, and is in this rank's */
+	/* Sends a result: it is in this rank's output, and belongs into the next rank's. */
+	PRIM_RESULT = 32,
 };
 
 /* One chunk: `count` elements, `in` and `out` elements from the start of the user's buffers. */
@@ -110,24 +109,24 @@ struct prim_move {
 	uint64_t in, out, count;
 };
 
-/* ---- what must hold of a FIFO -----------------------------------------------------------------
+/* ---- the checks of a FIFO -----------------------------------------------------------------------
  *
- * Checked where DEV_CHECK_FIFO is 1: on the doubles always, on hardware with -DDEV_CHECK_FIFO=1.
- * The thread that waited checks it when its wait has held. The double neither schedules nor traces
- * these reads. Broken by a peer or a proxy that counts wrong, gives credit early, or does not take
+ * Done where DEV_CHECK_FIFO is 1: always on the doubles, on hardware with -DDEV_CHECK_FIFO=1. The
+ * thread that waited checks when its wait has ended. The double neither schedules nor traces these
+ * reads. A check fails if a peer or a proxy counts wrong, gives credit too early, or does not take
  * back a slot.
  *
- *	receiving	step + slice <= tail <= step + DEV_STEPS, the sender's credit; only rises
- *	sending		step + slice - DEV_STEPS <= head <= step, which was sent; only rises.
- *			A receiver of lines finds nothing in an empty chunk to wait for, and may be
- *			further.
- *	toward a proxy	a slot that is filled was taken back before: its size is DEV_FIFO_SIZE_NONE
+ *	receiving        step + slice <= tail <= step + DEV_STEPS, the sender's credit; only rises
+ *	sending          step + slice - DEV_STEPS <= head <= step, the steps that were sent; only
+ *	                 rises. A receiver of lines does not wait for an empty chunk, and may be
+ *	                 further.
+ *	toward a proxy   the slot was taken back before it is filled: its size is DEV_FIFO_SIZE_NONE
  */
 #if DEV_CHECK_FIFO
 DEV_FN void prim_check(struct prim *p, const struct dev_conn *c, bool holds, const char *what,
 		       uint64_t step, uint64_t value)
 {
-	/* a launch that was aborted has left its steps where they were, and those behind it are
+	/* an aborted launch leaves its steps where they were, and those of later launches are wrong
 	 * too */
 	if (!holds && !dev_peek_u32(p->d, p->block->comm.abort))
 		dev_fifo_broken(p->d, p->block->comm.rank, c->channel, c->peer, what, step, value);
@@ -140,7 +139,7 @@ DEV_FN void prim_check_recv(struct prim *p)
 
 	prim_check(p, c, tail >= p->recv_step + p->slice_steps && tail >= p->tail_seen,
 		   "recv: the tail went back", p->recv_step, tail);
-	/* a buffer that is offered is credit for one step more */
+	/* an offered buffer is credit for one more step */
 	prim_check(p, c, tail <= p->recv_step + DEV_STEPS + (c->put != 0),
 		   "recv: the tail is beyond the credit that was given", p->recv_step, tail);
 	p->tail_seen = tail;
@@ -171,10 +170,11 @@ DEV_FN void prim_check_slot(struct prim *p, const struct dev_conn *c, const stru
 #define prim_check_slot(p, c, f) ((void)0)
 #endif
 
-/* ---- in the trace ------------------------------------------------------------------------------
+/* ---- the trace ----------------------------------------------------------------------------------
  *
  * On the doubles: the first slot of each connection that a work fills, and the first that it finds
- * filled. */
+ * filled.
+ */
 #ifdef DEV_TRACE
 DEV_FN void prim_show(struct prim *p, bool sent)
 {
@@ -192,8 +192,8 @@ DEV_FN void prim_show(struct prim *p, bool sent)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* All threads of the group. A thread whose wait was aborted goes on to the next barrier, and there
- * all learn of it: false on all of them alike. */
+/* Synchronizes the group. A thread whose wait was aborted continues to the next barrier, where all
+ * threads learn of it. Returns false on all threads then. */
 DEV_FN bool prim_barrier(struct prim *p)
 {
 	if (p->threads == dev_threads(p->d))
@@ -206,7 +206,7 @@ DEV_FN bool prim_barrier(struct prim *p)
 	return !p->stopped;
 }
 
-/* Until a word of 64 bits is `want` or more; the connection is at `step`. The caller sets why and
+/* Makes a wait for a word of 64 bits to be `want` or more, at step `step`. The caller sets why and
  * from.object. */
 DEV_FN struct wait prim_conn_wait(const struct dev_conn *c, const shared_u64 *on, uint64_t want,
 				  uint64_t step)
@@ -226,7 +226,8 @@ DEV_FN struct wait prim_conn_wait(const struct dev_conn *c, const shared_u64 *on
 	return w;
 }
 
-/* If it may have the next rank's output, over `puts`, until that is withdrawn. */
+/* Waits for credit. `puts`: the connection over which this rank may write into the next rank's
+ * output; if that output is withdrawn, the wait ends too. */
 DEV_FN bool prim_wait_send_of(struct prim *p, const struct dev_conn *puts)
 {
 	struct dev_conn *c = p->send;
@@ -234,7 +235,7 @@ DEV_FN bool prim_wait_send_of(struct prim *p, const struct dev_conn *puts)
 	struct wait w;
 
 	if (end <= c->head_seen + DEV_STEPS)
-		return true; /* as in the first round, where every slot is free */
+		return true; /* no wait: as in the first round, every slot is free */
 	head = dev_load_u64(p->d, c->head, SHARED_ACQUIRE, SHARED_SYSTEM);
 	if (end <= head + DEV_STEPS) {
 		c->head_seen = head;
@@ -255,7 +256,7 @@ DEV_FN bool prim_wait_send(struct prim *p)
 	return prim_wait_send_of(p, NULL);
 }
 
-/* For the data of the next slice. */
+/* Makes the wait for the data of the next slice. */
 DEV_FN struct wait prim_recv_wait(const struct prim *p)
 {
 	const struct dev_conn *c = p->recv;
@@ -282,27 +283,27 @@ DEV_FN bool prim_wait_recv(struct prim *p)
 	return prim_wait_recv_of(p, NULL);
 }
 
-/* The first thread of the second warp waits for credit, if there is one. */
+/* Returns the number of the thread that waits for credit: the first one of the second warp, if
+ * there is one. */
 DEV_FN uint32_t prim_send_waiter(const struct prim *p)
 {
 	return p->threads > DEV_WARP_WIDTH ? DEV_WARP_WIDTH : 0;
 }
 
-/* The first thread of the last warp posts. */
+/* Returns the number of the thread that posts: the first one of the last warp. */
 DEV_FN uint32_t prim_poster(const struct prim *p)
 {
 	return (p->threads - 1) / DEV_WARP_WIDTH * DEV_WARP_WIDTH;
 }
 
-/* First byte of the slots that a slice occupies. Slices start at multiples of their steps and
- * DEV_STEPS is one, so a slice never wraps. */
+/* Returns the first byte of the slots of a slice. A slice never wraps: it starts at a multiple of
+ * its steps, which divide DEV_STEPS. */
 DEV_FN uint8_t *prim_slot(const struct dev_conn *c, enum dev_proto proto, uint64_t step)
 {
 	return c->buffer[proto] + (step % DEV_STEPS) * c->step_bytes[proto];
 }
 
-/* For the next launch, and the next work that loads the connection: the block's copy of its step
- * and of the head. */
+/* Stores step and head for the next launch and for the next work that loads the connection. */
 DEV_FN void prim_conn_save(struct dev *d, struct dev_conn *to, const struct dev_conn *c)
 {
 	dev_copy_out(d, &to->step, &c->step, sizeof c->step + sizeof c->head_seen);
@@ -310,7 +311,7 @@ DEV_FN void prim_conn_save(struct dev *d, struct dev_conn *to, const struct dev_
 
 /* ---- posting -------------------------------------------------------------------------------- */
 
-/* Toward a proxy: what the slice's slots hold. */
+/* Stores the size and offset of the slice's slot for the proxy. */
 DEV_FN void prim_fill_fifo(struct prim *p, const struct dev_conn *c, uint32_t bytes)
 {
 	uint32_t slot = (uint32_t)(p->send_step % DEV_STEPS);
@@ -322,7 +323,8 @@ DEV_FN void prim_fill_fifo(struct prim *p, const struct dev_conn *c, uint32_t by
 	dev_store_u32(p->d, &f->size, bytes, SHARED_RELAXED, SHARED_SYSTEM);
 }
 
-/* One thread, after the barrier that ends the move: head to the previous rank, tail to the next. */
+/* Stores the head for the previous rank and the tail for the next one. Called by one thread, after
+ * the barrier that ends the move. */
 DEV_FN void prim_post(struct prim *p, uint32_t flags, uint32_t bytes)
 {
 	if (flags & PRIM_SEND)

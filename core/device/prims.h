@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The primitives that collective programs are made of: each moves one chunk between the user's
- * buffers and the connections to the neighbours in the ring. All threads of the group that works on
- * a collective call the same primitive with the same arguments.
+ * The primitives of collective programs. Each moves one chunk between the user's buffers and the
+ * connections to the neighbours in the ring. All threads of the group that works on a collective
+ * call the same primitive with the same arguments.
  *
- *   prim_send                   input -> next
- *   prim_copy_send              input -> output and next
- *   prim_result_send            output, which is the input, -> next
- *   prim_recv                   previous -> output
- *   prim_recv_copy_send         previous -> output and next
- *   prim_recv_reduce_send       previous op input -> next
- *   prim_recv_reduce_copy       previous op input -> output
- *   prim_recv_reduce_copy_send  previous op input -> output and next
+ *	prim_send                    input -> next
+ *	prim_copy_send               input -> output and next
+ *	prim_result_send             output, which is the input, -> next
+ *	prim_recv                    previous -> output
+ *	prim_recv_copy_send          previous -> output and next
+ *	prim_recv_reduce_send        previous op input -> next
+ *	prim_recv_reduce_copy        previous op input -> output
+ *	prim_recv_reduce_copy_send   previous op input -> output and next
  *
- * Offsets are elements of the user's input and output buffers. A chunk is the program's chunk
- * steps, in slices of its slice steps (programs.h). How it crosses a connection is the protocol's:
+ * Offsets are elements of the user's input and output buffers. A chunk takes the program's chunk
+ * steps, in slices of its slice steps (programs.h). The protocol determines how it crosses a
+ * connection:
  *
- *   prims_simple.h   slots of data; the tail shows what is filled. Results may go straight from output to output
- *                    (prims_result.h)
- *   prims_ll.h       slots of lines; each line shows that it is filled
- *   prims_ll128.h    slots of lines of 128 bytes; so do these, where they arrive whole
+ *	prims_simple.h   slots of data; the tail shows which are filled. Results may go directly
+ *	                 from output to output (prims_result.h)
+ *	prims_ll.h       slots of lines; each line shows that it is filled
+ *	prims_ll128.h    slots of lines of 128 bytes; each line that arrives whole shows that it is
+ *	                 filled
  *
- * Programs that connect every two ranks, those that go over a tree, and those of PAT have
- * primitives of their own: prims_direct.h, prims_tree.h, prims_pat.h.
+ * Three kinds of programs have other primitives: between every two ranks and for recursive doubling
+ * (prims_direct.h, prims_doubling.h), over a tree (prims_tree.h), and PAT (prims_pat.h).
  *
- * All take credit by the head, and all take the same steps for an empty chunk or slice as for a
- * full one: the two ends count alike (steps.h).
+ * All primitives take credit from the head. An empty chunk or slice takes the same steps as a full
+ * one, so that the two ends of a connection count alike (steps.h).
  *
- * Errors: false when the launch was aborted; the caller returns immediately, and nothing more
- * moves.
+ * Errors: a primitive returns false if the launch was aborted. The caller must return immediately.
  */
 #ifndef CORE_DEVICE_PRIMS_H
 #define CORE_DEVICE_PRIMS_H
@@ -53,8 +54,8 @@ DEV_FN bool prim_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64_t out
 	}
 }
 
-/* Element `at` of the block that belongs to the rank at `position` of the ring, modulo its length:
- * its offset in a buffer of one block per rank. */
+/* Returns the offset of element `at` of the block of the rank at `position` of the ring (modulo its
+ * length), in a buffer of one block for each rank. */
 DEV_FN uint64_t prim_block_at(struct prim *p, int position, uint64_t at)
 {
 	int32_t rank =

@@ -4,21 +4,23 @@
  * TWO_SHOT), in protocol LL: lines whose flags show that they are filled (prims_ll.h). All threads
  * of the group call the same primitive with the same arguments, in this order for each chunk:
  *
- *   prim_direct_begin    waits until the chunk's slots are free at all other ranks
- *   prim_direct_send     elements of the input -> one other rank; once for each of them, with none too
- *   prim_direct_copy     the input -> output, unless it is there
- *   prim_direct_reduce   the input op the elements of all other ranks -> output, and all other ranks
- *   prim_direct_next     on to the next slot of the chunk, of programs whose chunks have two
- *   prim_direct_recv     elements of one other rank -> output
- *   prim_direct_end      gives the slots back to all other ranks
+ *	prim_direct_begin    waits until the chunk's slots are free at all other ranks
+ *	prim_direct_send     elements of the input -> one other rank; called once for each of them,
+ *	                     even without elements
+ *	prim_direct_copy     the input -> output, unless it is there
+ *	prim_direct_reduce   the input op the elements of all other ranks -> output, and to all
+ *	                     other ranks
+ *	prim_direct_next     goes to the next slot of the chunk, in programs whose chunks have two
+ *	prim_direct_recv     elements of one other rank -> output
+ *	prim_direct_end      gives the slots back to all other ranks
  *
- * A rank's reduction takes the ranks' elements in the order of the ranks, so that all ranks that
- * reduce the same elements get the same bits.
+ * A reduction takes the elements in the order of the ranks. All ranks that reduce the same elements
+ * therefore get the same bits.
  *
- * All connections of a channel take the same steps. A rank that receives nothing in a step gives
- * its slot back all the same.
+ * All connections of a channel take the same steps. A rank that receives nothing in a step also
+ * gives its slot back.
  *
- * Errors: as in prims.h. After an abort a thread moves nothing more, and goes on to the barrier of
+ * Errors: as in prims.h. After an abort a thread moves nothing more and continues to the barrier of
  * prim_direct_end, where all threads end.
  */
 #ifndef CORE_DEVICE_PRIMS_DIRECT_H
@@ -39,7 +41,7 @@ DEV_FN void prim_direct_from(struct prim *p, int k)
 	p->other = (uint32_t)k;
 }
 
-/* False on all threads alike: the launch was aborted. */
+/* Returns false on all threads if the launch was aborted. */
 DEV_FN bool prim_direct_begin(struct prim *p)
 {
 	for (int k = (int)p->thread; k < prim_others(p); k += (int)p->threads) {
@@ -85,7 +87,7 @@ DEV_FN void prim_direct_copy(struct prim *p, uint64_t in, uint64_t out, uint64_t
 
 /* ---- the reduction -------------------------------------------------------------------------- */
 
-/* This rank's lines of the user's input, multiplied with its factor if it has one. */
+/* Reads this rank's lines of the user's input, and applies its factor if it has one. */
 DEV_FN void prim_direct_own(struct prim *p, const struct prim_move *m, struct prim_lines *l)
 {
 	l->data[prim_lines_n(l) - 1] = 0; /* the last one may be short */
@@ -94,7 +96,7 @@ DEV_FN void prim_direct_own(struct prim *p, const struct prim_move *m, struct pr
 	dev_reduce_data(p->d, l->data, NULL, l->bytes, p->type, p->op, p->scale, false, p->known);
 }
 
-/* Lines of another rank, to *received. False: the launch was aborted. */
+/* Receives lines of another rank into *received. Returns false if the launch was aborted. */
 DEV_FN bool prim_direct_lines_of(struct prim *p, int32_t rank, struct prim_lines *l,
 				 uint64_t *received)
 {
@@ -108,8 +110,8 @@ DEV_FN bool prim_direct_lines_of(struct prim *p, int32_t rank, struct prim_lines
 	return true;
 }
 
-/* l->data, this rank's, becomes the result. Every rank has multiplied its input by itself. False: the launch
- * was aborted. */
+/* Reduces l->data, this rank's lines, with those of all other ranks. Each rank has applied its own
+ * factor to its input. Returns false if the launch was aborted. */
 DEV_FN bool prim_direct_fold(struct prim *p, struct prim_lines *l)
 {
 	const int32_t me = p->block->comm.rank, n = p->block->comm.nranks;
@@ -132,7 +134,7 @@ DEV_FN bool prim_direct_fold(struct prim *p, struct prim_lines *l)
 	return true;
 }
 
-/* The result to all other ranks, in the slot after that of what was reduced. */
+/* Sends the result to all other ranks, in the slot after the one of the elements. */
 DEV_FN void prim_direct_share(struct prim *p, struct prim_lines *l)
 {
 	p->send_step++;
@@ -145,7 +147,7 @@ DEV_FN void prim_direct_share(struct prim *p, struct prim_lines *l)
 	p->send_step--;
 }
 
-/* False: the launch was aborted. */
+/* Returns false if the launch was aborted. */
 DEV_FN bool prim_direct_reduce_lines(struct prim *p, const struct prim_move *m,
 				     struct prim_lines *l)
 {
@@ -159,7 +161,7 @@ DEV_FN bool prim_direct_reduce_lines(struct prim *p, const struct prim_move *m,
 	return true;
 }
 
-/* `flags`: PRIM_SEND, the result goes to all other ranks too. */
+/* `flags`: with PRIM_SEND the result also goes to all other ranks. */
 DEV_FN void prim_direct_reduce(struct prim *p, uint32_t flags, uint64_t in, uint64_t out,
 			       uint64_t count)
 {
@@ -178,7 +180,7 @@ DEV_FN void prim_direct_reduce(struct prim *p, uint32_t flags, uint64_t in, uint
 
 /* ---- the chunk's end ------------------------------------------------------------------------ */
 
-/* `sent` elements were sent to all other ranks in the next slot (prim_direct_reduce). */
+/* `sent`: number of elements that prim_direct_reduce sent to all other ranks in the next slot. */
 DEV_FN void prim_direct_next(struct prim *p, uint64_t sent)
 {
 	p->send_step++;
@@ -189,10 +191,10 @@ DEV_FN void prim_direct_next(struct prim *p, uint64_t sent)
 	}
 }
 
-/* False on all threads alike: the launch was aborted. */
+/* Returns false on all threads if the launch was aborted. */
 DEV_FN bool prim_direct_end(struct prim *p)
 {
-	if (!prim_barrier(p)) /* every line is read */
+	if (!prim_barrier(p)) /* all lines must be read */
 		return false;
 	p->send_step++;
 	p->recv_step++;

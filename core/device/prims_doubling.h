@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The primitives of recursive doubling (algorithm DOUBLING) in protocol LL. All threads of the group
- * call them in this order for each chunk:
+ * The primitives of recursive doubling (algorithm DOUBLING) in protocol LL. All threads of the
+ * group call them in this order for each chunk:
  *
- *   prim_doubling_begin  waits until the chunk's slots are free on all edges
- *   prim_doubling_sum    the input op the elements of all other ranks -> output
- *   prim_doubling_end    gives the slots back on all edges
+ *	prim_doubling_begin   waits until the chunk's slots are free on all edges
+ *	prim_doubling_sum     the input op the elements of all other ranks -> output
+ *	prim_doubling_end     gives the slots back on all edges
  *
- * Each thread takes its lines through the steps by itself, all of them through one step before the
- * first goes through the next: a proxy sends a slot when it has all lines. In step k the sums of 2^k
- * ranks meet; the sum of the lower ranks comes first, so that all ranks get the same bits.
+ * The threads do not synchronize between the steps: each takes its own lines through all of them.
+ * It takes all its lines through one step before it begins the next one, because a proxy sends a
+ * slot only when all lines of it are there. In step k two ranks exchange sums of 2^k ranks. The sum
+ * of the lower ranks is the first operand, so that all ranks get the same bits.
  *
- * Errors: as in prims.h. After an abort a thread moves nothing more, and goes on to the barrier of
+ * Errors: as in prims.h. After an abort a thread moves nothing more and continues to the barrier of
  * prim_doubling_end, where all threads end.
  */
 #ifndef CORE_DEVICE_PRIMS_DOUBLING_H
@@ -24,7 +25,7 @@ DEV_FN int prim_doubling_edges(const struct prim *p)
 	return (int)steps_pat_levels(p->block->comm.nranks);
 }
 
-/* False on all threads alike: the launch was aborted. */
+/* Returns false on all threads if the launch was aborted. */
 DEV_FN bool prim_doubling_begin(struct prim *p, uint64_t count)
 {
 	for (int k = (int)p->thread; k < prim_doubling_edges(p); k += (int)p->threads) {
@@ -38,7 +39,8 @@ DEV_FN bool prim_doubling_begin(struct prim *p, uint64_t count)
 	return prim_barrier(p);
 }
 
-/* The peer's lines of edge k, reduced with l->data. False: the launch was aborted. */
+/* Receives the peer's lines over edge k and reduces them with l->data. Returns false if the launch
+ * was aborted. */
 DEV_FN bool prim_doubling_recv(struct prim *p, struct prim_lines *l, int k)
 {
 	const enum dev_op op = p->op == DEV_PREMUL_SUM ? DEV_SUM : p->op;
@@ -60,8 +62,9 @@ DEV_FN bool prim_doubling_recv(struct prim *p, struct prim_lines *l, int k)
 	return true;
 }
 
-/* Some lines: what comes over edge k - 1, to the output, and on over edge k. The first sum is that
- * of this rank's input alone, and is not kept. False: the launch was aborted. */
+/* Step k for some lines: receives them over edge k - 1, reduces, writes the output, and sends over
+ * edge k. In step 0 the sum is this rank's input; it is sent and not written. Returns false if the
+ * launch was aborted. */
 DEV_FN bool prim_doubling_lines(struct prim *p, const struct prim_move *m, struct prim_lines *l,
 				int k)
 {
@@ -111,10 +114,10 @@ DEV_FN void prim_doubling_sum(struct prim *p, uint64_t at, uint64_t count)
 		prim_doubling_step(p, &m, k);
 }
 
-/* False on all threads alike: the launch was aborted. */
+/* Returns false on all threads if the launch was aborted. */
 DEV_FN bool prim_doubling_end(struct prim *p)
 {
-	if (!prim_barrier(p)) /* every line is read */
+	if (!prim_barrier(p)) /* all lines must be read */
 		return false;
 	p->send_step++;
 	p->recv_step++;

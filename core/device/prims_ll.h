@@ -3,21 +3,22 @@
  * Protocol LL: a chunk crosses a connection in one slot, as lines of 16 bytes that hold 8 bytes of
  * data and the step's flag twice (work.h). For each chunk:
  *
- *   credit    one thread waits for the slot (head + DEV_STEPS >= step + 1); toward a proxy it writes the
- *             slot's size;
- *   barrier   the other threads learn of it; a launch that was aborted ends here, for all of them;
- *   lines     every thread by itself, 32 lines per warp: waits until both flags of a line are the
- *             step's, reduces its data with the user's, stores the next rank's line and the result;
- *   barrier   every line is read;
- *   post      the last warp: head to the previous rank.
+ *	credit    One thread waits for the slot (head + DEV_STEPS >= step + 1). Toward a proxy it
+ *	          writes the slot's size.
+ *	barrier   The other threads learn of it. An aborted launch ends here, for all of them.
+ *	lines     A warp moves 32 lines at a time. Each thread waits until both flags of a line are
+ *	          the step's, reduces its data with the user's, and stores the next rank's line and
+ *	          the result.
+ *	barrier   All lines are read.
+ *	post      The last warp stores the head for the previous rank.
  *
  * A chunk that is only received has no first barrier, and one that is only sent has no second one.
- * There is no fence: the flags are in the words that they are about, and the head is stored after
- * all lines were read.
+ * There is no fence: a flag is in the same word as its data, and the head is stored after all lines
+ * were read.
  *
  * An empty chunk has no lines. Toward a proxy its size is 0; a receiver does not wait for it.
  *
- * Abort. A thread whose wait for a line is aborted moves nothing more, and goes on to the barrier,
+ * Abort: a thread whose wait for a line is aborted moves nothing more and continues to the barrier,
  * where all threads end.
  *
  * Included by prims.h.
@@ -27,15 +28,16 @@
 
 #include "core/device/prim.h"
 
-/* What a thread moves at a time: lines next to each other, of a slot and of the user's buffers. */
+/* The lines that a thread moves together. They are adjacent in the slot and in the user's
+ * buffers. */
 struct prim_lines {
-	uint64_t first; /* line of the slot */
+	uint64_t first; /* number of the first line in the slot */
 	uint32_t n, bytes;
 	uint64_t data[DEV_LANE_LINES];
 	struct v16 line[DEV_LANE_LINES];
 };
 
-/* Constant where a thread has one: an array with an index that is not is in memory. */
+/* Constant 1 on GPUs: an array that is indexed by a variable would be in memory. */
 DEV_FN uint32_t prim_lines_n(const struct prim_lines *l)
 {
 	return DEV_LANE_LINES == 1 ? 1 : l->n;
@@ -53,7 +55,7 @@ DEV_FN bool prim_ll_cleans(const struct prim *p)
 	return (p->send_step & DEV_LINE_CLEAN_MASK) == DEV_LINE_CLEAN_MASK;
 }
 
-/* Toward a proxy: bytes of lines in the slot. It is stored before the lines are: their flags show
+/* Stores the bytes of lines in the slot, for a proxy. It comes before the lines, whose flags show
  * the proxy when they are there. */
 DEV_FN void prim_ll_fill_fifo(struct prim *p, uint64_t count)
 {
@@ -66,7 +68,7 @@ DEV_FN void prim_ll_fill_fifo(struct prim *p, uint64_t count)
 	dev_store_u32(p->d, &f->size, (uint32_t)bytes, SHARED_RELAXED, SHARED_SYSTEM);
 }
 
-/* True when the slot is free. False on all threads alike. */
+/* Waits until the slot is free. Returns false on all threads if the launch was aborted. */
 DEV_FN bool prim_ll_credit(struct prim *p, uint64_t count)
 {
 	if (p->thread == prim_send_waiter(p)) {
@@ -80,7 +82,7 @@ DEV_FN bool prim_ll_credit(struct prim *p, uint64_t count)
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* False: the launch was aborted. */
+/* Returns false if the launch was aborted. */
 DEV_FN bool prim_ll_recv(struct prim *p, struct prim_lines *l)
 {
 	const struct dev_conn *c = p->recv;
@@ -113,7 +115,7 @@ DEV_FN void prim_ll_send(struct prim *p, struct prim_lines *l)
 			l->line, prim_lines_n(l));
 }
 
-/* The data of the lines that were received, reduced with the user's or not. */
+/* Combines the received data with the user's, if the primitive reduces. */
 DEV_FN void prim_ll_combine(struct prim *p, const struct prim_move *m, struct prim_lines *l)
 {
 	uint64_t received[DEV_LANE_LINES];
@@ -128,7 +130,7 @@ DEV_FN void prim_ll_combine(struct prim *p, const struct prim_move *m, struct pr
 			l->data[i] = received[i];
 }
 
-/* False: the launch was aborted. */
+/* Returns false if the launch was aborted. */
 DEV_FN bool prim_ll_move(struct prim *p, const struct prim_move *m, struct prim_lines *l)
 {
 	uint64_t at = l->first * DEV_LINE_DATA;
@@ -157,8 +159,8 @@ DEV_FN bool prim_ll_move(struct prim *p, const struct prim_move *m, struct prim_
 	return true;
 }
 
-/* Each warp moves 32 lines at a time, and the warps take turns: the thread's first line from `from`
- * on, and the distance to its next ones. */
+/* Each warp moves 32 lines at a time, and the warps alternate. Returns the thread's first line,
+ * from line `from` on. prim_ll_stride is the distance to its next ones. */
 DEV_FN uint64_t prim_ll_first(const struct prim *p, uint64_t from)
 {
 	return from + (uint64_t)p->thread * DEV_LANE_LINES;
@@ -185,7 +187,7 @@ DEV_FN void prim_ll_lines(struct prim *p, const struct prim_move *m)
 	}
 }
 
-/* The rest of the slot gets the step's flag: see DEV_LINE_CLEAN_MASK. */
+/* Stores the step's flag into the rest of the slot: see DEV_LINE_CLEAN_MASK. */
 DEV_FN void prim_ll_clean(struct prim *p, uint64_t count)
 {
 	uint64_t end = p->send->step_bytes[DEV_LL] / DEV_LINE_BYTES;
@@ -202,7 +204,7 @@ DEV_FN void prim_ll_clean(struct prim *p, uint64_t count)
 
 /* ---- the chunk ------------------------------------------------------------------------------ */
 
-/* By the threads that read the lines, before one of them gives the slot back. */
+/* Called by the threads that read the lines, before one of them gives the slot back. */
 DEV_FN bool prim_ll_post(struct prim *p)
 {
 	if (!prim_barrier(p))

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Protocol LL128: a chunk crosses a connection in one slot, as pairs of lines of 128 bytes, of
- * which 15 of 16 words are data (work.h). It has LL's latency where a line that a warp stores
- * arrives whole: the flag of a line then shows all of it. For each chunk:
+ * Protocol LL128: a chunk crosses a connection in one slot, as pairs of lines of 128 bytes, in
+ * which 15 of 16 words are data (work.h). It has the latency of LL if lines arrive whole, as a warp
+ * stored them: then the flag of a line is valid for all of it. For each chunk:
  *
- *   ready     one thread waits for the slot (head + DEV_STEPS >= step + 1), and where lines may be torn
- *             one for the tail;
- *   barrier   the other threads learn of it; a launch that was aborted ends here, for all of them;
- *   lines     every warp by itself, 8 pairs at a time: waits until all flags are the step's, reduces the
- *             data with the user's, stores the next rank's lines and the result;
- *   barrier   all lines are read and written;
- *   post      the last warp: head to the previous rank; where lines may be torn, and toward a proxy, a
- *             fence before it, and the tail, as in SIMPLE.
+ *	ready     One thread waits for the slot (head + DEV_STEPS >= step + 1). If lines may be
+ *	          torn, another one waits for the tail.
+ *	barrier   The other threads learn of it. An aborted launch ends here, for all of them.
+ *	lines     A warp moves 8 pairs at a time. It waits until all flags are the step's, reduces
+ *	          the data with the user's, and stores the next rank's lines and the result.
+ *	barrier   All lines are read and written.
+ *	post      The last warp stores the head for the previous rank. If lines may be torn, and
+ *	          toward a proxy, it first makes a fence, and then stores the tail too, as in
+ *	          SIMPLE.
  *
- * Lines are whole between GPUs that NVLink connects (core/transport/p2p.c). Over PCIe, in host
- * memory and behind a network nothing promises that. A chunk that is only received in whole lines
- * has no first barrier, and one that is only sent in them no second one.
+ * Lines are whole between GPUs that NVLink connects (core/transport/p2p.c). They may be torn over
+ * PCIe, in host memory, and over a network. A chunk that is only received in whole lines has no
+ * first barrier, and one that is only sent in whole lines has no second one.
  *
- * Abort. A warp whose wait for lines is aborted moves nothing more, and goes on to the barrier,
+ * Abort: a warp whose wait for lines is aborted moves nothing more and continues to the barrier,
  * where all threads end.
  *
  * Included by prims.h.
@@ -27,15 +28,15 @@
 
 #include "core/device/prim.h"
 
-/* What a warp moves at a time: pairs next to each other, of a slot and of the user's buffers; and
- * what of their data this lane has. */
+/* The pairs that a warp moves together, with this lane's words of their data. They are adjacent in
+ * the slot and in the user's buffers. */
 struct prim_pairs {
-	uint32_t number; /* of this part of the slot, in such parts */
-	uint32_t bytes;  /* of data */
+	uint32_t number; /* index among the equal parts of the slot */
+	uint32_t bytes;  /* of data in the pairs */
 	uint64_t data[DEV_LANE_WORDS];
 };
 
-/* Does the sender's tail show what is filled? */
+/* Returns true if the sender's tail shows which slots are filled: lines may be torn. */
 DEV_FN bool prim_ll128_has_tail(const struct dev_conn *c)
 {
 	return !c->whole_lines || c->fifo;
@@ -43,7 +44,8 @@ DEV_FN bool prim_ll128_has_tail(const struct dev_conn *c)
 
 /* ---- ready ---------------------------------------------------------------------------------- */
 
-/* True when the slots are ready on both sides. False on all threads alike. */
+/* Waits until the slots are ready on both sides. Returns false on all threads if the launch was
+ * aborted. */
 DEV_FN bool prim_ll128_ready(struct prim *p, uint32_t flags)
 {
 	bool waits_recv = (flags & PRIM_RECV) && !p->recv->whole_lines;
@@ -64,7 +66,7 @@ DEV_FN uint8_t *prim_ll128_at(const struct dev_conn *c, uint64_t step, const str
 	return prim_slot(c, DEV_LL128, step) + l->number * (DEV_WARP_PAIRS * DEV_PAIR_BYTES);
 }
 
-/* False on all lanes alike: the launch was aborted. */
+/* Returns false on all lanes if the launch was aborted. */
 DEV_FN bool prim_ll128_recv(struct prim *p, const struct prim_pairs *l, uint64_t *received)
 {
 	const struct dev_conn *c = p->recv;
@@ -85,9 +87,9 @@ DEV_FN bool prim_ll128_recv(struct prim *p, const struct prim_pairs *l, uint64_t
 	return dev_wait_pairs(p->d, &w, received, l->bytes);
 }
 
-/* The lane's words of the result, from the user's input and what was received. Which of the arrays
- * is read is known where each call is: on a GPU they stay in registers. False on all lanes alike:
- * aborted. */
+/* Computes the lane's words of the result from the user's input and the received words. Each call
+ * has constant flags: on a GPU both arrays therefore stay in registers. Returns false on all lanes
+ * if the launch was aborted. */
 DEV_FN bool prim_ll128_combine(struct prim *p, const struct prim_move *m, struct prim_pairs *l)
 {
 	const bool input = (m->flags & PRIM_INPUT) != 0, last = (m->flags & PRIM_LAST) != 0;
@@ -113,7 +115,7 @@ DEV_FN bool prim_ll128_combine(struct prim *p, const struct prim_move *m, struct
 	return true;
 }
 
-/* False on all lanes alike: the launch was aborted. */
+/* Returns false on all lanes if the launch was aborted. */
 DEV_FN bool prim_ll128_move(struct prim *p, const struct prim_move *m, struct prim_pairs *l)
 {
 	if (!prim_ll128_combine(p, m, l))
@@ -127,13 +129,13 @@ DEV_FN bool prim_ll128_move(struct prim *p, const struct prim_move *m, struct pr
 	return true;
 }
 
-/* Parts of a chunk; the warps take turns. */
+/* Returns the number of parts of a chunk. The warps alternate. */
 DEV_FN uint32_t prim_ll128_parts(const struct prim *p, uint64_t count)
 {
 	return DIV_UP((uint32_t)(count * p->type_bytes), DEV_WARP_DATA);
 }
 
-/* False: the launch was aborted. */
+/* Returns false if the launch was aborted. */
 DEV_FN bool prim_ll128_lines(struct prim *p, const struct prim_move *m)
 {
 	const uint32_t bytes = (uint32_t)(m->count * p->type_bytes);
@@ -149,9 +151,9 @@ DEV_FN bool prim_ll128_lines(struct prim *p, const struct prim_move *m)
 	return true;
 }
 
-/* A function of its own on a GPU too: its code is there once. It has a copy of *p, because nvcc
- * keeps a struct whose address it passes on in memory. The copy takes longer than a line does: a
- * warp that has no part of the chunk does not call it. */
+/* A real function on a GPU too: the code exists once. It gets a copy of *p, because nvcc keeps a
+ * struct in memory if its address is passed on. The copy costs more time than a line, so a warp
+ * without a part of the chunk does not call it. */
 DEV_FN_ONCE bool prim_ll128_lines_once(struct prim p, struct prim_move m)
 {
 	return prim_ll128_lines(&p, &m);
@@ -159,7 +161,7 @@ DEV_FN_ONCE bool prim_ll128_lines_once(struct prim p, struct prim_move m)
 
 /* ---- the chunk ------------------------------------------------------------------------------ */
 
-/* What was received was read, and what is sent was stored. */
+/* Called when everything received was read and everything sent was stored. */
 DEV_FN bool prim_ll128_post(struct prim *p, uint32_t flags, uint64_t count)
 {
 	uint64_t pairs = DIV_UP(count * p->type_bytes, (uint64_t)DEV_PAIR_DATA);

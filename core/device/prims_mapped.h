@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that the sender's kernel puts straight into a buffer of another process: one that the
- * receiver has registered, and that the sender's process has mapped (core/transport/registered.h).
- * The connection has slots as well, and each message takes one of the two ways. The receiver shows
- * where it wants the message, or that it shows nothing; the sender decides. A message that is put,
- * or one channel's part of it, takes one step:
+ * Messages that the sender's kernel writes directly into a buffer of another process. The receiver
+ * has registered the buffer, and the sender's process has mapped it (core/transport/registered.h).
+ * The connection has slots as well; the sender chooses for each message. The receiver shows the
+ * address of the buffer, or 0. A message that is put, or one channel's part of it, takes one step:
  *
- *	receiver	show      the buffer's address in the sender's process, or 0 -> dev_send_mem.put; fence
- *			          (release, system); shown = step + 1
- *	sender		take      waits until shown >= step + 1; an address becomes DEV_PUT_TAKEN; 0: slots
- *			put       dev_reduce_copy by all threads; barrier
- *			post      dev_recv_mem.put = step + 1; fence (release, system); tail = step + 1
- *	receiver	done      waits until tail >= step + 1; is put == step + 1, head = step + 1; else slots
+ *	receiver: show   the buffer's address in the sender's process, or 0 -> dev_send_mem.put;
+ *	                 fence (release, system); shown = step + 1
+ *	sender: take     waits until shown >= step + 1; replaces an address by DEV_PUT_TAKEN; with 0
+ *	                 it uses slots
+ *	sender: put      dev_reduce_copy by all threads; barrier
+ *	sender: post     dev_recv_mem.put = step + 1; fence (release, system); tail = step + 1
+ *	receiver: done   waits until tail >= step + 1; if put == step + 1, then head = step + 1;
+ *	                 else it reads slots
  *
- * Both ranks know from which message on the receiver shows. A launch of the sender that was made
- * before its rank knew does not look, and fills slots. So the receiver learns from its own memory
- * which way a message came, and no rank waits for what the other one does not do. The receiver
- * shows the next message when all of this one is there: the sender never finds the address of
- * another message.
+ * Both ranks know the number of the first message for which the receiver shows. A launch of the
+ * sender that was made before its rank knew that number does not look, and fills slots. The
+ * receiver therefore reads in its own memory how a message came, and no rank waits for an action
+ * that the other one does not take. The receiver shows the next message when all of this one is
+ * there, so the sender never finds the address of another message.
  *
- * After an abort: as in prims_put.h.
+ * Abort: as in prims_put.h.
  *
  * Called by send_recv.h, by all threads of a group. Errors: as in prims.h.
  */
@@ -35,12 +36,13 @@ DEV_FN struct wait prim_mapped_wait(const struct prim *p)
 	const struct dev_send_mem *mem = (const struct dev_send_mem *)(const void *)p->send->head;
 	struct wait w = prim_conn_wait(p->send, &mem->shown, p->send_step + 1, p->send_step);
 
-	w.why = "send: receive buffer, or that there is none";
+	w.why = "send: receive buffer, or that no buffer is shown";
 	w.from.object = "kernel that shows its buffer";
 	return w;
 }
 
-/* By one thread: the address; 0: the message goes in slots. False: the launch was aborted. */
+/* Called by one thread. *to: the address; 0: the message goes through slots. Returns false if the
+ * launch was aborted. */
 DEV_FN bool prim_mapped_take(struct prim *p, uint64_t *to)
 {
 	struct wait w = prim_mapped_wait(p);
@@ -54,7 +56,7 @@ DEV_FN bool prim_mapped_take(struct prim *p, uint64_t *to)
 	return *to != 0;
 }
 
-/* By one thread, after the barrier that ends the move. */
+/* Called by one thread, after the barrier that ends the move. */
 DEV_FN void prim_mapped_post(struct prim *p)
 {
 	struct dev_recv_mem *mem = (struct dev_recv_mem *)(void *)p->send->tail;
@@ -63,7 +65,8 @@ DEV_FN void prim_mapped_post(struct prim *p)
 	prim_post(p, PRIM_SEND, 0);
 }
 
-/* *done: the message is sent; else it goes in slots. False: the launch was aborted. */
+/* *done: the message is sent; otherwise it goes through slots. Returns false if the launch was
+ * aborted. */
 DEV_FN bool prim_mapped_send(struct prim *p, uint64_t bytes, bool *done)
 {
 	if (p->thread == 0 && !prim_mapped_take(p, prim_put_of(p, p->send)))
@@ -83,7 +86,7 @@ DEV_FN bool prim_mapped_send(struct prim *p, uint64_t bytes, bool *done)
 
 /* ---- the receiver ---------------------------------------------------------------------------- */
 
-/* The fence: what this rank did with the buffer comes before the step. */
+/* The fence orders this rank's earlier accesses to the buffer before the step. */
 DEV_FN void prim_mapped_show(struct prim *p, uint64_t address)
 {
 	struct dev_send_mem *mem = (struct dev_send_mem *)(void *)p->recv->head;
@@ -93,8 +96,8 @@ DEV_FN void prim_mapped_show(struct prim *p, uint64_t address)
 	dev_store_u64(p->d, &mem->shown, p->recv_step + 1, SHARED_RELAXED, SHARED_SYSTEM);
 }
 
-/* By one thread, which has shown an address: is the message in the buffer? False: the launch was
- * aborted. */
+/* Called by one thread, after it has shown an address. *put: the message is in the buffer. Returns
+ * false if the launch was aborted. */
 DEV_FN bool prim_mapped_wait_data(struct prim *p, uint64_t *put)
 {
 	const struct dev_recv_mem *mem = (const struct dev_recv_mem *)(const void *)p->recv->tail;
@@ -113,8 +116,8 @@ DEV_FN bool prim_mapped_wait_data(struct prim *p, uint64_t *put)
 	return true;
 }
 
-/* `address`: of the buffer in the sender's process; 0: it has none. *done: the message is there;
- * else it comes in slots. False: the launch was aborted. */
+/* `address`: of the buffer in the sender's process; 0: not mapped there. *done: the message is
+ * there; otherwise it comes through slots. Returns false if the launch was aborted. */
 DEV_FN bool prim_mapped_recv(struct prim *p, uint64_t address, bool *done)
 {
 	*done = false;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The primitives of programs of PAT, parallel aggregated trees. Each rank's block is the root of a
- * binomial tree of all ranks; in an all-gather it goes down the tree, in a reduce-scatter the sums
- * come up. All trees have the same shape, and are run side by side: a slot takes the blocks of
- * several trees that cross the same connection in the same step (steps.h, BINOMIAL). Protocol
- * SIMPLE; a chunk is one slot. All threads of the group call the same primitive with the same
- * arguments.
+ * binomial tree of all ranks. In an all-gather the block goes down its tree, in a reduce-scatter
+ * the sums come up. All trees have the same shape and run side by side: a slot takes the blocks of
+ * several trees that cross the same connection in the same step (steps.h, BINOMIAL). The protocol
+ * is SIMPLE, and a chunk is one slot. All threads of the group call the same primitive with the
+ * same arguments.
  *
- *   prim_pat_spread   a slot, or blocks that the rank has -> output and slots
- *   prim_pat_reduce   input op slots -> a slot, or output
+ *	prim_pat_spread   a slot, or blocks that the rank has -> output and slots
+ *	prim_pat_reduce   input op slots -> a slot, or output
  *
- * A reduction takes the rank's own input first, and then what comes over the levels, from the
- * lowest on: over level k comes the sum of the rank 2^k before this one.
+ * A reduction takes the rank's own input first, and then the sums that come over the levels, from
+ * the lowest level on. Over level k comes the sum of the rank 2^k before this one.
  *
- * There is no memory besides the slots. What a rank has of an all-gather is in its output. A sum
- * that is not complete is in the slot of its last part: the slot is this rank's own memory, and its
- * sender gets it back only with the head, which is posted when all blocks of the slot are used. At
- * most one slot of each level waits for that, and the sender may be seven ahead.
+ * There is no memory besides the slots. The blocks that a rank has in an all-gather are in its
+ * output. A sum that is not complete is in the slot of its last part. The slot is this rank's own
+ * memory, and its sender gets it back only with the head, which is posted when all blocks of the
+ * slot are used. At most one slot of each level waits for that, and the sender may be seven steps
+ * ahead.
  *
  * Errors: as in prims.h.
  */
@@ -43,8 +44,8 @@ DEV_FN void prim_pat_to(struct prim *p, const struct prim_pat *t, uint32_t level
 	p->head_seen = 0;
 }
 
-/* Each thread waits for the data of every threads-th level, from its own number on, and for credit
- * likewise: the threads behind those. */
+/* Waits for data and credit. For data, each thread waits on every threads-th level, from its own
+ * number on. For credit, the next `levels` threads wait in the same way. */
 DEV_FN bool prim_pat_wait(struct prim *p, const struct prim_pat *t)
 {
 	uint32_t sender = (p->thread + p->threads - t->s.levels % p->threads) % p->threads;
@@ -64,7 +65,7 @@ DEV_FN bool prim_pat_wait(struct prim *p, const struct prim_pat *t)
 	return prim_barrier(p);
 }
 
-/* One thread, behind the barrier that ends the move. */
+/* Called by one thread, after the barrier that ends the move. */
 DEV_FN void prim_pat_post(struct prim *p, const struct prim_pat *t)
 {
 	for (uint32_t k = 0; k < t->s.levels; k++) {
@@ -92,7 +93,7 @@ DEV_FN void prim_pat_post(struct prim *p, const struct prim_pat *t)
 	}
 }
 
-/* ---- where blocks are ----------------------------------------------------------------------- */
+/* ---- the places of blocks -------------------------------------------------------------------- */
 
 DEV_FN uint8_t *prim_pat_in_slot(const struct prim *p, const struct prim_pat *t, uint8_t *slot,
 				 uint32_t level, uint32_t offset)
@@ -114,8 +115,8 @@ DEV_FN uint8_t *prim_pat_sent(struct prim *p, const struct prim_pat *t, uint32_t
 	return prim_pat_in_slot(p, t, prim_slot(p->send, DEV_SIMPLE, p->send_step), level, offset);
 }
 
-/* The chunk of an offset's block, in a buffer of one block per rank, in bytes. The block's owner is
- * before this rank in an all-gather, and after it in a reduce-scatter. */
+/* Returns the offset in bytes of the block's chunk, in a buffer of one block for each rank. The
+ * block's owner is before this rank in an all-gather, and after it in a reduce-scatter. */
 DEV_FN uint64_t prim_pat_block_at(const struct prim *p, const struct prim_pat *t, uint32_t offset)
 {
 	uint32_t n = (uint32_t)p->block->comm.nranks;
@@ -125,9 +126,10 @@ DEV_FN uint64_t prim_pat_block_at(const struct prim *p, const struct prim_pat *t
 	return ((uint64_t)owner * p->count + t->at) * p->type_bytes;
 }
 
-/* ---- who moves what ------------------------------------------------------------------------- */
+/* ---- the threads of a block ------------------------------------------------------------------ */
 
-/* The threads that move a block together: a warp where there is a block for each, else all. */
+/* The threads that move a block together: a warp if there are enough blocks for all warps, else all
+ * threads. */
 struct prim_pat_team {
 	uint32_t thread, threads;
 	uint32_t first, stride; /* offsets of its blocks */
@@ -149,13 +151,13 @@ DEV_FN struct prim_pat_team prim_pat_team(const struct prim *p, const struct pri
 
 /* ---- the primitives ------------------------------------------------------------------------- */
 
-/* One block, from where it is to where it goes, two places at a time. */
+/* Copies one block from its source to its destinations, two destinations at a time. */
 DEV_FN void prim_pat_spread_block(struct prim *p, const struct prim_pat *t,
 				  const struct prim_pat_team *team, uint32_t offset)
 {
 	uint8_t *output = p->output + prim_pat_block_at(p, t, offset);
 	const uint8_t *input = p->input + t->at * p->type_bytes;
-	/* the first step of a loop has this rank's block, and no other */
+	/* the first step of a loop has only this rank's block */
 	bool own = !t->from && t->stride >= (uint32_t)p->block->comm.nranks;
 	const void *src = t->from ? prim_pat_received(p, t, prim_pat_level(t->from), offset)
 			  : own   ? input
@@ -177,7 +179,7 @@ DEV_FN void prim_pat_spread_block(struct prim *p, const struct prim_pat *t,
 	}
 }
 
-/* From one level at most. */
+/* Receives from at most one level. */
 DEV_FN bool prim_pat_spread(struct prim *p, const struct prim_pat *t)
 {
 	const struct prim_pat_team team = prim_pat_team(p, t);
@@ -192,8 +194,8 @@ DEV_FN bool prim_pat_spread(struct prim *p, const struct prim_pat *t)
 	return true;
 }
 
-/* The pass of one block in which what came over level `pass` is added. A block that nothing comes
- * for has its one pass in the first. */
+/* One pass of one block: adds the sum that came over level `pass`. A block that receives no sum has
+ * only pass 0. */
 DEV_FN void prim_pat_reduce_block(struct prim *p, const struct prim_pat *t,
 				  const struct prim_pat_team *team, uint32_t offset, uint32_t pass)
 {
@@ -218,7 +220,7 @@ DEV_FN void prim_pat_reduce_block(struct prim *p, const struct prim_pat *t,
 			last && !t->to);
 }
 
-/* From the lowest levels, as many as there are, to one at most. */
+/* Receives from any number of levels, which are the lowest ones, and sends to at most one. */
 DEV_FN bool prim_pat_reduce(struct prim *p, const struct prim_pat *t)
 {
 	const struct prim_pat_team team = prim_pat_team(p, t);

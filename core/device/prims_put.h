@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that the sender's kernel puts straight into the receiver's buffer, over a connection
+ * Messages that the sender's kernel writes directly into the receiver's buffer, over a connection
  * between two GPUs of one process that NVLink joins (dev_conn.put). No slot is filled, and the
  * receiver copies nothing. A message, or one channel's part of it, takes one step of its
  * connection:
  *
- *	receiver	offer     its buffer's address -> dev_send_mem.put; fence (release, system); head = step + 1
- *	sender		take      waits until head >= step + 1; adds DEV_PUT_TAKEN to the word, which gives the
- *			          address; barrier
- *			put       dev_reduce_copy by all threads; barrier
- *			post      fence (release, system); tail = step + 1
- *	receiver	done      waits until tail >= step + 1; barrier
+ *	receiver: offer   its buffer's address -> dev_send_mem.put; fence (release, system); head =
+ *	                  step + 1
+ *	sender: take      waits until head >= step + 1; adds DEV_PUT_TAKEN to the word, which
+ *	                  returns the address; barrier
+ *	sender: put       dev_reduce_copy by all threads; barrier
+ *	sender: post      fence (release, system); tail = step + 1
+ *	receiver: done    waits until tail >= step + 1; barrier
  *
- * An address belongs to the step that the head shows: the head of a connection goes beyond its
- * sender's step here alone, and the receiver offers the next buffer when the message before it is
- * there. So the sender never finds the address of another message. The head also gives the step's
- * credit, which the protocols with slots take on the same connection.
+ * An address belongs to the step that the head shows. Only these messages move the head of a
+ * connection beyond its sender's step, and the receiver offers the next buffer when the previous
+ * message is there. The sender therefore never finds the address of another message. The head also
+ * gives the step's credit, which the protocols with slots take on the same connection.
  *
- * A receiver's kernel that is aborted leaves no writer in its buffer, which the program may free.
- * It withdraws the address: to the same word it adds DEV_PUT_WITHDRAWN. Whichever of the two
- * additions comes first is seen by the other rank. A sender that was first has no wait until it
- * posts, and the receiver waits for that, at most PRIM_PUT_LEAVE_NS, since its GPU may be dead. A
- * sender that was second writes nothing, and waits for its own abort.
+ * The program may free the buffer of a receiver whose kernel is aborted. No sender may then write
+ * into it, so the receiver withdraws the address: it adds DEV_PUT_WITHDRAWN to the word. The rank
+ * whose addition is second sees the first one. A sender that was first does not wait until it
+ * posts. The receiver waits for that, at most PRIM_PUT_LEAVE_NS, because the sender's GPU may be
+ * dead. A sender that was second writes nothing, and waits for its own abort.
  *
  * Called by send_recv.h, by all threads of a group. Errors: as in prims.h.
  */
@@ -37,7 +38,7 @@ DEV_FN shared_u64 *prim_put_word(const struct dev_conn *c)
 	return &((struct dev_send_mem *)(void *)c->head)->put;
 }
 
-/* What the group's threads share. */
+/* The address, shared by the threads of the group. */
 DEV_FN uint64_t *prim_put_of(const struct prim *p, const struct dev_conn *c)
 {
 	return &p->block->put[c - p->block->pair];
@@ -74,7 +75,8 @@ DEV_FN void prim_check_put(struct prim *p, uint64_t word)
 #define prim_check_put(p, word) ((void)(word))
 #endif
 
-/* The address that is in the word; `w` is the wait that has ended. 0: the launch was aborted. */
+/* Takes the address out of the word. `w`: the wait that has ended. Returns 0 if the launch was
+ * aborted. */
 DEV_FN uint64_t prim_put_claim(struct prim *p, struct wait *w)
 {
 	uint64_t word = dev_add_u64(p->d, prim_put_word(p->send), DEV_PUT_TAKEN, SHARED_RELAXED,
@@ -83,13 +85,13 @@ DEV_FN uint64_t prim_put_claim(struct prim *p, struct wait *w)
 	prim_check_put(p, word);
 	if (!(word & DEV_PUT_WITHDRAWN))
 		return word;
-	w->want = ~0ull; /* no step */
+	w->want = ~0ull; /* a value that no step reaches */
 	w->why = "send: receive buffer, which an abort withdrew";
 	(void)dev_wait(p->d, w, NULL);
 	return 0;
 }
 
-/* By one thread. 0: the launch was aborted. */
+/* Called by one thread. Returns 0 if the launch was aborted. */
 DEV_FN uint64_t prim_put_take(struct prim *p)
 {
 	struct wait w = prim_put_wait(p);
@@ -100,7 +102,7 @@ DEV_FN uint64_t prim_put_take(struct prim *p)
 	return prim_put_claim(p, &w);
 }
 
-/* All of the message, to the address that the group has. */
+/* Moves the whole message to the address that the group has. */
 DEV_FN bool prim_put_move(struct prim *p, uint64_t bytes)
 {
 	const void *src = p->input;
@@ -129,8 +131,7 @@ DEV_FN bool prim_put_send(struct prim *p, uint64_t bytes)
 
 /* ---- the receiver ---------------------------------------------------------------------------- */
 
-/* The fence: what this rank did with the buffer, and with the slots before, comes before the
- * head. */
+/* The fence orders this rank's earlier accesses to the buffer and to the slots before the head. */
 DEV_FN void prim_put_offer(struct prim *p)
 {
 	dev_store_u64(p->d, prim_put_word(p->recv), (uintptr_t)p->output, SHARED_RELAXED,
@@ -139,8 +140,8 @@ DEV_FN void prim_put_offer(struct prim *p)
 	dev_store_u64(p->d, p->recv->head, p->recv_step + 1, SHARED_RELAXED, SHARED_SYSTEM);
 }
 
-/* The launch was aborted: no writer is in the buffer afterwards. `w` is the wait that the abort
- * ended. */
+/* Withdraws the address after an abort: no sender writes into the buffer afterwards. `w`: the wait
+ * that the abort ended. */
 DEV_FN void prim_put_withdraw(struct prim *p, struct wait *w)
 {
 	uint64_t word = dev_add_u64(p->d, prim_put_word(p->recv), DEV_PUT_WITHDRAWN, SHARED_RELAXED,
@@ -154,7 +155,7 @@ DEV_FN void prim_put_withdraw(struct prim *p, struct wait *w)
 	dev_set_abort(p->d, p->block->comm.abort);
 }
 
-/* By one thread. False: the launch was aborted. */
+/* Called by one thread. Returns false if the launch was aborted. */
 DEV_FN bool prim_put_wait_data(struct prim *p)
 {
 	struct wait w = prim_recv_wait(p);

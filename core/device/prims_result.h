@@ -1,42 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results that go round a ring straight from output to output, in SIMPLE, over a connection between
- * two GPUs that NVLink joins (dev_conn.put). A result is what its receiver has in its output in the
- * end: all that an all-gather moves, and the second half of an all-reduce. The sender writes a
- * slice into the receiver's output instead of a slot, and the receiver sends it on from there.
- * Steps, credit and tail are those of slots. Each connection decides by itself: its two ends have
- * the same rule, and the ring may have others.
+ * Results that go round a ring directly from output to output, in SIMPLE, over a connection between
+ * two GPUs that NVLink joins (dev_conn.put). A result is data that its receiver has in its output
+ * in the end: everything in an all-gather, and the second half of an all-reduce. The sender writes
+ * a slice into the receiver's output instead of a slot, and the receiver sends it on from there.
+ * Steps, credit and tail are those of slots. The rule is per connection: its two ends have the same
+ * one, and other connections of the ring may use slots.
  *
  * The sender gets the address of the receiver's output once for each work:
  *
- *	receiver	offer     when its work begins: address + DEV_PUT_OFFERED -> dev_send_mem.put (release, system)
- *	sender		take      before its first result: waits for DEV_PUT_OFFERED, which becomes DEV_PUT_TAKEN
+ *	receiver: offer   when its work begins: address + DEV_PUT_OFFERED -> dev_send_mem.put
+ *	                  (release, system)
+ *	sender: take      before its first result: waits for DEV_PUT_OFFERED, which becomes
+ *	                  DEV_PUT_TAKEN
  *
- * Within a process every output has an address for the sender. Between two processes it has one if
- * the receiver has registered it and the sender's process has mapped it
- * (core/transport/registered.h). Both ranks know from which collective on the receiver offers its
- * output, with an address or 0, and the sender takes it (dev_work.offers, takes). With 0 the
- * results of the work go through slots. A sender may not look at the first offers, so an offer has
- * a step:
+ * Within a process the sender can use the address of every output. Between two processes the
+ * receiver must have registered the output, and the sender's process must have mapped it
+ * (core/transport/registered.h). Both ranks know the first collective for which the receiver offers
+ * its output, with an address or 0, and for which the sender takes it (dev_work.offers, takes).
+ * With 0 the results of the work go through slots. A sender may miss the first offers, so an offer
+ * has a step:
  *
- *	receiver	offer     as above; then shown = step + 1 (release, system)
- *	sender		take      waits until shown >= step + 1; then as above
+ *	receiver: offer   as above; then shown = step + 1 (release, system)
+ *	sender: take      waits until shown >= step + 1; then as above
  *
- * The step is the connection's before the work. dev_conn.put of the block's copies is this work's:
- * it is set before the work begins and cleared when it ends, so that a work without results pays
- * nothing.
+ * The step is that of the connection before the work. dev_conn.put in the block's copies is for one
+ * work: it is set before the work begins and cleared when it ends. A work without results therefore
+ * costs nothing.
  *
- * So a sender writes nothing before the receiver's kernel runs this work, and an address is taken
- * once. The receiver offers the next one when all results of the work have come: the sender has
- * taken the address by then.
+ * A sender writes nothing before the receiver's kernel runs this work, and takes an address once.
+ * The receiver offers the next address when all results of the work have come, so the sender has
+ * taken this one.
  *
- * A receiver's kernel that is aborted leaves no writer in its buffer, which the program may free:
+ * The program may free the output of a receiver whose kernel is aborted. No sender may then write
+ * into it:
  *
- *	receiver	withdraw  adds DEV_PUT_WITHDRAWN; was it taken, waits until the work's last step has come or the
- *			          sender has released it, at most PRIM_PUT_LEAVE_NS: the sender's GPU may be dead
- *	sender		release   a sender that waits for longer than a moment looks for DEV_PUT_WITHDRAWN, and stops.
- *			          A sender that is stopped adds DEV_PUT_RELEASED; was the buffer withdrawn, it waits for
- *			          its own abort
+ *	receiver: withdraw   adds DEV_PUT_WITHDRAWN. If the address was taken, it waits until the
+ *	                     work's last step has come or the sender has released the output; at
+ *	                     most PRIM_PUT_LEAVE_NS, because the sender's GPU may be dead.
+ *	sender: release      A sender whose wait is long looks for DEV_PUT_WITHDRAWN, and stops. A
+ *	                     sender that stops adds DEV_PUT_RELEASED. If the output was withdrawn,
+ *	                     it waits for its own abort.
  *
  * Called by prims_simple.h and run_work.h. Errors: as in prims.h.
  */
@@ -45,7 +49,7 @@
 
 #include "core/device/prims_put.h"
 
-/* What is received and not reduced. */
+/* Returns true if the received data is a result in this rank's output: received and not reduced. */
 DEV_FN bool prim_result_received(const struct prim *p, uint32_t flags)
 {
 	return (flags & PRIM_RECV) && !(flags & PRIM_INPUT) && p->puts && p->recv->put;
@@ -81,8 +85,8 @@ DEV_FN struct wait prim_result_wait(const struct dev_conn *c)
 	return w;
 }
 
-/* False: the launch was aborted, or the next rank's. Inlined into the programs it takes registers
- * from what moves. */
+/* Returns false if this launch or the next rank's was aborted. A real function: inlined, it would
+ * take registers from the code that moves data. */
 DEV_FN_ONCE bool prim_result_take_word(struct dev *d, struct dev_block *b)
 {
 	struct dev_conn *c = &b->ring[1];
@@ -97,12 +101,13 @@ DEV_FN_ONCE bool prim_result_take_word(struct dev *d, struct dev_block *b)
 		return false;
 	b->result = word - DEV_PUT_OFFERED;
 	if (!b->result)
-		c->put = 0; /* there is no address */
+		c->put = 0; /* the next rank gave no address */
 	return true;
 }
 
-/* Before a work's first result is sent, and maybe again. By all threads: the one that waits for
- * credit does it, and the others learn of it at the next barrier. */
+/* Takes the next rank's output before a work's first result is sent; later calls do nothing. Called
+ * by all threads: the thread that waits for credit takes it, and the others learn of it at the next
+ * barrier. */
 DEV_FN void prim_result_take(struct prim *p)
 {
 	if (p->puts && p->send->put && p->thread == prim_send_waiter(p) && !p->block->result &&
@@ -110,7 +115,7 @@ DEV_FN void prim_result_take(struct prim *p)
 		p->stopped = true;
 }
 
-/* Where the movers write what is sent: element `out` of the next rank's output, or the slot. */
+/* Returns the destination of the movers: element `out` of the next rank's output, or the slot. */
 DEV_FN uint8_t *prim_send_to(const struct prim *p, uint32_t flags, uint64_t out)
 {
 	const uint64_t result =
@@ -120,7 +125,7 @@ DEV_FN uint8_t *prim_send_to(const struct prim *p, uint32_t flags, uint64_t out)
 		      : prim_slot(p->send, DEV_SIMPLE, p->send_step);
 }
 
-/* By one thread, when all threads have stopped. */
+/* Called by one thread, when all threads have stopped. */
 DEV_FN void prim_result_release(struct dev *d, const struct dev_conn *c)
 {
 	struct wait w = prim_result_wait(c);
@@ -131,14 +136,15 @@ DEV_FN void prim_result_release(struct dev *d, const struct dev_conn *c)
 	if (!(word & DEV_PUT_WITHDRAWN))
 		return;
 	w.on = c->head;
-	w.want = w.mask = WAIT_MASK_ALL; /* no step */
+	w.want = w.mask = WAIT_MASK_ALL; /* a value that no step reaches */
 	w.why = "ring send: the next rank's output, which an abort withdrew";
 	(void)dev_wait(d, &w, NULL);
 }
 
 /* ---- the receiver ---------------------------------------------------------------------------- */
 
-/* When a work begins. The order: what this rank did with the buffer comes before the address. */
+/* Offers the output. Called when a work begins. Release: this rank's earlier accesses to the buffer
+ * come before the address. */
 DEV_FN void prim_result_begin(struct prim *p)
 {
 	if (p->thread == prim_send_waiter(p))
@@ -148,7 +154,8 @@ DEV_FN void prim_result_begin(struct prim *p)
 			      SHARED_RELEASE, SHARED_SYSTEM);
 }
 
-/* Between processes, of a work with results, before it begins. By one thread. */
+/* Sets dev_conn.put of the block's copies, for results between processes. Called by one thread,
+ * before the work begins. */
 DEV_FN void prim_result_open(struct dev *d, struct dev_block *b, const struct dev_work *w)
 {
 	const struct dev_ring *ring = &b->channel.ring;
@@ -165,7 +172,7 @@ DEV_FN void prim_result_open(struct dev *d, struct dev_block *b, const struct de
 	dev_store_u64(d, &mem->shown, from->step + 1, SHARED_RELEASE, SHARED_SYSTEM);
 }
 
-/* When it has ended. */
+/* Clears dev_conn.put again. Called when the work has ended. */
 DEV_FN void prim_result_close(struct dev_block *b)
 {
 	struct dev_conn *from = &b->ring[0], *to = &b->ring[1];
@@ -174,8 +181,8 @@ DEV_FN void prim_result_close(struct dev_block *b)
 	to->put = to->put == DEV_PUT_ALWAYS ? DEV_PUT_ALWAYS : 0;
 }
 
-/* By one thread, when all threads have stopped: no writer is in the output afterwards. `end` is the
- * step after the work's. */
+/* Withdraws the output after an abort: no sender writes into it afterwards. Called by one thread,
+ * when all threads have stopped. `end`: the step after the work's last one. */
 DEV_FN void prim_result_withdraw(struct dev *d, const struct dev_block *b, uint64_t end)
 {
 	const struct dev_conn *c = &b->ring[0];

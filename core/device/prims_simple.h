@@ -2,23 +2,24 @@
 /*
  * Protocol SIMPLE: a chunk crosses a connection in slices of whole slots. For each slice:
  *
- *   wait      one thread waits for data (tail >= step + slice), one for credit
- *             (head + DEV_STEPS >= step + slice);
- *   barrier   the other movers learn of it;
- *   move      dev_reduce_copy by the movers;
- *   barrier   of all threads: everything is read and written; a launch that was aborted ends here;
- *   post      the last warp: fence (release, system), then head to the previous rank and tail to
- *             the next; before the tail, toward a proxy, the slot's size and offset.
+ *	wait      One thread waits for data (tail >= step + slice), one for credit (head + DEV_STEPS
+ *	          >= step + slice).
+ *	barrier   The other movers learn of it.
+ *	move      dev_reduce_copy by the movers.
+ *	barrier   All threads: everything is read and written. An aborted launch ends here.
+ *	post      The last warp makes a fence (release, system), then stores the head for the
+ *	          previous rank and the tail for the next one. Toward a proxy it first stores the
+ *	          slot's size and offset.
  *
- * A group of three warps or more has a last warp that moves nothing: its fence takes as long as the
- * stores of all movers need to arrive, while they move the next slice. In a smaller group all
- * threads move.
+ * In a group of three warps or more the last warp moves nothing. Its fence lasts until the stores
+ * of all movers have arrived; meanwhile they move the next slice. In a smaller group all threads
+ * move.
  *
- * Where the connection allows it, a result goes straight into the next rank's output instead of a
- * slot (prims_result.h). It takes the same steps, with the same waits and posts.
+ * If the connection allows it, a result goes directly into the next rank's output instead of a slot
+ * (prims_result.h). It takes the same steps, with the same waits and posts.
  *
- * Slices that are empty still wait and post. With one warp its first lane does all three jobs; with
- * width 1 a group may be a single thread. Included by prims.h.
+ * Empty slices also wait and post. In a group of one warp its first lane does all three; with width
+ * 1 a group may be a single thread. Included by prims.h.
  */
 #ifndef CORE_DEVICE_PRIMS_SIMPLE_H
 #define CORE_DEVICE_PRIMS_SIMPLE_H
@@ -26,11 +27,11 @@
 #include "core/device/prim.h"
 #include "core/device/prims_result.h"
 
-/* The movers' named barrier comes so far after their group's, of which those of three warps or more
- * are the first five. */
+/* The number of the movers' named barrier is so much above that of their group. Groups of three
+ * warps or more have the first five barriers. */
 #define PRIM_MOVERS_BARRIER 8
 
-/* The threads that move: the first ones. */
+/* Returns the number of movers. They are the first threads of the group. */
 DEV_FN uint32_t prim_movers(const struct prim *p)
 {
 	return p->threads >= 3 * DEV_WARP_WIDTH ? p->threads - DEV_WARP_WIDTH : p->threads;
@@ -47,7 +48,8 @@ DEV_FN bool prim_movers_barrier(struct prim *p)
 	return !p->stopped;
 }
 
-/* By the movers. True when the slice's slots are ready on both sides. False on all movers alike. */
+/* Waits until the slice's slots are ready on both sides. Called by the movers. Returns false on all
+ * of them if the launch was aborted. */
 DEV_FN bool prim_wait_slots(struct prim *p, uint32_t flags)
 {
 	if ((flags & PRIM_RECV) && p->thread == 0 && !prim_wait_recv_of(p, p->send))
@@ -58,7 +60,7 @@ DEV_FN bool prim_wait_slots(struct prim *p, uint32_t flags)
 	return prim_movers_barrier(p);
 }
 
-/* What comes as a result is in this rank's output already, if the connection allows it. */
+/* A result that was received is in this rank's output already, if the connection allows that. */
 DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)
 {
 	const bool sends = (m->flags & PRIM_SEND) != 0, writes = (m->flags & PRIM_OUTPUT) != 0;
@@ -77,7 +79,7 @@ DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)
 		srcs[nsrc++] = p->input + m->in * p->type_bytes;
 	if (m->flags & PRIM_RECV)
 		srcs[nsrc++] = here ? out : prim_slot(p->recv, DEV_SIMPLE, p->recv_step);
-	/* Without this rank's input it is a copy of what others reduced. */
+	/* Without this rank's input it is a copy of reduced data. */
 	dev_reduce_copy(p->d, p->thread, prim_movers(p), srcs, nsrc, dsts, ndst, m->count, p->type,
 			(m->flags & PRIM_INPUT) ? p->op : DEV_SUM, p->scale,
 			(m->flags & PRIM_LAST) != 0);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The primitives of programs that go over a tree (algorithm TREE): each moves one chunk between the
- * user's buffers and up to four links, to the rank's parent and its children. All threads of the
- * group call the same primitive with the same arguments.
+ * The primitives of programs over a tree (algorithm TREE). Each moves one chunk between the user's
+ * buffers and up to four links, to the rank's parent and its children. All threads of the group
+ * call the same primitive with the same arguments.
  *
- *   prim_tree_send                   input -> links
- *   prim_tree_copy_send              input -> output and links
- *   prim_tree_recv                   link -> output
- *   prim_tree_recv_copy_send         link -> output and links
- *   prim_tree_recv_reduce_send       input op links -> link
- *   prim_tree_recv_reduce_copy       input op links -> output
- *   prim_tree_recv_reduce_copy_send  input op links -> output and links
+ *	prim_tree_send                    input -> links
+ *	prim_tree_copy_send               input -> output and links
+ *	prim_tree_recv                    link -> output
+ *	prim_tree_recv_copy_send          link -> output and links
+ *	prim_tree_recv_reduce_send        input op links -> link
+ *	prim_tree_recv_reduce_copy        input op links -> output
+ *	prim_tree_recv_reduce_copy_send   input op links -> output and links
  *
- * A reduction takes this rank's input first, and then what comes over the links, in the order of
- * their numbers: the parent (of a reduce whose root is above), then child after child.
+ * A reduction takes this rank's input first, and then the data of the links in the order of their
+ * numbers: the parent (in a reduce whose root is above), then each child.
  *
- * How a chunk crosses a link is the protocol's: prims_tree_simple.h, prims_tree_ll.h,
- * prims_tree_ll128.h. A chunk is one step. Each connection has its own step, which counts on from
- * that of the block's copy by the chunks that this work has moved.
+ * The protocol determines how a chunk crosses a link: prims_tree_simple.h, prims_tree_ll.h,
+ * prims_tree_ll128.h. A chunk is one step. Each connection has its own step: that of the block's
+ * copy plus the chunks that this work has moved.
  *
  * Errors: as in prims.h.
  */
@@ -28,8 +28,8 @@
 #include "core/device/prims_tree_ll128.h"
 #include "core/device/prims_tree_simple.h"
 
-/* The link over which the work's root is reached; DEV_TREE_SELF: this rank is the root, or there is
- * none. */
+/* Returns the link toward the work's root. DEV_TREE_SELF: this rank is the root, or the work has no
+ * root. */
 DEV_FN uint32_t prim_tree_toward(const struct prim *p)
 {
 	if (p->root < 0)
@@ -39,8 +39,9 @@ DEV_FN uint32_t prim_tree_toward(const struct prim *p)
 
 /* ---- two groups of threads ------------------------------------------------------------------ */
 
-/* Warps that go up. In SIMPLE it is half of them. In LL and LL128 it is seven of ten, as in NCCL:
- * to wait for and reduce the lines of three children takes longer than to send them the result. */
+/* Returns the number of warps that go up. In SIMPLE it is half of them. In LL and LL128 it is seven
+ * of ten, as in NCCL: to receive and reduce the lines of three children takes longer than to send
+ * them the result. */
 DEV_FN uint32_t prim_tree_up_warps(const struct prim *p)
 {
 	const uint32_t warps = p->threads / DEV_WARP_WIDTH;
@@ -48,16 +49,17 @@ DEV_FN uint32_t prim_tree_up_warps(const struct prim *p)
 	return p->proto == DEV_SIMPLE ? (warps + 1) / 2 : warps * 7 / 10;
 }
 
-/* In place a result is written where the input was read. Lines order nothing, so that the same
- * thread has to do both: it does where all threads take both ways, since a chunk's lines are theirs
- * by number. SIMPLE orders the two by the tails and heads on the way. */
+/* Returns true if one group goes up and one goes down. In LL and LL128 that is not possible in
+ * place: the result is written over the input, and lines do not order the two threads. Undivided,
+ * one thread reads and writes the same lines of a chunk. In SIMPLE the tails and heads on the path
+ * order the two. */
 DEV_FN bool prim_tree_is_divided(const struct prim *p)
 {
 	return p->threads > DEV_WARP_WIDTH && (p->proto == DEV_SIMPLE || p->input != p->output);
 }
 
-/* The thread's group of a work's threads, and the ways that it takes. Each group has its own
- * connections, counts their steps by itself, and knows nothing of the other one. A warp by itself
+/* Puts the thread into one of the two groups, and returns the directions of that group. The groups
+ * use different connections, count their steps independently, and do not synchronize. A single warp
  * is not divided. */
 DEV_FN uint32_t prim_tree_divide(struct prim *p)
 {
@@ -75,7 +77,7 @@ DEV_FN uint32_t prim_tree_divide(struct prim *p)
 
 /* ---- the primitives ------------------------------------------------------------------------- */
 
-/* The next chunk is one step further on each link. */
+/* Moves one chunk. The next chunk is one step further on each link. */
 DEV_FN bool prim_tree_chunk(struct prim *p, struct prim_tree *t, uint32_t flags, uint64_t in,
 			    uint64_t out, uint64_t count)
 {

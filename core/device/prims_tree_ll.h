@@ -3,13 +3,13 @@
  * Protocol LL over the links of a tree: lines whose flags show that they are filled (prims_ll.h).
  * For each chunk:
  *
- *   credit    for each link that is sent over a thread waits for the slot; toward a proxy it writes the slot's
- *             size;
- *   barrier   the other threads learn of it; a launch that was aborted ends here;
- *   lines     every thread by itself: for each of its lines it waits link after link, reduces, stores the line for
- *             each link, and the result;
- *   barrier   every line is read;
- *   post      the last warp: head of each link that was received over.
+ *	credit    For each link that is sent over, a thread waits for the slot. Toward a proxy it
+ *	          writes the slot's size.
+ *	barrier   The other threads learn of it. An aborted launch ends here.
+ *	lines     For each of its lines, a thread waits link after link, reduces, stores the line
+ *	          for each link, and the result.
+ *	barrier   All lines are read.
+ *	post      The last warp stores the head of each link that was received over.
  *
  * A chunk that is only received has no first barrier, and one that is only sent has no second one.
  *
@@ -23,7 +23,7 @@
 
 /* ---- credit --------------------------------------------------------------------------------- */
 
-/* True when all slots are free. False on all threads alike. */
+/* Waits until all slots are free. Returns false on all threads if the launch was aborted. */
 DEV_FN bool prim_tree_ll_credit(struct prim *p, const struct prim_tree *t, uint64_t count)
 {
 	for (uint32_t k = p->thread; k < DEV_TREE_LINKS; k += p->threads) {
@@ -39,7 +39,7 @@ DEV_FN bool prim_tree_ll_credit(struct prim *p, const struct prim_tree *t, uint6
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* The data of one link's lines into l->data. */
+/* Combines the data of one link's lines with l->data. */
 DEV_FN void prim_tree_ll_combine(struct prim *p, struct prim_lines *l, bool reduces, enum dev_op op,
 				 bool last)
 {
@@ -55,8 +55,8 @@ DEV_FN void prim_tree_ll_combine(struct prim *p, struct prim_lines *l, bool redu
 			l->data[i] = received[i];
 }
 
-/* What comes over the links, to this rank's input or instead of it. False: the launch was
- * aborted. */
+/* Reduces the data of the links with this rank's input, if that takes part. Returns false if the
+ * launch was aborted. */
 DEV_FN bool prim_tree_ll_gather(struct prim *p, const struct prim_tree *t,
 				const struct prim_move *m, struct prim_lines *l)
 {
@@ -79,7 +79,7 @@ DEV_FN bool prim_tree_ll_gather(struct prim *p, const struct prim_tree *t,
 	return true;
 }
 
-/* False: the launch was aborted. */
+/* Returns false if the launch was aborted. */
 DEV_FN bool prim_tree_ll_move(struct prim *p, const struct prim_tree *t, const struct prim_move *m,
 			      struct prim_lines *l)
 {
@@ -119,7 +119,7 @@ DEV_FN void prim_tree_ll_lines(struct prim *p, const struct prim_tree *t, const 
 
 /* ---- the chunk ------------------------------------------------------------------------------ */
 
-/* By the threads that read the lines, before one of them gives the slots back. */
+/* Called by the threads that read the lines, before one of them gives the slots back. */
 DEV_FN bool prim_tree_ll_post(struct prim *p, const struct prim_tree *t)
 {
 	if (!prim_barrier(p))

@@ -3,12 +3,13 @@
  * Protocol LL128 over the links of a tree: pairs of lines of 128 bytes (prims_ll128.h). For each
  * chunk:
  *
- *   ready     for each link a thread waits for the slot, and for the tail where lines may be torn;
- *   barrier   the other threads learn of it; a launch that was aborted ends here;
- *   lines     every warp by itself, 8 pairs at a time: it waits link after link, reduces, stores the lines for each
- *             link, and the result;
- *   barrier   all lines are read and written;
- *   post      the last warp: heads; where lines may be torn, and toward proxies, a fence before them, and tails.
+ *	ready     For each link a thread waits for the slot, and for the tail if lines may be torn.
+ *	barrier   The other threads learn of it. An aborted launch ends here.
+ *	lines     A warp moves 8 pairs at a time: it waits link after link, reduces, stores the
+ *	          lines for each link, and the result.
+ *	barrier   All lines are read and written.
+ *	post      The last warp stores the heads. If lines may be torn, and toward proxies, it first
+ *	          makes a fence, and then stores tails too.
  *
  * Included by prims_tree.h.
  */
@@ -18,7 +19,7 @@
 #include "core/device/prims_ll128.h"
 #include "core/device/prims_tree_simple.h"
 
-/* Of the links received over, those whose tail shows what is filled. */
+/* Returns those of the links whose sender's tail shows which slots are filled. */
 DEV_FN uint32_t prim_tree_torn(struct prim *p, uint32_t links)
 {
 	uint32_t torn = 0;
@@ -28,7 +29,7 @@ DEV_FN uint32_t prim_tree_torn(struct prim *p, uint32_t links)
 	return torn;
 }
 
-/* Of those sent over. */
+/* Returns those of the links whose receiver needs this rank's tail. */
 DEV_FN uint32_t prim_tree_tails(struct prim *p, uint32_t links)
 {
 	uint32_t tails = 0;
@@ -38,7 +39,8 @@ DEV_FN uint32_t prim_tree_tails(struct prim *p, uint32_t links)
 	return tails;
 }
 
-/* True when the slots are ready on all links. False on all threads alike. */
+/* Waits until the slots are ready on all links. Returns false on all threads if the launch was
+ * aborted. */
 DEV_FN bool prim_tree_ll128_ready(struct prim *p, const struct prim_tree *t)
 {
 	const struct prim_tree torn = {prim_tree_torn(p, t->from), 0, t->done};
@@ -52,8 +54,8 @@ DEV_FN bool prim_tree_ll128_ready(struct prim *p, const struct prim_tree *t)
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* What comes over the links, to this rank's input or instead of it. False on all lanes alike:
- * aborted. */
+/* Reduces the data of the links with this rank's input, if that takes part. Returns false on all
+ * lanes if the launch was aborted. */
 DEV_FN bool prim_tree_ll128_gather(struct prim *p, const struct prim_tree *t,
 				   const struct prim_move *m, struct prim_pairs *l)
 {
@@ -80,7 +82,7 @@ DEV_FN bool prim_tree_ll128_gather(struct prim *p, const struct prim_tree *t,
 	return true;
 }
 
-/* False on all lanes alike: the launch was aborted. */
+/* Returns false on all lanes if the launch was aborted. */
 DEV_FN bool prim_tree_ll128_move(struct prim *p, const struct prim_tree *t,
 				 const struct prim_move *m, struct prim_pairs *l)
 {
@@ -102,7 +104,7 @@ DEV_FN bool prim_tree_ll128_move(struct prim *p, const struct prim_tree *t,
 	return true;
 }
 
-/* False: the launch was aborted. As prim_ll128_lines. */
+/* Returns false if the launch was aborted. prim_ll128_lines_once has the reason for the copies. */
 DEV_FN_ONCE bool prim_tree_ll128_lines(struct prim p, struct prim_tree t, struct prim_move m)
 {
 	const uint32_t bytes = (uint32_t)(m.count * p.type_bytes);
@@ -120,7 +122,7 @@ DEV_FN_ONCE bool prim_tree_ll128_lines(struct prim p, struct prim_tree t, struct
 
 /* ---- the chunk ------------------------------------------------------------------------------ */
 
-/* What was received was read, and what is sent was stored. */
+/* Called when everything received was read and everything sent was stored. */
 DEV_FN bool prim_tree_ll128_post(struct prim *p, const struct prim_tree *t, uint64_t count)
 {
 	uint64_t pairs = DIV_UP(count * p->type_bytes, (uint64_t)DEV_PAIR_DATA);

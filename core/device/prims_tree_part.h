@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs that go over a tree do besides moving chunks: which links there are, which way a
- * chunk goes over them, and the loop over the chunks of a channel's share. Included by prims.h, and
- * by tests/unit/base/programs_steps_test.c, whose primitives only count.
+ * The parts of programs over a tree that move no data: the links of a rank, the direction of a
+ * chunk, and the loop over the chunks of a channel's share. Included by prims.h, and by
+ * tests/unit/base/programs_steps_test.c, whose primitives only count.
  */
 #ifndef CORE_DEVICE_PRIMS_TREE_PART_H
 #define CORE_DEVICE_PRIMS_TREE_PART_H
 
 #include "core/device/prims_tree.h"
 
-/* Those that the rank has, a bit each. */
+/* Returns the links that the rank has, one bit each. */
 DEV_FN uint32_t prim_tree_links(const struct prim *p)
 {
 	uint32_t links = 0;
@@ -19,7 +19,8 @@ DEV_FN uint32_t prim_tree_links(const struct prim *p)
 	return links;
 }
 
-/* One chunk to where `to` leads; a rank without it completes the chunk. */
+/* Reduces one chunk and sends it over the links `to`. A rank without such a link completes the
+ * chunk. */
 DEV_FN bool prim_tree_reduce(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
 {
 	if (!t->to)
@@ -28,7 +29,7 @@ DEV_FN bool prim_tree_reduce(struct prim *p, struct prim_tree *t, uint64_t at, u
 		       : prim_tree_send(p, t, at, count);
 }
 
-/* One chunk of a result, from where `from` leads to all other links. */
+/* Sends one chunk of a result from the link `from` to all other links. */
 DEV_FN bool prim_tree_spread(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
 {
 	return t->to ? prim_tree_recv_copy_send(p, t, at, count) : prim_tree_recv(p, t, at, count);
@@ -48,11 +49,11 @@ DEV_FN bool prim_tree_chunks(struct prim *p, const struct steps_part *part, uint
 	return true;
 }
 
-/* Up and down at the same time: the chunks of an all-reduce at a rank that has a parent. The
- * threads of a group go up, down, or both ways in turns. In turns the first result is waited for
- * after DEV_STEPS chunks were sent. The root does not take a chunk that it cannot send on, and the
- * slots of both directions hold 2 * DEV_STEPS: a rank that sent more of them before it took a
- * result would wait for ever. */
+/* Moves the chunks of an all-reduce up and down at the same time, at a rank that has a parent. The
+ * threads of a group go up, down, or alternate. A group that alternates waits for the first result
+ * after it has sent DEV_STEPS chunks. It may not send more before that: the root takes no chunk
+ * that it cannot send on, and the slots of both directions hold 2 * DEV_STEPS chunks. With more,
+ * all ranks would wait forever. */
 DEV_FN bool prim_tree_both(struct prim *p, const struct steps_part *part, uint32_t up,
 			   uint32_t down)
 {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Protocol SIMPLE over the links of a tree, and what the protocols share there. For each chunk,
- * which is one slot of each link:
+ * Protocol SIMPLE over the links of a tree, and functions that all protocols use there. For each
+ * chunk, which is one slot of each link:
  *
- *   wait      for each link a thread: for its data, or for its credit;
- *   barrier   the other movers learn of it;
- *   move      dev_reduce_copy by the movers, which takes two sources and two destinations, as often as it takes. In
- *             between the sum is in the slot that was read last: it is this rank's own memory, and its sender gets
- *             it back only with the head;
- *   barrier   of all threads: everything is read and written; a launch that was aborted ends here;
- *   post      the last warp: sizes toward proxies, one fence, heads and tails of all links.
+ *	wait      For each link a thread waits for its data or for its credit.
+ *	barrier   The other movers learn of it.
+ *	move      dev_reduce_copy by the movers. It takes two sources and two destinations, so it
+ *	          may be called several times. In between, the sum is in the slot that was read
+ *	          last. That slot is this rank's own memory, and its sender gets it back only with
+ *	          the head.
+ *	barrier   All threads: everything is read and written. An aborted launch ends here.
+ *	post      The last warp stores sizes for proxies, makes one fence, and stores heads and
+ *	          tails of all links.
  *
- * As in prims_simple.h the last warp of three or more moves nothing: its fence is on its way while
- * the movers move the next chunk. Included by prims_tree.h.
+ * As in prims_simple.h the last warp of three or more moves nothing: during its fence the movers
+ * move the next chunk. Included by prims_tree.h.
  */
 #ifndef CORE_DEVICE_PRIMS_TREE_SIMPLE_H
 #define CORE_DEVICE_PRIMS_TREE_SIMPLE_H
@@ -43,7 +45,7 @@ DEV_FN bool prim_tree_has(uint32_t links, uint32_t link)
 	return links >> link & 1;
 }
 
-/* The first link from `link` on that is one of them; DEV_TREE_LINKS: none is. */
+/* Returns the first of the links from `link` on; DEV_TREE_LINKS: there is no further one. */
 DEV_FN uint32_t prim_tree_next(uint32_t links, uint32_t link)
 {
 	while (link < DEV_TREE_LINKS && !prim_tree_has(links, link))
@@ -55,8 +57,8 @@ DEV_FN uint32_t prim_tree_next(uint32_t links, uint32_t link)
 	for (uint32_t link = prim_tree_next(links, 0); link < DEV_TREE_LINKS;                      \
 	     link = prim_tree_next(links, link + 1))
 
-/* Waits for the credit of those links that are the thread's: of so many threads it takes every
- * threads-th. */
+/* Waits for the credit of this thread's links: of `threads` threads, each takes every threads-th
+ * link. */
 DEV_FN void prim_tree_wait_send(struct prim *p, const struct prim_tree *t, uint32_t threads)
 {
 	for (uint32_t k = p->thread; k < DEV_TREE_LINKS; k += threads) {
@@ -67,7 +69,8 @@ DEV_FN void prim_tree_wait_send(struct prim *p, const struct prim_tree *t, uint3
 	}
 }
 
-/* And for their data: the threads after those, if there are more. */
+/* Waits for the data of this thread's links. If there are enough threads, these are not the threads
+ * that wait for credit. */
 DEV_FN void prim_tree_wait_recv(struct prim *p, const struct prim_tree *t, uint32_t threads)
 {
 	uint32_t first = threads > DEV_TREE_LINKS ? DEV_TREE_LINKS : 0;
@@ -82,8 +85,8 @@ DEV_FN void prim_tree_wait_recv(struct prim *p, const struct prim_tree *t, uint3
 	}
 }
 
-/* One thread, behind the barrier that ends the move. `tails`: the links whose tail shows what is
- * filled. */
+/* Called by one thread, after the barrier that ends the move. `tails`: links whose receiver needs
+ * this rank's tail. */
 DEV_FN void prim_tree_post(struct prim *p, const struct prim_tree *t, uint32_t tails,
 			   uint32_t bytes)
 {
@@ -104,7 +107,8 @@ DEV_FN void prim_tree_post(struct prim *p, const struct prim_tree *t, uint32_t t
 	}
 }
 
-/* The operation of a source behind the first one: a factor is that of this rank's input alone. */
+/* Returns the operation for all sources after the first one: a factor applies only to this rank's
+ * input. */
 DEV_FN enum dev_op prim_tree_op(const struct prim *p)
 {
 	return p->op == DEV_PREMUL_SUM ? DEV_SUM : p->op;
@@ -112,14 +116,14 @@ DEV_FN enum dev_op prim_tree_op(const struct prim *p)
 
 /* ---- SIMPLE --------------------------------------------------------------------------------- */
 
-/* One pass of a move. A thread may get other elements in the next one: a barrier is between
- * them. */
+/* One pass of a move. A barrier must separate two passes: a thread may get other elements in the
+ * next one. */
 struct prim_tree_pass {
 	const void *src[2];
 	void *dst[2];
 	int nsrc, ndst;
 	enum dev_op op;
-	bool last; /* of a reduction */
+	bool last; /* the last pass of a reduction */
 };
 
 DEV_FN void prim_tree_pass(struct prim *p, const struct prim_tree_pass *s, uint64_t count)
@@ -128,7 +132,7 @@ DEV_FN void prim_tree_pass(struct prim *p, const struct prim_tree_pass *s, uint6
 			p->type, s->op, p->scale, s->last);
 }
 
-/* All sources but the last one are in s->src[0], and s->op is the next pass's. */
+/* Reduces all sources except the last one into s->src[0], and sets s->op for the next pass. */
 DEV_FN void prim_tree_gather(struct prim *p, const struct prim_tree *t, const struct prim_move *m,
 			     struct prim_tree_pass *s)
 {
@@ -155,7 +159,7 @@ DEV_FN void prim_tree_gather(struct prim *p, const struct prim_tree *t, const st
 	}
 }
 
-/* After a pass that has written the output, the others copy it: the input may be gone, in place. */
+/* Makes the output the source of later passes. In place, the input is overwritten by then. */
 DEV_FN void prim_tree_from_output(const struct prim_move *m, struct prim_tree_pass *s)
 {
 	if (m->flags & PRIM_OUTPUT) {
@@ -167,7 +171,7 @@ DEV_FN void prim_tree_from_output(const struct prim_move *m, struct prim_tree_pa
 	s->ndst = 0;
 }
 
-/* The last pass of the reduction, and as many copies as there are links. */
+/* Does the last pass of the reduction, and as many copies as there are links. */
 DEV_FN void prim_tree_scatter(struct prim *p, const struct prim_tree *t, const struct prim_move *m,
 			      struct prim_tree_pass *s)
 {
@@ -188,7 +192,7 @@ DEV_FN void prim_tree_scatter(struct prim *p, const struct prim_tree *t, const s
 		prim_tree_pass(p, s, m->count);
 }
 
-/* By the movers. */
+/* Called by the movers. */
 DEV_FN void prim_tree_simple_move(struct prim *p, const struct prim_tree *t,
 				  const struct prim_move *m)
 {

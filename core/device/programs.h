@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The programs that a kernel can run: one row each. A collective, an algorithm or a protocol is
- * added here, as a row and a line of the list of files at the end, and as the file that defines the
+ * The programs that a kernel can run, one row each. A collective, an algorithm or a protocol is
+ * added here: as a row, as a line in the list of files at the end, and as the file that defines the
  * row's function. Host (core/plan, which chooses), device (core/device/run_work.h, which runs) and
  * tests read the same rows.
  *
- *	id        DEV_<id> in enum dev_program; stored in dev_work
- *	function  DEV_FN bool function(struct prim *p, const struct steps_part *part): runs one
- *	          channel's share of a work; false when the launch was aborted
- *	func      DEV_<func>: the collective
- *	algo, proto
- *	pattern   DEV_<pattern>: how many chunks cross a connection (steps.h)
- *	chunk     steps of a connection that a chunk takes; divides DEV_STEPS
- *	slice     steps that are posted together; divides chunk
+ *	id            DEV_<id> in enum dev_program; stored in dev_work
+ *	function      DEV_FN bool function(struct prim *p, const struct steps_part *part): runs one
+ *	              channel's share of a work; returns false if the launch was aborted
+ *	func          DEV_<func>: the collective
+ *	algo, proto   DEV_<algo>, DEV_<proto>
+ *	pattern       DEV_<pattern>: the number of chunks that cross a connection (steps.h)
+ *	chunk         steps of a connection that a chunk takes; divides DEV_STEPS
+ *	slice         steps that are posted together; divides chunk
  *
- * Chunk and slice steps are NCCL 2.28's. The lists are by kernel (run_programs.h).
+ * Chunk and slice steps are NCCL 2.28's. There is a list for each kernel (run_programs.h).
  */
 #ifndef CORE_DEVICE_PROGRAMS_H
 #define CORE_DEVICE_PROGRAMS_H
@@ -22,49 +22,49 @@
 #include <stdint.h>
 
 /* clang-format off */
-#define DEV_PROGRAMS_RING_SIMPLE(X)                                                                         \
-/*  id                         function             func            algo  proto   pattern       chunk slice */\
-X(ALL_REDUCE_RING_SIMPLE,      all_reduce_ring,     ALL_REDUCE,     RING, SIMPLE, RING_TWICE,    4,   2)    \
-X(ALL_GATHER_RING_SIMPLE,      all_gather_ring,     ALL_GATHER,     RING, SIMPLE, RING_ONCE,     4,   2)    \
-X(REDUCE_RING_SIMPLE,          reduce_ring,         REDUCE,         RING, SIMPLE, PIPELINE_TO,   1,   1)    \
-X(BROADCAST_RING_SIMPLE,       broadcast_ring,      BROADCAST,      RING, SIMPLE, PIPELINE_FROM, 1,   1)    \
-X(REDUCE_SCATTER_RING_SIMPLE,  reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE, RING_ONCE,     4,   2)
-#define DEV_PROGRAMS_RING_LL(X)                                                                             \
-X(ALL_REDUCE_RING_LL,          all_reduce_ring,     ALL_REDUCE,     RING, LL,     RING_TWICE,    1,   1)    \
-X(ALL_GATHER_RING_LL,          all_gather_ring,     ALL_GATHER,     RING, LL,     RING_ONCE,     1,   1)    \
-X(REDUCE_RING_LL,              reduce_ring,         REDUCE,         RING, LL,     PIPELINE_TO,   1,   1)    \
-X(BROADCAST_RING_LL,           broadcast_ring,      BROADCAST,      RING, LL,     PIPELINE_FROM, 1,   1)    \
-X(REDUCE_SCATTER_RING_LL,      reduce_scatter_ring, REDUCE_SCATTER, RING, LL,     RING_ONCE,     1,   1)
-#define DEV_PROGRAMS_RING_LL128(X)                                                                          \
-X(ALL_REDUCE_RING_LL128,       all_reduce_ring,     ALL_REDUCE,     RING, LL128,  RING_TWICE,    1,   1)    \
-X(ALL_GATHER_RING_LL128,       all_gather_ring,     ALL_GATHER,     RING, LL128,  RING_ONCE,     1,   1)    \
-X(REDUCE_RING_LL128,           reduce_ring,         REDUCE,         RING, LL128,  PIPELINE_TO,   1,   1)    \
-X(BROADCAST_RING_LL128,        broadcast_ring,      BROADCAST,      RING, LL128,  PIPELINE_FROM, 1,   1)    \
-X(REDUCE_SCATTER_RING_LL128,   reduce_scatter_ring, REDUCE_SCATTER, RING, LL128,  RING_ONCE,     1,   1)
-#define DEV_PROGRAMS_DIRECT_LL(X)                                                                           \
-X(ALL_REDUCE_ONE_SHOT_LL,      all_reduce_one_shot, ALL_REDUCE,     ONE_SHOT, LL, EXCHANGE,      1,   1)    \
-X(ALL_REDUCE_TWO_SHOT_LL,      all_reduce_two_shot, ALL_REDUCE,     TWO_SHOT, LL, EXCHANGE_TWICE, 2,  2)    \
-X(ALL_GATHER_ONE_SHOT_LL,      all_gather_one_shot, ALL_GATHER,     ONE_SHOT, LL, EXCHANGE,      1,   1)    \
-X(REDUCE_ONE_SHOT_LL,          reduce_one_shot,     REDUCE,         ONE_SHOT, LL, EXCHANGE,      1,   1)    \
-X(BROADCAST_ONE_SHOT_LL,       broadcast_one_shot,  BROADCAST,      ONE_SHOT, LL, EXCHANGE,      1,   1)    \
-X(REDUCE_SCATTER_ONE_SHOT_LL,  reduce_scatter_one_shot, REDUCE_SCATTER, ONE_SHOT, LL, EXCHANGE,  1,   1)
-#define DEV_PROGRAMS_DOUBLING_LL(X)                                                                         \
-X(ALL_REDUCE_DOUBLING_LL,      all_reduce_doubling, ALL_REDUCE,     DOUBLING, LL, EXCHANGE,      1,   1)
-#define DEV_PROGRAMS_TREE_SIMPLE(X)                                                                         \
-X(ALL_REDUCE_TREE_SIMPLE,      all_reduce_tree,     ALL_REDUCE,     TREE, SIMPLE, TREE_BOTH,     1,   1)    \
-X(REDUCE_TREE_SIMPLE,          reduce_tree,         REDUCE,         TREE, SIMPLE, TREE_TO,       1,   1)    \
-X(BROADCAST_TREE_SIMPLE,       broadcast_tree,      BROADCAST,      TREE, SIMPLE, TREE_FROM,     1,   1)
-#define DEV_PROGRAMS_TREE_LL(X)                                                                             \
-X(ALL_REDUCE_TREE_LL,          all_reduce_tree,     ALL_REDUCE,     TREE, LL,     TREE_BOTH,     1,   1)    \
-X(REDUCE_TREE_LL,              reduce_tree,         REDUCE,         TREE, LL,     TREE_TO,       1,   1)    \
-X(BROADCAST_TREE_LL,           broadcast_tree,      BROADCAST,      TREE, LL,     TREE_FROM,     1,   1)
-#define DEV_PROGRAMS_TREE_LL128(X)                                                                          \
-X(ALL_REDUCE_TREE_LL128,       all_reduce_tree,     ALL_REDUCE,     TREE, LL128,  TREE_BOTH,     1,   1)    \
-X(REDUCE_TREE_LL128,           reduce_tree,         REDUCE,         TREE, LL128,  TREE_TO,       1,   1)    \
-X(BROADCAST_TREE_LL128,        broadcast_tree,      BROADCAST,      TREE, LL128,  TREE_FROM,     1,   1)
-#define DEV_PROGRAMS_PAT_SIMPLE(X)                                                                          \
-X(ALL_GATHER_PAT_SIMPLE,       all_gather_pat,      ALL_GATHER,     PAT,  SIMPLE, BINOMIAL,      1,   1)    \
-X(REDUCE_SCATTER_PAT_SIMPLE,   reduce_scatter_pat,  REDUCE_SCATTER, PAT,  SIMPLE, BINOMIAL,      1,   1)
+#define DEV_PROGRAMS_RING_SIMPLE(X)                                                                \
+/* id                         function             func, algo, proto, pattern, chunk, slice */     \
+X(ALL_REDUCE_RING_SIMPLE,     all_reduce_ring,     ALL_REDUCE, RING, SIMPLE, RING_TWICE, 4, 2)     \
+X(ALL_GATHER_RING_SIMPLE,     all_gather_ring,     ALL_GATHER, RING, SIMPLE, RING_ONCE, 4, 2)      \
+X(REDUCE_RING_SIMPLE,         reduce_ring,         REDUCE, RING, SIMPLE, PIPELINE_TO, 1, 1)        \
+X(BROADCAST_RING_SIMPLE,      broadcast_ring,      BROADCAST, RING, SIMPLE, PIPELINE_FROM, 1, 1)   \
+X(REDUCE_SCATTER_RING_SIMPLE, reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE, RING_ONCE, 4, 2)
+#define DEV_PROGRAMS_RING_LL(X)                                                                    \
+X(ALL_REDUCE_RING_LL,         all_reduce_ring,     ALL_REDUCE, RING, LL, RING_TWICE, 1, 1)         \
+X(ALL_GATHER_RING_LL,         all_gather_ring,     ALL_GATHER, RING, LL, RING_ONCE, 1, 1)          \
+X(REDUCE_RING_LL,             reduce_ring,         REDUCE, RING, LL, PIPELINE_TO, 1, 1)            \
+X(BROADCAST_RING_LL,          broadcast_ring,      BROADCAST, RING, LL, PIPELINE_FROM, 1, 1)       \
+X(REDUCE_SCATTER_RING_LL,     reduce_scatter_ring, REDUCE_SCATTER, RING, LL, RING_ONCE, 1, 1)
+#define DEV_PROGRAMS_RING_LL128(X)                                                                 \
+X(ALL_REDUCE_RING_LL128,      all_reduce_ring,     ALL_REDUCE, RING, LL128, RING_TWICE, 1, 1)      \
+X(ALL_GATHER_RING_LL128,      all_gather_ring,     ALL_GATHER, RING, LL128, RING_ONCE, 1, 1)       \
+X(REDUCE_RING_LL128,          reduce_ring,         REDUCE, RING, LL128, PIPELINE_TO, 1, 1)         \
+X(BROADCAST_RING_LL128,       broadcast_ring,      BROADCAST, RING, LL128, PIPELINE_FROM, 1, 1)    \
+X(REDUCE_SCATTER_RING_LL128,  reduce_scatter_ring, REDUCE_SCATTER, RING, LL128, RING_ONCE, 1, 1)
+#define DEV_PROGRAMS_DIRECT_LL(X)                                                                  \
+X(ALL_REDUCE_ONE_SHOT_LL,     all_reduce_one_shot, ALL_REDUCE, ONE_SHOT, LL, EXCHANGE, 1, 1)       \
+X(ALL_REDUCE_TWO_SHOT_LL,     all_reduce_two_shot, ALL_REDUCE, TWO_SHOT, LL, EXCHANGE_TWICE, 2, 2) \
+X(ALL_GATHER_ONE_SHOT_LL,     all_gather_one_shot, ALL_GATHER, ONE_SHOT, LL, EXCHANGE, 1, 1)       \
+X(REDUCE_ONE_SHOT_LL,         reduce_one_shot,     REDUCE, ONE_SHOT, LL, EXCHANGE, 1, 1)           \
+X(BROADCAST_ONE_SHOT_LL,      broadcast_one_shot,  BROADCAST, ONE_SHOT, LL, EXCHANGE, 1, 1)        \
+X(REDUCE_SCATTER_ONE_SHOT_LL, reduce_scatter_one_shot, REDUCE_SCATTER, ONE_SHOT, LL, EXCHANGE, 1, 1)
+#define DEV_PROGRAMS_DOUBLING_LL(X)                                                                \
+X(ALL_REDUCE_DOUBLING_LL,     all_reduce_doubling, ALL_REDUCE, DOUBLING, LL, EXCHANGE, 1, 1)
+#define DEV_PROGRAMS_TREE_SIMPLE(X)                                                                \
+X(ALL_REDUCE_TREE_SIMPLE,     all_reduce_tree,     ALL_REDUCE, TREE, SIMPLE, TREE_BOTH, 1, 1)      \
+X(REDUCE_TREE_SIMPLE,         reduce_tree,         REDUCE, TREE, SIMPLE, TREE_TO, 1, 1)            \
+X(BROADCAST_TREE_SIMPLE,      broadcast_tree,      BROADCAST, TREE, SIMPLE, TREE_FROM, 1, 1)
+#define DEV_PROGRAMS_TREE_LL(X)                                                                    \
+X(ALL_REDUCE_TREE_LL,         all_reduce_tree,     ALL_REDUCE, TREE, LL, TREE_BOTH, 1, 1)          \
+X(REDUCE_TREE_LL,             reduce_tree,         REDUCE, TREE, LL, TREE_TO, 1, 1)                \
+X(BROADCAST_TREE_LL,          broadcast_tree,      BROADCAST, TREE, LL, TREE_FROM, 1, 1)
+#define DEV_PROGRAMS_TREE_LL128(X)                                                                 \
+X(ALL_REDUCE_TREE_LL128,      all_reduce_tree,     ALL_REDUCE, TREE, LL128, TREE_BOTH, 1, 1)       \
+X(REDUCE_TREE_LL128,          reduce_tree,         REDUCE, TREE, LL128, TREE_TO, 1, 1)             \
+X(BROADCAST_TREE_LL128,       broadcast_tree,      BROADCAST, TREE, LL128, TREE_FROM, 1, 1)
+#define DEV_PROGRAMS_PAT_SIMPLE(X)                                                                 \
+X(ALL_GATHER_PAT_SIMPLE,      all_gather_pat,      ALL_GATHER, PAT, SIMPLE, BINOMIAL, 1, 1)        \
+X(REDUCE_SCATTER_PAT_SIMPLE,  reduce_scatter_pat,  REDUCE_SCATTER, PAT, SIMPLE, BINOMIAL, 1, 1)
 /* clang-format on */
 #define DEV_PROGRAMS(X)                                                                            \
 	DEV_PROGRAMS_RING_SIMPLE(X)                                                                \
@@ -77,38 +77,37 @@ X(REDUCE_SCATTER_PAT_SIMPLE,   reduce_scatter_pat,  REDUCE_SCATTER, PAT,  SIMPLE
 	DEV_PROGRAMS_TREE_LL128(X)                                                                 \
 	DEV_PROGRAMS_PAT_SIMPLE(X)
 
-/* The programs that have a kernel of their own: nvcc makes faster code of one program than of all.
- * In LL and LL128, which small and middle calls run, there is a kernel for sums of each of the
- * three types that programs use most, without a call for each line; in LL128 also one for all types
- * and operations (type and operation -1). A program that only copies has one kernel, as if for
- * sums. In SIMPLE only a reduce-scatter gets faster by it. A work's kernel is its first row
- * here. */
+/* The programs that have a separate kernel: nvcc makes faster code of one program than of all. LL
+ * and LL128 run small and middle calls. In both there is a kernel for the sums of each of the three
+ * most used types, without a function call for each line. In LL128 there is also one for all types
+ * and operations (type and operation -1). A program that only copies has one kernel, listed as a
+ * sum. In SIMPLE only a reduce-scatter gets faster. The kernel of a work is its first row here. */
 /* clang-format off */
-#define DEV_SUMS(X, type, of_type, of_op)                                                                 \
-/* kernel                            program                     function                               */ \
-X(all_reduce_ring_ll_##type,         ALL_REDUCE_RING_LL,         all_reduce_ring,         of_type, of_op) \
-X(all_reduce_one_shot_ll_##type,     ALL_REDUCE_ONE_SHOT_LL,     all_reduce_one_shot,     of_type, of_op) \
-X(all_reduce_two_shot_ll_##type,     ALL_REDUCE_TWO_SHOT_LL,     all_reduce_two_shot,     of_type, of_op) \
-X(reduce_scatter_ring_ll_##type,     REDUCE_SCATTER_RING_LL,     reduce_scatter_ring,     of_type, of_op) \
-X(reduce_scatter_one_shot_ll_##type, REDUCE_SCATTER_ONE_SHOT_LL, reduce_scatter_one_shot, of_type, of_op) \
-X(all_reduce_ring_ll128_##type,      ALL_REDUCE_RING_LL128,      all_reduce_ring,         of_type, of_op) \
-X(reduce_scatter_ring_ll128_##type,  REDUCE_SCATTER_RING_LL128,  reduce_scatter_ring,     of_type, of_op)
-#define DEV_OTHERS(X)                                                                                     \
-X(all_reduce_ring_ll128,             ALL_REDUCE_RING_LL128,      all_reduce_ring,         -1,      -1)    \
-X(reduce_scatter_ring_ll128,         REDUCE_SCATTER_RING_LL128,  reduce_scatter_ring,     -1,      -1)    \
-X(reduce_ring_ll128,                 REDUCE_RING_LL128,          reduce_ring,             -1,      -1)    \
-X(reduce_scatter_ring_simple,        REDUCE_SCATTER_RING_SIMPLE, reduce_scatter_ring,     -1,      -1)    \
-X(all_gather_ring_ll,                ALL_GATHER_RING_LL,         all_gather_ring,         -1,      DEV_SUM) \
-X(all_gather_one_shot_ll,            ALL_GATHER_ONE_SHOT_LL,     all_gather_one_shot,     -1,      DEV_SUM) \
-X(all_gather_ring_ll128,             ALL_GATHER_RING_LL128,      all_gather_ring,         -1,      DEV_SUM) \
-X(broadcast_ring_ll,                 BROADCAST_RING_LL,          broadcast_ring,          -1,      DEV_SUM) \
-X(broadcast_one_shot_ll,             BROADCAST_ONE_SHOT_LL,      broadcast_one_shot,      -1,      DEV_SUM) \
-X(broadcast_ring_ll128,              BROADCAST_RING_LL128,       broadcast_ring,          -1,      DEV_SUM)
+#define DEV_SUMS(X, t, T)                                                                          \
+/* kernel                         program                     function                 type, op */ \
+X(all_reduce_ring_ll_##t,         ALL_REDUCE_RING_LL,         all_reduce_ring,         T, DEV_SUM) \
+X(all_reduce_one_shot_ll_##t,     ALL_REDUCE_ONE_SHOT_LL,     all_reduce_one_shot,     T, DEV_SUM) \
+X(all_reduce_two_shot_ll_##t,     ALL_REDUCE_TWO_SHOT_LL,     all_reduce_two_shot,     T, DEV_SUM) \
+X(reduce_scatter_ring_ll_##t,     REDUCE_SCATTER_RING_LL,     reduce_scatter_ring,     T, DEV_SUM) \
+X(reduce_scatter_one_shot_ll_##t, REDUCE_SCATTER_ONE_SHOT_LL, reduce_scatter_one_shot, T, DEV_SUM) \
+X(all_reduce_ring_ll128_##t,      ALL_REDUCE_RING_LL128,      all_reduce_ring,         T, DEV_SUM) \
+X(reduce_scatter_ring_ll128_##t,  REDUCE_SCATTER_RING_LL128,  reduce_scatter_ring,     T, DEV_SUM)
+#define DEV_OTHERS(X)                                                                              \
+X(all_reduce_ring_ll128,      ALL_REDUCE_RING_LL128,      all_reduce_ring,     -1, -1)             \
+X(reduce_scatter_ring_ll128,  REDUCE_SCATTER_RING_LL128,  reduce_scatter_ring, -1, -1)             \
+X(reduce_ring_ll128,          REDUCE_RING_LL128,          reduce_ring,         -1, -1)             \
+X(reduce_scatter_ring_simple, REDUCE_SCATTER_RING_SIMPLE, reduce_scatter_ring, -1, -1)             \
+X(all_gather_ring_ll,         ALL_GATHER_RING_LL,         all_gather_ring,     -1, DEV_SUM)        \
+X(all_gather_one_shot_ll,     ALL_GATHER_ONE_SHOT_LL,     all_gather_one_shot, -1, DEV_SUM)        \
+X(all_gather_ring_ll128,      ALL_GATHER_RING_LL128,      all_gather_ring,     -1, DEV_SUM)        \
+X(broadcast_ring_ll,          BROADCAST_RING_LL,          broadcast_ring,      -1, DEV_SUM)        \
+X(broadcast_one_shot_ll,      BROADCAST_ONE_SHOT_LL,      broadcast_one_shot,  -1, DEV_SUM)        \
+X(broadcast_ring_ll128,       BROADCAST_RING_LL128,       broadcast_ring,      -1, DEV_SUM)
 /* clang-format on */
 #define DEV_ONE_PROGRAMS(X)                                                                        \
-	DEV_SUMS(X, f32, DEV_F32, DEV_SUM)                                                         \
-	DEV_SUMS(X, f16, DEV_F16, DEV_SUM)                                                         \
-	DEV_SUMS(X, bf16, DEV_BF16, DEV_SUM)                                                       \
+	DEV_SUMS(X, f32, DEV_F32)                                                                  \
+	DEV_SUMS(X, f16, DEV_F16)                                                                  \
+	DEV_SUMS(X, bf16, DEV_BF16)                                                                \
 	DEV_OTHERS(X)
 
 /* The collectives, with their names on the command line, in logs and in gdb. */
@@ -124,19 +123,23 @@ enum dev_func {
 #undef DEV_FUNC_ID
 		DEV_FUNC_COUNT
 };
-/* How the ranks are connected, and in how many steps they are done:
+/*
+ * The connections of a rank, and the number of steps of a collective:
  *
- *	RING      each with the next one; as many steps as there are ranks, or twice that
- *	ONE_SHOT  each with every other one, without a proxy (prims_direct.h); one step: every rank gets
- *	          all that it needs from the rank that has it, and reduces by itself
- *	TWO_SHOT  the same; two steps: every rank reduces its part, and sends the result to all
- *	TREE      each with a parent and up to three children (prims_tree.h); as many steps as the tree is deep,
- *	          or twice that
- *	PAT       parallel aggregated trees: each with the ranks 1, 2, 4... after it and before it
- *	          (prims_pat.h); as many steps as the number of ranks has binary digits, or, where blocks are
- *	          too large to share a slot, as there are ranks
- *	DOUBLING  recursive doubling: each with the ranks whose numbers differ in one bit
- *	          (prims_doubling.h); as many steps as the number of ranks has binary digits */
+ *	RING       with the next and the previous rank; as many steps as there are ranks, or twice
+ *	           as many
+ *	ONE_SHOT   with every other rank, without a proxy (prims_direct.h); one step: every rank
+ *	           gets all it needs from the ranks that have it, and reduces by itself
+ *	TWO_SHOT   with every other rank; two steps: every rank reduces its part, and sends the
+ *	           result to all
+ *	TREE       with a parent and up to three children (prims_tree.h); as many steps as the tree
+ *	           is deep, or twice as many
+ *	PAT        parallel aggregated trees: with the ranks 1, 2, 4... after and before it
+ *	           (prims_pat.h). It has as many steps as the number of ranks has binary digits. If
+ *	           blocks are too large to share a slot, it has as many steps as there are ranks.
+ *	DOUBLING   recursive doubling: with the ranks whose numbers differ in one bit
+ *	           (prims_doubling.h); as many steps as the number of ranks has binary digits
+ */
 enum dev_algo {
 	DEV_RING,
 	DEV_ONE_SHOT,
@@ -147,24 +150,26 @@ enum dev_algo {
 	DEV_ALGO_COUNT
 };
 
-/* The protocols: how data lies in the slots of a connection. A connection has a buffer for each, of
- * DEV_STEPS slots (core/transport makes it).
+/*
+ * The protocols: the layout of data in the slots of a connection. A connection has a buffer of
+ * DEV_STEPS slots for each protocol (core/transport makes it).
  *
- *	id      DEV_<id>
- *	buffer  bytes of the buffer; the default, NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE and
- *	        NCCL_LL128_BUFFSIZE set how many
- *	grain   bytes of data: a channel's share is a multiple of it
- *	data    of 16 bytes in a slot, those that are data
+ *	id       DEV_<id>
+ *	buffer   default size of the buffer in bytes, changed by NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE and
+ *	         NCCL_LL128_BUFFSIZE
+ *	grain    in bytes: a channel's share of the data is a multiple of it
+ *	data     bytes of data in 16 bytes of a slot
  *
- * SIMPLE: a slot holds data and nothing else; head and tail show which slots are filled
- * (prims_simple.h). LL: a slot holds lines of 16 bytes, data and flags in turns; the flags show
- * which lines are filled (prims_ll.h). A line needs no fence, and takes twice the bytes.
+ * SIMPLE: a slot has only data; head and tail show which slots are filled (prims_simple.h). LL: a
+ * slot has lines of 16 bytes in which data and flags alternate; the flags show which lines are
+ * filled (prims_ll.h). A line needs no fence, and takes twice the bytes.
  *
- * LL128: a slot holds pairs of lines of 128 bytes, each with one flag (prims_ll128.h). Where lines
- * arrive whole, the flags show which are filled; elsewhere head and tail do.
+ * LL128: a slot has pairs of lines of 128 bytes, each with one flag (prims_ll128.h). If lines
+ * arrive whole, the flags show which are filled; otherwise head and tail do.
  *
  * The sizes are NCCL 2.28's: a slot of LL has 8 lines x 512 threads, one of LL128 120 words x 640
- * threads. */
+ * threads.
+ */
 #define DEV_PROTOS(X)                                                                              \
 	X(SIMPLE, 4u << 20, 512u, 16u)                                                             \
 	X(LL, 512u << 10, 16u, 8u)                                                                 \
@@ -176,28 +181,31 @@ enum dev_proto {
 		DEV_PROTO_COUNT
 };
 
-/* Chunks of one loop on the connections of a ring of n ranks (steps.h):
+/*
+ * Chunks of one loop on the connections of a ring of n ranks (steps.h):
  *
- *	RING_TWICE     2(n-1) each way; a loop covers n chunks of the share
- *	RING_ONCE      n-1 each way; a loop covers one chunk of each rank's block
- *	PIPELINE_FROM  one each way; the root only sends, the rank before it only receives
- *	PIPELINE_TO    one each way; the rank after the root only sends, the root only receives
+ *	RING_TWICE      2(n-1) in each direction; a loop covers n chunks of the share
+ *	RING_ONCE       n-1 in each direction; a loop covers one chunk of each rank's block
+ *	PIPELINE_FROM   one in each direction; the root only sends, the rank before it only receives
+ *	PIPELINE_TO     one in each direction; the rank after the root only sends, the root only
+ *	                receives
  *
- * On those between every two ranks and those of DOUBLING, each of which takes the same steps,
- * whether it is used or not:
+ * On the connections between every two ranks and on those of DOUBLING. Each of them takes the same
+ * steps, whether it is used or not:
  *
- *	EXCHANGE        one each way; a loop covers one chunk of the share
- *	EXCHANGE_TWICE  one each way, of two steps; a loop covers n chunks, of one slot each
+ *	EXCHANGE         one in each direction; a loop covers one chunk of the share
+ *	EXCHANGE_TWICE   one in each direction, of two steps; a loop covers n chunks, of one slot
+ *	                 each
  *
- * On those of a tree; a loop covers one chunk of the share:
+ * On the connections of a tree; a loop covers one chunk of the share:
  *
- *	TREE_BOTH  one each way
- *	TREE_FROM  one over each link, away from the root
- *	TREE_TO    one over each link, toward the root
+ *	TREE_BOTH   one in each direction
+ *	TREE_FROM   one over each link, away from the root
+ *	TREE_TO     one over each link, toward the root
  *
- * On those of PAT; a loop covers one chunk of each rank's block:
+ * On the connections of PAT; a loop covers one chunk of each rank's block:
  *
- *	BINOMIAL  as many each way as steps_of_edge derives
+ *	BINOMIAL   in each direction as many as steps_of_edge derives
  */
 enum dev_pattern {
 	DEV_RING_TWICE,
@@ -230,7 +238,7 @@ struct dev_program_row {
 #endif
 
 /* The files that define the functions of the rows. A file that runs programs defines
- * DEV_PROGRAM_FILES and includes this header once more, after the primitives. */
+ * DEV_PROGRAM_FILES and includes this header again, after the primitives. */
 #ifdef DEV_PROGRAM_FILES
 #include "core/device/all_gather.h"
 #include "core/device/all_reduce.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce to a root: what one block does for one channel's share of a work. Called by the kernel
- * (run_work.h); the steps over a ring are NCCL 2.28's (docs/device.md).
+ * Reduce to a root: the part of one block, for one channel's share of a work. Called by the kernel
+ * (run_work.h). The steps over a ring are NCCL 2.28's (docs/device.md).
  *
  * Chunks flow along the ring, from the rank after the root to the root, and collect each rank's
- * input on the way:
+ * input. The ranks call
  *
- *   rank after the root   send
- *   ranks between         recv_reduce_send
- *   root                  recv_reduce_copy, complete here
+ *	rank after the root   send
+ *	ranks in between      recv_reduce_send
+ *	root                  recv_reduce_copy; the chunk is complete here
  *
- * Over a tree: every rank sends over the link that leads to the root, after it has reduced what
- * came over all its other links. The tree of an all-reduce, seen from another rank.
+ * Over a tree: every rank reduces the chunks of all links except the one that leads to the root,
+ * and sends the result over that link. It is the tree of an all-reduce, seen from another root.
  *
  * In one shot: every rank sends its elements to the root, which reduces them.
  */

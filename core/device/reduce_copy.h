@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a reduction is, element by element: the reference that dev_reduce_copy follows bit by bit on
- * the fake (reduce_copy_host.h) and on CUDA (reduce_copy_cuda.h). Pure functions in C17 and C++17,
- * for host and device; owns nothing, touches only what it is given.
+ * The definition of a reduction, element by element. dev_reduce_copy follows it bit by bit on the
+ * double (reduce_copy_host.h) and on GPUs (reduce_copy_cuda.h). Pure functions in C17 and C++17,
+ * for host and device.
  *
- *   result = op(first source, second source), dsts = post(result)
+ *	result = op(first source, second source), destinations = post(result)
  *
- * Arithmetic is done per operation, in the type: every result is rounded back before it is used
- * again, so the outcome does not depend on how many sources one call takes.
+ * Arithmetic is done per operation, in the type. Every result is rounded before it is used again,
+ * so the outcome does not depend on the number of sources of one call.
  *
- *   integers   modulo 2^bits; min and max by the type's signedness.
- *   f32, f64   IEEE, round to nearest even, no contraction (no fused multiply-add).
- *   f16, bf16, fp8   computed in f32, rounded to nearest even. f32 has more than twice their digits
- *              and two, so this equals rounding the exact result once. Overflow: f16 and bf16 go to
- *              infinity. Both fp8 types saturate at the largest finite number (448 and 57344), and
- *              an infinity of e5m2 that takes part in an operation saturates as well: this is what
- *              the CUDA conversion with satfinite does.
- *   NaN        the result of an operation on a NaN, or an invalid one, is one NaN per type, the
- *              one that CUDA calls canonical: 0x7fffffff, 0x7fff, 0x7f; f64 0x7ff8000000000000.
- *              Compilers may swap operands, so anything else would not be reproducible.
- *   min, max   take the number when the other is NaN, and order -0 below +0, as CUDA's do.
+ *	integers          Modulo 2^bits; min and max by the type's signedness.
+ *	f32, f64          IEEE, round to nearest even, no contraction (no fused multiply-add).
+ *	f16, bf16, fp8    Computed in f32, rounded to nearest even. f32 has more than twice their
+ *	                  digits plus two, so this equals one rounding of the exact result. f16 and
+ *	                  bf16 overflow to infinity. Both fp8 types saturate at the largest finite
+ *	                  number (448 and 57344). An infinity of e5m2 that takes part in an
+ *	                  operation saturates as well, as in the CUDA conversion with satfinite.
+ *	NaN               An operation on a NaN, or an invalid one, gives one NaN for each type: the
+ *	                  one that CUDA calls canonical. It is 0x7fffffff, 0x7fff, 0x7f; for f64
+ *	                  0x7ff8000000000000. Compilers may swap operands, so any other rule would
+ *	                  not be reproducible.
+ *	min, max          The number if the other operand is NaN; -0 is below +0. As in CUDA.
  *
  * DEV_PREMUL_SUM multiplies the first source by `scale` (a number in the type's bits), rounds, and
- * sums: callers put this rank's own input first, and use DEV_SUM where it does not take part.
- * DEV_SUM_POSTDIV sums; with `post` the result is divided by `scale` (a positive count), rounding
- * toward zero. It is for integers only. With one source there is nothing to reduce: the element is
- * scaled or divided if so asked, else copied as it is, NaN and all.
+ * sums. Callers put this rank's own input first, and use DEV_SUM if it does not take part.
+ * DEV_SUM_POSTDIV sums; with `post` the result is divided by `scale` (a positive count), rounded
+ * toward zero. It is only for integers. With one source there is nothing to reduce: the element is
+ * scaled or divided if the operation requires it, otherwise it is copied as it is, even a NaN.
  */
 #ifndef CORE_DEVICE_REDUCE_COPY_H
 #define CORE_DEVICE_REDUCE_COPY_H
@@ -74,8 +75,10 @@ RC_FN double rc_f64_of_bits(uint64_t u)
 	return x;
 }
 
-/* ---- narrow floats to f32: exact --------------------------------------------------------------
- * Written with selects instead of branches, so that a loop over them becomes vector code. */
+/* ---- narrow floats to f32: exact ----------------------------------------------------------------
+ *
+ * Written with selects instead of branches, so that compilers vectorize a loop over them.
+ */
 
 RC_FN float rc_f32_of_f16(uint16_t h)
 {
@@ -118,9 +121,11 @@ RC_FN float rc_f32_of_f8e5m2(uint8_t b)
 }
 
 /* ---- f32 to narrow floats: round to nearest even ------------------------------------------------
- * `mantissa` bits stay. In the normal range the discarded bits are rounded by an addition that
- * carries into the exponent; below it, adding a power of two whose last place is the type's
- * smallest number lets the FPU round. */
+ *
+ * `mantissa` bits are kept. In the normal range the discarded bits are rounded by an addition that
+ * carries into the exponent. Below it, a power of two is added whose last place is the type's
+ * smallest number, so that the FPU rounds.
+ */
 
 RC_FN uint32_t rc_narrow(uint32_t magnitude, uint32_t mantissa, uint32_t bias, float round_small,
 			 uint32_t min_normal)
@@ -183,8 +188,7 @@ RC_FN uint8_t rc_f8e5m2_of_f32(float x)
 #endif
 }
 
-/* ---- operations on the widths that we compute in ------------------------------------------------
- */
+/* ---- operations on the widths that we compute in --------------------------------------------- */
 
 RC_FN float rc_canon_f32(float x)
 {
@@ -252,7 +256,7 @@ RC_FN double rc_op_f64(enum dev_op op, double a, double b)
 	}
 }
 
-/* Integers: sum and product through the unsigned type, where overflow is defined. */
+/* Integers: sum and product use the unsigned type, in which overflow is defined. */
 RC_FN int32_t rc_op_i32(enum dev_op op, int32_t a, int32_t b)
 {
 	switch (op) {
@@ -309,9 +313,10 @@ RC_FN uint64_t rc_op_u64(enum dev_op op, uint64_t a, uint64_t b)
 	}
 }
 
-/* ---- elements of the twelve types
- * ---------------------------------------------------------------- rc_apply_T(op, a, b),
- * rc_scale_T(a, scale) and, for integers, rc_divide_T(a, n). */
+/* ---- elements of the twelve types ---------------------------------------------------------------
+ *
+ * rc_apply_T(op, a, b), rc_scale_T(a, scale) and, for integers, rc_divide_T(a, n).
+ */
 #define RC_PASTE_(a, b) a##b
 #define RC_PASTE(a, b)  RC_PASTE_(a, b)
 #define RC_F(stem)      RC_PASTE(rc_##stem##_, RC_NAME)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dev_reduce_copy on a GPU: reduce_copy.h's elements in 16-byte packs, all threads strided.
- * Included by shim_cuda.h.
+ * dev_reduce_copy on a GPU: the elements of reduce_copy.h in packs of 16 bytes, strided over all
+ * threads. Included by shim_cuda.h.
  *
- * One function per type and operation (reduce_pack.h), not inlined, chosen by a switch for each
- * slice: code stays small (no function is repeated for each primitive), registers are each
- * function's own, and a call costs nothing beside the slice that it moves. Within it a thread has
- * RC_UNROLL packs of each source in flight, or RC_COPY_UNROLL where it only copies. With 8 for
- * reductions too, the kernel and the functions of f16 spill (docs/figures.md has the speeds).
+ * There is one function for each type and operation (reduce_pack.h). It is not inlined, and a
+ * switch chooses it for each slice. Code therefore stays small, because no function is repeated for
+ * each primitive; registers belong to each function; and a call is cheap compared to a slice. In
+ * the function a thread has RC_UNROLL packs of each source in flight, or RC_COPY_UNROLL if it only
+ * copies. With 8 for reductions too, the kernel and the functions of f16 would spill
+ * (docs/figures.md has the speeds).
  */
 #ifndef CORE_DEVICE_REDUCE_COPY_CUDA_H
 #define CORE_DEVICE_REDUCE_COPY_CUDA_H
@@ -29,7 +30,7 @@ struct rc_pack_job {
 	bool post;
 };
 
-/* Every range starts on a pack, so whole packs can be moved. */
+/* Returns true if every range starts on a pack, so that whole packs can be moved. */
 RC_CUDA_FN bool rc_pack_aligned(const struct rc_pack_job *job)
 {
 	uintptr_t all = (uintptr_t)job->src[0] | (uintptr_t)job->dst[0];
@@ -83,7 +84,7 @@ struct rc_values {
 #include "core/device/reduce_types.h"
 #undef RC_BODY
 
-/* The same for bytes that are only copied. */
+/* Copies bytes without an operation. */
 static __device__ __noinline__ void rc_pack_copy(const struct rc_pack_job &job, uint32_t size)
 {
 	uint64_t bytes = job.count * size, done = 0;
@@ -183,7 +184,7 @@ DEV_FN uint64_t rc_word_dispatch(uint64_t a, uint64_t b, int nsrc, enum dev_type
 	}
 }
 
-/* Sums, where the type is a constant of the kernel (DEV_ONE_PROGRAMS). */
+/* Sums of a type that is a constant of the kernel (DEV_ONE_PROGRAMS). */
 DEV_FN struct rc_pack_job rc_known_job(void)
 {
 	struct rc_pack_job job;
@@ -244,7 +245,7 @@ DEV_FN struct rc_values rc_values_dispatch(struct rc_values a, struct rc_values 
 	}
 }
 
-/* One line's data: what of it is not an element is reduced too, and not read. */
+/* The data of one line. Bytes that belong to no element are reduced too, and not read. */
 DEV_FN void dev_reduce_data(struct dev *d, uint64_t *a, const uint64_t *b, uint32_t bytes,
 			    enum dev_type type, enum dev_op op, uint64_t scale, bool post,
 			    bool known)
@@ -259,7 +260,7 @@ DEV_FN void dev_reduce_data(struct dev *d, uint64_t *a, const uint64_t *b, uint3
 		*a = rc_word_dispatch(*a, b ? *b : *a, b ? 2 : 1, type, op, scale, divides);
 }
 
-/* Not inlined into the five primitives: the switch is there once. */
+/* Not inlined into the five primitives: the switch exists once. */
 static __device__ __noinline__ void dev_reduce_copy(struct dev *d, uint32_t thread,
 						    uint32_t threads, const void *const *srcs,
 						    int nsrc, void *const *dsts, int ndst,

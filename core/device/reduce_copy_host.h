@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reduce_copy.h over plain memory, by one CPU thread: what dev_reduce_copy does on the fake, and
- * what tests compare a GPU with. Sources and destinations may be equal, not overlap partly.
+ * reduce_copy.h over plain memory, by one CPU thread. The double's dev_reduce_copy uses it, and
+ * tests compare GPUs with it. A source and a destination may be equal; they must not overlap
+ * partly.
  */
 #ifndef CORE_DEVICE_REDUCE_COPY_HOST_H
 #define CORE_DEVICE_REDUCE_COPY_HOST_H

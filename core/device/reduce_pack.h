@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A body of reduce_types.h: one type's loops on a GPU, in packs of 16 bytes. `op` is a constant
- * wherever these are inlined.
+ * A body of reduce_types.h: the loops of one type on a GPU, in packs of 16 bytes. All callers
+ * inline these functions with a constant `op`.
  */
 enum { RC_F(pack_elements) = RC_PACK_BYTES / sizeof(RC_T) };
 
@@ -35,7 +35,7 @@ RC_CUDA_FN uint4 RC_F(pack_combine)(const struct rc_pack_job &job, enum dev_op o
 	return x.v;
 }
 
-/* RC_UNROLL packs from `at`, `stride` apart: all loads first, so that they overlap. */
+/* RC_UNROLL packs from `at`, `stride` apart. All loads come first, so that they overlap. */
 RC_CUDA_FN void RC_F(pack_group)(const struct rc_pack_job &job, enum dev_op op, uint64_t at,
 				 uint64_t stride)
 {
@@ -60,7 +60,7 @@ RC_CUDA_FN void RC_F(pack_group)(const struct rc_pack_job &job, enum dev_op op, 
 			rc_pack_store(job.dst[1], at + u * stride, a[u]);
 }
 
-/* What is left of whole packs, and everything when a pointer is not aligned to a pack. */
+/* The rest after whole packs, and everything if a pointer is not aligned to a pack. */
 RC_CUDA_FN void RC_F(pack_single)(const struct rc_pack_job &job, enum dev_op op, uint64_t from)
 {
 	for (uint64_t at = from + job.thread; at < job.count; at += job.threads) {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce-scatter: what one block does for one channel's share of a work. Called by the kernel
- * (run_work.h); the steps over a ring are NCCL 2.28's (docs/device.md).
+ * Reduce-scatter: the part of one block, for one channel's share of a work. Called by the kernel
+ * (run_work.h). The steps over a ring are NCCL 2.28's (docs/device.md).
  *
- * The input holds one block per rank, in order of ranks. A loop moves one chunk of each block once
- * round the ring, from the rank after its owner to its owner, and collects each rank's input on the
- * way. A rank at position i of n does
+ * The input holds one block for each rank, in the order of the ranks. A loop moves one chunk of
+ * each block once round the ring, from the rank after the block's owner to the owner, and collects
+ * each rank's input. The rank at position i of n calls
  *
- *   send               the block of position i-1
- *   recv_reduce_send   the blocks of positions i-2, i-3 ... i-(n-1)
- *   recv_reduce_copy   its own block, complete here
+ *	send               for the block of position i-1
+ *	recv_reduce_send   for the blocks of positions i-2, i-3 ... i-(n-1)
+ *	recv_reduce_copy   for its own block, which is complete here
  *
- * all modulo n: n-1 chunks sent, as many received.
+ * with positions modulo n. It sends n-1 chunks and receives n-1.
  *
  * In one shot: every rank sends block r to rank r for all r, and reduces its own block.
  *
  * With PAT (steps.h, BINOMIAL): rank r has rank r+o's block with offset o. It reduces its own input
  * and the sums that it receives over all lower levels, and sends the result over the level of o's
- * lowest bit; its own block, offset 0, is complete with the sums of all levels. The offsets whose
- * blocks share slots come last: what they receive from the levels below stays in its slots until
- * the rank's own block is complete.
+ * lowest bit. Its own block, offset 0, is complete with the sums of all levels. Offsets whose
+ * blocks share slots come last: the sums that they receive from lower levels stay in the slots
+ * until the rank's own block is complete.
  */
 #ifndef CORE_DEVICE_REDUCE_SCATTER_H
 #define CORE_DEVICE_REDUCE_SCATTER_H
@@ -64,8 +64,8 @@ DEV_FN bool reduce_scatter_one_shot(struct prim *p, const struct steps_part *par
 
 /* ---- parallel aggregated trees -------------------------------------------------------------- */
 
-/* Offset after offset down to 1, then level after level, whose blocks all share a slot, then the
- * rank's own block. */
+/* Takes each offset down to 1, then each level whose blocks share a slot, then the rank's own
+ * block. */
 DEV_FN void reduce_scatter_pat_step(const struct prim *p, struct prim_pat *t, uint32_t step)
 {
 	const uint32_t alone = prim_pat_end(p, t) - 1, shared = t->s.levels - t->s.low;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A body of reduce_types.h: one type's loops on the host, over tiles of constant size in local
- * memory. So the compiler knows the trip count and that nothing overlaps, and makes vector code
- * even at -O2; the user's memory is touched by memcpy alone, so alignment and aliasing are no
- * issue.
+ * A body of reduce_types.h: the loops of one type on the host, over tiles of constant size in local
+ * memory. The compiler then knows the trip count and that nothing overlaps, and makes vector code
+ * even at -O2. Only memcpy touches the user's memory, so alignment and aliasing do not matter.
  */
 enum { RC_F(tile_elements) = RC_TILE_BYTES / sizeof(RC_T) };
 

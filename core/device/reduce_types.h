@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The twelve types of a reduction, for code that exists once per type: includes the file RC_BODY
- * twelve times with these set:
+ * The twelve types of a reduction, for code that exists once for each type. This header includes
+ * the file RC_BODY twelve times with these macros set:
  *
- *   RC_NAME     i8, u8 ... f8e5m2; RC_F(stem) is rc_<stem>_<name>
- *   RC_T        what is stored;  RC_W  what it is computed in
- *   RC_WIDEN(x), RC_NARROW(x)    from one to the other, rounding
- *   RC_OP       the operation on RC_W
- *   RC_INTEGER  1 or 0
+ *	RC_NAME                      i8, u8 ... f8e5m2; RC_F(stem) is rc_<stem>_<name>
+ *	RC_T, RC_W                   the type that is stored, and the type of computations
+ *	RC_WIDEN(x), RC_NARROW(x)    convert from RC_T to RC_W and back, with rounding
+ *	RC_OP                        the operation on RC_W
+ *	RC_INTEGER                   1 or 0
  *
- * Bodies are files and not macros, so that a debugger steps through their lines. No include guard,
- * on purpose.
+ * Bodies are files and not macros, so that a debugger steps through their lines. There is no
+ * include guard because the header is included several times.
  */
 #define RC_NAME      i8
 #define RC_T         int8_t

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A batch of messages on one channel: works whose ends all run at the same time, each in a group of
- * the block's threads, in the protocol of its message. Included by kernels.c.
+ * A batch of messages on one channel: works whose ends all run at the same time. Each end has a
+ * group of the block's threads, and the protocol of its message. Included by kernels.c.
  */
 #ifndef CORE_DEVICE_RUN_MESSAGES_H
 #define CORE_DEVICE_RUN_MESSAGES_H
 
 #include "core/device/send_recv.h"
 
-/* How many of the loaded works are the first batch. */
+/* Returns how many of the loaded works are the first batch. */
 DEV_FN uint32_t dev_batch_works(const struct dev_block *b, uint32_t loaded)
 {
 	uint32_t n = 1;
@@ -18,13 +18,13 @@ DEV_FN uint32_t dev_batch_works(const struct dev_block *b, uint32_t loaded)
 	return n;
 }
 
-/* Bytes of the channel that is the i-th of its work. */
+/* Returns the bytes of the i-th channel of a work. */
 DEV_FN uint64_t dev_part_bytes(uint64_t bytes, uint64_t each, uint64_t i)
 {
 	return i * each < bytes ? MIN_OF(each, bytes - i * each) : 0;
 }
 
-/* Makes of a loaded work this channel's part. By one thread. */
+/* Reduces a loaded work to this channel's part. Called by one thread. */
 DEV_FN void dev_part_take(struct dev_work *w, int channel)
 {
 	struct dev_send_recv *p = &w->pair;
@@ -42,8 +42,8 @@ DEV_FN void dev_part_take(struct dev_work *w, int channel)
 	w->channel_lo = w->channel_hi = (uint8_t)channel;
 }
 
-/* The block's part of work n, which this warp has loaded, and its two connections. A barrier
- * follows. */
+/* Loads this channel's part of work n, with its two connections. Called by one warp, which has
+ * loaded the work. A barrier must follow. */
 DEV_FN void dev_part_load(struct dev *d, struct dev_block *b, uint32_t n, int channel)
 {
 	const struct dev_send_recv *p = &b->work[n].pair;
@@ -58,13 +58,13 @@ DEV_FN void dev_part_load(struct dev *d, struct dev_block *b, uint32_t n, int ch
 		dev_copy_in_warp(d, &b->pair[2 * n + 1], p->recv_conn, sizeof b->pair[0]);
 }
 
-/* Threads of a block that have one end of a work: group 2n sends for work n, group 2n + 1
+/* The threads of a block that have one end of a work: group 2n sends for work n, group 2n + 1
  * receives. */
 struct dev_group {
-	uint32_t number, first, warps; /* its first warp, and how many it has */
+	uint32_t number, first, warps; /* number, first warp and number of warps */
 };
 
-/* One end of a work as a group of threads sees it. */
+/* Sets *p for one end of a work. */
 DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 			  const struct dev_work *w, const struct dev_group *g, enum dev_proto proto)
 {
@@ -87,7 +87,8 @@ DEV_FN bool dev_pair_valid(const struct dev_work *w, const struct dev_conn *c, b
 	       (sends ? w->pair.send_bytes && w->send : w->pair.recv_bytes && w->recv);
 }
 
-/* By the threads of one group. `proto` is a constant for the compiler. False: aborted. */
+/* Called by the threads of one group. `proto` is a constant for the compiler. Returns false if the
+ * launch was aborted. */
 DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_work *w,
 			 const struct dev_group *g, enum dev_proto proto)
 {
@@ -113,7 +114,7 @@ DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_wo
 	return !p.stopped;
 }
 
-/* A message to oneself: a half of it by each of the two groups. */
+/* Copies a message from the rank to itself: each of the two groups copies half of it. */
 DEV_FN void dev_run_self(struct dev *d, const struct dev_work *w, const struct dev_group *g)
 {
 	const uint64_t bytes = w->pair.send_bytes, half = ALIGN_UP(bytes / 2, 16);
@@ -132,7 +133,8 @@ DEV_FN void dev_run_self(struct dev *d, const struct dev_work *w, const struct d
 	dev_work_ends(d, w);
 }
 
-/* The group's end of the work; it may have none. `ll128` is a constant for the compiler. */
+/* Runs the group's end of the work, if the work has that end. `ll128` is a constant for the
+ * compiler. */
 DEV_FN bool dev_run_group(struct dev *d, struct dev_block *b, const struct dev_group *g, bool ll128)
 {
 	const struct dev_work *w = &b->work[g->number / 2];
@@ -159,7 +161,8 @@ DEV_FN bool dev_run_group(struct dev *d, struct dev_block *b, const struct dev_g
 	}
 }
 
-/* The group of this thread's warp; one of a number that no work has: none. */
+/* Returns the group of this thread's warp. Its number is beyond the works if the warp has nothing
+ * to do. */
 DEV_FN struct dev_group dev_group_of(struct dev *d, uint32_t works)
 {
 	const uint32_t share = dev_warps(d) / (2 * works), number = dev_warp(d) / share;
@@ -167,7 +170,7 @@ DEV_FN struct dev_group dev_group_of(struct dev *d, uint32_t works)
 	return (struct dev_group){number, number * share, share};
 }
 
-/* By all threads of the block: the first works of those in shared memory. */
+/* Runs the first `works` works in shared memory. Called by all threads of the block. */
 DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, uint32_t works, bool ll128)
 {
 	struct dev_group g;

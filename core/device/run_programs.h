@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A kernel of all programs of a protocol and a family: every work of the launch that has this
- * block's channel, one after the other. kernels.c includes it once for each, so that a compiler
- * sees the kernel's own programs and no others:
+ * A kernel of all programs of a protocol and a family: runs every work of the launch that has this
+ * block's channel, one after the other. kernels.c includes it once for each kernel, so that a
+ * compiler sees only the programs of that kernel:
  *
- *	RUN_KERNEL	the function
- *	RUN_PROTO	enum dev_proto
- *	RUN_FAMILY	enum dev_family
- *	RUN_PROGRAMS(X)	lists of programs.h
+ *	RUN_KERNEL        the function
+ *	RUN_PROTO         enum dev_proto
+ *	RUN_FAMILY        enum dev_family
+ *	RUN_PROGRAMS(X)   lists of programs.h
  */
 DEV_FN void RUN_KERNEL(struct dev *d, const struct dev_args *args)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One work of a collective on one channel: what host and device must agree on, one thread's view of
- * it, the connections and steps of its algorithm, and the program that its row names. Included by
+ * One work of a collective on one channel: the checks that host and device agree, one thread's view
+ * of the work, the connections and steps of its algorithm, and the program of its row. Included by
  * kernels.c.
  */
 #ifndef CORE_DEVICE_RUN_WORK_H
@@ -12,15 +12,15 @@
 #define DEV_PROGRAM_FILES
 #include "core/device/programs.h"
 
-/* A kernel has the programs of one family, and of one protocol. */
+/* The programs of a kernel all have the same family and the same protocol. */
 enum dev_family { DEV_FAMILY_FLAT, DEV_FAMILY_TREE, DEV_FAMILY_PAT };
 
-/* What is constant in a kernel's works. */
+/* Properties of works that are constants of the kernel. */
 struct dev_known {
 	bool alone; /* the kernel has one program */
 	enum dev_proto proto;
-	enum dev_family family; /* if not */
-	int32_t type, op;       /* below 0: each work's */
+	enum dev_family family; /* of a kernel of several programs */
+	int32_t type, op;       /* below 0: not constant */
 };
 
 DEV_FN enum dev_family dev_family_of(enum dev_algo algo)
@@ -32,8 +32,8 @@ DEV_FN enum dev_family dev_family_of(enum dev_algo algo)
 
 /* ---- before the first chunk ------------------------------------------------------------------ */
 
-/* The factor or divisor. A factor in memory may be one that the program has just written in the
- * same stream. */
+/* Returns the factor or divisor. The program may have written a factor in memory just before, in
+ * the same stream. */
 DEV_FN uint64_t dev_work_scale(struct dev *d, const struct dev_work *w)
 {
 	return w->scale_in_memory ? dev_get_bits(d, (const void *)(uintptr_t)w->scale,
@@ -41,7 +41,7 @@ DEV_FN uint64_t dev_work_scale(struct dev *d, const struct dev_work *w)
 				  : w->scale;
 }
 
-/* What host and device must agree on. Checked where a FIFO is, too (prim.h). */
+/* Checks that host and device agree. Done in builds that check FIFOs (prim.h). */
 #if DEV_CHECK_FIFO
 DEV_FN void dev_work_check(struct dev *d, const struct dev_block *b, const struct dev_work *w)
 {
@@ -53,7 +53,7 @@ DEV_FN void dev_work_check(struct dev *d, const struct dev_block *b, const struc
 		dev_trap(d, "dev_collective: this work is not one that the kernel can run");
 }
 
-/* A chunk fits the slots that it takes. */
+/* Checks that a chunk fits the slots that it takes. */
 DEV_FN void dev_chunk_check(const struct prim *p, const struct steps_part *part,
 			    const struct dev_program_row *row)
 {
@@ -85,10 +85,10 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 
 /* ---- connections and steps of a work --------------------------------------------------------- */
 
-/* Do results of a work go straight into outputs? Both ends of a connection have the same rule.
- * Short ones do not: to learn the address takes longer than to copy. Nor do broadcasts: their ranks
- * follow each other, and a rank that waits for the next one's address waits until that one has
- * ended the work before (docs/figures.md). */
+/* Returns true if the results of a work go directly into outputs. Both ends of a connection have
+ * the same rule. Short results do not: to get the address takes longer than the copy. Broadcasts do
+ * not: their ranks follow each other, and a rank that waits for the next rank's address would wait
+ * until that rank has ended the previous work (docs/figures.md). */
 DEV_FN bool dev_ring_puts(const struct steps_part *part, const struct dev_program_row *row,
 			  const struct dev_comm *comm, uint32_t type_bytes)
 {
@@ -113,7 +113,7 @@ DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
 	p->send = &p->block->ring[1];
 	p->recv_step = ALIGN_UP(p->recv->step, p->chunk_steps);
 	p->send_step = ALIGN_UP(p->send->step, p->chunk_steps);
-	/* Nothing comes in the steps that are left out: the sender need not wait until they are
+	/* Nothing comes in the steps that are skipped: the sender need not wait until they are
 	 * read. */
 	if (p->recv_step != p->recv->step && part->count && p->thread == prim_poster(p))
 		dev_store_u64(p->d, p->recv->head, p->recv_step, SHARED_RELEASE, SHARED_SYSTEM);
@@ -122,8 +122,9 @@ DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
 		prim_result_begin(p);
 }
 
-/* The block's copies have the steps for the next work; at the end of the launch they go to memory.
- * A work that did not use the connection had no barrier: other threads may still read the step. */
+/* Stores the steps in the block's copies, for the next work; at the end of the launch they go to
+ * memory. A work that did not use the connection stores nothing: it had no barrier, and other
+ * threads may still read the step. */
 DEV_FN void dev_ring_end(struct prim *p)
 {
 	struct dev_conn *c = p->block->ring;
@@ -139,14 +140,14 @@ DEV_FN void dev_ring_end(struct prim *p)
 		c[1].step = send;
 }
 
-/* The channel's first end. */
+/* Returns the channel's first end. */
 DEV_FN struct dev_conn *dev_edges_at(struct dev_conn *conns, const struct dev_edges *e, int channel)
 {
 	return conns + e->first + (uint32_t)channel * e->count;
 }
 
-/* Each of `warps` warps copies its part of the ends, a word per thread at a time. A barrier
- * follows. */
+/* Copies the ends, a part by each of `warps` warps, a word by each thread at a time. A barrier must
+ * follow. */
 DEV_FN void dev_edges_load(struct dev *d, struct dev_block *b, const struct dev_conn *from,
 			   uint32_t count, uint32_t warp, uint32_t warps)
 {
@@ -157,7 +158,8 @@ DEV_FN void dev_edges_load(struct dev *d, struct dev_block *b, const struct dev_
 				 MIN_OF(part, bytes - at));
 }
 
-/* A kernel of one program has loaded them with its channel (kernels.c). */
+/* Loads the connections of the algorithm, unless a kernel of one program has loaded them
+ * (kernels.c). */
 DEV_FN void dev_edges_begin(struct prim *p, const struct dev_program_row *row)
 {
 	struct dev_block *b = p->block;
@@ -172,7 +174,7 @@ DEV_FN void dev_edges_begin(struct prim *p, const struct dev_program_row *row)
 			       p->thread / DEV_WARP_WIDTH, p->threads / DEV_WARP_WIDTH);
 		prim_barrier(p);
 	}
-	/* a rank has every edge of the other algorithms */
+	/* only a rank in a tree may lack edges */
 	while (row->algo == DEV_TREE && 2 * edge + 2 < e->count &&
 	       prim_edge_recv(p, edge)->peer < 0)
 		edge++;
@@ -181,8 +183,9 @@ DEV_FN void dev_edges_begin(struct prim *p, const struct dev_program_row *row)
 	p->recv_step = p->send_step = ALIGN_UP(p->recv->step, p->chunk_steps);
 }
 
-/* Where all edges take the same steps, the primitives have counted them, and the block's copies
- * have them for the next work. Otherwise the next work reads them in memory. */
+/* Saves the step of one end. With EXCHANGE patterns all edges take the same steps, which the
+ * primitives have counted, and the next work reads them in the block's copies. With other patterns
+ * it reads them in memory. */
 DEV_FN void dev_edge_end(struct prim *p, const struct dev_program_row *row, struct dev_conn *to,
 			 struct dev_conn *c, uint64_t n)
 {
@@ -191,7 +194,7 @@ DEV_FN void dev_edge_end(struct prim *p, const struct dev_program_row *row, stru
 	if (row->pattern == DEV_EXCHANGE || row->pattern == DEV_EXCHANGE_TWICE) {
 		step = steps_kept(c->step, p->recv_step, p->chunk_steps);
 		if (step == c->step)
-			return; /* without a barrier: other threads may still read it */
+			return; /* other threads may still read the step: no barrier came before */
 		c->step = step;
 		prim_conn_save(p->d, to, c);
 	} else if (n) {
@@ -219,7 +222,7 @@ DEV_FN void dev_edges_end(struct prim *p, const struct steps_part *part,
 
 /* ---- running a work -------------------------------------------------------------------------- */
 
-/* The program's row is a constant for the compiler: what other rows would need is not there. */
+/* Runs one row. The row is a constant for the compiler, which removes code for other rows. */
 #define DEV_RUN_ROW(id, function)                                                                  \
 	do {                                                                                       \
 		const struct dev_program_row row = steps_program(id);                              \
@@ -250,9 +253,9 @@ DEV_FN void dev_row_end(struct prim *p, const struct steps_part *part,
 		dev_edges_end(p, part, row);
 }
 
-/* An abort ended the work, of a ring in SIMPLE: the rank writes no more into the next rank's
- * output, and the rank before it no more into its own. By one thread. Inlined it takes registers
- * from what moves. */
+/* Stops the use of outputs after an abort, for a ring in SIMPLE: this rank writes no more into the
+ * next rank's output, and the previous rank no more into this one's. Called by one thread. A real
+ * function: inlined, it would take registers from the code that moves data. */
 DEV_FN_ONCE void dev_ring_leave(struct dev *d, const struct dev_block *b, const struct dev_work *w,
 				int channel)
 {
@@ -271,14 +274,15 @@ DEV_FN_ONCE void dev_ring_leave(struct dev *d, const struct dev_block *b, const 
 		prim_result_withdraw(d, b, ALIGN_UP(b->ring[0].step, row.chunk_steps) + n.recv);
 }
 
-/* Does the work have to do with results between processes? The same on all threads. */
+/* Returns true if the work may have results between processes. The same on all threads. */
 DEV_FN bool dev_work_registered(const struct dev_work *w, struct dev_known known)
 {
 	return known.proto == DEV_SIMPLE && known.family == DEV_FAMILY_FLAT &&
 	       (w->offers | w->takes);
 }
 
-/* By all threads of the block. Inlined it takes registers from what moves. */
+/* Called by all threads of the block. A real function: inlined, it would take registers from the
+ * code that moves data. */
 DEV_FN_ONCE void dev_registered_open(struct dev *d, struct dev_block *b, const struct dev_work *w,
 				     int channel)
 {
@@ -290,8 +294,8 @@ DEV_FN_ONCE void dev_registered_open(struct dev *d, struct dev_block *b, const s
 	dev_barrier_any(d, false);
 }
 
-/* A work begins. By all threads of the block; those beyond the work's warps have nothing to do:
- * false. */
+/* Begins a work. Called by all threads of the block. Returns false for threads beyond the work's
+ * warps, which have nothing to do. */
 DEV_FN bool dev_work_open(struct prim *p, struct steps_part *part, struct dev *d,
 			  struct dev_block *b, const struct dev_work *w, int channel,
 			  struct dev_known known)
@@ -305,7 +309,7 @@ DEV_FN bool dev_work_open(struct prim *p, struct steps_part *part, struct dev *d
 	return p->thread < p->threads;
 }
 
-/* It ends. By all threads of the block. False: the launch was aborted. */
+/* Ends a work. Called by all threads of the block. Returns false if the launch was aborted. */
 DEV_FN bool dev_work_close(struct prim *p, const struct dev_work *w, int channel,
 			   struct dev_known known)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sends and receives between pairs of ranks: what one group of threads does for one end of one
- * work, on one channel. Called by the kernel (run_messages.h), which gives every end a group of its
- * own, so that ranks that send to each other in a circle never wait for a block that is busy with
- * its other end.
+ * Sends and receives between pairs of ranks: the part of one group of threads, for one end of a
+ * work on one channel. Called by the kernel (run_messages.h), which gives every end its own group.
+ * Ranks that send to each other in a circle then never wait for a block that is busy with its other
+ * end.
  *
  * Bytes move in chunks of one step. Both ends derive the same chunks from the same number of bytes
- * and protocol. In SIMPLE a message is one step where it goes straight into the receiver's buffer:
- * over a connection with `put` always (prims_put.h), between processes where the sender's one has
- * the buffer (prims_mapped.h).
+ * and protocol. In SIMPLE a message that goes directly into the receiver's buffer takes one step:
+ * always over a connection with `put` (prims_put.h), and between processes if the sender's process
+ * has mapped the buffer (prims_mapped.h).
  */
 #ifndef CORE_DEVICE_SEND_RECV_H
 #define CORE_DEVICE_SEND_RECV_H

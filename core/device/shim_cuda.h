@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device shim on a GPU: shim.h's functions as PTX, for compute capability 7.0 and up. Included
- * by shim.h only, in translation units that nvcc compiles.
+ * The device shim on a GPU: the functions of shim.h as PTX, for compute capability 7.0 and up.
+ * Included only by shim.h, in translation units that nvcc compiles.
  *
  * Orders and scopes follow the PTX memory model: relaxed, acquire and release loads and stores at
- * cta, gpu or sys scope; a sequentially consistent access is one behind fence.sc. The switches
- * below are on constants and leave one instruction each. Range operations use plain (weak) loads
- * and stores: they are ordered by the acquire, the barriers and the release fence around them,
- * which the model makes cumulative.
+ * cta, gpu or sys scope. A sequentially consistent access is one after fence.sc. The switches below
+ * are on constants and leave one instruction each. Range operations use plain (weak) loads and
+ * stores. They are ordered by the acquire, the barriers and the release fence around them, which
+ * the model makes cumulative.
  */
 #ifndef CORE_DEVICE_SHIM_CUDA_H
 #define CORE_DEVICE_SHIM_CUDA_H
@@ -21,20 +21,20 @@
 #define DEV_WARP_WIDTH 32
 #define DEV_FN         static __device__ __forceinline__
 #define DEV_FN_ONCE    static __device__ __noinline__
-/* Lines that a lane moves at a time: a warp moves 32. */
+/* Lines that a lane moves together: a warp moves 32. */
 #define DEV_LANE_LINES 1
-/* Of the data of 8 pairs of lines of 128 bytes. */
+/* Pairs of lines of 128 bytes that a warp moves together, and words of their data that a lane
+ * has. */
 #define DEV_WARP_PAIRS 8u
 #define DEV_LANE_WORDS 8
-/* Fruitless polls between two looks at the abort word. */
+/* Polls without result between two looks at the abort word. */
 #define DEV_ABORT_SPINS 10000
 
 struct dev {
 	const shared_u32 *abort;
 };
 
-/* ---- who am I ---------------------------------------------------------------------------------
- */
+/* ---- identity -------------------------------------------------------------------------------- */
 
 DEV_FN uint32_t dev_block(const struct dev *d)
 {
@@ -78,17 +78,16 @@ DEV_FN void *dev_shared(const struct dev *d)
 	return dev_shared_base;
 }
 
-/* ---- threads together ---------------------------------------------------------------------------
- */
+/* ---- threads together ------------------------------------------------------------------------ */
 
 DEV_FN void dev_barrier(struct dev *d)
 {
 	__syncthreads();
 }
 
-/* Named barriers are the aligned ones: a warp's threads come to the same instruction. The others
- * have a second, slower instruction for warps that have parted, which compute-sanitizer takes for
- * another barrier. */
+/* Named barriers are the aligned ones: the threads of a warp come to the same instruction. The
+ * other ones have a second, slower instruction for warps that have diverged, which
+ * compute-sanitizer takes for another barrier. */
 DEV_FN void dev_barrier_named(struct dev *d, int id, int threads)
 {
 	__syncwarp();
@@ -125,7 +124,7 @@ DEV_FN uint32_t dev_ballot(struct dev *d, bool p)
 	return __ballot_sync(~0u, p);
 }
 
-/* A vote by itself orders no memory. */
+/* A vote alone orders no memory. */
 DEV_FN bool dev_any(struct dev *d, bool p)
 {
 	__syncwarp();
@@ -253,10 +252,11 @@ DEV_FN uint64_t dev_add_u64(struct dev *d, shared_u64 *p, uint64_t v, enum share
 	return old;
 }
 
-/* ---- lines ----------------------------------------------------------------------------------
+/* ---- lines --------------------------------------------------------------------------------------
  *
- * One instruction of two words of 8 bytes: the model gives each word whole, and no order between
- * the two, which is all that a line needs. */
+ * One instruction of two words of 8 bytes. The model gives each word whole, and no order between
+ * the two. A line needs no more than that.
+ */
 
 DEV_FN struct v16 dev_load_line16(struct dev *d, const void *p)
 {
@@ -382,7 +382,7 @@ DEV_FN void dev_fifo_broken(struct dev *d, int rank, int channel, int peer, cons
 }
 #endif
 
-/* Only the doubles show what a warp works on. */
+/* Only the doubles show which work a warp executes. */
 DEV_FN void dev_work_begins(struct dev *d, const struct dev_work *w)
 {
 	(void)d, (void)w;
@@ -451,7 +451,7 @@ DEV_FN void dev_copy_out(struct dev *d, void *dst, const void *src, size_t bytes
 	dev_copy_in(d, dst, src, bytes);
 }
 
-/* The elements of a word of 8 bytes one by one: at the end of the data, and where it is not
+/* Moves the elements of a word of 8 bytes one by one: at the end of the data, or if it is not
  * aligned. */
 #define DEV_DATA_EACH(type, to, from, bytes)                                                       \
 	for (uint32_t i_ = 0; i_ < (bytes) / sizeof(type); i_++)                                   \
@@ -475,8 +475,8 @@ DEV_FN void dev_move_elements(void *to, const void *from, uint32_t bytes, uint32
 	}
 }
 
-/* A word that is not full, or not aligned. They are not inlined: an array whose address is taken is
- * in memory, also where the word is full. */
+/* A word that is not full or not aligned. Not inlined: an array whose address is taken would be in
+ * memory, even for a full word. */
 static __device__ __noinline__ uint64_t dev_get_word(const void *from, uint32_t bytes,
 						     uint32_t size)
 {
@@ -514,7 +514,7 @@ DEV_FN void dev_put_data(struct dev *d, void *to, const uint64_t *from, uint32_t
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-/* Makes kernel NAME out of `static void NAME(struct dev *d, const struct TYPE *args)` and defines
+/* Makes kernel NAME out of `static void NAME(struct dev *d, const struct TYPE *args)`, and defines
  * `const struct dev_kernel dev_kernel_NAME_w32`. */
 #define DEV_KERNEL(name, args_type, shared)                                                        \
 	static __global__ void __launch_bounds__(DEV_MAX_WARPS * 32, 1)                            \

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device shim over fakecuda: shim.h's functions as thin wrappers of the fakedev_* functions,
- * which device_run.c, device_access.c and device_lines.c of backends/fakecuda implement. Included by
- * shim.h only, by device code (core/device, device tests) and by fakecuda itself.
+ * The device shim over fakecuda: the functions of shim.h as thin wrappers of the fakedev_*
+ * functions, which device_run.c, device_access.c and device_lines.c of backends/fakecuda implement.
+ * Included only by shim.h, for device code (core/device, device tests) and for fakecuda itself.
  *
  * Contract between the two sides:
  *
- *   - A kernel thread is a fiber with a `struct dev` of its own, filled in by fakecuda before the
- *     entry is called. With width 1 a thread is a warp: nthreads counts warps.
- *   - Addresses are those the program sees. Every fakedev_* function that takes one checks that the
- *     GPU may access it and translates it; a bad one ends the kernel with the device's sticky
- *     illegal-address error, and does not return.
- *   - Every fakedev_* function is a scheduling point first. What it does after that point it does
- *     without switching, except for barriers, warp operations and fakedev_wait, which wait last.
- *   - Aliases that fakedev_read and fakedev_write return stay valid as long as the allocation: take
- *     all of them, then touch memory, then call fakedev_wrote for each range written, which wakes
- *     whoever waits on a word in it. Device code has no other stores to global memory.
- *   - fakedev_store and fakedev_add wake by themselves.
+ * - A kernel thread is a fiber with its own `struct dev`, which fakecuda fills in before it calls
+ *   the entry. With width 1 a thread is a warp: nthreads counts warps.
+ * - Addresses are those the program sees. Every fakedev_* function that takes one checks that the
+ *   GPU may access it and translates it. A bad one ends the kernel with the device's sticky
+ *   illegal-address error, and the function does not return.
+ * - Every fakedev_* function is a scheduling point first. After that point it does not switch,
+ *   except in barriers, warp operations and fakedev_wait, which wait last.
+ * - Aliases that fakedev_read and fakedev_write return are valid as long as the allocation: take
+ *   all of them, then touch memory, then call fakedev_wrote for each range written. fakedev_wrote
+ *   wakes all tasks that wait on a word in the range. Device code has no other stores to global
+ *   memory.
+ * - fakedev_store and fakedev_add wake such tasks themselves.
  *
- * DEV_WARP_WIDTH (1 or 32) is set by the build of each device translation unit.
+ * The build of each device translation unit sets DEV_WARP_WIDTH (1 or 32).
  */
 #ifndef CORE_DEVICE_SHIM_FAKE_H
 #define CORE_DEVICE_SHIM_FAKE_H
@@ -31,7 +32,7 @@
 
 struct fakecuda_block;
 
-/* One thread of a kernel. Written by fakecuda before the entry; device code reads it, and sets
+/* One thread of a kernel. fakecuda fills it in before the entry. Device code reads it, and sets
  * `abort` through dev_set_abort. */
 struct dev {
 	void *shared; /* the block's dynamic shared memory: plain, 16-byte aligned */
@@ -45,7 +46,7 @@ struct dev {
 
 DOPPEL_EXTERN_C_BEGIN
 /* Orders and scopes: enum shared_order, enum shared_scope. */
-/* id 0: the whole block. How many of the threads have the predicate. */
+/* id 0: the whole block. Returns the number of threads whose predicate is true. */
 uint32_t fakedev_barrier(struct dev *d, int id, int nthreads, bool predicate);
 uint64_t fakedev_shuffle_u64(struct dev *d, uint64_t v, int lane);
 uint32_t fakedev_ballot(struct dev *d, int pred);
@@ -58,33 +59,33 @@ __attribute__((noreturn)) void fakedev_fifo_broken(struct dev *d, int rank, int 
 						   const char *what, uint64_t step, uint64_t value);
 void fakedev_work_begins(struct dev *d, const struct dev_work *w);
 void fakedev_work_ends(struct dev *d, const struct dev_work *w);
-/* For the trace: the slot at `step` of a connection is filled (sent), or was found filled. */
+/* Traces that the slot at `step` of a connection is filled (sent), or was found filled. */
 void fakedev_slot_shown(struct dev *d, const struct dev_comm *comm, const struct dev_conn *c,
 			uint64_t step, bool sent);
 bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line);
 bool fakedev_wait_unless(struct dev *d, const struct wait *w, const struct dev_conn *c,
 			 uint64_t bits);
 uint64_t fakedev_now_ns(struct dev *d);
-/* Lines next to each other. The first halves of all are stored, then the second ones: others may
- * run in between. How many of the lines, from the first on, have the flag in both halves; those are
- * read. */
+/* Adjacent lines. The store writes the first halves of all lines, then the second halves; other
+ * tasks may run in between. The load returns how many lines, from the first one on, have the flag
+ * in both halves, and reads those. */
 void fakedev_lines_store(struct dev *d, void *p, const struct v16 *lines, uint32_t n);
 uint32_t fakedev_lines_load(struct dev *d, const void *p, uint32_t flag, struct v16 *lines,
 			    uint32_t n);
-/* Pairs of lines of 128 bytes next to each other, with their data (work.h). Each line is stored
- * whole if the path to it keeps it whole (NVLink, the GPU's own memory). Otherwise it is stored in
- * parts, and other threads may run in between. The load begins at line `first` and returns the first
- * line without the flag, `lines` if each has it; the data of the lines before it is in `data`. */
+/* Adjacent pairs of lines of 128 bytes, with their data (work.h). Each line is stored whole if the
+ * path to it keeps it whole (NVLink, the GPU's own memory). Otherwise it is stored in parts, and
+ * other threads may run in between. The load begins at line `first` and returns the first line
+ * without the flag, or `lines` if each has it. The data of the lines before that is in `data`. */
 void fakedev_pairs_store(struct dev *d, void *p, const uint64_t *data, uint32_t pairs,
 			 uint64_t flag);
 uint32_t fakedev_pairs_load(struct dev *d, const void *p, uint64_t flag, uint64_t *data,
 			    uint32_t first, uint32_t lines);
-/* Check access and return the alias to touch. */
+/* Check the access and return the alias to touch. */
 const void *fakedev_read(struct dev *d, const void *p, size_t bytes);
 void *fakedev_write(struct dev *d, void *p, size_t bytes);
 void fakedev_wrote(struct dev *d, const void *p, size_t bytes);
 
-/* Tells fakecuda how to run the kernel whose cudaLaunchKernel function is k->func. `entry` gets the
+/* Registers how to run the kernel whose cudaLaunchKernel function is k->func. `entry` gets the
  * launch's copy of the one argument block. Called from constructors, before main. */
 void fakecuda_register_kernel(const struct dev_kernel *k,
 			      void (*entry)(struct dev *d, const void *args), int width);
@@ -94,15 +95,16 @@ DOPPEL_EXTERN_C_END
 
 #include "core/device/reduce_copy_host.h"
 
-/* A warp of one lane moves more lines at a time than the 32 of a GPU's, so that it moves a chunk
- * with fewer accesses. */
+/* A warp of one lane moves more lines together than the 32 of a GPU's warp, so that it moves a
+ * chunk with fewer accesses. */
 #define DEV_LANE_LINES (DEV_WARP_WIDTH == 1 ? 128 : 1)
 
-/* It also moves more pairs of lines. A lane has all of their data, or its part as on a GPU. */
+/* It also moves more pairs of lines. A lane has all of their data with width 1, and its part of
+ * them with width 32. */
 #define DEV_WARP_PAIRS (DEV_WARP_WIDTH == 1 ? DEV_WARP_PAIRS_MOST : 8u)
 #define DEV_LANE_WORDS (DEV_WARP_WIDTH == 1 ? DEV_WARP_DATA / 8 : 8)
 
-/* Device functions are real functions on the fake: one place each to break on. */
+/* Device functions are real functions in the double: one place each to break on. */
 #define DEV_FN      static __attribute__((noinline, unused))
 #define DEV_FN_ONCE DEV_FN
 
@@ -235,7 +237,7 @@ static inline void dev_trap(struct dev *d, const char *what)
 }
 
 #define DEV_CHECK_FIFO 1
-/* What is there now; neither a scheduling point nor an access. */
+/* Returns the current value. Neither a scheduling point nor an access. */
 static inline uint64_t dev_peek_u64(struct dev *d, const void *p)
 {
 	return fakedev_peek(d, p, 8);
@@ -305,7 +307,7 @@ static inline void dev_copy_out(struct dev *d, void *dst, const void *src, size_
 	memcpy(fakedev_write(d, dst, bytes), src, bytes);
 	fakedev_wrote(d, dst, bytes);
 }
-/* As weak as the contract: two stores, and others may run between them. */
+/* Two stores: as weak as the contract allows. Other tasks may run between them. */
 static inline void dev_store_line16(struct dev *d, void *p, struct v16 line)
 {
 	fakedev_store(d, p, 8, line.lo, SHARED_RELAXED, SHARED_SYSTEM);
@@ -315,7 +317,7 @@ static inline void dev_store_lines(struct dev *d, void *p, const struct v16 *lin
 {
 	fakedev_lines_store(d, p, lines, n);
 }
-/* Waits for the first line that is not there yet. */
+/* Waits for the first line that is not filled yet. */
 DEV_FN bool dev_wait_lines(struct dev *d, const struct wait *first, struct v16 *lines, uint32_t n)
 {
 	struct wait w = *first;
@@ -360,7 +362,8 @@ DEV_FN void dev_reduce_data(struct dev *d, uint64_t *a, const uint64_t *b, uint3
 	rc_reduce_copy(&job);
 }
 
-/* Each thread takes a contiguous range, in whole tiles, so that little data costs few threads. */
+/* Each thread takes a contiguous range of whole tiles, so that a small amount of data needs few
+ * threads. */
 DEV_FN void dev_reduce_copy(struct dev *d, uint32_t thread, uint32_t threads,
 			    const void *const *srcs, int nsrc, void *const *dsts, int ndst,
 			    uint64_t count, enum dev_type type, enum dev_op op, uint64_t scale,
@@ -387,8 +390,8 @@ DEV_FN void dev_reduce_copy(struct dev *d, uint32_t thread, uint32_t threads,
 		fakedev_wrote(d, (uint8_t *)dsts[i] + from * size, job.count * size);
 }
 
-/* Registers kernel NAME, whose body is `static void NAME(struct dev *d, const struct TYPE *args)`;
- * defines `const struct dev_kernel dev_kernel_NAME_wN`, N being the warp width. */
+/* Registers kernel NAME, whose body is `static void NAME(struct dev *d, const struct TYPE *args)`,
+ * and defines `const struct dev_kernel dev_kernel_NAME_wN`, where N is the warp width. */
 #define DEV_PASTE3_(a, b, c)    a##b##c
 #define DEV_PASTE3(a, b, c)     DEV_PASTE3_(a, b, c)
 #define DEV_KERNEL_SYMBOL(name) DEV_PASTE3(dev_kernel_##name, _w, DEV_WARP_WIDTH)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The warp widths that kernels are built for: fakecuda compiles each kernel for warps of 1 and of 32
- * threads, CUDA for 32. Included by table.c.
+ * The warp widths for which kernels are built: fakecuda compiles each kernel for warps of 1 and of
+ * 32 threads, CUDA for 32. Included by table.c.
  */
 #ifndef CORE_DEVICE_SHIM_TABLE_H
 #define CORE_DEVICE_SHIM_TABLE_H

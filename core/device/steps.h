@@ -1,42 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a channel's share of a collective becomes steps: the one derivation that the kernel
- * (core/device), the proxy's operations and the host's plan (core/plan) all use. Pure functions,
- * C17 and C++17, host and device. The steps are NCCL 2.28's (docs/device.md). Numbers are elements
- * unless a name has "bytes" in it.
+ * The derivation of steps from a channel's share of a collective. The kernel (core/device), the
+ * proxy's operations and the host's plan (core/plan) all use it. Pure functions, C17 and C++17,
+ * host and device. The steps are NCCL 2.28's (docs/device.md). Numbers are elements, unless a name
+ * has "bytes" in it.
  *
- * A channel runs its share in loops; a loop moves a fixed number of chunks over each connection, by
+ * A channel runs its share in loops. A loop moves a fixed number of chunks over each connection, by
  * the program's pattern (programs.h), whether the chunks are full, short or empty. Each chunk takes
  * the program's chunk steps of the connection. For n ranks:
  *
- *	pattern        a loop covers   chunks per loop          loops
- *	RING_TWICE     n chunks        2(n-1) on both           ceil(share / (n * chunk))
- *	RING_ONCE      1 chunk         n-1 on both              ceil(share / chunk)
- *	PIPELINE_*     1 chunk         1 on each that is used   ceil(share / chunk)
- *	EXCHANGE       1 chunk         1 on all                 ceil(share / chunk)
- *	EXCHANGE_TWICE n chunks        1 on all                 ceil(share / (n * chunk))
- *	TREE_*         1 chunk         1 on each that is used   ceil(share / chunk)
- *	BINOMIAL       1 chunk         below                    below
+ *	pattern        a loop covers chunks per loop loops
+ *	RING_TWICE     n chunks 2(n-1) on both ceil(share / (n * chunk))
+ *	RING_ONCE      1 chunk n-1 on both ceil(share / chunk)
+ *	PIPELINE_*     1 chunk 1 on each that is used ceil(share / chunk)
+ *	EXCHANGE       1 chunk 1 on all ceil(share / chunk)
+ *	EXCHANGE_TWICE n chunks        1 on all ceil(share / (n * chunk))
+ *	TREE_*         1 chunk 1 on each that is used ceil(share / chunk)
+ *	BINOMIAL       1 chunk below below
  *
- * A message between two ranks has one chunk of one step for each step's worth of bytes; one that is
- * put straight into the receiver's buffer (prims_put.h) has one step.
+ * A message between two ranks is cut into chunks of one step's bytes; each takes one step. A
+ * message that is put directly into the receiver's buffer (prims_put.h) has one step.
  *
- * The last loop of a ring that goes round twice splits what is left in n chunks of
- * alignUp(ceil(left / n), 16 bytes).
+ * The last loop of a ring that goes round twice splits the rest into n chunks of alignUp(ceil(rest
+ * / n), 16 bytes).
  *
  * BINOMIAL (algorithm PAT). Every rank has a connection to the rank 2^k after it and one from the
- * rank 2^k before it, for each level k = 0...levels - 1, where levels = ceil(log2(n)). A block is
- * known at a rank by its offset, its distance from the rank that owns it, 0 to n-1. Offset o > 0
- * crosses the connections of the level of o's lowest bit. A loop takes the offsets in this order in
- * an all-gather, in the opposite one in a reduce-scatter:
+ * rank 2^k before it, for each level k = 0...levels - 1, where levels = ceil(log2(n)). At a rank, a
+ * block has an offset from 0 to n-1: the distance to the rank that owns it. Offset o > 0 crosses
+ * the connections of the level of o's lowest bit. In an all-gather a loop takes the offsets in this
+ * order, in a reduce-scatter in the opposite one:
  *
- *	level k = levels-1...low        offsets 2^k, 3*2^k, 5*2^k... below n       in one slot
- *	s = 1...min(2^low, n) - 1       offsets s, s + 2^low, s + 2*2^low... < n   in one slot
+ *	level k = levels-1...low        offsets 2^k, 3*2^k, 5*2^k... below n in one slot
+ *	s = 1...min(2^low, n) - 1       offsets s, s + 2^low, s + 2*2^low... < n in one slot
  *
- * So a slot of a loop has ceil((n-1) / 2^low) blocks at most, and a level k < low takes as many
- * slots of a loop as there are odd multiples of 2^k below min(2^low, n); the other levels take one.
- * `low` is the least for which the slot's blocks fit a chunk of the work, 1 to `levels`: low = 1
- * makes `levels` steps, low = levels n - 1. Only with the latter may a share have several loops.
+ * A slot of a loop then has at most ceil((n-1) / 2^low) blocks. A level k < low takes as many slots
+ * of a loop as there are odd multiples of 2^k below min(2^low, n); the other levels take one. `low`
+ * is the least number from 1 to `levels` for which the slot's blocks fit a chunk of the work. low =
+ * 1 gives `levels` steps, low = levels gives n - 1 steps. Only with low = levels may a share have
+ * several loops.
  */
 #ifndef CORE_DEVICE_STEPS_H
 #define CORE_DEVICE_STEPS_H
@@ -78,7 +79,7 @@ STEPS_FN uint32_t steps_type_bytes(int type)
 	}
 }
 
-/* The share of `channel`, which lies in channel_lo..channel_hi. */
+/* Returns the share of `channel`, which is in channel_lo..channel_hi. */
 STEPS_FN struct steps_part steps_part_of(const struct dev_work *w, int channel)
 {
 	struct steps_part p;
@@ -121,7 +122,7 @@ STEPS_FN struct dev_program_row steps_program(int program)
 	return row;
 }
 
-/* Bytes that a channel's share is a multiple of. */
+/* Returns the bytes of which a channel's share is a multiple. */
 STEPS_FN uint32_t steps_grain_bytes(int proto)
 {
 	switch (proto) {
@@ -135,7 +136,7 @@ STEPS_FN uint32_t steps_grain_bytes(int proto)
 	}
 }
 
-/* Bytes of data in a slot of so many bytes. */
+/* Returns the bytes of data in a slot of `step_bytes` bytes. */
 STEPS_FN uint32_t steps_data_bytes(int proto, uint32_t step_bytes)
 {
 	switch (proto) {
@@ -162,22 +163,22 @@ STEPS_FN const char *steps_func_name(int func)
 	}
 }
 
-/* Bytes of data that a chunk has at most. A chunk of two exchanges has the data of each in one
- * slot. */
+/* Returns the largest number of bytes of data in a chunk. A chunk of two exchanges has the data of
+ * each in one slot. */
 STEPS_FN uint32_t steps_chunk_bytes(const struct dev_program_row *row, uint32_t step_bytes)
 {
 	return steps_data_bytes((int)row->proto, step_bytes) *
 	       (row->pattern == DEV_EXCHANGE_TWICE ? 1 : row->chunk_steps);
 }
 
-/* Chunk of the loop that starts when `left` elements of the share remain. */
+/* Returns the chunk of the loop that starts when `left` elements of the share remain. */
 STEPS_FN uint64_t steps_ring_chunk(uint64_t left, uint32_t chunk, int nranks, uint32_t type_bytes)
 {
 	if (left >= (uint64_t)nranks * chunk)
 		return chunk;
 	uint64_t grain = 16 / type_bytes, each;
 
-	if (left < 1u << 31) /* what a GPU divides in far less time */
+	if (left < 1u << 31) /* a GPU divides 32 bits in far less time */
 		each = ((uint32_t)left + (uint32_t)nranks - 1) / (uint32_t)nranks;
 	else
 		each = (left + (uint64_t)nranks - 1) / (uint64_t)nranks;
@@ -193,9 +194,9 @@ STEPS_FN uint64_t steps_loops(enum dev_pattern pattern, uint64_t count, uint32_t
 	return loop ? (count + loop - 1) / loop : 0;
 }
 
-/* How PAT moves a channel's share. */
+/* The way in which PAT moves a channel's share. */
 struct steps_pat {
-	uint64_t chunk;  /* elements of each block in a loop, at most */
+	uint64_t chunk;  /* largest number of elements of each block in a loop */
 	uint32_t levels; /* connections in each direction */
 	uint32_t low;    /* levels whose offsets do not all share one slot */
 };
@@ -222,7 +223,7 @@ STEPS_FN struct steps_pat steps_pat_of(const struct steps_part *part, int nranks
 	return s;
 }
 
-/* Of a loop, on the connections of a level. */
+/* Returns the steps of one loop on the connections of a level. */
 STEPS_FN uint32_t steps_pat_of_loop(const struct steps_pat *s, int nranks, uint32_t level)
 {
 	uint32_t end = 1u << s->low;
@@ -234,7 +235,7 @@ STEPS_FN uint32_t steps_pat_of_loop(const struct steps_pat *s, int nranks, uint3
 	return (end - 1 + (1u << level)) >> (level + 1);
 }
 
-/* Steps of a work of PAT on each of the two connections of one level. */
+/* Returns the steps of a work of PAT on each of the two connections of one level. */
 STEPS_FN uint64_t steps_of_level(const struct steps_part *part, int nranks, uint32_t level)
 {
 	struct steps_pat s = steps_pat_of(part, nranks);
@@ -248,10 +249,10 @@ struct steps_count {
 	uint64_t recv, send;
 };
 
-/* A rank's place on a channel, as far as steps depend on it. */
+/* The facts about a rank's place on a channel that steps depend on. */
 struct steps_place {
 	int32_t rank, nranks;
-	int32_t root;       /* the work's; -1: it has none */
+	int32_t root;       /* of the work; -1: no root */
 	int32_t prev, next; /* in the ring */
 	uint32_t toward;    /* the tree's link to the root; DEV_TREE_SELF: this rank is the root */
 };
@@ -300,14 +301,15 @@ STEPS_FN struct steps_count steps_of_edge(const struct dev_program_row *row,
 	return n;
 }
 
-/* The protocol of a channel's part of a message: LL up to so many bytes, and LL128 up to so
- * many. */
+/* Returns the protocol of a channel's part of a message: LL for at most `ll` bytes, LL128 for at
+ * most `ll128`, otherwise SIMPLE. */
 STEPS_FN enum dev_proto steps_message_proto(uint64_t bytes, uint32_t ll, uint32_t ll128)
 {
 	return bytes <= ll ? DEV_LL : bytes <= ll128 ? DEV_LL128 : DEV_SIMPLE;
 }
 
-/* Steps of a message, or of one channel's part of it, on its connection: a chunk is one step. */
+/* Returns the steps of a message, or of one channel's part of it, on its connection: a chunk is one
+ * step. */
 STEPS_FN uint64_t steps_of_message(uint64_t bytes, enum dev_proto proto, uint32_t step_bytes)
 {
 	uint64_t chunk = steps_data_bytes(proto, step_bytes);
@@ -315,16 +317,16 @@ STEPS_FN uint64_t steps_of_message(uint64_t bytes, enum dev_proto proto, uint32_
 	return (bytes + chunk - 1) / chunk;
 }
 
-/* The step of a connection after a work that began at its rounded up step and ended at `end`. A
- * work that did not use the connection leaves it alone: the other end, and a proxy, which have
- * nothing of that work, do not round it up either. */
+/* Returns the step of a connection after a work that began at the rounded step and ended at `end`.
+ * A work that did not use the connection leaves the step unchanged: the other end, and a proxy, do
+ * not round the step of a work in which they have no part. */
 STEPS_FN uint64_t steps_kept(uint64_t step, uint64_t end, uint32_t chunk_steps)
 {
 	return end == ALIGN_UP(step, chunk_steps) ? step : end;
 }
 
-/* Elements in each slice of a chunk of `count` elements; the last slice of the chunk gets what is
- * left, maybe nothing. At least a 32nd of a full slice, so that short chunks are not cut up. */
+/* Returns the elements in each slice of a chunk of `count` elements; the last slice gets the rest,
+ * maybe nothing. A slice has at least a 32nd of a full one, so that short chunks are not cut up. */
 STEPS_FN uint64_t steps_slice(uint64_t count, uint32_t step_elements, uint32_t chunk_steps,
 			      uint32_t slice_steps)
 {

@@ -34,7 +34,7 @@ DEV_ONE_PROGRAMS(TABLE_ONE)
 const struct dev_kernel *dev_kernel_of(int program, int warp_width)
 {
 	switch (program) {
-#define TABLE_CASE(id, ...) case DEV_##id:
+#define TABLE_CASE(id, ...)        case DEV_##id:
 #define TABLE_LIST(name, programs) programs(TABLE_CASE) return table_##name(warp_width);
 		TABLE_LISTS(TABLE_LIST)
 #undef TABLE_LIST

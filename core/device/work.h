@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What host and device share: connection memory, the device's view of a communicator, and the work
- * of one launch. Written by core/comm, core/transport and core/plan, read by core/device. Layouts
- * depend on nothing that differs between host and device, builds or warp widths, and are checked at
- * compile time. Numbers are NCCL 2.28's.
+ * Data that host and device share: connection memory, the device's view of a communicator, and the
+ * works of one launch. core/comm, core/transport and core/plan write it, core/device reads it.
+ * Layouts depend on nothing that differs between host and device, builds or warp widths, and are
+ * checked at compile time. Numbers are NCCL 2.28's.
  *
  * A connection is one direction between two ranks on one channel: a ring of DEV_STEPS slots. The
- * sender fills the slot step % DEV_STEPS and advances `tail`; the receiver empties it and advances
- * `head`. Both count steps since the connection was made and never wrap (64 bits), and are the only
- * flow control: the sender may fill step s when head + DEV_STEPS > s, the receiver may read it when
- * tail > s. Protocol LL does without the tail, and LL128 where it can: the lines of a slot have
- * flags.
+ * sender fills the slot step % DEV_STEPS and advances `tail`. The receiver empties it and advances
+ * `head`. Both count steps since the connection was made and never wrap (64 bits). They are the
+ * only flow control: the sender may fill step s when head + DEV_STEPS > s, the receiver may read it
+ * when tail > s. Protocol LL does without the tail, and so does LL128 if lines arrive whole: the
+ * lines of a slot have flags.
  */
 #ifndef CORE_DEVICE_WORK_H
 #define CORE_DEVICE_WORK_H
@@ -22,38 +22,40 @@
 
 #define DEV_STEPS        8
 #define DEV_MAX_CHANNELS 64
-/* Programs that connect every two ranks: so many ranks and channels at most. */
+/* Limits of programs that connect every two ranks. */
 #define DEV_DIRECT_RANKS    8
 #define DEV_DIRECT_CHANNELS 16
-/* PAT connects a rank with those 1, 2, 4... before and after it: levels, and channels, at most. */
+/* Limits of PAT, which connects a rank with the ranks 1, 2, 4... before and after it. */
 #define DEV_PAT_LEVELS   16
 #define DEV_PAT_CHANNELS 32
-/* Edges of an algorithm on a channel, at most. */
+/* Most edges of an algorithm on a channel. */
 #define DEV_EDGES_MOST DEV_PAT_LEVELS
 /* Links of a rank in a tree: link 0 to its parent, the others to its children. */
 #define DEV_TREE_LINKS 4
 #define DEV_TREE_SELF  0xffu /* in dev_channel.tree_toward */
 
-/* A line of protocol LL: {data, flag, data, flag}, of 4 bytes each. Each of its halves is stored
- * and loaded as a whole. The flag of step s is that of all lines of its slot that have data; before
- * the first step all flags are those of the step before it. */
+/* A line of protocol LL: {data, flag, data, flag}, of 4 bytes each. Each half is stored and loaded
+ * as a whole. All lines with data in the slot of step s have the flag of s. Before the first step
+ * all flags are those of the step before it. */
 #define DEV_LINE_BYTES   16u
 #define DEV_LINE_DATA    8u
 #define DEV_LINE_FLAG(s) ((uint32_t)((s) + 1))
-/* Flags wrap after 2^32 steps. In the eight steps s with (s & mask) == mask, one for each slot, twice in
- * 2^32, the sender writes every line of the slot: no flag grows so old that it is taken for a new
- * one. */
+/* Flags wrap after 2^32 steps. Twice in 2^32 steps, in the eight steps s with (s & mask) == mask,
+ * one for each slot, the sender writes every line of the slot. No flag then is old enough to be
+ * taken for a new one. */
 #define DEV_LINE_CLEAN_MASK 0x7ffffff8u
 
-/* Lines of protocol LL128, in pairs. A line is 16 words of 8 bytes, the last of which is the flag.
- * For the words d0, d1... d29 of data that a pair has:
+/*
+ * Lines of protocol LL128, in pairs. A line is 16 words of 8 bytes; the last word is the flag. A
+ * pair has the words d0, d1... d29 of data:
  *
- *	first line    d0  d1  ... d13 d14 flag
+ *	first line    d0 d1 ... d13 d14 flag
  *	second line   d16 d17 ... d29 d15 flag
  *
- * So all but one of the 16 bytes that a thread of a GPU moves at a time are neighbours in the
- * user's buffers too. The flag counts in 64 bits, and never wraps. A warp moves
- * DEV_WARP_PAIRS at a time (shim_cuda.h, shim_fake.h). */
+ * A thread of a GPU moves 16 bytes at a time. Except for d14 and d15, the two words of each move
+ * are adjacent in the user's buffers too. The flag counts in 64 bits, and never wraps. A warp moves
+ * DEV_WARP_PAIRS together (shim_cuda.h, shim_fake.h).
+ */
 #define DEV_LINE128_BYTES   128u
 #define DEV_PAIR_BYTES      256u
 #define DEV_PAIR_DATA       240u
@@ -77,13 +79,14 @@ enum dev_type {
 	DEV_F8E5M2,
 	DEV_TYPE_COUNT
 };
-/* What the kernel does; ncclAvg becomes PREMUL_SUM (floats: each input x scale first) or
+/* The kernel's operation. ncclAvg becomes PREMUL_SUM (floats: each input x scale first) or
  * SUM_POSTDIV (integers: the sum is divided last). */
 enum dev_op { DEV_SUM, DEV_PROD, DEV_MAX, DEV_MIN, DEV_PREMUL_SUM, DEV_SUM_POSTDIV, DEV_OP_COUNT };
 
-/* Toward a proxy: what is in a slot. size is SIZE_NONE until the kernel filled the slot; the proxy
- * puts it back. Steps are posted a slice at a time: the slot of a slice's first step describes all
- * of it, the slots of its other steps are not touched. Host memory, device-visible. */
+/* Toward a proxy: the content of a slot. size is SIZE_NONE until the kernel has filled the slot;
+ * the proxy sets it back. Steps are posted a slice at a time: the slot of a slice's first step
+ * describes the whole slice, and the slots of its other steps are not touched. Host memory that the
+ * device can access. */
 #define DEV_FIFO_SIZE_NONE (~0u)
 struct dev_fifo_slot {
 	shared_u32 size;   /* bytes in the slot */
@@ -92,22 +95,22 @@ struct dev_fifo_slot {
 DOPPEL_CHECK_SIZE(struct dev_fifo_slot, 8);
 
 /* Memory that the two ends of a connection poll. The receiver's end holds the tail and the fifo,
- * the sender's end the head; each on its own cache line. */
+ * the sender's end the head; each has its own cache line. */
 struct dev_send_mem {
 	shared_u64 head;
-	/* Of a connection with `put`: where the receiver wants the message whose step the head
-	 * allows, or the results of a collective, and what has become of it (prims_put.h,
-	 * prims_result.h). */
+	/* The receiver's address for a message or for the results of a collective, with bits of its
+	 * state. The message is the one whose step the head allows. Only connections with `put` use
+	 * it (prims_put.h, prims_result.h). */
 	shared_u64 put;
-	/* The step after that which `put` is about: of a message between two processes
-	 * (prims_mapped.h), or the one before a collective (prims_result.h). */
+	/* One more than the step to which `put` refers: the step of a message between two processes
+	 * (prims_mapped.h), or the step before a collective (prims_result.h). */
 	shared_u64 shown;
 	uint8_t pad0[128 - 24];
 };
 struct dev_recv_mem {
 	shared_u64 tail;
-	/* Between two processes: the step after that of the last message that went straight into
-	 * the receiver's buffer (prims_mapped.h). */
+	/* One more than the step of the last message that went directly into the receiver's buffer,
+	 * between two processes (prims_mapped.h). */
 	shared_u64 put;
 	uint8_t pad0[128 - 16];
 	struct dev_fifo_slot fifo[DEV_STEPS];
@@ -120,67 +123,72 @@ DOPPEL_CHECK_SIZE(struct dev_recv_mem, 256);
 DOPPEL_CHECK_OFFSET(struct dev_recv_mem, put, 8);
 DOPPEL_CHECK_OFFSET(struct dev_recv_mem, fifo, 128);
 
-/* In dev_send_mem.put, where no address has a bit: the sender writes there, or has; the receiver
- * was aborted, and its buffer is no longer to be written. Of a collective also: the sender has not
- * taken the address yet; it was stopped, and writes no more. */
+/* Bits of dev_send_mem.put that no address uses. TAKEN: the sender writes to the address, or has
+ * written. WITHDRAWN: the receiver was aborted, and its buffer must not be written. For a
+ * collective also OFFERED: the sender has not taken the address yet. RELEASED: the sender was
+ * stopped, and writes no more. */
 #define DEV_PUT_TAKEN     (1ull << 63)
 #define DEV_PUT_WITHDRAWN (1ull << 62)
 #define DEV_PUT_OFFERED   (1ull << 61)
 #define DEV_PUT_RELEASED  (1ull << 60)
 
-/* dev_conn.put: of ranks of one process; for one work. */
+/* Values of dev_conn.put: between ranks of one process; for one work. */
 #define DEV_PUT_ALWAYS     1u
 #define DEV_PUT_REGISTERED 2u
 
 /* One end of a connection as the kernel uses it. Pointers are valid on this rank's device. */
 struct dev_conn {
-	/* The slots of each protocol; on a send end the peer's or the proxy's. */
+	/* The slots of each protocol. A send end has the peer's or the proxy's. */
 	uint8_t *buffer[DEV_PROTO_COUNT];
 	shared_u64 *tail, *head;
 	struct dev_fifo_slot *fifo; /* toward a proxy; NULL: the peer polls tail */
 	/* Kept by the kernel: the next step, which it rounds up to a chunk, and the head that a
-	 * sender read last. It reads the head again when that one gives no credit: most works are
-	 * spared the load. Those of trees and PAT keep the step alone across works. */
+	 * sender read last. It reads the head again only if that value gives no credit, so most
+	 * works need no load. Connections of trees and PAT keep only the step across works. */
 	uint64_t step, head_seen;
 	uint32_t step_bytes[DEV_PROTO_COUNT]; /* of each protocol's slots */
 	int32_t peer;                         /* rank at the other end */
 	int16_t channel;
-	uint8_t index; /* which of the pair's connections on the channel: enum conn_index */
-	/* Lines of 128 bytes that the sender stores arrive whole: both ends of a connection
+	uint8_t index; /* number among the pair's connections on the channel: enum conn_index */
+	/* 1: lines of 128 bytes that the sender stores arrive whole. Both ends of a connection
 	 * agree. */
 	uint8_t whole_lines;
-	/* Messages in SIMPLE, or the results that a ring carries, go straight into the receiver's
-	 * buffer: 0 or DEV_PUT_ALWAYS, both ends agree; in a block's copy also DEV_PUT_REGISTERED
-	 * (prims_result.h). The head is in a dev_send_mem then. */
+	/* Not 0: messages in SIMPLE, or the results in a ring, go directly into the receiver's
+	 * buffer. 0 or DEV_PUT_ALWAYS, and both ends agree; in a block's copy also
+	 * DEV_PUT_REGISTERED (prims_result.h). The head then is in a dev_send_mem. */
 	uint8_t put;
 	uint8_t pad0[3];
 };
 DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(52 + 12 * DEV_PROTO_COUNT, 8));
 
-/* Ranks of other processes before a rank, in different rings, that can write into its registered
- * output. */
+/* Most ranks of other processes, previous to a rank in different rings, that can write into its
+ * registered output. */
 #define DEV_WORK_RANKS 4
 
 /* A rank's place in the ring of one channel. */
 struct dev_ring {
 	int32_t prev, next; /* ranks */
 	int32_t index;      /* this rank's position; position 0 holds rank 0 */
-	/* Of the different ranks before this one in the rings, and of those after it: 0, 1...
-	 * DEV_WORK_RANKS at most. */
+	/* Numbers the different previous ranks in the rings from 0, and the different next ranks.
+	 * DEV_WORK_RANKS: no number was left. */
 	uint16_t prev_number, next_number;
 	const int32_t *ranks; /* [nranks], by position */
 };
 DOPPEL_CHECK_SIZE(struct dev_ring, 24);
 
-/* A rank's ends of the connections of one algorithm, by number: a channel c below `channels` has
- * `count` of them, from first + c * count on. They are edges of two ends each, the receiving end
- * first. An end that the rank does not have has peer -1. Those of rings are the first of all.
+/*
+ * A rank's ends of the connections of one algorithm, by number. A channel c below `channels` has
+ * `count` of them, from first + c * count on. They form edges of two ends each, the receiving end
+ * first. An end that the rank does not have has peer -1. The ends of rings come before all others.
  *
- *	RING      one edge: from the rank before this one, to the rank after it
- *	TREE      one for each link; each collective uses a link in one direction, or both
- *	PAT       one for each level k: from the rank 2^k before this one, to the rank 2^k after it
- *	ONE_SHOT, TWO_SHOT    one for each other rank; all take the same steps
- *	DOUBLING  one for each bit k: with the rank whose number differs in it */
+ *	RING                 one edge: from the previous rank, to the next rank
+ *	TREE                 one for each link; each collective uses a link in one direction, or in
+ *	                     both
+ *	PAT                  one for each level k: from the rank 2^k before this one, to the rank
+ *	                     2^k after it
+ *	ONE_SHOT, TWO_SHOT   one for each other rank; all take the same steps
+ *	DOUBLING             one for each bit k: with the rank whose number differs in bit k
+ */
 struct dev_edges {
 	uint32_t first;
 	uint16_t count, channels;
@@ -189,33 +197,33 @@ DOPPEL_CHECK_SIZE(struct dev_edges, 8);
 DOPPEL_STATIC_CHECK(DEV_TREE_LINKS <= DEV_EDGES_MOST && DEV_DIRECT_RANKS - 1 <= DEV_EDGES_MOST,
 		    "room for the edges of every algorithm");
 
-/* A rank's place on one channel. A block reads it and the ring's two ends, which are neighbours,
- * with one load per thread of a warp. */
+/* A rank's place on one channel. A block reads it and the ring's two ends, which are adjacent, with
+ * one load per thread of a warp. */
 struct dev_channel {
 	struct dev_ring ring;
-	/* [nranks]: the tree's link over which a rank is reached, or DEV_TREE_SELF. NULL: the
-	 * trees are not connected. */
+	/* [nranks]: the tree's link over which a rank is reached, or DEV_TREE_SELF. NULL: the trees
+	 * are not connected. */
 	const uint8_t *tree_toward;
 	/* Set by a kernel that an abort ended: slots are in use that steps do not count. */
 	uint64_t aborted;
 };
 DOPPEL_CHECK_SIZE(struct dev_channel, 40);
 
-/* In device memory, one per communicator and rank. All pointers in it, in channels and in
+/* In device memory, one for each communicator and rank. All pointers in it, in channels and in
  * connections are valid on this rank's device. */
 struct dev_comm {
 	uint32_t magic; /* DEV_COMM_MAGIC: kernel and host were built from one work.h */
-	int32_t rank, nranks, nchannels; /* of messages, too */
+	int32_t rank, nranks, nchannels; /* nchannels: including channels of messages */
 	const shared_u32 *abort;         /* host memory */
 	struct dev_channel *channels;    /* [nchannels] */
-	/* Every connection end of the rank: those of algorithms, and those of messages, which are
-	 * made while kernels run that do not touch them. */
+	/* Every connection end of the rank: those of algorithms, and those of messages. Ends of
+	 * messages are made while kernels run that do not touch them. */
 	struct dev_conn *conns;
 	struct dev_edges edges[DEV_ALGO_COUNT];
-	/* Least bytes of a channel's results that the sender writes straight into the output
+	/* Least bytes of a channel's results that the sender writes directly into the output
 	 * (prims_result.h). */
 	uint32_t result_least;
-	/* The fake's warp width; both ends of a launch agree. */
+	/* Warp width of the double. Host and kernel agree. */
 	uint32_t warp_width;
 	uint32_t id; /* low half of the communicator's hash, for traces */
 	uint32_t pad0;
@@ -225,20 +233,20 @@ DOPPEL_CHECK_SIZE(struct dev_comm, 56 + 8 * DEV_ALGO_COUNT);
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 
-/* A message to one rank and a message from one rank, either may be missing: parts of both, one for
- * each channel of the work. Connections are this rank's ends in device memory, in the order of the
- * channels. Or a message to oneself, without connections. A block makes of what it loads its own
- * channel's part (run_messages.h): then there is one channel, `bytes` are its own, and it knows the
- * protocols. */
+/* A message to one rank and a message from one rank; either may be missing. The work has parts of
+ * both, one for each channel. Connections are this rank's ends in device memory, in the order of
+ * the channels. A message from the rank to itself has no connections. A block reduces the work that
+ * it loads to its own channel's part (run_messages.h). There is one channel then, `bytes` are those
+ * of the part, and the protocols are set. */
 struct dev_send_recv {
 	struct dev_conn *send_conn,
 		*recv_conn; /* of the first channel; NULL: nothing to send, to receive */
 	uint64_t send_bytes, recv_bytes; /* of all channels */
-	uint64_t send_each, recv_each;   /* of each channel but the last that has any */
-	/* A part of so many bytes at most goes in LL, of so many in LL128, another one in SIMPLE;
-	 * both ends agree. */
+	uint64_t send_each, recv_each;   /* of each channel except the last one that has bytes */
+	/* A part of at most so many bytes uses LL, or LL128; a larger one uses SIMPLE. Both ends
+	 * agree. */
 	uint32_t send_ll, recv_ll, send_ll128, recv_ll128;
-	/* Where the sender's process has the receiver's buffer; 0: nowhere */
+	/* Address of the receiver's buffer in the sender's process; 0: not mapped there. */
 	uint64_t recv_mapped;
 	uint32_t nth; /* the message's number in its group, among those of the two ranks */
 	uint8_t send_proto, recv_proto; /* of the part: enum dev_proto */
@@ -247,20 +255,22 @@ struct dev_send_recv {
 };
 DOPPEL_CHECK_SIZE(struct dev_send_recv, 80);
 
-/* Of a message in SIMPLE between two processes the receiver shows whether the sender can write into
- * its buffer: what this rank sends, or receives (prims_mapped.h). */
+/* Set if the receiver shows whether the sender can write into its buffer: for the message that this
+ * rank sends, or receives. Messages in SIMPLE between two processes only (prims_mapped.h). */
 #define DEV_SHOWN_SEND 1u
 #define DEV_SHOWN_RECV 2u
 
-/* One collective, or one pair of messages, of a launch.
+/*
+ * One collective, or one pair of messages, of a launch.
  *
- * A collective: channels lo..hi share it: the first takes count_lo elements, the last count_hi, those
- * between count_mid each. When lo == hi, count_lo is all. What is shared is the whole of an
- * all-reduce, a reduce or a broadcast; of an all-gather and a reduce-scatter it is one rank's block,
- * and each channel takes the same elements of each block.
+ * A collective: channels lo..hi share the elements. The first channel takes count_lo elements, the
+ * last one count_hi, each one in between count_mid. If lo == hi, count_lo is all. In an all-reduce,
+ * a reduce or a broadcast the channels share all elements. In an all-gather and a reduce-scatter
+ * they share one rank's block, and each channel takes the same elements of each block.
  *
- * Messages: works of one channel that follow each other with the same `nth` are a batch: they run
- * at the same time, each end in a group of threads of its own. */
+ * Messages: successive works of one channel with the same `nth` are a batch. They run at the same
+ * time, each end in its own group of threads.
+ */
 struct dev_work {
 	const void *send; /* user buffers; of messages: where the first channel's bytes begin */
 	void *recv;
@@ -269,48 +279,48 @@ struct dev_work {
 			uint64_t count; /* elements that the channels share */
 			uint64_t count_lo, count_mid, count_hi;
 			uint32_t chunk_lo, chunk_mid, chunk_hi; /* elements per chunk */
-			/* Of results between processes, a bit for each dev_ring.prev_number: this
-			 * rank offers its output; for each next_number: it takes the next rank's
-			 * (prims_result.h). */
+			/* For results between processes (prims_result.h). A bit of `offers` for
+			 * each dev_ring.prev_number: this rank offers its output. A bit of `takes`
+			 * for each next_number: it takes the next rank's output. */
 			uint8_t offers, takes;
 			uint8_t pad2[2];
-			/* Where the process of the rank before this one has the output, by
-			 * prev_number; 0: nowhere */
+			/* Address of the output in the previous rank's process, by prev_number; 0:
+			 * not mapped there. */
 			uint64_t mapped[DEV_WORK_RANKS];
 		};
 		struct dev_send_recv pair;
 	};
 	uint8_t channel_lo, channel_hi;
-	uint8_t program; /* enum dev_program, of a collective */
+	uint8_t program; /* enum dev_program; collectives only */
 	uint8_t type, op;
-	uint8_t nwarps; /* of the block that work on it; of messages: unused */
+	uint8_t nwarps; /* warps of the block that work on it; not used by messages */
 	uint8_t kind;   /* enum dev_work_kind */
 	uint8_t pad0;
 	uint64_t scale;    /* PREMUL_SUM: the factor in the type's bits; SUM_POSTDIV: the divisor */
-	uint64_t op_count; /* collectives of the communicator before this one: 0, 1, 2... */
-	int32_t root;      /* rank; -1: the collective has none */
+	uint64_t op_count; /* number of the collective in the communicator, from 0 */
+	int32_t root;      /* rank; -1: the collective has no root */
 	uint8_t scale_in_memory; /* `scale` is the address of the factor, in the type */
 	uint8_t pad1[3];
 };
 DOPPEL_CHECK_SIZE(struct dev_work, 128);
 
-/* Warps of a block at most: the kernel's registers are allotted for it. */
+/* Most warps of a block: the kernel's registers are allotted for it. */
 #define DEV_MAX_WARPS 16
-/* Works of a batch at most: each has two ends, and each end a warp. */
+/* Most works of a batch: each has two ends, and each end has a warp. */
 #define DEV_BATCH_WORKS (DEV_MAX_WARPS / 2)
-/* Works of a launch at most, and those that its arguments have room for. */
+/* Most works of a launch, and most works in its arguments. */
 #define DEV_LAUNCH_WORKS (1u << 16)
 #define DEV_ARGS_WORKS   24
 
-/* Which numbers of works are one block's: `count` of them, from `first` on. */
+/* The range of work numbers that belongs to one block: `count` of them, from `first` on. */
 struct dev_share {
 	uint32_t first, count;
 };
 DOPPEL_CHECK_SIZE(struct dev_share, 8);
 
-/* Works of a launch that has more than its arguments hold. They are in pinned host memory, which
- * the host fills before the launch (core/plan/fifo.c). A block that ends stores `end` in the word
- * of its channel: it does not read what lies before `end` again. */
+/* Works of a launch that has more than its arguments can hold. They are in pinned host memory,
+ * which the host fills before the launch (core/plan/fifo.c). A block that ends stores `end` in the
+ * word of its channel: it will not read anything before `end` again. */
 struct dev_fifo {
 	const struct dev_work *work;   /* [work_count]; NULL: the works are in the arguments */
 	const struct dev_share *share; /* of each block */
@@ -324,7 +334,7 @@ DOPPEL_CHECK_SIZE(struct dev_fifo, 40);
 struct dev_args {
 	struct dev_comm *comm;
 	struct dev_channel
-		*channels; /* as in *comm: a block reads what it needs of all at the same time */
+		*channels; /* as in *comm: a block then reads them at the same time as *comm */
 	struct dev_conn *conns;
 	uint64_t channel_mask;
 	struct dev_fifo fifo;
@@ -346,15 +356,15 @@ struct dev_kernel {
 };
 
 DOPPEL_EXTERN_C_BEGIN
-/* The kernel table of core/device: by warp width (fakes: 1 or 32; CUDA: 32 only). NULL: not built.
- * dev_kernel_of runs all programs of the program's protocol and family; dev_kernel_one_rank has a
- * struct dev_work as its argument block, and one block per channel of it. */
+/* The kernel table of core/device, by warp width (doubles: 1 or 32; CUDA: only 32). NULL: not
+ * built. dev_kernel_of runs all programs of the program's protocol and family. dev_kernel_one_rank
+ * takes a struct dev_work as its argument block, and one block for each of its channels. */
 const struct dev_kernel *dev_kernel_of(int program, int warp_width);
-/* The kernel of this program, type and operation alone (programs.h, DEV_ONE_PROGRAMS). NULL: there
- * is none. And that of row 0, 1, 2...; NULL: there are no more. */
+/* Return the kernel for only this program, type and operation (programs.h, DEV_ONE_PROGRAMS), or
+ * that of row 0, 1, 2... NULL: no such kernel or row. */
 const struct dev_kernel *dev_kernel_one(int program, int type, int op, int warp_width);
 const struct dev_kernel *dev_kernel_one_row(uint32_t row, int warp_width);
-/* With LL128: messages have it as well, and the kernel more registers. */
+/* With LL128, messages may use it as well, and the kernel needs more registers. */
 const struct dev_kernel *dev_kernel_messages(bool ll128, int warp_width);
 const struct dev_kernel *dev_kernel_one_rank(int warp_width);
 DOPPEL_EXTERN_C_END

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The works of a launch as one block sees them: it brings its next ones, a batch at most, from the
- * kernel's arguments or from the FIFO in pinned memory into its shared memory. Included by
+ * The works of a launch as one block sees them. The block copies its next works, at most a batch,
+ * from the kernel's arguments or from the FIFO in pinned memory into its shared memory. Included by
  * kernels.c.
  */
 #ifndef CORE_DEVICE_WORKS_H
@@ -9,12 +9,12 @@
 
 #include "core/device/run_messages.h"
 
-/* How far a block is in the works of its launch; the same in all its threads. Works are counted by
- * their place in the arguments, or by that of their number in the FIFO. */
+/* The progress of a block through the works of its launch; the same in all its threads. Works are
+ * counted by their place in the arguments, or by the place of their number in the FIFO. */
 struct dev_works {
 	uint32_t next, end;
 	uint32_t count; /* in the block's shared memory */
-	bool messages;  /* of which the block loads its own parts, with their connections */
+	bool messages;  /* the block loads its parts of messages, with their connections */
 };
 
 DEV_FN bool dev_has_work(const struct dev_work *w, int channel)
@@ -22,7 +22,7 @@ DEV_FN bool dev_has_work(const struct dev_work *w, int channel)
 	return channel >= w->channel_lo && channel <= w->channel_hi;
 }
 
-/* The work at `at`, to place n in shared memory. By a warp. */
+/* Copies the work at `at` to place n in shared memory. Called by one warp. */
 DEV_FN void dev_work_load(struct dev *d, struct dev_block *b, const struct dev_args *args,
 			  uint32_t at, uint32_t n)
 {
@@ -40,8 +40,8 @@ DEV_FN void dev_work_load(struct dev *d, struct dev_block *b, const struct dev_a
 	dev_copy_in_warp(d, &b->work[n], args->fifo.work + number, sizeof b->work[n]);
 }
 
-/* Loads the block's next works, at most a batch; the warps share them, from the last one on. By all
- * threads; a barrier follows. */
+/* Loads the block's next works, at most a batch. The warps share them, from the last warp on.
+ * Called by all threads; a barrier must follow. */
 DEV_FN void dev_works_load(struct dev *d, struct dev_block *b, const struct dev_args *args,
 			   int channel, struct dev_works *s)
 {
@@ -62,7 +62,7 @@ DEV_FN void dev_works_load(struct dev *d, struct dev_block *b, const struct dev_
 	}
 }
 
-/* After the works of the block have run. */
+/* Loads the next works after those of the block have run. */
 DEV_FN void dev_works_next(struct dev *d, struct dev_block *b, const struct dev_args *args,
 			   int channel, struct dev_works *s)
 {
@@ -71,7 +71,7 @@ DEV_FN void dev_works_next(struct dev *d, struct dev_block *b, const struct dev_
 		dev_barrier(d);
 }
 
-/* The host may overwrite what the launch has in the FIFO. Behind the barrier after the last
+/* Frees the launch's piece of the FIFO for the host. Called after the barrier that follows the last
  * load. */
 DEV_FN void dev_works_consumed(struct dev *d, const struct dev_args *args, int channel)
 {

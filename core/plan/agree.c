@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The contract between ranks: every rank of a communicator launches the same collectives, with the
- * same arguments, in the same order. In a world that compares, ranks that do not are named with
- * both call sites, before they hang; in the real one nothing is compared. A call of a group that
- * fails is never launched, and so never compared. (The order of collectives of several
- * communicators is order.c's.)
+ * same arguments, in the same order. A world that compares reports two ranks that differ, with both
+ * call sites, before they hang. Outside of such a world nothing is compared. A call of a group that
+ * fails is never launched, and so it is never compared. order.c checks the order of the collectives
+ * of several communicators.
  */
 #include <stdio.h>
 
@@ -26,7 +26,7 @@ const char *plan_op_name(ncclRedOp_t op)
 	return op < ncclNumOps ? names[op] : "premul_sum";
 }
 
-/* A tuner plugin may answer differently on each rank; the model does not. */
+/* The choice is compared only with a tuner plugin: the model gives the same one on every rank. */
 static void plan_agree_choice(const struct plan_task *t, char *text, size_t bytes)
 {
 	text[0] = '\0';
@@ -35,7 +35,7 @@ static void plan_agree_choice(const struct plan_task *t, char *text, size_t byte
 			 tune_proto_name(t->work.program), t->work.channel_hi + 1);
 }
 
-/* What must be the same on all ranks. */
+/* Writes the arguments that must be the same on all ranks. */
 static void plan_agree_text(const struct plan_task *t, char *text, size_t bytes)
 {
 	char op[24] = "", root[24] = "", choice[64];

@@ -7,19 +7,20 @@
 #include "core/base/param.h"
 #include "core/rank/cuda_result.h"
 
-/* A graph's part of a communicator: proxy operations that a host node appends, at each replay or
- * once, registered memory that it keeps open, or the event behind the last launch that was captured
- * into it. The second of node, or graph, and communicator that ends frees it. Both the node and the
- * end of its graph come in a thread of CUDA. */
+/* An object that a graph keeps for a communicator. It holds proxy operations, which a host node
+ * appends at each replay or a host function once; or registered memory that stays open; or the
+ * event after the capture's last launch. The node (or graph) and the communicator end
+ * independently: the second of them frees the object. A thread of CUDA runs the node and the end of
+ * its graph. */
 struct plan_hosted {
 	struct plan_hosted *next;
 	struct os_mutex lock;
-	struct ncclComm *comm; /* NULL: it has ended; under `lock` */
-	bool node_gone;        /* under `lock`: or the graph */
+	struct ncclComm *comm; /* NULL: the communicator has ended; under `lock` */
+	bool node_gone;        /* the node or the graph has ended; under `lock` */
 	bool once;
-	unsigned long long capture;     /* its id; 0: once */
+	unsigned long long capture; /* id of the capture; 0: appended once, outside of captures */
 	struct registered_export *kept; /* NULL: none */
-	cudaEvent_t behind;             /* NULL: none */
+	cudaEvent_t behind;             /* after the capture's last launch; NULL: none */
 	int32_t n;
 	struct proxy_op op[];
 };
@@ -63,7 +64,7 @@ static bool hosted_is_gone(struct plan_hosted *h)
 	return gone;
 }
 
-/* Takes those out of the list whose nodes are gone, or all; the caller may use the list. */
+/* Removes the entries whose nodes are gone, or all entries. The caller must own the list. */
 static void hosted_drop(struct plan_hosted **at, bool every)
 {
 	struct plan_hosted *h;
@@ -89,7 +90,7 @@ static void hosted_drop(struct plan_hosted **at, bool every)
 	}
 }
 
-/* With room for so many operations. */
+/* Makes an object with room for n operations. */
 static struct plan_hosted *hosted_make(struct ncclComm *comm, const struct plan_capture *capture,
 				       int32_t n)
 {
@@ -113,7 +114,7 @@ static void hosted_add(struct plan_hosted **list, struct plan_hosted *h)
 	*list = h;
 }
 
-/* The node's end is that of its graph. */
+/* Ties the object to the graph: CUDA calls hosted_node_gone when the graph ends. */
 static ncclResult_t hosted_give(struct plan_hosted *h, cudaGraph_t graph)
 {
 	cudaUserObject_t object;
@@ -134,7 +135,7 @@ static ncclResult_t hosted_give(struct plan_hosted *h, cudaGraph_t graph)
 
 /* ---- proxy operations ----------------------------------------------------------------------- */
 
-/* In a thread of CUDA, in front of the kernel. */
+/* A thread of CUDA calls this before the kernel of the launch starts. */
 static void hosted_append(void *arg)
 {
 	struct plan_hosted *h = arg;

@@ -23,7 +23,7 @@ ncclResult_t plan_fifo_make(struct plan_fifo *f, uint64_t bytes)
 		return rc;
 	f->mem = (uint8_t *)mem + PLAN_FIFO_WORDS;
 	f->consumed = mem;
-	/* no kernel knows them yet: a launch comes first */
+	/* plain stores suffice: no kernel has these words before the first launch */
 	memset(mem, 0, PLAN_FIFO_WORDS);
 	return ncclSuccess;
 }
@@ -36,7 +36,7 @@ void plan_fifo_free(struct plan_fifo *f)
 
 /* ---- the piece of one launch ----------------------------------------------------------------- */
 
-/* Bytes before the works, for any number of blocks. */
+/* Bytes before the works. Holds for any number of blocks. */
 static uint64_t plan_fifo_head_bytes(uint64_t runs)
 {
 	return ALIGN_UP(DEV_MAX_CHANNELS * sizeof(struct dev_share) + runs * sizeof(uint16_t),
@@ -63,7 +63,8 @@ static uint64_t plan_fifo_runs(const struct plan_works *works)
 	return runs;
 }
 
-/* Where the piece begins: what is left at the end of the ring is skipped if it is too small. */
+/* Returns the position of the piece. The rest of the ring is skipped if the piece does not fit
+ * there. */
 static uint64_t plan_fifo_begin(const struct plan_fifo *f, uint64_t bytes)
 {
 	uint64_t left = f->bytes - f->produced % f->bytes;
@@ -71,10 +72,10 @@ static uint64_t plan_fifo_begin(const struct plan_fifo *f, uint64_t bytes)
 	return bytes <= left ? f->produced : f->produced + left;
 }
 
-/* WAITS until no block of the channel reads what is before `position`. A kernel whose communicator
- * has failed may never end, so the communicator's error ends the wait, too, and is what the call
- * returns. This rank's task may be the only one that can find out that another rank has failed,
- * whose data the kernel waits for. */
+/* WAITS until no block of the channel reads the bytes before `position`. A kernel of a failed
+ * communicator may never end, so the communicator's error also ends the wait and is returned. The
+ * kernel may wait for the data of a failed rank, and this task may be the only one that can detect
+ * the failure. */
 static ncclResult_t plan_fifo_wait_channel(struct ncclComm *comm, struct plan_fifo *f,
 					   int32_t channel, uint64_t position)
 {
@@ -119,7 +120,7 @@ static ncclResult_t plan_fifo_wait(struct ncclComm *comm, struct plan_fifo *f, u
 	return rc;
 }
 
-/* The numbers of a channel's works; returns how many. */
+/* Writes the numbers of a channel's works; returns how many. */
 static uint32_t plan_fifo_numbers(const struct plan_works *works, int32_t channel, uint16_t *number)
 {
 	uint32_t n = 0;

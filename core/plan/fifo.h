@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The FIFO of works: where a launch has the works that do not fit into its kernel's arguments
- * (struct dev_fifo). A ring of bytes in pinned host memory, one per communicator of two ranks or
- * more, made at init. Each launch takes one piece of it, which never wraps:
+ * The FIFO of works holds the works that do not fit into the arguments of a kernel (struct
+ * dev_fifo). It is a ring of bytes in pinned host memory, made at init, one for each communicator
+ * of two ranks or more. Each launch takes one contiguous piece of it:
  *
- *	struct dev_share share[channels]   which numbers are each block's
+ *	struct dev_share share[channels]   the range of `number` that belongs to each block
  *	uint16_t number[]                  of works, block after block
  *	struct dev_work work[]             at a multiple of PLAN_FIFO_ALIGN bytes
  *
- * Positions are counted in bytes since the communicator was made and never wrap (64 bits). A block
- * that ends stores the end of its launch's piece in the word of its channel; the launches of a
- * communicator run one after the other, so the word only rises.
+ * Positions count bytes since the communicator was made; 64 bits never wrap. When a block ends, it
+ * stores the end of its launch's piece in the word of its channel. The launches of a communicator
+ * run one after the other, so the word only rises.
  *
- * Called by core/plan alone, by the task that launches. Errors: ncclSystemError or a CUDA error
- * when there is no memory; in a wait, ncclInternalError when the communicator is aborted, and its
- * own error when it fails.
+ * Only core/plan calls these functions, in the task that launches. Errors: ncclSystemError or a
+ * CUDA error if there is no memory. A wait returns ncclInternalError if the communicator is
+ * aborted, and the communicator's own error if it has failed.
  */
 #ifndef CORE_PLAN_FIFO_H
 #define CORE_PLAN_FIFO_H
@@ -22,7 +22,7 @@
 #include "core/rank/rank.h"
 
 #define PLAN_FIFO_ALIGN 128u
-#define PLAN_FIFO_LEAST 4096u /* bytes; half of it holds any one work */
+#define PLAN_FIFO_LEAST 4096u /* bytes; one work fits into half of it */
 
 struct plan_fifo {
 	uint8_t *mem;   /* NULL: the communicator has none */
@@ -32,7 +32,7 @@ struct plan_fifo {
 	uint64_t sent[DEV_MAX_CHANNELS]; /* the end of each channel's last launch */
 };
 
-/* The works of one launch, and which blocks run them. */
+/* The works of one launch, and the channels of its blocks. */
 struct plan_works {
 	const struct dev_work *work; /* [n] */
 	int32_t n;
@@ -40,17 +40,17 @@ struct plan_works {
 };
 
 ncclResult_t plan_fifo_make(struct plan_fifo *f, uint64_t bytes);
-/* The kernels are gone. Zeroed memory is fine. */
+/* Called when the kernels are gone. Accepts zeroed memory. */
 void plan_fifo_free(struct plan_fifo *f);
-/* Do so many works fit in one launch, which blocks run `runs` times in all? A launch takes at most
- * half of the FIFO, so that the next one can be written while it runs. */
+/* Returns true if these works fit in one launch, whose blocks run them `runs` times in total. A
+ * launch takes at most half of the FIFO, so that the next launch can be written while it runs. */
 bool plan_fifo_fits(const struct plan_fifo *f, int32_t works, uint64_t runs);
-/* Writes the works, and fills *out for the launch. WAITS until earlier kernels have ended, if they
- * use the piece. */
+/* Writes the works, and fills *out for the launch. WAITS for the end of earlier kernels that use
+ * the same bytes. */
 ncclResult_t plan_fifo_write(struct ncclComm *comm, struct plan_fifo *f,
 			     const struct plan_works *works, struct dev_fifo *out);
-/* The launch with *written is queued: its blocks will free the piece. Without it, the next launch
- * overwrites the piece. */
+/* Commits the piece: the launch with *written is queued, and its blocks will free the piece.
+ * Without this call, the next launch overwrites the piece. */
 void plan_fifo_launched(struct plan_fifo *f, const struct plan_works *works,
 			const struct dev_fifo *written);
 

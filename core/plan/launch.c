@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A plan: what one launch does. plan_build puts it together from the tasks at the front of the
- * queue, plan_start hands it to the proxy and to the GPU.
+ * A plan is the content of one launch. plan_build makes it from the tasks at the front of the
+ * queue, plan_start passes it to the proxy and to the GPU.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 /* ---- building ------------------------------------------------------------------------------- */
 
-/* Returns the end of that number if the proxy transfers its data, else NULL. */
+/* Returns the proxy's part of the connection in entry `end` of comm->want; NULL: it has none. */
 static struct proxy_port *plan_end_proxy(const struct ncclComm *comm, uint32_t end)
 {
 	const struct conn *c = comm->want[end].conn;
@@ -108,7 +108,8 @@ void plan_task_plan(const struct plan_state *st, struct plan_task *t)
 	t->work.op_count = t->op_count;
 }
 
-/* That of the work's program, type and operation alone, if there is one. */
+/* Returns the kernel of exactly this program, type and operation if there is one, else the general
+ * one. */
 static const struct dev_kernel *plan_kernel_of(const struct plan_state *st,
 					       const struct dev_work *w)
 {
@@ -118,7 +119,7 @@ static const struct dev_kernel *plan_kernel_of(const struct plan_state *st,
 	return one ? one : st->kernel[w->program];
 }
 
-/* Adds the task's work, unless it does not fit: then *full. */
+/* Adds the task's work. If it does not fit, sets *full and adds nothing. */
 static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_state *st,
 				   struct plan *p, struct plan_task *t, bool *full)
 {
@@ -144,8 +145,8 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 	return ncclSuccess;
 }
 
-/* Adds the task, unless it does not fit: then *full. A communicator of one rank has no work to add:
- * its tasks are copies. */
+/* Adds the task. If it does not fit, sets *full and adds nothing. With one rank a task is a copy
+ * and has no work. */
 static ncclResult_t plan_task_add(struct ncclComm *comm, const struct plan_state *st,
 				  struct plan *p, struct plan_task *t, bool *full)
 {
@@ -158,7 +159,8 @@ static ncclResult_t plan_task_add(struct ncclComm *comm, const struct plan_state
 	return rc;
 }
 
-/* Without elements, or alone, in place and without a factor, nothing changes. */
+/* A task without elements does nothing. With one rank, neither does a task in place without a
+ * factor. */
 bool plan_task_is_empty(const struct ncclComm *comm, const struct plan_task *t)
 {
 	return !t->count || (comm->nranks == 1 && t->send == t->recv && !t->factor.used);
@@ -192,15 +194,15 @@ ncclResult_t plan_build(struct ncclComm *comm, struct plan_state *st, struct pla
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
-/* A handle is no name for a stream: that of a destroyed one, whose work goes on, becomes that of a
- * new one, and cudaStreamPerThread is a stream for each thread. */
+/* Streams are compared by id, not by handle: CUDA may give a new stream the handle of a destroyed
+ * one whose work still runs, and cudaStreamPerThread is another stream in each thread. */
 static ncclResult_t plan_stream_id(cudaStream_t stream, unsigned long long *id)
 {
 	return cuda_result(cudaStreamGetId(stream, id), "cudaStreamGetId of a launch");
 }
 
-/* Behind everything that this communicator launched on another stream: its collectives never
- * overlap. */
+/* Orders the launch after all earlier launches of this communicator in other streams: its
+ * collectives never overlap. */
 static ncclResult_t plan_stream_order(struct ncclComm *comm, const struct plan_state *st,
 				      const struct plan *p)
 {
@@ -212,7 +214,7 @@ static ncclResult_t plan_stream_order(struct ncclComm *comm, const struct plan_s
 	if (!comm->launched)
 		return ncclSuccess;
 	rc = plan_stream_id(p->stream, &id);
-	/* the stream's last operation may be older than a replay in another one */
+	/* the stream's last operation may be older than a replay in another stream */
 	if (rc || (id == st->last_stream && !st->captures.used))
 		return rc;
 	return cuda_result(cudaStreamWaitEvent(p->stream, comm->launch_done, 0),
@@ -230,7 +232,7 @@ static ncclResult_t plan_stream_mark_now(struct ncclComm *comm, struct plan_stat
 	return rc ? rc : plan_stream_id(stream, &st->last_stream);
 }
 
-/* Right behind the launch: later on, the stream may be gone or wait for something else. */
+/* Called directly after the launch: later, the stream may be destroyed or have other work. */
 static ncclResult_t plan_stream_mark(struct ncclComm *comm, struct plan_state *st,
 				     const struct plan *p)
 {
@@ -259,7 +261,7 @@ static void plan_factor_uses(const struct ncclComm *comm, const struct plan_task
 	os_use(&use);
 }
 
-/* Reports to a world that watches buffers what the stream's next operation uses. */
+/* Reports the buffers of the stream's next operation to a world that watches buffers. */
 static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *t,
 			   cudaStream_t stream)
 {
@@ -288,7 +290,8 @@ static void plan_tasks_use(const struct ncclComm *comm, const struct plan_state 
 			plan_task_uses(comm, &st->queue[i], p->stream);
 }
 
-/* The kernel's arguments. WAITS for room in the FIFO, if the works do not fit into them. */
+/* Fills in the kernel's arguments. If the works do not fit into them, WAITS for room in the
+ * FIFO. */
 static ncclResult_t plan_args_fill(struct ncclComm *comm, struct plan_state *st,
 				   const struct plan *p)
 {
@@ -313,7 +316,7 @@ static ncclResult_t plan_args_fill(struct ncclComm *comm, struct plan_state *st,
 	return ncclSuccess;
 }
 
-/* Clusters of as many blocks as divide the launch, at most st->cluster. */
+/* Returns the blocks of a cluster: a power of two that divides the launch, at most st->cluster. */
 static uint32_t plan_cluster(const struct plan_state *st, uint32_t blocks)
 {
 	uint32_t size = 1;
@@ -357,7 +360,7 @@ static ncclResult_t plan_kernel_launch(struct plan_state *st, const struct plan 
 	return rc;
 }
 
-/* One rank: its input times its factor. */
+/* Multiplies the input of a communicator of one rank by its factor. */
 static ncclResult_t plan_scale(const struct plan_state *st, const struct plan_task *t,
 			       cudaStream_t stream)
 {
@@ -367,7 +370,7 @@ static ncclResult_t plan_scale(const struct plan_state *st, const struct plan_ta
 				  stream, &work, "cudaLaunchKernelExC of a collective of one rank");
 }
 
-/* One rank: the result is the input. */
+/* Copies the input of a communicator of one rank to its output. */
 static ncclResult_t plan_copy(const struct plan_task *t, cudaStream_t stream)
 {
 	ASSERT(t->send_bytes == t->recv_bytes);
@@ -402,8 +405,7 @@ static ncclResult_t plan_ops_append(struct ncclComm *comm, struct plan_state *st
 	return proxy_append(comm, p->op, p->nops);
 }
 
-/* The proxy's operations go first: they wait for the kernel, which waits for them as soon as it
- * runs. */
+/* The proxy's operations are appended first: a kernel that has started waits for them. */
 static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *st,
 				      const struct plan *p)
 {
@@ -420,9 +422,9 @@ static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *
 	return rc;
 }
 
-/* Copies of a communicator of one rank are not ordered, as in NCCL: each stream is the program's
- * own affair. The internal stream waits for all of them, but those in graphs, and finalize for the
- * internal stream. */
+/* The copies of a communicator of one rank are not ordered, as in NCCL: ordering its streams is up
+ * to the program. The internal stream waits for all copies outside of graphs, and finalize waits
+ * for the internal stream. */
 static ncclResult_t plan_mark_alone(struct ncclComm *comm, struct plan_state *st,
 				    const struct plan *p)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages between two ranks: the n-th send of one to the other meets the n-th receive of the other
- * from it, in whatever groups the two calls are. A world that sees all ranks compares the two
- * calls; elsewhere nothing is compared. Messages to oneself: messages_self.c.
+ * Messages between two ranks. The n-th send from rank A to rank B belongs to the n-th receive of B
+ * from A, whatever groups have the two calls. A world that sees all ranks compares the two calls;
+ * elsewhere nothing is compared. messages_self.c has the messages from a rank to itself.
  */
 #include "core/plan/messages.h"
 
@@ -16,7 +16,7 @@
 
 /* ---- the queue ------------------------------------------------------------------------------ */
 
-/* With its tables, whose lengths are those of the communicator. */
+/* Allocates the struct and its tables together. */
 static struct plan_messages *plan_messages_make(const struct ncclComm *comm)
 {
 	size_t n = (size_t)comm->nranks;
@@ -116,7 +116,7 @@ static ncclResult_t plan_message_agree(const struct ncclComm *comm,
 	return ncclInvalidUsage;
 }
 
-/* How many have been called: the hang explainer compares the two ends. */
+/* Labels the number of calls so far. The explainer of hangs compares the two ends. */
 static void plan_message_label(const struct ncclComm *comm, const struct plan_messages *ms,
 			       const struct plan_queued_message *m)
 {

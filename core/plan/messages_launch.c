@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a queue of messages to launches. Connections that its pairs of ranks do not have yet are
- * made first; both ends of a pair come here for it, each in the group that has its call.
+ * From a queue of messages to launches. Missing connections between the pairs of ranks are made
+ * first. Both ends of a pair do this, each in the group that has its call.
  *
- * The messages of a group move at the same time, whatever streams they were called with
- * (streams.h).
+ * The messages of a group move at the same time, whatever streams the calls have (streams.h).
  */
 #include "core/base/log.h"
 #include "core/plan/messages.h"
@@ -40,7 +39,7 @@ static uint8_t plan_message_direction(const struct plan_queued_message *m)
 	return m->call.is_send ? PLAN_SENDS : PLAN_RECEIVES;
 }
 
-/* A message between two ranks that are not connected in its direction. */
+/* Returns true if the message is between two ranks that are not yet connected in its direction. */
 static bool plan_message_connects(const struct ncclComm *comm, const struct plan_messages *ms,
 				  const struct plan_queued_message *m)
 {
@@ -66,12 +65,12 @@ bool plan_prepares(const struct ncclComm *comm)
 	       (ms && ms->queued && plan_connects(comm));
 }
 
-/* The ends that are missing; *wants is the caller's to free. */
+/* Lists the missing ends of connections. The caller frees *wants. */
 static ncclResult_t plan_wants(const struct ncclComm *comm, const struct plan_messages *ms,
 			       struct conn_want **wants, int *n)
 {
 	size_t most = transport_conns_most(comm), ranks = (size_t)comm->nranks;
-	uint8_t *directions; /* of messages, to each rank */
+	uint8_t *directions; /* [nranks]: of messages */
 
 	*n = 0;
 	*wants = os_alloc(most * sizeof **wants + ranks, "connections to make");
@@ -102,7 +101,7 @@ static void plan_connected(const struct ncclComm *comm, struct plan_messages *ms
 				plan_message_direction(&ms->queue[i]);
 }
 
-/* What both ends of a pair wait for is no longer to come. */
+/* Logs an error. Other ranks may then wait for a connection that will not be made. */
 static ncclResult_t plan_connect_result(struct ncclComm *comm, ncclResult_t rc)
 {
 	if (rc)
@@ -133,7 +132,7 @@ ncclResult_t plan_connect_begin(struct ncclComm *comm)
 	return plan_connect_result(comm, rc);
 }
 
-/* Complete on this rank. */
+/* Called when all connections of the job are complete on this rank. */
 static ncclResult_t plan_connect_done(struct ncclComm *comm, struct plan_messages *ms)
 {
 	ncclResult_t rc = transport_connect_upload(ms->job);
@@ -209,7 +208,7 @@ static void plan_rounds_use(const struct ncclComm *comm, const struct plan_messa
 	}
 }
 
-/* Before the first launch of a queue. */
+/* Called for each launch; acts only before the first launch of a queue. */
 static ncclResult_t plan_messages_begin(struct ncclComm *comm, struct plan_state *st,
 					const struct plan *p)
 {

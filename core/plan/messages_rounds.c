@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The order in which messages move. In round x a rank sends to the rank at distance d(x) after it
- * and receives from the one at the same distance before it, so that the two ends of a message are
- * in the same round on both ranks. Messages to oneself have distance 0. Distances come in
- * triangular order, d(x) = x(x+1)/2 modulo the power of two that holds all ranks: a permutation
- * that spreads the peers of neighbouring rounds. The n-th messages of a group between two ranks
- * form a sequence of rounds of their own, after all those of number n-1.
+ * and receives from the rank at distance d(x) before it. The two ends of a message are then in the
+ * same round on both ranks. Messages from a rank to itself have distance 0. Distances come in
+ * triangular order, d(x) = x(x+1)/2 modulo the smallest power of two that holds all ranks. That is
+ * a permutation which spreads the peers of neighbouring rounds. The n-th messages of a group
+ * between two ranks form their own sequence of rounds, after the rounds of all messages with a
+ * smaller n.
  *
- * Every rank works through its rounds in that order on each channel. So the first round that any
- * rank has not completed is at the front of both its ranks' channels, and completes: ranks whose
+ * Every rank executes its rounds in that order on each channel. The first round that any rank has
+ * not completed is therefore first in the channels of both its ranks, and completes. Ranks whose
  * groups match cannot wait for each other in a circle, however the rounds are cut into batches and
- * launches. The GPU must have room for all blocks of a launch: a channel whose block starts when
- * another one has ended is behind rounds that come later.
+ * launches. The GPU must have room for all blocks of a launch: a block that starts only after
+ * another one has ended would run its rounds too late.
  */
 #include "core/base/log.h"
 #include "core/plan/messages.h"
@@ -38,8 +39,8 @@ void plan_rounds_init(uint32_t *round_of, int32_t nranks)
 	}
 }
 
-/* Small messages of neighbouring rounds have different channels: as many as there are for each
- * round. */
+/* Spreads small messages of neighbouring rounds over different channels: each round begins at
+ * another channel. */
 int32_t plan_round_channel(const struct ncclComm *comm, uint32_t round, int32_t part)
 {
 	const uint32_t channels = (uint32_t)comm->pair_channels;
@@ -75,13 +76,13 @@ static uint32_t plan_message_round(const struct ncclComm *comm, const struct pla
 	return ms->round_of[(distance + comm->nranks) % comm->nranks];
 }
 
-/* A total order: a round has at most one send, which comes first, and one receive. */
+/* A total order. A round has at most one send and one receive; its send comes first. */
 static bool plan_round_before(const struct plan_round *x, const struct plan_round *y)
 {
 	return x->key != y->key ? x->key < y->key : x->send > y->send;
 }
 
-/* Moves the round at `at` down a heap of n, whose top comes last in order. */
+/* Moves the round at `at` down in a heap of n. The top of the heap is the last one in order. */
 static void plan_round_sift(struct plan_round *r, int32_t n, int32_t at)
 {
 	for (int32_t child; (child = 2 * at + 1) < n; at = child) {
@@ -96,7 +97,7 @@ static void plan_round_sift(struct plan_round *r, int32_t n, int32_t at)
 	}
 }
 
-/* A heap sort: in place, and a group may have any number of messages. */
+/* A heap sort: it needs no memory, and a group may have any number of messages. */
 static void plan_rounds_sort(struct plan_round *r, int32_t n)
 {
 	for (int32_t at = n / 2 - 1; at >= 0; at--)
@@ -110,7 +111,7 @@ static void plan_rounds_sort(struct plan_round *r, int32_t n)
 	}
 }
 
-/* What has the same key becomes one round. */
+/* Merges a send and a receive with the same key into one round. */
 static void plan_rounds_merge(struct plan_messages *ms, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -123,7 +124,7 @@ static void plan_rounds_merge(struct plan_messages *ms, int32_t n)
 	}
 }
 
-/* Room for those of the queue. It is kept for the next group. */
+/* Makes room for the rounds of the queue. The next group reuses it. */
 static ncclResult_t plan_rounds_reserve(const struct ncclComm *comm, struct plan_messages *ms)
 {
 	if (ms->rounds_room >= ms->queued)
@@ -165,16 +166,16 @@ ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages 
 
 /* ---- works ----------------------------------------------------------------------------------- */
 
-/* The batches of a launch, by channel: how many works the last one has, and of which number. The
- * kernel finds them by itself (run_messages.h). */
+/* The batches of a launch. For each channel: the number of works in its last batch, and the `nth`
+ * of their messages. The kernel forms the same batches (run_messages.h). */
 struct plan_batches {
 	uint32_t nth[DEV_MAX_CHANNELS];
 	uint8_t works[DEV_MAX_CHANNELS];
-	uint32_t most;    /* works of the largest batch */
-	uint64_t longest; /* bytes of the longest part */
+	uint32_t most;    /* in works: the largest batch */
+	uint64_t longest; /* in bytes: the longest part */
 };
 
-/* A connection is in a batch once: messages of another number are in another batch. */
+/* A batch has a connection at most once, so messages with another number begin a new batch. */
 static void plan_batch_add(struct plan_batches *b, int32_t channel, uint32_t nth)
 {
 	if (b->works[channel] == DEV_BATCH_WORKS || b->nth[channel] != nth)
@@ -184,7 +185,7 @@ static void plan_batch_add(struct plan_batches *b, int32_t channel, uint32_t nth
 	b->most = MAX_OF(b->most, b->works[channel]);
 }
 
-/* Parts from..from+n-1 of a round, on the channels from lo on: one work. */
+/* Parts from..from+n-1 of a round, on the channels from `lo` on. A run becomes one work. */
 struct plan_run {
 	int32_t from, n, lo;
 };
@@ -194,21 +195,21 @@ struct plan_range {
 	int32_t lo, end;
 };
 
-/* One message's parts of a run. */
+/* The parts of a run that belong to one message. */
 struct plan_end {
 	uint8_t *address;
 	uint64_t bytes;     /* 0: the message has no such parts */
-	uint64_t each;      /* of all parts but the message's last */
-	uint32_t ll, ll128; /* a part of so many bytes at most goes in LL, of so many in LL128 */
-	uint64_t mapped;    /* of a receive: where the sender's process has `address`; 0: nowhere */
-	bool shown;         /* the receiver shows where it wants the message */
-	/* Of each part; NULL: there is no such part, or it is to oneself. */
+	uint64_t each;      /* bytes of each part except the message's last */
+	uint32_t ll, ll128; /* a part of at most so many bytes uses LL, or LL128 */
+	uint64_t mapped; /* of a receive: `address` in the sender's process; 0: not mapped there */
+	bool shown;      /* the receiver offers its buffer */
+	/* For each part; NULL: there is no such part, or the rank sends it to itself. */
 	struct conn *conn[DEV_MAX_CHANNELS];
 };
 
-/* A message to oneself waits for nothing: it has channels of its own where the launch has some, so
- * that no other message shares a block's threads with it, and a block copies much of it in the time
- * of a message to another rank. */
+/* A message from a rank to itself never waits, so it has separate channels if the launch has enough
+ * of them. No other message then shares the threads of its blocks. Such a block copies much of the
+ * message in the time of a message to another rank. */
 static struct plan_range plan_self_range(const struct ncclComm *comm)
 {
 	return (struct plan_range){
@@ -233,7 +234,7 @@ static int32_t plan_message_parts(const struct ncclComm *comm, const struct plan
 	return plan_parts_of(m->bytes, channels, each);
 }
 
-/* The connections of a run lie behind each other on the device, and are alike. */
+/* The connections of a run are adjacent in device memory and have the same limits. */
 static void plan_end_connect(const struct ncclComm *comm, const struct plan_queued_message *m,
 			     const struct plan_run *run, int32_t n, struct plan_end *e)
 {
@@ -281,8 +282,8 @@ static struct plan_end plan_end_of(struct ncclComm *comm, const struct plan_mess
 		return e;
 	plan_end_connect(comm, m, run, n, &e);
 	plan_end_register(comm, m, from, capture, &e);
-	/* Both ends find the same: not so what is shown, which a sender may learn later than the
-	 * receiver shows it. */
+	/* both ends must find the same limits, so they do not depend on the offer: a sender may get
+	 * the offer after the receiver has made it */
 	e.ll = e.conn[0]->ll_bytes;
 	e.ll128 = e.conn[0]->ll128_bytes;
 	return e;
@@ -361,7 +362,7 @@ static void plan_run_add(struct ncclComm *comm, const struct plan_messages *ms, 
 	}
 }
 
-/* A message to oneself from a buffer to the same one. */
+/* Returns true for a message from a rank to itself with the same buffer at both ends. */
 static bool plan_round_is_done(const struct ncclComm *comm, const struct plan_messages *ms,
 			       const struct plan_round *r)
 {
@@ -369,7 +370,7 @@ static bool plan_round_is_done(const struct ncclComm *comm, const struct plan_me
 	       ms->queue[r->send].call.buffer == ms->queue[r->recv].call.buffer;
 }
 
-/* Parts of the longer message. */
+/* Returns the number of parts of the longer message. */
 static int32_t plan_round_parts(const struct ncclComm *comm, const struct plan_messages *ms,
 				const struct plan_round *r)
 {
@@ -385,7 +386,8 @@ static int32_t plan_round_parts(const struct ncclComm *comm, const struct plan_m
 	return parts;
 }
 
-/* From its first channel on. Messages to oneself are round 0. */
+/* Returns the channels from the first one of the round. Messages from a rank to itself are round
+ * 0. */
 static struct plan_range plan_round_range(const struct ncclComm *comm, uint32_t round)
 {
 	return round ? (struct plan_range){.lo = plan_round_channel(comm, round, 0),
@@ -393,9 +395,9 @@ static struct plan_range plan_round_range(const struct ncclComm *comm, uint32_t 
 		     : plan_self_range(comm);
 }
 
-/* Adds a round, whose channels may go on at channel 0 behind the last one, unless it does not fit:
- * then *full. It is in one launch: parts of a message over the network may be received together at
- * the other end, and none of them leaves before the kernel has filled them all
+/* Adds a round. Its channels may continue at channel 0 after the last one. If it does not fit, sets
+ * *full and adds nothing. A round is never split between launches: the network may receive parts of
+ * a message together, and none of them leaves before the kernel has filled them all
  * (core/proxy/link.c). */
 static ncclResult_t plan_round_add(struct ncclComm *comm, const struct plan_state *st,
 				   const struct plan_messages *ms, struct plan *p,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages of a rank to itself: the n-th send of a group meets the n-th receive of the same group.
- * A communicator of one rank copies them; else the kernel moves them with the others
- * (messages_rounds.c).
+ * Messages from a rank to itself: the n-th send of a group belongs to the n-th receive of the same
+ * group. A communicator of one rank copies them. With more ranks the kernel moves them together
+ * with the other messages (messages_rounds.c).
  */
 #include "core/base/log.h"
 #include "core/plan/messages.h"
@@ -37,7 +37,7 @@ ncclResult_t plan_self_check(const struct ncclComm *comm, const struct plan_mess
 		     comm->rank, sends, receives);
 		return ncclInvalidUsage;
 	}
-	/* the n-th send meets the n-th receive */
+	/* the n-th send belongs to the n-th receive */
 	for (int32_t i = 0, recv = 0; i < ms->queued && sends; i++) {
 		ncclResult_t rc;
 
@@ -65,7 +65,7 @@ static ncclResult_t plan_self_copy(const struct ncclComm *comm,
 			   "cudaMemcpyAsync of a message to oneself");
 }
 
-/* The n-th send meets the n-th receive: plan_self_check has found as many of both. */
+/* Relies on plan_self_check: the queue has as many sends as receives. */
 ncclResult_t plan_self_copies(const struct ncclComm *comm, const struct plan_messages *ms,
 			      cudaStream_t stream)
 {

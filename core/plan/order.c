@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of several communicators on one GPU: each kernel holds its blocks until the peers'
- * kernels come. So GPUs that are in the same two communicators launch what these have in the same
- * order; if not, each may wait for a kernel that the other has queued behind the one that waits. It
- * often works, as long as streams differ and a GPU has room for both. In a world that compares, the
- * second one to come gets an error.
+ * The order of collectives of several communicators on one GPU. A kernel holds its blocks until the
+ * peers' kernels have started. GPUs that share two communicators must therefore launch their
+ * collectives in the same order. If they do not, two GPUs may wait for each other: each kernel
+ * waits for one that the other GPU has queued after its own. Another order works only if the
+ * streams differ and a GPU has room for both kernels. In a world that compares, the second launch
+ * gets an error.
  */
 #include <stdio.h>
 

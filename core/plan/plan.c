@@ -30,7 +30,8 @@ uint32_t plan_block_warps(int64_t threads)
 	return warps;
 }
 
-/* Blocks that the GPU places together move up to a quarter more over NVLink (docs/figures.md). */
+/* Clusters are blocks that the GPU places together. They move up to a quarter more over NVLink
+ * (docs/figures.md). */
 static uint32_t plan_cluster_most(const struct ncclComm *comm)
 {
 	int most = comm->config.cgaClusterSize;
@@ -40,7 +41,8 @@ static uint32_t plan_cluster_most(const struct ncclComm *comm)
 	return most == NCCL_CONFIG_UNDEF_INT ? 4 : (uint32_t)MAX_OF(most, 1);
 }
 
-/* Asking loads a kernel: a first launch must not, because that waits for kernels that spin. */
+/* Reading the attributes loads the kernel. The first launch must not do that: loading waits for
+ * running kernels. */
 static ncclResult_t plan_kernel_load(const struct ncclComm *comm, const struct dev_kernel *kernel)
 {
 	struct cudaFuncAttributes attr;
@@ -74,7 +76,7 @@ static ncclResult_t plan_kernels_load(const struct ncclComm *comm, struct plan_s
 	return plan_kernel_load(comm, st->message_kernel);
 }
 
-/* Which collectives have been launched: the hang explainer looks for it. */
+/* Labels the number of collectives launched so far, for the explainer of hangs. */
 static void plan_label(const struct ncclComm *comm)
 {
 	os_label(comm,
@@ -85,7 +87,8 @@ static void plan_label(const struct ncclComm *comm)
 				    .number = (int64_t)comm->op_count + comm->plan->launched});
 }
 
-/* Where works go. Now and then in exploring runs: all through a FIFO that wraps soon. */
+/* Chooses between arguments and FIFO for the works. Exploring runs sometimes use only a FIFO that
+ * wraps soon. */
 static uint64_t plan_works_init(struct plan_state *st)
 {
 	uint64_t args_bytes = (uint64_t)param_i64(PARAM_WORK_ARGS_BYTES);
@@ -236,8 +239,7 @@ uint64_t plan_next_op(const struct ncclComm *comm)
 
 /* ---- announcing ----------------------------------------------------------------------------- */
 
-/* Numbers begin where the last launch that succeeded ended, as if those that failed had not
- * been. */
+/* Numbers continue after the last launch that succeeded: failed launches have no numbers. */
 ncclResult_t plan_announce(struct ncclComm *comm)
 {
 	struct plan_state *st = comm->plan;
@@ -283,7 +285,7 @@ void plan_cancel(struct ncclComm *comm, ncclResult_t error)
 	if (!plan_pending(comm))
 		return;
 	connecting = st->messages && st->messages->connecting;
-	/* nothing that is launched from now on would meet its peers */
+	/* no later launch would find its peers at the same number */
 	if (st->handed_over || connecting)
 		rank_set_async_error(comm, error);
 	else
@@ -355,7 +357,7 @@ bool plan_left(const struct ncclComm *comm)
 	return plan_pending(comm);
 }
 
-/* Collectives are counted, messages have their round, which comes after all collectives. */
+/* Collectives have their index, messages the key of their round, which is above all collectives. */
 uint64_t plan_position(const struct ncclComm *comm)
 {
 	const struct plan_state *st = comm->plan;

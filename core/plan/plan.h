@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Plan: from the collectives that a group collected to kernel launches and proxy operations.
+ * Plan: from the collectives of a group to kernel launches and proxy operations.
  *
- *   plan_enqueue   (a call of core/api, after its checks) appends a task to the communicator's queue;
- *   plan_announce  (ncclGroupEnd) numbers the queue and compares it with the other ranks';
- *   plan_launch    launches the next plan of the queue: picks algorithm, protocol, channels and
- *                  chunks, writes dev_work, hands proxy_ops to the proxy, launches on the user's
- *                  stream. Kernel and proxy derive the same number of steps from the same work;
- *                  steps_of_edge (core/device/steps.h) is that one derivation.
+ *	plan_enqueue    (a call of core/api, after its checks) appends a task to the communicator's
+ *	                queue;
+ *	plan_announce   (ncclGroupEnd) numbers the queue and compares it with the other ranks;
+ *	plan_launch     launches the next plan of the queue. It chooses algorithm, protocol,
+ *	                channels and chunks, writes the works, passes operations to the proxy, and
+ *	                launches in the program's stream. Kernel and proxy derive the number of
+ *	                steps from the same work, with the same function: steps_of_edge
+ *	                (core/device/steps.h).
  *
- * One plan at a time, so that a task that drives several ranks can launch them in rounds: the
- * proxy's slots that a plan needs are freed only after the other ranks have launched what came
- * before it.
+ * Each call launches one plan, so that a task with several ranks can launch theirs in rounds. A
+ * plan needs slots of the proxy, and those are freed only after the other ranks have launched all
+ * earlier plans.
  */
 #ifndef CORE_PLAN_PLAN_H
 #define CORE_PLAN_PLAN_H
@@ -20,110 +22,115 @@
 
 struct os_waits;
 
-/* What each input of this rank is multiplied with before it is summed. Ranks may differ in it. */
+/* The factor of this rank's input, applied before the reduction. Ranks may have different
+ * factors. */
 struct plan_factor {
 	bool used;      /* the operation is one that the program made */
-	bool in_memory; /* `bits` is its address, in memory that the device sees */
+	bool in_memory; /* `bits` is the factor's address, in memory that the device can read */
 	uint64_t bits;
 };
 
-/* One call, as the program made it. What depends on the kind of call:
+/*
+ * One call of the program. These fields depend on the kind of call:
  *
- *	reduces    false: a data mover. It moves bytes, whatever their type is (work.c), and `op` has no
- *	           meaning.
- *	root       only calls that have one; then the buffers of a rank may depend on it.
- *	buffers    send_bytes and recv_bytes are what this rank's GPU reads and writes; 0, with the
- *	           pointer NULL, where the call uses no such buffer on this rank.
+ *	reduces    false for a data mover. It moves bytes, whatever their type is (work.c), and `op`
+ *	           has no meaning.
+ *	root       only for calls that have one. Then the buffers of a rank may depend on it.
+ *	buffers    send_bytes and recv_bytes are the bytes that this rank's GPU reads and writes. A
+ *	           buffer that the call does not use on this rank is NULL with 0 bytes.
  *	agreement  every rank launches the same call with the same arguments (agree.c).
  */
 struct plan_task {
 	enum dev_func func;
 	const char *call;   /* "ncclAllReduce" */
 	const char *name;   /* "all_reduce" */
-	const void *caller; /* where the program called it */
+	const void *caller; /* return address in the program */
 	const void *send;
 	void *recv;
 	size_t send_bytes, recv_bytes;
-	size_t count; /* as in the call: of a block, where a buffer has one block per rank */
+	size_t count; /* as in the call: of one block if a buffer has one for each rank */
 	ncclDataType_t type;
 	bool reduces;
 	ncclRedOp_t op;
 	struct plan_factor factor;
 	int root; /* -1: has none */
 	cudaStream_t stream;
-	uint64_t op_count; /* given at the launch */
-	/* What a launch does for it; plan_announce fills it in, unless count is 0. */
+	uint64_t op_count; /* set by plan_announce */
+	/* How the call runs. Set by plan_announce, unless count is 0. */
 	struct dev_work work;
-	uint32_t nthreads; /* nominal */
+	uint32_t nthreads; /* of a block, as if warps had 32 threads */
 	bool by_plugin;    /* a tuner plugin took part in the choice */
 };
 
-/* One half of a message between two ranks. */
+/* A send or a receive. */
 struct plan_message {
 	bool is_send;
 	bool in_place; /* a send from a buffer that the same call receives into */
 	int32_t peer;
-	void *buffer; /* of a send: only read */
+	void *buffer; /* a send only reads it */
 	size_t count;
 	ncclDataType_t type;
 	cudaStream_t stream;
 	const char *call;   /* "ncclSend" */
-	const void *caller; /* where the program called it */
+	const void *caller; /* return address in the program */
 };
 
 ncclResult_t plan_init(struct ncclComm *comm);
 void plan_fini(struct ncclComm *comm);
-/* Of what plan_init made to choose programs, channels and chunks by: the same on all ranks. */
+/* Hash of everything that the choice of programs, channels and chunks depends on. Must be the same
+ * on all ranks. */
 uint64_t plan_choice_hash(const struct ncclComm *comm);
-/* Can the communicator run it? ncclInvalidUsage: NCCL_ALGO and NCCL_PROTO allow no program that
- * can. */
+/* Checks that the communicator can run the call. ncclInvalidUsage: NCCL_ALGO and NCCL_PROTO allow
+ * no program that can. */
 ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *task);
-/* After plan_check. */
+/* Called after plan_check succeeded. */
 ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task);
-/* Messages go after the collectives of the queue, all of them together. */
+/* Messages are launched together, after all collectives of the queue. */
 ncclResult_t plan_enqueue_message(struct ncclComm *comm, const struct plan_message *message);
 bool plan_pending(const struct ncclComm *comm);
-/* The number that the next collective will have, if all that is queued is launched. */
+/* Returns the number of the next collective, provided that the whole queue is launched. */
 uint64_t plan_next_op(const struct ncclComm *comm);
-/* The name of a data type that exists, and of an operation: ncclNumOps and above were made by the
- * program. */
+/* The names of an existing data type and of an operation. Numbers from ncclNumOps on are operations
+ * that the program made. */
 const char *plan_type_name(ncclDataType_t type);
 const char *plan_op_name(ncclRedOp_t op);
-/* The call in the trace file. Only if os_tracing(). */
+/* Writes the call to the trace file. Called only if os_tracing(). */
 void plan_trace_begin(const struct ncclComm *comm, const struct plan_task *task);
-/* Numbers what is queued, chooses how each call runs, and compares it with what the other ranks
- * launch. */
+/* Numbers the queue, chooses how each call runs, and compares it with the launches of the other
+ * ranks. */
 ncclResult_t plan_announce(struct ncclComm *comm);
-/* After plan_announce: makes the connections that the queue's messages need. A task begins with all
- * its communicators, then looks at each of them until the result is not ncclInProgress, and WAITS
- * in between for what plan_connect_waits adds. The other ranks of one need not have come to the
- * calls of another. */
+/* Makes the connections that the queue's messages need. Called after plan_announce. A task first
+ * calls plan_connect_begin for all its communicators. Then it calls plan_connect_look for each of
+ * them until the result is not ncclInProgress, and in between it WAITS for the waits of
+ * plan_connect_waits. It must not finish one communicator before it looks at the next: the other
+ * ranks may be in another order. */
 ncclResult_t plan_connect_begin(struct ncclComm *comm);
 ncclResult_t plan_connect_look(struct ncclComm *comm);
-/* After ncclInProgress. */
+/* Adds the waits of a communicator whose last result was ncclInProgress. */
 ncclResult_t plan_connect_waits(struct ncclComm *comm, struct os_waits *l);
-/* After plan_announce: is there a connection that the queue's messages need, and that must be
- * made? */
+/* Returns true if the queue's messages need connections that do not exist. Called after
+ * plan_announce. */
 bool plan_connects(const struct ncclComm *comm);
-/* After plan_announce: does the queue send from buffers that it receives into, and need more memory
- * for that? */
+/* Returns true if the queue sends from buffers that it receives into and needs more memory for
+ * copies. Called after plan_announce. */
 bool plan_stages(const struct ncclComm *comm);
-/* Have these something to do? They are also for what the ranks have registered, and for memory. */
+/* Returns true if plan_connect_begin and plan_connect_look have anything to do: connections,
+ * registered buffers, or memory. */
 bool plan_prepares(const struct ncclComm *comm);
-/* Is any of the queue in the calling thread's own stream, so that only this thread can launch
- * it? */
+/* Returns true if a call of the queue uses cudaStreamPerThread, so that only the calling thread can
+ * launch it. */
 bool plan_is_of_thread(const struct ncclComm *comm);
-/* Is any of the queue not launched? */
+/* Returns true if any call of the queue is not launched. */
 bool plan_left(const struct ncclComm *comm);
-/* Where in its queue the communicator is. Ranks of one communicator that are at the same place have
- * launched the same; one that is further waits, when it waits, for others that are behind. */
+/* Returns the communicator's position in its queue. Ranks of one communicator at the same position
+ * have launched the same. A rank that is further may wait for ranks that are not as far. */
 uint64_t plan_position(const struct ncclComm *comm);
-/* Launches the next plan of what plan_announce announced; sets the current device. WAITS. */
+/* Launches the next plan of an announced queue, and sets the current device. WAITS. */
 ncclResult_t plan_launch(struct ncclComm *comm);
-/* A group has failed with `error`: drops the queue. What was not launched has no number: the next
- * launch begins with it. If the proxy or the GPU have a part of the queue, `error` becomes the
- * asynchronous error of the communicator. Nothing happens to a queue that was launched
- * completely. */
+/* Drops the queue of a group that failed with `error`. Calls that were not launched give their
+ * numbers back to the next launch. If the proxy or the GPU have a part of the queue, `error`
+ * becomes the asynchronous error of the communicator. A queue that was launched completely is not
+ * changed. */
 void plan_cancel(struct ncclComm *comm, ncclResult_t error);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a plan holds: works and proxy operations, as many as one launch takes.
+ * The memory of a plan: works and proxy operations, up to the limits of one launch.
  */
 #include <string.h>
 
@@ -30,11 +30,11 @@ bool plan_fits(const struct plan_state *st, const struct plan *p, const struct p
 		return false;
 	if (works <= st->args_works)
 		return true;
-	/* what is in the FIFO is gone when a graph is replayed */
+	/* a replay of a graph cannot use the FIFO: its works are overwritten by then */
 	return !p->capture.id && plan_fifo_fits(&st->fifo, works, p->runs + more->runs);
 }
 
-/* Room for `need` elements of `each` bytes: at least twice what there was. */
+/* Makes room for `need` elements of `each` bytes. Memory grows at least twofold. */
 static ncclResult_t plan_grow(void **mem, int32_t *room, int32_t used, int32_t need, size_t each,
 			      const char *what)
 {

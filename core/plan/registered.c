@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered buffers in plans: what a group's receives and outputs need is asked for before its
- * first launch, since CUDA may wait for kernels when it maps memory. A collective uses them where
- * its results go straight from output to output: a ring in SIMPLE (core/device/prims_result.h).
+ * Registered buffers in plans. Other processes map the receive buffers and outputs of a group
+ * before its first launch, because CUDA may wait for kernels when it maps memory. A collective uses
+ * them if its results go directly from output to output: a ring in SIMPLE
+ * (core/device/prims_result.h).
  */
 #include "core/plan/messages.h"
 #include "core/rank/cuda_result.h"
@@ -12,7 +13,7 @@ struct registered_recv plan_registered_recv(const struct plan_queued_message *m)
 	return (struct registered_recv){m->call.peer, m->call.buffer, m->bytes};
 }
 
-/* Without elements it has no work. */
+/* A task without elements has no work, and so no program. */
 static bool plan_task_has_results(const struct plan_task *t)
 {
 	struct dev_program_row row = steps_program(t->work.program);
@@ -35,7 +36,7 @@ bool plan_registers(const struct ncclComm *comm)
 	return false;
 }
 
-/* The number of the next message from that rank. */
+/* Returns the number of the next message from that rank. */
 static uint64_t plan_message_next(const struct ncclComm *comm, int32_t peer)
 {
 	const struct plan_messages *ms = comm->plan->messages;
@@ -43,8 +44,8 @@ static uint64_t plan_message_next(const struct ncclComm *comm, int32_t peer)
 	return ms ? ms->received[peer] + ms->receives[peer] : 0;
 }
 
-/* Was the rank of that number (struct dev_ring) not met before, and can it use registered
- * buffers? */
+/* Returns true at the first call with this number (struct dev_ring), if registered buffers are
+ * possible for it. */
 static bool plan_rank_is_new(uint32_t *met, uint32_t number)
 {
 	const uint32_t bit = 1u << number;
@@ -114,7 +115,7 @@ uint64_t plan_registered_at(struct ncclComm *comm, const struct plan_capture *ca
 	return at;
 }
 
-/* The rank before this one on a channel may write into the output. */
+/* Lets the previous rank on the channel write into the output. */
 static void plan_output_offer(struct ncclComm *comm, const struct channel *ch, struct plan_task *t,
 			      const struct plan_capture *capture)
 {

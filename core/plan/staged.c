@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends from a buffer that the same call receives into: ncclAlltoAll in place. A message may arrive
- * before the one that leaves from its place is sent, so such a call sends from copies.
+ * in a block before that block is sent, so such a call sends from copies.
  *
- *	announce   place     each send gets a place in the staging memory, blocks that lie next to each other in
- *	                     the buffer next to each other there
- *	connect    reserve   there is larger memory, of at least twice the size; what was too small stays, too
- *	launch     copy      in the launches' stream, in front of the first launch of messages; launches of a
- *	                     communicator follow each other, so nothing reads the copies of the group before
+ *	announce   plan_staged_place gives each send an offset in the staging memory. Blocks that
+ *	           are adjacent in the buffer are adjacent there.
+ *	connect    plan_staged_reserve allocates larger memory, of at least twice the size. Memory
+ *	           that became too small stays.
+ *	launch     plan_staged_copy copies in the stream of the launches, before the first launch of
+ *	           messages. Launches of a communicator follow each other, so no kernel reads the
+ *	           copies of the previous group any longer.
  *
- * A rank's own block is where it belongs. Memory stays until the communicator ends: launches that
- * are under way and graphs have its address, and to wait for them is to wait for other ranks, which
- * may have failed.
+ * A rank's own block already is in its place. Memory stays until the communicator ends, because
+ * running launches and graphs have its address. A wait for them would be a wait for other ranks,
+ * which may have failed.
  */
 #include "core/base/log.h"
 #include "core/mem/mem.h"
@@ -26,7 +28,7 @@ static bool plan_is_staged(const struct ncclComm *comm, const struct plan_queued
 	return m->call.in_place && m->bytes && !plan_message_is_to_self(comm, m);
 }
 
-/* The next send that is staged, from `i` on; `queued`: none. */
+/* Returns the index of the next staged send, from `i` on; `queued`: there is no further one. */
 static int32_t plan_staged_next(const struct ncclComm *comm, const struct plan_messages *ms,
 				int32_t i)
 {
@@ -119,7 +121,7 @@ void plan_staged_free(struct plan_messages *ms)
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* Sends from..to-1 of the queue, of which those that are staged lie next to each other. */
+/* Copies the staged ones of the sends from..to, which are adjacent in memory. */
 static ncclResult_t plan_staged_run(const struct ncclComm *comm, const struct plan_messages *ms,
 				    int32_t from, int32_t to, cudaStream_t stream)
 {

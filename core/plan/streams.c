@@ -28,7 +28,7 @@ ncclResult_t plan_streams_add(struct plan_streams *s, cudaStream_t stream)
 	ncclResult_t rc = ncclSuccess;
 
 	ASSERT(!s->joined && !s->looked);
-	/* the last one first: calls come in runs of one stream */
+	/* the last stream first: successive calls often use the same one */
 	for (int32_t i = s->n - 1; i >= 0; i--)
 		if (s->stream[i] == stream)
 			return ncclSuccess;
@@ -39,7 +39,7 @@ ncclResult_t plan_streams_add(struct plan_streams *s, cudaStream_t stream)
 	return rc;
 }
 
-/* Stream `other` is not in the capture of the first one. */
+/* Reports that stream `other` is not in the same capture as the first stream. */
 static void streams_capture_warn(const struct plan_streams *s, cudaStream_t other, bool captures)
 {
 	if (captures && s->capture.id)
@@ -81,7 +81,8 @@ static ncclResult_t plan_streams_event_make(struct plan_streams *s)
 			   "cudaEventCreateWithFlags for a group of several streams");
 }
 
-/* One event serves for all: a wait is for the record that is the latest when it is queued. */
+/* One event serves all streams: a wait refers to the latest record at the time when it is
+ * queued. */
 ncclResult_t plan_streams_join(struct plan_streams *s)
 {
 	ncclResult_t rc = s->n > 1 && !s->joined ? plan_streams_event_make(s) : ncclSuccess;

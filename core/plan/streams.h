@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The streams of a group's calls on one communicator. NCCL's rule: the group waits for all its
- * streams, and all of them wait for it, as if it had been posted on every one.
+ * streams, and all of them wait for the group, as if it had been queued in every stream.
  *
  *	stream 0  ----+--wait-- launch -- launch --+------------>     all launches of the group
  *	stream 1  --record                        wait----------->
  *	stream 2  --record                        wait----------->
  *
- * The launches are in the stream of the first call. Streams either all capture into the same CUDA
+ * The launches are in the stream of the first call. Either all streams capture into the same CUDA
  * graph, or none of them captures: ncclInvalidUsage otherwise.
  *
- * plan.c adds the streams as calls are queued; launch.c and messages_launch.c join them before the
- * first launch and part them after the last one. A group whose calls do nothing joins nothing.
+ * plan.c adds the streams as calls are queued. launch.c and messages_launch.c join them before the
+ * first launch and part them after the last one. A group without launches joins nothing.
  */
 #ifndef CORE_PLAN_STREAMS_H
 #define CORE_PLAN_STREAMS_H
@@ -21,8 +21,8 @@
 struct plan_streams {
 	cudaStream_t *stream; /* [room]: each handle once, in the order of the calls */
 	int32_t n, room;
-	bool joined, looked;         /* looked: at `capture` */
-	struct plan_capture capture; /* of all */
+	bool joined, looked;         /* looked: `capture` is set */
+	struct plan_capture capture; /* of all streams */
 	cudaEvent_t event;           /* NULL: no group has used several streams yet */
 };
 
@@ -30,11 +30,11 @@ struct plan_streams {
 ncclResult_t plan_streams_add(struct plan_streams *s, cudaStream_t stream);
 /* Sets the capture of all streams. ncclInvalidUsage: they do not capture into the same graph. */
 ncclResult_t plan_streams_capture(struct plan_streams *s, struct plan_capture *capture);
-/* The first stream waits for what the others have so far. Does so once for each group. */
+/* Makes the first stream wait for the earlier work of the others. Acts once for each group. */
 ncclResult_t plan_streams_join(struct plan_streams *s);
-/* The other streams wait for what the first has, if they were joined. */
+/* Makes the other streams wait for the first one, if they were joined. */
 ncclResult_t plan_streams_part(const struct plan_streams *s);
-/* Forgets the streams: the group has ended. */
+/* Forgets the streams. Called when the group has ended. */
 void plan_streams_reset(struct plan_streams *s);
 void plan_streams_free(struct plan_streams *s);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A collective in the trace file: the call, and inside it or inside the end of its group the slice
- * "plan", with the program that will run it.
+ * A collective in the trace file: a slice for the call, and in it a slice "plan" with the program
+ * that will run. In a group, "plan" is in the slice of the group's end.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -47,7 +47,7 @@ static ncclResult_t tuner_load(struct plan_tuner *t, const char *value)
 	return ncclInvalidUsage;
 }
 
-/* What a plugin logs. */
+/* The plugin's log function. */
 static void tuner_log_line(int level, unsigned long flags, const char *file, int line,
 			   const char *format, ...)
 {
@@ -61,7 +61,7 @@ static void tuner_log_line(int level, unsigned long flags, const char *file, int
 		log_write((enum log_level)level, (uint32_t)flags, file, line, "%s", text);
 }
 
-/* The library is closed when init fails. */
+/* Calls the plugin's init. If that fails, the library is closed. */
 static ncclResult_t tuner_start(struct plan_tuner *t, const struct ncclComm *comm)
 {
 	const struct topo_summary *s = &comm->summary;
@@ -156,7 +156,7 @@ static int tuner_func(enum dev_func func)
 	return -1;
 }
 
-/* Does the plugin choose among programs that include this one? It knows NCCL's algorithms only. */
+/* Returns true if the plugin may choose this program. A plugin knows NCCL's algorithms only. */
 static bool tuner_runs(const struct tune_model *m, int p, enum dev_func func, uint64_t programs)
 {
 	return tune_is_allowed(programs, p) && tune_func(p) == func && m->program[p].bw_mbps &&
@@ -175,7 +175,8 @@ static void tuner_costs_fill(float cost_us[TUNER_ALGOS][TUNER_PROTOS], const str
 				(float)tune_time_ns(&m->program[p], bytes) / 1000;
 }
 
-/* What the plugin sets for a program that cannot run is left out. */
+/* Returns the cheapest program. Costs that the plugin sets for programs that cannot run are
+ * ignored. */
 static enum dev_program tuner_costs_best(float cost_us[TUNER_ALGOS][TUNER_PROTOS],
 					 const struct tune_model *m, enum dev_func func,
 					 uint64_t programs)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a task to a work: which channels, how the elements are shared between them, and what the
- * kernel does with them. Pure: the same task gives the same work on every rank, which is all that
- * makes kernels and proxies of different ranks agree on their steps.
+ * From a task to a work: the channels, the elements of each channel, and the operation of the
+ * kernel. Pure: the same task gives the same work on every rank. Only because of that do the
+ * kernels and proxies of different ranks agree on their steps.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "core/plan/plan_internal.h"
 #include "core/tune/allowed.h"
 
-/* Bits of 1/n in the type. */
+/* Returns 1/n as bits of the type. */
 static uint64_t plan_inverse(ncclDataType_t type, int32_t n)
 {
 	float inverse = (float)(1.0 / n);
@@ -66,8 +66,8 @@ enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, 
 	}
 }
 
-/* Shares whole grains; the last channel takes what is left, and channels that would get nothing
- * are left out. */
+/* Shares whole grains. The last channel gets the rest, and channels that would get nothing are not
+ * used. */
 static void plan_work_share(struct dev_work *w, int32_t nchannels, uint32_t grain_bytes)
 {
 	uint64_t grain = grain_bytes / steps_type_bytes(w->type);
@@ -106,7 +106,7 @@ struct plan_choice plan_choose(const struct plan_task *task, const struct plan_l
 	return c;
 }
 
-/* What the kernel does with the elements. */
+/* Sets the operation of a reduction, and its factor. */
 static void plan_work_op(const struct plan_task *task, const struct plan_limits *lim,
 			 struct dev_work *w)
 {
@@ -119,7 +119,7 @@ static void plan_work_op(const struct plan_task *task, const struct plan_limits 
 	w->scale_in_memory = task->factor.in_memory;
 }
 
-/* What is in the buffers: a data mover's kernel sees bytes. */
+/* Sets type and count of the elements. For the kernel of a data mover they are bytes. */
 static void plan_work_elements(const struct plan_task *task, const struct plan_limits *lim,
 			       struct dev_work *w)
 {
@@ -136,18 +136,18 @@ static void plan_work_program(const struct plan_limits *lim, enum dev_program pr
 	struct dev_program_row row = steps_program(program);
 	uint32_t chunk_bytes = steps_chunk_bytes(&row, lim->step_bytes[row.proto]);
 
-	ASSERT(program < DEV_PROGRAM_COUNT); /* plan_check */
+	ASSERT(program < DEV_PROGRAM_COUNT); /* plan_check has found one */
 	w->program = (uint8_t)program;
 	w->chunk_lo = w->chunk_mid = w->chunk_hi = chunk_bytes / steps_type_bytes(w->type);
 }
 
-/* As many as a plugin wants, if the program is connected on them. */
+/* Returns the number that the plugin wants, if the program has connections on so many channels. */
 static int32_t plan_channels(const struct algo_cost *cost, int32_t nchannels)
 {
 	return cost->channels ? MIN_OF(nchannels, cost->channels) : nchannels;
 }
 
-/* The algorithm's chunk, which may be less than a slot. */
+/* Sets the chunk of the algorithm, which may be less than a slot. */
 static void plan_work_chunk(const struct plan_task *task, const struct plan_limits *lim,
 			    int32_t nchannels, struct dev_work *w)
 {
