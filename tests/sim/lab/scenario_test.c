@@ -96,83 +96,127 @@ static void drop_last_env(struct scenario *s, const char *start)
 		s->env_count--;
 }
 
+#define SWARM_SEEDS 2000
+
+/* A share of the seeds: those for which `has` holds, expected from `least` to `most` of
+ * SWARM_SEEDS. */
+struct share {
+	const char *what;
+	bool has;
+	uint32_t least, most;
+};
+
+#define SHARES 19
+static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts,
+		      struct share share[SHARES])
+{
+	const struct lab_config *c = &s->lab;
+	const bool clean = !s->plan[0];
+	const struct share of[SHARES] = {
+		{"with faults", !clean, 450, 1000},
+		{"with faults that every call survives",
+		 !clean && s->expect == SCENARIO_EXPECT_SUCCESS, 80, 400},
+		{"with groups of different calls", c->mixed, 200, 1000},
+		{"with any floats", c->any_numbers, 500, 1500},
+		{"with processes whose environments differ", s->env_odd[0], 100, 600},
+		{"with settings that contradict each other", contradicts, 40, 300},
+		{"with refused calls", c->refused, 300, 1200},
+		{"with an init that fails", c->init_fails, 80, 500},
+		{"with pauses", c->pauses, 300, 1200},
+		{"with ends other than an abort", c->leaves != LAB_LEAVES_ABORT, 150, 1000},
+		{"with warps of 32 fibers", c->warp_width == 32, 10, 400},
+		{"with one task for a process", c->drive == LAB_DRIVE_PROCESS, 200, 500},
+		{"with communicators that come and go", c->transient, 100, 500},
+		{"with hosts of different sizes", c->host_gpus_n, 80, 600},
+		{"with a mapping of ranks", c->map != LAB_MAP_SLOT, 500, 1500},
+		{"of one rank", ranks == 1, 40, 160},
+		{"with several communicators", c->comms > 1, 200, 700},
+		{"that recover", c->recover, 60, 400},
+		{"with a rank that is quiet", c->quiet, 20, 300},
+	};
+
+	memcpy(share, of, sizeof of);
+}
+
+static void check_world(const struct scenario *s, uint32_t ranks)
+{
+	const struct lab_config *c = &s->lab;
+
+	ck_assert(ranks >= 1 && ranks <= 16);
+	ck_assert_uint_le(c->hosts, 16);
+	ck_assert_uint_le(c->bytes_max, (2 << 20) + 8192);
+	ck_assert(c->root >= LAB_ALL_ROOTS && c->root < (int32_t)ranks);
+	/* faults heal in every run that has any */
+	ck_assert((s->plan[0] != 0) == (c->sim.heal_ns != 0));
+	ck_assert(s->plan[0] || (!c->recover && !c->quiet && c->leaves == LAB_LEAVES_ABORT));
+	/* all blocks of messages have room, and so have kernels that may run at the same time */
+	ck_assert(!c->gpu_sms || !c->collective->connects);
+	ck_assert(!c->gpu_sms || !c->before || !c->before->connects);
+	ck_assert(c->comms <= 1 || c->streams <= 1 || !c->gpu_sms);
+}
+
+/* Takes from `s`, drawn with faults, what belongs to these; `clean` is the same seed without. */
+static void drop_faults(struct scenario *s, struct scenario *clean)
+{
+	struct lab_config *c = &s->lab;
+	const struct lab_config *of = &clean->lab;
+
+	if (s->plan[0]) { /* what makes communicators beside the work goes without faults */
+		ck_assert(!c->idle && !c->init_fails && c->late <= 5);
+		c->transient = of->transient;
+		c->leaves = of->leaves;
+		c->init_fails = of->init_fails;
+		c->late = of->late;
+		c->nonblocking = of->nonblocking;
+		c->finalize = of->finalize;
+		c->idle = of->idle;
+		c->polls = of->polls;
+		c->comms = of->comms;
+		s->expect = clean->expect;
+		drop_last_env(s, "NCCL_COMM_ID=");
+		drop_last_env(clean, "NCCL_COMM_ID=");
+	}
+	c->recover = false;
+	c->sim.heal_ns = c->quiet = s->plan[0] = 0;
+	/* HCAs have other settings where faults are */
+	drop_last_env(s, "DOPPEL_HCA_PERSONALITY=");
+	drop_last_env(clean, "DOPPEL_HCA_PERSONALITY=");
+	drop_last_env(s, "NCCL_IB_RETRY_CNT=");
+	drop_last_env(s, "NCCL_IB_TIMEOUT=");
+}
+
 START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 {
-	uint32_t ranks, faults = 0, wide = 0, recover = 0, comms = 0, alone = 0, together = 0,
-			uneven = 0, mapped = 0, transient = 0, survivable = 0, mixed = 0,
-			floats = 0, odd = 0, refused = 0, fails = 0, pauses = 0, leaves = 0,
-			contradict = 0;
-	uint32_t of[LAB_COLLECTIVES_MAX] = {0};
+	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
+		uint32_t ranks;
 
-	for (uint64_t seed = 0; seed < 2000; seed++) {
 		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
 		scenario_swarm(&other, seed, SCENARIO_FAULTS_SOME);
 		ck_assert_uint_eq(scenario_digest(&one), scenario_digest(&other));
 		ck_assert_int_eq(scenario_ranks(&one, &ranks), 0);
-		ck_assert_uint_ge(ranks, 1);
-		alone += ranks == 1;
-		ck_assert_uint_le(ranks, 16);
-		ck_assert_uint_le(one.lab.hosts, 16);
-		ck_assert_uint_le(one.lab.bytes_max, (2 << 20) + 8192);
-		of[one.lab.collective - lab_collectives]++;
-		ck_assert_int_ge(one.lab.root, LAB_ALL_ROOTS);
-		ck_assert_int_lt(one.lab.root, (int32_t)ranks);
-		faults += one.plan[0] != 0;
-		/* faults heal in every run that has any */
-		ck_assert((one.plan[0] != 0) == (one.lab.sim.heal_ns != 0));
-		ck_assert(one.plan[0] || !one.lab.recover);
-		ck_assert(one.plan[0] || !one.lab.quiet);
-		recover += one.lab.recover;
-		wide += one.lab.warp_width == 32;
-		comms += one.lab.comms > 1;
-		transient += one.lab.transient != 0;
-		uneven += one.lab.host_gpus_n != 0;
-		mapped += one.lab.map != LAB_MAP_SLOT;
-		together += one.lab.drive == LAB_DRIVE_PROCESS;
-		/* all blocks of messages have room, and so have kernels that may run at the same
-		 * time */
-		ck_assert(!one.lab.gpu_sms || !one.lab.collective->connects);
-		ck_assert(!one.lab.gpu_sms || !one.lab.before || !one.lab.before->connects);
-		ck_assert(one.lab.comms <= 1 || one.lab.streams <= 1 || !one.lab.gpu_sms);
-		/* a draw for the faults leaves the rest as it is */
-		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);
-		if (one.plan[0]) /* no communicators that come and go among faults */
-			one.lab.transient = other.lab.transient;
-		ck_assert(one.plan[0] || one.lab.leaves == LAB_LEAVES_ABORT);
-		refused += one.lab.refused != 0;
-		fails += one.lab.init_fails != 0;
-		pauses += one.lab.pauses != 0;
-		leaves += one.lab.leaves != LAB_LEAVES_ABORT;
-		contradict += other.expect == SCENARIO_EXPECT_REFUSED;
-		if (one.plan[0] && other.expect == SCENARIO_EXPECT_REFUSED)
-			continue; /* settings contradict each other without faults alone */
-		if (one.plan[0]) { /* others that make communicators go without faults */
-			survivable += one.expect == SCENARIO_EXPECT_SUCCESS;
-			ck_assert(!one.lab.idle && !one.lab.init_fails && one.lab.late <= 5);
-			one.lab.leaves = other.lab.leaves;
-			one.lab.init_fails = other.lab.init_fails;
-			one.lab.late = other.lab.late;
-			one.lab.nonblocking = other.lab.nonblocking;
-			one.lab.finalize = other.lab.finalize;
-			one.lab.idle = other.lab.idle;
-			one.lab.polls = other.lab.polls;
-			one.expect = other.expect;
-			one.lab.comms = other.lab.comms;
-			drop_last_env(&one, "NCCL_COMM_ID=");
-			drop_last_env(&other, "NCCL_COMM_ID=");
-		}
-		mixed += one.lab.mixed != 0;
-		floats += one.lab.any_numbers;
-		odd += one.env_odd[0] != 0;
-		one.lab.recover = false;
-		one.lab.sim.heal_ns = one.lab.quiet = one.plan[0] = 0;
-		/* but for HCAs that are not for runs with faults */
-		drop_last_env(&one, "DOPPEL_HCA_PERSONALITY=");
-		drop_last_env(&other, "DOPPEL_HCA_PERSONALITY=");
-		drop_last_env(&one, "NCCL_IB_RETRY_CNT=");
-		drop_last_env(&one, "NCCL_IB_TIMEOUT=");
-		ck_assert_uint_eq(scenario_digest(&one), scenario_digest(&other));
+		check_world(&one, ranks);
 	}
+}
+END_TEST
+
+START_TEST(a_swarm_draws_every_feature_now_and_then)
+{
+	uint32_t of[LAB_COLLECTIVES_MAX] = {0}, n[SHARES] = {0}, ranks;
+	struct share share[SHARES];
+
+	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
+		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		ck_assert_int_eq(scenario_ranks(&one, &ranks), 0);
+		shares_of(&one, ranks, other.expect == SCENARIO_EXPECT_REFUSED, share);
+		of[one.lab.collective - lab_collectives]++;
+		for (uint32_t i = 0; i < SHARES; i++)
+			n[i] += share[i].has;
+	}
+	for (uint32_t i = 0; i < SHARES; i++)
+		ck_assert_msg(n[i] > share[i].least && n[i] < share[i].most,
+			      "%u of %u seeds %s, expected %u to %u", n[i], SWARM_SEEDS,
+			      share[i].what, share[i].least, share[i].most);
 	for (uint32_t i = 1; i < lab_collectives_n; i++) {
 		/* programs of messages have fewer seeds, and some none */
 		uint32_t least = i < LAB_COLLECTIVES_OF_NCCL ? 1000 / lab_collectives_n / 2 : 20;
@@ -180,28 +224,20 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		ck_assert((of[i] > least) == lab_collective_is_plain(&lab_collectives[i]));
 		ck_assert_uint_lt(of[i], of[0]);
 	}
-	ck_assert_uint_gt(faults, 450);
-	ck_assert_uint_lt(faults, 1000);
-	ck_assert_uint_gt(survivable, 80);
-	ck_assert_uint_gt(mixed, 200);
-	ck_assert_uint_gt(floats, 500);
-	ck_assert_uint_gt(odd, 100);
-	ck_assert_uint_gt(contradict, 40);
-	ck_assert_uint_gt(refused, 300);
-	ck_assert_uint_gt(fails, 80);
-	ck_assert_uint_gt(pauses, 300);
-	ck_assert_uint_gt(leaves, 150);
-	ck_assert_uint_gt(wide, 10);
-	ck_assert_uint_gt(together, 200);
-	ck_assert_uint_lt(together, 500);
-	ck_assert_uint_gt(transient, 60);
-	ck_assert_uint_gt(uneven, 80);
-	ck_assert_uint_gt(mapped, 500);
-	ck_assert(alone > 40 && alone < 160);
-	ck_assert_uint_gt(comms, 200);
-	ck_assert_uint_lt(comms, 700);
-	ck_assert_uint_gt(recover, faults / 8);
-	ck_assert_uint_lt(recover, faults / 2);
+}
+END_TEST
+
+START_TEST(a_draw_for_the_faults_leaves_the_rest_as_it_is)
+{
+	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);
+		/* settings contradict each other without faults alone */
+		if (one.plan[0] && other.expect == SCENARIO_EXPECT_REFUSED)
+			continue;
+		drop_faults(&one, &other);
+		ck_assert_uint_eq(scenario_digest(&one), scenario_digest(&other));
+	}
 }
 END_TEST
 
@@ -485,6 +521,8 @@ int main(void)
 	tcase_add_test(t, every_collective_is_read_back);
 	tcase_add_test(t, a_later_value_takes_the_place_of_the_earlier_one);
 	tcase_add_test(t, a_swarm_seed_means_one_scenario_with_1_to_16_ranks);
+	tcase_add_test(t, a_swarm_draws_every_feature_now_and_then);
+	tcase_add_test(t, a_draw_for_the_faults_leaves_the_rest_as_it_is);
 	tcase_add_test(t, hosts_have_the_machines_of_a_list_in_turn);
 	tcase_add_test(t, a_swarm_draws_mixed_hosts_that_have_their_gpus);
 	tcase_add_test(t, a_swarm_draws_settings_that_fit_each_other);
