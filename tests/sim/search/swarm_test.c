@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the default sweep draws from a seed (sim/lab/search/swarm.c): one scenario, in which all
+ * features and some combinations of settings come now and then.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "sim/lab/check/collective.h"
+#include "sim/lab/search/scenario.h"
+#include "tests/suite.h"
+
+static struct scenario one, other;
+
+static void drop_last_env(struct scenario *s, const char *start)
+{
+	if (s->env_count && strncmp(s->env[s->env_count - 1], start, strlen(start)) == 0)
+		s->env_count--;
+}
+
+#define SWARM_SEEDS 2000
+
+/* A share of the seeds: those for which `has` holds, expected from `least` to `most` of
+ * SWARM_SEEDS. */
+struct share {
+	const char *what;
+	bool has;
+	uint32_t least, most;
+};
+
+#define SHARES 19
+static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts,
+		      struct share share[SHARES])
+{
+	const struct lab_config *c = &s->lab;
+	const bool clean = !s->plan[0];
+	const struct share of[SHARES] = {
+		{"with faults", !clean, 450, 1000},
+		{"with faults that every call survives",
+		 !clean && s->expect == SCENARIO_EXPECT_SUCCESS, 80, 400},
+		{"with groups of different calls", c->mixed, 200, 1000},
+		{"with any floats", c->any_numbers, 500, 1500},
+		{"with processes whose environments differ", s->env_odd[0], 100, 600},
+		{"with settings that contradict each other", contradicts, 40, 300},
+		{"with refused calls", c->refused, 300, 1200},
+		{"with an init that fails", c->init_fails, 80, 500},
+		{"with pauses", c->pauses, 300, 1200},
+		{"with ends other than an abort", c->leaves != LAB_LEAVES_ABORT, 150, 1000},
+		{"with warps of 32 fibers", c->warp_width == 32, 10, 400},
+		{"with one task for a process", c->drive == LAB_DRIVE_PROCESS, 200, 500},
+		{"with communicators that come and go", c->transient, 100, 500},
+		{"with hosts of different sizes", c->host_gpus_n, 80, 600},
+		{"with a mapping of ranks", c->map != LAB_MAP_SLOT, 500, 1500},
+		{"of one rank", ranks == 1, 40, 160},
+		{"with several communicators", c->comms > 1, 200, 700},
+		{"that recover", c->recover, 60, 400},
+		{"with a rank that is quiet", c->quiet, 20, 300},
+	};
+
+	memcpy(share, of, sizeof of);
+}
+
+static void check_world(const struct scenario *s, uint32_t ranks)
+{
+	const struct lab_config *c = &s->lab;
+
+	ck_assert(ranks >= 1 && ranks <= 16);
+	ck_assert_uint_le(c->hosts, 16);
+	ck_assert_uint_le(c->bytes_max, (2 << 20) + 8192);
+	ck_assert(c->root >= LAB_ALL_ROOTS && c->root < (int32_t)ranks);
+	/* faults heal in every run that has any */
+	ck_assert((s->plan[0] != 0) == (c->sim.heal_ns != 0));
+	ck_assert(s->plan[0] || (!c->recover && !c->quiet && c->leaves == LAB_LEAVES_ABORT));
+	/* all blocks of messages have room, and so have kernels that may run at the same time */
+	ck_assert(!c->gpu_sms || !c->collective->connects);
+	ck_assert(!c->gpu_sms || !c->before || !c->before->connects);
+	ck_assert(c->comms <= 1 || c->streams <= 1 || !c->gpu_sms);
+}
+
+/* Takes from `s`, drawn with faults, what belongs to these; `clean` is the same seed without. */
+static void drop_faults(struct scenario *s, struct scenario *clean)
+{
+	struct lab_config *c = &s->lab;
+	const struct lab_config *of = &clean->lab;
+
+	if (s->plan[0]) { /* what makes communicators beside the work goes without faults */
+		ck_assert(!c->idle && !c->init_fails && c->late <= 5);
+		c->transient = of->transient;
+		c->leaves = of->leaves;
+		c->init_fails = of->init_fails;
+		c->late = of->late;
+		c->nonblocking = of->nonblocking;
+		c->finalize = of->finalize;
+		c->idle = of->idle;
+		c->polls = of->polls;
+		c->comms = of->comms;
+		s->expect = clean->expect;
+		drop_last_env(s, "NCCL_COMM_ID=");
+		drop_last_env(clean, "NCCL_COMM_ID=");
+	}
+	c->recover = false;
+	c->sim.heal_ns = c->quiet = s->plan[0] = 0;
+	/* HCAs have other settings where faults are */
+	drop_last_env(s, "DOPPEL_HCA_PERSONALITY=");
+	drop_last_env(clean, "DOPPEL_HCA_PERSONALITY=");
+	drop_last_env(s, "NCCL_IB_RETRY_CNT=");
+	drop_last_env(s, "NCCL_IB_TIMEOUT=");
+}
+
+START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
+{
+	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
+		uint32_t ranks;
+
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		scenario_swarm(&other, seed, SCENARIO_FAULTS_SOME);
+		ck_assert_uint_eq(scenario_digest(&one), scenario_digest(&other));
+		ck_assert_int_eq(scenario_ranks(&one, &ranks), 0);
+		check_world(&one, ranks);
+	}
+}
+END_TEST
+
+START_TEST(a_swarm_draws_every_feature_now_and_then)
+{
+	uint32_t of[LAB_COLLECTIVES_MAX] = {0}, n[SHARES] = {0}, ranks;
+	struct share share[SHARES];
+
+	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
+		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		ck_assert_int_eq(scenario_ranks(&one, &ranks), 0);
+		shares_of(&one, ranks, other.expect == SCENARIO_EXPECT_REFUSED, share);
+		of[one.lab.collective - lab_collectives]++;
+		for (uint32_t i = 0; i < SHARES; i++)
+			n[i] += share[i].has;
+	}
+	for (uint32_t i = 0; i < SHARES; i++)
+		ck_assert_msg(n[i] > share[i].least && n[i] < share[i].most,
+			      "%u of %u seeds %s, expected %u to %u", n[i], SWARM_SEEDS,
+			      share[i].what, share[i].least, share[i].most);
+	for (uint32_t i = 1; i < lab_collectives_n; i++) {
+		/* programs of messages have fewer seeds, and some none */
+		uint32_t least = i < LAB_COLLECTIVES_OF_NCCL ? 1000 / lab_collectives_n / 2 : 20;
+
+		ck_assert((of[i] > least) == lab_collective_is_plain(&lab_collectives[i]));
+		ck_assert_uint_lt(of[i], of[0]);
+	}
+}
+END_TEST
+
+START_TEST(a_draw_for_the_faults_leaves_the_rest_as_it_is)
+{
+	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);
+		/* settings contradict each other without faults alone */
+		if (one.plan[0] && other.expect == SCENARIO_EXPECT_REFUSED)
+			continue;
+		drop_faults(&one, &other);
+		ck_assert_uint_eq(scenario_digest(&one), scenario_digest(&other));
+	}
+}
+END_TEST
+
+/* A host has no more ranks than its machine has GPUs. */
+START_TEST(a_swarm_draws_mixed_hosts_that_have_their_gpus)
+{
+	char name[LAB_MACHINE_BYTES];
+	uint32_t mixed = 0;
+
+	for (uint64_t seed = 0; seed < 2000; seed++) {
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		if (lab_machines_count(one.machine) == 1)
+			continue;
+		mixed++;
+		ck_assert_uint_gt(one.lab.hosts, 1);
+		for (uint32_t h = 0; h < one.lab.hosts; h++) {
+			lab_machine_of(one.machine, h, name);
+			ck_assert_uint_le(lab_host_ranks(&one.lab, h, NULL),
+					  strcmp(name, "pcie-4gpu") == 0 ? 4 : 8);
+		}
+	}
+	ck_assert_msg(mixed > 100 && mixed < 600, "%u of 2000 seeds have mixed hosts", mixed);
+}
+END_TEST
+
+static bool has_env(const struct scenario *s, const char *start)
+{
+	for (uint32_t i = 0; i < s->env_count; i++)
+		if (strncmp(s->env[i], start, strlen(start)) == 0)
+			return true;
+	return false;
+}
+
+/* Combinations of settings that some bugs need: when each setting was drawn independently, at most
+ * a few of 2,000 seeds had one of them. */
+START_TEST(a_swarm_draws_settings_that_fit_each_other)
+{
+	uint32_t direct = 0, turns = 0, parts = 0, lanes = 0, quiet = 0, deaths = 0, lines = 0;
+
+	for (uint64_t seed = 1; seed <= 2000; seed++) {
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		const struct lab_config *c = &one.lab;
+		bool full = c->bytes_min >= 16 << 10, network = has_env(&one, "NCCL_NET=Socket");
+		bool tree = full && has_env(&one, "NCCL_ALGO=Ring;allreduce:Tree");
+
+		direct += full && has_env(&one, "NCCL_ALGO=OneShot") &&
+			  has_env(&one, "NCCL_LL_BUFFSIZE=") && c->hosts == 1;
+		turns += tree && has_env(&one, "NCCL_NTHREADS=32") &&
+			 has_env(&one, "NCCL_BUFFSIZE=");
+		lines += tree && c->sim.races && c->in_place && has_env(&one, "NCCL_PROTO=LL");
+		parts += full && c->collective->connects && c->iterations == 3 &&
+			 has_env(&one, "NCCL_NCHANNELS_PER_NET_PEER=") &&
+			 has_env(&one, "NCCL_BUFFSIZE=");
+		lanes += c->bytes_min >= 256 << 10 && network &&
+			 has_env(&one, "NCCL_NSOCKS_PERTHREAD=");
+		quiet += c->quiet && network;
+		deaths += strstr(one.plan, " kill") && has_env(&one, "NCCL_P2P_DISABLE=1");
+	}
+	ck_assert_msg(direct >= 15 && turns >= 5 && lines >= 2 && parts >= 15 && lanes >= 20 &&
+			      quiet >= 4 && deaths >= 15,
+		      "%u %u %u %u %u %u %u", direct, turns, lines, parts, lanes, quiet, deaths);
+}
+END_TEST
+
+START_TEST(a_swarm_seed_draws_its_root_from_its_world)
+{
+	uint32_t ranks, rooted = 0, all = 0;
+
+	for (uint64_t seed = 0; seed < 20000; seed++) {
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_NONE);
+		ck_assert_int_eq(scenario_ranks(&one, &ranks), 0);
+		ck_assert_msg(one.lab.root >= LAB_ALL_ROOTS && one.lab.root < (int32_t)ranks,
+			      "seed %llu: root %d of %u ranks", (unsigned long long)seed,
+			      one.lab.root, ranks);
+		rooted += one.lab.root > 0;
+		all += one.lab.root == LAB_ALL_ROOTS;
+	}
+	ck_assert_uint_gt(rooted, 0);
+	ck_assert_uint_gt(all, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("swarm");
+	TCase *t = tcase_create("swarm");
+
+	tcase_add_test(t, a_swarm_seed_means_one_scenario_with_1_to_16_ranks);
+	tcase_add_test(t, a_swarm_draws_every_feature_now_and_then);
+	tcase_add_test(t, a_draw_for_the_faults_leaves_the_rest_as_it_is);
+	tcase_add_test(t, a_swarm_draws_mixed_hosts_that_have_their_gpus);
+	tcase_add_test(t, a_swarm_draws_settings_that_fit_each_other);
+	tcase_add_test(t, a_swarm_seed_draws_its_root_from_its_world);
+	suite_add_tcase(s, t);
+	return suite_run(s);
+}
