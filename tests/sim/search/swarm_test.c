@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the default sweep draws from a seed (sim/lab/search/swarm.c): one scenario, in which all
- * features and some combinations of settings come now and then.
+ * Draws of the default sweep (sim/lab/search/swarm.c): a seed means one scenario, and each feature
+ * and some combinations of settings come now and then.
  */
 #include <check.h>
 #include <string.h>
