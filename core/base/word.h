@@ -68,7 +68,8 @@ static inline const char *word_nearest_text(struct word_nearest *best)
 	size_t n = 0;
 
 	for (int i = 0; i < WORD_NEAREST_MOST && best->name[i]; i++) {
-		if (best->distance[i] > best->distance[0] + WORD_NEAREST_SLACK)
+		if (best->distance[i] > best->distance[0] + WORD_NEAREST_SLACK ||
+		    n >= sizeof best->text)
 			break;
 		n += (size_t)snprintf(best->text + n, sizeof best->text - n, "%s%s", i ? ", " : "",
 				      best->name[i]);

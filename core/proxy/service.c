@@ -76,7 +76,7 @@ static ncclResult_t proxy_service_relay(struct proxy_gpu *p, const struct proxy_
 		return ncclSuccess;
 	}
 	if (!proxy_service_reserve(p, p->conns, p->service_relay_count + 1)) {
-		WARN("rank %d: no memory for the waits of a relay", call->m.info.rank);
+		WARN("rank %d: no memory for the waits of a relay", call->proxy->comm->rank);
 		return ncclSystemError;
 	}
 	if (call->relay)

@@ -83,7 +83,10 @@ static int world_warp_width(const struct world_config *c, uint32_t *width)
 		*width = strcmp(text, "32") == 0 ? 32 : strcmp(text, "1") == 0 ? 1 : 0;
 	if (*width == 1 || *width == 32)
 		return 0;
-	fprintf(stderr, "world: warp width is %u, expected 1 or 32\n", c->warp_width);
+	if (c->warp_width)
+		fprintf(stderr, "world: warp width is %u, expected 1 or 32\n", c->warp_width);
+	else
+		fprintf(stderr, "world: DOPPEL_WARP is \"%s\", expected 1 or 32\n", text);
 	return EINVAL;
 }
 

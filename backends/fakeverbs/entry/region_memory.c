@@ -148,7 +148,8 @@ int hca_region_pin_dmabuf(struct hca_mr *mr, int fd)
 	else if (gpu->pin_dmabuf)
 		rc = gpu->pin_dmabuf(os_proc(), fd, mr->address, mr->bytes, &mr->region);
 	mr->gpu = !rc;
-	mr->address = mr->region.address;
+	if (!rc)
+		mr->address = mr->region.address;
 	return rc;
 }
 

@@ -239,6 +239,15 @@ static void fault_fill(const struct fault *f, const struct fault_place_site *s, 
 	};
 }
 
+/* Records the rank that a fault hit. */
+static void fault_hit(int64_t rank)
+{
+	if (rank < 0 || rank >= FAULT_RANKS)
+		fault_state.hit_any = true;
+	else
+		fault_state.hit[rank / 64] |= 1ull << rank % 64;
+}
+
 static bool fault_visit(struct fault_place_site *s, const void *object,
 			const struct sim_fault_place *at, struct os_fault *out)
 {
@@ -252,7 +261,7 @@ static bool fault_visit(struct fault_place_site *s, const void *object,
 		if (!fault_matches(f, &place, now_ns) || !fault_fires(f, now_ns))
 			continue;
 		s->fires++;
-		fault_state.hit |= fault_rank_bit(place.value[FAULT_RANK]);
+		fault_hit(place.value[FAULT_RANK]);
 		fault_fill(f, s, now_ns, out);
 		return true;
 	}
@@ -367,8 +376,9 @@ int fault_start(void)
 	const struct sim_config *c = &eng.config;
 
 	fault_plan_free(&fault_state.plan);
-	fault_state.fired = fault_state.hit = 0;
-	fault_state.healed = false;
+	fault_state.fired = 0;
+	memset(fault_state.hit, 0, sizeof fault_state.hit);
+	fault_state.hit_any = fault_state.healed = false;
 	snprintf(fault_state.name, sizeof fault_state.name, "plan of seed 0x%" PRIx64, eng.seed);
 	sim_rng_init(&fault_state.rng, "engine.fault_prob");
 	fault_sites_start();

@@ -27,7 +27,11 @@ uint32_t sim_faults_unfired(void)
 
 bool sim_fault_hit_rank(int32_t rank)
 {
-	return (__atomic_load_n(&fault_state.hit, __ATOMIC_RELAXED) & fault_rank_bit(rank)) != 0;
+	bool known = rank >= 0 && rank < FAULT_RANKS;
+
+	return __atomic_load_n(&fault_state.hit_any, __ATOMIC_RELAXED) ||
+	       (known && __atomic_load_n(&fault_state.hit[rank / 64], __ATOMIC_RELAXED) &
+				 (1ull << rank % 64));
 }
 
 bool sim_fault_stat(uint32_t index, struct sim_fault_stat *stat)

@@ -6,7 +6,10 @@
 #include "sim/engine/faults/fault.h"
 #include "sim/engine/order/order_internal.h"
 
-enum { FAULT_CACHE = 256 };
+enum {
+	FAULT_CACHE = 256,
+	FAULT_RANKS = 4096, /* ranks whose faults are told apart */
+};
 
 /* A site of this run, with the faults of the plan that may fire there. */
 struct fault_place_site {
@@ -23,7 +26,8 @@ struct fault_state {
 	uint32_t site_n;
 	uint64_t cache[FAULT_CACHE]; /* address of the name << 8 | site; only a shortcut */
 	uint64_t fired;
-	uint64_t hit; /* a bit for each rank at which a fault fired */
+	uint64_t hit[FAULT_RANKS / 64]; /* a bit for each rank at which a fault fired */
+	bool hit_any; /* a fault fired at an unknown rank: any rank may be hit */
 	bool healed;
 	char name[64];
 	pthread_mutex_t lock; /* threads engine */
@@ -33,11 +37,5 @@ struct fault_state {
 #pragma GCC visibility push(hidden)
 extern struct fault_state fault_state;
 #pragma GCC visibility pop
-
-/* Returns the bit of a rank; all bits for an unknown rank. */
-static inline uint64_t fault_rank_bit(int64_t rank)
-{
-	return rank < 0 || rank >= 64 ? UINT64_MAX : 1ull << rank;
-}
 
 #endif

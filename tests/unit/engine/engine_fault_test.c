@@ -159,6 +159,29 @@ START_TEST(faults_fire_where_and_when_the_plan_says)
 }
 END_TEST
 
+/* A rank of a large world is hit alone; a fault of an unknown rank may have hit any rank. */
+static void hit_main(void *arg)
+{
+	struct os_fault f;
+	int unknown;
+
+	(void)arg;
+	label(&object_a, 70, 4, 0);
+	ck_assert(os_fault("verbs.cqe", &object_a, &f));
+	ck_assert(sim_fault_hit_rank(70) && !sim_fault_hit_rank(6) && !sim_fault_hit_rank(71));
+	ck_assert(!sim_fault_hit_rank(-1) && !sim_fault_hit_rank(1 << 20));
+	ck_assert(os_fault("verbs.cqe", &unknown, &f));
+	ck_assert(sim_fault_hit_rank(6) && sim_fault_hit_rank(71));
+}
+
+START_TEST(a_fault_hits_the_rank_of_its_place)
+{
+	ck_assert_int_eq(start_with("verbs.cqe forever error"), 0);
+	ck_assert_int_eq(sim_run(hit_main, NULL), SIM_PASS);
+	sim_stop();
+}
+END_TEST
+
 /* ---- any, places, figures, healing ----------------------------------------------------------- */
 
 static char any_fires[32];
@@ -395,6 +418,7 @@ int main(void)
 	tcase_add_loop_test(t, errors_name_line_column_and_nearest, 0, (int)ARRAY_LEN(bad_plans));
 	tcase_add_loop_test(t, faults_fire_where_and_when_the_plan_says, 0,
 			    (int)ARRAY_LEN(good_plans));
+	tcase_add_test(t, a_fault_hits_the_rank_of_its_place);
 	tcase_add_loop_test(t, any_is_every_site_that_can_fail_in_one_sequence, 0,
 			    (int)ARRAY_LEN(any_plans));
 	tcase_add_test(t, what_lasts_ends_in_time_or_when_faults_heal);
