@@ -57,7 +57,7 @@ DEV_FN bool all_gather_one_shot_chunk(struct prim *p, uint64_t at, uint64_t coun
 	prim_direct_copy(p, at, out, count);
 	for (int k = 0; k < prim_others(p); k++)
 		prim_direct_recv(p, k, (uint64_t)prim_other_rank(p, k) * p->count + at, count);
-	return prim_direct_end(p);
+	return prim_direct_end(p, prim_others(p));
 }
 
 DEV_FN bool all_gather_one_shot(struct prim *p, const struct steps_part *part)

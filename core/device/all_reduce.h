@@ -114,7 +114,7 @@ DEV_FN bool all_reduce_one_shot_chunk(struct prim *p, uint64_t at, uint64_t coun
 	for (int k = 0; k < prim_others(p); k++)
 		prim_direct_send(p, k, at, count);
 	prim_direct_reduce(p, 0, at, at, count);
-	return prim_direct_end(p);
+	return prim_direct_end(p, prim_others(p));
 }
 
 DEV_FN bool all_reduce_one_shot(struct prim *p, const struct steps_part *part)
@@ -139,7 +139,7 @@ DEV_FN bool all_reduce_two_shot_loop(struct prim *p, const struct all_reduce_loo
 		to = all_reduce_chunk_at(l, prim_other_rank(p, k), &count);
 		prim_direct_recv(p, k, to, count);
 	}
-	return prim_direct_end(p);
+	return prim_direct_end(p, prim_others(p));
 }
 
 DEV_FN bool all_reduce_two_shot(struct prim *p, const struct steps_part *part)
@@ -159,7 +159,7 @@ DEV_FN bool all_reduce_doubling_chunk(struct prim *p, uint64_t at, uint64_t coun
 	if (!prim_doubling_begin(p, count))
 		return false;
 	prim_doubling_sum(p, at, count);
-	return prim_doubling_end(p);
+	return prim_direct_end(p, prim_doubling_edges(p));
 }
 
 DEV_FN bool all_reduce_doubling(struct prim *p, const struct steps_part *part)

@@ -48,7 +48,7 @@ DEV_FN bool broadcast_one_shot_chunk(struct prim *p, uint64_t at, uint64_t count
 		prim_direct_copy(p, at, at, count);
 	else
 		prim_direct_recv(p, prim_other_of(p, p->root), at, count);
-	return prim_direct_end(p);
+	return prim_direct_end(p, prim_others(p));
 }
 
 DEV_FN bool broadcast_one_shot(struct prim *p, const struct steps_part *part)

@@ -12,7 +12,7 @@
  *	                     other ranks
  *	prim_direct_next     goes to the next slot of the chunk, in programs whose chunks have two
  *	prim_direct_recv     elements of one other rank -> output
- *	prim_direct_end      gives the slots back to all other ranks
+ *	prim_direct_end      gives the slots back on all edges, here those to all other ranks
  *
  * A reduction takes the elements in the order of the ranks. All ranks that reduce the same elements
  * therefore get the same bits.
@@ -96,11 +96,10 @@ DEV_FN void prim_direct_own(struct prim *p, const struct prim_move *m, struct pr
 	dev_reduce_data(p->d, l->data, NULL, l->bytes, p->type, p->op, p->scale, false, p->known);
 }
 
-/* Receives lines of another rank into *received. Returns false if the launch was aborted. */
-DEV_FN bool prim_direct_lines_of(struct prim *p, int32_t rank, struct prim_lines *l,
-				 uint64_t *received)
+/* Receives lines over edge k into *received. Returns false if the launch was aborted. */
+DEV_FN bool prim_direct_lines_of(struct prim *p, int k, struct prim_lines *l, uint64_t *received)
 {
-	prim_direct_from(p, prim_other_of(p, rank));
+	prim_direct_from(p, k);
 	if (!prim_ll_recv(p, l))
 		return false;
 	if (p->thread == 0)
@@ -119,7 +118,7 @@ DEV_FN bool prim_direct_fold(struct prim *p, struct prim_lines *l)
 	uint64_t result[DEV_LANE_LINES] = {0}, next[DEV_LANE_LINES] = {0};
 
 	for (int32_t rank = 0; rank < n; rank++) {
-		if (rank != me && !prim_direct_lines_of(p, rank, l, next))
+		if (rank != me && !prim_direct_lines_of(p, prim_other_of(p, rank), l, next))
 			return false;
 		for (uint32_t i = 0; i < prim_lines_n(l) && rank == me; i++)
 			next[i] = l->data[i];
@@ -191,14 +190,15 @@ DEV_FN void prim_direct_next(struct prim *p, uint64_t sent)
 	}
 }
 
-/* Returns false on all threads if the launch was aborted. */
-DEV_FN bool prim_direct_end(struct prim *p)
+/* `edges`: the number of edges of the algorithm. Returns false on all threads if the launch was
+ * aborted. */
+DEV_FN bool prim_direct_end(struct prim *p, int edges)
 {
 	if (!prim_barrier(p)) /* all lines must be read */
 		return false;
 	p->send_step++;
 	p->recv_step++;
-	for (int k = (int)p->thread; k < prim_others(p); k += (int)p->threads)
+	for (int k = (int)p->thread; k < edges; k += (int)p->threads)
 		dev_store_u64(p->d, prim_edge_recv(p, (uint32_t)k)->head, p->recv_step,
 			      SHARED_RELAXED, SHARED_SYSTEM);
 	return true;

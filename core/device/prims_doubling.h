@@ -5,7 +5,7 @@
  *
  *	prim_doubling_begin   waits until the chunk's slots are free on all edges
  *	prim_doubling_sum     the input op the elements of all other ranks -> output
- *	prim_doubling_end     gives the slots back on all edges
+ *	prim_direct_end       gives the slots back on all edges (prims_direct.h)
  *
  * The threads do not synchronize between the steps: each takes its own lines through all of them.
  * It takes all its lines through one step before it begins the next one, because a proxy sends a
@@ -13,7 +13,7 @@
  * of the lower ranks is the first operand, so that all ranks get the same bits.
  *
  * Errors: as in prims.h. After an abort a thread moves nothing more and continues to the barrier of
- * prim_doubling_end, where all threads end.
+ * prim_direct_end, where all threads end.
  */
 #ifndef CORE_DEVICE_PRIMS_DOUBLING_H
 #define CORE_DEVICE_PRIMS_DOUBLING_H
@@ -47,13 +47,9 @@ DEV_FN bool prim_doubling_recv(struct prim *p, struct prim_lines *l, int k)
 	const bool high = p->block->comm.rank >> k & 1, last = k + 1 == prim_doubling_edges(p);
 	uint64_t received[DEV_LANE_LINES], mine[DEV_LANE_LINES];
 
-	prim_direct_from(p, k);
-	if (!prim_ll_recv(p, l))
+	if (!prim_direct_lines_of(p, k, l, received))
 		return false;
-	if (p->thread == 0)
-		prim_show(p, false);
 	for (uint32_t i = 0; i < prim_lines_n(l); i++) {
-		received[i] = (uint32_t)l->line[i].lo | l->line[i].hi << 32;
 		mine[i] = l->data[i];
 		l->data[i] = high ? received[i] : mine[i];
 		received[i] = high ? mine[i] : received[i];
@@ -112,19 +108,6 @@ DEV_FN void prim_doubling_sum(struct prim *p, uint64_t at, uint64_t count)
 
 	for (int k = 0; k <= prim_doubling_edges(p); k++)
 		prim_doubling_step(p, &m, k);
-}
-
-/* Returns false on all threads if the launch was aborted. */
-DEV_FN bool prim_doubling_end(struct prim *p)
-{
-	if (!prim_barrier(p)) /* all lines must be read */
-		return false;
-	p->send_step++;
-	p->recv_step++;
-	for (int k = (int)p->thread; k < prim_doubling_edges(p); k += (int)p->threads)
-		dev_store_u64(p->d, prim_edge_recv(p, (uint32_t)k)->head, p->recv_step,
-			      SHARED_RELAXED, SHARED_SYSTEM);
-	return true;
 }
 
 #endif

@@ -44,7 +44,7 @@ DEV_FN bool reduce_one_shot_chunk(struct prim *p, uint64_t at, uint64_t count)
 		prim_direct_send(p, k, at, prim_other_rank(p, k) == p->root ? count : 0);
 	if (p->block->comm.rank == p->root)
 		prim_direct_reduce(p, 0, at, at, count);
-	return prim_direct_end(p);
+	return prim_direct_end(p, prim_others(p));
 }
 
 DEV_FN bool reduce_one_shot(struct prim *p, const struct steps_part *part)

@@ -54,7 +54,7 @@ DEV_FN bool reduce_scatter_one_shot_chunk(struct prim *p, uint64_t at, uint64_t 
 	for (int k = 0; k < prim_others(p); k++)
 		prim_direct_send(p, k, (uint64_t)prim_other_rank(p, k) * p->count + at, count);
 	prim_direct_reduce(p, 0, own, at, count);
-	return prim_direct_end(p);
+	return prim_direct_end(p, prim_others(p));
 }
 
 DEV_FN bool reduce_scatter_one_shot(struct prim *p, const struct steps_part *part)

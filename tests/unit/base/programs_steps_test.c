@@ -102,7 +102,11 @@ DEV_FN bool prim_direct_begin(struct prim *p)
 	p->begun++;
 	return true;
 }
-/* Both ends of each edge of DOUBLING, which are `to` and `from` here. */
+DEV_FN int prim_doubling_edges(const struct prim *p)
+{
+	return (int)steps_pat_levels(p->block->comm.nranks);
+}
+/* `to` and `from` are both ends of each edge of DOUBLING. */
 DEV_FN bool prim_doubling_begin(struct prim *p, uint64_t count)
 {
 	(void)count;
@@ -112,15 +116,10 @@ DEV_FN bool prim_doubling_begin(struct prim *p, uint64_t count)
 DEV_FN void prim_doubling_sum(struct prim *p, uint64_t at, uint64_t count)
 {
 	(void)at;
-	for (uint32_t k = 0; k < steps_pat_levels(p->block->comm.nranks); k++) {
+	for (int k = 0; k < prim_doubling_edges(p); k++) {
 		(void)prim_count(&p->to[k].conn, count);
 		(void)prim_count(&p->from[k].conn, count);
 	}
-}
-DEV_FN bool prim_doubling_end(struct prim *p)
-{
-	p->ended++;
-	return true;
 }
 DEV_FN void prim_direct_send(struct prim *p, int k, uint64_t in, uint64_t count)
 {
@@ -146,7 +145,7 @@ DEV_FN void prim_direct_next(struct prim *p, uint64_t sent)
 {
 	p->next++;
 }
-DEV_FN bool prim_direct_end(struct prim *p)
+DEV_FN bool prim_direct_end(struct prim *p, int edges)
 {
 	p->ended++;
 	return true;
