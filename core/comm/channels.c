@@ -14,7 +14,7 @@
 #include "core/proxy/proxy.h"
 #include "core/topo/search/graph_file.h"
 #include "core/rank/cuda_result.h"
-#include "core/transport/net.h"
+#include "core/transport/nets.h"
 #include "core/transport/transport.h"
 #include "core/tune/model.h"
 

@@ -11,7 +11,7 @@
 #include "core/mem/mem.h"
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
-#include "core/transport/net.h"
+#include "core/transport/nets.h"
 #include "core/tune/allowed.h"
 
 int comm_device_save(void)

@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/comm/comm.h"
-#include "core/transport/net.h"
+#include "core/transport/nets.h"
 
 #define CONFIG_MAGIC 0xcafebeefu
 

@@ -7,7 +7,7 @@
  */
 #include "core/base/log.h"
 #include "core/comm/comm_internal.h"
-#include "core/transport/net.h"
+#include "core/transport/nets.h"
 
 /* Returns the rank whose network is the last in nets[]. */
 static int32_t network_farthest(const struct topo_rank_info *all, int32_t nranks)

@@ -17,7 +17,7 @@
 #include "core/comm/comm_internal.h"
 #include "core/detect/gpu.h"
 #include "core/topo/detect/detect.h"
-#include "core/transport/net.h"
+#include "core/transport/base/net.h"
 #include "core/transport/transport.h"
 
 /* Topology file that a cloud's host provides to a virtual machine. */

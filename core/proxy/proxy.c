@@ -8,6 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/proxy/relay/relay.h"
+#include "core/transport/nets.h"
 
 /* ---- the communicator's part ---------------------------------------------------------------- */
 

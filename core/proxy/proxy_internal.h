@@ -12,7 +12,7 @@
 #include "core/rank/registry.h"
 #include "core/proxy/proxy.h"
 #include "core/proxy/proxy_port.h"
-#include "core/transport/net.h"
+#include "core/transport/base/net.h"
 #include "core/transport/transport_internal.h"
 
 #define PROXY_SLOTS       (2 * PROXY_MAX_APPEND)

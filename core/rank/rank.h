@@ -88,7 +88,7 @@ struct channel {
 /* The network of a communicator. */
 struct net {
 	const struct net_ops *named; /* row of nets[] that the configuration names; NULL: any */
-	const struct net_ops *ops;   /* the row in use (core/transport/net.h); NULL: not opened */
+	const struct net_ops *ops;   /* the row in use (core/transport/nets.h); NULL: not opened */
 	void *state;                 /* the row's own state; NULL: its devices are not open */
 };
 
@@ -140,7 +140,7 @@ struct ncclComm {
 	struct net net;
 	struct p2p_state *p2p;   /* connection memory of transport_p2p; NULL: not yet made */
 	struct shm_state *shm;   /* state of transport_shm; NULL: not yet made */
-	struct letters *letters; /* core/transport/letters.h; NULL: the rank has no mailbox */
+	struct letters *letters; /* core/transport/local/letters.h; NULL: the rank has no mailbox */
 	/* core/transport/registered.h; NULL: no memory was registered */
 	struct registered *registered;
 	struct proxy_state *proxy;

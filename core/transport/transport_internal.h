@@ -9,12 +9,10 @@
 #include <stdlib.h>
 
 #include "core/device/steps.h"
-#include "core/transport/net.h"
+#include "core/transport/base/net.h"
+#include "core/transport/base/step_bytes.h"
 #include "core/transport/transport.h"
 
-/* Returns the bytes of a step: NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE or NCCL_LL128_BUFFSIZE / DEV_STEPS,
- * rounded down to whole grains of data. */
-uint32_t transport_step_bytes(enum dev_proto proto);
 /* Sets c->ll_bytes and c->ll128_bytes: parts of messages up to this size use LL or LL128
  * (NCCL_P2P_LL_THRESHOLD, DOPPEL_P2P_LL128_THRESHOLD). 0: messages do not use the protocol. Both
  * ends compute the same values. */
@@ -27,8 +25,6 @@ void transport_message_lines(struct conn *c);
 int32_t transport_pair_net_channels(const struct ncclComm *comm);
 /* NCCL_MAX_P2P_NCHANNELS. */
 uint64_t transport_pair_most_channels(void);
-/* Returns the step at which every connection begins, a multiple of DEV_STEPS. */
-uint64_t transport_first_step(void);
 /* Returns the rank's index among the ranks of this host; -1: it is on another host. */
 int32_t transport_local_rank(const struct ncclComm *comm, int32_t rank);
 
@@ -38,8 +34,6 @@ uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto);
 /* Compares the steps of the two ends. If they differ, it logs the variable to set and returns
  * ncclInvalidUsage. */
 ncclResult_t transport_steps_check(const struct conn *c, const uint32_t theirs[DEV_PROTO_COUNT]);
-/* Fills lines of LL or LL128 with the flag of a step before the first one. */
-void transport_lines_init(enum dev_proto proto, void *lines, uint64_t bytes);
 /* Lays out the slots of a connection in one block of memory: bytes of a step and offset of the
  * buffer, for each protocol. Returns the bytes of all buffers. */
 uint64_t transport_conn_layout(const struct conn *c, uint32_t step_bytes[DEV_PROTO_COUNT],

@@ -6,7 +6,7 @@
  */
 #include <check.h>
 
-#include "core/transport/p2p_internal.h"
+#include "core/transport/local/p2p_internal.h"
 #include "tests/internal/cumem_faults.h"
 #include "tests/suite.h"
 

@@ -6,8 +6,8 @@
  */
 #include <check.h>
 
-#include "core/transport/letters.h"
-#include "core/transport/shm_internal.h"
+#include "core/transport/local/letters.h"
+#include "core/transport/local/shm_internal.h"
 #include "tests/internal/cumem_faults.h"
 #include "tests/suite.h"
 

@@ -5,7 +5,7 @@
  */
 #include <check.h>
 
-#include "core/transport/shm_internal.h"
+#include "core/transport/local/shm_internal.h"
 #include "tests/ranks.h"
 #include "tests/suite.h"
 

@@ -34,7 +34,8 @@ declare -A allowed=(
 # Floors, from the ground up. Two folders with a + between them are one floor: base reads the environment
 # through os, and os is written with the words of base; both are in libdoppel-rt.
 core_floors="base+os include device bootstrap topo+topo/model+topo/detect+topo/search+topo/connect rank detect"
-core_floors+=" mem transport proxy+proxy/relay algo tune plan comm api"
+core_floors+=" mem transport/base transport/net_verbs transport/net_socket"
+core_floors+=" transport+transport/local+transport/registered+transport/conn proxy+proxy/relay algo tune plan comm api"
 fakeverbs_floors="arena objects checks queues transport entry context"
 engine_floors="base trace order memory faults run report life"
 # the runner and what a program does beside its series call each other
@@ -161,7 +162,7 @@ floors_call() {
 			sub("^.*\\.dir/" root "/", "", file)
 			sub("\\.o:$", "", file)
 			floor = file
-			sub("/.*", "", floor)
+			sub("/[^/]*$", "", floor)
 			if (!(floor in level)) {
 				if (!(floor in unknown))
 					print root "/" floor " is on no floor"

@@ -30,7 +30,7 @@ accessors='core/base/shared.h|core/base/shared_types.h|core/device/shim_cuda.h|c
 seams='core/os/os_posix.*\.[ch]|core/os/os_real.*\.[ch]|core/os/os.c|core/os/os_ops.h'
 # the verbs API reports through errno, and base reads numbers with strtoll: nothing waits between
 # the call and the look
-verbs='core/transport/net_verbs[a-z_]*\.c'
+verbs='core/transport/net_verbs/net_verbs[a-z_]*\.c'
 atomics='_Atomic|__atomic_[a-z_]+|__sync_[a-z_]+|volatile|atomic_(load|store|fetch)[a-z_]*'
 banned='clock_gettime|gettimeofday|time\(|nanosleep|usleep|sleep\(|pthread_[a-z_]+|socket\(|accept\(|connect\(|getenv|setenv|rand\(|random\(|getrandom|malloc|calloc|realloc|free\(|fopen|shm_open|mmap|sched_yield|poll\(|select\(|epoll_[a-z]+|gethostname|getpid|getifaddrs|qsort'
 mapfile -t files < <(find core -name '*.[ch]' | LC_ALL=C sort)

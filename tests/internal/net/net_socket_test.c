@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "core/os/os_ops.h"
-#include "core/transport/net_socket_internal.h"
+#include "core/transport/net_socket/net_socket_internal.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
 #include "tests/suite.h"

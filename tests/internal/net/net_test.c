@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/transport/net.h"
+#include "core/transport/nets.h"
 #include "tests/suite.h"
 
 START_TEST(net_is_found_by_its_name_in_any_case)

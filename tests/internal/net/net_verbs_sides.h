@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backends/fakeverbs/objects/handles.h"
-#include "core/transport/net_verbs_internal.h"
+#include "core/transport/net_verbs/net_verbs_internal.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
 #include "tests/suite.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # A rank opens no memory of a peer that leaves before it has acknowledged the rank's descriptions
-# (core/transport/connect.c). Rank 0's k-th accept fails, for each k in which ranks connect to it with
+# (core/transport/conn/connect.c). Rank 0's k-th accept fails, for each k in which ranks connect to it with
 # their descriptions: it has sent its own, leaves, and frees its memory. Without the wait for the
 # acknowledgement one seed in five opens memory that was freed. Arguments: build folder, source folder.
 set -euo pipefail

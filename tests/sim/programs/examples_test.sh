@@ -116,7 +116,7 @@ if begin recovery-skew recovery_skew 10 deadlock; then
 			printf "cleared %d, then %d\n", $before, $c->recvs
 			sim back
 		G
-		must 'net_verbs_alive .*recovery_skew/core/transport/net_verbs_error.c' gdb.out
+		must 'net_verbs_alive .*recovery_skew/core/transport/net_verbs/net_verbs_error.c' gdb.out
 		grep -qE 'cleared [1-9][0-9]*, then [0-9]+$' gdb.out || { fail "no recovery"; cat gdb.out; }
 	fi
 fi

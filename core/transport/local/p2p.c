@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p: two GPUs of one host that access each other's memory. The sending kernel writes data and
+ * tail into the receiver's memory, the receiving kernel writes head into the sender's. No host code
+ * runs in between.
+ *
+ * The p2p connections that a rank makes together share one device allocation, a pool. It has a
+ * 512-byte control block per connection end: dev_recv_mem of a receiving end, dev_send_mem of a
+ * sending end. The buffers of the receiving ends follow: all of LL, all of LL128, then all of
+ * SIMPLE. Lines of LL and LL128 begin with an old flag.
+ *
+ * A peer in another process opens the pool once, for any number of connections. It uses CUDA IPC
+ * or, with NCCL_CUMEM_ENABLE=1, a descriptor (letters.h). A peer in the same process uses the
+ * pool's own addresses, because the process that exported memory cannot open it with CUDA IPC. It
+ * holds a reference, and the last user frees the pool. A rank may therefore leave while its
+ * neighbour's kernel still writes.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/param.h"
+#include "core/base/text.h"
+#include "core/mem/cumem.h"
+#include "core/mem/mem.h"
+#include "core/rank/cuda_result.h"
+#include "core/transport/local/letters.h"
+#include "core/transport/local/p2p_internal.h"
+
+#define P2P_INFO_MAGIC    0xd0de2006u
+#define P2P_CUMEM_MAGIC   0xd0de2007u /* a pool of cuMem; a letter brings its descriptor */
+#define P2P_CONTROL_BYTES 512u
+#define P2P_POOL_ALIGN    (2u << 20)
+
+/* Wire format: description of a connection's end. */
+struct p2p_info {
+	uint32_t magic;
+	int32_t rank, channel;
+	uint16_t is_send, index;
+	uint32_t pool; /* number of the pool */
+	uint32_t pad0;
+	uint64_t pool_bytes;
+	uint64_t control; /* offsets in the pool */
+	uint64_t buffer[DEV_PROTO_COUNT];
+	uint32_t step_bytes[DEV_PROTO_COUNT];
+	cudaIpcMemHandle_t handle; /* for other processes of the host */
+};
+DOPPEL_STATIC_CHECK(sizeof(struct p2p_info) <= CONNECT_INFO_BYTES, "p2p_info fits");
+DOPPEL_CHECK_OFFSET(struct p2p_info, buffer, 40);
+DOPPEL_CHECK_OFFSET(struct p2p_info, handle, 40 + 12 * DEV_PROTO_COUNT);
+
+static bool p2p_can_connect(const struct ncclComm *comm, int32_t from, int32_t to)
+{
+	int32_t a = transport_local_rank(comm, from), b = transport_local_rank(comm, to);
+
+	if (comm->peers[from].host_hash != comm->peers[to].host_hash || a < 0 || b < 0)
+		return false;
+	return topo_p2p_ok(comm->topo, a, b);
+}
+
+/* ---- the pool ------------------------------------------------------------------------------- */
+
+/* Fills control blocks and lines with the state before the first step. The first word of each
+ * control block, head or tail, is the number of that step. */
+static void p2p_image_fill(const struct p2p_pool *pool, uint8_t *image)
+{
+	uint64_t first = transport_first_step();
+
+	for (uint64_t at = 0; at < pool->used[DEV_LL]; at += P2P_CONTROL_BYTES)
+		memcpy(image + at, &first, sizeof first);
+	transport_lines_init(DEV_LL, image + pool->used[DEV_LL],
+			     pool->used[DEV_LL128] - pool->used[DEV_LL]);
+	transport_lines_init(DEV_LL128, image + pool->used[DEV_LL128],
+			     pool->used[DEV_SIMPLE] - pool->used[DEV_LL128]);
+}
+
+static ncclResult_t p2p_image_copy(struct ncclComm *comm, const struct p2p_pool *pool)
+{
+	uint64_t bytes = pool->used[DEV_SIMPLE];
+	uint8_t *image = os_alloc(bytes, "p2p control blocks and lines");
+	ncclResult_t rc;
+
+	if (!image) {
+		WARN("no memory for %llu bytes of p2p control blocks and lines",
+		     (unsigned long long)bytes);
+		return ncclSystemError;
+	}
+	p2p_image_fill(pool, image);
+	rc = cuda_result(cudaMemcpyAsync(pool->mem, image, bytes, cudaMemcpyHostToDevice,
+					 comm->internal_stream),
+			 "cudaMemcpyAsync of p2p control blocks");
+	if (!rc)
+		rc = cuda_result(cudaStreamSynchronize(comm->internal_stream),
+				 "waiting for the copy of p2p control blocks");
+	os_free(image);
+	return rc;
+}
+
+/* Initialises control blocks and lines, before any end has its place in the pool. */
+static ncclResult_t p2p_pool_init(struct ncclComm *comm, const struct p2p_pool *pool)
+{
+	ncclResult_t rc;
+
+	if (transport_first_step())
+		return p2p_image_copy(comm, pool);
+	rc = cuda_result(
+		cudaMemsetAsync(pool->mem, 0, pool->used[DEV_SIMPLE], comm->internal_stream),
+		"cudaMemsetAsync of p2p control blocks");
+	return rc ? rc
+		  : cuda_result(cudaStreamSynchronize(comm->internal_stream),
+				"waiting for the memset of p2p control blocks");
+}
+
+static ncclResult_t p2p_pool_fill(struct ncclComm *comm, struct p2p_pool *pool)
+{
+	const char *what = "p2p connection memory";
+	ncclResult_t rc =
+		pool->cumem ? cumem_alloc(CUMEM_DEVICE, (void **)&pool->mem, pool->bytes, what)
+			    : mem_device_alloc((void **)&pool->mem, pool->bytes, what);
+
+	return rc ? rc : p2p_pool_init(comm, pool);
+}
+
+static ncclResult_t p2p_state_make(struct ncclComm *comm)
+{
+	struct p2p_state *st;
+	struct registry_node *first;
+
+	if (comm->p2p)
+		return ncclSuccess;
+	st = os_alloc(sizeof *st, "p2p state");
+	if (!st) {
+		WARN("no memory for the p2p state");
+		return ncclSystemError;
+	}
+	first = registry_lock();
+	comm->p2p = st;
+	registry_unlock(first);
+	return ncclSuccess;
+}
+
+/* Adds a pool for `ends` ends, with bytes[] of buffers by protocol. Neighbours learn of the pool
+ * only through the connections in it. After a failure p2p_state_close releases it. */
+static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
+				  const uint64_t bytes[DEV_PROTO_COUNT])
+{
+	struct p2p_pool *pool = os_alloc(sizeof *pool, "p2p pool");
+	uint64_t control = ALIGN_UP(ends * P2P_CONTROL_BYTES, 65536);
+	struct registry_node *first;
+	ncclResult_t rc;
+
+	if (!pool) {
+		WARN("no memory for the p2p pool");
+		return ncclSystemError;
+	}
+	shared_store_u32(&pool->refs, 1, SHARED_RELAXED);
+	pool->number = comm->p2p->pools ? comm->p2p->pools->number + 1 : 0;
+	pool->used[DEV_LL] = control;
+	pool->used[DEV_LL128] = ALIGN_UP(control + bytes[DEV_LL], 65536);
+	pool->used[DEV_SIMPLE] = ALIGN_UP(pool->used[DEV_LL128] + bytes[DEV_LL128], 65536);
+	pool->bytes = ALIGN_UP(pool->used[DEV_SIMPLE] + bytes[DEV_SIMPLE], P2P_POOL_ALIGN);
+	first = registry_lock();
+	pool->next = comm->p2p->pools;
+	comm->p2p->pools = pool;
+	registry_unlock(first);
+	rc = cumem_has(CUMEM_DEVICE, comm->cuda_dev, &pool->cumem);
+	return rc ? rc : p2p_pool_fill(comm, pool);
+}
+
+/* ---- buffers -------------------------------------------------------------------------------- */
+
+/* True if the sender writes messages in SIMPLE, or results of a ring, straight into the receiver's
+ * buffer (core/device/prims_put.h, prims_result.h). The ranks must be in one process: they then
+ * have one environment, so both ends compute the same answer. Peer access makes addresses of
+ * cudaMalloc valid on both GPUs. NVLink is required because both GPUs add to the same words. */
+static bool p2p_puts(const struct conn *c)
+{
+	return (c->index == CONN_PAIR || c->index == CONN_COLLECTIVE) &&
+	       transport_same_process(c->comm, c->peer) &&
+	       transport_pair_has_nvlink(c->comm, c->peer) && !param_bool(PARAM_P2P_DIRECT_DISABLE);
+}
+
+/* Returns the bytes of a connection's buffer with steps of `step_bytes`. A connection for messages
+ * that are put needs no slots; a ring needs them for chunks that are not results. */
+static uint64_t p2p_bytes_of(const struct conn *c, enum dev_proto proto, uint32_t step_bytes)
+{
+	const bool none = proto == DEV_SIMPLE && c->index == CONN_PAIR && p2p_puts(c);
+
+	return none ? 0 : (uint64_t)DEV_STEPS * step_bytes;
+}
+
+static uint64_t p2p_buffer_bytes(const struct conn *c, enum dev_proto proto)
+{
+	return p2p_bytes_of(c, proto, transport_conn_step_bytes(c, proto));
+}
+
+static ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n)
+{
+	uint64_t ends = 0, bytes[DEV_PROTO_COUNT] = {0};
+	ncclResult_t rc;
+
+	for (int i = 0; i < n; i++) {
+		if (conns[i]->transport != &transport_p2p)
+			continue;
+		ends++;
+		for (int p = 0; p < DEV_PROTO_COUNT && !conns[i]->is_send; p++)
+			bytes[p] += p2p_buffer_bytes(conns[i], (enum dev_proto)p);
+	}
+	if (!ends)
+		return ncclSuccess;
+	rc = p2p_state_make(comm);
+	return rc ? rc : p2p_pool_make(comm, ends, bytes);
+}
+
+/* ---- set up and connect --------------------------------------------------------------------- */
+
+/* Gives the end its place in the rank's newest pool. */
+static void p2p_place(const struct conn *c, struct p2p_info *info)
+{
+	struct p2p_pool *pool = c->comm->p2p->pools;
+
+	info->pool = pool->number;
+	info->pool_bytes = pool->bytes;
+	info->control = pool->control_used;
+	pool->control_used += P2P_CONTROL_BYTES;
+	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
+		info->step_bytes[p] = transport_conn_step_bytes(c, (enum dev_proto)p);
+		info->buffer[p] = c->is_send ? 0 : pool->used[p];
+		if (!c->is_send)
+			pool->used[p] += p2p_buffer_bytes(c, (enum dev_proto)p);
+		ASSERT(pool->used[p] <= pool->bytes);
+	}
+}
+
+/* True if a line of 128 bytes arrives whole: the path is NVLink, directly or through one other
+ * GPU. */
+static bool p2p_whole_lines(const struct conn *c)
+{
+	const struct ncclComm *comm = c->comm;
+
+	return topo_gpu_path(comm->topo, transport_local_rank(comm, comm->rank),
+			     transport_local_rank(comm, c->peer)) <= TOPO_PATH_NVB;
+}
+
+ncclResult_t transport_memory_lend(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t *handle,
+				   void *mem, const char *what)
+{
+	ncclResult_t rc = p2p_state_make(comm);
+
+	if (rc)
+		return rc;
+	comm->p2p->importer[transport_local_rank(comm, peer)] = true;
+	return mem_export(handle, mem, what);
+}
+
+/* Fills in the data with which a neighbour in another process opens the pool. */
+static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
+{
+	struct p2p_state *st = c->comm->p2p;
+
+	if (transport_same_process(c->comm, c->peer))
+		return ncclSuccess;
+	if (st->pools->cumem) {
+		info->magic = P2P_CUMEM_MAGIC;
+		return letters_expect(c->comm);
+	}
+	return transport_memory_lend(c->comm, c->peer, &info->handle, st->pools->mem,
+				     "p2p connection memory");
+}
+
+/* Sets the fields of conn->dev for memory of this rank; p2p_connect sets those for the peer's
+ * memory. */
+static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
+{
+	struct p2p_info info = {.magic = P2P_INFO_MAGIC};
+	uint8_t *mem = c->comm->p2p->pools->mem;
+	ncclResult_t rc;
+
+	info.rank = c->comm->rank;
+	info.channel = c->channel;
+	info.is_send = c->is_send;
+	info.index = c->index;
+	p2p_place(c, &info);
+	rc = p2p_export(c, &info);
+	c->dev.step = transport_first_step();
+	memcpy(c->dev.step_bytes, info.step_bytes, sizeof c->dev.step_bytes);
+	c->dev.peer = c->peer;
+	c->dev.channel = c->channel;
+	c->dev.index = c->index;
+	c->dev.whole_lines = p2p_whole_lines(c);
+	c->dev.put = p2p_puts(c);
+	if (c->is_send)
+		c->dev.head = &((struct dev_send_mem *)(mem + info.control))->head;
+	else
+		c->dev.tail = &((struct dev_recv_mem *)(mem + info.control))->tail;
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		c->dev.buffer[p] = c->is_send ? NULL : mem + info.buffer[p];
+	memset(mine, 0, sizeof *mine);
+	memcpy(mine->bytes, &info, sizeof info);
+	return rc;
+}
+
+/* True if a communicator of this process has enabled access from comm's device to `cuda_dev`. CUDA
+ * has no query for this, and enabling access again is an error. */
+static bool p2p_peer_is_enabled(const struct ncclComm *comm, int32_t cuda_dev)
+{
+	struct registry_node *first = registry_lock();
+	bool enabled = false;
+
+	for (struct registry_node *n = first; n && !enabled; n = n->next) {
+		const struct ncclComm *other = (const struct ncclComm *)n;
+
+		enabled = n->kind == REGISTRY_COMM && other->cuda_dev == comm->cuda_dev &&
+			  other->p2p && other->p2p->peer[cuda_dev];
+	}
+	registry_unlock(first);
+	return enabled;
+}
+
+/* Other tasks or the program may do this at the same time. */
+static ncclResult_t p2p_peer_enable(struct ncclComm *comm, int32_t cuda_dev)
+{
+	struct registry_node *first;
+	cudaError_t e;
+
+	if (cuda_dev < TOPO_MAX_LOCAL && p2p_peer_is_enabled(comm, cuda_dev))
+		return ncclSuccess;
+	e = cudaDeviceEnablePeerAccess(cuda_dev, 0);
+	if (e == cudaErrorPeerAccessAlreadyEnabled)
+		(void)cudaGetLastError();
+	else if (e)
+		return cuda_result(e, "cudaDeviceEnablePeerAccess to a p2p neighbour");
+	first = registry_lock();
+	if (cuda_dev < TOPO_MAX_LOCAL)
+		comm->p2p->peer[cuda_dev] = true;
+	registry_unlock(first);
+	return ncclSuccess;
+}
+
+ncclResult_t transport_memory_reach(struct ncclComm *comm, int32_t peer)
+{
+	ncclResult_t rc = p2p_state_make(comm);
+
+	return rc ? rc : p2p_peer_enable(comm, comm->peers[peer].cuda_dev);
+}
+
+static struct p2p_pool *p2p_pool_find(const struct p2p_state *st, uint32_t number)
+{
+	struct p2p_pool *pool = st ? st->pools : NULL;
+
+	while (pool && pool->number != number)
+		pool = pool->next;
+	return pool;
+}
+
+/* Finds a pool of another rank of this process and communicator by its number, and adds a reference
+ * to it. */
+static struct p2p_pool *p2p_pool_of_rank(const struct ncclComm *comm, int32_t rank, uint32_t number)
+{
+	struct p2p_pool *pool = NULL;
+	struct registry_node *first = registry_lock();
+
+	for (struct registry_node *n = first; n && !pool; n = n->next) {
+		const struct ncclComm *other = (const struct ncclComm *)n;
+
+		if (n->kind == REGISTRY_COMM && other->id_hash == comm->id_hash &&
+		    other->rank == rank)
+			pool = p2p_pool_find(other->p2p, number);
+	}
+	if (pool)
+		shared_add_u32(&pool->refs, 1, SHARED_RELAXED);
+	registry_unlock(first);
+	return pool;
+}
+
+static ncclResult_t p2p_import_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle,
+				    uint8_t **mem)
+{
+	return transport_import_result(
+		comm, peer,
+		mem_import((void **)mem, handle, "a neighbour's p2p connection memory"));
+}
+
+ncclResult_t transport_memory_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle,
+				   void **mem)
+{
+	ncclResult_t rc = p2p_state_make(comm);
+	struct p2p_import *im;
+
+	*mem = NULL;
+	if (rc)
+		return rc;
+	im = os_alloc(sizeof *im, "p2p import");
+	if (!im) {
+		WARN("rank %d: no memory for the device memory of rank %d", comm->rank, peer);
+		return ncclSystemError;
+	}
+	rc = p2p_import_open(comm, peer, handle, &im->mem);
+	if (rc) {
+		os_free(im);
+		return rc;
+	}
+	im->peer = -1; /* not a pool */
+	im->next = comm->p2p->imports;
+	comm->p2p->imports = im;
+	*mem = im->mem;
+	return ncclSuccess;
+}
+
+/* Gives this rank's GPU access to the pool of a rank of this process. */
+static ncclResult_t p2p_import_allow(struct ncclComm *comm, const struct p2p_pool *pool)
+{
+	return pool->cumem ? cumem_allow(pool->mem, pool->bytes, comm->cuda_dev,
+					 "p2p connection memory")
+			   : ncclSuccess;
+}
+
+static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
+				    struct p2p_import *im, struct wait *w)
+{
+	ncclResult_t rc;
+
+	if (transport_same_process(c->comm, c->peer)) {
+		rc = p2p_peer_enable(c->comm, c->comm->peers[c->peer].cuda_dev);
+		if (rc)
+			return rc;
+		im->pool = p2p_pool_of_rank(c->comm, c->peer, info->pool);
+		if (!im->pool) {
+			WARN("rank %d of this process has no p2p connection memory for rank %d",
+			     c->peer, c->comm->rank);
+			return ncclInternalError;
+		}
+		im->mem = im->pool->mem;
+		return p2p_import_allow(c->comm, im->pool);
+	}
+	if (info->magic == P2P_CUMEM_MAGIC) {
+		const struct letter_memory m = {LETTER_POOL, im->number, info->pool_bytes};
+
+		im->cumem_bytes = m.bytes;
+		return letters_import(c, &m, (void **)&im->mem, w);
+	}
+	return p2p_import_open(c->comm, c->peer, info->handle, &im->mem);
+}
+
+/* Frees an import that failed. */
+static void p2p_import_drop(struct p2p_import *im)
+{
+	if (im->pool)
+		p2p_pool_unref(im->pool);
+	os_free(im);
+}
+
+/* Returns the address of the neighbour's pool, which the first of its connections opens. */
+static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, uint8_t **mem,
+				   struct wait *w)
+{
+	struct p2p_state *st = c->comm->p2p;
+	struct p2p_import *im = st->imports;
+	ncclResult_t rc;
+
+	while (im && !(im->peer == c->peer && im->number == info->pool))
+		im = im->next;
+	if (im) {
+		*mem = im->mem;
+		return ncclSuccess;
+	}
+	im = os_alloc(sizeof *im, "p2p import");
+	if (!im) {
+		WARN("no memory for the p2p connection memory of rank %d", c->peer);
+		return ncclSystemError;
+	}
+	im->peer = c->peer;
+	im->number = info->pool;
+	rc = p2p_import_make(c, info, im, w);
+	if (rc) {
+		p2p_import_drop(im);
+		return rc;
+	}
+	im->next = st->imports;
+	st->imports = im;
+	*mem = im->mem;
+	return ncclSuccess;
+}
+
+/* True if the buffers of the peer's receiving end lie in its pool. A sending end has no buffers. */
+static bool p2p_buffers_fit(const struct conn *c, const struct p2p_info *info)
+{
+	for (int p = 0; p < DEV_PROTO_COUNT && !info->is_send; p++) {
+		uint64_t bytes = p2p_bytes_of(c, (enum dev_proto)p, info->step_bytes[p]);
+
+		if (info->buffer[p] > info->pool_bytes ||
+		    bytes > info->pool_bytes - info->buffer[p])
+			return false;
+	}
+	return true;
+}
+
+static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *info)
+{
+	if ((info->magic != P2P_INFO_MAGIC && info->magic != P2P_CUMEM_MAGIC) ||
+	    info->rank != c->peer || info->channel != c->channel || info->index != c->index ||
+	    !!info->is_send == c->is_send || info->control > info->pool_bytes - P2P_CONTROL_BYTES ||
+	    !p2p_buffers_fit(c, info)) {
+		WARN("rank %d: invalid p2p description of channel %d from rank %d (magic %#x, rank "
+		     "%d, channel %d)",
+		     c->comm->rank, c->channel, c->peer, info->magic, info->rank, info->channel);
+		return ncclInternalError;
+	}
+	return transport_steps_check(c, info->step_bytes);
+}
+
+/* Posts the descriptor of the newest pool to a neighbour in another process, once. */
+static ncclResult_t p2p_give(struct ncclComm *comm, int32_t peer)
+{
+	struct p2p_pool *pool = comm->p2p->pools;
+	const struct letter_memory m = {LETTER_POOL, pool->number, pool->bytes};
+	bool *given = &pool->given[transport_local_rank(comm, peer)];
+	ncclResult_t rc = *given ? ncclSuccess : letters_give(comm, peer, &m, pool->mem);
+
+	*given = true;
+	return rc;
+}
+
+static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)
+{
+	struct p2p_info info;
+	uint8_t *mem;
+	ncclResult_t rc;
+
+	memcpy(&info, theirs->bytes, sizeof info);
+	rc = p2p_info_check(c, &info);
+	if (!rc && info.magic == P2P_CUMEM_MAGIC)
+		rc = p2p_give(c->comm, c->peer);
+	if (!rc)
+		rc = p2p_import_get(c, &info, &mem, w);
+	if (rc)
+		return rc;
+	text_set(c->via, sizeof c->via,
+		 transport_same_process(c->comm, c->peer) ? "/direct pointer"
+		 : info.magic == P2P_CUMEM_MAGIC          ? "/CUMEM"
+							  : "/IPC");
+	if (c->is_send) {
+		for (int p = 0; p < DEV_PROTO_COUNT; p++)
+			c->dev.buffer[p] = mem + info.buffer[p];
+		c->dev.tail = &((struct dev_recv_mem *)(mem + info.control))->tail;
+	} else {
+		c->dev.head = &((struct dev_send_mem *)(mem + info.control))->head;
+	}
+	return ncclSuccess;
+}
+
+/* ---- teardown ------------------------------------------------------------------------------- */
+
+/* A connection owns no memory: p2p_state_close frees pools and imports. */
+static void p2p_close(struct conn *c)
+{
+	c->transport = NULL;
+}
+
+const struct transport transport_p2p = {
+	.name = "P2P",
+	.can_connect = p2p_can_connect,
+	.send = {.setup = p2p_setup, .connect = p2p_connect, .close = p2p_close},
+	.recv = {.setup = p2p_setup, .connect = p2p_connect, .close = p2p_close},
+	.reserve = p2p_reserve,
+	.leave = p2p_imports_close,
+	.close = p2p_state_close,
+};

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared by p2p.c (connecting) and p2p_end.c (teardown): a rank's pools of connection memory, and
+ * its neighbours' pools.
+ */
+#ifndef CORE_TRANSPORT_LOCAL_P2P_INTERNAL_H
+#define CORE_TRANSPORT_LOCAL_P2P_INTERNAL_H
+
+#include "core/transport/transport_internal.h"
+
+struct p2p_pool {
+	struct p2p_pool *next; /* the rank's previous pool */
+	shared_u32 refs;
+	uint32_t number; /* counts the rank's pools: 0, 1... */
+	uint8_t *mem;    /* device memory */
+	uint64_t bytes;
+	bool cumem;                 /* memory of cuMem (core/mem/cumem.h), else of cudaMalloc */
+	bool given[TOPO_MAX_LOCAL]; /* cuMem only: local ranks that have its descriptor */
+	/* Offsets of the next free byte: for control blocks, and for each protocol's buffers. */
+	uint64_t control_used, used[DEV_PROTO_COUNT];
+};
+
+/* A neighbour's pool that this rank uses. */
+struct p2p_import {
+	struct p2p_import *next;
+	int32_t peer;
+	uint32_t number; /* number among the peer's pools */
+	uint8_t *mem;
+	struct p2p_pool *pool; /* of a rank of this process; NULL: the pool was opened */
+	uint64_t cumem_bytes;  /* opened by descriptor; 0: through IPC */
+};
+
+struct p2p_state {
+	struct p2p_pool *pools; /* newest first; changed under the registry's lock */
+	struct p2p_import *imports;
+	bool importer[TOPO_MAX_LOCAL]; /* local ranks that may have opened a pool through IPC */
+	/* CUDA devices of this process whose memory this rank's device may access; changed under
+	 * the registry's lock */
+	bool peer[TOPO_MAX_LOCAL];
+};
+
+/* p2p_end.c: drops a reference; the last one frees the pool. */
+void p2p_pool_unref(struct p2p_pool *pool);
+/* Closes all memory of other ranks that this rank opened. */
+void p2p_imports_close(struct ncclComm *comm);
+/* Releases all objects that p2p connections of a rank share. */
+void p2p_state_close(struct ncclComm *comm);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/transport/nets.h"
+
+#include <stdio.h>
+#include <strings.h>
+
+#include "core/base/log.h"
+#include "core/base/param.h"
+
+const struct net_ops *const nets[] = {&net_verbs, &net_socket, NULL};
+
+const struct net_ops *net_find(const char *name)
+{
+	const struct net_ops *const *net = nets;
+
+	while (*net && strcasecmp((*net)->name, name) != 0)
+		net++;
+	return *net;
+}
+
+int32_t net_index(const struct net_ops *net)
+{
+	int32_t i = 0;
+
+	while (nets[i] != net) {
+		ASSERT(nets[i]);
+		i++;
+	}
+	return i;
+}
+
+/* ncclSuccess with comm->net.ops NULL: the network has no device on this host. */
+static ncclResult_t net_try(struct ncclComm *comm, const struct net_ops *net)
+{
+	int devices = 0;
+	ncclResult_t rc;
+
+	comm->net.ops = net;
+	rc = net->devices(comm, &devices);
+	if (rc || !devices)
+		net_shut(comm);
+	return rc;
+}
+
+static ncclResult_t net_none(const struct ncclComm *comm)
+{
+	const char *hcas = param_str(PARAM_IB_HCA);
+	const bool verbs = comm->net.named == &net_verbs;
+
+	WARN("rank %d: the network %s, which %s names, has no device with an active port%s%s",
+	     comm->rank, comm->net.named->name,
+	     param_str(PARAM_NET) ? "NCCL_NET" : "the configuration",
+	     verbs && hcas ? " among NCCL_IB_HCA=" : "", verbs && hcas ? hcas : "");
+	return ncclSystemError;
+}
+
+ncclResult_t net_open(struct ncclComm *comm, int32_t first)
+{
+	const struct net_ops *named = comm->net.named;
+	ncclResult_t rc = ncclSuccess;
+
+	if (comm->net.ops)
+		return ncclSuccess;
+	if (named)
+		rc = net_try(comm, named);
+	for (int32_t i = first; !named && nets[i] && !rc && !comm->net.ops; i++)
+		rc = net_try(comm, nets[i]);
+	if (rc || comm->net.ops)
+		return rc;
+	ASSERT(named); /* the last row without a device is an error, not a NULL */
+	return net_none(comm);
+}
+
+void net_shut(struct ncclComm *comm)
+{
+	if (comm->net.ops)
+		comm->net.ops->fini(comm);
+	comm->net.ops = NULL;
+}
+
+const char *net_names(char *text, size_t bytes)
+{
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (const struct net_ops *const *net = nets; *net && at < bytes; net++)
+		at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? ", " : "", (*net)->name);
+	return text;
+}
