@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Makes this rank's channels from the host's topology, with the agreement of all ranks, and the
- * device's copy of them.
- */
+/* Makes this rank's channels from the host's topology, with the agreement of all ranks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,15 +7,10 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/comm/comm_internal.h"
-#include "core/mem/mem.h"
 #include "core/proxy/proxy.h"
-#include "core/topo/search/graph_file.h"
-#include "core/rank/cuda_result.h"
 #include "core/transport/nets.h"
 #include "core/transport/transport.h"
 #include "core/tune/model.h"
-
-/* ---- channels ------------------------------------------------------------------------------- */
 
 /* Channels of other messages per channel of a rank's messages to itself. With as many channels for
  * each, NVLink waits for these copies in an all-to-all from 32 MiB on (docs/figures.md). */
@@ -308,94 +300,6 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 	return rc ? rc : channels_relays(comm, scratch);
 }
 
-/* Reads NCCL_GRAPH_FILE; *file is NULL if it is not set. */
-static ncclResult_t channels_graph_file(struct topo_graph_file **file)
-{
-	const char *path = param_str(PARAM_GRAPH_FILE);
-	char *xml = NULL;
-	size_t bytes = 0;
-
-	*file = NULL;
-	if (!path)
-		return ncclSuccess;
-	int e = os_file_read(path, &xml, &bytes);
-
-	if (e) {
-		char text[96];
-		const char *reason = strerror_r(e, text, sizeof text);
-
-		WARN("NCCL_GRAPH_FILE: %s cannot be read: %s", path, reason);
-		return ncclSystemError;
-	}
-	ncclResult_t rc = topo_graph_file_read(xml, bytes, path, file);
-
-	os_free(xml);
-	return rc;
-}
-
-/* Finds the graph of a pattern: the file's, if it has one. */
-static ncclResult_t channels_graph(struct ncclComm *comm, const struct topo_graph_file *file,
-				   enum topo_pattern pattern)
-{
-	bool inter = comm->local_ranks < comm->nranks, found = false;
-	ncclResult_t rc = ncclSuccess;
-
-	if (file)
-		rc = topo_graph_file_match(file, comm->topo, pattern, inter, comm->graph[pattern],
-					   &found);
-	if (!rc && found)
-		INFO(LOG_GRAPH | LOG_INIT, "rank %d: the %s of %s: %d channels", comm->rank,
-		     topo_pattern_name(pattern), file->source, comm->graph[pattern]->nchannels);
-	return rc || found ? rc : topo_search(comm->topo, pattern, inter, comm->graph[pattern]);
-}
-
-/* Writes the graphs to NCCL_GRAPH_DUMP_FILE, on the rank of NCCL_GRAPH_DUMP_FILE_RANK. A failed
- * write is logged and is not an error. */
-static ncclResult_t channels_graph_dump(const struct ncclComm *comm)
-{
-	const char *path = param_str(PARAM_GRAPH_DUMP_FILE);
-
-	if (!path || param_i64(PARAM_GRAPH_DUMP_FILE_RANK) != comm->rank)
-		return ncclSuccess;
-	size_t bytes = topo_graphs_xml(comm->topo, comm->graph, TOPO_PATTERNS, NULL, 0);
-	char *xml = os_alloc(bytes + 1, "text of the graphs");
-
-	if (!xml) {
-		WARN("rank %d: no memory for the text of the graphs", comm->rank);
-		return ncclSystemError;
-	}
-	topo_graphs_xml(comm->topo, comm->graph, TOPO_PATTERNS, xml, bytes + 1);
-	int e = os_file_write(path, xml, bytes);
-
-	os_free(xml);
-	if (e) {
-		char text[96];
-		const char *reason = strerror_r(e, text, sizeof text);
-
-		WARN("NCCL_GRAPH_DUMP_FILE: %s cannot be written: %s", path, reason);
-	}
-	return ncclSuccess;
-}
-
-static ncclResult_t channels_search(struct ncclComm *comm)
-{
-	struct topo_graph_file *file;
-	ncclResult_t rc = channels_graph_file(&file);
-
-	for (int p = 0; p < TOPO_PATTERNS && !rc; p++) {
-		os_free(comm->graph[p]); /* graph of another network */
-		comm->graph[p] = os_alloc(sizeof *comm->graph[p], "graph of the host");
-		if (!comm->graph[p]) {
-			WARN("rank %d: no memory for the graphs of the host", comm->rank);
-			rc = ncclSystemError;
-		} else {
-			rc = channels_graph(comm, file, (enum topo_pattern)p);
-		}
-	}
-	topo_graph_file_free(file);
-	return rc ? rc : channels_graph_dump(comm);
-}
-
 /* True if all ranks of the host can reach each other without the network. All of them get the same
  * answer. */
 static bool channels_reach_all(const struct ncclComm *comm)
@@ -428,7 +332,7 @@ static ncclResult_t channels_surroundings(struct ncclComm *comm)
 static ncclResult_t channels_gather(struct ncclComm *comm, struct topo_rank_info *all, bool *again)
 {
 	struct topo_rank_info *mine = &all[comm->rank];
-	ncclResult_t rc = channels_search(comm);
+	ncclResult_t rc = comm_graphs_find(comm);
 
 	*again = false;
 	if (rc)
@@ -505,116 +409,5 @@ ncclResult_t comm_channels_alone(struct ncclComm *comm)
 	if (!param_str(PARAM_TOPO_DUMP_FILE) && !param_str(PARAM_GRAPH_DUMP_FILE))
 		return ncclSuccess;
 	rc = comm_topology_find(comm);
-	return rc ? rc : channels_search(comm);
-}
-
-/* ---- device --------------------------------------------------------------------------------- */
-
-struct comm_dev_layout comm_dev_layout(int32_t channels, uint32_t room)
-{
-	struct comm_dev_layout l = {.channels = ALIGN_UP(sizeof(struct dev_comm), 64u)};
-
-	l.conns = l.channels + (size_t)channels * sizeof(struct dev_channel);
-	l.ranks = l.conns + room * sizeof(struct dev_conn);
-	return l;
-}
-
-/* Returns the device's view of a channel. `ranks`: device memory of the rings, followed by the
- * trees. */
-static struct dev_channel channel_on_device(const struct ncclComm *comm, int32_t c,
-					    const int32_t *ranks)
-{
-	const struct channel *ch = &comm->channels[c];
-	size_t all = (size_t)comm->life->rings * (size_t)comm->nranks;
-
-	const uint8_t *toward = (const uint8_t *)(ranks + all);
-
-	if (c >= comm->nchannels)
-		return (struct dev_channel){.ring = {.prev = -1, .next = -1}};
-	return (struct dev_channel){
-		.ring = {.prev = ch->ring_prev,
-			 .next = ch->ring_next,
-			 .index = ch->ring_index,
-			 .prev_number = ch->ring_prev_number,
-			 .next_number = ch->ring_next_number,
-			 .ranks = ranks + (size_t)(c % comm->life->rings) * (size_t)comm->nranks},
-		.tree_toward = ch->tree_toward
-				       ? toward + (ch->tree_toward - comm->life->tree_toward)
-				       : NULL,
-	};
-}
-
-static ncclResult_t comm_abort_word_on_device(struct ncclComm *comm, const shared_u32 **address)
-{
-	void *p = NULL;
-	ncclResult_t rc = cuda_result(cudaHostGetDevicePointer(&p, comm->abort, 0),
-				      "cudaHostGetDevicePointer of the abort word");
-	if (!rc)
-		*address = p;
-	return rc;
-}
-
-/* Fills the staging memory, an image of the device memory at `mem`. */
-static ncclResult_t comm_dev_stage(struct ncclComm *comm, const struct comm_dev_layout *l,
-				   char *mem)
-{
-	struct dev_comm *dev = comm->staging;
-	struct dev_channel *channels = (void *)((char *)comm->staging + l->channels);
-
-	for (int32_t c = 0; c < comm->launch_channels; c++)
-		channels[c] = channel_on_device(comm, c, (const int32_t *)(mem + l->ranks));
-	*dev = (struct dev_comm){
-		.magic = DEV_COMM_MAGIC,
-		.rank = comm->rank,
-		.nranks = comm->nranks,
-		.nchannels = comm->launch_channels,
-		.channels = comm->dev_channels,
-		.conns = comm->dev_conns,
-		.warp_width = comm->peers[comm->rank].warp_width,
-		.id = (uint32_t)comm->id_hash,
-		.result_least = comm->peers[comm->rank].result_least,
-	};
-	memcpy(dev->edges, comm->edges, sizeof dev->edges);
-	return comm_abort_word_on_device(comm, &dev->abort);
-}
-
-static ncclResult_t comm_dev_copy(struct ncclComm *comm, void *to, const void *from, size_t bytes)
-{
-	return cuda_result(
-		cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, comm->internal_stream),
-		"cudaMemcpyAsync of the device communicator");
-}
-
-ncclResult_t comm_dev_make(struct ncclComm *comm)
-{
-	void *mem = NULL;
-	struct comm_dev_layout l =
-		comm_dev_layout(comm->launch_channels, transport_conns_most(comm));
-	size_t ranks =
-		(size_t)comm->life->rings * (size_t)comm->nranks * sizeof *comm->life->ring_ranks;
-	size_t trees = (size_t)comm->life->trees * (size_t)comm->nranks;
-	ncclResult_t rc =
-		mem_device_alloc(&mem, l.ranks + ranks + trees, "the device communicator");
-
-	if (rc)
-		return rc;
-	comm->dev = mem;
-	comm->dev_channels = (struct dev_channel *)((char *)mem + l.channels);
-	comm->dev_conns = (struct dev_conn *)((char *)mem + l.conns);
-	rc = comm_dev_stage(comm, &l, mem);
-	if (!rc)
-		rc = comm_dev_copy(comm, mem, comm->staging, l.conns);
-	if (!rc)
-		rc = comm_dev_copy(comm, (char *)mem + l.ranks, comm->life->ring_ranks, ranks);
-	if (!rc && trees)
-		rc = comm_dev_copy(comm, (char *)mem + l.ranks + ranks, comm->life->tree_toward,
-				   trees);
-	if (!rc)
-		rc = cuda_result(cudaStreamSynchronize(comm->internal_stream),
-				 "cudaStreamSynchronize after copying the device communicator");
-	if (!rc) {
-		os_free(comm->life->ring_ranks);
-		comm->life->ring_ranks = NULL;
-	}
-	return rc;
+	return rc ? rc : comm_graphs_find(comm);
 }

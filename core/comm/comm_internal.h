@@ -12,6 +12,8 @@ struct comm_dev_layout {
 	size_t channels, conns, ranks; /* offsets */
 };
 struct comm_dev_layout comm_dev_layout(int32_t channels, uint32_t room);
+/* comm_device.c: makes the device's copy of the communicator. */
+ncclResult_t comm_dev_make(struct ncclComm *comm);
 
 /* topology.c: sets comm->topo, including the network's devices if the network is open. */
 ncclResult_t comm_topology_find(struct ncclComm *comm);
@@ -43,10 +45,11 @@ ncclResult_t comm_settings_blame(const struct ncclComm *comm);
 struct topo_rank_info;
 ncclResult_t comm_network_agree(struct ncclComm *comm, const struct topo_rank_info *all,
 				bool *differed);
-/* channels.c: makes topology, rings and channels; then the device's copy. */
+/* graphs.c: finds the graphs of comm->topo, and writes them to NCCL_GRAPH_DUMP_FILE. */
+ncclResult_t comm_graphs_find(struct ncclComm *comm);
+/* channels.c: makes topology, rings and channels. */
 ncclResult_t comm_channels_make(struct ncclComm *comm);
 /* For a single rank: finds topology and graphs if a file for them is named. */
 ncclResult_t comm_channels_alone(struct ncclComm *comm);
-ncclResult_t comm_dev_make(struct ncclComm *comm);
 
 #endif

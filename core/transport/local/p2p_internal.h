@@ -1,12 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared by p2p.c (connecting) and p2p_end.c (teardown): a rank's pools of connection memory, and
- * its neighbours' pools.
+ * Shared by p2p.c (pools and connecting), p2p_import.c (memory of neighbours) and p2p_end.c
+ * (teardown): a rank's pools of connection memory, and its neighbours' pools.
  */
 #ifndef CORE_TRANSPORT_LOCAL_P2P_INTERNAL_H
 #define CORE_TRANSPORT_LOCAL_P2P_INTERNAL_H
 
 #include "core/transport/transport_internal.h"
+
+#define P2P_INFO_MAGIC  0xd0de2006u
+#define P2P_CUMEM_MAGIC 0xd0de2007u /* a pool of cuMem; a letter brings its descriptor */
+
+/* Wire format: description of a connection's end. */
+struct p2p_info {
+	uint32_t magic;
+	int32_t rank, channel;
+	uint16_t is_send, index;
+	uint32_t pool; /* number of the pool */
+	uint32_t pad0;
+	uint64_t pool_bytes;
+	uint64_t control; /* offsets in the pool */
+	uint64_t buffer[DEV_PROTO_COUNT];
+	uint32_t step_bytes[DEV_PROTO_COUNT];
+	cudaIpcMemHandle_t handle; /* for other processes of the host */
+};
+DOPPEL_STATIC_CHECK(sizeof(struct p2p_info) <= CONNECT_INFO_BYTES, "p2p_info fits");
+DOPPEL_CHECK_OFFSET(struct p2p_info, buffer, 40);
+DOPPEL_CHECK_OFFSET(struct p2p_info, handle, 40 + 12 * DEV_PROTO_COUNT);
 
 struct p2p_pool {
 	struct p2p_pool *next; /* the rank's previous pool */
@@ -38,6 +58,14 @@ struct p2p_state {
 	 * the registry's lock */
 	bool peer[TOPO_MAX_LOCAL];
 };
+
+/* p2p.c: makes comm->p2p, unless it exists. */
+ncclResult_t p2p_state_make(struct ncclComm *comm);
+
+/* p2p_import.c: returns the address of the neighbour's pool, which the first of its connections
+ * opens. ncclInProgress: its letter has not arrived; *w is the wait. */
+ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, uint8_t **mem,
+			    struct wait *w);
 
 /* p2p_end.c: drops a reference; the last one frees the pool. */
 void p2p_pool_unref(struct p2p_pool *pool);

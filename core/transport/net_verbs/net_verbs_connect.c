@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections: TCP first, then queue pairs. The states are drawn above enum net_verbs_state. Each
- * call advances as far as possible without blocking.
+ * Connections: TCP first, then queue pairs. This file has the sending end, and the steps of both
+ * ends; net_verbs_accept.c has the receiving end. The states are drawn above enum net_verbs_state.
+ * Each call advances as far as possible without blocking.
  */
 #include <string.h>
 
 #include "core/bootstrap/sock.h"
 #include "core/transport/net_verbs/net_verbs_internal.h"
 
-#define NET_VERBS_TRIES       34
-#define NET_VERBS_RETRY_NS    100000000ull
-#define NET_VERBS_GREETING_NS 10000000ull /* until the listener is checked again */
+#define NET_VERBS_TRIES    34
+#define NET_VERBS_RETRY_NS 100000000ull
 
 /* ---- waits ----------------------------------------------------------------------------------- */
 
-static void net_verbs_wait_socket(int fd, int32_t peer, int32_t channel, const char *why,
-				  struct wait *w)
+void net_verbs_wait_socket(int fd, int32_t peer, int32_t channel, const char *why, struct wait *w)
 {
 	const void *object = os_socket_object(fd);
 
@@ -114,8 +113,7 @@ static void net_verbs_nic_name(const struct net_verbs_conn *c, bool mine, char o
 				       mine ? c->leg[i].dev->name : c->theirs.dev[i].nic);
 }
 
-/* Sets the number of queue pairs, when the number of the other end's devices is known. */
-static void net_verbs_conn_shape(struct net_verbs_conn *c, uint32_t ndevs)
+void net_verbs_conn_shape(struct net_verbs_conn *c, uint32_t ndevs)
 {
 	const uint32_t each = (uint32_t)param_i64(PARAM_IB_QPS_PER_CONNECTION);
 
@@ -124,8 +122,8 @@ static void net_verbs_conn_shape(struct net_verbs_conn *c, uint32_t ndevs)
 	c->split = c->nqps > 1 && param_bool(PARAM_IB_SPLIT_DATA_ON_QPS);
 }
 
-static struct net_verbs_conn *net_verbs_conn_make(struct ncclComm *comm, const struct net_nic *nic,
-						  const struct net_who *who, bool is_send)
+struct net_verbs_conn *net_verbs_conn_make(struct ncclComm *comm, const struct net_nic *nic,
+					   const struct net_who *who, bool is_send)
 {
 	struct net_verbs_conn *c = os_alloc(sizeof *c, "verbs connection");
 	int64_t adaptive = param_i64(PARAM_IB_ADAPTIVE_ROUTING);
@@ -214,7 +212,7 @@ static ncclResult_t net_verbs_links_check(const struct net_verbs_conn *c)
 	return ncclRemoteError;
 }
 
-static ncclResult_t net_verbs_meta_check(const struct net_verbs_conn *c)
+ncclResult_t net_verbs_meta_check(const struct net_verbs_conn *c)
 {
 	const struct net_verbs_meta *m = &c->theirs;
 
@@ -290,7 +288,7 @@ static ncclResult_t net_verbs_conn_step(struct net_verbs_conn *c, struct wait *w
 	}
 }
 
-static ncclResult_t net_verbs_conn_run(struct net_verbs_conn *c, struct wait *w)
+ncclResult_t net_verbs_conn_run(struct net_verbs_conn *c, struct wait *w)
 {
 	char mine[TOPO_NIC_NAME], theirs[TOPO_NIC_NAME];
 
@@ -399,174 +397,6 @@ ncclResult_t net_verbs_connect(struct ncclComm *comm, const struct net_nic *nic,
 	return rc;
 }
 
-/* ---- receiving end -------------------------------------------------------------------------- */
-
-ncclResult_t net_verbs_listen(struct ncclComm *comm, const struct net_nic *nic,
-			      const struct net_who *who, struct net_handle *h, void **listen)
-{
-	struct net_verbs_handle handle = {
-		.magic = NET_VERBS_HANDLE_MAGIC, .rank = comm->rank, .ndevs = (uint32_t)nic->count};
-	struct net_verbs_listen *l;
-	struct os_addr at;
-	ncclResult_t rc;
-	int err;
-
-	rc = sock_addr_own(&at);
-	if (rc)
-		return rc;
-	l = os_alloc(sizeof *l, "verbs listener");
-	if (!l) {
-		WARN("NET/IB: no memory for a listener");
-		return ncclSystemError;
-	}
-	l->comm = comm;
-	l->nic = *nic;
-	l->who = *who;
-	os_random(&l->nonce, sizeof l->nonce);
-	err = os_listen(&at, &l->fd, &handle.addr);
-	if (err) {
-		WARN("NET/IB: rank %d cannot listen for rank %d: %s", comm->rank, who->peer,
-		     strerror(err));
-		os_free(l);
-		return ncclSystemError;
-	}
-	handle.nonce = l->nonce;
-	memset(h, 0, sizeof *h);
-	memcpy(h->bytes, &handle, sizeof handle);
-	*listen = l;
-	return ncclSuccess;
-}
-
-static void net_verbs_greeting_drop(struct net_verbs_listen *l, uint32_t i)
-{
-	INFO(LOG_NET, "NET/IB: rank %d: a connection that is not rank %d's; closed", l->comm->rank,
-	     l->who.peer);
-	net_verbs_close(l->greeting[i]);
-	l->greetings--;
-	memmove(&l->greeting[i], &l->greeting[i + 1],
-		(l->greetings - i) * sizeof(struct net_verbs_conn *));
-}
-
-/* Accepts the next connection. It gets no queue pairs before it has sent the nonce. */
-static ncclResult_t net_verbs_accept_tcp(struct net_verbs_listen *l, struct wait *w)
-{
-	struct net_verbs_conn *c;
-	struct os_addr peer;
-	int rc, fd;
-
-	net_verbs_wait_socket(l->fd, l->who.peer, l->who.channel, "the peer to connect for set-up",
-			      w);
-	rc = os_accept(l->fd, &fd, &peer);
-	if (rc == EAGAIN)
-		return ncclInProgress;
-	if (rc) {
-		WARN("NET/IB: rank %d cannot accept a connection from rank %d: %s", l->comm->rank,
-		     l->who.peer, strerror(rc));
-		return ncclSystemError;
-	}
-	c = net_verbs_conn_make(l->comm, &l->nic, &l->who, false);
-	if (!c) {
-		os_close(fd);
-		return ncclSystemError;
-	}
-	c->fd = fd;
-	c->state = NET_VERBS_RECV_META;
-	if (l->greetings == NET_VERBS_GREETINGS)
-		net_verbs_greeting_drop(l, 0);
-	l->greeting[l->greetings++] = c;
-	return ncclSuccess;
-}
-
-/* Reads the first message, which shows if the connection is the peer's. Another one (a port
- * scanner, a client of a program that used this port before) is closed. ncclSuccess: it was the
- * peer's, or it was closed. */
-static ncclResult_t net_verbs_accept_meta(struct net_verbs_listen *l, uint32_t i, struct wait *w)
-{
-	struct net_verbs_conn *c = l->greeting[i];
-
-	while (c->moved < sizeof c->theirs) {
-		size_t done = 0;
-		int rc;
-
-		net_verbs_wait_socket(c->fd, c->who.peer, c->who.channel,
-				      "the peer's part of the set-up", w);
-		w->deadline_ns = os_now_ns() + NET_VERBS_GREETING_NS;
-		rc = os_recv(c->fd, (uint8_t *)&c->theirs + c->moved, sizeof c->theirs - c->moved,
-			     &done);
-		if (rc == EAGAIN)
-			return ncclInProgress;
-		if (rc || !done)
-			break;
-		c->moved += done;
-	}
-	if (c->moved < sizeof c->theirs || c->theirs.magic != NET_VERBS_META_MAGIC ||
-	    c->theirs.nonce != l->nonce) {
-		net_verbs_greeting_drop(l, i);
-		return ncclSuccess;
-	}
-	c->moved = 0;
-	l->half = c;
-	l->greeting[i] = l->greeting[--l->greetings];
-	while (l->greetings)
-		net_verbs_greeting_drop(l, 0);
-	return net_verbs_meta_check(c);
-}
-
-/* Handles accepted connections, then accepts new ones. *w can hold only one socket: while there is
- * an accepted connection, *w holds that one, and the listener is checked at each
- * NET_VERBS_GREETING_NS. */
-static ncclResult_t net_verbs_accept_peer(struct net_verbs_listen *l, struct wait *w)
-{
-	ncclResult_t rc = ncclInProgress;
-
-	for (;;) {
-		struct wait greet;
-
-		for (uint32_t i = 0; i < l->greetings && !l->half; i++) {
-			rc = net_verbs_accept_meta(l, i, &greet);
-			if (rc == ncclSuccess)
-				i = -1u; /* one was removed: start again */
-			else if (rc != ncclInProgress)
-				return rc;
-		}
-		if (l->half)
-			return ncclSuccess;
-		rc = net_verbs_accept_tcp(l, w);
-		if (rc == ncclInProgress && l->greetings)
-			*w = greet;
-		if (rc)
-			return rc;
-	}
-}
-
-static ncclResult_t net_verbs_accept_step(struct net_verbs_listen *l, struct wait *w)
-{
-	ncclResult_t rc = ncclSuccess;
-
-	if (!l->half) {
-		rc = net_verbs_accept_peer(l, w);
-		if (!rc) {
-			net_verbs_conn_shape(l->half, l->half->theirs.ndevs);
-			rc = net_verbs_qp_make(l->half);
-		}
-		if (!rc)
-			l->half->state = NET_VERBS_TO_RTS;
-	}
-	return rc ? rc : net_verbs_conn_run(l->half, w);
-}
-
-ncclResult_t net_verbs_accept(void *listen, void **recv_comm, struct wait *w)
-{
-	struct net_verbs_listen *l = listen;
-	ncclResult_t rc = net_verbs_accept_step(l, w);
-
-	if (rc)
-		return rc;
-	*recv_comm = l->half;
-	l->half = NULL;
-	return ncclSuccess;
-}
-
 /* ---- closing -------------------------------------------------------------------------------- */
 
 void net_verbs_close(void *net_comm)
@@ -581,16 +411,4 @@ void net_verbs_close(void *net_comm)
 	if (c->fd >= 0)
 		os_close(c->fd);
 	os_free(c);
-}
-
-void net_verbs_close_listen(void *listen)
-{
-	struct net_verbs_listen *l = listen;
-
-	while (l->greetings)
-		net_verbs_greeting_drop(l, 0);
-	if (l->half)
-		net_verbs_close(l->half);
-	os_close(l->fd);
-	os_free(l);
 }

@@ -285,21 +285,6 @@ struct net_verbs_region {
 	size_t bytes;
 };
 
-#define NET_VERBS_GREETINGS 4
-
-struct net_verbs_listen {
-	struct ncclComm *comm;
-	struct net_nic nic;
-	struct net_who who;
-	int fd;
-	uint64_t nonce;
-	struct net_verbs_conn *half; /* the peer's connection: accepted, not ready */
-	/* Connections that have not sent the nonce yet, oldest first. One of another program must
-	 * not block the peer. */
-	struct net_verbs_conn *greeting[NET_VERBS_GREETINGS];
-	uint32_t greetings;
-};
-
 /* net_verbs_device.c */
 ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count);
 ncclResult_t net_verbs_props(struct ncclComm *comm, int dev, struct net_props *p);
@@ -322,13 +307,26 @@ void net_verbs_qp_stop(struct net_verbs_conn *c);
 void net_verbs_qp_close(struct net_verbs_conn *c);
 
 /* net_verbs_connect.c */
-ncclResult_t net_verbs_listen(struct ncclComm *comm, const struct net_nic *nic,
-			      const struct net_who *who, struct net_handle *h, void **listen);
 ncclResult_t net_verbs_connect(struct ncclComm *comm, const struct net_nic *nic,
 			       const struct net_who *who, const struct net_handle *h,
 			       void **pending, void **send_comm, struct wait *w);
-ncclResult_t net_verbs_accept(void *listen, void **recv_comm, struct wait *w);
 void net_verbs_close(void *net_comm);
+/* Makes an end without queue pairs. NULL: no memory, logged. */
+struct net_verbs_conn *net_verbs_conn_make(struct ncclComm *comm, const struct net_nic *nic,
+					   const struct net_who *who, bool is_send);
+/* Sets the number of queue pairs, when the number of the other end's devices is known. */
+void net_verbs_conn_shape(struct net_verbs_conn *c, uint32_t ndevs);
+/* Checks the other end's first message. Logs what does not fit. */
+ncclResult_t net_verbs_meta_check(const struct net_verbs_conn *c);
+/* Takes the steps from TCP to READY. ncclInProgress: *w is the wait. */
+ncclResult_t net_verbs_conn_run(struct net_verbs_conn *c, struct wait *w);
+/* The wait for a socket of the set-up. */
+void net_verbs_wait_socket(int fd, int32_t peer, int32_t channel, const char *why, struct wait *w);
+
+/* net_verbs_accept.c: the receiving end. */
+ncclResult_t net_verbs_listen(struct ncclComm *comm, const struct net_nic *nic,
+			      const struct net_who *who, struct net_handle *h, void **listen);
+ncclResult_t net_verbs_accept(void *listen, void **recv_comm, struct wait *w);
 void net_verbs_close_listen(void *listen);
 
 /* net_verbs_mr.c: regions of messages' data. */
