@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/transport/transport.h"
 
-#include <string.h>
-
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/mem/mem.h"

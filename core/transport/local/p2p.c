@@ -15,7 +15,6 @@
  * holds a reference, and the last user frees the pool. A rank may therefore leave while its
  * neighbour's kernel still writes.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "core/base/log.h"
