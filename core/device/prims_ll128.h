@@ -14,7 +14,7 @@
  *	          toward a proxy, it first makes a fence, and then stores the tail too, as in
  *	          SIMPLE.
  *
- * Lines are whole between GPUs that NVLink connects (core/transport/local/p2p.c). They may be torn over
+ * Lines are whole between GPUs that NVLink connects (p2p.c). They may be torn over
  * PCIe, in host memory, and over a network. A chunk that is only received in whole lines has no
  * first barrier, and one that is only sent in whole lines has no second one.
  *
