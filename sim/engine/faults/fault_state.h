@@ -8,7 +8,7 @@
 
 enum {
 	FAULT_CACHE = 256,
-	FAULT_RANKS = 4096, /* ranks whose faults are told apart */
+	FAULT_RANKS = 4096, /* ranks whose faults are recorded one by one */
 };
 
 /* A site of this run, with the faults of the plan that may fire there. */
