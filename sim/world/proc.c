@@ -74,6 +74,7 @@ static void proc_free(struct world_proc *wp)
 		next = e->next;
 		free(e);
 	}
+	world_members_free(wp);
 	memset(wp->proc->slot, 0, sizeof wp->proc->slot);
 	wp->proc->name = "gone";
 	free(wp->fd);

@@ -107,19 +107,18 @@ int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, cons
 
 /* ---- the order of one agent's operations under several keys ---------------------------------- */
 
-/* One agent (a GPU of a process) that is a member of a key. */
+/* One agent (a GPU of a process) that is a member of a key. In the list of its process. */
 struct world_member {
 	struct world_member *next;
-	uint32_t proc;
 	uint64_t agent, key;
 	uint64_t done; /* number of operations so far */
 };
 
 static struct world_member **member_find(uint64_t key, uint64_t agent)
 {
-	uint32_t proc = world_self()->proc->id;
-	struct world_member **at = &world->members;
-	while (*at && !((*at)->key == key && (*at)->agent == agent && (*at)->proc == proc))
+	struct world_member **at = &world_self()->members;
+
+	while (*at && !((*at)->key == key && (*at)->agent == agent))
 		at = &(*at)->next;
 	return at;
 }
@@ -131,11 +130,10 @@ void world_agree_member(uint64_t key, uint64_t agent, bool in)
 	if (in && !m) {
 		m = calloc(1, sizeof *m);
 		ASSERT(m);
-		m->proc = world_self()->proc->id;
 		m->agent = agent;
 		m->key = key;
-		m->next = world->members;
-		world->members = m;
+		m->next = world_self()->members;
+		world_self()->members = m;
 	} else if (!in && m) {
 		*at = m->next;
 		free(m);
@@ -149,12 +147,13 @@ void world_agree_member(uint64_t key, uint64_t agent, bool in)
 static int agree_order(const struct world_member *m, uint64_t seq, int32_t rank, const char *text,
 		       const void *caller, struct os_agree_other *other)
 {
+	const struct world_proc *wp = world_self();
 	const struct agree_party me = {
-		.party = hash64_combine(m->proc, m->agent), .rank = rank, .caller = caller};
+		.party = hash64_combine(wp->proc->id, m->agent), .rank = rank, .caller = caller};
 	int rc = 0;
 
-	for (const struct world_member *o = world->members; o && !rc; o = o->next) {
-		if (o->proc != m->proc || o->agent != m->agent || o->key == m->key)
+	for (const struct world_member *o = wp->members; o && !rc; o = o->next) {
+		if (o->agent != m->agent || o->key == m->key)
 			continue;
 		uint64_t pair = hash64_combine(MIN_OF(m->key, o->key), MAX_OF(m->key, o->key));
 		uint64_t at = seq + o->done;
@@ -189,9 +188,13 @@ void world_agreements_free(void)
 		free(a);
 	}
 	world->agreements = NULL;
-	for (struct world_member *next, *m = world->members; m; m = next) {
+}
+
+void world_members_free(struct world_proc *wp)
+{
+	for (struct world_member *next, *m = wp->members; m; m = next) {
 		next = m->next;
 		free(m);
 	}
-	world->members = NULL;
+	wp->members = NULL;
 }

@@ -74,6 +74,7 @@ struct world_proc {
 	uint32_t fd_count;
 	struct world_mapping *mappings; /* under world.shm_lock */
 	struct world_letter *taken;     /* received from mailboxes; under world.shm_lock */
+	struct world_member *members;   /* under world.lock */
 	struct base_state base;
 };
 
@@ -126,7 +127,6 @@ struct world {
 	struct world_leak *leaks;
 	struct memo_table memo;
 	struct world_agreement *agreements;
-	struct world_member *members;
 	struct os_mutex socket_lock, shm_lock;
 	struct world_box *boxes; /* of all hosts, under shm_lock */
 	int box_last;
@@ -201,6 +201,7 @@ void world_agree_member(uint64_t key, uint64_t agent, bool in);
 int world_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank, const char *text,
 		      const void *caller, struct os_agree_other *other);
 void world_agreements_free(void);
+void world_members_free(struct world_proc *wp);
 void world_use(const struct os_use *use);
 
 /* ---- socket.c */

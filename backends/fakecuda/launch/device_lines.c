@@ -89,8 +89,8 @@ static inline uint32_t line128_index(uint32_t line, uint32_t word)
 static inline void line128_make(uint64_t words[LINE128_WORDS], uint32_t line, const uint64_t *data,
 				uint64_t flag)
 {
-	for (uint32_t k = 0; k < LINE128_FLAG; k++)
-		words[k] = data[line128_index(line, k)];
+	memcpy(words, &data[line128_index(line, 0)], LINE128_LAST_PIECE * sizeof *words);
+	words[LINE128_LAST_PIECE] = data[line128_index(line, LINE128_LAST_PIECE)];
 	words[LINE128_FLAG] = flag;
 }
 
@@ -191,8 +191,12 @@ static uint32_t run_load_whole(const uint64_t *at, uint64_t flag, uint64_t *data
 
 		if (__atomic_load_n(line + LINE128_FLAG, __ATOMIC_ACQUIRE) != flag)
 			return i;
-		for (uint32_t k = 0; k < LINE128_FLAG; k++)
-			data[line128_index(i, k)] = __atomic_load_n(line + k, __ATOMIC_RELAXED);
+		uint64_t *to = &data[line128_index(i, 0)];
+
+		for (uint32_t k = 0; k < LINE128_LAST_PIECE; k++)
+			to[k] = __atomic_load_n(line + k, __ATOMIC_RELAXED);
+		data[line128_index(i, LINE128_LAST_PIECE)] =
+			__atomic_load_n(line + LINE128_LAST_PIECE, __ATOMIC_RELAXED);
 	}
 	return lines;
 }

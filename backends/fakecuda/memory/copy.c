@@ -67,7 +67,9 @@ static struct mem_access copy_access(uint64_t address, uint64_t bytes, enum shar
 				   .scope = SHARED_SYSTEM};
 }
 
-static void copy_move(const struct fc_copy *c, bool set)
+/* Moves the bytes. A fill with zero narrows the destination to the bytes that it changed: most of a
+ * new buffer was never written, and a report of its 200 MiB would look for waits in all of it. */
+static void copy_move(struct fc_copy *c, bool set)
 {
 	struct mem_access from = copy_access(c->src, c->bytes, SHARED_RANGE_READ);
 	struct mem_access to = copy_access(c->dst, c->bytes, SHARED_RANGE_WRITE);
@@ -80,7 +82,7 @@ static void copy_move(const struct fc_copy *c, bool set)
 	else
 		fc_shadow_copy(c->dst, c->src, c->bytes);
 	if (set && !c->value && fc_va_is_device(c->dst)) {
-		fc_va_zero(c->dst, c->bytes);
+		fc_va_zero(&c->dst, &c->bytes);
 	} else {
 		fc_va_wrote(c->dst, c->bytes);
 		if (set)

@@ -17,9 +17,9 @@ void fc_va_wipe(uint64_t address, uint64_t bytes); /* zeroes the range */
  * much memory in use, whole pages of the lines are given back. They are zero then, and no line has
  * the flag zero. */
 void fc_va_lines_read(uint64_t address, uint64_t bytes);
-/* Zeroes the range, for cudaMemset. Pages that were never written stay untouched. The caller need
- * not call fc_va_wrote. */
-void fc_va_zero(uint64_t address, uint64_t bytes);
+/* Zeroes the range, for cudaMemset, and narrows it to the pages that were written before, or to one
+ * byte. The others are zero and stay untouched. The caller need not call fc_va_wrote. */
+void fc_va_zero(uint64_t *address, uint64_t *bytes);
 /* Maps whole pages of cuMem in both views, until fc_va_unwindow. The program's view of host memory
  * is inaccessible until fc_va_open. */
 bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes);

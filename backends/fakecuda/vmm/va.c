@@ -231,29 +231,41 @@ void fc_va_lines_read(uint64_t address, uint64_t bytes)
 		va_forget(page);
 }
 
-static void va_zero_piece(uint64_t address, uint64_t bytes)
+/* Sets *first and *end to the bytes between which it wrote, if it did. */
+static void va_zero_piece(uint64_t address, uint64_t bytes, uint64_t *first, uint64_t *end)
 {
-	uint64_t end = address + bytes;
+	const uint64_t last = address + bytes;
 
-	for (uint64_t at = address, next; at < end; at = next) {
+	for (uint64_t at = address, next; at < last; at = next) {
 		uint64_t page = (at - FC_VA_BASE) / VA_PAGE;
 		uint64_t written = va.strict ? va_written(page) : 1;
 		uint64_t pages = written ? (uint64_t)__builtin_ctzll(written) : 64 - page % 64;
 
-		next = MIN_OF(FC_VA_BASE + (page + MAX_OF(pages, 1)) * VA_PAGE, end);
-		if (written & 1)
-			memset(fc_alias(at), 0, next - at);
+		next = MIN_OF(FC_VA_BASE + (page + MAX_OF(pages, 1)) * VA_PAGE, last);
+		if (!(written & 1))
+			continue;
+		memset(fc_alias(at), 0, next - at);
+		*first = MIN_OF(*first, at);
+		*end = next;
 	}
 }
 
-void fc_va_zero(uint64_t address, uint64_t bytes)
+void fc_va_zero(uint64_t *address, uint64_t *bytes)
 {
-	uint64_t home;
+	uint64_t at = *address, left = *bytes, first = UINT64_MAX, end = at, home;
 
-	for (uint64_t n; bytes; bytes -= n, address += n) {
-		n = fc_vmm_piece(address, bytes, &home);
-		va_zero_piece(home, n);
+	for (uint64_t n; left; left -= n, at += n) {
+		uint64_t piece_first = UINT64_MAX, piece_end = 0;
+
+		n = fc_vmm_piece(at, left, &home);
+		va_zero_piece(home, n, &piece_first, &piece_end);
+		if (!piece_end)
+			continue;
+		first = MIN_OF(first, at + (piece_first - home));
+		end = at + (piece_end - home);
 	}
+	*address = MIN_OF(first, *address + *bytes - 1);
+	*bytes = MAX_OF(end, *address + 1) - *address;
 }
 
 #ifdef DOPPEL_CHECKED

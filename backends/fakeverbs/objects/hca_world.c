@@ -57,6 +57,7 @@ struct hca_world *hca_world_first(void)
 		if (sim_engine_kind() == SIM_ENGINE_SIM)
 			hca_alone = true;
 		hca_check_load();
+		hca_gids_start(w);
 		__atomic_store_n(&fakeverbs.world, w, __ATOMIC_RELEASE);
 	}
 	hca_unlock(&hca_world_lock);
@@ -65,6 +66,7 @@ struct hca_world *hca_world_first(void)
 
 void hca_world_gone(void)
 {
+	hca_gids_stop();
 	memset(&fakeverbs, 0, sizeof fakeverbs);
 	hca_world_lock = 0;
 }

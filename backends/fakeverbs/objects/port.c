@@ -11,6 +11,14 @@
 #include "backends/fakeverbs/arena/report.h"
 #include "backends/fakeverbs/objects/personality.h"
 #include "backends/fakeverbs/objects/port.h"
+#include "core/base/hash.h"
+
+/* Index of the ports' GIDs, which do not change: the first port that has the GID, + 1, at the hash
+ * of the GID or, where other GIDs are, after it. Made by the process, of the world it is in. */
+static struct {
+	uint32_t *slot;
+	uint32_t slots; /* a power of two, more than there are GIDs */
+} gids;
 
 #define HCA_PKEY_DEFAULT 0xffff /* full member of the default partition */
 
@@ -122,18 +130,54 @@ bool hca_gid_get(uint32_t port, uint32_t index, union ibv_gid *gid, enum ibv_gid
 	return true;
 }
 
-uint32_t hca_gid_port(const union ibv_gid *gid)
+static bool hca_port_has_gid(const struct hca_port *port, const union ibv_gid *gid)
 {
-	struct hca_world *w = hca_world();
+	for (uint32_t i = 0; i < port->gid_used; i++)
+		if (!memcmp(&port->gid[i].gid, gid, sizeof *gid))
+			return true;
+	return false;
+}
 
+/* Returns the GID's slot in the index: of its port, or the empty one where it belongs. */
+static uint32_t *hca_gid_slot(const struct hca_world *w, const union ibv_gid *gid)
+{
+	uint64_t at = hash64(gid, sizeof *gid);
+	uint32_t *slot;
+
+	do
+		slot = &gids.slot[at++ % gids.slots];
+	while (*slot && !hca_port_has_gid(&w->port[*slot - 1], gid));
+	return slot;
+}
+
+void hca_gids_start(const struct hca_world *w)
+{
+	gids.slots = 1;
+	while (gids.slots <= HCA_GID_USED * w->ports)
+		gids.slots *= 2;
+	gids.slot = calloc(gids.slots, sizeof *gids.slot);
+	ASSERT(gids.slot);
 	for (uint32_t p = 0; p < w->ports; p++) {
 		if (!world_port(p)->nic->is_rdma)
 			continue;
-		for (uint32_t i = 0; i < w->port[p].gid_used; i++)
-			if (!memcmp(&w->port[p].gid[i].gid, gid, sizeof *gid))
-				return p;
+		for (uint32_t i = 0; i < w->port[p].gid_used; i++) {
+			uint32_t *slot = hca_gid_slot(w, &w->port[p].gid[i].gid);
+
+			if (!*slot)
+				*slot = p + 1;
+		}
 	}
-	return UINT32_MAX;
+}
+
+void hca_gids_stop(void)
+{
+	free(gids.slot);
+	gids.slot = NULL;
+}
+
+uint32_t hca_gid_port(const union ibv_gid *gid)
+{
+	return *hca_gid_slot(hca_world(), gid) - 1;
 }
 
 uint32_t hca_lid_port(uint16_t lid)

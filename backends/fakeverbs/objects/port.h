@@ -18,6 +18,9 @@
 #define HCA_MULTICAST (UINT32_MAX - 1)
 
 void hca_port_init(struct hca_port *port, uint32_t index);
+/* Make and free the index of hca_gid_port. */
+void hca_gids_start(const struct hca_world *w);
+void hca_gids_stop(void);
 /* Return the port that has this GID, or LID; HCA_NONE: no port. */
 uint32_t hca_gid_port(const union ibv_gid *gid);
 uint32_t hca_lid_port(uint16_t lid);

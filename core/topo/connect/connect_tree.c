@@ -145,11 +145,11 @@ static int32_t topo_tree_rank_to(const struct topo_connect_tree *c, int32_t host
 	return host < 0 ? -1 : c->chain[c->first[host] + place];
 }
 
-static int32_t topo_tree_parent(const struct topo_connect_tree *c, int32_t rank, int32_t place,
+static int32_t topo_tree_parent(const struct topo_connect_tree *c, int32_t host, int32_t place,
 				const struct topo_tree_host *t)
 {
 	if (place)
-		return c->chain[c->first[c->hosts->of_rank[rank]] + place - 1];
+		return topo_tree_rank_to(c, host, place - 1);
 	return t->up < 0 ? -1
 			 : topo_tree_rank_to(c, t->up, topo_tree_leaves_at(c, t->up, t->child));
 }
@@ -172,7 +172,7 @@ static void topo_tree_put(const struct topo_connect_tree *c, int32_t channel, in
 	const struct topo_rank_info *info = &c->hosts->all[rank];
 	int32_t host = c->hosts->of_rank[rank], place = info->tree.place[from], n = 0;
 
-	trees->up[channel] = topo_tree_parent(c, rank, place, t);
+	trees->up[channel] = topo_tree_parent(c, host, place, t);
 	trees->from[channel] = from;
 	trees->nic_up[channel] = place || t->up < 0 ? -1 : 0;
 	for (int i = 0; i < TOPO_TREE_DOWN; i++) {
@@ -189,13 +189,26 @@ static void topo_tree_put(const struct topo_connect_tree *c, int32_t channel, in
 
 /* ---- all channels --------------------------------------------------------------------------- */
 
-/* Returns the place of a rank's host: in the first tree for the first half of the channels, in the
- * second tree for the others. */
-static struct topo_tree_host topo_tree_of_rank(const struct topo_all_trees *a,
-					       const struct topo_hosts *h, int32_t rank,
+/* Returns the place of a host: in the first tree for the first half of the channels, in the second
+ * tree for the others. */
+static struct topo_tree_host topo_tree_of_host(const struct topo_all_trees *a,
+					       const struct topo_hosts *h, int32_t host,
 					       int32_t channel)
 {
-	return topo_tree_of(h->of_rank[rank], h->count, channel >= a->graph_channels);
+	return topo_tree_of(host, h->count, channel >= a->graph_channels);
+}
+
+/* Fills parent, [nranks], of one channel. */
+static void topo_tree_parents(const struct topo_all_trees *a, const struct topo_connect_tree *c,
+			      int32_t channel, int32_t *parent)
+{
+	for (int32_t host = 0; host < c->hosts->count; host++) {
+		struct topo_tree_host t = topo_tree_of_host(a, c->hosts, host, channel);
+
+		for (int32_t place = 0; place < topo_tree_host_ranks(c, host); place++)
+			parent[topo_tree_rank_to(c, host, place)] =
+				topo_tree_parent(c, host, place, &t);
+	}
 }
 
 ncclResult_t topo_trees_make(struct topo_all_trees *a, const struct topo_hosts *hosts,
@@ -218,12 +231,8 @@ ncclResult_t topo_trees_make(struct topo_all_trees *a, const struct topo_hosts *
 
 		if (i < a->graph_channels)
 			rc = topo_tree_chain(&c, from);
-		for (int32_t r = 0; r < hosts->nranks && !rc; r++) {
-			struct topo_tree_host t = topo_tree_of_rank(a, hosts, r, i);
-
-			parent[(size_t)i * (size_t)hosts->nranks + (size_t)r] =
-				topo_tree_parent(&c, r, hosts->all[r].tree.place[from], &t);
-		}
+		if (!rc)
+			topo_tree_parents(a, &c, i, parent + (size_t)i * (size_t)hosts->nranks);
 	}
 	return rc;
 }
@@ -236,7 +245,7 @@ void topo_trees_of(const struct topo_all_trees *a, const struct topo_hosts *host
 	for (int32_t i = 0; i < a->distinct; i++) {
 		int32_t from = i % a->graph_channels;
 		struct topo_connect_tree c = topo_tree_at(a, hosts, from);
-		struct topo_tree_host t = topo_tree_of_rank(a, hosts, rank, i);
+		struct topo_tree_host t = topo_tree_of_host(a, hosts, hosts->of_rank[rank], i);
 
 		topo_tree_put(&c, i, from, rank, trees, &t);
 	}

@@ -9,10 +9,11 @@
  * fiber too (fiber_adopt), without a stack from the pool. A loop enters a task's fiber, and the
  * fiber returns to the loop that entered it. It never moves to another OS thread.
  *
- * Stacks are reused across launches and worlds. Each has canary words at its low end. While fewer
- * than FIBER_GUARDED_MAX exist it also has an inaccessible page below; more would exceed
- * vm.max_map_count. The canary is checked at exit and at every switch. With a guard page it is
- * checked at every 64th switch only, because it is a cache line of its own. AddressSanitizer and
+ * Stacks are reused across launches and worlds. Each has canary words at its low end, which stay
+ * 0: a look at a page that was never written costs no memory. While fewer than FIBER_GUARDED_MAX
+ * exist it also has an inaccessible page below; more would exceed vm.max_map_count. The canary is
+ * checked at exit and at every switch. With a guard page it is checked at every 64th switch only,
+ * because it is a cache line of its own. AddressSanitizer and
  * ThreadSanitizer are informed of every switch, with gcc and with clang. Functions return 0 or a
  * positive errno.
  */
@@ -46,7 +47,7 @@
 #define FIBER_PLAIN __attribute__((no_sanitize("thread")))
 #endif
 
-enum { FIBER_GUARDED_MAX = 8192, FIBER_CANARY_WORDS = 4 };
+enum { FIBER_GUARDED_MAX = 8192, FIBER_CANARY_WORDS = 8 };
 
 struct fiber_stack; /* pool entry, kept outside the stack: an overflow must not reach it */
 

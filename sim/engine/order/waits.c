@@ -13,25 +13,34 @@
 
 enum {
 	WAIT_BITS_FIRST = 12,
+	WAIT_PAGE_BITS_LESS = 2,
 	GRANULE_SHIFT = 6,
-	PAGE_SHIFT = 6, /* granules of a page */
+	PAGE_SHIFT = 6, /* granules of a page: bits of a word */
 };
 
 /* 1 << wait_bits buckets, at least as many as nodes: a world of 1,000 ranks has 600,000 nodes. */
 static struct wait_node **wait_bucket;
 static uint32_t wait_bits, wait_nodes;
-/* [1 << wait_bits]: number of nodes that watch a page of 4 KiB, or another page with the same hash.
- * No task waits on most payload, so a write of it needs one look per page. */
-static uint32_t *wait_page;
+/* Nodes that watch a page of 4 KiB, or another page with the same hash. No task waits on most
+ * payload, so a write of it needs one look per page, and one per granule that a node watches. */
+static struct wait_page {
+	uint64_t granules; /* a bit per granule; some bits stay set until nodes is 0 */
+	uint64_t nodes;
+} * wait_page; /* [1 << (wait_bits - WAIT_PAGE_BITS_LESS)] */
 
 static inline uint32_t wait_hash(uintptr_t granule)
 {
 	return (uint32_t)((granule * 0x9e3779b97f4a7c15ull) >> (64 - wait_bits));
 }
 
-static inline uint32_t *wait_page_of(uintptr_t granule)
+static inline struct wait_page *wait_page_of(uintptr_t page)
 {
-	return &wait_page[((granule >> PAGE_SHIFT) * 0x9e3779b97f4a7c15ull) >> (64 - wait_bits)];
+	return &wait_page[(page * 0x9e3779b97f4a7c15ull) >> (64 + WAIT_PAGE_BITS_LESS - wait_bits)];
+}
+
+static inline uint64_t wait_granule_bit(uintptr_t granule)
+{
+	return 1ull << granule % (1u << PAGE_SHIFT);
 }
 
 void sim_set_resolver(const void *(*resolve)(const void *addr),
@@ -156,7 +165,7 @@ static void wait_table_make(uint32_t bits)
 {
 	wait_bits = bits;
 	wait_bucket = calloc((size_t)1 << bits, sizeof(struct wait_node *));
-	wait_page = calloc((size_t)1 << bits, sizeof *wait_page);
+	wait_page = calloc((size_t)1 << (bits - WAIT_PAGE_BITS_LESS), sizeof *wait_page);
 	ASSERT(wait_bucket && wait_page);
 }
 
@@ -172,13 +181,15 @@ static void wait_node_insert(struct wait_node *node)
 {
 	uintptr_t granule = node->at >> GRANULE_SHIFT;
 	struct wait_node **bucket = &wait_bucket[wait_hash(granule)];
+	struct wait_page *page = wait_page_of(granule >> PAGE_SHIFT);
 
 	node->next = *bucket;
 	node->link = bucket;
 	if (*bucket)
 		(*bucket)->link = &node->next;
 	*bucket = node;
-	++*wait_page_of(granule);
+	page->granules |= wait_granule_bit(granule);
+	page->nodes++;
 }
 
 static void wait_table_grow(void)
@@ -237,11 +248,13 @@ void waits_remove(struct task *t)
 {
 	for (uint32_t i = 0; i < t->node_n; i++) {
 		struct wait_node *node = &t->node[i];
+		struct wait_page *page = wait_page_of(node->at >> (GRANULE_SHIFT + PAGE_SHIFT));
 
 		*node->link = node->next;
 		if (node->next)
 			node->next->link = node->link;
-		--*wait_page_of(node->at >> GRANULE_SHIFT);
+		if (!--page->nodes)
+			page->granules = 0;
 	}
 	wait_nodes -= t->node_n;
 	t->node_n = 0;
@@ -336,19 +349,30 @@ static void wake_list_run(struct wake_list *list)
 	}
 }
 
+static void wake_walk_granule(uintptr_t granule, uintptr_t addr, size_t bytes,
+			      struct wake_list *wake)
+{
+	for (struct wait_node *n = wait_bucket[wait_hash(granule)]; n; n = n->next)
+		if (n->at >> GRANULE_SHIFT == granule && node_in_range(n, addr, bytes) &&
+		    node_is_true(n))
+			wake_list_add(wake, n->task);
+}
+
 static void wake_walk_granules(uintptr_t addr, size_t bytes, struct wake_list *wake)
 {
-	uintptr_t last = (addr + bytes - 1) >> GRANULE_SHIFT;
+	const uintptr_t first = addr >> GRANULE_SHIFT, last = (addr + bytes - 1) >> GRANULE_SHIFT;
 
-	for (uintptr_t g = addr >> GRANULE_SHIFT; g <= last; g++) {
-		if (!*wait_page_of(g)) {
-			g |= (1u << PAGE_SHIFT) - 1;
-			continue;
-		}
-		for (struct wait_node *n = wait_bucket[wait_hash(g)]; n; n = n->next)
-			if (n->at >> GRANULE_SHIFT == g && node_in_range(n, addr, bytes) &&
-			    node_is_true(n))
-				wake_list_add(wake, n->task);
+	for (uintptr_t page = first >> PAGE_SHIFT; page <= last >> PAGE_SHIFT; page++) {
+		uint64_t granules = wait_page_of(page)->granules;
+
+		if (page == first >> PAGE_SHIFT)
+			granules &= -wait_granule_bit(first);
+		if (page == last >> PAGE_SHIFT)
+			granules &= 2 * wait_granule_bit(last) - 1;
+		for (; granules; granules &= granules - 1)
+			wake_walk_granule((page << PAGE_SHIFT) +
+						  (uintptr_t)__builtin_ctzll(granules),
+					  addr, bytes, wake);
 	}
 }
 

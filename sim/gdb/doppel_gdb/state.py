@@ -230,15 +230,12 @@ def task_waits(t):
 
 
 def table(name, kind, **paths):
-    """One of the engine's tables by address, as a dict of its entries. One that grows is a pointer,
-and how many buckets it has is in the variable of that name with an s."""
+    """One of the engine's tables by address, as a dict of its entries. The number of its buckets is
+in the variable of that name with an s."""
     def make():
         layout = cache.of_code(name, lambda: Layout(kind, object="object", next="next", **paths))
         buckets = symbol(name, static=True)
-        if buckets.type.code == gdb.TYPE_CODE_ARRAY:
-            raw = read(int(buckets.address), buckets.type.sizeof) or b""
-        else:
-            raw = read(int(buckets), 8 * int(symbol(name + "s", static=True))) or b""
+        raw = read(int(buckets), 8 * int(symbol(name + "s", static=True))) or b""
         found = {}
         for i in range(0, len(raw), 8):
             address = int.from_bytes(raw[i:i + 8], "little")
