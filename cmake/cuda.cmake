@@ -43,6 +43,6 @@ if(DOPPEL_RDMA STREQUAL "fakeverbs")
 endif()
 set(DOPPEL_GPU_LIB cuda_backend)
 
-add_library(core_device_cuda OBJECT ${PROJECT_SOURCE_DIR}/core/device/kernels.cu
-	${PROJECT_SOURCE_DIR}/core/device/table.c)
+add_library(core_device_cuda OBJECT ${PROJECT_SOURCE_DIR}/core/device/kernels/kernels.cu
+	${PROJECT_SOURCE_DIR}/core/device/kernels/table.c)
 target_link_libraries(core_device_cuda PUBLIC doppel-rt)

@@ -108,11 +108,11 @@ endforeach()
 if(DOPPEL_GPU STREQUAL "fakecuda")
 	# Device code is one translation unit, built once per warp width, symbols static.
 	foreach(width 1 32)
-		add_library(core_device_w${width} OBJECT ${PROJECT_SOURCE_DIR}/core/device/kernels.c)
+		add_library(core_device_w${width} OBJECT ${PROJECT_SOURCE_DIR}/core/device/kernels/kernels.c)
 		target_compile_definitions(core_device_w${width} PRIVATE DEV_WARP_WIDTH=${width})
 		target_link_libraries(core_device_w${width} PUBLIC doppel-rt fakecuda)
 	endforeach()
-	add_library(core_device OBJECT ${PROJECT_SOURCE_DIR}/core/device/table.c)
+	add_library(core_device OBJECT ${PROJECT_SOURCE_DIR}/core/device/kernels/table.c)
 	target_link_libraries(core_device PUBLIC doppel-rt)
 	set(core_device_objects $<TARGET_OBJECTS:core_device_w1> $<TARGET_OBJECTS:core_device_w32>
 		$<TARGET_OBJECTS:core_device>)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests with device code of their own, and tests of core's kernels without the stack: device sources
-# are compiled as core/device/kernels.c is, once per warp width or by nvcc.
+# are compiled as core/device/kernels/kernels.c is, once per warp width or by nvcc.
 function(doppel_device_sources source)
 	get_filename_component(name ${source} NAME_WE)
 	if(DOPPEL_GPU STREQUAL "fakecuda")

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/device/work.h"
+#include "core/device/layout/work.h"
 #include "core/os/os.h"
 #ifdef DOPPEL_FAKECUDA
 #include "sim/engine/sim.h"

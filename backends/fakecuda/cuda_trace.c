@@ -9,8 +9,8 @@
 
 #include <stdio.h>
 
-#include "core/device/names.h"
-#include "core/device/steps.h"
+#include "core/device/layout/names.h"
+#include "core/device/layout/steps.h"
 
 #define TRACE_STREAM_TEXT 48
 

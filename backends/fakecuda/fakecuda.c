@@ -126,7 +126,7 @@ static bool fc_explain_crash(int signal, const void *addr)
 	const struct fc_device *dev = fc_memory_at(address);
 	bool host = dev && !dev->gpu;
 	fprintf(stderr, "fakecuda: %s\n",
-		warp   ? "device code reaches global memory through core/device/shim.h only"
+		warp   ? "device code reaches global memory through core/device/shim/shim.h only"
 		: host ? "cuMemSetAccess gave the host no access"
 		       : "host code reaches device memory by cudaMemcpy only (strict device view)");
 	return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Internal state of fakecuda, the GPU double. Only sources of this folder include it. Others
- * include CUDA's headers (include/), core/device/shim_fake.h and backends/peermem.h.
+ * include CUDA's headers (include/), core/device/shim/shim_fake.h and backends/peermem.h.
  *
  *    fc (one per process) the world's GPUs; created at the first call in a world, freed with it
  *    fc_device            one GPU: address range, allocations, SMs, copy engines
@@ -25,7 +25,7 @@
 
 #include "backends/fakecuda/shadow.h"
 #include "backends/peermem.h"
-#include "core/device/shim_fake.h"
+#include "core/device/shim/shim_fake.h"
 #include "core/os/os.h"
 #include "sim/engine/memory/memory.h"
 #include "sim/engine/sim.h"

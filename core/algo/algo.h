@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Algorithms: how the ranks of a collective are connected, and what that costs. A row for each, in
- * a file of its own; core/comm, core/plan and core/tune go through the table and know no
- * algorithm. The steps of its programs are a pattern of core/device/steps.h, the programs are rows
- * of core/device/programs.h.
+ * a file of its own; core/comm, core/plan and core/tune go through the table and know no algorithm.
+ * The steps of its programs are a pattern of core/device/layout/steps.h, the programs are rows of
+ * core/device/layout/programs.h.
  *
  * A channel has the same number of edges for each algorithm. An edge is two ends of connections:
  * end 2e of a channel receives, end 2e + 1 sends. An end that this rank does not have keeps its
@@ -15,7 +15,7 @@
 #define CORE_ALGO_ALGO_H
 
 #include "core/algo/cost.h"
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 #include "core/include/nccl.h"
 
 struct channel;

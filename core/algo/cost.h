@@ -10,7 +10,7 @@
 #ifndef CORE_ALGO_COST_H
 #define CORE_ALGO_COST_H
 
-#include "core/device/work.h"
+#include "core/device/layout/work.h"
 #include "core/topo/topo.h"
 
 /* The cost of a program. `threads` and `thread_bytes` are for the rule of tune_shape_of. */

@@ -9,7 +9,7 @@
 #include "core/api/api.h"
 #include "core/base/log.h"
 #include "core/base/type_name.h"
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 #include "core/plan/plan.h"
 
 /* A call with its arguments. */

@@ -5,7 +5,7 @@
 #include "core/api/collective.h"
 #include "core/base/log.h"
 #include "core/comm/redops.h"
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 
 /* ---- values --------------------------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 #include "core/api/api.h"
 #include "core/base/log.h"
 #include "core/base/param.h"
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 #include "core/plan/plan.h"
 
 ncclResult_t api_check_type(const char *call, ncclDataType_t type)

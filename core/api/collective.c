@@ -6,7 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/base/type_name.h"
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 
 /* ---- the calls ------------------------------------------------------------------------------ */
 

@@ -2,7 +2,7 @@
 /*
  * Shared words, host side. A shared word is one that another agent (host thread, warp, HCA, copy
  * engine) can see. It is declared shared_u32 or shared_u64 and accessed only through the functions
- * below; the device's are in core/device/shim.h. A lint finds any other atomic, `volatile` or
+ * below; the device's are in core/device/shim/shim.h. A lint finds any other atomic, `volatile` or
  * `__atomic_*` in core.
  *
  * With doubles (DOPPEL_FAKE), each accessor is a scheduling point *before* the access. A store or
@@ -174,8 +174,8 @@ static inline void shared_note_read(const void *p, size_t n)
 
 /* ---- lines ----------------------------------------------------------------------------------
  *
- * Lines of 16 bytes, {data, flag, data, flag}, that a kernel or an HCA fills (core/device/work.h).
- * Each half is written atomically, and orders no other access. */
+ * Lines of 16 bytes, {data, flag, data, flag}, that a kernel or an HCA fills
+ * (core/device/layout/work.h). Each half is written atomically, and orders no other access. */
 
 /* Declares n bytes at p, whole pages of 4 KiB, as lines that several agents poll. The doubles'
  * happens-before check then requires no order between accesses to this memory, accesses of an HCA

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The types of shared words, for host and device, in C17 and C++17. The accessors are in
- * core/base/shared.h (host) and core/device/shim.h (device).
+ * core/base/shared.h (host) and core/device/shim/shim.h (device).
  */
 #ifndef CORE_BASE_SHARED_TYPES_H
 #define CORE_BASE_SHARED_TYPES_H

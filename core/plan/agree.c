@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "core/base/log.h"
-#include "core/device/names.h"
+#include "core/device/layout/names.h"
 #include "core/plan/plan_internal.h"
 #include "core/tune/allowed.h"
 

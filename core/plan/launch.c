@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/device/names.h"
+#include "core/device/layout/names.h"
 #include "core/plan/plan_internal.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"

@@ -9,7 +9,7 @@
  *	                channels and chunks, writes the works, passes operations to the proxy, and
  *	                launches in the program's stream. Kernel and proxy derive the number of
  *	                steps from the same work, with the same function: steps_of_edge
- *	                (core/device/steps.h).
+ *	                (core/device/layout/steps.h).
  *
  * Each call launches one plan, so that a task with several ranks can launch theirs in rounds. A
  * plan needs slots of the proxy, and those are freed only after the other ranks have launched all

@@ -6,7 +6,7 @@
 #ifndef CORE_PLAN_PLAN_INTERNAL_H
 #define CORE_PLAN_PLAN_INTERNAL_H
 
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 #include "core/os/check.h"
 #include "core/plan/capture.h"
 #include "core/plan/fifo.h"

@@ -3,7 +3,7 @@
  * Registered buffers in plans. Other processes map the receive buffers and outputs of a group
  * before its first launch, because CUDA may wait for kernels when it maps memory. A collective uses
  * them if its results go directly from output to output: a ring in SIMPLE
- * (core/device/prims_result.h).
+ * (core/device/prims/prims_result.h).
  */
 #include "core/plan/messages.h"
 #include "core/rank/cuda_result.h"

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "core/device/names.h"
+#include "core/device/layout/names.h"
 #include "core/plan/plan_internal.h"
 
 static void plan_trace_arg(struct os_trace_slice *s, const char *name, uint64_t number,

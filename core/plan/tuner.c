@@ -8,7 +8,7 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/param.h"
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 #include "core/tune/tuner_abi.h"
 #include "core/tune/allowed.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/algo/algo.h"
-#include "core/device/reduce_copy.h"
+#include "core/device/reduce/reduce_copy.h"
 #include "core/plan/plan_internal.h"
 #include "core/tune/allowed.h"
 

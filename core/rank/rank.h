@@ -17,7 +17,7 @@
 
 #include "core/base/shared.h"
 #include "core/bootstrap/bootstrap.h"
-#include "core/device/work.h"
+#include "core/device/layout/work.h"
 #include "core/include/nccl.h"
 #include "core/os/os.h"
 #include "core/rank/registry.h"

@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-#include "core/device/work.h"
+#include "core/device/layout/work.h"
 #include "core/include/nccl.h"
 #include "core/os/os.h"
 

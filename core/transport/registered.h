@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Registered buffers (ncclCommRegister), for two processes of a host whose GPUs NVLink joins. A
- * message in SIMPLE goes straight into the receiver's buffer (core/device/prims_mapped.h), and
- * results of a ring in SIMPLE go into the next rank's output (prims_result.h). Between ranks of one
- * process this needs no registration (p2p.c).
+ * message in SIMPLE goes straight into the receiver's buffer (core/device/prims/prims_mapped.h),
+ * and results of a ring in SIMPLE go into the next rank's output (prims_result.h). Between ranks of
+ * one process this needs no registration (p2p.c).
  *
  * Only memory of ncclMemAlloc can be registered with effect: core keeps it until other ranks have
  * closed it.

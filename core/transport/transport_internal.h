@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 #include "core/transport/base/net.h"
 #include "core/transport/base/step_bytes.h"
 #include "core/transport/transport.h"

@@ -9,8 +9,8 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/base/word.h"
-#include "core/device/names.h"
-#include "core/device/steps.h"
+#include "core/device/layout/names.h"
+#include "core/device/layout/steps.h"
 #include "core/tune/tuner_abi.h"
 
 enum { ALLOWED_NAMES = 10 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The programs (core/device/programs.h) that the environment allows: NCCL_ALGO and NCCL_PROTO, in
- * NCCL's grammar.
+ * The programs (core/device/layout/programs.h) that the environment allows: NCCL_ALGO and
+ * NCCL_PROTO, in NCCL's grammar.
  *
  *	variable = list { ";" list }
  *	list     = [ collective ":" ] [ "^" ] name { "," name }
@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/device/work.h"
+#include "core/device/layout/work.h"
 #include "core/include/nccl.h"
 #include "core/topo/topo.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/algo/algo.h"
 #include "core/base/hash.h"
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 #include "core/tune/allowed.h"
 
 /* ---- the model ------------------------------------------------------------------------------ */

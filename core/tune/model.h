@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The time of each program (core/device/programs.h), and its number of channels and threads.
+ * The time of each program (core/device/layout/programs.h), and its number of channels and threads.
  * core/plan chooses programs by this model, and `doppel tune` prints it. Pure functions of data
  * that all ranks have (struct topo_summary), in integers, so that all ranks make the same choices.
  * Constants and rules are NCCL 2.28's. Costs of an algorithm are in its file in core/algo.

@@ -13,7 +13,7 @@ enum { STEP_SIMPLE = 512 << 10, STEP_LL = 64 << 10, STEP_LL128 = 600 << 10 };
 
 #include "tests/collectives/device_ring.h"
 
-#include "core/device/names.h"
+#include "core/device/layout/names.h"
 
 #ifdef DOPPEL_FAKECUDA
 int main(void)

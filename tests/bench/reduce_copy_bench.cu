@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/device/shim.h"
+#include "core/device/shim/shim.h"
 
 #define BENCH_BYTES   (256ull << 20)
 #define BENCH_SLICE   (1ull << 20)

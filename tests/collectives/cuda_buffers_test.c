@@ -6,7 +6,7 @@
 #include <check.h>
 #include <cuda_runtime_api.h>
 
-#include "core/device/shim_fake.h"
+#include "core/device/shim/shim_fake.h"
 #include "tests/ranks.h"
 #include "tests/suite.h"
 

@@ -17,7 +17,7 @@
 #define DEVICE_MACHINE "a100-4nic"
 
 #include "core/base/shared.h"
-#include "core/device/reduce_copy_host.h"
+#include "core/device/reduce/reduce_copy_host.h"
 #include "tests/device_harness.h"
 
 /* A test of its own may have more. */

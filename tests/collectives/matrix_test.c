@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "core/base/macros.h"
-#include "core/device/names.h"
+#include "core/device/layout/names.h"
 #include "sim/lab/check/collective.h"
 #include "sim/lab/search/scenario.h"
 #include "tests/sample.h"

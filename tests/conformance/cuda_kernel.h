@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/device/shim_fake.h"
+#include "core/device/shim/shim_fake.h"
 #include "core/os/os.h"
 
 /* ---- what is logged on stderr --------------------------------------------------------------- */

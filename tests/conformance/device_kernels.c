@@ -2,7 +2,7 @@
 /* The kernels of device_kernels.h. Device code: built for each warp width, and by nvcc. */
 #include "tests/conformance/device_kernels.h"
 
-#include "core/device/shim.h"
+#include "core/device/shim/shim.h"
 
 DEV_FN void litmus_wait_word(struct dev *d, uint64_t word, uint64_t want, const char *why)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Kernels for the tests of the device shim, and their arguments: shared between device_kernels.c
- * (device code, compiled like core/device/kernels.c) and the tests (host code).
+ * (device code, compiled like core/device/kernels/kernels.c) and the tests (host code).
  */
 #ifndef TESTS_DEVICE_KERNELS_H
 #define TESTS_DEVICE_KERNELS_H
 
-#include "core/device/work.h"
+#include "core/device/layout/work.h"
 
 /* Litmus: a producer and a consumer, each a block, with a ring of `slots` slots between them. A
  * slot has one word for each thread (a line of 16 bytes for LITMUS_LINE), which holds a number that

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory-order litmus of the device shim (core/device/shim.h), on the double and on real GPUs:
+ * Memory-order litmus of the device shim (core/device/shim/shim.h), on the double and on real GPUs:
  * what the primitives rely on, in the forms in which they use it.
  *
  *   message passing   data, then a flag, by release store, or by barrier, fence and relaxed store

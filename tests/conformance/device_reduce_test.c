@@ -7,7 +7,7 @@
  */
 #include "tests/device_harness.h"
 
-#include "core/device/reduce_copy_host.h"
+#include "core/device/reduce/reduce_copy_host.h"
 #include "tests/conformance/device_kernels.h"
 
 DEVICE_KERNEL_DECLARE(reduce);

@@ -21,10 +21,10 @@ CONDITION = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\bDOPPEL_(?:FAKE|)(
 
 def backends_in_core(path, text):
     """Conditions on a backend: core is the same for each backend, except the contract with the device."""
-    if path.startswith("core/") and not path.startswith("core/device/shim"):
+    if path.startswith("core/") and not path.startswith("core/device/shim/"):
         for number, row in enumerate(text.split("\n"), 1):
             if CONDITION.match(row):
-                yield "%s:%d: a condition on a backend; expected only in core/device/shim*" % (path, number)
+                yield "%s:%d: a condition on a backend; expected only in core/device/shim/" % (path, number)
 
 
 def same_names(files):

@@ -26,7 +26,7 @@ PYTHON
 }
 
 # where the accessors themselves live, and the real halves of os.h
-accessors='core/base/shared.h|core/base/shared_types.h|core/device/shim_cuda.h|core/device/shim_fake.h'
+accessors='core/base/shared.h|core/base/shared_types.h|core/device/shim/shim_cuda.h|core/device/shim/words_cuda.h|core/device/shim/shim_fake.h'
 seams='core/os/os_posix.*\.[ch]|core/os/os_real.*\.[ch]|core/os/os.c|core/os/os_ops.h'
 # the verbs API reports through errno, and base reads numbers with strtoll: nothing waits between
 # the call and the look

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory accesses of kernels' threads (core/device/shim_fake.h, fakedev_*): reads, writes, words,
- * fences, and waits for words. Each access is checked and costs time. It is reported to the
+ * Memory accesses of kernels' threads (core/device/shim/shim_fake.h, fakedev_*): reads, writes,
+ * words, fences, and waits for words. Each access is checked and costs time. It is reported to the
  * engine's memory model, to the uses that collectives declared (use.c), and to the shadow
  * (shadow.h).
  */

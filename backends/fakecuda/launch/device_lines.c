@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines that kernels' threads store and load (core/device/shim_fake.h, fakedev_lines_*,
+ * Lines that kernels' threads store and load (core/device/shim/shim_fake.h, fakedev_lines_*,
  * fakedev_pairs_*). Accesses are checked, charged and reported as in device_access.c.
  */
 #include "backends/fakecuda/launch/device_access.h"

@@ -2,7 +2,7 @@
 /*
  * Threads of kernels: one fiber each, all fibers of a block on one worker. This file begins and
  * ends blocks. It implements their threads' waits, barriers, warp operations and death.
- * device_access.c has the other functions that device code calls (core/device/shim_fake.h,
+ * device_access.c has the other functions that device code calls (core/device/shim/shim_fake.h,
  * fakedev_*).
  */
 #include "backends/fakecuda/launch/device_run.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 
 static uint32_t run_get(const uint32_t *atomic)
 {

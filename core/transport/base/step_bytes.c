@@ -3,7 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/param.h"
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 #include "core/os/os.h"
 
 /* The variable that sets the buffer size of the protocol. */

@@ -6,7 +6,7 @@
 #ifndef CORE_TRANSPORT_BASE_STEP_BYTES_H
 #define CORE_TRANSPORT_BASE_STEP_BYTES_H
 
-#include "core/device/work.h"
+#include "core/device/layout/work.h"
 
 /* Returns the bytes of a step: NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE or NCCL_LL128_BUFFSIZE / DEV_STEPS,
  * rounded down to whole grains of data. */

@@ -150,8 +150,8 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 /* ---- buffers -------------------------------------------------------------------------------- */
 
 /* True if the sender writes messages in SIMPLE, or results of a ring, straight into the receiver's
- * buffer (core/device/prims_put.h, prims_result.h). The ranks must be in one process: they then
- * have one environment, so both ends compute the same answer. Peer access makes addresses of
+ * buffer (core/device/prims/prims_put.h, prims_result.h). The ranks must be in one process: they
+ * then have one environment, so both ends compute the same answer. Peer access makes addresses of
  * cudaMalloc valid on both GPUs. NVLink is required because both GPUs add to the same words. */
 static bool p2p_puts(const struct conn *c)
 {

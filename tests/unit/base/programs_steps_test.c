@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every program of core/device/programs.h, and messages, run on the host with primitives that only
- * count: the steps of each edge are those that steps_of_edge and steps_of_message derive, and what
- * a rank sends is, chunk by chunk, what the other end receives. The host's plan and the proxies go
- * by these two functions alone. Over trees, what the groups of threads do one after the other comes
- * to an end with the slots that connections have.
+ * Every program of core/device/layout/programs.h, and messages, run on the host with primitives
+ * that only count: the steps of each edge are those that steps_of_edge and steps_of_message derive,
+ * and what a rank sends is, chunk by chunk, what the other end receives. The host's plan and the
+ * proxies go by these two functions alone. Over trees, what the groups of threads do one after the
+ * other comes to an end with the slots that connections have.
  */
 #include <check.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 #include "tests/suite.h"
 
-/* ---- primitives that count, instead of core/device/prims.h ---------------------------------- */
+/* ---- primitives that count, instead of core/device/prims/prims.h ----------------------------- */
 
 #define CORE_DEVICE_PRIM_H
 #define CORE_DEVICE_PRIMS_H
 #define CORE_DEVICE_PRIMS_PUT_H
 #define CORE_DEVICE_PRIMS_MAPPED_H
+#define CORE_DEVICE_PRIMS_DIRECT_H
 #define CORE_DEVICE_PRIMS_TREE_H
 #define CORE_DEVICE_PRIMS_PAT_H
 #define CORE_DEVICE_PRIMS_DOUBLING_H
@@ -95,7 +96,7 @@ DEV_FN struct dev_conn *prim_edge_recv(const struct prim *p, uint32_t edge)
 {
 	return &p->block->conn[2 * edge];
 }
-#include "core/device/prims_part.h"
+#include "core/device/prims/prims_part.h"
 
 DEV_FN bool prim_direct_begin(struct prim *p)
 {
@@ -250,9 +251,9 @@ PRIM_TREE(prim_tree_recv_reduce_send, true, true)
 PRIM_TREE(prim_tree_recv_reduce_copy, true, false)
 PRIM_TREE(prim_tree_recv_reduce_copy_send, true, true)
 #undef PRIM_TREE
-#include "core/device/prims_tree_part.h"
+#include "core/device/edges/prims_tree_part.h"
 
-#include "core/device/prims_pat_part.h"
+#include "core/device/edges/prims_pat_part.h"
 
 /* The step is the one that the connection is at. */
 static void prim_pat_at(const struct prim_pat *t, const struct end *end, uint64_t done)
@@ -297,9 +298,8 @@ DEV_FN bool prim_pat_reduce(struct prim *p, const struct prim_pat *t)
 	return prim_pat_count(p, t);
 }
 
-#define DEV_PROGRAM_FILES
-#include "core/device/programs.h"
-#include "core/device/send_recv.h"
+#include "core/device/programs/program_files.h"
+#include "core/device/programs/send_recv.h"
 
 static void program_run(struct prim *p, const struct steps_part *part, int program)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * core/device/reduce_copy.h against an independent reference: values are decoded to double from the
- * definition of each format, combined exactly, and rounded by counting multiples of the last place.
- * The 8-bit types are tried exhaustively, the others on edge values and a fixed random sample.
+ * core/device/reduce/reduce_copy.h against an independent reference: values are decoded to double
+ * from the definition of each format, combined exactly, and rounded by counting multiples of the
+ * last place. The 8-bit types are tried exhaustively, the others on edge values and a fixed random
+ * sample.
  */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/device/reduce_copy_host.h"
+#include "core/device/reduce/reduce_copy_host.h"
 #include "tests/suite.h"
 
 /* ---- formats -------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
  */
 #include <check.h>
 
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 #include "tests/suite.h"
 
 /* A work as a connection sees it. */

@@ -25,7 +25,7 @@ for compiler in "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++17" "gcc -x c -s
 		try "$compiler" $compiler $flags -DDEV_WARP_WIDTH=32 -include "$file" /dev/null
 	done
 	for width in 1 32; do
-		for file in core/device/kernels.c core/device/table.c tests/conformance/device_kernels.c; do
+		for file in core/device/kernels/kernels.c core/device/kernels/table.c tests/conformance/device_kernels.c; do
 			try "$compiler, width $width" $compiler $flags -DDEV_WARP_WIDTH=$width "$file"
 		done
 	done
@@ -35,7 +35,7 @@ nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 if [ -n "$nvcc" ]; then
 	scratch=$(mktemp -d)
 	try "nvcc to PTX" "$nvcc" -std=c++17 -I. -Ibackends/cuda/include -fmad=false -arch=compute_90 \
-		-Werror all-warnings -ptx core/device/kernels.cu -o "$scratch/kernels.ptx"
+		-Werror all-warnings -ptx core/device/kernels/kernels.cu -o "$scratch/kernels.ptx"
 	# fused multiply-adds of floats would make results differ from the double's
 	if grep -E '^\s*fma\.rn\.(f16|bf16|f32|f64|f16x2|bf16x2)\b' "$scratch/kernels.ptx" | head -3 | grep .; then
 		echo "FAILED: the kernels contract floating point"

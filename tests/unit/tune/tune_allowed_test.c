@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/device/steps.h"
+#include "core/device/layout/steps.h"
 #include "core/tune/allowed.h"
 #include "tests/suite.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/algo/algo.h"
-#include "core/device/names.h"
-#include "core/device/steps.h"
+#include "core/device/layout/names.h"
+#include "core/device/layout/steps.h"
 #include "core/tune/allowed.h"
 #include "core/tune/model.h"
 #include "tests/suite.h"
