@@ -26,7 +26,8 @@ endfunction()
 
 doppel_device_sources(${CMAKE_CURRENT_SOURCE_DIR}/conformance/device_kernels.c
 	device_litmus_test device_reduce_test cuda_lines_test)
-foreach(test device_ring_test device_pat_test device_fifo_test device_messages_test device_ring_bench)
+foreach(test device_ring_test device_ring_flags_test device_ring_proxy_test device_pat_test device_fifo_test
+		device_messages_test device_ring_bench)
 	if(TARGET ${test})
 		target_sources(${test} PRIVATE ${core_device_objects})
 		set_target_properties(${test} PROPERTIES LINKER_LANGUAGE C)

@@ -94,7 +94,7 @@ static void fc_proc_close_dmabufs(struct fc_proc *p, bool killed)
 {
 	char who[FC_WHO_BYTES];
 
-	while (fc_dmabuf_take(p, who, sizeof who))
+	while (fc_dmabuf_close_newest(p, who, sizeof who))
 		if (!killed)
 			fc_leak_note(FC_LEAK_DMABUF, &fc.leaks.dmabufs, "of %s, by %s", p->os->name,
 				     who);

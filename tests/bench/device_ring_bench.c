@@ -11,7 +11,7 @@
 #define WHOLE_LINES(channel) 1
 enum { STEP_SIMPLE = 512 << 10, STEP_LL = 64 << 10, STEP_LL128 = 600 << 10 };
 
-#include "tests/collectives/device_ring.h"
+#include "tests/collectives/device_ring_launch.h"
 
 #include "core/device/layout/names.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives that nccl_compare.c measures: the call, and the result that each rank must hold.
+ * The collectives that nccl_compare measures: the call, and the result that each rank must hold.
  * Buffers contain floats whose sums are exact.
  */
 #ifndef TESTS_BENCH_NCCL_COMPARE_COLLECTIVES_H
@@ -12,8 +12,7 @@
 #include "tests/bench/nccl_lib.h"
 
 #define FLOAT  sizeof(float)
-#define PERIOD 61             /* period of a buffer's elements */
-#define BLOCK  (256 * PERIOD) /* number of elements that one call fills or compares */
+#define PERIOD 61 /* period of a buffer's elements */
 
 /* One call of one rank. */
 struct call {
@@ -33,140 +32,9 @@ struct content {
 	size_t first;
 };
 
-static void content_block(struct content c, float *block)
-{
-	for (size_t i = 0; i < BLOCK; i++)
-		block[i] = (float)(c.scale * (int)((c.first + i) % PERIOD + 1));
-}
-
-static void content_fill(struct content c, float *data, size_t n)
-{
-	static _Thread_local float block[BLOCK];
-
-	content_block(c, block);
-	for (size_t i = 0; i < n; i += BLOCK)
-		memcpy(data + i, block, (n - i < BLOCK ? n - i : BLOCK) * FLOAT);
-}
-
-/* Returns the number of elements that differ. */
-static uint64_t content_wrong(struct content c, const float *data, size_t n)
-{
-	static _Thread_local float block[BLOCK];
-	uint64_t wrong = 0;
-
-	content_block(c, block);
-	for (size_t i = 0; i < n; i += BLOCK) {
-		size_t here = n - i < BLOCK ? n - i : BLOCK;
-
-		if (!memcmp(data + i, block, here * FLOAT))
-			continue;
-		for (size_t k = 0; k < here; k++)
-			wrong += data[i + k] != block[k];
-	}
-	return wrong;
-}
-
-/* ---- calls ---------------------------------------------------------------------------------- */
-
-static ncclResult_t all_reduce(const struct nccl_lib *l, const struct call *c)
-{
-	return l->all_reduce(c->send, c->recv, c->n, ncclFloat32, ncclSum, c->comm, c->stream);
-}
-
-static ncclResult_t all_gather(const struct nccl_lib *l, const struct call *c)
-{
-	return l->all_gather(c->send, c->recv, c->n / (size_t)c->ranks, ncclFloat32, c->comm,
-			     c->stream);
-}
-
-static ncclResult_t reduce_scatter(const struct nccl_lib *l, const struct call *c)
-{
-	return l->reduce_scatter(c->send, c->recv, c->n / (size_t)c->ranks, ncclFloat32, ncclSum,
-				 c->comm, c->stream);
-}
-
-static ncclResult_t broadcast(const struct nccl_lib *l, const struct call *c)
-{
-	return l->broadcast(c->send, c->recv, c->n, ncclFloat32, 0, c->comm, c->stream);
-}
-
-static ncclResult_t all_to_all(const struct nccl_lib *l, const struct call *c)
-{
-	size_t part = c->n / (size_t)c->ranks;
-	ncclResult_t rc = l->group_start();
-
-	for (int p = 0; p < c->ranks && !rc; p++) {
-		rc = l->send(c->send + (size_t)p * part, part, ncclFloat32, p, c->comm, c->stream);
-		if (!rc)
-			rc = l->recv(c->recv + (size_t)p * part, part, ncclFloat32, p, c->comm,
-				     c->stream);
-	}
-	return rc ? rc : l->group_end();
-}
-
-static ncclResult_t send_recv(const struct nccl_lib *l, const struct call *c)
-{
-	ncclResult_t rc = l->group_start();
-
-	if (!rc)
-		rc = l->send(c->send, c->n, ncclFloat32, (c->rank + 1) % c->ranks, c->comm,
-			     c->stream);
-	if (!rc)
-		rc = l->recv(c->recv, c->n, ncclFloat32, (c->rank + c->ranks - 1) % c->ranks,
-			     c->comm, c->stream);
-	return rc ? rc : l->group_end();
-}
-
-/* ---- expected results: of a rank, or its part from rank `part` ------------------------------ */
-
-static struct content input_of(int rank)
-{
-	return (struct content){.scale = rank + 1};
-}
-
-static struct content all_reduce_want(const struct call *c, int part)
-{
-	(void)part;
-	return (struct content){.scale = c->ranks * (c->ranks + 1) / 2};
-}
-
-static struct content all_gather_want(const struct call *c, int part)
-{
-	(void)c;
-	return input_of(part);
-}
-
-static struct content reduce_scatter_want(const struct call *c, int part)
-{
-	struct content sum = all_reduce_want(c, part);
-
-	sum.first = (size_t)c->rank * (c->n / (size_t)c->ranks);
-	return sum;
-}
-
-static struct content broadcast_want(const struct call *c, int part)
-{
-	(void)c;
-	(void)part;
-	return input_of(0);
-}
-
-static struct content all_to_all_want(const struct call *c, int part)
-{
-	struct content from = input_of(part);
-
-	from.first = (size_t)c->rank * (c->n / (size_t)c->ranks);
-	return from;
-}
-
-static struct content send_recv_want(const struct call *c, int part)
-{
-	(void)part;
-	return input_of((c->rank + c->ranks - 1) % c->ranks);
-}
-
-/* Sizes and bus bandwidths follow nccl-tests: a row's bytes are those of the larger buffer. */
-static const struct collective {
+/* A collective of the table. Sizes and bus bandwidths follow nccl-tests: a row's bytes are those of
+ * the larger buffer. */
+struct collective {
 	const char *name;
 	ncclResult_t (*call)(const struct nccl_lib *l, const struct call *c);
 	struct content (*want)(const struct call *c, int part);
@@ -174,15 +42,16 @@ static const struct collective {
 	int sent;
 	bool parted; /* a buffer has a part per rank */
 	bool part;   /* the result is one part */
-} collective[] = {
-	{"all_reduce", all_reduce, all_reduce_want, 2, false, false},
-	{"all_gather", all_gather, all_gather_want, 1, true, false},
-	{"reduce_scatter", reduce_scatter, reduce_scatter_want, 1, true, true},
-	{"broadcast", broadcast, broadcast_want, 0, false, false},
-	{"all_to_all", all_to_all, all_to_all_want, 1, true, false},
-	{"send_recv", send_recv, send_recv_want, 0, false, false},
 };
 
-#define COLLECTIVES ((int)(sizeof collective / sizeof collective[0]))
+enum { COLLECTIVES = 6 };
+extern const struct collective collective[COLLECTIVES];
+
+/* Returns the contents of a rank's send buffer. */
+struct content input_of(int rank);
+/* Fills n elements. */
+void content_fill(struct content c, float *data, size_t n);
+/* Returns the number of elements that differ. */
+uint64_t content_wrong(struct content c, const float *data, size_t n);
 
 #endif

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # No call of the stack that may wait for kernels waits for one that needs the stack to go on: with
 # DOPPEL_CUDA_WAITS=1 each such call waits in every run, and all collectives, with connections that are made
-# late, still end. (tests/conformance/cuda_waits_test.c has what happens otherwise.)
+# late, still end. (tests/conformance/cuda/cuda_waits_test.c has what happens otherwise.)
 # Arguments: build folder, source folder.
 set -euo pipefail
 # shellcheck source=tests/lib.sh

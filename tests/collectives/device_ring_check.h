@@ -7,7 +7,7 @@
 #ifndef TESTS_COLLECTIVES_DEVICE_RING_CHECK_H
 #define TESTS_COLLECTIVES_DEVICE_RING_CHECK_H
 
-#include "tests/collectives/device_ring.h"
+#include "tests/collectives/device_ring_launch.h"
 
 /* ---- the reference -------------------------------------------------------------------------- */
 

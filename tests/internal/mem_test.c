@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* core/mem: what it allocates and opens, and what its outputs are when it cannot. */
 #include "core/mem/mem.h"
-#include "tests/conformance/cuda_harness.h"
+#include "tests/conformance/cuda/cuda_harness.h"
 
 static void mem_importer(void *arg)
 {

@@ -2,7 +2,7 @@
 /*
  * The part of the CUDA driver API that the stack names, spelled as in CUDA 13.0. The stack obtains
  * these functions through cudaGetDriverEntryPoint or links them. unimplemented.def lists those that
- * abort with their name. Values are the Toolkit's (tests/conformance/cuda_headers_test.sh).
+ * abort with their name. Values are the Toolkit's (tests/conformance/cuda/cuda_headers_test.sh).
  */
 #ifndef FAKECUDA_CUDA_H
 #define FAKECUDA_CUDA_H

@@ -2,8 +2,8 @@
 /*
  * Types and constants of the CUDA runtime that the stack and the programs that test it name.
  * Written from the published names and values of CUDA 13.0. Layouts and values are those of the
- * Toolkit: tests/conformance/cuda_headers_test.sh verifies them if a Toolkit is installed. Included
- * by cuda_runtime_api.h, in C17 and C++17.
+ * Toolkit: tests/conformance/cuda/cuda_headers_test.sh verifies them if a Toolkit is installed.
+ * Included by cuda_runtime_api.h, in C17 and C++17.
  */
 #ifndef FAKECUDA_DRIVER_TYPES_H
 #define FAKECUDA_DRIVER_TYPES_H

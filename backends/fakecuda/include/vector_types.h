@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The vector types of CUDA that host code names: grid and block dimensions. Included by
- * driver_types.h. Same layout as the Toolkit's (checked by tests/conformance/cuda_headers_test.sh).
+ * driver_types.h. Same layout as the Toolkit's (checked by
+ * tests/conformance/cuda/cuda_headers_test.sh).
  */
 #ifndef FAKECUDA_VECTOR_TYPES_H
 #define FAKECUDA_VECTOR_TYPES_H

@@ -105,7 +105,7 @@ _Noreturn void fakedev_fifo_broken(struct dev *d, int rank, int channel, int pee
 
 /* ---- barriers ------------------------------------------------------------------------------- */
 
-static void run_meet_arrive(struct run_barrier *b, struct run_arrival *me)
+static void run_barrier_arrive(struct run_barrier *b, struct run_arrival *me)
 {
 	me->next = __atomic_load_n(&b->arrivals, __ATOMIC_RELAXED);
 	while (!__atomic_compare_exchange_n(&b->arrivals, &me->next, me, true, __ATOMIC_RELEASE,
@@ -115,7 +115,7 @@ static void run_meet_arrive(struct run_barrier *b, struct run_arrival *me)
 
 /* Ends a round by its last thread: hands out the result and starts the next phase. The phase word
  * carries the memory order. */
-static uint32_t run_meet_end(struct run_barrier *b, uint32_t phase)
+static uint32_t run_barrier_complete(struct run_barrier *b, uint32_t phase)
 {
 	uint32_t votes = __atomic_exchange_n(&b->votes, 0, __ATOMIC_RELAXED);
 	struct run_arrival *a = __atomic_exchange_n(&b->arrivals, NULL, __ATOMIC_ACQUIRE);
@@ -129,8 +129,8 @@ static uint32_t run_meet_end(struct run_barrier *b, uint32_t phase)
 }
 
 /* Arrives at the barrier. Returns the number of threads whose predicate is true. */
-static uint32_t run_meet(struct dev *d, struct run_barrier *b, uint32_t want, bool predicate,
-			 const char *why, int id)
+static uint32_t run_barrier_wait(struct dev *d, struct run_barrier *b, uint32_t want,
+				 bool predicate, const char *why, int id)
 {
 	uint32_t phase = __atomic_load_n(&b->phase.v_, __ATOMIC_ACQUIRE);
 	/* neighbouring rounds are two objects of the memory model: memory.h */
@@ -138,12 +138,12 @@ static uint32_t run_meet(struct dev *d, struct run_barrier *b, uint32_t want, bo
 	struct run_arrival *me = &run_self(d)->arrival;
 
 	mem_barrier_arrive(round);
-	run_meet_arrive(b, me);
+	run_barrier_arrive(b, me);
 	__atomic_store_n(&b->want, want, __ATOMIC_RELAXED);
 	if (predicate)
 		__atomic_add_fetch(&b->votes, 1, __ATOMIC_RELAXED);
 	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == want) {
-		uint32_t votes = run_meet_end(b, phase);
+		uint32_t votes = run_barrier_complete(b, phase);
 
 		mem_barrier_leave(round);
 		return votes;
@@ -181,19 +181,19 @@ uint32_t fakedev_barrier(struct dev *d, int id, int nthreads, bool predicate)
 		run_trap(d, cudaErrorLaunchFailure,
 			 "barrier %d of %u threads: %u of the block's %u have exited", id, want,
 			 exited, blk->threads);
-	return run_meet(d, b, want, predicate, "barrier", id);
+	return run_barrier_wait(d, b, want, predicate, "barrier", id);
 }
 
 /* Stores each lane's value and waits for all lanes of the warp. Returns the array of the values. */
-static const uint64_t *run_warp_meet(struct dev *d, uint64_t v, const char *why)
+static const uint64_t *run_warp_exchange(struct dev *d, uint64_t v, const char *why)
 {
 	struct run_warp *w = &d->blk->warp[d->thread / 32];
 	uint32_t lane = d->thread % 32;
 	uint32_t first = d->thread - lane;
 	uint32_t lanes = MIN_OF(d->nthreads - first, 32u);
-	uint32_t round = __atomic_load_n(&w->meet.phase.v_, __ATOMIC_ACQUIRE) & 1;
+	uint32_t round = __atomic_load_n(&w->barrier.phase.v_, __ATOMIC_ACQUIRE) & 1;
 	w->value[round][lane] = v;
-	(void)run_meet(d, &w->meet, lanes, false, why, -1);
+	(void)run_barrier_wait(d, &w->barrier, lanes, false, why, -1);
 	return w->value[round];
 }
 
@@ -202,7 +202,7 @@ uint64_t fakedev_shuffle_u64(struct dev *d, uint64_t v, int lane)
 	run_enter(d, "dev.shuffle");
 	if (d->width == 1)
 		return v;
-	return run_warp_meet(d, v, "shuffle")[lane & 31];
+	return run_warp_exchange(d, v, "shuffle")[lane & 31];
 }
 
 uint32_t fakedev_ballot(struct dev *d, int pred)
@@ -210,7 +210,7 @@ uint32_t fakedev_ballot(struct dev *d, int pred)
 	run_enter(d, "dev.ballot");
 	if (d->width == 1)
 		return pred != 0;
-	const uint64_t *votes = run_warp_meet(d, pred != 0, "warp vote");
+	const uint64_t *votes = run_warp_exchange(d, pred != 0, "warp vote");
 	uint32_t lanes = MIN_OF(d->nthreads - d->thread / 32 * 32, 32u), bits = 0;
 	for (uint32_t i = 0; i < lanes; i++)
 		bits |= (uint32_t)votes[i] << i;
@@ -224,7 +224,7 @@ static void run_block_free(struct fakecuda_block *blk)
 	for (int id = 0; mem_on && id < 2 * RUN_BARRIERS; id++)
 		mem_forget((const char *)&blk->barrier[id / 2] + id % 2);
 	for (uint32_t w = 0; mem_on && blk->warp && w < 2 * blk->warps; w++)
-		mem_forget((const char *)&blk->warp[w / 2].meet + w % 2);
+		mem_forget((const char *)&blk->warp[w / 2].barrier + w % 2);
 	free(blk->warp);
 	free(blk->shared_block);
 	free(blk);

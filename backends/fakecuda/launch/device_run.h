@@ -38,7 +38,7 @@ struct run_arrival {
 /* Rendezvous of a warp's lanes. It holds the values of two rounds, so that a fast lane does not
  * overwrite values that a slow lane still reads. */
 struct run_warp {
-	struct run_barrier meet;
+	struct run_barrier barrier;
 	uint64_t value[2][32];
 };
 

@@ -8,8 +8,8 @@
  *
  * The files of the first ranges stay open for the next world, because creating a file costs five
  * times as much as duplicating one. Descriptors that a process leaves open are closed when it ends
- * (fc_dmabuf_take). A duplicate that the program made and that outlives its world would name the
- * range with the same index in the next world.
+ * (fc_dmabuf_close_newest). A duplicate that the program made and that outlives its world would
+ * name the range with the same index in the next world.
  */
 #include "backends/fakecuda/fakecuda.h"
 #include "backends/peermem.h"
@@ -119,7 +119,7 @@ static bool dmabuf_note(struct fc_proc *proc, int fd, uint64_t number)
 	return true;
 }
 
-bool fc_dmabuf_take(struct fc_proc *proc, char *who, size_t bytes)
+bool fc_dmabuf_close_newest(struct fc_proc *proc, char *who, size_t bytes)
 {
 	struct fc_dmabuf *d;
 
@@ -183,7 +183,8 @@ static CUresult dmabuf_of(struct fc_proc *proc, CUdeviceptr ptr, size_t bytes,
 	return CUDA_SUCCESS;
 }
 
-static CUresult dmabuf_give(struct fc_proc *proc, const struct dmabuf_range *range, int *handle)
+static CUresult dmabuf_export_range(struct fc_proc *proc, const struct dmabuf_range *range,
+				    int *handle)
 {
 	uint64_t number;
 
@@ -215,7 +216,7 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t si
 		fc_lock();
 		rc = dmabuf_of(proc, dptr, size, &range);
 		if (!rc)
-			rc = dmabuf_give(proc, &range, handle);
+			rc = dmabuf_export_range(proc, &range, handle);
 		fc_unlock();
 	}
 	sim_events_drain();
@@ -247,7 +248,7 @@ CUresult fc_dmabuf_export(struct fc_proc *proc, struct fc_device *dev, struct fc
 					   .device = dev->index,
 					   .number = a->number,
 					   .memory = true};
-	CUresult rc = dmabuf_give(proc, &range, fd);
+	CUresult rc = dmabuf_export_range(proc, &range, fd);
 
 	if (!rc)
 		a->exported = 1;

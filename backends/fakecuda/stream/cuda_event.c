@@ -233,7 +233,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 		rc = cudaErrorNotReady;
 	else if (e->latest) {
 		mem_acquire(e->latest);
-		fc_use_host_knows_mark(ctx->proc, e->latest);
+		fc_use_host_waited_mark(ctx->proc, e->latest);
 	}
 	fc_unlock();
 	rc = fc_leave(rc);
@@ -261,7 +261,7 @@ static cudaError_t event_wait(struct CUevent_st *e, const struct fc_mark *mark)
 		bool over = mark->reached || e->ctx->sticky;
 		cudaError_t rc = e->ctx->sticky;
 		if (over)
-			fc_use_host_knows_mark(e->ctx->proc, mark);
+			fc_use_host_waited_mark(e->ctx->proc, mark);
 		fc_unlock();
 		if (over) {
 			mem_acquire(mark);

@@ -354,7 +354,7 @@ cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *cal
 		bool over = stream_over(s, done);
 		cudaError_t rc = s->ctx->sticky;
 		if (over)
-			fc_use_host_knows(s, done);
+			fc_use_host_waited(s, done);
 		fc_unlock();
 		if (over) {
 			mem_acquire(&s->done);
@@ -390,7 +390,7 @@ static cudaError_t ctx_wait(struct fc_ctx *ctx, const char *call, bool gone)
 		bool over = ctx_idle(ctx) || (ctx->sticky && !(gone && ctx->kernels));
 		cudaError_t rc = ctx->sticky;
 		for (struct CUstream_st *s = over ? ctx->streams : NULL; s; s = s->next)
-			fc_use_host_knows(s, s->queued);
+			fc_use_host_waited(s, s->queued);
 		fc_unlock();
 		if (over) {
 			mem_acquire(ctx);

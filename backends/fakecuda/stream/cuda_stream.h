@@ -61,8 +61,8 @@ void fc_host_func_start(struct fc_op *op);
  * host has waited for `done` operations of a stream; when it has waited for a mark. */
 void fc_use_queued(struct CUstream_st *s, struct fc_op *op);
 void fc_use_waits(struct CUstream_st *s, const struct fc_mark *mark);
-void fc_use_host_knows(struct CUstream_st *s, uint64_t done);
-void fc_use_host_knows_mark(struct fc_proc *p, const struct fc_mark *mark);
+void fc_use_host_waited(struct CUstream_st *s, uint64_t done);
+void fc_use_host_waited_mark(struct fc_proc *p, const struct fc_mark *mark);
 /* In order: the stream's last operation uses the range; the program is about to free it; it has
  * been freed. */
 void fc_use_range(struct CUstream_st *s, uint64_t address, uint64_t bytes, bool write,
@@ -116,7 +116,7 @@ CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev,
 bool fc_dmabuf_holds(uint32_t device, uint32_t number);
 /* Removes and closes the newest open descriptor of the process. Returns false if it has no open
  * one. */
-bool fc_dmabuf_take(struct fc_proc *proc, char *who, size_t bytes);
+bool fc_dmabuf_close_newest(struct fc_proc *proc, char *who, size_t bytes);
 void fc_dmabufs_end(void);                                 /* frees the world's descriptors */
 void fc_peermem_apply(struct fc_device *dev, int64_t hca); /* -1: of every HCA */
 void fc_peermem_drop(struct fc_device *dev);

@@ -85,7 +85,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 		rc = cudaErrorNotReady;
 	else {
 		mem_acquire(&s->done);
-		fc_use_host_knows(s, s->done);
+		fc_use_host_waited(s, s->done);
 	}
 	fc_unlock();
 	rc = fc_leave(rc);

@@ -111,7 +111,7 @@ void fc_use_waits(struct CUstream_st *s, const struct fc_mark *mark)
 	clock_join(&s->clock, &mark->clock);
 }
 
-void fc_use_host_knows(struct CUstream_st *s, uint64_t done)
+void fc_use_host_waited(struct CUstream_st *s, uint64_t done)
 {
 	struct fc_proc *p = s->ctx->proc;
 
@@ -122,7 +122,7 @@ void fc_use_host_knows(struct CUstream_st *s, uint64_t done)
 	p->known_changes++;
 }
 
-void fc_use_host_knows_mark(struct fc_proc *p, const struct fc_mark *mark)
+void fc_use_host_waited_mark(struct fc_proc *p, const struct fc_mark *mark)
 {
 	clock_join(&p->known, &mark->clock);
 	p->known_changes++;
@@ -230,7 +230,7 @@ static void use_report(const struct fc_use *now, const struct fc_use *before)
 
 	use_where(now, a, sizeof a);
 	use_where(before, b, sizeof b);
-	(sim_is_upset() ? fc_report : fc_misuse)(
+	(sim_expects_errors() ? fc_report : fc_misuse)(
 		"buffer in use: %s, %s %llu bytes at 0x%llx, and nothing orders that after %s, "
 		"which %s them",
 		a, now->write ? "writes" : "reads", (unsigned long long)(hi - lo),
@@ -372,7 +372,7 @@ void fc_use_unmap(struct fc_proc *p, const struct fc_use_mapping *mapping, const
 		if (!s || s->ctx->sticky || clock_of(&p->known, e->stream) >= e->done)
 			continue;
 		sim_call_site(caller, site, sizeof site);
-		(sim_is_upset() ? fc_report : fc_misuse)(
+		(sim_expects_errors() ? fc_report : fc_misuse)(
 			"mapping in use: %s of %s %u #%u, called at %s, which a kernel in stream "
 			"%u of gpu %u uses, and the host has not waited for that",
 			mapping->call, fc_memory_kind(mapping->memory),

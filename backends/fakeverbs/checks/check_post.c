@@ -278,7 +278,7 @@ void hca_check_not_ready(struct hca_qp *qp, const struct hca_wqe *e)
 			  "needs a receive, and the peer has posted none",
 			  qp->number, (unsigned long long)e->wr_id,
 			  hca_site(qp->item.proc, e->caller, &at));
-	if (++qp->req.rnr_row != CHECK_RNR_ROW || qp->rnr_retry != 7 || sim_is_upset())
+	if (++qp->req.rnr_row != CHECK_RNR_ROW || qp->rnr_retry != 7 || sim_expects_errors())
 		return;
 	hca_check(HCA_RULE_RNR_STORM, e->caller,
 		  "qp 0x%x: %u times in a row the peer had no receive for wr_id 0x%llx (posted at "

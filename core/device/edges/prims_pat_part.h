@@ -3,7 +3,7 @@
  * The parts of programs of PAT that move no data: the blocks of a step, the levels over which they
  * come and go, their places in a slot, the step of a connection, and the loop over the chunks of a
  * channel's share. steps.h has the order (BINOMIAL). Included by prims_pat.h, and by
- * tests/unit/base/programs_steps_test.c, whose primitives only count.
+ * tests/unit/base/programs_count.h, whose primitives only count.
  */
 #ifndef CORE_DEVICE_PRIMS_PAT_PART_H
 #define CORE_DEVICE_PRIMS_PAT_PART_H

@@ -2,7 +2,7 @@
 /*
  * The parts of programs over a tree that move no data: the links of a rank, the direction of a
  * chunk, and the loop over the chunks of a channel's share. Included by prims.h, and by
- * tests/unit/base/programs_steps_test.c, whose primitives only count.
+ * tests/unit/base/programs_count.h, whose primitives only count.
  */
 #ifndef CORE_DEVICE_PRIMS_TREE_PART_H
 #define CORE_DEVICE_PRIMS_TREE_PART_H

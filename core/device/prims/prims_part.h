@@ -2,8 +2,8 @@
 /*
  * The parts of programs that move no data: the loop over the chunks of a channel's share, and the
  * ranks that a number stands for in a program between every two ranks. Included by prims_direct.h
- * and prims_tree_simple.h, and by tests/unit/base/programs_steps_test.c, whose primitives only
- * count. Only block->comm of struct prim is used.
+ * and prims_tree_simple.h, and by tests/unit/base/programs_count.h, whose primitives only count.
+ * Only block->comm of struct prim is used.
  */
 #ifndef CORE_DEVICE_PRIMS_PART_H
 #define CORE_DEVICE_PRIMS_PART_H

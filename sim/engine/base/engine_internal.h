@@ -180,10 +180,10 @@ struct engine {
 	char reason[4][128]; /* sim_explain_first */
 	uint32_t reasons;
 	struct sim_failure failure;
-	bool failed;  /* `failure` is set */
-	bool trouble; /* sim_note_trouble set `failure`; any failure replaces it */
-	bool upset;   /* sim_upset */
-	bool in_turn; /* the failure is misuse "in turn": the next failure replaces it */
+	bool failed;          /* `failure` is set */
+	bool tolerated;       /* sim_note_tolerated set `failure`; any failure replaces it */
+	bool errors_expected; /* sim_expect_errors */
+	bool in_turn;         /* the failure is misuse "in turn": the next failure replaces it */
 	struct {
 		const char *words; /* NULL: the end of the list */
 		bool met;
@@ -277,7 +277,7 @@ void engine_forget_failure_hooks(void);
 
 /* state.c */
 /* Ends sim_is_calm: from now on every scheduling point checks whether its task must end. */
-void engine_mode_upset(void);
+void engine_mode_end_calm(void);
 /* True if tasks run programs, whose loops may have limits of their own. */
 static inline bool engine_has_programs(void)
 {

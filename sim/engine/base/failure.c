@@ -71,7 +71,7 @@ static void engine_keep_failure(enum sim_verdict verdict, const char *kind, cons
 	struct sim_failure *f = &eng.failure;
 
 	eng.failed = true;
-	eng.in_turn = eng.trouble = false;
+	eng.in_turn = eng.tolerated = false;
 	*f = (struct sim_failure){.verdict = verdict,
 				  .rank = rank,
 				  .step = eng.steps,
@@ -145,12 +145,12 @@ void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, 
 	engine_dump_wanted();
 }
 
-void sim_note_trouble(const char *kind, int32_t rank, const char *fmt, ...)
+void sim_note_tolerated(const char *kind, int32_t rank, const char *fmt, ...)
 {
 	char message[512];
 	va_list ap;
 
-	if (eng.failed || eng.trouble)
+	if (eng.failed || eng.tolerated)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof message, fmt, ap);
@@ -158,14 +158,14 @@ void sim_note_trouble(const char *kind, int32_t rank, const char *fmt, ...)
 	fflush(stdout);
 	engine_keep_failure(SIM_ERROR, kind, message, rank);
 	eng.failed = false;
-	eng.trouble = true;
+	eng.tolerated = true;
 	eng.reports->flush();
 	engine_dump_wanted();
 }
 
-const struct sim_failure *sim_trouble(void)
+const struct sim_failure *sim_tolerated(void)
 {
-	return eng.trouble ? &eng.failure : NULL;
+	return eng.tolerated ? &eng.failure : NULL;
 }
 
 void engine_forget_failure_hooks(void)

@@ -41,10 +41,10 @@ void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, 
 		      ...) __attribute__((format(printf, 4, 5)));
 /* Notes an error or a death that the faults of the run may have caused. It is dumped and kept like
  * a failure but sets no verdict. The first failure that sets a verdict replaces it. */
-void sim_note_trouble(const char *kind, int32_t rank, const char *fmt, ...)
+void sim_note_tolerated(const char *kind, int32_t rank, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* NULL: none, or a failure replaced it. Valid until the next sim_start. */
-const struct sim_failure *sim_trouble(void);
+const struct sim_failure *sim_tolerated(void);
 /* Reports an operation on a double that its API leaves undefined, for a call that cannot return an
  * error or whose result callers may drop. Logs a line and notes a failure SIM_MISUSE, "misuse". The
  * failure does not end the run; it is the verdict if the run has no other. Doubles report only what

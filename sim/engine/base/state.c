@@ -69,7 +69,7 @@ struct sim_mode sim_mode;
 
 /* ---- facts ---------------------------------------------------------------------------------- */
 
-void engine_mode_upset(void)
+void engine_mode_end_calm(void)
 {
 	__atomic_store_n(&sim_mode.calm, false, __ATOMIC_RELEASE);
 }

@@ -80,12 +80,12 @@ int fault_thread(void)
 	return f.arg ? (int)f.arg : EAGAIN;
 }
 
-void sim_upset(void)
+void sim_expect_errors(void)
 {
-	eng.upset = true;
+	eng.errors_expected = true;
 }
 
-bool sim_is_upset(void)
+bool sim_expects_errors(void)
 {
-	return eng.upset || sim_faults_fired() != 0;
+	return eng.errors_expected || sim_faults_fired() != 0;
 }

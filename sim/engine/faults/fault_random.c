@@ -66,14 +66,14 @@ static void random_recipe(struct random_plan *p, const struct fault_recipe *r)
 	fputc('\n', p->out);
 }
 
-static void random_of_shelf(struct random_plan *p, const struct fault_recipe *shelf)
+static void random_recipe_from(struct random_plan *p, const struct fault_recipe *list)
 {
 	uint64_t weight = 0;
 
-	for (const struct fault_recipe *r = shelf; r->text; r++)
+	for (const struct fault_recipe *r = list; r->text; r++)
 		weight += r->weight;
 	uint64_t draw = sim_rng_below(&p->rng, weight);
-	const struct fault_recipe *r = shelf;
+	const struct fault_recipe *r = list;
 	for (; draw >= r->weight; r++)
 		draw -= r->weight;
 	random_recipe(p, r);
@@ -143,10 +143,10 @@ static void random_mixed(struct random_plan *p)
 	uint64_t mild = sim_rng_below(&p->rng, 5);
 
 	for (mild += !hard && !mild; mild; mild--)
-		random_of_shelf(p, fault_recipes_mild);
+		random_recipe_from(p, fault_recipes_mild);
 	for (; hard; hard--) {
 		if (sim_rng_below(&p->rng, 2))
-			random_of_shelf(p, fault_recipes_hard);
+			random_recipe_from(p, fault_recipes_hard);
 		else
 			random_call(p, RANDOM_CALL_NTH);
 	}
@@ -190,13 +190,13 @@ static void random_any(struct random_plan *p)
 
 static void random_early(struct random_plan *p)
 {
-	random_of_shelf(p, fault_recipes_early);
+	random_recipe_from(p, fault_recipes_early);
 }
 
 static void random_survivable(struct random_plan *p)
 {
 	for (uint64_t n = 1 + sim_rng_below(&p->rng, 4); n; n--)
-		random_of_shelf(p, fault_recipes_survivable);
+		random_recipe_from(p, fault_recipes_survivable);
 }
 
 static char *random_text(uint64_t seed, uint32_t hosts, uint32_t ranks,

@@ -68,9 +68,9 @@ void sim_faults_operation(uint64_t number);
 bool sim_fault_hit_rank(int32_t rank);
 /* Declares that the harness ends something at a moment of its choosing, as ncclCommAbort from
  * another task does. The run then counts as a run after a fault. */
-void sim_upset(void);
-bool sim_is_upset(void);     /* True if a fault fired or the harness called sim_upset. */
-bool sim_faults_armed(void); /* True if there is a plan: os_fault may return true. */
+void sim_expect_errors(void);
+bool sim_expects_errors(void); /* True if a fault fired or the harness called sim_expect_errors. */
+bool sim_faults_armed(void);   /* True if there is a plan: os_fault may return true. */
 /* Returns the i-th site and the names of its actions, then NULL; false: there are fewer sites. */
 bool sim_fault_site_at(uint32_t i, const char **site, const char *action[SIM_FAULT_ACTIONS]);
 

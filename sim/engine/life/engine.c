@@ -74,7 +74,7 @@ static void engine_mode_start(void)
 static void engine_mode_stop(void)
 {
 	sim_mode.plain = sim_mode.faults = false;
-	engine_mode_upset();
+	engine_mode_end_calm();
 }
 
 static void engine_run_foreign(void)

@@ -51,7 +51,7 @@ void report_fail_choices(void)
 {
 	char path[4096];
 
-	if (!(eng.failed || eng.trouble) || !eng.config.fail_dir || !engine_in_sim())
+	if (!(eng.failed || eng.tolerated) || !eng.config.fail_dir || !engine_in_sim())
 		return;
 	snprintf(path, sizeof path, "%s/choices", eng.config.fail_dir);
 	choice_write(path);

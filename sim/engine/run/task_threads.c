@@ -63,7 +63,7 @@ void threads_kill_proc(struct os_proc *proc)
 
 	ASSERT(!self || self->pub.self.proc != proc);
 	__atomic_store_n(&threads_kills.v_, 1, __ATOMIC_RELEASE);
-	engine_mode_upset();
+	engine_mode_end_calm();
 	do {
 		alive = false;
 		pthread_mutex_lock(&threads_lock);
@@ -240,7 +240,7 @@ static bool threads_main_over(uint64_t limit_ns)
 static void threads_end(void)
 {
 	__atomic_store_n(&threads_stopping.v_, 1, __ATOMIC_RELEASE);
-	engine_mode_upset();
+	engine_mode_end_calm();
 	park_wake_all();
 	threads_join_hosts();
 	workers_join();

@@ -14,7 +14,7 @@ MACHINERY = re.compile(
     r"^(fiber_|sim_|gdb_stop|trace_|choice_|fault_|buggify_|accessor_|sched_|task_|strategy_|threads_|"
     r"worker_|wait_|os_|shared_|fakedev_|"
     r"world_(point|wait)|"
-    r"run_(wait|enter|barrier|meet|word)|"
+    r"run_(wait|enter|barrier|word)|"
     r"dev_(wait|load|store|add|fence|barrier|copy_in|copy_out|shuffle|ballot)|\?$)")
 # A primitive is where a warp stands; how it waits is told by the wait.
 PRIMITIVE_PART = re.compile(r"^prim_(wait|chunk|barrier|post|fill)")

@@ -187,7 +187,7 @@ static bool sweep_is_hung(const struct sweep *w, const struct sweep_process *p)
 	       real_ns > SWEEP_LIMIT_REAL * limit_ns;
 }
 
-static void sweep_give(struct sweep *w, uint32_t i)
+static void sweep_assign_seed(struct sweep *w, uint32_t i)
 {
 	struct sweep_process *p = &w->process[i];
 
@@ -367,7 +367,7 @@ static int sweep_seeds(struct sweep *w)
 	for (;;) {
 		for (uint32_t i = 0; i < w->jobs; i++)
 			if (!w->process[i].busy && sweep_more(w))
-				sweep_give(w, i);
+				sweep_assign_seed(w, i);
 		if (!w->busy || w->error || sweep_signal)
 			return w->error;
 		int n = poll(&poller, 1, SWEEP_POLL_MS);

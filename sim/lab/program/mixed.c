@@ -280,7 +280,7 @@ static ncclResult_t mixed_post_refused(struct lab_rank *me, void *arg)
 }
 
 /* The rank's first stream goes on after all others. */
-static cudaError_t mixed_take(struct lab_rank *me, const struct mixed_group *g)
+static cudaError_t mixed_copy_out(struct lab_rank *me, const struct mixed_group *g)
 {
 	struct lab_mixed *m = me->mixed;
 	cudaError_t e = cudaSuccess;
@@ -400,7 +400,8 @@ static bool mixed_run(struct lab_rank *me, struct mixed_group *g)
 		lab_rank_fail(me, r, "ncclGroupEnd of different calls");
 		return false;
 	}
-	if (!lab_rank_check_cuda(me, mixed_take(me, g), "cudaMemcpyAsync") || !lab_rank_sync(me))
+	if (!lab_rank_check_cuda(me, mixed_copy_out(me, g), "cudaMemcpyAsync") ||
+	    !lab_rank_sync(me))
 		return false;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (!mixed_check(me, &g->call[i], i))

@@ -82,7 +82,7 @@ static bool quiet_wait(struct lab_rank *me, struct wait *w)
 	return true;
 }
 
-void lab_quiet(struct lab_rank *me)
+void lab_quiet_wait(struct lab_rank *me)
 {
 	const struct sim_event_attr end = {
 		.name = "lab.quiet", .kind = SIM_EVENT_TIMER, .delay_ns = LAB_QUIET_NS};

@@ -58,7 +58,7 @@ static void recover_report_death(struct lab_run *run, const struct lab_rank *it)
 		"later\n",
 		it->rank, where, (int)(lab_launcher_ns() / 1000000000));
 	if (!run->config->errors_allowed)
-		sim_note_trouble("killed", it->rank, "rank %d was killed %s", it->rank, where);
+		sim_note_tolerated("killed", it->rank, "rank %d was killed %s", it->rank, where);
 }
 
 static void recover_proc_gone(struct os_proc *proc, bool killed)
@@ -99,7 +99,7 @@ void lab_watch_deaths(struct lab_run *run)
 	recover_run = run;
 }
 
-bool lab_meet(struct lab_rank *me)
+bool lab_wait_survivors(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
 	struct wait w = {

@@ -179,7 +179,7 @@ static bool survive_rootless(const struct lab_run *run, int32_t rank)
 }
 
 /* Trouble before the ring of the bootstrap stands, of a kind that no rank can pass on. */
-static bool survive_early(const struct lab_run *run)
+static bool survive_before_ring(const struct lab_run *run)
 {
 	bool mute = survive_mute();
 
@@ -203,7 +203,7 @@ void lab_survive_unreported(const struct lab_rank *it)
 	const struct lab_run *run = it->run;
 
 	if (sim_engine_kind() != SIM_ENGINE_SIM || !sim_faults_healed() ||
-	    os_now_ns() < run->healed_ns + LAB_LIVENESS_NS || survive_early(run) ||
+	    os_now_ns() < run->healed_ns + LAB_LIVENESS_NS || survive_before_ring(run) ||
 	    it->transient_begins)
 		return;
 	sim_fail_as(SIM_NO_PROGRESS, "liveness", it->rank,
@@ -262,7 +262,7 @@ void lab_survive_second(struct lab_rank *me)
 		lab_leave(me);
 		return;
 	}
-	if (!lab_meet(me) || !shared_load_u32(&run->failed, SHARED_ACQUIRE))
+	if (!lab_wait_survivors(me) || !shared_load_u32(&run->failed, SHARED_ACQUIRE))
 		return;
 	if (lab_gpu_dead_late(me))
 		return;

@@ -67,7 +67,7 @@ static bool life_point(struct lab_rank *me)
 	if (me->rank != life->abort_rank || ++me->self->points != life->abort_point)
 		return true;
 	life->abort_fired = true;
-	sim_upset();
+	sim_expect_errors();
 	me->self->out->aborted = true;
 	return false;
 }
@@ -94,7 +94,7 @@ void lab_life_abort_now(void *arg)
 }
 
 /* Until the moment at which the program wants to abort; false: the rank left before. */
-static bool life_watch_moment(struct lab_rank *me, struct wait *done)
+static bool life_wait_abort_time(struct lab_rank *me, struct wait *done)
 {
 	struct lab_life *life = me->self->life;
 	struct wait now = {
@@ -139,8 +139,8 @@ static void life_watch(void *arg)
 	int which = 0;
 
 	if (me->rank == life->abort_rank && (life->abort_ns || life->abort_awaited) &&
-	    life_watch_moment(me, &w[0])) {
-		sim_upset();
+	    life_wait_abort_time(me, &w[0])) {
+		sim_expect_errors();
 		life_watch_abort(me, &me->self->out->aborted);
 		life->abort_fired = me->self->out->aborted;
 		life->abort_early = !life->abort_fired;
@@ -390,7 +390,7 @@ void lab_life_main(void *arg)
 	if (life->sticky && lab_gpu_dead(me)) {
 		life_lost(me);
 	} else {
-		(void)lab_meet(me);
+		(void)lab_wait_survivors(me);
 		bool late = life->sticky && lab_gpu_dead_late(me);
 		self.out->lost = late && lab_gpu_dead(me);
 		if (life_was_trouble(me->run) && !late)

@@ -85,7 +85,7 @@ bool lab_rank_fill(struct lab_rank *me, const struct lab_row *row)
 		if (!check_fill_span(me, row, &span, b.base))
 			return false;
 	return lab_factor_fill(me, row) &&
-	       lab_rank_check_cuda(me, lab_streams_give(me, b.base, b.bytes), "cudaMemcpyAsync");
+	       lab_rank_check_cuda(me, lab_streams_stage(me, b.base, b.bytes), "cudaMemcpyAsync");
 }
 
 static bool check_guard(struct lab_rank *me, const uint8_t *at)
@@ -185,7 +185,7 @@ bool lab_rank_check(struct lab_rank *me, const struct lab_row *row)
 
 	me->digest = 0;
 	for (uint32_t k = 0; lab_row_span(row, LAB_RECV, me->rank, k, &span); k++)
-		if (!check_span(me, row, &span, me->taken ? me->taken : b.base))
+		if (!check_span(me, row, &span, me->copied_out ? me->copied_out : b.base))
 			return false;
 	check_same_bits(me, row);
 	return check_guard(me, b.base - LAB_GUARD_BYTES) && check_guard(me, b.base + b.bytes);

@@ -19,8 +19,8 @@ void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what)
 	}
 	os_mutex_unlock(&run->lock);
 	if (first && run->armed && !run->config->errors_allowed)
-		sim_note_trouble("error", me->rank, "rank %d: %s: %s", me->rank, what,
-				 ncclGetErrorString(error));
+		sim_note_tolerated("error", me->rank, "rank %d: %s: %s", me->rank, what,
+				   ncclGetErrorString(error));
 	else if (first && !run->config->errors_allowed)
 		sim_note_failure(SIM_ERROR, "error", me->rank, "rank %d: %s: %s", me->rank, what,
 				 ncclGetErrorString(error));
@@ -161,7 +161,7 @@ static bool lab_rank_poll(struct lab_rank *me)
 bool lab_rank_sync(struct lab_rank *me)
 {
 	lab_call(me, "its stream's work");
-	lab_quiet(me);
+	lab_quiet_wait(me);
 	bool ok = lab_rank_poll(me);
 	lab_call(me, NULL);
 	return ok;

@@ -102,13 +102,13 @@ static bool lab_rank_parts(struct lab_rank *me, struct rank_parts parts)
 
 	lab_pause(me);
 	for (uint32_t i = 0; !e && i < parts.n; i++)
-		e = (cudaError_t)lab_streams_bring(me, parts.row, parts.first + i);
+		e = (cudaError_t)lab_streams_copy_in(me, parts.row, parts.first + i);
 	if (!lab_rank_check_cuda(me, e, "cudaMemcpyAsync") || !lab_drive(me, &call, &r))
 		return false;
 	if (r != ncclSuccess && !me->error_call)
 		lab_rank_fail(me, r, "ncclGroupEnd");
 	for (uint32_t i = 0; !r && !e && i < parts.n; i++)
-		e = (cudaError_t)lab_streams_take(me, parts.row, parts.first + i);
+		e = (cudaError_t)lab_streams_copy_out(me, parts.row, parts.first + i);
 	return r == ncclSuccess && lab_rank_check_cuda(me, e, "cudaMemcpyAsync");
 }
 

@@ -28,9 +28,9 @@ int lab_streams_make(struct lab_rank *me)
 	size_t bytes = MAX_OF(me->run->config->bytes_max, LAB_SMALL_BYTES);
 
 	if (n)
-		e = cudaMalloc((void **)&me->given, bytes);
+		e = cudaMalloc((void **)&me->staged, bytes);
 	if (n && !e)
-		e = cudaMalloc((void **)&me->taken, bytes);
+		e = cudaMalloc((void **)&me->copied_out, bytes);
 	if (n && !e)
 		e = cudaEventCreateWithFlags((cudaEvent_t *)&me->fork, cudaEventDisableTiming);
 	for (uint32_t i = 0; !e && i < n; i++) {
@@ -53,12 +53,12 @@ void lab_streams_free(struct lab_rank *me)
 	}
 	if (me->fork)
 		cudaEventDestroy(me->fork);
-	if (me->taken)
-		cudaFree(me->taken);
-	if (me->given)
-		cudaFree(me->given);
+	if (me->copied_out)
+		cudaFree(me->copied_out);
+	if (me->staged)
+		cudaFree(me->staged);
 	me->fork = NULL;
-	me->given = me->taken = NULL;
+	me->staged = me->copied_out = NULL;
 }
 
 int lab_streams_fork(struct lab_rank *me)
@@ -90,13 +90,13 @@ void *lab_streams_pick(const struct lab_rank *me, uint32_t part)
 	return i ? me->more[i - 1] : me->stream;
 }
 
-int lab_streams_give(struct lab_rank *me, void *buffer, size_t bytes)
+int lab_streams_stage(struct lab_rank *me, void *buffer, size_t bytes)
 {
 	cudaError_t e = cudaSuccess;
 
-	if (!me->given)
+	if (!me->staged)
 		return e;
-	e = cudaMemcpyAsync(me->given, buffer, bytes, cudaMemcpyDeviceToDevice, me->stream);
+	e = cudaMemcpyAsync(me->staged, buffer, bytes, cudaMemcpyDeviceToDevice, me->stream);
 	return (int)(e ? e : cudaMemsetAsync(buffer, LAB_UNWRITTEN, bytes, me->stream));
 }
 
@@ -112,18 +112,18 @@ static cudaError_t streams_copy(const struct lab_rank *me, const struct lab_row 
 			       cudaMemcpyDeviceToDevice, lab_streams_pick(me, part));
 }
 
-int lab_streams_bring(struct lab_rank *me, const struct lab_row *row, uint32_t part)
+int lab_streams_copy_in(struct lab_rank *me, const struct lab_row *row, uint32_t part)
 {
 	uint8_t *send = (row->in_place ? me->recv : me->send) + lab_buffer_at(me->run->config, row);
 
-	return (int)(me->given ? streams_copy(me, row, LAB_SEND, part, send, me->given)
-			       : cudaSuccess);
+	return (int)(me->staged ? streams_copy(me, row, LAB_SEND, part, send, me->staged)
+				: cudaSuccess);
 }
 
-int lab_streams_take(struct lab_rank *me, const struct lab_row *row, uint32_t part)
+int lab_streams_copy_out(struct lab_rank *me, const struct lab_row *row, uint32_t part)
 {
 	const uint8_t *recv = me->recv + lab_buffer_at(me->run->config, row);
 
-	return (int)(me->taken ? streams_copy(me, row, LAB_RECV, part, me->taken, recv)
-			       : cudaSuccess);
+	return (int)(me->copied_out ? streams_copy(me, row, LAB_RECV, part, me->copied_out, recv)
+				    : cudaSuccess);
 }

@@ -41,20 +41,20 @@ struct lab_rank {
 	size_t send_bytes, recv_bytes;
 	void *registered[LAB_MAX_COMMS][2]; /* rank_register.c: handles of both buffers */
 	uint32_t renewals;                  /* of both */
-	void *factor;             /* of PAYLOAD_MULSUM, in GPU memory; NULL: no row has it */
-	uint8_t *given, *taken;   /* rank_streams.c; NULL: one stream */
-	uint64_t elapsed_ns;      /* of the last timed series */
-	uint64_t launch_ns;       /* and of its calls */
-	void **tick;              /* ticks.c: cudaEvent_t after each iteration; NULL: none */
-	uint64_t *tick_ns;        /* of each iteration of the last timed series */
-	bool timing;              /* the series is timed */
-	uint64_t digest;          /* of the last result that was checked */
-	bool dead;                /* its process was killed */
-	struct os_thread *watch;  /* in runs with faults */
-	shared_u32 done;          /* for the watch: it has left its communicator */
-	shared_u32 watch_aborted; /* by its watch */
-	shared_u32 quiet_over;    /* quiet.c */
-	bool arrived;             /* at the meeting of those that survive */
+	void *factor;                 /* of PAYLOAD_MULSUM, in GPU memory; NULL: no row has it */
+	uint8_t *staged, *copied_out; /* rank_streams.c; NULL: one stream */
+	uint64_t elapsed_ns;          /* of the last timed series */
+	uint64_t launch_ns;           /* and of its calls */
+	void **tick;                  /* ticks.c: cudaEvent_t after each iteration; NULL: none */
+	uint64_t *tick_ns;            /* of each iteration of the last timed series */
+	bool timing;                  /* the series is timed */
+	uint64_t digest;              /* of the last result that was checked */
+	bool dead;                    /* its process was killed */
+	struct os_thread *watch;      /* in runs with faults */
+	shared_u32 done;              /* for the watch: it has left its communicator */
+	shared_u32 watch_aborted;     /* by its watch */
+	shared_u32 quiet_over;        /* quiet.c */
+	bool arrived;                 /* at the meeting of those that survive */
 
 	/* comms.c: the number of communicators that are destroyed, or being destroyed; atomic */
 	uint32_t comms_ended;
@@ -272,11 +272,11 @@ void lab_streams_free(struct lab_rank *me);
 int lab_streams_fork(struct lab_rank *me);
 int lab_streams_join(struct lab_rank *me);
 void *lab_streams_pick(const struct lab_rank *me, uint32_t part); /* cudaStream_t */
-/* Their own work: the input waits in me->given, and the buffer that held it has none; each part's
- * stream copies it in before the call, and the result to me->taken after it. cudaError_t. */
-int lab_streams_give(struct lab_rank *me, void *buffer, size_t bytes);
-int lab_streams_bring(struct lab_rank *me, const struct lab_row *row, uint32_t part);
-int lab_streams_take(struct lab_rank *me, const struct lab_row *row, uint32_t part);
+/* cudaError_t. The first moves the input to me->staged and overwrites the buffer that held it. Each
+ * part's stream copies it in before the call, and the result to me->copied_out after the call. */
+int lab_streams_stage(struct lab_rank *me, void *buffer, size_t bytes);
+int lab_streams_copy_in(struct lab_rank *me, const struct lab_row *row, uint32_t part);
+int lab_streams_copy_out(struct lab_rank *me, const struct lab_row *row, uint32_t part);
 
 /* factor.c: PAYLOAD_MULSUM */
 int lab_factor_make(struct lab_rank *me); /* cudaError_t */
@@ -385,13 +385,13 @@ bool lab_team_watch_aborted(const struct lab_rank *me);
 ncclResult_t lab_team_abort(struct lab_rank *me);
 
 /* quiet.c: the quiet rank's part of waiting for its stream; nothing for others. */
-void lab_quiet(struct lab_rank *me);
+void lab_quiet_wait(struct lab_rank *me);
 
 /* recover.c */
-void lab_watch_deaths(struct lab_run *run); /* NULL: no more */
-bool lab_meet(struct lab_rank *me);
-void lab_leave(struct lab_rank *me);         /* instead of meeting: its program ends */
-bool lab_recover_alloc(struct lab_rank *me); /* its buffers and stream, if it lacks some */
+void lab_watch_deaths(struct lab_run *run);   /* NULL: no more */
+bool lab_wait_survivors(struct lab_rank *me); /* until all have left the communicator */
+void lab_leave(struct lab_rank *me);          /* instead of that wait: its program ends */
+bool lab_recover_alloc(struct lab_rank *me);  /* its buffers and stream, if it lacks some */
 ncclResult_t lab_recover(struct lab_rank *me, const char **call);
 /* A word that tasks wait on, written where no task runs. */
 void lab_word_set(shared_u32 *word, uint32_t value);

@@ -4,7 +4,9 @@
  *
  *   verbs_walk.c      the case, clients and their objects, the end of a walk
  *   walk_life.c       queue pairs: create, pair, drain, recover, reset, destroy
- *   walk_post.c       requests: drawn, recorded, posted in one of three ways
+ *   walk_post.c       sends: drawn, recorded, posted in one of three ways
+ *   walk_recv.c       receives: of a queue pair and of a shared queue
+ *   walk_window.c     memory windows: bound and invalidated
  *   walk_done.c       checks of completions and events against the records
  *   walk_datagram.c   datagrams, address handles, groups
  *   walk_wrong.c      short-lived objects; calls that must fail
@@ -275,17 +277,23 @@ void qp_recover(struct walker *w, struct walk_qp *q);
 
 /* ---- walk_post.c ----------------------------------------------------------------------------- */
 
-void recv_post(struct walker *w, struct walk_qp *q);
-void srq_post(struct walker *w, int which);
-void srq_limit(struct walker *w, int which);
 void send_post(struct walker *w, struct walk_qp *q);
 /* Posts a last request. Its completion shows that all earlier ones are done. */
 void send_post_last(struct walker *w, struct walk_qp *q);
-void bind_post(struct walker *w, struct walk_qp *q);
 int post_list(struct walker *w, struct walk_qp *q, struct ibv_send_wr *wr);
 /* Destroys the regions and windows of completed requests. */
 void trash_empty(struct walker *w);
 void trash_request(struct walker *owner, struct request *r); /* called under the client's lock */
+
+/* ---- walk_recv.c ----------------------------------------------------------------------------- */
+
+void recv_post(struct walker *w, struct walk_qp *q);
+void srq_post(struct walker *w, int which);
+void srq_limit(struct walker *w, int which);
+
+/* ---- walk_window.c --------------------------------------------------------------------------- */
+
+void bind_post(struct walker *w, struct walk_qp *q);
 
 /* ---- walk_done.c ----------------------------------------------------------------------------- */
 

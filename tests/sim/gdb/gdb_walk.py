@@ -143,7 +143,7 @@ def check_host_cannot():
         text = str(error)
     if "extended state" in text:
         # gdb 13 cannot write registers on processors whose XSAVE area it does not know, and so calls
-        # no function; tests/conformance/cuda_memory_test.c checks the same without gdb
+        # no function; tests/conformance/cuda/cuda_memory_test.c checks the same without gdb
         passed.append("host reads of device memory: not tried, because gdb: " + text)
         return
     check("the host cannot read device memory", "SIGSEGV" in text or "signaled" in text, text)

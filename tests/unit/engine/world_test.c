@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sim/world: processes and their objects, borders between them, leaks. Every case makes a world of
  * two hosts and runs as its main task. The tests of os.h's own contract are
- * tests/conformance/os_conformance_test.c and os_conformance_world_test.c. */
+ * tests/conformance/os_conformance_test.c, os_conformance_socket_test.c and
+ * os_conformance_world_test.c. */
 #include "tests/unit/engine/world_run.h"
 
 /* ---- processes ------------------------------------------------------------------------------ */

@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
-#include "tests/conformance/cuda_kernel.h"
+#include "tests/conformance/cuda/cuda_kernel.h"
 #include "tests/conformance/verbs/harness/world.h"
 
 #define GPU_BYTES  300000

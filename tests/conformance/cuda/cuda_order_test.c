@@ -7,7 +7,7 @@
  * blocking streams of its GPU, and they for it; a stream wait is for the record that was the latest
  * when it was made.
  */
-#include "tests/conformance/cuda_harness.h"
+#include "tests/conformance/cuda/cuda_harness.h"
 
 enum { STREAMS = 10, EVENTS = 4, NOTES = 64, STEPS = 160, PROGRAMS = 6 };
 

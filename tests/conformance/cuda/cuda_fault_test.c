@@ -6,7 +6,7 @@
  */
 #include <nvml.h>
 
-#include "tests/conformance/cuda_harness.h"
+#include "tests/conformance/cuda/cuda_harness.h"
 
 static shared_u64 *words; /* pinned: a gate, then one for each block: when it ran, in order */
 

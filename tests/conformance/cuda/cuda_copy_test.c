@@ -5,7 +5,11 @@
  * which waits for a word, where a test must see that a call did or did not wait.
  */
 #include "tests/bytes.h"
-#include "tests/conformance/cuda_harness.h"
+#include "tests/conformance/cuda/cuda_harness.h"
+/* Adds 1 to a word when `gate`, another word, has reached `want` (no gate: immediately). */
+struct gate_args {
+	uint64_t gate, want, word;
+};
 
 CH_KERNEL(gate, 0)
 {

@@ -5,8 +5,8 @@
  * CH_SEEDS seeds, in a world of its own each time, and once under `threads`. It may leave nothing.
  * Kernels of tests are plain functions over the fakedev_* calls. Used by cuda_*_test.c only.
  */
-#ifndef TESTS_CONFORMANCE_CUDA_HARNESS_H
-#define TESTS_CONFORMANCE_CUDA_HARNESS_H
+#ifndef TESTS_CONFORMANCE_CUDA_CUDA_HARNESS_H
+#define TESTS_CONFORMANCE_CUDA_CUDA_HARNESS_H
 
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -21,7 +21,7 @@
 #include "core/os/os.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
-#include "tests/conformance/cuda_kernel.h"
+#include "tests/conformance/cuda/cuda_kernel.h"
 #include "tests/suite.h"
 
 #define CH_SEEDS 5
@@ -43,6 +43,11 @@ struct ch_run {
 	enum sim_engine engine;
 };
 static struct ch_run ch_now; /* what runs, for tests that differ by engine */
+
+static inline bool ch_in_sim(void)
+{
+	return ch_now.engine == SIM_ENGINE_SIM;
+}
 
 static inline void ch_main(void *arg)
 {
@@ -163,6 +168,15 @@ static inline int ch_child(void (*fn)(void), char *text, size_t bytes)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : SIM_BY_SIGNAL + WTERMSIG(status);
 }
 
+/* ---- kernels of the world's warp width ------------------------------------------------------ */
+
+static inline const struct dev_kernel *ch_by_width(const struct dev_kernel *w1,
+						   const struct dev_kernel *w32)
+{
+	return world_config()->warp_width == 32 ? w32 : w1;
+}
+#define CH_BY_WIDTH(name) ch_by_width(&name##_w1, &name##_w32)
+
 /* ---- other processes ------------------------------------------------------------------------ */
 
 static inline struct os_proc *ch_proc(uint32_t host, const char *name)
@@ -182,11 +196,6 @@ static inline void ch_in(struct os_proc *p, void (*fn)(void *), void *arg)
 	ck_assert_int_eq(world_thread_start(p, &t, &attr, fn, arg), 0);
 	ck_assert_int_eq(os_thread_join(t), 0);
 }
-
-/* Adds 1 to a word when `gate`, another word, has reached `want` (no gate: immediately). */
-struct gate_args {
-	uint64_t gate, want, word;
-};
 
 /* ---- memory --------------------------------------------------------------------------------- */
 

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Kernels on the GPU double: identity of threads, barriers, warp operations, co-residency, argument
- * and configuration errors, and what happens to a context whose kernel does something illegal.
+ * Kernels on the GPU double: identity of threads, barriers, warp operations, shared words, argument
+ * and configuration errors.
  */
-#include "tests/conformance/cuda_harness.h"
+#include "tests/conformance/cuda/cuda_harness.h"
 #include "tests/sample.h"
-
-static const struct dev_kernel *by_width(const struct dev_kernel *w1, const struct dev_kernel *w32)
-{
-	return world_config()->warp_width == 32 ? w32 : w1;
-}
-#define KERNEL(name) by_width(&name##_w1, &name##_w32)
-
-static bool in_sim(void)
-{
-	return ch_now.engine == SIM_ENGINE_SIM;
-}
 
 /* ---- identity and arguments ----------------------------------------------------------------- */
 
@@ -42,7 +31,7 @@ static void every_thread_runs_once(void)
 	uint64_t *out = ch_malloc(sizeof back);
 	struct ids_args a = {(uintptr_t)out, BLOCKS, THREADS};
 
-	CU(ch_launch_on(KERNEL(ids), BLOCKS, THREADS, &a, 0));
+	CU(ch_launch_on(CH_BY_WIDTH(ids), BLOCKS, THREADS, &a, 0));
 	memset(&a, 0xff, sizeof a); /* the launch has its own copy */
 	CU(cudaMemcpy(back, out, sizeof back, cudaMemcpyDeviceToHost));
 	uint64_t i = 0;
@@ -188,7 +177,7 @@ static void barriers_order_shared_memory(void)
 	for (uint32_t named = 0; named < 2; named++) {
 		struct rounds_args a = {(uintptr_t)errors, 20 / SAMPLE_THIN, named};
 
-		CU(ch_launch_on(KERNEL(rounds), 3, 128, &a, 0));
+		CU(ch_launch_on(CH_BY_WIDTH(rounds), 3, 128, &a, 0));
 	}
 	CU(cudaDeviceSynchronize());
 	ck_assert_uint_eq(*errors, 0);
@@ -225,7 +214,7 @@ CH_TEST(a_barrier_that_is_used_again_keeps_the_votes_of_each_thread, .width = 1)
 	uint64_t *errors = ch_pinned(8);
 	struct votes_args a = {(uintptr_t)errors};
 
-	CU(ch_launch_on(KERNEL(votes), 3, 128, &a, 0));
+	CU(ch_launch_on(CH_BY_WIDTH(votes), 3, 128, &a, 0));
 	CU(cudaDeviceSynchronize());
 	ck_assert_uint_eq(*errors, 0);
 	CU(cudaFreeHost(errors));
@@ -260,7 +249,7 @@ static void warp_operations(void)
 	uint64_t *errors = ch_pinned(8);
 	struct warp_args a = {(uintptr_t)errors};
 
-	CU(ch_launch_on(KERNEL(warp), 2, 96, &a, 0));
+	CU(ch_launch_on(CH_BY_WIDTH(warp), 2, 96, &a, 0));
 	CU(cudaDeviceSynchronize());
 	ck_assert_uint_eq(*errors, 0);
 	CU(cudaFreeHost(errors));
@@ -307,7 +296,7 @@ CH_TEST(atomics_of_all_gpus_meet_in_one_word)
 		CU(cudaSetDevice(i));
 		if (i)
 			CU(cudaDeviceEnablePeerAccess(0, 0));
-		CU(ch_launch_on(KERNEL(count), BLOCKS, THREADS, &a, 0));
+		CU(ch_launch_on(CH_BY_WIDTH(count), BLOCKS, THREADS, &a, 0));
 	}
 	for (int i = 0; i < GPUS; i++) {
 		CU(cudaSetDevice(i));
@@ -363,7 +352,7 @@ CH_TEST(kernels_of_two_gpus_answer_each_other)
 					  (uint64_t)i,           (uintptr_t)&passed[i]};
 
 		CU(cudaSetDevice(i));
-		CU(ch_launch_on(KERNEL(pingpong), 1, 1, &a, s[i]));
+		CU(ch_launch_on(CH_BY_WIDTH(pingpong), 1, 1, &a, s[i]));
 	}
 	for (int i = 0; i < 2; i++) {
 		CU(cudaSetDevice(i));
@@ -382,7 +371,7 @@ CH_TEST(abort_word_ends_a_wait)
 		(uintptr_t)&pinned[0], (uintptr_t)&pinned[1], (uintptr_t)&pinned[2], 5, 1,
 		(uintptr_t)&pinned[3]};
 
-	CU(ch_launch_on(KERNEL(pingpong), 1, 1, &a, 0));
+	CU(ch_launch_on(CH_BY_WIDTH(pingpong), 1, 1, &a, 0));
 	os_sleep_ns(100000);
 	shared_store_u32((shared_u32 *)&pinned[2], 1, SHARED_RELEASE);
 	CU(cudaDeviceSynchronize());
@@ -390,288 +379,10 @@ CH_TEST(abort_word_ends_a_wait)
 	CU(cudaFreeHost(pinned));
 }
 
-/* ---- placement ------------------------------------------------------------------------------ */
-
-struct resident_args {
-	uint64_t arrived, need;
-};
-
-/* Each block announces itself and waits for `need` blocks. */
-CH_KERNEL(resident, 0)
+int main(void)
 {
-	fakedev_add(d, (void *)(uintptr_t)a->arrived, 8, 1, SHARED_RELEASE, SHARED_SYSTEM);
-	ch_wait_word(d, a->arrived, a->need);
-}
+	TCase *t = tcase_create("launch");
 
-CH_TEST(as_many_blocks_as_sms_are_resident)
-{
-	uint64_t *arrived = ch_pinned(8);
-	struct resident_args a = {(uintptr_t)arrived, 108};
-
-	CU(ch_launch_on(KERNEL(resident), 108, 1, &a, 0));
-	CU(cudaDeviceSynchronize());
-	ck_assert_uint_eq(*arrived, 108);
-	CU(cudaFreeHost(arrived));
-}
-
-CH_TEST(a_grid_larger_than_the_gpu_runs_in_waves)
-{
-	uint64_t *arrived = ch_pinned(8);
-	struct resident_args a = {(uintptr_t)arrived, 1};
-
-	CU(ch_launch_on(KERNEL(resident), 1000, 2, &a, 0));
-	CU(cudaDeviceSynchronize());
-	ck_assert_uint_eq(*arrived, 2000);
-	CU(cudaFreeHost(arrived));
-}
-
-/* 60 blocks run and wait; the next 60 of another stream find only 48 SMs, so 12 wait for those. */
-CH_TEST(blocks_wait_for_free_sms)
-{
-	uint64_t *arrived = ch_pinned(16);
-	struct resident_args a = {(uintptr_t)&arrived[0], 61}, b = {(uintptr_t)&arrived[1], 1};
-	cudaStream_t s[2];
-
-	for (int i = 0; i < 2; i++)
-		CU(cudaStreamCreateWithFlags(&s[i], cudaStreamNonBlocking));
-	struct wait there = {.on = &arrived[0],
-			     .want = 60,
-			     .mask = WAIT_MASK_ALL,
-			     .kind = WAIT_EQ,
-			     .bytes = 8,
-			     .why = "60 blocks (test)",
-			     .from = {-1, -1, -1, "gpu"}};
-	CU(ch_launch_on(KERNEL(resident), 60, 1, &a, s[0]));
-	ck_assert_int_eq(os_wait_one(&there, NULL), 0);
-	b.need = 60; /* all of them together: not before the first kernel has gone */
-	CU(ch_launch_on(KERNEL(resident), 60, 1, &b, s[1]));
-	there.on = &arrived[1];
-	there.want = 48;
-	there.why = "48 blocks (test)";
-	ck_assert_int_eq(os_wait_one(&there, NULL), 0);
-	os_sleep_ns(in_sim() ? 1000000 : 100000000); /* others would come now */
-	ck_assert_uint_eq(shared_load_u64((shared_u64 *)&arrived[1], SHARED_ACQUIRE), 48);
-	shared_add_u64((shared_u64 *)&arrived[0], 1, SHARED_RELEASE);
-	for (int i = 0; i < 2; i++) {
-		CU(cudaStreamSynchronize(s[i]));
-		CU(cudaStreamDestroy(s[i]));
-	}
-	ck_assert_uint_eq(arrived[1], 60);
-	CU(cudaFreeHost(arrived));
-}
-
-static void too_many_main(void *arg)
-{
-	uint64_t *arrived = ch_pinned(8);
-	struct resident_args a = {(uintptr_t)arrived, 109};
-
-	(void)arg;
-	CU(ch_launch_on(&resident_w1, 109, 1, &a, 0));
-	CU(cudaDeviceSynchronize());
-}
-
-static void too_many_child(void)
-{
-	const struct sim_config config = {.engine = SIM_ENGINE_SIM, .seed = 1};
-	const struct world_config world = {.hosts = 1, .machine = "a100-4nic", .warp_width = 1};
-
-	if (sim_start(&config) || world_create(&world))
-		_exit(1);
-	_exit(sim_run(too_many_main, NULL));
-}
-
-START_TEST(waiting_for_a_block_that_is_not_resident_hangs)
-{
-	char text[65536];
-	int rc = ch_child(too_many_child, text, sizeof text);
-
-	ck_assert_msg(rc == SIM_NO_PROGRESS, "exit %d: %s", rc, text);
-	ck_assert_msg(strstr(text, "108 of 109 blocks placed: 0 of 108 SMs are free") != NULL, "%s",
-		      text);
-}
-END_TEST
-
-/* ---- illegal things ------------------------------------------------------------------------- */
-
-enum bad {
-	BAD_WRITE_PAST,
-	BAD_READ_FREED,
-	BAD_HOST,
-	BAD_PEER,
-	BAD_ALIGN,
-	BAD_BARRIER_COUNT,
-	BAD_EXIT,
-	BAD_STORE_WILD
-};
-struct bad_args {
-	uint64_t what, at, gate;
-};
-
-/* Thread 0 does it; the others wait for a word that never comes, or at a barrier. */
-CH_KERNEL(bad, 0)
-{
-	if (d->thread != 0 && a->what == BAD_BARRIER_COUNT)
-		fakedev_barrier(d, 1, 64, false);
-	else if (d->thread != 0 && a->what == BAD_EXIT)
-		fakedev_barrier(d, 0, (int)d->nthreads, false);
-	else if (d->thread % 2)
-		ch_wait_word(d, a->gate, 1);
-	else if (d->thread)
-		fakedev_barrier(d, 2, 64, false);
-	if (d->thread == 0 && a->what == BAD_BARRIER_COUNT)
-		fakedev_barrier(d, 1, 32, false);
-	else if (d->thread == 0 && a->what == BAD_READ_FREED)
-		fakedev_read(d, (void *)(uintptr_t)a->at, 4);
-	else if (d->thread == 0 && a->what == BAD_WRITE_PAST)
-		fakedev_write(d, (void *)(uintptr_t)a->at, 128);
-	else if (d->thread == 0 && a->what != BAD_EXIT)
-		fakedev_store(d, (void *)(uintptr_t)a->at, 4, 1, SHARED_RELAXED, SHARED_SYSTEM);
-}
-
-/* The context of GPU 0 dies with `error`, logs `words`; GPU 1 goes on. */
-static void bad_kernel(enum bad what, uint64_t at, cudaError_t error, const char *words)
-{
-	uint64_t *gate = ch_pinned(8);
-	struct bad_args a = {what, at, (uintptr_t)gate};
-	struct ch_capture c;
-	void *p;
-
-	ch_capture_begin(&c);
-	cudaError_t launched = ch_launch_on(KERNEL(bad), 2, 64, &a, 0);
-	cudaError_t sync = cudaDeviceSynchronize();
-	ch_capture_end(&c);
-	ck_assert_int_eq(launched, cudaSuccess);
-	ck_assert_msg(sync == error, "got %s", cudaGetErrorName(sync));
-	ck_assert_msg(strstr(c.text, words) != NULL, "logged \"%s\"", c.text);
-	ck_assert_msg(strstr(c.text, "kernel bad (k1 of gpu 0") != NULL, "logged \"%s\"", c.text);
-	/* sticky: the last error can be read away, but every call brings it back */
-	ck_assert_int_eq(cudaGetLastError(), error);
-	ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
-	ck_assert_int_eq(cudaMalloc(&p, 16), error);
-	ck_assert_int_eq(cudaPeekAtLastError(), error);
-	ck_assert_int_eq(ch_launch_on(KERNEL(bad), 1, 1, &a, 0), error);
-	ck_assert_int_eq(cudaStreamQuery(0), error);
-	CU(cudaSetDevice(1));
-	ck_assert_int_eq(cudaGetLastError(), error); /* of the thread: the last call that failed */
-	CU(cudaGetLastError());
-	CU(cudaMalloc(&p, 16));
-	CU(cudaFree(p));
-	CU(cudaSetDevice(0));
-	ck_assert_int_eq(cudaFreeHost(gate), error); /* freed all the same */
-}
-
-CH_TEST(write_past_an_allocation_kills_the_context)
-{
-	char *p = ch_malloc(1000);
-
-	bad_kernel(BAD_WRITE_PAST, (uintptr_t)p + 900, cudaErrorIllegalAddress,
-		   "write of 128 bytes at 0x");
-	ck_assert_int_eq(cudaFree(p), cudaErrorIllegalAddress);
-}
-
-CH_TEST(read_after_free_kills_the_context)
-{
-	char *p = ch_malloc(1000);
-
-	CU(cudaFree(p));
-	bad_kernel(BAD_READ_FREED, (uintptr_t)p + 8, cudaErrorIllegalAddress,
-		   "8 bytes into gpu 0 allocation #1");
-}
-
-CH_TEST(plain_host_memory_in_a_kernel_kills_the_context)
-{
-	static uint32_t plain;
-
-	bad_kernel(BAD_HOST, (uintptr_t)&plain, cudaErrorIllegalAddress,
-		   "host memory that is not pinned");
-}
-
-CH_TEST(peer_memory_without_access_kills_the_context)
-{
-	CU(cudaSetDevice(1));
-	void *p = ch_malloc(64);
-
-	CU(cudaSetDevice(0));
-	bad_kernel(BAD_PEER, (uintptr_t)p, cudaErrorIllegalAddress,
-		   "gpu 0 has no peer access to gpu 1");
-	CU(cudaSetDevice(1));
-	CU(cudaFree(p));
-}
-
-CH_TEST(misaligned_word_kills_the_context)
-{
-	char *p = ch_malloc(64);
-
-	bad_kernel(BAD_ALIGN, (uintptr_t)p + 2, cudaErrorMisalignedAddress, "misaligned address");
-	ck_assert_int_eq(cudaFree(p), cudaErrorMisalignedAddress);
-}
-
-CH_TEST(barrier_with_two_counts_kills_the_context)
-{
-	bad_kernel(BAD_BARRIER_COUNT, 0, cudaErrorLaunchFailure, "barrier 1 of ");
-}
-
-CH_TEST(exit_while_others_wait_at_a_barrier_kills_the_context)
-{
-	bad_kernel(BAD_EXIT, 0, cudaErrorLaunchFailure, "exited");
-}
-
-CH_TEST(wild_store_kills_the_context)
-{
-	bad_kernel(BAD_STORE_WILD, 0x2000000ff000ull & ~7ull, cudaErrorIllegalAddress,
-		   "illegal address: store of 4 bytes");
-}
-
-/* ---- death ---------------------------------------------------------------------------------- */
-
-static void launch_and_leave(void *arg)
-{
-	struct resident_args a = {(uintptr_t)ch_pinned(8), 1000};
-
-	(void)arg;
-	CU(ch_launch_on(&resident_w1, 100, 1, &a, 0));
-	os_sleep_ns(200000);
-}
-
-CH_TEST(killing_a_process_gives_its_sms_back)
-{
-	struct os_proc *p = ch_proc(0, "victim");
-	uint64_t *arrived = ch_pinned(8);
-	struct resident_args a = {(uintptr_t)arrived, 108};
-
-	ch_in(p, launch_and_leave, NULL);
-	CU(ch_launch_on(KERNEL(resident), 108, 1, &a, 0)); /* 8 find room */
-	os_sleep_ns(in_sim() ? 1000000 : 50000000);
-	world_proc_kill(p);
-	CU(cudaDeviceSynchronize());
-	ck_assert_uint_eq(*arrived, 108);
-	CU(cudaFreeHost(arrived));
-}
-
-CH_TEST(a_reset_does_not_bring_a_dead_context_back)
-{
-	void *p;
-
-	bad_kernel(BAD_STORE_WILD, 8, cudaErrorIllegalAddress, "illegal address");
-	CU(cudaDeviceReset());
-	ck_assert_int_eq(cudaMalloc(&p, 16), cudaErrorDevicesUnavailable);
-}
-
-CH_TEST(reset_frees_what_the_device_has)
-{
-	size_t available, total;
-	cudaStream_t s;
-
-	(void)ch_malloc(1 << 20);
-	CU(cudaStreamCreate(&s));
-	CU(cudaDeviceReset());
-	CU(cudaMemGetInfo(&available, &total));
-	ck_assert_uint_eq(available, total);
-	CU_MISUSE(cudaStreamQuery(s), cudaErrorInvalidResourceHandle, "invalid stream");
-}
-
-static void suite_add(TCase *t)
-{
 	CH_ADD(t, every_thread_runs_once_width_1);
 	CH_ADD(t, every_thread_runs_once_width_32);
 	CH_ADD(t, launch_errors_are_named);
@@ -685,27 +396,5 @@ static void suite_add(TCase *t)
 	CH_ADD(t, atomics_of_all_gpus_meet_in_one_word);
 	CH_ADD(t, kernels_of_two_gpus_answer_each_other);
 	CH_ADD(t, abort_word_ends_a_wait);
-	CH_ADD(t, as_many_blocks_as_sms_are_resident);
-	CH_ADD(t, a_grid_larger_than_the_gpu_runs_in_waves);
-	CH_ADD(t, blocks_wait_for_free_sms);
-	tcase_add_test(t, waiting_for_a_block_that_is_not_resident_hangs);
-}
-
-int main(void)
-{
-	TCase *t = tcase_create("launch");
-
-	suite_add(t);
-	CH_ADD(t, write_past_an_allocation_kills_the_context);
-	CH_ADD(t, read_after_free_kills_the_context);
-	CH_ADD(t, plain_host_memory_in_a_kernel_kills_the_context);
-	CH_ADD(t, peer_memory_without_access_kills_the_context);
-	CH_ADD(t, misaligned_word_kills_the_context);
-	CH_ADD(t, barrier_with_two_counts_kills_the_context);
-	CH_ADD(t, exit_while_others_wait_at_a_barrier_kills_the_context);
-	CH_ADD(t, wild_store_kills_the_context);
-	CH_ADD(t, killing_a_process_gives_its_sms_back);
-	CH_ADD(t, a_reset_does_not_bring_a_dead_context_back);
-	CH_ADD(t, reset_frees_what_the_device_has);
 	return ch_suite_run("cuda launch", t);
 }

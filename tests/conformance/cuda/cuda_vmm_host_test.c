@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "backends/peermem.h"
-#include "tests/conformance/cuda_vmm.h"
+#include "tests/conformance/cuda/cuda_vmm.h"
 
 static CUmemAllocationProp host_prop(int device)
 {

@@ -4,7 +4,7 @@
  * on. With DOPPEL_CUDA_WAITS=1 each waits in every run: the hang is reported with the call and the
  * kernel. Without, each returns under strategy fifo, which takes no rare path.
  */
-#include "tests/conformance/cuda_harness.h"
+#include "tests/conformance/cuda/cuda_harness.h"
 
 struct spin_args {
 	uint64_t gate;

@@ -3,7 +3,7 @@
 #include <cuda.h>
 
 #include "tests/bytes.h"
-#include "tests/conformance/cuda_harness.h"
+#include "tests/conformance/cuda/cuda_harness.h"
 
 CH_TEST(malloc_is_aligned_and_first_fit)
 {

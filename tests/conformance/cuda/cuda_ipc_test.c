@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "backends/peermem.h"
-#include "tests/conformance/cuda_harness.h"
+#include "tests/conformance/cuda/cuda_harness.h"
 
 struct bump_args {
 	uint64_t word, gate, seen;

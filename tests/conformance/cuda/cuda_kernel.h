@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels of tests as plain functions over the fakedev_* calls; a capture of standard error. */
-#ifndef TESTS_CONFORMANCE_CUDA_KERNEL_H
-#define TESTS_CONFORMANCE_CUDA_KERNEL_H
+#ifndef TESTS_CONFORMANCE_CUDA_CUDA_KERNEL_H
+#define TESTS_CONFORMANCE_CUDA_CUDA_KERNEL_H
 
 #include <cuda_runtime_api.h>
 #include <stdio.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shared by the conformance tests of cuMem: calls of the driver that must or must not succeed,
- * memory that is created and mapped, kernels that use it. Used by cuda_vmm_test.c and
- * cuda_vmm_host_test.c.
+ * memory that is created and mapped, kernels that use it. Used by cuda_vmm_test.c,
+ * cuda_vmm_process_test.c and cuda_vmm_host_test.c.
  */
-#ifndef TESTS_CONFORMANCE_CUDA_VMM_H
-#define TESTS_CONFORMANCE_CUDA_VMM_H
+#ifndef TESTS_CONFORMANCE_CUDA_CUDA_VMM_H
+#define TESTS_CONFORMANCE_CUDA_CUDA_VMM_H
 
 #include <cuda.h>
 
-#include "tests/conformance/cuda_harness.h"
+#include "tests/conformance/cuda/cuda_harness.h"
 
 #define PAGE ((size_t)2 << 20)
 
