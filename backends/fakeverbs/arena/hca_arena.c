@@ -69,6 +69,8 @@ enum hca_locked hca_lock_unless_stopped_wait(uint32_t *word)
 void hca_slab_init(struct hca_slab *s, size_t item_bytes, uint32_t chunk_shift,
 		   uint32_t reuse_after)
 {
+	ASSERT(item_bytes >= sizeof(struct hca_item));
+	ASSERT(!s->count && !s->free_count); /* new memory of the arena is zero */
 	s->item_bytes = (uint32_t)ALIGN_UP(item_bytes, 64);
 	s->chunk_shift = chunk_shift;
 	s->reuse_after = reuse_after;
@@ -112,6 +114,7 @@ static void hca_slab_own(struct hca_slab *s, struct hca_item *it)
 	uint32_t *first = hca_slab_owned(s, it->proc);
 	struct hca_item *next = hca_slab_numbered(s, *first);
 
+	ASSERT(it->live && it->handle);
 	it->owned_prev = 0;
 	it->owned_next = *first;
 	if (next)
@@ -124,6 +127,7 @@ static void hca_slab_disown(struct hca_slab *s, struct hca_item *it)
 	struct hca_item *next = hca_slab_numbered(s, it->owned_next);
 	struct hca_item *prev = hca_slab_numbered(s, it->owned_prev);
 
+	ASSERT(prev || *hca_slab_owned(s, it->proc) == it->index + 1);
 	if (next)
 		next->owned_prev = it->owned_prev;
 	if (prev)
@@ -172,6 +176,7 @@ static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 	struct hca_item *it = NULL;
 
 	hca_slab_lock(s);
+	ASSERT(!s->free_count == !s->free_first && s->free_count <= s->count);
 	if (s->free_count <= s->reuse_after)
 		it = hca_slab_grow(s);
 	if (!it && s->free_count) {
@@ -214,6 +219,7 @@ void hca_slab_free(struct hca_slab *s, void *item)
 
 	hca_slab_lock(s);
 	ASSERT(it->live);
+	ASSERT(s->free_count < s->count);
 	if (it->handle)
 		hca_slab_disown(s, it);
 	__atomic_store_n(&it->generation, it->generation + 1, __ATOMIC_RELEASE);

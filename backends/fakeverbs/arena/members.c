@@ -24,6 +24,7 @@ void hca_item_post(struct hca_item *it)
 		os_event_post((const void *)(uintptr_t)it->handle);
 		return;
 	}
+	ASSERT(it->proc != UINT32_MAX); /* contexts and channels have an owner */
 	__atomic_fetch_add(&it->posts, 1, __ATOMIC_ACQ_REL);
 	hca_members->ring(it->proc >> HCA_MEMBER_NUMBER_BITS);
 }

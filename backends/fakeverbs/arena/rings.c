@@ -66,6 +66,7 @@ static void rings_list(struct hca_rings *r, uint64_t at)
 	struct rings_block *b = rings_at(at);
 	uint64_t *first = &r->free[rings_class(b->size)];
 
+	ASSERT(rings_is_free(b));
 	b->previous = 0;
 	b->next = *first;
 	if (b->next)
@@ -89,6 +90,8 @@ static void rings_unlist(struct hca_rings *r, uint64_t at)
 static uint64_t rings_look(const struct hca_rings *r, uint32_t class, uint64_t size, uint32_t looks)
 {
 	uint64_t at = r->free[class];
+
+	ASSERT(class < ARRAY_LEN(r->free));
 
 	for (uint32_t i = 0; at && i < looks; i++, at = rings_at(at)->next)
 		if (rings_at(at)->size >= size)
@@ -124,6 +127,8 @@ static uint64_t rings_join(struct hca_rings *r, uint64_t at)
 	struct rings_block *b = rings_at(at);
 	uint64_t next = at + b->size;
 
+	ASSERT(rings_is_free(b));
+	ASSERT(!b->before || rings_size(rings_at(at - b->before)) == b->before);
 	if (next < r->first + r->bytes && rings_is_free(rings_at(next))) {
 		rings_unlist(r, next);
 		rings_set(b, b->size + rings_at(next)->size);
@@ -166,6 +171,7 @@ static void rings_lock(struct hca_rings *r)
 
 void hca_rings_init(struct hca_rings *r, void *memory, uint64_t bytes)
 {
+	ASSERT(bytes % RINGS_ALIGN == 0); /* the low bits of a size are flags */
 	*r = (struct hca_rings){.first = world_arena_offset(memory), .bytes = bytes};
 	r->fresh = r->first;
 	rings_set(rings_at(r->first), bytes);
@@ -179,6 +185,7 @@ static void rings_zero(struct hca_rings *r, uint64_t at, uint64_t size)
 {
 	uint64_t ring = at + sizeof(struct rings_block), end = at + size;
 
+	ASSERT(at >= r->first && end <= r->first + r->bytes);
 	if (ring < r->fresh)
 		memset(world_arena_at(ring), 0, MIN_OF(end, r->fresh) - ring);
 	r->fresh = MAX_OF(r->fresh, end + sizeof(struct rings_block));
@@ -196,6 +203,8 @@ uint64_t hca_ring_alloc(struct hca_rings *r, uint64_t bytes)
 	if (at) {
 		struct rings_block *b = rings_at(at);
 		uint64_t rest = b->size - size;
+
+		ASSERT(rings_is_free(b) && b->size >= size);
 
 		rings_zero(r, at, size);
 		rings_unlist(r, at);
@@ -221,6 +230,7 @@ void hca_ring_free(struct hca_rings *r, uint64_t ring)
 	rings_lock(r);
 	uint64_t at = ring - sizeof(struct rings_block);
 
+	ASSERT(at >= r->first && at < r->first + r->bytes);
 	ASSERT(!rings_is_free(rings_at(at)));
 	rings_set(rings_at(at), rings_size(rings_at(at)));
 	rings_list(r, rings_join(r, at));

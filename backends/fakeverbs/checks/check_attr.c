@@ -137,6 +137,7 @@ void hca_check_modify_refused(const struct hca_qp *qp, enum ibv_qp_state to,
 	struct check_words words;
 	struct hca_site at;
 
+	ASSERT(qp->state < ARRAY_LEN(check_state));
 	hca_site(qp->item.proc, caller, &at);
 	if ((uint32_t)to >= ARRAY_LEN(check_state)) {
 		hca_check_or_log(HCA_RULE_MODIFY_VALUE, caller,
@@ -165,6 +166,7 @@ void hca_check_modified(const struct hca_qp *qp, int mask, uint64_t caller)
 	uint64_t silent_ns = (4096ull << qp->timeout) * (qp->retry_count + 1u);
 	struct hca_site at;
 
+	ASSERT(qp->timeout <= 31); /* hca_qp_check_values; some HCAs take any retry count */
 	if ((mask & IBV_QP_MIN_RNR_TIMER) && !qp->min_rnr_timer)
 		hca_check(
 			HCA_RULE_LONG_TIMEOUT, caller,
@@ -339,6 +341,7 @@ static const char *check_request(const struct hca_qp *qp, const struct hca_packe
 					   [HCA_ATOMIC] = "atomic"};
 	struct hca_site at;
 
+	ASSERT(p->kind < ARRAY_LEN(kind) && kind[p->kind]); /* answers have no key */
 	snprintf(to->text, sizeof to->text, "qp 0x%x: the %s of its peer 0x%x, posted at %s",
 		 qp->number, kind[p->kind], p->from_qpn, check_posted_at(qp, p, &at));
 	return to->text;

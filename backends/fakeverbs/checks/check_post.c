@@ -37,6 +37,8 @@ static uint64_t check_sum(uint64_t sum, const uint8_t *p, uint64_t n)
 		return check_sum_bytes(sum, p, n);
 	uint64_t stride = (n - 2 * CHECK_ENDS_BYTES) / CHECK_WORDS;
 
+	ASSERT(stride >= 8); /* the samples end before the last CHECK_ENDS_BYTES */
+
 	sum = check_sum_bytes(sum, p, CHECK_ENDS_BYTES);
 	for (uint32_t i = 0; i < CHECK_WORDS; i++)
 		sum = check_sum_bytes(sum, p + CHECK_ENDS_BYTES + i * stride, 8);
@@ -132,6 +134,7 @@ void hca_check_sent(const struct hca_qp *qp, struct hca_wqe *e)
 	bool hca_wrote;
 	uint64_t sum;
 
+	ASSERT(e->check_noted); /* check_sum is of its post */
 	if (!hca_is_here(qp->item.proc) || !check_sum_entries(qp, e, false, &sum, &hca_wrote) ||
 	    hca_wrote || sum == e->check_sum)
 		return;
@@ -247,6 +250,7 @@ void hca_check_send_full(const struct hca_qp *qp)
 	uint32_t polled = __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE);
 	struct hca_site at, first;
 
+	ASSERT(q->head - polled <= q->size);
 	if (qp->signal_all || qp->state != IBV_QPS_RTS || !hca_rule_on(HCA_RULE_SQ_UNSIGNALED))
 		return;
 	for (uint32_t i = polled; i != q->head; i++)
@@ -323,8 +327,13 @@ void hca_check_cq_leave(struct ibv_qp *qp)
 {
 	struct hca_qp_handle *h = hca_qp_of(qp);
 
-	for (int side = 0; side < 2; side++)
-		if (h->cq_depth[side])
+	for (int side = 0; side < 2; side++) {
+		if (!h->cq_depth[side])
+			continue;
+		uint64_t before =
 			__atomic_fetch_sub(&hca_cq_of(side ? qp->recv_cq : qp->send_cq)->depth,
 					   h->cq_depth[side], __ATOMIC_ACQ_REL);
+
+		ASSERT(before >= h->cq_depth[side]);
+	}
 }

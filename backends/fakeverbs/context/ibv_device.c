@@ -59,6 +59,7 @@ static struct hca_proc *hca_proc_make(uint32_t host)
 		d->alive = HCA_ALIVE(HCA_KIND_DEVICES);
 		p->count++;
 	}
+	ASSERT(p->count == count);
 	return p;
 }
 
@@ -89,6 +90,8 @@ static void hca_proc_put(uint64_t caller)
 
 	hca_lock(&hca_proc_lock);
 	struct hca_proc *p = proc->slot[OS_SLOT_VERBS];
+
+	ASSERT(!p || p->users > 0);
 	bool last = p && --p->users == 0;
 
 	if (last)

@@ -123,6 +123,7 @@ struct ibv_pd *hca_alloc_parent_domain(struct ibv_context *context,
 
 void hca_parent_end(struct hca_pd_handle *pd, uint64_t caller)
 {
+	ASSERT(pd->base && !pd->base->base); /* a parent domain has no parent */
 	__atomic_fetch_sub(&pd->base->users, 1, __ATOMIC_ACQ_REL);
 	if (pd->td)
 		__atomic_fetch_sub(&pd->td->users, 1, __ATOMIC_ACQ_REL);
@@ -150,6 +151,7 @@ void hca_ring_memory_free(struct ibv_pd *ibv, enum hca_resource type, void *memo
 {
 	const struct hca_pd_handle *pd = ibv ? hca_pd_of(ibv) : NULL;
 
-	if (pd && memory)
+	ASSERT(!memory || (pd && pd->free)); /* it is from the allocator of this domain */
+	if (memory)
 		pd->free(ibv, pd->pd_context, memory, type);
 }

@@ -7,6 +7,7 @@
 static void hca_cq_init(struct hca_cq *cq, const struct hca_context *context, uint64_t ring,
 			uint32_t size)
 {
+	ASSERT(!cq->ring && size && !(size & (size - 1)));
 	cq->context = context->item.index;
 	cq->port = context->port;
 	cq->channel = 0;

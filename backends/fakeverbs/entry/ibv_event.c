@@ -46,6 +46,8 @@ static void hca_event_translate(const struct hca_event *e, struct ibv_async_even
 		struct hca_qp *qp = hca_slab_at(&w->qp, e->element);
 		struct hca_qp_handle *h = (void *)(uintptr_t)qp->item.handle;
 
+		ASSERT(h); /* the events of a queue pair without an owner are purged */
+
 		__atomic_fetch_add(&h->async_taken, 1, __ATOMIC_ACQ_REL);
 		out->element.qp = &h->ibv;
 		break;

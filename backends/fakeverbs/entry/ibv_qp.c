@@ -62,6 +62,7 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 	uint32_t recv_wr = srq ? 1 : cap->max_recv_wr;
 	uint32_t recv_sge = srq ? srq->rq.sge_max : cap->max_recv_sge;
 
+	ASSERT(!qp->sq.ring && !qp->rq.ring); /* its last user freed them */
 	/* it must hold a receive of any shared queue of the domain */
 	if (a->qp_type == IBV_QPT_XRC_RECV)
 		recv_sge = hca_personality(context->port)->max_sge;

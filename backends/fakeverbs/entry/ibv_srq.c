@@ -64,6 +64,7 @@ static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_sr
 	if (!srq)
 		goto err;
 	hca_srq_lock(srq);
+	ASSERT(!srq->rq.ring);
 	srq->context = hca_context_of(context)->hca->item.index;
 	srq->port = pd->hca->port;
 	srq->pd = pd->hca->item.index;
@@ -209,6 +210,7 @@ static int hca_srq_resize(struct hca_srq *srq, uint32_t wr)
 	rc = hca_queue_make(&fresh, wr, old->sge_max, 0);
 	if (rc)
 		return rc;
+	ASSERT(fresh.stride == old->stride && old->head - old->done <= fresh.size);
 	fresh.head = old->head;
 	fresh.done = old->done;
 	for (uint32_t i = old->done; i != old->head; i++) {

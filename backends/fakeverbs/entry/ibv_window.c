@@ -38,6 +38,7 @@ static struct ibv_mw *hca_alloc_mw(struct ibv_pd *ibv, enum ibv_mw_type type)
 	mw->port = pd->hca->port;
 	mw->type = type;
 	mw->mr = 0;
+	ASSERT(mw->item.index < HCA_WINDOW_KEY >> 8);
 	mw->key = HCA_WINDOW_KEY | mw->item.index << 8 | (mw->item.generation * 11 & 0xff);
 	hca_unlock(&mw->item.lock);
 	__atomic_fetch_add(&pd->users, 1, __ATOMIC_ACQ_REL);

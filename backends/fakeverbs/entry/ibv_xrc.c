@@ -80,6 +80,8 @@ static void hca_xrcd_put(struct hca_xrcd *x)
 	struct hca_world *w = hca_world();
 
 	hca_lock(&w->xrcd_lock);
+	/* a process that died before it freed its reference has given it back already */
+	ASSERT(x->opens > 0 || hca_members);
 	bool last = --x->opens == 0;
 
 	if (last)
@@ -168,7 +170,9 @@ uint32_t hca_xrcd_use(struct ibv_xrcd *ibv)
 
 void hca_xrcd_unuse(struct ibv_xrcd *ibv)
 {
-	__atomic_fetch_sub(&hca_xrcd_of(ibv)->users, 1, __ATOMIC_ACQ_REL);
+	uint32_t before = __atomic_fetch_sub(&hca_xrcd_of(ibv)->users, 1, __ATOMIC_ACQ_REL);
+
+	ASSERT(before > 0);
 }
 
 bool hca_xrcd_is_of(struct ibv_xrcd *ibv, uint32_t port)

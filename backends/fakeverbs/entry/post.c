@@ -196,6 +196,8 @@ static void hca_post_fill_send(const struct hca_qp *qp, struct hca_wqe *e,
 	if (e->flags & IBV_SEND_INLINE) {
 		uint8_t *to = (uint8_t *)(e + 1);
 
+		ASSERT(bytes <= qp->sq.inline_max);
+
 		for (int i = 0; i < wr->num_sge; i++) {
 			memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr,
 			       wr->sg_list[i].length);
@@ -206,6 +208,7 @@ static void hca_post_fill_send(const struct hca_qp *qp, struct hca_wqe *e,
 	if (hca_wqe_is_local(e))
 		return;
 	e->sge_count = (uint32_t)wr->num_sge;
+	ASSERT(e->sge_count <= qp->sq.sge_max);
 	if (e->sge_count)
 		memcpy(hca_wqe_sges(e), wr->sg_list, e->sge_count * sizeof(struct ibv_sge));
 }
@@ -242,6 +245,8 @@ int hca_post_stage(struct hca_qp *qp, const struct ibv_send_wr *wr, uint32_t ahe
 void hca_post_doorbell(struct hca_qp *qp, uint32_t n)
 {
 	uint32_t posted = n;
+
+	ASSERT(n <= qp->sq.size); /* each was staged in a free slot */
 
 	for (; n; n--) {
 		struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.head++);

@@ -93,6 +93,7 @@ static void hca_build_close(struct hca_qp_handle *h)
 {
 	struct hca_builder *b = h->builder;
 
+	ASSERT(b->staged <= h->hca->sq.size);
 	if (!b->open)
 		return;
 	b->open = 0;
@@ -428,10 +429,14 @@ static void hca_wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 /* Sets only the calls that were requested; the others stay NULL, as the manual defines. */
 void hca_qp_ex_calls(struct hca_qp_handle *h, uint64_t ops)
 {
+	const struct hca_personality *p = hca_personality(h->hca->port);
 	struct ibv_qp_ex *ex = &h->ex;
 
+	/* hca_builder_bytes has room for the largest queue pair */
+	ASSERT(h->hca->sq.sge_max <= p->max_sge);
+	ASSERT(h->hca->sq.inline_max <= ALIGN_UP(p->max_inline, 16));
 	h->builder = (struct hca_builder *)(h + 1);
-	h->builder->data = (uint8_t *)(h->builder->sge + hca_personality(h->hca->port)->max_sge);
+	h->builder->data = (uint8_t *)(h->builder->sge + p->max_sge);
 	HCA_OP(RDMA_WRITE, rdma_write);
 	HCA_OP(RDMA_WRITE_WITH_IMM, rdma_write_imm);
 	HCA_OP(SEND, send);

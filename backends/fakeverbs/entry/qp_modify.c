@@ -22,6 +22,8 @@ static void hca_qp_apply(struct hca_qp *qp, const struct ibv_qp_attr *a, int mas
 	if (mask & IBV_QP_PATH_MTU) {
 		qp->path_mtu = MAX_OF(a->path_mtu, IBV_MTU_256);
 		qp->mtu_bytes = 128u << qp->path_mtu;
+		/* a burst is whole packets, unless it is the last one */
+		ASSERT(HCA_BURST_BYTES % qp->mtu_bytes == 0);
 	}
 	if (mask & IBV_QP_DEST_QPN)
 		qp->dest_qpn = a->dest_qp_num;
@@ -60,6 +62,7 @@ static void hca_qp_enter_state(struct hca_qp *qp, enum ibv_qp_state to)
 		hca_qp_set_state(qp, to);
 		qp->drained = 0;
 	}
+	ASSERT(qp->state == (uint32_t)to); /* hca_qp_to_error leaves only RESET alone */
 	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
 		qp->drain_head = qp->sq.head;
 		hca_requester_drained(qp);

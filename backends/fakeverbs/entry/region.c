@@ -65,6 +65,7 @@ static void hca_region_check_idle(const struct hca_mr *mr, const char *call, uin
 
 static uint32_t hca_region_key(struct hca_mr *mr)
 {
+	ASSERT(mr->item.index < HCA_WINDOW_KEY >> 8); /* a window's key has the highest bit */
 	return mr->item.index << 8 | ((mr->keys++ * 7 + mr->item.index * 3 + 1) & 0xff);
 }
 
@@ -87,6 +88,7 @@ static int hca_region_make(struct hca_mr *mr, const struct hca_pd *pd,
 	int rc = 0;
 
 	hca_lock(&mr->item.lock);
+	ASSERT(!mr->key); /* a free record has no valid key */
 	mr->pd = pd->item.index;
 	mr->port = pd->port;
 	mr->users = mr->windows = mr->gpu = 0;
@@ -133,7 +135,11 @@ static struct hca_mr *hca_region_take(uint32_t port, struct hca_mr_handle *h)
 
 static void hca_region_give(struct hca_mr *mr)
 {
-	__atomic_fetch_sub(&hca_world()->port[mr->port].regions, 1, __ATOMIC_ACQ_REL);
+	uint32_t *regions = &hca_world()->port[mr->port].regions;
+	uint32_t before = __atomic_fetch_sub(regions, 1, __ATOMIC_ACQ_REL);
+
+	/* the region of a process that died here is given a second time */
+	ASSERT(before > 0 || hca_members);
 	hca_slab_free(&hca_world()->mr, mr);
 }
 

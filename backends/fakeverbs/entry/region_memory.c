@@ -115,6 +115,7 @@ int hca_region_pin(struct hca_mr *mr)
 	const struct peermem_ops *gpu = peermem();
 	bool write = mr->access & IBV_ACCESS_LOCAL_WRITE;
 
+	ASSERT(mr->kind == HCA_MR_MEMORY);
 	mr->gpu = 0;
 	mr->window.fd = -1;
 	if (!gpu || !gpu->owns(os_proc(), mr->address, mr->bytes)) {
@@ -143,6 +144,7 @@ int hca_region_pin_dmabuf(struct hca_mr *mr, int fd)
 	const struct peermem_ops *gpu = peermem();
 	int rc = EOPNOTSUPP;
 
+	ASSERT(mr->kind == HCA_MR_DMABUF && !mr->key);
 	if (!gpu) /* no dma-bufs without GPUs */
 		rc = fcntl(fd, F_GETFD) < 0 ? EBADF : EINVAL;
 	else if (gpu->pin_dmabuf)

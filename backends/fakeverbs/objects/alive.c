@@ -82,6 +82,7 @@ static struct alive_block *alive_reuse(struct alive_rest *r, size_t bytes)
 
 	if (!b)
 		return NULL;
+	ASSERT(b->end != ALIVE_LIVES && !b->token);
 	r->first = b->next;
 	r->count--;
 	return b;
@@ -148,6 +149,7 @@ static void alive_rest(struct alive_block *b, enum alive_end end)
 {
 	struct alive_rest *r = &alive.rest[b->kind][alive_class(b->bytes)];
 
+	ASSERT(b->end == ALIVE_LIVES);
 	alive.living[b->proc % ALIVE_PROCS]--;
 	b->end = end;
 	b->token = NULL;

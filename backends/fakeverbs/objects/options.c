@@ -48,6 +48,7 @@ static uint32_t hca_choose(const char *option, uint32_t index, const struct hca_
 	size_t bytes;
 	const char *text = hca_option(hca_env(option), world_port(index)->nic->name, &bytes);
 
+	ASSERT(n > 0); /* the first one is the default */
 	for (size_t i = 0; i < n; i++)
 		if (bytes == strlen(choices[i].name) && strncmp(text, choices[i].name, bytes) == 0)
 			return choices[i].value;

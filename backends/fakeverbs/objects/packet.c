@@ -31,6 +31,7 @@ uint8_t *hca_packet_data(const struct hca_packet *p)
 		return (uint8_t *)(uintptr_t)(p + 1);
 	if (!p->buffer)
 		return NULL;
+	ASSERT(!p->small || p->bytes <= HCA_SMALL_BYTES);
 	if (p->small)
 		return ((struct hca_buffer_small *)hca_slab_at(&w->small, p->buffer - 1))->bytes;
 	return ((struct hca_buffer_large *)hca_slab_at(&w->large, p->buffer - 1))->bytes;

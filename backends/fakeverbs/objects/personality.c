@@ -167,6 +167,7 @@ const struct hca_personality *hca_personality(uint32_t port)
 
 uint32_t hca_personality_index(const struct hca_personality *p)
 {
+	ASSERT(p >= hca_personalities && p < hca_personalities + ARRAY_LEN(hca_personalities));
 	return (uint32_t)(p - hca_personalities);
 }
 

@@ -89,6 +89,7 @@ static uint32_t hca_port_ack_quarters(const struct hca_personality *p, uint32_t 
 	if (sim_engine_kind() != SIM_ENGINE_SIM || !strcmp(sim_strategy_name(), "fifo") ||
 	    !strcmp(sim_strategy_name(), "portfolio:fifo"))
 		return 4;
+	ASSERT(p->ack_latest >= 4);
 	snprintf(stream, sizeof stream, "hca.ack_timeout.%u", index);
 	sim_rng_init(&rng, stream);
 	return 4 + (uint32_t)sim_rng_below(&rng, p->ack_latest - 3);
@@ -103,6 +104,9 @@ void hca_port_init(struct hca_port *port, uint32_t index)
 		hca_personality_find(name && *name ? name : "spec", index);
 
 	ASSERT(p); /* the world has checked the variable and the machine file */
+	/* the room of the tables, and the bound for checks of any port */
+	ASSERT(p->pkey_count <= HCA_PKEY_COUNT && p->max_rd_atomic <= HCA_MAX_RD_ATOMIC &&
+	       p->max_message_bytes >= HCA_ANY_MESSAGE_BYTES);
 	port->personality = hca_personality_index(p);
 	port->ack_quarters = hca_port_ack_quarters(p, index);
 	port->up = world_port(index)->up;
@@ -122,6 +126,7 @@ bool hca_gid_get(uint32_t port, uint32_t index, union ibv_gid *gid, enum ibv_gid
 {
 	const struct hca_port *p = &hca_world()->port[port];
 
+	ASSERT(port < hca_world()->ports && p->gid_used > 0); /* every port has an address */
 	memset(gid, 0, sizeof *gid);
 	if (index >= p->gid_used)
 		return false;

@@ -84,6 +84,7 @@ static bool hca_window_bind_to(struct hca_mw *mw, const struct hca_qp *qp, const
 	const struct hca_bind *b = &e->bind;
 	struct hca_mr *mr = hca_slab_at(&hca_world()->mr, b->mr - 1);
 
+	ASSERT(b->mr && b->bytes); /* a bind of nothing unbinds */
 	hca_lock(&mr->item.lock);
 	bool fits = hca_window_fits(mr, mw, e);
 
@@ -179,6 +180,7 @@ static struct hca_mr *hca_window_hold(const struct hca_mw *mw, const struct hca_
 
 	*iova = mw->address + (*iova - base);
 	hca_lock(&mr->item.lock);
+	ASSERT(mr->windows > 0); /* which keeps the region registered */
 	mr->users++;
 	hca_unlock(&mr->item.lock);
 	return mr;

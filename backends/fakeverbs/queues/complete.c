@@ -102,6 +102,8 @@ static inline __attribute__((always_inline)) struct hca_cqe *hca_cq_begin(struct
 
 	mem_release(NULL); /* a task that finds the completion sees everything before it */
 	hca_cq_lock(cq);
+	/* a queue pair keeps its completion queues */
+	ASSERT(cq->ring && cq->head - cq->tail <= cq->size);
 	if (cq->ignore_overrun && cq->head - cq->tail == cq->size)
 		hca_cq_overwrite(cq);
 	bool full = cq->overrun || cq->head - cq->tail == cq->size;
@@ -244,6 +246,7 @@ void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 	struct hca_wqe *e = hca_wqe_at(q, q->done);
 
 	ASSERT(q->done != q->head);
+	ASSERT(q->next - q->done <= q->head - q->done);
 	hca_account_end(q, e, "send");
 	if (e->check_noted && status == IBV_WC_SUCCESS)
 		hca_check_sent(qp, e);
@@ -264,6 +267,7 @@ void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 		q->done++;
 		return;
 	}
+	ASSERT(qp->send_cq != HCA_NONE); /* an XRC target, which has none, refuses posts */
 	struct hca_cq *cq = hca_slab_at(&hca_world()->cq, qp->send_cq);
 	struct hca_cqe *to = hca_cq_begin(cq);
 
@@ -310,6 +314,7 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 		}
 		cqe.flags |= p->flags & HCA_INVALIDATE ? IBV_WC_WITH_INV : 0;
 	}
+	ASSERT(qp->recv_cq != HCA_NONE); /* the receive of an XRC target binds it (xrc.c) */
 	struct hca_cq *cq = hca_slab_at(&hca_world()->cq, qp->recv_cq);
 	struct hca_cqe *to = hca_cq_begin(cq);
 

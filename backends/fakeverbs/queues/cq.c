@@ -15,6 +15,7 @@ static void hca_cq_show(void *object, uint64_t generation)
 	uint64_t handle = cq->item.handle;
 
 	if (live) {
+		ASSERT(cq->held); /* one event for each time that it is held */
 		cq->held = 0;
 		hca_cq_show_until(cq, cq->head);
 	}
@@ -30,6 +31,8 @@ void hca_cq_hold(struct hca_cq *cq, uint32_t visible, uint64_t ns)
 
 	hca_cq_lock(cq);
 	bool first = !cq->held;
+
+	ASSERT(cq->shown - cq->tail <= cq->head - cq->tail);
 
 	cq->held = 1;
 	hca_cq_show_until(cq, cq->tail + MIN_OF(cq->shown - cq->tail, visible));
@@ -142,6 +145,8 @@ int hca_cq_pop(struct hca_cq *cq, struct ibv_wc *wc, int want, uint64_t *timesta
 			hca_cq_arm_over(cq, false);
 		uint32_t tail = cq->tail;
 
+		ASSERT(cq->shown - tail <= cq->head - tail);
+
 		for (; got < want && tail != cq->shown && left < HCA_POLL_BATCH; got++, tail++) {
 			const struct hca_cqe *e = hca_cqe_at(cq, tail);
 
@@ -175,6 +180,7 @@ static void hca_cq_period_over(void *object, uint64_t generation)
 
 	hca_cq_lock(cq);
 	if (cq->ring && cq->item.generation == (uint32_t)generation) {
+		ASSERT(cq->period_runs); /* a queue has one such timer */
 		cq->period_runs = 0;
 		if (cq->moderated && cq->arm != HCA_ARM_NONE)
 			hca_cq_signal(cq);
@@ -188,6 +194,7 @@ void hca_cq_notify(struct hca_cq *cq)
 					    .kind = SIM_EVENT_TIMER,
 					    .delay_ns = cq->moderate_period_us * 1000ull};
 
+	ASSERT(cq->arm != HCA_ARM_NONE);
 	/* a timer of another process would end with that process */
 	if (!cq->moderate_period_us || !hca_is_here(cq->item.proc) ||
 	    ++cq->moderated >= cq->moderate_count) {

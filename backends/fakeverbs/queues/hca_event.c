@@ -79,6 +79,7 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 		hca_slab_free(&w->event, e);
 		return;
 	}
+	ASSERT(!c->first == !c->last);
 	if (c->last)
 		((struct hca_event *)hca_slab_at(&w->event, c->last - 1))->next = e->item.index + 1;
 	else
@@ -104,6 +105,7 @@ struct hca_event *hca_event_unlink(struct hca_context *c, uint32_t *before)
 		c->first = e->next;
 	if (c->last == at)
 		c->last = *before;
+	ASSERT(!c->first == !c->last);
 	if (!c->first)
 		hca_event_ready(&c->item, &c->ready, false);
 	return e;

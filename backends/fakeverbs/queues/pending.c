@@ -11,6 +11,7 @@ static void hca_atomic_write(struct hca_qp *qp)
 	struct hca_atomic *a = &qp->atomic;
 	struct hca_mr *mr = hca_slab_at(&hca_world()->mr, a->mr);
 
+	ASSERT(a->writing); /* the port lists it as long as this is true */
 	a->writing = 0;
 	if (__atomic_load_n(&mr->item.generation, __ATOMIC_ACQUIRE) != a->mr_generation)
 		return;
@@ -23,6 +24,8 @@ void hca_atomics_land(struct hca_port *port, const struct hca_qp *own, const str
 {
 	struct hca_world *w = hca_world();
 	uint32_t *at = &port->atomics;
+
+	ASSERT(!own != !mr);
 
 	while (*at) {
 		struct hca_qp *qp = hca_slab_at(&w->qp, *at - 1);

@@ -27,6 +27,7 @@ void hca_qp_leave(struct hca_qp *qp)
 
 	while (*at && *at != qp->item.index + 1)
 		at = &((struct hca_qp *)hca_slab_at(&w->qp, *at - 1))->next;
+	ASSERT(*at || hca_members); /* a process may die before its queue pair enters */
 	if (*at)
 		*at = qp->next;
 	hca_unlock(&port->lock);
@@ -88,6 +89,7 @@ struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation)
 
 void hca_qp_set_state(struct hca_qp *qp, enum ibv_qp_state state)
 {
+	ASSERT((uint32_t)state <= IBV_QPS_ERR); /* hca_qp_masks has no transition to others */
 	if (qp->state == (uint32_t)state)
 		return;
 	os_trace("qp.state", hca_qp_id(qp), qp->state, state);

@@ -8,6 +8,7 @@ int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inli
 {
 	uint32_t room = MAX_OF(sge * (uint32_t)sizeof(struct ibv_sge), inline_bytes);
 
+	ASSERT(wr && sge); /* an empty queue has one entry, so that it has a place */
 	memset(q, 0, sizeof *q);
 	q->size = 1;
 	while (q->size < wr)

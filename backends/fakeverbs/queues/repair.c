@@ -58,6 +58,7 @@ static void hca_repair_queue(struct hca_qp *qp, struct hca_queue *q, uint32_t cq
 	if (cq != HCA_NONE && q->done != q->head)
 		q->done =
 			hca_repair_pushed(hca_slab_at(&hca_world()->cq, cq), qp, is_recv, q->done);
+	ASSERT(q->head - q->done <= q->size); /* only posted requests were completed */
 	if (!is_recv && (int32_t)(q->next - q->done) < 0) {
 		q->next = q->done;
 		qp->req.offset = 0;
@@ -88,6 +89,7 @@ void hca_srq_repair(struct hca_srq *srq)
 	if (srq->taker && srq->rq.done != srq->taken) {
 		struct hca_qp *qp = hca_slab_at(&hca_world()->qp, srq->taker - 1);
 
+		ASSERT(srq->rq.done - srq->taken == 1);
 		if (qp->rq.head == srq->taker_head)
 			qp->rq.head++;
 	}

@@ -26,12 +26,14 @@ bool hca_srq_take(struct hca_qp *qp)
 	bool took = false, low = false;
 
 	ASSERT(to->done == to->head);
+	ASSERT(qp->srq && to->size == 1);
 	hca_srq_lock(srq);
 	if (srq->item.generation == qp->srq_generation && from->ring && !srq->failed &&
 	    from->done != from->head) {
 		struct hca_wqe *e = hca_wqe_at(from, from->done), *mine = hca_wqe_at(to, to->head);
 		uint32_t account = mine->account;
 
+		ASSERT(from->stride <= to->stride);
 		mem_acquire(e);
 		mem_forget(mine);
 		memcpy(mine, e, from->stride);

@@ -17,6 +17,7 @@ bool hca_xrc_bind(struct hca_qp *qp, uint32_t number)
 	struct hca_world *w = hca_world();
 	uint32_t index = (number & ((1u << HCA_SRQN_INDEX_BITS) - 1)) - 1;
 
+	ASSERT(qp->type == IBV_QPT_XRC_RECV); /* others keep the queue of their creation */
 	if (index >= __atomic_load_n(&w->srq.count, __ATOMIC_ACQUIRE))
 		return false;
 	struct hca_srq *srq = hca_slab_at(&w->srq, index);

@@ -37,6 +37,7 @@ void hca_answer_bytes(struct hca_qp *qp, uint32_t bytes)
 {
 	struct hca_responder *r = &qp->resp;
 
+	ASSERT(qp->max_dest_rd_atomic); /* a READ is refused without */
 	/* neither `threads` nor an HCA's loopback models the wire's time */
 	if (sim_engine_kind() != SIM_ENGINE_SIM || qp->dest_port == qp->port || !r->answers)
 		return;
@@ -117,6 +118,7 @@ static uint64_t hca_atomic_result(const struct hca_packet *p, uint64_t old)
 {
 	uint64_t operand[2];
 
+	ASSERT(p->bytes == sizeof operand);
 	memcpy(operand, hca_packet_data(p), sizeof operand);
 	if (p->operation == IBV_WR_ATOMIC_FETCH_AND_ADD)
 		return old + operand[0];
@@ -135,6 +137,7 @@ static int hca_atomic_over_the_bus(struct hca_qp *qp, struct hca_mr *mr, uint64_
 	const struct sim_event_attr attr = {
 		.name = "atomic.land", .kind = SIM_EVENT_WORK, .delay_ns = HCA_WINDOW_NS << draw};
 
+	ASSERT(!qp->atomic.answering); /* the request settled the last one before */
 	hca_lock(&port->atomic_lock);
 	hca_atomics_land(port, NULL, mr, address, sizeof value);
 	int rc = hca_mr_load(mr, at, old);
@@ -189,6 +192,7 @@ static int hca_atomic_do(struct hca_qp *qp, struct hca_mr *mr, uint64_t at,
 {
 	*later = false;
 	*old = 0;
+	ASSERT(p->operation != IBV_WR_ATOMIC_WRITE || p->bytes == sizeof *old);
 	if (p->operation == IBV_WR_ATOMIC_WRITE)
 		return hca_mr_write(mr, at, hca_packet_data(p), sizeof *old);
 	bool global = hca_world()->port[qp->port].atomic_cap == IBV_ATOMIC_GLOB;

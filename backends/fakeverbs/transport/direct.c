@@ -88,6 +88,7 @@ static struct hca_qp *hca_direct_meet(struct hca_qp *qp)
 
 	if (!peer)
 		return NULL;
+	ASSERT(peer != qp); /* its own lock is taken */
 	if (hca_direct_fits_peer(qp, peer)) {
 		qp->peer = peer->item.index + 1;
 		qp->peer_generation = peer->item.generation;
@@ -271,6 +272,7 @@ static bool hca_direct_read(const struct hca_qp *qp, const struct hca_qp *peer,
 	if (!(peer->access & IBV_ACCESS_REMOTE_READ) || !peer->max_dest_rd_atomic ||
 	    !qp->max_rd_atomic)
 		return false;
+	ASSERT(!ask->bytes || local->mr); /* a READ is never inline */
 	if (!ask->bytes)
 		return true;
 	if (!hca_direct_hold(&from, peer->pd, ask->rkey, ask->remote_address, ask->bytes,
@@ -402,6 +404,7 @@ static inline void hca_direct_advance(struct hca_qp *qp, struct hca_qp *peer,
 	uint32_t packets =
 		bytes <= qp->mtu_bytes ? 1 : (uint32_t)DIV_UP(bytes, (uint64_t)qp->mtu_bytes);
 
+	ASSERT(peer->resp.psn == qp->req.psn_next);
 	hca_direct_count(qp, peer, ask->opcode, packets, bytes);
 	qp->req.psn_next = hca_psn_add(qp->req.psn_next, packets);
 	qp->req.psn_una = qp->req.psn_max = qp->req.psn_next;

@@ -86,6 +86,7 @@ static uint32_t hca_mcast_port_after(const struct hca_packet *p, int64_t after)
 
 void hca_mcast_send(struct hca_qp *qp, struct hca_packet *p)
 {
+	ASSERT(hca_gid_is_multicast(&p->route.dgid));
 	for (uint32_t port = hca_mcast_port_after(p, -1); port != HCA_NONE;
 	     port = hca_mcast_port_after(p, port)) {
 		struct hca_packet *copy = hca_packet_copy(p);
@@ -167,6 +168,7 @@ static bool hca_mcast_room(const struct hca_qp *qp, const union ibv_gid *gid)
 
 int hca_mcast_join(const struct hca_qp *qp, const union ibv_gid *gid)
 {
+	ASSERT(qp->type == IBV_QPT_UD && hca_gid_is_multicast(gid)); /* hca_mcast_check */
 	if (hca_mcast_find(qp, gid)) /* joining twice is the same as joining once */
 		return 0;
 	struct hca_member *m =

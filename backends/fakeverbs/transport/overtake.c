@@ -65,6 +65,8 @@ bool hca_overtake_landed(const struct hca_qp *qp, const struct hca_packet *p)
 
 void hca_overtake_keep(struct hca_qp *qp, struct hca_packet *p)
 {
+	ASSERT(qp->overtaking_n < HCA_OVERTAKE_MOST);
+	ASSERT(!hca_packet_is_outside(p)); /* its index names it */
 	p->next = qp->overtaking;
 	qp->overtaking = p->item.index + 1;
 	qp->overtaking_n++;
@@ -90,6 +92,7 @@ bool hca_overtake_take(struct hca_qp *qp, const struct hca_packet *p)
 {
 	struct hca_packet *kept;
 
+	ASSERT(hca_psn_diff(p->psn, qp->resp.psn) > 0);
 	if (!hca_overtake_on(qp) || p->kind == HCA_READ || p->kind == HCA_ATOMIC)
 		return false;
 	if (hca_overtake_of(qp, p->psn))

@@ -44,6 +44,7 @@ static void hca_partial_put(const struct hca_partial_target *to, const struct hc
 {
 	const uint8_t *data = hca_packet_data(p) + from;
 
+	ASSERT(from + bytes <= p->bytes);
 	if (to->mr)
 		(void)hca_mr_write(to->mr, to->at + from, data, bytes);
 	else
@@ -69,6 +70,7 @@ static void hca_partial_pieces(const struct hca_qp *qp, const struct hca_partial
 
 	for (int i = 0; i < pieces; i++) {
 		uint32_t first = anywhere ? sim_choose("hca.early_from", units) : 0;
+		ASSERT(first < units);
 		uint32_t n = 1 + sim_choose("hca.early_units", units - first);
 		uint32_t end = MIN_OF((first + n) * unit, p->bytes);
 
@@ -181,6 +183,7 @@ static void hca_partial_due(void *object, uint64_t arg)
 bool hca_partial_keep(struct hca_qp *qp, struct hca_packet *p)
 {
 	hca_partial_settle(qp);
+	ASSERT(!qp->partial_packet);
 	if (!hca_world()->early || !p->bytes || !p->buffer || qp->type == IBV_QPT_UD || qp->srq ||
 	    !hca_packet_fits(qp, p) || !sim_choose("hca.early", HCA_EARLY_DRAWS) ||
 	    !hca_partial_lands(qp, p))

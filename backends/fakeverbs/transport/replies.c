@@ -285,6 +285,7 @@ void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p)
 		hca_requester_rnr(qp, p);
 		break;
 	default:
+		ASSERT(p->nak >= HCA_NAK_INVALID && p->nak < ARRAY_LEN(status));
 		hca_send_fail(qp, status[p->nak]);
 		break;
 	}
@@ -324,6 +325,7 @@ void hca_qp_timer(void *object, uint64_t generation)
 
 	if (!qp)
 		return;
+	ASSERT(qp->req.timer); /* the one pending timer, which is this one */
 	mem_as(hca_qp_requester(qp));
 	uint64_t timeout_ns = hca_ack_timeout_ns(qp), now_ns = sim_now_ns();
 

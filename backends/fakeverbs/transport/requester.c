@@ -15,6 +15,7 @@
 
 void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status)
 {
+	ASSERT(status != IBV_WC_SUCCESS);
 	hca_send_complete(qp, status);
 	if (hca_qp_type_acked((enum ibv_qp_type)qp->type) ||
 	    !hca_personality(qp->port)->send_error_is_sqe)
@@ -156,6 +157,8 @@ struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t
 	struct hca_requester *r = &qp->req;
 
 	ASSERT(e->opcode < ARRAY_LEN(kind) && r->offset + bytes <= e->bytes);
+	/* a burst ends between two packets, or with its message */
+	ASSERT(!(bytes & (qp->mtu_bytes - 1)) || r->offset + bytes == e->bytes);
 	struct hca_packet *p =
 		hca_packet_new(qp, (enum hca_packet_kind)kind[e->opcode],
 			       hca_wqe_is_atomic(e) ? (uint32_t)sizeof e->operand : bytes);
@@ -190,6 +193,7 @@ int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packet *p)
 	if (p->kind == HCA_READ || !p->bytes)
 		return 0;
 	if (hca_wqe_is_atomic(e)) {
+		ASSERT(p->bytes == sizeof e->operand);
 		memcpy(hca_packet_data(p), e->operand, sizeof e->operand);
 		return 0;
 	}
@@ -207,6 +211,8 @@ int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packet *p)
 bool hca_local_done(struct hca_qp *qp, const struct hca_wqe *e)
 {
 	bool first = qp->sq.done == qp->sq.next;
+
+	ASSERT(e->started && hca_wqe_is_local(e));
 
 	if (e->status) {
 		if (first)
@@ -275,6 +281,7 @@ void hca_qp_transmit(void *object, uint64_t generation)
 
 	if (!qp)
 		return;
+	ASSERT(qp->req.scheduled); /* the one pending event, which is this one */
 	mem_as(hca_qp_requester(qp));
 	qp->req.scheduled = 0;
 	if ((qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&

@@ -11,6 +11,7 @@
 
 static void hca_answer(struct hca_qp *qp, enum hca_packet_kind kind, uint32_t psn, enum hca_nak nak)
 {
+	ASSERT(kind == HCA_ACK || kind == HCA_NAK);
 	if (!hca_qp_type_acked((enum ibv_qp_type)qp->type))
 		return; /* the peer expects no answer */
 	struct hca_packet *p = hca_packet_new(qp, kind, 0);
@@ -28,6 +29,7 @@ static void hca_responder_refuse(struct hca_qp *qp, const struct hca_packet *p, 
 	enum ibv_event_type event =
 		nak == HCA_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR;
 
+	ASSERT(nak != HCA_NAK_SEQUENCE && nak != HCA_NAK_RNR); /* these request a resend */
 	if (nak == HCA_NAK_ACCESS)
 		hca_count(qp->port, HCA_ACCESSES_REFUSED);
 	hca_answer(qp, HCA_NAK, p->psn, nak);
@@ -39,6 +41,7 @@ static void hca_responder_refuse(struct hca_qp *qp, const struct hca_packet *p, 
 void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
 			     enum ibv_wc_status status, enum hca_nak nak)
 {
+	ASSERT(status != IBV_WC_SUCCESS);
 	hca_answer(qp, HCA_NAK, p->psn, nak);
 	hca_recv_complete(qp, status, NULL, 0);
 	hca_qp_to_error(qp);

@@ -42,7 +42,9 @@ static void hca_route_fill(const struct hca_qp *qp, const struct hca_ah *ah, str
 
 	r->global = ah->attr.is_global;
 	if (r->global) {
-		(void)hca_gid_get(qp->port, ah->attr.grh.sgid_index, &r->sgid, &type);
+		bool found = hca_gid_get(qp->port, ah->attr.grh.sgid_index, &r->sgid, &type);
+
+		ASSERT(found); /* hca_address_resolve has checked the index */
 		r->dgid = ah->attr.grh.dgid;
 	}
 	r->gid_type = type;
@@ -58,6 +60,7 @@ void hca_ud_send(struct hca_qp *qp, const struct hca_wqe *e, struct hca_packet *
 	const struct hca_ah *ah = hca_ah_find(e);
 
 	ASSERT(ah); /* checked when this request was started, in the same step */
+	ASSERT(p->packets == 1 && p->bytes <= qp->mtu_bytes);
 	hca_route_fill(qp, ah, p);
 	bool own = (e->rkey & HCA_QKEY_OWN) && hca_personality(qp->port)->qkey_high_bit;
 

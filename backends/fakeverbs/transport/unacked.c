@@ -35,6 +35,7 @@ bool hca_opcode_fits(enum ibv_qp_type type, uint32_t opcode)
 void hca_qp_to_sqe(struct hca_qp *qp)
 {
 	ASSERT(!hca_qp_type_acked((enum ibv_qp_type)qp->type));
+	ASSERT(qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD); /* only these transmit */
 	OS_PROBE_IDLE("hca.send_queue_error", "a send that fails leaves the receive side alone",
 		      "the stack's connections are reliable", true);
 	hca_qp_set_state(qp, IBV_QPS_SQE);
@@ -46,6 +47,7 @@ static void hca_unacked_advance(struct hca_qp *qp, const struct hca_packet *p)
 {
 	struct hca_requester *r = &qp->req;
 
+	ASSERT(!hca_requester_outstanding(qp));
 	r->psn_next = hca_psn_add(r->psn_next, p->packets);
 	r->psn_una = r->psn_max = r->psn_next;
 	r->offset += p->bytes;
@@ -180,6 +182,8 @@ static void hca_uc_send(struct hca_qp *qp, const struct hca_packet *p)
 	}
 	r->receiving = 1;
 	struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.done);
+
+	ASSERT(qp->rq.done != qp->rq.head); /* a message keeps its receive until it ends */
 
 	mem_acquire(e);
 	if (r->received + p->bytes > e->bytes) {

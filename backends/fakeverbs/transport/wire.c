@@ -119,6 +119,7 @@ static void hca_packet_arrive(void *object, uint64_t arg)
 	struct hca_packet *p = object;
 	struct hca_qp *qp;
 
+	ASSERT(p->to_port < hca_world()->ports && !hca_packet_is_outside(p));
 	if (p->route.global && hca_gid_is_multicast(&p->route.dgid)) {
 		hca_mcast_deliver(p);
 	} else if ((qp = hca_qp_lock_number(p->to_port, p->to_qpn))) {
@@ -145,6 +146,7 @@ static void hca_packet_corrupt(void *object, uint32_t choice)
 {
 	const struct hca_packet *p = object;
 
+	ASSERT(!p->buffer || p->bytes > 0);
 	if (p->buffer)
 		hca_packet_data(p)[choice % p->bytes] ^= 0x40;
 }
@@ -164,6 +166,7 @@ static const char *hca_packet_what(const struct hca_packet *p)
 
 void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
 {
+	ASSERT(p->packets > 0 && p->from_port == qp->port);
 	if (!hca_is_alive(qp->item.proc)) { /* the process died while another one acted for it */
 		hca_packet_free(p);
 		return;
