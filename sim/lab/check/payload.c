@@ -34,6 +34,7 @@ const struct payload_format *payload_format_of(ncclDataType_t type)
 
 size_t payload_type_bytes(ncclDataType_t type)
 {
+	ASSERT((unsigned)type < ARRAY_LEN(payload_formats) && payload_formats[type].bytes);
 	return payload_formats[type].bytes;
 }
 
@@ -165,6 +166,8 @@ void payload_numbers(const struct payload *p, int32_t rank, size_t first, size_t
 	const struct payload_draw d = p->moved || any ? payload_draw_bits(p) : payload_draw_of(p);
 	uint64_t own = payload_mix(((uint64_t)rank << 48) ^ d.salt);
 
+	ASSERT(rank >= 0 && rank < p->nranks);
+
 	if (d.period)
 		for (size_t k = 0; k < n; k++)
 			out[k] = ((uint64_t)rank + first + k + p->salt) % d.period == 0;
@@ -182,6 +185,7 @@ void payload_numbers(const struct payload *p, int32_t rank, size_t first, size_t
 /* Exact for every value that payload_numbers makes; rounds to nearest even otherwise. */
 uint64_t payload_encode_float(const struct payload_format *f, double v)
 {
+	ASSERT(f->is_float);
 	if (f->bytes == 8) {
 		uint64_t bits;
 		memcpy(&bits, &v, 8);
@@ -214,6 +218,7 @@ uint64_t payload_encode_float(const struct payload_format *f, double v)
 double payload_decode_float(const struct payload_format *f, uint64_t bits)
 {
 	double v;
+	ASSERT(f->is_float);
 	if (f->bytes == 8) {
 		memcpy(&v, &bits, 8);
 		return v;

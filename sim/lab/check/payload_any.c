@@ -48,6 +48,7 @@ static struct any_element any_element(const struct payload *p, uint64_t element)
 	uint64_t kind = h % 32;
 	struct any_element e = {.kind = ANY_PAIR, .bits = payload_mix(h)};
 
+	ASSERT(p->nranks > 1); /* payload_is_any: two of them have numbers of their own */
 	h = payload_mix(h + 1);
 	e.one = (int32_t)(h % (uint64_t)p->nranks);
 	h = payload_mix(h);

@@ -165,6 +165,7 @@ void payload_explain(const struct payload *p, size_t first, size_t n, const void
 {
 	const struct payload_format *f = payload_format_of(p->type);
 	size_t k = 0, explained;
+	ASSERT(n > 0);
 	if (payload_is_any(p)) {
 		payload_any_explain(p, first, got, out, out_bytes);
 		return;

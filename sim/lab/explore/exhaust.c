@@ -65,6 +65,7 @@ static bool exhaust_is_blocking(const struct exhaust_config *c, const struct exh
 static void exhaust_plan(const struct exhaust_series *s, uint64_t k, char *out, size_t bytes)
 {
 	char rank[24] = "";
+	ASSERT(k > 0); /* calls are counted from 1 */
 	if (s->rank >= 0)
 		snprintf(rank, sizeof rank, " rank=%d", s->rank);
 	if (s->class == EXHAUST_ABORT)
@@ -78,6 +79,7 @@ static void exhaust_plan(const struct exhaust_series *s, uint64_t k, char *out, 
 static void exhaust_abort(const struct exhaust_series *s, uint64_t k, struct lab_life *life,
 			  struct sim_moment *moment)
 {
+	ASSERT(s->rank >= 0); /* exhaust_ranks goes over them */
 	life->abort_rank = s->rank;
 	life->abort_awaited = s->task != NULL;
 	if (s->task)
@@ -353,6 +355,7 @@ static bool exhaust_names(const struct exhaust_config *c, const struct exhaust_s
 {
 	char name[64];
 
+	ASSERT(s->class < EXHAUST_CLASSES);
 	if (!(c->classes & 1u << s->class))
 		return false;
 	snprintf(name, sizeof name, "%s.%s", s->site, s->action);

@@ -20,6 +20,7 @@ const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life 
 	bool lost = false;
 	int32_t hurt = 0;
 
+	ASSERT(life->nranks > 0 && life->nranks <= LAB_LIFE_RANKS);
 	for (int32_t i = 0; i < life->nranks; i++) {
 		const struct lab_life_rank *r = &life->rank[i];
 		early |= r->dead ? r->phase <= LAB_INIT

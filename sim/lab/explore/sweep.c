@@ -126,6 +126,7 @@ static int sweep_start_worker(struct sweep *w, uint32_t i)
 	struct sweep_process *p = &w->process[i];
 	int commands[2];
 
+	ASSERT(i < w->jobs && !p->pid);
 	if (pipe2(commands, O_CLOEXEC))
 		goto err;
 	fflush(NULL);
@@ -191,6 +192,7 @@ static void sweep_assign_seed(struct sweep *w, uint32_t i)
 {
 	struct sweep_process *p = &w->process[i];
 
+	ASSERT(p->pid && !p->busy);
 	p->seed = w->config->first + w->next++;
 	p->since_ns = sweep_now_ns();
 	p->since_cpu_ns = sweep_cpu_ns(p->pid);
@@ -248,6 +250,7 @@ static void sweep_seed_ended(struct sweep *w, struct sweep_seed *s)
 	struct sweep_result *r = w->result;
 	bool planted = sweep_canary_step(c, s->seed) != 0;
 
+	ASSERT(s->collective < LAB_COLLECTIVES_MAX);
 	r->seeds++;
 	r->twice += s->twice;
 	r->killed += s->killed;
@@ -294,6 +297,7 @@ static void sweep_read_reports(struct sweep *w)
 	static struct sweep_report report;
 
 	while (read(w->reports[0], &report, sizeof report) == (ssize_t)sizeof report) {
+		ASSERT(report.seed.worker < w->jobs);
 		struct sweep_process *p = &w->process[report.seed.worker];
 
 		ASSERT(p->busy && p->seed == report.seed.seed);

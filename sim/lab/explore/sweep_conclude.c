@@ -48,6 +48,7 @@ static void sweep_sort_strategies(struct sweep_result *r)
 
 void sweep_conclude(struct sweep_result *r, const struct sweep_shared *shared, uint32_t jobs)
 {
+	ASSERT(r->passed + r->failure_n == r->seeds); /* a seed passes, or is kept */
 	for (uint32_t i = 0; i < jobs; i++) {
 		const struct sweep_shared *s = &shared[i];
 

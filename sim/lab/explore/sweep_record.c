@@ -110,6 +110,7 @@ int sweep_record(const struct sweep_config *c, struct sweep_seed *f)
 	char id[FAIL_ID_BYTES];
 	int status = 0;
 
+	ASSERT(c->fail_dir && f->outcome != SIM_PASS && !f->canary);
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0)

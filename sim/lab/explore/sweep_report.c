@@ -37,6 +37,8 @@ void sweep_progress(const struct sweep_config *c, const struct sweep_result *r, 
 		return;
 	shown_ns = now;
 	size_t full = (size_t)(report_part(c, r, ns) * REPORT_BAR);
+
+	ASSERT(full <= REPORT_BAR);
 	memset(bar, '#', full);
 	memset(bar + full, '.', REPORT_BAR - full);
 	bar[REPORT_BAR] = 0;

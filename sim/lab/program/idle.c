@@ -25,6 +25,7 @@ static bool idle_id(struct lab_rank *me, uint32_t k, ncclUniqueId *id)
 		.from = {.rank = -1, .channel = -1, .step = -1},
 	};
 
+	ASSERT(k < LAB_MAX_TRANSIENT);
 	if (lab_leads(me)) {
 		ncclResult_t r = ncclGetUniqueId(&slot->id);
 

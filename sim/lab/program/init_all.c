@@ -25,6 +25,7 @@ static bool init_all_find(struct lab_rank *me, struct init_all *all)
 
 		if (it->proc != me->proc)
 			continue;
+		ASSERT(all->n < LAB_MAX_DEVICES);
 		all->rank[all->n] = it;
 		all->device[all->n++] = it->device;
 	}

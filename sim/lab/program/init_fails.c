@@ -85,6 +85,7 @@ static void init_fails_draw(struct lab_rank *me, uint64_t round, struct init_fai
 	uint64_t n = (uint64_t)run->nranks;
 	struct sim_rng rng;
 
+	ASSERT(n > 1); /* the others learn of the mistake of one */
 	sim_rng_seed(&rng, run->config->sim.seed + round, "lab.init_fails");
 	f->me = me;
 	f->kind = (enum init_fail)sim_rng_below(&rng, INIT_FAILS);
@@ -209,6 +210,7 @@ static ncclResult_t init_fails_call(struct init_fails *f, ncclUniqueId id, ncclC
 		rank++;
 		break;
 	case INIT_DEVICE:
+		ASSERT(f->other >= 0);
 		(void)cudaSetDevice(me->run->rank[f->other].device);
 		break;
 	case INIT_GROUP:

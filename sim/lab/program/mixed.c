@@ -127,6 +127,7 @@ static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_g
 	g->renews = sim_rng_below(&rng, 4) == 0;
 	bool many = sim_rng_below(&rng, 6) == 0;
 	g->n = 2 + (uint32_t)sim_rng_below(&rng, (many ? MIXED_CALLS : MIXED_CALLS_OFTEN) - 1);
+	ASSERT(g->n <= MIXED_CALLS);
 	bool refused = sim_rng_below(&rng, 4) == 0;
 	g->refused = refused ? (int32_t)sim_rng_below(&rng, g->n + 1) : -1;
 	g->refused_apart = sim_rng_below(&rng, 2) == 0;
@@ -182,6 +183,7 @@ static ncclResult_t mixed_message(const struct lab_rank *me, const struct mixed_
 	int32_t n = row->payload.nranks;
 	ncclResult_t rc = ncclSuccess;
 
+	ASSERT(call->distance >= 0 && call->distance < n);
 	for (int part = 0; part < 2 && !rc; part++) {
 		bool sends = (part == 0) != call->recv_first;
 
@@ -265,6 +267,7 @@ static ncclResult_t mixed_post_refused(struct lab_rank *me, void *arg)
 	void *mem = mixed_at(me, 0, MIXED_RECV);
 	ncclResult_t rc = ncclGroupStart(), wrong, end;
 
+	ASSERT(g->refused >= 0 && (uint32_t)g->refused <= g->n);
 	if (rc)
 		return rc;
 	for (int32_t i = 0; i < g->refused && !rc; i++)
@@ -342,6 +345,7 @@ static bool mixed_check(struct lab_rank *me, const struct mixed_call *call, uint
 	uint64_t end = lab_row_most(row) * width, where = 0;
 	struct lab_span span;
 
+	ASSERT(end <= MIXED_BYTES);
 	if (!lab_rank_copy(me, got, mixed_at(me, i, MIXED_TAKEN), MIXED_BYTES, false))
 		return false;
 	for (uint64_t k = end; k < MIXED_BYTES; k++)

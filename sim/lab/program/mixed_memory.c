@@ -86,11 +86,13 @@ void lab_mixed_free(struct lab_rank *me)
 
 uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_buffer which)
 {
+	ASSERT(call < MIXED_CALLS && which < MIXED_BUFFERS);
 	return me->mixed->memory + ((size_t)call * MIXED_BUFFERS + which) * MIXED_BYTES;
 }
 
 uint8_t *mixed_factor_at(const struct lab_rank *me, uint32_t call)
 {
+	ASSERT(call < MIXED_CALLS);
 	return me->mixed->memory + (size_t)MIXED_CALLS * MIXED_BUFFERS * MIXED_BYTES +
 	       (size_t)call * MIXED_FACTOR;
 }
@@ -101,6 +103,7 @@ uint8_t *mixed_send_at(const struct lab_rank *me, const struct mixed_call *call,
 	uint8_t *recv = mixed_at(me, i, MIXED_RECV);
 	size_t bytes = lab_row_elements(row, LAB_SEND) * payload_type_bytes(row->payload.type);
 
+	ASSERT(bytes <= MIXED_BYTES); /* adjacent ones lie before the result of the call */
 	if (row->in_place)
 		return recv;
 	return call->adjacent && bytes ? recv - bytes : mixed_at(me, i, MIXED_SEND);

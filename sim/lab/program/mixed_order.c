@@ -26,6 +26,7 @@ static bool order_is_place(const struct mixed_call *call, uint32_t n, uint32_t i
 {
 	bool collectives = false, first = true;
 
+	ASSERT(i < n);
 	for (uint32_t k = 0; k < n; k++) {
 		if (call[k].comm != call[i].comm)
 			continue;

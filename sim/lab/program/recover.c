@@ -33,6 +33,7 @@ static void recover_meet_check(struct lab_run *run)
 			continue;
 		if (!it->arrived)
 			return;
+		ASSERT(n < LAB_LIFE_RANKS);
 		run->survivor[n++] = r;
 	}
 	run->survivors = n;
@@ -173,6 +174,8 @@ static struct lab_row recover_row(const struct lab_run *run)
 	const struct lab_config *c = run->config;
 	struct payload p = {.type = ncclInt32, .op = ncclSum, .nranks = run->survivors, .salt = 77};
 	int32_t root = MIN_OF(MAX_OF(c->root, 0), run->survivors - 1);
+
+	ASSERT(run->survivors > 0);
 	struct lab_row row =
 		lab_row_make(c->collective, &p, root, LAB_RECOVER_COUNT * sizeof(int32_t), 1);
 

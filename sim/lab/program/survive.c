@@ -43,6 +43,7 @@ void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call
 {
 	struct lab_run *run = me->run;
 
+	ASSERT(error != ncclSuccess);
 	lab_team_trouble(me);
 	if (!me->error_call) {
 		me->error_call = call;

@@ -85,6 +85,7 @@ static void transient_draw_kind(struct sim_rng *rng, struct transient *t)
 	/* small calls take other algorithms than large ones */
 	uint64_t most = 1ull << sim_rng_below(rng, TRANSIENT_COUNT_POWERS);
 
+	ASSERT(most <= TRANSIENT_MOST);
 	if (!early)
 		t->count = 1 + (size_t)sim_rng_below(rng, most);
 }
@@ -113,6 +114,7 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 			t->index = t->n;
 		t->n++;
 	}
+	ASSERT(t->n > 0 && lowest >= 0);
 	t->leads = lowest == me->rank;
 	if (!run->armed)
 		transient_draw_kind(&rng, t);
@@ -205,6 +207,7 @@ static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncc
 	void *mem = me->transient_memory;
 	ncclResult_t r;
 
+	ASSERT(t->count <= TRANSIENT_COUNT); /* both halves fit in the staging memory */
 	payload_fill(&p, t->index, 0, t->count, got);
 	if (!transient_check_cuda(me, cudaMemcpyAsync(mem, got, bytes, cudaMemcpyHostToDevice,
 						      me->transient_stream)))

@@ -118,6 +118,8 @@ void lab_bound_check(struct lab_rank *me, const struct lab_row *row)
 	uint64_t bound = lab_bound_ns(me->run, row),
 		 took = me->elapsed_ns / c->iterations / MAX_OF(c->aggregate, 1u);
 
+	ASSERT(c->iterations > 0);
+
 	if (sim_engine_kind() != SIM_ENGINE_SIM || strcmp(sim_strategy_name(), "fifo") != 0 ||
 	    sim_faults_armed() || lab_parts(c) > 1 || c->transient || c->pauses || c->blocking ||
 	    took <= bound)

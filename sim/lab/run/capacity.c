@@ -20,6 +20,7 @@ static int capacity_check_mappings(const struct lab_config *c, uint64_t ranks)
 	uint64_t need = CAPACITY_OTHER_MAPPINGS + ranks * CAPACITY_RANK_MAPPINGS;
 	FILE *f = fopen("/proc/sys/vm/max_map_count", "r");
 
+	ASSERT(ranks > 0); /* lab_check_world */
 	if (f && fscanf(f, "%" SCNu64, &most) != 1)
 		most = 0;
 	if (f)

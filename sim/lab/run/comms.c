@@ -134,6 +134,7 @@ static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclU
 	while (l < &comms_layouts[ARRAY_LEN(comms_layouts) - 1] &&
 	       (!version || l->version < version))
 		l++;
+	ASSERT(l->bytes <= sizeof now && l->padding + 4 <= l->bytes);
 	now.size = l->bytes;
 	now.version = l->version;
 	now.blocking = !me->run->config->nonblocking;
@@ -301,6 +302,7 @@ ncclResult_t lab_comms_abort(struct lab_rank *me)
 	struct os_thread_attr attr = {.name = name, .rank = me->rank};
 	ncclResult_t rc = ncclSuccess;
 
+	ASSERT(ended <= n && n <= LAB_MAX_COMMS); /* the one after them is transient */
 	for (uint32_t i = first; i < n; i++)
 		if (!(me->comms_aborted & 1u << i))
 			all[i].comm = __atomic_load_n(comms_slot_to_end(me, i), __ATOMIC_ACQUIRE);

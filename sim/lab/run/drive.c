@@ -141,6 +141,8 @@ static void team_make_calls(struct lab_team *team)
 		const struct lab_drive *d = it->drive;
 		ncclResult_t device = team_device(it);
 
+		ASSERT(d->fn == team->rank[0]->drive->fn); /* one call of all ranks */
+
 		it->drive_result = device && !d->ends ? device : d->fn(it, d->arg);
 		if (!device)
 			team_device_check(it, d->name);

@@ -368,6 +368,8 @@ void lab_life_main(void *arg)
 	struct lab_life *life = me->run->config->life;
 	struct lab_life_self self = {.life = life, .out = &life->rank[me->rank]};
 
+	ASSERT(me->run->nranks <= LAB_LIFE_RANKS);
+
 	life->nranks = me->run->nranks;
 	me->self = &self;
 	if (lab_rank_alloc(me)) {

@@ -59,6 +59,7 @@ static bool check_fill_span(struct lab_rank *me, const struct lab_row *row,
 {
 	size_t width = payload_type_bytes(row->payload.type), per = LAB_STAGING_BYTES / width;
 
+	ASSERT(span->at + span->n <= lab_row_most(row));
 	for (uint64_t at = 0; at < span->n; at += per) {
 		size_t n = MIN_OF(per, span->n - at);
 
@@ -114,6 +115,7 @@ static void check_report(struct lab_rank *me, const struct lab_row *row, uint64_
 	size_t width = payload_type_bytes(row->payload.type);
 	char why[200], what[LAB_ROW_TEXT];
 
+	ASSERT(where >= first && where < first + n);
 	lab_row_explain(row, me->rank, where, first + n - where,
 			me->staging + (where - first) * width, why, sizeof why);
 	lab_row_text(row, what);
@@ -136,6 +138,7 @@ static bool check_span(struct lab_rank *me, const struct lab_row *row, const str
 {
 	size_t width = payload_type_bytes(row->payload.type), per = LAB_STAGING_BYTES / width;
 
+	ASSERT(span->at + span->n <= lab_row_most(row));
 	for (uint64_t at = 0; at < span->n; at += per) {
 		uint64_t first = span->first + at, where = 0;
 		size_t n = MIN_OF(per, span->n - at);

@@ -47,6 +47,7 @@ bool lab_rank_check_cuda(struct lab_rank *me, int e, const char *what)
  * first launch, as real GPUs need it. */
 bool lab_rank_alloc(struct lab_rank *me)
 {
+	ASSERT(!me->staging && !me->stream);
 	me->staging = malloc(2 * LAB_STAGING_BYTES); /* the second half: what must be there */
 	if (!me->staging) {
 		lab_rank_fail(me, ncclSystemError, "no memory for staging");

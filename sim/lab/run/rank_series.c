@@ -62,6 +62,8 @@ static bool lab_rank_group(struct lab_rank *me, const struct lab_row *row, uint3
 	bool grouped = c->group > 1 || n > 1, ok = true;
 	ncclResult_t r = grouped ? ncclGroupStart() : ncclSuccess;
 
+	ASSERT(n > 0 && first < row->parts);
+
 	if (r != ncclSuccess) {
 		lab_rank_fail(me, r, "ncclGroupStart");
 		return false;
@@ -183,6 +185,8 @@ static bool lab_rank_timed_calls(struct lab_rank *me, const struct lab_row *row,
 	const struct lab_config *c = me->run->config;
 	uint64_t start_ns = os_now_ns();
 
+	ASSERT(launches > 0);
+
 	me->timing = true;
 	bool ok = graph ? lab_graph_launch(me, graph, launches)
 			: lab_rank_enqueue(me, row, c->iterations, c->aggregate);
@@ -261,6 +265,7 @@ static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
 static bool lab_rank_row_place(struct lab_rank *me, struct lab_row *row, bool in_place)
 {
 	struct lab_run *run = me->run;
+	ASSERT(!in_place || !row->collective->never_in_place);
 	row->in_place = in_place;
 	if (lab_leads(me)) {
 		run->digest_rank = -1;
@@ -282,6 +287,8 @@ static bool lab_rank_size(struct lab_rank *me, const struct lab_collective *whic
 	struct lab_run *run = me->run;
 	const struct lab_config *c = run->config;
 	struct lab_row row = lab_row_make(which, p, root, bytes, lab_parts(c));
+
+	ASSERT(row.bytes <= c->bytes_max); /* what the buffers hold */
 
 	if (lab_leads(me)) {
 		memset(run->row_wrong, 0, sizeof run->row_wrong);
@@ -325,6 +332,8 @@ static bool lab_rank_rows(struct lab_rank *me, const struct lab_collective *whic
 	bool all = c->root == LAB_ALL_ROOTS && lab_collective_has_root(which);
 	int32_t first = all ? 0 : MAX_OF(c->root, 0), end = all ? me->run->nranks : first + 1;
 	uint32_t ops = which->reduces ? c->op_count : 1;
+
+	ASSERT(c->type_count > 0 && ops > 0 && first < end);
 
 	for (uint32_t t = 0; t < c->type_count; t++)
 		for (uint32_t o = 0; o < ops; o++)

@@ -96,6 +96,7 @@ int lab_streams_stage(struct lab_rank *me, void *buffer, size_t bytes)
 
 	if (!me->staged)
 		return e;
+	ASSERT(bytes <= MAX_OF(me->run->config->bytes_max, LAB_SMALL_BYTES));
 	e = cudaMemcpyAsync(me->staged, buffer, bytes, cudaMemcpyDeviceToDevice, me->stream);
 	return (int)(e ? e : cudaMemsetAsync(buffer, LAB_UNWRITTEN, bytes, me->stream));
 }

@@ -68,6 +68,7 @@ static int lab_proc_begin(struct lab_run *run, uint32_t host, uint32_t number,
 		*proc = sim_main_proc();
 		return 0;
 	}
+	ASSERT(run->proc_count < (uint32_t)run->count); /* a process has a rank */
 	snprintf(name, sizeof name, "host%u/p%u", host, number);
 	rc = world_proc_create(host, name, proc);
 	if (rc)
@@ -82,6 +83,7 @@ static void lab_place_rank(struct lab_run *run, int32_t r, struct os_proc *proc,
 	const struct lab_config *c = run->config;
 	uint32_t local = run->slot[r].local;
 
+	ASSERT(!run->rank[r].run); /* each rank has one slot */
 	run->rank[r] = (struct lab_rank){
 		.run = run,
 		.rank = c->spread ? c->spread->first + r : r,
@@ -96,8 +98,10 @@ static int32_t lab_rank_at(const struct lab_run *run, uint32_t host, uint32_t lo
 {
 	int32_t r = 0;
 
-	while (run->slot[r].host != host || run->slot[r].local != local)
+	while (run->slot[r].host != host || run->slot[r].local != local) {
 		r++;
+		ASSERT(r < run->count); /* each slot has a rank */
+	}
 	return r;
 }
 
@@ -242,6 +246,7 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 	run->count = (int32_t)lab_ranks(c, run->gpus);
 	run->slot = lab_layout(c, run->gpus);
 	run->nranks = c->spread ? c->spread->ranks : run->count;
+	ASSERT(run->count > 0 && run->count <= run->nranks); /* lab_check_config */
 	run->rank = calloc((size_t)run->count, sizeof *run->rank);
 	run->proc = calloc((size_t)run->count, sizeof *run->proc);
 	run->team = calloc((size_t)run->count, sizeof(struct lab_team *));

@@ -34,6 +34,7 @@ void lab_ticks_free(struct lab_rank *me)
 
 int lab_ticks_record(struct lab_rank *me, uint32_t iteration)
 {
+	ASSERT(!me->timing || !me->tick || iteration < me->run->config->iterations);
 	return me->tick && me->timing ? (int)cudaEventRecord(me->tick[iteration], me->stream) : 0;
 }
 

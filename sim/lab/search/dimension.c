@@ -31,6 +31,7 @@ uint64_t dimension_get(const struct dimension *d, const struct scenario *s)
 	case 4:
 		return *(const uint32_t *)(const void *)at;
 	default:
+		ASSERT(d->bytes == sizeof v);
 		memcpy(&v, at, sizeof v);
 		return v;
 	}
@@ -42,6 +43,7 @@ void dimension_set(const struct dimension *d, struct scenario *s, uint64_t v)
 	uint32_t v32 = (uint32_t)v;
 	uint8_t v8 = (uint8_t)v;
 
+	ASSERT(d->bytes == 1 || d->bytes == 4 || d->bytes == 8);
 	if (d->bytes == 1)
 		memcpy(at, &v8, 1);
 	else if (d->bytes == 4)
@@ -133,6 +135,7 @@ static uint64_t dimension_smaller(const struct dimension *d, uint32_t k)
 {
 	const uint64_t power = 1ull << MIN_OF(k ? k - 1 : 0, 32u);
 
+	ASSERT(d->cut.how != CUT_NOT);
 	if (d->cut.how == CUT_OFF)
 		return k ? UINT64_MAX : 0;
 	if (d->cut.how == CUT_POWERS)
@@ -200,6 +203,7 @@ void dimensions_draw(struct scenario *s, uint64_t seed, enum dimension_seeds see
 
 		if (!draw->one_of)
 			continue;
+		ASSERT(d->key && draw->least <= draw->most);
 		snprintf(stream, sizeof stream, "swarm.%s", d->key);
 		sim_rng_seed(&rng, seed, stream);
 		if (sim_rng_below(&rng, draw->one_of) == 0)

@@ -56,6 +56,7 @@ static int text_parse_block(const struct text_cursor *c, struct scenario *s)
 {
 	size_t have = strlen(s->plan), n = (size_t)(c->end - c->line.begin) - 1;
 
+	ASSERT(c->end > c->line.begin && *c->line.begin == '\t');
 	if (have + n + 2 > sizeof s->plan)
 		return text_error(c, c->line.begin, "plan: expected at most %zu characters",
 				  sizeof s->plan - 1);
@@ -160,6 +161,7 @@ int scenario_parse(struct scenario *s, const char *text, size_t bytes, const cha
 	bool block = false;
 	int rc = 0;
 
+	ASSERT(dimensions_n <= DIMENSIONS_MAX);
 	scenario_default(s);
 	s->origin[0] = 0;
 	s->found.rank = -1;

@@ -71,6 +71,7 @@ static int shrink_adopt(struct shrink *s, const struct scenario *from,
 {
 	struct shrink_choices choices;
 
+	ASSERT(out->ended && out->failure.kind[0]); /* it failed as the run that is shrunk */
 	if (rename(s->tried, s->best)) {
 		fprintf(stderr, "doppel shrink: cannot write %s: %s\n", s->best, strerror(errno));
 		return errno;
@@ -143,6 +144,7 @@ static int shrink_way_run(struct shrink *s, const struct dimension *d)
 	bool same, any = false;
 	int rc = 0;
 
+	ASSERT(r->cuts < SHRINK_CUTS);
 	s->doing = d->cut.what;
 	snprintf(cut->what, sizeof cut->what, "%s", d->cut.what);
 	dimension_print(d, &r->after, cut->from);
@@ -364,6 +366,7 @@ static int shrink_begin(struct shrink *s)
 	bool same = false;
 	int rc = 0;
 
+	ASSERT(strlen(s->r->dir) > 4); /* it ends in "-min" */
 	snprintf(choices, sizeof choices, "%.*s/choices", (int)(strlen(s->r->dir) - 4), s->r->dir);
 	s->doing = "as recorded";
 	s->candidate = s->r->after = s->r->before;

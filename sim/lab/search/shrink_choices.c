@@ -189,6 +189,7 @@ static int shrink_passes_without(struct shrink *s, const struct sim_choice_log *
 	struct shrink_outcome out;
 	int rc = shrink_choices_read(&choices, s->best);
 
+	ASSERT(at < log->n && at < log->cap);
 	*passes = false;
 	if (rc)
 		return rc;

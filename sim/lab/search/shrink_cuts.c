@@ -61,6 +61,7 @@ static bool cut_worlds(const struct scenario *s, uint32_t k, struct scenario *to
 				to->lab.gpus = ranks / h;
 			return true;
 		}
+	ASSERT(seen <= k);
 	return cut_host(s, k - seen, to);
 }
 
@@ -228,6 +229,9 @@ void print_op(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 /* The rows before its own: the simplest first. */
 bool cut_collective(const struct scenario *s, uint32_t k, struct scenario *to)
 {
+	/* a row of the table, not a copy of one */
+	ASSERT(s->lab.collective >= lab_collectives &&
+	       s->lab.collective < lab_collectives + lab_collectives_n);
 	if (&lab_collectives[k] >= s->lab.collective)
 		return false;
 	*to = *s;
@@ -347,6 +351,7 @@ void print_memory(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	static const char *const name[] = {"drawn", "off", "on"};
 
+	ASSERT((unsigned)s->lab.sim.memory_order < ARRAY_LEN(name));
 	snprintf(out, SHRINK_VALUE_BYTES, "%s", name[s->lab.sim.memory_order]);
 }
 

@@ -127,6 +127,7 @@ int shrink_try(struct scenario *s, const char *choices, const char *record, uint
 	struct shrink_outcome *shared = try_shared(sizeof *shared);
 	int status;
 
+	ASSERT(limit_ns > 0); /* a timer of 0 never ends it */
 	memset(out, 0, sizeof *out);
 	if (!shared)
 		return ENOMEM;

@@ -70,6 +70,7 @@ static uint64_t swarm_bytes_most(const struct lab_config *c, uint64_t rows, uint
 	uint64_t most =
 		(large ? SWARM_TRAFFIC_LARGE : SWARM_TRAFFIC) / (ranks * rows * runs * places);
 
+	ASSERT(ranks * rows * runs * places > 0);
 	if (c->warp_width == 32) /* 32 fibers a warp */
 		most = MIN_OF(most, 4ull << 10);
 	/* small buffers: that they wrap some times is what they are for */
@@ -79,6 +80,7 @@ static uint64_t swarm_bytes_most(const struct lab_config *c, uint64_t rows, uint
 /* Two types with two operations, of few bytes. */
 static void swarm_more_types(struct lab_config *c, ncclDataType_t type, ncclRedOp_t op)
 {
+	ASSERT(c->type_count == 1 && c->op_count == 1);
 	if (type != c->types[0])
 		c->types[c->type_count++] = type;
 	if (op != c->ops[0])

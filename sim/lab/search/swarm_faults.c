@@ -25,6 +25,7 @@ static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
 						 {"verbs.request", "refuse"},
 						 {"verbs.recv_cqe", "error"},
 						 {"fabric.link", "forever down"}};
+	ASSERT(s->lab.hosts > 1); /* the other end of what fails is another rank */
 	uint64_t which = sim_rng_below(rng, ARRAY_LEN(hcas));
 	uint64_t power = sim_rng_below(rng, 7);
 	unsigned nth = 1 + (unsigned)sim_rng_below(rng, 1ull << power);
@@ -83,6 +84,7 @@ static void swarm_release_blocks(char *plan)
 static void swarm_take_plan(struct scenario *s, char *plan)
 {
 	ASSERT(plan && strlen(plan) < sizeof s->plan);
+	ASSERT(!s->plan[0]); /* a seed has one plan */
 	strcpy(s->plan, plan);
 	free(plan);
 }

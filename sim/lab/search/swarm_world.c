@@ -31,6 +31,7 @@ static void swarm_world(struct scenario *s, uint64_t seed)
 	uint32_t hosts = (uint32_t)swarm_one_of(&rng, (uint64_t[]){1, 2, 2, 2, 3, 4}, 6);
 	hosts = MAX_OF(MIN_OF(hosts, machines[m].hosts), machines[m].gpus == 1 ? 2u : 1u);
 	uint32_t most = MIN_OF(machines[m].gpus, 16 / hosts), least = hosts == 1 ? 2 : 1;
+	ASSERT(least <= most);
 	/* the smallest of three draws, mostly: half of all worlds are of two or three ranks */
 	uint32_t one = (uint32_t)sim_rng_below(&rng, most - least + 1);
 	uint32_t two = (uint32_t)sim_rng_below(&rng, most - least + 1);
