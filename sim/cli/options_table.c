@@ -86,6 +86,8 @@ static void options_fill(void)
 {
 	struct argp_option *to = options_argp_options;
 
+	ASSERT(dimensions_n <= DIMENSIONS_MAX);
+
 	for (size_t i = 0; i < ARRAY_LEN(options_own); i++)
 		*to++ = options_own[i];
 	for (uint32_t i = 0; i < dimensions_n; i++)
@@ -177,6 +179,7 @@ static bool options_parse_dimension(const struct dimension *d, const char *arg,
 		options_text(d, option, arg, state, s);
 		return true;
 	default:
+		ASSERT(d->kind == DIMENSION_NUMBER || d->kind == DIMENSION_HEX);
 		dimension_set(
 			d, s,
 			cli_number(state, option, arg, MAX_OF(d->option.least, d->min), d->max));

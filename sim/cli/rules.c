@@ -68,6 +68,8 @@ static bool rules_hold_one(const char *command, const struct cli_rule *rule,
 		return true;
 	for (int i = 0; i < CLI_RULE_OTHERS && !also; i++)
 		also = cli_is_given(given, rule->other[i]) ? rule->other[i] : 0;
+	/* a refusal has its reason, the others an option */
+	ASSERT(rule->kind == CLI_REFUSES ? rule->why != NULL : rule->other[0] != 0);
 	rules_name(rule->key, names, name);
 	if (rule->kind == CLI_REFUSES) {
 		fprintf(stderr, "doppel %s: %s: %s\n", command, name, rule->why);

@@ -91,10 +91,13 @@ static double plot_round(double value, bool up)
 	double power = pow(10, floor(log10(value)));
 	int f = up ? 0 : 3;
 
+	ASSERT(value > 0);
+
 	while (up && factor[f] * power < value * 0.999)
 		f++;
 	while (!up && factor[f] * power > value * 1.001)
 		f--;
+	ASSERT(f >= 0 && (size_t)f < ARRAY_LEN(factor));
 	return factor[f] * power;
 }
 
@@ -237,6 +240,7 @@ static void plot_label(const struct cli_rows *rows, const struct lab_row *row, c
 		n += snprintf(out + n, 64 - (size_t)n, "%s ", lab_row_op(row));
 	if (roots)
 		n += snprintf(out + n, 64 - (size_t)n, "root %d ", row->root);
+	ASSERT(n < 64);
 	snprintf(out + n, 64 - (size_t)n, "%s", row->in_place ? "in place" : "out of place");
 }
 
@@ -300,6 +304,7 @@ static void plot_draw_lines(const struct plot_panel *p, uint32_t lines)
 
 	for (size_t i = 0; end && i < p->rows->n; i++)
 		if (plot_is_first(p->rows, i)) {
+			ASSERT(number < lines);
 			plot_line(p, &p->rows->row[i].row, number++, &end[n]);
 			n += end[n].x > 0;
 		}
@@ -335,6 +340,7 @@ static void plot_draw_panel(struct plot_panel *p, uint32_t lines)
 	plot_axis_end(&p->y, 1.5);
 	p->y.least = plot_round(p->y.least, false);
 	p->y.most = plot_round(p->y.most, true);
+	ASSERT(p->y.least < p->y.most); /* both were rounded outwards */
 	plot_frame(p);
 	plot_draw_lines(p, lines);
 	if (left_out)

@@ -165,6 +165,7 @@ int cli_process(struct cli_options *o)
 	struct lab_config *c = &o->scenario.lab;
 	struct lab_result result;
 
+	ASSERT(o->rank >= 0);
 	if (!process_check(o, processes_ranks_each(o)))
 		return SIM_USAGE;
 	process_environment(o);
@@ -216,6 +217,7 @@ static void processes_exec(const struct processes *all, uint32_t i, int fd, int 
 	args[n++] = ranks;
 	args[n++] = (char *)"--id-fd";
 	args[n++] = id;
+	ASSERT(n < argc + 8); /* the last one stays NULL */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	execv("/proc/self/exe", args);
 	free(args);
@@ -228,6 +230,7 @@ static bool processes_start(struct processes *all, uint32_t i, int argc, char **
 	struct process *p = &all->process[i];
 	int fd[2];
 
+	ASSERT(i < CLI_MAX_PROCESSES && !p->pid);
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd))
 		goto err;
 	p->pid = fork();
@@ -344,6 +347,7 @@ int cli_processes(int argc, char **argv, const struct cli_options *o)
 	all.each = processes_ranks_each(o);
 	if (!process_can_reach_others(o, all.count > 1))
 		return SIM_USAGE;
+	ASSERT(all.count > 0 && all.each > 0);
 	signal(SIGPIPE, SIG_IGN);
 	for (uint32_t i = 0; i < all.count && ok; i++)
 		ok = processes_start(&all, i, argc, argv);

@@ -167,6 +167,8 @@ static ncclResult_t tune_gather(struct tune_world *w, const struct topo_system *
 	struct topo_graph *const graphs[TOPO_PATTERNS] = {[TOPO_RING] = &ring, [TOPO_TREE] = &tree};
 	ncclResult_t rc = topo_search(sys, TOPO_RING, hosts > 1, &ring);
 
+	ASSERT(hosts * gpus >= 2); /* one rank runs no program */
+
 	if (!rc)
 		rc = topo_search(sys, TOPO_TREE, hosts > 1, &tree);
 	for (int32_t h = 0; h < hosts && !rc; h++)
@@ -193,6 +195,7 @@ static ncclResult_t tune_of_machine(struct tune_world *w, const struct world_mac
 	const struct topo_system *sys;
 	ncclResult_t rc;
 
+	ASSERT(gpus > 0 && gpus <= MIN_OF(m->gpu_count, TOPO_MAX_LOCAL));
 	if (!all) {
 		WARN("no memory for %d ranks", hosts * gpus);
 		return ncclSystemError;
@@ -242,6 +245,7 @@ static void tune_row_fill(struct tune_row *row, const struct tune_world *w, enum
 	row->best = tune_choose(m, func, w->allowed, bytes);
 	if (row->best == DEV_PROGRAM_COUNT)
 		return;
+	ASSERT(tune_is_allowed(w->allowed, row->best) && m->program[row->best].bw_mbps);
 	row->second = tune_choose(m, func, w->allowed & ~(1ull << row->best), bytes);
 	row->shape = tune_shape_of(&m->program[row->best], m->nchannels, bytes);
 }
@@ -251,6 +255,7 @@ static void tune_table_fill(struct tune_table *t, const struct tune_options *o,
 {
 	const struct lab_config *c = &o->run.scenario.lab;
 
+	ASSERT(c->factor >= 2 && c->bytes_min <= c->bytes_max);
 	t->n = 0;
 	for (uint64_t b = c->bytes_min; b <= c->bytes_max && t->n < TUNE_ROWS;
 	     b = b ? b * c->factor : 1) {
@@ -277,6 +282,7 @@ static int tune_run(const struct tune_options *o, const struct world_machine *m)
 	}
 	if (code != SIM_PASS)
 		return code;
+	ASSERT(n > 0); /* tune_parse_end names all where none is named */
 	if (o->json)
 		tune_print_json(o, &w, tables, n);
 	else

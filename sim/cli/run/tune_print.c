@@ -12,6 +12,7 @@ enum { PRINT_LABEL = 24, PRINT_WIDTH = 15 };
 
 static const char *print_label(int program, char text[PRINT_LABEL])
 {
+	ASSERT(program >= 0 && program <= DEV_PROGRAM_COUNT);
 	if (program == DEV_PROGRAM_COUNT)
 		return "none";
 	snprintf(text, PRINT_LABEL, "%s/%s", tune_algo_name(program), tune_proto_name(program));
@@ -94,6 +95,7 @@ static uint64_t print_percent(const struct tune_world *w, const struct tune_row 
 		return 0;
 	best = tune_time_ns(&w->model.program[row->best], row->bytes);
 	second = tune_time_ns(&w->model.program[row->second], row->bytes);
+	ASSERT(second >= best); /* the best is the fastest of those allowed */
 	return (second - best) / MAX_OF(best / 100, 1ull);
 }
 

@@ -36,6 +36,7 @@ static void picture_place(struct picture *p, int32_t node, int32_t depth)
 	p->depth[node] = depth;
 	p->column[node] = p->first[node] = p->last[node] = PICTURE_NONE;
 	if (picture_is_leaf(&p->e[node])) {
+		ASSERT(p->columns < p->n); /* each element is placed once */
 		p->column[node] = p->first[node] = p->last[node] = p->columns++;
 		return;
 	}
@@ -49,6 +50,7 @@ static void picture_place(struct picture *p, int32_t node, int32_t depth)
 		if (p->last[i] != PICTURE_NONE)
 			p->last[node] = p->last[i];
 	}
+	ASSERT((p->first[node] == PICTURE_NONE) == (p->last[node] == PICTURE_NONE));
 }
 
 static void picture_place_all(struct picture *p)
@@ -121,6 +123,7 @@ static void picture_ring_label(const struct topo_graph *g, int32_t gpus, int32_t
 		else if (n < 16)
 			n += snprintf(text[1] + n, 64 - (size_t)n, ", ...");
 	}
+	ASSERT(alike > 0); /* `c` itself */
 	snprintf(text[0], 64, alike == 1 ? "channel" : "%d channels", alike);
 }
 

@@ -25,6 +25,7 @@ static const char *picture_short(const char *bus)
 /* Shortens a text to at most `most` letters, the room in a box. */
 static void picture_cut(const char *text, size_t most, char out[64])
 {
+	ASSERT(most > 2 && most < 64);
 	if (strlen(text) > most)
 		snprintf(out, 64, "%.*s..", (int)most - 2, text);
 	else
@@ -60,6 +61,7 @@ void picture_nic_name(const char *name, char out[TOPO_NIC_NAME])
 			same--;
 		at += (size_t)snprintf(out + at, TOPO_NIC_NAME - at, "+%.*s", (int)(n - same),
 				       part + 1 + same);
+		ASSERT(at < TOPO_NIC_NAME); /* parts lose letters, and gain none */
 	}
 }
 
@@ -92,6 +94,8 @@ static void picture_up(const struct picture *p, int32_t node, int x, int y)
 	const struct topo_element *e = &p->e[node];
 	char gbps[TOPO_GBPS_TEXT], text[64];
 	int top = picture_bar_y(p, e->parent) + PICTURE_BAR;
+
+	ASSERT(e->parent >= 0); /* only CPUs have no bar above them */
 
 	fprintf(p->out, "<line class=\"pci\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", x, top,
 		x, y);
@@ -255,6 +259,7 @@ void picture_mesh_label(const struct picture *p)
 		least = MIN_OF(least, edge.mbps);
 		most = MAX_OF(most, edge.mbps);
 	}
+	ASSERT(least <= most); /* picture_place_all has found such a link */
 	picture_label(p, 20, p->fabric_y + 18, "lane", "NVLinks,");
 	if (least == most)
 		snprintf(text, sizeof text, "%s GB/s a pair", topo_gbps(most, high));
