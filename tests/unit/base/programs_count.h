@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Primitives that only count chunks, instead of core/device/prims/prims.h, and the programs of
- * core/device/layout/programs.h and messages on the host over them. Used by programs_steps_test.c and
- * messages_steps_test.c.
+ * core/device/layout/programs.h and messages on the host over them. Used by
+ * programs_steps_test.c and messages_steps_test.c.
  */
 #ifndef TESTS_UNIT_BASE_PROGRAMS_COUNT_H
 #define TESTS_UNIT_BASE_PROGRAMS_COUNT_H

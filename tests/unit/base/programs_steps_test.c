@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every program of core/device/layout/programs.h, run on the host with primitives that only count: the
- * steps of each edge are those that steps_of_edge derives, and what a rank sends is, chunk by
- * chunk, what the other end receives. The host's plan and the proxies go by this function alone.
- * Over trees, what the groups of threads do one after the other comes to an end with the slots that
- * connections have.
+ * Every program of core/device/layout/programs.h, run on the host with primitives that only
+ * count: the steps of each edge are those that steps_of_edge derives, and what a rank sends is,
+ * chunk by chunk, what the other end receives. The host's plan and the proxies go by this function
+ * alone. Over trees, what the groups of threads do one after the other comes to an end with the
+ * slots that connections have.
  */
 #include "tests/suite.h"
 #include "tests/unit/base/programs_count.h"
