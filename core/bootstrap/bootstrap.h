@@ -102,6 +102,9 @@ void bootstrap_settle(struct bootstrap *b);
  * or died. Cheap while nothing happens. One task at a time may call it, and not inside another
  * bootstrap function. */
 ncclResult_t bootstrap_watch(struct bootstrap *b);
+/* True if the rank has left the communicator or died: it has closed its end of a connection. Opens
+ * a connection for that if this rank has none. The rules of bootstrap_watch hold. */
+bool bootstrap_rank_left(struct bootstrap *b, int32_t rank);
 /* Sets `look`. While a call of this rank waits for a message or a connection, it calls `look`
  * before each wait and after each bootstrap_kick. If `look` returns true, it calls it again every
  * 50 ms. NULL: clears it. */

@@ -19,6 +19,7 @@
 #define BOOTSTRAP_MEET_CONNECT_NS 1000000000ull
 #define BOOTSTRAP_MEET_LOOK_NS    100000000ull
 #define BOOTSTRAP_MEET_ANSWER_NS  3000000000ull
+#define BOOTSTRAP_LEFT_LOOK_NS    1000000ull
 
 /* ---- the neighbours ------------------------------------------------------------------------- */
 
@@ -188,6 +189,12 @@ static bool bootstrap_has_left(const struct bootstrap *b, int32_t peer)
 		return o->broken_off || (e != EAGAIN && (e || !done));
 	}
 	return false;
+}
+
+bool bootstrap_rank_left(struct bootstrap *b, int32_t rank)
+{
+	return bootstrap_has_left(b, rank) ||
+	       !bootstrap_look_left(b, rank, os_now_ns() + BOOTSTRAP_LEFT_LOOK_NS);
 }
 
 /* Waits for the peer's message, or its end. A rank that has left in order has received everything

@@ -341,18 +341,19 @@ ncclResult_t relay_op_put(const struct proxy_op *op, uint64_t launch)
 	return ncclSuccess;
 }
 
-/* True if the relay can still send; false if its connections or the bootstrap ring have failed. */
+/* True if the relay can still send; false if its connections or the bootstrap ring have failed, or
+ * if it has left. The ring does not report the death of a rank that was ending in order. */
 static bool relay_may_send(struct relay_use *use)
 {
 	struct ncclComm *comm = use->comm;
-	ncclResult_t rc;
+	bool may;
 
 	if (shared_load_u32(&use->area->failed, SHARED_ACQUIRE))
 		return false;
 	os_mutex_lock(&comm->watch);
-	rc = bootstrap_watch(comm->bootstrap);
+	may = !bootstrap_watch(comm->bootstrap) && !bootstrap_rank_left(comm->bootstrap, use->rank);
 	os_mutex_unlock(&comm->watch);
-	return !rc;
+	return may;
 }
 
 /* Waits until the relay has sent this rank's operations. A relay drops unsent operations of a rank

@@ -23,7 +23,7 @@
 #include "sim/engine/sim.h"
 #include "sim/lab/check/collective.h"
 
-#define EXHAUST_BOUND_NS 60000000000ull
+#define EXHAUST_BOUND_NS 80000000000ull /* attempts to connect to a rank go on for 60 s */
 #define EXHAUST_ENV_OWN  2
 #define EXHAUST_ENV_MOST 32
 

@@ -152,6 +152,23 @@ START_TEST(what_relays_of_messages_and_their_users_call_fails)
 }
 END_TEST
 
+/* A relay dies while it ends in order, before it has reported the operations of its user. The user
+ * once waited for it for five minutes. */
+START_TEST(relays_of_messages_die_in_their_end)
+{
+	struct exhaust_config c = exhaust_message_relays(EXHAUST_KILL, 1);
+
+	c.rank = 2;
+	c.first = 1570;
+	c.stride = 1;
+	c.most = 60;
+	c.seed = 13;
+	c.fifo = false;
+	c.once = c.exploring = true;
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
 /* A relay that is aborted in its init has memory that the rank which sends through it has
  * opened. */
 START_TEST(relays_of_messages_give_up)
@@ -330,6 +347,7 @@ static Suite *exhaust_suite(void)
 	tcase_add_test(t, what_relays_and_their_users_share_fails);
 	tcase_add_test(t, relays_of_messages_and_their_users_die);
 	tcase_add_test(t, what_relays_of_messages_and_their_users_call_fails);
+	tcase_add_test(t, relays_of_messages_die_in_their_end);
 	tcase_add_loop_test(t, relays_of_messages_give_up, 0, 3);
 	tcase_add_loop_test(t, ranks_with_segments_fail, 0, 2);
 	tcase_add_test(t, kernels_end_unreported);
