@@ -121,11 +121,12 @@ static bool transport_pair_is_small(const struct conn *c)
 uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto)
 {
 	enum conn_index index = (enum conn_index)c->index;
-	uint32_t bytes = transport_step_bytes(proto);
+	uint32_t bytes;
 
 	if (!(index == CONN_PAIR ? transport_messages_have(c->comm, proto)
 				 : c->comm->protos[index] >> proto & 1))
 		return 0;
+	bytes = transport_step_bytes(proto);
 	return index == CONN_PAIR && proto == DEV_SIMPLE && transport_pair_is_small(c)
 		       ? MIN_OF(bytes, TRANSPORT_PAIR_STEP_BYTES)
 		       : bytes;

@@ -7,20 +7,29 @@
 
 /* ---- lines of 16 bytes ---------------------------------------------------------------------- */
 
+/* True if the memory model took the store of a word. */
+static inline bool run_store_taken(const uint64_t *p, uint64_t v)
+{
+	if (LIKELY(!mem_on))
+		return false;
+	struct mem_access a = run_access(p, 8, SHARED_STORE, SHARED_RELAXED, SHARED_SYSTEM);
+
+	return mem_store(&a, v);
+}
+
 /* Stores one half of each line. The flag is part of the half, so the store has release order on
  * the thread engine: an HCA reads the line by plain loads after the proxy saw the flag. The memory
  * model of the GPU sees a relaxed store. */
-static void run_store_halves(struct dev *d, uint8_t *p, const struct v16 *lines, uint32_t n,
-			     bool second)
+static void run_store_halves(uint64_t *p, const struct v16 *lines, uint32_t n, bool second)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		uint8_t *at = p + i * DEV_LINE_BYTES + (second ? 8 : 0);
-		uint64_t v = second ? lines[i].hi : lines[i].lo;
-		struct mem_access a =
-			run_access(at, 8, SHARED_STORE, SHARED_RELAXED, SHARED_SYSTEM);
+	uint64_t *at = fc_alias_range((uintptr_t)p, n * (uint64_t)DEV_LINE_BYTES);
 
-		if (!mem_store(&a, v))
-			run_store(fc_alias((uintptr_t)at), 8, v, SHARED_RELEASE);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t word = 2 * i + second;
+		uint64_t v = second ? lines[i].hi : lines[i].lo;
+
+		if (!run_store_taken(p + word, v))
+			run_store(at + word, 8, v, SHARED_RELEASE);
 	}
 	fc_wrote(p, n * DEV_LINE_BYTES);
 }
@@ -35,9 +44,9 @@ void fakedev_lines_store(struct dev *d, void *p, const struct v16 *lines, uint32
 	run_use(d, p, bytes, true);
 	fc_shadow_write((uintptr_t)p, bytes);
 	fc_va_wrote((uintptr_t)p, bytes);
-	run_store_halves(d, p, lines, n, false);
+	run_store_halves(p, lines, n, false);
 	run_enter(d, "dev.lines.second");
-	run_store_halves(d, p, lines, n, true);
+	run_store_halves(p, lines, n, true);
 }
 
 uint32_t fakedev_lines_load(struct dev *d, const void *p, uint32_t flag, struct v16 *lines,
@@ -126,16 +135,13 @@ static void run_store_words(struct dev *d, const struct run_pairs_store *s, uint
 {
 	int order = run_self(d)->fence_store ? SHARED_RELEASE : SHARED_RELAXED;
 	uint64_t words[LINE128_WORDS], *p = s->p;
+	uint64_t *at = fc_alias_range((uintptr_t)p, (uint64_t)s->lines * DEV_LINE128_BYTES);
 
-	for (uint32_t i = 0; i < s->lines; i++, p += LINE128_WORDS) {
+	for (uint32_t i = 0; i < s->lines; i++, p += LINE128_WORDS, at += LINE128_WORDS) {
 		line128_make(words, i, s->data, s->flag);
-		for (uint32_t k = from; k < to; k++) {
-			struct mem_access a =
-				run_access(p + k, 8, SHARED_STORE, SHARED_RELAXED, SHARED_SYSTEM);
-
-			if (!mem_store(&a, words[k]))
-				run_store(fc_alias((uintptr_t)(p + k)), 8, words[k], order);
-		}
+		for (uint32_t k = from; k < to; k++)
+			if (!run_store_taken(p + k, words[k]))
+				run_store(at + k, 8, words[k], order);
 	}
 	fc_wrote(s->p, (size_t)s->lines * DEV_LINE128_BYTES);
 }
@@ -145,12 +151,14 @@ static void run_store_whole(const struct run_pairs_store *s)
 	uint64_t words[LINE128_WORDS], *p = s->p, *at = fc_alias((uintptr_t)p);
 
 	for (uint32_t i = 0; i < s->lines; i++, p += LINE128_WORDS, at += LINE128_WORDS) {
-		struct mem_access a = run_access(p, DEV_LINE128_BYTES, SHARED_STORE, SHARED_RELAXED,
-						 SHARED_SYSTEM);
-
 		line128_make(words, i, s->data, s->flag);
-		if (mem_store_whole(&a, words))
-			continue;
+		if (UNLIKELY(mem_on)) {
+			struct mem_access a = run_access(p, DEV_LINE128_BYTES, SHARED_STORE,
+							 SHARED_RELAXED, SHARED_SYSTEM);
+
+			if (mem_store_whole(&a, words))
+				continue;
+		}
 		for (uint32_t k = 0; k < LINE128_FLAG; k++)
 			run_store(at + k, 8, words[k], SHARED_RELAXED);
 		run_store(at + LINE128_FLAG, 8, s->flag, SHARED_RELEASE);

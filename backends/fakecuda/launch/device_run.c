@@ -288,7 +288,9 @@ static struct fakecuda_block *run_block_new(struct fc_kernel *k, uint32_t number
 	blk->warps = DIV_UP(k->threads, (uint32_t)k->func->width);
 	if (k->func->width == 32)
 		blk->warp = fc_device_alloc(blk->warps * sizeof *blk->warp);
-	blk->shared_block = fc_device_alloc(k->shared_bytes + RUN_SHARED_ALIGN);
+	blk->shared_block = malloc(k->shared_bytes + RUN_SHARED_ALIGN);
+	ASSERT(blk->shared_block);
+	mem_fresh(blk->shared_block, k->shared_bytes + RUN_SHARED_ALIGN);
 	blk->shared = (void *)ALIGN_UP((uintptr_t)blk->shared_block, (uintptr_t)RUN_SHARED_ALIGN);
 	/* undefined on hardware; here the same value in every run */
 	memset(blk->shared, 0xa5, k->shared_bytes);

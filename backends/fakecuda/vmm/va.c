@@ -214,6 +214,17 @@ static void va_forget(uint64_t page)
 	*kept &= ~bit;
 }
 
+/* Returns the end of the pages to give back after lines that end at `end`: with its page, if what
+ * follows there is zero. Most chunks end within a page. */
+static uint64_t va_lines_end(uint64_t end)
+{
+	const uint64_t *at = fc_alias(end);
+
+	while ((uintptr_t)at % VA_PAGE && !*at)
+		at++;
+	return end + (uint64_t)((uintptr_t)at - (uintptr_t)fc_alias(end));
+}
+
 void fc_va_lines_read(uint64_t address, uint64_t bytes)
 {
 	uint64_t home, page, end;
@@ -223,7 +234,7 @@ void fc_va_lines_read(uint64_t address, uint64_t bytes)
 	if (fc_vmm_piece(address, bytes, &home) != bytes || home >= FC_HOST_BASE)
 		return;
 	page = DIV_UP(home - FC_VA_BASE, VA_PAGE);
-	end = (home - FC_VA_BASE + bytes) / VA_PAGE;
+	end = (va_lines_end(home + bytes) - FC_VA_BASE) / VA_PAGE;
 	if (page >= end || fallocate(va.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				     (off_t)(page * VA_PAGE), (off_t)((end - page) * VA_PAGE)))
 		return;

@@ -19,18 +19,10 @@ static enum param transport_buffer_param(enum dev_proto proto)
 	return buffer[proto];
 }
 
-static uint64_t transport_buffer_bytes(enum dev_proto proto)
-{
-	return (uint64_t)param_i64(transport_buffer_param(proto));
-}
-
-/* Logs one line if the variable's value is outside of `least` to `most` bytes per step. */
-static void transport_buffer_check(enum dev_proto proto, uint32_t step, uint64_t least,
+/* Logs one line if `set`, the variable's value, is outside of `least` to `most` bytes per step. */
+static void transport_buffer_check(enum param p, uint64_t set, uint32_t step, uint64_t least,
 				   uint64_t most)
 {
-	enum param p = transport_buffer_param(proto);
-	uint64_t set = transport_buffer_bytes(proto);
-
 	if (set >= least * DEV_STEPS && set / DEV_STEPS <= most)
 		return;
 	if (param_warns(p))
@@ -43,11 +35,12 @@ uint32_t transport_step_bytes(enum dev_proto proto)
 {
 	uint32_t data = steps_data_bytes((int)proto, 16); /* data bytes in 16 bytes of a line */
 	uint32_t grain = steps_grain_bytes((int)proto) * 16 / data;
-	uint64_t step = transport_buffer_bytes(proto) / DEV_STEPS / grain * grain;
+	enum param p = transport_buffer_param(proto);
+	uint64_t set = (uint64_t)param_i64(p), step = set / DEV_STEPS / grain * grain;
 	const uint64_t most = 64u << 20;
 	uint32_t bytes = (uint32_t)MIN_OF(MAX_OF(step, grain), most);
 
-	transport_buffer_check(proto, bytes, grain, most);
+	transport_buffer_check(p, set, bytes, grain, most);
 	return bytes;
 }
 
