@@ -36,7 +36,8 @@ uint32_t transport_step_bytes(enum dev_proto proto)
 	uint32_t data = steps_data_bytes((int)proto, 16); /* data bytes in 16 bytes of a line */
 	uint32_t grain = steps_grain_bytes((int)proto) * 16 / data;
 	enum param p = transport_buffer_param(proto);
-	uint64_t set = (uint64_t)param_i64(p), step = set / DEV_STEPS / grain * grain;
+	uint64_t set = (uint64_t)param_i64(p);
+	uint64_t step = set / DEV_STEPS / grain * grain;
 	const uint64_t most = 64u << 20;
 	uint32_t bytes = (uint32_t)MIN_OF(MAX_OF(step, grain), most);
 
