@@ -62,12 +62,18 @@ bool lab_comms_any(struct lab_rank *me)
 	return any;
 }
 
-/* The layouts that programs of older versions pass. Bytes after their size, and their padding, have
- * any value. */
+#define COMMS_VERSION 22800 /* of this program's nccl.h */
+
+/* The layouts that programs of other versions pass. Bytes after the size of an older one, and its
+ * padding, have any value. The fields of a later one are not set. */
 static const struct comms_layout {
 	uint32_t version;
 	size_t bytes, padding; /* from there on, 4 bytes; 0: none */
-} comms_layouts[] = {{21400, 24, 20}, {21800, 48, 44}, {22700, 72, 0}, {22800, 80, 0}};
+} comms_layouts[] = {{21400, 24, 20},
+		     {21800, 48, 44},
+		     {22700, 72, 0},
+		     {COMMS_VERSION, sizeof(ncclConfig_t), 0},
+		     {99900, sizeof(ncclConfig_t) + 12, 0}};
 
 /* Fields that change less, with values at both ends of what is legal, and beyond where another
  * one is taken instead. */
@@ -124,24 +130,28 @@ static void comms_draw_config(const struct lab_rank *me, ncclConfig_t *config)
 static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclUniqueId id)
 {
 	ncclConfig_t now = NCCL_CONFIG_INITIALIZER;
+	const struct lab_config *c = me->run->config;
 	const struct comms_layout *l = comms_layouts;
-	uint32_t version = me->run->config->config_version;
+	uint32_t version = c->config_version ? c->config_version : COMMS_VERSION;
+	const int unset = NCCL_CONFIG_UNDEF_INT;
 	union {
 		ncclConfig_t config;
 		uint8_t bytes[2 * sizeof(ncclConfig_t)];
 	} old;
 
-	while (l < &comms_layouts[ARRAY_LEN(comms_layouts) - 1] &&
-	       (!version || l->version < version))
+	while (l < &comms_layouts[ARRAY_LEN(comms_layouts) - 1] && l->version < version)
 		l++;
-	ASSERT(l->bytes <= sizeof now && l->padding + 4 <= l->bytes);
+	ASSERT(l->bytes <= sizeof old && l->padding + 4 <= l->bytes);
 	now.size = l->bytes;
 	now.version = l->version;
-	now.blocking = !me->run->config->nonblocking;
-	if (version)
+	/* a value of the environment replaces the program's */
+	now.blocking = (lab_comm_blocking(c) >= 0) == c->nonblocking;
+	if (c->config_version)
 		comms_draw_config(me, &now);
 	memset(old.bytes, 0x5a, sizeof old);
-	memcpy(old.bytes, &now, l->bytes);
+	memcpy(old.bytes, &now, MIN_OF(l->bytes, sizeof now));
+	for (size_t at = sizeof now; at < l->bytes; at += sizeof unset)
+		memcpy(old.bytes + at, &unset, sizeof unset);
 	if (l->padding)
 		memset(old.bytes + l->padding, 0x5a, 4);
 	return ncclCommInitRankConfig(at, me->run->nranks, id, me->rank, &old.config);
@@ -149,7 +159,9 @@ static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclU
 
 static ncclResult_t comms_init_one(struct lab_rank *me, ncclComm_t *at, ncclUniqueId id)
 {
-	return me->run->config->config_version || me->run->config->nonblocking
+	const struct lab_config *c = me->run->config;
+
+	return c->config_version || c->nonblocking || lab_comm_blocking(c) >= 0
 		       ? comms_init_config(me, at, id)
 		       : ncclCommInitRank(at, me->run->nranks, id, me->rank);
 }

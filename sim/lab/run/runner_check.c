@@ -9,8 +9,7 @@
 #include "sim/lab/run/runner_internal.h"
 #include "sim/world/world.h"
 
-/* Its program waits for each call to end; one that polls is life.c's. */
-static int lab_check_blocking(const struct lab_config *c)
+long lab_comm_blocking(const struct lab_config *c)
 {
 	static const char name[] = "NCCL_COMM_BLOCKING=";
 	const char *value = "";
@@ -18,10 +17,16 @@ static int lab_check_blocking(const struct lab_config *c)
 	for (int i = 0; c->env && c->env[i]; i++)
 		if (!strncmp(c->env[i], name, sizeof name - 1))
 			value = c->env[i] + sizeof name - 1;
-	if (c->life || !*value || strtol(value, NULL, 0) != 0)
+	return *value ? strtol(value, NULL, 0) : -1;
+}
+
+/* The program waits for each call to end, unless its communicators are non-blocking. */
+static int lab_check_blocking(const struct lab_config *c)
+{
+	if (c->life || c->nonblocking || lab_comm_blocking(c) != 0)
 		return 0;
-	fprintf(stderr, "doppel: %s%s: the program of a run waits in its calls; expected 1 or -1\n",
-		name, value);
+	fprintf(stderr, "doppel: NCCL_COMM_BLOCKING=0: the program of a run waits in its calls; "
+			"expected 1 or -1, or --nonblocking\n");
 	return EINVAL;
 }
 

@@ -296,6 +296,8 @@ ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
 void lab_comms_none(struct lab_rank *me);         /* its init failed: it has none, or aborts it */
 bool lab_comms_any(struct lab_rank *me);          /* is there one? Any task */
 ncclResult_t lab_comms_init(struct lab_rank *me); /* those that failed are NULL */
+/* Returns NCCL_COMM_BLOCKING of the run's environment; -1: not set. */
+long lab_comm_blocking(const struct lab_config *c);
 /* The final result of a call that returned r, on one that may be non-blocking; ncclInProgress where
  * the run has failed meanwhile. */
 ncclResult_t lab_comm_settle(struct lab_rank *me, ncclComm_t comm, ncclResult_t r);

@@ -241,7 +241,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 	bool twice = sim_rng_below(&rng, 3) == 0;
 	if (twice && s->lab.local_register == LAB_REGISTER_ONCE)
 		s->lab.local_register = LAB_REGISTER_TWICE;
-	static const uint32_t versions[] = {21400, 21800, 22700, 22800};
+	static const uint32_t versions[] = {21400, 21800, 22700, 22800, 99900};
 	bool config = sim_rng_below(&rng, 8) == 0;
 	uint32_t version = versions[sim_rng_below(&rng, ARRAY_LEN(versions))];
 	if (config)
@@ -281,6 +281,20 @@ static void swarm_comm_id(struct scenario *s, struct sim_rng *rng)
 	swarm_env(s, "NCCL_COMM_ID=%s:%u", six ? "[fd00::1]" : "10.0.0.1", port);
 }
 
+/* NCCL_COMM_BLOCKING, which replaces what the program's config has. Communicators that a program
+ * makes beside the series have configs of their own. */
+static void swarm_blocking(struct scenario *s, uint64_t seed)
+{
+	const struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.blocking");
+	bool drawn = sim_rng_below(&rng, 10) == 0;
+
+	if (drawn && !s->plan[0] && !c->transient && !c->init_fails && !c->refused && !c->idle)
+		swarm_env(s, "NCCL_COMM_BLOCKING=%d", !c->nonblocking);
+}
+
 void swarm_programs_after(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -293,4 +307,5 @@ void swarm_programs_after(struct scenario *s, uint64_t seed)
 		dimensions_draw(s, seed, s->plan[0] ? DIMENSION_FAULTY : DIMENSION_CALM);
 	if (swarm_is_set(s, "NCCL_COMM_ID"))
 		s->lab.idle = 0;
+	swarm_blocking(s, seed);
 }

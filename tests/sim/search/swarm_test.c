@@ -95,6 +95,7 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 		c->polls = of->polls;
 		c->comms = of->comms;
 		s->expect = clean->expect;
+		drop_last_env(clean, "NCCL_COMM_BLOCKING=");
 		drop_last_env(s, "NCCL_COMM_ID=");
 		drop_last_env(clean, "NCCL_COMM_ID=");
 	}
