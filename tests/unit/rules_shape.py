@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The shape of the tree: backends in core, base names, sizes of files and folders. See rules_shape_test.sh.
 
-Usage: rules_shape.py [--prune] [FILE_OF_PENDING]   without a file: tests/unit/rules_shape_pending.txt
-Prints what is wrong; exit 1 where something is. --prune: first removes the rows that are mended.
+Usage: rules_shape.py   in the repository
+Prints what is wrong; exit 1 where something is.
 """
 import os
 import re
@@ -49,56 +49,23 @@ def full_folders(files):
     return {folder: "%d files" % n for folder, n in count.items() if n > FILES}
 
 
-def pending(path):
-    """Rows "name|lines|files NAME": what is allowed until it is mended. The list only gets shorter."""
-    rows = {"name": set(), "lines": set(), "files": set()}
-    with open(path) as f:
-        for row in f:
-            words = row.split("#")[0].split()
-            if words:
-                rows[words[0]].add(words[1])
-    return rows
-
-
-def pruned(path, found):
-    """Removes the rows that are mended."""
-    with open(path) as f:
-        rows = f.readlines()
-    with open(path, "w") as f:
-        for row in rows:
-            words = row.split("#")[0].split()
-            if not words or words[1] in found[words[0]]:
-                f.write(row)
-
-
-def compared(kind, found, allowed, rule):
-    for name in sorted(found.keys() - allowed):
-        yield "%s: %s; expected %s" % (name, found[name], rule)
-    for name in sorted(allowed - found.keys()):
-        yield "%s: mended; remove '%s %s' from the list" % (name, kind, name)
-
-
 def main():
-    arguments = [a for a in sys.argv[1:] if a != "--prune"]
-    path_of_pending = arguments[0] if arguments else "tests/unit/rules_shape_pending.txt"
     listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout
     files = [f for f in listed.split("\n") if os.path.isfile(f) and not f.startswith(DATA)]
     texts = {}
     for path in files:
         with open(path, errors="replace") as f:
             texts[path] = f.read()
-    found = {"name": same_names(files), "lines": long_files(texts), "files": full_folders(files)}
-    if "--prune" in sys.argv:
-        pruned(path_of_pending, found)
-    allowed = pending(path_of_pending)
     bad = [line for path in files for line in backends_in_core(path, texts[path])]
-    bad += compared("name", found["name"], allowed["name"], "a base name of its own")
-    bad += compared("lines", found["lines"], allowed["lines"], "at most %d" % LINES)
-    bad += compared("files", found["files"], allowed["files"], "at most %d" % FILES)
+    for found, rule in (
+        (same_names(files), "a base name of its own"),
+        (long_files(texts), "at most %d" % LINES),
+        (full_folders(files), "at most %d" % FILES),
+    ):
+        bad += ["%s: %s; expected %s" % (name, found[name], rule) for name in sorted(found)]
     for line in bad:
         print(line)
-    left = sum(len(names) for names in allowed.values())
-    print("%d files read, %d findings, %d pending" % (len(files), len(bad), left))
+    print("%d files read, %d findings" % (len(files), len(bad)))
     return bool(bad)
 
 
