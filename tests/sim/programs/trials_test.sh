@@ -95,6 +95,12 @@ for where in "$two" "--hosts 2"; do
 done
 trial 0 "$both" "--hosts 2" "trial_life late_root" 'rank 0: ended' 'rank 1: ended'
 
+# ---- configs, environment, limits
+for kind in later_config all_block operations; do trial 0 "$both" "" "trial_configs $kind" 'no error'; done
+for kind in environment all_block; do
+	trial 0 "$both" "--env NCCL_COMM_BLOCKING=0" "trial_configs $kind" 'no error'
+done
+
 # ---- buffers
 for where in "" "$two" "--hosts 2"; do
 	for kind in pinned of_nccl of_no_size odd; do trial 0 "$both" "$where" "trial_buffers $kind" right; done
