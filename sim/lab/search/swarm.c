@@ -468,18 +468,6 @@ static void swarm_transient(struct scenario *s, uint64_t seed)
 		s->lab.transient = n;
 }
 
-/* Doubling needs a power of two of ranks: no communicators of some of them, of survivors or of
- * another number. */
-static void swarm_doubling_fits(struct scenario *s)
-{
-	struct lab_config *c = &s->lab;
-
-	if (!swarm_is_set(s, "NCCL_ALGO=Ring;allreduce:Doubling"))
-		return;
-	c->transient = c->init_fails = c->idle = 0;
-	c->recover = false;
-}
-
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
 	scenario_default(s);

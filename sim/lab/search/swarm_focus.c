@@ -283,6 +283,16 @@ void swarm_focus(struct scenario *s, uint64_t seed)
 	s->lab.sim.races = focus_below(&f, 4) == 0;
 }
 
+void swarm_doubling_fits(struct scenario *s)
+{
+	struct lab_config *c = &s->lab;
+
+	if (!swarm_is_set(s, "NCCL_ALGO=Ring;allreduce:Doubling"))
+		return;
+	c->transient = c->init_fails = c->idle = 0;
+	c->recover = false;
+}
+
 /* Send and receive round the ranks, one in 16 seeds: by draws of their own, so that the others
  * stay. */
 void swarm_messages(struct scenario *s, uint64_t seed)

@@ -33,6 +33,9 @@ void swarm_worlds(struct scenario *s, uint64_t seed);
 void swarm_world_fits(struct scenario *s);
 bool swarm_has_messages(const struct scenario *s);
 void swarm_focus(struct scenario *s, uint64_t seed);
+/* Doubling needs a power of two of ranks: no communicators of some of them, of survivors or of
+ * another number. */
+void swarm_doubling_fits(struct scenario *s);
 /* Variables that are drawn one by one (swarm_settings.c). */
 void swarm_settings(struct scenario *s, uint64_t seed);
 /* Draws settings of processes that contradict each other: to be called after all else. */
