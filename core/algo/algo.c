@@ -89,6 +89,7 @@ ncclResult_t algo_edges_make(struct ncclComm *comm)
 		if (e.first == (uint32_t)comm->nends)
 			comm->nends += e.count * e.channels;
 	}
+	ASSERT(!comm->edges[DEV_RING].first && comm->edges[DEV_RING].count == 2); /* kernels.c */
 	comm->want = os_alloc((size_t)comm->nends * sizeof *comm->want, "ends of connections");
 	if (!comm->want) {
 		WARN("rank %d: no memory for the ends of %d channels", comm->rank, comm->nchannels);

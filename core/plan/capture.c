@@ -8,10 +8,10 @@
 #include "core/rank/cuda_result.h"
 
 /* An object that a graph keeps for a communicator. It holds proxy operations, which a host node
- * appends at each replay or a host function once; or registered memory that stays open; or the
- * event after the capture's last launch. The node (or graph) and the communicator end
- * independently: the second of them frees the object. A thread of CUDA runs the node and the end of
- * its graph. */
+ * appends at each replay or a host function once; or registered memory that stays open. The node
+ * (or graph) and the communicator end independently: the second of them frees the object. A thread
+ * of CUDA runs the node and the end of its graph. On an H200 a graph that keeps an object takes 2
+ * us longer at each replay. */
 struct plan_hosted {
 	struct plan_hosted *next;
 	struct os_mutex lock;
@@ -20,10 +20,20 @@ struct plan_hosted {
 	bool once;
 	unsigned long long capture; /* id of the capture; 0: appended once, outside of captures */
 	struct registered_export *kept; /* NULL: none */
-	cudaEvent_t behind;             /* after the capture's last launch; NULL: none */
 	int32_t n;
 	struct proxy_op op[];
 };
+
+/* The place after the last launch of a capture. */
+struct plan_mark {
+	struct plan_mark *next;
+	unsigned long long capture; /* id */
+	cudaEvent_t behind;
+};
+
+/* Most captures at a time whose calls may alternate. No call reports that a capture has ended, so a
+ * later capture takes the mark that was not used for the longest time. */
+#define PLAN_MARKS 64
 
 ncclResult_t plan_capture_of(cudaStream_t stream, struct plan_capture *capture)
 {
@@ -70,7 +80,6 @@ static void hosted_drop(struct plan_hosted **at, bool every)
 	struct plan_hosted *h;
 
 	while ((h = *at)) {
-		cudaEvent_t behind = h->behind;
 		bool gone;
 
 		os_mutex_lock(&h->lock);
@@ -80,11 +89,8 @@ static void hosted_drop(struct plan_hosted **at, bool every)
 			*at = h->next;
 		} else {
 			at = &h->next;
-			behind = NULL;
 		}
 		os_mutex_unlock(&h->lock);
-		if (behind)
-			(void)cuda_result(cudaEventDestroy(behind), "cudaEventDestroy");
 		if (gone)
 			os_free(h);
 	}
@@ -201,42 +207,68 @@ static bool capture_mixes(void)
 	return param_bool(PARAM_GRAPH_MIXING_SUPPORT);
 }
 
-/* NULL: the capture has no launch yet. */
-static struct plan_hosted *capture_mark_find(const struct plan_captures *all,
-					     const struct plan_capture *capture)
+/* Returns the capture's mark, which is then the first of the list. NULL: the capture has no launch
+ * yet. */
+static struct plan_mark *capture_mark_find(struct plan_captures *all,
+					   const struct plan_capture *capture)
 {
-	struct plan_hosted *h = all->marks;
+	struct plan_mark **at = &all->marks, *m;
 
-	while (h && h->capture != capture->id)
-		h = h->next;
-	return h;
+	while (*at && (*at)->capture != capture->id)
+		at = &(*at)->next;
+	m = *at;
+	if (m && m != all->marks) {
+		*at = m->next;
+		m->next = all->marks;
+		all->marks = m;
+	}
+	return m;
 }
 
-static ncclResult_t capture_mark_make(struct ncclComm *comm, struct plan_captures *all,
-				      const struct plan_capture *capture, struct plan_hosted **mark)
+static ncclResult_t capture_mark_alloc(struct plan_captures *all)
 {
-	struct plan_hosted *h;
+	struct plan_mark *m = os_alloc(sizeof *m, "mark of a capture");
 	ncclResult_t rc;
 
-	hosted_drop(&all->marks, false);
-	h = hosted_make(comm, capture, 0);
-	if (!h)
+	if (!m) {
+		WARN("no memory for the mark of a CUDA graph's capture");
 		return ncclSystemError;
-	rc = cuda_result(cudaEventCreateWithFlags(&h->behind, cudaEventDisableTiming),
+	}
+	rc = cuda_result(cudaEventCreateWithFlags(&m->behind, cudaEventDisableTiming),
 			 "cudaEventCreateWithFlags for a capture");
 	if (rc) {
-		os_free(h);
+		os_free(m);
 		return rc;
 	}
-	hosted_add(&all->marks, h);
-	*mark = h;
-	return hosted_give(h, capture->graph);
+	m->next = all->marks;
+	all->marks = m;
+	all->nmarks++;
+	return ncclSuccess;
 }
 
-ncclResult_t plan_capture_order(struct ncclComm *comm, const struct plan_captures *all,
+/* Gives the capture a mark: a new one, or the last of the list. */
+static ncclResult_t capture_mark_make(struct plan_captures *all, const struct plan_capture *capture)
+{
+	struct plan_mark *last = all->marks;
+	ncclResult_t rc = ncclSuccess;
+
+	if (all->nmarks < PLAN_MARKS) {
+		rc = capture_mark_alloc(all);
+		if (!rc)
+			all->marks->capture = capture->id;
+		return rc;
+	}
+	while (last->next)
+		last = last->next;
+	last->capture = capture->id;
+	(void)capture_mark_find(all, capture);
+	return ncclSuccess;
+}
+
+ncclResult_t plan_capture_order(struct ncclComm *comm, struct plan_captures *all,
 				const struct plan_capture *capture, cudaStream_t stream)
 {
-	const struct plan_hosted *mark = capture_mark_find(all, capture);
+	const struct plan_mark *mark = capture_mark_find(all, capture);
 
 	if (mark)
 		return cuda_result(cudaStreamWaitEvent(stream, mark->behind, 0),
@@ -250,15 +282,15 @@ ncclResult_t plan_capture_order(struct ncclComm *comm, const struct plan_capture
 ncclResult_t plan_capture_mark(struct ncclComm *comm, struct plan_captures *all,
 			       const struct plan_capture *capture, cudaStream_t stream)
 {
-	struct plan_hosted *mark = capture_mark_find(all, capture);
-	ncclResult_t rc = mark ? ncclSuccess : capture_mark_make(comm, all, capture, &mark);
+	ncclResult_t rc = capture_mark_find(all, capture) ? ncclSuccess
+							  : capture_mark_make(all, capture);
 
 	if (!rc && capture_mixes())
 		rc = cuda_result(cudaEventRecordWithFlags(comm->launch_done, stream,
 							  cudaEventRecordExternal),
 				 "cudaEventRecordWithFlags after a captured launch");
 	if (!rc)
-		rc = cuda_result(cudaEventRecord(mark->behind, stream),
+		rc = cuda_result(cudaEventRecord(all->marks->behind, stream),
 				 "cudaEventRecord within a capture");
 	all->used |= !rc;
 	return rc;
@@ -309,5 +341,12 @@ void plan_captures_end(struct plan_captures *all)
 	hosted_drop(&all->hosted, true);
 	os_mutex_unlock(&all->lock);
 	hosted_drop(&all->kept, true);
-	hosted_drop(&all->marks, true);
+	while (all->marks) {
+		struct plan_mark *m = all->marks;
+
+		all->marks = m->next;
+		(void)cuda_result(cudaEventDestroy(m->behind), "cudaEventDestroy");
+		os_free(m);
+	}
+	all->nmarks = 0;
 }

@@ -39,18 +39,21 @@ struct plan_capture {
 };
 
 struct plan_hosted;
+struct plan_mark;
 
+/* `kept` and `marks` are used by the task that launches. */
 struct plan_captures {
 	struct os_mutex lock;       /* protects `hosted` */
 	struct plan_hosted *hosted; /* proxy operations */
-	struct plan_hosted *kept;   /* registered memory; used by the task that launches */
-	struct plan_hosted *marks;  /* event after the last launch of each capture; as `kept` */
+	struct plan_hosted *kept;   /* registered memory */
+	struct plan_mark *marks;    /* of captures; the one used last is the first */
+	int32_t nmarks;
 	bool used;                  /* a launch was captured */
 };
 
 ncclResult_t plan_capture_of(cudaStream_t stream, struct plan_capture *capture);
 /* Orders the next launch in `stream` after earlier launches. Called before that launch. */
-ncclResult_t plan_capture_order(struct ncclComm *comm, const struct plan_captures *all,
+ncclResult_t plan_capture_order(struct ncclComm *comm, struct plan_captures *all,
 				const struct plan_capture *capture, cudaStream_t stream);
 /* Records that the launch is in `stream`. Called after it. */
 ncclResult_t plan_capture_mark(struct ncclComm *comm, struct plan_captures *all,

@@ -166,13 +166,23 @@ bool plan_task_is_empty(const struct ncclComm *comm, const struct plan_task *t)
 	return !t->count || (comm->nranks == 1 && t->send == t->recv && !t->factor.used);
 }
 
+/* Streams are compared by id, not by handle: CUDA may give a new stream the handle of a destroyed
+ * one whose work still runs, and cudaStreamPerThread is another stream in each thread. */
+static ncclResult_t plan_stream_id(cudaStream_t stream, unsigned long long *id)
+{
+	return cuda_result(cudaStreamGetId(stream, id), "cudaStreamGetId of a launch");
+}
+
 ncclResult_t plan_begin(struct plan_state *st, struct plan *p)
 {
+	ncclResult_t rc;
+
 	plan_reset(p);
 	if (!st->streams.n)
 		return ncclSuccess;
 	p->stream = st->streams.stream[0];
-	return plan_streams_capture(&st->streams, &p->capture);
+	rc = plan_streams_capture(&st->streams, &p->capture);
+	return rc || p->capture.id ? rc : plan_stream_id(p->stream, &p->stream_id);
 }
 
 ncclResult_t plan_build(struct ncclComm *comm, struct plan_state *st, struct plan *p)
@@ -194,42 +204,30 @@ ncclResult_t plan_build(struct ncclComm *comm, struct plan_state *st, struct pla
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
-/* Streams are compared by id, not by handle: CUDA may give a new stream the handle of a destroyed
- * one whose work still runs, and cudaStreamPerThread is another stream in each thread. */
-static ncclResult_t plan_stream_id(cudaStream_t stream, unsigned long long *id)
-{
-	return cuda_result(cudaStreamGetId(stream, id), "cudaStreamGetId of a launch");
-}
-
 /* Orders the launch after all earlier launches of this communicator in other streams: its
  * collectives never overlap. */
-static ncclResult_t plan_stream_order(struct ncclComm *comm, const struct plan_state *st,
+static ncclResult_t plan_stream_order(struct ncclComm *comm, struct plan_state *st,
 				      const struct plan *p)
 {
-	unsigned long long id = 0;
-	ncclResult_t rc;
-
 	if (p->capture.id)
 		return plan_capture_order(comm, &st->captures, &p->capture, p->stream);
-	if (!comm->launched)
-		return ncclSuccess;
-	rc = plan_stream_id(p->stream, &id);
 	/* the stream's last operation may be older than a replay in another stream */
-	if (rc || (id == st->last_stream && !st->captures.used))
-		return rc;
+	if (!comm->launched || (p->stream_id == st->last_stream && !st->captures.used))
+		return ncclSuccess;
 	return cuda_result(cudaStreamWaitEvent(p->stream, comm->launch_done, 0),
 			   "cudaStreamWaitEvent for the previous launch");
 }
 
 static ncclResult_t plan_stream_mark_now(struct ncclComm *comm, struct plan_state *st,
-					 cudaStream_t stream)
+					 const struct plan *p)
 {
-	ncclResult_t rc = cuda_result(cudaEventRecord(comm->launch_done, stream),
+	ncclResult_t rc = cuda_result(cudaEventRecord(comm->launch_done, p->stream),
 				      "cudaEventRecord after a launch");
 
 	comm->launched |= !rc;
 	comm->unmarked |= rc != ncclSuccess;
-	return rc ? rc : plan_stream_id(stream, &st->last_stream);
+	st->last_stream = p->stream_id;
+	return rc;
 }
 
 /* Called directly after the launch: later, the stream may be destroyed or have other work. */
@@ -239,7 +237,7 @@ static ncclResult_t plan_stream_mark(struct ncclComm *comm, struct plan_state *s
 	ncclResult_t rc;
 
 	if (!p->capture.id)
-		return plan_stream_mark_now(comm, st, p->stream);
+		return plan_stream_mark_now(comm, st, p);
 	rc = plan_capture_mark(comm, &st->captures, &p->capture, p->stream);
 	comm->launched |= !rc;
 	return rc;

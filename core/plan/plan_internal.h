@@ -61,7 +61,8 @@ struct plan {
 	const struct dev_kernel *kernel,
 		*general; /* general: the one that runs all works of the protocol and family */
 	cudaStream_t stream;
-	struct plan_capture capture; /* the capture of `stream` */
+	struct plan_capture capture;  /* the capture of `stream` */
+	unsigned long long stream_id; /* 0 in a capture */
 	uint32_t block_warps;
 	uint64_t channel_mask;
 	struct dev_work *work; /* [work_room] */

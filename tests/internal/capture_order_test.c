@@ -12,9 +12,8 @@
 #include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
 
-#define STREAMS  4
-#define CAPTURES 3
-#define OBJECTS  8
+#define STREAMS 4
+#define EVENTS  64 /* PLAN_MARKS of capture.c */
 
 struct CUstream_st {
 	unsigned long long capture;
@@ -29,14 +28,8 @@ struct CUevent_st {
 
 static struct model {
 	struct CUstream_st stream[STREAMS];
-	struct CUevent_st event[OBJECTS];
+	struct CUevent_st event[EVENTS];
 	uint32_t events, foreign; /* foreign: uses of an event in another capture */
-	struct {
-		cudaHostFn_t end;
-		void *arg;
-		unsigned long long capture;
-	} object[OBJECTS];
-	uint32_t objects;
 	uint32_t external_waits, external_records;
 } model;
 
@@ -52,15 +45,11 @@ cudaError_t __wrap_cudaStreamGetCaptureInfo(cudaStream_t stream,
 					    unsigned long long *id, cudaGraph_t *graph,
 					    const cudaGraphNode_t **nodes,
 					    const cudaGraphEdgeData **edges, size_t *n);
-cudaError_t __wrap_cudaUserObjectCreate(cudaUserObject_t *object, void *arg, cudaHostFn_t end,
-					unsigned refs, unsigned flags);
-cudaError_t __wrap_cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
-					     unsigned count, unsigned flags);
 
 cudaError_t __wrap_cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
 	(void)flags;
-	EXPECT(model.events < OBJECTS);
+	EXPECT(model.events < EVENTS);
 	*event = &model.event[model.events++];
 	(*event)->lives = true;
 	return cudaSuccess;
@@ -117,36 +106,6 @@ cudaError_t __wrap_cudaStreamGetCaptureInfo(cudaStream_t stream,
 	return cudaSuccess;
 }
 
-cudaError_t __wrap_cudaUserObjectCreate(cudaUserObject_t *object, void *arg, cudaHostFn_t end,
-					unsigned refs, unsigned flags)
-{
-	(void)flags;
-	EXPECT(refs == 1 && model.objects < OBJECTS);
-	model.object[model.objects].end = end;
-	model.object[model.objects].arg = arg;
-	*object = (cudaUserObject_t)(uintptr_t)(model.objects++ + 1);
-	return cudaSuccess;
-}
-
-cudaError_t __wrap_cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
-					     unsigned count, unsigned flags)
-{
-	EXPECT(count == 1 && flags == cudaGraphUserObjectMove);
-	model.object[(uintptr_t)object - 1].capture = (unsigned long long)(uintptr_t)graph;
-	return cudaSuccess;
-}
-
-/* The graph of a capture is destroyed. */
-static void model_graph_ends(unsigned long long capture)
-{
-	for (uint32_t i = 0; i < model.objects; i++) {
-		if (model.object[i].capture != capture)
-			continue;
-		model.object[i].end(model.object[i].arg);
-		model.object[i].capture = 0;
-	}
-}
-
 static uint32_t model_events_live(void)
 {
 	uint32_t n = 0;
@@ -173,7 +132,7 @@ static void launch(struct ncclComm *comm, struct plan_captures *all, uint32_t st
 	EXPECT_NCCL(ncclSuccess, plan_capture_mark(comm, all, &capture, s));
 }
 
-/* Captures 7 and 9 alternate, each over two streams. Both are ended, then comes capture 11. */
+/* Captures 7 and 9 alternate, each over two streams. Capture 7 ends, then comes capture 11. */
 static void captures_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	static const unsigned long long ids[STREAMS] = {7, 9, 7, 9};
@@ -193,17 +152,14 @@ static void captures_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT(all.used && !model.foreign);
 	EXPECT(model.external_waits == 2 && model.external_records == 12);
 	EXPECT(model_events_live() == 2);
-	model_graph_ends(7);
 	for (uint32_t i = 0; i < STREAMS; i += 2)
 		model.stream[i] = (struct CUstream_st){.capture = 11};
 	launch(&comm, &all, 0, 20, 0);
 	launch(&comm, &all, 1, 21, launched[1]);
 	launch(&comm, &all, 2, 22, 1ull << 20);
-	EXPECT(!model.foreign && model_events_live() == 2); /* the first one's is gone */
+	EXPECT(!model.foreign && model_events_live() == 3);
 	plan_captures_end(&all);
 	EXPECT(model_events_live() == 0);
-	model_graph_ends(9);
-	model_graph_ends(11);
 }
 
 START_TEST(captures_that_alternate_keep_their_own_order)
@@ -211,6 +167,38 @@ START_TEST(captures_that_alternate_keep_their_own_order)
 	struct ranks_config config = {.per_host = 1, .seed = 1};
 
 	ranks_run(&config, captures_rank, NULL);
+}
+END_TEST
+
+/* Captures one after the other, more than there are events. Capture 5 goes on beside them. */
+static void captures_many_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct ncclComm comm = {.rank = rank};
+	struct plan_captures all = {.used = false};
+	uint64_t launched = 0;
+
+	(void)nranks;
+	(void)arg;
+	model = (struct model){.events = 0};
+	model.stream[2].capture = model.stream[3].capture = 5;
+	for (uint32_t i = 0; i < 4 * EVENTS; i++) {
+		model.stream[0] = model.stream[1] = (struct CUstream_st){.capture = 100 + i};
+		launch(&comm, &all, 0, 60, 0);
+		launch(&comm, &all, 2 + i % 2, i % 60, launched);
+		launched |= 1ull << i % 60;
+		launch(&comm, &all, 1, 61, 1ull << 60);
+	}
+	EXPECT(!model.foreign && model_events_live() == EVENTS);
+	EXPECT(model.external_waits == 4 * EVENTS + 1);
+	plan_captures_end(&all);
+	EXPECT(model_events_live() == 0);
+}
+
+START_TEST(captures_take_the_events_of_ended_ones)
+{
+	struct ranks_config config = {.per_host = 1, .seed = 1};
+
+	ranks_run(&config, captures_many_rank, NULL);
 }
 END_TEST
 
@@ -263,6 +251,7 @@ int main(void)
 	TCase *tc = tcase_create("capture_order");
 
 	tcase_add_test(tc, captures_that_alternate_keep_their_own_order);
+	tcase_add_test(tc, captures_take_the_events_of_ended_ones);
 	tcase_add_test(tc, streams_of_a_group_in_different_captures_are_refused_by_name);
 	suite_add_tcase(s, tc);
 	return suite_run(s);

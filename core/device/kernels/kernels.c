@@ -45,11 +45,18 @@ DEV_FN int dev_channel_of_block(uint64_t mask, uint32_t block)
 	return dev_first_bit(mask);
 }
 
+/* Returns the ring's two ends. The kernel reads no argument for their place (struct dev_edges): on
+ * an H200 that would make each launch 0.1 us longer. */
+DEV_FN struct dev_conn *dev_ring_at(struct dev_conn *conns, int channel)
+{
+	return conns + 2 * channel;
+}
+
 /* Copies the steps back to global memory, for the next launch. */
 DEV_FN void dev_ring_save(struct dev *d, const struct dev_args *args, const struct dev_block *b,
 			  int channel)
 {
-	struct dev_conn *to = dev_edges_at(args->conns, &args->edges[DEV_RING], channel);
+	struct dev_conn *to = dev_ring_at(args->conns, channel);
 
 	prim_conn_save(d, &to[0], &b->ring[0]);
 	prim_conn_save(d, &to[1], &b->ring[1]);
@@ -67,8 +74,7 @@ DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, const struct dev_
 		dev_copy_in_warp(d, &b->comm, args->comm, sizeof b->comm);
 	if (dev_warp(d) == dev_warps(d) - 1)
 		dev_copy_both_in_warp(d, &b->channel, args->channels + channel, sizeof b->channel,
-				      b->ring,
-				      dev_edges_at(args->conns, &args->edges[DEV_RING], channel),
+				      b->ring, dev_ring_at(args->conns, channel),
 				      messages ? 0 : sizeof b->ring);
 	if (algo != DEV_RING)
 		dev_edges_load(d, b, dev_edges_at(args->conns, e, channel), e->count, dev_warp(d),

@@ -179,7 +179,8 @@ DOPPEL_CHECK_SIZE(struct dev_ring, 24);
 /*
  * A rank's ends of the connections of one algorithm, by number. A channel c below `channels` has
  * `count` of them, from first + c * count on. They form edges of two ends each, the receiving end
- * first. An end that the rank does not have has peer -1. The ends of rings come before all others.
+ * first. An end that the rank does not have has peer -1. The ends of rings come before all others:
+ * those of channel c have the numbers 2 * c and 2 * c + 1.
  *
  *	RING                 one edge: from the previous rank, to the next rank
  *	TREE                 one for each link; each collective uses a link in one direction, or in
