@@ -12,6 +12,10 @@
 #include "core/base/log.h"
 #include "core/bootstrap/bootstrap_internal.h"
 
+/* A peer's listener has ended if it refuses so many connections in a row. */
+#define BOOTSTRAP_LOOK_TRIES    20
+#define BOOTSTRAP_LOOK_PAUSE_NS 50000ull
+
 /* ---- incoming ------------------------------------------------------------------------------- */
 
 struct bootstrap_in *bootstrap_in_of(const struct bootstrap *b, int peer)
@@ -406,8 +410,15 @@ int bootstrap_look_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
 {
 	const struct bootstrap_hello hello = bootstrap_hello_of(b, BOOTSTRAP_LOOK);
 	const struct sock_ctx ctx = {"bootstrap: a rank to leave", b->rank, peer, NULL};
-	int e = sock_tell_and_wait(&b->addresses[peer], &hello, sizeof hello, &ctx, deadline_ns);
+	int e = ECONNREFUSED;
 
+	/* a network may refuse single connections although the listener is there */
+	for (int i = 0; i < BOOTSTRAP_LOOK_TRIES && e == ECONNREFUSED; i++) {
+		if (i)
+			os_sleep_ns(BOOTSTRAP_LOOK_PAUSE_NS);
+		e = sock_tell_and_wait(&b->addresses[peer], &hello, sizeof hello, &ctx,
+				       deadline_ns);
+	}
 	return !e || e == EPIPE || e == ECONNRESET || e == ECONNREFUSED ? 0 : ETIMEDOUT;
 }
 

@@ -8,8 +8,6 @@
 #include "core/base/log.h"
 #include "core/proxy/relay/relay_internal.h"
 
-#define RELAY_LEFT_NS 100000000ull /* time until a relay's death is known */
-
 struct relay_use *relay_use_find(const struct ncclComm *comm, int32_t local)
 {
 	struct relay_use *use = comm->relays ? comm->relays->uses : NULL;
@@ -21,23 +19,19 @@ struct relay_use *relay_use_find(const struct ncclComm *comm, int32_t local)
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
-/* Logs a segment that cannot be opened. The relay removes names when it ends, but this rank may
- * learn only later that the relay has left. */
+/* Logs a segment that cannot be opened. A relay and its users have the same /dev/shm
+ * (relay_route.c). A name that is not there was removed by a rank of the host that has left, or the
+ * relay did not make it: it sees other NICs. */
 static ncclResult_t relay_open_failed(const struct ncclComm *comm, int32_t owner, const char *name,
 				      int e)
 {
 	char text[96];
 
-	WARN("rank %d: %s/%s of rank %d, to send through another rank, cannot be opened: %s",
-	     comm->rank, OS_SHM_DIR, name, owner, strerror_r(e, text, sizeof text));
-	if (e != ENOENT)
-		return ncclSystemError;
-	/* any rank of the host that leaves removes the names */
-	if (bootstrap_wait_left(comm->bootstrap, owner, os_now_ns() + RELAY_LEFT_NS) == 0)
-		INFO(LOG_NET, "rank %d: the cause: rank %d has left", comm->rank, owner);
-	else if (!bootstrap_watch(comm->bootstrap))
-		return ncclSystemError;
-	return ncclRemoteError;
+	WARN("rank %d: %s/%s of rank %d, to send through another rank, cannot be opened: %s%s",
+	     comm->rank, OS_SHM_DIR, name, owner, strerror_r(e, text, sizeof text),
+	     e == ENOENT ? "; a rank of this host has left, or the NICs of the two ranks differ"
+			 : "");
+	return e == ENOENT ? ncclRemoteError : ncclSystemError;
 }
 
 ncclResult_t relay_segment_map(struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number,

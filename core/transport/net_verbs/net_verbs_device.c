@@ -101,7 +101,8 @@ static void net_verbs_add_ports(struct net_state *st, struct ibv_context *ctx, c
 	}
 }
 
-static ncclResult_t net_verbs_add_device(struct net_state *st, struct ibv_device *device)
+/* A device that cannot be opened or queried is not used, as with NCCL. */
+static void net_verbs_add_device(struct net_state *st, struct ibv_device *device)
 {
 	const char *name = ibv_get_device_name(device);
 	struct ibv_device_attr attr;
@@ -112,16 +113,16 @@ static ncclResult_t net_verbs_add_device(struct net_state *st, struct ibv_device
 	ctx = ibv_open_device(device);
 	if (!ctx) {
 		WARN("NET/IB: cannot open device %s; it is not used", name);
-		return ncclSuccess;
+		return;
 	}
 	rc = ibv_query_device(ctx, &attr);
 	if (rc)
-		WARN("NET/IB: ibv_query_device of %s failed: %s", name, strerror(rc));
+		WARN("NET/IB: ibv_query_device of %s failed: %s; it is not used", name,
+		     strerror(rc));
 	else
 		net_verbs_add_ports(st, ctx, name, &attr, &kept);
 	if (!kept)
 		ibv_close_device(ctx);
-	return rc ? ncclSystemError : ncclSuccess;
 }
 
 /* A filter that matches no port is usually a mistake, and not a choice of sockets. */
@@ -187,8 +188,8 @@ ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count)
 			rc = ncclSystemError;
 		}
 	}
-	for (int i = 0; !rc && st->list && i < found; i++)
-		rc = net_verbs_add_device(st, st->list[i]);
+	for (int i = 0; st->list && i < found; i++)
+		net_verbs_add_device(st, st->list[i]);
 	if (rc) {
 		net_verbs_fini(comm);
 		return rc;

@@ -184,7 +184,7 @@ const struct fault_recipe fault_recipes_survivable[] = {
 	{1, "cuda.kernel nth=%u delay by=%uus", {{1, 32}, {1, 100000}}},
 	{1, "cuda.warp rank=%u nth=%u starve by=%uus", {RANK, {1, 4096}, {100, 1000000}}},
 	/* connections that are lost, refused or not the peer's */
-	{3, "os.connect prob=1/%u fail", {{2, 32}}},
+	{3, "os.connect prob=1/%u fail", {{4, 32}}},
 	{4, "os.connect nth=%u count=%u fail errno=ETIMEDOUT", {{1, 128}, {1, 8}}},
 	{4, "os.connect nth=%u count=%u lost by=%uus", {{1, 128}, {1, 8}, {1, 50000}}},
 	{2, "os.stranger prob=1/%u garbage by=%uus", {{1, 8}, {1, 200}}},

@@ -152,6 +152,7 @@ void swarm_contradiction(struct scenario *s, uint64_t seed)
 		&setting_pairs[sim_rng_below(&rng, ARRAY_LEN(setting_pairs))];
 
 	if (!drawn || s->plan[0] || !setting_has_processes(s) || swarm_is_set(s, "NCCL_COMM_ID") ||
+	    swarm_is_set(s, "NCCL_COMM_BLOCKING=0") ||
 	    (p->hosts &&
 	     (c->hosts == 1 || swarm_has_sockets(s) || swarm_is_set(s, "DOPPEL_HCA_LINK"))))
 		return;

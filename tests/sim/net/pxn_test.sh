@@ -126,7 +126,7 @@ for nth in 100 150 200 250 300 400 500 600 700 800; do
 done
 # and its peer names it, where bytes were on their way
 named=0
-for nth in 850 950 1100 1200; do
+for nth in $(seq 850 60 1450); do
 	echo "os.task rank=0 nth=$nth kill" >plan
 	run 2 "${one[@]}" -b 1M -e 1M -n 5 --faults plan
 	named=$((named + $(grep -cE 'rank 2 <- rank 1 channel 0 .* of relay 0\): the peer closed' err)))
