@@ -56,8 +56,6 @@ struct api_group {
 	int depth;
 	ncclResult_t error; /* first error of a call inside */
 	bool in_progress;   /* a non-blocking init is running */
-	bool has_stream;    /* `stream` is that of an earlier call, already checked */
-	cudaStream_t stream;
 	struct api_init *inits, **inits_end;
 	/* In order of their first collective, or of their first message if they have no
 	 * collective. */
@@ -104,6 +102,5 @@ ncclResult_t api_check_alignment(const char *call, const char *name, const void 
 				 ncclDataType_t type);
 ncclResult_t api_check_memory(const struct ncclComm *comm, const char *call, const char *name,
 			      const void *p);
-ncclResult_t api_check_stream(const char *call, cudaStream_t stream);
 
 #endif

@@ -194,8 +194,6 @@ static ncclResult_t messages_submit(const struct api_messages *m)
 	struct api_group *g = api_group();
 	ncclResult_t rc = messages_values_check(m);
 
-	if (!rc)
-		rc = api_check_stream(m->call, m->stream);
 	if (!rc && g)
 		rc = api_group_add_comm(g, m->comm, false);
 	if (!rc)

@@ -52,8 +52,6 @@ static ncclResult_t coll_submit(struct api_coll *c)
 	struct api_group *g = api_group();
 	ncclResult_t rc = api_coll_check_buffers(c);
 
-	if (!rc)
-		rc = api_check_stream(c->task.call, c->task.stream);
 	if (!rc && g)
 		rc = api_group_add_comm(g, c->comm, true);
 	if (!rc)

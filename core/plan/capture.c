@@ -35,18 +35,34 @@ struct plan_mark {
  * later capture takes the mark that was not used for the longest time. */
 #define PLAN_MARKS 64
 
-ncclResult_t plan_capture_of(cudaStream_t stream, struct plan_capture *capture)
+ncclResult_t plan_capture_of(const char *call, cudaStream_t stream, struct plan_capture *capture)
 {
+	struct plan_capture found = {.id = 0};
 	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-	ncclResult_t rc;
+	cudaError_t e = cudaStreamGetCaptureInfo(stream, &status, &found.id, &found.graph, NULL,
+						 NULL, NULL);
 
 	*capture = (struct plan_capture){.id = 0};
-	rc = cuda_result(cudaStreamGetCaptureInfo(stream, &status, &capture->id, &capture->graph,
-						  NULL, NULL, NULL),
-			 "cudaStreamGetCaptureInfo of a launch");
-	if (rc || status == cudaStreamCaptureStatusNone)
-		*capture = (struct plan_capture){.id = 0};
-	return rc;
+	if (e == cudaErrorStreamCaptureImplicit) {
+		(void)cudaGetLastError();
+		WARN("%s: stream is the legacy default stream, which cannot be used while a "
+		     "blocking stream captures a CUDA graph",
+		     call);
+		return ncclInvalidUsage;
+	}
+	if (e != cudaSuccess)
+		return cuda_result(e, "cudaStreamGetCaptureInfo of a launch");
+	if (status == cudaStreamCaptureStatusNone)
+		return ncclSuccess;
+	/* a capture needs the runtime's graph, which the double does not have yet */
+	if (status != cudaStreamCaptureStatusActive || !found.graph) {
+		WARN("%s: stream captures a CUDA graph, %s", call,
+		     found.graph ? "and the capture has failed"
+				 : "which the CUDA double does not have");
+		return ncclInvalidUsage;
+	}
+	*capture = found;
+	return ncclSuccess;
 }
 
 /* ---- what graphs have ----------------------------------------------------------------------- */
@@ -282,8 +298,8 @@ ncclResult_t plan_capture_order(struct ncclComm *comm, struct plan_captures *all
 ncclResult_t plan_capture_mark(struct ncclComm *comm, struct plan_captures *all,
 			       const struct plan_capture *capture, cudaStream_t stream)
 {
-	ncclResult_t rc = capture_mark_find(all, capture) ? ncclSuccess
-							  : capture_mark_make(all, capture);
+	ncclResult_t rc =
+		capture_mark_find(all, capture) ? ncclSuccess : capture_mark_make(all, capture);
 
 	if (!rc && capture_mixes())
 		rc = cuda_result(cudaEventRecordWithFlags(comm->launch_done, stream,

@@ -51,7 +51,9 @@ struct plan_captures {
 	bool used;                  /* a launch was captured */
 };
 
-ncclResult_t plan_capture_of(cudaStream_t stream, struct plan_capture *capture);
+/* Sets the stream's capture. Only queries, so a refused capture stays valid. ncclInvalidUsage: a
+ * call cannot join the capture; the log has the reason. */
+ncclResult_t plan_capture_of(const char *call, cudaStream_t stream, struct plan_capture *capture);
 /* Orders the next launch in `stream` after earlier launches. Called before that launch. */
 ncclResult_t plan_capture_order(struct ncclComm *comm, struct plan_captures *all,
 				const struct plan_capture *capture, cudaStream_t stream);

@@ -175,14 +175,12 @@ static ncclResult_t plan_stream_id(cudaStream_t stream, unsigned long long *id)
 
 ncclResult_t plan_begin(struct plan_state *st, struct plan *p)
 {
-	ncclResult_t rc;
-
 	plan_reset(p);
 	if (!st->streams.n)
 		return ncclSuccess;
 	p->stream = st->streams.stream[0];
-	rc = plan_streams_capture(&st->streams, &p->capture);
-	return rc || p->capture.id ? rc : plan_stream_id(p->stream, &p->stream_id);
+	p->capture = st->streams.capture;
+	return p->capture.id ? ncclSuccess : plan_stream_id(p->stream, &p->stream_id);
 }
 
 ncclResult_t plan_build(struct ncclComm *comm, struct plan_state *st, struct plan *p)

@@ -69,7 +69,7 @@ ncclResult_t plan_enqueue_message(struct ncclComm *comm, const struct plan_messa
 	if (st->messages->queued == st->messages->room)
 		rc = plan_messages_grow(comm, st->messages);
 	if (!rc)
-		rc = plan_streams_add(&st->streams, call->stream);
+		rc = plan_streams_add(&st->streams, call->call, call->stream);
 	if (rc)
 		return rc;
 	st->messages->queue[st->messages->queued++] = (struct plan_queued_message){

@@ -201,7 +201,7 @@ ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *tas
 ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task)
 {
 	struct plan_state *st = comm->plan;
-	ncclResult_t rc;
+	ncclResult_t rc = ncclSuccess;
 
 	ASSERT(st && task->func < DEV_FUNC_COUNT);
 	if (st->queued == st->room) {
@@ -218,8 +218,8 @@ ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task)
 		st->queue = queue;
 		st->room = room;
 	}
-	rc = plan_task_is_empty(comm, task) ? ncclSuccess
-					    : plan_streams_add(&st->streams, task->stream);
+	if (!plan_task_is_empty(comm, task))
+		rc = plan_streams_add(&st->streams, task->call, task->stream);
 	if (!rc)
 		st->queue[st->queued++] = *task;
 	return rc;

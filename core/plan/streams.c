@@ -23,22 +23,6 @@ static ncclResult_t plan_streams_grow(struct plan_streams *s)
 	return ncclSuccess;
 }
 
-ncclResult_t plan_streams_add(struct plan_streams *s, cudaStream_t stream)
-{
-	ncclResult_t rc = ncclSuccess;
-
-	ASSERT(!s->joined && !s->looked);
-	/* the last stream first: successive calls often use the same one */
-	for (int32_t i = s->n - 1; i >= 0; i--)
-		if (s->stream[i] == stream)
-			return ncclSuccess;
-	if (s->n == s->room)
-		rc = plan_streams_grow(s);
-	if (!rc)
-		s->stream[s->n++] = stream;
-	return rc;
-}
-
 /* Reports that stream `other` is not in the same capture as the first stream. */
 static void streams_capture_warn(const struct plan_streams *s, cudaStream_t other, bool captures)
 {
@@ -53,24 +37,28 @@ static void streams_capture_warn(const struct plan_streams *s, cudaStream_t othe
 		     (void *)(captures ? s->stream[0] : other));
 }
 
-ncclResult_t plan_streams_capture(struct plan_streams *s, struct plan_capture *capture)
+ncclResult_t plan_streams_add(struct plan_streams *s, const char *call, cudaStream_t stream)
 {
-	ncclResult_t rc = ncclSuccess;
+	struct plan_capture capture;
+	ncclResult_t rc;
 
-	for (int32_t i = 0; i < s->n && !s->looked && !rc; i++) {
-		struct plan_capture one;
-
-		rc = plan_capture_of(s->stream[i], &one);
-		if (!rc && i && one.id != s->capture.id) {
-			streams_capture_warn(s, s->stream[i], one.id != 0);
-			rc = ncclInvalidUsage;
-		}
-		if (!i)
-			s->capture = one;
+	ASSERT(!s->joined);
+	/* the last stream first: successive calls often use the same one */
+	for (int32_t i = s->n - 1; i >= 0; i--)
+		if (s->stream[i] == stream)
+			return ncclSuccess;
+	rc = plan_capture_of(call, stream, &capture);
+	if (!rc && s->n && capture.id != s->capture.id) {
+		streams_capture_warn(s, stream, capture.id != 0);
+		rc = ncclInvalidUsage;
 	}
-	s->looked = !rc;
-	*capture = s->capture;
-	return rc;
+	if (!rc && s->n == s->room)
+		rc = plan_streams_grow(s);
+	if (rc)
+		return rc;
+	s->capture = capture;
+	s->stream[s->n++] = stream;
+	return ncclSuccess;
 }
 
 static ncclResult_t plan_streams_event_make(struct plan_streams *s)
@@ -115,7 +103,7 @@ ncclResult_t plan_streams_part(const struct plan_streams *s)
 void plan_streams_reset(struct plan_streams *s)
 {
 	s->n = 0;
-	s->joined = s->looked = false;
+	s->joined = false;
 }
 
 void plan_streams_free(struct plan_streams *s)

@@ -8,7 +8,7 @@
  *	stream 2  --record                        wait----------->
  *
  * The launches are in the stream of the first call. Either all streams capture into the same CUDA
- * graph, or none of them captures: ncclInvalidUsage otherwise.
+ * graph, or none of them captures: otherwise the call fails with ncclInvalidUsage.
  *
  * plan.c adds the streams as calls are queued. launch.c and messages_launch.c join them before the
  * first launch and part them after the last one. A group without launches joins nothing.
@@ -21,15 +21,14 @@
 struct plan_streams {
 	cudaStream_t *stream; /* [room]: each handle once, in the order of the calls */
 	int32_t n, room;
-	bool joined, looked;         /* looked: `capture` is set */
+	bool joined;
 	struct plan_capture capture; /* of all streams */
 	cudaEvent_t event;           /* NULL: no group has used several streams yet */
 };
 
-/* Adds the stream of a call. ncclSystemError: no memory. */
-ncclResult_t plan_streams_add(struct plan_streams *s, cudaStream_t stream);
-/* Sets the capture of all streams. ncclInvalidUsage: they do not capture into the same graph. */
-ncclResult_t plan_streams_capture(struct plan_streams *s, struct plan_capture *capture);
+/* Adds the stream of a call. ncclInvalidUsage: a stream of the group captures into another graph.
+ * ncclSystemError: no memory. */
+ncclResult_t plan_streams_add(struct plan_streams *s, const char *call, cudaStream_t stream);
 /* Makes the first stream wait for the earlier work of the others. Acts once for each group. */
 ncclResult_t plan_streams_join(struct plan_streams *s);
 /* Makes the other streams wait for the first one, if they were joined. */

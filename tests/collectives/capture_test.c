@@ -17,14 +17,15 @@ static int32_t *capture_buffer(void)
 
 	for (int i = 0; i < ELEMENTS; i++)
 		ones[i] = 1;
-	ck_assert_int_eq(cudaMalloc((void **)&dev, sizeof ones), cudaSuccess);
+	ck_assert_int_eq(cudaMalloc((void **)&dev, 2 * sizeof ones), cudaSuccess);
 	ck_assert_int_eq(cudaMemcpy(dev, ones, sizeof ones, cudaMemcpyHostToDevice), cudaSuccess);
 	return dev;
 }
 
 static ncclResult_t capture_reduce(int32_t *dev, ncclComm_t comm, cudaStream_t s)
 {
-	return ncclAllReduce(dev, dev, ELEMENTS, ncclInt32, ncclSum, comm, s);
+	/* in place, a communicator of one rank would launch nothing */
+	return ncclAllReduce(dev, dev + ELEMENTS, ELEMENTS, ncclInt32, ncclSum, comm, s);
 }
 
 static void capture_refused(ncclResult_t rc, ncclComm_t comm)
@@ -48,7 +49,8 @@ static void capture_ends(int32_t *dev, ncclComm_t comm, cudaStream_t s)
 	ck_assert_int_eq(ncclCommCount(comm, &nranks), ncclSuccess);
 	ck_assert_int_eq(capture_reduce(dev, comm, s), ncclSuccess);
 	ck_assert_int_eq(cudaStreamSynchronize(s), cudaSuccess);
-	ck_assert_int_eq(cudaMemcpy(host, dev, sizeof host, cudaMemcpyDeviceToHost), cudaSuccess);
+	ck_assert_int_eq(cudaMemcpy(host, dev + ELEMENTS, sizeof host, cudaMemcpyDeviceToHost),
+			 cudaSuccess);
 	for (int i = 0; i < ELEMENTS; i++)
 		ck_assert_int_eq(host[i], nranks);
 }

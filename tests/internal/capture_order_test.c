@@ -124,7 +124,7 @@ static void launch(struct ncclComm *comm, struct plan_captures *all, uint32_t st
 	cudaStream_t s = &model.stream[stream];
 	struct plan_capture capture;
 
-	EXPECT_NCCL(ncclSuccess, plan_capture_of(s, &capture));
+	EXPECT_NCCL(ncclSuccess, plan_capture_of("launch", s, &capture));
 	EXPECT(capture.id == s->capture);
 	EXPECT_NCCL(ncclSuccess, plan_capture_order(comm, all, &capture, s));
 	EXPECT((s->before & earlier) == earlier);
@@ -219,15 +219,13 @@ static void streams_rank(int32_t rank, int32_t nranks, void *arg)
 	(void)arg;
 	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
 		struct plan_streams s = {.n = 0};
-		struct plan_capture capture;
 		char words[64];
 
 		model = (struct model){.events = 0};
 		model.stream[0].capture = pairs[i].first;
 		model.stream[1].capture = pairs[i].second;
-		EXPECT_NCCL(ncclSuccess, plan_streams_add(&s, &model.stream[0]));
-		EXPECT_NCCL(ncclSuccess, plan_streams_add(&s, &model.stream[1]));
-		EXPECT_NCCL(ncclInvalidUsage, plan_streams_capture(&s, &capture));
+		EXPECT_NCCL(ncclSuccess, plan_streams_add(&s, "first", &model.stream[0]));
+		EXPECT_NCCL(ncclInvalidUsage, plan_streams_add(&s, "other", &model.stream[1]));
 		EXPECT_ERROR_SAYS(pairs[i].words);
 		snprintf(words, sizeof words, "%p captures",
 			 (void *)&model.stream[pairs[i].first ? 0 : 1]);
