@@ -248,8 +248,28 @@ static ncclResult_t bootstrap_join(struct bootstrap *b, const struct bootstrap_i
 	return rc;
 }
 
-#define BOOTSTRAP_GIVE_UP_NS    1000000000ull
-#define BOOTSTRAP_GIVE_UP_TRIES 4
+#define BOOTSTRAP_GIVE_UP_NS     1000000000ull
+#define BOOTSTRAP_GIVE_UP_TRIES  4
+#define BOOTSTRAP_ADDRESS_DIGITS 9 /* least, in hexadecimal; queue pairs have fewer */
+
+/* Copies a text without its addresses. They mean nothing to other processes, and differ between two
+ * runs of one program. */
+static void bootstrap_reason_set(struct bootstrap_reason *r, const char *text)
+{
+	size_t n = 0;
+
+	while (*text && n + sizeof "0x..." <= sizeof r->text) {
+		size_t digits = strncmp(text, "0x", 2) ? 0 : strspn(text + 2, "0123456789abcdef");
+
+		if (digits < BOOTSTRAP_ADDRESS_DIGITS) {
+			r->text[n++] = *text++;
+		} else {
+			n += (size_t)snprintf(r->text + n, sizeof r->text - n, "0x...");
+			text += 2 + digits;
+		}
+	}
+	r->text[n] = 0;
+}
 
 void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char *reason)
 {
@@ -263,7 +283,7 @@ void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char 
 	if ((bid.root.family != 4 && bid.root.family != 6) || !bid.root.port || nranks == 1)
 		return;
 	m.hello.magic = bid.magic;
-	snprintf(m.reason.text, sizeof m.reason.text, "%s", reason);
+	bootstrap_reason_set(&m.reason, reason);
 	uint64_t until = os_now_ns() + BOOTSTRAP_GIVE_UP_NS;
 	const struct sock_ctx ctx = {"bootstrap: giving up at the root", rank, -1, NULL};
 	int e = sock_tell(&bid.root, &m, sizeof m, &ctx, until);

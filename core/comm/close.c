@@ -351,7 +351,8 @@ static void comm_release(struct ncclComm *comm)
 /* ---- the process' ranks of one communicator ------------------------------------------------- */
 
 /* Parks `comm`. If it is the last of its id, returns all that are not being released yet, chained
- * by release_next; otherwise NULL. *alone: the process has no communicator of another id. */
+ * by release_next; otherwise NULL, or `comm` if no other rank can use it. *alone: the process has
+ * no communicator of another id. */
 static struct ncclComm *comm_park(struct ncclComm *comm, bool *alone)
 {
 	struct registry_node *first = registry_lock();
@@ -381,8 +382,14 @@ static struct ncclComm *comm_park(struct ncclComm *comm, bool *alone)
 		c->life->release_next = chain;
 		chain = c;
 	}
+	/* No rank uses memory of one that failed before it knew the others. It would wait without
+	 * end for ranks whose id is final by now. */
+	if (!last && !comm->peers) {
+		comm->life->released = true;
+		chain = comm;
+	}
 	registry_unlock(first);
-	OS_PROBE("comm.parked", "a rank waits for others of its process to be freed", !last);
+	OS_PROBE("comm.parked", "a rank waits for others of its process to be freed", !chain);
 	return chain;
 }
 

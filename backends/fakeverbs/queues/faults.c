@@ -52,6 +52,7 @@ static void hca_device_fault(uint32_t port)
 	if (!hca_fault("verbs.device", NULL, port, -1, &f) ||
 	    __atomic_exchange_n(&w->port[port].fatal, 1, __ATOMIC_ACQ_REL))
 		return;
+	sim_fault_hits_all();
 	hca_log("h%u %s: fatal error of the device", world_port(port)->host,
 		world_port(port)->nic->name);
 	sim_event_post(&attr, hca_device_died, w, port, NULL);

@@ -306,6 +306,34 @@ ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
 	return rc;
 }
 
+/* ---- the end of a part ---------------------------------------------------------------------- */
+
+static void net_verbs_qp_destroy(const struct net_verbs_leg *leg, struct ibv_qp **qp)
+{
+	int rc;
+
+	if (!*qp)
+		return;
+	os_unlabel(*qp);
+	rc = ibv_destroy_qp(*qp);
+	if (rc)
+		WARN("NET/IB: ibv_destroy_qp on device %s failed: %s", leg->dev->name,
+		     strerror(rc));
+	*qp = NULL;
+}
+
+static void net_verbs_mr_close(const struct net_verbs_leg *leg, struct ibv_mr **mr)
+{
+	int rc;
+
+	if (!*mr)
+		return;
+	rc = ibv_dereg_mr(*mr);
+	if (rc)
+		WARN("NET/IB: ibv_dereg_mr on device %s failed: %s", leg->dev->name, strerror(rc));
+	*mr = NULL;
+}
+
 /* ---- flushes -------------------------------------------------------------------------------- */
 
 /* A flush queue pair is connected to itself. */
@@ -339,56 +367,39 @@ static ncclResult_t net_verbs_flush_make_one(struct net_verbs_conn *c, uint32_t 
 	return ncclSystemError;
 }
 
+/* Undoes a complete or partial net_verbs_flush_make. */
+static void net_verbs_flush_close(struct net_verbs_conn *c)
+{
+	for (uint32_t l = 0; l < c->nlegs; l++) {
+		net_verbs_qp_destroy(&c->leg[l], &c->leg[l].flush_qp);
+		net_verbs_mr_close(&c->leg[l], &c->leg[l].flush_mr);
+	}
+}
+
 ncclResult_t net_verbs_flush_make(struct net_verbs_conn *c)
 {
 	ncclResult_t rc = ncclSuccess;
 
 	for (uint32_t l = 0; l < c->nlegs && !rc; l++)
 		rc = net_verbs_flush_make_one(c, l);
+	if (rc) /* another link of the connection may try again */
+		net_verbs_flush_close(c);
 	return rc;
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-static void net_verbs_qp_destroy(const struct net_verbs_leg *leg, struct ibv_qp **qp)
-{
-	int rc;
-
-	if (!*qp)
-		return;
-	os_unlabel(*qp);
-	rc = ibv_destroy_qp(*qp);
-	if (rc)
-		WARN("NET/IB: ibv_destroy_qp on device %s failed: %s", leg->dev->name,
-		     strerror(rc));
-	*qp = NULL;
-}
-
 /* After the call the HCAs use no memory of this connection. */
 void net_verbs_qp_stop(struct net_verbs_conn *c)
 {
 	net_verbs_unwatch(c);
-	for (uint32_t l = 0; l < c->nlegs; l++)
-		net_verbs_qp_destroy(&c->leg[l], &c->leg[l].flush_qp);
+	net_verbs_flush_close(c);
 	for (uint32_t i = 0; i < c->nqps; i++)
 		net_verbs_qp_destroy(&c->leg[net_verbs_leg_of(c, i)], &c->qp[i]);
 }
 
-static void net_verbs_mr_close(const struct net_verbs_leg *leg, struct ibv_mr **mr)
-{
-	int rc;
-
-	if (!*mr)
-		return;
-	rc = ibv_dereg_mr(*mr);
-	if (rc)
-		WARN("NET/IB: ibv_dereg_mr on device %s failed: %s", leg->dev->name, strerror(rc));
-	*mr = NULL;
-}
-
 static void net_verbs_leg_close(struct net_verbs_leg *leg)
 {
-	net_verbs_mr_close(leg, &leg->flush_mr);
 	net_verbs_mr_close(leg, &leg->ring_mr);
 	if (!leg->cq)
 		return;

@@ -34,6 +34,11 @@ bool sim_fault_hit_rank(int32_t rank)
 				 (1ull << rank % 64));
 }
 
+void sim_fault_hits_all(void)
+{
+	__atomic_store_n(&fault_state.hit_any, true, __ATOMIC_RELAXED);
+}
+
 bool sim_fault_stat(uint32_t index, struct sim_fault_stat *stat)
 {
 	if (index >= fault_state.site_n)

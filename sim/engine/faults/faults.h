@@ -64,8 +64,11 @@ uint32_t sim_faults_unfired(void);
 /* Notes that the program's number-th operation of a communicator begins: the plan's
  * after=collective counts from here. */
 void sim_faults_operation(uint64_t number);
-/* True if a fault fired at the rank, or at an unknown rank. */
+/* True if a fault fired at the rank, at an unknown rank, or at all ranks. */
 bool sim_fault_hit_rank(int32_t rank);
+/* Declares that a fault that fired hits other ranks than the one at its place: a device that ends
+ * for all its users. */
+void sim_fault_hits_all(void);
 /* Declares that the harness ends something at a moment of its choosing, as ncclCommAbort from
  * another task does. The run then counts as a run after a fault. */
 void sim_expect_errors(void);

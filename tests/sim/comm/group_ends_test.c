@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups of one init, of a communicator that ends in the group that makes it, and of one rank. */
+/* Groups of one init, of a communicator that ends in the group that makes it, of one rank, and with
+ * a call that fails beside an init. */
 #include <check.h>
 #include <cuda_runtime_api.h>
 
@@ -130,6 +131,43 @@ START_TEST(finalize_waits_for_the_copies_of_one_rank)
 }
 END_TEST
 
+/* ---- a failed call beside an init ------------------------------------------------------------ */
+
+/* The reason that other ranks learn has no address, which would differ between two runs. Rank 0
+ * begins its init when rank 1 has failed. */
+static void reason_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	int device = (int)comm_device(rank), word = 0;
+	ncclComm_t comm = NULL, alone = NULL;
+	ncclUniqueId id = ranks_id();
+
+	(void)arg;
+	EXPECT(cudaSetDevice(device) == cudaSuccess);
+	if (rank == 1) {
+		EXPECT_NCCL(ncclSuccess, ncclCommInitAll(&alone, 1, &device));
+		EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+		EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, id, rank));
+		EXPECT_NCCL(ncclInvalidArgument,
+			    ncclAllReduce(&word, &word, 1, ncclInt32, ncclSum, alone, NULL));
+		EXPECT_NCCL(ncclInvalidArgument, ncclGroupEnd());
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(alone));
+	}
+	ranks_barrier();
+	if (rank == 1)
+		return;
+	EXPECT_NCCL(ncclRemoteError, ncclCommInitRank(&comm, nranks, id, rank));
+	EXPECT_ERROR_SAYS("rank 1 failed before all ranks had checked in: ncclAllReduce: sendbuff "
+			  "0x... is host memory, expected memory of device");
+}
+
+START_TEST(the_reason_that_other_ranks_learn_has_no_address)
+{
+	struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = 1};
+
+	ranks_run(&c, reason_rank, NULL);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("group");
@@ -139,6 +177,7 @@ int main(void)
 	suite_add_tcase(suite, driver);
 	tcase_add_test(edge, a_group_of_one_init_leaves_the_current_device);
 	tcase_add_test(edge, a_communicator_may_end_in_the_group_that_was_to_make_it);
+	tcase_add_test(edge, the_reason_that_other_ranks_learn_has_no_address);
 	tcase_add_test(edge, finalize_waits_for_the_copies_of_one_rank);
 	suite_add_tcase(suite, edge);
 	return suite_run(suite);

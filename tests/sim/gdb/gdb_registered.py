@@ -24,7 +24,7 @@ def walk():
     check("the address is the other process' one", address != 0 and value("e->theirs") == 0, run("p *e"))
     go("transport_registered_results", mine + " && op_count >= %d" % first)
     frames("bt", r"#0 .*transport_registered_results \(", r"plan_output_offer \(", r"plan_task_register \(")
-    go("prim_result_open", mine)
+    go("prim_result_open", mine + " && w->mapped[b->channel.ring.prev_number] != 0")
     check("the work has the address", address <= value("w->mapped[b->channel.ring.prev_number]") and
           value("w->offers") == 1, run("p *w"))
     go("prim_result_take_word", other)
