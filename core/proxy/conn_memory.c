@@ -86,6 +86,15 @@ static void proxy_conn_say_missing(const struct proxy_conn *pc)
 		     pc->rank, pc->channel, count, topo_nic_name(topo, pc->nic), pc->net_nic.count);
 }
 
+/* A rank that sends through this one may see more NICs. */
+static const char *proxy_nic_name(const struct proxy_conn *pc)
+{
+	const struct topo_system *topo = pc->comm->topo;
+
+	return pc->nic < topo_nic_count(topo) ? topo_nic_name(topo, pc->nic)
+					      : "that of the rank that sends through this one";
+}
+
 /* Chooses the nearest NIC that the network has, because it does not have the channel's NIC. Causes:
  * NCCL_IB_HCA excludes it, or its port is down. */
 static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory)
@@ -108,12 +117,12 @@ static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory
 		WARN("rank %d channel %d: none of the topology's NICs (%s...) is among the %d "
 		     "devices "
 		     "of the network %s",
-		     pc->rank, pc->channel, topo_nic_name(topo, pc->nic), pc->proxy->net_devices,
+		     pc->rank, pc->channel, proxy_nic_name(pc), pc->proxy->net_devices,
 		     pc->proxy->net->name);
 		return ncclSystemError;
 	}
 	INFO(LOG_NET, "rank %d channel %d: uses NIC %s, because the network does not have %s",
-	     pc->rank, pc->channel, topo_nic_name(topo, best), topo_nic_name(topo, pc->nic));
+	     pc->rank, pc->channel, topo_nic_name(topo, best), proxy_nic_name(pc));
 	pc->nic = best;
 	return proxy_net_nic(pc->proxy, best, &pc->net_nic, gpu_memory);
 }

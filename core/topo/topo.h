@@ -79,7 +79,8 @@ int32_t topo_gpu_count(const struct topo_system *sys);
 int32_t topo_nic_count(const struct topo_system *sys);
 /* Returns the name of NIC n ("mlx5_0", "mlx5_0+mlx5_1"), by which its devices are found. */
 const char *topo_nic_name(const struct topo_system *sys, int32_t nic);
-/* Writes the name of device i of the NIC. False: the NIC has fewer devices. */
+/* Writes the name of device i of the NIC. False: the NIC has fewer devices, or there is no such
+ * NIC. */
 bool topo_nic_device(const struct topo_system *sys, int32_t nic, int32_t i,
 		     char name[TOPO_NIC_NAME]);
 int32_t topo_gpu_sm(const struct topo_system *sys, int32_t gpu);

@@ -322,7 +322,7 @@ bool topo_merged_has(const char *merged, const char *name)
 bool topo_nic_device(const struct topo_system *sys, int32_t nic, int32_t i,
 		     char name[TOPO_NIC_NAME])
 {
-	const char *at = topo_nic_name(sys, nic);
+	const char *at = nic < topo_nic_count(sys) ? topo_nic_name(sys, nic) : "";
 
 	for (; i > 0 && *at; i--) {
 		at += strcspn(at, "+");
