@@ -244,19 +244,23 @@ static ncclResult_t refused_mem_alloc(struct refused *r)
 	return ncclMemAlloc(NULL, 64);
 }
 
-/* A rank that sends itself more messages than it receives, or the reverse. */
+/* A rank that sends itself more messages than it receives, or the reverse, or another type. */
 static ncclResult_t refused_self(struct refused *r)
 {
 	uint64_t sends = sim_rng_below(&r->rng, 3), receives = sim_rng_below(&r->rng, 3);
+	bool types = sim_rng_below(&r->rng, 3) == 0;
 	cudaStream_t stream = (cudaStream_t)r->me->stream;
 	ncclResult_t rc = ncclGroupStart(), end;
 
-	if (sends == receives)
+	if (types)
+		sends = receives = 1;
+	else if (sends == receives)
 		receives++;
 	for (uint64_t k = 0; k < sends && !rc; k++)
 		rc = ncclSend(r->gpu, 64, ncclInt8, r->me->rank, r->comm, stream);
 	for (uint64_t k = 0; k < receives && !rc; k++)
-		rc = ncclRecv(r->gpu + 1024, 64, ncclInt8, r->me->rank, r->comm, stream);
+		rc = ncclRecv(r->gpu + 1024, 64, types ? ncclFloat16 : ncclInt8, r->me->rank,
+			      r->comm, stream);
 	end = ncclGroupEnd();
 	return rc ? rc : end;
 }
@@ -336,6 +340,25 @@ static void refused_answer(struct refused *r, const char *call, ncclResult_t rc,
 		lab_refused_report(r->me, call, "a query", "gave another number than it should");
 }
 
+/* Operations, as many as a table of the communicator holds at first, or more: all exist until they
+ * are destroyed. */
+static void refused_operations(struct refused *r)
+{
+	uint64_t n = 1 + sim_rng_below(&r->rng, 20);
+	ncclResult_t rc = ncclSuccess;
+	ncclRedOp_t op[20];
+	float factor = 3;
+
+	for (uint64_t k = 0; k < n && !rc; k++) {
+		rc = ncclRedOpCreatePreMulSum(&op[k], &factor, ncclFloat32, ncclScalarHostImmediate,
+					      r->comm);
+		n = rc ? k : n;
+	}
+	refused_answer(r, "ncclRedOpCreatePreMulSum", rc, 0, 0);
+	for (uint64_t k = 0; k < n; k++)
+		refused_answer(r, "ncclRedOpDestroy", ncclRedOpDestroy(op[k], r->comm), 0, 0);
+}
+
 void lab_refused_queries(struct refused *r)
 {
 	int value = -1;
@@ -352,4 +375,5 @@ void lab_refused_queries(struct refused *r)
 	refused_answer(r, "ncclCommDestroy of NULL", rc, 0, 0);
 	rc = ncclCommAbort(NULL);
 	refused_answer(r, "ncclCommAbort of NULL", rc, 0, 0);
+	refused_operations(r);
 }
