@@ -254,6 +254,10 @@ ncclResult_t lab_recover(struct lab_rank *me, const char **call)
 	*call = "cudaSetDevice";
 	if (cudaSetDevice(me->device) != cudaSuccess)
 		return ncclUnhandledCudaError;
+	/* the series may have filled the buffers in any of its streams */
+	*call = "cudaDeviceSynchronize";
+	if (cudaDeviceSynchronize() != cudaSuccess)
+		return ncclUnhandledCudaError;
 	*call = "ncclCommInitRank";
 	rc = ncclCommInitRank(&comm, run->survivors, run->second_id, rank);
 	if (rc)
