@@ -62,18 +62,27 @@ static void leave_judge_calls(struct lab_rank *me, ncclComm_t comm, ncclResult_t
 		leave_judge(me, "ncclGetLastError without a line", ncclSuccess, first);
 }
 
+/* An abort waits for the kernels before its own ones in their stream, with NCCL as well. A kernel
+ * of another communicator may end only if that one is aborted, too. A rank with several
+ * communicators therefore aborts all that are left together. */
+static ncclResult_t leave_abort(struct lab_rank *me, ncclComm_t comm)
+{
+	ncclResult_t rc;
+
+	lab_call(me, "ncclCommAbort");
+	rc = lab_comms(me->run->config) > 1 ? lab_comms_abort(me) : ncclCommAbort(comm);
+	lab_call(me, NULL);
+	return rc;
+}
+
 static ncclResult_t leave_one(struct lab_rank *me, ncclComm_t comm, bool finalizes)
 {
 	ncclResult_t async = ncclSuccess, rc = ncclCommGetAsyncError(comm, &async), end = rc;
 	bool given = !rc && async != ncclSuccess && async != ncclInProgress;
 	bool known = me->error == ncclRemoteError && lab_comms(me->run->config) == 1;
 
-	if (!given && !known) {
-		lab_call(me, "ncclCommAbort");
-		rc = ncclCommAbort(comm);
-		lab_call(me, NULL);
-		return rc;
-	}
+	if (!given && !known)
+		return leave_abort(me, comm);
 	if (given)
 		leave_judge_calls(me, comm, async);
 	if (finalizes) {
@@ -107,7 +116,7 @@ ncclResult_t lab_leave_trouble(struct lab_rank *me, const char **call)
 		ncclComm_t comm = lab_comms_next_to_end(me, k);
 		ncclResult_t one = ncclSuccess;
 
-		if (comm)
+		if (comm && !(me->comms_aborted & 1u << k))
 			one = leave_one(me, comm, how == LAB_LEAVES_FINALIZE);
 		rc = rc ? rc : one;
 	}

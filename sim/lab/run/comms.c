@@ -324,7 +324,9 @@ ncclResult_t lab_comms_abort(struct lab_rank *me)
 	n += all[n].comm != NULL;
 	for (uint32_t i = 1; i < n; i++) {
 		snprintf(name, sizeof name, "rank%d abort %u", me->rank, i);
-		if (all[i].comm && os_thread_start(&all[i].task, &attr, comms_abort_one, &all[i]))
+		/* a second attempt, because the abort of one may need that of another */
+		if (all[i].comm && os_thread_start(&all[i].task, &attr, comms_abort_one, &all[i]) &&
+		    os_thread_start(&all[i].task, &attr, comms_abort_one, &all[i]))
 			all[i].task = NULL;
 	}
 	comms_abort_one(&all[0]);
