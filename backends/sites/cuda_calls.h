@@ -32,7 +32,7 @@
 	  .idle = IDLE_QUERY)                                                                      \
 	X("cuda.device_reset", "cudaDeviceReset", 46, .idle = IDLE_RESET)                          \
 	X("cuda.device_set_limit", "cudaDeviceSetLimit", 215, .idle = IDLE_QUERY)                  \
-	X("cuda.device_synchronize", "cudaDeviceSynchronize", 999, .idle = IDLE_SYNC)              \
+	X("cuda.device_synchronize", "cudaDeviceSynchronize", 999)                                 \
 	X("cuda.get_driver_entry_point", "cudaGetDriverEntryPoint", 500, .idle = IDLE_DRIVER)      \
 	X("cuda.malloc", "cudaMalloc", 2)                                                          \
 	X("cuda.free", "cudaFree", 999)                                                            \

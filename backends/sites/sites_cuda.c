@@ -5,7 +5,6 @@
 #include "sim/engine/faults/site_table.h"
 
 /* Reasons why no run of the lab reaches a site. */
-#define IDLE_SYNC   "the stack waits by polling events, the lab by polling streams"
 #define IDLE_COPY   "the stack moves data by kernels, the lab by cudaMemcpyAsync"
 #define IDLE_LAUNCH "the stack launches by cudaLaunchKernelExC, on the caller's stream"
 #define IDLE_RESET  "neither stack nor lab resets a device that others use"
