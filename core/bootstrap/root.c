@@ -375,9 +375,10 @@ static void root_wait(struct bootstrap_root *r, const shared_u32 *stop)
 	int n = 0, room = r->nconns + 1;
 	struct wait *w = os_alloc((size_t)room * (sizeof *w + sizeof(struct wait *)),
 				  "bootstrap root's waits");
-	if (!w) {
-		WARN("root: no memory to wait for %d connections", r->nconns);
-		r->over = true;
+	if (!w) { /* without the root, no rank could learn of a failure */
+		INFO(LOG_BOOTSTRAP, "root: no memory to wait for %d connections; polls them",
+		     r->nconns);
+		os_sleep_ns(ROOT_ACCEPT_PAUSE_NS);
 		return;
 	}
 	const struct wait **list = (const struct wait **)(w + room);

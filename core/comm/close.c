@@ -40,18 +40,8 @@
  * After that the meeting relies on the ends of their connections. */
 #define COMM_MEET_LOOKS 12
 #define COMM_MEET_NS    10000000000ull
-/* Time to wait for kernels of other communicators on the GPU, and between two checks. */
-#define COMM_BUSY_NS      120000000000ull
-#define COMM_BUSY_LOOK_NS 10000000ull
 /* Time for kernels to find the abort word and end if the GPU does not report their end. */
 #define COMM_UNREPORTED_NS 100000000ull
-/* Maximum number of other communicators of a process that are checked. */
-#define COMM_OTHERS 64
-
-static bool comm_is_aborted(const struct ncclComm *comm)
-{
-	return shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
-}
 
 /* Waits for launched collectives. Kernels end by themselves once the abort word is set. */
 static ncclResult_t comm_drain(struct ncclComm *comm)
@@ -65,7 +55,7 @@ static ncclResult_t comm_drain(struct ncclComm *comm)
 	return cuda_result(e, "waiting for launched collectives");
 }
 
-static cudaError_t comm_launches_query(const struct ncclComm *comm)
+cudaError_t comm_launches_query(const struct ncclComm *comm)
 {
 	return comm->nranks == 1 ? cudaStreamQuery(comm->internal_stream)
 				 : cudaEventQuery(comm->launch_done);
@@ -205,60 +195,6 @@ static void comm_quieten(struct ncclComm *comm)
 	}
 }
 
-/* ---- busy GPUs ------------------------------------------------------------------------------- */
-
-static struct ncclComm *comm_of(struct registry_node *n)
-{
-	return n->kind == REGISTRY_COMM ? (struct ncclComm *)n : NULL;
-}
-
-/* Finds communicators on the GPU that are not ending. They may end as soon as the lock is
- * released. */
-static int comm_others_find(int32_t cuda_dev, struct ncclComm *found[COMM_OTHERS])
-{
-	struct registry_node *first = registry_lock();
-	struct ncclComm *c;
-	int n = 0;
-
-	for (struct registry_node *node = first; node && n < COMM_OTHERS; node = node->next)
-		if ((c = comm_of(node)) && !c->life->claimed && c->life->state >= COMM_READY &&
-		    c->cuda_dev == cuda_dev)
-			found[n++] = c;
-	registry_unlock(first);
-	return n;
-}
-
-static bool comm_is_busy(struct ncclComm *comm)
-{
-	bool busy;
-
-	if (comm_enter(comm, NULL, COMM_NEED_ANY))
-		return false;
-	busy = comm_launches_query(comm) == cudaErrorNotReady;
-	os_poll_hit(); /* these checks have their own limit */
-	comm_leave(comm);
-	return busy;
-}
-
-/* WAITS while kernels of other communicators run on the GPU, up to COMM_BUSY_NS. */
-static void comm_let_others_end(const struct ncclComm *comm)
-{
-	const uint64_t until_ns = os_now_ns() + COMM_BUSY_NS;
-	struct ncclComm *other[COMM_OTHERS];
-
-	for (;;) {
-		int n = comm_others_find(comm->cuda_dev, other), busy = 0;
-
-		while (busy < n && !comm_is_busy(other[busy]))
-			busy++;
-		OS_PROBE("comm.held",
-			 "kernels of another communicator keep memory from being freed", busy < n);
-		if (busy == n || comm_is_aborted(comm) || os_now_ns() >= until_ns)
-			return;
-		os_sleep_ns(COMM_BUSY_LOOK_NS);
-	}
-}
-
 /* ---- released ------------------------------------------------------------------------------- */
 
 /* Ends without the other ranks after one has failed. Its end of a connection may stay open while
@@ -271,35 +207,42 @@ static void comm_end_alone(struct ncclComm *comm)
 }
 
 /* Meets the ranks in other processes of the host. Their kernels use this rank's memory until they
- * are quiet too. */
-static void comm_meet(struct ncclComm *comm)
+ * are quiet too. Returns false if they have not come by `until_ns`; 0: no deadline. */
+static bool comm_meet(struct ncclComm *comm, uint64_t until_ns)
 {
 	ncclResult_t rc = ncclInProgress;
+	bool late = false;
 
 	if (!comm->bootstrap || comm->nranks == 1 || comm_is_aborted(comm))
-		return;
+		return true;
 	rank_bootstrap_claim(comm);
 	/* The other ranks of this process are being freed. */
 	bootstrap_look(comm->bootstrap, NULL, NULL);
 	/* Another rank failed while this one was parked. */
 	if (comm->ring_broken) {
 		comm_end_alone(comm);
-		return;
+		return true;
 	}
-	for (int looks = 0; rc == ncclInProgress; looks++) {
+	for (int looks = 0; rc == ncclInProgress && !late; looks++) {
+		uint64_t look_ns = looks < COMM_MEET_LOOKS ? os_now_ns() + COMM_MEET_NS : until_ns;
+
 		rc = bootstrap_meet(comm->bootstrap, comm->local_to_rank, comm->local_ranks,
-				    looks < COMM_MEET_LOOKS ? os_now_ns() + COMM_MEET_NS : 0);
+				    until_ns ? MIN_OF(look_ns, until_ns) : look_ns);
+		late = until_ns && os_now_ns() >= until_ns;
 		OS_PROBE("comm.meets_late", "a rank of the host ends the communicator late",
 			 rc == ncclInProgress);
 	}
+	if (rc == ncclInProgress)
+		return false;
 	OS_PROBE("comm.end_without_all", "a rank of the host does not end the communicator",
 		 rc != 0);
 	if (!rc)
-		return;
+		return true;
 	INFO(LOG_INIT,
 	     "rank %d: not all ranks of the host ended the communicator; continues without them",
 	     comm->rank);
 	comm_end_alone(comm);
+	return true;
 }
 
 static void comm_cuda_free(struct ncclComm *comm)
@@ -312,7 +255,9 @@ static void comm_cuda_free(struct ncclComm *comm)
 	(void)mem_host_free(comm->abort, "the abort word");
 }
 
-static void comm_release(struct ncclComm *comm)
+/* Releases the communicator. If the ranks of the host have not ended it by `until_ns` (0: no
+ * deadline), keeps it: their kernels may use its memory. */
+static void comm_release(struct ncclComm *comm, uint64_t until_ns)
 {
 	bool aborted;
 
@@ -323,7 +268,12 @@ static void comm_release(struct ncclComm *comm)
 	/* The relays stay in the communicator until this rank meets them. */
 	if (!comm_is_aborted(comm))
 		proxy_relays_drain(comm);
-	comm_meet(comm);
+	if (!comm_meet(comm, until_ns)) {
+		WARN("rank %d: the communicator's memory is kept: ranks of the host still use it, "
+		     "and no task can be started that waits for them",
+		     comm->rank);
+		return;
+	}
 	aborted = comm_is_aborted(comm);
 	if (comm->topo)
 		transport_close_all(comm);
@@ -410,7 +360,7 @@ static void comm_release_task(void *arg)
 	struct ncclComm *comm = arg;
 	struct comm_release *r = comm->life->release;
 
-	comm_release(comm);
+	comm_release(comm, 0);
 	shared_add_u32(&r->left, ~0u, SHARED_RELEASE);
 	comm_release_drop(r);
 }
@@ -470,7 +420,7 @@ static void comm_release_chain(struct ncclComm *chain, uint64_t patience_ns)
 			continue;
 		if (next) /* the others cannot be met without a task: abort */
 			shared_store_u32(c->abort, 1, SHARED_RELEASE);
-		comm_release(c);
+		comm_release(c, os_now_ns() + patience_ns);
 	}
 	if (!r)
 		return;

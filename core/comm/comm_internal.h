@@ -5,6 +5,17 @@
 
 #include "core/comm/comm.h"
 
+/* Returns the communicator of a node of the registry; NULL if the node is another object. */
+static inline struct ncclComm *comm_of(struct registry_node *n)
+{
+	return n->kind == REGISTRY_COMM ? (struct ncclComm *)n : NULL;
+}
+
+static inline bool comm_is_aborted(const struct ncclComm *comm)
+{
+	return shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
+}
+
 /* Layout of the device's view of a communicator, one allocation. It consists of dev_comm, channels,
  * `room` connections, the ranks of the rings, and the places of ranks in the trees. dev_comm and
  * channels are staged in pinned memory with the same layout. */
@@ -24,6 +35,10 @@ bool comm_topology_must_detect(struct ncclComm *comm);
 void comm_state_set(struct ncclComm *comm, enum comm_state state);
 /* Checks launched collectives once: complete, ncclInProgress, or an error. */
 ncclResult_t comm_drain_look(struct ncclComm *comm);
+/* cudaErrorNotReady while launched collectives run. */
+cudaError_t comm_launches_query(const struct ncclComm *comm);
+/* busy.c: waits while kernels of other communicators run on the GPU, for a limited time. */
+void comm_let_others_end(const struct ncclComm *comm);
 /* For a rank that failed or was aborted, after its kernels have ended. Stops using the other ranks'
  * memory, then shows them that it has left, so that no rank waits for it. */
 void comm_leave_others(struct ncclComm *comm);

@@ -55,6 +55,7 @@ struct os_proc {
 	/* The pid namespace of the process. Each container of a host has its own. */
 	uint64_t pid_space;
 	uint64_t net_space; /* the network namespace, which scopes mailbox names */
+	bool dying;         /* a fault kills it; its tasks end soon */
 	void *slot[OS_SLOT_COUNT];
 };
 

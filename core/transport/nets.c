@@ -51,7 +51,7 @@ static ncclResult_t net_none(const struct ncclComm *comm)
 	     comm->rank, comm->net.named->name,
 	     param_str(PARAM_NET) ? "NCCL_NET" : "the configuration",
 	     verbs && hcas ? " among NCCL_IB_HCA=" : "", verbs && hcas ? hcas : "");
-	return ncclSystemError;
+	return ncclInvalidUsage;
 }
 
 ncclResult_t net_open(struct ncclComm *comm, int32_t first)

@@ -21,6 +21,7 @@ static void __attribute__((noreturn)) engine_kill_self(struct task *t)
 {
 	static const struct sim_event_attr attr = {.name = "engine.kill"};
 
+	t->pub.self.proc->dying = true;
 	sim_event_post(&attr, engine_kill_step, t->pub.self.proc, 0, NULL);
 	task_suspend(t, SIM_TASK_SLEEPING);
 	ASSERT(!"a killed task ran again");

@@ -62,9 +62,9 @@ static void leave_judge_calls(struct lab_rank *me, ncclComm_t comm, ncclResult_t
 		leave_judge(me, "ncclGetLastError without a line", ncclSuccess, first);
 }
 
-/* An abort waits for the kernels before its own ones in their stream, with NCCL as well. A kernel
- * of another communicator may end only if that one is aborted, too. A rank with several
- * communicators therefore aborts all that are left together. */
+/* The end of a failed communicator waits for kernels of others on its GPU, with NCCL as well. Such
+ * a kernel may end only if its communicator is aborted, too. A rank with several communicators
+ * therefore aborts all that are left together. */
 static ncclResult_t leave_abort(struct lab_rank *me, ncclComm_t comm)
 {
 	ncclResult_t rc;
@@ -79,12 +79,12 @@ static ncclResult_t leave_one(struct lab_rank *me, ncclComm_t comm, bool finaliz
 {
 	ncclResult_t async = ncclSuccess, rc = ncclCommGetAsyncError(comm, &async), end = rc;
 	bool given = !rc && async != ncclSuccess && async != ncclInProgress;
-	bool known = me->error == ncclRemoteError && lab_comms(me->run->config) == 1;
+	bool several = lab_comms(me->run->config) > 1;
 
-	if (!given && !known)
-		return leave_abort(me, comm);
 	if (given)
 		leave_judge_calls(me, comm, async);
+	if (several || (!given && me->error != ncclRemoteError))
+		return leave_abort(me, comm);
 	if (finalizes) {
 		lab_call(me, "ncclCommFinalize after an error");
 		end = lab_comm_settle(me, comm, ncclCommFinalize(comm));

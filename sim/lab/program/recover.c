@@ -29,7 +29,7 @@ static void recover_meet_check(struct lab_run *run)
 		return;
 	for (int32_t r = 0; r < run->count; r++) {
 		const struct lab_rank *it = &run->rank[r];
-		if (it->dead || it->lost)
+		if (it->dead || it->lost || (it->proc && it->proc->dying))
 			continue;
 		if (!it->arrived)
 			return;

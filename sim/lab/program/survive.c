@@ -301,8 +301,10 @@ static bool survive_is_own(const struct lab_rank *it)
  * host, as one with other settings does. */
 static bool survive_sees_less(void)
 {
-	static const char *const of[] = {"verbs.query_", "verbs.open_device",
-					 "verbs.get_device_list", "os.alloc", "nvml."};
+	static const char *const of[] = {
+		"verbs.query_", "verbs.open_device", "verbs.get_device_list",
+		"verbs.device", "fabric.link",       "os.alloc",
+		"nvml."};
 	struct sim_fault_stat s;
 	bool less = false;
 

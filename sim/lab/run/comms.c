@@ -269,9 +269,10 @@ ncclComm_t lab_comms_next_to_end(struct lab_rank *me, uint32_t k)
 
 ncclResult_t lab_comms_destroy(struct lab_rank *me)
 {
+	const uint32_t n = lab_comms(me->run->config);
 	ncclResult_t rc = ncclSuccess;
 
-	for (uint32_t i = 0; i < lab_comms(me->run->config); i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		ncclResult_t one = ncclSuccess;
 
 		if (!me->team)
@@ -284,6 +285,10 @@ ncclResult_t lab_comms_destroy(struct lab_rank *me)
 		if (comm && me->run->config->finalize && !one)
 			lab_refused_finalized(me, comm);
 		rc = rc ? rc : one;
+		if (one && n > 1) { /* its end would wait for kernels of the others */
+			(void)lab_comms_abort(me);
+			return rc;
+		}
 		one = comm ? ncclCommDestroy(comm) : ncclSuccess;
 		lab_refused_gone(me, one ? NULL : comm);
 		rc = rc ? rc : one;

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Other communicators whose kernels run on the GPU of one that ends. */
+#include "core/comm/comm_internal.h"
+
+/* Time to wait for kernels of other communicators on the GPU, and between two checks. */
+#define COMM_BUSY_NS      120000000000ull
+#define COMM_BUSY_LOOK_NS 10000000ull
+/* Maximum number of other communicators of a process that are checked. */
+#define COMM_OTHERS 64
+
+/* Finds communicators on the GPU that are not ending. They may end as soon as the lock is
+ * released. */
+static int comm_others_find(int32_t cuda_dev, struct ncclComm *found[COMM_OTHERS])
+{
+	struct registry_node *first = registry_lock();
+	struct ncclComm *c;
+	int n = 0;
+
+	for (struct registry_node *node = first; node && n < COMM_OTHERS; node = node->next)
+		if ((c = comm_of(node)) && !c->life->claimed && c->life->state >= COMM_READY &&
+		    c->cuda_dev == cuda_dev)
+			found[n++] = c;
+	registry_unlock(first);
+	return n;
+}
+
+static bool comm_is_busy(struct ncclComm *comm)
+{
+	bool busy;
+
+	if (comm_enter(comm, NULL, COMM_NEED_ANY))
+		return false;
+	busy = comm_launches_query(comm) == cudaErrorNotReady;
+	os_poll_hit(); /* these checks have their own limit */
+	comm_leave(comm);
+	return busy;
+}
+
+void comm_let_others_end(const struct ncclComm *comm)
+{
+	const uint64_t until_ns = os_now_ns() + COMM_BUSY_NS;
+	struct ncclComm *other[COMM_OTHERS];
+
+	for (;;) {
+		int n = comm_others_find(comm->cuda_dev, other), busy = 0;
+
+		while (busy < n && !comm_is_busy(other[busy]))
+			busy++;
+		OS_PROBE("comm.held",
+			 "kernels of another communicator keep memory from being freed", busy < n);
+		if (busy == n || comm_is_aborted(comm) || os_now_ns() >= until_ns)
+			return;
+		os_sleep_ns(COMM_BUSY_LOOK_NS);
+	}
+}
