@@ -3,8 +3,9 @@
  * Recursive doubling: in step k each rank exchanges its sum with the rank whose number differs in
  * bit k, and adds what it gets. There are as many steps as the number of ranks has binary digits,
  * each with all bytes. Not NCCL's: a kernel and a step cost what they do over a tree. Two H200 of a
- * host take longer with it than with OneShot at all sizes (results/gpus-two.md); over a network no
- * GPU has measured it. It runs only where NCCL_ALGO allows no other algorithm.
+ * host take longer with it than with OneShot at all sizes in CUDA graphs, and from 128 KiB on
+ * without graphs (results/gpus-two.md). Over a network no GPU has measured it. It runs only where
+ * NCCL_ALGO allows no other algorithm.
  */
 #include "core/algo/algo.h"
 #include "core/rank/rank.h"
