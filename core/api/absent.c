@@ -45,9 +45,6 @@ static ncclResult_t absent(const char *call, const char *instead)
 
 /* ---- communicators -------------------------------------------------------------------------- */
 
-ABSENT(ncclCommSplit,
-       (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config),
-       CLEAR(newcomm), NO_OTHERS)
 ABSENT(ncclCommShrink,
        (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
 	ncclConfig_t *config, int shrinkFlags),

@@ -39,7 +39,7 @@ static void api_init_failed(struct api_init *failed)
 	       !shared_cas_weak_u32(&list->error, &kept, (uint32_t)failed->result, SHARED_ACQ_REL))
 		;
 	for (struct api_init *i = list; i; i = i->next)
-		if (i != failed && i->id_hash == failed->id_hash)
+		if (i != failed && !i->child && i->id_hash == failed->id_hash)
 			(void)comm_abort_set(i->comm);
 }
 
@@ -47,7 +47,14 @@ static void api_init_task(void *arg)
 {
 	struct api_init *i = arg;
 
-	ASSERT(i->list && i->rank == i->comm->rank);
+	ASSERT(i->list);
+	if (i->child)
+		i->result = api_init_form(i);
+	if (i->result)
+		api_init_failed(i);
+	if (!i->comm)
+		return;
+	ASSERT(i->rank == i->comm->rank);
 	i->result = comm_init(i->comm);
 	i->claimed = i->result != ncclSuccess && comm_claim(i->comm);
 	comm_leave(i->comm);
@@ -58,15 +65,30 @@ static void api_init_task(void *arg)
 static ncclResult_t api_init_start(struct api_init *i)
 {
 	char name[48];
-	struct os_thread_attr attr = {.name = name, .rank = i->comm->rank};
-	snprintf(name, sizeof name, "rank%d init", i->comm->rank);
+	struct os_thread_attr attr = {.name = name, .rank = i->rank};
+	snprintf(name, sizeof name, "rank%d init", i->rank);
 	int e = os_thread_start(&i->task, &attr, api_init_task, i);
 	if (!e)
 		return ncclSuccess;
 	char text[96];
 	const char *said = strerror_r(e, text, sizeof text);
-	WARN("the task that initialises rank %d cannot be started: %s", i->comm->rank, said);
+	WARN("the task that initialises rank %d cannot be started: %s", i->rank, said);
 	return ncclSystemError;
+}
+
+/* Undoes an init whose task cannot be started, as far as its task would. */
+static void api_init_unstarted(struct api_init *i)
+{
+	i->task = NULL;
+	if (i->child) {
+		api_child_withdraw(i->child);
+		shared_store_u32(&i->formed, 1, SHARED_RELEASE);
+	} else {
+		bootstrap_give_up(&i->comm->life->id, i->rank, i->comm->nranks, log_task_error());
+		i->claimed = comm_claim(i->comm);
+		comm_leave(i->comm);
+	}
+	api_init_failed(i);
 }
 
 /* Starts all inits concurrently: each waits for the others. */
@@ -74,13 +96,8 @@ static void api_inits_start(struct api_init *list)
 {
 	for (struct api_init *i = list; i; i = i->next) {
 		i->result = api_init_start(i);
-		if (!i->result)
-			continue;
-		i->task = NULL;
-		bootstrap_give_up(&i->comm->life->id, i->rank, i->comm->nranks, log_task_error());
-		i->claimed = comm_claim(i->comm);
-		comm_leave(i->comm);
-		api_init_failed(i);
+		if (i->result)
+			api_init_unstarted(i);
 	}
 }
 
@@ -104,7 +121,7 @@ ncclResult_t api_inits_run(struct api_init *list)
 	for (i = list; i; i = next) {
 		next = i->next;
 		ASSERT(rc || !i->result); /* the list has the error of each of its inits */
-		if (rc && (i->claimed || !i->result))
+		if (rc && i->comm && (i->claimed || !i->result))
 			api_init_undo(i->comm, i->out, i->claimed);
 		else if (rc)
 			*i->out = NULL; /* another task aborted it */
@@ -131,15 +148,18 @@ void api_inits_discard(struct api_init *list)
 
 		while (first->id_hash != i->id_hash)
 			first = first->next;
-		if (first == i)
+		if (i->child)
+			api_child_withdraw(i->child);
+		else if (first == i)
 			api_init_withdraw(i);
 	}
 	for (struct api_init *i = list; i; i = next) {
-		bool claimed = comm_claim(i->comm);
+		bool claimed = i->comm && comm_claim(i->comm);
 
 		ASSERT(!i->task); /* no init of the group has begun */
 		next = i->next;
-		comm_leave(i->comm);
+		if (i->comm)
+			comm_leave(i->comm);
 		if (claimed)
 			api_init_undo(i->comm, i->out, true);
 		os_free(i);
@@ -154,7 +174,7 @@ static void api_init_drop(const struct ncclComm *comm)
 	struct api_group *g = api_group();
 	struct api_init **at = g ? &g->inits : NULL, *dropped;
 
-	while (at && *at && (*at)->comm != comm)
+	while (at && *at && ((*at)->child || (*at)->comm != comm))
 		at = &(*at)->next;
 	if (!at || !*at)
 		return;
@@ -163,7 +183,7 @@ static void api_init_drop(const struct ncclComm *comm)
 	if (!*at)
 		g->inits_end = at;
 	for (struct api_init *i = g->inits; i; i = i->next)
-		if (i->id_hash == dropped->id_hash)
+		if (!i->child && i->id_hash == dropped->id_hash)
 			(void)comm_abort_set(i->comm);
 	api_init_withdraw(dropped);
 	comm_leave(dropped->comm);
@@ -183,7 +203,7 @@ static void api_init_background(void *arg)
 	comm_leave(comm);
 }
 
-static ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
+ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
 {
 	char name[48];
 	struct os_thread_attr attr = {.name = name, .rank = comm->rank};
@@ -202,11 +222,10 @@ static ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
 
 /* ---- creating ------------------------------------------------------------------------------- */
 
-static ncclResult_t api_init_later(struct api_group *g, struct api_init *i)
+void api_init_later(struct api_group *g, struct api_init *i)
 {
 	*g->inits_end = i;
 	g->inits_end = &i->next;
-	return ncclSuccess;
 }
 
 static ncclResult_t api_init_make(ncclComm_t *out, int nranks, const ncclUniqueId *id, int rank,
@@ -239,7 +258,10 @@ static ncclResult_t api_init_make(ncclComm_t *out, int nranks, const ncclUniqueI
 	i->out = out;
 	i->rank = rank;
 	i->id_hash = comm->id_hash;
-	return g ? api_init_later(g, i) : api_inits_run(i);
+	if (!g)
+		return api_inits_run(i);
+	api_init_later(g, i);
+	return ncclSuccess;
 }
 
 static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueId *id, int rank,

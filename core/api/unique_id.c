@@ -81,30 +81,42 @@ static void api_root_publish(struct api_root *r, uint64_t id_hash)
 	os_free(r);
 }
 
-API_TWIN(ncclGetUniqueId);
-API_WEAK ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
+/* Makes an id by one of the functions of the bootstrap. `call` is the public function. */
+static ncclResult_t api_id_make(const char *call, ncclUniqueId *out,
+				ncclResult_t (*make)(ncclUniqueId *id, struct bootstrap_owner owner,
+						     struct bootstrap_root **root))
 {
+	struct api_root *r = os_alloc(sizeof *r, "unique id's root");
 	ncclUniqueId id;
-	struct api_root *r;
 	ncclResult_t rc;
 
-	INFO(LOG_CALL, "ncclGetUniqueId");
-	if (!uniqueId) {
-		WARN("ncclGetUniqueId: uniqueId is NULL");
-		return api_return(ncclInvalidArgument);
-	}
-	r = os_alloc(sizeof *r, "unique id's root");
 	if (!r) {
-		WARN("ncclGetUniqueId: no memory");
-		return api_return(ncclSystemError);
+		WARN("%s: no memory", call);
+		return ncclSystemError;
 	}
 	r->node.kind = REGISTRY_ROOT;
-	rc = bootstrap_unique_id(&id, (struct bootstrap_owner){api_root_ended, r}, &r->root);
+	rc = make(&id, (struct bootstrap_owner){api_root_ended, r}, &r->root);
 	if (rc || !r->root)
 		os_free(r);
 	else
 		api_root_publish(r, bootstrap_id_hash(&id));
 	if (!rc)
-		*uniqueId = id;
-	return api_return(rc);
+		*out = id;
+	return rc;
+}
+
+ncclResult_t api_own_id(const char *call, ncclUniqueId *id)
+{
+	return api_id_make(call, id, bootstrap_own_id);
+}
+
+API_TWIN(ncclGetUniqueId);
+API_WEAK ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
+{
+	INFO(LOG_CALL, "ncclGetUniqueId");
+	if (!uniqueId) {
+		WARN("ncclGetUniqueId: uniqueId is NULL");
+		return api_return(ncclInvalidArgument);
+	}
+	return api_return(api_id_make("ncclGetUniqueId", uniqueId, bootstrap_unique_id));
 }

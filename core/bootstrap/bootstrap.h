@@ -34,6 +34,9 @@ struct bootstrap_owner {
 };
 ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_owner owner,
 				 struct bootstrap_root **root);
+/* Does the same without NCCL_COMM_ID: the root is always in the calling process. */
+ncclResult_t bootstrap_own_id(ncclUniqueId *id, struct bootstrap_owner owner,
+			      struct bootstrap_root **root);
 /* Ends the root task if it runs, waits for it, and frees the root. */
 void bootstrap_root_close(struct bootstrap_root *root);
 /* Returns a hash of the id, the same on all ranks that use it. With NCCL_COMM_ID all communicators

@@ -8,12 +8,12 @@
 #include "core/base/param.h"
 #include "core/bootstrap/bootstrap_internal.h"
 
-ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_owner owner,
-				 struct bootstrap_root **root)
+/* `fixed`: the root's address, or NULL. */
+static ncclResult_t bootstrap_id_make(ncclUniqueId *id, const char *fixed,
+				      struct bootstrap_owner owner, struct bootstrap_root **root)
 {
 	struct bootstrap_id out = {0};
 	struct os_addr own;
-	const char *fixed = param_str(PARAM_COMM_ID);
 	struct bootstrap_root *made = NULL;
 	ncclResult_t rc;
 
@@ -35,6 +35,18 @@ ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_owner owner,
 	INFO(LOG_BOOTSTRAP, "unique id %016" PRIx64 ", root at %s%s", out.magic,
 	     sock_addr_print(&out.root, text), fixed ? " (NCCL_COMM_ID)" : "");
 	return ncclSuccess;
+}
+
+ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_owner owner,
+				 struct bootstrap_root **root)
+{
+	return bootstrap_id_make(id, param_str(PARAM_COMM_ID), owner, root);
+}
+
+ncclResult_t bootstrap_own_id(ncclUniqueId *id, struct bootstrap_owner owner,
+			      struct bootstrap_root **root)
+{
+	return bootstrap_id_make(id, NULL, owner, root);
 }
 
 uint64_t bootstrap_id_hash(const ncclUniqueId *id)

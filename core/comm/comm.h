@@ -85,6 +85,10 @@ ncclResult_t comm_create(struct ncclComm **comm, int nranks, const ncclUniqueId 
 ncclResult_t comm_init(struct ncclComm *comm);
 /* Checks the program's config (NULL: defaults), and adds defaults and environment. */
 ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out);
+/* Does the same; the defaults are the values of `parent`, unless it is NULL. `out` may point to
+ * strings of the parent. */
+ncclResult_t comm_config_parse_child(const ncclConfig_t *config, const struct ncclComm *parent,
+				     ncclConfig_t *out);
 
 /* State that a call requires of its communicator. */
 enum comm_need {

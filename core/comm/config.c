@@ -194,7 +194,30 @@ static ncclResult_t config_ctas_check(const ncclConfig_t *c)
 	return ncclInvalidArgument;
 }
 
+/* Fills in what the program left undefined from the parent's configuration. */
+static void config_inherit(ncclConfig_t *c, const struct ncclComm *parent)
+{
+	ncclConfig_t from = parent->config;
+
+	for (size_t i = 0; i < ARRAY_LEN(config_rows); i++) {
+		int *value = config_value(&config_rows[i], c);
+
+		if (*value == NCCL_CONFIG_UNDEF_INT)
+			*value = *config_value(&config_rows[i], &from);
+	}
+	if (!c->netName && parent->net.named)
+		c->netName = parent->net.named->name;
+	if (!c->commName && parent->life->name[0])
+		c->commName = parent->life->name;
+}
+
 ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out)
+{
+	return comm_config_parse_child(config, NULL, out);
+}
+
+ncclResult_t comm_config_parse_child(const ncclConfig_t *config, const struct ncclComm *parent,
+				     ncclConfig_t *out)
 {
 	ncclConfig_t c = NCCL_CONFIG_INITIALIZER;
 	ncclResult_t rc = config ? config_copy(config, &c) : ncclSuccess;
@@ -210,6 +233,8 @@ ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out)
 	if (rc)
 		return rc;
 	c.size = sizeof c;
+	if (parent)
+		config_inherit(&c, parent);
 	config_environment(&c);
 	for (size_t i = 0; i < ARRAY_LEN(config_rows) && !rc; i++)
 		rc = config_row_check(&config_rows[i], &c);

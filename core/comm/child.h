@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Communicators that are made from others. The ranks of a parent agree by messages of its bootstrap
+ * which of them form a child, and rank 0 of the child passes its unique id to the others. The child
+ * then joins like any other communicator (comm_init). core/api calls these functions, in the task
+ * that makes the child; the parent is entered. Ranks are those of the parent, unless a name says
+ * otherwise.
+ *
+ * An error of the parent's bootstrap or memory becomes the parent's asynchronous error, so that its
+ * other ranks do not wait for this one.
+ */
+#ifndef CORE_COMM_CHILD_H
+#define CORE_COMM_CHILD_H
+
+#include "core/rank/rank.h"
+
+/* Ranks that form a child. */
+struct comm_child {
+	int32_t *members; /* [n]: in the order of their ranks in the child; owned */
+	int32_t n, rank;  /* rank: this rank's rank in the child; -1: it is no member */
+};
+
+/* Color of a rank whose call failed: every other rank gets ncclRemoteError, and the parent stays as
+ * it was. */
+#define COMM_CHILD_FAILED INT32_MIN
+/* Every rank of the parent calls it. Ranks of the same color form a child, in the order of their
+ * keys, and of their ranks if the keys are equal. NCCL_SPLIT_NOCOLOR: this rank is no member. */
+ncclResult_t comm_child_split(struct ncclComm *parent, int color, int key, struct comm_child *out);
+/* Passes the id from rank 0 of the child to the others. `made` is rank 0's result of making it; an
+ * error there is an error on all members. */
+ncclResult_t comm_child_share_id(struct ncclComm *parent, const struct comm_child *child,
+				 ncclResult_t made, ncclUniqueId *id);
+void comm_child_free(struct comm_child *child);
+
+#endif
