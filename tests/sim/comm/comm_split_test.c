@@ -186,7 +186,7 @@ END_TEST
 /* One task drives all ranks of a host. */
 static void driven_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	ncclComm_t comm[4], child[4];
+	ncclComm_t comm[4], child[4], none;
 	int value = -1;
 
 	(void)arg;
@@ -199,17 +199,16 @@ static void driven_rank(int32_t rank, int32_t nranks, void *arg)
 		EXPECT_NCCL(ncclSuccess, ncclCommSplit(comm[i], i % 2, 0, &child[i], NULL));
 	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
 	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
-	EXPECT_NCCL(ncclInvalidArgument, ncclCommSplit(comm[0], -5, 0, &child[0], NULL));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommSplit(comm[0], -5, 0, &none, NULL));
 	EXPECT_ERROR_SAYS("color is -5");
-	EXPECT(child[0] == NULL);
+	EXPECT(none == NULL);
 	EXPECT_NCCL(ncclInvalidArgument, ncclGroupEnd());
-	for (int i = 1; i < 4; i++) {
+	for (int i = 0; i < 4; i++) {
 		EXPECT_NCCL(ncclSuccess, ncclCommCount(child[i], &value));
 		EXPECT(value == 2);
 	}
 	for (int i = 0; i < 4; i++) {
-		if (child[i])
-			EXPECT_NCCL(ncclSuccess, ncclCommAbort(child[i]));
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(child[i]));
 		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm[i]));
 	}
 }
