@@ -45,17 +45,6 @@ static ncclResult_t absent(const char *call, const char *instead)
 
 /* ---- communicators -------------------------------------------------------------------------- */
 
-ABSENT(ncclCommShrink,
-       (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
-	ncclConfig_t *config, int shrinkFlags),
-       CLEAR(newcomm), NO_OTHERS)
-ABSENT(ncclCommGrow,
-       (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,
-	ncclConfig_t *config),
-       CLEAR(newcomm), NO_OTHERS)
-ABSENT(ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId *uniqueId),
-       if (uniqueId) *uniqueId = (ncclUniqueId){{0}}, NO_OTHERS)
-ABSENT(ncclCommRevoke, (ncclComm_t comm, int revokeFlags), (void)0, "expected ncclCommAbort")
 ABSENT(ncclCommSuspend, (ncclComm_t comm, int flags), (void)0, NO_SUSPEND)
 ABSENT(ncclCommResume, (ncclComm_t comm), (void)0, NO_SUSPEND)
 

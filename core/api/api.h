@@ -12,7 +12,7 @@
 #ifndef CORE_API_API_H
 #define CORE_API_API_H
 
-#include "core/comm/child.h"
+#include "core/comm/comm_child.h"
 #include "core/comm/comm.h"
 
 /* Defines the twin of a function, with a p in front and the same address. The plain name is weak: a
@@ -26,19 +26,25 @@ struct api_child {
 	struct ncclComm *parent;
 	const char *call; /* the public function */
 	ncclComm_t *out;
-	ncclConfig_t config; /* complete, unless `refused` */
+	ncclConfig_t config;  /* complete, unless `refused` */
 	ncclResult_t refused; /* the call's own error; the other ranks of the parent learn of it */
-	int color, key;
+	/* Sets the members. */
+	ncclResult_t (*form)(const struct api_child *child, struct comm_child *ranks);
+	int color, key;          /* ncclCommSplit */
+	struct comm_child ranks; /* ncclCommShrink; its members are owned until the call is made */
+	int nranks;              /* ncclCommGrow */
+	bool has_id;
+	ncclUniqueId id; /* with has_id */
 };
 
 /* A communicator to initialise, immediately or at the end of a group. */
 struct api_init {
 	struct api_init *next, *list; /* next in the group; first of the group */
 	shared_u32 error;             /* in the first of the list: the earliest error */
-	const struct api_child *child; /* it is made from another one; NULL: from an id */
-	struct api_init *after; /* an earlier init with the same parent; NULL: there is none */
-	shared_u32 formed;      /* the messages of the parent are over */
-	struct ncclComm *comm;  /* NULL: not made yet, or this rank is no member of the child */
+	struct api_child *child;      /* it is made from another one; NULL: from an id */
+	struct api_init *after;       /* an earlier init with the same parent, or NULL */
+	shared_u32 formed;            /* the messages of the parent are over */
+	struct ncclComm *comm; /* NULL: not made yet, or this rank is no member of the child */
 	ncclComm_t *out;
 	int32_t rank;
 	uint64_t id_hash; /* 0 as long as comm is NULL */
@@ -83,13 +89,16 @@ struct api_group {
 bool api_root_close(uint64_t id_hash);
 /* Makes an id for which NCCL_COMM_ID means nothing: its root is in this process. */
 ncclResult_t api_own_id(const char *call, ncclUniqueId *id);
-/* api_split.c: the ranks of the parent agree, and this rank's communicator is created; its init
+/* api_child.c: the ranks of the parent agree, and this rank's communicator is created; its init
  * follows. Sets i->comm, NULL if the rank is no member. The caller has entered the parent. */
 ncclResult_t api_child_make(const struct api_child *child, struct ncclComm **comm);
+/* Runs a call that makes a communicator, or reports to the other ranks that it is refused. The
+ * caller has entered the parent. */
+ncclResult_t api_child_run(struct api_child *child);
 /* Makes the communicator of an init that has a parent. */
 ncclResult_t api_init_form(struct api_init *i);
-/* The init will not take place. The other ranks of the parent get an error instead of waiting. */
-void api_child_withdraw(const struct api_child *child);
+/* The call will not be made. The other ranks of the parent get an error instead of waiting. */
+void api_child_withdraw(struct api_child *child);
 /* Adds an init to the open group. */
 void api_init_later(struct api_group *g, struct api_init *i);
 /* Starts the init of a non-blocking communicator. ncclInProgress, or the error; *out is then NULL

@@ -1,227 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Communicators that are made from others. A call first forms the new communicator: the ranks of
- * the parent agree on its members and its id (core/comm/child.h). Then it joins like any other one:
- *
- *	blocking parent, no group	the calling task, before the call returns
- *	blocking parent, in a group	a task of each init, at the end of the group
- *	non-blocking parent		a separate task; the parent is in progress until the new
- *					communicator is formed, then that one is until it is ready
+ * The calls that make communicators from others: split, shrink and grow, and ncclCommRevoke, which
+ * prepares a communicator for them. api_child.c runs them.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "core/api/api.h"
 #include "core/base/log.h"
-#include "core/rank/cuda_result.h"
 
-/* ---- forming -------------------------------------------------------------------------------- */
+/* ---- split ---------------------------------------------------------------------------------- */
 
-static ncclResult_t child_id(const struct api_child *child, const struct comm_child *ranks,
-			     ncclUniqueId *id)
+static ncclResult_t split_form(const struct api_child *child, struct comm_child *ranks)
 {
-	ncclResult_t made = ncclSuccess;
-
-	if (ranks->rank == 0)
-		made = api_own_id(child->call, id);
-	return comm_child_share_id(child->parent, ranks, made, id);
+	return comm_child_split(child->parent, child->refused ? COMM_CHILD_FAILED : child->color,
+				child->key, ranks);
 }
-
-/* Creates this rank's communicator, on the parent's device. */
-static ncclResult_t child_create(const struct api_child *child, const struct comm_child *ranks,
-				 struct ncclComm **comm)
-{
-	ncclUniqueId id = {{0}};
-	ncclResult_t rc = child_id(child, ranks, &id);
-
-	if (rc)
-		return rc;
-	rc = cuda_result(cudaSetDevice(child->parent->cuda_dev), "cudaSetDevice");
-	if (!rc)
-		rc = comm_create(comm, ranks->n, &id, ranks->rank, &child->config);
-	if (rc)
-		bootstrap_give_up(&id, ranks->rank, ranks->n, log_task_error());
-	if (rc && ranks->rank == 0)
-		(void)api_root_close(bootstrap_id_hash(&id));
-	return rc;
-}
-
-ncclResult_t api_child_make(const struct api_child *child, struct ncclComm **comm)
-{
-	struct comm_child ranks;
-	ncclResult_t rc = comm_child_split(child->parent,
-					   child->refused ? COMM_CHILD_FAILED : child->color,
-					   child->key, &ranks);
-
-	*comm = NULL;
-	if (child->refused)
-		rc = child->refused;
-	if (!rc && ranks.rank >= 0)
-		rc = child_create(child, &ranks, comm);
-	comm_child_free(&ranks);
-	return rc;
-}
-
-/* The messages of one parent follow the order of the calls. */
-static void child_wait_turn(const struct api_init *i)
-{
-	struct wait w = {
-		.mask = WAIT_MASK_ALL,
-		.want = 1,
-		.kind = WAIT_EQ,
-		.bytes = 4,
-		.why = "an earlier call with the same parent, in the same group",
-		.from = {.rank = i->rank, .channel = -1, .step = -1},
-	};
-
-	if (!i->after)
-		return;
-	w.on = &i->after->formed;
-	(void)os_wait_one(&w, NULL);
-}
-
-ncclResult_t api_init_form(struct api_init *i)
-{
-	const struct api_child *child = i->child;
-	ncclResult_t rc;
-
-	child_wait_turn(i);
-	rc = comm_enter(child->parent, child->call, COMM_NEED_READY);
-	if (!rc) {
-		rc = api_child_make(child, &i->comm);
-		comm_leave(child->parent);
-	}
-	if (i->comm) {
-		i->rank = i->comm->rank;
-		i->id_hash = i->comm->id_hash;
-		*i->out = i->comm;
-	}
-	shared_store_u32(&i->formed, 1, SHARED_RELEASE);
-	return rc;
-}
-
-void api_child_withdraw(const struct api_child *child)
-{
-	if (comm_enter(child->parent, child->call, COMM_NEED_ANY))
-		return;
-	INFO(LOG_INIT, "%s: rank %d: the call failed while other ranks may wait for its messages",
-	     child->call, child->parent->rank);
-	rank_set_async_error(child->parent, ncclInternalError);
-	comm_leave(child->parent);
-}
-
-/* ---- blocking ------------------------------------------------------------------------------- */
-
-static struct api_init *child_init_new(const struct api_child *child)
-{
-	struct api_init *i = os_alloc(sizeof *i + sizeof *child, "init");
-	struct api_child *copy = i ? (struct api_child *)(i + 1) : NULL;
-
-	if (!i) {
-		WARN("%s: rank %d: no memory", child->call, child->parent->rank);
-		return NULL;
-	}
-	*copy = *child;
-	i->child = copy;
-	i->out = child->out;
-	i->rank = child->parent->rank;
-	return i;
-}
-
-static ncclResult_t child_later(struct api_group *g, struct api_init *i)
-{
-	for (struct api_init *at = g->inits; at; at = at->next)
-		if (at->child && at->child->parent == i->child->parent)
-			i->after = at;
-	api_init_later(g, i);
-	return ncclSuccess;
-}
-
-static ncclResult_t child_blocking(const struct api_child *child)
-{
-	struct api_group *g = api_group();
-	struct api_init *i = child_init_new(child);
-	int device = comm_device_save();
-	ncclResult_t rc;
-
-	if (!i) {
-		api_child_withdraw(child);
-		return ncclSystemError;
-	}
-	rc = g ? child_later(g, i) : api_inits_run(i);
-	comm_device_restore(device);
-	return rc;
-}
-
-/* ---- non-blocking --------------------------------------------------------------------------- */
-
-/* A call whose parent is non-blocking. */
-struct child_launch {
-	struct comm_launch head; /* first, because the launch is freed by its head */
-	struct api_child child;
-};
-
-static void child_launch_task(void *arg)
-{
-	struct child_launch *l = arg;
-	struct ncclComm *parent = l->child.parent, *comm = NULL;
-	ncclResult_t rc =
-		comm_enter_launch(parent, l->child.call, COMM_NEED_READY, &l->head);
-
-	if (rc)
-		return; /* the parent has ended, or failed */
-	rc = api_child_make(&l->child, &comm);
-	if (comm) {
-		*l->child.out = comm;
-		rc = api_init_nonblocking(comm, l->child.out);
-	}
-	/* the program has learned of its wrong arguments, and the parent stays as it was */
-	if (rc == ncclInProgress || rc == l->child.refused)
-		rc = ncclSuccess;
-	comm_launch_end(parent, &l->head, rc);
-	comm_leave(parent);
-}
-
-static ncclResult_t child_launch_start(struct child_launch *l)
-{
-	char name[48];
-	struct os_thread_attr attr = {.name = name, .rank = l->child.parent->rank};
-	ncclResult_t rc = comm_launch_begin(l->child.parent, l->child.call, &l->head);
-
-	if (rc)
-		return rc;
-	snprintf(name, sizeof name, "rank%d split", attr.rank);
-	int e = os_thread_start(&l->head.task, &attr, child_launch_task, l);
-	if (!e)
-		return ncclInProgress;
-	l->head.task = NULL;
-	WARN("%s: the task that makes the communicator cannot be started: %s", l->child.call,
-	     strerror(e));
-	comm_launch_end(l->child.parent, &l->head, ncclSystemError);
-	return ncclSystemError;
-}
-
-static ncclResult_t child_nonblocking(const struct api_child *child)
-{
-	struct child_launch *l = os_alloc(sizeof *l, "split");
-	struct api_group *g = api_group();
-	ncclResult_t rc;
-
-	if (!l) {
-		WARN("%s: rank %d: no memory", child->call, child->parent->rank);
-		api_child_withdraw(child);
-		return ncclSystemError;
-	}
-	l->child = *child;
-	shared_store_u32(&l->head.users, 1, SHARED_RELAXED);
-	rc = child_launch_start(l);
-	comm_launch_drop(&l->head);
-	if (g && rc == ncclInProgress)
-		g->in_progress = true;
-	return rc;
-}
-
-/* ---- the calls ------------------------------------------------------------------------------ */
 
 static ncclResult_t split_check(const char *call, int color, ncclComm_t *newcomm)
 {
@@ -235,24 +28,6 @@ static ncclResult_t split_check(const char *call, int color, ncclComm_t *newcomm
 	return ncclInvalidArgument;
 }
 
-/* Makes the communicator, or reports to the other ranks that this rank's arguments are wrong. The
- * caller has entered the parent. */
-static ncclResult_t child_run(const struct api_child *child)
-{
-	ncclResult_t rc = ncclSuccess;
-	struct ncclComm *none;
-
-	if (!child->parent->config.blocking)
-		rc = child_nonblocking(child);
-	else if (!child->refused)
-		rc = child_blocking(child);
-	else if (!api_group())
-		rc = api_child_make(child, &none);
-	else /* the error ends the group, before any message */
-		api_child_withdraw(child);
-	return child->refused ? child->refused : rc;
-}
-
 API_TWIN(ncclCommSplit);
 API_WEAK ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
 				    ncclConfig_t *config)
@@ -260,9 +35,10 @@ API_WEAK ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclCom
 	struct api_child child = {.parent = comm,
 				  .call = "ncclCommSplit",
 				  .out = newcomm,
+				  .form = split_form,
 				  .color = color,
 				  .key = key};
-	ncclResult_t rc = comm_enter(comm, child.call, COMM_NEED_READY);
+	ncclResult_t rc = comm_enter(comm, child.call, COMM_NEED_PARENT);
 
 	if (newcomm)
 		*newcomm = NCCL_COMM_NULL;
@@ -273,7 +49,221 @@ API_WEAK ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclCom
 	child.refused = split_check(child.call, color, newcomm);
 	if (!child.refused && color != NCCL_SPLIT_NOCOLOR)
 		child.refused = comm_config_parse_child(config, comm, &child.config);
-	rc = child_run(&child);
+	rc = api_child_run(&child);
+	comm_leave(comm);
+	return api_return(rc);
+}
+
+/* ---- shrink --------------------------------------------------------------------------------- */
+
+/* The members are known from the start. Every rank has its own copy of the list, so this one takes
+ * it over. */
+static ncclResult_t shrink_form(const struct api_child *child, struct comm_child *ranks)
+{
+	*ranks = child->ranks;
+	return ncclSuccess;
+}
+
+static ncclResult_t shrink_check(const struct ncclComm *comm, const char *call, const int *excluded,
+				 int n, int flags, ncclComm_t *newcomm)
+{
+	if (!newcomm)
+		WARN("%s: newcomm is NULL, expected the address of an ncclComm_t", call);
+	else if (n < 1 || n >= comm->nranks)
+		WARN("%s: excludeRanksCount is %d, expected 1 to %d", call, n, comm->nranks - 1);
+	else if (!excluded)
+		WARN("%s: excludeRanksList is NULL, expected %d ranks", call, n);
+	else if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT)
+		WARN("%s: shrinkFlags is 0x%x, expected NCCL_SHRINK_DEFAULT or NCCL_SHRINK_ABORT",
+		     call, (unsigned)flags);
+	else
+		return ncclSuccess;
+	return ncclInvalidArgument;
+}
+
+/* The caller has entered the parent. */
+static ncclResult_t shrink(struct api_child *child, const int *excluded, int n,
+			   ncclConfig_t *config)
+{
+	struct ncclComm *comm = child->parent;
+	ncclResult_t rc = comm_config_parse_child(config, comm, &child->config);
+
+	if (!rc)
+		rc = comm_child_without(comm, child->call, excluded, n, &child->ranks);
+	return rc ? rc : api_child_run(child);
+}
+
+API_TWIN(ncclCommShrink);
+API_WEAK ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
+				     ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags)
+{
+	struct api_child child = {
+		.parent = comm, .call = "ncclCommShrink", .out = newcomm, .form = shrink_form};
+	const bool stops = shrinkFlags == NCCL_SHRINK_ABORT;
+	ncclResult_t rc = comm_enter(comm, child.call, stops ? COMM_NEED_ALIVE : COMM_NEED_PARENT);
+
+	if (newcomm)
+		*newcomm = NCCL_COMM_NULL;
+	if (rc)
+		return api_return(rc);
+	INFO(LOG_CALL, "ncclCommShrink: comm %p rank %d without %d ranks, flags %d",
+	     (const void *)comm, comm->rank, excludeRanksCount, shrinkFlags);
+	rc = shrink_check(comm, child.call, excludeRanksList, excludeRanksCount, shrinkFlags,
+			  newcomm);
+	if (!rc && stops)
+		rc = comm_revoke(comm);
+	if (!rc)
+		rc = shrink(&child, excludeRanksList, excludeRanksCount, config);
+	comm_leave(comm);
+	return api_return(rc);
+}
+
+/* ---- grow ----------------------------------------------------------------------------------- */
+
+static ncclResult_t grow_form(const struct api_child *child, struct comm_child *ranks)
+{
+	return comm_child_grow(child->parent, child->refused ? COMM_CHILD_FAILED : child->nranks,
+			       child->has_id, ranks);
+}
+
+/* Keeps the id for the ncclCommGrow that follows. Returns false if there is one already. */
+static bool grow_id_set(struct ncclComm *comm, const ncclUniqueId *id)
+{
+	struct registry_node *first = registry_lock();
+	bool free = !comm->life->grow_pending;
+
+	if (free && id) {
+		comm->life->grow_id = *id;
+		comm->life->grow_pending = true;
+	}
+	registry_unlock(first);
+	return free;
+}
+
+/* Returns true if the id is that of the communicator. It is used up. */
+static bool grow_id_take(struct ncclComm *comm, const ncclUniqueId *id)
+{
+	struct registry_node *first = registry_lock();
+	bool same = comm->life->grow_pending && !memcmp(&comm->life->grow_id, id, sizeof *id);
+
+	comm->life->grow_pending = comm->life->grow_pending && !same;
+	registry_unlock(first);
+	return same;
+}
+
+API_TWIN(ncclCommGetUniqueId);
+API_WEAK ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniqueId)
+{
+	static const char call[] = "ncclCommGetUniqueId";
+	ncclResult_t rc = comm_enter(comm, call, COMM_NEED_READY);
+
+	if (rc)
+		return api_return(rc);
+	INFO(LOG_CALL, "%s: comm %p", call, (const void *)comm);
+	if (!uniqueId) {
+		WARN("%s: uniqueId is NULL", call);
+		rc = ncclInvalidArgument;
+	} else if (!grow_id_set(comm, NULL)) {
+		WARN("%s: the communicator has an id that no ncclCommGrow has used yet", call);
+		rc = ncclInvalidUsage;
+	} else {
+		rc = api_own_id(call, uniqueId);
+		if (!rc)
+			(void)grow_id_set(comm, uniqueId);
+	}
+	comm_leave(comm);
+	return api_return(rc);
+}
+
+static ncclResult_t grow_check(struct ncclComm *comm, const char *call, int nranks, int rank,
+			       const ncclUniqueId *id, ncclComm_t *newcomm)
+{
+	if (!newcomm)
+		WARN("%s: newcomm is NULL, expected the address of an ncclComm_t", call);
+	else if (nranks <= comm->nranks)
+		WARN("%s: nRanks is %d, expected more than the %d ranks of the communicator", call,
+		     nranks, comm->nranks);
+	else if (rank != -1)
+		WARN("%s: rank is %d, expected -1: ranks of the communicator keep theirs", call,
+		     rank);
+	else if (id && !grow_id_take(comm, id))
+		WARN("%s: uniqueId is not the one that ncclCommGetUniqueId gave for this "
+		     "communicator, or it is used up",
+		     call);
+	else
+		return ncclSuccess;
+	return ncclInvalidArgument;
+}
+
+/* A rank that joins. Its communicator is made from the id, like any first one. */
+static ncclResult_t grow_join(int nranks, const ncclUniqueId *id, int rank, ncclComm_t *newcomm,
+			      ncclConfig_t *config)
+{
+	if (!id || !newcomm) {
+		WARN("ncclCommGrow: %s is NULL; a new rank passes %s", id ? "newcomm" : "uniqueId",
+		     id ? "the address of an ncclComm_t"
+			: "the id that a rank of the communicator got from ncclCommGetUniqueId");
+		return ncclInvalidArgument;
+	}
+	return pncclCommInitRankConfig(newcomm, nranks, *id, rank, config);
+}
+
+/* A rank of the parent, which the caller has entered. */
+static ncclResult_t grow(struct api_child *child, int rank, const ncclUniqueId *id,
+			 ncclConfig_t *config)
+{
+	child->refused =
+		grow_check(child->parent, child->call, child->nranks, rank, id, child->out);
+	if (!child->refused)
+		child->refused = comm_config_parse_child(config, child->parent, &child->config);
+	child->has_id = id != NULL;
+	if (id)
+		child->id = *id;
+	return api_child_run(child);
+}
+
+API_TWIN(ncclCommGrow);
+API_WEAK ncclResult_t ncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId,
+				   int rank, ncclComm_t *newcomm, ncclConfig_t *config)
+{
+	struct api_child child = {.parent = comm,
+				  .call = "ncclCommGrow",
+				  .out = newcomm,
+				  .form = grow_form,
+				  .nranks = nRanks};
+	ncclResult_t rc;
+
+	if (newcomm)
+		*newcomm = NCCL_COMM_NULL;
+	if (!comm)
+		return api_return(grow_join(nRanks, uniqueId, rank, newcomm, config));
+	rc = comm_enter(comm, child.call, COMM_NEED_READY);
+	if (rc)
+		return api_return(rc);
+	INFO(LOG_CALL, "ncclCommGrow: comm %p rank %d nRanks %d%s", (const void *)comm, comm->rank,
+	     nRanks, uniqueId ? ", with the id" : "");
+	rc = grow(&child, rank, uniqueId, config);
+	comm_leave(comm);
+	return api_return(rc);
+}
+
+/* ---- revoke --------------------------------------------------------------------------------- */
+
+API_TWIN(ncclCommRevoke);
+API_WEAK ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
+{
+	ncclResult_t rc = comm_enter(comm, "ncclCommRevoke", COMM_NEED_ALIVE);
+
+	if (rc)
+		return api_return(rc);
+	INFO(LOG_CALL, "ncclCommRevoke: comm %p", (const void *)comm);
+	if (revokeFlags == NCCL_REVOKE_DEFAULT) {
+		rc = comm_revoke(comm);
+	} else {
+		WARN("ncclCommRevoke: revokeFlags is 0x%x, expected NCCL_REVOKE_DEFAULT",
+		     (unsigned)revokeFlags);
+		rc = ncclInvalidArgument;
+	}
 	comm_leave(comm);
 	return api_return(rc);
 }

@@ -117,6 +117,9 @@ void bootstrap_kick(struct bootstrap *b);
 /* Breaks the ring at this rank, by which the others learn that it failed. The bootstrap is
  * otherwise unchanged. Only bootstrap_leave and its successors may follow. */
 void bootstrap_ring_break(struct bootstrap *b);
+/* From now on messages do not depend on the ring, which may be broken: ranks that have failed do
+ * not disturb those that remain. A receive returns ncclRemoteError only if its own sender left. */
+void bootstrap_ring_forget(struct bootstrap *b);
 /* Sends the farewell: this rank has nothing in progress after `ops` collectives. If its connections
  * end afterwards, it has ended in order and has not failed. Until then it forwards failures as
  * before. */

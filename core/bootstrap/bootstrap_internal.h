@@ -169,6 +169,7 @@ struct bootstrap {
 	bool checked_in; /* the root has answered, so it knows this rank */
 	bool settled;    /* no all-gather follows: the predecessor is watched too */
 	bool parted;     /* this rank has sent its farewell */
+	bool ringless;   /* the ring is not watched, and other ranks' ends are no errors */
 	/* In the first rank of bootstrap_meet: number of ranks that have called it; in others: 1
 	 * once posted. */
 	int32_t met;

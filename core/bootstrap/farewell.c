@@ -82,7 +82,9 @@ ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
 	int32_t next = (b->rank + 1) % b->nranks, prev = (b->rank + b->nranks - 1) % b->nranks;
 	ncclResult_t rc;
 
-	*seq = sock_seq(b->next_fd);
+	*seq = b->next_fd >= 0 ? sock_seq(b->next_fd) : 0;
+	if (b->ringless)
+		return ncclSuccess;
 	rc = bootstrap_neighbour_poll(b, &b->next, next, b->next_fd, &b->next_seq);
 	if (!rc && b->settled)
 		rc = bootstrap_neighbour_poll(b, &b->prev, prev, b->prev_fd, &b->prev_seq);
@@ -145,6 +147,11 @@ void bootstrap_ring_break(struct bootstrap *b)
 	}
 	sock_close(&b->next_fd);
 	sock_close(&b->prev_fd);
+}
+
+void bootstrap_ring_forget(struct bootstrap *b)
+{
+	b->ringless = true;
 }
 
 void bootstrap_part(struct bootstrap *b, uint64_t ops)

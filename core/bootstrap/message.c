@@ -9,6 +9,9 @@
 #include "core/base/log.h"
 #include "core/bootstrap/bootstrap_internal.h"
 
+/* Time between two looks at a peer whose end the ring does not show. */
+#define BOOTSTRAP_ALONE_LOOK_NS 1000000000ull
+
 /* ---- sending -------------------------------------------------------------------------------- */
 
 static ncclResult_t bootstrap_out_get(struct bootstrap *b, int32_t peer, struct bootstrap_out **out)
@@ -198,12 +201,23 @@ ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct soc
 	next.peer = (b->rank + 1) % b->nranks;
 	next.why = "bootstrap: end of the successor";
 	/* The important wait is first, where a reader expects it. */
-	struct wait w[2] = {
-		bootstrap_peer_wait(b, peer, ctx),
-		sock_wait(b->next_fd, seq, &next),
-	};
+	struct wait w[2] = {bootstrap_peer_wait(b, peer, ctx)};
+	if (!b->ringless)
+		w[1] = sock_wait(b->next_fd, seq, &next);
 	w[0].deadline_ns = deadline_ns;
-	return bootstrap_wait(b, w, 2, ctx);
+	return bootstrap_wait(b, w, b->ringless ? 1 : 2, ctx);
+}
+
+/* Waits without the ring, which would show that the peer has left. */
+static ncclResult_t bootstrap_recv_wait_alone(struct bootstrap *b, int peer,
+					      const struct sock_ctx *ctx)
+{
+	uint64_t until_ns = os_now_ns() + BOOTSTRAP_ALONE_LOOK_NS;
+	ncclResult_t rc = bootstrap_recv_wait(b, peer, ctx, until_ns);
+
+	if (rc || os_now_ns() < until_ns)
+		return rc;
+	return bootstrap_rank_left(b, peer) ? sock_error(0, ctx) : ncclSuccess;
 }
 
 /* Waits for the message and removes it from the queue. */
@@ -215,7 +229,9 @@ static ncclResult_t bootstrap_message_wait(struct bootstrap *b, int peer, int ta
 
 		if (!rc && (*m = bootstrap_queue_take(b, peer, tag)))
 			break;
-		if (!rc)
+		if (!rc && b->ringless)
+			rc = bootstrap_recv_wait_alone(b, peer, ctx);
+		else if (!rc)
 			rc = bootstrap_recv_wait(b, peer, ctx, 0);
 		if (rc)
 			return rc;

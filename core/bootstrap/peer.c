@@ -146,8 +146,8 @@ static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *
 				bootstrap_in_drop(b, in);
 			else
 				bootstrap_in_garbage(b, in);
-			return (!known && !ours) || (between && !e) ? ncclSuccess
-								    : sock_error(e, &ctx);
+			bool harmless = (!known && !ours) || (between && !e) || b->ringless;
+			return harmless ? ncclSuccess : sock_error(e, &ctx);
 		}
 		in->got += done;
 		if (done < n)
@@ -210,7 +210,8 @@ static ncclResult_t bootstrap_outs_check(struct bootstrap *b)
 		int e = os_recv(o->fd, &byte, sizeof byte, &done);
 		if (e == EAGAIN || !e)
 			o->seq = seq;
-		if (e && e != EAGAIN && o->posts) { /* the ring shows whether the peer failed */
+		/* the ring shows whether the peer failed */
+		if (e && e != EAGAIN && (o->posts || b->ringless)) {
 			o->broken_off = true;
 			o->seq = seq;
 		} else if (e && e != EAGAIN) {
@@ -261,7 +262,7 @@ static bool bootstrap_waits_for_ring(const struct bootstrap *b, const struct wai
 {
 	bool ring = false;
 
-	for (int i = 0; b->settled && b->next_fd >= 0 && i < n; i++)
+	for (int i = 0; b->settled && !b->ringless && b->next_fd >= 0 && i < n; i++)
 		ring |= more[i].on == os_socket_object(b->next_fd);
 	return ring;
 }

@@ -43,8 +43,7 @@
 /* Time for kernels to find the abort word and end if the GPU does not report their end. */
 #define COMM_UNREPORTED_NS 100000000ull
 
-/* Waits for launched collectives. Kernels end by themselves once the abort word is set. */
-static ncclResult_t comm_drain(struct ncclComm *comm)
+ncclResult_t comm_drain(struct ncclComm *comm)
 {
 	cudaError_t e = cudaSuccess;
 
@@ -95,9 +94,7 @@ static ncclResult_t comm_drain_watching(struct ncclComm *comm)
 	return comm_drain(comm);
 }
 
-/* Waits until a separate task has launched its collectives, or has failed. The task detects
- * failures of other ranks. */
-static void comm_launch_wait(struct ncclComm *comm)
+void comm_launch_wait(struct ncclComm *comm)
 {
 	struct wait w = {
 		.on = &comm->life->launching,
@@ -179,7 +176,8 @@ static void comm_quieten(struct ncclComm *comm)
 
 	OS_PROBE("comm.ended_in_init", "a communicator is aborted or destroyed in its init",
 		 in_init);
-	if (in_init || shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
+	if (in_init || shared_load_u32(&comm->async_error, SHARED_ACQUIRE) ||
+	    shared_load_u32(&comm->revoked, SHARED_ACQUIRE))
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	comm_users_wait(comm);
 	if (comm_drain(comm) || comm->unmarked) {

@@ -133,6 +133,9 @@ static const char *comm_state_print(enum comm_state state)
 		       "ncclCommDestroy or ncclCommAbort";
 	case COMM_FINALIZED:
 		return "finalized; only ncclCommDestroy or ncclCommAbort may follow";
+	case COMM_REVOKED:
+		return "revoked; only ncclCommSplit, ncclCommShrink, ncclCommDestroy or "
+		       "ncclCommAbort may follow";
 	case COMM_READY:
 		break;
 	}
@@ -179,10 +182,19 @@ static bool comm_may_enter(const struct ncclComm *comm, enum comm_need need,
 
 	if (comm->life->claimed || (launch && now != launch))
 		return false;
-	if (need == COMM_NEED_ANY)
+	switch (need) {
+	case COMM_NEED_ANY:
 		return true;
-	return now == launch &&
-	       (state == COMM_READY || (need == COMM_NEED_INIT && state == COMM_FINALIZED));
+	case COMM_NEED_ALIVE:
+		return state == COMM_READY || state == COMM_REVOKED;
+	case COMM_NEED_INIT:
+		return now == launch && state != COMM_INIT && state != COMM_FINALIZING;
+	case COMM_NEED_PARENT:
+		return now == launch && (state == COMM_READY || state == COMM_REVOKED);
+	case COMM_NEED_READY:
+		return now == launch && state == COMM_READY;
+	}
+	return false;
 }
 
 static const char *comm_busy_print(const struct ncclComm *comm)
@@ -208,7 +220,8 @@ ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum com
 	registry_unlock(first);
 	if (!ok)
 		return call ? comm_refuse(comm, call, found, error, why) : ncclInvalidArgument;
-	ncclResult_t rc = need == COMM_NEED_ANY ? ncclSuccess : comm_failed(comm, call);
+	bool always = need == COMM_NEED_ANY || need == COMM_NEED_ALIVE;
+	ncclResult_t rc = always ? ncclSuccess : comm_failed(comm, call);
 	if (rc)
 		comm_leave(comm);
 	return rc;
@@ -262,6 +275,7 @@ ncclResult_t comm_progress(struct ncclComm *comm)
 		break;
 	case COMM_READY:
 	case COMM_FINALIZED:
+	case COMM_REVOKED:
 		return ncclSuccess;
 	}
 	rc = comm_drain_look(comm);
@@ -397,7 +411,7 @@ static void comm_watch_ring(struct ncclComm *comm)
 {
 	ncclResult_t rc = ncclSuccess;
 
-	if (!comm->bootstrap)
+	if (!comm->bootstrap || comm_state(comm) == COMM_REVOKED)
 		return;
 	os_mutex_lock(&comm->watch);
 	if (!comm->bootstrap_taken &&

@@ -15,6 +15,8 @@
  *	  |                   |                                       ^ |
  *	  |                   +--> FINALIZING (non-blocking) --done---+ |
  *	  |                   |        |                                |
+ *	  |                   +--comm_revoke--> REVOKED: runs nothing more, but others can be made
+ *	  |                   |                 from it                 |
  *	  +-- one task claims it (comm_claim): no other task may enter after that --+
  *	                      |
  *	      comm_close: quiet (kernels ended), then parked until every communicator
@@ -40,7 +42,7 @@ struct comm_launch {
 	shared_u32 users;
 };
 
-enum comm_state { COMM_INIT, COMM_READY, COMM_FINALIZING, COMM_FINALIZED };
+enum comm_state { COMM_INIT, COMM_READY, COMM_FINALIZING, COMM_FINALIZED, COMM_REVOKED };
 
 struct comm_life {
 	/* the next four change under the registry's lock */
@@ -71,6 +73,11 @@ struct comm_life {
 	struct comm_op *ops; /* [op_room], index: slot (redops.h) */
 	uint32_t op_room;
 	uint32_t op_tag; /* part of the numbers of `ops`; changes under the registry's lock */
+
+	/* The id for which ncclCommGetUniqueId started a root, until ncclCommGrow uses it. Both
+	 * change under the registry's lock. */
+	ncclUniqueId grow_id;
+	bool grow_pending;
 };
 
 #define COMM_PINNED_ABORT_BYTES 128
@@ -92,9 +99,13 @@ ncclResult_t comm_config_parse_child(const ncclConfig_t *config, const struct nc
 
 /* State that a call requires of its communicator. */
 enum comm_need {
-	COMM_NEED_ANY,   /* it exists */
-	COMM_NEED_INIT,  /* init is complete; may be finalized */
-	COMM_NEED_READY, /* it can run collectives */
+	COMM_NEED_ANY,    /* it exists */
+	COMM_NEED_INIT,   /* init is complete; may be finalized */
+	COMM_NEED_READY,  /* it can run collectives */
+	COMM_NEED_PARENT, /* it is ready or revoked: communicators can be made from it */
+	/* It is ready or revoked, whatever error it has, and even while a separate task launches:
+	 * it can be revoked. */
+	COMM_NEED_ALIVE,
 };
 /* Checks that `comm` exists before reading it, and uses it until comm_leave. `call` is the public
  * function for the error message. After an asynchronous error, every call that needs more than
@@ -126,6 +137,11 @@ ncclResult_t comm_finalize(struct ncclComm *comm);
 /* Begins to finalize without waiting; returns ncclInProgress. comm_progress detects the completion,
  * and comm_finalize may still wait for it. */
 ncclResult_t comm_finalize_begin(struct ncclComm *comm);
+/* Stops all running operations and waits until they have ended. Afterwards the communicator has no
+ * error and runs nothing more (REVOKED), and failures of other ranks no longer change that. The
+ * messages of its bootstrap depend on no third rank. The caller has entered with COMM_NEED_ALIVE. A
+ * second call does nothing. */
+ncclResult_t comm_revoke(struct ncclComm *comm);
 /* Checks running operations once. Returns ncclInProgress, or ncclSuccess if nothing runs, or the
  * error that ended them, which becomes the communicator's. The caller has entered. Any task may
  * call it. */

@@ -33,6 +33,11 @@ ncclResult_t comm_topology_find(struct ncclComm *comm);
 bool comm_topology_must_detect(struct ncclComm *comm);
 
 void comm_state_set(struct ncclComm *comm, enum comm_state state);
+/* Waits for launched collectives. Kernels end by themselves once the abort word is set. */
+ncclResult_t comm_drain(struct ncclComm *comm);
+/* Waits until a separate task has launched its collectives, or has failed. The task detects
+ * failures of other ranks. */
+void comm_launch_wait(struct ncclComm *comm);
 /* Checks launched collectives once: complete, ncclInProgress, or an error. */
 ncclResult_t comm_drain_look(struct ncclComm *comm);
 /* cudaErrorNotReady while launched collectives run. */

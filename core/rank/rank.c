@@ -24,6 +24,11 @@ void rank_set_async_error(struct ncclComm *comm, ncclResult_t error)
 	bool first = false;
 
 	ASSERT(error > ncclSuccess && error < ncclInProgress);
+	if (shared_load_u32(&comm->revoked, SHARED_ACQUIRE)) {
+		INFO(LOG_PROXY, "rank %d: error %d after the communicator was revoked", comm->rank,
+		     (int)error);
+		return;
+	}
 	while (seen == ncclSuccess && !first)
 		first = shared_cas_weak_u32(&comm->async_error, &seen, (uint32_t)error,
 					    SHARED_RELEASE);

@@ -159,6 +159,7 @@ struct ncclComm {
 	shared_u32 async_error; /* ncclResult_t: the first error of a proxy or kernel */
 
 	shared_u32 error_given; /* 1: a call has returned async_error */
+	shared_u32 revoked;     /* 1: errors that follow from its end are not recorded */
 
 	struct os_mutex watch; /* serializes the tasks that check the bootstrap's ring */
 	bool ring_broken;      /* the asynchronous error broke the ring; under `watch` */

@@ -62,8 +62,8 @@ static void halves_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclSuccess, ncclCommSplit(r.comm, rank / half, -rank, &child, NULL));
 	split_use(&r, child, half - 1 - mine, half);
 	split_use(&r, r.comm, rank, nranks);
-	EXPECT_NCCL(ncclSuccess, ncclCommSplit(child, mine ? 7 : NCCL_SPLIT_NOCOLOR, 0, &rest,
-					       NULL));
+	EXPECT_NCCL(ncclSuccess,
+		    ncclCommSplit(child, mine ? 7 : NCCL_SPLIT_NOCOLOR, 0, &rest, NULL));
 	EXPECT((rest == NULL) == (mine == 0));
 	if (rest)
 		split_use(&r, rest, half - 1 - mine, half - 1);
@@ -80,8 +80,10 @@ START_TEST(halves_of_halves_work_beside_their_parents)
 	struct ranks_config threads = {.hosts = 2, .per_host = 2, .engine = SIM_ENGINE_THREADS};
 
 	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct ranks_config c = {
-			.hosts = 2, .per_host = 2, .per_proc = 1 + (uint32_t)seed % 2, .seed = seed};
+		struct ranks_config c = {.hosts = 2,
+					 .per_host = 2,
+					 .per_proc = 1 + (uint32_t)seed % 2,
+					 .seed = seed};
 		ranks_run(&c, halves_rank, NULL);
 	}
 	ranks_run(&threads, halves_rank, NULL);

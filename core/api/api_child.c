@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Communicators that are made from others. A call first forms the new communicator: the ranks of
+ * the parent agree on its members and its id (core/comm/comm_child.h). Then it joins like any other
+ * one. The task that does both:
+ *
+ *	blocking parent, no group	the calling task, before the call returns
+ *	blocking parent, in a group	a task of each init, at the end of the group
+ *	non-blocking parent		a separate task; the parent is in progress until the new
+ *					communicator is formed, then that one is until it is ready
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/api/api.h"
+#include "core/base/log.h"
+#include "core/rank/cuda_result.h"
+
+/* ---- forming -------------------------------------------------------------------------------- */
+
+static ncclResult_t child_id(const struct api_child *child, const struct comm_child *ranks,
+			     ncclUniqueId *id)
+{
+	ncclResult_t made = ncclSuccess;
+
+	if (child->has_id)
+		*id = child->id;
+	else if (ranks->rank == ranks->maker)
+		made = api_own_id(child->call, id);
+	return comm_child_share_id(child->parent, ranks, made, id);
+}
+
+/* Creates this rank's communicator, on the parent's device. */
+static ncclResult_t child_create(const struct api_child *child, const struct comm_child *ranks,
+				 struct ncclComm **comm)
+{
+	ncclUniqueId id = {{0}};
+	ncclResult_t rc = child_id(child, ranks, &id);
+
+	if (rc)
+		return rc;
+	rc = cuda_result(cudaSetDevice(child->parent->cuda_dev), "cudaSetDevice");
+	if (!rc)
+		rc = comm_create(comm, ranks->nranks, &id, ranks->rank, &child->config);
+	if (rc)
+		bootstrap_give_up(&id, ranks->rank, ranks->nranks, log_task_error());
+	if (rc && ranks->rank == ranks->maker)
+		(void)api_root_close(bootstrap_id_hash(&id));
+	return rc;
+}
+
+ncclResult_t api_child_make(const struct api_child *child, struct ncclComm **comm)
+{
+	struct comm_child ranks;
+	ncclResult_t rc = child->form(child, &ranks);
+
+	*comm = NULL;
+	if (child->refused)
+		rc = child->refused;
+	if (!rc && ranks.rank >= 0)
+		rc = child_create(child, &ranks, comm);
+	comm_child_free(&ranks);
+	return rc;
+}
+
+/* The messages of one parent follow the order of the calls. */
+static void child_wait_turn(const struct api_init *i)
+{
+	struct wait w = {
+		.mask = WAIT_MASK_ALL,
+		.want = 1,
+		.kind = WAIT_EQ,
+		.bytes = 4,
+		.why = "an earlier call with the same parent, in the same group",
+		.from = {.rank = i->rank, .channel = -1, .step = -1},
+	};
+
+	if (!i->after)
+		return;
+	w.on = &i->after->formed;
+	(void)os_wait_one(&w, NULL);
+}
+
+ncclResult_t api_init_form(struct api_init *i)
+{
+	const struct api_child *child = i->child;
+	ncclResult_t rc;
+
+	child_wait_turn(i);
+	rc = comm_enter(child->parent, child->call, COMM_NEED_PARENT);
+	if (!rc) {
+		rc = api_child_make(child, &i->comm);
+		comm_leave(child->parent);
+	}
+	if (i->comm) {
+		i->rank = i->comm->rank;
+		i->id_hash = i->comm->id_hash;
+		*i->out = i->comm;
+	}
+	shared_store_u32(&i->formed, 1, SHARED_RELEASE);
+	return rc;
+}
+
+void api_child_withdraw(struct api_child *child)
+{
+	comm_child_free(&child->ranks);
+	if (comm_enter(child->parent, child->call, COMM_NEED_ANY))
+		return;
+	INFO(LOG_INIT, "%s: rank %d: the call failed while other ranks may wait for its messages",
+	     child->call, child->parent->rank);
+	rank_set_async_error(child->parent, ncclInternalError);
+	comm_leave(child->parent);
+}
+
+/* ---- blocking ------------------------------------------------------------------------------- */
+
+static struct api_init *child_init_new(struct api_child *child)
+{
+	struct api_init *i = os_alloc(sizeof *i + sizeof *child, "init");
+	struct api_child *copy = i ? (struct api_child *)(i + 1) : NULL;
+
+	if (!i) {
+		WARN("%s: rank %d: no memory", child->call, child->parent->rank);
+		return NULL;
+	}
+	*copy = *child;
+	i->child = copy;
+	i->out = child->out;
+	i->rank = child->parent->rank;
+	return i;
+}
+
+static ncclResult_t child_later(struct api_group *g, struct api_init *i)
+{
+	for (struct api_init *at = g->inits; at; at = at->next)
+		if (at->child && at->child->parent == i->child->parent)
+			i->after = at;
+	api_init_later(g, i);
+	return ncclSuccess;
+}
+
+static ncclResult_t child_blocking(struct api_child *child)
+{
+	struct api_group *g = api_group();
+	struct api_init *i = child_init_new(child);
+	int device = comm_device_save();
+	ncclResult_t rc;
+
+	if (!i) {
+		api_child_withdraw(child);
+		return ncclSystemError;
+	}
+	rc = g ? child_later(g, i) : api_inits_run(i);
+	comm_device_restore(device);
+	return rc;
+}
+
+/* ---- non-blocking --------------------------------------------------------------------------- */
+
+/* A call whose parent is non-blocking. */
+struct child_launch {
+	struct comm_launch head; /* first, because the launch is freed by its head */
+	struct api_child child;
+};
+
+static void child_launch_task(void *arg)
+{
+	struct child_launch *l = arg;
+	struct ncclComm *parent = l->child.parent, *comm = NULL;
+	ncclResult_t rc = comm_enter_launch(parent, l->child.call, COMM_NEED_PARENT, &l->head);
+
+	if (rc) { /* the parent has ended, or failed */
+		comm_child_free(&l->child.ranks);
+		return;
+	}
+	rc = api_child_make(&l->child, &comm);
+	if (comm) {
+		*l->child.out = comm;
+		rc = api_init_nonblocking(comm, l->child.out);
+	}
+	/* the program has learned of its wrong arguments, and the parent stays as it was */
+	if (rc == ncclInProgress || rc == l->child.refused)
+		rc = ncclSuccess;
+	comm_launch_end(parent, &l->head, rc);
+	comm_leave(parent);
+}
+
+static ncclResult_t child_launch_start(struct child_launch *l)
+{
+	char name[48];
+	struct os_thread_attr attr = {.name = name, .rank = l->child.parent->rank};
+	ncclResult_t rc = comm_launch_begin(l->child.parent, l->child.call, &l->head);
+
+	if (rc)
+		return rc;
+	snprintf(name, sizeof name, "rank%d split", attr.rank);
+	int e = os_thread_start(&l->head.task, &attr, child_launch_task, l);
+	if (!e)
+		return ncclInProgress;
+	l->head.task = NULL;
+	WARN("%s: the task that makes the communicator cannot be started: %s", l->child.call,
+	     strerror(e));
+	comm_launch_end(l->child.parent, &l->head, ncclSystemError);
+	return ncclSystemError;
+}
+
+static ncclResult_t child_nonblocking(struct api_child *child)
+{
+	struct child_launch *l = os_alloc(sizeof *l, "split");
+	struct api_group *g = api_group();
+	ncclResult_t rc;
+
+	if (!l) {
+		WARN("%s: rank %d: no memory", child->call, child->parent->rank);
+		api_child_withdraw(child);
+		return ncclSystemError;
+	}
+	l->child = *child;
+	shared_store_u32(&l->head.users, 1, SHARED_RELAXED);
+	rc = child_launch_start(l);
+	if (rc != ncclInProgress)
+		comm_child_free(&l->child.ranks);
+	comm_launch_drop(&l->head);
+	if (g && rc == ncclInProgress)
+		g->in_progress = true;
+	return rc;
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+ncclResult_t api_child_run(struct api_child *child)
+{
+	ncclResult_t rc = ncclSuccess;
+	struct ncclComm *none;
+
+	if (!child->parent->config.blocking)
+		rc = child_nonblocking(child);
+	else if (!child->refused)
+		rc = child_blocking(child);
+	else if (!api_group())
+		rc = api_child_make(child, &none);
+	else /* the error ends the group, before any message */
+		api_child_withdraw(child);
+	return child->refused ? child->refused : rc;
+}

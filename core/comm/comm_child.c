@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks of a communicator agree to form another one. */
+#include "core/comm/comm_child.h"
+
+#include <stdlib.h>
+
+#include "core/base/log.h"
+#include "core/bootstrap/bootstrap.h"
+#include "core/os/check.h"
+
+/* Tags of messages of the parent's bootstrap. Two splits of one parent need no different tags: the
+ * messages of a rank arrive in the order of its calls. */
+#define CHILD_TAG_ROW  0x43680001
+#define CHILD_TAG_ROWS 0x43680002
+#define CHILD_TAG_ID   0x43680003
+
+/* The wire format: arguments of one rank, little-endian. */
+struct child_row {
+	int32_t color; /* of ncclCommGrow: the size of the child */
+	int32_t key;   /* of ncclCommGrow: 1 if the rank has the id, else 0 */
+};
+DOPPEL_CHECK_SIZE(struct child_row, 8);
+
+/* A member while the members are sorted. */
+struct child_place {
+	int32_t key, rank;
+};
+
+/* ---- the members ---------------------------------------------------------------------------- */
+
+/* Gathers the rows of all ranks at rank 0, and sends them to all. An empty message reports that
+ * they are not complete. */
+static ncclResult_t child_rows_collect(const struct ncclComm *parent, struct child_row *rows)
+{
+	const size_t bytes = (size_t)parent->nranks * sizeof *rows;
+	ncclResult_t rc = ncclSuccess, sent = ncclSuccess;
+
+	ASSERT(parent->rank == 0);
+	for (int32_t r = 1; r < parent->nranks && !rc; r++)
+		rc = bootstrap_recv(parent->bootstrap, r, CHILD_TAG_ROW, &rows[r], sizeof rows[r]);
+	for (int32_t r = 1; r < parent->nranks; r++) {
+		ncclResult_t one =
+			bootstrap_send(parent->bootstrap, r, CHILD_TAG_ROWS, rows, rc ? 0 : bytes);
+
+		sent = sent ? sent : one;
+	}
+	return rc ? rc : sent;
+}
+
+/* Gathers the rows of all ranks on all ranks, by way of rank 0. */
+static ncclResult_t child_rows_exchange(const struct ncclComm *parent, struct child_row *rows)
+{
+	ncclResult_t rc;
+
+	if (parent->rank == 0)
+		return child_rows_collect(parent, rows);
+	rc = bootstrap_send(parent->bootstrap, 0, CHILD_TAG_ROW, &rows[parent->rank], sizeof *rows);
+	if (!rc)
+		rc = bootstrap_recv(parent->bootstrap, 0, CHILD_TAG_ROWS, rows,
+				    (size_t)parent->nranks * sizeof *rows);
+	return rc;
+}
+
+/* Reports the first other rank whose call failed. */
+static ncclResult_t child_rows_check(const struct ncclComm *parent, const struct child_row *rows)
+{
+	for (int32_t r = 0; r < parent->nranks; r++) {
+		if (r == parent->rank || rows[r].color != COMM_CHILD_FAILED)
+			continue;
+		WARN("rank %d: the call of rank %d failed, and no rank can form a communicator",
+		     parent->rank, r);
+		return ncclRemoteError;
+	}
+	return ncclSuccess;
+}
+
+/* Gathers the rows of all ranks; *rows is NULL after an error, and otherwise owned by the
+ * caller. */
+static ncclResult_t child_rows_gather(struct ncclComm *parent, struct child_row own,
+				      struct child_row **rows)
+{
+	ncclResult_t rc = ncclSystemError;
+
+	*rows = os_alloc((size_t)parent->nranks * sizeof **rows, "arguments of all ranks");
+	if (*rows) {
+		(*rows)[parent->rank] = own;
+		rank_bootstrap_claim(parent);
+		rc = child_rows_exchange(parent, *rows);
+		rank_bootstrap_release(parent);
+	} else {
+		WARN("rank %d: no memory for the arguments of %d ranks", parent->rank,
+		     parent->nranks);
+	}
+	if (rc)
+		rank_set_async_error(parent, rc);
+	if (!rc)
+		rc = child_rows_check(parent, *rows);
+	if (!rc)
+		return ncclSuccess;
+	os_free(*rows);
+	*rows = NULL;
+	return rc;
+}
+
+static ncclResult_t child_members_alloc(const struct ncclComm *parent, struct comm_child *out)
+{
+	out->members = os_alloc((size_t)parent->nranks * sizeof *out->members,
+				"members of a communicator");
+	if (out->members)
+		return ncclSuccess;
+	WARN("rank %d: no memory for %d members", parent->rank, parent->nranks);
+	return ncclSystemError;
+}
+
+static int child_place_compare(const void *a, const void *b)
+{
+	const struct child_place *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->rank < y->rank ? -1 : 1; /* no two members have the same rank */
+}
+
+/* Sets the members from the rows: the ranks of this rank's color, sorted. `places` is scratch
+ * space for all ranks. */
+static void child_members_set(const struct ncclComm *parent, const struct child_row *rows,
+			      struct child_place *places, struct comm_child *out)
+{
+	for (int32_t r = 0; r < parent->nranks; r++)
+		if (rows[r].color == rows[parent->rank].color)
+			places[out->n++] = (struct child_place){rows[r].key, r};
+	qsort(places, (size_t)out->n, sizeof *places, child_place_compare);
+	for (int32_t i = 0; i < out->n; i++) {
+		out->members[i] = places[i].rank;
+		if (places[i].rank == parent->rank)
+			out->rank = i;
+	}
+	out->nranks = out->n;
+	ASSERT(out->rank >= 0); /* a rank has its own color */
+}
+
+static ncclResult_t child_split(const struct ncclComm *parent, const struct child_row *rows,
+				struct comm_child *out)
+{
+	struct child_place *places =
+		os_alloc((size_t)parent->nranks * sizeof *places, "members of a split");
+	ncclResult_t rc = child_members_alloc(parent, out);
+
+	if (places && !rc) {
+		child_members_set(parent, rows, places, out);
+	} else if (!rc) {
+		WARN("ncclCommSplit: rank %d: no memory for %d members", parent->rank,
+		     parent->nranks);
+		rc = ncclSystemError;
+	}
+	os_free(places);
+	return rc;
+}
+
+ncclResult_t comm_child_split(struct ncclComm *parent, int color, int key, struct comm_child *out)
+{
+	struct child_row *rows;
+	ncclResult_t rc;
+
+	ASSERT(color >= 0 || color == NCCL_SPLIT_NOCOLOR || color == COMM_CHILD_FAILED);
+	*out = (struct comm_child){.rank = -1};
+	rc = child_rows_gather(parent, (struct child_row){color, key}, &rows);
+	if (!rc && color >= 0) {
+		rc = child_split(parent, rows, out);
+		if (rc) /* the other members wait for this one */
+			rank_set_async_error(parent, rc);
+	}
+	os_free(rows);
+	return rc;
+}
+
+/* ---- fewer ranks, and more ------------------------------------------------------------------ */
+
+static bool child_is_listed(const int *list, int n, int32_t rank)
+{
+	for (int i = 0; i < n; i++)
+		if (list[i] == rank)
+			return true;
+	return false;
+}
+
+static ncclResult_t child_list_check(const struct ncclComm *parent, const char *call,
+				     const int *excluded, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (excluded[i] < 0 || excluded[i] >= parent->nranks)
+			WARN("%s: excludeRanksList[%d] is %d, expected 0 to %d", call, i,
+			     excluded[i], parent->nranks - 1);
+		else if (child_is_listed(excluded, i, excluded[i]))
+			WARN("%s: excludeRanksList[%d] is %d, which is listed before", call, i,
+			     excluded[i]);
+		else if (excluded[i] == parent->rank)
+			WARN("%s: excludeRanksList[%d] is %d, the calling rank; only ranks that "
+			     "remain make this call",
+			     call, i, excluded[i]);
+		else
+			continue;
+		return ncclInvalidArgument;
+	}
+	return ncclSuccess;
+}
+
+ncclResult_t comm_child_without(const struct ncclComm *parent, const char *call,
+				const int *excluded, int n, struct comm_child *out)
+{
+	ncclResult_t rc = child_list_check(parent, call, excluded, n);
+
+	*out = (struct comm_child){.rank = -1};
+	if (!rc)
+		rc = child_members_alloc(parent, out);
+	for (int32_t r = 0; r < parent->nranks && !rc; r++) {
+		if (child_is_listed(excluded, n, r))
+			continue;
+		if (r == parent->rank)
+			out->rank = out->n;
+		out->members[out->n++] = r;
+	}
+	out->nranks = out->n;
+	ASSERT(rc || out->rank >= 0);
+	return rc;
+}
+
+/* Finds the rank that has the id. The sizes must be equal. */
+static ncclResult_t child_grow_check(const struct ncclComm *parent, const struct child_row *rows,
+				     int32_t *maker)
+{
+	int32_t ids = 0;
+
+	for (int32_t r = 0; r < parent->nranks; r++) {
+		if (rows[r].color != rows[0].color) {
+			WARN("ncclCommGrow: nRanks is %d on rank 0 and %d on rank %d",
+			     rows[0].color, rows[r].color, r);
+			return ncclInvalidArgument;
+		}
+		ids += rows[r].key;
+		*maker = rows[r].key ? r : *maker;
+	}
+	if (ids == 1)
+		return ncclSuccess;
+	WARN("ncclCommGrow: %d ranks of the communicator pass uniqueId, expected one: that of "
+	     "ncclCommGetUniqueId",
+	     ids);
+	return ncclInvalidArgument;
+}
+
+ncclResult_t comm_child_grow(struct ncclComm *parent, int nranks, bool has_id,
+			     struct comm_child *out)
+{
+	struct child_row *rows;
+	ncclResult_t rc;
+
+	*out = (struct comm_child){.rank = -1, .nranks = nranks};
+	rc = child_rows_gather(parent, (struct child_row){nranks, has_id}, &rows);
+	if (!rc && nranks != COMM_CHILD_FAILED)
+		rc = child_grow_check(parent, rows, &out->maker);
+	os_free(rows);
+	if (!rc)
+		rc = child_members_alloc(parent, out);
+	for (int32_t r = 0; r < parent->nranks && !rc; r++)
+		out->members[out->n++] = r;
+	out->rank = rc ? -1 : parent->rank;
+	return rc;
+}
+
+/* ---- the id --------------------------------------------------------------------------------- */
+
+static ncclResult_t child_id_pass(const struct ncclComm *parent, const struct comm_child *child,
+				  ncclResult_t made, ncclUniqueId *id)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	if (child->rank != child->maker)
+		return bootstrap_recv(parent->bootstrap, child->members[child->maker], CHILD_TAG_ID,
+				      id, sizeof *id);
+	/* An empty message reports that there is no id. */
+	for (int32_t i = 0; i < child->n && !rc; i++)
+		if (i != child->maker)
+			rc = bootstrap_send(parent->bootstrap, child->members[i], CHILD_TAG_ID, id,
+					    made ? 0 : sizeof *id);
+	return made ? made : rc;
+}
+
+ncclResult_t comm_child_share_id(struct ncclComm *parent, const struct comm_child *child,
+				 ncclResult_t made, ncclUniqueId *id)
+{
+	ncclResult_t rc;
+
+	ASSERT(child->rank >= 0 && child->rank < child->n);
+	rank_bootstrap_claim(parent);
+	rc = child_id_pass(parent, child, made, id);
+	rank_bootstrap_release(parent);
+	if (rc && rc != made)
+		rank_set_async_error(parent, rc);
+	return rc;
+}
+
+void comm_child_free(struct comm_child *child)
+{
+	os_free(child->members);
+	child->members = NULL;
+}
