@@ -40,6 +40,10 @@ X(DEBUG_SUBSYS, "NCCL_DEBUG_SUBSYS", STRING, "INIT,BOOTSTRAP,ENV", 0, 0,        
 	"CALL,PROXY,NVLS,BOOTSTRAP,REG,PROFILE,RAS,ALL; ^ in front: all except these")             \
 X(DEBUG_FILE, "NCCL_DEBUG_FILE", STRING, NULL, 0, 0,                                               \
 	"file for the log instead of stderr; %h host, %p pid")                                     \
+X(CONF_FILE, "NCCL_CONF_FILE", STRING, NULL, 0, 0,                                                 \
+	"configuration file that is read instead of ~/.nccl.conf, before /etc/nccl.conf")          \
+X(ETC_CONF, "DOPPEL_ETC_CONF", STRING, NULL, 0, 0,                                                 \
+	"configuration file that is read instead of /etc/nccl.conf")                               \
 X(HOSTID, "NCCL_HOSTID", STRING, NULL, 0, 0,                                                       \
 	"identity of the host, instead of host name and boot id")                                  \
 X(COMM_ID, "NCCL_COMM_ID", STRING, NULL, 0, 0,                                                     \
