@@ -26,6 +26,7 @@ struct log_state {
 };
 
 struct param_value {
+	const char *name;             /* the usual one, or the older one that is set */
 	const char *text;             /* value in the environment; NULL: not set */
 	const struct conf_line *line; /* of the configuration file that set it; NULL: no file did */
 	int64_t number;

@@ -17,7 +17,7 @@ static const char *const log_level_names[] = {
 };
 
 /* Subsystems that this version does not have. */
-#define LOG_SILENT (LOG_NVLS | LOG_RAS)
+#define LOG_SILENT (LOG_NVLS | LOG_RAS | LOG_DESTROY | LOG_ALLOC_HOST)
 
 static const struct {
 	const char *name;
@@ -39,6 +39,8 @@ static const struct {
 	{"REG", LOG_REG},
 	{"PROFILE", LOG_PROFILE},
 	{"RAS", LOG_RAS},
+	{"DESTROY", LOG_DESTROY},
+	{"ALLOC_HOST", LOG_ALLOC_HOST},
 	{"ALL", LOG_ALL},
 };
 
@@ -159,6 +161,9 @@ void log_state_init(struct log_state *log, const char *level, const char *subsys
 	for (size_t i = 0; level && i < ARRAY_LEN(log_level_names); i++)
 		if (strcasecmp(level, log_level_names[i]) == 0)
 			log->level = (enum log_level)i;
+	/* NCCL's level of notices, of which this version has none. */
+	if (level && strcasecmp(level, "ATTN") == 0)
+		log->level = LOG_LEVEL_WARN;
 	log->subsys = log_subsys_parse(subsys ? subsys : "INIT,BOOTSTRAP,ENV");
 	log->named_silent =
 		subsys && subsys[0] != '^' && log->subsys != LOG_ALL ? log->subsys & LOG_SILENT : 0;

@@ -54,6 +54,27 @@ static const char *param_initial(int p)
 	return instead ? instead->initial : param_row_of(p)->initial;
 }
 
+/* Names that NCCL had before, and has still. The newer name decides if both are set. */
+static const struct param_old {
+	int param;
+	const char *name;
+} param_olds[] = {
+	{PARAM_MIN_NCHANNELS, "NCCL_MIN_NRINGS"},
+	{PARAM_MAX_NCHANNELS, "NCCL_MAX_NRINGS"},
+};
+
+/* Returns the name under which the environment has the variable, or its usual name. */
+static const char *param_name_set(int p, const char *(*env)(const void *ctx, const char *name),
+				  const void *ctx)
+{
+	const char *name = param_row_of(p)->name, *value = env(ctx, name);
+
+	for (size_t i = 0; i < ARRAY_LEN(param_olds) && !(value && *value); i++)
+		if (param_olds[i].param == p && env(ctx, param_olds[i].name))
+			return param_olds[i].name;
+	return name;
+}
+
 /* Returns the shift of a unit, or -1 if the unit is invalid. */
 static int param_unit_shift(const char *unit)
 {
@@ -125,10 +146,11 @@ void base_state_init(struct base_state *state,
 {
 	state->conf = conf;
 	for (int p = 0; p < param_count(); p++) {
-		const char *name = param_row_of(p)->name;
+		const char *name = param_name_set(p, env, ctx);
 
 		param_value_init(&state->param[p], p, env(ctx, name));
 		param_text_init(&state->param[p], p);
+		state->param[p].name = name;
 		state->param[p].line = conf_find(conf, name, strlen(name));
 	}
 	log_state_init(&state->log, state->param[PARAM_DEBUG].text,
@@ -162,14 +184,13 @@ static const char *param_place(const struct conf_line *line, char out[PARAM_PLAC
  * there. */
 static void param_malformed(int p, struct param_value *v)
 {
-	const struct param_row *row = param_row_of(p);
 	char expected[PARAM_EXPECTED_BYTES], line[PARAM_EXPECTED_BYTES + 768];
 	char place[PARAM_PLACE_BYTES];
 	if (shared_quiet_exchange_u32(&v->warned, 1) != 0)
 		return;
 	param_expected(p, expected, sizeof expected);
 	snprintf(line, sizeof line, "%s%s is '%.200s', expected %s; the default %s is used",
-		 param_place(v->line, place), row->name, v->text, expected,
+		 param_place(v->line, place), v->name, v->text, expected,
 		 param_initial(p) ? param_initial(p) : "(unset)");
 	WARN("%s", line);
 	if (!log_wanted(LOG_LEVEL_WARN, 0))
@@ -193,6 +214,10 @@ int param_find(const char *name, size_t bytes)
 		if (strlen(of_row) == bytes && memcmp(of_row, name, bytes) == 0)
 			return p;
 	}
+	for (size_t i = 0; i < ARRAY_LEN(param_olds); i++)
+		if (strlen(param_olds[i].name) == bytes &&
+		    memcmp(param_olds[i].name, name, bytes) == 0)
+			return param_olds[i].param;
 	return -1;
 }
 
@@ -234,13 +259,13 @@ static void param_report_instead(int p, struct param_value *v)
 		     instead->initial, instead->why);
 }
 
-static void param_report_value(int p, const struct param_value *v)
+static void param_report_value(const struct param_value *v)
 {
 	if (v->line)
-		INFO(LOG_ENV, "%s set by %.200s:%u to %s.", param_row_of(p)->name, v->line->path,
-		     v->line->number, v->text);
+		INFO(LOG_ENV, "%s set by %.200s:%u to %s.", v->name, v->line->path, v->line->number,
+		     v->text);
 	else
-		INFO(LOG_ENV, "%s set by environment to %s.", param_row_of(p)->name, v->text);
+		INFO(LOG_ENV, "%s set by environment to %s.", v->name, v->text);
 }
 
 void param_report_set(void)
@@ -251,30 +276,9 @@ void param_report_set(void)
 		param_report_instead(p, v);
 		if (v->text && *v->text && !v->malformed &&
 		    shared_quiet_exchange_u32(&v->shown, 1) == 0)
-			param_report_value(p, v);
+			param_report_value(v);
 	}
 	conf_report_unused(os_base_state()->conf);
-}
-
-void param_report_unread(void)
-{
-	char names[LOG_TEXT_BYTES - 128] = "";
-	size_t at = 0;
-	const char *set;
-
-	if (!log_wanted(LOG_LEVEL_INFO, LOG_ENV) ||
-	    shared_quiet_exchange_u32(&os_base_state()->unread_shown, 1) != 0)
-		return;
-	for (int i = 0; (set = os_env_at(i)) && at < sizeof names; i++) {
-		size_t n = strcspn(set, "=");
-
-		if (strncmp(set, "NCCL_", 5) == 0 && param_find(set, n) < 0)
-			at += (size_t)snprintf(names + at, sizeof names - at, "%s%.*s",
-					       at ? ", " : "", (int)n, set);
-	}
-	if (at)
-		INFO(LOG_ENV, "set in the environment, and not read by this version: %s%s", names,
-		     at < sizeof names ? "" : "...");
 }
 
 bool param_warns(int p)
