@@ -8,7 +8,7 @@
 #   P/lib/libdoppel*.so libfake*.so  what these two need, and the program
 #   P/lib/doppel/verbs               the drop-in libibverbs.so.1, librdmacm.so.1 and libmlx5.so.1
 #   P/lib/pkgconfig P/lib/cmake      doppel.pc, DoppelConfig.cmake (Doppel::nccl, Doppel::cudart)
-#   P/include                        nccl.h, and the CUDA headers of the double
+#   P/include                        nccl.h and its parts, and the CUDA headers of the double
 #   P/share/doppel                   machines, gdb commands
 #   P/share/man, bash-completion     doppel.1, completion of doppel
 include(GNUInstallDirs)
@@ -41,7 +41,8 @@ if(dropins)
 endif()
 
 # ---- headers, and what a program links
-install(FILES core/include/nccl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES core/include/nccl.h core/include/nccl_types.h core/include/nccl_device.h
+	DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(DOPPEL_GPU STREQUAL "fakecuda")
 	install(DIRECTORY backends/fakecuda/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 	# libfakecuda.so keeps its soname: a program made for the double never loads CUDA by accident

@@ -35,6 +35,8 @@ API_WEAK const char *ncclGetErrorString(ncclResult_t result)
 		return "another rank failed, or the network on the way to it";
 	case ncclInProgress:
 		return "in progress";
+	case ncclTimeout:
+		return "the GPU waited for another rank longer than allowed";
 	case ncclNumResults:
 		break;
 	}

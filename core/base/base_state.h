@@ -16,8 +16,9 @@
 #define LOG_TEXT_BYTES 512
 
 struct log_state {
-	enum log_level level;
-	uint32_t subsys, named_silent;
+	shared_u32 level; /* enum log_level */
+	shared_u32 subsys;
+	uint32_t named_silent;
 	shared_u32 next; /* number of errors so far; slot = number % LOG_LAST_KEPT */
 	shared_u32 last; /* number of the latest complete error, plus 1 */
 	char error[LOG_LAST_KEPT][LOG_TEXT_BYTES];

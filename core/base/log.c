@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "core/base/base_state.h"
+#include "core/base/param.h"
 #include "core/os/os_ops.h"
 
 #define LOG_LINE_BYTES 1024
@@ -47,9 +48,9 @@ static const struct {
 bool log_wanted(enum log_level level, uint32_t subsys)
 {
 	const struct log_state *log = &os_base_state()->log;
-	if (log->level < level)
+	if (shared_quiet_load_u32(&log->level) < (uint32_t)level)
 		return false;
-	return level <= LOG_LEVEL_WARN || (log->subsys & subsys) != 0;
+	return level <= LOG_LEVEL_WARN || (shared_quiet_load_u32(&log->subsys) & subsys) != 0;
 }
 
 /* Keeps the text as the latest error. A slot is overwritten every LOG_LAST_KEPT errors. */
@@ -107,7 +108,7 @@ void log_write(enum log_level level, uint32_t subsys, const char *file, int line
 		snprintf(device, sizeof device, " [%d]", (int)dev - 1);
 	if (level == LOG_LEVEL_WARN)
 		snprintf(where, sizeof where, " %s:%d", log_file_name(file), line);
-	/* the version line has no level: "NCCL version 2.28.9" */
+	/* the version line has no level: "NCCL version 2.32.3" */
 	const char *name = level == LOG_LEVEL_VERSION ? "" : log_level_names[level];
 	snprintf(out, sizeof out, "%s:%d:%u%s%s NCCL %s%s%s", host, self->proc->pid, self->id,
 		 device, where, name, *name ? " " : "", text);
@@ -119,7 +120,7 @@ void log_report_silent(void)
 	struct log_state *log = &os_base_state()->log;
 	char names[64] = "";
 
-	if (!log->named_silent || log->level < LOG_LEVEL_INFO ||
+	if (!log->named_silent || shared_quiet_load_u32(&log->level) < LOG_LEVEL_INFO ||
 	    shared_quiet_exchange_u32(&log->silent_shown, 1) != 0)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(log_subsys_names); i++)
@@ -157,14 +158,22 @@ static uint32_t log_subsys_parse(const char *text)
 
 void log_state_init(struct log_state *log, const char *level, const char *subsys)
 {
-	log->level = LOG_LEVEL_NONE;
-	for (size_t i = 0; level && i < ARRAY_LEN(log_level_names); i++)
+	uint32_t number = LOG_LEVEL_NONE;
+	uint32_t bits = log_subsys_parse(subsys ? subsys : "INIT,BOOTSTRAP,ENV");
+
+	for (uint32_t i = 0; level && i < ARRAY_LEN(log_level_names); i++)
 		if (strcasecmp(level, log_level_names[i]) == 0)
-			log->level = (enum log_level)i;
-	/* NCCL's level of notices, of which this version has none. */
+			number = i;
+	/* NCCL's level of notices, which this version does not log. */
 	if (level && strcasecmp(level, "ATTN") == 0)
-		log->level = LOG_LEVEL_WARN;
-	log->subsys = log_subsys_parse(subsys ? subsys : "INIT,BOOTSTRAP,ENV");
-	log->named_silent =
-		subsys && subsys[0] != '^' && log->subsys != LOG_ALL ? log->subsys & LOG_SILENT : 0;
+		number = LOG_LEVEL_WARN;
+	shared_quiet_store_u32(&log->level, number);
+	shared_quiet_store_u32(&log->subsys, bits);
+	log->named_silent = subsys && subsys[0] != '^' && bits != LOG_ALL ? bits & LOG_SILENT : 0;
+}
+
+void log_reset(void)
+{
+	log_state_init(&os_base_state()->log, os_env(param_name(PARAM_DEBUG)),
+		       os_env(param_name(PARAM_DEBUG_SUBSYS)));
 }

@@ -63,6 +63,9 @@ const char *log_last_error(void);
 const char *log_task_error(void);
 #define LOG_LAST_KEPT 16
 
+/* Reads level and subsystems from the environment again. The file of the log stays. */
+void log_reset(void);
+
 /* Logs one INFO line per process that names the subsystems that the user selected but that log
  * nothing. */
 void log_report_silent(void);

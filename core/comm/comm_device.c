@@ -96,6 +96,7 @@ ncclResult_t comm_dev_make(struct ncclComm *comm)
 	if (rc)
 		return rc;
 	comm->dev = mem;
+	comm->gpu_bytes += l.ranks + ranks + trees;
 	comm->dev_channels = (struct dev_channel *)((char *)mem + l.channels);
 	comm->dev_conns = (struct dev_conn *)((char *)mem + l.conns);
 	rc = comm_dev_stage(comm, &l, mem);

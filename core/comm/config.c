@@ -9,8 +9,6 @@
 #include "core/comm/comm.h"
 #include "core/transport/nets.h"
 
-#define CONFIG_MAGIC 0xcafebeefu
-
 /* Size of the first layout, which ended after `blocking`. Callers of later versions pass more. */
 #define CONFIG_SIZE_LEAST (offsetof(ncclConfig_t, blocking) + sizeof(int))
 /* Maximum size of any version's layout. */
@@ -18,7 +16,11 @@
 DOPPEL_CHECK_OFFSET(ncclConfig_t, blocking, 16);
 DOPPEL_CHECK_OFFSET(ncclConfig_t, netName, 32);
 DOPPEL_CHECK_OFFSET(ncclConfig_t, commName, 48);
-DOPPEL_CHECK_SIZE(ncclConfig_t, 80);
+DOPPEL_CHECK_OFFSET(ncclConfig_t, graphUsageMode, 80);
+DOPPEL_CHECK_SIZE(ncclConfig_t, 120);
+/* End of the last field; the layout's last bytes are padding, and may be a field in a later
+ * version. */
+#define CONFIG_FIELDS_END (offsetof(ncclConfig_t, nvlsHostMode) + sizeof(int))
 
 /* Handling of a value outside the field's range. For some fields NCCL uses another value, and logs
  * a line at INFO. */
@@ -30,12 +32,16 @@ struct config_row {
 	unsigned since; /* first version of NCCL whose layout has the field */
 	int least, most, initial;
 	enum config_else below, above;
+	bool idle; /* the field has no effect here yet */
 };
 
 /* clang-format off */
 #define CONFIG_ROW(field, since, least, most, initial, below, above)                               \
 	{#field, offsetof(ncclConfig_t, field), since, least, most, initial, CONFIG_##below,      \
-	 CONFIG_##above}
+	 CONFIG_##above, false}
+#define CONFIG_IDLE(field, since, least, most, initial)                                            \
+	{#field, offsetof(ncclConfig_t, field), since, least, most, initial, CONFIG_REFUSED,       \
+	 CONFIG_REFUSED, true}
 /* clang-format on */
 #define V(major, minor) NCCL_VERSION(major, minor, 0)
 static const struct config_row config_rows[] = {
@@ -55,13 +61,17 @@ static const struct config_row config_rows[] = {
 	CONFIG_ROW(nChannelsPerNetPeer, V(2, 28), 1, DEV_MAX_CHANNELS, NCCL_CONFIG_UNDEF_INT,
 		   REFUSED, NEAREST),
 	CONFIG_ROW(nvlinkCentricSched, V(2, 28), 0, 1, 0, REFUSED, REFUSED),
-};
-
-/* Fields that follow in later versions, in order: all int. */
-static const char *const config_later[] = {
-	"graphUsageMode",      "numRmaCtx",           "maxP2pPeers",
-	"graphStreamOrdering", "launchOrderImplicit", "numRmaSig",
-	"rmaEagerInit",        "hostCftMode",         "nvlsHostMode",
+	CONFIG_IDLE(graphUsageMode, V(2, 29), 0, 2, 2),
+	CONFIG_IDLE(numRmaCtx, V(2, 29), 0, INT_MAX, 1),
+	CONFIG_IDLE(maxP2pPeers, V(2, 30), 1, INT_MAX, NCCL_CONFIG_UNDEF_INT),
+	CONFIG_IDLE(graphStreamOrdering, V(2, 30), 0, 1, 1),
+	CONFIG_IDLE(launchOrderImplicit, V(2, 31), 0, 1, 0),
+	CONFIG_IDLE(numRmaSig, V(2, 31), 1, INT_MAX, 1),
+	CONFIG_IDLE(rmaEagerInit, V(2, 31), 0, 1, 0),
+	CONFIG_IDLE(hostCftMode, V(2, 31), ncclHostCftEnable, ncclHostCftFallback,
+		    ncclHostCftDefault),
+	CONFIG_IDLE(nvlsHostMode, V(2, 31), ncclNvlsHostModeEnable, ncclNvlsHostModeDisable,
+		    ncclNvlsHostModeDefault),
 };
 
 static int *config_value(const struct config_row *row, ncclConfig_t *c)
@@ -115,25 +125,21 @@ static void config_environment(ncclConfig_t *c)
 		c->netName = param_str(PARAM_NET);
 }
 
-/* Warns of fields of later versions that are not at their default: they have no effect here. Beyond
- * the known fields, the last int may be padding. */
+/* Warns of fields of later versions that are not at their default: they have no effect here. The
+ * last int may be padding. */
 static void config_later_check(const ncclConfig_t *config)
 {
-	const char *at = (const char *)config + sizeof *config;
-	size_t ints = (config->size - sizeof *config) / sizeof(int);
+	const char *at = (const char *)config + CONFIG_FIELDS_END;
+	size_t ints = (config->size - CONFIG_FIELDS_END) / sizeof(int);
 
-	for (size_t i = 0; i < ints; i++) {
+	for (size_t i = 0; i + 1 < ints; i++) {
 		int value;
 
 		memcpy(&value, at + i * sizeof value, sizeof value);
-		if (i < ARRAY_LEN(config_later) && value != NCCL_CONFIG_UNDEF_INT)
-			WARN("config: %s is %d; this version does not have it: no effect",
-			     config_later[i], value);
-		else if (i >= ARRAY_LEN(config_later) && i + 1 < ints && value &&
-			 value != NCCL_CONFIG_UNDEF_INT)
+		if (value && value != NCCL_CONFIG_UNDEF_INT)
 			WARN("config: byte %zu of %zu is of a field that this version does not "
 			     "have, with the value %d: no effect",
-			     sizeof *config + i * sizeof value, config->size, value);
+			     CONFIG_FIELDS_END + i * sizeof value, config->size, value);
 	}
 }
 
@@ -151,14 +157,15 @@ static void config_of_version(ncclConfig_t *c)
 
 static ncclResult_t config_copy(const ncclConfig_t *config, ncclConfig_t *out)
 {
-	if (config->magic != CONFIG_MAGIC || config->size < CONFIG_SIZE_LEAST) {
+	if (config->magic != NCCL_API_MAGIC || config->size < CONFIG_SIZE_LEAST) {
 		WARN("config: magic 0x%x and size %zu; initialise it with NCCL_CONFIG_INITIALIZER",
 		     config->magic, config->size);
 		return ncclInvalidArgument;
 	}
 	memcpy(out, config, MIN_OF(config->size, sizeof *out));
 	config_of_version(out);
-	if (config->size > sizeof *out && config->size <= CONFIG_SIZE_MOST)
+	if (config->version > NCCL_VERSION_CODE && config->size > CONFIG_FIELDS_END &&
+	    config->size <= CONFIG_SIZE_MOST)
 		config_later_check(config);
 	return ncclSuccess;
 }
@@ -170,8 +177,8 @@ static void config_report_set(ncclConfig_t *c)
 		int value = *config_value(&config_rows[i], c);
 
 		if (value != NCCL_CONFIG_UNDEF_INT)
-			INFO(LOG_ENV, "config: %s set by the program to %d", config_rows[i].name,
-			     value);
+			INFO(LOG_ENV, "config: %s set by the program to %d%s", config_rows[i].name,
+			     value, config_rows[i].idle ? ", which has no effect here" : "");
 	}
 	if (c->netName)
 		INFO(LOG_ENV, "config: netName set by the program to %s", c->netName);

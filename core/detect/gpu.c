@@ -119,6 +119,20 @@ static void detect_nvml_gpu(struct topo_detect_gpu *gpu)
 	(void)nvmlShutdown();
 }
 
+int32_t detect_nvml_index(const char *bus_id)
+{
+	unsigned int index = 0;
+	nvmlDevice_t device;
+	bool known;
+
+	if (nvmlInit())
+		return -1;
+	known = nvmlDeviceGetHandleByPciBusId(bus_id, &device) == NVML_SUCCESS &&
+		nvmlDeviceGetIndex(device, &index) == NVML_SUCCESS;
+	(void)nvmlShutdown();
+	return known && index <= INT16_MAX ? (int32_t)index : -1;
+}
+
 /* ---- CUDA ----------------------------------------------------------------------------------- */
 
 static ncclResult_t detect_attribute(int dev, enum cudaDeviceAttr attribute, int *value)

@@ -14,4 +14,7 @@
  * NVML's index, the same for all processes of the host; -1: unknown. Errors: CUDA's, logged. */
 ncclResult_t detect_gpu_facts(int dev, const char *bus_id, struct topo_detect_gpu *gpu);
 
+/* Returns NVML's index of the GPU with that bus id; -1: unknown. */
+int32_t detect_nvml_index(const char *bus_id);
+
 #endif

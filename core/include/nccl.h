@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The public interface: NCCL's API of version 2.28.9. A program built against NCCL's header runs on
+ * The public interface: NCCL's API of version 2.32.3. A program built against NCCL's header runs on
  * libdoppel, which is also installed as libnccl.so.2; a program built against this header runs on
  * NCCL. Therefore names, values and layouts are fixed. tests/unit/build/nccl_abi_test.sh compares
  * them with an installed nccl.h.
  *
- * The library exports exactly the functions below. Each has a twin with a `p` in front at the same
- * address, for tools that interpose the plain name. Functions return ncclSuccess or a class of
- * error. An error is explained by one line in the log (NCCL_DEBUG=WARN) and in ncclGetLastError.
- * Outputs are set only on success, unless a function documents more.
+ * The library exports the functions below and those of nccl_device.h. Each has a twin with a `p` in
+ * front at the same address, for tools that interpose the plain name. Functions return ncclSuccess
+ * or a class of error. An error is explained by one line in the log (NCCL_DEBUG=WARN) and in
+ * ncclGetLastError. Outputs are set only on success, unless a function documents more.
+ *
+ * "Not implemented" in a comment: the function sets its outputs to 0 or NULL, logs one line with
+ * its name, and returns ncclInvalidUsage.
  *
  * Any task may call any function. The caller orders calls on one communicator, with one exception:
  * another task may call ncclCommAbort and ncclCommGetAsyncError at any time.
@@ -16,162 +19,11 @@
 #ifndef NCCL_H_
 #define NCCL_H_
 
-#include <cuda_runtime.h>
-#include <limits.h>
-#include <stddef.h>
-
-#define NCCL_MAJOR  2
-#define NCCL_MINOR  28
-#define NCCL_PATCH  9
-#define NCCL_SUFFIX ""
-
-/* One number per version; two decimal digits per part since 2.9. */
-#define NCCL_VERSION(X, Y, Z)                                                                      \
-	((X) <= 2 && (Y) <= 8 ? (X)*1000 + (Y)*100 + (Z) : (X)*10000 + (Y)*100 + (Z))
-#define NCCL_VERSION_CODE NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
+#include "nccl_types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ---- handles -------------------------------------------------------------------------------- */
-
-typedef struct ncclComm *ncclComm_t;
-typedef struct ncclWindow_vidmem *ncclWindow_t;
-#define NCCL_COMM_NULL NULL
-
-/* Identifies a communicator to its ranks before they know each other. The program distributes
- * copies. */
-#define NCCL_UNIQUE_ID_BYTES 128
-typedef struct {
-	char internal[NCCL_UNIQUE_ID_BYTES];
-} ncclUniqueId;
-
-/* ---- results, types, operations ------------------------------------------------------------- */
-
-typedef enum {
-	ncclSuccess = 0,
-	ncclUnhandledCudaError = 1, /* a CUDA call failed */
-	ncclSystemError = 2,        /* an operating-system call failed: memory, sockets, files */
-	ncclInternalError = 3,      /* a bug, memory corruption, or an aborted call */
-	ncclInvalidArgument = 4,    /* an argument is invalid in itself */
-	ncclInvalidUsage = 5,       /* the call is invalid in this state or environment */
-	ncclRemoteError = 6,        /* another rank failed, or the network to it */
-	ncclInProgress = 7,         /* not an error: poll ncclCommGetAsyncError */
-	ncclNumResults = 8
-} ncclResult_t;
-
-typedef enum {
-	ncclInt8 = 0,
-	ncclChar = ncclInt8,
-	ncclUint8 = 1,
-	ncclInt32 = 2,
-	ncclInt = ncclInt32,
-	ncclUint32 = 3,
-	ncclInt64 = 4,
-	ncclUint64 = 5,
-	ncclFloat16 = 6,
-	ncclHalf = ncclFloat16,
-	ncclFloat32 = 7,
-	ncclFloat = ncclFloat32,
-	ncclFloat64 = 8,
-	ncclDouble = ncclFloat64,
-	ncclBfloat16 = 9,
-	ncclFloat8e4m3 = 10,
-	ncclFloat8e5m2 = 11,
-	ncclNumTypes = 12
-} ncclDataType_t;
-
-/* Operations that a program creates have numbers from ncclNumOps to ncclMaxRedOp. The second enum
- * only shows the width of an enum, which bounds the largest number. */
-typedef enum { ncclNumOps_dummy = 5 } ncclRedOp_dummy_t;
-typedef enum {
-	ncclSum = 0,
-	ncclProd = 1,
-	ncclMax = 2,
-	ncclMin = 3,
-	ncclAvg = 4,
-	ncclNumOps = 5,
-	ncclMaxRedOp = 0x7fffffff >> (32 - 8 * sizeof(ncclRedOp_dummy_t))
-} ncclRedOp_t;
-
-/* Location of the factor of a pre-multiplied sum. */
-typedef enum {
-	ncclScalarDevice = 0,       /* device memory, read when the collective runs */
-	ncclScalarHostImmediate = 1 /* host memory, read before the call returns */
-} ncclScalarResidence_t;
-
-/* ---- configuration -------------------------------------------------------------------------- */
-
-#define NCCL_CONFIG_UNDEF_INT INT_MIN
-#define NCCL_CONFIG_UNDEF_PTR NULL
-#define NCCL_UNDEF_FLOAT      (-1.0f)
-#define NCCL_SPLIT_NOCOLOR    (-1)
-
-#define NCCL_WIN_DEFAULT            0x00
-#define NCCL_WIN_COLL_SYMMETRIC     0x01
-#define NCCL_WIN_REQUIRED_ALIGNMENT 4096
-
-#define NCCL_CTA_POLICY_DEFAULT    0x00
-#define NCCL_CTA_POLICY_EFFICIENCY 0x01
-#define NCCL_CTA_POLICY_ZERO       0x02
-
-#define NCCL_SHRINK_DEFAULT 0x00
-#define NCCL_SHRINK_ABORT   0x01
-#define NCCL_REVOKE_DEFAULT 0x00
-
-/* Options of a communicator. Begin with NCCL_CONFIG_INITIALIZER and set fields that differ from the
- * default. The first three fields identify the layout that the program was built with: older ones
- * are shorter. */
-typedef struct ncclConfig_v22800 {
-	size_t size;
-	unsigned int magic;
-	unsigned int version;
-	int blocking;         /* 0: calls return ncclInProgress instead of waiting */
-	int cgaClusterSize;   /* blocks per cluster */
-	int minCTAs, maxCTAs; /* minimum and maximum number of blocks, equal to channels */
-	const char *netName;  /* network to use, e.g. "IB" */
-	int splitShare;       /* split communicators share resources with their parent */
-	int trafficClass;
-	const char *commName; /* shown in the log */
-	int collnetEnable;
-	int CTAPolicy; /* NCCL_CTA_POLICY_... */
-	int shrinkShare;
-	int nvlsCTAs;
-	int nChannelsPerNetPeer;
-	int nvlinkCentricSched;
-} ncclConfig_t;
-
-/* clang-format off */
-#define NCCL_CONFIG_INITIALIZER {                                                                  \
-	sizeof(ncclConfig_t), 0xcafebeefu, NCCL_VERSION_CODE,                                      \
-	NCCL_CONFIG_UNDEF_INT,	/* blocking */                                                     \
-	NCCL_CONFIG_UNDEF_INT,	/* cgaClusterSize */                                               \
-	NCCL_CONFIG_UNDEF_INT,	/* minCTAs */                                                      \
-	NCCL_CONFIG_UNDEF_INT,	/* maxCTAs */                                                      \
-	NCCL_CONFIG_UNDEF_PTR,	/* netName */                                                      \
-	NCCL_CONFIG_UNDEF_INT,	/* splitShare */                                                   \
-	NCCL_CONFIG_UNDEF_INT,	/* trafficClass */                                                 \
-	NCCL_CONFIG_UNDEF_PTR,	/* commName */                                                     \
-	NCCL_CONFIG_UNDEF_INT,	/* collnetEnable */                                                \
-	NCCL_CONFIG_UNDEF_INT,	/* CTAPolicy */                                                    \
-	NCCL_CONFIG_UNDEF_INT,	/* shrinkShare */                                                  \
-	NCCL_CONFIG_UNDEF_INT,	/* nvlsCTAs */                                                     \
-	NCCL_CONFIG_UNDEF_INT,	/* nChannelsPerNetPeer */                                          \
-	NCCL_CONFIG_UNDEF_INT,	/* nvlinkCentricSched */                                           \
-}
-
-typedef struct ncclSimInfo_v22200 {
-	size_t size;
-	unsigned int magic;
-	unsigned int version;
-	float estimatedTime; /* us */
-} ncclSimInfo_t;
-
-#define NCCL_SIM_INFO_INITIALIZER {                                                                \
-	sizeof(ncclSimInfo_t), 0x74685283u, NCCL_VERSION_CODE, NCCL_UNDEF_FLOAT,                   \
-}
-/* clang-format on */
 
 /* ---- library ----------------------------------------------------------------------------------
  */
@@ -188,6 +40,15 @@ const char *pncclGetErrorString(ncclResult_t result);
  * ignored and may be NULL. The text stays valid until a few more errors have occurred. */
 const char *ncclGetLastError(ncclComm_t comm);
 const char *pncclGetLastError(ncclComm_t comm);
+
+/* Reads NCCL_DEBUG and NCCL_DEBUG_SUBSYS again. */
+void ncclResetDebugInit(void);
+void pncclResetDebugInit(void);
+
+/* Encrypts the sockets that ranks open later. Not implemented, except for
+ * NCCL_ENCRYPTION_MODE_NONE. */
+ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t *config);
+ncclResult_t pncclSetEncryption(const ncclEncryptionConfig_t *config);
 
 /* Allocate and free GPU memory of the current device that every transport can use. */
 ncclResult_t ncclMemAlloc(void **ptr, size_t size);
@@ -206,6 +67,17 @@ ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buff, size_t size, v
  * A communicator that ends deregisters remaining buffers, with a warning. */
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle);
+
+/* Registers a buffer of every rank as a window: all ranks call it. Not implemented. */
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win,
+				    int winFlags);
+ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win,
+				     int winFlags);
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
+ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
+/* Returns the buffer of a window. Not implemented. */
+ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void **outUserPtr);
+ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void **outUserPtr);
 
 /* ---- life of a communicator -------------------------------------------------------------------
  */
@@ -228,6 +100,13 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId c
 ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
 				     ncclConfig_t *config);
 
+/* Does the same for an init that several roots share: `nId` ids, at most one for each rank. All
+ * ranks pass the same ids in the same order. */
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId,
+				      ncclUniqueId *commIds, ncclConfig_t *config);
+ncclResult_t pncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId,
+				       ncclUniqueId *commIds, ncclConfig_t *config);
+
 /* Creates one communicator over `ndev` devices of this process. comm[i] is rank i on devlist[i], or
  * on device i if devlist is NULL. */
 ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist);
@@ -246,6 +125,48 @@ ncclResult_t pncclCommDestroy(ncclComm_t comm);
 /* Ends all operations of the communicator, including calls of other tasks, and frees it. */
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t pncclCommAbort(ncclComm_t comm);
+
+/* Stops all operations of the communicator, which can then only make others or end. Not
+ * implemented. */
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
+ncclResult_t pncclCommRevoke(ncclComm_t comm, int revokeFlags);
+
+/* Makes a communicator of all ranks that pass the same color, in order of their keys. All ranks of
+ * `comm` call it. NCCL_SPLIT_NOCOLOR: *newcomm is NULL. config NULL: that of `comm`. Not
+ * implemented. */
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
+			   ncclConfig_t *config);
+ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
+			    ncclConfig_t *config);
+
+/* Makes a communicator of all ranks except those in the list, which do not call it. Not
+ * implemented. */
+ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
+			    ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags);
+ncclResult_t pncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
+			     ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags);
+
+/* Creates an id for one growth of the communicator. Not implemented. */
+ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniqueId);
+ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniqueId);
+/* Makes a communicator of the ranks of `comm` and of new ones, nRanks in total. Ranks of `comm`
+ * pass rank -1, and one of them the id. New ranks pass comm NULL, the id, and their rank. Not
+ * implemented. */
+ncclResult_t ncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
+			  ncclComm_t *newcomm, ncclConfig_t *config);
+ncclResult_t pncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
+			   ncclComm_t *newcomm, ncclConfig_t *config);
+
+/* Free resources of an idle communicator (NCCL_SUSPEND_...), and make them again. Between the two
+ * calls it cannot be used. Not implemented. */
+ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
+ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags);
+ncclResult_t ncclCommResume(ncclComm_t comm);
+ncclResult_t pncclCommResume(ncclComm_t comm);
+
+/* Returns a number about the communicator's GPU memory. */
+ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value);
+ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value);
 
 /* Returns the first asynchronous error, ncclSuccess if there was no error, or ncclInProgress while
  * a call on a non-blocking communicator is running. */
@@ -353,6 +274,74 @@ ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
 ncclResult_t pncclScatter(const void *sendbuff, void *recvbuff, size_t count,
 			  ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
 
+/* The collectives with options; NULL: the defaults. All-to-all, gather and scatter accept only the
+ * tag, the event and options that have no effect. */
+ncclResult_t ncclAllReduceConfig(const void *sendbuff, void *recvbuff, size_t count,
+				 ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+				 cudaStream_t stream, const ncclCollConfig_t *config);
+ncclResult_t pncclAllReduceConfig(const void *sendbuff, void *recvbuff, size_t count,
+				  ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+				  cudaStream_t stream, const ncclCollConfig_t *config);
+ncclResult_t ncclAllGatherConfig(const void *sendbuff, void *recvbuff, size_t sendcount,
+				 ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+				 const ncclCollConfig_t *config);
+ncclResult_t pncclAllGatherConfig(const void *sendbuff, void *recvbuff, size_t sendcount,
+				  ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+				  const ncclCollConfig_t *config);
+ncclResult_t ncclReduceScatterConfig(const void *sendbuff, void *recvbuff, size_t recvcount,
+				     ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+				     cudaStream_t stream, const ncclCollConfig_t *config);
+ncclResult_t pncclReduceScatterConfig(const void *sendbuff, void *recvbuff, size_t recvcount,
+				      ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+				      cudaStream_t stream, const ncclCollConfig_t *config);
+ncclResult_t ncclReduceConfig(const void *sendbuff, void *recvbuff, size_t count,
+			      ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+			      cudaStream_t stream, const ncclCollConfig_t *config);
+ncclResult_t pncclReduceConfig(const void *sendbuff, void *recvbuff, size_t count,
+			       ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+			       cudaStream_t stream, const ncclCollConfig_t *config);
+ncclResult_t ncclBroadcastConfig(const void *sendbuff, void *recvbuff, size_t count,
+				 ncclDataType_t datatype, int root, ncclComm_t comm,
+				 cudaStream_t stream, const ncclCollConfig_t *config);
+ncclResult_t pncclBroadcastConfig(const void *sendbuff, void *recvbuff, size_t count,
+				  ncclDataType_t datatype, int root, ncclComm_t comm,
+				  cudaStream_t stream, const ncclCollConfig_t *config);
+ncclResult_t ncclAlltoAllConfig(const void *sendbuff, void *recvbuff, size_t count,
+				ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+				const ncclCollConfig_t *config);
+ncclResult_t pncclAlltoAllConfig(const void *sendbuff, void *recvbuff, size_t count,
+				 ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+				 const ncclCollConfig_t *config);
+ncclResult_t ncclGatherConfig(const void *sendbuff, void *recvbuff, size_t count,
+			      ncclDataType_t datatype, int root, ncclComm_t comm,
+			      cudaStream_t stream, const ncclCollConfig_t *config);
+ncclResult_t pncclGatherConfig(const void *sendbuff, void *recvbuff, size_t count,
+			       ncclDataType_t datatype, int root, ncclComm_t comm,
+			       cudaStream_t stream, const ncclCollConfig_t *config);
+ncclResult_t ncclScatterConfig(const void *sendbuff, void *recvbuff, size_t count,
+			       ncclDataType_t datatype, int root, ncclComm_t comm,
+			       cudaStream_t stream, const ncclCollConfig_t *config);
+ncclResult_t pncclScatterConfig(const void *sendbuff, void *recvbuff, size_t count,
+				ncclDataType_t datatype, int root, ncclComm_t comm,
+				cudaStream_t stream, const ncclCollConfig_t *config);
+
+/* One-sided operations: write `count` elements into the peer's window and then signal the peer,
+ * signal only, and wait for signals. Not implemented. */
+ncclResult_t ncclPutSignal(const void *localbuff, size_t count, ncclDataType_t datatype, int peer,
+			   ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx,
+			   unsigned int flags, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclPutSignal(const void *localbuff, size_t count, ncclDataType_t datatype, int peer,
+			    ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx,
+			    unsigned int flags, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclSignal(int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm,
+			cudaStream_t stream);
+ncclResult_t pncclSignal(int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm,
+			 cudaStream_t stream);
+ncclResult_t ncclWaitSignal(int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm,
+			    cudaStream_t stream);
+ncclResult_t pncclWaitSignal(int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm,
+			     cudaStream_t stream);
+
 /* Begin and end a group. The calls of one task inside a group take effect together at the outermost
  * end: communicators are created concurrently, then collectives are launched. After an error
  * inside, the end drops all calls and returns that error. */
@@ -360,6 +349,51 @@ ncclResult_t ncclGroupStart(void);
 ncclResult_t pncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 ncclResult_t pncclGroupEnd(void);
+/* Ends the outermost group without its effects: its calls are dropped. Sets simInfo->estimatedTime
+ * to the time that the model of the library expects for the collectives. */
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo);
+ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *simInfo);
+
+/* ---- parameters -------------------------------------------------------------------------------
+ */
+
+/* A variable of the environment, as the library uses it. */
+typedef struct ncclParamHandle *ncclParamHandle_t;
+
+/* Finds a parameter by name. Not implemented, as all functions of parameters. */
+ncclResult_t ncclParamBind(ncclParamHandle_t *out, const char *key);
+ncclResult_t pncclParamBind(ncclParamHandle_t *out, const char *key);
+/* Return the value of a parameter. */
+ncclResult_t ncclParamGetI8(ncclParamHandle_t h, int8_t *out);
+ncclResult_t pncclParamGetI8(ncclParamHandle_t h, int8_t *out);
+ncclResult_t ncclParamGetI16(ncclParamHandle_t h, int16_t *out);
+ncclResult_t pncclParamGetI16(ncclParamHandle_t h, int16_t *out);
+ncclResult_t ncclParamGetI32(ncclParamHandle_t h, int32_t *out);
+ncclResult_t pncclParamGetI32(ncclParamHandle_t h, int32_t *out);
+ncclResult_t ncclParamGetI64(ncclParamHandle_t h, int64_t *out);
+ncclResult_t pncclParamGetI64(ncclParamHandle_t h, int64_t *out);
+ncclResult_t ncclParamGetU8(ncclParamHandle_t h, uint8_t *out);
+ncclResult_t pncclParamGetU8(ncclParamHandle_t h, uint8_t *out);
+ncclResult_t ncclParamGetU16(ncclParamHandle_t h, uint16_t *out);
+ncclResult_t pncclParamGetU16(ncclParamHandle_t h, uint16_t *out);
+ncclResult_t ncclParamGetU32(ncclParamHandle_t h, uint32_t *out);
+ncclResult_t pncclParamGetU32(ncclParamHandle_t h, uint32_t *out);
+ncclResult_t ncclParamGetU64(ncclParamHandle_t h, uint64_t *out);
+ncclResult_t pncclParamGetU64(ncclParamHandle_t h, uint64_t *out);
+ncclResult_t ncclParamGetStr(ncclParamHandle_t h, const char **out);
+ncclResult_t pncclParamGetStr(ncclParamHandle_t h, const char **out);
+/* Copies at most maxLen bytes of the value. */
+ncclResult_t ncclParamGet(ncclParamHandle_t h, void *out, int maxLen, int *len);
+ncclResult_t pncclParamGet(ncclParamHandle_t h, void *out, int maxLen, int *len);
+/* Returns the value of a parameter by its name, as text. */
+ncclResult_t ncclParamGetParameter(const char *key, const char **value, int *valueLen);
+ncclResult_t pncclParamGetParameter(const char *key, const char **value, int *valueLen);
+/* Returns the names of all parameters. */
+ncclResult_t ncclParamGetAllParameterKeys(const char ***table, int *tableLen);
+ncclResult_t pncclParamGetAllParameterKeys(const char ***table, int *tableLen);
+/* Logs all parameters. */
+void ncclParamDumpAll(void);
+void pncclParamDumpAll(void);
 
 #ifdef __cplusplus
 }

@@ -104,6 +104,7 @@ ncclResult_t plan_staged_reserve(struct ncclComm *comm)
 	}
 	ms->staging.mem = mem;
 	ms->staging.bytes = bytes;
+	comm->gpu_bytes += bytes;
 	return ncclSuccess;
 }
 

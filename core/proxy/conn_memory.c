@@ -242,6 +242,7 @@ ncclResult_t proxy_memory_make(const struct proxy_conn *pc, struct proxy_memory 
 	ncclResult_t rc = mem_host_alloc(&m->host, proxy_conn_host_bytes(pc), PROXY_MEMORY_WHAT);
 
 	m->gpu = NULL;
+	m->gpu_bytes = 0;
 	if (rc || !gpu)
 		return rc;
 	rc = mem_device_alloc(&m->gpu, gpu + MEM_PAGE_BYTES, PROXY_MEMORY_WHAT);
@@ -249,6 +250,7 @@ ncclResult_t proxy_memory_make(const struct proxy_conn *pc, struct proxy_memory 
 		(void)mem_host_free(m->host, PROXY_MEMORY_WHAT);
 		m->host = NULL;
 	}
+	m->gpu_bytes = rc ? 0 : gpu + MEM_PAGE_BYTES;
 	return rc;
 }
 

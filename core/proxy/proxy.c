@@ -236,6 +236,7 @@ static ncclResult_t proxy_prepare_send(struct proxy_port *port)
 
 	if (rc)
 		return rc;
+	port->proxy->comm->gpu_bytes += port->memory.gpu_bytes;
 	port->preparing = true;
 	port->prepare = (struct proxy_call){.memory = port->memory};
 	proxy_call_send(port, &port->prepare, PROXY_PREPARE);
@@ -253,6 +254,7 @@ static ncclResult_t proxy_prepare(struct proxy_port *port, struct wait *w)
 			rc = proxy_call_look(&port->prepare, port->channel, w);
 		if (rc || !port->prepare.again)
 			return rc;
+		port->proxy->comm->gpu_bytes -= port->memory.gpu_bytes;
 		proxy_memory_free(&port->memory);
 		port->preparing = false;
 	}

@@ -38,6 +38,7 @@ struct wait proxy_posted_wait(const struct proxy_posted *list, int32_t rank, con
 struct proxy_memory {
 	void *host; /* pinned: head, tail, fifo, and the slots that are not on the GPU */
 	void *gpu;  /* slots on the GPU; NULL: no slots are there */
+	size_t gpu_bytes;
 };
 
 /* A message to the service task, with data that only a caller in the same process has. The service

@@ -165,6 +165,10 @@ struct ncclComm {
 	/* A call uses the bootstrap; other tasks do not check its ring. Changes under `watch`. */
 	bool bootstrap_taken;
 
+	/* GPU memory that the rank has allocated for the communicator, except what it shares with
+	 * other communicators. Changed by calls that use the communicator. */
+	uint64_t gpu_bytes;
+
 	uint64_t op_count;   /* collectives launched so far */
 	shared_u64 ops_seen; /* op_count for other tasks */
 	/* Made at init, for copies that must not use the user's stream. */

@@ -244,6 +244,7 @@ static ncclResult_t relay_make(struct ncclComm *comm, int32_t user, const struct
 		os_free(r);
 		return rc;
 	}
+	comm->gpu_bytes += r->pool_bytes;
 	relay_publish(comm, r);
 	return ncclSuccess;
 }

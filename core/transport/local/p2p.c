@@ -98,7 +98,10 @@ static ncclResult_t p2p_pool_fill(struct ncclComm *comm, struct p2p_pool *pool)
 		pool->cumem ? cumem_alloc(CUMEM_DEVICE, (void **)&pool->mem, pool->bytes, what)
 			    : mem_device_alloc((void **)&pool->mem, pool->bytes, what);
 
-	return rc ? rc : p2p_pool_init(comm, pool);
+	if (rc)
+		return rc;
+	comm->gpu_bytes += pool->bytes;
+	return p2p_pool_init(comm, pool);
 }
 
 ncclResult_t p2p_state_make(struct ncclComm *comm)

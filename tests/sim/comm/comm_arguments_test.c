@@ -15,7 +15,7 @@ static void init_arguments_rank(int32_t rank, int32_t nranks, void *arg)
 
 	EXPECT_NCCL(ncclInvalidArgument, ncclGetVersion(NULL));
 	EXPECT_NCCL(ncclSuccess, ncclGetVersion(&n));
-	EXPECT(n == 22809);
+	EXPECT(n == 23203);
 	EXPECT_NCCL(ncclInvalidArgument, ncclGetUniqueId(NULL));
 	EXPECT_NCCL(ncclSuccess, ncclGetUniqueId(&id));
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRank(NULL, 1, id, 0));
@@ -105,12 +105,14 @@ static void layouts_rank(int32_t rank, int32_t nranks, void *arg)
 	}
 	EXPECT(!strstr(ncclGetLastError(NULL), "config:"));
 	/* a field of a later version that is set is named, and has no effect */
-	c.config.version = NCCL_VERSION(2, 32, 3);
-	c.config.size = 120;
-	c.word[22] = 8;
+	c.config.version = NCCL_VERSION(2, 99, 0);
+	c.config.size = 128;
+	c.word[29] = 8;
+	c.word[30] = NCCL_CONFIG_UNDEF_INT;
 	EXPECT_NCCL(ncclSuccess,
 		    ncclCommInitRankConfig(&comm, nranks, ranks_id(), rank, &c.config));
-	EXPECT_ERROR_SAYS("maxP2pPeers is 8");
+	EXPECT_ERROR_SAYS("byte 116 of 128 is of a field that this version does not have, with the "
+			  "value 8");
 	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
 }
 

@@ -93,7 +93,7 @@ START_TEST(a_caret_means_all_but_these)
 }
 END_TEST
 
-/* NCCL's level of notices, of which there are none here: what is logged are warnings. */
+/* ATTN is NCCL's level of notices, which this version does not log. */
 START_TEST(attn_includes_warnings)
 {
 	log_to_file("ATTN", "DESTROY,ALLOC_HOST");

@@ -1,64 +1,52 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Our nccl.h and an installed one agree on every value, size and offset, and on every prototype that
-# ours has. Skips where none of the same minor version is installed.
+# Our nccl.h and nccl_device.h agree with every NCCL that is installed here, from 2.28.9 on: names, values, sizes,
+# offsets and prototypes; and our library exports what the library beside the header exports. Skips where there is none.
+# NCCL_INCLUDE names more folders, with colons between.
 set -euo pipefail
-source_dir=$2
-theirs=
-for dir in ${NCCL_INCLUDE:-} /usr/include /usr/local/include /usr/local/cuda/include /usr/local/cuda-*/include; do
-	[ -f "$dir/nccl.h" ] && [ -f "$dir/cuda_runtime.h" ] || continue
-	grep -q 'define NCCL_MINOR 28$' "$dir/nccl.h" && theirs=$dir && break
+build_dir=$1 source_dir=$2
+# shellcheck source=tests/lib.sh
+. "$source_dir/tests/lib.sh"
+need python3 cc
+cuda=
+for dir in /usr/local/cuda/include /usr/local/cuda-*/include /usr/include; do
+	[ -f "$dir/cuda_runtime.h" ] && [ -f "$dir/cuda_fp16.h" ] && cuda=$dir && break
 done
-[ -n "$theirs" ] || { echo "no nccl.h 2.28 with a CUDA Toolkit here"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+[ -n "$cuda" ] || { echo "no CUDA Toolkit here, whose headers NCCL's need"; exit 77; }
 
-constants="ncclSuccess ncclUnhandledCudaError ncclSystemError ncclInternalError ncclInvalidArgument
-ncclInvalidUsage ncclRemoteError ncclInProgress ncclNumResults ncclInt8 ncclChar ncclUint8 ncclInt32
-ncclInt ncclUint32 ncclInt64 ncclUint64 ncclFloat16 ncclHalf ncclFloat32 ncclFloat ncclFloat64
-ncclDouble ncclBfloat16 ncclFloat8e4m3 ncclFloat8e5m2 ncclNumTypes ncclNumOps_dummy ncclSum ncclProd
-ncclMax ncclMin ncclAvg ncclNumOps ncclMaxRedOp ncclScalarDevice ncclScalarHostImmediate
-NCCL_MAJOR NCCL_MINOR NCCL_PATCH NCCL_VERSION_CODE NCCL_UNIQUE_ID_BYTES NCCL_CONFIG_UNDEF_INT
-NCCL_SPLIT_NOCOLOR NCCL_WIN_DEFAULT NCCL_WIN_COLL_SYMMETRIC NCCL_WIN_REQUIRED_ALIGNMENT
-NCCL_CTA_POLICY_DEFAULT NCCL_CTA_POLICY_EFFICIENCY NCCL_CTA_POLICY_ZERO NCCL_SHRINK_DEFAULT
-NCCL_SHRINK_ABORT NCCL_REVOKE_DEFAULT"
-config="size magic version blocking cgaClusterSize minCTAs maxCTAs netName splitShare trafficClass
-commName collnetEnable CTAPolicy shrinkShare nvlsCTAs nChannelsPerNetPeer nvlinkCentricSched"
-{
-	echo '#include HEADER'
-	echo '#include <stddef.h>'
-	echo '#include <stdio.h>'
-	echo 'static void bytes(const char *name, const void *p, size_t n)'
-	echo '{ printf("%s", name); for (size_t i = 0; i < n; i++) printf(" %02x", ((const unsigned char *)p)[i]); puts(""); }'
-	echo 'int main(void) {'
-	for c in $constants; do echo "printf(\"$c %lld\\n\", (long long)$c);"; done
-	for f in $config; do
-		echo "printf(\"ncclConfig_t.$f %zu %zu\\n\", offsetof(ncclConfig_t, $f), sizeof(((ncclConfig_t *)0)->$f));"
-	done
-	for f in size magic version estimatedTime; do
-		echo "printf(\"ncclSimInfo_t.$f %zu\\n\", offsetof(ncclSimInfo_t, $f));"
-	done
-	for t in ncclResult_t ncclDataType_t ncclRedOp_t ncclScalarResidence_t ncclUniqueId ncclConfig_t \
-		ncclSimInfo_t ncclComm_t ncclWindow_t; do
-		echo "printf(\"sizeof $t %zu\\n\", sizeof($t));"
-	done
-	echo 'ncclConfig_t c = NCCL_CONFIG_INITIALIZER; bytes("config", &c, sizeof c);'
-	echo 'ncclSimInfo_t s = NCCL_SIM_INFO_INITIALIZER; bytes("sim", &s, 20);'
-	echo 'printf("versions %d %d %d\n", NCCL_VERSION(2, 8, 4), NCCL_VERSION(2, 9, 1), NCCL_VERSION(3, 0, 0));'
-	echo 'return 0; }'
-} >"$work/values.c"
-cc -I"$theirs" -DHEADER="\"$theirs/nccl.h\"" -o "$work/theirs" "$work/values.c"
-cc -I"$theirs" -DHEADER="\"$source_dir/core/include/nccl.h\"" -o "$work/ours" "$work/values.c"
-"$work/theirs" >"$work/theirs.txt"
-"$work/ours" >"$work/ours.txt"
-diff "$work/theirs.txt" "$work/ours.txt" || { echo "nccl.h: installed (<) and ours (>) differ"; exit 1; }
+# the check can fail: a value, a field, a type and a missing function
+planted=$(mktemp -d)
+trap 'rm -rf "$planted"' EXIT
+sed 's/ncclTimeout = 8/ncclTimeout = 9/; s/int maxP2pPeers/long maxP2pPeers/' \
+	"$source_dir/core/include/nccl_types.h" >"$planted/nccl_types.h"
+sed 's/\(pncclCommRevoke(ncclComm_t comm, \)int/\1long/; /^ncclResult_t ncclCommResume/d' \
+	"$source_dir/core/include/nccl.h" >"$planted/nccl.h"
+cp "$source_dir/core/include/nccl_device.h" "$planted"
+! python3 "$source_dir/tests/unit/build/nccl_abi.py" "$planted" "$source_dir/core/include" "$cuda" >"$planted/out" ||
+	{ echo "planted differences are not found"; exit 1; }
+for found in 'ncclTimeout 9' 'maxP2pPeers offset [0-9]* size 8' pncclCommRevoke 'ours lacks ncclCommResume'; do
+	grep -q "$found" "$planted/out" || { echo "not found: $found"; cat "$planted/out"; exit 1; }
+done
 
-# Prototypes: one program that declares both; a different type is a compile error.
-prototypes=$(cc -E -P -I"$theirs" -x c "$source_dir/core/include/nccl.h" | tr '\n' ' ' |
-	grep -oE '(ncclResult_t|const char \*) *p?nccl[A-Z][A-Za-z]* *\([^;]*\);')
-{
-	echo "#include \"$theirs/nccl.h\""
-	echo "$prototypes"
-} >"$work/both.c"
-cc -I"$theirs" -Wall -Werror -fsyntax-only "$work/both.c"
-echo "$(wc -l <"$work/ours.txt") values and $(echo "$prototypes" | wc -l) prototypes agree with $theirs/nccl.h"
+compared=0 seen=
+IFS=: read -r -a more <<<"${NCCL_INCLUDE:-}"
+for dir in ${more[@]+"${more[@]}"} /opt/nccl-*/nvidia/nccl/include /usr/local/cuda/include /usr/local/cuda-*/include \
+	/usr/include /usr/local/include; do
+	[ -f "$dir/nccl.h" ] || continue
+	dir=$(realpath "$dir")
+	[[ ":$seen:" != *":$dir:"* ]] || continue
+	seen=$seen:$dir
+	theirs=$dir/nccl.h
+	minor=$(sed -n 's/^.define NCCL_MINOR *\([0-9]*\)$/\1/p' "$theirs")
+	patch=$(sed -n 's/^.define NCCL_PATCH *\([0-9]*\)$/\1/p' "$theirs")
+	[ $((minor * 100 + patch)) -ge 2809 ] || { echo "$dir: NCCL 2.$minor.$patch is older than 2.28.9"; continue; }
+	python3 "$source_dir/tests/unit/build/nccl_abi.py" "$source_dir/core/include" "$dir" "$cuda"
+	lib=$(dirname "$dir")/lib/libnccl.so.2
+	if [ -f "$lib" ] && [ $((minor * 100 + patch)) -le 3203 ]; then
+		lacks=$(comm -13 <(nm -D --defined-only "$build_dir/libnccl.so.2" | awk '{print $3}' | LC_ALL=C sort) \
+			<(nm -D --defined-only "$lib" | awk '{print $3}' | LC_ALL=C sort))
+		[ -z "$lacks" ] || { echo "exported by $lib and not by ours:" $lacks; exit 1; }
+	fi
+	compared=$((compared + 1))
+done
+[ $compared != 0 ] || { echo "no nccl.h from 2.28.9 on here"; exit 77; }

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The functions of NCCL's interface that are not built. A program may link with them and call them.
+ * Each sets its outputs to 0 or NULL, logs one line with its name, and returns ncclInvalidUsage. A
+ * function whose result is of another type returns zeros. A function that gets built leaves this
+ * file.
+ */
+#include "core/api/api.h"
+#include "core/base/log.h"
+#include "core/include/nccl_device.h"
+
+static ncclResult_t absent(const char *call, const char *instead)
+{
+	WARN("%s is not implemented: %s", call, instead);
+	return api_return(ncclInvalidUsage);
+}
+
+/* Defines a function: its name, its parameters in parentheses, the statements that clear its
+ * outputs, and what a program can do instead. */
+#define ABSENT_AS(type, zero, name, parameters, clear, instead)                                    \
+	API_TWIN(name);                                                                            \
+	API_WEAK type name parameters                                                              \
+	{                                                                                          \
+		clear;                                                                             \
+		(void)absent(#name, instead);                                                      \
+		return zero;                                                                       \
+	}
+#define ABSENT(name, parameters, clear, instead)                                                   \
+	ABSENT_AS(ncclResult_t, ncclInvalidUsage, name, parameters, clear, instead)
+#define ABSENT_TEAM(name, parameters)                                                              \
+	ABSENT_AS(ncclTeam_t, ((ncclTeam_t){0}), name, parameters, (void)0, NO_DEVICE_API)
+#define ABSENT_INT(name, parameters) ABSENT_AS(int, 0, name, parameters, (void)0, NO_DEVICE_API)
+
+/* Clears an output that may be NULL. */
+#define CLEAR(out)                                                                                 \
+	if (out)                                                                                   \
+	*(out) = 0
+
+#define NO_DEVICE_API "expected collectives and messages that the host calls"
+#define NO_WINDOWS    "expected ncclCommRegister"
+#define NO_OTHERS     "expected ncclCommInitRank with a new id"
+#define NO_SUSPEND    "expected ncclCommDestroy, and a new communicator later"
+#define NO_ONE_SIDED  "expected ncclSend and ncclRecv"
+#define NO_PARAMETERS "expected the environment's variables"
+
+/* ---- communicators -------------------------------------------------------------------------- */
+
+ABSENT(ncclCommSplit,
+       (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config),
+       CLEAR(newcomm), NO_OTHERS)
+ABSENT(ncclCommShrink,
+       (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
+	ncclConfig_t *config, int shrinkFlags),
+       CLEAR(newcomm), NO_OTHERS)
+ABSENT(ncclCommGrow,
+       (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,
+	ncclConfig_t *config),
+       CLEAR(newcomm), NO_OTHERS)
+ABSENT(ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId *uniqueId),
+       if (uniqueId) *uniqueId = (ncclUniqueId){{0}}, NO_OTHERS)
+ABSENT(ncclCommRevoke, (ncclComm_t comm, int revokeFlags), (void)0, "expected ncclCommAbort")
+ABSENT(ncclCommSuspend, (ncclComm_t comm, int flags), (void)0, NO_SUSPEND)
+ABSENT(ncclCommResume, (ncclComm_t comm), (void)0, NO_SUSPEND)
+
+/* ---- windows and one-sided operations -------------------------------------------------------- */
+
+ABSENT(ncclCommWindowRegister,
+       (ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags), CLEAR(win),
+       NO_WINDOWS)
+ABSENT(ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t win), (void)0, NO_WINDOWS)
+ABSENT(ncclWinGetUserPtr, (ncclComm_t comm, ncclWindow_t win, void **outUserPtr), CLEAR(outUserPtr),
+       NO_WINDOWS)
+ABSENT(ncclPutSignal,
+       (const void *localbuff, size_t count, ncclDataType_t datatype, int peer,
+	ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx, unsigned int flags,
+	ncclComm_t comm, cudaStream_t stream),
+       (void)0, NO_ONE_SIDED)
+ABSENT(ncclSignal,
+       (int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t stream),
+       (void)0, NO_ONE_SIDED)
+ABSENT(ncclWaitSignal,
+       (int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm, cudaStream_t stream),
+       (void)0, NO_ONE_SIDED)
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+ABSENT(ncclParamBind, (ncclParamHandle_t * out, const char *key), CLEAR(out), NO_PARAMETERS)
+ABSENT(ncclParamGetI8, (ncclParamHandle_t h, int8_t *out), CLEAR(out), NO_PARAMETERS)
+ABSENT(ncclParamGetI16, (ncclParamHandle_t h, int16_t *out), CLEAR(out), NO_PARAMETERS)
+ABSENT(ncclParamGetI32, (ncclParamHandle_t h, int32_t *out), CLEAR(out), NO_PARAMETERS)
+ABSENT(ncclParamGetI64, (ncclParamHandle_t h, int64_t *out), CLEAR(out), NO_PARAMETERS)
+ABSENT(ncclParamGetU8, (ncclParamHandle_t h, uint8_t *out), CLEAR(out), NO_PARAMETERS)
+ABSENT(ncclParamGetU16, (ncclParamHandle_t h, uint16_t *out), CLEAR(out), NO_PARAMETERS)
+ABSENT(ncclParamGetU32, (ncclParamHandle_t h, uint32_t *out), CLEAR(out), NO_PARAMETERS)
+ABSENT(ncclParamGetU64, (ncclParamHandle_t h, uint64_t *out), CLEAR(out), NO_PARAMETERS)
+ABSENT(ncclParamGetStr, (ncclParamHandle_t h, const char **out), CLEAR(out), NO_PARAMETERS)
+ABSENT(ncclParamGet, (ncclParamHandle_t h, void *out, int maxLen, int *len), CLEAR(len),
+       NO_PARAMETERS)
+ABSENT(ncclParamGetParameter, (const char *key, const char **value, int *valueLen), CLEAR(value);
+       CLEAR(valueLen), NO_PARAMETERS)
+ABSENT(ncclParamGetAllParameterKeys, (const char ***table, int *tableLen), CLEAR(table);
+       CLEAR(tableLen), NO_PARAMETERS)
+
+API_TWIN(ncclParamDumpAll);
+API_WEAK void ncclParamDumpAll(void)
+{
+	(void)absent("ncclParamDumpAll", NO_PARAMETERS);
+}
+
+/* ---- encryption ------------------------------------------------------------------------------ */
+
+API_TWIN(ncclSetEncryption);
+API_WEAK ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t *config)
+{
+	if (!config || config->magic != NCCL_API_MAGIC || config->size < sizeof *config) {
+		WARN("ncclSetEncryption: config is %s, expected one that begins with "
+		     "NCCL_ENCRYPTION_CONFIG_INITIALIZER",
+		     config ? "not initialised" : "NULL");
+		return api_return(ncclInvalidArgument);
+	}
+	if (config->mode == NCCL_ENCRYPTION_MODE_NONE)
+		return ncclSuccess;
+	return absent("ncclSetEncryption", "expected mode NCCL_ENCRYPTION_MODE_NONE");
+}
+
+/* ---- device API ------------------------------------------------------------------------------ */
+
+ABSENT(ncclDevCommCreate,
+       (ncclComm_t comm, const ncclDevCommRequirements_t *reqs, ncclDevComm_t *outDevComm), (void)0,
+       NO_DEVICE_API)
+ABSENT(ncclDevCommDestroy, (ncclComm_t comm, const ncclDevComm_t *devComm), (void)0, NO_DEVICE_API)
+ABSENT(ncclGetLsaDevicePointer, (ncclWindow_t window, size_t offset, int lsaRank, void **outPtr),
+       CLEAR(outPtr), NO_DEVICE_API)
+ABSENT(ncclGetPeerDevicePointer, (ncclWindow_t window, size_t offset, int peer, void **outPtr),
+       CLEAR(outPtr), NO_DEVICE_API)
+ABSENT(ncclGetMultimemDevicePointer,
+       (ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem, void **outPtr),
+       CLEAR(outPtr), NO_DEVICE_API)
+ABSENT(ncclGetLsaMultimemDevicePointer, (ncclWindow_t window, size_t offset, void **outPtr),
+       CLEAR(outPtr), NO_DEVICE_API)
+ABSENT(ncclGetCftDeviceLeInfo,
+       (ncclWindow_t window, size_t offset, int peerCft, ncclTeam_t cftTeam, ncclCftLeId *leId,
+	size_t *leOffset),
+       CLEAR(leId);
+       CLEAR(leOffset), NO_DEVICE_API)
+ABSENT(ncclGetPeerDeviceLeInfo,
+       (ncclWindow_t window, size_t offset, int peerWorld, ncclCftLeId *leId, size_t *leOffset),
+       CLEAR(leId);
+       CLEAR(leOffset), NO_DEVICE_API)
+ABSENT(ncclGetMultimemDeviceLeInfo,
+       (ncclWindow_t window, size_t offset, ncclCftLeId *leId, size_t *leOffset), CLEAR(leId);
+       CLEAR(leOffset), NO_DEVICE_API)
+ABSENT_TEAM(ncclTeamWorld, (ncclComm_t comm))
+ABSENT_TEAM(ncclTeamLsa, (ncclComm_t comm))
+ABSENT_TEAM(ncclTeamRail, (ncclComm_t comm))
+ABSENT_TEAM(ncclTeamCft, (ncclComm_t comm, ncclCftTeamMode_t mode))
+ABSENT_TEAM(ncclTeamCftMultimem, (ncclComm_t comm))
+ABSENT_INT(ncclTeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank))
+ABSENT_INT(ncclTeamRankToLsa, (ncclComm_t comm, ncclTeam_t team, int rank))
+ABSENT_INT(ncclLLA2ACalcSlots, (int maxElts, int maxEltSize))
+#define CLEAR_REQUIREMENT                                                                          \
+	if (outReq)                                                                                \
+		*outReq = (ncclDevResourceRequirements_t)                                          \
+		{                                                                                  \
+			0                                                                          \
+		}
+ABSENT(ncclLsaBarrierCreateRequirement,
+       (ncclTeam_t team, int nBarriers, ncclLsaBarrierHandle_t *outHandle,
+	ncclDevResourceRequirements_t *outReq),
+       CLEAR_REQUIREMENT, NO_DEVICE_API)
+ABSENT(ncclGinBarrierCreateRequirement,
+       (ncclComm_t comm, ncclTeam_t team, int nBarriers, ncclGinBarrierHandle_t *outHandle,
+	ncclDevResourceRequirements_t *outReq),
+       CLEAR_REQUIREMENT, NO_DEVICE_API)
+ABSENT(ncclLLA2ACreateRequirement,
+       (int nBlocks, int nSlots, ncclLLA2AHandle_t *outHandle,
+	ncclDevResourceRequirements_t *outReq),
+       CLEAR_REQUIREMENT, NO_DEVICE_API)
+ABSENT(ncclGinOutboxCreateRequirement,
+       (int nBlocks, int size_log2, ncclGinOutboxHandle *outHandle,
+	ncclDevResourceRequirements_t *outReq),
+       CLEAR_REQUIREMENT, NO_DEVICE_API)
+ABSENT(ncclGinInboxA2ACreateRequirement,
+       (ncclTeam_t peers, int nBlocks, int size_log2, ncclGinInboxA2AHandle *outHandle,
+	ncclDevResourceRequirements_t *outReq),
+       CLEAR_REQUIREMENT, NO_DEVICE_API)
+
+/* ---- soon ----------------------------------------------------------------------------------- */
+
+ABSENT(ncclCommInitRankScalable,
+       (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds,
+	ncclConfig_t *config),
+       CLEAR(newcomm), "expected ncclCommInitRankConfig")
+ABSENT(ncclGroupSimulateEnd, (ncclSimInfo_t * simInfo), (void)0, "expected ncclGroupEnd")
+ABSENT(ncclAllReduceConfig,
+       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+	ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
+       (void)0, "expected ncclAllReduce")
+ABSENT(ncclAllGatherConfig,
+       (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
+	ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
+       (void)0, "expected ncclAllGather")
+ABSENT(ncclReduceScatterConfig,
+       (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype,
+	ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
+       (void)0, "expected ncclReduceScatter")
+ABSENT(ncclReduceConfig,
+       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+	int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
+       (void)0, "expected ncclReduce")
+ABSENT(ncclBroadcastConfig,
+       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+	ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
+       (void)0, "expected ncclBroadcast")
+ABSENT(ncclAlltoAllConfig,
+       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+	ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
+       (void)0, "expected ncclAlltoAll")
+ABSENT(ncclGatherConfig,
+       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+	ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
+       (void)0, "expected ncclGather")
+ABSENT(ncclScatterConfig,
+       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+	ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
+       (void)0, "expected ncclScatter")
