@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/param_row.h"
 #include "core/base/shared.h"
+#include "core/os/os_conf.h"
 
 #define LOG_TEXT_BYTES 512
 
@@ -26,7 +27,9 @@ struct log_state {
 };
 
 struct param_value {
-	const char *text; /* value in the environment; NULL: not set */
+	const char *name;             /* the usual one, or the older one that is set */
+	const char *text;             /* value in the environment; NULL: not set */
+	const struct conf_line *line; /* of the configuration file that set it; NULL: no file did */
 	int64_t number;
 	bool malformed;
 	shared_u32 warned, shown; /* already reported: malformed value; value set */
@@ -34,15 +37,18 @@ struct param_value {
 
 struct base_state {
 	struct log_state log;
+	struct conf *conf; /* NULL: no configuration file */
 	shared_u32 unread_shown;
 	/* index: number of the parameter. */
 	struct param_value param[PARAM_COUNT + PARAM_DOUBLES_MAX];
 };
 
-/* Initialises the state. env(ctx, name) returns the value of a variable. May be called again if the
- * environment changes before the process's first task runs. */
+/* Initialises the state. env(ctx, name) returns the value of a variable, those of configuration
+ * files included; `conf` (may be NULL) has the files' lines. The owner frees it. May be called
+ * again if the environment changes before the process's first task runs. */
 void base_state_init(struct base_state *state,
-		     const char *(*env)(const void *ctx, const char *name), const void *ctx);
+		     const char *(*env)(const void *ctx, const char *name), const void *ctx,
+		     struct conf *conf);
 void log_state_init(struct log_state *log, const char *level, const char *subsys);
 
 #endif

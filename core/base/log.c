@@ -18,7 +18,7 @@ static const char *const log_level_names[] = {
 };
 
 /* Subsystems that this version does not have. */
-#define LOG_SILENT (LOG_NVLS | LOG_RAS)
+#define LOG_SILENT (LOG_NVLS | LOG_RAS | LOG_DESTROY | LOG_ALLOC_HOST)
 
 static const struct {
 	const char *name;
@@ -40,6 +40,8 @@ static const struct {
 	{"REG", LOG_REG},
 	{"PROFILE", LOG_PROFILE},
 	{"RAS", LOG_RAS},
+	{"DESTROY", LOG_DESTROY},
+	{"ALLOC_HOST", LOG_ALLOC_HOST},
 	{"ALL", LOG_ALL},
 };
 
@@ -162,6 +164,9 @@ void log_state_init(struct log_state *log, const char *level, const char *subsys
 	for (uint32_t i = 0; level && i < ARRAY_LEN(log_level_names); i++)
 		if (strcasecmp(level, log_level_names[i]) == 0)
 			number = i;
+	/* NCCL's level of notices, which this version does not log. */
+	if (level && strcasecmp(level, "ATTN") == 0)
+		number = LOG_LEVEL_WARN;
 	shared_quiet_store_u32(&log->level, number);
 	shared_quiet_store_u32(&log->subsys, bits);
 	log->named_silent = subsys && subsys[0] != '^' && bits != LOG_ALL ? bits & LOG_SILENT : 0;

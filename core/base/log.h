@@ -45,6 +45,8 @@ enum log_subsys {
 	LOG_REG = 0x2000,
 	LOG_PROFILE = 0x4000,
 	LOG_RAS = 0x8000,
+	LOG_DESTROY = 0x10000,
+	LOG_ALLOC_HOST = 0x20000,
 	LOG_ALL = 0xffffffffu,
 };
 

@@ -10,6 +10,8 @@
 #include "core/base/word.h"
 #include "core/os/os_ops.h"
 
+enum { PARAM_PLACE_BYTES = 256 };
+
 static const char *const param_type_names[] = {
 	[PARAM_INT] = "int",
 	[PARAM_BOOL] = "bool",
@@ -50,6 +52,27 @@ static const char *param_initial(int p)
 	const struct param_default *instead = param_instead(p);
 
 	return instead ? instead->initial : param_row_of(p)->initial;
+}
+
+/* Names that NCCL had before, and has still. The newer name decides if both are set. */
+static const struct param_old {
+	int param;
+	const char *name;
+} param_olds[] = {
+	{PARAM_MIN_NCHANNELS, "NCCL_MIN_NRINGS"},
+	{PARAM_MAX_NCHANNELS, "NCCL_MAX_NRINGS"},
+};
+
+/* Returns the name under which the environment has the variable, or its usual name. */
+static const char *param_name_set(int p, const char *(*env)(const void *ctx, const char *name),
+				  const void *ctx)
+{
+	const char *name = param_row_of(p)->name, *value = env(ctx, name);
+
+	for (size_t i = 0; i < ARRAY_LEN(param_olds) && !(value && *value); i++)
+		if (param_olds[i].param == p && env(ctx, param_olds[i].name))
+			return param_olds[i].name;
+	return name;
 }
 
 /* Returns the shift of a unit, or -1 if the unit is invalid. */
@@ -118,11 +141,17 @@ static void param_text_init(struct param_value *v, int p)
 }
 
 void base_state_init(struct base_state *state,
-		     const char *(*env)(const void *ctx, const char *name), const void *ctx)
+		     const char *(*env)(const void *ctx, const char *name), const void *ctx,
+		     struct conf *conf)
 {
+	state->conf = conf;
 	for (int p = 0; p < param_count(); p++) {
-		param_value_init(&state->param[p], p, env(ctx, param_row_of(p)->name));
+		const char *name = param_name_set(p, env, ctx);
+
+		param_value_init(&state->param[p], p, env(ctx, name));
 		param_text_init(&state->param[p], p);
+		state->param[p].name = name;
+		state->param[p].line = conf_find(conf, name, strlen(name));
 	}
 	log_state_init(&state->log, state->param[PARAM_DEBUG].text,
 		       state->param[PARAM_DEBUG_SUBSYS].text);
@@ -142,17 +171,27 @@ void param_expected(int p, char *out, size_t bytes)
 			 row->type == PARAM_BYTES ? " with an optional suffix k, M or G" : "");
 }
 
+/* Returns "FILE:LINE: ", or "" if no file set the value. */
+static const char *param_place(const struct conf_line *line, char out[PARAM_PLACE_BYTES])
+{
+	*out = '\0';
+	if (line)
+		snprintf(out, PARAM_PLACE_BYTES, "%.200s:%u: ", line->path, line->number);
+	return out;
+}
+
 /* Reports a malformed value, once per value. Writes to stderr too, unless the log is already
  * there. */
 static void param_malformed(int p, struct param_value *v)
 {
-	const struct param_row *row = param_row_of(p);
-	char expected[PARAM_EXPECTED_BYTES], line[PARAM_EXPECTED_BYTES + 512];
+	char expected[PARAM_EXPECTED_BYTES], line[PARAM_EXPECTED_BYTES + 768];
+	char place[PARAM_PLACE_BYTES];
 	if (shared_quiet_exchange_u32(&v->warned, 1) != 0)
 		return;
 	param_expected(p, expected, sizeof expected);
-	snprintf(line, sizeof line, "%s is '%.200s', expected %s; the default %s is used",
-		 row->name, v->text, expected, param_initial(p) ? param_initial(p) : "(unset)");
+	snprintf(line, sizeof line, "%s%s is '%.200s', expected %s; the default %s is used",
+		 param_place(v->line, place), v->name, v->text, expected,
+		 param_initial(p) ? param_initial(p) : "(unset)");
 	WARN("%s", line);
 	if (!log_wanted(LOG_LEVEL_WARN, 0))
 		os_log_line(line);
@@ -175,6 +214,10 @@ int param_find(const char *name, size_t bytes)
 		if (strlen(of_row) == bytes && memcmp(of_row, name, bytes) == 0)
 			return p;
 	}
+	for (size_t i = 0; i < ARRAY_LEN(param_olds); i++)
+		if (strlen(param_olds[i].name) == bytes &&
+		    memcmp(param_olds[i].name, name, bytes) == 0)
+			return param_olds[i].param;
 	return -1;
 }
 
@@ -201,6 +244,7 @@ bool param_allows(int p, const char *value, char *expected, size_t bytes)
 
 void param_report_malformed(void)
 {
+	conf_report_bad(os_base_state()->conf);
 	for (int p = 0; p < param_count(); p++)
 		(void)param_value_of(p);
 }
@@ -215,6 +259,15 @@ static void param_report_instead(int p, struct param_value *v)
 		     instead->initial, instead->why);
 }
 
+static void param_report_value(const struct param_value *v)
+{
+	if (v->line)
+		INFO(LOG_ENV, "%s set by %.200s:%u to %s.", v->name, v->line->path, v->line->number,
+		     v->text);
+	else
+		INFO(LOG_ENV, "%s set by environment to %s.", v->name, v->text);
+}
+
 void param_report_set(void)
 {
 	for (int p = 0; p < param_count() && log_wanted(LOG_LEVEL_INFO, LOG_ENV); p++) {
@@ -223,30 +276,9 @@ void param_report_set(void)
 		param_report_instead(p, v);
 		if (v->text && *v->text && !v->malformed &&
 		    shared_quiet_exchange_u32(&v->shown, 1) == 0)
-			INFO(LOG_ENV, "%s set by environment to %s.", param_row_of(p)->name,
-			     v->text);
+			param_report_value(v);
 	}
-}
-
-void param_report_unread(void)
-{
-	char names[LOG_TEXT_BYTES - 128] = "";
-	size_t at = 0;
-	const char *set;
-
-	if (!log_wanted(LOG_LEVEL_INFO, LOG_ENV) ||
-	    shared_quiet_exchange_u32(&os_base_state()->unread_shown, 1) != 0)
-		return;
-	for (int i = 0; (set = os_env_at(i)) && at < sizeof names; i++) {
-		size_t n = strcspn(set, "=");
-
-		if (strncmp(set, "NCCL_", 5) == 0 && param_find(set, n) < 0)
-			at += (size_t)snprintf(names + at, sizeof names - at, "%s%.*s",
-					       at ? ", " : "", (int)n, set);
-	}
-	if (at)
-		INFO(LOG_ENV, "set in the environment, and not read by this version: %s%s", names,
-		     at < sizeof names ? "" : "...");
+	conf_report_unused(os_base_state()->conf);
 }
 
 bool param_warns(int p)
@@ -288,15 +320,17 @@ void param_print(FILE *out)
 	fprintf(out, "%-24s %-7s %-20s %s\n", "variable", "type", "default", "meaning");
 	for (int p = 0; p < param_count(); p++) {
 		const struct param_row *row = param_row_of(p);
-		const char *set = os_base_state()->param[p].text;
+		const struct param_value *v = &os_base_state()->param[p];
 		const struct param_default *instead = param_instead(p);
 		bool none = !row->initial || strcmp(row->initial, "-2") == 0;
 		fprintf(out, "%-24s %-7s %-20s %s", row->name, param_type_names[row->type],
 			none ? "unset" : row->initial, row->meaning);
 		if (instead)
 			fprintf(out, " [doubles: %s, %s]", instead->initial, instead->why);
-		if (set)
-			fprintf(out, " [now: %s]", set);
+		if (v->text)
+			fprintf(out, " [now: %s]", v->text);
+		if (v->line)
+			fprintf(out, " [from %s:%u]", v->line->path, v->line->number);
 		fputc('\n', out);
 	}
 }

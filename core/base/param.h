@@ -34,12 +34,19 @@ enum { PARAM_EXPECTED_BYTES = 256 };
 
 /* clang-format off */
 #define PARAM_TABLE(X)                                                                             \
-X(DEBUG, "NCCL_DEBUG", STRING, NULL, 0, 0, "log level: VERSION, WARN, INFO, ABORT, TRACE")         \
+X(DEBUG, "NCCL_DEBUG", STRING, NULL, 0, 0, "log level: VERSION, WARN, ATTN, INFO, ABORT, TRACE")   \
 X(DEBUG_SUBSYS, "NCCL_DEBUG_SUBSYS", STRING, "INIT,BOOTSTRAP,ENV", 0, 0,                           \
 	"subsystems logged at INFO: INIT,COLL,P2P,SHM,NET,GRAPH,TUNING,ENV,ALLOC,"                 \
-	"CALL,PROXY,NVLS,BOOTSTRAP,REG,PROFILE,RAS,ALL; ^ in front: all except these")             \
+	"CALL,PROXY,NVLS,BOOTSTRAP,REG,PROFILE,RAS,DESTROY,ALLOC_HOST,ALL; ^ in front: "           \
+	"all except these")                                                                        \
 X(DEBUG_FILE, "NCCL_DEBUG_FILE", STRING, NULL, 0, 0,                                               \
 	"file for the log instead of stderr; %h host, %p pid")                                     \
+X(CONF_FILE, "NCCL_CONF_FILE", STRING, NULL, 0, 0,                                                 \
+	"configuration file that is read instead of ~/.nccl.conf, before /etc/nccl.conf")          \
+X(ETC_CONF, "DOPPEL_ETC_CONF", STRING, NULL, 0, 0,                                                 \
+	"configuration file that is read instead of /etc/nccl.conf")                               \
+X(PARAM_DUMP_ALL, "NCCL_PARAM_DUMP_ALL", STRING, "FALSE", 0, 0,                                    \
+	"TRUE: ncclParamGetAllParameterKeys and ncclParamDumpAll include the variables DOPPEL_*")  \
 X(HOSTID, "NCCL_HOSTID", STRING, NULL, 0, 0,                                                       \
 	"identity of the host, instead of host name and boot id")                                  \
 X(COMM_ID, "NCCL_COMM_ID", STRING, NULL, 0, 0,                                                     \
@@ -188,6 +195,8 @@ X(IB_PCI_RELAXED_ORDERING, "NCCL_IB_PCI_RELAXED_ORDERING", INT, "2", 0, 2,      
 X(IB_TIMEOUT, "NCCL_IB_TIMEOUT", INT, "20", 0, 31, "local ACK timeout, 4.096 us << value")         \
 X(IB_RETRY_CNT, "NCCL_IB_RETRY_CNT", INT, "7", 0, 7,                                               \
 	"transport retries before a QP fails; soft-RoCE: 6 unless set: 7 means without end")       \
+X(IB_PKEY, "NCCL_IB_PKEY", INT, "0", 0, 65535,                                                     \
+	"index of the queue pairs' partition key in the table of the HCA's port")                  \
 X(IB_TC, "NCCL_IB_TC", INT, "0", 0, 255, "traffic class")                                          \
 X(IB_SL, "NCCL_IB_SL", INT, "0", 0, 15, "service level")
 /* clang-format on */
@@ -206,10 +215,17 @@ const char *param_name(int p);
 
 /* Number of variables of all tables; their numbers begin at 0. */
 int param_count(void);
-/* Returns the variable of that name; -1 if no table has it. */
+/* Returns the variable of that name, which may be an older one; -1 if no table has it. */
 int param_find(const char *name, size_t bytes);
 /* Returns the name in the tables that is nearest to an unknown name. */
 const char *param_nearest(const char *name, size_t bytes);
+/* Users of a name NCCL_...: the stack; none, though NCCL 2.32 or 2.28 has it; other programs; none
+ * that is known. */
+enum param_use { PARAM_READ, PARAM_NO_EFFECT, PARAM_OF_OTHERS, PARAM_UNKNOWN };
+enum param_use param_use_of(const char *name, size_t bytes);
+/* Returns the known name with that index that the stack does not read; NULL after the last. They
+ * are sorted by byte. */
+const char *param_known_at(int index);
 /* True if `p` can have that value. Otherwise writes the allowed values to `expected`. An empty
  * value counts as unset. */
 bool param_allows(int p, const char *value, char *expected, size_t bytes);
@@ -217,7 +233,9 @@ bool param_allows(int p, const char *value, char *expected, size_t bytes);
 void param_expected(int p, char *out, size_t bytes);
 /* Logs each malformed value of this process once, on stderr, at any log level. */
 void param_report_malformed(void);
-/* Logs one INFO line per process with the NCCL_ variables that are set and have no row. */
+/* Logs one line for each NCCL_ variable that is set and has no row, once per process. The line is a
+ * WARN if the variable is one of NCCL's without effect here, or an unknown one. It is an INFO line
+ * if other programs read it. */
 void param_report_unread(void);
 /* Logs one INFO line of subsystem ENV for each variable that is set, once per process. */
 void param_report_set(void);

@@ -308,7 +308,7 @@ int os_descriptors_raise(uint64_t *most);
 void os_random(void *out, size_t bytes);
 
 /* Reads a whole file of the process' view (its /sys root included). *data is allocated with
- * os_alloc, with a NUL after its *bytes. ENOENT, EACCES, EIO, ENOMEM, EFBIG (> 16 MiB). */
+ * os_alloc, with a NUL after its *bytes. ENOENT, EACCES, EISDIR, EIO, ENOMEM, EFBIG (> 16 MiB). */
 int os_file_read(const char *path, char **data, size_t *bytes);
 /* Creates or replaces a file with these bytes. In a world, too, the file is in the real machine's
  * file system, as the log is. ENOENT, EACCES, ENOSPC (no room on the disk, or in the user's quota),

@@ -114,6 +114,10 @@ struct base_state *os_base_state(void);
  * to the label of the oldest block. */
 uint64_t os_real_alloc_count(const char **first);
 
+/* The real world then reads no configuration file that no variable names (os_conf.h). Call before
+ * any read of a parameter. */
+void os_real_conf_named_only(void);
+
 /* Sets pid, pid_space and net_space from the real process. */
 void os_real_identify(struct os_proc *proc);
 

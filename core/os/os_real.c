@@ -21,6 +21,7 @@
 
 #include "core/base/base_state.h"
 #include "core/base/memo_table.h"
+#include "core/os/os_conf.h"
 #include "core/os/os_ops.h"
 
 struct real_block {
@@ -38,6 +39,7 @@ static uint64_t real_block_count;
 static struct memo_table real_memo_table;
 static struct base_state real_base;
 static int real_log_fd = STDERR_FILENO;
+static bool real_conf_named_only;
 
 /* ---- start-up ------------------------------------------------------------------------------- */
 
@@ -70,9 +72,44 @@ void real_log_name(const char *pattern, const char *host, int pid, char *out, si
 	}
 }
 
+static int real_conf_read(void *ctx, const char *path, char **data, size_t *bytes)
+{
+	return real_file_take(path, data, bytes);
+}
+
+/* Adds a variable to the environment of the process, where plugins and drivers find it, too. */
+static int real_conf_add(void *ctx, const char *name, const char *value)
+{
+	return setenv(name, value, 0) ? ENOMEM : 0;
+}
+
+void os_real_conf_named_only(void)
+{
+	real_conf_named_only = true;
+}
+
+/* Returns the lines of the configuration files; NULL: no file. */
+static struct conf *real_conf(void)
+{
+	const char *home = getenv("HOME");
+	const struct conf_process process = {
+		.env = real_getenv,
+		.read = real_conf_read,
+		.free = free,
+		.add = real_conf_add,
+		.home = real_conf_named_only ? NULL
+			: home               ? home
+					     : "",
+	};
+	struct conf *conf;
+	if (conf_load(&process, &conf))
+		fprintf(stderr, "no memory for all lines of the configuration files\n");
+	return conf;
+}
+
 static void real_init(void)
 {
-	base_state_init(&real_base, real_getenv, NULL);
+	base_state_init(&real_base, real_getenv, NULL, real_conf());
 	const char *pattern = getenv("NCCL_DEBUG_FILE");
 	if (!pattern || !*pattern || 
 	    shared_quiet_load_u32(&real_base.log.level) <= LOG_LEVEL_VERSION)

@@ -10,6 +10,8 @@
 
 /* Writes `pattern` (NCCL_DEBUG_FILE) to `out`, with %h replaced by the host and %p by the pid. */
 void real_log_name(const char *pattern, const char *host, int pid, char *out, size_t bytes);
+/* real_file_read with malloc memory instead of that of os_alloc. */
+int real_file_take(const char *path, char **data, size_t *bytes);
 int real_file_read(const char *path, char **data, size_t *bytes);
 int real_file_write(const char *path, const char *data, size_t bytes);
 int real_dir_list(const char *path, char **names, int *count);

@@ -16,7 +16,8 @@
 
 #define REAL_FILE_MAX (16u << 20)
 
-/* Reads from fd until its end. The buffer grows, because /proc and /sys files report no size. */
+/* Reads from fd until its end, into malloc memory with a NUL after its end. The buffer grows,
+ * because /proc and /sys files report no size. */
 static int real_read_all(int fd, char **data, size_t *bytes)
 {
 	size_t capacity = 16384, got = 0;
@@ -27,7 +28,7 @@ static int real_read_all(int fd, char **data, size_t *bytes)
 		if (n == 0)
 			break;
 		if (n < 0 && errno != EINTR)
-			rc = errno == EACCES ? EACCES : EIO;
+			rc = errno == EACCES || errno == EISDIR ? errno : EIO;
 		got += n > 0 ? (size_t)n : 0;
 		if (got > REAL_FILE_MAX)
 			rc = EFBIG;
@@ -37,17 +38,17 @@ static int real_read_all(int fd, char **data, size_t *bytes)
 			buffer = more ? more : buffer;
 		}
 	}
-	char *out = rc ? NULL : os_alloc(got + 1, "file contents");
-	if (out) {
-		memcpy(out, buffer, got);
-		*data = out;
-		*bytes = got;
+	if (rc) {
+		free(buffer);
+		return rc;
 	}
-	free(buffer);
-	return rc ? rc : out ? 0 : ENOMEM;
+	buffer[got] = '\0';
+	*data = buffer;
+	*bytes = got;
+	return 0;
 }
 
-int real_file_read(const char *path, char **data, size_t *bytes)
+int real_file_take(const char *path, char **data, size_t *bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -57,6 +58,19 @@ int real_file_read(const char *path, char **data, size_t *bytes)
 	int rc = real_read_all(fd, data, bytes);
 	close(fd);
 	return rc;
+}
+
+int real_file_read(const char *path, char **data, size_t *bytes)
+{
+	char *taken;
+	int rc = real_file_take(path, &taken, bytes);
+	if (rc)
+		return rc;
+	*data = os_alloc(*bytes + 1, "file contents");
+	if (*data)
+		memcpy(*data, taken, *bytes);
+	free(taken);
+	return *data ? 0 : ENOMEM;
 }
 
 static int real_path_error(int e)

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/base_state.h"
 #include "core/base/macros.h"
+#include "core/os/os_ops.h"
 #include "sim/cli/options.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
@@ -29,6 +31,8 @@ static const struct env_row {
 	{"DOPPEL_LEAKS", "exec verbs-run", "doppel exec --leaks, or doppel verbs-run"},
 	{"NCCL_TOPO_FILE", "run sweep exhaust exec verbs-run", NULL},
 	{"NCCL_GRAPH_FILE", "run sweep exhaust exec verbs-run", NULL},
+	{"NCCL_CONF_FILE", "run sweep topo tune exhaust exec", NULL},
+	{"DOPPEL_ETC_CONF", "run sweep topo tune exhaust exec", NULL},
 };
 
 /* Returns the row of a variable; NULL: it has no row. */
@@ -56,11 +60,16 @@ static bool env_is_read_by(const struct env_row *row, const char *command)
 	return false;
 }
 
-/* Checks the stack's variables, which the search and the model read in this process. The stack
- * itself would print a line for a malformed one and use the default. A world checks its variables
- * at its creation. */
+/* Checks the stack's variables, which the search and the model read in this process. Its
+ * environment includes those of configuration files. The stack itself would print a line for a
+ * malformed one and use the default. A world checks its variables at its creation. */
 static bool env_stack_fits(void)
 {
+	struct conf *conf = os_base_state()->conf;
+
+	conf_report_bad(conf);
+	if (conf && conf->bad_count)
+		return false;
 	for (char **e = environ; *e; e++)
 		if (!strncmp(*e, "NCCL_", 5) && world_env_check(*e))
 			return false;

@@ -11,6 +11,7 @@
 
 #include "core/base/macros.h"
 #include "core/include/nccl.h"
+#include "core/os/os_ops.h"
 #include "sim/cli/environment.h"
 #include "sim/engine/sim.h"
 #include "sim/lab/search/scenario.h"
@@ -212,5 +213,6 @@ static int cli_main(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	cli_output_start();
+	os_real_conf_named_only(); /* the files of this machine must not change a seed's run */
 	sim_exit(cli_main(argc, argv));
 }

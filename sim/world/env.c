@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/param_row.h"
+#include "core/os/os_conf.h"
 #include "core/os/os_ops.h"
 #include "sim/world/world_internal.h"
 
@@ -81,7 +82,21 @@ static const char *env_configured(const struct world_config *c, const char *name
 }
 
 /* Variables that name a file which every host reads. Processes see the file at the same path. */
-static const char *const env_files[WORLD_FILES] = {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"};
+enum { ENV_TOPO_FILE, ENV_GRAPH_FILE, ENV_CONF_FILE, ENV_ETC_CONF, ENV_FILES };
+static const char *const env_files[ENV_FILES] = {
+	[ENV_TOPO_FILE] = "NCCL_TOPO_FILE",
+	[ENV_GRAPH_FILE] = "NCCL_GRAPH_FILE",
+	[ENV_CONF_FILE] = "NCCL_CONF_FILE",
+	[ENV_ETC_CONF] = "DOPPEL_ETC_CONF",
+};
+
+static void env_file_read(struct world_file *file, const char *path)
+{
+	file->path = path;
+	file->rc = os_real_ops.file_read(path, &file->data, &file->bytes);
+	if (file->rc)
+		file->data = NULL;
+}
 
 static int env_file_start(struct world_file *file, const char *name)
 {
@@ -89,27 +104,52 @@ static int env_file_start(struct world_file *file, const char *name)
 
 	if (!path || !*path || strcmp(path, WORLD_TOPO_PATH) == 0)
 		return 0;
-	int rc = os_real_ops.file_read(path, &file->data, &file->bytes);
-	if (rc)
+	env_file_read(file, path);
+	if (file->rc)
 		fprintf(stderr, "doppel: %s is '%s', which cannot be read: %s\n", name, path,
-			strerror(rc));
-	else
-		file->path = path;
-	return rc;
+			strerror(file->rc));
+	return file->rc;
 }
+
+/* Reads the configuration files of the real machine that no variable names. They may be absent. */
+static int env_conf_start(void)
+{
+	const char *home = os_real_ops.env("HOME");
+
+	if (!world->file[ENV_ETC_CONF].path)
+		env_file_read(&world->file[ENV_FILES], CONF_ETC_PATH);
+	if (world->file[ENV_CONF_FILE].path || !home || !*home)
+		return 0;
+	if (asprintf(&world->user_conf, "%s%s", home, CONF_USER_NAME) < 0) {
+		world->user_conf = NULL;
+		return ENOMEM;
+	}
+	env_file_read(&world->file[ENV_FILES + 1], world->user_conf);
+	return 0;
+}
+DOPPEL_STATIC_CHECK((int)ENV_FILES + 2 == WORLD_FILES, "and /etc/nccl.conf and ~/.nccl.conf");
 
 int world_files_start(void)
 {
 	int rc = 0;
 
-	for (int i = 0; i < WORLD_FILES && !rc; i++)
+	for (int i = 0; i < ENV_FILES && !rc; i++)
 		rc = env_file_start(&world->file[i], env_files[i]);
-	return rc;
+	return !rc && world->config.real_conf ? env_conf_start() : rc;
+}
+
+const struct world_file *world_files_find(const char *path)
+{
+	for (int i = 0; i < WORLD_FILES; i++)
+		if (world->file[i].path && strcmp(path, world->file[i].path) == 0)
+			return &world->file[i];
+	return NULL;
 }
 
 void world_files_free(void)
 {
 	for (int i = 0; i < WORLD_FILES; i++)
-		if (world->file[i].path)
+		if (world->file[i].data)
 			os_real_ops.free(world->file[i].data);
+	free(world->user_conf);
 }

@@ -49,11 +49,11 @@ static const char *host_file(uint32_t host, const char *path, char text[128], si
 		*bytes = m->xml_bytes;
 		return m->xml;
 	}
-	for (int i = 0; i < WORLD_FILES; i++)
-		if (world->file[i].path && strcmp(path, world->file[i].path) == 0) {
-			*bytes = world->file[i].bytes;
-			return world->file[i].data;
-		}
+	const struct world_file *named = world_files_find(path);
+	if (named && named->data) {
+		*bytes = named->bytes;
+		return named->data;
+	}
 	if (strcmp(path, "/proc/sys/kernel/random/boot_id") == 0) {
 		host_boot_id(host, text, 120);
 		strcat(text, "\n");

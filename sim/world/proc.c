@@ -64,16 +64,14 @@ static struct world_proc *proc_new(struct os_proc *proc, uint32_t id, uint32_t h
 	if (proc_env_start(wp) == 0)
 		return wp;
 	wp->proc->slot[OS_SLOT_WORLD] = NULL;
+	proc_env_free(wp);
 	free(wp);
 	return NULL;
 }
 
 static void proc_free(struct world_proc *wp)
 {
-	for (struct world_env *next, *e = wp->env; e; e = next) {
-		next = e->next;
-		free(e);
-	}
+	proc_env_free(wp);
 	world_members_free(wp);
 	memset(wp->proc->slot, 0, sizeof wp->proc->slot);
 	wp->proc->name = "gone";

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/os/os_conf.h"
 #include "sim/world/world_internal.h"
 
 /* ---- environment ----------------------------------------------------------------------------- */
@@ -13,7 +14,7 @@ static const char *proc_env(const void *ctx, const char *name)
 	const struct world_proc *wp = ctx;
 	size_t n = strlen(name);
 	for (const struct world_env *e = wp->env; e; e = e->next)
-		if (e->name_bytes == n && memcmp(e->text, name, n) == 0)
+		if (!e->gone && e->name_bytes == n && memcmp(e->text, name, n) == 0)
 			return e->value;
 	return NULL;
 }
@@ -27,10 +28,64 @@ static int proc_env_add(struct world_proc *wp, const char *name, size_t name_byt
 		return ENOMEM;
 	snprintf(e->text, bytes, "%.*s=%s", (int)name_bytes, name, value);
 	e->value = e->text + name_bytes + 1;
+	e->of_file = e->gone = false;
 	e->name_bytes = name_bytes;
 	e->next = wp->env;
 	wp->env = e;
 	return 0;
+}
+
+/* ---- configuration files --------------------------------------------------------------------- */
+
+static int proc_conf_read(void *ctx, const char *path, char **data, size_t *bytes)
+{
+	const struct world_file *file = world_files_find(path);
+
+	if (!file || file->rc)
+		return file ? file->rc : ENOENT;
+	*data = file->data;
+	*bytes = file->bytes;
+	return 0;
+}
+
+/* The text belongs to the world. */
+static void proc_conf_keep(void *data)
+{
+}
+
+static int proc_conf_add(void *ctx, const char *name, const char *value)
+{
+	struct world_proc *wp = ctx;
+	int rc = proc_env_add(wp, name, strlen(name), value);
+
+	if (!rc)
+		wp->env->of_file = true;
+	return rc;
+}
+
+/* Adds the variables of the configuration files, instead of those that are there. Then reads the
+ * parameters. */
+static int proc_env_parse(struct world_proc *wp)
+{
+	const char *home = os_real_ops.env("HOME");
+	const struct conf_process process = {
+		.ctx = wp,
+		.env = proc_env,
+		.read = proc_conf_read,
+		.free = proc_conf_keep,
+		.add = proc_conf_add,
+		.home = !world->config.real_conf ? NULL
+			: home                   ? home
+						 : "",
+	};
+	struct conf *before = wp->conf;
+
+	for (struct world_env *e = wp->env; e; e = e->next)
+		e->gone |= e->of_file;
+	int rc = conf_load(&process, &wp->conf);
+	base_state_init(&wp->base, proc_env, wp, wp->conf);
+	conf_free(before);
+	return rc;
 }
 
 /* Sets the initial environment of a process: the path of its host's topology, then the
@@ -44,9 +99,16 @@ int proc_env_start(struct world_proc *wp)
 		ASSERT(equals); /* world_create has checked it */
 		rc = proc_env_add(wp, env[i], (size_t)(equals - env[i]), equals + 1);
 	}
-	if (rc == 0)
-		base_state_init(&wp->base, proc_env, wp);
-	return rc;
+	return rc ? rc : proc_env_parse(wp);
+}
+
+void proc_env_free(struct world_proc *wp)
+{
+	for (struct world_env *next, *e = wp->env; e; e = next) {
+		next = e->next;
+		free(e);
+	}
+	conf_free(wp->conf);
 }
 
 int world_proc_setenv(struct os_proc *proc, const char *name, const char *value)
@@ -57,7 +119,7 @@ int world_proc_setenv(struct os_proc *proc, const char *name, const char *value)
 	world_lock(&wp->lock);
 	int rc = proc_env_add(wp, name, strlen(name), value);
 	if (rc == 0)
-		base_state_init(&wp->base, proc_env, wp);
+		rc = proc_env_parse(wp);
 	world_unlock(&wp->lock);
 	return rc;
 }
@@ -81,10 +143,10 @@ const char *world_env_at(int index)
 	for (const struct world_env *e = wp->env; e && !found; e = e->next) {
 		const struct world_env *newer = wp->env;
 
-		while (newer != e && (newer->name_bytes != e->name_bytes ||
+		while (newer != e && (newer->gone || newer->name_bytes != e->name_bytes ||
 				      memcmp(newer->text, e->text, e->name_bytes) != 0))
 			newer = newer->next;
-		if (newer == e && index-- == 0)
+		if (newer == e && !e->gone && index-- == 0)
 			found = e->text;
 	}
 	world_unlock(&wp->lock);

@@ -117,6 +117,9 @@ struct world_config {
 	 * process. Its environment is that of this process plus `env`, and NCCL_TOPO_FILE if it is
 	 * not set. The world has one host; the doubles simulate the host's machine. */
 	bool real;
+	/* Processes read /etc/nccl.conf and ~/.nccl.conf of this machine. Otherwise they read only
+	 * the configuration files that NCCL_CONF_FILE and DOPPEL_ETC_CONF name. */
+	bool real_conf;
 };
 
 /* Creates the world and installs the world half of os.h. Call between sim_start and sim_run. */

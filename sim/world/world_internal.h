@@ -54,7 +54,9 @@ struct world_env {
 	struct world_env *next; /* next older; replaced values stay valid */
 	const char *value;      /* in text, after the '=' */
 	size_t name_bytes;
-	char text[]; /* "NAME=value" */
+	bool of_file; /* from a configuration file */
+	bool gone;    /* not in the environment any longer; pointers to it stay valid */
+	char text[];  /* "NAME=value" */
 };
 
 struct world_socket;
@@ -69,6 +71,7 @@ struct world_proc {
 	struct os_mutex lock;      /* protects blocks, environment and random numbers */
 	struct world_block blocks; /* list head; newest first */
 	struct world_env *env;
+	struct conf *conf; /* lines of configuration files; NULL: none */
 	struct sim_rng rng;
 	struct world_socket **fd; /* by index; under world.socket_lock */
 	uint32_t fd_count;
@@ -105,11 +108,14 @@ struct world_file {
 	const char *path;
 	char *data;
 	size_t bytes;
+	int rc; /* errno if it could not be read: `data` is NULL */
 };
-enum { WORLD_FILES = 2 };
+enum { WORLD_FILES = 6 };
 
-/* env.c */
+/* env.c: reads the files that the environment names. world_files_find returns the file of that
+ * path; NULL: not one of them. */
 int world_files_start(void);
+const struct world_file *world_files_find(const char *path);
 void world_files_free(void);
 
 struct world {
@@ -121,6 +127,7 @@ struct world {
 	struct files **sys;             /* per machine, built at its first use; under `lock` */
 	uint32_t machine_count;
 	struct world_file file[WORLD_FILES];
+	char *user_conf;          /* path of ~/.nccl.conf; NULL: it is not read */
 	struct world_proc **proc; /* by id */
 	uint32_t proc_count, proc_cap;
 	struct world_proc *no_proc; /* owner of memory that event steps and the lab allocate */
@@ -224,6 +231,7 @@ int world_descriptors_raise(uint64_t *most);
 
 /* ---- proc_memory.c: copies the configured environment into a process that is made. */
 int proc_env_start(struct world_proc *wp);
+void proc_env_free(struct world_proc *wp);
 
 /* ---- world_shm.c */
 int world_shm_create(const char *name, size_t bytes, void **mem);

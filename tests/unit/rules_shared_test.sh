@@ -25,9 +25,10 @@ for path in sys.argv[2:]:
 PYTHON
 }
 
-# where the accessors themselves live, and the real halves of os.h
+# where the accessors themselves live, and the real halves of os.h; os_conf.c has memory of a world half,
+# which creates it before the process has an arena
 accessors='core/base/shared.h|core/base/shared_types.h|core/device/shim/shim_cuda.h|core/device/shim/words_cuda.h|core/device/shim/shim_fake.h'
-seams='core/os/os_posix.*\.[ch]|core/os/os_real.*\.[ch]|core/os/os.c|core/os/os_ops.h'
+seams='core/os/os_posix.*\.[ch]|core/os/os_real.*\.[ch]|core/os/os.c|core/os/os_conf.c|core/os/os_ops.h'
 # the verbs API reports through errno, and base reads numbers with strtoll: nothing waits between
 # the call and the look
 verbs='core/transport/net_verbs/net_verbs[a-z_]*\.c'

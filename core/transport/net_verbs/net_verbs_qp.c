@@ -11,7 +11,7 @@ static int net_verbs_qp_to_init(const struct net_verbs_leg *leg, struct ibv_qp *
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
-		.pkey_index = 0,
+		.pkey_index = (uint16_t)param_i64(PARAM_IB_PKEY),
 		.port_num = leg->dev->port,
 		.qp_access_flags = access,
 	};
@@ -266,7 +266,10 @@ static ncclResult_t net_verbs_qp_make_one(struct net_verbs_conn *c, uint32_t i)
 	net_verbs_qp_label(c, qp, c->is_send ? "qp send" : "qp recv");
 	if (!net_verbs_qp_to_init(leg, qp, IBV_ACCESS_REMOTE_WRITE))
 		return ncclSuccess;
-	WARN("NET/IB: qp 0x%x on device %s to INIT failed", qp->qp_num, leg->dev->name);
+	WARN("NET/IB: qp 0x%x on device %s to INIT failed; NCCL_IB_PKEY is %lld, the port has %u "
+	     "partition keys",
+	     qp->qp_num, leg->dev->name, (long long)param_i64(PARAM_IB_PKEY),
+	     leg->dev->attr.pkey_tbl_len);
 	return ncclSystemError;
 }
 

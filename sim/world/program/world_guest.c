@@ -138,7 +138,7 @@ static int guest_env(void)
 static int guest_world(uint32_t hosts)
 {
 	const struct world_config c = {
-		.hosts = hosts, .env = guest.env, .strict_device_view = true};
+		.hosts = hosts, .env = guest.env, .strict_device_view = true, .real_conf = true};
 
 	return world_create(&c);
 }

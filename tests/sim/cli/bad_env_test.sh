@@ -22,7 +22,7 @@ refused() {
 	expect "$1=$2 doppel exhaust" "$1 is '$2', expected $3" "${exhaust[@]}"
 	unset "$1"
 }
-refused NCCL_DEBUG FOO 'NONE, VERSION, WARN, INFO, ABORT or TRACE'
+refused NCCL_DEBUG FOO 'NONE, VERSION, WARN, ATTN, INFO, ABORT or TRACE'
 refused NCCL_DEBUG_SUBSYS NET,FOO 'a list of INIT'
 refused NCCL_IB_TIMEOUT fast 'an integer from 0 to 31'
 refused NCCL_IB_TIMEOUT 32 'an integer from 0 to 31'

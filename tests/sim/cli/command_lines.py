@@ -72,14 +72,16 @@ LEFT_OUT = {"--gdb", "--help", "--usage", "--version"}
 ANY_TEXT = {"NCCL_DEBUG_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
             "NCCL_ALGO", "NCCL_PROTO", "NCCL_NET", "NCCL_TUNER_PLUGIN"}
 TEXT_GARBAGE = {"DOPPEL_FABRIC": ["a/b", "/"], "NCCL_TOPO_FILE": NOWHERE[:2],
-                "NCCL_GRAPH_FILE": NOWHERE[:2], "DOPPEL_MACHINE": ["nosuch", "/nonexistent/x.xml"],
+                "NCCL_GRAPH_FILE": NOWHERE[:2], "NCCL_CONF_FILE": NOWHERE[:2], "DOPPEL_ETC_CONF": NOWHERE[:2],
+                "DOPPEL_MACHINE": ["nosuch", "/nonexistent/x.xml"],
                 "DOPPEL_MACHINE_DIR": NOWHERE[:2], "DOPPEL_TRACE": NOWHERE[:2], "DOPPEL_FAULTS": NOWHERE[:2]}
 ENVIRONMENT_SEEN_BY = ("run", "sweep", "exhaust", "topo", "tune", "exec")
 # Variables whose value only some commands look at; the others warn that it has no effect.
 RUNS = ("run", "sweep", "exhaust", "exec")
 SEEN_BY = {"DOPPEL_MACHINE": RUNS + ("tune", "verbs-run"), "DOPPEL_MACHINE_DIR": RUNS + ("tune",),
            "DOPPEL_TRACE": ("exec", "verbs-run"), "DOPPEL_FAULTS": ("exec", "verbs-run"),
-           "NCCL_TOPO_FILE": RUNS, "NCCL_GRAPH_FILE": RUNS}
+           "NCCL_TOPO_FILE": RUNS, "NCCL_GRAPH_FILE": RUNS,
+           "NCCL_CONF_FILE": RUNS + ("topo", "tune"), "DOPPEL_ETC_CONF": RUNS + ("topo", "tune")}
 
 
 def options(doppel, command):

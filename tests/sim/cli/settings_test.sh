@@ -42,6 +42,20 @@ done
 grep -qE 'NCCL_IB_GID_INDEX is 77: device mlx5_[0-9] port 1 has no GID there; its table has [0-9]+ entries' out ||
 	{ fail 'NCCL_IB_GID_INDEX=77 is not named:'; grep WARN out; }
 
+# the partition key: members of one partition reach each other, and an index beyond the table is named
+"$doppel" "${cell[@]}" --gpus 1 --hosts 2 --env DOPPEL_HCA_PKEYS=0x8001,0xffff --env NCCL_IB_PKEY=1 >out 2>&1 ||
+	fail "NCCL_IB_PKEY=1: exit code $?"
+"$doppel" "${cell[@]}" --gpus 1 --hosts 2 --env NCCL_IB_PKEY=300 >out 2>&1 && fail 'NCCL_IB_PKEY=300: success'
+grep -qE 'to INIT failed; NCCL_IB_PKEY is 300, the port has [0-9]+ partition keys' out || { fail 'NCCL_IB_PKEY=300 is not named:'; grep WARN out; }
+
+# names that are not read: one line in each process
+"$doppel" "${cell[@]}" --gpus 2 --env NCCL_NVLS_ENABLE=1 --env NCCL_IB_TIMOUT=1 --env NCCL_VERSION=2 >out 2>&1 || fail "names that are not read: exit code $?"
+for line in 'NCCL_NVLS_ENABLE has no effect: this version has no reductions in NVSwitches (NVLS)$' \
+	'NCCL_IB_TIMOUT is not a variable of NCCL 2.32 or of this version; nearest: NCCL_IB_TIMEOUT$'; do
+	[ "$(grep -c " NCCL WARN $line" out)" = 2 ] || { fail "'$line' is not logged by both processes:"; grep WARN out; }
+done
+grep -q NCCL_VERSION out && fail 'NCCL_VERSION, of other programs, is a warning'
+
 # lists without names
 "$doppel" "${cell[@]}" --gpus 1 --hosts 2 --env NCCL_IB_HCA== --env NCCL_DEBUG=WARN >out 2>&1 || fail "NCCL_IB_HCA==: exit code $?"
 grep -q WARN out && fail 'NCCL_IB_HCA==: a warning'

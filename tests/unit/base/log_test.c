@@ -93,6 +93,17 @@ START_TEST(a_caret_means_all_but_these)
 }
 END_TEST
 
+/* ATTN is NCCL's level of notices, which this version does not log. */
+START_TEST(attn_includes_warnings)
+{
+	log_to_file("ATTN", "DESTROY,ALLOC_HOST");
+	ck_assert(log_wanted(LOG_LEVEL_WARN, LOG_NET));
+	ck_assert(!log_wanted(LOG_LEVEL_INFO, LOG_ALL));
+	ck_assert_str_eq(log_last_error(), "");
+	logged();
+}
+END_TEST
+
 static int formatted;
 
 static int format_me(void)
@@ -175,6 +186,7 @@ int main(void)
 	tcase_add_test(tc, a_warning_has_host_pid_place_and_text);
 	tcase_add_test(tc, info_shows_the_device_and_keeps_to_its_subsystems);
 	tcase_add_test(tc, a_caret_means_all_but_these);
+	tcase_add_test(tc, attn_includes_warnings);
 	tcase_add_test(tc, nothing_is_formatted_unless_wanted);
 	tcase_add_test(tc, the_last_errors_stay_readable);
 	tcase_add_test(tc, the_last_error_of_a_task_is_its_own);

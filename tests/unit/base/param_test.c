@@ -107,10 +107,11 @@ START_TEST(a_malformed_value_is_reported_at_any_log_level_and_is_as_if_unset)
 	rewind(file);
 	said[fread(said, 1, sizeof said - 1, file)] = '\0';
 	fclose(file);
-	ck_assert_str_eq(said, "NCCL_DEBUG is 'FOO', expected NONE, VERSION, WARN, INFO, ABORT or "
-			       "TRACE; the default (unset) is used\n"
-			       "DOPPEL_HCA_PERSONALITY is 'foo', expected a list of spec, mlx5, "
-			       "mlx5-ib or rxe; the default spec is used\n");
+	ck_assert_str_eq(said,
+			 "NCCL_DEBUG is 'FOO', expected NONE, VERSION, WARN, ATTN, INFO, ABORT or "
+			 "TRACE; the default (unset) is used\n"
+			 "DOPPEL_HCA_PERSONALITY is 'foo', expected a list of spec, mlx5, "
+			 "mlx5-ib or rxe; the default spec is used\n");
 	ck_assert_str_eq(param_str(PARAM_DOPPEL_HCA_PERSONALITY), "spec");
 	ck_assert_ptr_null(param_str(PARAM_DEBUG));
 }
