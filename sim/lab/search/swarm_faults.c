@@ -103,14 +103,14 @@ static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 }
 
-/* One call of a rank that fails, any of those that it makes, one seed in four of those without
+/* One call of a rank that fails, any of those that it makes, one seed in three of those without
  * others. */
 static bool swarm_any_call(struct scenario *s, uint64_t seed, uint32_t ranks)
 {
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.any_call");
-	if (sim_rng_below(&rng, 4))
+	if (sim_rng_below(&rng, 3))
 		return false;
 	swarm_take_plan(s, sim_fault_draw_any(seed, s->lab.hosts, ranks));
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
