@@ -187,9 +187,9 @@ static void random_caller(struct random_plan *p)
 		const char *name;
 		uint32_t weight, callers;
 		bool hosts; /* for worlds of several hosts */
-	} layers[] = {{"os", 9, 128, false},
-		      {"cuda", 8, 96, false},
-		      {"verbs", 4, 40, true},
+	} layers[] = {{"os", 9, 120, false},
+		      {"cuda", 8, 84, false},
+		      {"verbs", 4, 36, true},
 		      {"nvml", 1, 10, false}};
 	static const char *const errors[] = {"EPIPE",  "ECONNRESET", "ENOTCONN", "EMFILE",
 					     "EAGAIN", "ETIMEDOUT",  "ENOMEM",   "EPERM"};
@@ -278,6 +278,11 @@ char *sim_fault_draw_early(uint64_t seed, uint32_t hosts, uint32_t ranks)
 char *sim_fault_draw_any(uint64_t seed, uint32_t hosts, uint32_t ranks)
 {
 	return random_text(seed, hosts, ranks, random_any);
+}
+
+char *sim_fault_draw_caller(uint64_t seed, uint32_t hosts, uint32_t ranks)
+{
+	return random_text(seed, hosts, ranks, random_caller);
 }
 
 char *sim_fault_draw_survivable(uint64_t seed, uint32_t hosts, uint32_t ranks)
