@@ -76,7 +76,7 @@ void swarm_side_ends(struct scenario *s, uint64_t seed)
 	sim_rng_seed(&rng, seed, "swarm.side_ends");
 	c->nonblocking |= sim_rng_below(&rng, 4) == 0;
 	c->finalize |= sim_rng_below(&rng, 4) == 0;
-	c->polls = sim_rng_below(&rng, 6) == 0;
+	c->polls |= sim_rng_below(&rng, 6) == 0;
 	c->recover = sim_rng_below(&rng, 4) == 0 && !swarm_is_set(s, "NCCL_COMM_ID");
 	c->late = 0;
 }
