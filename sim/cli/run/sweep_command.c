@@ -242,7 +242,7 @@ static void sweep_last_lines(const struct sweep_options *o, const struct sweep_r
 
 	if (!r->failure_n || worst->canary || worst->outcome == SIM_USAGE)
 		return;
-	sweep_scenario(&o->sweep, worst->seed, &s);
+	sweep_scenario(&o->sweep, worst->seed, worst->side, &s);
 	fflush(stdout);
 	if (!r->signal && sweep_seed_code(worst) > SIM_BY_SIGNAL)
 		fprintf(stderr, "doppel sweep: ends by signal %d (%s), as seed 0x%" PRIx64 " did\n",
@@ -269,7 +269,7 @@ static bool sweep_can_run(const struct sweep_config *c)
 	static struct scenario s;
 
 	for (uint32_t i = 0; i < MAX_OF(c->collectives, 1u); i++) {
-		sweep_scenario(c, i, &s);
+		sweep_scenario(c, i, 0, &s);
 		if (lab_check(scenario_lab(&s)))
 			return false;
 	}

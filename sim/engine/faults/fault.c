@@ -211,6 +211,8 @@ static bool fault_fires(struct fault *f, uint64_t now_ns)
 
 	if (fault_is_open(f, now_ns))
 		return true;
+	if ((f->given & 1u << FAULT_CALLER) && (f->fired >= count || !fault_caller_is(f)))
+		return false;
 	if (++f->matches < nth || f->fired >= count || !fault_draw(f))
 		return false;
 	f->fired++;

@@ -59,6 +59,7 @@ enum fault_key {
 	FAULT_AT = FAULT_PLACE,
 	FAULT_AFTER,
 	FAULT_UNTIL,
+	FAULT_CALLER,
 	FAULT_NTH,
 	FAULT_COUNT,
 	FAULT_PROB,
@@ -88,6 +89,9 @@ struct fault {
 	uint64_t close_ns;
 	uint32_t line;
 	struct choice_site *choice; /* the choice of prob */
+	/* caller=: hashes of the callers that visited so far, in the order of their first visits */
+	uint64_t *caller;
+	uint32_t callers, caller_room;
 	char text[160];             /* the line, for reports */
 };
 
@@ -159,6 +163,9 @@ void fault_run(void); /* begins the run */
 bool fault_check(const char *site, const void *object, const struct sim_fault_place *at,
 		 struct os_fault *f);
 int fault_thread(void); /* returns the errno with which a plan refuses a thread, or 0 */
+
+/* fault_caller.c: records the caller of this visit. True if the line's caller= is its number. */
+bool fault_caller_is(struct fault *f);
 
 /* fault_random.c: draws a plan from the seed; the caller frees the text. NULL: out of memory. */
 char *fault_random_text(void);

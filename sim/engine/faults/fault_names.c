@@ -27,6 +27,7 @@ static const struct fault_name fault_errno_names[] = {
 	{"ENOSPC", ENOSPC},
 	{"EPIPE", EPIPE},
 	{"ENOSYS", ENOSYS},
+	{"ENOTCONN", ENOTCONN},
 	{"ENODATA", ENODATA},
 	{"EOPNOTSUPP", EOPNOTSUPP},
 	{"EPROTONOSUPPORT", EPROTONOSUPPORT},

@@ -179,7 +179,7 @@ static int parse_key_value(const struct token_line *line, int k, struct token va
 	default:
 		rc = value_number(line, value, &v);
 	}
-	if (!rc && (k == FAULT_NTH || k == FAULT_COUNT) && !v)
+	if (!rc && (k == FAULT_NTH || k == FAULT_COUNT || k == FAULT_CALLER) && !v)
 		rc = token_error(line, value.at, "%s counts from 1", fault_keys[k].name);
 	f->key[k] = (int64_t)v;
 	return rc;
@@ -387,6 +387,8 @@ int fault_plan_parse(const char *text, const char *name, struct fault_plan *plan
 
 void fault_plan_free(struct fault_plan *plan)
 {
+	for (uint32_t i = 0; i < plan->n; i++)
+		free(plan->fault[i].caller);
 	free(plan->fault);
 	*plan = (struct fault_plan){.fault = NULL};
 }

@@ -179,10 +179,54 @@ static void random_sites(struct random_plan *p)
 		random_call(p, i ? RANDOM_SITE_NTH : RANDOM_CALL_NTH);
 }
 
-/* Draws by layer or by site: by layer fails the most frequent calls, by site the rare ones. */
+/* Fails a call of a rank by its caller, so that a call that is made once fails as often as one that
+ * is made at each step. The numbers of callers are those that a rank of a small world has. */
+static void random_caller(struct random_plan *p)
+{
+	static const struct {
+		const char *name;
+		uint32_t weight, callers;
+		bool hosts; /* for worlds of several hosts */
+	} layers[] = {{"os", 9, 120, false},
+		      {"cuda", 8, 84, false},
+		      {"verbs", 4, 36, true},
+		      {"nvml", 1, 10, false}};
+	static const char *const errors[] = {"EPIPE",  "ECONNRESET", "ENOTCONN", "EMFILE",
+					     "EPERM",  "ETIMEDOUT",  "ENOMEM",   "EHOSTUNREACH"};
+	uint64_t at = sim_rng_below(&p->rng, 22), k = 0;
+
+	while (at >= layers[k].weight)
+		at -= layers[k++].weight;
+	if (layers[k].hosts && p->hosts == 1)
+		k = 0;
+	uint32_t rank = (uint32_t)sim_rng_below(&p->rng, p->ranks);
+	uint32_t caller = 1 + (uint32_t)sim_rng_below(&p->rng, layers[k].callers);
+	bool later = sim_rng_below(&p->rng, 4) == 0, again = sim_rng_below(&p->rng, 4) == 0;
+	bool lasts = sim_rng_below(&p->rng, 8) == 0, error = sim_rng_below(&p->rng, 3) == 0;
+	uint32_t nth = random_number(&p->rng, 2, 64);
+	const char *of = errors[sim_rng_below(&p->rng, ARRAY_LEN(errors))];
+
+	fprintf(p->out, "%s.any rank=%u caller=%u", layers[k].name, (unsigned)rank,
+		(unsigned)(later ? 1 + caller / 2 : caller));
+	if (later)
+		fputs(" after=collective+0us", p->out);
+	if (again)
+		fprintf(p->out, " nth=%u", (unsigned)nth);
+	fprintf(p->out, "%s fail", lasts ? " forever" : "");
+	if (error && k == 0)
+		fprintf(p->out, " errno=%s", of);
+	fputc('\n', p->out);
+}
+
+/* Draws by caller, by layer or by site: by layer fails the most frequent calls, by site the rare
+ * ones. */
 static void random_any(struct random_plan *p)
 {
-	if (sim_rng_below(&p->rng, 2))
+	uint64_t how = sim_rng_below(&p->rng, 4);
+
+	if (how >= 2)
+		random_caller(p);
+	else if (how == 1)
 		random_call_of_layer(p);
 	else
 		random_sites(p);
@@ -190,7 +234,10 @@ static void random_any(struct random_plan *p)
 
 static void random_early(struct random_plan *p)
 {
-	random_recipe_from(p, fault_recipes_early);
+	if (sim_rng_below(&p->rng, 2))
+		random_caller(p);
+	else
+		random_recipe_from(p, fault_recipes_early);
 }
 
 static void random_survivable(struct random_plan *p)
@@ -231,6 +278,11 @@ char *sim_fault_draw_early(uint64_t seed, uint32_t hosts, uint32_t ranks)
 char *sim_fault_draw_any(uint64_t seed, uint32_t hosts, uint32_t ranks)
 {
 	return random_text(seed, hosts, ranks, random_any);
+}
+
+char *sim_fault_draw_caller(uint64_t seed, uint32_t hosts, uint32_t ranks)
+{
+	return random_text(seed, hosts, ranks, random_caller);
 }
 
 char *sim_fault_draw_survivable(uint64_t seed, uint32_t hosts, uint32_t ranks)

@@ -53,6 +53,8 @@ char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks);
 char *sim_fault_draw_early(uint64_t seed, uint32_t hosts, uint32_t ranks);
 /* Draws a plan of one line: the nth call of its layer on a rank fails, whichever call that is. */
 char *sim_fault_draw_any(uint64_t seed, uint32_t hosts, uint32_t ranks);
+/* Draws a plan of one line: the calls of one caller on a rank fail, once or from then on. */
+char *sim_fault_draw_caller(uint64_t seed, uint32_t hosts, uint32_t ranks);
 /* Draws a plan of faults that every call survives: lost connections, losses within the retries,
  * delays. */
 char *sim_fault_draw_survivable(uint64_t seed, uint32_t hosts, uint32_t ranks);

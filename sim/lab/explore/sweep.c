@@ -89,7 +89,14 @@ uint64_t sweep_canary_step(const struct sweep_config *c, uint64_t seed)
 	return 1 + sim_rng_below(&rng, SWEEP_CANARY_STEPS);
 }
 
-void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario *s)
+uint32_t sweep_sides(const struct sweep_config *c)
+{
+	bool some = c->swarm && c->faults != SCENARIO_FAULTS_NONE && !c->base.plan[0];
+
+	return some ? SCENARIO_SIDES : 0;
+}
+
+void sweep_scenario(const struct sweep_config *c, uint64_t seed, uint32_t side, struct scenario *s)
 {
 	const struct sim_config *base = &c->base.lab.sim;
 
@@ -100,7 +107,8 @@ void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario
 	} else {
 		struct sim_config *sim = &s->lab.sim;
 
-		scenario_swarm(s, seed, c->faults);
+		scenario_swarm(s, scenario_side_seed(seed, side),
+			       side ? SCENARIO_FAULTS_CALL : c->faults);
 		if (base->strategy != SIM_PORTFOLIO)
 			sim->strategy = base->strategy;
 		if (base->memory_order != SIM_MEMORY_DRAW)
@@ -115,8 +123,8 @@ void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario
 			sim->fault_random = false;
 		}
 	}
-	s->lab.sim.seed = seed;
-	s->canary_step = sweep_canary_step(c, seed);
+	s->lab.sim.seed = scenario_side_seed(seed, side);
+	s->canary_step = side ? 0 : sweep_canary_step(c, seed);
 }
 
 /* ---- workers -------------------------------------------------------------------------------- */
@@ -313,12 +321,15 @@ static void sweep_read_reports(struct sweep *w)
 static void sweep_seed_lost(struct sweep *w, uint32_t i, int status, bool hung)
 {
 	struct sweep_process *p = &w->process[i];
-	struct sweep_seed s = {.seed = p->seed, .worker = i, .failure = {.rank = -1}};
+	struct sweep_seed s = {.seed = p->seed,
+			       .worker = i,
+			       .side = w->shared[i].side,
+			       .failure = {.rank = -1}};
 	struct sim_failure *f = &s.failure;
 	struct scenario *scenario = malloc(sizeof *scenario);
 
 	ASSERT(scenario);
-	sweep_scenario(w->config, s.seed, scenario);
+	sweep_scenario(w->config, s.seed, s.side, scenario);
 	scenario_ranks(scenario, &s.nranks);
 	s.collective = (uint32_t)(scenario->lab.collective - lab_collectives);
 	free(scenario);

@@ -47,6 +47,7 @@ struct sweep_config {
 struct sweep_seed {
 	uint64_t seed, steps, switches, virtual_ns, hash, wall_ns;
 	uint32_t nranks, worker;
+	uint32_t side;       /* the side world that failed; 0: its own */
 	uint32_t collective; /* a row of lab_collectives */
 	enum sim_verdict outcome;
 	int signal; /* that ended its worker; 0: none */
@@ -82,8 +83,10 @@ struct sweep_result {
 };
 
 void sweep_config_default(struct sweep_config *c);
-/* Makes the scenario of a seed of this campaign. */
-void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario *s);
+/* Number of side worlds of each seed: of the default swarm with faults. */
+uint32_t sweep_sides(const struct sweep_config *c);
+/* Makes the scenario of a seed of this campaign, or of a side world of it. */
+void sweep_scenario(const struct sweep_config *c, uint64_t seed, uint32_t side, struct scenario *s);
 int sweep_run(const struct sweep_config *c, struct sweep_result *result);
 /* The second run of a seed, in the process that was started for it; the exit code of the program.
  * `tweak` may change the scenario, for tests of the comparison; else NULL. */

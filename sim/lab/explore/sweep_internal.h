@@ -22,6 +22,7 @@ _Static_assert(sizeof(struct sweep_report) <= PIPE_BUF, "a report is written ato
 struct sweep_shared {
 	struct sweep_site buggify[SWEEP_SITES], fault[SWEEP_SITES], probe[SWEEP_SITES];
 	uint32_t buggify_n, fault_n, probe_n;
+	uint32_t side; /* which world of its seed a worker runs */
 };
 
 /* Times the limit of CPU time: the limit of real time, for a seed that does not even use a CPU. */

@@ -32,7 +32,7 @@ static void sweep_record_child(const struct sweep_config *c, const struct sweep_
 	struct lab_result r;
 
 	ASSERT(s);
-	sweep_scenario(c, f->seed, s);
+	sweep_scenario(c, f->seed, f->side, s);
 	signal(SIGINT, SIG_IGN); /* the sweep waits for it */
 	signal(SIGTERM, SIG_DFL);
 	if (fail_make_dirs(s, c->fail_dir, dir))
@@ -120,7 +120,7 @@ int sweep_record(const struct sweep_config *c, struct sweep_seed *f)
 	while (waitpid(pid, &status, 0) != pid)
 		if (errno != EINTR)
 			return errno;
-	sweep_scenario(c, f->seed, &s);
+	sweep_scenario(c, f->seed, f->side, &s);
 	fail_id(&s, id);
 	snprintf(f->dir, sizeof f->dir, "%s/%s", c->fail_dir, id);
 	/* what was written before the disk was full may be cut off */

@@ -179,6 +179,52 @@ static void worker_failed(const struct lab_result *r, void *arg)
 	_exit(n == (ssize_t)sizeof *now->report ? SIM_PASS : SIM_USAGE);
 }
 
+/* Runs a world of a seed; a failed run does not return. EINVAL: it cannot be run, as is reported. */
+static int worker_run(struct sweep_shared *shared, struct scenario *s, struct lab_result *r,
+		      struct sweep_seed *out)
+{
+	int rc;
+
+	s->lab.on_failed = worker_failed;
+	s->lab.on_failed_arg = &worker_now;
+	worker_now.scenario = s;
+	rc = lab_run(scenario_lab(s), r);
+	if (!rc) {
+		worker_count_sites(shared);
+		return 0;
+	}
+	out->outcome = SIM_USAGE;
+	snprintf(out->failure.kind, sizeof out->failure.kind, "usage");
+	snprintf(out->failure.message, sizeof out->failure.message, "it cannot be carried out: %s",
+		 strerror(rc));
+	return EINVAL;
+}
+
+static void worker_sides(const struct sweep_config *c, struct sweep_shared *shared,
+			 struct sweep_seed *out)
+{
+	static struct scenario s;
+	struct lab_result r;
+
+	for (uint32_t side = 1; side <= sweep_sides(c) && out->outcome == SIM_PASS; side++) {
+		out->side = shared->side = side;
+		sweep_scenario(c, out->seed, side, &s);
+		if (worker_run(shared, &s, &r, out))
+			break;
+		out->outcome = lab_outcome(&s.lab, &r);
+		if (out->outcome != SIM_PASS) {
+			worker_fill(&s, &r, out);
+			break;
+		}
+		out->steps += r.steps;
+		out->switches += r.switches;
+		out->virtual_ns += r.virtual_ns;
+		out->killed |= r.killed != 0;
+		out->side = 0;
+	}
+	shared->side = 0;
+}
+
 static void worker_seed(const struct sweep_config *c, struct sweep_shared *shared, uint64_t seed,
 			struct sweep_seed *out)
 {
@@ -192,28 +238,20 @@ static void worker_seed(const struct sweep_config *c, struct sweep_shared *share
 	for (int i = 0; i < 2; i++)
 		log[i] = (struct sim_hash_log){
 			.every = WORKER_EVERY, .cap = WORKER_SAMPLES, .sample = sample[i]};
-	sweep_scenario(c, seed, &s);
+	shared->side = 0; /* a worker before this one may have ended in another one */
+	sweep_scenario(c, seed, 0, &s);
 	s.lab.sim.hash_log = out->twice ? &log[0] : NULL;
 	s.lab.sim.fault_stats = out->twice; /* counting costs; a sample is enough */
-	s.lab.on_failed = worker_failed;
-	s.lab.on_failed_arg = &worker_now;
-	worker_now.scenario = &s;
 	uint64_t start = sweep_now_ns();
-	int rc = lab_run(scenario_lab(&s), &r);
-	if (rc) {
-		out->outcome = SIM_USAGE;
-		snprintf(out->failure.kind, sizeof out->failure.kind, "usage");
-		snprintf(out->failure.message, sizeof out->failure.message,
-			 "it cannot be carried out: %s", strerror(rc));
+	if (worker_run(shared, &s, &r, out))
 		return;
-	}
 	worker_fill(&s, &r, out);
-	worker_count_sites(shared);
 	s.lab.on_failed = NULL;
 	if (out->twice && out->outcome == SIM_PASS) {
 		s.lab.sim.hash_log = NULL;
 		worker_twice(c, &s, out, log);
 	}
+	worker_sides(c, shared, out);
 	out->wall_ns = sweep_now_ns() - start;
 }
 

@@ -122,3 +122,17 @@ ncclResult_t lab_leave_trouble(struct lab_rank *me, const char **call)
 	}
 	return rc;
 }
+
+/* A call that failed, and left its communicator without an error, has had no effect: made again it
+ * works, where the fault was one. A group of several communicators, or of several ranks, may have
+ * launched those before the one that failed. */
+bool lab_may_try_again(struct lab_rank *me, ncclResult_t error)
+{
+	const struct lab_config *c = me->run->config;
+	ncclResult_t async = ncclSuccess;
+
+	if (!c->retries || !me->run->armed || me->team || lab_comms(c) > 1 ||
+	    error == ncclRemoteError || leave_watched(me))
+		return false;
+	return ncclCommGetAsyncError(me->comm, &async) == ncclSuccess && async == ncclSuccess;
+}

@@ -25,59 +25,65 @@ bool lab_barrier(struct lab_rank *me)
 	return os_wait_one(&w, &run->failed) == 0;
 }
 
-/* One part of the row's collective. */
-static bool lab_rank_part(struct lab_rank *me, const struct lab_row *row, uint32_t part)
+/* One part of the row's collective. *name: the call that failed. */
+static ncclResult_t rank_part(struct lab_rank *me, const struct lab_row *row, uint32_t part,
+			      const char **name)
 {
 	uint64_t at = lab_buffer_at(me->run->config, row);
 	uint8_t *recv = me->recv + at, *send = row->in_place ? recv : me->send + at;
-
 	struct lab_row call = *row;
 	ncclComm_t comm = lab_comms_pick(me, part);
-	const char *name = "ncclRedOpCreatePreMulSum";
-
 	ncclResult_t r = lab_factor_begin(me, row, me->factor, comm, &call.op);
-	if (r == ncclSuccess) {
-		name = row->collective->call;
-		lab_call(me, name);
-		r = lab_row_start(&call, part, me->rank, send, recv, comm,
-				  lab_streams_pick(me, part));
-		r = lab_comms_settle(me, r);
-		lab_call(me, NULL);
-	}
-	if (r == ncclSuccess) {
-		name = "ncclRedOpDestroy";
-		r = lab_factor_end(me, row, comm, call.op);
-	}
-	if (r != ncclSuccess)
-		lab_rank_fail(me, r, name);
-	return r == ncclSuccess;
+
+	*name = "ncclRedOpCreatePreMulSum";
+	if (r)
+		return r;
+	*name = row->collective->call;
+	lab_call(me, *name);
+	r = lab_row_start(&call, part, me->rank, send, recv, comm, lab_streams_pick(me, part));
+	r = lab_comms_settle(me, r);
+	lab_call(me, NULL);
+	if (r)
+		return r;
+	*name = "ncclRedOpDestroy";
+	return lab_factor_end(me, row, comm, call.op);
 }
 
 /* Parts from first on, or that part so often, in a group when there may be several. A group that
  * was begun ends. */
+static ncclResult_t rank_group(struct lab_rank *me, const struct lab_row *row, uint32_t first,
+			       uint32_t n, const char **name)
+{
+	bool grouped = me->run->config->group > 1 || n > 1;
+	ncclResult_t r = grouped ? ncclGroupStart() : ncclSuccess, end;
+
+	ASSERT(n > 0 && first < row->parts);
+	*name = "ncclGroupStart";
+	if (r)
+		return r;
+	for (uint32_t i = 0; !r && i < n; i++)
+		r = rank_part(me, row, (first + i) % row->parts, name);
+	if (!grouped)
+		return r;
+	lab_call(me, "ncclGroupEnd");
+	end = lab_comms_settle(me, ncclGroupEnd());
+	lab_call(me, NULL);
+	if (!r)
+		*name = "ncclGroupEnd";
+	return r ? r : end;
+}
+
 static bool lab_rank_group(struct lab_rank *me, const struct lab_row *row, uint32_t first,
 			   uint32_t n)
 {
-	const struct lab_config *c = me->run->config;
-	bool grouped = c->group > 1 || n > 1, ok = true;
-	ncclResult_t r = grouped ? ncclGroupStart() : ncclSuccess;
+	const char *name;
+	ncclResult_t r = rank_group(me, row, first, n, &name);
 
-	ASSERT(n > 0 && first < row->parts);
-
-	if (r != ncclSuccess) {
-		lab_rank_fail(me, r, "ncclGroupStart");
-		return false;
-	}
-	for (uint32_t i = 0; ok && i < n; i++)
-		ok = lab_rank_part(me, row, (first + i) % row->parts);
-	if (!grouped)
-		return ok;
-	lab_call(me, "ncclGroupEnd");
-	r = lab_comms_settle(me, ncclGroupEnd());
-	lab_call(me, NULL);
-	if (ok && r != ncclSuccess)
-		lab_rank_fail(me, r, "ncclGroupEnd");
-	return ok && r == ncclSuccess;
+	if (r && lab_may_try_again(me, r))
+		r = rank_group(me, row, first, n, &name);
+	if (r)
+		lab_rank_fail(me, r, name);
+	return r == ncclSuccess;
 }
 
 struct rank_parts {

@@ -337,6 +337,7 @@ void lab_pause(struct lab_rank *me);
 
 /* leave.c: ends the communicators of a rank that has had an error, as the run has it. */
 ncclResult_t lab_leave_trouble(struct lab_rank *me, const char **call);
+bool lab_may_try_again(struct lab_rank *me, ncclResult_t error);
 
 /* watchdog.c, idle.c: another task of the rank, where the run has one; false: reported. Its end is
  * waited for. */

@@ -167,6 +167,10 @@ const struct dimension dimensions[] = {
 		"with faults: how a rank ends its communicators after an error; each: drawn "
 		"for each "
 		"rank, and after a time that is (default abort)"))},
+	{FLAG("retries", lab.retries), CUT("calls made again", OFF), .faulty = {2, 1, 1},
+	 OPTION(ENGINE, HELP(OPTION_RETRIES, "retries", NULL,
+		"with faults: a call that fails and leaves its communicator without an error is "
+		"made again"))},
 	{FLAG("finalize", lab.finalize),
 	 CUT("finalize", OFF), .calm = {4, 1, 1}, .faulty = {6, 1, 1},
 	 OPTION(ENGINE, HELP(OPTION_FINALIZE, "finalize", NULL,

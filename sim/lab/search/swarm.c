@@ -475,26 +475,36 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	s->lab.sim.budget_events = SWARM_BUDGET_EVENTS;
 	s->lab.sim.budget_ns = SWARM_BUDGET_NS;
 	s->lab.sim.seed = seed;
+	bool side = swarm_is_small(seed, faults);
+
 	swarm_worlds(s, seed);
+	if (side)
+		swarm_side_world(s, seed);
 	swarm_collective(s, seed);
 	swarm_collectives(s, seed, swarm_protocol(s, seed, swarm_buffers(s, seed)));
 	swarm_trees(s, seed);
 	swarm_pat(s, seed);
-	swarm_focus(s, seed);
+	if (!side)
+		swarm_focus(s, seed);
 	swarm_channels(s, seed);
 	swarm_settings(s, seed);
 	swarm_local_register(s, seed);
 	swarm_detection(s, seed);
 	swarm_habits(s, seed);
 	swarm_groups(s, seed);
-	swarm_long(s, seed);
+	if (!side)
+		swarm_long(s, seed);
 	swarm_root(s, seed);
 	swarm_world_fits(s);
 	swarm_programs(s, seed);
+	if (side)
+		swarm_side_program(s, seed);
 	swarm_faults(s, seed, faults);
 	swarm_hcas(s, seed);
 	swarm_transient(s, seed);
 	swarm_programs_after(s, seed);
 	swarm_doubling_fits(s);
 	swarm_contradiction(s, seed);
+	if (side)
+		swarm_side_ends(s, seed);
 }

@@ -103,18 +103,35 @@ static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 }
 
-/* One call of a rank that fails, any of those that it makes, one seed in four of those without
+/* One call of a rank that fails, any of those that it makes, one seed in three of those without
  * others. */
-static bool swarm_any_call(struct scenario *s, uint64_t seed, uint32_t ranks)
+static bool swarm_draws_any(uint64_t seed)
 {
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.any_call");
-	if (sim_rng_below(&rng, 4))
+	return sim_rng_below(&rng, 3) == 0;
+}
+
+static bool swarm_any_call(struct scenario *s, uint64_t seed, uint32_t ranks)
+{
+	if (!swarm_draws_any(seed))
 		return false;
 	swarm_take_plan(s, sim_fault_draw_any(seed, s->lab.hosts, ranks));
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 	return true;
+}
+
+bool swarm_is_small(uint64_t seed, enum scenario_faults faults)
+{
+	struct sim_rng rng;
+	bool segments;
+
+	sim_rng_seed(&rng, seed, "swarm.small");
+	bool small = sim_rng_below(&rng, 4) != 0;
+	bool one = swarm_is_early(seed, &segments) || swarm_draws_any(seed);
+	return faults == SCENARIO_FAULTS_CALL ||
+	       (faults == SCENARIO_FAULTS_SOME && one && small);
 }
 
 void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
@@ -134,6 +151,11 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 
 	if (faults == SCENARIO_FAULTS_NONE)
 		return;
+	if (faults == SCENARIO_FAULTS_CALL) {
+		swarm_take_plan(s, sim_fault_draw_caller(seed, s->lab.hosts, ranks));
+		s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+		return;
+	}
 	if (faults == SCENARIO_FAULTS_SOME && !drawn && !early) {
 		if (!swarm_any_call(s, seed, ranks))
 			swarm_survivable(s, seed, ranks);

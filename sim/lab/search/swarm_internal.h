@@ -52,6 +52,12 @@ void swarm_programs_after(struct scenario *s, uint64_t seed);
  * A third of the worlds of these seeds, *segments, have no P2P: ranks share segments, which outlive
  * a rank that dies. */
 bool swarm_is_early(uint64_t seed, bool *segments);
+/* Is the world small? One call that fails needs no large one: three in four of those. */
+bool swarm_is_small(uint64_t seed, enum scenario_faults faults);
+/* Draws of a small world (swarm_side.c), in place of or after those of others. */
+void swarm_side_world(struct scenario *s, uint64_t seed);
+void swarm_side_program(struct scenario *s, uint64_t seed);
+void swarm_side_ends(struct scenario *s, uint64_t seed);
 void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults);
 
 #endif
