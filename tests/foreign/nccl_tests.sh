@@ -28,9 +28,9 @@ run() { # run PRELOAD PROGRAM OPTIONS...: the rows, without what differs between
 }
 for program in "$folder"/*_perf; do
 	name=$(basename "$program")
-	absent=$(absent_functions "$work" "$build/libnccl.so.2" "$program")
+	require_functions "$build/libnccl.so.2" "$program"
 	run "$nccl" "$program" -g "$gpus" "$@" >"$work/nccl" || { echo "# $name: fails on NCCL's library" && tail -2 "$work/out"; continue; }
-	if ! run "$absent:$build/libnccl.so.2" "$program" -g "$gpus" "$@" >"$work/doppel"; then
+	if ! run "$build/libnccl.so.2" "$program" -g "$gpus" "$@" >"$work/doppel"; then
 		echo "# $name: fails on Doppel" && tail -5 "$work/out"
 		rc=1
 		continue

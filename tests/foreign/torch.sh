@@ -17,8 +17,7 @@ torch=$(python3 -c 'import torch, os; print(os.path.join(os.path.dirname(torch._
 	{ echo "skipped: python3 has no torch"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-absent=$(absent_functions "$work" "$build/libnccl.so.2" "$torch"/libtorch_cuda.so)
-[ ! -s "$work/absent.txt" ] || echo "# absent in ours, of what PyTorch calls: $(paste -sd ' ' "$work/absent.txt")"
+require_functions "$build/libnccl.so.2" "$torch"/libtorch_cuda.so
 
 run() { # run LIBRARY PRELOAD
 	local rc=0
@@ -31,7 +30,7 @@ run() { # run LIBRARY PRELOAD
 }
 for ((i = 0; i < rounds; i++)); do
 	run nccl '' "$3"
-	run doppel "$absent:$build/libnccl.so.2" "$3"
+	run doppel "$build/libnccl.so.2" "$3"
 done
 awk '
 	{ key = $1 SUBSEP $2; if (!(key in n) && $1 == "nccl") name[++names] = $2

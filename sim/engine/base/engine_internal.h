@@ -124,6 +124,7 @@ struct task {
 	size_t stack_bytes;
 	/* rank at creation, for other tasks: pub.self.rank is for the task itself */
 	int32_t made_for;
+	uint64_t sites;         /* fault_caller.c: numbers of the latest fault sites */
 	struct sim_track track; /* timeline.c */
 	struct mem_agent *mem;  /* memory.c; NULL: made no access yet, or the memory model is off */
 	/* threads engine */

@@ -274,43 +274,6 @@ bool fiber_guard_hit(const struct fiber *f, const void *addr)
 	return f->stack && p >= f->stack->map && p < f->low;
 }
 
-/* ---- frames --------------------------------------------------------------------------------- */
-
-__attribute__((noinline, no_sanitize("address", "thread"))) int
-fiber_frames(const void **frame, int most, uintptr_t end)
-{
-	const uintptr_t *fp = __builtin_frame_address(0);
-	int n = 0;
-
-	while (n < most) {
-		uintptr_t next = fp[0];
-
-		if (!fp[1])
-			break;
-		frame[n++] = (const void *)fp[1];
-		if (next <= (uintptr_t)fp || next % sizeof(void *) || next + 16 > end)
-			break;
-		fp = (const uintptr_t *)next;
-	}
-	return n;
-}
-
-uintptr_t fiber_thread_end(void)
-{
-	static __thread uintptr_t end;
-	pthread_attr_t attr;
-	void *low = NULL;
-	size_t bytes = 0;
-
-	if (end)
-		return end;
-	if (pthread_getattr_np(pthread_self(), &attr) == 0) {
-		pthread_attr_getstack(&attr, &low, &bytes);
-		pthread_attr_destroy(&attr);
-	}
-	return end = (uintptr_t)low + bytes;
-}
-
 /* ---- switching ------------------------------------------------------------------------------ */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -87,12 +87,6 @@ static inline bool fiber_suspect(const struct fiber *f, uint64_t n)
 bool fiber_on_stack(const void *addr);
 /* True if addr is in the guard page below the stack. */
 bool fiber_guard_hit(const struct fiber *f, const void *addr);
-/* Stores at most `most` return addresses of the running stack, innermost first, and returns their
- * number. `end`: end of that stack, which bounds the chain of frame pointers. */
-int fiber_frames(const void **frame, int most, uintptr_t end);
-/* Returns the end of the calling thread's own stack. glibc reads /proc/self/maps for it: once per
- * thread. */
-uintptr_t fiber_thread_end(void);
 
 
 /* The assembly, and the address at which every suspended fiber continues. */

@@ -279,6 +279,7 @@ bool fault_check(const char *name, const void *object, const struct sim_fault_pl
 		return false;
 	struct fault_place_site *s = fault_site_get(name);
 	__atomic_fetch_add(&s->visits, 1, __ATOMIC_RELAXED);
+	fault_caller_pass((uint32_t)(s - fault_state.site));
 	if (!s->wanted_n || __atomic_load_n(&fault_state.healed, __ATOMIC_RELAXED))
 		return false;
 	if (engine_in_sim())

@@ -166,6 +166,8 @@ int fault_thread(void); /* returns the errno with which a plan refuses a thread,
 
 /* fault_caller.c: records the caller of this visit. True if the line's caller= is its number. */
 bool fault_caller_is(struct fault *f);
+/* The calling task visits a site. */
+void fault_caller_pass(uint32_t site);
 
 /* fault_random.c: draws a plan from the seed; the caller frees the text. NULL: out of memory. */
 char *fault_random_text(void);

@@ -1,29 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The key caller=: visits counted by the functions that lead to them. A frequent call has one
- * number, as has a rare one, so that plans that draw the number reach both alike. The numbers are
- * those of first visits. They depend on what the compiler has inlined, and not on addresses.
+ * The key caller=: visits counted by what leads to them. A caller is a kind of task with the site
+ * that it visits and the two sites before. A frequent call has one number, as has a rare one, so
+ * that plans that draw the number reach both alike. The numbers are those of first visits, the same
+ * for every compiler.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "core/base/hash.h"
 #include "sim/engine/faults/fault_state.h"
 
-/* Return addresses of a caller, with those in the engine and in the double. */
-enum { CALLER_FRAMES = 10, CALLERS_MAX = 4096, CALLERS_FIRST = 64 };
+enum { CALLERS_MAX = 4096, CALLERS_FIRST = 64 };
+
+#define CALLER_SITE_BITS 16
+#define CALLER_SITES     3 /* that make up a caller */
+
+DOPPEL_STATIC_CHECK(FAULT_SITES_MAX < 1 << CALLER_SITE_BITS, "a site's number fits into its bits");
+
+void fault_caller_pass(uint32_t site)
+{
+	struct sim_task *t = sim_task_self();
+
+	if (t)
+		task_of(t)->sites = task_of(t)->sites << CALLER_SITE_BITS | (site + 1);
+}
+
+/* Hashes the name of a task without its numbers: "rank proxy progress". */
+static uint64_t caller_kind(const char *name)
+{
+	uint64_t hash = 0;
+
+	for (; *name; name++)
+		if (!isdigit((unsigned char)*name))
+			hash = hash64_combine(hash, (uint64_t)*name);
+	return hash;
+}
 
 static uint64_t caller_hash(void)
 {
-	const void *frame[CALLER_FRAMES];
-	uintptr_t end;
+	struct sim_task *t = sim_task_self();
 
-	if (eng.current && eng.current->fiber.stack)
-		end = (uintptr_t)eng.current->fiber.low + eng.current->fiber.bytes;
-	else
-		end = fiber_thread_end();
-	int n = fiber_frames(frame, CALLER_FRAMES, end);
-	return hash64(frame, (size_t)n * sizeof frame[0]);
+	if (!t) /* an event */
+		return 0;
+	return hash64_combine(caller_kind(t->self.name),
+			      task_of(t)->sites & (1ull << CALLER_SITES * CALLER_SITE_BITS) - 1);
 }
 
 /* Makes room for one more caller. ENOMEM. */

@@ -37,7 +37,7 @@ static struct {
 static struct {
 	struct report_actor *actor;
 	uint32_t actors, actor_room;
-	uintptr_t stack_end; /* stack of the thread that runs the engine */
+	uintptr_t stack_top; /* stack of the thread that runs the engine */
 	bool cap_said, over;
 } report;
 
@@ -97,14 +97,25 @@ uint32_t report_actor(const struct mem_agent *me)
 }
 
 /* Stores return addresses, innermost first, up to the end of the running stack. */
-__attribute__((no_sanitize("address", "thread"))) static inline void
+__attribute__((noinline, no_sanitize("address", "thread"))) static void
 report_frames(const void *frame[HAPPENS_FRAMES])
 {
-	uintptr_t end = report.stack_end;
+	const uintptr_t *fp = __builtin_frame_address(0);
+	uintptr_t top = report.stack_top;
+	int n = 0;
 
 	if (eng.current && eng.current->fiber.stack)
-		end = (uintptr_t)eng.current->fiber.low + eng.current->fiber.bytes;
-	int n = fiber_frames(frame, HAPPENS_FRAMES, end);
+		top = (uintptr_t)eng.current->fiber.low + eng.current->fiber.bytes;
+	while (n < HAPPENS_FRAMES) {
+		uintptr_t next = fp[0];
+
+		if (!fp[1])
+			break;
+		frame[n++] = (const void *)fp[1];
+		if (next <= (uintptr_t)fp || next % sizeof(void *) || next + 16 > top)
+			break;
+		fp = (const uintptr_t *)next;
+	}
 	if (n < HAPPENS_FRAMES)
 		frame[n] = NULL;
 }
@@ -361,13 +372,32 @@ void report_cap(size_t bytes)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+/* Returns the end of the thread's stack. glibc reads /proc/self/maps for it: once per thread. */
+static uintptr_t report_find_stack_top(void)
+{
+	static pthread_t of;
+	static uintptr_t top;
+	pthread_attr_t attr;
+	void *low = NULL;
+	size_t bytes = 0;
+
+	if (top && pthread_equal(of, pthread_self()))
+		return top;
+	if (pthread_getattr_np(pthread_self(), &attr) == 0) {
+		pthread_attr_getstack(&attr, &low, &bytes);
+		pthread_attr_destroy(&attr);
+	}
+	of = pthread_self();
+	return top = (uintptr_t)low + bytes;
+}
+
 int report_start(void)
 {
 	if (!report_ring.record)
 		report_ring.record = calloc(REPORT_RECORDS, sizeof report_ring.record[0]);
 	if (!report_ring.record)
 		return ENOMEM;
-	report.stack_end = fiber_thread_end();
+	report.stack_top = report_find_stack_top();
 	return 0;
 }
 
