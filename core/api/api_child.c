@@ -46,7 +46,12 @@ static ncclResult_t child_create(const struct api_child *child, const struct com
 		bootstrap_give_up(&id, ranks->rank, ranks->nranks, log_task_error());
 	if (rc && ranks->rank == ranks->maker)
 		(void)api_root_close(bootstrap_id_hash(&id));
-	return rc;
+	if (rc)
+		return rc;
+	(*comm)->life->made_by = child->call;
+	snprintf((*comm)->life->made_from, sizeof(*comm)->life->made_from, " parent %p",
+		 (const void *)child->parent);
+	return ncclSuccess;
 }
 
 ncclResult_t api_child_make(const struct api_child *child, struct ncclComm **comm)

@@ -65,6 +65,7 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 	comm->rank = rank;
 	comm->nranks = nranks;
 	life->id = *id;
+	life->made_by = "ncclCommInitRank";
 	comm->id_hash = bootstrap_id_hash(id);
 	comm->config = *config;
 	comm->allowed = allowed;

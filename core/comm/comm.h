@@ -60,6 +60,8 @@ struct comm_life {
 	shared_u32 launching;
 	ncclUniqueId id;
 	char name[64];
+	const char *made_by; /* the public function that made it */
+	char made_from[40];  /* " parent ADDRESS", for the log; empty: it has none */
 
 	/* [rings * nranks]: the distinct rings by position, until the device has them. Channel c
 	 * uses ring c % rings. */

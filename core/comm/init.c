@@ -64,9 +64,9 @@ static void comm_init_profile(const struct ncclComm *comm, const struct init_tim
 	const double s = 1e-9;
 
 	INFO(LOG_INIT | LOG_PROFILE,
-	     "Init timings - ncclCommInitRank: rank %d nranks %d total %.6f s (bootstrap %.6f, "
+	     "Init timings - %s: rank %d nranks %d total %.6f s (bootstrap %.6f, "
 	     "allgather %.6f, topology and connections %.6f, rest %.6f)",
-	     comm->rank, comm->nranks, (double)(end_ns - t->start_ns) * s,
+	     comm->life->made_by, comm->rank, comm->nranks, (double)(end_ns - t->start_ns) * s,
 	     (double)(t->bootstrap_ns - t->start_ns) * s,
 	     (double)(t->peers_ns - t->bootstrap_ns) * s, (double)(t->connect_ns - t->peers_ns) * s,
 	     (double)(end_ns - t->connect_ns) * s);
@@ -106,10 +106,11 @@ static ncclResult_t comm_init_steps(struct ncclComm *comm)
 static void comm_init_log(const struct ncclComm *comm, const char *what)
 {
 	INFO(LOG_INIT,
-	     "ncclCommInitRank comm %p rank %d nranks %d cudaDev %d busId %s commId 0x%" PRIx64
+	     "%s comm %p rank %d nranks %d cudaDev %d busId %s%s commId 0x%" PRIx64
 	     "%s%s - Init %s",
-	     (const void *)comm, comm->rank, comm->nranks, comm->cuda_dev, comm->bus_id,
-	     comm->id_hash, comm->life->name[0] ? " commName " : "", comm->life->name, what);
+	     comm->life->made_by, (const void *)comm, comm->rank, comm->nranks, comm->cuda_dev,
+	     comm->bus_id, comm->life->made_from, comm->id_hash,
+	     comm->life->name[0] ? " commName " : "", comm->life->name, what);
 }
 
 void comm_leave_others(struct ncclComm *comm)

@@ -207,10 +207,31 @@ void lab_comms_none(struct lab_rank *me)
 	}
 }
 
+/* Makes the communicators after the first from it. The ranks keep their numbers. */
+static ncclResult_t comms_split(struct lab_rank *me)
+{
+	ncclComm_t parent = *comms_slot(me, 0);
+	ncclResult_t rc = ncclSuccess;
+
+	for (uint32_t i = 1; i < lab_comms(me->run->config) && !rc; i++) {
+		ncclComm_t *at = comms_slot(me, i);
+
+		rc = ncclCommSplit(parent, 0, me->rank, at, NULL);
+		/* the parent has formed it then */
+		rc = lab_comm_settle(me, parent, rc);
+		if (!rc)
+			rc = lab_comm_settle(me, *at, ncclInProgress);
+		if (rc)
+			comms_drop(me, at);
+	}
+	return rc;
+}
+
 ncclResult_t lab_comms_init(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
-	uint32_t n = lab_comms(run->config);
+	const bool children = run->config->children && !me->team;
+	uint32_t n = children ? 1 : lab_comms(run->config);
 	bool grouped = n > 1 && run->config->group > 1;
 	ncclResult_t rc = grouped ? ncclGroupStart() : ncclSuccess;
 
@@ -226,6 +247,8 @@ ncclResult_t lab_comms_init(struct lab_rank *me)
 		if (rc)
 			comms_drop(me, at);
 	}
+	if (!rc && children)
+		return comms_split(me);
 	if (!grouped)
 		return rc;
 	ncclResult_t end = lab_comms_settle(me, ncclGroupEnd());
