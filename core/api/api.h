@@ -122,6 +122,9 @@ void api_cancel(const struct api_member *members, int n, ncclResult_t error);
 /* Launches the members' queues, completely or with an error; they are empty afterwards. Sets the
  * current device. ncclInProgress: a separate task continues the launch. */
 ncclResult_t api_launch(struct api_member *members, int n, const char *call);
+/* Sets *us to the time that the model expects for the members' collectives; unchanged if they have
+ * none. The queues stay. */
+ncclResult_t api_simulate(const struct api_member *members, int n, float *us);
 /* Launches one communicator outside a group and restores the current device. */
 ncclResult_t api_launch_now(struct ncclComm *comm, const char *call);
 

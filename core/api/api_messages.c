@@ -6,11 +6,10 @@
  */
 #include <stdint.h>
 
-#include "core/api/api.h"
+#include "core/api/collective.h"
 #include "core/base/log.h"
 #include "core/base/type_name.h"
 #include "core/device/layout/steps.h"
-#include "core/plan/plan.h"
 
 /* A call with its arguments. */
 struct api_messages {
@@ -26,6 +25,7 @@ struct api_messages {
 	bool per_rank;         /* a buffer holds a message for each rank */
 	bool in_place;         /* each rank's block is both sent and received into */
 	cudaStream_t stream;
+	const ncclCollConfig_t *config; /* options; NULL: none */
 	/* Checks the buffers and queues the messages. */
 	ncclResult_t (*queue)(const struct api_messages *m);
 };
@@ -189,7 +189,17 @@ static ncclResult_t messages_queue_scatter(const struct api_messages *m)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static ncclResult_t messages_submit(const struct api_messages *m)
+/* Checks the options of the call. */
+static ncclResult_t messages_options(const struct api_messages *m, uint64_t *tag,
+				     cudaEvent_t *completion)
+{
+	*tag = 0;
+	*completion = NULL;
+	return m->config ? api_options_of_messages(m->comm, m->call, m->config, tag, completion)
+			 : ncclSuccess;
+}
+
+static ncclResult_t messages_submit(const struct api_messages *m, cudaEvent_t completion)
 {
 	struct api_group *g = api_group();
 	ncclResult_t rc = messages_values_check(m);
@@ -198,29 +208,45 @@ static ncclResult_t messages_submit(const struct api_messages *m)
 		rc = api_group_add_comm(g, m->comm, false);
 	if (!rc)
 		rc = m->queue(m);
+	if (!rc && completion)
+		rc = plan_record_later(m->comm, m->call, m->stream, completion);
 	if (rc && !g) /* drops messages of a call that queued only some */
 		plan_cancel(m->comm, rc);
 	return rc || g ? rc : api_launch_now(m->comm, m->call);
 }
 
-static void messages_trace_begin(const struct api_messages *m)
+static void messages_trace_begin(const struct api_messages *m, uint64_t tag)
 {
-	os_trace_begin(&(struct os_trace_slice){.name = m->call,
-						.arg = {{"rank", (uint64_t)m->comm->rank, NULL},
-							{"count", m->count, NULL},
-							{"bytes", messages_bytes(m), NULL},
-							{"type", (uint64_t)m->type, NULL},
-							{m->rank_name, (uint64_t)m->rank, NULL}}});
+	struct os_trace_slice s = {.name = m->call,
+				   .arg = {{"rank", (uint64_t)m->comm->rank, NULL},
+					   {"count", m->count, NULL},
+					   {"bytes", messages_bytes(m), NULL},
+					   {"type", (uint64_t)m->type, NULL}}};
+	int n = 4;
+
+	if (m->rank_name) {
+		s.arg[n].name = m->rank_name;
+		s.arg[n++].number = (uint64_t)m->rank;
+	}
+	if (tag) {
+		s.arg[n].name = "tag";
+		s.arg[n].number = tag;
+	}
+	os_trace_begin(&s);
 }
 
 static ncclResult_t messages_submit_traced(const struct api_messages *m)
 {
 	bool traced = os_tracing() && (unsigned)m->type < ncclNumTypes;
-	ncclResult_t rc;
+	cudaEvent_t completion;
+	uint64_t tag;
+	ncclResult_t rc = messages_options(m, &tag, &completion);
 
+	if (rc)
+		return rc;
 	if (traced)
-		messages_trace_begin(m);
-	rc = messages_submit(m);
+		messages_trace_begin(m, tag);
+	rc = messages_submit(m, completion);
 	if (traced)
 		os_trace_end(&(struct os_trace_slice){.name = m->call,
 						      .arg = {{"result", (uint64_t)rc, NULL}}});
@@ -337,5 +363,64 @@ API_WEAK ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t c
 						    .rank_name = "root",
 						    .stream = stream,
 						    .per_rank = true,
+						    .queue = messages_queue_scatter});
+}
+
+API_TWIN(ncclAlltoAllConfig);
+API_WEAK ncclResult_t ncclAlltoAllConfig(const void *sendbuff, void *recvbuff, size_t count,
+					 ncclDataType_t datatype, ncclComm_t comm,
+					 cudaStream_t stream, const ncclCollConfig_t *config)
+{
+	return messages_call(&(struct api_messages){.call = "ncclAlltoAllConfig",
+						    .caller = __builtin_return_address(0),
+						    .comm = comm,
+						    .send = sendbuff,
+						    .recv = recvbuff,
+						    .count = count,
+						    .type = datatype,
+						    .stream = stream,
+						    .per_rank = true,
+						    .in_place = sendbuff == recvbuff,
+						    .config = config,
+						    .queue = messages_queue_all_to_all});
+}
+
+API_TWIN(ncclGatherConfig);
+API_WEAK ncclResult_t ncclGatherConfig(const void *sendbuff, void *recvbuff, size_t count,
+				       ncclDataType_t datatype, int root, ncclComm_t comm,
+				       cudaStream_t stream, const ncclCollConfig_t *config)
+{
+	return messages_call(&(struct api_messages){.call = "ncclGatherConfig",
+						    .caller = __builtin_return_address(0),
+						    .comm = comm,
+						    .send = sendbuff,
+						    .recv = recvbuff,
+						    .count = count,
+						    .type = datatype,
+						    .rank = root,
+						    .rank_name = "root",
+						    .stream = stream,
+						    .per_rank = true,
+						    .config = config,
+						    .queue = messages_queue_gather});
+}
+
+API_TWIN(ncclScatterConfig);
+API_WEAK ncclResult_t ncclScatterConfig(const void *sendbuff, void *recvbuff, size_t count,
+					ncclDataType_t datatype, int root, ncclComm_t comm,
+					cudaStream_t stream, const ncclCollConfig_t *config)
+{
+	return messages_call(&(struct api_messages){.call = "ncclScatterConfig",
+						    .caller = __builtin_return_address(0),
+						    .comm = comm,
+						    .send = sendbuff,
+						    .recv = recvbuff,
+						    .count = count,
+						    .type = datatype,
+						    .rank = root,
+						    .rank_name = "root",
+						    .stream = stream,
+						    .per_rank = true,
+						    .config = config,
 						    .queue = messages_queue_scatter});
 }

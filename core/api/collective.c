@@ -10,38 +10,28 @@
 
 /* ---- the calls ------------------------------------------------------------------------------ */
 
-enum api_coll_call {
-	API_ALL_REDUCE,
-	API_ALL_GATHER,
-	API_REDUCE_SCATTER,
-	API_REDUCE,
-	API_BROADCAST,
-	API_BCAST
-};
-
 /* clang-format off */
 static const struct api_coll_row api_colls[] = {
-	/* Two lines for each call:
-	 *	 call                 func                count        reduces rooted
-	 *	 the send buffer and the receive buffer: {name, per rank, root only} */
+	/* call, the same with options, func, count, reduces, rooted, and the send buffer and the
+	 * receive buffer: {name, per rank, root only} */
 	[API_ALL_REDUCE] =
-		{"ncclAllReduce",     DEV_ALL_REDUCE,     "count",     true,  false,
+		{"ncclAllReduce", "ncclAllReduceConfig", DEV_ALL_REDUCE, "count", true, false,
 		 {"sendbuff", false, false}, {"recvbuff", false, false}},
 	[API_ALL_GATHER] =
-		{"ncclAllGather",     DEV_ALL_GATHER,     "sendcount", false, false,
+		{"ncclAllGather", "ncclAllGatherConfig", DEV_ALL_GATHER, "sendcount", false, false,
 		 {"sendbuff", false, false}, {"recvbuff", true,  false}},
 	[API_REDUCE] =
-		{"ncclReduce",        DEV_REDUCE,         "count",     true,  true,
+		{"ncclReduce", "ncclReduceConfig", DEV_REDUCE, "count", true, true,
 		 {"sendbuff", false, false}, {"recvbuff", false, true}},
 	[API_BROADCAST] =
-		{"ncclBroadcast",     DEV_BROADCAST,      "count",     false, true,
+		{"ncclBroadcast", "ncclBroadcastConfig", DEV_BROADCAST, "count", false, true,
 		 {"sendbuff", false, true},  {"recvbuff", false, false}},
 	[API_BCAST] =
-		{"ncclBcast",         DEV_BROADCAST,      "count",     false, true,
+		{"ncclBcast", NULL, DEV_BROADCAST, "count", false, true,
 		 {"buff",     false, true},  {"buff",     false, false}},
 	[API_REDUCE_SCATTER] =
-		{"ncclReduceScatter", DEV_REDUCE_SCATTER, "recvcount", true,  false,
-		 {"sendbuff", true,  false}, {"recvbuff", false, false}},
+		{"ncclReduceScatter", "ncclReduceScatterConfig", DEV_REDUCE_SCATTER, "recvcount",
+		 true, false, {"sendbuff", true,  false}, {"recvbuff", false, false}},
 };
 /* clang-format on */
 
@@ -57,6 +47,8 @@ static ncclResult_t coll_submit(struct api_coll *c)
 	if (!rc)
 		rc = plan_enqueue(c->comm, &c->task);
 	ASSERT(rc || !g || g->nmembers > 0); /* ncclGroupEnd launches the members' queues */
+	if (!rc && c->completion)
+		rc = plan_record_later(c->comm, c->task.call, c->task.stream, c->completion);
 	if (rc || g)
 		return rc;
 	return api_launch_now(c->comm, c->task.call);
@@ -88,13 +80,11 @@ static void coll_log(const struct api_coll *c)
 	     (const void *)c->comm, c->comm->nranks, (void *)t->stream, c->comm->rank);
 }
 
-/* Checks the call, then queues or launches it. The entry point sets the call's arguments in
- * c->task; this function sets the fields that all calls have. */
-static ncclResult_t coll_call(struct api_coll *c, enum api_coll_call call)
+ncclResult_t api_coll_call(struct api_coll *c, enum api_coll_call call)
 {
 	c->row = &api_colls[call];
 	c->task.func = c->row->func;
-	c->task.call = c->row->call;
+	c->task.call = c->configured ? c->row->config_call : c->row->call;
 	c->task.name = steps_func_name(c->row->func);
 	c->task.reduces = c->row->reduces;
 
@@ -105,6 +95,8 @@ static ncclResult_t coll_call(struct api_coll *c, enum api_coll_call call)
 	coll_log(c);
 	int32_t rank = os_work_for(c->comm->rank);
 	rc = api_coll_check_values(c);
+	if (!rc && c->config)
+		rc = api_options_of_coll(c);
 	if (!rc)
 		rc = plan_check(c->comm, &c->task);
 	if (!rc)
@@ -132,7 +124,7 @@ API_WEAK ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t
 			 .root = -1,
 			 .stream = stream},
 	};
-	return coll_call(&c, API_ALL_REDUCE);
+	return api_coll_call(&c, API_ALL_REDUCE);
 }
 
 API_TWIN(ncclAllGather);
@@ -149,7 +141,7 @@ API_WEAK ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t
 			 .root = -1,
 			 .stream = stream},
 	};
-	return coll_call(&c, API_ALL_GATHER);
+	return api_coll_call(&c, API_ALL_GATHER);
 }
 
 API_TWIN(ncclReduceScatter);
@@ -168,7 +160,7 @@ API_WEAK ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, si
 			 .root = -1,
 			 .stream = stream},
 	};
-	return coll_call(&c, API_REDUCE_SCATTER);
+	return api_coll_call(&c, API_REDUCE_SCATTER);
 }
 
 API_TWIN(ncclReduce);
@@ -187,7 +179,7 @@ API_WEAK ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t co
 			 .root = root,
 			 .stream = stream},
 	};
-	return coll_call(&c, API_REDUCE);
+	return api_coll_call(&c, API_REDUCE);
 }
 
 API_TWIN(ncclBroadcast);
@@ -205,7 +197,7 @@ API_WEAK ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t
 			 .root = root,
 			 .stream = stream},
 	};
-	return coll_call(&c, API_BROADCAST);
+	return api_coll_call(&c, API_BROADCAST);
 }
 
 API_TWIN(ncclBcast);
@@ -222,5 +214,5 @@ API_WEAK ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatyp
 			 .root = root,
 			 .stream = stream},
 	};
-	return coll_call(&c, API_BCAST);
+	return api_coll_call(&c, API_BCAST);
 }

@@ -21,6 +21,8 @@ struct api_buffer {
 
 struct api_coll_row {
 	const char *call; /* "ncclAllGather" */
+	/* "ncclAllGatherConfig"; NULL: there is no such call */
+	const char *config_call;
 	enum dev_func func;
 	const char *count; /* name of the count argument */
 	bool reduces;      /* has an operation */
@@ -32,8 +34,34 @@ struct api_coll_row {
 struct api_coll {
 	const struct api_coll_row *row;
 	struct ncclComm *comm;
+	bool configured;                /* a call with options: ncclAllReduceConfig */
+	const ncclCollConfig_t *config; /* NULL: the defaults */
 	struct plan_task task;
+	cudaEvent_t completion; /* to record after the launch; NULL: none */
 };
+
+enum api_coll_call {
+	API_ALL_REDUCE,
+	API_ALL_GATHER,
+	API_REDUCE_SCATTER,
+	API_REDUCE,
+	API_BROADCAST,
+	API_BCAST
+};
+
+/* Checks the call, then queues or launches it. The entry point sets the call's arguments in
+ * c->task; this function sets the fields that all calls have. */
+ncclResult_t api_coll_call(struct api_coll *c, enum api_coll_call call);
+
+/* ---- coll_options.c: one WARN for the first wrong option ------------------------------------ */
+
+/* Sets the options of the task, whose values are checked, and c->completion. */
+ncclResult_t api_options_of_coll(struct api_coll *c);
+/* The same for a call that consists of messages. Options of programs and channels have no effect.
+ * *tag: 0: none. */
+ncclResult_t api_options_of_messages(const struct ncclComm *comm, const char *call,
+				     const ncclCollConfig_t *config, uint64_t *tag,
+				     cudaEvent_t *completion);
 
 /* ---- arguments.c: one WARN for the first wrong argument ------------------------------------- */
 

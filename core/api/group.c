@@ -104,7 +104,8 @@ API_WEAK ncclResult_t ncclGroupStart(void)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-static ncclResult_t api_group_run(const struct api_group *g)
+/* `us` is not NULL: the calls are not launched; *us becomes the time that they would take. */
+static ncclResult_t api_group_run(const struct api_group *g, float *us)
 {
 	ncclResult_t rc;
 
@@ -115,8 +116,10 @@ static ncclResult_t api_group_run(const struct api_group *g)
 		return g->error;
 	}
 	rc = api_inits_run(g->inits);
-	if (!rc)
+	if (!rc && !us)
 		return api_launch(g->members, g->nmembers, "ncclGroupEnd");
+	if (!rc)
+		rc = api_simulate(g->members, g->nmembers, us);
 	api_cancel(g->members, g->nmembers, rc);
 	return rc;
 }
@@ -136,25 +139,24 @@ static void api_group_trace_end(ncclResult_t rc)
 						      .arg = {{"result", (uint64_t)rc, NULL}}});
 }
 
-API_TWIN(ncclGroupEnd);
-API_WEAK ncclResult_t ncclGroupEnd(void)
+static ncclResult_t api_group_end(const char *call, float *us)
 {
 	struct api_group *g = api_group();
 	ncclResult_t rc;
 	int device;
 
 	if (!g) {
-		WARN("ncclGroupEnd: no ncclGroupStart before it in this task");
+		WARN("%s: no ncclGroupStart before it in this task", call);
 		return ncclInvalidUsage;
 	}
-	INFO(LOG_CALL, "ncclGroupEnd: depth %d, %d communicators", g->depth, g->nmembers);
+	INFO(LOG_CALL, "%s: depth %d, %d communicators", call, g->depth, g->nmembers);
 	if (--g->depth > 0)
 		return ncclSuccess;
 	/* Later calls of this task are not in the group. */
 	os_self()->slot[OS_SLOT_CORE] = NULL;
 	api_group_trace_begin(g);
 	device = comm_device_save();
-	rc = api_group_run(g);
+	rc = api_group_run(g, us);
 	comm_device_restore(device);
 	if (!rc && g->in_progress)
 		rc = ncclInProgress;
@@ -162,4 +164,28 @@ API_WEAK ncclResult_t ncclGroupEnd(void)
 	os_free(g->members);
 	os_free(g);
 	return rc;
+}
+
+API_TWIN(ncclGroupEnd);
+API_WEAK ncclResult_t ncclGroupEnd(void)
+{
+	return api_group_end("ncclGroupEnd", NULL);
+}
+
+/* ---- the end without launches ---------------------------------------------------------------- */
+
+#define SIM_INFO_MAGIC 0x74685283u
+#define SIM_INFO_LEAST (offsetof(ncclSimInfo_t, estimatedTime) + sizeof(float))
+DOPPEL_CHECK_OFFSET(ncclSimInfo_t, estimatedTime, 16);
+
+API_TWIN(ncclGroupSimulateEnd);
+API_WEAK ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo)
+{
+	if (!simInfo || simInfo->magic != SIM_INFO_MAGIC || simInfo->size < SIM_INFO_LEAST) {
+		WARN("ncclGroupSimulateEnd: simInfo is %s, expected one that begins with "
+		     "NCCL_SIM_INFO_INITIALIZER",
+		     simInfo ? "not initialised" : "NULL");
+		return api_return(ncclInvalidArgument);
+	}
+	return api_group_end("ncclGroupSimulateEnd", &simInfo->estimatedTime);
 }

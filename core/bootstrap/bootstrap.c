@@ -271,27 +271,56 @@ static void bootstrap_reason_set(struct bootstrap_reason *r, const char *text)
 	r->text[n] = 0;
 }
 
-void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char *reason)
+/* Sends a hello of kind GIVE_UP. Returns errno. */
+static int bootstrap_tell(const struct bootstrap_id *id, int rank, int nranks, const char *reason)
 {
 	struct {
 		struct bootstrap_hello hello;
 		struct bootstrap_reason reason;
 	} m = {.hello = {.kind = BOOTSTRAP_GIVE_UP, .rank = rank, .nranks = nranks}};
-	struct bootstrap_id bid;
+	const struct sock_ctx ctx = {"bootstrap: giving up at the root", rank, -1, NULL};
 
-	memcpy(&bid, id->internal, sizeof bid);
-	if ((bid.root.family != 4 && bid.root.family != 6) || !bid.root.port || nranks == 1)
-		return;
-	m.hello.magic = bid.magic;
+	m.hello.magic = id->magic;
 	bootstrap_reason_set(&m.reason, reason);
 	uint64_t until = os_now_ns() + BOOTSTRAP_GIVE_UP_NS;
-	const struct sock_ctx ctx = {"bootstrap: giving up at the root", rank, -1, NULL};
-	int e = sock_tell(&bid.root, &m, sizeof m, &ctx, until);
+	int e = sock_tell(&id->root, &m, sizeof m, &ctx, until);
 	/* Refused: the root has ended, or the network between is busy. */
 	for (int i = 1; e && i < BOOTSTRAP_GIVE_UP_TRIES; i++) {
 		os_sleep_ns(BOOTSTRAP_GIVE_UP_NS / BOOTSTRAP_GIVE_UP_TRIES);
-		e = sock_tell(&bid.root, &m, sizeof m, &ctx, until);
+		e = sock_tell(&id->root, &m, sizeof m, &ctx, until);
 	}
+	return e;
+}
+
+static bool bootstrap_id_is_valid(const struct bootstrap_id *id)
+{
+	return (id->root.family == 4 || id->root.family == 6) && id->root.port;
+}
+
+/* A root of one rank ends as soon as that rank gives up. */
+ncclResult_t bootstrap_root_dismiss(const ncclUniqueId *id, int rank)
+{
+	struct bootstrap_id bid;
+	int e;
+
+	memcpy(&bid, id->internal, sizeof bid);
+	if (!bootstrap_id_is_valid(&bid))
+		return ncclInvalidArgument;
+	e = bootstrap_tell(&bid, 0, 1, "");
+	INFO(LOG_BOOTSTRAP, "rank %d: a root that no rank uses %s", rank,
+	     e ? "cannot be reached" : "is ended");
+	return ncclSuccess;
+}
+
+void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char *reason)
+{
+	struct bootstrap_id bid;
+	int e;
+
+	memcpy(&bid, id->internal, sizeof bid);
+	if (!bootstrap_id_is_valid(&bid) || nranks == 1)
+		return;
+	e = bootstrap_tell(&bid, rank, nranks, reason);
 	INFO(LOG_BOOTSTRAP, "rank %d: failed before its check-in; the root %s", rank,
 	     e ? "cannot be reached" : "is informed");
 }

@@ -53,6 +53,9 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
  * rank, so that no rank waits for it. Makes a few attempts within a second and returns no error.
  * reason: the task's last logged error, or "" for an aborted rank. */
 void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char *reason);
+/* Ends the root of an id that no rank uses. ncclInvalidArgument, not logged: the id does not come
+ * from ncclGetUniqueId. A root that does not answer is no error. */
+ncclResult_t bootstrap_root_dismiss(const ncclUniqueId *id, int rank);
 /* Gathers `bytes` from every rank. all[rank * bytes] is this rank's data on entry; `all` has the
  * data of all ranks on exit. */
 ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes);

@@ -132,6 +132,8 @@ typedef struct ncclCommProperties {
 /* clang-format off */
 #define NCCL_COMM_PROPERTIES_INITIALIZER {                                                         \
 	sizeof(ncclCommProperties_t), NCCL_API_MAGIC, NCCL_VERSION_CODE,                           \
+	0, 0, 0, 0, false, false, NCCL_GIN_TYPE_NONE, 0, false, NCCL_GIN_TYPE_NONE, 0, 0,          \
+	NCCL_GIN_CONNECTION_NONE, {false}, 0, false, false, false,                                 \
 }
 
 #define NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER {                                                   \

@@ -26,11 +26,14 @@ const char *plan_op_name(ncclRedOp_t op)
 	return op < ncclNumOps ? names[op] : "premul_sum";
 }
 
-/* The choice is compared only with a tuner plugin: the model gives the same one on every rank. */
+/* The choice is compared only with a tuner plugin, or if the call has options that change it:
+ * otherwise the model gives the same one on every rank. */
 static void plan_agree_choice(const struct plan_task *t, char *text, size_t bytes)
 {
+	const struct plan_options *o = &t->options;
+
 	text[0] = '\0';
-	if (t->by_plugin)
+	if (t->by_plugin || o->programs || o->min_channels || o->max_channels)
 		snprintf(text, bytes, " program=%s/%s channels=%d", tune_algo_name(t->work.program),
 			 tune_proto_name(t->work.program), t->work.channel_hi + 1);
 }

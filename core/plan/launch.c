@@ -139,6 +139,8 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 	rc = plan_reserve(p, &more);
 	if (rc)
 		return rc;
+	if (t->options.cluster && st->clusters)
+		p->cluster = t->options.cluster;
 	plan_task_register(comm, t, &p->capture);
 	plan_work_log(t, w);
 	plan_work_add(comm, p, w);
@@ -176,6 +178,7 @@ static ncclResult_t plan_stream_id(cudaStream_t stream, unsigned long long *id)
 ncclResult_t plan_begin(struct plan_state *st, struct plan *p)
 {
 	plan_reset(p);
+	p->cluster = st->cluster;
 	if (!st->streams.n)
 		return ncclSuccess;
 	p->stream = st->streams.stream[0];
@@ -312,32 +315,38 @@ static ncclResult_t plan_args_fill(struct ncclComm *comm, struct plan_state *st,
 	return ncclSuccess;
 }
 
-/* Returns the blocks of a cluster: a power of two that divides the launch, at most st->cluster. */
-static uint32_t plan_cluster(const struct plan_state *st, uint32_t blocks)
+/* Returns the blocks of a cluster: a power of two that divides the launch, at most `most`. */
+static uint32_t plan_cluster(uint32_t most, uint32_t blocks)
 {
 	uint32_t size = 1;
 
-	while (2 * size <= st->cluster && blocks % (2 * size) == 0)
+	while (2 * size <= most && blocks % (2 * size) == 0)
 		size *= 2;
 	return size;
 }
 
-static ncclResult_t plan_blocks_launch(const struct plan_state *st, const struct dev_kernel *kernel,
-				       uint32_t blocks, uint32_t warps, cudaStream_t stream,
+/* The shape of a launch. */
+struct plan_grid {
+	uint32_t blocks, threads; /* threads: of a block */
+	uint32_t cluster;         /* most blocks of a cluster */
+};
+
+static ncclResult_t plan_blocks_launch(const struct dev_kernel *kernel,
+				       const struct plan_grid *grid, cudaStream_t stream,
 				       void *args, const char *what)
 {
 	cudaLaunchAttribute cluster = {.id = cudaLaunchAttributeClusterDimension};
 	cudaLaunchConfig_t config = {
-		.gridDim = {blocks, 1, 1},
-		.blockDim = {warps * st->warp_width, 1, 1},
+		.gridDim = {grid->blocks, 1, 1},
+		.blockDim = {grid->threads, 1, 1},
 		.dynamicSmemBytes = kernel->shared_bytes,
 		.stream = stream,
 		.attrs = &cluster,
 	};
 	void *params[1] = {args};
 
-	ASSERT(blocks >= 1 && warps >= 1);
-	cluster.val.clusterDim.x = plan_cluster(st, blocks);
+	ASSERT(grid->blocks >= 1 && grid->threads >= 1);
+	cluster.val.clusterDim.x = plan_cluster(grid->cluster, grid->blocks);
 	cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
 	config.numAttrs = cluster.val.clusterDim.x > 1;
 	return cuda_result(cudaLaunchKernelExC(&config, kernel->func, params), what);
@@ -345,11 +354,12 @@ static ncclResult_t plan_blocks_launch(const struct plan_state *st, const struct
 
 static ncclResult_t plan_kernel_launch(struct plan_state *st, const struct plan *p)
 {
+	const struct plan_grid grid = {(uint32_t)__builtin_popcountll(p->channel_mask),
+				       p->block_warps * st->warp_width, p->cluster};
 	struct plan_works works = plan_works_of(p);
 	ncclResult_t rc;
 
-	rc = plan_blocks_launch(st, p->kernel, (uint32_t)__builtin_popcountll(p->channel_mask),
-				p->block_warps, p->stream, &st->args,
+	rc = plan_blocks_launch(p->kernel, &grid, p->stream, &st->args,
 				"cudaLaunchKernelExC of a plan");
 	if (!rc && st->args.fifo.work)
 		plan_fifo_launched(&st->fifo, &works, &st->args.fifo);
@@ -361,9 +371,11 @@ static ncclResult_t plan_scale(const struct plan_state *st, const struct plan_ta
 			       cudaStream_t stream)
 {
 	struct dev_work work = t->work;
+	const struct plan_grid grid = {work.channel_hi + 1u, work.nwarps * st->warp_width,
+				       st->cluster};
 
-	return plan_blocks_launch(st, st->one_rank_kernel, work.channel_hi + 1u, work.nwarps,
-				  stream, &work, "cudaLaunchKernelExC of a collective of one rank");
+	return plan_blocks_launch(st->one_rank_kernel, &grid, stream, &work,
+				  "cudaLaunchKernelExC of a collective of one rank");
 }
 
 /* Copies the input of a communicator of one rank to its output. */

@@ -30,13 +30,18 @@ uint32_t plan_block_warps(int64_t threads)
 	return warps;
 }
 
+static bool plan_has_clusters(const struct ncclComm *comm)
+{
+	return comm->peers[comm->rank].sm >= 90;
+}
+
 /* Clusters are blocks that the GPU places together. They move up to a quarter more over NVLink
  * (docs/figures.md). */
 static uint32_t plan_cluster_most(const struct ncclComm *comm)
 {
 	int most = comm->config.cgaClusterSize;
 
-	if (comm->peers[comm->rank].sm < 90)
+	if (!plan_has_clusters(comm))
 		return 1;
 	return most == NCCL_CONFIG_UNDEF_INT ? 4 : (uint32_t)MAX_OF(most, 1);
 }
@@ -141,6 +146,7 @@ ncclResult_t plan_init(struct ncclComm *comm)
 	}
 	st->warp_width = comm->peers[comm->rank].warp_width;
 	st->cluster = plan_cluster_most(comm);
+	st->clusters = plan_has_clusters(comm);
 	st->warps = plan_block_warps(param_i64(PARAM_NTHREADS));
 	st->limits = (struct plan_limits){
 		.nranks = comm->nranks,
@@ -185,13 +191,19 @@ void plan_fini(struct ncclComm *comm)
 
 /* ---- the queue ------------------------------------------------------------------------------ */
 
-ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *task)
+bool plan_can(const struct ncclComm *comm, const struct plan_task *task)
 {
 	const struct plan_limits *lim = &comm->plan->limits;
+
+	return comm->nranks == 1 || tune_choose(&lim->model, task->func, plan_programs(task, lim),
+						plan_bytes(task)) < DEV_PROGRAM_COUNT;
+}
+
+ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *task)
+{
 	char why[640];
 
-	if (comm->nranks == 1 || tune_choose(&lim->model, task->func, lim->allowed,
-					     plan_bytes(task)) < DEV_PROGRAM_COUNT)
+	if (plan_can(comm, task))
 		return ncclSuccess;
 	WARN("%s: rank %d: %s", task->call, comm->rank,
 	     tune_allowed_none(task->func, &comm->summary, why, sizeof why));
@@ -225,11 +237,49 @@ ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task)
 	return rc;
 }
 
+ncclResult_t plan_record_later(struct ncclComm *comm, const char *call, cudaStream_t stream,
+			       cudaEvent_t event)
+{
+	struct plan_streams *s = &comm->plan->streams;
+
+	if (s->completion) {
+		WARN("%s: launchCompletionEvent is %p, expected NULL: another call of the group on "
+		     "this communicator has one",
+		     call, (void *)event);
+		return ncclInvalidUsage;
+	}
+	if (!plan_pending(comm))
+		return cuda_result(cudaEventRecord(event, stream),
+				   "cudaEventRecord of launchCompletionEvent");
+	s->completion = event;
+	s->completion_stream = stream;
+	return ncclSuccess;
+}
+
 bool plan_pending(const struct ncclComm *comm)
 {
 	const struct plan_state *st = comm->plan;
 
 	return st && (st->queued > 0 || plan_messages_pending(st->messages));
+}
+
+/* With one rank a collective is a copy, which costs nothing in the model. */
+uint64_t plan_estimate_ns(const struct ncclComm *comm, int32_t *counted)
+{
+	const struct plan_state *st = comm->plan;
+	uint64_t ns = 0;
+
+	*counted = 0;
+	for (int32_t i = 0; i < st->queued; i++) {
+		const struct plan_task *t = &st->queue[i];
+
+		(*counted)++;
+		if (comm->nranks > 1 && t->count)
+			ns += tune_time_ns(
+				&st->limits.model.program[plan_choose(t, &st->limits).program],
+				plan_bytes(t));
+	}
+	return ns;
 }
 
 uint64_t plan_next_op(const struct ncclComm *comm)
@@ -300,8 +350,10 @@ void plan_cancel(struct ncclComm *comm, ncclResult_t error)
 
 ncclResult_t plan_streams_end(struct plan_state *st)
 {
-	ncclResult_t rc = plan_streams_part(&st->streams);
+	ncclResult_t rc = plan_streams_complete(&st->streams);
 
+	if (!rc)
+		rc = plan_streams_part(&st->streams);
 	if (!rc)
 		plan_streams_reset(&st->streams);
 	return rc;

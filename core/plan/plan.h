@@ -30,6 +30,14 @@ struct plan_factor {
 	uint64_t bits;
 };
 
+/* Options of one call. 0: the rule's or the communicator's value. */
+struct plan_options {
+	int32_t min_channels, max_channels;
+	uint32_t cluster;  /* most blocks of a cluster */
+	uint64_t programs; /* one bit for each program that the call may use; never empty */
+	uint64_t tag;      /* the program's own number, for the trace file */
+};
+
 /*
  * One call of the program. These fields depend on the kind of call:
  *
@@ -55,6 +63,7 @@ struct plan_task {
 	struct plan_factor factor;
 	int root; /* -1: has none */
 	cudaStream_t stream;
+	struct plan_options options;
 	uint64_t op_count; /* set by plan_announce */
 	/* How the call runs. Set by plan_announce, unless count is 0. */
 	struct dev_work work;
@@ -80,6 +89,8 @@ void plan_fini(struct ncclComm *comm);
 /* Hash of everything that the choice of programs, channels and chunks depends on. Must be the same
  * on all ranks. */
 uint64_t plan_choice_hash(const struct ncclComm *comm);
+/* Returns true if the communicator can run the call with its options. */
+bool plan_can(const struct ncclComm *comm, const struct plan_task *task);
 /* Checks that the communicator can run the call. ncclInvalidUsage: NCCL_ALGO and NCCL_PROTO allow
  * no program that can. */
 ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *task);
@@ -87,7 +98,14 @@ ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *tas
 ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task);
 /* Messages are launched together, after all collectives of the queue. */
 ncclResult_t plan_enqueue_message(struct ncclComm *comm, const struct plan_message *message);
+/* Has the program's event recorded after the last launch of the queue, or now if the queue is
+ * empty. ncclInvalidUsage: the queue has such an event. */
+ncclResult_t plan_record_later(struct ncclComm *comm, const char *call, cudaStream_t stream,
+			       cudaEvent_t event);
 bool plan_pending(const struct ncclComm *comm);
+/* Returns the time that the model expects for the collectives of the queue, one after another.
+ * *counted: number of these. Messages have no model. */
+uint64_t plan_estimate_ns(const struct ncclComm *comm, int32_t *counted);
 /* Returns the number of the next collective, provided that the whole queue is launched. */
 uint64_t plan_next_op(const struct ncclComm *comm);
 /* The names of an existing data type and of an operation. Numbers from ncclNumOps on are operations

@@ -42,6 +42,8 @@ struct plan_choice {
 /* Returns the bytes of the call's larger buffer, by which programs are compared. The same on every
  * rank. */
 uint64_t plan_bytes(const struct plan_task *task);
+/* Returns the programs that communicator and call allow, one bit for each. */
+uint64_t plan_programs(const struct plan_task *task, const struct plan_limits *lim);
 /* Chooses the fastest program that is allowed and can run the call. DEV_PROGRAM_COUNT: no program
  * can. */
 struct plan_choice plan_choose(const struct plan_task *task, const struct plan_limits *lim);
@@ -64,6 +66,7 @@ struct plan {
 	struct plan_capture capture;  /* the capture of `stream` */
 	unsigned long long stream_id; /* 0 in a capture */
 	uint32_t block_warps;
+	uint32_t cluster; /* most blocks of a cluster */
 	uint64_t channel_mask;
 	struct dev_work *work; /* [work_room] */
 	int32_t nworks, work_room;
@@ -90,6 +93,7 @@ struct plan_state {
 	const struct dev_kernel *one_rank_kernel, *kernel[DEV_PROGRAM_COUNT], *message_kernel;
 	uint32_t warp_width, warps; /* warps of a block */
 	uint32_t cluster;           /* most blocks of a cluster; 1: no clusters */
+	bool clusters;              /* the GPU has clusters */
 	struct plan_limits limits;
 
 	/* The tasks that wait for their launch. Counts from the first task on: announced to the

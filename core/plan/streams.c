@@ -86,6 +86,15 @@ ncclResult_t plan_streams_join(struct plan_streams *s)
 	return rc;
 }
 
+ncclResult_t plan_streams_complete(const struct plan_streams *s)
+{
+	if (!s->completion)
+		return ncclSuccess;
+	return cuda_result(
+		cudaEventRecord(s->completion, s->n ? s->stream[0] : s->completion_stream),
+		"cudaEventRecord of launchCompletionEvent");
+}
+
 ncclResult_t plan_streams_part(const struct plan_streams *s)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -104,6 +113,7 @@ void plan_streams_reset(struct plan_streams *s)
 {
 	s->n = 0;
 	s->joined = false;
+	s->completion = NULL;
 }
 
 void plan_streams_free(struct plan_streams *s)

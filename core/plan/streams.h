@@ -24,6 +24,9 @@ struct plan_streams {
 	bool joined;
 	struct plan_capture capture; /* of all streams */
 	cudaEvent_t event;           /* NULL: no group has used several streams yet */
+	/* An event of the program to record after the last launch; NULL: none. */
+	cudaEvent_t completion;
+	cudaStream_t completion_stream; /* for a group without launches */
 };
 
 /* Adds the stream of a call. ncclInvalidUsage: a stream of the group captures into another graph.
@@ -31,6 +34,8 @@ struct plan_streams {
 ncclResult_t plan_streams_add(struct plan_streams *s, const char *call, cudaStream_t stream);
 /* Makes the first stream wait for the earlier work of the others. Acts once for each group. */
 ncclResult_t plan_streams_join(struct plan_streams *s);
+/* Records the program's event in the first stream. */
+ncclResult_t plan_streams_complete(const struct plan_streams *s);
 /* Makes the other streams wait for the first one, if they were joined. */
 ncclResult_t plan_streams_part(const struct plan_streams *s);
 /* Forgets the streams. Called when the group has ended. */

@@ -38,6 +38,8 @@ void plan_trace_begin(const struct ncclComm *comm, const struct plan_task *task)
 		plan_trace_arg(&s, "op", 0, plan_op_name(task->op));
 	if (task->root >= 0)
 		plan_trace_arg(&s, "root", (uint64_t)task->root, NULL);
+	if (task->options.tag)
+		plan_trace_arg(&s, "tag", task->options.tag, NULL);
 	os_trace_begin(&s);
 }
 

@@ -93,16 +93,21 @@ uint64_t plan_bytes(const struct plan_task *task)
 
 /* ---- the choice of a program ---------------------------------------------------------------- */
 
+uint64_t plan_programs(const struct plan_task *task, const struct plan_limits *lim)
+{
+	return task->options.programs ? lim->allowed & task->options.programs : lim->allowed;
+}
+
 /* Every program runs every type and operation: only the environment and the machines limit the
  * choice. */
 struct plan_choice plan_choose(const struct plan_task *task, const struct plan_limits *lim)
 {
 	struct plan_choice c = {.nchannels = 0};
-	uint64_t bytes = plan_bytes(task);
+	uint64_t bytes = plan_bytes(task), programs = plan_programs(task, lim);
 
-	c.program = lim->tuner ? plan_tuner_choose(lim->tuner, &lim->model, task->func,
-						   lim->allowed, bytes, &c.nchannels)
-			       : tune_choose(&lim->model, task->func, lim->allowed, bytes);
+	c.program = lim->tuner ? plan_tuner_choose(lim->tuner, &lim->model, task->func, programs,
+						   bytes, &c.nchannels)
+			       : tune_choose(&lim->model, task->func, programs, bytes);
 	return c;
 }
 
@@ -147,6 +152,14 @@ static int32_t plan_channels(const struct algo_cost *cost, int32_t nchannels)
 	return cost->channels ? MIN_OF(nchannels, cost->channels) : nchannels;
 }
 
+/* Applies the bounds of the call. */
+static int32_t plan_channels_bounded(const struct plan_options *o, int32_t nchannels, int32_t most)
+{
+	if (o->max_channels)
+		nchannels = MIN_OF(nchannels, o->max_channels);
+	return MIN_OF(MAX_OF(nchannels, o->min_channels), most);
+}
+
 /* Sets the chunk of the algorithm, which may be less than a slot. */
 static void plan_work_chunk(const struct plan_task *task, const struct plan_limits *lim,
 			    int32_t nchannels, struct dev_work *w)
@@ -181,6 +194,9 @@ void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 	if (choice.nchannels)
 		shape->nchannels =
 			plan_channels(&lim->model.program[work->program], choice.nchannels);
+	shape->nchannels = plan_channels_bounded(
+		&task->options, shape->nchannels,
+		plan_channels(&lim->model.program[work->program], lim->nchannels));
 	plan_work_share(work, shape->nchannels,
 			steps_grain_bytes(steps_program(work->program).proto));
 	if (lim->nranks > 1)

@@ -51,7 +51,7 @@ struct allowed_names {
 /* The position of a parser, and its buffer for an error. */
 struct allowed_parser {
 	const struct allowed_variable *variable;
-	const char *value; /* the whole value, for errors */
+	const char *name, *value; /* for errors; the whole value */
 	char *error;
 	size_t bytes;
 };
@@ -161,18 +161,17 @@ static bool allowed_unknown(const struct allowed_parser *p, const char *what, co
 	char list[160];
 
 	snprintf(p->error, p->bytes,
-		 "%s=%.200s: unknown %s '%.*s', nearest %s; expected one of: %s",
-		 param_name(p->variable->param), p->value, what, (int)MIN_OF(n, (size_t)40), word,
-		 word_nearest(word, n, names), allowed_list(names, list, sizeof list));
+		 "%s=%.200s: unknown %s '%.*s', nearest %s; expected one of: %s", p->name, p->value,
+		 what, (int)MIN_OF(n, (size_t)40), word, word_nearest(word, n, names),
+		 allowed_list(names, list, sizeof list));
 	return false;
 }
 
 static bool allowed_misplaced(const struct allowed_parser *p, const char *list, size_t n,
 			      const char *expected)
 {
-	snprintf(p->error, p->bytes, "%s=%.200s: '%.*s': expected %s",
-		 param_name(p->variable->param), p->value, (int)MIN_OF(n, (size_t)40), list,
-		 expected);
+	snprintf(p->error, p->bytes, "%s=%.200s: '%.*s': expected %s", p->name, p->value,
+		 (int)MIN_OF(n, (size_t)40), list, expected);
 	return false;
 }
 
@@ -370,8 +369,8 @@ static uint64_t allowed_of(const struct allowed_names *algo, const struct allowe
 bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs, char *error,
 			size_t bytes)
 {
-	const struct allowed_parser of_algo = {&allowed_algo, algo, error, bytes};
-	const struct allowed_parser of_proto = {&allowed_proto, proto, error, bytes};
+	const struct allowed_parser of_algo = {&allowed_algo, "NCCL_ALGO", algo, error, bytes};
+	const struct allowed_parser of_proto = {&allowed_proto, "NCCL_PROTO", proto, error, bytes};
 	struct allowed_names algos, protos;
 
 	*programs = 0;
@@ -389,6 +388,19 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 		allowed_none_print(algo, proto, f, error, bytes);
 		return false;
 	}
+	return true;
+}
+
+bool tune_allowed_select(const char *selection, uint64_t *programs, char *error, size_t bytes)
+{
+	const struct allowed_parser p = {&allowed_algo, "algSelection", selection, error, bytes};
+	const struct allowed_parser any = {&allowed_proto, "", NULL, error, bytes};
+	struct allowed_names algos, protos;
+
+	*programs = 0;
+	if (!allowed_variable_parse(&p, &algos) || !allowed_variable_parse(&any, &protos))
+		return false;
+	*programs = allowed_of(&algos, &protos);
 	return true;
 }
 

@@ -43,6 +43,9 @@ static inline bool tune_is_allowed(uint64_t programs, int program)
  * a collective that has a list of its own. *programs is set in any case. */
 bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs, char *error,
 			size_t bytes);
+/* Parses the selection of one call, which has the grammar of NCCL_ALGO. On false, `error` has a
+ * line as above. */
+bool tune_allowed_select(const char *selection, uint64_t *programs, char *error, size_t bytes);
 /* Reads the programs that the environment of this process allows, including NCCL_PAT_ENABLE.
  * Without NCCL_PROTO the doubles do not allow LL. ncclInvalidUsage, logged: an invalid value, as
  * above. */

@@ -315,6 +315,57 @@ START_TEST(the_program_that_is_allowed_is_chosen)
 }
 END_TEST
 
+/* Returns the number of channels that share the bytes of an all-reduce with these options. */
+static int channels_with(struct plan_options options, size_t count)
+{
+	struct plan_task task = {.func = DEV_ALL_REDUCE,
+				 .send_bytes = 4 * count,
+				 .recv_bytes = 4 * count,
+				 .count = count,
+				 .type = ncclFloat32,
+				 .reduces = true,
+				 .root = -1,
+				 .options = options};
+	struct tune_shape s;
+	struct dev_work w;
+
+	plan_work_fill(&task, &limits, &w, &s);
+	ck_assert_uint_eq(total_of(&w), count);
+	return w.channel_hi - w.channel_lo + 1;
+}
+
+START_TEST(bounds_of_a_call_limit_its_channels)
+{
+	const size_t few = 4096, many = 64 << 20;
+
+	ck_assert_int_eq(channels_with((struct plan_options){0}, many), limits.nchannels);
+	ck_assert_int_eq(channels_with((struct plan_options){.max_channels = 3}, many), 3);
+	ck_assert_int_eq(channels_with((struct plan_options){0}, few), 1);
+	ck_assert_int_eq(channels_with((struct plan_options){.min_channels = 5}, few), 5);
+	/* the communicator has no more */
+	ck_assert_int_eq(channels_with((struct plan_options){.min_channels = 64}, many),
+			 limits.nchannels);
+	ck_assert_int_eq(
+		channels_with((struct plan_options){.min_channels = 2, .max_channels = 2}, few), 2);
+}
+END_TEST
+
+START_TEST(programs_of_a_call_limit_its_choice)
+{
+	struct plan_task task = {.func = DEV_ALL_REDUCE, .send_bytes = 64, .recv_bytes = 64};
+	struct plan_limits lim = limits;
+
+	lim.allowed = programs_of("Simple") | programs_of("LL");
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
+		bool may = steps_program(p).func == DEV_ALL_REDUCE && lim.allowed >> p & 1 &&
+			   lim.model.program[p].bw_mbps;
+
+		task.options.programs = 1ull << p;
+		ck_assert_int_eq(plan_choose(&task, &lim).program, may ? p : DEV_PROGRAM_COUNT);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("plan");
@@ -332,6 +383,8 @@ int main(void)
 	tcase_add_test(t, chunks_of_pat_are_small_where_blocks_do_not_share_slots);
 	tcase_add_test(t, every_collective_has_a_program);
 	tcase_add_test(t, the_program_that_is_allowed_is_chosen);
+	tcase_add_test(t, bounds_of_a_call_limit_its_channels);
+	tcase_add_test(t, programs_of_a_call_limit_its_choice);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }
