@@ -131,7 +131,7 @@ static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_g
 	bool refused = sim_rng_below(&rng, 4) == 0;
 	g->refused = refused ? (int32_t)sim_rng_below(&rng, g->n + 1) : -1;
 	g->refused_apart = sim_rng_below(&rng, 2) == 0;
-	g->ops = sim_rng_below(&rng, 8) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, MIXED_OPS);
+	g->ops = sim_rng_below(&rng, 4) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, MIXED_OPS);
 	for (uint32_t i = 0; i < g->n; i++)
 		mixed_draw_call(run, &rng, MIXED_SALT + (uint64_t)round * MIXED_CALLS + i, many,
 				&g->call[i]);
@@ -225,29 +225,53 @@ static ncclResult_t mixed_post_one(struct lab_rank *me, const struct mixed_call 
 	return rc ? rc : end;
 }
 
-static ncclResult_t mixed_operations(struct lab_rank *me, const struct mixed_group *g)
+/* Destroys one of the program's operations, any of them. */
+static ncclResult_t mixed_op_destroy(struct lab_mixed *m, ncclComm_t comm, struct sim_rng *rng)
+{
+	uint32_t k = (uint32_t)sim_rng_below(rng, m->ops);
+	ncclRedOp_t op = m->op[k];
+
+	m->op[k] = m->op[--m->ops];
+	return ncclRedOpDestroy(op, comm);
+}
+
+/* Operations come and go in any order, and some are left for the group. */
+static ncclResult_t mixed_ops_begin(struct lab_rank *me, const struct mixed_group *g,
+				    struct sim_rng *rng)
 {
 	ncclComm_t comm = lab_comms_pick(me, g->call[0].comm);
+	struct lab_mixed *m = me->mixed;
 	ncclResult_t rc = ncclSuccess;
 	float factor = 2;
-	ncclRedOp_t op;
 
+	m->ops = 0;
 	for (uint32_t i = 0; i < g->ops && !rc; i++) {
-		rc = ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate,
-					      comm);
-		if (!rc)
-			rc = ncclRedOpDestroy(op, comm);
+		if (m->ops == MIXED_OPS_LIVE || (m->ops && sim_rng_below(rng, 3) == 0)) {
+			rc = mixed_op_destroy(m, comm, rng);
+			continue;
+		}
+		rc = ncclRedOpCreatePreMulSum(&m->op[m->ops], &factor, ncclFloat32,
+					      ncclScalarHostImmediate, comm);
+		m->ops += !rc;
 	}
 	return rc;
 }
 
-static ncclResult_t mixed_post(struct lab_rank *me, void *arg)
+static ncclResult_t mixed_ops_end(struct lab_rank *me, const struct mixed_group *g,
+				  struct sim_rng *rng)
 {
-	const struct mixed_group *g = arg;
-	ncclResult_t rc = mixed_operations(me, g), end;
+	ncclComm_t comm = lab_comms_pick(me, g->call[0].comm);
+	ncclResult_t rc = ncclSuccess;
 
-	if (!rc)
-		rc = ncclGroupStart();
+	while (me->mixed->ops && !rc)
+		rc = mixed_op_destroy(me->mixed, comm, rng);
+	return rc;
+}
+
+static ncclResult_t mixed_post_group(struct lab_rank *me, const struct mixed_group *g)
+{
+	ncclResult_t rc = ncclGroupStart(), end;
+
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < g->n && !rc; i++)
@@ -256,6 +280,19 @@ static ncclResult_t mixed_post(struct lab_rank *me, void *arg)
 	end = lab_comms_settle(me, ncclGroupEnd());
 	lab_call(me, NULL);
 	return rc ? rc : end;
+}
+
+static ncclResult_t mixed_post(struct lab_rank *me, void *arg)
+{
+	const struct mixed_group *g = arg;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, me->run->config->sim.seed + g->ops + (uint64_t)me->rank,
+		     "lab.mixed_ops");
+	ncclResult_t rc = mixed_ops_begin(me, g, &rng);
+	if (!rc)
+		rc = mixed_post_group(me, g);
+	return rc ? rc : mixed_ops_end(me, g, &rng);
 }
 
 /* A group with a wrong call launches nothing, and the program goes on. */

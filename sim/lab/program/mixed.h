@@ -12,6 +12,7 @@ enum {
 	MIXED_STREAMS = 3,
 	MIXED_BYTES = 16 << 10, /* of each buffer of a call */
 	MIXED_FACTOR = sizeof(uint64_t),
+	MIXED_OPS_LIVE = 24, /* operations of the program at the same time, at most */
 };
 
 /* The buffers of a call, one after the other in the memory of the rank. */
@@ -22,6 +23,8 @@ struct lab_mixed {
 	cudaStream_t stream[MIXED_STREAMS];
 	bool made[MIXED_STREAMS]; /* the others are the runtime's */
 	cudaEvent_t join;
+	ncclRedOp_t op[MIXED_OPS_LIVE]; /* that the program has */
+	uint32_t ops;
 };
 
 struct mixed_call {

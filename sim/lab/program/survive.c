@@ -331,13 +331,13 @@ static const char *survive_layer(void)
 }
 
 /* A rank, a CUDA call of which failed, reports that, and no other rank's failure. A rank that is
- * another one's relay may have failed for that one. */
+ * another one's relay may have failed for that one; a group has one error. */
 static bool survive_hides_own(const struct lab_rank *it)
 {
 	const char *layer = survive_layer();
 	bool relays = it->run->config->hosts > 1 && it->run->config->gpus > 1;
 
-	if (relays || !layer || strncmp(layer, "cuda.", 5) != 0 || !sim_fault_hit_rank(it->rank) ||
+	if (relays || it->team || !layer || strncmp(layer, "cuda.", 5) != 0 || !sim_fault_hit_rank(it->rank) ||
 	    it->error != ncclRemoteError)
 		return false;
 	for (int32_t r = 0; r < it->run->count; r++)

@@ -107,7 +107,7 @@ enum scenario_faults {
 	SCENARIO_FAULTS_SOME, /* the default swarm: one seed in five draws a plan */
 	SCENARIO_FAULTS_NONE,
 	SCENARIO_FAULTS_ALWAYS,
-	SCENARIO_FAULTS_CALL, /* a small world, in which one call fails, found by its caller */
+	SCENARIO_FAULTS_CALL, /* a side world: small; mostly one call fails, drawn by its caller */
 };
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults);
 /* Side worlds of each seed: scenario_swarm of these seeds, with SCENARIO_FAULTS_CALL. Side 0 is the

@@ -324,43 +324,6 @@ bool swarm_has_messages(const struct scenario *s)
 	return s->lab.collective->connects || (s->lab.before && s->lab.before->connects);
 }
 
-/* Registered buffers, one time in six, and half of the time where messages are sent: those of ranks
- * of a host that are processes of their own go straight into them. Half of these renew the
- * buffers. */
-static void swarm_local_register(struct scenario *s, uint64_t seed)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.local_register");
-	bool any = sim_rng_below(&rng, 6) == 0, renews = sim_rng_below(&rng, 2) == 0;
-	bool messages = sim_rng_below(&rng, 2) == 0;
-
-	if (!any && !(messages && swarm_has_messages(s)))
-		return;
-	s->lab.local_register = renews ? LAB_REGISTER_RENEW : LAB_REGISTER_ONCE;
-	if (!swarm_has_messages(s))
-		return;
-	if (!s->lab.host_gpus_n && s->lab.gpus > 1 && s->lab.drive == LAB_DRIVE_RANK)
-		s->lab.ranks_per_proc = 1;
-	s->lab.iterations = MAX_OF(s->lab.iterations, 2u);
-}
-
-/* Hosts detect their topology, one time in 16. A plan may let NVML fail: GPUs whose NVLinks it does
- * not give may have no way to each other's memory, so the ring is allowed beside what needs one. */
-static void swarm_detection(struct scenario *s, uint64_t seed)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.detection");
-	bool detects = sim_rng_below(&rng, 16) == 0;
-
-	if (!detects || swarm_is_set(s, "NCCL_TOPO_FILE="))
-		return;
-	swarm_env(s, "NCCL_TOPO_FILE=");
-	if (swarm_is_set(s, "NCCL_ALGO=OneShot"))
-		swarm_env(s, "NCCL_ALGO=OneShot,Ring;allreduce:TwoShot,Ring");
-}
-
 bool swarm_has_sockets(const struct scenario *s)
 {
 	for (uint32_t i = 0; i < s->env_count; i++)
@@ -489,7 +452,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_channels(s, seed);
 	swarm_settings(s, seed);
 	swarm_local_register(s, seed);
-	swarm_detection(s, seed);
+	swarm_detection(s, seed, side);
 	swarm_habits(s, seed);
 	swarm_groups(s, seed);
 	if (!side)
@@ -499,12 +462,16 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_programs(s, seed);
 	if (side)
 		swarm_side_program(s, seed);
+	if (faults == SCENARIO_FAULTS_CALL && swarm_side_kind(seed) == SIDE_GROUPS)
+		swarm_side_groups(s, seed);
 	swarm_faults(s, seed, faults);
 	swarm_hcas(s, seed);
 	swarm_transient(s, seed);
 	swarm_programs_after(s, seed);
 	swarm_doubling_fits(s);
-	swarm_contradiction(s, seed);
 	if (side)
 		swarm_side_ends(s, seed);
+	swarm_contradiction(s, seed,
+			    faults == SCENARIO_FAULTS_CALL &&
+				    swarm_side_kind(seed) == SIDE_CONTRADICTION);
 }

@@ -89,16 +89,23 @@ static void swarm_take_plan(struct scenario *s, char *plan)
 	free(plan);
 }
 
-/* Faults that every call survives, one seed in ten of those without others: an error is a failure.
- * HCAs have the retries that they have by themselves. */
+/* Faults that every call survives, one seed in ten of those without others, and those that detect
+ * their topology: an error is a failure. HCAs have the retries that they have by themselves. NVML
+ * may have no numbers of GPUs. */
 static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 {
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.survivable");
-	if (sim_rng_below(&rng, 10))
+	bool drawn = sim_rng_below(&rng, 10) == 0, numbers = sim_rng_below(&rng, 3) != 0;
+	bool detects = swarm_is_set(s, "NCCL_TOPO_FILE=");
+
+	if (!drawn && !detects)
 		return;
-	swarm_take_plan(s, sim_fault_draw_survivable(seed, s->lab.hosts, ranks));
+	if (detects && numbers)
+		snprintf(s->plan, sizeof s->plan, "nvml.device_get_index forever fail\n");
+	else
+		swarm_take_plan(s, sim_fault_draw_survivable(seed, s->lab.hosts, ranks));
 	s->expect = SCENARIO_EXPECT_SUCCESS;
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 }
@@ -152,8 +159,9 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 	if (faults == SCENARIO_FAULTS_NONE)
 		return;
 	if (faults == SCENARIO_FAULTS_CALL) {
-		swarm_take_plan(s, sim_fault_draw_caller(seed, s->lab.hosts, ranks));
-		s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+		if (swarm_side_kind(seed) == SIDE_CALL)
+			swarm_take_plan(s, sim_fault_draw_caller(seed, s->lab.hosts, ranks));
+		s->lab.sim.heal_ns = s->plan[0] ? SWARM_BUDGET_NS : 0;
 		return;
 	}
 	if (faults == SCENARIO_FAULTS_SOME && !drawn && !early) {

@@ -38,8 +38,10 @@ void swarm_focus(struct scenario *s, uint64_t seed);
 void swarm_doubling_fits(struct scenario *s);
 /* Variables that are drawn one by one (swarm_settings.c). */
 void swarm_settings(struct scenario *s, uint64_t seed);
+void swarm_local_register(struct scenario *s, uint64_t seed);
+void swarm_detection(struct scenario *s, uint64_t seed, bool small);
 /* Draws settings of processes that contradict each other: to be called after all else. */
-void swarm_contradiction(struct scenario *s, uint64_t seed);
+void swarm_contradiction(struct scenario *s, uint64_t seed, bool always);
 /* Draws the personality of HCAs: to be called when the plan of faults is drawn. */
 void swarm_hcas(struct scenario *s, uint64_t seed);
 void swarm_messages(struct scenario *s, uint64_t seed);
@@ -55,6 +57,9 @@ bool swarm_is_early(uint64_t seed, bool *segments);
 /* Is the world small? One call that fails needs no large one: three in four of those. */
 bool swarm_is_small(uint64_t seed, enum scenario_faults faults);
 /* Draws of a small world (swarm_side.c), in place of or after those of others. */
+enum side_kind { SIDE_CALL, SIDE_CONTRADICTION, SIDE_GROUPS };
+enum side_kind swarm_side_kind(uint64_t seed);
+void swarm_side_groups(struct scenario *s, uint64_t seed);
 void swarm_side_world(struct scenario *s, uint64_t seed);
 void swarm_side_program(struct scenario *s, uint64_t seed);
 void swarm_side_ends(struct scenario *s, uint64_t seed);

@@ -113,6 +113,44 @@ void swarm_settings(struct scenario *s, uint64_t seed)
 	}
 }
 
+/* Registered buffers, one time in six, and half of the time where messages are sent: those of ranks
+ * of a host that are processes of their own go straight into them. Half of these renew the
+ * buffers. */
+void swarm_local_register(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.local_register");
+	bool any = sim_rng_below(&rng, 6) == 0, renews = sim_rng_below(&rng, 2) == 0;
+	bool messages = sim_rng_below(&rng, 2) == 0;
+
+	if (!any && !(messages && swarm_has_messages(s)))
+		return;
+	s->lab.local_register = renews ? LAB_REGISTER_RENEW : LAB_REGISTER_ONCE;
+	if (!swarm_has_messages(s))
+		return;
+	if (!s->lab.host_gpus_n && s->lab.gpus > 1 && s->lab.drive == LAB_DRIVE_RANK)
+		s->lab.ranks_per_proc = 1;
+	s->lab.iterations = MAX_OF(s->lab.iterations, 2u);
+}
+
+/* Hosts detect their topology, one time in 16, in small worlds one in 4. A plan may let NVML fail:
+ * GPUs whose NVLinks it does not give may have no way to each other's memory, so the ring is
+ * allowed beside what needs one. */
+void swarm_detection(struct scenario *s, uint64_t seed, bool small)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.detection");
+	bool detects = sim_rng_below(&rng, small ? 4 : 16) == 0;
+
+	if (!detects || swarm_is_set(s, "NCCL_TOPO_FILE="))
+		return;
+	swarm_env(s, "NCCL_TOPO_FILE=");
+	if (swarm_is_set(s, "NCCL_ALGO=OneShot"))
+		swarm_env(s, "NCCL_ALGO=OneShot,Ring;allreduce:TwoShot,Ring");
+}
+
 /* Two values of a variable that must be the same on all ranks. */
 static const struct setting_pair {
 	const char *name, *one, *other;
@@ -139,22 +177,26 @@ static bool setting_has_processes(const struct scenario *s)
 	return s->lab.hosts > 1 || (s->lab.ranks_per_proc == 1 && s->lab.gpus > 1);
 }
 
-/* Settings that contradict each other, one seed in 20 of those without faults: every init must
- * fail, and a rank must report the contradiction. */
-void swarm_contradiction(struct scenario *s, uint64_t seed)
+static bool setting_pair_fits(const struct scenario *s, const struct setting_pair *p)
+{
+	return !p->hosts || (s->lab.hosts > 1 && !swarm_has_sockets(s) &&
+			     !swarm_is_set(s, "DOPPEL_HCA_LINK"));
+}
+
+/* Settings that contradict each other, one seed in 20 of those without faults, and side worlds
+ * of that kind: every init must fail, and a rank must report the contradiction. */
+void swarm_contradiction(struct scenario *s, uint64_t seed, bool always)
 {
 	struct lab_config *c = &s->lab;
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.contradiction");
-	bool drawn = sim_rng_below(&rng, 20) == 0, swapped = sim_rng_below(&rng, 2);
+	bool drawn = sim_rng_below(&rng, 20) == 0 || always, swapped = sim_rng_below(&rng, 2);
 	const struct setting_pair *p =
 		&setting_pairs[sim_rng_below(&rng, ARRAY_LEN(setting_pairs))];
 
 	if (!drawn || s->plan[0] || !setting_has_processes(s) || swarm_is_set(s, "NCCL_COMM_ID") ||
-	    swarm_is_set(s, "NCCL_COMM_BLOCKING=0") ||
-	    (p->hosts &&
-	     (c->hosts == 1 || swarm_has_sockets(s) || swarm_is_set(s, "DOPPEL_HCA_LINK"))))
+	    swarm_is_set(s, "NCCL_COMM_BLOCKING=0") || !setting_pair_fits(s, p))
 		return;
 	swarm_env(s, "%s=%s", p->name, swapped ? p->other : p->one);
 	snprintf(s->env_odd, sizeof s->env_odd, "%s=%s", p->name, swapped ? p->one : p->other);

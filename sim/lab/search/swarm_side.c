@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Side worlds: small worlds in which one call of a rank fails, some beside the world of each seed.
- * A call fails at one of some hundred callers, on each kind of communicator, so that one such
- * fault in a seed reaches few of them. A world of two ranks costs a twentieth of another seed.
+ * Side worlds: a small world beside that of each seed. In most of them one call of a rank fails: at
+ * one of some hundred callers, on any kind of communicator, so that one such fault in a seed
+ * reaches few of them. Others have settings that contradict each other, or one task that calls
+ * groups for several ranks. A side world costs a fifth of the seed's own.
  */
 #include <string.h>
 
@@ -16,6 +17,15 @@ uint64_t scenario_side_seed(uint64_t seed, uint32_t side)
 	const uint64_t of[2] = {seed, side};
 
 	return side ? hash64(of, sizeof of) : seed;
+}
+
+enum side_kind swarm_side_kind(uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.side_kind");
+	uint64_t k = sim_rng_below(&rng, 8);
+	return k == 0 ? SIDE_CONTRADICTION : k == 1 ? SIDE_GROUPS : SIDE_CALL;
 }
 
 /* Two or three ranks of one host, or two hosts, of which half have fewer NICs than GPUs. */
@@ -77,6 +87,23 @@ void swarm_side_ends(struct scenario *s, uint64_t seed)
 	c->nonblocking |= sim_rng_below(&rng, 4) == 0;
 	c->finalize |= sim_rng_below(&rng, 4) == 0;
 	c->polls |= sim_rng_below(&rng, 6) == 0;
-	c->recover = sim_rng_below(&rng, 4) == 0 && !swarm_is_set(s, "NCCL_COMM_ID");
+	c->recover = s->plan[0] && sim_rng_below(&rng, 4) == 0 && !swarm_is_set(s, "NCCL_COMM_ID");
 	c->late = 0;
+}
+
+/* Groups of different calls that one task makes for two to four ranks, on several communicators. */
+void swarm_side_groups(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.side_groups");
+	c->gpus = MAX_OF(c->gpus, 2u);
+	c->mixed = 2 + (uint32_t)sim_rng_below(&rng, 4);
+	c->comms = 1 + (uint32_t)sim_rng_below(&rng, 3);
+	c->ranks_per_proc = LAB_ALL_RANKS;
+	c->drive = LAB_DRIVE_PROCESS;
+	c->local_register = LAB_REGISTER_NOT;
+	c->gpu_sms = 0;
+	swarm_world_fits(s);
 }
