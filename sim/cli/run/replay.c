@@ -12,7 +12,7 @@
 
 #include "sim/cli/options.h"
 #include "sim/lab/search/fail.h"
-#include "sim/lab/search/found.h"
+#include "sim/lab/check/found.h"
 
 struct replay_options {
 	const char *dir, *trace;

@@ -16,6 +16,7 @@ enum { CALLERS_MAX = 4096, CALLERS_FIRST = 64 };
 
 #define CALLER_SITE_BITS 16
 #define CALLER_SITES     3 /* that make up a caller */
+#define CALLER_MASK      ((1ull << (CALLER_SITES * CALLER_SITE_BITS)) - 1)
 
 DOPPEL_STATIC_CHECK(FAULT_SITES_MAX < 1 << CALLER_SITE_BITS, "a site's number fits into its bits");
 
@@ -44,8 +45,7 @@ static uint64_t caller_hash(void)
 
 	if (!t) /* an event */
 		return 0;
-	return hash64_combine(caller_kind(t->self.name),
-			      task_of(t)->sites & (1ull << CALLER_SITES * CALLER_SITE_BITS) - 1);
+	return hash64_combine(caller_kind(t->self.name), task_of(t)->sites & CALLER_MASK);
 }
 
 /* Makes room for one more caller. ENOMEM. */

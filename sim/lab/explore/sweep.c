@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
-#include "sim/lab/search/found.h"
+#include "sim/lab/check/found.h"
 #include "sim/lab/explore/sweep_internal.h"
 
 enum {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
-#include "sim/lab/search/found.h"
+#include "sim/lab/check/found.h"
 #include "sim/lab/explore/sweep_internal.h"
 
 /* The run hangs: the report of a crash shows where. The limit of the other clock must not end that

@@ -179,7 +179,7 @@ static void worker_failed(const struct lab_result *r, void *arg)
 	_exit(n == (ssize_t)sizeof *now->report ? SIM_PASS : SIM_USAGE);
 }
 
-/* Runs a world of a seed; a failed run does not return. EINVAL: it cannot be run, as is reported. */
+/* Runs a world of a seed; a failed run does not return. EINVAL: it cannot be run (logged). */
 static int worker_run(struct sweep_shared *shared, struct scenario *s, struct lab_result *r,
 		      struct sweep_seed *out)
 {

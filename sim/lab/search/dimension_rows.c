@@ -129,7 +129,8 @@ const struct dimension dimensions[] = {
 		"spread the parts over N communicators of the same ranks, one after the other "
 		"or in one "
 		"group (default 1)"))},
-	{FLAG("children", lab.children), CUT("communicators made from others", OFF), .any = {3, 1, 1},
+	{FLAG("children", lab.children), CUT("communicators made from others", OFF),
+	 .any = {3, 1, 1},
 	 OPTION(ENGINE, HELP(OPTION_CHILDREN, "children", NULL,
 		"the communicators of --comms after the first are made from it by ncclCommSplit"))},
 	{NUMBER("transient", lab.transient, 0, LAB_MAX_TRANSIENT),

@@ -58,7 +58,7 @@ struct scenario {
 	char commit[64]; /* git describe */
 	char build[20];  /* of the libraries in this process: build_id() */
 	char machine_digest[20];
-	/* how it ended when it was recorded (sim/lab/search/found.h); kind "": not known */
+	/* how it ended when it was recorded (sim/lab/check/found.h); kind "": not known */
 	struct sim_failure found;
 	uint32_t found_seconds; /* kind "hung": of real time, after which it was given up */
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
-#include "sim/lab/search/found.h"
+#include "sim/lab/check/found.h"
 #include "sim/lab/search/shrink_internal.h"
 
 #define SHRINK_LIMIT_NS 10000000000ull /* of one candidate */

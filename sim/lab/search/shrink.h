@@ -6,7 +6,7 @@
  * debugging, Zeller and Hildebrandt). Each candidate runs in a child process with a limit of its
  * own.
  *
- * The same way: FOUND_SAME_WAY of sim/lab/search/found.h. A world of another size makes other
+ * The same way: FOUND_SAME_WAY of sim/lab/check/found.h. A world of another size makes other
  * choices, so there seeds are tried anew.
  *
  * Called outside any engine, by a program without threads. Times are ns, limits are CPU time, or

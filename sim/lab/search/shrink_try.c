@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "sim/lab/run/child.h"
-#include "sim/lab/search/found.h"
+#include "sim/lab/check/found.h"
 #include "sim/lab/search/shrink_internal.h"
 
 static void *try_shared(size_t bytes)

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "sim/lab/check/collective.h"
-#include "sim/lab/search/found.h"
+#include "sim/lab/check/found.h"
 #include "sim/lab/search/scenario.h"
 #include "tests/suite.h"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/include/nccl.h"
-#include "sim/lab/search/found.h"
+#include "sim/lab/check/found.h"
 #include "sim/lab/search/shrink.h"
 #include "sim/lab/explore/sweep.h"
 #include "tests/suite.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sim/lab/search/found.h"
+#include "sim/lab/check/found.h"
 
 #include <ctype.h>
 #include <inttypes.h>
