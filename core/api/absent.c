@@ -41,7 +41,6 @@ static ncclResult_t absent(const char *call, const char *instead)
 #define NO_OTHERS     "expected ncclCommInitRank with a new id"
 #define NO_SUSPEND    "expected ncclCommDestroy, and a new communicator later"
 #define NO_ONE_SIDED  "expected ncclSend and ncclRecv"
-#define NO_PARAMETERS "expected the environment's variables"
 
 /* ---- communicators -------------------------------------------------------------------------- */
 
@@ -67,31 +66,6 @@ ABSENT(ncclSignal,
 ABSENT(ncclWaitSignal,
        (int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm, cudaStream_t stream),
        (void)0, NO_ONE_SIDED)
-
-/* ---- parameters ------------------------------------------------------------------------------ */
-
-ABSENT(ncclParamBind, (ncclParamHandle_t * out, const char *key), CLEAR(out), NO_PARAMETERS)
-ABSENT(ncclParamGetI8, (ncclParamHandle_t h, int8_t *out), CLEAR(out), NO_PARAMETERS)
-ABSENT(ncclParamGetI16, (ncclParamHandle_t h, int16_t *out), CLEAR(out), NO_PARAMETERS)
-ABSENT(ncclParamGetI32, (ncclParamHandle_t h, int32_t *out), CLEAR(out), NO_PARAMETERS)
-ABSENT(ncclParamGetI64, (ncclParamHandle_t h, int64_t *out), CLEAR(out), NO_PARAMETERS)
-ABSENT(ncclParamGetU8, (ncclParamHandle_t h, uint8_t *out), CLEAR(out), NO_PARAMETERS)
-ABSENT(ncclParamGetU16, (ncclParamHandle_t h, uint16_t *out), CLEAR(out), NO_PARAMETERS)
-ABSENT(ncclParamGetU32, (ncclParamHandle_t h, uint32_t *out), CLEAR(out), NO_PARAMETERS)
-ABSENT(ncclParamGetU64, (ncclParamHandle_t h, uint64_t *out), CLEAR(out), NO_PARAMETERS)
-ABSENT(ncclParamGetStr, (ncclParamHandle_t h, const char **out), CLEAR(out), NO_PARAMETERS)
-ABSENT(ncclParamGet, (ncclParamHandle_t h, void *out, int maxLen, int *len), CLEAR(len),
-       NO_PARAMETERS)
-ABSENT(ncclParamGetParameter, (const char *key, const char **value, int *valueLen), CLEAR(value);
-       CLEAR(valueLen), NO_PARAMETERS)
-ABSENT(ncclParamGetAllParameterKeys, (const char ***table, int *tableLen), CLEAR(table);
-       CLEAR(tableLen), NO_PARAMETERS)
-
-API_TWIN(ncclParamDumpAll);
-API_WEAK void ncclParamDumpAll(void)
-{
-	(void)absent("ncclParamDumpAll", NO_PARAMETERS);
-}
 
 /* ---- encryption ------------------------------------------------------------------------------ */
 

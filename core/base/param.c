@@ -10,8 +10,6 @@
 #include "core/base/word.h"
 #include "core/os/os_ops.h"
 
-enum { PARAM_PLACE_BYTES = 256 };
-
 static const char *const param_type_names[] = {
 	[PARAM_INT] = "int",
 	[PARAM_BOOL] = "bool",
@@ -163,7 +161,9 @@ void param_expected(int p, char *out, size_t bytes)
 
 	if (param_form_expected(param_form_of(p), out, bytes))
 		return;
-	if (row->type == PARAM_BOOL)
+	if (row->type == PARAM_STRING)
+		snprintf(out, bytes, "any text");
+	else if (row->type == PARAM_BOOL)
 		snprintf(out, bytes, "0 or 1");
 	else
 		snprintf(out, bytes, "an integer from %lld to %lld%s", (long long)row->min,
@@ -313,6 +313,38 @@ bool param_is_set(int p)
 const char *param_name(int p)
 {
 	return param_row_of(p)->name;
+}
+
+enum param_type param_type_of(int p)
+{
+	return param_row_of(p)->type;
+}
+
+const char *param_type_name(int p)
+{
+	return param_type_names[param_row_of(p)->type];
+}
+
+const char *param_meaning(int p)
+{
+	return param_row_of(p)->meaning;
+}
+
+const char *param_default_text(int p)
+{
+	return param_initial(p);
+}
+
+const char *param_set_by(int p, char out[PARAM_PLACE_BYTES])
+{
+	const struct param_value *v = param_value_of(p);
+
+	if (!v->text || !*v->text || v->malformed)
+		return "default";
+	if (!v->line)
+		return "environment";
+	snprintf(out, PARAM_PLACE_BYTES, "%.200s:%u", v->line->path, v->line->number);
+	return out;
 }
 
 void param_print(FILE *out)

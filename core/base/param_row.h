@@ -22,6 +22,15 @@ struct param_row {
 #define PARAM_ROW(id, name, type, initial, min, max, meaning)                                      \
 	{name, PARAM_##type, initial, min, max, meaning},
 
+enum param_type param_type_of(int p);
+const char *param_type_name(int p);
+const char *param_meaning(int p);
+const char *param_default_text(int p); /* NULL: unset */
+/* Returns the place that set the value: "default", "environment", or "FILE:LINE", which is in
+ * `out`. */
+enum { PARAM_PLACE_BYTES = 256 };
+const char *param_set_by(int p, char out[PARAM_PLACE_BYTES]);
+
 enum param_form_flag {
 	FORM_LIST = 1,      /* words separated by commas */
 	FORM_ALL_BUT = 2,   /* ^ may precede the list */

@@ -184,6 +184,24 @@ static void config_report_set(ncclConfig_t *c)
 		INFO(LOG_ENV, "config: netName set by the program to %s", c->netName);
 }
 
+/* Logs the program's settings that variables of the environment or of files have replaced. */
+static void config_report_overridden(ncclConfig_t *program, ncclConfig_t *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(config_rows); i++) {
+		int given = *config_value(&config_rows[i], program);
+		int value = *config_value(&config_rows[i], c);
+
+		if (given != NCCL_CONFIG_UNDEF_INT && given != value)
+			INFO(LOG_ENV,
+			     "config: %s of the program is %d; a variable overrides it "
+			     "with %d",
+			     config_rows[i].name, given, value);
+	}
+	if (program->netName && strcmp(program->netName, c->netName) != 0)
+		INFO(LOG_ENV, "config: netName of the program is %s; %s overrides it with %s",
+		     program->netName, param_name(PARAM_NET), c->netName);
+}
+
 /* Checks a contradiction of the program. For the environment, maxCTAs wins. */
 static ncclResult_t config_ctas_check(const ncclConfig_t *c)
 {
@@ -220,6 +238,7 @@ ncclResult_t comm_config_parse_child(const ncclConfig_t *config, const struct nc
 				     ncclConfig_t *out)
 {
 	ncclConfig_t c = NCCL_CONFIG_INITIALIZER;
+	ncclConfig_t program;
 	ncclResult_t rc = config ? config_copy(config, &c) : ncclSuccess;
 
 	param_report_malformed();
@@ -235,7 +254,9 @@ ncclResult_t comm_config_parse_child(const ncclConfig_t *config, const struct nc
 	c.size = sizeof c;
 	if (parent)
 		config_inherit(&c, parent);
+	program = c;
 	config_environment(&c);
+	config_report_overridden(&program, &c);
 	for (size_t i = 0; i < ARRAY_LEN(config_rows) && !rc; i++)
 		rc = config_row_check(&config_rows[i], &c);
 	if (rc)

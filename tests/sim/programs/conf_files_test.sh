@@ -71,9 +71,12 @@ int main(void)
 {
 	const char *rank = getenv("RANK"), *ranks = getenv("WORLD_SIZE");
 	ncclComm_t comm;
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	ncclUniqueId id;
+	config.maxCTAs = 4;
+	config.netName = "Socket";
 	return ncclGetUniqueId(&id) ||
-	       ncclCommInitRank(&comm, ranks ? atoi(ranks) : 1, id, rank ? atoi(rank) : 0) ||
+	       ncclCommInitRankConfig(&comm, ranks ? atoi(ranks) : 1, id, rank ? atoi(rank) : 0, &config) ||
 	       ncclCommDestroy(comm);
 }
 END
@@ -86,6 +89,13 @@ if ! grep -q fsanitize "$build_dir/compile_commands.json"; then # else its libra
 	NCCL_DEBUG=INFO NCCL_CONF_FILE=etc.conf "$doppel" exec ./program >all 2>&1 || fail "exec, NCCL_CONF_FILE: exit code $?"
 	has 1 'NCCL_IB_TIMEOUT set by etc\.conf:1 to 19\.$'
 	has 0 'NCCL_IB_SL set'
+	has 0 'of the program is'
+	printf 'NCCL_MAX_CTAS=2\nNCCL_NET=IB\n' >over.conf
+	NCCL_DEBUG=INFO NCCL_CONF_FILE=over.conf "$doppel" exec ./program >all 2>&1 || fail "exec, over.conf: exit code $?"
+	has 1 'config: maxCTAs set by the program to 4$'
+	has 1 'NCCL_MAX_CTAS set by over\.conf:1 to 2\.$'
+	has 1 'config: maxCTAs of the program is 4; a variable overrides it with 2$'
+	has 1 'config: netName of the program is Socket; NCCL_NET overrides it with IB$'
 	NCCL_DEBUG=INFO "$doppel" exec --hosts 2 ./program >all 2>&1 || fail "exec of a job: exit code $?"
 	has 2 "NCCL_IB_TIMEOUT set by $HOME/\.nccl\.conf:1 to 17\.$"
 fi
