@@ -252,9 +252,9 @@ ncclResult_t comm_config_parse_child(const ncclConfig_t *config, const struct nc
 	if (rc)
 		return rc;
 	c.size = sizeof c;
+	program = c;
 	if (parent)
 		config_inherit(&c, parent);
-	program = c;
 	config_environment(&c);
 	config_report_overridden(&program, &c);
 	for (size_t i = 0; i < ARRAY_LEN(config_rows) && !rc; i++)
