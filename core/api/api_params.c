@@ -104,7 +104,7 @@ static ncclResult_t params_integer(ncclParamHandle_t h, const char *call, bool s
 
 #define PARAMS_GETTER(suffix, type, same)                                                          \
 	API_TWIN(ncclParamGet##suffix);                                                            \
-	API_WEAK ncclResult_t ncclParamGet##suffix(ncclParamHandle_t h, type *out)                 \
+	API_WEAK ncclResult_t ncclParamGet##suffix(ncclParamHandle_t h, __typeof__(type) *out)     \
 	{                                                                                          \
 		int64_t value = 0;                                                                 \
 		ncclResult_t rc;                                                                   \

@@ -53,8 +53,9 @@ echo NCCL_BUFFSIZE=64K >small.conf
 
 # ---- files that cannot be read refuse the run
 refuses() { # FILE REASON
-	"${run[@]}" --env NCCL_CONF_FILE="$1" >all 2>&1
-	[ $? = 1 ] || fail "$1: exit code $?, expected 1"
+	local rc=0
+	"${run[@]}" --env NCCL_CONF_FILE="$1" >all 2>&1 || rc=$?
+	[ $rc = 1 ] || fail "$1: exit code $rc, expected 1"
 	has 1 "^doppel: NCCL_CONF_FILE is '$1', which cannot be read: $2$"
 }
 refuses none.conf 'No such file or directory'
