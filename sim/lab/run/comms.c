@@ -48,6 +48,12 @@ uint32_t lab_comms(const struct lab_config *c)
 	return MAX_OF(c->comms, 1u);
 }
 
+uint32_t lab_comms_inits(const struct lab_rank *me)
+{
+	/* a task that drives several ranks cannot make one rank's call and wait */
+	return me->run->config->children && !me->team ? 1 : lab_comms(me->run->config);
+}
+
 ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part)
 {
 	return *comms_slot(me, part % lab_comms(me->run->config));
@@ -230,8 +236,8 @@ static ncclResult_t comms_split(struct lab_rank *me)
 ncclResult_t lab_comms_init(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
-	const bool children = run->config->children && !me->team;
-	uint32_t n = children ? 1 : lab_comms(run->config);
+	const bool children = lab_comms_inits(me) < lab_comms(run->config);
+	uint32_t n = lab_comms_inits(me);
 	bool grouped = n > 1 && run->config->group > 1;
 	ncclResult_t rc = grouped ? ncclGroupStart() : ncclSuccess;
 

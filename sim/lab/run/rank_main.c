@@ -97,7 +97,7 @@ static bool lab_rank_make_id(struct lab_rank *me)
 		r = ncclGetUniqueId(&me->run->id);
 	else if (!spread->get_id(spread->first == 0, &me->run->id, spread->arg))
 		r = ncclSystemError;
-	for (uint32_t i = 1; !r && i < lab_comms(me->run->config); i++)
+	for (uint32_t i = 1; !r && i < lab_comms_inits(me); i++)
 		r = ncclGetUniqueId(&me->run->other_id[i - 1]);
 	if (r != ncclSuccess)
 		lab_rank_fail(me, r, "ncclGetUniqueId");

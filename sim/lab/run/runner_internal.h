@@ -292,6 +292,8 @@ ncclResult_t lab_factor_end(struct lab_rank *me, const struct lab_row *row, nccl
 
 /* comms.c: the communicators of a rank, me->comm and what --comms adds. */
 uint32_t lab_comms(const struct lab_config *c);
+/* Number of them that are made from an id; the others are made from the first. */
+uint32_t lab_comms_inits(const struct lab_rank *me);
 ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
 void lab_comms_none(struct lab_rank *me);         /* its init failed: it has none, or aborts it */
 bool lab_comms_any(struct lab_rank *me);          /* is there one? Any task */

@@ -297,6 +297,7 @@ int main(void)
 	Suite *s = suite_create("comm_shrink");
 	TCase *t = tcase_create("shrink, revoke, grow");
 
+	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_healthy_communicator_shrinks_and_goes_on);
 	tcase_add_test(t, survivors_shrink_a_communicator_that_has_lost_a_rank);
 	tcase_add_test(t, wrong_arguments_of_a_shrink_change_nothing);

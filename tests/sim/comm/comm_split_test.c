@@ -300,6 +300,7 @@ int main(void)
 	Suite *s = suite_create("comm_split");
 	TCase *t = tcase_create("split");
 
+	tcase_set_timeout(t, 120);
 	tcase_add_test(t, halves_of_halves_work_beside_their_parents);
 	tcase_add_test(t, a_rank_alone_can_split);
 	tcase_add_test(t, a_nonblocking_parent_is_in_progress_until_the_child_is_formed);
