@@ -46,7 +46,7 @@ static void ready(ncclComm_t comm, ncclResult_t state)
 	need(!state, "the communicator");
 }
 
-/* As PyTorch does it: non-blocking, a child for each half, the parent in use beside it. */
+/* PyTorch does it in this way: non-blocking, a child for each half, the parent in use beside it. */
 static void halves(void)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
