@@ -74,7 +74,7 @@ static void real_init(void)
 {
 	base_state_init(&real_base, real_getenv, NULL);
 	const char *pattern = getenv("NCCL_DEBUG_FILE");
-	if (!pattern || !*pattern || 
+	if (!pattern || !*pattern ||
 	    shared_quiet_load_u32(&real_base.log.level) <= LOG_LEVEL_VERSION)
 		return;
 	char path[4096] = "", host[256] = "";
