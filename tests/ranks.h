@@ -52,6 +52,7 @@ struct ranks_config {
 	const char *const *machines; /* one per host; NULL: `machine` */
 	const char *const *env;
 	const char *fault_plan;
+	const char *trace_path; /* NULL: no trace file */
 	struct sim_moment moment; /* engine sim */
 	uint64_t *fired;          /* out: faults that happened; NULL: not wanted */
 	bool on_proc0;            /* all ranks in the main task's own process */
@@ -159,6 +160,7 @@ static inline uint64_t ranks_run(const struct ranks_config *config,
 		.fault_plan = config->fault_plan,
 		.fault_plan_name = "test",
 		.moment = config->moment,
+		.trace_path = config->trace_path,
 	};
 	struct world_config world = {
 		.hosts = MAX_OF(config->hosts, 1u),

@@ -210,7 +210,7 @@ typedef struct ncclCollConfig_v23200 {
 	unsigned int magic;
 	unsigned int version;
 	ncclConfigExt_t *ext;
-	int minCTAs, maxCTAs; /* at most the communicator's number of channels */
+	int minCTAs, maxCTAs; /* at most the communicator's maxCTAs */
 	int nvlsCTAs;
 	int cgaClusterSize;
 	const char *algSelection; /* algorithms, in the form of NCCL_ALGO; NULL or "": any */

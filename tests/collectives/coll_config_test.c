@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
@@ -296,6 +297,55 @@ START_TEST(a_selection_decides_the_algorithm)
 }
 END_TEST
 
+static void tag_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclCollConfig_t c = config_new();
+	struct conf t;
+
+	(void)arg;
+	conf_begin(&t, rank, nranks);
+	c.userProfilerTag = 71117;
+	EXPECT_NCCL(ncclSuccess, ncclAllReduceConfig(t.send, t.recv, COUNT, ncclInt32, ncclSum,
+						     t.comm, t.stream, &c));
+	c.userProfilerTag = 71118;
+	EXPECT_NCCL(ncclSuccess,
+		    ncclAlltoAllConfig(t.send, t.recv, COUNT, ncclInt32, t.comm, t.stream, &c));
+	c.userProfilerTag = 0;
+	EXPECT_NCCL(ncclSuccess,
+		    ncclAllGatherConfig(t.send, t.recv, COUNT, ncclInt32, t.comm, t.stream, &c));
+	conf_end(&t);
+}
+
+/* Returns the number of lines of the file with both words; of all lines if `a` is "". */
+static int lines_with(const char *path, const char *a, const char *b)
+{
+	static char line[1 << 16];
+	FILE *f = fopen(path, "r");
+	int n = 0;
+
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof line, f))
+		n += strstr(line, a) && strstr(line, b);
+	fclose(f);
+	return n;
+}
+
+START_TEST(the_tag_of_a_call_is_in_the_trace_file)
+{
+	char path[] = "/tmp/coll_config_XXXXXX";
+	struct ranks_config c = {.per_host = 2, .seed = 1, .trace_path = path};
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	ranks_run(&c, tag_rank, NULL);
+	ck_assert_int_eq(lines_with(path, "ncclAllReduceConfig", "\"tag\":71117"), 2);
+	ck_assert_int_eq(lines_with(path, "ncclAlltoAllConfig", "\"tag\":71118"), 2);
+	ck_assert_int_eq(lines_with(path, "", "\"tag\":"), 4);
+	remove(path);
+}
+END_TEST
+
 static void event_of_group(struct conf *t, const ncclCollConfig_t *c)
 {
 	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
@@ -389,6 +439,7 @@ static Suite *coll_config_suite(void)
 	tcase_add_test(t, results_do_not_depend_on_options);
 	tcase_add_test(t, wrong_options_are_named);
 	tcase_add_test(t, a_selection_decides_the_algorithm);
+	tcase_add_test(t, the_tag_of_a_call_is_in_the_trace_file);
 	tcase_add_test(t, the_event_is_recorded_after_the_call);
 	suite_add_tcase(s, t);
 	return s;

@@ -30,6 +30,7 @@ done
 
 compared=0 seen=
 IFS=: read -r -a more <<<"${NCCL_INCLUDE:-}"
+more+=("$(python3 -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/nvidia/nccl/include")
 for dir in ${more[@]+"${more[@]}"} /opt/nccl-*/nvidia/nccl/include /usr/local/cuda/include /usr/local/cuda-*/include \
 	/usr/include /usr/local/include; do
 	[ -f "$dir/nccl.h" ] || continue
