@@ -94,7 +94,6 @@ int fiber_frames(const void **frame, int most, uintptr_t end);
  * thread. */
 uintptr_t fiber_thread_end(void);
 
-
 /* The assembly, and the address at which every suspended fiber continues. */
 void fiber_switch(void **save_sp, void *load_sp);
 extern const char fiber_resume_pc[];

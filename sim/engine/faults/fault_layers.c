@@ -60,8 +60,9 @@ const struct fault_key_info fault_keys[FAULT_KEYS] = {
 				  "the first collective began, "
 				  "collective:N+TIME: after the one of opCount N"},
 	[FAULT_UNTIL] = {"until", "not from that virtual time on; written like after="},
-	[FAULT_CALLER] = {"caller", "only visits by the N-th caller, counted from 1 by first visits: "
-				    "one caller is one chain of functions"},
+	[FAULT_CALLER] = {"caller",
+			  "only visits by the N-th caller, counted from 1 by first visits: "
+			  "one caller is one chain of functions"},
 	[FAULT_NTH] = {"nth", "from the N-th match on, counted from 1"},
 	[FAULT_COUNT] = {"count", "how often it fires; default once, with prob= without limit"},
 	[FAULT_PROB] = {"prob", "probability of each match, like 1/64"},

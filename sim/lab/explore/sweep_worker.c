@@ -179,7 +179,8 @@ static void worker_failed(const struct lab_result *r, void *arg)
 	_exit(n == (ssize_t)sizeof *now->report ? SIM_PASS : SIM_USAGE);
 }
 
-/* Runs a world of a seed; a failed run does not return. EINVAL: it cannot be run, as is reported. */
+/* Runs a world of a seed; a failed run does not return. EINVAL: it cannot be run, which the seed
+ * reports. */
 static int worker_run(struct sweep_shared *shared, struct scenario *s, struct lab_result *r,
 		      struct sweep_seed *out)
 {
@@ -206,7 +207,8 @@ static void worker_sides(const struct sweep_config *c, struct sweep_shared *shar
 	static struct scenario s;
 	struct lab_result r;
 
-	for (uint32_t side = 1; side <= sweep_sides(c) && out->outcome == SIM_PASS; side++) {
+	for (uint32_t side = 1; side <= sweep_sides(c, out->seed) && out->outcome == SIM_PASS;
+	     side++) {
 		out->side = shared->side = side;
 		sweep_scenario(c, out->seed, side, &s);
 		if (worker_run(shared, &s, &r, out))

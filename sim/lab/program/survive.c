@@ -335,8 +335,8 @@ static bool survive_hides_own(const struct lab_rank *it)
 	const char *layer = survive_layer();
 	bool relays = it->run->config->hosts > 1 && it->run->config->gpus > 1;
 
-	if (relays || it->team || !layer || strncmp(layer, "cuda.", 5) != 0 || !sim_fault_hit_rank(it->rank) ||
-	    it->error != ncclRemoteError)
+	if (relays || it->team || !layer || strncmp(layer, "cuda.", 5) != 0 ||
+	    !sim_fault_hit_rank(it->rank) || it->error != ncclRemoteError)
 		return false;
 	for (int32_t r = 0; r < it->run->count; r++)
 		if (r != it->rank && sim_fault_hit_rank(it->run->rank[r].rank))
