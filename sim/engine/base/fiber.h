@@ -88,7 +88,6 @@ bool fiber_on_stack(const void *addr);
 /* True if addr is in the guard page below the stack. */
 bool fiber_guard_hit(const struct fiber *f, const void *addr);
 
-
 /* The assembly, and the address at which every suspended fiber continues. */
 void fiber_switch(void **save_sp, void *load_sp);
 extern const char fiber_resume_pc[];

@@ -92,7 +92,7 @@ struct fault {
 	/* caller=: hashes of the callers that visited so far, in the order of their first visits */
 	uint64_t *caller;
 	uint32_t callers, caller_room;
-	char text[160];             /* the line, for reports */
+	char text[160]; /* the line, for reports */
 };
 
 struct fault_plan {

@@ -191,8 +191,8 @@ static void random_caller(struct random_plan *p)
 		      {"cuda", 8, 84, false},
 		      {"verbs", 4, 36, true},
 		      {"nvml", 1, 10, false}};
-	static const char *const errors[] = {"EPIPE",  "ECONNRESET", "ENOTCONN", "EMFILE",
-					     "EPERM",  "ETIMEDOUT",  "ENOMEM",   "EHOSTUNREACH"};
+	static const char *const errors[] = {"EPIPE", "ECONNRESET", "ENOTCONN", "EMFILE",
+					     "EPERM", "ETIMEDOUT",  "ENOMEM",   "EHOSTUNREACH"};
 	uint64_t at = sim_rng_below(&p->rng, 22), k = 0;
 
 	while (at >= layers[k].weight)

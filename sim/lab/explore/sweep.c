@@ -89,11 +89,11 @@ uint64_t sweep_canary_step(const struct sweep_config *c, uint64_t seed)
 	return 1 + sim_rng_below(&rng, SWEEP_CANARY_STEPS);
 }
 
-uint32_t sweep_sides(const struct sweep_config *c)
+uint32_t sweep_sides(const struct sweep_config *c, uint64_t seed)
 {
 	bool some = c->swarm && c->faults != SCENARIO_FAULTS_NONE && !c->base.plan[0];
 
-	return some ? SCENARIO_SIDES : 0;
+	return some ? scenario_sides(seed) : 0;
 }
 
 void sweep_scenario(const struct sweep_config *c, uint64_t seed, uint32_t side, struct scenario *s)
@@ -321,10 +321,8 @@ static void sweep_read_reports(struct sweep *w)
 static void sweep_seed_lost(struct sweep *w, uint32_t i, int status, bool hung)
 {
 	struct sweep_process *p = &w->process[i];
-	struct sweep_seed s = {.seed = p->seed,
-			       .worker = i,
-			       .side = w->shared[i].side,
-			       .failure = {.rank = -1}};
+	struct sweep_seed s = {
+		.seed = p->seed, .worker = i, .side = w->shared[i].side, .failure = {.rank = -1}};
 	struct sim_failure *f = &s.failure;
 	struct scenario *scenario = malloc(sizeof *scenario);
 

@@ -83,8 +83,8 @@ struct sweep_result {
 };
 
 void sweep_config_default(struct sweep_config *c);
-/* Number of side worlds of each seed: of the default swarm with faults. */
-uint32_t sweep_sides(const struct sweep_config *c);
+/* Number of side worlds of a seed, in the default swarm with faults. */
+uint32_t sweep_sides(const struct sweep_config *c, uint64_t seed);
 /* Makes the scenario of a seed of this campaign, or of a side world of it. */
 void sweep_scenario(const struct sweep_config *c, uint64_t seed, uint32_t side, struct scenario *s);
 int sweep_run(const struct sweep_config *c, struct sweep_result *result);

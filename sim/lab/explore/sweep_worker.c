@@ -206,7 +206,8 @@ static void worker_sides(const struct sweep_config *c, struct sweep_shared *shar
 	static struct scenario s;
 	struct lab_result r;
 
-	for (uint32_t side = 1; side <= sweep_sides(c) && out->outcome == SIM_PASS; side++) {
+	for (uint32_t side = 1; side <= sweep_sides(c, out->seed) && out->outcome == SIM_PASS;
+	     side++) {
 		out->side = shared->side = side;
 		sweep_scenario(c, out->seed, side, &s);
 		if (worker_run(shared, &s, &r, out))

@@ -12,8 +12,7 @@ static const char *const row_engines[] = {"sim", "threads", NULL};
 static const char *const row_maps[] = {"slot", "node", "seed", NULL};
 static const char *const row_drives[] = {"rank", "process", NULL};
 static const char *const row_memory_orders[] = {"draw", "off", "on", NULL};
-static const char *const row_expects[] = {"auto", "success", "success-or-error", "refused",
-					   NULL};
+static const char *const row_expects[] = {"auto", "success", "success-or-error", "refused", NULL};
 static const char *const row_ends[] = {"in-order", "reversed", "seed", "each", NULL};
 static const char *const row_leaves[] = {"abort", "destroy", "finalize", "each", NULL};
 static const char *const row_faults[] = {"plan", "random", NULL};

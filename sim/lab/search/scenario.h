@@ -29,7 +29,7 @@
 
 enum {
 	SCENARIO_VERSION = 1,
-	SCENARIO_SWARM_VERSION = 51, /* changes whenever a seed comes to mean another run */
+	SCENARIO_SWARM_VERSION = 52, /* changes whenever a seed comes to mean another run */
 	SCENARIO_MAX_ENV = 64,
 	SCENARIO_ENV_BYTES = 256,
 	SCENARIO_PATH_BYTES = 1024,
@@ -110,9 +110,12 @@ enum scenario_faults {
 	SCENARIO_FAULTS_CALL, /* a side world: small; mostly one call fails, drawn by its caller */
 };
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults);
-/* Side worlds of each seed: scenario_swarm of these seeds, with SCENARIO_FAULTS_CALL. Side 0 is the
- * seed's own world. */
-enum { SCENARIO_SIDES = 1 };
+/* Number of side worlds of a seed: two seeds in three have one. They are scenario_swarm of other
+ * seeds, with SCENARIO_FAULTS_CALL. Side 0 is the seed's own world. */
+static inline uint32_t scenario_sides(uint64_t seed)
+{
+	return seed % 3 != 0;
+}
 uint64_t scenario_side_seed(uint64_t seed, uint32_t side);
 
 /* ---- builds --------------------------------------------------------------------------------- */

@@ -110,14 +110,14 @@ static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 }
 
-/* One call of a rank that fails, any of those that it makes, one seed in three of those without
+/* One call of a rank that fails, any of those that it makes, one seed in five of those without
  * others. */
 static bool swarm_draws_any(uint64_t seed)
 {
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.any_call");
-	return sim_rng_below(&rng, 3) == 0;
+	return sim_rng_below(&rng, 5) == 0;
 }
 
 static bool swarm_any_call(struct scenario *s, uint64_t seed, uint32_t ranks)
@@ -137,8 +137,7 @@ bool swarm_is_small(uint64_t seed, enum scenario_faults faults)
 	sim_rng_seed(&rng, seed, "swarm.small");
 	bool small = sim_rng_below(&rng, 4) != 0;
 	bool one = swarm_is_early(seed, &segments) || swarm_draws_any(seed);
-	return faults == SCENARIO_FAULTS_CALL ||
-	       (faults == SCENARIO_FAULTS_SOME && one && small);
+	return faults == SCENARIO_FAULTS_CALL || (one && small);
 }
 
 void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)

@@ -54,9 +54,10 @@ void swarm_programs_after(struct scenario *s, uint64_t seed);
  * A third of the worlds of these seeds, *segments, have no P2P: ranks share segments, which outlive
  * a rank that dies. */
 bool swarm_is_early(uint64_t seed, bool *segments);
-/* Is the world small? One call that fails needs no large one: three in four of those. */
+/* Is the world small? One call that fails needs no large one: three in four of those, and the same
+ * seeds without faults. */
 bool swarm_is_small(uint64_t seed, enum scenario_faults faults);
-/* Draws of a small world (swarm_side.c), in place of or after those of others. */
+/* Draws of a small world (swarm_world.c), in place of or after those of others. */
 enum side_kind { SIDE_CALL, SIDE_CONTRADICTION, SIDE_GROUPS };
 enum side_kind swarm_side_kind(uint64_t seed);
 void swarm_side_groups(struct scenario *s, uint64_t seed);

@@ -179,8 +179,8 @@ static bool setting_has_processes(const struct scenario *s)
 
 static bool setting_pair_fits(const struct scenario *s, const struct setting_pair *p)
 {
-	return !p->hosts || (s->lab.hosts > 1 && !swarm_has_sockets(s) &&
-			     !swarm_is_set(s, "DOPPEL_HCA_LINK"));
+	return !p->hosts ||
+	       (s->lab.hosts > 1 && !swarm_has_sockets(s) && !swarm_is_set(s, "DOPPEL_HCA_LINK"));
 }
 
 /* Settings that contradict each other, one seed in 20 of those without faults, and side worlds

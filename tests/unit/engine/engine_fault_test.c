@@ -41,6 +41,7 @@ static const struct {
 	{"os.alloc rank=1", "plan.txt:1:16: os.alloc: has no action; expected: fail"},
 	{"os.alloc rank=1 rank=2 fail", "plan.txt:1:17: key \"rank\" is given twice"},
 	{"os.alloc nth=0 fail", "plan.txt:1:14: nth counts from 1"},
+	{"os.alloc caller=0 fail", "plan.txt:1:17: caller counts from 1"},
 	{"os.alloc prob=1 fail", "plan.txt:1:15: \"1\" is no probability; expected like 1/64"},
 	{"os.alloc prob=3/2 fail", "plan.txt:1:15: \"3/2\" is no probability"},
 	{"os.alloc after=5 fail", "plan.txt:1:16: \"5\" is no time; expected like 50us"},
@@ -243,6 +244,52 @@ START_TEST(any_is_every_site_that_can_fail_in_one_sequence)
 }
 END_TEST
 
+/* ---- callers -------------------------------------------------------------------------------- */
+
+static char caller_fires[13];
+
+__attribute__((noinline)) static bool visit_often(struct os_fault *f)
+{
+	return os_fault("os.alloc", NULL, f);
+}
+
+__attribute__((noinline)) static bool visit_rarely(struct os_fault *f)
+{
+	return os_fault("os.alloc", NULL, f);
+}
+
+static void caller_main(void *arg)
+{
+	volatile int visits = 12; /* the loop stays one */
+	struct os_fault f;
+
+	for (int i = 0; i < visits; i++) {
+		bool fires = i % 4 == 3 ? visit_rarely(&f) : visit_often(&f);
+
+		caller_fires[i] = fires ? 'x' : '-';
+	}
+}
+
+static const struct {
+	const char *plan, *fires;
+} caller_plans[] = {
+	{"os.alloc caller=1 fail", "x-----------"},
+	{"os.alloc caller=2 fail", "---x--------"},
+	{"os.any caller=2 nth=2 fail", "-------x----"},
+	{"os.any caller=2 forever fail", "---x---x---x"},
+	{"os.alloc caller=1 nth=4 fail", "----x-------"},
+	{"os.alloc caller=3 fail", "------------"},
+};
+
+START_TEST(a_caller_is_counted_once_however_often_it_calls)
+{
+	ck_assert_int_eq(start_with(caller_plans[_i].plan), 0);
+	ck_assert_int_eq(sim_run(caller_main, NULL), SIM_PASS);
+	ck_assert_str_eq(caller_fires, caller_plans[_i].fires);
+	sim_stop();
+}
+END_TEST
+
 static uint32_t heals;
 
 static void heal_hook(void)
@@ -421,6 +468,8 @@ int main(void)
 	tcase_add_test(t, a_fault_hits_the_rank_of_its_place);
 	tcase_add_loop_test(t, any_is_every_site_that_can_fail_in_one_sequence, 0,
 			    (int)ARRAY_LEN(any_plans));
+	tcase_add_loop_test(t, a_caller_is_counted_once_however_often_it_calls, 0,
+			    (int)ARRAY_LEN(caller_plans));
 	tcase_add_test(t, what_lasts_ends_in_time_or_when_faults_heal);
 	tcase_add_test(t, task_kill_ends_the_process_at_an_entry_point);
 	tcase_add_test(t, a_probability_is_one_under_fifo_too);
