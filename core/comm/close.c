@@ -228,7 +228,7 @@ static int comm_others_find(int32_t cuda_dev, struct ncclComm *found[COMM_OTHERS
 	return n;
 }
 
-static bool comm_is_busy(struct ncclComm *comm)
+bool comm_is_busy(struct ncclComm *comm)
 {
 	bool busy;
 
@@ -330,6 +330,7 @@ static void comm_release(struct ncclComm *comm)
 	proxy_stop(comm);
 	plan_fini(comm);
 	registry_remove(&comm->node);
+	ras_leave(comm->ras);
 	bootstrap_close(comm->bootstrap);
 	comm_cuda_free(comm);
 	INFO(LOG_INIT, "comm %p rank %d nranks %d cudaDev %d busId %s - %s COMPLETE", (void *)comm,
@@ -344,6 +345,7 @@ static void comm_release(struct ncclComm *comm)
 		os_free(comm->graph[p]);
 	os_free(comm->local_to_rank);
 	os_free(comm->peers);
+	os_free(comm->ras_peers);
 	os_free(comm->topo_text);
 	os_free(comm);
 }

@@ -11,6 +11,7 @@
 #include "core/mem/mem.h"
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
+#include "core/ras/ras.h"
 #include "core/transport/nets.h"
 #include "core/tune/allowed.h"
 
@@ -87,6 +88,7 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 		os_free(comm);
 		return rc;
 	}
+	comm->ras = ras_join(&comm_ras_source);
 	shared_store_u32(&life->users, 1, SHARED_RELAXED);
 	registry_add(&comm->node);
 	*out = comm;

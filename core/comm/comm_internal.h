@@ -4,6 +4,7 @@
 #define CORE_COMM_COMM_INTERNAL_H
 
 #include "core/comm/comm.h"
+#include "core/ras/ras.h"
 
 /* Layout of the device's view of a communicator, one allocation. It consists of dev_comm, channels,
  * `room` connections, the ranks of the rings, and the places of ranks in the trees. dev_comm and
@@ -47,6 +48,13 @@ ncclResult_t comm_network_agree(struct ncclComm *comm, const struct topo_rank_in
 				bool *differed);
 /* graphs.c: finds the graphs of comm->topo, and writes them to NCCL_GRAPH_DUMP_FILE. */
 ncclResult_t comm_graphs_find(struct ncclComm *comm);
+/* comm_ras.c: the view that the RAS task has of this process. */
+extern const struct ras_source comm_ras_source;
+/* Returns the physical number of a CUDA device from CUDA_VISIBLE_DEVICES; -1: it is not a list of
+ * numbers. */
+int32_t comm_nvml_dev(int32_t cuda_dev);
+/* close.c: true if kernels of the communicator, which may have ended, still run. */
+bool comm_is_busy(struct ncclComm *comm);
 /* channels.c: makes topology, rings and channels. */
 ncclResult_t comm_channels_make(struct ncclComm *comm);
 /* For a single rank: finds topology and graphs if a file for them is named. */

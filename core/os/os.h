@@ -168,6 +168,9 @@ void os_mutex_unlock(struct os_mutex *m);
 
 uint64_t os_now_ns(void);      /* monotonic; virtual under sim */
 void os_sleep_ns(uint64_t ns); /* WAITS */
+/* Returns the date: ns since 1970 in UTC. Virtual under sim, where each world begins at the same
+ * date. For people only: it may jump, and no wait uses it. */
+uint64_t os_date_ns(void);
 
 /* Units of work that cost virtual time. A charge delays the caller at its next scheduling point;
  * real scheduling ignores it. */
