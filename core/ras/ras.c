@@ -204,7 +204,7 @@ static struct ras *ras_found(struct registry_node *first)
 	return NULL;
 }
 
-/* Returns the task of the process. *mine: this call has made the struct, and must start the task. */
+/* Returns the task of the process. *mine: this call made the struct, and must start the task. */
 static struct ras *ras_find_or_make(const struct ras_source *source, bool *mine)
 {
 	struct registry_node *first = registry_lock();

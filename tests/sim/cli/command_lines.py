@@ -27,6 +27,7 @@ BASE = {
     "exhaust": ["kill", "--k", "3", "--once", "--fifo"],
     "verbs-run": ["--bare", "true"],
     "exec": ["true"],
+    "ras": ["127.0.0.1:1"],
     "faults": [],
     "env": [],
 }

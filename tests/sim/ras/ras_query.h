@@ -10,7 +10,7 @@
 
 #include "tests/sim/comm/comm_rank.h"
 
-#define RAS_TEST_BYTES 65536
+#define RAS_TEST_BYTES 20000
 #define RAS_TEST_PORT  28028
 
 /* Waits for the socket, at most 60 s. */
