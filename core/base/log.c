@@ -17,7 +17,7 @@ static const char *const log_level_names[] = {
 };
 
 /* Subsystems that this version does not have. */
-#define LOG_SILENT (LOG_NVLS | LOG_RAS)
+#define LOG_SILENT LOG_NVLS
 
 static const struct {
 	const char *name;

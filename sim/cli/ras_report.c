@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel ras: a client of the RAS task of a real job, like NVIDIA's ncclras (docs/ras.md). It speaks
- * over sockets of the real machine. Simulated jobs have clients in their own worlds only.
+ * doppel ras: a client of the RAS task of a real job, as ncclras is (docs/ras.md). It speaks over
+ * sockets of the real machine. Simulated jobs have clients in their own worlds only.
  */
 #include <argp.h>
 #include <errno.h>
