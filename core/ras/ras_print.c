@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/ras/ras_job.h"
 
@@ -42,13 +41,36 @@ const char *ras_gpus_print(uint64_t gpus, uint64_t nvml, char *out, size_t bytes
 	return out;
 }
 
+static bool print_is_leap(uint32_t year)
+{
+	return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+}
+
+/* Writes a date of the Gregorian calendar; `day` counts from 1970-01-01. */
+static void print_day(uint32_t day, char *out, size_t bytes)
+{
+	static const uint8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	uint32_t year = 1970, month = 0, n;
+
+	while (day >= (n = print_is_leap(year) ? 366 : 365)) {
+		day -= n;
+		year++;
+	}
+	while (day >= (n = days[month] + (month == 1 && print_is_leap(year)))) {
+		day -= n;
+		month++;
+	}
+	snprintf(out, bytes, "%04u-%02u-%02u", year, month + 1, day + 1);
+}
+
 const char *ras_date_print(char out[RAS_DATE_BYTES])
 {
-	time_t s = (time_t)(os_date_ns() / 1000000000ull);
-	struct tm date;
+	uint64_t s = os_date_ns() / 1000000000ull;
+	char day[16];
 
-	gmtime_r(&s, &date);
-	strftime(out, RAS_DATE_BYTES, "%Y-%m-%d %H:%M:%S", &date);
+	print_day((uint32_t)(s / 86400), day, sizeof day);
+	snprintf(out, RAS_DATE_BYTES, "%s %02u:%02u:%02u", day, (unsigned)(s / 3600 % 24),
+		 (unsigned)(s / 60 % 60), (unsigned)(s % 60));
 	return out;
 }
 

@@ -244,8 +244,8 @@ int cli_ras(int argc, char **argv)
 		{"monitor", RAS_MONITOR, "GROUPS", OPTION_ARG_OPTIONAL,
 		 "print events until the job ends: lifecycle (default), trace, all", 0},
 		{"verbose", 'v', NULL, 0, "list also large groups of ranks", 0},
-		{"timeout", 't', "SECONDS", 0,
-		 "time for the answers of the job's processes; default 5, 0: no limit", 0},
+		{"timeout", 't', "S", 0,
+		 "seconds for the answers of the job's processes; default 5, 0: no limit", 0},
 		{0}};
 	static const struct argp argp = {.options = options,
 					 .parser = ras_parse,

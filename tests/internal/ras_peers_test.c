@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RAS tasks among themselves: a process that gives no answer, and garbage instead of a request. */
 #include <check.h>
+#include <time.h>
 
 #include "core/rank/rank.h"
 #include "core/ras/ras_job.h"
@@ -167,6 +168,21 @@ START_TEST(sorting_orders_any_number_of_elements)
 }
 END_TEST
 
+/* The real clock of this program, which runs in no world. */
+START_TEST(dates_are_those_of_the_c_library)
+{
+	char before[RAS_DATE_BYTES], date[RAS_DATE_BYTES], after[RAS_DATE_BYTES];
+	time_t now = time(NULL);
+
+	strftime(before, sizeof before, "%Y-%m-%d %H:%M:%S", gmtime(&now));
+	ras_date_print(date);
+	now = time(NULL);
+	strftime(after, sizeof after, "%Y-%m-%d %H:%M:%S", gmtime(&now));
+	ck_assert_msg(strcmp(before, date) <= 0 && strcmp(date, after) <= 0, "%s %s %s", before,
+		      date, after);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("ras_peers");
@@ -174,6 +190,7 @@ int main(void)
 
 	tcase_add_test(t, a_silent_process_is_named_and_later_dead);
 	tcase_add_test(t, garbage_closes_the_connection);
+	tcase_add_test(t, dates_are_those_of_the_c_library);
 	tcase_add_test(t, sorting_orders_any_number_of_elements);
 	suite_add_tcase(s, t);
 	return suite_run(s);

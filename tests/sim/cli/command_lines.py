@@ -205,7 +205,7 @@ class Lines:
         self.check("mixed", args, env)
 
     def lost(self, rng):
-        command = rng.choice([c for c in self.options if c not in ("verbs-run", "exec")])  # the program's
+        command = rng.choice([c for c in self.options if c not in ("verbs-run", "exec", "ras")])  # the program's, a job's
         with open("/dev/full", "w") as full:
             self.check("lost", command.split() + self.base(command), None, stdout=full)
 
