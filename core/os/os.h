@@ -336,6 +336,11 @@ void os_library_close(void *library); /* NULL is allowed */
  * the real machine, in a world, too. */
 void os_descriptor_close(int fd);
 
+/* Counts deliveries of a signal to the real process in **count, instead of the signal's effect,
+ * until the process ends. EINVAL: no such signal, or it cannot be caught. EBUSY: the program has a
+ * handler for it. No task is woken: a caller that wants the count looks at it. */
+int os_signal_count(int number, const shared_u32 **count);
+
 /* Writes one whole formatted line of log output. Real world: to stderr or NCCL_DEBUG_FILE. */
 void os_log_line(const char *line);
 

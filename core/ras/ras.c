@@ -47,6 +47,39 @@ static bool ras_must_look(const struct ras *r)
 	return changed;
 }
 
+/* Begins to count the signal of DOPPEL_RAS_SIGNAL. A world has no signals of its own. */
+static void ras_signal_open(struct ras *r)
+{
+	int number = (int)param_i64(PARAM_RAS_SIGNAL), e;
+	char text[96];
+
+	if (!number || !r->looks)
+		return;
+	e = os_signal_count(number, &r->signals);
+	if (e) {
+		r->signals = NULL;
+		WARN("DOPPEL_RAS_SIGNAL: signal %d: %s; expected one that the program does not use",
+		     number, strerror_r(e, text, sizeof text));
+		return;
+	}
+	r->signals_seen = shared_load_u32(r->signals, SHARED_ACQUIRE);
+}
+
+/* Begins a query for the log if the signal has come. */
+static bool ras_signal_step(struct ras *r)
+{
+	uint32_t count = r->signals ? shared_load_u32(r->signals, SHARED_ACQUIRE) : 0;
+	struct ras_query *q;
+
+	if (!r->signals || count == r->signals_seen)
+		return false;
+	r->signals_seen = count;
+	q = ras_query_begin(r, NULL, RAS_WIRE_DUMP, ras_seconds(r, RAS_ANSWER_S));
+	if (q)
+		q->log = true;
+	return true;
+}
+
 static ncclResult_t ras_open(struct ras *r)
 {
 	struct os_addr own;
@@ -62,6 +95,7 @@ static ncclResult_t ras_open(struct ras *r)
 		return ncclSystemError;
 	}
 	r->looks = ras_must_look(r);
+	ras_signal_open(r);
 	if (sock_addr_parse(param_str(PARAM_RAS_ADDR), &r->client_addr))
 		r->client_addr = (struct os_addr){.family = 0};
 	return ncclSuccess;
@@ -116,6 +150,7 @@ static bool ras_pass(struct ras *r)
 		moved |= ras_conn_step(r, c);
 	}
 	moved |= ras_monitor_step(r);
+	moved |= ras_signal_step(r);
 	for (q = r->queries; q; q = next_query) {
 		next_query = q->next;
 		moved |= ras_query_step(r, q);
@@ -125,13 +160,14 @@ static bool ras_pass(struct ras *r)
 
 /* ---- nothing moved -------------------------------------------------------------------------- */
 
-/* Adds the wait for a socket. An idle wait is one that no other task depends on. */
-static void ras_wait_add(struct ras *r, int fd, uint64_t seq, bool idle, uint64_t deadline_ns)
+/* Adds the wait for a socket. An idle wait is one that no other task depends on. False: no
+ * memory. */
+static bool ras_wait_add(struct ras *r, int fd, uint64_t seq, bool idle, uint64_t deadline_ns)
 {
 	struct wait *w = fd < 0 ? NULL : os_waits_more(&r->waits, 1, -1);
 
 	if (!w)
-		return;
+		return fd < 0;
 	*w = (struct wait){
 		.on = os_socket_object(fd),
 		.want = seq,
@@ -142,6 +178,7 @@ static void ras_wait_add(struct ras *r, int fd, uint64_t seq, bool idle, uint64_
 		.from = {.rank = -1, .channel = -1, .step = -1, .object = "RAS"},
 		.deadline_ns = deadline_ns,
 	};
+	return true;
 }
 
 static uint64_t ras_earlier(uint64_t a, uint64_t b)
@@ -149,21 +186,28 @@ static uint64_t ras_earlier(uint64_t a, uint64_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
+/* Lists the waits for all sockets. False: there is no memory for them. */
+static bool ras_waits_list(struct ras *r)
+{
+	uint64_t next_ns = ras_earlier(r->tick_ns, r->retry_ns);
+	bool good;
+
+	os_waits_clear(&r->waits);
+	good = ras_wait_add(r, r->peer_fd, r->peer_seq, true, next_ns) &&
+	       ras_wait_add(r, r->client_fd, r->client_seq, true, 0);
+	for (const struct ras_conn *c = r->conns; c && good; c = c->next)
+		good = ras_wait_add(r, c->fd, c->seq, c->kind != RAS_CONN_REQUEST, c->deadline_ns);
+	return good && os_waits_abort(&r->waits, &r->stop, -1);
+}
+
 static void ras_rest(struct ras *r)
 {
 	bool busy = r->conns || r->queries;
 
-	if (r->looks) {
+	if (!r->looks && ras_waits_list(r))
+		(void)os_waits_wait(&r->waits);
+	else
 		os_sleep_ns(busy ? RAS_LOOK_BUSY_NS : RAS_LOOK_IDLE_NS);
-		return;
-	}
-	os_waits_clear(&r->waits);
-	ras_wait_add(r, r->peer_fd, r->peer_seq, true, ras_earlier(r->tick_ns, r->retry_ns));
-	ras_wait_add(r, r->client_fd, r->client_seq, true, 0);
-	for (const struct ras_conn *c = r->conns; c; c = c->next)
-		ras_wait_add(r, c->fd, c->seq, c->kind != RAS_CONN_REQUEST, c->deadline_ns);
-	(void)os_waits_abort(&r->waits, &r->stop, -1);
-	(void)os_waits_wait(&r->waits);
 }
 
 static void ras_close(struct ras *r)

@@ -84,19 +84,15 @@ bool ras_client_step(struct ras *r, struct ras_conn *c)
 	return true;
 }
 
-static void client_write(struct ras_text *out, const struct ras_conn *c, struct ras_query *q)
+static void client_write(struct ras_text *out, struct ras_query *q, bool verbose)
 {
 	struct ras_job *j = &q->job;
 
-	if (c->json) {
-		ras_json_write(out, j);
-		return;
-	}
 	ras_text_add(out, "NCCL version %d.%d.%d compiled with CUDA %d.%d\n", NCCL_MAJOR,
 		     NCCL_MINOR, NCCL_PATCH, CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100);
 	ras_text_add(out, "CUDA runtime version %d, driver version %d\n\n", j->cuda_runtime,
 		     j->cuda_driver);
-	ras_status_write(out, j, c->verbose);
+	ras_status_write(out, j, verbose);
 	if (q->kind == RAS_WIRE_DUMP)
 		ras_dump_write(out, j);
 }
@@ -105,7 +101,10 @@ void ras_client_report(struct ras_conn *c, struct ras_query *q)
 {
 	struct ras_text report = {.bytes = 0};
 
-	client_write(&report, c, q);
+	if (c->json)
+		ras_json_write(&report, &q->job);
+	else
+		client_write(&report, q, c->verbose);
 	if (report.lost || q->job.lost)
 		ras_text_add(&c->out, "ERROR: There is no memory for the report\n");
 	else
@@ -113,4 +112,20 @@ void ras_client_report(struct ras_conn *c, struct ras_query *q)
 	ras_text_free(&report);
 	c->query = NULL;
 	c->finished = true;
+}
+
+void ras_log_report(struct ras_query *q)
+{
+	struct ras_text report = {.bytes = 0};
+	char *line, *end;
+
+	client_write(&report, q, false);
+	if (report.lost || q->job.lost)
+		WARN("RAS: there is no memory for the report");
+	else
+		for (line = report.at; (end = strchr(line, '\n')); line = end + 1) {
+			*end = '\0';
+			os_log_line(line);
+		}
+	ras_text_free(&report);
 }

@@ -61,7 +61,8 @@ struct ras_conn {
 
 struct ras_query {
 	struct ras_query *next;
-	struct ras_conn *client; /* NULL: for the clients that monitor */
+	struct ras_conn *client; /* NULL: for the log, or for the clients that monitor */
+	bool log;                /* for a signal: the report goes to the log */
 	enum ras_wire_kind kind;
 	uint64_t began_ns, deadline_ns;
 	uint32_t begun;   /* processes that are past NEW, from the first on */
@@ -93,7 +94,9 @@ struct ras {
 	uint64_t retry_ns;          /* next attempt to listen for clients; 0: none */
 	bool refused;               /* the reason of a failed attempt is logged */
 	bool looks;                 /* the world posts no events for sockets */
-	uint64_t factor;            /* NCCL_RAS_TIMEOUT_FACTOR */
+	const shared_u32 *signals;  /* count of DOPPEL_RAS_SIGNAL; NULL: no signal */
+	uint32_t signals_seen;
+	uint64_t factor; /* NCCL_RAS_TIMEOUT_FACTOR */
 	struct ras_conn *conns;
 	struct ras_query *queries;
 	struct ras_known *known;
@@ -123,12 +126,13 @@ bool ras_serve_step(struct ras *r, struct ras_conn *c);
 /* ras_query.c */
 bool ras_request_step(struct ras *r, struct ras_conn *c);
 bool ras_query_step(struct ras *r, struct ras_query *q);
-/* Begins a query. False: no memory. */
-bool ras_query_begin(struct ras *r, struct ras_conn *client, enum ras_wire_kind kind,
-		     uint64_t timeout_ns);
+/* Begins a query and returns it. NULL: no memory. */
+struct ras_query *ras_query_begin(struct ras *r, struct ras_conn *client, enum ras_wire_kind kind,
+				  uint64_t timeout_ns);
 void ras_queries_free(struct ras *r);
-/* ras_client.c: writes the report of a complete query for its client. */
+/* ras_client.c: write the report of a complete query, for its client or for the log. */
 void ras_client_report(struct ras_conn *c, struct ras_query *q);
+void ras_log_report(struct ras_query *q);
 
 /* ---- ras_monitor.c --------------------------------------------------------------------------- */
 

@@ -153,7 +153,7 @@ void ras_monitor_learn(struct ras *r, const struct ras_query *q)
 		if (k)
 			monitor_change(r, k, p);
 	}
-	r->watched = r->watched || !q->client;
+	r->watched = r->watched || (!q->client && !q->log);
 }
 
 /* ---- the periodic query --------------------------------------------------------------------- */
@@ -181,5 +181,5 @@ bool ras_monitor_step(struct ras *r)
 		if (!q->client)
 			return false; /* the last one still runs; its end comes first */
 	r->tick_ns = now_ns + ras_seconds(r, RAS_KEEPALIVE_S);
-	return ras_query_begin(r, NULL, RAS_WIRE_REPORT, ras_seconds(r, RAS_ANSWER_S));
+	return ras_query_begin(r, NULL, RAS_WIRE_REPORT, ras_seconds(r, RAS_ANSWER_S)) != NULL;
 }

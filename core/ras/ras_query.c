@@ -121,13 +121,13 @@ static void query_own(struct ras *r, struct ras_query *q)
 	ras_view_free(&view);
 }
 
-bool ras_query_begin(struct ras *r, struct ras_conn *client, enum ras_wire_kind kind,
-		     uint64_t timeout_ns)
+struct ras_query *ras_query_begin(struct ras *r, struct ras_conn *client, enum ras_wire_kind kind,
+				  uint64_t timeout_ns)
 {
 	struct ras_query *q = os_alloc(sizeof *q, "RAS query");
 
 	if (!q)
-		return false;
+		return NULL;
 	q->client = client;
 	q->kind = kind;
 	q->began_ns = os_now_ns();
@@ -139,7 +139,7 @@ bool ras_query_begin(struct ras *r, struct ras_conn *client, enum ras_wire_kind 
 	(void)cudaRuntimeGetVersion(&q->job.cuda_runtime);
 	(void)cudaDriverGetVersion(&q->job.cuda_driver);
 	query_own(r, q);
-	return true;
+	return q;
 }
 
 static void query_free(struct ras *r, struct ras_query *q)
@@ -160,6 +160,8 @@ static void query_end(struct ras *r, struct ras_query *q)
 	ras_monitor_learn(r, q);
 	if (q->client)
 		ras_client_report(q->client, q);
+	if (q->log)
+		ras_log_report(q);
 	query_free(r, q);
 }
 
