@@ -56,7 +56,7 @@ static bool world_form_is_interfaces(const char *text)
 	for (int count = 1;; count++) {
 		size_t n = strspn(text, letters);
 
-		if (n == 0 || n > 15 || count > 16 || (text[n] && text[n] != ','))
+		if (n == 0 || n > 15 || *text == '-' || count > 16 || (text[n] && text[n] != ','))
 			return false;
 		if (!text[n])
 			return true;
