@@ -412,7 +412,7 @@ API_WEAK ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *dev
 API_TWIN(ncclCommFinalize);
 API_WEAK ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-	ncclResult_t rc = comm_enter(comm, "ncclCommFinalize", COMM_NEED_READY);
+	ncclResult_t rc = comm_enter(comm, "ncclCommFinalize", COMM_NEED_FINALIZE);
 	INFO(LOG_CALL, "ncclCommFinalize: comm %p", (const void *)comm);
 	if (rc)
 		return api_return(rc);

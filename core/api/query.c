@@ -63,7 +63,9 @@ API_WEAK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async
 		return api_return(rc);
 	/* Must be read first: a launch that fails sets the error before it ends. */
 	launching = comm_is_launching(comm);
-	error = comm_async_error(comm);
+	/* The end of other ranks is no error of a communicator that is finalized. */
+	error = comm_finalizes(comm) && comm_progress(comm) == ncclSuccess ? ncclSuccess
+									   : comm_async_error(comm);
 	if (error == ncclSuccess)
 		error = launching ? ncclInProgress : comm_progress(comm);
 	if (error != ncclSuccess && error != ncclInProgress)

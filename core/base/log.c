@@ -18,7 +18,7 @@ static const char *const log_level_names[] = {
 };
 
 /* Subsystems that this version does not have. */
-#define LOG_SILENT (LOG_NVLS | LOG_RAS | LOG_DESTROY | LOG_ALLOC_HOST)
+#define LOG_SILENT (LOG_NVLS | LOG_DESTROY | LOG_ALLOC_HOST)
 
 static const struct {
 	const char *name;

@@ -61,6 +61,14 @@ X(SOCKET_NTHREADS, "NCCL_SOCKET_NTHREADS", INT, "-2", -2, 16,                   
 	"1: the proxy's task; -2: 2 on AWS, 4 on GCP, else 0")                                     \
 X(NSOCKS_PERTHREAD, "NCCL_NSOCKS_PERTHREAD", INT, "-2", -2, 64,                                    \
 	"sockets of each of these tasks; -2: 8 on AWS, else 1")                                    \
+X(RAS_ENABLE, "NCCL_RAS_ENABLE", BOOL, "1", 0, 1,                                                  \
+	"a task of each process answers queries about the job's health (docs/ras.md)")             \
+X(RAS_ADDR, "NCCL_RAS_ADDR", STRING, "localhost:28028", 0, 0,                                      \
+	"host:port at which one process of each host answers clients of RAS")                      \
+X(RAS_TIMEOUT_FACTOR, "NCCL_RAS_TIMEOUT_FACTOR", INT, "1", 1, 1000,                                \
+	"factor of all times of RAS, for slow networks or debuggers")                              \
+X(RAS_SIGNAL, "DOPPEL_RAS_SIGNAL", INT, "0", 0, 64,                                                \
+	"number of a signal at which a process logs what RAS answers to DUMP; 0: none")            \
 X(TOPO_FILE, "NCCL_TOPO_FILE", STRING, NULL, 0, 0,                                                 \
 	"topology XML of this host; unset: it is detected")                                        \
 X(TOPO_DUMP_FILE, "NCCL_TOPO_DUMP_FILE", STRING, NULL, 0, 0,                                       \

@@ -68,6 +68,16 @@ static bool form_is_merge(const char *text)
 	}
 }
 
+/* True for "host:port" or "[address]:port". */
+static bool form_is_host_port(const char *text)
+{
+	const char *colon = text[0] == '[' ? strstr(text, "]:") : strrchr(text, ':');
+	const char *port = colon ? colon + (text[0] == '[') + 1 : "";
+
+	return colon > text + (text[0] == '[') && strspn(port, "0123456789") == strlen(port) &&
+	       strlen(port) <= 5 && atoi(port) > 0 && atoi(port) <= 65535;
+}
+
 /* ---- words ---------------------------------------------------------------------------------- */
 
 const struct param_form param_forms[PARAM_COUNT] = {
@@ -83,6 +93,7 @@ const struct param_form param_forms[PARAM_COUNT] = {
 	FORM(NET_MERGE_POLICY, "ALL|RAIL", 0, NULL, NULL),
 	FORM(NET_FORCE_MERGE, NULL, 0, form_is_merge,
 	     "groups of 2 to 4 devices such as mlx5_0,mlx5_1;mlx5_2,mlx5_3"),
+	FORM(RAS_ADDR, NULL, 0, form_is_host_port, "host:port such as localhost:28028"),
 	FORM(TOPO_COMPAT, "2.28|2.30", 0, NULL, NULL),
 	FORM(SOCKET_FAMILY, "AF_INET|AF_INET6", 0, NULL, NULL),
 	FORM(IB_ADDR_FAMILY, "AF_INET|AF_INET6", 0, NULL, NULL),

@@ -24,7 +24,7 @@ static int comm_others_find(int32_t cuda_dev, struct ncclComm *found[COMM_OTHERS
 	return n;
 }
 
-static bool comm_is_busy(struct ncclComm *comm)
+bool comm_is_busy(struct ncclComm *comm)
 {
 	bool busy;
 

@@ -278,6 +278,7 @@ static void comm_release(struct ncclComm *comm, uint64_t until_ns)
 	proxy_stop(comm);
 	plan_fini(comm);
 	registry_remove(&comm->node);
+	ras_leave(comm->ras);
 	bootstrap_close(comm->bootstrap);
 	comm_cuda_free(comm);
 	INFO(LOG_INIT, "comm %p rank %d nranks %d cudaDev %d busId %s - %s COMPLETE", (void *)comm,
@@ -292,6 +293,7 @@ static void comm_release(struct ncclComm *comm, uint64_t until_ns)
 		os_free(comm->graph[p]);
 	os_free(comm->local_to_rank);
 	os_free(comm->peers);
+	os_free(comm->ras_peers);
 	os_free(comm->topo_text);
 	os_free(comm);
 }

@@ -11,6 +11,7 @@
 #include "core/mem/mem.h"
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
+#include "core/ras/ras.h"
 #include "core/transport/nets.h"
 #include "core/tune/allowed.h"
 
@@ -88,6 +89,7 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 		os_free(comm);
 		return rc;
 	}
+	comm->ras = ras_join(&comm_ras_source);
 	shared_store_u32(&life->users, 1, SHARED_RELAXED);
 	registry_add(&comm->node);
 	*out = comm;
@@ -192,6 +194,7 @@ static bool comm_may_enter(const struct ncclComm *comm, enum comm_need need,
 		return now == launch && state != COMM_INIT && state != COMM_FINALIZING;
 	case COMM_NEED_PARENT:
 		return now == launch && (state == COMM_READY || state == COMM_REVOKED);
+	case COMM_NEED_FINALIZE:
 	case COMM_NEED_READY:
 		return now == launch && state == COMM_READY;
 	}
@@ -221,7 +224,9 @@ ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum com
 	registry_unlock(first);
 	if (!ok)
 		return call ? comm_refuse(comm, call, found, error, why) : ncclInvalidArgument;
-	bool always = need == COMM_NEED_ANY || need == COMM_NEED_ALIVE;
+	bool given = shared_load_u32(&comm->error_given, SHARED_RELAXED) != 0;
+	bool always = need == COMM_NEED_ANY || need == COMM_NEED_ALIVE ||
+		      (need == COMM_NEED_FINALIZE && !given);
 	ncclResult_t rc = always ? ncclSuccess : comm_failed(comm, call);
 	if (rc)
 		comm_leave(comm);
@@ -263,6 +268,13 @@ bool comm_in_init(struct ncclComm *comm)
 bool comm_is_finalized(struct ncclComm *comm)
 {
 	return comm_state(comm) == COMM_FINALIZED;
+}
+
+bool comm_finalizes(struct ncclComm *comm)
+{
+	enum comm_state state = comm_state(comm);
+
+	return state == COMM_FINALIZING || state == COMM_FINALIZED;
 }
 
 ncclResult_t comm_progress(struct ncclComm *comm)

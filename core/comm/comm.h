@@ -104,6 +104,9 @@ enum comm_need {
 	COMM_NEED_ANY,    /* it exists */
 	COMM_NEED_INIT,   /* init is complete; may be finalized */
 	COMM_NEED_READY,  /* it can run collectives */
+	/* It can run collectives, but for an error that the program has not learned of: finalizing
+	 * needs only what this rank has launched. */
+	COMM_NEED_FINALIZE,
 	COMM_NEED_PARENT, /* it is ready or revoked: communicators can be made from it */
 	/* It is ready or revoked, whatever error it has, and even while a separate task launches:
 	 * it can be revoked. */
@@ -122,6 +125,8 @@ void comm_leave(struct ncclComm *comm);
 bool comm_in_init(struct ncclComm *comm);
 /* True if it is finalized. The caller has entered. */
 bool comm_is_finalized(struct ncclComm *comm);
+/* True if it is finalized or being finalized. The caller has entered. */
+bool comm_finalizes(struct ncclComm *comm);
 
 /* Begin and end a launch of a non-blocking communicator in a separate task. The task calls
  * comm_launch_end. Until then comm_enter refuses calls that need more than COMM_NEED_ANY. An error

@@ -4,6 +4,7 @@
 #define CORE_COMM_COMM_INTERNAL_H
 
 #include "core/comm/comm.h"
+#include "core/ras/ras.h"
 
 /* Returns the communicator of a node of the registry; NULL if the node is another object. */
 static inline struct ncclComm *comm_of(struct registry_node *n)
@@ -67,6 +68,13 @@ ncclResult_t comm_network_agree(struct ncclComm *comm, const struct topo_rank_in
 				bool *differed);
 /* graphs.c: finds the graphs of comm->topo, and writes them to NCCL_GRAPH_DUMP_FILE. */
 ncclResult_t comm_graphs_find(struct ncclComm *comm);
+/* comm_ras.c: the view that the RAS task has of this process. */
+extern const struct ras_source comm_ras_source;
+/* Returns the physical number of a CUDA device from CUDA_VISIBLE_DEVICES; -1: it is not a list of
+ * numbers. */
+int32_t comm_nvml_dev(int32_t cuda_dev);
+/* close.c: true if kernels of the communicator, which may have ended, still run. */
+bool comm_is_busy(struct ncclComm *comm);
 /* channels.c: makes topology, rings and channels. */
 ncclResult_t comm_channels_make(struct ncclComm *comm);
 /* For a single rank: finds topology and graphs if a file for them is named. */

@@ -12,6 +12,7 @@
 #include "core/comm/comm_internal.h"
 #include "core/mem/cumem.h"
 #include "core/rank/cuda_result.h"
+#include "core/ras/ras.h"
 #include "core/topo/detect/detect.h"
 #include "core/tune/allowed.h"
 
@@ -96,6 +97,7 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->pxn_level = param_bool(PARAM_PXN_DISABLE) ? 0 : (int32_t)param_i64(PARAM_P2P_PXN_LEVEL);
 	me->settings = topo_settings_read();
 	me->result_least = (uint32_t)param_i64(PARAM_RESULT_BYTES);
+	me->has_ras = comm->ras != NULL;
 	return peer_device_describe(me);
 }
 
@@ -215,6 +217,43 @@ static ncclResult_t peers_local(struct ncclComm *comm)
 	return ncclSuccess;
 }
 
+static bool peers_have_ras(const struct ncclComm *comm)
+{
+	for (int32_t r = 0; r < comm->nranks; r++)
+		if (comm->peers[r].has_ras)
+			return true;
+	return false;
+}
+
+/* Gathers the places of the ranks and shows them to the RAS task. */
+static ncclResult_t peers_gather_ras(struct ncclComm *comm)
+{
+	struct rank_ras_peer *all;
+	struct registry_node *first;
+	ncclResult_t rc;
+
+	if (!peers_have_ras(comm))
+		return ncclSuccess;
+	all = os_alloc((size_t)comm->nranks * sizeof *all, "RAS peers");
+	if (!all) {
+		WARN("rank %d: no memory for %d RAS peers", comm->rank, comm->nranks);
+		return ncclSystemError;
+	}
+	all[comm->rank].pid = os_proc()->pid;
+	all[comm->rank].nvml_dev = comm_nvml_dev(comm->cuda_dev);
+	if (comm->ras)
+		all[comm->rank].addr = ras_address(comm->ras);
+	rc = bootstrap_all_gather(comm->bootstrap, all, sizeof *all);
+	if (rc) {
+		os_free(all);
+		return rc;
+	}
+	first = registry_lock();
+	comm->ras_peers = all;
+	registry_unlock(first);
+	return ncclSuccess;
+}
+
 ncclResult_t comm_peers_gather(struct ncclComm *comm)
 {
 	ncclResult_t rc;
@@ -230,6 +269,8 @@ ncclResult_t comm_peers_gather(struct ncclComm *comm)
 		rc = peers_check(comm);
 	if (!rc)
 		rc = peers_local(comm);
+	if (!rc)
+		rc = peers_gather_ras(comm);
 	return rc;
 }
 

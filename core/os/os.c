@@ -184,6 +184,11 @@ uint64_t os_now_ns(void)
 	return os_sched->now_ns();
 }
 
+uint64_t os_date_ns(void)
+{
+	return os_sched->date_ns(os_sched->now_ns());
+}
+
 void os_sleep_ns(uint64_t ns)
 {
 	os_sched->sleep_ns(ns);

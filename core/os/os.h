@@ -169,6 +169,9 @@ void os_mutex_unlock(struct os_mutex *m);
 
 uint64_t os_now_ns(void);      /* monotonic; virtual under sim */
 void os_sleep_ns(uint64_t ns); /* WAITS */
+/* Returns the date: ns since 1970 in UTC. Virtual under sim, where each world begins at the same
+ * date. For people only: it may jump, and no wait uses it. */
+uint64_t os_date_ns(void);
 
 /* Units of work that cost virtual time. A charge delays the caller at its next scheduling point;
  * real scheduling ignores it. */
@@ -333,6 +336,11 @@ void os_library_close(void *library); /* NULL is allowed */
 /* Closes a descriptor that a driver made, such as one of a dma-buf. It is always a descriptor of
  * the real machine, in a world, too. */
 void os_descriptor_close(int fd);
+
+/* Counts deliveries of a signal to the real process in **count, instead of the signal's effect,
+ * until the process ends. EINVAL: no such signal, or it cannot be caught. EBUSY: the program has a
+ * handler for it. No task is woken: a caller that wants the count looks at it. */
+int os_signal_count(int number, const shared_u32 **count);
 
 /* Writes one whole formatted line of log output. Real world: to stderr or NCCL_DEBUG_FILE. */
 void os_log_line(const char *line);

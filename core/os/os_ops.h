@@ -23,6 +23,7 @@ struct os_sched_ops {
 	void (*poll_miss)(const char *);
 	void (*poll_hit)(void);
 	uint64_t (*now_ns)(void);
+	uint64_t (*date_ns)(uint64_t now_ns); /* the date at that os_now_ns */
 	void (*sleep_ns)(uint64_t);
 	void (*charge)(enum os_cost, uint64_t);
 	uint32_t (*choose)(const char *, uint32_t);

@@ -210,6 +210,15 @@ static uint64_t posix_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
+static uint64_t posix_date_ns(uint64_t now_ns)
+{
+	struct timespec t;
+
+	(void)now_ns;
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
 static void posix_sleep_ns(uint64_t ns)
 {
 	struct timespec t = {(time_t)(ns / 1000000000ull), (long)(ns % 1000000000ull)};
@@ -353,6 +362,7 @@ const struct os_sched_ops os_posix_ops = {
 	.poll_miss = posix_poll_miss,
 	.poll_hit = posix_poll_hit,
 	.now_ns = posix_now_ns,
+	.date_ns = posix_date_ns,
 	.sleep_ns = posix_sleep_ns,
 	.charge = posix_charge,
 	.choose = posix_choose,

@@ -359,6 +359,22 @@ ncclResult_t plan_streams_end(struct plan_state *st)
 	return rc;
 }
 
+/* Shows the launched collectives to the RAS task. */
+static void plan_count(struct ncclComm *comm, const struct plan_state *st)
+{
+	struct rank_launches *l = &comm->launches;
+
+	if (!comm->ras)
+		return;
+	for (int32_t i = 0; i < st->queued; i++) {
+		shared_u64 *count = &l->count[st->queue[i].func];
+
+		shared_store_u64(count, shared_load_u64(count, SHARED_RELAXED) + 1, SHARED_RELAXED);
+		shared_store_u32(&l->last, (uint32_t)st->queue[i].func, SHARED_RELAXED);
+	}
+	shared_store_u64(&l->last_ns, os_now_ns(), SHARED_RELEASE);
+}
+
 static ncclResult_t plan_launch_collectives(struct ncclComm *comm, struct plan_state *st)
 {
 	ncclResult_t rc;
@@ -374,6 +390,7 @@ static ncclResult_t plan_launch_collectives(struct ncclComm *comm, struct plan_s
 		return rc;
 	comm->op_count += (uint64_t)st->queued;
 	shared_store_u64(&comm->ops_seen, comm->op_count, SHARED_RELEASE);
+	plan_count(comm, st);
 	plan_queue_reset(st);
 	return ncclSuccess;
 }

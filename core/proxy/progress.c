@@ -113,17 +113,20 @@ void proxy_slot_take(struct proxy_gpu *p, struct proxy_slot *slot)
 static bool proxy_progress_take(struct proxy_gpu *p)
 {
 	struct proxy_node *node = proxy_posted_take(&p->posted), *next;
-	bool any = node != NULL;
+	bool any = false;
 
 	for (; node; node = next) {
 		struct proxy_slot *slot = (struct proxy_slot *)node;
 
 		next = node->next;
 		shared_note_read(slot, sizeof *slot);
+		any = any || slot->conn || slot->relay;
 		if (slot->conn)
 			proxy_slot_take(p, slot);
-		else
+		else if (slot->relay)
 			relay_progress_join(p, slot->relay);
+		else
+			proxy_report_answer(p, slot);
 	}
 	return any;
 }

@@ -94,4 +94,31 @@ void proxy_stop(struct ncclComm *comm);
 #define PROXY_MAX_APPEND 1024
 ncclResult_t proxy_append(struct ncclComm *comm, const struct proxy_op *ops, int n);
 
+/* ---- reports -------------------------------------------------------------------------------- */
+
+#define PROXY_REPORT_WAITS 4
+/* An operation on a connection that has begun, and its waits in the progress task's last pass. The
+ * counts are those of struct proxy_run. */
+struct proxy_report_op {
+	uint64_t comm; /* hash of the communicator */
+	int32_t rank, peer, channel;
+	bool is_send, failed;
+	uint8_t protocol; /* enum dev_proto */
+	uint64_t op_count, nsteps;
+	uint64_t posted, received, flushed, transmitted, done;
+	uint64_t began_ns; /* 0: it has not begun */
+	uint32_t queued;   /* operations of the connection that wait for it */
+	uint32_t nwaits;
+	struct {
+		const char *why;
+		struct wait_from from;
+	} wait[PROXY_REPORT_WAITS];
+};
+/* Calls each(arg, op) for every connection with operations of the process' proxies. WAITS for the
+ * progress tasks, which answer between two passes, until the deadline or until *stop is not 0.
+ * Returns the number of progress tasks that gave no answer. *cut: operations that are not
+ * reported, because there are too many. */
+int proxy_report(void (*each)(void *arg, const struct proxy_report_op *op), void *arg,
+		 uint64_t deadline_ns, const shared_u32 *stop, uint32_t *cut);
+
 #endif

@@ -45,6 +45,7 @@
  */
 struct proxy_run {
 	bool active;
+	uint64_t began_ns;
 	struct proxy_slot *slot; /* the operation's slot, freed at the end */
 	struct proxy_op op;
 	uint64_t base; /* step of the connection, rounded up to the chunk */
@@ -192,7 +193,7 @@ struct proxy_conn {
 struct proxy_slot {
 	struct proxy_node node;  /* first: in a list, or in the connection's queue */
 	struct proxy_conn *conn; /* NULL: the slot introduces a relay to progress */
-	struct relay *relay;
+	struct relay *relay;     /* NULL, and no `conn`: the first member of a report */
 	uint64_t launch; /* number of the launch that appended it, from 1 */
 	struct proxy_op op;
 };
@@ -300,6 +301,9 @@ uint64_t proxy_trace_send_begins(const struct proxy_conn *pc, uint64_t step);
 void proxy_trace_send_ends(const struct proxy_conn *pc, uint64_t step, size_t bytes, bool sent,
 			   uint64_t from_ns);
 void proxy_trace_received(const struct proxy_conn *pc, uint64_t step, size_t bytes);
+
+/* proxy_report.c: answers a report (progress). The slot is its first member. */
+void proxy_report_answer(const struct proxy_gpu *p, struct proxy_slot *slot);
 
 /* conn.c */
 /* Creates the connection that a SETUP describes, in state NEW, with a number in the table. */

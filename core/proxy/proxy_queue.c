@@ -47,6 +47,7 @@ bool proxy_run_start(struct proxy_conn *pc)
 		pc->queue_last = NULL;
 	memset(run, 0, sizeof *run);
 	run->active = true;
+	run->began_ns = os_now_ns();
 	run->slot = slot;
 	run->op = slot->op;
 	ASSERT(run->op.chunk_steps % run->op.slice_steps == 0 &&

@@ -34,6 +34,7 @@ struct plan_state;
 struct proxy_state;
 struct registered;
 struct relay_route;
+struct ras;
 struct relay_state;
 struct shm_state;
 struct transport;
@@ -61,10 +62,18 @@ struct peer_info {
 	int32_t pxn_level; /* level at which its messages leave the host by way of another rank */
 	uint32_t settings; /* settings of its search: topo_settings_read */
 	uint32_t result_least; /* DOPPEL_RESULT_BYTES */
-	uint32_t pad0;
+	uint32_t has_ras;      /* 1: its process has a RAS task; a rank_ras_peer follows */
 };
 DOPPEL_CHECK_SIZE(struct peer_info, 120);
-#define PEER_INFO_MAGIC 0xd0de100au
+#define PEER_INFO_MAGIC 0xd0de100bu
+
+/* Place of a rank for RAS, gathered if any rank has a RAS task. Crosses the wire. */
+struct rank_ras_peer {
+	struct os_addr addr; /* of the RAS task; port 0: it has none */
+	int32_t pid;
+	int32_t nvml_dev; /* of its CUDA device; -1: unknown */
+};
+DOPPEL_CHECK_SIZE(struct rank_ras_peer, 32);
 
 /* One of a rank's links in the tree of a channel. Link 0 leads to its parent, the others to its
  * children. */
@@ -90,6 +99,13 @@ struct net {
 	const struct net_ops *named; /* row of nets[] that the configuration names; NULL: any */
 	const struct net_ops *ops;   /* the row in use (core/transport/nets.h); NULL: not opened */
 	void *state;                 /* the row's own state; NULL: its devices are not open */
+};
+
+/* Numbers of launched collectives, for the RAS task. The rank's main task writes them. */
+struct rank_launches {
+	shared_u64 count[DEV_FUNC_COUNT]; /* by enum dev_func */
+	shared_u64 last_ns;               /* time of the last launch; 0: none yet */
+	shared_u32 last;                  /* its last collective, enum dev_func */
 };
 
 #define COMM_MAGIC 0xd0de0c0331337001ull
@@ -169,6 +185,11 @@ struct ncclComm {
 	/* GPU memory that the rank has allocated for the communicator, except what it shares with
 	 * other communicators. Changed by calls that use the communicator. */
 	uint64_t gpu_bytes;
+
+	struct ras *ras; /* RAS task of the process; NULL: it has none, and `launches` stays zero */
+	struct rank_launches launches;
+	/* [nranks]; NULL: not gathered, or no rank has RAS; changes under the registry's lock */
+	struct rank_ras_peer *ras_peers;
 
 	uint64_t op_count;   /* collectives launched so far */
 	shared_u64 ops_seen; /* op_count for other tasks */

@@ -41,6 +41,7 @@ static const struct cli_command cli_commands[] = {
 #if DOPPEL_FAKEVERBS
 	{"verbs-run", "run an ordinary verbs program on HCA doubles", cli_verbs_run},
 #endif
+	{"ras", "show the state of a real job, or the operations that it waits for", cli_ras},
 	{"faults", "list the fault sites and the grammar of a plan", cli_faults},
 	{"env", "list the environment variables with meaning and default", cli_env},
 };

@@ -56,7 +56,7 @@ static bool world_form_is_interfaces(const char *text)
 	for (int count = 1;; count++) {
 		size_t n = strspn(text, letters);
 
-		if (n == 0 || n > 15 || count > 16 || (text[n] && text[n] != ','))
+		if (n == 0 || n > 15 || *text == '-' || count > 16 || (text[n] && text[n] != ','))
 			return false;
 		if (!text[n])
 			return true;
@@ -96,6 +96,7 @@ static const struct param_form world_param_forms[ARRAY_LEN(world_param_rows)] = 
 static const struct param_default world_param_defaults[] = {
 	{PARAM_NTHREADS, "64", "a warp of the GPU double moves any number of lines in one step"},
 	{PARAM_CHECK_POINTERS, "1", "the check costs no time there"},
+	{PARAM_RAS_ENABLE, "0", "its task is one more in each schedule; its tests turn it on"},
 };
 #endif
 

@@ -247,6 +247,9 @@ static void time_moves_forward(void)
 	os_charge(OS_COST_NS, 100);
 	os_sleep_ns(0);
 	ck_assert_uint_ge(os_now_ns(), after);
+	/* 2020 to 2100, in ns since 1970 */
+	ck_assert_uint_gt(os_date_ns(), 1577836800ull * 1000000000);
+	ck_assert_uint_lt(os_date_ns(), 4102444800ull * 1000000000);
 }
 
 static void choices_are_in_range(void)

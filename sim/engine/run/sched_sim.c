@@ -311,6 +311,7 @@ static const struct os_sched_ops sched_sim_os = {
 	.poll_miss = polls_miss,
 	.poll_hit = polls_hit,
 	.now_ns = sched_sim_now,
+	.date_ns = clock_virtual_wall_ns,
 	.sleep_ns = sched_sim_sleep,
 	.charge = clock_charge,
 	.choose = sim_choose,

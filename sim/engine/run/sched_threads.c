@@ -284,6 +284,11 @@ static void threads_progress(void)
 {
 }
 
+static uint64_t threads_wall_ns(uint64_t at_ns)
+{
+	return at_ns + threads_wall_offset_ns();
+}
+
 static const struct os_sched_ops sched_threads_os = {
 	.name = "threads",
 	.self = threads_os_self,
@@ -295,6 +300,7 @@ static const struct os_sched_ops sched_threads_os = {
 	.poll_miss = threads_poll_miss,
 	.poll_hit = threads_poll_hit,
 	.now_ns = threads_now_ns,
+	.date_ns = threads_wall_ns,
 	.sleep_ns = threads_sleep,
 	.charge = threads_charge,
 	.choose = sim_choose,
@@ -315,11 +321,6 @@ static const struct os_sched_ops sched_threads_os = {
 };
 
 /* ---- struct sched_ops ----------------------------------------------------------------------- */
-
-static uint64_t threads_wall_ns(uint64_t at_ns)
-{
-	return at_ns + threads_wall_offset_ns();
-}
 
 const struct sched_ops sched_threads = {
 	.os = &sched_threads_os,

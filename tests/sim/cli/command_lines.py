@@ -27,6 +27,7 @@ BASE = {
     "exhaust": ["kill", "--k", "3", "--once", "--fifo"],
     "verbs-run": ["--bare", "true"],
     "exec": ["true"],
+    "ras": ["127.0.0.1:1"],
     "faults": [],
     "env": [],
 }
@@ -207,7 +208,7 @@ class Lines:
         self.check("mixed", args, env)
 
     def lost(self, rng):
-        command = rng.choice([c for c in self.options if c not in ("verbs-run", "exec")])  # the program's
+        command = rng.choice([c for c in self.options if c not in ("verbs-run", "exec", "ras")])  # the program's, a job's
         with open("/dev/full", "w") as full:
             self.check("lost", command.split() + self.base(command), None, stdout=full)
 

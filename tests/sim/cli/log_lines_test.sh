@@ -61,7 +61,7 @@ for engine in sim threads; do
 	logs PROFILE all_reduce --gpus 2 --engine $engine
 	has 2 'Init timings - ncclCommInitRank: rank [01] nranks 2 total [0-9.]+ s \(bootstrap '
 	logs RAS,NVLS all_reduce --gpus 2 --engine $engine
-	has 2 'NCCL_DEBUG_SUBSYS: no messages of NVLS RAS: not built$'
+	has 2 'NCCL_DEBUG_SUBSYS: no messages of NVLS: not built$'
 done
 logs '^COLL' all_reduce --gpus 2
 has 0 'no messages of'

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/ras/ras_wire.h"
+
+#include <string.h>
+
+#include "core/include/nccl.h"
+
+DOPPEL_STATIC_CHECK(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian");
+
+size_t ras_wire_bytes(const struct ras_head *head)
+{
+	uint64_t bytes = sizeof *head + 8ull * head->hashes +
+			 (uint64_t)sizeof(struct ras_rank) * head->ranks +
+			 (uint64_t)sizeof(struct ras_member) * head->members + head->text;
+	bool answer = head->kind == RAS_WIRE_ANSWER;
+
+	if (head->magic != RAS_WIRE_MAGIC || head->version != RAS_WIRE_VERSION)
+		return 0;
+	if (head->kind < RAS_WIRE_REPORT || head->kind > RAS_WIRE_ANSWER)
+		return 0;
+	if (answer ? head->hashes : head->ranks || head->members || head->text)
+		return 0;
+	return bytes <= RAS_WIRE_MAX ? bytes : 0;
+}
+
+static bool wire_device_is_good(int32_t dev)
+{
+	return dev >= -1 && dev < 64;
+}
+
+static bool wire_rank_is_good(const struct ras_rank *r)
+{
+	return r->nranks > 0 && r->nranks <= RAS_WIRE_RANKS_MAX && r->rank >= 0 &&
+	       r->rank < r->nranks && wire_device_is_good(r->cuda_dev) &&
+	       wire_device_is_good(r->nvml_dev) && r->init_state < ncclNumResults &&
+	       r->async_error < ncclNumResults && r->finalized <= 1 && r->destroyed <= 1 &&
+	       r->aborted <= 1;
+}
+
+static bool wire_member_is_good(const struct ras_member *m)
+{
+	return m->rank >= 0 && m->rank < RAS_WIRE_RANKS_MAX && wire_device_is_good(m->cuda_dev) &&
+	       wire_device_is_good(m->nvml_dev) &&
+	       (m->addr.port == 0 || m->addr.family == 4 || m->addr.family == 6);
+}
+
+bool ras_wire_read(const void *data, size_t bytes, struct ras_message *m)
+{
+	const char *at = (const char *)data + sizeof m->head;
+	bool good = true;
+
+	ASSERT((uintptr_t)data % 8 == 0);
+	*m = (struct ras_message){.hash = NULL};
+	if (bytes < sizeof m->head)
+		return false;
+	memcpy(&m->head, data, sizeof m->head);
+	if (!ras_wire_bytes(&m->head) || ras_wire_bytes(&m->head) != bytes)
+		goto err_malformed;
+	m->hash = (const uint64_t *)(const void *)at;
+	at += 8ull * m->head.hashes;
+	m->rank = (const struct ras_rank *)(const void *)at;
+	at += sizeof *m->rank * m->head.ranks;
+	m->member = (const struct ras_member *)(const void *)at;
+	m->text = at + sizeof *m->member * m->head.members;
+	for (uint32_t i = 0; i < m->head.ranks; i++)
+		good = good && wire_rank_is_good(&m->rank[i]);
+	for (uint32_t i = 0; i < m->head.members; i++)
+		good = good && wire_member_is_good(&m->member[i]);
+	if (good && !memchr(m->text, '\0', m->head.text))
+		return true;
+err_malformed:
+	*m = (struct ras_message){.hash = NULL};
+	return false;
+}
+
+void ras_wire_request(struct ras_text *out, enum ras_wire_kind kind, const uint64_t *hash,
+		      uint32_t hashes)
+{
+	const struct ras_head head = {.magic = RAS_WIRE_MAGIC,
+				      .version = RAS_WIRE_VERSION,
+				      .kind = kind,
+				      .hashes = hashes};
+
+	ras_text_bytes(out, &head, sizeof head);
+	ras_text_bytes(out, hash, 8ul * hashes);
+}
+
+static bool wire_knows(const struct ras_message *request, uint64_t comm)
+{
+	for (uint32_t i = 0; i < request->head.hashes; i++)
+		if (request->hash[i] == comm)
+			return true;
+	return false;
+}
+
+void ras_wire_answer(struct ras_text *out, const struct ras_message *request,
+		     const struct ras_view *v, const struct ras_text *text)
+{
+	struct ras_head head = {.magic = RAS_WIRE_MAGIC,
+				.version = RAS_WIRE_VERSION,
+				.kind = RAS_WIRE_ANSWER,
+				.ranks = v->ranks,
+				.text = text ? (uint32_t)text->bytes : 0};
+
+	for (uint32_t i = 0; i < v->members; i++)
+		head.members += !wire_knows(request, v->member[i].comm);
+	ras_text_bytes(out, &head, sizeof head);
+	ras_text_bytes(out, v->rank, sizeof *v->rank * v->ranks);
+	for (uint32_t i = 0; i < v->members; i++)
+		if (!wire_knows(request, v->member[i].comm))
+			ras_text_bytes(out, &v->member[i], sizeof v->member[i]);
+	if (text)
+		ras_text_bytes(out, text->at, text->bytes);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages between the RAS tasks of a job: fixed-width little-endian structs. A message is a head
+ * and its arrays:
+ *
+ *	REPORT, DUMP   hashes[hashes]: communicators whose members the sender knows
+ *	ANSWER         struct ras_rank[ranks], struct ras_member[members], text[text]
+ *
+ * Members of the communicators in `hashes` are not sent. A task sends one request on a connection
+ * and receives one answer. A message of another version, or a malformed one, closes the connection.
+ */
+#ifndef CORE_RAS_RAS_WIRE_H
+#define CORE_RAS_RAS_WIRE_H
+
+#include "core/ras/ras.h"
+
+#define RAS_WIRE_MAGIC     0x3153415270656f64ull
+#define RAS_WIRE_VERSION   1
+#define RAS_WIRE_MAX       (64u << 20) /* bytes of a message */
+#define RAS_WIRE_RANKS_MAX (1 << 20)   /* ranks of a communicator */
+
+enum ras_wire_kind { RAS_WIRE_REPORT = 1, RAS_WIRE_DUMP, RAS_WIRE_ANSWER };
+
+struct ras_head {
+	uint64_t magic;
+	uint32_t version, kind;
+	uint32_t hashes, ranks, members, text; /* lengths of the arrays; text: bytes */
+};
+DOPPEL_CHECK_SIZE(struct ras_head, 32);
+
+/* A checked message; the arrays are in the message's bytes. */
+struct ras_message {
+	struct ras_head head;
+	const uint64_t *hash;
+	const struct ras_rank *rank;
+	const struct ras_member *member;
+	const char *text;
+};
+
+/* Returns the size of the message whose head is at `head`. 0: the head is malformed. */
+size_t ras_wire_bytes(const struct ras_head *head);
+/* Checks a whole message, aligned to 8 bytes. False: it is malformed, and *m is zero. */
+bool ras_wire_read(const void *data, size_t bytes, struct ras_message *m);
+void ras_wire_request(struct ras_text *out, enum ras_wire_kind kind, const uint64_t *hash,
+		      uint32_t hashes);
+/* Answers `request` with the view, and with `text`, which may be NULL. */
+void ras_wire_answer(struct ras_text *out, const struct ras_message *request,
+		     const struct ras_view *v, const struct ras_text *text);
+
+#endif
