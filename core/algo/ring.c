@@ -5,7 +5,7 @@
 #include "core/transport/transport.h"
 
 /* The part of a ring's bandwidth that is left in a reduce-scatter with SIMPLE: fitted to times
- * between two and between four H200 (docs/figures.md), where LL128 is faster at all sizes. */
+ * between two and between four H200 (results/figures.md), where LL128 is faster at all sizes. */
 enum { COST_SIMPLE_SCATTER_PERCENT = 90 };
 
 /* The least time that a step over the network costs the sender. */

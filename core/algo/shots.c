@@ -9,7 +9,7 @@
 #include "core/transport/transport.h"
 
 /* Limits of one channel with LL, and the time by which the second step of TWO_SHOT is longer than a
- * ring's: it waits for all ranks. Fitted as COST_LL_RING_MBPS is (docs/figures.md). */
+ * ring's: it waits for all ranks. Fitted as COST_LL_RING_MBPS is (results/figures.md). */
 enum {
 	COST_LL_ONE_SHOT_MBPS = 4000,
 	COST_LL_ONE_SHOT_PART_MBPS = 5000, /* where a rank has a part for each other one */

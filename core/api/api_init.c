@@ -417,6 +417,8 @@ API_WEAK ncclResult_t ncclCommFinalize(ncclComm_t comm)
 	if (rc)
 		return api_return(rc);
 	rc = comm->config.blocking ? comm_finalize(comm) : comm_finalize_begin(comm);
+	if (rc && rc != ncclInProgress)
+		shared_store_u32(&comm->error_given, 1, SHARED_RELAXED);
 	comm_leave(comm);
 	return api_return(rc);
 }

@@ -13,7 +13,7 @@
 #include "core/tune/model.h"
 
 /* Channels of other messages per channel of a rank's messages to itself. With as many channels for
- * each, NVLink waits for these copies in an all-to-all from 32 MiB on (docs/figures.md). */
+ * each, NVLink waits for these copies in an all-to-all from 32 MiB on (results/figures.md). */
 #define SELF_SHARE 2
 
 static int32_t channels_most(const struct ncclComm *comm)

@@ -36,7 +36,7 @@ static bool plan_has_clusters(const struct ncclComm *comm)
 }
 
 /* Clusters are blocks that the GPU places together. They move up to a quarter more over NVLink
- * (docs/figures.md). */
+ * (results/figures.md). */
 static uint32_t plan_cluster_most(const struct ncclComm *comm)
 {
 	int most = comm->config.cgaClusterSize;

@@ -78,7 +78,7 @@ bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer)
 
 /* The receiver copies data in slots once more, but not lines of LL, so LL is faster up to a longer
  * part. With more than two ranks the limit is lower: lines of LL are twice the data and fill NVLink
- * (docs/figures.md). */
+ * (results/figures.md). */
 static uint64_t transport_pair_ll_bytes(const struct conn *c)
 {
 	int64_t bytes = param_i64(PARAM_P2P_LL_THRESHOLD);

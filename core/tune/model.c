@@ -116,7 +116,7 @@ enum dev_program tune_choose(const struct tune_model *m, enum dev_func func, uin
 }
 
 /* Large calls between two GPUs that NVLink joins are faster with this number than with the 24 that
- * a search finds between H100s (docs/figures.md). */
+ * a search finds between H100s (results/figures.md). */
 #define CHANNELS_OF_TWO 32
 
 int32_t tune_channels_least(const struct topo_system *topo, int32_t nranks, int32_t local_ranks)

@@ -88,7 +88,7 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 /* Returns true if the results of a work go directly into outputs. Both ends of a connection have
  * the same rule. Short results do not: to get the address takes longer than the copy. Broadcasts do
  * not: their ranks follow each other, and a rank that waits for the next rank's address would wait
- * until that rank has ended the previous work (docs/figures.md). */
+ * until that rank has ended the previous work (results/figures.md). */
 DEV_FN bool dev_ring_puts(const struct steps_part *part, const struct dev_program_row *row,
 			  const struct dev_comm *comm, uint32_t type_bytes)
 {

@@ -8,7 +8,7 @@
  * each primitive; registers belong to each function; and a call is cheap compared to a slice. In
  * the function a thread has RC_UNROLL packs of each source in flight, or RC_COPY_UNROLL if it only
  * copies. With 8 for reductions too, the kernel and the functions of f16 would spill
- * (docs/figures.md has the speeds).
+ * (results/figures.md has the speeds).
  */
 #ifndef CORE_DEVICE_REDUCE_COPY_CUDA_H
 #define CORE_DEVICE_REDUCE_COPY_CUDA_H

@@ -105,7 +105,7 @@ START_TEST(protocols_cross_where_they_cost_the_same)
 }
 END_TEST
 
-/* Sizes at which the fastest program changes between four H200 (docs/figures.md): an all-reduce
+/* Sizes at which the fastest program changes between four H200 (results/figures.md): an all-reduce
  * from one shot to two between 64 and 128 KiB, and from LL to LL128 between 1 and 2 MiB. */
 START_TEST(programs_cross_where_four_gpus_do)
 {
