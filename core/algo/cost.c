@@ -37,8 +37,8 @@ const struct cost_limits cost_limits = {
 };
 
 /* Limits of one channel of a ring with LL: the channels of a ring's graph are doubled. Fitted to
- * times between two H100 and between four H200 (results/figures.md), so that the choice changes where
- * the measured times cross: NCCL's constants are those of its own kernels. */
+ * times between two H100 and between four H200 (results/figures.md), so that the choice changes
+ * where the measured times cross: NCCL's constants are those of its own kernels. */
 enum { COST_LL_RING_OF_TWO_MBPS = 7500, COST_LL_RING_MBPS = 9500 };
 
 /* Threads of a channel at most, and the bytes that make one of them worth while. */

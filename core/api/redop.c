@@ -49,11 +49,16 @@ static ncclResult_t redop_in_memory(const struct ncclComm *comm, const void *sca
 /* Reads a factor now. */
 static ncclResult_t redop_immediate(const void *scalar, struct comm_op *op)
 {
-	struct cudaPointerAttributes a;
+	struct cudaPointerAttributes a = {.type = cudaMemoryTypeUnregistered};
+	cudaError_t e = cudaPointerGetAttributes(&a, scalar);
 
-	if (cudaPointerGetAttributes(&a, scalar) != cudaSuccess) {
-		(void)cudaGetLastError(); /* not memory of CUDA */
-	} else if (a.type == cudaMemoryTypeDevice) {
+	if (e != cudaSuccess)
+		(void)cudaGetLastError();
+	if (e != cudaSuccess && e != cudaErrorInvalidValue) { /* not: no memory of CUDA */
+		WARN("%s: scalar %p: %s", redop_create, scalar, cudaGetErrorString(e));
+		return ncclUnhandledCudaError;
+	}
+	if (e == cudaSuccess && a.type == cudaMemoryTypeDevice) {
 		WARN("%s: scalar %p is memory of device %d, expected host memory, which residence "
 		     "ncclScalarHostImmediate means",
 		     redop_create, scalar, a.device);

@@ -200,7 +200,8 @@ static bool bootstrap_has_left(const struct bootstrap *b, int32_t peer)
 
 bool bootstrap_rank_left(struct bootstrap *b, int32_t rank)
 {
-	return bootstrap_has_left(b, rank) ||
+	/* without the ring, an end of a connection does not mean that */
+	return (!b->ringless && bootstrap_has_left(b, rank)) ||
 	       !bootstrap_look_left(b, rank, os_now_ns() + BOOTSTRAP_LEFT_LOOK_NS);
 }
 

@@ -83,7 +83,7 @@ static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out
 		WARN("rank %d: an earlier message to rank %d was sent only in part, and no other "
 		     "can follow",
 		     b->rank, o->rank);
-		return ncclSystemError;
+		return bootstrap_rank_left(b, o->rank) ? ncclRemoteError : ncclSystemError;
 	}
 	rc = bootstrap_out_bytes(b, o, &m->head, sizeof m->head + m->head.bytes);
 	if (!rc)

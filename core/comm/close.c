@@ -287,6 +287,7 @@ static void comm_release(struct ncclComm *comm, uint64_t until_ns)
 	comm_ops_free(comm);
 	os_free(comm->want);
 	os_free(comm->channels);
+	os_free(comm->life->release_made);
 	os_free(comm->life->ring_ranks);
 	os_free(comm->life->tree_toward);
 	for (int p = 0; p < TOPO_PATTERNS; p++)
@@ -342,12 +343,6 @@ static struct ncclComm *comm_park(struct ncclComm *comm, bool *alone)
 	OS_PROBE("comm.parked", "a rank waits for others of its process to be freed", !chain);
 	return chain;
 }
-
-/* Shared by the tasks of a chain and the call that waits for them. The last user frees it. */
-struct comm_release {
-	shared_u32 left; /* number of communicators not yet released */
-	shared_u32 users;
-};
 
 static void comm_release_drop(struct comm_release *r)
 {
@@ -408,22 +403,20 @@ static void comm_release_wait(const struct comm_release *r, int32_t rank, uint64
 /* Releases the whole chain concurrently, since each communicator meets the others. */
 static void comm_release_chain(struct ncclComm *chain, uint64_t patience_ns)
 {
-	struct comm_release *r = os_alloc(sizeof *r, "release of communicators");
+	struct comm_release *r = chain->life->release_made;
 	int32_t rank = chain->rank;
 	struct ncclComm *next;
 
-	if (r)
-		shared_store_u32(&r->users, 1, SHARED_RELAXED);
+	chain->life->release_made = NULL;
+	shared_store_u32(&r->users, 1, SHARED_RELAXED);
 	for (struct ncclComm *c = chain; c; c = next) {
 		next = c->life->release_next;
-		if (r && comm_release_start(c, r))
+		if (comm_release_start(c, r))
 			continue;
 		if (next) /* the others cannot be met without a task: abort */
 			shared_store_u32(c->abort, 1, SHARED_RELEASE);
 		comm_release(c, os_now_ns() + patience_ns);
 	}
-	if (!r)
-		return;
 	comm_release_wait(r, rank, patience_ns);
 	comm_release_drop(r);
 }

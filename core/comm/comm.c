@@ -29,6 +29,23 @@ void comm_device_restore(int before)
 				  "cudaSetDevice back to the caller's device");
 }
 
+/* Allocates a communicator with what its end needs. */
+static struct ncclComm *comm_alloc(int rank)
+{
+	struct ncclComm *comm = os_alloc(sizeof *comm + sizeof(struct comm_life), "communicator");
+	struct comm_release *release = os_alloc(sizeof *release, "release of communicators");
+
+	if (comm && release) {
+		comm->life = (struct comm_life *)(comm + 1);
+		comm->life->release_made = release;
+		return comm;
+	}
+	WARN("no memory for the communicator of rank %d", rank);
+	os_free(release);
+	os_free(comm);
+	return NULL;
+}
+
 /* Allocates pinned host memory for the abort word, which kernels can see. The rest of the block
  * stages copies to the device. */
 static ncclResult_t comm_pinned_alloc(struct ncclComm *comm)
@@ -55,12 +72,10 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 
 	if (rc)
 		return rc;
-	comm = os_alloc(sizeof *comm + sizeof *life, "communicator");
-	if (!comm) {
-		WARN("no memory for the communicator of rank %d", rank);
+	comm = comm_alloc(rank);
+	if (!comm)
 		return ncclSystemError;
-	}
-	life = comm->life = (struct comm_life *)(comm + 1);
+	life = comm->life;
 	comm->node.kind = REGISTRY_COMM;
 	comm->magic = COMM_MAGIC;
 	comm->rank = rank;
@@ -86,6 +101,7 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 	if (!rc)
 		rc = comm_pinned_alloc(comm);
 	if (rc) {
+		os_free(life->release_made);
 		os_free(comm);
 		return rc;
 	}

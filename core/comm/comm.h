@@ -53,6 +53,8 @@ struct comm_life {
 	shared_u32 users;              /* number of calls inside, init included */
 	struct ncclComm *release_next; /* next of those that are released together */
 	struct comm_release *release;  /* core/comm/close.c */
+	/* Made with the communicator, so that its end needs no memory. */
+	struct comm_release *release_made;
 	struct os_thread *init_task;   /* task of a non-blocking init; joined at close */
 	/* The last launch in a separate task, or NULL. `launching` is set while it runs, and can be
 	 * waited for. Both change under the registry's lock. */

@@ -2,8 +2,6 @@
 /* Ranks of a communicator agree to form another one. */
 #include "core/comm/comm_child.h"
 
-#include <stdlib.h>
-
 #include "core/base/log.h"
 #include "core/bootstrap/bootstrap.h"
 #include "core/os/check.h"
@@ -112,13 +110,14 @@ static ncclResult_t child_members_alloc(const struct ncclComm *parent, struct co
 	return ncclSystemError;
 }
 
-static int child_place_compare(const void *a, const void *b)
+/* Inserts a member behind all with the same key or a smaller one. */
+static void child_place_insert(struct child_place *places, int32_t n, struct child_place place)
 {
-	const struct child_place *x = a, *y = b;
-
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return x->rank < y->rank ? -1 : 1; /* no two members have the same rank */
+	while (n && places[n - 1].key > place.key) {
+		places[n] = places[n - 1];
+		n--;
+	}
+	places[n] = place;
 }
 
 /* Sets the members from the rows: the ranks of this rank's color, sorted. `places` is scratch
@@ -128,8 +127,7 @@ static void child_members_set(const struct ncclComm *parent, const struct child_
 {
 	for (int32_t r = 0; r < parent->nranks; r++)
 		if (rows[r].color == rows[parent->rank].color)
-			places[out->n++] = (struct child_place){rows[r].key, r};
-	qsort(places, (size_t)out->n, sizeof *places, child_place_compare);
+			child_place_insert(places, out->n++, (struct child_place){rows[r].key, r});
 	for (int32_t i = 0; i < out->n; i++) {
 		out->members[i] = places[i].rank;
 		if (places[i].rank == parent->rank)

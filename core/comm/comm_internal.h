@@ -33,6 +33,13 @@ ncclResult_t comm_topology_find(struct ncclComm *comm);
  * detect. Keeps the file's text for comm_topology_find. */
 bool comm_topology_must_detect(struct ncclComm *comm);
 
+/* Shared by the tasks that release communicators together and the call that waits for them. The
+ * last user frees it. */
+struct comm_release {
+	shared_u32 left; /* number of communicators not yet released */
+	shared_u32 users;
+};
+
 void comm_state_set(struct ncclComm *comm, enum comm_state state);
 /* Waits for launched collectives. Kernels end by themselves once the abort word is set. */
 ncclResult_t comm_drain(struct ncclComm *comm);

@@ -16,9 +16,9 @@ void p2p_pool_unref(struct p2p_pool *pool)
 {
 	if (shared_add_u32(&pool->refs, -1u, SHARED_ACQ_REL) != 1)
 		return;
-	if (!pool->cumem && !pool->kept)
+	if (!pool->cumem)
 		(void)mem_device_free(pool->mem, "p2p connection memory");
-	else if (pool->cumem && pool->mem)
+	else if (pool->mem)
 		(void)cumem_free(pool->mem, pool->bytes, "p2p connection memory");
 	os_free(pool);
 }
@@ -74,26 +74,24 @@ void p2p_imports_close(struct ncclComm *comm)
  * bootstrap when it has closed its imports, and its death counts as leaving. Each importer has
  * acknowledged its connection (connect.c); without acknowledgement there is no import. All ranks
  * leave at about the same time, because they end or abort together. The wait has a limit, in case
- * one does not: a process that hangs, for example. Returns false then. */
-static bool p2p_importers_wait(struct ncclComm *comm)
+ * one does not. */
+static void p2p_importers_wait(struct ncclComm *comm)
 {
-	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0, all = true;
+	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
 	uint64_t until = os_now_ns() + (aborted ? P2P_CLOSE_ABORTED_NS : P2P_CLOSE_NS);
 
 	if (!comm->bootstrap)
-		return true;
+		return;
 	bootstrap_leave(comm->bootstrap);
 	for (int32_t i = 0; i < comm->local_ranks; i++) {
 		int32_t rank = comm->local_to_rank[i];
 
-		if (!comm->p2p->importer[i] ||
-		    bootstrap_wait_left(comm->bootstrap, rank, until) != ETIMEDOUT)
-			continue;
-		INFO(LOG_P2P, "rank %d: rank %d still has p2p memory open, which is kept",
-		     comm->rank, rank);
-		all = false;
+		if (comm->p2p->importer[i] &&
+		    bootstrap_wait_left(comm->bootstrap, rank, until) == ETIMEDOUT)
+			INFO(LOG_P2P,
+			     "rank %d: rank %d still has p2p memory open; freed all the same",
+			     comm->rank, rank);
 	}
-	return all;
 }
 
 /* Removes the pools from the registry, so that no other rank finds them. */
@@ -126,10 +124,7 @@ void p2p_state_close(struct ncclComm *comm)
 		return;
 	p2p_imports_close(comm);
 	if (st->pools) {
-		bool kept = !p2p_importers_wait(comm);
-
-		for (struct p2p_pool *pool = st->pools; pool; pool = pool->next)
-			pool->kept = kept;
+		p2p_importers_wait(comm);
 		p2p_pools_unref(p2p_pools_take(st));
 	}
 	first = registry_lock(); /* other communicators read `peer` */

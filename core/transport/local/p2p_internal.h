@@ -35,7 +35,6 @@ struct p2p_pool {
 	uint8_t *mem;    /* device memory */
 	uint64_t bytes;
 	bool cumem;                 /* memory of cuMem (core/mem/cumem.h), else of cudaMalloc */
-	bool kept;                  /* another process may still use it: it is never freed */
 	bool given[TOPO_MAX_LOCAL]; /* cuMem only: local ranks that have its descriptor */
 	/* Offsets of the next free byte: for control blocks, and for each protocol's buffers. */
 	uint64_t control_used, used[DEV_PROTO_COUNT];

@@ -314,42 +314,8 @@ static bool survive_sees_less(void)
 	return less;
 }
 
-/* The layer of the faults that fired; NULL: none fired, or several layers' did. */
-static const char *survive_layer(void)
-{
-	const char *layer = NULL;
-	struct sim_fault_stat s;
-
-	for (uint32_t i = 0; sim_fault_stat(i, &s); i++) {
-		if (!s.fires)
-			continue;
-		if (layer && strncmp(layer, s.site, strcspn(s.site, ".") + 1) != 0)
-			return NULL;
-		layer = s.site;
-	}
-	return layer;
-}
-
-/* A rank, a CUDA call of which failed, reports that, and no other rank's failure. A rank that is
- * another one's relay may have failed for that one; a group has one error. */
-static bool survive_hides_own(const struct lab_rank *it)
-{
-	const char *layer = survive_layer();
-	bool relays = it->run->config->hosts > 1 && it->run->config->gpus > 1;
-
-	if (relays || it->team || !layer || strncmp(layer, "cuda.", 5) != 0 ||
-	    !sim_fault_hit_rank(it->rank) || it->error != ncclRemoteError)
-		return false;
-	for (int32_t r = 0; r < it->run->count; r++)
-		if (r != it->rank && sim_fault_hit_rank(it->run->rank[r].rank))
-			return false;
-	return true;
-}
-
 static const char *survive_why(const struct lab_rank *it)
 {
-	if (survive_hides_own(it))
-		return "although a CUDA call of its own failed, and none of another rank";
 	if (it->error == ncclInvalidUsage && survive_sees_less())
 		return NULL;
 	if (!survive_class(it->error))

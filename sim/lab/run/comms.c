@@ -50,8 +50,12 @@ uint32_t lab_comms(const struct lab_config *c)
 
 uint32_t lab_comms_inits(const struct lab_rank *me)
 {
-	/* a task that drives several ranks cannot make one rank's call and wait */
-	return me->run->config->children && !me->team ? 1 : lab_comms(me->run->config);
+	const struct lab_config *c = me->run->config;
+	/* A task that drives several ranks cannot make one rank's call and wait. A child of a
+	 * non-blocking parent that fails may still appear until the parent has ended. */
+	bool splits = c->children && !me->team && !c->nonblocking && lab_comm_blocking(c) < 0;
+
+	return splits ? 1 : lab_comms(c);
 }
 
 ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part)
@@ -223,10 +227,6 @@ static ncclResult_t comms_split(struct lab_rank *me)
 		ncclComm_t *at = comms_slot(me, i);
 
 		rc = ncclCommSplit(parent, 0, me->rank, at, NULL);
-		/* the parent has formed it then */
-		rc = lab_comm_settle(me, parent, rc);
-		if (!rc)
-			rc = lab_comm_settle(me, *at, ncclInProgress);
 		if (rc)
 			comms_drop(me, at);
 	}

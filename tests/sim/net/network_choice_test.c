@@ -22,7 +22,7 @@ static uint32_t choice_as_wanted; /* ranks, of a run */
 /* If both ranks fail, one may receive the other's error before it fails itself. */
 static bool choice_was_overtaken(const struct choice *choice, ncclResult_t rc)
 {
-	return choice->want[0] == ncclSystemError && choice->want[1] == ncclSystemError &&
+	return choice->want[0] == ncclInvalidUsage && choice->want[1] == ncclInvalidUsage &&
 	       rc == ncclRemoteError;
 }
 
