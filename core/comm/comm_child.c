@@ -110,7 +110,7 @@ static ncclResult_t child_members_alloc(const struct ncclComm *parent, struct co
 	return ncclSystemError;
 }
 
-/* Inserts a member behind all with the same key or a smaller one. */
+/* Inserts a member after all with the same key or a smaller one. */
 static void child_place_insert(struct child_place *places, int32_t n, struct child_place place)
 {
 	while (n && places[n - 1].key > place.key) {
