@@ -51,7 +51,8 @@ struct bootstrap_root {
 	int32_t failed_rank;
 	bool over; /* the task ends when all answers are sent */
 	bool reported_garbage;
-	uint64_t refused_ns; /* time since which accept fails; 0: it does not fail */
+	uint64_t refused_ns;   /* time since which accept fails; 0: it does not fail */
+	struct os_waits waits; /* room for the listener and all connections */
 };
 
 static const struct sock_ctx root_ctx = {"bootstrap root: ranks to check in", -1, -1, NULL};
@@ -324,6 +325,13 @@ static void root_accept_failed(struct bootstrap_root *r, int error)
 	r->over = true;
 }
 
+/* Makes room for the waits of the listener and `n` connections, so that no wait needs memory. */
+static bool root_waits_room(struct bootstrap_root *r, int32_t n)
+{
+	os_waits_clear(&r->waits);
+	return os_waits_more(&r->waits, 1 + n, -1) != NULL;
+}
+
 static bool root_accept(struct bootstrap_root *r)
 {
 	bool moved = false;
@@ -338,8 +346,9 @@ static bool root_accept(struct bootstrap_root *r)
 		}
 		r->refused_ns = 0;
 		struct root_conn *c = os_alloc(sizeof *c, "bootstrap root's connection");
-		if (!c) {
+		if (!c || !root_waits_room(r, r->nconns + 1)) {
 			WARN("root: no memory for one more connection; closed");
+			os_free(c);
 			os_close(fd);
 			continue;
 		}
@@ -372,24 +381,16 @@ static int32_t root_missing(const struct bootstrap_root *r)
 
 static void root_wait(struct bootstrap_root *r, const shared_u32 *stop)
 {
-	int n = 0, room = r->nconns + 1;
-	struct wait *w = os_alloc((size_t)room * (sizeof *w + sizeof(struct wait *)),
-				  "bootstrap root's waits");
-	if (!w) { /* without the root, no rank could learn of a failure */
-		INFO(LOG_BOOTSTRAP, "root: no memory to wait for %d connections; polls them",
-		     r->nconns);
-		os_sleep_ns(ROOT_ACCEPT_PAUSE_NS);
-		return;
-	}
-	const struct wait **list = (const struct wait **)(w + room);
-	w[n++] = sock_wait(r->listen_fd, r->listen_seq, &root_ctx);
-	w[0].from.rank = root_missing(r);
+	bool room = root_waits_room(r, r->nconns);
+	struct wait *w = r->waits.waits;
+
+	ASSERT(room); /* root_accept made it */
+	*w = sock_wait(r->listen_fd, r->listen_seq, &root_ctx);
+	w++->from.rank = root_missing(r);
 	for (struct root_conn *c = r->conns; c; c = c->next)
-		w[n++] = sock_wait(c->fd, c->seq, &root_ctx);
-	for (int i = 0; i < n; i++)
-		list[i] = &w[i];
-	(void)os_wait(list, n, stop, NULL);
-	os_free(w);
+		*w++ = sock_wait(c->fd, c->seq, &root_ctx);
+	ASSERT(w == r->waits.waits + r->waits.n);
+	(void)os_wait(r->waits.list, r->waits.n, stop, NULL);
 }
 
 /* Waits until the last answers are sent to the ranks that still read. */
@@ -418,6 +419,7 @@ static void root_task(void *arg)
 		root_drop(r, r->conns);
 	os_free(r->by_rank);
 	r->by_rank = NULL;
+	os_waits_free(&r->waits);
 	sock_close(&r->listen_fd);
 	INFO(LOG_BOOTSTRAP, "root: done, %d of %d ranks answered", r->answered, r->nranks);
 	if (r->owner.ended && r->owner.ended(r->owner.arg))
@@ -434,8 +436,9 @@ ncclResult_t bootstrap_root_start(uint64_t magic, uint64_t nonce, const struct o
 		.name = "bootstrap root", .rank = -1, .background = true, .detached = true};
 	struct bootstrap_root *r = os_alloc(sizeof *r, "bootstrap root");
 	ncclResult_t rc = ncclSystemError;
-	if (!r) {
+	if (!r || !root_waits_room(r, 0)) {
 		WARN("no memory for the bootstrap root");
+		os_free(r);
 		return rc;
 	}
 	r->magic = magic;
@@ -457,6 +460,7 @@ ncclResult_t bootstrap_root_start(uint64_t magic, uint64_t nonce, const struct o
 err_close:
 	sock_close(&r->listen_fd);
 err_free:
+	os_waits_free(&r->waits);
 	os_free(r);
 	return rc;
 }

@@ -100,7 +100,7 @@ for where in "--hosts 4" "--hosts 2 $two"; do
 	for kind in halves revoked; do trial 0 "$both" "$where" "trial_children $kind" 'rank 0: [24] of 4' 'rank 3: [24] of 4'; done
 	trial 0 "$both" "$where" "trial_children survivors" 'rank 0: 3 of 4' 'rank 2: 3 of 4' 'rank 3: 3 of 4'
 done
-trial 0 "$both" "--hosts 4" "trial_children survivors_of_a_hang" 'rank 0: 3 of 4' 'rank 2: 3 of 4' 'rank 3: 3 of 4'
+trial 0 sim "--hosts 4" "trial_children survivors_of_a_hang" 'rank 0: 3 of 4' 'rank 2: 3 of 4' 'rank 3: 3 of 4'
 
 # ---- configs, environment, limits
 for kind in later_config all_block operations; do trial 0 "$both" "" "trial_configs $kind" 'no error'; done
