@@ -36,20 +36,28 @@ bool comm_is_busy(struct ncclComm *comm)
 	return busy;
 }
 
-void comm_let_others_end(const struct ncclComm *comm)
+bool comm_others_are_busy(const struct ncclComm *comm)
 {
-	const uint64_t until_ns = os_now_ns() + COMM_BUSY_NS;
 	struct ncclComm *other[COMM_OTHERS];
+	int n = comm_others_find(comm->cuda_dev, other), busy = 0;
 
-	for (;;) {
-		int n = comm_others_find(comm->cuda_dev, other), busy = 0;
+	while (busy < n && !comm_is_busy(other[busy]))
+		busy++;
+	OS_PROBE("comm.held", "kernels of another communicator keep memory from being freed",
+		 busy < n);
+	return busy < n;
+}
 
-		while (busy < n && !comm_is_busy(other[busy]))
-			busy++;
-		OS_PROBE("comm.held",
-			 "kernels of another communicator keep memory from being freed", busy < n);
-		if (busy == n || comm_is_aborted(comm) || os_now_ns() >= until_ns)
-			return;
+bool comm_let_others_end(const struct ncclComm *comm, uint64_t until_ns)
+{
+	const uint64_t limit_ns = until_ns ? until_ns : os_now_ns() + COMM_BUSY_NS;
+
+	while (comm_others_are_busy(comm)) {
+		if (comm_is_aborted(comm) && !until_ns)
+			break;
+		if (os_now_ns() >= limit_ns)
+			return !until_ns;
 		os_sleep_ns(COMM_BUSY_LOOK_NS);
 	}
+	return true;
 }

@@ -257,18 +257,19 @@ static void comm_cuda_free(struct ncclComm *comm)
  * deadline), keeps it: their kernels may use its memory. */
 static void comm_release(struct ncclComm *comm, uint64_t until_ns)
 {
-	bool aborted;
+	bool aborted, ended;
 
 	ASSERT(comm->life->claimed && comm->life->parked);
 	log_set_device(comm->cuda_dev);
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
-	comm_let_others_end(comm);
+	ended = comm_let_others_end(comm, until_ns);
 	/* The relays stay in the communicator until this rank meets them. */
-	if (!comm_is_aborted(comm))
+	if (ended && !comm_is_aborted(comm))
 		proxy_relays_drain(comm);
-	if (!comm_meet(comm, until_ns)) {
-		WARN("rank %d: the communicator's memory is kept: ranks of the host still use it, "
-		     "and no task can be started that waits for them",
+	if (!ended || !comm_meet(comm, until_ns) || !transport_left(comm, until_ns)) {
+		WARN("rank %d: the communicator's memory is kept: ranks of the host or kernels "
+		     "still "
+		     "use it, and no task can be started that waits for them",
 		     comm->rank);
 		return;
 	}

@@ -50,10 +50,16 @@ void comm_launch_wait(struct ncclComm *comm);
 ncclResult_t comm_drain_look(struct ncclComm *comm);
 /* cudaErrorNotReady while launched collectives run. */
 cudaError_t comm_launches_query(const struct ncclComm *comm);
-/* busy.c: waits while kernels of other communicators run on the GPU, for a limited time. */
-void comm_let_others_end(const struct ncclComm *comm);
-/* For a rank that failed or was aborted, after its kernels have ended. Stops using the other ranks'
- * memory, then shows them that it has left, so that no rank waits for it. */
+/* busy.c: true if kernels of another communicator, which is not ending, run on this one's GPU.
+ * CUDA calls that free or close memory wait for them. */
+bool comm_others_are_busy(const struct ncclComm *comm);
+/* busy.c: waits while kernels of other communicators run on the GPU. Returns false if they still
+ * run at `until_ns`. 0: a task of its own waits, which may block in CUDA later; returns true after
+ * a limited time, and after an abort at once. */
+bool comm_let_others_end(const struct ncclComm *comm, uint64_t until_ns);
+/* For a rank that failed or was aborted, after its kernels have ended. Reports the failure to the
+ * other ranks. Stops using their memory, then shows them that it has left. If kernels of another
+ * communicator keep it from closing that memory, its release does both. */
 void comm_leave_others(struct ncclComm *comm);
 
 /* Callback of bootstrap_look, from the end of the init to the release; a call of communicator `arg`

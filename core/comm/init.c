@@ -115,14 +115,18 @@ static void comm_init_log(const struct ncclComm *comm, const char *what)
 
 void comm_leave_others(struct ncclComm *comm)
 {
+	bool busy = comm_others_are_busy(comm);
+
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	proxy_relays_stop_sending(comm);
-	transport_leave(comm);
+	if (!busy)
+		transport_leave(comm);
 	os_mutex_lock(&comm->watch); /* another rank's task may poll the ring */
 	proxy_relays_give_up(comm);
 	if (comm->bootstrap)
 		bootstrap_ring_break(comm->bootstrap);
-	bootstrap_leave(comm->bootstrap);
+	if (!busy)
+		bootstrap_leave(comm->bootstrap);
 	os_mutex_unlock(&comm->watch);
 }
 

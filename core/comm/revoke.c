@@ -56,7 +56,8 @@ ncclResult_t comm_revoke(struct ncclComm *comm)
 	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	if (!rc)
 		rc = comm_drain(comm);
-	if (!rc) /* a rank that has left frees its memory soon */
+	/* a rank that has left frees its memory soon */
+	if (!rc && !comm_others_are_busy(comm))
 		transport_leave(comm);
 	comm_device_restore(before);
 	if (rc) /* the abort word stays: kernels may still run */

@@ -245,6 +245,16 @@ void transport_leave(struct ncclComm *comm)
 			transports_local[i]->leave(comm);
 }
 
+bool transport_left(struct ncclComm *comm, uint64_t until_ns)
+{
+	bool left = true;
+
+	for (size_t i = 0; i < ARRAY_LEN(transports_local) && left; i++)
+		if (transports_local[i]->left)
+			left = transports_local[i]->left(comm, until_ns);
+	return left;
+}
+
 void transport_close_all(struct ncclComm *comm)
 {
 	transport_conns_close(comm);

@@ -93,6 +93,9 @@ struct transport {
 	/* Ends this rank's use of other ranks' memory, for a rank that leaves early. NULL: no such
 	 * use. */
 	void (*leave)(struct ncclComm *comm);
+	/* Leaves, then waits until no other rank uses this rank's memory. Returns false if one does
+	 * at `until_ns`; 0: no deadline. NULL: no such use. */
+	bool (*left)(struct ncclComm *comm, uint64_t until_ns);
 	/* Called after all connections are closed: releases the objects that they share. NULL: no
 	 * such objects. */
 	void (*close)(struct ncclComm *comm);
@@ -152,6 +155,9 @@ void transport_leave(struct ncclComm *comm);
 ncclResult_t transport_memory_reach(struct ncclComm *comm, int32_t peer);
 ncclResult_t transport_memory_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle,
 				   void **mem);
+/* Leaves, then waits until no other process has memory of this rank open, or has ended. Returns
+ * false if one still has at `until_ns`; 0: no deadline. Precedes transport_close_all. */
+bool transport_left(struct ncclComm *comm, uint64_t until_ns);
 void transport_close_all(struct ncclComm *comm);
 
 #endif

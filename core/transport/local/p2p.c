@@ -365,5 +365,6 @@ const struct transport transport_p2p = {
 	.recv = {.setup = p2p_setup, .connect = p2p_connect, .close = p2p_close},
 	.reserve = p2p_reserve,
 	.leave = p2p_imports_close,
+	.left = p2p_importers_left,
 	.close = p2p_state_close,
 };

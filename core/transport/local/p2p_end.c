@@ -8,9 +8,9 @@
 #include "core/mem/mem.h"
 #include "core/transport/local/p2p_internal.h"
 
-/* Longest wait for importers at the end. */
-#define P2P_CLOSE_NS         10000000000ull
-#define P2P_CLOSE_ABORTED_NS 1000000000ull
+/* Longest wait of one look for an importer to leave, and the pause after a look that failed. */
+#define P2P_LOOK_NS       10000000000ull
+#define P2P_LOOK_PAUSE_NS 10000000ull
 
 void p2p_pool_unref(struct p2p_pool *pool)
 {
@@ -69,29 +69,46 @@ void p2p_imports_close(struct ncclComm *comm)
 	}
 }
 
+/* Waits until `rank` has left. A single look may fail early without an answer. */
+static bool p2p_importer_left(struct ncclComm *comm, int32_t rank, uint64_t until_ns)
+{
+	for (bool logged = false;; logged = true) {
+		uint64_t look_ns = os_now_ns() + P2P_LOOK_NS;
+
+		if (until_ns)
+			look_ns = MIN_OF(look_ns, until_ns);
+		if (bootstrap_wait_left(comm->bootstrap, rank, look_ns) != ETIMEDOUT)
+			return true;
+		if (until_ns && os_now_ns() >= until_ns)
+			return false;
+		if (!logged)
+			INFO(LOG_P2P,
+			     "rank %d: rank %d still has p2p memory open; it is freed when that "
+			     "rank leaves",
+			     comm->rank, rank);
+		if (os_now_ns() < look_ns)
+			os_sleep_ns(P2P_LOOK_PAUSE_NS);
+	}
+}
+
 /* Importers must close memory that was exported through CUDA IPC before its owner frees it;
  * otherwise CUDA leaves the result undefined. Memory of cuMem lasts by itself. A rank leaves the
  * bootstrap when it has closed its imports, and its death counts as leaving. Each importer has
  * acknowledged its connection (connect.c); without acknowledgement there is no import. All ranks
- * leave at about the same time, because they end or abort together. The wait has a limit, in case
- * one does not. */
-static void p2p_importers_wait(struct ncclComm *comm)
+ * leave at about the same time, because they end or abort together, unless kernels of other
+ * communicators hold one up. */
+bool p2p_importers_left(struct ncclComm *comm, uint64_t until_ns)
 {
-	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
-	uint64_t until = os_now_ns() + (aborted ? P2P_CLOSE_ABORTED_NS : P2P_CLOSE_NS);
+	bool left = true;
 
-	if (!comm->bootstrap)
-		return;
+	p2p_imports_close(comm);
+	if (!comm->bootstrap || !comm->p2p || !comm->p2p->pools)
+		return true;
 	bootstrap_leave(comm->bootstrap);
-	for (int32_t i = 0; i < comm->local_ranks; i++) {
-		int32_t rank = comm->local_to_rank[i];
-
-		if (comm->p2p->importer[i] &&
-		    bootstrap_wait_left(comm->bootstrap, rank, until) == ETIMEDOUT)
-			INFO(LOG_P2P,
-			     "rank %d: rank %d still has p2p memory open; freed all the same",
-			     comm->rank, rank);
-	}
+	for (int32_t i = 0; i < comm->local_ranks && left; i++)
+		if (comm->p2p->importer[i])
+			left = p2p_importer_left(comm, comm->local_to_rank[i], until_ns);
+	return left;
 }
 
 /* Removes the pools from the registry, so that no other rank finds them. */
@@ -122,11 +139,8 @@ void p2p_state_close(struct ncclComm *comm)
 
 	if (!st)
 		return;
-	p2p_imports_close(comm);
-	if (st->pools) {
-		p2p_importers_wait(comm);
-		p2p_pools_unref(p2p_pools_take(st));
-	}
+	ASSERT(!st->imports); /* p2p_importers_left precedes */
+	p2p_pools_unref(p2p_pools_take(st));
 	first = registry_lock(); /* other communicators read `peer` */
 	comm->p2p = NULL;
 	registry_unlock(first);

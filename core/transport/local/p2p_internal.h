@@ -71,6 +71,9 @@ ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, uint8_t
 void p2p_pool_unref(struct p2p_pool *pool);
 /* Closes all memory of other ranks that this rank opened. */
 void p2p_imports_close(struct ncclComm *comm);
+/* p2p_end.c: closes the imports, leaves the bootstrap, and waits until every importer has left.
+ * Returns false if one has not at `until_ns`; 0: no deadline. */
+bool p2p_importers_left(struct ncclComm *comm, uint64_t until_ns);
 /* Releases all objects that p2p connections of a rank share. */
 void p2p_state_close(struct ncclComm *comm);
 

@@ -231,6 +231,58 @@ START_TEST(an_abort_is_passed_on_by_a_rank_that_has_ended)
 }
 END_TEST
 
+/* Rank 0 has a kernel of another communicator on its GPU, which waits for rank 1. CUDA closes a
+ * peer's memory after that kernel, and rank 1 launches its own after the abort. */
+struct abort_beside {
+	ncclUniqueId id[2];
+};
+
+static void abort_beside_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct abort_beside *c = arg;
+	ncclComm_t comm[2];
+	cudaStream_t stream;
+	uint64_t begin_ns;
+	int32_t *mem;
+
+	comm_buffers(rank, (void **)&mem, &stream, 256);
+	for (int i = 0; i < 2; i++) {
+		if (rank == 0)
+			EXPECT_NCCL(ncclSuccess, ncclGetUniqueId(&c->id[i]));
+		ranks_barrier();
+		comm[i] = comm_open(rank, nranks, c->id[i]);
+		comm_sum(comm[i], rank, nranks, mem, stream, 64);
+	}
+	if (rank == 0)
+		EXPECT_NCCL(ncclSuccess,
+			    ncclAllReduce(mem, mem, 64, ncclInt32, ncclSum, comm[1], stream));
+	ranks_barrier();
+	begin_ns = os_now_ns();
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm[0]));
+	EXPECT(os_now_ns() - begin_ns < 3000000000ull);
+	ranks_barrier();
+	if (rank == 1)
+		EXPECT_NCCL(ncclSuccess,
+			    ncclAllReduce(mem, mem, 64, ncclInt32, ncclSum, comm[1], stream));
+	EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm[1]));
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(an_abort_does_not_wait_for_kernels_of_another_communicator)
+{
+	static const char *const ipc[] = {"NCCL_CUMEM_ENABLE=0", NULL};
+
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct ranks_config c = {.hosts = 1, .per_host = 2, .per_proc = 1, .seed = seed};
+		struct abort_beside a = {0};
+
+		c.env = _i ? NULL : ipc;
+		ranks_run(&c, abort_beside_rank, &a);
+	}
+}
+END_TEST
+
 static Suite *comm_abort_suite(void)
 {
 	Suite *s = suite_create("comm_abort");
@@ -241,6 +293,7 @@ static Suite *comm_abort_suite(void)
 	tcase_add_test(t, collectives_that_hang_can_be_aborted);
 	tcase_add_test(t, a_rank_that_aborts_a_collective_may_free_its_buffer);
 	tcase_add_loop_test(t, an_abort_is_passed_on_by_a_rank_that_has_ended, 0, 2);
+	tcase_add_loop_test(t, an_abort_does_not_wait_for_kernels_of_another_communicator, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }
