@@ -55,7 +55,7 @@ cudaError_t comm_launches_query(const struct ncclComm *comm);
 bool comm_others_are_busy(const struct ncclComm *comm);
 /* busy.c: waits while kernels of other communicators run on the GPU. Returns false if they still
  * run at `until_ns`. 0: a task of its own waits, which may block in CUDA later; returns true after
- * a limited time, and after an abort at once. */
+ * a limited time, and after an abort immediately. */
 bool comm_let_others_end(const struct ncclComm *comm, uint64_t until_ns);
 /* For a rank that failed or was aborted, after its kernels have ended. Reports the failure to the
  * other ranks. Stops using their memory, then shows them that it has left. If kernels of another

@@ -186,6 +186,38 @@ START_TEST(a_rank_leaves_long_before_the_others_of_its_host)
 }
 END_TEST
 
+/* Rank 1 aborts a communicator in which nothing is in progress. Rank 0 ends it in order: its calls
+ * report what it has launched itself, and no end of another rank. */
+static void quiet_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct destroy_case *c = arg;
+	struct destroy_rank r = {.mem = NULL};
+
+	destroy_begin(c, &r, rank, nranks, 1);
+	comm_sum(r.comm[0], rank, nranks, r.mem, r.stream, DESTROY_COUNT);
+	ranks_barrier();
+	if (rank == 1)
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm[0]));
+	else
+		os_sleep_ns(c->seed % 4 * 100000000);
+	if (rank != 1)
+		destroy_one(c, r.comm[0]);
+	comm_buffers_free(r.mem, r.stream);
+}
+
+START_TEST(an_abort_of_another_rank_is_no_error_of_an_end_in_order)
+{
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct ranks_config w = destroy_worlds[seed % ARRAY_LEN(destroy_worlds)];
+		struct destroy_case c = {.seed = seed, .finalize = true, .poll = seed / 4 % 2};
+
+		w.per_proc = 1;
+		w.seed = seed;
+		ranks_run(&w, quiet_rank, &c);
+	}
+}
+END_TEST
+
 /* ---- others that still use it --------------------------------------------------------------- */
 
 /* The ranks of the first host, or the first rank of one host, leave after a collective. The others
@@ -320,6 +352,7 @@ int main(void)
 	tcase_add_test(t, a_communicator_is_used_after_another_one_was_destroyed_here);
 	tcase_add_test(t, processes_of_a_host_destroy_communicators_in_different_orders);
 	tcase_add_test(t, a_rank_leaves_long_before_the_others_of_its_host);
+	tcase_add_test(t, an_abort_of_another_rank_is_no_error_of_an_end_in_order);
 	tcase_add_test(t, a_collective_with_a_rank_that_has_left_is_an_error);
 	tcase_add_test(t, a_collective_with_a_rank_that_waits_to_leave_is_an_error);
 	tcase_add_test(t, memory_of_a_communicator_waits_for_kernels_of_another_one);
