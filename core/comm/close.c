@@ -31,8 +31,9 @@
 #include "core/transport/transport.h"
 
 /* Time for which a call waits for the release. LOCAL: after ncclCommFinalize, which makes destroy
- * local. ALONE: if the process has no other communicator. It may exit next, and HCAs retransmit for
- * as long to ranks of the host that still wait. COMM_PATIENCE_NS applies otherwise. */
+ * local, and after an abort. ALONE: if the process has no other communicator. It may exit next, and
+ * HCAs retransmit for as long to ranks of the host that still wait. COMM_PATIENCE_NS applies
+ * otherwise. */
 #define COMM_PATIENCE_LOCAL_NS 100000000ull
 #define COMM_PATIENCE_NS       1000000000ull
 #define COMM_PATIENCE_ALONE_NS 120000000000ull
@@ -416,7 +417,7 @@ static void comm_release_chain(struct ncclComm *chain, uint64_t patience_ns)
 			continue;
 		if (next) /* the others cannot be met without a task: abort */
 			shared_store_u32(c->abort, 1, SHARED_RELEASE);
-		comm_release(c, os_now_ns() + patience_ns);
+		comm_release(c, os_now_ns() + MAX_OF(patience_ns, COMM_PATIENCE_NS));
 	}
 	comm_release_wait(r, rank, patience_ns);
 	comm_release_drop(r);
@@ -429,6 +430,7 @@ void comm_close(struct ncclComm *comm, bool local)
 	bool alone;
 
 	comm_quieten(comm);
+	local = local || comm_is_aborted(comm);
 	os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, false);
 	chain = comm_park(comm, &alone);
 	if (chain)

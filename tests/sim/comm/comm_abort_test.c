@@ -283,6 +283,41 @@ START_TEST(an_abort_does_not_wait_for_kernels_of_another_communicator)
 }
 END_TEST
 
+/* One rank aborts long before the others, which have its memory open and notice nothing. */
+static void abort_early_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = comm_open(rank, nranks, ranks_id());
+	cudaStream_t stream;
+	uint64_t begin_ns;
+	int32_t *mem;
+
+	(void)arg;
+	comm_buffers(rank, (void **)&mem, &stream, 256);
+	comm_sum(comm, rank, nranks, mem, stream, 64);
+	if (rank != 1)
+		os_sleep_ns(60000000000ull);
+	begin_ns = os_now_ns();
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	EXPECT(os_now_ns() - begin_ns < 500000000ull);
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(an_abort_does_not_wait_for_ranks_that_stay)
+{
+	static const char *const ipc[] = {"NCCL_CUMEM_ENABLE=0", NULL};
+
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct ranks_config c = {.hosts = 1 + seed % 2,
+					 .per_host = 2,
+					 .per_proc = 1 + seed / 2 % 2,
+					 .seed = seed};
+
+		c.env = _i ? NULL : ipc;
+		ranks_run(&c, abort_early_rank, NULL);
+	}
+}
+END_TEST
+
 static Suite *comm_abort_suite(void)
 {
 	Suite *s = suite_create("comm_abort");
@@ -294,6 +329,7 @@ static Suite *comm_abort_suite(void)
 	tcase_add_test(t, a_rank_that_aborts_a_collective_may_free_its_buffer);
 	tcase_add_loop_test(t, an_abort_is_passed_on_by_a_rank_that_has_ended, 0, 2);
 	tcase_add_loop_test(t, an_abort_does_not_wait_for_kernels_of_another_communicator, 0, 2);
+	tcase_add_loop_test(t, an_abort_does_not_wait_for_ranks_that_stay, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }
