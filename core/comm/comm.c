@@ -15,6 +15,9 @@
 #include "core/transport/nets.h"
 #include "core/tune/allowed.h"
 
+/* Time in which kernels may end after a neighbour has ended its communicator. */
+#define COMM_STUCK_NS 100000000ull
+
 int comm_device_save(void)
 {
 	int dev = -1;
@@ -421,13 +424,21 @@ static bool comm_is_parked(const struct ncclComm *comm)
 }
 
 /* Checks whether a neighbour has ended its communicator before collectives that this rank has
- * launched. They can never complete. */
+ * launched. A root's buffers may hold all that the neighbour never receives: its kernels end. */
 static ncclResult_t comm_ended_check(const struct ncclComm *comm)
 {
-	uint64_t ops = shared_load_u64(&comm->ops_seen, SHARED_ACQUIRE), after;
+	uint64_t ops = shared_load_u64(&comm->ops_seen, SHARED_ACQUIRE), after, now_ns;
 	int32_t rank;
+	bool runs;
 
 	if (!bootstrap_ended_before(comm->bootstrap, ops, &rank, &after))
+		return ncclSuccess;
+	now_ns = os_now_ns();
+	runs = !comm->launched || comm_launches_query(comm) == cudaErrorNotReady;
+	os_poll_hit(); /* the check has a limit of its own */
+	if (!runs || !comm->life->stuck_ns)
+		comm->life->stuck_ns = runs ? now_ns : 0;
+	if (!runs || now_ns - comm->life->stuck_ns < COMM_STUCK_NS)
 		return ncclSuccess;
 	WARN("rank %d: rank %d has destroyed the communicator after %" PRIu64
 	     " collectives; this rank has called %" PRIu64,

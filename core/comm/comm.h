@@ -82,6 +82,10 @@ struct comm_life {
 	 * change under the registry's lock. */
 	ncclUniqueId grow_id;
 	bool grow_pending;
+
+	/* Time of the first look that found kernels which a neighbour's end may hold up; 0: none.
+	 * Changes under the mutex `watch`. */
+	uint64_t stuck_ns;
 };
 
 #define COMM_PINNED_ABORT_BYTES 128

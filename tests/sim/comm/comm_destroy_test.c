@@ -277,6 +277,41 @@ START_TEST(a_collective_with_a_rank_that_waits_to_leave_is_an_error)
 }
 END_TEST
 
+/* Rank 1 ends the communicator and never receives what rank 0, the root, has sent. Buffers hold it,
+ * so the root's kernel ends, and its communicator ends in order. */
+static void root_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct destroy_case *c = arg;
+	struct destroy_rank r = {.mem = NULL};
+	ncclResult_t async;
+
+	destroy_begin(c, &r, rank, nranks, 1);
+	comm_sum(r.comm[0], rank, nranks, r.mem, r.stream, DESTROY_COUNT);
+	ranks_barrier();
+	if (!rank)
+		EXPECT_NCCL(ncclSuccess,
+			    ncclBroadcast(r.mem, r.mem, 4, ncclInt32, 0, r.comm[0], r.stream));
+	for (uint64_t i = 0; !rank && i < c->seed % 20; i++) {
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(r.comm[0], &async));
+		EXPECT(async == ncclSuccess);
+		os_sleep_ns(20000000);
+	}
+	destroy_one(c, r.comm[0]);
+	comm_buffers_free(r.mem, r.stream);
+}
+
+START_TEST(a_root_ends_in_order_when_no_rank_has_received)
+{
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct ranks_config w = {
+			.hosts = 1, .per_host = 2, .per_proc = 1 + seed / 2 % 2, .seed = seed};
+		struct destroy_case c = {.seed = seed, .finalize = seed % 2, .poll = true};
+
+		ranks_run(&w, root_rank, &c);
+	}
+}
+END_TEST
+
 /* Two tasks of one process. Rank 0 has launched a collective of B when rank 1 destroys A as the
  * last one, which frees memory of both GPUs; rank 1's own launch in B comes after that. */
 static void held_rank(int32_t rank, int32_t nranks, void *arg)
@@ -355,6 +390,7 @@ int main(void)
 	tcase_add_test(t, an_abort_of_another_rank_is_no_error_of_an_end_in_order);
 	tcase_add_test(t, a_collective_with_a_rank_that_has_left_is_an_error);
 	tcase_add_test(t, a_collective_with_a_rank_that_waits_to_leave_is_an_error);
+	tcase_add_test(t, a_root_ends_in_order_when_no_rank_has_received);
 	tcase_add_test(t, memory_of_a_communicator_waits_for_kernels_of_another_one);
 	tcase_add_test(t, each_communicator_of_one_id_is_released_once);
 	suite_add_tcase(s, t);
