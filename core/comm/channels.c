@@ -301,13 +301,16 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 }
 
 /* True if all ranks of the host can reach each other without the network. All of them get the same
- * answer. */
+ * answer: a rank knows only its own limit of p2p, so ranks with different settings do not ask. */
 static bool channels_reach_all(const struct ncclComm *comm)
 {
-	for (int32_t a = 0; a < comm->nranks; a++)
+	for (int32_t a = 0; a < comm->nranks; a++) {
+		if (comm->peers[a].settings != comm->peers[0].settings)
+			return false;
 		for (int32_t b = 0; b < comm->nranks; b++)
 			if (a != b && !transport_local_of(comm, a, b))
 				return false;
+	}
 	return true;
 }
 
