@@ -45,6 +45,7 @@ done <<'LINES'
 2|cuda.stream_query fail
 2|cuda.stream_synchronize fail
 0|os.connect fail
+2|os.connect fail errno=EAGAIN
 0|os.connect lost
 0|os.connect nth=5 lost by=100ms
 0|os.connect count=20 delay by=30ms
