@@ -301,7 +301,7 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 }
 
 /* True if all ranks of the host can reach each other without the network. All of them get the same
- * answer: a rank knows only its own limit of p2p, so ranks with different settings do not ask. */
+ * answer: a rank knows only its own limit of p2p, so the answer is no where settings differ. */
 static bool channels_reach_all(const struct ncclComm *comm)
 {
 	for (int32_t a = 0; a < comm->nranks; a++) {
