@@ -194,7 +194,8 @@ static ncclResult_t child_launch_start(struct child_launch *l)
 {
 	char name[48];
 	struct os_thread_attr attr = {.name = name, .rank = l->child.parent->rank};
-	ncclResult_t rc = comm_launch_begin(l->child.parent, l->child.call, &l->head);
+	ncclResult_t rc =
+		comm_launch_begin(l->child.parent, l->child.call, COMM_NEED_PARENT, &l->head);
 
 	if (rc)
 		return rc;

@@ -306,7 +306,7 @@ static ncclResult_t api_launch_slowly(const struct api_member *members, int n, c
 	for (; l->n < n && !rc; l->n += !rc) {
 		l->members[l->n] = members[l->n];
 		l->members[l->n].launch = &l->head;
-		rc = comm_launch_begin(members[l->n].comm, call, &l->head);
+		rc = comm_launch_begin(members[l->n].comm, call, COMM_NEED_READY, &l->head);
 	}
 	if (!rc)
 		rc = api_launch_start(l);

@@ -320,12 +320,13 @@ ncclResult_t comm_progress(struct ncclComm *comm)
 
 /* ---- a launch in a separate task ------------------------------------------------------------- */
 
-ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, struct comm_launch *launch)
+ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, enum comm_need need,
+			       struct comm_launch *launch)
 {
 	struct registry_node *first = registry_lock();
 	struct ncclComm *c = comm_find(first, comm);
 	bool found = c && !c->life->claimed;
-	bool ok = found && comm_may_enter(c, COMM_NEED_READY, NULL);
+	bool ok = found && comm_may_enter(c, need, NULL);
 	const char *why = found ? comm_busy_print(c) : "";
 	uint32_t error = found ? shared_load_u32(&c->async_error, SHARED_ACQUIRE) : ncclSuccess;
 	struct comm_launch *before = NULL;

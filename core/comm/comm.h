@@ -137,7 +137,8 @@ bool comm_finalizes(struct ncclComm *comm);
 /* Begin and end a launch of a non-blocking communicator in a separate task. The task calls
  * comm_launch_end. Until then comm_enter refuses calls that need more than COMM_NEED_ANY. An error
  * of the launch becomes the communicator's. The communicator may be closed earlier. */
-ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, struct comm_launch *launch);
+ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, enum comm_need need,
+			       struct comm_launch *launch);
 void comm_launch_end(struct ncclComm *comm, const struct comm_launch *launch, ncclResult_t error);
 /* Drops a user of the launch; NULL is ignored. The last user joins the task. Every communicator of
  * the launch has then ended this launch, or is closed. */

@@ -126,32 +126,29 @@ ncclResult_t pncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t pncclCommAbort(ncclComm_t comm);
 
-/* Stops all operations of the communicator, which can then only make others or end. Not
- * implemented. */
+/* Stops all operations of the communicator, which can then only make others or end. */
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
 ncclResult_t pncclCommRevoke(ncclComm_t comm, int revokeFlags);
 
 /* Makes a communicator of all ranks that pass the same color, in order of their keys. All ranks of
- * `comm` call it. NCCL_SPLIT_NOCOLOR: *newcomm is NULL. config NULL: that of `comm`. Not
- * implemented. */
+ * `comm` call it. NCCL_SPLIT_NOCOLOR: *newcomm is NULL. config NULL: that of `comm`. */
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
 			   ncclConfig_t *config);
 ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
 			    ncclConfig_t *config);
 
-/* Makes a communicator of all ranks except those in the list, which do not call it. Not
- * implemented. */
+/* Makes a communicator of all ranks except those in the list, which do not call it.
+ * NCCL_SHRINK_ABORT: ends the operations of `comm` first, as ncclCommRevoke does. */
 ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
 			    ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags);
 ncclResult_t pncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
 			     ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags);
 
-/* Creates an id for one growth of the communicator. Not implemented. */
+/* Creates an id for one growth of the communicator. */
 ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniqueId);
 ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniqueId);
 /* Makes a communicator of the ranks of `comm` and of new ones, nRanks in total. Ranks of `comm`
- * pass rank -1, and one of them the id. New ranks pass comm NULL, the id, and their rank. Not
- * implemented. */
+ * pass rank -1, and one of them the id. New ranks pass comm NULL, the id, and their rank. */
 ncclResult_t ncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
 			  ncclComm_t *newcomm, ncclConfig_t *config);
 ncclResult_t pncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
@@ -360,7 +357,7 @@ ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *simInfo);
 /* A variable of the environment, as the library uses it. */
 typedef struct ncclParamHandle *ncclParamHandle_t;
 
-/* Finds a parameter by name. Not implemented, as all functions of parameters. */
+/* Finds a parameter by name. */
 ncclResult_t ncclParamBind(ncclParamHandle_t *out, const char *key);
 ncclResult_t pncclParamBind(ncclParamHandle_t *out, const char *key);
 /* Return the value of a parameter. */

@@ -9,7 +9,7 @@
  * Without a plan of faults the seed draws more: non-blocking ones, ends by
  * ncclCommFinalize, and some that all members abort, each at its own time, while they are made or
  * while a collective or messages run, which some members do not call. A member then frees its
- * memory.
+ * memory. With `children`, they are made from others (family.c).
  */
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
@@ -122,7 +122,7 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 }
 
 /* Errors of a communicator that the watch has aborted are no errors of the rank. */
-static bool transient_check(struct lab_rank *me, ncclResult_t r, const char *call)
+bool lab_transient_check(struct lab_rank *me, ncclResult_t r, const char *call)
 {
 	if (r != ncclSuccess && !shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, call);
@@ -150,7 +150,7 @@ static bool transient_id(struct lab_rank *me, const struct transient *t, ncclUni
 	};
 
 	if (t->leads) {
-		if (!transient_check(me, ncclGetUniqueId(&slot->id), "ncclGetUniqueId"))
+		if (!lab_transient_check(me, ncclGetUniqueId(&slot->id), "ncclGetUniqueId"))
 			return false;
 		shared_store_u64(&slot->ready, t->round + 1, SHARED_RELEASE);
 	} else if (os_wait_one(&w, &me->run->failed)) {
@@ -160,7 +160,7 @@ static bool transient_id(struct lab_rank *me, const struct transient *t, ncclUni
 	return true;
 }
 
-static bool transient_sync(struct lab_rank *me, ncclComm_t comm)
+bool lab_transient_sync(struct lab_rank *me, ncclComm_t comm)
 {
 	for (;;) {
 		ncclResult_t async = ncclSuccess;
@@ -168,9 +168,9 @@ static bool transient_sync(struct lab_rank *me, ncclComm_t comm)
 
 		if (e != cudaErrorNotReady)
 			return transient_check_cuda(me, e);
-		if (!transient_check(me, ncclCommGetAsyncError(comm, &async),
-				     "ncclCommGetAsyncError") ||
-		    !transient_check(me, async, "ncclCommGetAsyncError"))
+		if (!lab_transient_check(me, ncclCommGetAsyncError(comm, &async),
+					 "ncclCommGetAsyncError") ||
+		    !lab_transient_check(me, async, "ncclCommGetAsyncError"))
 			return false;
 		/* with faults, the stack reports failures of ranks, except within a program */
 		if (lab_team_troubled(me) ||
@@ -215,13 +215,13 @@ static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncc
 	r = lab_comm_settle(
 		me, comm,
 		ncclAllReduce(mem, mem, t->count, p.type, p.op, comm, me->transient_stream));
-	if (!transient_check(me, r, "ncclAllReduce") ||
+	if (!lab_transient_check(me, r, "ncclAllReduce") ||
 	    /* a copy to pageable memory waits for the kernel: a program that survives first waits
 	     * itself */
-	    (me->run->armed && !transient_sync(me, comm)) ||
+	    (me->run->armed && !lab_transient_sync(me, comm)) ||
 	    !transient_check_cuda(me, cudaMemcpyAsync(got, mem, bytes, cudaMemcpyDeviceToHost,
 						      me->transient_stream)) ||
-	    !transient_sync(me, comm))
+	    !lab_transient_sync(me, comm))
 		return false;
 	payload_expect(&p, 0, t->count, want);
 	if (payload_compare(&p, 0, t->count, got, want, &where))
@@ -254,13 +254,13 @@ static bool transient_init(struct lab_rank *me, const struct transient *t)
 
 	if (failed && t->polls) /* it is the program's to abort */
 		(void)ncclCommAbort(failed);
-	return transient_check(me, r, call);
+	return lab_transient_check(me, r, call);
 }
 
 static bool transient_finalize(struct lab_rank *me, ncclComm_t comm)
 {
-	return transient_check(me, lab_comm_settle(me, comm, ncclCommFinalize(comm)),
-			       "ncclCommFinalize");
+	return lab_transient_check(me, lab_comm_settle(me, comm, ncclCommFinalize(comm)),
+				   "ncclCommFinalize");
 }
 
 static bool transient_end(struct lab_rank *me, const struct transient *t, bool ok)
@@ -275,7 +275,7 @@ static bool transient_end(struct lab_rank *me, const struct transient *t, bool o
 		ok = transient_finalize(me, comm);
 	r = ok ? ncclCommDestroy(comm) : ncclCommAbort(comm);
 	lab_call(me, NULL);
-	return transient_check(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort") && ok;
+	return lab_transient_check(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort") && ok;
 }
 
 /* Another member may abort first: calls of this one then return errors. */
@@ -387,7 +387,8 @@ static bool transient_live_aborted(struct lab_rank *me, const struct transient *
 	end = !comm ? ncclSuccess : destroys ? ncclCommDestroy(comm) : ncclCommAbort(comm);
 	lab_call(me, NULL);
 	return transient_check_abort(me, r, "a call before the end of its communicator") &&
-	       (destroys ? transient_check_abort(me, end, call) : transient_check(me, end, call)) &&
+	       (destroys ? transient_check_abort(me, end, call)
+			 : lab_transient_check(me, end, call)) &&
 	       transient_renew(me);
 }
 
@@ -412,7 +413,9 @@ bool lab_transients(struct lab_rank *me)
 	for (uint32_t i = 0; ok && i < me->run->config->transient; i++) {
 		struct transient t = {.round = me->transients++};
 
-		if (transient_draw(me, &t))
+		if (lab_family_fits(me))
+			ok = lab_family(me, t.round, &me->run->family_id[i]);
+		else if (transient_draw(me, &t))
 			ok = t.aborts ? transient_live_aborted(me, &t) : transient_live(me, &t);
 	}
 	shared_store_u32(&me->transient_on, 0, SHARED_RELEASE);

@@ -129,6 +129,7 @@ struct lab_run {
 
 	ncclUniqueId id, other_id[LAB_MAX_COMMS - 1];
 	struct lab_transient_id transient_id[LAB_MAX_TRANSIENT], idle_id[LAB_MAX_TRANSIENT];
+	struct lab_transient_id family_id[LAB_MAX_TRANSIENT]; /* family.c */
 	ncclUniqueId fails_id[LAB_MAX_TRANSIENT]; /* init_fails.c */
 	shared_u32 id_ready;
 	shared_u32 lost_late; /* a GPU was found dead when all had come */
@@ -317,6 +318,14 @@ void lab_transient_free(struct lab_rank *me);
 bool lab_transients(struct lab_rank *me); /* all that belong to one collective; reports */
 /* The task that takes a transient communicator ends it: the rank's own or its watch. NULL: none. */
 ncclComm_t lab_transient_take(struct lab_rank *me);
+/* Report; false: the rank has failed. `sync` waits for the transient stream. */
+bool lab_transient_check(struct lab_rank *me, ncclResult_t r, const char *call);
+bool lab_transient_sync(struct lab_rank *me, ncclComm_t comm);
+
+/* family.c: transient communicators that are made from others. True on all ranks or on none. */
+bool lab_family_fits(const struct lab_rank *me);
+/* One family, the `round`-th of the run. `id` passes the ids of growth between its ranks. */
+bool lab_family(struct lab_rank *me, uint64_t round, struct lab_transient_id *id);
 
 /* mixed.c: its memory, cudaError_t; all groups of a run, false: a rank failed. */
 int lab_mixed_make(struct lab_rank *me);

@@ -131,7 +131,9 @@ const struct dimension dimensions[] = {
 	{FLAG("children", lab.children), CUT("communicators made from others", OFF),
 	 .any = {3, 1, 1},
 	 OPTION(ENGINE, HELP(OPTION_CHILDREN, "children", NULL,
-		"the communicators of --comms after the first are made from it by ncclCommSplit"))},
+		"the communicators of --comms after the first are made from it by "
+		"ncclCommSplit, those of --transient from others: split, shrunk, "
+		"revoked, grown"))},
 	{NUMBER("transient", lab.transient, 0, LAB_MAX_TRANSIENT),
 	 CUT("transient communicators", DOWN),
 	 OPTION(ENGINE, HELP(OPTION_TRANSIENT, "transient", "N",

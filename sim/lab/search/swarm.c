@@ -427,8 +427,12 @@ static void swarm_transient(struct scenario *s, uint64_t seed)
 	uint32_t n = 1 + (uint32_t)sim_rng_below(&rng, 3);
 	bool fits = !s->lab.gpu_sms && !s->plan[0] && s->lab.iterations <= 3 && s->lab.group <= 8;
 
-	if (some && fits)
-		s->lab.transient = n;
+	bool family = sim_rng_below(&rng, 2) == 0;
+
+	if (!some || !fits)
+		return;
+	s->lab.transient = n;
+	s->lab.children |= family;
 }
 
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)
