@@ -4,7 +4,6 @@
  * pointers below are the one exception to "no mutable globals in core": an engine sets them before
  * tasks exist.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -413,9 +412,7 @@ int os_listen(const struct os_addr *at, int *fd, struct os_addr *bound)
 
 int os_connect(const struct os_addr *to, int *fd)
 {
-	int e = os_world->connect(to, fd);
-
-	return e == EAGAIN ? ENOBUFS : e; /* EAGAIN of os_connected has another meaning */
+	return os_world->connect(to, fd);
 }
 
 int os_connected(int fd)

@@ -367,8 +367,8 @@ int os_interface(int index, char *name, size_t name_bytes, struct os_addr *addr)
 int os_resolve(const char *name, uint16_t family, struct os_addr *addr);
 
 int os_listen(const struct os_addr *at, int *fd, struct os_addr *bound); /* port 0: any port */
-/* Starts a connection. ECONNREFUSED may be returned here or by os_connected. ENOBUFS: Linux has no
- * resources for it at the moment. */
+/* Starts a connection. ECONNREFUSED may be returned here or by os_connected. ENOBUFS: the kernel
+ * has no resources for it, EAGAIN of connect(2). */
 int os_connect(const struct os_addr *to, int *fd);
 int os_connected(int fd); /* 0: connected; EAGAIN: pending; else the error */
 int os_accept(int fd, int *conn, struct os_addr *peer); /* EAGAIN: no connection */

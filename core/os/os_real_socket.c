@@ -160,7 +160,7 @@ int real_connect(const struct os_addr *to, int *fd)
 	while (rc == EINTR);
 	if (rc && rc != EINPROGRESS && rc != EALREADY) {
 		close(s);
-		return rc;
+		return rc == EAGAIN ? ENOBUFS : rc;
 	}
 	*fd = s;
 	return 0;

@@ -205,7 +205,7 @@ static int connect_fault(struct stream_syn *syn)
 	if (!os_fault("os.connect", NULL, &f))
 		return 0;
 	if (f.kind == OS_FAULT_FAIL)
-		return f.arg ? (int)f.arg : ECONNREFUSED;
+		return f.arg == EAGAIN ? ENOBUFS : f.arg ? (int)f.arg : ECONNREFUSED;
 	syn->lost = f.kind == OS_FAULT_DROP;
 	syn->extra_ns = f.arg;
 	return 0;

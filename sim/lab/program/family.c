@@ -398,7 +398,7 @@ bool lab_family(struct lab_rank *me, uint64_t round, struct lab_transient_id *id
 		family_draw(&f, &s, i == 0);
 		family_draw_end(&s);
 		comm = i ? __atomic_load_n(&me->transient_comm, __ATOMIC_ACQUIRE) : me->comm;
-		/* a parent that members break is not in use any more */
+		/* members break only a parent that is no longer in use */
 		ok = (!family_breaks(&s) || lab_barrier(me)) && family_step(&f, &s, comm, i > 0);
 		members = s.child;
 	}
