@@ -85,6 +85,8 @@ ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
 	*seq = b->next_fd >= 0 ? sock_seq(b->next_fd) : 0;
 	if (b->ringless)
 		return ncclSuccess;
+	if (b->settled && b->next_fd < 0)
+		return ncclRemoteError; /* broken and reported earlier */
 	rc = bootstrap_neighbour_poll(b, &b->next, next, b->next_fd, &b->next_seq);
 	if (!rc && b->settled)
 		rc = bootstrap_neighbour_poll(b, &b->prev, prev, b->prev_fd, &b->prev_seq);
