@@ -32,6 +32,7 @@ enum exhaust_key {
 	EXHAUST_EXPLORING,
 	EXHAUST_BLOCKING,
 	EXHAUST_POLLING,
+	EXHAUST_SPLIT,
 	EXHAUST_COLLECTIVE,
 	EXHAUST_TASK,
 	EXHAUST_ENV,
@@ -54,6 +55,8 @@ static const struct argp_option exhaust_options[] = {
 	{"blocking", EXHAUST_BLOCKING, NULL, 0,
 	 "ncclCommInitRank blocks (default: in every other run)", 1},
 	{"polling", EXHAUST_POLLING, NULL, 0, "ncclCommInitRank does not block, and is polled", 1},
+	{"split", EXHAUST_SPLIT, NULL, 0,
+	 "the last collective runs in a communicator made by ncclCommSplit", 1},
 	{"seed", EXHAUST_SEED, "S", 0, "seed of exploring runs (default 1)", 1},
 	{"k", EXHAUST_K, "K", 0, "one run, in this process: prints its output, works under gdb", 1},
 	{"collective", EXHAUST_COLLECTIVE, "NAME", 0,
@@ -166,6 +169,7 @@ static bool exhaust_parse_flag(int key, struct exhaust_config *c)
 			   : key == EXHAUST_EXPLORING ? &c->exploring
 			   : key == EXHAUST_BLOCKING  ? &c->blocking
 			   : key == EXHAUST_POLLING   ? &c->polling
+			   : key == EXHAUST_SPLIT     ? &c->splits
 						      : NULL;
 	if (flag)
 		*flag = true;

@@ -56,6 +56,7 @@ struct exhaust_config {
 	bool once, for_ever;    /* neither: both */
 	bool fifo, exploring;   /* neither: both */
 	bool blocking, polling; /* init; neither: by turns */
+	bool splits;            /* the program splits its communicator */
 	uint64_t seed;          /* of exploring runs: seed + k */
 	bool in_process;        /* one run, here: for gdb and for reading what it prints */
 	FILE *out;              /* a line per series, and per finding; NULL: quiet */

@@ -126,6 +126,9 @@ void exhaust_command(const struct exhaust_config *c, const struct exhaust_series
 		n += snprintf(out + n, bytes - (size_t)n, " --env %s", c->env[i]);
 		n = MIN_OF(n, (int)bytes - 1);
 	}
+	if (c->splits)
+		n += snprintf(out + n, bytes - (size_t)n, " --split");
+	n = MIN_OF(n, (int)bytes - 1);
 	if (c->blocking != c->polling)
 		snprintf(out + n, bytes - (size_t)n, c->blocking ? " --blocking" : " --polling");
 }

@@ -17,7 +17,10 @@ struct lab_life_self {
 	struct lab_life_rank *out;
 	struct os_thread *watch;
 	shared_u32 done;    /* the main task has left the communicator */
-	shared_u32 aborted; /* the watch has aborted it */
+	shared_u32 aborted; /* the watch has aborted `ended` */
+	ncclComm_t ended;   /* written before `aborted` */
+	/* made from the first one; a non-blocking call may write it until the first one has ended */
+	ncclComm_t child;
 	uint64_t points;
 };
 
@@ -82,6 +85,7 @@ static void life_watch_abort(struct lab_rank *me, bool *by)
 	if (!comm || shared_load_u32(&me->self->done, SHARED_ACQUIRE))
 		return;
 	*by = true;
+	me->self->ended = comm;
 	shared_store_u32(&me->self->aborted, 1, SHARED_RELEASE);
 	(void)ncclCommAbort(comm);
 }
@@ -274,23 +278,60 @@ static bool life_collective(struct lab_rank *me, size_t elements, uint64_t salt)
 	return true;
 }
 
-static void life_end(struct lab_rank *me, bool ok)
+/* Ends a communicator that the watch has not ended. */
+static void life_end_one(struct lab_rank *me, ncclComm_t comm, bool ok)
 {
 	struct lab_life_self *self = me->self;
-	ncclComm_t comm = me->comm;
+	bool aborted = shared_load_u32(&self->aborted, SHARED_ACQUIRE);
 
-	self->out->phase = LAB_END;
-	if (comm && !shared_load_u32(&self->aborted, SHARED_ACQUIRE)) {
-		ncclResult_t rc = ok ? ncclCommDestroy(comm) : ncclCommAbort(comm);
-		if (!shared_load_u32(&self->aborted, SHARED_ACQUIRE))
-			(void)life_check(me, rc, ok ? "ncclCommDestroy" : "ncclCommAbort");
+	if (!comm || (aborted && self->ended == comm))
+		return;
+	ncclResult_t rc = ok ? ncclCommDestroy(comm) : ncclCommAbort(comm);
+	if (!shared_load_u32(&self->aborted, SHARED_ACQUIRE))
+		(void)life_check(me, rc, ok ? "ncclCommDestroy" : "ncclCommAbort");
+}
+
+/* `first`: the communicator that the rank has split; NULL: none. */
+static void life_end(struct lab_rank *me, ncclComm_t first, bool ok)
+{
+	ncclComm_t comm = me->comm, late;
+
+	me->self->out->phase = LAB_END;
+	life_end_one(me, comm, ok);
+	if (!first)
+		return;
+	if (first != comm)
+		life_end_one(me, first, ok && !shared_load_u32(&me->self->aborted, SHARED_ACQUIRE));
+	late = __atomic_load_n(&me->self->child, __ATOMIC_ACQUIRE);
+	if (late != comm)
+		life_end_one(me, late, false);
+}
+
+/* Makes a communicator of the same ranks from `first`. From then on it is the rank's. */
+static bool life_split(struct lab_rank *me, ncclComm_t first)
+{
+	ncclComm_t *child = &me->self->child;
+	ncclResult_t rc = ncclCommSplit(first, 0, me->rank, child, NULL);
+
+	while (rc == ncclInProgress) {
+		if (!life_point(me))
+			return false;
+		rc = life_poll(me);
 	}
+	if (!life_check(me, rc, "ncclCommSplit"))
+		return false;
+	__atomic_store_n(&me->comm, *child, __ATOMIC_RELEASE);
+	while ((rc = life_poll(me)) == ncclInProgress)
+		if (!life_point(me))
+			return false;
+	return life_check(me, rc, "ncclCommSplit") && life_point(me);
 }
 
 /* True: every call succeeded. */
 static bool life_first(struct lab_rank *me)
 {
 	struct lab_life_rank *out = me->self->out;
+	ncclComm_t first = NULL;
 	bool ok = life_id(me);
 
 	if (!ok)
@@ -299,9 +340,14 @@ static bool life_first(struct lab_rank *me)
 	ok = life_init(me);
 	if (ok) {
 		out->phase = LAB_WORK;
-		ok = life_collective(me, 16, 1) && life_collective(me, 12000, 2);
+		ok = life_collective(me, 16, 1);
+		if (ok && me->self->life->splits) {
+			first = me->comm;
+			ok = life_split(me, first);
+		}
+		ok = ok && life_collective(me, 12000, 2);
 	}
-	life_end(me, ok);
+	life_end(me, first, ok);
 	return ok;
 }
 

@@ -4,6 +4,7 @@
  * what came of it. Set in lab_config.life, filled in by lab_run; used by exhaust.c and by tests.
  *
  * 	buffers -> unique id -> ncclCommInitRank -> collectives -> ncclCommDestroy
+ * 	                                    (one, ncclCommSplit, one)
  * 	              |              |                  |                |
  * 	              +--------------+---- error -------+----------------+--> ncclCommAbort
  * 	then all that live meet; if anything went wrong, faults heal, and the survivors make a new
@@ -56,6 +57,7 @@ struct lab_life_rank {
 
 struct lab_life {
 	bool nonblocking; /* ncclCommInitRankConfig with blocking = 0 */
+	bool splits;      /* the last collective runs in a communicator made by ncclCommSplit */
 	bool sticky;      /* the fault kills a GPU: whose it is does not go on */
 	/* ncclCommAbort by this rank (-1: none): from another task of its process at this time, or
 	 * when the run calls lab_life_abort_now; or by its main task at its k-th moment between two
