@@ -97,6 +97,9 @@ ncclResult_t api_child_make(const struct api_child *child, struct ncclComm **com
 ncclResult_t api_child_run(struct api_child *child);
 /* Makes the communicator of an init that has a parent. */
 ncclResult_t api_init_form(struct api_init *i);
+/* Initialises a communicator. The init of a child ends with an error, too, when its parent shows
+ * that ranks of it may never come. */
+ncclResult_t api_child_init(struct ncclComm *comm);
 /* The call will not be made. The other ranks of the parent get an error instead of waiting. */
 void api_child_withdraw(struct api_child *child);
 /* Adds an init to the open group. */

@@ -51,6 +51,7 @@ static ncclResult_t child_create(const struct api_child *child, const struct com
 	(*comm)->life->made_by = child->call;
 	snprintf((*comm)->life->made_from, sizeof(*comm)->life->made_from, " parent %p",
 		 (const void *)child->parent);
+	comm_child_of(*comm, child->parent);
 	return ncclSuccess;
 }
 
@@ -104,6 +105,66 @@ ncclResult_t api_init_form(struct api_init *i)
 	}
 	shared_store_u32(&i->formed, 1, SHARED_RELEASE);
 	return rc;
+}
+
+/* ---- the init ------------------------------------------------------------------------------- */
+
+/* Time between two looks at the parent. */
+#define CHILD_LOOK_NS 50000000ull
+
+struct child_init {
+	struct ncclComm *comm;
+	ncclResult_t result;
+	shared_u32 done;
+};
+
+static void child_init_task(void *arg)
+{
+	struct child_init *c = arg;
+
+	c->result = comm_init(c->comm);
+	shared_store_u32(&c->done, 1, SHARED_RELEASE);
+}
+
+/* Waits for the init. Returns an error if the parent shows that it cannot end. */
+static ncclResult_t child_init_watch(const struct child_init *c)
+{
+	struct wait w = {
+		.on = &c->done,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_NE,
+		.bytes = 4,
+		.why = "the init of a communicator that is made from another",
+		.from = {.rank = c->comm->rank, .channel = -1, .step = -1, .object = "init"},
+	};
+	ncclResult_t rc = ncclSuccess;
+
+	for (;;) {
+		w.deadline_ns = os_now_ns() + CHILD_LOOK_NS;
+		if (os_wait_one(&w, NULL) != ETIMEDOUT)
+			return ncclSuccess;
+		rc = comm_child_hopeless(c->comm);
+		if (rc)
+			return rc;
+	}
+}
+
+ncclResult_t api_child_init(struct ncclComm *comm)
+{
+	char name[48];
+	struct os_thread_attr attr = {.name = name, .rank = comm->rank};
+	struct child_init c = {.comm = comm};
+	struct os_thread *task;
+	ncclResult_t rc;
+
+	snprintf(name, sizeof name, "rank%d init", comm->rank);
+	if (!comm->life->parent || os_thread_start(&task, &attr, child_init_task, &c))
+		return comm_init(comm);
+	rc = child_init_watch(&c);
+	if (rc)
+		(void)comm_abort_set(comm);
+	os_thread_join(task);
+	return rc && c.result ? rc : c.result;
 }
 
 void api_child_withdraw(struct api_child *child)

@@ -55,7 +55,7 @@ static void api_init_task(void *arg)
 	if (!i->comm)
 		return;
 	ASSERT(i->rank == i->comm->rank);
-	i->result = comm_init(i->comm);
+	i->result = api_child_init(i->comm);
 	i->claimed = i->result != ncclSuccess && comm_claim(i->comm);
 	comm_leave(i->comm);
 	if (i->result)

@@ -61,6 +61,8 @@ API_WEAK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async
 	rc = comm_enter(comm, "ncclCommGetAsyncError", COMM_NEED_ANY);
 	if (rc)
 		return api_return(rc);
+	if (comm_in_init(comm))
+		comm_child_look(comm);
 	/* Must be read first: a launch that fails sets the error before it ends. */
 	launching = comm_is_launching(comm);
 	/* The end of other ranks is no error of a communicator that is finalized. */

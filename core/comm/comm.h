@@ -55,7 +55,7 @@ struct comm_life {
 	struct comm_release *release;  /* core/comm/close.c */
 	/* Made with the communicator, so that its end needs no memory. */
 	struct comm_release *release_made;
-	struct os_thread *init_task;   /* task of a non-blocking init; joined at close */
+	struct os_thread *init_task; /* task of a non-blocking init; joined at close */
 	/* The last launch in a separate task, or NULL. `launching` is set while it runs, and can be
 	 * waited for. Both change under the registry's lock. */
 	struct comm_launch *launch;
@@ -64,6 +64,9 @@ struct comm_life {
 	char name[64];
 	const char *made_by; /* the public function that made it */
 	char made_from[40];  /* " parent ADDRESS", for the log; empty: it has none */
+	/* comm_child_of: what it was made from, and that one's hash. It may have ended. */
+	struct ncclComm *parent;
+	uint64_t parent_hash;
 
 	/* [rings * nranks]: the distinct rings by position, until the device has them. Channel c
 	 * uses ring c % rings. */
@@ -107,9 +110,9 @@ ncclResult_t comm_config_parse_child(const ncclConfig_t *config, const struct nc
 
 /* State that a call requires of its communicator. */
 enum comm_need {
-	COMM_NEED_ANY,    /* it exists */
-	COMM_NEED_INIT,   /* init is complete; may be finalized */
-	COMM_NEED_READY,  /* it can run collectives */
+	COMM_NEED_ANY,   /* it exists */
+	COMM_NEED_INIT,  /* init is complete; may be finalized */
+	COMM_NEED_READY, /* it can run collectives */
 	/* It can run collectives, but for an error that the program has not learned of: finalizing
 	 * needs only what this rank has launched. */
 	COMM_NEED_FINALIZE,

@@ -4,6 +4,7 @@
 
 #include "core/base/log.h"
 #include "core/bootstrap/bootstrap.h"
+#include "core/comm/comm_internal.h"
 #include "core/os/check.h"
 
 /* Tags of messages of the parent's bootstrap. Two splits of one parent need no different tags: the
@@ -301,4 +302,39 @@ void comm_child_free(struct comm_child *child)
 {
 	os_free(child->members);
 	child->members = NULL;
+}
+
+void comm_child_of(struct ncclComm *child, struct ncclComm *parent)
+{
+	if (shared_load_u32(&parent->revoked, SHARED_ACQUIRE) ||
+	    shared_load_u32(&parent->async_error, SHARED_ACQUIRE))
+		return;
+	child->life->parent = parent;
+	child->life->parent_hash = parent->id_hash;
+}
+
+ncclResult_t comm_child_hopeless(const struct ncclComm *child)
+{
+	struct ncclComm *parent = child->life->parent;
+	ncclResult_t rc;
+
+	ASSERT(parent);
+	if (comm_enter(parent, NULL, COMM_NEED_ANY))
+		return ncclInternalError;
+	rc = parent->id_hash != child->life->parent_hash ? ncclInternalError
+							 : comm_async_error(parent);
+	if (!rc && comm_is_aborted(parent))
+		rc = ncclInternalError;
+	comm_leave(parent);
+	return rc;
+}
+
+void comm_child_look(struct ncclComm *child)
+{
+	ncclResult_t rc = child->life->parent ? comm_child_hopeless(child) : ncclSuccess;
+
+	if (!rc || rc == ncclInternalError)
+		return;
+	rank_set_async_error(child, rc);
+	shared_store_u32(child->abort, 1, SHARED_RELEASE);
 }

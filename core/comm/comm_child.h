@@ -41,5 +41,14 @@ ncclResult_t comm_child_grow(struct ncclComm *parent, int nranks, bool has_id,
 ncclResult_t comm_child_share_id(struct ncclComm *parent, const struct comm_child *child,
 				 ncclResult_t made, ncclUniqueId *id);
 void comm_child_free(struct comm_child *child);
+/* Remembers the parent of a child that begins its init. A parent that has failed or was revoked is
+ * not remembered: the child is made of the ranks that remain. */
+void comm_child_of(struct ncclComm *child, struct ncclComm *parent);
+/* For a child in its init that has a parent. Returns an error if the parent has failed since: a
+ * rank of the child may never come. ncclInternalError: it was aborted, or is gone. */
+ncclResult_t comm_child_hopeless(const struct ncclComm *child);
+/* The same for a non-blocking child, whose parent may end first: the error becomes the child's, and
+ * ends its init. */
+void comm_child_look(struct ncclComm *child);
 
 #endif

@@ -294,17 +294,21 @@ static void life_end_one(struct lab_rank *me, ncclComm_t comm, bool ok)
 /* `first`: the communicator that the rank has split; NULL: none. */
 static void life_end(struct lab_rank *me, ncclComm_t first, bool ok)
 {
-	ncclComm_t comm = me->comm, late;
+	ncclComm_t comm = me->comm;
 
 	me->self->out->phase = LAB_END;
 	life_end_one(me, comm, ok);
-	if (!first)
-		return;
 	if (first != comm)
 		life_end_one(me, first, ok && !shared_load_u32(&me->self->aborted, SHARED_ACQUIRE));
-	late = __atomic_load_n(&me->self->child, __ATOMIC_ACQUIRE);
-	if (late != comm)
-		life_end_one(me, late, false);
+}
+
+/* A child whose handle came after the rank had given up; its parent has ended by now. */
+static void life_end_late(struct lab_rank *me)
+{
+	ncclComm_t child = __atomic_load_n(&me->self->child, __ATOMIC_ACQUIRE);
+
+	if (child != me->comm)
+		life_end_one(me, child, false);
 }
 
 /* Makes a communicator of the same ranks from `first`. From then on it is the rank's. */
@@ -429,6 +433,7 @@ void lab_life_main(void *arg)
 	shared_store_u32(&self.done, 1, SHARED_RELEASE);
 	if (self.watch)
 		os_thread_join(self.watch);
+	life_end_late(me);
 	self.out->phase = LAB_OVER;
 	/* a launcher sees that the program ends with an error */
 	if (self.out->call || self.out->aborted)
