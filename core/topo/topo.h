@@ -60,6 +60,7 @@ struct topo_select {
 	int32_t devices;
 	struct {
 		char name[32];
+		char bus_id[24]; /* of its PCI function; "": unknown */
 		uint64_t guid;
 		int32_t port;
 		uint32_t mbit;
