@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "net_plugin_tcp.h"
+#include "net_plugin_socket.h"
 
 static struct {
 	net_abi_log log;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A net plugin over TCP of the loopback interface, for net_plugin_test.sh. It makes real system
- * calls and never waits in one. net_plugin_tcp.c moves the bytes, net_plugin_tables.c has the tables
+ * A net plugin over UNIX sockets, for net_plugin_test.sh. All ranks are in one real process, as in a
+ * world. It makes real system calls and never waits in one. Its handles are the same in each run, so
+ * a run in engine sim can be repeated. net_plugin_socket.c moves the bytes, net_plugin_tables.c has the tables
  * of all versions. PLUG_V8 and so on choose the tables that a library exports. Devices have host
  * memory only.
  *
@@ -26,8 +27,8 @@
  *	late          isend, irecv and connect return nothing at each second call
  *	merge         makeVDevice fails
  */
-#ifndef TESTS_SIM_PLUGIN_NET_PLUGIN_TCP_H
-#define TESTS_SIM_PLUGIN_NET_PLUGIN_TCP_H
+#ifndef TESTS_SIM_PLUGIN_NET_PLUGIN_SOCKET_H
+#define TESTS_SIM_PLUGIN_NET_PLUGIN_SOCKET_H
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -5,21 +5,21 @@
  *	receiver -> sender   offer: number of buffers, and for each its tag and size
  *	sender -> receiver   for each message of that receive, in any order: tag, size, bytes
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#include "net_plugin_tcp.h"
+#include "net_plugin_socket.h"
 
 #define PLUG_MAGIC 0x706c7567u
 
 struct plug_handle {
 	uint32_t magic;
-	struct sockaddr_in at;
-	int fd; /* of the connecting end: NCCL keeps the handle between calls */
+	uint32_t number; /* of the listener in this process */
+	int fd;          /* of the connecting end: NCCL keeps the handle between calls */
 };
 
 struct plug_buffer {
@@ -81,32 +81,45 @@ static bool plug_is_late(void)
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
+/* The name of a listener is in the abstract name space: it has no file. */
+static void plug_address(uint32_t number, struct sockaddr_un *at)
+{
+	memset(at, 0, sizeof *at);
+	at->sun_family = AF_UNIX;
+	snprintf(at->sun_path + 1, sizeof at->sun_path - 1, "net-plugin-%d-%u", (int)getpid(),
+		 number);
+}
+
+static int plug_socket(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
 ncclResult_t plug_listen(int dev, void *handle, void **listen_comm)
 {
-	struct plug_handle h = {.magic = PLUG_MAGIC, .fd = -1};
-	socklen_t n = sizeof h.at;
+	static uint32_t listeners;
+	struct plug_handle h = {
+		.magic = PLUG_MAGIC,
+		.number = __atomic_fetch_add(&listeners, 1, __ATOMIC_RELAXED),
+		.fd = -1,
+	};
 	int *fd = malloc(sizeof *fd);
+	struct sockaddr_un at;
 
 	(void)dev;
-	h.at.sin_family = AF_INET;
-	h.at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	*fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (bind(*fd, (struct sockaddr *)&h.at, n) || listen(*fd, 8) ||
-	    getsockname(*fd, (struct sockaddr *)&h.at, &n))
-		return ncclSystemError;
+	*fd = plug_socket();
+	plug_address(h.number, &at);
 	memcpy(handle, &h, sizeof h);
-	if (plug_fault("nolisten"))
-		return ncclSuccess;
-	*listen_comm = fd;
-	return plug_fault("listen") ? ncclSystemError : ncclSuccess;
+	*listen_comm = plug_fault("nolisten") ? NULL : fd;
+	if (bind(*fd, (struct sockaddr *)&at, sizeof at) || listen(*fd, 8) || plug_fault("listen"))
+		return ncclSystemError;
+	return ncclSuccess;
 }
 
 static struct plug_comm *plug_comm_make(int fd, bool is_send)
 {
 	struct plug_comm *c = calloc(1, sizeof *c);
-	int one = 1;
 
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 	c->fd = fd;
 	c->is_send = is_send;
 	return c;
@@ -115,6 +128,7 @@ static struct plug_comm *plug_comm_make(int fd, bool is_send)
 ncclResult_t plug_connect(int dev, void *handle, void **comm, struct net_abi_offload **offload)
 {
 	struct plug_handle *h = handle;
+	struct sockaddr_un at;
 
 	(void)dev;
 	if (h->magic != PLUG_MAGIC || !offload || *offload)
@@ -122,11 +136,12 @@ ncclResult_t plug_connect(int dev, void *handle, void **comm, struct net_abi_off
 	if (plug_fault("connect"))
 		return ncclRemoteError;
 	if (h->fd < 0)
-		h->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		h->fd = plug_socket();
 	if (plug_is_late())
 		return ncclSuccess;
-	if (connect(h->fd, (struct sockaddr *)&h->at, sizeof h->at) && errno != EISCONN)
-		return errno == EINPROGRESS || errno == EALREADY ? ncclSuccess : ncclSystemError;
+	plug_address(h->number, &at);
+	if (connect(h->fd, (struct sockaddr *)&at, sizeof at))
+		return errno == EAGAIN ? ncclSuccess : ncclSystemError;
 	*comm = plug_comm_make(h->fd, true);
 	return plug_fault("both") ? ncclSystemError : ncclSuccess;
 }
