@@ -40,14 +40,14 @@ ncclResult_t net_plugin_refuse(struct net_plugin_conn *c, const char *format, ..
 	return net_plugin_conn_fail(c, ncclSystemError, text);
 }
 
-/* Returns the next pause, which is longer after many fruitless calls. */
 static uint64_t net_plugin_pause_ns(struct net_plugin_conn *c)
 {
-	uint32_t grown = c->misses / NET_PLUGIN_BUSY_CALLS;
+	uint32_t doubled;
 
-	c->misses++;
-	return MIN_OF((uint64_t)NET_PLUGIN_PAUSE_NS << MIN_OF(grown, 16u),
-		      (uint64_t)NET_PLUGIN_PAUSE_MOST_NS);
+	if (c->misses++ < NET_PLUGIN_QUICK_CALLS)
+		return NET_PLUGIN_QUICK_NS;
+	doubled = (c->misses - NET_PLUGIN_QUICK_CALLS) / NET_PLUGIN_PAUSE_CALLS;
+	return (uint64_t)NET_PLUGIN_PAUSE_NS << MIN_OF(doubled, NET_PLUGIN_PAUSE_DOUBLED);
 }
 
 void net_plugin_wait(struct net_plugin_conn *c, const char *why, struct wait *w)

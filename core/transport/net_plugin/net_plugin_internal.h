@@ -15,7 +15,8 @@
  * version 11 on for each communicator. The newest version that the file has is used.
  *
  * A plugin has no events. A wait for it has a deadline, after which the caller calls the plugin
- * again. The pauses grow from NET_PLUGIN_PAUSE_NS to NET_PLUGIN_PAUSE_MOST_NS while nothing moves.
+ * again. While nothing moves, the pauses grow from 1 to 160 us: short ones give a GPU's transfers a
+ * low latency, long ones leave the CPU to others.
  *
  * Errors of a plugin's function are logged once for each connection, with plugin, function, device,
  * both ranks and channel. The result is ncclRemoteError if the plugin returned that, else
@@ -37,13 +38,16 @@
 #include "core/transport/net_plugin/net_abi.h"
 #include "core/transport/net_plugin/net_plugin.h"
 
-#define NET_PLUGIN_FILE          "libnccl-net.so"
-#define NET_PLUGIN_SETTING       256  /* bytes of an element of NCCL_NET_PLUGIN */
-#define NET_PLUGIN_DEVICES       1024 /* more devices than this are not possible */
-#define NET_PLUGIN_MERGED        64   /* most virtual devices that a process makes */
-#define NET_PLUGIN_PAUSE_NS      1000u
-#define NET_PLUGIN_PAUSE_MOST_NS 128000u
-#define NET_PLUGIN_BUSY_CALLS    64 /* fruitless calls before the pauses grow */
+#define NET_PLUGIN_FILE    "libnccl-net.so"
+#define NET_PLUGIN_SETTING 256  /* bytes of an element of NCCL_NET_PLUGIN */
+#define NET_PLUGIN_DEVICES 1024 /* more devices than this are not possible */
+#define NET_PLUGIN_MERGED  64   /* most virtual devices that a process makes */
+/* Pauses: one for each of the first fruitless calls, then the longer ones. */
+#define NET_PLUGIN_QUICK_CALLS   32
+#define NET_PLUGIN_QUICK_NS      1000u
+#define NET_PLUGIN_PAUSE_CALLS   8 /* calls before a pause doubles */
+#define NET_PLUGIN_PAUSE_NS      20000u
+#define NET_PLUGIN_PAUSE_DOUBLED 3u /* times at most */
 
 /* ---- a plugin ------------------------------------------------------------------------------- */
 
