@@ -64,13 +64,20 @@ static ncclResult_t net_try(struct ncclComm *comm, const struct net_ops *net)
 
 static ncclResult_t net_none(const struct ncclComm *comm)
 {
+	const char *by = param_str(PARAM_NET) ? "NCCL_NET" : "the configuration";
 	const char *hcas = param_str(PARAM_IB_HCA);
 	const bool verbs = comm->net.named == &net_verbs;
+	char names[64];
 
-	WARN("rank %d: the network %s, which %s names, has no device with an active port%s%s%s",
-	     comm->rank, comm->net.wanted, param_str(PARAM_NET) ? "NCCL_NET" : "the configuration",
-	     verbs && hcas ? " among NCCL_IB_HCA=" : "", verbs && hcas ? hcas : "",
-	     net_plugin_is(comm->net.named) ? ", or no net plugin has this name" : "");
+	if (net_plugin_is(comm->net.named)) {
+		WARN("rank %d: the network %s, which %s names, is none of %s, and no net plugin of "
+		     "NCCL_NET_PLUGIN has this name and a device",
+		     comm->rank, comm->net.wanted, by, net_names(names, sizeof names));
+		return ncclInvalidUsage;
+	}
+	WARN("rank %d: the network %s, which %s names, has no device with an active port%s%s",
+	     comm->rank, comm->net.named->name, by, verbs && hcas ? " among NCCL_IB_HCA=" : "",
+	     verbs && hcas ? hcas : "");
 	return ncclInvalidUsage;
 }
 

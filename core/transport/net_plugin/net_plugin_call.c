@@ -113,26 +113,25 @@ static void net_plugin_bus_id(const char *path, char bus_id[24])
 			last[i] >= 'A' && last[i] <= 'F' ? (char)(last[i] + 'a' - 'A') : last[i];
 }
 
-bool net_plugin_call_props(const struct net_plugin *p, int dev, struct net_plugin_props *out,
-			   ncclResult_t *rc, char *why, size_t bytes)
+ncclResult_t net_plugin_call_props(const struct net_plugin *p, int dev,
+				   struct net_plugin_props *out, struct net_plugin_why *why)
 {
 	union net_plugin_raw raw;
 	struct net_abi_props_v9 v;
 	const char *wrong;
+	ncclResult_t rc;
 
 	memset(&raw, 0, sizeof raw);
-	*rc = p->abi->props(dev, &raw);
-	if (*rc) {
-		snprintf(why, bytes, "getProperties fails for device %d with %s", dev,
-			 net_plugin_result(*rc));
-		return false;
-	}
+	rc = p->abi->props(dev, &raw);
+	if (rc)
+		return net_plugin_because(why, ncclSystemError,
+					  "getProperties fails for device %d with %s", dev,
+					  net_plugin_result(rc));
 	net_plugin_raw_convert(p->version, &raw, &v);
 	wrong = net_plugin_props_wrong(&v);
-	if (wrong) {
-		snprintf(why, bytes, "invalid properties of device %d: %s", dev, wrong);
-		return false;
-	}
+	if (wrong)
+		return net_plugin_because(why, ncclSystemError,
+					  "invalid properties of device %d: %s", dev, wrong);
 	*out = (struct net_plugin_props){
 		.guid = v.guid,
 		.ptr_support = v.ptr_support,
@@ -145,18 +144,24 @@ bool net_plugin_call_props(const struct net_plugin *p, int dev, struct net_plugi
 	};
 	snprintf(out->name, sizeof out->name, "%s", v.name);
 	net_plugin_bus_id(v.pci_path, out->bus_id);
-	return true;
+	return ncclSuccess;
 }
 
-ncclResult_t net_plugin_call_make(const struct net_plugin *p, const struct net_nic *nic, int *dev)
+ncclResult_t net_plugin_call_make(const struct net_plugin *p, const struct net_nic *nic, int *dev,
+				  struct net_plugin_why *why)
 {
 	struct net_abi_devices_v12 many = {.count = nic->count};
 	struct net_abi_devices few = {.count = nic->count};
+	ncclResult_t rc;
 
 	*dev = -1;
 	for (int i = 0; i < nic->count; i++)
 		many.dev[i] = few.dev[i] = nic->dev[i];
-	return p->abi->make_device(dev, p->version >= 12 ? (void *)&many : (void *)&few);
+	rc = p->abi->make_device(dev, p->version >= 12 ? (void *)&many : (void *)&few);
+	if (!rc && *dev >= 0)
+		return ncclSuccess;
+	return net_plugin_because(why, ncclSystemError, "makeVDevice returns %s and device %d",
+				  net_plugin_result(rc), *dev);
 }
 
 /* ---- connections ---------------------------------------------------------------------------- */

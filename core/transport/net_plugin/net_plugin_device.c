@@ -2,18 +2,11 @@
 /*
  * Choice of a plugin for a communicator, its initialisation, and its devices.
  */
-#include <stdlib.h>
 #include <strings.h>
 
 #include "core/transport/net_plugin/net_plugin_internal.h"
 
 /* ---- start of a plugin ---------------------------------------------------------------------- */
-
-static void net_plugin_why(struct net_plugin *p, ncclResult_t result, const char *text)
-{
-	p->result = result;
-	snprintf(p->why, sizeof p->why, "%s", text);
-}
 
 /* Two devices of one name cannot be told apart: the later one gets its number. */
 static void net_plugin_dev_name(const struct net_plugin *p, int dev)
@@ -27,78 +20,78 @@ static void net_plugin_dev_name(const struct net_plugin *p, int dev)
 		}
 }
 
-static void net_plugin_dev_list(struct net_plugin *p, int count)
+static ncclResult_t net_plugin_dev_list(struct net_plugin *p, int count, struct net_plugin_why *why)
 {
-	ncclResult_t rc = ncclSuccess;
-	char why[200];
-
 	p->dev = os_alloc((size_t)count * sizeof *p->dev, "devices of a net plugin");
-	if (!p->dev) {
-		net_plugin_why(p, ncclSystemError, "no memory for its devices");
-		return;
-	}
+	if (!p->dev)
+		return net_plugin_because(why, ncclSystemError, "no memory for %d devices", count);
 	for (int i = 0; i < count; i++) {
 		struct net_plugin_dev *d = &p->dev[i];
+		ncclResult_t rc = net_plugin_call_props(p, i, &d->props, why);
 
 		d->number = i;
 		d->nic = (struct net_nic){.count = 1, .dev = {i}};
-		if (!net_plugin_call_props(p, i, &d->props, &rc, why, sizeof why)) {
-			net_plugin_why(p, ncclSystemError, why);
-			return;
+		if (rc) {
+			os_free(p->dev);
+			p->dev = NULL;
+			return rc;
 		}
 		net_plugin_dev_name(p, i);
 	}
 	p->ndevs = count;
+	return ncclSuccess;
 }
 
-static void net_plugin_query(struct net_plugin *p)
+static ncclResult_t net_plugin_query(struct net_plugin *p, struct net_plugin_why *why)
 {
 	int count = -1;
 	ncclResult_t rc = p->abi->devices(&count);
-	char why[120];
 
-	if (rc) {
-		snprintf(why, sizeof why, "devices fails with %s", net_plugin_result(rc));
-		net_plugin_why(p, ncclSystemError, why);
-	} else if (count < 0 || count > NET_PLUGIN_DEVICES) {
-		snprintf(why, sizeof why, "devices returns a count of %d, expected 0 to %d", count,
-			 NET_PLUGIN_DEVICES);
-		net_plugin_why(p, ncclSystemError, why);
-	} else if (count) {
-		net_plugin_dev_list(p, count);
-	}
+	if (rc)
+		return net_plugin_because(why, ncclSystemError, "devices fails with %s",
+					  net_plugin_result(rc));
+	if (count < 0 || count > NET_PLUGIN_DEVICES)
+		return net_plugin_because(why, ncclSystemError,
+					  "devices returns a count of %d, expected 0 to %d", count,
+					  NET_PLUGIN_DEVICES);
+	return count ? net_plugin_dev_list(p, count, why) : ncclSuccess;
 }
 
-/* True if init has to be called: up to version 10 for the first communicator only. */
-static bool net_plugin_needs_init(const struct net_plugin *p)
+/* Calls init: up to version 10 for the first communicator only. */
+static ncclResult_t net_plugin_init(struct net_plugin_comm *pc, uint64_t comm_id,
+				    struct net_plugin_why *why)
 {
-	return p->version >= 11 || !p->started;
-}
-
-/* Loads the plugin if no communicator did, and initialises it for this one. *finalize: the plugin
- * has a context to end. Under its lock. */
-static ncclResult_t net_plugin_begin(struct net_plugin *p, const struct ncclComm *comm,
-				     void **context, bool *finalize)
-{
+	const struct net_plugin *p = pc->plugin;
 	ncclResult_t rc = ncclSuccess;
-	char why[120];
 
-	*finalize = false;
+	if (p->version >= 11 || !p->started)
+		rc = net_plugin_call_init(p, comm_id, &pc->context);
+	if (rc)
+		return net_plugin_because(why, ncclSystemError, "init fails with %s",
+					  net_plugin_result(rc));
+	pc->initialised = true;
+	return ncclSuccess;
+}
+
+/* Loads the plugin if no communicator did, and initialises it for this one. Under its lock. */
+static ncclResult_t net_plugin_begin(struct net_plugin_comm *pc, uint64_t comm_id,
+				     struct net_plugin_why *why)
+{
+	struct net_plugin *p = pc->plugin;
+	ncclResult_t rc;
+
 	if (!p->loaded)
-		net_plugin_load(p);
-	if (!p->result && net_plugin_needs_init(p)) {
-		rc = net_plugin_call_init(p, comm->id_hash, context);
-		*finalize = !rc && p->version >= 11;
-	}
-	if (rc) {
-		snprintf(why, sizeof why, "init fails with %s", net_plugin_result(rc));
-		net_plugin_why(p, ncclSystemError, why);
-	}
-	if (!p->result && !p->started)
-		net_plugin_query(p);
-	if (!p->result)
+		p->result = net_plugin_load(p, &p->why);
+	p->loaded = true;
+	*why = p->why;
+	rc = p->result;
+	if (!rc)
+		rc = net_plugin_init(pc, comm_id, why);
+	if (!rc && !p->started)
+		rc = net_plugin_query(p, why);
+	if (!rc)
 		p->started = true;
-	return p->result;
+	return rc;
 }
 
 /* ---- use by a communicator ------------------------------------------------------------------ */
@@ -119,15 +112,15 @@ static struct net_plugin_comm *net_plugin_comm_make(const char *setting)
 	return NULL;
 }
 
-static void net_plugin_comm_end(struct net_plugin_comm *pc, bool finalize)
+static void net_plugin_comm_end(struct net_plugin_comm *pc)
 {
+	const struct net_plugin *p = pc->plugin;
 	ncclResult_t rc = ncclSuccess;
 
-	if (finalize)
-		rc = pc->plugin->abi->finalize(pc->context);
+	if (pc->initialised && p->version >= 11)
+		rc = p->abi->finalize(pc->context);
 	if (rc)
-		WARN("NET/Plugin: finalize of %s fails with %s", pc->plugin->name,
-		     net_plugin_result(rc));
+		WARN("NET/Plugin: finalize of %s fails with %s", p->name, net_plugin_result(rc));
 	net_plugin_put(pc->plugin);
 	os_free(pc);
 }
@@ -151,28 +144,27 @@ static void net_plugin_use(struct ncclComm *comm, struct net_plugin_comm *pc)
 
 /* Tries one element of the list. ncclSuccess without a state: the plugin is not one for this
  * communicator. `why` has the reason of an error or of that. */
-static ncclResult_t net_plugin_try(struct ncclComm *comm, const char *setting, char *why,
-				   size_t bytes)
+static ncclResult_t net_plugin_try(struct ncclComm *comm, const char *setting,
+				   struct net_plugin_why *why)
 {
 	struct net_plugin_comm *pc = net_plugin_comm_make(setting);
-	bool finalize = false;
+	const struct net_plugin *p;
 	ncclResult_t rc;
 
-	snprintf(why, bytes, "no memory");
 	if (!pc)
-		return ncclSystemError;
+		return net_plugin_because(why, ncclSystemError, "no memory");
+	p = pc->plugin;
 	os_mutex_lock(&pc->plugin->lock);
-	rc = net_plugin_begin(pc->plugin, comm, &pc->context, &finalize);
-	snprintf(why, bytes, "%s", pc->plugin->why);
+	rc = net_plugin_begin(pc, comm->id_hash, why);
 	os_mutex_unlock(&pc->plugin->lock);
-	if (!rc && !net_plugin_name_fits(comm, pc->plugin))
-		snprintf(why, bytes, "the name of the network is %s", pc->plugin->name);
-	else if (!rc && !pc->plugin->ndevs)
-		snprintf(why, bytes, "%s has no device", pc->plugin->name);
+	if (!rc && !net_plugin_name_fits(comm, p))
+		(void)net_plugin_because(why, rc, "the name of its network is %s", p->name);
+	else if (!rc && !p->ndevs)
+		(void)net_plugin_because(why, rc, "%s has no device", p->name);
 	else if (!rc)
 		net_plugin_use(comm, pc);
 	if (!comm->net.state)
-		net_plugin_comm_end(pc, finalize);
+		net_plugin_comm_end(pc);
 	return rc;
 }
 
@@ -191,19 +183,20 @@ static const char *net_plugin_element(const char *list, char out[NET_PLUGIN_SETT
 /* Tries all elements in order. The error of the last one counts, if none is used. */
 static ncclResult_t net_plugin_try_all(struct ncclComm *comm, const char *list)
 {
-	char setting[NET_PLUGIN_SETTING], why[400] = "";
+	struct net_plugin_why why = {""};
+	char setting[NET_PLUGIN_SETTING];
 	ncclResult_t rc = ncclSuccess;
 
 	for (list = net_plugin_element(list, setting); list && !comm->net.state;
 	     list = net_plugin_element(list, setting)) {
-		rc = net_plugin_try(comm, setting, why, sizeof why);
+		rc = net_plugin_try(comm, setting, &why);
 		if (!comm->net.state)
 			INFO(LOG_INIT | LOG_NET, "NET/Plugin: rank %d does not use %s: %s",
-			     comm->rank, setting, why);
+			     comm->rank, setting, why.text);
 	}
 	if (comm->net.state || !rc)
 		return ncclSuccess;
-	WARN("rank %d: NCCL_NET_PLUGIN=%s: %s", comm->rank, param_str(PARAM_NET_PLUGIN), why);
+	WARN("rank %d: NCCL_NET_PLUGIN=%s: %s", comm->rank, param_str(PARAM_NET_PLUGIN), why.text);
 	return rc;
 }
 
@@ -212,13 +205,14 @@ ncclResult_t net_plugin_devices(struct ncclComm *comm, int *count)
 	const char *list = param_str(PARAM_NET_PLUGIN);
 	ncclResult_t rc = ncclSuccess;
 	const struct net_plugin_comm *pc;
-	char why[400];
+	struct net_plugin_why why;
 
 	*count = 0;
 	if (!comm->net.state && list)
 		rc = net_plugin_try_all(comm, list);
-	else if (!comm->net.state && net_plugin_try(comm, NET_PLUGIN_FILE, why, sizeof why))
-		INFO(LOG_INIT | LOG_NET, "NET/Plugin: rank %d uses no plugin: %s", comm->rank, why);
+	else if (!comm->net.state && net_plugin_try(comm, NET_PLUGIN_FILE, &why))
+		INFO(LOG_INIT | LOG_NET, "NET/Plugin: rank %d uses no plugin: %s", comm->rank,
+		     why.text);
 	pc = comm->net.state;
 	if (pc)
 		*count = pc->plugin->ndevs;
@@ -250,7 +244,7 @@ void net_plugin_fini(struct ncclComm *comm)
 
 	comm->net.state = NULL;
 	if (pc)
-		net_plugin_comm_end(pc, pc->plugin->version >= 11);
+		net_plugin_comm_end(pc);
 }
 
 /* ---- merged devices ------------------------------------------------------------------------- */
@@ -268,25 +262,24 @@ static struct net_plugin_dev *net_plugin_merged_make(struct net_plugin *p,
 						     const struct net_nic *nic)
 {
 	struct net_plugin_dev *d = &p->merged[p->nmerged];
-	ncclResult_t rc = ncclInvalidUsage;
-	char why[200] = "too many of them";
+	struct net_plugin_why why;
+	ncclResult_t rc;
 
 	if (p->nmerged < NET_PLUGIN_MERGED) {
 		d->nic = *nic;
-		rc = net_plugin_call_make(p, nic, &d->number);
-		snprintf(why, sizeof why, "makeVDevice returns %s and device %d",
-			 net_plugin_result(rc), d->number);
+		rc = net_plugin_call_make(p, nic, &d->number, &why);
+		if (!rc)
+			rc = net_plugin_call_props(p, d->number, &d->props, &why);
+	} else {
+		rc = net_plugin_because(&why, ncclInvalidUsage, "it has %d of them", p->nmerged);
 	}
-	if (!rc && d->number >= 0 &&
-	    net_plugin_call_props(p, d->number, &d->props, &rc, why, sizeof why)) {
-		p->nmerged++;
-		INFO(LOG_INIT | LOG_NET, "NET/Plugin: %s makes device %s of %d devices", p->name,
-		     d->props.name, nic->count);
-		return d;
-	}
-	INFO(LOG_INIT | LOG_NET, "NET/Plugin: %s cannot merge %d devices, %s is used alone: %s",
-	     p->name, nic->count, p->dev[nic->dev[0]].props.name, why);
-	return NULL;
+	INFO(LOG_INIT | LOG_NET, "NET/Plugin: %s %s %d devices, the first of them %s%s%s", p->name,
+	     rc ? "does not merge" : "merges", nic->count, p->dev[nic->dev[0]].props.name,
+	     rc ? ", which is used alone: " : "", rc ? why.text : "");
+	if (rc)
+		return NULL;
+	p->nmerged++;
+	return d;
 }
 
 struct net_plugin_dev *net_plugin_dev_of(struct net_plugin *p, const struct net_nic *nic)

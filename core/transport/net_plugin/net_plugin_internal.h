@@ -49,6 +49,11 @@
 #define NET_PLUGIN_PAUSE_NS      20000u
 #define NET_PLUGIN_PAUSE_DOUBLED 3u /* times at most */
 
+/* The reason of an error of the init, for the caller's line of the log. */
+struct net_plugin_why {
+	char text[400];
+};
+
 /* ---- a plugin ------------------------------------------------------------------------------- */
 
 /* Properties of a device, of any version. */
@@ -77,10 +82,10 @@ struct net_plugin {
 	char setting[NET_PLUGIN_SETTING];
 
 	struct os_mutex lock; /* of the fields below, until the plugin is ready */
-	bool loaded;          /* `library` was opened, or that failed */
-	bool started;         /* up to version 10: init succeeded */
-	ncclResult_t result;  /* of the loading */
-	char why[400];        /* the reason of a failure */
+	bool loaded;          /* `library` was opened, or that failed with `result` */
+	bool started;         /* init succeeded, and the devices are known */
+	ncclResult_t result;
+	struct net_plugin_why why;
 	char file[NET_PLUGIN_SETTING + 32];
 	void *library;
 	const struct net_abi *abi;
@@ -97,6 +102,7 @@ struct net_plugin {
 struct net_plugin_comm {
 	struct net_plugin *plugin;
 	void *context; /* of the plugin, from version 11 on */
+	bool initialised;
 };
 
 /* net_plugin_load.c */
@@ -104,19 +110,23 @@ struct net_plugin_comm {
 struct net_plugin *net_plugin_get(const char *setting);
 /* Drops a reference; the last one closes the library. */
 void net_plugin_put(struct net_plugin *p);
-/* Opens the library and checks its table. Sets `result`, and `why` if it fails. Under `lock`. */
-void net_plugin_load(struct net_plugin *p);
+/* Opens the library and checks its table. Under `lock`. */
+ncclResult_t net_plugin_load(struct net_plugin *p, struct net_plugin_why *why);
+/* Formats the reason, and returns rc. */
+ncclResult_t net_plugin_because(struct net_plugin_why *why, ncclResult_t rc, const char *format,
+				...) __attribute__((format(printf, 3, 4)));
 
 /* net_plugin_call.c: functions whose types depend on the version. Results are the plugin's. */
 ncclResult_t net_plugin_call_init(const struct net_plugin *p, uint64_t comm_id, void **context);
-/* false: the plugin fails (*rc), or its answer is not possible (`why`). */
-bool net_plugin_call_props(const struct net_plugin *p, int dev, struct net_plugin_props *out,
-			   ncclResult_t *rc, char *why, size_t bytes);
+/* ncclSystemError: the plugin fails, or its answer is not possible. */
+ncclResult_t net_plugin_call_props(const struct net_plugin *p, int dev,
+				   struct net_plugin_props *out, struct net_plugin_why *why);
 ncclResult_t net_plugin_call_listen(const struct net_plugin_comm *pc, int dev, void *handle,
 				    void **listen);
 ncclResult_t net_plugin_call_connect(const struct net_plugin_comm *pc, int dev, void *handle,
 				     void **comm);
-ncclResult_t net_plugin_call_make(const struct net_plugin *p, const struct net_nic *nic, int *dev);
+ncclResult_t net_plugin_call_make(const struct net_plugin *p, const struct net_nic *nic, int *dev,
+				  struct net_plugin_why *why);
 ncclResult_t net_plugin_call_isend(const struct net_plugin *p, void *comm,
 				   const struct net_buffer *b, void *mr, void **request);
 ncclResult_t net_plugin_call_irecv(const struct net_plugin *p, void *comm,

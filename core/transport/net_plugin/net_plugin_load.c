@@ -2,7 +2,7 @@
 /*
  * The process' plugins: their library, its table of functions, and the count of their users.
  */
-#include <strings.h>
+#include <stdarg.h>
 
 #include "core/rank/registry.h"
 #include "core/transport/net_plugin/net_plugin_internal.h"
@@ -71,24 +71,21 @@ static bool net_plugin_is_file(const char *setting)
 	       (n > 6 && !strncmp(setting, "lib", 3) && !strcmp(setting + n - 3, ".so"));
 }
 
-static void net_plugin_open(struct net_plugin *p)
+static ncclResult_t net_plugin_open(struct net_plugin *p, struct net_plugin_why *why)
 {
-	char first[160] = "", second[160];
+	char text[200];
 	int e;
 
 	snprintf(p->file, sizeof p->file, "%s", p->setting);
-	e = os_library_open(p->file, &p->library, first, sizeof first);
+	e = os_library_open(p->file, &p->library, text, sizeof text);
 	if (e && !net_plugin_is_file(p->setting)) {
 		snprintf(p->file, sizeof p->file, "libnccl-net-%s.so", p->setting);
-		e = os_library_open(p->file, &p->library, second, sizeof second);
-		if (e)
-			memcpy(first, second, sizeof first);
+		e = os_library_open(p->file, &p->library, text, sizeof text);
 	}
 	if (!e)
-		return;
+		return ncclSuccess;
 	p->library = NULL;
-	p->result = ncclSystemError;
-	snprintf(p->why, sizeof p->why, "%s cannot be loaded: %s", p->file, first);
+	return net_plugin_because(why, ncclSystemError, "%s cannot be loaded: %s", p->file, text);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -128,7 +125,7 @@ static const char *net_plugin_missing(const struct net_abi *a, int version)
 }
 
 /* Finds the newest version that the library has. */
-static void net_plugin_table(struct net_plugin *p)
+static ncclResult_t net_plugin_table(struct net_plugin *p, struct net_plugin_why *why)
 {
 	char symbol[sizeof NET_ABI_SYMBOL + 12];
 
@@ -136,41 +133,49 @@ static void net_plugin_table(struct net_plugin *p)
 		snprintf(symbol, sizeof symbol, NET_ABI_SYMBOL "%d", p->version);
 		p->abi = os_library_symbol(p->library, symbol);
 		if (p->abi)
-			return;
+			return ncclSuccess;
 	}
-	p->result = ncclInvalidUsage;
-	snprintf(p->why, sizeof p->why,
-		 "%s has none of " NET_ABI_SYMBOL "%d to _v%d, expected a "
-		 "net plugin of one of these versions",
-		 p->file, NET_ABI_OLDEST, NET_ABI_NEWEST);
+	return net_plugin_because(why, ncclInvalidUsage,
+				  "%s has none of " NET_ABI_SYMBOL "%d to _v%d, expected a net "
+				  "plugin of one of these versions",
+				  p->file, NET_ABI_OLDEST, NET_ABI_NEWEST);
 }
 
-static void net_plugin_table_check(struct net_plugin *p)
+static ncclResult_t net_plugin_table_check(struct net_plugin *p, struct net_plugin_why *why)
 {
 	const char *missing = net_plugin_missing(p->abi, p->version);
 
-	if (!missing) {
-		snprintf(p->name, sizeof p->name, "%s", p->abi->name);
-		p->ops = net_plugin;
-		p->ops.name = p->name;
-		if (p->version >= 9 && p->abi->make_device)
-			p->ops.merged = NET_MAX_MERGED;
-		return;
-	}
-	p->result = ncclInvalidUsage;
-	snprintf(p->why, sizeof p->why,
-		 "%s: the table " NET_ABI_SYMBOL
-		 "%d has no %s, expected all functions of the version",
-		 p->file, p->version, missing);
+	if (missing)
+		return net_plugin_because(why, ncclInvalidUsage,
+					  "%s: the table " NET_ABI_SYMBOL
+					  "%d has no %s, expected all functions of the version",
+					  p->file, p->version, missing);
+	snprintf(p->name, sizeof p->name, "%s", p->abi->name);
+	p->ops = net_plugin;
+	p->ops.name = p->name;
+	if (p->version >= 9 && p->abi->make_device)
+		p->ops.merged = NET_MAX_MERGED;
+	return ncclSuccess;
 }
 
-void net_plugin_load(struct net_plugin *p)
+ncclResult_t net_plugin_load(struct net_plugin *p, struct net_plugin_why *why)
 {
-	p->loaded = true;
-	p->result = ncclSuccess;
-	net_plugin_open(p);
-	if (!p->result)
-		net_plugin_table(p);
-	if (!p->result)
-		net_plugin_table_check(p);
+	ncclResult_t rc = net_plugin_open(p, why);
+
+	if (!rc)
+		rc = net_plugin_table(p, why);
+	if (!rc)
+		rc = net_plugin_table_check(p, why);
+	return rc;
+}
+
+ncclResult_t net_plugin_because(struct net_plugin_why *why, ncclResult_t rc, const char *format,
+				...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why->text, sizeof why->text, format, args);
+	va_end(args);
+	return rc;
 }

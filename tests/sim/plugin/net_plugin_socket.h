@@ -10,6 +10,7 @@
  *
  *	PLUG_DEVICES    number of devices; default 1
  *	PLUG_SAME_CARD  1: they are ports of one card
+ *	PLUG_PCI        their path in /sys
  *	PLUG_RECVS      most buffers of a receive, 1 to 8; default 1
  *	PLUG_FAULT      what goes wrong:
  *
@@ -26,6 +27,9 @@
  *	never         a receive never ends
  *	late          isend, irecv and connect return nothing at each second call
  *	merge         makeVDevice fails
+ *	nogpu, nodmabuf  registration of GPU memory fails, by address or as a dma-buf
+ *
+ * With GPU memory: PLUG_DMABUF=1 has dma-bufs, PLUG_FLUSH=1 has forceFlush.
  */
 #ifndef TESTS_SIM_PLUGIN_NET_PLUGIN_SOCKET_H
 #define TESTS_SIM_PLUGIN_NET_PLUGIN_SOCKET_H
@@ -73,5 +77,20 @@ ncclResult_t plug_irecv(void *comm, int n, void **data, const size_t *bytes, con
 			void **mrs, void **request);
 ncclResult_t plug_iflush(void *comm, int n, void **data, int *bytes, void **mrs, void **request);
 ncclResult_t plug_test(void *request, int *done, int *sizes);
+
+/* net_plugin_gpu.c: the same with GPU memory, in libraries that are compiled with PLUG_GPU. */
+ncclResult_t plug_gpu_reg_mr(void *comm, void *data, size_t bytes, int type, void **mr);
+ncclResult_t plug_gpu_reg_dmabuf(void *comm, void *data, size_t bytes, int type, uint64_t offset,
+				 int fd, void **mr);
+ncclResult_t plug_gpu_dereg_mr(void *comm, void *mr);
+ncclResult_t plug_gpu_isend(void *comm, void *data, size_t bytes, int tag, void *mr,
+			    void **request);
+ncclResult_t plug_gpu_irecv(void *comm, int n, void **data, const size_t *bytes, const int *tags,
+			    void **mrs, void **request);
+ncclResult_t plug_gpu_iflush(void *comm, int n, void **data, int *bytes, void **mrs,
+			     void **request);
+ncclResult_t plug_gpu_test(void *request, int *done, int *sizes);
+/* Numbers of the process so far. */
+void plug_gpu_count(int *flushes, int *regions, int *dmabufs);
 
 #endif

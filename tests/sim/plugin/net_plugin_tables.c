@@ -5,6 +5,20 @@
 
 #include "net_plugin_socket.h"
 
+#ifdef PLUG_GPU
+#define plug_reg_mr     plug_gpu_reg_mr
+#define plug_dereg_mr   plug_gpu_dereg_mr
+#define plug_isend      plug_gpu_isend
+#define plug_irecv      plug_gpu_irecv
+#define plug_iflush     plug_gpu_iflush
+#define plug_test       plug_gpu_test
+#define PLUG_REG_DMABUF plug_gpu_reg_dmabuf
+#define PLUG_POINTERS   (NET_ABI_HOST | NET_ABI_CUDA)
+#else
+#define PLUG_REG_DMABUF NULL
+#define PLUG_POINTERS   NET_ABI_HOST
+#endif
+
 static struct {
 	net_abi_log log;
 	int inits, merged;
@@ -66,6 +80,13 @@ static ncclResult_t plug_init_12(void **context, uint64_t comm_id, struct net_ab
 
 static ncclResult_t plug_finalize(void *context)
 {
+#ifdef PLUG_GPU
+	int flushes, regions, dmabufs;
+
+	plug_gpu_count(&flushes, &regions, &dmabufs);
+	PLUG_LOG("plug gpu: flushes %s, regions %s, dma-bufs %s", flushes ? "yes" : "no",
+		 regions ? "yes" : "no", dmabufs ? "yes" : "no");
+#endif
 	PLUG_LOG("plug finalize");
 	free(context);
 	return context ? ncclSuccess : ncclInternalError;
@@ -91,8 +112,10 @@ static struct net_abi_props_v12 plug_props(int dev)
 	static char names[PLUG_MOST_DEVICES][16];
 	struct net_abi_props_v12 p = {
 		.name = plug_fault("noname") ? NULL : names[dev % PLUG_MOST_DEVICES],
+		.pci_path = getenv("PLUG_PCI"),
 		.guid = 1 + (uint64_t)(plug_number("PLUG_SAME_CARD", 0) ? 0 : dev),
-		.ptr_support = NET_ABI_HOST,
+		.ptr_support = PLUG_POINTERS | (plug_number("PLUG_DMABUF", 0) ? NET_ABI_DMABUF : 0),
+		.force_flush = plug_number("PLUG_FLUSH", 0),
 		.speed = 100000,
 		.port = 1,
 		.max_comms = 1024,
@@ -121,8 +144,10 @@ static ncclResult_t plug_props_9(int dev, void *out)
 
 	*(struct net_abi_props_v9 *)out = (struct net_abi_props_v9){
 		.name = p.name,
+		.pci_path = p.pci_path,
 		.guid = p.guid,
 		.ptr_support = p.ptr_support,
+		.force_flush = p.force_flush,
 		.speed = p.speed,
 		.port = p.port,
 		.max_comms = p.max_comms,
@@ -147,6 +172,7 @@ static ncclResult_t plug_props_8(int dev, void *out)
 
 	*(struct net_abi_props_v8 *)out = (struct net_abi_props_v8){
 		.name = p.name,
+		.pci_path = p.pci_path,
 		.guid = p.guid,
 		.ptr_support = p.ptr_support,
 		.speed = p.speed,
@@ -236,8 +262,9 @@ static ncclResult_t plug_irecv_10(void *comm, int n, void **data, size_t *bytes,
 
 #define PLUG_COMMON                                                                                \
 	.name = "plug", .devices = plug_devices, .accept = plug_accept, .reg_mr = plug_reg_mr,     \
-	.dereg_mr = plug_dereg_mr, .iflush = plug_iflush, .test = PLUG_TEST,                       \
-	.close_send = plug_close, .close_recv = plug_close, .close_listen = plug_close_listen
+	.reg_dmabuf = PLUG_REG_DMABUF, .dereg_mr = plug_dereg_mr, .iflush = plug_iflush,           \
+	.test = PLUG_TEST, .close_send = plug_close, .close_recv = plug_close,                     \
+	.close_listen = plug_close_listen
 /* A table that the library does not export has another name. */
 #ifdef PLUG_V8
 #define PLUG_TABLE_8 ncclNetPlugin_v8
