@@ -153,7 +153,7 @@ X(NET_PLUGIN, "NCCL_NET_PLUGIN", STRING, NULL, 0, 0,                            
 X(NET_PLUGIN_REF_COUNT, "NCCL_NET_PLUGIN_REF_COUNT", INT, "0", 0, 1 << 20,                         \
 	"not 0: the library of a net plugin stays loaded after its last communicator")             \
 X(NET, "NCCL_NET", STRING, NULL, 0, 0,                                                             \
-	"network, like the config's netName: IB, Socket or the name of a net plugin's; "            \
+	"network, like the config's netName: IB, Socket or the name of a net plugin's; "           \
 	"unset: the plugin's if there is one, IB if all ranks have an HCA")                        \
 X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
 X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40,                                       \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Selects one network for all ranks of a communicator. A rank opens the network that its
- * configuration names, or that of a plugin, or the first row of nets[] with a device on its host. If the ranks' networks
- * differ, ranks without a configured name use the last of these rows. Reason: some rank reached
- * that row because its host has no device of the earlier rows.
+ * configuration names, or that of a plugin, or the first row of nets[] with a device on its host.
+ * If the ranks' networks differ, ranks without a configured name use the last of these rows.
+ * Reason: some rank reached that row because its host has no device of the earlier rows.
  */
 #include "core/base/log.h"
 #include "core/comm/comm_internal.h"

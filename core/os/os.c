@@ -108,11 +108,6 @@ struct os_proc *os_proc(void)
 	return os_sched->self()->proc;
 }
 
-bool os_thread_is_known(void)
-{
-	return !os_sched->thread_is_known || os_sched->thread_is_known();
-}
-
 int32_t os_work_for(int32_t rank)
 {
 	struct os_self *self = os_self();

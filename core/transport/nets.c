@@ -70,7 +70,8 @@ static ncclResult_t net_none(const struct ncclComm *comm)
 	char names[64];
 
 	if (net_plugin_is(comm->net.named)) {
-		WARN("rank %d: the network %s, which %s names, is none of %s, and no net plugin of "
+		WARN("rank %d: the network %s, which %s names, is not one of %s, and no net plugin "
+		     "of "
 		     "NCCL_NET_PLUGIN has this name and a device",
 		     comm->rank, comm->net.wanted, by, net_names(names, sizeof names));
 		return ncclInvalidUsage;

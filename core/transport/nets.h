@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The networks: their list, and the network that a communicator uses. core/comm opens it, and
- * core/proxy closes it. A plugin's network comes before those of the list. ncclComm.net is its state. Errors: ncclSystemError, logged, if the network
- * that the configuration names has no device; errors of the network.
+ * The networks: their list, and the network that a communicator uses. A plugin's network comes
+ * before those of the list. core/comm opens it, and core/proxy closes it. ncclComm.net is its
+ * state. Errors: ncclSystemError, logged, if the network that the configuration names has no
+ * device; errors of the network.
  */
 #ifndef CORE_TRANSPORT_NETS_H
 #define CORE_TRANSPORT_NETS_H

@@ -157,8 +157,8 @@ struct net_abi_offload;
 /*
  * connect and accept do not wait: with ncclSuccess and NULL in *comm they are called again. The
  * handle of a connect has the same address in each of these calls, and the plugin may write to it.
- * isend, irecv: ncclSuccess with NULL in *request: called again later. iflush with NULL: no flush is
- * needed. `test` frees a request that it reports as done, and sets sizes[] of a receive.
+ * isend and irecv with ncclSuccess and NULL in *request are called again, too. iflush with NULL
+ * needs no flush. `test` frees a request that it reports as done, and sets sizes[] of a receive.
  */
 struct net_abi {
 	const char *name;

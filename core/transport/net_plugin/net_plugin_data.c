@@ -9,7 +9,7 @@
 
 /* ---- registrations -------------------------------------------------------------------------- */
 
-/* ncclInvalidUsage: not possible as a dma-buf; the plugin is not called, or its error is at INFO. */
+/* ncclInvalidUsage: not possible as a dma-buf. An error of the plugin is logged at INFO. */
 static ncclResult_t net_plugin_reg_dmabuf(struct net_plugin_conn *c, void *data, size_t bytes,
 					  void **mr)
 {
@@ -90,7 +90,7 @@ int net_plugin_max_recvs(void *recv_comm)
 	return MIN_OF(c->dev->props.max_recvs, NET_MAX_RECVS);
 }
 
-/* Returns a free request, of which `reserved` stay free; NULL: there is none. */
+/* Returns a free request, of which `reserved` stay free; NULL: all are in use. */
 static struct net_request *net_plugin_req(struct net_plugin_conn *c, uint32_t reserved)
 {
 	struct net_request *r = c->req;

@@ -8,7 +8,7 @@
 
 /* ---- start of a plugin ---------------------------------------------------------------------- */
 
-/* Two devices of one name cannot be told apart: the later one gets its number. */
+/* The proxy finds devices by name: a later one of the same name gets its number. */
 static void net_plugin_dev_name(const struct net_plugin *p, int dev)
 {
 	char *name = p->dev[dev].props.name;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A net plugin over UNIX sockets, for net_plugin_test.sh. All ranks are in one real process, as in a
- * world. It makes real system calls and never waits in one. Its handles are the same in each run, so
- * a run in engine sim can be repeated. net_plugin_socket.c moves the bytes, net_plugin_tables.c has the tables
- * of all versions. PLUG_V8 and so on choose the tables that a library exports. Devices have host
- * memory only.
+ * A net plugin over UNIX sockets, for net_plugin_test.sh. All ranks are in one real process, as in
+ * a world. It makes real system calls and never waits in one. Its handles are the same in each run,
+ * so a run in engine sim can be repeated. net_plugin_socket.c moves the bytes, net_plugin_tables.c
+ * has the tables of all versions. PLUG_V8 and so on choose the tables that a library exports.
+ * Devices have host memory only.
  *
  * The environment sets what it does:
  *
@@ -25,7 +25,7 @@
  *	nolisten      listen returns no object
  *	size          test reports more bytes than the receive has
  *	never         a receive never ends
- *	late          isend, irecv and connect return nothing at each second call
+ *	late          isend, irecv and connect return nothing at about each second call
  *	merge         makeVDevice fails
  *	nogpu, nodmabuf  registration of GPU memory fails, by address or as a dma-buf
  *
