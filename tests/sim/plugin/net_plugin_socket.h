@@ -27,6 +27,7 @@
  *	never         a receive never ends
  *	late          isend, irecv and connect return nothing at about each second call
  *	merge         makeVDevice fails
+ *	thread        nothing; init logs from a thread of its own
  *	nogpu, nodmabuf  registration of GPU memory fails, by address or as a dma-buf
  *
  * With GPU memory: PLUG_DMABUF=1 has dma-bufs, PLUG_FLUSH=1 has forceFlush.

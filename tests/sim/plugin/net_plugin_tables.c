@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The tables of the plugin, and its devices. */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -28,9 +29,19 @@ static struct {
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
+static void *plug_thread(void *arg)
+{
+	PLUG_LOG("plug thread");
+	return arg;
+}
+
 static ncclResult_t plug_start(net_abi_log log, int version)
 {
+	pthread_t thread;
+
 	plug.log = log;
+	if (plug_fault("thread") && !pthread_create(&thread, NULL, plug_thread, NULL))
+		pthread_join(thread, NULL);
 	PLUG_LOG("plug init: version %d, call %d", version,
 		 __atomic_add_fetch(&plug.inits, 1, __ATOMIC_RELAXED));
 	return plug_fault("init") ? ncclSystemError : ncclSuccess;

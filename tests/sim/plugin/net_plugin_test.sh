@@ -77,6 +77,13 @@ run 'version 8' 0 "$folder/libnet_plugin_8.so" "${small[@]}"
 ! grep -q 'plug merges' log || fail 'version 8: devices are merged, which it cannot'
 unset PLUG_DEVICES PLUG_SAME_CARD PLUG_PCI
 
+# ---- a thread of the plugin, which engine sim does not know
+
+PLUG_FAULT=thread run 'a thread, threads' 0 "$newest" "${small[@]}" --engine threads
+logged 'a thread, threads' 'NCCL INFO plug thread$' 4
+PLUG_FAULT=thread run 'a thread, sim' 0 "$newest" "${small[@]}"
+! grep -q 'plug thread' log || fail 'a thread, sim: it writes a line, of no process of the world'
+
 # ---- GPU memory
 
 gpu=$folder/libnet_plugin_gpu.so
