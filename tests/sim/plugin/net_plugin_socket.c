@@ -18,8 +18,9 @@
 
 struct plug_handle {
 	uint32_t magic;
-	uint32_t number; /* of the listener in this process */
-	int fd;          /* of the connecting end: NCCL keeps the handle between calls */
+	uint32_t number; /* of the listener in its process */
+	int pid;
+	int fd; /* of the connecting end: NCCL keeps the handle between calls */
 };
 
 struct plug_buffer {
@@ -84,12 +85,12 @@ static bool plug_is_late(void)
 /* ---- connections ---------------------------------------------------------------------------- */
 
 /* The name of a listener is in the abstract name space: it has no file. */
-static void plug_address(uint32_t number, struct sockaddr_un *at)
+static void plug_address(const struct plug_handle *h, struct sockaddr_un *at)
 {
 	memset(at, 0, sizeof *at);
 	at->sun_family = AF_UNIX;
-	snprintf(at->sun_path + 1, sizeof at->sun_path - 1, "net-plugin-%d-%u", (int)getpid(),
-		 number);
+	snprintf(at->sun_path + 1, sizeof at->sun_path - 1, "net-plugin-%d-%u",
+		 h->pid ? h->pid : (int)getpid(), h->number);
 }
 
 static int plug_socket(void)
@@ -103,6 +104,7 @@ ncclResult_t plug_listen(int dev, void *handle, void **listen_comm)
 	struct plug_handle h = {
 		.magic = PLUG_MAGIC,
 		.number = __atomic_fetch_add(&listeners, 1, __ATOMIC_RELAXED),
+		.pid = plug_number("PLUG_PROCESSES", 0) ? (int)getpid() : 0,
 		.fd = -1,
 	};
 	int *fd = malloc(sizeof *fd);
@@ -110,7 +112,7 @@ ncclResult_t plug_listen(int dev, void *handle, void **listen_comm)
 
 	(void)dev;
 	*fd = plug_socket();
-	plug_address(h.number, &at);
+	plug_address(&h, &at);
 	memcpy(handle, &h, sizeof h);
 	*listen_comm = plug_fault("nolisten") ? NULL : fd;
 	if (bind(*fd, (struct sockaddr *)&at, sizeof at) || listen(*fd, 8) || plug_fault("listen"))
@@ -141,7 +143,7 @@ ncclResult_t plug_connect(int dev, void *handle, void **comm, struct net_abi_off
 		h->fd = plug_socket();
 	if (plug_is_late())
 		return ncclSuccess;
-	plug_address(h->number, &at);
+	plug_address(h, &at);
 	if (connect(h->fd, (struct sockaddr *)&at, sizeof at))
 		return errno == EAGAIN ? ncclSuccess : ncclSystemError;
 	*comm = plug_comm_make(h->fd, true);

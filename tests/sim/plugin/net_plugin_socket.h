@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A net plugin over UNIX sockets, for net_plugin_test.sh. All ranks are in one real process, as in
- * a world. It makes real system calls and never waits in one. Its handles are the same in each run,
- * so a run in engine sim can be repeated. net_plugin_socket.c moves the bytes, net_plugin_tables.c
+ * A net plugin over UNIX sockets, for net_plugin_test.sh. It makes real system calls and never
+ * waits in one. If all ranks are in one real process, as in a world, its handles are the same in
+ * each run, so a run in engine sim can be repeated. net_plugin_socket.c moves the bytes, net_plugin_tables.c
  * has the tables of all versions. PLUG_V8 and so on choose the tables that a library exports.
  * Devices have host memory only.
  *
@@ -12,6 +12,7 @@
  *	PLUG_SAME_CARD  1: they are ports of one card
  *	PLUG_PCI        their path in /sys
  *	PLUG_RECVS      most buffers of a receive, 1 to 8; default 1
+ *	PLUG_PROCESSES  1: the ranks are in several real processes
  *	PLUG_FAULT      what goes wrong:
  *
  *	init, devices, listen, connect, accept, regmr, irecv, test: that function fails

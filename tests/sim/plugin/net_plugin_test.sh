@@ -77,6 +77,12 @@ run 'version 8' 0 "$folder/libnet_plugin_8.so" "${small[@]}"
 ! grep -q 'plug merges' log || fail 'version 8: devices are merged, which it cannot'
 unset PLUG_DEVICES PLUG_SAME_CARD PLUG_PCI
 
+# ---- real processes, between which the HCA double does not reach
+
+NCCL_SHM_DISABLE=1 PLUG_PROCESSES=1 run 'processes' 0 "$newest" all_reduce --processes 2 --gpus 1 -b 64K -e 64K
+logged 'processes' 'Using network plug' 2
+logged 'processes' 'via NET/plug'
+
 # ---- a thread of the plugin, which engine sim does not know
 
 PLUG_FAULT=thread run 'a thread, threads' 0 "$newest" "${small[@]}" --engine threads
