@@ -2,9 +2,9 @@
 /*
  * A net plugin over UNIX sockets, for net_plugin_test.sh. It makes real system calls and never
  * waits in one. If all ranks are in one real process, as in a world, its handles are the same in
- * each run, so a run in engine sim can be repeated. net_plugin_socket.c moves the bytes, net_plugin_tables.c
- * has the tables of all versions. PLUG_V8 and so on choose the tables that a library exports.
- * Devices have host memory only.
+ * each run, so a run in engine sim can be repeated. net_plugin_socket.c moves the bytes,
+ * net_plugin_tables.c has the tables of all versions. PLUG_V8 and so on choose the tables that a
+ * library exports. Devices have host memory only.
  *
  * The environment sets what it does:
  *
