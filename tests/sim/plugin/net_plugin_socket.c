@@ -145,7 +145,9 @@ ncclResult_t plug_connect(int dev, void *handle, void **comm, struct net_abi_off
 		return ncclSuccess;
 	plug_address(h, &at);
 	if (connect(h->fd, (struct sockaddr *)&at, sizeof at))
-		return errno == EAGAIN ? ncclSuccess : ncclSystemError;
+		return errno == EAGAIN         ? ncclSuccess
+		       : errno == ECONNREFUSED ? ncclRemoteError /* the listener has gone */
+					       : ncclSystemError;
 	*comm = plug_comm_make(h->fd, true);
 	return plug_fault("both") ? ncclSystemError : ncclSuccess;
 }
