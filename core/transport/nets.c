@@ -91,9 +91,9 @@ ncclResult_t net_open(struct ncclComm *comm, int32_t first)
 		return ncclSuccess;
 	if (named)
 		rc = net_try(comm, named);
-	else if (!first && net_plugin_is_wanted())
+	else if (first == NET_FIRST && net_plugin_is_wanted())
 		rc = net_try(comm, &net_plugin);
-	for (int32_t i = first; !named && nets[i] && !rc && !comm->net.ops; i++)
+	for (int32_t i = MAX_OF(first, 0); !named && nets[i] && !rc && !comm->net.ops; i++)
 		rc = net_try(comm, nets[i]);
 	if (rc || comm->net.ops)
 		return rc;

@@ -22,9 +22,10 @@ const struct net_ops *net_name_find(const char *name);
 int32_t net_index(const struct net_ops *net);
 /* Sets the network that the configuration names, which net_name_find has found. */
 void net_want(struct ncclComm *comm, const char *name);
+#define NET_FIRST (-1) /* a plugin's network, then the rows */
 /* Opens the communicator's network, unless it is open: the row that the configuration names, else
- * the first one from `first` on that has a device on this host. From 0 on, a plugin's network is
- * the first. Main task. */
+ * the first one from `first` on that has a device on this host. `first` is NET_FIRST or a row's
+ * index. Main task. */
 ncclResult_t net_open(struct ncclComm *comm, int32_t first);
 /* Accepts a network that is not open. */
 void net_shut(struct ncclComm *comm);

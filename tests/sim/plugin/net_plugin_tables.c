@@ -6,6 +6,9 @@
 
 #include "net_plugin_socket.h"
 
+#ifndef PLUG_NAME
+#define PLUG_NAME "plug"
+#endif
 #ifdef PLUG_GPU
 #define plug_reg_mr     plug_gpu_reg_mr
 #define plug_dereg_mr   plug_gpu_dereg_mr
@@ -272,7 +275,7 @@ static ncclResult_t plug_irecv_10(void *comm, int n, void **data, size_t *bytes,
 #endif
 
 #define PLUG_COMMON                                                                                \
-	.name = "plug", .devices = plug_devices, .accept = plug_accept, .reg_mr = plug_reg_mr,     \
+	.name = PLUG_NAME, .devices = plug_devices, .accept = plug_accept, .reg_mr = plug_reg_mr,  \
 	.reg_dmabuf = PLUG_REG_DMABUF, .dereg_mr = plug_dereg_mr, .iflush = plug_iflush,           \
 	.test = PLUG_TEST, .close_send = plug_close, .close_recv = plug_close,                     \
 	.close_listen = plug_close_listen

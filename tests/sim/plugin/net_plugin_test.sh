@@ -51,7 +51,7 @@ for version in 8 9 10 11 12; do
 done
 [ "$(sort -u hashes | wc -l)" = 1 ] || fail "runs of the versions differ: $(cat hashes)"
 run 'two versions' 0 "$folder/libnet_plugin_8_10.so" "${small[@]}"
-logged 'two versions' 'uses plug \(version 10\)' 4
+logged 'two versions' 'uses other \(version 10\)' 4
 
 # ---- every collective, receives of one buffer and of several, calls that return nothing
 
@@ -178,4 +178,13 @@ NCCL_NET=other run 'NCCL_NET' 2 "$newest" "${small[@]}"
 logged 'NCCL_NET' 'the network other, which NCCL_NET names, is not one of IB, Socket, and no net plugin of'
 NCCL_NET=other run 'NCCL_NET' 2 none "${small[@]}"
 logged 'NCCL_NET' "NCCL_NET is 'other', which is not a network; expected one of: IB, Socket"
+
+# ---- ranks that differ
+
+run 'two plugins' 2 "$newest" "${small[@]}" --env-odd "NCCL_NET_PLUGIN=$folder/libnet_plugin_8_10.so"
+logged 'two plugins' 'WARN rank .: its network is (plug|other) of a plugin, and rank . has another one: NCCL_NET_PLUGIN'
+run 'a plugin on some ranks' 0 "$newest" "${small[@]}" --env-odd NCCL_NET_PLUGIN=none
+logged 'a plugin on some ranks' 'rank [02]: uses the network IB, because rank . does not have plug' 2
+logged 'a plugin on some ranks' 'Using network IB'
+logged 'a plugin on some ranks' 'plug finalize' 2
 exit $bad
