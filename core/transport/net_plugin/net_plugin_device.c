@@ -15,7 +15,7 @@ static void net_plugin_dev_name(const struct net_plugin *p, int dev)
 
 	for (int i = 0; i < dev; i++)
 		if (!strcmp(p->dev[i].props.name, name)) {
-			snprintf(name + strnlen(name, 24), 8, "#%d", dev);
+			snprintf(name + strnlen(name, 20), 12, "#%d", dev);
 			return;
 		}
 }

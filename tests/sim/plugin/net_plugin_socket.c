@@ -114,7 +114,9 @@ ncclResult_t plug_listen(int dev, void *handle, void **listen_comm)
 	*fd = plug_socket();
 	plug_address(&h, &at);
 	memcpy(handle, &h, sizeof h);
-	*listen_comm = plug_fault("nolisten") ? NULL : fd;
+	if (plug_fault("nolisten"))
+		return plug_close_listen(fd);
+	*listen_comm = fd;
 	if (bind(*fd, (struct sockaddr *)&at, sizeof at) || listen(*fd, 8) || plug_fault("listen"))
 		return ncclSystemError;
 	return ncclSuccess;

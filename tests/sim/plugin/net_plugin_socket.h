@@ -19,6 +19,7 @@
  *	isend=N       isend fails after N messages, with ncclRemoteError
  *	count=N       devices returns N
  *	noname        a device has no name
+ *	onename       all devices have one name
  *	norecvs       maxRecvs is 0
  *	offload       transfers are started by kernels
  *	short         maxP2pBytes is 4096

@@ -74,8 +74,10 @@ static ncclResult_t plug_init_context(void **context, uint64_t comm_id,
 {
 	if (!comm_id || config->traffic_class != NET_ABI_UNDEFINED)
 		return ncclInternalError;
+	if (plug_start(log, version))
+		return ncclSystemError;
 	*context = malloc(16);
-	return plug_start(log, version);
+	return ncclSuccess;
 }
 
 static ncclResult_t plug_init_11(void **context, uint64_t comm_id, struct net_abi_config *config,
@@ -142,7 +144,8 @@ static struct net_abi_props_v12 plug_props(int dev)
 		.plane = NET_ABI_UNDEFINED,
 	};
 
-	snprintf(names[dev % PLUG_MOST_DEVICES], sizeof names[0], "plug%d", dev);
+	snprintf(names[dev % PLUG_MOST_DEVICES], sizeof names[0], "plug%d",
+		 plug_fault("onename") ? 0 : dev);
 	return p;
 }
 

@@ -65,7 +65,9 @@ for collective in all_reduce all_gather reduce_scatter broadcast reduce all_to_a
 	done
 done
 PLUG_DEVICES=8 run 'eight devices' 0 "$newest" all_to_all --hosts 2 --gpus 8 -b 64K -e 64K
-logged 'eight devices' 'on plug[1-7]'
+logged 'eight devices' 'on plug[1-7]$'
+PLUG_DEVICES=8 PLUG_FAULT=onename run 'one name' 0 "$newest" all_to_all --hosts 2 --gpus 8 -b 64K -e 64K
+logged 'one name' 'on plug0#[1-7]$'
 export PLUG_DEVICES=2 PLUG_SAME_CARD=1 PLUG_PCI=/sys/devices/pci0000:16/0000:16:01.0/0000:18:00.0
 run 'two ports' 0 "$newest" "${small[@]}"
 logged 'two ports' 'plug merges 2 devices, the last is 1'
