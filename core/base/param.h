@@ -147,8 +147,14 @@ X(PAT_ENABLE, "NCCL_PAT_ENABLE", INT, "2", 0, 2,                                
 	"algorithm PAT: 0: not used; 2: if every host has one rank; 1: anywhere")                  \
 X(TUNER_PLUGIN, "NCCL_TUNER_PLUGIN", STRING, NULL, 0, 0,                                           \
 	"tuner plugin of version 5: a file, NAME for libnccl-tuner-NAME.so, or none")              \
+X(NET_PLUGIN, "NCCL_NET_PLUGIN", STRING, NULL, 0, 0,                                               \
+	"net plugins of versions 8 to 12, the first with a device is used: files, NAME for "       \
+	"libnccl-net-NAME.so, or none; unset: libnccl-net.so if there is one")                     \
+X(NET_PLUGIN_REF_COUNT, "NCCL_NET_PLUGIN_REF_COUNT", INT, "0", 0, 1 << 20,                         \
+	"not 0: the library of a net plugin stays loaded after its last communicator")             \
 X(NET, "NCCL_NET", STRING, NULL, 0, 0,                                                             \
-	"network, like the config's netName: IB or Socket; unset: IB if all ranks have an HCA")    \
+	"network, like the config's netName: IB, Socket or the name of a net plugin's; "           \
+	"unset: the plugin's if there is one, IB if all ranks have an HCA")                        \
 X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
 X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40,                                       \
 	"bytes of a connection's buffer of protocol SIMPLE")                                       \

@@ -320,13 +320,13 @@ static bool channels_reach_all(const struct ncclComm *comm)
 static ncclResult_t channels_surroundings(struct ncclComm *comm)
 {
 	const bool several = comm->local_ranks < comm->nranks;
-	ncclResult_t rc = several ? net_open(comm, 0) : ncclSuccess;
+	ncclResult_t rc = several ? net_open(comm, NET_FIRST) : ncclSuccess;
 
 	if (!rc)
 		rc = comm_topology_find(comm);
 	if (rc || several || channels_reach_all(comm))
 		return rc;
-	rc = net_open(comm, 0);
+	rc = net_open(comm, NET_FIRST);
 	return rc ? rc : comm_topology_find(comm);
 }
 

@@ -91,7 +91,7 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 	comm->bootstrap_taken = true; /* taken by the init */
 	comm->network = &transport_net;
 	if (config->netName)
-		comm->net.named = net_find(config->netName);
+		net_want(comm, config->netName);
 	if (config->commName)
 		strncpy(life->name, config->commName, sizeof life->name - 1);
 	rc = cuda_result(cudaGetDevice(&comm->cuda_dev), "cudaGetDevice");

@@ -224,7 +224,7 @@ static void config_inherit(ncclConfig_t *c, const struct ncclComm *parent)
 			*value = *config_value(&config_rows[i], &from);
 	}
 	if (!c->netName && parent->net.named)
-		c->netName = parent->net.named->name;
+		c->netName = parent->net.wanted;
 	if (!c->commName && parent->life->name[0])
 		c->commName = parent->life->name;
 }
@@ -266,7 +266,7 @@ ncclResult_t comm_config_parse_child(const ncclConfig_t *config, const struct nc
 		     c.minCTAs, c.maxCTAs);
 		c.minCTAs = c.maxCTAs;
 	}
-	if (c.netName && !net_find(c.netName)) {
+	if (c.netName && !net_name_find(c.netName)) {
 		char names[64];
 
 		WARN("config: %s is '%s', which is not a network; expected one of: %s",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Selects one network for all ranks of a communicator. A rank opens the network that its
- * configuration names, or the first row of nets[] with a device on its host. If the ranks' networks
- * differ, ranks without a configured name use the last of these rows. Reason: some rank reached
- * that row because its host has no device of the earlier rows.
+ * configuration names, or that of a plugin, or the first row of nets[] with a device on its host.
+ * If the ranks' networks differ, ranks without a configured name use the last of these rows.
+ * Reason: some rank reached that row because its host has no device of the earlier rows.
  */
 #include "core/base/log.h"
 #include "core/comm/comm_internal.h"
@@ -20,8 +20,19 @@ static int32_t network_farthest(const struct topo_rank_info *all, int32_t nranks
 	return far;
 }
 
+/* Both ranks have a plugin's network, or one of them has none. */
+static ncclResult_t network_plugins_differ(const struct ncclComm *comm, int32_t other)
+{
+	WARN("rank %d: its network is %s of a plugin, and rank %d has another one: NCCL_NET_PLUGIN "
+	     "must be the same on all ranks",
+	     comm->rank, comm->net.ops ? comm->net.ops->name : "not", other);
+	return ncclInvalidUsage;
+}
+
 static ncclResult_t network_follow(struct ncclComm *comm, int32_t other, int32_t row)
 {
+	if (row < 0)
+		return network_plugins_differ(comm, other);
 	if (comm->net.named) {
 		WARN("rank %d: its network is %s, and that of rank %d is %s: NCCL_NET must be the "
 		     "same on all ranks",

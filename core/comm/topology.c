@@ -60,6 +60,7 @@ static ncclResult_t topology_devices(struct ncclComm *comm, struct topo_select *
 		if (rc || i == TOPO_MAX_DEVICES || !topology_device_is_new(select, props.name))
 			continue;
 		memcpy(select->device[i].name, props.name, sizeof props.name);
+		memcpy(select->device[i].bus_id, props.bus_id, sizeof props.bus_id);
 		select->device[i].guid = props.guid;
 		select->device[i].port = (int32_t)props.port;
 		select->device[i].mbit = props.speed_mbps;
@@ -158,6 +159,7 @@ static void topology_nics(const struct ncclComm *comm, const struct topo_select 
 						  .gdr = select->device[i].gdr,
 						  .rdma = comm->net.ops == &net_verbs};
 		memcpy(nic[i].name, select->device[i].name, sizeof nic[i].name);
+		memcpy(nic[i].bus_id, select->device[i].bus_id, sizeof nic[i].bus_id);
 	}
 }
 

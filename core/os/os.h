@@ -91,6 +91,9 @@ struct os_self {
  * a thread that os_thread_start did not create; `sim` prints a message and aborts. */
 struct os_self *os_self(void);
 struct os_proc *os_proc(void);
+/* False: the calling thread is not a task, and os_self would end the process. It is the only call
+ * that any thread may make, such as one that a plugin started. */
+bool os_thread_is_known(void);
 
 /* Makes the calling task work for `rank` and returns the previous rank. A task may drive several
  * ranks in sequence. Its launches, and the faults that it meets, are attributed to the current

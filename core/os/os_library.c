@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared libraries and drivers' descriptors. They belong to the real machine, in a world as
- * well. */
+/* Shared libraries, threads that they start, and drivers' descriptors. They belong to the real
+ * machine, in a world as well. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "core/base/macros.h"
-#include "core/os/os.h"
+#include "core/os/os_ops.h"
 
 int os_library_open(const char *name, void **library, char *why, size_t bytes)
 {
@@ -34,4 +34,11 @@ void os_library_close(void *library)
 void os_descriptor_close(int fd)
 {
 	(void)close(fd);
+}
+
+bool os_thread_is_known(void)
+{
+	const struct os_sched_ops *sched = os_sched_in_force();
+
+	return !sched->thread_is_known || sched->thread_is_known();
 }

@@ -38,6 +38,8 @@ struct os_sched_ops {
 	void (*progress)(void);
 	void (*label)(const void *, const struct os_label *);
 	void (*unlabel)(const void *);
+	/* NULL: every thread is a task, or becomes one. */
+	bool (*thread_is_known)(void);
 	/* True if it zeroed the memory without looking at it. NULL: never. */
 	bool (*zero)(void *, size_t);
 	/* Hooks of shared.h; NULL: does nothing (plain `posix`). */

@@ -46,15 +46,21 @@ static ncclResult_t proxy_net_find(struct proxy_state *p, const char *name, int 
 	return ncclSuccess;
 }
 
+/* How the devices of a NIC reach the memory of GPUs. */
+struct proxy_reach {
+	bool gpu_memory;   /* all of them can register it */
+	bool always_flush; /* one of them needs flushes on every GPU */
+};
+
 /* Finds the network's devices that belong to the topology's NIC `nic`. count 0: no such device. */
 static ncclResult_t proxy_net_nic(struct proxy_state *p, int32_t nic, struct net_nic *out,
-				  bool *gpu_memory)
+				  struct proxy_reach *reach)
 {
 	const struct topo_system *topo = p->comm->topo;
 	char name[TOPO_NIC_NAME];
 
 	memset(out, 0, sizeof *out);
-	*gpu_memory = true;
+	*reach = (struct proxy_reach){.gpu_memory = true};
 	for (int32_t i = 0; topo_nic_device(topo, nic, i, name); i++) {
 		struct net_props props;
 		int dev;
@@ -65,7 +71,8 @@ static ncclResult_t proxy_net_nic(struct proxy_state *p, int32_t nic, struct net
 		if (dev < 0 || out->count == p->net->merged)
 			continue;
 		out->dev[out->count++] = dev;
-		*gpu_memory &= props.gpu_memory;
+		reach->gpu_memory &= props.gpu_memory;
+		reach->always_flush |= props.always_flush;
 	}
 	return ncclSuccess;
 }
@@ -97,14 +104,14 @@ static const char *proxy_nic_name(const struct proxy_conn *pc)
 
 /* Chooses the nearest NIC that the network has, because it does not have the channel's NIC. Causes:
  * NCCL_IB_HCA excludes it, or its port is down. */
-static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory)
+static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, struct proxy_reach *reach)
 {
 	const struct topo_system *topo = pc->comm->topo;
 	int32_t best = -1;
 
 	for (int32_t n = 0; n < topo_nic_count(topo); n++) {
 		struct net_nic found;
-		ncclResult_t rc = proxy_net_nic(pc->proxy, n, &found, gpu_memory);
+		ncclResult_t rc = proxy_net_nic(pc->proxy, n, &found, reach);
 
 		if (rc)
 			return rc;
@@ -124,7 +131,7 @@ static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory
 	INFO(LOG_NET, "rank %d channel %d: uses NIC %s, because the network does not have %s",
 	     pc->rank, pc->channel, topo_nic_name(topo, best), proxy_nic_name(pc));
 	pc->nic = best;
-	return proxy_net_nic(pc->proxy, best, &pc->net_nic, gpu_memory);
+	return proxy_net_nic(pc->proxy, best, &pc->net_nic, reach);
 }
 
 /* Decides the place of each buffer. Lines that the proxy reads stay in host memory. */
@@ -139,21 +146,23 @@ static void proxy_conn_place(struct proxy_conn *pc, bool on_gpu)
 ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
 {
 	const struct topo_system *topo = pc->comm->topo;
-	bool gpu_memory = false, on_gpu;
+	struct proxy_reach reach = {0};
+	bool on_gpu;
 	ncclResult_t rc = proxy_net_ready(pc->proxy);
 
 	if (!rc)
-		rc = proxy_net_nic(pc->proxy, pc->nic, &pc->net_nic, &gpu_memory);
+		rc = proxy_net_nic(pc->proxy, pc->nic, &pc->net_nic, &reach);
 	if (!rc && !pc->net_nic.count)
-		rc = proxy_conn_other_nic(pc, &gpu_memory);
+		rc = proxy_conn_other_nic(pc, &reach);
 	if (rc)
 		return rc;
 	proxy_conn_say_missing(pc);
 	/* Rare: staged through host memory, as if the NIC did not reach the GPU. */
-	on_gpu = gpu_memory && topo_gdr_ok(topo, pc->comm->local_rank, pc->nic) &&
+	on_gpu = reach.gpu_memory && topo_gdr_ok(topo, pc->comm->local_rank, pc->nic) &&
 		 !OS_BUGGIFY("proxy.no_gpu_direct", "a connection's slots are in host memory");
 	proxy_conn_place(pc, on_gpu);
-	pc->flush = on_gpu && !pc->is_send && topo_needs_flush(topo, pc->comm->local_rank) &&
+	pc->flush = on_gpu && !pc->is_send &&
+		    (reach.always_flush || topo_needs_flush(topo, pc->comm->local_rank)) &&
 		    !param_bool(PARAM_GDR_FLUSH_DISABLE);
 	return ncclSuccess;
 }

@@ -99,6 +99,7 @@ struct net {
 	const struct net_ops *named; /* row of nets[] that the configuration names; NULL: any */
 	const struct net_ops *ops;   /* the row in use (core/transport/nets.h); NULL: not opened */
 	void *state;                 /* the row's own state; NULL: its devices are not open */
+	char wanted[64];             /* the name by which the configuration names the row */
 };
 
 /* Numbers of launched collectives, for the RAS task. The rank's main task writes them. */

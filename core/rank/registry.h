@@ -3,7 +3,7 @@
  * The registry: one intrusive list of all core objects that belong to a process as a whole. Its
  * anchor is the process' own slot (os_proc()->slot[OS_SLOT_CORE]). It needs no memory and no
  * set-up: the slot holds the first node's address, and its lowest bit is the lock. Called by
- * core/comm, core/proxy, core/ras and core/api. Owns nothing.
+ * core/comm, core/proxy, core/transport/net_plugin, core/ras and core/api. Owns nothing.
  *
  * Between lock and unlock the caller calls no function that waits.
  */
@@ -14,11 +14,12 @@
 
 enum { REGISTRY_NODE_BYTES = 128 };
 enum registry_kind {
-	REGISTRY_COMM = 1, /* struct ncclComm */
-	REGISTRY_ROOT,     /* struct api_root */
-	REGISTRY_PROXY,    /* struct proxy_gpu */
-	REGISTRY_MEMORY,   /* struct user_memory */
-	REGISTRY_RAS,      /* struct ras */
+	REGISTRY_COMM = 1,   /* struct ncclComm */
+	REGISTRY_ROOT,       /* struct api_root */
+	REGISTRY_PROXY,      /* struct proxy_gpu */
+	REGISTRY_MEMORY,     /* struct user_memory */
+	REGISTRY_RAS,        /* struct ras */
+	REGISTRY_NET_PLUGIN, /* struct net_plugin */
 };
 
 /* Header of a registered object; its first member. A task may write its own object while another

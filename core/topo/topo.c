@@ -276,6 +276,8 @@ static void topo_key_fill(struct topo_key *key, const struct topo_select *select
 	for (int32_t i = 0; i < key->select.devices; i++) {
 		snprintf(key->select.device[i].name, sizeof key->select.device[i].name, "%s",
 			 select->device[i].name);
+		snprintf(key->select.device[i].bus_id, sizeof key->select.device[i].bus_id, "%s",
+			 select->device[i].bus_id);
 		key->select.device[i].guid = select->device[i].guid;
 		key->select.device[i].port = select->device[i].port;
 		key->select.device[i].mbit = select->device[i].mbit;

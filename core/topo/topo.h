@@ -47,9 +47,9 @@ struct topo_system; /* one host's model with the GPUs in use; immutable */
  * bus id is "".
  *
  * With network_known it also lists the network's devices. NICs of the file that are not among them
- * do not count. Devices that the file lacks are put below its first CPU, as in NCCL. With `merge`,
- * NICs are merged as the environment requires, for a network that can use several devices
- * together. */
+ * do not count. Devices that the file lacks are put below its NIC with their bus id, else below its
+ * first CPU, as in NCCL. With `merge`, NICs are merged as the environment requires, for a network
+ * that can use several devices together. */
 struct topo_select {
 	int32_t count;
 	struct {
@@ -60,6 +60,7 @@ struct topo_select {
 	int32_t devices;
 	struct {
 		char name[32];
+		char bus_id[24]; /* of its PCI function; "": unknown */
 		uint64_t guid;
 		int32_t port;
 		uint32_t mbit;

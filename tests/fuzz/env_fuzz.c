@@ -25,10 +25,10 @@ static bool fuzz_is_ours(const char *line)
 	 * that does not exist. NCCL_GDR_FLUSH_DISABLE: without its flush the stack is wrong, as on
 	 * hardware. */
 	static const char *const not_here[] = {
-		"NCCL_DEBUG_FILE=",     "DOPPEL_TRACE=",    "DOPPEL_FAULTS=",
-		"DOPPEL_MACHINE_DIR=",  "NCCL_COMM_ID=",    "NCCL_GDR_FLUSH_DISABLE=",
-		"NCCL_TOPO_FILE=",      "NCCL_GRAPH_FILE=", "NCCL_TUNER_PLUGIN=",
-		"NCCL_GRAPH_DUMP_FILE="};
+		"NCCL_DEBUG_FILE=",      "DOPPEL_TRACE=",    "DOPPEL_FAULTS=",
+		"DOPPEL_MACHINE_DIR=",   "NCCL_COMM_ID=",    "NCCL_GDR_FLUSH_DISABLE=",
+		"NCCL_TOPO_FILE=",       "NCCL_GRAPH_FILE=", "NCCL_TUNER_PLUGIN=",
+		"NCCL_GRAPH_DUMP_FILE=", "NCCL_NET_PLUGIN="};
 
 	if (!strchr(line, '=') || (strncmp(line, "NCCL_", 5) && strncmp(line, "DOPPEL_", 7)))
 		return false;

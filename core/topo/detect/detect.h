@@ -42,7 +42,8 @@ struct topo_detect_gpu {
 };
 
 struct topo_detect_nic {
-	char name[32]; /* name of the HCA or interface, by which /sys is searched */
+	char name[32];   /* name of the HCA or interface, by which /sys is searched */
+	char bus_id[24]; /* its PCI function, if the network knows it; "": unknown */
 	int32_t dev, port;
 	uint64_t guid;
 	uint32_t mbit;

@@ -60,7 +60,11 @@ static void detect_card(struct detect_tree *t, const char *device, char bus_id[2
 static bool detect_nic_place(struct detect_tree *t, const struct topo_detect_nic *nic,
 			     char bus_id[24])
 {
-	char dir[96];
+	char dir[96], path[OS_PATH_BYTES];
+	if (detect_is_bus_id(nic->bus_id) && detect_pci_path(t, nic->bus_id, path)) {
+		memcpy(bus_id, nic->bus_id, sizeof nic->bus_id);
+		return true;
+	}
 	if (!detect_name_is_plain(nic->name))
 		return false;
 	snprintf(dir, sizeof dir, "%s/%s", nic->rdma ? DETECT_HCAS : DETECT_INTERFACES, nic->name);

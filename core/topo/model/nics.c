@@ -3,7 +3,8 @@
  * Matches the file's NICs with the network's devices. The file describes how NICs are attached, the
  * network which ones exist. Both know them by name. A NIC of the file that the network lacks is
  * removed: it is filtered out, or its port is down. A device that the file lacks (a soft-RoCE
- * device, a file of another machine) is put below the first CPU.
+ * device, one of a plugin, a file of another machine) is put below the file's NIC with its bus id,
+ * else below the first CPU.
  */
 #include <stdio.h>
 #include <string.h>
@@ -47,20 +48,51 @@ int32_t topo_model_next_net(const struct topo_model *m)
 	return next;
 }
 
-static ncclResult_t topo_nic_add(struct topo_model *m, const struct topo_select *select, int32_t i)
+/* Returns the file's NIC at that PCI address; TOPO_NO_NODE: it has none. */
+static int32_t topo_nic_at(const struct topo_model *m, const char *bus_id)
 {
-	int32_t cpu = topo_first_cpu(m), dev = topo_model_next_net(m);
+	uint64_t bus;
+
+	if (!topo_bus_parse(bus_id, &bus))
+		return TOPO_NO_NODE;
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == TOPO_NODE_NIC && !m->node[i].dead && m->node[i].bus == bus)
+			return i;
+	return TOPO_NO_NODE;
+}
+
+/* Makes a NIC below the first CPU. */
+static ncclResult_t topo_nic_virtual(struct topo_model *m, const char *name, int32_t *nic)
+{
+	int32_t cpu = topo_first_cpu(m);
+
 	if (cpu == TOPO_NO_NODE) {
-		WARN("%s: no CPU to put NIC %s below", m->source, select->device[i].name);
+		WARN("%s: no CPU to put NIC %s below", m->source, name);
 		return ncclInvalidUsage;
 	}
-	int32_t nic = topo_model_node(m, TOPO_NODE_NIC, 0);
-	int32_t net = nic == TOPO_NO_NODE ? nic : topo_model_node(m, TOPO_NODE_NET, 0);
+	*nic = topo_model_node(m, TOPO_NODE_NIC, 0);
+	if (*nic == TOPO_NO_NODE)
+		return ncclSystemError;
+	snprintf(m->node[*nic].name, sizeof m->node[*nic].name, "virtual");
+	m->node[*nic].parent = cpu;
+	INFO(LOG_GRAPH, "%s: NIC %s is not in it: put below the first CPU", m->source, name);
+	return topo_model_link_both(m, *nic, cpu, TOPO_LINK_PCI, TOPO_LOC_BW_MBPS);
+}
+
+static ncclResult_t topo_nic_add(struct topo_model *m, const struct topo_select *select, int32_t i)
+{
+	int32_t nic = topo_nic_at(m, select->device[i].bus_id), dev = topo_model_next_net(m), net;
+	ncclResult_t rc = ncclSuccess;
+	struct topo_node *n;
+
+	if (nic == TOPO_NO_NODE)
+		rc = topo_nic_virtual(m, select->device[i].name, &nic);
+	if (rc)
+		return rc;
+	net = topo_model_node(m, TOPO_NODE_NET, 0);
 	if (net == TOPO_NO_NODE)
 		return ncclSystemError;
-	snprintf(m->node[nic].name, sizeof m->node[nic].name, "virtual");
-	m->node[nic].parent = cpu;
-	struct topo_node *n = &m->node[net];
+	n = &m->node[net];
 	snprintf(n->name, sizeof n->name, "%s", select->device[i].name);
 	n->parent = nic;
 	n->dev = dev;
@@ -71,9 +103,7 @@ static ncclResult_t topo_nic_add(struct topo_model *m, const struct topo_select 
 	n->net.has_guid = n->net.guid != 0;
 	n->net.rail = n->net.plane = -1;
 	n->net.bw_mbps = (select->device[i].mbit ? select->device[i].mbit : 10000) / 8;
-	INFO(LOG_GRAPH, "%s: NIC %s is not in it: put below the first CPU", m->source, n->name);
-	ncclResult_t rc = topo_model_link_both(m, nic, cpu, TOPO_LINK_PCI, TOPO_LOC_BW_MBPS);
-	return rc ? rc : topo_model_link_both(m, nic, net, TOPO_LINK_NET, m->node[net].net.bw_mbps);
+	return topo_model_link_both(m, nic, net, TOPO_LINK_NET, n->net.bw_mbps);
 }
 
 ncclResult_t topo_model_nics(struct topo_model *m, const struct topo_select *select)

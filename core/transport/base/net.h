@@ -22,6 +22,7 @@
 #define NET_MAX_REQUESTS 32
 #define NET_MAX_RECVS    8 /* buffers of one receive */
 #define NET_MAX_MERGED   4 /* devices of one connection */
+#define NET_NAME_BYTES   64
 
 /* Describes which connection of a communicator failed first, and the reason, in the network's
  * format. All zero: no failure. */
@@ -37,6 +38,7 @@ struct net_props {
 	uint32_t port;
 	uint32_t speed_mbps; /* megabits per second, as in topology files */
 	bool gpu_memory;     /* can register GPU memory */
+	bool always_flush;   /* received data in GPU memory needs a flush on every GPU */
 	uint8_t link; /* link layer, as a number of the network; one for all devices of a NIC */
 	bool tags;    /* sends are matched with receives by tag, not only by order */
 };
@@ -74,7 +76,7 @@ struct net_ops {
 	const char *name; /* "IB": in NCCL_NET, config.netName and log lines */
 	int merged;       /* largest number of devices of a connection: 1 to NET_MAX_MERGED */
 	/* Opens the devices at the first call. fini closes them, and accepts devices that are not
-	 * open. */
+	 * open. May replace comm->net.ops by a row with another name. */
 	ncclResult_t (*devices)(struct ncclComm *comm, int *count);
 	ncclResult_t (*props)(struct ncclComm *comm, int dev, struct net_props *p);
 	/* The two ends of a connection may have different numbers of devices. */

@@ -64,10 +64,33 @@ static bool process_get_id(bool make, ncclUniqueId *id, void *arg)
 
 /* ---- one of the processes -------------------------------------------------------------------- */
 
+#ifdef DOPPEL_FAKEVERBS
+/* Returns the last value of a variable, which may be the caller's; NULL: not set. */
+static const char *process_variable(const struct scenario *s, const char *name)
+{
+	const char *value = NULL;
+	size_t n = strlen(name);
+
+	for (uint32_t i = 0; i < s->env_count; i++)
+		if (strncmp(s->env[i], name, n) == 0 && s->env[i][n] == '=')
+			value = s->env[i] + n + 1;
+	return value;
+}
+
+/* True if the ranks may use the network of a plugin, which reaches other processes. */
+static bool process_has_plugin(const struct scenario *s)
+{
+	const char *plugin = process_variable(s, "NCCL_NET_PLUGIN");
+
+	return plugin && *plugin && strcasecmp(plugin, "none") != 0;
+}
+#endif
+
 static void process_environment(const struct cli_options *o)
 {
 #ifdef DOPPEL_FAKEVERBS
-	setenv("NCCL_NET", "Socket", 0); /* the HCA double does not reach other processes */
+	if (!process_has_plugin(&o->scenario))
+		setenv("NCCL_NET", "Socket", 0); /* the HCA double ends at its process */
 #endif
 #if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
 	setenv("NCCL_P2P_DISABLE", "1", 1);
@@ -84,25 +107,13 @@ static void process_environment(const struct cli_options *o)
 		setenv("NCCL_COMM_ID", o->root, 1);
 }
 
-#ifdef DOPPEL_FAKEVERBS
-/* Returns the last value of NCCL_NET, which may be the caller's; NULL: not set. */
-static const char *process_network(const struct scenario *s)
-{
-	const char *net = NULL;
-
-	for (uint32_t i = 0; i < s->env_count; i++)
-		if (strncmp(s->env[i], "NCCL_NET=", 9) == 0)
-			net = s->env[i] + 9;
-	return net;
-}
-#endif
-
 static bool process_can_reach_others(const struct cli_options *o, bool several)
 {
 #ifdef DOPPEL_FAKEVERBS
-	const char *net = process_network(&o->scenario);
+	const char *net = process_variable(&o->scenario, "NCCL_NET");
 
-	if (several && net && *net && strcasecmp(net, "Socket") != 0) {
+	if (several && !process_has_plugin(&o->scenario) && net && *net &&
+	    strcasecmp(net, "Socket") != 0) {
 		fprintf(stderr,
 			"doppel: NCCL_NET is %s, and the HCA double ends at its process; ranks in "
 			"several need NCCL_NET=Socket or a real HCA (presets soft-roce, "

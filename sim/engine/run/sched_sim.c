@@ -120,6 +120,11 @@ static struct os_self *sched_sim_self(void)
 	return &eng.event_self.self;
 }
 
+static bool sched_sim_thread_is_known(void)
+{
+	return pthread_equal(eng.thread, pthread_self()) != 0;
+}
+
 static int sched_sim_thread_start(struct os_thread **out, const struct os_thread_attr *attr,
 				  void (*fn)(void *), void *arg)
 {
@@ -303,6 +308,7 @@ static void sched_sim_progress(void)
 static const struct os_sched_ops sched_sim_os = {
 	.name = "sim",
 	.self = sched_sim_self,
+	.thread_is_known = sched_sim_thread_is_known,
 	.thread_start = sched_sim_thread_start,
 	.thread_join = sched_sim_thread_join,
 	.wait = sched_sim_wait,

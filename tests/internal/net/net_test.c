@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/transport/net_plugin/net_plugin.h"
 #include "core/transport/nets.h"
 #include "tests/suite.h"
 
@@ -21,6 +22,28 @@ START_TEST(net_rows_have_an_index)
 {
 	ck_assert_int_eq(net_index(&net_verbs), 0);
 	ck_assert_int_eq(net_index(&net_socket), 1);
+	ck_assert_int_lt(net_index(&net_plugin), -1); /* -1: no network */
+}
+END_TEST
+
+START_TEST(net_plugin_is_not_the_default_of_doubles)
+{
+	ck_assert_ptr_eq(net_name_find("ib"), &net_verbs);
+	ck_assert_ptr_null(net_name_find("AWS Libfabric"));
+}
+END_TEST
+
+START_TEST(net_of_another_name_is_a_plugins)
+{
+	char wide[NET_NAME_BYTES + 1];
+
+	memset(wide, 'a', sizeof wide);
+	wide[NET_NAME_BYTES] = '\0';
+	ck_assert_int_eq(setenv("NCCL_NET_PLUGIN", "ofi", 1), 0);
+	ck_assert_ptr_eq(net_name_find("Socket"), &net_socket);
+	ck_assert_ptr_eq(net_name_find("AWS Libfabric"), &net_plugin);
+	ck_assert_ptr_null(net_name_find(""));
+	ck_assert_ptr_null(net_name_find(wide));
 }
 END_TEST
 
@@ -43,6 +66,8 @@ START_TEST(net_rows_have_every_slot)
 		for (size_t i = 0; i < ARRAY_LEN(slot); i++)
 			ck_assert_msg(slot[i], "slot %zu of %s is NULL", i, (*net)->name);
 	}
+	for (size_t i = 0; i < sizeof net_plugin / sizeof(void *); i++)
+		ck_assert_msg(((const void *const *)&net_plugin)[i], "slot %zu is NULL", i);
 }
 END_TEST
 
@@ -77,6 +102,8 @@ int main(void)
 
 	tcase_add_test(tc, net_is_found_by_its_name_in_any_case);
 	tcase_add_test(tc, net_rows_have_an_index);
+	tcase_add_test(tc, net_plugin_is_not_the_default_of_doubles);
+	tcase_add_test(tc, net_of_another_name_is_a_plugins);
 	tcase_add_test(tc, net_names_are_listed_and_cut);
 	tcase_add_test(tc, net_rows_have_every_slot);
 	tcase_add_test(tc, net_plain_registers_host_memory_alone);

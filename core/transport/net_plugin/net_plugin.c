@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <strings.h>
+
+#include "core/transport/net_plugin/net_plugin_internal.h"
+
+const struct net_ops net_plugin = {
+	.name = "Plugin",
+	.merged = 1,
+	.devices = net_plugin_devices,
+	.props = net_plugin_props,
+	.listen = net_plugin_listen,
+	.connect = net_plugin_connect,
+	.accept = net_plugin_accept,
+	.reg_mr = net_plugin_reg_mr,
+	.dereg_mr = net_plugin_dereg_mr,
+	.max_recvs = net_plugin_max_recvs,
+	.isend = net_plugin_isend,
+	.irecv = net_plugin_irecv,
+	.iflush = net_plugin_iflush,
+	.test = net_plugin_test,
+	.check = net_plugin_check,
+	.failure = net_plain_failure,
+	.close_send = net_plugin_close,
+	.close_recv = net_plugin_close,
+	.close_listen = net_plugin_close,
+	.fini = net_plugin_fini,
+};
+
+bool net_plugin_is_wanted(void)
+{
+	const char *value = param_str(PARAM_NET_PLUGIN);
+
+	return !value || strcasecmp(value, "none") != 0;
+}
+
+bool net_plugin_is(const struct net_ops *ops)
+{
+	return ops && ops->devices == net_plugin.devices;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * net_plugin: networks in NCCL's net plugins (net_abi.h). This header is shared by its files.
+ *
+ * NCCL_NET_PLUGIN is a list; the first plugin with a device is used:
+ *
+ *	none        no plugin
+ *	a/b.so      that file
+ *	libx.so     that file, in the search path of the loader
+ *	NAME        the file NAME if the loader finds it, else libnccl-net-NAME.so
+ *	(unset)     libnccl-net.so; if it cannot be used, there is no plugin, which is not an error
+ *
+ * A process loads a file once (struct net_plugin, in the process' registry) and counts the
+ * communicators that use it. Up to version 10 a plugin is initialised once for each process, from
+ * version 11 on for each communicator. The newest version that the file has is used.
+ *
+ * A plugin has no events. A wait for it has a deadline, after which the caller calls the plugin
+ * again. While nothing moves, the pauses grow from 1 to 160 us: short ones give a GPU's transfers a
+ * low latency, long ones leave the CPU to others.
+ *
+ * Errors of a plugin's function are logged once for each connection, with plugin, function, device,
+ * both ranks and channel. The result is ncclRemoteError if the plugin returned that, else
+ * ncclSystemError. A plugin that cannot be loaded, lacks a function or returns what is not possible
+ * is an error of the init: ncclSystemError or ncclInvalidUsage.
+ *
+ * Plugins cannot end a request, so memory that a plugin still uses after an abort is freed when its
+ * connection is closed, as in NCCL.
+ */
+#ifndef CORE_TRANSPORT_NET_PLUGIN_NET_PLUGIN_INTERNAL_H
+#define CORE_TRANSPORT_NET_PLUGIN_NET_PLUGIN_INTERNAL_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/param.h"
+#include "core/transport/base/net.h"
+#include "core/transport/net_plugin/net_abi.h"
+#include "core/transport/net_plugin/net_plugin.h"
+
+#define NET_PLUGIN_FILE    "libnccl-net.so"
+#define NET_PLUGIN_SETTING 256  /* bytes of an element of NCCL_NET_PLUGIN */
+#define NET_PLUGIN_DEVICES 1024 /* more devices than this are not possible */
+#define NET_PLUGIN_MERGED  64   /* most virtual devices that a process makes */
+/* Pauses: one for each of the first fruitless calls, then the longer ones. */
+#define NET_PLUGIN_QUICK_CALLS   32
+#define NET_PLUGIN_QUICK_NS      1000u
+#define NET_PLUGIN_PAUSE_CALLS   8 /* calls before a pause doubles */
+#define NET_PLUGIN_PAUSE_NS      20000u
+#define NET_PLUGIN_PAUSE_DOUBLED 3u /* times at most */
+
+/* The reason of an error of the init, for the caller's line of the log. */
+struct net_plugin_why {
+	char text[400];
+};
+
+/* ---- a plugin ------------------------------------------------------------------------------- */
+
+/* Properties of a device, of any version. */
+struct net_plugin_props {
+	char name[32]; /* unique among the plugin's devices */
+	char bus_id[24];
+	uint64_t guid;
+	int ptr_support; /* enum net_abi_pointer */
+	bool force_flush;
+	uint32_t speed_mbps, port;
+	int max_comms, max_recvs;
+	size_t max_bytes; /* longest message */
+};
+
+/* A device: a physical one, or (nic.count > 1) one that was made of several. */
+struct net_plugin_dev {
+	struct net_plugin_props props;
+	struct net_nic nic;
+	int number;        /* of the plugin */
+	shared_u32 in_use; /* connections of this process */
+};
+
+struct net_plugin {
+	struct registry_node node; /* must be first: node of the process' registry */
+	int32_t refs;              /* communicators; under the registry's lock */
+	char setting[NET_PLUGIN_SETTING];
+
+	struct os_mutex lock; /* of the fields below, until the plugin is ready */
+	bool loaded;          /* `library` was opened, or that failed with `result` */
+	bool started;         /* init succeeded, and the devices are known */
+	ncclResult_t result;
+	struct net_plugin_why why;
+	char file[NET_PLUGIN_SETTING + 32];
+	void *library;
+	const struct net_abi *abi;
+	int version;
+	char name[NET_NAME_BYTES];
+	struct net_ops ops; /* the row, with the plugin's name */
+	int ndevs;          /* 0: not queried yet, or no device */
+	struct net_plugin_dev *dev;
+	int nmerged; /* under `lock` also later */
+	struct net_plugin_dev merged[NET_PLUGIN_MERGED];
+};
+
+/* The state of a communicator (ncclComm.net.state). */
+struct net_plugin_comm {
+	struct net_plugin *plugin;
+	void *context; /* of the plugin, from version 11 on */
+	bool initialised;
+};
+
+/* net_plugin_load.c */
+/* Returns the process' plugin of a setting with one more reference; NULL: no memory, logged. */
+struct net_plugin *net_plugin_get(const char *setting);
+/* Drops a reference; the last one closes the library. */
+void net_plugin_put(struct net_plugin *p);
+/* Opens the library and checks its table. Under `lock`. */
+ncclResult_t net_plugin_load(struct net_plugin *p, struct net_plugin_why *why);
+/* Formats the reason, and returns rc. */
+ncclResult_t net_plugin_because(struct net_plugin_why *why, ncclResult_t rc, const char *format,
+				...) __attribute__((format(printf, 3, 4)));
+
+/* net_plugin_call.c: functions whose types depend on the version. Results are the plugin's. */
+ncclResult_t net_plugin_call_init(const struct net_plugin *p, uint64_t comm_id, void **context);
+/* ncclSystemError: the plugin fails, or its answer is not possible. */
+ncclResult_t net_plugin_call_props(const struct net_plugin *p, int dev,
+				   struct net_plugin_props *out, struct net_plugin_why *why);
+ncclResult_t net_plugin_call_listen(const struct net_plugin_comm *pc, int dev, void *handle,
+				    void **listen);
+ncclResult_t net_plugin_call_connect(const struct net_plugin_comm *pc, int dev, void *handle,
+				     void **comm);
+ncclResult_t net_plugin_call_make(const struct net_plugin *p, const struct net_nic *nic, int *dev,
+				  struct net_plugin_why *why);
+ncclResult_t net_plugin_call_isend(const struct net_plugin *p, void *comm,
+				   const struct net_buffer *b, void *mr, void **request);
+ncclResult_t net_plugin_call_irecv(const struct net_plugin *p, void *comm,
+				   const struct net_buffer *b, void *const *mr, int n,
+				   void **request);
+/* Returns "ncclSystemError" and so on. */
+const char *net_plugin_result(ncclResult_t rc);
+
+/* net_plugin_log.c */
+/* The log function of plugins. */
+void net_plugin_log(int level, unsigned long flags, const char *file, int line, const char *format,
+		    ...) __attribute__((format(printf, 5, 6)));
+
+/* net_plugin_device.c */
+ncclResult_t net_plugin_devices(struct ncclComm *comm, int *count);
+ncclResult_t net_plugin_props(struct ncclComm *comm, int dev, struct net_props *p);
+void net_plugin_fini(struct ncclComm *comm);
+/* Returns the device of a NIC; if it has several, a virtual device of them, or the first one if the
+ * plugin cannot merge them. */
+struct net_plugin_dev *net_plugin_dev_of(struct net_plugin *p, const struct net_nic *nic);
+
+/* ---- connections ---------------------------------------------------------------------------- */
+
+struct net_request {
+	struct net_plugin_conn *conn;
+	void *request; /* NULL: done, a flush that is not needed */
+	bool used;
+	bool is_recv;
+	int n;
+	struct {
+		void *data;
+		size_t bytes;
+	} part[NET_MAX_RECVS];
+};
+
+/* A registration. */
+struct net_plugin_mr {
+	void *mr; /* of the plugin; it may be NULL */
+};
+
+/* An end of a connection, also one that listens or connects. */
+struct net_plugin_conn {
+	struct ncclComm *comm;
+	const struct net_plugin_comm *of;
+	struct net_plugin_dev *dev;
+	struct net_who who;
+	bool is_send;
+	ncclResult_t failed; /* after the first failure, which was logged */
+	void *net_comm;      /* of the plugin; NULL: not connected */
+	void *listen;        /* of the plugin; NULL: not listening */
+	/* The plugin writes to the handle of a connect. */
+	uint8_t handle[NET_HANDLE_BYTES] __attribute__((aligned(8)));
+	uint32_t misses; /* fruitless calls in a row */
+	uint32_t in_flight;
+	struct net_request req[NET_MAX_REQUESTS];
+};
+
+/* net_plugin_connect.c */
+ncclResult_t net_plugin_listen(struct ncclComm *comm, const struct net_nic *nic,
+			       const struct net_who *who, struct net_handle *h, void **listen);
+ncclResult_t net_plugin_connect(struct ncclComm *comm, const struct net_nic *nic,
+				const struct net_who *who, const struct net_handle *h,
+				void **pending, void **send_comm, struct wait *w);
+ncclResult_t net_plugin_accept(void *listen, void **recv_comm, struct wait *w);
+void net_plugin_close(void *net_comm);
+/* Logs the failure of a plugin's function, unless the connection has failed already. Returns the
+ * connection's result from then on. */
+ncclResult_t net_plugin_failed(struct net_plugin_conn *c, const char *function, ncclResult_t rc);
+/* The same for an answer that is not possible; the format describes it. */
+ncclResult_t net_plugin_refuse(struct net_plugin_conn *c, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* The wait until the plugin is called again. */
+void net_plugin_wait(struct net_plugin_conn *c, const char *why, struct wait *w);
+
+/* net_plugin_data.c */
+ncclResult_t net_plugin_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
+			       void **mr);
+ncclResult_t net_plugin_dereg_mr(void *net_comm, void *mr);
+int net_plugin_max_recvs(void *recv_comm);
+ncclResult_t net_plugin_isend(void *send_comm, const struct net_buffer *b, struct net_request **req,
+			      struct wait *w);
+ncclResult_t net_plugin_irecv(void *recv_comm, const struct net_buffer *b, int n,
+			      struct net_request **req, struct wait *w);
+ncclResult_t net_plugin_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
+			       struct net_request **req, struct wait *w);
+ncclResult_t net_plugin_test(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
+ncclResult_t net_plugin_check(void *net_comm, bool busy, struct wait *w);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The process' plugins: their library, its table of functions, and the count of their users.
+ */
+#include <stdarg.h>
+
+#include "core/rank/registry.h"
+#include "core/transport/net_plugin/net_plugin_internal.h"
+
+/* ---- users ---------------------------------------------------------------------------------- */
+
+static struct net_plugin *net_plugin_find(struct registry_node *first, const char *setting)
+{
+	for (struct registry_node *n = first; n; n = n->next) {
+		struct net_plugin *p = (struct net_plugin *)n;
+
+		if (n->kind == REGISTRY_NET_PLUGIN && p->refs && !strcmp(p->setting, setting))
+			return p;
+	}
+	return NULL;
+}
+
+struct net_plugin *net_plugin_get(const char *setting)
+{
+	struct net_plugin *own = os_alloc(sizeof *own, "net plugin"), *p;
+	struct registry_node *first;
+
+	if (!own) {
+		WARN("NET/Plugin: no memory for the plugin %s", setting);
+		return NULL;
+	}
+	own->node.kind = REGISTRY_NET_PLUGIN;
+	snprintf(own->setting, sizeof own->setting, "%s", setting);
+	first = registry_lock();
+	p = net_plugin_find(first, setting);
+	if (!p) {
+		p = own;
+		p->node.next = first;
+		first = &p->node;
+		own = NULL;
+	}
+	p->refs++;
+	registry_unlock(first);
+	os_free(own);
+	return p;
+}
+
+void net_plugin_put(struct net_plugin *p)
+{
+	struct registry_node *first = registry_lock();
+	bool last = --p->refs == 0; /* after this no communicator finds it */
+
+	registry_unlock(first);
+	if (!last)
+		return;
+	registry_remove(&p->node);
+	os_free(p->dev);
+	if (!param_i64(PARAM_NET_PLUGIN_REF_COUNT))
+		os_library_close(p->library);
+	os_free(p);
+}
+
+/* ---- the library ---------------------------------------------------------------------------- */
+
+/* True for the name of a file: a path, or libx.so. */
+static bool net_plugin_is_file(const char *setting)
+{
+	size_t n = strlen(setting);
+
+	return strchr(setting, '/') ||
+	       (n > 6 && !strncmp(setting, "lib", 3) && !strcmp(setting + n - 3, ".so"));
+}
+
+static ncclResult_t net_plugin_open(struct net_plugin *p, struct net_plugin_why *why)
+{
+	char text[200];
+	int e;
+
+	snprintf(p->file, sizeof p->file, "%s", p->setting);
+	e = os_library_open(p->file, &p->library, text, sizeof text);
+	if (e && !net_plugin_is_file(p->setting)) {
+		snprintf(p->file, sizeof p->file, "libnccl-net-%s.so", p->setting);
+		e = os_library_open(p->file, &p->library, text, sizeof text);
+	}
+	if (!e)
+		return ncclSuccess;
+	p->library = NULL;
+	return net_plugin_because(why, ncclSystemError, "%s cannot be loaded: %s", p->file, text);
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+/* Returns the name of a function that the table lacks, of those that are called without a check;
+ * NULL: none is missing. */
+static const char *net_plugin_missing(const struct net_abi *a, int version)
+{
+	const struct {
+		const void *function;
+		const char *name;
+	} needed[] = {
+		{a->name, "name"},
+		{(const void *)a->init.v8, "init"},
+		{(const void *)a->devices, "devices"},
+		{(const void *)a->props, "getProperties"},
+		{(const void *)a->listen.v8, "listen"},
+		{(const void *)a->connect.v8, "connect"},
+		{(const void *)a->accept, "accept"},
+		{(const void *)a->reg_mr, "regMr"},
+		{(const void *)a->dereg_mr, "deregMr"},
+		{(const void *)a->isend.v8, "isend"},
+		{(const void *)a->irecv.v8, "irecv"},
+		{(const void *)a->iflush, "iflush"},
+		{(const void *)a->test, "test"},
+		{(const void *)a->close_send, "closeSend"},
+		{(const void *)a->close_recv, "closeRecv"},
+		{(const void *)a->close_listen, "closeListen"},
+		/* the last one is of version 11 and later */
+		{version < 11 ? (const void *)a->name : (const void *)a->finalize, "finalize"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+		if (!needed[i].function)
+			return needed[i].name;
+	return NULL;
+}
+
+/* Finds the newest version that the library has. */
+static ncclResult_t net_plugin_table(struct net_plugin *p, struct net_plugin_why *why)
+{
+	char symbol[sizeof NET_ABI_SYMBOL + 12];
+
+	for (p->version = NET_ABI_NEWEST; p->version >= NET_ABI_OLDEST; p->version--) {
+		snprintf(symbol, sizeof symbol, NET_ABI_SYMBOL "%d", p->version);
+		p->abi = os_library_symbol(p->library, symbol);
+		if (p->abi)
+			return ncclSuccess;
+	}
+	return net_plugin_because(why, ncclInvalidUsage,
+				  "%s has none of " NET_ABI_SYMBOL "%d to _v%d, expected a net "
+				  "plugin of one of these versions",
+				  p->file, NET_ABI_OLDEST, NET_ABI_NEWEST);
+}
+
+static ncclResult_t net_plugin_table_check(struct net_plugin *p, struct net_plugin_why *why)
+{
+	const char *missing = net_plugin_missing(p->abi, p->version);
+
+	if (missing)
+		return net_plugin_because(why, ncclInvalidUsage,
+					  "%s: the table " NET_ABI_SYMBOL
+					  "%d has no %s, expected all functions of the version",
+					  p->file, p->version, missing);
+	snprintf(p->name, sizeof p->name, "%s", p->abi->name);
+	p->ops = net_plugin;
+	p->ops.name = p->name;
+	if (p->version >= 9 && p->abi->make_device)
+		p->ops.merged = NET_MAX_MERGED;
+	return ncclSuccess;
+}
+
+ncclResult_t net_plugin_load(struct net_plugin *p, struct net_plugin_why *why)
+{
+	ncclResult_t rc = net_plugin_open(p, why);
+
+	if (!rc)
+		rc = net_plugin_table(p, why);
+	if (!rc)
+		rc = net_plugin_table_check(p, why);
+	return rc;
+}
+
+ncclResult_t net_plugin_because(struct net_plugin_why *why, ncclResult_t rc, const char *format,
+				...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why->text, sizeof why->text, format, args);
+	va_end(args);
+	return rc;
+}

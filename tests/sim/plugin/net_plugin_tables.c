@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The tables of the plugin, and its devices. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "net_plugin_socket.h"
+
+#ifndef PLUG_NAME
+#define PLUG_NAME "plug"
+#endif
+#ifdef PLUG_GPU
+#define plug_reg_mr     plug_gpu_reg_mr
+#define plug_dereg_mr   plug_gpu_dereg_mr
+#define plug_isend      plug_gpu_isend
+#define plug_irecv      plug_gpu_irecv
+#define plug_iflush     plug_gpu_iflush
+#define plug_test       plug_gpu_test
+#define PLUG_REG_DMABUF plug_gpu_reg_dmabuf
+#define PLUG_POINTERS   (NET_ABI_HOST | NET_ABI_CUDA)
+#else
+#define PLUG_REG_DMABUF NULL
+#define PLUG_POINTERS   NET_ABI_HOST
+#endif
+
+static struct {
+	net_abi_log log;
+	int inits, merged;
+} plug;
+
+#define PLUG_LOG(...) plug.log(3, ~0ul, "net_plugin_tables.c", __LINE__, __VA_ARGS__)
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+static void *plug_thread(void *arg)
+{
+	PLUG_LOG("plug thread");
+	return arg;
+}
+
+static ncclResult_t plug_start(net_abi_log log, int version)
+{
+	pthread_t thread;
+
+	plug.log = log;
+	if (plug_fault("thread") && !pthread_create(&thread, NULL, plug_thread, NULL))
+		pthread_join(thread, NULL);
+	PLUG_LOG("plug init: version %d, call %d", version,
+		 __atomic_add_fetch(&plug.inits, 1, __ATOMIC_RELAXED));
+	return plug_fault("init") ? ncclSystemError : ncclSuccess;
+}
+
+static ncclResult_t plug_init_8(net_abi_log log)
+{
+	return plug_start(log, 8);
+}
+
+static ncclResult_t plug_init_9(net_abi_log log)
+{
+	return plug_start(log, 9);
+}
+
+static ncclResult_t plug_init_10(net_abi_log log, net_abi_profile profile)
+{
+	void *event = &plug;
+
+	if (profile(&event, 0, NULL, 0, NULL) || event)
+		return ncclInternalError;
+	return plug_start(log, 10);
+}
+
+static ncclResult_t plug_init_context(void **context, uint64_t comm_id,
+				      struct net_abi_config *config, net_abi_log log, int version)
+{
+	if (!comm_id || config->traffic_class != NET_ABI_UNDEFINED)
+		return ncclInternalError;
+	if (plug_start(log, version))
+		return ncclSystemError;
+	*context = malloc(16);
+	return ncclSuccess;
+}
+
+static ncclResult_t plug_init_11(void **context, uint64_t comm_id, struct net_abi_config *config,
+				 net_abi_log log, net_abi_profile profile)
+{
+	(void)profile;
+	return plug_init_context(context, comm_id, config, log, 11);
+}
+
+static ncclResult_t plug_init_12(void **context, uint64_t comm_id, struct net_abi_config *config,
+				 net_abi_log log, net_abi_profile profile)
+{
+	(void)profile;
+	return plug_init_context(context, comm_id, config, log, 12);
+}
+
+static ncclResult_t plug_finalize(void *context)
+{
+#ifdef PLUG_GPU
+	int flushes, regions, dmabufs;
+
+	plug_gpu_count(&flushes, &regions, &dmabufs);
+	PLUG_LOG("plug gpu: flushes %s, regions %s, dma-bufs %s", flushes ? "yes" : "no",
+		 regions ? "yes" : "no", dmabufs ? "yes" : "no");
+#endif
+	PLUG_LOG("plug finalize");
+	free(context);
+	return context ? ncclSuccess : ncclInternalError;
+}
+
+static ncclResult_t plug_set_attr(void *context, struct net_abi_attr *attr)
+{
+	return context && attr->send.least_peers == 1 ? ncclSuccess : ncclInternalError;
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+static ncclResult_t plug_devices(int *count)
+{
+	long number = plug_fault_number("count");
+
+	*count = number >= 0 ? (int)number : plug_number("PLUG_DEVICES", 1);
+	return plug_fault("devices") ? ncclInternalError : ncclSuccess;
+}
+
+static struct net_abi_props_v12 plug_props(int dev)
+{
+	static char names[PLUG_MOST_DEVICES][16];
+	struct net_abi_props_v12 p = {
+		.name = plug_fault("noname") ? NULL : names[dev % PLUG_MOST_DEVICES],
+		.pci_path = getenv("PLUG_PCI"),
+		.guid = 1 + (uint64_t)(plug_number("PLUG_SAME_CARD", 0) ? 0 : dev),
+		.ptr_support = PLUG_POINTERS | (plug_number("PLUG_DMABUF", 0) ? NET_ABI_DMABUF : 0),
+		.force_flush = plug_number("PLUG_FLUSH", 0),
+		.speed = 100000,
+		.port = 1,
+		.max_comms = 1024,
+		.max_recvs = plug_fault("norecvs") ? 0 : plug_number("PLUG_RECVS", 1),
+		.device_type = plug_fault("offload"),
+		.devices = {.count = 1, .dev = {dev}},
+		.max_p2p_bytes = plug_fault("short") ? 4096 : NET_ABI_MOST_BYTES,
+		.max_coll_bytes = NET_ABI_MOST_BYTES,
+		.rail = NET_ABI_UNDEFINED,
+		.plane = NET_ABI_UNDEFINED,
+	};
+
+	snprintf(names[dev % PLUG_MOST_DEVICES], sizeof names[0], "plug%d",
+		 plug_fault("onename") ? 0 : dev);
+	return p;
+}
+
+static ncclResult_t plug_props_12(int dev, void *out)
+{
+	*(struct net_abi_props_v12 *)out = plug_props(dev);
+	return ncclSuccess;
+}
+
+static ncclResult_t plug_props_9(int dev, void *out)
+{
+	struct net_abi_props_v12 p = plug_props(dev);
+
+	*(struct net_abi_props_v9 *)out = (struct net_abi_props_v9){
+		.name = p.name,
+		.pci_path = p.pci_path,
+		.guid = p.guid,
+		.ptr_support = p.ptr_support,
+		.force_flush = p.force_flush,
+		.speed = p.speed,
+		.port = p.port,
+		.max_comms = p.max_comms,
+		.max_recvs = p.max_recvs,
+		.device_type = p.device_type,
+		.devices = {.count = 1, .dev = {dev}},
+		.max_p2p_bytes = p.max_p2p_bytes,
+		.max_coll_bytes = p.max_coll_bytes,
+	};
+	return ncclSuccess;
+}
+
+static ncclResult_t plug_props_11(int dev, void *out)
+{
+	((struct net_abi_props_v11 *)out)->max_multi_request = 1;
+	return plug_props_9(dev, out);
+}
+
+static ncclResult_t plug_props_8(int dev, void *out)
+{
+	struct net_abi_props_v12 p = plug_props(dev);
+
+	*(struct net_abi_props_v8 *)out = (struct net_abi_props_v8){
+		.name = p.name,
+		.pci_path = p.pci_path,
+		.guid = p.guid,
+		.ptr_support = p.ptr_support,
+		.speed = p.speed,
+		.port = p.port,
+		.max_comms = p.max_comms,
+		.max_recvs = p.max_recvs,
+		.device_type = p.device_type,
+	};
+	return ncclSuccess;
+}
+
+/* A virtual device is an ordinary one with another number. */
+static ncclResult_t plug_make_device(int *dev, void *devices)
+{
+	const struct net_abi_devices *d = devices; /* both layouts begin alike */
+
+	if (plug_fault("merge"))
+		return ncclInvalidUsage;
+	PLUG_LOG("plug merges %d devices, the last is %d", d->count, d->dev[d->count - 1]);
+	*dev = plug_number("PLUG_DEVICES", 1) +
+	       __atomic_fetch_add(&plug.merged, 1, __ATOMIC_RELAXED);
+	return ncclSuccess;
+}
+
+static ncclResult_t plug_listen_11(void *context, int dev, void *handle, void **listen_comm)
+{
+	return context ? plug_listen(dev, handle, listen_comm) : ncclInternalError;
+}
+
+static ncclResult_t plug_connect_10(int dev, struct net_abi_config *config, void *handle,
+				    void **comm, struct net_abi_offload **offload)
+{
+	return config->traffic_class == NET_ABI_UNDEFINED ? plug_connect(dev, handle, comm, offload)
+							  : ncclInternalError;
+}
+
+static ncclResult_t plug_connect_11(void *context, int dev, void *handle, void **comm,
+				    struct net_abi_offload **offload)
+{
+	return context ? plug_connect(dev, handle, comm, offload) : ncclInternalError;
+}
+
+/* ---- functions whose types depend on the version -------------------------------------------- */
+
+static ncclResult_t plug_isend_8(void *comm, void *data, int bytes, int tag, void *mr,
+				 void **request)
+{
+	return plug_isend(comm, data, (size_t)bytes, tag, mr, request);
+}
+
+static ncclResult_t plug_isend_10(void *comm, void *data, size_t bytes, int tag, void *mr,
+				  void *event, void **request)
+{
+	return event ? ncclInternalError : plug_isend(comm, data, bytes, tag, mr, request);
+}
+
+static ncclResult_t plug_irecv_8(void *comm, int n, void **data, int *bytes, int *tags, void **mrs,
+				 void **request)
+{
+	size_t sizes[PLUG_MOST_RECVS];
+
+	for (int i = 0; i < n; i++)
+		sizes[i] = (size_t)bytes[i];
+	return plug_irecv(comm, n, data, sizes, tags, mrs, request);
+}
+
+static ncclResult_t plug_irecv_9(void *comm, int n, void **data, size_t *bytes, int *tags,
+				 void **mrs, void **request)
+{
+	return plug_irecv(comm, n, data, bytes, tags, mrs, request);
+}
+
+static ncclResult_t plug_irecv_10(void *comm, int n, void **data, size_t *bytes, int *tags,
+				  void **mrs, void **events, void **request)
+{
+	return events[n - 1] ? ncclInternalError
+			     : plug_irecv(comm, n, data, bytes, tags, mrs, request);
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+#ifdef PLUG_WITHOUT_TEST
+#define PLUG_TEST NULL
+#else
+#define PLUG_TEST plug_test
+#endif
+
+#define PLUG_COMMON                                                                                \
+	.name = PLUG_NAME, .devices = plug_devices, .accept = plug_accept, .reg_mr = plug_reg_mr,  \
+	.reg_dmabuf = PLUG_REG_DMABUF, .dereg_mr = plug_dereg_mr, .iflush = plug_iflush,           \
+	.test = PLUG_TEST, .close_send = plug_close, .close_recv = plug_close,                     \
+	.close_listen = plug_close_listen
+/* A table that the library does not export has another name. */
+#ifdef PLUG_V8
+#define PLUG_TABLE_8 ncclNetPlugin_v8
+#else
+#define PLUG_TABLE_8 plug_unused_v8
+#endif
+#ifdef PLUG_V9
+#define PLUG_TABLE_9 ncclNetPlugin_v9
+#else
+#define PLUG_TABLE_9 plug_unused_v9
+#endif
+#ifdef PLUG_V10
+#define PLUG_TABLE_10 ncclNetPlugin_v10
+#else
+#define PLUG_TABLE_10 plug_unused_v10
+#endif
+#ifdef PLUG_V11
+#define PLUG_TABLE_11 ncclNetPlugin_v11
+#else
+#define PLUG_TABLE_11 plug_unused_v11
+#endif
+#ifdef PLUG_V12
+#define PLUG_TABLE_12 ncclNetPlugin_v12
+#else
+#define PLUG_TABLE_12 plug_unused_v12
+#endif
+
+#define PLUG_TABLE(name)                                                                           \
+	extern const struct net_abi name __attribute__((visibility("default")));                   \
+	const struct net_abi name
+
+PLUG_TABLE(PLUG_TABLE_8) = {
+	PLUG_COMMON,
+	.init.v8 = plug_init_8,
+	.props = plug_props_8,
+	.listen.v8 = plug_listen,
+	.connect.v8 = plug_connect,
+	.isend.v8 = plug_isend_8,
+	.irecv.v8 = plug_irecv_8,
+	/* after the end of the table: to call it would be an error */
+	.make_device = (ncclResult_t(*)(int *, void *))(uintptr_t)1,
+	.finalize = (ncclResult_t(*)(void *))(uintptr_t)1,
+	.set_attr = (ncclResult_t(*)(void *, struct net_abi_attr *))(uintptr_t)1,
+};
+
+PLUG_TABLE(PLUG_TABLE_9) = {
+	PLUG_COMMON,
+	.init.v8 = plug_init_9,
+	.props = plug_props_9,
+	.listen.v8 = plug_listen,
+	.connect.v8 = plug_connect,
+	.isend.v9 = plug_isend,
+	.irecv.v9 = plug_irecv_9,
+	.make_device = plug_make_device,
+	.finalize = (ncclResult_t(*)(void *))(uintptr_t)1,
+	.set_attr = (ncclResult_t(*)(void *, struct net_abi_attr *))(uintptr_t)1,
+};
+
+PLUG_TABLE(PLUG_TABLE_10) = {
+	PLUG_COMMON,
+	.init.v10 = plug_init_10,
+	.props = plug_props_9,
+	.listen.v8 = plug_listen,
+	.connect.v10 = plug_connect_10,
+	.isend.v10 = plug_isend_10,
+	.irecv.v10 = plug_irecv_10,
+	.make_device = plug_make_device,
+	.finalize = (ncclResult_t(*)(void *))(uintptr_t)1,
+	.set_attr = (ncclResult_t(*)(void *, struct net_abi_attr *))(uintptr_t)1,
+};
+
+PLUG_TABLE(PLUG_TABLE_11) = {
+	PLUG_COMMON,
+	.init.v11 = plug_init_11,
+	.props = plug_props_11,
+	.listen.v11 = plug_listen_11,
+	.connect.v11 = plug_connect_11,
+	.isend.v10 = plug_isend_10,
+	.irecv.v10 = plug_irecv_10,
+	.make_device = plug_make_device,
+	.finalize = plug_finalize,
+	.set_attr = plug_set_attr,
+};
+
+PLUG_TABLE(PLUG_TABLE_12) = {
+	PLUG_COMMON,
+	.init.v11 = plug_init_12,
+	.props = plug_props_12,
+	.listen.v11 = plug_listen_11,
+	.connect.v11 = plug_connect_11,
+	.isend.v10 = plug_isend_10,
+	.irecv.v10 = plug_irecv_10,
+	.make_device = plug_make_device,
+	.finalize = plug_finalize,
+	.set_attr = plug_set_attr,
+};
