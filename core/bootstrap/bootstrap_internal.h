@@ -60,6 +60,7 @@ enum bootstrap_answer_kind {
 	/* rank, reason: it closed before all ranks had checked in. */
 	BOOTSTRAP_LEFT,
 	BOOTSTRAP_REFUSED, /* rank: its check-in contradicts another one */
+	BOOTSTRAP_LATE,    /* rank, reason: it has not checked in by the deadline */
 };
 struct bootstrap_answer {
 	uint64_t magic;

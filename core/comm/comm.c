@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/param.h"
 #include "core/comm/comm_internal.h"
 #include "core/mem/mem.h"
 #include "core/proxy/proxy.h"
@@ -62,6 +63,24 @@ static ncclResult_t comm_pinned_alloc(struct ncclComm *comm)
 	return ncclSuccess;
 }
 
+/* Joins the RAS task, with the communicator's part in it. */
+static ncclResult_t comm_watch_make(struct ncclComm *comm)
+{
+	comm->ras = ras_join(&comm_ras_source);
+	if (!comm->ras)
+		return ncclSuccess;
+	comm->calls = os_alloc(sizeof *comm->calls, "last calls of a rank");
+	if (!comm->calls) {
+		WARN("no memory for the last calls of rank %d", comm->rank);
+		ras_leave(comm->ras);
+		return ncclSystemError;
+	}
+	comm->timeout_ns = (uint64_t)param_i64(PARAM_TIMEOUT_MS) * 1000000ull;
+	if (comm->timeout_ns)
+		ras_watch(comm->ras, comm->timeout_ns);
+	return ncclSuccess;
+}
+
 ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *id, int rank,
 			 const ncclConfig_t *config)
 {
@@ -105,7 +124,13 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 		os_free(comm);
 		return rc;
 	}
-	comm->ras = ras_join(&comm_ras_source);
+	rc = comm_watch_make(comm);
+	if (rc) {
+		(void)mem_host_free(comm->abort, "the abort word");
+		os_free(life->release_made);
+		os_free(comm);
+		return rc;
+	}
 	shared_store_u32(&life->users, 1, SHARED_RELAXED);
 	registry_add(&comm->node);
 	*out = comm;

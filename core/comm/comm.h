@@ -55,7 +55,9 @@ struct comm_life {
 	struct comm_release *release;  /* core/comm/close.c */
 	/* Made with the communicator, so that its end needs no memory. */
 	struct comm_release *release_made;
-	struct os_thread *init_task;   /* task of a non-blocking init; joined at close */
+	struct os_thread *init_task; /* task of a non-blocking init; joined at close */
+	shared_u64 init_ns;          /* begin of the init; 0: it has not begun */
+	shared_u32 init_step;        /* enum comm_init_step, for reports */
 	/* The last launch in a separate task, or NULL. `launching` is set while it runs, and can be
 	 * waited for. Both change under the registry's lock. */
 	struct comm_launch *launch;
@@ -84,6 +86,9 @@ struct comm_life {
 	bool grow_pending;
 };
 
+/* Parts of an init. */
+enum comm_init_step { COMM_STEP_JOIN, COMM_STEP_GATHER, COMM_STEP_CONNECT, COMM_STEP_AGREE };
+
 #define COMM_PINNED_ABORT_BYTES 128
 
 /* Allocates a communicator in state INIT with its abort word, and registers it. Its first user is
@@ -103,9 +108,9 @@ ncclResult_t comm_config_parse_child(const ncclConfig_t *config, const struct nc
 
 /* State that a call requires of its communicator. */
 enum comm_need {
-	COMM_NEED_ANY,    /* it exists */
-	COMM_NEED_INIT,   /* init is complete; may be finalized */
-	COMM_NEED_READY,  /* it can run collectives */
+	COMM_NEED_ANY,   /* it exists */
+	COMM_NEED_INIT,  /* init is complete; may be finalized */
+	COMM_NEED_READY, /* it can run collectives */
 	/* It can run collectives, but for an error that the program has not learned of: finalizing
 	 * needs only what this rank has launched. */
 	COMM_NEED_FINALIZE,

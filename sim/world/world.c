@@ -65,6 +65,18 @@ static const struct os_world_ops world_ops = {
 	.mailbox_object = world_mailbox_object,
 };
 
+/* Returns the operations of a world that does not compare the ranks' calls. */
+static const struct os_world_ops *world_uncompared(void)
+{
+	static struct os_world_ops ops;
+
+	ops = world_ops;
+	ops.agree = NULL;
+	ops.agree_member = NULL;
+	ops.agree_order = NULL;
+	return &ops;
+}
+
 /* ---- creation -------------------------------------------------------------------------------- */
 
 /* Determines the warp width. 0: from DOPPEL_WARP in the configured environment or the real one,
@@ -230,7 +242,7 @@ static int world_start(const struct world_config *config)
 	sim_set_killer(world_proc_kill);
 	mem_on_describe(world_describe);
 	if (!c.real)
-		os_install(NULL, &world_ops);
+		os_install(NULL, c.uncompared ? world_uncompared() : &world_ops);
 	return 0;
 }
 

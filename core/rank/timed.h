@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Launches with a deadline. An event before the kernel and one after it, in the launch's stream,
+ * show when the stream has reached the launch and when the launch has ended. The time runs from the
+ * first look that finds the stream there. Earlier work of the stream therefore does not count, and
+ * neither do earlier launches of the communicator.
+ *
+ * The rank's main task adds launches (core/plan). The RAS task looks at them (core/comm), oldest
+ * first. If more launches are queued than there is room for, the next ones are not timed each: their
+ * time runs together from the end of the others, whatever their streams do. A launch that a CUDA
+ * graph captures has no deadline.
+ *
+ * Owned by the communicator. Times are in ns.
+ */
+#ifndef CORE_RANK_TIMED_H
+#define CORE_RANK_TIMED_H
+
+#include <cuda_runtime_api.h>
+
+#include "core/base/shared.h"
+#include "core/include/nccl.h"
+
+#define RANK_TIMED 256 /* launches that are timed each */
+
+struct ncclComm;
+
+/* A launch: `calls` collectives from number `first` on, or messages. */
+struct rank_launch {
+	uint64_t timeout_ns; /* 0: no deadline */
+	uint64_t first;
+	int32_t calls;    /* 0: the launch has messages */
+	int32_t messages; /* in the queue of the launch */
+	/* Of the first message: */
+	int32_t peer;
+	bool is_send;
+	uint8_t type; /* ncclDataType_t */
+	uint64_t count, number;
+	const void *caller; /* of the first call */
+};
+
+struct rank_timed_slot {
+	struct rank_launch launch;
+	cudaEvent_t begins, ends; /* NULL: not made yet */
+};
+
+struct rank_timed {
+	shared_u64 made, ended; /* launches; a slot is free once its launch has ended */
+	/* Launches that found no free slot, and the shortest of their times. */
+	shared_u64 untimed, untimed_timeout_ns;
+	struct rank_timed_slot *slot; /* [RANK_TIMED], by number % RANK_TIMED; NULL: none made */
+	bool begun;                   /* between begin and end: the launch has a slot */
+	/* Of the task that looks: the time since which the oldest launch, or an untimed one, is
+	 * known to run; 0: not known to run. */
+	uint64_t since_ns, untimed_since_ns, untimed_seen;
+};
+
+/* Makes all events. They can also be made when they are used first. */
+ncclResult_t rank_timed_make(struct rank_timed *t);
+/* Called before the first and after the last operation of a launch. Without a deadline they do
+ * nothing. */
+ncclResult_t rank_timed_begin(struct rank_timed *t, const struct rank_launch *l,
+			      cudaStream_t stream);
+ncclResult_t rank_timed_end(struct rank_timed *t, const struct rank_launch *l, cudaStream_t stream);
+/* Looks at the launches. Returns the time for which the oldest one has run if that is its deadline
+ * or more, and the launch; 0: none is late. `busy` is called if untimed launches may run: true if
+ * the communicator's last launch runs. l->calls and l->messages are 0 for an untimed launch. */
+uint64_t rank_timed_look(struct rank_timed *t, bool (*busy)(struct ncclComm *comm),
+			 struct ncclComm *comm, struct rank_launch *l);
+/* All launches have ended. */
+void rank_timed_free(struct rank_timed *t);
+
+#endif
