@@ -146,17 +146,19 @@ static ncclResult_t bootstrap_check_in(struct bootstrap *b, const struct os_addr
 /* Polls the root, which may report until the ring is closed that a rank left. */
 static ncclResult_t bootstrap_root_poll(struct bootstrap *b)
 {
-	struct bootstrap_answer a;
+	struct bootstrap_answer *a = &b->root_answer;
 	size_t done = 0;
-	if (b->root_fd < 0)
-		return ncclSuccess;
-	int e = os_recv(b->root_fd, &a, sizeof a, &done);
-	if (e == EAGAIN)
-		return ncclSuccess;
-	if (!e && done == sizeof a)
-		return bootstrap_answer_check(b, &a);
-	sock_close(&b->root_fd); /* all ranks have checked in: the root is done */
-	return ncclSuccess;
+	int e = 0;
+
+	while (b->root_fd >= 0 && !e && b->root_got < sizeof *a) {
+		e = os_recv(b->root_fd, (char *)a + b->root_got, sizeof *a - b->root_got, &done);
+		if (e == EAGAIN)
+			return ncclSuccess;
+		b->root_got += e ? 0 : done;
+		if (e || !done)
+			sock_close(&b->root_fd); /* all ranks have checked in: the root is done */
+	}
+	return b->root_got == sizeof *a ? bootstrap_answer_check(b, a) : ncclSuccess;
 }
 
 /* Waits for the predecessor. Also watches the root, which may report that a rank left, and the

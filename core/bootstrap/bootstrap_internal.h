@@ -159,6 +159,8 @@ struct bootstrap {
 	const shared_u32 *abort;
 	struct os_addr address; /* listening address of this rank */
 	int listen_fd, root_fd;
+	struct bootstrap_answer root_answer; /* the root's second answer, being received */
+	size_t root_got;
 	int next_fd, prev_fd; /* the ring */
 	/* Event counts before the last poll without result. */
 	uint64_t listen_seq, next_seq, prev_seq;

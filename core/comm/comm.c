@@ -460,12 +460,20 @@ static ncclResult_t comm_ended_check(const struct ncclComm *comm)
 	return ncclRemoteError;
 }
 
+/* True if the RAS task is about to fail this rank. The ring may already be broken by ranks that it
+ * has failed before. */
+static bool comm_is_judged(const struct ncclComm *comm)
+{
+	return comm->ras && shared_load_u32(&comm->verdict, SHARED_ACQUIRE) &&
+	       os_now_ns() < shared_load_u64(&comm->verdict_until_ns, SHARED_RELAXED);
+}
+
 /* Sets the asynchronous error if the ring or a relay shows that a rank failed. */
 static void comm_watch_ring(struct ncclComm *comm)
 {
 	ncclResult_t rc = ncclSuccess;
 
-	if (!comm->bootstrap || comm_state(comm) == COMM_REVOKED)
+	if (!comm->bootstrap || comm_state(comm) == COMM_REVOKED || comm_is_judged(comm))
 		return;
 	os_mutex_lock(&comm->watch);
 	if (!comm->bootstrap_taken &&

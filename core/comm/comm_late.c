@@ -23,6 +23,8 @@
 #define LATE_STAGGER_MAX 50        /* ranks that report one after another */
 #define LATE_WAITS       2         /* most waits that a rank logs */
 #define LATE_DUMP_NS     500000000ull
+/* Time after which a rank does not wait for the second phase of a verdict. */
+#define LATE_COMMIT_NS 10000000000ull
 /* The root reports the ranks that are absent at the deadline of an init. An init that has got no
  * such report ends after this time, and a quarter of the deadline more. */
 #define LATE_INIT_NS 1000000000ull
@@ -106,6 +108,8 @@ static void late_messages_write(struct ras_text *out, const struct rank_launch *
 		     l->is_send ? "to" : "from", l->peer, l->number);
 	if (l->messages > 1)
 		ras_text_add(out, " and %d more in its group", l->messages - 1);
+	if (l->connects)
+		ras_text_add(out, ", for which rank %d has not connected,", l->peer);
 }
 
 static void late_launch_write(struct ras_text *out, const struct ncclComm *comm,
@@ -231,6 +235,8 @@ static void late_commit(struct ncclComm *comm, const char *text, const shared_u3
 static void late_prepare(struct ncclComm *comm, uint32_t error)
 {
 	uint32_t none = ncclSuccess;
+
+	shared_store_u64(&comm->verdict_until_ns, os_now_ns() + LATE_COMMIT_NS, SHARED_RELAXED);
 
 	while (none == ncclSuccess &&
 	       !shared_cas_weak_u32(&comm->verdict, &none, error, SHARED_ACQ_REL))

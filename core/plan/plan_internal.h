@@ -173,6 +173,8 @@ void plan_calls_add(const struct ncclComm *comm, const struct plan_state *st);
 /* Called before the first and after the last operation of the plan's launch: its deadline.
  * ncclInvalidUsage: a call with a deadline of its own is captured. */
 ncclResult_t plan_timed_begin(struct ncclComm *comm, struct plan_state *st, const struct plan *p);
+/* The ranks of the queue's messages are being connected, or this has ended. */
+void plan_timed_connect(struct ncclComm *comm, const struct plan_messages *ms, bool begins);
 ncclResult_t plan_timed_end(struct ncclComm *comm, const struct plan_state *st,
 			    const struct plan *p);
 

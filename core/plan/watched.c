@@ -59,11 +59,11 @@ static void watched_collectives(const struct ncclComm *comm, const struct plan_s
 	}
 }
 
+/* `first`: index of the first message in the queue. */
 static void watched_messages(const struct ncclComm *comm, const struct plan_messages *ms,
-			     struct rank_launch *l)
+			     int32_t first, struct rank_launch *l)
 {
-	const struct plan_round *r = &ms->rounds[ms->next];
-	const struct plan_queued_message *m = &ms->queue[r->recv >= 0 ? r->recv : r->send];
+	const struct plan_queued_message *m = &ms->queue[first];
 
 	*l = (struct rank_launch){.timeout_ns = comm->timeout_ns,
 				  .messages = ms->queued,
@@ -78,11 +78,33 @@ static void watched_messages(const struct ncclComm *comm, const struct plan_mess
 static void watched_launch(const struct ncclComm *comm, const struct plan_state *st,
 			   const struct plan *p, struct rank_launch *l, bool *own)
 {
+	const struct plan_messages *ms = st->messages;
+	const struct plan_round *r = p->taken ? NULL : &ms->rounds[ms->next];
+
 	*own = false;
 	if (p->taken)
 		watched_collectives(comm, st, p, l, own);
 	else
-		watched_messages(comm, st->messages, l);
+		watched_messages(comm, ms, r->recv >= 0 ? r->recv : r->send, l);
+}
+
+/* The first message to or from a rank that is not connected yet is named. */
+void plan_timed_connect(struct ncclComm *comm, const struct plan_messages *ms, bool begins)
+{
+	struct rank_launch l;
+	int32_t first = 0;
+
+	if (!comm->timeout_ns)
+		return;
+	if (!begins) {
+		rank_timed_connect(&comm->timed, NULL);
+		return;
+	}
+	while (first < ms->queued - 1 && (plan_message_is_to_self(comm, &ms->queue[first]) ||
+					  ms->connected[ms->queue[first].call.peer]))
+		first++;
+	watched_messages(comm, ms, first, &l);
+	rank_timed_connect(&comm->timed, &l);
 }
 
 /* A capture has no launch to time: its replays do not pass here. */

@@ -181,6 +181,7 @@ struct ncclComm {
 	/* ncclResult_t that the RAS tasks have agreed on; 0: none. Any later error becomes this
 	 * one, whatever a rank learns first. */
 	shared_u32 verdict;
+	shared_u64 verdict_until_ns; /* until then the RAS task will act on it */
 
 	struct os_mutex watch; /* serializes the tasks that check the bootstrap's ring */
 	bool ring_broken;      /* the asynchronous error broke the ring; under `watch` */

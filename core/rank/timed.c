@@ -93,6 +93,20 @@ ncclResult_t rank_timed_end(struct rank_timed *t, const struct rank_launch *l, c
 	return ncclSuccess;
 }
 
+void rank_timed_connect(struct rank_timed *t, const struct rank_launch *l)
+{
+	bool began = shared_load_u64(&t->connecting_since_ns, SHARED_RELAXED) != 0;
+
+	if (!l && began)
+		shared_store_u64(&t->connecting_since_ns, 0, SHARED_RELEASE);
+	if (!l || !l->timeout_ns)
+		return;
+	t->connecting = *l;
+	t->connecting.connects = true;
+	shared_note_write(&t->connecting, sizeof t->connecting);
+	shared_store_u64(&t->connecting_since_ns, os_now_ns(), SHARED_RELEASE);
+}
+
 /* ---- the task that looks -------------------------------------------------------------------- */
 
 /* True if the launch runs: the stream has reached it, and it has not ended. *ended: it has. */
@@ -132,6 +146,18 @@ static uint64_t timed_look_untimed(struct rank_timed *t, bool (*busy)(struct ncc
 	return ns >= l->timeout_ns ? ns : 0;
 }
 
+static uint64_t timed_look_connecting(const struct rank_timed *t, struct rank_launch *l)
+{
+	uint64_t since_ns = shared_load_u64(&t->connecting_since_ns, SHARED_ACQUIRE), ns;
+
+	if (!since_ns)
+		return 0;
+	shared_note_read(&t->connecting, sizeof t->connecting);
+	ns = os_now_ns() - since_ns;
+	*l = t->connecting;
+	return ns >= l->timeout_ns ? ns : 0;
+}
+
 uint64_t rank_timed_look(struct rank_timed *t, bool (*busy)(struct ncclComm *comm),
 			 struct ncclComm *comm, struct rank_launch *l)
 {
@@ -155,7 +181,8 @@ uint64_t rank_timed_look(struct rank_timed *t, bool (*busy)(struct ncclComm *com
 		t->since_ns = t->untimed_since_ns = 0;
 		shared_store_u64(&t->ended, ended + 1, SHARED_RELEASE);
 	}
-	return timed_look_untimed(t, busy, comm, l);
+	ns = timed_look_connecting(t, l);
+	return ns ? ns : timed_look_untimed(t, busy, comm, l);
 }
 
 void rank_timed_free(struct rank_timed *t)

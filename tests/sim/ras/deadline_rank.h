@@ -39,8 +39,8 @@ static inline void deadline_open(struct deadline_rank *r, int32_t rank, int32_t 
 
 static inline void deadline_sum(struct deadline_rank *r, size_t count)
 {
-	EXPECT_NCCL(ncclSuccess, ncclAllReduce(r->mem, r->mem, count, ncclInt32, ncclSum, r->comm,
-					       r->stream));
+	EXPECT_NCCL(ncclSuccess,
+		    ncclAllReduce(r->mem, r->mem, count, ncclInt32, ncclSum, r->comm, r->stream));
 }
 
 static inline void deadline_broadcast(struct deadline_rank *r, int root)
@@ -85,14 +85,15 @@ static inline void deadline_rank_main(int32_t rank, int32_t nranks, void *arg)
 	deadline_close(&r);
 }
 
-/* Runs the case in both engines, on one host and on two. */
-static inline void deadline_run(const struct deadline_case *c, const char *const *env)
+/* Runs the case in both engines, on one host and on two. Time is virtual in `sim`. */
+static inline void deadline_run(const struct deadline_case *c, const char *const *sim_env,
+				const char *const *threads_env)
 {
 	for (uint32_t i = 0; i < 4; i++) {
 		struct ranks_config w = {.hosts = 1 + i % 2,
 					 .per_host = i % 2 ? 2 : 4,
 					 .seed = 3,
-					 .env = env,
+					 .env = i < 2 ? sim_env : threads_env,
 					 .uncompared = true,
 					 .engine = i < 2 ? SIM_ENGINE_SIM : SIM_ENGINE_THREADS};
 

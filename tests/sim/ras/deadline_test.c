@@ -5,8 +5,10 @@
 #include "tests/sim/ras/deadline_rank.h"
 #include "tests/suite.h"
 
-static const char *const deadline_env[] = {"DOPPEL_TIMEOUT_MS=200", NULL};
-static const char *const deadline_long_env[] = {"DOPPEL_TIMEOUT_MS=20000", NULL};
+/* Virtual time costs nothing, and some schedules need much of it. */
+static const char *const deadline_sim[] = {"DOPPEL_TIMEOUT_MS=5000", NULL};
+static const char *const deadline_threads[] = {"DOPPEL_TIMEOUT_MS=700", NULL};
+static const char *const deadline_long[] = {"DOPPEL_TIMEOUT_MS=20000", NULL};
 
 /* ---- an absent rank ------------------------------------------------------------------------- */
 
@@ -19,12 +21,12 @@ static void absent_call(struct deadline_rank *r)
 static const struct deadline_case absent_case = {
 	absent_call,
 	ncclTimeout,
-	{"ncclAllReduce of 64 int32 sum, call 1 of communicator ", " s (limit 0.200 s)",
+	{"ncclAllReduce of 64 int32 sum, call 1 of communicator ", " s (limit ",
 	 "; rank 3 has not called it (its last call is 0, ncclAllReduce of 64 int32 sum)"}};
 
 START_TEST(an_absent_rank_is_named_on_all_ranks)
 {
-	deadline_run(&absent_case, deadline_env);
+	deadline_run(&absent_case, deadline_sim, deadline_threads);
 }
 END_TEST
 
@@ -35,7 +37,7 @@ START_TEST(every_order_of_events_ends_with_the_same_error)
 					 .per_host = 2,
 					 .per_proc = 1 + seed % 2,
 					 .seed = seed,
-					 .env = deadline_env,
+					 .env = deadline_sim,
 					 .uncompared = true};
 
 		ranks_run(&w, deadline_rank_main, (void *)(uintptr_t)&absent_case);
@@ -62,7 +64,7 @@ static void wait_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(the_line_names_the_wait_of_the_network)
 {
-	struct ranks_config w = {.hosts = 2, .seed = 3, .env = deadline_env, .uncompared = true};
+	struct ranks_config w = {.hosts = 2, .seed = 3, .env = deadline_sim, .uncompared = true};
 
 	ranks_run(&w, wait_rank, NULL);
 }
@@ -73,15 +75,15 @@ END_TEST
 static void message_call(struct deadline_rank *r)
 {
 	if (r->rank == 0)
-		EXPECT_NCCL(ncclSuccess, ncclRecv(r->mem, DEADLINE_COUNT, ncclInt32, 1, r->comm,
-						  r->stream));
+		EXPECT_NCCL(ncclSuccess,
+			    ncclRecv(r->mem, DEADLINE_COUNT, ncclInt32, 1, r->comm, r->stream));
 	if (r->rank == 1)
-		EXPECT_NCCL(ncclSuccess, ncclSend(r->mem, DEADLINE_COUNT, ncclInt32, 0, r->comm,
-						  r->stream));
+		EXPECT_NCCL(ncclSuccess,
+			    ncclSend(r->mem, DEADLINE_COUNT, ncclInt32, 0, r->comm, r->stream));
 	EXPECT(cudaStreamSynchronize(r->stream) == cudaSuccess);
 	if (r->rank == 0) /* the ranks are connected; the second message never comes */
-		EXPECT_NCCL(ncclSuccess, ncclRecv(r->mem, DEADLINE_COUNT, ncclInt32, 1, r->comm,
-						  r->stream));
+		EXPECT_NCCL(ncclSuccess,
+			    ncclRecv(r->mem, DEADLINE_COUNT, ncclInt32, 1, r->comm, r->stream));
 }
 
 START_TEST(a_message_that_does_not_come_is_named)
@@ -89,7 +91,27 @@ START_TEST(a_message_that_does_not_come_is_named)
 	const struct deadline_case c = {
 		message_call, ncclTimeout, {"rank 0: ncclRecv of 64 int32 from rank 1, message 1"}};
 
-	deadline_run(&c, deadline_env);
+	deadline_run(&c, deadline_sim, deadline_threads);
+}
+END_TEST
+
+/* Rank 1 never calls ncclSend, so the call of rank 0 cannot connect with it. */
+static void connect_call(struct deadline_rank *r)
+{
+	if (r->rank == 0)
+		EXPECT_NCCL(ncclTimeout,
+			    ncclRecv(r->mem, DEADLINE_COUNT, ncclInt32, 1, r->comm, r->stream));
+}
+
+START_TEST(a_call_that_cannot_connect_returns_the_timeout)
+{
+	const struct deadline_case c = {
+		connect_call,
+		ncclTimeout,
+		{"rank 0: ncclRecv of 64 int32 from rank 1, message 0, for which rank 1 has not "
+		 "connected,"}};
+
+	deadline_run(&c, deadline_sim, deadline_threads);
 }
 END_TEST
 
@@ -118,7 +140,7 @@ START_TEST(a_rank_that_is_slow_within_the_deadline_is_no_error)
 		struct ranks_config w = {.hosts = 1 + (uint32_t)i % 2,
 					 .per_host = 2,
 					 .seed = 3,
-					 .env = deadline_long_env,
+					 .env = deadline_long,
 					 .uncompared = true,
 					 .engine = i < 2 ? SIM_ENGINE_SIM : SIM_ENGINE_THREADS};
 		uint64_t sleep_ns = i < 2 ? 19000000000ull : 300000000;
@@ -136,7 +158,7 @@ static void idle_rank(int32_t rank, int32_t nranks, void *arg)
 
 	(void)arg;
 	deadline_open(&r, rank, nranks);
-	os_sleep_ns(2000000000);
+	os_sleep_ns(ranks_self()->all->config->engine == SIM_ENGINE_SIM ? 20000000000 : 2000000000);
 	EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(r.comm, &error));
 	EXPECT_NCCL(ncclSuccess, error);
 	comm_sum(r.comm, rank, nranks, r.mem, r.stream, DEADLINE_COUNT);
@@ -150,7 +172,7 @@ START_TEST(an_idle_communicator_has_no_deadline)
 		struct ranks_config w = {.hosts = 2,
 					 .per_host = 2,
 					 .seed = 3,
-					 .env = deadline_env,
+					 .env = i ? deadline_threads : deadline_sim,
 					 .uncompared = true,
 					 .engine = i ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM};
 
@@ -164,8 +186,8 @@ END_TEST
 static ncclResult_t own_sum(struct deadline_rank *r, int ms)
 {
 	ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
-	ncclConfigExt_t ext = {
-		.key = {NCCL_DOPPEL_VENDOR, NCCL_DOPPEL_OPTION_TIMEOUT_MS}, .val = {.i = ms}};
+	ncclConfigExt_t ext = {.key = {NCCL_DOPPEL_VENDOR, NCCL_DOPPEL_OPTION_TIMEOUT_MS},
+			       .val = {.i = ms}};
 
 	config.ext = &ext;
 	return ncclAllReduceConfig(r->mem, r->mem, DEADLINE_COUNT, ncclInt32, ncclSum, r->comm,
@@ -183,7 +205,7 @@ START_TEST(one_call_can_have_a_shorter_deadline)
 	const struct deadline_case c = {
 		own_call, ncclTimeout, {" s (limit 0.100 s); rank 3 has not called it"}};
 
-	deadline_run(&c, deadline_long_env);
+	deadline_run(&c, deadline_long, deadline_long);
 }
 END_TEST
 
@@ -208,10 +230,8 @@ START_TEST(a_deadline_that_no_task_watches_is_refused)
 {
 	for (int i = 0; i < 2; i++) {
 		bool watched = i;
-		struct ranks_config w = {.hosts = 1,
-					 .per_host = 2,
-					 .seed = 3,
-					 .env = i ? deadline_env : NULL};
+		struct ranks_config w = {
+			.hosts = 1, .per_host = 2, .seed = 3, .env = i ? deadline_sim : NULL};
 
 		ranks_run(&w, refused_rank, &watched);
 	}
@@ -233,7 +253,7 @@ static void init_rank(int32_t rank, int32_t nranks, void *arg)
 		EXPECT_NCCL(ncclTimeout, ncclCommInitRank(&comm, nranks, id, rank));
 		EXPECT(os_now_ns() - began_ns < DEADLINE_LIMIT_S * 1000000000ull);
 		EXPECT_ERROR_SAYS("the init ends with ncclTimeout: rank 3 has not called "
-				  "ncclCommInitRank 0.200 s after the first rank");
+				  "ncclCommInitRank ");
 	}
 	ranks_barrier();
 }
@@ -244,7 +264,7 @@ START_TEST(a_rank_that_is_absent_at_init_is_named)
 		struct ranks_config w = {.hosts = 1 + i % 2,
 					 .per_host = i % 2 ? 2 : 4,
 					 .seed = 3,
-					 .env = deadline_env,
+					 .env = i < 2 ? deadline_sim : deadline_threads,
 					 .engine = i < 2 ? SIM_ENGINE_SIM : SIM_ENGINE_THREADS};
 
 		ranks_run(&w, init_rank, NULL);
@@ -256,7 +276,7 @@ START_TEST(every_order_of_events_names_the_rank_that_is_absent_at_init)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		struct ranks_config w = {
-			.hosts = 2, .per_host = 2, .seed = seed, .env = deadline_env};
+			.hosts = 2, .per_host = 2, .seed = seed, .env = deadline_sim};
 
 		ranks_run(&w, init_rank, NULL);
 	}
@@ -272,18 +292,16 @@ static void destroy_rank(int32_t rank, int32_t nranks, void *arg)
 	(void)arg;
 	deadline_open(&r, rank, nranks);
 	absent_call(&r);
-	if (rank != nranks - 1)
-		EXPECT_NCCL(ncclTimeout, ncclCommDestroy(r.comm));
-	ranks_barrier();
 	if (rank == nranks - 1)
-		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
+		EXPECT_NCCL(ncclTimeout, deadline_poll(&r));
+	EXPECT_NCCL(rank == nranks - 1 ? ncclSuccess : ncclTimeout, ncclCommDestroy(r.comm));
 	comm_buffers_free(r.mem, r.stream);
 }
 
 START_TEST(destroy_returns_the_timeout)
 {
 	struct ranks_config w = {
-		.hosts = 2, .per_host = 2, .seed = 3, .env = deadline_env, .uncompared = true};
+		.hosts = 2, .per_host = 2, .seed = 3, .env = deadline_sim, .uncompared = true};
 
 	ranks_run(&w, destroy_rank, NULL);
 }
@@ -298,6 +316,7 @@ int main(void)
 	tcase_add_test(t, every_order_of_events_ends_with_the_same_error);
 	tcase_add_test(t, the_line_names_the_wait_of_the_network);
 	tcase_add_test(t, a_message_that_does_not_come_is_named);
+	tcase_add_test(t, a_call_that_cannot_connect_returns_the_timeout);
 	tcase_add_test(t, a_rank_that_is_slow_within_the_deadline_is_no_error);
 	tcase_add_test(t, an_idle_communicator_has_no_deadline);
 	tcase_add_test(t, one_call_can_have_a_shorter_deadline);
