@@ -205,7 +205,7 @@ static ncclResult_t bootstrap_gather_addresses(struct bootstrap *b)
 }
 
 /* Returns the error of the join. If other ranks have left because a rank is absent at the deadline,
- * the root's report of that rank is on its way, too. */
+ * the root reports that rank to this one, too. */
 static ncclResult_t bootstrap_cause(struct bootstrap *b, ncclResult_t rc)
 {
 	struct sock_ctx ctx = bootstrap_ctx(b, -1, "bootstrap: the root's report of a late rank");

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/base/param.h"
 #include "core/comm/comm_internal.h"
 #include "core/mem/mem.h"
 #include "core/proxy/proxy.h"
@@ -60,24 +59,6 @@ static ncclResult_t comm_pinned_alloc(struct ncclComm *comm)
 	memset(mem, 0, bytes);
 	comm->abort = mem;
 	comm->staging = (char *)mem + COMM_PINNED_ABORT_BYTES;
-	return ncclSuccess;
-}
-
-/* Joins the RAS task, with the communicator's part in it. */
-static ncclResult_t comm_watch_make(struct ncclComm *comm)
-{
-	comm->ras = ras_join(&comm_ras_source);
-	if (!comm->ras)
-		return ncclSuccess;
-	comm->calls = os_alloc(sizeof *comm->calls, "last calls of a rank");
-	if (!comm->calls) {
-		WARN("no memory for the last calls of rank %d", comm->rank);
-		ras_leave(comm->ras);
-		return ncclSystemError;
-	}
-	comm->timeout_ns = (uint64_t)param_i64(PARAM_TIMEOUT_MS) * 1000000ull;
-	if (comm->timeout_ns)
-		ras_watch(comm->ras, comm->timeout_ns);
 	return ncclSuccess;
 }
 
@@ -458,14 +439,6 @@ static ncclResult_t comm_ended_check(const struct ncclComm *comm)
 	     " collectives; this rank has called %" PRIu64,
 	     comm->rank, rank, after, ops);
 	return ncclRemoteError;
-}
-
-/* True if the RAS task is about to fail this rank. The ring may already be broken by ranks that it
- * has failed before. */
-static bool comm_is_judged(const struct ncclComm *comm)
-{
-	return comm->ras && shared_load_u32(&comm->verdict, SHARED_ACQUIRE) &&
-	       os_now_ns() < shared_load_u64(&comm->verdict_until_ns, SHARED_RELAXED);
 }
 
 /* Sets the asynchronous error if the ring or a relay shows that a rank failed. */

@@ -81,7 +81,12 @@ enum { COMM_CODE_BYTES = 96 }; /* of a call site */
 struct ras_call comm_ras_call(uint64_t comm, int32_t rank, const struct rank_call *c);
 /* Writes what an operation of the proxy waits for. */
 void comm_ras_wait_write(struct ras_text *out, const char *why, const struct wait_from *from);
-/* comm_late.c: `late` and `fail` of struct ras_source. */
+/* comm_late.c: joins the RAS task, with the communicator's part in it. */
+ncclResult_t comm_watch_make(struct ncclComm *comm);
+/* True if the RAS task is about to fail this rank. The ring may already be broken by ranks that it
+ * has failed before. */
+bool comm_is_judged(const struct ncclComm *comm);
+/* `late` and `fail` of struct ras_source. */
 int comm_late_find(struct ras_late *late, int most, bool *leads);
 void comm_late_fail(uint64_t hash, enum ras_phase phase, uint32_t error, const char *text,
 		    const shared_u32 *stop);

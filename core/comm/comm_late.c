@@ -29,6 +29,29 @@
  * such report ends after this time, and a quarter of the deadline more. */
 #define LATE_INIT_NS 1000000000ull
 
+ncclResult_t comm_watch_make(struct ncclComm *comm)
+{
+	comm->ras = ras_join(&comm_ras_source);
+	if (!comm->ras)
+		return ncclSuccess;
+	comm->calls = os_alloc(sizeof *comm->calls, "last calls of a rank");
+	if (!comm->calls) {
+		WARN("no memory for the last calls of rank %d", comm->rank);
+		ras_leave(comm->ras);
+		return ncclSystemError;
+	}
+	comm->timeout_ns = (uint64_t)param_i64(PARAM_TIMEOUT_MS) * 1000000ull;
+	if (comm->timeout_ns)
+		ras_watch(comm->ras, comm->timeout_ns);
+	return ncclSuccess;
+}
+
+bool comm_is_judged(const struct ncclComm *comm)
+{
+	return comm->ras && shared_load_u32(&comm->verdict, SHARED_ACQUIRE) &&
+	       os_now_ns() < shared_load_u64(&comm->verdict_until_ns, SHARED_RELAXED);
+}
+
 static int late_comms(struct ncclComm *comm[LATE_COMMS], bool *leads)
 {
 	struct registry_node *first = registry_lock();

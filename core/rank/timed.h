@@ -6,9 +6,9 @@
  * neither do earlier launches of the communicator.
  *
  * The rank's main task adds launches (core/plan). The RAS task looks at them (core/comm), oldest
- * first. If more launches are queued than there is room for, the next ones are not timed each: their
- * time runs together from the end of the others, whatever their streams do. A launch that a CUDA
- * graph captures has no deadline.
+ * first. If more launches are queued than there is room for, the next ones are not timed each.
+ * Their time runs together from the end of the others, whatever their streams do. A launch that is
+ * captured in a CUDA graph has no deadline.
  *
  * Owned by the communicator. Times are in ns.
  */
@@ -31,7 +31,7 @@ struct rank_launch {
 	int32_t calls;    /* 0: the launch has messages */
 	int32_t messages; /* in the queue of the launch */
 	bool connects;    /* the calling task still connects the ranks of the messages */
-	/* Of the first message: */
+	/* The first message: */
 	int32_t peer;
 	bool is_send;
 	uint8_t type; /* ncclDataType_t */
@@ -53,7 +53,7 @@ struct rank_timed {
 	/* A launch whose ranks are being connected, and since when; 0: none. */
 	struct rank_launch connecting;
 	shared_u64 connecting_since_ns;
-	/* Of the task that looks: the time since which the oldest launch, or an untimed one, is
+	/* Used by the task that looks: the time since which the oldest launch, or an untimed one, is
 	 * known to run; 0: not known to run. */
 	uint64_t since_ns, untimed_since_ns, untimed_seen;
 };

@@ -9,8 +9,9 @@
  *	                     struct ras_call[calls], text[text]
  *
  * Only answers to DUMP and CALLS have calls, and only answers to DUMP have text. An answer to FAIL
- * is empty. Members of the communicators in `hashes` are not sent. A task sends one request on a connection
- * and receives one answer. A message of another version, or a malformed one, closes the connection.
+ * is empty. Members of the communicators in `hashes` are not sent. A task sends one request on a
+ * connection and receives one answer. A message of another version, or a malformed one, closes the
+ * connection.
  */
 #ifndef CORE_RAS_RAS_WIRE_H
 #define CORE_RAS_RAS_WIRE_H
