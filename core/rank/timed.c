@@ -185,6 +185,18 @@ uint64_t rank_timed_look(struct rank_timed *t, bool (*busy)(struct ncclComm *com
 	return ns ? ns : timed_look_untimed(t, busy, comm, l);
 }
 
+uint64_t rank_timed_reached(const struct rank_timed *t, uint64_t calls)
+{
+	uint64_t ended = shared_load_u64(&t->ended, SHARED_RELAXED);
+	const struct rank_timed_slot *s;
+
+	if (t->since_ns || shared_load_u64(&t->made, SHARED_ACQUIRE) == ended)
+		return calls;
+	s = &t->slot[ended % RANK_TIMED];
+	shared_note_read(&s->launch, sizeof s->launch);
+	return s->launch.calls ? MIN_OF(s->launch.first, calls) : calls;
+}
+
 void rank_timed_free(struct rank_timed *t)
 {
 	for (int i = 0; i < RANK_TIMED && t->slot; i++) {

@@ -72,6 +72,9 @@ void rank_timed_connect(struct rank_timed *t, const struct rank_launch *l);
  * the communicator's last launch runs. l->calls and l->messages are 0 for an untimed launch. */
 uint64_t rank_timed_look(struct rank_timed *t, bool (*busy)(struct ncclComm *comm),
 			 struct ncclComm *comm, struct rank_launch *l);
+/* Returns the number of the first collective that a stream had not reached at the last look;
+ * `calls`: none is known. Called by the task that looks. */
+uint64_t rank_timed_reached(const struct rank_timed *t, uint64_t calls);
 /* All launches have ended. */
 void rank_timed_free(struct rank_timed *t);
 

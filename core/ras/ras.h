@@ -42,12 +42,13 @@ struct ras_rank {
 	uint64_t first_pid;        /* ...and of process; 0: not known yet */
 	uint64_t count[RAS_FUNCS]; /* launched collectives, by enum ras_func */
 	uint64_t calls;            /* collectives of any kind; the next call has this number */
+	uint64_t reached; /* of these, launches that its stream has reached, as far as known */
 	int32_t rank, nranks;
 	int32_t cuda_dev, nvml_dev;
 	uint32_t init_state, async_error; /* ncclResult_t */
 	uint8_t finalized, destroyed, aborted, pad[5];
 };
-DOPPEL_CHECK_SIZE(struct ras_rank, 104);
+DOPPEL_CHECK_SIZE(struct ras_rank, 112);
 
 /* A collective that a rank has launched, one of its last. Crosses the wire. */
 struct ras_call {

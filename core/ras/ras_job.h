@@ -109,7 +109,7 @@ void ras_json_write(struct ras_text *out, struct ras_job *j);
 /* ras_calls.c: writes which ranks have launched different calls of the same number, the first one
  * that differs. False: all ranks have launched the same, as far as it is known. */
 bool ras_calls_differ(struct ras_text *out, const struct ras_comm *c);
-/* Writes the ranks that have not launched the collective of that number: " rank 3 has not called it
+/* Writes the ranks that are absent from the collective of that number: "; rank 3 has not called it
  * (its last call is ...)". Returns their number. */
 uint32_t ras_calls_absent(struct ras_text *out, struct ras_job *j, const struct ras_comm *c,
 			  uint64_t number);

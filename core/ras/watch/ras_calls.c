@@ -213,13 +213,22 @@ uint32_t ras_calls_absent(struct ras_text *out, struct ras_job *j, const struct 
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < c->ranks; i++) {
-		if (c->rank[i].r.calls > number)
+		const struct ras_rank *r = &c->rank[i].r;
+
+		if (r->calls > number && r->reached > number)
 			continue;
-		if (n++ < CALLS_GROUPS)
-			calls_absent_write(out, c, &c->rank[i].r);
+		if (n++ >= CALLS_GROUPS)
+			continue;
+		if (r->calls <= number)
+			calls_absent_write(out, c, r);
+		else
+			ras_text_add(out,
+				     "; rank %d has called it, but its stream has not "
+				     "reached it",
+				     r->rank);
 	}
 	if (n > CALLS_GROUPS)
-		ras_text_add(out, "; %u further ranks have not called it", n - CALLS_GROUPS);
+		ras_text_add(out, "; %u further ranks are absent", n - CALLS_GROUPS);
 	while (ras_missing_next(j, c, &m))
 		if (n++ < CALLS_GROUPS)
 			ras_text_add(out, "; rank %d %s", m.rank,

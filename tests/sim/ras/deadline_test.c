@@ -70,6 +70,39 @@ START_TEST(the_line_names_the_wait_of_the_network)
 }
 END_TEST
 
+/* ---- two communicators in opposite orders --------------------------------------------------- */
+
+/* Each rank launches a collective of both communicators in one stream, rank 1 in another order. */
+static void orders_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct deadline_rank r = {.rank = rank};
+	ncclComm_t comm[2];
+
+	(void)arg;
+	deadline_open(&r, rank, nranks);
+	comm[0] = r.comm;
+	EXPECT_NCCL(ncclSuccess, ncclCommSplit(r.comm, 0, rank, &comm[1], NULL));
+	for (int i = 0; i < 2; i++)
+		EXPECT_NCCL(ncclSuccess, ncclAllReduce(r.mem, r.mem, DEADLINE_COUNT, ncclInt32,
+						       ncclSum, comm[(i + rank) % 2], r.stream));
+	EXPECT_NCCL(ncclTimeout, deadline_poll(&r));
+	if (rank == 0)
+		EXPECT_ERROR_SAYS("; rank 1 has called it, but its stream has not reached it");
+	/* the end of the first kernel lets the other communicator go on */
+	EXPECT(cudaStreamSynchronize(r.stream) == cudaSuccess);
+	ranks_barrier();
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm[1]));
+	deadline_close(&r);
+}
+
+START_TEST(a_rank_whose_stream_is_elsewhere_is_named)
+{
+	struct ranks_config w = {.hosts = 2, .seed = 3, .env = deadline_sim, .uncompared = true};
+
+	ranks_run(&w, orders_rank, NULL);
+}
+END_TEST
+
 /* ---- a message without its receive ---------------------------------------------------------- */
 
 static void message_call(struct deadline_rank *r)
@@ -315,6 +348,7 @@ int main(void)
 	tcase_add_test(t, an_absent_rank_is_named_on_all_ranks);
 	tcase_add_test(t, every_order_of_events_ends_with_the_same_error);
 	tcase_add_test(t, the_line_names_the_wait_of_the_network);
+	tcase_add_test(t, a_rank_whose_stream_is_elsewhere_is_named);
 	tcase_add_test(t, a_message_that_does_not_come_is_named);
 	tcase_add_test(t, a_call_that_cannot_connect_returns_the_timeout);
 	tcase_add_test(t, a_rank_that_is_slow_within_the_deadline_is_no_error);
