@@ -145,6 +145,8 @@ static void late_launch_write(struct ras_text *out, const struct ncclComm *comm,
 		late_collectives_write(out, comm, l);
 	else if (l->messages)
 		late_messages_write(out, l);
+	else if (l->forms)
+		ras_text_add(out, "call %" PRIu64 " that forms communicators", l->number);
 	else
 		ras_text_add(out, "its last launches");
 	os_code_name(l->caller, at, sizeof at);
@@ -168,7 +170,8 @@ static bool late_launch(struct ncclComm *comm, struct ras_late *late)
 	*late = (struct ras_late){.comm = comm->id_hash,
 				  .rank = comm->rank,
 				  .collective = l.calls > 0,
-				  .number = l.first};
+				  .forms = l.forms,
+				  .number = l.forms ? l.number : l.first};
 	late_launch_write(&text, comm, &l, ns);
 	snprintf(late->text, sizeof late->text, "%s", text.at ? text.at : "");
 	ras_text_free(&text);
@@ -236,7 +239,10 @@ static void late_log(const struct ncclComm *comm, ncclResult_t error, const char
 
 	(void)proxy_report(late_wait_add, &w, os_now_ns() + LATE_DUMP_NS, stop, &cut);
 	if (!w.n)
-		ras_text_add(&w.text, "; no operation of the network waits on rank %d", comm->rank);
+		ras_text_add(&w.text, "; rank %d %s", comm->rank,
+			     comm->launched && comm_launches_query(comm) == cudaErrorNotReady
+				     ? "has a kernel that waits, and no operation of the network"
+				     : "has no kernel that runs");
 	WARN("rank %d: ends with %s: %s%s", comm->rank,
 	     error == ncclTimeout ? "ncclTimeout" : "ncclInvalidUsage", text,
 	     w.text.at ? w.text.at : "");

@@ -68,6 +68,7 @@ static void comm_ras_rank(const struct ncclComm *c, struct ras_rank *r)
 	r->destroyed = c->life->claimed;
 	r->aborted = shared_load_u32(c->abort, SHARED_ACQUIRE) != 0;
 	r->reached = rank_timed_reached(&c->timed, r->calls);
+	r->formed = shared_load_u64(&c->timed.formed, SHARED_ACQUIRE);
 	for (int f = 0; f < DEV_FUNC_COUNT; f++)
 		r->count[comm_ras_funcs[f]] =
 			shared_load_u64(&c->launches.count[f], SHARED_RELAXED);

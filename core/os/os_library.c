@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
-#include "core/os/os.h"
+#include "core/os/os_ops.h"
 
 int os_library_open(const char *name, void **library, char *why, size_t bytes)
 {
@@ -33,13 +33,12 @@ void os_library_close(void *library)
 		(void)dlclose(library);
 }
 
-void os_code_name(const void *at, char *out, size_t bytes)
+void os_code_name_real(const void *at, char *out, size_t bytes)
 {
 	const char *name, *slash;
 	const void *from;
 	Dl_info info;
 
-	ASSERT(out && bytes);
 	snprintf(out, bytes, "?");
 	if (!at || !dladdr(at, &info))
 		return;

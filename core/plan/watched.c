@@ -97,14 +97,15 @@ void plan_timed_connect(struct ncclComm *comm, const struct plan_messages *ms, b
 	if (!comm->timeout_ns)
 		return;
 	if (!begins) {
-		rank_timed_connect(&comm->timed, NULL);
+		rank_timed_call(&comm->timed, NULL);
 		return;
 	}
 	while (first < ms->queued - 1 && (plan_message_is_to_self(comm, &ms->queue[first]) ||
 					  ms->connected[ms->queue[first].call.peer]))
 		first++;
 	watched_messages(comm, ms, first, &l);
-	rank_timed_connect(&comm->timed, &l);
+	l.connects = true;
+	rank_timed_call(&comm->timed, &l);
 }
 
 /* A capture has no launch to time: its replays do not pass here. */

@@ -93,18 +93,30 @@ ncclResult_t rank_timed_end(struct rank_timed *t, const struct rank_launch *l, c
 	return ncclSuccess;
 }
 
-void rank_timed_connect(struct rank_timed *t, const struct rank_launch *l)
+void rank_timed_call(struct rank_timed *t, const struct rank_launch *l)
 {
-	bool began = shared_load_u64(&t->connecting_since_ns, SHARED_RELAXED) != 0;
+	bool began = shared_load_u64(&t->call_since_ns, SHARED_RELAXED) != 0;
 
 	if (!l && began)
-		shared_store_u64(&t->connecting_since_ns, 0, SHARED_RELEASE);
+		shared_store_u64(&t->call_since_ns, 0, SHARED_RELEASE);
 	if (!l || !l->timeout_ns)
 		return;
-	t->connecting = *l;
-	t->connecting.connects = true;
-	shared_note_write(&t->connecting, sizeof t->connecting);
-	shared_store_u64(&t->connecting_since_ns, os_now_ns(), SHARED_RELEASE);
+	t->call = *l;
+	shared_note_write(&t->call, sizeof t->call);
+	shared_store_u64(&t->call_since_ns, os_now_ns(), SHARED_RELEASE);
+}
+
+void rank_timed_form(struct rank_timed *t, uint64_t timeout_ns, bool begins)
+{
+	struct rank_launch l = {.timeout_ns = timeout_ns, .forms = true};
+
+	if (!timeout_ns)
+		return;
+	if (begins) {
+		l.number = shared_load_u64(&t->formed, SHARED_RELAXED) + 1;
+		shared_store_u64(&t->formed, l.number, SHARED_RELEASE);
+	}
+	rank_timed_call(t, begins ? &l : NULL);
 }
 
 /* ---- the task that looks -------------------------------------------------------------------- */
@@ -146,15 +158,15 @@ static uint64_t timed_look_untimed(struct rank_timed *t, bool (*busy)(struct ncc
 	return ns >= l->timeout_ns ? ns : 0;
 }
 
-static uint64_t timed_look_connecting(const struct rank_timed *t, struct rank_launch *l)
+static uint64_t timed_look_call(const struct rank_timed *t, struct rank_launch *l)
 {
-	uint64_t since_ns = shared_load_u64(&t->connecting_since_ns, SHARED_ACQUIRE), ns;
+	uint64_t since_ns = shared_load_u64(&t->call_since_ns, SHARED_ACQUIRE), ns;
 
 	if (!since_ns)
 		return 0;
-	shared_note_read(&t->connecting, sizeof t->connecting);
+	shared_note_read(&t->call, sizeof t->call);
 	ns = os_now_ns() - since_ns;
-	*l = t->connecting;
+	*l = t->call;
 	return ns >= l->timeout_ns ? ns : 0;
 }
 
@@ -181,7 +193,7 @@ uint64_t rank_timed_look(struct rank_timed *t, bool (*busy)(struct ncclComm *com
 		t->since_ns = t->untimed_since_ns = 0;
 		shared_store_u64(&t->ended, ended + 1, SHARED_RELEASE);
 	}
-	ns = timed_look_connecting(t, l);
+	ns = timed_look_call(t, l);
 	return ns ? ns : timed_look_untimed(t, busy, comm, l);
 }
 

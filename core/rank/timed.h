@@ -31,6 +31,7 @@ struct rank_launch {
 	int32_t calls;    /* 0: the launch has messages */
 	int32_t messages; /* in the queue of the launch */
 	bool connects;    /* the calling task still connects the ranks of the messages */
+	bool forms;       /* the calling task forms communicators: number `number`, from 1 */
 	/* The first message: */
 	int32_t peer;
 	bool is_send;
@@ -50,9 +51,10 @@ struct rank_timed {
 	shared_u64 untimed, untimed_timeout_ns;
 	struct rank_timed_slot *slot; /* [RANK_TIMED], by number % RANK_TIMED; NULL: none made */
 	bool begun;                   /* between begin and end: the launch has a slot */
-	/* A launch whose ranks are being connected, and since when; 0: none. */
-	struct rank_launch connecting;
-	shared_u64 connecting_since_ns;
+	/* A call that waits for other ranks before its launch, and since when; 0: none. */
+	struct rank_launch call;
+	shared_u64 call_since_ns;
+	shared_u64 formed; /* calls that form communicators, and have begun */
 	/* Used by the task that looks: the time since which the oldest launch, or an untimed one, is
 	 * known to run; 0: not known to run. */
 	uint64_t since_ns, untimed_since_ns, untimed_seen;
@@ -65,8 +67,10 @@ ncclResult_t rank_timed_make(struct rank_timed *t);
 ncclResult_t rank_timed_begin(struct rank_timed *t, const struct rank_launch *l,
 			      cudaStream_t stream);
 ncclResult_t rank_timed_end(struct rank_timed *t, const struct rank_launch *l, cudaStream_t stream);
-/* The calling task begins to connect the ranks of a launch; NULL: it has ended. */
-void rank_timed_connect(struct rank_timed *t, const struct rank_launch *l);
+/* The calling task begins to wait for other ranks; NULL: it has ended. */
+void rank_timed_call(struct rank_timed *t, const struct rank_launch *l);
+/* The same for a call that forms communicators from one. */
+void rank_timed_form(struct rank_timed *t, uint64_t timeout_ns, bool begins);
 /* Looks at the launches. Returns the time for which the oldest one has run if that is its deadline
  * or more, and the launch; 0: none is late. `busy` is called if untimed launches may run: true if
  * the communicator's last launch runs. l->calls and l->messages are 0 for an untimed launch. */

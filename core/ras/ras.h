@@ -43,12 +43,13 @@ struct ras_rank {
 	uint64_t count[RAS_FUNCS]; /* launched collectives, by enum ras_func */
 	uint64_t calls;            /* collectives of any kind; the next call has this number */
 	uint64_t reached; /* of these, launches that its stream has reached, as far as known */
+	uint64_t formed;  /* calls that form communicators, if the process has a deadline */
 	int32_t rank, nranks;
 	int32_t cuda_dev, nvml_dev;
 	uint32_t init_state, async_error; /* ncclResult_t */
 	uint8_t finalized, destroyed, aborted, pad[5];
 };
-DOPPEL_CHECK_SIZE(struct ras_rank, 112);
+DOPPEL_CHECK_SIZE(struct ras_rank, 120);
 
 /* A collective that a rank has launched, one of its last. Crosses the wire. */
 struct ras_call {
@@ -94,6 +95,7 @@ struct ras_late {
 	uint64_t comm;
 	int32_t rank;
 	bool collective; /* `number` is that of the first collective that it waits in */
+	bool forms;      /* `number` is that of the call that forms communicators, from 1 */
 	uint64_t number;
 	char text[RAS_LATE_BYTES]; /* the rank, the operation, its time and its deadline */
 };

@@ -113,6 +113,8 @@ bool ras_calls_differ(struct ras_text *out, const struct ras_comm *c);
  * (its last call is ...)". Returns their number. */
 uint32_t ras_calls_absent(struct ras_text *out, struct ras_job *j, const struct ras_comm *c,
 			  uint64_t number);
+/* The same for the call of that number, from 1, that forms communicators. */
+uint32_t ras_formed_absent(struct ras_text *out, const struct ras_comm *c, uint64_t number);
 /* Writes a call: "ncclAllReduce of 1024 float sum". */
 void ras_call_write(struct ras_text *out, const struct ras_call *call);
 

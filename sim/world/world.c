@@ -39,6 +39,7 @@ static const struct os_world_ops world_ops = {
 	.dir_list = world_dir_list,
 	.real_path = world_real_path,
 	.log_line = world_log_line,
+	.code_name = sim_call_site,
 	.agree = world_agree,
 	.agree_member = world_agree_member,
 	.agree_order = world_agree_order,

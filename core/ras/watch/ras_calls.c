@@ -237,3 +237,15 @@ uint32_t ras_calls_absent(struct ras_text *out, struct ras_job *j, const struct 
 					     : "gives no answer");
 	return n;
 }
+
+uint32_t ras_formed_absent(struct ras_text *out, const struct ras_comm *c, uint64_t number)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < c->ranks; i++)
+		if (c->rank[i].r.formed < number && n++ < CALLS_GROUPS)
+			ras_text_add(out, "; rank %d has not called it", c->rank[i].r.rank);
+	if (n > CALLS_GROUPS)
+		ras_text_add(out, "; %u further ranks have not called it", n - CALLS_GROUPS);
+	return n;
+}

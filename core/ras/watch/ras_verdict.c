@@ -47,6 +47,8 @@ static ncclResult_t verdict_of(struct ras_query *q, const struct ras_comm *c, st
 		ras_text_cut(why, why->bytes - 2);
 	if (late->collective && !ras_calls_absent(why, &q->job, c, late->number))
 		ras_text_add(why, "; all ranks have called it");
+	if (late->forms && !ras_formed_absent(why, c, late->number))
+		ras_text_add(why, "; all ranks have called one");
 	return ncclTimeout;
 }
 

@@ -316,6 +316,69 @@ START_TEST(every_order_of_events_names_the_rank_that_is_absent_at_init)
 }
 END_TEST
 
+/* The same with a non-blocking init: the program polls. */
+static void poll_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclUniqueId id = ranks_id();
+	ncclResult_t error = ncclInProgress;
+	ncclComm_t comm;
+
+	(void)arg;
+	config.blocking = 0;
+	if (rank != nranks - 1) {
+		EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+		EXPECT_NCCL(ncclInProgress,
+			    ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
+		while (error == ncclInProgress) {
+			os_sleep_ns(1000000);
+			EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &error));
+		}
+		EXPECT_NCCL(ncclTimeout, error);
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	}
+	ranks_barrier();
+}
+
+START_TEST(an_init_that_is_polled_gets_the_timeout)
+{
+	struct ranks_config w = {.hosts = 2, .per_host = 2, .seed = 3, .env = deadline_sim};
+
+	ranks_run(&w, poll_rank, NULL);
+}
+END_TEST
+
+/* The last rank does not call ncclCommSplit. */
+static void split_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct deadline_rank r = {.rank = rank};
+	ncclComm_t child;
+
+	(void)arg;
+	deadline_open(&r, rank, nranks);
+	if (rank != nranks - 1)
+		EXPECT_NCCL(ncclTimeout, ncclCommSplit(r.comm, 0, rank, &child, NULL));
+	EXPECT_NCCL(ncclTimeout, deadline_poll(&r));
+	EXPECT_ERROR_SAYS(": call 1 that forms communicators of communicator ");
+	EXPECT_ERROR_SAYS("; rank 3 has not called it");
+	ranks_barrier();
+	deadline_close(&r);
+}
+
+START_TEST(a_rank_that_is_absent_from_a_split_is_named)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		struct ranks_config w = {.hosts = 1 + i % 2,
+					 .per_host = i % 2 ? 2 : 4,
+					 .seed = 3,
+					 .env = i < 2 ? deadline_sim : deadline_threads,
+					 .engine = i < 2 ? SIM_ENGINE_SIM : SIM_ENGINE_THREADS};
+
+		ranks_run(&w, split_rank, NULL);
+	}
+}
+END_TEST
+
 /* ---- destroy -------------------------------------------------------------------------------- */
 
 static void destroy_rank(int32_t rank, int32_t nranks, void *arg)
@@ -357,6 +420,8 @@ int main(void)
 	tcase_add_test(t, a_deadline_that_no_task_watches_is_refused);
 	tcase_add_test(t, a_rank_that_is_absent_at_init_is_named);
 	tcase_add_test(t, every_order_of_events_names_the_rank_that_is_absent_at_init);
+	tcase_add_test(t, an_init_that_is_polled_gets_the_timeout);
+	tcase_add_test(t, a_rank_that_is_absent_from_a_split_is_named);
 	tcase_add_test(t, destroy_returns_the_timeout);
 	suite_add_tcase(s, t);
 	return suite_run(s);
