@@ -360,12 +360,6 @@ int os_real_path(const char *path, char out[OS_PATH_BYTES])
 	return os_world->real_path(path, out);
 }
 
-void os_code_name(const void *at, char *out, size_t bytes)
-{
-	ASSERT(out && bytes);
-	os_world->code_name(at, out, bytes);
-}
-
 void os_log_line(const char *line)
 {
 	os_world->log_line(line);

@@ -33,6 +33,12 @@ void os_library_close(void *library)
 		(void)dlclose(library);
 }
 
+void os_code_name(const void *at, char *out, size_t bytes)
+{
+	ASSERT(out && bytes);
+	os_world_in_force()->code_name(at, out, bytes);
+}
+
 void os_code_name_real(const void *at, char *out, size_t bytes)
 {
 	const char *name, *slash;

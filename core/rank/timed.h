@@ -55,8 +55,8 @@ struct rank_timed {
 	struct rank_launch call;
 	shared_u64 call_since_ns;
 	shared_u64 formed; /* calls that form communicators, and have begun */
-	/* Used by the task that looks: the time since which the oldest launch, or an untimed one, is
-	 * known to run; 0: not known to run. */
+	/* Used by the task that looks: times since which the oldest launch, or an untimed one, is
+	 * known to run; 0: not known. */
 	uint64_t since_ns, untimed_since_ns, untimed_seen;
 };
 
