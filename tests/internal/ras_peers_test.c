@@ -109,6 +109,28 @@ static void garbage_heads(ncclComm_t comm)
 	garbage_send(comm, &head, sizeof head);
 }
 
+/* Verdicts with another number of words, of no phase, and without an error. */
+static void garbage_verdicts(ncclComm_t comm)
+{
+	struct {
+		struct ras_head head;
+		uint64_t word[RAS_FAIL_WORDS];
+	} m = {.head = {.magic = RAS_WIRE_MAGIC,
+			.version = RAS_WIRE_VERSION,
+			.kind = RAS_WIRE_FAIL,
+			.hashes = RAS_FAIL_WORDS - 1}};
+
+	garbage_send(comm, &m, sizeof m - 8);
+	m.head.hashes = RAS_FAIL_WORDS;
+	m.word[RAS_FAIL_COMM] = comm->id_hash;
+	m.word[RAS_FAIL_PHASE] = RAS_COMMIT + 1;
+	m.word[RAS_FAIL_ERROR] = ncclTimeout;
+	garbage_send(comm, &m, sizeof m);
+	m.word[RAS_FAIL_PHASE] = RAS_COMMIT;
+	m.word[RAS_FAIL_ERROR] = ncclSuccess;
+	garbage_send(comm, &m, sizeof m);
+}
+
 static void garbage_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclComm_t comm = comm_open(rank, nranks, ranks_id());
@@ -118,6 +140,7 @@ static void garbage_rank(int32_t rank, int32_t nranks, void *arg)
 	ranks_barrier();
 	if (rank == 0) {
 		garbage_heads(comm);
+		garbage_verdicts(comm);
 		ras_test_query("STATUS\n", text);
 		EXPECT_TEXT(text, "   RUNNING      OK\n");
 	}
