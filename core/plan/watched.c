@@ -19,8 +19,6 @@ static uint8_t watched_op(const struct plan_task *t)
 
 void plan_calls_add(const struct ncclComm *comm, const struct plan_state *st)
 {
-	uint64_t now_ns = os_now_ns();
-
 	/* a launch of the same numbers may have failed */
 	rank_calls_drop(comm->calls, comm->op_count);
 	for (int32_t i = 0; i < st->queued; i++) {
@@ -30,7 +28,6 @@ void plan_calls_add(const struct ncclComm *comm, const struct plan_state *st)
 						    .number = t->op_count,
 						    .count = t->count,
 						    .caller = (uint64_t)(uintptr_t)t->caller,
-						    .called_ns = now_ns,
 						    .root = t->root,
 						    .func = (uint8_t)t->func,
 						    .type = (uint8_t)t->type,

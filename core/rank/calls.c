@@ -3,7 +3,7 @@
 
 #include "core/base/hash.h"
 
-enum { CALL_COUNT, CALL_CHAIN, CALL_CALLER, CALL_TIME, CALL_REST };
+enum { CALL_COUNT, CALL_CHAIN, CALL_CALLER, CALL_REST };
 
 static uint64_t call_rest(const struct rank_call *c)
 {
@@ -27,13 +27,13 @@ void rank_calls_add(struct rank_calls *r, const struct rank_call *c)
 {
 	uint64_t n = shared_load_u64(&r->next, SHARED_RELAXED);
 	uint64_t before = n ? call_load(r, n - 1, CALL_CHAIN) : 0;
-	uint64_t own = hash64_combine(call_rest(c), c->count);
+	const uint64_t hashed[] = {before, call_rest(c), c->count};
 
 	ASSERT(c->number == n);
 	shared_store_u64(call_word(r, n, CALL_COUNT), c->count, SHARED_RELEASE);
-	shared_store_u64(call_word(r, n, CALL_CHAIN), hash64_combine(before, own), SHARED_RELEASE);
+	shared_store_u64(call_word(r, n, CALL_CHAIN), hash64(hashed, sizeof hashed),
+			 SHARED_RELEASE);
 	shared_store_u64(call_word(r, n, CALL_CALLER), c->caller, SHARED_RELEASE);
-	shared_store_u64(call_word(r, n, CALL_TIME), c->called_ns, SHARED_RELEASE);
 	shared_store_u64(call_word(r, n, CALL_REST), call_rest(c), SHARED_RELEASE);
 	shared_store_u64(&r->next, n + 1, SHARED_RELEASE);
 }
@@ -70,7 +70,6 @@ bool rank_calls_read(const struct rank_calls *r, uint64_t number, struct rank_ca
 		.count = call_load(r, number, CALL_COUNT),
 		.chain = call_load(r, number, CALL_CHAIN),
 		.caller = call_load(r, number, CALL_CALLER),
-		.called_ns = call_load(r, number, CALL_TIME),
 		.root = (int32_t)(rest >> 32),
 		.op = (uint8_t)(rest >> 16),
 		.type = (uint8_t)(rest >> 8),

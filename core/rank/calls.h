@@ -6,7 +6,7 @@
  * RAS task keeps none.
  *
  * The rank's main task writes. Any task may read: a call that is overwritten meanwhile is not
- * returned. Owned by the communicator. Times are in ns.
+ * returned. Owned by the communicator.
  */
 #ifndef CORE_RANK_CALLS_H
 #define CORE_RANK_CALLS_H
@@ -24,16 +24,15 @@ enum {
 struct rank_call {
 	uint64_t number; /* counts the collectives of the communicator, from 0 */
 	uint64_t count;
-	uint64_t chain;     /* hash of this call and of all calls before it */
-	uint64_t caller;    /* return address in the program */
-	uint64_t called_ns; /* os_now_ns() */
-	int32_t root;       /* -1: has none */
-	uint8_t func;       /* enum dev_func */
-	uint8_t type;       /* ncclDataType_t */
-	uint8_t op;         /* predefined ncclRedOp_t, or RANK_CALL_OP_ */
+	uint64_t chain;  /* hash of this call and of all calls before it */
+	uint64_t caller; /* return address in the program */
+	int32_t root;    /* -1: has none */
+	uint8_t func;    /* enum dev_func */
+	uint8_t type;    /* ncclDataType_t */
+	uint8_t op;      /* predefined ncclRedOp_t, or RANK_CALL_OP_ */
 };
 
-enum { RANK_CALL_WORDS = 5 };
+enum { RANK_CALL_WORDS = 4 };
 struct rank_calls {
 	shared_u64 next; /* number of the next call */
 	struct {
