@@ -83,6 +83,10 @@ struct ras_call comm_ras_call(uint64_t comm, int32_t rank, const struct rank_cal
 void comm_ras_wait_write(struct ras_text *out, const char *why, const struct wait_from *from);
 /* comm_late.c: joins the RAS task, with the communicator's part in it. */
 ncclResult_t comm_watch_make(struct ncclComm *comm);
+/* Returns the error of an init, or ncclTimeout if it failed after its deadline. */
+ncclResult_t comm_init_error(const struct ncclComm *comm, ncclResult_t rc);
+/* Name of an enum comm_init_step: "joining the other ranks". */
+const char *comm_init_step_name(uint32_t step);
 /* True if the RAS task is about to fail this rank. The ring may already be broken by ranks that it
  * has failed before. */
 bool comm_is_judged(const struct ncclComm *comm);

@@ -72,16 +72,37 @@ static int late_comms(struct ncclComm *comm[LATE_COMMS], bool *leads)
 
 /* ---- inits ---------------------------------------------------------------------------------- */
 
-static const char *late_step_name(uint32_t step)
+const char *comm_init_step_name(uint32_t step)
 {
 	static const char *const names[] = {
 		[COMM_STEP_JOIN] = "joining the other ranks",
 		[COMM_STEP_GATHER] = "gathering the identities of all ranks",
 		[COMM_STEP_CONNECT] = "finding the topology and connecting ranks",
-		[COMM_STEP_AGREE] = "the last barrier of all ranks",
+		[COMM_STEP_AGREE] = "waiting for all ranks in its last barrier",
 	};
 
-	return step < ARRAY_LEN(names) ? names[step] : "an unknown step";
+	return step < ARRAY_LEN(names) ? names[step] : "in an unknown step";
+}
+
+static void late_init_log(const struct ncclComm *comm, uint64_t ns)
+{
+	WARN("rank %d of %d: the init has taken %.3f s (DOPPEL_TIMEOUT_MS %.3f s) and is %s",
+	     comm->rank, comm->nranks, (double)ns * 1e-9, (double)comm->timeout_ns * 1e-9,
+	     comm_init_step_name(shared_load_u32(&comm->life->init_step, SHARED_RELAXED)));
+}
+
+/* Another rank's deadline may have passed a little earlier, and its end is the error here. */
+ncclResult_t comm_init_error(const struct ncclComm *comm, ncclResult_t rc)
+{
+	uint64_t ns;
+
+	if (rc != ncclRemoteError || !comm->timeout_ns || !comm->ras)
+		return rank_error(comm, rc);
+	ns = os_now_ns() - shared_load_u64(&comm->life->init_ns, SHARED_RELAXED);
+	if (ns < comm->timeout_ns)
+		return rank_error(comm, rc);
+	late_init_log(comm, ns);
+	return ncclTimeout;
 }
 
 /* Ends an init that is late although the root has reported no absent rank. */
@@ -93,9 +114,7 @@ static void late_init(struct ncclComm *comm)
 
 	if (!began_ns || !comm->timeout_ns || ns < limit_ns || comm_is_aborted(comm))
 		return;
-	WARN("rank %d of %d: the init has taken %.3f s (DOPPEL_TIMEOUT_MS %.3f s) and waits in %s",
-	     comm->rank, comm->nranks, (double)ns * 1e-9, (double)comm->timeout_ns * 1e-9,
-	     late_step_name(shared_load_u32(&comm->life->init_step, SHARED_RELAXED)));
+	late_init_log(comm, ns);
 	shared_store_u32(&comm->verdict, ncclTimeout, SHARED_RELEASE);
 	shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 }

@@ -151,6 +151,8 @@ struct comm_ras_launch {
 	struct ncclComm *comm; /* may have ended; comm_is_busy checks it */
 	uint64_t hash, launched, last_ns;
 	int32_t rank, nranks;
+	uint64_t init_ns; /* begin of the init that runs; 0: none runs */
+	uint32_t init_step;
 	uint32_t last, async_error;
 	bool called; /* `call` is the last collective */
 	struct rank_call call;
@@ -185,6 +187,9 @@ static int comm_ras_launches(struct comm_ras_launch *l)
 			.async_error = shared_load_u32(&c->async_error, SHARED_ACQUIRE),
 		};
 		l[n - 1].called = comm_ras_last(c, &l[n - 1].call);
+		if (c->life->state == COMM_INIT)
+			l[n - 1].init_ns = shared_load_u64(&c->life->init_ns, SHARED_ACQUIRE);
+		l[n - 1].init_step = shared_load_u32(&c->life->init_step, SHARED_RELAXED);
 	}
 	registry_unlock(first);
 	return n;
@@ -207,6 +212,11 @@ static void comm_ras_launch_write(struct ras_text *out, const struct comm_ras_la
 		     l->nranks);
 	if (l->async_error)
 		ras_text_add(out, "failed with error %u; ", l->async_error);
+	if (l->init_ns) {
+		ras_text_add(out, "its init runs since %.3f s, %s\n", comm_ras_since(l->init_ns),
+			     comm_init_step_name(l->init_step));
+		return;
+	}
 	if (!l->last_ns) {
 		ras_text_add(out, "no collective launched\n");
 		return;

@@ -206,6 +206,46 @@ START_TEST(dates_are_those_of_the_c_library)
 }
 END_TEST
 
+/* ---- an init that stops --------------------------------------------------------------------- */
+
+/* The last rank joins the others, and does nothing more. Rank 0 queries RAS meanwhile. */
+static void stops_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclUniqueId id = ranks_id();
+	struct bootstrap *b = NULL;
+	ncclComm_t comm;
+
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	if (rank == nranks - 1) {
+		EXPECT_NCCL(ncclSuccess, bootstrap_init(&id, rank, nranks, NULL, &b));
+		os_sleep_ns(1000000000);
+		ras_test_query("DUMP\n", arg);
+	} else {
+		EXPECT_NCCL(ncclTimeout, ncclCommInitRank(&comm, nranks, id, rank));
+		EXPECT_ERROR_SAYS(" (DOPPEL_TIMEOUT_MS 5.000 s) and is gathering the identities of "
+				  "all ranks");
+	}
+	ranks_barrier();
+	bootstrap_close(b);
+}
+
+START_TEST(an_init_that_stops_later_ends_on_each_rank)
+{
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		struct ranks_config w = {
+			.hosts = 2,
+			.per_host = 2,
+			.seed = seed,
+			.env = (const char *const[]){"DOPPEL_TIMEOUT_MS=5000", NULL}};
+		char text[RAS_TEST_BYTES];
+
+		ranks_run(&w, stops_rank, text);
+		EXPECT_TEXT(text, " rank 2 of 4: its init runs since ");
+		EXPECT_TEXT(text, " s, gathering the identities of all ranks\n");
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("ras_peers");
@@ -213,6 +253,7 @@ int main(void)
 
 	tcase_add_test(t, a_silent_process_is_named_and_later_dead);
 	tcase_add_test(t, garbage_closes_the_connection);
+	tcase_add_test(t, an_init_that_stops_later_ends_on_each_rank);
 	tcase_add_test(t, dates_are_those_of_the_c_library);
 	tcase_add_test(t, sorting_orders_any_number_of_elements);
 	suite_add_tcase(s, t);
