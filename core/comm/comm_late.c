@@ -121,11 +121,6 @@ static void late_init(struct ncclComm *comm)
 
 /* ---- launches ------------------------------------------------------------------------------- */
 
-static bool late_is_busy(struct ncclComm *comm)
-{
-	return comm_launches_query(comm) == cudaErrorNotReady;
-}
-
 static void late_collectives_write(struct ras_text *out, const struct ncclComm *comm,
 				   const struct rank_launch *l)
 {
@@ -164,10 +159,8 @@ static void late_launch_write(struct ras_text *out, const struct ncclComm *comm,
 		late_collectives_write(out, comm, l);
 	else if (l->messages)
 		late_messages_write(out, l);
-	else if (l->forms)
-		ras_text_add(out, "call %" PRIu64 " that forms communicators", l->number);
 	else
-		ras_text_add(out, "its last launches");
+		ras_text_add(out, "call %" PRIu64 " that forms communicators", l->number);
 	os_code_name(l->caller, at, sizeof at);
 	ras_text_add(out, " of communicator %016" PRIx64, comm->id_hash);
 	if (l->caller)
@@ -182,7 +175,7 @@ static bool late_launch(struct ncclComm *comm, struct ras_late *late)
 	uint64_t stagger_ns = (uint64_t)MIN_OF(comm->rank, LATE_STAGGER_MAX) * LATE_STAGGER_NS;
 	struct ras_text text = {.bytes = 0};
 	struct rank_launch l;
-	uint64_t ns = rank_timed_look(&comm->timed, late_is_busy, comm, &l);
+	uint64_t ns = rank_timed_look(&comm->timed, &l);
 
 	if (!ns || ns < l.timeout_ns + stagger_ns || comm_is_aborted(comm))
 		return false;

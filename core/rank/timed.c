@@ -4,6 +4,8 @@
 #include "core/os/os.h"
 #include "core/rank/cuda_result.h"
 
+#define TIMED_FIRST 64 /* slots whose events are made with the communicator */
+
 static ncclResult_t timed_event(cudaEvent_t *e)
 {
 	return *e ? ncclSuccess
@@ -32,7 +34,7 @@ ncclResult_t rank_timed_make(struct rank_timed *t)
 {
 	ncclResult_t rc = timed_slots_make(t);
 
-	for (int i = 0; i < RANK_TIMED && !rc; i++)
+	for (int i = 0; i < TIMED_FIRST && !rc; i++)
 		rc = timed_slot_make(&t->slot[i]);
 	return rc;
 }
@@ -63,24 +65,11 @@ ncclResult_t rank_timed_begin(struct rank_timed *t, const struct rank_launch *l,
 				"cudaEventRecord for a deadline");
 }
 
-/* The shortest time since the last look found that untimed launches have ended. */
-static void timed_untimed(struct rank_timed *t, const struct rank_launch *l)
-{
-	uint64_t before = shared_load_u64(&t->untimed_timeout_ns, SHARED_RELAXED);
-
-	if (!before || l->timeout_ns < before)
-		shared_store_u64(&t->untimed_timeout_ns, l->timeout_ns, SHARED_RELAXED);
-	shared_store_u64(&t->untimed, shared_load_u64(&t->untimed, SHARED_RELAXED) + 1,
-			 SHARED_RELEASE);
-}
-
 ncclResult_t rank_timed_end(struct rank_timed *t, const struct rank_launch *l, cudaStream_t stream)
 {
 	struct rank_timed_slot *s;
 	ncclResult_t rc;
 
-	if (l->timeout_ns && !t->begun)
-		timed_untimed(t, l);
 	if (!l->timeout_ns || !t->begun)
 		return ncclSuccess;
 	s = timed_next(t);
@@ -140,24 +129,6 @@ static uint64_t timed_since(uint64_t *since_ns)
 	return now_ns - *since_ns;
 }
 
-static uint64_t timed_look_untimed(struct rank_timed *t, bool (*busy)(struct ncclComm *comm),
-				   struct ncclComm *comm, struct rank_launch *l)
-{
-	uint64_t untimed = shared_load_u64(&t->untimed, SHARED_ACQUIRE), ns;
-
-	*l = (struct rank_launch){.timeout_ns =
-					  shared_load_u64(&t->untimed_timeout_ns, SHARED_RELAXED)};
-	if (untimed == t->untimed_seen)
-		return 0;
-	if (!busy(comm)) {
-		t->untimed_seen = untimed;
-		t->untimed_since_ns = 0;
-		return 0;
-	}
-	ns = timed_since(&t->untimed_since_ns);
-	return ns >= l->timeout_ns ? ns : 0;
-}
-
 static uint64_t timed_look_call(const struct rank_timed *t, struct rank_launch *l)
 {
 	uint64_t since_ns = shared_load_u64(&t->call_since_ns, SHARED_ACQUIRE), ns;
@@ -170,8 +141,7 @@ static uint64_t timed_look_call(const struct rank_timed *t, struct rank_launch *
 	return ns >= l->timeout_ns ? ns : 0;
 }
 
-uint64_t rank_timed_look(struct rank_timed *t, bool (*busy)(struct ncclComm *comm),
-			 struct ncclComm *comm, struct rank_launch *l)
+uint64_t rank_timed_look(struct rank_timed *t, struct rank_launch *l)
 {
 	uint64_t made = shared_load_u64(&t->made, SHARED_ACQUIRE), ns;
 	uint64_t ended = shared_load_u64(&t->ended, SHARED_RELAXED);
@@ -190,11 +160,10 @@ uint64_t rank_timed_look(struct rank_timed *t, bool (*busy)(struct ncclComm *com
 			ns = timed_since(&t->since_ns);
 			return ns >= l->timeout_ns ? ns : 0;
 		}
-		t->since_ns = t->untimed_since_ns = 0;
+		t->since_ns = 0;
 		shared_store_u64(&t->ended, ended + 1, SHARED_RELEASE);
 	}
-	ns = timed_look_call(t, l);
-	return ns ? ns : timed_look_untimed(t, busy, comm, l);
+	return timed_look_call(t, l);
 }
 
 uint64_t rank_timed_reached(const struct rank_timed *t, uint64_t calls)

@@ -6,9 +6,8 @@
  * neither do earlier launches of the communicator.
  *
  * The rank's main task adds launches (core/plan). The RAS task looks at them (core/comm), oldest
- * first. If more launches are queued than there is room for, the next ones are not timed each.
- * Their time runs together from the end of the others, whatever their streams do. A launch that is
- * captured in a CUDA graph has no deadline.
+ * first. A launch has no deadline if RANK_TIMED others have not ended; CUDA's queues are shorter. A
+ * launch that is captured in a CUDA graph has none either.
  *
  * Owned by the communicator. Times are in ns.
  */
@@ -20,9 +19,7 @@
 #include "core/base/shared.h"
 #include "core/include/nccl.h"
 
-#define RANK_TIMED 256 /* launches that are timed each */
-
-struct ncclComm;
+#define RANK_TIMED 1024 /* launches that have a deadline and have not ended */
 
 /* A launch: `calls` collectives from number `first` on, or messages. */
 struct rank_launch {
@@ -46,21 +43,19 @@ struct rank_timed_slot {
 };
 
 struct rank_timed {
-	shared_u64 made, ended; /* launches; a slot is free once its launch has ended */
-	/* Launches that found no free slot, and the shortest of their times. */
-	shared_u64 untimed, untimed_timeout_ns;
+	shared_u64 made, ended;       /* launches; a slot is free once its launch has ended */
 	struct rank_timed_slot *slot; /* [RANK_TIMED], by number % RANK_TIMED; NULL: none made */
 	bool begun;                   /* between begin and end: the launch has a slot */
 	/* A call that waits for other ranks before its launch, and since when; 0: none. */
 	struct rank_launch call;
 	shared_u64 call_since_ns;
 	shared_u64 formed; /* calls that form communicators, and have begun */
-	/* Used by the task that looks: times since which the oldest launch, or an untimed one, is
-	 * known to run; 0: not known. */
-	uint64_t since_ns, untimed_since_ns, untimed_seen;
+	/* Used by the task that looks: time since which the oldest launch is known to run; 0: not
+	 * known. */
+	uint64_t since_ns;
 };
 
-/* Makes all events. They can also be made when they are used first. */
+/* Makes the first events. The others are made when they are used first. */
 ncclResult_t rank_timed_make(struct rank_timed *t);
 /* Called before the first and after the last operation of a launch. Without a deadline they do
  * nothing. */
@@ -71,11 +66,9 @@ ncclResult_t rank_timed_end(struct rank_timed *t, const struct rank_launch *l, c
 void rank_timed_call(struct rank_timed *t, const struct rank_launch *l);
 /* The same for a call that forms communicators from one. */
 void rank_timed_form(struct rank_timed *t, uint64_t timeout_ns, bool begins);
-/* Looks at the launches. Returns the time for which the oldest one has run if that is its deadline
- * or more, and the launch; 0: none is late. `busy` is called if untimed launches may run: true if
- * the communicator's last launch runs. l->calls and l->messages are 0 for an untimed launch. */
-uint64_t rank_timed_look(struct rank_timed *t, bool (*busy)(struct ncclComm *comm),
-			 struct ncclComm *comm, struct rank_launch *l);
+/* Looks at the launches, and at the call that waits before its launch. Returns the time for which
+ * the oldest one has run if that is its deadline or more, and the launch; 0: none is late. */
+uint64_t rank_timed_look(struct rank_timed *t, struct rank_launch *l);
 /* Returns the number of the first collective that a stream had not reached at the last look;
  * `calls`: none is known. Called by the task that looks. */
 uint64_t rank_timed_reached(const struct rank_timed *t, uint64_t calls);

@@ -242,6 +242,34 @@ START_TEST(one_call_can_have_a_shorter_deadline)
 }
 END_TEST
 
+/* Many launches are queued at once; together they take longer than the deadline of each. */
+static void queue_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct deadline_rank r = {.rank = rank};
+	ncclResult_t error;
+	uint64_t began_ns;
+
+	(void)arg;
+	deadline_open(&r, rank, nranks);
+	began_ns = os_now_ns();
+	for (int i = 0; i < 1200; i++)
+		EXPECT_NCCL(ncclSuccess, own_sum(&r, 2));
+	EXPECT(cudaStreamSynchronize(r.stream) == cudaSuccess);
+	EXPECT(os_now_ns() - began_ns > 8000000);
+	EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(r.comm, &error));
+	EXPECT_NCCL(ncclSuccess, error);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm));
+	comm_buffers_free(r.mem, r.stream);
+}
+
+START_TEST(each_launch_of_a_long_queue_has_its_own_time)
+{
+	struct ranks_config w = {.hosts = 2, .seed = 3, .env = deadline_long, .strategy = SIM_FIFO};
+
+	ranks_run(&w, queue_rank, NULL);
+}
+END_TEST
+
 static void refused_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct deadline_rank r = {.rank = rank};
@@ -456,6 +484,7 @@ int main(void)
 	tcase_add_test(t, a_rank_that_is_slow_within_the_deadline_is_no_error);
 	tcase_add_test(t, an_idle_communicator_has_no_deadline);
 	tcase_add_test(t, one_call_can_have_a_shorter_deadline);
+	tcase_add_test(t, each_launch_of_a_long_queue_has_its_own_time);
 	tcase_add_test(t, a_deadline_that_no_task_watches_is_refused);
 	tcase_add_test(t, a_rank_that_is_absent_at_init_is_named);
 	tcase_add_test(t, every_order_of_events_names_the_rank_that_is_absent_at_init);
