@@ -242,7 +242,7 @@ START_TEST(one_call_can_have_a_shorter_deadline)
 }
 END_TEST
 
-/* Many launches are queued at once; together they take longer than the deadline of each. */
+/* Many launches are queued. All of them take longer than the deadline of each. */
 static void queue_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct deadline_rank r = {.rank = rank};
