@@ -52,10 +52,11 @@ struct ranks_config {
 	const char *const *machines; /* one per host; NULL: `machine` */
 	const char *const *env;
 	const char *fault_plan;
-	const char *trace_path; /* NULL: no trace file */
+	const char *trace_path;   /* NULL: no trace file */
 	struct sim_moment moment; /* engine sim */
 	uint64_t *fired;          /* out: faults that happened; NULL: not wanted */
 	bool on_proc0;            /* all ranks in the main task's own process */
+	bool uncompared;          /* the world does not compare the ranks' calls */
 	bool misuse;              /* a double may note some: the caller looks at sim_failure */
 };
 
@@ -168,6 +169,7 @@ static inline uint64_t ranks_run(const struct ranks_config *config,
 		.machines = config->machines,
 		.env = config->env,
 		.strict_device_view = true,
+		.uncompared = config->uncompared,
 	};
 	struct ranks all = {.config = config, .fn = fn, .arg = arg};
 	all.nranks = (int32_t)(world.hosts * MAX_OF(config->per_host, 1u));

@@ -55,7 +55,7 @@ static ncclResult_t api_member_launch(struct api_member *m, const char *call)
 	ASSERT(m->connected && m->left);
 	if (rc)
 		return rc;
-	rc = plan_launch(m->comm);
+	rc = rank_error(m->comm, plan_launch(m->comm));
 	m->left = plan_left(m->comm);
 	m->position = plan_position(m->comm);
 	comm_leave(m->comm);
@@ -177,7 +177,7 @@ static ncclResult_t api_connect_look(struct api_member *members, int n, struct o
 		if (rc == ncclInProgress)
 			rc = plan_connect_waits(m->comm, waits);
 		if (rc)
-			return rc;
+			return rank_error(m->comm, rc);
 	}
 	return ncclSuccess;
 }

@@ -5,6 +5,7 @@
 
 #include "core/api/collective.h"
 #include "core/base/log.h"
+#include "core/ras/ras.h"
 #include "core/tune/allowed.h"
 
 /* Size of the first layout, which ended after the tag. */
@@ -81,34 +82,67 @@ static ncclResult_t options_values_check(const struct ncclComm *comm, const char
 	return ncclInvalidArgument;
 }
 
-/* Options of vendors have no effect: this library has none. */
-static ncclResult_t options_vendor_check(const char *call, const ncclCollConfig_t *o)
+/* Reads the deadline of a call. */
+static ncclResult_t options_timeout(const struct ncclComm *comm, const char *call,
+				    const ncclConfigExt_t *e, bool messages, uint64_t *timeout_ns)
 {
+	if (e->val.i < 1) {
+		WARN("%s: config: NCCL_DOPPEL_OPTION_TIMEOUT_MS is %d, expected at least 1", call,
+		     e->val.i);
+		return ncclInvalidArgument;
+	}
+	if (messages) {
+		WARN("%s: config: NCCL_DOPPEL_OPTION_TIMEOUT_MS is %d, expected a call that is not "
+		     "made of messages; those have DOPPEL_TIMEOUT_MS",
+		     call, e->val.i);
+		return ncclInvalidUsage;
+	}
+	if (!comm->ras) {
+		WARN("%s: config: NCCL_DOPPEL_OPTION_TIMEOUT_MS is %d, but no task watches it; "
+		     "expected NCCL_RAS_ENABLE=1 or DOPPEL_TIMEOUT_MS in the environment",
+		     call, e->val.i);
+		return ncclInvalidUsage;
+	}
+	*timeout_ns = (uint64_t)e->val.i * 1000000ull;
+	return ncclSuccess;
+}
+
+/* Options of other vendors have no effect. *timeout_ns: 0: no such option. */
+static ncclResult_t options_vendor_read(const struct ncclComm *comm, const char *call,
+					const ncclCollConfig_t *o, bool messages,
+					uint64_t *timeout_ns)
+{
+	ncclResult_t rc = ncclSuccess;
 	int n = 0;
 
-	for (const ncclConfigExt_t *e = o->ext; e; e = e->next) {
+	*timeout_ns = 0;
+	for (const ncclConfigExt_t *e = o->ext; e && !rc; e = e->next) {
 		if (++n > OPTIONS_VENDOR_MOST) {
 			WARN("%s: config: ext has more than %d options, expected a list that ends "
 			     "with NULL",
 			     call, OPTIONS_VENDOR_MOST);
 			return ncclInvalidArgument;
 		}
-		INFO(LOG_COLL, "%s: config: option %d of vendor %d is ignored", call,
-		     e->key.optionId, e->key.vendorId);
+		if (e->key.vendorId == NCCL_DOPPEL_VENDOR &&
+		    e->key.optionId == NCCL_DOPPEL_OPTION_TIMEOUT_MS)
+			rc = options_timeout(comm, call, e, messages, timeout_ns);
+		else
+			INFO(LOG_COLL, "%s: config: option %d of vendor %d is ignored", call,
+			     e->key.optionId, e->key.vendorId);
 	}
-	return ncclSuccess;
+	return rc;
 }
 
 static ncclResult_t options_read(const struct ncclComm *comm, const char *call,
 				 const ncclCollConfig_t *config, bool messages,
-				 ncclCollConfig_t *full)
+				 ncclCollConfig_t *full, uint64_t *timeout_ns)
 {
 	ncclResult_t rc = options_copy(call, config, full);
 
 	if (!rc)
 		rc = options_values_check(comm, call, full, messages);
 	if (!rc)
-		rc = options_vendor_check(call, full);
+		rc = options_vendor_read(comm, call, full, messages, timeout_ns);
 	if (!rc && full->userProfilerTag & OPTIONS_TAG_RESERVED)
 		INFO(LOG_COLL, "%s: config: userProfilerTag is 0x%llx; NCCL reserves the top bit",
 		     call, (unsigned long long)full->userProfilerTag);
@@ -160,7 +194,8 @@ static int options_value(int value)
 ncclResult_t api_options_of_coll(struct api_coll *c)
 {
 	ncclCollConfig_t o;
-	ncclResult_t rc = options_read(c->comm, c->task.call, c->config, false, &o);
+	uint64_t timeout_ns = 0;
+	ncclResult_t rc = options_read(c->comm, c->task.call, c->config, false, &o, &timeout_ns);
 
 	if (rc)
 		return rc;
@@ -169,7 +204,10 @@ ncclResult_t api_options_of_coll(struct api_coll *c)
 		.max_channels = options_value(o.maxCTAs),
 		.cluster = o.cgaClusterSize == 0 ? 1 : (uint32_t)options_value(o.cgaClusterSize),
 		.tag = o.userProfilerTag,
+		.timeout_ns = timeout_ns,
 	};
+	if (timeout_ns)
+		ras_watch(c->comm->ras, timeout_ns);
 	c->completion = o.launchCompletionEvent;
 	return options_selects(&o) ? options_select(c, &o) : ncclSuccess;
 }
@@ -179,7 +217,8 @@ ncclResult_t api_options_of_messages(const struct ncclComm *comm, const char *ca
 				     cudaEvent_t *completion)
 {
 	ncclCollConfig_t o;
-	ncclResult_t rc = options_read(comm, call, config, true, &o);
+	uint64_t timeout_ns = 0;
+	ncclResult_t rc = options_read(comm, call, config, true, &o, &timeout_ns);
 	char why[256];
 
 	*tag = 0;

@@ -69,6 +69,12 @@ X(RAS_TIMEOUT_FACTOR, "NCCL_RAS_TIMEOUT_FACTOR", INT, "1", 1, 1000,             
 	"factor of all times of RAS, for slow networks or debuggers")                              \
 X(RAS_SIGNAL, "DOPPEL_RAS_SIGNAL", INT, "0", 0, 64,                                                \
 	"number of a signal at which a process logs what RAS answers to DUMP; 0: none")            \
+X(TIMEOUT_MS, "DOPPEL_TIMEOUT_MS", INT, "0", 0, 1ll << 40,                                         \
+	"time for which an init or a launch may wait for other ranks; then the ranks get "         \
+	"ncclTimeout, or ncclInvalidUsage if their calls differ; 0: any time (docs/ras.md)")       \
+X(COMPARE_MS, "DOPPEL_COMPARE_MS", INT, "0", 0, 1ll << 40,                                         \
+	"period in which the collectives of all ranks are compared; if they differ, all ranks "    \
+	"get ncclInvalidUsage; 0: only when a time has passed (docs/ras.md)")                      \
 X(TOPO_FILE, "NCCL_TOPO_FILE", STRING, NULL, 0, 0,                                                 \
 	"topology XML of this host; unset: it is detected")                                        \
 X(TOPO_DUMP_FILE, "NCCL_TOPO_DUMP_FILE", STRING, NULL, 0, 0,                                       \

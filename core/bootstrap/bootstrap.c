@@ -7,7 +7,11 @@
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/base/param.h"
 #include "core/bootstrap/bootstrap_internal.h"
+
+/* Time for the root's report after another rank has left. */
+#define BOOTSTRAP_CAUSE_NS 1000000000ull
 
 /* ---- joining ----------------------------------------------------------------------------------
  */
@@ -101,6 +105,10 @@ static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
 	case BOOTSTRAP_LEFT:
 		bootstrap_left_log(b, a);
 		return ncclRemoteError;
+	case BOOTSTRAP_LATE:
+		WARN("rank %d: the init ends with ncclTimeout: %.*s (DOPPEL_TIMEOUT_MS)", b->rank,
+		     (int)strnlen(a->reason.text, sizeof a->reason.text), a->reason.text);
+		return ncclTimeout;
 	case BOOTSTRAP_REFUSED:
 		WARN("rank %d: the root refused rank %d: two ranks have this number, or their "
 		     "numbers of "
@@ -138,17 +146,19 @@ static ncclResult_t bootstrap_check_in(struct bootstrap *b, const struct os_addr
 /* Polls the root, which may report until the ring is closed that a rank left. */
 static ncclResult_t bootstrap_root_poll(struct bootstrap *b)
 {
-	struct bootstrap_answer a;
+	struct bootstrap_answer *a = &b->root_answer;
 	size_t done = 0;
-	if (b->root_fd < 0)
-		return ncclSuccess;
-	int e = os_recv(b->root_fd, &a, sizeof a, &done);
-	if (e == EAGAIN)
-		return ncclSuccess;
-	if (!e && done == sizeof a)
-		return bootstrap_answer_check(b, &a);
-	sock_close(&b->root_fd); /* all ranks have checked in: the root is done */
-	return ncclSuccess;
+	int e = 0;
+
+	while (b->root_fd >= 0 && !e && b->root_got < sizeof *a) {
+		e = os_recv(b->root_fd, (char *)a + b->root_got, sizeof *a - b->root_got, &done);
+		if (e == EAGAIN)
+			return ncclSuccess;
+		b->root_got += e ? 0 : done;
+		if (e || !done)
+			sock_close(&b->root_fd); /* all ranks have checked in: the root is done */
+	}
+	return b->root_got == sizeof *a ? bootstrap_answer_check(b, a) : ncclSuccess;
 }
 
 /* Waits for the predecessor. Also watches the root, which may report that a rank left, and the
@@ -189,7 +199,30 @@ static ncclResult_t bootstrap_gather_addresses(struct bootstrap *b)
 	}
 	b->addresses[b->rank] = b->address;
 	ncclResult_t rc = bootstrap_all_gather(b, b->addresses, sizeof *b->addresses);
-	sock_close(&b->root_fd);
+	if (!rc || !param_i64(PARAM_TIMEOUT_MS))
+		sock_close(&b->root_fd);
+	return rc;
+}
+
+/* Returns the error of the join. If other ranks have left because a rank is absent at the deadline,
+ * the root reports that rank to this one, too. */
+static ncclResult_t bootstrap_cause(struct bootstrap *b, ncclResult_t rc)
+{
+	struct sock_ctx ctx = bootstrap_ctx(b, -1, "bootstrap: the root's report of a late rank");
+	uint64_t until_ns = os_now_ns() + BOOTSTRAP_CAUSE_NS;
+
+	while (rc == ncclRemoteError && b->root_fd >= 0 && param_i64(PARAM_TIMEOUT_MS)) {
+		uint64_t seq = sock_seq(b->root_fd);
+		ncclResult_t cause = bootstrap_root_poll(b);
+		struct wait w;
+
+		if (cause || b->root_fd < 0)
+			return cause ? cause : rc;
+		w = sock_wait(b->root_fd, seq, &ctx);
+		w.deadline_ns = until_ns;
+		if (os_wait_one(&w, b->abort) || os_now_ns() >= until_ns)
+			break;
+	}
 	return rc;
 }
 
@@ -245,7 +278,7 @@ static ncclResult_t bootstrap_join(struct bootstrap *b, const struct bootstrap_i
 		rc = bootstrap_wait_prev(b);
 	if (!rc)
 		rc = bootstrap_gather_addresses(b);
-	return rc;
+	return bootstrap_cause(b, rc);
 }
 
 #define BOOTSTRAP_GIVE_UP_NS     1000000000ull

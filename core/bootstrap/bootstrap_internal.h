@@ -60,6 +60,7 @@ enum bootstrap_answer_kind {
 	/* rank, reason: it closed before all ranks had checked in. */
 	BOOTSTRAP_LEFT,
 	BOOTSTRAP_REFUSED, /* rank: its check-in contradicts another one */
+	BOOTSTRAP_LATE,    /* rank, reason: it has not checked in by the deadline */
 };
 struct bootstrap_answer {
 	uint64_t magic;
@@ -158,6 +159,8 @@ struct bootstrap {
 	const shared_u32 *abort;
 	struct os_addr address; /* listening address of this rank */
 	int listen_fd, root_fd;
+	struct bootstrap_answer root_answer; /* the root's second answer, being received */
+	size_t root_got;
 	int next_fd, prev_fd; /* the ring */
 	/* Event counts before the last poll without result. */
 	uint64_t listen_seq, next_seq, prev_seq;

@@ -8,52 +8,19 @@
  *	    +-- garbage, closed early: dropped               +-- all answered: the task ends
  *	    +-- GIVE_UP: LEFT to every rank, also to later ones; then the task ends
  *	                       +--- either closes first: LEFT to every rank, the task ends
+ *
+ * With DOPPEL_TIMEOUT_MS: if a rank has not checked in so long after the first one, every rank gets
+ * LATE, also later ones.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/bootstrap/bootstrap_internal.h"
+#include "core/base/param.h"
+#include "core/bootstrap/root_internal.h"
 
 #define ROOT_ACCEPT_NS       3400000000ull
 #define ROOT_ACCEPT_PAUSE_NS 100000000ull
-
-enum root_conn_state { ROOT_GREETING, ROOT_WAITING, ROOT_ANSWERED };
-
-struct root_conn {
-	struct root_conn *next;
-	int fd;
-	enum root_conn_state state;
-	uint64_t seq, polled_ns; /* event count and time of the last poll */
-	size_t got;
-	struct bootstrap_hello hello;
-	struct bootstrap_reason reason; /* follows a hello of kind GIVE_UP */
-	/* At most a successor, then the report that a rank left. */
-	struct bootstrap_answer answers[2];
-	size_t to_send, sent; /* bytes of the answers */
-};
-
-struct bootstrap_root {
-	uint64_t magic, nonce;
-	int listen_fd;
-	uint64_t listen_seq;
-	struct bootstrap_owner owner;
-	struct bootstrap_reason reason; /* reason of a rank that gave up; empty: no reason */
-	shared_u32 stop, done;
-	struct root_conn *conns;
-	int32_t nconns;
-	/* [nranks], once a rank has sent their number; NULL: the rank has not arrived. After a
-	 * failure the connections may be gone. */
-	struct root_conn **by_rank;
-	int32_t nranks, arrived, answered;
-	/* A rank has failed: each arriving rank gets that as its answer, until all have arrived. */
-	bool failed;
-	int32_t failed_rank;
-	bool over; /* the task ends when all answers are sent */
-	bool reported_garbage;
-	uint64_t refused_ns;   /* time since which accept fails; 0: it does not fail */
-	struct os_waits waits; /* room for the listener and all connections */
-};
 
 static const struct sock_ctx root_ctx = {"bootstrap root: ranks to check in", -1, -1, NULL};
 
@@ -79,7 +46,7 @@ static void root_answer(struct bootstrap_root *r, struct root_conn *c,
 	ASSERT(n < ARRAY_LEN(c->answers));
 	c->answers[n] = (struct bootstrap_answer){
 		.magic = r->magic, .kind = kind, .rank = rank, .nonce = r->nonce};
-	if (kind == BOOTSTRAP_LEFT)
+	if (kind == BOOTSTRAP_LEFT || kind == BOOTSTRAP_LATE)
 		c->answers[n].reason = r->reason;
 	if (kind == BOOTSTRAP_SUCCESSOR)
 		c->answers[n].addr = r->by_rank[rank]->hello.listen;
@@ -116,13 +83,14 @@ static void root_garbage(struct bootstrap_root *r, struct root_conn *c, const ch
 	root_drop(r, c);
 }
 
-/* Reports to the ranks that have checked in that no rank can finish, and ends. If a rank gave up,
- * ends only when all others have arrived too. */
-static void root_give_up(struct bootstrap_root *r, enum bootstrap_answer_kind kind, int32_t rank)
+void bootstrap_root_fail(struct bootstrap_root *r, enum bootstrap_answer_kind kind, int32_t rank)
 {
 	INFO(LOG_BOOTSTRAP,
 	     "root: rank %d %s after %d of %d ranks had checked in; informs the others", rank,
-	     kind == BOOTSTRAP_LEFT ? "left" : "was refused", r->arrived, r->nranks);
+	     kind == BOOTSTRAP_LEFT   ? "left"
+	     : kind == BOOTSTRAP_LATE ? "is late"
+				      : "was refused",
+	     r->arrived, r->nranks);
 	for (struct root_conn *c = r->conns; c; c = c->next)
 		if (c->state != ROOT_GREETING)
 			root_answer(r, c, kind, rank);
@@ -148,15 +116,17 @@ static ncclResult_t root_check_in(struct bootstrap_root *r, struct root_conn *c)
 	if (!root_has_ranks(r, h->nranks))
 		return ncclSystemError;
 	c->state = ROOT_WAITING;
+	if (!r->arrived && r->timeout_ns)
+		r->deadline_ns = os_now_ns() + r->timeout_ns;
 	if (h->nranks != r->nranks) {
 		WARN("root: rank %d has %d ranks, others have %d", h->rank, h->nranks, r->nranks);
-		root_give_up(r, BOOTSTRAP_REFUSED, h->rank);
+		bootstrap_root_fail(r, BOOTSTRAP_REFUSED, h->rank);
 	} else if (r->by_rank[h->rank]) {
 		WARN("root: rank %d of %d checked in twice; each rank calls ncclCommInitRank once "
 		     "per "
 		     "unique id",
 		     h->rank, h->nranks);
-		root_give_up(r, BOOTSTRAP_REFUSED, h->rank);
+		bootstrap_root_fail(r, BOOTSTRAP_REFUSED, h->rank);
 	} else {
 		r->by_rank[h->rank] = c;
 		r->arrived++;
@@ -231,12 +201,13 @@ static void root_fail(struct bootstrap_root *r, struct root_conn *c)
 
 	if (!gives_up) {
 		c->state = ROOT_ANSWERED;
-		root_answer(r, c, BOOTSTRAP_LEFT, r->failed_rank);
+		root_answer(r, c, r->failed_kind, r->failed_rank);
 	} else if (!r->failed) {
 		r->failed = true;
+		r->failed_kind = BOOTSTRAP_LEFT;
 		r->failed_rank = c->hello.rank;
 		r->reason = c->reason;
-		root_give_up(r, BOOTSTRAP_LEFT, r->failed_rank);
+		bootstrap_root_fail(r, BOOTSTRAP_LEFT, r->failed_rank);
 	}
 	root_count(r, c);
 	if (gives_up)
@@ -276,7 +247,7 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	}
 	if (!greeting) {
 		/* The rank sends nothing more, so it has left. */
-		root_give_up(r, BOOTSTRAP_LEFT, c->hello.rank);
+		bootstrap_root_fail(r, BOOTSTRAP_LEFT, c->hello.rank);
 		return true;
 	}
 	if (e || !done) {
@@ -370,15 +341,6 @@ static bool root_pass(struct bootstrap_root *r)
 	return moved;
 }
 
-/* Returns the awaited rank: the first that has not arrived. */
-static int32_t root_missing(const struct bootstrap_root *r)
-{
-	for (int32_t i = 0; i < r->nranks; i++)
-		if (!r->by_rank[i])
-			return i;
-	return -1;
-}
-
 static void root_wait(struct bootstrap_root *r, const shared_u32 *stop)
 {
 	bool room = root_waits_room(r, r->nconns);
@@ -386,7 +348,8 @@ static void root_wait(struct bootstrap_root *r, const shared_u32 *stop)
 
 	ASSERT(room); /* root_accept made it */
 	*w = sock_wait(r->listen_fd, r->listen_seq, &root_ctx);
-	w++->from.rank = root_missing(r);
+	w->deadline_ns = r->deadline_ns;
+	w++->from.rank = bootstrap_root_missing(r);
 	for (struct root_conn *c = r->conns; c; c = c->next)
 		*w++ = sock_wait(c->fd, c->seq, &root_ctx);
 	ASSERT(w == r->waits.waits + r->waits.n);
@@ -410,10 +373,10 @@ static void root_task(void *arg)
 {
 	struct bootstrap_root *r = arg;
 	while (!r->over && !shared_load_u32(&r->stop, SHARED_ACQUIRE))
-		if (!root_pass(r) && !r->over)
+		if (!root_pass(r) && !bootstrap_root_late(r) && !r->over)
 			root_wait(r, &r->stop);
 	if (!r->over && r->arrived && !r->failed)
-		root_give_up(r, BOOTSTRAP_LEFT, 0); /* the process closed the root */
+		bootstrap_root_fail(r, BOOTSTRAP_LEFT, 0); /* the process closed the root */
 	root_flush_wait(r);
 	while (r->conns)
 		root_drop(r, r->conns);
@@ -443,6 +406,7 @@ ncclResult_t bootstrap_root_start(uint64_t magic, uint64_t nonce, const struct o
 	}
 	r->magic = magic;
 	r->nonce = nonce;
+	r->timeout_ns = (uint64_t)param_i64(PARAM_TIMEOUT_MS) * 1000000ull;
 	sock_descriptors_raise();
 	rc = sock_listen(at, &r->listen_fd, bound);
 	if (rc)

@@ -117,7 +117,7 @@ ncclResult_t comm_finalize(struct ncclComm *comm)
 	rc = comm_drain_watching(comm);
 	if (!rc && comm_is_aborted(comm)) {
 		INFO(LOG_INIT, "rank %d: finalize ended by an abort", comm->rank);
-		return ncclInternalError;
+		return rank_error(comm, ncclInternalError);
 	}
 	if (!rc)
 		comm_state_set(comm, COMM_FINALIZED);
@@ -247,6 +247,7 @@ static bool comm_meet(struct ncclComm *comm, uint64_t until_ns)
 static void comm_cuda_free(struct ncclComm *comm)
 {
 	(void)mem_device_free(comm->dev, "the device communicator");
+	rank_timed_free(&comm->timed);
 	if (comm->launch_done)
 		(void)cuda_result(cudaEventDestroy(comm->launch_done), "cudaEventDestroy");
 	if (comm->internal_stream)
@@ -281,6 +282,7 @@ static void comm_release(struct ncclComm *comm, uint64_t until_ns)
 	plan_fini(comm);
 	registry_remove(&comm->node);
 	ras_leave(comm->ras);
+	os_free(comm->calls);
 	bootstrap_close(comm->bootstrap);
 	comm_cuda_free(comm);
 	INFO(LOG_INIT, "comm %p rank %d nranks %d cudaDev %d busId %s - %s COMPLETE", (void *)comm,

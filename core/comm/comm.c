@@ -108,7 +108,13 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 		os_free(comm);
 		return rc;
 	}
-	comm->ras = ras_join(&comm_ras_source);
+	rc = comm_watch_make(comm);
+	if (rc) {
+		(void)mem_host_free(comm->abort, "the abort word");
+		os_free(life->release_made);
+		os_free(comm);
+		return rc;
+	}
 	shared_store_u32(&life->users, 1, SHARED_RELAXED);
 	registry_add(&comm->node);
 	*out = comm;
@@ -452,7 +458,7 @@ static void comm_watch_ring(struct ncclComm *comm)
 {
 	ncclResult_t rc = ncclSuccess;
 
-	if (!comm->bootstrap || comm_state(comm) == COMM_REVOKED)
+	if (!comm->bootstrap || comm_state(comm) == COMM_REVOKED || comm_is_judged(comm))
 		return;
 	os_mutex_lock(&comm->watch);
 	if (!comm->bootstrap_taken &&

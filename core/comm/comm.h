@@ -56,6 +56,8 @@ struct comm_life {
 	/* Made with the communicator, so that its end needs no memory. */
 	struct comm_release *release_made;
 	struct os_thread *init_task; /* task of a non-blocking init; joined at close */
+	shared_u64 init_ns;          /* begin of the init; 0: it has not begun */
+	shared_u32 init_step;        /* enum comm_init_step, for reports */
 	/* The last launch in a separate task, or NULL. `launching` is set while it runs, and can be
 	 * waited for. Both change under the registry's lock. */
 	struct comm_launch *launch;
@@ -90,6 +92,9 @@ struct comm_life {
 	 * Changes under the mutex `watch`. */
 	uint64_t stuck_ns;
 };
+
+/* Parts of an init. */
+enum comm_init_step { COMM_STEP_JOIN, COMM_STEP_GATHER, COMM_STEP_CONNECT, COMM_STEP_AGREE };
 
 #define COMM_PINNED_ABORT_BYTES 128
 

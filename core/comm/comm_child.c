@@ -83,9 +83,11 @@ static ncclResult_t child_rows_gather(struct ncclComm *parent, struct child_row 
 	*rows = os_alloc((size_t)parent->nranks * sizeof **rows, "arguments of all ranks");
 	if (*rows) {
 		(*rows)[parent->rank] = own;
+		rank_timed_form(&parent->timed, parent->timeout_ns, true);
 		rank_bootstrap_claim(parent);
-		rc = child_rows_exchange(parent, *rows);
+		rc = rank_error(parent, child_rows_exchange(parent, *rows));
 		rank_bootstrap_release(parent);
+		rank_timed_form(&parent->timed, parent->timeout_ns, false);
 	} else {
 		WARN("rank %d: no memory for the arguments of %d ranks", parent->rank,
 		     parent->nranks);
@@ -290,9 +292,11 @@ ncclResult_t comm_child_share_id(struct ncclComm *parent, const struct comm_chil
 	ncclResult_t rc;
 
 	ASSERT(child->rank >= 0 && child->rank < child->n);
+	rank_timed_form(&parent->timed, parent->timeout_ns, true);
 	rank_bootstrap_claim(parent);
-	rc = child_id_pass(parent, child, made, id);
+	rc = rank_error(parent, child_id_pass(parent, child, made, id));
 	rank_bootstrap_release(parent);
+	rank_timed_form(&parent->timed, parent->timeout_ns, false);
 	if (rc && rc != made)
 		rank_set_async_error(parent, rc);
 	return rc;

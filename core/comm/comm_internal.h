@@ -83,6 +83,23 @@ ncclResult_t comm_network_agree(struct ncclComm *comm, const struct topo_rank_in
 ncclResult_t comm_graphs_find(struct ncclComm *comm);
 /* comm_ras.c: the view that the RAS task has of this process. */
 extern const struct ras_source comm_ras_source;
+enum { COMM_CODE_BYTES = 96 }; /* of a call site */
+struct ras_call comm_ras_call(uint64_t comm, int32_t rank, const struct rank_call *c);
+/* Writes what an operation of the proxy waits for. */
+void comm_ras_wait_write(struct ras_text *out, const char *why, const struct wait_from *from);
+/* comm_late.c: joins the RAS task, with the communicator's part in it. */
+ncclResult_t comm_watch_make(struct ncclComm *comm);
+/* Returns the error of an init, or ncclTimeout if it failed after its deadline. */
+ncclResult_t comm_init_error(const struct ncclComm *comm, ncclResult_t rc);
+/* Name of an enum comm_init_step: "joining the other ranks". */
+const char *comm_init_step_name(uint32_t step);
+/* True if the RAS task is about to fail this rank. The ring may already be broken by ranks that it
+ * has failed before. */
+bool comm_is_judged(const struct ncclComm *comm);
+/* `late` and `fail` of struct ras_source. */
+int comm_late_find(struct ras_late *late, int most, bool *leads);
+void comm_late_fail(uint64_t hash, enum ras_phase phase, uint32_t error, const char *text,
+		    const shared_u32 *stop);
 /* Returns the physical number of a CUDA device from CUDA_VISIBLE_DEVICES; -1: it is not a list of
  * numbers. */
 int32_t comm_nvml_dev(int32_t cuda_dev);

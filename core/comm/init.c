@@ -21,6 +21,8 @@ static ncclResult_t comm_cuda_make(struct ncclComm *comm)
 		rc = cuda_result(
 			cudaEventCreateWithFlags(&comm->launch_done, cudaEventDisableTiming),
 			"cudaEventCreateWithFlags");
+	if (!rc && comm->timeout_ns && comm->nranks > 1)
+		rc = rank_timed_make(&comm->timed);
 	return rc;
 }
 
@@ -72,21 +74,34 @@ static void comm_init_profile(const struct ncclComm *comm, const struct init_tim
 	     (double)(end_ns - t->connect_ns) * s);
 }
 
+/* Shows the RAS task the part of the init that begins, unless the one before has failed. */
+static void comm_init_step(struct ncclComm *comm, enum comm_init_step step, ncclResult_t rc)
+{
+	if (!comm->ras || rc)
+		return;
+	shared_store_u32(&comm->life->init_step, step, SHARED_RELAXED);
+	if (step == COMM_STEP_JOIN)
+		shared_store_u64(&comm->life->init_ns, os_now_ns(), SHARED_RELEASE);
+}
+
 static ncclResult_t comm_init_steps(struct ncclComm *comm)
 {
 	struct init_times t = {.start_ns = os_now_ns()};
 	ncclResult_t rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
+	comm_init_step(comm, COMM_STEP_JOIN, ncclSuccess);
 	if (rc)
 		bootstrap_give_up(&comm->life->id, comm->rank, comm->nranks, log_task_error());
 	else
 		rc = bootstrap_init(&comm->life->id, comm->rank, comm->nranks, comm->abort,
 				    &comm->bootstrap);
 	t.bootstrap_ns = os_now_ns();
+	comm_init_step(comm, COMM_STEP_GATHER, rc);
 	if (!rc)
 		comm_identify(comm);
 	if (!rc)
 		rc = comm_peers_gather(comm);
 	t.peers_ns = os_now_ns();
+	comm_init_step(comm, COMM_STEP_CONNECT, rc);
 	if (!rc)
 		rc = comm_cuda_make(comm);
 	if (!rc)
@@ -94,6 +109,7 @@ static ncclResult_t comm_init_steps(struct ncclComm *comm)
 	t.connect_ns = os_now_ns();
 	if (!rc)
 		rc = plan_init(comm);
+	comm_init_step(comm, COMM_STEP_AGREE, rc);
 	if (!rc)
 		rc = bootstrap_agree(
 			comm->bootstrap, plan_choice_hash(comm),
@@ -144,7 +160,7 @@ ncclResult_t comm_init(struct ncclComm *comm)
 	    (log_wanted(LOG_LEVEL_INFO, LOG_INIT) || !log_wanted(LOG_LEVEL_WARN, LOG_ALL)))
 		LOG_VERSION_LINE("version %d.%d.%d (Doppel)", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
 	comm_init_log(comm, "START");
-	rc = comm_init_steps(comm);
+	rc = comm_init_error(comm, comm_init_steps(comm));
 	if (!rc) {
 		os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, true);
 		if (comm->bootstrap) {

@@ -42,6 +42,8 @@ static void revoke_errors_end(struct ncclComm *comm)
 	}
 	shared_store_u32(&comm->async_error, ncclSuccess, SHARED_RELEASE);
 	shared_store_u32(&comm->error_given, 0, SHARED_RELAXED);
+	if (comm->ras) /* the verdict was about the operations that have ended */
+		shared_store_u32(&comm->verdict, ncclSuccess, SHARED_RELEASE);
 }
 
 ncclResult_t comm_revoke(struct ncclComm *comm)

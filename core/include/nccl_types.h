@@ -203,6 +203,12 @@ typedef struct ncclConfigExt {
 	} val;
 } ncclConfigExt_t;
 
+/* Options of Doppel, for ncclCollConfig_t's `ext`. */
+#define NCCL_DOPPEL_VENDOR 0xd0de1
+/* val.i: time in ms that the launch of this call may wait for other ranks, instead of that of
+ * DOPPEL_TIMEOUT_MS. At least 1. */
+#define NCCL_DOPPEL_OPTION_TIMEOUT_MS 1
+
 /* Options of one collective. Begin with NCCL_COLLCONFIG_INITIALIZER. All ranks pass the same,
  * except for the tag and the event. The call copies it. */
 typedef struct ncclCollConfig_v23200 {

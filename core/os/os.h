@@ -336,6 +336,9 @@ int os_real_path(const char *path, char out[OS_PATH_BYTES]);
 int os_library_open(const char *name, void **library, char *why, size_t bytes);
 void *os_library_symbol(void *library, const char *name);
 void os_library_close(void *library); /* NULL is allowed */
+/* Writes the name of the function at an address of the program, such as "main+0x2a", or the file
+ * and offset if it has no name; "?": unknown. NUL-terminated, cut to `bytes`. */
+void os_code_name(const void *at, char *out, size_t bytes);
 /* Closes a descriptor that a driver made, such as one of a dma-buf. It is always a descriptor of
  * the real machine, in a world, too. */
 void os_descriptor_close(int fd);

@@ -70,6 +70,7 @@ struct os_world_ops {
 	int (*dir_list)(const char *, char **, int *);
 	int (*real_path)(const char *, char *);
 	void (*log_line)(const char *);
+	void (*code_name)(const void *at, char *out, size_t bytes);
 	/* NULL (all three): the world compares nothing */
 	int (*agree)(uint64_t, uint64_t, int32_t, const char *, const void *,
 		     struct os_agree_other *);
@@ -127,5 +128,8 @@ void os_real_identify(struct os_proc *proc);
 /* Return the tables in force, for tests and for labels ("times are virtual"). */
 const struct os_sched_ops *os_sched_in_force(void);
 const struct os_world_ops *os_world_in_force(void);
+
+/* os_library.c: os_code_name in the real world. */
+void os_code_name_real(const void *at, char *out, size_t bytes);
 
 #endif

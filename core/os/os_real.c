@@ -387,6 +387,7 @@ const struct os_world_ops os_real_ops = {
 	.dir_list = real_dir_list,
 	.real_path = real_real_path,
 	.log_line = real_log_line,
+	.code_name = os_code_name_real,
 	.use = real_use,
 	.interface = real_interface,
 	.resolve = real_resolve,

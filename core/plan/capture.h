@@ -48,7 +48,7 @@ struct plan_captures {
 	struct plan_hosted *kept;   /* registered memory */
 	struct plan_mark *marks;    /* of captures; the one used last is the first */
 	int32_t nmarks;
-	bool used;                  /* a launch was captured */
+	bool used; /* a launch was captured */
 };
 
 /* Sets the stream's capture. Only queries, so a refused capture stays valid. ncclInvalidUsage: a

@@ -430,6 +430,16 @@ static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *
 	return rc;
 }
 
+static ncclResult_t plan_start_timed(struct ncclComm *comm, struct plan_state *st,
+				     const struct plan *p)
+{
+	ncclResult_t rc = plan_timed_begin(comm, st, p);
+
+	if (!rc)
+		rc = plan_start_kernel(comm, st, p);
+	return rc ? rc : plan_timed_end(comm, st, p);
+}
+
 /* The copies of a communicator of one rank are not ordered, as in NCCL: ordering its streams is up
  * to the program. The internal stream waits for all copies outside of graphs, and finalize waits
  * for the internal stream. */
@@ -452,7 +462,7 @@ static ncclResult_t plan_start_tasks(struct ncclComm *comm, struct plan_state *s
 	ncclResult_t rc = plan_streams_ready(comm, st, p);
 
 	if (!rc)
-		rc = alone ? plan_start_alone(comm, st, p) : plan_start_kernel(comm, st, p);
+		rc = alone ? plan_start_alone(comm, st, p) : plan_start_timed(comm, st, p);
 	if (!rc)
 		rc = alone ? plan_mark_alone(comm, st, p) : plan_stream_mark(comm, st, p);
 	return rc;
@@ -467,7 +477,7 @@ ncclResult_t plan_streams_ready(struct ncclComm *comm, struct plan_state *st, co
 
 ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, struct plan *p)
 {
-	ncclResult_t rc = plan_start_kernel(comm, st, p);
+	ncclResult_t rc = plan_start_timed(comm, st, p);
 
 	return rc ? rc : plan_stream_mark(comm, st, p);
 }

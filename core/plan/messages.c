@@ -188,8 +188,10 @@ void plan_messages_reset(struct ncclComm *comm, struct plan_messages *ms)
 	if (ms->job)
 		transport_connect_drop(ms->job);
 	ms->job = NULL;
-	if (ms->connecting)
+	if (ms->connecting) {
+		plan_timed_connect(comm, ms, false);
 		rank_bootstrap_release(comm);
+	}
 	ms->connecting = ms->begun = false;
 	ms->queued = ms->agreed = ms->nrounds = ms->next = 0;
 }

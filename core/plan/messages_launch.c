@@ -124,6 +124,7 @@ ncclResult_t plan_connect_begin(struct ncclComm *comm)
 	if (!rc && n) {
 		rank_bootstrap_claim(comm);
 		ms->connecting = true;
+		plan_timed_connect(comm, ms, true);
 		rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to connect ranks");
 	}
 	if (!rc && n)
@@ -143,6 +144,7 @@ static ncclResult_t plan_connect_done(struct ncclComm *comm, struct plan_message
 	ms->job = NULL;
 	plan_connected(comm, ms);
 	ms->connecting = false;
+	plan_timed_connect(comm, ms, false);
 	rank_bootstrap_release(comm);
 	return ncclSuccess;
 }

@@ -315,6 +315,8 @@ ncclResult_t plan_announce(struct ncclComm *comm)
 static void plan_renounce(const struct ncclComm *comm, const struct plan_state *st)
 {
 	plan_order_undo(comm, st);
+	if (comm->calls)
+		rank_calls_drop(comm->calls, comm->op_count);
 	for (int32_t i = 0; i < st->agreed; i++)
 		plan_agree_not(comm, &st->queue[i]);
 	if (st->messages)
@@ -379,6 +381,8 @@ static ncclResult_t plan_launch_collectives(struct ncclComm *comm, struct plan_s
 {
 	ncclResult_t rc;
 
+	if (comm->calls && !st->launched)
+		plan_calls_add(comm, st);
 	rc = plan_build(comm, st, &st->plan);
 	if (!rc)
 		rc = plan_start(comm, st, &st->plan);

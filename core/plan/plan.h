@@ -33,9 +33,10 @@ struct plan_factor {
 /* Options of one call. 0: the rule's or the communicator's value. */
 struct plan_options {
 	int32_t min_channels, max_channels;
-	uint32_t cluster;  /* most blocks of a cluster */
-	uint64_t programs; /* one bit for each program that the call may use; never empty */
-	uint64_t tag;      /* the program's own number, for the trace file */
+	uint32_t cluster;    /* most blocks of a cluster */
+	uint64_t programs;   /* one bit for each program that the call may use; never empty */
+	uint64_t tag;        /* the program's own number, for the trace file */
+	uint64_t timeout_ns; /* deadline of the call's launch */
 };
 
 /*

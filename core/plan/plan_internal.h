@@ -102,6 +102,7 @@ struct plan_state {
 	int32_t queued, room;
 	int32_t agreed, ordered, launched;
 	bool handed_over; /* the proxy or the GPU have a part of the queue */
+	bool untimed;     /* a launch without a deadline, for it is captured, was reported */
 
 	struct plan_messages *messages; /* NULL: no message was queued yet */
 
@@ -164,6 +165,18 @@ struct plan_works plan_works_of(const struct plan *p);
 
 /* Writes to the trace file how the call will run. */
 void plan_trace_choice(const struct ncclComm *comm, const struct plan_task *task);
+
+/* ---- watched.c ------------------------------------------------------------------------------ */
+
+/* Adds the collectives of the queue to comm->calls. Called before their first launch. */
+void plan_calls_add(const struct ncclComm *comm, const struct plan_state *st);
+/* Called before the first and after the last operation of the plan's launch: its deadline.
+ * ncclInvalidUsage: a call with a deadline of its own is captured. */
+ncclResult_t plan_timed_begin(struct ncclComm *comm, struct plan_state *st, const struct plan *p);
+/* The ranks of the queue's messages are being connected, or this has ended. */
+void plan_timed_connect(struct ncclComm *comm, const struct plan_messages *ms, bool begins);
+ncclResult_t plan_timed_end(struct ncclComm *comm, const struct plan_state *st,
+			    const struct plan *p);
 
 /* ---- agree.c -------------------------------------------------------------------------------- */
 

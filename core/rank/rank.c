@@ -23,7 +23,8 @@ void rank_set_async_error(struct ncclComm *comm, ncclResult_t error)
 	uint32_t seen = shared_load_u32(&comm->async_error, SHARED_RELAXED);
 	bool first = false;
 
-	ASSERT(error > ncclSuccess && error < ncclInProgress);
+	ASSERT(error > ncclSuccess && error != ncclInProgress && error < ncclNumResults);
+	error = rank_error(comm, error);
 	if (shared_load_u32(&comm->revoked, SHARED_ACQUIRE)) {
 		INFO(LOG_PROXY, "rank %d: error %d after the communicator was revoked", comm->rank,
 		     (int)error);
@@ -84,5 +85,5 @@ ncclResult_t rank_wait_beside(struct ncclComm *comm, const struct wait *waits, i
 	rank_bootstrap_release(comm);
 	if (rc && rc != ncclInternalError)
 		rank_set_async_error(comm, rc);
-	return rc;
+	return rank_error(comm, rc);
 }

@@ -20,7 +20,9 @@
 #include "core/device/layout/work.h"
 #include "core/include/nccl.h"
 #include "core/os/os.h"
+#include "core/rank/calls.h"
 #include "core/rank/registry.h"
+#include "core/rank/timed.h"
 #include "core/topo/topo.h"
 
 struct comm_life;
@@ -177,6 +179,10 @@ struct ncclComm {
 
 	shared_u32 error_given; /* 1: a call has returned async_error */
 	shared_u32 revoked;     /* 1: errors that follow from its end are not recorded */
+	/* ncclResult_t that the RAS tasks have agreed on; 0: none. Any later error becomes this
+	 * one, whatever a rank learns first. */
+	shared_u32 verdict;
+	shared_u64 verdict_until_ns; /* until then the RAS task will act on it */
 
 	struct os_mutex watch; /* serializes the tasks that check the bootstrap's ring */
 	bool ring_broken;      /* the asynchronous error broke the ring; under `watch` */
@@ -189,6 +195,9 @@ struct ncclComm {
 
 	struct ras *ras; /* RAS task of the process; NULL: it has none, and `launches` stays zero */
 	struct rank_launches launches;
+	struct rank_calls *calls; /* last collectives; NULL: no RAS task */
+	uint64_t timeout_ns;      /* DOPPEL_TIMEOUT_MS; 0: no deadline */
+	struct rank_timed timed;  /* launches with a deadline */
 	/* [nranks]; NULL: not gathered, or no rank has RAS; changes under the registry's lock */
 	struct rank_ras_peer *ras_peers;
 
@@ -208,6 +217,15 @@ struct ncclComm {
 static inline bool rank_is_aborted(const struct ncclComm *comm)
 {
 	return comm->abort && shared_load_u32(comm->abort, SHARED_ACQUIRE);
+}
+
+/* Returns the error that a call or a task has met, or the verdict that is its cause. */
+static inline ncclResult_t rank_error(const struct ncclComm *comm, ncclResult_t error)
+{
+	uint32_t verdict =
+		error && comm->ras ? shared_load_u32(&comm->verdict, SHARED_ACQUIRE) : ncclSuccess;
+
+	return verdict ? (ncclResult_t)verdict : error;
 }
 
 /* Records the first asynchronous error, and breaks the bootstrap's ring at this rank to inform the

@@ -150,6 +150,7 @@ static bool ras_pass(struct ras *r)
 		moved |= ras_conn_step(r, c);
 	}
 	moved |= ras_monitor_step(r);
+	moved |= ras_watch_step(r);
 	moved |= ras_signal_step(r);
 	for (q = r->queries; q; q = next_query) {
 		next_query = q->next;
@@ -181,6 +182,26 @@ static bool ras_wait_add(struct ras *r, int fd, uint64_t seq, bool idle, uint64_
 	return true;
 }
 
+/* Adds the wait for a shorter period of looks than the last one. False: no memory. */
+static bool ras_wait_period(struct ras *r)
+{
+	struct wait *w = os_waits_more(&r->waits, 1, -1);
+
+	if (!w)
+		return false;
+	*w = (struct wait){
+		.on = &r->watch_period_ns,
+		.want = r->watch_seen_ns,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_NE,
+		.bytes = 8,
+		.idle = true,
+		.why = "RAS: a call with a deadline",
+		.from = {.rank = -1, .channel = -1, .step = -1, .object = "RAS"},
+	};
+	return true;
+}
+
 static uint64_t ras_earlier(uint64_t a, uint64_t b)
 {
 	return !a || (b && b < a) ? b : a;
@@ -189,7 +210,7 @@ static uint64_t ras_earlier(uint64_t a, uint64_t b)
 /* Lists the waits for all sockets. False: there is no memory for them. */
 static bool ras_waits_list(struct ras *r)
 {
-	uint64_t next_ns = ras_earlier(r->tick_ns, r->retry_ns);
+	uint64_t next_ns = ras_earlier(ras_earlier(r->tick_ns, r->retry_ns), r->watch_ns);
 	bool good;
 
 	os_waits_clear(&r->waits);
@@ -197,6 +218,7 @@ static bool ras_waits_list(struct ras *r)
 	       ras_wait_add(r, r->client_fd, r->client_seq, true, 0);
 	for (const struct ras_conn *c = r->conns; c && good; c = c->next)
 		good = ras_wait_add(r, c->fd, c->seq, c->kind != RAS_CONN_REQUEST, c->deadline_ns);
+	good = good && ras_wait_period(r);
 	return good && os_waits_abort(&r->waits, &r->stop, -1);
 }
 
@@ -282,7 +304,9 @@ static struct ras *ras_find_or_make(const struct ras_source *source, bool *mine)
 
 static void ras_start(struct ras *r)
 {
-	const struct os_thread_attr attr = {.name = "RAS", .rank = -1, .background = true};
+	/* In a world, time passes up to a deadline only for a task that keeps the world alive. */
+	const struct os_thread_attr attr = {
+		.name = "RAS", .rank = -1, .background = !ras_is_watching()};
 	bool good = ras_open(r) == ncclSuccess;
 
 	if (good && os_thread_start(&r->task, &attr, ras_main, r)) {
@@ -303,7 +327,7 @@ struct ras *ras_join(const struct ras_source *source)
 	struct ras *r;
 	bool mine;
 
-	if (!param_bool(PARAM_RAS_ENABLE))
+	if (!param_bool(PARAM_RAS_ENABLE) && !ras_is_watching())
 		return NULL;
 	r = ras_find_or_make(source, &mine);
 	if (!r)

@@ -5,14 +5,17 @@
  * (ras_command.h), and at the second the RAS tasks of other processes. A client's STATUS or DUMP is
  * sent to all processes of the job, and the answers are merged. docs/ras.md has the user's view.
  *
+ * The task also watches deadlines, and compares the calls of the ranks (core/ras/watch).
+ *
  * core/comm calls ras_join and ras_leave and provides struct ras_source, by which the task reads
- * this process' communicators. The task reads nothing else of them. It makes no call that waits for
- * a kernel, and takes no lock except the registry's.
+ * this process' communicators, and fails them. The task uses nothing else of them. It makes no call
+ * that waits for a kernel.
  *
  * The first process of a host that listens at NCCL_RAS_ADDR has the clients of that host. If it
  * ends, another one takes the address.
  *
- * Errors of RAS never reach a communicator: they are logged at INFO, and clients get them as text.
+ * Errors of RAS itself never reach a communicator: they are logged at INFO, and clients get them as
+ * text.
  */
 #ifndef CORE_RAS_RAS_H
 #define CORE_RAS_RAS_H
@@ -38,12 +41,29 @@ struct ras_rank {
 	uint64_t first_host;       /* rank 0's hash of host... */
 	uint64_t first_pid;        /* ...and of process; 0: not known yet */
 	uint64_t count[RAS_FUNCS]; /* launched collectives, by enum ras_func */
+	uint64_t calls;            /* collectives of any kind; the next call has this number */
+	uint64_t reached; /* of these, launches that its stream has reached, as far as known */
+	uint64_t formed;  /* calls that form communicators, if the process has a deadline */
 	int32_t rank, nranks;
 	int32_t cuda_dev, nvml_dev;
 	uint32_t init_state, async_error; /* ncclResult_t */
 	uint8_t finalized, destroyed, aborted, pad[5];
 };
-DOPPEL_CHECK_SIZE(struct ras_rank, 96);
+DOPPEL_CHECK_SIZE(struct ras_rank, 120);
+
+/* A collective that a rank has launched, one of its last. Crosses the wire. */
+struct ras_call {
+	uint64_t comm;
+	uint64_t number, count;
+	uint64_t chain; /* hash of this call and of all before it */
+	int32_t rank;
+	int32_t root; /* -1: has none */
+	uint8_t func; /* enum ras_func */
+	uint8_t type; /* ncclDataType_t */
+	uint8_t op;   /* as in struct rank_call */
+	uint8_t pad[5];
+};
+DOPPEL_CHECK_SIZE(struct ras_call, 48);
 
 /* A rank as the other ranks of its communicator know it. Crosses the wire. */
 struct ras_member {
@@ -54,30 +74,62 @@ struct ras_member {
 };
 DOPPEL_CHECK_SIZE(struct ras_member, 48);
 
-/* Ranks of this process, and members of their communicators. */
+/* Ranks of this process with their last calls, and members of their communicators. */
 struct ras_view {
 	struct ras_rank *rank;
 	struct ras_member *member;
-	uint32_t ranks, members;
-	uint32_t rank_room, member_room;
+	struct ras_call *call;
+	uint32_t ranks, members, calls;
+	uint32_t rank_room, member_room, call_room;
 	bool lost; /* no memory for all */
 };
 /* Add a zeroed element and return it. NULL: no memory. */
 struct ras_rank *ras_view_rank(struct ras_view *v);
 struct ras_member *ras_view_member(struct ras_view *v);
+struct ras_call *ras_view_call(struct ras_view *v);
 void ras_view_free(struct ras_view *v);
 
-/* Functions by which the RAS task reads this process. They run on that task. */
+/* An operation that has exceeded its deadline. */
+#define RAS_LATE_BYTES 320
+struct ras_late {
+	uint64_t comm;
+	int32_t rank;
+	bool collective; /* `number` is that of the first collective that it waits in */
+	bool forms;      /* `number` is that of the call that forms communicators, from 1 */
+	uint64_t number;
+	char text[RAS_LATE_BYTES]; /* the rank, the operation, its time and its deadline */
+};
+
+/* A verdict is made known to all ranks of a communicator before any of them acts on it. */
+enum ras_phase { RAS_PREPARE, RAS_COMMIT };
+
+/* Functions by which the RAS task reads this process, and ends its communicators. They run on that
+ * task. */
 struct ras_source {
-	void (*view)(struct ras_view *v);
+	/* Adds the ranks and members; with `calls` also the ranks' last calls. */
+	void (*view)(struct ras_view *v, bool calls);
 	/* Adds a text with the pending operations of this process. May wait, until the deadline or
 	 * until *stop is not 0. */
 	void (*dump)(struct ras_text *out, uint64_t deadline_ns, const shared_u32 *stop);
+	/* Finds up to `most` operations that have exceeded their deadlines, and returns their
+	 * number. Fails inits that have. *leads: the process has a rank 0 of other ranks. */
+	int (*late)(struct ras_late *late, int most, bool *leads);
+	/* Commit: fails this process' ranks of the communicator with `error`, an ncclResult_t, and
+	 * stops their operations. Each logs `text`, and what it waits for. Prepare: from now on any
+	 * error of these ranks becomes this one. WAITS as `dump` does. */
+	void (*fail)(uint64_t comm, enum ras_phase phase, uint32_t error, const char *text,
+		     const shared_u32 *stop);
 };
 
+/* True if the environment has a deadline or a period of comparisons. */
+bool ras_is_watching(void);
 /* Joins the process' RAS task; the first call starts it. WAITS until the task's address is known.
- * NULL: RAS is disabled, or cannot run (logged). `source` must remain valid. */
+ * NULL: RAS is disabled, or cannot run (logged). `source` must remain valid. The task runs also
+ * without NCCL_RAS_ENABLE if ras_is_watching. */
 struct ras *ras_join(const struct ras_source *source);
+/* From now on the task calls the source's `late` in time for a deadline of timeout_ns. Any task may
+ * call it. */
+void ras_watch(struct ras *r, uint64_t timeout_ns);
 /* Returns the address at which the process' task answers other processes. */
 struct os_addr ras_address(const struct ras *r);
 /* The last call ends the task and WAITS for its end. Accepts NULL. */

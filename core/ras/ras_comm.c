@@ -151,7 +151,8 @@ static void comms_group(struct ras_job *j)
 }
 
 /* Returns the communicator of the ranks from `first` on. */
-static struct ras_comm comm_of(const struct ras_job *j, uint32_t first, uint32_t *member_at)
+static struct ras_comm comm_of(const struct ras_job *j, uint32_t first, uint32_t *member_at,
+			       uint32_t *call_at)
 {
 	struct ras_comm c = {.hash = j->rank[first].r.comm,
 			     .size = j->rank[first].r.nranks,
@@ -164,6 +165,11 @@ static struct ras_comm comm_of(const struct ras_job *j, uint32_t first, uint32_t
 	c.member = j->member + *member_at;
 	while (*member_at + c.members < j->members && c.member[c.members].comm == c.hash)
 		c.members++;
+	while (*call_at < j->calls && j->call[*call_at].comm < c.hash)
+		++*call_at;
+	c.call = j->call + *call_at;
+	while (*call_at + c.calls < j->calls && c.call[c.calls].comm == c.hash)
+		c.calls++;
 	return c;
 }
 
@@ -171,7 +177,7 @@ void ras_comms_make(struct ras_job *j)
 {
 	uint32_t *ranks_at = os_alloc((j->processes + 1) * sizeof *ranks_at, "RAS nodes");
 	bool complete = job_is_complete(j);
-	uint32_t member_at = 0, at = 0;
+	uint32_t member_at = 0, call_at = 0, at = 0;
 
 	j->comm = os_alloc((j->ranks + 1) * sizeof *j->comm, "RAS communicators");
 	if (!j->comm || !ranks_at)
@@ -179,7 +185,7 @@ void ras_comms_make(struct ras_job *j)
 	while (!j->lost && at < j->ranks) {
 		struct ras_comm *c = &j->comm[j->comms++];
 
-		*c = comm_of(j, at, &member_at);
+		*c = comm_of(j, at, &member_at, &call_at);
 		at += c->ranks;
 		comm_count_missing(j, c, complete);
 		comm_judge(c);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The report of DUMP: the ranks that others wait for, then the pending operations of each process.
+ * The report of DUMP: the ranks that others wait for, the ranks whose calls differ, then the
+ * pending operations of each process.
  * A rank that has launched fewer collectives of a kind than another rank is absent from the next
  * one. A rank without data may be absent too, and is listed.
  */
@@ -62,6 +63,21 @@ static void dump_absent(struct ras_text *out, struct ras_job *j, const struct ra
 	ras_text_add(out, "\n");
 }
 
+/* Writes the first call in which the ranks differ. */
+static void dump_differ(struct ras_text *out, const struct ras_comm *c)
+{
+	struct ras_text why = {.bytes = 0};
+
+	if (ras_calls_differ(&why, c)) {
+		ras_comm_title(out, c, "DIFFERENT CALLS");
+		ras_text_add(out, "  ");
+		ras_text_bytes(out, why.at, why.bytes);
+		ras_text_add(out, "\n\n");
+	}
+	out->lost = out->lost || why.lost;
+	ras_text_free(&why);
+}
+
 void ras_dump_write(struct ras_text *out, struct ras_job *j)
 {
 	char host[RAS_HOST_BYTES];
@@ -69,6 +85,8 @@ void ras_dump_write(struct ras_text *out, struct ras_job *j)
 	ras_text_add(out, "Absent ranks\n============\n\n");
 	for (uint32_t i = 0; i < j->comms; i++)
 		dump_absent(out, j, &j->comm[i]);
+	for (uint32_t i = 0; i < j->comms; i++)
+		dump_differ(out, &j->comm[i]);
 	ras_text_add(out, "Pending operations\n==================\n\n");
 	for (uint32_t i = 0; i < j->processes; i++) {
 		const struct ras_process *p = &j->process[i];

@@ -7,6 +7,7 @@
  *	   ^                                           |
  *	   +---- text <-- reports (ras_job.h) <--------+-- answers
  *	other task --request--> ras_serve.c --answer--> other task
+ *	watch/ras_watch.c --late--> ras_query.c --> watch/ras_verdict.c --FAIL--> other tasks
  *
  * The task makes passes over all of them. If nothing moved, it waits for all their sockets.
  */
@@ -26,6 +27,7 @@
 #define RAS_SERVE_NS      30000000000ull /* for another task to send its request */
 #define RAS_CONNS_MAX     64             /* incoming connections of each kind */
 #define RAS_QUERY_RUNNING 32             /* processes that a query addresses together */
+#define RAS_LATES         4              /* late operations that one query judges */
 
 /* In a world that posts no events for sockets the task looks at them after these times. */
 #define RAS_LOOK_IDLE_NS 20000000ull
@@ -63,6 +65,11 @@ struct ras_query {
 	struct ras_query *next;
 	struct ras_conn *client; /* NULL: for the log, or for the clients that monitor */
 	bool log;                /* for a signal: the report goes to the log */
+	bool judged;             /* for deadlines and comparisons */
+	struct ras_late late[RAS_LATES];
+	int lates;
+	uint64_t fail[RAS_FAIL_WORDS]; /* of kind FAIL: the verdict, and its reason */
+	struct ras_text why;
 	enum ras_wire_kind kind;
 	uint64_t began_ns, deadline_ns;
 	uint32_t begun;   /* processes that are past NEW, from the first on */
@@ -103,6 +110,11 @@ struct ras {
 	uint32_t knowns, known_room;
 	uint64_t tick_ns; /* next query for the clients that monitor; 0: none does */
 	bool watched;     /* a query for them is complete: a further process is new */
+
+	/* Time between two looks for late operations; 0: no operation has a deadline. Changed by
+	 * any task. `watch_seen_ns` is the value at the last look. */
+	shared_u64 watch_period_ns;
+	uint64_t watch_seen_ns, watch_ns, compare_ns; /* next look, next comparison */
 	struct os_waits waits;
 };
 
@@ -144,6 +156,15 @@ void ras_monitor_learn(struct ras *r, const struct ras_query *q);
 struct ras_known *ras_known_find(struct ras *r, const struct os_addr *addr);
 /* True if the process has given no answer for too long. */
 bool ras_known_is_dead(struct ras *r, const struct os_addr *addr);
+
+/* ---- watch/ ---------------------------------------------------------------------------------- */
+
+/* Begins a query if operations are late, or if it is time to compare. */
+bool ras_watch_step(struct ras *r);
+/* Judges the communicators of a complete query, and begins to make the verdicts known. */
+void ras_verdict_judge(struct ras *r, struct ras_query *q);
+/* Begins the next phase of a verdict whose processes have answered. False: it was the last. */
+bool ras_verdict_next(struct ras *r, struct ras_query *v);
 
 static inline uint64_t ras_seconds(const struct ras *r, uint64_t s)
 {

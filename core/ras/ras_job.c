@@ -128,6 +128,9 @@ void ras_job_merge(struct ras_job *j, uint32_t process, const struct ras_message
 	for (uint32_t i = 0; i < m->head.members; i++)
 		if (!job_knows(j, before, m->member[i].comm))
 			job_member(j, &m->member[i]);
+	for (uint32_t i = 0; i < m->head.calls; i++)
+		if (JOB_GROW(j, call, calls, call_room))
+			j->call[j->calls++] = m->call[i];
 	ras_text_bytes(&j->process[process].dump, m->text, m->head.text);
 	j->process[process].state = RAS_ANSWERED;
 }
@@ -156,12 +159,21 @@ static int job_order_members(const void *a, const void *b)
 	return job_order(x->comm, x->rank, y->comm, y->rank);
 }
 
+static int job_order_calls(const void *a, const void *b)
+{
+	const struct ras_call *x = a, *y = b;
+	int order = job_order(x->comm, x->rank, y->comm, y->rank);
+
+	return order ? order : x->number < y->number ? -1 : x->number > y->number;
+}
+
 void ras_job_sort(struct ras_job *j)
 {
 	uint32_t kept = 0;
 
 	ras_sort(j->rank, j->ranks, sizeof *j->rank, job_order_ranks);
 	ras_sort(j->member, j->members, sizeof *j->member, job_order_members);
+	ras_sort(j->call, j->calls, sizeof *j->call, job_order_calls);
 	/* two processes that claim one rank: the first is kept */
 	for (uint32_t i = 0; i < j->ranks; i++)
 		if (!kept || job_order(j->rank[kept - 1].r.comm, j->rank[kept - 1].r.rank,
@@ -178,6 +190,7 @@ void ras_job_free(struct ras_job *j)
 	os_free(j->process);
 	os_free(j->rank);
 	os_free(j->member);
+	os_free(j->call);
 	os_free(j->hash);
 	os_free(j->comm);
 	*j = (struct ras_job){.ranks = 0};

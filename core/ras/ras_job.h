@@ -53,6 +53,8 @@ struct ras_comm {
 	uint32_t ranks;
 	const struct ras_member *member; /* [members], by rank */
 	uint32_t members;
+	const struct ras_call *call; /* [calls], by rank and number */
+	uint32_t calls;
 	uint32_t missing, incomplete; /* ranks without an answer; those whose process has none */
 	uint32_t status, errors;      /* RAS_STATUS_, RAS_ERROR_ */
 	uint32_t nodes, per_node_min, per_node_max;
@@ -64,10 +66,11 @@ struct ras_job {
 	struct ras_process *process;
 	struct ras_job_rank *rank;
 	struct ras_member *member;
+	struct ras_call *call;
 	uint64_t *hash; /* communicators whose members are in `member` */
 	struct ras_comm *comm;
-	uint32_t processes, ranks, members, hashes, comms;
-	uint32_t process_room, rank_room, member_room, hash_room;
+	uint32_t processes, ranks, members, calls, hashes, comms;
+	uint32_t process_room, rank_room, member_room, call_room, hash_room;
 	uint32_t last;     /* process that was found last */
 	uint32_t timeouts; /* processes without an answer by the deadline */
 	uint64_t took_ns;
@@ -103,6 +106,18 @@ bool ras_missing_next(struct ras_job *j, const struct ras_comm *c, struct ras_mi
 /* ras_status.c, ras_json.c: reports in NCCL's form. */
 void ras_status_write(struct ras_text *out, struct ras_job *j, bool verbose);
 void ras_json_write(struct ras_text *out, struct ras_job *j);
+/* ras_calls.c: writes which ranks have launched different calls of the same number, the first one
+ * that differs. False: all ranks have launched the same, as far as it is known. */
+bool ras_calls_differ(struct ras_text *out, const struct ras_comm *c);
+/* Writes the ranks that are absent from the collective of that number: "; rank 3 has not called it
+ * (its last call is ...)". Returns their number. */
+uint32_t ras_calls_absent(struct ras_text *out, struct ras_job *j, const struct ras_comm *c,
+			  uint64_t number);
+/* The same for the call of that number, from 1, that forms communicators. */
+uint32_t ras_formed_absent(struct ras_text *out, const struct ras_comm *c, uint64_t number);
+/* Writes a call: "ncclAllReduce of 1024 float sum". */
+void ras_call_write(struct ras_text *out, const struct ras_call *call);
+
 /* ras_dump.c: absent ranks, and the texts of all processes. */
 void ras_dump_write(struct ras_text *out, struct ras_job *j);
 

@@ -153,7 +153,7 @@ void ras_monitor_learn(struct ras *r, const struct ras_query *q)
 		if (k)
 			monitor_change(r, k, p);
 	}
-	r->watched = r->watched || (!q->client && !q->log);
+	r->watched = r->watched || (!q->client && !q->log && !q->judged);
 }
 
 /* ---- the periodic query --------------------------------------------------------------------- */

@@ -54,7 +54,10 @@ static void query_process_begin(struct ras *r, struct ras_query *q, uint32_t pro
 	c->query = q;
 	c->process = process;
 	c->deadline_ns = q->deadline_ns;
-	ras_wire_request(&c->out, q->kind, q->job.hash, q->job.hashes);
+	if (q->kind == RAS_WIRE_FAIL)
+		ras_wire_request(&c->out, q->kind, q->fail, RAS_FAIL_WORDS, &q->why);
+	else
+		ras_wire_request(&c->out, q->kind, q->job.hash, q->job.hashes, NULL);
 	q->running++;
 }
 
@@ -105,14 +108,16 @@ static void query_own(struct ras *r, struct ras_query *q)
 	uint32_t own = ras_job_process(&q->job, &r->address, os_proc()->pid);
 	struct ras_text dump = {.bytes = 0};
 
-	r->source->view(&view);
+	r->source->view(&view, q->kind != RAS_WIRE_REPORT);
 	if (q->kind == RAS_WIRE_DUMP)
 		r->source->dump(&dump, os_now_ns() + RAS_DUMP_NS, &r->stop);
 	m.head.ranks = view.ranks;
 	m.head.members = view.members;
+	m.head.calls = view.calls;
 	m.head.text = (uint32_t)dump.bytes;
 	m.rank = view.rank;
 	m.member = view.member;
+	m.call = view.call;
 	m.text = dump.at;
 	if (own != UINT32_MAX)
 		ras_job_merge(&q->job, own, &m);
@@ -150,14 +155,22 @@ static void query_free(struct ras *r, struct ras_query *q)
 		at = &(*at)->next;
 	*at = q->next;
 	ras_job_free(&q->job);
+	ras_text_free(&q->why);
 	os_free(q);
 }
 
 static void query_end(struct ras *r, struct ras_query *q)
 {
+	if (q->kind == RAS_WIRE_FAIL) {
+		if (!ras_verdict_next(r, q))
+			query_free(r, q);
+		return;
+	}
 	q->job.took_ns = os_now_ns() - q->began_ns;
 	ras_job_sort(&q->job);
 	ras_monitor_learn(r, q);
+	if (q->judged && !q->job.lost)
+		ras_verdict_judge(r, q);
 	if (q->client)
 		ras_client_report(q->client, q);
 	if (q->log)

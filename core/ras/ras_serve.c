@@ -10,7 +10,7 @@ static void serve_answer(struct ras *r, struct ras_conn *c, const struct ras_mes
 	struct ras_view view = {.ranks = 0};
 	struct ras_text dump = {.bytes = 0};
 
-	r->source->view(&view);
+	r->source->view(&view, m->head.kind != RAS_WIRE_REPORT);
 	if (m->head.kind == RAS_WIRE_DUMP)
 		r->source->dump(&dump, os_now_ns() + RAS_DUMP_NS, &r->stop);
 	/* an incomplete answer would be taken for a complete one */
@@ -29,6 +29,20 @@ static void serve_refuse(struct ras_conn *c, const char *why)
 	c->finished = true;
 }
 
+/* Acts on another process' verdict. The answer is empty. */
+static void serve_fail(struct ras *r, struct ras_conn *c, const struct ras_message *m)
+{
+	const struct ras_view none = {.ranks = 0};
+	struct ras_text why = {.bytes = 0};
+
+	ras_text_bytes(&why, m->text, m->head.text);
+	r->source->fail(m->hash[RAS_FAIL_COMM], (enum ras_phase)m->hash[RAS_FAIL_PHASE],
+			(uint32_t)m->hash[RAS_FAIL_ERROR], why.at ? why.at : "", &r->stop);
+	ras_text_free(&why);
+	ras_wire_answer(&c->out, m, &none, NULL);
+	c->finished = true;
+}
+
 /* Answers the request once it is complete. */
 static void serve_request(struct ras *r, struct ras_conn *c)
 {
@@ -42,7 +56,11 @@ static void serve_request(struct ras *r, struct ras_conn *c)
 	}
 	if (c->in.bytes < bytes || c->in.bytes < sizeof *head)
 		return;
-	if (ras_wire_read(c->in.at, bytes, &m) && m.head.kind != RAS_WIRE_ANSWER)
+	if (!ras_wire_read(c->in.at, bytes, &m))
+		m.head.kind = RAS_WIRE_ANSWER;
+	if (m.head.kind == RAS_WIRE_FAIL)
+		serve_fail(r, c, &m);
+	else if (m.head.kind != RAS_WIRE_ANSWER)
 		serve_answer(r, c, &m);
 	else
 		serve_refuse(c, "its request is malformed");

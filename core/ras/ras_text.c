@@ -76,6 +76,13 @@ void ras_text_drop(struct ras_text *t, size_t bytes)
 		memmove(t->at, t->at + bytes, t->bytes + 1);
 }
 
+void ras_text_cut(struct ras_text *t, size_t bytes)
+{
+	ASSERT(bytes <= t->bytes);
+	if (bytes < t->bytes)
+		t->at[t->bytes = bytes] = '\0';
+}
+
 void ras_text_free(struct ras_text *t)
 {
 	os_free(t->at);

@@ -25,6 +25,8 @@ void ras_text_bytes(struct ras_text *t, const void *data, size_t bytes);
 void ras_text_json(struct ras_text *t, const char *text, size_t bytes);
 /* Removes the first `bytes` bytes. */
 void ras_text_drop(struct ras_text *t, size_t bytes);
+/* Shortens the text to its first `bytes` bytes. */
+void ras_text_cut(struct ras_text *t, size_t bytes);
 void ras_text_free(struct ras_text *t);
 
 #endif

@@ -43,8 +43,19 @@ struct ras_member *ras_view_member(struct ras_view *v)
 	return m;
 }
 
+struct ras_call *ras_view_call(struct ras_view *v)
+{
+	void *array = v->call;
+	struct ras_call *c = view_add(&array, &v->calls, &v->call_room, sizeof *c);
+
+	v->call = array;
+	v->lost = v->lost || !c;
+	return c;
+}
+
 void ras_view_free(struct ras_view *v)
 {
+	os_free(v->call);
 	os_free(v->rank);
 	os_free(v->member);
 	*v = (struct ras_view){.ranks = 0};

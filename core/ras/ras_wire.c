@@ -4,23 +4,37 @@
 #include <string.h>
 
 #include "core/include/nccl.h"
+#include "core/rank/calls.h"
 
 DOPPEL_STATIC_CHECK(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian");
+
+/* True if a message of this kind can have arrays of these lengths. */
+static bool wire_lengths_fit(const struct ras_head *h)
+{
+	switch ((enum ras_wire_kind)h->kind) {
+	case RAS_WIRE_REPORT:
+	case RAS_WIRE_DUMP:
+	case RAS_WIRE_CALLS:
+		return !h->ranks && !h->members && !h->calls && !h->text;
+	case RAS_WIRE_FAIL:
+		return h->hashes == RAS_FAIL_WORDS && !h->ranks && !h->members && !h->calls &&
+		       h->text <= RAS_FAIL_TEXT_MAX;
+	case RAS_WIRE_ANSWER:
+		return !h->hashes;
+	}
+	return false;
+}
 
 size_t ras_wire_bytes(const struct ras_head *head)
 {
 	uint64_t bytes = sizeof *head + 8ull * head->hashes +
 			 (uint64_t)sizeof(struct ras_rank) * head->ranks +
-			 (uint64_t)sizeof(struct ras_member) * head->members + head->text;
-	bool answer = head->kind == RAS_WIRE_ANSWER;
+			 (uint64_t)sizeof(struct ras_member) * head->members +
+			 (uint64_t)sizeof(struct ras_call) * head->calls + head->text;
 
 	if (head->magic != RAS_WIRE_MAGIC || head->version != RAS_WIRE_VERSION)
 		return 0;
-	if (head->kind < RAS_WIRE_REPORT || head->kind > RAS_WIRE_ANSWER)
-		return 0;
-	if (answer ? head->hashes : head->ranks || head->members || head->text)
-		return 0;
-	return bytes <= RAS_WIRE_MAX ? bytes : 0;
+	return wire_lengths_fit(head) && bytes <= RAS_WIRE_MAX ? bytes : 0;
 }
 
 static bool wire_device_is_good(int32_t dev)
@@ -44,10 +58,38 @@ static bool wire_member_is_good(const struct ras_member *m)
 	       (m->addr.port == 0 || m->addr.family == 4 || m->addr.family == 6);
 }
 
+static bool wire_call_is_good(const struct ras_call *c)
+{
+	return c->rank >= 0 && c->rank < RAS_WIRE_RANKS_MAX && c->func < RAS_FUNCS &&
+	       c->type < ncclNumTypes && (c->op < ncclNumOps || c->op >= RANK_CALL_OP_MADE) &&
+	       c->root >= -1 && c->root < RAS_WIRE_RANKS_MAX;
+}
+
+static bool wire_fail_is_good(const struct ras_message *m)
+{
+	uint64_t error = m->hash[RAS_FAIL_ERROR];
+
+	return m->hash[RAS_FAIL_PHASE] <= RAS_COMMIT &&
+	       (error == ncclTimeout || error == ncclInvalidUsage);
+}
+
+/* Checks the elements of all arrays. */
+static bool wire_arrays_are_good(const struct ras_message *m)
+{
+	bool good = m->head.kind != RAS_WIRE_FAIL || wire_fail_is_good(m);
+
+	for (uint32_t i = 0; i < m->head.ranks; i++)
+		good = good && wire_rank_is_good(&m->rank[i]);
+	for (uint32_t i = 0; i < m->head.members; i++)
+		good = good && wire_member_is_good(&m->member[i]);
+	for (uint32_t i = 0; i < m->head.calls; i++)
+		good = good && wire_call_is_good(&m->call[i]);
+	return good && !memchr(m->text, '\0', m->head.text);
+}
+
 bool ras_wire_read(const void *data, size_t bytes, struct ras_message *m)
 {
 	const char *at = (const char *)data + sizeof m->head;
-	bool good = true;
 
 	ASSERT((uintptr_t)data % 8 == 0);
 	*m = (struct ras_message){.hash = NULL};
@@ -61,12 +103,10 @@ bool ras_wire_read(const void *data, size_t bytes, struct ras_message *m)
 	m->rank = (const struct ras_rank *)(const void *)at;
 	at += sizeof *m->rank * m->head.ranks;
 	m->member = (const struct ras_member *)(const void *)at;
-	m->text = at + sizeof *m->member * m->head.members;
-	for (uint32_t i = 0; i < m->head.ranks; i++)
-		good = good && wire_rank_is_good(&m->rank[i]);
-	for (uint32_t i = 0; i < m->head.members; i++)
-		good = good && wire_member_is_good(&m->member[i]);
-	if (good && !memchr(m->text, '\0', m->head.text))
+	at += sizeof *m->member * m->head.members;
+	m->call = (const struct ras_call *)(const void *)at;
+	m->text = at + sizeof *m->call * m->head.calls;
+	if (wire_arrays_are_good(m))
 		return true;
 err_malformed:
 	*m = (struct ras_message){.hash = NULL};
@@ -74,15 +114,18 @@ err_malformed:
 }
 
 void ras_wire_request(struct ras_text *out, enum ras_wire_kind kind, const uint64_t *hash,
-		      uint32_t hashes)
+		      uint32_t hashes, const struct ras_text *text)
 {
 	const struct ras_head head = {.magic = RAS_WIRE_MAGIC,
 				      .version = RAS_WIRE_VERSION,
 				      .kind = kind,
-				      .hashes = hashes};
+				      .hashes = hashes,
+				      .text = text ? (uint32_t)text->bytes : 0};
 
 	ras_text_bytes(out, &head, sizeof head);
 	ras_text_bytes(out, hash, 8ul * hashes);
+	if (text)
+		ras_text_bytes(out, text->at, text->bytes);
 }
 
 static bool wire_knows(const struct ras_message *request, uint64_t comm)
@@ -100,6 +143,7 @@ void ras_wire_answer(struct ras_text *out, const struct ras_message *request,
 				.version = RAS_WIRE_VERSION,
 				.kind = RAS_WIRE_ANSWER,
 				.ranks = v->ranks,
+				.calls = v->calls,
 				.text = text ? (uint32_t)text->bytes : 0};
 
 	for (uint32_t i = 0; i < v->members; i++)
@@ -109,6 +153,7 @@ void ras_wire_answer(struct ras_text *out, const struct ras_message *request,
 	for (uint32_t i = 0; i < v->members; i++)
 		if (!wire_knows(request, v->member[i].comm))
 			ras_text_bytes(out, &v->member[i], sizeof v->member[i]);
+	ras_text_bytes(out, v->call, sizeof *v->call * v->calls);
 	if (text)
 		ras_text_bytes(out, text->at, text->bytes);
 }

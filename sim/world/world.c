@@ -39,6 +39,7 @@ static const struct os_world_ops world_ops = {
 	.dir_list = world_dir_list,
 	.real_path = world_real_path,
 	.log_line = world_log_line,
+	.code_name = sim_call_site,
 	.agree = world_agree,
 	.agree_member = world_agree_member,
 	.agree_order = world_agree_order,
@@ -64,6 +65,18 @@ static const struct os_world_ops world_ops = {
 	.mailbox_take = world_mailbox_take,
 	.mailbox_object = world_mailbox_object,
 };
+
+/* Returns the operations of a world that does not compare the ranks' calls. */
+static const struct os_world_ops *world_uncompared(void)
+{
+	static struct os_world_ops ops;
+
+	ops = world_ops;
+	ops.agree = NULL;
+	ops.agree_member = NULL;
+	ops.agree_order = NULL;
+	return &ops;
+}
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
@@ -230,7 +243,7 @@ static int world_start(const struct world_config *config)
 	sim_set_killer(world_proc_kill);
 	mem_on_describe(world_describe);
 	if (!c.real)
-		os_install(NULL, &world_ops);
+		os_install(NULL, c.uncompared ? world_uncompared() : &world_ops);
 	return 0;
 }
 

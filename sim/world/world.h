@@ -110,7 +110,10 @@ struct world_config {
 	uint64_t fabric_latency_ns; /* one direction, NIC to NIC; 0: default 1,500 */
 	uint64_t gpu_va_bytes;      /* address range per GPU; 0: its memory, or as much as fits */
 	bool strict_device_view;
-	void *arena;         /* WORLD_ARENA_BYTES shared with other processes; NULL: allocate */
+	void *arena; /* WORLD_ARENA_BYTES shared with other processes; NULL: allocate */
+	/* The calls of ranks are not compared when they are made (core/os/check.h), as in a real
+	 * job. */
+	bool uncompared;
 	uint32_t warp_width; /* 1 or 32; 0: DOPPEL_WARP, else 1 */
 	uint32_t gpu_sms;    /* maximum SMs of a GPU; 0: as many as the model has */
 	/* The program lives in the real world. Its files, sockets and memory are those of this

@@ -58,6 +58,16 @@ static void fuzz_verbose(struct ras_text *out, struct ras_job *j)
 	ras_status_write(out, j, true);
 }
 
+/* The texts of verdicts. */
+static void fuzz_verdict(struct ras_text *out, struct ras_job *j)
+{
+	for (uint32_t i = 0; i < j->comms; i++) {
+		(void)ras_calls_differ(out, &j->comm[i]);
+		(void)ras_calls_absent(out, j, &j->comm[i], 2);
+		(void)ras_formed_absent(out, &j->comm[i], 1);
+	}
+}
+
 static void fuzz_answer(const struct ras_message *m)
 {
 	const struct os_addr own = {.family = 4, .port = 1, .ip = {127, 0, 0, 1}};
@@ -74,6 +84,7 @@ static void fuzz_answer(const struct ras_message *m)
 	fuzz_report(fuzz_verbose, &j);
 	fuzz_report(ras_json_write, &j);
 	fuzz_report(ras_dump_write, &j);
+	fuzz_report(fuzz_verdict, &j);
 	ras_job_free(&j);
 }
 

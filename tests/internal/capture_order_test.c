@@ -7,7 +7,7 @@
  */
 #include <check.h>
 
-#include "core/plan/streams.h"
+#include "core/plan/plan_internal.h"
 #include "core/rank/rank.h"
 #include "tests/sim/comm/comm_rank.h"
 #include "tests/suite.h"
@@ -243,6 +243,43 @@ START_TEST(streams_of_a_group_in_different_captures_are_refused_by_name)
 }
 END_TEST
 
+/* ---- deadlines ------------------------------------------------------------------------------- */
+
+/* A launch in a capture has no deadline: with one of its own it is refused. */
+static void deadline_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct plan_task task = {.func = DEV_ALL_REDUCE};
+	struct plan_state st = {.queue = &task, .queued = 1};
+	struct ncclComm comm = {.timeout_ns = 1000000};
+	struct plan p = {.stream = &model.stream[0], .taken = 1};
+
+	(void)rank;
+	(void)nranks;
+	(void)arg;
+	model = (struct model){.events = 0};
+	p.capture.id = 7;
+	EXPECT_NCCL(ncclSuccess, plan_timed_begin(&comm, &st, &p));
+	EXPECT_NCCL(ncclSuccess, plan_timed_end(&comm, &st, &p));
+	EXPECT_ERROR_SAYS("DOPPEL_TIMEOUT_MS: launches in CUDA graphs have no deadline");
+	EXPECT(!model.events && !comm.timed.slot);
+	task.options.timeout_ns = 1000000;
+	EXPECT_NCCL(ncclInvalidUsage, plan_timed_begin(&comm, &st, &p));
+	EXPECT_ERROR_SAYS("is captured in a CUDA graph, expected one outside of graphs");
+	p.capture.id = 0;
+	EXPECT_NCCL(ncclSuccess, plan_timed_begin(&comm, &st, &p));
+	EXPECT_NCCL(ncclSuccess, plan_timed_end(&comm, &st, &p));
+	EXPECT(model.events == 2 && shared_load_u64(&comm.timed.made, SHARED_RELAXED) == 1);
+	rank_timed_free(&comm.timed);
+}
+
+START_TEST(a_deadline_in_a_capture_is_refused)
+{
+	struct ranks_config config = {.per_host = 1, .seed = 1};
+
+	ranks_run(&config, deadline_rank, NULL);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("capture_order");
@@ -250,6 +287,7 @@ int main(void)
 
 	tcase_add_test(tc, captures_that_alternate_keep_their_own_order);
 	tcase_add_test(tc, captures_take_the_events_of_ended_ones);
+	tcase_add_test(tc, a_deadline_in_a_capture_is_refused);
 	tcase_add_test(tc, streams_of_a_group_in_different_captures_are_refused_by_name);
 	suite_add_tcase(s, tc);
 	return suite_run(s);

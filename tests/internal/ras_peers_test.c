@@ -109,6 +109,28 @@ static void garbage_heads(ncclComm_t comm)
 	garbage_send(comm, &head, sizeof head);
 }
 
+/* Verdicts with another number of words, of no phase, and without an error. */
+static void garbage_verdicts(ncclComm_t comm)
+{
+	struct {
+		struct ras_head head;
+		uint64_t word[RAS_FAIL_WORDS];
+	} m = {.head = {.magic = RAS_WIRE_MAGIC,
+			.version = RAS_WIRE_VERSION,
+			.kind = RAS_WIRE_FAIL,
+			.hashes = RAS_FAIL_WORDS - 1}};
+
+	garbage_send(comm, &m, sizeof m - 8);
+	m.head.hashes = RAS_FAIL_WORDS;
+	m.word[RAS_FAIL_COMM] = comm->id_hash;
+	m.word[RAS_FAIL_PHASE] = RAS_COMMIT + 1;
+	m.word[RAS_FAIL_ERROR] = ncclTimeout;
+	garbage_send(comm, &m, sizeof m);
+	m.word[RAS_FAIL_PHASE] = RAS_COMMIT;
+	m.word[RAS_FAIL_ERROR] = ncclSuccess;
+	garbage_send(comm, &m, sizeof m);
+}
+
 static void garbage_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclComm_t comm = comm_open(rank, nranks, ranks_id());
@@ -118,6 +140,7 @@ static void garbage_rank(int32_t rank, int32_t nranks, void *arg)
 	ranks_barrier();
 	if (rank == 0) {
 		garbage_heads(comm);
+		garbage_verdicts(comm);
 		ras_test_query("STATUS\n", text);
 		EXPECT_TEXT(text, "   RUNNING      OK\n");
 	}
@@ -183,6 +206,46 @@ START_TEST(dates_are_those_of_the_c_library)
 }
 END_TEST
 
+/* ---- an init that stops --------------------------------------------------------------------- */
+
+/* The last rank joins the others, and does nothing more. Rank 0 queries RAS meanwhile. */
+static void stops_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclUniqueId id = ranks_id();
+	struct bootstrap *b = NULL;
+	ncclComm_t comm;
+
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	if (rank == nranks - 1) {
+		EXPECT_NCCL(ncclSuccess, bootstrap_init(&id, rank, nranks, NULL, &b));
+		os_sleep_ns(1000000000);
+		ras_test_query("DUMP\n", arg);
+	} else {
+		EXPECT_NCCL(ncclTimeout, ncclCommInitRank(&comm, nranks, id, rank));
+		EXPECT_ERROR_SAYS(" (DOPPEL_TIMEOUT_MS 5.000 s) and is gathering the identities of "
+				  "all ranks");
+	}
+	ranks_barrier();
+	bootstrap_close(b);
+}
+
+START_TEST(an_init_that_stops_later_ends_on_each_rank)
+{
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		struct ranks_config w = {
+			.hosts = 2,
+			.per_host = 2,
+			.seed = seed,
+			.env = (const char *const[]){"DOPPEL_TIMEOUT_MS=5000", NULL}};
+		char text[RAS_TEST_BYTES];
+
+		ranks_run(&w, stops_rank, text);
+		EXPECT_TEXT(text, " rank 2 of 4: its init runs since ");
+		EXPECT_TEXT(text, " s, gathering the identities of all ranks\n");
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("ras_peers");
@@ -190,6 +253,7 @@ int main(void)
 
 	tcase_add_test(t, a_silent_process_is_named_and_later_dead);
 	tcase_add_test(t, garbage_closes_the_connection);
+	tcase_add_test(t, an_init_that_stops_later_ends_on_each_rank);
 	tcase_add_test(t, dates_are_those_of_the_c_library);
 	tcase_add_test(t, sorting_orders_any_number_of_elements);
 	suite_add_tcase(s, t);

@@ -23,6 +23,7 @@ dropin/tests/programs/pair.h 1 a step of loops with a condition
 dropin/tests/library/reap_test.c 3 loops with a condition; a random moment of death
 tests/sim/guest/guest_job.c 2 the subject: a program that sleeps; a loop that looks for a file
 tests/sim/guest/trial_children.c 2 the subject: a process that hangs; a moment for other processes to have their results
+tests/sim/guest/trial_hangs.c 4 the subject: ranks that are slow, idle or absent
 tests/sim/guest/trial_life.c 2 the subject: a root that comes late, an abort while another thread waits
 tests/sim/guest/trial_waits.c 7 the subject: sleeps and clocks of programs
 tests/bench/nccl_compare_wait.h 1 the period of a watchdog

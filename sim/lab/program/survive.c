@@ -282,14 +282,14 @@ void lab_survive_second(struct lab_rank *me)
 static bool survive_class(ncclResult_t error)
 {
 	return error == ncclRemoteError || error == ncclSystemError || error == ncclInternalError ||
-	       error == ncclUnhandledCudaError;
+	       error == ncclUnhandledCudaError || error == ncclTimeout;
 }
 
 /* A rank that no fault hit, nor a rank of its program, reports that another one failed, and no
  * failure of its own. */
 static bool survive_is_own(const struct lab_rank *it)
 {
-	if (it->error == ncclRemoteError || it->outside)
+	if (it->error == ncclRemoteError || it->error == ncclTimeout || it->outside)
 		return false;
 	for (int32_t r = 0; r < it->run->count; r++)
 		if (it->run->rank[r].proc == it->proc && sim_fault_hit_rank(it->run->rank[r].rank))

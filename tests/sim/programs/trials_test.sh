@@ -59,8 +59,18 @@ trial 0 threads "" "trial_waits aborted" aborted
 trial 1 sim "" "trial_waits aborted" 'a thread that the program started .* expected engine threads' '!deadlock'
 trial $NO_PROGRESS sim "" "trial_waits blocked" 'deadlock: .* nothing is left'
 
-# ---- groups and messages, in one process, two of a host, and of two hosts and three
+# ---- deadlines
 two="--processes-per-host 2"
+for where in "$two" "--hosts 2" "--hosts 2 $two"; do
+	limit="--env DOPPEL_TIMEOUT_MS=2000 $where"
+	trial 0 "$both" "$limit" "trial_hangs absent" 'rank 0: the GPU waited for another rank longer' \
+		'rank 1: the GPU waited for another rank longer' \
+		'rank [0-9] has not called it \(its last call is 0, ncclAllReduce of 1000 float sum\)'
+	for kind in slow idle; do trial 0 "$both" "$limit" "trial_hangs $kind" 'rank 0: no error' 'rank 1: no error'; done
+	trial 0 "$both" "$limit" "trial_hangs init" 'rank [0-9] has not called ncclCommInitRank 2.000 s after the first rank'
+done
+
+# ---- groups and messages, in one process, two of a host, and of two hosts and three
 for where in "" "$two" "--hosts 2"; do
 	for kind in streams_after streams_before streams_messages; do
 		for seed in 1 2; do trial 0 "$both" "--seed $seed $where" "trial_groups $kind" right '!wrong'; done
