@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Timers and events. One heap holds everything that has a time: sleeps, deadlines and events, sorted by (when, tie << 56 | sequence number). The strategy draws the tie, which puts
- * events of the same time in any order. An event of an `order` object takes over time and tie of
- * its predecessor where they are greater, which keeps the object's events in order. Only the first
+ * Timers and events. One heap holds everything that has a time: sleeps, deadlines and events,
+ * sorted by (when, tie << 56 | sequence number). The strategy draws the tie, which puts events
+ * of the same time in any order. An event of an `order` object takes over time and tie of its
+ * predecessor where they are greater, which keeps the object's events in order. Only the first
  * event of an object is in the heap; the others queue in the object. A wire with many packets
  * therefore adds one heap entry.
  */

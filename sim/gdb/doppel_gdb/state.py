@@ -26,12 +26,23 @@ def symbol(name, static=False):
 # ---- memory ---------------------------------------------------------------------------------------
 
 
-def read(address, size):
-    """Bytes of the program, or None."""
+def alias(address):
+    """The address of the same byte of a GPU in the view of kernels; others are as they are."""
     try:
-        return gdb.selected_inferior().read_memory(address, size).tobytes()
-    except gdb.MemoryError:
-        return None
+        first, size = (int(symbol("fc_va_range")[i]) for i in range(2))
+    except gdb.GdbError:
+        return address
+    return address + size if first <= address < first + size else address
+
+
+def read(address, size):
+    """Bytes of the program, or None. In a world of many GPUs, their memory has the alias alone."""
+    for at in (address, alias(address)):
+        try:
+            return gdb.selected_inferior().read_memory(at, size).tobytes()
+        except gdb.MemoryError:
+            pass
+    return None
 
 
 class Layout:
