@@ -35,14 +35,19 @@ def alias(address):
     return address + size if first <= address < first + size else address
 
 
+def read_at(address, size):
+    try:
+        return gdb.selected_inferior().read_memory(address, size).tobytes()
+    except gdb.MemoryError:
+        return None
+
+
 def read(address, size):
     """Bytes of the program, or None. In a world of many GPUs, their memory has the alias alone."""
-    for at in (address, alias(address)):
-        try:
-            return gdb.selected_inferior().read_memory(at, size).tobytes()
-        except gdb.MemoryError:
-            pass
-    return None
+    raw = read_at(address, size)
+    if raw is None and alias(address) != address:
+        raw = read_at(alias(address), size)
+    return raw
 
 
 class Layout:
