@@ -8,9 +8,10 @@
  * per GPU would have to be mapped anew for every layout, and offsets of different slices never
  * overlap, so one file suffices.
  *
- * In a strict world of many GPUs, memory is private and has the alias alone, until a window needs
- * it: a page costs half as much, and lines that were read a tenth. gdb's printers read the alias
- * there. The program's view does not exist, so an access to it faults as it must.
+ * In a strict world of many GPUs, memory is private and has the alias alone, until a window
+ * needs the file: a new page costs a third less, and giving back lines that were read costs
+ * half. gdb's commands read the alias there. The program's view does not exist, so an access to
+ * it faults as it must.
  *
  * The base is fixed per flavour, so addresses are the same in every run. Under ThreadSanitizer it
  * is inside the part of the address space that its shadow allows. Otherwise it is at 32 TiB, which
