@@ -27,6 +27,9 @@ struct peermem_region {
 struct peermem_ops {
 	/* True if any byte of the range is GPU memory in this process' view. Accesses no memory. */
 	bool (*owns)(const struct os_proc *proc, uint64_t address, uint64_t bytes);
+	/* True if the range is host memory that the provider allocated for the process: its pages
+	 * are there and writable. NULL: the provider keeps no record. */
+	bool (*allocated)(const struct os_proc *proc, uint64_t address, uint64_t bytes);
 	/* Pins the range for an MR. EFAULT: not wholly inside one live allocation that the process
 	 * may use. ENODEV: this GPU permits no peer access to HCAs. */
 	int (*pin)(struct os_proc *proc, uint64_t address, uint64_t bytes,

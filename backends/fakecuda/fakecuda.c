@@ -187,7 +187,7 @@ static bool fc_world_start(void)
 		return false;
 	fc.slice = config->gpu_va_bytes ? config->gpu_va_bytes : fc_va_slice(count, memory);
 	fc.width = config->warp_width ? (int)config->warp_width : 1;
-	if (!fc_va_start(count * fc.slice, config->strict_device_view))
+	if (!fc_va_start(count, fc.slice, config->strict_device_view))
 		return false;
 	fc.memory_count = count + world_host_count();
 	fc.host_slice = FC_HOST_LIMIT / world_host_count() / FC_VA_CHUNK * FC_VA_CHUNK;

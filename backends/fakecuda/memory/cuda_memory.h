@@ -10,7 +10,8 @@
 /* Returns the bytes of addresses per GPU if the world does not set them: its memory, at most an
  * equal share. */
 uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes);
-bool fc_va_start(uint64_t bytes, bool strict); /* false: failed, with a message */
+/* Prepares the addresses of a world's GPUs. False: failed, with a message. */
+bool fc_va_start(uint32_t gpus, uint64_t slice, bool strict);
 bool fc_va_map(uint64_t address, uint64_t bytes);
 void fc_va_wipe(uint64_t address, uint64_t bytes); /* zeroes the range */
 /* Lines of LL128 in the range were read, each by the only thread that reads it. If the GPUs have
@@ -25,9 +26,8 @@ void fc_va_zero(uint64_t *address, uint64_t *bytes);
 bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes);
 void fc_va_open(uint64_t at, uint64_t bytes, bool open);
 void fc_va_unwindow(uint64_t at, uint64_t bytes);
+extern const uint64_t fc_va_range[2]; /* first address, bytes; for gdb */
 bool fc_va_is_device(uint64_t address);
-uint64_t fc_va_base(void);
-uint64_t fc_va_limit(void);
 const void *fc_va_resolve(const void *address);
 const void *fc_va_home(const void *address);
 

@@ -137,6 +137,19 @@ static bool peermem_owns(const struct os_proc *proc, uint64_t address, uint64_t 
 	return fc_va_is_device(address) || fc_va_is_device(address + (bytes ? bytes - 1 : 0));
 }
 
+static bool peermem_allocated(const struct os_proc *proc, uint64_t address, uint64_t bytes)
+{
+	struct fc_proc *p = proc->slot[OS_SLOT_CUDA];
+
+	if (!p)
+		return false;
+	fc_lock();
+	const struct fc_host_range *r = fc_host_find(p, address, bytes);
+	bool allocated = r && !r->registered;
+	fc_unlock();
+	return allocated;
+}
+
 /* The process' CUDA state exists, because a process with GPU memory has made a CUDA call. */
 static int peermem_pin_allocation(struct os_proc *proc, uint64_t address, uint64_t bytes,
 				  struct peermem_region *r)
@@ -282,6 +295,7 @@ static int peermem_load_word(const struct peermem_region *r, uint32_t hca, uint6
 
 static const struct peermem_ops peermem_fakecuda = {
 	.owns = peermem_owns,
+	.allocated = peermem_allocated,
 	.pin = peermem_pin,
 	.pin_dmabuf = fc_dmabuf_pin,
 	.unpin = peermem_unpin,

@@ -8,6 +8,11 @@
  * per GPU would have to be mapped anew for every layout, and offsets of different slices never
  * overlap, so one file suffices.
  *
+ * In a strict world of many GPUs, memory is private and has the alias alone, until a window
+ * needs the file: a new page costs a third less, and giving back lines that were read costs
+ * half. gdb's commands read the alias there. The program's view does not exist, so an access to
+ * it faults as it must.
+ *
  * The base is fixed per flavour, so addresses are the same in every run. Under ThreadSanitizer it
  * is inside the part of the address space that its shadow allows. Otherwise it is at 32 TiB, which
  * is free on x86-64 (4 levels) and aarch64 (48 bits).
@@ -31,8 +36,18 @@
 /* GPUs' lines that were read keep their pages until all GPUs have so many written pages. */
 #define VA_LINES_MIN ((1ull << 30) / VA_PAGE)
 
+/* Strict worlds of more GPUs have private memory. `checked` finds unmarked writes by the file. */
+#ifdef DOPPEL_CHECKED
+#define VA_SHARED_GPUS UINT32_MAX
+#else
+#define VA_SHARED_GPUS 128u
+#endif
+
+const uint64_t fc_va_range[2] = {FC_VA_BASE, FC_VA_LIMIT};
+
 /* One bit per page. */
 struct va_chunk {
+	bool alone;                 /* private: no view of the program, no bytes in the file */
 	uint64_t written[VA_WORDS]; /* pages that this world wrote */
 	uint64_t kept[VA_WORDS];    /* present since some world wrote it */
 	uint64_t kept_pages;
@@ -42,6 +57,7 @@ struct va_chunk {
 static struct {
 	int fd; /* 0: not opened yet */
 	bool strict;
+	bool alone;              /* new chunks of GPUs are private */
 	struct va_chunk **chunk; /* NULL: not mapped */
 	uint64_t chunks_end;
 	uint64_t written_pages; /* of this world; atomic */
@@ -69,7 +85,7 @@ static bool va_set_strict(bool strict)
 	int prot = strict ? PROT_NONE : PROT_READ | PROT_WRITE;
 	for (uint64_t c = 0; c < va.chunks_end; c++) {
 		void *at = (void *)(uintptr_t)(FC_VA_BASE + c * VA_CHUNK);
-		if (va.chunk[c] && mprotect(at, VA_CHUNK, prot)) {
+		if (va.chunk[c] && !va.chunk[c]->alone && mprotect(at, VA_CHUNK, prot)) {
 			fprintf(stderr, "fakecuda: mprotect of device memory: %s\n",
 				strerror(errno));
 			return false;
@@ -86,33 +102,89 @@ uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes)
 	return MIN_OF(memory_bytes, share);
 }
 
-bool fc_va_start(uint64_t bytes, bool strict)
+static void va_chunk_drop(uint64_t number);
+
+/* Forgets all chunks: the next world maps its own. */
+static void va_unmap_all(void)
 {
-	if (bytes > FC_VA_DEVICES) {
+	for (uint64_t c = 0; c < va.chunks_end; c++) {
+		uint64_t at = FC_VA_BASE + c * VA_CHUNK;
+
+		if (!va.chunk[c])
+			continue;
+		va_chunk_drop(c);
+		munmap((void *)(uintptr_t)(at + FC_VA_LIMIT), VA_CHUNK);
+		if (!va.chunk[c]->alone)
+			munmap((void *)(uintptr_t)at, VA_CHUNK);
+		free(va.chunk[c]);
+		va.chunk[c] = NULL;
+	}
+	va.chunks_end = 0;
+}
+
+bool fc_va_start(uint32_t gpus, uint64_t slice, bool strict)
+{
+	bool alone = strict && gpus > VA_SHARED_GPUS && sim_engine_kind() == SIM_ENGINE_SIM;
+
+	if (gpus * slice > FC_VA_DEVICES) {
 		fprintf(stderr,
 			"fakecuda: the world's GPUs need %llu GiB of addresses of %llu: "
 			"expected a smaller gpu_va_bytes in struct world_config\n",
-			(unsigned long long)(bytes >> 30), FC_VA_DEVICES >> 30);
+			(unsigned long long)(gpus * slice >> 30), FC_VA_DEVICES >> 30);
 		return false;
 	}
 	if (!va.fd && !va_open())
 		return false;
+	if (va.alone != alone)
+		va_unmap_all();
+	va.alone = alone;
 	va.written_pages = 0;
 	return va_set_strict(strict);
+}
+
+static bool va_mapped(void *want, void *got, uint64_t bytes)
+{
+	if (got == want)
+		return true;
+	fprintf(stderr, "fakecuda: device memory at %p cannot be mapped: %s\n", want,
+		got == MAP_FAILED ? strerror(errno) : "the kernel chose another address");
+	if (got != MAP_FAILED)
+		munmap(got, bytes);
+	return false;
 }
 
 static bool va_map_at(uint64_t address, uint64_t bytes, int prot, uint64_t offset)
 {
 	void *want = (void *)(uintptr_t)address;
-	void *got = mmap(want, bytes, prot, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, va.fd,
-			 (off_t)offset);
-	if (got == want)
+
+	return va_mapped(want,
+			 mmap(want, bytes, prot, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE,
+			      va.fd, (off_t)offset),
+			 bytes);
+}
+
+static bool va_map_private(uint64_t address)
+{
+	void *want = (void *)(uintptr_t)address;
+
+	return va_mapped(want,
+			 mmap(want, VA_CHUNK, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1,
+			      0),
+			 VA_CHUNK);
+}
+
+/* Maps a chunk of the file in both views. */
+static bool va_map_both(uint64_t number)
+{
+	uint64_t at = FC_VA_BASE + number * VA_CHUNK;
+	int prot = va.strict ? PROT_NONE : PROT_READ | PROT_WRITE;
+
+	if (!va_map_at(at, VA_CHUNK, prot, number * VA_CHUNK))
+		return false;
+	if (va_map_at(at + FC_VA_LIMIT, VA_CHUNK, PROT_READ | PROT_WRITE, number * VA_CHUNK))
 		return true;
-	fprintf(stderr, "fakecuda: device memory at 0x%llx cannot be mapped: %s\n",
-		(unsigned long long)address,
-		got == MAP_FAILED ? strerror(errno) : "the kernel chose another address");
-	if (got != MAP_FAILED)
-		munmap(got, bytes);
+	munmap((void *)(uintptr_t)at, VA_CHUNK);
 	return false;
 }
 
@@ -121,29 +193,47 @@ bool fc_va_map(uint64_t address, uint64_t bytes)
 	ASSERT(address >= FC_VA_BASE && bytes);
 	uint64_t first = (address - FC_VA_BASE) / VA_CHUNK;
 	uint64_t last = (address + bytes - 1 - FC_VA_BASE) / VA_CHUNK;
+	bool alone = va.alone && address < FC_HOST_BASE;
+
 	ASSERT(last < VA_CHUNKS);
-	int prot = va.strict ? PROT_NONE : PROT_READ | PROT_WRITE;
 	for (uint64_t c = first; c <= last; c++) {
 		if (va.chunk[c])
 			continue;
-		uint64_t at = FC_VA_BASE + c * VA_CHUNK;
-		if (!va_map_at(at, VA_CHUNK, prot, c * VA_CHUNK))
+		if (!(alone ? va_map_private(FC_VA_BASE + c * VA_CHUNK + FC_VA_LIMIT)
+			    : va_map_both(c)))
 			return false;
-		if (!va_map_at(at + FC_VA_LIMIT, VA_CHUNK, PROT_READ | PROT_WRITE, c * VA_CHUNK)) {
-			munmap((void *)(uintptr_t)at, VA_CHUNK);
-			return false;
-		}
 		va.chunk[c] = calloc(1, sizeof(struct va_chunk));
 		ASSERT(va.chunk[c]);
+		va.chunk[c]->alone = alone;
 		va.chunks_end = MAX_OF(va.chunks_end, c + 1);
 	}
 	return true;
+}
+
+/* Moves a private chunk into the file: a window will show a part of it. */
+static bool va_share(uint64_t number)
+{
+	struct va_chunk *c = va.chunk[number];
+	uint64_t at = FC_VA_BASE + number * VA_CHUNK;
+
+	for (uint64_t page = 0; page < VA_CHUNK / VA_PAGE; page++)
+		if (c->written[page / 64] >> page % 64 & 1 &&
+		    pwrite(va.fd, fc_alias(at + page * VA_PAGE), VA_PAGE,
+			   (off_t)(number * VA_CHUNK + page * VA_PAGE)) != VA_PAGE)
+			return false;
+	munmap(fc_alias(at), VA_CHUNK);
+	c->alone = false;
+	return va_map_both(number);
 }
 
 bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes)
 {
 	bool closed = va.strict || home >= FC_HOST_BASE;
 
+	for (uint64_t c = (home - FC_VA_BASE) / VA_CHUNK;
+	     c <= (home + bytes - 1 - FC_VA_BASE) / VA_CHUNK; c++)
+		if (va.chunk[c]->alone && !va_share(c))
+			return false;
 	if (!va_map_at(at, bytes, closed ? PROT_NONE : PROT_READ | PROT_WRITE, home - FC_VA_BASE))
 		return false;
 	if (va_map_at(at + FC_VA_LIMIT, bytes, PROT_READ | PROT_WRITE, home - FC_VA_BASE))
@@ -214,6 +304,19 @@ static void va_forget(uint64_t page)
 	*kept &= ~bit;
 }
 
+/* Frees the pages of one chunk: they are zero again. */
+static bool va_give_back(uint64_t page, uint64_t end)
+{
+	const uint64_t offset = page * VA_PAGE, bytes = (end - page) * VA_PAGE;
+	const struct va_chunk *c = va.chunk[offset / VA_CHUNK];
+
+	ASSERT(c && c == va.chunk[(offset + bytes - 1) / VA_CHUNK]);
+	if (c->alone)
+		return !madvise(fc_alias(FC_VA_BASE + offset), bytes, MADV_DONTNEED);
+	return !fallocate(va.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+			  (off_t)bytes);
+}
+
 /* Returns the end of the pages to give back after lines that end at `end`: with its page, if what
  * follows there is zero. Most chunks end within a page. */
 static uint64_t va_lines_end(uint64_t end)
@@ -235,8 +338,8 @@ void fc_va_lines_read(uint64_t address, uint64_t bytes)
 		return;
 	page = DIV_UP(home - FC_VA_BASE, VA_PAGE);
 	end = (va_lines_end(home + bytes) - FC_VA_BASE) / VA_PAGE;
-	if (page >= end || fallocate(va.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-				     (off_t)(page * VA_PAGE), (off_t)((end - page) * VA_PAGE)))
+	end = MIN_OF(end, ALIGN_UP(page + 1, VA_CHUNK / VA_PAGE)); /* of one chunk */
+	if (page >= end || !va_give_back(page, end))
 		return;
 	for (; page < end; page++)
 		va_forget(page);
@@ -340,10 +443,11 @@ static void va_chunk_zero(uint64_t number)
 
 static void va_chunk_drop(uint64_t number)
 {
-	int rc = fallocate(va.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			   (off_t)(number * VA_CHUNK), (off_t)VA_CHUNK);
-	ASSERT(rc == 0);
-	*va.chunk[number] = (struct va_chunk){0};
+	const uint64_t pages = VA_CHUNK / VA_PAGE;
+	bool dropped = va_give_back(number * pages, (number + 1) * pages);
+
+	ASSERT(dropped);
+	*va.chunk[number] = (struct va_chunk){.alone = va.chunk[number]->alone};
 }
 
 /* Zeroes the range. Without the strict view all of it is dropped, because the program may have

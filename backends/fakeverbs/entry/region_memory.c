@@ -119,7 +119,9 @@ int hca_region_pin(struct hca_mr *mr)
 	mr->gpu = 0;
 	mr->window.fd = -1;
 	if (!gpu || !gpu->owns(os_proc(), mr->address, mr->bytes)) {
-		int bad = hca_region_check_pages(mr->address, mr->bytes, write);
+		bool known =
+			gpu && gpu->allocated && gpu->allocated(os_proc(), mr->address, mr->bytes);
+		int bad = known ? 0 : hca_region_check_pages(mr->address, mr->bytes, write);
 
 		if (!bad && hca_members && write)
 			hca_members->open(mr->address, mr->bytes, hca_region_is_still(mr),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Timers and events. One binary heap holds everything that has a time: sleeps, deadlines and
- * events, sorted by (when, tie << 56 | sequence number). The strategy draws the tie, which puts
- * events of the same time in any order. An event of an `order` object takes over time and tie of
- * its predecessor where they are greater, which keeps the object's events in order. Only the first
+ * Timers and events. One heap holds everything that has a time: sleeps, deadlines and events,
+ * sorted by (when, tie << 56 | sequence number). The strategy draws the tie, which puts events
+ * of the same time in any order. An event of an `order` object takes over time and tie of its
+ * predecessor where they are greater, which keeps the object's events in order. Only the first
  * event of an object is in the heap; the others queue in the object. A wire with many packets
  * therefore adds one heap entry.
  */
@@ -22,7 +22,9 @@ struct order {
 	struct order *next;
 };
 
-enum { ORDER_BUCKETS = 1024, EVENT_CHUNK = 64 };
+/* Four children are half the levels of two. A level is a cache line of slots, and one of the timer
+ * that moves. */
+enum { ORDER_BUCKETS = 1024, EVENT_CHUNK = 64, HEAP_CHILDREN = 4 };
 
 static struct sim_event *event_free;
 static struct order *order_free;
@@ -46,11 +48,21 @@ static inline void heap_put(struct timer_heap *h, uint32_t at, struct timer_slot
 	s.timer->at = at;
 }
 
+static inline uint32_t heap_parent(uint32_t at)
+{
+	return (at + HEAP_CHILDREN - 2) / HEAP_CHILDREN;
+}
+
+static inline uint32_t heap_first_child(uint32_t at)
+{
+	return HEAP_CHILDREN * at - (HEAP_CHILDREN - 2);
+}
+
 static void heap_up(struct timer_heap *h, uint32_t at, struct timer_slot s)
 {
-	while (at > 1 && slot_before(&s, &h->slot[at / 2])) {
-		heap_put(h, at, h->slot[at / 2]);
-		at /= 2;
+	while (at > 1 && slot_before(&s, &h->slot[heap_parent(at)])) {
+		heap_put(h, at, h->slot[heap_parent(at)]);
+		at = heap_parent(at);
 	}
 	heap_put(h, at, s);
 }
@@ -58,12 +70,14 @@ static void heap_up(struct timer_heap *h, uint32_t at, struct timer_slot s)
 static void heap_down(struct timer_heap *h, uint32_t at, struct timer_slot s)
 {
 	for (;;) {
-		uint32_t child = 2 * at;
+		uint32_t child = heap_first_child(at),
+			 end = MIN_OF(child + HEAP_CHILDREN, h->n + 1);
 
 		if (child > h->n)
 			break;
-		if (child < h->n && slot_before(&h->slot[child + 1], &h->slot[child]))
-			child++;
+		for (uint32_t other = child + 1; other < end; other++)
+			if (slot_before(&h->slot[other], &h->slot[child]))
+				child = other;
 		if (!slot_before(&h->slot[child], &s))
 			break;
 		heap_put(h, at, h->slot[child]);
@@ -114,7 +128,7 @@ void timer_remove(struct timer *t)
 	t->at = 0;
 	if (last.timer == t)
 		return;
-	if (at > 1 && slot_before(&last, &h->slot[at / 2]))
+	if (at > 1 && slot_before(&last, &h->slot[heap_parent(at)]))
 		heap_up(h, at, last);
 	else
 		heap_down(h, at, last);

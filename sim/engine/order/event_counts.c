@@ -7,88 +7,65 @@
 
 #include "sim/engine/order/order_internal.h"
 
-enum { EVENT_BUCKETS_FIRST = 1 << 10 };
+enum { EVENT_COUNTS_FIRST = 1 << 10 };
 
-struct event_count {
-	const void *object;
+/* An object is in the first free place from its hash on, so a look is one cache line. Half of the
+ * places stay free: a world of thousands of ranks looks millions of times at hundreds of thousands
+ * of sockets and CQs. */
+static struct event_count {
+	const void *object; /* NULL: free */
 	uint64_t seq;
-	struct event_count *next;
-};
-/* At least as many buckets as objects: a world of thousands of ranks looks millions of times at
- * hundreds of thousands of sockets and CQs. */
-static struct event_count **event_bucket;
-static uint32_t event_buckets, event_objects;
+} * event_count;
+static uint32_t event_places, event_objects; /* places are a power of two */
 
-static inline uint32_t event_hash(const void *object)
+/* Returns the object's place, or the free one where it belongs. */
+static struct event_count *event_count_place(const void *object)
 {
-	return (uint32_t)(((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 32) & (event_buckets - 1);
+	uint32_t at = (uint32_t)(((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 32);
+
+	ASSERT(object && event_objects < event_places);
+	for (;; at++) {
+		struct event_count *c = &event_count[at & (event_places - 1)];
+
+		if (!c->object || c->object == object)
+			return c;
+	}
 }
 
 static void event_table_grow(void)
 {
-	struct event_count **old = event_bucket;
-	uint32_t n = event_buckets;
+	struct event_count *old = event_count;
+	uint32_t n = event_places;
 
-	event_buckets = n ? 4 * n : EVENT_BUCKETS_FIRST;
-	event_bucket = calloc(event_buckets, sizeof *event_bucket);
-	ASSERT(event_bucket);
-	for (uint32_t i = 0; i < n; i++) {
-		while (old[i]) {
-			struct event_count *c = old[i];
-			struct event_count **to = &event_bucket[event_hash(c->object)];
-
-			old[i] = c->next;
-			c->next = *to;
-			*to = c;
-		}
-	}
+	event_places = n ? 4 * n : EVENT_COUNTS_FIRST;
+	event_count = calloc(event_places, sizeof *event_count);
+	ASSERT(event_count);
+	for (uint32_t i = 0; i < n; i++)
+		if (old[i].object)
+			*event_count_place(old[i].object) = old[i];
 	free(old);
-}
-
-static struct event_count *event_count_get(const void *object, bool make)
-{
-	struct event_count *c = event_buckets ? event_bucket[event_hash(object)] : NULL;
-
-	for (; c; c = c->next)
-		if (c->object == object)
-			return c;
-	if (!make)
-		return NULL;
-	if (event_objects >= event_buckets)
-		event_table_grow();
-	struct event_count **to = &event_bucket[event_hash(object)];
-	c = calloc(1, sizeof *c);
-	ASSERT(c);
-	*c = (struct event_count){.object = object, .next = *to};
-	*to = c;
-	event_objects++;
-	return c;
 }
 
 uint64_t event_count_seq(const void *object)
 {
-	const struct event_count *c = event_count_get(object, false);
-
-	return c ? c->seq : 0;
+	return event_places ? event_count_place(object)->seq : 0;
 }
 
 void event_count_post(const void *object)
 {
-	event_count_get(object, true)->seq++;
+	if (2 * (event_objects + 1) > event_places)
+		event_table_grow();
+	struct event_count *c = event_count_place(object);
+
+	event_objects += !c->object;
+	c->object = object;
+	c->seq++;
 	waits_wrote(object, 1);
 }
 
 void event_counts_stop(void)
 {
-	for (uint32_t i = 0; i < event_buckets; i++) {
-		while (event_bucket[i]) {
-			struct event_count *c = event_bucket[i];
-
-			event_bucket[i] = c->next;
-			free(c);
-		}
-	}
-	free(event_bucket);
-	event_bucket = NULL;
-	event_buckets = event_objects = 0;
+	free(event_count);
+	event_count = NULL;
+	event_places = event_objects = 0;
 }

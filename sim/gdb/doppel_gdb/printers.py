@@ -6,6 +6,8 @@ One line each, with the names of programs, types and operations; `p/r` prints al
 import gdb
 import gdb.printing
 
+from doppel_gdb import state
+
 
 def enum_name(enum, number, prefix="DEV_"):
     """The name of a number in one of the stack's enums, without the prefix."""
@@ -28,9 +30,8 @@ def shared_word(address):
     if int(address) == 0:
         return "-"
     size = address.type.target().sizeof
-    try:
-        raw = gdb.selected_inferior().read_memory(int(address), size).tobytes()
-    except gdb.MemoryError:
+    raw = state.read(int(address), size)
+    if raw is None:
         return "at %#x, not readable" % int(address)
     return "%d" % int.from_bytes(raw, "little")
 

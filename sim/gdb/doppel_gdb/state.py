@@ -26,12 +26,28 @@ def symbol(name, static=False):
 # ---- memory ---------------------------------------------------------------------------------------
 
 
-def read(address, size):
-    """Bytes of the program, or None."""
+def alias(address):
+    """The address of the same byte of a GPU in the view of kernels; others are as they are."""
+    try:
+        first, size = (int(symbol("fc_va_range")[i]) for i in range(2))
+    except gdb.GdbError:
+        return address
+    return address + size if first <= address < first + size else address
+
+
+def read_at(address, size):
     try:
         return gdb.selected_inferior().read_memory(address, size).tobytes()
     except gdb.MemoryError:
         return None
+
+
+def read(address, size):
+    """Bytes of the program, or None. In a world of many GPUs, their memory has the alias alone."""
+    raw = read_at(address, size)
+    if raw is None and alias(address) != address:
+        raw = read_at(alias(address), size)
+    return raw
 
 
 class Layout:
@@ -248,6 +264,18 @@ in the variable of that name with an s."""
     return cache.at_stop(name, make)
 
 
+def event_counts():
+    """The counts of objects by address: an object is in its own place of the table."""
+    def make():
+        layout = cache.of_code("event_count", lambda: Layout("struct event_count", object="object",
+                                                             seq="seq"))
+        places = int(symbol("event_places", static=True))
+        raw = read(int(symbol("event_count", static=True)), layout.size * places) or b""
+        entries = [layout.decode(Record(), raw, at) for at in range(0, len(raw), layout.size)]
+        return {entry.object: entry.seq for entry in entries if entry.object}
+    return cache.at_stop("event_count", make)
+
+
 def label_text(address):
     label = table("label_bucket", "struct label", what="value.what", number="value.number",
                   rank="value.rank", peer="value.peer", channel="value.channel").get(address)
@@ -270,8 +298,7 @@ def read_word(address, size):
 def wait_have(wait):
     """The value now: of the word, of a line's flag, or the event count. None: cannot be read."""
     if wait.kind == WAIT_OBJECT:
-        count = table("event_bucket", "struct event_count", seq="seq").get(wait.on)
-        return 0 if count is None else count.seq
+        return event_counts().get(wait.on, 0)
     if wait.kind == WAIT_LINE16:
         return read_word(wait.on + 4, 4)
     value = read_word(wait.on, wait.bytes)

@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include "tests/bytes.h"
+#include "backends/peermem.h"
 #include "tests/conformance/cuda/cuda_harness.h"
 
 CH_TEST(malloc_is_aligned_and_first_fit)
@@ -349,6 +350,27 @@ START_TEST(worlds_of_different_slices_share_the_range)
 }
 END_TEST
 
+/* An HCA registers such memory without a look at its pages. */
+CH_TEST(only_allocated_host_memory_is_known_to_hcas)
+{
+	const struct peermem_ops *pm = peermem();
+	static uint8_t own[4096];
+	void *p = NULL;
+
+	CU(cudaHostAlloc(&p, 100000, cudaHostAllocDefault));
+	CU(cudaHostRegister(own, sizeof own, cudaHostRegisterDefault));
+	uint64_t at = (uintptr_t)p;
+
+	ck_assert(pm->allocated(os_proc(), at, 100000));
+	ck_assert(pm->allocated(os_proc(), at + 99999, 1));
+	ck_assert(!pm->allocated(os_proc(), at + 99999, 2));
+	ck_assert(!pm->allocated(os_proc(), at - 1, 2));
+	ck_assert(!pm->allocated(os_proc(), (uintptr_t)own, sizeof own));
+	CU(cudaHostUnregister(own));
+	CU(cudaFreeHost(p));
+	ck_assert(!pm->allocated(os_proc(), at, 1));
+}
+
 int main(void)
 {
 	TCase *t = tcase_create("memory");
@@ -375,5 +397,6 @@ int main(void)
 	tcase_add_loop_test(t, host_dereference_of_device_pointer_is_reported, 0, 2);
 	tcase_add_test(t, strict_and_loose_worlds_take_turns);
 	tcase_add_test(t, worlds_of_different_slices_share_the_range);
+	CH_ADD(t, only_allocated_host_memory_is_known_to_hcas);
 	return ch_suite_run("cuda memory", t);
 }
