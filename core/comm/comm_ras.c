@@ -64,7 +64,7 @@ static void comm_ras_rank(const struct ncclComm *c, struct ras_rank *r)
 	r->nvml_dev = comm_nvml_dev(c->cuda_dev);
 	r->init_state = c->life->state == COMM_INIT ? ncclInProgress : ncclSuccess;
 	r->async_error = shared_load_u32(&c->async_error, SHARED_ACQUIRE);
-	r->finalized = c->life->state >= COMM_FINALIZING;
+	r->finalized = c->life->state == COMM_FINALIZING || c->life->state == COMM_FINALIZED;
 	r->destroyed = c->life->claimed;
 	r->aborted = shared_load_u32(c->abort, SHARED_ACQUIRE) != 0;
 	r->reached = rank_timed_reached(&c->timed, r->calls);
