@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Other communicators whose kernels run on the GPU of one that ends. */
+/* Other communicators whose kernels run on the GPU of one that ends; the caller's own GPU. */
 #include "core/comm/comm_internal.h"
+#include "core/rank/cuda_result.h"
 
 /* Time to wait for kernels of other communicators on the GPU, and between two checks. */
 #define COMM_BUSY_NS      120000000000ull
@@ -60,4 +61,18 @@ bool comm_let_others_end(const struct ncclComm *comm, uint64_t until_ns)
 		os_sleep_ns(COMM_BUSY_LOOK_NS);
 	}
 	return true;
+}
+
+int comm_device_save(void)
+{
+	int dev = -1;
+
+	return cudaGetDevice(&dev) == cudaSuccess ? dev : -1;
+}
+
+void comm_device_restore(int before)
+{
+	if (before >= 0)
+		(void)cuda_result(cudaSetDevice(before),
+				  "cudaSetDevice back to the caller's device");
 }

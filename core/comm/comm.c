@@ -18,20 +18,6 @@
 /* Time in which kernels may end after a neighbour has ended its communicator. */
 #define COMM_STUCK_NS 100000000ull
 
-int comm_device_save(void)
-{
-	int dev = -1;
-
-	return cudaGetDevice(&dev) == cudaSuccess ? dev : -1;
-}
-
-void comm_device_restore(int before)
-{
-	if (before >= 0)
-		(void)cuda_result(cudaSetDevice(before),
-				  "cudaSetDevice back to the caller's device");
-}
-
 /* Allocates a communicator with what its end needs. */
 static struct ncclComm *comm_alloc(int rank)
 {

@@ -19,7 +19,7 @@ struct lab_life_self {
 	shared_u32 done;    /* the main task has left the communicator */
 	shared_u32 aborted; /* the watch has aborted `ended` */
 	ncclComm_t ended;   /* written before `aborted` */
-	/* Of life_split. A non-blocking call may write it until its parent has ended. */
+	/* life_split makes it. A non-blocking call may write it until its parent has ended. */
 	ncclComm_t child;
 	uint64_t points;
 };
