@@ -100,9 +100,11 @@ static void family_draw_shrink(struct family *f, struct family_step *s)
 	}
 }
 
-/* Returns false if no rank can be added. */
+/* Returns false if no rank can be added. New ranks have no parent whose config they inherit. */
 static bool family_draw_growth(struct family *f, struct family_step *s)
 {
+	if (f->me->run->config->config_version)
+		return false;
 	s->child = s->parent;
 	for (int32_t r = 0; r < f->me->run->nranks; r++)
 		if (family_index(&s->parent, r) < 0 && !family_one_in(f, 3))

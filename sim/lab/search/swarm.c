@@ -427,12 +427,12 @@ static void swarm_transient(struct scenario *s, uint64_t seed)
 	uint32_t n = 1 + (uint32_t)sim_rng_below(&rng, 3);
 	bool fits = !s->lab.gpu_sms && !s->plan[0] && s->lab.iterations <= 3 && s->lab.group <= 8;
 
-	bool family = sim_rng_below(&rng, 2) == 0;
+	bool family = sim_rng_below(&rng, 2) == 0 && s->lab.hosts * s->lab.gpus <= 8;
 
 	if (!some || !fits)
 		return;
 	s->lab.transient = n;
-	s->lab.children |= family;
+	s->lab.children = family;
 }
 
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)
@@ -471,6 +471,8 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_faults(s, seed, faults);
 	swarm_hcas(s, seed);
 	swarm_transient(s, seed);
+	if (faults == SCENARIO_FAULTS_CALL && swarm_side_kind(seed) == SIDE_FAMILY)
+		swarm_side_family(s, seed);
 	swarm_programs_after(s, seed);
 	swarm_doubling_fits(s);
 	if (side)

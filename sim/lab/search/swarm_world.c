@@ -180,8 +180,9 @@ void swarm_worlds(struct scenario *s, uint64_t seed)
 /*
  * A side world is a small one, which two seeds in three have beside their own. In most of them one
  * call of a rank fails: at one of some hundred callers, on any kind of communicator, so that one
- * such fault in a seed reaches few of them. Others have settings that contradict each other, or one
- * task that calls groups for several ranks. A side world costs a fifth of a seed's own.
+ * such fault in a seed reaches few of them. Others have settings that contradict each other, one
+ * task that calls groups for several ranks, or communicators that are made from others. A side
+ * world costs a fifth of a seed's own.
  */
 
 uint64_t scenario_side_seed(uint64_t seed, uint32_t side)
@@ -197,7 +198,10 @@ enum side_kind swarm_side_kind(uint64_t seed)
 
 	sim_rng_seed(&rng, seed, "swarm.side_kind");
 	uint64_t k = sim_rng_below(&rng, 8);
-	return k == 0 ? SIDE_CONTRADICTION : k == 1 ? SIDE_GROUPS : SIDE_CALL;
+	return k == 0   ? SIDE_CONTRADICTION
+	       : k == 1 ? SIDE_GROUPS
+	       : k == 2 ? SIDE_FAMILY
+			: SIDE_CALL;
 }
 
 /* Two or three ranks of one host, or two hosts, of which half have fewer NICs than GPUs. */
@@ -277,5 +281,22 @@ void swarm_side_groups(struct scenario *s, uint64_t seed)
 	c->drive = LAB_DRIVE_PROCESS;
 	c->local_register = LAB_REGISTER_NOT;
 	c->gpu_sms = 0;
+	swarm_world_fits(s);
+}
+
+/* Communicators of two to five ranks that are split, shrunk, revoked and grown. */
+void swarm_side_family(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.side_family");
+	c->gpus = MIN_OF(c->gpus + 1, strcmp(s->machine, "workstation-2gpu") ? 4u : 2u);
+	c->transient = 1 + (uint32_t)sim_rng_below(&rng, 2);
+	c->children = true;
+	c->drive = LAB_DRIVE_RANK;
+	c->ranks_per_proc = sim_rng_below(&rng, 3) ? 1 : LAB_ALL_RANKS;
+	c->gpu_sms = 0;
+	c->init_fails = c->idle = c->comms = 0;
 	swarm_world_fits(s);
 }
