@@ -215,14 +215,15 @@ static void p2p_place(const struct conn *c, struct p2p_info *info)
 	}
 }
 
-/* True if a line of 128 bytes arrives whole: the path is NVLink, directly or through one other
- * GPU. */
+/* True if a line of 128 bytes arrives whole: the path from the sender is NVLink, directly or through
+ * one other GPU. Both ends get the same answer, although a path back may differ. */
 static bool p2p_whole_lines(const struct conn *c)
 {
-	const struct ncclComm *comm = c->comm;
+	int32_t self = transport_local_rank(c->comm, c->comm->rank);
+	int32_t peer = transport_local_rank(c->comm, c->peer);
 
-	return topo_gpu_path(comm->topo, transport_local_rank(comm, comm->rank),
-			     transport_local_rank(comm, c->peer)) <= TOPO_PATH_NVB;
+	return topo_gpu_path(c->comm->topo, c->is_send ? self : peer, c->is_send ? peer : self) <=
+	       TOPO_PATH_NVB;
 }
 
 ncclResult_t transport_memory_lend(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t *handle,
