@@ -70,6 +70,13 @@ only "$p2p" --machine pcie-4gpu --gpus 4 --env NCCL_P2P_LEVEL=9
 only SHM/direct/direct --machine pcie-4gpu --gpus 4 --env NCCL_P2P_LEVEL=LOC
 only SHM/direct/direct --machine workstation-2gpu --gpus 2 "${off[@]}"
 
+# NVLink in one direction only: both ends agree which lines of LL128 arrive whole
+grep -v 'target="0000:31:00.0"' "$2/sim/world/machines/a100-2port.xml" >oneway.xml
+for collective in all_reduce broadcast send_recv; do
+	"$doppel" run $collective --machine oneway.xml --gpus 2 -b 13 -e 64K -f 8 -d int8 --env NCCL_PROTO=LL128 >out 2>&1 ||
+		{ fail "NVLink in one direction, $collective: exit code $?"; tail -3 out; }
+done
+
 # neither of both
 only NET/IB --machine h100-8nic --gpus 2 "${off[@]}" --env NCCL_SHM_DISABLE=1
 only NET/Socket --machine workstation-2gpu --gpus 2 "${off[@]}" --env NCCL_SHM_DISABLE=1
