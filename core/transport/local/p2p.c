@@ -215,8 +215,8 @@ static void p2p_place(const struct conn *c, struct p2p_info *info)
 	}
 }
 
-/* True if a line of 128 bytes arrives whole: the path from the sender is NVLink, directly or through
- * one other GPU. Both ends get the same answer, although a path back may differ. */
+/* True if a line of 128 bytes arrives whole: the path from the sender is NVLink, directly or
+ * through one other GPU. Both ends get the same answer, although a path back may differ. */
 static bool p2p_whole_lines(const struct conn *c)
 {
 	int32_t self = transport_local_rank(c->comm, c->comm->rank);
