@@ -13,9 +13,10 @@
 
 #include "sim/lab/run/runner_internal.h"
 
-#define FAMILY_RANKS 64   /* largest run that has families */
-#define FAMILY_STEPS 4    /* communicators of a family, at most */
-#define FAMILY_COUNT 512u /* elements of a reduction, at most */
+#define FAMILY_RANKS     64   /* largest run that has families */
+#define FAMILY_STEPS     4    /* communicators of a family, at most */
+#define FAMILY_COUNT     512u /* elements of a reduction, at most */
+#define FAMILY_BAD_COLOR (-7)
 
 enum family_way { FAMILY_SPLIT, FAMILY_SHRINK, FAMILY_SHRINK_ABORT, FAMILY_GROW, FAMILY_WAYS };
 enum family_end { FAMILY_DESTROY, FAMILY_FINALIZE, FAMILY_ABORT, FAMILY_ENDS };
@@ -36,8 +37,9 @@ struct family_step {
 	int color[FAMILY_RANKS], key[FAMILY_RANKS]; /* by number in the parent; split */
 	int excluded[FAMILY_RANKS], excludes;       /* numbers in the parent; shrink */
 	struct family_members parent, child;        /* child: those of color 0 */
-	int32_t asks;                               /* number in the parent; grow */
-	uint64_t ready;                             /* of the id; grow */
+	int32_t wrong;  /* number in the parent of a rank whose first split is refused; -1: none */
+	int32_t asks;   /* number in the parent; grow */
+	uint64_t ready; /* of the id; grow */
 };
 
 struct family {
@@ -66,10 +68,17 @@ static bool family_one_in(struct family *f, uint64_t n)
 static void family_split_members(const struct family_step *s, int color, struct family_members *out)
 {
 	out->n = 0;
-	for (int key = 0; key < 4; key++)
+	for (int key = -2; key < 2; key++)
 		for (int32_t i = 0; i < s->parent.n; i++)
 			if (s->color[i] == color && s->key[i] == key)
 				out->rank[out->n++] = s->parent.rank[i];
+}
+
+static bool family_is_blocking(const struct family *f)
+{
+	const struct lab_config *c = f->me->run->config;
+
+	return !c->nonblocking && !c->config_version && lab_comm_blocking(c) < 0;
 }
 
 static void family_draw_split(struct family *f, struct family_step *s)
@@ -79,10 +88,14 @@ static void family_draw_split(struct family *f, struct family_step *s)
 	for (int32_t i = 0; i < s->parent.n; i++) {
 		uint64_t kind = sim_rng_below(&f->rng, 5);
 
-		s->key[i] = (int)sim_rng_below(&f->rng, 4);
+		s->key[i] = (int)sim_rng_below(&f->rng, 4) - 2;
 		s->color[i] = kind < 3 || i == always ? 0 : kind == 3 ? 1 : NCCL_SPLIT_NOCOLOR;
 	}
 	family_split_members(s, 0, &s->child);
+	if (!family_one_in(f, 3) || !family_is_blocking(f))
+		s->wrong = -1;
+	else
+		s->wrong = (int32_t)sim_rng_below(&f->rng, (uint64_t)s->parent.n);
 }
 
 static void family_draw_shrink(struct family *f, struct family_step *s)
@@ -287,6 +300,27 @@ static ncclResult_t family_call(struct family *f, const struct family_step *s, n
 							    : NCCL_SHRINK_DEFAULT);
 }
 
+/* One rank passes a color that is refused: it and the others get their errors, and the parent stays
+ * as it was. */
+static void family_refused(struct family *f, const struct family_step *s, ncclComm_t parent)
+{
+	struct lab_rank *me = f->me;
+	bool wrong = family_index(&s->parent, me->rank) == s->wrong;
+	ncclResult_t want = wrong ? ncclInvalidArgument : ncclRemoteError, got;
+	ncclComm_t none = NULL;
+
+	lab_call(me, "a split that is refused on one rank");
+	got = ncclCommSplit(parent, wrong ? FAMILY_BAD_COLOR : 0, 0, &none, NULL);
+	lab_call(me, NULL);
+	if (got == want && !none)
+		return;
+	sim_note_failure(SIM_ERROR, "error-class", me->rank,
+			 "rank %d: a split that is refused on %s gave \"%s\"%s, expected \"%s\"",
+			 me->rank, wrong ? "this rank" : "another rank", ncclGetErrorString(got),
+			 none ? " and a communicator" : "", ncclGetErrorString(want));
+	me->run->judged = SIM_ERROR;
+}
+
 /* Makes the child on this rank, if it takes part; *child NULL: it does not, or has no color. */
 static bool family_make(struct family *f, const struct family_step *s, ncclComm_t parent,
 			ncclComm_t *child)
@@ -298,6 +332,8 @@ static bool family_make(struct family *f, const struct family_step *s, ncclComm_
 	*child = NULL;
 	if (s->way == FAMILY_SPLIT ? !parent : family_index(&s->child, me->rank) < 0)
 		return true;
+	if (s->way == FAMILY_SPLIT && s->wrong >= 0)
+		family_refused(f, s, parent);
 	config.commName = "a child";
 	config.splitShare = config.shrinkShare = (int)(s->ready & 1);
 	lab_call(me, "making a communicator from another");
