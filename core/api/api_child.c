@@ -109,8 +109,9 @@ ncclResult_t api_init_form(struct api_init *i)
 
 /* ---- the init ------------------------------------------------------------------------------- */
 
-/* Time between two looks at the parent. */
-#define CHILD_LOOK_NS 50000000ull
+/* Time between two looks at the parent. A rank that has the child may abort the parent, while this
+ * one is about to have it, too. */
+#define CHILD_LOOK_NS 1000000000ull
 
 struct child_init {
 	struct ncclComm *comm;

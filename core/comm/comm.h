@@ -68,7 +68,7 @@ struct comm_life {
 	char made_from[40];  /* " parent ADDRESS", for the log; empty: it has none */
 	/* comm_child_of: what it was made from, and that one's hash. It may have ended. */
 	struct ncclComm *parent;
-	uint64_t parent_hash;
+	uint64_t parent_hash, parent_ns; /* parent_ns: when it was made */
 
 	/* [rings * nranks]: the distinct rings by position, until the device has them. Channel c
 	 * uses ring c % rings. */

@@ -308,6 +308,9 @@ void comm_child_free(struct comm_child *child)
 	child->members = NULL;
 }
 
+/* Time of an init before its parent is looked at. */
+#define COMM_CHILD_PATIENCE_NS 1000000000ull
+
 void comm_child_of(struct ncclComm *child, struct ncclComm *parent)
 {
 	if (shared_load_u32(&parent->revoked, SHARED_ACQUIRE) ||
@@ -315,6 +318,7 @@ void comm_child_of(struct ncclComm *child, struct ncclComm *parent)
 		return;
 	child->life->parent = parent;
 	child->life->parent_hash = parent->id_hash;
+	child->life->parent_ns = os_now_ns();
 }
 
 ncclResult_t comm_child_hopeless(const struct ncclComm *child)
@@ -335,8 +339,12 @@ ncclResult_t comm_child_hopeless(const struct ncclComm *child)
 
 void comm_child_look(struct ncclComm *child)
 {
-	ncclResult_t rc = child->life->parent ? comm_child_hopeless(child) : ncclSuccess;
+	ncclResult_t rc;
 
+	/* a rank that has the child may abort the parent, while this one is about to have it, too */
+	if (!child->life->parent || os_now_ns() - child->life->parent_ns < COMM_CHILD_PATIENCE_NS)
+		return;
+	rc = comm_child_hopeless(child);
 	if (!rc || rc == ncclInternalError)
 		return;
 	rank_set_async_error(child, rc);
