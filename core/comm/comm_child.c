@@ -341,7 +341,7 @@ void comm_child_look(struct ncclComm *child)
 {
 	ncclResult_t rc;
 
-	/* a rank that has the child may abort the parent, while this one is about to have it, too */
+	/* a rank that has the child may abort the parent, and this one is about to have it */
 	if (!child->life->parent || os_now_ns() - child->life->parent_ns < COMM_CHILD_PATIENCE_NS)
 		return;
 	rc = comm_child_hopeless(child);
