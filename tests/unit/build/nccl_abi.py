@@ -18,6 +18,7 @@ VERSION = {"NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH", "NCCL_VERSION_CODE", "ncclN
 # exported by NCCL on every system, and declared for Windows only
 WINDOWS = {"ncclGinOutboxCreateRequirement", "ncclGinInboxA2ACreateRequirement"}
 # macros without a value that C can print
+OWN = re.compile(r"NCCL_DOPPEL_")  # options of ncclCollConfig_t.ext, which vendors number themselves
 NO_VALUE = re.compile(r"NCCL_(H_|SUFFIX|COMM_NULL|CONFIG_UNDEF_PTR|VERSION|TYPES_H_|DEVICE_H_|\w+_INITIALIZER)$")
 
 
@@ -119,7 +120,7 @@ def names_missing(ours, theirs, older, newer, part):
         if not newer and not part:
             yield from ("%s: ours lacks %s" % (kind, n) for n in sorted(other - mine))
         if not older:
-            yield from ("%s: theirs lacks %s" % (kind, n) for n in sorted(mine - other))
+            yield from ("%s: theirs lacks %s" % (kind, n) for n in sorted(mine - other) if not OWN.match(n))
     for name in sorted(set(ours["structs"]) & set(theirs["structs"])):
         mine, other = ours["structs"][name], theirs["structs"][name]
         short, long = (other, mine) if older else (mine, other)
