@@ -284,14 +284,14 @@ void swarm_side_groups(struct scenario *s, uint64_t seed)
 	swarm_world_fits(s);
 }
 
-/* Communicators of two to five ranks that are split, shrunk, revoked and grown. */
+/* Communicators of two to four ranks that are split, shrunk, revoked and grown. */
 void swarm_side_family(struct scenario *s, uint64_t seed)
 {
 	struct lab_config *c = &s->lab;
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.side_family");
-	c->gpus = MIN_OF(c->gpus + 1, strcmp(s->machine, "workstation-2gpu") ? 4u : 2u);
+	c->gpus = c->hosts > 1 || !strcmp(s->machine, "workstation-2gpu") ? 2 : c->gpus + 1;
 	c->transient = 1 + (uint32_t)sim_rng_below(&rng, 2);
 	c->children = true;
 	c->drive = LAB_DRIVE_RANK;

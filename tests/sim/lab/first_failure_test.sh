@@ -9,7 +9,7 @@ doppel=$1/doppel
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat >"$work/plan" <<'P'
-verbs.cqe rank=1 nth=20 error status=GENERAL_ERR
+verbs.cqe rank=1 nth=32 error status=GENERAL_ERR
 # The failure also goes around the bootstrap's ring, the other way; rank 0 is slow to pass it on.
 os.task rank=0 after=1ms prob=1/2 starve by=10ms
 P

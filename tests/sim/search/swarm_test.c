@@ -86,6 +86,7 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 	if (s->plan[0]) { /* what makes communicators beside the work goes without faults */
 		ck_assert(!c->idle && !c->init_fails && c->late <= 5);
 		c->transient = of->transient;
+		c->children = of->children;
 		c->leaves = of->leaves;
 		c->retries = of->retries;
 		c->init_fails = of->init_fails;
@@ -247,7 +248,7 @@ END_TEST
 /* Two seeds in three have a small world beside their own, and all kinds of these come up. */
 START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 {
-	uint32_t calls = 0, refused = 0, groups = 0, ranks;
+	uint32_t calls = 0, refused = 0, groups = 0, families = 0, ranks;
 
 	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
 		uint64_t of = scenario_side_seed(seed, 1);
@@ -262,11 +263,14 @@ START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 		calls += strstr(one.plan, ".any rank=") && strstr(one.plan, " caller=");
 		refused += one.expect == SCENARIO_EXPECT_REFUSED;
 		groups += one.lab.mixed > 1 && one.lab.drive == LAB_DRIVE_PROCESS;
+		families += one.lab.transient && one.lab.children &&
+			    one.lab.drive == LAB_DRIVE_RANK && !one.plan[0];
 	}
 	ck_assert_msg(calls > SWARM_SEEDS / 2 && refused > SWARM_SEEDS / 40 &&
-			      groups > SWARM_SEEDS / 20,
-		      "of %u side worlds %u have a call that fails, %u are refused, %u have groups",
-		      SWARM_SEEDS, calls, refused, groups);
+			      groups > SWARM_SEEDS / 20 && families > SWARM_SEEDS / 16,
+		      "of %u side worlds %u have a call that fails, %u are refused, %u have "
+		      "groups, %u have families",
+		      SWARM_SEEDS, calls, refused, groups, families);
 }
 END_TEST
 
