@@ -154,6 +154,11 @@ struct cm_channel {
 	struct rdma_event_channel rdma; /* must be the first field */
 	int ready;                      /* eventfd: readable while events are queued */
 	struct cm_event *first, **last;
+	/* Number of threads that wait in rdma_get_cm_event; the program has destroyed the channel.
+	 * Both change under cm.lock. */
+	unsigned waiters;
+	bool destroyed;
+	struct cm_channel *gone_before; /* the one that was destroyed before it */
 };
 
 struct cm_multicast {

@@ -14,7 +14,8 @@
 
 #include "dropin/rdmacm/cm.h"
 
-#define CM_BATCH 16
+#define CM_BATCH         16
+#define CM_GONE_CHANNELS 16 /* destroyed channels that are kept */
 
 struct cm cm = {.lock = PTHREAD_MUTEX_INITIALIZER,
 		.defaults = PTHREAD_MUTEX_INITIALIZER,
@@ -54,21 +55,46 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	return NULL;
 }
 
+/* Keeps a destroyed channel for threads that still wait for its events, or are about to, as rping's
+ * when it exits. Frees older ones. Caller holds cm.lock. */
+static void cm_channel_keep(struct cm_channel *c)
+{
+	static struct cm_channel *newest;
+	struct cm_channel **at = &newest;
+
+	c->destroyed = true;
+	c->gone_before = newest;
+	newest = c;
+	for (int n = 0; *at; n++) {
+		struct cm_channel *old = *at;
+
+		if (n < CM_GONE_CHANNELS || old->waiters) {
+			at = &old->gone_before;
+			continue;
+		}
+		*at = old->gone_before;
+		free(old);
+	}
+}
+
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct cm_channel *c = cm_channel_of(channel);
 
 	if (!c)
 		return;
+	pthread_mutex_lock(&cm.lock);
 	while (c->first) {
 		struct cm_event *e = c->first;
 
 		c->first = e->next;
 		free(e);
 	}
+	c->last = &c->first;
 	close(c->rdma.fd);
 	close(c->ready);
-	free(c);
+	cm_channel_keep(c);
+	pthread_mutex_unlock(&cm.lock);
 }
 
 int cm_channel_watch(struct cm_id *id)
@@ -243,6 +269,24 @@ static void cm_event_taken(struct cm_event *e)
 		cm_id_of(e->event.id)->known = true;
 }
 
+/* Waits until the channel may have an event. The caller holds cm.lock, which is released meanwhile.
+ * Returns -1 with errno after a signal. With the kernel, a thread that waits for the events of a
+ * channel that is destroyed sleeps until the process ends. */
+static int cm_channel_wait(struct cm_channel *c)
+{
+	struct pollfd p = {.fd = c->rdma.fd, .events = POLLIN};
+	bool gone = c->destroyed;
+
+	c->waiters++;
+	pthread_mutex_unlock(&cm.lock);
+	int n = poll(&p, gone ? 0 : 1, -1), e = errno;
+
+	pthread_mutex_lock(&cm.lock);
+	c->waiters--;
+	errno = e;
+	return n;
+}
+
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	struct cm_channel *c = cm_channel_of(channel);
@@ -252,24 +296,24 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	*event = NULL;
 	if (!channel)
 		return cm_result(EINVAL);
+	pthread_mutex_lock(&cm.lock);
 	for (;;) {
-		struct pollfd p = {.fd = c->rdma.fd, .events = POLLIN};
-
-		pthread_mutex_lock(&cm.lock);
-		cm_channel_progress(c);
+		if (!c->destroyed)
+			cm_channel_progress(c);
 		struct cm_event *e = cm_channel_take(c);
 
-		if (e)
-			cm_event_taken(e);
-		pthread_mutex_unlock(&cm.lock);
 		if (e) {
+			cm_event_taken(e);
+			pthread_mutex_unlock(&cm.lock);
 			*event = &e->event;
 			return 0;
 		}
-		if (fcntl(c->rdma.fd, F_GETFL) & O_NONBLOCK)
-			return cm_result(EAGAIN);
-		if (poll(&p, 1, -1) < 0)
-			return -1;
+		bool blocks = c->destroyed || !(fcntl(c->rdma.fd, F_GETFL) & O_NONBLOCK);
+
+		if (blocks && cm_channel_wait(c) >= 0)
+			continue;
+		pthread_mutex_unlock(&cm.lock);
+		return blocks ? -1 : cm_result(EAGAIN);
 	}
 }
 
