@@ -6,6 +6,7 @@
 #   P/lib/libnccl.so.2 libnccl.so    the stack, for -lnccl
 #   P/lib/libcudart.so               a link to libfakecuda.so, for -lcudart (double of the GPU)
 #   P/lib/libdoppel*.so libfake*.so  what these two need, and the program
+#   P/lib/libnccl-net-doppel.so      our networks as a net plugin, for NCCL
 #   P/lib/doppel/verbs               the drop-in libibverbs.so.1, librdmacm.so.1 and libmlx5.so.1
 #   P/lib/pkgconfig P/lib/cmake      doppel.pc, DoppelConfig.cmake (Doppel::nccl, Doppel::cudart)
 #   P/include                        nccl.h and its parts, and the CUDA headers of the double
@@ -18,7 +19,7 @@ file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_
 file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
 
-set(products doppel-rt doppel nccl)
+set(products doppel-rt doppel nccl nccl-net-doppel)
 foreach(target fakecuda fakeverbs cuda_peermem)
 	if(TARGET ${target})
 		list(APPEND products ${target})

@@ -158,6 +158,21 @@ target_link_libraries(nccl PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB}
 target_link_options(nccl PRIVATE -Wl,--version-script=${export_map})
 set_target_properties(nccl PROPERTIES SOVERSION 2 LINK_DEPENDS ${export_map} LINKER_LANGUAGE C)
 
+# ---- libnccl-net-doppel.so: the networks of core/transport as a net plugin, for NCCL. Takes from the
+# archive what it needs, and shows nothing but its tables.
+add_library(core_archive STATIC $<TARGET_OBJECTS:core_host> $<TARGET_OBJECTS:core_topo>
+	$<TARGET_OBJECTS:core_detect>)
+set(net_map ${PROJECT_SOURCE_DIR}/plugins/net/exports.map)
+doppel_sources(net_sources plugins/net)
+add_library(nccl-net-doppel MODULE ${net_sources} ${site_object})
+target_link_libraries(nccl-net-doppel PRIVATE core_archive doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
+target_include_directories(nccl-net-doppel PRIVATE ${cuda_header_dir})
+target_link_options(nccl-net-doppel PRIVATE -Wl,--version-script=${net_map})
+if(NOT DOPPEL_FLAVOUR MATCHES "asan|tsan")
+	target_link_options(nccl-net-doppel PRIVATE -Wl,-z,defs)
+endif()
+set_target_properties(nccl-net-doppel PROPERTIES LINK_DEPENDS ${net_map})
+
 # ---- doppel, the program
 if(DOPPEL_FAKE)
 	doppel_sources(cli_sources sim/cli sim/cli/run sim/cli/topo)

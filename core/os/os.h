@@ -37,12 +37,13 @@
 /* The slots replace static and thread-local variables. Process state is in os_proc.slot, task state
  * in os_self.slot. Each user has a slot, which no other user touches. Slots start NULL. */
 enum os_slot {
-	OS_SLOT_CORE,  /* core/api: comm list, group depth, last error */
-	OS_SLOT_LOG,   /* core/base/log */
-	OS_SLOT_CUDA,  /* backends/fakecuda or backends/cuda */
-	OS_SLOT_VERBS, /* backends/fakeverbs or backends/verbs */
-	OS_SLOT_WORLD, /* sim/world */
-	OS_SLOT_TEST,  /* the engine's user: the command line, a test */
+	OS_SLOT_CORE,   /* core/api: comm list, group depth, last error */
+	OS_SLOT_LOG,    /* core/base/log */
+	OS_SLOT_CUDA,   /* backends/fakecuda or backends/cuda */
+	OS_SLOT_VERBS,  /* backends/fakeverbs or backends/verbs */
+	OS_SLOT_WORLD,  /* sim/world */
+	OS_SLOT_PLUGIN, /* plugins/net */
+	OS_SLOT_TEST,   /* the engine's user: the command line, a test */
 	OS_SLOT_COUNT,
 };
 
