@@ -39,13 +39,7 @@ static ncclResult_t absent(const char *call, const char *instead)
 #define NO_DEVICE_API "expected collectives and messages that the host calls"
 #define NO_WINDOWS    "expected ncclCommRegister"
 #define NO_OTHERS     "expected ncclCommInitRank with a new id"
-#define NO_SUSPEND    "expected ncclCommDestroy, and a new communicator later"
 #define NO_ONE_SIDED  "expected ncclSend and ncclRecv"
-
-/* ---- communicators -------------------------------------------------------------------------- */
-
-ABSENT(ncclCommSuspend, (ncclComm_t comm, int flags), (void)0, NO_SUSPEND)
-ABSENT(ncclCommResume, (ncclComm_t comm), (void)0, NO_SUSPEND)
 
 /* ---- windows and one-sided operations -------------------------------------------------------- */
 

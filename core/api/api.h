@@ -53,6 +53,28 @@ struct api_init {
 	bool claimed; /* the failed init claimed it before leaving: this task closes it */
 };
 
+/* A communicator to suspend or resume at the end of a group. */
+struct api_change {
+	struct api_change *next;
+	struct ncclComm *comm;
+	int32_t rank;
+	bool resumes;
+	struct os_thread *task;
+	ncclResult_t result;
+};
+
+/* A call on a non-blocking communicator that a separate task makes. The last user frees it. */
+struct api_background {
+	struct comm_launch head; /* first, because the data is freed by its head */
+	struct ncclComm *comm;
+	const char *call; /* the public function */
+	enum comm_need need;
+	/* Called inside the communicator; its error becomes the communicator's. */
+	ncclResult_t (*run)(struct api_background *b);
+	/* Called instead if the communicator has ended or failed. NULL: nothing to do. */
+	void (*drop)(struct api_background *b);
+};
+
 /* A communicator with collectives or messages to launch. */
 struct api_member {
 	struct ncclComm *comm;
@@ -78,6 +100,7 @@ struct api_group {
 	ncclResult_t error; /* first error of a call inside */
 	bool in_progress;   /* a non-blocking init is running */
 	struct api_init *inits, **inits_end;
+	struct api_change *changes; /* in any order */
 	/* In order of their first collective, or of their first message if they have no
 	 * collective. */
 	struct api_member *members;
@@ -114,6 +137,13 @@ ncclResult_t api_return(ncclResult_t rc);
 /* Runs the inits of the list concurrently, to the end, and frees the list. Returns the first error;
  * in that case all inits are undone. */
 ncclResult_t api_inits_run(struct api_init *list);
+/* Starts the task, named "rankN NAME". ncclInProgress: it runs. Any other result: it does not, and
+ * the caller releases what `run` would have used. Drops the caller's use of the data. */
+ncclResult_t api_background_start(struct api_background *b, const char *name);
+/* Suspends and resumes concurrently, and frees the list. Returns the first error. */
+ncclResult_t api_changes_run(struct api_change *list);
+/* Frees the list. The other ranks get an error instead of waiting. */
+void api_changes_discard(struct api_change *list);
 /* Undoes inits that have not begun, and frees the list. */
 void api_inits_discard(struct api_init *list);
 /* Adds `comm` to the open group: it has a collective or a message to launch at the end of the

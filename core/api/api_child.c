@@ -226,56 +226,33 @@ static ncclResult_t child_blocking(struct api_child *child)
 
 /* A call whose parent is non-blocking. */
 struct child_launch {
-	struct comm_launch head; /* first, because the launch is freed by its head */
+	struct api_background background; /* first */
 	struct api_child child;
 };
 
-static void child_launch_task(void *arg)
+static void child_launch_drop(struct api_background *b)
 {
-	struct child_launch *l = arg;
-	struct ncclComm *parent = l->child.parent, *comm = NULL;
-	ncclResult_t rc = comm_enter_launch(parent, l->child.call, COMM_NEED_PARENT, &l->head);
+	comm_child_free(&((struct child_launch *)b)->child.ranks);
+}
 
-	if (rc) { /* the parent has ended, or failed */
-		comm_child_free(&l->child.ranks);
-		return;
-	}
-	rc = api_child_make(&l->child, &comm);
+static ncclResult_t child_launch_run(struct api_background *b)
+{
+	struct child_launch *l = (struct child_launch *)b;
+	struct ncclComm *comm = NULL;
+	ncclResult_t rc = api_child_make(&l->child, &comm);
+
 	if (comm) {
 		*l->child.out = comm;
 		rc = api_init_nonblocking(comm, l->child.out);
 	}
 	/* the program has learned of its wrong arguments, and the parent stays as it was */
-	if (rc == ncclInProgress || rc == l->child.refused)
-		rc = ncclSuccess;
-	comm_launch_end(parent, &l->head, rc);
-	comm_leave(parent);
-}
-
-static ncclResult_t child_launch_start(struct child_launch *l)
-{
-	char name[48];
-	struct os_thread_attr attr = {.name = name, .rank = l->child.parent->rank};
-	ncclResult_t rc =
-		comm_launch_begin(l->child.parent, l->child.call, COMM_NEED_PARENT, &l->head);
-
-	if (rc)
-		return rc;
-	snprintf(name, sizeof name, "rank%d split", attr.rank);
-	int e = os_thread_start(&l->head.task, &attr, child_launch_task, l);
-	if (!e)
-		return ncclInProgress;
-	l->head.task = NULL;
-	WARN("%s: the task that makes the communicator cannot be started: %s", l->child.call,
-	     strerror(e));
-	comm_launch_end(l->child.parent, &l->head, ncclSystemError);
-	return ncclSystemError;
+	return rc == ncclInProgress || rc == l->child.refused ? ncclSuccess : rc;
 }
 
 static ncclResult_t child_nonblocking(struct api_child *child)
 {
 	struct child_launch *l = os_alloc(sizeof *l, "split");
-	struct api_group *g = api_group();
+	struct comm_child ranks = child->ranks;
 	ncclResult_t rc;
 
 	if (!l) {
@@ -283,14 +260,15 @@ static ncclResult_t child_nonblocking(struct api_child *child)
 		api_child_withdraw(child);
 		return ncclSystemError;
 	}
+	l->background = (struct api_background){.comm = child->parent,
+						.call = child->call,
+						.need = COMM_NEED_PARENT,
+						.run = child_launch_run,
+						.drop = child_launch_drop};
 	l->child = *child;
-	shared_store_u32(&l->head.users, 1, SHARED_RELAXED);
-	rc = child_launch_start(l);
+	rc = api_background_start(&l->background, "split");
 	if (rc != ncclInProgress)
-		comm_child_free(&l->child.ranks);
-	comm_launch_drop(&l->head);
-	if (g && rc == ncclInProgress)
-		g->in_progress = true;
+		comm_child_free(&ranks);
 	return rc;
 }
 

@@ -4,7 +4,8 @@
  *
  *	ncclGroupStart   depth 0 -> 1 opens the task's group
  *	calls            collect inits and collectives; the first error is kept
- *	ncclGroupEnd     depth 1 -> 0: runs the inits, launches, closes the group
+ *	ncclGroupEnd     depth 1 -> 0: runs the inits, suspends and resumes, launches, closes the
+ *	                 group
  */
 #include "core/api/api.h"
 #include "core/base/log.h"
@@ -112,10 +113,15 @@ static ncclResult_t api_group_run(const struct api_group *g, float *us)
 	ASSERT(g->depth == 0 && g != api_group()); /* calls made from here are not collected */
 	if (g->error) {
 		api_inits_discard(g->inits);
+		api_changes_discard(g->changes);
 		api_cancel(g->members, g->nmembers, g->error);
 		return g->error;
 	}
 	rc = api_inits_run(g->inits);
+	if (rc)
+		api_changes_discard(g->changes);
+	else
+		rc = api_changes_run(g->changes);
 	if (!rc && !us)
 		return api_launch(g->members, g->nmembers, "ncclGroupEnd");
 	if (!rc)

@@ -4,6 +4,7 @@
 
 #include "core/api/api.h"
 #include "core/base/log.h"
+#include "core/transport/transport.h"
 #include "core/detect/gpu.h"
 #include "core/include/nccl_device.h"
 
@@ -65,11 +66,24 @@ API_WEAK ncclResult_t ncclCommQueryProperties(ncclComm_t comm, ncclCommPropertie
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Returns a number about the communicator's memory. Suspending is not built, so all memory
- * persists. */
-static uint64_t properties_memory(const struct ncclComm *comm, ncclCommMemStat_t stat)
+/* Returns a number about the communicator's memory. The sums do not depend on whether it is
+ * suspended. */
+static uint64_t properties_memory(struct ncclComm *comm, ncclCommMemStat_t stat)
 {
-	return stat == ncclStatGpuMemPersist || stat == ncclStatGpuMemTotal ? comm->gpu_bytes : 0;
+	const uint64_t suspendable = transport_memory_suspendable(comm);
+
+	ASSERT(suspendable <= comm->gpu_bytes);
+	switch (stat) {
+	case ncclStatGpuMemSuspend:
+		return suspendable;
+	case ncclStatGpuMemSuspended:
+		return comm_is_suspended(comm);
+	case ncclStatGpuMemPersist:
+		return comm->gpu_bytes - suspendable;
+	case ncclStatGpuMemTotal:
+		break;
+	}
+	return comm->gpu_bytes;
 }
 
 API_TWIN(ncclCommMemStats);

@@ -96,7 +96,8 @@ X(P2P_DIRECT_DISABLE, "NCCL_P2P_DIRECT_DISABLE", BOOL, "0", 0, 1,               
 X(LOCAL_REGISTER, "NCCL_LOCAL_REGISTER", BOOL, "1", 0, 1,                                          \
 	"0: ncclCommRegister has no effect")                                                       \
 X(CUMEM_ENABLE, "NCCL_CUMEM_ENABLE", INT, "-1", -1, 1,                                             \
-	"1: p2p connections use memory of cuMem, if supported; 0: of cudaMalloc; -1: 0")           \
+	"1, -1: p2p connections use memory of cuMem, if all ranks of the host have it; 0: "        \
+	"of cudaMalloc")                                                                           \
 X(CUMEM_HOST_ENABLE, "NCCL_CUMEM_HOST_ENABLE", INT, "-1", -1, 1,                                   \
 	"1: ranks of a host without direct access share host memory of cuMem, if their "           \
 	"GPUs support it and NCCL_CUMEM_ENABLE is not 0; 0: segments of /dev/shm; -1: 0")          \

@@ -76,9 +76,7 @@ ncclResult_t comm_drain_look(struct ncclComm *comm)
 	return cuda_result(e, "waiting for launched collectives");
 }
 
-/* Does the same while other ranks may still fail. After a failure nothing more completes, and the
- * wait ends. */
-static ncclResult_t comm_drain_watching(struct ncclComm *comm)
+ncclResult_t comm_drain_watching(struct ncclComm *comm)
 {
 	while (comm->launched && !comm_is_aborted(comm)) {
 		ncclResult_t rc = comm_drain_look(comm);

@@ -150,10 +150,15 @@ static const char *comm_state_print(enum comm_state state)
 	case COMM_REVOKED:
 		return "revoked; only ncclCommSplit, ncclCommShrink, ncclCommDestroy or "
 		       "ncclCommAbort may follow";
+	case COMM_CHANGING:
+		return "being suspended or resumed; poll ncclCommGetAsyncError until it is, or "
+		       "call ncclCommAbort";
+	case COMM_SUSPENDED:
+		return "suspended; call ncclCommResume first";
 	case COMM_READY:
 		break;
 	}
-	return "ready";
+	return "ready, expected a suspended one";
 }
 
 /* `error`: the communicator's asynchronous error. It is the reason, if there is one: a program
@@ -200,12 +205,15 @@ static bool comm_may_enter(const struct ncclComm *comm, enum comm_need need,
 	case COMM_NEED_ANY:
 		return true;
 	case COMM_NEED_ALIVE:
-		return state == COMM_READY || state == COMM_REVOKED;
+		return state == COMM_READY || state == COMM_REVOKED || state == COMM_SUSPENDED;
 	case COMM_NEED_INIT:
 		return now == launch && state != COMM_INIT && state != COMM_FINALIZING;
 	case COMM_NEED_PARENT:
 		return now == launch && (state == COMM_READY || state == COMM_REVOKED);
+	case COMM_NEED_SUSPENDED:
+		return now == launch && state == COMM_SUSPENDED;
 	case COMM_NEED_FINALIZE:
+		return now == launch && (state == COMM_READY || state == COMM_SUSPENDED);
 	case COMM_NEED_READY:
 		return now == launch && state == COMM_READY;
 	}
@@ -300,6 +308,8 @@ ncclResult_t comm_progress(struct ncclComm *comm)
 	case COMM_READY:
 	case COMM_FINALIZED:
 	case COMM_REVOKED:
+	case COMM_CHANGING:
+	case COMM_SUSPENDED:
 		return ncclSuccess;
 	}
 	rc = comm_drain_look(comm);

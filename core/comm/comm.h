@@ -17,6 +17,9 @@
  *	  |                   |        |                                |
  *	  |                   +--comm_revoke--> REVOKED: runs nothing more, but others can be made
  *	  |                   |                 from it                 |
+ *	  |                   +--comm_suspend--> CHANGING --> SUSPENDED: runs nothing, and can be
+ *	  |                   |                 finalized or revoked    |
+ *	  |                   +<-------- CHANGING <--comm_resume--------+
  *	  +-- one task claims it (comm_claim): no other task may enter after that --+
  *	                      |
  *	      comm_close: quiet (kernels ended), then parked until every communicator
@@ -42,7 +45,15 @@ struct comm_launch {
 	shared_u32 users;
 };
 
-enum comm_state { COMM_INIT, COMM_READY, COMM_FINALIZING, COMM_FINALIZED, COMM_REVOKED };
+enum comm_state {
+	COMM_INIT,
+	COMM_READY,
+	COMM_FINALIZING,
+	COMM_FINALIZED,
+	COMM_REVOKED,
+	COMM_CHANGING, /* is being suspended or resumed */
+	COMM_SUSPENDED,
+};
 
 struct comm_life {
 	/* the next four change under the registry's lock */
@@ -122,8 +133,9 @@ enum comm_need {
 	 * needs only what this rank has launched. */
 	COMM_NEED_FINALIZE,
 	COMM_NEED_PARENT, /* it is ready or revoked: communicators can be made from it */
-	/* It is ready or revoked, whatever error it has, and even while a separate task launches:
-	 * it can be revoked. */
+	COMM_NEED_SUSPENDED,
+	/* It is ready, suspended or revoked, whatever error it has, and even while a separate task
+	 * launches: it can be revoked. */
 	COMM_NEED_ALIVE,
 };
 /* Checks that `comm` exists before reading it, and uses it until comm_leave. `call` is the public
@@ -164,6 +176,14 @@ ncclResult_t comm_finalize_begin(struct ncclComm *comm);
  * messages of its bootstrap depend on no third rank. The caller has entered with COMM_NEED_ALIVE. A
  * second call does nothing. */
 ncclResult_t comm_revoke(struct ncclComm *comm);
+/* Frees GPU memory of the connections until comm_resume, which makes it again. All ranks of the
+ * host call it together. Waits for launched collectives first. After an error, which becomes the
+ * communicator's, it can only be ended. The caller has entered, with COMM_NEED_READY or
+ * COMM_NEED_SUSPENDED. */
+ncclResult_t comm_suspend(struct ncclComm *comm);
+ncclResult_t comm_resume(struct ncclComm *comm);
+/* True if it is suspended. The caller has entered. */
+bool comm_is_suspended(struct ncclComm *comm);
 /* Checks running operations once. Returns ncclInProgress, or ncclSuccess if nothing runs, or the
  * error that ended them, which becomes the communicator's. The caller has entered. Any task may
  * call it. */

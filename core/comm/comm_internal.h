@@ -43,6 +43,9 @@ struct comm_release {
 void comm_state_set(struct ncclComm *comm, enum comm_state state);
 /* Waits for launched collectives. Kernels end by themselves once the abort word is set. */
 ncclResult_t comm_drain(struct ncclComm *comm);
+/* Waits for them while other ranks may fail. After a failure nothing more completes, and the wait
+ * ends. */
+ncclResult_t comm_drain_watching(struct ncclComm *comm);
 /* Waits until a separate task has launched its collectives, or has failed. The task detects
  * failures of other ranks. */
 void comm_launch_wait(struct ncclComm *comm);

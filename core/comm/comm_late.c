@@ -160,7 +160,8 @@ static void late_launch_write(struct ras_text *out, const struct ncclComm *comm,
 	else if (l->messages)
 		late_messages_write(out, l);
 	else
-		ras_text_add(out, "call %" PRIu64 " that forms communicators", l->number);
+		ras_text_add(out, "call %" PRIu64 " (split, shrink, grow, suspend or resume)",
+			     l->number);
 	os_code_name(l->caller, at, sizeof at);
 	ras_text_add(out, " of communicator %016" PRIx64, comm->id_hash);
 	if (l->caller)

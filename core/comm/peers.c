@@ -40,15 +40,18 @@ static uint64_t peer_shm_device(void)
 	return device;
 }
 
-/* Sets *space to 0 if other ranks cannot reach this one through host memory of cuMem. */
-static ncclResult_t peer_cumem_host(int device, uint64_t *space)
+/* Sets the number of this rank's network namespace for each kind of memory of cuMem; 0: other ranks
+ * cannot reach this one through it. */
+static ncclResult_t peer_cumem(int device, struct peer_info *me)
 {
-	bool has = false;
-	ncclResult_t rc = ncclSuccess;
+	const uint64_t space = 1 + os_proc()->net_space;
+	bool host = false, gpu = false;
+	ncclResult_t rc = cumem_has(CUMEM_DEVICE, device, &gpu);
 
-	if (!param_bool(PARAM_SHM_DISABLE))
-		rc = cumem_has(CUMEM_HOST, device, &has);
-	*space = has ? 1 + os_proc()->net_space : 0;
+	if (!rc && !param_bool(PARAM_SHM_DISABLE))
+		rc = cumem_has(CUMEM_HOST, device, &host);
+	me->cumem_host = host ? space : 0;
+	me->cumem_device = gpu ? space : 0;
 	return rc;
 }
 
@@ -70,7 +73,7 @@ static ncclResult_t peer_device_describe(struct peer_info *me)
 	if (!rc)
 		rc = cuda_result(cudaMemGetInfo(&left, &all), "cudaMemGetInfo");
 	if (!rc)
-		rc = peer_cumem_host(dev, &me->cumem_host);
+		rc = peer_cumem(dev, me);
 	if (rc)
 		return rc;
 	me->sm = 10 * major + minor;

@@ -13,7 +13,8 @@
 static bool revoke_begin(struct ncclComm *comm)
 {
 	struct registry_node *first = registry_lock();
-	bool mine = comm->life->state == COMM_READY && !comm->life->claimed;
+	bool mine = (comm->life->state == COMM_READY || comm->life->state == COMM_SUSPENDED) &&
+		    !comm->life->claimed;
 
 	if (mine)
 		comm->life->state = COMM_REVOKED;

@@ -154,8 +154,10 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqu
 ncclResult_t pncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
 			   ncclComm_t *newcomm, ncclConfig_t *config);
 
-/* Free resources of an idle communicator (NCCL_SUSPEND_...), and make them again. Between the two
- * calls it cannot be used. Not implemented. */
+/* Free GPU memory of a communicator's connections (flags: NCCL_SUSPEND_MEM), and make it again. All
+ * ranks make both calls. The first one waits for operations that were launched. Between the two
+ * calls the communicator can be queried, finalized, revoked and ended. Other calls return
+ * ncclInvalidUsage. Only memory of cuMem is freed (NCCL_CUMEM_ENABLE). */
 ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
 ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags);
 ncclResult_t ncclCommResume(ncclComm_t comm);

@@ -44,7 +44,7 @@ static bool cumem_is_wanted(enum cumem_place place)
 {
 	int64_t device = param_i64(PARAM_CUMEM_ENABLE);
 
-	return place == CUMEM_DEVICE ? device == 1
+	return place == CUMEM_DEVICE ? device != 0
 				     : device != 0 && param_i64(PARAM_CUMEM_HOST_ENABLE) == 1;
 }
 
@@ -112,43 +112,41 @@ static ncclResult_t cumem_open(const struct cumem_mapping *m, CUdeviceptr at, co
 	return cumem_set_access(at, m->bytes, desc, m->place == CUMEM_HOST ? 2 : 1, what);
 }
 
-/* Reserves addresses and maps the memory of the handle there for the device and, for host memory,
- * the host. */
-static ncclResult_t cumem_map(void **mem, const struct cumem_mapping *m, const char *what)
+/* Maps the memory of the handle at reserved addresses for the device and, for host memory, the
+ * host. */
+static ncclResult_t cumem_map(CUdeviceptr at, const struct cumem_mapping *m, const char *what)
 {
-	CUdeviceptr at = 0;
-	ncclResult_t rc = cumem_result(cuMemAddressReserve(&at, m->bytes, 0, 0, 0),
-				       "cuMemAddressReserve", what);
+	ncclResult_t rc = cumem_result(cuMemMap(at, m->bytes, 0, m->handle, 0), "cuMemMap", what);
 
 	if (rc)
 		return rc;
-	rc = cumem_result(cuMemMap(at, m->bytes, 0, m->handle, 0), "cuMemMap", what);
-	if (rc)
-		goto err_address_free;
 	rc = cumem_open(m, at, what);
 	if (rc)
-		goto err_unmap;
-	*mem = (void *)(uintptr_t)at;
-	return ncclSuccess;
-err_unmap:
-	(void)cuMemUnmap(at, m->bytes);
-err_address_free:
-	(void)cuMemAddressFree(at, m->bytes);
+		(void)cuMemUnmap(at, m->bytes);
 	return rc;
 }
 
-/* Maps the memory and releases the handle, even on failure. The mapping keeps the memory alive. */
-static ncclResult_t cumem_map_and_release(void **mem, const struct cumem_mapping *m,
+/* Does the same and releases the handle, even on failure. The mapping keeps the memory alive. */
+static ncclResult_t cumem_map_and_release(void *mem, const struct cumem_mapping *m,
 					  const char *what)
 {
-	ncclResult_t rc = cumem_map(mem, m, what);
+	ncclResult_t rc = cumem_map((CUdeviceptr)(uintptr_t)mem, m, what);
 	ncclResult_t released = cumem_result(cuMemRelease(m->handle), "cuMemRelease", what);
 
 	if (rc || !released)
 		return rc;
-	(void)cumem_free(*mem, m->bytes, what);
-	*mem = NULL;
+	(void)cumem_unmap(mem, m->bytes, what);
 	return released;
+}
+
+static ncclResult_t cumem_reserve(void **mem, size_t bytes, const char *what)
+{
+	CUdeviceptr at = 0;
+	ncclResult_t rc =
+		cumem_result(cuMemAddressReserve(&at, bytes, 0, 0, 0), "cuMemAddressReserve", what);
+
+	*mem = rc ? NULL : (void *)(uintptr_t)at;
+	return rc;
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -185,26 +183,47 @@ static ncclResult_t cumem_create(struct cumem_mapping *m, const char *what)
 		  : cumem_result(cuMemCreate(&m->handle, m->bytes, &prop, 0), "cuMemCreate", what);
 }
 
-ncclResult_t cumem_alloc(enum cumem_place place, void **mem, size_t bytes, const char *what)
+ncclResult_t cumem_alloc_at(enum cumem_place place, void *mem, size_t bytes, const char *what)
 {
 	struct cumem_mapping m = {.place = place, .bytes = bytes};
 	ncclResult_t rc = cumem_create(&m, what);
 
-	*mem = NULL;
 	if (!rc)
 		rc = cumem_map_and_release(mem, &m, what);
 	if (!rc)
-		INFO(LOG_ALLOC, "CUMEM Alloc Size %zu pointer %p: %s", bytes, *mem, what);
+		INFO(LOG_ALLOC, "CUMEM Alloc Size %zu pointer %p: %s", bytes, mem, what);
 	return rc;
+}
+
+ncclResult_t cumem_alloc(enum cumem_place place, void **mem, size_t bytes, const char *what)
+{
+	ncclResult_t rc = cumem_reserve(mem, bytes, what);
+
+	if (!rc)
+		rc = cumem_alloc_at(place, *mem, bytes, what);
+	if (rc && *mem) {
+		(void)cumem_forget(*mem, bytes, what);
+		*mem = NULL;
+	}
+	return rc;
+}
+
+ncclResult_t cumem_unmap(void *mem, size_t bytes, const char *what)
+{
+	INFO(LOG_ALLOC, "CUMEM Free pointer %p: %s", mem, what);
+	return cumem_result(cuMemUnmap((CUdeviceptr)(uintptr_t)mem, bytes), "cuMemUnmap", what);
+}
+
+ncclResult_t cumem_forget(void *mem, size_t bytes, const char *what)
+{
+	return cumem_result(cuMemAddressFree((CUdeviceptr)(uintptr_t)mem, bytes),
+			    "cuMemAddressFree", what);
 }
 
 ncclResult_t cumem_free(void *mem, size_t bytes, const char *what)
 {
-	INFO(LOG_ALLOC, "CUMEM Free pointer %p: %s", mem, what);
-
-	CUdeviceptr at = (CUdeviceptr)(uintptr_t)mem;
-	ncclResult_t rc = cumem_result(cuMemUnmap(at, bytes), "cuMemUnmap", what);
-	ncclResult_t freed = cumem_result(cuMemAddressFree(at, bytes), "cuMemAddressFree", what);
+	ncclResult_t rc = cumem_unmap(mem, bytes, what);
+	ncclResult_t freed = cumem_forget(mem, bytes, what);
 
 	return rc ? rc : freed;
 }
@@ -228,18 +247,30 @@ ncclResult_t cumem_export(int *fd, void *mem, const char *what)
 	return rc ? rc : released;
 }
 
-ncclResult_t cumem_import(enum cumem_place place, void **mem, size_t bytes, int fd,
-			  const char *what)
+ncclResult_t cumem_import_at(enum cumem_place place, void *mem, size_t bytes, int fd,
+			     const char *what)
 {
 	struct cumem_mapping m = {.place = place, .bytes = bytes};
-	ncclResult_t rc;
+	ncclResult_t rc = cuda_result(cudaGetDevice(&m.device), "cudaGetDevice for cuMemMap");
 
-	*mem = NULL;
-	rc = cuda_result(cudaGetDevice(&m.device), "cudaGetDevice for cuMemMap");
 	if (!rc)
 		rc = cumem_result(
 			cuMemImportFromShareableHandle(&m.handle, (void *)(intptr_t)fd,
 						       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
 			"cuMemImportFromShareableHandle", what);
 	return rc ? rc : cumem_map_and_release(mem, &m, what);
+}
+
+ncclResult_t cumem_import(enum cumem_place place, void **mem, size_t bytes, int fd,
+			  const char *what)
+{
+	ncclResult_t rc = cumem_reserve(mem, bytes, what);
+
+	if (!rc)
+		rc = cumem_import_at(place, *mem, bytes, fd, what);
+	if (rc && *mem) {
+		(void)cumem_forget(*mem, bytes, what);
+		*mem = NULL;
+	}
+	return rc;
 }

@@ -58,16 +58,16 @@ struct peer_info {
 	int32_t min_channels, max_channels; /* limits of this rank's configuration */
 	uint64_t allowed;                   /* programs that the rank's environment allows */
 	uint64_t shm_device; /* device of its /dev/shm; 0: the rank does not use it */
-	/* Network namespace of the rank's mailbox, for host memory of cuMem; 0: it has no such
-	 * memory. */
-	uint64_t cumem_host;
+	/* Network namespace of the rank's mailbox, for host memory and GPU memory of cuMem; 0: it
+	 * has no such memory. */
+	uint64_t cumem_host, cumem_device;
 	int32_t pxn_level; /* level at which its messages leave the host by way of another rank */
 	uint32_t settings; /* settings of its search: topo_settings_read */
 	uint32_t result_least; /* DOPPEL_RESULT_BYTES */
 	uint32_t has_ras;      /* 1: its process has a RAS task; a rank_ras_peer follows */
 };
-DOPPEL_CHECK_SIZE(struct peer_info, 120);
-#define PEER_INFO_MAGIC 0xd0de100bu
+DOPPEL_CHECK_SIZE(struct peer_info, 128);
+#define PEER_INFO_MAGIC 0xd0de100cu
 
 /* Place of a rank for RAS, gathered if any rank has a RAS task. Crosses the wire. */
 struct rank_ras_peer {

@@ -64,7 +64,7 @@ ncclResult_t rank_timed_begin(struct rank_timed *t, const struct rank_launch *l,
 ncclResult_t rank_timed_end(struct rank_timed *t, const struct rank_launch *l, cudaStream_t stream);
 /* The calling task begins to wait for other ranks; NULL: it has ended. */
 void rank_timed_call(struct rank_timed *t, const struct rank_launch *l);
-/* The same for a call that forms communicators from one. */
+/* The same for a call that forms communicators from one, or suspends or resumes it. */
 void rank_timed_form(struct rank_timed *t, uint64_t timeout_ns, bool begins);
 /* Looks at the launches, and at the call that waits before its launch. Returns the time for which
  * the oldest one has run if that is its deadline or more, and the launch; 0: none is late. */

@@ -155,6 +155,14 @@ void transport_leave(struct ncclComm *comm);
 ncclResult_t transport_memory_reach(struct ncclComm *comm, int32_t peer);
 ncclResult_t transport_memory_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle,
 				   void **mem);
+/* Suspend GPU memory of this rank's connections and make it again, between meetings of the host's
+ * ranks (core/transport/local/p2p_suspend.c). `suspendable`: bytes of that memory. `suspend`: no
+ * rank of the host has a kernel that uses it. `reopen`: all ranks of the host have resumed. After
+ * an error the connections can only be closed. */
+uint64_t transport_memory_suspendable(const struct ncclComm *comm);
+ncclResult_t transport_memory_suspend(struct ncclComm *comm);
+ncclResult_t transport_memory_resume(struct ncclComm *comm);
+ncclResult_t transport_memory_reopen(struct ncclComm *comm);
 /* Leaves, then waits until no other process has memory of this rank open, or has ended. Returns
  * false if one still has at `until_ns`; 0: no deadline. Precedes transport_close_all. */
 bool transport_left(struct ncclComm *comm, uint64_t until_ns);

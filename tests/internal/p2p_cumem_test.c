@@ -44,7 +44,7 @@ static const struct {
 	struct expected want;
 } layouts[] = {
 	{SIM_ENGINE_SIM, 1, on, {true, 0, 1}},     {SIM_ENGINE_SIM, 4, on, {true, 1, 0}},
-	{SIM_ENGINE_SIM, 2, on, {true, 0, 1}},     {SIM_ENGINE_SIM, 1, automatic, {false, 0, 1}},
+	{SIM_ENGINE_SIM, 2, on, {true, 0, 1}},     {SIM_ENGINE_SIM, 1, automatic, {true, 0, 1}},
 	{SIM_ENGINE_SIM, 1, off, {false, 0, 1}},   {SIM_ENGINE_THREADS, 1, on, {true, 0, 1}},
 	{SIM_ENGINE_THREADS, 4, on, {true, 1, 0}},
 };

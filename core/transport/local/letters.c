@@ -146,30 +146,55 @@ static int letters_find(struct letters *letters, uint64_t what)
 	return fd;
 }
 
+/* Takes the letter for the peer's memory. ncclInProgress: it has not arrived. */
+static ncclResult_t letters_take(struct ncclComm *comm, int32_t peer, const struct letter_memory *m,
+				 int *fd, struct wait *w)
+{
+	const struct letter_words *words = &letter_words[m->kind];
+	const void *object = os_mailbox_object(comm->letters->box);
+	uint64_t seq = os_event_seq(object);
+	ncclResult_t rc = letters_collect(comm);
+
+	*fd = rc ? -1 : letters_find(comm->letters, letter_what(peer, m));
+	if (rc || *fd >= 0)
+		return rc;
+	*w = (struct wait){.on = object,
+			   .want = seq,
+			   .kind = WAIT_OBJECT,
+			   .why = words->wait,
+			   .from = {peer, -1, -1, words->link}};
+	return ncclInProgress;
+}
+
 ncclResult_t letters_import(struct conn *c, const struct letter_memory *m, void **mem,
 			    struct wait *w)
 {
 	const struct letter_words *words = &letter_words[m->kind];
-	const void *object = os_mailbox_object(c->comm->letters->box);
-	uint64_t seq = os_event_seq(object);
-	ncclResult_t rc = letters_collect(c->comm);
 	int fd;
+	ncclResult_t rc = letters_take(c->comm, c->peer, m, &fd, w);
 
 	*mem = NULL;
+	if (rc == ncclInProgress)
+		w->from.channel = c->channel;
 	if (rc)
 		return rc;
-	fd = letters_find(c->comm->letters, letter_what(c->peer, m));
-	if (fd < 0) {
-		*w = (struct wait){.on = object,
-				   .want = seq,
-				   .kind = WAIT_OBJECT,
-				   .why = words->wait,
-				   .from = {c->peer, c->channel, -1, words->link}};
-		return ncclInProgress;
-	}
 	rc = cumem_import(words->place, mem, m->bytes, fd, words->theirs);
 	os_descriptor_close(fd);
 	return transport_import_result(c->comm, c->peer, rc);
+}
+
+ncclResult_t letters_import_at(struct ncclComm *comm, int32_t peer, const struct letter_memory *m,
+			       void *mem, struct wait *w)
+{
+	const struct letter_words *words = &letter_words[m->kind];
+	int fd;
+	ncclResult_t rc = letters_take(comm, peer, m, &fd, w);
+
+	if (rc)
+		return rc;
+	rc = cumem_import_at(words->place, mem, m->bytes, fd, words->theirs);
+	os_descriptor_close(fd);
+	return transport_import_result(comm, peer, rc);
 }
 
 void letters_close(struct ncclComm *comm)

@@ -38,6 +38,9 @@ ncclResult_t letters_give(struct ncclComm *comm, int32_t peer, const struct lett
  * host. ncclInProgress: its letter has not arrived; *w is the wait. */
 ncclResult_t letters_import(struct conn *c, const struct letter_memory *m, void **mem,
 			    struct wait *w);
+/* Maps it at addresses that cumem_unmap kept. */
+ncclResult_t letters_import_at(struct ncclComm *comm, int32_t peer, const struct letter_memory *m,
+			       void *mem, struct wait *w);
 void letters_close(struct ncclComm *comm);
 
 #endif

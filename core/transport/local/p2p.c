@@ -9,11 +9,11 @@
  * sending end. The buffers of the receiving ends follow: all of LL, all of LL128, then all of
  * SIMPLE. Lines of LL and LL128 begin with an old flag.
  *
- * A peer in another process opens the pool once, for any number of connections. It uses CUDA IPC
- * or, with NCCL_CUMEM_ENABLE=1, a descriptor (letters.h). A peer in the same process uses the
- * pool's own addresses, because the process that exported memory cannot open it with CUDA IPC. It
- * holds a reference, and the last user frees the pool. A rank may therefore leave while its
- * neighbour's kernel still writes.
+ * A peer in another process opens the pool once, for any number of connections. It uses a
+ * descriptor (letters.h) or, if a rank of the host has no cuMem, CUDA IPC. A peer in the same
+ * process uses the pool's own addresses, because the process that exported memory cannot open it
+ * with CUDA IPC. It holds a reference, and the last user frees the pool. A rank may therefore leave
+ * while its neighbour's kernel still writes.
  */
 #include <string.h>
 
@@ -56,7 +56,7 @@ static void p2p_image_fill(const struct p2p_pool *pool, uint8_t *image)
 
 static ncclResult_t p2p_image_copy(struct ncclComm *comm, const struct p2p_pool *pool)
 {
-	uint64_t bytes = pool->used[DEV_SIMPLE];
+	uint64_t bytes = pool->state_bytes;
 	uint8_t *image = os_alloc(bytes, "p2p control blocks and lines");
 	ncclResult_t rc;
 
@@ -83,9 +83,8 @@ static ncclResult_t p2p_pool_init(struct ncclComm *comm, const struct p2p_pool *
 
 	if (transport_first_step())
 		return p2p_image_copy(comm, pool);
-	rc = cuda_result(
-		cudaMemsetAsync(pool->mem, 0, pool->used[DEV_SIMPLE], comm->internal_stream),
-		"cudaMemsetAsync of p2p control blocks");
+	rc = cuda_result(cudaMemsetAsync(pool->mem, 0, pool->state_bytes, comm->internal_stream),
+			 "cudaMemsetAsync of p2p control blocks");
 	return rc ? rc
 		  : cuda_result(cudaStreamSynchronize(comm->internal_stream),
 				"waiting for the memset of p2p control blocks");
@@ -102,6 +101,18 @@ static ncclResult_t p2p_pool_fill(struct ncclComm *comm, struct p2p_pool *pool)
 		return rc;
 	comm->gpu_bytes += pool->bytes;
 	return p2p_pool_init(comm, pool);
+}
+
+/* True if all ranks of the host can have memory of cuMem, and receive its descriptors. They get the
+ * same answer. */
+static bool p2p_has_cumem(const struct ncclComm *comm)
+{
+	const uint64_t space = comm->peers[comm->rank].cumem_device;
+	bool has = space != 0;
+
+	for (int32_t i = 0; i < comm->local_ranks; i++)
+		has &= comm->peers[comm->local_to_rank[i]].cumem_device == space;
+	return has;
 }
 
 ncclResult_t p2p_state_make(struct ncclComm *comm)
@@ -130,7 +141,6 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 	struct p2p_pool *pool = os_alloc(sizeof *pool, "p2p pool");
 	uint64_t control = ALIGN_UP(ends * P2P_CONTROL_BYTES, 65536);
 	struct registry_node *first;
-	ncclResult_t rc;
 
 	if (!pool) {
 		WARN("no memory for the p2p pool");
@@ -141,13 +151,14 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 	pool->used[DEV_LL] = control;
 	pool->used[DEV_LL128] = ALIGN_UP(control + bytes[DEV_LL], 65536);
 	pool->used[DEV_SIMPLE] = ALIGN_UP(pool->used[DEV_LL128] + bytes[DEV_LL128], 65536);
+	pool->state_bytes = pool->used[DEV_SIMPLE];
 	pool->bytes = ALIGN_UP(pool->used[DEV_SIMPLE] + bytes[DEV_SIMPLE], P2P_POOL_ALIGN);
 	first = registry_lock();
 	pool->next = comm->p2p->pools;
 	comm->p2p->pools = pool;
 	registry_unlock(first);
-	rc = cumem_has(CUMEM_DEVICE, comm->cuda_dev, &pool->cumem);
-	return rc ? rc : p2p_pool_fill(comm, pool);
+	pool->cumem = p2p_has_cumem(comm);
+	return p2p_pool_fill(comm, pool);
 }
 
 /* ---- buffers -------------------------------------------------------------------------------- */

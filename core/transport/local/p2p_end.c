@@ -18,8 +18,11 @@ void p2p_pool_unref(struct p2p_pool *pool)
 		return;
 	if (!pool->cumem)
 		(void)mem_device_free(pool->mem, "p2p connection memory");
+	else if (pool->suspended)
+		(void)cumem_forget(pool->mem, pool->bytes, "p2p connection memory");
 	else if (pool->mem)
 		(void)cumem_free(pool->mem, pool->bytes, "p2p connection memory");
+	os_free(pool->image);
 	os_free(pool);
 }
 
@@ -61,6 +64,8 @@ void p2p_imports_close(struct ncclComm *comm)
 		st->imports = im->next;
 		if (im->pool)
 			p2p_pool_unref(im->pool);
+		else if (im->suspended)
+			(void)cumem_forget(im->mem, im->cumem_bytes, "a neighbour's p2p memory");
 		else if (im->cumem_bytes)
 			(void)cumem_free(im->mem, im->cumem_bytes, "a neighbour's p2p memory");
 		else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared by p2p.c (pools and connecting), p2p_import.c (memory of neighbours) and p2p_end.c
- * (teardown): a rank's pools of connection memory, and its neighbours' pools.
+ * Shared by p2p.c (pools and connecting), p2p_import.c (memory of neighbours), p2p_suspend.c
+ * (memory that is given back for a while) and p2p_end.c (teardown): a rank's pools of connection
+ * memory, and its neighbours' pools.
  */
 #ifndef CORE_TRANSPORT_LOCAL_P2P_INTERNAL_H
 #define CORE_TRANSPORT_LOCAL_P2P_INTERNAL_H
@@ -38,6 +39,10 @@ struct p2p_pool {
 	bool given[TOPO_MAX_LOCAL]; /* cuMem only: local ranks that have its descriptor */
 	/* Offsets of the next free byte: for control blocks, and for each protocol's buffers. */
 	uint64_t control_used, used[DEV_PROTO_COUNT];
+	uint64_t state_bytes; /* control blocks and lines, at the start; buffers of SIMPLE follow */
+	/* Suspended: the addresses have no memory. `image`: what control blocks and lines were. */
+	bool suspended;
+	uint8_t *image;
 };
 
 /* A neighbour's pool that this rank uses. */
@@ -48,6 +53,7 @@ struct p2p_import {
 	uint8_t *mem;
 	struct p2p_pool *pool; /* of a rank of this process; NULL: the pool was opened */
 	uint64_t cumem_bytes;  /* opened by descriptor; 0: through IPC */
+	bool suspended;        /* opened by descriptor, and unmapped for a while */
 };
 
 struct p2p_state {

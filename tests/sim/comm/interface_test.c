@@ -47,8 +47,9 @@ static void memory_grows(ncclComm_t comm, int32_t rank, int32_t nranks)
 	cudaStream_t stream;
 	void *mem;
 
-	EXPECT(before > 0 && before == memory_of(comm, ncclStatGpuMemPersist));
-	EXPECT(memory_of(comm, ncclStatGpuMemSuspend) == 0);
+	EXPECT(before ==
+	       memory_of(comm, ncclStatGpuMemPersist) + memory_of(comm, ncclStatGpuMemSuspend));
+	EXPECT(before > 0);
 	EXPECT(memory_of(comm, ncclStatGpuMemSuspended) == 0);
 	comm_buffers(rank, &mem, &stream, 65536);
 	comm_sum(comm, rank, nranks, mem, stream, 100);
@@ -372,8 +373,6 @@ static void absent_rank(int32_t rank, int32_t nranks, void *arg)
 	(void)arg;
 	absent_windows(comm);
 	absent_device(comm);
-	EXPECT_ABSENT(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
-	EXPECT_ABSENT(ncclCommResume(comm));
 	EXPECT_NCCL(ncclSuccess, ncclSetEncryption(&encryption));
 	encryption.mode = NCCL_ENCRYPTION_MODE_PSK;
 	EXPECT_ABSENT(ncclSetEncryption(&encryption));

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls on non-blocking communicators that may wait for other ranks. A separate task makes them.
+ * ncclCommGetAsyncError returns ncclInProgress until it has ended.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/api/api.h"
+#include "core/base/log.h"
+
+static void background_task(void *arg)
+{
+	struct api_background *b = arg;
+	struct ncclComm *comm = b->comm;
+	ncclResult_t rc = comm_enter_launch(comm, b->call, b->need, &b->head);
+
+	if (rc) { /* it has ended, or failed */
+		if (b->drop)
+			b->drop(b);
+		return;
+	}
+	rc = b->run(b);
+	comm_launch_end(comm, &b->head, rc);
+	comm_leave(comm);
+}
+
+static ncclResult_t background_begin(struct api_background *b, const char *name)
+{
+	char text[48];
+	struct os_thread_attr attr = {.name = text, .rank = b->comm->rank};
+	ncclResult_t rc = comm_launch_begin(b->comm, b->call, b->need, &b->head);
+
+	if (rc)
+		return rc;
+	snprintf(text, sizeof text, "rank%d %s", attr.rank, name);
+	int e = os_thread_start(&b->head.task, &attr, background_task, b);
+	if (!e)
+		return ncclInProgress;
+	b->head.task = NULL;
+	WARN("%s: rank %d: its task cannot be started: %s", b->call, attr.rank, strerror(e));
+	comm_launch_end(b->comm, &b->head, ncclSystemError);
+	return ncclSystemError;
+}
+
+ncclResult_t api_background_start(struct api_background *b, const char *name)
+{
+	struct api_group *g = api_group();
+	ncclResult_t rc;
+
+	shared_store_u32(&b->head.users, 1, SHARED_RELAXED);
+	rc = background_begin(b, name);
+	comm_launch_drop(&b->head);
+	if (g && rc == ncclInProgress)
+		g->in_progress = true;
+	return rc;
+}
