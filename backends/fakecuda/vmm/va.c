@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define VA_CHUNK  FC_VA_CHUNK
@@ -47,6 +48,7 @@ const uint64_t fc_va_range[2] = {FC_VA_BASE, FC_VA_LIMIT};
 
 /* One bit per page. */
 struct va_chunk {
+	bool imported;              /* of another process' file */
 	bool alone;                 /* private: no view of the program, no bytes in the file */
 	uint64_t written[VA_WORDS]; /* pages that this world wrote */
 	uint64_t kept[VA_WORDS];    /* present since some world wrote it */
@@ -66,7 +68,7 @@ static struct {
 static bool va_open(void)
 {
 	va.fd = memfd_create("doppel-gpu-memory", MFD_CLOEXEC);
-	if (va.fd < 0 || ftruncate(va.fd, (off_t)FC_VA_LIMIT)) {
+	if (va.fd < 0 || ftruncate(va.fd, (off_t)(FC_VA_LIMIT + FC_EXPORTS_BYTES))) {
 		fprintf(stderr, "fakecuda: no memory file for the GPUs: %s\n", strerror(errno));
 		va.fd = 0;
 		return false;
@@ -95,9 +97,9 @@ static bool va_set_strict(bool strict)
 	return true;
 }
 
-uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes)
+uint64_t fc_va_slice(uint32_t gpus, uint32_t processes, uint64_t memory_bytes)
 {
-	const uint64_t share = FC_VA_DEVICES / gpus / VA_CHUNK * VA_CHUNK;
+	const uint64_t share = FC_VA_DEVICES / gpus / processes / VA_CHUNK * VA_CHUNK;
 
 	return MIN_OF(memory_bytes, share);
 }
@@ -112,7 +114,8 @@ static void va_unmap_all(void)
 
 		if (!va.chunk[c])
 			continue;
-		va_chunk_drop(c);
+		if (!va.chunk[c]->imported)
+			va_chunk_drop(c);
 		munmap((void *)(uintptr_t)(at + FC_VA_LIMIT), VA_CHUNK);
 		if (!va.chunk[c]->alone)
 			munmap((void *)(uintptr_t)at, VA_CHUNK);
@@ -153,14 +156,19 @@ static bool va_mapped(void *want, void *got, uint64_t bytes)
 	return false;
 }
 
-static bool va_map_at(uint64_t address, uint64_t bytes, int prot, uint64_t offset)
+static bool va_map_file(int fd, uint64_t address, uint64_t bytes, int prot, uint64_t offset)
 {
 	void *want = (void *)(uintptr_t)address;
 
 	return va_mapped(want,
 			 mmap(want, bytes, prot, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE,
-			      va.fd, (off_t)offset),
+			      fd, (off_t)offset),
 			 bytes);
+}
+
+static bool va_map_at(uint64_t address, uint64_t bytes, int prot, uint64_t offset)
+{
+	return va_map_file(va.fd, address, bytes, prot, offset);
 }
 
 static bool va_map_private(uint64_t address)
@@ -175,14 +183,14 @@ static bool va_map_private(uint64_t address)
 }
 
 /* Maps a chunk of the file in both views. */
-static bool va_map_both(uint64_t number)
+static bool va_map_both(int fd, uint64_t number)
 {
 	uint64_t at = FC_VA_BASE + number * VA_CHUNK;
 	int prot = va.strict ? PROT_NONE : PROT_READ | PROT_WRITE;
 
-	if (!va_map_at(at, VA_CHUNK, prot, number * VA_CHUNK))
+	if (!va_map_file(fd, at, VA_CHUNK, prot, number * VA_CHUNK))
 		return false;
-	if (va_map_at(at + FC_VA_LIMIT, VA_CHUNK, PROT_READ | PROT_WRITE, number * VA_CHUNK))
+	if (va_map_file(fd, at + FC_VA_LIMIT, VA_CHUNK, PROT_READ | PROT_WRITE, number * VA_CHUNK))
 		return true;
 	munmap((void *)(uintptr_t)at, VA_CHUNK);
 	return false;
@@ -200,7 +208,7 @@ bool fc_va_map(uint64_t address, uint64_t bytes)
 		if (va.chunk[c])
 			continue;
 		if (!(alone ? va_map_private(FC_VA_BASE + c * VA_CHUNK + FC_VA_LIMIT)
-			    : va_map_both(c)))
+			    : va_map_both(va.fd, c)))
 			return false;
 		va.chunk[c] = calloc(1, sizeof(struct va_chunk));
 		ASSERT(va.chunk[c]);
@@ -208,6 +216,42 @@ bool fc_va_map(uint64_t address, uint64_t bytes)
 		va.chunks_end = MAX_OF(va.chunks_end, c + 1);
 	}
 	return true;
+}
+
+bool fc_va_import(int fd, uint64_t address, uint64_t bytes)
+{
+	uint64_t first = (address - FC_VA_BASE) / VA_CHUNK;
+	uint64_t last = (address + bytes - 1 - FC_VA_BASE) / VA_CHUNK;
+
+	ASSERT(last < VA_CHUNKS);
+	for (uint64_t c = first; c <= last; c++) {
+		if (va.chunk[c] && va.chunk[c]->imported)
+			continue;
+		ASSERT(!va.chunk[c]); /* no process has addresses of another one */
+		if (!va_map_both(fd, c))
+			return false;
+		va.chunk[c] = calloc(1, sizeof(struct va_chunk));
+		ASSERT(va.chunk[c]);
+		va.chunk[c]->imported = true;
+		va.chunks_end = MAX_OF(va.chunks_end, c + 1);
+	}
+	return true;
+}
+
+int fc_va_file(uint64_t *inode)
+{
+	struct stat st;
+
+	*inode = va.fd && !fstat(va.fd, &st) ? (uint64_t)st.st_ino : 0;
+	return va.fd;
+}
+
+void *fc_va_exports(int fd)
+{
+	void *p = mmap(NULL, FC_EXPORTS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		       (off_t)FC_VA_LIMIT);
+
+	return p == MAP_FAILED ? NULL : p;
 }
 
 /* Moves a private chunk into the file: a window will show a part of it. */
@@ -223,7 +267,7 @@ static bool va_share(uint64_t number)
 			return false;
 	munmap(fc_alias(at), VA_CHUNK);
 	c->alone = false;
-	return va_map_both(number);
+	return va_map_both(va.fd, number);
 }
 
 bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes)
