@@ -45,6 +45,7 @@ enum cli_option_key {
 struct cli_place {
 	const char *by; /* the launcher's name; NULL: none */
 	uint32_t process, processes;
+	uint32_t each;        /* ranks of a process; 0: as the options */
 	uint32_t local, here; /* its number among the processes on this computer */
 	char job[24];         /* the job's name, unique on this computer */
 };

@@ -95,9 +95,9 @@ bool cli_options_check(const char *command, struct cli_options *o, const struct 
 		cli_give(&o->given, OPTION_THREADS);
 	if (!options_go_together(command, o, rules, n, own) || !cli_collective_check(command, o))
 		return false;
-	/* with --rank, a process reads its variables after its own settings */
+	/* one of several processes reads its variables after its own settings */
 	if (cli_has_both_doubles() && cli_is_given(&o->given, OPTION_FIXED) &&
-	    !cli_is_given(&o->given, OPTION_RANK) && !cli_machines_fit(o->scenario.machine))
+	    !cli_is_given(&o->given, OPTION_RANK) && !o->place.by && !cli_machines_fit(o->scenario.machine))
 		return false;
 	if (cli_has_both_doubles() || o->scenario.lab.sim.engine != SIM_ENGINE_SIM)
 		return true;

@@ -83,7 +83,7 @@ static const struct argp_option options_own[] = {
 	 "no limit)",
 	 4},
 	{"id-fd", OPTION_ID_FD, "FD", OPTION_HIDDEN, "the launcher's, instead of --root", 4},
-	{"job-place", OPTION_JOB_PLACE, "I/N/JOB", OPTION_HIDDEN, "the place in a job of --procs", 4},
+	{"job-place", OPTION_JOB_PLACE, "I/N/RANKS/JOB", OPTION_HIDDEN, "the place in a job of --procs", 4},
 };
 
 /* All of them: filled by options_fill, ends with {0}. */
@@ -250,9 +250,10 @@ static const char *options_root(const char *arg, struct argp_state *state)
 
 static void options_place(const char *arg, struct argp_state *state, struct cli_place *p)
 {
-	if (sscanf(arg, "%u/%u/%23[a-z0-9-]", &p->process, &p->processes, p->job) != 3 ||
-	    p->process >= p->processes)
-		argp_error(state, "--job-place %s: expected I/N/JOB", arg);
+	if (sscanf(arg, "%u/%u/%u/%23[a-z0-9-]", &p->process, &p->processes, &p->each, p->job) !=
+		    4 ||
+	    p->process >= p->processes || !p->each)
+		argp_error(state, "--job-place %s: expected I/N/RANKS/JOB", arg);
 	p->by = "doppel";
 	p->local = p->process;
 	p->here = p->processes;

@@ -174,13 +174,8 @@ int cli_procs_one(struct cli_options *o)
 	struct lab_config *c = &o->scenario.lab;
 	struct lab_spread spread;
 	struct lab_result result;
-	bool ours = strcmp(o->place.by, "doppel") == 0;
-	uint32_t each = 0;
+	uint32_t each = o->place.each ? o->place.each : procs_launched(o);
 
-	if (ours && !procs_count(o, &each))
-		return SIM_USAGE;
-	if (!ours)
-		each = procs_launched(o);
 	if (!each)
 		return SIM_USAGE;
 	o->root = PROCS_DOUBLES ? NULL : cli_launch_root(&o->place);
@@ -215,7 +210,8 @@ static void procs_exec(uint32_t i, void *arg)
 	char place[64];
 	char *const more[] = {(char *)"--job-place", place, NULL};
 
-	snprintf(place, sizeof place, "%u/%u/procs-%d", i, all->launcher.count, (int)getppid());
+	snprintf(place, sizeof place, "%u/%u/%d/procs-%d", i, all->launcher.count,
+		 all->launcher.each, (int)getppid());
 	launcher_exec_self(i, all->argc, all->argv, more);
 }
 
