@@ -12,6 +12,8 @@
 
 #include "sim/lab/search/fail.h"
 
+#define LAUNCHER_GRACE_S 40
+
 /* ---- start ---------------------------------------------------------------------------------- */
 
 void launcher_exec_self(uint32_t i, int argc, char **argv, char *const *more)
@@ -60,22 +62,47 @@ bool launcher_start(struct launcher *l, uint32_t i, void (*child)(uint32_t i, vo
 	}
 	int32_t first = (int32_t)i * l->each;
 
-	printf("# process %u: pid %d, ranks %d to %d\n", i, (int)l->pid[i], first,
-	       first + l->each - 1);
-	fflush(stdout);
+	fprintf(l->out, "# process %u: pid %d", i, (int)l->pid[i]);
+	if (l->each)
+		fprintf(l->out, ", ranks %d to %d", first, first + l->each - 1);
+	fprintf(l->out, "\n");
+	fflush(l->out);
 	return true;
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */
 
+/* A code that is no verdict is a program's own: more severe than 0 only. */
 static int launcher_severity(int code)
 {
-	return fail_severity(code > SIM_BY_SIGNAL ? SIM_CRASH : (enum sim_verdict)code);
+	int severity = fail_severity(code > SIM_BY_SIGNAL ? SIM_CRASH : (enum sim_verdict)code);
+
+	return severity ? severity : code != 0;
+}
+
+uint32_t launcher_grace_s(void)
+{
+	const char *text = getenv("DOPPEL_TIMEOUT_MS");
+
+	return (uint32_t)(strtoul(text && *text ? text : LAUNCHER_TIMEOUT_MS, NULL, 10) / 1000) +
+	       LAUNCHER_GRACE_S;
+}
+
+/* Describes a process: its rank and its pid. */
+static const char *launcher_name(const struct launcher *l, uint32_t i, pid_t pid, char out[64])
+{
+	int n = snprintf(out, 64, "process %u (", i);
+
+	if (l->each)
+		n += snprintf(out + n, 64 - (size_t)n, "rank %d, ", (int32_t)i * l->each);
+	snprintf(out + n, 64 - (size_t)n, "pid %d)", (int)pid);
+	return out;
 }
 
 static void launcher_ended(struct launcher *l, pid_t pid, int status)
 {
 	uint32_t i = 0;
+	char name[64];
 	int code = WIFEXITED(status) ? WEXITSTATUS(status) : SIM_BY_SIGNAL + WTERMSIG(status);
 
 	while (i < l->count && l->pid[i] != pid)
@@ -84,12 +111,11 @@ static void launcher_ended(struct launcher *l, pid_t pid, int status)
 		return;
 	l->pid[i] = 0;
 	if (WIFSIGNALED(status))
-		fprintf(stderr, "doppel: process %u (rank %d, pid %d) was ended by signal %d, %s\n",
-			i, (int32_t)i * l->each, (int)pid, WTERMSIG(status),
+		fprintf(stderr, "doppel: %s was ended by signal %d, %s\n",
+			launcher_name(l, i, pid, name), WTERMSIG(status),
 			strsignal(WTERMSIG(status)));
 	else if (code)
-		fprintf(stderr, "doppel: process %u (rank %d, pid %d) ended with %d\n", i,
-			(int32_t)i * l->each, (int)pid, code);
+		fprintf(stderr, "doppel: %s ended with %d\n", launcher_name(l, i, pid, name), code);
 	if (code && !l->code)
 		alarm(l->grace_s);
 	if (launcher_severity(code) > launcher_severity(l->code))
@@ -98,13 +124,15 @@ static void launcher_ended(struct launcher *l, pid_t pid, int status)
 
 static void launcher_kill(struct launcher *l)
 {
+	char name[64];
+
 	for (uint32_t i = 0; i < l->count; i++) {
 		if (!l->pid[i])
 			continue;
 		fprintf(stderr,
-			"doppel: process %u (rank %d, pid %d) has not ended %u s after "
-			"another one failed: it is killed\n",
-			i, (int32_t)i * l->each, (int)l->pid[i], l->grace_s);
+			"doppel: %s has not ended %u s after another one failed: it is "
+			"killed\n",
+			launcher_name(l, i, l->pid[i], name), l->grace_s);
 		kill(l->pid[i], SIGKILL);
 		l->pid[i] = 0;
 	}

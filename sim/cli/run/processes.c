@@ -254,6 +254,7 @@ int cli_processes(int argc, char **argv, const struct cli_options *o)
 
 	all.launcher = (struct launcher){.count = o->processes,
 					 .each = processes_ranks_each(o),
+					 .out = stdout,
 					 .grace_s = PROCESSES_GRACE_S};
 	all.argc = argc;
 	all.argv = argv;

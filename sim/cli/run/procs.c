@@ -17,10 +17,6 @@
 #include "sim/cli/run/launch.h"
 #include "sim/cli/run/launcher.h"
 
-/* Default deadline in ms of inits and launches, so that survivors of a killed process end. */
-#define PROCS_TIMEOUT_MS "20000"
-/* Time in s that survivors have after their deadline, to agree on the error and to end. */
-#define PROCS_GRACE_S 40
 /* Time in s that rank 0's process has to make the unique id. */
 #define PROCS_ID_S 60
 
@@ -137,7 +133,7 @@ static void procs_environment(const struct cli_options *o, const struct world_sh
 {
 	char boot[64] = "", host[128];
 
-	setenv("DOPPEL_TIMEOUT_MS", PROCS_TIMEOUT_MS, 0);
+	setenv("DOPPEL_TIMEOUT_MS", LAUNCHER_TIMEOUT_MS, 0);
 	if (o->root)
 		setenv("NCCL_COMM_ID", o->root, 1);
 	if (!PROCS_DOUBLES)
@@ -215,14 +211,6 @@ static void procs_exec(uint32_t i, void *arg)
 	launcher_exec_self(i, all->argc, all->argv, more);
 }
 
-static uint32_t procs_grace_s(void)
-{
-	const char *text = getenv("DOPPEL_TIMEOUT_MS");
-
-	return (uint32_t)(strtoul(text && *text ? text : PROCS_TIMEOUT_MS, NULL, 10) / 1000) +
-	       PROCS_GRACE_S;
-}
-
 int cli_procs(int argc, char **argv, struct cli_options *o)
 {
 	static struct procs all;
@@ -236,8 +224,10 @@ int cli_procs(int argc, char **argv, struct cli_options *o)
 	}
 	if (!count)
 		return SIM_USAGE;
-	all.launcher = (struct launcher){
-		.count = count, .each = (int32_t)each, .grace_s = procs_grace_s()};
+	all.launcher = (struct launcher){.count = count,
+					 .each = (int32_t)each,
+					 .out = stdout,
+					 .grace_s = launcher_grace_s()};
 	all.argc = argc;
 	all.argv = argv;
 	for (uint32_t i = 0; i < count; i++)
