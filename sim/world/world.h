@@ -148,9 +148,9 @@ struct world_joiner {
 	void (*leave)(void);
 };
 void world_on_join(const struct world_joiner *joiner);
-/* Leaves bytes for the other processes that share the world: once in the life of the arena. */
+/* Leaves bytes for the other processes that share the world. False: there are some, explained. */
 #define WORLD_NOTE_BYTES 128
-void world_share_note(const void *data, size_t bytes);
+bool world_share_note(const void *data, size_t bytes);
 /* Copies the bytes that a process left. False: none of this size yet. */
 bool world_share_noted(void *data, size_t bytes);
 /* Forgets the world in a child made by fork, which has no world even if its parent had one. */

@@ -236,14 +236,20 @@ static int share_device(uint64_t *device)
 	return 0;
 }
 
-void world_share_note(const void *data, size_t bytes)
+bool world_share_note(const void *data, size_t bytes)
 {
 	struct share_note *n = &share.table->note;
 
-	ASSERT(bytes <= sizeof n->data && !__atomic_load_n(&n->ready, __ATOMIC_ACQUIRE));
+	ASSERT(bytes <= sizeof n->data);
+	if (__atomic_load_n(&n->ready, __ATOMIC_ACQUIRE)) {
+		fprintf(stderr, "world: processes of an earlier job of the same name still run; "
+				"expected that they end first\n");
+		return false;
+	}
 	memcpy(n->data, data, bytes);
 	n->bytes = (uint32_t)bytes;
 	__atomic_store_n(&n->ready, 1, __ATOMIC_RELEASE);
+	return true;
 }
 
 bool world_share_noted(void *data, size_t bytes)

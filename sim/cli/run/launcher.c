@@ -80,12 +80,17 @@ static int launcher_severity(int code)
 	return severity ? severity : code != 0;
 }
 
-uint32_t launcher_grace_s(void)
+uint32_t launcher_timeout_ms(void)
 {
 	const char *text = getenv("DOPPEL_TIMEOUT_MS");
+	unsigned long ms = text ? strtoul(text, NULL, 10) : 0; /* 0: none, for launches */
 
-	return (uint32_t)(strtoul(text && *text ? text : LAUNCHER_TIMEOUT_MS, NULL, 10) / 1000) +
-	       LAUNCHER_GRACE_S;
+	return (uint32_t)(ms ? MIN_OF(ms, 1000000000ul) : strtoul(LAUNCHER_TIMEOUT_MS, NULL, 10));
+}
+
+uint32_t launcher_grace_s(void)
+{
+	return launcher_timeout_ms() / 1000 + LAUNCHER_GRACE_S;
 }
 
 /* Describes a process: its rank and its pid. */

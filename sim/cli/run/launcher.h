@@ -30,6 +30,8 @@ struct launcher {
 /* Starts process i. The child calls `child`, which executes a program and returns on failure. */
 bool launcher_start(struct launcher *l, uint32_t i, void (*child)(uint32_t i, void *arg),
 		    void *arg);
+/* Returns DOPPEL_TIMEOUT_MS or its default. */
+uint32_t launcher_timeout_ms(void);
 /* Returns the time in s for survivors to end: their deadline, and time to agree on the error. */
 uint32_t launcher_grace_s(void);
 /* Executes this command again with `more` words, which end with NULL. Returns on failure, which it

@@ -17,9 +17,6 @@
 #include "sim/cli/run/launch.h"
 #include "sim/cli/run/launcher.h"
 
-/* Time in s that rank 0's process has to make the unique id. */
-#define PROCS_ID_S 60
-
 #if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
 enum { PROCS_DOUBLES = 1 };
 #else
@@ -98,20 +95,17 @@ static uint32_t procs_launched(struct cli_options *o)
 /* The processes of one world leave the id in its memory. */
 static bool procs_shared_id(bool make, ncclUniqueId *id)
 {
-	const uint64_t end = os_now_ns() + PROCS_ID_S * 1000000000ull;
+	const uint32_t timeout_ms = launcher_timeout_ms();
+	const uint64_t end = os_now_ns() + timeout_ms * 1000000ull;
 
-	if (make) {
-		if (ncclGetUniqueId(id) != ncclSuccess)
-			return false;
-		world_share_note(id, sizeof *id);
-		return true;
-	}
+	if (make)
+		return ncclGetUniqueId(id) == ncclSuccess && world_share_note(id, sizeof *id);
 	while (!world_share_noted(id, sizeof *id)) {
 		if (os_now_ns() > end) {
 			fprintf(stderr,
-				"doppel: no unique id after %d s: rank 0's process has ended, or "
-				"has not come\n",
-				PROCS_ID_S);
+				"doppel: no unique id after %u ms: rank 0's process has ended, or "
+				"has not started\n",
+				timeout_ms);
 			return false;
 		}
 		os_sleep_ns(1000000);
@@ -129,11 +123,22 @@ static bool procs_get_id(bool make, ncclUniqueId *id, void *arg)
 
 /* ---- one of the processes ------------------------------------------------------------------- */
 
+/* Gives the variable of --env to this process, whose own deadlines follow it. */
+static void procs_take_timeout(const struct cli_options *o)
+{
+	static const char name[] = "DOPPEL_TIMEOUT_MS=";
+
+	for (uint32_t i = 0; i < o->scenario.env_count; i++)
+		if (strncmp(o->scenario.env[i], name, sizeof name - 1) == 0)
+			setenv("DOPPEL_TIMEOUT_MS", o->scenario.env[i] + sizeof name - 1, 1);
+	setenv("DOPPEL_TIMEOUT_MS", LAUNCHER_TIMEOUT_MS, 0);
+}
+
 static void procs_environment(const struct cli_options *o, const struct world_share *share)
 {
 	char boot[64] = "", host[128];
 
-	setenv("DOPPEL_TIMEOUT_MS", LAUNCHER_TIMEOUT_MS, 0);
+	procs_take_timeout(o);
 	if (o->root)
 		setenv("NCCL_COMM_ID", o->root, 1);
 	if (!PROCS_DOUBLES)
@@ -224,6 +229,7 @@ int cli_procs(int argc, char **argv, struct cli_options *o)
 	}
 	if (!count)
 		return SIM_USAGE;
+	procs_take_timeout(o);
 	all.launcher = (struct launcher){.count = count,
 					 .each = (int32_t)each,
 					 .out = stdout,
