@@ -35,6 +35,7 @@ enum cli_option_key {
 	OPTION_LIMIT,
 	/* not options, but named in rules */
 	OPTION_THREADS,       /* --engine threads */
+	OPTION_SIM,           /* --engine sim, given */
 	OPTION_GPU_LIST,      /* --gpus with a number per host */
 	OPTION_MACHINE_LIST,  /* --machine with several names */
 	OPTION_RANDOM_FAULTS, /* --faults random */
