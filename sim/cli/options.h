@@ -42,7 +42,7 @@ enum cli_option_key {
 	OPTION_FIXED,         /* a collective, or an option of the world or of the collective */
 };
 
-/* The place of this process in a job of real processes (run/launch.h). */
+/* The place of this process in a job of real processes (run/job_place.h). */
 struct cli_place {
 	const char *by; /* the launcher's name; NULL: none */
 	uint32_t process, processes;
@@ -114,7 +114,7 @@ bool cli_self(char out[CLI_SELF_BYTES]);
 int cli_processes(int argc, char **argv, const struct cli_options *o);
 /* Runs this process as one of them. Returns the exit code. */
 int cli_process(struct cli_options *o);
-/* procs.c: starts a real process for each process of the world, and waits for them. Returns the
+/* run_procs.c: starts a real process for each process of the world, and waits for them. Returns the
  * exit code. */
 int cli_procs(int argc, char **argv, struct cli_options *o);
 /* Runs this process as one of them, or as one that another launcher started (o->place). */

@@ -108,7 +108,8 @@ bool cli_options_check(const char *command, struct cli_options *o, const struct 
 		return false;
 	/* one of several processes reads its variables after its own settings */
 	if (cli_has_both_doubles() && cli_is_given(&o->given, OPTION_FIXED) &&
-	    !cli_is_given(&o->given, OPTION_RANK) && !o->place.by && !cli_machines_fit(o->scenario.machine))
+	    !cli_is_given(&o->given, OPTION_RANK) && !o->place.by &&
+	    !cli_machines_fit(o->scenario.machine))
 		return false;
 	if (cli_has_both_doubles() || o->scenario.lab.sim.engine != SIM_ENGINE_SIM)
 		return true;

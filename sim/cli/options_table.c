@@ -83,7 +83,7 @@ static const struct argp_option options_own[] = {
 	 "no limit)",
 	 4},
 	{"id-fd", OPTION_ID_FD, "FD", OPTION_HIDDEN, "the launcher's, instead of --root", 4},
-	{"job-place", OPTION_JOB_PLACE, "I/N/RANKS/JOB", OPTION_HIDDEN, "the place in a job of --procs", 4},
+	{"job-place", OPTION_JOB_PLACE, "I/N/RANKS/JOB", OPTION_HIDDEN, "a process of --procs", 4},
 };
 
 /* All of them: filled by options_fill, ends with {0}. */

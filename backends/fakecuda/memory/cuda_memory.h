@@ -13,13 +13,12 @@ uint64_t fc_va_slice(uint32_t gpus, uint32_t processes, uint64_t memory_bytes);
 /* Prepares the addresses of a world's GPUs. False: failed, with a message. */
 bool fc_va_start(uint32_t gpus, uint64_t slice, bool strict);
 bool fc_va_map(uint64_t address, uint64_t bytes);
-/* Maps memory of another process, whose file is `fd`, at its addresses until the process ends. */
-bool fc_va_import(int fd, uint64_t address, uint64_t bytes);
-/* Returns the descriptor of this process' file and stores its inode. */
-int fc_va_file(uint64_t *inode);
-/* Maps struct fc_exports, which follows the memory in the file. NULL: failed. */
+/* Maps the range from a file, at the same addresses: another process' memory, which no other file
+ * has. It remains until this process ends. */
+bool fc_va_map_file(int fd, uint64_t address, uint64_t bytes);
+int fc_va_file(void); /* descriptor of the memory of this process' GPUs */
+/* The file ends with struct fc_exports. */
 #define FC_EXPORTS_BYTES (256u << 10)
-void *fc_va_exports(int fd);
 void fc_va_wipe(uint64_t address, uint64_t bytes); /* zeroes the range */
 /* Lines of LL128 in the range were read, each by the only thread that reads it. If the GPUs have
  * much memory in use, whole pages of the lines are given back. They are zero then, and no line has

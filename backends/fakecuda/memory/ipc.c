@@ -2,8 +2,9 @@
 /*
  * IPC of device memory. A handle refers to an allocation of a GPU of this world. Opening it returns
  * the exporter's address, because all simulated processes share one address space, and real ones
- * have different addresses (ipc_share.c). Only a process that opened the handle may use that address. Opening fails for a handle from another host, from
- * the opening process itself (as in CUDA), or of freed memory.
+ * have different addresses (ipc_share.c). Only a process that opened the handle may use that
+ * address. Opening fails for a handle from another host, from the opening process itself (as in
+ * CUDA), or of freed memory.
  */
 #include "backends/fakecuda/fakecuda.h"
 

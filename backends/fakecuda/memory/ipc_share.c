@@ -55,6 +55,15 @@ bool fc_share_on(void)
 	return fc.share != 0;
 }
 
+/* Maps the table at the end of a file. NULL: failed. */
+static struct fc_exports *exports_map(int fd)
+{
+	void *p = mmap(NULL, FC_EXPORTS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		       (off_t)FC_VA_LIMIT);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
 /* ---- the exporter --------------------------------------------------------------------------- */
 
 static struct fc_export *export_of(const struct fc_alloc *a)
@@ -85,15 +94,18 @@ static struct fc_export *export_take(struct fc_alloc *a)
 
 bool fc_export(struct fc_alloc *a, struct fc_ipc_handle *h)
 {
-	h->fd = fc_va_file(&h->inode);
+	struct stat st;
+
+	h->fd = fc_va_file();
 	h->pid = getpid();
 	if (!share.own)
-		share.own = fc_va_exports(h->fd);
-	if (!share.own) {
+		share.own = exports_map(h->fd);
+	if (!share.own || fstat(h->fd, &st)) {
 		fc_report("cudaIpcGetMemHandle: the table of handles cannot be mapped: %s",
 			  strerror(errno));
 		return false;
 	}
+	h->inode = (uint64_t)st.st_ino;
 	if (!a->entry && !export_take(a))
 		return false;
 	h->entry = a->entry - 1;
@@ -148,7 +160,7 @@ static bool import_peer_open(struct share_peer *p, const struct fc_ipc_handle *h
 	if (p->fd < 0)
 		return false;
 	if (!fstat(p->fd, &st) && (uint64_t)st.st_ino == h->inode)
-		p->exports = fc_va_exports(p->fd);
+		p->exports = exports_map(p->fd);
 	if (!p->exports) {
 		close(p->fd);
 		return false;
@@ -207,7 +219,7 @@ static cudaError_t import_add(struct share_peer *p, const struct fc_ipc_handle *
 
 	memcpy(made.who, e->who, sizeof made.who);
 	made.who[sizeof made.who - 1] = '\0';
-	if (!fc_va_import(p->fd, h->base, h->bytes)) {
+	if (!fc_va_map_file(p->fd, h->base, h->bytes)) {
 		import_mark(e, false);
 		return cudaErrorMemoryAllocation;
 	}

@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define VA_CHUNK  FC_VA_CHUNK
@@ -48,7 +47,6 @@ const uint64_t fc_va_range[2] = {FC_VA_BASE, FC_VA_LIMIT};
 
 /* One bit per page. */
 struct va_chunk {
-	bool imported;              /* of another process' file */
 	bool alone;                 /* private: no view of the program, no bytes in the file */
 	uint64_t written[VA_WORDS]; /* pages that this world wrote */
 	uint64_t kept[VA_WORDS];    /* present since some world wrote it */
@@ -114,8 +112,7 @@ static void va_unmap_all(void)
 
 		if (!va.chunk[c])
 			continue;
-		if (!va.chunk[c]->imported)
-			va_chunk_drop(c);
+		va_chunk_drop(c);
 		munmap((void *)(uintptr_t)(at + FC_VA_LIMIT), VA_CHUNK);
 		if (!va.chunk[c]->alone)
 			munmap((void *)(uintptr_t)at, VA_CHUNK);
@@ -166,11 +163,6 @@ static bool va_map_file(int fd, uint64_t address, uint64_t bytes, int prot, uint
 			 bytes);
 }
 
-static bool va_map_at(uint64_t address, uint64_t bytes, int prot, uint64_t offset)
-{
-	return va_map_file(va.fd, address, bytes, prot, offset);
-}
-
 static bool va_map_private(uint64_t address)
 {
 	void *want = (void *)(uintptr_t)address;
@@ -196,62 +188,40 @@ static bool va_map_both(int fd, uint64_t number)
 	return false;
 }
 
-bool fc_va_map(uint64_t address, uint64_t bytes)
+/* Maps a chunk of the file; -1: private memory. */
+static bool va_chunk_add(uint64_t number, int fd)
+{
+	if (fd < 0 ? !va_map_private(FC_VA_BASE + number * VA_CHUNK + FC_VA_LIMIT)
+		   : !va_map_both(fd, number))
+		return false;
+	va.chunk[number] = calloc(1, sizeof(struct va_chunk));
+	ASSERT(va.chunk[number]);
+	va.chunk[number]->alone = fd < 0;
+	va.chunks_end = MAX_OF(va.chunks_end, number + 1);
+	return true;
+}
+
+bool fc_va_map_file(int fd, uint64_t address, uint64_t bytes)
 {
 	ASSERT(address >= FC_VA_BASE && bytes);
 	uint64_t first = (address - FC_VA_BASE) / VA_CHUNK;
 	uint64_t last = (address + bytes - 1 - FC_VA_BASE) / VA_CHUNK;
-	bool alone = va.alone && address < FC_HOST_BASE;
 
 	ASSERT(last < VA_CHUNKS);
-	for (uint64_t c = first; c <= last; c++) {
-		if (va.chunk[c])
-			continue;
-		if (!(alone ? va_map_private(FC_VA_BASE + c * VA_CHUNK + FC_VA_LIMIT)
-			    : va_map_both(va.fd, c)))
+	for (uint64_t c = first; c <= last; c++)
+		if (!va.chunk[c] && !va_chunk_add(c, fd))
 			return false;
-		va.chunk[c] = calloc(1, sizeof(struct va_chunk));
-		ASSERT(va.chunk[c]);
-		va.chunk[c]->alone = alone;
-		va.chunks_end = MAX_OF(va.chunks_end, c + 1);
-	}
 	return true;
 }
 
-bool fc_va_import(int fd, uint64_t address, uint64_t bytes)
+bool fc_va_map(uint64_t address, uint64_t bytes)
 {
-	uint64_t first = (address - FC_VA_BASE) / VA_CHUNK;
-	uint64_t last = (address + bytes - 1 - FC_VA_BASE) / VA_CHUNK;
-
-	ASSERT(last < VA_CHUNKS);
-	for (uint64_t c = first; c <= last; c++) {
-		if (va.chunk[c] && va.chunk[c]->imported)
-			continue;
-		ASSERT(!va.chunk[c]); /* no process has addresses of another one */
-		if (!va_map_both(fd, c))
-			return false;
-		va.chunk[c] = calloc(1, sizeof(struct va_chunk));
-		ASSERT(va.chunk[c]);
-		va.chunk[c]->imported = true;
-		va.chunks_end = MAX_OF(va.chunks_end, c + 1);
-	}
-	return true;
+	return fc_va_map_file(va.alone && address < FC_HOST_BASE ? -1 : va.fd, address, bytes);
 }
 
-int fc_va_file(uint64_t *inode)
+int fc_va_file(void)
 {
-	struct stat st;
-
-	*inode = va.fd && !fstat(va.fd, &st) ? (uint64_t)st.st_ino : 0;
 	return va.fd;
-}
-
-void *fc_va_exports(int fd)
-{
-	void *p = mmap(NULL, FC_EXPORTS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		       (off_t)FC_VA_LIMIT);
-
-	return p == MAP_FAILED ? NULL : p;
 }
 
 /* Moves a private chunk into the file: a window will show a part of it. */
@@ -278,9 +248,10 @@ bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes)
 	     c <= (home + bytes - 1 - FC_VA_BASE) / VA_CHUNK; c++)
 		if (va.chunk[c]->alone && !va_share(c))
 			return false;
-	if (!va_map_at(at, bytes, closed ? PROT_NONE : PROT_READ | PROT_WRITE, home - FC_VA_BASE))
+	if (!va_map_file(va.fd, at, bytes, closed ? PROT_NONE : PROT_READ | PROT_WRITE,
+			 home - FC_VA_BASE))
 		return false;
-	if (va_map_at(at + FC_VA_LIMIT, bytes, PROT_READ | PROT_WRITE, home - FC_VA_BASE))
+	if (va_map_file(va.fd, at + FC_VA_LIMIT, bytes, PROT_READ | PROT_WRITE, home - FC_VA_BASE))
 		return true;
 	munmap((void *)(uintptr_t)at, bytes);
 	return false;

@@ -89,8 +89,8 @@ int exec_procs(uint32_t count, uint32_t hosts, char **program)
 	static struct exec_procs all;
 
 	ASSERT(count && hosts && count % hosts == 0);
-	all.launcher = (struct launcher){
-		.count = count, .out = stderr, .grace_s = launcher_grace_s()};
+	all.launcher =
+		(struct launcher){.count = count, .out = stderr, .grace_s = launcher_grace_s()};
 	all.hosts = hosts;
 	all.program = program;
 	setenv("DOPPEL_ENGINE", "threads", 1);

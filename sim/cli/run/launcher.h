@@ -37,7 +37,7 @@ uint32_t launcher_grace_s(void);
 /* Executes this command again with `more` words, which end with NULL. Returns on failure, which it
  * explains. */
 void launcher_exec_self(uint32_t i, int argc, char **argv, char *const *more);
-/* Waits until all processes have ended. Returns the code of the worst one, as for sim_exit. WAITS. */
+/* WAITS until all processes have ended. Returns the code of the worst one, as for sim_exit. */
 int launcher_wait(struct launcher *l);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "core/base/macros.h"
 #include "sim/cli/options.h"
-#include "sim/cli/run/launch.h"
+#include "sim/cli/run/job_place.h"
 #include "sim/cli/run/rows.h"
 #include "sim/lab/search/fail.h"
 

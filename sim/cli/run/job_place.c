@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sim/cli/run/launch.h"
+#include "sim/cli/run/job_place.h"
 
 #include <stdio.h>
 #include <stdlib.h>

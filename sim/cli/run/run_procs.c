@@ -3,8 +3,8 @@
  * doppel run --procs: each process of a world of doubles is a real process. They share hosts, HCAs
  * and segments of memory through the world's arena, and open each other's GPU memory by IPC
  * (docs/sim/processes.md). Sockets, files and environment are those of the real processes. The
- * processes are started here, or by mpirun, torchrun or srun (launch.h). With real GPUs or HCAs, the
- * processes that a launcher starts have those of their computer.
+ * processes are started here, or by mpirun, torchrun or srun (job_place.h). With real GPUs or HCAs,
+ * the processes that a launcher starts have those of their computer.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/os/os.h"
-#include "sim/cli/run/launch.h"
+#include "sim/cli/run/job_place.h"
 #include "sim/cli/run/launcher.h"
 
 #if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)

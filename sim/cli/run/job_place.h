@@ -3,8 +3,8 @@
  * A process' place in a job that a launcher of clusters started (mpirun, torchrun, srun), from the
  * variables that the launcher sets. `doppel run` is the caller. Errors are explained on stderr.
  */
-#ifndef SIM_CLI_LAUNCH_H
-#define SIM_CLI_LAUNCH_H
+#ifndef SIM_CLI_JOB_PLACE_H
+#define SIM_CLI_JOB_PLACE_H
 
 #include <stdbool.h>
 #include <stdint.h>
