@@ -125,21 +125,25 @@ static bool process_can_reach_others(const struct cli_options *o, bool several)
 	return true;
 }
 
-/* Returns the number of hosts. Processes that a user starts with --rank count as one on each
- * host. */
+/* Returns the number of hosts. A launcher of clusters knows it. Processes that a user starts with
+ * --rank count as one on each host. */
 static uint32_t process_hosts(const struct cli_options *o)
 {
 #if !defined(DOPPEL_FAKECUDA) || defined(DOPPEL_FAKEVERBS)
+	if (o->place.by)
+		return DIV_UP(o->place.processes, o->place.here);
 	if (!o->root)
 		return 1;
 #endif
 	return (uint32_t)(o->ranks / processes_ranks_each(o));
 }
 
-/* Returns the first GPU of a process that the launcher started. */
+/* Returns the first GPU of a process that a launcher started. */
 static int32_t process_first_device(const struct cli_options *o)
 {
 #if !defined(DOPPEL_FAKECUDA) || defined(DOPPEL_FAKEVERBS)
+	if (o->place.by && !o->scenario.lab.device_count)
+		return (int32_t)o->place.local * processes_ranks_each(o);
 	if (!o->root && !o->scenario.lab.device_count)
 		return o->rank;
 #endif

@@ -55,24 +55,39 @@ static uint32_t procs_count(struct cli_options *o, uint32_t *each)
 	return 0;
 }
 
+/* Doubles are on one computer, and the hosts of real GPUs are the launcher's. */
+static bool procs_launched_here(const struct cli_options *o)
+{
+	const struct cli_place *p = &o->place;
+
+	if (PROCS_DOUBLES && p->here < p->processes) {
+		fprintf(stderr,
+			"doppel: %s started %u of %u processes on this computer; doubles of "
+			"several computers do not reach each other: expected all on one\n",
+			p->by, p->here, p->processes);
+		return false;
+	}
+	if (!PROCS_DOUBLES && cli_is_given(&o->given, OPTION_HOSTS)) {
+		fprintf(stderr,
+			"doppel: --hosts makes hosts of doubles; %s chooses the computers\n",
+			p->by);
+		return false;
+	}
+	return true;
+}
+
 /* Checks what a launcher started against the options. Returns the ranks of a process; 0:
  * explained. */
 static uint32_t procs_launched(struct cli_options *o)
 {
 	const struct cli_place *p = &o->place;
 	const struct lab_config *c = &o->scenario.lab;
-	uint32_t each =
-		c->ranks_per_proc == LAB_ALL_RANKS ? MAX_OF(c->gpus, 1u) : c->ranks_per_proc;
+	bool all = c->ranks_per_proc == LAB_ALL_RANKS;
+	uint32_t each = all ? MAX_OF(c->gpus, 1u) : c->ranks_per_proc;
 	uint32_t hosts = PROCS_DOUBLES ? c->hosts : 1;
 
-	if (PROCS_DOUBLES && p->here < p->processes) {
-		fprintf(stderr,
-			"doppel: %s started %u of %u processes on this computer; doubles of "
-			"several "
-			"computers do not reach each other: expected all on one\n",
-			p->by, p->here, p->processes);
+	if (!procs_launched_here(o))
 		return 0;
-	}
 	if (p->processes > CLI_MAX_PROCESSES || p->processes % hosts) {
 		fprintf(stderr,
 			"doppel: %s started %u processes for %u hosts: expected a multiple, "
@@ -80,7 +95,7 @@ static uint32_t procs_launched(struct cli_options *o)
 			p->by, p->processes, hosts, CLI_MAX_PROCESSES);
 		return 0;
 	}
-	if (cli_is_given(&o->given, OPTION_GPUS) && p->here / hosts * each != c->gpus) {
+	if (!all && cli_is_given(&o->given, OPTION_GPUS) && p->here / hosts * each != c->gpus) {
 		fprintf(stderr,
 			"doppel: --gpus %u, but %s started %u processes of %u ranks for each "
 			"host\n",
@@ -93,9 +108,10 @@ static uint32_t procs_launched(struct cli_options *o)
 /* ---- the unique id -------------------------------------------------------------------------- */
 
 /* The processes of one world leave the id in its memory. */
-static bool procs_shared_id(bool make, ncclUniqueId *id)
+static bool procs_get_id(bool make, ncclUniqueId *id, void *arg)
 {
 	const uint32_t timeout_ms = launcher_timeout_ms();
+	(void)arg;
 	const uint64_t end = os_now_ns() + timeout_ms * 1000000ull;
 
 	if (make)
@@ -111,14 +127,6 @@ static bool procs_shared_id(bool make, ncclUniqueId *id)
 		os_sleep_ns(1000000);
 	}
 	return true;
-}
-
-static bool procs_get_id(bool make, ncclUniqueId *id, void *arg)
-{
-	const struct cli_options *o = arg;
-
-	/* with an address, each process makes the same id */
-	return o->root ? ncclGetUniqueId(id) == ncclSuccess : procs_shared_id(make, id);
 }
 
 /* ---- one of the processes ------------------------------------------------------------------- */
@@ -139,10 +147,6 @@ static void procs_environment(const struct cli_options *o, const struct world_sh
 	char boot[64] = "", host[128];
 
 	procs_take_timeout(o);
-	if (o->root)
-		setenv("NCCL_COMM_ID", o->root, 1);
-	if (!PROCS_DOUBLES)
-		return;
 	os_boot_id(boot, sizeof boot);
 	snprintf(host, sizeof host, "%s-%s-%u", boot, o->place.job, share->host);
 	setenv("NCCL_HOSTID", host, 0);
@@ -153,21 +157,28 @@ static void procs_environment(const struct cli_options *o, const struct world_sh
 static void procs_spread(const struct cli_options *o, uint32_t each, struct lab_spread *s)
 {
 	const struct cli_place *p = &o->place;
-	uint32_t hosts = PROCS_DOUBLES ? o->scenario.lab.hosts : DIV_UP(p->processes, p->here);
-	uint32_t per_host = p->processes / hosts;
-	uint32_t local = PROCS_DOUBLES ? p->process % per_host : p->local;
+	uint32_t hosts = o->scenario.lab.hosts, per_host = p->processes / hosts;
 
 	*s = (struct lab_spread){.first = (int32_t)(p->process * each),
 				 .ranks = (int32_t)(p->processes * each),
 				 .hosts = hosts,
-				 .first_device = (int32_t)(local * each),
+				 .first_device = (int32_t)(p->process % per_host * each),
 				 .get_id = procs_get_id,
-				 .arg = (void *)(uintptr_t)o,
 				 .limit_s = o->limit_s};
-	if (PROCS_DOUBLES)
-		s->share = (struct world_share){.process = p->process,
-						.processes = p->processes,
-						.host = p->process / per_host};
+	s->share = (struct world_share){
+		.process = p->process, .processes = p->processes, .host = p->process / per_host};
+}
+
+/* With real GPUs or HCAs the process is one of --rank, with the GPUs of its local number. */
+static int procs_on_hardware(struct cli_options *o, uint32_t each)
+{
+	o->root = cli_launch_root(&o->place);
+	if (!o->root)
+		return SIM_USAGE;
+	o->rank = (int32_t)(o->place.process * each);
+	o->ranks = (int32_t)(o->place.processes * each);
+	o->scenario.lab.gpus = each;
+	return cli_process(o);
 }
 
 int cli_procs_one(struct cli_options *o)
@@ -179,9 +190,8 @@ int cli_procs_one(struct cli_options *o)
 
 	if (!each)
 		return SIM_USAGE;
-	o->root = PROCS_DOUBLES ? NULL : cli_launch_root(&o->place);
-	if (!PROCS_DOUBLES && !o->root)
-		return SIM_USAGE;
+	if (!PROCS_DOUBLES)
+		return procs_on_hardware(o, each);
 	procs_spread(o, each, &spread);
 	procs_environment(o, &spread.share);
 	c->spread = &spread;
