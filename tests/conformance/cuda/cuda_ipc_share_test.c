@@ -3,6 +3,7 @@
  * Real processes that share a world (struct world_share): IPC of GPU memory, and segments of host
  * memory. Each test forks two processes, which take turns. A process may be killed.
  */
+#include <cuda.h>
 #include <errno.h>
 #include <signal.h>
 
@@ -11,6 +12,7 @@
 /* Memory of the test and its processes. */
 static struct stage {
 	uint32_t turn;
+	int32_t pid, fd;
 	cudaIpcMemHandle_t handle;
 	void *pointer;
 } * stage;
@@ -343,6 +345,56 @@ START_TEST(a_dead_process_has_nothing_open)
 }
 END_TEST
 
+/* ---- cuMem: refused ------------------------------------------------------------------------- */
+
+static void exports_memory_of_cumem(void)
+{
+	const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+					  .requestedHandleTypes =
+						  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+					  .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemGenericAllocationHandle h;
+
+	NEED(!cudaSetDevice(0) && !cuMemCreate(&h, 2 << 20, &prop, 0));
+	NEED(!cuMemExportToShareableHandle(&stage->fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+					   0));
+	stage->pid = getpid();
+	give_turn();
+	wait_turn(2);
+	NEED(!close(stage->fd) && !cuMemRelease(h));
+}
+
+static void cannot_import_memory_of_cumem(void)
+{
+	CUmemGenericAllocationHandle h, own;
+	const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+					  .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	struct ch_capture c;
+	char path[64];
+	int has = 1;
+
+	NEED(!cudaSetDevice(0) && !cuMemCreate(&own, 2 << 20, &prop, 0));
+	NEED(!cuDeviceGetAttribute(
+		     &has, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0) &&
+	     !has);
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", stage->pid, stage->fd);
+	int fd = open(path, O_RDONLY);
+	NEED(fd >= 0);
+	ch_capture_begin(&c);
+	CUresult rc = cuMemImportFromShareableHandle(&h, (void *)(intptr_t)fd,
+						     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	ch_capture_end(&c);
+	NEED(rc == CUDA_ERROR_INVALID_VALUE && strstr(c.text, "real processes cannot import"));
+	NEED(!close(fd) && !cuMemRelease(own));
+	give_turn();
+}
+
+START_TEST(memory_of_cumem_is_refused)
+{
+	run(exports_memory_of_cumem, 0, cannot_import_memory_of_cumem);
+}
+END_TEST
+
 /* ---- segments ------------------------------------------------------------------------------- */
 
 static void makes_segments(void)
@@ -395,6 +447,7 @@ int main(void)
 	tcase_add_test(tc, open_memory_outlives_its_process);
 	tcase_add_test(tc, memory_of_a_dead_process_cannot_be_opened);
 	tcase_add_test(tc, a_dead_process_has_nothing_open);
+	tcase_add_test(tc, memory_of_cumem_is_refused);
 	tcase_add_test(tc, a_segment_has_no_file_and_ends_with_its_maker);
 	return ch_suite_run("cuda_ipc_share", tc);
 }
