@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The place of a process in the job of a launcher, from the launcher's variables, and the address at
- * which processes on real GPUs get the unique id. */
+/* The place of a process in the job of a launcher, from the variables of the launcher. The address
+ * at which processes on real GPUs get the unique id. */
 #include "sim/cli/run/job_place.c"
 
 #include "tests/suite.h"
