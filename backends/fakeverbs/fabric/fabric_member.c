@@ -32,7 +32,7 @@
 #include "backends/fakeverbs/context/process.h"
 #include "core/base/hash.h"
 
-#define FABRIC_LOCK_TRIES 5000 /* attempts, 1 ms apart */
+#define FABRIC_LOCK_TRIES 30000 /* attempts, 1 ms apart: many processes of a job join in turn */
 /* interval at which the bell's thread looks for tasks whose wake-up was lost */
 #define FABRIC_QUIET_US 250000
 
@@ -337,7 +337,7 @@ static bool fabric_lock(void)
 			return true;
 		nanosleep(&t, NULL);
 	}
-	fprintf(stderr, "doppel: another program has been joining fabric %s for 5 s: stopped?\n",
+	fprintf(stderr, "doppel: another program has been joining fabric %s for 30 s: stopped?\n",
 		fabric.name);
 	return false;
 }
