@@ -248,7 +248,14 @@ static int world_start(const struct world_config *config)
 	mem_on_describe(world_describe);
 	if (!c.real)
 		os_install(NULL, c.uncompared ? world_uncompared() : &world_ops);
-	return world_share_start();
+	rc = world_share_start();
+	if (rc) {
+		world_share_end();
+		os_install(NULL, &os_real_ops);
+		sim_set_killer(NULL);
+		world_free_all();
+	}
+	return rc;
 }
 
 int world_create(const struct world_config *config)
