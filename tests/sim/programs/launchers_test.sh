@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # doppel run as a process that mpirun, torchrun or srun started: Open MPI itself, and the variables of the
 # others. Arguments: build folder, source folder.
+# shellcheck disable=SC2031 # only the second job has another folder
 set -euo pipefail
 # shellcheck source=tests/lib.sh
 . "$2/tests/lib.sh"
@@ -46,7 +47,9 @@ each=2 started srun -t 2
 count=2
 (started torchrun; exit $bad) >"$work/first" 2>&1 &
 first=$!
-(work=$work/second && mkdir "$work" && started srun; exit $bad) || fail "the second job"
+mkdir "$work/second"
+# shellcheck disable=SC2030,SC2031 # the second job has a folder of its own
+(work=$work/second && started srun; exit $bad) || fail "the second job"
 wait $first || { cat "$work/first"; fail "the first job"; }
 
 # ---- refusals

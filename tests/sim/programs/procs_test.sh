@@ -24,7 +24,7 @@ has() { grep -qE -- "$1" "$work/$2" || fail "expected '$1' in $2"; }
 has_not() { ! grep -qE -- "$1" "$work/$2" || fail "unexpected '$1' in $2"; }
 
 # ---- results, and the transports that carry them
-log=(--env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=INIT,SHM,NET,GRAPH --env "NCCL_DEBUG_FILE=$work/log.%p")
+log=(--env NCCL_DEBUG=INFO --env "NCCL_DEBUG_SUBSYS=INIT,SHM,NET,GRAPH" --env "NCCL_DEBUG_FILE=$work/log.%p")
 for shape in "--gpus 4" "--hosts 2 --gpus 2" "--hosts 2 --gpus 2 --ranks-per-process 2" "--hosts 3 -t 2"; do
 	for collective in all_reduce all_to_all; do
 		rm -f "$work"/log.*
