@@ -353,7 +353,7 @@ static void exports_memory_of_cumem(void)
 					  .requestedHandleTypes =
 						  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 					  .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
-	CUmemGenericAllocationHandle h;
+	CUmemGenericAllocationHandle h = 0;
 
 	NEED(!cudaSetDevice(0) && !cuMemCreate(&h, 2 << 20, &prop, 0));
 	NEED(!cuMemExportToShareableHandle(&stage->fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -366,7 +366,7 @@ static void exports_memory_of_cumem(void)
 
 static void cannot_import_memory_of_cumem(void)
 {
-	CUmemGenericAllocationHandle h, own;
+	CUmemGenericAllocationHandle h = 0, own = 0;
 	const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 					  .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 	struct ch_capture c;
