@@ -47,7 +47,7 @@ endif()
 
 # ---- the HCA double
 if(DOPPEL_RDMA STREQUAL "fakeverbs")
-	set(fakeverbs_floors arena objects checks queues transport entry context)
+	set(fakeverbs_floors arena objects checks queues transport entry context fabric)
 	list(TRANSFORM fakeverbs_floors PREPEND backends/fakeverbs/)
 	doppel_sources(fakeverbs_sources ${fakeverbs_floors})
 	add_library(fakeverbs_objects OBJECT ${fakeverbs_sources})

@@ -184,7 +184,6 @@ static const struct device_fact {
 	{cudaDevAttrClusterLaunch, 0},
 	{cudaDevAttrGPUDirectRDMAFlushWritesOptions, 0},
 	{102, 1}, /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
-	{103, 1}, /* CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
 	{128, 0}, /* CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED */
 	{132, 0}, /* CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED */
 	{141, 1}, /* CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
@@ -214,6 +213,9 @@ static bool device_attribute(const struct fc_device *dev, int attr, int *value)
 	bool parsed = device_pci_parse(dev->gpu->bus_id, &pci);
 	ASSERT(parsed);
 	switch (attr) {
+	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+		*value = !fc_share_on(); /* real processes cannot import memory of cuMem */
+		return true;
 	case cudaDevAttrWarpSize:
 		*value = fc.width;
 		return true;

@@ -59,7 +59,7 @@ static void fc_device_init(struct fc_device *dev, uint32_t index, uint32_t host,
 	dev->host = host;
 	dev->dev = gpu->dev;
 	dev->gpu = gpu;
-	dev->base = FC_VA_BASE + index * fc.slice;
+	dev->base = FC_VA_BASE + world_config()->share.process * fc.share + index * fc.slice;
 	dev->bytes = fc.slice;
 	dev->total_bytes = model->memory_gib << 30;
 	dev->sms = model->sms;
@@ -185,9 +185,12 @@ static bool fc_world_start(void)
 	uint32_t count = fc_count_gpus(&memory);
 	if (!count)
 		return false;
-	fc.slice = config->gpu_va_bytes ? config->gpu_va_bytes : fc_va_slice(count, memory);
+	uint32_t processes = MAX_OF(config->share.processes, 1u);
+	fc.slice =
+		config->gpu_va_bytes ? config->gpu_va_bytes : fc_va_slice(count, processes, memory);
+	fc.share = config->share.processes ? count * fc.slice : 0;
 	fc.width = config->warp_width ? (int)config->warp_width : 1;
-	if (!fc_va_start(count, fc.slice, config->strict_device_view))
+	if (!fc_va_start(count * processes, fc.slice, config->strict_device_view))
 		return false;
 	fc.memory_count = count + world_host_count();
 	fc.host_slice = FC_HOST_LIMIT / world_host_count() / FC_VA_CHUNK * FC_VA_CHUNK;

@@ -59,6 +59,8 @@ struct fc_alloc {
 	uint8_t freed;
 	/* cuMemCreate: accessed through mappings only, freed with the last handle. */
 	uint8_t vmm, rdma, exported; /* rdma: HCAs may register it */
+	uint8_t imported;            /* of another real process (ipc_share.c) */
+	uint32_t entry;              /* 1 + its entry in struct fc_exports; 0: none */
 	uint32_t handle_types;       /* permitted exports: CUmemAllocationHandleType */
 	uint32_t handles;            /* handles of all processes */
 	int32_t numa;                /* NUMA node of host memory; -1 for a GPU's */
@@ -327,6 +329,7 @@ struct fc_state {
 	uint32_t device_count;    /* number of GPUs */
 	uint32_t memory_count;    /* number of GPUs and hosts */
 	uint64_t slice, host_slice;
+	uint64_t share; /* addresses of the GPUs of one real process; 0: no other one has some */
 	int32_t width;
 	struct fc_proc *procs;
 	uint64_t map_generation; /* atomic: incremented when the set of accessible memory changes */

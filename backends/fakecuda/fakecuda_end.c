@@ -196,6 +196,7 @@ void fc_world_end(void)
 		fc_va_wipe(fc.device[i].base, fc.device[i].high_water);
 	}
 	fc_dmabufs_end();
+	fc_share_end();
 	free(fc.device);
 	fc = (struct fc_state){.map_generation = fc.map_generation + 1,
 			       .stream_serial = fc.stream_serial};

@@ -3,7 +3,7 @@
  * The files in which Linux shows HCAs: /dev/infiniband, and below /sys a device under its PCI
  * function (verbs_pci.c) with links to it in class/infiniband and class/infiniband_verbs. They show
  * the HCAs of one host of a world. All values are queried through verbs: files and calls agree.
- * Counters are 0 here; programs on the HCAs raise them (dropin/ibverbs/counters_sys.h).
+ * Counters are 0 here; programs on the HCAs raise them (backends/fakeverbs/fabric/counters_sys.h).
  */
 #include <endian.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "dropin/ibverbs/counters_sys.h"
+#include "backends/fakeverbs/fabric/counters_sys.h"
 #include "dropin/ibverbs/dropin.h"
 #include "backends/hca_counters.h"
 #include "dropin/cli/verbs_sys.h"

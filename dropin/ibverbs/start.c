@@ -17,9 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dropin/ibverbs/counters_sys.h"
+#include "backends/fakeverbs/fabric/counters_sys.h"
 #include "dropin/ibverbs/dropin.h"
-#include "dropin/ibverbs/fabric.h"
+#include "backends/fakeverbs/fabric/fabric.h"
 #include "backends/fakeverbs/entry/entry.h"
 #include "backends/fakeverbs/context/process.h"
 

@@ -30,13 +30,25 @@ enum cli_option_key {
 	OPTION_RANKS,
 	OPTION_ROOT,
 	OPTION_ID_FD,
+	OPTION_PROCS,
+	OPTION_JOB_PLACE,
 	OPTION_LIMIT,
 	/* not options, but named in rules */
 	OPTION_THREADS,       /* --engine threads */
+	OPTION_SIM,           /* --engine sim, given */
 	OPTION_GPU_LIST,      /* --gpus with a number per host */
 	OPTION_MACHINE_LIST,  /* --machine with several names */
 	OPTION_RANDOM_FAULTS, /* --faults random */
 	OPTION_FIXED,         /* a collective, or an option of the world or of the collective */
+};
+
+/* The place of this process in a job of real processes (run/job_place.h). */
+struct cli_place {
+	const char *by; /* the launcher's name; NULL: none */
+	uint32_t process, processes;
+	uint32_t each;        /* ranks of a process; 0: as the options */
+	uint32_t local, here; /* its number among the processes on this computer */
+	char job[24];         /* the job's name, unique on this computer */
 };
 
 struct cli_options {
@@ -53,6 +65,8 @@ struct cli_options {
 	int32_t rank;       /* first rank of this process; -1: a world of doubles */
 	int32_t ranks;
 	const char *root; /* HOST:PORT */
+	bool procs;       /* each process of the world is a real one */
+	struct cli_place place;
 	int id_fd;        /* inherited from the launcher, instead of root; -1: none */
 	uint32_t limit_s; /* 0: no limit */
 };
@@ -100,6 +114,11 @@ bool cli_self(char out[CLI_SELF_BYTES]);
 int cli_processes(int argc, char **argv, const struct cli_options *o);
 /* Runs this process as one of them. Returns the exit code. */
 int cli_process(struct cli_options *o);
+/* run_procs.c: starts a real process for each process of the world, and waits for them. Returns the
+ * exit code. */
+int cli_procs(int argc, char **argv, struct cli_options *o);
+/* Runs this process as one of them, or as one that another launcher started (o->place). */
+int cli_procs_one(struct cli_options *o);
 
 /* Replaces this process by gdb around the same command without --gdb. `then` lists gdb's first
  * commands and ends with NULL; it may be NULL. Returns only on failure. */

@@ -35,7 +35,7 @@ static const struct cli_rule options_rules[] = {
 	{CLI_EXCLUDES, OPTION_INIT_FAILS, {OPTION_PROCESSES, OPTION_RANK}, NULL},
 	{CLI_NEEDS, OPTION_LEAVES, {OPTION_FAULTS}, NULL},
 	{CLI_EXCLUDES, OPTION_ENV_ODD, {OPTION_PROCESSES, OPTION_RANK}, NULL},
-	{CLI_NEEDS, OPTION_WORKERS, {OPTION_THREADS}, NULL},
+	{CLI_NEEDS, OPTION_WORKERS, {OPTION_THREADS, OPTION_PROCS}, NULL},
 	{CLI_NEEDS, OPTION_RECOVER, {OPTION_FAULTS}, NULL},
 	{CLI_NEEDS, OPTION_MUST_FIRE, {OPTION_FAULTS}, NULL},
 	{CLI_EXCLUDES,
@@ -47,7 +47,27 @@ static const struct cli_rule options_rules[] = {
 	{CLI_NEEDS, OPTION_ROOT, {OPTION_RANK}, NULL},
 	{CLI_NEEDS, OPTION_RANKS, {OPTION_RANK}, NULL},
 	{CLI_NEEDS, OPTION_RANK, {OPTION_RANKS}, NULL},
-	{CLI_NEEDS, OPTION_LIMIT, {OPTION_RANK, OPTION_PROCESSES}, NULL},
+	{CLI_NEEDS, OPTION_LIMIT, {OPTION_RANK, OPTION_PROCESSES, OPTION_PROCS}, NULL},
+	{CLI_NEEDS, OPTION_JOB_PLACE, {OPTION_PROCS}, NULL},
+	{CLI_EXCLUDES,
+	 OPTION_PROCS,
+	 {OPTION_PROCESSES, OPTION_RANK, OPTION_GPU_LIST, OPTION_MACHINE_LIST, OPTION_MAP,
+	  OPTION_DEVICES},
+	 NULL},
+	{CLI_EXCLUDES,
+	 OPTION_PROCS,
+	 {OPTION_TRANSIENT, OPTION_IDLE, OPTION_INIT_FAILS, OPTION_ENV_ODD, OPTION_MUST_FIRE,
+	  OPTION_COMMS},
+	 NULL},
+	{CLI_EXCLUDES,
+	 OPTION_PROCS,
+	 {OPTION_STRATEGY, OPTION_MEMORY_ORDER, OPTION_RACES, OPTION_RECORD, OPTION_REPLAY,
+	  OPTION_QUIET},
+	 NULL},
+	{CLI_EXCLUDES,
+	 OPTION_PROCS,
+	 {OPTION_RECOVER, OPTION_TRACE, OPTION_TRACE_DETAIL, OPTION_FAIL_DIR, OPTION_SIM},
+	 NULL},
 	{CLI_EXCLUDES, OPTION_PROCESSES, {OPTION_ROOT, OPTION_HOSTS}, NULL},
 	{CLI_EXCLUDES, OPTION_RANK, {OPTION_HOSTS}, NULL},
 	{CLI_EXCLUDES, OPTION_ROOT, {OPTION_ID_FD}, NULL},
@@ -57,6 +77,7 @@ static const struct argp_option options_words[] = {
 	{"gpus G0,G1,...", OPTION_GPU_LIST, NULL, 0, NULL, 0},
 	{"machine A,B,...", OPTION_MACHINE_LIST, NULL, 0, NULL, 0},
 	{"engine threads", OPTION_THREADS, NULL, 0, NULL, 0},
+	{"engine sim", OPTION_SIM, NULL, 0, NULL, 0},
 	{"faults random", OPTION_RANDOM_FAULTS, NULL, 0, NULL, 0},
 	{NULL, OPTION_FIXED, NULL, 0, "a collective or an option of the world", 0},
 	{0},
@@ -81,11 +102,14 @@ bool cli_options_check(const char *command, struct cli_options *o, const struct 
 			return false;
 	if (o->scenario.lab.sim.engine == SIM_ENGINE_THREADS)
 		cli_give(&o->given, OPTION_THREADS);
+	else if (cli_is_given(&o->given, OPTION_ENGINE))
+		cli_give(&o->given, OPTION_SIM);
 	if (!options_go_together(command, o, rules, n, own) || !cli_collective_check(command, o))
 		return false;
-	/* with --rank, a process reads its variables after its own settings */
+	/* one of several processes reads its variables after its own settings */
 	if (cli_has_both_doubles() && cli_is_given(&o->given, OPTION_FIXED) &&
-	    !cli_is_given(&o->given, OPTION_RANK) && !cli_machines_fit(o->scenario.machine))
+	    !cli_is_given(&o->given, OPTION_RANK) && !o->place.by &&
+	    !cli_machines_fit(o->scenario.machine))
 		return false;
 	if (cli_has_both_doubles() || o->scenario.lab.sim.engine != SIM_ENGINE_SIM)
 		return true;

@@ -65,6 +65,12 @@ static const struct argp_option options_own[] = {
 	 4},
 	{"processes", OPTION_PROCESSES, "P", 0,
 	 "start P processes on this computer, with --gpus ranks each (default 1)", 4},
+	{"procs", OPTION_PROCS, NULL, 0,
+	 "each process of a world of doubles is a real one, in engine threads: hosts, GPUs and "
+	 "HCAs "
+	 "are shared; started by mpirun, torchrun or srun, this process is one of them (default: "
+	 "one real process has the whole world)",
+	 4},
 	{"rank", OPTION_RANK, "R", 0, "run one of them, whose first rank is R (default: start all)",
 	 4},
 	{"ranks", OPTION_RANKS, "N", 0, "ranks of all processes (default: needed with --rank)", 4},
@@ -77,6 +83,7 @@ static const struct argp_option options_own[] = {
 	 "no limit)",
 	 4},
 	{"id-fd", OPTION_ID_FD, "FD", OPTION_HIDDEN, "the launcher's, instead of --root", 4},
+	{"job-place", OPTION_JOB_PLACE, "I/N/RANKS/JOB", OPTION_HIDDEN, "a process of --procs", 4},
 };
 
 /* All of them: filled by options_fill, ends with {0}. */
@@ -241,6 +248,17 @@ static const char *options_root(const char *arg, struct argp_state *state)
 	return arg;
 }
 
+static void options_place(const char *arg, struct argp_state *state, struct cli_place *p)
+{
+	if (sscanf(arg, "%u/%u/%u/%23[a-z0-9-]", &p->process, &p->processes, &p->each, p->job) !=
+		    4 ||
+	    p->process >= p->processes || !p->each)
+		argp_error(state, "--job-place %s: expected I/N/RANKS/JOB", arg);
+	p->by = "doppel";
+	p->local = p->process;
+	p->here = p->processes;
+}
+
 static bool options_parse_processes(int key, char *arg, struct argp_state *state,
 				    struct cli_options *o)
 {
@@ -260,6 +278,12 @@ static bool options_parse_processes(int key, char *arg, struct argp_state *state
 		return true;
 	case OPTION_ID_FD:
 		o->id_fd = (int)cli_number(state, "--id-fd", arg, 0, INT32_MAX);
+		return true;
+	case OPTION_PROCS:
+		o->procs = true;
+		return true;
+	case OPTION_JOB_PLACE:
+		options_place(arg, state, &o->place);
 		return true;
 	case OPTION_LIMIT:
 		o->limit_s = (uint32_t)cli_number(state, "--limit", arg, 1, 1u << 30);

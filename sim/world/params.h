@@ -39,6 +39,9 @@ X(DOPPEL_TRACE, "DOPPEL_TRACE", STRING, NULL, 0, 0, "drop-in and exec: file for 
 X(DOPPEL_SEED, "DOPPEL_SEED", INT, "1", 0, INT64_MAX,                                              \
 	"drop-in and exec: seed of the random choices")                                            \
 X(DOPPEL_EXEC, "DOPPEL_EXEC", BOOL, "0", 0, 1, "exec: set for the program that it starts")         \
+X(DOPPEL_JOB, "DOPPEL_JOB", STRING, NULL, 0, 0,                                                    \
+	"exec --procs: place of the program in its job, as PROCESS/PROCESSES/HOST/HOSTS; set for " \
+	"the programs that it starts")                                                             \
 X(DOPPEL_LEAKS, "DOPPEL_LEAKS", BOOL, "0", 0, 1,                                                   \
 	"drop-in: report open objects at exit; exec: open objects fail the run")                   \
 X(DOPPEL_CUDA_WAITS, "DOPPEL_CUDA_WAITS", BOOL, "0", 0, 1,                                         \

@@ -141,7 +141,11 @@ int world_procs_start(void)
 	world->no_proc = proc_new(NULL, UINT32_MAX, 0, "world");
 	if (!world->no_proc)
 		return ENOMEM;
-	return proc_add(sim_main_proc(), 0, "host0/main", &main_proc);
+	const struct world_share *share = &world->config.share;
+	char name[WORLD_NAME_BYTES] = "host0/main";
+	if (share->processes)
+		snprintf(name, sizeof name, "host%u/p%u", share->host, share->process);
+	return proc_add(sim_main_proc(), share->host, name, &main_proc);
 }
 
 struct os_proc *world_proc_by_id(uint32_t id)

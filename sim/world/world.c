@@ -109,10 +109,12 @@ static int world_config_check(const struct world_config *c)
 		fprintf(stderr, "world: %u hosts, expected 1 to %u\n", c->hosts, WORLD_MAX_HOSTS);
 		return EINVAL;
 	}
-	if (c->real && c->hosts != 1) {
+	if (c->real && c->hosts != 1 && !c->share.processes) {
 		fprintf(stderr, "world: %u hosts in a real process, expected 1\n", c->hosts);
 		return EINVAL;
 	}
+	if (world_share_check(c))
+		return EINVAL;
 	if (!c->machine && !c->machines) {
 		fprintf(stderr,
 			"world: no machine: none configured, and DOPPEL_MACHINE is not set\n");
@@ -183,7 +185,7 @@ static int world_env_real(const struct world_config *c)
 static int world_topo_file_real(void)
 {
 	char path[PATH_MAX];
-	const char *at = world->host[0].machine->path;
+	const char *at = world->host[world->config.share.host].machine->path;
 	if (!realpath(at, path))
 		return errno;
 	return setenv("NCCL_TOPO_FILE", path, 0) ? ENOMEM : 0;
@@ -216,6 +218,8 @@ static int world_start(const struct world_config *config)
 	int rc = world_config_check(&c);
 	if (!rc && c.real)
 		rc = world_env_real(&c);
+	if (!rc)
+		rc = world_share_join(&c);
 	if (rc)
 		return rc;
 	world = calloc(1, sizeof *world);
@@ -244,7 +248,14 @@ static int world_start(const struct world_config *config)
 	mem_on_describe(world_describe);
 	if (!c.real)
 		os_install(NULL, c.uncompared ? world_uncompared() : &world_ops);
-	return 0;
+	rc = world_share_start();
+	if (rc) {
+		world_share_end();
+		os_install(NULL, &os_real_ops);
+		sim_set_killer(NULL);
+		world_free_all();
+	}
+	return rc;
 }
 
 int world_create(const struct world_config *config)
@@ -341,11 +352,13 @@ static uint64_t world_leaks_print(void)
 uint64_t world_destroy(void)
 {
 	ASSERT(world);
+	world_share_leave();
 	world_procs_end();
 	for (uint32_t i = 0; i < world_destroy_hooks; i++)
 		world_destroy_hook[i]();
 	world_sockets_free();
 	world_segments_free();
+	world_share_end();
 	if (world->config.real) {
 		const char *first;
 		uint64_t n = os_real_alloc_count(&first);

@@ -102,6 +102,13 @@ void world_env_warn_unknown(const char *const *env);
 
 /* ---- creation and end ------------------------------------------------------------------------ */
 
+/* One of several real processes that share a world: its arena, and with it HCAs, GPUs and segments
+ * of shared memory. `process` is its number among `processes`; 0 processes: it is alone. */
+struct world_share {
+	uint32_t process, processes;
+	uint32_t host;
+};
+
 struct world_config {
 	uint32_t hosts;
 	const char *machine;         /* machine of all hosts; NULL: DOPPEL_MACHINE */
@@ -118,8 +125,10 @@ struct world_config {
 	uint32_t gpu_sms;    /* maximum SMs of a GPU; 0: as many as the model has */
 	/* The program lives in the real world. Its files, sockets and memory are those of this
 	 * process. Its environment is that of this process plus `env`, and NCCL_TOPO_FILE if it is
-	 * not set. The world has one host; the doubles simulate the host's machine. */
+	 * not set. The world has one host, unless processes share it; the doubles simulate the
+	 * host's machine. */
 	bool real;
+	struct world_share share; /* needs `real`; the joiner provides the arena */
 	/* Processes read /etc/nccl.conf and ~/.nccl.conf of this machine. Otherwise they read only
 	 * the configuration files that NCCL_CONF_FILE and DOPPEL_ETC_CONF name. */
 	bool real_conf;
@@ -130,6 +139,20 @@ int world_create(const struct world_config *config);
 /* Destroys the world after sim_run. Ends processes that still exist. Counts leaked objects, prints
  * each kind that is not zero as "leak: KIND COUNT (first: ...)", and returns the sum. */
 uint64_t world_destroy(void);
+/* Joins processes that share a world. The HCA double registers it, once, when it is loaded. `join`
+ * finds or makes the memory of WORLD_ARENA_BYTES, and keeps other processes from joining until
+ * `joined`; NULL: failed. world_destroy calls `leave` first. All explain their errors. */
+struct world_joiner {
+	void *(*join)(void);
+	int (*joined)(void);
+	void (*leave)(void);
+};
+void world_on_join(const struct world_joiner *joiner);
+/* Leaves bytes for the other processes that share the world. False: there are some, explained. */
+#define WORLD_NOTE_BYTES 128
+bool world_share_note(const void *data, size_t bytes);
+/* Copies the bytes that a process left. False: none of this size yet. */
+bool world_share_noted(void *data, size_t bytes);
 /* Forgets the world in a child made by fork, which has no world even if its parent had one. */
 void world_forget(void);
 const struct world_config *world_config(void);
@@ -179,10 +202,12 @@ void world_leak(const char *kind, uint64_t count, const char *first);
 /* Memory for state that another process' HCA or GPU reads. It is zeroed, never moves, and is freed
  * with the world. Store indices and offsets in it, never pointers. A handle that is passed outside
  * carries a generation. */
-#define WORLD_ARENA_BYTES (4ull << 30)
-#define WORLD_ARENA_FIRST 64ull /* size of the head; allocations are aligned to it */
+#define WORLD_ARENA_BYTES    (4ull << 30)
+#define WORLD_SEGMENTS_BYTES (512ull << 10) /* of the table of shared segments */
+#define WORLD_ARENA_FIRST    64ull          /* size of the head; allocations are aligned to it */
 struct world_arena_head {
-	uint64_t used; /* bytes allocated from the front; all others are zero */
+	uint64_t used;     /* bytes allocated from the front; all others are zero */
+	uint64_t segments; /* offset of struct share_table (world_share.c); 0: none yet */
 };
 void *world_arena_alloc(size_t bytes, const char *what);
 uint64_t world_arena_offset(const void *p);

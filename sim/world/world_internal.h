@@ -242,6 +242,16 @@ int world_shm_unmap(void *mem, size_t bytes);
 uint64_t world_mappings_close(struct world_proc *wp, char *first, size_t bytes);
 void world_segments_free(void); /* segments that were not unlinked are leaks */
 
+/* ---- world_share.c: worlds of several real processes. Each does nothing if the process is alone
+ * ---- */
+int world_share_check(const struct world_config *c); /* EINVAL: explained */
+/* Gets the arena, before the world is made. */
+int world_share_join(struct world_config *c);
+/* Installs operations whose segments of shared memory are in no file. The world exists. */
+int world_share_start(void);
+void world_share_leave(void); /* no other process calls this one any longer */
+void world_share_end(void);   /* closes what this process still has named */
+
 /* ---- mailbox.c */
 int world_mailbox_open(const char *name, int *box);
 void world_mailbox_close(int box);

@@ -264,6 +264,31 @@ int cli_process(struct cli_options *o)
 	return FUZZ_RUN();
 }
 
+int cli_procs(int argc, char **argv, struct cli_options *o)
+{
+	(void)argc, (void)argv, (void)o;
+	return FUZZ_RUN();
+}
+
+int cli_procs_one(struct cli_options *o)
+{
+	(void)o;
+	return FUZZ_RUN();
+}
+
+int exec_procs(uint32_t count, uint32_t hosts, char **program)
+{
+	(void)count, (void)hosts, (void)program;
+	return FUZZ_RUN();
+}
+
+/* No launcher started this process. */
+bool cli_launch_find(struct cli_place *place)
+{
+	*place = (struct cli_place){0};
+	return true;
+}
+
 int cli_topo_detect(int argc, char **argv)
 {
 	(void)argc, (void)argv;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "dropin/ibverbs/fabric_check.c"
+#include "backends/fakeverbs/fabric/fabric_check.c"
 
 #define SEGMENT_LAYOUT 0x1a404aull
 #define SEGMENT_PORTS  2u

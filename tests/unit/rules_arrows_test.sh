@@ -27,7 +27,7 @@ declare -A allowed=(
 	[dropin/ibverbs]="core/os core/base sim/engine sim/world backends dropin/ibverbs"
 	[dropin/rdmacm]="dropin/rdmacm"
 	[dropin/mlx5dv]="dropin/mlx5dv backends/fakeverbs/objects"
-	[dropin/cli]="core/os core/base sim/engine sim/world sim/lab/run sim/lab/check sim/lab/search sim/lab/explore sim/cli backends dropin/ibverbs dropin/cli"
+	[dropin/cli]="core/os core/base sim/engine sim/world sim/lab/run sim/lab/check sim/lab/search sim/lab/explore sim/cli backends backends/fakeverbs/fabric dropin/ibverbs dropin/cli"
 )
 
 # Floors, from the ground up. Two folders with a + between them are one floor: base reads the environment
@@ -36,7 +36,7 @@ device_floors="layout reduce shim prims edges programs kernels"
 core_floors="base+os include device/${device_floors// / device/} bootstrap topo+topo/model+topo/detect+topo/search+topo/connect rank detect"
 core_floors+=" mem transport/base transport/net_verbs transport/net_socket transport/net_plugin"
 core_floors+=" transport+transport/local+transport/registered+transport/conn proxy+proxy/relay algo tune plan ras+ras/watch comm api"
-fakeverbs_floors="arena objects checks queues transport entry context"
+fakeverbs_floors="arena objects checks queues transport entry context fabric"
 engine_floors="base trace order memory faults run report life"
 # the runner and what a program does beside its series call each other
 lab_floors="check run+program search explore"

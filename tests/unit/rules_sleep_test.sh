@@ -21,6 +21,8 @@ dropin/tests/library/rdmacm_test.c 1 the subject: a listener that comes after it
 dropin/tests/library/signal_test.c 2 a loop with a condition; a moment for a thread to block, though its cancellation may come before
 dropin/tests/programs/pair.h 1 a step of loops with a condition
 dropin/tests/library/reap_test.c 3 loops with a condition; a random moment of death
+tests/conformance/cuda/cuda_ipc_share_test.c 1 the loop that waits for the turn of another process
+tests/sim/programs/procs_kill.py 2 a random moment of death; the loop that looks at processes
 tests/sim/guest/guest_job.c 2 the subject: a program that sleeps; a loop that looks for a file
 tests/sim/guest/trial_children.c 2 the subject: a process that hangs; a moment for other processes to have their results
 tests/sim/guest/trial_hangs.c 4 the subject: ranks that are slow, idle or absent

@@ -17,7 +17,10 @@ struct fc_device *fc_device_at(uint64_t address)
 {
 	if (!fc.ready || !fc_va_is_device(address))
 		return NULL;
-	uint64_t index = (fc_home(address) - FC_VA_BASE) / fc.slice;
+	uint64_t offset = fc_home(address) - FC_VA_BASE;
+	if (offset >= FC_VA_DEVICES)
+		return NULL;
+	uint64_t index = (fc.share ? offset % fc.share : offset) / fc.slice;
 	return index < fc.device_count ? &fc.device[index] : NULL;
 }
 
@@ -89,6 +92,8 @@ static bool alloc_first_fit(const struct fc_device *dev, uint64_t span, uint64_t
 {
 	uint64_t at = ALIGN_UP(dev->base, align);
 	for (uint32_t i = 0; i < dev->alloc_count; i++) {
+		if (dev->alloc[i].imported) /* other addresses: another process' */
+			continue;
 		if (at <= dev->alloc[i].base && dev->alloc[i].base - at >= span) {
 			*index = i;
 			*base = at;
@@ -96,10 +101,12 @@ static bool alloc_first_fit(const struct fc_device *dev, uint64_t span, uint64_t
 		}
 		at = ALIGN_UP(dev->alloc[i].base + alloc_span(&dev->alloc[i]), align);
 	}
-	*index = dev->alloc_count;
+	*index = alloc_upper(dev, at);
 	*base = at;
 	return at <= dev->base + dev->bytes && dev->base + dev->bytes - at >= span;
 }
+
+static void alloc_sweep(struct fc_device *dev);
 
 static cudaError_t alloc_new(const struct fc_proc *proc, struct fc_device *dev, uint64_t bytes,
 			     uint64_t align, struct fc_alloc **out)
@@ -107,6 +114,8 @@ static cudaError_t alloc_new(const struct fc_proc *proc, struct fc_device *dev, 
 	uint64_t span = ALIGN_UP(bytes, FC_ALIGN), base;
 	uint32_t index;
 	ASSERT(bytes);
+	if (fc_share_on())
+		alloc_sweep(dev);
 	if (span < bytes || span > dev->total_bytes - dev->used_bytes) {
 		fc_report("out of memory: %llu bytes requested, %llu of %llu free on %s %u",
 			  (unsigned long long)bytes,
@@ -177,8 +186,13 @@ cudaError_t fc_alloc_new_vmm(const struct fc_proc *proc, struct fc_device *dev, 
 static void alloc_remove(struct fc_device *dev, struct fc_alloc *a)
 {
 	uint32_t index = (uint32_t)(a - dev->alloc);
-	ASSERT(index < dev->alloc_count && dev->used_bytes >= alloc_span(a));
-	dev->used_bytes -= alloc_span(a);
+	ASSERT(index < dev->alloc_count && (a->imported || dev->used_bytes >= alloc_span(a)));
+	if (a->imported)
+		fc_import_close(a);
+	else
+		dev->used_bytes -= alloc_span(a);
+	if (a->entry)
+		fc_export_end(a);
 	dev->alloc_count--;
 	memmove(a, a + 1, (dev->alloc_count - index) * sizeof *a);
 	fc_map_changed();
@@ -191,14 +205,41 @@ void fc_alloc_free(struct fc_device *dev, struct fc_alloc *a)
 	mem_fresh(fc_alias(a->base), alloc_span(a));
 	dev->freed[dev->freed_count++ % FC_FREED_KEPT] = *a;
 	fc_map_changed();
-	if (!a->opens)
+	if (a->entry)
+		fc_export_freed(a);
+	if (!a->opens && !fc_export_opens(a))
 		alloc_remove(dev, a);
+}
+
+/* Removes freed memory that other processes have closed, or that had it open when they ended. */
+static void alloc_sweep(struct fc_device *dev)
+{
+	for (uint32_t i = dev->alloc_count; i-- > 0;) {
+		struct fc_alloc *a = &dev->alloc[i];
+
+		if (a->freed && a->entry && !a->opens && !fc_export_opens(a))
+			alloc_remove(dev, a);
+	}
+}
+
+struct fc_alloc *fc_alloc_import(struct fc_device *dev, const struct fc_alloc *a)
+{
+	uint32_t index = alloc_upper(dev, a->base);
+
+	alloc_make_room(dev);
+	memmove(&dev->alloc[index + 1], &dev->alloc[index],
+		(dev->alloc_count - index) * sizeof dev->alloc[0]);
+	dev->alloc_count++;
+	dev->alloc[index] = *a;
+	fc_map_changed();
+	fc_shadow_write(a->base, a->bytes);
+	return &dev->alloc[index];
 }
 
 void fc_alloc_release(struct fc_device *dev, struct fc_alloc *a)
 {
 	ASSERT(a->opens);
-	if (--a->opens == 0 && a->freed)
+	if (--a->opens == 0 && (a->freed || a->imported))
 		alloc_remove(dev, a);
 }
 
@@ -211,8 +252,10 @@ void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, ch
 	snprintf(out, bytes, "%s %u allocation #%u, %s of %llu bytes by %s (%s) at %llu ns, %s",
 		 fc_memory_kind(dev), fc_memory_number(dev), a->number,
 		 a->vmm ? "cuMemCreate" : "cudaMalloc", (unsigned long long)a->bytes, a->who,
-		 owner ? owner->name : "gone", (unsigned long long)a->when_ns,
-		 a->freed ? "freed" : "live");
+		 owner         ? owner->name
+		 : a->imported ? "another process"
+			       : "gone",
+		 (unsigned long long)a->when_ns, a->freed ? "freed" : "live");
 }
 
 /* Returns the distance of the address from the allocation in bytes; 0: inside. */

@@ -87,10 +87,11 @@ cudaError_t cudaFree(void *devPtr)
 	a = free_target(ctx->proc, address);
 	/* After a fault, a task that frees cannot wait for other tasks without end, so this is not
 	 * misuse. */
-	if (a && a->opens)
+	uint32_t opens = a ? a->opens + fc_export_opens(a) : 0;
+	if (opens)
 		(sim_faults_fired() ? fc_report : fc_misuse_in_turn)(
 			"cudaFree of gpu %u #%u, which %u other processes still have open by IPC",
-			owner->dev->index, a->number, a->opens);
+			owner->dev->index, a->number, opens);
 	if (a && a->pins)
 		fc_misuse_in_turn(
 			"cudaFree of gpu %u #%u, which %u memory regions of HCAs still pin",

@@ -9,10 +9,16 @@
 #define FC_VA_CHUNK (64ull << 20) /* unit of a GPU's addresses */
 /* Returns the bytes of addresses per GPU if the world does not set them: its memory, at most an
  * equal share. */
-uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes);
+uint64_t fc_va_slice(uint32_t gpus, uint32_t processes, uint64_t memory_bytes);
 /* Prepares the addresses of a world's GPUs. False: failed, with a message. */
 bool fc_va_start(uint32_t gpus, uint64_t slice, bool strict);
 bool fc_va_map(uint64_t address, uint64_t bytes);
+/* Maps the range from a file, at the same addresses: another process' memory, which no other file
+ * has. It remains until this process ends. */
+bool fc_va_map_file(int fd, uint64_t address, uint64_t bytes);
+int fc_va_file(void); /* descriptor of the memory of this process' GPUs */
+/* The file ends with struct fc_exports. */
+#define FC_EXPORTS_BYTES (256u << 10)
 void fc_va_wipe(uint64_t address, uint64_t bytes); /* zeroes the range */
 /* Lines of LL128 in the range were read, each by the only thread that reads it. If the GPUs have
  * much memory in use, whole pages of the lines are given back. They are zero then, and no line has
@@ -52,10 +58,41 @@ struct fc_alloc *fc_alloc_find(struct fc_device *dev, uint64_t address);
 struct fc_alloc *fc_alloc_by_number(struct fc_device *dev, uint32_t number);
 void fc_alloc_free(struct fc_device *dev, struct fc_alloc *a);
 void fc_alloc_release(struct fc_device *dev, struct fc_alloc *a); /* removes one IPC opening */
+/* Adds memory of another process to the table of the GPU. */
+struct fc_alloc *fc_alloc_import(struct fc_device *dev, const struct fc_alloc *a);
 /* "64 bytes past the end of gpu 3 #12, 4194304 bytes from cudaMalloc by rank3 main (live)". */
 void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes);
 void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, char *out,
 		       size_t bytes);
+
+/* ---- ipc.c, ipc_share.c: IPC, within this process and between real processes ---------------- */
+
+struct fc_ipc_handle {
+	uint64_t magic;
+	uint64_t base, bytes;
+	uint32_t host, proc, device, number;
+	/* between real processes: the file of the exporter's GPU memory, and the entry in it */
+	uint64_t inode;
+	int32_t pid, fd;
+	uint32_t entry;
+	uint8_t pad0[4];
+};
+DOPPEL_CHECK_SIZE(struct fc_ipc_handle, CUDA_IPC_HANDLE_SIZE);
+
+/* True if real processes share the world. `proc` of a handle is then the process' number. */
+bool fc_share_on(void);
+/* Publishes the allocation, and fills in the last fields of its handle. False: no entry is left. */
+bool fc_export(struct fc_alloc *a, struct fc_ipc_handle *h);
+/* Returns the number of living processes that have the exported allocation open. */
+uint32_t fc_export_opens(const struct fc_alloc *a);
+/* The owner freed the allocation: it cannot be opened any longer. */
+void fc_export_freed(const struct fc_alloc *a);
+/* Releases the entry. No process has it open. */
+void fc_export_end(struct fc_alloc *a);
+/* Opens another process' memory, once; reports an error. */
+cudaError_t fc_import(const struct fc_ipc_handle *h, struct fc_alloc **a);
+void fc_import_close(const struct fc_alloc *a);
+void fc_share_end(void); /* of the world */
 
 /* Allocates whole pages of cuMem on a GPU or a host. */
 cudaError_t fc_alloc_new_vmm(const struct fc_proc *proc, struct fc_device *dev, uint64_t bytes,

@@ -26,10 +26,17 @@
 #define DMABUF_PAGE 4096u
 #define DMABUF_SIZE                                                                                \
 	(0x646dull << 32) /* size of the file of range 0; each further range adds a byte */
-#define DMABUF_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+#define DMABUF_PROCESS 24 /* shift of the real process' number in the size */
+#define DMABUF_SEALS   (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 /* CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE selects a mapping; the double has one kind of
  * mapping. */
 #define DMABUF_FLAGS 1ull
+
+/* Returns the size of the file of range `number` of this real process. */
+static uint64_t dmabuf_size(uint64_t number)
+{
+	return DMABUF_SIZE + ((uint64_t)world_config()->share.process << DMABUF_PROCESS) + number;
+}
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
@@ -86,7 +93,7 @@ static bool dmabuf_is_open(const struct fc_dmabuf *d)
 {
 	struct stat s;
 
-	return fstat(d->fd, &s) == 0 && (uint64_t)s.st_size == DMABUF_SIZE + d->number;
+	return fstat(d->fd, &s) == 0 && (uint64_t)s.st_size == dmabuf_size(d->number);
 }
 
 /* Frees the entries whose descriptors were closed. */
@@ -140,7 +147,7 @@ static int dmabuf_make(uint64_t number)
 {
 	int fd = memfd_create("doppel-dmabuf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (fd >= 0 && ftruncate(fd, (off_t)(DMABUF_SIZE + number)) == 0 &&
+	if (fd >= 0 && ftruncate(fd, (off_t)dmabuf_size(number)) == 0 &&
 	    fcntl(fd, F_ADD_SEALS, DMABUF_SEALS) == 0)
 		return fd;
 	if (fd >= 0)
@@ -231,7 +238,7 @@ static int dmabuf_read(int fd, const struct dmabuf_range **range)
 
 	if (fstat(fd, &s))
 		return EBADF;
-	uint64_t i = (uint64_t)s.st_size - DMABUF_SIZE;
+	uint64_t i = (uint64_t)s.st_size - dmabuf_size(0);
 
 	if (i >= dmabuf.count || fcntl(fd, F_GET_SEALS) != DMABUF_SEALS)
 		return EINVAL;
@@ -282,7 +289,10 @@ CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev, 
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	if (dmabuf_read(fd, &range) || !range->memory) {
-		fc_report("%s: descriptor %d is not memory of cuMem", call, fd);
+		fc_report("%s: descriptor %d is not memory of cuMem%s", call, fd,
+			  fc_share_on() ? " of this process; real processes cannot import that of "
+					  "others"
+					: "");
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	*dev = &fc.device[range->device];

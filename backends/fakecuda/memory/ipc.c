@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * IPC of device memory. A handle refers to an allocation of a GPU of this world. Opening it returns
- * the exporter's address, because all simulated processes share one address space. Only a process
- * that opened the handle may use that address. Opening fails for a handle from another host, from
- * the opening process itself (as in CUDA), or of freed memory.
+ * the exporter's address, because all simulated processes share one address space, and real ones
+ * have different addresses (ipc_share.c). Only a process that opened the handle may use that
+ * address. Opening fails for a handle from another host, from the opening process itself (as in
+ * CUDA), or of freed memory.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -12,13 +13,10 @@
 
 #define IPC_MAGIC 0x1bcfa4ec0da00001ull
 
-struct ipc_handle {
-	uint64_t magic;
-	uint64_t base, bytes;
-	uint32_t host, proc, device, number;
-	uint8_t pad0[24];
-};
-DOPPEL_CHECK_SIZE(struct ipc_handle, CUDA_IPC_HANDLE_SIZE);
+static uint32_t ipc_proc(const struct os_proc *proc)
+{
+	return fc_share_on() ? world_config()->share.process : proc->id;
+}
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
 {
@@ -39,21 +37,24 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
 			devPtr);
 		rc = cudaErrorInvalidValue;
 	} else {
-		struct ipc_handle h = {.magic = IPC_MAGIC,
-				       .base = a->base,
-				       .bytes = a->bytes,
-				       .host = dev->host,
-				       .proc = a->proc,
-				       .device = dev->index,
-				       .number = a->number};
-		memcpy(handle, &h, sizeof h);
+		struct fc_ipc_handle h = {.magic = IPC_MAGIC,
+					  .base = a->base,
+					  .bytes = a->bytes,
+					  .host = dev->host,
+					  .proc = ipc_proc(ctx->proc->os),
+					  .device = dev->index,
+					  .number = a->number};
+		if (fc_share_on() && !fc_export(a, &h))
+			rc = cudaErrorMemoryAllocation;
+		else
+			memcpy(handle, &h, sizeof h);
 	}
 	fc_unlock();
 	return fc_leave(rc);
 }
 
 /* Checks that the process may open this handle; reports an error. The caller holds fc_lock. */
-static cudaError_t ipc_check(struct fc_ctx *ctx, const struct ipc_handle *h, struct fc_alloc **a)
+static cudaError_t ipc_check(struct fc_ctx *ctx, const struct fc_ipc_handle *h, struct fc_alloc **a)
 {
 	struct os_proc *self = ctx->proc->os;
 	if (h->magic != IPC_MAGIC || h->device >= fc.device_count) {
@@ -66,10 +67,12 @@ static cudaError_t ipc_check(struct fc_ctx *ctx, const struct ipc_handle *h, str
 			  h->host, self->host);
 		return cudaErrorInvalidResourceHandle;
 	}
-	if (h->proc == self->id) {
+	if (h->proc == ipc_proc(self)) {
 		fc_report("cudaIpcOpenMemHandle: the handle was made by this process itself");
 		return cudaErrorDeviceUninitialized;
 	}
+	if (fc_share_on())
+		return fc_import(h, a);
 	*a = fc_alloc_by_number(&fc.device[h->device], h->number);
 	if (!*a || (*a)->base != h->base || (*a)->proc != h->proc || (*a)->freed) {
 		fc_report("cudaIpcOpenMemHandle: gpu %u #%u was freed since the handle was made",
@@ -101,7 +104,7 @@ static void ipc_open_add(struct fc_ctx *ctx, struct fc_device *dev, struct fc_al
 cudaError_t cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handle, unsigned int flags)
 {
 	struct fc_ctx *ctx;
-	struct ipc_handle h;
+	struct fc_ipc_handle h;
 	struct fc_alloc *a = NULL;
 	cudaError_t rc = fc_enter_ctx("cudaIpcOpenMemHandle", &ctx);
 	if (rc)

@@ -66,7 +66,7 @@ static struct {
 static bool va_open(void)
 {
 	va.fd = memfd_create("doppel-gpu-memory", MFD_CLOEXEC);
-	if (va.fd < 0 || ftruncate(va.fd, (off_t)FC_VA_LIMIT)) {
+	if (va.fd < 0 || ftruncate(va.fd, (off_t)(FC_VA_LIMIT + FC_EXPORTS_BYTES))) {
 		fprintf(stderr, "fakecuda: no memory file for the GPUs: %s\n", strerror(errno));
 		va.fd = 0;
 		return false;
@@ -95,9 +95,9 @@ static bool va_set_strict(bool strict)
 	return true;
 }
 
-uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes)
+uint64_t fc_va_slice(uint32_t gpus, uint32_t processes, uint64_t memory_bytes)
 {
-	const uint64_t share = FC_VA_DEVICES / gpus / VA_CHUNK * VA_CHUNK;
+	const uint64_t share = FC_VA_DEVICES / gpus / processes / VA_CHUNK * VA_CHUNK;
 
 	return MIN_OF(memory_bytes, share);
 }
@@ -153,13 +153,13 @@ static bool va_mapped(void *want, void *got, uint64_t bytes)
 	return false;
 }
 
-static bool va_map_at(uint64_t address, uint64_t bytes, int prot, uint64_t offset)
+static bool va_map_file(int fd, uint64_t address, uint64_t bytes, int prot, uint64_t offset)
 {
 	void *want = (void *)(uintptr_t)address;
 
 	return va_mapped(want,
 			 mmap(want, bytes, prot, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE,
-			      va.fd, (off_t)offset),
+			      fd, (off_t)offset),
 			 bytes);
 }
 
@@ -175,39 +175,53 @@ static bool va_map_private(uint64_t address)
 }
 
 /* Maps a chunk of the file in both views. */
-static bool va_map_both(uint64_t number)
+static bool va_map_both(int fd, uint64_t number)
 {
 	uint64_t at = FC_VA_BASE + number * VA_CHUNK;
 	int prot = va.strict ? PROT_NONE : PROT_READ | PROT_WRITE;
 
-	if (!va_map_at(at, VA_CHUNK, prot, number * VA_CHUNK))
+	if (!va_map_file(fd, at, VA_CHUNK, prot, number * VA_CHUNK))
 		return false;
-	if (va_map_at(at + FC_VA_LIMIT, VA_CHUNK, PROT_READ | PROT_WRITE, number * VA_CHUNK))
+	if (va_map_file(fd, at + FC_VA_LIMIT, VA_CHUNK, PROT_READ | PROT_WRITE, number * VA_CHUNK))
 		return true;
 	munmap((void *)(uintptr_t)at, VA_CHUNK);
 	return false;
 }
 
-bool fc_va_map(uint64_t address, uint64_t bytes)
+/* Maps a chunk of the file; -1: private memory. */
+static bool va_chunk_add(uint64_t number, int fd)
+{
+	if (fd < 0 ? !va_map_private(FC_VA_BASE + number * VA_CHUNK + FC_VA_LIMIT)
+		   : !va_map_both(fd, number))
+		return false;
+	va.chunk[number] = calloc(1, sizeof(struct va_chunk));
+	ASSERT(va.chunk[number]);
+	va.chunk[number]->alone = fd < 0;
+	va.chunks_end = MAX_OF(va.chunks_end, number + 1);
+	return true;
+}
+
+bool fc_va_map_file(int fd, uint64_t address, uint64_t bytes)
 {
 	ASSERT(address >= FC_VA_BASE && bytes);
 	uint64_t first = (address - FC_VA_BASE) / VA_CHUNK;
 	uint64_t last = (address + bytes - 1 - FC_VA_BASE) / VA_CHUNK;
-	bool alone = va.alone && address < FC_HOST_BASE;
 
 	ASSERT(last < VA_CHUNKS);
-	for (uint64_t c = first; c <= last; c++) {
-		if (va.chunk[c])
-			continue;
-		if (!(alone ? va_map_private(FC_VA_BASE + c * VA_CHUNK + FC_VA_LIMIT)
-			    : va_map_both(c)))
+	for (uint64_t c = first; c <= last; c++)
+		if (!va.chunk[c] && !va_chunk_add(c, fd))
 			return false;
-		va.chunk[c] = calloc(1, sizeof(struct va_chunk));
-		ASSERT(va.chunk[c]);
-		va.chunk[c]->alone = alone;
-		va.chunks_end = MAX_OF(va.chunks_end, c + 1);
-	}
 	return true;
+}
+
+bool fc_va_map(uint64_t address, uint64_t bytes)
+{
+	return fc_va_map_file(va.alone && address < FC_HOST_BASE ? -1 : va.fd, address, bytes);
+}
+
+int fc_va_file(void)
+{
+	return va.fd;
 }
 
 /* Moves a private chunk into the file: a window will show a part of it. */
@@ -223,7 +237,7 @@ static bool va_share(uint64_t number)
 			return false;
 	munmap(fc_alias(at), VA_CHUNK);
 	c->alone = false;
-	return va_map_both(number);
+	return va_map_both(va.fd, number);
 }
 
 bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes)
@@ -234,9 +248,10 @@ bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes)
 	     c <= (home + bytes - 1 - FC_VA_BASE) / VA_CHUNK; c++)
 		if (va.chunk[c]->alone && !va_share(c))
 			return false;
-	if (!va_map_at(at, bytes, closed ? PROT_NONE : PROT_READ | PROT_WRITE, home - FC_VA_BASE))
+	if (!va_map_file(va.fd, at, bytes, closed ? PROT_NONE : PROT_READ | PROT_WRITE,
+			 home - FC_VA_BASE))
 		return false;
-	if (va_map_at(at + FC_VA_LIMIT, bytes, PROT_READ | PROT_WRITE, home - FC_VA_BASE))
+	if (va_map_file(va.fd, at + FC_VA_LIMIT, bytes, PROT_READ | PROT_WRITE, home - FC_VA_BASE))
 		return true;
 	munmap((void *)(uintptr_t)at, bytes);
 	return false;

@@ -3,7 +3,7 @@
  * another version, garbage, or with one offset that is out of range. */
 #include <check.h>
 
-#include "dropin/ibverbs/fabric_find.c"
+#include "backends/fakeverbs/fabric/fabric_find.c"
 #include "tests/fuzz/segment_image.h"
 #include "tests/suite.h"
 

@@ -16,15 +16,13 @@
 #include "sim/world/program/job.h"
 #include "sim/world/world.h"
 
-/* Exit codes of env(1). */
-#define EXEC_CANNOT_RUN 126
-#define EXEC_NOT_FOUND  127
-#define EXEC_MACHINE    "h100-8nic"
+#define EXEC_MACHINE "h100-8nic"
 
 enum {
 	EXEC_MACHINE_KEY = 256,
 	EXEC_HOSTS,
 	EXEC_PROCESSES_PER_HOST,
+	EXEC_PROCS,
 	EXEC_ENGINE,
 	EXEC_SEED,
 	EXEC_FAULTS,
@@ -45,6 +43,10 @@ static const struct argp_option exec_argp_options[] = {
 	 0},
 	{"processes-per-host", EXEC_PROCESSES_PER_HOST, "P", 0,
 	 "start it P times on each host (default: 1)", 0},
+	{"procs", EXEC_PROCS, "N", 0,
+	 "start N real processes of the program, N divided by --hosts on each host, in engine "
+	 "threads (default: all programs are in one real process)",
+	 0},
 	{"engine", EXEC_ENGINE, "sim|threads", 0,
 	 "virtual time and one seeded order, or real time and threads of the program's own "
 	 "(default: sim)",
@@ -66,6 +68,8 @@ static const struct argp_option exec_argp_options[] = {
 struct exec {
 	char **program; /* with its arguments; NULL-terminated */
 	uint32_t hosts, per_host;
+	uint32_t procs; /* 0: one real process */
+	bool sim;       /* --engine sim was given */
 	bool gdb;
 };
 
@@ -102,6 +106,19 @@ static void exec_set_leaks(const char *text, struct argp_state *state)
 	exec_set("DOPPEL_LEAKS", strcmp(text, "error") ? "0" : "1", state);
 }
 
+/* Real processes keep their own time and order, and gdb has one of them. */
+static void exec_check_procs(const struct exec *e, struct argp_state *state)
+{
+	if (e->procs % e->hosts)
+		argp_error(state, "--procs %u with %u hosts: expected a multiple of the hosts",
+			   e->procs, e->hosts);
+	if (e->per_host > 1 || e->gdb || e->sim)
+		argp_error(state, "--procs excludes %s",
+			   e->gdb   ? "--gdb; attach to a process by its pid"
+			   : e->sim ? "--engine sim"
+				    : "--processes-per-host");
+}
+
 static error_t exec_parse(int key, char *arg, struct argp_state *state)
 {
 	struct exec *e = state->input;
@@ -118,7 +135,11 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 		e->per_host = (uint32_t)cli_number(state, "--processes-per-host", arg, 1,
 						   WORLD_JOB_PROCESSES);
 		return 0;
+	case EXEC_PROCS:
+		e->procs = (uint32_t)cli_number(state, "--procs", arg, 1, WORLD_JOB_PROCESSES);
+		return 0;
 	case EXEC_ENGINE:
+		e->sim = strcmp(arg, "sim") == 0;
 		exec_set("DOPPEL_ENGINE", arg, state);
 		return 0;
 	case EXEC_SEED:
@@ -155,6 +176,8 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 			argp_error(state,
 				   "%u hosts with %u processes each; expected at most %d processes",
 				   e->hosts, e->per_host, WORLD_JOB_PROCESSES);
+		if (e->procs)
+			exec_check_procs(e, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -239,6 +262,10 @@ int cli_exec(int argc, char **argv)
 	setenv("NCCL_DEBUG", "WARN", 0);
 	if (!exec_check_program(e.program[0]))
 		return SIM_USAGE;
+	if (e.procs && !exec_library_path())
+		return SIM_USAGE;
+	if (e.procs)
+		return exec_procs(e.procs, e.hosts, e.program);
 	if (e.hosts * e.per_host > 1)
 		return exec_job(argc, argv, &e);
 	if (!world_guest_check() || !exec_library_path())

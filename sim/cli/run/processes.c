@@ -15,14 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/os/os.h"
 #include "sim/cli/options.h"
-#include "sim/lab/search/fail.h"
+#include "sim/cli/run/launcher.h"
 
 /* Longest time in s that survivors of a dead process need. A queue pair with NCCL's timeout and
  * retries gives up after 34 s to 137 s. */
@@ -127,21 +125,25 @@ static bool process_can_reach_others(const struct cli_options *o, bool several)
 	return true;
 }
 
-/* Returns the number of hosts. Processes that a user starts with --rank count as one on each
- * host. */
+/* Returns the number of hosts. A launcher of clusters knows it. Processes that a user starts with
+ * --rank count as one on each host. */
 static uint32_t process_hosts(const struct cli_options *o)
 {
 #if !defined(DOPPEL_FAKECUDA) || defined(DOPPEL_FAKEVERBS)
+	if (o->place.by)
+		return DIV_UP(o->place.processes, o->place.here);
 	if (!o->root)
 		return 1;
 #endif
 	return (uint32_t)(o->ranks / processes_ranks_each(o));
 }
 
-/* Returns the first GPU of a process that the launcher started. */
+/* Returns the first GPU of a process that a launcher started. */
 static int32_t process_first_device(const struct cli_options *o)
 {
 #if !defined(DOPPEL_FAKECUDA) || defined(DOPPEL_FAKEVERBS)
+	if (o->place.by && !o->scenario.lab.device_count)
+		return (int32_t)o->place.local * processes_ranks_each(o);
 	if (!o->root && !o->scenario.lab.device_count)
 		return o->rank;
 #endif
@@ -195,77 +197,45 @@ int cli_process(struct cli_options *o)
 
 /* ---- all processes --------------------------------------------------------------------------- */
 
-struct process {
-	pid_t pid; /* 0: it has ended */
-	int fd;    /* socket that passes the unique id */
-};
-
 struct processes {
-	uint32_t count;
-	int32_t each;
-	int code; /* most severe exit code so far, for sim_exit */
-	struct process process[CLI_MAX_PROCESSES];
+	struct launcher launcher;
+	int fd[CLI_MAX_PROCESSES]; /* sockets that pass the unique id */
+	int theirs;                /* the other end, for the next process */
+	int argc;
+	char **argv;
 };
 
 /* Runs in the child: executes the same command again as one of the ranks. Returns on failure. */
-static void processes_exec(const struct processes *all, uint32_t i, int fd, int argc, char **argv)
+static void processes_exec(uint32_t i, void *arg)
 {
+	struct processes *all = arg;
 	char rank[16], ranks[16], id[16];
-	char **args = calloc((size_t)argc + 8, sizeof *args);
-	int n = 0;
+	char *const more[] = {
+		(char *)"--rank", rank, (char *)"--ranks", ranks, (char *)"--id-fd", id, NULL};
 
-	if (!args)
-		return;
-	snprintf(rank, sizeof rank, "%d", (int32_t)i * all->each);
-	snprintf(ranks, sizeof ranks, "%d", (int32_t)all->count * all->each);
-	snprintf(id, sizeof id, "%d", fd);
-	args[n++] = (char *)"doppel";
-	for (int a = 0; a < argc; a++)
-		args[n++] = argv[a];
-	args[n++] = (char *)"--rank";
-	args[n++] = rank;
-	args[n++] = (char *)"--ranks";
-	args[n++] = ranks;
-	args[n++] = (char *)"--id-fd";
-	args[n++] = id;
-	ASSERT(n < argc + 8); /* the last one stays NULL */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	execv("/proc/self/exe", args);
-	free(args);
-	fprintf(stderr, "doppel: cannot start process %u: /proc/self/exe: %s\n", i,
-		strerror(errno));
+	for (uint32_t k = 0; k <= i; k++)
+		close(all->fd[k]);
+	snprintf(rank, sizeof rank, "%d", (int32_t)i * all->launcher.each);
+	snprintf(ranks, sizeof ranks, "%d", (int32_t)all->launcher.count * all->launcher.each);
+	snprintf(id, sizeof id, "%d", all->theirs);
+	launcher_exec_self(i, all->argc, all->argv, more);
 }
 
-static bool processes_start(struct processes *all, uint32_t i, int argc, char **argv)
+static bool processes_start(struct processes *all, uint32_t i)
 {
-	struct process *p = &all->process[i];
 	int fd[2];
 
-	ASSERT(i < CLI_MAX_PROCESSES && !p->pid);
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd))
-		goto err;
-	p->pid = fork();
-	if (p->pid == 0) {
-		for (uint32_t k = 0; k < i; k++)
-			close(all->process[k].fd);
-		close(fd[0]);
-		processes_exec(all, i, fd[1], argc, argv);
-		_exit(SIM_USAGE);
+	ASSERT(i < CLI_MAX_PROCESSES);
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd)) {
+		fprintf(stderr, "doppel: cannot start process %u: %s\n", i, strerror(errno));
+		return false;
 	}
+	all->fd[i] = fd[0];
+	all->theirs = fd[1];
+	bool ok = launcher_start(&all->launcher, i, processes_exec, all);
+
 	close(fd[1]);
-	p->fd = fd[0];
-	if (p->pid > 0) {
-		int32_t first = (int32_t)i * all->each;
-		printf("# process %u: pid %d, ranks %d to %d\n", i, (int)p->pid, first,
-		       first + all->each - 1);
-		fflush(stdout);
-		return true;
-	}
-	close(p->fd);
-	p->pid = 0;
-err:
-	fprintf(stderr, "doppel: cannot start process %u: %s\n", i, strerror(errno));
-	return false;
+	return ok;
 }
 
 /* Passes the unique id from the first process to the others. A process whose socket closes before
@@ -273,98 +243,32 @@ err:
 static void processes_hand_out_id(struct processes *all)
 {
 	ncclUniqueId id;
-	bool have = processes_move(all->process[0].fd, &id, sizeof id, false);
+	bool have = processes_move(all->fd[0], &id, sizeof id, false);
 
-	for (uint32_t i = 0; i < all->count; i++) {
-		struct process *p = &all->process[i];
+	for (uint32_t i = 0; i < all->launcher.count; i++) {
 		if (have && i)
-			(void)processes_move(p->fd, &id, sizeof id, true);
-		close(p->fd);
-	}
-}
-
-static int processes_severity(int code)
-{
-	return fail_severity(code > SIM_BY_SIGNAL ? SIM_CRASH : (enum sim_verdict)code);
-}
-
-static void processes_ended(struct processes *all, pid_t pid, int status)
-{
-	uint32_t i = 0;
-	int code = WIFEXITED(status) ? WEXITSTATUS(status) : SIM_BY_SIGNAL + WTERMSIG(status);
-
-	while (i < all->count && all->process[i].pid != pid)
-		i++;
-	if (i == all->count)
-		return;
-	all->process[i].pid = 0;
-	if (WIFSIGNALED(status))
-		fprintf(stderr, "doppel: process %u (rank %d, pid %d) was ended by signal %d, %s\n",
-			i, (int32_t)i * all->each, (int)pid, WTERMSIG(status),
-			strsignal(WTERMSIG(status)));
-	else if (code)
-		fprintf(stderr, "doppel: process %u (rank %d, pid %d) ended with %d\n", i,
-			(int32_t)i * all->each, (int)pid, code);
-	if (code && !all->code)
-		alarm(PROCESSES_GRACE_S);
-	if (processes_severity(code) > processes_severity(all->code))
-		all->code = code;
-}
-
-static void processes_kill(struct processes *all)
-{
-	for (uint32_t i = 0; i < all->count; i++) {
-		struct process *p = &all->process[i];
-		if (!p->pid)
-			continue;
-		fprintf(stderr,
-			"doppel: process %u (rank %d, pid %d) has not ended %d s after "
-			"another one failed: it is killed\n",
-			i, (int32_t)i * all->each, (int)p->pid, PROCESSES_GRACE_S);
-		kill(p->pid, SIGKILL);
-		p->pid = 0;
-	}
-	all->code = SIM_NO_PROGRESS;
-}
-
-static void processes_alarm(int signal)
-{
-	(void)signal;
-}
-
-static void processes_wait(struct processes *all)
-{
-	const struct sigaction on_alarm = {.sa_handler = processes_alarm}; /* interrupts waitpid */
-	int status;
-
-	sigaction(SIGALRM, &on_alarm, NULL);
-	for (;;) {
-		pid_t pid = waitpid(-1, &status, 0);
-		if (pid > 0)
-			processes_ended(all, pid, status);
-		else if (errno == EINTR)
-			processes_kill(all);
-		else
-			return;
+			(void)processes_move(all->fd[i], &id, sizeof id, true);
+		close(all->fd[i]);
 	}
 }
 
 int cli_processes(int argc, char **argv, const struct cli_options *o)
 {
 	static struct processes all;
-	bool ok = true;
 
-	all.count = o->processes;
-	all.each = processes_ranks_each(o);
-	if (!process_can_reach_others(o, all.count > 1))
+	all.launcher = (struct launcher){.count = o->processes,
+					 .each = processes_ranks_each(o),
+					 .out = stdout,
+					 .grace_s = PROCESSES_GRACE_S};
+	all.argc = argc;
+	all.argv = argv;
+	if (!process_can_reach_others(o, all.launcher.count > 1))
 		return SIM_USAGE;
-	ASSERT(all.count > 0 && all.each > 0);
+	ASSERT(all.launcher.count > 0 && all.launcher.each > 0);
 	signal(SIGPIPE, SIG_IGN);
-	for (uint32_t i = 0; i < all.count && ok; i++)
-		ok = processes_start(&all, i, argc, argv);
-	if (!ok)
-		return SIM_USAGE; /* the started processes die with this one */
+	for (uint32_t i = 0; i < all.launcher.count; i++)
+		if (!processes_start(&all, i))
+			return SIM_USAGE; /* the started processes die with this one */
 	processes_hand_out_id(&all);
-	processes_wait(&all);
-	return all.code;
+	return launcher_wait(&all.launcher);
 }

@@ -8,6 +8,7 @@
 
 #include "core/base/macros.h"
 #include "sim/cli/options.h"
+#include "sim/cli/run/job_place.h"
 #include "sim/cli/run/rows.h"
 #include "sim/lab/search/fail.h"
 
@@ -35,8 +36,8 @@ static const struct argp_option run_argp_options[] = {
 };
 
 static const struct cli_rule run_rules[] = {
-	{CLI_EXCLUDES, RUN_JSON, {OPTION_PROCESSES, OPTION_RANK}, NULL},
-	{CLI_EXCLUDES, RUN_PLOT, {OPTION_PROCESSES, OPTION_RANK}, NULL},
+	{CLI_EXCLUDES, RUN_JSON, {OPTION_PROCESSES, OPTION_RANK, OPTION_PROCS}, NULL},
+	{CLI_EXCLUDES, RUN_PLOT, {OPTION_PROCESSES, OPTION_RANK, OPTION_PROCS}, NULL},
 };
 
 static enum lab_average run_average(const char *arg, struct argp_state *state)
@@ -167,6 +168,21 @@ static int run_run(struct run_options *o)
 	return code == SIM_PASS && o->rows.lost ? SIM_USAGE : code;
 }
 
+/* A process that mpirun or the like started is one of --procs. Options that start processes, or
+ * that name a rank, take precedence. */
+static bool run_find_launcher(struct cli_options *o)
+{
+	if (o->place.by || o->processes || o->rank >= 0)
+		return true;
+	if (!cli_launch_find(&o->place))
+		return false;
+	if (!o->place.by)
+		return true;
+	o->procs = true;
+	cli_give(&o->given, OPTION_PROCS);
+	return true;
+}
+
 int cli_run(int argc, char **argv)
 {
 	static const struct argp_child children[] = {{&cli_options_argp, 0, NULL, 1}, {0}};
@@ -187,11 +203,17 @@ int cli_run(int argc, char **argv)
 	o.rows = (struct cli_rows){0};
 	cli_options_default(&o.run);
 	cli_parse(&argp, 0, argc, argv, &o);
+	if (!run_find_launcher(&o.run))
+		return SIM_USAGE;
 	if (!cli_options_check("run", &o.run, run_rules, ARRAY_LEN(run_rules), run_argp_options))
 		return SIM_USAGE;
 	if (o.run.gdb)
 		return cli_under_gdb(argc, argv, NULL);
 	run_expect_success(&o.run);
+	if (o.run.place.by)
+		return cli_procs_one(&o.run);
+	if (o.run.procs)
+		return cli_procs(argc, argv, &o.run);
 	if (o.run.rank >= 0)
 		return cli_process(&o.run);
 	if (o.run.processes)

@@ -214,8 +214,11 @@ static void lab_result_report(struct lab_run *run, const struct lab_result *resu
 
 static struct world_config lab_world(const struct lab_config *c, const struct lab_machines *m)
 {
+	bool shared = c->spread && c->spread->share.processes;
+
 	return (struct world_config){
-		.hosts = c->hosts,
+		.hosts = shared ? c->spread->hosts : c->hosts,
+		.share = shared ? c->spread->share : (struct world_share){0},
 		.machine = c->machine,
 		.machines = m->of_host,
 		.env = c->env,

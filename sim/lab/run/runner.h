@@ -15,6 +15,7 @@
 
 #include "core/include/nccl.h"
 #include "sim/engine/sim.h"
+#include "sim/world/world.h"
 
 struct lab_life;
 struct lab_collective;
@@ -88,6 +89,8 @@ struct lab_spread {
 	/* Makes the unique id, or gets it from the rank that made it. False: explained. */
 	bool (*get_id)(bool make, ncclUniqueId *id, void *arg);
 	void *arg;
+	/* On doubles: the processes share a world of `hosts` hosts. 0 processes: no world. */
+	struct world_share share;
 	uint32_t limit_s; /* it fails, with the wait-for graph, when it takes longer; 0: none */
 };
 

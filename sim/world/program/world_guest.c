@@ -135,12 +135,30 @@ static int guest_env(void)
 
 /* ---- the start ------------------------------------------------------------------------------- */
 
+/* Reads the place of the program among the real processes of a job. */
+static int guest_share(struct world_share *share, uint32_t *hosts)
+{
+	const char *text = guest_text("DOPPEL_JOB");
+	int end = 0;
+
+	if (!text)
+		return 0;
+	if (sscanf(text, "%u/%u/%u/%u%n", &share->process, &share->processes, &share->host, hosts,
+		   &end) == 4 &&
+	    !text[end] && share->processes)
+		return 0;
+	return guest_refuse("DOPPEL_JOB", text, "PROCESS/PROCESSES/HOST/HOSTS");
+}
+
 static int guest_world(uint32_t hosts)
 {
-	const struct world_config c = {
-		.hosts = hosts, .env = guest.env, .strict_device_view = true, .real_conf = true};
+	struct world_config c = {.env = guest.env, .real_conf = true};
+	int rc = guest_share(&c.share, &hosts);
 
-	return world_create(&c);
+	c.hosts = hosts;
+	c.real = c.share.processes > 0;
+	c.strict_device_view = !c.real; /* HCAs of other processes access the program's mapping */
+	return rc ? rc : world_create(&c);
 }
 
 static int guest_start(uint32_t hosts, bool programs)
@@ -148,6 +166,7 @@ static int guest_start(uint32_t hosts, bool programs)
 	struct sim_config c = {.trace_path = guest_text("DOPPEL_TRACE"), .programs = programs};
 	int rc = guest_engine(&c.engine);
 
+	c.silent_objects = guest_text("DOPPEL_JOB") != NULL; /* real sockets */
 	if (!rc)
 		rc = guest_seed(&guest.seed);
 	c.seed = guest.seed;

@@ -28,7 +28,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dropin/ibverbs/fabric.h"
+#include "backends/fakeverbs/fabric/fabric.h"
 #include "backends/fakeverbs/objects/objects.h"
 
 #define WINDOW_NAME        "doppel-region"

@@ -8,8 +8,8 @@
  * continue: a hidden file of the tree holds the values that earlier fabrics reached. Writes nothing
  * if the program has no such tree (verbs-run --bare).
  */
-#ifndef DROPIN_IBVERBS_COUNTERS_SYS_H
-#define DROPIN_IBVERBS_COUNTERS_SYS_H
+#ifndef BACKENDS_FAKEVERBS_COUNTERS_SYS_H
+#define BACKENDS_FAKEVERBS_COUNTERS_SYS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dropin/ibverbs/fabric.h"
+#include "backends/fakeverbs/fabric/fabric.h"
 #include "backends/fakeverbs/objects/objects.h"
 #include "backends/fakeverbs/objects/packet.h"
 
@@ -121,6 +121,10 @@ static bool fabric_contents_fit(const struct fabric_segment *s)
 	const struct fabric_view v = {.first = ALIGN_UP(sizeof *s, (uint64_t)4096), .used = used};
 
 	if (used < v.first || used > WORLD_ARENA_BYTES)
+		return false;
+	uint64_t segments = fabric_load(&s->arena.segments);
+
+	if (segments && !fabric_inside(&v, segments, WORLD_SEGMENTS_BYTES))
 		return false;
 	for (uint32_t i = 0; i < FABRIC_MEMBERS; i++) {
 		uint32_t id = __atomic_load_n(&s->member[i].id, __ATOMIC_ACQUIRE);

@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "dropin/ibverbs/fabric.h"
+#include "backends/fakeverbs/fabric/fabric.h"
 
 /* Abstract names are scoped by the network namespace, PIDs by the PID namespace. Two containers
  * that share the network may both have a process 7. Returns 0 without /proc; then no process can be

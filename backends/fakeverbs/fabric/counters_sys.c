@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dropin/ibverbs/counters_sys.h"
+#include "backends/fakeverbs/fabric/counters_sys.h"
 #include "backends/fakeverbs/arena/report.h"
 #include "backends/fakeverbs/objects/objects.h"
 #include "sim/world/world.h"

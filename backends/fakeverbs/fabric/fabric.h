@@ -12,8 +12,8 @@
  * NS is the inode of /proc/self/ns/pid, in which the PIDs are valid. Programs in different PID
  * namespaces do not meet. Names and memory vanish with the last process, however it ends.
  */
-#ifndef DROPIN_IBVERBS_FABRIC_H
-#define DROPIN_IBVERBS_FABRIC_H
+#ifndef BACKENDS_FAKEVERBS_FABRIC_H
+#define BACKENDS_FAKEVERBS_FABRIC_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -54,6 +54,9 @@ struct fabric_segment *fabric_join(void);
 /* Makes this process a member, after the caller created the world in the memory. Frees the objects
  * of members that died. Returns an errno. */
 int fabric_joined(void);
+/* Ends the thread that other members wake. They then treat this process as dead. Call before
+ * world_destroy. WAITS for that thread. */
+void fabric_leave(void);
 /* Leaves the fabric in the child after a fork. */
 void fabric_forget(void);
 

@@ -26,14 +26,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dropin/ibverbs/counters_sys.h"
-#include "dropin/ibverbs/dropin.h"
-#include "dropin/ibverbs/fabric.h"
+#include "backends/fakeverbs/fabric/counters_sys.h"
+#include "backends/fakeverbs/fabric/fabric.h"
 #include "backends/fakeverbs/entry/entry.h"
 #include "backends/fakeverbs/context/process.h"
 #include "core/base/hash.h"
 
-#define FABRIC_LOCK_TRIES 5000 /* attempts, 1 ms apart */
+#define FABRIC_LOCK_TRIES 30000 /* attempts, 1 ms apart: many processes of a job join in turn */
 /* interval at which the bell's thread looks for tasks whose wake-up was lost */
 #define FABRIC_QUIET_US 250000
 
@@ -46,6 +45,8 @@ static struct {
 	/* wake-ups of the bell's thread in FABRIC_QUIET_US; more than 1 if it writes counters */
 	uint32_t ticks;
 	pthread_barrier_t born;
+	pthread_t bell;   /* of fabric_bell */
+	uint32_t leaving; /* 1: the bell's thread ends */
 } fabric = {.fd = -1, .name_fd = -1, .lock_fd = -1, .bell_fd = -1};
 
 /* ---- members -------------------------------------------------------------------------------- */
@@ -205,7 +206,7 @@ static void *fabric_bell(void *member)
 
 	pthread_mutex_lock(&m->alive);
 	pthread_barrier_wait(&fabric.born);
-	for (;;) {
+	while (!__atomic_load_n(&fabric.leaving, __ATOMIC_ACQUIRE)) {
 		ssize_t n = recv(fd, &byte, 1, 0);
 
 		counters_show(false);
@@ -222,8 +223,9 @@ static void *fabric_bell(void *member)
 			;
 		hca_member_notified();
 	}
-	for (;;) /* keeps `alive` locked until the process ends */
-		pause();
+	while (!__atomic_load_n(&fabric.leaving, __ATOMIC_ACQUIRE))
+		pause(); /* keeps `alive` locked until the process ends */
+	pthread_mutex_unlock(&m->alive);
 	return NULL;
 }
 
@@ -239,7 +241,6 @@ static void fabric_bell_tick(uint32_t ticks)
 static int fabric_bell_start(struct fabric_member *m)
 {
 	pthread_mutexattr_t attr;
-	pthread_t thread;
 	int rc;
 
 	fabric.bell_fd = fabric_name_bind(0, "doppel-bell/%u/%llu/%d", (unsigned)geteuid(),
@@ -255,10 +256,9 @@ static int fabric_bell_start(struct fabric_member *m)
 	pthread_mutexattr_destroy(&attr);
 	pthread_barrier_init(&fabric.born, NULL, 2);
 	if (!rc)
-		rc = pthread_create(&thread, NULL, fabric_bell, m);
+		rc = pthread_create(&fabric.bell, NULL, fabric_bell, m);
 	if (rc)
 		return rc;
-	pthread_detach(thread);
 	pthread_barrier_wait(&fabric.born);
 	return 0;
 }
@@ -337,7 +337,7 @@ static bool fabric_lock(void)
 			return true;
 		nanosleep(&t, NULL);
 	}
-	fprintf(stderr, "doppel: another program has been joining fabric %s for 5 s: stopped?\n",
+	fprintf(stderr, "doppel: another program has been joining fabric %s for 30 s: stopped?\n",
 		fabric.name);
 	return false;
 }
@@ -451,6 +451,15 @@ int fabric_joined(void)
 	fabric.lock_fd = -1;
 	fabric_show_counters();
 	return 0;
+}
+
+void fabric_leave(void)
+{
+	if (!hca_members)
+		return;
+	__atomic_store_n(&fabric.leaving, 1, __ATOMIC_RELEASE);
+	fabric_ring(fabric_members.self);
+	pthread_join(fabric.bell, NULL);
 }
 
 /* Closes the child's copies of the descriptors. The parent's names and memory remain. */
