@@ -330,9 +330,10 @@ int os_dir_list(const char *path, char **names, int *count);
 #define OS_PATH_BYTES 1024
 int os_real_path(const char *path, char out[OS_PATH_BYTES]);
 
-/* A shared library, by its path or by a name that the loader resolves. It is always a library of
- * the real machine; in a world all processes share one copy of its variables. ENOENT: `why`
- * receives the loader's reason. os_library_symbol returns NULL for an unknown symbol. */
+/* A shared library, by its path or by a name that the loader resolves; NULL: the program, with the
+ * libraries that it is linked with. It is always a library of the real machine; in a world all
+ * processes share one copy of its variables. ENOENT: `why` receives the loader's reason.
+ * os_library_symbol returns NULL for an unknown symbol. */
 int os_library_open(const char *name, void **library, char *why, size_t bytes);
 void *os_library_symbol(void *library, const char *name);
 void os_library_close(void *library); /* NULL is allowed */

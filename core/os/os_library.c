@@ -13,7 +13,7 @@
 
 int os_library_open(const char *name, void **library, char *why, size_t bytes)
 {
-	ASSERT(name && library && why && bytes);
+	ASSERT(library && why && bytes);
 	why[0] = '\0';
 	*library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (*library)

@@ -8,7 +8,7 @@
 
 #include "core/proxy/relay/relay.h"
 
-#define RELAY_AREA_MAGIC    0xd0de4102u
+#define RELAY_AREA_MAGIC    0xd0de4104u
 #define RELAY_OPS           PROXY_MAX_APPEND
 #define RELAY_MESSAGE_CONNS 128 /* maximum of DOPPEL_PXN_CONNECTIONS */
 #define RELAY_BOARD_MAGIC   0xd0de4103u
@@ -22,8 +22,9 @@
 struct relay_op {
 	uint64_t op_count, message, launch, nsteps;
 	uint32_t conn; /* `conn` of the SETUP answer */
-	uint32_t slice_steps, chunk_steps;
-	uint32_t protocol;
+	uint8_t slice_steps, chunk_steps, protocol, pad0;
+	uint32_t profile; /* the mask of events of the call */
+	int32_t pid;      /* of the process whose call it is, for these events */
 };
 DOPPEL_CHECK_SIZE(struct relay_op, 48);
 

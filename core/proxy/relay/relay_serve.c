@@ -271,7 +271,8 @@ static void relay_op_take(struct proxy_gpu *p, struct relay *r, const struct rel
 				     .nsteps = op->nsteps,
 				     .slice_steps = op->slice_steps,
 				     .chunk_steps = op->chunk_steps,
-				     .protocol = (uint8_t)op->protocol};
+				     .protocol = op->protocol,
+				     .profile = {.mask = op->profile, .pid = op->pid}};
 	shared_add_u32(&pc->ops_live, 1, SHARED_RELAXED);
 	proxy_slot_take(p, slot);
 }
