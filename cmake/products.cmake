@@ -171,3 +171,7 @@ if(DOPPEL_FAKE)
 	# ELF symbols in the dynamic table, so that backtraces name functions.
 	set_target_properties(doppel-cli PROPERTIES ENABLE_EXPORTS ON)
 endif()
+
+# ---- plugins: libraries that NCCL loads, too. They are compiled from the interface alone.
+add_library(nccl-profiler-chrome MODULE ${PROJECT_SOURCE_DIR}/plugins/chrome/chrome.c)
+target_link_libraries(nccl-profiler-chrome PRIVATE Threads::Threads)

@@ -99,7 +99,7 @@ struct profiler_op plan_profile_op(const struct plan *p, const struct profiler_c
 	if (!call || !call->mask || p->capture.id)
 		return (struct profiler_op){.mask = 0};
 	return (struct profiler_op){
-		.mask = call->mask, .pid = os_proc()->pid, .parent = call->event};
+		.mask = call->mask, .pid = os_library_pid(), .parent = call->event};
 }
 
 void plan_profile_work(struct ncclComm *comm, const struct plan *p, struct dev_work *w,

@@ -86,11 +86,14 @@ static bool profiler_try(struct profiler *p, enum plugin_kind kind, const char *
 		return false;
 	t = plugin_table(&p->library, PROFILER_SYMBOL, PROFILER_NEWEST, PROFILER_OLDEST,
 			 &p->version);
-	if (t && profiler_table_is_complete(t)) {
+	p->mask = os_library_word(p->library.library);
+	if (t && profiler_table_is_complete(t) && p->mask) {
 		p->table = t;
 		return true;
 	}
-	if (t)
+	if (!p->mask)
+		snprintf(why, bytes, "more than %d plugins are open", OS_LIBRARIES);
+	else if (t)
 		snprintf(why, bytes,
 			 "its table " PROFILER_SYMBOL "%d is not complete, expected name, init, "
 			 "startEvent, stopEvent, recordEventState and finalize",
@@ -147,7 +150,7 @@ static void profiler_mask_log(const struct ncclComm *comm, const struct profiler
 		 "collectives of copy engines, of which there are none"},
 		{PROFILER_KERNEL_PHASE, "phases of symmetric kernels, of which there are none"},
 	};
-	const uint32_t mask = shared_load_u32(&p->mask, SHARED_RELAXED);
+	const uint32_t mask = shared_load_u32(p->mask, SHARED_RELAXED);
 
 	INFO(LOG_INIT | LOG_PROFILE,
 	     "PROFILER/Plugin: rank %d uses %s (version %d) of %s, mask of events 0x%x", comm->rank,
@@ -230,7 +233,7 @@ void profiler_close(struct ncclComm *comm)
 
 uint32_t profiler_mask(const struct ncclComm *comm)
 {
-	return comm->profiler ? shared_load_u32(&comm->profiler->of->mask, SHARED_RELAXED) : 0;
+	return comm->profiler ? shared_load_u32(comm->profiler->of->mask, SHARED_RELAXED) : 0;
 }
 
 void profiler_check(struct profiler_comm *pc, int32_t rank, const char *function, ncclResult_t rc,

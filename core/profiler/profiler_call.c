@@ -10,7 +10,7 @@ ncclResult_t profiler_call_init(struct profiler_comm *pc, const struct ncclComm 
 				int32_t nhosts)
 {
 	const struct profiler_table *t = pc->of->table;
-	int *mask = (int *)(void *)&pc->of->mask;
+	int *mask = (int *)(void *)pc->of->mask;
 	const char *name = pc->comm_name[0] ? pc->comm_name : NULL;
 
 	pc->context = NULL;

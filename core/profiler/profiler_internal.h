@@ -17,7 +17,7 @@ struct profiler {
 	struct plugin_library library;
 	const struct profiler_table *table;
 	int version;
-	shared_u32 mask; /* the plugin writes it, also later */
+	shared_u32 *mask; /* a word of the library: the plugin writes it, also later */
 };
 
 struct profiler_kernel;

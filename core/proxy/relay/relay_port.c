@@ -337,7 +337,7 @@ ncclResult_t relay_op_put(const struct proxy_op *op, uint64_t launch)
 				.chunk_steps = (uint8_t)op->chunk_steps,
 				.protocol = op->protocol,
 				.profile = op->profile.mask,
-				.pid = op->profile.pid};
+				.pid = os_proc()->pid};
 	shared_note_write(at, sizeof *at);
 	use->ops++;
 	return ncclSuccess;

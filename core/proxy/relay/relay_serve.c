@@ -244,7 +244,7 @@ static struct proxy_conn *relay_op_conn(const struct relay *r, const struct rela
 {
 	struct proxy_conn *pc = op->conn < RELAY_CONNS_MOST ? r->conn[op->conn] : NULL;
 
-	if (pc && op->slice_steps && op->nsteps % op->slice_steps == 0 &&
+	if (pc && op->slice_steps && op->chunk_steps && op->nsteps % op->slice_steps == 0 &&
 	    op->protocol < DEV_PROTO_COUNT)
 		return pc;
 	WARN("rank %d: invalid operation from rank %d, which sends through this one (connection "
