@@ -8,7 +8,9 @@
  * shows what has not ended. Any thread may call the plugin. Times are us of the file's own clock: the
  * host's monotonic one, or the virtual one under Doppel's simulator (os_now_ns).
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
