@@ -220,7 +220,8 @@ void profiler_close(struct ncclComm *comm)
 		return;
 	profiler_kernel_close(comm);
 	from_ns = os_now_ns();
-	rc = pc->of->table->finalize(pc->context);
+	/* a plugin without a context has nothing to end, as in NCCL */
+	rc = pc->context ? pc->of->table->finalize(pc->context) : ncclSuccess;
 	profiler_check(pc, comm->rank, "finalize", rc, from_ns);
 	INFO(LOG_DESTROY | LOG_PROFILE, "PROFILER/Plugin: rank %d ends %s", comm->rank,
 	     pc->of->table->name);

@@ -7,7 +7,7 @@
  *	profiler vN: KIND started ... bytes sent S received R, bad B, open O, cut C, finalize F of I
  *
  * PROF_FAULT: init (fails), start (each start fails), garbage (the same handle for all events), none
- * (no handles), slow (a start takes 1.2 s), once (only the first init sets the mask). PROF_MASK: the
+ * (no handles), context (NULL), slow (a start takes 1.2 s), once (only the first init sets the mask). PROF_MASK: the
  * kinds, by default all. PROF_TAG: from version 5 on, the tag of each collective.
  */
 #include <pthread.h>
@@ -172,7 +172,7 @@ static ncclResult_t prof_start(void *context, void **event, void *descr)
 	const prof_descr *d = descr;
 	struct prof_event *e;
 
-	if (context != &prof)
+	if (context != &prof && !prof_fault("context"))
 		abort();
 	*event = NULL;
 	if (prof_fault("start"))
@@ -263,7 +263,7 @@ static ncclResult_t prof_begin(void **context, int *mask)
 	if (!prof.inits++ || !prof_fault("once"))
 		*mask = wanted ? (int)strtol(wanted, NULL, 0) : 0xffff;
 	pthread_mutex_unlock(&prof.lock);
-	*context = &prof;
+	*context = prof_fault("context") ? NULL : &prof;
 	return prof_fault("init") ? ncclSystemError : ncclSuccess;
 }
 
