@@ -80,16 +80,6 @@ static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const stru
 	}
 }
 
-static void plan_work_log(const struct plan_task *t, const struct dev_work *w)
-{
-	INFO(LOG_COLL | LOG_TUNING,
-	     "%s: opCount %llx: %zu Bytes, %zu of %s, op %s -> Algo %s proto %s "
-	     "channel{Lo..Hi}={%u..%u}",
-	     t->call, (unsigned long long)t->op_count, MAX_OF(t->send_bytes, t->recv_bytes),
-	     t->count, type_name_any((int)t->type), t->reduces ? redop_name((int)t->op) : "none",
-	     dev_algo_name(w->program), dev_proto_name(w->program), w->channel_lo, w->channel_hi);
-}
-
 static void plan_work_add(struct ncclComm *comm, struct plan *p, struct plan_task *t)
 {
 	struct dev_work *w = &t->work;

@@ -77,8 +77,8 @@ struct plan {
 	int32_t nops, op_room;
 	int32_t ntasks; /* collectives that have something to do */
 	int32_t taken;  /* tasks of the queue, including those with nothing to do */
-	/* For a profiler plugin: events have started that stop when the operations are appended; the
-	 * event of the group; and of the launch, the mask and the parent. */
+	/* For a profiler plugin: events have started that stop when the operations are appended;
+	 * the event of the group; and of the launch, the mask and the parent. */
 	bool profiled;
 	uint32_t launch_mask;
 	void *group, *launch_parent;
@@ -172,6 +172,8 @@ struct plan_works plan_works_of(const struct plan *p);
 
 /* Writes to the trace file how the call will run. */
 void plan_trace_choice(const struct ncclComm *comm, const struct plan_task *task);
+/* Logs how the call runs. */
+void plan_work_log(const struct plan_task *t, const struct dev_work *w);
 
 /* ---- profiled.c: events for a profiler plugin ------------------------------------------------ */
 

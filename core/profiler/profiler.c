@@ -147,8 +147,8 @@ static void profiler_mask_log(const struct ncclComm *comm, const struct profiler
 		const char *why;
 	} none[] = {
 		{PROFILER_CE_COLL | PROFILER_CE_SYNC | PROFILER_CE_BATCH,
-		 "collectives of copy engines, of which there are none"},
-		{PROFILER_KERNEL_PHASE, "phases of symmetric kernels, of which there are none"},
+		 "there are no collectives of copy engines"},
+		{PROFILER_KERNEL_PHASE, "there are no phases of symmetric kernels"},
 	};
 	const uint32_t mask = shared_load_u32(p->mask, SHARED_RELAXED);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Profiler plugins (profiler_abi.h): a plugin receives the start, the states and the stop of the
- * stack's events. NCCL_PROFILER_PLUGIN names it, as in core/plugin/plugin.h. Without the variable, on
- * a real machine, it is libnccl-profiler.so, else the library of the net plugin if it has a
+ * stack's events. NCCL_PROFILER_PLUGIN names it, as in core/plugin/plugin.h. Without the variable,
+ * on a real machine, it is libnccl-profiler.so, else the library of the net plugin if it has a
  * profiler's table. A world has none then.
  *
  * Called by
@@ -22,11 +22,11 @@
  *	  +- kernel launch
  *	proxy control                          no parent
  *
- * An event starts if the mask has its kind or the kind of an event below it. A parent may stop before
- * its children: that of a collective stops when its operations are appended, as in NCCL.
+ * An event starts if the mask has its kind or the kind of an event below it. A parent may stop
+ * before its children: that of a collective stops when its operations are appended, as in NCCL.
  *
- * A process loads a library once (struct profiler, in the process' registry); each communicator calls
- * its init and finalize. A plugin that does not load or whose init fails is logged, and the
+ * A process loads a library once (struct profiler, in the process' registry); each communicator
+ * calls its init and finalize. A plugin that does not load or whose init fails is logged, and the
  * communicator continues without a profiler, as with NCCL. A function of the plugin that returns an
  * error later is logged once for each communicator; that event is not recorded.
  *
@@ -121,7 +121,7 @@ void profiler_call_end(struct ncclComm *comm, const struct profiler_call *call);
 /* An operation of the proxy: its parent and its event. Zeroed memory has none. */
 struct profiler_op {
 	uint32_t mask;
-	/* Of the process whose call it is, as the plugin's library sees it. An operation of another
+	/* Pid of the process whose call it is, as the plugin's library sees it. An operation of another
 	 * process, for which this one relays, has that one's pid and no parent. */
 	int32_t pid;
 	void *parent;

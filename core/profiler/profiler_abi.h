@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The interface of profiler plugins, versions 1 to 7, as in NCCL 2.23 to 2.32: a shared library with
- * a table under the name PROFILER_SYMBOL with the number. Layouts are those of 64-bit Linux. C17
- * and C++17. A plugin may include this header, or NCCL's own. core/profiler/profiler.h calls plugins.
+ * The interface of profiler plugins, versions 1 to 7, as in NCCL 2.23 to 2.32: a shared library
+ * with a table under the name PROFILER_SYMBOL with the number. Layouts are those of 64-bit Linux.
+ * C17 and C++17. A plugin may include this header, or NCCL's own. core/profiler/profiler.h calls
+ * plugins.
  *
  *	version  events                                      descriptor of an event
  *	1        group, coll, p2p, proxy op, step, control   profiler_descr_v1: functions as numbers
@@ -47,7 +48,7 @@ enum profiler_type {
 	PROFILER_KERNEL_PHASE = 1 << 15,
 };
 
-/* States of events. Those of proxy operations below 8 are not sent since version 4. */
+/* States of events. States of proxy operations below 8 are not sent since version 4. */
 enum profiler_state {
 	PROFILER_SEND_GPU_WAIT = 8,
 	PROFILER_SEND_WAIT = 9,

@@ -9,9 +9,9 @@
  *	task      waits for the entries of the oldest works, starts and stops their events
  *
  * The task exists from the first such work on. NCCL reads the rings in its proxy; here also
- * communicators without a proxy have such events. A ring has DEV_PROFILE_ENTRIES entries. A work whose
- * entry is in use again before the task has read it has no event; the number of these is logged at the
- * end.
+ * communicators without a proxy have such events. A ring has DEV_PROFILE_ENTRIES entries. A work
+ * whose entry is in use again before the task has read it has no event; the number of these is
+ * logged at the end.
  */
 #include <string.h>
 
@@ -161,8 +161,8 @@ static struct wait profiler_word_wait(const struct ncclComm *comm, const void *o
 	};
 }
 
-/* WAITS for the entries of the oldest work, for a new work, or for the end. Works of one channel run
- * in order, and later ones are read in the same pass. */
+/* WAITS for the entries of the oldest work, for a new work, or for the end. Works of one channel
+ * run in order, and later ones are read in the same pass. */
 static void profiler_kernel_wait(struct ncclComm *comm, uint32_t posts)
 {
 	struct profiler_kernel *k = comm->profiler->kernel;

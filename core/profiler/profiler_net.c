@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of NCCL, and events of net plugins. A net plugin keeps one pointer for each of its events. It
- * is a struct profiler_net_event_of, which lives from the start to the stop of the event: the callback
- * has no other way to find the profiler.
+ * Names of NCCL, and events of net plugins. A net plugin keeps one pointer for each of its events.
+ * It is a struct profiler_net_event_of, which lives from the start to the stop of the event: the
+ * callback has no other way to find the profiler.
  */
 #include "core/base/log.h"
 #include "core/profiler/profiler_internal.h"
@@ -74,7 +74,8 @@ ncclResult_t profiler_net(void **event, int type, void *parent, int64_t id, void
 		return ncclSuccess;
 	if (type == PROFILER_NET_START) {
 		*event = NULL;
-		if (os_thread_is_known()) /* a thread of the plugin itself has no process in a world */
+		/* a thread of the plugin itself has no process in a world */
+		if (os_thread_is_known())
 			profiler_net_start(event, parent, id, data);
 		return ncclSuccess;
 	}

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events of the proxy for a profiler plugin (core/profiler/profiler.h), at the places of NCCL's proxy.
- * An operation without a mask has none of them: each function is then one comparison.
+ * Events of the proxy for a profiler plugin (core/profiler/profiler.h), at the places of NCCL's
+ * proxy. An operation without a mask has none of them: each function is then one comparison.
  *
  *	operation   starts when progress takes it, IN_PROGRESS when it is the connection's front,
  *	            stops when its last step is done, or when it is dropped
- *	send step   starts when the slot is offered to the kernel (GPU_WAIT), PEER_WAIT when the kernel
- *	            has filled it, SEND_WAIT when the network has it, stops when it was sent
- *	recv step   starts when the receive is posted (RECV_WAIT), FLUSH_WAIT when the data is there,
- *	            GPU_WAIT when the kernel may read it, stops when the kernel has emptied the slot
+ *	send step   starts when the slot is offered to the kernel (GPU_WAIT); PEER_WAIT when the
+ *	            kernel has filled it, SEND_WAIT when the network has it; stops when it was sent
+ *	recv step   starts when the receive is posted (RECV_WAIT); FLUSH_WAIT when the data is
+ *	            there, GPU_WAIT when the kernel may read it; stops when the kernel has emptied
+ *	            the slot
  *	control     IDLE and ACTIVE when the task begins and ends to have nothing to do, SLEEP and
  *	            WAKEUP around its wait, APPEND and APPEND_END around new operations
  */
@@ -96,7 +97,7 @@ struct profiler_step *proxy_profile_step_of(struct proxy_conn *pc, uint64_t step
 /* ---- control -------------------------------------------------------------------------------- */
 
 /* Returns the communicator whose plugin receives events of the task: the first one with operations.
- * NULL: there is none, or it does not want them. */
+ * NULL: no communicator has any, or its plugin does not want them. */
 static struct ncclComm *proxy_profile_comm(const struct proxy_gpu *p)
 {
 	struct ncclComm *comm = p->members ? p->members->comm : NULL;

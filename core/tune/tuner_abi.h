@@ -7,7 +7,7 @@
  *	version  init receives                                  choice of a call
  *	2        ranks, hosts                                   algorithm and protocol by number
  *	3        ranks, hosts                                   table of costs
- *	4        ranks, hosts                                   table of costs; is a buffer registered
+ *	4        ranks, hosts                                   as in 3; is a buffer registered
  *	5        id, ranks, hosts, NVLink domains, constants    as in 4
  *	6        as in 5                                        as in 4, and the size of chunks
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A tuner plugin of version 2 to 6 (core/tune/tuner_abi.h), named by NCCL_TUNER_PLUGIN as in
- * core/plugin/plugin.h. It changes the estimated times of a call's programs, the number of channels,
- * and from version 6 on the size of chunks. Called by core/plan.
+ * core/plugin/plugin.h. It changes the estimated times of a call's programs, the number of
+ * channels, and from version 6 on the size of chunks. Called by core/plan.
  *
  * Without the variable, on a real machine, the plugin is libnccl-tuner.so if there is one, else the
  * library of the net plugin if it has a tuner's table, as in NCCL. A world has none then.

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A profiler plugin that writes a timeline in Chrome's trace format: one file for each rank of a
- * communicator. README.md has its variables and what the file shows. It needs nothing of the library
- * that loads it: it runs with NCCL, and with Doppel on GPUs or on doubles.
+ * communicator. README.md has its variables and what the file shows. It needs nothing of the
+ * library that loads it: it runs with NCCL, and with Doppel on GPUs or on doubles.
  *
  * A line is written when an event begins, has a new state, or ends, so the file of a run that hangs
- * shows what has not ended. Any thread may call the plugin. Times are us of the file's own clock: the
- * host's monotonic one, or the virtual one under Doppel's simulator (os_now_ns).
+ * shows what has not ended. Any thread may call the plugin. Times are us of the file's own clock:
+ * the host's monotonic one, or the virtual one under Doppel's simulator (os_now_ns).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,7 +27,7 @@
 /* Most time that lines stay in memory. */
 #define CHROME_FLUSH_NS 100000000ull
 
-/* Of Doppel's runtime: the clock of a run. NULL without it. */
+/* The clock of a run, in Doppel's runtime. NULL without it. */
 extern uint64_t os_now_ns(void) __attribute__((weak));
 
 /* A rank of a communicator. */
@@ -202,8 +202,8 @@ static uint64_t chrome_tag(const struct profiler_descr *d)
 /* Most time between the begin of a work and its event, if host and GPU have one clock. */
 #define CHROME_LATE_NS 1000000000ull
 
-/* Returns the host's time of a GPU's time. On doubles they have one clock. On GPUs both clocks advance
- * alike from the first event on. */
+/* Returns the host's time of a GPU's time. On doubles they have one clock. On GPUs both clocks
+ * advance alike from the first event on. */
 static uint64_t chrome_gpu_to_host(struct chrome *c, uint64_t gpu_ns, uint64_t now_ns)
 {
 	uint64_t ns;

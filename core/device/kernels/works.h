@@ -80,7 +80,8 @@ DEV_FN void dev_works_consumed(struct dev *d, const struct dev_args *args, int c
 			      SHARED_SYSTEM);
 }
 
-/* ---- times of works --------------------------------------------------------------------------- */
+/* ---- times of works ---------------------------------------------------------------------------
+ * */
 
 /* Stores the time of a work for the profiler. Called by one thread. A real function: inlined, it
  * would take registers from the code that moves data. */

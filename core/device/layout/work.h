@@ -210,9 +210,9 @@ struct dev_channel {
 };
 DOPPEL_CHECK_SIZE(struct dev_channel, 40);
 
-/* Times of the works of a channel, for a profiler plugin (core/profiler): in pinned host memory. The
- * entry of a work has the index number % DEV_PROFILE_ENTRIES. The host clears `number` before the
- * launch; thread 0 of the block stores `ns`, then `number`. */
+/* Times of the works of a channel, for a profiler plugin (core/profiler): in pinned host memory.
+ * The entry of a work has the index number % DEV_PROFILE_ENTRIES. The host clears `number` before
+ * the launch; thread 0 of the block stores `ns`, then `number`. */
 #define DEV_PROFILE_ENTRIES 64
 struct dev_profile_entry {
 	shared_u64 number; /* 0: not filled */

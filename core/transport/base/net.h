@@ -70,7 +70,7 @@ struct net_buffer {
 	size_t bytes;
 	void *mr;
 	uint32_t tag; /* a message goes into the buffer with its tag; tags of one receive differ */
-	/* The transfer, for events of a net plugin; NULL: none. It lives as long as the transfer. */
+	/* The transfer, for events of a net plugin; NULL: none. Lives as long as the transfer. */
 	struct profiler_step *step;
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A tuner plugin of version TUNER_VERSION for tuner_test.sh. TUNER_TEST is what it does: fail or constants in init; in a
- * call error, last (the last program that can run costs nothing), channels (two of them), uneven
- * (one more channel for each communicator that was made before), or wild (what cannot run costs
- * nothing, and there are 1,000 channels). It logs what it is given.
+ * A tuner plugin of version TUNER_VERSION for tuner_test.sh. TUNER_TEST is what it does: fail or
+ * constants in init; in a call error, last (the last program that can run costs nothing), channels
+ * (two of them), uneven (one more channel for each communicator that was made before), or wild
+ * (what cannot run costs nothing, and there are 1,000 channels). It logs what it is given.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A profiler plugin for profiler_test.sh, of version PROF_VERSION. It checks each call: an event is
- * stopped once, has states only before that, and its parent is an event of a kind that the interface
- * allows. When the library is closed it prints one line of counts:
+ * stopped once, has states only before that, and its parent is an event of a kind that the
+ * interface allows. When the library is closed it prints one line of counts:
  *
  *	profiler vN: KIND started ... bytes sent S received R, bad B, open O, cut C, finalize F of I
  *
- * PROF_FAULT: init (fails), start (each start fails), garbage (the same handle for all events), none
- * (no handles), context (NULL), slow (a start takes 1.2 s), once (only the first init sets the mask). PROF_MASK: the
- * kinds, by default all. PROF_TAG: from version 5 on, the tag of each collective.
+ * PROF_FAULT: init (fails), start (each start fails), garbage (the same handle for all events),
+ * none (no handles), context (NULL), slow (a start takes 1.2 s), once (only the first init sets the
+ * mask). PROF_MASK: the kinds, by default all. PROF_TAG: from version 5 on, the tag of each
+ * collective.
  */
 #include <pthread.h>
 #include <stdio.h>
