@@ -121,8 +121,8 @@ void profiler_call_end(struct ncclComm *comm, const struct profiler_call *call);
 /* An operation of the proxy: its parent and its event. Zeroed memory has none. */
 struct profiler_op {
 	uint32_t mask;
-	/* Pid of the process whose call it is, as the plugin's library sees it. An operation of another
-	 * process, for which this one relays, has that one's pid and no parent. */
+	/* Pid of the process whose call it is, as the plugin's library sees it. An operation of
+	 * another process, for which this one relays, has that one's pid and no parent. */
 	int32_t pid;
 	void *parent;
 	void *event;
