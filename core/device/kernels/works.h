@@ -100,7 +100,8 @@ DEV_FN_ONCE void dev_profile_store(struct dev *d, struct dev_block *b, const str
 }
 
 /* Brackets the run of `n` works of the block. Called by all threads. Without a profiler it is one
- * branch, the same for all threads of the block. */
+ * branch, the same for all threads of the block. The barrier keeps other threads from loading the
+ * next works over these. */
 DEV_FN void dev_profile_works(struct dev *d, struct dev_block *b, const struct dev_work *w,
 			      uint32_t n, int channel, bool ends)
 {
@@ -108,6 +109,8 @@ DEV_FN void dev_profile_works(struct dev *d, struct dev_block *b, const struct d
 		return;
 	for (uint32_t i = 0; i < n && dev_thread(d) == 0; i++)
 		dev_profile_store(d, b, w + i, channel, ends);
+	if (ends)
+		dev_barrier(d);
 }
 
 #endif
