@@ -96,11 +96,6 @@ shared_u32 *os_library_word(void *library)
 	return at < 0 ? NULL : &os_libraries[at].word;
 }
 
-int32_t os_library_pid(void)
-{
-	return (int32_t)getpid();
-}
-
 void os_code_name(const void *at, char *out, size_t bytes)
 {
 	ASSERT(out && bytes);
