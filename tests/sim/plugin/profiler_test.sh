@@ -161,6 +161,15 @@ NCCL_NET_PLUGIN=$folder/libnet_plugin_12.so run 'a net plugin without a profiler
 logged 'a net plugin without a profiler' 'cannot be used: .*; continues without a profiler' 2
 ! grep -q 'not a variable' log || fail 'a variable of a plugin is reported as unknown'
 
+# ---- events of a net plugin
+
+for engine in sim threads; do
+	NCCL_NET_PLUGIN=$folder/libnet_plugin_12.so run "a net plugin, $engine" 0 "$newest" "${small[@]}" \
+		--engine $engine
+	clean "a net plugin, $engine"
+	[ "$(number net)" -ge "$(number step)" ] || fail "a net plugin, $engine: fewer events than steps"
+done
+
 # ---- the timeline
 
 export PROFILER_CHROME_FILE=$PWD/trace-%c-%r.json
