@@ -30,6 +30,8 @@ endforeach()
 set_target_properties(${products} PROPERTIES INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
 install(TARGETS ${products} LIBRARY DESTINATION ${libdir})
 
+install(TARGETS nccl-profiler-chrome LIBRARY DESTINATION ${libdir})
+
 set(dropins)
 foreach(target dropin rdmacm mlx5dv)
 	if(TARGET ${target})

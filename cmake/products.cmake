@@ -77,8 +77,8 @@ add_library(core_detect OBJECT ${detect_sources})
 target_link_libraries(core_detect PUBLIC doppel-rt ${DOPPEL_GPU_LIB})
 set(transport_folders base net_verbs net_socket net_plugin local registered conn)
 list(TRANSFORM transport_folders PREPEND core/transport/)
-doppel_sources(core_sources core/api core/bootstrap core/comm core/mem core/plan core/proxy core/proxy/relay core/rank core/ras core/ras/watch
-	core/transport ${transport_folders})
+doppel_sources(core_sources core/api core/bootstrap core/comm core/mem core/plan core/plugin core/profiler core/proxy core/proxy/relay core/rank core/ras core/ras/watch
+	core/transport core/tuner ${transport_folders})
 add_library(core_host OBJECT ${core_sources})
 target_link_libraries(core_host PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
 
@@ -186,3 +186,7 @@ if(DOPPEL_FAKE)
 	# ELF symbols in the dynamic table, so that backtraces name functions.
 	set_target_properties(doppel-cli PROPERTIES ENABLE_EXPORTS ON)
 endif()
+
+# ---- plugins: libraries that NCCL loads, too. They are compiled from the interface alone.
+add_library(nccl-profiler-chrome MODULE ${PROJECT_SOURCE_DIR}/plugins/chrome/chrome.c)
+target_link_libraries(nccl-profiler-chrome PRIVATE Threads::Threads)

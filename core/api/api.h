@@ -14,6 +14,7 @@
 
 #include "core/comm/comm_child.h"
 #include "core/comm/comm.h"
+#include "core/profiler/profiler.h"
 
 /* Defines the twin of a function, with a p in front and the same address. The plain name is weak: a
  * tool may define it and call the twin. */
@@ -105,6 +106,7 @@ struct api_group {
 	 * collective. */
 	struct api_member *members;
 	int nmembers, room;
+	struct profiler_group profile;
 };
 
 /* Ends the root of a unique id that this process made. False if this process has no root of that
@@ -150,6 +152,10 @@ void api_inits_discard(struct api_init *list);
  * group. */
 ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm, bool collective);
 struct api_member api_member_of(struct ncclComm *comm);
+/* Starts the event of the call's group for a profiler plugin, unless an earlier call did: that of
+ * the open group, or *own. Returns the one that has it. */
+struct profiler_group *api_profile_begin(struct profiler_group *own, struct ncclComm *comm,
+					 const char *call, cudaStream_t stream, bool *captured);
 /* After an error, drops all collected calls that are not launched. */
 void api_cancel(const struct api_member *members, int n, ncclResult_t error);
 /* Launches the members' queues, completely or with an error; they are empty afterwards. Sets the
@@ -160,6 +166,9 @@ ncclResult_t api_launch(struct api_member *members, int n, const char *call);
 ncclResult_t api_simulate(const struct api_member *members, int n, float *us);
 /* Launches one communicator outside a group and restores the current device. */
 ncclResult_t api_launch_now(struct ncclComm *comm, const char *call);
+/* The same, and ends the event of the call. */
+ncclResult_t api_launch_profiled(struct ncclComm *comm, const char *call,
+				 struct profiler_group *own);
 
 /* check.c: argument checks, with one WARN for the first wrong argument. `call` is the public
  * function, `name` the argument. api_check_count needs a valid type; the buffer has `blocks` blocks

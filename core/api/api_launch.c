@@ -342,3 +342,14 @@ ncclResult_t api_launch_now(struct ncclComm *comm, const char *call)
 	comm_device_restore(device);
 	return rc;
 }
+
+ncclResult_t api_launch_profiled(struct ncclComm *comm, const char *call,
+				 struct profiler_group *own)
+{
+	ncclResult_t rc;
+
+	profiler_group_launches(own);
+	rc = api_launch_now(comm, call);
+	profiler_group_end(own);
+	return rc;
+}

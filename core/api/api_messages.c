@@ -5,6 +5,8 @@
  * the end of the group.
  */
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "core/api/collective.h"
 #include "core/base/log.h"
@@ -26,6 +28,8 @@ struct api_messages {
 	bool in_place;         /* each rank's block is both sent and received into */
 	cudaStream_t stream;
 	const ncclCollConfig_t *config; /* options; NULL: none */
+	uint64_t tag;                   /* of the options */
+	struct profiler_call profile;
 	/* Checks the buffers and queues the messages. */
 	ncclResult_t (*queue)(const struct api_messages *m);
 };
@@ -95,6 +99,8 @@ static ncclResult_t messages_add(const struct api_messages *m, bool is_send, int
 		.stream = m->stream,
 		.call = m->call,
 		.caller = m->caller,
+		.tag = m->tag,
+		.profile = m->profile,
 	};
 
 	return plan_enqueue_message(m->comm, &message);
@@ -199,20 +205,57 @@ static ncclResult_t messages_options(const struct api_messages *m, uint64_t *tag
 			 : ncclSuccess;
 }
 
-static ncclResult_t messages_submit(const struct api_messages *m, cudaEvent_t completion)
+/* Returns the name of the call without "nccl" and "Config", in `name`. */
+static const char *messages_name(const struct api_messages *m, char name[24])
 {
+	snprintf(name, 24, "%s", m->call + strlen("nccl"));
+	if (strstr(name, "Config"))
+		*strstr(name, "Config") = '\0';
+	return name;
+}
+
+/* Starts the events of the call for a profiler plugin. NCCL has one for each message of an
+ * all-to-all, a gather or a scatter; here there is one for the call. */
+static void messages_profile(struct api_messages *m, struct profiler_group *own)
+{
+	struct profiler_descr d = {.type = PROFILER_P2P_API};
+	const struct profiler_group *g;
+	char name[24];
+	bool captured;
+
+	g = api_profile_begin(own, m->comm, m->call, m->stream, &captured);
+	if (!m->comm->profiler)
+		return;
+	d.p2p_api.func = messages_name(m, name);
+	d.p2p_api.count = m->count;
+	d.p2p_api.type = profiler_type_name(m->type);
+	d.p2p_api.stream = m->stream;
+	d.p2p_api.captured = captured;
+	d.p2p_api.tag = m->tag;
+	m->profile = profiler_call_begin(g, m->comm, &d);
+}
+
+static ncclResult_t messages_submit(struct api_messages *m, cudaEvent_t completion)
+{
+	struct profiler_group own = {.of = NULL};
 	struct api_group *g = api_group();
 	ncclResult_t rc = messages_values_check(m);
 
 	if (!rc && g)
 		rc = api_group_add_comm(g, m->comm, false);
 	if (!rc)
+		messages_profile(m, &own);
+	if (!rc)
 		rc = m->queue(m);
+	profiler_call_end(m->comm, &m->profile);
 	if (!rc && completion)
 		rc = plan_record_later(m->comm, m->call, m->stream, completion);
 	if (rc && !g) /* drops messages of a call that queued only some */
 		plan_cancel(m->comm, rc);
-	return rc || g ? rc : api_launch_now(m->comm, m->call);
+	if (!rc && !g)
+		return api_launch_profiled(m->comm, m->call, &own);
+	profiler_group_end(&own);
+	return rc;
 }
 
 static void messages_trace_begin(const struct api_messages *m, uint64_t tag)
@@ -235,17 +278,17 @@ static void messages_trace_begin(const struct api_messages *m, uint64_t tag)
 	os_trace_begin(&s);
 }
 
-static ncclResult_t messages_submit_traced(const struct api_messages *m)
+static ncclResult_t messages_submit_traced(const struct api_messages *call)
 {
-	bool traced = os_tracing() && (unsigned)m->type < ncclNumTypes;
+	bool traced = os_tracing() && (unsigned)call->type < ncclNumTypes;
+	struct api_messages copy = *call, *m = &copy;
 	cudaEvent_t completion;
-	uint64_t tag;
-	ncclResult_t rc = messages_options(m, &tag, &completion);
+	ncclResult_t rc = messages_options(m, &m->tag, &completion);
 
 	if (rc)
 		return rc;
 	if (traced)
-		messages_trace_begin(m, tag);
+		messages_trace_begin(m, m->tag);
 	rc = messages_submit(m, completion);
 	if (traced)
 		os_trace_end(&(struct os_trace_slice){.name = m->call,

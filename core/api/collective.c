@@ -37,21 +37,47 @@ static const struct api_coll_row api_colls[] = {
 
 /* ---- to the plan ---------------------------------------------------------------------------- */
 
+/* Starts the events of the call for a profiler plugin. */
+static void coll_profile(struct api_coll *c, struct profiler_group *own)
+{
+	struct profiler_descr d = {.type = PROFILER_COLL_API};
+	struct plan_task *t = &c->task;
+	bool captured;
+	const struct profiler_group *g =
+		api_profile_begin(own, c->comm, t->call, t->stream, &captured);
+
+	if (!c->comm->profiler)
+		return;
+	d.coll_api.func = profiler_func_name(t->func);
+	d.coll_api.count = t->count;
+	d.coll_api.type = profiler_type_name(t->type);
+	d.coll_api.root = t->root;
+	d.coll_api.stream = t->stream;
+	d.coll_api.captured = captured;
+	d.coll_api.tag = t->options.tag;
+	t->profile = profiler_call_begin(g, c->comm, &d);
+}
+
 static ncclResult_t coll_submit(struct api_coll *c)
 {
+	struct profiler_group own = {.of = NULL};
 	struct api_group *g = api_group();
 	ncclResult_t rc = api_coll_check_buffers(c);
 
 	if (!rc && g)
 		rc = api_group_add_comm(g, c->comm, true);
 	if (!rc)
+		coll_profile(c, &own);
+	if (!rc)
 		rc = plan_enqueue(c->comm, &c->task);
+	profiler_call_end(c->comm, &c->task.profile);
 	ASSERT(rc || !g || g->nmembers > 0); /* ncclGroupEnd launches the members' queues */
 	if (!rc && c->completion)
 		rc = plan_record_later(c->comm, c->task.call, c->task.stream, c->completion);
-	if (rc || g)
-		return rc;
-	return api_launch_now(c->comm, c->task.call);
+	if (!rc && !g)
+		return api_launch_profiled(c->comm, c->task.call, &own);
+	profiler_group_end(&own);
+	return rc;
 }
 
 static ncclResult_t coll_submit_traced(struct api_coll *c)

@@ -9,6 +9,7 @@
  */
 #include "core/api/api.h"
 #include "core/base/log.h"
+#include "core/plan/capture.h"
 
 struct api_group *api_group(void)
 {
@@ -83,6 +84,24 @@ ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm, bool
 	g->members[g->nmembers] = api_member_of(comm);
 	g->members[g->nmembers++].collective = collective;
 	return ncclSuccess;
+}
+
+/* ---- events for a profiler plugin ------------------------------------------------------------ */
+
+struct profiler_group *api_profile_begin(struct profiler_group *own, struct ncclComm *comm,
+					 const char *call, cudaStream_t stream, bool *captured)
+{
+	struct api_group *g = api_group();
+	struct profiler_group *p = g ? &g->profile : own;
+	struct plan_capture capture = {.id = 0};
+
+	*captured = false;
+	if (!comm->profiler)
+		return p;
+	*captured = !plan_capture_of(call, stream, &capture) && capture.id;
+	/* a call is in a group of its own, as in NCCL */
+	profiler_group_begin(p, comm, (g ? g->depth : 0) + 1, *captured);
+	return p;
 }
 
 API_TWIN(ncclGroupStart);
@@ -162,7 +181,9 @@ static ncclResult_t api_group_end(const char *call, float *us)
 	os_self()->slot[OS_SLOT_CORE] = NULL;
 	api_group_trace_begin(g);
 	device = comm_device_save();
+	profiler_group_launches(&g->profile);
 	rc = api_group_run(g, us);
+	profiler_group_end(&g->profile);
 	comm_device_restore(device);
 	if (!rc && g->in_progress)
 		rc = ncclInProgress;

@@ -153,7 +153,12 @@ X(PROTO, "NCCL_PROTO", STRING, NULL, 0, 0,                                      
 X(PAT_ENABLE, "NCCL_PAT_ENABLE", INT, "2", 0, 2,                                                   \
 	"algorithm PAT: 0: not used; 2: if every host has one rank; 1: anywhere")                  \
 X(TUNER_PLUGIN, "NCCL_TUNER_PLUGIN", STRING, NULL, 0, 0,                                           \
-	"tuner plugin of version 5: a file, NAME for libnccl-tuner-NAME.so, or none")              \
+	"tuner plugin of version 2 to 6: a file, NAME for libnccl-tuner-NAME.so, STATIC_PLUGIN, "  \
+	"or none; unset: libnccl-tuner.so, or the library of the net plugin, if it has one")       \
+X(PROFILER_PLUGIN, "NCCL_PROFILER_PLUGIN", STRING, NULL, 0, 0,                                     \
+	"profiler plugin of version 1 to 7: a file, NAME for libnccl-profiler-NAME.so, "           \
+	"STATIC_PLUGIN, or none; unset: libnccl-profiler.so, or the library of the net plugin, "   \
+	"if it has one")                                                                           \
 X(NET_PLUGIN, "NCCL_NET_PLUGIN", STRING, NULL, 0, 0,                                               \
 	"net plugins of versions 8 to 12, the first with a device is used: files, NAME for "       \
 	"libnccl-net-NAME.so, or none; unset: libnccl-net.so if there is one")                     \

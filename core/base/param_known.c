@@ -228,7 +228,6 @@ static const struct known_row known_rows[] = {
 	{"NCCL_P2P_READ_ENABLE", KNOWN_MEMORY},
 	{"NCCL_P2P_SCHEDULE_GROUP_SIZE", KNOWN_MESSAGES},
 	{"NCCL_P2P_USE_CUDA_MEMCPY", KNOWN_MEMORY},
-	{"NCCL_PROFILER_PLUGIN", KNOWN_PLUGIN},
 	{"NCCL_PROGRESS_APPENDOP_FREQ", KNOWN_LAUNCH},
 	{"NCCL_PROGRESS_COUNTERS", KNOWN_DIAGNOSE},
 	{"NCCL_PROGRESS_COUNTER_MONITOR_POLL_MS", KNOWN_DIAGNOSE},
@@ -336,6 +335,18 @@ static const char *known_nearest(const char *name, size_t bytes)
 	return best.name[0];
 }
 
+/* Returns true for a variable that plugins of NCCL's read. */
+static bool known_of_plugin(const char *set)
+{
+	static const char *const begin[] = {"NCCL_INSPECTOR_", "NCCL_PROFILE_",
+					    "NCCL_PROFILER_CE_"};
+
+	for (size_t i = 0; i < ARRAY_LEN(begin); i++)
+		if (strncmp(set, begin[i], strlen(begin[i])) == 0)
+			return true;
+	return false;
+}
+
 /* Logs the line of a variable "NAME=VALUE" that the stack does not read. */
 static void known_report(const char *set)
 {
@@ -346,7 +357,10 @@ static void known_report(const char *set)
 
 	if (line)
 		snprintf(place, sizeof place, "%.200s:%u: ", line->path, line->number);
-	if (!row)
+	if (known_of_plugin(set))
+		INFO(LOG_ENV, "%s%.*s is a variable of plugins", place, (int)MIN_OF(n, (size_t)80),
+		     set);
+	else if (!row)
 		WARN("%s%.*s is not a variable of NCCL 2.32 or of this version; nearest: %s", place,
 		     (int)MIN_OF(n, (size_t)80), set, known_nearest(set, n));
 	else if (row->lack == KNOWN_OTHERS)

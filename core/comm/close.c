@@ -26,6 +26,7 @@
 #include "core/comm/redops.h"
 #include "core/mem/mem.h"
 #include "core/plan/plan.h"
+#include "core/profiler/profiler.h"
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
@@ -278,6 +279,7 @@ static void comm_release(struct ncclComm *comm, uint64_t until_ns)
 		transport_close_all(comm);
 	proxy_stop(comm);
 	plan_fini(comm);
+	profiler_close(comm);
 	registry_remove(&comm->node);
 	ras_leave(comm->ras);
 	os_free(comm->calls);

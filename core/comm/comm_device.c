@@ -4,6 +4,7 @@
 
 #include "core/comm/comm_internal.h"
 #include "core/mem/mem.h"
+#include "core/profiler/profiler.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
 
@@ -70,6 +71,7 @@ static ncclResult_t comm_dev_stage(struct ncclComm *comm, const struct comm_dev_
 		.warp_width = comm->peers[comm->rank].warp_width,
 		.id = (uint32_t)comm->id_hash,
 		.result_least = comm->peers[comm->rank].result_least,
+		.profile = profiler_kernel_memory(comm),
 	};
 	memcpy(dev->edges, comm->edges, sizeof dev->edges);
 	return comm_abort_word_on_device(comm, &dev->abort);

@@ -6,6 +6,7 @@
 #include "core/comm/comm_internal.h"
 #include "core/os/check.h"
 #include "core/plan/plan.h"
+#include "core/profiler/profiler.h"
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
@@ -32,9 +33,15 @@ static ncclResult_t comm_connect(struct ncclComm *comm)
 	struct conn_job *job = NULL;
 	ncclResult_t rc;
 
-	if (comm->nranks == 1)
-		return comm_channels_alone(comm);
+	if (comm->nranks == 1) {
+		rc = comm_channels_alone(comm);
+		if (!rc)
+			profiler_open(comm, comm->life->name, 1);
+		return rc;
+	}
 	rc = comm_channels_make(comm);
+	if (!rc)
+		profiler_open(comm, comm->life->name, comm->summary.nhosts);
 	if (!rc)
 		rc = transport_connect_all(comm, comm->want, comm->nends, &job);
 	if (!rc)

@@ -20,8 +20,8 @@
  * They are called only in these phases:
  *
  *	init       before the communicator's first launch: abort word, device communicator, FIFO of
- *	           works, memory of the first connections, and the store for messages of other
- *	           ranks (PXN)
+ *	           works, times of kernels, memory of the first connections, and the store for
+ *	           messages of other ranks (PXN)
  *	connection at any later time, before the first launch of the group that needs the
  *	           connections (transport_connect_all): pools and imports of p2p, segments of shm,
  *	           pages of connections, memory of network connections (freed if the NIC cannot

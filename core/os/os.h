@@ -331,12 +331,19 @@ int os_dir_list(const char *path, char **names, int *count);
 #define OS_PATH_BYTES 1024
 int os_real_path(const char *path, char out[OS_PATH_BYTES]);
 
-/* A shared library, by its path or by a name that the loader resolves. It is always a library of
- * the real machine; in a world all processes share one copy of its variables. ENOENT: `why`
- * receives the loader's reason. os_library_symbol returns NULL for an unknown symbol. */
+/* A shared library, by its path or by a name that the loader resolves; NULL: the program, with the
+ * libraries that it is linked with. It is always a library of the real machine; in a world all
+ * processes share one copy of its variables. ENOENT: `why` receives the loader's reason.
+ * os_library_symbol returns NULL for an unknown symbol. */
 int os_library_open(const char *name, void **library, char *why, size_t bytes);
 void *os_library_symbol(void *library, const char *name);
 void os_library_close(void *library); /* NULL is allowed */
+/* Returns a word that lives as long as the library is open, 0 at first. In a world all processes
+ * share it, like the library's variables. NULL: OS_LIBRARIES others are open. */
+#define OS_LIBRARIES 16
+shared_u32 *os_library_word(void *library);
+/* Returns what getpid returns in a library: in a world the pid of the real machine. */
+int32_t os_library_pid(void);
 /* Writes the name of the function at an address of the program, such as "main+0x2a", or the file
  * and offset if it has no name; "?": unknown. NUL-terminated, cut to `bytes`. */
 void os_code_name(const void *at, char *out, size_t bytes);

@@ -410,3 +410,8 @@ const struct os_world_ops os_real_ops = {
 	.mailbox_take = real_mailbox_take,
 	.mailbox_object = real_socket_object,
 };
+
+int32_t os_library_pid(void)
+{
+	return (int32_t)getpid();
+}

@@ -33,9 +33,10 @@ static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w
 	return n;
 }
 
-static void plan_op_add(struct plan *p, struct proxy_port *proxy, const struct dev_work *w,
+static void plan_op_add(struct plan *p, struct proxy_port *proxy, const struct plan_task *t,
 			uint64_t steps)
 {
+	const struct dev_work *w = &t->work;
 	struct dev_program_row row = steps_program(w->program);
 
 	if (!steps)
@@ -47,12 +48,14 @@ static void plan_op_add(struct plan *p, struct proxy_port *proxy, const struct d
 			       .slice_steps = row.slice_steps,
 			       .chunk_steps = row.chunk_steps,
 			       .protocol = row.proto,
+			       .profile = plan_profile_op(p, &t->profile),
 		       });
 }
 
-static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const struct dev_work *w,
+static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const struct plan_task *t,
 			 const struct channel *ch)
 {
+	const struct dev_work *w = &t->work;
 	struct dev_program_row row = steps_program(w->program);
 	struct dev_edges e = comm->edges[row.algo];
 	struct steps_part part = steps_part_of(w, ch->id);
@@ -73,26 +76,20 @@ static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const stru
 		if (!proxy)
 			continue;
 		n = steps_of_edge(&row, &part, &at, i / 2);
-		plan_op_add(p, proxy, w, i % 2 ? n.send : n.recv);
+		plan_op_add(p, proxy, t, i % 2 ? n.send : n.recv);
 	}
 }
 
-static void plan_work_log(const struct plan_task *t, const struct dev_work *w)
+static void plan_work_add(struct ncclComm *comm, struct plan *p, struct plan_task *t)
 {
-	INFO(LOG_COLL | LOG_TUNING,
-	     "%s: opCount %llx: %zu Bytes, %zu of %s, op %s -> Algo %s proto %s "
-	     "channel{Lo..Hi}={%u..%u}",
-	     t->call, (unsigned long long)t->op_count, MAX_OF(t->send_bytes, t->recv_bytes),
-	     t->count, type_name_any((int)t->type), t->reduces ? redop_name((int)t->op) : "none",
-	     dev_algo_name(w->program), dev_proto_name(w->program), w->channel_lo, w->channel_hi);
-}
+	struct dev_work *w = &t->work;
 
-static void plan_work_add(struct ncclComm *comm, struct plan *p, const struct dev_work *w)
-{
+	plan_profile_task(comm, p, t);
+	plan_profile_work(comm, p, w, &t->profile, NULL);
 	plan_add_work(p, w);
 	p->block_warps = MAX_OF(p->block_warps, w->nwarps);
 	for (int c = w->channel_lo; c <= w->channel_hi; c++)
-		plan_ops_add(comm, p, w, &comm->channels[c]);
+		plan_ops_add(comm, p, t, &comm->channels[c]);
 }
 
 void plan_task_plan(const struct plan_state *st, struct plan_task *t)
@@ -143,7 +140,7 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 		p->cluster = t->options.cluster;
 	plan_task_register(comm, t, &p->capture);
 	plan_work_log(t, w);
-	plan_work_add(comm, p, w);
+	plan_work_add(comm, p, t);
 	return ncclSuccess;
 }
 
@@ -196,6 +193,8 @@ ncclResult_t plan_build(struct ncclComm *comm, struct plan_state *st, struct pla
 
 		if (!plan_task_is_empty(comm, t))
 			rc = plan_task_add(comm, st, p, t, &full);
+		if (rc)
+			plan_profile_appended(comm, st, p);
 		if (rc || full)
 			return rc;
 		p->taken++;
@@ -352,15 +351,18 @@ static ncclResult_t plan_blocks_launch(const struct dev_kernel *kernel,
 	return cuda_result(cudaLaunchKernelExC(&config, kernel->func, params), what);
 }
 
-static ncclResult_t plan_kernel_launch(struct plan_state *st, const struct plan *p)
+static ncclResult_t plan_kernel_launch(struct ncclComm *comm, struct plan_state *st,
+				       const struct plan *p)
 {
 	const struct plan_grid grid = {(uint32_t)__builtin_popcountll(p->channel_mask),
 				       p->block_warps * st->warp_width, p->cluster};
 	struct plan_works works = plan_works_of(p);
+	void *event = plan_profile_launch_begin(comm, p);
 	ncclResult_t rc;
 
 	rc = plan_blocks_launch(p->kernel, &grid, p->stream, &st->args,
 				"cudaLaunchKernelExC of a plan");
+	profiler_stop(comm, &event);
 	if (!rc && st->args.fifo.work)
 		plan_fifo_launched(&st->fifo, &works, &st->args.fifo);
 	return rc;
@@ -414,24 +416,23 @@ static ncclResult_t plan_ops_append(struct ncclComm *comm, struct plan_state *st
 }
 
 /* The proxy's operations are appended first: a kernel that has started waits for them. */
-static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *st,
-				      const struct plan *p)
+static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *st, struct plan *p)
 {
 	ncclResult_t rc = plan_args_fill(comm, st, p);
 
 	if (!rc)
 		rc = plan_ops_append(comm, st, p);
+	plan_profile_appended(comm, st, p);
 	st->handed_over |= !rc && p->nops;
 	if (!rc)
 		plan_tasks_use(comm, st, p);
 	if (!rc)
-		rc = plan_kernel_launch(st, p);
+		rc = plan_kernel_launch(comm, st, p);
 	st->handed_over |= !rc;
 	return rc;
 }
 
-static ncclResult_t plan_start_timed(struct ncclComm *comm, struct plan_state *st,
-				     const struct plan *p)
+static ncclResult_t plan_start_timed(struct ncclComm *comm, struct plan_state *st, struct plan *p)
 {
 	ncclResult_t rc = plan_timed_begin(comm, st, p);
 
@@ -479,6 +480,7 @@ ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, s
 {
 	ncclResult_t rc = plan_start_timed(comm, st, p);
 
+	plan_profile_appended(comm, st, p);
 	return rc ? rc : plan_stream_mark(comm, st, p);
 }
 
@@ -491,6 +493,7 @@ ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct pla
 {
 	ncclResult_t rc = p->ntasks ? plan_start_tasks(comm, st, p) : ncclSuccess;
 
+	plan_profile_appended(comm, st, p);
 	if (!rc)
 		st->launched += p->taken;
 	return rc;

@@ -129,7 +129,7 @@ ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages 
 /* Builds the next launch from ms->next on, with as many rounds as fit. *next: index of the first
  * round after them. */
 ncclResult_t plan_rounds_build(struct ncclComm *comm, const struct plan_state *st,
-			       const struct plan_messages *ms, struct plan *p, int32_t *next);
+			       struct plan_messages *ms, struct plan *p, int32_t *next);
 
 /* ---- staged.c ------------------------------------------------------------------------------- */
 

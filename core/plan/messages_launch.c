@@ -246,6 +246,7 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 	} else if (!rc) {
 		rc = plan_start_copies(comm, st, p);
 	}
+	plan_profile_appended(comm, st, p);
 	if (rc)
 		return rc;
 	ms->next = next;

@@ -290,7 +290,7 @@ static struct plan_end plan_end_of(struct ncclComm *comm, const struct plan_mess
 }
 
 static void plan_part_op_add(const struct ncclComm *comm, struct plan *p, const struct plan_end *e,
-			     int32_t i, uint64_t round)
+			     int32_t i, uint64_t round, const struct plan_queued_message *m)
 {
 	const struct conn *c = e->conn[i];
 	uint64_t bytes = MIN_OF(e->each, e->bytes - (uint64_t)i * e->each);
@@ -304,6 +304,7 @@ static void plan_part_op_add(const struct ncclComm *comm, struct plan *p, const 
 			       .slice_steps = 1,
 			       .chunk_steps = 1,
 			       .protocol = (uint8_t)proto,
+			       .profile = plan_profile_op(p, &m->call.profile),
 		       });
 }
 
@@ -321,44 +322,47 @@ static void plan_run_add(struct ncclComm *comm, const struct plan_messages *ms, 
 			 struct plan_batches *b, const struct plan_round *r,
 			 const struct plan_run *run)
 {
-	const struct plan_end send =
-		plan_end_of(comm, ms, plan_message_at(ms, r->send), run, &p->capture);
-	const struct plan_end recv =
-		plan_end_of(comm, ms, plan_message_at(ms, r->recv), run, &p->capture);
+	const struct plan_queued_message *sends = plan_message_at(ms, r->send);
+	const struct plan_queued_message *recvs = plan_message_at(ms, r->recv);
+	const struct plan_end send = plan_end_of(comm, ms, sends, run, &p->capture);
+	const struct plan_end recv = plan_end_of(comm, ms, recvs, run, &p->capture);
 	const uint32_t nth = (uint32_t)(r->key >> 32);
 
-	plan_add_work(p, &(struct dev_work){
-				 .kind = DEV_WORK_SEND_RECV,
-				 .send = send.address,
-				 .recv = recv.address,
-				 .pair = {.send_conn = plan_end_on_device(comm, &send),
-					  .recv_conn = plan_end_on_device(comm, &recv),
-					  .send_bytes = send.bytes,
-					  .recv_bytes = recv.bytes,
-					  .send_each = send.each,
-					  .recv_each = recv.each,
-					  .send_ll = send.ll,
-					  .recv_ll = recv.ll,
-					  .send_ll128 = send.ll128,
-					  .recv_ll128 = recv.ll128,
-					  .recv_mapped = recv.mapped,
-					  .shown = (send.shown ? DEV_SHOWN_SEND : 0) |
-						   (recv.shown ? DEV_SHOWN_RECV : 0),
-					  .nth = nth,
-					  .to_self = send.bytes && !send.conn[0]},
-				 .channel_lo = (uint8_t)run->lo,
-				 .channel_hi = (uint8_t)(run->lo + run->n - 1),
-				 .root = -1,
-				 .op_count = comm->op_count,
-			 });
+	struct dev_work work = {
+		.kind = DEV_WORK_SEND_RECV,
+		.send = send.address,
+		.recv = recv.address,
+		.pair = {.send_conn = plan_end_on_device(comm, &send),
+			 .recv_conn = plan_end_on_device(comm, &recv),
+			 .send_bytes = send.bytes,
+			 .recv_bytes = recv.bytes,
+			 .send_each = send.each,
+			 .recv_each = recv.each,
+			 .send_ll = send.ll,
+			 .recv_ll = recv.ll,
+			 .send_ll128 = send.ll128,
+			 .recv_ll128 = recv.ll128,
+			 .recv_mapped = recv.mapped,
+			 .shown = (send.shown ? DEV_SHOWN_SEND : 0) |
+				  (recv.shown ? DEV_SHOWN_RECV : 0),
+			 .nth = nth,
+			 .to_self = send.bytes && !send.conn[0]},
+		.channel_lo = (uint8_t)run->lo,
+		.channel_hi = (uint8_t)(run->lo + run->n - 1),
+		.root = -1,
+		.op_count = comm->op_count,
+	};
+	plan_profile_work(comm, p, &work, send.bytes ? &sends->call.profile : NULL,
+			  recv.bytes ? &recvs->call.profile : NULL);
+	plan_add_work(p, &work);
 	b->longest = MAX_OF(b->longest,
 			    MAX_OF(MIN_OF(send.each, send.bytes), MIN_OF(recv.each, recv.bytes)));
 	for (int32_t i = 0; i < run->n; i++) {
 		plan_batch_add(b, run->lo + i, nth);
 		if (recv.conn[i] && recv.conn[i]->proxy)
-			plan_part_op_add(comm, p, &recv, i, r->key);
+			plan_part_op_add(comm, p, &recv, i, r->key, recvs);
 		if (send.conn[i] && send.conn[i]->proxy)
-			plan_part_op_add(comm, p, &send, i, r->key);
+			plan_part_op_add(comm, p, &send, i, r->key, sends);
 	}
 }
 
@@ -395,13 +399,28 @@ static struct plan_range plan_round_range(const struct ncclComm *comm, uint32_t 
 		     : plan_self_range(comm);
 }
 
+/* Starts the events of a round's messages. */
+static void plan_round_profile(struct ncclComm *comm, struct plan_messages *ms, struct plan *p,
+			       const struct plan_round *r)
+{
+	const int32_t message[] = {r->send, r->recv};
+	uint64_t each;
+
+	for (int i = 0; i < 2; i++) {
+		struct plan_queued_message *m = message[i] < 0 ? NULL : &ms->queue[message[i]];
+
+		if (m && m->call.profile.mask)
+			plan_profile_message(comm, p, m, plan_message_parts(comm, ms, m, &each));
+	}
+}
+
 /* Adds a round. Its channels may continue at channel 0 after the last one. If it does not fit, sets
  * *full and adds nothing. A round is never split between launches: the network may receive parts of
  * a message together, and none of them leaves before the kernel has filled them all
  * (core/proxy/link.c). */
 static ncclResult_t plan_round_add(struct ncclComm *comm, const struct plan_state *st,
-				   const struct plan_messages *ms, struct plan *p,
-				   struct plan_batches *b, const struct plan_round *r, bool *full)
+				   struct plan_messages *ms, struct plan *p, struct plan_batches *b,
+				   const struct plan_round *r, bool *full)
 {
 	const int32_t parts = plan_round_parts(comm, ms, r);
 	const struct plan_range on = plan_round_range(comm, (uint32_t)r->key);
@@ -419,6 +438,7 @@ static ncclResult_t plan_round_add(struct ncclComm *comm, const struct plan_stat
 	rc = plan_reserve(p, &more);
 	if (rc)
 		return rc;
+	plan_round_profile(comm, ms, p, r);
 	plan_run_add(comm, ms, p, b, r, &first);
 	if (rest.n > 0)
 		plan_run_add(comm, ms, p, b, r, &rest);
@@ -433,7 +453,7 @@ static uint32_t plan_batches_warps(const struct plan_state *st, const struct pla
 }
 
 ncclResult_t plan_rounds_build(struct ncclComm *comm, const struct plan_state *st,
-			       const struct plan_messages *ms, struct plan *p, int32_t *next)
+			       struct plan_messages *ms, struct plan *p, int32_t *next)
 {
 	struct plan_batches b = {.most = 0};
 	bool full = false;

@@ -125,7 +125,7 @@ uint64_t plan_choice_hash(const struct ncclComm *comm)
 	const struct plan_limits *lim = &comm->plan->limits;
 	uint64_t hash = hash64_combine(tune_model_hash(&lim->model), lim->allowed);
 
-	hash = hash64_combine(hash, plan_tuner_hash(lim->tuner));
+	hash = hash64_combine(hash, tuner_hash(lim->tuner));
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		hash = hash64_combine(hash, lim->step_bytes[p]);
 	hash = hash64_combine(hash, transport_pair_most_channels());
@@ -156,13 +156,13 @@ ncclResult_t plan_init(struct ncclComm *comm)
 	plan_model_make(comm, &st->limits);
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		st->limits.step_bytes[p] = transport_step_bytes((enum dev_proto)p);
-	rc = plan_tuner_open(&st->limits.tuner, comm);
+	rc = tuner_open(&st->limits.tuner, comm);
 	if (!rc)
 		rc = plan_kernels_load(comm, st);
 	if (!rc && comm->nranks > 1)
 		rc = plan_fifo_make(&st->fifo, plan_works_init(st));
 	if (rc) {
-		plan_tuner_close(st->limits.tuner);
+		tuner_close(st->limits.tuner);
 		os_free(st);
 		return rc;
 	}
@@ -178,7 +178,7 @@ void plan_fini(struct ncclComm *comm)
 	if (!st)
 		return;
 	os_unlabel(comm);
-	plan_tuner_close(st->limits.tuner);
+	tuner_close(st->limits.tuner);
 	plan_messages_free(st->messages, comm->nranks);
 	plan_captures_end(&st->captures);
 	plan_fifo_free(&st->fifo);

@@ -18,6 +18,7 @@
 #ifndef CORE_PLAN_PLAN_H
 #define CORE_PLAN_PLAN_H
 
+#include "core/profiler/profiler.h"
 #include "core/rank/rank.h"
 
 struct os_waits;
@@ -70,6 +71,7 @@ struct plan_task {
 	struct dev_work work;
 	uint32_t nthreads; /* of a block, as if warps had 32 threads */
 	bool by_plugin;    /* a tuner plugin took part in the choice */
+	struct profiler_call profile;
 };
 
 /* A send or a receive. */
@@ -83,6 +85,8 @@ struct plan_message {
 	cudaStream_t stream;
 	const char *call;   /* "ncclSend" */
 	const void *caller; /* return address in the program */
+	uint64_t tag;       /* the program's own number, for a profiler plugin */
+	struct profiler_call profile;
 };
 
 ncclResult_t plan_init(struct ncclComm *comm);

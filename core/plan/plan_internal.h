@@ -12,9 +12,11 @@
 #include "core/plan/fifo.h"
 #include "core/plan/plan.h"
 #include "core/plan/streams.h"
-#include "core/plan/tuner.h"
 #include "core/proxy/proxy.h"
 #include "core/tune/model.h"
+#include "core/tuner/tuner.h"
+
+struct plan_queued_message;
 
 /* Threads of a block in NCCL's rule, whatever the width of a warp is. */
 #define PLAN_THREADS 512
@@ -30,7 +32,7 @@ struct plan_limits {
 	uint32_t step_bytes[DEV_PROTO_COUNT];
 	uint64_t allowed; /* one bit for each program */
 	struct tune_model model;
-	struct plan_tuner *tuner; /* NULL: none */
+	struct tuner *tuner; /* NULL: none */
 };
 
 /* A program and the number of channels that a plugin wants for it; 0: the rule's number. */
@@ -75,6 +77,11 @@ struct plan {
 	int32_t nops, op_room;
 	int32_t ntasks; /* collectives that have something to do */
 	int32_t taken;  /* tasks of the queue, including those with nothing to do */
+	/* For a profiler plugin: events have started that stop when the operations are appended;
+	 * the event of the group; and of the launch, the mask and the parent. */
+	bool profiled;
+	uint32_t launch_mask;
+	void *group, *launch_parent;
 };
 
 /* The size of an addition to a plan. */
@@ -165,6 +172,24 @@ struct plan_works plan_works_of(const struct plan *p);
 
 /* Writes to the trace file how the call will run. */
 void plan_trace_choice(const struct ncclComm *comm, const struct plan_task *task);
+/* Logs how the call runs. */
+void plan_work_log(const struct plan_task *t, const struct dev_work *w);
+
+/* ---- profiled.c: events for a profiler plugin ------------------------------------------------ */
+
+/* Start the events of a call that is added to the plan. `parts`: channels of the message. */
+void plan_profile_task(struct ncclComm *comm, struct plan *p, struct plan_task *t);
+void plan_profile_message(struct ncclComm *comm, struct plan *p, struct plan_queued_message *m,
+			  int32_t parts);
+/* Returns the part of a call in its proxy operations; call NULL: none. */
+struct profiler_op plan_profile_op(const struct plan *p, const struct profiler_call *call);
+/* Announces the work of one call, or of two messages, and sets its number. */
+void plan_profile_work(struct ncclComm *comm, const struct plan *p, struct dev_work *w,
+		       const struct profiler_call *first, const struct profiler_call *second);
+/* Stops the events of the plan's calls: its operations are appended, or the plan has failed. */
+void plan_profile_appended(struct ncclComm *comm, struct plan_state *st, struct plan *p);
+/* Returns the event of the launch, which profiler_stop ends. */
+void *plan_profile_launch_begin(struct ncclComm *comm, const struct plan *p);
 
 /* ---- watched.c ------------------------------------------------------------------------------ */
 

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/base/log.h"
 #include "core/device/layout/names.h"
 #include "core/plan/plan_internal.h"
 
@@ -57,4 +58,14 @@ void plan_trace_choice(const struct ncclComm *comm, const struct plan_task *task
 	plan_trace_arg(&s, "channels", (uint64_t)(w->channel_hi - w->channel_lo + 1), NULL);
 	plan_trace_arg(&s, "nthreads", task->nthreads, NULL);
 	os_trace_span(&s, os_now_ns());
+}
+
+void plan_work_log(const struct plan_task *t, const struct dev_work *w)
+{
+	INFO(LOG_COLL | LOG_TUNING,
+	     "%s: opCount %llx: %zu Bytes, %zu of %s, op %s -> Algo %s proto %s "
+	     "channel{Lo..Hi}={%u..%u}",
+	     t->call, (unsigned long long)t->op_count, MAX_OF(t->send_bytes, t->recv_bytes),
+	     t->count, type_name_any((int)t->type), t->reduces ? redop_name((int)t->op) : "none",
+	     dev_algo_name(w->program), dev_proto_name(w->program), w->channel_lo, w->channel_hi);
 }

@@ -105,8 +105,8 @@ struct plan_choice plan_choose(const struct plan_task *task, const struct plan_l
 	struct plan_choice c = {.nchannels = 0};
 	uint64_t bytes = plan_bytes(task), programs = plan_programs(task, lim);
 
-	c.program = lim->tuner ? plan_tuner_choose(lim->tuner, &lim->model, task->func, programs,
-						   bytes, &c.nchannels)
+	c.program = lim->tuner ? tuner_choose(lim->tuner, &lim->model, task->func, programs, bytes,
+					      &c.nchannels)
 			       : tune_choose(&lim->model, task->func, programs, bytes);
 	return c;
 }
@@ -160,18 +160,22 @@ static int32_t plan_channels_bounded(const struct plan_options *o, int32_t nchan
 	return MIN_OF(MAX_OF(nchannels, o->min_channels), most);
 }
 
-/* Sets the chunk of the algorithm, which may be less than a slot. */
+/* Sets the chunk of the algorithm or of the tuner plugin, which may be less than a slot. */
 static void plan_work_chunk(const struct plan_task *task, const struct plan_limits *lim,
 			    int32_t nchannels, struct dev_work *w)
 {
 	const struct algo *a = algo_of_program(w->program);
 	uint32_t size = steps_type_bytes(w->type);
 
+	const uint64_t most = (uint64_t)w->chunk_lo * size;
+	uint64_t chunk = most;
+
 	if (a->chunk)
-		w->chunk_lo = w->chunk_mid = w->chunk_hi =
-			(uint32_t)(a->chunk(w, lim->nranks, nchannels, plan_bytes(task),
-					    (uint64_t)w->chunk_lo * size) /
-				   size);
+		chunk = a->chunk(w, lim->nranks, nchannels, plan_bytes(task), most);
+	if (lim->tuner)
+		chunk = tuner_chunk(lim->tuner, (enum dev_program)w->program, plan_bytes(task),
+				    nchannels, chunk, most);
+	w->chunk_lo = w->chunk_mid = w->chunk_hi = (uint32_t)(chunk / size);
 }
 
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,

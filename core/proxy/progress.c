@@ -100,6 +100,7 @@ void proxy_slot_take(struct proxy_gpu *p, struct proxy_slot *slot)
 	bool active = proxy_conn_is_active(pc);
 	ncclResult_t rc = pc->known ? ncclSuccess : proxy_conn_watch(p, pc);
 
+	proxy_profile_op_begin(pc, slot);
 	proxy_conn_queue(pc, slot);
 	if (rc) {
 		proxy_conn_fail(pc, rc);
@@ -113,14 +114,19 @@ void proxy_slot_take(struct proxy_gpu *p, struct proxy_slot *slot)
 static bool proxy_progress_take(struct proxy_gpu *p)
 {
 	struct proxy_node *node = proxy_posted_take(&p->posted), *next;
+	struct proxy_profile_ctrl event = {.comm = NULL};
 	bool any = false;
+	int appended = 0;
 
+	if (node)
+		event = proxy_profile_ctrl_begin(p, PROFILER_CTRL_APPEND);
 	for (; node; node = next) {
 		struct proxy_slot *slot = (struct proxy_slot *)node;
 
 		next = node->next;
 		shared_note_read(slot, sizeof *slot);
 		any = any || slot->conn || slot->relay;
+		appended += slot->conn != NULL;
 		if (slot->conn)
 			proxy_slot_take(p, slot);
 		else if (slot->relay)
@@ -128,6 +134,7 @@ static bool proxy_progress_take(struct proxy_gpu *p)
 		else
 			proxy_report_answer(p, slot);
 	}
+	proxy_profile_ctrl_end(&event, PROFILER_CTRL_APPEND_END, appended);
 	return any;
 }
 
@@ -274,6 +281,7 @@ static void proxy_progress_wait(struct proxy_gpu *p)
 	struct proxy_waits *waits = &p->progress_waits;
 	struct wait mail =
 		proxy_posted_wait(&p->posted, p->rank, "operations to be appended", "main");
+	struct proxy_profile_ctrl event;
 	struct wait stop = mail;
 
 	if (OS_BUGGIFY("proxy.wake_early", "the progress task's wait ends immediately"))
@@ -287,9 +295,11 @@ static void proxy_progress_wait(struct proxy_gpu *p)
 	relay_progress_waits(p, waits);
 	proxy_waits_add(waits, &mail, p->rank);
 	proxy_waits_add(waits, &stop, p->rank);
+	event = proxy_profile_ctrl_begin(p, PROFILER_CTRL_SLEEP);
 	os_self()->wait_ranks = waits->rank;
 	(void)os_wait(waits->wait, (int)waits->n, NULL, NULL);
 	os_self()->wait_ranks = NULL;
+	proxy_profile_ctrl_end(&event, PROFILER_CTRL_WAKEUP, 0);
 }
 
 void proxy_progress_main(void *arg)
@@ -307,6 +317,7 @@ void proxy_progress_main(void *arg)
 		}
 		moved |= relay_progress_take(p);
 		moved |= proxy_progress_pass(p);
+		proxy_profile_idle(p, !moved);
 		if (!moved && !proxy_progress_check(p))
 			proxy_progress_wait(p);
 	}

@@ -29,6 +29,7 @@
 #ifndef CORE_PROXY_PROXY_H
 #define CORE_PROXY_PROXY_H
 
+#include "core/profiler/profiler.h"
 #include "core/transport/transport.h"
 
 /* One collective on one connection, for the progress task. core/plan appends one for each channel
@@ -43,6 +44,7 @@ struct proxy_op {
 	uint32_t slice_steps; /* number of steps that are posted together */
 	uint32_t chunk_steps; /* the first step is rounded up to a multiple of this */
 	uint8_t protocol;     /* enum dev_proto */
+	struct profiler_op profile;
 };
 
 /* Connects ranks of different hosts, and ranks whose GPUs cannot reach each other. */

@@ -57,7 +57,8 @@ struct proxy_run {
 		uint32_t index;            /* the slice's index in the group */
 	} receive[DEV_STEPS];
 	size_t bytes[DEV_STEPS]; /* recv: number of received bytes */
-	uint32_t lines;          /* LL send: number of filled lines of the next slice */
+	struct profiler_step step[DEV_STEPS];
+	uint32_t lines; /* LL send: number of filled lines of the next slice */
 	struct net_request *flush_req;
 	struct wait wait[PROXY_RUN_WAITS]; /* waits of the stages in the last pass */
 	int nwaits;
@@ -194,7 +195,7 @@ struct proxy_slot {
 	struct proxy_node node;  /* first: in a list, or in the connection's queue */
 	struct proxy_conn *conn; /* NULL: the slot introduces a relay to progress */
 	struct relay *relay;     /* NULL, and no `conn`: the first member of a report */
-	uint64_t launch; /* number of the launch that appended it, from 1 */
+	uint64_t launch;         /* number of the launch that appended it, from 1 */
 	struct proxy_op op;
 };
 
@@ -280,6 +281,7 @@ struct proxy_gpu {
 	struct relay *progress_relays;
 	uint32_t progress_relay_count;
 	struct proxy_waits progress_waits;
+	bool was_idle; /* the last pass moved nothing: for the profiler */
 };
 
 /* Returns the process's proxy of the communicator's GPU and takes a reference. Returns NULL, and
@@ -301,6 +303,28 @@ uint64_t proxy_trace_send_begins(const struct proxy_conn *pc, uint64_t step);
 void proxy_trace_send_ends(const struct proxy_conn *pc, uint64_t step, size_t bytes, bool sent,
 			   uint64_t from_ns);
 void proxy_trace_received(const struct proxy_conn *pc, uint64_t step, size_t bytes);
+
+/* proxy_profile.c: events for a profiler plugin. Steps are those of the connection. */
+void proxy_profile_op_begin(struct proxy_conn *pc, struct proxy_slot *slot);
+void proxy_profile_op_runs(struct proxy_conn *pc);
+/* Stops the operation's event, and those of its steps. */
+void proxy_profile_op_end(struct proxy_conn *pc, struct proxy_slot *slot);
+void proxy_profile_step_begin(struct proxy_conn *pc, uint64_t step, enum profiler_state state);
+void proxy_profile_step_state(struct proxy_conn *pc, uint64_t step, enum profiler_state state,
+			      size_t bytes);
+void proxy_profile_step_end(struct proxy_conn *pc, uint64_t step);
+/* Returns the step for a net plugin; NULL: it has no events. */
+struct profiler_step *proxy_profile_step_of(struct proxy_conn *pc, uint64_t step);
+/* An event of the task itself. state of the end: 0: none. */
+struct proxy_profile_ctrl {
+	struct ncclComm *comm; /* NULL: no event */
+	void *event;
+};
+struct proxy_profile_ctrl proxy_profile_ctrl_begin(const struct proxy_gpu *p,
+						   enum profiler_state state);
+void proxy_profile_ctrl_end(struct proxy_profile_ctrl *c, enum profiler_state state, int appended);
+/* The last pass moved nothing, or something. */
+void proxy_profile_idle(struct proxy_gpu *p, bool idle);
 
 /* proxy_report.c: answers a report (progress). The slot is its first member. */
 void proxy_report_answer(const struct proxy_gpu *p, struct proxy_slot *slot);

@@ -15,6 +15,7 @@ void proxy_conn_forget(struct proxy_conn *pc)
  * end. */
 static void proxy_op_end(struct proxy_conn *pc, struct proxy_slot *slot)
 {
+	proxy_profile_op_end(pc, slot);
 	proxy_posted_push(&pc->proxy->freed, &slot->node, &slot->node);
 	proxy_conn_forget(pc);
 }
@@ -53,6 +54,7 @@ bool proxy_run_start(struct proxy_conn *pc)
 	ASSERT(run->op.chunk_steps % run->op.slice_steps == 0 &&
 	       DEV_STEPS % run->op.slice_steps == 0 && run->op.protocol < DEV_PROTO_COUNT);
 	run->base = ALIGN_UP(pc->step, run->op.chunk_steps);
+	proxy_profile_op_runs(pc);
 	OS_PROBE("proxy.op_waits_behind", "an operation is queued while another begins",
 		 pc->queue_first != NULL);
 	OS_PROBE_IDLE("proxy.steps_skipped",

@@ -30,15 +30,17 @@ static bool proxy_recv_has_room(const struct proxy_run *run)
 }
 
 /* Returns the buffer of the next slice of the connection's operation. */
-static struct net_buffer proxy_recv_buffer(const struct proxy_conn *pc)
+static struct net_buffer proxy_recv_buffer(struct proxy_conn *pc)
 {
 	const struct proxy_slice slice = proxy_recv_slice(pc, pc->run.base + pc->run.posted);
 	const struct proxy_buffer *b = proxy_run_buffer(pc);
 
-	return (struct net_buffer){.data = b->at + slice.offset,
-				   .bytes = slice.bytes,
-				   .mr = b->mr,
-				   .tag = (uint32_t)pc->channel};
+	return (struct net_buffer){
+		.data = b->at + slice.offset,
+		.bytes = slice.bytes,
+		.mr = b->mr,
+		.tag = (uint32_t)pc->channel,
+		.step = proxy_profile_step_of(pc, pc->run.base + pc->run.posted)};
 }
 
 static void proxy_recv_posted(struct proxy_conn *pc, struct proxy_group *g, uint32_t index)
@@ -51,14 +53,26 @@ static void proxy_recv_posted(struct proxy_conn *pc, struct proxy_group *g, uint
 	g->slices++;
 }
 
+/* Starts the event of the next slice, unless an earlier attempt to post it did. */
+static void proxy_recv_profile(struct proxy_conn *pc)
+{
+	const uint64_t step = pc->run.base + pc->run.posted;
+	const struct profiler_step *s = proxy_profile_step_of(pc, step);
+
+	if (!s || !s->event)
+		proxy_profile_step_begin(pc, step, PROFILER_RECV_WAIT);
+}
+
 /* Posts the receives. *req stays NULL if the network has no free request; then *w is set. */
 static ncclResult_t proxy_recv_irecv(struct proxy_conn *const *with, int n,
 				     struct net_request **req, struct wait *w)
 {
 	struct net_buffer to[NET_MAX_RECVS];
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		proxy_recv_profile(with[i]);
 		to[i] = proxy_recv_buffer(with[i]);
+	}
 	return with[0]->proxy->net->irecv(with[0]->net_comm, to, n, req, w);
 }
 
@@ -137,6 +151,7 @@ static ncclResult_t proxy_recv_receive(struct proxy_conn *pc, bool *moved)
 		return rc;
 	run->bytes[step % DEV_STEPS] = bytes;
 	proxy_recv_report_lines(pc, step, bytes);
+	proxy_profile_step_state(pc, step, PROFILER_RECV_FLUSH_WAIT, bytes);
 	run->received += run->op.slice_steps;
 	*moved = true;
 	os_progress();
@@ -205,6 +220,7 @@ static ncclResult_t proxy_recv_flush(struct proxy_conn *pc, bool *moved)
 	if (!done)
 		return ncclSuccess;
 	run->flush_req = NULL;
+	proxy_profile_step_state(pc, step, PROFILER_RECV_GPU_WAIT, run->bytes[step % DEV_STEPS]);
 	run->flushed += run->op.slice_steps;
 	proxy_recv_note("proxy.flushed", pc, step);
 	*moved = true;
@@ -246,6 +262,7 @@ static void proxy_recv_consume(struct proxy_conn *pc, bool *moved)
 		return;
 	}
 	proxy_recv_note("proxy.done", pc, run->base + run->done);
+	proxy_profile_step_end(pc, run->base + run->done);
 	run->done += run->op.slice_steps;
 	*moved = true;
 	os_progress();

@@ -23,7 +23,9 @@ static void proxy_send_grant(struct proxy_conn *pc, bool *moved)
 		*moved = true;
 	}
 	if (run->posted < most) {
-		run->posted = most;
+		for (; run->posted < most; run->posted += run->op.slice_steps)
+			proxy_profile_step_begin(pc, run->base + run->posted,
+						 PROFILER_SEND_GPU_WAIT);
 		*moved = true;
 	}
 	ASSERT(run->posted <= run->done + DEV_STEPS);
@@ -53,7 +55,8 @@ static ncclResult_t proxy_send_isend(struct proxy_conn *pc, uint64_t step,
 	const struct net_buffer from = {.data = b->at + slice->offset,
 					.bytes = slice->bytes,
 					.mr = b->mr,
-					.tag = (uint32_t)pc->channel};
+					.tag = (uint32_t)pc->channel,
+					.step = proxy_profile_step_of(pc, step)};
 	ncclResult_t rc = proxy_send_slice_check(pc, slice);
 	uint64_t from_ns;
 
@@ -82,6 +85,7 @@ static ncclResult_t proxy_send_transmit(struct proxy_conn *pc, bool *moved)
 		proxy_run_wait(run, step, &w);
 		return ncclSuccess;
 	}
+	proxy_profile_step_state(pc, step, PROFILER_SEND_PEER_WAIT, slice.bytes);
 	rc = proxy_send_isend(pc, step, &slice, &req, &w);
 	if (rc)
 		return rc;
@@ -89,6 +93,7 @@ static ncclResult_t proxy_send_transmit(struct proxy_conn *pc, bool *moved)
 		proxy_run_wait(run, step, &w);
 		return ncclSuccess;
 	}
+	proxy_profile_step_state(pc, step, PROFILER_SEND_WAIT, slice.bytes);
 	run->req[step % DEV_STEPS] = req;
 	run->transmitted += run->op.slice_steps;
 	run->lines = 0;
@@ -115,6 +120,7 @@ static ncclResult_t proxy_send_complete(struct proxy_conn *pc, bool *moved)
 	if (rc || !done)
 		return rc;
 	run->req[step % DEV_STEPS] = NULL;
+	proxy_profile_step_end(pc, step);
 	/* Must precede the head that frees the slot: afterwards the kernel writes the size. */
 	shared_store_u32(&pc->recv_mem->fifo[step % DEV_STEPS].size, DEV_FIFO_SIZE_NONE,
 			 SHARED_RELAXED);

@@ -33,6 +33,7 @@ struct letters;
 struct net_ops;
 struct p2p_state;
 struct plan_state;
+struct profiler_comm;
 struct proxy_state;
 struct registered;
 struct relay_route;
@@ -167,7 +168,8 @@ struct ncclComm {
 	struct relay_route *routes;
 	struct relay_state *relays; /* set under both the registry's lock and `watch` */
 	struct plan_state *plan;
-	struct comm_life *life; /* core/comm/comm.h */
+	struct profiler_comm *profiler; /* core/profiler/profiler.h; NULL: no profiler plugin */
+	struct comm_life *life;         /* core/comm/comm.h */
 
 	struct dev_comm *dev;             /* device memory */
 	struct dev_channel *dev_channels; /* in `dev`: the channels */

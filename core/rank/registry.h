@@ -3,7 +3,8 @@
  * The registry: one intrusive list of all core objects that belong to a process as a whole. Its
  * anchor is the process' own slot (os_proc()->slot[OS_SLOT_CORE]). It needs no memory and no
  * set-up: the slot holds the first node's address, and its lowest bit is the lock. Called by
- * core/comm, core/proxy, core/transport/net_plugin, core/ras and core/api. Owns nothing.
+ * core/comm, core/profiler, core/proxy,
+ * core/transport/net_plugin, core/ras and core/api. Owns nothing.
  *
  * Between lock and unlock the caller calls no function that waits.
  */
@@ -20,6 +21,7 @@ enum registry_kind {
 	REGISTRY_MEMORY,     /* struct user_memory */
 	REGISTRY_RAS,        /* struct ras */
 	REGISTRY_NET_PLUGIN, /* struct net_plugin */
+	REGISTRY_PROFILER,   /* struct profiler */
 };
 
 /* Header of a registered object; its first member. A task may write its own object while another

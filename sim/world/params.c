@@ -97,6 +97,8 @@ static const struct param_default world_param_defaults[] = {
 	{PARAM_NTHREADS, "64", "a warp of the GPU double moves any number of lines in one step"},
 	{PARAM_CHECK_POINTERS, "1", "the check costs no time there"},
 	{PARAM_NET_PLUGIN, "none", "a library of the real machine would change runs"},
+	{PARAM_PROFILER_PLUGIN, "none", "a library of the real machine would change runs"},
+	{PARAM_TUNER_PLUGIN, "none", "a library of the real machine would change runs"},
 	{PARAM_RAS_ENABLE, "0", "its task is one more in each schedule; its tests turn it on"},
 };
 #endif

@@ -249,9 +249,11 @@ DEV_FN void dev_run_end(struct dev_run *r)
 		while ((w = dev_run_next(&r))) {                                                   \
 			struct steps_part part_of_block, *part = &part_of_block;                   \
 			struct prim prim, *p = &prim;                                              \
+			dev_profile_works(d, r.b, w, 1, r.channel, false);                         \
 			if (dev_work_open(p, part, d, r.b, w, r.channel, known))                   \
 				DEV_RUN_ROW(DEV_##id, function);                                   \
 			r.ok = dev_work_close(p, w, r.channel, known);                             \
+			dev_profile_works(d, r.b, w, 1, r.channel, true);                          \
 		}                                                                                  \
 		dev_run_end(&r);                                                                   \
 	}
@@ -269,7 +271,9 @@ DEV_FN void dev_run_messages(struct dev *d, const struct dev_args *args, bool ll
 		works = dev_batch_works(b, s.count);
 		if (works < s.count)
 			s.next = b->at[works]; /* the next batch is loaded as a whole */
+		dev_profile_works(d, b, b->work, works, channel, false);
 		ok = dev_run_batch(d, b, works, ll128);
+		dev_profile_works(d, b, b->work, works, channel, true);
 		if (ok)
 			dev_works_next(d, b, args, channel, &s);
 	}

@@ -19,6 +19,7 @@ DEV_FN void RUN_KERNEL(struct dev *d, const struct dev_args *args)
 		struct steps_part part_of_block, *part = &part_of_block;
 		struct prim prim, *p = &prim;
 
+		dev_profile_works(d, r.b, w, 1, r.channel, false);
 		if (dev_work_open(p, part, d, r.b, w, r.channel, known))
 			switch (w->program) {
 				RUN_PROGRAMS(DEV_RUN_CASE)
@@ -26,6 +27,7 @@ DEV_FN void RUN_KERNEL(struct dev *d, const struct dev_args *args)
 				dev_trap(d, "dev_collective: a program of another kernel");
 			}
 		r.ok = dev_work_close(p, w, r.channel, known);
+		dev_profile_works(d, r.b, w, 1, r.channel, true);
 	}
 	dev_run_end(&r);
 }

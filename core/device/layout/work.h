@@ -210,6 +210,19 @@ struct dev_channel {
 };
 DOPPEL_CHECK_SIZE(struct dev_channel, 40);
 
+/* Times of the works of a channel, for a profiler plugin (core/profiler): in pinned host memory.
+ * The entry of a work has the index number % DEV_PROFILE_ENTRIES. The host clears `number` before
+ * the launch; thread 0 of the block stores `ns`, then `number`. */
+#define DEV_PROFILE_ENTRIES 64
+struct dev_profile_entry {
+	shared_u64 number; /* 0: not filled */
+	shared_u64 ns;     /* dev_now_ns */
+};
+struct dev_profile {
+	struct dev_profile_entry began[DEV_PROFILE_ENTRIES], ended[DEV_PROFILE_ENTRIES];
+};
+DOPPEL_CHECK_SIZE(struct dev_profile, 32 * DEV_PROFILE_ENTRIES);
+
 /* In device memory, one for each communicator and rank. All pointers in it, in channels and in
  * connections are valid on this rank's device. */
 struct dev_comm {
@@ -228,9 +241,10 @@ struct dev_comm {
 	uint32_t warp_width;
 	uint32_t id; /* low half of the communicator's hash, for traces */
 	uint32_t pad0;
+	struct dev_profile *profile; /* [DEV_MAX_CHANNELS]; NULL: no profiler */
 };
-DOPPEL_CHECK_SIZE(struct dev_comm, 56 + 8 * DEV_ALGO_COUNT);
-#define DEV_COMM_MAGIC 0xd0de000eu
+DOPPEL_CHECK_SIZE(struct dev_comm, 64 + 8 * DEV_ALGO_COUNT);
+#define DEV_COMM_MAGIC 0xd0de000fu
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 
@@ -301,7 +315,8 @@ struct dev_work {
 	uint64_t op_count; /* number of the collective in the communicator, from 0 */
 	int32_t root;      /* rank; -1: the collective has no root */
 	uint8_t scale_in_memory; /* `scale` is the address of the factor, in the type */
-	uint8_t pad1[3];
+	/* Number for the times of the work, the low byte first; 0: no times. */
+	uint8_t profile[3];
 };
 DOPPEL_CHECK_SIZE(struct dev_work, 128);
 

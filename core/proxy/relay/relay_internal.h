@@ -22,8 +22,9 @@
 struct relay_op {
 	uint64_t op_count, message, launch, nsteps;
 	uint32_t conn; /* `conn` of the SETUP answer */
-	uint32_t slice_steps, chunk_steps;
-	uint32_t protocol;
+	uint8_t slice_steps, chunk_steps, protocol, pad0;
+	uint32_t profile; /* the mask of events of the call */
+	int32_t pid;      /* of the process whose call it is, for these events */
 };
 DOPPEL_CHECK_SIZE(struct relay_op, 48);
 

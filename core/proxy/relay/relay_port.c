@@ -333,9 +333,11 @@ ncclResult_t relay_op_put(const struct proxy_op *op, uint64_t launch)
 				.launch = launch,
 				.nsteps = op->nsteps,
 				.conn = op->conn->relayed,
-				.slice_steps = op->slice_steps,
-				.chunk_steps = op->chunk_steps,
-				.protocol = op->protocol};
+				.slice_steps = (uint8_t)op->slice_steps,
+				.chunk_steps = (uint8_t)op->chunk_steps,
+				.protocol = op->protocol,
+				.profile = op->profile.mask,
+				.pid = os_proc()->pid};
 	shared_note_write(at, sizeof *at);
 	use->ops++;
 	return ncclSuccess;

@@ -244,7 +244,7 @@ static struct proxy_conn *relay_op_conn(const struct relay *r, const struct rela
 {
 	struct proxy_conn *pc = op->conn < RELAY_CONNS_MOST ? r->conn[op->conn] : NULL;
 
-	if (pc && op->slice_steps && op->nsteps % op->slice_steps == 0 &&
+	if (pc && op->slice_steps && op->chunk_steps && op->nsteps % op->slice_steps == 0 &&
 	    op->protocol < DEV_PROTO_COUNT)
 		return pc;
 	WARN("rank %d: invalid operation from rank %d, which sends through this one (connection "
@@ -271,7 +271,8 @@ static void relay_op_take(struct proxy_gpu *p, struct relay *r, const struct rel
 				     .nsteps = op->nsteps,
 				     .slice_steps = op->slice_steps,
 				     .chunk_steps = op->chunk_steps,
-				     .protocol = (uint8_t)op->protocol};
+				     .protocol = op->protocol,
+				     .profile = {.mask = op->profile, .pid = op->pid}};
 	shared_add_u32(&pc->ops_live, 1, SHARED_RELAXED);
 	proxy_slot_take(p, slot);
 }

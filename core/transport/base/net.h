@@ -62,12 +62,16 @@ struct net_handle {
 /* Kinds of memory to register. NET_GPU_FLUSH: GPU memory that iflush will flush. */
 enum net_memory { NET_HOST, NET_GPU, NET_GPU_FLUSH };
 
+struct profiler_step;
+
 /* A message to send, or a buffer of a receive. */
 struct net_buffer {
 	void *data;
 	size_t bytes;
 	void *mr;
 	uint32_t tag; /* a message goes into the buffer with its tag; tags of one receive differ */
+	/* The transfer, for events of a net plugin; NULL: none. Lives as long as the transfer. */
+	struct profiler_step *step;
 };
 
 struct net_request; /* an isend, irecv or iflush in flight; the `test` that sets *done frees it */

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <strings.h>
-
 #include "core/transport/net_plugin/net_plugin_internal.h"
 
 const struct net_ops net_plugin = {
@@ -28,9 +26,7 @@ const struct net_ops net_plugin = {
 
 bool net_plugin_is_wanted(void)
 {
-	const char *value = param_str(PARAM_NET_PLUGIN);
-
-	return !value || strcasecmp(value, "none") != 0;
+	return !plugin_is_none(param_str(PARAM_NET_PLUGIN));
 }
 
 bool net_plugin_is(const struct net_ops *ops)

@@ -2,23 +2,12 @@
 /*
  * Calls of a plugin's functions whose types, or whose structs, differ between versions.
  */
+#include "core/profiler/profiler.h"
 #include "core/transport/net_plugin/net_plugin_internal.h"
 
 #define NET_PLUGIN_SPEED 10000 /* Mb/s of a device that reports none, as in NCCL */
 
 /* ---- start ---------------------------------------------------------------------------------- */
-
-/* The profiler callback of plugins. No profiler is attached, so no event is recorded. */
-static ncclResult_t net_plugin_profile(void **event, int type, void *parent, int64_t plugin_id,
-				       void *data)
-{
-	(void)parent;
-	(void)plugin_id;
-	(void)data;
-	if (event && type == 0)
-		*event = NULL;
-	return ncclSuccess;
-}
 
 ncclResult_t net_plugin_call_init(const struct net_plugin *p, uint64_t comm_id, void **context)
 {
@@ -26,11 +15,10 @@ ncclResult_t net_plugin_call_init(const struct net_plugin *p, uint64_t comm_id, 
 
 	*context = NULL;
 	if (p->version >= 11)
-		return p->abi->init.v11(context, comm_id, &config, net_plugin_log,
-					net_plugin_profile);
+		return p->abi->init.v11(context, comm_id, &config, plugin_log, profiler_net);
 	if (p->version == 10)
-		return p->abi->init.v10(net_plugin_log, net_plugin_profile);
-	return p->abi->init.v8(net_plugin_log);
+		return p->abi->init.v10(plugin_log, profiler_net);
+	return p->abi->init.v8(plugin_log);
 }
 
 /* ---- devices -------------------------------------------------------------------------------- */
@@ -126,7 +114,7 @@ ncclResult_t net_plugin_call_props(const struct net_plugin *p, int dev,
 	if (rc)
 		return net_plugin_because(why, ncclSystemError,
 					  "getProperties fails for device %d with %s", dev,
-					  net_plugin_result(rc));
+					  plugin_result(rc));
 	net_plugin_raw_convert(p->version, &raw, &v);
 	wrong = net_plugin_props_wrong(&v);
 	if (wrong)
@@ -161,7 +149,7 @@ ncclResult_t net_plugin_call_make(const struct net_plugin *p, const struct net_n
 	if (!rc && *dev >= 0)
 		return ncclSuccess;
 	return net_plugin_because(why, ncclSystemError, "makeVDevice returns %s and device %d",
-				  net_plugin_result(rc), *dev);
+				  plugin_result(rc), *dev);
 }
 
 /* ---- connections ---------------------------------------------------------------------------- */
@@ -217,7 +205,7 @@ ncclResult_t net_plugin_call_isend(const struct net_plugin *p, void *comm,
 
 	*request = NULL;
 	if (p->version >= 10)
-		return p->abi->isend.v10(comm, b->data, b->bytes, tag, mr, NULL, request);
+		return p->abi->isend.v10(comm, b->data, b->bytes, tag, mr, b->step, request);
 	if (p->version == 9)
 		return p->abi->isend.v9(comm, b->data, b->bytes, tag, mr, request);
 	return p->abi->isend.v8(comm, b->data, (int)b->bytes, tag, mr, request);
@@ -227,7 +215,7 @@ ncclResult_t net_plugin_call_irecv(const struct net_plugin *p, void *comm,
 				   const struct net_buffer *b, void *const *mr, int n,
 				   void **request)
 {
-	void *data[NET_MAX_RECVS], *mrs[NET_MAX_RECVS], *events[NET_MAX_RECVS] = {NULL};
+	void *data[NET_MAX_RECVS], *mrs[NET_MAX_RECVS], *steps[NET_MAX_RECVS];
 	int tag[NET_MAX_RECVS], sizes[NET_MAX_RECVS];
 	size_t bytes[NET_MAX_RECVS];
 
@@ -236,28 +224,13 @@ ncclResult_t net_plugin_call_irecv(const struct net_plugin *p, void *comm,
 		data[i] = b[i].data;
 		mrs[i] = mr[i];
 		tag[i] = (int)b[i].tag;
+		steps[i] = b[i].step;
 		bytes[i] = b[i].bytes;
 		sizes[i] = (int)b[i].bytes;
 	}
 	if (p->version >= 10)
-		return p->abi->irecv.v10(comm, n, data, bytes, tag, mrs, events, request);
+		return p->abi->irecv.v10(comm, n, data, bytes, tag, mrs, steps, request);
 	if (p->version == 9)
 		return p->abi->irecv.v9(comm, n, data, bytes, tag, mrs, request);
 	return p->abi->irecv.v8(comm, n, data, sizes, tag, mrs, request);
-}
-
-const char *net_plugin_result(ncclResult_t rc)
-{
-	static const char *const names[] = {
-		[ncclSuccess] = "ncclSuccess",
-		[ncclUnhandledCudaError] = "ncclUnhandledCudaError",
-		[ncclSystemError] = "ncclSystemError",
-		[ncclInternalError] = "ncclInternalError",
-		[ncclInvalidArgument] = "ncclInvalidArgument",
-		[ncclInvalidUsage] = "ncclInvalidUsage",
-		[ncclRemoteError] = "ncclRemoteError",
-		[ncclInProgress] = "ncclInProgress",
-	};
-
-	return (size_t)rc < ARRAY_LEN(names) ? names[rc] : "a number that is not a result";
 }

@@ -24,8 +24,7 @@ ncclResult_t net_plugin_failed(struct net_plugin_conn *c, const char *function, 
 {
 	char text[160];
 
-	snprintf(text, sizeof text, "%s fails with %s (%d)", function, net_plugin_result(rc),
-		 (int)rc);
+	snprintf(text, sizeof text, "%s fails with %s (%d)", function, plugin_result(rc), (int)rc);
 	return net_plugin_conn_fail(c, rc, text);
 }
 

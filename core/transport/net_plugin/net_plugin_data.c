@@ -26,7 +26,7 @@ static ncclResult_t net_plugin_reg_dmabuf(struct net_plugin_conn *c, void *data,
 	if (!rc)
 		return ncclSuccess;
 	INFO(LOG_INIT | LOG_NET, "NET/Plugin: rank %d: regMrDmaBuf of %s on %s returns %s",
-	     c->comm->rank, c->of->plugin->name, c->dev->props.name, net_plugin_result(rc));
+	     c->comm->rank, c->of->plugin->name, c->dev->props.name, plugin_result(rc));
 	return ncclInvalidUsage;
 }
 
@@ -41,7 +41,7 @@ static ncclResult_t net_plugin_reg_gpu(struct net_plugin_conn *c, void *data, si
 	if (!rc)
 		return ncclSuccess;
 	INFO(LOG_INIT | LOG_NET, "NET/Plugin: rank %d: regMr of %s on %s returns %s for GPU memory",
-	     c->comm->rank, c->of->plugin->name, c->dev->props.name, net_plugin_result(rc));
+	     c->comm->rank, c->of->plugin->name, c->dev->props.name, plugin_result(rc));
 	return ncclInvalidUsage;
 }
 

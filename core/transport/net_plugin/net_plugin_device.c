@@ -49,7 +49,7 @@ static ncclResult_t net_plugin_query(struct net_plugin *p, struct net_plugin_why
 
 	if (rc)
 		return net_plugin_because(why, ncclSystemError, "devices fails with %s",
-					  net_plugin_result(rc));
+					  plugin_result(rc));
 	if (count < 0 || count > NET_PLUGIN_DEVICES)
 		return net_plugin_because(why, ncclSystemError,
 					  "devices returns a count of %d, expected 0 to %d", count,
@@ -68,7 +68,7 @@ static ncclResult_t net_plugin_init(struct net_plugin_comm *pc, uint64_t comm_id
 		rc = net_plugin_call_init(p, comm_id, &pc->context);
 	if (rc)
 		return net_plugin_because(why, ncclSystemError, "init fails with %s",
-					  net_plugin_result(rc));
+					  plugin_result(rc));
 	pc->initialised = true;
 	return ncclSuccess;
 }
@@ -120,7 +120,7 @@ static void net_plugin_comm_end(struct net_plugin_comm *pc)
 	if (pc->initialised && p->version >= 11)
 		rc = p->abi->finalize(pc->context);
 	if (rc)
-		WARN("NET/Plugin: finalize of %s fails with %s", p->name, net_plugin_result(rc));
+		WARN("NET/Plugin: finalize of %s fails with %s", p->name, plugin_result(rc));
 	net_plugin_put(pc->plugin);
 	os_free(pc);
 }
@@ -138,7 +138,7 @@ static void net_plugin_use(struct ncclComm *comm, struct net_plugin_comm *pc)
 	comm->net.ops = &p->ops;
 	INFO(LOG_INIT | LOG_NET,
 	     "NET/Plugin: rank %d uses %s (version %d) of %s: device %s and %d more, maxRecvs %d",
-	     comm->rank, p->name, p->version, p->file, p->dev[0].props.name, p->ndevs - 1,
+	     comm->rank, p->name, p->version, p->library.file, p->dev[0].props.name, p->ndevs - 1,
 	     p->dev[0].props.max_recvs);
 }
 
@@ -168,27 +168,15 @@ static ncclResult_t net_plugin_try(struct ncclComm *comm, const char *setting,
 	return rc;
 }
 
-/* Copies the next element of the list, and returns the rest; NULL: the list has ended. */
-static const char *net_plugin_element(const char *list, char out[NET_PLUGIN_SETTING])
-{
-	size_t n;
-
-	list += strspn(list, ", ");
-	n = strcspn(list, ",");
-	snprintf(out, NET_PLUGIN_SETTING, "%.*s", (int)MIN_OF(n, (size_t)NET_PLUGIN_SETTING - 1),
-		 list);
-	return n ? list + n : NULL;
-}
-
 /* Tries all elements in order. The error of the last one counts, if none is used. */
 static ncclResult_t net_plugin_try_all(struct ncclComm *comm, const char *list)
 {
 	struct net_plugin_why why = {""};
-	char setting[NET_PLUGIN_SETTING];
+	char setting[PLUGIN_SETTING];
 	ncclResult_t rc = ncclSuccess;
 
-	for (list = net_plugin_element(list, setting); list && !comm->net.state;
-	     list = net_plugin_element(list, setting)) {
+	for (list = plugin_element(list, setting); list && !comm->net.state;
+	     list = plugin_element(list, setting)) {
 		rc = net_plugin_try(comm, setting, &why);
 		if (!comm->net.state)
 			INFO(LOG_INIT | LOG_NET, "NET/Plugin: rank %d does not use %s: %s",

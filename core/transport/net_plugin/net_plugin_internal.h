@@ -34,12 +34,12 @@
 
 #include "core/base/log.h"
 #include "core/base/param.h"
+#include "core/plugin/plugin.h"
 #include "core/transport/base/net.h"
 #include "core/transport/net_plugin/net_abi.h"
 #include "core/transport/net_plugin/net_plugin.h"
 
 #define NET_PLUGIN_FILE    "libnccl-net.so"
-#define NET_PLUGIN_SETTING 256  /* bytes of an element of NCCL_NET_PLUGIN */
 #define NET_PLUGIN_DEVICES 1024 /* more devices than this are not possible */
 #define NET_PLUGIN_MERGED  64   /* most virtual devices that a process makes */
 /* Pauses: one for each of the first fruitless calls, then the longer ones. */
@@ -79,15 +79,14 @@ struct net_plugin_dev {
 struct net_plugin {
 	struct registry_node node; /* must be first: node of the process' registry */
 	int32_t refs;              /* communicators; under the registry's lock */
-	char setting[NET_PLUGIN_SETTING];
+	char setting[PLUGIN_SETTING];
 
 	struct os_mutex lock; /* of the fields below, until the plugin is ready */
 	bool loaded;          /* `library` was opened, or that failed with `result` */
 	bool started;         /* init succeeded, and the devices are known */
 	ncclResult_t result;
 	struct net_plugin_why why;
-	char file[NET_PLUGIN_SETTING + 32];
-	void *library;
+	struct plugin_library library;
 	const struct net_abi *abi;
 	int version;
 	char name[NET_NAME_BYTES];
@@ -132,13 +131,6 @@ ncclResult_t net_plugin_call_isend(const struct net_plugin *p, void *comm,
 ncclResult_t net_plugin_call_irecv(const struct net_plugin *p, void *comm,
 				   const struct net_buffer *b, void *const *mr, int n,
 				   void **request);
-/* Returns "ncclSystemError" and so on. */
-const char *net_plugin_result(ncclResult_t rc);
-
-/* net_plugin_log.c */
-/* The log function of plugins. */
-void net_plugin_log(int level, unsigned long flags, const char *file, int line, const char *format,
-		    ...) __attribute__((format(printf, 5, 6)));
 
 /* net_plugin_device.c */
 ncclResult_t net_plugin_devices(struct ncclComm *comm, int *count);

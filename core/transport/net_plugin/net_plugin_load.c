@@ -56,36 +56,20 @@ void net_plugin_put(struct net_plugin *p)
 	registry_remove(&p->node);
 	os_free(p->dev);
 	if (!param_i64(PARAM_NET_PLUGIN_REF_COUNT))
-		os_library_close(p->library);
+		plugin_close(&p->library);
 	os_free(p);
 }
 
 /* ---- the library ---------------------------------------------------------------------------- */
 
-/* True for the name of a file: a path, or libx.so. */
-static bool net_plugin_is_file(const char *setting)
-{
-	size_t n = strlen(setting);
-
-	return strchr(setting, '/') ||
-	       (n > 6 && !strncmp(setting, "lib", 3) && !strcmp(setting + n - 3, ".so"));
-}
-
 static ncclResult_t net_plugin_open(struct net_plugin *p, struct net_plugin_why *why)
 {
 	char text[200];
-	int e;
 
-	snprintf(p->file, sizeof p->file, "%s", p->setting);
-	e = os_library_open(p->file, &p->library, text, sizeof text);
-	if (e && !net_plugin_is_file(p->setting)) {
-		snprintf(p->file, sizeof p->file, "libnccl-net-%s.so", p->setting);
-		e = os_library_open(p->file, &p->library, text, sizeof text);
-	}
-	if (!e)
+	if (!plugin_open(PLUGIN_NET, p->setting, &p->library, text, sizeof text))
 		return ncclSuccess;
-	p->library = NULL;
-	return net_plugin_because(why, ncclSystemError, "%s cannot be loaded: %s", p->file, text);
+	return net_plugin_because(why, ncclSystemError, "%s cannot be loaded: %s", p->library.file,
+				  text);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -127,18 +111,14 @@ static const char *net_plugin_missing(const struct net_abi *a, int version)
 /* Finds the newest version that the library has. */
 static ncclResult_t net_plugin_table(struct net_plugin *p, struct net_plugin_why *why)
 {
-	char symbol[sizeof NET_ABI_SYMBOL + 12];
-
-	for (p->version = NET_ABI_NEWEST; p->version >= NET_ABI_OLDEST; p->version--) {
-		snprintf(symbol, sizeof symbol, NET_ABI_SYMBOL "%d", p->version);
-		p->abi = os_library_symbol(p->library, symbol);
-		if (p->abi)
-			return ncclSuccess;
-	}
+	p->abi = plugin_table(&p->library, NET_ABI_SYMBOL, NET_ABI_NEWEST, NET_ABI_OLDEST,
+			      &p->version);
+	if (p->abi)
+		return ncclSuccess;
 	return net_plugin_because(why, ncclInvalidUsage,
 				  "%s has none of " NET_ABI_SYMBOL "%d to _v%d, expected a net "
 				  "plugin of one of these versions",
-				  p->file, NET_ABI_OLDEST, NET_ABI_NEWEST);
+				  p->library.file, NET_ABI_OLDEST, NET_ABI_NEWEST);
 }
 
 static ncclResult_t net_plugin_table_check(struct net_plugin *p, struct net_plugin_why *why)
@@ -149,7 +129,7 @@ static ncclResult_t net_plugin_table_check(struct net_plugin *p, struct net_plug
 		return net_plugin_because(why, ncclInvalidUsage,
 					  "%s: the table " NET_ABI_SYMBOL
 					  "%d has no %s, expected all functions of the version",
-					  p->file, p->version, missing);
+					  p->library.file, p->version, missing);
 	snprintf(p->name, sizeof p->name, "%s", p->abi->name);
 	p->ops = net_plugin;
 	p->ops.name = p->name;

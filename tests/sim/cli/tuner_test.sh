@@ -5,7 +5,8 @@
 set -uo pipefail
 # shellcheck source=tests/lib.sh
 . "$2/tests/lib.sh"
-plugin=$(realpath "$1")/tests/libtuner_plugin.so runtime=$(realpath "$1")/libdoppel-rt.so
+folder=$(realpath "$1")/tests runtime=$(realpath "$1")/libdoppel-rt.so
+plugin=$folder/libtuner_plugin_5.so
 test_begin "$1"
 fail_shows=(log)
 export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL,TUNING
@@ -55,12 +56,53 @@ run '' 0 "$plugin" all_reduce --gpus 1 -b 8 -e 8 # one rank chooses nothing
 ! grep -q 'tuner test' log || fail 'one rank: a plugin is used'
 
 run fail 2 "$plugin" "${big[@]}"
-logged 'init fails' 'WARN rank 0: the tuner plugin test fails in init with 2'
+logged 'init fails' 'WARN rank 0: the tuner plugin test fails in init with ncclSystemError'
 run constants 2 "$plugin" "${big[@]}"
 logged 'constants' 'the tuner plugin test changes the constants of the model, which is not built'
 logged 'constants' 'tuner test finalize' "$(grep -c 'tuner test init' log)"
 run '' 2 nosuch "${big[@]}"
-logged 'no file' 'NCCL_TUNER_PLUGIN=nosuch: libnccl-tuner-nosuch.so cannot be loaded: '
+logged 'no file' 'NCCL_TUNER_PLUGIN=nosuch: libnccl-tuner-nosuch.so cannot be used: '
 run '' 2 "$runtime" "${big[@]}"
-logged 'no plugin' 'has no complete ncclTunerPlugin_v5, expected a tuner plugin of version 5'
+logged 'no plugin' 'it has no complete ncclTunerPlugin_v2 to _v6, expected a tuner plugin of one of these versions'
+
+# ---- each version
+
+for version in 2 3 4 5 6; do
+	run '' 0 "$folder/libtuner_plugin_$version.so" "${big[@]}"
+	logged "version $version" "rank [01]: tuner plugin test \(version $version\) of " 2
+	logged "version $version" 'tuner test init: 2 ranks, 1 hosts' 2
+	logged "version $version" 'tuner test call: function 4, 1048576 bytes' 2
+	logged "version $version" 'tuner test finalize' 2
+	run channels 0 "$folder/libtuner_plugin_$version.so" "${big[@]}"
+	logged "version $version, channels" ' -> Algo .*=\{0\.\.1\}' 2
+	run fail 2 "$folder/libtuner_plugin_$version.so" "${big[@]}"
+	logged "version $version, init" 'the tuner plugin test fails in init with ncclSystemError'
+	[ $version -lt 3 ] || continue
+	run '' 0 "$folder/libtuner_plugin_$version.so" "${big[@]}"
+	logged "version $version" ' -> Algo RING proto SIMPLE ' 2
+	logged "version $version" 'collnet 0, nvls 0' 2
+	run wild 0 "$folder/libtuner_plugin_$version.so" "${big[@]}"
+	logged "version $version, wild" ' -> Algo ' 2
+done
+
+# ---- chunks: more and smaller ones, and one that is too large
+
+ring=(all_reduce --hosts 2 --gpus 2 -b 1M -e 1M --env NCCL_ALGO=ring --env NCCL_PROTO=simple)
+run '' 0 "$folder/libtuner_plugin_6.so" "${ring[@]}"
+logged 'chunks' 'tuner test chunk: function 4, 1048576 bytes, algo 1, proto 2, [0-9]+ channels, chunk [0-9]+' 4
+whole=$(grep -oE 'steps=?[0-9]+|trace hash .*' log | head -1)
+TUNER_CHUNK=16384 run '' 0 "$folder/libtuner_plugin_6.so" "${ring[@]}"
+[ "$(grep -oE 'trace hash .*' log | head -1)" != "$whole" ] || fail 'chunks: a smaller size changes nothing'
+TUNER_CHUNK=1000000000 run '' 0 "$folder/libtuner_plugin_6.so" "${ring[@]}"
+logged 'chunks' 'chunks of 1000000000 bytes, which the tuner plugin wants, are cut to [0-9]+' 4
+[ "$(grep -oE 'trace hash .*' log | head -1)" = "$whole" ] || fail 'chunks: one that is cut differs from the largest'
+TUNER_CHUNK=0 run '' 0 "$folder/libtuner_plugin_6.so" "${ring[@]}"
+for algo in ring tree oneshot twoshot pat doubling; do
+	for proto in simple ll ll128; do
+		for collective in all_reduce all_gather reduce_scatter broadcast; do
+			TUNER_CHUNK=4100 run '' "0" "$folder/libtuner_plugin_6.so" $collective --hosts 2 --gpus 1 \
+				-b 100K -e 100K --env "NCCL_ALGO=$algo,ring" --env "NCCL_PROTO=$proto,simple"
+		done
+	done
+done
 exit $bad

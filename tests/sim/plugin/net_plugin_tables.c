@@ -25,6 +25,7 @@
 
 static struct {
 	net_abi_log log;
+	net_abi_profile profile;
 	int inits, merged;
 } plug;
 
@@ -64,6 +65,7 @@ static ncclResult_t plug_init_10(net_abi_log log, net_abi_profile profile)
 {
 	void *event = &plug;
 
+	plug.profile = profile;
 	if (profile(&event, 0, NULL, 0, NULL) || event)
 		return ncclInternalError;
 	return plug_start(log, 10);
@@ -83,14 +85,14 @@ static ncclResult_t plug_init_context(void **context, uint64_t comm_id,
 static ncclResult_t plug_init_11(void **context, uint64_t comm_id, struct net_abi_config *config,
 				 net_abi_log log, net_abi_profile profile)
 {
-	(void)profile;
+	plug.profile = profile;
 	return plug_init_context(context, comm_id, config, log, 11);
 }
 
 static ncclResult_t plug_init_12(void **context, uint64_t comm_id, struct net_abi_config *config,
 				 net_abi_log log, net_abi_profile profile)
 {
-	(void)profile;
+	plug.profile = profile;
 	return plug_init_context(context, comm_id, config, log, 12);
 }
 
@@ -240,10 +242,25 @@ static ncclResult_t plug_isend_8(void *comm, void *data, int bytes, int tag, voi
 	return plug_isend(comm, data, (size_t)bytes, tag, mr, request);
 }
 
+/* Makes an event of a transfer: it begins, is updated, and ends. */
+static void plug_event(void *transfer)
+{
+	void *event = &plug;
+
+	if (!transfer)
+		return;
+	plug.profile(&event, 0, transfer, 7, &plug);
+	if (!event)
+		return;
+	plug.profile(&event, 2, NULL, 0, &plug);
+	plug.profile(&event, 3, NULL, 0, &plug);
+}
+
 static ncclResult_t plug_isend_10(void *comm, void *data, size_t bytes, int tag, void *mr,
 				  void *event, void **request)
 {
-	return event ? ncclInternalError : plug_isend(comm, data, bytes, tag, mr, request);
+	plug_event(event);
+	return plug_isend(comm, data, bytes, tag, mr, request);
 }
 
 static ncclResult_t plug_irecv_8(void *comm, int n, void **data, int *bytes, int *tags, void **mrs,
@@ -265,8 +282,9 @@ static ncclResult_t plug_irecv_9(void *comm, int n, void **data, size_t *bytes, 
 static ncclResult_t plug_irecv_10(void *comm, int n, void **data, size_t *bytes, int *tags,
 				  void **mrs, void **events, void **request)
 {
-	return events[n - 1] ? ncclInternalError
-			     : plug_irecv(comm, n, data, bytes, tags, mrs, request);
+	for (int i = 0; i < n; i++)
+		plug_event(events[i]);
+	return plug_irecv(comm, n, data, bytes, tags, mrs, request);
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */

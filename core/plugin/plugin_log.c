@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdarg.h>
+#include <stdio.h>
 
-#include "core/transport/net_plugin/net_plugin_internal.h"
+#include "core/base/log.h"
+#include "core/os/os.h"
+#include "core/plugin/plugin.h"
 
 /* A plugin may call it from a thread of its own. Engine sim has one thread; lines of others cannot
  * be written there, because no process of the world is theirs. */
-void net_plugin_log(int level, unsigned long flags, const char *file, int line, const char *format,
-		    ...)
+void plugin_log(int level, unsigned long flags, const char *file, int line, const char *format, ...)
 {
 	enum log_level at = LOG_LEVEL_INFO;
 	char text[512];

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The libraries of NCCL's plugins: which file a setting names, the newest table of functions in it,
+ * and the log function that plugins receive. Called by core/profiler, net_plugin and core/tuner,
+ * each of which owns the library that it opened.
+ *
+ * A setting is an element of NCCL_NET_PLUGIN, or the value of NCCL_TUNER_PLUGIN or
+ * NCCL_PROFILER_PLUGIN. KIND is net, tuner or profiler.
+ *
+ *	none            no plugin: the caller checks it with plugin_is_none
+ *	STATIC_PLUGIN   the program itself and the libraries that it is linked with
+ *	a/b.so          that file
+ *	libx.so         that file, in the search path of the loader
+ *	NAME            the file NAME if the loader finds it, else libnccl-KIND-NAME.so
+ *	(empty)         libnccl-KIND.so
+ *
+ * Errors are returned with a reason, and are not logged: the caller knows what happens next.
+ */
+#ifndef CORE_PLUGIN_PLUGIN_H
+#define CORE_PLUGIN_PLUGIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/include/nccl.h"
+
+#define PLUGIN_SETTING 256 /* bytes of a setting */
+
+enum plugin_kind { PLUGIN_NET, PLUGIN_TUNER, PLUGIN_PROFILER };
+
+struct plugin_library {
+	void *library; /* NULL: not open */
+	char file[PLUGIN_SETTING + 32];
+};
+
+/* True for "none", in any case. NULL is not. */
+bool plugin_is_none(const char *setting);
+/* Copies the next element of a list with commas, and returns the rest; NULL: the list has ended. */
+const char *plugin_element(const char *list, char out[PLUGIN_SETTING]);
+/* Opens the library of a setting; NULL is the empty one. Sets l->file also on failure, to the last
+ * file that was tried. ncclSystemError: no file can be loaded; `why` receives the loader's reason
+ * for the last one. */
+ncclResult_t plugin_open(enum plugin_kind kind, const char *setting, struct plugin_library *l,
+			 char *why, size_t bytes);
+/* Closes the library; one that is not open is allowed. */
+void plugin_close(struct plugin_library *l);
+/* Returns the table of the newest version, newest..oldest, that the library has, and sets *version.
+ * NULL: the library has none of them; *version is 0. The symbol is `prefix` with the number. */
+const void *plugin_table(const struct plugin_library *l, const char *prefix, int newest, int oldest,
+			 int *version);
+
+/* The log function of plugins. `level` is as in NCCL_DEBUG, `flags` are bits of enum log_subsys. */
+void plugin_log(int level, unsigned long flags, const char *file, int line, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+/* Returns "ncclSystemError" and so on, for a result that a plugin returned. */
+const char *plugin_result(ncclResult_t rc);
+
+#endif
