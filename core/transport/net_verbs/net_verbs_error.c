@@ -199,8 +199,17 @@ void net_verbs_close_notice(struct net_verbs_conn *c)
 			.rank = c->who.rank,
 			.peer = c->who.peer,
 		};
-	if (n.magic && !c->failed && !c->peer_gone)
+	if (n.magic && !c->failed && !c->peer_gone && !(c->ends && n.what == NET_VERBS_ENDS))
 		net_verbs_send_notice(c, &n);
+	c->ends = n.what == NET_VERBS_ENDS;
+}
+
+void net_verbs_finish(void *recv_comm)
+{
+	struct net_verbs_conn *c = recv_comm;
+
+	if (c->rails && !net_verbs_outstanding(c))
+		net_verbs_close_notice(c);
 }
 
 ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, uint32_t i, const char *what,

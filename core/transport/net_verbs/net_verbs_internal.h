@@ -278,6 +278,7 @@ struct net_verbs_conn {
 	 * on; 0: no event. */
 	shared_u32 event;
 	bool peer_gone;      /* the TCP connection ended */
+	bool ends;           /* the peer has a notice that this end ends in order */
 	bool cut;            /* sends were done before their completions */
 	bool peer_ends;      /* the peer has ended in order, before it closed */
 	uint32_t peer_sends; /* if peer_ends: receives that the peer has sent to, modulo 2^32 */
@@ -421,6 +422,9 @@ ncclResult_t net_verbs_completion_failed(struct net_verbs_conn *c, uint32_t leg,
 					 const struct ibv_wc *wc);
 ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w);
 void net_verbs_failure(struct ncclComm *comm, struct net_failure *f);
+/* With rails: the sending end need not wait for acknowledgements or reports any longer. Else both ends
+ * of two connections may wait for each other's reports. */
+void net_verbs_finish(void *recv_comm);
 /* Before a connection closes: sends its communicator's failure, or that it ends in order. */
 void net_verbs_close_notice(struct net_verbs_conn *c);
 /* True if the other end has ended in order. Later failures are then not failures of their own. */
