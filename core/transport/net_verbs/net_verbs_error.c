@@ -12,7 +12,7 @@
 #define NET_VERBS_CHECK_NS      1000000ull
 #define NET_VERBS_CHECK_IDLE_NS 100000000ull
 
-const char *net_verbs_status_name(uint32_t status)
+static const char *net_verbs_status_name(uint32_t status)
 {
 	static const char *const names[] = {
 		"SUCCESS",
@@ -44,7 +44,7 @@ const char *net_verbs_status_name(uint32_t status)
 	return status < ARRAY_LEN(names) ? names[status] : "unknown";
 }
 
-const char *net_verbs_kind_name(uint32_t kind)
+static const char *net_verbs_kind_name(uint32_t kind)
 {
 	switch (kind) {
 	case NET_VERBS_SEND:
@@ -62,6 +62,23 @@ const char *net_verbs_kind_name(uint32_t kind)
 	default:
 		return "request";
 	}
+}
+
+void net_verbs_cause_text(uint32_t what, uint32_t status, char *out, size_t bytes)
+{
+	if (what == NET_VERBS_GONE)
+		snprintf(out, bytes, "that end closed the connection before the transfer ended");
+	else if (what == NET_VERBS_EVENT)
+		snprintf(out, bytes, "ended by an asynchronous event: %s",
+			 ibv_event_type_str((enum ibv_event_type)(status - 1)));
+	else if (what == NET_VERBS_RAILS)
+		snprintf(out, bytes, "no rail is left");
+	else if (what == NET_VERBS_CALL)
+		snprintf(out, bytes, "a verbs call failed%s%s", status ? ": " : "",
+			 status ? strerror((int)status) : "");
+	else
+		snprintf(out, bytes, "%s completed with IBV_WC_%s (%u)", net_verbs_kind_name(what),
+			 net_verbs_status_name(status), status);
 }
 
 /* Writes " of relay 3" if a relay's proxy has the end (PXN). */
@@ -280,23 +297,6 @@ ncclResult_t net_verbs_alive(struct net_verbs_conn *c)
 	return ncclSystemError;
 }
 
-static void net_verbs_notice_text(const struct net_verbs_notice *n, char *out, size_t bytes)
-{
-	if (n->what == NET_VERBS_GONE)
-		snprintf(out, bytes, "that end closed the connection before the transfer ended");
-	else if (n->what == NET_VERBS_EVENT)
-		snprintf(out, bytes, "ended by an asynchronous event: %s",
-			 ibv_event_type_str((enum ibv_event_type)(n->status - 1)));
-	else if (n->what == NET_VERBS_RAILS)
-		snprintf(out, bytes, "no rail is left");
-	else if (n->what == NET_VERBS_CALL)
-		snprintf(out, bytes, "a verbs call failed%s%s", n->status ? ": " : "",
-			 n->status ? strerror((int)n->status) : "");
-	else
-		snprintf(out, bytes, "%s completed with IBV_WC_%s (%u)",
-			 net_verbs_kind_name(n->what), net_verbs_status_name(n->status), n->status);
-}
-
 /* Returns this end's queue pair that the notice is about; nqps: it is about another connection. */
 static uint32_t net_verbs_notice_qp(const struct net_verbs_conn *c,
 				    const struct net_verbs_notice *n)
@@ -334,7 +334,7 @@ static ncclResult_t net_verbs_notice_take(struct net_verbs_conn *c)
 		return ncclRemoteError;
 	}
 	net_verbs_failed_by(c, n);
-	net_verbs_notice_text(n, what, sizeof what);
+	net_verbs_cause_text(n->what, n->status, what, sizeof what);
 	i = net_verbs_notice_qp(c, n);
 	if (i < c->nqps)
 		snprintf(text, sizeof text, "the peer reports: %s", what);

@@ -437,9 +437,8 @@ ncclResult_t net_verbs_alive(struct net_verbs_conn *c);
 bool net_verbs_outstanding(const struct net_verbs_conn *c);
 /* Takes all completions from the completion queues. */
 ncclResult_t net_verbs_drain(struct net_verbs_conn *c);
-/* "RETRY_EXC_ERR" and "RDMA_WRITE" and the like, for log lines. */
-const char *net_verbs_status_name(uint32_t status);
-const char *net_verbs_kind_name(uint32_t kind);
+/* Describes a failure in the terms of a notice. */
+void net_verbs_cause_text(uint32_t what, uint32_t status, char *out, size_t bytes);
 /* Logs that no rail is left, with the reasons, and reports it to the peer. */
 ncclResult_t net_verbs_no_rail(struct net_verbs_conn *c, const char *rails);
 /* Handles a failure that rails cannot repair, with one line. */

@@ -10,7 +10,6 @@
  */
 #include <string.h>
 
-#include "core/base/text.h"
 #include "core/transport/net_verbs/net_verbs_rails.h"
 
 /* An HCA flushes a queue pair in microseconds, or not at all if it is dead. */
@@ -52,6 +51,16 @@ bool net_verbs_rail_is_used(const struct net_verbs_conn *c, uint32_t rail)
 	return c->rails->rail[rail].state == NET_VERBS_RAIL_IN_USE;
 }
 
+uint32_t net_verbs_rails_list(const struct net_verbs_conn *c, uint32_t rail[NET_VERBS_MAX_LEGS])
+{
+	uint32_t n = 0;
+
+	for (uint32_t r = 0; r < c->width; r++)
+		if (net_verbs_rail_is_used(c, r))
+			rail[n++] = r;
+	return n;
+}
+
 void net_verbs_rail_name(const struct net_verbs_conn *c, uint32_t rail, char *out, size_t bytes)
 {
 	snprintf(out, bytes, "rail %u (%s, peer %.31s)", rail,
@@ -59,32 +68,38 @@ void net_verbs_rail_name(const struct net_verbs_conn *c, uint32_t rail, char *ou
 		 c->theirs.dev[net_verbs_their_dev(c, rail)].nic);
 }
 
-static bool net_verbs_rails_any(const struct net_verbs_conn *c)
+/* Writes "the peer reports: RDMA_WRITE completed with IBV_WC_RETRY_EXC_ERR (12) on qp 0x105". */
+static void net_verbs_rail_cause(const struct net_verbs_conn *c, uint32_t rail,
+				 char out[NET_VERBS_CAUSE])
 {
-	uint32_t r = 0;
+	const struct net_verbs_cause *cause = &c->rails->rail[rail].cause;
+	char what[96], qp[24] = "";
 
-	while (r < c->width && !net_verbs_rail_is_used(c, r))
-		r++;
-	return r < c->width;
+	net_verbs_cause_text(cause->what, cause->status, what, sizeof what);
+	if (cause->qpn)
+		snprintf(qp, sizeof qp, " on qp 0x%x", cause->qpn);
+	snprintf(out, NET_VERBS_CAUSE, "%s%s%s", cause->peer ? "the peer reports: " : "", what, qp);
 }
 
 /* Fails the connection, with a line that names all rails and their failures. */
 static ncclResult_t net_verbs_rails_none(struct net_verbs_conn *c)
 {
-	char text[NET_VERBS_MAX_LEGS * 224] = "", name[96];
+	char text[NET_VERBS_MAX_LEGS * (NET_VERBS_CAUSE + 96)] = "", name[96];
+	char cause[NET_VERBS_CAUSE];
 	size_t n = 0;
 
 	for (uint32_t r = 0; r < c->width && n < sizeof text; r++) {
 		net_verbs_rail_name(c, r, name, sizeof name);
+		net_verbs_rail_cause(c, r, cause);
 		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s: %s", r ? "; " : "", name,
-				      c->rails->rail[r].reason);
+				      cause);
 	}
 	return net_verbs_no_rail(c, text);
 }
 
 static void net_verbs_rail_log(const struct net_verbs_conn *c, uint32_t rail)
 {
-	char text[NET_VERBS_MAX_LEGS * 64] = "", name[96];
+	char text[NET_VERBS_MAX_LEGS * 64] = "", name[96], cause[NET_VERBS_CAUSE];
 	size_t n = 0;
 
 	for (uint32_t r = 0; r < c->width && n < sizeof text; r++)
@@ -92,9 +107,9 @@ static void net_verbs_rail_log(const struct net_verbs_conn *c, uint32_t rail)
 			n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? ", " : "",
 					      c->leg[net_verbs_leg_of(c, r)].dev->name);
 	net_verbs_rail_name(c, rail, name, sizeof name);
+	net_verbs_rail_cause(c, rail, cause);
 	WARN("NET/IB: rank %d %s rank %d channel %d: %s failed: %s; its traffic goes over %s",
-	     c->who.rank, c->is_send ? "->" : "<-", c->who.peer, c->who.channel, name,
-	     c->rails->rail[rail].reason, text);
+	     c->who.rank, c->is_send ? "->" : "<-", c->who.peer, c->who.channel, name, cause, text);
 }
 
 /* ---- messages to the peer -------------------------------------------------------------------- */
@@ -179,7 +194,7 @@ static ncclResult_t net_verbs_rail_stopped(struct net_verbs_conn *c, uint32_t ra
 	if (!c->is_send)
 		net_verbs_rails_report(c, rail);
 	m.message = c->sends + (c->gather.n > 0);
-	text_set(m.reason, sizeof m.reason, r->reason);
+	m.cause = r->cause;
 	net_verbs_rails_tell(c, rail, &m);
 	return r->peer_stopped ? net_verbs_rail_ended(c, rail) : ncclSuccess;
 }
@@ -205,22 +220,24 @@ static void net_verbs_rail_drain(struct net_verbs_conn *c, uint32_t rail)
 	r->due_ns = r->failed_ns + (net_verbs_rail_is_drained(r) ? 0 : NET_VERBS_DRAIN_NS);
 }
 
-ncclResult_t net_verbs_rail_fail(struct net_verbs_conn *c, uint32_t rail, const char *reason)
+ncclResult_t net_verbs_rail_fail(struct net_verbs_conn *c, uint32_t rail,
+				 const struct net_verbs_cause *cause)
 {
 	struct net_verbs_rail *r = &c->rails->rail[rail];
+	uint32_t others[NET_VERBS_MAX_LEGS];
 
 	if (c->is_send &&
 	    (r->state == NET_VERBS_RAIL_STARTING || r->state == NET_VERBS_RAIL_TESTED)) {
-		net_verbs_rail_start_failed(c, rail, reason);
+		net_verbs_rail_start_failed(c, rail, "a queue pair failed");
 		return ncclSuccess;
 	}
 	/* a receiving end that is ready may have data of a sending end that uses the rail already */
 	if (r->state != NET_VERBS_RAIL_IN_USE && r->state != NET_VERBS_RAIL_STARTING)
 		return ncclSuccess;
-	text_set(r->reason, sizeof r->reason, reason);
+	r->cause = *cause;
 	r->failed_ns = os_now_ns();
 	r->state = NET_VERBS_RAIL_STOPPED;
-	if (!net_verbs_rails_any(c))
+	if (!net_verbs_rails_list(c, others))
 		return net_verbs_rails_none(c);
 	net_verbs_rail_log(c, rail);
 	if (c->is_send)
@@ -234,12 +251,12 @@ ncclResult_t net_verbs_rail_fail(struct net_verbs_conn *c, uint32_t rail, const 
 ncclResult_t net_verbs_rails_post_failed(struct net_verbs_conn *c, uint32_t i, const char *what,
 					 int error)
 {
-	char reason[NET_VERBS_REASON];
+	const struct net_verbs_cause cause = {
+		.what = NET_VERBS_CALL, .status = (uint32_t)error, .qpn = c->qp[i]->qp_num};
 
 	if (error == ENOMEM) /* the queue is full, which has no cause in the rail */
 		return net_verbs_call_failed(c, i, what, error);
-	snprintf(reason, sizeof reason, "%s failed: %s", what, strerror(error));
-	return net_verbs_rail_fail(c, net_verbs_rail_of(c, i), reason);
+	return net_verbs_rail_fail(c, net_verbs_rail_of(c, i), &cause);
 }
 
 /* NCCL's choice. Other statuses show an invalid request, which would fail on another rail too. */
@@ -252,7 +269,8 @@ bool net_verbs_rails_absorb(struct net_verbs_conn *c, uint32_t leg, const struct
 {
 	const enum net_verbs_kind kind = (enum net_verbs_kind)(wc->wr_id >> 32);
 	const uint32_t i = net_verbs_wr_qp(wc->wr_id), rail = net_verbs_rail_of(c, i);
-	char reason[NET_VERBS_REASON];
+	const struct net_verbs_cause cause = {
+		.what = kind, .status = wc->status, .qpn = wc->qp_num};
 
 	if (!net_verbs_is_path_failure(wc->status))
 		return false;
@@ -263,10 +281,7 @@ bool net_verbs_rails_absorb(struct net_verbs_conn *c, uint32_t leg, const struct
 	}
 	if (net_verbs_wr_is_old(c, wc->wr_id))
 		return true;
-	snprintf(reason, sizeof reason, "%s completed with IBV_WC_%s (%d) on qp 0x%x",
-		 net_verbs_kind_name(kind), net_verbs_status_name(wc->status), (int)wc->status,
-		 wc->qp_num);
-	(void)net_verbs_rail_fail(c, rail, reason);
+	(void)net_verbs_rail_fail(c, rail, &cause);
 	if (kind == NET_VERBS_RECV && c->rails->rail[rail].state == NET_VERBS_RAIL_DRAINING) {
 		net_verbs_mask_set(c->rails->rail[rail].undrained, i, false);
 		if (net_verbs_rail_is_drained(&c->rails->rail[rail]))
@@ -276,8 +291,8 @@ bool net_verbs_rails_absorb(struct net_verbs_conn *c, uint32_t leg, const struct
 }
 
 /* Fails all rails over a device. lost: it cannot work again in this process. */
-static ncclResult_t net_verbs_leg_fail(struct net_verbs_conn *c, uint32_t leg, const char *reason,
-				       bool lost)
+static ncclResult_t net_verbs_leg_fail(struct net_verbs_conn *c, uint32_t leg,
+				       const struct net_verbs_cause *cause, bool lost)
 {
 	ncclResult_t rc = ncclSuccess;
 
@@ -285,7 +300,7 @@ static ncclResult_t net_verbs_leg_fail(struct net_verbs_conn *c, uint32_t leg, c
 		if (net_verbs_leg_of(c, r) != leg)
 			continue;
 		c->rails->rail[r].lost |= lost;
-		rc = net_verbs_rail_fail(c, r, reason);
+		rc = net_verbs_rail_fail(c, r, cause);
 	}
 	for (int i = 0; i < NET_MAX_REQUESTS && lost && !rc; i++)
 		if (c->req[i].used && c->req[i].kind == NET_VERBS_FLUSH && c->req[i].left_on[leg])
@@ -295,23 +310,21 @@ static ncclResult_t net_verbs_leg_fail(struct net_verbs_conn *c, uint32_t leg, c
 
 ncclResult_t net_verbs_rails_poll_failed(struct net_verbs_conn *c, uint32_t leg)
 {
-	return net_verbs_leg_fail(c, leg, "polling for completions failed", true);
+	return net_verbs_leg_fail(c, leg, &(struct net_verbs_cause){.what = NET_VERBS_CALL}, true);
 }
 
 static ncclResult_t net_verbs_rails_events(struct net_verbs_conn *c)
 {
 	ncclResult_t rc = ncclSuccess;
-	char reason[NET_VERBS_REASON];
 
 	for (uint32_t l = 0; l < c->nlegs && !rc; l++) {
 		const uint32_t event = shared_load_u32(&c->leg[l].event, SHARED_ACQUIRE);
-		const enum ibv_event_type type = (enum ibv_event_type)(event - 1);
+		const struct net_verbs_cause cause = {.what = NET_VERBS_EVENT, .status = event};
 
 		if (!event)
 			continue;
 		shared_store_u32(&c->leg[l].event, 0, SHARED_RELAXED);
-		snprintf(reason, sizeof reason, "asynchronous event: %s", ibv_event_type_str(type));
-		rc = net_verbs_leg_fail(c, l, reason, type == IBV_EVENT_DEVICE_FATAL);
+		rc = net_verbs_leg_fail(c, l, &cause, event == 1 + IBV_EVENT_DEVICE_FATAL);
 	}
 	return rc;
 }
@@ -331,7 +344,7 @@ static ncclResult_t net_verbs_take_stopped(struct net_verbs_conn *c,
 					   const struct net_verbs_rail_message *m)
 {
 	struct net_verbs_rail *r = &c->rails->rail[m->rail];
-	char reason[NET_VERBS_REASON];
+	struct net_verbs_cause cause = m->cause;
 
 	if (m->epoch != r->epoch)
 		return ncclSuccess;
@@ -342,8 +355,8 @@ static ncclResult_t net_verbs_take_stopped(struct net_verbs_conn *c,
 	if (r->state == NET_VERBS_RAIL_DRAINING)
 		return ncclSuccess;
 	r->state = NET_VERBS_RAIL_IN_USE; /* for the peer it was */
-	snprintf(reason, sizeof reason, "the peer reports: %.31s", m->reason);
-	return net_verbs_rail_fail(c, m->rail, reason);
+	cause.peer = 1;
+	return net_verbs_rail_fail(c, m->rail, &cause);
 }
 
 ncclResult_t net_verbs_rails_take(struct net_verbs_conn *c)

@@ -28,7 +28,7 @@
 
 #define NET_VERBS_MASK_WORDS (NET_VERBS_MAX_QPS / 64)
 #define NET_VERBS_OUTBOX     256
-#define NET_VERBS_REASON     112
+#define NET_VERBS_CAUSE      160 /* characters of its text */
 
 enum net_verbs_rail_state {
 	NET_VERBS_RAIL_IN_USE,
@@ -39,6 +39,14 @@ enum net_verbs_rail_state {
 	NET_VERBS_RAIL_TESTED,   /* sending end: test messages are in flight, or are due */
 };
 
+/* The reason of a rail's failure. */
+struct net_verbs_cause {
+	uint32_t what;   /* enum net_verbs_kind, as in a notice */
+	uint32_t status; /* as in a notice */
+	uint32_t qpn;    /* 0: all queue pairs of the device */
+	uint32_t peer;   /* 1: the peer reported it */
+};
+
 struct net_verbs_rail {
 	enum net_verbs_rail_state state;
 	uint32_t epoch;   /* number of times that the rail was started again */
@@ -47,7 +55,7 @@ struct net_verbs_rail {
 	bool peer_stopped; /* the peer has reported that it stopped this epoch */
 	uint64_t seen;     /* by then: number of messages whose entries the peer has read */
 	bool lost;         /* no attempt is left, or the device is gone */
-	char reason[NET_VERBS_REASON];
+	struct net_verbs_cause cause;
 	uint64_t failed_ns;
 	uint64_t due_ns;   /* end of draining, or the next step of recovery; 0: none */
 	uint64_t until_ns; /* end of the attempts; 0: none was made */
@@ -104,8 +112,8 @@ struct net_verbs_rail_message {
 			uint16_t lid;
 			uint8_t refused; /* STARTED: the port is not ready */
 			uint8_t pad[13];
-		} to;            /* START, STARTED: the address of the end's port */
-		char reason[32]; /* STOPPED */
+		} to;                         /* START, STARTED: the address of the end's port */
+		struct net_verbs_cause cause; /* STOPPED */
 	};
 };
 DOPPEL_CHECK_SIZE(struct net_verbs_rail_message, sizeof(struct net_verbs_notice));
@@ -143,7 +151,8 @@ void net_verbs_rails_tell(struct net_verbs_conn *c, uint32_t rail,
 bool net_verbs_rails_midway(struct net_verbs_conn *c);
 /* Stops using a rail. Does nothing if it is not in use. Without another rail it fails the
  * connection. */
-ncclResult_t net_verbs_rail_fail(struct net_verbs_conn *c, uint32_t rail, const char *reason);
+ncclResult_t net_verbs_rail_fail(struct net_verbs_conn *c, uint32_t rail,
+				 const struct net_verbs_cause *cause);
 /* Handles a failed post to queue pair i. */
 ncclResult_t net_verbs_rails_post_failed(struct net_verbs_conn *c, uint32_t i, const char *what,
 					 int error);
@@ -152,6 +161,8 @@ bool net_verbs_rails_absorb(struct net_verbs_conn *c, uint32_t leg, const struct
 /* True if completions may come on the leg. */
 bool net_verbs_rails_polls(const struct net_verbs_conn *c, uint32_t leg);
 bool net_verbs_rail_is_used(const struct net_verbs_conn *c, uint32_t rail);
+/* Lists the rails in use. Returns their number. */
+uint32_t net_verbs_rails_list(const struct net_verbs_conn *c, uint32_t rail[NET_VERBS_MAX_LEGS]);
 /* Writes "rail 1 (mlx5_1, peer mlx5_3)". */
 void net_verbs_rail_name(const struct net_verbs_conn *c, uint32_t rail, char *out, size_t bytes);
 /* Resets all queue pairs of a rail, and forgets their requests. */
@@ -165,11 +176,6 @@ ncclResult_t net_verbs_rails_poll_failed(struct net_verbs_conn *c, uint32_t leg)
 ncclResult_t net_verbs_rails_send(struct net_verbs_conn *c, struct net_request *first);
 /* True if an earlier message has the slot of the next one. */
 bool net_verbs_rails_full(const struct net_verbs_conn *c);
-/* Fills the queues of a rail with empty receives. Returns 0 or a positive errno. */
-int net_verbs_rails_stock(struct net_verbs_conn *c, uint32_t rail);
-/* Writes the clear-to-send entries of a receive. */
-ncclResult_t net_verbs_rails_recv(struct net_verbs_conn *c, struct net_request *r,
-				  const struct net_verbs_cts *cts);
 void net_verbs_rails_completed(struct net_verbs_conn *c, uint32_t leg, const struct ibv_wc *wc);
 /* A request ends. */
 void net_verbs_rails_release(struct net_verbs_conn *c, const struct net_request *r);
@@ -180,6 +186,14 @@ void net_verbs_rails_wait(const struct net_verbs_conn *c, const struct net_reque
 void net_verbs_rails_busy(const struct net_verbs_conn *c, struct wait *w);
 /* Both ends have stopped the rail: writes again what is missing. */
 ncclResult_t net_verbs_rails_replay(struct net_verbs_conn *c, uint32_t rail);
+
+/* ---- net_verbs_rails_recv.c: the receiving end ------------------------------------------------ */
+
+/* Fills the queues of a rail with empty receives. Returns 0 or a positive errno. */
+int net_verbs_rails_stock(struct net_verbs_conn *c, uint32_t rail);
+/* Writes the clear-to-send entries of a receive. */
+ncclResult_t net_verbs_rails_recv(struct net_verbs_conn *c, struct net_request *r,
+				  const struct net_verbs_cts *cts);
 /* Queues the receiving end's records of incomplete receives. */
 void net_verbs_rails_report(struct net_verbs_conn *c, uint32_t rail);
 /* Posts the reads of a flush. */
@@ -188,6 +202,10 @@ ncclResult_t net_verbs_rails_flush(struct net_verbs_conn *c, struct net_request 
 /* Handles a flush's read that failed on the leg. */
 ncclResult_t net_verbs_rails_flush_failed(struct net_verbs_conn *c, uint32_t leg,
 					  struct net_request *r);
+void net_verbs_got_completed(struct net_verbs_conn *c, uint32_t leg, const struct ibv_wc *wc);
+ncclResult_t net_verbs_got_replay(struct net_verbs_conn *c, uint32_t rail);
+void net_verbs_got_wait(const struct net_verbs_conn *c, const struct net_request *r,
+			struct wait *w);
 
 /* ---- net_verbs_rails_start.c: recovery -------------------------------------------------------- */
 
