@@ -418,7 +418,7 @@ ncclResult_t net_verbs_send_after_end(struct net_verbs_conn *c)
 	return ncclRemoteError;
 }
 
-static ncclResult_t net_verbs_notice_recv(struct net_verbs_conn *c)
+ncclResult_t net_verbs_notice_recv(struct net_verbs_conn *c)
 {
 	while (!c->peer_gone) {
 		size_t done = 0;

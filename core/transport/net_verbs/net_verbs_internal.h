@@ -437,6 +437,8 @@ ncclResult_t net_verbs_alive(struct net_verbs_conn *c);
 bool net_verbs_outstanding(const struct net_verbs_conn *c);
 /* Takes all completions from the completion queues. */
 ncclResult_t net_verbs_drain(struct net_verbs_conn *c);
+/* Handles the notices that have arrived. */
+ncclResult_t net_verbs_notice_recv(struct net_verbs_conn *c);
 /* Describes a failure in the terms of a notice. */
 void net_verbs_cause_text(uint32_t what, uint32_t status, char *out, size_t bytes);
 /* Logs that no rail is left, with the reasons, and reports it to the peer. */

@@ -15,6 +15,7 @@
 /* An HCA flushes a queue pair in microseconds, or not at all if it is dead. */
 #define NET_VERBS_DRAIN_NS 1000000000ull
 #define NET_VERBS_POLL_NS  100000ull
+#define NET_VERBS_READ_NS  1000000ull
 
 /* ---- make, free ------------------------------------------------------------------------------ */
 
@@ -398,6 +399,24 @@ static ncclResult_t net_verbs_rail_timer(struct net_verbs_conn *c, uint32_t rail
 	return net_verbs_rail_step(c, rail);
 }
 
+/* A connection that always moves has no idle pass, which would read the peer's messages. */
+static ncclResult_t net_verbs_rails_read(struct net_verbs_conn *c)
+{
+	struct net_verbs_rails *s = c->rails;
+	bool expected = false;
+	uint64_t now;
+
+	for (uint32_t r = 0; r < c->width; r++)
+		expected |= !net_verbs_rail_is_used(c, r) && !s->rail[r].lost;
+	if (!expected || c->peer_gone)
+		return ncclSuccess;
+	now = os_now_ns();
+	if (now < s->read_at_ns)
+		return ncclSuccess;
+	s->read_at_ns = now + NET_VERBS_READ_NS;
+	return net_verbs_notice_recv(c);
+}
+
 ncclResult_t net_verbs_rails_run(struct net_verbs_conn *c)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -405,6 +424,8 @@ ncclResult_t net_verbs_rails_run(struct net_verbs_conn *c)
 	if (c->state != NET_VERBS_READY || c->peer_ends)
 		return ncclSuccess;
 	rc = net_verbs_rails_events(c);
+	if (!rc)
+		rc = net_verbs_rails_read(c);
 	for (uint32_t r = 0; r < c->width && !rc; r++)
 		rc = net_verbs_rail_timer(c, r);
 	net_verbs_rails_push(c);

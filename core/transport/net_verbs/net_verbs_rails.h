@@ -131,6 +131,7 @@ struct net_verbs_rails {
 	struct net_verbs_rail_message out[NET_VERBS_OUTBOX];
 	uint64_t out_head, out_tail;
 	size_t out_moved;
+	uint64_t read_at_ns; /* when to look for messages next, while some are expected */
 };
 
 /* ---- net_verbs_rails.c: states, and messages between the ends -------------------------------- */
