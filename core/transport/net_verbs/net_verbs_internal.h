@@ -190,7 +190,9 @@ enum net_verbs_kind {
 	NET_VERBS_RAILS, /* no rail is left */
 	/* with rails: a work request that tests a rail, then messages between the ends */
 	NET_VERBS_TEST,
+	NET_VERBS_PUSH,    /* a read that pushes a failed rail's data into the GPU */
 	NET_VERBS_PARTS,   /* received parts of an incomplete message; STOPPED follows */
+	NET_VERBS_STOP,    /* the receiving end has seen a rail fail: the sending end stops it */
 	NET_VERBS_STOPPED, /* the end has stopped a rail */
 	NET_VERBS_START,   /* the sending end can use the rail again, with this address */
 	NET_VERBS_STARTED, /* the receiving end's answer to START */

@@ -251,12 +251,18 @@ static uint32_t net_verbs_recv_depth(const struct net_verbs_conn *c)
 	return c->is_send ? 0 : c->rails ? c->rails->stock : NET_MAX_REQUESTS;
 }
 
+/* Flushes, and a read for each rail that fails. */
+static uint32_t net_verbs_flush_depth(const struct net_verbs_conn *c)
+{
+	return NET_MAX_REQUESTS + (c->rails ? c->width : 0);
+}
+
 /* If a queue pair fails, all its requests complete, including those that are not signaled. A
  * receiving end also has a flush for each request. */
 static ncclResult_t net_verbs_cq_make(struct net_verbs_conn *c, uint32_t l)
 {
 	struct net_verbs_leg *leg = &c->leg[l];
-	uint32_t cqes = c->is_send ? 0 : NET_MAX_REQUESTS;
+	uint32_t cqes = c->is_send ? 0 : net_verbs_flush_depth(c);
 
 	for (uint32_t i = 0; i < c->nqps; i++)
 		if (net_verbs_leg_of(c, i) == l)
@@ -411,7 +417,7 @@ static ncclResult_t net_verbs_flush_make_one(struct net_verbs_conn *c, uint32_t 
 		     strerror(errno));
 		return ncclSystemError;
 	}
-	leg->flush_qp = qp = net_verbs_qp_create(leg, NET_MAX_REQUESTS, 0, 0);
+	leg->flush_qp = qp = net_verbs_qp_create(leg, net_verbs_flush_depth(c), 0, 0);
 	if (!qp)
 		return net_verbs_qp_none(leg);
 	net_verbs_qp_label(c, qp, "qp flush");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rails: their states, the end of their use, and the messages about them between the two ends.
+ * Rails: their states, and the end of their use. net_verbs_rails_peer.c has the messages about them.
  * net_verbs_rails.h draws the states.
  *
  * An end that stops a rail must not lose a part that its HCA has acknowledged. A receiving end
  * therefore moves the queue pairs to ERR, and waits until each has flushed an empty receive. The
- * completions of all parts that arrived are before that one. Only then it resets the queue pairs and
- * reports. A sending end needs no completions: the peer's report has them.
+ * completions of all parts that arrived are before that one. Reads on the flush queue pair then push
+ * data of incomplete parts into the GPU's memory, so that it cannot land there after data of another
+ * rail. Only then the receiving end resets the queue pairs and reports. A sending end needs no completions: the peer's report has them.
  */
 #include <string.h>
 
@@ -15,7 +16,6 @@
 /* An HCA flushes a queue pair in microseconds, or not at all if it is dead. */
 #define NET_VERBS_DRAIN_NS 1000000000ull
 #define NET_VERBS_POLL_NS  100000ull
-#define NET_VERBS_READ_NS  1000000ull
 
 /* ---- make, free ------------------------------------------------------------------------------ */
 
@@ -113,50 +113,6 @@ static void net_verbs_rail_log(const struct net_verbs_conn *c, uint32_t rail)
 	     c->who.rank, c->is_send ? "->" : "<-", c->who.peer, c->who.channel, name, cause, text);
 }
 
-/* ---- messages to the peer -------------------------------------------------------------------- */
-
-void net_verbs_rails_tell(struct net_verbs_conn *c, uint32_t rail,
-			  const struct net_verbs_rail_message *m)
-{
-	struct net_verbs_rails *s = c->rails;
-	struct net_verbs_rail_message *out = &s->out[s->out_head % NET_VERBS_OUTBOX];
-
-	/* a stop has at most a message per receive, and the next step waits for an answer */
-	ASSERT(s->out_head - s->out_tail < NET_VERBS_OUTBOX);
-	*out = *m;
-	out->magic = NET_VERBS_NOTICE_MAGIC;
-	out->rail = rail;
-	out->epoch = s->rail[rail].epoch;
-	s->out_head++;
-}
-
-/* Ignores errors other than a full socket: the connection is gone then, which this end notices when
- * it receives. */
-static void net_verbs_rails_push(struct net_verbs_conn *c)
-{
-	struct net_verbs_rails *s = c->rails;
-
-	while (s->out_tail < s->out_head && !c->peer_gone) {
-		const uint8_t *m = (const uint8_t *)&s->out[s->out_tail % NET_VERBS_OUTBOX];
-		size_t done = 0;
-
-		if (os_send(c->fd, m + s->out_moved, sizeof s->out[0] - s->out_moved, &done) ||
-		    !done)
-			return;
-		s->out_moved += done;
-		if (s->out_moved < sizeof s->out[0])
-			continue;
-		s->out_moved = 0;
-		s->out_tail++;
-	}
-}
-
-bool net_verbs_rails_midway(struct net_verbs_conn *c)
-{
-	net_verbs_rails_push(c);
-	return c->rails->out_moved != 0;
-}
-
 /* ---- stop ------------------------------------------------------------------------------------ */
 
 void net_verbs_rail_reset(struct net_verbs_conn *c, uint32_t rail)
@@ -172,8 +128,7 @@ void net_verbs_rail_reset(struct net_verbs_conn *c, uint32_t rail)
 	c->rails->rail[rail].cts_out = c->rails->rail[rail].in_flight = 0;
 }
 
-/* Both ends have stopped the rail. */
-static ncclResult_t net_verbs_rail_ended(struct net_verbs_conn *c, uint32_t rail)
+ncclResult_t net_verbs_rail_ended(struct net_verbs_conn *c, uint32_t rail)
 {
 	struct net_verbs_rail *r = &c->rails->rail[rail];
 
@@ -195,7 +150,11 @@ static ncclResult_t net_verbs_rail_stopped(struct net_verbs_conn *c, uint32_t ra
 	if (!c->is_send)
 		net_verbs_rails_report(c, rail);
 	m.message = c->sends + (c->gather.n > 0);
-	m.cause = r->cause;
+	m.stopped.cause = r->cause;
+	if (c->is_send) {
+		m.stopped.present = net_verbs_rails_present(c);
+		net_verbs_rails_push_byte(c, rail, &m);
+	}
 	net_verbs_rails_tell(c, rail, &m);
 	return r->peer_stopped ? net_verbs_rail_ended(c, rail) : ncclSuccess;
 }
@@ -209,22 +168,49 @@ static bool net_verbs_rail_is_drained(const struct net_verbs_rail *r)
 	return !left;
 }
 
+void net_verbs_rail_drain_on(struct net_verbs_rail *r)
+{
+	if (net_verbs_rail_is_drained(r) && !r->pushed)
+		r->due_ns = r->peer_stopped ? 1 : 0;
+}
+
+/* All completions of the rail are here, or its device has none to give. The sending end has stopped,
+ * and has named a byte to read, if any data can be pending. */
+static ncclResult_t net_verbs_rail_drained(struct net_verbs_conn *c, uint32_t rail)
+{
+	struct net_verbs_rail *r = &c->rails->rail[rail];
+
+	memset(r->undrained, 0, sizeof r->undrained);
+	r->due_ns = 0;
+	if (!r->peer_stopped)
+		return ncclSuccess;
+	if (!r->pushed && !r->lost && net_verbs_rails_push_data(c, rail)) {
+		r->pushed = true;
+		r->due_ns = os_now_ns() + NET_VERBS_DRAIN_NS;
+		return ncclSuccess;
+	}
+	return net_verbs_rail_stopped(c, rail);
+}
+
 /* The receiving end lets its queue pairs flush. */
 static void net_verbs_rail_drain(struct net_verbs_conn *c, uint32_t rail)
 {
 	struct net_verbs_rail *r = &c->rails->rail[rail];
 
 	r->state = NET_VERBS_RAIL_DRAINING;
+	r->pushed = false;
 	memset(r->undrained, 0, sizeof r->undrained);
 	for (uint32_t i = rail; i < c->nqps; i += c->width)
 		net_verbs_mask_set(r->undrained, i, !net_verbs_qp_end(c, i));
-	r->due_ns = r->failed_ns + (net_verbs_rail_is_drained(r) ? 0 : NET_VERBS_DRAIN_NS);
+	r->due_ns = r->failed_ns + NET_VERBS_DRAIN_NS;
+	net_verbs_rail_drain_on(r);
 }
 
 ncclResult_t net_verbs_rail_fail(struct net_verbs_conn *c, uint32_t rail,
 				 const struct net_verbs_cause *cause)
 {
 	struct net_verbs_rail *r = &c->rails->rail[rail];
+	struct net_verbs_rail_message m = {.what = NET_VERBS_STOP};
 	uint32_t others[NET_VERBS_MAX_LEGS];
 
 	if (c->is_send &&
@@ -243,6 +229,9 @@ ncclResult_t net_verbs_rail_fail(struct net_verbs_conn *c, uint32_t rail,
 	net_verbs_rail_log(c, rail);
 	if (c->is_send)
 		return net_verbs_rail_stopped(c, rail);
+	m.stopped.cause = *cause;
+	if (!r->peer_stopped)
+		net_verbs_rails_tell(c, rail, &m);
 	net_verbs_rail_drain(c, rail);
 	return ncclSuccess;
 }
@@ -283,10 +272,11 @@ bool net_verbs_rails_absorb(struct net_verbs_conn *c, uint32_t leg, const struct
 	if (net_verbs_wr_is_old(c, wc->wr_id))
 		return true;
 	(void)net_verbs_rail_fail(c, rail, &cause);
+	if (kind == NET_VERBS_PUSH)
+		net_verbs_rails_completed(c, leg, wc);
 	if (kind == NET_VERBS_RECV && c->rails->rail[rail].state == NET_VERBS_RAIL_DRAINING) {
 		net_verbs_mask_set(c->rails->rail[rail].undrained, i, false);
-		if (net_verbs_rail_is_drained(&c->rails->rail[rail]))
-			c->rails->rail[rail].due_ns = 1; /* now */
+		net_verbs_rail_drain_on(&c->rails->rail[rail]);
 	}
 	return true;
 }
@@ -339,82 +329,17 @@ bool net_verbs_rails_polls(const struct net_verbs_conn *c, uint32_t leg)
 	return false;
 }
 
-/* ---- messages from the peer ------------------------------------------------------------------ */
-
-static ncclResult_t net_verbs_take_stopped(struct net_verbs_conn *c,
-					   const struct net_verbs_rail_message *m)
-{
-	struct net_verbs_rail *r = &c->rails->rail[m->rail];
-	struct net_verbs_cause cause = m->cause;
-
-	if (m->epoch != r->epoch)
-		return ncclSuccess;
-	r->peer_stopped = true;
-	r->seen = m->message;
-	if (r->state == NET_VERBS_RAIL_STOPPED)
-		return net_verbs_rail_ended(c, m->rail);
-	if (r->state == NET_VERBS_RAIL_DRAINING)
-		return ncclSuccess;
-	r->state = NET_VERBS_RAIL_IN_USE; /* for the peer it was */
-	cause.peer = 1;
-	return net_verbs_rail_fail(c, m->rail, &cause);
-}
-
-ncclResult_t net_verbs_rails_take(struct net_verbs_conn *c)
-{
-	struct net_verbs_rail_message m;
-	char text[96];
-
-	memcpy(&m, &c->notice, sizeof m);
-	if (m.rail >= c->width) {
-		snprintf(text, sizeof text, "the peer names rail %u, expected less than %u", m.rail,
-			 c->width);
-		return net_verbs_rails_broken(c, 0, text);
-	}
-	switch ((enum net_verbs_kind)m.what) {
-	case NET_VERBS_PARTS: {
-		struct net_verbs_parts_report *p = &c->rails->report[m.message % NET_VERBS_RING];
-
-		*p = (struct net_verbs_parts_report){.valid = true, .message = m.message};
-		memcpy(p->here, m.here, sizeof p->here);
-		return ncclSuccess;
-	}
-	case NET_VERBS_STOPPED:
-		return net_verbs_take_stopped(c, &m);
-	default:
-		return net_verbs_rail_start_take(c, &m);
-	}
-}
-
 /* ---- progress -------------------------------------------------------------------------------- */
 
 static ncclResult_t net_verbs_rail_timer(struct net_verbs_conn *c, uint32_t rail)
 {
-	const struct net_verbs_rail *r = &c->rails->rail[rail];
+	struct net_verbs_rail *r = &c->rails->rail[rail];
 
 	if (!r->due_ns || os_now_ns() < r->due_ns)
 		return ncclSuccess;
 	if (r->state == NET_VERBS_RAIL_DRAINING)
-		return net_verbs_rail_stopped(c, rail);
+		return net_verbs_rail_drained(c, rail);
 	return net_verbs_rail_step(c, rail);
-}
-
-/* A connection that always moves has no idle pass, which would read the peer's messages. */
-static ncclResult_t net_verbs_rails_read(struct net_verbs_conn *c)
-{
-	struct net_verbs_rails *s = c->rails;
-	bool expected = false;
-	uint64_t now;
-
-	for (uint32_t r = 0; r < c->width; r++)
-		expected |= !net_verbs_rail_is_used(c, r) && !s->rail[r].lost;
-	if (!expected || c->peer_gone)
-		return ncclSuccess;
-	now = os_now_ns();
-	if (now < s->read_at_ns)
-		return ncclSuccess;
-	s->read_at_ns = now + NET_VERBS_READ_NS;
-	return net_verbs_notice_recv(c);
 }
 
 ncclResult_t net_verbs_rails_run(struct net_verbs_conn *c)

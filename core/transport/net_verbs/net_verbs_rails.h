@@ -5,11 +5,12 @@
  * (NCCL_IB_RESILIENCY_PORT_FAILOVER), or with one rail, net_verbs_conn.rails is NULL and no function
  * of this header is called. docs/failover.md describes the protocol.
  *
- *	             a queue pair fails, or the peer stopped      the peer has stopped, too
- *	   IN_USE ------------------> DRAINING ---> STOPPED ----------------------------> DOWN
- *	      ^                    (receiving end)                                         |
- *	      |      all test messages acknowledged           START, STARTED               v
- *	      +------------------------------------ TESTED <------------------------- STARTING
+ *	         a queue pair fails,           all queue pairs have flushed,    the peer has stopped,
+ *	         or the peer reports it        the peer has stopped             and has reported
+ *	  IN_USE ----------------------> DRAINING -------------------> STOPPED ----------> DOWN
+ *	    ^                            (receiving end)                                    |
+ *	    |        all test messages acknowledged                  START, STARTED         v
+ *	    +---------------------------------------- TESTED <------------------------- STARTING
  *
  * The messages of a receive are parts. A part is a byte range of each message, then one write with an
  * immediate that names message and part. The receiving end's record of the parts that arrived is the
@@ -52,9 +53,15 @@ struct net_verbs_rail {
 	uint32_t epoch;   /* number of times that the rail was started again */
 	uint32_t cts_out; /* clear-to-send writes without a completion */
 	uint64_t undrained[NET_VERBS_MASK_WORDS]; /* queue pairs with completions to come */
+	bool pushed; /* the read that pushes the rail's data into the GPU was posted */
+	uint32_t push_at;
+	uint16_t push_buffer, push_slot;
 	bool peer_stopped; /* the peer has reported that it stopped this epoch */
-	uint64_t seen;     /* by then: number of messages whose entries the peer has read */
-	bool lost;         /* no attempt is left, or the device is gone */
+	/* The entries that the peer had by then: those of messages before `seen`, and of the later ones
+	 * whose slot has a bit. */
+	uint64_t seen;
+	uint32_t present;
+	bool lost; /* no attempt is left, or the device is gone */
 	struct net_verbs_cause cause;
 	uint64_t failed_ns;
 	uint64_t due_ns;   /* end of draining, or the next step of recovery; 0: none */
@@ -112,8 +119,15 @@ struct net_verbs_rail_message {
 			uint16_t lid;
 			uint8_t refused; /* STARTED: the port is not ready */
 			uint8_t pad[13];
-		} to;                         /* START, STARTED: the address of the end's port */
-		struct net_verbs_cause cause; /* STOPPED */
+		} to; /* START, STARTED: the address of the end's port */
+		struct {
+			struct net_verbs_cause cause;
+			uint32_t present; /* slots with entries of messages from `message` on */
+			/* A byte of a part on the rail, for net_verbs_rails_push_data. */
+			uint32_t push_at;
+			uint16_t push_buffer;
+			uint16_t push_slot; /* NET_VERBS_RING: no part is on the rail */
+		} stopped;
 	};
 };
 DOPPEL_CHECK_SIZE(struct net_verbs_rail_message, sizeof(struct net_verbs_notice));
@@ -134,7 +148,7 @@ struct net_verbs_rails {
 	uint64_t read_at_ns; /* when to look for messages next, while some are expected */
 };
 
-/* ---- net_verbs_rails.c: states, and messages between the ends -------------------------------- */
+/* ---- net_verbs_rails.c: states ---------------------------------------------------------------- */
 
 /* Sets c->rails if the option is on and the connection has several rails. */
 ncclResult_t net_verbs_rails_make(struct net_verbs_conn *c);
@@ -143,13 +157,6 @@ void net_verbs_rails_free(struct net_verbs_conn *c);
 ncclResult_t net_verbs_rails_run(struct net_verbs_conn *c);
 /* The part of net_verbs_check that concerns rails. May set a deadline in *w. */
 ncclResult_t net_verbs_rails_check(struct net_verbs_conn *c, struct wait *w);
-/* Handles the message from the peer in c->notice. */
-ncclResult_t net_verbs_rails_take(struct net_verbs_conn *c);
-/* Queues a message to the peer about a rail. */
-void net_verbs_rails_tell(struct net_verbs_conn *c, uint32_t rail,
-			  const struct net_verbs_rail_message *m);
-/* Returns true if some bytes of a message, not all, are in the socket. */
-bool net_verbs_rails_midway(struct net_verbs_conn *c);
 /* Stops using a rail. Does nothing if it is not in use. Without another rail it fails the
  * connection. */
 ncclResult_t net_verbs_rail_fail(struct net_verbs_conn *c, uint32_t rail,
@@ -171,10 +178,34 @@ void net_verbs_rail_reset(struct net_verbs_conn *c, uint32_t rail);
 /* Handles a failed poll of a leg: its device is gone. */
 ncclResult_t net_verbs_rails_poll_failed(struct net_verbs_conn *c, uint32_t leg);
 
+/* Both ends have stopped the rail. */
+ncclResult_t net_verbs_rail_ended(struct net_verbs_conn *c, uint32_t rail);
+/* Lets the next step of draining run now, if its conditions are met. */
+void net_verbs_rail_drain_on(struct net_verbs_rail *r);
+
+/* ---- net_verbs_rails_peer.c: messages between the ends ---------------------------------------- */
+
+/* Handles the message from the peer in c->notice. */
+ncclResult_t net_verbs_rails_take(struct net_verbs_conn *c);
+/* Queues a message to the peer about a rail. */
+void net_verbs_rails_tell(struct net_verbs_conn *c, uint32_t rail,
+			  const struct net_verbs_rail_message *m);
+/* Returns true if some bytes of a message, not all, are in the socket. */
+bool net_verbs_rails_midway(struct net_verbs_conn *c);
+/* Sends queued messages as far as the socket takes them. */
+void net_verbs_rails_push(struct net_verbs_conn *c);
+/* Receives messages at intervals, while some are expected. */
+ncclResult_t net_verbs_rails_read(struct net_verbs_conn *c);
+
 /* ---- net_verbs_rails_data.c: messages --------------------------------------------------------- */
 
 /* Writes the messages of the next receive, whose requests are in c->gather. */
 ncclResult_t net_verbs_rails_send(struct net_verbs_conn *c, struct net_request *first);
+/* Returns a mask of the slots whose entries are here, for messages that were not sent yet. */
+uint32_t net_verbs_rails_present(const struct net_verbs_conn *c);
+/* Finds a byte of a part that went over the rail and was not acknowledged. */
+void net_verbs_rails_push_byte(const struct net_verbs_conn *c, uint32_t rail,
+			       struct net_verbs_rail_message *m);
 /* True if an earlier message has the slot of the next one. */
 bool net_verbs_rails_full(const struct net_verbs_conn *c);
 void net_verbs_rails_completed(struct net_verbs_conn *c, uint32_t leg, const struct ibv_wc *wc);
@@ -197,6 +228,8 @@ ncclResult_t net_verbs_rails_recv(struct net_verbs_conn *c, struct net_request *
 				  const struct net_verbs_cts *cts);
 /* Queues the receiving end's records of incomplete receives. */
 void net_verbs_rails_report(struct net_verbs_conn *c, uint32_t rail);
+/* Posts a read that pushes all data that came over the rail into the GPU. False: not necessary. */
+bool net_verbs_rails_push_data(const struct net_verbs_conn *c, uint32_t rail);
 /* Posts the reads of a flush. */
 ncclResult_t net_verbs_rails_flush(struct net_verbs_conn *c, struct net_request *r,
 				   const struct net_verbs_region *region, const void *data);

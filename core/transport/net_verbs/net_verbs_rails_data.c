@@ -26,6 +26,58 @@ static uint32_t net_verbs_rails_choose(const struct net_verbs_conn *c, uint64_t 
 	return parts;
 }
 
+static bool net_verbs_entry_is_of(const struct net_verbs_cts *entry, uint64_t message)
+{
+	return shared_load_u64(&entry->turn, SHARED_ACQUIRE) == message + 1;
+}
+
+uint32_t net_verbs_rails_present(const struct net_verbs_conn *c)
+{
+	uint32_t mask = 0;
+
+	for (uint64_t m = c->sends; m < c->sends + NET_VERBS_RING; m++) {
+		const uint64_t slot = m % NET_VERBS_RING;
+		const struct net_verbs_cts *entry =
+			(const struct net_verbs_cts *)c->ring + slot * NET_MAX_RECVS;
+
+		if (net_verbs_entry_is_of(entry, m) && entry->n >= 1 && entry->n <= NET_MAX_RECVS &&
+		    net_verbs_entry_is_of(&entry[entry->n - 1], m))
+			mask |= 1u << slot;
+	}
+	return mask;
+}
+
+/* Finds a byte of part k. False: the part has none. */
+static bool net_verbs_part_byte(const struct net_verbs_sent *m, uint32_t k,
+				struct net_verbs_rail_message *out)
+{
+	for (uint32_t b = 0; b < m->n; b++) {
+		const size_t at = k * net_verbs_part_bytes(m->parts, m->from[b].bytes);
+
+		if (at >= m->from[b].bytes)
+			continue;
+		out->stopped.push_at = (uint32_t)at;
+		out->stopped.push_buffer = (uint16_t)b;
+		out->stopped.push_slot = (uint16_t)(m->message % NET_VERBS_RING);
+		return true;
+	}
+	return false;
+}
+
+void net_verbs_rails_push_byte(const struct net_verbs_conn *c, uint32_t rail,
+			       struct net_verbs_rail_message *out)
+{
+	out->stopped.push_slot = NET_VERBS_RING;
+	for (uint32_t s = 0; s < NET_VERBS_RING; s++) {
+		const struct net_verbs_sent *m = &c->rails->sent[s];
+
+		for (uint32_t k = 0; k < m->parts && m->req; k++)
+			if (net_verbs_rail_of(c, m->qp[k]) == rail &&
+			    !net_verbs_mask_has(m->done, k) && net_verbs_part_byte(m, k, out))
+				return;
+	}
+}
+
 bool net_verbs_rails_full(const struct net_verbs_conn *c)
 {
 	const struct net_verbs_rails *s = c->rails;
@@ -112,6 +164,12 @@ static void net_verbs_sent_completed(struct net_verbs_conn *c, const struct ibv_
 
 /* ---- completions ----------------------------------------------------------------------------- */
 
+static void net_verbs_rail_pushed(struct net_verbs_rail *r)
+{
+	if (r->state == NET_VERBS_RAIL_DRAINING)
+		r->due_ns = 1; /* now */
+}
+
 void net_verbs_rails_completed(struct net_verbs_conn *c, uint32_t leg, const struct ibv_wc *wc)
 {
 	struct net_request *r = &c->req[wc->wr_id & (NET_MAX_REQUESTS - 1)];
@@ -132,6 +190,9 @@ void net_verbs_rails_completed(struct net_verbs_conn *c, uint32_t leg, const str
 		net_verbs_got_completed(c, leg, wc);
 	else if (kind == NET_VERBS_CTS)
 		c->rails->rail[net_verbs_rail_of(c, net_verbs_wr_qp(wc->wr_id))].cts_out--;
+	else if (kind == NET_VERBS_PUSH)
+		net_verbs_rail_pushed(
+			&c->rails->rail[net_verbs_rail_of(c, net_verbs_wr_qp(wc->wr_id))]);
 	else
 		net_verbs_rail_acknowledged(c, net_verbs_rail_of(c, net_verbs_wr_qp(wc->wr_id)));
 }

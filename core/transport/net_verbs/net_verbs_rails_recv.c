@@ -136,19 +136,45 @@ void net_verbs_rails_report(struct net_verbs_conn *c, uint32_t rail)
 	}
 }
 
-/* Entries that the peer has read need no second write. */
+/* Entries that the peer has need no second write. */
 ncclResult_t net_verbs_got_replay(struct net_verbs_conn *c, uint32_t rail)
 {
+	const struct net_verbs_rail *r = &c->rails->rail[rail];
 	ncclResult_t rc = ncclSuccess;
 
 	for (uint32_t s = 0; s < NET_VERBS_RING && !rc; s++) {
 		struct net_verbs_got *g = &c->rails->got[s];
 
-		if (g->req && !g->req->done && g->cts_rail == rail &&
-		    g->message >= c->rails->rail[rail].seen)
+		if (g->req && !g->req->done && g->cts_rail == rail && g->message >= r->seen &&
+		    !(r->present >> s & 1))
 			rc = net_verbs_got_clear(c, g);
 	}
 	return rc;
+}
+
+/* A device has no data pending of a part that was acknowledged: its receive is complete, and is
+ * flushed by itself. One read pushes all data of the device before it. It reads a byte that came over
+ * this rail, because data of another device may be on its way to other bytes. */
+bool net_verbs_rails_push_data(const struct net_verbs_conn *c, uint32_t rail)
+{
+	const struct net_verbs_rail *r = &c->rails->rail[rail];
+	const uint32_t l = net_verbs_leg_of(c, rail);
+	const struct net_verbs_leg *leg = &c->leg[l];
+	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)&leg->flush_word, .length = 1};
+	struct ibv_send_wr *bad, wr = {.wr_id = net_verbs_rail_wr_id(c, NET_VERBS_PUSH, rail, 0, 0),
+				       .sg_list = &sge,
+				       .num_sge = 1,
+				       .opcode = IBV_WR_RDMA_READ,
+				       .send_flags = IBV_SEND_SIGNALED};
+	const struct net_verbs_cts *cts;
+
+	if (!leg->flush_qp || r->push_slot >= NET_VERBS_RING || r->push_buffer >= NET_MAX_RECVS)
+		return false;
+	cts = &c->rails->got[r->push_slot].cts[r->push_buffer];
+	sge.lkey = leg->flush_mr->lkey;
+	wr.wr.rdma.remote_addr = cts->addr + r->push_at;
+	wr.wr.rdma.rkey = cts->rkey[l];
+	return r->push_at < cts->bytes && !ibv_post_send(leg->flush_qp, &wr, &bad);
 }
 
 /* ---- flushes --------------------------------------------------------------------------------- */
