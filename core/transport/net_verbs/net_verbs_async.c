@@ -91,8 +91,8 @@ static void net_verbs_event_log(const struct net_verbs_dev *d, const struct ibv_
 		WARN("NET/IB : %s:%d Got async event : %s", d->name, d->port, what);
 }
 
-/* With rails: events that end the rails over a device. The others show that the stack or the peer made
- * an invalid request. */
+/* With rails: events that end the rails over a device. The others show that the stack or the peer
+ * made an invalid request. */
 static bool net_verbs_ends_rails(enum ibv_event_type type)
 {
 	return type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_CQ_ERR ||

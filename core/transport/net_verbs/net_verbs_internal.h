@@ -27,8 +27,8 @@
  * connections close as a consequence and send the same report. A rank that learns of the failure
  * from one of them can therefore name the queue pair that failed first.
  *
- * With NCCL_IB_RESILIENCY_PORT_FAILOVER=1, a connection over a merged NIC survives the failure of some
- * of its queue pairs (net_verbs_rails.h).
+ * With NCCL_IB_RESILIENCY_PORT_FAILOVER=1, a connection over a merged NIC survives the failure of
+ * some of its queue pairs (net_verbs_rails.h).
  */
 #ifndef CORE_TRANSPORT_NET_VERBS_NET_VERBS_INTERNAL_H
 #define CORE_TRANSPORT_NET_VERBS_NET_VERBS_INTERNAL_H
@@ -318,7 +318,8 @@ void net_verbs_pd_put(struct net_verbs_dev *dev);
 
 /* net_verbs_gid.c: chooses the port's GID, once. */
 ncclResult_t net_verbs_gid_get(struct net_verbs_dev *dev);
-/* Queries the leg's port and chooses its GID again. False: the port is not active, or has no GID. */
+/* Queries the leg's port and chooses its GID again. False: the port is not active, or has no
+ * GID. */
 bool net_verbs_gid_renew(struct net_verbs_conn *c, uint32_t leg);
 
 /* net_verbs_qp.c */
@@ -327,8 +328,8 @@ ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c);
 int net_verbs_qp_to_rts(struct net_verbs_conn *c);
 /* Makes the flush queue pair of every leg. */
 ncclResult_t net_verbs_flush_make(struct net_verbs_conn *c);
-/* Resets queue pair i, so that nothing arrives over it, and all its completions are gone. This and the
- * next four return 0 or a positive errno. */
+/* Resets queue pair i, so that nothing arrives over it, and all its completions are gone. This and
+ * the next four return 0 or a positive errno. */
 int net_verbs_qp_reset(struct net_verbs_conn *c, uint32_t i);
 /* Lets all outstanding requests of queue pair i complete. */
 int net_verbs_qp_end(struct net_verbs_conn *c, uint32_t i);
@@ -424,8 +425,8 @@ ncclResult_t net_verbs_completion_failed(struct net_verbs_conn *c, uint32_t leg,
 					 const struct ibv_wc *wc);
 ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w);
 void net_verbs_failure(struct ncclComm *comm, struct net_failure *f);
-/* With rails: the sending end need not wait for acknowledgements or reports any longer. Else both ends
- * of two connections may wait for each other's reports. */
+/* With rails: the sending end need not wait for acknowledgements or reports any longer. Else both
+ * ends of two connections may wait for each other's reports. */
 void net_verbs_finish(void *recv_comm);
 /* Before a connection closes: sends its communicator's failure, or that it ends in order. */
 void net_verbs_close_notice(struct net_verbs_conn *c);

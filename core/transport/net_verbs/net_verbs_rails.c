@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rails: their states, and the end of their use. net_verbs_rails_peer.c has the messages about them.
- * net_verbs_rails.h draws the states.
+ * Rails: their states, and the end of their use. net_verbs_rails_peer.c has the messages about
+ * them. net_verbs_rails.h draws the states.
  *
  * An end that stops a rail must not lose a part that its HCA has acknowledged. A receiving end
  * therefore moves the queue pairs to ERR, and waits until each has flushed an empty receive. The
- * completions of all parts that arrived are before that one. Reads on the flush queue pair then push
- * data of incomplete parts into the GPU's memory, so that it cannot land there after data of another
- * rail. Only then the receiving end resets the queue pairs and reports. A sending end needs no completions: the peer's report has them.
+ * completions of all parts that arrived are before that one. Reads on the flush queue pair then
+ * push data of incomplete parts into the GPU's memory, so that it cannot land there after data of
+ * another rail. Only then the receiving end resets the queue pairs and reports. A sending end needs
+ * no completions: the peer's report has them.
  */
 #include <string.h>
 
@@ -174,8 +175,8 @@ void net_verbs_rail_drain_on(struct net_verbs_rail *r)
 		r->due_ns = r->peer_stopped ? 1 : 0;
 }
 
-/* All completions of the rail are here, or its device has none to give. The sending end has stopped,
- * and has named a byte to read, if any data can be pending. */
+/* All completions of the rail are here, or its device has none to give. The sending end has
+ * stopped, and has named a byte to read, if any data can be pending. */
 static ncclResult_t net_verbs_rail_drained(struct net_verbs_conn *c, uint32_t rail)
 {
 	struct net_verbs_rail *r = &c->rails->rail[rail];
@@ -218,7 +219,8 @@ ncclResult_t net_verbs_rail_fail(struct net_verbs_conn *c, uint32_t rail,
 		net_verbs_rail_start_failed(c, rail, "a queue pair failed");
 		return ncclSuccess;
 	}
-	/* a receiving end that is ready may have data of a sending end that uses the rail already */
+	/* a receiving end that is ready may have data of a sending end that uses the rail
+	 * already */
 	if (r->state != NET_VERBS_RAIL_IN_USE && r->state != NET_VERBS_RAIL_STARTING)
 		return ncclSuccess;
 	r->cause = *cause;

@@ -2,24 +2,24 @@
 /*
  * Failover between the rails of a connection, and their recovery. Rail r of a connection over a
  * merged NIC is its queue pairs i with i modulo `width` equal to r. Without the option
- * (NCCL_IB_RESILIENCY_PORT_FAILOVER), or with one rail, net_verbs_conn.rails is NULL and no function
- * of this header is called. docs/failover.md describes the protocol.
+ * (NCCL_IB_RESILIENCY_PORT_FAILOVER), or with one rail, net_verbs_conn.rails is NULL and no
+ * function of this header is called. docs/failover.md describes the protocol.
  *
- *	         a queue pair fails,           all queue pairs have flushed,    the peer has stopped,
- *	         or the peer reports it        the peer has stopped             and has reported
- *	  IN_USE ----------------------> DRAINING -------------------> STOPPED ----------> DOWN
- *	    ^                            (receiving end)                                    |
- *	    |        all test messages acknowledged                  START, STARTED         v
- *	    +---------------------------------------- TESTED <------------------------- STARTING
+ *	       a queue pair fails,       flushed here,              the peer
+ *	       here or at the peer       and the peer stopped       has stopped
+ *	IN_USE ------------------> DRAINING ----------------> STOPPED --------> DOWN
+ *	  ^                    (receiving end)                                    |
+ *	  |   test messages are acknowledged               START, STARTED         v
+ *	  +---------------------------------- TESTED <---------------------- STARTING
  *
- * The messages of a receive are parts. A part is a byte range of each message, then one write with an
- * immediate that names message and part. The receiving end's record of the parts that arrived is the
- * truth. An end that stops a rail resets its queue pairs, so nothing arrives over them later, and
- * reports over TCP. The receiving end's report has its records. The sending end then writes the
+ * The messages of a receive are parts. A part is a byte range of each message, then one write with
+ * an immediate that names message and part. The receiving end's record of the parts that arrived is
+ * the truth. An end that stops a rail resets its queue pairs, so nothing arrives over them later,
+ * and reports over TCP. The receiving end's report has its records. The sending end then writes the
  * missing parts again over other rails, and the receiving end its clear-to-send entries.
  *
- * Called by the other files of net_verbs, in the proxy's tasks. Times are nanoseconds of os_now_ns. A
- * failure that leaves no rail is ncclRemoteError, with one line that names all rails. No function
+ * Called by the other files of net_verbs, in the proxy's tasks. Times are nanoseconds of os_now_ns.
+ * A failure that leaves no rail is ncclRemoteError, with one line that names all rails. No function
  * waits.
  */
 #ifndef CORE_TRANSPORT_NET_VERBS_NET_VERBS_RAILS_H
@@ -57,8 +57,8 @@ struct net_verbs_rail {
 	uint32_t push_at;
 	uint16_t push_buffer, push_slot;
 	bool peer_stopped; /* the peer has reported that it stopped this epoch */
-	/* The entries that the peer had by then: those of messages before `seen`, and of the later ones
-	 * whose slot has a bit. */
+	/* The entries that the peer had by then: those of messages before `seen`, and of the later
+	 * ones whose slot has a bit. */
 	uint64_t seen;
 	uint32_t present;
 	bool lost; /* no attempt is left, or the device is gone */
@@ -92,7 +92,7 @@ struct net_verbs_got {
 	uint8_t leg[NET_VERBS_MAX_QPS];      /* of each part that has arrived */
 };
 
-/* What the peer has received of a message over a rail that it stopped. */
+/* The parts of an incomplete message that the peer has, when it stops a rail. */
 struct net_verbs_parts_report {
 	bool valid;
 	uint64_t message;
@@ -148,7 +148,8 @@ struct net_verbs_rails {
 	uint64_t read_at_ns; /* when to look for messages next, while some are expected */
 };
 
-/* ---- net_verbs_rails.c: states ---------------------------------------------------------------- */
+/* ---- net_verbs_rails.c: states
+ * ---------------------------------------------------------------- */
 
 /* Sets c->rails if the option is on and the connection has several rails. */
 ncclResult_t net_verbs_rails_make(struct net_verbs_conn *c);
@@ -183,7 +184,8 @@ ncclResult_t net_verbs_rail_ended(struct net_verbs_conn *c, uint32_t rail);
 /* Lets the next step of draining run now, if its conditions are met. */
 void net_verbs_rail_drain_on(struct net_verbs_rail *r);
 
-/* ---- net_verbs_rails_peer.c: messages between the ends ---------------------------------------- */
+/* ---- net_verbs_rails_peer.c: messages between the ends
+ * ---------------------------------------- */
 
 /* Handles the message from the peer in c->notice. */
 ncclResult_t net_verbs_rails_take(struct net_verbs_conn *c);
@@ -197,7 +199,8 @@ void net_verbs_rails_push(struct net_verbs_conn *c);
 /* Receives messages at intervals, while some are expected. */
 ncclResult_t net_verbs_rails_read(struct net_verbs_conn *c);
 
-/* ---- net_verbs_rails_data.c: messages --------------------------------------------------------- */
+/* ---- net_verbs_rails_data.c: messages
+ * --------------------------------------------------------- */
 
 /* Writes the messages of the next receive, whose requests are in c->gather. */
 ncclResult_t net_verbs_rails_send(struct net_verbs_conn *c, struct net_request *first);
@@ -219,7 +222,8 @@ void net_verbs_rails_busy(const struct net_verbs_conn *c, struct wait *w);
 /* Both ends have stopped the rail: writes again what is missing. */
 ncclResult_t net_verbs_rails_replay(struct net_verbs_conn *c, uint32_t rail);
 
-/* ---- net_verbs_rails_recv.c: the receiving end ------------------------------------------------ */
+/* ---- net_verbs_rails_recv.c: the receiving end
+ * ------------------------------------------------ */
 
 /* Fills the queues of a rail with empty receives. Returns 0 or a positive errno. */
 int net_verbs_rails_stock(struct net_verbs_conn *c, uint32_t rail);
@@ -241,7 +245,8 @@ ncclResult_t net_verbs_got_replay(struct net_verbs_conn *c, uint32_t rail);
 void net_verbs_got_wait(const struct net_verbs_conn *c, const struct net_request *r,
 			struct wait *w);
 
-/* ---- net_verbs_rails_start.c: recovery -------------------------------------------------------- */
+/* ---- net_verbs_rails_start.c: recovery
+ * -------------------------------------------------------- */
 
 /* Begins recovery of a rail that both ends have stopped, if the option is on. */
 void net_verbs_rail_down(struct net_verbs_conn *c, uint32_t rail);

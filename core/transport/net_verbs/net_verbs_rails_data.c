@@ -10,8 +10,8 @@
 
 /* ---- rails in use ---------------------------------------------------------------------------- */
 
-/* Chooses the queue pairs of a message's parts: those of its turn, or all, on rails in use. Returns
- * their number. */
+/* Chooses the queue pairs of a message's parts: those of its group, or all, on rails in use.
+ * Returns their number. */
 static uint32_t net_verbs_rails_choose(const struct net_verbs_conn *c, uint64_t message,
 				       uint8_t *qp)
 {

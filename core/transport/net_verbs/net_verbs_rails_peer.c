@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The messages about rails between the two ends of a connection. They have the size of a notice, and
- * go over the TCP connection of the set-up.
+ * The messages about rails between the two ends of a connection. They have the size of a notice,
+ * and go over the TCP connection of the set-up.
  */
 #include <string.h>
 

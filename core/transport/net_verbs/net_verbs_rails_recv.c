@@ -153,8 +153,8 @@ ncclResult_t net_verbs_got_replay(struct net_verbs_conn *c, uint32_t rail)
 }
 
 /* A device has no data pending of a part that was acknowledged: its receive is complete, and is
- * flushed by itself. One read pushes all data of the device before it. It reads a byte that came over
- * this rail, because data of another device may be on its way to other bytes. */
+ * flushed by itself. One read pushes all data of the device before it. It reads a byte that came
+ * over this rail, because writes of another device to other bytes may be pending. */
 bool net_verbs_rails_push_data(const struct net_verbs_conn *c, uint32_t rail)
 {
 	const struct net_verbs_rail *r = &c->rails->rail[rail];
@@ -233,8 +233,8 @@ ncclResult_t net_verbs_rails_flush(struct net_verbs_conn *c, struct net_request 
 	return rc;
 }
 
-/* Another device reads instead. The data has been in the memory system of the host since long before
- * the failed read's retries ended. */
+/* Another device reads instead. The data has been in the memory system of the host since long
+ * before the failed read's retries ended. */
 ncclResult_t net_verbs_rails_flush_failed(struct net_verbs_conn *c, uint32_t leg,
 					  struct net_request *r)
 {
@@ -262,8 +262,8 @@ ncclResult_t net_verbs_rails_flush_failed(struct net_verbs_conn *c, uint32_t leg
 
 /* ---- waits ----------------------------------------------------------------------------------- */
 
-/* With all rails in use, both ends know the rail of each part. Else the wait has a deadline, because
- * the missing part may come over any rail. */
+/* With all rails in use, both ends know the rail of each part. Else the wait has a deadline,
+ * because the missing part may come over any rail. */
 void net_verbs_got_wait(const struct net_verbs_conn *c, const struct net_request *r, struct wait *w)
 {
 	const struct net_verbs_got *g = &c->rails->got[r->slot];

@@ -5,7 +5,8 @@
  *
  *	sending end                                   receiving end
  *	its port is active; queue pairs to INIT
- *	START, with its address now         ------->  its port is active; queue pairs to RTS, stocked
+ *	START, with its address now         ------->  its port is active; queue pairs to RTS,
+ * stocked
  *	queue pairs to RTS                  <-------  STARTED, with its address now, or refused
  *	empty writes, acknowledged by the HCA
  *	USED                                ------->  uses it, too
@@ -13,8 +14,8 @@
  * A port may have another GID or LID after a failure, so addresses are chosen again. Each start has
  * another first packet number: a packet of the time before cannot fit.
  *
- * Attempts follow each other by ..._ALIVE_MSG_BATCH_INTERVAL. They end after as long as NCCL's last,
- * ..._ATTEMPTS_MAX times ..._ACK_TIMEOUT.
+ * Attempts follow each other by ..._ALIVE_MSG_BATCH_INTERVAL. They end after as long as NCCL's
+ * last, ..._ATTEMPTS_MAX times ..._ACK_TIMEOUT.
  */
 #include <string.h>
 

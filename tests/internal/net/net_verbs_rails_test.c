@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Failover and recovery of net_verbs by itself: two ends in two processes on two hosts. Links go
- * down, come up and flap at moments spread over the whole transfer. Each run has all data, or, if no
- * rail is left, an error at both ends within a bound.
+ * down, come up and flap at moments spread over the whole transfer. Each run has all data, or, if
+ * no rail is left, an error at both ends within a bound.
  *	net_verbs_rails_test [MOMENTS]    number of moments of each series, 6 if not given
  */
 #include <stdio.h>
@@ -13,7 +13,8 @@
 #define MS_NS   1000000ull
 #define PORTS   4 /* of a host of the machine */
 #define CHANGES 12
-/* Retries end after 3 times 4.2 ms (more, with an HCA's tolerance); a part may need them on each rail. */
+/* Retries end after 3 times 4.2 ms (more, with an HCA's tolerance); a part may need them on each
+ * rail. */
 #define BOUND_NS (400 * MS_NS)
 
 /* A link's change, some time after the ends are connected. */
@@ -116,7 +117,6 @@ static const struct {
 static struct pair rails_pair(size_t way, uint32_t rails, bool recovery)
 {
 	struct pair test = {
-		.rails = true,
 		.messages = 64,
 		.together = ways[way].together,
 		.devices = {rails, rails},
