@@ -22,6 +22,7 @@ struct change {
 	uint64_t at_ns;
 	uint32_t port; /* of both hosts' ports */
 	bool up;
+	bool move; /* the port gets another address */
 };
 
 static struct {
@@ -51,6 +52,8 @@ static void weather_make(void)
 
 		if (at > now)
 			os_sleep_ns(at - now);
+		if (weather.change[i].move)
+			world_port_move(world_port(weather.change[i].port));
 		world_port_set(world_port(weather.change[i].port), weather.change[i].up);
 	}
 }
@@ -139,7 +142,7 @@ static struct pair rails_pair(size_t way, uint32_t rails, bool recovery)
 static void weather_add(uint64_t at_ns, uint32_t port, bool up)
 {
 	ck_assert_uint_lt(weather.n, CHANGES);
-	weather.change[weather.n++] = (struct change){at_ns, port, up};
+	weather.change[weather.n++] = (struct change){at_ns, port, up, false};
 }
 
 /* Returns the time of a transfer without changes. */
@@ -272,6 +275,27 @@ START_TEST(a_rail_that_works_again_is_used_again)
 }
 END_TEST
 
+/* A port that comes up has another GID, at another index. An outage that the retries would survive
+ * ends the rail, too. */
+START_TEST(a_port_with_another_gid_is_used_again)
+{
+	static const uint64_t outage_ns[] = {2 * MS_NS, 120 * MS_NS};
+	struct pair test = rails_pair(0, 2, true);
+
+	test.pause_ns = 4 * MS_NS;
+	test.messages = 256;
+	for (uint32_t port = 0; port < 2 * PORTS; port += PORTS + 1) {
+		weather.n = 0;
+		weather_add(2 * MS_NS, port, false);
+		weather_add(2 * MS_NS + outage_ns[_i], port, true);
+		weather.change[0].move = true;
+		pair_run(&test, port + 1);
+		pair_wants(port + 1, ncclSuccess);
+		ck_assert_uint_eq(pair.again[0] & pair.again[1], 1u << port % PORTS);
+	}
+}
+END_TEST
+
 /* Without recovery it is not. */
 START_TEST(a_rail_stays_unused_without_recovery)
 {
@@ -328,6 +352,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(t, links_flap_once_and_often, 0, all);
 	tcase_add_loop_test(t, without_a_rail_both_ends_fail_within_a_bound, 0, all);
 	tcase_add_loop_test(t, a_rail_that_works_again_is_used_again, 0, all);
+	tcase_add_loop_test(t, a_port_with_another_gid_is_used_again, 0, 2);
 	tcase_add_test(t, a_rail_stays_unused_without_recovery);
 	tcase_add_test(t, a_short_outage_is_no_failure);
 	tcase_add_test(t, ends_that_disagree_about_failover_are_invalid_usage);
