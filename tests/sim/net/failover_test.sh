@@ -47,6 +47,15 @@ grep -qE 'rank 0 -> rank 1 channel . *: rail 1 \(mlx5_1, peer mlx5_1\) failed: .
 grep -qE 'rank 1 <- rank 0 channel . *: rail 1 .* failed: the peer reports: .*RETRY_EXC_ERR' err ||
 	fail "the failed rail is not named at the receiving end"
 
+# the port comes up with another GID, which recovery chooses; both ends use the rail again
+run 0 "fabric.link host=0 port=1 after=collective+50us down for=30ms gid=1" all_reduce --gpus 1 -b 256K -e 256K \
+	-n 200 "${recover[@]}" --env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=NET
+grep -qF 'Got async event : GID table change' err || fail "no event of the GID table"
+grep -qF 'mlx5_1 port 1 uses GID 1: ::ffff:172.17.0.2' err || fail "the new GID is not chosen"
+for end in '0 -> rank 1' '1 <- rank 0' '1 -> rank 0' '0 <- rank 1'; do
+	grep -qE "rank $end channel . *: rail 1 .* is used again" err || fail "rank $end does not use the rail again"
+done
+
 # no rail is left: every rank has an error, in less than a second
 run 2 "fabric.link host=0 after=collective+50us count=100 down" all_reduce --gpus 3 -b 64K -e 64K
 grep -qE 'no rail is left: rail 0 \(mlx5_[0-9], .*\): .*RETRY_EXC_ERR.*; rail 1 \(mlx5_[0-9]' err ||
