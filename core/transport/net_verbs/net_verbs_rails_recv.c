@@ -11,7 +11,7 @@
 
 #include "core/transport/net_verbs/net_verbs_rails.h"
 
-#define NET_VERBS_ANY_RAIL_NS 50000ull /* until a wait for one rail's completions is repeated */
+#define NET_VERBS_ANY_RAIL_NS 1000000ull /* until a wait for one rail's completions is repeated */
 
 static int net_verbs_stock_one(const struct net_verbs_conn *c, uint32_t i)
 {
@@ -262,8 +262,9 @@ ncclResult_t net_verbs_rails_flush_failed(struct net_verbs_conn *c, uint32_t leg
 
 /* ---- waits ----------------------------------------------------------------------------------- */
 
-/* With all rails in use, both ends know the rail of each part. Else the wait has a deadline,
- * because the missing part may come over any rail. */
+/* A part comes over the rail that both ends compute from the rails in use. If they do not agree about
+ * these yet, or the part is written again, it may come over another one. The wait for one rail then
+ * has a deadline, unless only one is left. */
 void net_verbs_got_wait(const struct net_verbs_conn *c, const struct net_request *r, struct wait *w)
 {
 	const struct net_verbs_got *g = &c->rails->got[r->slot];
@@ -275,6 +276,6 @@ void net_verbs_got_wait(const struct net_verbs_conn *c, const struct net_request
 	leg = net_verbs_leg_of(c, n == c->width ? net_verbs_part_qp(c, g->message, k)
 						: rail[n ? k % n : 0]);
 	net_verbs_wait_cq(c, leg, c->leg[leg].seq, "data from the peer", w);
-	if (n < c->width || (g->parts && g->parts != net_verbs_parts(c)))
+	if (n > 1 && (n < c->width || (g->parts && g->parts != net_verbs_parts(c))))
 		w->deadline_ns = os_now_ns() + NET_VERBS_ANY_RAIL_NS;
 }
