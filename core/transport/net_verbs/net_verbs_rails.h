@@ -3,7 +3,7 @@
  * Failover between the rails of a connection, and their recovery. Rail r of a connection over a
  * merged NIC is its queue pairs i with i modulo `width` equal to r. Without the option
  * (NCCL_IB_RESILIENCY_PORT_FAILOVER), or with one rail, net_verbs_conn.rails is NULL and no
- * function of this header is called. docs/failover.md describes the protocol.
+ * function of this header is called. docs/verbs/failover.md describes the protocol.
  *
  *	       a queue pair fails,       flushed here,              the peer
  *	       here or at the peer       and the peer stopped       has stopped

@@ -262,9 +262,9 @@ ncclResult_t net_verbs_rails_flush_failed(struct net_verbs_conn *c, uint32_t leg
 
 /* ---- waits ----------------------------------------------------------------------------------- */
 
-/* A part comes over the rail that both ends compute from the rails in use. If they do not agree about
- * these yet, or the part is written again, it may come over another one. The wait for one rail then
- * has a deadline, unless only one is left. */
+/* A part comes over the rail that both ends compute from the rails in use. If they do not agree
+ * about these yet, or the part is written again, it may come over another one. The wait for one
+ * rail then has a deadline, unless only one is left. */
 void net_verbs_got_wait(const struct net_verbs_conn *c, const struct net_request *r, struct wait *w)
 {
 	const struct net_verbs_got *g = &c->rails->got[r->slot];
