@@ -224,7 +224,25 @@ X(IB_RETRY_CNT, "NCCL_IB_RETRY_CNT", INT, "7", 0, 7,                            
 X(IB_PKEY, "NCCL_IB_PKEY", INT, "0", 0, 65535,                                                     \
 	"index of the queue pairs' partition key in the table of the HCA's port")                  \
 X(IB_TC, "NCCL_IB_TC", INT, "0", 0, 255, "traffic class")                                          \
-X(IB_SL, "NCCL_IB_SL", INT, "0", 0, 15, "service level")
+X(IB_SL, "NCCL_IB_SL", INT, "0", 0, 15, "service level")                                           \
+X(IB_FAILOVER, "NCCL_IB_RESILIENCY_PORT_FAILOVER", BOOL, "0", 0, 1,                                \
+	"a rail of a merged NIC that fails moves its traffic to the others")                       \
+X(IB_RECOVERY, "NCCL_IB_RESILIENCY_PORT_RECOVERY", BOOL, "0", 0, 1,                                \
+	"with failover: a rail that works again is used again")                                    \
+X(IB_RECOVERY_DELAY, "NCCL_IB_RESILIENCY_PORT_RECOVERY_START_DELAY", INT, "200", 0, 3600000,       \
+	"milliseconds from a rail's failure to the first attempt to use it again")                 \
+X(IB_RECOVERY_INTERVAL, "NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_BATCH_INTERVAL", INT, "500",   \
+	1, 3600000, "milliseconds between attempts, and between batches of test messages")         \
+X(IB_RECOVERY_BATCH, "NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_BATCH_SIZE", INT, "5", 1, 10,     \
+	"test messages of a batch, on each queue pair of the rail")                                \
+X(IB_RECOVERY_SEQUENCE, "NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_SEQUENCE_SIZE", INT, "5", 1,   \
+	1000, "test messages that must be acknowledged before a rail is used again")               \
+X(IB_RECOVERY_TIMEOUT, "NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_TIMEOUT", INT, "4000", 1,       \
+	3600000, "milliseconds that a batch of test messages may take")                            \
+X(IB_RECOVERY_ACK_TIMEOUT, "NCCL_IB_RESILIENCY_PORT_RECOVERY_ACK_TIMEOUT", INT, "5000", 1,         \
+	3600000, "milliseconds that the other end may take to answer an attempt")                  \
+X(IB_RECOVERY_ATTEMPTS, "NCCL_IB_RESILIENCY_PORT_RECOVERY_ATTEMPTS_MAX", INT, "5", 1, 1000000,     \
+	"attempts to use a rail again")
 /* clang-format on */
 
 /* Number of a row in the enum of its table. */

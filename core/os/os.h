@@ -203,7 +203,7 @@ enum os_fault_kind {
 	OS_FAULT_DROP,      /* lose the message */
 	OS_FAULT_DELAY,     /* arg: ns */
 	OS_FAULT_RESET,     /* break the connection */
-	OS_FAULT_DOWN,      /* arg: ns until it heals, 0: never */
+	OS_FAULT_DOWN,      /* arg: ns until it heals, 0: never; more: 1: another address then */
 	OS_FAULT_ERROR,     /* complete with a status; arg: the status */
 	OS_FAULT_KILL,      /* end the task's process here */
 	OS_FAULT_SPURIOUS,  /* fail a weak compare-and-swap */

@@ -63,6 +63,7 @@ static ncclResult_t proxy_conn_watch(struct proxy_gpu *p, struct proxy_conn *pc)
 static bool proxy_member_forget(struct proxy_gpu *p, struct proxy_state **at)
 {
 	struct proxy_conn *pc = (*at)->known, *kept = NULL, *gone = NULL, *next;
+	const struct net_ops *net = (*at)->net;
 
 	for (; pc; pc = next) {
 		struct proxy_conn **list = proxy_conn_is_active(pc) ? &kept : &gone;
@@ -80,6 +81,8 @@ static bool proxy_member_forget(struct proxy_gpu *p, struct proxy_state **at)
 		p->known--;
 		if (!pc->is_send)
 			proxy_link_leave(pc);
+		if (!pc->is_send && !pc->failed && !pc->link->members)
+			net->finish(pc->net_comm);
 		proxy_conn_forget(pc);
 	}
 	return kept != NULL;

@@ -161,6 +161,13 @@ void world_port_set(struct world_port *port, bool up)
 	fabric_port_set(fabric_port(port), up);
 }
 
+void world_port_move(struct world_port *port)
+{
+	ASSERT(sim_engine_kind() == SIM_ENGINE_SIM);
+	port->ipv4[1]++; /* hosts and ports have the last two */
+	port->moves++;
+}
+
 static void fabric_step_heal(void *object, uint64_t arg)
 {
 	struct world_fabric_port *f = object;
@@ -257,6 +264,8 @@ static void fabric_fate_link(const struct sim_fault_place *at, const struct worl
 		return;
 	if (f.kind == OS_FAULT_DOWN) {
 		fabric_port_fail(from, f.arg);
+		if (f.more && sim_engine_kind() == SIM_ENGINE_SIM)
+			world_port_move(&from->pub);
 		fate->lost = true;
 	} else if (f.kind == OS_FAULT_FLAP) {
 		fabric_port_flap(from, f.arg, f.more);

@@ -25,8 +25,9 @@ static const struct fault_site fault_sites_fabric[] = {
 	 .what = "a NIC's link, visited for each message that it sends",
 	 .action = {{.name = "down",
 		     .kind = OS_FAULT_DOWN,
-		     .what = "goes down in both directions; with for=, up again after that time",
-		     .param = {{"for", FAULT_TIME, 0, 0, 0}}},
+		     .what = "goes down in both directions; with for=, up again after that time; "
+			     "with gid=1, RoCE ports have another GID then (engine sim)",
+		     .param = {{"for", FAULT_TIME, 0, 0, 0}, {"gid", FAULT_NUMBER, 0, 0, 1}}},
 		    {.name = "flap",
 		     .kind = OS_FAULT_FLAP,
 		     .what = "goes down and up again that many times; each state lasts that long",

@@ -228,6 +228,7 @@ struct world_port {
 	uint8_t ipv4[4];
 	bool up;
 	uint64_t changed_ns; /* time of the last change of `up`; 0: never */
+	uint32_t moves;      /* changes of `ipv4` */
 };
 uint32_t world_port_count(void);
 struct world_port *world_port(uint32_t index);
@@ -263,6 +264,9 @@ bool world_fabric_send(const struct world_port *from, const struct world_port *t
 		       uint64_t arg);
 /* Sets a link's state, for a fault or a test. The hooks inform HCAs (async port events). */
 void world_port_set(struct world_port *port, bool up);
+/* Gives the port another address. An HCA has the GIDs of it when the link comes up next. Engine sim
+ * only. */
+void world_port_move(struct world_port *port);
 void world_on_port_change(void (*hook)(struct world_port *port));
 
 #endif

@@ -150,9 +150,11 @@ static void hca_port_changed(struct world_port *port)
 	struct hca_world *w = fakeverbs.world;
 	uint32_t at = 0;
 	struct hca_context *c;
+	bool moved;
 
 	if (!w)
 		return;
+	moved = port->up && hca_port_move(port->index);
 	__atomic_store_n(&w->port[port->index].up, port->up, __ATOMIC_RELEASE);
 	if (!port->up)
 		hca_count(port->index, HCA_LINK_DOWNED);
@@ -164,6 +166,8 @@ static void hca_port_changed(struct world_port *port)
 		if (mine)
 			hca_event_post(c->item.index,
 				       port->up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, 1, 0);
+		if (mine && moved)
+			hca_event_post(c->item.index, IBV_EVENT_GID_CHANGE, 1, 0);
 	}
 }
 

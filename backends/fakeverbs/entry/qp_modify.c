@@ -16,6 +16,7 @@ static void hca_qp_apply(struct hca_qp *qp, const struct ibv_qp_attr *a, int mas
 		qp->address = a->ah_attr;
 		/* checked before */
 		(void)hca_address_resolve(qp->port, &a->ah_attr, &qp->dest_port);
+		qp->moves = hca_moves(qp->port, qp->dest_port);
 	}
 	if (mask & IBV_QP_QKEY)
 		qp->qkey = a->qkey;

@@ -47,6 +47,7 @@ struct hca_port {
 	uint32_t ack_quarters;
 	uint32_t bad_pkeys, bad_qkeys; /* packets refused for their P_Key, Q_Key */
 	uint32_t gid_used;
+	uint32_t moves; /* changes of the GIDs */
 	struct hca_gid gid[HCA_GID_USED];
 	uint16_t pkey[HCA_PKEY_COUNT];
 	uint32_t fatal; /* the device is dead: commands fail, queue pairs are in ERR */
@@ -349,6 +350,7 @@ struct hca_qp {
 	uint32_t qkey;             /* UD */
 	uint32_t blocks_own_mcast; /* UD: does not receive its own sends to its group */
 	uint32_t dest_qpn, dest_port;
+	uint32_t moves;   /* of both ports, when the address was set */
 	uint32_t changes; /* changes of state and attributes, in the life of the world */
 	/* direct.c: a peer (index + 1) that passed the checks, and the `changes` of both at that
 	 * time */

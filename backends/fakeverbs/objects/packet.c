@@ -73,7 +73,7 @@ struct hca_packet *hca_packet_new(const struct hca_qp *qp, enum hca_packet_kind 
 	p->service = qp->type;
 	p->pkey = hca_pkey_get(qp->port, qp->pkey_index);
 	p->from_port = qp->port;
-	p->to_port = qp->dest_port;
+	p->to_port = hca_qp_reaches(qp) ? qp->dest_port : HCA_NONE;
 	p->from_qpn = qp->number;
 	p->to_qpn = qp->dest_qpn;
 	p->bytes = bytes;

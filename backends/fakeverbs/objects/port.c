@@ -13,8 +13,9 @@
 #include "backends/fakeverbs/objects/port.h"
 #include "core/base/hash.h"
 
-/* Index of the ports' GIDs, which do not change: the first port that has the GID, + 1, at the hash
- * of the GID or, where other GIDs are, after it. Made by the process, of the world it is in. */
+/* Index of the ports' GIDs: the first port that has the GID, + 1, at the hash
+ * of the GID or, where other GIDs are, after it. Made by the process, of the world it is in, and
+ * made again after a port has moved. */
 static struct {
 	uint32_t *slot;
 	uint32_t slots; /* a power of two, more than there are GIDs */
@@ -50,7 +51,10 @@ static void hca_port_gids(struct hca_port *port, uint32_t index, const struct hc
 		hca_port_gid_add(port, &gid[0], IBV_GID_TYPE_IB);
 		return;
 	}
-	for (int i = 0; i < 2; i++) {
+	/* a table that is filled again has another order, as on hosts whose addresses come late */
+	for (uint32_t k = 0; k < 2; k++) {
+		const uint32_t i = (k + w->moves) % 2;
+
 		if (p->roce_v1)
 			hca_port_gid_add(port, &gid[i], IBV_GID_TYPE_ROCE_V1);
 		hca_port_gid_add(port, &gid[i], IBV_GID_TYPE_ROCE_V2);
@@ -178,6 +182,36 @@ void hca_gids_stop(void)
 {
 	free(gids.slot);
 	gids.slot = NULL;
+}
+
+bool hca_port_move(uint32_t port)
+{
+	struct hca_world *w = hca_world();
+	struct hca_port *p = &w->port[port];
+
+	if (p->moves == world_port(port)->moves)
+		return false;
+	p->moves = world_port(port)->moves;
+	p->gid_used = 0;
+	hca_port_gids(p, port, hca_personality(port));
+	hca_gids_stop();
+	hca_gids_start(w);
+	return true;
+}
+
+uint32_t hca_moves(uint32_t port, uint32_t to_port)
+{
+	const struct hca_world *w = hca_world();
+
+	/* loopback inside the HCA does not use the address */
+	return to_port >= w->ports || to_port == port
+		       ? 0
+		       : w->port[port].moves + w->port[to_port].moves;
+}
+
+bool hca_qp_reaches(const struct hca_qp *qp)
+{
+	return hca_moves(qp->port, qp->dest_port) == qp->moves;
 }
 
 uint32_t hca_gid_port(const union ibv_gid *gid)

@@ -21,6 +21,12 @@ void hca_port_init(struct hca_port *port, uint32_t index);
 /* Make and free the index of hca_gid_port. */
 void hca_gids_start(const struct hca_world *w);
 void hca_gids_stop(void);
+/* Gives a port the GIDs of its present address. False: it has them. */
+bool hca_port_move(uint32_t port);
+/* Return the number of changes of both ports' GIDs; and true if it is the same as when the queue
+ * pair's address was set, so that its packets arrive. */
+uint32_t hca_moves(uint32_t port, uint32_t to_port);
+bool hca_qp_reaches(const struct hca_qp *qp);
 /* Return the port that has this GID, or LID; HCA_NONE: no port. */
 uint32_t hca_gid_port(const union ibv_gid *gid);
 uint32_t hca_lid_port(uint16_t lid);

@@ -13,6 +13,7 @@ enum hca_element hca_event_element(enum ibv_event_type type)
 		return HCA_ELEMENT_SRQ;
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_GID_CHANGE:
 	case IBV_EVENT_DEVICE_FATAL:
 		return HCA_ELEMENT_PORT;
 	default:

@@ -85,6 +85,10 @@ void hca_qp_reset(struct hca_qp *qp)
 	qp->req.timer = timer;
 	qp->req.scheduled = scheduled;
 	qp->dest_port = HCA_NONE;
+	qp->moves = 0;
 	qp->drained = qp->drain_notify = 0;
+	/* the queue pair accesses no memory after the caller's change */
+	mem_join(hca_qp_requester(qp));
+	mem_join(hca_qp_responder(qp));
 	hca_qp_set_state(qp, IBV_QPS_RESET);
 }

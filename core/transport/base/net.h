@@ -123,6 +123,9 @@ struct net_ops {
 	/* Sets *f to the communicator's first failure. If it had none, *f becomes its first
 	 * failure. Connections that close report it to their other ends. */
 	void (*failure)(struct ncclComm *comm, struct net_failure *f);
+	/* No receive follows, and none is in flight. The progress task calls this some time before
+	 * close_recv: other connections may have transfers. */
+	void (*finish)(void *recv_comm);
 	void (*close_send)(void *send_comm);
 	void (*close_recv)(void *recv_comm);
 	void (*close_listen)(void *listen);
@@ -138,6 +141,7 @@ extern const struct net_ops net_socket;
  *   max_recvs  returns 1
  *   iflush     fails, because no GPU memory was registered
  *   failure    records no failure
+ *   finish     does nothing
  */
 ncclResult_t net_plain_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			      void **mr);
@@ -146,5 +150,6 @@ int net_plain_max_recvs(void *recv_comm);
 ncclResult_t net_plain_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w);
 void net_plain_failure(struct ncclComm *comm, struct net_failure *f);
+void net_plain_finish(void *recv_comm);
 
 #endif

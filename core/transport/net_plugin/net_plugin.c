@@ -18,6 +18,7 @@ const struct net_ops net_plugin = {
 	.test = net_plugin_test,
 	.check = net_plugin_check,
 	.failure = net_plain_failure,
+	.finish = net_plain_finish,
 	.close_send = net_plugin_close,
 	.close_recv = net_plugin_close,
 	.close_listen = net_plugin_close,

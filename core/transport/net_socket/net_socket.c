@@ -18,6 +18,7 @@ const struct net_ops net_socket = {
 	.test = net_socket_test,
 	.check = net_socket_check,
 	.failure = net_plain_failure,
+	.finish = net_plain_finish,
 	.close_send = net_socket_close,
 	.close_recv = net_socket_close,
 	.close_listen = net_socket_close_listen,

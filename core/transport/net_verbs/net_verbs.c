@@ -18,6 +18,7 @@ const struct net_ops net_verbs = {
 	.test = net_verbs_test,
 	.check = net_verbs_check,
 	.failure = net_verbs_failure,
+	.finish = net_verbs_finish,
 	.close_send = net_verbs_close,
 	.close_recv = net_verbs_close,
 	.close_listen = net_verbs_close_listen,

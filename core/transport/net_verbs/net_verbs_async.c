@@ -91,6 +91,14 @@ static void net_verbs_event_log(const struct net_verbs_dev *d, const struct ibv_
 		WARN("NET/IB : %s:%d Got async event : %s", d->name, d->port, what);
 }
 
+/* With rails: events that end the rails over a device. The others show that the stack or the peer
+ * made an invalid request. */
+static bool net_verbs_ends_rails(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_CQ_ERR ||
+	       type == IBV_EVENT_QP_FATAL;
+}
+
 static void net_verbs_event(struct net_verbs_dev *d, const struct ibv_async_event *e)
 {
 	enum net_verbs_event_scope scope = net_verbs_event_scope(e->event_type);
@@ -103,8 +111,11 @@ static void net_verbs_event(struct net_verbs_dev *d, const struct ibv_async_even
 
 		if (!net_verbs_event_hits(leg, e, scope))
 			continue;
-		shared_store_u32(&c->event, l << 16 | (1 + (uint32_t)e->event_type),
-				 SHARED_RELEASE);
+		if (c->rails && net_verbs_ends_rails(e->event_type))
+			shared_store_u32(&leg->event, 1 + (uint32_t)e->event_type, SHARED_RELEASE);
+		else
+			shared_store_u32(&c->event, l << 16 | (1 + (uint32_t)e->event_type),
+					 SHARED_RELEASE);
 		if (c->fd >= 0)
 			os_event_post(os_socket_object(c->fd));
 		for (l = 0; l < c->nlegs; l++)

@@ -144,6 +144,7 @@ struct net_verbs_conn *net_verbs_conn_make(struct ncclComm *comm, const struct n
 	c->state = is_send ? NET_VERBS_CONNECT : NET_VERBS_ACCEPT;
 	c->mine.nqps = (uint16_t)param_i64(PARAM_IB_QPS_PER_CONNECTION);
 	c->mine.split = param_bool(PARAM_IB_SPLIT_DATA_ON_QPS);
+	c->mine.failover = param_bool(PARAM_IB_FAILOVER);
 	c->adaptive = adaptive == PARAM_UNSET
 			      ? c->leg[0].dev->attr.link_layer == IBV_LINK_LAYER_INFINIBAND
 			      : adaptive != 0;
@@ -155,15 +156,23 @@ static ncclResult_t net_verbs_qps_check(const struct net_verbs_conn *c)
 {
 	const struct net_verbs_meta *m = &c->theirs, *mine = &c->mine;
 
-	bool number = m->nqps != mine->nqps;
+	const struct {
+		const char *name;
+		uint32_t mine, theirs;
+	} both[] = {
+		{"NCCL_IB_QPS_PER_CONNECTION", mine->nqps, m->nqps},
+		{"NCCL_IB_SPLIT_DATA_ON_QPS", mine->split, m->split},
+		{"NCCL_IB_RESILIENCY_PORT_FAILOVER", mine->failover, m->failover},
+	};
 
-	if (!number && m->split == mine->split)
-		return ncclSuccess;
-	WARN("NET/IB: %s is %u on rank %d and %u on rank %d, expected the same on both",
-	     number ? "NCCL_IB_QPS_PER_CONNECTION" : "NCCL_IB_SPLIT_DATA_ON_QPS",
-	     number ? mine->nqps : mine->split, c->comm->rank, number ? m->nqps : m->split,
-	     c->who.peer);
-	return ncclInvalidUsage;
+	for (size_t i = 0; i < ARRAY_LEN(both); i++) {
+		if (both[i].mine == both[i].theirs)
+			continue;
+		WARN("NET/IB: %s is %u on rank %d and %u on rank %d, expected the same on both",
+		     both[i].name, both[i].mine, c->comm->rank, both[i].theirs, c->who.peer);
+		return ncclInvalidUsage;
+	}
+	return ncclSuccess;
 }
 
 /* A sending end knows the number of the other end's devices from the handle. */

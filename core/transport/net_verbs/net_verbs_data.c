@@ -6,7 +6,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "core/transport/net_verbs/net_verbs_internal.h"
+#include "core/transport/net_verbs/net_verbs_rails.h"
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
@@ -37,8 +37,8 @@ static uint32_t net_verbs_leg_to_come(const struct net_verbs_conn *c, const stru
 	return l % c->nlegs;
 }
 
-static void net_verbs_wait_cq(const struct net_verbs_conn *c, uint32_t leg, uint64_t seq,
-			      const char *why, struct wait *w)
+void net_verbs_wait_cq(const struct net_verbs_conn *c, uint32_t leg, uint64_t seq, const char *why,
+		       struct wait *w)
 {
 	*w = (struct wait){
 		.on = c->leg[leg].cq,
@@ -62,12 +62,15 @@ void net_verbs_expect(const struct net_verbs_conn *c, struct net_request *r, uin
 ncclResult_t net_verbs_busy(const struct net_verbs_conn *c, struct net_request **req,
 			    struct wait *w)
 {
-	uint32_t leg = net_verbs_leg_to_come(c, &c->req[NET_MAX_REQUESTS - 1]);
+	const struct net_request *last = &c->req[NET_MAX_REQUESTS - 1];
+	uint32_t leg = net_verbs_leg_to_come(c, last);
 
 	OS_PROBE_IDLE("net.requests_spent", "all requests of a connection are in use",
 		      "the proxy has 8 slots in flight, a connection 32 requests", true);
 	net_verbs_wait_cq(c, leg, os_event_seq(c->leg[leg].cq),
 			  "a request of the connection to end", w);
+	if (c->rails)
+		net_verbs_rails_busy(c, w);
 	*req = NULL;
 	return ncclSuccess;
 }
@@ -93,7 +96,7 @@ static void net_verbs_cts_fill(const struct net_verbs_conn *c, const struct net_
 			.bytes = (uint32_t)b[i].bytes,
 			.tag = b[i].tag,
 			.n = (uint16_t)r->n,
-			.sizes = (uint16_t)(r - c->req),
+			.sizes = (uint16_t)(c->rails ? r->slot : (uint32_t)(r - c->req)),
 			.turn = {c->recvs + 1},
 		};
 		for (uint32_t l = 0; l < c->nlegs; l++)
@@ -103,13 +106,12 @@ static void net_verbs_cts_fill(const struct net_verbs_conn *c, const struct net_
 
 /* Writes the clear-to-send entries of the next receive. One write per round of the ring is
  * signaled: its completion frees the send queue of all writes before it. */
-static int net_verbs_post_cts(struct net_verbs_conn *c, const struct net_request *r,
-			      const struct net_buffer *b)
+static int net_verbs_post_cts(const struct net_verbs_conn *c, const struct net_request *r,
+			      const struct net_verbs_cts *cts)
 {
 	uint64_t slot = c->recvs % NET_VERBS_RING;
-	struct net_verbs_cts cts[NET_MAX_RECVS];
 	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)cts,
-			      .length = r->n * (uint32_t)sizeof cts[0]};
+			      .length = r->n * (uint32_t)sizeof *cts};
 	struct ibv_send_wr *bad,
 		wr = {
 			.wr_id = net_verbs_wr_id(NET_VERBS_CTS, 0),
@@ -117,11 +119,11 @@ static int net_verbs_post_cts(struct net_verbs_conn *c, const struct net_request
 			.num_sge = 1,
 			.opcode = IBV_WR_RDMA_WRITE,
 			.send_flags = IBV_SEND_INLINE | (slot ? 0 : IBV_SEND_SIGNALED),
-			.wr.rdma = {.remote_addr = c->theirs.ring_addr + slot * sizeof cts,
+			.wr.rdma = {.remote_addr = c->theirs.ring_addr +
+						   slot * NET_MAX_RECVS * sizeof *cts,
 				    .rkey = c->theirs.dev[0].ring_rkey},
 		};
 
-	net_verbs_cts_fill(c, r, b, cts);
 	return ibv_post_send(c->qp[0], &wr, &bad);
 }
 
@@ -131,7 +133,7 @@ static int net_verbs_post_recvs(struct net_verbs_conn *c, uint32_t index)
 	struct ibv_recv_wr *bad, wr = {.wr_id = net_verbs_wr_id(NET_VERBS_RECV, index)};
 	int rc = 0;
 
-	for (uint32_t k = 0; k < net_verbs_parts(c) && !rc; k++) {
+	for (uint32_t k = 0; k < net_verbs_parts(c) && !c->rails && !rc; k++) {
 		c->failed_qp = net_verbs_part_qp(c, c->recvs, k);
 		rc = ibv_post_recv(c->qp[c->failed_qp], &wr, &bad);
 	}
@@ -143,6 +145,8 @@ ncclResult_t net_verbs_irecv(void *recv_comm, const struct net_buffer *b, int n,
 {
 	struct net_verbs_conn *c = recv_comm;
 	struct net_request *r = NULL;
+	struct net_verbs_cts cts[NET_MAX_RECVS];
+	ncclResult_t failed = ncclSuccess;
 	int rc;
 
 	ASSERT(!c->is_send && c->state == NET_VERBS_READY && n >= 1 && n <= c->max_recvs);
@@ -150,27 +154,34 @@ ncclResult_t net_verbs_irecv(void *recv_comm, const struct net_buffer *b, int n,
 	rc = (int)net_verbs_alive(c);
 	if (rc)
 		return (ncclResult_t)rc;
-	if (c->recvs < c->cts_done + NET_VERBS_CTS_DEPTH)
+	if (c->rails ? !net_verbs_rails_full(c) : c->recvs < c->cts_done + NET_VERBS_CTS_DEPTH)
 		r = net_verbs_request(c, NET_VERBS_RECV);
 	if (!r)
 		return net_verbs_busy(c, req, w);
 	r->n = (uint32_t)n;
+	r->slot = (uint32_t)(c->recvs % NET_VERBS_RING);
 	net_verbs_expect(c, r, c->recvs);
 	rc = net_verbs_post_recvs(c, (uint32_t)(r - c->req));
 	if (rc) {
 		r->used = false;
 		return net_verbs_call_failed(c, c->failed_qp, "posting a receive", rc);
 	}
-	rc = net_verbs_post_cts(c, r, b);
+	net_verbs_cts_fill(c, r, b, cts);
+	if (c->rails)
+		failed = net_verbs_rails_recv(c, r, cts);
+	else
+		rc = net_verbs_post_cts(c, r, cts);
 	if (rc)
-		return net_verbs_call_failed(c, 0, "posting a clear-to-send write", rc);
+		failed = net_verbs_call_failed(c, 0, "posting a clear-to-send write", rc);
+	if (failed)
+		return failed;
 	c->recvs++;
 	*req = r;
 	return ncclSuccess;
 }
 
-static int net_verbs_post_flush(struct net_verbs_conn *c, uint32_t l, uint32_t request,
-				const struct net_verbs_region *region, const void *data)
+int net_verbs_post_flush(const struct net_verbs_conn *c, uint32_t l, uint32_t request,
+			 const struct net_verbs_region *region, const void *data)
 {
 	const struct net_verbs_leg *leg = &c->leg[l];
 	struct ibv_sge sge = {
@@ -212,18 +223,21 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 	if (!r)
 		return net_verbs_busy(c, req, w);
 	region->used = true;
-	each = net_verbs_part_bytes(c, bytes);
+	*req = r;
+	if (c->rails)
+		return net_verbs_rails_flush(c, r, region, data);
+	each = net_verbs_part_bytes(net_verbs_parts(c), bytes);
 	for (uint32_t l = 0; l < c->nlegs && l * each < bytes; l++) {
 		rc = net_verbs_post_flush(c, l, (uint32_t)(r - c->req), region,
 					  (const uint8_t *)data + l * each);
 		if (rc) {
 			r->used = l > 0;
+			*req = NULL;
 			return net_verbs_call_failed(c, l, "posting a flush", rc);
 		}
 		r->left++;
 		r->left_on[l] = 1;
 	}
-	*req = r;
 	return ncclSuccess;
 }
 
@@ -288,13 +302,17 @@ static ncclResult_t net_verbs_leg_drain(struct net_verbs_conn *c, uint32_t l)
 		bool one = OS_BUGGIFY("net.poll_one", "completions are polled one at a time");
 		most = one ? 1 : (int)ARRAY_LEN(wc);
 		n = ibv_poll_cq(leg->cq, most, wc);
+		if (n < 0 && c->rails)
+			return net_verbs_rails_poll_failed(c, l);
 		if (n < 0)
 			return net_verbs_call_failed(c, l, "polling for completions", 0);
 		OS_PROBE("net.completions_at_once", "one poll gives several completions", n > 1);
 		OS_PROBE("net.poll_again", "a poll fills its array, and is done again",
 			 n > 1 && n == most);
 		for (int i = 0; i < n; i++) {
-			if (wc[i].status == IBV_WC_SUCCESS)
+			if (wc[i].status == IBV_WC_SUCCESS && c->rails)
+				net_verbs_rails_completed(c, l, &wc[i]);
+			else if (wc[i].status == IBV_WC_SUCCESS)
 				net_verbs_completed(c, l, &wc[i]);
 			else
 				(void)net_verbs_completion_failed(c, l, &wc[i]);
@@ -308,7 +326,8 @@ ncclResult_t net_verbs_drain(struct net_verbs_conn *c)
 	ncclResult_t rc = ncclSuccess;
 
 	for (uint32_t l = 0; l < c->nlegs && !rc; l++)
-		rc = net_verbs_leg_drain(c, l);
+		if (!c->rails || net_verbs_rails_polls(c, l))
+			rc = net_verbs_leg_drain(c, l);
 	return rc ? rc : c->failed ? ncclRemoteError : ncclSuccess;
 }
 
@@ -334,10 +353,14 @@ ncclResult_t net_verbs_test(struct net_request *r, bool *done, size_t *bytes, st
 	if (!r->done) {
 		leg = net_verbs_leg_to_come(c, r);
 		net_verbs_wait_cq(c, leg, c->leg[leg].seq, why[r->kind], w);
+		if (c->rails)
+			net_verbs_rails_wait(c, r, w);
 		return ncclSuccess;
 	}
 	*done = true;
 	memcpy(bytes, r->bytes, (r->kind == NET_VERBS_RECV ? r->n : 1) * sizeof *bytes);
 	r->used = false;
+	if (c->rails)
+		net_verbs_rails_release(c, r);
 	return ncclSuccess;
 }

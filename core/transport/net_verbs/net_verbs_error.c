@@ -7,7 +7,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "core/transport/net_verbs/net_verbs_internal.h"
+#include "core/transport/net_verbs/net_verbs_rails.h"
 
 #define NET_VERBS_CHECK_NS      1000000ull
 #define NET_VERBS_CHECK_IDLE_NS 100000000ull
@@ -57,9 +57,28 @@ static const char *net_verbs_kind_name(uint32_t kind)
 		return "RDMA_WRITE (clear to send)";
 	case NET_VERBS_EVENT:
 		return "asynchronous event";
+	case NET_VERBS_TEST:
+		return "RDMA_WRITE (test of a rail)";
 	default:
 		return "request";
 	}
+}
+
+void net_verbs_cause_text(uint32_t what, uint32_t status, char *out, size_t bytes)
+{
+	if (what == NET_VERBS_GONE)
+		snprintf(out, bytes, "that end closed the connection before the transfer ended");
+	else if (what == NET_VERBS_EVENT)
+		snprintf(out, bytes, "ended by an asynchronous event: %s",
+			 ibv_event_type_str((enum ibv_event_type)(status - 1)));
+	else if (what == NET_VERBS_RAILS)
+		snprintf(out, bytes, "no rail is left");
+	else if (what == NET_VERBS_CALL)
+		snprintf(out, bytes, "a verbs call failed%s%s", status ? ": " : "",
+			 status ? strerror((int)status) : "");
+	else
+		snprintf(out, bytes, "%s completed with IBV_WC_%s (%u)", net_verbs_kind_name(what),
+			 net_verbs_status_name(status), status);
 }
 
 /* Writes " of relay 3" if a relay's proxy has the end (PXN). */
@@ -121,10 +140,12 @@ static uint32_t net_verbs_qp_index(const struct net_verbs_conn *c, uint32_t leg,
 
 /* Ignores errors: a message of this size fits into the socket, or the connection is gone, which the
  * other end notices. */
-static void net_verbs_send_notice(const struct net_verbs_conn *c, const struct net_verbs_notice *n)
+static void net_verbs_send_notice(struct net_verbs_conn *c, const struct net_verbs_notice *n)
 {
 	size_t done = 0;
 
+	if (c->rails && net_verbs_rails_midway(c))
+		return; /* the peer gets no more than the close */
 	for (size_t sent = 0; sent < sizeof *n; sent += done)
 		if (os_send(c->fd, (const char *)n + sent, sizeof *n - sent, &done) || !done)
 			return;
@@ -195,8 +216,17 @@ void net_verbs_close_notice(struct net_verbs_conn *c)
 			.rank = c->who.rank,
 			.peer = c->who.peer,
 		};
-	if (n.magic && !c->failed && !c->peer_gone)
+	if (n.magic && !c->failed && !c->peer_gone && !(c->ends && n.what == NET_VERBS_ENDS))
 		net_verbs_send_notice(c, &n);
+	c->ends = n.what == NET_VERBS_ENDS;
+}
+
+void net_verbs_finish(void *recv_comm)
+{
+	struct net_verbs_conn *c = recv_comm;
+
+	if (c->rails && !net_verbs_outstanding(c))
+		net_verbs_close_notice(c);
 }
 
 ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, uint32_t i, const char *what,
@@ -208,6 +238,23 @@ ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, uint32_t i, const c
 	c->failed = true;
 	net_verbs_report(c, i, (uint32_t)error, NET_VERBS_CALL);
 	return ncclSystemError;
+}
+
+ncclResult_t net_verbs_rails_broken(struct net_verbs_conn *c, uint32_t i, const char *text)
+{
+	c->failed = true;
+	net_verbs_log(c, i, c->qp[i]->qp_num, text);
+	net_verbs_report(c, i, 0, NET_VERBS_CALL);
+	return ncclRemoteError;
+}
+
+ncclResult_t net_verbs_no_rail(struct net_verbs_conn *c, const char *rails)
+{
+	c->failed = true;
+	WARN("NET/IB: rank %d %s rank %d channel %d: no rail is left: %s", c->who.rank,
+	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, rails);
+	net_verbs_report(c, 0, 0, NET_VERBS_RAILS);
+	return ncclRemoteError;
 }
 
 /* ---- notices that arrive --------------------------------------------------------------------- */
@@ -222,6 +269,8 @@ ncclResult_t net_verbs_completion_failed(struct net_verbs_conn *c, uint32_t leg,
 		return ncclRemoteError;
 	if (net_verbs_peer_ends(c))
 		return ncclSuccess;
+	if (c->rails && net_verbs_rails_absorb(c, leg, wc))
+		return c->failed ? ncclRemoteError : ncclSuccess;
 	c->failed = true;
 	snprintf(text, sizeof text, "%s completed with IBV_WC_%s (%d) vendor_err 0x%x",
 		 net_verbs_kind_name(kind), net_verbs_status_name(wc->status), (int)wc->status,
@@ -239,28 +288,13 @@ ncclResult_t net_verbs_alive(struct net_verbs_conn *c)
 	if (c->failed)
 		return ncclRemoteError;
 	if (!event)
-		return ncclSuccess;
+		return c->rails ? net_verbs_rails_run(c) : ncclSuccess;
 	c->failed = true;
 	snprintf(text, sizeof text, "ended by an asynchronous event of the HCA: %s",
 		 ibv_event_type_str((enum ibv_event_type)((event & 0xffff) - 1)));
 	net_verbs_log(c, leg, c->qp[leg]->qp_num, text);
 	net_verbs_report(c, leg, event & 0xffff, NET_VERBS_EVENT);
 	return ncclSystemError;
-}
-
-static void net_verbs_notice_text(const struct net_verbs_notice *n, char *out, size_t bytes)
-{
-	if (n->what == NET_VERBS_GONE)
-		snprintf(out, bytes, "that end closed the connection before the transfer ended");
-	else if (n->what == NET_VERBS_EVENT)
-		snprintf(out, bytes, "ended by an asynchronous event: %s",
-			 ibv_event_type_str((enum ibv_event_type)(n->status - 1)));
-	else if (n->what == NET_VERBS_CALL)
-		snprintf(out, bytes, "a verbs call failed%s%s", n->status ? ": " : "",
-			 n->status ? strerror((int)n->status) : "");
-	else
-		snprintf(out, bytes, "%s completed with IBV_WC_%s (%u)",
-			 net_verbs_kind_name(n->what), net_verbs_status_name(n->status), n->status);
 }
 
 /* Returns this end's queue pair that the notice is about; nqps: it is about another connection. */
@@ -290,6 +324,8 @@ static ncclResult_t net_verbs_notice_take(struct net_verbs_conn *c)
 			os_socket_object(c->fd)); /* for one more pass: sends may be done now */
 		return ncclSuccess;
 	}
+	if (c->rails && n->magic == NET_VERBS_NOTICE_MAGIC && n->what >= NET_VERBS_PARTS)
+		return net_verbs_rails_take(c);
 	c->failed = true;
 	n->nic[sizeof n->nic - 1] = '\0';
 	if (n->magic != NET_VERBS_NOTICE_MAGIC) {
@@ -298,7 +334,7 @@ static ncclResult_t net_verbs_notice_take(struct net_verbs_conn *c)
 		return ncclRemoteError;
 	}
 	net_verbs_failed_by(c, n);
-	net_verbs_notice_text(n, what, sizeof what);
+	net_verbs_cause_text(n->what, n->status, what, sizeof what);
 	i = net_verbs_notice_qp(c, n);
 	if (i < c->nqps)
 		snprintf(text, sizeof text, "the peer reports: %s", what);
@@ -382,7 +418,7 @@ ncclResult_t net_verbs_send_after_end(struct net_verbs_conn *c)
 	return ncclRemoteError;
 }
 
-static ncclResult_t net_verbs_notice_recv(struct net_verbs_conn *c)
+ncclResult_t net_verbs_notice_recv(struct net_verbs_conn *c)
 {
 	while (!c->peer_gone) {
 		size_t done = 0;
@@ -441,6 +477,8 @@ ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w)
 		c->check_at_ns = now + (busy ? NET_VERBS_CHECK_NS : NET_VERBS_CHECK_IDLE_NS);
 		rc = net_verbs_notice_recv(c);
 	}
+	if (!rc && c->rails)
+		rc = net_verbs_rails_check(c, w);
 	/* an end that leaves with nothing in flight has reached the end of the communicator */
 	if (!rc && (c->peer_gone || c->peer_ends) && busy)
 		rc = net_verbs_gone(c);

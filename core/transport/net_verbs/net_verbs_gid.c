@@ -122,6 +122,23 @@ static bool net_verbs_gid_is_zero(const union ibv_gid *gid)
 	return memcmp(gid, &zero, sizeof zero) == 0;
 }
 
+bool net_verbs_gid_renew(struct net_verbs_conn *c, uint32_t leg)
+{
+	struct net_verbs_leg *l = &c->leg[leg];
+	struct net_verbs_dev now = *l->dev; /* other connections keep the device's */
+
+	if (ibv_query_port(now.ctx, now.port, &now.attr) || now.attr.state != IBV_PORT_ACTIVE)
+		return false;
+	now.has_gid = false;
+	if (net_verbs_gid_get(&now))
+		return false;
+	l->gid = now.gid;
+	l->gid_index = now.gid_index;
+	memcpy(c->mine.dev[leg].gid, now.gid.raw, sizeof now.gid);
+	c->mine.dev[leg].lid = now.attr.lid;
+	return true;
+}
+
 ncclResult_t net_verbs_gid_get(struct net_verbs_dev *d)
 {
 	int64_t wanted = param_i64(PARAM_IB_GID_INDEX);

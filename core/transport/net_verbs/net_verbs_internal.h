@@ -26,6 +26,9 @@
  * because the other end, with nothing in flight, would not notice. The communicator's other
  * connections close as a consequence and send the same report. A rank that learns of the failure
  * from one of them can therefore name the queue pair that failed first.
+ *
+ * With NCCL_IB_RESILIENCY_PORT_FAILOVER=1, a connection over a merged NIC survives the failure of
+ * some of its queue pairs (net_verbs_rails.h).
  */
 #ifndef CORE_TRANSPORT_NET_VERBS_NET_VERBS_INTERNAL_H
 #define CORE_TRANSPORT_NET_VERBS_NET_VERBS_INTERNAL_H
@@ -142,7 +145,9 @@ DOPPEL_CHECK_SIZE(struct net_verbs_meta_dev, 56);
 /* The first message on the TCP connection, in each direction. */
 struct net_verbs_meta {
 	uint32_t magic;
-	uint16_t nqps, split; /* NCCL_IB_QPS_PER_CONNECTION, NCCL_IB_SPLIT_DATA_ON_QPS */
+	uint16_t nqps; /* NCCL_IB_QPS_PER_CONNECTION */
+	uint8_t split; /* NCCL_IB_SPLIT_DATA_ON_QPS */
+	uint8_t failover;
 	uint64_t nonce;
 	uint64_t ring_addr; /* sending end: clear-to-send entries; receiving end: sizes */
 	uint32_t ring_entries;
@@ -182,12 +187,24 @@ enum net_verbs_kind {
 	NET_VERBS_CALL,  /* a verbs call failed; status: errno, 0: unknown */
 	NET_VERBS_GONE,  /* the end at `peer` closed while it was needed; no status */
 	NET_VERBS_ENDS,  /* not a failure: this end is complete and closes; status: its sends */
+	NET_VERBS_RAILS, /* no rail is left */
+	/* with rails: a work request that tests a rail, then messages between the ends */
+	NET_VERBS_TEST,
+	NET_VERBS_PUSH,    /* a read that pushes a failed rail's data into the GPU */
+	NET_VERBS_PARTS,   /* received parts of an incomplete message; STOPPED follows */
+	NET_VERBS_STOP,    /* the receiving end has seen a rail fail: the sending end stops it */
+	NET_VERBS_STOPPED, /* the end has stopped a rail */
+	NET_VERBS_START,   /* the sending end can use the rail again, with this address */
+	NET_VERBS_STARTED, /* the receiving end's answer to START */
+	NET_VERBS_USED,    /* the sending end uses the rail again */
+	NET_VERBS_LOWERED, /* the sending end's attempt has failed */
 };
 
 struct net_request {
 	struct net_verbs_conn *conn;
 	enum net_verbs_kind kind;
 	bool used, done;
+	uint32_t slot;                        /* with rails: of its receive */
 	uint32_t left;                        /* expected completions */
 	uint32_t left_on[NET_VERBS_MAX_LEGS]; /* expected completions by leg */
 	uint32_t n; /* buffers of a receive; sends that complete with this one */
@@ -228,6 +245,9 @@ struct net_verbs_leg {
 	struct net_verbs_dev *dev;
 	struct ibv_cq *cq; /* of its queue pairs; NULL: not created */
 	uint64_t seq;      /* event count of `cq` before the last poll */
+	int gid_index;
+	union ibv_gid gid; /* the device's, or the one after a change */
+	shared_u32 event;  /* with rails: 1 + enum ibv_event_type that ends its rails; 0: none */
 	struct ibv_mr *ring_mr;
 	struct ibv_qp *flush_qp;
 	struct ibv_mr *flush_mr;
@@ -253,12 +273,14 @@ struct net_verbs_conn {
 	bool split, adaptive;
 	struct ibv_qp *qp[NET_VERBS_MAX_QPS]; /* the first one carries clear-to-send entries */
 	uint32_t failed_qp;                   /* the queue pair of a failed post */
+	struct net_verbs_rails *rails;        /* NULL: the failure of a rail ends the connection */
 	struct net_request req[NET_MAX_REQUESTS];
 	bool failed; /* a failure was logged */
 	/* The event that ended this connection: 1 + enum ibv_event_type, and the leg from bit 16
 	 * on; 0: no event. */
 	shared_u32 event;
 	bool peer_gone;      /* the TCP connection ended */
+	bool ends;           /* the peer has a notice that this end ends in order */
 	bool cut;            /* sends were done before their completions */
 	bool peer_ends;      /* the peer has ended in order, before it closed */
 	uint32_t peer_sends; /* if peer_ends: receives that the peer has sent to, modulo 2^32 */
@@ -296,6 +318,9 @@ void net_verbs_pd_put(struct net_verbs_dev *dev);
 
 /* net_verbs_gid.c: chooses the port's GID, once. */
 ncclResult_t net_verbs_gid_get(struct net_verbs_dev *dev);
+/* Queries the leg's port and chooses its GID again. False: the port is not active, or has no
+ * GID. */
+bool net_verbs_gid_renew(struct net_verbs_conn *c, uint32_t leg);
 
 /* net_verbs_qp.c */
 ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c);
@@ -303,6 +328,17 @@ ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c);
 int net_verbs_qp_to_rts(struct net_verbs_conn *c);
 /* Makes the flush queue pair of every leg. */
 ncclResult_t net_verbs_flush_make(struct net_verbs_conn *c);
+/* Resets queue pair i, so that nothing arrives over it, and all its completions are gone. This and
+ * the next four return 0 or a positive errno. */
+int net_verbs_qp_reset(struct net_verbs_conn *c, uint32_t i);
+/* Lets all outstanding requests of queue pair i complete. */
+int net_verbs_qp_end(struct net_verbs_conn *c, uint32_t i);
+/* Takes queue pair i from RESET to INIT, so that it accepts receives. */
+int net_verbs_qp_renew(struct net_verbs_conn *c, uint32_t i);
+/* Takes it on to RTS. */
+int net_verbs_qp_connect(struct net_verbs_conn *c, uint32_t i, uint32_t psn);
+/* Connects the flush queue pair of a leg again. */
+int net_verbs_flush_renew(struct net_verbs_conn *c, uint32_t l);
 void net_verbs_qp_stop(struct net_verbs_conn *c);
 void net_verbs_qp_close(struct net_verbs_conn *c);
 
@@ -344,6 +380,12 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 			      struct net_request **req, struct wait *w);
 ncclResult_t net_verbs_test(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
 
+/* Sets the wait for completions on a leg after event count `seq`. */
+void net_verbs_wait_cq(const struct net_verbs_conn *c, uint32_t leg, uint64_t seq, const char *why,
+		       struct wait *w);
+/* Posts a flush's read of one byte on a leg. Returns 0 or a positive errno. */
+int net_verbs_post_flush(const struct net_verbs_conn *c, uint32_t l, uint32_t request,
+			 const struct net_verbs_region *region, const void *data);
 /* Returns a free request; NULL: all are in use. */
 struct net_request *net_verbs_request(struct net_verbs_conn *c, enum net_verbs_kind kind);
 /* Sets the completions that the request expects: one for each part of the message. */
@@ -354,6 +396,18 @@ ncclResult_t net_verbs_busy(const struct net_verbs_conn *c, struct net_request *
 			    struct wait *w);
 
 /* net_verbs_send.c: the writes of the sending end. */
+/* Part k of the messages of a receive, on queue pair qp. */
+struct net_verbs_part {
+	uint32_t qp, k, parts;
+	uint32_t n; /* messages */
+	const struct net_buffer *from;
+	const struct net_verbs_cts *cts;
+	uint64_t wr_id;
+	bool alone;   /* the last write of data has the immediate, the size */
+	uint32_t imm; /* else of the write after the data, in network order */
+};
+/* Posts the writes of a part. Returns 0 or a positive errno. */
+int net_verbs_post_part(const struct net_verbs_conn *c, const struct net_verbs_part *p);
 ncclResult_t net_verbs_isend(void *send_comm, const struct net_buffer *b, struct net_request **req,
 			     struct wait *w);
 
@@ -371,6 +425,9 @@ ncclResult_t net_verbs_completion_failed(struct net_verbs_conn *c, uint32_t leg,
 					 const struct ibv_wc *wc);
 ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w);
 void net_verbs_failure(struct ncclComm *comm, struct net_failure *f);
+/* With rails: the sending end need not wait for acknowledgements or reports any longer. Else both
+ * ends of two connections may wait for each other's reports. */
+void net_verbs_finish(void *recv_comm);
 /* Before a connection closes: sends its communicator's failure, or that it ends in order. */
 void net_verbs_close_notice(struct net_verbs_conn *c);
 /* True if the other end has ended in order. Later failures are then not failures of their own. */
@@ -383,6 +440,14 @@ ncclResult_t net_verbs_alive(struct net_verbs_conn *c);
 bool net_verbs_outstanding(const struct net_verbs_conn *c);
 /* Takes all completions from the completion queues. */
 ncclResult_t net_verbs_drain(struct net_verbs_conn *c);
+/* Handles the notices that have arrived. */
+ncclResult_t net_verbs_notice_recv(struct net_verbs_conn *c);
+/* Describes a failure in the terms of a notice. */
+void net_verbs_cause_text(uint32_t what, uint32_t status, char *out, size_t bytes);
+/* Logs that no rail is left, with the reasons, and reports it to the peer. */
+ncclResult_t net_verbs_no_rail(struct net_verbs_conn *c, const char *rails);
+/* Handles a failure that rails cannot repair, with one line. */
+ncclResult_t net_verbs_rails_broken(struct net_verbs_conn *c, uint32_t i, const char *text);
 
 /* Returns the number of a message's completions, one for each immediate. */
 static inline uint32_t net_verbs_parts(const struct net_verbs_conn *c)
@@ -399,10 +464,8 @@ static inline uint32_t net_verbs_part_qp(const struct net_verbs_conn *c, uint64_
 }
 
 /* All parts are of equal size, except the last ones. */
-static inline size_t net_verbs_part_bytes(const struct net_verbs_conn *c, size_t bytes)
+static inline size_t net_verbs_part_bytes(uint32_t parts, size_t bytes)
 {
-	const uint32_t parts = net_verbs_parts(c);
-
 	return parts > 1 ? ALIGN_UP(DIV_UP(bytes, parts), (size_t)NET_VERBS_SPLIT_ALIGN) : bytes;
 }
 

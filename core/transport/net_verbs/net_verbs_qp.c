@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/transport/base/step_bytes.h"
-#include "core/transport/net_verbs/net_verbs_internal.h"
+#include "core/transport/net_verbs/net_verbs_rails.h"
 
 static int net_verbs_qp_to_init(const struct net_verbs_leg *leg, struct ibv_qp *qp, unsigned access)
 {
@@ -29,7 +29,7 @@ static void net_verbs_address(const struct net_verbs_leg *leg, const struct net_
 	if (to->link_layer == IBV_LINK_LAYER_ETHERNET) {
 		ah->is_global = 1;
 		memcpy(ah->grh.dgid.raw, to->gid, sizeof to->gid);
-		ah->grh.sgid_index = (uint8_t)leg->dev->gid_index;
+		ah->grh.sgid_index = (uint8_t)leg->gid_index;
 		ah->grh.hop_limit = 255;
 		ah->grh.traffic_class = (uint8_t)param_i64(PARAM_IB_TC);
 	} else {
@@ -38,13 +38,13 @@ static void net_verbs_address(const struct net_verbs_leg *leg, const struct net_
 }
 
 static int net_verbs_qp_to_rtr(const struct net_verbs_leg *leg, struct ibv_qp *qp,
-			       const struct net_verbs_meta_dev *to, uint32_t qpn)
+			       const struct net_verbs_meta_dev *to, uint32_t qpn, uint32_t psn)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = MIN_OF((unsigned)leg->dev->attr.active_mtu, (unsigned)to->mtu),
 		.dest_qp_num = qpn,
-		.rq_psn = 0,
+		.rq_psn = psn,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,
 	};
@@ -56,14 +56,14 @@ static int net_verbs_qp_to_rtr(const struct net_verbs_leg *leg, struct ibv_qp *q
 				     IBV_QP_MIN_RNR_TIMER);
 }
 
-static int net_verbs_qp_rtr_to_rts(const struct net_verbs_leg *leg, struct ibv_qp *qp)
+static int net_verbs_qp_rtr_to_rts(const struct net_verbs_leg *leg, struct ibv_qp *qp, uint32_t psn)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
 		.timeout = (uint8_t)param_i64(PARAM_IB_TIMEOUT),
 		.retry_cnt = leg->dev->retries,
 		.rnr_retry = 7, /* retry without end */
-		.sq_psn = 0,
+		.sq_psn = psn,
 		.max_rd_atomic = 1,
 	};
 
@@ -73,7 +73,7 @@ static int net_verbs_qp_rtr_to_rts(const struct net_verbs_leg *leg, struct ibv_q
 }
 
 /* qp->state is the last state that was reached, so a second call continues there. */
-static int net_verbs_qp_connect(struct net_verbs_conn *c, uint32_t i)
+int net_verbs_qp_connect(struct net_verbs_conn *c, uint32_t i, uint32_t psn)
 {
 	const struct net_verbs_leg *leg = &c->leg[net_verbs_leg_of(c, i)];
 	const struct net_verbs_meta_dev *to = &c->theirs.dev[net_verbs_their_dev(c, i)];
@@ -81,9 +81,9 @@ static int net_verbs_qp_connect(struct net_verbs_conn *c, uint32_t i)
 	int rc = 0;
 
 	if (qp->state == IBV_QPS_INIT)
-		rc = net_verbs_qp_to_rtr(leg, qp, to, c->theirs.qpn[i]);
+		rc = net_verbs_qp_to_rtr(leg, qp, to, c->theirs.qpn[i], psn);
 	if (!rc && qp->state == IBV_QPS_RTR)
-		rc = net_verbs_qp_rtr_to_rts(leg, qp);
+		rc = net_verbs_qp_rtr_to_rts(leg, qp, psn);
 	if (rc)
 		c->failed_qp = i;
 	if (rc && rc != ETIMEDOUT)
@@ -99,8 +99,31 @@ int net_verbs_qp_to_rts(struct net_verbs_conn *c)
 	int rc = 0;
 
 	for (uint32_t i = 0; i < c->nqps && !rc; i++)
-		rc = net_verbs_qp_connect(c, i);
+		rc = net_verbs_qp_connect(c, i, 0);
 	return rc;
+}
+
+static int net_verbs_qp_to(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+
+	return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
+int net_verbs_qp_end(struct net_verbs_conn *c, uint32_t i)
+{
+	return net_verbs_qp_to(c->qp[i], IBV_QPS_ERR);
+}
+
+int net_verbs_qp_reset(struct net_verbs_conn *c, uint32_t i)
+{
+	return net_verbs_qp_to(c->qp[i], IBV_QPS_RESET);
+}
+
+int net_verbs_qp_renew(struct net_verbs_conn *c, uint32_t i)
+{
+	return net_verbs_qp_to_init(&c->leg[net_verbs_leg_of(c, i)], c->qp[i],
+				    IBV_ACCESS_REMOTE_WRITE);
 }
 
 static void net_verbs_qp_label(struct net_verbs_conn *c, struct ibv_qp *qp, const char *what)
@@ -176,7 +199,7 @@ static void net_verbs_meta_dev_fill(const struct net_verbs_leg *leg, struct net_
 {
 	const struct net_verbs_dev *d = leg->dev;
 
-	memcpy(m->gid, d->gid.raw, sizeof m->gid);
+	memcpy(m->gid, leg->gid.raw, sizeof m->gid);
 	m->lid = d->attr.lid;
 	m->mtu = (uint8_t)d->attr.active_mtu;
 	m->link_layer = d->attr.link_layer;
@@ -215,9 +238,23 @@ static uint32_t net_verbs_pieces(const struct net_verbs_leg *leg)
  * clear-to-send writes, on the first queue pair. */
 static uint32_t net_verbs_depth(const struct net_verbs_conn *c, uint32_t i)
 {
+	const uint32_t rails = c->rails ? c->width : 1; /* a rail may carry the parts of all */
+
 	if (c->is_send)
-		return NET_MAX_REQUESTS * net_verbs_pieces(&c->leg[net_verbs_leg_of(c, i)]);
-	return i ? 0 : NET_VERBS_CTS_DEPTH;
+		return NET_MAX_REQUESTS * rails * net_verbs_pieces(&c->leg[net_verbs_leg_of(c, i)]);
+	return i < rails ? NET_VERBS_CTS_DEPTH : 0;
+}
+
+/* Capacity of the receive queue. */
+static uint32_t net_verbs_recv_depth(const struct net_verbs_conn *c)
+{
+	return c->is_send ? 0 : c->rails ? c->rails->stock : NET_MAX_REQUESTS;
+}
+
+/* Flushes, and a read for each rail that fails. */
+static uint32_t net_verbs_flush_depth(const struct net_verbs_conn *c)
+{
+	return NET_MAX_REQUESTS + (c->rails ? c->width : 0);
 }
 
 /* If a queue pair fails, all its requests complete, including those that are not signaled. A
@@ -225,11 +262,11 @@ static uint32_t net_verbs_depth(const struct net_verbs_conn *c, uint32_t i)
 static ncclResult_t net_verbs_cq_make(struct net_verbs_conn *c, uint32_t l)
 {
 	struct net_verbs_leg *leg = &c->leg[l];
-	uint32_t cqes = c->is_send ? 0 : NET_MAX_REQUESTS;
+	uint32_t cqes = c->is_send ? 0 : net_verbs_flush_depth(c);
 
 	for (uint32_t i = 0; i < c->nqps; i++)
 		if (net_verbs_leg_of(c, i) == l)
-			cqes += net_verbs_depth(c, i) + (c->is_send ? 0 : NET_MAX_REQUESTS);
+			cqes += net_verbs_depth(c, i) + net_verbs_recv_depth(c);
 	leg->cq = ibv_create_cq(leg->dev->ctx, (int)cqes, NULL, NULL, 0);
 	if (leg->cq)
 		return ncclSuccess;
@@ -254,8 +291,9 @@ static struct ibv_qp *net_verbs_qp_of_entries(struct net_verbs_conn *c, uint32_t
 
 static ncclResult_t net_verbs_qp_make_one(struct net_verbs_conn *c, uint32_t i)
 {
-	const uint32_t send = net_verbs_depth(c, i), recv = c->is_send ? 0 : NET_MAX_REQUESTS;
-	const uint32_t sizes = c->is_send ? NET_MAX_RECVS * (uint32_t)sizeof(uint32_t) : 0;
+	const uint32_t send = net_verbs_depth(c, i), recv = net_verbs_recv_depth(c);
+	const uint32_t entries = send ? (uint32_t)c->max_recvs * sizeof(struct net_verbs_cts) : 0;
+	const uint32_t sizes = c->is_send ? NET_MAX_RECVS * (uint32_t)sizeof(uint32_t) : entries;
 	const struct net_verbs_leg *leg = &c->leg[net_verbs_leg_of(c, i)];
 	struct ibv_qp *qp = c->is_send || i ? net_verbs_qp_create(leg, send, recv, sizes)
 					    : net_verbs_qp_of_entries(c, send, recv);
@@ -278,6 +316,8 @@ static ncclResult_t net_verbs_leg_make(struct net_verbs_conn *c, uint32_t l)
 	struct net_verbs_leg *leg = &c->leg[l];
 	ncclResult_t rc = net_verbs_gid_get(leg->dev);
 
+	leg->gid = leg->dev->gid;
+	leg->gid_index = leg->dev->gid_index;
 	if (!rc)
 		rc = net_verbs_pd_get(leg->dev);
 	if (!rc)
@@ -287,12 +327,15 @@ static ncclResult_t net_verbs_leg_make(struct net_verbs_conn *c, uint32_t l)
 
 ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
 {
-	ncclResult_t rc = ncclSuccess;
+	ncclResult_t rc = net_verbs_rails_make(c);
 
 	for (uint32_t l = 0; l < c->nlegs && !rc; l++)
 		rc = net_verbs_leg_make(c, l);
 	for (uint32_t i = 0; i < c->nqps && !rc; i++)
 		rc = net_verbs_qp_make_one(c, i);
+	for (uint32_t r = 0; r < c->width && c->rails && !rc; r++)
+		if (net_verbs_rails_stock(c, r))
+			rc = ncclSystemError;
 	if (rc)
 		return rc;
 	for (uint32_t l = 0; l < c->nlegs; l++)
@@ -340,6 +383,26 @@ static void net_verbs_mr_close(const struct net_verbs_leg *leg, struct ibv_mr **
 /* ---- flushes -------------------------------------------------------------------------------- */
 
 /* A flush queue pair is connected to itself. */
+static int net_verbs_flush_connect(struct net_verbs_conn *c, uint32_t l)
+{
+	struct net_verbs_leg *leg = &c->leg[l];
+	struct ibv_qp *qp = leg->flush_qp;
+	int rc = net_verbs_qp_to_rtr(leg, qp, &c->mine.dev[l], qp->qp_num, 0);
+
+	return rc ? rc : net_verbs_qp_rtr_to_rts(leg, qp, 0);
+}
+
+int net_verbs_flush_renew(struct net_verbs_conn *c, uint32_t l)
+{
+	struct net_verbs_leg *leg = &c->leg[l];
+	int rc = net_verbs_qp_to(leg->flush_qp, IBV_QPS_RESET);
+
+	if (!rc)
+		rc = net_verbs_qp_to_init(leg, leg->flush_qp,
+					  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	return rc ? rc : net_verbs_flush_connect(c, l);
+}
+
 static ncclResult_t net_verbs_flush_make_one(struct net_verbs_conn *c, uint32_t l)
 {
 	struct net_verbs_leg *leg = &c->leg[l];
@@ -354,15 +417,13 @@ static ncclResult_t net_verbs_flush_make_one(struct net_verbs_conn *c, uint32_t 
 		     strerror(errno));
 		return ncclSystemError;
 	}
-	leg->flush_qp = qp = net_verbs_qp_create(leg, NET_MAX_REQUESTS, 0, 0);
+	leg->flush_qp = qp = net_verbs_qp_create(leg, net_verbs_flush_depth(c), 0, 0);
 	if (!qp)
 		return net_verbs_qp_none(leg);
 	net_verbs_qp_label(c, qp, "qp flush");
 	rc = net_verbs_qp_to_init(leg, qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	if (!rc)
-		rc = net_verbs_qp_to_rtr(leg, qp, &c->mine.dev[l], qp->qp_num);
-	if (!rc)
-		rc = net_verbs_qp_rtr_to_rts(leg, qp);
+		rc = net_verbs_flush_connect(c, l);
 	if (!rc)
 		return ncclSuccess;
 	WARN("NET/IB: connecting flush qp 0x%x on device %s to itself failed: %s", qp->qp_num,
@@ -419,6 +480,7 @@ void net_verbs_qp_close(struct net_verbs_conn *c)
 	net_verbs_qp_stop(c);
 	for (uint32_t l = 0; l < c->nlegs; l++)
 		net_verbs_leg_close(&c->leg[l]);
+	net_verbs_rails_free(c);
 	os_free(c->ring_mem);
 	c->ring_mem = c->ring = NULL;
 }

@@ -13,7 +13,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "core/transport/net_verbs/net_verbs_internal.h"
+#include "core/transport/net_verbs/net_verbs_rails.h"
 
 /* ---- the next receive ------------------------------------------------------------------------ */
 
@@ -100,19 +100,10 @@ struct net_verbs_piece {
 	bool last; /* last of the message: it carries the message's size */
 };
 
-/* The message of a send, and its receive's entry. */
-struct net_verbs_write {
-	uint32_t qp;
-	const struct net_buffer *from;
-	const struct net_verbs_cts *cts;
-	uint32_t request; /* number of the first request of the receive */
-	bool alone;       /* the receive has one buffer: the last write has the immediate */
-};
-
-static int net_verbs_post_piece(const struct net_verbs_conn *c, const struct net_verbs_write *m,
-				const struct net_verbs_piece *p)
+static int net_verbs_post_piece(const struct net_verbs_conn *c, const struct net_verbs_part *m,
+				uint32_t b, const struct net_verbs_piece *p)
 {
-	const struct net_verbs_region *region = m->from->mr;
+	const struct net_verbs_region *region = m->from[b].mr;
 	struct ibv_sge sge = {
 		.addr = net_verbs_iova(region, p->data),
 		.length = (uint32_t)p->bytes,
@@ -120,29 +111,29 @@ static int net_verbs_post_piece(const struct net_verbs_conn *c, const struct net
 	};
 	struct ibv_send_wr *bad,
 		wr = {
-			.wr_id = net_verbs_wr_id(NET_VERBS_SEND, m->request),
+			.wr_id = m->wr_id,
 			.sg_list = &sge,
 			.num_sge = p->bytes ? 1 : 0,
 			.opcode = p->last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
 			.send_flags = p->last ? IBV_SEND_SIGNALED : 0,
-			.imm_data = htobe32((uint32_t)m->from->bytes),
+			.imm_data = htobe32((uint32_t)m->from[b].bytes),
 			.wr.rdma = {.remote_addr = p->remote_addr,
-				    .rkey = m->cts->rkey[net_verbs_their_dev(c, m->qp)]},
+				    .rkey = m->cts[b].rkey[net_verbs_their_dev(c, m->qp)]},
 		};
 
 	return ibv_post_send(c->qp[m->qp], &wr, &bad);
 }
 
-/* Posts a queue pair's part of a message, in several writes if it is longer than the port allows.
+/* Posts a part of message b, in several writes if it is longer than the port allows.
  * The completion of the last one completes them all. With adaptive routing the packets of a long
  * write may overtake each other, so the immediate is a separate write after them. */
-static int net_verbs_post_part(const struct net_verbs_conn *c, const struct net_verbs_write *m,
-			       size_t at, size_t bytes)
+static int net_verbs_post_bytes(const struct net_verbs_conn *c, const struct net_verbs_part *m,
+				uint32_t b, size_t at, size_t bytes)
 {
 	const size_t most = net_verbs_message_max(c->leg[net_verbs_leg_of(c, m->qp)].dev);
 	const bool apart = c->adaptive && bytes > (size_t)param_i64(PARAM_IB_AR_THRESHOLD);
-	struct net_verbs_piece p = {.data = (const uint8_t *)m->from->data + at,
-				    .remote_addr = m->cts->addr + at};
+	struct net_verbs_piece p = {.data = (const uint8_t *)m->from[b].data + at,
+				    .remote_addr = m->cts[b].addr + at};
 	size_t left = bytes;
 	int rc = 0;
 
@@ -151,7 +142,7 @@ static int net_verbs_post_part(const struct net_verbs_conn *c, const struct net_
 	while (!rc && (left || (m->alone && !p.last))) {
 		p.bytes = MIN_OF(left, most);
 		p.last = m->alone && p.bytes == left && (!apart || !left);
-		rc = net_verbs_post_piece(c, m, &p);
+		rc = net_verbs_post_piece(c, m, b, &p);
 		p.data += p.bytes;
 		p.remote_addr += p.bytes;
 		left -= p.bytes;
@@ -159,61 +150,65 @@ static int net_verbs_post_part(const struct net_verbs_conn *c, const struct net_
 	return rc;
 }
 
-/* Posts part k of a message. Parts have equal size, except the last ones. Queue pairs
- * with nothing left to send post an empty part. */
-static int net_verbs_post_share(const struct net_verbs_conn *c, uint32_t k,
-				const struct net_verbs_write *m)
+/* Parts have equal size, except the last ones. Queue pairs with nothing left to send post an empty
+ * part. */
+static int net_verbs_post_share(const struct net_verbs_conn *c, const struct net_verbs_part *m,
+				uint32_t b)
 {
-	const size_t bytes = m->from->bytes, each = net_verbs_part_bytes(c, bytes);
-	const size_t at = MIN_OF(k * each, bytes);
+	const size_t bytes = m->from[b].bytes, each = net_verbs_part_bytes(m->parts, bytes);
+	const size_t at = MIN_OF(m->k * each, bytes);
 
-	return net_verbs_post_part(c, m, at, MIN_OF(each, bytes - at));
+	return net_verbs_post_bytes(c, m, b, at, MIN_OF(each, bytes - at));
 }
 
-/* Posts the write after the data of several messages, on queue pair `i` of part k: their sizes
- * (part 0 only) and the immediate. */
-static int net_verbs_post_sizes(const struct net_verbs_conn *c, uint32_t k, uint32_t i,
-				uint32_t request)
+/* Posts the write after the data of the messages: their sizes (part 0 only) and the immediate. */
+static int net_verbs_post_sizes(const struct net_verbs_conn *c, const struct net_verbs_part *p)
 {
-	const struct net_verbs_gather *g = &c->gather;
 	uint32_t sizes[NET_MAX_RECVS];
 	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)sizes,
-			      .length = g->n * (uint32_t)sizeof sizes[0]};
+			      .length = p->n * (uint32_t)sizeof sizes[0]};
 	struct ibv_send_wr *bad,
 		wr = {
-			.wr_id = net_verbs_wr_id(NET_VERBS_SEND, request),
+			.wr_id = p->wr_id,
 			.sg_list = &sge,
-			.num_sge = k ? 0 : 1,
+			.num_sge = p->k ? 0 : 1,
 			.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-			.send_flags = IBV_SEND_SIGNALED | (k ? 0 : IBV_SEND_INLINE),
+			.send_flags = IBV_SEND_SIGNALED | (p->k ? 0 : IBV_SEND_INLINE),
+			.imm_data = p->imm,
 			.wr.rdma = {.remote_addr =
-					    c->theirs.ring_addr + g->cts[0].sizes * sizeof sizes,
-				    .rkey = c->theirs.dev[net_verbs_their_dev(c, i)].ring_rkey},
+					    c->theirs.ring_addr + p->cts[0].sizes * sizeof sizes,
+				    .rkey = c->theirs.dev[net_verbs_their_dev(c, p->qp)].ring_rkey},
 		};
 
-	for (uint32_t b = 0; b < g->n; b++)
-		sizes[b] = (uint32_t)g->from[b].bytes;
-	return ibv_post_send(c->qp[i], &wr, &bad);
+	for (uint32_t b = 0; b < p->n; b++)
+		sizes[b] = (uint32_t)p->from[b].bytes;
+	return ibv_post_send(c->qp[p->qp], &wr, &bad);
+}
+
+int net_verbs_post_part(const struct net_verbs_conn *c, const struct net_verbs_part *p)
+{
+	int rc = 0;
+
+	for (uint32_t b = 0; b < p->n && !rc; b++)
+		rc = net_verbs_post_share(c, p, b);
+	return rc || p->alone ? rc : net_verbs_post_sizes(c, p);
 }
 
 /* Posts all messages of the next receive. */
 static int net_verbs_post_all(struct net_verbs_conn *c, uint32_t request)
 {
-	struct net_verbs_gather *g = &c->gather;
+	const struct net_verbs_gather *g = &c->gather;
+	struct net_verbs_part p = {.parts = net_verbs_parts(c),
+				   .n = g->n,
+				   .from = g->from,
+				   .cts = g->cts,
+				   .wr_id = net_verbs_wr_id(NET_VERBS_SEND, request),
+				   .alone = g->n == 1};
 	int rc = 0;
 
-	OS_PROBE("net.sends_together", "the messages of several sends go together", g->n > 1);
-	for (uint32_t k = 0; k < net_verbs_parts(c) && !rc; k++) {
-		const uint32_t i = net_verbs_part_qp(c, c->sends, k);
-
-		c->failed_qp = i;
-		for (uint32_t b = 0; b < g->n && !rc; b++)
-			rc = net_verbs_post_share(c, k,
-						  &(struct net_verbs_write){i, &g->from[b],
-									    &g->cts[b], request,
-									    g->n == 1});
-		if (!rc && g->n > 1)
-			rc = net_verbs_post_sizes(c, k, i, request);
+	for (; p.k < p.parts && !rc; p.k++) {
+		c->failed_qp = p.qp = net_verbs_part_qp(c, c->sends, p.k);
+		rc = net_verbs_post_part(c, &p);
 	}
 	return rc;
 }
@@ -225,16 +220,23 @@ static ncclResult_t net_verbs_send_all(struct net_verbs_conn *c)
 {
 	struct net_verbs_gather *g = &c->gather;
 	struct net_request *first = g->req[0];
-	int rc;
+	ncclResult_t failed = ncclSuccess;
+	int rc = 0;
 
+	OS_PROBE("net.sends_together", "the messages of several sends go together", g->n > 1);
 	first->n = g->n;
 	net_verbs_expect(c, first, c->sends);
 	memcpy(first->sends, g->req, sizeof first->sends);
 	for (uint32_t b = 1; b < g->n; b++)
 		g->req[b]->first = first;
-	rc = net_verbs_post_all(c, (uint32_t)(first - c->req));
+	if (c->rails)
+		failed = net_verbs_rails_send(c, first);
+	else
+		rc = net_verbs_post_all(c, (uint32_t)(first - c->req));
 	if (rc)
-		return net_verbs_call_failed(c, c->failed_qp, "posting a write", rc);
+		failed = net_verbs_call_failed(c, c->failed_qp, "posting a write", rc);
+	if (failed)
+		return failed;
 	c->sends++;
 	g->n = 0;
 	os_event_post(g);
@@ -261,6 +263,8 @@ ncclResult_t net_verbs_isend(void *send_comm, const struct net_buffer *b, struct
 	*req = NULL;
 	if (!rc && c->peer_ends)
 		rc = net_verbs_send_after_end(c);
+	if (!rc && c->rails && !g->n && net_verbs_rails_full(c))
+		return net_verbs_busy(c, req, w);
 	if (rc || (!g->n && !net_verbs_cleared(c, w)))
 		return rc;
 	at = net_verbs_gather_find(g, b->tag);

@@ -175,6 +175,18 @@ void mem_do_forget(const void *object)
 	}
 }
 
+void mem_do_join(const void *object)
+{
+	struct mem_agent *other = *mem_bucket_of(object);
+
+	while (other && other->object != object)
+		other = other->next;
+	if (!other || !other->happens)
+		return; /* it has done nothing */
+	happens_release(other, object);
+	happens_acquire(mem_self(), object);
+}
+
 void mem_do_as(const void *object)
 {
 	ASSERT(!eng.current || !object);

@@ -84,6 +84,9 @@ static inline void mem_forget(const void *object);
 
 /* In event context: makes `object` the agent of the rest of this step. */
 static inline void mem_as(const void *object);
+/* Orders everything that the agent `object` did before the running agent, as when a device has
+ * stopped. For the happens-before check alone. */
+static inline void mem_join(const void *object);
 /* Makes an access for the happens-before check alone; its bytes arrive later, with `touched` set.
  * The agent of the access is not the running one but `apart`, ordered after everything that the
  * running agent did. An agent that acquires `apart`, or `also`, is ordered after the access. */
@@ -112,6 +115,7 @@ void mem_do_release(const void *object);
 void mem_do_acquire(const void *object);
 void mem_do_forget(const void *object);
 void mem_do_as(const void *object);
+void mem_do_join(const void *object);
 void mem_do_fresh(const void *addr, size_t bytes);
 void mem_do_barrier_arrive(const void *barrier);
 void mem_do_barrier_leave(const void *barrier);
@@ -163,6 +167,11 @@ static inline void mem_as(const void *object)
 {
 	if (UNLIKELY(mem_on != 0))
 		mem_do_as(object);
+}
+static inline void mem_join(const void *object)
+{
+	if (UNLIKELY((mem_on & MEM_RACES) != 0))
+		mem_do_join(object);
 }
 static inline void mem_fresh(const void *addr, size_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sending and the receiving side of net_verbs_test.c. */
+/* The sending and the receiving side of net_verbs_test.c and net_verbs_rails_test.c. */
 #ifndef TESTS_INTERNAL_NET_NET_VERBS_SIDES_H
 #define TESTS_INTERNAL_NET_NET_VERBS_SIDES_H
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backends/fakeverbs/objects/handles.h"
-#include "core/transport/net_verbs/net_verbs_internal.h"
+#include "core/transport/net_verbs/net_verbs_rails.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
 #include "tests/suite.h"
@@ -31,10 +31,17 @@ struct pair {
 	uint32_t message_max;     /* of the devices; 0: theirs */
 	const char *machine;      /* NULL: one with one HCA */
 	const char *receiver_qps; /* NULL: as env has it */
-	const char *env[5];       /* of both processes; the last one is NULL */
+	const char *env[12];      /* of both processes; the last one is NULL */
 	int gid_index;            /* that both must use; 0: any */
 	bool strict;              /* no region has relaxed ordering */
 	uint32_t drop_port;       /* whose link goes down; of the first host */
+	const char *receiver_env; /* a variable that is 0 there; NULL: none */
+	void (*expect_sent)(const struct net_verbs_conn *c); /* NULL: nothing */
+	shared_u32 connected;                                /* the ends are */
+	uint64_t pause_ns;   /* between a message and the next one */
+	uint64_t took_ns[2]; /* from connected to the last message, or to the error */
+	uint32_t used[2];    /* with rails: mask of those in use at the end */
+	uint32_t again[2];   /* mask of those that were used again after a failure */
 	ncclResult_t want[2];
 	ncclResult_t got[2];
 };
@@ -146,9 +153,26 @@ static inline ncclResult_t side_idle(struct side *s, const struct wait *w, int n
 	for (int i = 0; i < n; i++)
 		list[i] = &w[i];
 	list[n] = &check;
-	if (!rc)
-		ck_assert_int_eq(os_wait(list, n + 1, NULL, NULL), 0);
+	if (!rc) {
+		const int waited = os_wait(list, n + 1, NULL, NULL);
+
+		ck_assert(!waited || waited == ETIMEDOUT);
+	}
 	return rc;
+}
+
+static inline void side_rails(const struct side *s)
+{
+	const struct net_verbs_conn *c = s->net_comm;
+	const int32_t at = s->comm->rank;
+
+	for (uint32_t r = 0; r < c->width && c->rails; r++) {
+		const struct net_verbs_rail *rail = &c->rails->rail[r];
+		const bool used = net_verbs_rail_is_used(c, r);
+
+		pair.used[at] |= (uint32_t)used << r;
+		pair.again[at] |= (uint32_t)(used && rail->epoch) << r;
+	}
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
@@ -236,6 +260,8 @@ static inline ncclResult_t send_all(struct side *s)
 			else
 				n++;
 		}
+		if (moved && pair.pause_ns)
+			os_sleep_ns(pair.pause_ns);
 		if (!rc && done == pair.drop_link_at && done)
 			shared_store_u32(&pair.down, 1, SHARED_RELEASE);
 		if (!rc && !moved)
@@ -246,65 +272,6 @@ static inline ncclResult_t send_all(struct side *s)
 	return ncclSuccess;
 }
 
-/* The load of a queue pair of the sending end: requests, and packets of data. */
-struct share {
-	uint64_t requests, packets;
-};
-
-/* The writes of data, and one by itself: an empty message, or the immediate of long data. */
-static inline void share_add(struct share *s, const struct net_verbs_conn *c, size_t bytes)
-{
-	const struct net_verbs_dev *d = c->leg[0].dev;
-	const size_t mtu = 128u << d->attr.active_mtu, most = net_verbs_message_max(d);
-	const bool together = pair.together > 1;
-	const bool apart = c->adaptive && bytes > (size_t)param_i64(PARAM_IB_AR_THRESHOLD);
-	const uint32_t alone = !together && (apart || !bytes);
-
-	s->requests += (uint32_t)DIV_UP(bytes, most) + alone;
-	for (size_t left = bytes; left; left -= MIN_OF(left, most))
-		s->packets += DIV_UP(MIN_OF(left, most), mtu);
-	s->packets += alone;
-}
-
-/* After the messages of a receive, its queue pair carries their sizes and the immediate. */
-static inline void share_add_sizes(struct share *s)
-{
-	s->requests++;
-	s->packets++;
-}
-
-static inline void shares_want(const struct net_verbs_conn *c, uint32_t m, struct share *want)
-{
-	const uint32_t of = messages_of_receive(), n = c->split ? c->nqps : c->width;
-	const size_t bytes = size_of(m);
-	const size_t each = n > 1 ? DIV_UP(DIV_UP(bytes, n), 128u) * 128u : bytes;
-	const uint32_t first = c->split ? 0 : m / of % (c->nqps / c->width) * c->width;
-
-	for (uint32_t i = 0; i < n; i++) {
-		const size_t part = i * each < bytes ? MIN_OF(each, bytes - i * each) : 0;
-
-		share_add(&want[first + i], c, part);
-		if (of > 1 && m % of == 0)
-			share_add_sizes(&want[first + i]);
-	}
-}
-
-/* Every queue pair has carried its part of each message, or whole receives in rotation, and nothing
- * else. */
-static inline void expect_shares(const struct net_verbs_conn *c)
-{
-	struct share want[NET_VERBS_MAX_QPS] = {{0, 0}};
-
-	for (uint32_t m = 0; m < pair.messages; m++)
-		shares_want(c, m, want);
-	for (uint32_t i = 0; i < c->nqps; i++) {
-		const struct hca_qp *qp = CONTAINER_OF(c->qp[i], struct hca_qp_handle, ibv)->hca;
-
-		ck_assert_uint_eq(qp->sq.posted, want[i].requests);
-		ck_assert_uint_eq(qp->req.psn_max, want[i].packets);
-	}
-}
-
 static inline void send_main(void *arg)
 {
 	struct side s;
@@ -313,11 +280,16 @@ static inline void send_main(void *arg)
 	side_open(&s, 0);
 	pair.got[0] = send_connect(&s);
 	if (!pair.got[0]) {
+		const uint64_t began = os_now_ns();
+
 		side_register(&s, NET_HOST);
+		shared_store_u32(&pair.connected, 1, SHARED_RELEASE);
 		pair.got[0] = send_all(&s);
+		pair.took_ns[0] = os_now_ns() - began;
+		side_rails(&s);
 	}
-	if (!pair.got[0])
-		expect_shares(s.net_comm);
+	if (!pair.got[0] && pair.expect_sent)
+		pair.expect_sent(s.net_comm);
 	shared_store_u32(&pair.sent, 1, SHARED_RELEASE);
 	if (pair.flood)
 		wait_word(&pair.flushed, "the flush");
@@ -459,8 +431,12 @@ static inline void recv_main(void *arg)
 	side_open(&s, 1);
 	pair.got[1] = recv_connect(&s);
 	if (!pair.got[1]) {
+		const uint64_t began = os_now_ns();
+
 		side_register(&s, NET_GPU_FLUSH);
 		pair.got[1] = pair.flood ? recv_flood(&s) : recv_all(&s);
+		pair.took_ns[1] = os_now_ns() - began;
+		side_rails(&s);
 	}
 	shared_store_u32(&pair.flushed, 1, SHARED_RELEASE);
 	side_close(&s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* net_verbs by itself: two ends in two processes on two hosts, over the HCA double, many seeds. */
-#include "tests/internal/net/net_verbs_sides.h"
+#include "tests/internal/net/net_verbs_shares.h"
 
 /* ---- worlds --------------------------------------------------------------------------------- */
 
@@ -48,6 +48,7 @@ static void pair_run(const struct pair *test)
 					     .env = test->env};
 
 		pair = *test;
+		pair.expect_sent = expect_shares;
 		ck_assert_int_eq(sim_start(&config), 0);
 		ck_assert_int_eq(world_create(&world), 0);
 		ck_assert_int_eq(sim_run(pair_main, NULL), SIM_PASS);

@@ -38,6 +38,7 @@ static const struct list_case list_cases[] = {
 	{"fabric.link nth=12 down for=900us\n", LIST_RIGHT},
 	{"fabric.link nth=12 flap times=4 each=200us\n", LIST_RIGHT},
 	{"fabric.link nth=12 down\n", LIST_ERROR},
+	{"fabric.link nth=12 down for=900us gid=1\n", LIST_ERROR},
 	{"fabric.path host=1 peer_host=0 nth=12 partition\n", LIST_ERROR},
 	{"fabric.link nth=1 mtu bytes=1024\n", LIST_ERROR},
 	{"verbs.poll_cq prob=1/3 short\n", LIST_RIGHT},
