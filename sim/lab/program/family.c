@@ -190,6 +190,7 @@ static bool family_use(struct family *f, const struct family_members *m, ncclCom
 	if (!lab_transient_check(me, ncclCommCount(comm, &n), "ncclCommCount") ||
 	    !lab_transient_check(me, ncclCommUserRank(comm, &rank), "ncclCommUserRank"))
 		return false;
+	lab_queries(me, comm, m->n, family_index(m, me->rank), false);
 	if (n != m->n || rank != family_index(m, me->rank))
 		family_wrong(f, n != m->n ? "the number of ranks" : "the rank",
 			     n != m->n ? n : rank, n != m->n ? m->n : family_index(m, me->rank));

@@ -76,6 +76,8 @@ static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint
 	call->only = message && alone ? only : -1;
 	call->recv_first = sim_rng_below(rng, 3) == 0;
 	call->adjacent = sim_rng_below(rng, 4) == 0;
+	call->options = 0;
+	call->completes = call->after = false;
 }
 
 static bool mixed_sends(const struct lab_rank *me, const struct mixed_call *call)
@@ -119,6 +121,37 @@ static void mixed_draw_order(const struct lab_rank *me, uint32_t round, struct m
 		mixed_order_shuffle(g->call, g->n, &rng, g->order);
 }
 
+/* A call of each communicator has a completion event, after which results of all its calls in the
+ * group may be taken. */
+static void mixed_draw_completion(struct mixed_group *g, uint32_t comm, struct sim_rng *rng)
+{
+	struct mixed_call *one = NULL;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->n; i++)
+		if (g->call[i].comm == comm && mixed_joins(&g->call[i]) &&
+		    g->call[i].distance < 0 && sim_rng_below(rng, ++n) == 0)
+			one = &g->call[i];
+	if (!one)
+		return;
+	one->completes = true;
+	for (uint32_t i = 0; i < g->n; i++)
+		g->call[i].after =
+			g->call[i].after || (g->call[i].comm == comm && mixed_joins(&g->call[i]));
+}
+
+static void mixed_draw_options(const struct lab_run *run, uint32_t round, struct mixed_group *g)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, run->config->sim.seed + round, "lab.mixed_options");
+	for (uint32_t i = 0; i < g->n; i++)
+		g->call[i].options = g->call[i].row.payload.salt;
+	for (uint32_t comm = 0; comm < lab_comms(run->config); comm++)
+		if (sim_rng_below(&rng, 3))
+			mixed_draw_completion(g, comm, &rng);
+}
+
 static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_group *g)
 {
 	struct sim_rng rng;
@@ -146,6 +179,8 @@ static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_g
 		call->from = mixed_any_stream(g, call->comm, &rng);
 		call->to = mixed_any_stream(g, call->comm, &rng);
 	}
+	if (run->config->options)
+		mixed_draw_options(run, round, g);
 }
 
 /* ---- calls -------------------------------------------------------------------------------- */
@@ -202,10 +237,17 @@ static ncclResult_t mixed_start(struct lab_rank *me, const struct mixed_call *ca
 	ncclComm_t comm = lab_comms_pick(me, call->comm);
 	cudaStream_t stream = me->mixed->stream[call->stream];
 	struct lab_row row = call->row;
+	struct lab_options options;
 	ncclResult_t rc;
 
 	if (call->distance >= 0)
 		return mixed_message(me, call, i, comm, stream);
+	if (lab_options_draw(me, call->options, &row, false, &options) || call->completes)
+		row.config = &options.config;
+	if (call->completes) {
+		options.config.size = sizeof options.config;
+		options.config.launchCompletionEvent = me->mixed->complete[call->comm];
+	}
 	rc = lab_factor_begin(me, &call->row, mixed_factor_at(me, i), comm, &row.op);
 	if (rc)
 		return rc;
@@ -319,6 +361,21 @@ static ncclResult_t mixed_post_refused(struct lab_rank *me, void *arg)
 	return wrong != ncclInvalidArgument ? ncclInternalError : end;
 }
 
+/* The result of a call, by a stream of its group or by one that its completion event alone orders
+ * after it. */
+static cudaError_t mixed_take(struct lab_rank *me, const struct mixed_call *call, uint32_t i)
+{
+	struct lab_mixed *m = me->mixed;
+	cudaStream_t stream = call->after ? m->after : m->stream[call->to];
+	cudaError_t e = cudaSuccess;
+
+	if (call->after)
+		e = cudaStreamWaitEvent(stream, m->complete[call->comm], 0);
+	return e ? e
+		 : cudaMemcpyAsync(mixed_at(me, i, MIXED_TAKEN), mixed_at(me, i, MIXED_RECV),
+				   MIXED_BYTES, cudaMemcpyDeviceToDevice, stream);
+}
+
 /* The rank's first stream goes on after all others. */
 static cudaError_t mixed_copy_out(struct lab_rank *me, const struct mixed_group *g)
 {
@@ -326,11 +383,9 @@ static cudaError_t mixed_copy_out(struct lab_rank *me, const struct mixed_group 
 	cudaError_t e = cudaSuccess;
 
 	for (uint32_t i = 0; i < g->n && !e; i++)
-		e = cudaMemcpyAsync(mixed_at(me, i, MIXED_TAKEN), mixed_at(me, i, MIXED_RECV),
-				    MIXED_BYTES, cudaMemcpyDeviceToDevice,
-				    m->stream[g->call[i].to]);
-	for (int i = 0; i < MIXED_STREAMS && !e; i++) {
-		e = cudaEventRecord(m->join, m->stream[i]);
+		e = mixed_take(me, &g->call[i], i);
+	for (int i = 0; i < MIXED_STREAMS + (m->after != NULL) && !e; i++) {
+		e = cudaEventRecord(m->join, i < MIXED_STREAMS ? m->stream[i] : m->after);
 		if (!e)
 			e = cudaStreamWaitEvent((cudaStream_t)me->stream, m->join, 0);
 	}

@@ -23,6 +23,10 @@ struct lab_mixed {
 	cudaStream_t stream[MIXED_STREAMS];
 	bool made[MIXED_STREAMS]; /* the others are the runtime's */
 	cudaEvent_t join;
+	/* with options: one that waits for completion events alone; and the event of the group's
+	 * calls on each communicator */
+	cudaStream_t after;
+	cudaEvent_t complete[LAB_MAX_COMMS];
 	ncclRedOp_t op[MIXED_OPS_LIVE]; /* that the program has */
 	uint32_t ops;
 };
@@ -36,6 +40,9 @@ struct mixed_call {
 	bool nested;      /* in a group of its own, within the group */
 	int32_t only;     /* a message of this rank alone; -1: of each */
 	bool adjacent;    /* the input ends where the result begins */
+	uint64_t options; /* the salt of its options */
+	bool completes;   /* its options have the completion event of its communicator */
+	bool after;       /* its result is taken by a stream that waits for that event alone */
 };
 
 uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_buffer which);

@@ -313,6 +313,8 @@ ncclResult_t lab_comms_destroy(struct lab_rank *me)
 			one = lab_deregister_late(me, comm);
 		if (comm && me->run->config->finalize && !one)
 			lab_refused_finalized(me, comm);
+		if (comm && me->run->config->finalize && !one)
+			lab_queries(me, comm, me->run->nranks, me->rank, true);
 		rc = rc ? rc : one;
 		if (one && n > 1) { /* its end would wait for kernels of the others */
 			(void)lab_comms_abort(me);

@@ -70,6 +70,16 @@ bool lab_rank_alloc(struct lab_rank *me)
 	       lab_rank_check_cuda(me, lab_streams_make(me), "streams");
 }
 
+/* The rank's memory, and then the start of what its communicators take. */
+static bool lab_rank_prepare(struct lab_rank *me)
+{
+	bool ok = lab_rank_alloc(me);
+
+	if (ok && me->run->config->queries)
+		lab_queries_memory_start(me);
+	return ok;
+}
+
 void lab_rank_free(struct lab_rank *me)
 {
 	lab_streams_free(me);
@@ -261,6 +271,7 @@ static bool lab_rank_leave(struct lab_rank *me, bool ok)
 /* Makes the calls that follow the series. */
 static bool lab_rank_others(struct lab_rank *me)
 {
+	lab_queries_of_run(me);
 	lab_refused(me, "lab.refused");
 	return lab_init_fails(me, false) && lab_mixed(me);
 }
@@ -271,11 +282,13 @@ void lab_rank_main(void *arg)
 	struct lab_rank *me = arg;
 	struct lab_run *run = me->run;
 	struct lab_row hurried;
-	bool ok = lab_rank_watch_start(me) && lab_rank_alloc(me) && lab_init_fails(me, true) &&
+	bool ok = lab_rank_watch_start(me) && lab_rank_prepare(me) && lab_init_fails(me, true) &&
 		  lab_rank_get_id(me) && lab_rank_init(me);
 	if (ok && run->config->on_ready)
 		run->config->on_ready(me->rank, me->comm, run->config->on_ready_arg);
 	me->phase = ok ? LAB_WORK : me->phase;
+	if (ok)
+		lab_queries_of_run(me);
 	me->worked = ok;
 	ok = ok && lab_polls_start(me) && lab_idle_start(me) && lab_register(me) &&
 	     lab_rank_series(me) && lab_rank_others(me);

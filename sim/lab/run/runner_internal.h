@@ -62,6 +62,8 @@ struct lab_rank {
 
 	struct lab_mixed *mixed;          /* mixed.c's */
 	uint64_t pauses;                  /* pause.c: moments so far */
+	uint64_t queries;                 /* queries.c: moments so far */
+	size_t free_before;               /* of its GPU, before its communicators; 0: not known */
 	struct os_thread *poller, *idler; /* watchdog.c, idle.c; NULL: none */
 	shared_u32 poll_over;
 
@@ -130,7 +132,7 @@ struct lab_run {
 	ncclUniqueId id, other_id[LAB_MAX_COMMS - 1];
 	struct lab_transient_id transient_id[LAB_MAX_TRANSIENT], idle_id[LAB_MAX_TRANSIENT];
 	struct lab_transient_id family_id[LAB_MAX_TRANSIENT]; /* family.c */
-	ncclUniqueId fails_id[LAB_MAX_TRANSIENT]; /* init_fails.c */
+	ncclUniqueId fails_id[LAB_MAX_TRANSIENT];             /* init_fails.c */
 	shared_u32 id_ready;
 	shared_u32 lost_late; /* a GPU was found dead when all had come */
 	/* Harness barrier: a count of arrivals, and the barriers that all ranks have reached. A
@@ -167,6 +169,8 @@ struct lab_run {
 	bool armed; /* there are faults */
 	uint64_t failed_ns, healed_ns;
 	enum sim_verdict judged;
+
+	uint64_t comm_hash[LAB_MAX_COMMS]; /* queries_comm.c; under `lock`; 0: not known */
 
 	/* life.c and recover.c; a death changes them in event context, and no task waits in
 	 * between */
@@ -342,6 +346,24 @@ void lab_refused_gone(struct lab_rank *me, ncclComm_t comm); /* it was destroyed
  * One of them, by all ranks, with an id of its own. */
 bool lab_init_fails(struct lab_rank *me, bool first);
 void lab_init_fail(struct lab_rank *me, uint64_t round, ncclUniqueId id);
+
+/* queries.c: a moment at which the rank makes its queries, where the run has them: of one of the
+ * run's communicators, or of another one in which it is rank `rank` of `n`. `ends`: that one takes
+ * no collectives. And the moment before the rank's first communicator. They report. */
+void lab_queries_memory_start(struct lab_rank *me);
+void lab_queries_of_run(struct lab_rank *me);
+void lab_queries(struct lab_rank *me, ncclComm_t comm, int32_t n, int32_t rank, bool ends);
+
+/* call_options.c: the options of one call; `config` may point into it. */
+struct lab_options {
+	ncclCollConfig_t config;
+	ncclConfigExt_t ext[2];
+};
+/* Draws them, the same on all ranks for a `salt`. False: the call has none. `forces`: it may be
+ * refused with ncclInvalidArgument, which lab_options_refused detects. */
+bool lab_options_draw(const struct lab_rank *me, uint64_t salt, const struct lab_row *row,
+		      bool forces, struct lab_options *out);
+bool lab_options_refused(const struct lab_options *o, ncclResult_t r);
 
 /* pause.c: a moment at which the rank may sleep. */
 void lab_pause(struct lab_rank *me);
