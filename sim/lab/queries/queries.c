@@ -160,6 +160,10 @@ void lab_queries(struct lab_rank *me, ncclComm_t comm, int32_t n, int32_t rank, 
 	sim_rng_seed(&q.rng,
 		     me->run->config->sim.seed + moment * LAB_MAX_DEVICES + (uint64_t)me->rank,
 		     "lab.queries");
+	if (moment == 0) {
+		queries_numbers(&q);
+		queries_memory(&q);
+	}
 	for (uint32_t k = 0; k < me->run->config->queries; k++)
 		queries_one(&q);
 }
