@@ -110,6 +110,28 @@ static void queries_memory(struct queries *q)
 	queries_memory_check(q, sum);
 }
 
+/* A destroy of the last communicator of a process waits two minutes for the other ranks of its
+ * host, which frees its memory, unless it was finalized. */
+static bool queries_memory_is_free(const struct lab_config *c)
+{
+	return c->ranks_per_proc == 1 && lab_comms(c) == 1 && !c->finalize && !c->idle &&
+	       !c->transient && !c->init_fails && !c->mixed;
+}
+
+void lab_queries_memory_end(struct lab_rank *me)
+{
+	struct queries q = {.me = me};
+	size_t now, total;
+
+	if (!me->free_before || me->run->armed || !queries_memory_is_free(me->run->config) ||
+	    cudaMemGetInfo(&now, &total) != cudaSuccess)
+		return;
+	if (now != me->free_before)
+		queries_wrong(&q, "ncclCommDestroy",
+			      "left %zu bytes of the GPU free, expected %zu as before the init",
+			      now, me->free_before);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 static void queries_async(struct queries *q)

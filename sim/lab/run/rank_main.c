@@ -265,6 +265,8 @@ static bool lab_rank_leave(struct lab_rank *me, bool ok)
 		r = lab_leave_trouble(me, &call);
 	if (r != ncclSuccess && !shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, ok ? "ncclCommDestroy" : call);
+	if (ok && r == ncclSuccess)
+		lab_queries_memory_end(me);
 	return ok && r == ncclSuccess;
 }
 

@@ -103,10 +103,13 @@ struct lab_slot {
 	uint32_t host, local; /* the GPU, by index, or the place in --devices */
 };
 
+#define LAB_MORE_IDS 3
 /* transient.c: handed from one member to the others */
 struct lab_transient_id {
 	ncclUniqueId id;
-	shared_u64 ready; /* 1 + the number of the communicator whose id it is */
+	ncclUniqueId more[LAB_MORE_IDS]; /* of an init with several */
+	shared_u64 ready;                /* 1 + the number of the communicator whose id it is */
+	shared_u64 met[3];               /* odd_ends.c: members that have come to its meetings */
 };
 
 /* machines.c: what a world of several machines is made of, as long as it stands; one machine:
@@ -326,6 +329,18 @@ ncclComm_t lab_transient_take(struct lab_rank *me);
 bool lab_transient_check(struct lab_rank *me, ncclResult_t r, const char *call);
 bool lab_transient_sync(struct lab_rank *me, ncclComm_t comm);
 
+/* odd_ends.c: ends of a transient communicator that is not blocking if `polls`. False: the run has
+ * failed. */
+enum lab_odd { LAB_ODD_FINALIZED, LAB_ODD_REVOKED, LAB_ODD_FAILED, LAB_ODD_ENDS };
+struct lab_odd_end {
+	enum lab_odd kind;
+	int32_t index, n, culprit; /* of the members */
+	bool polls;
+	uint64_t round;
+	struct lab_transient_id *slot;
+};
+bool lab_odd_end(struct lab_rank *me, const struct lab_odd_end *end, ncclComm_t comm);
+
 /* family.c: transient communicators that are made from others. True on all ranks or on none. */
 bool lab_family_fits(const struct lab_rank *me);
 /* One family, the `round`-th of the run. `id` passes the ids of growth between its ranks. */
@@ -351,6 +366,8 @@ void lab_init_fail(struct lab_rank *me, uint64_t round, ncclUniqueId id);
  * run's communicators, or of another one in which it is rank `rank` of `n`. `ends`: that one takes
  * no collectives. And the moment before the rank's first communicator. They report. */
 void lab_queries_memory_start(struct lab_rank *me);
+/* After the end of the rank's last communicator: has its GPU the memory of that moment again? */
+void lab_queries_memory_end(struct lab_rank *me);
 void lab_queries_of_run(struct lab_rank *me);
 void lab_queries(struct lab_rank *me, ncclComm_t comm, int32_t n, int32_t rank, bool ends);
 
