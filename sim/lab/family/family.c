@@ -15,9 +15,9 @@
 
 #include "sim/lab/family/family.h"
 
-#define FAMILY_COUNT       512u           /* elements of a reduction, at most */
-#define FAMILY_LATE_POWERS 37             /* a member is late up to 2^37 ns, 137 s */
-#define FAMILY_LOCAL_NS    30000000000ull /* the end of a revoked one waits for no rank */
+#define FAMILY_COUNT       512u         /* elements of a reduction, at most */
+#define FAMILY_LATE_POWERS 37           /* a member is late up to 2^37 ns, 137 s */
+#define FAMILY_LOCAL_NS    800000000ull /* the end of a revoked one waits for no rank */
 
 /* ---- use ------------------------------------------------------------------------------------ */
 

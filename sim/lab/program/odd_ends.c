@@ -14,7 +14,7 @@
 #include "sim/lab/program/refused.h"
 
 #define ODD_POWERS   37              /* a member is late up to 2^37 ns */
-#define ODD_LOCAL_NS 30000000000ull  /* an end that waits for no other rank */
+#define ODD_LOCAL_NS 800000000ull    /* an end that waits for no other rank */
 #define ODD_LEARN_NS 100000000000ull /* by then all members have the error of one */
 #define ODD_COUNT    256u
 

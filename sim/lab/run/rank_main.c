@@ -275,7 +275,7 @@ static bool lab_rank_others(struct lab_rank *me)
 {
 	lab_queries_of_run(me);
 	lab_refused(me, "lab.refused");
-	return lab_init_fails(me, false) && lab_mixed(me);
+	return lab_init_fails(me, false) && lab_mixed(me) && lab_ras_meet(me);
 }
 
 /* The life of a rank: init, work, and either an orderly end or an abort. */
@@ -292,14 +292,15 @@ void lab_rank_main(void *arg)
 	if (ok)
 		lab_queries_of_run(me);
 	me->worked = ok;
-	ok = ok && lab_polls_start(me) && lab_idle_start(me) && lab_register(me) &&
-	     lab_rank_series(me) && lab_rank_others(me);
+	ok = ok && lab_polls_start(me) && lab_ras_start(me) && lab_idle_start(me) &&
+	     lab_register(me) && lab_rank_series(me) && lab_rank_others(me);
 	if (ok && lab_leads(me) && run->config->table)
 		lab_table_footer(run);
 	/* what a running collective uses stays registered: the communicator's end is its end */
 	if (ok)
 		ok = run->config->hasty ? lab_rank_hurry(me, &hurried)
 					: lab_deregisters_late(me) || lab_deregister(me);
+	lab_ras_end(me);
 	if (!ok)
 		lab_survive_learn(me);
 	ok = lab_rank_leave(me, ok);

@@ -66,6 +66,8 @@ struct lab_rank {
 	size_t free_before;               /* of its GPU, before its communicators; 0: not known */
 	struct os_thread *poller, *idler; /* watchdog.c, idle.c; NULL: none */
 	shared_u32 poll_over;
+	struct os_thread *ras_client; /* queries_ras.c; NULL: none */
+	shared_u32 ras_over;
 
 	/* transient.c */
 	void *transient_stream, *transient_memory;
@@ -395,6 +397,12 @@ bool lab_polls_start(struct lab_rank *me);
 void lab_polls_end(struct lab_rank *me);
 bool lab_idle_start(struct lab_rank *me);
 void lab_idle_end(struct lab_rank *me);
+
+/* queries_ras.c: the same for a client of RAS, which ends before ranks do; and requests when all
+ * ranks meet. False: a rank failed. */
+bool lab_ras_start(struct lab_rank *me);
+void lab_ras_end(struct lab_rank *me);
+bool lab_ras_meet(struct lab_rank *me);
 
 /* rank_register.c: false: a rank failed. The rank's two buffers; one of them, at *mem. */
 bool lab_buffers_alloc(struct lab_rank *me);

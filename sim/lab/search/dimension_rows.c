@@ -166,6 +166,10 @@ const struct dimension dimensions[] = {
 	 OPTION(ENGINE, HELP(OPTION_QUERIES, "queries", "N",
 		"each rank makes N queries of communicators, parameters and memory at each of some "
 		"moments, and checks the answers (default 0)"))},
+	{NUMBER("ras", lab.ras, 0, 4096), CUT("requests to RAS", DOWN),
+	 OPTION(ENGINE, HELP(OPTION_RAS, "ras", "N",
+		"N requests to RAS during the series, and N after it; needs --env "
+		"NCCL_RAS_ENABLE=1 (default 0)"))},
 	{NUMBER("init-fails", lab.init_fails, 0, LAB_MAX_TRANSIENT), CUT("inits that fail", DOWN),
 	 .calm = {8, 1, 4},
 	 OPTION(ENGINE, HELP(OPTION_INIT_FAILS, "init-fails", "N",

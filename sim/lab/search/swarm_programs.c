@@ -316,6 +316,21 @@ static void swarm_blocking(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_COMM_BLOCKING=%d", !c->nonblocking);
 }
 
+/* A run with RAS, which is off otherwise: one seed in 16, without faults. */
+static void swarm_ras(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.ras");
+	bool drawn = sim_rng_below(&rng, 16) == 0;
+	uint32_t requests = 1 + (uint32_t)sim_rng_below(&rng, 3);
+
+	if (!drawn || s->plan[0])
+		return;
+	s->lab.ras = requests;
+	swarm_env(s, "NCCL_RAS_ENABLE=1");
+}
+
 void swarm_programs_after(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -329,4 +344,5 @@ void swarm_programs_after(struct scenario *s, uint64_t seed)
 	if (swarm_is_set(s, "NCCL_COMM_ID"))
 		s->lab.idle = 0;
 	swarm_blocking(s, seed);
+	swarm_ras(s, seed);
 }

@@ -213,7 +213,7 @@ void swarm_side_world(struct scenario *s, uint64_t seed)
 	sim_rng_seed(&rng, seed, "swarm.side");
 	bool hosts = sim_rng_below(&rng, 3) == 0, more = sim_rng_below(&rng, 4) == 0;
 	bool relays = sim_rng_below(&rng, 2), alone = sim_rng_below(&rng, 24) == 0;
-	bool together = sim_rng_below(&rng, 3) == 0;
+	bool together = sim_rng_below(&rng, 3) == 0, merged = sim_rng_below(&rng, 3) == 0;
 
 	s->machine[strcspn(s->machine, ",")] = '\0';
 	c->hosts = hosts ? 2 : 1;
@@ -224,6 +224,8 @@ void swarm_side_world(struct scenario *s, uint64_t seed)
 	c->warp_width = 1;
 	if (hosts && more && relays)
 		snprintf(s->machine, sizeof s->machine, "h100-2nic");
+	else if (hosts && merged)
+		snprintf(s->machine, sizeof s->machine, "a100-2port");
 	if (strcmp(s->machine, "workstation-2gpu") == 0 && c->gpus > 2)
 		c->gpus = 2;
 	if (together) {
@@ -246,6 +248,9 @@ void swarm_side_program(struct scenario *s, uint64_t seed)
 	c->group = MIN_OF(c->group, 2u);
 	if (sim_rng_below(&rng, 4))
 		c->before = NULL;
+	/* calls that register, map and deregister may fail, too */
+	if (sim_rng_below(&rng, 4) == 0 && c->drive == LAB_DRIVE_RANK && !c->local_register)
+		c->local_register = LAB_REGISTER_ONCE + (uint32_t)sim_rng_below(&rng, 3);
 	/* most calls of an init are made for each channel */
 	if (sim_rng_below(&rng, 8) && !swarm_is_set(s, "NCCL_M")) {
 		swarm_env(s, "NCCL_MIN_NCHANNELS=1");

@@ -28,7 +28,7 @@ struct share {
 	uint32_t least, most;
 };
 
-#define SHARES 19
+#define SHARES 22
 static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts,
 		      struct share share[SHARES])
 {
@@ -44,6 +44,9 @@ static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts
 		{"with settings that contradict each other", contradicts, 40, 300},
 		{"with refused calls", c->refused, 300, 1200},
 		{"with an init that fails", c->init_fails, 80, 500},
+		{"with queries", c->queries, 350, 700},
+		{"with options of calls", c->options, 200, 600},
+		{"with requests to RAS", c->ras, 40, 200},
 		{"with pauses", c->pauses, 300, 1200},
 		{"with ends other than an abort", c->leaves != LAB_LEAVES_ABORT, 150, 1000},
 		{"with warps of 32 fibers", c->warp_width == 32, 10, 400},
@@ -96,6 +99,9 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 		c->idle = of->idle;
 		c->polls = of->polls;
 		c->comms = of->comms;
+		c->options = of->options;
+		c->ras = of->ras;
+		drop_last_env(clean, "NCCL_RAS_ENABLE=");
 		s->expect = clean->expect;
 		drop_last_env(clean, "NCCL_COMM_BLOCKING=");
 		drop_last_env(s, "NCCL_COMM_ID=");
