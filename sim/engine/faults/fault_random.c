@@ -258,7 +258,7 @@ static void random_rare(struct random_plan *p)
 
 static void random_caller_or_rare(struct random_plan *p)
 {
-	if (sim_rng_below(&p->rng, 4) == 0)
+	if (sim_rng_below(&p->rng, 6) == 0)
 		random_rare(p);
 	else
 		random_caller(p);

@@ -140,7 +140,7 @@ static ncclResult_t family_end_alone(struct family *f, bool aborts, ncclComm_t c
 	return r;
 }
 
-/* Has this rank revoked the parent? Those that a shrink leaves out have not. */
+/* Has this rank revoked the parent? A rank that a shrink leaves out has not. */
 static bool family_revoked(const struct family *f, const struct family_step *s)
 {
 	return s->revokes || family_index(&s->child, f->me->rank) >= 0;

@@ -62,7 +62,7 @@ static ncclResult_t family_call(struct family *f, const struct family_step *s, n
 							    : NCCL_SHRINK_DEFAULT);
 }
 
-/* A wrong color, or an id that is none of the parent's. */
+/* A wrong color, or an id that is not of the parent's. */
 static ncclResult_t family_call_wrong(struct family *f, const struct family_step *s,
 				      ncclComm_t parent, bool wrong, ncclComm_t *none)
 {
@@ -165,7 +165,7 @@ static ncclResult_t family_settle(struct family *f, ncclComm_t comm, ncclResult_
 	return r;
 }
 
-/* The call, while another device may be current, and stays so. */
+/* The call, while another device may be current. It must not change that. */
 static ncclResult_t family_make_on(struct family *f, const struct family_step *s, ncclComm_t parent,
 				   ncclComm_t *child, ncclComm_t more[FAMILY_TOGETHER])
 {

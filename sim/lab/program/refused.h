@@ -23,7 +23,7 @@ void lab_refused_judge(struct lab_rank *me, const char *call, const char *why, n
  * before. */
 ncclResult_t lab_refused_other(struct refused *r, bool grouped, const char **name, const char **why,
 			       ncclResult_t *want);
-/* call_options.c: a call with options that are refused: by ncclInvalidArgument, ncclInvalidUsage. */
+/* call_options.c: a call with options that are refused: ncclInvalidArgument, ncclInvalidUsage. */
 ncclResult_t lab_options_wrong(struct refused *r);
 ncclResult_t lab_options_misused(struct refused *r);
 /* Queries of a communicator, whose answers are checked. */

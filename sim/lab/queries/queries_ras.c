@@ -161,7 +161,7 @@ static void ras_wrong(struct ras_request *r, const char *what)
 		fprintf(stderr, "doppel: RAS answered:\n%s\n", r->text);
 }
 
-/* Returns the start of the next line; NULL: there is none. */
+/* Returns the start of the next line; NULL: the text ends before. */
 static const char *ras_next_line(const char *at)
 {
 	const char *end = strchr(at, '\n');

@@ -181,7 +181,8 @@ void swarm_worlds(struct scenario *s, uint64_t seed)
  * A side world is a small one, which two seeds in three have beside their own. In most of them one
  * call of a rank fails: at one of some hundred callers, on any kind of communicator, so that one
  * such fault in a seed reaches few of them. Others have settings that contradict each other, one
- * task that calls groups for several ranks, or communicators that are made from others. A side
+ * task that calls groups for several ranks, communicators that are made from others, or some that
+ * end in odd ways. A side
  * world costs a fifth of a seed's own.
  */
 
@@ -197,11 +198,10 @@ enum side_kind swarm_side_kind(uint64_t seed)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.side_kind");
-	uint64_t k = sim_rng_below(&rng, 8);
-	return k == 0   ? SIDE_CONTRADICTION
-	       : k == 1 ? SIDE_GROUPS
-	       : k == 2 ? SIDE_FAMILY
-			: SIDE_CALL;
+	static const enum side_kind kinds[] = {SIDE_CONTRADICTION, SIDE_GROUPS, SIDE_FAMILY,
+					       SIDE_LIFE};
+	uint64_t k = sim_rng_below(&rng, 10);
+	return k < ARRAY_LEN(kinds) ? kinds[k] : SIDE_CALL;
 }
 
 /* Two or three ranks of one host, or two hosts, of which half have fewer NICs than GPUs. */
@@ -269,7 +269,8 @@ void swarm_side_ends(struct scenario *s, uint64_t seed)
 	c->finalize |= sim_rng_below(&rng, 4) == 0;
 	c->polls |= sim_rng_below(&rng, 6) == 0;
 	c->recover = s->plan[0] && sim_rng_below(&rng, 8) == 0 && !swarm_is_set(s, "NCCL_COMM_ID");
-	c->late = 0;
+	if (s->plan[0])
+		c->late = 0;
 }
 
 /* Groups of different calls that one task makes for two to four ranks, on several communicators. */
@@ -286,6 +287,25 @@ void swarm_side_groups(struct scenario *s, uint64_t seed)
 	c->drive = LAB_DRIVE_PROCESS;
 	c->local_register = LAB_REGISTER_NOT;
 	c->gpu_sms = 0;
+	swarm_world_fits(s);
+}
+
+/* Communicators of some of the ranks that end in odd ways, and queries at each moment. */
+void swarm_side_life(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.side_life");
+	c->gpus = MAX_OF(c->gpus, c->hosts > 1 ? 1u : 2u);
+	c->transient = sim_rng_below(&rng, 2) ? 2 + (uint32_t)sim_rng_below(&rng, 3) : 0;
+	c->children = false;
+	c->drive = LAB_DRIVE_RANK;
+	c->ranks_per_proc = sim_rng_below(&rng, 3) ? 1 : LAB_ALL_RANKS;
+	c->gpu_sms = 0;
+	c->queries = 1 + (uint32_t)sim_rng_below(&rng, 4);
+	c->late = (uint32_t)sim_rng_below(&rng, 3);
+	c->init_fails = c->idle = 0;
 	swarm_world_fits(s);
 }
 
