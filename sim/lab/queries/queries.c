@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define QUERIES_DUMP_ONE_IN 64
+#define QUERIES_FREE_LOOKS  10
+#define QUERIES_FREE_NS     100000000ull /* between two of them */
 
 void queries_wrong(struct queries *q, const char *call, const char *fmt, ...)
 {
@@ -118,14 +120,20 @@ static bool queries_memory_is_free(const struct lab_config *c)
 	       !c->transient && !c->init_fails && !c->mixed;
 }
 
+/* A rank of the host that maps memory of this one's GPU may be about to unmap it. */
 void lab_queries_memory_end(struct lab_rank *me)
 {
 	struct queries q = {.me = me};
-	size_t now, total;
+	size_t now = 0, total;
 
-	if (!me->free_before || me->run->armed || !queries_memory_is_free(me->run->config) ||
-	    cudaMemGetInfo(&now, &total) != cudaSuccess)
+	if (!me->free_before || me->run->armed || !queries_memory_is_free(me->run->config))
 		return;
+	for (int i = 0; i < QUERIES_FREE_LOOKS && now != me->free_before; i++) {
+		if (i)
+			os_sleep_ns(QUERIES_FREE_NS);
+		if (cudaMemGetInfo(&now, &total) != cudaSuccess)
+			return;
+	}
 	if (now != me->free_before)
 		queries_wrong(&q, "ncclCommDestroy",
 			      "left %zu bytes of the GPU free, expected %zu as before the init",
