@@ -156,8 +156,11 @@ static ncclResult_t mixed_post_group(struct lab_rank *me, const struct mixed_gro
 
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < g->n && !rc; i++)
+	for (uint32_t i = 0; i < g->n && !rc; i++) {
 		rc = mixed_post_one(me, &g->call[g->order[i]], g->order[i]);
+		if (!rc && i == 0)
+			lab_queries_in_group(me, lab_comms_pick(me, g->call[0].comm));
+	}
 	lab_call(me, "ncclGroupEnd of different calls");
 	end = lab_comms_settle(me, ncclGroupEnd());
 	lab_call(me, NULL);

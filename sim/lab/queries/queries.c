@@ -180,6 +180,36 @@ static void queries_one(struct queries *q)
 		ncclParamDumpAll();
 }
 
+/* A query that fails would end the group. */
+void lab_queries_in_group(struct lab_rank *me, ncclComm_t comm)
+{
+	static void (*const makes[])(struct queries *) = {queries_numbers, queries_properties,
+							  queries_memory, queries_texts};
+	struct queries q = {.me = me, .comm = comm, .n = me->run->nranks, .rank = me->rank};
+	uint64_t moment = me->queries++;
+
+	if (!me->run->config->queries)
+		return;
+	sim_rng_seed(&q.rng,
+		     me->run->config->sim.seed + moment * LAB_MAX_DEVICES + (uint64_t)me->rank,
+		     "lab.queries_in_group");
+	makes[sim_rng_below(&q.rng, ARRAY_LEN(makes))](&q);
+}
+
+void lab_queries_beside(struct lab_rank *me, uint64_t look)
+{
+	static void (*const makes[])(struct queries *) = {queries_param, queries_param_refused,
+							  queries_texts};
+	struct queries q = {.me = me};
+
+	if (!me->run->config->queries)
+		return;
+	sim_rng_seed(&q.rng,
+		     me->run->config->sim.seed + look * LAB_MAX_DEVICES + (uint64_t)me->rank,
+		     "lab.queries_beside");
+	makes[sim_rng_below(&q.rng, ARRAY_LEN(makes))](&q);
+}
+
 void lab_queries(struct lab_rank *me, ncclComm_t comm, int32_t n, int32_t rank, bool ends)
 {
 	struct queries q = {.me = me, .comm = comm, .n = n, .rank = rank, .ends = ends};

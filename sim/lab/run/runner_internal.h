@@ -372,6 +372,9 @@ void lab_queries_memory_start(struct lab_rank *me);
 void lab_queries_memory_end(struct lab_rank *me);
 void lab_queries_of_run(struct lab_rank *me);
 void lab_queries(struct lab_rank *me, ncclComm_t comm, int32_t n, int32_t rank, bool ends);
+/* The same between two calls of a group; and by another task of the rank, of the process alone. */
+void lab_queries_in_group(struct lab_rank *me, ncclComm_t comm);
+void lab_queries_beside(struct lab_rank *me, uint64_t look);
 
 /* call_options.c: the options of one call; `config` may point into it. */
 struct lab_options {

@@ -325,7 +325,7 @@ static void swarm_ras(struct scenario *s, uint64_t seed)
 	bool drawn = sim_rng_below(&rng, 16) == 0;
 	uint32_t requests = 1 + (uint32_t)sim_rng_below(&rng, 3);
 
-	if (!drawn || s->plan[0])
+	if (!drawn)
 		return;
 	s->lab.ras = requests;
 	swarm_env(s, "NCCL_RAS_ENABLE=1");
