@@ -133,6 +133,9 @@ static void family_draw_config(const struct lab_run *run, struct sim_rng *rng,
 		.traffic = family_config_merge(c->traffic, s->is.traffic),
 		.socket = c->socket || s->is.socket,
 	};
+	/* a most number that is passed goes before a least one that is inherited */
+	if (s->becomes.max_ctas > 0)
+		s->becomes.min_ctas = MIN_OF(s->becomes.min_ctas, s->becomes.max_ctas);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */

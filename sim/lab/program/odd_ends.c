@@ -7,6 +7,8 @@
  *	revoked		calls that never end run; each revokes, and ends it at a time of its own,
  *			up to two minutes later
  *	failed		one aborts; the others learn of it, and revoke, finalize, destroy or abort
+ *	late		with RAS: one does not call a collective that has a deadline, and all get
+ *			ncclTimeout
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -17,10 +19,12 @@
 #define ODD_LOCAL_NS 800000000ull    /* an end that waits for no other rank */
 #define ODD_LEARN_NS 100000000000ull /* by then all members have the error of one */
 #define ODD_COUNT    256u
+#define ODD_BEYOND_S 20u /* after the deadline: turns of the ranks, and three requests */
 
 static const char *const odd_names[LAB_ODD_ENDS] = {[LAB_ODD_FINALIZED] = "finalized",
 						    [LAB_ODD_REVOKED] = "revoked",
-						    [LAB_ODD_FAILED] = "failed"};
+						    [LAB_ODD_FAILED] = "failed",
+						    [LAB_ODD_LATE] = "late"};
 
 struct odd {
 	struct lab_rank *me;
@@ -159,9 +163,9 @@ static void odd_revoked(struct odd *o, bool mine)
 	odd_judge(o, aborts ? "ncclCommAbort" : "ncclCommDestroy", odd_end(o, aborts), ncclSuccess);
 }
 
-static void odd_learn(struct odd *o)
+static void odd_learn(struct odd *o, uint64_t most_ns, ncclResult_t want)
 {
-	uint64_t end_ns = os_now_ns() + ODD_LEARN_NS;
+	uint64_t end_ns = os_now_ns() + most_ns;
 	ncclResult_t async = ncclSuccess, rc = ncclSuccess;
 
 	while (!rc && async == ncclSuccess && os_now_ns() < end_ns) {
@@ -169,7 +173,7 @@ static void odd_learn(struct odd *o)
 		rc = ncclCommGetAsyncError(o->comm, &async);
 	}
 	odd_judge(o, "ncclCommGetAsyncError", rc, ncclSuccess);
-	odd_judge(o, "the error of a member's abort", async, ncclRemoteError);
+	odd_judge(o, "the error that all members learn of", async, want);
 }
 
 /* The others have the error of one that has aborted, and then use what is left to them. */
@@ -184,7 +188,7 @@ static void odd_failed(struct odd *o, bool mine)
 		odd_judge(o, "ncclCommAbort", odd_end(o, true), ncclSuccess);
 		return;
 	}
-	odd_learn(o);
+	odd_learn(o, ODD_LEARN_NS, ncclRemoteError);
 	odd_judge(o, "ncclCommCount", ncclCommCount(o->comm, &n), ncclRemoteError);
 	odd_judge(o, "ncclAllReduce", odd_reduce(o), ncclRemoteError);
 	if (finalizes)
@@ -198,6 +202,32 @@ static void odd_failed(struct odd *o, bool mine)
 		odd_async(o, ncclRemoteError);
 	}
 	odd_late(o);
+	odd_judge(o, aborts ? "ncclCommAbort" : "ncclCommDestroy", odd_end(o, aborts), ncclSuccess);
+}
+
+/* The deadline is the same on all members. */
+static void odd_timeout(struct odd *o, bool mine)
+{
+	uint32_t ms = 1u << (o->end->round * 5 % 13);
+	ncclConfigExt_t ext = {
+		.key = {.vendorId = NCCL_DOPPEL_VENDOR, .optionId = NCCL_DOPPEL_OPTION_TIMEOUT_MS},
+		.val.i = (int)ms};
+	ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+	int32_t *mem = o->me->transient_memory;
+	bool aborts = sim_rng_below(&o->own, 2);
+	ncclResult_t r;
+
+	config.ext = &ext;
+	if (!mine) {
+		r = ncclAllReduceConfig(mem, mem, ODD_COUNT, ncclInt32, ncclSum, o->comm,
+					(cudaStream_t)o->me->transient_stream, &config);
+		odd_judge(o, "ncclAllReduceConfig", lab_comm_settle(o->me, o->comm, r),
+			  ncclSuccess);
+	}
+	odd_learn(o, ms * 1250000ull + ODD_BEYOND_S * 1000000000ull, ncclTimeout);
+	odd_judge(o, "ncclAllReduce", odd_reduce(o), ncclTimeout);
+	odd_late(o);
+	odd_async(o, ncclTimeout);
 	odd_judge(o, aborts ? "ncclCommAbort" : "ncclCommDestroy", odd_end(o, aborts), ncclSuccess);
 }
 
@@ -216,8 +246,10 @@ bool lab_odd_end(struct lab_rank *me, const struct lab_odd_end *end, ncclComm_t 
 			odd_finalized(&o, mine);
 		else if (end->kind == LAB_ODD_REVOKED)
 			odd_revoked(&o, mine);
-		else
+		else if (end->kind == LAB_ODD_FAILED)
 			odd_failed(&o, mine);
+		else
+			odd_timeout(&o, mine);
 	}
 	lab_call(me, NULL);
 	comm = lab_transient_take(me);

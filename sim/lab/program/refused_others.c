@@ -54,8 +54,19 @@ static ncclResult_t refused_config_value(struct refused *r)
 			      &config.nvlsCTAs,
 			      &config.nChannelsPerNetPeer,
 			      &config.nvlinkCentricSched,
-			      &config.nvlinkCentricSched};
-	static const int value[ARRAY_LEN(field)] = {-1, 2, -1, 0, 0, -1, 256, 0, 0, -1, 2};
+			      &config.nvlinkCentricSched,
+			      &config.graphUsageMode,
+			      &config.graphUsageMode,
+			      &config.numRmaCtx,
+			      &config.maxP2pPeers,
+			      &config.graphStreamOrdering,
+			      &config.launchOrderImplicit,
+			      &config.numRmaSig,
+			      &config.rmaEagerInit,
+			      &config.hostCftMode,
+			      &config.nvlsHostMode};
+	static const int value[ARRAY_LEN(field)] = {-1, 2, -1, 0, 0, -1, 256, 0, 0, -1, 2,
+						    -1, 3, -1, 0, 2, -1, 0,   2, 4, -1};
 	uint64_t k = sim_rng_below(&r->rng, ARRAY_LEN(field));
 
 	*field[k] = value[k];

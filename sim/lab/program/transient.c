@@ -76,14 +76,16 @@ void lab_transient_free(struct lab_rank *me)
 }
 
 /* Kinds that programs without faults have as well. */
-static void transient_draw_kind(struct sim_rng *rng, struct transient *t)
+static void transient_draw_kind(struct sim_rng *rng, bool ras, struct transient *t)
 {
 	t->finalizes = sim_rng_below(rng, 3) == 0;
 	t->polls = sim_rng_below(rng, 3) == 0;
 	bool aborts = sim_rng_below(rng, 2) == 0, early = sim_rng_below(rng, 3) == 0;
 
 	t->odd = sim_rng_below(rng, 3) == 0;
-	t->odd_kind = (enum lab_odd)sim_rng_below(rng, LAB_ODD_ENDS);
+	t->odd_kind = (enum lab_odd)sim_rng_below(rng, ras ? LAB_ODD_ENDS : LAB_ODD_LATE);
+	if (t->odd_kind == LAB_ODD_LATE && t->n < 2)
+		t->odd_kind = LAB_ODD_FINALIZED;
 	t->culprit = (int32_t)sim_rng_below(rng, (uint64_t)t->n);
 	bool several = sim_rng_below(rng, 3) == 0;
 	uint64_t ids = 1 + sim_rng_below(rng, (uint64_t)MIN_OF(t->n, LAB_MORE_IDS + 1));
@@ -131,7 +133,7 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 	ASSERT(t->n > 0 && lowest >= 0);
 	t->leads = lowest == me->rank;
 	if (!run->armed)
-		transient_draw_kind(&rng, t);
+		transient_draw_kind(&rng, lab_has_env(run->config, "NCCL_RAS_ENABLE"), t);
 	return t->index >= 0;
 }
 

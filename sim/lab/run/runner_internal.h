@@ -333,7 +333,7 @@ bool lab_transient_sync(struct lab_rank *me, ncclComm_t comm);
 
 /* odd_ends.c: ends of a transient communicator that is not blocking if `polls`. False: the run has
  * failed. */
-enum lab_odd { LAB_ODD_FINALIZED, LAB_ODD_REVOKED, LAB_ODD_FAILED, LAB_ODD_ENDS };
+enum lab_odd { LAB_ODD_FINALIZED, LAB_ODD_REVOKED, LAB_ODD_FAILED, LAB_ODD_LATE, LAB_ODD_ENDS };
 struct lab_odd_end {
 	enum lab_odd kind;
 	int32_t index, n, culprit; /* of the members */

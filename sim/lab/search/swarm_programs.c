@@ -316,7 +316,7 @@ static void swarm_blocking(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_COMM_BLOCKING=%d", !c->nonblocking);
 }
 
-/* A run with RAS, which is off otherwise: one seed in 16, without faults. */
+/* A run with RAS, which is off otherwise: one seed in 16. */
 static void swarm_ras(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;

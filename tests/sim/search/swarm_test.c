@@ -86,6 +86,8 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 	struct lab_config *c = &s->lab;
 	const struct lab_config *of = &clean->lab;
 
+	drop_last_env(s, "NCCL_RAS_ENABLE=");
+	drop_last_env(clean, "NCCL_RAS_ENABLE=");
 	if (s->plan[0]) { /* what makes communicators beside the work goes without faults */
 		ck_assert(!c->idle && !c->init_fails && c->late <= 5);
 		c->transient = of->transient;
@@ -100,8 +102,6 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 		c->polls = of->polls;
 		c->comms = of->comms;
 		c->options = of->options;
-		c->ras = of->ras;
-		drop_last_env(clean, "NCCL_RAS_ENABLE=");
 		s->expect = clean->expect;
 		drop_last_env(clean, "NCCL_COMM_BLOCKING=");
 		drop_last_env(s, "NCCL_COMM_ID=");
