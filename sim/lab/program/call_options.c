@@ -97,8 +97,10 @@ bool lab_options_draw(const struct lab_rank *me, uint64_t salt, const struct lab
 	options_draw_vendors(c, &rng, row->collective->connects, out);
 	out->config.cgaClusterSize = options_or_unset(&rng, (int)options_below(&rng, 9));
 	out->config.CTAPolicy = options_or_unset(&rng, (int)options_below(&rng, 4));
-	if (options_below(&rng, 4) == 0) /* the first layout ended after the tag */
+	if (options_below(&rng, 4) == 0) { /* the first layout ended after the tag */
 		out->config.size = offsetof(ncclCollConfig_t, launchCompletionEvent);
+		out->config.launchCompletionEvent = (cudaEvent_t)(void *)out; /* not read */
+	}
 	sim_rng_seed(&own, c->sim.seed + salt * LAB_MAX_DEVICES + (uint64_t)me->rank,
 		     "lab.options_own");
 	out->config.userProfilerTag = options_below(&own, 2) ? options_below(&own, UINT64_MAX) : 0;
