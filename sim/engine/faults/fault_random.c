@@ -18,7 +18,7 @@ enum {
 	RANDOM_SITES = 3,
 	RANDOM_SITE_NTH = 8,
 	RANDOM_HEAL_US = 20000,
-	RANDOM_RARE_OF_HOST = 20
+	RANDOM_RARE_OF_HOST = 23
 };
 
 struct random_plan {
@@ -231,21 +231,40 @@ static void random_rare(struct random_plan *p)
 	static const struct {
 		const char *site;
 		bool hosts; /* for worlds of several hosts */
-	} rare[] = {{"os.thread", false},          {"os.shm", false},
-		    {"os.mailbox", false},         {"cuda.ipc_get", false},
-		    {"cuda.ipc_open", false},      {"cuda.ipc_close", false},
-		    {"cuda.cu_mem_create", false}, {"cuda.cu_mem_export", false},
-		    {"cuda.cu_mem_import", false}, {"cuda.cu_mem_map", false},
-		    {"cuda.cu_mem_unmap", false},  {"cuda.cu_mem_release", false},
-		    {"cuda.malloc", false},        {"cuda.free", false},
-		    {"cuda.host_alloc", false},    {"cuda.free_host", false},
-		    {"cuda.stream_create", false}, {"cuda.stream_destroy", false},
-		    {"cuda.event_create", false},  {"cuda.event_destroy", false},
-		    {"verbs.alloc_pd", true},      {"verbs.dealloc_pd", true},
-		    {"verbs.reg_mr", true},        {"verbs.reg_dmabuf_mr", true},
-		    {"verbs.dereg_mr", true},      {"verbs.dereg_mr", true},
-		    {"verbs.create_cq", true},     {"verbs.destroy_cq", true},
-		    {"verbs.create_qp", true},     {"verbs.destroy_qp", true},
+	} rare[] = {{"os.thread", false},
+		    {"os.thread", false},
+		    {"os.thread", false},
+		    {"os.thread", false},
+		    {"os.shm", false},
+		    {"os.mailbox", false},
+		    {"cuda.ipc_get", false},
+		    {"cuda.ipc_open", false},
+		    {"cuda.ipc_close", false},
+		    {"cuda.cu_mem_create", false},
+		    {"cuda.cu_mem_export", false},
+		    {"cuda.cu_mem_import", false},
+		    {"cuda.cu_mem_map", false},
+		    {"cuda.cu_mem_unmap", false},
+		    {"cuda.cu_mem_release", false},
+		    {"cuda.malloc", false},
+		    {"cuda.free", false},
+		    {"cuda.host_alloc", false},
+		    {"cuda.free_host", false},
+		    {"cuda.stream_create", false},
+		    {"cuda.stream_destroy", false},
+		    {"cuda.event_create", false},
+		    {"cuda.event_destroy", false},
+		    {"verbs.alloc_pd", true},
+		    {"verbs.dealloc_pd", true},
+		    {"verbs.reg_mr", true},
+		    {"verbs.reg_dmabuf_mr", true},
+		    {"verbs.dereg_mr", true},
+		    {"verbs.dereg_mr", true},
+		    {"verbs.dereg_mr", true},
+		    {"verbs.create_cq", true},
+		    {"verbs.destroy_cq", true},
+		    {"verbs.create_qp", true},
+		    {"verbs.destroy_qp", true},
 		    {"verbs.close_device", true}};
 	uint64_t k = sim_rng_below(&p->rng, ARRAY_LEN(rare));
 	uint32_t rank = (uint32_t)sim_rng_below(&p->rng, p->ranks);
@@ -258,7 +277,7 @@ static void random_rare(struct random_plan *p)
 
 static void random_caller_or_rare(struct random_plan *p)
 {
-	if (sim_rng_below(&p->rng, 6) == 0)
+	if (sim_rng_below(&p->rng, 5) == 0)
 		random_rare(p);
 	else
 		random_caller(p);
