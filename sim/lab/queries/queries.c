@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define QUERIES_DUMP_ONE_IN 64
+#define QUERIES_DUMP_ONE_IN 512
 #define QUERIES_FREE_LOOKS  10
 #define QUERIES_FREE_NS     100000000ull /* between two of them */
 

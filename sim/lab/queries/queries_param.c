@@ -5,8 +5,9 @@
 
 #include "sim/lab/queries/queries.h"
 
-#define QUERIES_FILL  0x5a
-#define QUERIES_BYTES 2048 /* of a value, and more */
+#define QUERIES_FILL           0x5a
+#define QUERIES_UNKNOWN_ONE_IN 8
+#define QUERIES_BYTES          2048 /* of a value, and more */
 
 struct queries_param {
 	const char *key, *text;
@@ -167,8 +168,11 @@ void queries_param(struct queries *q)
 
 void queries_param_refused(struct queries *q)
 {
-	static const char *const keys[] = {"NCCL_", "", "nccl_debug", "NCCL_DEBUG ", NULL};
-	const char *key = keys[sim_rng_below(&q->rng, ARRAY_LEN(keys))], *text = "?";
+	/* the message about an unknown one has the nearest of all, which takes long to find */
+	static const char *const keys[] = {"NCCL_", "", "nccl_debug", "NCCL_DEBUG "};
+	bool unknown = sim_rng_below(&q->rng, QUERIES_UNKNOWN_ONE_IN) == 0;
+	const char *key = unknown ? keys[sim_rng_below(&q->rng, ARRAY_LEN(keys))] : NULL;
+	const char *text = "?";
 	ncclParamHandle_t handle = (ncclParamHandle_t)(void *)q;
 	int64_t value = -7;
 	int len = -7;
