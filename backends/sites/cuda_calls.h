@@ -15,7 +15,7 @@
 
 #define FAULT_CUDA_CALLS(X)                                                                        \
 	X("cuda.driver_get_version", "cudaDriverGetVersion", 999)                                  \
-	X("cuda.runtime_get_version", "cudaRuntimeGetVersion", 999, .idle = IDLE_QUERY)            \
+	X("cuda.runtime_get_version", "cudaRuntimeGetVersion", 999)                                \
 	X("cuda.get_device_count", "cudaGetDeviceCount", 100)                                      \
 	X("cuda.set_device", "cudaSetDevice", 46)                                                  \
 	X("cuda.get_device", "cudaGetDevice", 3)                                                   \

@@ -94,7 +94,7 @@ ncclResult_t comm_drain_watching(struct ncclComm *comm)
 	return comm_drain(comm);
 }
 
-void comm_launch_wait(struct ncclComm *comm)
+void comm_launch_wait(const struct ncclComm *comm, const shared_u32 *abort)
 {
 	struct wait w = {
 		.on = &comm->life->launching,
@@ -105,14 +105,14 @@ void comm_launch_wait(struct ncclComm *comm)
 		.why = "the task that connects ranks for a launch",
 		.from = {.rank = comm->rank, .channel = -1, .step = -1},
 	};
-	(void)os_wait_one(&w, comm->abort);
+	(void)os_wait_one(&w, abort);
 }
 
 ncclResult_t comm_finalize(struct ncclComm *comm)
 {
 	ncclResult_t rc;
 
-	comm_launch_wait(comm);
+	comm_launch_wait(comm, comm->abort);
 	rc = comm_drain_watching(comm);
 	if (!rc && comm_is_aborted(comm)) {
 		INFO(LOG_INIT, "rank %d: finalize ended by an abort", comm->rank);

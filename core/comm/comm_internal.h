@@ -47,8 +47,9 @@ ncclResult_t comm_drain(struct ncclComm *comm);
  * ends. */
 ncclResult_t comm_drain_watching(struct ncclComm *comm);
 /* Waits until a separate task has launched its collectives, or has failed. The task detects
- * failures of other ranks. */
-void comm_launch_wait(struct ncclComm *comm);
+ * failures of other ranks. `abort`: ends the wait; NULL: the caller has set the abort word, which
+ * ends the task. */
+void comm_launch_wait(const struct ncclComm *comm, const shared_u32 *abort);
 /* Checks launched collectives once: complete, ncclInProgress, or an error. */
 ncclResult_t comm_drain_look(struct ncclComm *comm);
 /* cudaErrorNotReady while launched collectives run. */

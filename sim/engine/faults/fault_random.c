@@ -13,7 +13,13 @@
 #include "sim/engine/faults/fault.h"
 #include "sim/engine/order/order_internal.h"
 
-enum { RANDOM_CALL_NTH = 1024, RANDOM_SITES = 3, RANDOM_SITE_NTH = 8, RANDOM_HEAL_US = 20000 };
+enum {
+	RANDOM_CALL_NTH = 1024,
+	RANDOM_SITES = 3,
+	RANDOM_SITE_NTH = 8,
+	RANDOM_HEAL_US = 20000,
+	RANDOM_RARE_OF_HOST = 23
+};
 
 struct random_plan {
 	FILE *out;
@@ -218,6 +224,65 @@ static void random_caller(struct random_plan *p)
 	fputc('\n', p->out);
 }
 
+/* Fails one of the first calls of a site that starts, maps or ends something. A rank has few of
+ * them, and those that end something come late, after most callers. */
+static void random_rare(struct random_plan *p)
+{
+	static const struct {
+		const char *site;
+		bool hosts; /* for worlds of several hosts */
+	} rare[] = {{"os.thread", false},
+		    {"os.thread", false},
+		    {"os.thread", false},
+		    {"os.thread", false},
+		    {"os.shm", false},
+		    {"os.mailbox", false},
+		    {"cuda.ipc_get", false},
+		    {"cuda.ipc_open", false},
+		    {"cuda.ipc_close", false},
+		    {"cuda.cu_mem_create", false},
+		    {"cuda.cu_mem_export", false},
+		    {"cuda.cu_mem_import", false},
+		    {"cuda.cu_mem_map", false},
+		    {"cuda.cu_mem_unmap", false},
+		    {"cuda.cu_mem_release", false},
+		    {"cuda.malloc", false},
+		    {"cuda.free", false},
+		    {"cuda.host_alloc", false},
+		    {"cuda.free_host", false},
+		    {"cuda.stream_create", false},
+		    {"cuda.stream_destroy", false},
+		    {"cuda.event_create", false},
+		    {"cuda.event_destroy", false},
+		    {"verbs.alloc_pd", true},
+		    {"verbs.dealloc_pd", true},
+		    {"verbs.reg_mr", true},
+		    {"verbs.reg_dmabuf_mr", true},
+		    {"verbs.dereg_mr", true},
+		    {"verbs.dereg_mr", true},
+		    {"verbs.dereg_mr", true},
+		    {"verbs.create_cq", true},
+		    {"verbs.destroy_cq", true},
+		    {"verbs.create_qp", true},
+		    {"verbs.destroy_qp", true},
+		    {"verbs.close_device", true}};
+	uint64_t k = sim_rng_below(&p->rng, ARRAY_LEN(rare));
+	uint32_t rank = (uint32_t)sim_rng_below(&p->rng, p->ranks);
+	uint32_t nth = random_number(&p->rng, 1, 16);
+
+	if (rare[k].hosts && p->hosts == 1)
+		k %= RANDOM_RARE_OF_HOST;
+	fprintf(p->out, "%s rank=%u nth=%u fail\n", rare[k].site, (unsigned)rank, (unsigned)nth);
+}
+
+static void random_caller_or_rare(struct random_plan *p)
+{
+	if (sim_rng_below(&p->rng, 5) == 0)
+		random_rare(p);
+	else
+		random_caller(p);
+}
+
 /* Draws by caller, by layer or by site: by layer fails the most frequent calls, by site the rare
  * ones. */
 static void random_any(struct random_plan *p)
@@ -282,7 +347,7 @@ char *sim_fault_draw_any(uint64_t seed, uint32_t hosts, uint32_t ranks)
 
 char *sim_fault_draw_caller(uint64_t seed, uint32_t hosts, uint32_t ranks)
 {
-	return random_text(seed, hosts, ranks, random_caller);
+	return random_text(seed, hosts, ranks, random_caller_or_rare);
 }
 
 char *sim_fault_draw_survivable(uint64_t seed, uint32_t hosts, uint32_t ranks)

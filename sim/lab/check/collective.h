@@ -113,6 +113,7 @@ struct lab_row {
 	uint32_t parts; /* calls that it goes in */
 	bool in_place;
 	ncclRedOp_t op; /* what the call gets: the payload's, or one that the program made */
+	const ncclCollConfig_t *config; /* what the call gets; NULL: no options. NCCL's own alone */
 };
 
 enum lab_side { LAB_SEND, LAB_RECV };

@@ -16,19 +16,30 @@ static ncclResult_t collective_all_reduce(const struct lab_call_args *a)
 {
 	const struct lab_row *row = a->row;
 
+	if (row->config)
+		return ncclAllReduceConfig(a->send, a->recv, a->count, row->payload.type, row->op,
+					   a->comm, a->stream, row->config);
 	return ncclAllReduce(a->send, a->recv, a->count, row->payload.type, row->op, a->comm,
 			     a->stream);
 }
 
 static ncclResult_t collective_all_gather(const struct lab_call_args *a)
 {
-	return ncclAllGather(a->send, a->recv, a->count, a->row->payload.type, a->comm, a->stream);
+	ncclDataType_t type = a->row->payload.type;
+
+	if (a->row->config)
+		return ncclAllGatherConfig(a->send, a->recv, a->count, type, a->comm, a->stream,
+					   a->row->config);
+	return ncclAllGather(a->send, a->recv, a->count, type, a->comm, a->stream);
 }
 
 static ncclResult_t collective_reduce_scatter(const struct lab_call_args *a)
 {
 	const struct lab_row *row = a->row;
 
+	if (row->config)
+		return ncclReduceScatterConfig(a->send, a->recv, a->count, row->payload.type,
+					       row->op, a->comm, a->stream, row->config);
 	return ncclReduceScatter(a->send, a->recv, a->count, row->payload.type, row->op, a->comm,
 				 a->stream);
 }
@@ -37,14 +48,21 @@ static ncclResult_t collective_reduce(const struct lab_call_args *a)
 {
 	const struct lab_row *row = a->row;
 
+	if (row->config)
+		return ncclReduceConfig(a->send, a->recv, a->count, row->payload.type, row->op,
+					row->root, a->comm, a->stream, row->config);
 	return ncclReduce(a->send, a->recv, a->count, row->payload.type, row->op, row->root,
 			  a->comm, a->stream);
 }
 
+/* ncclBcast has no options. */
 static ncclResult_t collective_broadcast(const struct lab_call_args *a)
 {
 	ncclDataType_t type = a->row->payload.type;
 
+	if (a->row->config)
+		return ncclBroadcastConfig(a->row->in_place ? a->recv : a->send, a->recv, a->count,
+					   type, a->row->root, a->comm, a->stream, a->row->config);
 	if (a->row->in_place)
 		return ncclBcast(a->recv, a->count, type, a->row->root, a->comm, a->stream);
 	return ncclBroadcast(a->send, a->recv, a->count, type, a->row->root, a->comm, a->stream);
@@ -52,18 +70,33 @@ static ncclResult_t collective_broadcast(const struct lab_call_args *a)
 
 static ncclResult_t collective_all_to_all(const struct lab_call_args *a)
 {
-	return ncclAlltoAll(a->send, a->recv, a->count, a->row->payload.type, a->comm, a->stream);
+	ncclDataType_t type = a->row->payload.type;
+
+	if (a->row->config)
+		return ncclAlltoAllConfig(a->send, a->recv, a->count, type, a->comm, a->stream,
+					  a->row->config);
+	return ncclAlltoAll(a->send, a->recv, a->count, type, a->comm, a->stream);
 }
 
 static ncclResult_t collective_gather(const struct lab_call_args *a)
 {
-	return ncclGather(a->send, a->recv, a->count, a->row->payload.type, a->row->root, a->comm,
+	const struct lab_row *row = a->row;
+
+	if (row->config)
+		return ncclGatherConfig(a->send, a->recv, a->count, row->payload.type, row->root,
+					a->comm, a->stream, row->config);
+	return ncclGather(a->send, a->recv, a->count, row->payload.type, row->root, a->comm,
 			  a->stream);
 }
 
 static ncclResult_t collective_scatter(const struct lab_call_args *a)
 {
-	return ncclScatter(a->send, a->recv, a->count, a->row->payload.type, a->row->root, a->comm,
+	const struct lab_row *row = a->row;
+
+	if (row->config)
+		return ncclScatterConfig(a->send, a->recv, a->count, row->payload.type, row->root,
+					 a->comm, a->stream, row->config);
+	return ncclScatter(a->send, a->recv, a->count, row->payload.type, row->root, a->comm,
 			   a->stream);
 }
 

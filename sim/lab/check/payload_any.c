@@ -5,6 +5,9 @@
  * others the neutral one, so that every order of the ranks has the same bits: one result, rounded
  * once. One element in eight is dense: all ranks have numbers of either sign, and the result is
  * only bounded, by half a unit for each rounding of a partial sum.
+ *
+ * A NaN that a rank puts in has any sign and payload. A NaN that comes out is the one of its type,
+ * which docs/device.md has.
  */
 #include <math.h>
 #include <string.h>
@@ -71,6 +74,22 @@ static struct any_element any_element(const struct payload *p, uint64_t element)
 
 /* ---- numbers of the type ------------------------------------------------------------------ */
 
+/* The NaN that an operation gives. */
+static uint64_t any_nan(const struct payload_format *f)
+{
+	return f->bytes == 8 ? 0x7ff8000000000000ull : (1ull << (8 * f->bytes - 1)) - 1;
+}
+
+/* A NaN of either sign and with any payload. */
+static uint64_t any_nan_drawn(const struct payload_format *f, uint64_t bits)
+{
+	const uint64_t mantissa = (1ull << f->mantissa_bits) - 1;
+	const uint64_t top = ((1ull << f->exponent_bits) - 1) << f->mantissa_bits;
+	uint64_t payload = f->exponent_bits == 4 ? mantissa : bits & mantissa;
+
+	return (bits >> 63 << (8 * f->bytes - 1)) | top | (payload ? payload : 1);
+}
+
 /* The bits of the number that is nearest to v, ties to even. A number that is too large becomes
  * infinite, in eight bits the largest finite number, as CUDA's conversions with saturation. */
 uint64_t payload_round(const struct payload_format *f, double v)
@@ -81,7 +100,7 @@ uint64_t payload_round(const struct payload_format *f, double v)
 	uint64_t infinite = ((1ull << f->exponent_bits) - 1) << f->mantissa_bits, most, bits;
 
 	if (isnan(v))
-		return (1ull << (8 * f->bytes - 1)) - 1;
+		return any_nan(f);
 	if (f->bytes >= 4)
 		return payload_encode_float(f, v);
 	most = e4m3 ? infinite + 6 : infinite - 1;
@@ -198,8 +217,13 @@ void payload_any_fill(const struct payload *p, int32_t rank, uint64_t first, siz
 {
 	const struct payload_format *f = payload_format_of(p->type);
 
-	for (size_t k = 0; k < n; k++)
-		payload_put(f, out, k, payload_round(f, any_value(p, rank, first + k)));
+	for (size_t k = 0; k < n; k++) {
+		double v = any_value(p, rank, first + k);
+
+		payload_put(f, out, k,
+			    isnan(v) ? any_nan_drawn(f, any_element(p, first + k).bits)
+				     : payload_round(f, v));
+	}
 }
 
 /* ---- results ------------------------------------------------------------------------------ */
@@ -281,8 +305,6 @@ bool payload_any_is_right(const struct payload *p, uint64_t element, uint64_t go
 
 	if (got == want)
 		return true;
-	if (isnan(payload_decode_float(f, want)))
-		return isnan(payload_decode_float(f, got));
 	return any_element(p, element).kind == ANY_DENSE &&
 	       any_is_within(p, element, payload_decode_float(f, got));
 }

@@ -13,71 +13,6 @@
 
 #include "sim/lab/program/mixed.h"
 
-enum {
-	MIXED_CALLS_OFTEN = 6,
-	MIXED_OPS = 400, /* more than a slot of operations has numbers */
-	MIXED_SALT = 0x6d697865,
-};
-
-struct mixed_group {
-	struct mixed_call call[MIXED_CALLS];
-	uint32_t order[MIXED_CALLS]; /* in which this rank calls them */
-	bool orders;                 /* each rank has one of its own */
-	uint32_t n;
-	/* This number of its calls and a wrong one make a group before it, which is refused; -1: no
-	 * such group. */
-	int32_t refused;
-	bool refused_apart; /* the streams of that group go with it */
-	uint32_t
-		ops; /* so many operations of the program are made and destroyed before the group */
-	bool renews; /* the program destroys its streams while they have work, and makes others */
-};
-
-/* ---- drawing ------------------------------------------------------------------------------ */
-
-/* Sizes of 10 B are as frequent as sizes of 10 KiB. */
-static uint64_t mixed_bytes(struct sim_rng *rng)
-{
-	uint64_t shift = sim_rng_below(rng, 15);
-	bool empty = sim_rng_below(rng, 8) == 0;
-	uint64_t bytes = sim_rng_below(rng, MIN_OF(2ull << shift, (uint64_t)MIXED_BYTES) + 1);
-
-	return empty ? 0 : bytes;
-}
-
-static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint64_t salt,
-			    bool many, struct mixed_call *call)
-{
-	const struct lab_config *c = run->config;
-	uint64_t which = sim_rng_below(rng, LAB_COLLECTIVES_OF_NCCL + 2);
-	bool message = many || which >= LAB_COLLECTIVES_OF_NCCL;
-	struct payload p = {
-		.type = (ncclDataType_t)sim_rng_below(rng, LAB_MAX_TYPES),
-		.op = (ncclRedOp_t)sim_rng_below(rng, PAYLOAD_MULSUM + 1),
-		.nranks = run->nranks,
-		.salt = salt,
-		.any = c->any_numbers,
-	};
-	int32_t one = (int32_t)sim_rng_below(rng, (uint64_t)run->nranks);
-	bool in_place = sim_rng_below(rng, 2) == 0;
-	/* a message is a broadcast as far as buffers go: one block in, one block out */
-	const struct lab_collective *of = lab_collective_find("broadcast", 9);
-
-	if (!message)
-		of = &lab_collectives[which];
-	call->row = lab_row_make(of, &p, one, mixed_bytes(rng), 1);
-	call->row.in_place = !message && lab_collective_in_place(of, in_place);
-	call->distance = message ? one : -1;
-	call->comm = (uint32_t)sim_rng_below(rng, lab_comms(c));
-	call->stream = (uint32_t)sim_rng_below(rng, MIXED_STREAMS);
-	call->nested = sim_rng_below(rng, 4) == 0;
-	bool alone = sim_rng_below(rng, 2) == 0;
-	int32_t only = (int32_t)sim_rng_below(rng, (uint64_t)run->nranks);
-	call->only = message && alone ? only : -1;
-	call->recv_first = sim_rng_below(rng, 3) == 0;
-	call->adjacent = sim_rng_below(rng, 4) == 0;
-}
-
 static bool mixed_sends(const struct lab_rank *me, const struct mixed_call *call)
 {
 	return call->only < 0 || call->only == me->rank;
@@ -86,66 +21,6 @@ static bool mixed_sends(const struct lab_rank *me, const struct mixed_call *call
 static bool mixed_receives(const struct lab_rank *me, const struct mixed_call *call)
 {
 	return call->only < 0 || (call->only + call->distance) % me->run->nranks == me->rank;
-}
-
-/* Calls without elements have no part in a group, those of some ranks none elsewhere, and in a
- * communicator of one rank each call stays in its stream. */
-static bool mixed_joins(const struct mixed_call *call)
-{
-	return call->row.count && call->row.payload.nranks > 1 && call->only < 0;
-}
-
-/* One of the streams of the group's calls on that communicator. */
-static uint32_t mixed_any_stream(const struct mixed_group *g, uint32_t comm, struct sim_rng *rng)
-{
-	uint32_t n = 0, stream = 0;
-
-	for (uint32_t i = 0; i < g->n; i++)
-		if (g->call[i].comm == comm && mixed_joins(&g->call[i]) &&
-		    sim_rng_below(rng, ++n) == 0)
-			stream = g->call[i].stream;
-	return stream;
-}
-
-static void mixed_draw_order(const struct lab_rank *me, uint32_t round, struct mixed_group *g)
-{
-	struct sim_rng rng;
-
-	for (uint32_t i = 0; i < g->n; i++)
-		g->order[i] = i;
-	sim_rng_seed(&rng, me->run->config->sim.seed + round * LAB_MAX_DEVICES + (uint64_t)me->rank,
-		     "lab.mixed_order");
-	if (g->orders)
-		mixed_order_shuffle(g->call, g->n, &rng, g->order);
-}
-
-static void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_group *g)
-{
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, run->config->sim.seed + round, "lab.mixed");
-	g->renews = sim_rng_below(&rng, 4) == 0;
-	bool many = sim_rng_below(&rng, 6) == 0;
-	g->n = 2 + (uint32_t)sim_rng_below(&rng, (many ? MIXED_CALLS : MIXED_CALLS_OFTEN) - 1);
-	ASSERT(g->n <= MIXED_CALLS);
-	bool refused = sim_rng_below(&rng, 4) == 0;
-	g->refused = refused ? (int32_t)sim_rng_below(&rng, g->n + 1) : -1;
-	g->refused_apart = sim_rng_below(&rng, 2) == 0;
-	g->ops = sim_rng_below(&rng, 4) ? 0 : 1 + (uint32_t)sim_rng_below(&rng, MIXED_OPS);
-	for (uint32_t i = 0; i < g->n; i++)
-		mixed_draw_call(run, &rng, MIXED_SALT + (uint64_t)round * MIXED_CALLS + i, many,
-				&g->call[i]);
-	g->orders = sim_rng_below(&rng, 2) == 0;
-	mixed_order_comms(g->call, g->n);
-	for (uint32_t i = 0; i < g->n; i++) {
-		struct mixed_call *call = &g->call[i];
-
-		call->from = call->to = call->stream;
-		if (!mixed_joins(call))
-			continue;
-		call->from = mixed_any_stream(g, call->comm, &rng);
-		call->to = mixed_any_stream(g, call->comm, &rng);
-	}
 }
 
 /* ---- calls -------------------------------------------------------------------------------- */
@@ -202,10 +77,17 @@ static ncclResult_t mixed_start(struct lab_rank *me, const struct mixed_call *ca
 	ncclComm_t comm = lab_comms_pick(me, call->comm);
 	cudaStream_t stream = me->mixed->stream[call->stream];
 	struct lab_row row = call->row;
+	struct lab_options options;
 	ncclResult_t rc;
 
 	if (call->distance >= 0)
 		return mixed_message(me, call, i, comm, stream);
+	if (lab_options_draw(me, call->options, &row, false, &options) || call->completes)
+		row.config = &options.config;
+	if (call->completes) {
+		options.config.size = sizeof options.config;
+		options.config.launchCompletionEvent = me->mixed->complete[call->comm];
+	}
 	rc = lab_factor_begin(me, &call->row, mixed_factor_at(me, i), comm, &row.op);
 	if (rc)
 		return rc;
@@ -274,8 +156,11 @@ static ncclResult_t mixed_post_group(struct lab_rank *me, const struct mixed_gro
 
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < g->n && !rc; i++)
+	for (uint32_t i = 0; i < g->n && !rc; i++) {
 		rc = mixed_post_one(me, &g->call[g->order[i]], g->order[i]);
+		if (!rc && i == 0)
+			lab_queries_in_group(me, lab_comms_pick(me, g->call[0].comm));
+	}
 	lab_call(me, "ncclGroupEnd of different calls");
 	end = lab_comms_settle(me, ncclGroupEnd());
 	lab_call(me, NULL);
@@ -319,6 +204,21 @@ static ncclResult_t mixed_post_refused(struct lab_rank *me, void *arg)
 	return wrong != ncclInvalidArgument ? ncclInternalError : end;
 }
 
+/* The result of a call, by a stream of its group or by one that its completion event alone orders
+ * after it. */
+static cudaError_t mixed_take(struct lab_rank *me, const struct mixed_call *call, uint32_t i)
+{
+	struct lab_mixed *m = me->mixed;
+	cudaStream_t stream = call->after ? m->after : m->stream[call->to];
+	cudaError_t e = cudaSuccess;
+
+	if (call->after)
+		e = cudaStreamWaitEvent(stream, m->complete[call->comm], 0);
+	return e ? e
+		 : cudaMemcpyAsync(mixed_at(me, i, MIXED_TAKEN), mixed_at(me, i, MIXED_RECV),
+				   MIXED_BYTES, cudaMemcpyDeviceToDevice, stream);
+}
+
 /* The rank's first stream goes on after all others. */
 static cudaError_t mixed_copy_out(struct lab_rank *me, const struct mixed_group *g)
 {
@@ -326,11 +226,9 @@ static cudaError_t mixed_copy_out(struct lab_rank *me, const struct mixed_group 
 	cudaError_t e = cudaSuccess;
 
 	for (uint32_t i = 0; i < g->n && !e; i++)
-		e = cudaMemcpyAsync(mixed_at(me, i, MIXED_TAKEN), mixed_at(me, i, MIXED_RECV),
-				    MIXED_BYTES, cudaMemcpyDeviceToDevice,
-				    m->stream[g->call[i].to]);
-	for (int i = 0; i < MIXED_STREAMS && !e; i++) {
-		e = cudaEventRecord(m->join, m->stream[i]);
+		e = mixed_take(me, &g->call[i], i);
+	for (int i = 0; i < MIXED_STREAMS + (m->after != NULL) && !e; i++) {
+		e = cudaEventRecord(m->join, i < MIXED_STREAMS ? m->stream[i] : m->after);
 		if (!e)
 			e = cudaStreamWaitEvent((cudaStream_t)me->stream, m->join, 0);
 	}

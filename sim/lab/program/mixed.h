@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups of different calls: shared by mixed.c, mixed_memory.c and mixed_order.c, which is pure. */
+/* Groups of different calls: shared by mixed.c, mixed_draw.c, mixed_memory.c and mixed_order.c,
+ * which is pure. */
 #ifndef SIM_LAB_MIXED_H
 #define SIM_LAB_MIXED_H
 
@@ -23,6 +24,10 @@ struct lab_mixed {
 	cudaStream_t stream[MIXED_STREAMS];
 	bool made[MIXED_STREAMS]; /* the others are the runtime's */
 	cudaEvent_t join;
+	/* with options: one that waits for completion events alone; and the event of the group's
+	 * calls on each communicator */
+	cudaStream_t after;
+	cudaEvent_t complete[LAB_MAX_COMMS];
 	ncclRedOp_t op[MIXED_OPS_LIVE]; /* that the program has */
 	uint32_t ops;
 };
@@ -36,7 +41,29 @@ struct mixed_call {
 	bool nested;      /* in a group of its own, within the group */
 	int32_t only;     /* a message of this rank alone; -1: of each */
 	bool adjacent;    /* the input ends where the result begins */
+	uint64_t options; /* the salt of its options */
+	bool completes;   /* its options have the completion event of its communicator */
+	bool after;       /* its result is taken by a stream that waits for that event alone */
 };
+
+struct mixed_group {
+	struct mixed_call call[MIXED_CALLS];
+	uint32_t order[MIXED_CALLS]; /* in which this rank calls them */
+	bool orders;                 /* each rank has one of its own */
+	uint32_t n;
+	/* This number of its calls and a wrong one make a group before it, which is refused; -1: no
+	 * such group. */
+	int32_t refused;
+	bool refused_apart; /* the streams of that group go with it */
+	uint32_t
+		ops; /* so many operations of the program are made and destroyed before the group */
+	bool renews; /* the program destroys its streams while they have work, and makes others */
+};
+
+/* mixed_draw.c, pure: the `round`-th group of the run, the same on all ranks; and the order in
+ * which this rank calls it. */
+void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_group *g);
+void mixed_draw_order(const struct lab_rank *me, uint32_t round, struct mixed_group *g);
 
 uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_buffer which);
 /* The input of the i-th call, and the factor of its operation in the memory of the GPU. */

@@ -48,6 +48,27 @@ void mixed_streams_free(struct lab_mixed *m)
 	}
 }
 
+static cudaError_t mixed_completion_make(struct lab_rank *me)
+{
+	struct lab_mixed *m = me->mixed;
+	cudaError_t e = cudaSuccess;
+
+	if (!me->run->config->options)
+		return cudaSuccess;
+	for (uint32_t i = 0; i < lab_comms(me->run->config) && !e; i++)
+		e = cudaEventCreateWithFlags(&m->complete[i], cudaEventDisableTiming);
+	return e ? e : cudaStreamCreateWithFlags(&m->after, cudaStreamNonBlocking);
+}
+
+static void mixed_completion_free(struct lab_mixed *m)
+{
+	if (m->after)
+		cudaStreamDestroy(m->after);
+	for (uint32_t i = 0; i < LAB_MAX_COMMS; i++)
+		if (m->complete[i])
+			cudaEventDestroy(m->complete[i]);
+}
+
 int lab_mixed_make(struct lab_rank *me)
 {
 	size_t bytes = (size_t)MIXED_CALLS * (MIXED_BUFFERS * MIXED_BYTES + MIXED_FACTOR);
@@ -64,8 +85,8 @@ int lab_mixed_make(struct lab_rank *me)
 	if (!e)
 		e = cudaEventCreateWithFlags(&m->join, cudaEventDisableTiming);
 	if (!e)
-		return mixed_streams_make(me);
-	return (int)e;
+		e = mixed_completion_make(me);
+	return e ? (int)e : mixed_streams_make(me);
 }
 
 void lab_mixed_free(struct lab_rank *me)
@@ -75,6 +96,7 @@ void lab_mixed_free(struct lab_rank *me)
 	if (!m)
 		return;
 	mixed_streams_free(m);
+	mixed_completion_free(m);
 	if (m->join)
 		cudaEventDestroy(m->join);
 	if (m->memory)

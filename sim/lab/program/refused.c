@@ -391,6 +391,8 @@ void lab_refused_gone(struct lab_rank *me, ncclComm_t comm)
 			  ncclInvalidArgument);
 	lab_refused_judge(me, "ncclCommDestroy", "destroyed", ncclCommDestroy(comm),
 			  ncclInvalidArgument);
+	lab_refused_judge(me, "ncclCommRevoke", "destroyed",
+			  ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), ncclInvalidArgument);
 	lab_refused_judge(me, "ncclAllReduce", "destroyed",
 			  ncclAllReduce(me->recv, me->recv, 0, ncclInt8, ncclSum, comm,
 					(cudaStream_t)me->stream),

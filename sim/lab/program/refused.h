@@ -23,6 +23,13 @@ void lab_refused_judge(struct lab_rank *me, const char *call, const char *why, n
  * before. */
 ncclResult_t lab_refused_other(struct refused *r, bool grouped, const char **name, const char **why,
 			       ncclResult_t *want);
+/* refused_comms.c: a wrong call of another kind, and one that is not built: ncclInvalidArgument,
+ * ncclInvalidUsage. */
+ncclResult_t lab_refused_comm(struct refused *r);
+ncclResult_t lab_refused_absent(struct refused *r);
+/* call_options.c: a call with options that are refused: ncclInvalidArgument, ncclInvalidUsage. */
+ncclResult_t lab_options_wrong(struct refused *r);
+ncclResult_t lab_options_misused(struct refused *r);
 /* Queries of a communicator, whose answers are checked. */
 void lab_refused_queries(struct refused *r);
 

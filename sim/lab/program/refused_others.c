@@ -54,8 +54,19 @@ static ncclResult_t refused_config_value(struct refused *r)
 			      &config.nvlsCTAs,
 			      &config.nChannelsPerNetPeer,
 			      &config.nvlinkCentricSched,
-			      &config.nvlinkCentricSched};
-	static const int value[ARRAY_LEN(field)] = {-1, 2, -1, 0, 0, -1, 256, 0, 0, -1, 2};
+			      &config.nvlinkCentricSched,
+			      &config.graphUsageMode,
+			      &config.graphUsageMode,
+			      &config.numRmaCtx,
+			      &config.maxP2pPeers,
+			      &config.graphStreamOrdering,
+			      &config.launchOrderImplicit,
+			      &config.numRmaSig,
+			      &config.rmaEagerInit,
+			      &config.hostCftMode,
+			      &config.nvlsHostMode};
+	static const int value[ARRAY_LEN(field)] = {-1, 2, -1, 0, 0, -1, 256, 0, 0, -1, 2,
+						    -1, 3, -1, 0, 2, -1, 0,   2, 4, -1};
 	uint64_t k = sim_rng_below(&r->rng, ARRAY_LEN(field));
 
 	*field[k] = value[k];
@@ -309,6 +320,13 @@ static const struct refused_row {
 	{"ncclCommRegister", "an argument", refused_register, false, false},
 	{"ncclCommRegister", "an argument", refused_register, false, false},
 	{"ncclCommDeregister", "handle", refused_deregister, false, false},
+	{"ncclCommShrink and the like", "an argument", lab_refused_comm, false, false},
+	{"ncclCommShrink and the like", "an argument", lab_refused_comm, false, false},
+	{"ncclCommShrink and the like", "an argument", lab_refused_comm, false, false},
+	{"ncclCommSuspend and the like", "not built", lab_refused_absent, true, false},
+	{"ncclAllReduceConfig and the like", "an option", lab_options_wrong, false, false},
+	{"ncclAllReduceConfig and the like", "an option", lab_options_wrong, false, false},
+	{"ncclAlltoAllConfig", "a deadline", lab_options_misused, true, false},
 	{"ncclMemAlloc", "ptr NULL", refused_mem_alloc, false, false},
 	{"ncclGroupEnd", "a message to itself that does not match", refused_self, true, true},
 	{"ncclGroupEnd", "a message to itself that does not match", refused_self, true, true},

@@ -13,6 +13,7 @@
  */
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim/lab/run/runner_internal.h"
 
@@ -43,6 +44,10 @@ struct transient {
 	bool finalizes;              /* before it is destroyed */
 	enum transient_abort aborts; /* all members end it so */
 	enum transient_work work;    /* what is aborted */
+	bool odd;                    /* it ends so (odd_ends.c) */
+	enum lab_odd odd_kind;
+	int32_t culprit;
+	int32_t ids; /* of its init */
 	size_t count;
 };
 
@@ -71,14 +76,24 @@ void lab_transient_free(struct lab_rank *me)
 }
 
 /* Kinds that programs without faults have as well. */
-static void transient_draw_kind(struct sim_rng *rng, struct transient *t)
+static void transient_draw_kind(struct sim_rng *rng, bool ras, struct transient *t)
 {
 	t->finalizes = sim_rng_below(rng, 3) == 0;
 	t->polls = sim_rng_below(rng, 3) == 0;
 	bool aborts = sim_rng_below(rng, 2) == 0, early = sim_rng_below(rng, 3) == 0;
 
+	t->odd = sim_rng_below(rng, 3) == 0;
+	t->odd_kind = (enum lab_odd)sim_rng_below(rng, ras ? LAB_ODD_ENDS : LAB_ODD_LATE);
+	if (t->odd_kind == LAB_ODD_LATE && t->n < 2)
+		t->odd_kind = LAB_ODD_FINALIZED;
+	t->culprit = (int32_t)sim_rng_below(rng, (uint64_t)t->n);
+	bool several = sim_rng_below(rng, 3) == 0;
+	uint64_t ids = 1 + sim_rng_below(rng, (uint64_t)MIN_OF(t->n, LAB_MORE_IDS + 1));
+
+	t->ids = several ? (int32_t)ids : 1;
 	if (!aborts)
 		return;
+	t->odd = false;
 	t->polls = true;
 	t->aborts = early ? TRANSIENT_ABORT_INIT : TRANSIENT_ABORT_WORK;
 	t->work = (enum transient_work)sim_rng_below(rng, TRANSIENT_WORKS);
@@ -101,7 +116,8 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 	t->count = 1 + (size_t)sim_rng_below(&rng, TRANSIENT_COUNT);
 	t->index = -1;
 	t->n = 0;
-	t->finalizes = t->polls = false;
+	t->finalizes = t->polls = t->odd = false;
+	t->ids = 1;
 	t->aborts = TRANSIENT_KEPT;
 	for (int32_t r = 0; r < run->nranks; r++) {
 		bool in = sim_rng_below(&rng, 2) == 0;
@@ -117,7 +133,7 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 	ASSERT(t->n > 0 && lowest >= 0);
 	t->leads = lowest == me->rank;
 	if (!run->armed)
-		transient_draw_kind(&rng, t);
+		transient_draw_kind(&rng, lab_has_env(run->config, "NCCL_RAS_ENABLE"), t);
 	return t->index >= 0;
 }
 
@@ -150,7 +166,15 @@ static bool transient_id(struct lab_rank *me, const struct transient *t, ncclUni
 	};
 
 	if (t->leads) {
-		if (!lab_transient_check(me, ncclGetUniqueId(&slot->id), "ncclGetUniqueId"))
+		ncclResult_t r = ncclGetUniqueId(&slot->id);
+
+		/* the last round of the slot was before a barrier */
+		for (size_t k = 0; k < ARRAY_LEN(slot->met); k++)
+			shared_store_u64(&slot->met[k], 0, SHARED_RELAXED);
+
+		for (int32_t k = 1; k < t->ids && !r; k++)
+			r = ncclGetUniqueId(&slot->more[k - 1]);
+		if (!lab_transient_check(me, r, "ncclGetUniqueId"))
 			return false;
 		shared_store_u64(&slot->ready, t->round + 1, SHARED_RELEASE);
 	} else if (os_wait_one(&w, &me->run->failed)) {
@@ -234,6 +258,21 @@ ncclComm_t lab_transient_take(struct lab_rank *me)
 	return __atomic_exchange_n(&me->transient_comm, NULL, __ATOMIC_ACQ_REL);
 }
 
+/* An init with several ids, or with one. Each rank that has an id of its own ends its root. */
+static ncclResult_t transient_init_call(struct lab_rank *me, const struct transient *t,
+					ncclUniqueId id, ncclConfig_t *config)
+{
+	const struct lab_transient_id *slot =
+		&me->run->transient_id[t->round % me->run->config->transient];
+	ncclUniqueId ids[1 + LAB_MORE_IDS];
+
+	if (t->ids == 1)
+		return ncclCommInitRankConfig(&me->transient_comm, t->n, id, t->index, config);
+	ids[0] = id;
+	memcpy(ids + 1, slot->more, sizeof slot->more);
+	return ncclCommInitRankScalable(&me->transient_comm, t->n, t->index, t->ids, ids, config);
+}
+
 static bool transient_init(struct lab_rank *me, const struct transient *t)
 {
 	static const char call[] = "ncclCommInitRankConfig";
@@ -246,7 +285,7 @@ static bool transient_init(struct lab_rank *me, const struct transient *t)
 	config.blocking = !t->polls;
 	lab_call(me, "ncclCommInitRankConfig of a transient communicator");
 	me->transient_begins = true;
-	r = ncclCommInitRankConfig(&me->transient_comm, t->n, id, t->index, &config);
+	r = transient_init_call(me, t, id, &config);
 	r = lab_comm_settle(me, me->transient_comm, r);
 	me->transient_begins = false;
 	lab_call(me, NULL);
@@ -375,7 +414,7 @@ static bool transient_live_aborted(struct lab_rank *me, const struct transient *
 		return false;
 	config.blocking = 0;
 	lab_call(me, "a transient communicator that is aborted");
-	r = ncclCommInitRankConfig(&me->transient_comm, t->n, id, t->index, &config);
+	r = transient_init_call(me, t, id, &config);
 	ncclComm_t comm = me->transient_comm;
 
 	if (comm && t->aborts == TRANSIENT_ABORT_WORK)
@@ -392,6 +431,20 @@ static bool transient_live_aborted(struct lab_rank *me, const struct transient *
 	       transient_renew(me);
 }
 
+static bool transient_end_oddly(struct lab_rank *me, const struct transient *t, ncclComm_t comm)
+{
+	const struct lab_odd_end end = {
+		.kind = t->odd_kind,
+		.index = t->index,
+		.n = t->n,
+		.culprit = t->culprit,
+		.polls = t->polls,
+		.round = t->round,
+		.slot = &me->run->transient_id[t->round % me->run->config->transient]};
+
+	return lab_odd_end(me, &end, comm) && transient_renew(me);
+}
+
 static bool transient_live(struct lab_rank *me, const struct transient *t)
 {
 	if (!transient_init(me, t))
@@ -400,6 +453,8 @@ static bool transient_live(struct lab_rank *me, const struct transient *t)
 	lab_call(me, "a transient communicator's work");
 	bool ok = comm && transient_reduce(me, t, comm);
 	lab_call(me, NULL);
+	if (ok && t->odd)
+		return transient_end_oddly(me, t, comm);
 	return transient_end(me, t, ok);
 }
 

@@ -11,6 +11,7 @@
 /* Often at first, and then no more often than looks of no use leave room for others' steps. */
 #define POLLS_FIRST_NS 2000ull
 #define POLLS_MOST_NS  1000000ull
+#define POLLS_QUERIES  20 /* at most so many of its looks make a query, too */
 
 /* False: it is gone. */
 static bool polls_one(struct lab_rank *me, ncclComm_t comm)
@@ -42,7 +43,7 @@ static void polls_main(void *arg)
 		.from = {.rank = me->rank, .channel = -1, .step = -1},
 	};
 
-	uint64_t pause_ns = POLLS_FIRST_NS;
+	uint64_t pause_ns = POLLS_FIRST_NS, looks = 0;
 	uint32_t gone = 0;
 
 	do {
@@ -52,6 +53,8 @@ static void polls_main(void *arg)
 			if (comm && !(gone & 1u << i) && !polls_one(me, comm))
 				gone |= 1u << i;
 		}
+		if (looks < POLLS_QUERIES)
+			lab_queries_beside(me, looks++);
 		over.deadline_ns = os_now_ns() + pause_ns;
 		pause_ns = MIN_OF(2 * pause_ns, POLLS_MOST_NS);
 	} while (os_wait_one(&over, NULL));

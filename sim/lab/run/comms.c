@@ -9,6 +9,7 @@
  * other; and aborted at the same time, each by a task of its own: freeing the memory of one waits
  * for the kernels of all that are on the GPU.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,6 +104,15 @@ static void comms_draw_others(struct sim_rng *rng, ncclConfig_t *config)
 		{&config->nChannelsPerNetPeer, {1, 2, 64, 1000}},
 		{&config->nvlinkCentricSched, {0, 1, 1, 0}},
 		{&config->maxCTAs, {1, 64, 65, 1000}},
+		{&config->graphUsageMode, {0, 1, 2, 2}},
+		{&config->numRmaCtx, {0, 1, 100, INT_MAX}},
+		{&config->maxP2pPeers, {1, 2, 64, INT_MAX}},
+		{&config->graphStreamOrdering, {0, 1, 1, 0}},
+		{&config->launchOrderImplicit, {0, 1, 1, 0}},
+		{&config->numRmaSig, {1, 2, 100, INT_MAX}},
+		{&config->rmaEagerInit, {0, 1, 1, 0}},
+		{&config->hostCftMode, {1, 2, 3, 3}},
+		{&config->nvlsHostMode, {0, 1, 2, INT_MAX}},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
@@ -313,6 +323,8 @@ ncclResult_t lab_comms_destroy(struct lab_rank *me)
 			one = lab_deregister_late(me, comm);
 		if (comm && me->run->config->finalize && !one)
 			lab_refused_finalized(me, comm);
+		if (comm && me->run->config->finalize && !one)
+			lab_queries(me, comm, me->run->nranks, me->rank, true);
 		rc = rc ? rc : one;
 		if (one && n > 1) { /* its end would wait for kernels of the others */
 			(void)lab_comms_abort(me);

@@ -70,6 +70,16 @@ bool lab_rank_alloc(struct lab_rank *me)
 	       lab_rank_check_cuda(me, lab_streams_make(me), "streams");
 }
 
+/* The rank's memory, and then the start of what its communicators take. */
+static bool lab_rank_prepare(struct lab_rank *me)
+{
+	bool ok = lab_rank_alloc(me);
+
+	if (ok && me->run->config->queries)
+		lab_queries_memory_start(me);
+	return ok;
+}
+
 void lab_rank_free(struct lab_rank *me)
 {
 	lab_streams_free(me);
@@ -255,14 +265,17 @@ static bool lab_rank_leave(struct lab_rank *me, bool ok)
 		r = lab_leave_trouble(me, &call);
 	if (r != ncclSuccess && !shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, ok ? "ncclCommDestroy" : call);
+	if (ok && r == ncclSuccess)
+		lab_queries_memory_end(me);
 	return ok && r == ncclSuccess;
 }
 
 /* Makes the calls that follow the series. */
 static bool lab_rank_others(struct lab_rank *me)
 {
+	lab_queries_of_run(me);
 	lab_refused(me, "lab.refused");
-	return lab_init_fails(me, false) && lab_mixed(me);
+	return lab_init_fails(me, false) && lab_mixed(me) && lab_ras_meet(me);
 }
 
 /* The life of a rank: init, work, and either an orderly end or an abort. */
@@ -271,20 +284,23 @@ void lab_rank_main(void *arg)
 	struct lab_rank *me = arg;
 	struct lab_run *run = me->run;
 	struct lab_row hurried;
-	bool ok = lab_rank_watch_start(me) && lab_rank_alloc(me) && lab_init_fails(me, true) &&
+	bool ok = lab_rank_watch_start(me) && lab_rank_prepare(me) && lab_init_fails(me, true) &&
 		  lab_rank_get_id(me) && lab_rank_init(me);
 	if (ok && run->config->on_ready)
 		run->config->on_ready(me->rank, me->comm, run->config->on_ready_arg);
 	me->phase = ok ? LAB_WORK : me->phase;
+	if (ok)
+		lab_queries_of_run(me);
 	me->worked = ok;
-	ok = ok && lab_polls_start(me) && lab_idle_start(me) && lab_register(me) &&
-	     lab_rank_series(me) && lab_rank_others(me);
+	ok = ok && lab_polls_start(me) && lab_ras_start(me) && lab_idle_start(me) &&
+	     lab_register(me) && lab_rank_series(me) && lab_rank_others(me);
 	if (ok && lab_leads(me) && run->config->table)
 		lab_table_footer(run);
 	/* what a running collective uses stays registered: the communicator's end is its end */
 	if (ok)
 		ok = run->config->hasty ? lab_rank_hurry(me, &hurried)
 					: lab_deregisters_late(me) || lab_deregister(me);
+	lab_ras_end(me);
 	if (!ok)
 		lab_survive_learn(me);
 	ok = lab_rank_leave(me, ok);

@@ -5,6 +5,7 @@
 
 #include "sim/lab/run/runner_internal.h"
 
+#define RANK_QUERIES   4 /* moments of a series with queries, at most */
 #define LAB_HURRY_SALT 0x68757272ull
 
 bool lab_barrier(struct lab_rank *me)
@@ -25,13 +26,15 @@ bool lab_barrier(struct lab_rank *me)
 	return os_wait_one(&w, &run->failed) == 0;
 }
 
-/* One part of the row's collective. *name: the call that failed. */
+/* One part of the row's collective. `alone`: not in a group, where a call that is refused is made
+ * again without options. *name: the call that failed. */
 static ncclResult_t rank_part(struct lab_rank *me, const struct lab_row *row, uint32_t part,
-			      const char **name)
+			      bool alone, const char **name)
 {
 	uint64_t at = lab_buffer_at(me->run->config, row);
 	uint8_t *recv = me->recv + at, *send = row->in_place ? recv : me->send + at;
 	struct lab_row call = *row;
+	struct lab_options options;
 	ncclComm_t comm = lab_comms_pick(me, part);
 	ncclResult_t r = lab_factor_begin(me, row, me->factor, comm, &call.op);
 
@@ -40,7 +43,14 @@ static ncclResult_t rank_part(struct lab_rank *me, const struct lab_row *row, ui
 		return r;
 	*name = row->collective->call;
 	lab_call(me, *name);
+	if (lab_options_draw(me, row->payload.salt, row, alone, &options))
+		call.config = &options.config;
 	r = lab_row_start(&call, part, me->rank, send, recv, comm, lab_streams_pick(me, part));
+	if (call.config && lab_options_refused(&options, r)) {
+		call.config = NULL;
+		r = lab_row_start(&call, part, me->rank, send, recv, comm,
+				  lab_streams_pick(me, part));
+	}
 	r = lab_comms_settle(me, r);
 	lab_call(me, NULL);
 	if (r)
@@ -62,7 +72,7 @@ static ncclResult_t rank_group(struct lab_rank *me, const struct lab_row *row, u
 	if (r)
 		return r;
 	for (uint32_t i = 0; !r && i < n; i++)
-		r = rank_part(me, row, (first + i) % row->parts, name);
+		r = rank_part(me, row, (first + i) % row->parts, !grouped && !me->team, name);
 	if (!grouped)
 		return r;
 	lab_call(me, "ncclGroupEnd");
@@ -209,8 +219,11 @@ static bool lab_rank_timed_series(struct lab_rank *me, const struct lab_row *row
 
 	if (!lab_rank_check_cuda(me, cudaEventRecord(me->start, me->stream), "cudaEventRecord") ||
 	    !lab_rank_timed_calls(me, row, graph, launches) ||
-	    !lab_rank_check_cuda(me, cudaEventRecord(me->end, me->stream), "cudaEventRecord") ||
-	    !lab_transients(me) || !lab_rank_sync(me) ||
+	    !lab_rank_check_cuda(me, cudaEventRecord(me->end, me->stream), "cudaEventRecord"))
+		return false;
+	if (me->queries < RANK_QUERIES)
+		lab_queries_of_run(me);
+	if (!lab_transients(me) || !lab_rank_sync(me) ||
 	    !lab_rank_check_cuda(me, cudaEventElapsedTime(&ms, me->start, me->end),
 				 "cudaEventElapsedTime"))
 		return false;

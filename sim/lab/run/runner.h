@@ -162,10 +162,13 @@ struct lab_config {
 	/* Another task of each rank makes so many communicators of all ranks, one after the other,
 	 * and destroys them without a use (idle.c). */
 	uint32_t idle;
+	bool options;        /* half of the calls of collectives have options (call_options.c) */
+	uint32_t queries;    /* of each rank, at each of some moments (queries.c) */
+	uint32_t ras;        /* requests to RAS, during the series and after it (queries_ras.c) */
 	uint32_t refused;    /* wrong calls of each rank, at each of some moments (refused.c) */
 	uint32_t init_fails; /* inits that must fail, before and after the series (init_fails.c) */
 	uint32_t pauses;     /* a rank sleeps before some calls, so many ms at most (pause.c) */
-	bool children; /* communicators after the first are made from it */
+	bool children;       /* communicators after the first are made from it */
 	bool retries; /* with faults: a call that failed without an error of its communicator is
 		       * made again */
 	enum lab_leaves leaves; /* with faults: how a rank ends its communicators after trouble */

@@ -62,8 +62,12 @@ struct lab_rank {
 
 	struct lab_mixed *mixed;          /* mixed.c's */
 	uint64_t pauses;                  /* pause.c: moments so far */
+	uint64_t queries;                 /* queries.c: moments so far */
+	size_t free_before;               /* of its GPU, before its communicators; 0: not known */
 	struct os_thread *poller, *idler; /* watchdog.c, idle.c; NULL: none */
 	shared_u32 poll_over;
+	struct os_thread *ras_client; /* queries_ras.c; NULL: none */
+	shared_u32 ras_over;
 
 	/* transient.c */
 	void *transient_stream, *transient_memory;
@@ -101,10 +105,13 @@ struct lab_slot {
 	uint32_t host, local; /* the GPU, by index, or the place in --devices */
 };
 
+#define LAB_MORE_IDS 3
 /* transient.c: handed from one member to the others */
 struct lab_transient_id {
 	ncclUniqueId id;
-	shared_u64 ready; /* 1 + the number of the communicator whose id it is */
+	ncclUniqueId more[LAB_MORE_IDS]; /* of an init with several */
+	shared_u64 ready;                /* 1 + the number of the communicator whose id it is */
+	shared_u64 met[3];               /* odd_ends.c: members that have come to its meetings */
 };
 
 /* machines.c: what a world of several machines is made of, as long as it stands; one machine:
@@ -130,7 +137,7 @@ struct lab_run {
 	ncclUniqueId id, other_id[LAB_MAX_COMMS - 1];
 	struct lab_transient_id transient_id[LAB_MAX_TRANSIENT], idle_id[LAB_MAX_TRANSIENT];
 	struct lab_transient_id family_id[LAB_MAX_TRANSIENT]; /* family.c */
-	ncclUniqueId fails_id[LAB_MAX_TRANSIENT]; /* init_fails.c */
+	ncclUniqueId fails_id[LAB_MAX_TRANSIENT];             /* init_fails.c */
 	shared_u32 id_ready;
 	shared_u32 lost_late; /* a GPU was found dead when all had come */
 	/* Harness barrier: a count of arrivals, and the barriers that all ranks have reached. A
@@ -167,6 +174,8 @@ struct lab_run {
 	bool armed; /* there are faults */
 	uint64_t failed_ns, healed_ns;
 	enum sim_verdict judged;
+
+	uint64_t comm_hash[LAB_MAX_COMMS]; /* queries_comm.c; under `lock`; 0: not known */
 
 	/* life.c and recover.c; a death changes them in event context, and no task waits in
 	 * between */
@@ -322,6 +331,18 @@ ncclComm_t lab_transient_take(struct lab_rank *me);
 bool lab_transient_check(struct lab_rank *me, ncclResult_t r, const char *call);
 bool lab_transient_sync(struct lab_rank *me, ncclComm_t comm);
 
+/* odd_ends.c: ends of a transient communicator that is not blocking if `polls`. False: the run has
+ * failed. */
+enum lab_odd { LAB_ODD_FINALIZED, LAB_ODD_REVOKED, LAB_ODD_FAILED, LAB_ODD_LATE, LAB_ODD_ENDS };
+struct lab_odd_end {
+	enum lab_odd kind;
+	int32_t index, n, culprit; /* of the members */
+	bool polls;
+	uint64_t round;
+	struct lab_transient_id *slot;
+};
+bool lab_odd_end(struct lab_rank *me, const struct lab_odd_end *end, ncclComm_t comm);
+
 /* family.c: transient communicators that are made from others. True on all ranks or on none. */
 bool lab_family_fits(const struct lab_rank *me);
 /* One family, the `round`-th of the run. `id` passes the ids of growth between its ranks. */
@@ -343,6 +364,29 @@ void lab_refused_gone(struct lab_rank *me, ncclComm_t comm); /* it was destroyed
 bool lab_init_fails(struct lab_rank *me, bool first);
 void lab_init_fail(struct lab_rank *me, uint64_t round, ncclUniqueId id);
 
+/* queries.c: a moment at which the rank makes its queries, where the run has them: of one of the
+ * run's communicators, or of another one in which it is rank `rank` of `n`. `ends`: that one takes
+ * no collectives. And the moment before the rank's first communicator. They report. */
+void lab_queries_memory_start(struct lab_rank *me);
+/* After the end of the rank's last communicator: has its GPU the memory of that moment again? */
+void lab_queries_memory_end(struct lab_rank *me);
+void lab_queries_of_run(struct lab_rank *me);
+void lab_queries(struct lab_rank *me, ncclComm_t comm, int32_t n, int32_t rank, bool ends);
+/* The same between two calls of a group; and by another task of the rank, of the process alone. */
+void lab_queries_in_group(struct lab_rank *me, ncclComm_t comm);
+void lab_queries_beside(struct lab_rank *me, uint64_t look);
+
+/* call_options.c: the options of one call; `config` may point into it. */
+struct lab_options {
+	ncclCollConfig_t config;
+	ncclConfigExt_t ext[2];
+};
+/* Draws them, the same on all ranks for a `salt`. False: the call has none. `forces`: it may be
+ * refused with ncclInvalidArgument, which lab_options_refused detects. */
+bool lab_options_draw(const struct lab_rank *me, uint64_t salt, const struct lab_row *row,
+		      bool forces, struct lab_options *out);
+bool lab_options_refused(const struct lab_options *o, ncclResult_t r);
+
 /* pause.c: a moment at which the rank may sleep. */
 void lab_pause(struct lab_rank *me);
 
@@ -356,6 +400,12 @@ bool lab_polls_start(struct lab_rank *me);
 void lab_polls_end(struct lab_rank *me);
 bool lab_idle_start(struct lab_rank *me);
 void lab_idle_end(struct lab_rank *me);
+
+/* queries_ras.c: the same for a client of RAS, which ends before ranks do; and requests when all
+ * ranks meet. False: a rank failed. */
+bool lab_ras_start(struct lab_rank *me);
+void lab_ras_end(struct lab_rank *me);
+bool lab_ras_meet(struct lab_rank *me);
 
 /* rank_register.c: false: a rank failed. The rank's two buffers; one of them, at *mem. */
 bool lab_buffers_alloc(struct lab_rank *me);

@@ -158,6 +158,18 @@ const struct dimension dimensions[] = {
 	{NUMBER("refused", lab.refused, 0, 4096), CUT("refused calls", DOWN), .any = {5, 1, 8},
 	 OPTION(ENGINE, HELP(OPTION_REFUSED, "refused", "N",
 		"each rank makes N calls that must be refused, after the series (default 0)"))},
+	{FLAG("options", lab.options), CUT("options of calls", OFF), .calm = {4, 1, 1},
+	 OPTION(ENGINE, HELP(OPTION_OPTIONS, "options", NULL,
+		"half of the calls of collectives have options (ncclCollConfig_t), drawn from the "
+		"seed"))},
+	{NUMBER("queries", lab.queries, 0, 4096), CUT("queries", DOWN), .any = {4, 1, 6},
+	 OPTION(ENGINE, HELP(OPTION_QUERIES, "queries", "N",
+		"each rank makes N queries of communicators, parameters and memory at each of some "
+		"moments, and checks the answers (default 0)"))},
+	{NUMBER("ras", lab.ras, 0, 4096), CUT("requests to RAS", DOWN),
+	 OPTION(ENGINE, HELP(OPTION_RAS, "ras", "N",
+		"N requests to RAS during the series, and N after it; needs --env "
+		"NCCL_RAS_ENABLE=1 (default 0)"))},
 	{NUMBER("init-fails", lab.init_fails, 0, LAB_MAX_TRANSIENT), CUT("inits that fail", DOWN),
 	 .calm = {8, 1, 4},
 	 OPTION(ENGINE, HELP(OPTION_INIT_FAILS, "init-fails", "N",

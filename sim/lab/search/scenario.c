@@ -53,8 +53,8 @@ const struct lab_config *scenario_lab(struct scenario *s)
 	s->lab.sim.fault_plan = s->plan[0] ? s->plan : NULL;
 	s->lab.sim.canary_step = s->canary_step;
 	s->lab.refuses = scenario_expectation(s) == SCENARIO_EXPECT_REFUSED;
-	s->lab.errors_allowed = s->lab.refuses || scenario_expectation(s) ==
-							  SCENARIO_EXPECT_SUCCESS_OR_ERROR;
+	s->lab.errors_allowed =
+		s->lab.refuses || scenario_expectation(s) == SCENARIO_EXPECT_SUCCESS_OR_ERROR;
 	return &s->lab;
 }
 

@@ -224,11 +224,29 @@ static void swarm_ends(struct scenario *s, uint64_t seed)
 	c->polls |= sim_rng_below(&rng, 3) == 0;
 }
 
+/* Rules of rounding, infinities and NaNs are those of floats: any numbers are of one of them in one
+ * more seed of three. */
+static void swarm_floats(struct scenario *s, uint64_t seed)
+{
+	static const ncclDataType_t floats[] = {ncclFloat64,  ncclFloat64,    ncclFloat16,
+						ncclBfloat16, ncclFloat8e4m3, ncclFloat8e5m2};
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.floats");
+	bool drawn = sim_rng_below(&rng, 3) == 0;
+	ncclDataType_t type = floats[sim_rng_below(&rng, ARRAY_LEN(floats))];
+
+	if (drawn && c->any_numbers && c->type_count == 1 && c->collective->reduces)
+		c->types[0] = type;
+}
+
 void swarm_programs(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
 
 	dimensions_draw(s, seed, DIMENSION_ANY);
+	swarm_floats(s, seed);
 	swarm_mixed(s, seed);
 	swarm_pauses(s, seed);
 	swarm_ends(s, seed);
@@ -271,7 +289,10 @@ static void swarm_comm_id(struct scenario *s, struct sim_rng *rng)
 	uint32_t comms = 1 + (uint32_t)sim_rng_below(rng, 3);
 	bool six = sim_rng_below(rng, 3) == 0;
 
-	if (!drawn || s->lab.map == LAB_MAP_SEED || s->lab.transient ||
+	/* families take ids of their own, others would all have their roots at this address */
+	bool transient = s->lab.transient && !(s->lab.children && s->lab.drive == LAB_DRIVE_RANK);
+
+	if (!drawn || s->lab.map == LAB_MAP_SEED || transient ||
 	    swarm_is_set(s, "NCCL_SOCKET_FAMILY") || s->lab.gpu_sms)
 		return;
 	/* made in a group, all would have their roots at this address at the same time */
@@ -295,6 +316,21 @@ static void swarm_blocking(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_COMM_BLOCKING=%d", !c->nonblocking);
 }
 
+/* A run with RAS, which is off otherwise: one seed in 16. */
+static void swarm_ras(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.ras");
+	bool drawn = sim_rng_below(&rng, 16) == 0;
+	uint32_t requests = 1 + (uint32_t)sim_rng_below(&rng, 3);
+
+	if (!drawn)
+		return;
+	s->lab.ras = requests;
+	swarm_env(s, "NCCL_RAS_ENABLE=1");
+}
+
 void swarm_programs_after(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -308,4 +344,5 @@ void swarm_programs_after(struct scenario *s, uint64_t seed)
 	if (swarm_is_set(s, "NCCL_COMM_ID"))
 		s->lab.idle = 0;
 	swarm_blocking(s, seed);
+	swarm_ras(s, seed);
 }

@@ -181,7 +181,8 @@ void swarm_worlds(struct scenario *s, uint64_t seed)
  * A side world is a small one, which two seeds in three have beside their own. In most of them one
  * call of a rank fails: at one of some hundred callers, on any kind of communicator, so that one
  * such fault in a seed reaches few of them. Others have settings that contradict each other, one
- * task that calls groups for several ranks, or communicators that are made from others. A side
+ * task that calls groups for several ranks, communicators that are made from others, or some that
+ * end in odd ways. A side
  * world costs a fifth of a seed's own.
  */
 
@@ -197,11 +198,10 @@ enum side_kind swarm_side_kind(uint64_t seed)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.side_kind");
-	uint64_t k = sim_rng_below(&rng, 8);
-	return k == 0   ? SIDE_CONTRADICTION
-	       : k == 1 ? SIDE_GROUPS
-	       : k == 2 ? SIDE_FAMILY
-			: SIDE_CALL;
+	static const enum side_kind kinds[] = {SIDE_CONTRADICTION, SIDE_GROUPS, SIDE_FAMILY,
+					       SIDE_LIFE};
+	uint64_t k = sim_rng_below(&rng, 10);
+	return k < ARRAY_LEN(kinds) ? kinds[k] : SIDE_CALL;
 }
 
 /* Two or three ranks of one host, or two hosts, of which half have fewer NICs than GPUs. */
@@ -213,7 +213,7 @@ void swarm_side_world(struct scenario *s, uint64_t seed)
 	sim_rng_seed(&rng, seed, "swarm.side");
 	bool hosts = sim_rng_below(&rng, 3) == 0, more = sim_rng_below(&rng, 4) == 0;
 	bool relays = sim_rng_below(&rng, 2), alone = sim_rng_below(&rng, 24) == 0;
-	bool together = sim_rng_below(&rng, 3) == 0;
+	bool together = sim_rng_below(&rng, 3) == 0, merged = sim_rng_below(&rng, 3) == 0;
 
 	s->machine[strcspn(s->machine, ",")] = '\0';
 	c->hosts = hosts ? 2 : 1;
@@ -224,6 +224,8 @@ void swarm_side_world(struct scenario *s, uint64_t seed)
 	c->warp_width = 1;
 	if (hosts && more && relays)
 		snprintf(s->machine, sizeof s->machine, "h100-2nic");
+	else if (hosts && merged)
+		snprintf(s->machine, sizeof s->machine, "a100-2port");
 	if (strcmp(s->machine, "workstation-2gpu") == 0 && c->gpus > 2)
 		c->gpus = 2;
 	if (together) {
@@ -246,6 +248,9 @@ void swarm_side_program(struct scenario *s, uint64_t seed)
 	c->group = MIN_OF(c->group, 2u);
 	if (sim_rng_below(&rng, 4))
 		c->before = NULL;
+	/* calls that register, map and deregister may fail, too */
+	if (sim_rng_below(&rng, 4) == 0 && c->drive == LAB_DRIVE_RANK && !c->local_register)
+		c->local_register = LAB_REGISTER_ONCE + (uint32_t)sim_rng_below(&rng, 3);
 	/* most calls of an init are made for each channel */
 	if (sim_rng_below(&rng, 8) && !swarm_is_set(s, "NCCL_M")) {
 		swarm_env(s, "NCCL_MIN_NCHANNELS=1");
@@ -264,7 +269,8 @@ void swarm_side_ends(struct scenario *s, uint64_t seed)
 	c->finalize |= sim_rng_below(&rng, 4) == 0;
 	c->polls |= sim_rng_below(&rng, 6) == 0;
 	c->recover = s->plan[0] && sim_rng_below(&rng, 8) == 0 && !swarm_is_set(s, "NCCL_COMM_ID");
-	c->late = 0;
+	if (s->plan[0])
+		c->late = 0;
 }
 
 /* Groups of different calls that one task makes for two to four ranks, on several communicators. */
@@ -281,6 +287,27 @@ void swarm_side_groups(struct scenario *s, uint64_t seed)
 	c->drive = LAB_DRIVE_PROCESS;
 	c->local_register = LAB_REGISTER_NOT;
 	c->gpu_sms = 0;
+	swarm_world_fits(s);
+}
+
+/* Communicators of some of the ranks that end in odd ways, and queries at each moment. */
+void swarm_side_life(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.side_life");
+	c->gpus = MAX_OF(c->gpus, c->hosts > 1 ? 1u : 2u);
+	c->transient = sim_rng_below(&rng, 2) ? 2 + (uint32_t)sim_rng_below(&rng, 3) : 0;
+	c->children = false;
+	c->drive = LAB_DRIVE_RANK;
+	c->ranks_per_proc = sim_rng_below(&rng, 3) ? 1 : LAB_ALL_RANKS;
+	c->gpu_sms = 0;
+	c->queries = 1 + (uint32_t)sim_rng_below(&rng, 4);
+	c->late = (uint32_t)sim_rng_below(&rng, 3);
+	c->init_fails = c->idle = 0;
+	if (sim_rng_below(&rng, 3) == 0) /* calls with deadlines, too */
+		swarm_env(s, "NCCL_RAS_ENABLE=1");
 	swarm_world_fits(s);
 }
 

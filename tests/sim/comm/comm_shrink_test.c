@@ -212,6 +212,45 @@ START_TEST(a_revoked_communicator_runs_nothing_and_can_be_split)
 }
 END_TEST
 
+/* Rank 0 of a non-blocking communicator sends what no rank receives. Its revoke ends the task that
+ * connects the ranks, so that the next call may follow immediately. */
+static void revoke_sends_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclResult_t rc = ncclInProgress;
+	struct shrink_rank r = {.rank = rank, .nranks = nranks};
+	ncclComm_t child = NULL;
+
+	(void)arg;
+	config.blocking = 0;
+	comm_buffers(rank, (void **)&r.mem, &r.stream, SHRINK_COUNT * 4);
+	EXPECT_NCCL(ncclInProgress,
+		    ncclCommInitRankConfig(&r.comm, nranks, ranks_id(), rank, &config));
+	while (rc == ncclInProgress)
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(r.comm, &rc));
+	EXPECT(rc == ncclSuccess);
+	if (rank == 0)
+		EXPECT_NCCL(ncclInProgress,
+			    ncclSend(r.mem, SHRINK_COUNT, ncclInt32, 1, r.comm, r.stream));
+	EXPECT_NCCL(ncclSuccess, ncclCommRevoke(r.comm, NCCL_REVOKE_DEFAULT));
+	EXPECT_NCCL(ncclInProgress, ncclCommSplit(r.comm, 0, rank, &child, NULL));
+	ranks_barrier();
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
+	if (child)
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(child));
+	comm_buffers_free(r.mem, r.stream);
+}
+
+START_TEST(a_revoke_ends_the_task_that_connects_ranks)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
+
+		ranks_run(&c, revoke_sends_rank, NULL);
+	}
+}
+END_TEST
+
 /* ---- grow ----------------------------------------------------------------------------------- */
 
 static ncclUniqueId grow_first, grow_id;
@@ -302,6 +341,7 @@ int main(void)
 	tcase_add_test(t, survivors_shrink_a_communicator_that_has_lost_a_rank);
 	tcase_add_test(t, wrong_arguments_of_a_shrink_change_nothing);
 	tcase_add_test(t, a_revoked_communicator_runs_nothing_and_can_be_split);
+	tcase_add_test(t, a_revoke_ends_the_task_that_connects_ranks);
 	tcase_add_test(t, a_communicator_grows_by_ranks_that_are_new);
 	suite_add_tcase(s, t);
 	return suite_run(s);

@@ -175,6 +175,12 @@ static void add_floats(const struct payload *p, bool backwards, float *sum)
 		for (int k = 0; k < COUNT; k++)
 			sum[k] = i ? sum[k] + input[k] : input[k];
 	}
+	for (int k = 0; k < COUNT; k++) {
+		static const uint32_t nan_bits = 0x7fffffff;
+
+		if (p->nranks > 1 && sum[k] != sum[k])
+			memcpy(&sum[k], &nan_bits, sizeof nan_bits);
+	}
 }
 
 START_TEST(any_numbers_are_right_in_every_order)
@@ -253,8 +259,35 @@ START_TEST(any_numbers_off_by_a_bit_are_wrong)
 	memcpy(got, want, sizeof got);
 	for (int k = 0; k < COUNT; k++)
 		got[(size_t)k * width] ^= 1;
-	/* sums of all ranks have a bound; a NaN is one whatever its bits are */
+	/* sums of all ranks have a bound */
 	ck_assert_uint_gt(payload_compare(&p, 0, COUNT, got, want, &where), COUNT * 7 / 10);
+}
+END_TEST
+
+/* NaNs with payloads go in, and the one of the type comes out: another sign is wrong. */
+START_TEST(a_nan_other_than_the_one_of_its_type_is_wrong)
+{
+	static const struct {
+		ncclDataType_t type;
+		uint64_t nan;
+	} rows[] = {{ncclFloat8e4m3, 0x7f},    {ncclFloat8e5m2, 0x7f},
+		    {ncclFloat16, 0x7fff},     {ncclBfloat16, 0x7fff},
+		    {ncclFloat32, 0x7fffffff}, {ncclFloat64, 0x7ff8000000000000}};
+	const struct payload p = {
+		.type = rows[_i].type, .op = ncclSum, .nranks = 2, .salt = 9, .any = true};
+	size_t width = payload_type_bytes(p.type), where = 0, nans = 0;
+
+	payload_expect(&p, 0, COUNT, want);
+	memcpy(got, want, sizeof got);
+	for (size_t k = 0; k < COUNT; k++) {
+		bool is = memcmp(&want[k * width], &rows[_i].nan, width) == 0;
+
+		nans += is;
+		if (is)
+			got[k * width + width - 1] ^= 0x80;
+	}
+	ck_assert_uint_gt(nans, COUNT / 80);
+	ck_assert_uint_eq(payload_compare(&p, 0, COUNT, got, want, &where), nans);
 }
 END_TEST
 
@@ -276,6 +309,7 @@ int main(void)
 	tcase_add_test(c, any_numbers_that_are_cut_off_are_wrong);
 	tcase_add_test(c, any_numbers_leave_the_range_as_their_type_does);
 	tcase_add_loop_test(c, any_numbers_off_by_a_bit_are_wrong, 0, 12);
+	tcase_add_loop_test(c, a_nan_other_than_the_one_of_its_type_is_wrong, 0, 6);
 	suite_add_tcase(s, c);
 	return suite_run(s);
 }

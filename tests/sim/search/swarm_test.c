@@ -28,7 +28,7 @@ struct share {
 	uint32_t least, most;
 };
 
-#define SHARES 19
+#define SHARES 22
 static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts,
 		      struct share share[SHARES])
 {
@@ -44,6 +44,9 @@ static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts
 		{"with settings that contradict each other", contradicts, 40, 300},
 		{"with refused calls", c->refused, 300, 1200},
 		{"with an init that fails", c->init_fails, 80, 500},
+		{"with queries", c->queries, 350, 700},
+		{"with options of calls", c->options, 200, 600},
+		{"with requests to RAS", c->ras, 40, 200},
 		{"with pauses", c->pauses, 300, 1200},
 		{"with ends other than an abort", c->leaves != LAB_LEAVES_ABORT, 150, 1000},
 		{"with warps of 32 fibers", c->warp_width == 32, 10, 400},
@@ -83,6 +86,8 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 	struct lab_config *c = &s->lab;
 	const struct lab_config *of = &clean->lab;
 
+	drop_last_env(s, "NCCL_RAS_ENABLE=");
+	drop_last_env(clean, "NCCL_RAS_ENABLE=");
 	if (s->plan[0]) { /* what makes communicators beside the work goes without faults */
 		ck_assert(!c->idle && !c->init_fails && c->late <= 5);
 		c->transient = of->transient;
@@ -96,6 +101,7 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 		c->idle = of->idle;
 		c->polls = of->polls;
 		c->comms = of->comms;
+		c->options = of->options;
 		s->expect = clean->expect;
 		drop_last_env(clean, "NCCL_COMM_BLOCKING=");
 		drop_last_env(s, "NCCL_COMM_ID=");
@@ -248,7 +254,7 @@ END_TEST
 /* Two seeds in three have a small world beside their own, and all kinds of these come up. */
 START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 {
-	uint32_t calls = 0, refused = 0, groups = 0, families = 0, ranks;
+	uint32_t calls = 0, rare = 0, refused = 0, groups = 0, families = 0, lives = 0, ranks;
 
 	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
 		uint64_t of = scenario_side_seed(seed, 1);
@@ -261,16 +267,19 @@ START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 		ck_assert_uint_le(ranks, 4);
 		ck_assert_uint_le(one.lab.bytes_max, 16 << 10);
 		calls += strstr(one.plan, ".any rank=") && strstr(one.plan, " caller=");
+		rare += one.plan[0] && !strstr(one.plan, ".any ");
+		lives += one.lab.transient && !one.lab.children && one.lab.queries;
 		refused += one.expect == SCENARIO_EXPECT_REFUSED;
 		groups += one.lab.mixed > 1 && one.lab.drive == LAB_DRIVE_PROCESS;
 		families += one.lab.transient && one.lab.children &&
 			    one.lab.drive == LAB_DRIVE_RANK && !one.plan[0];
 	}
-	ck_assert_msg(calls > SWARM_SEEDS / 2 && refused > SWARM_SEEDS / 40 &&
-			      groups > SWARM_SEEDS / 20 && families > SWARM_SEEDS / 16,
-		      "of %u side worlds %u have a call that fails, %u are refused, %u have "
-		      "groups, %u have families",
-		      SWARM_SEEDS, calls, refused, groups, families);
+	ck_assert_msg(calls > SWARM_SEEDS * 2 / 5 && rare > SWARM_SEEDS / 20 &&
+			      refused > SWARM_SEEDS / 40 && groups > SWARM_SEEDS / 20 &&
+			      families > SWARM_SEEDS / 16 && lives > SWARM_SEEDS / 40,
+		      "of %u side worlds %u have a call that fails, %u a rare one, %u are "
+		      "refused, %u have groups, %u have families, %u odd ends",
+		      SWARM_SEEDS, calls, rare, refused, groups, families, lives);
 }
 END_TEST
 

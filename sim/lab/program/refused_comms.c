@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Wrong calls that make, query or end communicators, and calls that are not built. Each is refused
+ * by the rank alone, before any message, and leaves the communicator as it was.
+ */
+#include "core/include/nccl_device.h"
+#include "sim/lab/program/refused.h"
+
+/* ---- communicators from others --------------------------------------------------------------- */
+
+static ncclResult_t refused_shrink(struct refused *r)
+{
+	int flags = sim_rng_below(&r->rng, 2) ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT;
+	int excluded[2] = {r->me->rank, r->n};
+	ncclComm_t none = NULL;
+
+	switch (sim_rng_below(&r->rng, 7)) {
+	case 0:
+		return ncclCommShrink(r->comm, excluded, 0, &none, NULL, flags);
+	case 1:
+		return ncclCommShrink(r->comm, excluded, -1, &none, NULL, flags);
+	case 2:
+		return ncclCommShrink(r->comm, excluded, r->n, &none, NULL, flags);
+	case 3:
+		return ncclCommShrink(r->comm, NULL, 1, &none, NULL, flags);
+	case 4:
+		return ncclCommShrink(r->comm, excluded, 1, NULL, NULL, flags);
+	case 5:
+		return ncclCommShrink(r->comm, excluded, 1, &none, NULL, 2);
+	default:
+		return ncclCommShrink(NULL, excluded, 1, &none, NULL, flags);
+	}
+}
+
+static ncclResult_t refused_growth(struct refused *r)
+{
+	ncclUniqueId id = {{0}};
+	ncclComm_t none = NULL;
+
+	switch (sim_rng_below(&r->rng, 5)) {
+	case 0:
+		return ncclCommGrow(NULL, r->n + 1, NULL, r->n, &none, NULL);
+	case 1:
+		return ncclCommGrow(NULL, r->n + 1, &id, r->n, NULL, NULL);
+	case 2:
+		return ncclCommGetUniqueId(r->comm, NULL);
+	case 3:
+		return ncclCommGetUniqueId(NULL, &id);
+	default:
+		return ncclCommRevoke(r->comm, 1 + (int)sim_rng_below(&r->rng, 3));
+	}
+}
+
+/* Without ids: no root is left behind. */
+static ncclResult_t refused_scalable(struct refused *r)
+{
+	ncclComm_t none = NULL;
+
+	switch (sim_rng_below(&r->rng, 4)) {
+	case 0:
+		return ncclCommInitRankScalable(NULL, r->n, 0, 1, NULL, NULL);
+	case 1:
+		return ncclCommInitRankScalable(&none, 0, 0, 1, NULL, NULL);
+	case 2:
+		return ncclCommInitRankScalable(&none, r->n, r->n, 1, NULL, NULL);
+	default:
+		return ncclCommInitRankScalable(&none, r->n, 0, r->n, NULL, NULL);
+	}
+}
+
+/* ---- queries --------------------------------------------------------------------------------- */
+
+static ncclResult_t refused_memory(struct refused *r)
+{
+	uint64_t value;
+
+	switch (sim_rng_below(&r->rng, 4)) {
+	case 0:
+		return ncclCommMemStats(r->comm, ncclStatGpuMemTotal, NULL);
+	case 1:
+		return ncclCommMemStats(r->comm, (ncclCommMemStat_t)-1, &value);
+	case 2:
+		return ncclCommMemStats(r->comm, (ncclCommMemStat_t)(ncclStatGpuMemTotal + 1),
+					&value);
+	default:
+		return ncclCommMemStats(NULL, ncclStatGpuMemTotal, &value);
+	}
+}
+
+static ncclResult_t refused_properties(struct refused *r)
+{
+	ncclCommProperties_t p = NCCL_COMM_PROPERTIES_INITIALIZER;
+
+	switch (sim_rng_below(&r->rng, 4)) {
+	case 0:
+		return ncclCommQueryProperties(r->comm, NULL);
+	case 1:
+		p.magic++;
+		break;
+	case 2:
+		p.size = offsetof(ncclCommProperties_t, nvmlDev);
+		break;
+	default:
+		return ncclCommQueryProperties(NULL, &p);
+	}
+	return ncclCommQueryProperties(r->comm, &p);
+}
+
+/* The group, if there is one, goes on. */
+static ncclResult_t refused_simulation(struct refused *r)
+{
+	ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+
+	info.magic++;
+	return ncclGroupSimulateEnd(sim_rng_below(&r->rng, 2) ? NULL : &info);
+}
+
+ncclResult_t lab_refused_comm(struct refused *r)
+{
+	static ncclResult_t (*const makes[])(struct refused *) = {
+		refused_shrink, refused_shrink,     refused_growth,    refused_scalable,
+		refused_memory, refused_properties, refused_simulation};
+
+	return makes[sim_rng_below(&r->rng, ARRAY_LEN(makes))](r);
+}
+
+/* ---- what is not built ----------------------------------------------------------------------- */
+
+static ncclResult_t refused_window(struct refused *r)
+{
+	ncclWindow_t window = (ncclWindow_t)(void *)r->host;
+	ncclResult_t rc = ncclCommWindowRegister(r->comm, r->gpu, 1024, &window, NCCL_WIN_DEFAULT);
+
+	return window ? ncclSuccess : rc; /* which is reported */
+}
+
+ncclResult_t lab_refused_absent(struct refused *r)
+{
+	cudaStream_t stream = (cudaStream_t)r->me->stream;
+	void *user = r->host;
+	ncclResult_t rc;
+
+	switch (sim_rng_below(&r->rng, 6)) {
+	case 0:
+		return ncclCommSuspend(r->comm, NCCL_SUSPEND_MEM);
+	case 1:
+		return ncclCommResume(r->comm);
+	case 2:
+		return ncclSignal(0, 0, 0, 0, r->comm, stream);
+	case 3:
+		return ncclWaitSignal(0, NULL, r->comm, stream);
+	case 4:
+		rc = ncclWinGetUserPtr(r->comm, NULL, &user);
+		return user ? ncclSuccess : rc;
+	default:
+		return refused_window(r);
+	}
+}
