@@ -297,7 +297,7 @@ static bool lab_rank_row_place(struct lab_rank *me, struct lab_row *row, bool in
 		if (row->collective == run->config->collective)
 			lab_table_row(run, row);
 	}
-	return lab_barrier(me);
+	return lab_barrier(me) && lab_suspends(me);
 }
 
 static bool lab_rank_size(struct lab_rank *me, const struct lab_collective *which,

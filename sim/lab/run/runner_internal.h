@@ -62,6 +62,7 @@ struct lab_rank {
 
 	struct lab_mixed *mixed;          /* mixed.c's */
 	uint64_t pauses;                  /* pause.c: moments so far */
+	uint32_t suspended;               /* suspends.c: times so far */
 	uint64_t queries;                 /* queries.c: moments so far */
 	size_t free_before;               /* of its GPU, before its communicators; 0: not known */
 	struct os_thread *poller, *idler; /* watchdog.c, idle.c; NULL: none */
@@ -447,6 +448,10 @@ bool lab_team_watch_aborted(const struct lab_rank *me);
 /* Called by all ranks of the team, once, whether they have communicators left or not: aborts those
  * of all. Returns the result of the rank's own. */
 ncclResult_t lab_team_abort(struct lab_rank *me);
+
+/* suspends.c: all ranks have met, and nothing runs. Suspends the rank's communicators and resumes
+ * them, where the run wants that. False: a call failed, and the rank has the error. */
+bool lab_suspends(struct lab_rank *me);
 
 /* quiet.c: the quiet rank's part of waiting for its stream; nothing for others. */
 void lab_quiet_wait(struct lab_rank *me);

@@ -162,6 +162,10 @@ const struct dimension dimensions[] = {
 	 OPTION(ENGINE, HELP(OPTION_OPTIONS, "options", NULL,
 		"half of the calls of collectives have options (ncclCollConfig_t), drawn from the "
 		"seed"))},
+	{NUMBER("suspends", lab.suspends, 0, 4096), CUT("suspensions", DOWN), .any = {12, 1, 3},
+	 OPTION(ENGINE, HELP(OPTION_SUSPENDS, "suspends", "N",
+		"after each of the first N rows, suspend the communicators and resume them "
+		"(default 0)"))},
 	{NUMBER("queries", lab.queries, 0, 4096), CUT("queries", DOWN), .any = {4, 1, 6},
 	 OPTION(ENGINE, HELP(OPTION_QUERIES, "queries", "N",
 		"each rank makes N queries of communicators, parameters and memory at each of some "
