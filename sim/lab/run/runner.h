@@ -162,9 +162,8 @@ struct lab_config {
 	/* Another task of each rank makes so many communicators of all ranks, one after the other,
 	 * and destroys them without a use (idle.c). */
 	uint32_t idle;
-	bool options; /* half of the calls of collectives have options (call_options.c) */
-	uint32_t
-		suspends; /* rows after which the communicators are suspended and resumed (suspends.c) */
+	bool options;        /* half of the calls of collectives have options (call_options.c) */
+	uint32_t suspends;   /* rows after which communicators are suspended (suspends.c) */
 	uint32_t queries;    /* of each rank, at each of some moments (queries.c) */
 	uint32_t ras;        /* requests to RAS, during the series and after it (queries_ras.c) */
 	uint32_t refused;    /* wrong calls of each rank, at each of some moments (refused.c) */
