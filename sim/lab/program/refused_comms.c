@@ -115,11 +115,16 @@ static ncclResult_t refused_simulation(struct refused *r)
 	return ncclGroupSimulateEnd(sim_rng_below(&r->rng, 2) ? NULL : &info);
 }
 
+static ncclResult_t refused_suspend(struct refused *r)
+{
+	return ncclCommSuspend(r->comm, NCCL_SUSPEND_MEM << (1 + sim_rng_below(&r->rng, 8)));
+}
+
 ncclResult_t lab_refused_comm(struct refused *r)
 {
 	static ncclResult_t (*const makes[])(struct refused *) = {
-		refused_shrink, refused_shrink,     refused_growth,    refused_scalable,
-		refused_memory, refused_properties, refused_simulation};
+		refused_shrink, refused_shrink,     refused_growth,     refused_scalable,
+		refused_memory, refused_properties, refused_simulation, refused_suspend};
 
 	return makes[sim_rng_below(&r->rng, ARRAY_LEN(makes))](r);
 }
@@ -140,16 +145,12 @@ ncclResult_t lab_refused_absent(struct refused *r)
 	void *user = r->host;
 	ncclResult_t rc;
 
-	switch (sim_rng_below(&r->rng, 6)) {
+	switch (sim_rng_below(&r->rng, 4)) {
 	case 0:
-		return ncclCommSuspend(r->comm, NCCL_SUSPEND_MEM);
-	case 1:
-		return ncclCommResume(r->comm);
-	case 2:
 		return ncclSignal(0, 0, 0, 0, r->comm, stream);
-	case 3:
+	case 1:
 		return ncclWaitSignal(0, NULL, r->comm, stream);
-	case 4:
+	case 2:
 		rc = ncclWinGetUserPtr(r->comm, NULL, &user);
 		return user ? ncclSuccess : rc;
 	default:

@@ -244,6 +244,11 @@ static ncclResult_t refused_register(struct refused *r)
 	}
 }
 
+static ncclResult_t refused_resume(struct refused *r)
+{
+	return ncclCommResume(r->comm);
+}
+
 static ncclResult_t refused_deregister(struct refused *r)
 {
 	return ncclCommDeregister(r->comm, r->host);
@@ -323,7 +328,8 @@ static const struct refused_row {
 	{"ncclCommShrink and the like", "an argument", lab_refused_comm, false, false},
 	{"ncclCommShrink and the like", "an argument", lab_refused_comm, false, false},
 	{"ncclCommShrink and the like", "an argument", lab_refused_comm, false, false},
-	{"ncclCommSuspend and the like", "not built", lab_refused_absent, true, false},
+	{"ncclCommResume", "comm not suspended", refused_resume, true, false},
+	{"ncclCommWindowRegister and the like", "not built", lab_refused_absent, true, false},
 	{"ncclAllReduceConfig and the like", "an option", lab_options_wrong, false, false},
 	{"ncclAllReduceConfig and the like", "an option", lab_options_wrong, false, false},
 	{"ncclAlltoAllConfig", "a deadline", lab_options_misused, true, false},
