@@ -169,7 +169,8 @@ static void relay_area_free(const struct ncclComm *comm, struct relay *r)
 		relay_segment_free(comm, r->user, RELAY_NAME_AREA, r->area, sizeof *r->area);
 }
 
-static ncclResult_t relay_pool_make(struct relay *r, const struct relay_need *need)
+static ncclResult_t relay_pool_make(struct relay *r, struct ncclComm *comm,
+				    const struct relay_need *need)
 {
 	struct relay_pool *pool = &r->area->pool;
 	ncclResult_t rc = ncclSuccess;
@@ -178,7 +179,7 @@ static ncclResult_t relay_pool_make(struct relay *r, const struct relay_need *ne
 	if (need->gpu_bytes)
 		rc = mem_device_alloc(&mem, need->gpu_bytes + MEM_PAGE_BYTES, RELAY_WHAT);
 	if (!rc && mem && !r->in_process)
-		rc = mem_export(&pool->handle, mem, RELAY_WHAT);
+		rc = transport_memory_lend(comm, r->user, &pool->handle, mem, RELAY_WHAT);
 	r->pool = mem;
 	r->pool_bytes = need->gpu_bytes;
 	r->pool_used = ALIGN_UP((uintptr_t)mem, MEM_PAGE_BYTES) - (uintptr_t)mem;
@@ -191,7 +192,7 @@ static ncclResult_t relay_pool_make(struct relay *r, const struct relay_need *ne
 static ncclResult_t relay_begin(struct relay *r, struct ncclComm *comm,
 				const struct relay_need *need)
 {
-	ncclResult_t rc = relay_pool_make(r, need);
+	ncclResult_t rc = relay_pool_make(r, comm, need);
 
 	relay_init(r, comm);
 	if (!rc)

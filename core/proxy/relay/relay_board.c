@@ -211,6 +211,18 @@ static ncclResult_t relay_board_map(struct ncclComm *comm)
 	return ncclSuccess;
 }
 
+/* Exports the store to the host's other processes, which close it before this rank ends. */
+static ncclResult_t relay_store_lend(struct ncclComm *comm, struct relay_pool *to, void *mem)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t i = 0; i < comm->local_ranks && !rc; i++)
+		if (comm->local_to_rank[i] != comm->rank)
+			rc = transport_memory_lend(comm, comm->local_to_rank[i], &to->handle, mem,
+						   RELAY_STORE_WHAT);
+	return rc;
+}
+
 static ncclResult_t relay_store_show(struct ncclComm *comm, struct relay_post *post)
 {
 	struct relay_pool *to = &post->store;
@@ -218,7 +230,7 @@ static ncclResult_t relay_store_show(struct ncclComm *comm, struct relay_post *p
 	ncclResult_t rc = ncclSuccess;
 
 	if (s->mem && !comm->relays->in_process)
-		rc = mem_export(&to->handle, s->mem, RELAY_STORE_WHAT);
+		rc = relay_store_lend(comm, to, s->mem);
 	to->gpu = (uint64_t)(uintptr_t)s->mem;
 	post->serves = s->count && s->bytes == relay_message_bytes(comm);
 	shared_note_write(&post->serves, sizeof post->serves + sizeof post->store);

@@ -107,7 +107,7 @@ bool p2p_importers_left(struct ncclComm *comm, uint64_t until_ns)
 	bool left = true;
 
 	p2p_imports_close(comm);
-	if (!comm->bootstrap || !comm->p2p || !comm->p2p->pools)
+	if (!comm->bootstrap || !comm->p2p)
 		return true;
 	bootstrap_leave(comm->bootstrap);
 	for (int32_t i = 0; i < comm->local_ranks && left; i++)

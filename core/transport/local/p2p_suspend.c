@@ -62,10 +62,10 @@ static ncclResult_t p2p_pool_suspend(const struct ncclComm *comm, struct p2p_poo
 		return ncclSystemError;
 	}
 	rc = p2p_state_copy(comm, pool, false);
-	if (!rc)
-		rc = cumem_unmap(pool->mem, pool->bytes, P2P_OWN);
-	pool->suspended = !rc;
-	return rc;
+	if (rc)
+		return rc;
+	pool->suspended = true; /* CUDA has unmapped it even if the call reports an error */
+	return cumem_unmap(pool->mem, pool->bytes, P2P_OWN);
 }
 
 static ncclResult_t p2p_imports_suspend(const struct p2p_state *st)
@@ -75,8 +75,8 @@ static ncclResult_t p2p_imports_suspend(const struct p2p_state *st)
 	for (struct p2p_import *im = st->imports; im && !rc; im = im->next) {
 		if (!im->cumem_bytes)
 			continue;
+		im->suspended = true;
 		rc = cumem_unmap(im->mem, im->cumem_bytes, P2P_THEIRS);
-		im->suspended = !rc;
 	}
 	return rc;
 }

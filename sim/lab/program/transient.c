@@ -133,7 +133,7 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 	ASSERT(t->n > 0 && lowest >= 0);
 	t->leads = lowest == me->rank;
 	if (!run->armed)
-		transient_draw_kind(&rng, lab_has_env(run->config, "NCCL_RAS_ENABLE"), t);
+		transient_draw_kind(&rng, lab_has_env(run->config, "DOPPEL_TIMEOUT_MS"), t);
 	return t->index >= 0;
 }
 

@@ -306,8 +306,10 @@ void swarm_side_life(struct scenario *s, uint64_t seed)
 	c->queries = 1 + (uint32_t)sim_rng_below(&rng, 4);
 	c->late = (uint32_t)sim_rng_below(&rng, 3);
 	c->init_fails = c->idle = 0;
-	if (sim_rng_below(&rng, 3) == 0) /* calls with deadlines, too */
+	if (sim_rng_below(&rng, 3) == 0) { /* calls with deadlines, too */
 		swarm_env(s, "NCCL_RAS_ENABLE=1");
+		swarm_env(s, "DOPPEL_TIMEOUT_MS=280000"); /* RAS keeps the world alive */
+	}
 	swarm_world_fits(s);
 }
 
