@@ -115,6 +115,7 @@ struct task {
 	/* polling */
 	uint32_t poll_row; /* number of fruitless polls in a row */
 	uint64_t poll_seen;
+	uint32_t poll_look; /* eng.look when it was parked last */
 	struct task *poll_next;
 	uint64_t clock_ns; /* time of the program's latest clock read */
 	uint32_t clock_row;
@@ -175,6 +176,7 @@ struct engine {
 	uint64_t progress_step, progress_ns;
 	uint64_t last_look_changes;
 	uint32_t last_looks;     /* number of looks of the pollers since the last change */
+	uint32_t look;           /* number of looks of parked pollers */
 	uint64_t last_change_ns; /* time before these looks */
 	uint64_t hash;
 	uint64_t watch_step; /* step at which watch.c runs next; ENGINE_NEVER: never */

@@ -79,6 +79,7 @@ bool pollers_look(void)
 	if (!pollers_looks())
 		eng.last_change_ns = eng.now_ns;
 	eng.last_looks = pollers_looks() + 1;
+	eng.look++;
 	eng.last_look_changes = eng.changes;
 	pollers_check_budget();
 	pollers_wake();
@@ -103,6 +104,16 @@ void pollers_let_pass(void)
 
 /* ---- polls ---------------------------------------------------------------------------------- */
 
+/* Parks the task. If it did not take part in the last look, it comes from work of its own: the
+ * looks of the others without it show nothing, and all look again. */
+static void polls_park(struct task *t)
+{
+	if (eng.look - t->poll_look > 1 && !engine_has_programs())
+		eng.last_looks = 0;
+	t->poll_look = eng.look;
+	pollers_park(t);
+}
+
 void polls_miss(const char *why)
 {
 	struct task *t = eng.current;
@@ -117,7 +128,7 @@ void polls_miss(const char *why)
 	if (row >= POLL_FREE && eng.changes == t->poll_seen) {
 		uint64_t since = eng.now_ns;
 
-		pollers_park(t);
+		polls_park(t);
 		task_suspend(t, SIM_TASK_WAITING);
 		timeline_wait(t, why, since);
 	} else if (row >= POLL_FREE) {
