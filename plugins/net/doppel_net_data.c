@@ -113,6 +113,8 @@ ncclResult_t doppel_close_send(void *comm)
 
 ncclResult_t doppel_close_recv(void *comm)
 {
+	if (comm)
+		doppel_state()->ops->finish(comm);
 	return doppel_close_with(doppel_state()->ops->close_recv, comm);
 }
 
