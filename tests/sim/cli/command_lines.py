@@ -71,7 +71,7 @@ OWN = {
 LEFT_OUT = {"--gdb", "--help", "--usage", "--version"}
 # Variables of which any text is right, and those that files and sockets decide.
 ANY_TEXT = {"NCCL_DEBUG_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
-            "NCCL_ALGO", "NCCL_PROTO", "NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN"}
+            "NCCL_ALGO", "NCCL_PROTO", "NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN", "DOPPEL_JOB"}
 TEXT_GARBAGE = {"DOPPEL_FABRIC": ["a/b", "/"], "DOPPEL_INTERFACES": ["foo,", "=", "%s", "0123456789abcdef"],
                 "NCCL_TOPO_FILE": NOWHERE[:2],
                 "NCCL_GRAPH_FILE": NOWHERE[:2], "NCCL_CONF_FILE": NOWHERE[:2], "DOPPEL_ETC_CONF": NOWHERE[:2],
