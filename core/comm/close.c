@@ -129,7 +129,7 @@ ncclResult_t comm_finalize_begin(struct ncclComm *comm)
 {
 	struct registry_node *first = registry_lock();
 
-	if (comm->life->state == COMM_READY)
+	if (comm->life->state == COMM_READY || comm->life->state == COMM_SUSPENDED)
 		comm->life->state = COMM_FINALIZING;
 	registry_unlock(first);
 	return ncclInProgress;

@@ -299,6 +299,15 @@ static void group_rank(int32_t rank, int32_t nranks, void *arg)
 		all_change(&a, true);
 	}
 	all_sum(&a);
+	all_change(&a, false);
+	for (int i = 0; i < SUSPEND_GPUS; i++) {
+		ncclResult_t rc = ncclCommFinalize(a.comm[i]);
+
+		EXPECT(rc == ncclSuccess || rc == ncclInProgress);
+	}
+	all_wait(&a, ncclSuccess);
+	EXPECT_NCCL(ncclInvalidUsage, ncclCommResume(a.comm[0]));
+	EXPECT_ERROR_SAYS("finalized; only ncclCommDestroy or ncclCommAbort may follow");
 	all_close(&a);
 }
 
