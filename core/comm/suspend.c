@@ -108,10 +108,9 @@ static ncclResult_t suspend_end(struct ncclComm *comm, ncclResult_t rc, enum com
 		rank_set_async_error(comm, rc);
 	else
 		(void)suspend_move(comm, COMM_CHANGING, to);
-	INFO(LOG_INIT, "comm %p rank %d nranks %d: %s, %llu bytes of GPU memory: %s", (void *)comm,
-	     comm->rank, comm->nranks, to == COMM_SUSPENDED ? "suspended" : "resumed",
-	     (unsigned long long)transport_memory_suspendable(comm),
-	     rc ? ncclGetErrorString(rc) : "done");
+	INFO(LOG_INIT, "comm %p rank %d nranks %d: %s, %llu bytes of GPU memory: result %d",
+	     (void *)comm, comm->rank, comm->nranks, to == COMM_SUSPENDED ? "suspended" : "resumed",
+	     (unsigned long long)transport_memory_suspendable(comm), (int)rc);
 	return rc;
 }
 

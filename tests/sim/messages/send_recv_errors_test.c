@@ -143,8 +143,8 @@ START_TEST(a_rank_that_cannot_connect_is_named)
 			.hosts = 1,
 			.per_host = 2,
 			.seed = seed,
-			/* after the ring's pool, the device communicator and the test's own */
-			.fault_plan = "cuda.malloc rank=1 nth=4 fail\n",
+			/* after the ring's pool */
+			.fault_plan = "cuda.cu_mem_create rank=1 nth=2 fail\n",
 			.fired = &fired,
 			.env = ring,
 		};
