@@ -164,7 +164,7 @@ add_library(core_archive STATIC $<TARGET_OBJECTS:core_host> $<TARGET_OBJECTS:cor
 	$<TARGET_OBJECTS:core_detect>)
 set(net_map ${PROJECT_SOURCE_DIR}/plugins/net/exports.map)
 doppel_sources(net_sources plugins/net)
-add_library(nccl-net-doppel MODULE ${net_sources} ${site_object})
+add_library(nccl-net-doppel SHARED ${net_sources} ${site_object})
 target_link_libraries(nccl-net-doppel PRIVATE core_archive doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
 target_include_directories(nccl-net-doppel PRIVATE ${cuda_header_dir})
 target_link_options(nccl-net-doppel PRIVATE -Wl,--version-script=${net_map})
@@ -188,5 +188,5 @@ if(DOPPEL_FAKE)
 endif()
 
 # ---- plugins: libraries that NCCL loads, too. They are compiled from the interface alone.
-add_library(nccl-profiler-chrome MODULE ${PROJECT_SOURCE_DIR}/plugins/chrome/chrome.c)
+add_library(nccl-profiler-chrome SHARED ${PROJECT_SOURCE_DIR}/plugins/chrome/chrome.c)
 target_link_libraries(nccl-profiler-chrome PRIVATE Threads::Threads)

@@ -26,7 +26,7 @@ only() {
 }
 off=(--env NCCL_P2P_DISABLE=1)
 
-p2p='P2P/\(IPC\|direct pointer\)'
+p2p='P2P/\(CUMEM\|IPC\|direct pointer\)'
 only "$p2p" --machine h100-8nic --gpus 2
 for per_process in 1 2 4; do
 	for engine in sim threads; do
