@@ -243,51 +243,6 @@ static ncclResult_t plan_stream_mark(struct ncclComm *comm, struct plan_state *s
 	return rc;
 }
 
-static void plan_factor_uses(const struct ncclComm *comm, const struct plan_task *t,
-			     cudaStream_t stream)
-{
-	const struct os_use use = {
-		.stream = stream,
-		.read = (const void *)(uintptr_t)t->factor.bits,
-		.read_bytes = steps_type_bytes((int)t->type),
-		.what = t->name,
-		.number = t->op_count,
-		.comm = comm->id_hash,
-		.caller = t->caller,
-	};
-
-	os_use(&use);
-}
-
-/* Reports the buffers of the stream's next operation to a world that watches buffers. */
-static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *t,
-			   cudaStream_t stream)
-{
-	const struct os_use use = {
-		.stream = stream,
-		.read = t->send,
-		.write = t->recv,
-		.read_bytes = t->send_bytes,
-		.write_bytes = t->recv_bytes,
-		.what = t->name,
-		.number = t->op_count,
-		.comm = comm->id_hash,
-		.caller = t->caller,
-	};
-
-	os_use(&use);
-	if (t->factor.used && t->factor.in_memory)
-		plan_factor_uses(comm, t, stream);
-}
-
-static void plan_tasks_use(const struct ncclComm *comm, const struct plan_state *st,
-			   const struct plan *p)
-{
-	for (int32_t i = st->launched; i < st->launched + p->taken; i++)
-		if (!plan_task_is_empty(comm, &st->queue[i]))
-			plan_task_uses(comm, &st->queue[i], p->stream);
-}
-
 /* Fills in the kernel's arguments. If the works do not fit into them, WAITS for room in the
  * FIFO. */
 static ncclResult_t plan_args_fill(struct ncclComm *comm, struct plan_state *st,
@@ -425,7 +380,7 @@ static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *
 	plan_profile_appended(comm, st, p);
 	st->handed_over |= !rc && p->nops;
 	if (!rc)
-		plan_tasks_use(comm, st, p);
+		plan_uses(comm, st, p);
 	if (!rc)
 		rc = plan_kernel_launch(comm, st, p);
 	st->handed_over |= !rc;

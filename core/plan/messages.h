@@ -126,10 +126,9 @@ int32_t plan_pair_channels(const struct ncclComm *comm, const struct plan_messag
 int32_t plan_parts_of(uint64_t bytes, int32_t pair_channels, uint64_t *each);
 /* Sorts the queue into ms->rounds. */
 ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages *ms);
-/* Builds the next launch from ms->next on, with as many rounds as fit. *next: index of the first
- * round after them. */
+/* Builds the next launch from ms->next on, with as many rounds as fit: p->rounds. */
 ncclResult_t plan_rounds_build(struct ncclComm *comm, const struct plan_state *st,
-			       struct plan_messages *ms, struct plan *p, int32_t *next);
+			       struct plan_messages *ms, struct plan *p);
 
 /* ---- staged.c ------------------------------------------------------------------------------- */
 
@@ -154,11 +153,14 @@ bool plan_registers(const struct ncclComm *comm);
  * first launch. May wait for kernels of earlier groups. */
 ncclResult_t plan_registered_exchange(struct ncclComm *comm);
 
-/* ---- messages_launch.c ---------------------------------------------------------------------- */
+/* ---- uses.c --------------------------------------------------------------------------------- */
 
 /* Reports the buffer of the stream's next operation to a world that watches buffers. */
 void plan_message_uses(const struct ncclComm *comm, const struct plan_queued_message *m,
 		       cudaStream_t stream);
+
+/* ---- messages_launch.c ---------------------------------------------------------------------- */
+
 /* Launches the next plan of the queue. WAITS for slots of the proxy. */
 ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st);
 

@@ -176,40 +176,6 @@ ncclResult_t plan_connect_waits(struct ncclComm *comm, struct os_waits *l)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-void plan_message_uses(const struct ncclComm *comm, const struct plan_queued_message *m,
-		       cudaStream_t stream)
-{
-	struct os_use use = {
-		.stream = stream,
-		.what = m->call.is_send ? "send" : "recv",
-		.number = m->number,
-		.comm = comm->id_hash,
-		.caller = m->call.caller,
-	};
-
-	if (m->call.is_send) {
-		use.read = m->call.buffer;
-		use.read_bytes = m->bytes;
-	} else {
-		use.write = m->call.buffer;
-		use.write_bytes = m->bytes;
-	}
-	os_use(&use);
-}
-
-static void plan_rounds_use(const struct ncclComm *comm, const struct plan_messages *ms,
-			    int32_t next, cudaStream_t stream)
-{
-	for (int32_t i = ms->next; i < next; i++) {
-		const struct plan_round *r = &ms->rounds[i];
-
-		if (r->send >= 0)
-			plan_message_uses(comm, &ms->queue[r->send], stream);
-		if (r->recv >= 0)
-			plan_message_uses(comm, &ms->queue[r->recv], stream);
-	}
-}
-
 /* Called for each launch; acts only before the first launch of a queue. */
 static ncclResult_t plan_messages_begin(struct ncclComm *comm, struct plan_state *st,
 					const struct plan *p)
@@ -231,7 +197,6 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 {
 	struct plan_messages *ms = st->messages;
 	struct plan *p = &st->plan;
-	int32_t next;
 	ncclResult_t rc;
 
 	rc = plan_begin(st, p);
@@ -239,17 +204,13 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 	if (!rc)
 		rc = plan_messages_begin(comm, st, p);
 	if (!rc)
-		rc = plan_rounds_build(comm, st, ms, p, &next);
-	if (!rc && p->nworks) {
-		plan_rounds_use(comm, ms, next, p->stream);
-		rc = plan_start_messages(comm, st, p);
-	} else if (!rc) {
-		rc = plan_start_copies(comm, st, p);
-	}
+		rc = plan_rounds_build(comm, st, ms, p);
+	if (!rc)
+		rc = p->nworks ? plan_start_messages(comm, st, p) : plan_start_copies(comm, st, p);
 	plan_profile_appended(comm, st, p);
 	if (rc)
 		return rc;
-	ms->next = next;
+	ms->next += p->rounds;
 	if (ms->next < ms->nrounds)
 		return ncclSuccess;
 	rc = plan_streams_end(st);

@@ -453,14 +453,14 @@ static uint32_t plan_batches_warps(const struct plan_state *st, const struct pla
 }
 
 ncclResult_t plan_rounds_build(struct ncclComm *comm, const struct plan_state *st,
-			       struct plan_messages *ms, struct plan *p, int32_t *next)
+			       struct plan_messages *ms, struct plan *p)
 {
 	struct plan_batches b = {.most = 0};
 	bool full = false;
 	ncclResult_t rc = ncclSuccess;
 
-	for (*next = ms->next; *next < ms->nrounds; ++*next) {
-		rc = plan_round_add(comm, st, ms, p, &b, &ms->rounds[*next], &full);
+	for (p->rounds = 0; ms->next + p->rounds < ms->nrounds; p->rounds++) {
+		rc = plan_round_add(comm, st, ms, p, &b, &ms->rounds[ms->next + p->rounds], &full);
 		if (rc || full)
 			break;
 	}

@@ -77,6 +77,7 @@ struct plan {
 	int32_t nops, op_room;
 	int32_t ntasks; /* collectives that have something to do */
 	int32_t taken;  /* tasks of the queue, including those with nothing to do */
+	int32_t rounds; /* rounds of messages; 0 if the plan has collectives */
 	/* For a profiler plugin: events have started that stop when the operations are appended;
 	 * the event of the group; and of the launch, the mask and the parent. */
 	bool profiled;
@@ -190,6 +191,14 @@ void plan_profile_work(struct ncclComm *comm, const struct plan *p, struct dev_w
 void plan_profile_appended(struct ncclComm *comm, struct plan_state *st, struct plan *p);
 /* Returns the event of the launch, which profiler_stop ends. */
 void *plan_profile_launch_begin(struct ncclComm *comm, const struct plan *p);
+
+/* ---- uses.c --------------------------------------------------------------------------------- */
+
+/* Reports the buffers of the stream's next operation, a collective, to a world that watches
+ * buffers. */
+void plan_task_uses(const struct ncclComm *comm, const struct plan_task *t, cudaStream_t stream);
+/* Reports those of all tasks and messages of the next launch. */
+void plan_uses(const struct ncclComm *comm, const struct plan_state *st, const struct plan *p);
 
 /* ---- watched.c ------------------------------------------------------------------------------ */
 

@@ -7,7 +7,7 @@
 
 #include "sim/engine/memory/happens.h"
 
-enum { LINES_PAGE_SHIFT = 12, LINES_BUCKETS = 4096 };
+enum { LINES_PAGE_SHIFT = 12, LINES_BITS_LEAST = 12 };
 
 struct lines_page {
 	struct lines_page *next;
@@ -15,17 +15,44 @@ struct lines_page {
 };
 
 static struct {
-	uint32_t pages;
-	struct lines_page *bucket[LINES_BUCKETS];
+	uint32_t pages, bits;       /* bits: log2 of the number of buckets */
+	struct lines_page **bucket; /* NULL: no page */
 } lines;
+
+static struct lines_page **lines_bucket(uintptr_t number)
+{
+	return &lines.bucket[(number * 0x9e3779b97f4a7c15ull) >> (64 - lines.bits)];
+}
 
 static struct lines_page **lines_find(uintptr_t number)
 {
-	struct lines_page **at = &lines.bucket[(number * 0x9e3779b97f4a7c15ull) >> 52];
+	struct lines_page **at = lines_bucket(number);
 
 	while (*at && (*at)->number != number)
 		at = &(*at)->next;
 	return at;
+}
+
+/* Called before a page is added. A bucket has one page on average. */
+static void lines_grow(void)
+{
+	struct lines_page **old = lines.bucket;
+	size_t buckets = old ? (size_t)1 << lines.bits : 0;
+
+	if (lines.pages < buckets)
+		return;
+	lines.bits = old ? lines.bits + 1 : LINES_BITS_LEAST;
+	lines.bucket = calloc((size_t)1 << lines.bits, sizeof *lines.bucket);
+	ASSERT(lines.bucket);
+	for (size_t i = 0; i < buckets; i++)
+		while (old[i]) {
+			struct lines_page *page = old[i], **at = lines_bucket(page->number);
+
+			old[i] = page->next;
+			page->next = *at;
+			*at = page;
+		}
+	free(old);
 }
 
 bool lines_have(uintptr_t addr)
@@ -39,6 +66,7 @@ void lines_add(uintptr_t addr, size_t bytes)
 
 	ASSERT((addr | bytes) % (1u << LINES_PAGE_SHIFT) == 0);
 	for (; page < end; page++) {
+		lines_grow();
 		struct lines_page **at = lines_find(page);
 
 		if (*at)
@@ -68,12 +96,13 @@ void lines_remove(uintptr_t addr, size_t bytes)
 
 void lines_stop(void)
 {
-	for (int i = 0; i < LINES_BUCKETS; i++)
+	for (size_t i = 0; lines.bucket && i < (size_t)1 << lines.bits; i++)
 		while (lines.bucket[i]) {
 			struct lines_page *gone = lines.bucket[i];
 
 			lines.bucket[i] = gone->next;
 			free(gone);
 		}
+	free(lines.bucket);
 	memset(&lines, 0, sizeof lines);
 }

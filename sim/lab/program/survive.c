@@ -197,6 +197,18 @@ static bool survive_before_ring(const struct lab_run *run)
 	return false;
 }
 
+/* The task that makes the calls of all ranks of the process could not make this one: the end of the
+ * group waits, on behalf of the others, for a rank of the task's own. */
+static bool survive_left_out(const struct lab_rank *it)
+{
+	bool outside = false;
+
+	for (int32_t r = 0; r < it->run->count; r++)
+		outside |=
+			it->team && it->run->rank[r].team == it->team && it->run->rank[r].outside;
+	return outside;
+}
+
 /* A rank that waits for the others in the init of a transient communicator cannot learn of one that
  * will not come: they have no connection yet. */
 void lab_survive_unreported(const struct lab_rank *it)
@@ -205,7 +217,7 @@ void lab_survive_unreported(const struct lab_rank *it)
 
 	if (sim_engine_kind() != SIM_ENGINE_SIM || !sim_faults_healed() ||
 	    os_now_ns() < run->healed_ns + LAB_LIVENESS_NS || survive_before_ring(run) ||
-	    it->transient_begins)
+	    it->transient_begins || survive_left_out(it))
 		return;
 	sim_fail_as(SIM_NO_PROGRESS, "liveness", it->rank,
 		    "rank %d in %s got no error from the stack; the first error, on rank %d, "

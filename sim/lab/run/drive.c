@@ -199,8 +199,10 @@ static void team_run(struct lab_rank *me)
 	else
 		team_make_calls(team);
 	(void)team_device(me);
+	os_mutex_lock(&team->lock); /* a rank that another one's failure wakes sees both or none */
 	shared_store_u32(&team->arrived, 0, SHARED_RELEASE);
 	shared_add_u32(&team->meetings, 1, SHARED_ACQ_REL);
+	os_mutex_unlock(&team->lock);
 }
 
 bool lab_drive(struct lab_rank *me, const struct lab_drive *call, ncclResult_t *result)

@@ -12,16 +12,22 @@
 
 /* Does the watch poll the rank's communicators, too? With several, the rank may be in a call for
  * one of them that waits, on its GPU, for a kernel of another one that has failed: the call
- * connects ranks, or frees memory. A call that maps registered buffers may wait, too. A program
- * that has any of these polls them from a task of its own. */
+ * connects ranks, or frees memory. A call that maps registered buffers, or allocates memory to
+ * send in place from, may wait, too. A program that has any of these polls them from a task of its
+ * own. */
+static bool lab_watch_always_polls(const struct lab_config *c)
+{
+	return c->local_register || c->in_place || lab_comms(c) > 1;
+}
+
 static bool lab_watch_polls(const struct lab_run *run)
 {
-	return run->config->transient || run->config->local_register || lab_comms(run->config) > 1;
+	return run->config->transient || lab_watch_always_polls(run->config);
 }
 
 static bool lab_watch_is_needed(struct lab_rank *me)
 {
-	return lab_comms(me->run->config) > 1 || me->run->config->local_register ||
+	return lab_watch_always_polls(me->run->config) ||
 	       shared_load_u32(&me->transient_on, SHARED_ACQUIRE);
 }
 

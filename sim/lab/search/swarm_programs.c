@@ -10,6 +10,8 @@
 #include "sim/lab/search/dimension.h"
 #include "sim/lab/search/swarm_internal.h"
 
+enum { SWARM_CHANNELS_RANKS = 6 }; /* most ranks with all channels */
+
 /* Settings that ranks of one communicator may have differently. */
 static const char *const swarm_odd[] = {
 	"NCCL_P2P_PXN_LEVEL=0",
@@ -107,6 +109,20 @@ static bool swarm_nics_are_single(const struct scenario *s)
 	       strstr(s->machine, "workstation-2gpu");
 }
 
+/* Algorithms that need direct access have no other way. NICs that cannot be merged stay single.
+ * With all channels, many sockets need more descriptors than a process has, and many ranks more
+ * time than a seed has. */
+static bool swarm_rare_fits(const struct scenario *s, const char *assignment)
+{
+	bool channels = strstr(assignment, "NCHANNELS") || strstr(assignment, "MIN_CTAS");
+
+	if (channels && (swarm_is_set(s, "NCCL_NSOCKS_PERTHREAD=30") ||
+			 s->lab.hosts * s->lab.gpus > SWARM_CHANNELS_RANKS))
+		return false;
+	return !(strstr(assignment, "P2P_LEVEL") && swarm_is_set(s, "NCCL_ALGO=OneShot")) &&
+	       !(strstr(assignment, "FORCE_MERGE") && swarm_nics_are_single(s));
+}
+
 static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -119,10 +135,8 @@ static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 	char start[SCENARIO_ENV_BYTES];
 
 	snprintf(start, sizeof start, "%.*s=", (int)name, assignment);
-	/* algorithms that need direct access have no other way; NICs that cannot be merged stay
-	 * single */
-	bool fits = !(strstr(assignment, "P2P_LEVEL") && swarm_is_set(s, "NCCL_ALGO=OneShot")) &&
-		    !(strstr(assignment, "FORCE_MERGE") && swarm_nics_are_single(s));
+	bool fits = swarm_rare_fits(s, assignment);
+
 	/* what was drawn to fit something else stays */
 	if (drawn && fits && (!swarm_is_set(s, start) || strcmp(start, "NCCL_DEBUG=") == 0))
 		swarm_env(s, "%s", assignment);

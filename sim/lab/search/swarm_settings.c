@@ -51,8 +51,12 @@ static const struct setting setting_rows[] = {
 	{"NCCL_SOCKET_FAMILY", "AF_INET6", 8, SETTING_HOSTS, NULL, NULL},
 	{"NCCL_NET", "Socket", 8, SETTING_HOSTS, NULL, "NCCL_NET="},
 	{"NCCL_SOCKET_NTHREADS", "0|1|2|3|16", 3, SETTING_SOCKETS, NULL, "NCCL_SOCKET_NTHREADS="},
-	{"NCCL_NSOCKS_PERTHREAD", "1|2|3|4|30", 2, SETTING_SOCKETS,
+	{"NCCL_NSOCKS_PERTHREAD", "1|2|3|4", 2, SETTING_SOCKETS,
 	 "NCCL_SOCKET_NTHREADS=", "NCCL_NSOCKS_PERTHREAD="},
+	/* more than NCCL's limit for a connection; with many channels a process has no descriptors
+	 * for that */
+	{"NCCL_NSOCKS_PERTHREAD", "30", 4, SETTING_SOCKETS,
+	 "NCCL_MAX_NCHANNELS=", "NCCL_NSOCKS_PERTHREAD="},
 	/* how an HCA registers memory of a GPU, and orders its writes to it */
 	{"DOPPEL_GPU_RDMA", "dmabuf|peermem|none", 5, SETTING_HCAS, NULL, NULL},
 	{"NCCL_DMABUF_ENABLE", "0", 16, SETTING_HCAS, NULL, NULL},
