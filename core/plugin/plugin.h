@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The libraries of NCCL's plugins: which file a setting names, the newest table of functions in it,
- * and the log function that plugins receive. Called by core/profiler, net_plugin and core/tuner,
- * each of which owns the library that it opened.
+ * the count of a plugin's users in the process, and the log function that plugins receive. Called by
+ * core/profiler, net_plugin and core/tuner, each of which owns the library that it opened.
  *
  * A setting is an element of NCCL_NET_PLUGIN, or the value of NCCL_TUNER_PLUGIN or
  * NCCL_PROFILER_PLUGIN. KIND is net, tuner or profiler.
@@ -23,6 +23,7 @@
 #include <stddef.h>
 
 #include "core/include/nccl.h"
+#include "core/rank/registry.h"
 
 #define PLUGIN_SETTING 256 /* bytes of a setting */
 
@@ -48,6 +49,23 @@ void plugin_close(struct plugin_library *l);
  * NULL: the library has none of them; *version is 0. The symbol is `prefix` with the number. */
 const void *plugin_table(const struct plugin_library *l, const char *prefix, int newest, int oldest,
 			 int *version);
+
+/* Header of a process' plugin that its communicators share: one for each kind and setting. Its user
+ * embeds it as the first member. */
+struct plugin_shared {
+	struct registry_node node; /* must be first: node of the process' registry */
+	int32_t refs;              /* under the registry's lock */
+	char setting[PLUGIN_SETTING];
+};
+
+/* Returns the process' object of that kind and setting with one more reference. A new one has
+ * `bytes` bytes, which are zero. NULL: no memory; nothing is logged. */
+struct plugin_shared *plugin_shared_get(enum registry_kind kind, const char *setting, size_t bytes);
+/* Adds a reference. */
+void plugin_shared_hold(struct plugin_shared *p);
+/* Removes a reference. Returns true if it was the last: no call returns the object from now on, and
+ * the caller closes what it owns and frees it. */
+bool plugin_shared_put(struct plugin_shared *p);
 
 /* The log function of plugins. `level` is as in NCCL_DEBUG, `flags` are bits of enum log_subsys. */
 void plugin_log(int level, unsigned long flags, const char *file, int line, const char *format, ...)

@@ -11,62 +11,12 @@
 
 /* ---- users of a plugin ---------------------------------------------------------------------- */
 
-static struct profiler *profiler_find(struct registry_node *first, const char *setting)
-{
-	for (struct registry_node *n = first; n; n = n->next) {
-		struct profiler *p = (struct profiler *)n;
-
-		if (n->kind == REGISTRY_PROFILER && p->refs && !strcmp(p->setting, setting))
-			return p;
-	}
-	return NULL;
-}
-
-/* Returns the process' plugin of a setting with one more reference; NULL: no memory, logged. */
-static struct profiler *profiler_get(const char *setting)
-{
-	struct profiler *own = os_alloc(sizeof *own, "profiler plugin"), *p;
-	struct registry_node *first;
-
-	if (!own) {
-		WARN("PROFILER/Plugin: no memory for the plugin; continues without a profiler");
-		return NULL;
-	}
-	own->node.kind = REGISTRY_PROFILER;
-	snprintf(own->setting, sizeof own->setting, "%s", setting);
-	first = registry_lock();
-	p = profiler_find(first, setting);
-	if (!p) {
-		p = own;
-		p->node.next = first;
-		first = &p->node;
-		own = NULL;
-	}
-	p->refs++;
-	registry_unlock(first);
-	os_free(own);
-	return p;
-}
-
 void profiler_put(struct profiler *p)
 {
-	struct registry_node *first = registry_lock();
-	bool last = --p->refs == 0; /* after this no communicator finds it */
-
-	registry_unlock(first);
-	if (!last)
+	if (!plugin_shared_put(&p->shared))
 		return;
-	registry_remove(&p->node);
 	plugin_close(&p->library);
 	os_free(p);
-}
-
-static void profiler_hold(struct profiler *p)
-{
-	struct registry_node *first = registry_lock();
-
-	p->refs++;
-	registry_unlock(first);
 }
 
 /* ---- the library ---------------------------------------------------------------------------- */
@@ -127,12 +77,12 @@ static bool profiler_try_net(struct profiler *p)
 static void profiler_load(struct profiler *p)
 {
 	char why[256], file[sizeof p->library.file];
-	bool found = profiler_try(p, PLUGIN_PROFILER, p->setting, why, sizeof why);
+	bool found = profiler_try(p, PLUGIN_PROFILER, p->shared.setting, why, sizeof why);
 
 	snprintf(file, sizeof file, "%s", p->library.file);
-	if (!found && !profiler_try_net(p) && p->setting[0])
+	if (!found && !profiler_try_net(p) && p->shared.setting[0])
 		WARN("NCCL_PROFILER_PLUGIN=%s: %s cannot be used: %s; continues without a profiler",
-		     p->setting, file, why);
+		     p->shared.setting, file, why);
 	else if (!p->table)
 		INFO(LOG_INIT | LOG_PROFILE, "PROFILER/Plugin: no plugin in %s: %s", file, why);
 }
@@ -192,10 +142,10 @@ void profiler_open(struct ncclComm *comm, const char *comm_name, int32_t nhosts)
 		return;
 	pc = os_alloc(sizeof *pc, "profiler of a communicator");
 	if (pc)
-		pc->of = profiler_get(setting ? setting : "");
-	else
-		WARN("rank %d: no memory for the profiler; continues without one", comm->rank);
+		pc->of = (struct profiler *)plugin_shared_get(
+			REGISTRY_PROFILER, setting ? setting : "", sizeof *pc->of);
 	if (!pc || !pc->of) {
+		WARN("rank %d: no memory for the profiler; continues without one", comm->rank);
 		os_free(pc);
 		return;
 	}
@@ -312,7 +262,7 @@ void profiler_group_begin(struct profiler_group *g, struct ncclComm *comm, int d
 	if (!(g->mask & PROFILER_NEED_GROUP_API))
 		return;
 	g->of = comm->profiler->of;
-	profiler_hold(g->of);
+	plugin_shared_hold(&g->of->shared);
 	d.group_api.depth = depth;
 	d.group_api.captured = captured;
 	g->event = profiler_start(comm, &d);

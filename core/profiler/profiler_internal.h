@@ -8,9 +8,7 @@
 
 /* A plugin in a process. */
 struct profiler {
-	struct registry_node node; /* must be first: node of the process' registry */
-	int32_t refs;              /* communicators and open groups; under the registry's lock */
-	char setting[PLUGIN_SETTING];
+	struct plugin_shared shared; /* must be first; references: communicators and open groups */
 
 	struct os_mutex lock; /* of the fields below, until `loaded` */
 	bool loaded;          /* the library was opened, or that failed: table is NULL */

@@ -3,8 +3,8 @@
  * The registry: one intrusive list of all core objects that belong to a process as a whole. Its
  * anchor is the process' own slot (os_proc()->slot[OS_SLOT_CORE]). It needs no memory and no
  * set-up: the slot holds the first node's address, and its lowest bit is the lock. Called by
- * core/comm, core/profiler, core/proxy,
- * core/transport/net_plugin, core/ras and core/api. Owns nothing.
+ * core/comm, core/plugin, core/proxy, core/ras and
+ * core/api. Owns nothing.
  *
  * Between lock and unlock the caller calls no function that waits.
  */

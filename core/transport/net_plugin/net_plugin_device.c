@@ -101,13 +101,12 @@ static struct net_plugin_comm *net_plugin_comm_make(const char *setting)
 {
 	struct net_plugin_comm *pc = os_alloc(sizeof *pc, "state of a net plugin");
 
-	if (!pc) {
-		WARN("NET/Plugin: no memory for the plugin %s", setting);
-		return NULL;
-	}
-	pc->plugin = net_plugin_get(setting);
-	if (pc->plugin)
+	if (pc)
+		pc->plugin = (struct net_plugin *)plugin_shared_get(REGISTRY_NET_PLUGIN, setting,
+								    sizeof *pc->plugin);
+	if (pc && pc->plugin)
 		return pc;
+	WARN("NET/Plugin: no memory for the plugin %s", setting);
 	os_free(pc);
 	return NULL;
 }

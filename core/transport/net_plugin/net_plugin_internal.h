@@ -77,9 +77,7 @@ struct net_plugin_dev {
 };
 
 struct net_plugin {
-	struct registry_node node; /* must be first: node of the process' registry */
-	int32_t refs;              /* communicators; under the registry's lock */
-	char setting[PLUGIN_SETTING];
+	struct plugin_shared shared; /* must be first; references: communicators */
 
 	struct os_mutex lock; /* of the fields below, until the plugin is ready */
 	bool loaded;          /* `library` was opened, or that failed with `result` */
@@ -105,8 +103,6 @@ struct net_plugin_comm {
 };
 
 /* net_plugin_load.c */
-/* Returns the process' plugin of a setting with one more reference; NULL: no memory, logged. */
-struct net_plugin *net_plugin_get(const char *setting);
 /* Drops a reference; the last one closes the library. */
 void net_plugin_put(struct net_plugin *p);
 /* Opens the library and checks its table. Under `lock`. */

@@ -4,56 +4,14 @@
  */
 #include <stdarg.h>
 
-#include "core/rank/registry.h"
 #include "core/transport/net_plugin/net_plugin_internal.h"
 
 /* ---- users ---------------------------------------------------------------------------------- */
 
-static struct net_plugin *net_plugin_find(struct registry_node *first, const char *setting)
-{
-	for (struct registry_node *n = first; n; n = n->next) {
-		struct net_plugin *p = (struct net_plugin *)n;
-
-		if (n->kind == REGISTRY_NET_PLUGIN && p->refs && !strcmp(p->setting, setting))
-			return p;
-	}
-	return NULL;
-}
-
-struct net_plugin *net_plugin_get(const char *setting)
-{
-	struct net_plugin *own = os_alloc(sizeof *own, "net plugin"), *p;
-	struct registry_node *first;
-
-	if (!own) {
-		WARN("NET/Plugin: no memory for the plugin %s", setting);
-		return NULL;
-	}
-	own->node.kind = REGISTRY_NET_PLUGIN;
-	snprintf(own->setting, sizeof own->setting, "%s", setting);
-	first = registry_lock();
-	p = net_plugin_find(first, setting);
-	if (!p) {
-		p = own;
-		p->node.next = first;
-		first = &p->node;
-		own = NULL;
-	}
-	p->refs++;
-	registry_unlock(first);
-	os_free(own);
-	return p;
-}
-
 void net_plugin_put(struct net_plugin *p)
 {
-	struct registry_node *first = registry_lock();
-	bool last = --p->refs == 0; /* after this no communicator finds it */
-
-	registry_unlock(first);
-	if (!last)
+	if (!plugin_shared_put(&p->shared))
 		return;
-	registry_remove(&p->node);
 	os_free(p->dev);
 	if (!param_i64(PARAM_NET_PLUGIN_REF_COUNT))
 		plugin_close(&p->library);
@@ -66,7 +24,7 @@ static ncclResult_t net_plugin_open(struct net_plugin *p, struct net_plugin_why 
 {
 	char text[200];
 
-	if (!plugin_open(PLUGIN_NET, p->setting, &p->library, text, sizeof text))
+	if (!plugin_open(PLUGIN_NET, p->shared.setting, &p->library, text, sizeof text))
 		return ncclSuccess;
 	return net_plugin_because(why, ncclSystemError, "%s cannot be loaded: %s", p->library.file,
 				  text);
