@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The libraries of NCCL's plugins: which file a setting names, the newest table of functions in it,
- * the count of a plugin's users in the process, and the log function that plugins receive. Called by
- * core/profiler, net_plugin and core/tuner, each of which owns the library that it opened.
+ * the count of a plugin's users in the process, and the log function that plugins receive. Called
+ * by core/profiler, net_plugin and core/tuner, each of which owns the library that it opened.
  *
  * A setting is an element of NCCL_NET_PLUGIN, or the value of NCCL_TUNER_PLUGIN or
  * NCCL_PROFILER_PLUGIN. KIND is net, tuner or profiler.
