@@ -482,8 +482,4 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_contradiction(s, seed,
 			    faults == SCENARIO_FAULTS_CALL &&
 				    swarm_side_kind(seed) == SIDE_CONTRADICTION);
-	/* In a group that one task makes, a call that fails leaves the launches of the other ranks
-	 * waiting for its rank. */
-	if (strstr(s->plan, " caller=") && s->lab.drive == LAB_DRIVE_PROCESS)
-		s->lab.nonblocking = false;
 }
