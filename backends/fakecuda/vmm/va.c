@@ -8,14 +8,14 @@
  * per GPU would have to be mapped anew for every layout, and offsets of different slices never
  * overlap, so one file suffices.
  *
- * In a strict world of many GPUs, memory is private and has the alias alone, until a window
- * needs the file: a new page costs a third less, and giving back lines that were read costs
- * half. gdb's commands read the alias there. The program's view does not exist, so an access to
- * it faults as it must.
+ * In a strict world of many GPUs, memory is private and has the alias alone, until a range of
+ * cuMem with several homes needs the file: a new page costs a third less, and giving back lines
+ * that were read costs half. gdb's commands read the alias there. The program's view does not
+ * exist, so an access to it faults as it must.
  *
  * The base is fixed per flavour, so addresses are the same in every run. Under ThreadSanitizer it
- * is inside the part of the address space that its shadow allows. Otherwise it is at 32 TiB, which
- * is free on x86-64 (4 levels) and aarch64 (48 bits).
+ * is inside the part of the address space that its shadow allows. Otherwise it is at 32 TiB, and
+ * the alias ends at 80 TiB, which is free on x86-64 (4 levels) and aarch64 (48 bits).
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -93,13 +93,6 @@ static bool va_set_strict(bool strict)
 	}
 	va.strict = strict;
 	return true;
-}
-
-uint64_t fc_va_slice(uint32_t gpus, uint32_t processes, uint64_t memory_bytes)
-{
-	const uint64_t share = FC_VA_DEVICES / gpus / processes / VA_CHUNK * VA_CHUNK;
-
-	return MIN_OF(memory_bytes, share);
 }
 
 static void va_chunk_drop(uint64_t number);
@@ -214,9 +207,14 @@ bool fc_va_map_file(int fd, uint64_t address, uint64_t bytes)
 	return true;
 }
 
+bool fc_va_is_alone(uint64_t home)
+{
+	return va.alone && home < FC_HOST_BASE;
+}
+
 bool fc_va_map(uint64_t address, uint64_t bytes)
 {
-	return fc_va_map_file(va.alone && address < FC_HOST_BASE ? -1 : va.fd, address, bytes);
+	return fc_va_map_file(fc_va_is_alone(address) ? -1 : va.fd, address, bytes);
 }
 
 int fc_va_file(void)
