@@ -179,7 +179,7 @@ void fakedev_pairs_store(struct dev *d, void *p, const uint64_t *data, uint32_t 
 	run_charge(d, range, true, bytes);
 	run_use(d, p, bytes, true);
 	fc_shadow_write((uintptr_t)p, bytes);
-	fc_va_wrote((uintptr_t)p, bytes);
+	fc_va_lines_written((uintptr_t)p, bytes);
 	if (whole) {
 		run_store_whole(&s);
 		return;

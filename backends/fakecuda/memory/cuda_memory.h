@@ -4,7 +4,7 @@
 #ifndef BACKENDS_FAKECUDA_MEMORY_H
 #define BACKENDS_FAKECUDA_MEMORY_H
 
-/* ---- va.c: addresses of device memory ------------------------------------------------------- */
+/* ---- va.c, va_pages.c: addresses of device memory ------------------------------------------- */
 
 #define FC_VA_CHUNK (64ull << 20) /* unit of a GPU's addresses */
 /* Returns the bytes of addresses per GPU if the world does not set them: its memory, at most an
@@ -24,6 +24,11 @@ void fc_va_wipe(uint64_t address, uint64_t bytes); /* zeroes the range */
  * much memory in use, whole pages of the lines are given back. They are zero then, and no line has
  * the flag zero. */
 void fc_va_lines_read(uint64_t address, uint64_t bytes);
+/* Lines of LL128 will be written there: records a write, as fc_va_wrote. */
+void fc_va_lines_written(uint64_t address, uint64_t bytes);
+/* An HCA has read the range for a send that is complete. In private memory, pages with only
+ * lines are given back, as after fc_va_lines_read: the HCA is the only reader of such lines. */
+void fc_va_lines_sent(uint64_t address, uint64_t bytes);
 /* Zeroes the range, for cudaMemset, and narrows it to the pages that were written before, or to one
  * byte. The others are zero and stay untouched. The caller need not call fc_va_wrote. */
 void fc_va_zero(uint64_t *address, uint64_t *bytes);

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "backends/fakecuda/fakecuda.h"
+#include "backends/peermem.h"
 #include "tests/conformance/cuda/cuda_vmm.h"
 
 #define MANY  .hosts = 17, .machine = "h100-8nic" /* 136 GPUs */
@@ -122,6 +123,83 @@ CH_TEST(a_copy_over_two_mappings_of_cumem_moves_memory_into_the_file, MANY)
 	CU(cudaFree(other));
 }
 
+struct lines_args {
+	uint64_t to, pairs;
+};
+
+CH_KERNEL(lines, 0)
+{
+	static const uint64_t data[DEV_PAIR_DATA / 8] = {1, 2, 3};
+
+	for (uint64_t i = 0; i < a->pairs; i++)
+		fakedev_pairs_store(d, (void *)(uintptr_t)(a->to + i * DEV_PAIR_BYTES), data, 1, 9);
+}
+
+enum { SENT_PAGES = 5 };
+
+/* Fills pages with lines, and one of them with something else too. */
+static uint64_t pages_with_lines(void)
+{
+	struct lines_args a = {.pairs = SENT_PAGES * 4096 / DEV_PAIR_BYTES};
+	void *p = NULL;
+
+	CU(cudaMalloc(&p, (size_t)SENT_PAGES * 4096));
+	a.to = (uintptr_t)p;
+	CU(ch_launch_on(&lines_w1, 1, 1, &a, 0));
+	CU(cudaDeviceSynchronize());
+	put(a.to + 2 * 4096 + 8, 42);
+	return a.to;
+}
+
+/* Reports that an HCA has sent all of it but the last line. */
+static void lines_are_sent(uint64_t address)
+{
+	uint64_t bytes = SENT_PAGES * 4096 - DEV_LINE128_BYTES;
+	struct peermem_region r;
+
+	ck_assert_int_eq(peermem()->pin(os_self()->proc, address, bytes, &r), 0);
+	peermem()->sent(&r, address, bytes);
+	peermem()->unpin(&r);
+}
+
+/* Whole pages with lines only: the line after the range stays, and so does the word. */
+CH_TEST(lines_that_an_hca_has_sent_are_given_back, MANY, .strategy = SIM_FIFO)
+{
+	uint64_t p = pages_with_lines();
+
+	lines_are_sent(p);
+	for (uint64_t page = 0; page < SENT_PAGES; page++) {
+		bool stays = page == 2 || page == SENT_PAGES - 1 || !must_be_alone();
+
+		ck_assert_uint_eq(get(p + page * 4096), stays ? 1 : 0);
+	}
+	ck_assert_uint_eq(get(p + 2 * 4096 + 8), 42);
+	CU(cudaFree((void *)(uintptr_t)p));
+}
+
+/* The memory model may look at what was there. */
+CH_TEST(lines_stay_with_the_memory_model, MANY)
+{
+	uint64_t p = pages_with_lines();
+
+	lines_are_sent(p);
+	for (uint64_t page = 0; mem_on && page < SENT_PAGES; page++)
+		ck_assert_uint_eq(get(p + page * 4096), 1);
+	CU(cudaFree((void *)(uintptr_t)p));
+}
+
+/* A send may be repeated. */
+CH_TEST(lines_stay_in_a_world_with_faults, MANY, .strategy = SIM_FIFO,
+	.plan = "fabric.packet prob=1/8 drop\n")
+{
+	uint64_t p = pages_with_lines();
+
+	lines_are_sent(p);
+	for (uint64_t page = 0; page < SENT_PAGES; page++)
+		ck_assert_uint_eq(get(p + page * 4096), 1);
+	CU(cudaFree((void *)(uintptr_t)p));
+}
+
 /* First fit, after reservations in the middle and at the start were freed. */
 CH_TEST(reservations_take_the_first_free_addresses)
 {
@@ -171,6 +249,9 @@ int main(void)
 	CH_ADD_SIM(t, a_world_of_few_may_follow_a_world_of_many);
 	CH_ADD(t, a_mapping_of_cumem_stays_private);
 	CH_ADD(t, a_copy_over_two_mappings_of_cumem_moves_memory_into_the_file);
+	CH_ADD(t, lines_that_an_hca_has_sent_are_given_back);
+	CH_ADD(t, lines_stay_with_the_memory_model);
+	CH_ADD(t, lines_stay_in_a_world_with_faults);
 	CH_ADD(t, reservations_take_the_first_free_addresses);
 	CH_ADD_SIM(t, reservations_of_4096_ranks_fit);
 	return ch_suite_run("cuda alone", t);
