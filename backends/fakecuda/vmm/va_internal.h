@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of device memory and the pages behind them: what va.c (mappings) and va_pages.c (pages
+ * Addresses of device memory and its pages: what va.c (mappings) and va_pages.c (pages
  * that were written) share. Units: bytes, unless a name has pages or chunks.
  */
 #ifndef BACKENDS_FAKECUDA_VA_INTERNAL_H
