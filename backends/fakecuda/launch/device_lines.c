@@ -226,6 +226,20 @@ static uint32_t run_load_torn(struct dev *d, const struct mem_access *a, const u
 	return lines;
 }
 
+/* All threads of the engine `sim` share it. */
+static uint64_t run_room[DEV_WARP_PAIRS_MOST * DEV_PAIR_DATA / 8];
+
+uint64_t *fakedev_room(struct dev *d, bool whole)
+{
+	struct run_thread *t = run_self(d);
+
+	if (whole && !mem_on && sim_engine_kind() == SIM_ENGINE_SIM)
+		return run_room;
+	if (!t->room)
+		t->room = fc_device_alloc(sizeof run_room);
+	return t->room;
+}
+
 uint32_t fakedev_pairs_load(struct dev *d, const void *p, uint64_t flag, uint64_t *data,
 			    uint32_t first, uint32_t lines)
 {
@@ -242,6 +256,8 @@ uint32_t fakedev_pairs_load(struct dev *d, const void *p, uint64_t flag, uint64_
 	mem_access(&a);
 	n = run_keeps_lines(d, range) ? run_load_whole(at, flag, data, first, lines)
 				      : run_load_torn(d, &a, at, flag, data, first, lines);
+	if (data == run_room && n == lines)
+		(void)run_load_whole(at, flag, data, 0, first); /* another thread had the room */
 	run_charge(d, range, false, (uint64_t)(n - first) * DEV_LINE128_BYTES);
 	if (n == lines && range->kind != FC_RANGE_HOST && LIKELY(!mem_on))
 		fc_va_lines_read((uintptr_t)p, (uint64_t)lines * DEV_LINE128_BYTES);

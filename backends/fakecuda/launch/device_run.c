@@ -225,6 +225,8 @@ static void run_block_free(struct fakecuda_block *blk)
 		mem_forget((const char *)&blk->barrier[id / 2] + id % 2);
 	for (uint32_t w = 0; mem_on && blk->warp && w < 2 * blk->warps; w++)
 		mem_forget((const char *)&blk->warp[w / 2].barrier + w % 2);
+	for (uint32_t i = 0; i < blk->threads; i++)
+		free(blk->thread[i].room);
 	free(blk->warp);
 	free(blk->shared_block);
 	free(blk);

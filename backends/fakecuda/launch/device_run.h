@@ -50,6 +50,7 @@ struct run_thread {
 	uint32_t cache_next;
 	const void *fence_load; /* TSan: the last relaxed load, for an acquire fence */
 	bool fence_store;       /* TSan: a release fence preceded */
+	uint64_t *room;         /* of fakedev_room; NULL: not used yet, or shared */
 };
 
 struct fakecuda_block {
