@@ -45,6 +45,9 @@ struct peermem_ops {
 		     const void *data, uint64_t bytes);
 	int (*read)(const struct peermem_region *r, uint32_t hca, uint64_t address, void *data,
 		    uint64_t bytes);
+	/* A send that read the range is complete: the HCA will not read the range again for it.
+	 * NULL: the provider does not care. */
+	void (*sent)(const struct peermem_region *r, uint64_t address, uint64_t bytes);
 	/* Reads one aligned word as a whole, for an atomic operation whose other half is a write.
 	 * Flushes as any read does. */
 	int (*load)(const struct peermem_region *r, uint32_t hca, uint64_t address,

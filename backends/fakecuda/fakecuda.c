@@ -51,6 +51,13 @@ static const struct fc_model *fc_model_of(uint32_t sm)
 	return best;
 }
 
+uint64_t fc_va_slice(uint32_t gpus, uint32_t processes, uint64_t memory_bytes)
+{
+	const uint64_t share = FC_VA_DEVICES / gpus / processes / FC_VA_CHUNK * FC_VA_CHUNK;
+
+	return MIN_OF(memory_bytes, share);
+}
+
 static void fc_device_init(struct fc_device *dev, uint32_t index, uint32_t host,
 			   const struct world_gpu *gpu)
 {

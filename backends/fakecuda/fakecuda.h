@@ -58,13 +58,14 @@ struct fc_alloc {
 	/* freed by its owner; kept while others have it open, and in fc_device.freed */
 	uint8_t freed;
 	/* cuMemCreate: accessed through mappings only, freed with the last handle. */
-	uint8_t vmm, rdma, exported; /* rdma: HCAs may register it */
-	uint8_t imported;            /* of another real process (ipc_share.c) */
-	uint32_t entry;              /* 1 + its entry in struct fc_exports; 0: none */
-	uint32_t handle_types;       /* permitted exports: CUmemAllocationHandleType */
-	uint32_t handles;            /* handles of all processes */
-	int32_t numa;                /* NUMA node of host memory; -1 for a GPU's */
-	char who[FC_WHO_BYTES];      /* task that allocated it */
+	uint8_t vmm, rdma;      /* rdma: HCAs may register it */
+	uint8_t imported;       /* of another real process (ipc_share.c) */
+	uint32_t exports;       /* descriptors exported and not known to be closed */
+	uint32_t entry;         /* 1 + its entry in struct fc_exports; 0: none */
+	uint32_t handle_types;  /* permitted exports: CUmemAllocationHandleType */
+	uint32_t handles;       /* handles of all processes */
+	int32_t numa;           /* NUMA node of host memory; -1 for a GPU's */
+	char who[FC_WHO_BYTES]; /* task that allocated it */
 };
 
 /* A write of an HCA that a running kernel does not see yet: cuda_peermem.c. */
@@ -143,12 +144,13 @@ struct fc_vmm_map {
 	struct fc_vmm_handle *handle;
 	bool access[FC_MAX_VISIBLE]; /* indexed by visible ordinal */
 	bool host_access;            /* for host memory only */
+	bool shown;                  /* it has a view of its own (fc_va_window) */
 	struct fc_clock used;        /* operations whose kernels, of this process, accessed it */
 };
 
 /* A reservation of cuMemAddressReserve. */
 struct fc_vmm_space {
-	struct fc_vmm_space *next;
+	struct fc_vmm_space *prev, *next;
 	struct fc_proc *proc;
 	uint64_t base, bytes;
 	struct fc_vmm_map *maps;
@@ -166,6 +168,7 @@ struct fc_proc {
 	struct fc_ipc_open *open;
 	struct fc_vmm_handle *handles;
 	uint32_t handle_last;
+	uint32_t spaces;           /* reservations of cuMem */
 	struct fc_dmabuf *dmabufs; /* descriptors exported to it and not closed, newest first */
 	uint32_t nvml_inits;
 	/* use.c */
@@ -334,6 +337,7 @@ struct fc_state {
 	struct fc_proc *procs;
 	uint64_t map_generation; /* atomic: incremented when the set of accessible memory changes */
 	uint64_t stream_serial;
+	bool vmm_orphans; /* memory of cuMem without a handle may exist: a descriptor has it */
 	struct fc_leaks {
 		uint64_t allocations, host, streams, events, ipc, dmabufs, vmm;
 		char first[7][96];
@@ -398,18 +402,19 @@ cudaError_t fc_task_error(void);
 #endif
 #endif
 #ifdef FC_TSAN
-#define FC_VA_BASE   0x7e9000000000ull
-#define FC_VA_LIMIT  0x3000000000ull
-#define FC_VMM_LIMIT 0x200000000ull
+#define FC_VA_BASE    0x7e9000000000ull
+#define FC_VA_LIMIT   0x3000000000ull
+#define FC_VMM_LIMIT  0x200000000ull
+#define FC_HOST_LIMIT 0x200000000ull
 #else
-#define FC_VA_BASE   0x200000000000ull
-#define FC_VA_LIMIT  0x100000000000ull
-#define FC_VMM_LIMIT 0x8000000000ull
+#define FC_VA_BASE    0x200000000000ull
+#define FC_VA_LIMIT   0x180000000000ull
+#define FC_VMM_LIMIT  0x80000000000ull
+#define FC_HOST_LIMIT 0x8000000000ull
 #endif
 /* The hosts' memory has the last addresses. cuMemAddressReserve has the addresses before them, in
  * pages of cuMem. GPUs have the rest. */
 #define FC_VMM_PAGE   (2ull << 20)
-#define FC_HOST_LIMIT FC_VMM_LIMIT
 #define FC_HOST_BASE  (FC_VA_BASE + FC_VA_LIMIT - FC_HOST_LIMIT)
 #define FC_VMM_BASE   (FC_HOST_BASE - FC_VMM_LIMIT)
 #define FC_VA_DEVICES (FC_VA_LIMIT - FC_VMM_LIMIT - FC_HOST_LIMIT)
@@ -457,14 +462,15 @@ static inline void *fc_alias(uint64_t address)
 								      : address);
 }
 
-/* Returns the alias of the whole range. A range with several homes has a view of its own
- * (fc_va_window). */
+/* Returns the view of a range with several homes. */
+void *fc_vmm_view(uint64_t address, uint64_t bytes);
+/* Returns the alias of the whole range. */
 static inline void *fc_alias_range(uint64_t address, uint64_t bytes)
 {
 	uint64_t home;
 
 	if (UNLIKELY(fc_vmm_has(address)) && fc_vmm_piece(address, bytes, &home) < bytes)
-		return (void *)(uintptr_t)(address + FC_VA_LIMIT);
+		return fc_vmm_view(address, bytes);
 	return fc_alias(address);
 }
 

@@ -152,6 +152,7 @@ uint64_t fakedev_load(struct dev *d, const void *p, int bytes, int order, int sc
 void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope)
 {
 	run_enter(d, "dev.store");
+	run_lines_done(d);
 	DASSERT(order == SHARED_RELAXED || order == SHARED_RELEASE || order == SHARED_SEQ_CST);
 	void *at = run_word(d, "store", p, bytes);
 	run_use(d, p, (uint64_t)bytes, true);
@@ -169,6 +170,7 @@ void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int
 uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope)
 {
 	run_enter(d, "dev.add");
+	run_lines_done(d);
 	void *at = run_word(d, "add", p, bytes);
 	fc_va_wrote((uintptr_t)p, (uint64_t)bytes);
 	run_check_defined(d, "add", p, (uint64_t)bytes);

@@ -179,7 +179,7 @@ void fakedev_pairs_store(struct dev *d, void *p, const uint64_t *data, uint32_t 
 	run_charge(d, range, true, bytes);
 	run_use(d, p, bytes, true);
 	fc_shadow_write((uintptr_t)p, bytes);
-	fc_va_wrote((uintptr_t)p, bytes);
+	fc_va_lines_written((uintptr_t)p, bytes);
 	if (whole) {
 		run_store_whole(&s);
 		return;
@@ -226,6 +226,44 @@ static uint32_t run_load_torn(struct dev *d, const struct mem_access *a, const u
 	return lines;
 }
 
+/* Lines that a thread has read are given back together: a system call for four pages costs little
+ * more than one for two. They are given back before the slot is (run_lines_done). */
+enum { RUN_LINES_BYTES = 16 << 10 };
+
+void run_lines_end(struct run_thread *t)
+{
+	if (t->lines.bytes)
+		fc_va_lines_read(t->lines.at, t->lines.bytes);
+	t->lines = (struct run_lines){0};
+}
+
+static void run_lines_read(struct run_thread *t, const void *p, uint32_t lines)
+{
+	uint64_t at = (uintptr_t)p, bytes = (uint64_t)lines * DEV_LINE128_BYTES;
+
+	if (at != t->lines.at + t->lines.bytes)
+		run_lines_end(t);
+	if (!t->lines.bytes)
+		t->lines.at = at;
+	t->lines.bytes += bytes;
+	if (t->lines.bytes >= RUN_LINES_BYTES)
+		run_lines_end(t);
+}
+
+/* All threads of the engine `sim` share it. */
+static uint64_t run_room[DEV_WARP_PAIRS_MOST * DEV_PAIR_DATA / 8];
+
+uint64_t *fakedev_room(struct dev *d, bool whole)
+{
+	struct run_thread *t = run_self(d);
+
+	if (whole && !mem_on && sim_engine_kind() == SIM_ENGINE_SIM)
+		return run_room;
+	if (!t->room)
+		t->room = fc_device_alloc(sizeof run_room);
+	return t->room;
+}
+
 uint32_t fakedev_pairs_load(struct dev *d, const void *p, uint64_t flag, uint64_t *data,
 			    uint32_t first, uint32_t lines)
 {
@@ -242,8 +280,10 @@ uint32_t fakedev_pairs_load(struct dev *d, const void *p, uint64_t flag, uint64_
 	mem_access(&a);
 	n = run_keeps_lines(d, range) ? run_load_whole(at, flag, data, first, lines)
 				      : run_load_torn(d, &a, at, flag, data, first, lines);
+	if (data == run_room && n == lines)
+		(void)run_load_whole(at, flag, data, 0, first); /* another thread had the room */
 	run_charge(d, range, false, (uint64_t)(n - first) * DEV_LINE128_BYTES);
 	if (n == lines && range->kind != FC_RANGE_HOST && LIKELY(!mem_on))
-		fc_va_lines_read((uintptr_t)p, (uint64_t)lines * DEV_LINE128_BYTES);
+		run_lines_read(run_self(d), p, lines);
 	return n;
 }

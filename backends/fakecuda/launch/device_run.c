@@ -164,6 +164,7 @@ static uint32_t run_barrier_wait(struct dev *d, struct run_barrier *b, uint32_t 
 uint32_t fakedev_barrier(struct dev *d, int id, int nthreads, bool predicate)
 {
 	run_enter(d, "dev.barrier");
+	run_lines_done(d);
 	ASSERT(id >= 0 && id < RUN_BARRIERS);
 	struct fakecuda_block *blk = d->blk;
 	struct run_barrier *b = &blk->barrier[id];
@@ -200,6 +201,7 @@ static const uint64_t *run_warp_exchange(struct dev *d, uint64_t v, const char *
 uint64_t fakedev_shuffle_u64(struct dev *d, uint64_t v, int lane)
 {
 	run_enter(d, "dev.shuffle");
+	run_lines_done(d);
 	if (d->width == 1)
 		return v;
 	return run_warp_exchange(d, v, "shuffle")[lane & 31];
@@ -208,6 +210,7 @@ uint64_t fakedev_shuffle_u64(struct dev *d, uint64_t v, int lane)
 uint32_t fakedev_ballot(struct dev *d, int pred)
 {
 	run_enter(d, "dev.ballot");
+	run_lines_done(d);
 	if (d->width == 1)
 		return pred != 0;
 	const uint64_t *votes = run_warp_exchange(d, pred != 0, "warp vote");
@@ -225,6 +228,8 @@ static void run_block_free(struct fakecuda_block *blk)
 		mem_forget((const char *)&blk->barrier[id / 2] + id % 2);
 	for (uint32_t w = 0; mem_on && blk->warp && w < 2 * blk->warps; w++)
 		mem_forget((const char *)&blk->warp[w / 2].barrier + w % 2);
+	for (uint32_t i = 0; i < blk->threads; i++)
+		free(blk->thread[i].room);
 	free(blk->warp);
 	free(blk->shared_block);
 	free(blk);
@@ -268,6 +273,7 @@ static void run_thread_main(void *arg)
 	if (!setjmp(t->bottom)) {
 		if (!run_dead(&t->d)) {
 			blk->kernel->func->entry(&t->d, blk->kernel->args);
+			run_lines_done(&t->d);
 			run_check_exit(&t->d);
 		}
 	}

@@ -50,6 +50,10 @@ struct run_thread {
 	uint32_t cache_next;
 	const void *fence_load; /* TSan: the last relaxed load, for an acquire fence */
 	bool fence_store;       /* TSan: a release fence preceded */
+	struct run_lines {
+		uint64_t at, bytes; /* adjacent lines that were read and may be given back */
+	} lines;
+	uint64_t *room; /* of fakedev_room; NULL: not used yet, or shared */
 };
 
 struct fakecuda_block {
@@ -76,6 +80,15 @@ static inline bool run_dead(const struct dev *d)
 static inline _Noreturn void run_exit(struct dev *d)
 {
 	longjmp(run_self(d)->bottom, 1);
+}
+
+/* device_lines.c: gives back the lines that the thread has read. */
+void run_lines_end(struct run_thread *t);
+/* Called before anything by which another thread may learn that lines were read. */
+static inline void run_lines_done(struct dev *d)
+{
+	if (UNLIKELY(run_self(d)->lines.bytes != 0))
+		run_lines_end(run_self(d));
 }
 
 /* Called first in every function that device code calls. */

@@ -4,7 +4,7 @@
 #ifndef BACKENDS_FAKECUDA_MEMORY_H
 #define BACKENDS_FAKECUDA_MEMORY_H
 
-/* ---- va.c: addresses of device memory ------------------------------------------------------- */
+/* ---- va.c, va_pages.c: addresses of device memory ------------------------------------------- */
 
 #define FC_VA_CHUNK (64ull << 20) /* unit of a GPU's addresses */
 /* Returns the bytes of addresses per GPU if the world does not set them: its memory, at most an
@@ -24,15 +24,24 @@ void fc_va_wipe(uint64_t address, uint64_t bytes); /* zeroes the range */
  * much memory in use, whole pages of the lines are given back. They are zero then, and no line has
  * the flag zero. */
 void fc_va_lines_read(uint64_t address, uint64_t bytes);
+/* Lines of LL128 will be written there: records a write, as fc_va_wrote. */
+void fc_va_lines_written(uint64_t address, uint64_t bytes);
+/* An HCA has read the range for a send that is complete. In private memory, pages with only
+ * lines are given back, as after fc_va_lines_read: the HCA is the only reader of such lines. */
+void fc_va_lines_sent(uint64_t address, uint64_t bytes);
 /* Zeroes the range, for cudaMemset, and narrows it to the pages that were written before, or to one
  * byte. The others are zero and stay untouched. The caller need not call fc_va_wrote. */
 void fc_va_zero(uint64_t *address, uint64_t *bytes);
+/* True if the memory is private: its mappings need no window before a range has several homes. */
+bool fc_va_is_alone(uint64_t home);
 /* Maps whole pages of cuMem in both views, until fc_va_unwindow. The program's view of host memory
  * is inaccessible until fc_va_open. */
 bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes);
 void fc_va_open(uint64_t at, uint64_t bytes, bool open);
 void fc_va_unwindow(uint64_t at, uint64_t bytes);
 extern const uint64_t fc_va_range[2]; /* first address, bytes; for gdb */
+extern const uint64_t
+	fc_vmm_range[3]; /* of cuMem: first address, bytes, bytes of a page; for gdb */
 bool fc_va_is_device(uint64_t address);
 const void *fc_va_resolve(const void *address);
 const void *fc_va_home(const void *address);

@@ -278,6 +278,11 @@ static int peermem_read(const struct peermem_region *r, uint32_t hca, uint64_t a
 	return 0;
 }
 
+static void peermem_sent(const struct peermem_region *r, uint64_t address, uint64_t bytes)
+{
+	fc_va_lines_sent(r->home + (address - r->address), bytes);
+}
+
 static int peermem_load_word(const struct peermem_region *r, uint32_t hca, uint64_t address,
 			     uint64_t *value)
 {
@@ -301,6 +306,7 @@ static const struct peermem_ops peermem_fakecuda = {
 	.unpin = peermem_unpin,
 	.write = peermem_write,
 	.read = peermem_read,
+	.sent = peermem_sent,
 	.load = peermem_load_word,
 };
 

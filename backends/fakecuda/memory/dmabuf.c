@@ -45,6 +45,7 @@ struct dmabuf_range {
 	uint64_t address, bytes;
 	uint32_t device, number; /* identify the allocation */
 	bool memory;             /* for cuMem: all of the allocation */
+	bool open, closed;       /* a descriptor was found by the last search; none will be */
 };
 
 #define DMABUF_FILES 256
@@ -263,7 +264,7 @@ CUresult fc_dmabuf_export(struct fc_proc *proc, struct fc_device *dev, struct fc
 	CUresult rc = dmabuf_export_range(proc, &range, fd);
 
 	if (!rc)
-		a->exported = 1;
+		a->exports++;
 	return rc;
 }
 
@@ -307,6 +308,10 @@ CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev, 
 			  *a ? "is of another host" : "is gone");
 		return CUDA_ERROR_INVALID_VALUE;
 	}
+	if (range->closed) { /* it was in a message between real processes */
+		dmabuf.range[range - dmabuf.range].closed = false;
+		(*a)->exports++;
+	}
 	return CUDA_SUCCESS;
 }
 
@@ -318,25 +323,51 @@ static bool dmabuf_is_file(int fd, const struct dmabuf_range *range)
 	return number < DMABUF_FILES && dmabuf.file[number] == fd + 1;
 }
 
-/* True if any open descriptor has that memory. It looks at the descriptors of the real process,
- * which all simulated processes share: a descriptor in transit between two of them is in neither's
- * list. */
-bool fc_dmabuf_holds(uint32_t device, uint32_t number)
+/* Marks the ranges that open descriptors of the real process have, which all simulated processes
+ * share: a descriptor in transit between two of them is in neither's list. */
+static bool dmabuf_mark_open(void)
 {
 	DIR *all = opendir("/proc/self/fd");
-	bool held = false;
 
-	for (struct dirent *e; all && !held && (e = readdir(all));) {
+	if (!all)
+		return false;
+	for (struct dirent *e; (e = readdir(all));) {
 		const struct dmabuf_range *range;
 		int fd = atoi(e->d_name);
 
-		held = e->d_name[0] != '.' && !dmabuf_read(fd, &range) && range->memory &&
-		       range->device == device && range->number == number &&
-		       !dmabuf_is_file(fd, range);
+		if (e->d_name[0] != '.' && !dmabuf_read(fd, &range) && !dmabuf_is_file(fd, range))
+			dmabuf.range[range - dmabuf.range].open = true;
 	}
-	if (all)
-		closedir(all);
-	return held;
+	closedir(all);
+	return true;
+}
+
+/* Finds the exports of memory whose descriptors were closed, duplicates included. They cannot be
+ * opened again, so a search settles them for good, and most worlds need one search. */
+static void dmabuf_find_closed(void)
+{
+	for (uint64_t i = 0; i < dmabuf.count; i++)
+		dmabuf.range[i].open = false;
+	if (!dmabuf_mark_open())
+		return;
+	for (uint64_t i = 0; i < dmabuf.count; i++) {
+		struct dmabuf_range *r = &dmabuf.range[i];
+		struct fc_alloc *a;
+
+		if (!r->memory || r->open || r->closed)
+			continue;
+		r->closed = true;
+		a = fc_alloc_by_number(&fc.device[r->device], r->number);
+		if (a)
+			a->exports--;
+	}
+}
+
+bool fc_dmabuf_holds(const struct fc_alloc *a)
+{
+	if (a->exports)
+		dmabuf_find_closed();
+	return a->exports;
 }
 
 /* Pins `bytes` from `offset` of the range. */

@@ -113,7 +113,7 @@ CUresult fc_dmabuf_export(struct fc_proc *proc, struct fc_device *dev, struct fc
 CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev,
 			  struct fc_alloc **a);
 /* True if any process has an open descriptor of that memory. */
-bool fc_dmabuf_holds(uint32_t device, uint32_t number);
+bool fc_dmabuf_holds(const struct fc_alloc *a);
 /* Removes and closes the newest open descriptor of the process. Returns false if it has no open
  * one. */
 bool fc_dmabuf_close_newest(struct fc_proc *proc, char *who, size_t bytes);

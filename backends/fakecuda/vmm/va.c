@@ -8,33 +8,22 @@
  * per GPU would have to be mapped anew for every layout, and offsets of different slices never
  * overlap, so one file suffices.
  *
- * In a strict world of many GPUs, memory is private and has the alias alone, until a window
- * needs the file: a new page costs a third less, and giving back lines that were read costs
- * half. gdb's commands read the alias there. The program's view does not exist, so an access to
- * it faults as it must.
+ * In a strict world of many GPUs, memory is private and has the alias alone, until a range of
+ * cuMem with several homes needs the file: a new page costs a third less, and giving back lines
+ * that were read costs half. gdb's commands read the alias there. The program's view does not
+ * exist, so an access to it faults as it must.
  *
  * The base is fixed per flavour, so addresses are the same in every run. Under ThreadSanitizer it
- * is inside the part of the address space that its shadow allows. Otherwise it is at 32 TiB, which
- * is free on x86-64 (4 levels) and aarch64 (48 bits).
+ * is inside the part of the address space that its shadow allows. Otherwise it is at 32 TiB, and
+ * the alias ends at 80 TiB, which is free on x86-64 (4 levels) and aarch64 (48 bits).
  */
-#include "backends/fakecuda/fakecuda.h"
+#include "backends/fakecuda/vmm/va_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define VA_CHUNK  FC_VA_CHUNK
-#define VA_CHUNKS (FC_VA_LIMIT / VA_CHUNK)
-#define VA_PAGE   4096u
-#define VA_WORDS  (VA_CHUNK / VA_PAGE / 64)
-/* Written pages are zeroed and kept for the next world, which is cheaper than faulting in new ones.
- * A GPU with more written pages than this frees them instead. */
-#define VA_KEEP_MAX (4u << 20)
-/* GPUs' lines that were read keep their pages until all GPUs have so many written pages. */
-#define VA_LINES_MIN ((1ull << 30) / VA_PAGE)
 
 /* Strict worlds of more GPUs have private memory. `checked` finds unmarked writes by the file. */
 #ifdef DOPPEL_CHECKED
@@ -45,23 +34,7 @@
 
 const uint64_t fc_va_range[2] = {FC_VA_BASE, FC_VA_LIMIT};
 
-/* One bit per page. */
-struct va_chunk {
-	bool alone;                 /* private: no view of the program, no bytes in the file */
-	uint64_t written[VA_WORDS]; /* pages that this world wrote */
-	uint64_t kept[VA_WORDS];    /* present since some world wrote it */
-	uint64_t kept_pages;
-	uint64_t touched[VA_WORDS / 64]; /* bits for the words of `written` that are not 0 */
-};
-
-static struct {
-	int fd; /* 0: not opened yet */
-	bool strict;
-	bool alone;              /* new chunks of GPUs are private */
-	struct va_chunk **chunk; /* NULL: not mapped */
-	uint64_t chunks_end;
-	uint64_t written_pages; /* of this world; atomic */
-} va;
+struct va_state va;
 
 static bool va_open(void)
 {
@@ -95,15 +68,6 @@ static bool va_set_strict(bool strict)
 	return true;
 }
 
-uint64_t fc_va_slice(uint32_t gpus, uint32_t processes, uint64_t memory_bytes)
-{
-	const uint64_t share = FC_VA_DEVICES / gpus / processes / VA_CHUNK * VA_CHUNK;
-
-	return MIN_OF(memory_bytes, share);
-}
-
-static void va_chunk_drop(uint64_t number);
-
 /* Forgets all chunks: the next world maps its own. */
 static void va_unmap_all(void)
 {
@@ -116,6 +80,7 @@ static void va_unmap_all(void)
 		munmap((void *)(uintptr_t)(at + FC_VA_LIMIT), VA_CHUNK);
 		if (!va.chunk[c]->alone)
 			munmap((void *)(uintptr_t)at, VA_CHUNK);
+		free(va.chunk[c]->pages);
 		free(va.chunk[c]);
 		va.chunk[c] = NULL;
 	}
@@ -214,9 +179,14 @@ bool fc_va_map_file(int fd, uint64_t address, uint64_t bytes)
 	return true;
 }
 
+bool fc_va_is_alone(uint64_t home)
+{
+	return va.alone && home < FC_HOST_BASE;
+}
+
 bool fc_va_map(uint64_t address, uint64_t bytes)
 {
-	return fc_va_map_file(va.alone && address < FC_HOST_BASE ? -1 : va.fd, address, bytes);
+	return fc_va_map_file(fc_va_is_alone(address) ? -1 : va.fd, address, bytes);
 }
 
 int fc_va_file(void)
@@ -230,8 +200,8 @@ static bool va_share(uint64_t number)
 	struct va_chunk *c = va.chunk[number];
 	uint64_t at = FC_VA_BASE + number * VA_CHUNK;
 
-	for (uint64_t page = 0; page < VA_CHUNK / VA_PAGE; page++)
-		if (c->written[page / 64] >> page % 64 & 1 &&
+	for (uint64_t page = 0; c->pages && page < VA_CHUNK / VA_PAGE; page++)
+		if (c->pages->written[page / 64] >> page % 64 & 1 &&
 		    pwrite(va.fd, fc_alias(at + page * VA_PAGE), VA_PAGE,
 			   (off_t)(number * VA_CHUNK + page * VA_PAGE)) != VA_PAGE)
 			return false;
@@ -268,219 +238,6 @@ void fc_va_unwindow(uint64_t at, uint64_t bytes)
 {
 	munmap((void *)(uintptr_t)at, bytes);
 	munmap((void *)(uintptr_t)(at + FC_VA_LIMIT), bytes);
-}
-
-static void va_mark_piece(uint64_t address, uint64_t bytes)
-{
-	uint64_t page = (address - FC_VA_BASE) / VA_PAGE;
-	uint64_t last = (address - FC_VA_BASE + bytes - 1) / VA_PAGE;
-
-	for (; page <= last; page++) {
-		struct va_chunk *c = va.chunk[page / (VA_CHUNK / VA_PAGE)];
-		ASSERT(c);
-		uint64_t i = page / 64 % VA_WORDS, bit = 1ull << page % 64;
-		if (__atomic_load_n(&c->written[i], __ATOMIC_RELAXED) & bit)
-			continue;
-		__atomic_fetch_or(&c->written[i], bit, __ATOMIC_RELAXED);
-		__atomic_fetch_or(&c->touched[i / 64], 1ull << i % 64, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&va.written_pages, 1, __ATOMIC_RELAXED);
-	}
-}
-
-void fc_va_mark(uint64_t address, uint64_t bytes)
-{
-	uint64_t home;
-
-	for (uint64_t n; bytes; bytes -= n, address += n) {
-		n = fc_vmm_piece(address, bytes, &home);
-		va_mark_piece(home, n);
-	}
-}
-
-/* Returns bits for `page`, the lowest, and the pages after it in its word of `written`. */
-static uint64_t va_written(uint64_t page)
-{
-	const struct va_chunk *c = va.chunk[page / (VA_CHUNK / VA_PAGE)];
-
-	ASSERT(c);
-	uint64_t word = __atomic_load_n(&c->written[page / 64 % VA_WORDS], __ATOMIC_RELAXED);
-	return word >> page % 64;
-}
-
-static void va_forget(uint64_t page)
-{
-	struct va_chunk *c = va.chunk[page / (VA_CHUNK / VA_PAGE)];
-	uint64_t *written = &c->written[page / 64 % VA_WORDS], bit = 1ull << page % 64;
-	uint64_t *kept = &c->kept[page / 64 % VA_WORDS];
-
-	va.written_pages -= (*written & bit) != 0;
-	c->kept_pages -= (*kept & bit) != 0;
-	*written &= ~bit;
-	*kept &= ~bit;
-}
-
-/* Frees the pages of one chunk: they are zero again. */
-static bool va_give_back(uint64_t page, uint64_t end)
-{
-	const uint64_t offset = page * VA_PAGE, bytes = (end - page) * VA_PAGE;
-	const struct va_chunk *c = va.chunk[offset / VA_CHUNK];
-
-	ASSERT(c && c == va.chunk[(offset + bytes - 1) / VA_CHUNK]);
-	if (c->alone)
-		return !madvise(fc_alias(FC_VA_BASE + offset), bytes, MADV_DONTNEED);
-	return !fallocate(va.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-			  (off_t)bytes);
-}
-
-/* Returns the end of the pages to give back after lines that end at `end`: with its page, if what
- * follows there is zero. Most chunks end within a page. */
-static uint64_t va_lines_end(uint64_t end)
-{
-	const uint64_t *at = fc_alias(end);
-
-	while ((uintptr_t)at % VA_PAGE && !*at)
-		at++;
-	return end + (uint64_t)((uintptr_t)at - (uintptr_t)fc_alias(end));
-}
-
-void fc_va_lines_read(uint64_t address, uint64_t bytes)
-{
-	uint64_t home, page, end;
-
-	if (sim_engine_kind() == SIM_ENGINE_THREADS || va.written_pages < VA_LINES_MIN)
-		return;
-	if (fc_vmm_piece(address, bytes, &home) != bytes || home >= FC_HOST_BASE)
-		return;
-	page = DIV_UP(home - FC_VA_BASE, VA_PAGE);
-	end = (va_lines_end(home + bytes) - FC_VA_BASE) / VA_PAGE;
-	end = MIN_OF(end, ALIGN_UP(page + 1, VA_CHUNK / VA_PAGE)); /* of one chunk */
-	if (page >= end || !va_give_back(page, end))
-		return;
-	for (; page < end; page++)
-		va_forget(page);
-}
-
-/* Sets *first and *end to the bytes between which it wrote, if it did. */
-static void va_zero_piece(uint64_t address, uint64_t bytes, uint64_t *first, uint64_t *end)
-{
-	const uint64_t last = address + bytes;
-
-	for (uint64_t at = address, next; at < last; at = next) {
-		uint64_t page = (at - FC_VA_BASE) / VA_PAGE;
-		uint64_t written = va.strict ? va_written(page) : 1;
-		uint64_t pages = written ? (uint64_t)__builtin_ctzll(written) : 64 - page % 64;
-
-		next = MIN_OF(FC_VA_BASE + (page + MAX_OF(pages, 1)) * VA_PAGE, last);
-		if (!(written & 1))
-			continue;
-		memset(fc_alias(at), 0, next - at);
-		*first = MIN_OF(*first, at);
-		*end = next;
-	}
-}
-
-void fc_va_zero(uint64_t *address, uint64_t *bytes)
-{
-	uint64_t at = *address, left = *bytes, first = UINT64_MAX, end = at, home;
-
-	for (uint64_t n; left; left -= n, at += n) {
-		uint64_t piece_first = UINT64_MAX, piece_end = 0;
-
-		n = fc_vmm_piece(at, left, &home);
-		va_zero_piece(home, n, &piece_first, &piece_end);
-		if (!piece_end)
-			continue;
-		first = MIN_OF(first, at + (piece_first - home));
-		end = at + (piece_end - home);
-	}
-	*address = MIN_OF(first, *address + *bytes - 1);
-	*bytes = MAX_OF(end, *address + 1) - *address;
-}
-
-#ifdef DOPPEL_CHECKED
-/* Asserts that the range is zero. A writer that does not report its writes would give the next
- * world different memory from a new one. */
-static void va_check_zero(uint64_t at, uint64_t end)
-{
-	while (at < end) {
-		off_t data = lseek(va.fd, (off_t)at, SEEK_DATA), hole;
-		if (data < 0 || (uint64_t)data >= end)
-			return;
-		hole = lseek(va.fd, data, SEEK_HOLE);
-		const uint64_t *word = fc_alias(FC_VA_BASE + (uint64_t)data);
-		for (at = (uint64_t)data; at < MIN_OF((uint64_t)hole, end); at += sizeof *word)
-			ASSERT(!*word++);
-	}
-}
-#else
-static void va_check_zero(uint64_t at, uint64_t end)
-{
-	(void)at, (void)end;
-}
-#endif
-
-/* Returns the index of the next non-zero word of `written` from i on; VA_WORDS if there is no such
- * word. */
-static uint64_t va_touched(const struct va_chunk *c, uint64_t i)
-{
-	while (i < VA_WORDS) {
-		uint64_t bits = c->touched[i / 64] >> i % 64;
-
-		if (bits)
-			return i + (uint64_t)__builtin_ctzll(bits);
-		i = (i / 64 + 1) * 64;
-	}
-	return VA_WORDS;
-}
-
-/* Marks the pages that the world wrote as kept. Returns the number of kept pages. */
-static uint64_t va_chunk_keep(struct va_chunk *c)
-{
-	for (uint64_t i = va_touched(c, 0); i < VA_WORDS; i = va_touched(c, i + 1)) {
-		c->kept_pages += (uint64_t)__builtin_popcountll(c->written[i] & ~c->kept[i]);
-		c->kept[i] |= c->written[i];
-	}
-	return c->kept_pages;
-}
-
-static void va_chunk_zero(uint64_t number)
-{
-	struct va_chunk *c = va.chunk[number];
-	for (uint64_t i = va_touched(c, 0); i < VA_WORDS; i = va_touched(c, i + 1)) {
-		for (; c->written[i]; c->written[i] &= c->written[i] - 1) {
-			uint64_t page = 64 * i + (uint64_t)__builtin_ctzll(c->written[i]);
-			memset(fc_alias(FC_VA_BASE + number * VA_CHUNK + page * VA_PAGE), 0,
-			       VA_PAGE);
-		}
-	}
-	memset(c->touched, 0, sizeof c->touched);
-}
-
-static void va_chunk_drop(uint64_t number)
-{
-	const uint64_t pages = VA_CHUNK / VA_PAGE;
-	bool dropped = va_give_back(number * pages, (number + 1) * pages);
-
-	ASSERT(dropped);
-	*va.chunk[number] = (struct va_chunk){.alone = va.chunk[number]->alone};
-}
-
-/* Zeroes the range. Without the strict view all of it is dropped, because the program may have
- * written anywhere without a report. */
-void fc_va_wipe(uint64_t address, uint64_t bytes)
-{
-	uint64_t begin = address - FC_VA_BASE, end = begin + bytes, pages = 0;
-	for (uint64_t c = begin / VA_CHUNK; c * VA_CHUNK < end; c++)
-		if (va.chunk[c])
-			pages += va_chunk_keep(va.chunk[c]);
-	bool drop = !va.strict || pages > VA_KEEP_MAX / VA_PAGE;
-	for (uint64_t c = begin / VA_CHUNK; c * VA_CHUNK < end; c++) {
-		if (va.chunk[c] && drop)
-			va_chunk_drop(c);
-		else if (va.chunk[c])
-			va_chunk_zero(c);
-	}
-	va_check_zero(begin, end);
 }
 
 bool fc_va_is_device(uint64_t address)

@@ -79,8 +79,10 @@ struct fc_vmm_handle *vmm_handle_new(struct fc_proc *proc, const struct fc_devic
 
 static void vmm_alloc_drop(struct fc_device *dev, struct fc_alloc *a)
 {
-	if (a->exported && fc_dmabuf_holds(dev->index, a->number))
+	if (fc_dmabuf_holds(a)) {
+		fc.vmm_orphans = true;
 		return;
+	}
 	if (a->pins)
 		fc_misuse_in_turn(
 			"the last handle of %s %u #%u is released, which %u memory regions of "
@@ -91,6 +93,9 @@ static void vmm_alloc_drop(struct fc_device *dev, struct fc_alloc *a)
 
 void fc_vmm_sweep(void)
 {
+	if (!fc.vmm_orphans)
+		return;
+	fc.vmm_orphans = false;
 	for (uint32_t d = 0; d < fc.memory_count; d++) {
 		struct fc_device *dev = &fc.device[d];
 

@@ -9,6 +9,9 @@
  * Reservations of all processes are in one range that no GPU has. An address belongs to one
  * process, and a use by another process is reported with both names. fc_lock protects everything
  * except the table, which is read without it.
+ *
+ * A mapping of private memory (va.c) has no view, because its home is enough: a range with several
+ * homes gets one when it is used.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -17,8 +20,14 @@
 
 /* Sorted by address. */
 static struct fc_vmm_space *vmm_spaces;
+/* The last reservation before the lowest free address; NULL: the first address is free. */
+static struct fc_vmm_space *vmm_packed;
+/* The reservation of each page. NULL: none. */
+static struct fc_vmm_space *vmm_owner[FC_VMM_LIMIT / FC_VMM_PAGE];
 /* Atomic: 1 + the number of the home's page in the range of all devices; 0: not mapped. */
 static uint32_t vmm_pages[FC_VMM_LIMIT / FC_VMM_PAGE];
+
+const uint64_t fc_vmm_range[3] = {FC_VMM_BASE, FC_VMM_LIMIT, FC_VMM_PAGE};
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
@@ -62,62 +71,88 @@ static void vmm_pages_set(const struct fc_vmm_map *m, bool mapped)
 
 /* ---- reservations --------------------------------------------------------------------------- */
 
-/* True if the range is free. **at: the place of its reservation in the list. */
-static bool vmm_is_free(uint64_t base, uint64_t bytes, struct fc_vmm_space ***at)
+static uint64_t vmm_end(const struct fc_vmm_space *s)
 {
-	struct fc_vmm_space **s = &vmm_spaces;
+	return s ? s->base + s->bytes : FC_VMM_BASE;
+}
 
-	while (*s && (*s)->base + (*s)->bytes <= base)
-		s = &(*s)->next;
-	*at = s;
+static struct fc_vmm_space *vmm_next(const struct fc_vmm_space *s)
+{
+	return s ? s->next : vmm_spaces;
+}
+
+/* True if the range is free. *after: the reservation before it; NULL: none. */
+static bool vmm_is_free(uint64_t base, uint64_t bytes, struct fc_vmm_space **after)
+{
+	struct fc_vmm_space *s = vmm_spaces;
+
+	for (*after = NULL; s && vmm_end(s) <= base; s = s->next)
+		*after = s;
 	return base >= FC_VMM_BASE && base - FC_VMM_BASE <= FC_VMM_LIMIT - bytes &&
-	       (!*s || base + bytes <= (*s)->base);
+	       (!s || base + bytes <= s->base);
 }
 
 /* Finds the first free range that fits. */
-static bool vmm_fit(uint64_t bytes, uint64_t align, uint64_t *base, struct fc_vmm_space ***at)
+static bool vmm_fit(uint64_t bytes, uint64_t align, uint64_t *base, struct fc_vmm_space **after)
 {
-	struct fc_vmm_space **s = &vmm_spaces;
+	struct fc_vmm_space *s = vmm_next(vmm_packed);
 
-	*base = ALIGN_UP(FC_VMM_BASE, align);
-	while (*s && (*s)->base < *base + bytes) {
-		*base = ALIGN_UP((*s)->base + (*s)->bytes, align);
-		s = &(*s)->next;
+	*after = vmm_packed;
+	*base = ALIGN_UP(vmm_end(vmm_packed), align);
+	for (; s && s->base < *base + bytes; s = s->next) {
+		*base = ALIGN_UP(vmm_end(s), align);
+		*after = s;
 	}
-	*at = s;
 	return *base - FC_VMM_BASE <= FC_VMM_LIMIT - bytes;
+}
+
+static void vmm_own(uint64_t base, uint64_t bytes, struct fc_vmm_space *owner)
+{
+	for (uint64_t at = 0; at < bytes; at += FC_VMM_PAGE)
+		vmm_owner[(base + at - FC_VMM_BASE) / FC_VMM_PAGE] = owner;
+}
+
+static void vmm_link(struct fc_vmm_space *s, struct fc_vmm_space *after)
+{
+	s->prev = after;
+	s->next = vmm_next(after);
+	if (s->next)
+		s->next->prev = s;
+	if (after)
+		after->next = s;
+	else
+		vmm_spaces = s;
+	vmm_own(s->base, s->bytes, s);
+	while (vmm_next(vmm_packed) && vmm_next(vmm_packed)->base == vmm_end(vmm_packed))
+		vmm_packed = vmm_next(vmm_packed);
 }
 
 bool fc_vmm_reserve(struct fc_proc *proc, uint64_t bytes, uint64_t align, uint64_t *base)
 {
-	struct fc_vmm_space **at, *s;
-	bool wanted = *base && *base % align == 0 && vmm_is_free(*base, bytes, &at);
+	struct fc_vmm_space *after, *s;
+	bool wanted = *base && *base % align == 0 && vmm_is_free(*base, bytes, &after);
 
-	if (!wanted && !vmm_fit(bytes, align, base, &at))
+	if (!wanted && !vmm_fit(bytes, align, base, &after))
 		return false;
 	s = calloc(1, sizeof *s);
 	ASSERT(s);
-	s->next = *at;
 	s->proc = proc;
 	s->base = *base;
 	s->bytes = bytes;
 	fc_who(s->who);
-	*at = s;
+	vmm_link(s, after);
+	proc->spaces++;
 	return true;
 }
 
 struct fc_vmm_space *fc_vmm_space_at(uint64_t address)
 {
-	struct fc_vmm_space *s = vmm_spaces;
-
-	while (s && address - s->base >= s->bytes)
-		s = s->next;
-	return s;
+	return fc_vmm_has(address) ? vmm_owner[(address - FC_VMM_BASE) / FC_VMM_PAGE] : NULL;
 }
 
 struct fc_vmm_space *fc_vmm_space_of(const struct fc_proc *proc)
 {
-	struct fc_vmm_space *s = vmm_spaces;
+	struct fc_vmm_space *s = proc->spaces ? vmm_spaces : NULL;
 
 	while (s && s->proc != proc)
 		s = s->next;
@@ -126,12 +161,17 @@ struct fc_vmm_space *fc_vmm_space_of(const struct fc_proc *proc)
 
 void fc_vmm_space_free(struct fc_vmm_space *space)
 {
-	struct fc_vmm_space **at = &vmm_spaces;
-
-	ASSERT(!space->maps);
-	while (*at != space)
-		at = &(*at)->next;
-	*at = space->next;
+	ASSERT(!space->maps && space->proc->spaces);
+	space->proc->spaces--;
+	if (vmm_packed && space->base <= vmm_packed->base)
+		vmm_packed = space->prev;
+	if (space->next)
+		space->next->prev = space->prev;
+	if (space->prev)
+		space->prev->next = space->next;
+	else
+		vmm_spaces = space->next;
+	vmm_own(space->base, space->bytes, NULL);
 	free(space);
 }
 
@@ -141,8 +181,9 @@ bool fc_vmm_map_add(struct fc_vmm_space *space, uint64_t base, uint64_t bytes, u
 		    struct fc_vmm_handle *h)
 {
 	struct fc_vmm_map **at = &space->maps, *m;
+	bool shown = !fc_va_is_alone(home);
 
-	if (!fc_va_window(base, home, bytes))
+	if (shown && !fc_va_window(base, home, bytes))
 		return false;
 	while (*at && (*at)->base < base)
 		at = &(*at)->next;
@@ -152,6 +193,7 @@ bool fc_vmm_map_add(struct fc_vmm_space *space, uint64_t base, uint64_t bytes, u
 	m->base = base;
 	m->bytes = bytes;
 	m->home = home;
+	m->shown = shown;
 	m->handle = h;
 	h->maps++;
 	*at = m;
@@ -168,21 +210,52 @@ void fc_vmm_map_remove(struct fc_vmm_space *space, struct fc_vmm_map *m)
 		at = &(*at)->next;
 	*at = m->next;
 	vmm_pages_set(m, false);
-	fc_va_unwindow(m->base, m->bytes);
+	if (m->shown)
+		fc_va_unwindow(m->base, m->bytes);
 	m->handle->maps--;
 	fc_map_changed();
 	fc_clock_free(&m->used);
 	free(m);
 }
 
-struct fc_vmm_map *fc_vmm_map_at(const struct fc_proc *proc, uint64_t address)
+static struct fc_vmm_map *vmm_map_in(const struct fc_vmm_space *s, uint64_t address)
 {
-	struct fc_vmm_space *s = fc_vmm_space_at(address);
-	struct fc_vmm_map *m = s && s->proc == proc ? s->maps : NULL;
+	struct fc_vmm_map *m = s->maps;
 
 	while (m && address - m->base >= m->bytes)
 		m = m->next;
 	return m;
+}
+
+struct fc_vmm_map *fc_vmm_map_at(const struct fc_proc *proc, uint64_t address)
+{
+	const struct fc_vmm_space *s = fc_vmm_space_at(address);
+
+	return s && s->proc == proc ? vmm_map_in(s, address) : NULL;
+}
+
+/* Only worlds of one thread have private memory, so the lists are read without fc_lock. */
+static void vmm_show(uint64_t address, uint64_t bytes)
+{
+	for (uint64_t at = address; at < address + bytes;) {
+		const struct fc_vmm_space *s = fc_vmm_space_at(at);
+		struct fc_vmm_map *m = s ? vmm_map_in(s, at) : NULL;
+
+		if (m && !m->shown) {
+			m->shown = fc_va_window(m->base, m->home, m->bytes);
+			ASSERT(m->shown);
+		}
+		at = m ? m->base + m->bytes : at / FC_VMM_PAGE * FC_VMM_PAGE + FC_VMM_PAGE;
+	}
+}
+
+void *fc_vmm_view(uint64_t address, uint64_t bytes)
+{
+	uint64_t home = fc_vmm_home(address);
+
+	if (fc_va_is_alone(home))
+		vmm_show(address, bytes);
+	return (void *)(uintptr_t)(address + FC_VA_LIMIT);
 }
 
 static bool map_allows(const struct fc_vmm_map *m, int ordinal)

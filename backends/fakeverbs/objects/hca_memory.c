@@ -223,6 +223,20 @@ int hca_sges_write(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t 
 	return hca_sges_copy(pd, sge, n, offset, (uint8_t *)(uintptr_t)data, bytes, true);
 }
 
+void hca_sges_sent(uint32_t pd, const struct ibv_sge *sge, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct hca_mr *mr = hca_mr_hold(pd, sge[i].lkey, sge[i].addr, sge[i].length, 0);
+
+		if (!mr)
+			continue;
+		if (mr->gpu && hca_is_here(mr->item.proc) && peermem()->sent)
+			peermem()->sent(&mr->region, mr->address + (sge[i].addr - mr->iova),
+					sge[i].length);
+		hca_mr_release(mr);
+	}
+}
+
 /* ---- the bytes that a send reads ------------------------------------------------------------ */
 
 void hca_check_wrote_watched(struct hca_mr *mr, uint64_t address, uint64_t bytes)

@@ -77,6 +77,8 @@ int hca_sges_read(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t o
 		  uint64_t bytes);
 int hca_sges_write(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t offset,
 		   const void *data, uint64_t bytes);
+/* Reports to the provider of GPUs that a send of these entries is complete. */
+void hca_sges_sent(uint32_t pd, const struct ibv_sge *sge, uint32_t n);
 /* ---- window.c ---- */
 
 #define HCA_WINDOW_KEY 0x80000000u /* set in keys of windows only */

@@ -60,6 +60,12 @@ static inline bool hca_wqe_is_atomic(const struct hca_wqe *e)
 {
 	return e->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || e->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
+/* True if the request reads enough memory that its provider may want to know of the end. */
+static inline bool hca_wqe_frees_pages(const struct hca_wqe *e)
+{
+	return e->bytes >= 4096 && !(e->flags & IBV_SEND_INLINE) && !hca_wqe_is_answered(e) &&
+	       !hca_wqe_is_local(e);
+}
 
 #pragma GCC visibility pop
 

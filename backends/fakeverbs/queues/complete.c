@@ -250,6 +250,8 @@ void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 	hca_account_end(q, e, "send");
 	if (e->check_noted && status == IBV_WC_SUCCESS)
 		hca_check_sent(qp, e);
+	if (status == IBV_WC_SUCCESS && hca_wqe_frees_pages(e))
+		hca_sges_sent(qp->pd, hca_wqe_sges(e), e->sge_count);
 	mem_acquire(e);
 	if (q->next == q->done) {
 		q->next++;

@@ -60,11 +60,11 @@ DEV_FN bool prim_tree_ll128_gather(struct prim *p, const struct prim_tree *t,
 				   const struct prim_move *m, struct prim_pairs *l)
 {
 	const bool input = (m->flags & PRIM_INPUT) != 0, last = (m->flags & PRIM_LAST) != 0;
-	uint64_t received[DEV_LANE_WORDS];
 	enum dev_op op = p->op;
 
 	PRIM_TREE_EACH (k, t->from) {
 		prim_tree_from(p, t, k);
+		DEV_LANE_ROOM(p->d, p->recv->whole_lines, received);
 		if (!prim_ll128_recv(p, l, received))
 			return false;
 		if (input)

@@ -93,8 +93,6 @@ DEV_FN bool prim_ll128_recv(struct prim *p, const struct prim_pairs *l, uint64_t
 DEV_FN bool prim_ll128_combine(struct prim *p, const struct prim_move *m, struct prim_pairs *l)
 {
 	const bool input = (m->flags & PRIM_INPUT) != 0, last = (m->flags & PRIM_LAST) != 0;
-	uint64_t received[DEV_LANE_WORDS];
-
 	if (input)
 		dev_get_pairs(p->d, l->data,
 			      p->input + m->in * p->type_bytes + l->number * DEV_WARP_DATA,
@@ -104,6 +102,7 @@ DEV_FN bool prim_ll128_combine(struct prim *p, const struct prim_move *m, struct
 				 p->known);
 		return true;
 	}
+	DEV_LANE_ROOM(p->d, p->recv->whole_lines, received);
 	if (!prim_ll128_recv(p, l, received))
 		return false;
 	if (input)

@@ -94,6 +94,9 @@
  *		and so it is whole if the path to it keeps it whole. The wait is for the flag
  *		w->want in each line. It returns false on all lanes if the launch was aborted. It
  *		orders nothing: the data is in the lines.
+ *	DEV_LANE_ROOM(d, whole, name)
+ *		Defines memory for the DEV_LANE_WORDS words that one dev_wait_pairs fills, until the
+ *		next call that may wait. whole: the lines arrive whole.
  *	dev_get_pairs(d, data, from, bytes, size), dev_put_pairs(d, to, data, bytes, size)
  *		A lane's words of the warp's data, from or to memory that has elements of `size`
  *		bytes and is aligned to them. Words beyond `bytes` are read as 0, or not written.

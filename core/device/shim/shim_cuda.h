@@ -25,8 +25,9 @@
 #define DEV_LANE_LINES 1
 /* Pairs of lines of 128 bytes that a warp moves together, and words of their data that a lane
  * has. */
-#define DEV_WARP_PAIRS 8u
-#define DEV_LANE_WORDS 8
+#define DEV_WARP_PAIRS                8u
+#define DEV_LANE_WORDS                8
+#define DEV_LANE_ROOM(d, whole, name) uint64_t name[DEV_LANE_WORDS]
 /* Polls without result between two looks at the abort word. */
 #define DEV_ABORT_SPINS 10000
 

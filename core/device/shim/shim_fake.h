@@ -75,11 +75,16 @@ uint32_t fakedev_lines_load(struct dev *d, const void *p, uint32_t flag, struct 
 /* Adjacent pairs of lines of 128 bytes, with their data (work.h). Each line is stored whole if the
  * path to it keeps it whole (NVLink, the GPU's own memory). Otherwise it is stored in parts, and
  * other threads may run in between. The load begins at line `first` and returns the first line
- * without the flag, or `lines` if each has it. The data of the lines before that is in `data`. */
+ * without the flag, or `lines` if each has it. The data of the lines before that is in `data`, in
+ * fakedev_room only if each has it. */
 void fakedev_pairs_store(struct dev *d, void *p, const uint64_t *data, uint32_t pairs,
 			 uint64_t flag);
 uint32_t fakedev_pairs_load(struct dev *d, const void *p, uint64_t flag, uint64_t *data,
 			    uint32_t first, uint32_t lines);
+/* Returns memory for the data of DEV_WARP_PAIRS_MOST pairs, for one wait. Threads share it if lines
+ * are whole: the data of a wait is complete when its last line is there, and used before another
+ * thread runs. It would be two pages of each thread's stack. */
+uint64_t *fakedev_room(struct dev *d, bool whole);
 /* Check the access and return the alias to touch. */
 const void *fakedev_read(struct dev *d, const void *p, size_t bytes);
 void *fakedev_write(struct dev *d, void *p, size_t bytes);
@@ -103,6 +108,11 @@ DOPPEL_EXTERN_C_END
  * them with width 32. */
 #define DEV_WARP_PAIRS (DEV_WARP_WIDTH == 1 ? DEV_WARP_PAIRS_MOST : 8u)
 #define DEV_LANE_WORDS (DEV_WARP_WIDTH == 1 ? DEV_WARP_DATA / 8 : 8)
+#if DEV_WARP_WIDTH == 1
+#define DEV_LANE_ROOM(d, whole, name) uint64_t *const name = fakedev_room(d, whole)
+#else
+#define DEV_LANE_ROOM(d, whole, name) uint64_t name[DEV_LANE_WORDS]
+#endif
 
 /* Device functions are real functions in the double: one place each to break on. */
 #define DEV_FN      static __attribute__((noinline, unused))

@@ -26,13 +26,22 @@ def symbol(name, static=False):
 # ---- memory ---------------------------------------------------------------------------------------
 
 
+def home(address, first):
+    """The address of the memory that cuMem mapped there; others are as they are."""
+    start, size, page = (int(symbol("fc_vmm_range")[i]) for i in range(3))
+    if not start <= address < start + size:
+        return address
+    number = int(symbol("vmm_pages", static=True)[(address - start) // page])
+    return first + (number - 1) * page + address % page if number else address
+
+
 def alias(address):
     """The address of the same byte of a GPU in the view of kernels; others are as they are."""
     try:
         first, size = (int(symbol("fc_va_range")[i]) for i in range(2))
     except gdb.GdbError:
         return address
-    return address + size if first <= address < first + size else address
+    return home(address, first) + size if first <= address < first + size else address
 
 
 def read_at(address, size):

@@ -4,11 +4,15 @@
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/base/hash.h"
 #include "sim/lab/run/runner_internal.h"
 
 #define CHECK_GUARD 0xa5
+/* From here on the staging memory of all ranks is worth a system call for each. */
+#define CHECK_MANY_RANKS 256
 
 /* A row's buffer without its guards; in place, of both. */
 struct check_buffer {
@@ -24,6 +28,18 @@ static struct check_buffer check_buffer(const struct lab_rank *me, const struct 
 
 	return (struct check_buffer){memory + lab_buffer_at(me->run->config, row),
 				     n * payload_type_bytes(row->payload.type)};
+}
+
+/* The staging memory is not used until the next fill or check. Its pages are given back if there
+ * are many ranks: kernels of all of them run meanwhile. */
+static void check_rest(const struct lab_rank *me)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t first = ALIGN_UP((uintptr_t)me->staging, page);
+	uintptr_t end = ((uintptr_t)me->staging + LAB_STAGING_BYTES) / page * page;
+
+	if (me->run->nranks >= CHECK_MANY_RANKS)
+		(void)madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
 static bool check_write_guards(struct lab_rank *me, const struct check_buffer *b)
@@ -85,6 +101,7 @@ bool lab_rank_fill(struct lab_rank *me, const struct lab_row *row)
 	for (uint32_t k = 0; lab_row_span(row, LAB_SEND, me->rank, k, &span); k++)
 		if (!check_fill_span(me, row, &span, b.base))
 			return false;
+	check_rest(me);
 	return lab_factor_fill(me, row) &&
 	       lab_rank_check_cuda(me, lab_streams_stage(me, b.base, b.bytes), "cudaMemcpyAsync");
 }
@@ -191,5 +208,8 @@ bool lab_rank_check(struct lab_rank *me, const struct lab_row *row)
 		if (!check_span(me, row, &span, me->copied_out ? me->copied_out : b.base))
 			return false;
 	check_same_bits(me, row);
-	return check_guard(me, b.base - LAB_GUARD_BYTES) && check_guard(me, b.base + b.bytes);
+	bool ok = check_guard(me, b.base - LAB_GUARD_BYTES) && check_guard(me, b.base + b.bytes);
+
+	check_rest(me);
+	return ok;
 }

@@ -29,6 +29,10 @@ def walk():
     check("the alias is", readable(state.alias(buffer)), hex(state.alias(buffer)))
     raw = state.read(buffer, 64)
     check("the input is read, and is not zero", raw and any(raw), raw)
+    mapped, home = (value("vmm_spaces->maps->%s" % field) for field in ("base", "home"))
+    check("a mapping of cuMem has no view", not readable(mapped), hex(mapped))
+    check("its alias is its home's", state.alias(mapped + 8) == state.alias(home + 8), hex(state.alias(mapped)))
+    check("it is read", state.read(mapped, 64) is not None, hex(mapped))
     host = value("(unsigned long)&eng")
     check("host memory has no alias", state.alias(host) == host, hex(host))
 
