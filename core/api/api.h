@@ -48,7 +48,7 @@ struct api_init {
 	struct ncclComm *comm; /* NULL: not made yet, or this rank is no member of the child */
 	ncclComm_t *out;
 	int32_t rank;
-	uint64_t id_hash; /* 0 as long as comm is NULL */
+	uint64_t id_hash, root_hash; /* 0 as long as comm is NULL; root_hash: of the root's id */
 	struct os_thread *task;
 	ncclResult_t result;
 	bool claimed; /* the failed init claimed it before leaving: this task closes it */

@@ -101,6 +101,7 @@ ncclResult_t api_init_form(struct api_init *i)
 	if (i->comm) {
 		i->rank = i->comm->rank;
 		i->id_hash = i->comm->id_hash;
+		i->root_hash = bootstrap_root_hash(&i->comm->life->id);
 		*i->out = i->comm;
 	}
 	shared_store_u32(&i->formed, 1, SHARED_RELEASE);
