@@ -27,7 +27,7 @@ static const struct sock_ctx root_ctx = {"bootstrap root: ranks to check in", -1
 /* Sends as much as the socket accepts. A rank that has closed gets nothing. */
 static void root_conn_flush(struct root_conn *c)
 {
-	while (c->sent < c->to_send) {
+	while (!c->connecting && c->sent < c->to_send) {
 		size_t done = 0;
 		size_t n = c->to_send - c->sent;
 		if (OS_BUGGIFY("bootstrap.root_send_byte", "the root sends an answer byte by byte"))
@@ -109,17 +109,6 @@ void bootstrap_root_fail(struct bootstrap_root *r, enum bootstrap_answer_kind ki
 		if (c->state != ROOT_GREETING)
 			bootstrap_root_answer(r, c, kind, rank);
 	r->over = true;
-}
-
-void bootstrap_root_fail_all(struct bootstrap_root *r, enum bootstrap_answer_kind kind,
-			     int32_t rank, const struct bootstrap_reason *reason)
-{
-	r->failed = true;
-	r->failed_kind = kind;
-	r->failed_rank = rank;
-	r->reason = *reason;
-	bootstrap_root_fail(r, kind, rank);
-	r->over = bootstrap_root_all_know(r);
 }
 
 static ncclResult_t root_check_in(struct bootstrap_root *r, struct root_conn *c)
@@ -215,7 +204,7 @@ static void root_count(struct bootstrap_root *r, struct root_conn *c)
 		*place = c;
 		r->arrived++;
 	}
-	r->over = bootstrap_root_all_know(r);
+	r->over = bootstrap_root_all_know(r) && !r->set.nroots;
 }
 
 /* Handles a rank that gives up, or that arrives after another one has failed. */
@@ -372,7 +361,7 @@ static bool root_accept(struct bootstrap_root *r)
 
 static bool root_pass(struct bootstrap_root *r)
 {
-	bool moved = root_accept(r);
+	bool moved = root_accept(r) | bootstrap_root_link_again(r);
 	struct root_conn *next;
 	for (struct root_conn *c = r->conns; c && !r->over; c = next) {
 		next = c->next;
@@ -388,7 +377,7 @@ static void root_wait(struct bootstrap_root *r, const shared_u32 *stop)
 
 	ASSERT(room); /* root_accept made it */
 	*w = sock_wait(r->listen_fd, r->listen_seq, &root_ctx);
-	w->deadline_ns = r->deadline_ns;
+	w->deadline_ns = r->retry_ns && !r->failed ? r->retry_ns : r->deadline_ns;
 	w++->from.rank = bootstrap_root_missing(r);
 	for (struct root_conn *c = r->conns; c; c = c->next)
 		*w++ = sock_wait(c->fd, c->seq, &root_ctx);
@@ -409,14 +398,30 @@ static void root_flush_wait(struct bootstrap_root *r)
 	}
 }
 
+/* Waits, or ends: after a failure a root with others first reads what has arrived, so that the root
+ * after it learns of the failure, too. */
+static void root_pause(struct bootstrap_root *r)
+{
+	const uint64_t now_ns = r->retry_ns ? os_now_ns() : 0;
+
+	r->over = r->failed && bootstrap_root_all_know(r);
+	if (r->over)
+		return;
+	/* As for a failed accept: a background task that sleeps would keep no process alive. */
+	if (r->retry_ns > now_ns && !r->failed)
+		os_charge(OS_COST_NS, r->retry_ns - now_ns);
+	root_wait(r, &r->stop);
+}
+
 static void root_task(void *arg)
 {
 	struct bootstrap_root *r = arg;
 	while (!r->over && !shared_load_u32(&r->stop, SHARED_ACQUIRE))
 		if (!root_pass(r) && !bootstrap_root_late(r) && !r->over)
-			root_wait(r, &r->stop);
+			root_pause(r);
 	if (!r->over && r->arrived && !r->failed)
 		bootstrap_root_fail(r, BOOTSTRAP_LEFT, r->first); /* the process closed the root */
+	bootstrap_root_link_close(r);
 	root_flush_wait(r);
 	while (r->conns)
 		bootstrap_root_drop(r, r->conns);

@@ -23,6 +23,7 @@ struct root_conn {
 	struct bootstrap_reason reason; /* follows a hello of kind GIVE_UP */
 	struct bootstrap_set set;       /* follows a hello that has one; else zero */
 	size_t to_send, sent;           /* bytes of the answers */
+	bool connecting;                /* to `before`: nothing can be sent yet */
 	size_t room;                    /* ROOT_ANSWERS, or ROOT_LINK_ANSWERS to `before` */
 	struct bootstrap_answer answers[];
 };
@@ -59,6 +60,9 @@ struct bootstrap_root {
 	struct bootstrap_set after_set; /* of the root after this one; zero: it has not connected */
 	struct os_addr after_addr;
 	bool passed, linked; /* linked: the connection with `before` was opened, or tried */
+	bool told;           /* `before` has got a report of the failure, or cannot be reached */
+	int attempts;        /* to connect with `before` */
+	uint64_t retry_ns;   /* time of the next one; 0: none */
 	/* COMPLETE has arrived, or need not; it was passed on; END was passed on. */
 	bool asked, confirmed, ending;
 	/* A rank has failed: each arriving rank gets that as its answer, until all have arrived. */
@@ -110,13 +114,17 @@ bool bootstrap_root_ranks_set(struct bootstrap_root *r, const struct root_conn *
 bool bootstrap_root_set_is_same(const struct bootstrap_root *r, const struct bootstrap_set *set);
 /* True if a hello and its ids contradict neither each other nor this root. */
 bool bootstrap_root_set_is_valid(const struct bootstrap_root *r, const struct root_conn *c);
-/* After a failure: true if all ranks have arrived, and so has the root after this one. */
+/* After a failure: true if all ranks of this root have arrived. */
 bool bootstrap_root_all_know(const struct bootstrap_root *r);
 /* Returns the first of the ranks that follow this root's. */
 int32_t bootstrap_root_next_rank(const struct bootstrap_root *r);
 /* After a check-in: connects with the root before this one, and passes the address of the first
  * rank. Its failure to do so is a failure of the init. */
 void bootstrap_root_link(struct bootstrap_root *r);
+/* Repeats an attempt to connect. True if it was time for that. */
+bool bootstrap_root_link_again(struct bootstrap_root *r);
+/* This root ends. If it has failed, and has no connection with the root before it, reports that. */
+void bootstrap_root_link_close(struct bootstrap_root *r);
 /* All ranks of this root are answered. It ends when those of the other roots are, too. */
 void bootstrap_root_complete(struct bootstrap_root *r);
 /* Takes a connection that has sent a hello of kind ROOT. */

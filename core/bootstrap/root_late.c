@@ -50,6 +50,6 @@ bool bootstrap_root_late(struct bootstrap_root *r)
 	r->failed_rank = bootstrap_root_missing(r);
 	root_late_reason(r);
 	bootstrap_root_fail(r, BOOTSTRAP_LATE, r->failed_rank);
-	r->over = bootstrap_root_all_know(r); /* ranks that arrive later get the same answer */
+	r->over = false; /* ranks that arrive later get the same answer */
 	return true;
 }

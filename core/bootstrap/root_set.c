@@ -13,7 +13,7 @@
  * root 0 sends it, and each root passes it on when its ranks are answered. Then END goes round, and
  * each root ends.
  */
-#include <inttypes.h>
+#include <errno.h>
 #include <stdio.h>
 
 #include "core/base/log.h"
@@ -71,10 +71,21 @@ int32_t bootstrap_root_next_rank(const struct bootstrap_root *r)
 
 bool bootstrap_root_all_know(const struct bootstrap_root *r)
 {
-	return r->by_rank && r->arrived == r->count && (!r->set.nroots || r->after_set.nroots);
+	return r->by_rank && r->arrived == r->count;
 }
 
 /* ---- failures ------------------------------------------------------------------------------- */
+
+void bootstrap_root_fail_all(struct bootstrap_root *r, enum bootstrap_answer_kind kind,
+			     int32_t rank, const struct bootstrap_reason *reason)
+{
+	r->failed = true;
+	r->failed_kind = kind;
+	r->failed_rank = rank;
+	r->reason = *reason;
+	bootstrap_root_fail(r, kind, rank);
+	r->over = bootstrap_root_all_know(r) && !r->set.nroots;
+}
 
 /* Returns the number of the root before this one. */
 static int32_t root_set_before(const struct bootstrap_set *s)
@@ -85,7 +96,7 @@ static int32_t root_set_before(const struct bootstrap_set *s)
 /* Reports that the root of other ranks has ended or cannot be reached. The ranks log it. */
 static void root_link_lost(struct bootstrap_root *r, int32_t other, const char *what)
 {
-	struct bootstrap_reason reason;
+	struct bootstrap_reason reason = {{0}}; /* it is sent as a whole */
 
 	snprintf(reason.text, sizeof reason.text, "the root of commIds[%d] %s", other, what);
 	bootstrap_root_fail_all(r, BOOTSTRAP_LEFT, -1, &reason);
@@ -136,88 +147,118 @@ static struct root_hello root_hello_of(const struct bootstrap_root *r)
 	};
 }
 
-/* Pauses between two attempts to connect. The charge passes the time on doubles, where a background
- * task that sleeps would keep no process alive. */
-static ncclResult_t root_link_pause(void *arg, uint64_t until_ns)
+/* Makes the next attempt to connect later. The other root has listened since its id was made, so
+ * that it has ended if it refuses for long. */
+static void root_link_retry(struct bootstrap_root *r, int error)
 {
-	const struct bootstrap_root *r = arg;
-	const uint64_t now_ns = os_now_ns();
-	const struct wait w = {
-		.on = &r->stop,
-		.want = 1,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_EQ,
-		.bytes = 4,
-		.why = "bootstrap root: the next attempt to connect to another root",
-		.from = {.rank = -1, .channel = -1, .step = -1, .object = "bootstrap root"},
-		.deadline_ns = until_ns,
-	};
+	bool refused = error == ECONNREFUSED || error == ETIMEDOUT;
 
-	if (until_ns > now_ns)
-		os_charge(OS_COST_NS, until_ns - now_ns);
-	return os_wait_one(&w, NULL) == ETIMEDOUT ? ncclSuccess : ncclInternalError;
+	if (r->failed)
+		return; /* the end of this root makes one more attempt */
+	if (!refused || r->attempts > SOCK_CONNECT_RETRIES)
+		root_link_lost(r, root_set_before(&r->set), "cannot be reached");
+	else
+		r->retry_ns = os_now_ns() + sock_connect_pause_ns(1);
 }
 
-/* Opens the connection; this root serves no rank meanwhile. The other root has listened since its
- * id was made, so that a refusal means that it has ended, or that its host is busy. */
-static ncclResult_t root_link_open(struct bootstrap_root *r)
+/* Starts a connection with the root before this one. */
+static void root_link_connect(struct bootstrap_root *r)
 {
-	const struct sock_ctx ctx = {"bootstrap root: connection with the root of other ranks", -1,
-				     -1, &r->stop};
-	const struct sock_pause pause = {root_link_pause, r};
-	const struct root_hello m = root_hello_of(r);
-	struct root_conn *c = os_alloc(sizeof *c + ROOT_LINK_ANSWERS * sizeof c->answers[0],
-				       "bootstrap root's connection");
-	ncclResult_t rc;
+	const size_t bytes = ROOT_LINK_ANSWERS * sizeof(struct bootstrap_answer);
+	struct root_conn *c = os_alloc(sizeof *c + bytes, "bootstrap root's connection");
+	int e = c && bootstrap_root_room(r, r->nconns + 1) ? 0 : ENOMEM, fd;
 
-	if (!c || !bootstrap_root_room(r, r->nconns + 1)) {
-		WARN("root: no memory for the connection with another root");
+	r->attempts++;
+	if (!e)
+		e = os_connect(&r->set.before, &fd);
+	if (e) {
 		os_free(c);
-		return ncclSystemError;
+		root_link_retry(r, e);
+		return;
 	}
-	*c = (struct root_conn){.state = ROOT_LINKED,
+	*c = (struct root_conn){.next = r->conns,
+				.fd = fd,
+				.state = ROOT_LINKED,
+				.connecting = true,
 				.seq = BOOTSTRAP_NOT_LOOKED,
-				.fd = -1,
 				.room = ROOT_LINK_ANSWERS};
-	rc = sock_connect(&r->set.before, &ctx, &pause, &c->fd);
-	if (!rc)
-		rc = sock_send_all(c->fd, &m, offsetof(struct root_hello, failure), &ctx);
-	if (rc) {
-		sock_close(&c->fd);
-		os_free(c);
-		return rc;
-	}
-	c->next = r->conns;
 	r->conns = c;
 	r->nconns++;
 	r->before.conn = c;
-	return ncclSuccess;
 }
 
-/* Reports the failure to the root before this one, with which no connection was opened. */
-static void root_link_tell(const struct bootstrap_root *r)
+/* Completes the connection, and sends this root's hello. False: it is pending. */
+static bool root_link_connected(struct bootstrap_root *r, struct root_conn *c)
+{
+	const struct sock_ctx ctx = {"bootstrap root: hello to another root", -1, -1, &r->stop};
+	const struct root_hello m = root_hello_of(r);
+	int e = os_connected(c->fd);
+
+	if (e == EAGAIN)
+		return false;
+	if (e) {
+		bootstrap_root_drop(r, c);
+		root_link_retry(r, e);
+	} else if (sock_send_all(c->fd, &m, offsetof(struct root_hello, failure), &ctx)) {
+		bootstrap_root_drop(r, c);
+		root_link_retry(r, EPIPE);
+	} else {
+		c->connecting = false;
+		c->seq = BOOTSTRAP_NOT_LOOKED;
+		r->told = true;
+		bootstrap_root_link(r);
+		if (r->answered == r->count)
+			bootstrap_root_complete(r);
+	}
+	return true;
+}
+
+bool bootstrap_root_link_again(struct bootstrap_root *r)
+{
+	if (!r->retry_ns || r->failed || os_now_ns() < r->retry_ns)
+		return false;
+	r->retry_ns = 0;
+	root_link_connect(r);
+	return true;
+}
+
+/* Reports the failure to the root before this one, with which there is no connection. */
+static void root_link_tell(struct bootstrap_root *r)
 {
 	const struct sock_ctx ctx = {"bootstrap root: failure reported to another root", -1, -1,
 				     NULL};
 	const struct root_hello m = root_hello_of(r);
 	int e = sock_tell(&r->set.before, &m, sizeof m, &ctx, os_now_ns() + ROOT_LINK_TELL_NS);
 
+	r->told = true;
 	INFO(LOG_BOOTSTRAP, "root: the root of commIds[%d] %s", root_set_before(&r->set),
 	     e ? "cannot be reached" : "is informed of the failure");
 }
 
+void bootstrap_root_link_close(struct bootstrap_root *r)
+{
+	struct root_conn *pending = r->before.conn;
+
+	if (pending && !pending->connecting)
+		return;
+	if (pending)
+		bootstrap_root_drop(r, pending);
+	if (r->failed && r->set.nroots && !r->told)
+		root_link_tell(r);
+}
+
 void bootstrap_root_link(struct bootstrap_root *r)
 {
-	const bool opens = !r->linked;
+	const bool begins = !r->linked && !r->failed;
 
-	r->linked = true;
-	if (opens && r->failed) {
-		root_link_tell(r);
-	} else if (opens && root_link_open(r)) {
-		root_link_lost(r, root_set_before(&r->set), "cannot be reached");
-	}
+	r->linked = r->linked || begins;
+	if (begins)
+		root_link_connect(r);
 	root_link_check(r);
-	if (r->before.conn && !r->passed && !r->failed && bootstrap_root_rank(r, r->first)) {
+	if (r->failed && !r->told && !r->before.conn) {
+		root_link_tell(r);
+	} else if (r->before.conn && !r->before.conn->connecting && !r->passed && !r->failed &&
+		   bootstrap_root_rank(r, r->first)) {
 		r->passed = true;
 		bootstrap_root_answer(r, r->before.conn, BOOTSTRAP_SUCCESSOR, r->first);
 	}
@@ -225,8 +266,8 @@ void bootstrap_root_link(struct bootstrap_root *r)
 
 void bootstrap_root_complete(struct bootstrap_root *r)
 {
-	ASSERT(r->answered == r->count && r->before.conn && r->passed);
-	if (r->confirmed || (r->set.root && !r->asked))
+	ASSERT(r->answered == r->count);
+	if (!r->passed || r->failed || r->confirmed || (r->set.root && !r->asked))
 		return;
 	r->confirmed = true;
 	bootstrap_root_answer(r, r->before.conn, BOOTSTRAP_COMPLETE, r->first);
@@ -252,10 +293,8 @@ void bootstrap_root_link_take(struct bootstrap_root *r, struct root_conn *c)
 	if (first)
 		r->after.conn = c;
 	r->after_set = c->set;
-	if (r->failed) {
+	if (r->failed)
 		bootstrap_root_answer(r, c, r->failed_kind, r->failed_rank);
-		r->over = bootstrap_root_all_know(r);
-	}
 	root_link_check(r);
 }
 
@@ -307,6 +346,9 @@ bool bootstrap_root_link_step(struct bootstrap_root *r, struct root_conn *c)
 {
 	struct root_link *l = c == r->before.conn ? &r->before : &r->after;
 	size_t done = 0;
+
+	if (c->connecting)
+		return root_link_connected(r, c);
 	int e = os_recv(c->fd, (char *)&l->message + l->got, sizeof l->message - l->got, &done);
 
 	ASSERT(l->conn == c);
