@@ -21,6 +21,7 @@
 
 #define ROOT_ACCEPT_NS       3400000000ull
 #define ROOT_ACCEPT_PAUSE_NS 100000000ull
+#define ROOT_RETRY_PAUSE_NS  1000000ull
 
 static const struct sock_ctx root_ctx = {"bootstrap root: ranks to check in", -1, -1, NULL};
 
@@ -370,14 +371,14 @@ static bool root_pass(struct bootstrap_root *r)
 	return moved;
 }
 
-static void root_wait(struct bootstrap_root *r, const shared_u32 *stop)
+static void root_wait(struct bootstrap_root *r, uint64_t until_ns, const shared_u32 *stop)
 {
 	bool room = bootstrap_root_room(r, r->nconns);
 	struct wait *w = r->waits.waits;
 
 	ASSERT(room); /* root_accept made it */
 	*w = sock_wait(r->listen_fd, r->listen_seq, &root_ctx);
-	w->deadline_ns = r->retry_ns && !r->failed ? r->retry_ns : r->deadline_ns;
+	w->deadline_ns = until_ns;
 	w++->from.rank = bootstrap_root_missing(r);
 	for (struct root_conn *c = r->conns; c; c = c->next)
 		*w++ = sock_wait(c->fd, c->seq, &root_ctx);
@@ -394,7 +395,7 @@ static void root_flush_wait(struct bootstrap_root *r)
 		r->listen_seq = sock_seq(r->listen_fd);
 		if (root_is_flushed(r))
 			return;
-		root_wait(r, NULL);
+		root_wait(r, r->deadline_ns, NULL);
 	}
 }
 
@@ -402,15 +403,16 @@ static void root_flush_wait(struct bootstrap_root *r)
  * after it learns of the failure, too. */
 static void root_pause(struct bootstrap_root *r)
 {
-	const uint64_t now_ns = r->retry_ns ? os_now_ns() : 0;
+	const bool retries = r->retry_ns && !r->failed;
+	const uint64_t until_ns = retries ? os_now_ns() + ROOT_RETRY_PAUSE_NS : r->deadline_ns;
 
 	r->over = r->failed && bootstrap_root_all_know(r);
 	if (r->over)
 		return;
 	/* As for a failed accept: a background task that sleeps would keep no process alive. */
-	if (r->retry_ns > now_ns && !r->failed)
-		os_charge(OS_COST_NS, r->retry_ns - now_ns);
-	root_wait(r, &r->stop);
+	if (retries)
+		os_charge(OS_COST_NS, ROOT_RETRY_PAUSE_NS);
+	root_wait(r, until_ns, &r->stop);
 }
 
 static void root_task(void *arg)
