@@ -31,6 +31,8 @@ struct api_child {
 	ncclResult_t refused; /* the call's own error; the other ranks of the parent learn of it */
 	/* Sets the members. */
 	ncclResult_t (*form)(const struct api_child *child, struct comm_child *ranks);
+	/* Offset in the config of the field that shares with the parent; 0: none. */
+	size_t share;
 	int color, key;          /* ncclCommSplit */
 	struct comm_child ranks; /* ncclCommShrink; its members are owned until the call is made */
 	int nranks;              /* ncclCommGrow */
