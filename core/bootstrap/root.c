@@ -9,6 +9,8 @@
  *	    +-- GIVE_UP: LEFT to every rank, also to later ones; then the task ends
  *	                       +--- either closes first: LEFT to every rank, the task ends
  *
+ * With several ids, roots have connections in state LINKED with each other (root_set.c).
+ *
  * With DOPPEL_TIMEOUT_MS: if a rank has not checked in so long after the first one, every rank gets
  * LATE, also later ones.
  */
@@ -409,7 +411,8 @@ static void root_pause(struct bootstrap_root *r)
 	r->over = r->failed && bootstrap_root_all_know(r);
 	if (r->over)
 		return;
-	/* As for a failed accept: a background task that sleeps would keep no process alive. */
+	/* A charge, as for a failed accept: a background task that sleeps would keep no process
+	 * alive. */
 	if (retries)
 		os_charge(OS_COST_NS, ROOT_RETRY_PAUSE_NS);
 	root_wait(r, until_ns, &r->stop);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The roots of a communicator with several unique ids. Each serves a block of consecutive ranks, and
- * knows no other rank. They form a ring, so that the ring of the ranks closes:
+ * The roots of a communicator with several unique ids. Each serves a block of consecutive ranks,
+ * and knows no other rank. They form a ring, so that the ring of the ranks closes:
  *
  *	root k - 1 <--hello(ROOT), answer(SUCCESSOR): first rank of root k-- root k
  *

@@ -390,49 +390,6 @@ START_TEST(a_rank_from_which_no_message_came_is_seen_to_leave)
 }
 END_TEST
 
-/* The special rank leaves, with messages exchanged before or without. Ranks that do not depend on
- * the ring look for it; each finds that it has left, and that the others have not. */
-static void gone_rank(int32_t rank, int32_t nranks, void *arg)
-{
-	struct boot_world *w = arg;
-	struct bootstrap *b = NULL;
-	uint8_t byte = 1;
-
-	boot_begin(rank, w);
-	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
-	if (w->seed % 2 && rank == w->special)
-		EXPECT_NCCL(ncclSuccess, bootstrap_send(b, (rank + 2) % nranks, 1, &byte, 1));
-	if (w->seed % 2 && rank == (w->special + 2) % nranks)
-		EXPECT_NCCL(ncclSuccess, bootstrap_recv(b, w->special, 1, &byte, 1));
-	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
-	bootstrap_ring_forget(b);
-	for (int32_t r = 0; r < nranks; r++)
-		EXPECT(r == rank || !bootstrap_rank_left(b, r));
-	ranks_barrier();
-	if (rank == w->special)
-		bootstrap_leave(b);
-	ranks_barrier();
-	/* a look has a limit, within which a slow network may not answer */
-	for (int i = 0; rank != w->special && !bootstrap_rank_left(b, w->special); i++)
-		EXPECT(i < 1000);
-	for (int32_t r = 0; r < nranks && rank != w->special; r++)
-		EXPECT(r == rank || r == w->special || !bootstrap_rank_left(b, r));
-	ranks_barrier();
-	bootstrap_close(b);
-	boot_end(rank, w);
-}
-
-START_TEST(a_rank_that_left_is_found_without_the_ring)
-{
-	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct boot_world w = {.seed = seed, .special = (int32_t)(seed % 5)};
-		struct ranks_config c = {.hosts = 1, .per_host = 5, .seed = seed};
-
-		ranks_run(&c, gone_rank, &w);
-	}
-}
-END_TEST
-
 static void aborter(void *arg)
 {
 	os_sleep_ns(40000);
@@ -508,7 +465,6 @@ int main(void)
 	tcase_add_test(t, a_rank_that_comes_twice_is_refused);
 	tcase_add_test(t, ranks_that_count_differently_are_refused);
 	tcase_add_test(t, a_rank_from_which_no_message_came_is_seen_to_leave);
-	tcase_add_test(t, a_rank_that_left_is_found_without_the_ring);
 	tcase_add_test(t, a_rank_that_leaves_the_ring_is_an_error_for_all);
 	tcase_add_test(t, the_end_of_the_ring_is_seen_as_often_as_it_is_looked_for);
 	tcase_add_test(t, waits_for_a_rank_that_never_comes_end_with_the_abort_word);

@@ -164,7 +164,7 @@ static void grow_rank(int32_t rank, int32_t nranks, void *arg)
 	rc = ncclCommGrow(comm, nranks, !comm || rank == 1 ? &g->id : NULL, comm ? -1 : rank,
 			  &child, comm ? NULL : &config);
 	rc = child ? life_settle(child, rc) : rc;
-	/* they choose different channels for messages: one error names ranks, and the parent stays */
+	/* they choose different channels for messages: one error names ranks */
 	if (g->how == GROW_PEER_CHANNELS) {
 		EXPECT(rc == ncclInvalidUsage || rc == ncclRemoteError);
 		shared_add_u32(&g->named, rc == ncclInvalidUsage, SHARED_RELAXED);
@@ -215,7 +215,8 @@ static uint64_t share_tasks(void)
 	return n;
 }
 
-/* A child takes no task but that of events of an HCA that it opens, and memory for its neighbours. */
+/* A child takes no task except that of events of an HCA that it opens, and memory for its
+ * neighbours. */
 static void share_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -302,7 +303,7 @@ struct disagree {
 };
 
 /* One rank shares and the others do not: an error of the child on all ranks, and none of the
- * parent. A rank may learn of it by the end of another one. A shrink with another flag does not look at the field of the other call. */
+ * parent. A rank may learn of it by the end of another one. Each call looks at its own field. */
 static void disagree_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
