@@ -3,7 +3,7 @@
  * network refuses connections, and those that have not are not taken for such. */
 #include <check.h>
 
-#include "tests/internal/bootstrap_world.h"
+#include "tests/internal/bootstrap/bootstrap_world.h"
 #include "tests/suite.h"
 
 /* The special rank leaves, with messages exchanged before or without. Ranks that do not depend on
