@@ -31,6 +31,8 @@ struct api_child {
 	ncclResult_t refused; /* the call's own error; the other ranks of the parent learn of it */
 	/* Sets the members. */
 	ncclResult_t (*form)(const struct api_child *child, struct comm_child *ranks);
+	/* Offset in the config of the field that shares with the parent; 0: none. */
+	size_t share;
 	int color, key;          /* ncclCommSplit */
 	struct comm_child ranks; /* ncclCommShrink; its members are owned until the call is made */
 	int nranks;              /* ncclCommGrow */
@@ -48,7 +50,7 @@ struct api_init {
 	struct ncclComm *comm; /* NULL: not made yet, or this rank is no member of the child */
 	ncclComm_t *out;
 	int32_t rank;
-	uint64_t id_hash; /* 0 as long as comm is NULL */
+	uint64_t id_hash, root_hash; /* 0 as long as comm is NULL; root_hash: of the root's id */
 	struct os_thread *task;
 	ncclResult_t result;
 	bool claimed; /* the failed init claimed it before leaving: this task closes it */

@@ -51,6 +51,8 @@ static ncclResult_t child_create(const struct api_child *child, const struct com
 	(*comm)->life->made_by = child->call;
 	snprintf((*comm)->life->made_from, sizeof(*comm)->life->made_from, " parent %p",
 		 (const void *)child->parent);
+	if (child->share)
+		(*comm)->life->share = (const int *)((const char *)&(*comm)->config + child->share);
 	comm_child_of(*comm, child->parent);
 	return ncclSuccess;
 }
@@ -101,6 +103,7 @@ ncclResult_t api_init_form(struct api_init *i)
 	if (i->comm) {
 		i->rank = i->comm->rank;
 		i->id_hash = i->comm->id_hash;
+		i->root_hash = bootstrap_root_hash(&i->comm->life->id);
 		*i->out = i->comm;
 	}
 	shared_store_u32(&i->formed, 1, SHARED_RELEASE);
@@ -235,6 +238,26 @@ static void child_launch_drop(struct api_background *b)
 	comm_child_free(&((struct child_launch *)b)->child.ranks);
 }
 
+/* Gives the program a communicator that has failed with `error`, and can only be ended: the call's
+ * error is not the parent's. Returns `error` if it cannot be made. */
+static ncclResult_t child_failed(const struct api_child *child, ncclResult_t error)
+{
+	const ncclUniqueId none = {{0}};
+	struct ncclComm *comm;
+
+	if (cudaSetDevice(child->parent->cuda_dev) != cudaSuccess ||
+	    comm_create(&comm, 1, &none, 0, &child->config))
+		return error;
+	comm->life->made_by = child->call;
+	rank_set_async_error(comm, error);
+	(void)comm_abort_set(comm);
+	*child->out = comm;
+	comm_leave(comm);
+	return ncclSuccess;
+}
+
+/* The program has learned of its own wrong arguments. An error of the parent is set already; any
+ * other error is the new communicator's. A rank without a color gets none. */
 static ncclResult_t child_launch_run(struct api_background *b)
 {
 	struct child_launch *l = (struct child_launch *)b;
@@ -244,8 +267,10 @@ static ncclResult_t child_launch_run(struct api_background *b)
 	if (comm) {
 		*l->child.out = comm;
 		rc = api_init_nonblocking(comm, l->child.out);
+	} else if (rc && rc != l->child.refused &&
+		   !shared_load_u32(&l->child.parent->async_error, SHARED_ACQUIRE)) {
+		rc = l->child.config.magic ? child_failed(&l->child, rc) : ncclSuccess;
 	}
-	/* the program has learned of its wrong arguments, and the parent stays as it was */
 	return rc == ncclInProgress || rc == l->child.refused ? ncclSuccess : rc;
 }
 

@@ -127,7 +127,7 @@ ncclResult_t api_inits_run(struct api_init *list)
 			*i->out = NULL; /* another task aborted it */
 		/* A group may have made several communicators: close the root of each. */
 		if (i->rank == 0)
-			(void)api_root_close(i->id_hash);
+			(void)api_root_close(i->root_hash);
 		os_free(i);
 	}
 	return rc;
@@ -136,7 +136,7 @@ ncclResult_t api_inits_run(struct api_init *list)
 /* Makes the other ranks of the id fail instead of waiting for this rank. */
 static void api_init_withdraw(const struct api_init *i)
 {
-	if (!api_root_close(i->id_hash))
+	if (!api_root_close(i->root_hash))
 		bootstrap_give_up(&i->comm->life->id, i->rank, i->comm->nranks, log_task_error());
 }
 
@@ -197,7 +197,7 @@ static void api_init_background(void *arg)
 	struct ncclComm *comm = arg;
 	ncclResult_t rc = comm_init(comm);
 	if (comm->rank == 0)
-		(void)api_root_close(bootstrap_id_hash(&comm->life->id));
+		(void)api_root_close(bootstrap_root_hash(&comm->life->id));
 	if (rc)
 		rank_set_async_error(comm, rc);
 	comm_leave(comm);
@@ -258,6 +258,7 @@ static ncclResult_t api_init_make(ncclComm_t *out, int nranks, const ncclUniqueI
 	i->out = out;
 	i->rank = rank;
 	i->id_hash = comm->id_hash;
+	i->root_hash = bootstrap_root_hash(id);
 	if (!g)
 		return api_inits_run(i);
 	api_init_later(g, i);
@@ -275,7 +276,7 @@ static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueI
 	(void)os_work_for(before);
 	/* The id is useless without rank 0. */
 	if (rc && rc != ncclInProgress && rank == 0)
-		(void)api_root_close(bootstrap_id_hash(id));
+		(void)api_root_close(bootstrap_root_hash(id));
 	return rc;
 }
 
@@ -287,7 +288,7 @@ static void api_init_refused(const ncclUniqueId *id, int nranks, int rank, ncclR
 		return;
 	bootstrap_give_up(id, rank, nranks, log_task_error());
 	if (rank == 0)
-		(void)api_root_close(bootstrap_id_hash(id));
+		(void)api_root_close(bootstrap_root_hash(id));
 }
 
 static ncclResult_t api_init_check(const char *call, ncclComm_t *out, int nranks, int rank)

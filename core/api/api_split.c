@@ -36,6 +36,7 @@ API_WEAK ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclCom
 				  .call = "ncclCommSplit",
 				  .out = newcomm,
 				  .form = split_form,
+				  .share = offsetof(ncclConfig_t, splitShare),
 				  .color = color,
 				  .key = key};
 	ncclResult_t rc = comm_enter(comm, child.call, COMM_NEED_PARENT);
@@ -101,6 +102,9 @@ API_WEAK ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int
 		.parent = comm, .call = "ncclCommShrink", .out = newcomm, .form = shrink_form};
 	const bool stops = shrinkFlags == NCCL_SHRINK_ABORT;
 	ncclResult_t rc = comm_enter(comm, child.call, stops ? COMM_NEED_ALIVE : COMM_NEED_PARENT);
+
+	if (!stops) /* a parent that is stopped shares nothing */
+		child.share = offsetof(ncclConfig_t, shrinkShare);
 
 	if (newcomm)
 		*newcomm = NCCL_COMM_NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An init with several unique ids. The root of the first id serves all ranks. No rank uses the
- * other roots, so rank r ends the root of id r.
+ * An init with several unique ids. Their roots share the ranks: each serves a block of consecutive
+ * ones (core/bootstrap/root_set.c).
  */
 #include "core/api/api.h"
 #include "core/base/log.h"
@@ -33,17 +33,15 @@ static ncclResult_t scalable_check(const ncclComm_t *newcomm, int nranks, int ra
 	return ncclInvalidArgument;
 }
 
-/* Ends the root of this rank's id, if it has one that is not the first. */
-static ncclResult_t scalable_root_end(int rank, int nids, const ncclUniqueId *ids)
+/* Sets *id to the one by which this rank joins. */
+static ncclResult_t scalable_id(int nranks, int rank, int nids, const ncclUniqueId *ids,
+				ncclUniqueId *id)
 {
 	if (nids > 1 && param_str(PARAM_COMM_ID)) {
 		WARN("%s: nId is %d, expected 1 because NCCL_COMM_ID is set", scalable, nids);
 		return ncclInvalidUsage;
 	}
-	if (rank == 0 || rank >= nids || !bootstrap_root_dismiss(&ids[rank], rank))
-		return ncclSuccess;
-	WARN("%s: commIds[%d] does not come from ncclGetUniqueId", scalable, rank);
-	return ncclInvalidArgument;
+	return bootstrap_id_join(ids, nids, nranks, rank, id);
 }
 
 API_TWIN(ncclCommInitRankScalable);
@@ -51,12 +49,13 @@ API_WEAK ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, 
 					       ncclUniqueId *commIds, ncclConfig_t *config)
 {
 	ncclResult_t rc = scalable_check(newcomm, nranks, myrank, nId, commIds);
+	ncclUniqueId id;
 
 	INFO(LOG_CALL, "%s: nranks %d myrank %d nId %d", scalable, nranks, myrank, nId);
 	if (!rc)
-		rc = scalable_root_end(myrank, nId, commIds);
+		rc = scalable_id(nranks, myrank, nId, commIds, &id);
 	if (!rc)
-		return pncclCommInitRankConfig(newcomm, nranks, commIds[0], myrank, config);
+		return pncclCommInitRankConfig(newcomm, nranks, id, myrank, config);
 	/* The other ranks fail instead of waiting for this one. */
 	if (commIds && scalable_rank_is_valid(nranks, myrank)) {
 		bootstrap_give_up(&commIds[0], myrank, nranks, log_task_error());

@@ -19,11 +19,12 @@
 struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b, enum bootstrap_hello_kind kind)
 {
 	return (struct bootstrap_hello){
-		.magic = b->magic,
+		.magic = kind == BOOTSTRAP_CHECK_IN ? b->root_magic : b->magic,
 		.kind = kind,
 		.rank = b->rank,
 		.nranks = b->nranks,
 		.listen = b->address,
+		.has_set = kind == BOOTSTRAP_CHECK_IN && b->set.nroots,
 	};
 }
 
@@ -55,7 +56,11 @@ ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct o
 			       enum bootstrap_hello_kind kind, const char *why, int *fd)
 {
 	struct sock_ctx ctx = bootstrap_ctx(b, peer, why);
-	struct bootstrap_hello hello = bootstrap_hello_of(b, kind);
+	const struct {
+		struct bootstrap_hello hello;
+		struct bootstrap_set set;
+	} m = {bootstrap_hello_of(b, kind), b->set};
+	const size_t bytes = m.hello.has_set ? sizeof m : sizeof m.hello;
 
 	const bool late = kind == BOOTSTRAP_CHECK_IN && b->root_late;
 	int conn = -1;
@@ -71,7 +76,7 @@ ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct o
 				 .channel = -1,
 				 .number = -1};
 	os_label(os_socket_object(conn), &label);
-	rc = sock_send_all(conn, &hello, sizeof hello, &ctx);
+	rc = sock_send_all(conn, &m, bytes, &ctx);
 	if (rc)
 		sock_close(&conn);
 	else
@@ -83,7 +88,9 @@ static void bootstrap_left_log(const struct bootstrap *b, const struct bootstrap
 {
 	int n = (int)strnlen(a->reason.text, sizeof a->reason.text);
 
-	if (n)
+	if (a->rank < 0)
+		WARN("rank %d: not all ranks have checked in: %.*s", b->rank, n, a->reason.text);
+	else if (n)
 		WARN("rank %d: rank %d failed before all ranks had checked in: %.*s", b->rank,
 		     a->rank, n, a->reason.text);
 	else
@@ -94,7 +101,7 @@ static void bootstrap_left_log(const struct bootstrap *b, const struct bootstrap
 static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
 					   const struct bootstrap_answer *a)
 {
-	if (a->magic != b->magic) {
+	if (a->magic != b->root_magic) {
 		WARN("rank %d: the process that listens at the unique id's address is not its root",
 		     b->rank);
 		return ncclInvalidUsage;
@@ -111,10 +118,13 @@ static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
 		return ncclTimeout;
 	case BOOTSTRAP_REFUSED:
 		WARN("rank %d: the root refused rank %d: two ranks have this number, or their "
-		     "numbers of "
-		     "ranks differ (this rank has %d)",
-		     b->rank, a->rank, b->nranks);
+		     "numbers of ranks%s differ (this rank has %d)",
+		     b->rank, a->rank, b->set.nroots ? " or their lists of unique ids" : "",
+		     b->nranks);
 		return ncclInvalidUsage;
+	case BOOTSTRAP_COMPLETE:
+	case BOOTSTRAP_END:
+		break;
 	}
 	WARN("rank %d: the root's answer is of unknown kind 0x%x", b->rank, a->kind);
 	return ncclInternalError;
@@ -161,20 +171,24 @@ static ncclResult_t bootstrap_root_poll(struct bootstrap *b)
 	return b->root_got == sizeof *a ? bootstrap_answer_check(b, a) : ncclSuccess;
 }
 
-/* Waits for the predecessor. Also watches the root, which may report that a rank left, and the
- * successor, whose end means that a later rank failed. */
-static ncclResult_t bootstrap_wait_prev(struct bootstrap *b)
+/* Waits for the predecessor, or for the end of the root. Also watches the root, which may report
+ * that a rank left, and the successor, whose end means that a later rank failed. */
+static ncclResult_t bootstrap_wait_join(struct bootstrap *b, bool roots)
 {
 	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
-	struct sock_ctx ctx = bootstrap_ctx(b, prev, "bootstrap: predecessor to join the ring");
+	struct sock_ctx ctx = bootstrap_ctx(b, roots ? -1 : prev,
+					    roots ? "bootstrap: all roots to be complete"
+						  : "bootstrap: predecessor to join the ring");
 
 	for (;;) {
 		uint64_t seq = b->root_fd < 0 ? 0 : sock_seq(b->root_fd), next_seq = 0;
 		ncclResult_t rc = bootstrap_take(b);
-		if (!rc && b->prev_fd >= 0)
+		if (!rc && !roots && b->prev_fd >= 0)
 			return ncclSuccess;
 		if (!rc)
 			rc = bootstrap_root_poll(b);
+		if (!rc && roots && b->root_fd < 0)
+			return ncclSuccess;
 		if (!rc)
 			rc = bootstrap_next_poll(b, &next_seq);
 		if (rc)
@@ -199,19 +213,22 @@ static ncclResult_t bootstrap_gather_addresses(struct bootstrap *b)
 	}
 	b->addresses[b->rank] = b->address;
 	ncclResult_t rc = bootstrap_all_gather(b, b->addresses, sizeof *b->addresses);
-	if (!rc || !param_i64(PARAM_TIMEOUT_MS))
+	if (!rc && b->set.nroots) /* the root would take an earlier end for a failure */
+		rc = bootstrap_wait_join(b, true);
+	else if (!b->set.nroots && (!rc || !param_i64(PARAM_TIMEOUT_MS)))
 		sock_close(&b->root_fd);
 	return rc;
 }
 
 /* Returns the error of the join. If other ranks have left because a rank is absent at the deadline,
- * the root reports that rank to this one, too. */
+ * or failed at another root, the root reports that rank to this one, too. */
 static ncclResult_t bootstrap_cause(struct bootstrap *b, ncclResult_t rc)
 {
 	struct sock_ctx ctx = bootstrap_ctx(b, -1, "bootstrap: the root's report of a late rank");
 	uint64_t until_ns = os_now_ns() + BOOTSTRAP_CAUSE_NS;
 
-	while (rc == ncclRemoteError && b->root_fd >= 0 && param_i64(PARAM_TIMEOUT_MS)) {
+	while (rc == ncclRemoteError && b->root_fd >= 0 && b->root_got < sizeof b->root_answer &&
+	       (b->set.nroots || param_i64(PARAM_TIMEOUT_MS))) {
 		uint64_t seq = sock_seq(b->root_fd);
 		ncclResult_t cause = bootstrap_root_poll(b);
 		struct wait w;
@@ -275,7 +292,7 @@ static ncclResult_t bootstrap_join(struct bootstrap *b, const struct bootstrap_i
 	rc = bootstrap_connect(b, (b->rank + 1) % b->nranks, &successor, BOOTSTRAP_RING,
 			       "bootstrap: connection to the successor", &b->next_fd);
 	if (!rc)
-		rc = bootstrap_wait_prev(b);
+		rc = bootstrap_wait_join(b, false);
 	if (!rc)
 		rc = bootstrap_gather_addresses(b);
 	return bootstrap_cause(b, rc);
@@ -310,39 +327,33 @@ static int bootstrap_tell(const struct bootstrap_id *id, int rank, int nranks, c
 	struct {
 		struct bootstrap_hello hello;
 		struct bootstrap_reason reason;
-	} m = {.hello = {.kind = BOOTSTRAP_GIVE_UP, .rank = rank, .nranks = nranks}};
+		struct bootstrap_set set;
+	} m = {.hello = {.kind = BOOTSTRAP_GIVE_UP, .rank = rank, .nranks = nranks},
+	       .set = id->set};
 	const struct sock_ctx ctx = {"bootstrap: giving up at the root", rank, -1, NULL};
 
 	m.hello.magic = id->magic;
+	m.hello.has_set = id->set.nroots != 0;
+	const size_t bytes = m.hello.has_set ? sizeof m : sizeof m - sizeof m.set;
 	bootstrap_reason_set(&m.reason, reason);
 	uint64_t until = os_now_ns() + BOOTSTRAP_GIVE_UP_NS;
-	int e = sock_tell(&id->root, &m, sizeof m, &ctx, until);
+	int e = sock_tell(&id->root, &m, bytes, &ctx, until);
 	/* Refused: the root has ended, or the network between is busy. */
 	for (int i = 1; e && i < BOOTSTRAP_GIVE_UP_TRIES; i++) {
 		os_sleep_ns(BOOTSTRAP_GIVE_UP_NS / BOOTSTRAP_GIVE_UP_TRIES);
-		e = sock_tell(&id->root, &m, sizeof m, &ctx, until);
+		e = sock_tell(&id->root, &m, bytes, &ctx, until);
 	}
 	return e;
 }
 
-static bool bootstrap_id_is_valid(const struct bootstrap_id *id)
+static bool bootstrap_id_is_valid(const struct bootstrap_id *id, int rank, int nranks)
 {
-	return (id->root.family == 4 || id->root.family == 6) && id->root.port;
-}
+	const struct bootstrap_set *s = &id->set;
 
-/* A root of one rank ends as soon as that rank gives up. */
-ncclResult_t bootstrap_root_dismiss(const ncclUniqueId *id, int rank)
-{
-	struct bootstrap_id bid;
-	int e;
-
-	memcpy(&bid, id->internal, sizeof bid);
-	if (!bootstrap_id_is_valid(&bid))
-		return ncclInvalidArgument;
-	e = bootstrap_tell(&bid, 0, 1, "");
-	INFO(LOG_BOOTSTRAP, "rank %d: a root that no rank uses %s", rank,
-	     e ? "cannot be reached" : "is ended");
-	return ncclSuccess;
+	if ((id->root.family != 4 && id->root.family != 6) || !id->root.port)
+		return false;
+	return !s->nroots || (s->nroots > 1 && s->nroots <= nranks &&
+			      s->root == bootstrap_block_of(rank, s->nroots, nranks));
 }
 
 void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char *reason)
@@ -351,7 +362,7 @@ void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char 
 	int e;
 
 	memcpy(&bid, id->internal, sizeof bid);
-	if (!bootstrap_id_is_valid(&bid) || nranks == 1)
+	if (!bootstrap_id_is_valid(&bid, rank, nranks) || nranks == 1)
 		return;
 	e = bootstrap_tell(&bid, rank, nranks, reason);
 	INFO(LOG_BOOTSTRAP, "rank %d: failed before its check-in; the root %s", rank,
@@ -365,7 +376,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	ASSERT(rank >= 0 && rank < nranks);
 	memcpy(&bid, id->internal, sizeof bid);
 	sock_descriptors_raise();
-	if ((bid.root.family != 4 && bid.root.family != 6) || !bid.root.port) {
+	if (!bootstrap_id_is_valid(&bid, rank, nranks)) {
 		WARN("rank %d: the unique id does not come from ncclGetUniqueId", rank);
 		return ncclInvalidArgument;
 	}
@@ -378,7 +389,9 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	b->opened = (bool *)(b + 1);
 	b->rank = rank;
 	b->nranks = nranks;
-	b->magic = bid.magic;
+	b->set = bid.set;
+	b->root_magic = bid.magic;
+	b->magic = bid.set.nroots ? bid.set.hash : bid.magic;
 	b->root_late = bid.from_env;
 	b->abort = abort;
 	b->listen_fd = b->root_fd = b->next_fd = b->prev_fd = -1;

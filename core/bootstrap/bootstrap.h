@@ -12,6 +12,9 @@
  * Until all ranks have checked in, each keeps its connection to the root. If one closes earlier,
  * the root reports that rank to the others. They get ncclRemoteError with the rank's number instead
  * of waiting without end. Later, the neighbours in the ring detect that a rank closes.
+ *
+ * A communicator may have several unique ids. Their roots form a ring, too: each passes the address
+ * of its first rank to the root before it, and reports failures to both neighbours.
  */
 #ifndef CORE_BOOTSTRAP_BOOTSTRAP_H
 #define CORE_BOOTSTRAP_BOOTSTRAP_H
@@ -42,6 +45,14 @@ void bootstrap_root_close(struct bootstrap_root *root);
 /* Returns a hash of the id, the same on all ranks that use it. With NCCL_COMM_ID all communicators
  * of a program have the same id. */
 uint64_t bootstrap_id_hash(const ncclUniqueId *id);
+/* Sets *out to the id by which `rank` joins a communicator that has all these ids. `ids` has
+ * 1 to nranks elements. Their roots share the ranks: each serves a block of consecutive ones.
+ * ncclInvalidArgument, logged: an id does not come from ncclGetUniqueId, or is listed twice. */
+ncclResult_t bootstrap_id_join(const ncclUniqueId *ids, int nids, int nranks, int rank,
+			       ncclUniqueId *out);
+/* Returns the bootstrap_id_hash of the id that the root was made with. The id may be one of
+ * bootstrap_id_join. */
+uint64_t bootstrap_root_hash(const ncclUniqueId *id);
 
 /* Returns a hash that is the same on all ranks of the communicator. Any two communicators have
  * different hashes, even with the same NCCL_COMM_ID. Known once the ring stands. */
@@ -53,9 +64,6 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
  * rank, so that no rank waits for it. Makes a few attempts within a second and returns no error.
  * reason: the task's last logged error, or "" for an aborted rank. */
 void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char *reason);
-/* Ends the root of an id that no rank uses. ncclInvalidArgument, not logged: the id does not come
- * from ncclGetUniqueId. A root that does not answer is no error. */
-ncclResult_t bootstrap_root_dismiss(const ncclUniqueId *id, int rank);
 /* Gathers `bytes` from every rank. all[rank * bytes] is this rank's data on entry; `all` has the
  * data of all ranks on exit. */
 ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes);

@@ -4,6 +4,9 @@
  *
  *	rank r --hello(CHECK_IN)--> root          r's listening address
  *	root --answer(SUCCESSOR)--> r             listening address of r + 1
+ *	root k --hello(ROOT)--> root k - 1        with several unique ids (root_set.c)
+ *	root k --answer(SUCCESSOR)--> root k - 1  listening address of the first rank of root k
+ *	root k --answer(COMPLETE), answer(END)--> root k - 1  all ranks have checked in
  *	r --hello(GIVE_UP), reason--> root        instead of a check-in: r has failed
  *	r --hello(RING)--> r + 1                  the ring; data flows to the successor only
  *	r --farewell--> r - 1, r + 1              r ends in order; a second one: r has failed since
@@ -22,14 +25,27 @@
 
 DOPPEL_STATIC_CHECK(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian");
 
+/* The place of a root among those of a communicator with several unique ids. Root k serves a block
+ * of consecutive ranks (bootstrap_block_first). */
+struct bootstrap_set {
+	uint64_t hash;         /* of all ids, in their order */
+	uint64_t before_magic; /* magic of the root before this one; the first follows the last */
+	int32_t nroots, root;  /* nroots 0: the communicator has one id; root: 0, 1... */
+	struct os_addr before; /* its address */
+};
+DOPPEL_CHECK_SIZE(struct bootstrap_set, 48);
+
 /* Content of an ncclUniqueId. */
 struct bootstrap_id {
 	uint64_t magic;
 	struct os_addr root;
 	uint32_t from_env; /* NCCL_COMM_ID: rank 0 starts the root */
-	uint8_t pad0[NCCL_UNIQUE_ID_BYTES - 36];
+	uint32_t pad0;
+	struct bootstrap_set set; /* only in the id that bootstrap_id_join makes for a rank */
+	uint8_t pad1[NCCL_UNIQUE_ID_BYTES - 88];
 };
 DOPPEL_CHECK_SIZE(struct bootstrap_id, NCCL_UNIQUE_ID_BYTES);
+DOPPEL_CHECK_OFFSET(struct bootstrap_id, set, 40);
 
 enum bootstrap_hello_kind {
 	BOOTSTRAP_CHECK_IN = 0x436e6931,
@@ -37,13 +53,14 @@ enum bootstrap_hello_kind {
 	BOOTSTRAP_PEER,
 	BOOTSTRAP_GIVE_UP, /* to the root: this rank will not check in */
 	BOOTSTRAP_LOOK,    /* no messages follow */
+	BOOTSTRAP_ROOT, /* to a root, from the one after it; `rank` is the first that it serves */
 };
 struct bootstrap_hello {
 	uint64_t magic;
 	uint32_t kind; /* enum bootstrap_hello_kind */
 	int32_t rank, nranks;
 	struct os_addr listen;
-	uint32_t pad0;
+	uint32_t has_set; /* 1: a struct bootstrap_set follows, after the reason of GIVE_UP */
 };
 DOPPEL_CHECK_SIZE(struct bootstrap_hello, 48);
 DOPPEL_CHECK_OFFSET(struct bootstrap_hello, listen, 20);
@@ -57,10 +74,14 @@ DOPPEL_CHECK_SIZE(struct bootstrap_reason, BOOTSTRAP_REASON_BYTES);
 
 enum bootstrap_answer_kind {
 	BOOTSTRAP_SUCCESSOR = 0x416e7331, /* rank, addr: connect to it */
-	/* rank, reason: it closed before all ranks had checked in. */
+	/* rank, reason: it closed before all ranks had checked in. rank -1: a root did. */
 	BOOTSTRAP_LEFT,
 	BOOTSTRAP_REFUSED, /* rank: its check-in contradicts another one */
 	BOOTSTRAP_LATE,    /* rank, reason: it has not checked in by the deadline */
+	/* Between roots. COMPLETE: the ranks of all roots that it has passed are answered. END: so
+	 * are those of all. */
+	BOOTSTRAP_COMPLETE,
+	BOOTSTRAP_END,
 };
 struct bootstrap_answer {
 	uint64_t magic;
@@ -155,6 +176,8 @@ struct bootstrap_out {
 struct bootstrap {
 	int32_t rank, nranks;
 	uint64_t magic;
+	uint64_t root_magic; /* the same, unless the communicator has several unique ids */
+	struct bootstrap_set set;
 	uint64_t nonce; /* nonce of the root, from its answer */
 	const shared_u32 *abort;
 	struct os_addr address; /* listening address of this rank */
@@ -227,6 +250,17 @@ void bootstrap_peers_close(struct bootstrap *b);
  * is settled, checks the predecessor too. A failing rank always closes this way, so failures
  * propagate. *seq: the successor's event count before the poll. */
 ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq);
+
+/* Returns the first of the ranks that the root serves. Roots serve blocks of consecutive ranks; the
+ * first blocks have one rank more if the number of ranks is no multiple. */
+static inline int32_t bootstrap_block_first(int32_t root, int32_t nroots, int32_t nranks)
+{
+	int32_t rest = nranks % nroots;
+
+	return root * (nranks / nroots) + (root < rest ? root : rest);
+}
+/* Returns the root that serves the rank. */
+int32_t bootstrap_block_of(int32_t rank, int32_t nroots, int32_t nranks);
 
 /* Starts a root that listens at `at`. The nonce distinguishes communicators with the same unique
  * id; 0 if the id is used once. */

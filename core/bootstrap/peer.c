@@ -15,6 +15,7 @@
 /* A peer's listener has ended if it refuses so many connections in a row. */
 #define BOOTSTRAP_LOOK_TRIES    20
 #define BOOTSTRAP_LOOK_PAUSE_NS 50000ull
+#define BOOTSTRAP_LOOK_LEAST_NS 1000000ull
 
 /* ---- incoming ------------------------------------------------------------------------------- */
 
@@ -417,8 +418,9 @@ int bootstrap_look_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
 	for (int i = 0; i < BOOTSTRAP_LOOK_TRIES && e == ECONNREFUSED; i++) {
 		if (i)
 			os_sleep_ns(BOOTSTRAP_LOOK_PAUSE_NS);
+		/* refusals may take until the deadline: each attempt has a least time */
 		e = sock_tell_and_wait(&b->addresses[peer], &hello, sizeof hello, &ctx,
-				       deadline_ns);
+				       MAX_OF(deadline_ns, os_now_ns() + BOOTSTRAP_LOOK_LEAST_NS));
 	}
 	return !e || e == EPIPE || e == ECONNRESET || e == ECONNREFUSED ? 0 : ETIMEDOUT;
 }

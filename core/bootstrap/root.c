@@ -9,6 +9,8 @@
  *	    +-- GIVE_UP: LEFT to every rank, also to later ones; then the task ends
  *	                       +--- either closes first: LEFT to every rank, the task ends
  *
+ * With several ids, roots have connections in state LINKED with each other (root_set.c).
+ *
  * With DOPPEL_TIMEOUT_MS: if a rank has not checked in so long after the first one, every rank gets
  * LATE, also later ones.
  */
@@ -21,13 +23,14 @@
 
 #define ROOT_ACCEPT_NS       3400000000ull
 #define ROOT_ACCEPT_PAUSE_NS 100000000ull
+#define ROOT_RETRY_PAUSE_NS  1000000ull
 
 static const struct sock_ctx root_ctx = {"bootstrap root: ranks to check in", -1, -1, NULL};
 
 /* Sends as much as the socket accepts. A rank that has closed gets nothing. */
 static void root_conn_flush(struct root_conn *c)
 {
-	while (c->sent < c->to_send) {
+	while (!c->connecting && c->sent < c->to_send) {
 		size_t done = 0;
 		size_t n = c->to_send - c->sent;
 		if (OS_BUGGIFY("bootstrap.root_send_byte", "the root sends an answer byte by byte"))
@@ -39,17 +42,25 @@ static void root_conn_flush(struct root_conn *c)
 	}
 }
 
-static void root_answer(struct bootstrap_root *r, struct root_conn *c,
-			enum bootstrap_answer_kind kind, int32_t rank)
+/* Returns the listening address of a rank that has arrived, here or at the next root. */
+static struct os_addr root_address(const struct bootstrap_root *r, int32_t rank)
+{
+	const struct root_conn *c = bootstrap_root_rank(r, rank);
+
+	return c ? c->hello.listen : r->after_addr;
+}
+
+void bootstrap_root_answer(struct bootstrap_root *r, struct root_conn *c,
+			   enum bootstrap_answer_kind kind, int32_t rank)
 {
 	size_t n = c->to_send / sizeof c->answers[0];
-	ASSERT(n < ARRAY_LEN(c->answers));
+	ASSERT(n < c->room);
 	c->answers[n] = (struct bootstrap_answer){
 		.magic = r->magic, .kind = kind, .rank = rank, .nonce = r->nonce};
 	if (kind == BOOTSTRAP_LEFT || kind == BOOTSTRAP_LATE)
 		c->answers[n].reason = r->reason;
 	if (kind == BOOTSTRAP_SUCCESSOR)
-		c->answers[n].addr = r->by_rank[rank]->hello.listen;
+		c->answers[n].addr = root_address(r, rank);
 	c->to_send += sizeof c->answers[0];
 	root_conn_flush(c);
 }
@@ -64,13 +75,14 @@ static bool root_is_flushed(struct bootstrap_root *r)
 	return all;
 }
 
-static void root_drop(struct bootstrap_root *r, struct root_conn *c)
+void bootstrap_root_drop(struct bootstrap_root *r, struct root_conn *c)
 {
 	struct root_conn **at = &r->conns;
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
 	r->nconns--;
+	bootstrap_root_link_drop(r, c);
 	sock_close(&c->fd);
 	os_free(c);
 }
@@ -80,40 +92,32 @@ static void root_garbage(struct bootstrap_root *r, struct root_conn *c, const ch
 	if (!r->reported_garbage)
 		WARN("root: a connection was closed: %s (further ones are closed silently)", what);
 	r->reported_garbage = true;
-	root_drop(r, c);
+	bootstrap_root_drop(r, c);
 }
 
 void bootstrap_root_fail(struct bootstrap_root *r, enum bootstrap_answer_kind kind, int32_t rank)
 {
-	INFO(LOG_BOOTSTRAP,
-	     "root: rank %d %s after %d of %d ranks had checked in; informs the others", rank,
-	     kind == BOOTSTRAP_LEFT   ? "left"
-	     : kind == BOOTSTRAP_LATE ? "is late"
-				      : "was refused",
-	     r->arrived, r->nranks);
+	if (rank < 0)
+		INFO(LOG_BOOTSTRAP, "root: %.*s; informs its ranks", (int)sizeof r->reason.text,
+		     r->reason.text);
+	else
+		INFO(LOG_BOOTSTRAP,
+		     "root: rank %d %s after %d of %d ranks had checked in; informs the others",
+		     rank,
+		     kind == BOOTSTRAP_LEFT   ? "left"
+		     : kind == BOOTSTRAP_LATE ? "is late"
+					      : "was refused",
+		     r->arrived, r->count);
 	for (struct root_conn *c = r->conns; c; c = c->next)
 		if (c->state != ROOT_GREETING)
-			root_answer(r, c, kind, rank);
+			bootstrap_root_answer(r, c, kind, rank);
 	r->over = true;
-}
-
-/* Makes the table of ranks at the first hello. False: no memory. */
-static bool root_has_ranks(struct bootstrap_root *r, int32_t nranks)
-{
-	if (r->by_rank)
-		return true;
-	r->by_rank = os_alloc((size_t)nranks * sizeof(void *), "bootstrap root's ranks");
-	if (!r->by_rank)
-		WARN("root: no memory for %d ranks", nranks);
-	else
-		r->nranks = nranks;
-	return r->by_rank != NULL;
 }
 
 static ncclResult_t root_check_in(struct bootstrap_root *r, struct root_conn *c)
 {
 	const struct bootstrap_hello *h = &c->hello;
-	if (!root_has_ranks(r, h->nranks))
+	if (!bootstrap_root_ranks_set(r, c))
 		return ncclSystemError;
 	c->state = ROOT_WAITING;
 	if (!r->arrived && r->timeout_ns)
@@ -121,16 +125,22 @@ static ncclResult_t root_check_in(struct bootstrap_root *r, struct root_conn *c)
 	if (h->nranks != r->nranks) {
 		WARN("root: rank %d has %d ranks, others have %d", h->rank, h->nranks, r->nranks);
 		bootstrap_root_fail(r, BOOTSTRAP_REFUSED, h->rank);
-	} else if (r->by_rank[h->rank]) {
+	} else if (!bootstrap_root_set_is_same(r, &c->set)) {
+		WARN("root: rank %d has %d unique ids, which are not those of other ranks", h->rank,
+		     c->set.nroots ? c->set.nroots : 1);
+		bootstrap_root_fail(r, BOOTSTRAP_REFUSED, h->rank);
+	} else if (bootstrap_root_rank(r, h->rank)) {
 		WARN("root: rank %d of %d checked in twice; each rank calls ncclCommInitRank once "
 		     "per "
 		     "unique id",
 		     h->rank, h->nranks);
 		bootstrap_root_fail(r, BOOTSTRAP_REFUSED, h->rank);
 	} else {
-		r->by_rank[h->rank] = c;
+		*bootstrap_root_place(r, h->rank) = c;
 		r->arrived++;
 	}
+	if (!r->over && r->set.nroots)
+		bootstrap_root_link(r);
 	return ncclSuccess;
 }
 
@@ -138,29 +148,34 @@ static bool root_hello_is_valid(const struct bootstrap_root *r, const struct boo
 {
 	if (h->magic != r->magic || h->nranks < 1 || h->rank < 0 || h->rank >= h->nranks)
 		return false;
-	return h->kind == BOOTSTRAP_GIVE_UP ||
+	if (h->has_set > 1)
+		return false;
+	return h->kind == BOOTSTRAP_GIVE_UP || (h->kind == BOOTSTRAP_ROOT && h->has_set) ||
 	       (h->kind == BOOTSTRAP_CHECK_IN && (h->listen.family == 4 || h->listen.family == 6) &&
 		h->listen.port);
 }
 
-/* Answers the two ranks whose successor is now known: the predecessor of `rank`, and `rank`
- * itself. */
-static void root_answer_around(struct bootstrap_root *r, int32_t rank)
+void bootstrap_root_answer_around(struct bootstrap_root *r, int32_t rank)
 {
 	int32_t prev = (rank + r->nranks - 1) % r->nranks, next = (rank + 1) % r->nranks;
-	struct root_conn *c = r->by_rank[rank], *before = r->by_rank[prev];
+	struct root_conn *c = bootstrap_root_rank(r, rank), *before = bootstrap_root_rank(r, prev);
+	bool known = bootstrap_root_rank(r, next) ||
+		     (r->after_addr.port && next == bootstrap_root_next_rank(r));
 
 	if (before && before->state == ROOT_WAITING) {
-		root_answer(r, before, BOOTSTRAP_SUCCESSOR, rank);
+		bootstrap_root_answer(r, before, BOOTSTRAP_SUCCESSOR, rank);
 		before->state = ROOT_ANSWERED;
 		r->answered++;
 	}
-	if (r->by_rank[next] && c->state == ROOT_WAITING) {
-		root_answer(r, c, BOOTSTRAP_SUCCESSOR, next);
+	if (known && c && c->state == ROOT_WAITING) {
+		bootstrap_root_answer(r, c, BOOTSTRAP_SUCCESSOR, next);
 		c->state = ROOT_ANSWERED;
 		r->answered++;
 	}
-	r->over = r->over || r->answered == r->nranks;
+	if (r->answered == r->count && r->set.nroots)
+		bootstrap_root_complete(r);
+	else
+		r->over = r->over || r->answered == r->count;
 }
 
 /* True if a connection needs no poll. A rank that has checked in sends nothing more; it can only
@@ -181,17 +196,18 @@ static bool root_conn_is_quiet(struct root_conn *c, uint64_t seq)
  * counts once. */
 static void root_count(struct bootstrap_root *r, struct root_conn *c)
 {
-	const struct bootstrap_hello *h = &c->hello;
+	struct root_conn **place;
 
-	if (!root_has_ranks(r, h->nranks)) {
+	if (!bootstrap_root_ranks_set(r, c)) {
 		r->over = true;
 		return;
 	}
-	if (h->rank < r->nranks && !r->by_rank[h->rank]) {
-		r->by_rank[h->rank] = c;
+	place = bootstrap_root_place(r, c->hello.rank);
+	if (place && !*place) {
+		*place = c;
 		r->arrived++;
 	}
-	r->over = r->arrived == r->nranks;
+	r->over = bootstrap_root_all_know(r) && !r->set.nroots;
 }
 
 /* Handles a rank that gives up, or that arrives after another one has failed. */
@@ -201,7 +217,7 @@ static void root_fail(struct bootstrap_root *r, struct root_conn *c)
 
 	if (!gives_up) {
 		c->state = ROOT_ANSWERED;
-		root_answer(r, c, r->failed_kind, r->failed_rank);
+		bootstrap_root_answer(r, c, r->failed_kind, r->failed_rank);
 	} else if (!r->failed) {
 		r->failed = true;
 		r->failed_kind = BOOTSTRAP_LEFT;
@@ -210,19 +226,27 @@ static void root_fail(struct bootstrap_root *r, struct root_conn *c)
 		bootstrap_root_fail(r, BOOTSTRAP_LEFT, r->failed_rank);
 	}
 	root_count(r, c);
+	if (r->set.nroots)
+		bootstrap_root_link(r);
 	if (gives_up)
-		root_drop(r, c);
+		bootstrap_root_drop(r, c);
 }
 
 /* Returns the place and number of the next bytes. A rank sends a hello; a rank that gives up also
- * sends the reason. False: all bytes have arrived. */
+ * sends the reason; with several ids its set follows. False: all bytes have arrived. */
 static bool root_conn_target(struct root_conn *c, char **to, size_t *n)
 {
-	const size_t head = sizeof c->hello, all = head + sizeof c->reason;
-	bool reason = c->got >= head && c->hello.kind == BOOTSTRAP_GIVE_UP;
+	const size_t head = sizeof c->hello;
+	const bool greeted = c->got >= head;
+	const size_t reason = greeted && c->hello.kind == BOOTSTRAP_GIVE_UP ? sizeof c->reason : 0;
+	const size_t set = greeted && c->hello.has_set ? sizeof c->set : 0;
+	const size_t at = greeted ? c->got - head : 0;
 
-	*to = c->got < head ? (char *)&c->hello + c->got : c->reason.text + (c->got - head);
-	*n = c->got < head ? head - c->got : reason ? all - c->got : 0;
+	if (!greeted)
+		*to = (char *)&c->hello + c->got;
+	else
+		*to = at < reason ? c->reason.text + at : (char *)&c->set + (at - reason);
+	*n = !greeted ? head - c->got : at < reason ? reason - at : reason + set - at;
 	return *n != 0;
 }
 
@@ -233,6 +257,8 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	root_conn_flush(c);
 	if (root_conn_is_quiet(c, seq))
 		return false;
+	if (c->state == ROOT_LINKED)
+		return bootstrap_root_link_step(r, c);
 	char rest[sizeof c->hello], *to = rest;
 	bool greeting = c->state == ROOT_GREETING;
 	size_t done = 0, n = sizeof rest;
@@ -242,7 +268,7 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	if (e == EAGAIN)
 		return false;
 	if (!greeting && r->failed) {
-		root_drop(r, c); /* it already has its answer */
+		bootstrap_root_drop(r, c); /* it already has its answer */
 		return true;
 	}
 	if (!greeting) {
@@ -263,12 +289,18 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	}
 	if (root_conn_target(c, &to, &n))
 		return true;
-	if (c->hello.kind == BOOTSTRAP_GIVE_UP || r->failed) {
+	if (!bootstrap_root_set_is_valid(r, c)) {
+		root_garbage(r, c, "its unique ids contradict its number of ranks");
+		return true;
+	}
+	if (c->hello.kind == BOOTSTRAP_ROOT) {
+		bootstrap_root_link_take(r, c);
+	} else if (c->hello.kind == BOOTSTRAP_GIVE_UP || r->failed) {
 		root_fail(r, c);
 	} else if (root_check_in(r, c) != ncclSuccess) {
 		r->over = true;
-	} else if (!r->over) {
-		root_answer_around(r, c->hello.rank);
+	} else if (!r->over && !r->failed) {
+		bootstrap_root_answer_around(r, c->hello.rank);
 	}
 	return true;
 }
@@ -296,8 +328,7 @@ static void root_accept_failed(struct bootstrap_root *r, int error)
 	r->over = true;
 }
 
-/* Makes room for the waits of the listener and `n` connections, so that no wait needs memory. */
-static bool root_waits_room(struct bootstrap_root *r, int32_t n)
+bool bootstrap_root_room(struct bootstrap_root *r, int32_t n)
 {
 	os_waits_clear(&r->waits);
 	return os_waits_more(&r->waits, 1 + n, -1) != NULL;
@@ -316,14 +347,15 @@ static bool root_accept(struct bootstrap_root *r)
 			return moved;
 		}
 		r->refused_ns = 0;
-		struct root_conn *c = os_alloc(sizeof *c, "bootstrap root's connection");
-		if (!c || !root_waits_room(r, r->nconns + 1)) {
+		struct root_conn *c = os_alloc(sizeof *c + ROOT_ANSWERS * sizeof c->answers[0],
+					       "bootstrap root's connection");
+		if (!c || !bootstrap_root_room(r, r->nconns + 1)) {
 			WARN("root: no memory for one more connection; closed");
 			os_free(c);
 			os_close(fd);
 			continue;
 		}
-		*c = (struct root_conn){.next = r->conns, .fd = fd};
+		*c = (struct root_conn){.next = r->conns, .fd = fd, .room = ROOT_ANSWERS};
 		r->conns = c;
 		r->nconns++;
 		moved = true;
@@ -332,7 +364,7 @@ static bool root_accept(struct bootstrap_root *r)
 
 static bool root_pass(struct bootstrap_root *r)
 {
-	bool moved = root_accept(r);
+	bool moved = root_accept(r) | bootstrap_root_link_again(r);
 	struct root_conn *next;
 	for (struct root_conn *c = r->conns; c && !r->over; c = next) {
 		next = c->next;
@@ -341,14 +373,14 @@ static bool root_pass(struct bootstrap_root *r)
 	return moved;
 }
 
-static void root_wait(struct bootstrap_root *r, const shared_u32 *stop)
+static void root_wait(struct bootstrap_root *r, uint64_t until_ns, const shared_u32 *stop)
 {
-	bool room = root_waits_room(r, r->nconns);
+	bool room = bootstrap_root_room(r, r->nconns);
 	struct wait *w = r->waits.waits;
 
 	ASSERT(room); /* root_accept made it */
 	*w = sock_wait(r->listen_fd, r->listen_seq, &root_ctx);
-	w->deadline_ns = r->deadline_ns;
+	w->deadline_ns = until_ns;
 	w++->from.rank = bootstrap_root_missing(r);
 	for (struct root_conn *c = r->conns; c; c = c->next)
 		*w++ = sock_wait(c->fd, c->seq, &root_ctx);
@@ -365,8 +397,25 @@ static void root_flush_wait(struct bootstrap_root *r)
 		r->listen_seq = sock_seq(r->listen_fd);
 		if (root_is_flushed(r))
 			return;
-		root_wait(r, NULL);
+		root_wait(r, r->deadline_ns, NULL);
 	}
+}
+
+/* Waits, or ends: after a failure a root with others first reads what has arrived, so that the root
+ * after it learns of the failure, too. */
+static void root_pause(struct bootstrap_root *r)
+{
+	const bool retries = r->retry_ns && !r->failed;
+	const uint64_t until_ns = retries ? os_now_ns() + ROOT_RETRY_PAUSE_NS : r->deadline_ns;
+
+	r->over = r->failed && bootstrap_root_all_know(r);
+	if (r->over)
+		return;
+	/* A charge, as for a failed accept: a background task that sleeps would keep no process
+	 * alive. */
+	if (retries)
+		os_charge(OS_COST_NS, ROOT_RETRY_PAUSE_NS);
+	root_wait(r, until_ns, &r->stop);
 }
 
 static void root_task(void *arg)
@@ -374,17 +423,18 @@ static void root_task(void *arg)
 	struct bootstrap_root *r = arg;
 	while (!r->over && !shared_load_u32(&r->stop, SHARED_ACQUIRE))
 		if (!root_pass(r) && !bootstrap_root_late(r) && !r->over)
-			root_wait(r, &r->stop);
+			root_pause(r);
 	if (!r->over && r->arrived && !r->failed)
-		bootstrap_root_fail(r, BOOTSTRAP_LEFT, 0); /* the process closed the root */
+		bootstrap_root_fail(r, BOOTSTRAP_LEFT, r->first); /* the process closed the root */
+	bootstrap_root_link_close(r);
 	root_flush_wait(r);
 	while (r->conns)
-		root_drop(r, r->conns);
+		bootstrap_root_drop(r, r->conns);
 	os_free(r->by_rank);
 	r->by_rank = NULL;
 	os_waits_free(&r->waits);
 	sock_close(&r->listen_fd);
-	INFO(LOG_BOOTSTRAP, "root: done, %d of %d ranks answered", r->answered, r->nranks);
+	INFO(LOG_BOOTSTRAP, "root: done, %d of %d ranks answered", r->answered, r->count);
 	if (r->owner.ended && r->owner.ended(r->owner.arg))
 		os_free(r);
 	else
@@ -399,7 +449,7 @@ ncclResult_t bootstrap_root_start(uint64_t magic, uint64_t nonce, const struct o
 		.name = "bootstrap root", .rank = -1, .background = true, .detached = true};
 	struct bootstrap_root *r = os_alloc(sizeof *r, "bootstrap root");
 	ncclResult_t rc = ncclSystemError;
-	if (!r || !root_waits_room(r, 0)) {
+	if (!r || !bootstrap_root_room(r, 0)) {
 		WARN("no memory for the bootstrap root");
 		os_free(r);
 		return rc;

@@ -51,5 +51,78 @@ ncclResult_t bootstrap_own_id(ncclUniqueId *id, struct bootstrap_owner owner,
 
 uint64_t bootstrap_id_hash(const ncclUniqueId *id)
 {
-	return hash64(id->internal, sizeof id->internal);
+	struct bootstrap_id bid;
+
+	memcpy(&bid, id->internal, sizeof bid);
+	return bid.set.nroots ? bid.set.hash : hash64(id->internal, sizeof id->internal);
+}
+
+uint64_t bootstrap_root_hash(const ncclUniqueId *id)
+{
+	struct bootstrap_id bid;
+
+	memcpy(&bid, id->internal, sizeof bid);
+	bid.set = (struct bootstrap_set){0};
+	return hash64(&bid, sizeof bid);
+}
+
+/* ---- several ids ---------------------------------------------------------------------------- */
+
+int32_t bootstrap_block_of(int32_t rank, int32_t nroots, int32_t nranks)
+{
+	int32_t least = nranks / nroots, larger = nranks % nroots;
+	int32_t in_larger = larger * (least + 1); /* number of ranks in blocks of least + 1 */
+
+	return rank < in_larger ? rank / (least + 1) : larger + (rank - in_larger) / least;
+}
+
+static ncclResult_t root_ids_check(const ncclUniqueId *ids, int nids, int rank)
+{
+	for (int i = 0; i < nids; i++) {
+		struct bootstrap_id id;
+
+		memcpy(&id, ids[i].internal, sizeof id);
+		if ((id.root.family != 4 && id.root.family != 6) || !id.root.port || id.from_env) {
+			WARN("rank %d: commIds[%d] does not come from ncclGetUniqueId%s", rank, i,
+			     id.from_env ? " without NCCL_COMM_ID" : "");
+			return ncclInvalidArgument;
+		}
+		for (int j = 0; j < i; j++) {
+			if (memcmp(&ids[j], &ids[i], sizeof ids[i]) != 0)
+				continue;
+			WARN("rank %d: commIds[%d] is the same as commIds[%d], expected ids of "
+			     "different calls of ncclGetUniqueId",
+			     rank, i, j);
+			return ncclInvalidArgument;
+		}
+	}
+	return ncclSuccess;
+}
+
+ncclResult_t bootstrap_id_join(const ncclUniqueId *ids, int nids, int nranks, int rank,
+			       ncclUniqueId *out)
+{
+	struct bootstrap_id own, before;
+	int32_t root;
+	ncclResult_t rc;
+
+	ASSERT(nids >= 1 && nids <= nranks && rank >= 0 && rank < nranks);
+	*out = ids[0];
+	if (nids == 1)
+		return ncclSuccess;
+	rc = root_ids_check(ids, nids, rank);
+	if (rc)
+		return rc;
+	root = bootstrap_block_of(rank, nids, nranks);
+	memcpy(&own, ids[root].internal, sizeof own);
+	memcpy(&before, ids[(root + nids - 1) % nids].internal, sizeof before);
+	own.set = (struct bootstrap_set){
+		.hash = hash64(ids, (size_t)nids * sizeof *ids),
+		.before_magic = before.magic,
+		.nroots = nids,
+		.root = root,
+		.before = before.root,
+	};
+	memcpy(out->internal, &own, sizeof own);
+	return ncclSuccess;
 }

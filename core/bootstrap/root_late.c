@@ -8,10 +8,10 @@
 
 int32_t bootstrap_root_missing(const struct bootstrap_root *r)
 {
-	for (int32_t i = 0; i < r->nranks; i++)
+	for (int32_t i = 0; i < r->count; i++)
 		if (!r->by_rank[i])
-			return i;
-	return -1;
+			return r->first + i;
+	return r->set.nroots && !r->after_addr.port ? bootstrap_root_next_rank(r) : -1;
 }
 
 /* Lists the ranks that have not arrived. */
@@ -19,15 +19,19 @@ static void root_late_reason(struct bootstrap_root *r)
 {
 	char *text = r->reason.text;
 	size_t bytes = sizeof r->reason.text, n = 0;
-	int32_t listed = 0, missing = r->nranks - r->arrived;
+	int32_t listed = 0, missing = r->count - r->arrived;
 
-	for (int32_t i = 0; i < r->nranks && listed < ROOT_LISTED; i++)
+	for (int32_t i = 0; i < r->count && listed < ROOT_LISTED; i++)
 		if (!r->by_rank[i])
 			n += (size_t)snprintf(text + n, bytes - n, "%s %d",
 					      listed++      ? ","
 					      : missing > 1 ? "ranks"
 							    : "rank",
-					      i);
+					      r->first + i);
+	if (!missing) { /* only the rank after this root's is absent */
+		n += (size_t)snprintf(text + n, bytes - n, "rank %d", r->failed_rank);
+		missing = listed = 1;
+	}
 	if (missing > listed)
 		n += (size_t)snprintf(text + n, bytes - n, " and %d more", missing - listed);
 	snprintf(text + n, bytes - n, " %s not called ncclCommInitRank %.3f s after the first rank",
@@ -39,6 +43,8 @@ bool bootstrap_root_late(struct bootstrap_root *r)
 	if (!r->deadline_ns || r->failed || r->over || os_now_ns() < r->deadline_ns)
 		return false;
 	r->deadline_ns = 0;
+	if (bootstrap_root_missing(r) < 0)
+		return false; /* another root awaits ranks, and reports them */
 	r->failed = true;
 	r->failed_kind = BOOTSTRAP_LATE;
 	r->failed_rank = bootstrap_root_missing(r);

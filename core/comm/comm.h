@@ -77,6 +77,9 @@ struct comm_life {
 	char name[64];
 	const char *made_by; /* the public function that made it */
 	char made_from[40];  /* " parent ADDRESS", for the log; empty: it has none */
+	/* Field of the config by which it shares with its parent: splitShare, shrinkShare; NULL: it
+	 * has no such parent. */
+	const int *share;
 	/* comm_child_of: what it was made from, and that one's hash. It may have ended. */
 	struct ncclComm *parent;
 	uint64_t parent_hash, parent_ns; /* parent_ns: when it was made */

@@ -101,6 +101,7 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->settings = topo_settings_read();
 	me->result_least = (uint32_t)param_i64(PARAM_RESULT_BYTES);
 	me->has_ras = comm->ras != NULL;
+	me->shares = comm->life->share != NULL && *comm->life->share;
 	return peer_device_describe(me);
 }
 
@@ -153,6 +154,13 @@ static ncclResult_t peer_pair_check(const struct peer_info *a, const struct peer
 		     "all "
 		     "ranks",
 		     a->rank, a->result_least, b->rank, b->result_least);
+		return ncclInvalidUsage;
+	}
+	if (a->shares != b->shares) {
+		WARN("config: the ranks of a split or shrink disagree on splitShare or "
+		     "shrinkShare: rank %d has %d, rank %d has %d; it must be the same on all of "
+		     "them",
+		     a->rank, a->shares, b->rank, b->shares);
 		return ncclInvalidUsage;
 	}
 	return peer_allowed_check(a, b);

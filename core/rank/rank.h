@@ -65,7 +65,8 @@ struct peer_info {
 	int32_t pxn_level; /* level at which its messages leave the host by way of another rank */
 	uint32_t settings; /* settings of its search: topo_settings_read */
 	uint32_t result_least; /* DOPPEL_RESULT_BYTES */
-	uint32_t has_ras;      /* 1: its process has a RAS task; a rank_ras_peer follows */
+	uint16_t has_ras;      /* 1: its process has a RAS task; a rank_ras_peer follows */
+	uint16_t shares;       /* 1: its splitShare or shrinkShare is set, and concerns this init */
 };
 DOPPEL_CHECK_SIZE(struct peer_info, 128);
 #define PEER_INFO_MAGIC 0xd0de100cu

@@ -22,7 +22,7 @@ struct family_members {
 
 /* Options of a communicator; NCCL_CONFIG_UNDEF_INT: inherited. */
 struct family_config {
-	int blocking, cluster, min_ctas, max_ctas, traffic;
+	int blocking, cluster, min_ctas, max_ctas, traffic, share;
 	bool socket;
 };
 

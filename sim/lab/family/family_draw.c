@@ -44,8 +44,7 @@ static void family_draw_colors(struct sim_rng *rng, int32_t n, struct family_col
 	}
 }
 
-/* A non-blocking parent takes one call at a time, and what is refused on one rank alone is an error
- * of the parent on the others. */
+/* A non-blocking parent takes one call at a time. */
 static void family_draw_split(struct sim_rng *rng, struct family_step *s)
 {
 	bool more = family_one_in(rng, 3);
@@ -58,8 +57,6 @@ static void family_draw_split(struct sim_rng *rng, struct family_step *s)
 		family_draw_colors(rng, s->parent.n, &s->more[k]);
 	s->refused = family_one_in(rng, 3);
 	s->wrong = (int32_t)sim_rng_below(rng, (uint64_t)s->parent.n);
-	if (!s->is.blocking)
-		s->wrong = -1;
 	s->empty = family_one_in(rng, 6);
 }
 
@@ -89,7 +86,7 @@ static bool family_draw_growth(const struct lab_run *run, struct sim_rng *rng,
 		if (family_index(&s->parent, r) < 0 && !family_one_in(rng, 3))
 			s->child.rank[s->child.n++] = r;
 	s->asks = (int32_t)sim_rng_below(rng, (uint64_t)s->parent.n);
-	s->refused = family_one_in(rng, 2) && s->is.blocking;
+	s->refused = family_one_in(rng, 2);
 	s->wrong = s->asks;
 	return s->child.n > s->parent.n;
 }
@@ -118,12 +115,17 @@ static void family_draw_config(const struct lab_run *run, struct sim_rng *rng,
 	c->min_ctas = family_draw_value(
 		rng, 1 + (int)sim_rng_below(rng, c->max_ctas > 0 ? (uint64_t)c->max_ctas : 1));
 	c->traffic = family_draw_value(rng, (int)sim_rng_below(rng, 256));
+	c->share = (int)(s->ready & 1);
 	c->socket = family_one_in(rng, 6);
 	s->configured = family_one_in(rng, 2);
 	if (!s->configured)
-		*c = (struct family_config){NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,
-					    NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,
-					    NCCL_CONFIG_UNDEF_INT, false};
+		*c = (struct family_config){NCCL_CONFIG_UNDEF_INT,
+					    NCCL_CONFIG_UNDEF_INT,
+					    NCCL_CONFIG_UNDEF_INT,
+					    NCCL_CONFIG_UNDEF_INT,
+					    NCCL_CONFIG_UNDEF_INT,
+					    NCCL_CONFIG_UNDEF_INT,
+					    false};
 	s->becomes = (struct family_config){
 		.blocking = forced >= 0 ? (int)forced
 					: family_config_merge(c->blocking, s->is.blocking),
@@ -131,6 +133,7 @@ static void family_draw_config(const struct lab_run *run, struct sim_rng *rng,
 		.min_ctas = family_config_merge(c->min_ctas, s->is.min_ctas),
 		.max_ctas = family_config_merge(c->max_ctas, s->is.max_ctas),
 		.traffic = family_config_merge(c->traffic, s->is.traffic),
+		.share = family_config_merge(c->share, s->is.share),
 		.socket = c->socket || s->is.socket,
 	};
 	/* a most number that is passed goes before a least one that is inherited */

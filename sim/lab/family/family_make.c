@@ -75,8 +75,17 @@ static ncclResult_t family_call_wrong(struct family *f, const struct family_step
 	return ncclCommGrow(parent, s->child.n, wrong ? &id : NULL, -1, none, NULL);
 }
 
+/* Ends a communicator whose call another rank refused: the error is its own. Returns that. */
+static ncclResult_t family_refused_end(ncclComm_t none)
+{
+	ncclResult_t got = ncclSuccess, r = ncclCommGetAsyncError(none, &got);
+
+	(void)ncclCommAbort(none);
+	return r ? r : got;
+}
+
 /* One rank passes what is refused, or all do: it and the others get their errors, and the parent
- * stays as it was. */
+ * stays as it was. A non-blocking call of the others gives them a communicator that has failed. */
 static void family_refused(struct family *f, const struct family_step *s, ncclComm_t parent)
 {
 	struct lab_rank *me = f->me;
@@ -86,6 +95,11 @@ static void family_refused(struct family *f, const struct family_step *s, ncclCo
 
 	lab_call(me, "a call that is refused on one rank");
 	got = family_call_wrong(f, s, parent, wrong, &none);
+	if (got == ncclInProgress && !wrong) {
+		got = lab_comm_settle(me, parent, got);
+		got = !got && none ? family_refused_end(none) : got;
+		none = NULL;
+	}
 	if (got != want || none)
 		family_report(f, "a call that is refused on %s gave \"%s\"%s, expected \"%s\"",
 			      wrong ? "this rank" : "another rank", ncclGetErrorString(got),
@@ -121,7 +135,7 @@ static ncclConfig_t family_config(const struct family_step *s, bool inherits)
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
 	config.commName = "a child";
-	config.splitShare = config.shrinkShare = (int)(s->ready & 1);
+	config.splitShare = config.shrinkShare = c->share;
 	config.blocking = c->blocking;
 	config.cgaClusterSize = c->cluster;
 	config.minCTAs = c->min_ctas;

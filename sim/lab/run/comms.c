@@ -147,6 +147,34 @@ static void comms_draw_config(const struct lab_rank *me, ncclConfig_t *config)
 		comms_draw_others(&rng, config);
 }
 
+int32_t lab_roots(const struct lab_rank *me)
+{
+	const struct lab_config *c = me->run->config;
+	const uint32_t most = (uint32_t)MIN_OF(me->run->nranks, 1 + LAB_MORE_IDS);
+
+	if (c->spread || lab_has_env(c, "NCCL_COMM_ID"))
+		return 1;
+	return (int32_t)MIN_OF(MAX_OF(c->roots, 1u), most);
+}
+
+/* Initialises with one id, or for the first communicator with those that the first ranks made.
+ * `config`: NULL: none. */
+static ncclResult_t comms_init_ids(struct lab_rank *me, ncclComm_t *at, ncclUniqueId id,
+				   ncclConfig_t *config)
+{
+	const struct lab_run *run = me->run;
+	const int32_t roots = at == comms_slot(me, 0) ? lab_roots(me) : 1;
+	ncclUniqueId ids[1 + LAB_MORE_IDS];
+
+	if (roots == 1 && config)
+		return ncclCommInitRankConfig(at, run->nranks, id, me->rank, config);
+	if (roots == 1)
+		return ncclCommInitRank(at, run->nranks, id, me->rank);
+	ids[0] = id;
+	memcpy(ids + 1, run->root_id, sizeof run->root_id);
+	return ncclCommInitRankScalable(at, run->nranks, me->rank, roots, ids, config);
+}
+
 static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclUniqueId id)
 {
 	ncclConfig_t now = NCCL_CONFIG_INITIALIZER;
@@ -174,7 +202,7 @@ static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclU
 		memcpy(old.bytes + at, &unset, sizeof unset);
 	if (l->padding)
 		memset(old.bytes + l->padding, 0x5a, 4);
-	return ncclCommInitRankConfig(at, me->run->nranks, id, me->rank, &old.config);
+	return comms_init_ids(me, at, id, &old.config);
 }
 
 static ncclResult_t comms_init_one(struct lab_rank *me, ncclComm_t *at, ncclUniqueId id)
@@ -183,7 +211,7 @@ static ncclResult_t comms_init_one(struct lab_rank *me, ncclComm_t *at, ncclUniq
 
 	return c->config_version || c->nonblocking || lab_comm_blocking(c) >= 0
 		       ? comms_init_config(me, at, id)
-		       : ncclCommInitRank(at, me->run->nranks, id, me->rank);
+		       : comms_init_ids(me, at, id, NULL);
 }
 
 ncclResult_t lab_comm_settle(struct lab_rank *me, ncclComm_t comm, ncclResult_t r)

@@ -114,21 +114,36 @@ static bool lab_rank_make_id(struct lab_rank *me)
 	return r == ncclSuccess;
 }
 
-/* Rank 0 makes the id and the launcher hands it to the others. */
+/* A rank after the first makes an id of the communicator. */
+static bool lab_rank_make_root(struct lab_rank *me)
+{
+	ncclResult_t r = ncclGetUniqueId(&me->run->root_id[me->rank - 1]);
+
+	if (r != ncclSuccess)
+		lab_rank_fail(me, r, "ncclGetUniqueId");
+	return r == ncclSuccess;
+}
+
+/* Rank 0 makes the id, or the first ranks make one each, and the launcher hands them to the
+ * others. */
 static bool lab_rank_get_id(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
-	if (lab_leads(me)) {
-		if (!lab_rank_make_id(me))
-			return false;
+	const int32_t roots = lab_roots(me);
+	if (lab_leads(me) && !lab_rank_make_id(me))
+		return false;
+	if (!lab_leads(me) && me->rank < roots && !lab_rank_make_root(me))
+		return false;
+	if (lab_leads(me) && roots == 1)
 		shared_store_u32(&run->id_ready, 1, SHARED_RELEASE);
-	}
+	else if (me->rank < roots)
+		shared_add_u32(&run->id_ready, 1, SHARED_RELEASE);
 	struct wait w = {
 		.on = &run->id_ready,
 		.bytes = 4,
 		.kind = WAIT_EQ,
 		.mask = WAIT_MASK_ALL,
-		.want = 1,
+		.want = (uint64_t)roots,
 		.why = "harness: the unique id",
 		.from = {.rank = 0, .channel = -1, .step = -1},
 	};

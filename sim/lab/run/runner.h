@@ -163,6 +163,7 @@ struct lab_config {
 	 * and destroys them without a use (idle.c). */
 	uint32_t idle;
 	bool options;        /* half of the calls of collectives have options (call_options.c) */
+	uint32_t roots;      /* unique ids of the first communicator; 0: one (comms.c) */
 	uint32_t suspends;   /* rows after which communicators are suspended (suspends.c) */
 	uint32_t queries;    /* of each rank, at each of some moments (queries.c) */
 	uint32_t ras;        /* requests to RAS, during the series and after it (queries_ras.c) */

@@ -135,7 +135,7 @@ struct lab_run {
 	uint32_t proc_count, team_count;
 	int rc;
 
-	ncclUniqueId id, other_id[LAB_MAX_COMMS - 1];
+	ncclUniqueId id, other_id[LAB_MAX_COMMS - 1], root_id[LAB_MORE_IDS];
 	struct lab_transient_id transient_id[LAB_MAX_TRANSIENT], idle_id[LAB_MAX_TRANSIENT];
 	struct lab_transient_id family_id[LAB_MAX_TRANSIENT]; /* family.c */
 	ncclUniqueId fails_id[LAB_MAX_TRANSIENT];             /* init_fails.c */
@@ -305,6 +305,7 @@ ncclResult_t lab_factor_end(struct lab_rank *me, const struct lab_row *row, nccl
 uint32_t lab_comms(const struct lab_config *c);
 /* Number of them that are made from an id; the others are made from the first. */
 uint32_t lab_comms_inits(const struct lab_rank *me);
+int32_t lab_roots(const struct lab_rank *me); /* unique ids of the first communicator */
 ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
 void lab_comms_none(struct lab_rank *me);         /* its init failed: it has none, or aborts it */
 bool lab_comms_any(struct lab_rank *me);          /* is there one? Any task */
@@ -449,8 +450,7 @@ bool lab_team_watch_aborted(const struct lab_rank *me);
  * of all. Returns the result of the rank's own. */
 ncclResult_t lab_team_abort(struct lab_rank *me);
 
-/* suspends.c: all ranks have met, and nothing runs. Suspends the rank's communicators and resumes
- * them, where the run wants that. False: a call failed, and the rank has the error. */
+/* suspends.c: nothing runs. Suspends and resumes, if the run wants that. False: a call failed. */
 bool lab_suspends(struct lab_rank *me);
 
 /* quiet.c: the quiet rank's part of waiting for its stream; nothing for others. */

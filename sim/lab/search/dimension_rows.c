@@ -166,6 +166,10 @@ const struct dimension dimensions[] = {
 	 OPTION(ENGINE, HELP(OPTION_SUSPENDS, "suspends", "N",
 		"after each of the first N rows, suspend the communicators and resume them "
 		"(default 0)"))},
+	{NUMBER("roots", lab.roots, 0, 4), CUT("unique ids", DOWN), .calm = {12, 2, 4},
+	 OPTION(ENGINE, HELP(OPTION_ROOTS, "roots", "N",
+		"initialise the communicator with N unique ids (ncclCommInitRankScalable), made by "
+		"the first N ranks; at most 4 (default: one id, ncclCommInitRank)"))},
 	{NUMBER("queries", lab.queries, 0, 4096), CUT("queries", DOWN), .any = {4, 1, 6},
 	 OPTION(ENGINE, HELP(OPTION_QUERIES, "queries", "N",
 		"each rank makes N queries of communicators, parameters and memory at each of some "

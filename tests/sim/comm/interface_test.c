@@ -250,7 +250,7 @@ static void scalable_wrong_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_ERROR_SAYS("nId is 0, expected 1 to 2");
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRankScalable(&comm, 2, 0, 3, ids, NULL));
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRankScalable(&comm, 2, 1, 2, ids, NULL));
-	EXPECT_ERROR_SAYS("commIds[1] does not come from ncclGetUniqueId");
+	EXPECT_ERROR_SAYS("commIds[0] does not come from ncclGetUniqueId");
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRankScalable(&comm, 1, 0, 1, ids, NULL));
 	EXPECT_ERROR_SAYS("the unique id does not come from ncclGetUniqueId");
 	EXPECT(!comm);

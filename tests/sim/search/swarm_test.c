@@ -28,7 +28,7 @@ struct share {
 	uint32_t least, most;
 };
 
-#define SHARES 22
+#define SHARES 23
 static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts,
 		      struct share share[SHARES])
 {
@@ -46,6 +46,7 @@ static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts
 		{"with an init that fails", c->init_fails, 80, 500},
 		{"with queries", c->queries, 350, 700},
 		{"with options of calls", c->options, 200, 600},
+		{"with several unique ids", c->roots > 1, 60, 250},
 		{"with requests to RAS", c->ras, 40, 200},
 		{"with pauses", c->pauses, 300, 1200},
 		{"with ends other than an abort", c->leaves != LAB_LEAVES_ABORT, 150, 1000},
@@ -102,6 +103,7 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 		c->polls = of->polls;
 		c->comms = of->comms;
 		c->options = of->options;
+		c->roots = of->roots;
 		s->expect = clean->expect;
 		drop_last_env(clean, "NCCL_COMM_BLOCKING=");
 		drop_last_env(s, "NCCL_COMM_ID=");

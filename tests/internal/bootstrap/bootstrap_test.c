@@ -3,7 +3,7 @@
  * Bootstrap by itself: ring, gathers, messages, unknown clients on its ports, ranks that contradict
  * each other or leave.
  */
-#include "tests/internal/bootstrap_world.h"
+#include "tests/internal/bootstrap/bootstrap_world.h"
 
 /* ---- gathers and barriers ------------------------------------------------------------------- */
 

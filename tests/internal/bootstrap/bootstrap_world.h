@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The root and the id of a bootstrap test. For bootstrap_test.c and bootstrap_address_test.c. */
+/* The root and the id of a bootstrap test. For the tests of core/bootstrap. */
 #ifndef TESTS_INTERNAL_BOOTSTRAP_WORLD_H
 #define TESTS_INTERNAL_BOOTSTRAP_WORLD_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NCCL_COMM_ID, the choice of interfaces, and addresses as text. */
-#include "tests/internal/bootstrap_world.h"
+#include "tests/internal/bootstrap/bootstrap_world.h"
 
 /* ---- NCCL_COMM_ID, addresses ---------------------------------------------------------------- */
 
