@@ -6,6 +6,7 @@
  *	GREETING --hello--> WAITING --successor known--> ANSWERED
  *	    |                  |                             |
  *	    +-- garbage, closed early: dropped               +-- all answered: the task ends
+ *	    +-- ask: ASKED, gets the list of absent ranks, and may close
  *	    +-- GIVE_UP: LEFT to every rank, also to later ones; then the task ends
  *	                       +--- either closes first: LEFT to every rank, the task ends
  *
@@ -48,6 +49,8 @@ static void root_answer(struct bootstrap_root *r, struct root_conn *c,
 		.magic = r->magic, .kind = kind, .rank = rank, .nonce = r->nonce};
 	if (kind == BOOTSTRAP_LEFT || kind == BOOTSTRAP_LATE)
 		c->answers[n].reason = r->reason;
+	if (kind == BOOTSTRAP_ABSENT)
+		bootstrap_root_absent(r, &c->answers[n].reason);
 	if (kind == BOOTSTRAP_SUCCESSOR)
 		c->answers[n].addr = r->by_rank[rank]->hello.listen;
 	c->to_send += sizeof c->answers[0];
@@ -92,7 +95,7 @@ void bootstrap_root_fail(struct bootstrap_root *r, enum bootstrap_answer_kind ki
 				      : "was refused",
 	     r->arrived, r->nranks);
 	for (struct root_conn *c = r->conns; c; c = c->next)
-		if (c->state != ROOT_GREETING)
+		if (c->state != ROOT_GREETING && c->state != ROOT_ASKED)
 			root_answer(r, c, kind, rank);
 	r->over = true;
 }
@@ -138,7 +141,7 @@ static bool root_hello_is_valid(const struct bootstrap_root *r, const struct boo
 {
 	if (h->magic != r->magic || h->nranks < 1 || h->rank < 0 || h->rank >= h->nranks)
 		return false;
-	return h->kind == BOOTSTRAP_GIVE_UP ||
+	return h->kind == BOOTSTRAP_GIVE_UP || h->kind == BOOTSTRAP_ASK ||
 	       (h->kind == BOOTSTRAP_CHECK_IN && (h->listen.family == 4 || h->listen.family == 6) &&
 		h->listen.port);
 }
@@ -241,7 +244,7 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	int e = os_recv(c->fd, to, n, &done);
 	if (e == EAGAIN)
 		return false;
-	if (!greeting && r->failed) {
+	if (!greeting && (r->failed || c->state == ROOT_ASKED)) {
 		root_drop(r, c); /* it already has its answer */
 		return true;
 	}
@@ -263,7 +266,10 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	}
 	if (root_conn_target(c, &to, &n))
 		return true;
-	if (c->hello.kind == BOOTSTRAP_GIVE_UP || r->failed) {
+	if (c->hello.kind == BOOTSTRAP_ASK) {
+		c->state = ROOT_ASKED;
+		root_answer(r, c, BOOTSTRAP_ABSENT, bootstrap_root_missing(r));
+	} else if (c->hello.kind == BOOTSTRAP_GIVE_UP || r->failed) {
 		root_fail(r, c);
 	} else if (root_check_in(r, c) != ncclSuccess) {
 		r->over = true;

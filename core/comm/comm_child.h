@@ -20,6 +20,8 @@ struct comm_child {
 	int32_t n, rank;  /* rank: this rank's rank in the child; -1: it is no member */
 	int32_t nranks;   /* ranks of the child: n, and more if ranks join that are new */
 	int32_t maker;    /* rank in the child of the member that has or makes the id */
+	const char *call; /* the public function */
+	bool met;         /* all ranks of the parent have met in this call */
 };
 
 /* Color or size of a rank whose call failed: every other rank gets ncclRemoteError, and the parent

@@ -21,6 +21,7 @@
 #include "core/include/nccl.h"
 #include "core/os/os.h"
 #include "core/rank/calls.h"
+#include "core/rank/pairs.h"
 #include "core/rank/registry.h"
 #include "core/rank/timed.h"
 #include "core/topo/topo.h"
@@ -198,6 +199,10 @@ struct ncclComm {
 	struct ras *ras; /* RAS task of the process; NULL: it has none, and `launches` stays zero */
 	struct rank_launches launches;
 	struct rank_calls *calls; /* last collectives; NULL: no RAS task */
+	/* Numbers of messages; NULL: no RAS task, or no message yet. Changes under the registry's
+	 * lock. */
+	struct rank_pairs *pairs;
+	shared_u64 *launch_order; /* of the process' RAS task: number of the next call; or NULL */
 	uint64_t timeout_ns;      /* DOPPEL_TIMEOUT_MS; 0: no deadline */
 	struct rank_timed timed;  /* launches with a deadline */
 	/* [nranks]; NULL: not gathered, or no rank has RAS; changes under the registry's lock */
@@ -228,6 +233,14 @@ static inline ncclResult_t rank_error(const struct ncclComm *comm, ncclResult_t 
 		error && comm->ras ? shared_load_u32(&comm->verdict, SHARED_ACQUIRE) : ncclSuccess;
 
 	return verdict ? (ncclResult_t)verdict : error;
+}
+
+/* Shows the RAS task that a call which forms communicators, suspends or resumes begins to wait for
+ * other ranks; `name` NULL: it has ended. See rank_timed_form. */
+static inline void rank_forms(struct ncclComm *comm, const char *name, bool counts, int32_t peer)
+{
+	if (comm->ras)
+		rank_timed_form(&comm->timed, comm->timeout_ns, name, counts, peer);
 }
 
 /* Records the first asynchronous error, and breaks the bootstrap's ring at this rank to inform the
