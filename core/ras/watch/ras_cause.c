@@ -79,20 +79,24 @@ static bool cause_is_waiting(const struct ras_comm *c, const struct ras_rank *r,
 
 /* ---- ranks without an answer ---------------------------------------------------------------- */
 
-static const char *cause_missing_why(const struct ras_job *j, const struct ras_missing *m)
+static void cause_missing_why(struct ras_text *out, const struct ras_job *j,
+			      const struct ras_missing *m)
 {
-	if (m->answered)
-		return "has left the communicator";
-	if (m->process == UINT32_MAX)
-		return "is not in the communicator yet";
-	switch (j->process[m->process].state) {
-	case RAS_DEAD:
-		return "gives no answer: its process has ended";
-	case RAS_NONE:
-		return "cannot be asked: its process has no RAS task";
-	default:
-		return "gives no answer: its process is stopped, or its host cannot be reached";
-	}
+	const struct ras_process *p = m->process == UINT32_MAX ? NULL : &j->process[m->process];
+	char host[RAS_HOST_BYTES];
+
+	ras_text_add(out, "rank %d ", m->rank);
+	if (!p)
+		ras_text_add(out, "is not in the communicator yet");
+	else if (m->answered)
+		ras_text_add(out, "has left the communicator (process %d)", p->pid);
+	else if (p->state == RAS_NONE)
+		ras_text_add(out, "has no RAS task (process %d)", p->pid);
+	else
+		ras_text_add(out, "gives no answer: process %d on node %s %s", p->pid,
+			     ras_host_print(&p->addr, host),
+			     p->state == RAS_DEAD ? "has ended"
+						  : "is stopped, or cannot be reached");
 }
 
 /* The call in which the first waiting rank is. */
@@ -129,9 +133,7 @@ static uint32_t cause_missing(struct ras_text *out, struct ras_job *j, const str
 		if (n++ >= CAUSE_LINES)
 			continue;
 		cause_begin(out, c);
-		ras_text_add(out, "rank %d %s", m.rank, cause_missing_why(j, &m));
-		if (m.process != UINT32_MAX)
-			ras_text_add(out, " (process %d)", j->process[m.process].pid);
+		cause_missing_why(out, j, &m);
 		cause_call_of_waiter(&in, c);
 		cause_waits(out, c, waiting, in.at ? in.at : "");
 		ras_text_free(&in);
