@@ -5,7 +5,7 @@
  *	rank r --hello(CHECK_IN)--> root          r's listening address
  *	root --answer(SUCCESSOR)--> r             listening address of r + 1
  *	r --hello(GIVE_UP), reason--> root        instead of a check-in: r has failed
- *	r --hello(ASK)--> root --answer(ABSENT)--> r   which ranks have not checked in
+ *	r --hello(QUERY)--> root --answer(ABSENT)--> r   which ranks have not checked in
  *	r --hello(RING)--> r + 1                  the ring; data flows to the successor only
  *	r --farewell--> r - 1, r + 1              r ends in order; a second one: r has failed since
  *	r --hello(PEER)--> any, then messages     one connection per direction and pair, kept
@@ -38,7 +38,7 @@ enum bootstrap_hello_kind {
 	BOOTSTRAP_PEER,
 	BOOTSTRAP_GIVE_UP, /* to the root: this rank will not check in */
 	BOOTSTRAP_LOOK,    /* no messages follow */
-	BOOTSTRAP_ASK,     /* to the root: which ranks are absent? It changes nothing. */
+	BOOTSTRAP_QUERY,   /* to the root: which ranks are absent; changes nothing */
 };
 struct bootstrap_hello {
 	uint64_t magic;
@@ -63,7 +63,7 @@ enum bootstrap_answer_kind {
 	BOOTSTRAP_LEFT,
 	BOOTSTRAP_REFUSED, /* rank: its check-in contradicts another one */
 	BOOTSTRAP_LATE,    /* rank, reason: it has not checked in by the deadline */
-	BOOTSTRAP_ABSENT,  /* reason: to ASK, the ranks that have not checked in */
+	BOOTSTRAP_ABSENT,  /* reason: to QUERY, the ranks that have not checked in */
 };
 struct bootstrap_answer {
 	uint64_t magic;

@@ -6,7 +6,7 @@
  *	GREETING --hello--> WAITING --successor known--> ANSWERED
  *	    |                  |                             |
  *	    +-- garbage, closed early: dropped               +-- all answered: the task ends
- *	    +-- ask: ASKED, gets the list of absent ranks, and may close
+ *	    +-- query: QUERIED, gets the list of absent ranks, and may close
  *	    +-- GIVE_UP: LEFT to every rank, also to later ones; then the task ends
  *	                       +--- either closes first: LEFT to every rank, the task ends
  *
@@ -95,7 +95,7 @@ void bootstrap_root_fail(struct bootstrap_root *r, enum bootstrap_answer_kind ki
 				      : "was refused",
 	     r->arrived, r->nranks);
 	for (struct root_conn *c = r->conns; c; c = c->next)
-		if (c->state != ROOT_GREETING && c->state != ROOT_ASKED)
+		if (c->state != ROOT_GREETING && c->state != ROOT_QUERIED)
 			root_answer(r, c, kind, rank);
 	r->over = true;
 }
@@ -141,7 +141,7 @@ static bool root_hello_is_valid(const struct bootstrap_root *r, const struct boo
 {
 	if (h->magic != r->magic || h->nranks < 1 || h->rank < 0 || h->rank >= h->nranks)
 		return false;
-	return h->kind == BOOTSTRAP_GIVE_UP || h->kind == BOOTSTRAP_ASK ||
+	return h->kind == BOOTSTRAP_GIVE_UP || h->kind == BOOTSTRAP_QUERY ||
 	       (h->kind == BOOTSTRAP_CHECK_IN && (h->listen.family == 4 || h->listen.family == 6) &&
 		h->listen.port);
 }
@@ -244,7 +244,7 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	int e = os_recv(c->fd, to, n, &done);
 	if (e == EAGAIN)
 		return false;
-	if (!greeting && (r->failed || c->state == ROOT_ASKED)) {
+	if (!greeting && (r->failed || c->state == ROOT_QUERIED)) {
 		root_drop(r, c); /* it already has its answer */
 		return true;
 	}
@@ -266,8 +266,8 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	}
 	if (root_conn_target(c, &to, &n))
 		return true;
-	if (c->hello.kind == BOOTSTRAP_ASK) {
-		c->state = ROOT_ASKED;
+	if (c->hello.kind == BOOTSTRAP_QUERY) {
+		c->state = ROOT_QUERIED;
 		root_answer(r, c, BOOTSTRAP_ABSENT, bootstrap_root_missing(r));
 	} else if (c->hello.kind == BOOTSTRAP_GIVE_UP || r->failed) {
 		root_fail(r, c);

@@ -6,8 +6,8 @@
 
 #include "core/bootstrap/bootstrap_internal.h"
 
-/* ASKED: the other end is no rank of this init, and may close. */
-enum root_conn_state { ROOT_GREETING, ROOT_WAITING, ROOT_ANSWERED, ROOT_ASKED };
+/* QUERIED: the other end is no rank of this init, and may close. */
+enum root_conn_state { ROOT_GREETING, ROOT_WAITING, ROOT_ANSWERED, ROOT_QUERIED };
 
 struct root_conn {
 	struct root_conn *next;
@@ -57,7 +57,7 @@ int32_t bootstrap_root_missing(const struct bootstrap_root *r);
 /* Ends the inits if the deadline has passed and a rank has not arrived. True if it did. */
 bool bootstrap_root_late(struct bootstrap_root *r);
 
-/* ---- root_ask.c ----------------------------------------------------------------------------- */
+/* ---- root_query.c -------------------------------------------------------------------------- */
 
 /* Writes which ranks have checked in, and which have not. */
 void bootstrap_root_absent(const struct bootstrap_root *r, struct bootstrap_reason *out);

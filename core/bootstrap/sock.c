@@ -394,8 +394,8 @@ static int sock_recv_until(int fd, void *data, size_t bytes, const struct sock_c
 	return e;
 }
 
-int sock_ask(const struct os_addr *to, const void *data, size_t bytes, void *answer,
-	     size_t answer_bytes, const struct sock_ctx *ctx, uint64_t deadline_ns)
+int sock_query(const struct os_addr *to, const void *data, size_t bytes, void *answer,
+	       size_t answer_bytes, const struct sock_ctx *ctx, uint64_t deadline_ns)
 {
 	int fd, e = sock_open_until(to, ctx, deadline_ns, &fd);
 

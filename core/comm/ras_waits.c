@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the ranks of this process wait for, for the RAS task's DUMP: their kernels, calls that wait
- * for other ranks, messages, and inits from which ranks are absent. */
+/* The waits of this process' ranks, for the RAS task's DUMP: their kernels, calls that wait for
+ * other ranks, messages, and inits from which ranks are absent. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -163,9 +163,10 @@ static void waits_step_write(struct ras_text *why, const struct waits_init *i)
 
 static void waits_init_write(struct ras_text *why, const struct waits_init *i, uint64_t deadline_ns)
 {
-	char text[BOOTSTRAP_ASK_BYTES] = "", *second;
+	char text[BOOTSTRAP_QUERY_BYTES] = "", *second;
 	bool joins = i->step == COMM_STEP_JOIN && i->nranks > 1, from_env = false;
-	int e = joins ? bootstrap_root_ask(&i->id, i->rank, i->nranks, deadline_ns, text, &from_env)
+	int e = joins ? bootstrap_root_query(&i->id, i->rank, i->nranks, deadline_ns, text,
+					     &from_env)
 		      : 0;
 
 	ras_text_add(why, "(%016" PRIx64 "): ", i->hash);

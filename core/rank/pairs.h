@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers of the messages that a rank has called, for each peer and direction, with the arguments of
- * the last one. The n-th send from rank A to rank B belongs to the n-th receive of B from A. If the
- * numbers of the two ends differ, one of them waits for a call that the other has not made. core/plan
- * adds messages before their launch; the RAS task reads the numbers and compares the ranks. A rank
- * without a RAS task keeps none.
+ * Numbers of the messages that a rank has called, for each peer and direction, with the arguments
+ * of the last one. The n-th send from rank A to rank B belongs to the n-th receive of B from A. If
+ * the numbers of the two ends differ, one of them waits for a call that the other has not made.
+ * core/plan adds messages before their launch. The RAS task reads the numbers and compares the
+ * ranks. A rank without a RAS task keeps none.
  *
  * The rank's main task writes, any task may read. A reader may find arguments of a later message.
  * Owned by the communicator.
@@ -17,7 +17,7 @@
 /* The messages of one direction between this rank and a peer. */
 struct rank_pair {
 	shared_u64 called; /* the next message has this number */
-	/* Of the last message: */
+	/* The last message: */
 	shared_u64 count, type;
 	shared_u64 call;   /* address of the name of the public function, a string constant */
 	shared_u64 caller; /* return address in the program */

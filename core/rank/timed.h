@@ -66,14 +66,15 @@ ncclResult_t rank_timed_make(struct rank_timed *t);
 ncclResult_t rank_timed_begin(struct rank_timed *t, const struct rank_launch *l,
 			      cudaStream_t stream);
 ncclResult_t rank_timed_end(struct rank_timed *t, const struct rank_launch *l, cudaStream_t stream);
-/* The calling task begins to wait for other ranks in the public function `name`; NULL: it has ended. */
+/* The calling task begins to wait for other ranks in the public function `name`; l NULL: it has
+ * ended. */
 void rank_timed_call(struct rank_timed *t, const struct rank_launch *l, const char *name);
 /* The same for a call that forms communicators from one, or suspends or resumes it. `counts`: it is
  * the first part of such a call. peer: the rank that it waits for; -1: all ranks. */
 void rank_timed_form(struct rank_timed *t, uint64_t timeout_ns, const char *name, bool counts,
 		     int32_t peer);
-/* Returns the name of the call that waits now, since when, and for which rank; peer -1: for several.
- * NULL: no call waits. */
+/* Returns the name of the call that waits now, since when, and for which rank; peer -1: for
+ * several. NULL: no call waits. */
 const char *rank_timed_waits(const struct rank_timed *t, uint64_t *since_ns, int32_t *peer);
 /* Looks at the launches, and at the call that waits before its launch. Returns the time for which
  * the oldest one has run if that is its deadline or more, and the launch; 0: none is late. */

@@ -52,8 +52,8 @@ struct ras_rank {
 	uint8_t finalized, destroyed, aborted;
 	uint8_t busy; /* only for DUMP: its kernels run */
 	uint32_t pad0;
-	/* Only for DUMP: the call in which the rank waits for other ranks, and for how long; awaited -1:
-	 * for several. Empty: it is in no such call. */
+	/* Only for DUMP: the call in which the rank waits for other ranks, and for how long.
+	 * Empty: it is in no such call. awaited -1: it waits for several. */
 	uint64_t waits_ns;
 	int32_t awaited;
 	char call[RAS_CALL_BYTES];
@@ -75,8 +75,8 @@ struct ras_call {
 };
 DOPPEL_CHECK_SIZE(struct ras_call, 64);
 
-/* The messages of a rank with one peer in one direction: their number, and the last one. Crosses the
- * wire. */
+/* The messages of a rank with one peer in one direction: their number, and the last one. Crosses
+ * the wire. */
 struct ras_pair {
 	uint64_t comm;
 	uint64_t called, count;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Why ranks wait: the first lines of DUMP. A rank waits if its kernels run, or if it is in a call
- * that waits for other ranks. It waits for a rank that has made fewer calls: of a collective, of the
- * other end of a message, or of a call that forms communicators. Calls of a job that runs differ for
- * a moment, too; a hang shows the same lines again.
+ * that waits for other ranks. It waits for a rank that has made fewer calls: of a collective, of
+ * the other end of a message, or of a call that forms communicators. In a job that runs, ranks
+ * differ for a moment, too. Only a hang shows the same lines again.
  */
 #include <inttypes.h>
 #include <stdio.h>

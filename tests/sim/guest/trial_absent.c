@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program for tests/sim/programs/ras_hangs_test.sh: each kind is a hang of which the last rank is
- * the cause, except where a comment differs. trial_absent KIND. Each rank prints "rank R hangs" before
- * it waits, and the program waits without end.
+ * A program for tests/sim/programs/ras_hangs_test.sh: trial_absent KIND. Each kind is a hang of
+ * which the last rank is the cause, except where a comment differs. Each rank prints "rank R hangs"
+ * before it waits, and the program waits without end.
  */
 #include <unistd.h>
 

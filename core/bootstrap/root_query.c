@@ -9,7 +9,7 @@
 
 #define ROOT_LIST_BYTES 72 /* of a list of ranks */
 
-DOPPEL_STATIC_CHECK(BOOTSTRAP_ASK_BYTES == BOOTSTRAP_REASON_BYTES, "an answer has a reason");
+DOPPEL_STATIC_CHECK(BOOTSTRAP_QUERY_BYTES == BOOTSTRAP_REASON_BYTES, "an answer has a reason");
 
 /* ---- the root ------------------------------------------------------------------------------- */
 
@@ -54,8 +54,8 @@ void bootstrap_root_absent(const struct bootstrap_root *r, struct bootstrap_reas
 
 /* ---- the other end -------------------------------------------------------------------------- */
 
-int bootstrap_root_ask(const ncclUniqueId *id, int rank, int nranks, uint64_t deadline_ns,
-		       char out[BOOTSTRAP_ASK_BYTES], bool *from_env)
+int bootstrap_root_query(const ncclUniqueId *id, int rank, int nranks, uint64_t deadline_ns,
+			 char out[BOOTSTRAP_QUERY_BYTES], bool *from_env)
 {
 	struct sock_ctx ctx = {"RAS: the root's list of absent ranks", rank, -1, NULL};
 	struct bootstrap_answer a;
@@ -66,14 +66,14 @@ int bootstrap_root_ask(const ncclUniqueId *id, int rank, int nranks, uint64_t de
 	*from_env = of.from_env != 0;
 	out[0] = '\0';
 	const struct bootstrap_hello hello = {
-		.magic = of.magic, .kind = BOOTSTRAP_ASK, .rank = rank, .nranks = nranks};
+		.magic = of.magic, .kind = BOOTSTRAP_QUERY, .rank = rank, .nranks = nranks};
 
-	e = sock_ask(&of.root, &hello, sizeof hello, &a, sizeof a, &ctx, deadline_ns);
+	e = sock_query(&of.root, &hello, sizeof hello, &a, sizeof a, &ctx, deadline_ns);
 	if (!e && (a.magic != of.magic || a.kind != BOOTSTRAP_ABSENT))
 		e = EPROTO;
 	if (e)
 		return e;
-	memcpy(out, a.reason.text, BOOTSTRAP_ASK_BYTES);
-	out[BOOTSTRAP_ASK_BYTES - 1] = '\0';
+	memcpy(out, a.reason.text, BOOTSTRAP_QUERY_BYTES);
+	out[BOOTSTRAP_QUERY_BYTES - 1] = '\0';
 	return 0;
 }
