@@ -51,7 +51,7 @@ static ncclResult_t child_create(const struct api_child *child, const struct com
 	(*comm)->life->made_by = child->call;
 	snprintf((*comm)->life->made_from, sizeof(*comm)->life->made_from, " parent %p",
 		 (const void *)child->parent);
-	comm_child_of(*comm, child->parent);
+	comm_child_of(*comm, child->parent, ranks->met);
 	return ncclSuccess;
 }
 

@@ -318,11 +318,13 @@ void comm_child_free(struct comm_child *child)
 /* Time of an init before its parent is looked at. */
 #define COMM_CHILD_PATIENCE_NS 1000000000ull
 
-void comm_child_of(struct ncclComm *child, struct ncclComm *parent)
+void comm_child_of(struct ncclComm *child, struct ncclComm *parent, bool met)
 {
-	if (shared_load_u32(&parent->revoked, SHARED_ACQUIRE) ||
-	    shared_load_u32(&parent->async_error, SHARED_ACQUIRE))
-		return;
+	bool failed = shared_load_u32(&parent->async_error, SHARED_ACQUIRE) != ncclSuccess;
+
+	/* after a meeting of all ranks only a later failure can be meant */
+	child->life->parent_counts =
+		!shared_load_u32(&parent->revoked, SHARED_ACQUIRE) && (met || !failed);
 	child->life->parent = parent;
 	child->life->parent_hash = parent->id_hash;
 	child->life->parent_ns = os_now_ns();
@@ -336,8 +338,10 @@ ncclResult_t comm_child_hopeless(const struct ncclComm *child)
 	ASSERT(parent);
 	if (comm_enter(parent, NULL, COMM_NEED_ANY))
 		return ncclInternalError;
-	rc = parent->id_hash != child->life->parent_hash ? ncclInternalError
-							 : comm_async_error(parent);
+	if (parent->id_hash != child->life->parent_hash)
+		rc = ncclInternalError;
+	else
+		rc = child->life->parent_counts ? comm_async_error(parent) : ncclSuccess;
 	if (!rc && comm_is_aborted(parent))
 		rc = ncclInternalError;
 	comm_leave(parent);

@@ -247,6 +247,9 @@ static inline void rank_forms(struct ncclComm *comm, const char *name, bool coun
  * other ranks. If a call uses the bootstrap, the ring is broken at the end of that call. Later
  * errors are only logged. Any task may call it, but not under `watch`. */
 void rank_set_async_error(struct ncclComm *comm, ncclResult_t error);
+/* Does the same for the error of a call on this communicator, also if it is revoked: a program that
+ * polls learns of the call's failure from it alone. */
+void rank_set_call_error(struct ncclComm *comm, ncclResult_t error);
 /* Bracket a call that uses the bootstrap; an init has claimed it from the start. Until the release
  * the call itself detects that another rank fails, and other tasks do not check the bootstrap's
  * ring. */
