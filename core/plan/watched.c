@@ -14,10 +14,15 @@ static uint64_t watched_order(const struct ncclComm *comm)
 	return comm->launch_order ? shared_add_u64(comm->launch_order, 1, SHARED_RELAXED) : 0;
 }
 
-/* Returns the stream of the queue's launches. */
+/* Returns the id of the stream of the queue's launches; 0: unknown, or they are captured. */
 static uint64_t watched_stream(const struct plan_state *st)
 {
-	return st->streams.n ? (uint64_t)(uintptr_t)st->streams.stream[0] : 0;
+	unsigned long long id = 0;
+
+	if (!st->streams.n || st->streams.capture.id ||
+	    cudaStreamGetId(st->streams.stream[0], &id) != cudaSuccess)
+		return 0;
+	return id;
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
@@ -32,6 +37,8 @@ static uint8_t watched_op(const struct plan_task *t)
 
 void plan_calls_add(const struct ncclComm *comm, const struct plan_state *st)
 {
+	const uint64_t stream = watched_stream(st);
+
 	/* a launch of the same numbers may have failed */
 	rank_calls_drop(comm->calls, comm->op_count);
 	for (int32_t i = 0; i < st->queued; i++) {
@@ -42,7 +49,7 @@ void plan_calls_add(const struct ncclComm *comm, const struct plan_state *st)
 						    .count = t->count,
 						    .caller = (uint64_t)(uintptr_t)t->caller,
 						    .order = watched_order(comm),
-						    .stream = watched_stream(st),
+						    .stream = stream,
 						    .root = t->root,
 						    .func = (uint8_t)t->func,
 						    .type = (uint8_t)t->type,
@@ -71,6 +78,7 @@ static struct rank_pairs *watched_pairs(struct ncclComm *comm)
 void plan_pairs_show(struct ncclComm *comm, const struct plan_messages *ms)
 {
 	struct rank_pairs *pairs = watched_pairs(comm);
+	const uint64_t stream = pairs ? watched_stream(comm->plan) : 0;
 
 	for (int32_t i = 0; i < ms->queued && pairs; i++) {
 		const struct plan_queued_message *m = &ms->queue[i];
@@ -82,7 +90,7 @@ void plan_pairs_show(struct ncclComm *comm, const struct plan_messages *ms)
 					      .count = m->call.count,
 					      .caller = (uint64_t)(uintptr_t)m->call.caller,
 					      .order = watched_order(comm),
-					      .stream = watched_stream(comm->plan),
+					      .stream = stream,
 					      .call = m->call.call,
 					      .peer = m->call.peer,
 					      .type = (uint8_t)m->call.type,

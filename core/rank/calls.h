@@ -27,7 +27,7 @@ struct rank_call {
 	uint64_t chain;  /* hash of this call and of all calls before it */
 	uint64_t caller; /* return address in the program */
 	uint64_t order;  /* counts the calls of all communicators of the process */
-	uint64_t stream; /* handle of its launch; means nothing outside of the process */
+	uint64_t stream; /* id of its launch's stream, in the process; 0: unknown */
 	int32_t root;    /* -1: has none */
 	uint8_t func;    /* enum dev_func */
 	uint8_t type;    /* ncclDataType_t */

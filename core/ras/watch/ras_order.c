@@ -87,7 +87,7 @@ static void order_write(struct ras_text *out, const struct order_item *a,
 	ras_text_add(out, " before ");
 	order_item_write(out, b);
 	ras_text_add(out, "; rank %d in the other order%s\n", other->rank->r.rank,
-		     a->stream == b->stream
+		     a->stream == b->stream && a->stream
 			     ? ""
 			     : ", which works only if streams differ and a GPU has room for both");
 }

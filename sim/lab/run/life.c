@@ -106,6 +106,18 @@ static bool life_wait_abort_time(struct lab_rank *me, struct wait *done)
 	return rc == ETIMEDOUT;
 }
 
+/* A program that polls does so again and again. In engine sim a poll that finds nothing sleeps until
+ * something changes, and does not see that an init has taken too long. */
+static void life_watch_polls(struct lab_rank *me)
+{
+	ncclComm_t comm = __atomic_load_n(&me->comm, __ATOMIC_ACQUIRE);
+	ncclResult_t async;
+
+	if (comm && me->self->life->nonblocking &&
+	    !shared_load_u32(&me->self->done, SHARED_ACQUIRE))
+		(void)ncclCommGetAsyncError(comm, &async);
+}
+
 static void life_watch(void *arg)
 {
 	struct lab_rank *me = arg;
@@ -137,7 +149,11 @@ static void life_watch(void *arg)
 	(void)os_wait(both, 2, NULL, &which);
 	if (which == 0)
 		return;
-	w[0].deadline_ns = os_now_ns() + LAB_LAUNCHER_NS;
+	w[0].deadline_ns = os_now_ns() + LAB_LAUNCHER_NS / 2;
+	if (os_wait_one(&w[0], NULL) != ETIMEDOUT)
+		return;
+	life_watch_polls(me);
+	w[0].deadline_ns = os_now_ns() + LAB_LAUNCHER_NS / 2;
 	if (os_wait_one(&w[0], NULL) == ETIMEDOUT)
 		life_watch_abort(me, &me->self->out->launcher_aborted);
 }
