@@ -43,9 +43,9 @@ ncclResult_t comm_child_grow(struct ncclComm *parent, int nranks, bool has_id,
 ncclResult_t comm_child_share_id(struct ncclComm *parent, const struct comm_child *child,
 				 ncclResult_t made, ncclUniqueId *id);
 void comm_child_free(struct comm_child *child);
-/* Remembers the parent of a child that begins its init. An abort of the parent ends that init. So
- * does a failure of the parent, except if the child is made of the ranks that remain: the parent was
- * revoked, or had failed before a call in which not all its ranks have met (`met`). */
+/* Remembers the parent of a child that begins its init. An abort of the parent ends that init, and
+ * a failure does too. A failure does not if the child is made of the ranks that remain: the parent
+ * was revoked, or had failed before a call in which not all its ranks have met (`met`). */
 void comm_child_of(struct ncclComm *child, struct ncclComm *parent, bool met);
 /* For a child in its init that has a parent. Returns an error if the parent has failed since: a
  * rank of the child may never come. ncclInternalError: it was aborted, or is gone. */

@@ -106,8 +106,8 @@ static bool life_wait_abort_time(struct lab_rank *me, struct wait *done)
 	return rc == ETIMEDOUT;
 }
 
-/* A program that polls does so again and again. In engine sim a poll that finds nothing sleeps until
- * something changes, and does not see that an init has taken too long. */
+/* A program that polls does so again and again. In engine sim a poll that finds nothing sleeps
+ * until something changes, and does not see that an init has taken too long. */
 static void life_watch_polls(struct lab_rank *me)
 {
 	ncclComm_t comm = __atomic_load_n(&me->comm, __ATOMIC_ACQUIRE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Declarations that the files of a life share: life.c (a rank's whole life), life_stage.c (the calls
- * between its collectives). */
+/* Declarations that the files of a life share: life.c (a rank's whole life), life_stage.c (the
+ * calls between its collectives). */
 #ifndef SIM_LAB_LIFE_INTERNAL_H
 #define SIM_LAB_LIFE_INTERNAL_H
 
