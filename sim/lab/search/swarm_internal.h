@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shared by the files of the default swarm: swarm.c (what other draws depend on),
- * swarm_settings.c (variables, a row each), swarm_world.c (hosts and ranks), swarm_focus.c (settings
- * that are drawn to fit each other), swarm_faults.c (plans of faults), swarm_rails.c (worlds with
- * failover). Called by scenario_swarm alone; each function changes the scenario that it is given.
+ * swarm_settings.c (variables, a row each), swarm_world.c (hosts and ranks), swarm_focus.c
+ * (settings that are drawn to fit each other), swarm_faults.c (plans of faults), swarm_rails.c
+ * (worlds with failover). Called by scenario_swarm alone; each function changes the scenario that
+ * it is given.
  */
 #ifndef SIM_LAB_SWARM_INTERNAL_H
 #define SIM_LAB_SWARM_INTERNAL_H

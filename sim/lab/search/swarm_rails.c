@@ -90,7 +90,8 @@ static void rails_settings(struct scenario *s, struct sim_rng *rng)
 		swarm_env(s, "NCCL_BUFFSIZE=%u", 32768u << sim_rng_below(rng, 4));
 }
 
-/* One fault, of one rail: the other rails of every connection are left. */
+/* One fault, of one rail: the other rails of every connection are left. Ranks of messages connect
+ * while others have launched, and a queue pair that fails before it is connected is an error. */
 static void rails_plan(struct scenario *s, struct sim_rng *rng)
 {
 	uint64_t power = sim_rng_below(rng, 11);
@@ -100,8 +101,11 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 	unsigned rank = (unsigned)sim_rng_below(rng, lab_ranks(&s->lab, NULL));
 	unsigned for_ms = 1 + (unsigned)sim_rng_below(rng, 200);
 	unsigned times = 2 + (unsigned)sim_rng_below(rng, 3);
+	uint64_t kind = sim_rng_below(rng, 5);
 
-	switch (sim_rng_below(rng, 5)) {
+	if (kind == 4 && s->lab.collective->connects)
+		kind = 3;
+	switch (kind) {
 	case 0:
 		snprintf(s->plan, sizeof s->plan,
 			 "fabric.link host=%u port=%u after=collective+%uus down\n", host, port,
