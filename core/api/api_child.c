@@ -53,7 +53,7 @@ static ncclResult_t child_create(const struct api_child *child, const struct com
 		 (const void *)child->parent);
 	if (child->share)
 		(*comm)->life->share = (const int *)((const char *)&(*comm)->config + child->share);
-	comm_child_of(*comm, child->parent);
+	comm_child_of(*comm, child->parent, ranks->met);
 	return ncclSuccess;
 }
 

@@ -116,6 +116,8 @@ static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
 		WARN("rank %d: the init ends with ncclTimeout: %.*s (DOPPEL_TIMEOUT_MS)", b->rank,
 		     (int)strnlen(a->reason.text, sizeof a->reason.text), a->reason.text);
 		return ncclTimeout;
+	case BOOTSTRAP_ABSENT: /* no rank queries it while it checks in */
+		break;
 	case BOOTSTRAP_REFUSED:
 		WARN("rank %d: the root refused rank %d: two ranks have this number, or their "
 		     "numbers of ranks%s differ (this rank has %d)",

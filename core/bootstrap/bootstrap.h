@@ -64,6 +64,13 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
  * rank, so that no rank waits for it. Makes a few attempts within a second and returns no error.
  * reason: the task's last logged error, or "" for an aborted rank. */
 void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char *reason);
+/* Requests from the id's root the ranks that have not checked in. `out`: "rank 2 has not called", a
+ * newline, "ranks 0-1, 3 wait"; empty: all have, or the init fails. *from_env: rank 0 starts that
+ * root. Makes one attempt until the deadline, and logs nothing. Returns 0 or an errno.
+ * ECONNREFUSED: no root listens. */
+#define BOOTSTRAP_QUERY_BYTES 192
+int bootstrap_root_query(const ncclUniqueId *id, int rank, int nranks, uint64_t deadline_ns,
+			 char out[BOOTSTRAP_QUERY_BYTES], bool *from_env);
 /* Gathers `bytes` from every rank. all[rank * bytes] is this rank's data on entry; `all` has the
  * data of all ranks on exit. */
 ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes);

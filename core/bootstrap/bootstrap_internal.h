@@ -8,6 +8,7 @@
  *	root k --answer(SUCCESSOR)--> root k - 1  listening address of the first rank of root k
  *	root k --answer(COMPLETE), answer(END)--> root k - 1  all ranks have checked in
  *	r --hello(GIVE_UP), reason--> root        instead of a check-in: r has failed
+ *	r --hello(QUERY)--> root --answer(ABSENT)--> r   which ranks have not checked in
  *	r --hello(RING)--> r + 1                  the ring; data flows to the successor only
  *	r --farewell--> r - 1, r + 1              r ends in order; a second one: r has failed since
  *	r --hello(PEER)--> any, then messages     one connection per direction and pair, kept
@@ -53,7 +54,8 @@ enum bootstrap_hello_kind {
 	BOOTSTRAP_PEER,
 	BOOTSTRAP_GIVE_UP, /* to the root: this rank will not check in */
 	BOOTSTRAP_LOOK,    /* no messages follow */
-	BOOTSTRAP_ROOT, /* to a root, from the one after it; `rank` is the first that it serves */
+	BOOTSTRAP_ROOT,  /* to a root, from the one after it; `rank` is the first that it serves */
+	BOOTSTRAP_QUERY, /* to the root: which ranks are absent; changes nothing */
 };
 struct bootstrap_hello {
 	uint64_t magic;
@@ -82,6 +84,7 @@ enum bootstrap_answer_kind {
 	 * are those of all. */
 	BOOTSTRAP_COMPLETE,
 	BOOTSTRAP_END,
+	BOOTSTRAP_ABSENT, /* reason: to QUERY, the ranks that have not checked in */
 };
 struct bootstrap_answer {
 	uint64_t magic;

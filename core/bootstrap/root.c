@@ -6,6 +6,7 @@
  *	GREETING --hello--> WAITING --successor known--> ANSWERED
  *	    |                  |                             |
  *	    +-- garbage, closed early: dropped               +-- all answered: the task ends
+ *	    +-- query: QUERIED, gets the list of absent ranks, and may close
  *	    +-- GIVE_UP: LEFT to every rank, also to later ones; then the task ends
  *	                       +--- either closes first: LEFT to every rank, the task ends
  *
@@ -59,6 +60,8 @@ void bootstrap_root_answer(struct bootstrap_root *r, struct root_conn *c,
 		.magic = r->magic, .kind = kind, .rank = rank, .nonce = r->nonce};
 	if (kind == BOOTSTRAP_LEFT || kind == BOOTSTRAP_LATE)
 		c->answers[n].reason = r->reason;
+	if (kind == BOOTSTRAP_ABSENT)
+		bootstrap_root_absent(r, &c->answers[n].reason);
 	if (kind == BOOTSTRAP_SUCCESSOR)
 		c->answers[n].addr = root_address(r, rank);
 	c->to_send += sizeof c->answers[0];
@@ -109,7 +112,7 @@ void bootstrap_root_fail(struct bootstrap_root *r, enum bootstrap_answer_kind ki
 					      : "was refused",
 		     r->arrived, r->count);
 	for (struct root_conn *c = r->conns; c; c = c->next)
-		if (c->state != ROOT_GREETING)
+		if (c->state != ROOT_GREETING && c->state != ROOT_QUERIED)
 			bootstrap_root_answer(r, c, kind, rank);
 	r->over = true;
 }
@@ -150,7 +153,8 @@ static bool root_hello_is_valid(const struct bootstrap_root *r, const struct boo
 		return false;
 	if (h->has_set > 1)
 		return false;
-	return h->kind == BOOTSTRAP_GIVE_UP || (h->kind == BOOTSTRAP_ROOT && h->has_set) ||
+	return h->kind == BOOTSTRAP_GIVE_UP || h->kind == BOOTSTRAP_QUERY ||
+	       (h->kind == BOOTSTRAP_ROOT && h->has_set) ||
 	       (h->kind == BOOTSTRAP_CHECK_IN && (h->listen.family == 4 || h->listen.family == 6) &&
 		h->listen.port);
 }
@@ -267,7 +271,7 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	int e = os_recv(c->fd, to, n, &done);
 	if (e == EAGAIN)
 		return false;
-	if (!greeting && r->failed) {
+	if (!greeting && (r->failed || c->state == ROOT_QUERIED)) {
 		bootstrap_root_drop(r, c); /* it already has its answer */
 		return true;
 	}
@@ -289,6 +293,11 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	}
 	if (root_conn_target(c, &to, &n))
 		return true;
+	if (c->hello.kind == BOOTSTRAP_QUERY) {
+		c->state = ROOT_QUERIED;
+		bootstrap_root_answer(r, c, BOOTSTRAP_ABSENT, bootstrap_root_missing(r));
+		return true;
+	}
 	if (!bootstrap_root_set_is_valid(r, c)) {
 		root_garbage(r, c, "its unique ids contradict its number of ranks");
 		return true;

@@ -10,7 +10,8 @@ enum root_conn_state {
 	ROOT_GREETING,
 	ROOT_WAITING,
 	ROOT_ANSWERED,
-	ROOT_LINKED, /* the other end is the root before or after this one */
+	ROOT_LINKED,  /* the other end is the root before or after this one */
+	ROOT_QUERIED, /* the other end is no rank of this init, and may close */
 };
 
 struct root_conn {
@@ -140,5 +141,10 @@ void bootstrap_root_link_drop(struct bootstrap_root *r, const struct root_conn *
 int32_t bootstrap_root_missing(const struct bootstrap_root *r);
 /* Ends the inits if the deadline has passed and a rank has not arrived. True if it did. */
 bool bootstrap_root_late(struct bootstrap_root *r);
+
+/* ---- root_query.c -------------------------------------------------------------------------- */
+
+/* Writes which ranks have checked in, and which have not. */
+void bootstrap_root_absent(const struct bootstrap_root *r, struct bootstrap_reason *out);
 
 #endif

@@ -326,6 +326,8 @@ static void root_link_message(struct bootstrap_root *r, const struct root_link *
 	case BOOTSTRAP_END:
 		root_link_ending(r);
 		break;
+	case BOOTSTRAP_ABSENT: /* an answer to a request, which no root makes */
+		break;
 	}
 }
 

@@ -373,6 +373,41 @@ int sock_tell_and_wait(const struct os_addr *to, const void *data, size_t bytes,
 	return e;
 }
 
+/* Receives all bytes, or fails at the deadline. */
+static int sock_recv_until(int fd, void *data, size_t bytes, const struct sock_ctx *ctx,
+			   uint64_t deadline_ns)
+{
+	size_t at = 0, done = 0;
+	int e = 0;
+
+	while (at < bytes && (!e || e == EAGAIN)) {
+		uint64_t seq = sock_seq(fd);
+
+		e = os_recv(fd, (char *)data + at, bytes - at, &done);
+		if (e == EAGAIN)
+			e = sock_wait_until(fd, seq, ctx, deadline_ns);
+		else if (!e && !done)
+			e = EPIPE;
+		else
+			at += e ? 0 : done;
+	}
+	return e;
+}
+
+int sock_query(const struct os_addr *to, const void *data, size_t bytes, void *answer,
+	       size_t answer_bytes, const struct sock_ctx *ctx, uint64_t deadline_ns)
+{
+	int fd, e = sock_open_until(to, ctx, deadline_ns, &fd);
+
+	if (e)
+		return e;
+	e = sock_send_until(fd, data, bytes, ctx, deadline_ns);
+	if (!e)
+		e = sock_recv_until(fd, answer, answer_bytes, ctx, deadline_ns);
+	os_close(fd);
+	return e;
+}
+
 void sock_close(int *fd)
 {
 	if (*fd < 0)

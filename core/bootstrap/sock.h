@@ -97,6 +97,10 @@ int sock_tell(const struct os_addr *to, const void *data, size_t bytes, const st
 /* Does the same, but waits for the other end to close before closing. 0: it has closed. */
 int sock_tell_and_wait(const struct os_addr *to, const void *data, size_t bytes,
 		       const struct sock_ctx *ctx, uint64_t deadline_ns);
+/* Opens a connection, sends `data`, receives `answer_bytes` bytes, closes. Makes one attempt until
+ * the deadline, and logs nothing. Returns 0 or an errno; EPIPE: the other end closed before. */
+int sock_query(const struct os_addr *to, const void *data, size_t bytes, void *answer,
+	       size_t answer_bytes, const struct sock_ctx *ctx, uint64_t deadline_ns);
 /* Closes *fd unless it is -1, and makes it -1. */
 void sock_close(int *fd);
 

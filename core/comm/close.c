@@ -299,6 +299,7 @@ static void comm_release(struct ncclComm *comm, uint64_t until_ns)
 	os_free(comm->local_to_rank);
 	os_free(comm->peers);
 	os_free(comm->ras_peers);
+	os_free(comm->pairs);
 	os_free(comm->topo_text);
 	os_free(comm);
 }

@@ -356,7 +356,7 @@ void comm_launch_end(struct ncclComm *comm, const struct comm_launch *launch, nc
 	if (!mine)
 		return;
 	if (error) /* must precede the word that shows a poll the end */
-		rank_set_async_error(c, error);
+		rank_set_call_error(c, error);
 	first = registry_lock();
 	shared_store_u32(&c->life->launching, 0, SHARED_RELEASE);
 	registry_unlock(first);

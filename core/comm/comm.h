@@ -82,6 +82,7 @@ struct comm_life {
 	const int *share;
 	/* comm_child_of: what it was made from, and that one's hash. It may have ended. */
 	struct ncclComm *parent;
+	bool parent_counts; /* an error of the parent ends the init, and not only its abort */
 	uint64_t parent_hash, parent_ns; /* parent_ns: when it was made */
 
 	/* [rings * nranks]: the distinct rings by position, until the device has them. Channel c

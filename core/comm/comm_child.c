@@ -75,19 +75,19 @@ static ncclResult_t child_rows_check(const struct ncclComm *parent, const struct
 
 /* Gathers the rows of all ranks; *rows is NULL after an error, and otherwise owned by the
  * caller. */
-static ncclResult_t child_rows_gather(struct ncclComm *parent, struct child_row own,
-				      struct child_row **rows)
+static ncclResult_t child_rows_gather(struct ncclComm *parent, const char *call,
+				      struct child_row own, struct child_row **rows)
 {
 	ncclResult_t rc = ncclSystemError;
 
 	*rows = os_alloc((size_t)parent->nranks * sizeof **rows, "arguments of all ranks");
 	if (*rows) {
 		(*rows)[parent->rank] = own;
-		rank_timed_form(&parent->timed, parent->timeout_ns, true);
+		rank_forms(parent, call, true, -1);
 		rank_bootstrap_claim(parent);
 		rc = rank_error(parent, child_rows_exchange(parent, *rows));
 		rank_bootstrap_release(parent);
-		rank_timed_form(&parent->timed, parent->timeout_ns, false);
+		rank_forms(parent, NULL, false, -1);
 	} else {
 		WARN("rank %d: no memory for the arguments of %d ranks", parent->rank,
 		     parent->nranks);
@@ -164,8 +164,8 @@ ncclResult_t comm_child_split(struct ncclComm *parent, int color, int key, struc
 	ncclResult_t rc;
 
 	ASSERT(color >= 0 || color == NCCL_SPLIT_NOCOLOR || color == COMM_CHILD_FAILED);
-	*out = (struct comm_child){.rank = -1};
-	rc = child_rows_gather(parent, (struct child_row){color, key}, &rows);
+	*out = (struct comm_child){.rank = -1, .call = "ncclCommSplit", .met = true};
+	rc = child_rows_gather(parent, out->call, (struct child_row){color, key}, &rows);
 	if (!rc && color >= 0) {
 		rc = child_split(parent, rows, out);
 		if (rc) /* the other members wait for this one */
@@ -211,7 +211,7 @@ ncclResult_t comm_child_without(const struct ncclComm *parent, const char *call,
 {
 	ncclResult_t rc = child_list_check(parent, call, excluded, n);
 
-	*out = (struct comm_child){.rank = -1};
+	*out = (struct comm_child){.rank = -1, .call = call};
 	if (!rc)
 		rc = child_members_alloc(parent, out);
 	for (int32_t r = 0; r < parent->nranks && !rc; r++) {
@@ -255,8 +255,9 @@ ncclResult_t comm_child_grow(struct ncclComm *parent, int nranks, bool has_id,
 	struct child_row *rows;
 	ncclResult_t rc;
 
-	*out = (struct comm_child){.rank = -1, .nranks = nranks};
-	rc = child_rows_gather(parent, (struct child_row){nranks, has_id}, &rows);
+	*out = (struct comm_child){
+		.rank = -1, .nranks = nranks, .call = "ncclCommGrow", .met = true};
+	rc = child_rows_gather(parent, out->call, (struct child_row){nranks, has_id}, &rows);
 	if (!rc && nranks != COMM_CHILD_FAILED)
 		rc = child_grow_check(parent, rows, &out->maker);
 	os_free(rows);
@@ -286,17 +287,23 @@ static ncclResult_t child_id_pass(const struct ncclComm *parent, const struct co
 	return made ? made : rc;
 }
 
+/* Returns the rank for whose message this rank waits; -1: it waits for none. */
+static int32_t child_awaited(const struct comm_child *child)
+{
+	return child->rank == child->maker ? -1 : child->members[child->maker];
+}
+
 ncclResult_t comm_child_share_id(struct ncclComm *parent, const struct comm_child *child,
 				 ncclResult_t made, ncclUniqueId *id)
 {
 	ncclResult_t rc;
 
 	ASSERT(child->rank >= 0 && child->rank < child->n);
-	rank_timed_form(&parent->timed, parent->timeout_ns, true);
+	rank_forms(parent, child->call, !child->met, child_awaited(child));
 	rank_bootstrap_claim(parent);
 	rc = rank_error(parent, child_id_pass(parent, child, made, id));
 	rank_bootstrap_release(parent);
-	rank_timed_form(&parent->timed, parent->timeout_ns, false);
+	rank_forms(parent, NULL, false, -1);
 	if (rc && rc != made)
 		rank_set_async_error(parent, rc);
 	return rc;
@@ -311,11 +318,13 @@ void comm_child_free(struct comm_child *child)
 /* Time of an init before its parent is looked at. */
 #define COMM_CHILD_PATIENCE_NS 1000000000ull
 
-void comm_child_of(struct ncclComm *child, struct ncclComm *parent)
+void comm_child_of(struct ncclComm *child, struct ncclComm *parent, bool met)
 {
-	if (shared_load_u32(&parent->revoked, SHARED_ACQUIRE) ||
-	    shared_load_u32(&parent->async_error, SHARED_ACQUIRE))
-		return;
+	bool failed = shared_load_u32(&parent->async_error, SHARED_ACQUIRE) != ncclSuccess;
+
+	/* after a meeting of all ranks only a later failure can be meant */
+	child->life->parent_counts =
+		!shared_load_u32(&parent->revoked, SHARED_ACQUIRE) && (met || !failed);
 	child->life->parent = parent;
 	child->life->parent_hash = parent->id_hash;
 	child->life->parent_ns = os_now_ns();
@@ -329,8 +338,10 @@ ncclResult_t comm_child_hopeless(const struct ncclComm *child)
 	ASSERT(parent);
 	if (comm_enter(parent, NULL, COMM_NEED_ANY))
 		return ncclInternalError;
-	rc = parent->id_hash != child->life->parent_hash ? ncclInternalError
-							 : comm_async_error(parent);
+	if (parent->id_hash != child->life->parent_hash)
+		rc = ncclInternalError;
+	else
+		rc = child->life->parent_counts ? comm_async_error(parent) : ncclSuccess;
 	if (!rc && comm_is_aborted(parent))
 		rc = ncclInternalError;
 	comm_leave(parent);

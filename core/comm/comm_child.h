@@ -20,6 +20,8 @@ struct comm_child {
 	int32_t n, rank;  /* rank: this rank's rank in the child; -1: it is no member */
 	int32_t nranks;   /* ranks of the child: n, and more if ranks join that are new */
 	int32_t maker;    /* rank in the child of the member that has or makes the id */
+	const char *call; /* the public function */
+	bool met;         /* all ranks of the parent have met in this call */
 };
 
 /* Color or size of a rank whose call failed: every other rank gets ncclRemoteError, and the parent
@@ -41,9 +43,10 @@ ncclResult_t comm_child_grow(struct ncclComm *parent, int nranks, bool has_id,
 ncclResult_t comm_child_share_id(struct ncclComm *parent, const struct comm_child *child,
 				 ncclResult_t made, ncclUniqueId *id);
 void comm_child_free(struct comm_child *child);
-/* Remembers the parent of a child that begins its init. A parent that has failed or was revoked is
- * not remembered: the child is made of the ranks that remain. */
-void comm_child_of(struct ncclComm *child, struct ncclComm *parent);
+/* Remembers the parent of a child that begins its init. An abort of the parent ends that init, and
+ * a failure does too. A failure does not if the child is made of the ranks that remain: the parent
+ * was revoked, or had failed before a call in which not all its ranks have met (`met`). */
+void comm_child_of(struct ncclComm *child, struct ncclComm *parent, bool met);
 /* For a child in its init that has a parent. Returns an error if the parent has failed since: a
  * rank of the child may never come. ncclInternalError: it was aborted, or is gone. */
 ncclResult_t comm_child_hopeless(const struct ncclComm *child);

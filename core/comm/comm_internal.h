@@ -89,6 +89,10 @@ ncclResult_t comm_graphs_find(struct ncclComm *comm);
 extern const struct ras_source comm_ras_source;
 enum { COMM_CODE_BYTES = 96 }; /* of a call site */
 struct ras_call comm_ras_call(uint64_t comm, int32_t rank, const struct rank_call *c);
+/* ras_waits.c: adds to ranks of the view what they wait for, and their messages. */
+void comm_ras_waits(struct ras_view *v);
+/* Writes causes that only this process knows: ranks that are absent from the inits of its ranks. */
+void comm_ras_why(struct ras_text *why, uint64_t deadline_ns);
 /* Writes what an operation of the proxy waits for. */
 void comm_ras_wait_write(struct ras_text *out, const char *why, const struct wait_from *from);
 /* comm_late.c: joins the RAS task, with the communicator's part in it. */

@@ -40,6 +40,7 @@ ncclResult_t comm_watch_make(struct ncclComm *comm)
 		ras_leave(comm->ras);
 		return ncclSystemError;
 	}
+	comm->launch_order = ras_launch_order(comm->ras);
 	comm->timeout_ns = (uint64_t)param_i64(PARAM_TIMEOUT_MS) * 1000000ull;
 	if (comm->timeout_ns)
 		ras_watch(comm->ras, comm->timeout_ns);

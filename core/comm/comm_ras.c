@@ -26,6 +26,8 @@ struct ras_call comm_ras_call(uint64_t comm, int32_t rank, const struct rank_cal
 		.number = c->number,
 		.count = c->count,
 		.chain = c->chain,
+		.order = c->order,
+		.stream = c->stream,
 		.rank = rank,
 		.root = c->root,
 		.func = comm_ras_funcs[c->func],
@@ -69,6 +71,7 @@ static void comm_ras_rank(const struct ncclComm *c, struct ras_rank *r)
 	r->aborted = shared_load_u32(c->abort, SHARED_ACQUIRE) != 0;
 	r->reached = rank_timed_reached(&c->timed, r->calls);
 	r->formed = shared_load_u64(&c->timed.formed, SHARED_ACQUIRE);
+	r->awaited = -1;
 	for (int f = 0; f < DEV_FUNC_COUNT; f++)
 		r->count[comm_ras_funcs[f]] =
 			shared_load_u64(&c->launches.count[f], SHARED_RELAXED);
@@ -121,7 +124,7 @@ static void comm_ras_calls(const struct ncclComm *c, struct ras_view *v)
 	}
 }
 
-static void comm_ras_view(struct ras_view *v, bool calls)
+static void comm_ras_view(struct ras_view *v, enum ras_detail detail)
 {
 	struct registry_node *first = registry_lock();
 
@@ -132,12 +135,14 @@ static void comm_ras_view(struct ras_view *v, bool calls)
 		if (!r)
 			continue;
 		comm_ras_rank(c, r);
-		if (calls && c->calls)
+		if (detail != RAS_RANKS && c->calls)
 			comm_ras_calls(c, v);
 		if (c->ras_peers && !comm_ras_is_listed(first, c))
 			comm_ras_members(c, v);
 	}
 	registry_unlock(first);
+	if (detail == RAS_WAITS)
+		comm_ras_waits(v);
 }
 
 /* ---- pending operations --------------------------------------------------------------------- */
@@ -268,13 +273,15 @@ static void comm_ras_op_write(void *arg, const struct proxy_report_op *op)
 	}
 }
 
-static void comm_ras_dump(struct ras_text *out, uint64_t deadline_ns, const shared_u32 *stop)
+static void comm_ras_dump(struct ras_text *out, struct ras_text *why, uint64_t deadline_ns,
+			  const shared_u32 *stop)
 {
 	struct comm_ras_launch *l = os_alloc(RAS_COMMS * sizeof *l, "RAS launches");
 	enum cudaStreamCaptureMode mode = cuda_capture_mode(cudaStreamCaptureModeRelaxed);
 	int n = l ? comm_ras_launches(l) : 0, silent;
 	uint32_t cut;
 
+	comm_ras_why(why, os_now_ns() + (deadline_ns - os_now_ns()) / 2);
 	for (int i = 0; i < n; i++)
 		comm_ras_launch_write(out, &l[i]);
 	(void)cuda_capture_mode(mode);

@@ -82,17 +82,18 @@ static ncclResult_t resume_memory(struct ncclComm *comm)
 }
 
 /* Runs `step` on the communicator's device, while this call uses the bootstrap. */
-static ncclResult_t suspend_run(struct ncclComm *comm, ncclResult_t (*step)(struct ncclComm *comm))
+static ncclResult_t suspend_run(struct ncclComm *comm, const char *call,
+				ncclResult_t (*step)(struct ncclComm *comm))
 {
 	int before = comm_device_save();
 	ncclResult_t rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 
 	if (!rc && comm->bootstrap) {
-		rank_timed_form(&comm->timed, comm->timeout_ns, true);
+		rank_forms(comm, call, true, -1);
 		rank_bootstrap_claim(comm);
 		rc = step(comm);
 		rank_bootstrap_release(comm);
-		rank_timed_form(&comm->timed, comm->timeout_ns, false);
+		rank_forms(comm, NULL, false, -1);
 	}
 	comm_device_restore(before);
 	return rc;
@@ -124,7 +125,7 @@ ncclResult_t comm_suspend(struct ncclComm *comm)
 	}
 	rc = comm_drain_watching(comm);
 	if (!rc)
-		rc = suspend_run(comm, suspend_memory);
+		rc = suspend_run(comm, "ncclCommSuspend", suspend_memory);
 	return suspend_end(comm, rc, COMM_SUSPENDED);
 }
 
@@ -134,5 +135,5 @@ ncclResult_t comm_resume(struct ncclComm *comm)
 		WARN("ncclCommResume: rank %d: another task changes the communicator", comm->rank);
 		return ncclInvalidUsage;
 	}
-	return suspend_end(comm, suspend_run(comm, resume_memory), COMM_READY);
+	return suspend_end(comm, suspend_run(comm, "ncclCommResume", resume_memory), COMM_READY);
 }

@@ -161,11 +161,14 @@ ncclResult_t plan_messages_announce(struct ncclComm *comm, struct plan_messages 
 	for (ms->agreed = 0; !rc && ms->agreed < ms->queued; ms->agreed += !rc)
 		if (!plan_message_is_to_self(comm, &ms->queue[ms->agreed]))
 			rc = plan_message_agree(comm, &ms->queue[ms->agreed]);
+	if (!rc)
+		plan_pairs_show(comm, ms);
 	return rc ? rc : plan_rounds_make(comm, ms);
 }
 
 void plan_messages_renounce(const struct ncclComm *comm, struct plan_messages *ms)
 {
+	plan_pairs_hide(comm, ms);
 	for (int32_t i = 0; i < ms->agreed; i++) {
 		const struct plan_queued_message *m = &ms->queue[i];
 

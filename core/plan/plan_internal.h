@@ -207,6 +207,10 @@ void plan_calls_add(const struct ncclComm *comm, const struct plan_state *st);
 /* Called before the first and after the last operation of the plan's launch: its deadline.
  * ncclInvalidUsage: a call with a deadline of its own is captured. */
 ncclResult_t plan_timed_begin(struct ncclComm *comm, struct plan_state *st, const struct plan *p);
+/* Show the numbers of the queue's messages to the RAS task; withdraw those of messages that are not
+ * launched. */
+void plan_pairs_show(struct ncclComm *comm, const struct plan_messages *ms);
+void plan_pairs_hide(const struct ncclComm *comm, const struct plan_messages *ms);
 /* The ranks of the queue's messages are being connected, or this has ended. */
 void plan_timed_connect(struct ncclComm *comm, const struct plan_messages *ms, bool begins);
 ncclResult_t plan_timed_end(struct ncclComm *comm, const struct plan_state *st,

@@ -1,11 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Launches as the RAS task sees them: the calls with their arguments, and the deadlines. Without
- * them the task can see neither that a rank waits too long nor that ranks launch different calls.
+ * Launches as the RAS task sees them: the calls with their arguments, the numbers of messages, and
+ * the deadlines. Without them the task can see neither that a rank waits too long, nor that ranks
+ * launch different calls, nor that a send has no receive.
  */
 #include "core/base/log.h"
 #include "core/plan/messages.h"
 #include "core/plan/plan_internal.h"
+
+/* Returns the number of the next call of the process, of any communicator. */
+static uint64_t watched_order(const struct ncclComm *comm)
+{
+	return comm->launch_order ? shared_add_u64(comm->launch_order, 1, SHARED_RELAXED) : 0;
+}
+
+/* Returns the id of the stream of the queue's launches; 0: unknown, or they are captured. */
+static uint64_t watched_stream(const struct plan_state *st)
+{
+	unsigned long long id = 0;
+
+	if (!st->streams.n || st->streams.capture.id ||
+	    cudaStreamGetId(st->streams.stream[0], &id) != cudaSuccess)
+		return 0;
+	return id;
+}
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
@@ -19,6 +37,8 @@ static uint8_t watched_op(const struct plan_task *t)
 
 void plan_calls_add(const struct ncclComm *comm, const struct plan_state *st)
 {
+	const uint64_t stream = watched_stream(st);
+
 	/* a launch of the same numbers may have failed */
 	rank_calls_drop(comm->calls, comm->op_count);
 	for (int32_t i = 0; i < st->queued; i++) {
@@ -28,11 +48,64 @@ void plan_calls_add(const struct ncclComm *comm, const struct plan_state *st)
 						    .number = t->op_count,
 						    .count = t->count,
 						    .caller = (uint64_t)(uintptr_t)t->caller,
+						    .order = watched_order(comm),
+						    .stream = stream,
 						    .root = t->root,
 						    .func = (uint8_t)t->func,
 						    .type = (uint8_t)t->type,
 						    .op = watched_op(t),
 					    });
+	}
+}
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+/* Makes the table at the first message. Without memory no message is shown. */
+static struct rank_pairs *watched_pairs(struct ncclComm *comm)
+{
+	struct rank_pairs *made;
+	struct registry_node *first;
+
+	if (comm->pairs || !comm->calls)
+		return comm->pairs;
+	made = rank_pairs_make(comm->nranks);
+	first = registry_lock();
+	comm->pairs = made;
+	registry_unlock(first);
+	return made;
+}
+
+void plan_pairs_show(struct ncclComm *comm, const struct plan_messages *ms)
+{
+	struct rank_pairs *pairs = watched_pairs(comm);
+	const uint64_t stream = pairs ? watched_stream(comm->plan) : 0;
+
+	for (int32_t i = 0; i < ms->queued && pairs; i++) {
+		const struct plan_queued_message *m = &ms->queue[i];
+
+		if (plan_message_is_to_self(comm, m))
+			continue;
+		rank_pairs_add(pairs, &(struct rank_message){
+					      .called = m->number + 1,
+					      .count = m->call.count,
+					      .caller = (uint64_t)(uintptr_t)m->call.caller,
+					      .order = watched_order(comm),
+					      .stream = stream,
+					      .call = m->call.call,
+					      .peer = m->call.peer,
+					      .type = (uint8_t)m->call.type,
+					      .is_send = m->call.is_send,
+				      });
+	}
+}
+
+void plan_pairs_hide(const struct ncclComm *comm, const struct plan_messages *ms)
+{
+	for (int32_t i = 0; i < ms->queued && comm->pairs; i++) {
+		const struct plan_message *m = &ms->queue[i].call;
+
+		rank_pairs_drop(comm->pairs, m->peer, m->is_send,
+				m->is_send ? ms->sent[m->peer] : ms->received[m->peer]);
 	}
 }
 
@@ -91,10 +164,10 @@ void plan_timed_connect(struct ncclComm *comm, const struct plan_messages *ms, b
 	struct rank_launch l;
 	int32_t first = 0;
 
-	if (!comm->timeout_ns)
+	if (!comm->ras)
 		return;
 	if (!begins) {
-		rank_timed_call(&comm->timed, NULL);
+		rank_timed_call(&comm->timed, NULL, NULL);
 		return;
 	}
 	while (first < ms->queued - 1 && (plan_message_is_to_self(comm, &ms->queue[first]) ||
@@ -102,7 +175,7 @@ void plan_timed_connect(struct ncclComm *comm, const struct plan_messages *ms, b
 		first++;
 	watched_messages(comm, ms, first, &l);
 	l.connects = true;
-	rank_timed_call(&comm->timed, &l);
+	rank_timed_call(&comm->timed, &l, ms->queue[first].call.call);
 }
 
 /* A capture has no launch to time: its replays do not pass here. */

@@ -3,7 +3,7 @@
 
 #include "core/base/hash.h"
 
-enum { CALL_COUNT, CALL_CHAIN, CALL_CALLER, CALL_REST };
+enum { CALL_COUNT, CALL_CHAIN, CALL_CALLER, CALL_ORDER, CALL_STREAM, CALL_REST };
 
 static uint64_t call_rest(const struct rank_call *c)
 {
@@ -34,6 +34,8 @@ void rank_calls_add(struct rank_calls *r, const struct rank_call *c)
 	shared_store_u64(call_word(r, n, CALL_CHAIN), hash64(hashed, sizeof hashed),
 			 SHARED_RELEASE);
 	shared_store_u64(call_word(r, n, CALL_CALLER), c->caller, SHARED_RELEASE);
+	shared_store_u64(call_word(r, n, CALL_ORDER), c->order, SHARED_RELEASE);
+	shared_store_u64(call_word(r, n, CALL_STREAM), c->stream, SHARED_RELEASE);
 	shared_store_u64(call_word(r, n, CALL_REST), call_rest(c), SHARED_RELEASE);
 	shared_store_u64(&r->next, n + 1, SHARED_RELEASE);
 }
@@ -70,6 +72,8 @@ bool rank_calls_read(const struct rank_calls *r, uint64_t number, struct rank_ca
 		.count = call_load(r, number, CALL_COUNT),
 		.chain = call_load(r, number, CALL_CHAIN),
 		.caller = call_load(r, number, CALL_CALLER),
+		.order = call_load(r, number, CALL_ORDER),
+		.stream = call_load(r, number, CALL_STREAM),
 		.root = (int32_t)(rest >> 32),
 		.op = (uint8_t)(rest >> 16),
 		.type = (uint8_t)(rest >> 8),

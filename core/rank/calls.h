@@ -26,13 +26,15 @@ struct rank_call {
 	uint64_t count;
 	uint64_t chain;  /* hash of this call and of all calls before it */
 	uint64_t caller; /* return address in the program */
+	uint64_t order;  /* counts the calls of all communicators of the process */
+	uint64_t stream; /* id of its launch's stream, in the process; 0: unknown */
 	int32_t root;    /* -1: has none */
 	uint8_t func;    /* enum dev_func */
 	uint8_t type;    /* ncclDataType_t */
 	uint8_t op;      /* predefined ncclRedOp_t, or RANK_CALL_OP_ */
 };
 
-enum { RANK_CALL_WORDS = 4 };
+enum { RANK_CALL_WORDS = 6 };
 struct rank_calls {
 	shared_u64 next; /* number of the next call */
 	struct {

@@ -18,18 +18,12 @@ static void rank_ring_break(struct ncclComm *comm)
 	comm->ring_broken = true;
 }
 
-void rank_set_async_error(struct ncclComm *comm, ncclResult_t error)
+/* `seen`: the error so far. */
+static void rank_error_record(struct ncclComm *comm, ncclResult_t error, uint32_t seen)
 {
-	uint32_t seen = shared_load_u32(&comm->async_error, SHARED_RELAXED);
 	bool first = false;
 
 	ASSERT(error > ncclSuccess && error != ncclInProgress && error < ncclNumResults);
-	error = rank_error(comm, error);
-	if (shared_load_u32(&comm->revoked, SHARED_ACQUIRE)) {
-		INFO(LOG_PROXY, "rank %d: error %d after the communicator was revoked", comm->rank,
-		     (int)error);
-		return;
-	}
 	while (seen == ncclSuccess && !first)
 		first = shared_cas_weak_u32(&comm->async_error, &seen, (uint32_t)error,
 					    SHARED_RELEASE);
@@ -41,6 +35,25 @@ void rank_set_async_error(struct ncclComm *comm, ncclResult_t error)
 	os_mutex_lock(&comm->watch);
 	rank_ring_break(comm);
 	os_mutex_unlock(&comm->watch);
+}
+
+void rank_set_async_error(struct ncclComm *comm, ncclResult_t error)
+{
+	uint32_t seen = shared_load_u32(&comm->async_error, SHARED_RELAXED);
+
+	error = rank_error(comm, error);
+	if (!shared_load_u32(&comm->revoked, SHARED_ACQUIRE))
+		rank_error_record(comm, error, seen);
+	else
+		INFO(LOG_PROXY, "rank %d: error %d after the communicator was revoked", comm->rank,
+		     (int)error);
+}
+
+void rank_set_call_error(struct ncclComm *comm, ncclResult_t error)
+{
+	uint32_t seen = shared_load_u32(&comm->async_error, SHARED_RELAXED);
+
+	rank_error_record(comm, rank_error(comm, error), seen);
 }
 
 /* ---- the bootstrap after init --------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 #include "core/include/nccl.h"
 #include "core/os/os.h"
 #include "core/rank/calls.h"
+#include "core/rank/pairs.h"
 #include "core/rank/registry.h"
 #include "core/rank/timed.h"
 #include "core/topo/topo.h"
@@ -199,6 +200,10 @@ struct ncclComm {
 	struct ras *ras; /* RAS task of the process; NULL: it has none, and `launches` stays zero */
 	struct rank_launches launches;
 	struct rank_calls *calls; /* last collectives; NULL: no RAS task */
+	/* Numbers of messages; NULL: no RAS task, or no message yet. Changes under the registry's
+	 * lock. */
+	struct rank_pairs *pairs;
+	shared_u64 *launch_order; /* of the process' RAS task: number of the next call; or NULL */
 	uint64_t timeout_ns;      /* DOPPEL_TIMEOUT_MS; 0: no deadline */
 	struct rank_timed timed;  /* launches with a deadline */
 	/* [nranks]; NULL: not gathered, or no rank has RAS; changes under the registry's lock */
@@ -231,10 +236,21 @@ static inline ncclResult_t rank_error(const struct ncclComm *comm, ncclResult_t 
 	return verdict ? (ncclResult_t)verdict : error;
 }
 
+/* Shows the RAS task that a call which forms communicators, suspends or resumes begins to wait for
+ * other ranks; `name` NULL: it has ended. See rank_timed_form. */
+static inline void rank_forms(struct ncclComm *comm, const char *name, bool counts, int32_t peer)
+{
+	if (comm->ras)
+		rank_timed_form(&comm->timed, comm->timeout_ns, name, counts, peer);
+}
+
 /* Records the first asynchronous error, and breaks the bootstrap's ring at this rank to inform the
  * other ranks. If a call uses the bootstrap, the ring is broken at the end of that call. Later
  * errors are only logged. Any task may call it, but not under `watch`. */
 void rank_set_async_error(struct ncclComm *comm, ncclResult_t error);
+/* Does the same for the error of a call on this communicator, also if it is revoked: a program that
+ * polls learns of the call's failure from it alone. */
+void rank_set_call_error(struct ncclComm *comm, ncclResult_t error);
 /* Bracket a call that uses the bootstrap; an init has claimed it from the start. Until the release
  * the call itself detects that another rank fails, and other tasks do not check the bootstrap's
  * ring. */

@@ -82,30 +82,41 @@ ncclResult_t rank_timed_end(struct rank_timed *t, const struct rank_launch *l, c
 	return ncclSuccess;
 }
 
-void rank_timed_call(struct rank_timed *t, const struct rank_launch *l)
+void rank_timed_call(struct rank_timed *t, const struct rank_launch *l, const char *name)
 {
 	bool began = shared_load_u64(&t->call_since_ns, SHARED_RELAXED) != 0;
 
 	if (!l && began)
 		shared_store_u64(&t->call_since_ns, 0, SHARED_RELEASE);
-	if (!l || !l->timeout_ns)
+	if (!l)
 		return;
 	t->call = *l;
 	shared_note_write(&t->call, sizeof t->call);
+	shared_store_u64(&t->call_name, (uint64_t)(uintptr_t)name, SHARED_RELAXED);
 	shared_store_u64(&t->call_since_ns, os_now_ns(), SHARED_RELEASE);
 }
 
-void rank_timed_form(struct rank_timed *t, uint64_t timeout_ns, bool begins)
+void rank_timed_form(struct rank_timed *t, uint64_t timeout_ns, const char *name, bool counts,
+		     int32_t peer)
 {
-	struct rank_launch l = {.timeout_ns = timeout_ns, .forms = true};
+	struct rank_launch l = {.timeout_ns = timeout_ns, .forms = true, .peer = peer};
 
-	if (!timeout_ns)
-		return;
-	if (begins) {
-		l.number = shared_load_u64(&t->formed, SHARED_RELAXED) + 1;
+	if (name) {
+		l.number = shared_load_u64(&t->formed, SHARED_RELAXED) + counts;
 		shared_store_u64(&t->formed, l.number, SHARED_RELEASE);
 	}
-	rank_timed_call(t, begins ? &l : NULL);
+	rank_timed_call(t, name ? &l : NULL, name);
+}
+
+const char *rank_timed_waits(const struct rank_timed *t, uint64_t *since_ns, int32_t *peer)
+{
+	*peer = -1;
+	*since_ns = shared_load_u64(&t->call_since_ns, SHARED_ACQUIRE);
+	if (!*since_ns)
+		return NULL;
+	shared_note_read(&t->call, sizeof t->call);
+	*peer = t->call.peer;
+	return (const char *)(uintptr_t)shared_load_u64(&t->call_name, SHARED_RELAXED);
 }
 
 /* ---- the task that looks -------------------------------------------------------------------- */
@@ -138,7 +149,7 @@ static uint64_t timed_look_call(const struct rank_timed *t, struct rank_launch *
 	shared_note_read(&t->call, sizeof t->call);
 	ns = os_now_ns() - since_ns;
 	*l = t->call;
-	return ns >= l->timeout_ns ? ns : 0;
+	return l->timeout_ns && ns >= l->timeout_ns ? ns : 0;
 }
 
 uint64_t rank_timed_look(struct rank_timed *t, struct rank_launch *l)

@@ -9,6 +9,9 @@
  * first. A launch has no deadline if RANK_TIMED others have not ended; CUDA's queues are shorter. A
  * launch that is captured in a CUDA graph has none either.
  *
+ * A call that waits for other ranks outside of a launch is recorded here too, with or without a
+ * deadline, if the process has a RAS task.
+ *
  * Owned by the communicator. Times are in ns.
  */
 #ifndef CORE_RANK_TIMED_H
@@ -49,7 +52,8 @@ struct rank_timed {
 	/* A call that waits for other ranks before its launch, and since when; 0: none. */
 	struct rank_launch call;
 	shared_u64 call_since_ns;
-	shared_u64 formed; /* calls that form communicators, and have begun */
+	shared_u64 call_name; /* address of its name, a string constant */
+	shared_u64 formed;    /* calls that form communicators, and have begun */
 	/* Used by the task that looks: time since which the oldest launch is known to run; 0: not
 	 * known. */
 	uint64_t since_ns;
@@ -62,10 +66,16 @@ ncclResult_t rank_timed_make(struct rank_timed *t);
 ncclResult_t rank_timed_begin(struct rank_timed *t, const struct rank_launch *l,
 			      cudaStream_t stream);
 ncclResult_t rank_timed_end(struct rank_timed *t, const struct rank_launch *l, cudaStream_t stream);
-/* The calling task begins to wait for other ranks; NULL: it has ended. */
-void rank_timed_call(struct rank_timed *t, const struct rank_launch *l);
-/* The same for a call that forms communicators from one, or suspends or resumes it. */
-void rank_timed_form(struct rank_timed *t, uint64_t timeout_ns, bool begins);
+/* The calling task begins to wait for other ranks in the public function `name`; l NULL: it has
+ * ended. */
+void rank_timed_call(struct rank_timed *t, const struct rank_launch *l, const char *name);
+/* The same for a call that forms communicators from one, or suspends or resumes it. `counts`: it is
+ * the first part of such a call. peer: the rank that it waits for; -1: all ranks. */
+void rank_timed_form(struct rank_timed *t, uint64_t timeout_ns, const char *name, bool counts,
+		     int32_t peer);
+/* Returns the name of the call that waits now, since when, and for which rank; peer -1: for
+ * several. NULL: no call waits. */
+const char *rank_timed_waits(const struct rank_timed *t, uint64_t *since_ns, int32_t *peer);
 /* Looks at the launches, and at the call that waits before its launch. Returns the time for which
  * the oldest one has run if that is its deadline or more, and the launch; 0: none is late. */
 uint64_t rank_timed_look(struct rank_timed *t, struct rank_launch *l);

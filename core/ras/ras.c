@@ -342,6 +342,11 @@ struct ras *ras_join(const struct ras_source *source)
 	return NULL;
 }
 
+shared_u64 *ras_launch_order(struct ras *r)
+{
+	return &r->launch_order;
+}
+
 struct os_addr ras_address(const struct ras *r)
 {
 	return r->address;

@@ -35,6 +35,8 @@ enum ras_func {
 	RAS_FUNCS,
 };
 
+#define RAS_CALL_BYTES 20 /* of the name of a public function */
+
 /* A rank as its own process sees it. Crosses the wire. */
 struct ras_rank {
 	uint64_t comm;             /* hash of the communicator */
@@ -47,15 +49,23 @@ struct ras_rank {
 	int32_t rank, nranks;
 	int32_t cuda_dev, nvml_dev;
 	uint32_t init_state, async_error; /* ncclResult_t */
-	uint8_t finalized, destroyed, aborted, pad[5];
+	uint8_t finalized, destroyed, aborted;
+	uint8_t busy; /* only for DUMP: its kernels run */
+	uint32_t pad0;
+	/* Only for DUMP: the call in which the rank waits for other ranks, and for how long.
+	 * Empty: it is in no such call. awaited -1: it waits for several. */
+	uint64_t waits_ns;
+	int32_t awaited;
+	char call[RAS_CALL_BYTES];
 };
-DOPPEL_CHECK_SIZE(struct ras_rank, 120);
+DOPPEL_CHECK_SIZE(struct ras_rank, 152);
 
 /* A collective that a rank has launched, one of its last. Crosses the wire. */
 struct ras_call {
 	uint64_t comm;
 	uint64_t number, count;
-	uint64_t chain; /* hash of this call and of all before it */
+	uint64_t chain;         /* hash of this call and of all before it */
+	uint64_t order, stream; /* as in struct rank_call */
 	int32_t rank;
 	int32_t root; /* -1: has none */
 	uint8_t func; /* enum ras_func */
@@ -63,7 +73,19 @@ struct ras_call {
 	uint8_t op;   /* as in struct rank_call */
 	uint8_t pad[5];
 };
-DOPPEL_CHECK_SIZE(struct ras_call, 48);
+DOPPEL_CHECK_SIZE(struct ras_call, 64);
+
+/* The messages of a rank with one peer in one direction: their number, and the last one. Crosses
+ * the wire. */
+struct ras_pair {
+	uint64_t comm;
+	uint64_t called, count;
+	uint64_t order, stream; /* as in struct rank_call */
+	int32_t rank, peer;
+	uint8_t is_send, type, pad[2];
+	char call[RAS_CALL_BYTES];
+};
+DOPPEL_CHECK_SIZE(struct ras_pair, 72);
 
 /* A rank as the other ranks of its communicator know it. Crosses the wire. */
 struct ras_member {
@@ -74,19 +96,21 @@ struct ras_member {
 };
 DOPPEL_CHECK_SIZE(struct ras_member, 48);
 
-/* Ranks of this process with their last calls, and members of their communicators. */
+/* Ranks of this process with their last calls and messages, and members of their communicators. */
 struct ras_view {
 	struct ras_rank *rank;
 	struct ras_member *member;
 	struct ras_call *call;
-	uint32_t ranks, members, calls;
-	uint32_t rank_room, member_room, call_room;
+	struct ras_pair *pair;
+	uint32_t ranks, members, calls, pairs;
+	uint32_t rank_room, member_room, call_room, pair_room;
 	bool lost; /* no memory for all */
 };
 /* Add a zeroed element and return it. NULL: no memory. */
 struct ras_rank *ras_view_rank(struct ras_view *v);
 struct ras_member *ras_view_member(struct ras_view *v);
 struct ras_call *ras_view_call(struct ras_view *v);
+struct ras_pair *ras_view_pair(struct ras_view *v);
 void ras_view_free(struct ras_view *v);
 
 /* An operation that has exceeded its deadline. */
@@ -103,14 +127,19 @@ struct ras_late {
 /* A verdict is made known to all ranks of a communicator before any of them acts on it. */
 enum ras_phase { RAS_PREPARE, RAS_COMMIT };
 
+/* CALLS adds the ranks' last calls; WAITS also their messages, and what they wait for. */
+enum ras_detail { RAS_RANKS, RAS_CALLS, RAS_WAITS };
+
 /* Functions by which the RAS task reads this process, and ends its communicators. They run on that
  * task. */
 struct ras_source {
-	/* Adds the ranks and members; with `calls` also the ranks' last calls. */
-	void (*view)(struct ras_view *v, bool calls);
-	/* Adds a text with the pending operations of this process. May wait, until the deadline or
-	 * until *stop is not 0. */
-	void (*dump)(struct ras_text *out, uint64_t deadline_ns, const shared_u32 *stop);
+	/* Adds the ranks and members, and as much more as `detail` demands. */
+	void (*view)(struct ras_view *v, enum ras_detail detail);
+	/* Adds a text with the pending operations of this process to `out`, and to `why` lines with
+	 * causes of waits that only this process knows. May wait, until the deadline or until *stop
+	 * is not 0. */
+	void (*dump)(struct ras_text *out, struct ras_text *why, uint64_t deadline_ns,
+		     const shared_u32 *stop);
 	/* Finds up to `most` operations that have exceeded their deadlines, and returns their
 	 * number. Fails inits that have. *leads: the process has a rank 0 of other ranks. */
 	int (*late)(struct ras_late *late, int most, bool *leads);
@@ -130,6 +159,8 @@ struct ras *ras_join(const struct ras_source *source);
 /* From now on the task calls the source's `late` in time for a deadline of timeout_ns. Any task may
  * call it. */
 void ras_watch(struct ras *r, uint64_t timeout_ns);
+/* Returns the word that counts the launched calls of all communicators of the process. */
+shared_u64 *ras_launch_order(struct ras *r);
 /* Returns the address at which the process' task answers other processes. */
 struct os_addr ras_address(const struct ras *r);
 /* The last call ends the task and WAITS for its end. Accepts NULL. */

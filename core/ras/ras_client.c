@@ -88,6 +88,8 @@ static void client_write(struct ras_text *out, struct ras_query *q, bool verbose
 {
 	struct ras_job *j = &q->job;
 
+	if (q->kind == RAS_WIRE_DUMP)
+		ras_dump_causes(out, j);
 	ras_text_add(out, "NCCL version %d.%d.%d compiled with CUDA %d.%d\n", NCCL_MAJOR,
 		     NCCL_MINOR, NCCL_PATCH, CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100);
 	ras_text_add(out, "CUDA runtime version %d, driver version %d\n\n", j->cuda_runtime,
@@ -102,7 +104,7 @@ void ras_client_report(struct ras_conn *c, struct ras_query *q)
 	struct ras_text report = {.bytes = 0};
 
 	if (c->json)
-		ras_json_write(&report, &q->job);
+		ras_json_write(&report, &q->job, q->kind == RAS_WIRE_DUMP);
 	else
 		client_write(&report, q, c->verbose);
 	if (report.lost || q->job.lost)

@@ -152,7 +152,7 @@ static void comms_group(struct ras_job *j)
 
 /* Returns the communicator of the ranks from `first` on. */
 static struct ras_comm comm_of(const struct ras_job *j, uint32_t first, uint32_t *member_at,
-			       uint32_t *call_at)
+			       uint32_t *call_at, uint32_t *pair_at)
 {
 	struct ras_comm c = {.hash = j->rank[first].r.comm,
 			     .size = j->rank[first].r.nranks,
@@ -170,6 +170,11 @@ static struct ras_comm comm_of(const struct ras_job *j, uint32_t first, uint32_t
 	c.call = j->call + *call_at;
 	while (*call_at + c.calls < j->calls && c.call[c.calls].comm == c.hash)
 		c.calls++;
+	while (*pair_at < j->pairs && j->pair[*pair_at].comm < c.hash)
+		++*pair_at;
+	c.pair = j->pair + *pair_at;
+	while (*pair_at + c.pairs < j->pairs && c.pair[c.pairs].comm == c.hash)
+		c.pairs++;
 	return c;
 }
 
@@ -177,7 +182,7 @@ void ras_comms_make(struct ras_job *j)
 {
 	uint32_t *ranks_at = os_alloc((j->processes + 1) * sizeof *ranks_at, "RAS nodes");
 	bool complete = job_is_complete(j);
-	uint32_t member_at = 0, call_at = 0, at = 0;
+	uint32_t member_at = 0, call_at = 0, pair_at = 0, at = 0;
 
 	j->comm = os_alloc((j->ranks + 1) * sizeof *j->comm, "RAS communicators");
 	if (!j->comm || !ranks_at)
@@ -185,7 +190,7 @@ void ras_comms_make(struct ras_job *j)
 	while (!j->lost && at < j->ranks) {
 		struct ras_comm *c = &j->comm[j->comms++];
 
-		*c = comm_of(j, at, &member_at, &call_at);
+		*c = comm_of(j, at, &member_at, &call_at, &pair_at);
 		at += c->ranks;
 		comm_count_missing(j, c, complete);
 		comm_judge(c);

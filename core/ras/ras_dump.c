@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The report of DUMP: the ranks that others wait for, the ranks whose calls differ, then the
- * pending operations of each process.
+ * The report of DUMP: the causes of waits; after the status the ranks that others wait for, the
+ * ranks whose calls differ, and the pending operations of each process.
  * A rank that has launched fewer collectives of a kind than another rank is absent from the next
  * one. A rank without data may be absent too, and is listed.
  */
@@ -76,6 +76,19 @@ static void dump_differ(struct ras_text *out, const struct ras_comm *c)
 	}
 	out->lost = out->lost || why.lost;
 	ras_text_free(&why);
+}
+
+void ras_dump_causes(struct ras_text *out, struct ras_job *j)
+{
+	struct ras_text causes = {.bytes = 0};
+
+	ras_text_add(out, "Causes\n======\n\n");
+	if (!ras_causes_write(&causes, j))
+		ras_text_add(&causes, "No rank waits for another one.\n");
+	ras_text_bytes(out, causes.at, causes.bytes);
+	ras_text_add(out, "\n");
+	out->lost = out->lost || causes.lost;
+	ras_text_free(&causes);
 }
 
 void ras_dump_write(struct ras_text *out, struct ras_job *j)

@@ -94,6 +94,7 @@ struct ras {
 	shared_u32 stop;
 	struct os_thread *task;
 	struct os_addr address; /* set before `ready` */
+	shared_u64 launch_order;
 
 	int peer_fd, client_fd; /* -1: not open */
 	uint64_t peer_seq, client_seq;
@@ -138,6 +139,11 @@ bool ras_serve_step(struct ras *r, struct ras_conn *c);
 /* ras_query.c */
 bool ras_request_step(struct ras *r, struct ras_conn *c);
 bool ras_query_step(struct ras *r, struct ras_query *q);
+/* Returns how much of a process the answer to a request has. */
+static inline enum ras_detail ras_query_detail(enum ras_wire_kind kind)
+{
+	return kind == RAS_WIRE_DUMP ? RAS_WAITS : kind == RAS_WIRE_CALLS ? RAS_CALLS : RAS_RANKS;
+}
 /* Begins a query and returns it. NULL: no memory. */
 struct ras_query *ras_query_begin(struct ras *r, struct ras_conn *client, enum ras_wire_kind kind,
 				  uint64_t timeout_ns);

@@ -131,7 +131,11 @@ void ras_job_merge(struct ras_job *j, uint32_t process, const struct ras_message
 	for (uint32_t i = 0; i < m->head.calls; i++)
 		if (JOB_GROW(j, call, calls, call_room))
 			j->call[j->calls++] = m->call[i];
+	for (uint32_t i = 0; i < m->head.pairs; i++)
+		if (JOB_GROW(j, pair, pairs, pair_room))
+			j->pair[j->pairs++] = m->pair[i];
 	ras_text_bytes(&j->process[process].dump, m->text, m->head.text);
+	ras_text_bytes(&j->process[process].why, m->why, m->head.why);
 	j->process[process].state = RAS_ANSWERED;
 }
 
@@ -167,6 +171,16 @@ static int job_order_calls(const void *a, const void *b)
 	return order ? order : x->number < y->number ? -1 : x->number > y->number;
 }
 
+static int job_order_pairs(const void *a, const void *b)
+{
+	const struct ras_pair *x = a, *y = b;
+	int order = job_order(x->comm, x->rank, y->comm, y->rank);
+
+	if (!order)
+		order = x->peer < y->peer ? -1 : x->peer > y->peer;
+	return order ? order : x->is_send < y->is_send ? -1 : x->is_send > y->is_send;
+}
+
 void ras_job_sort(struct ras_job *j)
 {
 	uint32_t kept = 0;
@@ -174,6 +188,7 @@ void ras_job_sort(struct ras_job *j)
 	ras_sort(j->rank, j->ranks, sizeof *j->rank, job_order_ranks);
 	ras_sort(j->member, j->members, sizeof *j->member, job_order_members);
 	ras_sort(j->call, j->calls, sizeof *j->call, job_order_calls);
+	ras_sort(j->pair, j->pairs, sizeof *j->pair, job_order_pairs);
 	/* two processes that claim one rank: the first is kept */
 	for (uint32_t i = 0; i < j->ranks; i++)
 		if (!kept || job_order(j->rank[kept - 1].r.comm, j->rank[kept - 1].r.rank,
@@ -185,12 +200,15 @@ void ras_job_sort(struct ras_job *j)
 
 void ras_job_free(struct ras_job *j)
 {
-	for (uint32_t i = 0; i < j->processes; i++)
+	for (uint32_t i = 0; i < j->processes; i++) {
 		ras_text_free(&j->process[i].dump);
+		ras_text_free(&j->process[i].why);
+	}
 	os_free(j->process);
 	os_free(j->rank);
 	os_free(j->member);
 	os_free(j->call);
+	os_free(j->pair);
 	os_free(j->hash);
 	os_free(j->comm);
 	*j = (struct ras_job){.ranks = 0};

@@ -26,7 +26,7 @@ struct ras_process {
 	enum ras_state state;
 	uint64_t gpus, nvml; /* bits, by device */
 	uint32_t node;       /* first process of its host */
-	struct ras_text dump;
+	struct ras_text dump, why;
 };
 
 struct ras_job_rank {
@@ -55,6 +55,8 @@ struct ras_comm {
 	uint32_t members;
 	const struct ras_call *call; /* [calls], by rank and number */
 	uint32_t calls;
+	const struct ras_pair *pair; /* [pairs], by rank, peer and direction */
+	uint32_t pairs;
 	uint32_t missing, incomplete; /* ranks without an answer; those whose process has none */
 	uint32_t status, errors;      /* RAS_STATUS_, RAS_ERROR_ */
 	uint32_t nodes, per_node_min, per_node_max;
@@ -67,10 +69,11 @@ struct ras_job {
 	struct ras_job_rank *rank;
 	struct ras_member *member;
 	struct ras_call *call;
+	struct ras_pair *pair;
 	uint64_t *hash; /* communicators whose members are in `member` */
 	struct ras_comm *comm;
-	uint32_t processes, ranks, members, calls, hashes, comms;
-	uint32_t process_room, rank_room, member_room, call_room, hash_room;
+	uint32_t processes, ranks, members, calls, pairs, hashes, comms;
+	uint32_t process_room, rank_room, member_room, call_room, pair_room, hash_room;
 	uint32_t last;     /* process that was found last */
 	uint32_t timeouts; /* processes without an answer by the deadline */
 	uint64_t took_ns;
@@ -105,7 +108,7 @@ bool ras_missing_next(struct ras_job *j, const struct ras_comm *c, struct ras_mi
 
 /* ras_status.c, ras_json.c: reports in NCCL's form. */
 void ras_status_write(struct ras_text *out, struct ras_job *j, bool verbose);
-void ras_json_write(struct ras_text *out, struct ras_job *j);
+void ras_json_write(struct ras_text *out, struct ras_job *j, bool dump);
 /* ras_calls.c: writes which ranks have launched different calls of the same number, the first one
  * that differs. False: all ranks have launched the same, as far as it is known. */
 bool ras_calls_differ(struct ras_text *out, const struct ras_comm *c);
@@ -118,11 +121,36 @@ uint32_t ras_formed_absent(struct ras_text *out, const struct ras_comm *c, uint6
 /* Writes a call: "ncclAllReduce of 1024 float sum". */
 void ras_call_write(struct ras_text *out, const struct ras_call *call);
 
-/* ras_dump.c: absent ranks, and the texts of all processes. */
+/* ras_dump.c: the causes of waits; absent ranks, and the texts of all processes. */
+void ras_dump_causes(struct ras_text *out, struct ras_job *j);
 void ras_dump_write(struct ras_text *out, struct ras_job *j);
 
 /* ras_sort.c: as qsort does. */
 void ras_sort(void *array, size_t n, size_t size, int (*order)(const void *a, const void *b));
+
+/* watch/ras_cause.c: writes a line for each reason why a rank waits for another one: which rank has
+ * not made which call, and which ranks wait for it. Returns the number of lines. */
+uint32_t ras_causes_write(struct ras_text *out, struct ras_job *j);
+/* watch/ras_order.c: the same for ranks that launch calls of two communicators in different
+ * orders. */
+uint32_t ras_orders_write(struct ras_text *out, const struct ras_job *j);
+/* True if the rank waits: its kernels run, or it is in a call that waits for other ranks. */
+static inline bool ras_rank_waits(const struct ras_rank *r)
+{
+	return r->busy || r->call[0];
+}
+/* ras_calls.c: the last call of a rank; the one of that number. NULL: it is not kept. */
+const struct ras_call *ras_call_last(const struct ras_comm *c, int32_t rank);
+const struct ras_call *ras_call_find(const struct ras_comm *c, uint64_t number);
+
+/* A list of ranks in ascending order: "0-2, 5". Begin with first -1. */
+struct ras_list {
+	struct ras_text *out;
+	int32_t first, last; /* the range that is not written yet; first -1: none */
+	uint32_t n;
+};
+void ras_list_add(struct ras_list *l, int32_t rank);
+void ras_list_end(struct ras_list *l);
 
 #define RAS_HOST_BYTES 48
 #define RAS_DATE_BYTES 32

@@ -119,7 +119,20 @@ static void json_dumps(struct ras_text *out, const struct ras_job *j)
 	ras_text_add(out, "%s", first ? "" : "\n  ],\n");
 }
 
-void ras_json_write(struct ras_text *out, struct ras_job *j)
+/* The causes of a DUMP; NCCL has no such key. */
+static void json_causes(struct ras_text *out, struct ras_job *j)
+{
+	struct ras_text causes = {.bytes = 0};
+
+	ras_causes_write(&causes, j);
+	ras_text_add(out, "  \"causes\": [");
+	json_lines(out, &causes);
+	ras_text_add(out, "\n  ],\n");
+	out->lost = out->lost || causes.lost;
+	ras_text_free(&causes);
+}
+
+void ras_json_write(struct ras_text *out, struct ras_job *j, bool dump)
 {
 	char date[RAS_DATE_BYTES];
 
@@ -134,6 +147,8 @@ void ras_json_write(struct ras_text *out, struct ras_job *j)
 		json_comm(out, j, &j->comm[i]);
 	}
 	ras_text_add(out, "\n  ],\n");
+	if (dump)
+		json_causes(out, j);
 	json_dumps(out, j);
 	ras_text_add(out,
 		     "  \"ras\": {\n    \"collection_time_sec\": %.3f,\n"

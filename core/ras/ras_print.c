@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pieces of the reports: addresses, devices, dates and names. */
+/* Pieces of the reports: addresses, devices, dates, names and lists of ranks. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,6 +72,31 @@ const char *ras_date_print(char out[RAS_DATE_BYTES])
 	snprintf(out, RAS_DATE_BYTES, "%s %02u:%02u:%02u", day, (unsigned)(s / 3600 % 24),
 		 (unsigned)(s / 60 % 60), (unsigned)(s % 60));
 	return out;
+}
+
+static void list_flush(struct ras_list *l, bool more)
+{
+	if (l->first < 0)
+		return;
+	ras_text_add(l->out, l->first == l->last ? "%d" : "%d-%d", l->first, l->last);
+	if (more)
+		ras_text_add(l->out, ", ");
+}
+
+void ras_list_add(struct ras_list *l, int32_t rank)
+{
+	if (l->first >= 0 && rank == l->last + 1) {
+		l->last = rank;
+	} else {
+		list_flush(l, true);
+		l->first = l->last = rank;
+	}
+	l->n++;
+}
+
+void ras_list_end(struct ras_list *l)
+{
+	list_flush(l, false);
 }
 
 const char *ras_func_name(int func)

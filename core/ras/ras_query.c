@@ -106,22 +106,27 @@ static void query_own(struct ras *r, struct ras_query *q)
 	struct ras_view view = {.ranks = 0};
 	struct ras_message m = {.hash = NULL};
 	uint32_t own = ras_job_process(&q->job, &r->address, os_proc()->pid);
-	struct ras_text dump = {.bytes = 0};
+	struct ras_text dump = {.bytes = 0}, why = {.bytes = 0};
 
-	r->source->view(&view, q->kind != RAS_WIRE_REPORT);
+	r->source->view(&view, ras_query_detail(q->kind));
 	if (q->kind == RAS_WIRE_DUMP)
-		r->source->dump(&dump, os_now_ns() + RAS_DUMP_NS, &r->stop);
+		r->source->dump(&dump, &why, os_now_ns() + RAS_DUMP_NS, &r->stop);
 	m.head.ranks = view.ranks;
 	m.head.members = view.members;
 	m.head.calls = view.calls;
+	m.head.pairs = view.pairs;
 	m.head.text = (uint32_t)dump.bytes;
+	m.head.why = (uint32_t)why.bytes;
 	m.rank = view.rank;
 	m.member = view.member;
 	m.call = view.call;
+	m.pair = view.pair;
 	m.text = dump.at;
+	m.why = why.at;
 	if (own != UINT32_MAX)
 		ras_job_merge(&q->job, own, &m);
-	q->job.lost = q->job.lost || view.lost || dump.lost;
+	q->job.lost = q->job.lost || view.lost || dump.lost || why.lost;
+	ras_text_free(&why);
 	ras_text_free(&dump);
 	ras_view_free(&view);
 }

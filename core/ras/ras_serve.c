@@ -8,16 +8,17 @@
 static void serve_answer(struct ras *r, struct ras_conn *c, const struct ras_message *m)
 {
 	struct ras_view view = {.ranks = 0};
-	struct ras_text dump = {.bytes = 0};
+	struct ras_text dump = {.bytes = 0}, why = {.bytes = 0};
 
-	r->source->view(&view, m->head.kind != RAS_WIRE_REPORT);
+	r->source->view(&view, ras_query_detail((enum ras_wire_kind)m->head.kind));
 	if (m->head.kind == RAS_WIRE_DUMP)
-		r->source->dump(&dump, os_now_ns() + RAS_DUMP_NS, &r->stop);
+		r->source->dump(&dump, &why, os_now_ns() + RAS_DUMP_NS, &r->stop);
 	/* an incomplete answer would be taken for a complete one */
-	if (view.lost || dump.lost)
+	if (view.lost || dump.lost || why.lost)
 		c->out.lost = true;
 	else
-		ras_wire_answer(&c->out, m, &view, &dump);
+		ras_wire_answer(&c->out, m, &view, &dump, &why);
+	ras_text_free(&why);
 	ras_text_free(&dump);
 	ras_view_free(&view);
 	c->finished = true;
@@ -33,13 +34,14 @@ static void serve_refuse(struct ras_conn *c, const char *why)
 static void serve_fail(struct ras *r, struct ras_conn *c, const struct ras_message *m)
 {
 	const struct ras_view none = {.ranks = 0};
+	const struct ras_text no_text = {.bytes = 0};
 	struct ras_text why = {.bytes = 0};
 
 	ras_text_bytes(&why, m->text, m->head.text);
 	r->source->fail(m->hash[RAS_FAIL_COMM], (enum ras_phase)m->hash[RAS_FAIL_PHASE],
 			(uint32_t)m->hash[RAS_FAIL_ERROR], why.at ? why.at : "", &r->stop);
 	ras_text_free(&why);
-	ras_wire_answer(&c->out, m, &none, NULL);
+	ras_wire_answer(&c->out, m, &none, &no_text, &no_text);
 	c->finished = true;
 }
 

@@ -53,9 +53,20 @@ struct ras_call *ras_view_call(struct ras_view *v)
 	return c;
 }
 
+struct ras_pair *ras_view_pair(struct ras_view *v)
+{
+	void *array = v->pair;
+	struct ras_pair *p = view_add(&array, &v->pairs, &v->pair_room, sizeof *p);
+
+	v->pair = array;
+	v->lost = v->lost || !p;
+	return p;
+}
+
 void ras_view_free(struct ras_view *v)
 {
 	os_free(v->call);
+	os_free(v->pair);
 	os_free(v->rank);
 	os_free(v->member);
 	*v = (struct ras_view){.ranks = 0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/ras/ras_wire.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "core/include/nccl.h"
@@ -15,10 +16,10 @@ static bool wire_lengths_fit(const struct ras_head *h)
 	case RAS_WIRE_REPORT:
 	case RAS_WIRE_DUMP:
 	case RAS_WIRE_CALLS:
-		return !h->ranks && !h->members && !h->calls && !h->text;
+		return !h->ranks && !h->members && !h->calls && !h->pairs && !h->text && !h->why;
 	case RAS_WIRE_FAIL:
 		return h->hashes == RAS_FAIL_WORDS && !h->ranks && !h->members && !h->calls &&
-		       h->text <= RAS_FAIL_TEXT_MAX;
+		       !h->pairs && !h->why && h->text <= RAS_FAIL_TEXT_MAX;
 	case RAS_WIRE_ANSWER:
 		return !h->hashes;
 	}
@@ -30,7 +31,8 @@ size_t ras_wire_bytes(const struct ras_head *head)
 	uint64_t bytes = sizeof *head + 8ull * head->hashes +
 			 (uint64_t)sizeof(struct ras_rank) * head->ranks +
 			 (uint64_t)sizeof(struct ras_member) * head->members +
-			 (uint64_t)sizeof(struct ras_call) * head->calls + head->text;
+			 (uint64_t)sizeof(struct ras_call) * head->calls +
+			 (uint64_t)sizeof(struct ras_pair) * head->pairs + head->text + head->why;
 
 	if (head->magic != RAS_WIRE_MAGIC || head->version != RAS_WIRE_VERSION)
 		return 0;
@@ -42,13 +44,25 @@ static bool wire_device_is_good(int32_t dev)
 	return dev >= -1 && dev < 64;
 }
 
+/* A name of a function, or empty. */
+static bool wire_name_is_good(const char name[RAS_CALL_BYTES])
+{
+	size_t n = strnlen(name, RAS_CALL_BYTES);
+
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)name[i]))
+			return false;
+	return n < RAS_CALL_BYTES;
+}
+
 static bool wire_rank_is_good(const struct ras_rank *r)
 {
 	return r->nranks > 0 && r->nranks <= RAS_WIRE_RANKS_MAX && r->rank >= 0 &&
 	       r->rank < r->nranks && wire_device_is_good(r->cuda_dev) &&
 	       wire_device_is_good(r->nvml_dev) && r->init_state < ncclNumResults &&
 	       r->async_error < ncclNumResults && r->finalized <= 1 && r->destroyed <= 1 &&
-	       r->aborted <= 1;
+	       r->aborted <= 1 && r->busy <= 1 && r->awaited >= -1 && r->awaited < r->nranks &&
+	       wire_name_is_good(r->call);
 }
 
 static bool wire_member_is_good(const struct ras_member *m)
@@ -63,6 +77,13 @@ static bool wire_call_is_good(const struct ras_call *c)
 	return c->rank >= 0 && c->rank < RAS_WIRE_RANKS_MAX && c->func < RAS_FUNCS &&
 	       c->type < ncclNumTypes && (c->op < ncclNumOps || c->op >= RANK_CALL_OP_MADE) &&
 	       c->root >= -1 && c->root < RAS_WIRE_RANKS_MAX;
+}
+
+static bool wire_pair_is_good(const struct ras_pair *p)
+{
+	return p->rank >= 0 && p->rank < RAS_WIRE_RANKS_MAX && p->peer >= 0 &&
+	       p->peer < RAS_WIRE_RANKS_MAX && p->is_send <= 1 && p->type < ncclNumTypes &&
+	       p->called && wire_name_is_good(p->call);
 }
 
 static bool wire_fail_is_good(const struct ras_message *m)
@@ -84,7 +105,9 @@ static bool wire_arrays_are_good(const struct ras_message *m)
 		good = good && wire_member_is_good(&m->member[i]);
 	for (uint32_t i = 0; i < m->head.calls; i++)
 		good = good && wire_call_is_good(&m->call[i]);
-	return good && !memchr(m->text, '\0', m->head.text);
+	for (uint32_t i = 0; i < m->head.pairs; i++)
+		good = good && wire_pair_is_good(&m->pair[i]);
+	return good && !memchr(m->text, '\0', (size_t)m->head.text + m->head.why);
 }
 
 bool ras_wire_read(const void *data, size_t bytes, struct ras_message *m)
@@ -105,7 +128,10 @@ bool ras_wire_read(const void *data, size_t bytes, struct ras_message *m)
 	m->member = (const struct ras_member *)(const void *)at;
 	at += sizeof *m->member * m->head.members;
 	m->call = (const struct ras_call *)(const void *)at;
-	m->text = at + sizeof *m->call * m->head.calls;
+	at += sizeof *m->call * m->head.calls;
+	m->pair = (const struct ras_pair *)(const void *)at;
+	m->text = at + sizeof *m->pair * m->head.pairs;
+	m->why = m->text + m->head.text;
 	if (wire_arrays_are_good(m))
 		return true;
 err_malformed:
@@ -137,14 +163,17 @@ static bool wire_knows(const struct ras_message *request, uint64_t comm)
 }
 
 void ras_wire_answer(struct ras_text *out, const struct ras_message *request,
-		     const struct ras_view *v, const struct ras_text *text)
+		     const struct ras_view *v, const struct ras_text *text,
+		     const struct ras_text *why)
 {
 	struct ras_head head = {.magic = RAS_WIRE_MAGIC,
 				.version = RAS_WIRE_VERSION,
 				.kind = RAS_WIRE_ANSWER,
 				.ranks = v->ranks,
 				.calls = v->calls,
-				.text = text ? (uint32_t)text->bytes : 0};
+				.pairs = v->pairs,
+				.text = (uint32_t)text->bytes,
+				.why = (uint32_t)why->bytes};
 
 	for (uint32_t i = 0; i < v->members; i++)
 		head.members += !wire_knows(request, v->member[i].comm);
@@ -154,6 +183,7 @@ void ras_wire_answer(struct ras_text *out, const struct ras_message *request,
 		if (!wire_knows(request, v->member[i].comm))
 			ras_text_bytes(out, &v->member[i], sizeof v->member[i]);
 	ras_text_bytes(out, v->call, sizeof *v->call * v->calls);
-	if (text)
-		ras_text_bytes(out, text->at, text->bytes);
+	ras_text_bytes(out, v->pair, sizeof *v->pair * v->pairs);
+	ras_text_bytes(out, text->at, text->bytes);
+	ras_text_bytes(out, why->at, why->bytes);
 }

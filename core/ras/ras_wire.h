@@ -6,9 +6,10 @@
  *	REPORT, DUMP, CALLS  hashes[hashes]: communicators whose members the sender knows
  *	FAIL                 hashes[RAS_FAIL_WORDS], text[text]: a verdict
  *	ANSWER               struct ras_rank[ranks], struct ras_member[members],
- *	                     struct ras_call[calls], text[text]
+ *	                     struct ras_call[calls], struct ras_pair[pairs], text[text + why]
  *
- * Only answers to DUMP and CALLS have calls, and only answers to DUMP have text. An answer to FAIL
+ * Only answers to DUMP and CALLS have calls, and only answers to DUMP have pairs and text. The text
+ * is that of the pending operations, then the lines of `why`. An answer to FAIL
  * is empty. Members of the communicators in `hashes` are not sent. A task sends one request on a
  * connection and receives one answer. A message of another version, or a malformed one, closes the
  * connection.
@@ -19,7 +20,7 @@
 #include "core/ras/ras.h"
 
 #define RAS_WIRE_MAGIC     0x3153415270656f64ull
-#define RAS_WIRE_VERSION   2
+#define RAS_WIRE_VERSION   3
 #define RAS_WIRE_MAX       (64u << 20) /* bytes of a message */
 #define RAS_WIRE_RANKS_MAX (1 << 20)   /* ranks of a communicator */
 
@@ -37,11 +38,10 @@ enum { RAS_FAIL_COMM, RAS_FAIL_PHASE, RAS_FAIL_ERROR, RAS_FAIL_WORDS };
 struct ras_head {
 	uint64_t magic;
 	uint32_t version, kind;
-	/* lengths of the arrays; text: bytes */
-	uint32_t hashes, ranks, members, calls, text;
-	uint32_t pad0;
+	/* lengths of the arrays; text, why: bytes */
+	uint32_t hashes, ranks, members, calls, pairs, text, why, pad0;
 };
-DOPPEL_CHECK_SIZE(struct ras_head, 40);
+DOPPEL_CHECK_SIZE(struct ras_head, 48);
 
 /* A checked message; the arrays are in the message's bytes. */
 struct ras_message {
@@ -50,7 +50,8 @@ struct ras_message {
 	const struct ras_rank *rank;
 	const struct ras_member *member;
 	const struct ras_call *call;
-	const char *text;
+	const struct ras_pair *pair;
+	const char *text, *why;
 };
 
 /* Returns the size of the message whose head is at `head`. 0: the head is malformed. */
@@ -60,8 +61,9 @@ bool ras_wire_read(const void *data, size_t bytes, struct ras_message *m);
 /* `text` may be NULL; only FAIL has one. */
 void ras_wire_request(struct ras_text *out, enum ras_wire_kind kind, const uint64_t *hash,
 		      uint32_t hashes, const struct ras_text *text);
-/* Answers `request` with the view, and with `text`, which may be NULL. */
+/* Answers `request` with the view, and with the texts. */
 void ras_wire_answer(struct ras_text *out, const struct ras_message *request,
-		     const struct ras_view *v, const struct ras_text *text);
+		     const struct ras_view *v, const struct ras_text *text,
+		     const struct ras_text *why);
 
 #endif

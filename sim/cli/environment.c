@@ -28,6 +28,7 @@ static const struct env_row {
 	{"DOPPEL_TRACE", "exec verbs-run", "--trace"},
 	{"DOPPEL_HOST", "verbs-run", "doppel verbs-run, which reads it"},
 	{"DOPPEL_FABRIC", "verbs-run", "doppel verbs-run, which reads it"},
+	{"DOPPEL_RAS_DUMP", "exec", "doppel exec --ras-dump"},
 	{"DOPPEL_LEAKS", "exec verbs-run", "doppel exec --leaks, or doppel verbs-run"},
 	{"NCCL_TOPO_FILE", "run sweep exhaust exec verbs-run", NULL},
 	{"NCCL_GRAPH_FILE", "run sweep exhaust exec verbs-run", NULL},

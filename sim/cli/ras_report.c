@@ -191,7 +191,13 @@ static bool ras_expect(const struct ras_options *o, const char *expected)
 
 		if (k <= 0)
 			return ras_failed(o, "no answer",
-					  k ? strerror(errno) : "the connection was closed");
+					  !k ? "the connection was closed"
+					  : errno == EAGAIN
+						  ? "the process that listens there is stopped, "
+						    "or its RAS task does not run; query another "
+						    "host, or send DOPPEL_RAS_SIGNAL to another "
+						    "process"
+						  : strerror(errno));
 		at++;
 	}
 	line[at - (line[at - 1] == '\n')] = '\0';

@@ -16,6 +16,7 @@ not disturb the run, and the trace hash stays the same.
   info ranks                one line a rank: process, host, tasks
   info qps                  the queue pairs of every HCA double
   info proxies              proxy tasks and what they wait for
+  info ras                  why ranks wait for others, communicators, pending operations: DUMP of RAS
   sim step [N]              run N steps of the simulator (choices and events), then stop
   sim until TIME            run until virtual time TIME (ns, or with us, ms, s)
   sim trap CONDITION...     run until a step that fulfils all of: rank=N, task=N, step>=N,
@@ -33,8 +34,8 @@ Works on a live process and on the core file that a failing run leaves.
 
 Depends on: sim/engine/base/gdb_hooks.h, struct sim_task (sim/engine/sim.h), struct wait
 (core/base/wait.h), the tables of waits.c and label.c, struct fakeverbs_view (backends/fakeverbs).
-The commands are in doppel_gdb/: state.py reads the engine, names.py has names, frames.py walks stacks, tasks.py, info.py
-and run.py are the commands, printers.py prints structs.
+The commands are in doppel_gdb/: state.py reads the engine, names.py has names, frames.py walks stacks, tasks.py, info.py,
+ras.py and run.py are the commands, printers.py prints structs.
 """
 import os
 import sys
@@ -48,8 +49,8 @@ def doppel_load():
     sys.dont_write_bytecode = True
     for name in [name for name in sys.modules if name.split(".")[0] == "doppel_gdb"]:
         del sys.modules[name]  # sourced again: as it is now
-    from doppel_gdb import frames, info, names, printers, run, tasks
-    for module in (tasks, info, run):
+    from doppel_gdb import frames, info, names, printers, ras, run, tasks
+    for module in (tasks, info, ras, run):
         for command in module.COMMANDS:
             command()
     printers.register()

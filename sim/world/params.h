@@ -42,6 +42,8 @@ X(DOPPEL_EXEC, "DOPPEL_EXEC", BOOL, "0", 0, 1, "exec: set for the program that i
 X(DOPPEL_JOB, "DOPPEL_JOB", STRING, NULL, 0, 0,                                                    \
 	"exec --procs: place of the program in its job, as PROCESS/PROCESSES/HOST/HOSTS; set for " \
 	"the programs that it starts")                                                             \
+X(DOPPEL_RAS_DUMP, "DOPPEL_RAS_DUMP", INT, "0", 0, 86400,                                          \
+	"exec: seconds after which the answer of RAS to DUMP is printed; 0: never")                \
 X(DOPPEL_LEAKS, "DOPPEL_LEAKS", BOOL, "0", 0, 1,                                                   \
 	"drop-in: report open objects at exit; exec: open objects fail the run")                   \
 X(DOPPEL_CUDA_WAITS, "DOPPEL_CUDA_WAITS", BOOL, "0", 0, 1,                                         \

@@ -58,6 +58,11 @@ static void fuzz_verbose(struct ras_text *out, struct ras_job *j)
 	ras_status_write(out, j, true);
 }
 
+static void fuzz_json(struct ras_text *out, struct ras_job *j)
+{
+	ras_json_write(out, j, true);
+}
+
 /* The texts of verdicts. */
 static void fuzz_verdict(struct ras_text *out, struct ras_job *j)
 {
@@ -82,7 +87,8 @@ static void fuzz_answer(const struct ras_message *m)
 	ras_job_sort(&j);
 	fuzz_report(fuzz_brief, &j);
 	fuzz_report(fuzz_verbose, &j);
-	fuzz_report(ras_json_write, &j);
+	fuzz_report(fuzz_json, &j);
+	fuzz_report(ras_dump_causes, &j);
 	fuzz_report(ras_dump_write, &j);
 	fuzz_report(fuzz_verdict, &j);
 	ras_job_free(&j);

@@ -76,39 +76,12 @@ void ras_call_write(struct ras_text *out, const struct ras_call *c)
 		ras_text_add(out, " root %d", c->root);
 }
 
-/* A list of ranks in ascending order: "0-2, 5". */
-struct calls_list {
-	struct ras_text *out;
-	int32_t first, last; /* the range that is not written yet; first -1: none */
-	uint32_t n;
-};
-
-static void calls_list_flush(struct calls_list *l, bool more)
-{
-	if (l->first < 0)
-		return;
-	ras_text_add(l->out, l->first == l->last ? "%d" : "%d-%d", l->first, l->last);
-	if (more)
-		ras_text_add(l->out, ", ");
-}
-
-static void calls_list_add(struct calls_list *l, int32_t rank)
-{
-	if (l->first >= 0 && rank == l->last + 1) {
-		l->last = rank;
-	} else {
-		calls_list_flush(l, true);
-		l->first = l->last = rank;
-	}
-	l->n++;
-}
-
 /* Writes the ranks whose call of that number is `call`. Returns their number. */
 static uint32_t calls_ranks_write(struct ras_text *out, const struct ras_comm *c,
 				  const struct ras_call *call)
 {
 	struct ras_text list = {.bytes = 0};
-	struct calls_list l = {.out = &list, .first = -1};
+	struct ras_list l = {.out = &list, .first = -1};
 
 	for (uint32_t at = 0; at < c->calls;) {
 		struct calls_of o = calls_at(c, at);
@@ -116,9 +89,9 @@ static uint32_t calls_ranks_write(struct ras_text *out, const struct ras_comm *c
 
 		at += o.n;
 		if (own && calls_are_same(own, call))
-			calls_list_add(&l, own->rank);
+			ras_list_add(&l, own->rank);
 	}
-	calls_list_flush(&l, false);
+	ras_list_end(&l);
 	ras_text_add(out, "%s %s: call %" PRIu64 " is ", l.n > 1 ? "ranks" : "rank",
 		     list.at ? list.at : "", call->number);
 	ras_call_write(out, call);
@@ -181,7 +154,7 @@ bool ras_calls_differ(struct ras_text *out, const struct ras_comm *c)
 
 /* ---- absent ranks --------------------------------------------------------------------------- */
 
-static const struct ras_call *calls_last(const struct ras_comm *c, int32_t rank)
+const struct ras_call *ras_call_last(const struct ras_comm *c, int32_t rank)
 {
 	const struct ras_call *last = NULL;
 
@@ -191,10 +164,18 @@ static const struct ras_call *calls_last(const struct ras_comm *c, int32_t rank)
 	return last;
 }
 
+const struct ras_call *ras_call_find(const struct ras_comm *c, uint64_t number)
+{
+	for (uint32_t i = 0; i < c->calls; i++)
+		if (c->call[i].number == number)
+			return &c->call[i];
+	return NULL;
+}
+
 static void calls_absent_write(struct ras_text *out, const struct ras_comm *c,
 			       const struct ras_rank *r)
 {
-	const struct ras_call *last = calls_last(c, r->rank);
+	const struct ras_call *last = ras_call_last(c, r->rank);
 
 	ras_text_add(out, "; rank %d has not called it", r->rank);
 	if (!r->calls)

@@ -29,6 +29,7 @@ enum {
 	EXEC_TRACE,
 	EXEC_ENV,
 	EXEC_LEAKS,
+	EXEC_RAS_DUMP,
 	EXEC_GDB
 };
 
@@ -61,6 +62,8 @@ static const struct argp_option exec_argp_options[] = {
 	 "objects that remain at the exit (memory, communicators) are printed, or fail the run "
 	 "with 13 (default: note)",
 	 0},
+	{"ras-dump", EXEC_RAS_DUMP, "S", 0,
+	 "S seconds after the start print what the ranks wait for (the answer of RAS to DUMP)", 0},
 	{"gdb", EXEC_GDB, NULL, 0, "start the program under gdb, with Doppel's commands loaded", 0},
 	{0},
 };
@@ -71,6 +74,7 @@ struct exec {
 	uint32_t procs; /* 0: one real process */
 	bool sim;       /* --engine sim was given */
 	bool gdb;
+	bool ras_dump;
 };
 
 /* Sets a variable that the program's libraries read: options are passed to them as variables. */
@@ -106,17 +110,29 @@ static void exec_set_leaks(const char *text, struct argp_state *state)
 	exec_set("DOPPEL_LEAKS", strcmp(text, "error") ? "0" : "1", state);
 }
 
+/* Sets RAS up: its client expects the default address. */
+static void exec_set_ras_dump(const char *text, struct exec *e, struct argp_state *state)
+{
+	(void)cli_number(state, "--ras-dump", text, 1, 86400);
+	e->ras_dump = true;
+	exec_set("DOPPEL_RAS_DUMP", text, state);
+	exec_set("NCCL_RAS_ENABLE", "1", state);
+	unsetenv("NCCL_RAS_ADDR");
+}
+
 /* Real processes keep their own time and order, and gdb has one of them. */
 static void exec_check_procs(const struct exec *e, struct argp_state *state)
 {
 	if (e->procs % e->hosts)
 		argp_error(state, "--procs %u with %u hosts: expected a multiple of the hosts",
 			   e->procs, e->hosts);
-	if (e->per_host > 1 || e->gdb || e->sim)
+	if (e->per_host > 1 || e->gdb || e->sim || e->ras_dump)
 		argp_error(state, "--procs excludes %s",
-			   e->gdb   ? "--gdb; attach to a process by its pid"
-			   : e->sim ? "--engine sim"
-				    : "--processes-per-host");
+			   e->ras_dump ? "--ras-dump; expected 'doppel ras --dump', which reaches "
+					 "real processes"
+			   : e->gdb    ? "--gdb; attach to a process by its pid"
+			   : e->sim    ? "--engine sim"
+				       : "--processes-per-host");
 }
 
 static error_t exec_parse(int key, char *arg, struct argp_state *state)
@@ -161,6 +177,9 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case EXEC_LEAKS:
 		exec_set_leaks(arg, state);
+		return 0;
+	case EXEC_RAS_DUMP:
+		exec_set_ras_dump(arg, e, state);
 		return 0;
 	case EXEC_GDB:
 		e->gdb = true;

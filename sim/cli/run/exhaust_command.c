@@ -33,6 +33,7 @@ enum exhaust_key {
 	EXHAUST_BLOCKING,
 	EXHAUST_POLLING,
 	EXHAUST_SPLIT,
+	EXHAUST_STAGE,
 	EXHAUST_COLLECTIVE,
 	EXHAUST_TASK,
 	EXHAUST_ENV,
@@ -55,8 +56,11 @@ static const struct argp_option exhaust_options[] = {
 	{"blocking", EXHAUST_BLOCKING, NULL, 0,
 	 "ncclCommInitRank blocks (default: in every other run)", 1},
 	{"polling", EXHAUST_POLLING, NULL, 0, "ncclCommInitRank does not block, and is polled", 1},
-	{"split", EXHAUST_SPLIT, NULL, 0,
-	 "the last collective runs in a communicator made by ncclCommSplit", 1},
+	{"stage", EXHAUST_STAGE, "NAME", 0,
+	 "calls of the ranks between two collectives, or at the end: split, shrink, grow, revoke, "
+	 "suspend, finalize, abort",
+	 1},
+	{"split", EXHAUST_SPLIT, NULL, 0, "--stage split", 1},
 	{"seed", EXHAUST_SEED, "S", 0, "seed of exploring runs (default 1)", 1},
 	{"k", EXHAUST_K, "K", 0, "one run, in this process: prints its output, works under gdb", 1},
 	{"collective", EXHAUST_COLLECTIVE, "NAME", 0,
@@ -78,6 +82,7 @@ static const struct argp_option exhaust_options[] = {
 static struct cli_given exhaust_given;
 
 static const struct cli_rule exhaust_rules[] = {
+	{CLI_EXCLUDES, EXHAUST_SPLIT, {EXHAUST_STAGE}, NULL},
 	{CLI_EXCLUDES, EXHAUST_K, {EXHAUST_STRIDE, EXHAUST_FIRST, EXHAUST_MOST}, NULL},
 };
 
@@ -117,6 +122,18 @@ static void exhaust_parse_collective(struct exhaust_config *c, const char *arg,
 		argp_error(state,
 			   "--collective %s: unknown collective; did you mean %s? there are: %s",
 			   arg, lab_collective_nearest(arg, strlen(arg)), lab_collective_names());
+}
+
+static void exhaust_parse_stage(struct exhaust_config *c, const char *arg, struct argp_state *state)
+{
+	for (int i = LAB_STAGE_NONE + 1; i < LAB_STAGES; i++)
+		if (!strcmp(arg, lab_stage_name[i]))
+			c->stage = (enum lab_stage)i;
+	if (!c->stage || strcmp(arg, lab_stage_name[c->stage]))
+		argp_error(state,
+			   "--stage %s: expected split, shrink, grow, revoke, suspend, finalize "
+			   "or abort",
+			   arg);
 }
 
 /* False: too many variables. */
@@ -169,7 +186,6 @@ static bool exhaust_parse_flag(int key, struct exhaust_config *c)
 			   : key == EXHAUST_EXPLORING ? &c->exploring
 			   : key == EXHAUST_BLOCKING  ? &c->blocking
 			   : key == EXHAUST_POLLING   ? &c->polling
-			   : key == EXHAUST_SPLIT     ? &c->splits
 						      : NULL;
 	if (flag)
 		*flag = true;
@@ -183,6 +199,12 @@ static error_t exhaust_parse(int key, char *arg, struct argp_state *state)
 	if (exhaust_parse_flag(key, c))
 		return 0;
 	switch (key) {
+	case EXHAUST_SPLIT:
+		c->stage = LAB_STAGE_SPLIT;
+		return 0;
+	case EXHAUST_STAGE:
+		exhaust_parse_stage(c, arg, state);
+		return 0;
 	case EXHAUST_STRIDE:
 		c->stride = exhaust_number(state, key, arg, 1, 1u << 30);
 		return 0;

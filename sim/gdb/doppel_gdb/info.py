@@ -108,8 +108,8 @@ The proxy tasks of every rank, and all that each of them waits for."""
                 print_waits(t)
 
 
-def communicators():
-    """Of all processes; from the list of each (core/rank/registry.h)."""
+def communicators(with_owner=False):
+    """Of all processes; from the list of each (core/rank/registry.h). with_owner: as (struct os_proc *, it)."""
     slot = int(gdb.parse_and_eval("(int)OS_SLOT_CORE"))
     comm = int(gdb.parse_and_eval("(int)REGISTRY_COMM"))
     for address in sorted({t.proc for t in tasks() if t.state not in ("done", "killed")}):
@@ -118,7 +118,8 @@ def communicators():
         while node:
             found = gdb.Value(node).cast(gdb.lookup_type("struct registry_node").pointer())
             if int(found["kind"]) == comm:
-                yield found.cast(gdb.lookup_type("struct ncclComm").pointer())
+                made = found.cast(gdb.lookup_type("struct ncclComm").pointer())
+                yield (owner, made) if with_owner else made
             node = int(found["next"])
 
 

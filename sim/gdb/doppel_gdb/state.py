@@ -246,7 +246,7 @@ def task_waits(t):
     layout = cache.of_code("wait", lambda: Layout(
         "struct wait", on="on", want="want", mask="mask", kind="kind", bytes="bytes", why="why",
         rank="from.rank", channel="from.channel", step="from.step", object="from.object",
-        deadline_ns="deadline_ns"))
+        deadline_ns="deadline_ns", idle="idle"))
     raw, waits = read(t.wait, 8 * t.wait_n) or b"", []
     for i in range(0, len(raw), 8):
         waits.append(Record())

@@ -123,7 +123,7 @@ static int exhaust_once(const struct exhaust_config *c, const struct exhaust_ser
 
 	exhaust_plan(s, k, plan, sizeof plan);
 	*life = (struct lab_life){.nonblocking = !exhaust_is_blocking(c, s, k), .abort_rank = -1};
-	life->splits = c->splits;
+	life->stage = c->stage;
 	life->sticky = exhaust_is_sticky(s);
 	if (s->class == EXHAUST_ABORT)
 		exhaust_abort(s, k, life, &lab.sim.moment);

@@ -22,6 +22,7 @@
 
 #include "sim/engine/sim.h"
 #include "sim/lab/check/collective.h"
+#include "sim/lab/run/life.h"
 
 #define EXHAUST_BOUND_NS 80000000000ull /* attempts to connect to a rank go on for 60 s */
 #define EXHAUST_ENV_OWN  2
@@ -56,7 +57,7 @@ struct exhaust_config {
 	bool once, for_ever;    /* neither: both */
 	bool fifo, exploring;   /* neither: both */
 	bool blocking, polling; /* init; neither: by turns */
-	bool splits;            /* the program splits its communicator */
+	enum lab_stage stage;   /* calls of the program between its collectives */
 	uint64_t seed;          /* of exploring runs: seed + k */
 	bool in_process;        /* one run, here: for gdb and for reading what it prints */
 	FILE *out;              /* a line per series, and per finding; NULL: quiet */

@@ -35,7 +35,7 @@ const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life 
 			continue;
 		if (r->revived)
 			return "a GPU with a sticky error lives again";
-		if (r->launcher_aborted && !early)
+		if (r->launcher_aborted && !early && !r->newcomer)
 			return "the stack gave a rank no error, and the launcher aborted it";
 		if (life->second && !r->recovered && !r->lost)
 			return "a survivor cannot make a new communicator";
@@ -126,8 +126,8 @@ void exhaust_command(const struct exhaust_config *c, const struct exhaust_series
 		n += snprintf(out + n, bytes - (size_t)n, " --env %s", c->env[i]);
 		n = MIN_OF(n, (int)bytes - 1);
 	}
-	if (c->splits)
-		n += snprintf(out + n, bytes - (size_t)n, " --split");
+	if (c->stage)
+		n += snprintf(out + n, bytes - (size_t)n, " --stage %s", lab_stage_name[c->stage]);
 	n = MIN_OF(n, (int)bytes - 1);
 	if (c->blocking != c->polling)
 		snprintf(out + n, bytes - (size_t)n, c->blocking ? " --blocking" : " --polling");

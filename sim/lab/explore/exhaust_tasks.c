@@ -16,7 +16,7 @@ static bool exhaust_tasks_run(const struct exhaust_config *c, bool nonblocking,
 	struct lab_config lab = exhaust_world(c, &life);
 	struct lab_result result;
 
-	life = (struct lab_life){.nonblocking = nonblocking, .splits = c->splits, .abort_rank = -1};
+	life = (struct lab_life){.nonblocking = nonblocking, .stage = c->stage, .abort_rank = -1};
 	lab.sim.strategy = SIM_FIFO;
 	lab.sim.task_log = log;
 	if (lab_run(&lab, &result) == 0 && result.verdict == SIM_PASS && log->n <= log->cap)

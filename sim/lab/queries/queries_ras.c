@@ -262,6 +262,15 @@ static void ras_find_text(const struct ras_request *r, const char *report, struc
 	}
 }
 
+/* An answer to DUMP has the causes before the report. */
+static bool ras_begins(const struct ras_request *r, const char *report)
+{
+	if (r->json)
+		return !strncmp(report, "{\n", 2);
+	return !strncmp(report, "NCCL version ", 13) ||
+	       (!strncmp(report, "Causes\n", 7) && strstr(report, "\nNCCL version "));
+}
+
 /* `met`: all ranks are at a barrier, and have the communicators of the run alone. */
 static void ras_check(struct ras_request *r, bool met)
 {
@@ -269,7 +278,7 @@ static void ras_check(struct ras_request *r, bool met)
 	const char *report = ras_report(r);
 	struct ras_found f;
 
-	if (!report || strncmp(report, r->json ? "{\n" : "NCCL version ", r->json ? 2 : 13) != 0 ||
+	if (!report || !ras_begins(r, report) ||
 	    (r->json ? !ras_json_is_whole(report) : !strstr(report, "Warnings\n========\n"))) {
 		ras_wrong(r, "an answer that is not whole");
 		return;

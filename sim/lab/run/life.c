@@ -8,21 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/lab/run/runner_internal.h"
+#include "sim/lab/run/life_internal.h"
 #include "sim/world/world.h"
-
-/* Shared by a rank's main task and its watch. */
-struct lab_life_self {
-	struct lab_life *life;
-	struct lab_life_rank *out;
-	struct os_thread *watch;
-	shared_u32 done;    /* the main task has left the communicator */
-	shared_u32 aborted; /* the watch has aborted `ended` */
-	ncclComm_t ended;   /* written before `aborted` */
-	/* life_split makes it. A non-blocking call may write it until its parent has ended. */
-	ncclComm_t child;
-	uint64_t points;
-};
 
 const char *lab_phase_name(enum lab_phase phase)
 {
@@ -32,8 +19,7 @@ const char *lab_phase_name(enum lab_phase phase)
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* Keeps the first error. True: the call succeeded. */
-static bool life_check(struct lab_rank *me, ncclResult_t rc, const char *call)
+bool life_check(struct lab_rank *me, ncclResult_t rc, const char *call)
 {
 	struct lab_life_rank *out = me->self->out;
 	if (rc == ncclSuccess)
@@ -63,8 +49,7 @@ static bool life_check_cuda(struct lab_rank *me, cudaError_t e, const char *call
 	return false;
 }
 
-/* A moment between two calls. False: here the program gives up by itself. */
-static bool life_point(struct lab_rank *me)
+bool life_point(struct lab_rank *me)
 {
 	struct lab_life *life = me->self->life;
 	if (me->rank != life->abort_rank || ++me->self->points != life->abort_point)
@@ -121,6 +106,18 @@ static bool life_wait_abort_time(struct lab_rank *me, struct wait *done)
 	return rc == ETIMEDOUT;
 }
 
+/* A program that polls does so again and again. In engine sim a poll that finds nothing sleeps
+ * until something changes, and does not see that an init has taken too long. */
+static void life_watch_polls(struct lab_rank *me)
+{
+	ncclComm_t comm = __atomic_load_n(&me->comm, __ATOMIC_ACQUIRE);
+	ncclResult_t async;
+
+	if (comm && me->self->life->nonblocking &&
+	    !shared_load_u32(&me->self->done, SHARED_ACQUIRE))
+		(void)ncclCommGetAsyncError(comm, &async);
+}
+
 static void life_watch(void *arg)
 {
 	struct lab_rank *me = arg;
@@ -152,7 +149,11 @@ static void life_watch(void *arg)
 	(void)os_wait(both, 2, NULL, &which);
 	if (which == 0)
 		return;
-	w[0].deadline_ns = os_now_ns() + LAB_LAUNCHER_NS;
+	w[0].deadline_ns = os_now_ns() + LAB_LAUNCHER_NS / 2;
+	if (os_wait_one(&w[0], NULL) != ETIMEDOUT)
+		return;
+	life_watch_polls(me);
+	w[0].deadline_ns = os_now_ns() + LAB_LAUNCHER_NS / 2;
 	if (os_wait_one(&w[0], NULL) == ETIMEDOUT)
 		life_watch_abort(me, &me->self->out->launcher_aborted);
 }
@@ -190,7 +191,7 @@ static bool life_id(struct lab_rank *me)
 	return life_check(me, ncclRemoteError, "launcher");
 }
 
-static ncclResult_t life_poll(struct lab_rank *me)
+ncclResult_t life_poll(struct lab_rank *me)
 {
 	ncclResult_t async = ncclSuccess, rc = ncclCommGetAsyncError(me->comm, &async);
 	return rc ? rc : async;
@@ -202,7 +203,7 @@ static bool life_init(struct lab_rank *me)
 	ncclResult_t rc;
 
 	config.blocking = !me->self->life->nonblocking;
-	rc = ncclCommInitRankConfig(&me->comm, me->run->nranks, me->run->id, me->rank, &config);
+	rc = ncclCommInitRankConfig(&me->comm, me->self->n, me->run->id, me->rank, &config);
 	while (rc == ncclInProgress) {
 		if (!life_point(me))
 			return false;
@@ -236,7 +237,8 @@ static bool life_copy(struct lab_rank *me, void *to, const void *from, size_t by
 /* The call; a non-blocking communicator may have to connect ranks for it first. */
 static bool life_start(struct lab_rank *me, const struct lab_row *row)
 {
-	ncclResult_t rc = lab_row_start(row, 0, me->rank, me->send, me->recv, me->comm, me->stream);
+	ncclResult_t rc =
+		lab_row_start(row, 0, me->self->index, me->send, me->recv, me->comm, me->stream);
 
 	while (rc == ncclInProgress) {
 		if (!life_point(me))
@@ -250,15 +252,14 @@ static bool life_start(struct lab_rank *me, const struct lab_row *row)
 static bool life_collective(struct lab_rank *me, size_t elements, uint64_t salt)
 {
 	const struct lab_config *c = me->run->config;
-	struct payload p = {
-		.type = ncclInt32, .op = ncclSum, .nranks = me->run->nranks, .salt = salt};
+	struct payload p = {.type = ncclInt32, .op = ncclSum, .nranks = me->self->n, .salt = salt};
 	struct lab_row row =
 		lab_row_make(c->collective, &p, MAX_OF(c->root, 0), elements * sizeof(int32_t), 1);
 	size_t in = lab_row_elements(&row, LAB_SEND), out = lab_row_elements(&row, LAB_RECV);
 	uint64_t where = 0;
 
 	ASSERT(2 * row.bytes <= LAB_STAGING_BYTES);
-	payload_fill(&row.payload, me->rank, 0, in, me->staging);
+	payload_fill(&row.payload, me->self->index, 0, in, me->staging);
 	if (!life_copy(me, me->send, me->staging, in * sizeof(int32_t), cudaMemcpyHostToDevice) ||
 	    !life_point(me))
 		return false;
@@ -268,7 +269,8 @@ static bool life_collective(struct lab_rank *me, size_t elements, uint64_t salt)
 	/* an abort ends kernels, and so the stream: complete, but without a result */
 	if (shared_load_u32(&me->self->aborted, SHARED_ACQUIRE))
 		return false;
-	if (lab_row_wrong(&row, me->rank, me->staging, me->staging + LAB_STAGING_BYTES, &where)) {
+	if (lab_row_wrong(&row, me->self->index, me->staging, me->staging + LAB_STAGING_BYTES,
+			  &where)) {
 		os_mutex_lock(&me->run->lock);
 		me->run->wrong++;
 		os_mutex_unlock(&me->run->lock);
@@ -297,6 +299,7 @@ static void life_end(struct lab_rank *me, ncclComm_t first, bool ok)
 	ncclComm_t comm = me->comm;
 
 	me->self->out->phase = LAB_END;
+	ok = ok && me->self->life->stage != LAB_STAGE_ABORT;
 	life_end_one(me, comm, ok);
 	if (first != comm)
 		life_end_one(me, first, ok && !shared_load_u32(&me->self->aborted, SHARED_ACQUIRE));
@@ -311,24 +314,18 @@ static void life_end_late(struct lab_rank *me)
 		life_end_one(me, child, false);
 }
 
-/* Makes a communicator of the same ranks from `first`. From then on it is the rank's. */
-static bool life_split(struct lab_rank *me, ncclComm_t first)
+/* The communicator of the start: of all ranks, or without one that joins later. */
+static bool life_begin(struct lab_rank *me)
 {
-	ncclComm_t *child = &me->self->child;
-	ncclResult_t rc = ncclCommSplit(first, 0, me->rank, child, NULL);
+	struct lab_life_self *self = me->self;
 
-	while (rc == ncclInProgress) {
-		if (!life_point(me))
-			return false;
-		rc = life_poll(me);
+	self->n = me->run->nranks - (self->life->stage == LAB_STAGE_GROW);
+	self->index = me->rank;
+	if (life_joins_later(me)) {
+		self->out->newcomer = true;
+		return true;
 	}
-	if (!life_check(me, rc, "ncclCommSplit"))
-		return false;
-	__atomic_store_n(&me->comm, *child, __ATOMIC_RELEASE);
-	while ((rc = life_poll(me)) == ncclInProgress)
-		if (!life_point(me))
-			return false;
-	return life_check(me, rc, "ncclCommSplit") && life_point(me);
+	return life_init(me);
 }
 
 /* True: every call succeeded. */
@@ -336,21 +333,20 @@ static bool life_first(struct lab_rank *me)
 {
 	struct lab_life_rank *out = me->self->out;
 	ncclComm_t first = NULL;
-	bool ok = life_id(me);
+	bool ok = life_id(me), runs = true;
 
 	if (!ok)
 		return false;
 	out->phase = LAB_INIT;
-	ok = life_init(me);
-	if (ok) {
+	ok = life_begin(me);
+	first = me->comm;
+	if (ok && first) {
 		out->phase = LAB_WORK;
 		ok = life_collective(me, 16, 1);
-		if (ok && me->self->life->splits) {
-			first = me->comm;
-			ok = life_split(me, first);
-		}
-		ok = ok && life_collective(me, 12000, 2);
 	}
+	ok = ok && life_stage(me, first, &runs);
+	out->phase = LAB_WORK;
+	ok = ok && (!runs || life_collective(me, 12000, 2)) && life_stage_ends(me);
 	life_end(me, first, ok);
 	return ok;
 }

@@ -4,7 +4,7 @@
  * what came of it. Set in lab_config.life, filled in by lab_run; used by exhaust.c and by tests.
  *
  * 	buffers -> unique id -> ncclCommInitRank -> collectives -> ncclCommDestroy
- * 	                                    (one, ncclCommSplit, one)
+ * 	                                (one, the calls of a stage, one)
  * 	              |              |                  |                |
  * 	              +--------------+---- error -------+----------------+--> ncclCommAbort
  * 	then all that live meet; if anything went wrong, faults heal, and the survivors make a new
@@ -29,6 +29,20 @@
 #define LAB_LIFE_RANKS  64
 #define LAB_LAUNCHER_NS 20000000000ull
 
+/* Calls of a communicator's life, between two collectives or at its end. */
+enum lab_stage {
+	LAB_STAGE_NONE,
+	LAB_STAGE_SPLIT,    /* ncclCommSplit: the second collective runs in the child */
+	LAB_STAGE_SHRINK,   /* the same with ncclCommShrink, without the last rank */
+	LAB_STAGE_GROW,     /* the last rank joins by ncclCommGrow after the first collective */
+	LAB_STAGE_REVOKE,   /* ncclCommRevoke, then ncclCommSplit as above */
+	LAB_STAGE_SUSPEND,  /* ncclCommSuspend and ncclCommResume between the collectives */
+	LAB_STAGE_FINALIZE, /* ncclCommFinalize before ncclCommDestroy */
+	LAB_STAGE_ABORT,    /* ncclCommAbort instead of ncclCommDestroy */
+	LAB_STAGES,
+};
+extern const char *const lab_stage_name[LAB_STAGES];
+
 enum lab_phase {
 	LAB_SETUP, /* its own buffers, the unique id */
 	LAB_INIT,
@@ -44,6 +58,7 @@ struct lab_life_rank {
 	ncclResult_t error; /* the first that a call returned */
 	const char *call;   /* which one; NULL: none */
 	bool outside;       /* the error is not the stack's: cudaMalloc of the program */
+	bool newcomer;      /* has joined no communicator yet: no other rank knows it */
 	bool launcher_aborted;
 	bool aborted; /* by its own program, as the run wants it */
 	bool dead;
@@ -57,8 +72,8 @@ struct lab_life_rank {
 
 struct lab_life {
 	bool nonblocking; /* ncclCommInitRankConfig with blocking = 0 */
-	bool splits;      /* the last collective runs in a communicator made by ncclCommSplit */
-	bool sticky;      /* the fault kills a GPU: whose it is does not go on */
+	enum lab_stage stage;
+	bool sticky; /* the fault kills a GPU: whose it is does not go on */
 	/* ncclCommAbort by this rank (-1: none): from another task of its process at this time, or
 	 * when the run calls lab_life_abort_now; or by its main task at its k-th moment between two
 	 * calls; 0: not. */
@@ -66,6 +81,10 @@ struct lab_life {
 	uint64_t abort_ns, abort_point;
 	bool abort_awaited;
 	shared_u32 abort_now;
+
+	/* Stage GROW: the id for the last rank, and 1 when it is there. */
+	ncclUniqueId grow_id;
+	shared_u32 grow_ready;
 
 	struct lab_life_rank rank[LAB_LIFE_RANKS];
 	int32_t nranks;

@@ -442,6 +442,10 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	s->lab.sim.budget_events = SWARM_BUDGET_EVENTS;
 	s->lab.sim.budget_ns = SWARM_BUDGET_NS;
 	s->lab.sim.seed = seed;
+	if (swarm_has_rails(seed, faults)) {
+		swarm_rails(s, seed, faults);
+		return;
+	}
 	bool side = swarm_is_small(seed, faults);
 
 	swarm_worlds(s, seed);

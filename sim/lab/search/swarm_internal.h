@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared by the files of the default swarm: swarm.c (what other draws depend on), swarm_settings.c
- * (variables, a row each), swarm_world.c (hosts and ranks), swarm_focus.c (settings that are drawn
- * to fit each other), swarm_faults.c (plans of faults). Called by scenario_swarm alone; each
- * function changes the scenario that it is given.
+ * Shared by the files of the default swarm: swarm.c (what other draws depend on),
+ * swarm_settings.c (variables, a row each), swarm_world.c (hosts and ranks), swarm_focus.c
+ * (settings that are drawn to fit each other), swarm_faults.c (plans of faults), swarm_rails.c
+ * (worlds with failover). Called by scenario_swarm alone; each function changes the scenario that
+ * it is given.
  */
 #ifndef SIM_LAB_SWARM_INTERNAL_H
 #define SIM_LAB_SWARM_INTERNAL_H
@@ -67,5 +68,8 @@ void swarm_side_world(struct scenario *s, uint64_t seed);
 void swarm_side_program(struct scenario *s, uint64_t seed);
 void swarm_side_ends(struct scenario *s, uint64_t seed);
 void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults);
+/* Is the seed a world of merged NICs with failover? Draws all of it, in place of other draws. */
+bool swarm_has_rails(uint64_t seed, enum scenario_faults faults);
+void swarm_rails(struct scenario *s, uint64_t seed, enum scenario_faults faults);
 
 #endif

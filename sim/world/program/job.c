@@ -9,6 +9,7 @@
 
 #include "sim/world/program/world_guest.h"
 #include "sim/world/program/job_internal.h"
+#include "sim/world/program/ras_ask.h"
 
 #define JOB_STACK_BYTES (8u << 20) /* stack size of a program's first thread */
 #define JOB_PORT        29500      /* port of NCCL_COMM_ID, below the ports that hosts assign */
@@ -247,7 +248,10 @@ static void job_main(void *arg)
 	}
 	if (job.rc)
 		fprintf(stderr, "doppel exec: cannot start the programs: %s\n", strerror(job.rc));
+	if (!job.rc)
+		job.rc = world_ras_ask_start();
 	job_wait(running, n);
+	world_ras_ask_end();
 }
 
 /* ---- the job -------------------------------------------------------------------------------- */

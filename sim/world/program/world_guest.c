@@ -13,6 +13,7 @@
 #include "sim/engine/faults/fault.h"
 #include "sim/world/params.h"
 #include "sim/world/program/program.h"
+#include "sim/world/program/ras_ask.h"
 #include "sim/world/world.h"
 
 #define GUEST_END_NS     1000000000ull
@@ -307,6 +308,7 @@ void world_guest_end(void)
 		/* tasks still run and need the libraries that exit would unload */
 		world_guest_quit(guest.status);
 	}
+	world_ras_ask_end();
 	if (!sim_part(GUEST_END_NS, &verdict)) {
 		fprintf(stderr,
 			"doppel: tasks still run at the end of the program: its leaks are not "
@@ -340,6 +342,8 @@ static void guest_first_call(void)
 	pthread_atfork(NULL, NULL, guest_forked);
 	guest.on = true;
 	sim_join(guest_ended);
+	if (world_ras_ask_start())
+		world_guest_quit(SIM_USAGE);
 	program_time_continue();
 	program_time_install();
 }

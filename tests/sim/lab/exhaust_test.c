@@ -52,6 +52,25 @@ START_TEST(allocations_fail)
 }
 END_TEST
 
+/* Two ranks of a host die in every stage of a communicator's life, at every seventh step. A split
+ * of a parent that fails, or was revoked, once left the other rank without an error. */
+START_TEST(ranks_die_in_each_stage)
+{
+	for (int stage = LAB_STAGE_SPLIT; stage < LAB_STAGES; stage++) {
+		struct exhaust_config c;
+
+		exhaust_config_default(&c);
+		c.classes = 1u << EXHAUST_KILL;
+		c.hosts = 1;
+		c.fifo = true;
+		c.stride = 7;
+		c.stage = (enum lab_stage)stage;
+		c.out = NULL;
+		exhaust_expect_clean(&c);
+	}
+}
+END_TEST
+
 START_TEST(verbs_fail)
 {
 	struct exhaust_config c = exhaust_sample(EXHAUST_VERBS, 26);
@@ -338,6 +357,7 @@ static Suite *exhaust_suite(void)
 	TCase *t = tcase_create("exhaust");
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, allocations_fail);
+	tcase_add_test(t, ranks_die_in_each_stage);
 	tcase_add_test(t, verbs_fail);
 	tcase_add_test(t, cuda_fails);
 	tcase_add_test(t, sockets_fail);

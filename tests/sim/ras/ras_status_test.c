@@ -147,6 +147,9 @@ START_TEST(dump_names_pending_operations_and_the_absent_rank)
 	struct status_case c = {.lines = "DUMP\n"};
 
 	ranks_run(&w, absent_rank, &c);
+	EXPECT(strncmp(c.text, "Causes\n======\n\n#0-0 (", 23) == 0);
+	EXPECT_TEXT(c.text, "): rank 3 has not called ncclAllReduce of 64 int32 sum (call 1); "
+			    "ranks 0-2 wait\n\nNCCL version ");
 	EXPECT_TEXT(c.text, "  Rank 3 has not launched AllReduce 2, which 3 ranks have launched -- "
 			    "GPU 1 managed by process ");
 	EXPECT_TEXT(c.text, " rank 0 of 4: 2 collectives launched, the last (all_reduce) 0.05");
@@ -192,6 +195,7 @@ START_TEST(python_reads_the_report_in_json)
 		      "== [2, 2, 2, 1]; assert c[0][\"missing_ranks\"] == []; "
 		      "assert c[0][\"ranks\"][3][\"host\"] == \"10.0.1.1\"; "
 		      "assert j[\"ras\"][\"timeouts_count\"] == 0; "
+		      "assert \"rank 3 has not called ncclAllReduce\" in j[\"causes\"][0]; "
 		      "assert len(j[\"pending\"]) == 4 and j[\"pending\"][0][\"lines\"]; "
 		      "assert j[\"timestamp\"].startswith(\"2026-01-01 \")");
 }

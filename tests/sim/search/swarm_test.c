@@ -206,6 +206,29 @@ static bool has_env(const struct scenario *s, const char *start)
 
 /* Combinations of settings that some bugs need: when each setting was drawn independently, at most
  * a few of 2,000 seeds had one of them. */
+/* One fault of a rail, which every call survives: the other rails of the merged NIC are left. */
+START_TEST(a_swarm_draws_rails_that_fail_over)
+{
+	uint32_t rails = 0, recover = 0;
+
+	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		if (!has_env(&one, "NCCL_IB_RESILIENCY_PORT_FAILOVER=1"))
+			continue;
+		rails++;
+		recover += has_env(&one, "NCCL_IB_RESILIENCY_PORT_RECOVERY=1");
+		ck_assert_str_eq(one.machine, "a100-2port");
+		ck_assert_uint_ge(one.lab.hosts, 2);
+		ck_assert_int_eq(one.expect, SCENARIO_EXPECT_SUCCESS);
+		ck_assert(strstr(one.plan, " after=collective+"));
+		ck_assert_ptr_eq(strchr(one.plan, '\n'), one.plan + strlen(one.plan) - 1);
+		ck_assert(!one.lab.transient && !one.lab.recover && !one.lab.mixed);
+	}
+	ck_assert_msg(rails > 8 && rails < 45, "%u of %u seeds have rails", rails, SWARM_SEEDS);
+	ck_assert_msg(recover > 2 && recover < rails, "%u of %u recover", recover, rails);
+}
+END_TEST
+
 START_TEST(a_swarm_draws_settings_that_fit_each_other)
 {
 	uint32_t direct = 0, turns = 0, parts = 0, lanes = 0, quiet = 0, deaths = 0, lines = 0;
@@ -294,6 +317,7 @@ int main(void)
 	tcase_add_test(t, a_swarm_draws_every_feature_now_and_then);
 	tcase_add_test(t, a_draw_for_the_faults_leaves_the_rest_as_it_is);
 	tcase_add_test(t, a_swarm_draws_mixed_hosts_that_have_their_gpus);
+	tcase_add_test(t, a_swarm_draws_rails_that_fail_over);
 	tcase_add_test(t, a_swarm_draws_settings_that_fit_each_other);
 	tcase_add_test(t, a_swarm_seed_draws_its_root_from_its_world);
 	tcase_add_test(t, a_side_world_is_small_and_mostly_has_one_call_that_fails);

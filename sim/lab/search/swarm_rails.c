@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Worlds of merged NICs with failover (docs/verbs/failover.md), one seed in a hundred: two to four
+ * rails, and one fault of a port, a link or a queue pair after the first launch. A rail is left, so
+ * every call succeeds. Half of them recover.
+ *
+ * Such a seed has none of the draws of other seeds. A failure before a connection is set up is an
+ * error also with failover, so all connections of the run are made for its first calls.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/lab/search/swarm_internal.h"
+
+#define RAILS_OPTION "NCCL_IB_RESILIENCY_PORT"
+#define RAILS_BYTES  (256ull << 10)
+
+bool swarm_has_rails(uint64_t seed, enum scenario_faults faults)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.rails");
+	return sim_rng_below(&rng, 100) == 0 && faults != SCENARIO_FAULTS_CALL;
+}
+
+static void rails_world(struct scenario *s, struct sim_rng *rng)
+{
+	struct lab_config *c = &s->lab;
+
+	snprintf(s->machine, sizeof s->machine, "a100-2port");
+	c->hosts = 2 + (sim_rng_below(rng, 4) == 0);
+	c->gpus = 1 + (uint32_t)sim_rng_below(rng, 3);
+	c->ranks_per_proc = sim_rng_below(rng, 3) ? 1 : LAB_ALL_RANKS;
+	if (sim_rng_below(rng, 2) && c->ranks_per_proc == LAB_ALL_RANKS)
+		c->drive = LAB_DRIVE_PROCESS;
+	c->warp_width = 1;
+	if (sim_rng_below(rng, 2)) /* the rails of all HCAs of a CPU */
+		swarm_env(s, "NCCL_NET_MERGE_LEVEL=SYS");
+}
+
+static void rails_series(struct scenario *s, struct sim_rng *rng)
+{
+	struct lab_config *c = &s->lab;
+	uint64_t which = sim_rng_below(rng, 2) ? 0 : sim_rng_below(rng, LAB_COLLECTIVES_OF_NCCL);
+	uint64_t shift = 3 + sim_rng_below(rng, 16);
+
+	c->collective = &lab_collectives[which];
+	c->types[0] = (ncclDataType_t)sim_rng_below(rng, LAB_MAX_TYPES);
+	c->ops[0] = (ncclRedOp_t)sim_rng_below(rng, LAB_MAX_OPS);
+	c->type_count = c->op_count = 1;
+	c->iterations = 1 + (uint32_t)sim_rng_below(rng, 4);
+	c->in_place = sim_rng_below(rng, 2);
+	c->out_of_place = !c->in_place;
+	c->bytes_min = MIN_OF((1ull << shift) + sim_rng_below(rng, 1ull << shift), RAILS_BYTES);
+	c->bytes_max = c->bytes_min;
+	c->factor = 0;
+	c->bytes_step = 1;
+	if (scenario_has_root(s))
+		c->root = (int32_t)sim_rng_below(rng, lab_ranks(c, NULL));
+	c->streams = sim_rng_below(rng, 6) ? 0 : 2;
+	c->group = sim_rng_below(rng, 6) ? 0 : 2;
+	c->any_numbers = sim_rng_below(rng, 2);
+}
+
+/* HCAs give up within a second: a rail fails while the run goes on. */
+static void rails_settings(struct scenario *s, struct sim_rng *rng)
+{
+	static const char *const protocols[] = {"Simple", "Simple", "LL", "LL128"};
+
+	swarm_env(s, "NCCL_DEBUG=WARN");
+	swarm_env(s, RAILS_OPTION "_FAILOVER=1");
+	if (sim_rng_below(rng, 2)) {
+		swarm_env(s, RAILS_OPTION "_RECOVERY=1");
+		swarm_env(s, RAILS_OPTION "_RECOVERY_START_DELAY=1");
+		swarm_env(s, RAILS_OPTION "_RECOVERY_ALIVE_MSG_BATCH_INTERVAL=5");
+	}
+	swarm_env(s, "NCCL_IB_TIMEOUT=%u", 10 + (unsigned)sim_rng_below(rng, 4));
+	swarm_env(s, "NCCL_IB_RETRY_CNT=%u", 1 + (unsigned)sim_rng_below(rng, 7));
+	if (sim_rng_below(rng, 3) == 0)
+		swarm_env(s, "NCCL_IB_QPS_PER_CONNECTION=%u", 2 + (unsigned)sim_rng_below(rng, 3));
+	if (sim_rng_below(rng, 3) == 0)
+		swarm_env(s, "NCCL_IB_ADAPTIVE_ROUTING=%u", (unsigned)sim_rng_below(rng, 2));
+	if (sim_rng_below(rng, 4) == 0)
+		swarm_env(s, "DOPPEL_HCA_ROUTING=adaptive");
+	if (sim_rng_below(rng, 3))
+		swarm_env(s, "NCCL_PROTO=%s", protocols[sim_rng_below(rng, ARRAY_LEN(protocols))]);
+	if (sim_rng_below(rng, 2))
+		swarm_env(s, "NCCL_MAX_NCHANNELS=%u", 1 + (unsigned)sim_rng_below(rng, 4));
+	if (sim_rng_below(rng, 3) == 0)
+		swarm_env(s, "NCCL_BUFFSIZE=%u", 32768u << sim_rng_below(rng, 4));
+}
+
+/* One fault, of one rail: the other rails of every connection are left. Ranks of messages connect
+ * while others have launched, and a queue pair that fails before it is connected is an error. */
+static void rails_plan(struct scenario *s, struct sim_rng *rng)
+{
+	uint64_t power = sim_rng_below(rng, 11);
+	unsigned at_us = (unsigned)sim_rng_below(rng, 1ull << power);
+	unsigned host = (unsigned)sim_rng_below(rng, s->lab.hosts);
+	unsigned port = (unsigned)sim_rng_below(rng, 2);
+	unsigned rank = (unsigned)sim_rng_below(rng, lab_ranks(&s->lab, NULL));
+	unsigned for_ms = 1 + (unsigned)sim_rng_below(rng, 200);
+	unsigned times = 2 + (unsigned)sim_rng_below(rng, 3);
+	uint64_t kind = sim_rng_below(rng, 5);
+
+	if (kind == 4 && s->lab.collective->connects)
+		kind = 3;
+	switch (kind) {
+	case 0:
+		snprintf(s->plan, sizeof s->plan,
+			 "fabric.link host=%u port=%u after=collective+%uus down\n", host, port,
+			 at_us);
+		break;
+	case 1:
+		snprintf(s->plan, sizeof s->plan,
+			 "fabric.link host=%u port=%u after=collective+%uus down for=%ums\n", host,
+			 port, at_us, for_ms);
+		break;
+	case 2:
+		snprintf(s->plan, sizeof s->plan,
+			 "fabric.link host=%u port=%u after=collective+%uus flap times=%u "
+			 "each=%ums\n",
+			 host, port, at_us, times, for_ms);
+		break;
+	case 3:
+		snprintf(s->plan, sizeof s->plan,
+			 "verbs.cqe rank=%u after=collective+%uus error status=RETRY_EXC_ERR\n",
+			 rank, at_us);
+		break;
+	default:
+		snprintf(s->plan, sizeof s->plan, "verbs.qp rank=%u after=collective+%uus fatal\n",
+			 rank, at_us);
+		break;
+	}
+	s->expect = SCENARIO_EXPECT_SUCCESS;
+	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+}
+
+void swarm_rails(struct scenario *s, uint64_t seed, enum scenario_faults faults)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.rails_world");
+	rails_world(s, &rng);
+	rails_series(s, &rng);
+	rails_settings(s, &rng);
+	sim_rng_seed(&rng, seed, "swarm.rails_plan");
+	if (faults != SCENARIO_FAULTS_NONE)
+		rails_plan(s, &rng);
+}
