@@ -244,7 +244,7 @@ ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct soc
 				 uint64_t deadline_ns);
 void bootstrap_outs_close(struct bootstrap *b);
 /* Opens a connection to find out whether the peer has left. 0: it has; ETIMEDOUT: not by the
- * deadline. */
+ * deadline. Attempts that follow a refusal may go on for some ms beyond it. */
 int bootstrap_look_left(struct bootstrap *b, int peer, uint64_t deadline_ns);
 /* Closes the connections by which other ranks see that this one has left. */
 void bootstrap_looks_close(struct bootstrap *b);
