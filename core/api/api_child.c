@@ -92,6 +92,7 @@ static void child_wait_turn(const struct api_init *i)
 ncclResult_t api_init_form(struct api_init *i)
 {
 	const struct api_child *child = i->child;
+	struct comm_child ranks = child->ranks;
 	ncclResult_t rc;
 
 	child_wait_turn(i);
@@ -99,6 +100,8 @@ ncclResult_t api_init_form(struct api_init *i)
 	if (!rc) {
 		rc = api_child_make(child, &i->comm);
 		comm_leave(child->parent);
+	} else { /* the parent was aborted meanwhile */
+		comm_child_free(&ranks);
 	}
 	if (i->comm) {
 		i->rank = i->comm->rank;

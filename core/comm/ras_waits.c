@@ -60,8 +60,15 @@ static void waits_call(struct ras_rank *r, const struct ncclComm *c)
 	r->awaited = r->awaited < c->nranks ? r->awaited : -1;
 }
 
-/* Lists the communicators. They may end as soon as the lock is released; comm_is_busy checks
- * them. */
+/* In its init a communicator has no event yet. */
+static bool waits_has_launched(const struct ncclComm *c)
+{
+	return c->life->state != COMM_INIT &&
+	       (c->pairs || shared_load_u64(&c->launches.last_ns, SHARED_ACQUIRE));
+}
+
+/* Lists the communicators with launches. They may end as soon as the lock is released; comm_is_busy
+ * checks them. */
 static int waits_comms(struct ras_view *v, struct ncclComm *comm[WAITS_COMMS])
 {
 	struct registry_node *first = registry_lock();
@@ -75,7 +82,8 @@ static int waits_comms(struct ras_view *v, struct ncclComm *comm[WAITS_COMMS])
 			continue;
 		waits_call(r, c);
 		waits_pairs(v, c);
-		comm[n++] = c;
+		if (waits_has_launched(c))
+			comm[n++] = c;
 	}
 	registry_unlock(first);
 	return n;

@@ -71,6 +71,26 @@ START_TEST(ranks_die_in_each_stage)
 }
 END_TEST
 
+/* The parent is aborted between the check of its shrink and the forming: the list of members was
+ * not freed. */
+START_TEST(an_abort_before_a_shrink_forms_leaks_nothing)
+{
+	struct exhaust_config c;
+
+	exhaust_config_default(&c);
+	c.classes = 1u << EXHAUST_ABORT;
+	c.hosts = 1;
+	c.fifo = c.once = c.blocking = true;
+	c.rank = 0;
+	c.task = "rank0 main";
+	c.stage = LAB_STAGE_SHRINK;
+	c.first = 600;
+	c.most = 160;
+	c.out = NULL;
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
 START_TEST(verbs_fail)
 {
 	struct exhaust_config c = exhaust_sample(EXHAUST_VERBS, 26);
@@ -358,6 +378,7 @@ static Suite *exhaust_suite(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, allocations_fail);
 	tcase_add_test(t, ranks_die_in_each_stage);
+	tcase_add_test(t, an_abort_before_a_shrink_forms_leaks_nothing);
 	tcase_add_test(t, verbs_fail);
 	tcase_add_test(t, cuda_fails);
 	tcase_add_test(t, sockets_fail);

@@ -147,7 +147,7 @@ START_TEST(dump_names_pending_operations_and_the_absent_rank)
 	struct status_case c = {.lines = "DUMP\n"};
 
 	ranks_run(&w, absent_rank, &c);
-	EXPECT(strncmp(c.text, "Causes\n======\n\n#0-0 (", 23) == 0);
+	EXPECT(strncmp(c.text, "Causes\n======\n\n#0-0 (", 21) == 0);
 	EXPECT_TEXT(c.text, "): rank 3 has not called ncclAllReduce of 64 int32 sum (call 1); "
 			    "ranks 0-2 wait\n\nNCCL version ");
 	EXPECT_TEXT(c.text, "  Rank 3 has not launched AllReduce 2, which 3 ranks have launched -- "
