@@ -23,6 +23,7 @@ static ncclResult_t child_id(const struct api_child *child, const struct comm_ch
 {
 	ncclResult_t made = ncclSuccess;
 
+	ASSERT(ranks->maker >= 0 && ranks->maker < ranks->n); /* one of the parent's ranks */
 	if (child->has_id)
 		*id = child->id;
 	else if (ranks->rank == ranks->maker)
@@ -65,6 +66,7 @@ ncclResult_t api_child_make(const struct api_child *child, struct ncclComm **com
 	*comm = NULL;
 	if (child->refused)
 		rc = child->refused;
+	ASSERT(rc || (ranks.rank >= -1 && ranks.rank < ranks.nranks));
 	if (!rc && ranks.rank >= 0)
 		rc = child_create(child, &ranks, comm);
 	comm_child_free(&ranks);
@@ -235,6 +237,8 @@ struct child_launch {
 	struct api_background background; /* first */
 	struct api_child child;
 };
+DOPPEL_STATIC_CHECK(offsetof(struct child_launch, background.head) == 0,
+		    "freed by the head, which is at its address");
 
 static void child_launch_drop(struct api_background *b)
 {
@@ -268,6 +272,7 @@ static ncclResult_t child_launch_run(struct api_background *b)
 	ncclResult_t rc = api_child_make(&l->child, &comm);
 
 	if (comm) {
+		ASSERT(l->child.out && comm->life->made_by); /* api_child_make was not refused */
 		*l->child.out = comm;
 		rc = api_init_nonblocking(comm, l->child.out);
 	} else if (rc && rc != l->child.refused &&

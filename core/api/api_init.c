@@ -47,7 +47,7 @@ static void api_init_task(void *arg)
 {
 	struct api_init *i = arg;
 
-	ASSERT(i->list);
+	ASSERT(i->list && (i->child || i->comm)); /* only a child's communicator is made here */
 	if (i->child)
 		i->result = api_init_form(i);
 	if (i->result)
@@ -179,6 +179,7 @@ static void api_init_drop(const struct ncclComm *comm)
 	if (!at || !*at)
 		return;
 	dropped = *at;
+	ASSERT(!dropped->task && dropped->id_hash == comm->id_hash); /* it has not begun */
 	*at = dropped->next;
 	if (!*at)
 		g->inits_end = at;
@@ -224,6 +225,7 @@ ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
 
 void api_init_later(struct api_group *g, struct api_init *i)
 {
+	ASSERT(!*g->inits_end && !i->next);
 	*g->inits_end = i;
 	g->inits_end = &i->next;
 }

@@ -251,6 +251,7 @@ struct api_launch {
 	int n;
 	struct api_member members[];
 };
+DOPPEL_STATIC_CHECK(offsetof(struct api_launch, head) == 0, "freed by the head, at its address");
 
 /* True if there are ranks to connect and every communicator is non-blocking. */
 static bool api_launch_is_slow(const struct api_member *members, int n)
@@ -283,6 +284,7 @@ static ncclResult_t api_launch_start(struct api_launch *l)
 	char name[48];
 	struct os_thread_attr attr = {.name = name, .rank = l->members[0].rank};
 
+	ASSERT(l->n > 0); /* without members there is nothing to connect */
 	snprintf(name, sizeof name, "rank%d launch", attr.rank);
 	int e = os_thread_start(&l->head.task, &attr, api_launch_task, l);
 	if (!e)

@@ -76,6 +76,7 @@ static ncclResult_t messages_overlap_check(const struct api_messages *m, const v
 	uintptr_t s = (uintptr_t)send, r = (uintptr_t)recv;
 	size_t bytes = messages_bytes(m);
 
+	ASSERT(m->per_rank); /* a message of ncclSend and ncclRecv has one buffer */
 	if (s >= r + recv_blocks * bytes || r >= s + send_blocks * bytes)
 		return ncclSuccess;
 	WARN("%s: sendbuff %p and recvbuff %p overlap, expected %s", m->call, m->send,
@@ -208,6 +209,7 @@ static ncclResult_t messages_options(const struct api_messages *m, uint64_t *tag
 /* Returns the name of the call without "nccl" and "Config", in `name`. */
 static const char *messages_name(const struct api_messages *m, char name[24])
 {
+	ASSERT(!strncmp(m->call, "nccl", 4) && strlen(m->call) < 4 + 24);
 	snprintf(name, 24, "%s", m->call + strlen("nccl"));
 	if (strstr(name, "Config"))
 		*strstr(name, "Config") = '\0';
@@ -267,6 +269,7 @@ static void messages_trace_begin(const struct api_messages *m, uint64_t tag)
 					   {"type", (uint64_t)m->type, NULL}}};
 	int n = 4;
 
+	DOPPEL_STATIC_CHECK(ARRAY_LEN(s.arg) >= 4 + 2, "room for the rank and the tag, too");
 	if (m->rank_name) {
 		s.arg[n].name = m->rank_name;
 		s.arg[n++].number = (uint64_t)m->rank;

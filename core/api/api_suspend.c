@@ -96,8 +96,10 @@ ncclResult_t api_changes_run(struct api_change *list)
 
 void api_changes_discard(struct api_change *list)
 {
-	for (const struct api_change *c = list; c; c = c->next)
+	for (const struct api_change *c = list; c; c = c->next) {
+		ASSERT(!c->task); /* no change of the group has begun */
 		change_withdraw(c);
+	}
 	changes_free(list);
 }
 

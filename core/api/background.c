@@ -48,6 +48,7 @@ ncclResult_t api_background_start(struct api_background *b, const char *name)
 	struct api_group *g = api_group();
 	ncclResult_t rc;
 
+	ASSERT(!b->comm->config.blocking && b->run);
 	shared_store_u32(&b->head.users, 1, SHARED_RELAXED);
 	rc = background_begin(b, name);
 	comm_launch_drop(&b->head);

@@ -17,6 +17,8 @@ DOPPEL_CHECK_OFFSET(ncclCollConfig_t, ext, 16);
 DOPPEL_CHECK_OFFSET(ncclCollConfig_t, algSelection, 40);
 DOPPEL_CHECK_OFFSET(ncclCollConfig_t, userProfilerTag, 56);
 DOPPEL_CHECK_SIZE(ncclCollConfig_t, 72);
+DOPPEL_STATIC_CHECK(OPTIONS_LEAST <= sizeof(ncclCollConfig_t),
+		    "the first layout is a part of this");
 
 /* ---- values --------------------------------------------------------------------------------- */
 
@@ -62,6 +64,8 @@ static ncclResult_t options_values_check(const struct ncclComm *comm, const char
 					 const ncclCollConfig_t *o, bool messages)
 {
 	const int most = comm->config.maxCTAs;
+
+	ASSERT(most >= 1 && most <= DEV_MAX_CHANNELS); /* comm_config_parse completed it */
 	const struct options_row row[] = {
 		{"minCTAs", o->minCTAs, 1, most, messages},
 		{"maxCTAs", o->maxCTAs, 1, most, messages},

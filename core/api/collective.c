@@ -34,6 +34,7 @@ static const struct api_coll_row api_colls[] = {
 		 true, false, {"sendbuff", true,  false}, {"recvbuff", false, false}},
 };
 /* clang-format on */
+DOPPEL_STATIC_CHECK(ARRAY_LEN(api_colls) == API_BCAST + 1, "a row for each call");
 
 /* ---- to the plan ---------------------------------------------------------------------------- */
 
@@ -115,6 +116,7 @@ ncclResult_t api_coll_call(struct api_coll *c, enum api_coll_call call)
 	c->task.reduces = c->row->reduces;
 
 	ASSERT(c->row->rooted || c->task.root == -1);
+	ASSERT(c->task.call && (c->configured || !c->config)); /* ncclBcast has no options */
 	ncclResult_t rc = comm_enter(c->comm, c->task.call, COMM_NEED_READY);
 	if (rc)
 		return api_return(rc);

@@ -136,6 +136,7 @@ static ncclResult_t api_group_run(const struct api_group *g, float *us)
 		api_cancel(g->members, g->nmembers, g->error);
 		return g->error;
 	}
+	ASSERT(g->inits || g->inits_end == &g->inits);
 	rc = api_inits_run(g->inits);
 	if (rc)
 		api_changes_discard(g->changes);
@@ -204,6 +205,7 @@ API_WEAK ncclResult_t ncclGroupEnd(void)
 #define SIM_INFO_MAGIC 0x74685283u
 #define SIM_INFO_LEAST (offsetof(ncclSimInfo_t, estimatedTime) + sizeof(float))
 DOPPEL_CHECK_OFFSET(ncclSimInfo_t, estimatedTime, 16);
+DOPPEL_CHECK_SIZE(ncclSimInfo_t, 24);
 
 API_TWIN(ncclGroupSimulateEnd);
 API_WEAK ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo)

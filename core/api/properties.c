@@ -15,6 +15,8 @@
 DOPPEL_CHECK_OFFSET(ncclCommProperties_t, rank, 16);
 DOPPEL_CHECK_OFFSET(ncclCommProperties_t, commHash, 56);
 DOPPEL_CHECK_SIZE(ncclCommProperties_t, 152);
+DOPPEL_STATIC_CHECK(PROPERTIES_LEAST > offsetof(ncclCommProperties_t, rank),
+		    "every version has fields to fill in");
 
 static ncclResult_t properties_check(const ncclCommProperties_t *props)
 {

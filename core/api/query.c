@@ -82,6 +82,11 @@ API_WEAK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async
 	return ncclSuccess;
 }
 
+DOPPEL_STATIC_CHECK(sizeof((struct ncclComm){0}.rank) == sizeof(int32_t) &&
+			    sizeof((struct ncclComm){0}.nranks) == sizeof(int32_t) &&
+			    sizeof((struct ncclComm){0}.cuda_dev) == sizeof(int32_t),
+		    "query_int reads fields of 32 bits");
+
 static ncclResult_t query_int(const struct ncclComm *comm, const char *call, int *out,
 			      size_t offset)
 {

@@ -75,7 +75,10 @@ static ncclResult_t redop_make(struct ncclComm *comm, const void *scalar,
 	ncclResult_t rc = residence == ncclScalarDevice ? redop_in_memory(comm, scalar, op)
 							: redop_immediate(scalar, op);
 
-	return rc ? rc : comm_op_make(comm, redop_create, op, number);
+	if (!rc)
+		rc = comm_op_make(comm, redop_create, op, number);
+	ASSERT(rc || (int)*number >= ncclNumOps); /* as coll_check_op expects */
+	return rc;
 }
 
 API_TWIN(ncclRedOpCreatePreMulSum);

@@ -14,6 +14,7 @@ struct api_root {
 	/* Ended before it was added to the registry, or after it was removed; under the lock. */
 	bool ended;
 };
+DOPPEL_STATIC_CHECK(offsetof(struct api_root, node) == 0, "a node of this kind is a root");
 
 /* Called at the end of the root's task. True if the root was in the registry and is now freed;
  * otherwise the task that has it closes it. */
@@ -72,6 +73,7 @@ static void api_root_publish(struct api_root *r, uint64_t id_hash)
 	struct registry_node *first = registry_lock();
 	bool ended = r->ended;
 
+	ASSERT(r->root && r->node.kind == REGISTRY_ROOT);
 	r->id_hash = id_hash;
 	r->node.next = first;
 	registry_unlock(ended ? first : &r->node);

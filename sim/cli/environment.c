@@ -51,6 +51,7 @@ static bool env_is_read_by(const struct env_row *row, const char *command)
 {
 	size_t n = strlen(command);
 
+	ASSERT(n > 0 && !strchr(command, ' ')); /* readers are words */
 	for (const char *at = row->readers; *at; at += strspn(at, " ")) {
 		size_t word = strcspn(at, " ");
 

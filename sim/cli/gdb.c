@@ -70,6 +70,7 @@ int cli_gdb(char **program, const char *const *then)
 	args[k++] = "--args";
 	for (size_t i = 0; i < words; i++)
 		args[k++] = program[i];
+	ASSERT(k == firsts + 2 * thens + 1 + words && !args[k]);
 	execvp("gdb", (char **)args);
 	fprintf(stderr, "doppel: cannot start gdb: %s (apt-get install gdb)\n", strerror(errno));
 	free(args);
@@ -87,6 +88,7 @@ int cli_under_gdb(int argc, char **argv, const char *const *then)
 		for (int i = 0; i < argc; i++)
 			if (strcmp(argv[i], "--gdb"))
 				program[k++] = argv[i];
+		ASSERT(k <= argc + 1 && !program[k]); /* NULL ends the list */
 		rc = cli_gdb(program, then);
 	}
 	free(program);

@@ -18,7 +18,8 @@
 #include "sim/lab/explore/sweep.h"
 #include "sim/world/world.h"
 
-enum { CLI_SECONDS_MOST = 1 << 28 }; /* eight years; fits in 64 bits of ns */
+enum { CLI_SECONDS_MOST = 1 << 28 }; /* eight years */
+DOPPEL_STATIC_CHECK(CLI_SECONDS_MOST <= UINT64_MAX / 1000000000ull, "fits in 64 bits of ns");
 
 struct cli_command {
 	const char *name, *what;
@@ -87,6 +88,7 @@ void cli_parse(const struct argp *argp, unsigned flags, int argc, char **argv, v
 {
 	char name[32], *command = argv[0];
 
+	ASSERT(strlen("doppel ") + strlen(command) < sizeof name); /* one of the table's names */
 	snprintf(name, sizeof name, "doppel %s", command);
 	argv[0] = name;
 	argp_err_exit_status = SIM_USAGE;

@@ -41,6 +41,7 @@ enum cli_option_key {
 	OPTION_RANDOM_FAULTS, /* --faults random */
 	OPTION_FIXED,         /* a collective, or an option of the world or of the collective */
 };
+DOPPEL_STATIC_CHECK((int)OPTION_FIXED < 0x200, "keys from 0x200 on are the commands' own");
 
 /* The place of this process in a job of real processes (run/job_place.h). */
 struct cli_place {
@@ -50,6 +51,7 @@ struct cli_place {
 	uint32_t local, here; /* its number among the processes on this computer */
 	char job[24];         /* the job's name, unique on this computer */
 };
+DOPPEL_STATIC_CHECK(sizeof((struct cli_place *)0)->job == 23 + 1, "options_place reads 23 letters");
 
 struct cli_options {
 	struct scenario scenario;

@@ -79,6 +79,7 @@ static void options_add_env(struct cli_options *o, const char *assignment, struc
 
 static void options_read_plan(struct cli_options *o, const char *arg, struct argp_state *state)
 {
+	DOPPEL_STATIC_CHECK(sizeof o->scenario.plan == SCENARIO_PLAN_BYTES, "a plan and its end");
 	o->scenario.plan[0] = 0;
 	if (!strcmp(arg, "random")) {
 		o->scenario.lab.sim.fault_random = true;

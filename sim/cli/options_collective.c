@@ -18,6 +18,7 @@ static const char *collective_list(const char *const *names)
 
 	for (; *names && n < sizeof list; names++)
 		n += (size_t)snprintf(list + n, sizeof list - n, "%s, ", *names);
+	ASSERT(n > 2); /* a name, and the comma that "or all" replaces */
 	if (n < sizeof list)
 		snprintf(list + n - 2, sizeof list - n + 2, " or all");
 	return list;
@@ -52,6 +53,7 @@ static void collective_parse_type(struct lab_config *c, const char *arg, struct 
 	const char *names[LAB_MAX_TYPES + 1] = {NULL};
 	const char *name = collective_type_name(arg);
 
+	DOPPEL_STATIC_CHECK(ARRAY_LEN(c->types) == LAB_MAX_TYPES, "room for all types");
 	c->type_count = 0;
 	for (int t = 0; t < LAB_MAX_TYPES; t++) {
 		names[t] = payload_type_name((ncclDataType_t)t);
@@ -66,6 +68,7 @@ static void collective_parse_op(struct lab_config *c, const char *arg, struct ar
 {
 	const char *names[LAB_MAX_OPS + 1] = {NULL};
 
+	DOPPEL_STATIC_CHECK(ARRAY_LEN(c->ops) == LAB_MAX_OPS, "room for all operations");
 	c->op_count = 0;
 	for (int op = 0; op < LAB_MAX_OPS; op++) {
 		names[op] = payload_op_name((ncclRedOp_t)op);
@@ -125,6 +128,7 @@ static void collective_parse_ranks(int key, struct cli_options *o, const char *a
 	struct lab_config *c = &o->scenario.lab;
 	uint32_t other = c->gpus;
 
+	ASSERT(key == 'g' || key == 't');
 	c->gpus = (uint32_t)cli_number(state, key == 'g' ? "-g" : "-t", arg, 1, 4096);
 	if (cli_is_given(&o->given, key == 'g' ? 't' : 'g') && c->gpus > 1 && other > 1)
 		argp_error(state,
@@ -278,6 +282,7 @@ static bool collective_has_effect(const char *command, const struct cli_options 
 {
 	const char *names;
 
+	ASSERT(key < 128); /* the message has an option's letter */
 	if (!cli_is_given(&o->given, key))
 		return true;
 	for (uint32_t i = 0; i < o->collectives; i++)

@@ -104,6 +104,7 @@ static void options_fill(void)
 						     .arg = dimensions[i].option.arg,
 						     .doc = dimensions[i].option.help,
 						     .group = dimensions[i].option.group};
+	ASSERT(to < options_argp_options + ARRAY_LEN(options_argp_options));
 	*to = (struct argp_option){0};
 }
 
@@ -154,6 +155,7 @@ static uint64_t options_name(const struct dimension *d, const char *option, cons
 static void options_text(const struct dimension *d, const char *option, const char *arg,
 			 struct argp_state *state, struct scenario *s)
 {
+	ASSERT(d->bytes > 0 && d->offset + d->bytes <= sizeof *s); /* a field of the scenario */
 	if (strlen(arg) >= d->bytes)
 		argp_error(state, "%s: longer than %zu characters", option, d->bytes - 1);
 	snprintf((char *)s + d->offset, d->bytes, "%s", arg);
@@ -168,6 +170,7 @@ static bool options_parse_dimension(const struct dimension *d, const char *arg,
 
 	if (d->option.by_case)
 		return false;
+	ASSERT(d->kind == DIMENSION_FLAG || arg); /* only a flag has no argument */
 	if (d->option.key < 128)
 		snprintf(option, sizeof option, "-%c", d->option.key);
 	else

@@ -14,12 +14,15 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "core/base/macros.h"
 #include "sim/cli/cli.h"
 #include "sim/engine/sim.h"
 
 #define RAS_PORT      "28028"
 #define RAS_ANSWER_S  5u    /* default time for the answers of the job's processes */
 #define RAS_TIMEOUT_S 86400 /* the longest */
+
+enum { RAS_GROUPS_MOST = 64 }; /* letters; a list that names each group once is shorter */
 
 enum { RAS_DUMP = 256, RAS_JSON, RAS_MONITOR };
 
@@ -103,10 +106,12 @@ static error_t ras_parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (o->groups && (o->dump || o->verbose))
 			argp_error(state, "--monitor excludes --dump and --verbose");
-		if (o->groups && !ras_groups_fit(o->groups))
+		if (o->groups &&
+		    (strlen(o->groups) > RAS_GROUPS_MOST || !ras_groups_fit(o->groups)))
 			argp_error(state,
-				   "--monitor '%s': expected a list of lifecycle, trace or all",
-				   o->groups);
+				   "--monitor '%.80s': expected a list of lifecycle, trace or all, "
+				   "of at most %d letters",
+				   o->groups, RAS_GROUPS_MOST);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -172,6 +177,7 @@ ras_send(const struct ras_options *o, const char *format, ...)
 	va_start(args, format);
 	n = vsnprintf(line, sizeof line, format, args);
 	va_end(args);
+	ASSERT(n > 0 && (size_t)n < sizeof line); /* RAS_GROUPS_MOST bounds the only text */
 	for (int at = 0, k; at < n; at += k) {
 		k = (int)send(o->fd, line + at, (size_t)(n - at), MSG_NOSIGNAL);
 		if (k < 0)

@@ -7,6 +7,8 @@
 
 #include "core/base/macros.h"
 
+DOPPEL_STATIC_CHECK(CLI_KEYS % 64 == 0, "cli_given.bit has a bit for each key");
+
 void cli_give(struct cli_given *given, int key)
 {
 	if (key > 0 && key < CLI_KEYS)

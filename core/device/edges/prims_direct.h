@@ -44,6 +44,7 @@ DEV_FN void prim_direct_from(struct prim *p, int k)
 /* Returns false on all threads if the launch was aborted. */
 DEV_FN bool prim_direct_begin(struct prim *p)
 {
+	ASSERT(p->block->comm.nranks <= DEV_DIRECT_RANKS);
 	for (int k = (int)p->thread; k < prim_others(p); k += (int)p->threads) {
 		prim_direct_to(p, k);
 		p->head_seen = 0;
@@ -182,6 +183,8 @@ DEV_FN void prim_direct_reduce(struct prim *p, uint32_t flags, uint64_t in, uint
 /* `sent`: number of elements that prim_direct_reduce sent to all other ranks in the next slot. */
 DEV_FN void prim_direct_next(struct prim *p, uint64_t sent)
 {
+	ASSERT(p->chunk_steps == 2 &&
+	       p->send_step % 2 == 0); /* from the first slot to the second */
 	p->send_step++;
 	p->recv_step++;
 	for (int k = 0; k < prim_others(p) && prim_ll_cleans(p); k++) {
@@ -198,6 +201,7 @@ DEV_FN bool prim_direct_end(struct prim *p, int edges)
 		return false;
 	p->send_step++;
 	p->recv_step++;
+	ASSERT(p->recv_step == p->send_step && p->recv_step % p->chunk_steps == 0);
 	for (int k = (int)p->thread; k < edges; k += (int)p->threads)
 		dev_store_u64(p->d, prim_edge_recv(p, (uint32_t)k)->head, p->recv_step,
 			      SHARED_RELAXED, SHARED_SYSTEM);

@@ -22,6 +22,7 @@
 
 DEV_FN int prim_doubling_edges(const struct prim *p)
 {
+	ASSERT(!(p->block->comm.nranks & (p->block->comm.nranks - 1))); /* a power of two */
 	return (int)steps_pat_levels(p->block->comm.nranks);
 }
 

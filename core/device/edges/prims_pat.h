@@ -105,6 +105,8 @@ DEV_FN uint8_t *prim_pat_received(struct prim *p, const struct prim_pat *t, uint
 				  uint32_t offset)
 {
 	prim_pat_from(p, t, level);
+	ASSERT((prim_pat_place(t, level, offset) + 1) * t->count * p->type_bytes <=
+	       p->recv->step_bytes[DEV_SIMPLE]);
 	return prim_pat_in_slot(p, t, prim_slot(p->recv, DEV_SIMPLE, p->recv_step), level, offset);
 }
 
@@ -122,6 +124,7 @@ DEV_FN uint64_t prim_pat_block_at(const struct prim *p, const struct prim_pat *t
 	uint32_t n = (uint32_t)p->block->comm.nranks;
 	uint32_t owner = (uint32_t)p->block->comm.rank + (t->reduces ? offset : n - offset);
 
+	ASSERT(offset < n);
 	owner -= owner >= n ? n : 0;
 	return ((uint64_t)owner * p->count + t->at) * p->type_bytes;
 }
@@ -184,6 +187,7 @@ DEV_FN bool prim_pat_spread(struct prim *p, const struct prim_pat *t)
 {
 	const struct prim_pat_team team = prim_pat_team(p, t);
 
+	ASSERT(!(t->from & (t->from - 1)));
 	if (!prim_pat_wait(p, t))
 		return false;
 	for (uint32_t o = team.first; o < (uint32_t)p->block->comm.nranks; o += team.stride)
@@ -226,6 +230,7 @@ DEV_FN bool prim_pat_reduce(struct prim *p, const struct prim_pat *t)
 	const struct prim_pat_team team = prim_pat_team(p, t);
 	uint32_t pass = 0;
 
+	ASSERT(!(t->from & (t->from + 1)) && !(t->to & (t->to - 1)));
 	if (!prim_pat_wait(p, t))
 		return false;
 	do {

@@ -27,6 +27,7 @@ DEV_FN uint32_t prim_pat_level(uint32_t offset)
 {
 	uint32_t level = 0;
 
+	ASSERT(offset > 0);
 	while (!(offset >> level & 1))
 		level++;
 	return level;
@@ -56,6 +57,7 @@ DEV_FN uint32_t prim_pat_blocks(const struct prim *p, const struct prim_pat *t, 
 {
 	uint32_t first = t->first + (t->reduces ? 0 : 1u << level);
 
+	ASSERT(first < (uint32_t)p->block->comm.nranks); /* a slot has one block or more */
 	return ((uint32_t)p->block->comm.nranks - 1 - first) / t->stride + 1;
 }
 
@@ -65,6 +67,7 @@ DEV_FN uint64_t prim_pat_done(const struct prim *p, const struct prim_pat *t, ui
 	uint32_t steps = steps_pat_of_loop(&t->s, p->block->comm.nranks, level);
 	uint32_t nth = (t->first & ((1u << t->s.low) - 1)) >> (level + 1);
 
+	ASSERT(nth < steps); /* the loop has this step on the level */
 	return t->loop * steps + (t->reduces ? steps - 1 - nth : nth);
 }
 
@@ -85,6 +88,7 @@ DEV_FN bool prim_pat_loops(struct prim *p, const struct steps_part *part, bool r
 	t.s = steps_pat_of(part, p->block->comm.nranks);
 	t.reduces = reduces;
 	t.loop = 0;
+	ASSERT(t.s.low >= 1 && t.s.low <= t.s.levels && t.s.levels <= DEV_PAT_LEVELS);
 	for (uint64_t done = 0; done < part->count; done += t.s.chunk) {
 		t.at = part->offset + done;
 		t.count = MIN_OF(t.s.chunk, part->count - done);

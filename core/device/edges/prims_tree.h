@@ -34,6 +34,7 @@ DEV_FN uint32_t prim_tree_toward(const struct prim *p)
 {
 	if (p->root < 0)
 		return DEV_TREE_SELF;
+	ASSERT(p->block->channel.tree_toward); /* a work of a tree has a channel of one */
 	return (uint32_t)dev_get_bits(p->d, p->block->channel.tree_toward + p->root, 1);
 }
 
@@ -67,6 +68,7 @@ DEV_FN uint32_t prim_tree_divide(struct prim *p)
 
 	if (!prim_tree_is_divided(p))
 		return PRIM_TREE_UP | PRIM_TREE_DOWN;
+	ASSERT(ups > 0 && ups < p->threads); /* two warps or more: each group has one */
 	if (p->thread < ups) {
 		prim_group_set(p, 0, ups, 1);
 		return PRIM_TREE_UP;
@@ -84,6 +86,8 @@ DEV_FN bool prim_tree_chunk(struct prim *p, struct prim_tree *t, uint32_t flags,
 	const struct prim_move m = {flags, 0, in, out, count};
 	bool ok;
 
+	/* at the top the sum of the links goes back over all of them */
+	ASSERT(!(t->from & t->to) || t->from == t->to);
 	switch (p->proto) {
 	case DEV_LL:
 		ok = prim_tree_ll_chunk(p, t, &m);

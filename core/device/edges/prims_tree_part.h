@@ -64,6 +64,7 @@ DEV_FN bool prim_tree_both(struct prim *p, const struct steps_part *part, uint32
 	struct prim_tree to_root = {down, up, 0}, from_root = {up, down, 0};
 	bool ok = true;
 
+	ASSERT(up == 1 && !(down & up)); /* link 0 leads to the parent */
 	for (uint64_t done = 0; ok && done < part->count + behind; done += part->chunk) {
 		if ((ways & PRIM_TREE_UP) && done < part->count)
 			ok = prim_tree_reduce(p, &to_root, part->offset + done,

@@ -27,6 +27,7 @@
 DEV_FN void prim_tree_from(struct prim *p, const struct prim_tree *t, uint32_t link)
 {
 	p->recv = prim_edge_recv(p, link);
+	ASSERT(p->recv->peer >= 0); /* the rank has this link */
 	p->recv_step = p->recv->step + t->done;
 	p->other = link;
 	p->tail_seen = 0;
@@ -35,6 +36,7 @@ DEV_FN void prim_tree_from(struct prim *p, const struct prim_tree *t, uint32_t l
 DEV_FN void prim_tree_to(struct prim *p, const struct prim_tree *t, uint32_t link)
 {
 	p->send = prim_edge_send(p, link);
+	ASSERT(p->send->peer >= 0);
 	p->send_step = p->send->step + t->done;
 	p->other = link;
 	p->head_seen = 0;
@@ -90,6 +92,7 @@ DEV_FN void prim_tree_wait_recv(struct prim *p, const struct prim_tree *t, uint3
 DEV_FN void prim_tree_post(struct prim *p, const struct prim_tree *t, uint32_t tails,
 			   uint32_t bytes)
 {
+	ASSERT(!(tails & ~t->to));
 	PRIM_TREE_EACH (k, tails) {
 		prim_tree_to(p, t, k);
 		prim_show(p, true);
@@ -198,6 +201,7 @@ DEV_FN void prim_tree_simple_move(struct prim *p, const struct prim_tree *t,
 {
 	struct prim_tree_pass s;
 
+	ASSERT(p->chunk_steps == 1); /* a chunk has one slot of each link */
 	prim_tree_wait_send(p, t, prim_movers(p));
 	prim_tree_wait_recv(p, t, prim_movers(p));
 	if (!prim_movers_barrier(p) || !m->count)

@@ -246,6 +246,8 @@ DEV_FN void dev_run_end(struct dev_run *r)
 						of_op};                                            \
 		struct dev_run r = dev_run_begin(d, args, its.algo);                               \
 		const struct dev_work *w;                                                          \
+		DOPPEL_STATIC_CHECK(of_op < 0 || of_op == DEV_SUM,                                 \
+				    "known operations are sums (dev_reduce_data)");                \
 		while ((w = dev_run_next(&r))) {                                                   \
 			struct steps_part part_of_block, *part = &part_of_block;                   \
 			struct prim prim, *p = &prim;                                              \

@@ -13,6 +13,7 @@ DEV_FN uint32_t dev_batch_works(const struct dev_block *b, uint32_t loaded)
 {
 	uint32_t n = 1;
 
+	ASSERT(loaded >= 1 && loaded <= DEV_BATCH_WORKS);
 	while (n < loaded && b->work[n].pair.nth == b->work[0].pair.nth)
 		n++;
 	return n;
@@ -30,6 +31,7 @@ DEV_FN void dev_part_take(struct dev_work *w, int channel)
 	struct dev_send_recv *p = &w->pair;
 	const uint64_t i = (uint64_t)(channel - w->channel_lo);
 
+	ASSERT(channel >= w->channel_lo && channel <= w->channel_hi);
 	w->send = (const uint8_t *)w->send + i * p->send_each;
 	w->recv = (uint8_t *)w->recv + i * p->recv_each;
 	p->send_bytes = dev_part_bytes(p->send_bytes, p->send_each, i);

@@ -167,6 +167,7 @@ DEV_FN void dev_edges_begin(struct prim *p, const struct dev_program_row *row)
 	int channel = b->ring[0].channel;
 	uint32_t edge = 0;
 
+	ASSERT(row->algo != DEV_RING && e->count % 2 == 0); /* the two ends of each edge */
 	if (channel >= e->channels || e->count > 2 * DEV_EDGES_MOST)
 		dev_trap(p->d, "dev_collective: the channel has no connections of the algorithm");
 	if (!p->alone) {

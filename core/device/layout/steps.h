@@ -52,6 +52,21 @@
 #define STEPS_FN static inline
 #endif
 
+/* A slice starts at a multiple of its steps, and never wraps round the slots. A chunk of lines is
+ * one slice: one slot, or the two slots of two exchanges. */
+#define STEPS_CHECK_ROW(id, function, func, algo, proto, pattern, chunk, slice)                    \
+	DOPPEL_STATIC_CHECK(DEV_STEPS % (chunk) == 0 && (chunk) % (slice) == 0, "steps of " #id);  \
+	DOPPEL_STATIC_CHECK(DEV_##proto == DEV_SIMPLE ||                                           \
+				    (chunk) == (DEV_##pattern == DEV_EXCHANGE_TWICE ? 2 : 1),      \
+			    "slots of a chunk of lines of " #id);                                  \
+	DOPPEL_STATIC_CHECK((DEV_##algo == DEV_RING) == (DEV_##pattern <= DEV_PIPELINE_TO) &&      \
+				    (DEV_##algo == DEV_TREE) == (DEV_##pattern >= DEV_TREE_BOTH && \
+								 DEV_##pattern <= DEV_TREE_TO) &&  \
+				    (DEV_##algo == DEV_PAT) == (DEV_##pattern == DEV_BINOMIAL),    \
+			    "the pattern of " #id " is one of its algorithm's connections");
+DEV_PROGRAMS(STEPS_CHECK_ROW)
+#undef STEPS_CHECK_ROW
+
 /* A channel's share of one work. */
 struct steps_part {
 	uint64_t offset, count; /* in the user's buffers */
@@ -83,6 +98,8 @@ STEPS_FN uint32_t steps_type_bytes(int type)
 STEPS_FN struct steps_part steps_part_of(const struct dev_work *w, int channel)
 {
 	struct steps_part p;
+
+	ASSERT(channel >= w->channel_lo && channel <= w->channel_hi);
 	p.pad0 = 0;
 	if (channel == w->channel_lo) {
 		p.offset = 0;
@@ -97,6 +114,7 @@ STEPS_FN struct steps_part steps_part_of(const struct dev_work *w, int channel)
 		p.count = w->count_mid;
 		p.chunk = w->chunk_mid;
 	}
+	ASSERT(p.offset + p.count <= w->count); /* the channels share the elements */
 	return p;
 }
 
@@ -182,7 +200,9 @@ STEPS_FN uint64_t steps_ring_chunk(uint64_t left, uint32_t chunk, int nranks, ui
 		each = ((uint32_t)left + (uint32_t)nranks - 1) / (uint32_t)nranks;
 	else
 		each = (left + (uint64_t)nranks - 1) / (uint64_t)nranks;
-	return (each + grain - 1) / grain * grain;
+	each = (each + grain - 1) / grain * grain;
+	ASSERT(each <= chunk); /* a full chunk is whole grains, too (dev_chunk_check) */
+	return each;
 }
 
 STEPS_FN uint64_t steps_loops(enum dev_pattern pattern, uint64_t count, uint32_t chunk, int nranks)
@@ -220,6 +240,8 @@ STEPS_FN struct steps_pat steps_pat_of(const struct steps_part *part, int nranks
 	       part->count > part->chunk / ((((uint32_t)nranks - 2) >> s.low) + 1))
 		s.low++;
 	s.chunk = part->count < part->chunk ? part->count : part->chunk;
+	/* only blocks that do not share slots have several loops */
+	ASSERT(s.low >= s.levels || part->count == s.chunk);
 	return s;
 }
 
@@ -228,6 +250,7 @@ STEPS_FN uint32_t steps_pat_of_loop(const struct steps_pat *s, int nranks, uint3
 {
 	uint32_t end = 1u << s->low;
 
+	ASSERT(level < s->levels);
 	if (level >= s->low)
 		return 1;
 	if (end > (uint32_t)nranks)
@@ -266,6 +289,7 @@ STEPS_FN struct steps_count steps_of_edge(const struct dev_program_row *row,
 	bool to_root = edge == at->toward;
 	struct steps_count n;
 
+	ASSERT(row->algo != DEV_RING || edge == 0); /* a ring has one edge */
 	n.recv = n.send = each;
 	switch (row->pattern) {
 	case DEV_RING_TWICE:
@@ -314,6 +338,7 @@ STEPS_FN uint64_t steps_of_message(uint64_t bytes, enum dev_proto proto, uint32_
 {
 	uint64_t chunk = steps_data_bytes(proto, step_bytes);
 
+	ASSERT(chunk > 0); /* both ends chose a protocol that has slots there */
 	return (bytes + chunk - 1) / chunk;
 }
 
@@ -322,6 +347,7 @@ STEPS_FN uint64_t steps_of_message(uint64_t bytes, enum dev_proto proto, uint32_
  * not round the step of a work in which they have no part. */
 STEPS_FN uint64_t steps_kept(uint64_t step, uint64_t end, uint32_t chunk_steps)
 {
+	ASSERT(end >= step); /* steps only rise */
 	return end == ALIGN_UP(step, chunk_steps) ? step : end;
 }
 
@@ -333,6 +359,8 @@ STEPS_FN uint64_t steps_slice(uint64_t count, uint32_t step_elements, uint32_t c
 	const uint64_t slices = chunk_steps / slice_steps;
 	uint64_t even = (count + 16 * slices - 1) / (16 * slices) * 16;
 	uint64_t least = (uint64_t)step_elements * slice_steps / 32;
+
+	ASSERT(even * slices >= count && even % 16 == 0);
 	return even > least ? even : least;
 }
 

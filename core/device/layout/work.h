@@ -44,6 +44,9 @@
  * one for each slot, the sender writes every line of the slot. No flag then is old enough to be
  * taken for a new one. */
 #define DEV_LINE_CLEAN_MASK 0x7ffffff8u
+DOPPEL_STATIC_CHECK((DEV_LINE_CLEAN_MASK | (DEV_STEPS - 1)) == UINT32_MAX / 2,
+		    "the steps that clean are DEV_STEPS in a row, twice in 2^32");
+DOPPEL_STATIC_CHECK(2 * DEV_LINE_DATA == DEV_LINE_BYTES, "half of a line of LL is flags");
 
 /*
  * Lines of protocol LL128, in pairs. A line is 16 words of 8 bytes; the last word is the flag. A
@@ -62,6 +65,16 @@
 #define DEV_WARP_PAIRS_MOST 32u
 #define DEV_WARP_DATA       (DEV_WARP_PAIRS * DEV_PAIR_DATA)
 #define DEV_LINE128_FLAG(s) ((uint64_t)(s) + 1)
+DOPPEL_STATIC_CHECK(DEV_PAIR_BYTES == 2 * DEV_LINE128_BYTES &&
+			    DEV_PAIR_DATA == DEV_PAIR_BYTES - 2 * sizeof(uint64_t),
+		    "each of the two lines of a pair has one flag");
+
+/* A slot is whole moves of 16 bytes, and so is a channel's share. */
+#define DEV_PROTO_CHECK(id, buffer, grain, data)                                                   \
+	DOPPEL_STATIC_CHECK((buffer) % (16 * DEV_STEPS) == 0 && (grain) % 16 == 0,                 \
+			    "slots and shares of " #id);
+DEV_PROTOS(DEV_PROTO_CHECK)
+#undef DEV_PROTO_CHECK
 
 /* Same numbers as ncclDataType_t. */
 enum dev_type {
@@ -131,6 +144,9 @@ DOPPEL_CHECK_OFFSET(struct dev_recv_mem, fifo, 128);
 #define DEV_PUT_WITHDRAWN (1ull << 62)
 #define DEV_PUT_OFFERED   (1ull << 61)
 #define DEV_PUT_RELEASED  (1ull << 60)
+DOPPEL_STATIC_CHECK((DEV_PUT_TAKEN ^ DEV_PUT_WITHDRAWN ^ DEV_PUT_OFFERED ^ DEV_PUT_RELEASED) / 15 ==
+			    DEV_PUT_RELEASED,
+		    "four bits, above every address: additions to them carry into no other bit");
 
 /* Values of dev_conn.put: between ranks of one process; for one work. */
 #define DEV_PUT_ALWAYS     1u
@@ -164,6 +180,7 @@ DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(52 + 12 * DEV_PROTO_COUNT, 8));
 /* Most ranks of other processes, previous to a rank in different rings, that can write into its
  * registered output. */
 #define DEV_WORK_RANKS 4
+DOPPEL_STATIC_CHECK(DEV_WORK_RANKS < 8, "the number DEV_WORK_RANKS has a bit of a byte, always 0");
 
 /* A rank's place in the ring of one channel. */
 struct dev_ring {
@@ -209,11 +226,15 @@ struct dev_channel {
 	uint64_t aborted;
 };
 DOPPEL_CHECK_SIZE(struct dev_channel, 40);
+DOPPEL_STATIC_CHECK((sizeof(struct dev_channel) + 2 * sizeof(struct dev_conn)) / 8 <= 32,
+		    "a channel and the ring's two ends are one load of a warp");
 
 /* Times of the works of a channel, for a profiler plugin (core/profiler): in pinned host memory.
  * The entry of a work has the index number % DEV_PROFILE_ENTRIES. The host clears `number` before
  * the launch; thread 0 of the block stores `ns`, then `number`. */
 #define DEV_PROFILE_ENTRIES 64
+DOPPEL_STATIC_CHECK((1u << 24) % DEV_PROFILE_ENTRIES == 0,
+		    "numbers of 24 bits (dev_work.profile) wrap at the end of the entries");
 struct dev_profile_entry {
 	shared_u64 number; /* 0: not filled */
 	shared_u64 ns;     /* dev_now_ns */
@@ -319,6 +340,8 @@ struct dev_work {
 	uint8_t profile[3];
 };
 DOPPEL_CHECK_SIZE(struct dev_work, 128);
+DOPPEL_STATIC_CHECK(DEV_PROGRAM_COUNT <= UINT8_MAX && DEV_MAX_CHANNELS <= UINT8_MAX,
+		    "programs and channels fit in the bytes of a work");
 
 /* Most warps of a block: the kernel's registers are allotted for it. */
 #define DEV_MAX_WARPS 16
@@ -327,6 +350,7 @@ DOPPEL_CHECK_SIZE(struct dev_work, 128);
 /* Most works of a launch, and most works in its arguments. */
 #define DEV_LAUNCH_WORKS (1u << 16)
 #define DEV_ARGS_WORKS   24
+DOPPEL_STATIC_CHECK(DEV_LAUNCH_WORKS - 1 <= UINT16_MAX, "a work's number fits in dev_fifo.number");
 
 /* The range of work numbers that belongs to one block: `count` of them, from `first` on. */
 struct dev_share {
@@ -362,6 +386,7 @@ struct dev_args {
 DOPPEL_CHECK_SIZE(struct dev_args, 128 + 128 * DEV_ARGS_WORKS);
 DOPPEL_CHECK_OFFSET(struct dev_args, work, 128);
 DOPPEL_STATIC_CHECK(sizeof(struct dev_args) <= 4096, "kernel arguments fit in 4 KiB");
+DOPPEL_STATIC_CHECK(DEV_MAX_CHANNELS <= 64, "each channel has a bit in channel_mask");
 
 /* A kernel as the host sees it: `func` goes to cudaLaunchKernel. */
 struct dev_kernel {

@@ -27,6 +27,8 @@ struct dev_block {
 	uint32_t at[DEV_BATCH_WORKS];          /* their places in the launch (struct dev_works) */
 	struct dev_share share;                /* the block's share of the FIFO's numbers */
 };
+DOPPEL_STATIC_CHECK(sizeof(struct dev_block) <= 48u << 10,
+		    "a kernel gets so much shared memory without an opt-in");
 
 /* One thread's view of the collective that its group works on. */
 struct prim {
@@ -55,10 +57,12 @@ struct prim {
 	uint64_t scale;
 	uint64_t count; /* elements of a rank's block: count of dev_work */
 };
+DOPPEL_STATIC_CHECK(2 * DEV_EDGES_MOST <= 32, "two bits of prim.shown for each edge");
 
 /* The two ends of one edge. */
 DEV_FN struct dev_conn *prim_edge_recv(const struct prim *p, uint32_t edge)
 {
+	ASSERT(edge < DEV_EDGES_MOST);
 	return &p->block->conn[2 * edge];
 }
 
@@ -70,6 +74,7 @@ DEV_FN struct dev_conn *prim_edge_send(const struct prim *p, uint32_t edge)
 /* Puts the thread into a group: `threads` threads of the block, from `first` on. */
 DEV_FN void prim_group_set(struct prim *p, uint32_t first, uint32_t threads, uint32_t barrier)
 {
+	ASSERT(first % DEV_WARP_WIDTH == 0 && threads % DEV_WARP_WIDTH == 0); /* whole warps */
 	p->thread = dev_thread(p->d) - first;
 	p->threads = threads;
 	p->barrier = barrier;
@@ -196,6 +201,7 @@ DEV_FN void prim_show(struct prim *p, bool sent)
  * threads learn of it. Returns false on all threads then. */
 DEV_FN bool prim_barrier(struct prim *p)
 {
+	ASSERT(p->thread < p->threads); /* other threads of the block would be one too many */
 	if (p->threads == dev_threads(p->d))
 		p->stopped = dev_barrier_any(p->d, p->stopped);
 	else if (p->barrier)
@@ -234,6 +240,7 @@ DEV_FN bool prim_wait_send_of(struct prim *p, const struct dev_conn *puts)
 	uint64_t end = p->send_step + p->slice_steps, head;
 	struct wait w;
 
+	ASSERT(p->send_step >= c->step); /* that of the connection before the work */
 	if (end <= c->head_seen + DEV_STEPS)
 		return true; /* no wait: as in the first round, every slot is free */
 	head = dev_load_u64(p->d, c->head, SHARED_ACQUIRE, SHARED_SYSTEM);
@@ -262,6 +269,7 @@ DEV_FN struct wait prim_recv_wait(const struct prim *p)
 	const struct dev_conn *c = p->recv;
 	struct wait w = prim_conn_wait(c, c->tail, p->recv_step + p->slice_steps, p->recv_step);
 
+	ASSERT(p->recv_step >= c->step);
 	w.why = c->index ? "recv: data in slot" : "ring recv: data in slot";
 	w.from.object = "kernel or proxy that fills the slot";
 	return w;
@@ -300,12 +308,17 @@ DEV_FN uint32_t prim_poster(const struct prim *p)
  * its steps, which divide DEV_STEPS. */
 DEV_FN uint8_t *prim_slot(const struct dev_conn *c, enum dev_proto proto, uint64_t step)
 {
+	ASSERT(c->step_bytes[proto] > 0); /* the connection was made for the protocol */
 	return c->buffer[proto] + (step % DEV_STEPS) * c->step_bytes[proto];
 }
 
 /* Stores step and head for the next launch and for the next work that loads the connection. */
 DEV_FN void prim_conn_save(struct dev *d, struct dev_conn *to, const struct dev_conn *c)
 {
+	DOPPEL_STATIC_CHECK(offsetof(struct dev_conn, head_seen) ==
+				    offsetof(struct dev_conn, step) + sizeof c->step,
+			    "step and head are adjacent: one copy");
+
 	dev_copy_out(d, &to->step, &c->step, sizeof c->step + sizeof c->head_seen);
 }
 
@@ -317,6 +330,7 @@ DEV_FN void prim_fill_fifo(struct prim *p, const struct dev_conn *c, uint32_t by
 	uint32_t slot = (uint32_t)(p->send_step % DEV_STEPS);
 	struct dev_fifo_slot *f = c->fifo + slot;
 
+	ASSERT(bytes <= p->slice_steps * c->step_bytes[p->proto]);
 	prim_check_slot(p, c, f);
 	dev_store_u32(p->d, &f->offset, slot * c->step_bytes[p->proto], SHARED_RELAXED,
 		      SHARED_SYSTEM);
@@ -327,6 +341,7 @@ DEV_FN void prim_fill_fifo(struct prim *p, const struct dev_conn *c, uint32_t by
  * the barrier that ends the move. */
 DEV_FN void prim_post(struct prim *p, uint32_t flags, uint32_t bytes)
 {
+	ASSERT(p->thread == prim_poster(p));
 	if (flags & PRIM_SEND)
 		prim_show(p, true);
 	if ((flags & PRIM_SEND) && p->send->fifo)

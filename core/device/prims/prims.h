@@ -57,6 +57,7 @@ DEV_FN uint64_t prim_block_at(struct prim *p, int position, uint64_t at)
 	int32_t rank =
 		dev_get_i32(p->d, p->block->channel.ring.ranks + position % p->block->comm.nranks);
 
+	ASSERT(position >= 0 && rank >= 0 && rank < p->block->comm.nranks);
 	return (uint64_t)rank * p->count + at;
 }
 

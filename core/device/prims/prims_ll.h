@@ -64,6 +64,7 @@ DEV_FN void prim_ll_fill_fifo(struct prim *p, uint64_t count)
 	uint64_t bytes = prim_ll_cleans(p) ? c->step_bytes[DEV_LL]
 					   : prim_ll_count(p, count) * DEV_LINE_BYTES;
 
+	ASSERT(bytes <= c->step_bytes[DEV_LL]);
 	prim_check_slot(p, c, f);
 	dev_store_u32(p->d, &f->size, (uint32_t)bytes, SHARED_RELAXED, SHARED_SYSTEM);
 }
@@ -88,6 +89,7 @@ DEV_FN bool prim_ll_recv(struct prim *p, struct prim_lines *l)
 	const struct dev_conn *c = p->recv;
 	struct wait w;
 
+	ASSERT((l->first + prim_lines_n(l)) * DEV_LINE_BYTES <= c->step_bytes[DEV_LL]);
 	w.on = prim_slot(c, DEV_LL, p->recv_step) + l->first * DEV_LINE_BYTES;
 	w.want = DEV_LINE_FLAG(p->recv_step);
 	w.mask = l->first; /* the line's number, for reports */
@@ -107,6 +109,7 @@ DEV_FN void prim_ll_send(struct prim *p, struct prim_lines *l)
 {
 	const uint64_t flag = (uint64_t)DEV_LINE_FLAG(p->send_step) << 32;
 
+	ASSERT((l->first + prim_lines_n(l)) * DEV_LINE_BYTES <= p->send->step_bytes[DEV_LL]);
 	for (uint32_t i = 0; i < prim_lines_n(l); i++) {
 		l->line[i].lo = (uint32_t)l->data[i] | flag;
 		l->line[i].hi = l->data[i] >> 32 | flag;

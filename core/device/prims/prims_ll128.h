@@ -63,6 +63,9 @@ DEV_FN bool prim_ll128_ready(struct prim *p, uint32_t flags)
 
 DEV_FN uint8_t *prim_ll128_at(const struct dev_conn *c, uint64_t step, const struct prim_pairs *l)
 {
+	ASSERT(l->number * (DEV_WARP_PAIRS * DEV_PAIR_BYTES) +
+		       DIV_UP(l->bytes, DEV_PAIR_DATA) * DEV_PAIR_BYTES <=
+	       c->step_bytes[DEV_LL128]);
 	return prim_slot(c, DEV_LL128, step) + l->number * (DEV_WARP_PAIRS * DEV_PAIR_BYTES);
 }
 
@@ -131,6 +134,7 @@ DEV_FN bool prim_ll128_move(struct prim *p, const struct prim_move *m, struct pr
 /* Returns the number of parts of a chunk. The warps alternate. */
 DEV_FN uint32_t prim_ll128_parts(const struct prim *p, uint64_t count)
 {
+	ASSERT(count <= UINT32_MAX / p->type_bytes); /* a chunk is one slot */
 	return DIV_UP((uint32_t)(count * p->type_bytes), DEV_WARP_DATA);
 }
 

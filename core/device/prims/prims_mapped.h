@@ -47,6 +47,7 @@ DEV_FN bool prim_mapped_take(struct prim *p, uint64_t *to)
 {
 	struct wait w = prim_mapped_wait(p);
 
+	ASSERT(p->send_step == p->send->step); /* the message's first step */
 	*to = 0;
 	if (!dev_wait(p->d, &w, NULL))
 		return false;
@@ -91,6 +92,7 @@ DEV_FN void prim_mapped_show(struct prim *p, uint64_t address)
 {
 	struct dev_send_mem *mem = (struct dev_send_mem *)(void *)p->recv->head;
 
+	ASSERT(address < DEV_PUT_RELEASED && p->recv_step == p->recv->step);
 	dev_store_u64(p->d, &mem->put, address, SHARED_RELAXED, SHARED_SYSTEM);
 	dev_fence(p->d, SHARED_RELEASE, SHARED_SYSTEM);
 	dev_store_u64(p->d, &mem->shown, p->recv_step + 1, SHARED_RELAXED, SHARED_SYSTEM);

@@ -28,6 +28,7 @@ typedef bool prim_chunk_fn(struct prim *p, uint64_t at, uint64_t count);
 /* Calls `move` for every chunk of the part. */
 DEV_FN bool prim_chunks(struct prim *p, const struct steps_part *part, prim_chunk_fn *move)
 {
+	ASSERT(part->chunk > 0 || part->count == 0); /* otherwise the loop has no end */
 	for (uint64_t done = 0; done < part->count; done += part->chunk)
 		if (!move(p, part->offset + done, MIN_OF(part->chunk, part->count - done)))
 			return false;
@@ -37,12 +38,14 @@ DEV_FN bool prim_chunks(struct prim *p, const struct steps_part *part, prim_chun
 /* Returns the k-th other rank. */
 DEV_FN int32_t prim_other_rank(const struct prim *p, int k)
 {
+	ASSERT(k >= 0 && k + 1 < p->block->comm.nranks);
 	return k < p->block->comm.rank ? k : k + 1;
 }
 
 /* Returns the k of another rank. */
 DEV_FN int prim_other_of(const struct prim *p, int32_t rank)
 {
+	ASSERT(rank != p->block->comm.rank);
 	return rank < p->block->comm.rank ? rank : rank - 1;
 }
 

@@ -41,6 +41,7 @@ DEV_FN shared_u64 *prim_put_word(const struct dev_conn *c)
 /* The address, shared by the threads of the group. */
 DEV_FN uint64_t *prim_put_of(const struct prim *p, const struct dev_conn *c)
 {
+	ASSERT(c >= p->block->pair && c < p->block->pair + DEV_MAX_WARPS);
 	return &p->block->put[c - p->block->pair];
 }
 
@@ -134,6 +135,7 @@ DEV_FN bool prim_put_send(struct prim *p, uint64_t bytes)
 /* The fence orders this rank's earlier accesses to the buffer and to the slots before the head. */
 DEV_FN void prim_put_offer(struct prim *p)
 {
+	ASSERT((uintptr_t)p->output < DEV_PUT_RELEASED); /* the word's other bits are free */
 	dev_store_u64(p->d, prim_put_word(p->recv), (uintptr_t)p->output, SHARED_RELAXED,
 		      SHARED_SYSTEM);
 	dev_fence(p->d, SHARED_RELEASE, SHARED_SYSTEM);

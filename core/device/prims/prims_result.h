@@ -75,6 +75,7 @@ DEV_FN struct wait prim_result_wait(const struct dev_conn *c)
 	const struct dev_send_mem *mem = (const struct dev_send_mem *)(const void *)c->head;
 	struct wait w = prim_conn_wait(c, &mem->shown, c->step + 1, c->step);
 
+	ASSERT(c->put == DEV_PUT_ALWAYS || c->put == DEV_PUT_REGISTERED);
 	if (c->put == DEV_PUT_ALWAYS) {
 		w.on = &mem->put;
 		w.want = w.mask = DEV_PUT_OFFERED;
@@ -162,6 +163,7 @@ DEV_FN void prim_result_open(struct dev *d, struct dev_block *b, const struct de
 	struct dev_conn *from = &b->ring[0], *to = &b->ring[1];
 	struct dev_send_mem *mem = (struct dev_send_mem *)(void *)from->head;
 
+	ASSERT(!((w->offers | w->takes) >> DEV_WORK_RANKS)); /* ranks without a number have none */
 	if (to->put != DEV_PUT_ALWAYS && (w->takes >> ring->next_number & 1))
 		to->put = DEV_PUT_REGISTERED;
 	if (from->put == DEV_PUT_ALWAYS || !(w->offers >> ring->prev_number & 1))
@@ -190,6 +192,7 @@ DEV_FN void prim_result_withdraw(struct dev *d, const struct dev_block *b, uint6
 		dev_add_u64(d, prim_put_word(c), DEV_PUT_WITHDRAWN, SHARED_RELAXED, SHARED_SYSTEM);
 	struct wait w = prim_conn_wait(c, c->tail, end, c->step);
 
+	ASSERT(end > c->step); /* a work that puts has bytes, and so steps */
 	if (!(word & DEV_PUT_TAKEN))
 		return;
 	w.why = "ring recv: the last write into the output";

@@ -30,6 +30,10 @@
 /* The number of the movers' named barrier is so much above that of their group. Groups of three
  * warps or more have the first five barriers. */
 #define PRIM_MOVERS_BARRIER 8
+DOPPEL_STATIC_CHECK(DEV_MAX_WARPS / 3 + PRIM_MOVERS_BARRIER <= 15,
+		    "the movers' barriers are among the 15 that have a name");
+DOPPEL_STATIC_CHECK(DEV_MAX_WARPS / 2 <= PRIM_MOVERS_BARRIER,
+		    "the barriers of groups of two warps are below the movers'");
 
 /* Returns the number of movers. They are the first threads of the group. */
 DEV_FN uint32_t prim_movers(const struct prim *p)
@@ -43,6 +47,7 @@ DEV_FN bool prim_movers_barrier(struct prim *p)
 
 	if (movers == p->threads)
 		return prim_barrier(p);
+	ASSERT(p->thread < movers && p->barrier > 0); /* a group of several warps */
 	p->stopped = dev_barrier_named_any(p->d, (int)p->barrier + PRIM_MOVERS_BARRIER, (int)movers,
 					   p->stopped);
 	return !p->stopped;
@@ -93,6 +98,8 @@ DEV_FN bool prim_simple_chunk(struct prim *p, uint32_t flags, uint64_t in, uint6
 				     p->chunk_steps, p->slice_steps);
 	struct prim_move m = {flags, 0, in, out, 0};
 
+	ASSERT(!(flags & PRIM_RECV) || p->recv_step % p->chunk_steps == 0);
+	ASSERT(!(flags & PRIM_SEND) || p->send_step % p->chunk_steps == 0);
 	for (uint32_t s = 0; s < p->chunk_steps; s += p->slice_steps) {
 		m.count = MIN_OF(slice, count);
 		if (p->thread < prim_movers(p) && prim_wait_slots(p, flags) && m.count)
@@ -107,6 +114,7 @@ DEV_FN bool prim_simple_chunk(struct prim *p, uint32_t flags, uint64_t in, uint6
 		m.out += m.count;
 		count -= m.count;
 	}
+	ASSERT(count == 0); /* the last slice took the rest */
 	return true;
 }
 

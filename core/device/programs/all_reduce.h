@@ -48,6 +48,7 @@ DEV_FN uint64_t all_reduce_chunk_at(const struct all_reduce_loop *l, int c, uint
 {
 	uint64_t at = (uint64_t)(c % l->nranks) * l->chunk;
 
+	ASSERT(c >= 0); /* callers add the number of ranks to a position */
 	*count = at < l->left ? MIN_OF(l->chunk, l->left - at) : 0;
 	return l->base + at;
 }

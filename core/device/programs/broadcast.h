@@ -23,6 +23,7 @@
 
 DEV_FN bool broadcast_ring_chunk(struct prim *p, uint64_t at, uint64_t count)
 {
+	ASSERT(p->root >= 0 && p->root < p->block->comm.nranks);
 	if (p->block->channel.ring.next == p->root)
 		return prim_recv(p, at, count);
 	if (p->block->comm.rank == p->root)
@@ -73,6 +74,7 @@ DEV_FN bool broadcast_tree(struct prim *p, const struct steps_part *part)
 	const uint32_t links = prim_tree_links(p), toward = prim_tree_toward(p);
 	const uint32_t from = toward == DEV_TREE_SELF ? 0 : 1u << toward;
 
+	ASSERT(!(from & ~links)); /* a link leads to every root */
 	return prim_tree_chunks(p, part, from, links & ~from, broadcast_tree_chunk);
 }
 

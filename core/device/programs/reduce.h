@@ -24,6 +24,7 @@
 
 DEV_FN bool reduce_ring_chunk(struct prim *p, uint64_t at, uint64_t count)
 {
+	ASSERT(p->root >= 0 && p->root < p->block->comm.nranks);
 	if (p->block->channel.ring.prev == p->root)
 		return prim_send(p, at, count);
 	if (p->block->comm.rank == p->root)
@@ -61,6 +62,7 @@ DEV_FN bool reduce_tree(struct prim *p, const struct steps_part *part)
 	const uint32_t links = prim_tree_links(p), toward = prim_tree_toward(p);
 	const uint32_t to = toward == DEV_TREE_SELF ? 0 : 1u << toward;
 
+	ASSERT(!(to & ~links));
 	return prim_tree_chunks(p, part, links & ~to, to, prim_tree_reduce);
 }
 

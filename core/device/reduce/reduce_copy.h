@@ -31,6 +31,7 @@
 #ifndef CORE_DEVICE_REDUCE_COPY_H
 #define CORE_DEVICE_REDUCE_COPY_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -44,6 +45,8 @@
 #else
 #define RC_FN static inline __attribute__((always_inline, unused))
 #endif
+
+DOPPEL_STATIC_CHECK(FLT_EVAL_METHOD == 0, "the CPU computes in the type, without extra digits");
 
 /* ---- bits ----------------------------------------------------------------------------------- */
 

@@ -41,6 +41,7 @@ static __attribute__((unused)) void rc_reduce_copy(const struct rc_job *job)
 	};
 
 	ASSERT(job->nsrc >= 1 && job->nsrc <= 2 && job->ndst >= 1 && job->ndst <= 2);
+	ASSERT(job->op != DEV_SUM_POSTDIV || !job->post || job->scale > 0); /* a number of ranks */
 	ASSERT((unsigned)job->type < DEV_TYPE_COUNT && (unsigned)job->op < DEV_OP_COUNT);
 	if (!rc_is_copy(job)) {
 		loop[job->type](job);

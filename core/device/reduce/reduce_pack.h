@@ -9,6 +9,7 @@ union RC_F(pack) {
 	uint4 v;
 	RC_T e[RC_F(pack_elements)];
 };
+DOPPEL_CHECK_SIZE(union RC_F(pack), RC_PACK_BYTES);
 
 RC_CUDA_FN RC_T RC_F(pack_element)(const struct rc_pack_job &job, enum dev_op op, RC_T a, RC_T b)
 {
@@ -197,6 +198,7 @@ union RC_F(word) {
 	uint64_t v;
 	RC_T e[RC_F(word_elements)];
 };
+DOPPEL_CHECK_SIZE(union RC_F(word), DEV_LINE_DATA);
 
 RC_CUDA_FN uint64_t RC_F(word_combine)(const struct rc_pack_job &job, enum dev_op op, uint64_t a,
 				       uint64_t b)

@@ -5,6 +5,7 @@
  * even at -O2. Only memcpy touches the user's memory, so alignment and aliasing do not matter.
  */
 enum { RC_F(tile_elements) = RC_TILE_BYTES / sizeof(RC_T) };
+DOPPEL_STATIC_CHECK(RC_TILE_BYTES % sizeof(RC_T) == 0, "a tile is whole elements");
 
 RC_FN void RC_F(tile_op)(enum dev_op op, RC_T *__restrict__ a, const RC_T *__restrict__ b)
 {

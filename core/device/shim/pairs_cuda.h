@@ -12,6 +12,11 @@
 
 #include "core/device/shim/shim_cuda.h"
 
+DOPPEL_STATIC_CHECK(DEV_WARP_PAIRS == DEV_WARP_WIDTH / 8 * 2,
+		    "each group of lanes moves two pairs");
+DOPPEL_STATIC_CHECK(DEV_LANE_WORDS * 8 == RC_VALUES * RC_PACK_BYTES,
+		    "a lane's words are the packs that rc_values_dispatch reduces");
+
 /* Returns the offset of the piece in the data of the warp. */
 DEV_FN uint32_t dev_piece_at(uint32_t piece)
 {

@@ -14,9 +14,13 @@
 #include "core/device/shim/shim_fake.h"
 
 enum { PAIRS_WORDS = DEV_WARP_DATA / 8 };
+DOPPEL_STATIC_CHECK(DEV_WARP_PAIRS <= DEV_WARP_PAIRS_MOST &&
+			    DEV_WARP_DATA <= DEV_LANE_WORDS * 8 * DEV_WARP_WIDTH,
+		    "the lanes' words hold the data of a warp's pairs");
 
 static inline uint32_t pairs_count(uint32_t bytes)
 {
+	ASSERT(bytes <= DEV_WARP_DATA);
 	return DIV_UP(bytes, DEV_PAIR_DATA);
 }
 

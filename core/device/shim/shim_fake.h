@@ -165,6 +165,7 @@ static inline bool dev_barrier_any(struct dev *d, bool p)
 }
 static inline bool dev_barrier_named_any(struct dev *d, int id, int threads, bool p)
 {
+	ASSERT(id >= 1 && id <= 15 && threads % DEV_WARP_WIDTH == 0); /* as a GPU has them */
 	return fakedev_barrier(d, id, threads, p) != 0;
 }
 static inline uint32_t dev_ballot(struct dev *d, bool p)
@@ -309,6 +310,7 @@ static inline uint64_t dev_get_bits(struct dev *d, const void *p, uint32_t bytes
 {
 	uint64_t bits = 0;
 
+	ASSERT(bytes >= 1 && bytes <= 8 && !(bytes & (bytes - 1)));
 	memcpy(&bits, fakedev_read(d, p, bytes), bytes);
 	return bits;
 }
@@ -331,6 +333,7 @@ static inline void dev_store_lines(struct dev *d, void *p, const struct v16 *lin
 DEV_FN bool dev_wait_lines(struct dev *d, const struct wait *first, struct v16 *lines, uint32_t n)
 {
 	struct wait w = *first;
+	ASSERT(first->kind == WAIT_LINE16 && n <= DEV_LANE_LINES);
 	uint32_t done = fakedev_lines_load(d, w.on, (uint32_t)w.want, lines, n);
 
 	while (done < n) {
@@ -369,6 +372,7 @@ DEV_FN void dev_reduce_data(struct dev *d, uint64_t *a, const uint64_t *b, uint3
 				   post};
 
 	(void)d;
+	ASSERT(bytes % steps_type_bytes(type) == 0 && (!known || op == DEV_SUM));
 	rc_reduce_copy(&job);
 }
 

@@ -214,6 +214,7 @@ static bool exec_library_path(void)
 				"other libraries: cmake --build BUILD_FOLDER --target products\n");
 		return false;
 	}
+	ASSERT(dir[0] == '/'); /* world_installed returns an absolute path */
 	*strrchr(dir, '/') = '\0';
 	return cli_library_path(dir);
 }
@@ -230,6 +231,7 @@ static int exec_job_gdb(int argc, char **argv, const struct exec *e)
 		for (int i = 0; i < argc; i++)
 			if (argv + i >= e->program || strcmp(argv[i], "--gdb"))
 				words[n++] = argv[i];
+		ASSERT(n <= argc + 1 && !words[n]); /* NULL ends the list */
 		rc = cli_gdb(words, NULL);
 	}
 	free(words);
@@ -241,6 +243,7 @@ static int exec_job(int argc, char **argv, const struct exec *e)
 	const struct world_job job = {
 		.hosts = e->hosts, .per_host = e->per_host, .argv = e->program};
 
+	ASSERT(e->hosts * e->per_host <= WORLD_JOB_PROCESSES); /* exec_parse refuses more */
 	if (e->gdb)
 		return exec_job_gdb(argc, argv, e);
 	world_env_warn_unknown((const char *const *)environ);

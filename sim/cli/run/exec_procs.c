@@ -39,6 +39,8 @@ static void exec_procs_ranks(uint32_t i, uint32_t processes, uint32_t local, uin
 	};
 	const uint32_t values[] = {i, processes, local, here};
 
+	DOPPEL_STATIC_CHECK(ARRAY_LEN(names) == ARRAY_LEN(values),
+			    "a value for each pair of names");
 	for (size_t n = 0; n < ARRAY_LEN(names); n++) {
 		exec_procs_set(names[n][0], values[n]);
 		exec_procs_set(names[n][1], values[n]);
@@ -52,6 +54,7 @@ static void exec_procs_child(uint32_t i, void *arg)
 	uint32_t per_host = all->launcher.count / all->hosts, host = i / per_host;
 	char text[128], boot[64] = "";
 
+	ASSERT(i < all->launcher.count && host < all->hosts);
 	exec_procs_ranks(i, all->launcher.count, i % per_host, per_host);
 	snprintf(text, sizeof text, "%u/%u/%u/%u", i, all->launcher.count, host, all->hosts);
 	setenv("DOPPEL_JOB", text, 1);

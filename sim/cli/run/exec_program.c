@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/macros.h"
+
 struct exec_file {
 	const uint8_t *image;
 	uint64_t bytes;
@@ -60,6 +62,7 @@ static const Elf64_Phdr *exec_segment(const struct exec_file *f, uint32_t i)
 {
 	const Elf64_Ehdr *head = (const Elf64_Ehdr *)f->image;
 
+	ASSERT(f->bytes >= sizeof *head); /* exec_check_program looks at no shorter file */
 	return i < head->e_phnum
 		       ? exec_at(f, head->e_phoff + i * sizeof(Elf64_Phdr), sizeof(Elf64_Phdr))
 		       : NULL;

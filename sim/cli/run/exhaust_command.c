@@ -88,6 +88,7 @@ static const struct cli_rule exhaust_rules[] = {
 
 static void exhaust_parse_class(struct exhaust_config *c, const char *arg, struct argp_state *state)
 {
+	DOPPEL_STATIC_CHECK(EXHAUST_CLASSES < 32, "a bit for each class");
 	uint32_t classes = strcmp(arg, "all") ? 0 : (1u << EXHAUST_CLASSES) - 1;
 	for (int i = 0; i < EXHAUST_CLASSES; i++)
 		if (!strcmp(arg, exhaust_class_name[i]))
@@ -106,8 +107,8 @@ static uint64_t exhaust_number(struct argp_state *state, int key, const char *ar
 {
 	const struct argp_option *o = exhaust_options;
 	uint64_t v = 0;
-	while (o->key != key)
-		o++;
+	for (; o->key != key; o++)
+		ASSERT(o->name); /* {0} ends the table: the key is before it */
 	if (!cli_parse_u64(arg, &v) || v < least || v > most)
 		argp_error(state, "--%s %s: expected a number from %" PRIu64 " to %" PRIu64,
 			   o->name, arg, least, most);
@@ -143,6 +144,7 @@ static bool exhaust_add_env(struct exhaust_config *c, const char *assignment)
 
 	while (c->env[n])
 		n++;
+	ASSERT(n >= EXHAUST_ENV_OWN); /* the config begins with its own */
 	if (n == EXHAUST_ENV_MOST)
 		return false;
 	if (world_env_check(assignment))

@@ -12,6 +12,7 @@
 /* Ports for the unique id of a job on one computer: below the kernel's own ports. */
 #define LAUNCH_FIRST_PORT 10240u
 #define LAUNCH_PORTS      16384u
+DOPPEL_STATIC_CHECK(LAUNCH_FIRST_PORT + LAUNCH_PORTS <= 32768, "Linux takes its own from there on");
 
 /* The variables of a launcher. A launcher is found if the first three are set. `here`: number of
  * processes on this computer; srun's form is 4(x2),3. */

@@ -60,6 +60,7 @@ bool launcher_start(struct launcher *l, uint32_t i, void (*child)(uint32_t i, vo
 		fprintf(stderr, "doppel: cannot start process %u: %s\n", i, strerror(errno));
 		return false;
 	}
+	ASSERT(i < l->count && l->each >= 0);
 	int32_t first = (int32_t)i * l->each;
 
 	fprintf(l->out, "# process %u: pid %d", i, (int)l->pid[i]);
@@ -162,6 +163,8 @@ int launcher_wait(struct launcher *l)
 		else if (errno == EINTR)
 			launcher_kill(l);
 		else
-			return l->code;
+			break;
 	}
+	ASSERT(errno == ECHILD); /* all have ended, or were killed */
+	return l->code;
 }

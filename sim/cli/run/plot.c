@@ -33,6 +33,8 @@ enum {
 	PLOT_LABEL = 20, /* distance between labels */
 	PLOT_TICKS = 9,
 };
+DOPPEL_STATIC_CHECK(PLOT_LEFT < PLOT_RIGHT && PLOT_RIGHT < PLOT_WIDTH,
+		    "labels are to the right of the axes");
 
 struct plot_axis {
 	double least, most; /* smallest and largest value shown; 0: no value is shown */
@@ -263,6 +265,7 @@ static void plot_spread(const struct plot_panel *p, struct plot_end *end, uint32
 {
 	double bottom = p->top + p->height;
 
+	ASSERT(p->height >= (int)n * PLOT_LABEL); /* cli_plot made room for each label */
 	for (uint32_t i = 0; i < n; i++)
 		end[i].label_y = i ? fmax(end[i].y, end[i - 1].label_y + PLOT_LABEL) : end[i].y;
 	for (uint32_t i = n; i-- > 0; bottom = end[i].label_y - PLOT_LABEL)

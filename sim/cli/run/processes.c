@@ -182,6 +182,7 @@ int cli_process(struct cli_options *o)
 	if (!process_check(o, processes_ranks_each(o)))
 		return SIM_USAGE;
 	process_environment(o);
+	ASSERT(spread.hosts >= 1 && spread.first_device >= 0);
 	c->spread = &spread;
 	c->hosts = 1;
 	c->gpus = (uint32_t)processes_ranks_each(o);
@@ -213,6 +214,7 @@ static void processes_exec(uint32_t i, void *arg)
 	char *const more[] = {
 		(char *)"--rank", rank, (char *)"--ranks", ranks, (char *)"--id-fd", id, NULL};
 
+	ASSERT(i < all->launcher.count); /* sockets of later processes do not exist yet */
 	for (uint32_t k = 0; k <= i; k++)
 		close(all->fd[k]);
 	snprintf(rank, sizeof rank, "%d", (int32_t)i * all->launcher.each);

@@ -95,6 +95,8 @@ static int replay_read(char choices[FAIL_DIR_BYTES])
 	char config[FAIL_DIR_BYTES];
 	struct stat st;
 
+	DOPPEL_STATIC_CHECK(FAIL_DIR_BYTES > SCENARIO_PATH_BYTES + sizeof "/choices",
+			    "the longest folder, and a file in it");
 	choices[0] = 0;
 	if (strlen(o->dir) > SCENARIO_PATH_BYTES) {
 		fprintf(stderr, "doppel replay: too long a name\n");
@@ -197,6 +199,7 @@ static int replay_run(const char *choices)
 	struct sim_config *sim = &s->lab.sim;
 	struct lab_result r;
 
+	ASSERT(!choices[0] || !o->from_seed); /* replay_read: the seed draws them again */
 	sim->choices_in = choices[0] ? choices : NULL;
 	sim->trace_path = o->trace;
 	sim->until_step = o->until;

@@ -105,6 +105,16 @@ static uint32_t procs_launched(struct cli_options *o)
 	return each;
 }
 
+/* Checks --job-place, which a command that the launcher did not write may have with other hosts. */
+static bool procs_place_fits(const struct cli_options *o)
+{
+	if (!PROCS_DOUBLES || o->place.processes % o->scenario.lab.hosts == 0)
+		return true;
+	fprintf(stderr, "doppel: --job-place: %u processes on %u hosts: expected a multiple\n",
+		o->place.processes, o->scenario.lab.hosts);
+	return false;
+}
+
 /* ---- the unique id -------------------------------------------------------------------------- */
 
 /* The processes of one world leave the id in its memory. */
@@ -159,6 +169,7 @@ static void procs_spread(const struct cli_options *o, uint32_t each, struct lab_
 	const struct cli_place *p = &o->place;
 	uint32_t hosts = o->scenario.lab.hosts, per_host = p->processes / hosts;
 
+	ASSERT(p->processes % hosts == 0 && p->process < p->processes);
 	*s = (struct lab_spread){.first = (int32_t)(p->process * each),
 				 .ranks = (int32_t)(p->processes * each),
 				 .hosts = hosts,
@@ -188,7 +199,7 @@ int cli_procs_one(struct cli_options *o)
 	struct lab_result result;
 	uint32_t each = o->place.each ? o->place.each : procs_launched(o);
 
-	if (!each)
+	if (!each || !procs_place_fits(o))
 		return SIM_USAGE;
 	if (!PROCS_DOUBLES)
 		return procs_on_hardware(o, each);
@@ -246,6 +257,7 @@ int cli_procs(int argc, char **argv, struct cli_options *o)
 					 .grace_s = launcher_grace_s()};
 	all.argc = argc;
 	all.argv = argv;
+	ASSERT(count % o->scenario.lab.hosts == 0); /* a process has ranks of one host */
 	for (uint32_t i = 0; i < count; i++)
 		if (!launcher_start(&all.launcher, i, procs_exec, &all))
 			return SIM_USAGE; /* the started processes die with this one */

@@ -128,7 +128,8 @@ static void shrink_print_stacks(const char *self, const struct shrink_result *r)
 				     "--force",
 				     "-q",
 				     r->dir};
-	for (size_t i = 0; i < sizeof start / sizeof start[0]; i++)
+	DOPPEL_STATIC_CHECK(ARRAY_LEN(start) < ARRAY_LEN(args), "room for the NULL");
+	for (size_t i = 0; i < ARRAY_LEN(start); i++)
 		args[k++] = start[i];
 	args[k] = NULL;
 	fflush(NULL);
@@ -158,6 +159,7 @@ static void shrink_stacks(const struct shrink_result *r)
 	char self[CLI_SELF_BYTES];
 	int pipes[2], status;
 
+	ASSERT(r->has_pair && r->pair.task >= 0); /* a task made the choice */
 	if (!cli_self(self) || pipe(pipes))
 		return;
 	if (r->pair.other >= 0)

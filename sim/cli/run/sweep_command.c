@@ -35,6 +35,7 @@ enum sweep_key {
 	SWEEP_VERBOSE,
 	SWEEP_SHRINK,
 };
+DOPPEL_STATIC_CHECK((int)SWEEP_SHRINK < CLI_KEYS, "rules name these keys");
 
 static const struct argp_option sweep_argp_options[] = {
 	{NULL, 0, NULL, 0, "The campaign:", 0},
@@ -152,6 +153,7 @@ static void sweep_parse_seed_from(struct sweep_options *o, const char *arg,
 {
 	char digits[18] = "0x";
 
+	DOPPEL_STATIC_CHECK(sizeof digits == 2 + 60 / 4 + 1, "60 bits as hexadecimal digits");
 	if (strlen(arg) == 40 && strspn(arg, "0123456789abcdef") == 40) {
 		memcpy(digits + 2, arg, 15);
 		arg = digits;
@@ -300,6 +302,7 @@ int cli_sweep(int argc, char **argv)
 			       sweep_argp_options))
 		return SIM_USAGE;
 	o.sweep.base = o.run.scenario;
+	DOPPEL_STATIC_CHECK(sizeof o.sweep.collective == sizeof o.run.collective, "one list each");
 	memcpy(o.sweep.collective, o.run.collective, sizeof o.sweep.collective);
 	o.sweep.collectives = o.run.collectives;
 	o.sweep.swarm = !cli_is_given(&o.run.given, OPTION_FIXED);

@@ -15,6 +15,7 @@ struct tune_options {
 	uint32_t funcs;         /* a bit per collective */
 	bool measure, json;
 };
+DOPPEL_STATIC_CHECK(DEV_FUNC_COUNT < 32, "each collective has a bit in `funcs`");
 
 /* Model that predicts the times on the machines of the options. */
 struct tune_world {
@@ -22,6 +23,7 @@ struct tune_world {
 	struct tune_model model;
 	uint64_t allowed; /* a bit per program */
 };
+DOPPEL_STATIC_CHECK(DEV_PROGRAM_COUNT <= 64, "each program has a bit in `allowed`");
 
 /* Predictions and measurements of a collective at one size. */
 struct tune_row {

@@ -114,6 +114,7 @@ static void check_flood(const struct check *c, int32_t at, int32_t island, int32
 {
 	bool more = true;
 
+	ASSERT(island > 0 && of[at] == 0); /* 0: it has no island yet */
 	of[at] = island;
 	while (more) {
 		more = false;
@@ -136,6 +137,7 @@ static void check_print_island(struct check *c, const int32_t *of, int32_t islan
 	char list[512];
 	int at = 0;
 
+	DOPPEL_STATIC_CHECK(sizeof list > TOPO_MAX_LOCAL * sizeof " 99", "room for every GPU");
 	list[0] = '\0';
 	for (int32_t g = 0; g < topo_gpu_count(c->sys); g++) {
 		int32_t e = topo_element_of_gpu(c->sys, g);
@@ -145,6 +147,7 @@ static void check_print_island(struct check *c, const int32_t *of, int32_t islan
 		first = first < 0 ? e : first;
 		at += snprintf(list + at, sizeof list - (size_t)at, " %d", g);
 	}
+	ASSERT(first >= 0); /* check_islands begins each island at a GPU */
 	check_find(c, &c->e[first],
 		   "NVLinks connect this island alone:%s; expected all %d GPUs in one", list,
 		   topo_gpu_count(c->sys));
@@ -208,6 +211,7 @@ static int32_t check_nic(const struct topo_job *job, int32_t number, int32_t at,
 	const int32_t *ring = job->order + (size_t)number * (size_t)job->ranks;
 	int32_t gpus = job->ranks / job->hosts;
 
+	ASSERT(number < job->rings.distinct && gpus * job->hosts == job->ranks);
 	for (int32_t i = 0; i < job->graph.nchannels + 2; i++) {
 		int32_t channel = i < 2 ? number ^ i : i - 2;
 

@@ -21,6 +21,7 @@ static void check_near_nic(struct check *c, int32_t gpu)
 {
 	int32_t at = topo_element_of_gpu(c->sys, gpu), best = 0;
 
+	ASSERT(topo_nic_count(c->sys) > 0); /* check_near_nics notes a host without NICs */
 	for (int32_t n = 0; n < topo_nic_count(c->sys); n++) {
 		if (check_is_near(c, at, topo_element_of_nic(c->sys, n)))
 			return;
@@ -223,6 +224,7 @@ void check_narrow(struct check *c)
 
 		if (!check_is_narrow(c, i, &most, &device))
 			continue;
+		ASSERT(device >= 0 && device != i); /* the fast one below the switch */
 		if (c->narrow < 0 || e->up_mbps < c->e[c->narrow].up_mbps)
 			c->narrow = i;
 		int32_t alike = check_alike(c, i, most);
@@ -243,6 +245,7 @@ void check_narrow(struct check *c)
 /* True if the path from a to b crosses the upward link of the narrow switch. */
 static bool check_leaves(const struct check *c, int32_t a, int32_t b)
 {
+	ASSERT(c->narrow >= 0 && c->e[c->narrow].type == TOPO_NODE_PCI);
 	return check_is_below(c, a, c->narrow) != check_is_below(c, b, c->narrow);
 }
 

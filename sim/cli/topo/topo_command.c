@@ -164,6 +164,7 @@ static ncclResult_t topo_machine_system(struct topo_machine *m, int32_t gpus)
 	const struct world_machine *f = m->file;
 	struct topo_select select = {.count = gpus, .merge = topo_merges()};
 
+	ASSERT(gpus >= 1 && gpus <= MIN_OF(f->gpu_count, TOPO_MAX_LOCAL));
 	for (int32_t i = 0; i < gpus; i++) {
 		snprintf(select.gpu[i].bus_id, sizeof select.gpu[i].bus_id, "%s", f->gpu[i].bus_id);
 		select.gpu[i].dev = f->gpu[i].dev;
@@ -242,6 +243,7 @@ static ncclResult_t topo_job_connect(struct topo_job *job, const struct topo_sys
 
 int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint32_t hosts)
 {
+	ASSERT(hosts >= 1 && topo_gpu_count(sys) >= 1); /* a job has ranks */
 	*job = (struct topo_job){.hosts = (int32_t)hosts,
 				 .ranks = (int32_t)hosts * topo_gpu_count(sys)};
 	if (topo_search(sys, TOPO_RING, hosts > 1, &job->graph) ||
@@ -293,6 +295,7 @@ static int topo_run_show(const struct topo_options *o)
 static void topo_print_channels(const struct topo_job *job)
 {
 	for (int32_t c = 0; c < job->rings.nchannels; c++) {
+		ASSERT(job->rings.distinct >= 1 && job->rings.distinct <= job->rings.nchannels);
 		printf("Channel %02d/%02d :", c, job->rings.nchannels);
 		for (int32_t i = 0; i < job->ranks; i++)
 			printf(" %d",

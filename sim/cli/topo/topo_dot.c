@@ -30,6 +30,7 @@ static void dot_node(const struct topo_system *sys, int32_t index, FILE *out)
 	struct topo_element e;
 
 	topo_element_get(sys, index, &e);
+	ASSERT((size_t)e.type < ARRAY_LEN(shape) && shape[e.type]); /* a shape for each type */
 	fprintf(out, "\tn%d [label=\"", index);
 	dot_text(topo_element_text(&e, name), out);
 	if (e.type == TOPO_NODE_GPU) {

@@ -31,6 +31,7 @@ static void topo_print_nvls_tree(const struct topo_nvls *n, int t, int32_t rank,
 	for (int i = 0; i < 2; i++)
 		if (n->down[t][i] >= 0)
 			down[count++] = n->down[t][i];
+	ASSERT(rank < ranks && n->own.head < ranks); /* numbers from `ranks` on are no ranks */
 	printf(" %d/%d/%d->%d->%d", down[0], down[1], down[2], rank, n->up[t]);
 }
 

@@ -147,6 +147,7 @@ static void picture_arrow(const struct picture *p, int32_t from, int32_t to, int
 
 static int32_t picture_nic_column(const struct picture *p, int32_t nic)
 {
+	ASSERT(nic >= 0); /* the channel leaves the host */
 	return p->column[p->e[topo_element_of_nic(p->sys, nic)].parent];
 }
 

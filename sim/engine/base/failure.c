@@ -70,6 +70,7 @@ static void engine_keep_failure(enum sim_verdict verdict, const char *kind, cons
 	const struct sim_task *t = sim_task_self();
 	struct sim_failure *f = &eng.failure;
 
+	ASSERT(verdict != SIM_PASS); /* a failure decides the exit code */
 	eng.failed = true;
 	eng.in_turn = eng.tolerated = false;
 	*f = (struct sim_failure){.verdict = verdict,
@@ -208,6 +209,7 @@ void sim_misuse_of(const char *prefix, bool in_turn, const char *fmt, va_list ap
 	char line[640];
 	int n = snprintf(line, sizeof line, "%s", prefix);
 
+	ASSERT(n >= 0 && (size_t)n < sizeof line);
 	vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
 	os_log_line(line);
 	if ((in_turn && !first) || engine_misuse_met(line))

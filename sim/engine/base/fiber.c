@@ -46,6 +46,9 @@ struct fiber_stack {
 };
 
 enum { FIBER_GRAIN_SHIFT = 17, FIBER_GRAIN_BUCKETS = 4096 };
+DOPPEL_STATIC_CHECK(FIBER_GRAIN_BUCKETS == 1 << (64 - 52), "fiber_grain_bucket uses twelve bits");
+DOPPEL_STATIC_CHECK(FIBER_CANARY_WORDS * sizeof(uint64_t) == 64,
+		    "fiber_suspect has the bytes of the canary");
 
 static pthread_mutex_t fiber_pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fiber_stack *fiber_pool_free;
@@ -234,6 +237,7 @@ int fiber_create(struct fiber *f, void **sp, size_t stack_bytes, void (*fn)(void
 	f->stack = s;
 	f->low = s->map + s->guard_bytes;
 	f->bytes = s->map_bytes - s->guard_bytes;
+	ASSERT(f->bytes >= stack_bytes && (uintptr_t)(f->low + f->bytes) % 16 == 0);
 	f->guarded = s->guarded;
 	f->fn = fn;
 	f->arg = arg;

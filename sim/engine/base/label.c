@@ -9,6 +9,8 @@
 #include "sim/engine/base/engine_internal.h"
 
 enum { LABEL_BUCKETS_FIRST = 1 << 12 };
+DOPPEL_STATIC_CHECK((LABEL_BUCKETS_FIRST & (LABEL_BUCKETS_FIRST - 1)) == 0,
+		    "buckets are a power of two: a mask finds one");
 
 struct label {
 	const void *object;
@@ -84,6 +86,7 @@ void label_unset(const void *object)
 	pthread_mutex_lock(&label_mutex);
 	struct label **at = label_bucket ? label_find(object) : NULL, *l = at ? *at : NULL;
 	if (l) {
+		ASSERT(label_count > 0);
 		label_count--;
 		*at = l->next;
 		l->next = label_free;

@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/macros.h"
+
 int token_error(const struct token_line *line, const char *at, const char *fmt, ...)
 {
 	va_list ap;
 
+	ASSERT(at >= line->begin); /* the word is in that line */
 	fprintf(stderr, "%s%s:%u:%zu: ", line->what, line->name, line->number,
 		(size_t)(at - line->begin) + 1);
 	va_start(ap, fmt);

@@ -258,6 +258,7 @@ static bool fault_visit(struct fault_place_site *s, const void *object,
 
 	fault_place_find(s, object, at, &place);
 	for (uint32_t i = 0; i < s->wanted_n; i++) {
+		ASSERT(s->wanted[i] < fault_state.plan.n);
 		struct fault *f = &fault_state.plan.fault[s->wanted[i]];
 
 		if (!fault_matches(f, &place, now_ns) || !fault_fires(f, now_ns))

@@ -10,6 +10,9 @@ enum {
 	FAULT_CACHE = 256,
 	FAULT_RANKS = 4096, /* ranks whose faults are recorded one by one */
 };
+DOPPEL_STATIC_CHECK(FAULT_SITES_MAX <= 1 << 8, "a cached site has the low eight bits of its entry");
+DOPPEL_STATIC_CHECK(FAULT_CACHE == 1 << (64 - 56), "fault_site_get uses the top eight bits");
+DOPPEL_STATIC_CHECK(FAULT_RANKS % 64 == 0, "fault_state.hit is whole words of bits");
 
 /* A site of this run, with the faults of the plan that may fire there. */
 struct fault_place_site {
@@ -27,7 +30,7 @@ struct fault_state {
 	uint64_t cache[FAULT_CACHE]; /* address of the name << 8 | site; only a shortcut */
 	uint64_t fired;
 	uint64_t hit[FAULT_RANKS / 64]; /* a bit for each rank at which a fault fired */
-	bool hit_any; /* a fault fired at an unknown rank: any rank may be hit */
+	bool hit_any;                   /* a fault fired at an unknown rank: any rank may be hit */
 	bool healed;
 	char name[64];
 	pthread_mutex_t lock; /* threads engine */

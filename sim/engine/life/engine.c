@@ -187,6 +187,7 @@ static enum sim_verdict engine_over(void)
 		engine_late_canary();
 	if (eng.verdict == SIM_PASS)
 		engine_misuse_awaited();
+	ASSERT(eng.phase == ENGINE_RUNNING);
 	eng.phase = ENGINE_OVER;
 	report_fail_choices();
 	if (eng.config.choices_out && engine_in_sim())

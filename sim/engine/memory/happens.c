@@ -120,6 +120,7 @@ struct happens_part *happens_part_begin(struct mem_agent *me, const struct happe
 
 	ASSERT(p);
 	p->slot = slot_take(slot_key(me), begin);
+	ASSERT(!hb.slot[p->slot].part); /* a slot has one agent at a time */
 	p->epoch = hb.slot[p->slot].epoch + 1;
 	p->known = hb.slot[p->slot].known;
 	hb.slot[p->slot].known = NULL;
@@ -150,6 +151,7 @@ void happens_agent_ended(struct mem_agent *me)
 		return;
 	struct happens_slot *s = &hb.slot[p->slot];
 
+	ASSERT(s->part == p && p->epoch > s->epoch); /* epochs of a slot only rise */
 	s->epoch = p->epoch;
 	s->must_know = p->touched == p->epoch ? p->epoch : p->epoch - 1;
 	s->known = p->known;
@@ -348,6 +350,7 @@ static void happens_words(struct happens_part *p, const struct mem_access *a,
 	while (at < end) {
 		uint32_t bytes = at % 8 == 0 && end - at >= 8 ? 8 : 4;
 
+		ASSERT(at % 4 == 0 && end - at >= 4); /* ragged ends of ranges are gone */
 		happens_word(p, a, at, bytes, me);
 		at += bytes;
 	}

@@ -6,6 +6,7 @@
 #include "sim/engine/memory/happens.h"
 
 enum { CLOCK_STEP = 64 };
+DOPPEL_STATIC_CHECK(CLOCK_STEP % 4 == 0, "a clock is whole vectors of four slots");
 
 static struct happens_clock *clock_spare; /* unused clocks, all of one width */
 
@@ -47,6 +48,7 @@ struct happens_clock *happens_clock_ref(struct happens_clock *c)
 
 void happens_clock_unref(struct happens_clock *c)
 {
+	ASSERT(!c || c->refs > 0);
 	if (!c || --c->refs)
 		return;
 	if (clock_spare && clock_spare->n != c->n) {
@@ -144,6 +146,7 @@ void happens_clock_join(struct happens_clock **into, struct happens_clock *c)
 	}
 	clock_four *own = (clock_four *)clock_own(into)->at;
 
+	ASSERT((*into)->n >= c->n); /* widths are multiples of CLOCK_STEP */
 	for (uint32_t i = 0; i < c->n / 4; i++) {
 		clock_four theirs = clock_fours(c)[i], more = (clock_four)(theirs > own[i]);
 
@@ -153,6 +156,7 @@ void happens_clock_join(struct happens_clock **into, struct happens_clock *c)
 
 void happens_clock_raise(struct happens_clock **into, uint32_t slot, uint32_t epoch)
 {
+	ASSERT(slot == HAPPENS_NONE || slot < happens_slots());
 	if (slot != HAPPENS_NONE && happens_clock_at(*into, slot) < epoch)
 		clock_own(into)->at[slot] = epoch;
 }

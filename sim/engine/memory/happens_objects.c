@@ -8,6 +8,7 @@
 #include "sim/engine/memory/happens.h"
 
 enum { HAPPENS_BUCKETS = 4096 };
+DOPPEL_STATIC_CHECK(HAPPENS_BUCKETS == 1 << (64 - 52), "object_find uses the top twelve bits");
 
 /* The clock that mem_release published to an object, or that a barrier collects. */
 struct happens_object {

@@ -128,6 +128,7 @@ static struct happens_word *word_make(struct page *p, uint32_t at, uint32_t byte
 	struct word_block *b = word_block_get(p, at);
 	uint32_t i = at % BLOCK_BYTES / 4;
 
+	ASSERT(!b->word[i] && (bytes == 4 || bytes == 8));
 	if (!shadow.free_word)
 		word_pool_grow();
 	struct happens_word *w = shadow.free_word;

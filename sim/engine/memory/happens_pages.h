@@ -18,6 +18,9 @@ enum {
 	WORD_CHUNK = 256,
 	CACHE_LINE = 64,
 };
+DOPPEL_STATIC_CHECK(BLOCK_WORDS == 64, "word_block.used has a bit for each word");
+DOPPEL_STATIC_CHECK(PAGE_BYTES % BLOCK_BYTES == 0, "a page is whole blocks of words");
+DOPPEL_STATIC_CHECK((PAGE_TABLE_FIRST & (PAGE_TABLE_FIRST - 1)) == 0, "page_hash uses a mask");
 
 #define SHADOW_CAP ((size_t)768 << 20)
 

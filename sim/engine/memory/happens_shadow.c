@@ -21,6 +21,7 @@ static uint32_t seen_add(const struct happens_part *p, struct happens_seen *set,
 {
 	uint32_t kept = 0;
 
+	ASSERT(n <= room);
 	for (uint32_t i = 0; i < n; i++)
 		if (!happens_ordered(p, &set[i]))
 			set[kept++] = set[i];
@@ -69,6 +70,8 @@ static void out_add(const struct happens_seg *s, uint32_t lo, uint32_t hi)
 {
 	if (lo >= hi)
 		return;
+	/* sorted and disjoint */
+	ASSERT(hi <= PAGE_BYTES && (!shadow.outs || shadow.out[shadow.outs - 1].hi <= lo));
 	if (shadow.outs == shadow.out_room) {
 		shadow.out_room = shadow.out_room ? 2 * shadow.out_room : 64;
 		shadow.out = realloc(shadow.out, shadow.out_room * sizeof shadow.out[0]);
@@ -90,6 +93,7 @@ static void seg_splice(struct page *p, uint32_t first, uint32_t end)
 {
 	uint32_t n = p->segs - (end - first) + shadow.outs;
 
+	ASSERT(first <= end && end <= p->segs);
 	if (n > p->room) {
 		uint32_t room = MAX_OF(2 * p->room, MAX_OF(n, 4u));
 
@@ -251,6 +255,7 @@ void shadow_word(struct happens_part *p, const struct mem_access *a, uintptr_t a
 	struct page *pg = shadow_page_get(addr >> PAGE_SHIFT);
 	uint32_t lo = (uint32_t)(addr % PAGE_BYTES), hi = lo + bytes;
 
+	ASSERT(lo % bytes == 0); /* so a word is in one page */
 	for (uint32_t i = seg_first(pg, lo); i < pg->segs && pg->seg[i].lo < hi; i++)
 		seg_check(p, a, &pg->seg[i], write);
 	*n = shadow_word_get(pg, lo, bytes, word);
@@ -273,6 +278,7 @@ bool shadow_loaded(const struct happens_part *p, uintptr_t addr, size_t bytes)
 
 	if (!w || !w->settled || w->bytes != bytes || w->addr != addr)
 		return false;
+	ASSERT(w->reads > 0); /* a load settles a word */
 	const struct happens_seen *last = &w->read[w->reads - 1];
 
 	return last->slot == p->slot && last->epoch == p->epoch && report_is_young(last->record);

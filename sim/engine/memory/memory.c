@@ -10,6 +10,7 @@
 uint32_t mem_on;
 
 enum { MEM_BUCKETS = 256 };
+DOPPEL_STATIC_CHECK(MEM_BUCKETS == 1 << (64 - 56), "mem_bucket_of uses the top eight bits");
 
 static struct {
 	struct mem_agent *object[MEM_BUCKETS]; /* by address, for equality only */

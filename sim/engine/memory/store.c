@@ -99,6 +99,7 @@ static void store_piece_draw(struct store_intent *i, size_t grain, bool device)
 	size_t hi = MIN_OF(lo + span, skew + i->bytes) - skew;
 
 	lo = lo > skew ? lo - skew : 0;
+	ASSERT(i->pieces < STORE_PIECES && lo < hi && hi - lo <= STORE_PIECE_MAX);
 	i->piece[i->pieces].off = lo;
 	i->piece[i->pieces].bytes = hi - lo;
 	memcpy(i->piece[i->pieces].old, (const void *)(i->at + lo), hi - lo);

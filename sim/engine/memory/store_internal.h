@@ -22,6 +22,9 @@ enum {
 	STORE_GRAIN_HCA = 128,
 	STORE_DELAY_NS = 32,
 };
+DOPPEL_STATIC_CHECK(STORE_PIECE_MAX <= 1 << STORE_PAGE_SHIFT, "a record spans two pages at most");
+DOPPEL_STATIC_CHECK(STORE_GRAIN_HCA << (STORE_SPAN_POWERS - 1) <= STORE_PIECE_MAX,
+		    "the longest span of the largest grain is a piece");
 
 /* The agents that may see a record. */
 enum store_reach { STORE_OWN, STORE_BLOCK, STORE_GPU };

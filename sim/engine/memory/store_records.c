@@ -123,6 +123,7 @@ static void store_unlink(struct store_record *r)
 {
 	struct store_part *part = r->agent->store;
 
+	ASSERT(store.records > 0);
 	*(r->prev ? &r->prev->next : &part->first) = r->next;
 	*(r->next ? &r->next->prev : &part->last) = r->prev;
 	store_unindex(r);

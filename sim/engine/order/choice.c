@@ -28,6 +28,7 @@ enum {
 	CHOICE_GAP_EXACT = 192,
 	CHOICE_GAP_COARSE = 32,
 };
+DOPPEL_STATIC_CHECK(CHOICE_CACHE == 1 << (64 - 56), "choice_site_get uses the top eight bits");
 
 static struct {
 	struct choice_site *first, **end;
@@ -110,6 +111,7 @@ static uint32_t choice_slot(const char *name)
 					  "engine.spurious", "engine.prio"};
 	uint32_t h = 2166136261u;
 
+	DOPPEL_STATIC_CHECK(ARRAY_LEN(own) < CHOICE_SLOTS, "other sites have slots, too");
 	for (uint32_t i = 0; i < ARRAY_LEN(own); i++)
 		if (strcmp(name, own[i]) == 0)
 			return i;
@@ -197,6 +199,7 @@ static uint32_t choice_replay(struct choice_site *s, uint32_t n, uint32_t quiet)
 
 static void choice_note(struct choice_site *s, struct choice c)
 {
+	ASSERT(c.n ? c.value < c.n : c.value == 0); /* a quiet choice has no value */
 	if (s->made_n == s->made_cap) {
 		s->made_cap = s->made_cap ? 2 * s->made_cap : 256;
 		s->made = realloc(s->made, s->made_cap * sizeof *s->made);

@@ -25,6 +25,7 @@ struct order {
 /* Four children are half the levels of two. A level is a cache line of slots, and one of the timer
  * that moves. */
 enum { ORDER_BUCKETS = 1024, EVENT_CHUNK = 64, HEAP_CHILDREN = 4 };
+DOPPEL_STATIC_CHECK(ORDER_BUCKETS == 1 << (64 - 54), "order_bucket_of uses the top ten bits");
 
 static struct sim_event *event_free;
 static struct order *order_free;
@@ -123,6 +124,7 @@ void timer_remove(struct timer *t)
 
 	ASSERT(at > 0 && at <= h->n);
 	ASSERT(h->slot[at].timer == t);
+	ASSERT(t->background || h->foreground > 0);
 	struct timer_slot last = h->slot[h->n--];
 	h->foreground -= !t->background;
 	t->at = 0;
@@ -157,6 +159,7 @@ static struct order *order_get(const void *object)
 
 static void order_add(struct order *o, struct sim_event *e, struct timer_slot s)
 {
+	ASSERT(!o->first || s.when >= o->first->slot_when); /* only the first is in the heap */
 	e->slot_when = s.when;
 	e->slot_key = s.key;
 	e->next = NULL;
@@ -252,6 +255,7 @@ void event_post(const struct sim_event_attr *attr, void (*step)(void *, uint64_t
 	uint64_t when = eng.now_ns + attr->delay_ns;
 	uint32_t tie = strategy_tie();
 
+	ASSERT(when >= eng.now_ns); /* the delay did not wrap: an event is never in the past */
 	event_free = e->next;
 	*e = (struct sim_event){.step = step, .object = object, .arg = arg, .name = attr->name};
 	if (handle)
@@ -333,8 +337,8 @@ void event_run_top(void)
 {
 	struct sim_event *e = (struct sim_event *)eng.heap.slot[1].timer;
 
-	ASSERT(e->timer.kind == TIMER_EVENT);
-	ASSERT(!eng.in_event);
+	ASSERT(e->timer.kind == TIMER_EVENT && eng.heap.slot[1].when <= eng.now_ns);
+	ASSERT(!eng.in_event && !eng.current); /* events and tasks never nest */
 	event_remove(e);
 	eng.events_run++;
 	eng.steps++;

@@ -8,6 +8,8 @@
 #include "sim/engine/order/order_internal.h"
 
 enum { EVENT_COUNTS_FIRST = 1 << 10 };
+DOPPEL_STATIC_CHECK((EVENT_COUNTS_FIRST & (EVENT_COUNTS_FIRST - 1)) == 0,
+		    "places are a power of two: a mask finds one");
 
 /* An object is in the first free place from its hash on, so a look is one cache line. Half of the
  * places stay free: a world of thousands of ranks looks millions of times at hundreds of thousands

@@ -32,6 +32,7 @@ static void moment_log_add(struct sim_task_log *log, const struct sim_task *t)
 	const char *end = t->kind == SIM_TASK_WARP ? strchr(t->name, ' ') : NULL;
 	size_t n = end ? (size_t)(end - t->name) : strlen(t->name);
 
+	DOPPEL_STATIC_CHECK(sizeof row.name == sizeof t->name, "room for each name, and its end");
 	memcpy(row.name, t->name, n);
 	for (uint32_t i = 0; i < MIN_OF(log->n, log->cap); i++)
 		if (log->row[i].proc == row.proc && strcmp(log->row[i].name, row.name) == 0)

@@ -24,6 +24,9 @@ struct park_slot {
 	shared_u32 woken;
 } __attribute__((aligned(64)));
 
+DOPPEL_STATIC_CHECK(PARK_COUNTS == 1 << (64 - 52), "park_event_count uses the top twelve bits");
+DOPPEL_CHECK_SIZE(struct park_slot, 64); /* a cache line: sleepers do not disturb each other */
+
 static struct park_slot park_slots[PARK_SLOTS];
 static shared_u32 park_used;
 static shared_u64 park_counts[PARK_COUNTS];
@@ -71,6 +74,7 @@ void park_wake_slot(int32_t slot)
 {
 	if (slot < 0)
 		return;
+	ASSERT(slot < PARK_SLOTS);
 	struct park_slot *s = &park_slots[slot];
 	if (!__atomic_exchange_n(&s->woken.v_, 1, __ATOMIC_ACQ_REL))
 		syscall(SYS_futex, &s->woken.v_, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
@@ -129,6 +133,7 @@ uint64_t park_watch(const struct wait *const *w, int n, const shared_u32 *abort,
 {
 	uint64_t bits = abort ? park_watch_one(abort, by) : 0;
 
+	ASSERT(by == 1 || by == -1);
 	for (int i = 0; i < n; i++)
 		bits |= park_watch_one(waits_home(w[i]->on), by);
 	return bits;

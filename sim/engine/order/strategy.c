@@ -36,6 +36,8 @@ static struct {
 } strat;
 
 enum { PCT_DEMOTED_MAX = 1 << 20, PREEMPT_QUIET = 1 << 16, LAST_AMONG = 8 };
+DOPPEL_STATIC_CHECK((uint64_t)PCT_DEMOTED_MAX < 1ull << 32,
+		    "a demoted task is below each that was not (strategy_task)");
 
 /* Draws the number of points until the next preemption. Quiet: PREEMPT_QUIET, a long time. */
 static int64_t strategy_countdown(void)
@@ -273,6 +275,7 @@ static struct task *ready_choose(void)
 	uint32_t quiet = ready_last(), value = choice_draw_quiet(strat.pick, strat.ready_n, quiet);
 	struct task *t = strat.ready[1 + value];
 
+	ASSERT(quiet < strat.ready_n && value < strat.ready_n);
 	if (value != quiet)
 		choice_log_tasks((int32_t)t->pub.self.id,
 				 (int32_t)strat.ready[1 + quiet]->pub.self.id);
@@ -313,6 +316,7 @@ static uint64_t strategy_sleep_ns(uint32_t max_power)
 		return 0;
 	uint32_t power = draw ? max_power - 1 - (31 - (uint32_t)__builtin_clz(draw)) : max_power;
 
+	ASSERT(power <= max_power);
 	return 1000ull << power;
 }
 
@@ -376,6 +380,7 @@ uint64_t strategy_factor(uint64_t ns)
 		sixteenths = 16 + draw * 3 / 4;
 	else
 		sixteenths = 16 + draw * 15 / 4;
+	ASSERT(sixteenths >= 16); /* nothing becomes faster than it is */
 	return ns < UINT64_MAX / 1024 ? ns * sixteenths / 16 : ns;
 }
 

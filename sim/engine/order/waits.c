@@ -17,6 +17,9 @@ enum {
 	GRANULE_SHIFT = 6,
 	PAGE_SHIFT = 6, /* granules of a page: bits of a word */
 };
+DOPPEL_STATIC_CHECK(1 << PAGE_SHIFT == 64,
+		    "wait_page.granules has a bit for each granule of a page");
+DOPPEL_STATIC_CHECK(WAIT_PAGE_BITS_LESS < WAIT_BITS_FIRST, "the smallest table has pages, too");
 
 /* 1 << wait_bits buckets, at least as many as nodes: a world of 1,000 ranks has 600,000 nodes. */
 static struct wait_node **wait_bucket;
@@ -246,10 +249,12 @@ void waits_add(struct task *t, const struct wait *const *w, int n, const shared_
 
 void waits_remove(struct task *t)
 {
+	ASSERT(wait_nodes >= t->node_n);
 	for (uint32_t i = 0; i < t->node_n; i++) {
 		struct wait_node *node = &t->node[i];
 		struct wait_page *page = wait_page_of(node->at >> (GRANULE_SHIFT + PAGE_SHIFT));
 
+		ASSERT(*node->link == node && page->nodes > 0);
 		*node->link = node->next;
 		if (node->next)
 			node->next->link = node->link;
@@ -341,6 +346,7 @@ static void wake_list_run(struct wake_list *list)
 		next = t->wake_next;
 		t->wake_next = NULL;
 		t->waking = false;
+		ASSERT(t->pub.state == SIM_TASK_WAITING && eng.waiting > 0);
 		waits_remove(t);
 		if (t->timer.at)
 			timer_remove(&t->timer);
@@ -421,6 +427,7 @@ void sim_wrote(const void *addr, size_t bytes)
 
 void pollers_park(struct task *t)
 {
+	ASSERT(t == eng.current && t->node_n == 0); /* a poller has no waits that a write finds */
 	t->poll_next = NULL;
 	if (!eng.pollers)
 		eng.parked_ns = eng.now_ns;
@@ -453,6 +460,7 @@ void pollers_wake(void)
 	while (t) {
 		struct task *next = t->poll_next;
 
+		ASSERT(t->pub.state == SIM_TASK_WAITING && eng.waiting > 0);
 		eng.waiting--;
 		task_make_ready(t);
 		t = next;

@@ -67,6 +67,7 @@ static void event_post_work(const struct sim_event *init, struct sim_event **han
 {
 	struct thread_part *part = threads_part();
 
+	ASSERT(part == thread_part_get()); /* only its thread adds to a queue */
 	pthread_mutex_lock(&part->lock);
 	struct sim_event *e = event_take(&part->free);
 	*e = *init;
@@ -269,6 +270,7 @@ void timers_stop(void)
 {
 	struct timer_heap *h = &eng.heap;
 
+	ASSERT(timers.stop); /* timers_join was called: no step runs */
 	while (h->n) {
 		struct sim_event *e = (struct sim_event *)h->slot[1].timer;
 

@@ -19,6 +19,7 @@ enum {
 
 static void loop_run_task(struct task *t)
 {
+	ASSERT(t->pub.state == SIM_TASK_READY && t->ready_at == 0); /* ready_pick removed it */
 	t->pub.state = SIM_TASK_RUNNING;
 	t->pub.switches++;
 	eng.switches++;
@@ -47,6 +48,8 @@ static void loop_wake_top(void)
 	struct timer *timer = eng.heap.slot[1].timer;
 	struct task *t = CONTAINER_OF(timer, struct task, timer);
 
+	ASSERT(timer->kind != TIMER_EVENT); /* loop_due leaves an event in the heap */
+	ASSERT(t->pub.state == (timer->kind == TIMER_SLEEP ? SIM_TASK_SLEEPING : SIM_TASK_WAITING));
 	timer_remove(timer);
 	if (timer->kind == TIMER_DEADLINE) {
 		waits_remove(t);

@@ -94,6 +94,8 @@ void pollers_let_pass(void)
 	uint64_t when = eng.heap.n ? eng.heap.slot[1].when : ENGINE_NEVER;
 
 	if (!pollers_look_before(when)) {
+		/* no event is due, and without a timer only a look of pollers can follow */
+		ASSERT(when > eng.now_ns && when != ENGINE_NEVER);
 		eng.now_ns = when;
 		return;
 	}

@@ -83,6 +83,7 @@ int sched_sim_spawn(struct sim_task **out, const struct sim_task_attr *attr, voi
 /* Ends a task that returned or was killed: frees its stack, wakes its joiner. */
 void task_ended(struct task *t)
 {
+	ASSERT(eng.live > 0 && t->node_n == 0 && t->timer.at == 0); /* nothing leads to it */
 	if (t->mem)
 		mem_task_ended(t);
 	if (t->fiber.stack) { /* a guest's main task runs on the program's stack */
@@ -157,6 +158,7 @@ void tasks_discard(void)
 
 void task_suspend(struct task *t, enum sim_task_state state)
 {
+	ASSERT(t == eng.current && state != SIM_TASK_RUNNING);
 	t->pub.state = state;
 	t->points_alone = 0;
 	fiber_suspend(&t->fiber);

@@ -23,6 +23,7 @@ bool threads_killed(const struct task *t)
 void threads_task_gone(struct task *t)
 {
 	show_lock_to_remove(t);
+	ASSERT(eng.live > 0 && eng.live >= eng.live_foreground);
 	eng.live--;
 	eng.live_foreground -= !t->pub.background;
 	if (t->pub.kind == SIM_TASK_WARP) {

@@ -58,7 +58,8 @@ int worker_spawn(struct task *t, uint32_t home)
 
 void worker_suspend(struct task *t)
 {
-	ASSERT(t->part == thread_part_get());
+	ASSERT(t->part == thread_part_get() && t->part->running == t);
+	ASSERT(t->pub.state != SIM_TASK_RUNNING); /* worker_may_run reads why it stops */
 	fiber_suspend(&t->fiber);
 }
 
@@ -98,6 +99,7 @@ static void worker_gone(struct task *t)
 /* Runs the warp, or drops it if its process was killed; true if it is freed. */
 static bool worker_run(struct worker *k, struct task *t)
 {
+	ASSERT(!k->part->running);
 	if (!threads_killed(t)) {
 		t->pub.state = SIM_TASK_RUNNING;
 		t->pub.switches++;

@@ -95,6 +95,7 @@ static void timeline_meta(uint32_t pid, uint32_t tid, const char *what, const ch
 
 static void timeline_name_track(uint32_t tid)
 {
+	ASSERT(tid >= 1 && tid <= timeline_tracks);
 	const struct timeline_track *t = &timeline_track[tid - 1];
 	char group[32] = "run";
 
@@ -171,6 +172,7 @@ static char *timeline_duration(char *to, uint64_t ns)
 static void timeline_slice(const struct sim_track *t, char phase, const struct os_trace_slice *s,
 			   uint64_t at_ns, uint64_t ns)
 {
+	ASSERT(t->tid > 0 && t->pid > 0); /* sim_track_open was called */
 	trace_lock();
 	char *to = timeline_head(t->pid, t->tid, phase, at_ns, s->name);
 	if (phase == 'X')

@@ -32,6 +32,7 @@ static struct trace_kind {
 	const char *kind;
 	uint64_t digest;
 } trace_kinds[256];
+DOPPEL_STATIC_CHECK(ARRAY_LEN(trace_kinds) == 1 << (64 - 56), "trace_kind_at uses the top bits");
 
 static FILE *trace_file;
 static char trace_bytes[TRACE_BYTES + sizeof TRACE_CUT]; /* not in the file yet */
@@ -157,6 +158,8 @@ char *trace_room(size_t bytes)
 
 void trace_end(const char *to)
 {
+	ASSERT(to >= trace_bytes &&
+	       to <= trace_bytes + TRACE_BYTES); /* room for TRACE_CUT after it */
 	trace_bytes_n = (size_t)(to - trace_bytes);
 }
 

@@ -125,6 +125,7 @@ done <<-'CASES'
 	--procs --engine sim|--procs excludes --engine sim
 	--procs --trace trace.json|--procs excludes --trace
 	--procs --hosts 64 --gpus 8|512 processes, expected at most 256
+	--procs --hosts 2 --job-place 0/1/1/odd|1 processes on 2 hosts: expected a multiple
 CASES
 [ -z "$(shm_left "$shm")" ] || fail "left in /dev/shm: $(shm_left "$shm")"
 exit $bad

@@ -27,6 +27,9 @@ python3 -c 'import json, sys; assert json.load(sys.stdin)["communicators"][0]["s
 port_free=$((port == 1 ? 2 : 1))
 "$doppel" ras "127.0.0.1:$port_free" >out 2>&1 && fail "a port without a job gives a report"
 grep -q 'cannot connect: Connection refused' out || fail "a refused connection is not explained"
+groups=$(printf 'trace,%.0s' {1..60})all
+"$doppel" ras "127.0.0.1:$port_free" --monitor="$groups" >out 2>&1 && fail "a long list of groups is accepted"
+grep -q 'expected a list of lifecycle, trace or all, of at most 64 letters' out || fail "a long list is not explained"
 
 # the first process that runs logs the report at the signal
 pid_of() { grep -a -o "^# process $1: pid [0-9]*" table | grep -o '[0-9]*$'; }
