@@ -337,12 +337,6 @@ static void root_accept_failed(struct bootstrap_root *r, int error)
 	r->over = true;
 }
 
-bool bootstrap_root_room(struct bootstrap_root *r, int32_t n)
-{
-	os_waits_clear(&r->waits);
-	return os_waits_more(&r->waits, 1 + n, -1) != NULL;
-}
-
 static bool root_accept(struct bootstrap_root *r)
 {
 	bool moved = false;

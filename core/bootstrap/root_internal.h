@@ -85,7 +85,11 @@ void bootstrap_root_answer(struct bootstrap_root *r, struct root_conn *c,
 			   enum bootstrap_answer_kind kind, int32_t rank);
 void bootstrap_root_drop(struct bootstrap_root *r, struct root_conn *c);
 /* Makes room for the waits of the listener and `n` connections, so that no wait needs memory. */
-bool bootstrap_root_room(struct bootstrap_root *r, int32_t n);
+static inline bool bootstrap_root_room(struct bootstrap_root *r, int32_t n)
+{
+	os_waits_clear(&r->waits);
+	return os_waits_more(&r->waits, 1 + n, -1) != NULL;
+}
 /* Answers the two ranks whose successor is now known: the predecessor of `rank`, and `rank`
  * itself. */
 void bootstrap_root_answer_around(struct bootstrap_root *r, int32_t rank);
