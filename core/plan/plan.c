@@ -128,7 +128,8 @@ uint64_t plan_choice_hash(const struct ncclComm *comm)
 	uint64_t hash = hash64_combine(tune_model_hash(&lim->model), lim->allowed);
 
 	hash = hash64_combine(hash, tuner_hash(lim->tuner));
-	hash = hash64_combine(hash, lim->reductions);
+	if (lim->reductions)
+		hash = hash64_combine(hash, lim->reductions);
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		hash = hash64_combine(hash, lim->step_bytes[p]);
 	hash = hash64_combine(hash, transport_pair_most_channels());

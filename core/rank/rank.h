@@ -70,7 +70,7 @@ struct peer_info {
 	uint32_t has_ras;      /* 1: its process has a RAS task; a rank_ras_peer follows */
 };
 DOPPEL_CHECK_SIZE(struct peer_info, 128);
-#define PEER_INFO_MAGIC 0xd0de100du
+#define PEER_INFO_MAGIC 0xd0de100cu
 
 /* Place of a rank for RAS, gathered if any rank has a RAS task. Crosses the wire. */
 struct rank_ras_peer {
