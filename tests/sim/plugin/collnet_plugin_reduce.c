@@ -2,6 +2,8 @@
 /*
  * Groups and reductions. A group is found by the handle of its first member. The n-th reduction of each
  * member is the n-th of the group. It runs when all members have called it, in the test of any of them.
+ * A member's data is copied when it calls, and the sum in its own test: no member touches memory of
+ * another one, which may have ended.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -28,8 +30,7 @@ struct coll_round {
 	size_t count;
 	ncclDataType_t type;
 	ncclRedOp_t op;
-	const void *send[COLL_MEMBERS];
-	void *recv[COLL_MEMBERS];
+	uint8_t *part[COLL_MEMBERS]; /* copies; part 0 becomes the sum */
 };
 
 struct coll_group {
@@ -39,17 +40,19 @@ struct coll_group {
 	struct coll_round round[COLL_WINDOW];
 };
 
-struct coll_comm {
-	struct coll_group *group;
-	int rank;
-	uint64_t started;
-};
-
 struct coll_req {
 	struct coll_comm *comm;
 	struct coll_round *round;
 	size_t bytes;
 	int polls;
+	void *recv;
+};
+
+struct coll_comm {
+	struct coll_group *group;
+	int rank;
+	uint64_t started;
+	struct coll_req req[COLL_WINDOW];
 };
 
 static pthread_mutex_t coll_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -93,16 +96,10 @@ long coll_fault_number(const char *name)
 #define COLL_REDUCE(name, T)                                                                       \
 	static void coll_reduce_##name(const struct coll_group *g, struct coll_round *r)           \
 	{                                                                                          \
-		for (size_t i = 0; i < r->count; i++) {                                            \
-			T value, part;                                                             \
-			memcpy(&value, (const T *)r->send[0] + i, sizeof value);                   \
-			for (int m = 1; m < g->members; m++) {                                     \
-				memcpy(&part, (const T *)r->send[m] + i, sizeof part);             \
-				value = COLL_VALUE(T, r->op, value, part);                         \
-			}                                                                          \
-			for (int m = 0; m < g->members; m++)                                       \
-				memcpy((T *)r->recv[m] + i, &value, sizeof value);                 \
-		}                                                                                  \
+		T *sum = (T *)r->part[0];                                                          \
+		for (int m = 1; m < g->members; m++)                                               \
+			for (size_t i = 0; i < r->count; i++)                                      \
+				sum[i] = COLL_VALUE(T, r->op, sum[i], ((T *)r->part[m])[i]);       \
 	}
 COLL_REDUCE(i8, int8_t)
 COLL_REDUCE(u8, uint8_t)
@@ -225,6 +222,8 @@ ncclResult_t coll_close(void *comm)
 		while (*at != c->group)
 			at = &(*at)->next;
 		*at = c->group->next;
+		for (int i = 0; i < COLL_WINDOW * COLL_MEMBERS; i++)
+			free(c->group->round[i / COLL_MEMBERS].part[i % COLL_MEMBERS]);
 		free(c->group);
 	}
 	pthread_mutex_unlock(&coll_lock);
@@ -260,8 +259,11 @@ static bool coll_is_late(void)
 }
 
 /* Enters a member's part. 1: members differ in what they reduce. Under the lock. */
-static int coll_enter(struct coll_comm *c, struct coll_round *r, const struct coll_round *part)
+static int coll_enter(struct coll_comm *c, struct coll_round *r, const struct coll_round *part,
+		      const void *send)
 {
+	size_t bytes = part->count * coll_types[part->type].bytes;
+
 	if (!r->called) {
 		*r = (struct coll_round){.left = c->group->members,
 					 .count = part->count,
@@ -273,8 +275,8 @@ static int coll_enter(struct coll_comm *c, struct coll_round *r, const struct co
 			r->count, part->count);
 		return 1;
 	}
-	r->send[c->rank] = part->send[0];
-	r->recv[c->rank] = part->recv[0];
+	r->part[c->rank] = malloc(bytes);
+	memcpy(r->part[c->rank], send, bytes);
 	r->called++;
 	c->started++;
 	return 0;
@@ -283,8 +285,7 @@ static int coll_enter(struct coll_comm *c, struct coll_round *r, const struct co
 ncclResult_t coll_iallreduce(void *comm, void *send, void *recv, size_t count, ncclDataType_t type,
 			     ncclRedOp_t op, void *send_mr, void *recv_mr, void **request)
 {
-	const struct coll_round part = {
-		.count = count, .type = type, .op = op, .send = {send}, .recv = {recv}};
+	const struct coll_round part = {.count = count, .type = type, .op = op};
 	long most = coll_fault_number("reduce");
 	struct coll_comm *c = comm;
 	struct coll_round *r = &c->group->round[c->started % COLL_WINDOW];
@@ -299,13 +300,14 @@ ncclResult_t coll_iallreduce(void *comm, void *send, void *recv, size_t count, n
 	if (coll_is_late())
 		return ncclSuccess;
 	pthread_mutex_lock(&coll_lock);
-	wrong = coll_enter(c, r, &part);
+	wrong = coll_enter(c, r, &part, send);
 	pthread_mutex_unlock(&coll_lock);
 	if (wrong)
 		return ncclInternalError;
-	q = malloc(sizeof *q);
+	q = &c->req[c->started % COLL_WINDOW];
 	*q = (struct coll_req){.comm = c,
 			       .round = r,
+			       .recv = recv,
 			       .bytes = count * coll_types[type].bytes,
 			       .polls = c->started % 2 ? plug_number("COLL_POLLS", 0) : 0};
 	*request = q;
@@ -331,8 +333,12 @@ static bool coll_advance(struct coll_req *q)
 	}
 	if (!r->done)
 		return false;
-	if (!--r->left)
-		r->called = 0;
+	memcpy(q->recv, r->part[0], q->bytes);
+	if (--r->left)
+		return true;
+	for (int m = 0; m < q->comm->group->members; m++)
+		free(r->part[m]);
+	memset(r, 0, sizeof *r);
 	return true;
 }
 
@@ -353,6 +359,5 @@ ncclResult_t coll_test(void *request, int *done, int *bytes)
 		return ncclSuccess;
 	*done = 1;
 	*bytes = coll_fault("size", q->comm->rank) ? 1 << 30 : (int)q->bytes;
-	free(q);
 	return ncclSuccess;
 }
