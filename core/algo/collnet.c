@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CollNet: in each channel the ranks of a host are a chain, and the heads of all hosts are members of
- * a group of a network that reduces (core/transport/collnet). NCCL's algorithm CollNetChain. All
- * channels have chains if core/comm has connected the groups; the summary has the chains' graph only
- * then.
+ * CollNet: in each channel the ranks of a host are a chain, and the heads of all hosts are members
+ * of a group of a network that reduces (core/transport/collnet). NCCL's algorithm CollNetChain. All
+ * channels have chains if core/comm has connected the groups; the summary has the chains' graph
+ * only then.
  */
 #include "core/algo/algo.h"
 #include "core/rank/rank.h"

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CollNet: the agreement of all ranks on a network that reduces. Each rank opens its plugin and searches
- * the chains of its host. All ranks gather that, and continue if none lacks anything:
+ * CollNet: the agreement of all ranks on a network that reduces. Each rank opens its plugin and
+ * searches the chains of its host. All ranks gather that, and continue if none lacks anything:
  *
  *	channel 0:  host 0: head -> ... -> last     host 1: head -> ... -> last     ...
  *	             |                               |
  *	             +------ one group of the network ------+
  *
- * The heads make the groups in rounds, because a plugin may connect slowly, fail, or never answer. In a
- * round each head calls its plugin until its groups are connected or the round ends. Then all ranks
- * gather how far they are. A failure anywhere, or no end after all rounds, leaves all ranks without
- * CollNet, with a warning that names the reason. That is no error of the init, as in NCCL.
+ * The heads make the groups in rounds, because a plugin may connect slowly, fail, or never answer.
+ * In a round each head calls its plugin until its groups are connected or the round ends. Then all
+ * ranks gather how far they are. A failure anywhere, or no end after all rounds, leaves all ranks
+ * without CollNet, with a warning that names the reason. That is no error of the init, as in NCCL.
  *
- * NCCL has one group for each NIC, whose channels start their reductions in one order. Here each channel
- * has a group of its own, because channels of the same NIC then need no common order.
+ * NCCL has one group for each NIC, whose channels start their reductions in one order. Here each
+ * channel has a group of its own, because channels of the same NIC then need no common order.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@
 #define CHAINS_ROUND_NS 1000000ull /* of the first round; each is twice as long as the one before */
 #define CHAINS_ROUNDS   14         /* 16 s in all */
 
-/* What a rank contributes. */
+/* A rank's contribution. */
 struct chains_rank {
 	uint64_t reductions;             /* of its plugin; 0: the rank has no CollNet */
 	struct topo_graph_summary graph; /* of its host */
@@ -44,10 +44,10 @@ struct chains_scratch {
 	struct topo_heads_info *infos;               /* [nranks] */
 	struct topo_heads *heads;
 	uint64_t reductions;
-	/* By rank and channel: a head's handle; how far a rank is. */
+	/* A head's handle for each rank and channel; how far each rank is. */
 	struct net_handle *handles; /* [nranks * nchannels] */
 	uint32_t *progress;         /* [nranks] */
-	/* By head: the handles of a channel, for the plugin, which may write to them. */
+	/* The handles of the heads of each channel, for the plugin, which may write to them. */
 	struct net_handle *group;         /* [hosts * nchannels] */
 	bool connected[DEV_MAX_CHANNELS]; /* this rank's groups */
 	struct wait wait[DEV_MAX_CHANNELS + 1];
@@ -286,8 +286,8 @@ static struct net_handle *chains_group_handles(const struct ncclComm *comm,
 	return to;
 }
 
-/* Calls the plugin for each group of this rank that is not connected. Sets s->wait and returns their
- * number; -1: a group has failed. */
+/* Calls the plugin for each group of this rank that is not connected. Sets s->wait and returns
+ * their number; -1: a group has failed. */
 static int chains_pass(struct ncclComm *comm, struct chains_scratch *s)
 {
 	int pending = 0;

@@ -108,8 +108,8 @@ ncclRedOp_t plan_network_op(int op)
 	}
 }
 
-/* Returns true if the network reduces the task's type with its operation. A factor is applied before
- * the network, and a division after it. */
+/* Returns true if the network reduces the task's type with its operation. A factor is applied
+ * before the network, and a division after it. */
 static bool plan_network_reduces(const struct plan_task *task, const struct plan_limits *lim)
 {
 	uint64_t scale;

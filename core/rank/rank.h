@@ -91,7 +91,7 @@ struct tree_link {
 struct channel_chain {
 	int32_t up, down; /* ranks of this host; -1: no such rank */
 	bool is_head;     /* above it is the network */
-	/* Of a head: the heads of the previous and the next host; its NIC in the topology. */
+	/* A head has these: the heads of the previous and the next host, and its NIC. */
 	int32_t prev_head, next_head, nic;
 };
 

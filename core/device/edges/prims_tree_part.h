@@ -53,8 +53,8 @@ DEV_FN bool prim_tree_chunks(struct prim *p, const struct steps_part *part, uint
  * threads of a group go up, down, or alternate. A group that alternates waits for the first result
  * after it has sent DEV_STEPS chunks. It may not send more before that: the root takes no chunk
  * that it cannot send on, and the slots of both directions hold 2 * DEV_STEPS chunks. With more,
- * all ranks would wait forever. `undivided`: the results from above are sums of all ranks, which this
- * rank divides if the operation needs it. */
+ * all ranks would wait forever. `undivided`: the results from above are sums of all ranks, which
+ * this rank divides if the operation needs it. */
 DEV_FN bool prim_tree_both(struct prim *p, const struct steps_part *part, uint32_t up,
 			   uint32_t down, bool undivided)
 {

@@ -207,7 +207,8 @@ enum dev_proto {
  *	EXCHANGE_TWICE   one in each direction, of two steps; a loop covers n chunks, of one slot
  *	                 each
  *
- * On the connections of a tree, or of a chain and its network; a loop covers one chunk of the share:
+ * On the connections of a tree, or of a chain and its network; a loop covers one chunk of the
+ * share:
  *
  *	TREE_BOTH   one in each direction
  *	TREE_FROM   one over each link, away from the root

@@ -122,8 +122,8 @@ STEPS_FN struct dev_program_row steps_program(int program)
 	return row;
 }
 
-/* Returns the set of ends of an algorithm: the index of its ends in `edges`. Both shots have one set,
- * which leaves a number free. */
+/* Returns the set of ends of an algorithm: the index of its ends in `edges`. Both shots have one
+ * set, which leaves a number free. */
 STEPS_FN uint32_t steps_edges(enum dev_algo algo)
 {
 	switch (algo) {

@@ -191,8 +191,8 @@ DOPPEL_CHECK_SIZE(struct dev_ring, 24);
  *	                     2^k after it
  *	ONE_SHOT, TWO_SHOT   one for each other rank; all take the same steps
  *	DOUBLING             one for each bit k: with the rank whose number differs in bit k
- *	COLLNET_CHAIN        two: with the rank above in the chain, or with the network; with the rank
- *	                     below
+ *	COLLNET_CHAIN        two: with the rank above it in the chain, or with the network; with the
+ *	                     rank below it
  */
 struct dev_edges {
 	uint32_t first;

@@ -27,8 +27,8 @@
  * In two shots, in loops as over a ring: every rank sends chunk r to rank r for all r, reduces its
  * own chunk, and sends the result to all others.
  *
- * Over a chain whose head has a network that reduces: as a rank of a tree that has a parent. The head
- * sends the sum of its chain to the network and gets the sum of all ranks (prims_collnet.h).
+ * Over a chain whose head has a network that reduces: as a rank of a tree that has a parent. The
+ * head sends the sum of its chain to the network and gets the sum of all ranks (prims_collnet.h).
  *
  * With recursive doubling: in step k ranks whose numbers differ in bit k exchange their sums
  * (prims_doubling.h).

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The interface of a collective network, versions 8 to 12, as in NCCL 2.19 to 2.32: a library of a net
- * plugin may also have a struct collnet_abi under the name ncclCollNetPlugin_v8 to
- * ncclCollNetPlugin_v12. Layouts are those of 64-bit Linux. C17. A plugin may include this header, or
- * NCCL's own. Log function, properties and kinds of memory are those of net_abi.h.
+ * The interface of a collective network, versions 8 to 12, as in NCCL 2.19 to 2.32: a library of a
+ * net plugin may also have a struct collnet_abi under the name ncclCollNetPlugin_v8 to
+ * ncclCollNetPlugin_v12. Layouts are those of 64-bit Linux. C17. A plugin may include this header,
+ * or NCCL's own. Log function, properties and kinds of memory are those of net_abi.h.
  *
- * All versions have their members in the same order. A later version appends members, or changes the
- * type of a function. A table of an older version ends earlier, and the members after its end must not
- * be read.
+ * All versions have their members in the same order. A later version appends members, or changes
+ * the type of a function. A table of an older version ends earlier, and the members after its end
+ * must not be read.
  *
- * Units: bytes, elements. Results are ncclResult_t. A plugin may return any number, so a caller checks
- * what it gets.
+ * Units: bytes, elements. Results are ncclResult_t. A plugin may return any number, so a caller
+ * checks what it gets.
  */
 #ifndef CORE_TRANSPORT_COLLNET_COLLNET_ABI_H
 #define CORE_TRANSPORT_COLLNET_COLLNET_ABI_H
@@ -29,11 +29,11 @@ struct collnet_abi_part {
 DOPPEL_CHECK_SIZE(struct collnet_abi_part, 24);
 
 /*
- * `connect` makes a group of `count` members: handles[i] is that of member i, and `rank` is the caller.
- * With ncclSuccess and NULL in *comm the stack calls it again; NCCL's plugins wait inside of it.
- * Members start the same reductions in the same order. iallreduce with ncclSuccess and NULL in *request
- * is called again, too. iflush with NULL needs no flush. `test` frees a request that it reports as
- * done. If `devices` returns 0 devices, the other members may be NULL.
+ * `connect` makes a group of `count` members: handles[i] is that of member i, and `rank` is the
+ * caller. With ncclSuccess and NULL in *comm the stack calls it again; NCCL's plugins wait inside
+ * of it. Members start the same reductions in the same order. iallreduce with ncclSuccess and NULL
+ * in *request is called again, too. iflush with NULL needs no flush. `test` frees a request that it
+ * reports as done. If `devices` returns 0 devices, the other members may be NULL.
  */
 struct collnet_abi {
 	const char *name;

@@ -141,7 +141,7 @@ ncclResult_t collnet_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
-/* Asks the plugin about a running operation. */
+/* Calls the test of the plugin for a running operation. */
 static ncclResult_t collnet_op_test(struct collnet_group *g, struct collnet_op *op, bool flush)
 {
 	int finished = 0, bytes = (int)op->bytes;

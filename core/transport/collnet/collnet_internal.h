@@ -6,16 +6,17 @@
  * plugin is initialised once for each process, from version 11 on for each communicator. The newest
  * version that the library has is used.
  *
- * A channel's reductions are in a ring of operations. The proxy's receive fills the next one with the
- * place of the sum. Its send starts the oldest one that is not started. Both then test it.
+ * A channel's reductions are in a ring of operations. The proxy's receive fills the next one with
+ * the place of the sum. Its send starts the oldest one that is not started. Both then test it.
  *
  *	           irecv             isend              test of the plugin: done
  *	  free -----------> posted -----------> running -----------> done
  *	    ^                                                          |
  *	    +------------- both tests have seen it --------------------+
  *
- * A plugin has no events. A wait for it has a deadline, after which the caller calls the plugin again;
- * the pauses grow while nothing moves, as those of net_plugin do. A wait for the own chunk has none.
+ * A plugin has no events. A wait for it has a deadline, after which the caller calls the plugin
+ * again; the pauses grow while nothing moves, as those of net_plugin do. A wait for the own chunk
+ * has none.
  */
 #ifndef CORE_TRANSPORT_COLLNET_COLLNET_INTERNAL_H
 #define CORE_TRANSPORT_COLLNET_COLLNET_INTERNAL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Properties of a plugin's device, of any version, as net_plugin and core/transport/collnet use them.
- * Owns nothing. Units: bytes; Mb/s. Errors: the plugin fails, or its answer is not possible; both are
- * returned with a reason, which the caller logs.
+ * Properties of a plugin's device, of any version, as net_plugin and core/transport/collnet use
+ * them. Owns nothing. Units: bytes; Mb/s. Errors: the plugin fails, or its answer is not possible;
+ * both are returned with a reason, which the caller logs.
  */
 #ifndef CORE_TRANSPORT_NET_PLUGIN_NET_PLUGIN_PROPS_H
 #define CORE_TRANSPORT_NET_PLUGIN_NET_PLUGIN_PROPS_H

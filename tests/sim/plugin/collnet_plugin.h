@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A collective network in the test's net plugin (net_plugin_socket.h), for collnet_test.sh. It reduces in
- * software, in host memory. All members of a group are in one real process, as the ranks of a world are.
- * collnet_plugin_reduce.c has the groups and the sums, collnet_plugin.c the tables of all versions.
+ * A collective network in the test's net plugin (net_plugin_socket.h), for collnet_test.sh. It
+ * reduces in software, in host memory. All members of a group are in one real process, as the ranks
+ * of a world are. collnet_plugin_reduce.c has the groups and the sums, collnet_plugin.c the tables
+ * of all versions.
  *
- * Its devices are those of the net plugin. Types are the integers, f32 and f64, and operations sum, prod,
- * max and min, except what COLL_TYPES excludes. The environment sets what it does:
+ * Its devices are those of the net plugin. Types are the integers, f32 and f64, and operations sum,
+ * prod, max and min, except what COLL_TYPES excludes. The environment sets what it does:
  *
  *	COLL_TYPES   "int": integers only
- *	COLL_POLLS   fruitless tests of each second reduction; default 0. The others are done earlier.
+ *	COLL_POLLS   fruitless tests of each second reduction; default 0. The others end earlier.
  *	COLL_FAULT   what goes wrong, at the member COLL_MEMBER; default: at all members
  *
- *	init, devices, props, support, listen, connect, regmr, test, iflush, closelisten: it fails
+ *	init, devices, props, support, listen, connect, regmr, test, closelisten: it fails
  *	reduce=N     iallreduce fails after N reductions of the process, with ncclRemoteError
  *	count=N      devices returns N
  *	nolisten     listen returns no object

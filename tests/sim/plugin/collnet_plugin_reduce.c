@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups and reductions. A group is found by the handle of its first member. The n-th reduction of each
- * member is the n-th of the group. It runs when all members have called it, in the test of any of them.
- * A member's data is copied when it calls, and the sum in its own test: no member touches memory of
- * another one, which may have ended.
+ * Groups and reductions. A group is found by the handle of its first member. The n-th reduction of
+ * each member is the n-th of the group. It runs when all members have called it, in the test of any
+ * of them. A member's data is copied when it calls, and the sum in its own test: no member touches
+ * memory of another one, which may have ended.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -321,8 +321,8 @@ ncclResult_t coll_iflush(void *comm, void *data, int bytes, void *mr, void **req
 	return ncclInternalError;
 }
 
-/* Runs the reduction if all members have called it. The last one that sees the end frees its number.
- * Under the lock. */
+/* Runs the reduction if all members have called it. The last one that sees the end frees its
+ * number. Under the lock. */
 static bool coll_advance(struct coll_req *q)
 {
 	struct coll_round *r = q->round;
