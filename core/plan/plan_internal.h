@@ -31,8 +31,7 @@ struct plan_limits {
 	int32_t nranks, nhosts, nchannels;
 	uint32_t step_bytes[DEV_PROTO_COUNT];
 	uint64_t allowed; /* one bit for each program */
-	/* The programs among them that need a network that reduces, and what it reduces: collnet_reduction.
-	 * */
+	/* Programs in networks that reduce, and what these reduce: collnet_reduction. */
 	uint64_t in_network, reductions;
 	struct tune_model model;
 	struct tuner *tuner; /* NULL: none */
