@@ -280,6 +280,7 @@ static inline void edges_fill(const struct ring *g, struct dev_edges edges[DEV_E
 	edges[DEV_RING] = (struct dev_edges){0, 2, CHANNELS};
 	edges[DEV_ONE_SHOT] =
 		(struct dev_edges){DIRECT_FIRST, (uint16_t)(2 * (g->n - 1)), direct ? CHANNELS : 0};
+	edges[steps_edges(DEV_COLLNET_CHAIN)] = (struct dev_edges){0}; /* none */
 	edges[DEV_TREE] = (struct dev_edges){TREE_FIRST, 2 * DEV_TREE_LINKS, CHANNELS};
 	edges[DEV_DOUBLING] = (struct dev_edges){DOUBLING_FIRST,
 						 (uint16_t)(2 * steps_pat_levels(g->n)), CHANNELS};

@@ -5,6 +5,12 @@
 
 #include "collnet_plugin.h"
 
+#ifdef PLUG_GPU
+#define COLL_POINTERS (NET_ABI_HOST | NET_ABI_CUDA)
+#else
+#define COLL_POINTERS NET_ABI_HOST
+#endif
+
 static struct {
 	net_abi_log log;
 } coll;
@@ -41,7 +47,7 @@ COLL_INIT_CONTEXT(12)
 
 static ncclResult_t coll_finalize(void *context)
 {
-	COLL_LOG("collnet plug finalize");
+	COLL_LOG("collnet plug finalize, flushes %s", coll_flushes() ? "yes" : "no");
 	free(context);
 	return context && !coll_fault("finalize", -1) ? ncclSuccess : ncclInternalError;
 }
@@ -63,7 +69,8 @@ static struct net_abi_props_v12 coll_props(int dev)
 		.name = names[dev % PLUG_MOST_DEVICES],
 		.pci_path = getenv("PLUG_PCI"),
 		.guid = 1 + (uint64_t)dev,
-		.ptr_support = NET_ABI_HOST,
+		.ptr_support = COLL_POINTERS,
+		.force_flush = plug_number("PLUG_FLUSH", 0),
 		.speed = 100000,
 		.port = 1,
 		.max_comms = 1024,
@@ -93,6 +100,7 @@ static ncclResult_t coll_props_9(int dev, void *out)
 		.pci_path = p.pci_path,
 		.guid = p.guid,
 		.ptr_support = p.ptr_support,
+		.force_flush = p.force_flush,
 		.speed = p.speed,
 		.port = p.port,
 		.max_comms = p.max_comms,

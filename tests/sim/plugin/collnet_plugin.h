@@ -12,7 +12,7 @@
  *	COLL_POLLS   fruitless tests of each second reduction; default 0. The others end earlier.
  *	COLL_FAULT   what goes wrong, at the member COLL_MEMBER; default: at all members
  *
- *	init, devices, props, support, listen, connect, regmr, test, closelisten: it fails
+ *	init, devices, props, support, listen, connect, regmr, test, iflush, closelisten: it fails
  *	reduce=N     iallreduce fails after N reductions of the process, with ncclRemoteError
  *	count=N      devices returns N
  *	nolisten     listen returns no object
@@ -37,6 +37,15 @@ bool coll_fault(const char *what, int member);
 /* Returns the number of NAME=N; -1: not set. */
 long coll_fault_number(const char *name);
 
+/* Returns the member's index in its group. */
+int coll_rank(const void *comm);
+/* collnet_plugin_memory.c: registered memory, also that of GPUs in libraries with PLUG_GPU. */
+void coll_read(void *mr, const void *at, void *to, size_t bytes);
+void coll_write(void *mr, void *at, const void *from, size_t bytes);
+/* Returns the request of a flush, which is done. */
+void *coll_flush_request(void);
+/* Flushes of the process so far. */
+int coll_flushes(void);
 ncclResult_t coll_listen(int dev, void *handle, void **listen_comm);
 ncclResult_t coll_connect(void **handles, int count, int rank, void *listen_comm, void **comm);
 ncclResult_t coll_reduce_support(ncclDataType_t type, ncclRedOp_t op, int *supported);

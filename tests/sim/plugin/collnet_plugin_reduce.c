@@ -45,12 +45,12 @@ struct coll_req {
 	struct coll_round *round;
 	size_t bytes;
 	int polls;
-	void *recv;
+	void *recv, *recv_mr;
 };
 
 struct coll_comm {
-	struct coll_group *group;
 	int rank;
+	struct coll_group *group;
 	uint64_t started;
 	struct coll_req req[COLL_WINDOW];
 };
@@ -128,6 +128,11 @@ ncclResult_t coll_reduce_support(ncclDataType_t type, ncclRedOp_t op, int *suppo
 	*supported = (unsigned)type < ncclNumTypes && coll_types[type].bytes && op < ncclAvg &&
 		     !(only && !strcmp(only, "int") && coll_types[type].is_float);
 	return coll_fault("support", -1) ? ncclInternalError : ncclSuccess;
+}
+
+int coll_rank(const void *comm)
+{
+	return ((const struct coll_comm *)comm)->rank;
 }
 
 /* ---- groups --------------------------------------------------------------------------------- */
@@ -231,23 +236,6 @@ ncclResult_t coll_close(void *comm)
 	return coll_fault("closecoll", -1) ? ncclSystemError : ncclSuccess;
 }
 
-ncclResult_t coll_reg_mr(void *comm, void *data, size_t bytes, int type, void **mr)
-{
-	const struct coll_comm *c = comm;
-
-	(void)bytes;
-	if (type != NET_ABI_HOST)
-		return ncclInternalError;
-	*mr = data;
-	return coll_fault("regmr", c->rank) ? ncclSystemError : ncclSuccess;
-}
-
-ncclResult_t coll_dereg_mr(void *comm, void *mr)
-{
-	(void)comm;
-	return mr && !coll_fault("dereg", -1) ? ncclSuccess : ncclInternalError;
-}
-
 /* ---- reductions ----------------------------------------------------------------------------- */
 
 static bool coll_is_late(void)
@@ -259,10 +247,8 @@ static bool coll_is_late(void)
 }
 
 /* Enters a member's part. 1: members differ in what they reduce. Under the lock. */
-static int coll_enter(struct coll_comm *c, struct coll_round *r, const struct coll_round *part,
-		      const void *send)
+static int coll_enter(struct coll_comm *c, struct coll_round *r, const struct coll_round *part)
 {
-	size_t bytes = part->count * coll_types[part->type].bytes;
 
 	if (!r->called) {
 		*r = (struct coll_round){.left = c->group->members,
@@ -275,8 +261,7 @@ static int coll_enter(struct coll_comm *c, struct coll_round *r, const struct co
 			r->count, part->count);
 		return 1;
 	}
-	r->part[c->rank] = malloc(bytes);
-	memcpy(r->part[c->rank], send, bytes);
+	r->part[c->rank] = part->part[0];
 	r->called++;
 	c->started++;
 	return 0;
@@ -285,7 +270,7 @@ static int coll_enter(struct coll_comm *c, struct coll_round *r, const struct co
 ncclResult_t coll_iallreduce(void *comm, void *send, void *recv, size_t count, ncclDataType_t type,
 			     ncclRedOp_t op, void *send_mr, void *recv_mr, void **request)
 {
-	const struct coll_round part = {.count = count, .type = type, .op = op};
+	struct coll_round part = {.count = count, .type = type, .op = op};
 	long most = coll_fault_number("reduce");
 	struct coll_comm *c = comm;
 	struct coll_round *r = &c->group->round[c->started % COLL_WINDOW];
@@ -299,8 +284,10 @@ ncclResult_t coll_iallreduce(void *comm, void *send, void *recv, size_t count, n
 		return ncclRemoteError;
 	if (coll_is_late())
 		return ncclSuccess;
+	part.part[0] = malloc(count * coll_types[type].bytes);
+	coll_read(send_mr, send, part.part[0], count * coll_types[type].bytes);
 	pthread_mutex_lock(&coll_lock);
-	wrong = coll_enter(c, r, &part, send);
+	wrong = coll_enter(c, r, &part);
 	pthread_mutex_unlock(&coll_lock);
 	if (wrong)
 		return ncclInternalError;
@@ -308,22 +295,15 @@ ncclResult_t coll_iallreduce(void *comm, void *send, void *recv, size_t count, n
 	*q = (struct coll_req){.comm = c,
 			       .round = r,
 			       .recv = recv,
+			       .recv_mr = recv_mr,
 			       .bytes = count * coll_types[type].bytes,
 			       .polls = c->started % 2 ? plug_number("COLL_POLLS", 0) : 0};
 	*request = q;
 	return ncclSuccess;
 }
 
-/* The stack has host memory only, which needs no flush. */
-ncclResult_t coll_iflush(void *comm, void *data, int bytes, void *mr, void **request)
-{
-	(void)comm, (void)data, (void)bytes, (void)mr, (void)request;
-	return ncclInternalError;
-}
-
-/* Runs the reduction if all members have called it. The last one that sees the end frees its
- * number. Under the lock. */
-static bool coll_advance(struct coll_req *q)
+/* Runs the reduction if all members have called it. Under the lock. */
+static bool coll_advance(const struct coll_req *q)
 {
 	struct coll_round *r = q->round;
 
@@ -331,15 +311,26 @@ static bool coll_advance(struct coll_req *q)
 		coll_types[r->type].reduce(q->comm->group, r);
 		r->done = true;
 	}
-	if (!r->done)
-		return false;
-	memcpy(q->recv, r->part[0], q->bytes);
+	return r->done;
+}
+
+/* The last member that has seen the end frees the number. Under the lock. */
+static void coll_leave(const struct coll_req *q)
+{
+	struct coll_round *r = q->round;
+
 	if (--r->left)
-		return true;
+		return;
 	for (int m = 0; m < q->comm->group->members; m++)
 		free(r->part[m]);
 	memset(r, 0, sizeof *r);
-	return true;
+}
+
+void *coll_flush_request(void)
+{
+	static struct coll_req flush; /* of no member */
+
+	return &flush;
 }
 
 ncclResult_t coll_test(void *request, int *done, int *bytes)
@@ -347,7 +338,9 @@ ncclResult_t coll_test(void *request, int *done, int *bytes)
 	struct coll_req *q = request;
 	bool ended = false;
 
-	*done = 0;
+	*done = !q->comm;
+	if (!q->comm)
+		return ncclSuccess;
 	if (coll_fault("test", q->comm->rank))
 		return ncclInternalError;
 	if (coll_fault("never", q->comm->rank) || q->polls-- > 0)
@@ -357,6 +350,10 @@ ncclResult_t coll_test(void *request, int *done, int *bytes)
 	pthread_mutex_unlock(&coll_lock);
 	if (!ended)
 		return ncclSuccess;
+	coll_write(q->recv_mr, q->recv, q->round->part[0], q->bytes);
+	pthread_mutex_lock(&coll_lock);
+	coll_leave(q);
+	pthread_mutex_unlock(&coll_lock);
 	*done = 1;
 	*bytes = coll_fault("size", q->comm->rank) ? 1 << 30 : (int)q->bytes;
 	return ncclSuccess;

@@ -79,6 +79,24 @@ for type in int8 uint8 int32 uint32 int64 uint64 float double; do
 	done
 done
 
+run 'other numbers of GPUs' 0 "$newest" all_reduce --hosts 3 --gpus 1,2,3 -b 4 -e 1M -f 16 "${chain[@]}" --warp 32
+PLUG_DEVICES=8 run 'several heads' 0 "$newest" all_reduce --hosts 2 --gpus 8 -b 4 -e 4M -f 32 "${chain[@]}"
+run 'several ranks in a process' 0 "$newest" all_reduce --hosts 2 --gpus 4 -b 1M -e 1M "${chain[@]}" --ranks-per-process 4
+
+# ---- GPU memory
+
+gpu=$folder/libcollnet_plugin_gpu.so
+one=(all_reduce --hosts 2 --gpus 1 -b 1M -e 1M "${chain[@]}")
+export PLUG_PCI=/sys/devices/pci0000:16/0000:16:01.0/0000:18:00.0
+run 'GPU memory' 0 "$gpu" "${one[@]}"
+logged 'GPU memory' 'via COLLNET/collplug/0/GDRDMA' 8
+logged 'GPU memory' 'collnet plug finalize, flushes no' 2
+PLUG_FLUSH=1 run 'forceFlush' 0 "$gpu" "${one[@]}"
+logged 'forceFlush' 'collnet plug finalize, flushes yes' 2
+PLUG_FLUSH=1 COLL_FAULT=iflush run 'iflush' 2 "$gpu" "${one[@]}"
+logged 'iflush' 'WARN NET/CollNet: rank . channel . on plug0: collplug: iflush fails with ncclInternalError'
+unset PLUG_PCI
+
 # ---- what the plugin does not reduce runs over another algorithm, or is refused
 
 run 'half' 0 "$newest" "${small[@]}" -d half
@@ -140,4 +158,14 @@ fault closecoll 0 "$at closeColl fails with ncclSystemError \(2\)"
 fault finalize 0 'WARN NET/CollNet: finalize of collplug fails with ncclInternalError'
 COLL_FAULT=never COLL_MEMBER=1 run 'a reduction that never ends' 10 "$newest" "${small[@]}" "${chain[@]}" --budget-time 1
 logged 'a reduction that never ends' 'the reduction of all hosts'
+
+# ---- a rank is killed, a head or not, before and while the network reduces
+
+for rank in 0 1 2; do
+	for nth in 300 800 1200; do
+		echo "os.task rank=$rank nth=$nth kill" >plan
+		run "killed: rank $rank, $nth" 2 "$newest" all_reduce --hosts 2 --gpus 2 -b 1M -e 4M "${chain[@]}" --faults plan
+		logged "killed: rank $rank, $nth" "FAIL killed rank=$rank"
+	done
+done
 exit $bad

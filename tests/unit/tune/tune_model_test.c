@@ -291,8 +291,8 @@ START_TEST(pat_costs_what_nccl_reckons)
 }
 END_TEST
 
-/* NCCL's row: no time for the kernel, 2,800 ns for each link of the chain up and down, 30,000 for the
- * network; half of the chains' bandwidth. */
+/* NCCL's row: no time for the kernel, 2,800 ns for each link of the chain up and down, 30,000 for
+ * the network; half of the chains' bandwidth. */
 START_TEST(chains_of_collnet_have_the_cost_of_nccls)
 {
 	const int32_t each[] = {1, 2, 8};
