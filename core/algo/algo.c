@@ -7,9 +7,13 @@
 #include "core/transport/transport.h"
 
 const struct algo *const algos[DEV_ALGO_COUNT] = {
-	[DEV_RING] = &algo_ring,         [DEV_ONE_SHOT] = &algo_one_shot,
-	[DEV_TWO_SHOT] = &algo_two_shot, [DEV_DOUBLING] = &algo_doubling,
-	[DEV_TREE] = &algo_tree,         [DEV_PAT] = &algo_pat,
+	[DEV_RING] = &algo_ring,
+	[DEV_ONE_SHOT] = &algo_one_shot,
+	[DEV_TWO_SHOT] = &algo_two_shot,
+	[DEV_DOUBLING] = &algo_doubling,
+	[DEV_TREE] = &algo_tree,
+	[DEV_PAT] = &algo_pat,
+	[DEV_COLLNET_CHAIN] = &algo_collnet,
 };
 
 uint64_t algo_programs(enum dev_algo algo)
@@ -46,14 +50,17 @@ static uint8_t algo_protos(uint64_t allowed, int32_t index)
 	return (uint8_t)protos;
 }
 
-/* Algorithms with the same index have the ends of the first of them. */
-static struct dev_edges algo_edges_of(const struct ncclComm *comm, int algo)
+/* Algorithms with the same index have the set of ends of the first of them. */
+static bool algo_is_second(int algo)
 {
-	const struct algo *a = algos[algo];
-
 	for (int other = 0; other < algo; other++)
-		if (algos[other]->index == a->index)
-			return comm->edges[other];
+		if (algos[other]->index == algos[algo]->index)
+			return true;
+	return false;
+}
+
+static struct dev_edges algo_edges_of(const struct ncclComm *comm, const struct algo *a)
+{
 	return (struct dev_edges){.first = (uint32_t)comm->nends,
 				  .count = (uint16_t)(2 * a->edges(comm->nranks)),
 				  .channels =
@@ -84,10 +91,12 @@ ncclResult_t algo_edges_make(struct ncclComm *comm)
 	for (int i = 0; i < CONN_INDEX_COUNT; i++)
 		comm->protos[i] = algo_protos(comm->allowed, i);
 	for (int a = 0; a < DEV_ALGO_COUNT; a++) {
-		struct dev_edges e = comm->edges[a] = algo_edges_of(comm, a);
+		struct dev_edges e;
 
-		if (e.first == (uint32_t)comm->nends)
-			comm->nends += e.count * e.channels;
+		if (algo_is_second(a))
+			continue;
+		e = comm->edges[steps_edges((enum dev_algo)a)] = algo_edges_of(comm, algos[a]);
+		comm->nends += e.count * e.channels;
 	}
 	ASSERT(!comm->edges[DEV_RING].first && comm->edges[DEV_RING].count == 2); /* kernels.c */
 	comm->want = os_alloc((size_t)comm->nends * sizeof *comm->want, "ends of connections");
@@ -97,6 +106,7 @@ ncclResult_t algo_edges_make(struct ncclComm *comm)
 		return ncclSystemError;
 	}
 	for (int a = 0; a < DEV_ALGO_COUNT; a++)
-		algo_wants_fill(comm, algos[a], comm->edges[a]);
+		if (!algo_is_second(a))
+			algo_wants_fill(comm, algos[a], comm->edges[steps_edges((enum dev_algo)a)]);
 	return ncclSuccess;
 }

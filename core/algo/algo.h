@@ -27,6 +27,11 @@ struct algo_peer {
 	int32_t nic;  /* topology's NIC index where the graph enters or leaves the host; else -1 */
 };
 
+/* The ranks of a call. */
+struct algo_place {
+	int32_t nranks, nhosts;
+};
+
 struct algo {
 	int32_t index;           /* enum conn_index of its connections */
 	enum topo_pattern graph; /* whose links it goes over */
@@ -48,12 +53,12 @@ struct algo {
 	uint64_t (*mbps)(const struct topo_summary *s, int32_t channels, enum dev_func func,
 			 enum dev_proto proto);
 	/* Bytes of a chunk, at most chunk_bytes, of a call of so many bytes. NULL: chunk_bytes. */
-	uint64_t (*chunk)(const struct dev_work *w, int32_t nranks, int32_t nchannels,
+	uint64_t (*chunk)(const struct dev_work *w, const struct algo_place *at, int32_t nchannels,
 			  uint64_t bytes, uint64_t chunk_bytes);
 };
 
 extern const struct algo algo_ring, algo_one_shot, algo_two_shot, algo_tree, algo_pat,
-	algo_doubling;
+	algo_doubling, algo_collnet;
 extern const struct algo *const algos[DEV_ALGO_COUNT];
 
 static inline const struct algo *algo_of_program(int program)

@@ -15,6 +15,7 @@ const struct cost_latency cost_latencies[DEV_ALGO_COUNT][DEV_PROTO_COUNT] = {
 		      [DEV_LL128]  = {14000, {  1250,  1900,  8500}},
 		      [DEV_SIMPLE] = { 8400, {  4000,  4000, 14000}}},
 	[DEV_PAT]  = {[DEV_SIMPLE] = { 8000, {  4000,  4000, 14000}}},
+	[DEV_COLLNET_CHAIN] = {[DEV_SIMPLE] = {0, {2800, 2800, 30000}}},
 };
 /* clang-format on */
 

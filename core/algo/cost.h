@@ -31,7 +31,7 @@ enum cost_hop { HOP_NVLINK, HOP_PCI, HOP_NET, HOPS };
 /* Generations by compute capability: below 80, from 80, 90 and 100 on. */
 enum { COST_GENERATIONS = 4, COST_SCALES = 3 };
 
-/* Latencies: of a kernel, and of a step over each kind of hop. kernel_ns 0: no constants. */
+/* Latencies: of a kernel, and of a step over each kind of hop. kernel_ns 0: no time of its own. */
 struct cost_latency {
 	uint32_t kernel_ns, hop_ns[HOPS];
 };

@@ -59,11 +59,11 @@ static uint64_t pat_mbps(const struct topo_summary *s, int32_t channels, enum de
 
 /* A block that does not share a slot with others goes in smaller chunks, as in NCCL, so that the
  * steps of one overlap those of the next. */
-static uint64_t pat_chunk(const struct dev_work *w, int32_t nranks, int32_t nchannels,
+static uint64_t pat_chunk(const struct dev_work *w, const struct algo_place *at, int32_t nchannels,
 			  uint64_t bytes, uint64_t chunk_bytes)
 {
 	struct steps_part part = steps_part_of(w, w->channel_lo);
-	struct steps_pat s = steps_pat_of(&part, nranks);
+	struct steps_pat s = steps_pat_of(&part, at->nranks);
 	bool gathers = steps_program(w->program).func == DEV_ALL_GATHER;
 	uint64_t chunks = (uint64_t)nchannels * (gathers ? PAT_GATHER_CHUNKS : PAT_SCATTER_CHUNKS);
 

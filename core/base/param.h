@@ -134,7 +134,10 @@ X(PXN_CONNECTIONS, "DOPPEL_PXN_CONNECTIONS", INT, "64", 0, 128,                 
 X(NVB_DISABLE, "NCCL_NVB_DISABLE", BOOL, "0", 0, 1,                                                \
 	"no path between GPUs through a third one")                                                \
 X(COLLNET_ENABLE, "NCCL_COLLNET_ENABLE", BOOL, "0", 0, 1,                                          \
-	"search graphs for networks that reduce, over the NICs that support this")                 \
+	"1: CollNet, reductions in a network whose plugin NCCL_NET_PLUGIN names; like the "        \
+	"config's collnetEnable")                                                                  \
+X(COLLNET_NODE_THRESHOLD, "NCCL_COLLNET_NODE_THRESHOLD", INT, "2", 0, 1 << 20,                     \
+	"fewest hosts of a communicator that uses CollNet")                                        \
 X(TOPO_COMPAT, "NCCL_TOPO_COMPAT", STRING, NULL, 0, 0,                                             \
 	"2.28: paths and speeds as in NCCL 2.28; unset or 2.30: as in 2.30")                       \
 X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 1 << 20, "fewest channels; -2: by search")   \

@@ -42,7 +42,7 @@ enum known {
 /* Completes "this version has". */
 static const char *const known_lack[] = {
 	[KNOWN_BOOTSTRAP] = "no such setting of its bootstrap",
-	[KNOWN_COLLNET] = "no reductions in the network (CollNet)",
+	[KNOWN_COLLNET] = "no ranks with different collective networks (CollNet)",
 	[KNOWN_COMM] = "no such setting of communicators",
 	[KNOWN_DIAGNOSE] = "no such diagnosis",
 	[KNOWN_FAILOVER] = "no probes in its failover: the receiving end reports the parts it has",
@@ -82,7 +82,6 @@ static const struct known_row known_rows[] = {
 	{"NCCL_CFT_ENABLE", KNOWN_SYMMETRIC},
 	{"NCCL_CHECK_MODE", KNOWN_LAUNCH},
 	{"NCCL_CHUNK_SIZE", KNOWN_TUNING},
-	{"NCCL_COLLNET_NODE_THRESHOLD", KNOWN_COLLNET},
 	{"NCCL_COMM_SHRINK_SHARE_RESOURCES", KNOWN_COMM},
 	{"NCCL_COMM_SPLIT_SHARE_RESOURCES", KNOWN_COMM},
 	{"NCCL_CONNECT_ROUND_MAX_PEERS", KNOWN_BOOTSTRAP},

@@ -282,6 +282,8 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 		return rc;
 	ASSERT(rings->distinct > 0 && rings->nchannels >= rings->distinct);
 	rc = channels_fill(comm, rings, scratch->order);
+	if (!rc)
+		rc = comm_collnet_make(comm, scratch->all);
 	/* without the programs that these machines do not need: their connections are not made */
 	comm->allowed =
 		tune_programs(&comm->summary, comm->allowed, comm->peers[comm->rank].pat_anywhere);
@@ -322,6 +324,8 @@ static ncclResult_t channels_surroundings(struct ncclComm *comm)
 	const bool several = comm->local_ranks < comm->nranks;
 	ncclResult_t rc = several ? net_open(comm, NET_FIRST) : ncclSuccess;
 
+	if (!rc && several)
+		comm_collnet_open(comm);
 	if (!rc)
 		rc = comm_topology_find(comm);
 	if (rc || several || channels_reach_all(comm))

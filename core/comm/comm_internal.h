@@ -83,6 +83,12 @@ ncclResult_t comm_settings_blame(const struct ncclComm *comm);
 struct topo_rank_info;
 ncclResult_t comm_network_agree(struct ncclComm *comm, const struct topo_rank_info *all,
 				bool *differed);
+/* chains.c: CollNet. `open` opens the network's collective network if all ranks want CollNet; its
+ * devices are then part of the topology. `make` connects the heads of all hosts and sets the
+ * channels' chains and the chains' graph in comm->summary, or leaves both empty on all ranks.
+ * Channels and summary are otherwise complete. `all` is that of the gathering. */
+void comm_collnet_open(struct ncclComm *comm);
+ncclResult_t comm_collnet_make(struct ncclComm *comm, const struct topo_rank_info *all);
 /* graphs.c: finds the graphs of comm->topo, and writes them to NCCL_GRAPH_DUMP_FILE. */
 ncclResult_t comm_graphs_find(struct ncclComm *comm);
 /* comm_ras.c: the view that the RAS task has of this process. */

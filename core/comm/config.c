@@ -121,6 +121,8 @@ static void config_environment(ncclConfig_t *c)
 		c->cgaClusterSize = (int)param_i64(PARAM_CGA_CLUSTER_SIZE);
 	if (param_i64(PARAM_NCHANNELS_PER_NET_PEER) > 0)
 		c->nChannelsPerNetPeer = (int)param_i64(PARAM_NCHANNELS_PER_NET_PEER);
+	if (param_is_set(PARAM_COLLNET_ENABLE))
+		c->collnetEnable = param_bool(PARAM_COLLNET_ENABLE);
 	if (param_str(PARAM_NET))
 		c->netName = param_str(PARAM_NET);
 }

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/algo/algo.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/param.h"
@@ -77,7 +78,7 @@ static ncclResult_t peer_device_describe(struct peer_info *me)
 	if (rc)
 		return rc;
 	me->sm = 10 * major + minor;
-	me->warp_width = (uint16_t)width;
+	me->warp_width = (uint8_t)width;
 	me->dev_bytes = all;
 	return ncclSuccess;
 }
@@ -95,8 +96,10 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->detects = comm_topology_must_detect(comm);
 	me->min_channels = comm->config.minCTAs;
 	me->max_channels = comm->config.maxCTAs;
-	me->allowed = comm->allowed;
+	/* Ranks need not all enable CollNet. plan_choice_hash has its program if it is used. */
+	me->allowed = comm->allowed & ~algo_programs(DEV_COLLNET_CHAIN);
 	me->pat_anywhere = param_i64(PARAM_PAT_ENABLE) == 1;
+	me->collnet = comm->config.collnetEnable == 1;
 	me->pxn_level = param_bool(PARAM_PXN_DISABLE) ? 0 : (int32_t)param_i64(PARAM_P2P_PXN_LEVEL);
 	me->settings = topo_settings_read();
 	me->result_least = (uint32_t)param_i64(PARAM_RESULT_BYTES);

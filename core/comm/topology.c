@@ -18,6 +18,7 @@
 #include "core/detect/gpu.h"
 #include "core/topo/detect/detect.h"
 #include "core/transport/base/net.h"
+#include "core/transport/collnet/collnet.h"
 #include "core/transport/transport.h"
 
 /* Topology file that a cloud's host provides to a virtual machine. */
@@ -66,6 +67,7 @@ static ncclResult_t topology_devices(struct ncclComm *comm, struct topo_select *
 		select->device[i].mbit = props.speed_mbps;
 		select->device[i].link = props.link;
 		select->device[i].gdr = props.gpu_memory;
+		select->device[i].coll = collnet_has(comm->collnet, props.name);
 		select->devices++;
 	}
 	if (!rc && !select->devices) {
@@ -157,6 +159,7 @@ static void topology_nics(const struct ncclComm *comm, const struct topo_select 
 						  .guid = select->device[i].guid,
 						  .mbit = select->device[i].mbit,
 						  .gdr = select->device[i].gdr,
+						  .coll = select->device[i].coll,
 						  .rdma = comm->net.ops == &net_verbs};
 		memcpy(nic[i].name, select->device[i].name, sizeof nic[i].name);
 		memcpy(nic[i].bus_id, select->device[i].bus_id, sizeof nic[i].bus_id);

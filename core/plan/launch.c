@@ -23,7 +23,7 @@ static struct proxy_port *plan_end_proxy(const struct ncclComm *comm, uint32_t e
 
 static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w)
 {
-	struct dev_edges e = comm->edges[steps_program(w->program).algo];
+	struct dev_edges e = comm->edges[steps_edges(steps_program(w->program).algo)];
 	int32_t n = 0;
 
 	DOPPEL_STATIC_CHECK(2 * DEV_PAT_LEVELS * DEV_PAT_CHANNELS <= PROXY_MAX_APPEND,
@@ -48,6 +48,8 @@ static void plan_op_add(struct plan *p, struct proxy_port *proxy, const struct p
 			       .slice_steps = row.slice_steps,
 			       .chunk_steps = row.chunk_steps,
 			       .protocol = row.proto,
+			       .type = w->type,
+			       .op = (uint8_t)plan_network_op(w->op),
 			       .profile = plan_profile_op(p, &t->profile),
 		       });
 }
@@ -57,7 +59,7 @@ static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const stru
 {
 	const struct dev_work *w = &t->work;
 	struct dev_program_row row = steps_program(w->program);
-	struct dev_edges e = comm->edges[row.algo];
+	struct dev_edges e = comm->edges[steps_edges(row.algo)];
 	struct steps_part part = steps_part_of(w, ch->id);
 	struct steps_place at = {.rank = comm->rank,
 				 .nranks = comm->nranks,

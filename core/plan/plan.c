@@ -3,12 +3,14 @@
 
 #include <string.h>
 
+#include "core/algo/algo.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/plan/messages.h"
 #include "core/plan/plan_internal.h"
 #include "core/rank/cuda_result.h"
+#include "core/transport/collnet/collnet.h"
 #include "core/transport/transport_internal.h"
 #include "core/tune/allowed.h"
 
@@ -126,6 +128,8 @@ uint64_t plan_choice_hash(const struct ncclComm *comm)
 	uint64_t hash = hash64_combine(tune_model_hash(&lim->model), lim->allowed);
 
 	hash = hash64_combine(hash, tuner_hash(lim->tuner));
+	if (lim->reductions)
+		hash = hash64_combine(hash, lim->reductions);
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		hash = hash64_combine(hash, lim->step_bytes[p]);
 	hash = hash64_combine(hash, transport_pair_most_channels());
@@ -150,8 +154,11 @@ ncclResult_t plan_init(struct ncclComm *comm)
 	st->warps = plan_block_warps(param_i64(PARAM_NTHREADS));
 	st->limits = (struct plan_limits){
 		.nranks = comm->nranks,
+		.nhosts = comm->nranks > 1 ? comm->summary.nhosts : 1,
 		.nchannels = comm->nranks > 1 ? comm->nchannels : PLAN_ONE_RANK_BLOCKS,
 		.allowed = comm->allowed,
+		.in_network = comm->allowed & algo_programs(DEV_COLLNET_CHAIN),
+		.reductions = collnet_reductions(comm->collnet),
 	};
 	plan_model_make(comm, &st->limits);
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)

@@ -28,9 +28,11 @@ struct plan_queued_message;
 
 /* The properties of a communicator on which a choice depends. */
 struct plan_limits {
-	int32_t nranks, nchannels;
+	int32_t nranks, nhosts, nchannels;
 	uint32_t step_bytes[DEV_PROTO_COUNT];
 	uint64_t allowed; /* one bit for each program */
+	/* Programs in networks that reduce, and what these reduce: collnet_reduction. */
+	uint64_t in_network, reductions;
 	struct tune_model model;
 	struct tuner *tuner; /* NULL: none */
 };
@@ -53,6 +55,9 @@ struct plan_choice plan_choose(const struct plan_task *task, const struct plan_l
  * stay 0. */
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 		    struct dev_work *work, struct tune_shape *shape);
+/* Returns the operation of a network for one of the kernel's: a sum for those with a factor or a
+ * divisor. */
+ncclRedOp_t plan_network_op(int op);
 /* Returns the kernel's operation for one of NCCL's, and in *scale its factor or divisor. */
 enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, uint64_t *scale);
 

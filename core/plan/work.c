@@ -9,6 +9,7 @@
 #include "core/algo/algo.h"
 #include "core/device/reduce/reduce_copy.h"
 #include "core/plan/plan_internal.h"
+#include "core/transport/collnet/collnet.h"
 #include "core/tune/allowed.h"
 
 /* Returns 1/n as bits of the type. */
@@ -93,13 +94,44 @@ uint64_t plan_bytes(const struct plan_task *task)
 
 /* ---- the choice of a program ---------------------------------------------------------------- */
 
-uint64_t plan_programs(const struct plan_task *task, const struct plan_limits *lim)
+ncclRedOp_t plan_network_op(int op)
 {
-	return task->options.programs ? lim->allowed & task->options.programs : lim->allowed;
+	switch (op) {
+	case DEV_PROD:
+		return ncclProd;
+	case DEV_MAX:
+		return ncclMax;
+	case DEV_MIN:
+		return ncclMin;
+	default:
+		return ncclSum;
+	}
 }
 
-/* Every program runs every type and operation: only the environment and the machines limit the
- * choice. */
+/* Returns true if the network reduces the task's type with its operation. A factor is applied
+ * before the network, and a division after it. */
+static bool plan_network_reduces(const struct plan_task *task, const struct plan_limits *lim)
+{
+	uint64_t scale;
+	enum dev_op op = task->factor.used
+				 ? DEV_PREMUL_SUM
+				 : plan_device_op(task->op, task->type, lim->nranks, &scale);
+
+	return lim->reductions & collnet_reduction(task->type, plan_network_op((int)op));
+}
+
+uint64_t plan_programs(const struct plan_task *task, const struct plan_limits *lim)
+{
+	uint64_t programs = lim->allowed;
+
+	if (task->options.programs)
+		programs &= task->options.programs;
+	if (lim->in_network && task->reduces && !plan_network_reduces(task, lim))
+		programs &= ~lim->in_network;
+	return programs;
+}
+
+/* Every program runs every type and operation, except those of networks that reduce. */
 struct plan_choice plan_choose(const struct plan_task *task, const struct plan_limits *lim)
 {
 	struct plan_choice c = {.nchannels = 0};
@@ -171,7 +203,8 @@ static void plan_work_chunk(const struct plan_task *task, const struct plan_limi
 	uint64_t chunk = most;
 
 	if (a->chunk)
-		chunk = a->chunk(w, lim->nranks, nchannels, plan_bytes(task), most);
+		chunk = a->chunk(w, &(struct algo_place){lim->nranks, lim->nhosts}, nchannels,
+				 plan_bytes(task), most);
 	if (lim->tuner)
 		chunk = tuner_chunk(lim->tuner, (enum dev_program)w->program, plan_bytes(task),
 				    nchannels, chunk, most);

@@ -17,6 +17,7 @@
 #include "core/base/param.h"
 #include "core/mem/mem.h"
 #include "core/proxy/relay/relay.h"
+#include "core/transport/collnet/collnet.h"
 
 #define PROXY_HOST_ALIGN  4096u
 #define PROXY_MEMORY_WHAT "a network connection"
@@ -156,6 +157,9 @@ ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
 		rc = proxy_conn_other_nic(pc, &reach);
 	if (rc)
 		return rc;
+	if (pc->net == &net_collnet)
+		collnet_reach(pc->comm->collnet, pc->channel, &reach.gpu_memory,
+			      &reach.always_flush);
 	proxy_conn_say_missing(pc);
 	/* Rare: staged through host memory, as if the NIC did not reach the GPU. */
 	on_gpu = reach.gpu_memory && topo_gdr_ok(topo, pc->comm->local_rank, pc->nic) &&
@@ -331,7 +335,7 @@ static ncclResult_t proxy_buffer_register(struct proxy_conn *pc, struct proxy_bu
 		return ncclSuccess;
 	if (b->on_gpu)
 		where = pc->flush ? NET_GPU_FLUSH : NET_GPU;
-	rc = pc->proxy->net->reg_mr(pc->net_comm, b->at, b->bytes, where, &b->mr);
+	rc = pc->net->reg_mr(pc->net_comm, b->at, b->bytes, where, &b->mr);
 	if (rc)
 		b->mr = NULL;
 	return rc;
@@ -384,7 +388,7 @@ void proxy_conn_unprepare(struct proxy_conn *pc)
 		struct proxy_buffer *b = &pc->buffer[p];
 
 		if (b->mr)
-			(void)pc->proxy->net->dereg_mr(pc->net_comm, b->mr);
+			(void)pc->net->dereg_mr(pc->net_comm, b->mr);
 		b->mr = b->at = NULL;
 	}
 	if (pc->send_mem) {

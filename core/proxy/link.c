@@ -60,7 +60,7 @@ static ncclResult_t proxy_link_make(struct proxy_conn *pc)
 		return ncclSystemError;
 	}
 	l->comm = pc->comm;
-	l->net = pc->proxy->net;
+	l->net = pc->net;
 	l->who = (struct net_who){.rank = pc->rank, .peer = pc->peer, .channel = pc->channel};
 	l->is_send = pc->is_send;
 	l->shared = !pc->is_send && proxy_conn_shares(pc);

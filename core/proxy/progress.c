@@ -63,7 +63,6 @@ static ncclResult_t proxy_conn_watch(struct proxy_gpu *p, struct proxy_conn *pc)
 static bool proxy_member_forget(struct proxy_gpu *p, struct proxy_state **at)
 {
 	struct proxy_conn *pc = (*at)->known, *kept = NULL, *gone = NULL, *next;
-	const struct net_ops *net = (*at)->net;
 
 	for (; pc; pc = next) {
 		struct proxy_conn **list = proxy_conn_is_active(pc) ? &kept : &gone;
@@ -82,7 +81,7 @@ static bool proxy_member_forget(struct proxy_gpu *p, struct proxy_state **at)
 		if (!pc->is_send)
 			proxy_link_leave(pc);
 		if (!pc->is_send && !pc->failed && !pc->link->members)
-			net->finish(pc->net_comm);
+			pc->net->finish(pc->net_comm);
 		proxy_conn_forget(pc);
 	}
 	return kept != NULL;
@@ -244,7 +243,8 @@ static bool proxy_member_check(struct proxy_state *m)
 
 		proxy_work_for(pc->comm->rank);
 		if (!pc->failed)
-			rc = m->net->check(pc->net_comm, proxy_conn_is_active(pc), &pc->check_wait);
+			rc = pc->net->check(pc->net_comm, proxy_conn_is_active(pc),
+					    &pc->check_wait);
 		if (!rc)
 			continue;
 		proxy_conn_fail(pc, rc);

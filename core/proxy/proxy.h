@@ -44,6 +44,7 @@ struct proxy_op {
 	uint32_t slice_steps; /* number of steps that are posted together */
 	uint32_t chunk_steps; /* the first step is rounded up to a multiple of this */
 	uint8_t protocol;     /* enum dev_proto */
+	uint8_t type, op;     /* ncclDataType_t and ncclRedOp_t, for a network that reduces */
 	struct profiler_op profile;
 };
 

@@ -149,6 +149,8 @@ struct proxy_conn {
 	int32_t rank, peer, channel, nic;
 	bool is_send;
 	uint8_t conn_index; /* enum conn_index */
+	/* The communicator's network, or the one that reduces (core/transport/collnet). */
+	const struct net_ops *net;
 
 	/* service */
 	enum proxy_conn_state state;

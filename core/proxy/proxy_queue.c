@@ -106,7 +106,7 @@ ncclResult_t proxy_run_test(struct proxy_conn *pc, uint64_t step, struct net_req
 	ncclResult_t rc;
 
 	os_self()->step = (int64_t)step;
-	rc = pc->proxy->net->test(req, done, bytes, &w);
+	rc = pc->net->test(req, done, bytes, &w);
 	if (!rc && !*done)
 		proxy_run_wait(&pc->run, step, &w);
 	return rc;

@@ -73,7 +73,7 @@ static ncclResult_t proxy_recv_irecv(struct proxy_conn *const *with, int n,
 		proxy_recv_profile(with[i]);
 		to[i] = proxy_recv_buffer(with[i]);
 	}
-	return with[0]->proxy->net->irecv(with[0]->net_comm, to, n, req, w);
+	return with[0]->net->irecv(with[0]->net_comm, to, n, req, w);
 }
 
 /* Posts the next slice, together with slices of connections that share the link and have room. */
@@ -171,8 +171,8 @@ static ncclResult_t proxy_recv_iflush(struct proxy_conn *pc, uint64_t step,
 	const struct proxy_buffer *b = proxy_run_buffer(pc);
 
 	os_self()->step = (int64_t)step;
-	return pc->proxy->net->iflush(pc->net_comm, b->at + slice.offset,
-				      pc->run.bytes[step % DEV_STEPS], b->mr, req, w);
+	return pc->net->iflush(pc->net_comm, b->at + slice.offset, pc->run.bytes[step % DEV_STEPS],
+			       b->mr, req, w);
 }
 
 /* Records a stage for the trace and for breakpoints of gdb. */

@@ -56,6 +56,8 @@ static ncclResult_t proxy_send_isend(struct proxy_conn *pc, uint64_t step,
 					.bytes = slice->bytes,
 					.mr = b->mr,
 					.tag = (uint32_t)pc->channel,
+					.type = pc->run.op.type,
+					.op = pc->run.op.op,
 					.step = proxy_profile_step_of(pc, step)};
 	ncclResult_t rc = proxy_send_slice_check(pc, slice);
 	uint64_t from_ns;
@@ -63,7 +65,7 @@ static ncclResult_t proxy_send_isend(struct proxy_conn *pc, uint64_t step,
 	if (rc)
 		return rc;
 	from_ns = proxy_trace_send_begins(pc, step);
-	rc = pc->proxy->net->isend(pc->net_comm, &from, req, w);
+	rc = pc->net->isend(pc->net_comm, &from, req, w);
 	proxy_trace_send_ends(pc, step, slice->bytes, !rc && *req, from_ns);
 	return rc;
 }

@@ -5,6 +5,7 @@
  * them. With PXN, it is the proxy of another rank of the host (relay.h). This file passes requests
  * to the proxy's service task and fills in the kernel's view.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -42,6 +43,10 @@ static void net_fill_dev(struct conn *c)
 	c->dev.tail = &pc->recv_mem->tail;
 	c->dev.head = &pc->send_mem->head;
 	c->dev.fifo = c->is_send ? pc->recv_mem->fifo : NULL;
+	c->dev.network = c->index == CONN_COLLNET;
+	if (c->dev.network)
+		snprintf(c->via, sizeof c->via, "/%d%s", pc->nic,
+			 pc->buffer[DEV_SIMPLE].on_gpu ? "/GDRDMA" : "");
 }
 
 static ncclResult_t net_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)

@@ -26,6 +26,7 @@
 #include "core/rank/timed.h"
 #include "core/topo/topo.h"
 
+struct collnet;
 struct comm_life;
 struct conn;
 struct conn_want;
@@ -53,7 +54,8 @@ struct peer_info {
 	int32_t sm; /* compute capability, 80 = 8.0 */
 	char bus_id[24];
 	uint32_t version; /* NCCL_VERSION_CODE */
-	uint16_t warp_width;
+	uint8_t warp_width;
+	uint8_t collnet;      /* 1: collnetEnable of its configuration */
 	uint8_t detects;      /* 1: must detect its host's topology; no file has all of it */
 	uint8_t pat_anywhere; /* 1: allows PAT also where a host has several ranks */
 	uint64_t dev_bytes;
@@ -87,6 +89,14 @@ struct tree_link {
 	int32_t nic;  /* topology's NIC index if the link leaves the host; else -1 */
 };
 
+/* A rank's place in the chain of a channel (CollNet). */
+struct channel_chain {
+	int32_t up, down; /* ranks of this host; -1: no such rank */
+	bool is_head;     /* above it is the network */
+	/* A head has these: the heads of the previous and the next host, and its NIC. */
+	int32_t prev_head, next_head, nic;
+};
+
 struct channel {
 	int32_t id;
 	int32_t ring_prev, ring_next, ring_index;
@@ -94,6 +104,7 @@ struct channel {
 	/* Topology's NIC index where the ring enters and leaves this host at this rank; else -1. */
 	int32_t nic_in, nic_out;
 	struct tree_link tree[DEV_TREE_LINKS];
+	struct channel_chain chain; /* zero if the communicator has no CollNet */
 	/* [nranks]: the link that leads to each rank, or DEV_TREE_SELF. NULL: trees are not
 	 * connected. */
 	const uint8_t *tree_toward;
@@ -117,7 +128,7 @@ struct rank_launches {
 #define COMM_MAGIC 0xd0de0c0331337001ull
 
 /* Kinds of connections: enum conn_index of core/transport. */
-#define RANK_CONN_INDEXES 6
+#define RANK_CONN_INDEXES 7
 
 struct ncclComm {
 	struct registry_node node; /* must be first: node of the process' registry */
@@ -149,8 +160,8 @@ struct ncclComm {
 	 * messages of a rank to itself. */
 	int32_t launch_channels;
 	/* Ends of the connections of all algorithms (core/algo/algo.h), by number. */
-	struct dev_edges edges[DEV_ALGO_COUNT];
-	struct conn_want *want; /* [nends]: peer -1: this rank has no such end */
+	struct dev_edges edges[DEV_EDGE_SETS]; /* by steps_edges */
+	struct conn_want *want;                /* [nends]: peer -1: this rank has no such end */
 	int32_t nends;
 	uint8_t protos[RANK_CONN_INDEXES]; /* bits, by enum conn_index: protocols with a buffer */
 	struct topo_summary summary; /* summary of all ranks' machines; zero if there is one rank */
@@ -160,6 +171,7 @@ struct ncclComm {
 	/* State of the rooms, each owned by its room. */
 	struct conn_table *conns; /* every connection end of this rank; NULL: no connection yet */
 	struct net net;
+	struct collnet *collnet; /* core/transport/collnet/collnet.h; NULL: no CollNet */
 	struct p2p_state *p2p;   /* connection memory of transport_p2p; NULL: not yet made */
 	struct shm_state *shm;   /* state of transport_shm; NULL: not yet made */
 	struct letters *letters; /* core/transport/local/letters.h; NULL: the rank has no mailbox */

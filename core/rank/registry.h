@@ -22,6 +22,7 @@ enum registry_kind {
 	REGISTRY_RAS,        /* struct ras */
 	REGISTRY_NET_PLUGIN, /* struct net_plugin */
 	REGISTRY_PROFILER,   /* struct profiler */
+	REGISTRY_COLLNET,    /* struct collnet_plugin */
 };
 
 /* Header of a registered object; its first member. A task may write its own object while another

@@ -283,6 +283,8 @@ static void topo_key_fill(struct topo_key *key, const struct topo_select *select
 		key->select.device[i].mbit = select->device[i].mbit;
 		key->select.device[i].link = select->device[i].link;
 		key->select.device[i].gdr = select->device[i].gdr;
+		key->select.device[i].coll = select->device[i].coll;
+		key->params.collnet |= select->device[i].coll;
 	}
 }
 

@@ -66,6 +66,7 @@ struct topo_select {
 		uint32_t mbit;
 		int32_t link; /* kind of link; devices of two kinds are not merged */
 		bool gdr;
+		bool coll; /* it can reduce */
 	} device[TOPO_MAX_DEVICES];
 };
 
@@ -248,7 +249,9 @@ struct topo_summary {
 	int32_t amd_cpus; /* ranks whose host has AMD CPUs */
 	/* The farthest path between two GPUs. -1: p2p does not connect all ranks. */
 	int32_t direct;
-	struct topo_graph_summary graph[TOPO_PATTERNS];
+	/* Index: enum topo_pattern. topo_summary_make leaves the chains' entry empty. core/comm
+	 * fills it if the communicator has CollNet. */
+	struct topo_graph_summary graph[TOPO_COLLNET_CHAIN + 1];
 };
 ncclResult_t topo_summary_make(struct topo_summary *s, const struct topo_rank_info *all,
 			       int nranks);

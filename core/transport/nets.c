@@ -8,6 +8,7 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/param.h"
+#include "core/transport/collnet/collnet.h"
 #include "core/transport/net_plugin/net_plugin.h"
 
 const struct net_ops *const nets[] = {&net_verbs, &net_socket, NULL};
@@ -103,6 +104,7 @@ ncclResult_t net_open(struct ncclComm *comm, int32_t first)
 
 void net_shut(struct ncclComm *comm)
 {
+	collnet_close(comm); /* its plugin is in the network's library */
 	if (comm->net.ops)
 		comm->net.ops->fini(comm);
 	comm->net.ops = NULL;

@@ -45,6 +45,7 @@ enum conn_index {
 	CONN_TREE,
 	CONN_PAT, /* PAT, which has its own sequence of steps, too */
 	CONN_DOUBLING,
+	CONN_COLLNET, /* chains of CollNet, and their heads' ends of the network that reduces */
 	CONN_INDEX_COUNT
 };
 DOPPEL_STATIC_CHECK((int)CONN_INDEX_COUNT == RANK_CONN_INDEXES, "a set of protocols for each");

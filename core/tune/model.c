@@ -180,7 +180,9 @@ uint64_t tune_model_hash(const struct tune_model *m)
 {
 	uint64_t hash = hash64_combine((uint64_t)m->nranks, (uint64_t)m->nchannels);
 
+	/* A network that reduces is part of the model only if it is used. */
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
-		hash = model_hash_cost(hash, &m->program[p]);
+		if (steps_program(p).algo != DEV_COLLNET_CHAIN || m->program[p].bw_mbps)
+			hash = model_hash_cost(hash, &m->program[p]);
 	return hash;
 }

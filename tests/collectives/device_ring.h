@@ -273,13 +273,14 @@ static inline struct dev_conn tree_conn(const struct ring *g, int rank, int chan
 }
 
 /* Its ends of each algorithm. */
-static inline void edges_fill(const struct ring *g, struct dev_edges edges[DEV_ALGO_COUNT])
+static inline void edges_fill(const struct ring *g, struct dev_edges edges[DEV_EDGE_SETS])
 {
 	bool direct = g->n <= DEV_DIRECT_RANKS;
 
 	edges[DEV_RING] = (struct dev_edges){0, 2, CHANNELS};
-	edges[DEV_ONE_SHOT] = edges[DEV_TWO_SHOT] =
+	edges[DEV_ONE_SHOT] =
 		(struct dev_edges){DIRECT_FIRST, (uint16_t)(2 * (g->n - 1)), direct ? CHANNELS : 0};
+	edges[steps_edges(DEV_COLLNET_CHAIN)] = (struct dev_edges){0}; /* none */
 	edges[DEV_TREE] = (struct dev_edges){TREE_FIRST, 2 * DEV_TREE_LINKS, CHANNELS};
 	edges[DEV_DOUBLING] = (struct dev_edges){DOUBLING_FIRST,
 						 (uint16_t)(2 * steps_pat_levels(g->n)), CHANNELS};
@@ -291,10 +292,11 @@ static inline void edges_fill(const struct ring *g, struct dev_edges edges[DEV_A
 static inline int end_at(const struct ring *g, enum dev_algo algo, int channel, int edge,
 			 bool sends)
 {
-	struct dev_edges edges[DEV_ALGO_COUNT];
+	struct dev_edges edges[DEV_EDGE_SETS];
 
 	edges_fill(g, edges);
-	return (int)edges[algo].first + channel * edges[algo].count + 2 * edge + sends;
+	return (int)edges[steps_edges(algo)].first + channel * edges[steps_edges(algo)].count +
+	       2 * edge + sends;
 }
 
 static inline void toward_fill(const struct ring *g, int rank)
@@ -386,9 +388,11 @@ static inline struct dev_conn doubling_conn(const struct ring *g, int rank, int 
 	return c;
 }
 
-/* Can so many ranks run the program? */
+/* Can so many ranks run the program? Chains need a network. */
 static inline bool program_runs(int program, int n)
 {
+	if (steps_program(program).algo == DEV_COLLNET_CHAIN)
+		return false;
 	return steps_program(program).algo != DEV_DOUBLING || !(n & (n - 1));
 }
 

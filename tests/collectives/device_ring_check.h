@@ -248,10 +248,10 @@ static inline void reference_steps_of(struct ring *g, const struct dev_work *w, 
 				 .next = ring_rank_at(g, channel, i + 1),
 				 .toward = w->root < 0 ? DEV_TREE_SELF
 						       : tree_toward(g, channel, r, w->root)};
-	struct dev_edges edges[DEV_ALGO_COUNT];
+	struct dev_edges edges[DEV_EDGE_SETS];
 
 	edges_fill(g, edges);
-	for (int k = 0; k < edges[row.algo].count / 2; k++) {
+	for (int k = 0; k < edges[steps_edges(row.algo)].count / 2; k++) {
 		struct steps_count n = steps_of_edge(&row, &part, &at, (uint32_t)k);
 		uint64_t *steps = &g->steps[r][end_at(g, row.algo, channel, k, false)];
 

@@ -226,7 +226,8 @@ static bool matrix_set_program(struct scenario *s, int program, const struct mat
 
 	if (strcmp(funcs[row.func], c->collective->name) || (way->torn && row.proto == DEV_LL128) ||
 	    (direct && (c->hosts > 1 || way->no_p2p)) ||
-	    (row.algo == DEV_DOUBLING && (ranks & (ranks - 1))))
+	    (row.algo == DEV_DOUBLING && (ranks & (ranks - 1))) ||
+	    row.algo == DEV_COLLNET_CHAIN) /* it needs a plugin: sim.collnet_test */
 		return false;
 	scenario_set_env(s, algos[row.algo]);
 	scenario_set_env(s, matrix_protocols[row.proto]);

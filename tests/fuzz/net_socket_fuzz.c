@@ -107,8 +107,8 @@ static ncclResult_t fuzz_receive(void *net_comm, uint8_t *area, uint64_t end_ns)
 	struct wait w;
 
 	for (uint32_t i = 0; i < FUZZ_RECEIVES && !rc; i++) {
-		const struct net_buffer b = {area + 2 * FUZZ_ROOM * i, FUZZ_ROOM, net_comm, 0,
-					     NULL};
+		const struct net_buffer b = {
+			.data = area + 2 * FUZZ_ROOM * i, .bytes = FUZZ_ROOM, .mr = net_comm};
 
 		rc = net_socket_irecv(net_comm, &b, 1, &req[i], &w);
 	}

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/algo/algo.h"
 #include "core/plan/plan_internal.h"
+#include "core/transport/collnet/collnet.h"
 #include "core/tune/allowed.h"
 #include "tests/suite.h"
 
@@ -38,9 +40,13 @@ static struct plan_limits limits_of(int32_t nranks, int32_t nchannels, uint32_t 
 					 .bw_intra_mbps = 20000,
 					 .bw_inter_mbps = 20000,
 					 .type_intra = TOPO_PATH_NVL,
-					 .same_channels = 1}},
+					 .same_channels = 1},
+			  [TOPO_COLLNET_CHAIN] = {.nchannels = nchannels,
+						  .bw_intra_mbps = 1,
+						  .bw_inter_mbps = 1}},
 	};
 	struct plan_limits lim = {.nranks = nranks,
+				  .nhosts = 1,
 				  .nchannels = nchannels,
 				  .step_bytes = {[DEV_SIMPLE] = simple_step_bytes},
 				  .allowed = programs_of("Simple")};
@@ -350,6 +356,59 @@ START_TEST(bounds_of_a_call_limit_its_channels)
 }
 END_TEST
 
+/* The program of a network that reduces is there for the types and operations of the plugins. An
+ * average is a sum there, and so is the program's own operation. */
+START_TEST(a_network_that_reduces_is_chosen_for_what_it_reduces)
+{
+	const uint64_t network = 1ull << DEV_ALL_REDUCE_COLLNET_SIMPLE;
+	struct plan_task task = {.func = DEV_ALL_REDUCE, .reduces = true, .count = 1};
+	struct plan_limits lim = limits;
+
+	lim.allowed = lim.in_network = network;
+	lim.reductions =
+		collnet_reduction(ncclInt32, ncclSum) | collnet_reduction(ncclInt8, ncclMax);
+	for (int type = 0; type < ncclNumTypes; type++)
+		for (int op = ncclSum; op <= ncclAvg; op++) {
+			bool can = (type == ncclInt32 && (op == ncclSum || op == ncclAvg)) ||
+				   (type == ncclInt8 && op == ncclMax);
+
+			task.type = (ncclDataType_t)type;
+			task.op = (ncclRedOp_t)op;
+			ck_assert_uint_eq(plan_programs(&task, &lim), can ? network : 0);
+		}
+	task.type = ncclInt32;
+	task.op = ncclProd;
+	task.factor.used = true;
+	ck_assert_uint_eq(plan_programs(&task, &lim), network);
+	ck_assert_int_eq(plan_network_op(DEV_MIN), ncclMin);
+	ck_assert_int_eq(plan_network_op(DEV_MAX), ncclMax);
+	ck_assert_int_eq(plan_network_op(DEV_PROD), ncclProd);
+	ck_assert_int_eq(plan_network_op(DEV_SUM_POSTDIV), ncclSum);
+}
+END_TEST
+
+/* Chunks of a chain: 256 KiB, and less if a channel has few for each rank of the chain. */
+START_TEST(chunks_of_a_chain_are_halved_for_short_calls)
+{
+	static const struct {
+		uint64_t bytes;
+		int32_t nranks;
+		uint64_t chunk;
+	} cases[] = {{1ull << 30, 2, 256 << 10}, {64 << 20, 8, 128 << 10}, {8 << 20, 8, 128 << 10},
+		     {4 << 20, 8, 64 << 10},     {256 << 10, 8, 32 << 10}, {8, 2, 32 << 10}};
+	const struct dev_work w = {.program = DEV_ALL_REDUCE_COLLNET_SIMPLE};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const struct algo_place at = {cases[i].nranks, 1};
+
+		ck_assert_uint_eq(algo_collnet.chunk(&w, &at, 1, cases[i].bytes, 512 << 10),
+				  cases[i].chunk);
+	}
+	ck_assert_uint_eq(algo_collnet.chunk(&w, &(struct algo_place){2, 1}, 1, 1 << 30, 4096),
+			  4096);
+}
+END_TEST
+
 START_TEST(programs_of_a_call_limit_its_choice)
 {
 	struct plan_task task = {.func = DEV_ALL_REDUCE, .send_bytes = 64, .recv_bytes = 64};
@@ -384,6 +443,8 @@ int main(void)
 	tcase_add_test(t, every_collective_has_a_program);
 	tcase_add_test(t, the_program_that_is_allowed_is_chosen);
 	tcase_add_test(t, bounds_of_a_call_limit_its_channels);
+	tcase_add_test(t, a_network_that_reduces_is_chosen_for_what_it_reduces);
+	tcase_add_test(t, chunks_of_a_chain_are_halved_for_short_calls);
 	tcase_add_test(t, programs_of_a_call_limit_its_choice);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);

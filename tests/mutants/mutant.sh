@@ -3,7 +3,7 @@
 # alone, and NAME.run:
 #
 #   line 1   arguments of `doppel run`, all_reduce where they begin with an option; @ stands for this
-#            folder
+#            folder, % for the build folder
 #   line 2   the exit codes that it may end with when it is found, as 10|11; `crash`: ended by a
 #            signal of a crash
 #   line 3   what the output must name then (grep -E)
@@ -35,7 +35,7 @@ mutant_names() { (cd "$here" && ls ./*.patch) | sed 's|^\./||; s|\.patch$||'; }
 # algorithms. Results of any size go into the outputs.
 mutant_args() {
 	[ -z "${drawn:-}" ] || return 0
-	sed -n "1s|^-|all_reduce -|;1s|@|$here|g;1p" "$here/$1.run"
+	sed -n "1s|^-|all_reduce -|;1s|@|$here|g;1s|%|$build_dir|g;1p" "$here/$1.run"
 	grep -q NCCL_PROTO "$here/$1.run" || echo "--env NCCL_PROTO=Simple"
 	grep -q NCCL_ALGO "$here/$1.run" || echo "--env NCCL_ALGO=Ring"
 	echo "--env DOPPEL_RESULT_BYTES=1"

@@ -34,7 +34,7 @@ declare -A allowed=(
 # through os, and os is written with the words of base; both are in libdoppel-rt.
 device_floors="layout reduce shim prims edges programs kernels"
 core_floors="base+os include device/${device_floors// / device/} bootstrap topo+topo/model+topo/detect+topo/search+topo/connect rank detect"
-core_floors+=" mem plugin profiler transport/base transport/net_verbs transport/net_socket transport/net_plugin"
+core_floors+=" mem plugin profiler transport/base transport/net_verbs transport/net_socket transport/net_plugin transport/collnet"
 core_floors+=" transport+transport/local+transport/registered+transport/conn proxy+proxy/relay algo tune tuner plan ras+ras/watch comm api"
 fakeverbs_floors="arena objects checks queues transport entry context fabric"
 engine_floors="base trace order memory faults run report life"

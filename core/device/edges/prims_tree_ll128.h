@@ -43,7 +43,7 @@ DEV_FN uint32_t prim_tree_tails(struct prim *p, uint32_t links)
  * aborted. */
 DEV_FN bool prim_tree_ll128_ready(struct prim *p, const struct prim_tree *t)
 {
-	const struct prim_tree torn = {prim_tree_torn(p, t->from), 0, t->done};
+	const struct prim_tree torn = {prim_tree_torn(p, t->from), 0, t->done, false};
 
 	if (!t->to && !torn.from)
 		return true;

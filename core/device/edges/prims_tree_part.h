@@ -41,7 +41,7 @@ typedef bool prim_tree_fn(struct prim *p, struct prim_tree *t, uint64_t at, uint
 DEV_FN bool prim_tree_chunks(struct prim *p, const struct steps_part *part, uint32_t from,
 			     uint32_t to, prim_tree_fn *move)
 {
-	struct prim_tree t = {from, to, 0};
+	struct prim_tree t = {from, to, 0, false};
 
 	for (uint64_t done = 0; done < part->count; done += part->chunk)
 		if (!move(p, &t, part->offset + done, MIN_OF(part->chunk, part->count - done)))
@@ -53,15 +53,16 @@ DEV_FN bool prim_tree_chunks(struct prim *p, const struct steps_part *part, uint
  * threads of a group go up, down, or alternate. A group that alternates waits for the first result
  * after it has sent DEV_STEPS chunks. It may not send more before that: the root takes no chunk
  * that it cannot send on, and the slots of both directions hold 2 * DEV_STEPS chunks. With more,
- * all ranks would wait forever. */
+ * all ranks would wait forever. `undivided`: the results from above are sums of all ranks, which
+ * this rank divides if the operation needs it. */
 DEV_FN bool prim_tree_both(struct prim *p, const struct steps_part *part, uint32_t up,
-			   uint32_t down)
+			   uint32_t down, bool undivided)
 {
 	const uint32_t threads = p->threads;
 	const uint32_t ways = prim_tree_divide(p);
 	const bool turns = ways == (PRIM_TREE_UP | PRIM_TREE_DOWN);
 	const uint64_t behind = turns ? (DEV_STEPS - 1ull) * part->chunk : 0;
-	struct prim_tree to_root = {down, up, 0}, from_root = {up, down, 0};
+	struct prim_tree to_root = {down, up, 0, false}, from_root = {up, down, 0, undivided};
 	bool ok = true;
 
 	ASSERT(up == 1 && !(down & up)); /* link 0 leads to the parent */

@@ -142,7 +142,7 @@ DEV_FN void prim_tree_gather(struct prim *p, const struct prim_tree *t, const st
 	const bool input = (m->flags & PRIM_INPUT) != 0;
 	uint32_t links = t->from;
 
-	s->op = input ? p->op : DEV_SUM;
+	s->op = input ? p->op : t->undivided && p->op == DEV_SUM_POSTDIV ? p->op : DEV_SUM;
 	s->nsrc = 0;
 	if (input)
 		s->src[s->nsrc++] = p->input + m->in * p->type_bytes;
@@ -179,7 +179,7 @@ DEV_FN void prim_tree_scatter(struct prim *p, const struct prim_tree *t, const s
 			      struct prim_tree_pass *s)
 {
 	s->ndst = 0;
-	s->last = (m->flags & PRIM_LAST) != 0;
+	s->last = (m->flags & PRIM_LAST) || t->undivided;
 	if (m->flags & PRIM_OUTPUT)
 		s->dst[s->ndst++] = p->output + m->out * p->type_bytes;
 	PRIM_TREE_EACH (k, t->to) {

@@ -68,7 +68,7 @@ DEV_FN void dev_ring_save(struct dev *d, const struct dev_args *args, const stru
 DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, const struct dev_args *args,
 			   int channel, bool messages, enum dev_algo algo)
 {
-	const struct dev_edges *e = &args->edges[algo];
+	const struct dev_edges *e = &args->edges[steps_edges(algo)];
 
 	if (dev_warp(d) == 0)
 		dev_copy_in_warp(d, &b->comm, args->comm, sizeof b->comm);
@@ -237,6 +237,12 @@ DEV_FN void dev_run_end(struct dev_run *r)
 #define RUN_PROGRAMS DEV_PROGRAMS_PAT_SIMPLE
 #include "core/device/kernels/run_programs.h"
 
+#define RUN_KERNEL   dev_collnet
+#define RUN_PROTO    DEV_SIMPLE
+#define RUN_FAMILY   DEV_FAMILY_TREE
+#define RUN_PROGRAMS DEV_PROGRAMS_COLLNET_SIMPLE
+#include "core/device/kernels/run_programs.h"
+
 /* Kernels of one program, and of one type and operation if it reduces. */
 #define DEV_ONE_PROGRAM(name, id, function, of_type, of_op)                                        \
 	DEV_FN void dev_##name(struct dev *d, const struct dev_args *args)                         \
@@ -316,6 +322,7 @@ DEV_KERNEL(dev_tree_simple, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_tree_ll, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_tree_ll128, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_pat, dev_args, sizeof(struct dev_block))
+DEV_KERNEL(dev_collnet, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_messages, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_messages_ll128, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_one_rank, dev_work, 0)

@@ -25,9 +25,9 @@ struct dev_known {
 
 DEV_FN enum dev_family dev_family_of(enum dev_algo algo)
 {
-	return algo == DEV_TREE  ? DEV_FAMILY_TREE
-	       : algo == DEV_PAT ? DEV_FAMILY_PAT
-				 : DEV_FAMILY_FLAT;
+	return algo == DEV_TREE || algo == DEV_COLLNET_CHAIN ? DEV_FAMILY_TREE
+	       : algo == DEV_PAT                             ? DEV_FAMILY_PAT
+							     : DEV_FAMILY_FLAT;
 }
 
 /* ---- before the first chunk ------------------------------------------------------------------ */
@@ -163,7 +163,7 @@ DEV_FN void dev_edges_load(struct dev *d, struct dev_block *b, const struct dev_
 DEV_FN void dev_edges_begin(struct prim *p, const struct dev_program_row *row)
 {
 	struct dev_block *b = p->block;
-	const struct dev_edges *e = &b->comm.edges[row->algo];
+	const struct dev_edges *e = &b->comm.edges[steps_edges(row->algo)];
 	int channel = b->ring[0].channel;
 	uint32_t edge = 0;
 
@@ -175,7 +175,7 @@ DEV_FN void dev_edges_begin(struct prim *p, const struct dev_program_row *row)
 			       p->thread / DEV_WARP_WIDTH, p->threads / DEV_WARP_WIDTH);
 		prim_barrier(p);
 	}
-	/* only a rank in a tree may lack edges */
+	/* a rank in a tree may lack any edge; one in a chain has the first */
 	while (row->algo == DEV_TREE && 2 * edge + 2 < e->count &&
 	       prim_edge_recv(p, edge)->peer < 0)
 		edge++;
@@ -207,7 +207,7 @@ DEV_FN void dev_edges_end(struct prim *p, const struct steps_part *part,
 			  const struct dev_program_row *row)
 {
 	struct dev_block *b = p->block;
-	const struct dev_edges *e = &b->comm.edges[row->algo];
+	const struct dev_edges *e = &b->comm.edges[steps_edges(row->algo)];
 	struct dev_conn *to = dev_edges_at(b->comm.conns, e, b->ring[0].channel);
 	struct steps_place at = {b->comm.rank, b->comm.nranks, p->root, -1, -1, DEV_TREE_SELF};
 
@@ -216,7 +216,7 @@ DEV_FN void dev_edges_end(struct prim *p, const struct steps_part *part,
 	for (uint32_t end = p->thread; end < e->count && !p->stopped; end += p->threads) {
 		struct steps_count n = steps_of_edge(row, part, &at, end / 2);
 
-		if (row->algo != DEV_TREE || b->conn[end].peer >= 0)
+		if (dev_family_of(row->algo) != DEV_FAMILY_TREE || b->conn[end].peer >= 0)
 			dev_edge_end(p, row, to + end, &b->conn[end], end % 2 ? n.send : n.recv);
 	}
 }

@@ -12,6 +12,7 @@ TABLE_KERNEL(dev_tree_simple)
 TABLE_KERNEL(dev_tree_ll)
 TABLE_KERNEL(dev_tree_ll128)
 TABLE_KERNEL(dev_pat)
+TABLE_KERNEL(dev_collnet)
 TABLE_KERNEL(dev_messages)
 TABLE_KERNEL(dev_messages_ll128)
 TABLE_KERNEL(dev_one_rank)
@@ -29,7 +30,8 @@ DEV_ONE_PROGRAMS(TABLE_ONE)
 	X(dev_tree_simple, DEV_PROGRAMS_TREE_SIMPLE)                                               \
 	X(dev_tree_ll, DEV_PROGRAMS_TREE_LL)                                                       \
 	X(dev_tree_ll128, DEV_PROGRAMS_TREE_LL128)                                                 \
-	X(dev_pat, DEV_PROGRAMS_PAT_SIMPLE)
+	X(dev_pat, DEV_PROGRAMS_PAT_SIMPLE)                                                        \
+	X(dev_collnet, DEV_PROGRAMS_COLLNET_SIMPLE)
 
 const struct dev_kernel *dev_kernel_of(int program, int warp_width)
 {

@@ -65,6 +65,8 @@ X(BROADCAST_TREE_LL128,       broadcast_tree,      BROADCAST, TREE, LL128, TREE_
 #define DEV_PROGRAMS_PAT_SIMPLE(X)                                                                 \
 X(ALL_GATHER_PAT_SIMPLE,      all_gather_pat,      ALL_GATHER, PAT, SIMPLE, BINOMIAL, 1, 1)        \
 X(REDUCE_SCATTER_PAT_SIMPLE,  reduce_scatter_pat,  REDUCE_SCATTER, PAT, SIMPLE, BINOMIAL, 1, 1)
+#define DEV_PROGRAMS_COLLNET_SIMPLE(X)                                                             \
+X(ALL_REDUCE_COLLNET_SIMPLE, all_reduce_collnet, ALL_REDUCE, COLLNET_CHAIN, SIMPLE, TREE_BOTH, 1, 1)
 /* clang-format on */
 #define DEV_PROGRAMS(X)                                                                            \
 	DEV_PROGRAMS_RING_SIMPLE(X)                                                                \
@@ -75,7 +77,8 @@ X(REDUCE_SCATTER_PAT_SIMPLE,  reduce_scatter_pat,  REDUCE_SCATTER, PAT, SIMPLE, 
 	DEV_PROGRAMS_TREE_SIMPLE(X)                                                                \
 	DEV_PROGRAMS_TREE_LL(X)                                                                    \
 	DEV_PROGRAMS_TREE_LL128(X)                                                                 \
-	DEV_PROGRAMS_PAT_SIMPLE(X)
+	DEV_PROGRAMS_PAT_SIMPLE(X)                                                                 \
+	DEV_PROGRAMS_COLLNET_SIMPLE(X)
 
 /* The programs that have a separate kernel: nvcc makes faster code of one program than of all. LL
  * and LL128 run small and middle calls. In both there is a kernel for the sums of each of the three
@@ -139,6 +142,10 @@ enum dev_func {
  *	           blocks are too large to share a slot, it has as many steps as there are ranks.
  *	DOUBLING   recursive doubling: with the ranks whose numbers differ in one bit
  *	           (prims_doubling.h); as many steps as the number of ranks has binary digits
+ *	COLLNET_CHAIN
+ *	           with the neighbours in a chain of the host's ranks. The head of each chain is
+ *	           connected with a network that reduces the data of all heads (prims_collnet.h). It
+ *	           has twice as many steps as the longest chain.
  */
 enum dev_algo {
 	DEV_RING,
@@ -147,8 +154,11 @@ enum dev_algo {
 	DEV_TREE,
 	DEV_PAT,
 	DEV_DOUBLING,
+	DEV_COLLNET_CHAIN,
 	DEV_ALGO_COUNT
 };
+/* Sets of ends of connections: steps_edges. */
+#define DEV_EDGE_SETS 6
 
 /*
  * The protocols: the layout of data in the slots of a connection. A connection has a buffer of
@@ -197,7 +207,8 @@ enum dev_proto {
  *	EXCHANGE_TWICE   one in each direction, of two steps; a loop covers n chunks, of one slot
  *	                 each
  *
- * On the connections of a tree; a loop covers one chunk of the share:
+ * On the connections of a tree, or of a chain and its network; a loop covers one chunk of the
+ * share:
  *
  *	TREE_BOTH   one in each direction
  *	TREE_FROM   one over each link, away from the root

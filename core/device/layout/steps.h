@@ -140,6 +140,20 @@ STEPS_FN struct dev_program_row steps_program(int program)
 	return row;
 }
 
+/* Returns the set of ends of an algorithm: the index of its ends in `edges`. Both shots have one
+ * set, which leaves a number free. */
+STEPS_FN uint32_t steps_edges(enum dev_algo algo)
+{
+	switch (algo) {
+	case DEV_TWO_SHOT:
+		return DEV_ONE_SHOT;
+	case DEV_COLLNET_CHAIN:
+		return DEV_TWO_SHOT;
+	default:
+		return (uint32_t)algo;
+	}
+}
+
 /* Returns the bytes of which a channel's share is a multiple. */
 STEPS_FN uint32_t steps_grain_bytes(int proto)
 {

@@ -173,7 +173,9 @@ struct dev_conn {
 	 * buffer. 0 or DEV_PUT_ALWAYS, and both ends agree; in a block's copy also
 	 * DEV_PUT_REGISTERED (prims_result.h). The head then is in a dev_send_mem. */
 	uint8_t put;
-	uint8_t pad0[3];
+	/* 1: an end of a chain's head, whose other end is a network that reduces. */
+	uint8_t network;
+	uint8_t pad0[2];
 };
 DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(52 + 12 * DEV_PROTO_COUNT, 8));
 
@@ -206,6 +208,8 @@ DOPPEL_CHECK_SIZE(struct dev_ring, 24);
  *	                     2^k after it
  *	ONE_SHOT, TWO_SHOT   one for each other rank; all take the same steps
  *	DOUBLING             one for each bit k: with the rank whose number differs in bit k
+ *	COLLNET_CHAIN        two: with the rank above it in the chain, or with the network; with the
+ *	                     rank below it
  */
 struct dev_edges {
 	uint32_t first;
@@ -254,7 +258,7 @@ struct dev_comm {
 	/* Every connection end of the rank: those of algorithms, and those of messages. Ends of
 	 * messages are made while kernels run that do not touch them. */
 	struct dev_conn *conns;
-	struct dev_edges edges[DEV_ALGO_COUNT];
+	struct dev_edges edges[DEV_EDGE_SETS]; /* by steps_edges */
 	/* Least bytes of a channel's results that the sender writes directly into the output
 	 * (prims_result.h). */
 	uint32_t result_least;
@@ -264,7 +268,7 @@ struct dev_comm {
 	uint32_t pad0;
 	struct dev_profile *profile; /* [DEV_MAX_CHANNELS]; NULL: no profiler */
 };
-DOPPEL_CHECK_SIZE(struct dev_comm, 64 + 8 * DEV_ALGO_COUNT);
+DOPPEL_CHECK_SIZE(struct dev_comm, 64 + 8 * DEV_EDGE_SETS);
 #define DEV_COMM_MAGIC 0xd0de000fu
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
@@ -378,9 +382,9 @@ struct dev_args {
 	struct dev_conn *conns;
 	uint64_t channel_mask;
 	struct dev_fifo fifo;
-	struct dev_edges edges[DEV_ALGO_COUNT]; /* as in *comm */
+	struct dev_edges edges[DEV_EDGE_SETS]; /* as in *comm */
 	uint32_t work_count;
-	uint8_t pad0[52 - 8 * DEV_ALGO_COUNT];
+	uint8_t pad0[52 - 8 * DEV_EDGE_SETS];
 	struct dev_work work[DEV_ARGS_WORKS];
 };
 DOPPEL_CHECK_SIZE(struct dev_args, 128 + 128 * DEV_ARGS_WORKS);

@@ -14,7 +14,8 @@
  * others. */
 struct prim_tree {
 	uint32_t from, to;
-	uint64_t done; /* chunks before it, over the same links */
+	uint64_t done;  /* chunks before it, over the same links */
+	bool undivided; /* a sum of all ranks, which no rank has divided yet */
 };
 
 /* The directions of a group of threads in an all-reduce over a tree, one bit each: sums go up to

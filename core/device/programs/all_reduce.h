@@ -27,12 +27,16 @@
  * In two shots, in loops as over a ring: every rank sends chunk r to rank r for all r, reduces its
  * own chunk, and sends the result to all others.
  *
+ * Over a chain whose head has a network that reduces: as a rank of a tree that has a parent. The
+ * head sends the sum of its chain to the network and gets the sum of all ranks (prims_collnet.h).
+ *
  * With recursive doubling: in step k ranks whose numbers differ in bit k exchange their sums
  * (prims_doubling.h).
  */
 #ifndef CORE_DEVICE_ALL_REDUCE_H
 #define CORE_DEVICE_ALL_REDUCE_H
 
+#include "core/device/edges/prims_collnet.h"
 #include "core/device/edges/prims_direct.h"
 #include "core/device/edges/prims_doubling.h"
 #include "core/device/edges/prims_tree_part.h"
@@ -177,8 +181,16 @@ DEV_FN bool all_reduce_tree(struct prim *p, const struct steps_part *part)
 {
 	const uint32_t links = prim_tree_links(p), up = links & 1, down = links & ~1u;
 
-	return up ? prim_tree_both(p, part, up, down)
+	return up ? prim_tree_both(p, part, up, down, false)
 		  : prim_tree_chunks(p, part, down, down, prim_tree_recv_reduce_copy_send);
+}
+
+/* ---- over a chain and its network ----------------------------------------------------------- */
+
+DEV_FN bool all_reduce_collnet(struct prim *p, const struct steps_part *part)
+{
+	return prim_tree_both(p, part, PRIM_COLLNET_UP, prim_collnet_down(p),
+			      prim_collnet_is_head(p));
 }
 
 #endif

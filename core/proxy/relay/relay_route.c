@@ -247,7 +247,7 @@ uint64_t proxy_relays_wanted(const struct ncclComm *comm)
 	uint64_t wanted = 0;
 
 	for (int32_t i = 0; i < comm->nends; i++)
-		if (comm->want[i].is_send)
+		if (comm->want[i].is_send && comm->want[i].index != CONN_COLLNET)
 			wanted |= relay_bit(
 				relay_toward(comm, comm->want[i].peer, comm->want[i].nic));
 	return wanted;
@@ -270,7 +270,7 @@ ncclResult_t relay_route_take(const struct conn *c, int32_t *nic, struct relay_u
 		relay = comm->routes[c->peer].relay;
 	} else {
 		*nic = c->nic;
-		if (c->is_send)
+		if (c->is_send && c->index != CONN_COLLNET)
 			relay = relay_toward(comm, c->peer, *nic);
 	}
 	/* No graph NIC: a receiving end, PAT, or a ring or tree that stays on this host although

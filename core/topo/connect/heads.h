@@ -5,10 +5,11 @@
  * heads of a host are the distinct GPUs that begin its channels, in the order of the channels.
  * CollNet chain has a chain for each channel, with the head at its beginning.
  *
- * No communicator searches these graphs, because no program uses them. `doppel topo search` and
- * tests do. Ranks are those of the communicator; hosts are in the order of their smallest rank;
- * channels are those of the hosts' graphs. All functions return the same result on all ranks,
- * computed from the contributions of all ranks.
+ * A communicator with CollNet searches the chain's graph (core/comm/chains.c). None searches the
+ * stars, because no program uses them; `doppel topo search` and tests do. Ranks are those of the
+ * communicator; hosts are in the order of their smallest rank; channels are those of the hosts'
+ * graphs. All functions return the same result on all ranks, computed from the contributions of all
+ * ranks.
  */
 #ifndef CORE_TOPO_HEADS_H
 #define CORE_TOPO_HEADS_H

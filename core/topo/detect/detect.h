@@ -49,6 +49,7 @@ struct topo_detect_nic {
 	uint32_t mbit;
 	bool gdr;
 	bool rdma;
+	bool coll; /* it can reduce */
 };
 
 /* The devices to look for. `base`, if not NULL, is existing XML that detection completes. */

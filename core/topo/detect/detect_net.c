@@ -134,6 +134,8 @@ void detect_nic(struct detect_tree *t, uint64_t host_hash, const struct topo_det
 		detect_setf(t, net, "guid", "0x%" PRIx64, nic->guid);
 	detect_setf(t, net, "maxconn", "%d", nic->rdma ? DETECT_RDMA_CONNS : DETECT_SOCKET_CONNS);
 	detect_set(t, net, "gdr", nic->gdr ? "1" : "0");
+	if (nic->coll)
+		detect_set(t, net, "coll", "1");
 	detect_set(t, net, "keep", "1");
 }
 

@@ -98,6 +98,7 @@ static ncclResult_t topo_nic_add(struct topo_model *m, const struct topo_select 
 	n->dev = dev;
 	n->net.port = select->device[i].port;
 	n->net.gdr = select->device[i].gdr;
+	n->net.coll = select->device[i].coll;
 	n->net.link = select->device[i].link;
 	n->net.guid = select->device[i].guid;
 	n->net.has_guid = n->net.guid != 0;
@@ -116,6 +117,7 @@ ncclResult_t topo_model_nics(struct topo_model *m, const struct topo_select *sel
 		int32_t d = topo_nic_find(select, n->name);
 		if (d >= 0) {
 			n->net.link = select->device[d].link;
+			n->net.coll |= select->device[d].coll;
 			continue;
 		}
 		INFO(LOG_GRAPH, "%s: NIC %s is not a device of the network: left out", m->source,

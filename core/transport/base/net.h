@@ -70,6 +70,7 @@ struct net_buffer {
 	size_t bytes;
 	void *mr;
 	uint32_t tag; /* a message goes into the buffer with its tag; tags of one receive differ */
+	uint8_t type, op; /* ncclDataType_t and ncclRedOp_t, for a network that reduces */
 	/* The transfer, for events of a net plugin; NULL: none. Lives as long as the transfer. */
 	struct profiler_step *step;
 };

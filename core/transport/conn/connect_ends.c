@@ -101,7 +101,8 @@ static bool ends_direction_log(const struct ends_masks *masks, int32_t from, int
 							 [CONN_DIRECT] = "direct programs",
 							 [CONN_TREE] = "tree",
 							 [CONN_PAT] = "PAT",
-							 [CONN_DOUBLING] = "doubling"};
+							 [CONN_DOUBLING] = "doubling",
+							 [CONN_COLLNET] = "CollNet"};
 
 	for (int i = 0; i < CONN_INDEX_COUNT; i++) {
 		uint64_t send = masks[from].send[i], recv = masks[to].recv[i];

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/transport/collnet/collnet.h"
 #include "core/transport/conn/connect_wire.h"
 
 /* A search in the order of conn_want_compare. NULL: the job has no such part. */
@@ -213,6 +214,12 @@ static void conn_part_log(const struct conn *c)
 {
 	const struct ncclComm *comm = c->comm;
 
+	if (c->index == CONN_COLLNET && c->transport->network) {
+		INFO(LOG_INIT | LOG_NET, "CollNet %02d/%d : %d [%s] via COLLNET/%s%s", c->channel,
+		     c->index, comm->rank, c->is_send ? "send" : "receive",
+		     collnet_name(comm->collnet), c->via);
+		return;
+	}
 	INFO(LOG_INIT | LOG_P2P | LOG_SHM | LOG_NET,
 	     "Channel %02d/%d : %d[%d] %s %d[%d] via %s%s%s%s", c->channel, c->index, comm->rank,
 	     comm->cuda_dev, c->is_send ? "->" : "<-", c->peer, comm->peers[c->peer].cuda_dev,

@@ -30,8 +30,9 @@
 #define NET_ABI_HANDLE_BYTES 128
 #define NET_ABI_REQUESTS     32 /* most requests of a connection in flight */
 /* Longest message up to version 8, whose sizes are an int. */
-#define NET_ABI_V8_BYTES ((size_t)1 << 30)
-/* Largest maxP2pBytes that NCCL accepts. */
+#define NET_ABI_V8_BYTES      ((size_t)1 << 30)
+#define NET_ABI_V8_COLL_BYTES ((size_t)1 << 29) /* the same for a reduction */
+/* Largest maxP2pBytes and maxCollBytes that NCCL accepts. */
 #define NET_ABI_MOST_BYTES ((size_t)1 << 40)
 #define NET_ABI_UNDEFINED  (-1)
 

@@ -30,6 +30,13 @@ bool net_plugin_is_wanted(void)
 	return !plugin_is_none(param_str(PARAM_NET_PLUGIN));
 }
 
+const struct plugin_library *net_plugin_library(const struct ncclComm *comm)
+{
+	const struct net_plugin_comm *pc = comm->net.state;
+
+	return net_plugin_is(comm->net.ops) && pc ? &pc->plugin->library : NULL;
+}
+
 bool net_plugin_is(const struct net_ops *ops)
 {
 	return ops && ops->devices == net_plugin.devices;

@@ -8,6 +8,7 @@
 #ifndef CORE_TRANSPORT_NET_PLUGIN_NET_PLUGIN_H
 #define CORE_TRANSPORT_NET_PLUGIN_NET_PLUGIN_H
 
+#include "core/plugin/plugin.h"
 #include "core/transport/base/net.h"
 
 extern const struct net_ops net_plugin;
@@ -16,5 +17,8 @@ extern const struct net_ops net_plugin;
 bool net_plugin_is_wanted(void);
 /* True for the row, and for its copies with a plugin's name. */
 bool net_plugin_is(const struct net_ops *ops);
+/* Returns the library of the communicator's network, which stays open as long as the network; NULL:
+ * it is not a plugin's. */
+const struct plugin_library *net_plugin_library(const struct ncclComm *comm);
 
 #endif

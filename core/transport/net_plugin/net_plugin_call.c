@@ -50,6 +50,7 @@ static void net_plugin_raw_convert(int version, const union net_plugin_raw *raw,
 			.max_recvs = o->max_recvs,
 			.device_type = o->device_type,
 			.max_p2p_bytes = NET_ABI_V8_BYTES,
+			.max_coll_bytes = NET_ABI_V8_COLL_BYTES,
 		};
 	else if (version < 12)
 		*out = raw->v9;
@@ -66,11 +67,12 @@ static void net_plugin_raw_convert(int version, const union net_plugin_raw *raw,
 			.max_recvs = n->max_recvs,
 			.device_type = n->device_type,
 			.max_p2p_bytes = n->max_p2p_bytes,
+			.max_coll_bytes = n->max_coll_bytes,
 		};
 }
 
 /* Returns what is not possible in the properties; NULL: nothing. */
-static const char *net_plugin_props_wrong(const struct net_abi_props_v9 *v)
+static const char *net_plugin_props_wrong(const struct net_abi_props_v9 *v, bool reduces)
 {
 	if (!v->name || !v->name[0])
 		return "no name";
@@ -78,6 +80,10 @@ static const char *net_plugin_props_wrong(const struct net_abi_props_v9 *v)
 		return "transfers that kernels start, which is not built";
 	if (!(v->ptr_support & NET_ABI_HOST))
 		return "no support of host memory";
+	if (reduces)
+		return v->max_coll_bytes && v->max_coll_bytes <= NET_ABI_MOST_BYTES
+			       ? NULL
+			       : "maxCollBytes is not 1 to 2^40";
 	if (v->max_recvs < 1)
 		return "maxRecvs is less than 1";
 	if (!v->max_p2p_bytes || v->max_p2p_bytes > NET_ABI_MOST_BYTES)
@@ -101,8 +107,9 @@ static void net_plugin_bus_id(const char *path, char bus_id[24])
 			last[i] >= 'A' && last[i] <= 'F' ? (char)(last[i] + 'a' - 'A') : last[i];
 }
 
-ncclResult_t net_plugin_call_props(const struct net_plugin *p, int dev,
-				   struct net_plugin_props *out, struct net_plugin_why *why)
+ncclResult_t net_plugin_read_props(int version, ncclResult_t (*props)(int dev, void *props),
+				   bool reduces, int dev, struct net_plugin_props *out,
+				   struct net_plugin_why *why)
 {
 	union net_plugin_raw raw;
 	struct net_abi_props_v9 v;
@@ -110,13 +117,13 @@ ncclResult_t net_plugin_call_props(const struct net_plugin *p, int dev,
 	ncclResult_t rc;
 
 	memset(&raw, 0, sizeof raw);
-	rc = p->abi->props(dev, &raw);
+	rc = props(dev, &raw);
 	if (rc)
 		return net_plugin_because(why, ncclSystemError,
 					  "getProperties fails for device %d with %s", dev,
 					  plugin_result(rc));
-	net_plugin_raw_convert(p->version, &raw, &v);
-	wrong = net_plugin_props_wrong(&v);
+	net_plugin_raw_convert(version, &raw, &v);
+	wrong = net_plugin_props_wrong(&v, reduces);
 	if (wrong)
 		return net_plugin_because(why, ncclSystemError,
 					  "invalid properties of device %d: %s", dev, wrong);
@@ -128,7 +135,7 @@ ncclResult_t net_plugin_call_props(const struct net_plugin *p, int dev,
 		.port = (uint32_t)v.port,
 		.max_comms = v.max_comms,
 		.max_recvs = v.max_recvs,
-		.max_bytes = v.max_p2p_bytes,
+		.max_bytes = reduces ? v.max_coll_bytes : v.max_p2p_bytes,
 	};
 	snprintf(out->name, sizeof out->name, "%s", v.name);
 	net_plugin_bus_id(v.pci_path, out->bus_id);

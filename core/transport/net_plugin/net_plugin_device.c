@@ -27,7 +27,8 @@ static ncclResult_t net_plugin_dev_list(struct net_plugin *p, int count, struct 
 		return net_plugin_because(why, ncclSystemError, "no memory for %d devices", count);
 	for (int i = 0; i < count; i++) {
 		struct net_plugin_dev *d = &p->dev[i];
-		ncclResult_t rc = net_plugin_call_props(p, i, &d->props, why);
+		ncclResult_t rc =
+			net_plugin_read_props(p->version, p->abi->props, false, i, &d->props, why);
 
 		d->number = i;
 		d->nic = (struct net_nic){.count = 1, .dev = {i}};
@@ -256,7 +257,8 @@ static struct net_plugin_dev *net_plugin_merged_make(struct net_plugin *p,
 		d->nic = *nic;
 		rc = net_plugin_call_make(p, nic, &d->number, &why);
 		if (!rc)
-			rc = net_plugin_call_props(p, d->number, &d->props, &why);
+			rc = net_plugin_read_props(p->version, p->abi->props, false, d->number,
+						   &d->props, &why);
 	} else {
 		rc = net_plugin_because(&why, ncclInvalidUsage, "it has %d of them", p->nmerged);
 	}

@@ -38,6 +38,7 @@
 #include "core/transport/base/net.h"
 #include "core/transport/net_plugin/net_abi.h"
 #include "core/transport/net_plugin/net_plugin.h"
+#include "core/transport/net_plugin/net_plugin_props.h"
 
 #define NET_PLUGIN_FILE    "libnccl-net.so"
 #define NET_PLUGIN_DEVICES 1024 /* more devices than this are not possible */
@@ -49,24 +50,7 @@
 #define NET_PLUGIN_PAUSE_NS      20000u
 #define NET_PLUGIN_PAUSE_DOUBLED 3u /* times at most */
 
-/* The reason of an error of the init, for the caller's line of the log. */
-struct net_plugin_why {
-	char text[400];
-};
-
 /* ---- a plugin ------------------------------------------------------------------------------- */
-
-/* Properties of a device, of any version. */
-struct net_plugin_props {
-	char name[32]; /* unique among the plugin's devices */
-	char bus_id[24];
-	uint64_t guid;
-	int ptr_support; /* enum net_abi_pointer */
-	bool force_flush;
-	uint32_t speed_mbps, port;
-	int max_comms, max_recvs;
-	size_t max_bytes; /* longest message */
-};
 
 /* A device: a physical one, or (nic.count > 1) one that was made of several. */
 struct net_plugin_dev {
@@ -107,15 +91,9 @@ struct net_plugin_comm {
 void net_plugin_put(struct net_plugin *p);
 /* Opens the library and checks its table. Under `lock`. */
 ncclResult_t net_plugin_load(struct net_plugin *p, struct net_plugin_why *why);
-/* Formats the reason, and returns rc. */
-ncclResult_t net_plugin_because(struct net_plugin_why *why, ncclResult_t rc, const char *format,
-				...) __attribute__((format(printf, 3, 4)));
 
 /* net_plugin_call.c: functions whose types depend on the version. Results are the plugin's. */
 ncclResult_t net_plugin_call_init(const struct net_plugin *p, uint64_t comm_id, void **context);
-/* ncclSystemError: the plugin fails, or its answer is not possible. */
-ncclResult_t net_plugin_call_props(const struct net_plugin *p, int dev,
-				   struct net_plugin_props *out, struct net_plugin_why *why);
 ncclResult_t net_plugin_call_listen(const struct net_plugin_comm *pc, int dev, void *handle,
 				    void **listen);
 ncclResult_t net_plugin_call_connect(const struct net_plugin_comm *pc, int dev, void *handle,

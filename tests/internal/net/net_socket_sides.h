@@ -144,8 +144,8 @@ static inline ncclResult_t send_all(struct side *s)
 		int n = 0;
 
 		if (posted < all && posted < done + FLIGHT) {
-			const struct net_buffer b = {slot_of(s, posted), size_of(posted), s->mr, 0,
-						     NULL};
+			const struct net_buffer b = {
+				.data = slot_of(s, posted), .bytes = size_of(posted), .mr = s->mr};
 
 			for (size_t i = 0; i < size_of(posted); i++)
 				slot_of(s, posted)[i] = byte_of(posted, i);
@@ -223,7 +223,8 @@ static inline ncclResult_t recv_all(struct side *s)
 		int n = 0;
 
 		if (posted < all && posted < done + FLIGHT) {
-			const struct net_buffer b = {slot_of(s, posted), room, s->mr, 0, NULL};
+			const struct net_buffer b = {
+				.data = slot_of(s, posted), .bytes = room, .mr = s->mr};
 
 			rc = net_socket.irecv(s->net_comm, &b, 1, &req[posted % FLIGHT], &w[n]);
 			if (!rc && req[posted % FLIGHT])

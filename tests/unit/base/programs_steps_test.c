@@ -147,6 +147,17 @@ static void tree_build(int n, int shape)
 	}
 }
 
+/* The chain of a host: each rank has the one above it and the one below it. The network above the
+ * head is a link of the head to itself: what it sends comes back, in as many slots. */
+static void chain_build(int n)
+{
+	memset(tree_peer, 0xff, sizeof tree_peer);
+	for (int r = 0; r < n; r++) {
+		tree_peer[r][0] = r ? r - 1 : 0;
+		tree_peer[r][1] = r + 1 < n ? r + 1 : -1;
+	}
+}
+
 static uint32_t tree_link_to(int r, int peer)
 {
 	uint32_t link = 0;
@@ -313,7 +324,10 @@ static void work_check(const struct dev_work *w, int n, int shape)
 	static uint8_t input, output;
 	struct steps_part part = steps_part_of(w, 0);
 
-	tree_build(n, shape);
+	if (algo == DEV_COLLNET_CHAIN)
+		chain_build(n);
+	else
+		tree_build(n, shape);
 	for (int r = 0; r < n; r++) {
 		block[r].comm.rank = r;
 		block[r].comm.nranks = n;
@@ -331,7 +345,7 @@ static void work_check(const struct dev_work *w, int n, int shape)
 		ranks[r].send = &ranks[r].ends[1].conn;
 		program_run_groups(&ranks[r], &part, w->program, (shape + r * (shape / 3)) % 2);
 	}
-	if (algo == DEV_TREE)
+	if (algo == DEV_TREE || algo == DEV_COLLNET_CHAIN)
 		tree_check(w, n);
 	else if (algo == DEV_PAT)
 		pat_check(w, n);

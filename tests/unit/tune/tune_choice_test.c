@@ -76,9 +76,10 @@ END_TEST
 /* At every size the choice is the fastest of what is allowed. */
 START_TEST(the_fastest_allowed_program_is_chosen)
 {
+	const struct topo_summary s = with_collnet(one_host);
 	struct tune_model m;
 
-	tune_model_make(&m, &one_host, 16, TUNE_ALL_PROGRAMS);
+	tune_model_make(&m, &s, 16, TUNE_ALL_PROGRAMS);
 	for (int func = 0; func < DEV_FUNC_COUNT; func++)
 		for (uint64_t bytes = 1; bytes < 1ull << 36; bytes *= 8) {
 			enum dev_program best =

@@ -30,6 +30,13 @@ static const struct topo_summary one_host = {
 				 .shape = TOPO_SHAPE_BALANCED_TREE}},
 };
 
+/* With a network that reduces, over a chain of all ranks. */
+static inline struct topo_summary with_collnet(struct topo_summary s)
+{
+	s.graph[TOPO_COLLNET_CHAIN] = s.graph[TOPO_RING];
+	return s;
+}
+
 static inline struct topo_summary hosts_of(int32_t nhosts, int32_t each)
 {
 	struct topo_summary s = one_host;

@@ -291,11 +291,33 @@ START_TEST(pat_costs_what_nccl_reckons)
 }
 END_TEST
 
+/* NCCL's row: no time for the kernel, 2,800 ns for each link of the chain up and down, 30,000 for
+ * the network; half of the chains' bandwidth. */
+START_TEST(chains_of_collnet_have_the_cost_of_nccls)
+{
+	const int32_t each[] = {1, 2, 8};
+
+	for (size_t i = 0; i < ARRAY_LEN(each); i++) {
+		const struct topo_summary s = with_collnet(hosts_of(4, each[i]));
+		const struct algo_cost *c;
+		struct tune_model m;
+
+		tune_model_make(&m, &s, 16, TUNE_ALL_PROGRAMS);
+		c = &m.program[DEV_ALL_REDUCE_COLLNET_SIMPLE];
+		ck_assert_uint_eq(c->latency_ns, 30000 + 2 * 2800 * (uint64_t)(each[i] - 1));
+		ck_assert_uint_eq(c->bw_mbps, 16 * 20000 / 2);
+		ck_assert_uint_eq(c->thread_bytes, 512);
+		ck_assert_uint_eq(c->threads, 512);
+	}
+}
+END_TEST
+
 START_TEST(every_program_has_constants)
 {
+	const struct topo_summary s = with_collnet(one_host);
 	struct tune_model m;
 
-	tune_model_make(&m, &one_host, 16, TUNE_ALL_PROGRAMS);
+	tune_model_make(&m, &s, 16, TUNE_ALL_PROGRAMS);
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
 		ck_assert_uint_gt(m.program[p].bw_mbps, 0);
 		ck_assert_uint_gt(m.program[p].latency_ns, 0);
@@ -313,7 +335,12 @@ START_TEST(models_that_differ_have_different_hashes)
 	tune_model_make(&m, &one_host, 16, TUNE_ALL_PROGRAMS);
 	other = m;
 	ck_assert_uint_eq(tune_model_hash(&m), tune_model_hash(&other));
-	other.program[DEV_PROGRAM_COUNT - 1].thread_bytes++;
+	other.program[DEV_ALL_REDUCE_COLLNET_SIMPLE].thread_bytes++; /* not used */
+	ck_assert_uint_eq(tune_model_hash(&m), tune_model_hash(&other));
+	other.program[DEV_ALL_REDUCE_COLLNET_SIMPLE].bw_mbps = 1;
+	ck_assert_uint_ne(tune_model_hash(&m), tune_model_hash(&other));
+	other = m;
+	other.program[DEV_REDUCE_SCATTER_PAT_SIMPLE].thread_bytes++;
 	ck_assert_uint_ne(tune_model_hash(&m), tune_model_hash(&other));
 	s.graph[TOPO_RING].bw_intra_mbps--;
 	tune_model_make(&other, &s, 16, TUNE_ALL_PROGRAMS);
@@ -340,6 +367,7 @@ int main(void)
 	tcase_add_test(t, trees_cost_what_nccl_reckons);
 	tcase_add_test(t, trees_are_corrected_by_size);
 	tcase_add_test(t, pat_costs_what_nccl_reckons);
+	tcase_add_test(t, chains_of_collnet_have_the_cost_of_nccls);
 	tcase_add_test(t, every_program_has_constants);
 	tcase_add_test(t, models_that_differ_have_different_hashes);
 	suite_add_tcase(suite, t);
