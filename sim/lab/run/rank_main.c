@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 
+#include "sim/lab/program/transient.h"
 #include "sim/lab/run/runner_internal.h"
 #include "sim/world/world.h"
 

@@ -9,6 +9,7 @@
 #include "sim/lab/search/swarm_internal.h"
 
 #define SWARM_EARLY_NS 1000000000ull /* by then ranks have connected */
+#define SWARM_CHECK_IN 5             /* ranks that check in at a root, at least */
 
 /* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). Half of
  * the time it is the quiet rank's own end that fails first. */
@@ -89,6 +90,25 @@ static void swarm_take_plan(struct scenario *s, char *plan)
 	free(plan);
 }
 
+/* Sockets that accept and have nothing for a moment, while many ranks check in at a root. One in two
+ * of the plans that every call survives, in worlds of five ranks and more, which have such a plan
+ * one time in four. */
+static bool swarm_check_in(struct scenario *s, uint64_t seed, uint32_t ranks)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.check_in");
+	bool drawn = sim_rng_below(&rng, 4) == 0;
+	unsigned one_in = 2 + (unsigned)sim_rng_below(&rng, 3);
+	unsigned until_ms = 5u << sim_rng_below(&rng, 4);
+
+	if (!drawn || ranks < SWARM_CHECK_IN)
+		return false;
+	snprintf(s->plan, sizeof s->plan, "os.socket prob=1/%u until=%ums again\n", one_in,
+		 until_ms);
+	return true;
+}
+
 /* Faults that every call survives, one seed in ten of those without others, and those that detect
  * their topology: an error is a failure. HCAs have the retries that they have by themselves. NVML
  * may have no numbers of GPUs. */
@@ -100,9 +120,11 @@ static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 	bool drawn = sim_rng_below(&rng, 10) == 0, numbers = sim_rng_below(&rng, 3) != 0;
 	bool detects = swarm_is_set(s, "NCCL_TOPO_FILE=");
 
-	if (!drawn && !detects)
+	if (!drawn && !detects && !swarm_check_in(s, seed, ranks))
 		return;
-	if (detects && numbers)
+	if (s->plan[0])
+		;
+	else if (detects && numbers)
 		snprintf(s->plan, sizeof s->plan, "nvml.device_get_index forever fail\n");
 	else
 		swarm_take_plan(s, sim_fault_draw_survivable(seed, s->lab.hosts, ranks));

@@ -12,13 +12,14 @@
 
 #define FOCUS_TRAFFIC (4ull << 20) /* ranks x bytes x runs, at most */
 #define FOCUS_FILLS   10           /* as much as the slots of a connection hold, at most */
+#define FOCUS_FEW     1024ull      /* to 16 KiB */
 
 enum focus_proto { FOCUS_SIMPLE, FOCUS_LL, FOCUS_LL128, FOCUS_PROTOS };
 
 struct focus {
 	struct scenario *s;
 	struct sim_rng rng;
-	uint64_t holds; /* bytes in the slots of a connection */
+	uint64_t holds; /* bytes in the slots of a connection; 0: few bytes */
 	uint32_t rows;  /* sizes in a row, larger each time */
 };
 
@@ -100,7 +101,8 @@ static void focus_size(struct focus *f)
 	uint64_t runs = c->iterations + (c->iterations > 1);
 	uint64_t most = FOCUS_TRAFFIC /
 			(lab_ranks(c, NULL) * runs * f->rows * (c->in_place + c->out_of_place));
-	uint64_t bytes = f->holds + focus_below(f, f->holds * (FOCUS_FILLS - 1));
+	uint64_t few = focus_below(f, FOCUS_FEW << focus_below(f, 5));
+	uint64_t bytes = f->holds ? f->holds + focus_below(f, f->holds * (FOCUS_FILLS - 1)) : few;
 
 	c->bytes_min = c->bytes_max = MIN_OF(bytes, most);
 	c->bytes_step = 1;
@@ -206,7 +208,8 @@ static void focus_ring(struct focus *f)
  * program that renews its buffers needs sizes to renew them between. */
 static void focus_registered(struct focus *f)
 {
-	static const char *const names[] = {"all_gather", "all_gather", "all_reduce"};
+	static const char *const names[] = {"all_gather", "all_gather", "all_reduce",
+					    "all_to_all", "all_to_all", "all_to_all"};
 	struct lab_config *c = &f->s->lab;
 
 	focus_one_host(f);
@@ -248,6 +251,40 @@ static void focus_messages(struct focus *f)
 	}
 }
 
+/* Messages between any two of many ranks. */
+static void focus_to_all(struct focus *f)
+{
+	static const char *const names[] = {"all_to_all", "all_to_all", "gather", "scatter"};
+
+	focus_one_host(f);
+	f->s->lab.gpus = (uint32_t)focus_from(f, 5, 8);
+	focus_collective(f, names, ARRAY_LEN(names));
+	f->s->lab.iterations = 1;
+	focus_channels(f, focus_from(f, 1, 2));
+}
+
+/* Relays of which several ranks of a host ask for room at the same time, for several channels. */
+static void focus_requests(struct focus *f)
+{
+	static const char *const names[] = {"all_to_all"};
+	struct lab_config *c = &f->s->lab;
+	uint64_t parts = focus_from(f, 1, 4);
+
+	snprintf(f->s->machine, sizeof f->s->machine, "h100-8nic");
+	c->hosts = 2;
+	c->gpus = (uint32_t)MIN_OF(focus_from(f, 4, 8), focus_from(f, 4, 8));
+	c->host_gpus_n = 0;
+	if (focus_below(f, 3)) {
+		c->ranks_per_proc = 1;
+		c->drive = LAB_DRIVE_RANK;
+	}
+	focus_collective(f, names, ARRAY_LEN(names));
+	c->iterations = 1;
+	swarm_env(f->s, "DOPPEL_PXN_CONNECTIONS=%u", 2u << focus_below(f, 4));
+	focus_channels(f, parts);
+	swarm_env(f->s, "NCCL_NCHANNELS_PER_NET_PEER=%u", (unsigned)parts);
+}
+
 /* Sockets that share slices: those are long. */
 static void focus_sockets(struct focus *f)
 {
@@ -270,8 +307,8 @@ static void focus_sockets(struct focus *f)
 void swarm_focus(struct scenario *s, uint64_t seed)
 {
 	static void (*const foci[])(struct focus * f) = {
-		focus_direct,   focus_tree,    focus_pat,        focus_ring,
-		focus_messages, focus_sockets, focus_registered, focus_doubling};
+		focus_direct,  focus_tree,       focus_pat,      focus_ring,   focus_messages,
+		focus_sockets, focus_registered, focus_doubling, focus_to_all, focus_requests};
 	struct focus f = {.s = s, .rows = 1};
 
 	sim_rng_seed(&f.rng, seed, "swarm.focus");

@@ -142,6 +142,19 @@ static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 		swarm_env(s, "%s", assignment);
 }
 
+/* Every other process has no HCAs: the ranks must agree on another network than the first choice of
+ * some of them. */
+static void swarm_odd_network(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.odd_network");
+	bool drawn = sim_rng_below(&rng, 24) == 0;
+
+	if (drawn && s->lab.hosts > 1 && !swarm_is_set(s, "NCCL_NET=") && !s->env_odd[0])
+		snprintf(s->env_odd, sizeof s->env_odd, "NCCL_IB_DISABLE=1");
+}
+
 /* Interfaces that all have one address or lead nowhere else, several that do, and a port that is
  * down. */
 static void swarm_hosts(struct scenario *s, uint64_t seed)
@@ -285,6 +298,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 		swarm_is_set(s, "NCCL_MAX_NCHANNELS") || swarm_is_set(s, "NCCL_MIN_NCHANNELS");
 	if (odd && !(counts && strstr(assignment, "_CTAS=")))
 		snprintf(s->env_odd, sizeof s->env_odd, "%s", assignment);
+	swarm_odd_network(s, seed);
 	/* every two ranks are connected on all channels, and small messages use few */
 	bool wide = sim_rng_below(&rng, 3) == 0;
 	uint64_t channels = 2 + sim_rng_below(&rng, 7);
