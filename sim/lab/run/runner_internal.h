@@ -77,6 +77,11 @@ struct lab_rank {
 	bool transient_begins;     /* it is in the init of one */
 	shared_u32 transient_on;   /* it is busy with them: its watch looks after the others */
 
+	ncclComm_t scene_comm[2]; /* scene.c, for other tasks of the process */
+	void *scene_memory;
+	const char *cuda_call; /* cuda_state.c: what it is in; NULL: nothing that is checked */
+	int32_t cuda_device, cuda_mode, cuda_error; /* of the task, before it */
+
 	/* drive.c; NULL: the rank's own task makes its calls */
 	struct lab_team *team;
 	const struct lab_drive *drive; /* what it makes at the next meeting */
@@ -148,6 +153,7 @@ struct lab_run {
 	shared_u64 met;
 	uint8_t apart_of_met[64];
 	shared_u32 failed;    /* some rank gave up: all abort */
+	uint32_t scenes;      /* kinds that were played; the first rank writes */
 	shared_u64 disagreed; /* disagree.c: rounds in which a rank has reported it */
 
 	uint8_t *expect; /* the reduced send buffers; NULL: none, or each rank reduces its pieces */
@@ -362,6 +368,13 @@ struct lab_options {
 bool lab_options_draw(const struct lab_rank *me, uint64_t salt, const struct lab_row *row,
 		      bool forces, struct lab_options *out);
 bool lab_options_refused(const struct lab_options *o, ncclResult_t r);
+
+/* scene.c: plays the scenes of the run; false: a rank failed. */
+bool lab_scenes(struct lab_rank *me);
+
+/* cuda_state.c: at the start of the rank's task; and at the begin and the end (NULL) of a call. */
+void lab_cuda_state_start(struct lab_rank *me);
+void lab_cuda_state(struct lab_rank *me, const char *call);
 
 /* pause.c: a moment at which the rank may sleep. */
 void lab_pause(struct lab_rank *me);

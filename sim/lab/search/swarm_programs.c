@@ -340,7 +340,8 @@ static void swarm_blocking(struct scenario *s, uint64_t seed)
 	sim_rng_seed(&rng, seed, "swarm.blocking");
 	bool drawn = sim_rng_below(&rng, 10) == 0;
 
-	if (drawn && !s->plan[0] && !c->transient && !c->init_fails && !c->refused && !c->idle)
+	if (drawn && !s->plan[0] && !c->transient && !c->init_fails && !c->refused && !c->idle &&
+	    !c->scenes)
 		swarm_env(s, "NCCL_COMM_BLOCKING=%d", !c->nonblocking);
 }
 
@@ -370,7 +371,9 @@ void swarm_programs_after(struct scenario *s, uint64_t seed)
 	if (!s->lab.quiet)
 		dimensions_draw(s, seed, s->plan[0] ? DIMENSION_FAULTY : DIMENSION_CALM);
 	if (swarm_is_set(s, "NCCL_COMM_ID"))
-		s->lab.idle = 0;
+		s->lab.idle = s->lab.scenes = 0;
+	if (s->lab.gpu_sms)
+		s->lab.scenes = 0; /* kernels of several communicators run at the same time */
 	swarm_blocking(s, seed);
 	swarm_ras(s, seed);
 }
