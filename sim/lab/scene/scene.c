@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SCENE_LOOK_NS    1000000ull
 #define SCENE_TIMEOUT_MS 4000 /* a scene waits longer than a deadline; at most */
 
 /* The worlds that a scene belongs to. */
@@ -176,10 +177,10 @@ void scene_learn(struct scene *s, int k, uint64_t most_ns, ncclResult_t want)
 	uint64_t end_ns = os_now_ns() + most_ns;
 	ncclResult_t async = ncclSuccess, rc = ncclSuccess;
 
-	while (!rc && async == ncclSuccess && os_now_ns() < end_ns) {
-		os_sleep_ns(1000000);
+	do {
+		os_sleep_ns(SCENE_LOOK_NS);
 		rc = ncclCommGetAsyncError(s->comm[k], &async);
-	}
+	} while (!rc && async == ncclSuccess && os_now_ns() < end_ns);
 	scene_judge(s, "ncclCommGetAsyncError", rc, ncclSuccess);
 	scene_judge(s, "the error that all ranks learn of in time", async, want);
 }

@@ -331,7 +331,8 @@ void swarm_side_family(struct scenario *s, uint64_t seed)
 }
 
 /* Scenes of two to four ranks. Half of the worlds have deadlines, which ranks that take their time
- * otherwise would pass; half of those do not compare calls. */
+ * otherwise would pass; half of those do not compare calls. A connection that is refused a few
+ * times takes some hundred ms: no deadline is shorter than a second. */
 void swarm_side_scenes(struct scenario *s, uint64_t seed)
 {
 	struct lab_config *c = &s->lab;
@@ -340,7 +341,7 @@ void swarm_side_scenes(struct scenario *s, uint64_t seed)
 	sim_rng_seed(&rng, seed, "swarm.side_scenes");
 	uint32_t scenes = 2 + (uint32_t)sim_rng_below(&rng, 4);
 	bool timed = sim_rng_below(&rng, 2), uncompared = sim_rng_below(&rng, 2);
-	unsigned ms = 200 + (unsigned)sim_rng_below(&rng, 600);
+	unsigned ms = 1000 + (unsigned)sim_rng_below(&rng, 1000);
 	uint32_t more = (uint32_t)sim_rng_below(&rng, 3);
 	bool apart = sim_rng_below(&rng, 3);
 
