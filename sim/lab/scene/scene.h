@@ -36,6 +36,7 @@ struct scene {
 	ncclComm_t comm[SCENE_COMMS];
 	int32_t *mem, *host; /* SCENE_BYTES on the GPU, and of the program */
 	cudaStream_t stream[SCENE_STREAMS];
+	uint64_t busy_ns[SCENE_STREAMS]; /* other work of a stream */
 };
 
 /* The ids of the round, which rank 0 has made. Init: true: the communicator is there. */

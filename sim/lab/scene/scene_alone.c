@@ -6,12 +6,11 @@
  */
 #include "sim/lab/scene/scene.h"
 
-#define ALONE_LATE_NS 2000000ull
+#define ALONE_POWERS 23 /* a stream is busy up to 2^23 ns, 8 ms */
 
 static void alone_host_work(void *arg)
 {
-	(void)arg;
-	os_charge(OS_COST_NS, ALONE_LATE_NS);
+	os_sleep_ns(*(const uint64_t *)arg);
 }
 
 /* The stream is busy, and then brings the input. */
@@ -19,7 +18,10 @@ static bool alone_bring(struct scene *s, int i)
 {
 	int32_t *at = s->mem + (size_t)i * 2 * SCENE_COUNT;
 	int32_t *host = s->host + (size_t)i * SCENE_COUNT;
-	cudaError_t e = cudaLaunchHostFunc(s->stream[i], alone_host_work, NULL);
+	uint64_t *ns = &s->busy_ns[i];
+
+	*ns = sim_rng_below(&s->own, 1ull << sim_rng_below(&s->own, ALONE_POWERS));
+	cudaError_t e = cudaLaunchHostFunc(s->stream[i], alone_host_work, ns);
 
 	for (int k = 0; k < SCENE_COUNT; k++)
 		host[k] = s->me->rank * 1000 + i * 10 + k;

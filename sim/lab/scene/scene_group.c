@@ -83,8 +83,8 @@ static bool group_messages(struct scene *s, bool sends, int first, int end)
 	return !rc && !ended;
 }
 
-/* The first communicator is connected. One rank has a group of both; the other comes to the second
- * one after the message of the first one has arrived. */
+/* One rank has a group of both communicators; the other comes to the second one after the message
+ * of the first one has arrived. The first one may be connected before. */
 void scene_group_connects(struct scene *s)
 {
 	bool sends = s->me->rank == 0;
@@ -93,8 +93,9 @@ void scene_group_connects(struct scene *s)
 		return;
 	if (s->me->rank < 2) {
 		bool grouped = sim_rng_below(&s->drawn, 2) == sends;
+		bool before = sim_rng_below(&s->drawn, 2);
 
-		if (!group_messages(s, sends, 0, 1) || !scene_sync(s, 0))
+		if (before && (!group_messages(s, sends, 0, 1) || !scene_sync(s, 0)))
 			return;
 		if (grouped) {
 			(void)group_messages(s, sends, 0, 2);
