@@ -223,6 +223,13 @@ static void focus_registered(struct focus *f)
 	focus_slots(f, FOCUS_SIMPLE);
 	focus_channels(f, focus_from(f, 1, 2));
 	f->rows = 3;
+	if (!c->collective->connects)
+		return;
+	/* messages go straight into outputs, too; each rank renews its buffers in an order of its
+	 * own */
+	f->holds *= c->gpus;
+	c->local_register = LAB_REGISTER_RENEW;
+	c->iterations = (uint32_t)focus_from(f, 2, 3);
 }
 
 /* Messages of several parts: some one after the other, or in as many launches as a small FIFO of
@@ -251,16 +258,18 @@ static void focus_messages(struct focus *f)
 	}
 }
 
-/* Messages between any two of many ranks. */
+/* Messages between any two of many ranks. Half of these have so many channels that the device gets
+ * the connections in several parts. */
 static void focus_to_all(struct focus *f)
 {
 	static const char *const names[] = {"all_to_all", "all_to_all", "gather", "scatter"};
+	bool parts = focus_below(f, 2);
 
 	focus_one_host(f);
 	f->s->lab.gpus = (uint32_t)focus_from(f, 5, 8);
 	focus_collective(f, names, ARRAY_LEN(names));
 	f->s->lab.iterations = 1;
-	focus_channels(f, focus_from(f, 1, 2));
+	focus_channels(f, parts ? 16 : focus_from(f, 1, 4));
 }
 
 /* Relays of which several ranks of a host ask for room at the same time, for several channels. */
@@ -268,7 +277,7 @@ static void focus_requests(struct focus *f)
 {
 	static const char *const names[] = {"all_to_all"};
 	struct lab_config *c = &f->s->lab;
-	uint64_t parts = focus_from(f, 1, 4);
+	uint64_t parts = focus_from(f, 2, 4);
 
 	snprintf(f->s->machine, sizeof f->s->machine, "h100-8nic");
 	c->hosts = 2;
@@ -307,8 +316,9 @@ static void focus_sockets(struct focus *f)
 void swarm_focus(struct scenario *s, uint64_t seed)
 {
 	static void (*const foci[])(struct focus * f) = {
-		focus_direct,  focus_tree,       focus_pat,      focus_ring,   focus_messages,
-		focus_sockets, focus_registered, focus_doubling, focus_to_all, focus_requests};
+		focus_direct,   focus_tree,    focus_pat,        focus_ring,
+		focus_messages, focus_sockets, focus_registered, focus_registered,
+		focus_doubling, focus_to_all,  focus_requests};
 	struct focus f = {.s = s, .rows = 1};
 
 	sim_rng_seed(&f.rng, seed, "swarm.focus");
