@@ -2,7 +2,7 @@
 /*
  * Settings that are drawn to fit each other. Features that swarm.c draws one by one come together
  * too rarely where a bug needs four or five of them: an algorithm, a collective that has it,
- * several warps, small slots and sizes that fill them many times. One seed in six has a focus, one
+ * several warps, small slots and sizes that fill them many times. One seed in four has a focus, one
  * way in which data goes between ranks, and everything that this way needs. The rest of the
  * scenario is as the other parts draw it.
  */
@@ -316,13 +316,13 @@ static void focus_sockets(struct focus *f)
 void swarm_focus(struct scenario *s, uint64_t seed)
 {
 	static void (*const foci[])(struct focus * f) = {
-		focus_direct,   focus_tree,    focus_pat,        focus_ring,
-		focus_messages, focus_sockets, focus_registered, focus_registered,
-		focus_doubling, focus_to_all,  focus_requests};
+		focus_direct,  focus_tree,       focus_pat,        focus_ring,     focus_messages,
+		focus_sockets, focus_registered, focus_registered, focus_doubling, focus_to_all,
+		focus_to_all,  focus_requests,   focus_requests};
 	struct focus f = {.s = s, .rows = 1};
 
 	sim_rng_seed(&f.rng, seed, "swarm.focus");
-	if (focus_below(&f, 6))
+	if (focus_below(&f, 4))
 		return;
 	s->lab.warp_width = 1;
 	foci[focus_below(&f, ARRAY_LEN(foci))](&f);

@@ -35,7 +35,7 @@ static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts
 	const struct lab_config *c = &s->lab;
 	const bool clean = !s->plan[0];
 	const struct share of[SHARES] = {
-		{"with faults", !clean, 450, 1000},
+		{"with faults", !clean, 450, 1100},
 		{"with faults that every call survives",
 		 !clean && s->expect == SCENARIO_EXPECT_SUCCESS, 80, 400},
 		{"with groups of different calls", c->mixed, 200, 1000},
