@@ -41,7 +41,7 @@ static const struct scene_kind {
 
 void scene_judge(struct scene *s, const char *call, ncclResult_t got, ncclResult_t want)
 {
-	/* another rank has failed, and this one is on its way out */
+	/* another rank has failed, and this one leaves */
 	if (got == ncclInProgress && shared_load_u32(&s->me->run->failed, SHARED_ACQUIRE))
 		return;
 	lab_refused_judge(s->me, call, s->name, got, want);

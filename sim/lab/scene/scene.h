@@ -8,7 +8,7 @@
  * scene.c draws and plays them, and has what they share; scene_deadline.c, scene_group.c,
  * scene_alone.c and scene_suspend.c have the scenes. Times are virtual ns unless a name has another
  * unit. A scene owns its communicators, and ends each that it has made; memory and streams are the
- * player's. What is not as expected is reported as the run's failure (lab_refused_judge).
+ * player's. An outcome that is not as expected is the run's failure (lab_refused_judge).
  */
 #ifndef SIM_LAB_SCENE_H
 #define SIM_LAB_SCENE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A scene of one rank: a communicator of its own, with messages to itself and collectives behind
+ * A scene of one rank: a communicator of its own, with messages to itself and collectives after
  * other work of its streams, which ends with all of that queued. Finalize waits for the work, and
  * the results are right afterwards.
  */

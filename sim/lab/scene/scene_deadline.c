@@ -10,7 +10,7 @@
 #define DEADLINE_LAUNCHES 6
 #define DEADLINE_LONG     60 /* a call that is not the one which ends first, as many times */
 #define DEADLINE_CALL_NS  1500000000ull /* turns of the ranks, and requests to all processes */
-#define DEADLINE_ROOT_NS  1000000000ull /* the answer of a root, which ranks try to reach after it */
+#define DEADLINE_ROOT_NS  1000000000ull /* ranks try to reach a root that has ended */
 
 /* At most a quarter of the deadline later, and the rest of what the documents allow. */
 static uint64_t deadline_bound_ns(uint64_t ms)
@@ -81,7 +81,8 @@ void scene_shortest_deadline(struct scene *s)
 		scene_abort(s, 0);
 }
 
-/* The root reports at the deadline of the first rank. The culprit comes when the others have left. */
+/* The root reports at the deadline of the first rank. The culprit comes when the others have
+ * left. */
 void scene_absent(struct scene *s)
 {
 	uint64_t start_ns = os_now_ns(), ns;

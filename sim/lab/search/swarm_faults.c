@@ -91,7 +91,8 @@ static void swarm_take_plan(struct scenario *s, char *plan)
 }
 
 /* Sockets that accept and have nothing for a moment, while many ranks check in at a root: one in
- * eight of the worlds without other faults that have five ranks and more. */
+ * eight of the worlds without other faults that have five ranks and more. It is over before ranks
+ * end: a farewell needs room in its socket. */
 static bool swarm_check_in(struct scenario *s, uint64_t seed, uint32_t ranks)
 {
 	struct sim_rng rng;
@@ -99,12 +100,12 @@ static bool swarm_check_in(struct scenario *s, uint64_t seed, uint32_t ranks)
 	sim_rng_seed(&rng, seed, "swarm.check_in");
 	bool drawn = sim_rng_below(&rng, 8) == 0;
 	unsigned one_in = 2 + (unsigned)sim_rng_below(&rng, 3);
-	unsigned until_ms = 5u << sim_rng_below(&rng, 4);
+	unsigned until_us = 250u << sim_rng_below(&rng, 4);
 
 	if (!drawn || ranks < SWARM_CHECK_IN)
 		return false;
-	snprintf(s->plan, sizeof s->plan, "os.socket prob=1/%u until=%ums again\n", one_in,
-		 until_ms);
+	snprintf(s->plan, sizeof s->plan, "os.socket prob=1/%u until=%uus again\n", one_in,
+		 until_us);
 	return true;
 }
 

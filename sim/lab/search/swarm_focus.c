@@ -272,7 +272,7 @@ static void focus_to_all(struct focus *f)
 	focus_channels(f, parts ? 16 : focus_from(f, 1, 4));
 }
 
-/* Relays of which several ranks of a host ask for room at the same time, for several channels. */
+/* Relays from which several ranks of a host request room at the same time, for several channels. */
 static void focus_requests(struct focus *f)
 {
 	static const char *const names[] = {"all_to_all"};
