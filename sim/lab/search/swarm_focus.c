@@ -289,7 +289,8 @@ static void focus_requests(struct focus *f)
 	}
 	focus_collective(f, names, ARRAY_LEN(names));
 	c->iterations = 1;
-	swarm_env(f->s, "DOPPEL_PXN_CONNECTIONS=%u", 2u << focus_below(f, 4));
+	swarm_env(f->s, "DOPPEL_PXN_CONNECTIONS=%u", (unsigned)focus_from(f, 2, 16));
+	swarm_env(f->s, "NCCL_P2P_PXN_LEVEL=2");
 	focus_channels(f, parts);
 	swarm_env(f->s, "NCCL_NCHANNELS_PER_NET_PEER=%u", (unsigned)parts);
 }
