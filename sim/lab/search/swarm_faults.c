@@ -91,15 +91,15 @@ static void swarm_take_plan(struct scenario *s, char *plan)
 }
 
 /* Sockets that accept and have nothing for a moment, while many ranks check in at a root: one in
- * eight of the worlds without other faults that have five ranks and more. It is over before ranks
+ * five of the worlds without other faults that have five ranks and more. It is over before ranks
  * end: a farewell needs room in its socket. */
 static bool swarm_check_in(struct scenario *s, uint64_t seed, uint32_t ranks)
 {
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.check_in");
-	bool drawn = sim_rng_below(&rng, 8) == 0;
-	unsigned one_in = 2 + (unsigned)sim_rng_below(&rng, 3);
+	bool drawn = sim_rng_below(&rng, 5) == 0;
+	unsigned one_in = 2 + (unsigned)sim_rng_below(&rng, 2);
 	unsigned until_us = 250u << sim_rng_below(&rng, 4);
 
 	if (!drawn || ranks < SWARM_CHECK_IN)
