@@ -43,6 +43,24 @@ static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
 	swarm_env(s, "NCCL_IB_TIMEOUT=10");
 }
 
+/* The set-up of a rank's first connections of the network fails, in one in three of the plans of one
+ * line that fit: the rank has no listener for them. Returns false for the others. */
+static bool swarm_set_up(struct scenario *s, uint64_t seed, uint32_t ranks)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.set_up");
+	bool drawn = sim_rng_below(&rng, 3) == 0;
+	unsigned rank = (unsigned)sim_rng_below(&rng, ranks);
+	/* its first listener is the bootstrap's; rank 0 has that of the root before */
+	unsigned nth = (rank ? 2u : 3u) + (unsigned)(sim_rng_below(&rng, 4) == 0);
+
+	if (!drawn || s->lab.hosts == 1)
+		return false;
+	snprintf(s->plan, sizeof s->plan, "os.listen rank=%u nth=%u fail\n", rank, nth);
+	return true;
+}
+
 /* When faults heal: one time in four before much has happened, one in four after HCAs have run out
  * of their retries, else in the middle of init or of the work. */
 static uint64_t swarm_heal_ns(struct sim_rng *rng)
@@ -200,6 +218,8 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 		swarm_env(s, "NCCL_IB_TIMEOUT=%u", (unsigned)timeout);
 		swarm_env(s, "NCCL_IB_RETRY_CNT=%u", (unsigned)retries);
 	}
+	if (early && swarm_set_up(s, seed, ranks))
+		return;
 	swarm_take_plan(s, early ? sim_fault_draw_early(seed, s->lab.hosts, ranks)
 				 : sim_fault_draw(seed, s->lab.hosts, ranks));
 	if (!swarm_blocks_may_wait(&s->lab))

@@ -267,7 +267,7 @@ static void focus_to_all(struct focus *f)
 
 	focus_one_host(f);
 	f->s->lab.gpus = (uint32_t)focus_from(f, 5, 8);
-	focus_collective(f, names, ARRAY_LEN(names));
+	focus_collective(f, names, parts ? 2 : ARRAY_LEN(names));
 	f->s->lab.iterations = 1;
 	focus_channels(f, parts ? 16 : focus_from(f, 1, 4));
 }

@@ -339,11 +339,11 @@ void swarm_side_scenes(struct scenario *s, uint64_t seed)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.side_scenes");
-	uint32_t scenes = 2 + (uint32_t)sim_rng_below(&rng, 4);
+	uint32_t scenes = 3 + (uint32_t)sim_rng_below(&rng, 4);
 	bool timed = sim_rng_below(&rng, 2), uncompared = sim_rng_below(&rng, 2);
 	unsigned ms = 1000 + (unsigned)sim_rng_below(&rng, 1000);
 	uint32_t more = (uint32_t)sim_rng_below(&rng, 3);
-	bool apart = sim_rng_below(&rng, 3);
+	bool apart = sim_rng_below(&rng, 2);
 
 	c->scenes = 0;
 	if (s->plan[0] || swarm_is_set(s, "NCCL_COMM_"))
