@@ -43,14 +43,14 @@ static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
 	swarm_env(s, "NCCL_IB_TIMEOUT=10");
 }
 
-/* The set-up of a rank's first connections of the network fails, in one in three of the plans of one
+/* The set-up of a rank's first connections of the network fails, in one in five of the plans of one
  * line that fit: the rank has no listener for them. Returns false for the others. */
 static bool swarm_set_up(struct scenario *s, uint64_t seed, uint32_t ranks)
 {
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.set_up");
-	bool drawn = sim_rng_below(&rng, 3) == 0;
+	bool drawn = sim_rng_below(&rng, 5) == 0;
 	unsigned rank = (unsigned)sim_rng_below(&rng, ranks);
 	/* its first listener is the bootstrap's; rank 0 has that of the root before */
 	unsigned nth = (rank ? 2u : 3u) + (unsigned)(sim_rng_below(&rng, 4) == 0);
