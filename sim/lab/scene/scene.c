@@ -30,7 +30,7 @@ static const struct scene_kind {
 	{"group that fails", scene_group_fails, 2, SCENE_SEVERAL},
 	{"group that connects", scene_group_connects, 2, SCENE_UNTIMED | SCENE_SEVERAL},
 	{"group of many streams", scene_group_streams, 1, SCENE_SEVERAL},
-	{"group that is simulated", scene_simulate, 2, 0},
+	{"group that is simulated", scene_simulate, 2, SCENE_SEVERAL},
 	{"one rank", scene_alone, 0, 0},
 	{"suspended apart", scene_suspend_apart, 1, SCENE_UNTIMED | SCENE_SEVERAL},
 	{"end while suspended", scene_suspend_ends, 1, 0},
