@@ -153,6 +153,9 @@ const struct fault_recipe fault_recipes_early[] = {
 	{6, "verbs.modify_qp rank=%u nth=%u fail", {RANK, {4, 16}}},
 	{2, "cuda.launch_ex rank=%u nth=%u fail", {RANK, {1, 4}}},
 	{6, "os.task rank=%u nth=%u kill", {RANK, {64, 511}}},
+	/* the set-up of one connection */
+	{3, "os.listen rank=%u nth=%u fail", {RANK, {2, 6}}},
+	{2, "verbs.reg_mr rank=%u nth=%u fail", {RANK, {1, 8}}},
 	/* no memory for what ranks have for each other */
 	{4, "cuda.malloc rank=%u nth=%u fail", {RANK, {1, 24}}},
 	{1, "cuda.host_alloc rank=%u nth=%u fail", {RANK, {1, 24}}},

@@ -6,6 +6,7 @@
 #ifndef SIM_LAB_FAMILY_H
 #define SIM_LAB_FAMILY_H
 
+#include "sim/lab/program/transient.h"
 #include "sim/lab/run/runner_internal.h"
 
 #define FAMILY_RANKS    64 /* largest run that has families */

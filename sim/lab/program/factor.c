@@ -9,6 +9,8 @@
 
 #include "sim/lab/run/runner_internal.h"
 
+enum { FACTOR_BYTES = 256 };
+
 int lab_factor_make(struct lab_rank *me)
 {
 	const struct lab_config *c = me->run->config;
@@ -16,7 +18,15 @@ int lab_factor_make(struct lab_rank *me)
 
 	for (uint32_t i = 0; i < c->op_count; i++)
 		used |= c->ops[i] == PAYLOAD_MULSUM;
-	return used ? (int)cudaMalloc(&me->factor, sizeof(uint64_t)) : (int)cudaSuccess;
+	return used ? (int)cudaMalloc(&me->factor, FACTOR_BYTES) : (int)cudaSuccess;
+}
+
+/* The last bytes of the allocation: a read of more than the factor is one of other memory. */
+void *lab_factor_at(const struct lab_rank *me, const struct lab_row *row)
+{
+	return me->factor ? (uint8_t *)me->factor + FACTOR_BYTES -
+				    payload_type_bytes(row->payload.type)
+			  : NULL;
 }
 
 void lab_factor_free(struct lab_rank *me)
@@ -33,7 +43,8 @@ bool lab_factor_fill(struct lab_rank *me, const struct lab_row *row)
 	if (row->payload.moved || row->payload.op != PAYLOAD_MULSUM)
 		return true;
 	payload_factor(&row->payload, me->rank, &bits);
-	return lab_rank_copy(me, me->factor, &bits, sizeof bits, true);
+	return lab_rank_copy(me, lab_factor_at(me, row), &bits,
+			     payload_type_bytes(row->payload.type), true);
 }
 
 bool lab_factor_on_gpu(const struct lab_rank *me, const struct lab_row *row)

@@ -222,13 +222,14 @@ static cudaError_t mixed_take(struct lab_rank *me, const struct mixed_call *call
 /* The rank's first stream goes on after all others. */
 static cudaError_t mixed_copy_out(struct lab_rank *me, const struct mixed_group *g)
 {
+	const int n = (int)mixed_streams(me->run->config);
 	struct lab_mixed *m = me->mixed;
 	cudaError_t e = cudaSuccess;
 
 	for (uint32_t i = 0; i < g->n && !e; i++)
 		e = mixed_take(me, &g->call[i], i);
-	for (int i = 0; i < MIXED_STREAMS + (m->after != NULL) && !e; i++) {
-		e = cudaEventRecord(m->join, i < MIXED_STREAMS ? m->stream[i] : m->after);
+	for (int i = 0; i < n + (m->after != NULL) && !e; i++) {
+		e = cudaEventRecord(m->join, i < n ? m->stream[i] : m->after);
 		if (!e)
 			e = cudaStreamWaitEvent((cudaStream_t)me->stream, m->join, 0);
 	}

@@ -9,8 +9,9 @@
 #include "sim/lab/run/runner_internal.h"
 
 enum {
-	MIXED_CALLS = 24, /* of a group, at most */
-	MIXED_STREAMS = 3,
+	MIXED_CALLS = 24,  /* of a group, at most */
+	MIXED_STREAMS = 8, /* of a rank, at most */
+	MIXED_STREAMS_OFTEN = 3,
 	MIXED_BYTES = 16 << 10, /* of each buffer of a call */
 	MIXED_FACTOR = sizeof(uint64_t),
 	MIXED_OPS_LIVE = 24, /* operations of the program at the same time, at most */
@@ -60,6 +61,8 @@ struct mixed_group {
 	bool renews; /* the program destroys its streams while they have work, and makes others */
 };
 
+/* Streams of each rank of the run. */
+uint32_t mixed_streams(const struct lab_config *c);
 /* mixed_draw.c, pure: the `round`-th group of the run, the same on all ranks; and the order in
  * which this rank calls it. */
 void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_group *g);

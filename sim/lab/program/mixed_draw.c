@@ -8,6 +8,14 @@ enum {
 	MIXED_SALT = 0x6d697865,
 };
 
+uint32_t mixed_streams(const struct lab_config *c)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, c->sim.seed, "lab.mixed_stream_count");
+	return sim_rng_below(&rng, 3) ? MIXED_STREAMS_OFTEN : MIXED_STREAMS;
+}
+
 /* Sizes of 10 B are as frequent as sizes of 10 KiB. */
 static uint64_t mixed_bytes(struct sim_rng *rng)
 {
@@ -42,7 +50,7 @@ static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint
 	call->row.in_place = !message && lab_collective_in_place(of, in_place);
 	call->distance = message ? one : -1;
 	call->comm = (uint32_t)sim_rng_below(rng, lab_comms(c));
-	call->stream = (uint32_t)sim_rng_below(rng, MIXED_STREAMS);
+	call->stream = (uint32_t)sim_rng_below(rng, mixed_streams(c));
 	call->nested = sim_rng_below(rng, 4) == 0;
 	bool alone = sim_rng_below(rng, 2) == 0;
 	int32_t only = (int32_t)sim_rng_below(rng, (uint64_t)run->nranks);

@@ -26,7 +26,7 @@ int mixed_streams_make(struct lab_rank *me)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, c->sim.seed, "lab.mixed_streams");
-	for (int i = 0; !e && i < MIXED_STREAMS; i++) {
+	for (int i = 0; !e && i < (int)mixed_streams(c); i++) {
 		uint64_t kind = sim_rng_below(&rng, 6);
 
 		if (kind == 0)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "sim/lab/program/refused.h"
+#include "sim/lab/program/transient.h"
 
 #define ODD_POWERS   37              /* a member is late up to 2^37 ns */
 #define ODD_LOCAL_NS 800000000ull    /* an end that waits for no other rank */

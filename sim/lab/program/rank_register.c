@@ -60,6 +60,18 @@ static ncclResult_t registered_again(struct lab_rank *it, ncclComm_t comm)
 	return r;
 }
 
+/* Ranks number what they register, and end it, each in an order of its own. */
+static int registered_first(const struct lab_rank *it)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng,
+		     it->run->config->sim.seed + it->renewals * LAB_MAX_DEVICES +
+			     (uint64_t)it->rank,
+		     "lab.register");
+	return (int)sim_rng_below(&rng, 2);
+}
+
 static ncclResult_t registered_drive_register(struct lab_rank *it, void *arg)
 {
 	ncclResult_t r = ncclSuccess;
@@ -69,9 +81,13 @@ static ncclResult_t registered_drive_register(struct lab_rank *it, void *arg)
 	for (uint32_t i = 0; i < lab_comms(it->run->config) && !r; i++) {
 		ncclComm_t comm = lab_comms_pick(it, i);
 
-		r = ncclCommRegister(comm, it->send, it->send_bytes, &it->registered[i][0]);
-		if (!r)
-			r = ncclCommRegister(comm, it->recv, it->recv_bytes, &it->registered[i][1]);
+		for (int k = 0; k < 2 && !r; k++) {
+			int b = registered_first(it) ^ k;
+
+			r = ncclCommRegister(comm, b ? it->recv : it->send,
+					     b ? it->recv_bytes : it->send_bytes,
+					     &it->registered[i][b]);
+		}
 		if (!r && it->run->config->local_register == LAB_REGISTER_TWICE)
 			r = registered_again(it, comm);
 	}
@@ -86,8 +102,9 @@ static ncclResult_t registered_drive_deregister(struct lab_rank *it, void *arg)
 	(void)arg;
 	lab_call(it, "ncclCommDeregister");
 	for (uint32_t i = 0; i < lab_comms(it->run->config); i++)
-		for (int b = 0; b < 2 && !r; b++)
-			r = ncclCommDeregister(lab_comms_pick(it, i), it->registered[i][b]);
+		for (int k = 0; k < 2 && !r; k++)
+			r = ncclCommDeregister(lab_comms_pick(it, i),
+					       it->registered[i][registered_first(it) ^ k]);
 	lab_call(it, NULL);
 	return r;
 }

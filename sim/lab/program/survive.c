@@ -33,6 +33,7 @@ bool lab_has_env(const struct lab_config *c, const char *name)
 
 void lab_call(struct lab_rank *me, const char *call)
 {
+	lab_cuda_state(me, call);
 	me->call = call;
 	me->call_ns = os_now_ns();
 	me->calls += call != NULL;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/lab/program/transient.h"
 #include "sim/lab/run/runner_internal.h"
 
 #define TRANSIENT_COUNT 512u        /* elements, at most */

@@ -117,7 +117,7 @@ static void queries_memory(struct queries *q)
 static bool queries_memory_is_free(const struct lab_config *c)
 {
 	return c->ranks_per_proc == 1 && lab_comms(c) == 1 && !c->finalize && !c->idle &&
-	       !c->transient && !c->init_fails && !c->mixed;
+	       !c->transient && !c->init_fails && !c->mixed && !c->scenes;
 }
 
 /* A rank of the host that maps memory of this one's GPU may be about to unmap it. */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/lab/program/transient.h"
 #include "sim/lab/run/runner_internal.h"
 
 static ncclComm_t *comms_slot(struct lab_rank *me, uint32_t i)

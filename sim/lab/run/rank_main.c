@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 
+#include "sim/lab/program/transient.h"
 #include "sim/lab/run/runner_internal.h"
 #include "sim/world/world.h"
 
@@ -75,6 +76,8 @@ static bool lab_rank_prepare(struct lab_rank *me)
 {
 	bool ok = lab_rank_alloc(me);
 
+	if (ok)
+		lab_cuda_state_start(me);
 	if (ok && me->run->config->queries)
 		lab_queries_memory_start(me);
 	return ok;
@@ -290,7 +293,7 @@ static bool lab_rank_others(struct lab_rank *me)
 {
 	lab_queries_of_run(me);
 	lab_refused(me, "lab.refused");
-	return lab_init_fails(me, false) && lab_mixed(me) && lab_ras_meet(me);
+	return lab_init_fails(me, false) && lab_mixed(me) && lab_ras_meet(me) && lab_scenes(me);
 }
 
 /* The life of a rank: init, work, and either an orderly end or an abort. */

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <string.h>
 
+#include "sim/lab/program/transient.h"
 #include "sim/lab/run/runner_internal.h"
 
 #define RANK_QUERIES   4 /* moments of a series with queries, at most */
@@ -36,7 +37,7 @@ static ncclResult_t rank_part(struct lab_rank *me, const struct lab_row *row, ui
 	struct lab_row call = *row;
 	struct lab_options options;
 	ncclComm_t comm = lab_comms_pick(me, part);
-	ncclResult_t r = lab_factor_begin(me, row, me->factor, comm, &call.op);
+	ncclResult_t r = lab_factor_begin(me, row, lab_factor_at(me, row), comm, &call.op);
 
 	*name = "ncclRedOpCreatePreMulSum";
 	if (r)

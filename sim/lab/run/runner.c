@@ -193,6 +193,7 @@ static void lab_result_fill(struct lab_run *run, struct lab_result *result)
 	result->error = run->error;
 	result->error_rank = run->error_rank;
 	result->killed = run->killed;
+	result->scenes = run->scenes;
 	result->virtual_ns = run->virtual_ns;
 	result->busbw_average = run->busbw_rows ? run->busbw_sum / run->busbw_rows : 0;
 	snprintf(result->explanation, sizeof result->explanation, "%s", run->explanation);
@@ -223,6 +224,7 @@ static struct world_config lab_world(const struct lab_config *c, const struct la
 		.machines = m->of_host,
 		.env = c->env,
 		.strict_device_view = c->strict_device_view,
+		.uncompared = c->uncompared,
 		.warp_width = c->warp_width,
 		.gpu_sms = c->gpu_sms,
 		.real = c->spread != NULL,

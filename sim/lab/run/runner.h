@@ -169,6 +169,9 @@ struct lab_config {
 	uint32_t ras;        /* requests to RAS, during the series and after it (queries_ras.c) */
 	uint32_t refused;    /* wrong calls of each rank, at each of some moments (refused.c) */
 	uint32_t init_fails; /* inits that must fail, before and after the series (init_fails.c) */
+	uint32_t scenes;     /* short programs with a known outcome, after the series (scene.c) */
+	bool uncompared;     /* the world does not compare the ranks' calls, as in a real job */
+	bool cuda_state;     /* each call leaves the task's CUDA state as it was (cuda_state.c) */
 	uint32_t pauses;     /* a rank sleeps before some calls, so many ms at most (pause.c) */
 	bool children;       /* communicators after the first are made from it */
 	bool retries; /* with faults: a call that failed without an error of its communicator is
@@ -231,6 +234,7 @@ struct lab_result {
 	uint64_t guard_wrong; /* bytes written outside the buffers */
 	uint64_t leaks;
 	uint64_t fired;      /* faults of the plan */
+	uint32_t scenes;     /* a bit for each kind that was played, in the order of scene.c */
 	uint64_t operations; /* checked collectives, over all ranks the same */
 	ncclResult_t error;  /* first error that a rank saw */
 	int32_t error_rank;

@@ -77,6 +77,11 @@ struct lab_rank {
 	bool transient_begins;     /* it is in the init of one */
 	shared_u32 transient_on;   /* it is busy with them: its watch looks after the others */
 
+	ncclComm_t scene_comm[2]; /* scene.c, for other tasks of the process */
+	void *scene_memory;
+	const char *cuda_call; /* cuda_state.c: what it is in; NULL: nothing that is checked */
+	int32_t cuda_device, cuda_mode, cuda_error; /* of the task, before it */
+
 	/* drive.c; NULL: the rank's own task makes its calls */
 	struct lab_team *team;
 	const struct lab_drive *drive; /* what it makes at the next meeting */
@@ -148,6 +153,7 @@ struct lab_run {
 	shared_u64 met;
 	uint8_t apart_of_met[64];
 	shared_u32 failed;    /* some rank gave up: all abort */
+	uint32_t scenes;      /* kinds that were played; the first rank writes */
 	shared_u64 disagreed; /* disagree.c: rounds in which a rank has reported it */
 
 	uint8_t *expect; /* the reduced send buffers; NULL: none, or each rank reduces its pieces */
@@ -291,6 +297,8 @@ int lab_streams_copy_out(struct lab_rank *me, const struct lab_row *row, uint32_
 
 /* factor.c: PAYLOAD_MULSUM */
 int lab_factor_make(struct lab_rank *me); /* cudaError_t */
+/* The place of a row's factor in GPU memory; NULL: no row has one. */
+void *lab_factor_at(const struct lab_rank *me, const struct lab_row *row);
 void lab_factor_free(struct lab_rank *me);
 bool lab_factor_fill(struct lab_rank *me, const struct lab_row *row); /* before a row */
 /* The operation of one call, *op, and its end after the call: nothing for other operations. */
@@ -322,33 +330,6 @@ ncclResult_t lab_comms_destroy(struct lab_rank *me);
 /* The next one to destroy, NULL: none is left; its handle stays where the watch finds it. */
 ncclComm_t lab_comms_next_to_end(struct lab_rank *me, uint32_t k);
 ncclResult_t lab_comms_abort(struct lab_rank *me); /* a transient one, too; any task */
-
-/* transient.c */
-int lab_transient_make(struct lab_rank *me); /* cudaError_t: its buffer and stream */
-void lab_transient_free(struct lab_rank *me);
-bool lab_transients(struct lab_rank *me); /* all that belong to one collective; reports */
-/* The task that takes a transient communicator ends it: the rank's own or its watch. NULL: none. */
-ncclComm_t lab_transient_take(struct lab_rank *me);
-/* Report; false: the rank has failed. `sync` waits for the transient stream. */
-bool lab_transient_check(struct lab_rank *me, ncclResult_t r, const char *call);
-bool lab_transient_sync(struct lab_rank *me, ncclComm_t comm);
-
-/* odd_ends.c: ends of a transient communicator that is not blocking if `polls`. False: the run has
- * failed. */
-enum lab_odd { LAB_ODD_FINALIZED, LAB_ODD_REVOKED, LAB_ODD_FAILED, LAB_ODD_LATE, LAB_ODD_ENDS };
-struct lab_odd_end {
-	enum lab_odd kind;
-	int32_t index, n, culprit; /* of the members */
-	bool polls;
-	uint64_t round;
-	struct lab_transient_id *slot;
-};
-bool lab_odd_end(struct lab_rank *me, const struct lab_odd_end *end, ncclComm_t comm);
-
-/* family.c: transient communicators that are made from others. True on all ranks or on none. */
-bool lab_family_fits(const struct lab_rank *me);
-/* One family, the `round`-th of the run. `id` passes the ids of growth between its ranks. */
-bool lab_family(struct lab_rank *me, uint64_t round, struct lab_transient_id *id);
 
 /* mixed.c: its memory, cudaError_t; all groups of a run, false: a rank failed. */
 int lab_mixed_make(struct lab_rank *me);
@@ -388,6 +369,13 @@ struct lab_options {
 bool lab_options_draw(const struct lab_rank *me, uint64_t salt, const struct lab_row *row,
 		      bool forces, struct lab_options *out);
 bool lab_options_refused(const struct lab_options *o, ncclResult_t r);
+
+/* scene.c: plays the scenes of the run; false: a rank failed. */
+bool lab_scenes(struct lab_rank *me);
+
+/* cuda_state.c: at the start of the rank's task; and at the begin and the end (NULL) of a call. */
+void lab_cuda_state_start(struct lab_rank *me);
+void lab_cuda_state(struct lab_rank *me, const char *call);
 
 /* pause.c: a moment at which the rank may sleep. */
 void lab_pause(struct lab_rank *me);

@@ -182,6 +182,18 @@ const struct dimension dimensions[] = {
 	 .calm = {8, 1, 4},
 	 OPTION(ENGINE, HELP(OPTION_INIT_FAILS, "init-fails", "N",
 		"N inits that must fail, before the first one and after the series (default 0)"))},
+	{NUMBER("scenes", lab.scenes, 0, 4096), CUT("scenes", DOWN), .calm = {14, 1, 2},
+	 OPTION(ENGINE, HELP(OPTION_SCENES, "scenes", "N",
+		"afterwards, play N short programs with communicators of their own and a known "
+		"outcome, drawn from the seed (default 0)"))},
+	{FLAG("uncompared", lab.uncompared), CUT("calls that are not compared", OFF),
+	 OPTION(WORLD, HELP(OPTION_UNCOMPARED, "uncompared", NULL,
+		"the world does not compare the ranks' calls when they are made, as in a real "
+		"job"))},
+	{FLAG("cuda-state", lab.cuda_state), CUT("CUDA state of tasks", OFF), .calm = {5, 1, 1},
+	 OPTION(ENGINE, HELP(OPTION_CUDA_STATE, "cuda-state", NULL,
+		"check that each call leaves the current device, the last error and the mode "
+		"of captures as they were"))},
 	{NUMBER("pauses", lab.pauses, 0, LAB_MAX_PAUSES), CUT("pauses, ms", POWERS),
 	 OPTION(ENGINE, HELP(OPTION_PAUSES, "pauses", "MS",
 		"each rank sleeps now and then before a call, so long at most, drawn from the seed "

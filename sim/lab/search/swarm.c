@@ -483,6 +483,8 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_doubling_fits(s);
 	if (side)
 		swarm_side_ends(s, seed);
+	if (faults == SCENARIO_FAULTS_CALL && swarm_side_kind(seed) == SIDE_SCENES)
+		swarm_side_scenes(s, seed);
 	swarm_contradiction(s, seed,
 			    faults == SCENARIO_FAULTS_CALL &&
 				    swarm_side_kind(seed) == SIDE_CONTRADICTION);

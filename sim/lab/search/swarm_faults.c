@@ -9,6 +9,7 @@
 #include "sim/lab/search/swarm_internal.h"
 
 #define SWARM_EARLY_NS 1000000000ull /* by then ranks have connected */
+#define SWARM_CHECK_IN 5             /* ranks that check in at a root, at least */
 
 /* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). Half of
  * the time it is the quiet rank's own end that fails first. */
@@ -40,6 +41,24 @@ static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
 	s->lab.recover = s->lab.finalize = s->lab.nonblocking = s->lab.polls = false;
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 	swarm_env(s, "NCCL_IB_TIMEOUT=10");
+}
+
+/* The set-up of a rank's first connections of the network fails, in one in five of the plans of one
+ * line that fit: the rank has no listener for them. Returns false for the others. */
+static bool swarm_set_up(struct scenario *s, uint64_t seed, uint32_t ranks)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.set_up");
+	bool drawn = sim_rng_below(&rng, 5) == 0;
+	unsigned rank = (unsigned)sim_rng_below(&rng, ranks);
+	/* its first listener is the bootstrap's; rank 0 has that of the root before */
+	unsigned nth = (rank ? 2u : 3u) + (unsigned)(sim_rng_below(&rng, 4) == 0);
+
+	if (!drawn || s->lab.hosts == 1)
+		return false;
+	snprintf(s->plan, sizeof s->plan, "os.listen rank=%u nth=%u fail\n", rank, nth);
+	return true;
 }
 
 /* When faults heal: one time in four before much has happened, one in four after HCAs have run out
@@ -89,6 +108,25 @@ static void swarm_take_plan(struct scenario *s, char *plan)
 	free(plan);
 }
 
+/* Sockets that accept and have nothing for a moment, while many ranks check in at a root: one in
+ * five of the worlds without other faults that have five ranks and more. It is over before ranks
+ * end: a farewell needs room in its socket. */
+static bool swarm_check_in(struct scenario *s, uint64_t seed, uint32_t ranks)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.check_in");
+	bool drawn = sim_rng_below(&rng, 5) == 0;
+	unsigned one_in = 2 + (unsigned)sim_rng_below(&rng, 2);
+	unsigned until_us = 250u << sim_rng_below(&rng, 4);
+
+	if (!drawn || ranks < SWARM_CHECK_IN)
+		return false;
+	snprintf(s->plan, sizeof s->plan, "os.socket prob=1/%u until=%uus again\n", one_in,
+		 until_us);
+	return true;
+}
+
 /* Faults that every call survives, one seed in ten of those without others, and those that detect
  * their topology: an error is a failure. HCAs have the retries that they have by themselves. NVML
  * may have no numbers of GPUs. */
@@ -100,9 +138,11 @@ static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 	bool drawn = sim_rng_below(&rng, 10) == 0, numbers = sim_rng_below(&rng, 3) != 0;
 	bool detects = swarm_is_set(s, "NCCL_TOPO_FILE=");
 
-	if (!drawn && !detects)
+	if (!drawn && !detects && !swarm_check_in(s, seed, ranks))
 		return;
-	if (detects && numbers)
+	if (s->plan[0])
+		;
+	else if (detects && numbers)
 		snprintf(s->plan, sizeof s->plan, "nvml.device_get_index forever fail\n");
 	else
 		swarm_take_plan(s, sim_fault_draw_survivable(seed, s->lab.hosts, ranks));
@@ -178,6 +218,8 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 		swarm_env(s, "NCCL_IB_TIMEOUT=%u", (unsigned)timeout);
 		swarm_env(s, "NCCL_IB_RETRY_CNT=%u", (unsigned)retries);
 	}
+	if (early && swarm_set_up(s, seed, ranks))
+		return;
 	swarm_take_plan(s, early ? sim_fault_draw_early(seed, s->lab.hosts, ranks)
 				 : sim_fault_draw(seed, s->lab.hosts, ranks));
 	if (!swarm_blocks_may_wait(&s->lab))

@@ -2,7 +2,7 @@
 /*
  * Settings that are drawn to fit each other. Features that swarm.c draws one by one come together
  * too rarely where a bug needs four or five of them: an algorithm, a collective that has it,
- * several warps, small slots and sizes that fill them many times. One seed in six has a focus, one
+ * several warps, small slots and sizes that fill them many times. One seed in four has a focus, one
  * way in which data goes between ranks, and everything that this way needs. The rest of the
  * scenario is as the other parts draw it.
  */
@@ -12,13 +12,14 @@
 
 #define FOCUS_TRAFFIC (4ull << 20) /* ranks x bytes x runs, at most */
 #define FOCUS_FILLS   10           /* as much as the slots of a connection hold, at most */
+#define FOCUS_FEW     1024ull      /* to 16 KiB */
 
 enum focus_proto { FOCUS_SIMPLE, FOCUS_LL, FOCUS_LL128, FOCUS_PROTOS };
 
 struct focus {
 	struct scenario *s;
 	struct sim_rng rng;
-	uint64_t holds; /* bytes in the slots of a connection */
+	uint64_t holds; /* bytes in the slots of a connection; 0: few bytes */
 	uint32_t rows;  /* sizes in a row, larger each time */
 };
 
@@ -100,7 +101,8 @@ static void focus_size(struct focus *f)
 	uint64_t runs = c->iterations + (c->iterations > 1);
 	uint64_t most = FOCUS_TRAFFIC /
 			(lab_ranks(c, NULL) * runs * f->rows * (c->in_place + c->out_of_place));
-	uint64_t bytes = f->holds + focus_below(f, f->holds * (FOCUS_FILLS - 1));
+	uint64_t few = focus_below(f, FOCUS_FEW << focus_below(f, 5));
+	uint64_t bytes = f->holds ? f->holds + focus_below(f, f->holds * (FOCUS_FILLS - 1)) : few;
 
 	c->bytes_min = c->bytes_max = MIN_OF(bytes, most);
 	c->bytes_step = 1;
@@ -206,7 +208,8 @@ static void focus_ring(struct focus *f)
  * program that renews its buffers needs sizes to renew them between. */
 static void focus_registered(struct focus *f)
 {
-	static const char *const names[] = {"all_gather", "all_gather", "all_reduce"};
+	static const char *const names[] = {"all_gather", "all_gather", "all_reduce",
+					    "all_to_all", "all_to_all", "all_to_all"};
 	struct lab_config *c = &f->s->lab;
 
 	focus_one_host(f);
@@ -220,6 +223,13 @@ static void focus_registered(struct focus *f)
 	focus_slots(f, FOCUS_SIMPLE);
 	focus_channels(f, focus_from(f, 1, 2));
 	f->rows = 3;
+	if (!c->collective->connects)
+		return;
+	/* messages go straight into outputs, too; each rank renews its buffers in an order of its
+	 * own */
+	f->holds *= c->gpus;
+	c->local_register = LAB_REGISTER_RENEW;
+	c->iterations = (uint32_t)focus_from(f, 2, 3);
 }
 
 /* Messages of several parts: some one after the other, or in as many launches as a small FIFO of
@@ -248,6 +258,43 @@ static void focus_messages(struct focus *f)
 	}
 }
 
+/* Messages between any two of many ranks. Half of these have so many channels that the device gets
+ * the connections in several parts. */
+static void focus_to_all(struct focus *f)
+{
+	static const char *const names[] = {"all_to_all", "all_to_all", "gather", "scatter"};
+	bool parts = focus_below(f, 2);
+
+	focus_one_host(f);
+	f->s->lab.gpus = (uint32_t)focus_from(f, 5, 8);
+	focus_collective(f, names, parts ? 2 : ARRAY_LEN(names));
+	f->s->lab.iterations = 1;
+	focus_channels(f, parts ? 16 : focus_from(f, 1, 4));
+}
+
+/* Relays from which several ranks of a host request room at the same time, for several channels. */
+static void focus_requests(struct focus *f)
+{
+	static const char *const names[] = {"all_to_all"};
+	struct lab_config *c = &f->s->lab;
+	uint64_t parts = focus_from(f, 2, 4);
+
+	snprintf(f->s->machine, sizeof f->s->machine, "h100-8nic");
+	c->hosts = 2;
+	c->gpus = (uint32_t)MIN_OF(focus_from(f, 4, 8), focus_from(f, 4, 8));
+	c->host_gpus_n = 0;
+	if (focus_below(f, 3)) {
+		c->ranks_per_proc = 1;
+		c->drive = LAB_DRIVE_RANK;
+	}
+	focus_collective(f, names, ARRAY_LEN(names));
+	c->iterations = 1;
+	swarm_env(f->s, "DOPPEL_PXN_CONNECTIONS=%u", (unsigned)focus_from(f, 2, 16));
+	swarm_env(f->s, "NCCL_P2P_PXN_LEVEL=2");
+	focus_channels(f, parts);
+	swarm_env(f->s, "NCCL_NCHANNELS_PER_NET_PEER=%u", (unsigned)parts);
+}
+
 /* Sockets that share slices: those are long. */
 static void focus_sockets(struct focus *f)
 {
@@ -270,12 +317,13 @@ static void focus_sockets(struct focus *f)
 void swarm_focus(struct scenario *s, uint64_t seed)
 {
 	static void (*const foci[])(struct focus * f) = {
-		focus_direct,   focus_tree,    focus_pat,        focus_ring,
-		focus_messages, focus_sockets, focus_registered, focus_doubling};
+		focus_direct,  focus_tree,       focus_pat,        focus_ring,     focus_messages,
+		focus_sockets, focus_registered, focus_registered, focus_doubling, focus_to_all,
+		focus_to_all,  focus_requests,   focus_requests};
 	struct focus f = {.s = s, .rows = 1};
 
 	sim_rng_seed(&f.rng, seed, "swarm.focus");
-	if (focus_below(&f, 6))
+	if (focus_below(&f, 4))
 		return;
 	s->lab.warp_width = 1;
 	foci[focus_below(&f, ARRAY_LEN(foci))](&f);

@@ -59,10 +59,12 @@ bool swarm_is_early(uint64_t seed, bool *segments);
  * seeds without faults. */
 bool swarm_is_small(uint64_t seed, enum scenario_faults faults);
 /* Draws of a small world (swarm_world.c), in place of or after those of others. */
-enum side_kind { SIDE_CALL, SIDE_CONTRADICTION, SIDE_GROUPS, SIDE_FAMILY, SIDE_LIFE };
+enum side_kind { SIDE_CALL, SIDE_CONTRADICTION, SIDE_GROUPS, SIDE_FAMILY, SIDE_LIFE, SIDE_SCENES };
 enum side_kind swarm_side_kind(uint64_t seed);
 void swarm_side_groups(struct scenario *s, uint64_t seed);
 void swarm_side_family(struct scenario *s, uint64_t seed);
+/* After all other draws of programs. */
+void swarm_side_scenes(struct scenario *s, uint64_t seed);
 void swarm_side_life(struct scenario *s, uint64_t seed);
 void swarm_side_world(struct scenario *s, uint64_t seed);
 void swarm_side_program(struct scenario *s, uint64_t seed);

@@ -142,6 +142,19 @@ static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 		swarm_env(s, "%s", assignment);
 }
 
+/* Every other process has no HCAs: the ranks must agree on another network than the first choice of
+ * some of them. */
+static void swarm_odd_network(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.odd_network");
+	bool drawn = sim_rng_below(&rng, 24) == 0;
+
+	if (drawn && s->lab.hosts > 1 && !swarm_is_set(s, "NCCL_NET=") && !s->env_odd[0])
+		snprintf(s->env_odd, sizeof s->env_odd, "NCCL_IB_DISABLE=1");
+}
+
 /* Interfaces that all have one address or lead nowhere else, several that do, and a port that is
  * down. */
 static void swarm_hosts(struct scenario *s, uint64_t seed)
@@ -285,6 +298,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 		swarm_is_set(s, "NCCL_MAX_NCHANNELS") || swarm_is_set(s, "NCCL_MIN_NCHANNELS");
 	if (odd && !(counts && strstr(assignment, "_CTAS=")))
 		snprintf(s->env_odd, sizeof s->env_odd, "%s", assignment);
+	swarm_odd_network(s, seed);
 	/* every two ranks are connected on all channels, and small messages use few */
 	bool wide = sim_rng_below(&rng, 3) == 0;
 	uint64_t channels = 2 + sim_rng_below(&rng, 7);
@@ -326,7 +340,8 @@ static void swarm_blocking(struct scenario *s, uint64_t seed)
 	sim_rng_seed(&rng, seed, "swarm.blocking");
 	bool drawn = sim_rng_below(&rng, 10) == 0;
 
-	if (drawn && !s->plan[0] && !c->transient && !c->init_fails && !c->refused && !c->idle)
+	if (drawn && !s->plan[0] && !c->transient && !c->init_fails && !c->refused && !c->idle &&
+	    !c->scenes)
 		swarm_env(s, "NCCL_COMM_BLOCKING=%d", !c->nonblocking);
 }
 
@@ -356,7 +371,9 @@ void swarm_programs_after(struct scenario *s, uint64_t seed)
 	if (!s->lab.quiet)
 		dimensions_draw(s, seed, s->plan[0] ? DIMENSION_FAULTY : DIMENSION_CALM);
 	if (swarm_is_set(s, "NCCL_COMM_ID"))
-		s->lab.idle = 0;
+		s->lab.idle = s->lab.scenes = 0;
+	if (s->lab.gpu_sms)
+		s->lab.scenes = 0; /* kernels of several communicators run at the same time */
 	swarm_blocking(s, seed);
 	swarm_ras(s, seed);
 }

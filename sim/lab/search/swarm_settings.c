@@ -44,7 +44,8 @@ static const struct setting setting_rows[] = {
 	/* messages over the network: their channels, and the relays that they leave a host by */
 	{"NCCL_NCHANNELS_PER_NET_PEER", "1|2|3|4|5|6|7|8", 4, SETTING_HOSTS | SETTING_MESSAGES,
 	 NULL, "NCCL_NCHANNELS_PER_NET_PEER="},
-	{"NCCL_P2P_PXN_LEVEL", "0|1", 4, SETTING_HOSTS | SETTING_MESSAGES, NULL, NULL},
+	{"NCCL_P2P_PXN_LEVEL", "0|1", 4, SETTING_HOSTS | SETTING_MESSAGES, NULL,
+	 "NCCL_P2P_PXN_LEVEL="},
 	{"DOPPEL_PXN_CONNECTIONS", "0|1|2|3|4", 6, SETTING_HOSTS | SETTING_MESSAGES, NULL,
 	 "NCCL_P2P_PXN_LEVEL="},
 	/* the family is that of the bootstrap, too */

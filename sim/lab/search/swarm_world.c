@@ -199,7 +199,7 @@ enum side_kind swarm_side_kind(uint64_t seed)
 
 	sim_rng_seed(&rng, seed, "swarm.side_kind");
 	static const enum side_kind kinds[] = {SIDE_CONTRADICTION, SIDE_GROUPS, SIDE_FAMILY,
-					       SIDE_LIFE};
+					       SIDE_LIFE, SIDE_SCENES};
 	uint64_t k = sim_rng_below(&rng, 10);
 	return k < ARRAY_LEN(kinds) ? kinds[k] : SIDE_CALL;
 }
@@ -327,5 +327,38 @@ void swarm_side_family(struct scenario *s, uint64_t seed)
 	c->ranks_per_proc = sim_rng_below(&rng, 3) ? 1 : LAB_ALL_RANKS;
 	c->gpu_sms = 0;
 	c->init_fails = c->idle = c->comms = 0;
+	swarm_world_fits(s);
+}
+
+/* Scenes of two to four ranks. Half of the worlds have deadlines, which ranks that take their time
+ * otherwise would pass; half of those do not compare calls. A connection that is refused a few
+ * times takes some hundred ms: no deadline is shorter than a second. */
+void swarm_side_scenes(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.side_scenes");
+	uint32_t scenes = 3 + (uint32_t)sim_rng_below(&rng, 4);
+	bool timed = sim_rng_below(&rng, 2), uncompared = sim_rng_below(&rng, 2);
+	unsigned ms = 1000 + (unsigned)sim_rng_below(&rng, 1000);
+	uint32_t more = (uint32_t)sim_rng_below(&rng, 3);
+	bool apart = sim_rng_below(&rng, 2);
+
+	c->scenes = 0;
+	if (s->plan[0] || swarm_is_set(s, "NCCL_COMM_"))
+		return;
+	c->scenes = scenes;
+	c->gpus = MAX_OF(c->gpus, c->hosts > 1 ? 1 + (more != 0) : 2 + more);
+	c->drive = LAB_DRIVE_RANK;
+	c->ranks_per_proc = apart ? 1 : LAB_ALL_RANKS;
+	c->gpu_sms = c->transient = c->idle = c->init_fails = c->mixed = c->late = c->pauses = 0;
+	c->comms = c->suspends = 0;
+	c->children = false;
+	if (timed)
+		swarm_env(s, "DOPPEL_TIMEOUT_MS=%u", ms);
+	c->uncompared = timed && uncompared;
+	if (strcmp(s->machine, "workstation-2gpu") == 0 && c->gpus > 2)
+		snprintf(s->machine, sizeof s->machine, "h100-8nic");
 	swarm_world_fits(s);
 }

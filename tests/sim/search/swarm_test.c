@@ -28,14 +28,14 @@ struct share {
 	uint32_t least, most;
 };
 
-#define SHARES 23
+#define SHARES 26
 static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts,
 		      struct share share[SHARES])
 {
 	const struct lab_config *c = &s->lab;
 	const bool clean = !s->plan[0];
 	const struct share of[SHARES] = {
-		{"with faults", !clean, 450, 1000},
+		{"with faults", !clean, 450, 1100},
 		{"with faults that every call survives",
 		 !clean && s->expect == SCENARIO_EXPECT_SUCCESS, 80, 400},
 		{"with groups of different calls", c->mixed, 200, 1000},
@@ -48,6 +48,9 @@ static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts
 		{"with options of calls", c->options, 200, 600},
 		{"with several unique ids", c->roots > 1, 60, 250},
 		{"with requests to RAS", c->ras, 40, 200},
+		{"with scenes", c->scenes, 40, 200},
+		{"that check the CUDA state of tasks", c->cuda_state, 150, 500},
+		{"with processes without HCAs", strstr(s->env_odd, "NCCL_IB_DISABLE=1"), 20, 150},
 		{"with pauses", c->pauses, 300, 1200},
 		{"with ends other than an abort", c->leaves != LAB_LEAVES_ABORT, 150, 1000},
 		{"with warps of 32 fibers", c->warp_width == 32, 10, 400},
@@ -95,6 +98,8 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 		c->children = of->children;
 		c->leaves = of->leaves;
 		c->retries = of->retries;
+		c->scenes = of->scenes;
+		c->cuda_state = of->cuda_state;
 		c->init_fails = of->init_fails;
 		c->late = of->late;
 		c->nonblocking = of->nonblocking;
@@ -238,6 +243,7 @@ END_TEST
 START_TEST(a_swarm_draws_settings_that_fit_each_other)
 {
 	uint32_t direct = 0, turns = 0, parts = 0, lanes = 0, quiet = 0, deaths = 0, lines = 0;
+	uint32_t to_all = 0, requests = 0, check_ins = 0;
 
 	for (uint64_t seed = 1; seed <= 2000; seed++) {
 		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
@@ -257,10 +263,16 @@ START_TEST(a_swarm_draws_settings_that_fit_each_other)
 			 has_env(&one, "NCCL_NSOCKS_PERTHREAD=");
 		quiet += c->quiet && network;
 		deaths += strstr(one.plan, " kill") && has_env(&one, "NCCL_P2P_DISABLE=1");
+		to_all += c->collective->connects && c->hosts == 1 && c->gpus >= 5;
+		requests += c->collective->connects && c->hosts == 2 && c->gpus >= 4 &&
+			    has_env(&one, "DOPPEL_PXN_CONNECTIONS=");
+		check_ins += strstr(one.plan, "us again") != NULL;
 	}
-	ck_assert_msg(direct >= 15 && turns >= 5 && lines >= 2 && parts >= 15 && lanes >= 20 &&
-			      quiet >= 4 && deaths >= 15,
-		      "%u %u %u %u %u %u %u", direct, turns, lines, parts, lanes, quiet, deaths);
+	ck_assert_msg(direct >= 15 && turns >= 5 && lines >= 2 && parts >= 10 && lanes >= 20 &&
+			      quiet >= 4 && deaths >= 15 && to_all >= 20 && requests >= 10 &&
+			      check_ins >= 10,
+		      "%u %u %u %u %u %u %u %u %u %u", direct, turns, lines, parts, lanes, quiet,
+		      deaths, to_all, requests, check_ins);
 }
 END_TEST
 
@@ -286,6 +298,7 @@ END_TEST
 START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 {
 	uint32_t calls = 0, rare = 0, refused = 0, groups = 0, families = 0, lives = 0, ranks;
+	uint32_t scenes = 0, timed = 0;
 
 	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
 		uint64_t of = scenario_side_seed(seed, 1);
@@ -300,6 +313,9 @@ START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 		calls += strstr(one.plan, ".any rank=") && strstr(one.plan, " caller=");
 		rare += one.plan[0] && !strstr(one.plan, ".any ");
 		lives += one.lab.transient && !one.lab.children && one.lab.queries;
+		scenes += one.lab.scenes > 1;
+		timed += one.lab.scenes > 1 && one.lab.uncompared &&
+			 has_env(&one, "DOPPEL_TIMEOUT_MS=");
 		refused += one.expect == SCENARIO_EXPECT_REFUSED;
 		groups += one.lab.mixed > 1 && one.lab.drive == LAB_DRIVE_PROCESS;
 		families += one.lab.transient && one.lab.children &&
@@ -307,10 +323,12 @@ START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 	}
 	ck_assert_msg(calls > SWARM_SEEDS * 2 / 5 && rare > SWARM_SEEDS / 20 &&
 			      refused > SWARM_SEEDS / 40 && groups > SWARM_SEEDS / 20 &&
-			      families > SWARM_SEEDS / 16 && lives > SWARM_SEEDS / 40,
+			      families > SWARM_SEEDS / 16 && lives > SWARM_SEEDS / 40 &&
+			      scenes > SWARM_SEEDS / 16 && timed > SWARM_SEEDS / 80,
 		      "of %u side worlds %u have a call that fails, %u a rare one, %u are "
-		      "refused, %u have groups, %u have families, %u odd ends",
-		      SWARM_SEEDS, calls, rare, refused, groups, families, lives);
+		      "refused, %u have groups, %u have families, %u odd ends, %u scenes, %u with "
+		      "deadlines",
+		      SWARM_SEEDS, calls, rare, refused, groups, families, lives, scenes, timed);
 }
 END_TEST
 

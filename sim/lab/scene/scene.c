@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim/lab/scene/scene.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCENE_LOOK_NS    1000000ull
+#define SCENE_TIMEOUT_MS 4000 /* a scene waits longer than a deadline; at most */
+
+/* The worlds that a scene belongs to. */
+enum {
+	SCENE_TIMED = 1,      /* calls have deadlines: DOPPEL_TIMEOUT_MS */
+	SCENE_UNTIMED = 2,    /* none, or very long ones */
+	SCENE_UNCOMPARED = 4, /* the world does not compare the calls of ranks */
+	SCENE_SEVERAL = 8,    /* two ranks and more */
+};
+
+/* clang-format off */
+static const struct scene_kind {
+	const char *name;
+	void (*play)(struct scene *s);
+	int ids; /* of communicators of all ranks */
+	uint32_t world;
+} scene_kinds[] = {
+	{"short launches", scene_short_launches, 1, SCENE_TIMED | SCENE_SEVERAL},
+	{"shortest deadline", scene_shortest_deadline, 1, SCENE_TIMED | SCENE_SEVERAL},
+	{"absent rank", scene_absent, 1, SCENE_TIMED | SCENE_SEVERAL},
+	{"calls that differ", scene_differ, 1, SCENE_TIMED | SCENE_UNCOMPARED | SCENE_SEVERAL},
+	{"group that fails", scene_group_fails, 2, SCENE_SEVERAL},
+	{"group that connects", scene_group_connects, 2, SCENE_UNTIMED | SCENE_SEVERAL},
+	{"group of many streams", scene_group_streams, 1, SCENE_SEVERAL},
+	{"group that is simulated", scene_simulate, 2, SCENE_SEVERAL},
+	{"one rank", scene_alone, 0, 0},
+	{"suspended apart", scene_suspend_apart, 1, SCENE_UNTIMED | SCENE_SEVERAL},
+	{"end while suspended", scene_suspend_ends, 1, 0},
+};
+/* clang-format on */
+
+/* ---- what scenes share ----------------------------------------------------------------------- */
+
+void scene_judge(struct scene *s, const char *call, ncclResult_t got, ncclResult_t want)
+{
+	/* another rank has failed, and this one leaves */
+	if (got == ncclInProgress && shared_load_u32(&s->me->run->failed, SHARED_ACQUIRE))
+		return;
+	lab_refused_judge(s->me, call, s->name, got, want);
+}
+
+void scene_report(struct scene *s, const char *call, const char *text)
+{
+	lab_refused_report(s->me, call, s->name, text);
+}
+
+bool scene_cuda(struct scene *s, cudaError_t e, const char *call)
+{
+	return lab_rank_check_cuda(s->me, (int)e, call);
+}
+
+bool scene_open(struct scene *s, int k)
+{
+	struct lab_rank *me = s->me;
+	ncclUniqueId id = k ? me->run->other_id[k - 1] : me->run->id;
+	ncclResult_t rc;
+
+	lab_call(me, "ncclCommInitRank");
+	rc = ncclCommInitRank(&s->comm[k], s->n, id, me->rank);
+	lab_call(me, NULL);
+	scene_judge(s, "ncclCommInitRank", rc, ncclSuccess);
+	me->scene_comm[k] = s->comm[k];
+	return rc == ncclSuccess;
+}
+
+static void scene_end(struct scene *s, int k, bool aborts)
+{
+	const char *call = aborts ? "ncclCommAbort" : "ncclCommDestroy";
+	ncclComm_t comm = s->comm[k];
+
+	s->comm[k] = NULL;
+	if (!comm)
+		return;
+	lab_call(s->me, call);
+	ncclResult_t rc = aborts ? ncclCommAbort(comm) : ncclCommDestroy(comm);
+
+	lab_call(s->me, NULL);
+	scene_judge(s, call, rc, ncclSuccess);
+}
+
+void scene_destroy(struct scene *s, int k)
+{
+	scene_end(s, k, false);
+}
+
+void scene_abort(struct scene *s, int k)
+{
+	scene_end(s, k, true);
+}
+
+bool scene_sync(struct scene *s, int stream)
+{
+	cudaError_t e = cudaErrorNotReady;
+
+	while (e == cudaErrorNotReady && !shared_load_u32(&s->me->run->failed, SHARED_ACQUIRE))
+		e = cudaStreamQuery(s->stream[stream]);
+	return e != cudaErrorNotReady && scene_cuda(s, e, "cudaStreamQuery");
+}
+
+/* The result of the first `count` elements of the second half of the memory. */
+static bool scene_check(struct scene *s, const char *call, size_t count, int32_t want)
+{
+	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
+	cudaError_t e = cudaMemcpyAsync(s->host, result, count * sizeof *s->host,
+					cudaMemcpyDeviceToHost, s->stream[0]);
+
+	if (!scene_cuda(s, e, "cudaMemcpyAsync") || !scene_sync(s, 0))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (s->host[i] != want) {
+			scene_report(s, call, "gave a wrong result");
+			return false;
+		}
+	return true;
+}
+
+/* Fills the input. */
+static bool scene_fill(struct scene *s, size_t count, int32_t value)
+{
+	for (size_t i = 0; i < count; i++)
+		s->host[i] = value;
+	return scene_cuda(s,
+			  cudaMemcpyAsync(s->mem, s->host, count * sizeof *s->host,
+					  cudaMemcpyHostToDevice, s->stream[0]),
+			  "cudaMemcpyAsync") &&
+	       scene_sync(s, 0);
+}
+
+bool scene_sum(struct scene *s, int k, size_t count, ncclCollConfig_t *config)
+{
+	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
+	ncclComm_t comm = s->comm[k];
+	ncclResult_t rc;
+
+	ASSERT(count * sizeof *s->mem <= SCENE_BYTES / 2);
+	if (!scene_fill(s, count, s->me->rank + 1))
+		return false;
+	lab_call(s->me, "ncclAllReduce");
+	rc = config ? ncclAllReduceConfig(s->mem, result, count, ncclInt32, ncclSum, comm,
+					  s->stream[0], config)
+		    : ncclAllReduce(s->mem, result, count, ncclInt32, ncclSum, comm, s->stream[0]);
+	lab_call(s->me, NULL);
+	scene_judge(s, "ncclAllReduce", rc, ncclSuccess);
+	return !rc && scene_check(s, "ncclAllReduce", count, s->n * (s->n + 1) / 2);
+}
+
+bool scene_ring(struct scene *s, int k)
+{
+	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
+	int32_t rank = s->me->rank, to = (rank + 1) % s->n, from = (rank + s->n - 1) % s->n;
+	ncclResult_t rc, end;
+
+	if (!scene_fill(s, SCENE_COUNT, rank + 1))
+		return false;
+	rc = ncclGroupStart();
+	if (!rc)
+		rc = ncclSend(s->mem, SCENE_COUNT, ncclInt32, to, s->comm[k], s->stream[0]);
+	if (!rc)
+		rc = ncclRecv(result, SCENE_COUNT, ncclInt32, from, s->comm[k], s->stream[0]);
+	lab_call(s->me, "ncclGroupEnd");
+	end = ncclGroupEnd();
+	lab_call(s->me, NULL);
+	scene_judge(s, "ncclGroupEnd of messages", rc ? rc : end, ncclSuccess);
+	return !rc && !end && scene_check(s, "ncclSend and ncclRecv", SCENE_COUNT, from + 1);
+}
+
+void scene_learn(struct scene *s, int k, uint64_t most_ns, ncclResult_t want)
+{
+	uint64_t end_ns = os_now_ns() + most_ns;
+	ncclResult_t async = ncclSuccess, rc = ncclSuccess;
+
+	do {
+		os_sleep_ns(SCENE_LOOK_NS);
+		rc = ncclCommGetAsyncError(s->comm[k], &async);
+	} while (!rc && async == ncclSuccess && os_now_ns() < end_ns);
+	scene_judge(s, "ncclCommGetAsyncError", rc, ncclSuccess);
+	scene_judge(s, "the error that all ranks learn of in time", async, want);
+}
+
+/* ---- playing --------------------------------------------------------------------------------- */
+
+static bool scene_fits(const struct scene *s, const struct scene_kind *k)
+{
+	const struct lab_config *c = s->me->run->config;
+	uint32_t lacks = s->timeout_ms ? SCENE_UNTIMED : SCENE_TIMED;
+
+	if (!c->uncompared)
+		lacks |= SCENE_UNCOMPARED;
+	if (s->n < 2)
+		lacks |= SCENE_SEVERAL;
+	return !(k->world & lacks);
+}
+
+static const struct scene_kind *scene_draw(struct scene *s)
+{
+	const struct scene_kind *k = NULL;
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(scene_kinds); i++)
+		if (scene_fits(s, &scene_kinds[i]) && sim_rng_below(&s->drawn, ++n) == 0)
+			k = &scene_kinds[i];
+	return k;
+}
+
+static uint64_t scene_timeout_ms(const struct lab_config *c)
+{
+	static const char name[] = "DOPPEL_TIMEOUT_MS=";
+	uint64_t ms = 0;
+
+	for (const char *const *e = c->env; e && *e; e++)
+		if (strncmp(*e, name, sizeof name - 1) == 0)
+			ms = strtoull(*e + sizeof name - 1, NULL, 10);
+	return ms <= SCENE_TIMEOUT_MS ? ms : 0;
+}
+
+static bool scene_make(struct scene *s)
+{
+	cudaError_t e = cudaMalloc((void **)&s->mem, SCENE_BYTES);
+
+	s->host = malloc(SCENE_BYTES);
+	for (int i = 0; i < SCENE_STREAMS && !e; i++)
+		e = cudaStreamCreateWithFlags(&s->stream[i], cudaStreamNonBlocking);
+	if (!s->host)
+		e = cudaErrorMemoryAllocation;
+	s->me->scene_memory = s->mem;
+	return scene_cuda(s, e, "memory and streams of scenes");
+}
+
+static void scene_free(struct scene *s)
+{
+	for (int i = 0; i < SCENE_STREAMS; i++)
+		if (s->stream[i])
+			(void)cudaStreamDestroy(s->stream[i]);
+	if (s->mem)
+		(void)cudaFree(s->mem);
+	free(s->host);
+}
+
+/* The first rank makes new ids. Each is used: its root waits for rank 0. */
+static bool scene_ids(struct scene *s, int n)
+{
+	struct lab_run *run = s->me->run;
+
+	if (!lab_leads(s->me))
+		return lab_barrier(s->me);
+	ncclResult_t rc = ncclSuccess;
+
+	for (int k = 0; k < n && !rc; k++)
+		rc = ncclGetUniqueId(k ? &run->other_id[k - 1] : &run->id);
+	if (rc)
+		lab_rank_fail(s->me, rc, "ncclGetUniqueId");
+	return !rc && lab_barrier(s->me);
+}
+
+/* Each rank ends what the scene has left, after a failure. */
+static bool scene_play(struct scene *s)
+{
+	struct lab_rank *me = s->me;
+	const uint64_t seed = me->run->config->sim.seed + s->round * LAB_MAX_DEVICES;
+
+	sim_rng_seed(&s->drawn, seed, "lab.scene");
+	sim_rng_seed(&s->own, seed + (uint64_t)me->rank, "lab.scene_own");
+	const struct scene_kind *k = scene_draw(s);
+
+	s->culprit = (int32_t)sim_rng_below(&s->drawn, (uint64_t)s->n);
+	s->mine = s->culprit == me->rank;
+	s->name = k->name;
+	if (!scene_ids(s, k->ids))
+		return false;
+	k->play(s);
+	for (int i = 0; i < SCENE_COMMS; i++)
+		scene_abort(s, i);
+	if (lab_leads(me))
+		me->run->scenes |= 1u << (k - scene_kinds);
+	return !shared_load_u32(&me->run->failed, SHARED_ACQUIRE) && lab_barrier(me);
+}
+
+bool lab_scenes(struct lab_rank *me)
+{
+	const struct lab_config *c = me->run->config;
+	struct scene s = {.me = me, .n = me->run->nranks, .timeout_ms = scene_timeout_ms(c)};
+	bool ok = true;
+
+	if (!c->scenes || me->run->armed)
+		return true;
+	ok = lab_barrier(me) && scene_make(&s);
+	for (; s.round < c->scenes && ok; s.round++)
+		ok = scene_play(&s);
+	scene_free(&s);
+	return ok;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Scenes of deadlines. The time of a launch begins when its stream has reached it: a series of
+ * short launches may take any time. A launch of several calls has the shortest of their times, and
+ * an init that of the process. Ranks whose calls differ get that verdict instead of a timeout, in
+ * each process.
+ */
+#include "sim/lab/scene/scene.h"
+
+#define DEADLINE_LAUNCHES 6
+#define DEADLINE_LONG     60 /* a call that is not the one which ends first, as many times */
+#define DEADLINE_CALL_NS  1500000000ull /* turns of the ranks, and requests to all processes */
+#define DEADLINE_ROOT_NS  1000000000ull /* ranks try to reach a root that has ended */
+
+/* At most a quarter of the deadline later, and the rest of what the documents allow. */
+static uint64_t deadline_bound_ns(uint64_t ms)
+{
+	return ms * 1250000 + DEADLINE_CALL_NS;
+}
+
+/* In each launch another rank is late by three eighths of the time. All together take twice the
+ * time, and so does the pause after the first messages have connected the ranks. */
+void scene_short_launches(struct scene *s)
+{
+	bool messages = sim_rng_below(&s->drawn, 2);
+	ncclResult_t async = ncclInternalError;
+
+	if (!scene_open(s, 0) || (messages && !scene_ring(s, 0)))
+		return;
+	for (int32_t i = 0; i < DEADLINE_LAUNCHES; i++) {
+		if ((s->culprit + i) % s->n == s->me->rank)
+			os_sleep_ns(s->timeout_ms * 375000);
+		if (!scene_sum(s, 0, SCENE_COUNT, NULL))
+			return;
+	}
+	os_sleep_ns(s->timeout_ms * 1500000);
+	scene_judge(s, "ncclCommGetAsyncError", ncclCommGetAsyncError(s->comm[0], &async),
+		    ncclSuccess);
+	scene_judge(s, "an asynchronous error", async, ncclSuccess);
+	if (lab_barrier(s->me))
+		scene_destroy(s, 0);
+}
+
+static ncclResult_t deadline_call(struct scene *s, int ms)
+{
+	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
+	ncclConfigExt_t ext = {
+		.key = {.vendorId = NCCL_DOPPEL_VENDOR, .optionId = NCCL_DOPPEL_OPTION_TIMEOUT_MS},
+		.val.i = ms};
+	ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+
+	config.ext = &ext;
+	return ncclAllReduceConfig(s->mem, result, SCENE_COUNT, ncclInt32, ncclSum, s->comm[0],
+				   s->stream[0], &config);
+}
+
+/* One group of two calls. The culprit comes when the shorter time is over, and the longer one is
+ * not. */
+void scene_shortest_deadline(struct scene *s)
+{
+	int ms = (int)(100 + sim_rng_below(&s->drawn, 400));
+	ncclResult_t rc, one, two;
+
+	if (!scene_open(s, 0) || !scene_sum(s, 0, SCENE_COUNT, NULL) || !lab_barrier(s->me))
+		return;
+	if (s->mine) {
+		os_sleep_ns(2 * deadline_bound_ns((uint64_t)ms));
+		scene_learn(s, 0, 0, ncclTimeout);
+		scene_judge(s, "ncclAllReduce", deadline_call(s, ms), ncclTimeout);
+	} else {
+		rc = ncclGroupStart();
+		one = deadline_call(s, ms);
+		two = deadline_call(s, DEADLINE_LONG * ms);
+		lab_call(s->me, "ncclGroupEnd");
+		rc = rc ? rc : ncclGroupEnd();
+		lab_call(s->me, NULL);
+		scene_judge(s, "ncclGroupEnd", one ? one : two ? two : rc, ncclSuccess);
+		scene_learn(s, 0, deadline_bound_ns((uint64_t)ms), ncclTimeout);
+	}
+	if (lab_barrier(s->me))
+		scene_abort(s, 0);
+}
+
+/* The root reports at the deadline of the first rank. The culprit comes when the others have
+ * left. */
+void scene_absent(struct scene *s)
+{
+	uint64_t start_ns = os_now_ns(), ns;
+	ncclComm_t comm = NULL;
+	ncclResult_t rc;
+
+	if (s->mine)
+		os_sleep_ns(2 * deadline_bound_ns(s->timeout_ms));
+	lab_call(s->me, "ncclCommInitRank with an absent rank");
+	rc = ncclCommInitRank(&comm, s->n, s->me->run->id, s->me->rank);
+	lab_call(s->me, NULL);
+	ns = os_now_ns() - start_ns;
+	/* a rank that comes when all others have left may find no root */
+	if (!s->mine || rc != ncclRemoteError)
+		scene_judge(s, "ncclCommInitRank with an absent rank", rc, ncclTimeout);
+	if (comm)
+		scene_report(s, "ncclCommInitRank with an absent rank", "left a communicator");
+	if (!s->mine && ns > s->timeout_ms * 1125000 + DEADLINE_ROOT_NS)
+		scene_report(s, "ncclCommInitRank with an absent rank",
+			     "has returned long after the deadline");
+}
+
+/* One rank has another call, and then none: calls of some kinds would end although they differ. The
+ * culprit is the first rank, the last one, or any. */
+void scene_differ(struct scene *s)
+{
+	int32_t ends[] = {0, s->n - 1, s->culprit};
+	bool mine = ends[sim_rng_below(&s->drawn, ARRAY_LEN(ends))] == s->me->rank;
+	uint64_t how = sim_rng_below(&s->drawn, 3);
+	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
+	size_t count = mine && how == 0 ? SCENE_COUNT / 2 : SCENE_COUNT;
+	ncclRedOp_t op = mine && how == 1 ? ncclMax : ncclSum;
+	ncclDataType_t type = mine && how == 2 ? ncclFloat32 : ncclInt32;
+	ncclResult_t rc = ncclSuccess;
+
+	if (!scene_open(s, 0) || !scene_sum(s, 0, SCENE_COUNT, NULL) || !lab_barrier(s->me))
+		return;
+	for (int i = 0; i < (mine ? 1 : 2) && !rc; i++)
+		rc = ncclAllReduce(s->mem, result, i ? SCENE_COUNT : count, i ? ncclInt32 : type,
+				   i ? ncclSum : op, s->comm[0], s->stream[0]);
+	scene_judge(s, "ncclAllReduce", rc, ncclSuccess);
+	scene_learn(s, 0, 4 * deadline_bound_ns(s->timeout_ms), ncclInvalidUsage);
+	if (lab_barrier(s->me))
+		scene_abort(s, 0);
+}

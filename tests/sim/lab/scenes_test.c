@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Scenes and the check of the CUDA state: with a right stack every kind of scene is played and
+ * passes; a stack that does one thing wrong is found. The calls that it does wrong are those of
+ * this program, which stand before the library's.
+ */
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <string.h>
+
+#include "sim/lab/check/collective.h"
+#include "sim/lab/run/runner.h"
+#include "tests/suite.h"
+
+#define SCENES_ALL   24
+#define SCENES_KINDS 11
+#define SCENES_SEEDS 5
+
+static enum spoil {
+	SPOIL_NOTHING,
+	SPOIL_MODE,     /* a call leaves another mode of captures */
+	SPOIL_DEVICE,   /* another device */
+	SPOIL_ERROR,    /* an error */
+	SPOIL_ESTIMATE, /* a group of two takes half as long */
+	SPOIL_REVOKE,   /* is refused */
+	SPOIL_SUCCESS,  /* a group that fails returns success */
+} spoil;
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	ncclResult_t rc = pncclCommInitRank(comm, nranks, id, rank);
+
+	if (spoil == SPOIL_MODE)
+		(void)cudaThreadExchangeStreamCaptureMode(&mode);
+	if (spoil == SPOIL_DEVICE)
+		(void)cudaSetDevice(rank ? 0 : 1);
+	if (spoil == SPOIL_ERROR)
+		(void)cudaSetDevice(-1);
+	return rc;
+}
+
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
+{
+	ncclResult_t rc = pncclGroupSimulateEnd(info);
+
+	if (spoil == SPOIL_ESTIMATE && info->estimatedTime > 10)
+		info->estimatedTime /= 2;
+	return rc;
+}
+
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
+{
+	return spoil == SPOIL_REVOKE ? ncclInvalidUsage : pncclCommRevoke(comm, flags);
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+	ncclResult_t rc = pncclGroupEnd();
+
+	return spoil == SPOIL_SUCCESS ? ncclSuccess : rc;
+}
+
+/* Plays scenes, and returns whether all passed; adds the kinds that were played. */
+static bool scenes_pass(enum spoil what, const char *deadline, uint32_t per_proc, uint64_t seed,
+			uint32_t *played)
+{
+	const char *env[] = {"NCCL_MIN_NCHANNELS=1", "NCCL_MAX_NCHANNELS=2", "NCCL_DEBUG=NONE",
+			     deadline, NULL};
+	struct lab_config c;
+	struct lab_result r;
+
+	lab_config_default(&c);
+	c.collective = lab_collective_find("all_reduce", strlen("all_reduce"));
+	c.machine = "h100-8nic";
+	c.hosts = 1;
+	c.gpus = 3;
+	c.ranks_per_proc = per_proc;
+	c.bytes_min = c.bytes_max = 64;
+	c.env = env;
+	c.sim.seed = seed;
+	c.scenes = SCENES_ALL;
+	c.uncompared = deadline != NULL;
+	c.cuda_state = true;
+	spoil = what;
+	ck_assert_int_eq(lab_run(&c, &r), 0);
+	spoil = SPOIL_NOTHING;
+	*played |= r.scenes;
+	return lab_outcome(&c, &r) == SIM_PASS;
+}
+
+START_TEST(every_scene_is_played_and_passes)
+{
+	uint32_t played = 0;
+
+	for (uint64_t seed = 1; seed <= 2; seed++) {
+		ck_assert(scenes_pass(SPOIL_NOTHING, NULL, 1, seed, &played));
+		ck_assert(scenes_pass(SPOIL_NOTHING, NULL, 3, seed, &played));
+		ck_assert(scenes_pass(SPOIL_NOTHING, "DOPPEL_TIMEOUT_MS=1000", 1, seed, &played));
+	}
+	ck_assert_uint_eq(played, (1u << SCENES_KINDS) - 1);
+}
+END_TEST
+
+START_TEST(what_is_done_wrong_is_found)
+{
+	uint32_t played = 0;
+
+	for (enum spoil what = SPOIL_MODE; what <= SPOIL_SUCCESS; what++) {
+		bool passes = true;
+
+		/* a seed may not draw the scene that finds it */
+		for (uint64_t seed = 1; seed <= SCENES_SEEDS && passes; seed++)
+			passes = scenes_pass(what, NULL, 3, seed, &played);
+		ck_assert_msg(!passes, "spoil %d is not found", (int)what);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("scenes");
+	TCase *t = tcase_create("scenes");
+
+	tcase_set_timeout(t, 300);
+	tcase_add_test(t, every_scene_is_played_and_passes);
+	tcase_add_test(t, what_is_done_wrong_is_found);
+	suite_add_tcase(s, t);
+	return suite_run(s);
+}
