@@ -39,7 +39,7 @@ core_floors+=" transport+transport/local+transport/registered+transport/conn pro
 fakeverbs_floors="arena objects checks queues transport entry context fabric"
 engine_floors="base trace order memory faults run report life"
 # the runner and what a program does beside its series call each other
-lab_floors="check run+program+family+queries+scene search explore"
+lab_floors="check run+program+family+queries+scene+life search explore"
 
 # floors_allow ROOT FLOORS BELOW: rows of the table for floors that have none; all may include BELOW
 floors_allow() {

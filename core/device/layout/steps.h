@@ -60,8 +60,9 @@
 				    (chunk) == (DEV_##pattern == DEV_EXCHANGE_TWICE ? 2 : 1),      \
 			    "slots of a chunk of lines of " #id);                                  \
 	DOPPEL_STATIC_CHECK((DEV_##algo == DEV_RING) == (DEV_##pattern <= DEV_PIPELINE_TO) &&      \
-				    (DEV_##algo == DEV_TREE) == (DEV_##pattern >= DEV_TREE_BOTH && \
-								 DEV_##pattern <= DEV_TREE_TO) &&  \
+				    (DEV_##algo == DEV_TREE || DEV_##algo == DEV_COLLNET_CHAIN) == \
+					    (DEV_##pattern >= DEV_TREE_BOTH &&                     \
+					     DEV_##pattern <= DEV_TREE_TO) &&                      \
 				    (DEV_##algo == DEV_PAT) == (DEV_##pattern == DEV_BINOMIAL),    \
 			    "the pattern of " #id " is one of its algorithm's connections");
 DEV_PROGRAMS(STEPS_CHECK_ROW)

@@ -22,7 +22,7 @@
 
 #include "sim/engine/sim.h"
 #include "sim/lab/check/collective.h"
-#include "sim/lab/run/life.h"
+#include "sim/lab/life/life.h"
 
 #define EXHAUST_BOUND_NS 80000000000ull /* attempts to connect to a rank go on for 60 s */
 #define EXHAUST_ENV_OWN  2

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "sim/lab/explore/exhaust.h"
-#include "sim/lab/run/life.h"
+#include "sim/lab/life/life.h"
 #include "sim/lab/run/runner.h"
 
 #define EXHAUST_MACHINE       "h100-8nic"

@@ -11,7 +11,7 @@
 #include "core/base/macros.h"
 #include "core/base/shared.h"
 #include "sim/lab/check/collective.h"
-#include "sim/lab/run/life.h"
+#include "sim/lab/life/life.h"
 #include "sim/lab/run/runner.h"
 
 struct lab_rank;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls of a life between its collectives: communicators that are made from the first one,
  * suspend and resume, finalize. */
-#include "sim/lab/run/life_internal.h"
+#include "sim/lab/life/life_internal.h"
 
 const char *const lab_stage_name[LAB_STAGES] = {
 	[LAB_STAGE_NONE] = "none",         [LAB_STAGE_SPLIT] = "split",

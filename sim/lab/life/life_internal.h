@@ -4,7 +4,7 @@
 #ifndef SIM_LAB_LIFE_INTERNAL_H
 #define SIM_LAB_LIFE_INTERNAL_H
 
-#include "sim/lab/run/life.h"
+#include "sim/lab/life/life.h"
 #include "sim/lab/run/runner_internal.h"
 
 /* Shared by a rank's main task and its watch. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sim/lab/run/life.h"
+#include "sim/lab/life/life.h"
 
 #include <cuda_runtime_api.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/lab/run/life_internal.h"
+#include "sim/lab/life/life_internal.h"
 #include "sim/world/world.h"
 
 const char *lab_phase_name(enum lab_phase phase)
