@@ -226,10 +226,14 @@ static void focus_registered(struct focus *f)
 	if (!c->collective->connects)
 		return;
 	/* messages go straight into outputs, too; each rank renews its buffers in an order of its
-	 * own */
-	f->holds *= c->gpus;
+	 * own, while others still end what they have of them */
+	swarm_env(f->s, "NCCL_BUFFSIZE=8192");
+	swarm_env(f->s, "NCCL_CUMEM_ENABLE=1");
+	focus_channels(f, 1);
+	f->holds = 8192ull * c->gpus;
+	f->rows = 5;
 	c->local_register = LAB_REGISTER_RENEW;
-	c->iterations = (uint32_t)focus_from(f, 2, 3);
+	c->iterations = 3;
 }
 
 /* Messages of several parts: some one after the other, or in as many launches as a small FIFO of

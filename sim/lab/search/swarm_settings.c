@@ -39,7 +39,7 @@ static const struct setting setting_rows[] = {
 	{"DOPPEL_TOPO_NETWORK", "1", 8, SETTING_HOSTS, NULL, NULL},
 	{"NCCL_SHM_DISABLE", "1", 4, 0, NULL, NULL},
 	{"NCCL_P2P_DIRECT_DISABLE", "1", 4, SETTING_ONE_PROCESS, NULL, NULL},
-	{"NCCL_CUMEM_ENABLE", "0", 3, 0, NULL, NULL},
+	{"NCCL_CUMEM_ENABLE", "0", 3, 0, NULL, "NCCL_CUMEM_ENABLE="},
 	{"NCCL_CUMEM_HOST_ENABLE", "1", 3, 0, NULL, "NCCL_SHM_DISABLE="},
 	/* messages over the network: their channels, and the relays that they leave a host by */
 	{"NCCL_NCHANNELS_PER_NET_PEER", "1|2|3|4|5|6|7|8", 4, SETTING_HOSTS | SETTING_MESSAGES,
