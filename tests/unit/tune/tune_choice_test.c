@@ -58,8 +58,8 @@ START_TEST(hosts_with_one_rank_choose_pat_for_little_and_others_only_where_they_
 }
 END_TEST
 
-/* Without a network that reduces its program is left out. With one it is chosen where its time is the
- * shortest, and with no other algorithm it remains. */
+/* Without a network that reduces its program is left out. With one it is chosen where its time is
+ * the shortest. */
 START_TEST(chains_are_chosen_with_a_network_that_reduces)
 {
 	const struct topo_summary without = hosts_of(4, 8), with = with_collnet(hosts_of(4, 8));
