@@ -340,7 +340,7 @@ static void work_check(const struct dev_work *w, int n, int shape)
 		ranks[r].type_bytes = 4;
 		ranks[r].root = w->root;
 		prim_clear(&ranks[r]);
-		tree_place(&ranks[r], r, w->root);
+		tree_place(&ranks[r], r, algo == DEV_COLLNET_CHAIN ? r : w->root); /* no root */
 		ranks[r].recv = &ranks[r].ends[0].conn;
 		ranks[r].send = &ranks[r].ends[1].conn;
 		program_run_groups(&ranks[r], &part, w->program, (shape + r * (shape / 3)) % 2);

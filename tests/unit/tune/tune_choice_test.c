@@ -40,7 +40,7 @@ START_TEST(hosts_with_one_rank_choose_pat_for_little_and_others_only_where_they_
 	struct topo_summary alone = hosts_of(16, 1), pairs = hosts_of(8, 2), huge = alone;
 	uint64_t all = TUNE_ALL_PROGRAMS, pat = 1ull << DEV_ALL_GATHER_PAT_SIMPLE;
 	uint64_t ring = 1ull << DEV_ALL_GATHER_RING_SIMPLE;
-	uint64_t several = all & ~shots();
+	uint64_t several = all & ~shots() & ~algo_programs(DEV_COLLNET_CHAIN);
 	struct tune_model m;
 
 	ck_assert_uint_eq(tune_programs(&alone, several, false), several);
@@ -58,6 +58,27 @@ START_TEST(hosts_with_one_rank_choose_pat_for_little_and_others_only_where_they_
 }
 END_TEST
 
+/* Without a network that reduces its program is left out. With one it is chosen where its time is
+ * the shortest. */
+START_TEST(chains_are_chosen_with_a_network_that_reduces)
+{
+	const struct topo_summary without = hosts_of(4, 8), with = with_collnet(hosts_of(4, 8));
+	const uint64_t chain = algo_programs(DEV_COLLNET_CHAIN);
+	const uint64_t ring = 1ull << DEV_ALL_REDUCE_RING_SIMPLE;
+	struct tune_model m;
+
+	ck_assert_uint_eq(tune_programs(&without, chain | ring, false), ring);
+	ck_assert_uint_eq(tune_programs(&without, chain, false), 0);
+	ck_assert_uint_eq(tune_programs(&with, chain | ring, false), chain | ring);
+	tune_model_make(&m, &with, 16, chain | ring);
+	ck_assert_int_eq(tune_choose(&m, DEV_ALL_REDUCE, chain | ring, 1 << 20),
+			 DEV_ALL_REDUCE_COLLNET_SIMPLE);
+	ck_assert_int_eq(tune_choose(&m, DEV_ALL_REDUCE, ring, 1 << 20),
+			 DEV_ALL_REDUCE_RING_SIMPLE);
+	ck_assert_int_eq(tune_choose(&m, DEV_ALL_GATHER, chain, 1 << 20), DEV_PROGRAM_COUNT);
+}
+END_TEST
+
 START_TEST(one_host_goes_over_a_tree_only_where_there_is_nothing_else)
 {
 	struct topo_summary two = hosts_of(2, 4), unreached = one_host;
@@ -65,7 +86,8 @@ START_TEST(one_host_goes_over_a_tree_only_where_there_is_nothing_else)
 	uint64_t shot = 1ull << DEV_ALL_REDUCE_ONE_SHOT_LL;
 
 	ck_assert_uint_eq(tune_programs(&one_host, all, true) & algo_programs(DEV_TREE), 0);
-	ck_assert_uint_eq(tune_programs(&two, all, true), all & ~shots());
+	ck_assert_uint_eq(tune_programs(&two, all, true),
+			  all & ~shots() & ~algo_programs(DEV_COLLNET_CHAIN));
 	ck_assert_uint_eq(tune_programs(&one_host, trees, false), trees);
 	ck_assert_uint_eq(tune_programs(&one_host, trees | shot, false), shot);
 	unreached.direct = -1;
@@ -181,6 +203,7 @@ int main(void)
 	tcase_add_test(t, many_hosts_choose_trees_for_little_and_rings_for_much);
 	tcase_add_test(t,
 		       hosts_with_one_rank_choose_pat_for_little_and_others_only_where_they_must);
+	tcase_add_test(t, chains_are_chosen_with_a_network_that_reduces);
 	tcase_add_test(t, one_host_goes_over_a_tree_only_where_there_is_nothing_else);
 	tcase_add_test(t, the_fastest_allowed_program_is_chosen);
 	tcase_add_test(t, of_equally_fast_programs_the_first_row_is_chosen);
