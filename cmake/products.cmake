@@ -123,7 +123,7 @@ endif()
 # ---- the lab, for the program, the tests and the benches
 if(DOPPEL_FAKE)
 	doppel_sources(lab_sources sim/lab/check sim/lab/run sim/lab/program sim/lab/family
-		sim/lab/queries sim/lab/scene sim/lab/search sim/lab/explore)
+		sim/lab/life sim/lab/queries sim/lab/scene sim/lab/search sim/lab/explore)
 	# the commit, in one object; asked at every build, compiled when it changed
 	set(commit_source ${PROJECT_BINARY_DIR}/commit.c)
 	add_custom_target(commit BYPRODUCTS ${commit_source}
