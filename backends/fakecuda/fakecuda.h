@@ -336,7 +336,8 @@ struct fc_state {
 	int32_t width;
 	struct fc_proc *procs;
 	uint64_t map_generation; /* atomic: incremented when the set of accessible memory changes */
-	uint64_t stream_serial;
+	uint64_t stream_serial;  /* of the newest stream; goes on from run to run */
+	uint64_t stream_serial_first; /* before this run: ids of streams count from there */
 	bool vmm_orphans; /* memory of cuMem without a handle may exist: a descriptor has it */
 	struct fc_leaks {
 		uint64_t allocations, host, streams, events, ipc, dmabufs, vmm;

@@ -199,5 +199,6 @@ void fc_world_end(void)
 	fc_share_end();
 	free(fc.device);
 	fc = (struct fc_state){.map_generation = fc.map_generation + 1,
-			       .stream_serial = fc.stream_serial};
+			       .stream_serial = fc.stream_serial,
+			       .stream_serial_first = fc.stream_serial};
 }

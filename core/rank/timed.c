@@ -3,6 +3,7 @@
 
 #include "core/os/os.h"
 #include "core/rank/cuda_result.h"
+#include "core/rank/registry.h"
 
 #define TIMED_FIRST 64 /* slots whose events are made with the communicator */
 
@@ -84,16 +85,17 @@ ncclResult_t rank_timed_end(struct rank_timed *t, const struct rank_launch *l, c
 
 void rank_timed_call(struct rank_timed *t, const struct rank_launch *l, const char *name)
 {
-	bool began = shared_load_u64(&t->call_since_ns, SHARED_RELAXED) != 0;
+	struct registry_node *first;
 
-	if (!l && began)
-		shared_store_u64(&t->call_since_ns, 0, SHARED_RELEASE);
-	if (!l)
+	if (!l && !t->call_since_ns)
 		return;
-	t->call = *l;
-	shared_note_write(&t->call, sizeof t->call);
-	shared_store_u64(&t->call_name, (uint64_t)(uintptr_t)name, SHARED_RELAXED);
-	shared_store_u64(&t->call_since_ns, os_now_ns(), SHARED_RELEASE);
+	first = registry_lock();
+	if (l) {
+		t->call = *l;
+		t->call_name = name;
+	}
+	t->call_since_ns = l ? os_now_ns() : 0;
+	registry_unlock(first);
 }
 
 void rank_timed_form(struct rank_timed *t, uint64_t timeout_ns, const char *name, bool counts,
@@ -110,13 +112,9 @@ void rank_timed_form(struct rank_timed *t, uint64_t timeout_ns, const char *name
 
 const char *rank_timed_waits(const struct rank_timed *t, uint64_t *since_ns, int32_t *peer)
 {
-	*peer = -1;
-	*since_ns = shared_load_u64(&t->call_since_ns, SHARED_ACQUIRE);
-	if (!*since_ns)
-		return NULL;
-	shared_note_read(&t->call, sizeof t->call);
-	*peer = t->call.peer;
-	return (const char *)(uintptr_t)shared_load_u64(&t->call_name, SHARED_RELAXED);
+	*since_ns = t->call_since_ns;
+	*peer = *since_ns ? t->call.peer : -1;
+	return *since_ns ? t->call_name : NULL;
 }
 
 /* ---- the task that looks -------------------------------------------------------------------- */
@@ -142,13 +140,12 @@ static uint64_t timed_since(uint64_t *since_ns)
 
 static uint64_t timed_look_call(const struct rank_timed *t, struct rank_launch *l)
 {
-	uint64_t since_ns = shared_load_u64(&t->call_since_ns, SHARED_ACQUIRE), ns;
+	struct registry_node *first = registry_lock();
+	uint64_t since_ns = t->call_since_ns, ns;
 
-	if (!since_ns)
-		return 0;
-	shared_note_read(&t->call, sizeof t->call);
-	ns = os_now_ns() - since_ns;
 	*l = t->call;
+	registry_unlock(first);
+	ns = since_ns ? os_now_ns() - since_ns : 0;
 	return l->timeout_ns && ns >= l->timeout_ns ? ns : 0;
 }
 

@@ -49,11 +49,12 @@ struct rank_timed {
 	shared_u64 made, ended;       /* launches; a slot is free once its launch has ended */
 	struct rank_timed_slot *slot; /* [RANK_TIMED], by number % RANK_TIMED; NULL: none made */
 	bool begun;                   /* between begin and end: the launch has a slot */
-	/* A call that waits for other ranks before its launch, and since when; 0: none. */
+	/* A call that waits for other ranks before its launch, its name, and since when; 0: none.
+	 * Changes under the registry's lock. */
 	struct rank_launch call;
-	shared_u64 call_since_ns;
-	shared_u64 call_name; /* address of its name, a string constant */
-	shared_u64 formed;    /* calls that form communicators, and have begun */
+	const char *call_name; /* a string constant */
+	uint64_t call_since_ns;
+	shared_u64 formed; /* calls that form communicators, and have begun */
 	/* Used by the task that looks: time since which the oldest launch is known to run; 0: not
 	 * known. */
 	uint64_t since_ns;
@@ -74,7 +75,7 @@ void rank_timed_call(struct rank_timed *t, const struct rank_launch *l, const ch
 void rank_timed_form(struct rank_timed *t, uint64_t timeout_ns, const char *name, bool counts,
 		     int32_t peer);
 /* Returns the name of the call that waits now, since when, and for which rank; peer -1: for
- * several. NULL: no call waits. */
+ * several. NULL: no call waits. The caller holds the registry's lock. */
 const char *rank_timed_waits(const struct rank_timed *t, uint64_t *since_ns, int32_t *peer);
 /* Looks at the launches, and at the call that waits before its launch. Returns the time for which
  * the oldest one has run if that is its deadline or more, and the launch; 0: none is late. */

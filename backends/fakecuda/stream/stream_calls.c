@@ -153,7 +153,7 @@ cudaError_t cudaStreamGetId(cudaStream_t hStream, unsigned long long *streamId)
 	fc_lock();
 	struct CUstream_st *s = fc_stream_get(ctx, hStream, "cudaStreamGetId");
 	if (s)
-		*streamId = s->serial;
+		*streamId = s->serial - fc.stream_serial_first;
 	else
 		rc = cudaErrorInvalidResourceHandle;
 	fc_unlock();

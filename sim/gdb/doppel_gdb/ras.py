@@ -60,8 +60,8 @@ class Rank:
         aborted = int(comm["abort"]) and word(comm["abort"].dereference())
         self.status = "ABORT" if aborted else "FINALIZE" if int(life["claimed"]) else STATES[int(life["state"])]
         self.formed = word(comm["timed"]["formed"])
-        since = word(comm["timed"]["call_since_ns"])
-        self.call = c_string(word(comm["timed"]["call_name"])) if since else ""
+        since = int(comm["timed"]["call_since_ns"])
+        self.call = c_string(int(comm["timed"]["call_name"])) if since else ""
         self.since_ns = engine().now_ns - since if since else 0
         self.awaited = int(comm["timed"]["call"]["peer"]) if since else -1
         self.busy = self.kernels_run()

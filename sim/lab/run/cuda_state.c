@@ -79,13 +79,15 @@ void lab_cuda_state(struct lab_rank *me, const char *call)
 	int32_t error = (int32_t)cudaPeekAtLastError(), mode = cuda_state_mode();
 
 	(void)cudaGetDevice(&device);
-	if (!call && me->cuda_call) {
+	/* a rank's watch may end its call */
+	if (!call && me->cuda_call && me->cuda_task == os_self()) {
 		cuda_state_check(me, "the current device", me->cuda_device, device);
 		cuda_state_check(me, "the last error", me->cuda_error, error);
 		cuda_state_check(me, "the mode of captures", me->cuda_mode, mode);
 	}
 	me->cuda_call =
 		call && !strncmp(call, "nccl", 4) && !strstr(call, "that fails") ? call : NULL;
+	me->cuda_task = os_self();
 	me->cuda_device = device;
 	me->cuda_mode = mode;
 	me->cuda_error = error;
