@@ -367,7 +367,7 @@ static bool root_accept(struct bootstrap_root *r)
 
 static bool root_pass(struct bootstrap_root *r)
 {
-	bool moved = root_accept(r) | bootstrap_root_link_again(r);
+	bool moved = (int)root_accept(r) | (int)bootstrap_root_link_again(r);
 	struct root_conn *next;
 	for (struct root_conn *c = r->conns; c && !r->over; c = next) {
 		next = c->next;

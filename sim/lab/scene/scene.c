@@ -225,6 +225,11 @@ static bool scene_make(struct scene *s)
 {
 	cudaError_t e = cudaMalloc((void **)&s->mem, SCENE_BYTES);
 
+	/* what is sent is the same in each run */
+	if (e == cudaSuccess)
+		e = cudaMemset(s->mem, 0, SCENE_BYTES);
+	if (e == cudaSuccess)
+		e = cudaStreamSynchronize(NULL);
 	s->host = malloc(SCENE_BYTES);
 	for (int i = 0; i < SCENE_STREAMS && !e; i++)
 		e = cudaStreamCreateWithFlags(&s->stream[i], cudaStreamNonBlocking);
