@@ -24,6 +24,7 @@ dropin/tests/library/reap_test.c 3 loops with a condition; a random moment of de
 tests/conformance/cuda/cuda_ipc_share_test.c 1 the loop that waits for the turn of another process
 tests/sim/programs/procs_kill.py 2 a random moment of death; the loop that looks at processes
 tests/sim/guest/guest_job.c 2 the subject: a program that sleeps; a loop that looks for a file
+tests/sim/guest/trial_absent.c 2 the subject: a rank that is absent for ever, and one that comes late
 tests/sim/guest/trial_children.c 2 the subject: a process that hangs; a moment for other processes to have their results
 tests/sim/guest/trial_hangs.c 4 the subject: ranks that are slow, idle or absent
 tests/sim/guest/trial_life.c 2 the subject: a root that comes late, an abort while another thread waits

@@ -66,8 +66,9 @@ static void recover_proc_gone(struct os_proc *proc, bool killed)
 {
 	struct lab_run *run = recover_run;
 	uint32_t deaths = 0;
-	/* what is left at the end of the world is swept away: no fault has killed it */
-	if (!run || !killed || !sim_running())
+	/* what is left at the end is swept away, as a bootstrap's root that has not quite ended: no
+	 * fault has killed it */
+	if (!run || !killed || run->ends || !sim_running())
 		return;
 	for (int32_t r = 0; r < run->count; r++) {
 		struct lab_rank *it = &run->rank[r];

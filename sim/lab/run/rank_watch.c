@@ -17,7 +17,8 @@
  * own. */
 static bool lab_watch_always_polls(const struct lab_config *c)
 {
-	return c->local_register || c->in_place || lab_comms(c) > 1;
+	/* a run in both places is one of `doppel run`, which has no such task */
+	return c->local_register || (c->in_place && !c->out_of_place) || lab_comms(c) > 1;
 }
 
 static bool lab_watch_polls(const struct lab_run *run)

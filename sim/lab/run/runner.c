@@ -180,6 +180,7 @@ static void lab_main(void *arg)
 	if (!run->rc)
 		lab_survive_judge(run);
 	run->virtual_ns = os_now_ns();
+	run->ends = true;
 	for (uint32_t i = 0; i < run->proc_count; i++)
 		if (world_proc_alive(run->proc[i]))
 			world_proc_exit(run->proc[i]);

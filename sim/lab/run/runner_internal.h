@@ -80,7 +80,7 @@ struct lab_rank {
 	ncclComm_t scene_comm[2]; /* scene.c, for other tasks of the process */
 	void *scene_memory;
 	const char *cuda_call; /* cuda_state.c: what it is in; NULL: nothing that is checked */
-	const struct os_self *cuda_task; /* that which makes it */
+	const struct os_self *cuda_task;            /* that which makes it */
 	int32_t cuda_device, cuda_mode, cuda_error; /* of the task, before it */
 
 	/* drive.c; NULL: the rank's own task makes its calls */
@@ -166,6 +166,7 @@ struct lab_run {
 	ncclResult_t error;
 	int32_t error_rank;
 	uint32_t killed; /* ranks */
+	bool ends;       /* all ranks have ended: a process that goes now was not killed */
 	double busbw_sum;
 	uint32_t busbw_rows;
 	char line[160];       /* of the table, not yet whole */

@@ -116,6 +116,8 @@ static bool swarm_rare_fits(const struct scenario *s, const char *assignment)
 {
 	bool channels = strstr(assignment, "NCHANNELS") || strstr(assignment, "MIN_CTAS");
 
+	if (strstr(assignment, "SOCKET_NTHREADS") && swarm_is_set(s, "NCCL_NSOCKS_PERTHREAD="))
+		return false;
 	if (channels && (swarm_is_set(s, "NCCL_NSOCKS_PERTHREAD=30") ||
 			 s->lab.hosts * s->lab.gpus > SWARM_CHANNELS_RANKS))
 		return false;

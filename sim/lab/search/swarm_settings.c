@@ -51,7 +51,7 @@ static const struct setting setting_rows[] = {
 	/* the family is that of the bootstrap, too */
 	{"NCCL_SOCKET_FAMILY", "AF_INET6", 8, SETTING_HOSTS, NULL, NULL},
 	{"NCCL_NET", "Socket", 8, SETTING_HOSTS, NULL, "NCCL_NET="},
-	{"NCCL_SOCKET_NTHREADS", "0|1|2|3|16", 3, SETTING_SOCKETS, NULL, "NCCL_SOCKET_NTHREADS="},
+	{"NCCL_SOCKET_NTHREADS", "0|1|2|3", 3, SETTING_SOCKETS, NULL, "NCCL_SOCKET_NTHREADS="},
 	{"NCCL_NSOCKS_PERTHREAD", "1|2|3|4", 2, SETTING_SOCKETS,
 	 "NCCL_SOCKET_NTHREADS=", "NCCL_NSOCKS_PERTHREAD="},
 	/* more than NCCL's limit for a connection; with many channels a process has no descriptors
