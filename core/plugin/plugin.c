@@ -83,6 +83,14 @@ const void *plugin_table(const struct plugin_library *l, const char *prefix, int
 	return NULL;
 }
 
+const char *plugin_missing(const struct plugin_function *needed, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!needed[i].function)
+			return needed[i].name;
+	return NULL;
+}
+
 const char *plugin_result(ncclResult_t rc)
 {
 	static const char *const names[] = {

@@ -50,6 +50,14 @@ void plugin_close(struct plugin_library *l);
 const void *plugin_table(const struct plugin_library *l, const char *prefix, int newest, int oldest,
 			 int *version);
 
+/* A function of a table, and its name in NCCL's header. */
+struct plugin_function {
+	const void *function;
+	const char *name;
+};
+/* Returns the name of the first function that a table lacks; NULL: it has all `n`. */
+const char *plugin_missing(const struct plugin_function *needed, size_t n);
+
 /* Header of a process' plugin that its communicators share: one for each kind and setting. Its user
  * embeds it as the first member. */
 struct plugin_shared {

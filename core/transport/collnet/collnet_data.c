@@ -24,8 +24,8 @@ ncclResult_t collnet_irecv(void *recv_comm, const struct net_buffer *b, int n,
 
 	ASSERT(n == 1);
 	*req = NULL;
-	if (g->failed)
-		return g->failed;
+	if (g->end.failed)
+		return g->end.failed;
 	if (op->state != COLLNET_FREE || g->send[at].used || g->recv[at].used) {
 		collnet_wait(g, "an earlier reduction of the channel", w);
 		return ncclSuccess;
@@ -66,20 +66,20 @@ static ncclResult_t collnet_start(struct collnet_group *g, struct collnet_op *op
 	ncclResult_t rc;
 
 	if (b->bytes % element || b->bytes > op->recv_bytes)
-		return collnet_refuse(g,
-				      "a reduction of %zu bytes in elements of %zu, expected at "
-				      "most %zu bytes",
-				      b->bytes, element, op->recv_bytes);
+		return plugin_end_refuse(&g->end,
+					 "a reduction of %zu bytes in elements of %zu, expected at "
+					 "most %zu bytes",
+					 b->bytes, element, op->recv_bytes);
 	shared_note_read(b->data, b->bytes);
 	rc = collnet_call_reduce(g, op, b, b->bytes / element);
 	if (rc)
-		return collnet_failed(g, "iallreduce", rc);
+		return plugin_end_failed(&g->end, "iallreduce", rc);
 	if (!op->request)
 		return ncclSuccess;
 	op->bytes = b->bytes;
 	op->state = COLLNET_RUNNING;
 	g->started++;
-	g->misses = 0;
+	g->end.misses = 0;
 	os_event_post(g); /* the receiving end may wait for it */
 	return ncclSuccess;
 }
@@ -90,7 +90,7 @@ ncclResult_t collnet_isend(void *send_comm, const struct net_buffer *b, struct n
 	struct collnet_group *g = ((const struct collnet_conn *)send_comm)->group;
 	uint32_t at = (uint32_t)(g->started % NET_MAX_REQUESTS);
 	struct collnet_op *op = &g->op[at];
-	ncclResult_t rc = g->failed;
+	ncclResult_t rc = g->end.failed;
 
 	*req = NULL;
 	if (rc)
@@ -98,7 +98,7 @@ ncclResult_t collnet_isend(void *send_comm, const struct net_buffer *b, struct n
 	if (g->started == g->posted) {
 		collnet_wait(g, "a free slot for the sum", w);
 		w->deadline_ns = 0; /* the receiving end reports it */
-		w->from.rank = g->comm->rank;
+		w->from.rank = g->end.rank;
 		return ncclSuccess;
 	}
 	rc = collnet_start(g, op, b);
@@ -120,7 +120,7 @@ ncclResult_t collnet_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 	struct collnet_group *g = ((const struct collnet_conn *)recv_comm)->group;
 	int size = (int)MIN_OF(bytes, (size_t)INT_MAX);
 	struct collnet_op *op = &g->flush;
-	ncclResult_t rc = g->failed;
+	ncclResult_t rc = g->end.failed;
 
 	*req = NULL;
 	if (rc)
@@ -133,7 +133,7 @@ ncclResult_t collnet_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 	rc = g->of->plugin->abi->iflush(g->coll, data, size, ((struct collnet_mr *)mr)->mr,
 					&op->request);
 	if (rc)
-		return collnet_failed(g, "iflush", rc);
+		return plugin_end_failed(&g->end, "iflush", rc);
 	op->state = op->request ? COLLNET_RUNNING : COLLNET_DONE;
 	*req = collnet_req(&g->flush_req, g, op, COLLNET_FLUSH);
 	return ncclSuccess;
@@ -148,16 +148,16 @@ static ncclResult_t collnet_op_test(struct collnet_group *g, struct collnet_op *
 	ncclResult_t rc = g->of->plugin->abi->test(op->request, &finished, &bytes);
 
 	if (rc)
-		return collnet_failed(g, "test", rc);
+		return plugin_end_failed(&g->end, "test", rc);
 	if (!finished)
 		return ncclSuccess;
 	if (!flush && (bytes < 0 || (size_t)bytes > op->bytes))
-		return collnet_refuse(g, "test reports %d bytes of a reduction of %zu", bytes,
-				      op->bytes);
+		return plugin_end_refuse(&g->end, "test reports %d bytes of a reduction of %zu",
+					 bytes, op->bytes);
 	if (!flush)
 		shared_note_write(op->recv, op->bytes);
 	op->state = COLLNET_DONE;
-	g->misses = 0;
+	g->end.misses = 0;
 	os_event_post(g); /* for the other end */
 	return ncclSuccess;
 }
@@ -175,7 +175,7 @@ static void collnet_test_wait(const struct net_request *r, struct wait *w)
 	}
 	collnet_wait(g, "this head's own chunk, which begins the reduction", w);
 	w->deadline_ns = 0; /* the sending end reports it */
-	w->from.rank = g->comm->rank;
+	w->from.rank = g->end.rank;
 }
 
 /* Frees the operation when both ends have seen it. */
@@ -192,7 +192,7 @@ static void collnet_req_end(struct net_request *r)
 ncclResult_t collnet_test(struct net_request *r, bool *done, size_t *bytes, struct wait *w)
 {
 	struct collnet_group *g = r->group;
-	ncclResult_t rc = g->failed;
+	ncclResult_t rc = g->end.failed;
 
 	ASSERT(r->used && r->op->state != COLLNET_FREE);
 	*done = false;
@@ -221,7 +221,7 @@ ncclResult_t collnet_check(void *net_comm, bool busy, struct wait *w)
 		.want = os_event_seq(g),
 		.kind = WAIT_OBJECT,
 		.why = "a failure of the group",
-		.from = {.rank = g->peer, .channel = g->channel, .step = -1},
+		.from = {.rank = g->end.peer, .channel = g->end.channel, .step = -1},
 	};
-	return g->failed;
+	return g->end.failed;
 }

@@ -1,66 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups: how they are made and closed, their errors and their waits. */
-#include <stdarg.h>
-
+/* Groups: how they are made and closed. */
 #include "core/transport/collnet/collnet_internal.h"
-
-/* ---- errors and waits ----------------------------------------------------------------------- */
-
-static ncclResult_t collnet_group_fail(struct collnet_group *g, ncclResult_t rc, const char *text)
-{
-	if (g->failed)
-		return g->failed;
-	g->failed = rc == ncclRemoteError ? rc : ncclSystemError;
-	WARN("NET/CollNet: rank %d channel %d on %s: %s: %s", g->comm->rank, g->channel,
-	     g->of->plugin->dev[g->dev].name, g->of->plugin->name, text);
-	return g->failed;
-}
-
-ncclResult_t collnet_failed(struct collnet_group *g, const char *function, ncclResult_t rc)
-{
-	char text[160];
-
-	snprintf(text, sizeof text, "%s fails with %s (%d)", function, plugin_result(rc), (int)rc);
-	return collnet_group_fail(g, rc, text);
-}
-
-ncclResult_t collnet_refuse(struct collnet_group *g, const char *format, ...)
-{
-	char text[200];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	return collnet_group_fail(g, ncclSystemError, text);
-}
-
-static uint64_t collnet_pause_ns(struct collnet_group *g)
-{
-	uint32_t doubled;
-
-	if (g->misses++ < COLLNET_QUICK_CALLS)
-		return COLLNET_QUICK_NS;
-	doubled = (g->misses - COLLNET_QUICK_CALLS) / COLLNET_PAUSE_CALLS;
-	return (uint64_t)COLLNET_PAUSE_NS << MIN_OF(doubled, COLLNET_PAUSE_DOUBLED);
-}
 
 void collnet_wait(struct collnet_group *g, const char *why, struct wait *w)
 {
-	*w = (struct wait){
-		.on = g,
-		.want = os_event_seq(g),
-		.kind = WAIT_OBJECT,
-		.why = why,
-		.from = {.rank = g->peer,
-			 .channel = g->channel,
-			 .step = -1,
-			 .object = g->coll ? "proxy progress" : "main"},
-		.deadline_ns = os_now_ns() + collnet_pause_ns(g),
-	};
+	plugin_end_wait(&g->end, g->coll ? "proxy progress" : "main", why, w);
 }
-
-/* ---- set-up --------------------------------------------------------------------------------- */
 
 /* Returns the plugin's device of a NIC: of a merged one, that of its first device. -1: none. */
 static int collnet_device_of(const struct collnet *c, const struct topo_system *topo, int32_t nic)
@@ -87,8 +32,12 @@ static struct collnet_group *collnet_group_make(struct ncclComm *comm, int32_t c
 	g->comm = comm;
 	g->of = comm->collnet;
 	g->dev = dev;
-	g->channel = channel;
-	g->peer = -1;
+	g->end = (struct plugin_end){.network = "NET/CollNet",
+				     .plugin = g->of->plugin->name,
+				     .device = g->of->plugin->dev[dev].name,
+				     .rank = comm->rank,
+				     .peer = -1,
+				     .channel = channel};
 	os_label(g, &(struct os_label){.what = "collnet group",
 				       .rank = comm->rank,
 				       .peer = -1,
@@ -128,8 +77,9 @@ ncclResult_t collnet_listen(struct ncclComm *comm, int32_t channel, int32_t nic,
 		return ncclSystemError;
 	rc = collnet_call_listen(c, dev, h->bytes, &g->listen);
 	if (rc)
-		return collnet_failed(g, "listen", rc);
-	return g->listen ? ncclSuccess : collnet_refuse(g, "listen returns no object and no error");
+		return plugin_end_failed(&g->end, "listen", rc);
+	return g->listen ? ncclSuccess
+			 : plugin_end_refuse(&g->end, "listen returns no object and no error");
 }
 
 /* Registers some memory, and undoes it: a plugin that cannot do that is found while the ranks can
@@ -141,7 +91,7 @@ static ncclResult_t collnet_probe(struct collnet_group *g)
 	ncclResult_t rc;
 
 	if (!memory)
-		return collnet_refuse(g, "no memory to try a registration");
+		return plugin_end_refuse(&g->end, "no memory to try a registration");
 	rc = collnet_reg_mr(&end, memory, COLLNET_PROBE_BYTES, NET_HOST, &mr);
 	if (!rc)
 		rc = collnet_dereg_mr(&end, mr);
@@ -154,8 +104,8 @@ static ncclResult_t collnet_connected(struct collnet_group *g)
 	ncclResult_t rc = g->of->plugin->abi->close_listen(g->listen);
 
 	g->listen = NULL;
-	g->misses = 0;
-	return rc ? collnet_failed(g, "closeListen", rc) : collnet_probe(g);
+	g->end.misses = 0;
+	return rc ? plugin_end_failed(&g->end, "closeListen", rc) : collnet_probe(g);
 }
 
 ncclResult_t collnet_connect(struct ncclComm *comm, int32_t channel, struct net_handle *handles,
@@ -167,8 +117,8 @@ ncclResult_t collnet_connect(struct ncclComm *comm, int32_t channel, struct net_
 
 	ASSERT(g && g->listen && !g->coll && rank < count);
 	if (!list)
-		return collnet_refuse(g, "no memory for the handles of %d heads", count);
-	g->peer = peer;
+		return plugin_end_refuse(&g->end, "no memory for the handles of %d heads", count);
+	g->end.peer = peer;
 	for (int i = 0; i < count; i++)
 		list[i] = handles[i].bytes;
 	rc = g->of->plugin->abi->connect(list, count, rank, g->listen, &g->coll);
@@ -177,7 +127,7 @@ ncclResult_t collnet_connect(struct ncclComm *comm, int32_t channel, struct net_
 		collnet_wait(g, "the plugin to connect the heads of all hosts", w);
 		return ncclInProgress;
 	}
-	return rc ? collnet_failed(g, "connect", rc) : collnet_connected(g);
+	return rc ? plugin_end_failed(&g->end, "connect", rc) : collnet_connected(g);
 }
 
 /* An error of a close is logged, and has no other effect. */
@@ -190,10 +140,10 @@ void collnet_group_free(struct collnet_group *g)
 	if (g->coll)
 		rc = g->of->plugin->abi->close_coll(g->coll);
 	if (rc)
-		(void)collnet_failed(g, "closeColl", rc);
+		(void)plugin_end_failed(&g->end, "closeColl", rc);
 	rc = g->listen ? g->of->plugin->abi->close_listen(g->listen) : ncclSuccess;
 	if (rc)
-		(void)collnet_failed(g, "closeListen", rc);
+		(void)plugin_end_failed(&g->end, "closeListen", rc);
 	os_unlabel(g);
 	os_free(g);
 }

@@ -14,9 +14,7 @@
  *	    ^                                                          |
  *	    +------------- both tests have seen it --------------------+
  *
- * A plugin has no events. A wait for it has a deadline, after which the caller calls the plugin
- * again; the pauses grow while nothing moves, as those of net_plugin do. A wait for the own chunk
- * has none.
+ * Waits and errors of a group are those of plugin_end.h. A wait for the own chunk has no deadline.
  */
 #ifndef CORE_TRANSPORT_COLLNET_COLLNET_INTERNAL_H
 #define CORE_TRANSPORT_COLLNET_COLLNET_INTERNAL_H
@@ -26,18 +24,13 @@
 
 #include "core/base/log.h"
 #include "core/plugin/plugin.h"
+#include "core/plugin/plugin_end.h"
 #include "core/transport/collnet/collnet.h"
 #include "core/transport/collnet/collnet_abi.h"
 #include "core/transport/net_plugin/net_plugin_props.h"
 
 #define COLLNET_DEVICES     64 /* more devices than this are not used */
 #define COLLNET_PROBE_BYTES 4096
-/* Pauses, in the order of fruitless calls: some short ones, then longer and longer ones. */
-#define COLLNET_QUICK_CALLS   32
-#define COLLNET_QUICK_NS      1000u
-#define COLLNET_PAUSE_CALLS   8 /* calls before a pause doubles */
-#define COLLNET_PAUSE_NS      20000u
-#define COLLNET_PAUSE_DOUBLED 3u /* times at most */
 
 /* A process' plugin, which its communicators share. */
 struct collnet_plugin {
@@ -83,14 +76,12 @@ struct net_request {
 
 /* A channel's group, at a head. The proxy's tasks use it as its sending and its receiving end. */
 struct collnet_group {
+	struct plugin_end end; /* must be first: the event of its waits */
 	struct ncclComm *comm;
 	struct collnet *of;
-	int dev; /* of the plugin */
-	int32_t channel, peer;
-	ncclResult_t failed; /* after the first failure, which was logged */
-	void *listen;        /* of the plugin; NULL: not listening */
-	void *coll;          /* of the plugin; NULL: not connected */
-	uint32_t misses;     /* fruitless calls in a row */
+	int dev;      /* of the plugin */
+	void *listen; /* of the plugin; NULL: not listening */
+	void *coll;   /* of the plugin; NULL: not connected */
 
 	/* progress */
 	uint64_t posted, started; /* reductions */
@@ -115,12 +106,6 @@ ncclResult_t collnet_load(struct collnet *c, const struct plugin_library *librar
 
 /* collnet_group.c */
 void collnet_group_free(struct collnet_group *g);
-/* Logs the failure of a plugin's function, unless the group has failed already. Returns the group's
- * result from then on. */
-ncclResult_t collnet_failed(struct collnet_group *g, const char *function, ncclResult_t rc);
-/* The same for an answer that is not possible; the format describes it. */
-ncclResult_t collnet_refuse(struct collnet_group *g, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
 /* The wait until the plugin is called again. */
 void collnet_wait(struct collnet_group *g, const char *why, struct wait *w);
 

@@ -7,10 +7,7 @@
 /* Returns the name of a function that the table lacks; NULL: none is missing. */
 static const char *collnet_missing(const struct collnet_abi *a, int version)
 {
-	const struct {
-		const void *function;
-		const char *name;
-	} needed[] = {
+	const struct plugin_function needed[] = {
 		{(const void *)a->props, "getProperties"},
 		{(const void *)a->listen.v8, "listen"},
 		{(const void *)a->connect, "connect"},
@@ -26,30 +23,41 @@ static const char *collnet_missing(const struct collnet_abi *a, int version)
 		{version < 11 ? (const void *)a->name : (const void *)a->finalize, "finalize"},
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(needed); i++)
-		if (!needed[i].function)
-			return needed[i].name;
-	return NULL;
+	return plugin_missing(needed, ARRAY_LEN(needed));
 }
 
+static ncclResult_t collnet_lacks(const struct collnet_plugin *p, const char *function,
+				  struct net_plugin_why *why)
+{
+	if (!function)
+		return ncclSuccess;
+	return net_plugin_because(why, ncclInvalidUsage,
+				  "the table " COLLNET_ABI_SYMBOL
+				  "%d has no %s, expected all functions of the version",
+				  p->version, function);
+}
+
+/* Only what is called before the devices are known must be there: a table without devices may lack
+ * the rest. */
 static ncclResult_t collnet_table(struct collnet_plugin *p, const struct plugin_library *library,
 				  struct net_plugin_why *why)
 {
-	p->abi = plugin_table(library, COLLNET_ABI_SYMBOL, COLLNET_ABI_NEWEST, COLLNET_ABI_OLDEST,
-			      &p->version);
-	if (!p->abi)
+	const struct collnet_abi *a = plugin_table(library, COLLNET_ABI_SYMBOL, COLLNET_ABI_NEWEST,
+						   COLLNET_ABI_OLDEST, &p->version);
+	ncclResult_t rc;
+
+	if (!a)
 		return net_plugin_because(why, ncclInvalidUsage,
 					  "it has none of " COLLNET_ABI_SYMBOL "%d to _v%d",
 					  COLLNET_ABI_OLDEST, COLLNET_ABI_NEWEST);
-	if (!p->abi->name || !p->abi->init.v8 || !p->abi->devices)
-		return net_plugin_because(why, ncclInvalidUsage,
-					  "the table " COLLNET_ABI_SYMBOL
-					  "%d has no %s, expected all functions of the version",
-					  p->version,
-					  !p->abi->name      ? "name"
-					  : !p->abi->init.v8 ? "init"
-							     : "devices");
-	snprintf(p->name, sizeof p->name, "%s", p->abi->name);
+	const struct plugin_function needed[] = {{a->name, "name"},
+						 {(const void *)a->init.v8, "init"},
+						 {(const void *)a->devices, "devices"}};
+	rc = collnet_lacks(p, plugin_missing(needed, ARRAY_LEN(needed)), why);
+	if (rc)
+		return rc;
+	p->abi = a; /* from now on other communicators use it without a check */
+	snprintf(p->name, sizeof p->name, "%s", a->name);
 	return ncclSuccess;
 }
 
@@ -94,7 +102,6 @@ static ncclResult_t collnet_support(struct collnet_plugin *p, struct net_plugin_
 
 static ncclResult_t collnet_query(struct collnet_plugin *p, struct net_plugin_why *why)
 {
-	const char *missing;
 	int count = -1;
 	ncclResult_t rc = p->abi->devices(&count);
 
@@ -108,12 +115,7 @@ static ncclResult_t collnet_query(struct collnet_plugin *p, struct net_plugin_wh
 		return net_plugin_because(why, ncclSystemError,
 					  "devices returns a count of %d, expected 0 to %d", count,
 					  COLLNET_DEVICES);
-	missing = collnet_missing(p->abi, p->version);
-	if (missing)
-		return net_plugin_because(why, ncclInvalidUsage,
-					  "the table " COLLNET_ABI_SYMBOL
-					  "%d has no %s, expected all functions of the version",
-					  p->version, missing);
+	rc = collnet_lacks(p, collnet_missing(p->abi, p->version), why);
 	for (int i = 0; i < count && !rc; i++)
 		rc = collnet_device(p, i, why);
 	if (!rc)

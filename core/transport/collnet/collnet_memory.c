@@ -25,7 +25,7 @@ static ncclResult_t collnet_reg_dmabuf(struct collnet_group *g, void *data, size
 	if (!rc)
 		return ncclSuccess;
 	INFO(LOG_INIT | LOG_NET, "NET/CollNet: rank %d: regMrDmaBuf of %s on %s returns %s",
-	     g->comm->rank, g->of->plugin->name, collnet_props_of(g)->name, plugin_result(rc));
+	     g->end.rank, g->of->plugin->name, collnet_props_of(g)->name, plugin_result(rc));
 	return ncclInvalidUsage;
 }
 
@@ -39,7 +39,7 @@ static ncclResult_t collnet_reg_gpu(struct collnet_group *g, void *data, size_t 
 	if (!rc)
 		return ncclSuccess;
 	INFO(LOG_INIT | LOG_NET,
-	     "NET/CollNet: rank %d: regMr of %s on %s returns %s for GPU memory", g->comm->rank,
+	     "NET/CollNet: rank %d: regMr of %s on %s returns %s for GPU memory", g->end.rank,
 	     g->of->plugin->name, collnet_props_of(g)->name, plugin_result(rc));
 	return ncclInvalidUsage;
 }
@@ -53,7 +53,7 @@ ncclResult_t collnet_reg_mr(void *net_comm, void *data, size_t bytes, enum net_m
 
 	*mr = NULL;
 	if (!r) {
-		WARN("NET/CollNet: rank %d: no memory to register %zu bytes", g->comm->rank, bytes);
+		WARN("NET/CollNet: rank %d: no memory to register %zu bytes", g->end.rank, bytes);
 		return ncclSystemError;
 	}
 	if (where != NET_HOST) {
@@ -61,7 +61,7 @@ ncclResult_t collnet_reg_mr(void *net_comm, void *data, size_t bytes, enum net_m
 	} else {
 		rc = g->of->plugin->abi->reg_mr(g->coll, data, bytes, NET_ABI_HOST, &r->mr);
 		if (rc)
-			rc = collnet_failed(g, "regMr of host memory", rc);
+			rc = plugin_end_failed(&g->end, "regMr of host memory", rc);
 	}
 	if (rc)
 		os_free(r);
@@ -77,5 +77,5 @@ ncclResult_t collnet_dereg_mr(void *net_comm, void *mr)
 	ncclResult_t rc = g->of->plugin->abi->dereg_mr(g->coll, r->mr);
 
 	os_free(r);
-	return rc ? collnet_failed(g, "deregMr", rc) : ncclSuccess;
+	return rc ? plugin_end_failed(&g->end, "deregMr", rc) : ncclSuccess;
 }

@@ -198,7 +198,7 @@ static ncclResult_t collnet_conn_connect(struct ncclComm *comm, const struct net
 static ncclResult_t collnet_conn_accept(void *listen, void **recv_comm, struct wait *w)
 {
 	const struct collnet_conn *l = listen;
-	const struct net_who who = {.channel = l->group->channel};
+	const struct net_who who = {.channel = l->group->end.channel};
 
 	(void)w;
 	*recv_comm = collnet_conn_make(l->group->comm, &who, false);

@@ -1,67 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Connections, their errors and their waits.
- */
-#include <stdarg.h>
-
+/* Connections: how they are made and closed. */
 #include "core/transport/net_plugin/net_plugin_internal.h"
-
-/* ---- errors and waits ----------------------------------------------------------------------- */
-
-static ncclResult_t net_plugin_conn_fail(struct net_plugin_conn *c, ncclResult_t rc,
-					 const char *text)
-{
-	if (c->failed)
-		return c->failed;
-	c->failed = rc == ncclRemoteError ? rc : ncclSystemError;
-	WARN("NET/Plugin: rank %d %s rank %d channel %d on %s: %s: %s", c->comm->rank,
-	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, c->dev->props.name,
-	     c->of->plugin->name, text);
-	return c->failed;
-}
-
-ncclResult_t net_plugin_failed(struct net_plugin_conn *c, const char *function, ncclResult_t rc)
-{
-	char text[160];
-
-	snprintf(text, sizeof text, "%s fails with %s (%d)", function, plugin_result(rc), (int)rc);
-	return net_plugin_conn_fail(c, rc, text);
-}
-
-ncclResult_t net_plugin_refuse(struct net_plugin_conn *c, const char *format, ...)
-{
-	char text[200];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	return net_plugin_conn_fail(c, ncclSystemError, text);
-}
-
-static uint64_t net_plugin_pause_ns(struct net_plugin_conn *c)
-{
-	uint32_t doubled;
-
-	if (c->misses++ < NET_PLUGIN_QUICK_CALLS)
-		return NET_PLUGIN_QUICK_NS;
-	doubled = (c->misses - NET_PLUGIN_QUICK_CALLS) / NET_PLUGIN_PAUSE_CALLS;
-	return (uint64_t)NET_PLUGIN_PAUSE_NS << MIN_OF(doubled, NET_PLUGIN_PAUSE_DOUBLED);
-}
 
 void net_plugin_wait(struct net_plugin_conn *c, const char *why, struct wait *w)
 {
-	*w = (struct wait){
-		.on = c,
-		.want = os_event_seq(c),
-		.kind = WAIT_OBJECT,
-		.why = why,
-		.from = {.rank = c->who.peer,
-			 .channel = c->who.channel,
-			 .step = -1,
-			 .object = c->net_comm ? "proxy progress" : "proxy service"},
-		.deadline_ns = os_now_ns() + net_plugin_pause_ns(c),
-	};
+	plugin_end_wait(&c->end, c->net_comm ? "proxy progress" : "proxy service", why, w);
 }
 
 /* ---- both ends ------------------------------------------------------------------------------ */
@@ -83,6 +26,13 @@ static struct net_plugin_conn *net_plugin_conn_make(struct ncclComm *comm,
 	c->who = *who;
 	c->is_send = is_send;
 	c->dev = net_plugin_dev_of(of->plugin, nic);
+	c->end = (struct plugin_end){.network = "NET/Plugin",
+				     .plugin = of->plugin->name,
+				     .device = c->dev->props.name,
+				     .arrow = is_send ? "->" : "<-",
+				     .rank = comm->rank,
+				     .peer = who->peer,
+				     .channel = who->channel};
 	os_label(c, &(struct os_label){.what = is_send ? "plugin send" : "plugin recv",
 				       .rank = comm->rank,
 				       .peer = who->peer,
@@ -106,7 +56,7 @@ static void net_plugin_conn_free(struct net_plugin_conn *c)
 static void net_plugin_closed(struct net_plugin_conn *c, const char *function, ncclResult_t rc)
 {
 	if (rc)
-		(void)net_plugin_failed(c, function, rc);
+		(void)plugin_end_failed(&c->end, function, rc);
 }
 
 void net_plugin_close(void *net_comm)
@@ -126,10 +76,9 @@ void net_plugin_close(void *net_comm)
 static void net_plugin_ready(struct net_plugin_conn *c, void *net_comm)
 {
 	c->net_comm = net_comm;
-	c->misses = 0;
+	c->end.misses = 0;
 	INFO(LOG_NET, "NET/Plugin: rank %d %s rank %d channel %d: %s on %s", c->comm->rank,
-	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, c->of->plugin->name,
-	     c->dev->props.name);
+	     c->end.arrow, c->end.peer, c->end.channel, c->end.plugin, c->end.device);
 }
 
 /* ---- sending end ---------------------------------------------------------------------------- */
@@ -139,7 +88,7 @@ static ncclResult_t net_plugin_connect_failed(struct net_plugin_conn *c, void *n
 					      ncclResult_t rc)
 {
 	c->net_comm = net_comm;
-	rc = net_plugin_failed(c, "connect", rc);
+	rc = plugin_end_failed(&c->end, "connect", rc);
 	net_plugin_close(c);
 	return rc;
 }
@@ -184,9 +133,9 @@ ncclResult_t net_plugin_listen(struct ncclComm *comm, const struct net_nic *nic,
 		return ncclSystemError;
 	rc = net_plugin_call_listen(c->of, c->dev->number, c->handle, &c->listen);
 	if (rc)
-		rc = net_plugin_failed(c, "listen", rc);
+		rc = plugin_end_failed(&c->end, "listen", rc);
 	else if (!c->listen)
-		rc = net_plugin_refuse(c, "listen returns no object and no error");
+		rc = plugin_end_refuse(&c->end, "listen returns no object and no error");
 	if (rc) {
 		net_plugin_close(c);
 		return rc;
@@ -225,5 +174,5 @@ ncclResult_t net_plugin_accept(void *listen, void **recv_comm, struct wait *w)
 		return net_plugin_accepted(l, net_comm, recv_comm);
 	if (net_comm)
 		(void)l->of->plugin->abi->close_recv(net_comm);
-	return net_plugin_failed(l, "accept", rc);
+	return plugin_end_failed(&l->end, "accept", rc);
 }

@@ -62,7 +62,7 @@ ncclResult_t net_plugin_reg_mr(void *net_comm, void *data, size_t bytes, enum ne
 	} else {
 		rc = c->of->plugin->abi->reg_mr(c->net_comm, data, bytes, NET_ABI_HOST, &r->mr);
 		if (rc)
-			rc = net_plugin_failed(c, "regMr of host memory", rc);
+			rc = plugin_end_failed(&c->end, "regMr of host memory", rc);
 	}
 	if (rc)
 		os_free(r);
@@ -78,7 +78,7 @@ ncclResult_t net_plugin_dereg_mr(void *net_comm, void *mr)
 	ncclResult_t rc = c->of->plugin->abi->dereg_mr(c->net_comm, r->mr);
 
 	os_free(r);
-	return rc ? net_plugin_failed(c, "deregMr", rc) : ncclSuccess;
+	return rc ? plugin_end_failed(&c->end, "deregMr", rc) : ncclSuccess;
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
@@ -111,7 +111,7 @@ static void net_plugin_req_begin(struct net_plugin_conn *c, struct net_request *
 		r->part[i].bytes = b[i].bytes;
 	}
 	c->in_flight++;
-	c->misses = 0;
+	c->end.misses = 0;
 }
 
 static ncclResult_t net_plugin_size_check(struct net_plugin_conn *c, const struct net_buffer *b,
@@ -119,8 +119,8 @@ static ncclResult_t net_plugin_size_check(struct net_plugin_conn *c, const struc
 {
 	for (int i = 0; i < n; i++)
 		if (b[i].bytes > c->dev->props.max_bytes)
-			return net_plugin_refuse(
-				c,
+			return plugin_end_refuse(
+				&c->end,
 				"a message of %zu bytes, more than its longest one, %zu: "
 				"NCCL_BUFFSIZE and its likes must be lower",
 				b[i].bytes, c->dev->props.max_bytes);
@@ -133,7 +133,7 @@ ncclResult_t net_plugin_isend(void *send_comm, const struct net_buffer *b, struc
 	struct net_plugin_conn *c = send_comm;
 	struct net_request *r = net_plugin_req(c, 0);
 	const struct net_plugin_mr *mr = b->mr;
-	ncclResult_t rc = c->failed;
+	ncclResult_t rc = c->end.failed;
 	void *request = NULL;
 
 	*req = NULL;
@@ -146,7 +146,7 @@ ncclResult_t net_plugin_isend(void *send_comm, const struct net_buffer *b, struc
 		rc = net_plugin_call_isend(c->of->plugin, c->net_comm, b, mr->mr, &request);
 	}
 	if (rc)
-		return net_plugin_failed(c, "isend", rc);
+		return plugin_end_failed(&c->end, "isend", rc);
 	if (!request) {
 		net_plugin_wait(c, "the plugin to take a message", w);
 		return ncclSuccess;
@@ -162,7 +162,7 @@ ncclResult_t net_plugin_irecv(void *recv_comm, const struct net_buffer *b, int n
 	struct net_plugin_conn *c = recv_comm;
 	struct net_request *r = net_plugin_req(c, 1); /* a flush needs one */
 	void *request = NULL, *mr[NET_MAX_RECVS];
-	ncclResult_t rc = c->failed;
+	ncclResult_t rc = c->end.failed;
 
 	ASSERT(n >= 1 && n <= net_plugin_max_recvs(c));
 	*req = NULL;
@@ -175,7 +175,7 @@ ncclResult_t net_plugin_irecv(void *recv_comm, const struct net_buffer *b, int n
 	if (r)
 		rc = net_plugin_call_irecv(c->of->plugin, c->net_comm, b, mr, n, &request);
 	if (rc)
-		return net_plugin_failed(c, "irecv", rc);
+		return plugin_end_failed(&c->end, "irecv", rc);
 	if (!request) {
 		net_plugin_wait(c, "the plugin to take a receive", w);
 		return ncclSuccess;
@@ -195,7 +195,7 @@ ncclResult_t net_plugin_iflush(void *recv_comm, void *data, size_t bytes, void *
 	struct net_request *r = net_plugin_req(c, 0);
 	void *request = NULL, *mrs = ((struct net_plugin_mr *)mr)->mr;
 	int size = (int)MIN_OF(bytes, (size_t)INT_MAX);
-	ncclResult_t rc = c->failed;
+	ncclResult_t rc = c->end.failed;
 
 	*req = NULL;
 	if (rc)
@@ -206,7 +206,7 @@ ncclResult_t net_plugin_iflush(void *recv_comm, void *data, size_t bytes, void *
 	}
 	rc = c->of->plugin->abi->iflush(c->net_comm, 1, &data, &size, &mrs, &request);
 	if (rc)
-		return net_plugin_failed(c, "iflush", rc);
+		return plugin_end_failed(&c->end, "iflush", rc);
 	net_plugin_req_begin(c, r, request, &b, 1);
 	*req = r;
 	return ncclSuccess;
@@ -220,9 +220,10 @@ static ncclResult_t net_plugin_sizes(struct net_request *r, const int *sizes, si
 		if (!r->is_recv)
 			continue;
 		if (sizes[i] < 0 || (size_t)sizes[i] > r->part[i].bytes)
-			return net_plugin_refuse(
-				r->conn, "test reports a message of %d bytes in a receive of %zu",
-				sizes[i], r->part[i].bytes);
+			return plugin_end_refuse(
+				&r->conn->end,
+				"test reports a message of %d bytes in a receive of %zu", sizes[i],
+				r->part[i].bytes);
 		bytes[i] = (size_t)sizes[i];
 		shared_note_write(r->part[i].data, bytes[i]);
 	}
@@ -233,7 +234,7 @@ ncclResult_t net_plugin_test(struct net_request *r, bool *done, size_t *bytes, s
 {
 	struct net_plugin_conn *c = r->conn;
 	int finished = 1, sizes[NET_MAX_RECVS] = {0};
-	ncclResult_t rc = c->failed;
+	ncclResult_t rc = c->end.failed;
 
 	ASSERT(r->used);
 	*done = false;
@@ -244,7 +245,7 @@ ncclResult_t net_plugin_test(struct net_request *r, bool *done, size_t *bytes, s
 		rc = c->of->plugin->abi->test(r->request, &finished, sizes);
 	}
 	if (rc)
-		return net_plugin_failed(c, "test", rc);
+		return plugin_end_failed(&c->end, "test", rc);
 	if (!finished) {
 		net_plugin_wait(c, c->is_send ? "the plugin to send" : "data from the peer", w);
 		return ncclSuccess;
@@ -254,7 +255,7 @@ ncclResult_t net_plugin_test(struct net_request *r, bool *done, size_t *bytes, s
 		return rc;
 	r->used = false;
 	c->in_flight--;
-	c->misses = 0;
+	c->end.misses = 0;
 	*done = true;
 	return ncclSuccess;
 }

@@ -14,14 +14,9 @@
  * communicators that use it. Up to version 10 a plugin is initialised once for each process, from
  * version 11 on for each communicator. The newest version that the file has is used.
  *
- * A plugin has no events. A wait for it has a deadline, after which the caller calls the plugin
- * again. While nothing moves, the pauses grow from 1 to 160 us: short ones give a GPU's transfers a
- * low latency, long ones leave the CPU to others.
- *
- * Errors of a plugin's function are logged once for each connection, with plugin, function, device,
- * both ranks and channel. The result is ncclRemoteError if the plugin returned that, else
- * ncclSystemError. A plugin that cannot be loaded, lacks a function or returns what is not possible
- * is an error of the init: ncclSystemError or ncclInvalidUsage.
+ * Waits and errors of a connection are those of plugin_end.h. A plugin that cannot be loaded, lacks
+ * a function or returns what is not possible is an error of the init: ncclSystemError or
+ * ncclInvalidUsage.
  *
  * Plugins cannot end a request, so memory that a plugin still uses after an abort is freed when its
  * connection is closed, as in NCCL.
@@ -35,6 +30,7 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/plugin/plugin.h"
+#include "core/plugin/plugin_end.h"
 #include "core/transport/base/net.h"
 #include "core/transport/net_plugin/net_abi.h"
 #include "core/transport/net_plugin/net_plugin.h"
@@ -43,12 +39,6 @@
 #define NET_PLUGIN_FILE    "libnccl-net.so"
 #define NET_PLUGIN_DEVICES 1024 /* more devices than this are not possible */
 #define NET_PLUGIN_MERGED  64   /* most virtual devices that a process makes */
-/* Pauses: one for each of the first fruitless calls, then the longer ones. */
-#define NET_PLUGIN_QUICK_CALLS   32
-#define NET_PLUGIN_QUICK_NS      1000u
-#define NET_PLUGIN_PAUSE_CALLS   8 /* calls before a pause doubles */
-#define NET_PLUGIN_PAUSE_NS      20000u
-#define NET_PLUGIN_PAUSE_DOUBLED 3u /* times at most */
 
 /* ---- a plugin ------------------------------------------------------------------------------- */
 
@@ -135,17 +125,16 @@ struct net_plugin_mr {
 
 /* An end of a connection, also one that listens or connects. */
 struct net_plugin_conn {
+	struct plugin_end end; /* must be first: the event of its waits */
 	struct ncclComm *comm;
 	const struct net_plugin_comm *of;
 	struct net_plugin_dev *dev;
 	struct net_who who;
 	bool is_send;
-	ncclResult_t failed; /* after the first failure, which was logged */
-	void *net_comm;      /* of the plugin; NULL: not connected */
-	void *listen;        /* of the plugin; NULL: not listening */
+	void *net_comm; /* of the plugin; NULL: not connected */
+	void *listen;   /* of the plugin; NULL: not listening */
 	/* The plugin writes to the handle of a connect. */
 	uint8_t handle[NET_HANDLE_BYTES] __attribute__((aligned(8)));
-	uint32_t misses; /* fruitless calls in a row */
 	uint32_t in_flight;
 	struct net_request req[NET_MAX_REQUESTS];
 };
@@ -158,12 +147,6 @@ ncclResult_t net_plugin_connect(struct ncclComm *comm, const struct net_nic *nic
 				void **pending, void **send_comm, struct wait *w);
 ncclResult_t net_plugin_accept(void *listen, void **recv_comm, struct wait *w);
 void net_plugin_close(void *net_comm);
-/* Logs the failure of a plugin's function, unless the connection has failed already. Returns the
- * connection's result from then on. */
-ncclResult_t net_plugin_failed(struct net_plugin_conn *c, const char *function, ncclResult_t rc);
-/* The same for an answer that is not possible; the format describes it. */
-ncclResult_t net_plugin_refuse(struct net_plugin_conn *c, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
 /* The wait until the plugin is called again. */
 void net_plugin_wait(struct net_plugin_conn *c, const char *why, struct wait *w);
 

@@ -36,10 +36,7 @@ static ncclResult_t net_plugin_open(struct net_plugin *p, struct net_plugin_why 
  * NULL: none is missing. */
 static const char *net_plugin_missing(const struct net_abi *a, int version)
 {
-	const struct {
-		const void *function;
-		const char *name;
-	} needed[] = {
+	const struct plugin_function needed[] = {
 		{a->name, "name"},
 		{(const void *)a->init.v8, "init"},
 		{(const void *)a->devices, "devices"},
@@ -60,10 +57,7 @@ static const char *net_plugin_missing(const struct net_abi *a, int version)
 		{version < 11 ? (const void *)a->name : (const void *)a->finalize, "finalize"},
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(needed); i++)
-		if (!needed[i].function)
-			return needed[i].name;
-	return NULL;
+	return plugin_missing(needed, ARRAY_LEN(needed));
 }
 
 /* Finds the newest version that the library has. */

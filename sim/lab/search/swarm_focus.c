@@ -295,6 +295,8 @@ static void focus_requests(struct focus *f)
 	c->iterations = 1;
 	if (swarm_is_set(f->s, "NCCL_ALGO=OneShot")) /* it is for ranks of one host */
 		swarm_env(f->s, "NCCL_ALGO=Ring");
+	if (swarm_is_set(f->s, "NCCL_NSOCKS_PERTHREAD=30")) /* too many descriptors for all pairs */
+		swarm_env(f->s, "NCCL_NSOCKS_PERTHREAD=3");
 	swarm_env(f->s, "DOPPEL_PXN_CONNECTIONS=%u", (unsigned)focus_from(f, 2, 16));
 	swarm_env(f->s, "NCCL_P2P_PXN_LEVEL=2");
 	focus_channels(f, parts);
