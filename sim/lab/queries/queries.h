@@ -13,6 +13,8 @@
 
 #include "sim/lab/run/runner_internal.h"
 
+#define LAB_RAS_BYTES (64u << 10) /* of an answer of RAS, at most */
+
 /* A communicator, and what the caller knows of it. */
 struct queries {
 	struct lab_rank *me;
@@ -27,6 +29,10 @@ __attribute__((format(printf, 3, 4))) void queries_wrong(struct queries *q, cons
 							 const char *fmt, ...);
 /* Is the result the expected one? Else it is reported, unless a fault may be the reason. */
 bool queries_result(struct queries *q, const char *call, ncclResult_t got, ncclResult_t want);
+
+/* queries_ras.c: requests DUMP from the process of this host that serves clients. `text` has
+ * LAB_RAS_BYTES, and receives the answer. False: no connection, or the answer is not whole. */
+bool lab_ras_dump(struct lab_rank *me, char *text);
 
 /* queries_comm.c: numbers, properties, and a group that is simulated. */
 void queries_numbers(struct queries *q);

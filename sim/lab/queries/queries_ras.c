@@ -14,7 +14,6 @@
 #include "sim/lab/queries/queries.h"
 
 #define RAS_PORT      28028
-#define RAS_BYTES     (64u << 10) /* of an answer, at most */
 #define RAS_LIMIT_NS  300000000000ull
 #define RAS_SHORT_S   60 /* a request with less time may miss a process */
 #define RAS_PAUSE_NS  1000000ull
@@ -97,7 +96,7 @@ static bool ras_recv(struct ras_request *r, const char *until)
 
 	while (!until || !strstr(r->text, until)) {
 		uint64_t seq = os_event_seq(os_socket_object(r->fd));
-		int e = os_recv(r->fd, r->text + r->bytes, RAS_BYTES - 1 - r->bytes, &done);
+		int e = os_recv(r->fd, r->text + r->bytes, LAB_RAS_BYTES - 1 - r->bytes, &done);
 
 		if (e == EAGAIN && ras_wait(r, seq))
 			continue;
@@ -105,7 +104,7 @@ static bool ras_recv(struct ras_request *r, const char *until)
 			return e == 0 && !until;
 		r->bytes += done;
 		r->text[r->bytes] = '\0';
-		if (r->bytes == RAS_BYTES - 1)
+		if (r->bytes == LAB_RAS_BYTES - 1)
 			return false;
 	}
 	return true;
@@ -312,7 +311,7 @@ static void ras_monitor(struct ras_request *r)
 
 static void ras_one(struct queries *q, bool met)
 {
-	struct ras_request r = {.q = q, .text = calloc(1, RAS_BYTES)};
+	struct ras_request r = {.q = q, .text = calloc(1, LAB_RAS_BYTES)};
 
 	if (!r.text || !ras_connect(&r)) {
 		if (!q->me->run->armed)
@@ -332,6 +331,20 @@ static void ras_one(struct queries *q, bool met)
 	}
 	os_close(r.fd);
 	free(r.text);
+}
+
+bool lab_ras_dump(struct lab_rank *me, char *text)
+{
+	struct queries q = {.me = me};
+	struct ras_request r = {.q = &q, .lines = "DUMP\n", .text = text};
+
+	memset(text, 0, LAB_RAS_BYTES);
+	if (!ras_connect(&r))
+		return false;
+	bool whole = ras_send(&r) && ras_recv(&r, NULL);
+
+	os_close(r.fd);
+	return whole;
 }
 
 /* ---- when ranks meet ------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@ enum {
 	SCENE_UNTIMED = 2,    /* none, or very long ones */
 	SCENE_UNCOMPARED = 4, /* the world does not compare the calls of ranks */
 	SCENE_SEVERAL = 8,    /* two ranks and more */
+	SCENE_RAS = 16,       /* RAS runs, and each host has the port for its clients */
 };
 
 /* clang-format off */
@@ -34,6 +35,7 @@ static const struct scene_kind {
 	{"one rank", scene_alone, 0, 0},
 	{"suspended apart", scene_suspend_apart, 1, SCENE_UNTIMED | SCENE_SEVERAL},
 	{"end while suspended", scene_suspend_ends, 1, 0},
+	{"late rank", scene_late, 2, SCENE_UNTIMED | SCENE_SEVERAL | SCENE_RAS},
 };
 /* clang-format on */
 
@@ -196,6 +198,8 @@ static bool scene_fits(const struct scene *s, const struct scene_kind *k)
 		lacks |= SCENE_UNCOMPARED;
 	if (s->n < 2)
 		lacks |= SCENE_SEVERAL;
+	if (!c->ras)
+		lacks |= SCENE_RAS;
 	return !(k->world & lacks);
 }
 

@@ -6,9 +6,10 @@
  * each rank gets the error that the documents have for it, within a bound.
  *
  * scene.c draws and plays them, and has what they share; scene_deadline.c, scene_group.c,
- * scene_alone.c and scene_suspend.c have the scenes. Times are virtual ns unless a name has another
- * unit. A scene owns its communicators, and ends each that it has made; memory and streams are the
- * player's. An outcome that is not as expected is the run's failure (lab_refused_judge).
+ * scene_alone.c, scene_suspend.c and scene_late.c have the scenes. Times are virtual ns unless a
+ * name has another unit. A scene owns its communicators, and ends each that it has made; memory and
+ * streams are the player's. An outcome that is not as expected is the run's failure
+ * (lab_refused_judge).
  */
 #ifndef SIM_LAB_SCENE_H
 #define SIM_LAB_SCENE_H
@@ -69,6 +70,8 @@ void scene_group_streams(struct scene *s);
 void scene_simulate(struct scene *s);
 /* scene_alone.c */
 void scene_alone(struct scene *s);
+/* scene_late.c */
+void scene_late(struct scene *s);
 /* scene_suspend.c */
 void scene_suspend_apart(struct scene *s);
 void scene_suspend_ends(struct scene *s);

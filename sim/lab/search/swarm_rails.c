@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Worlds of merged NICs with failover (docs/verbs/failover.md), one seed in a hundred: two to four
- * rails, and one fault of a port, a link or a queue pair after the first launch. A rail is left, so
- * every call succeeds. Half of them recover.
+ * Worlds of merged NICs with failover (docs/verbs/failover.md), one seed in forty: two to four rails,
+ * and one fault of a port, a link or a queue pair after the first launch. A rail is left, so every
+ * call succeeds. Half of them recover. In one of eight all links of a host fail, for some time or
+ * for good: each rank may get an error, and none waits without end.
  *
  * Such a seed has none of the draws of other seeds. A failure before a connection is set up is an
  * error also with failover, so all connections of the run are made for its first calls.
@@ -20,7 +21,7 @@ bool swarm_has_rails(uint64_t seed, enum scenario_faults faults)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.rails");
-	return sim_rng_below(&rng, 100) == 0 && faults != SCENARIO_FAULTS_CALL;
+	return sim_rng_below(&rng, 40) == 0 && faults != SCENARIO_FAULTS_CALL;
 }
 
 static void rails_world(struct scenario *s, struct sim_rng *rng)
@@ -90,6 +91,18 @@ static void rails_settings(struct scenario *s, struct sim_rng *rng)
 		swarm_env(s, "NCCL_BUFFSIZE=%u", 32768u << sim_rng_below(rng, 4));
 }
 
+/* No rail is left. */
+static void rails_plan_all(struct scenario *s, unsigned host, unsigned at_us, unsigned for_ms)
+{
+	char healed[24] = "";
+
+	if (for_ms % 2)
+		snprintf(healed, sizeof healed, " for=%ums", for_ms);
+	snprintf(s->plan, sizeof s->plan, "fabric.link host=%u after=collective+%uus down%s\n", host,
+		 at_us, healed);
+	s->expect = SCENARIO_EXPECT_SUCCESS_OR_ERROR;
+}
+
 /* One fault, of one rail: the other rails of every connection are left. Ranks of messages connect
  * while others have launched, and a queue pair that fails before it is connected is an error. */
 static void rails_plan(struct scenario *s, struct sim_rng *rng)
@@ -133,7 +146,10 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 		break;
 	}
 	s->expect = SCENARIO_EXPECT_SUCCESS;
-	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+	if (sim_rng_below(rng, 8) == 0)
+		rails_plan_all(s, host, at_us, for_ms);
+	else
+		s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 }
 
 void swarm_rails(struct scenario *s, uint64_t seed, enum scenario_faults faults)

@@ -343,7 +343,7 @@ void swarm_side_scenes(struct scenario *s, uint64_t seed)
 	bool timed = sim_rng_below(&rng, 2), uncompared = sim_rng_below(&rng, 2);
 	unsigned ms = 1000 + (unsigned)sim_rng_below(&rng, 1000);
 	uint32_t more = (uint32_t)sim_rng_below(&rng, 3);
-	bool apart = sim_rng_below(&rng, 2);
+	bool apart = sim_rng_below(&rng, 2), ras = sim_rng_below(&rng, 2);
 
 	c->scenes = 0;
 	if (s->plan[0] || swarm_is_set(s, "NCCL_COMM_"))
@@ -358,6 +358,10 @@ void swarm_side_scenes(struct scenario *s, uint64_t seed)
 	if (timed) {
 		swarm_env(s, "DOPPEL_TIMEOUT_MS=%u", ms);
 		c->sim.races = false; /* calls of different counts write the same bytes */
+	}
+	if (!timed && ras) {
+		c->ras = MAX_OF(c->ras, 1u);
+		swarm_env(s, "NCCL_RAS_ENABLE=1");
 	}
 	c->uncompared = timed && uncompared;
 	if (strcmp(s->machine, "workstation-2gpu") == 0 && c->gpus > 2)
