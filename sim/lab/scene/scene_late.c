@@ -13,12 +13,13 @@
 #define LATE_LOOK_NS 20000000ull
 #define LATE_LOOKS   250 /* a rank may reach its call seconds later */
 
-enum late_call { LATE_SUM, LATE_INIT, LATE_SPLIT, LATE_CALLS };
+enum late_call { LATE_SUM, LATE_INIT, LATE_SPLIT, LATE_RING, LATE_CALLS };
 
 static const char *const late_names[LATE_CALLS] = {
 	[LATE_SUM] = "has not called ncclAllReduce",
 	[LATE_INIT] = "has not called ncclCommInitRank",
 	[LATE_SPLIT] = "has not called ncclCommSplit",
+	[LATE_RING] = "has not called ncclRecv",
 };
 
 /* "0-2", "1-3", "0, 2-3": the ranks without one. */
@@ -49,7 +50,10 @@ static bool late_is_named(const struct scene *s, enum late_call call, const char
 
 	late_others(s, others, sizeof others);
 	snprintf(one, sizeof one, ": rank %d %s", s->culprit, late_names[call]);
-	snprintf(all, sizeof all, s->n > 2 ? "ranks %s wait" : "rank %s waits", others);
+	if (call == LATE_RING)
+		snprintf(all, sizeof all, "rank %d waits", (s->culprit + s->n - 1) % s->n);
+	else
+		snprintf(all, sizeof all, s->n > 2 ? "ranks %s wait" : "rank %s waits", others);
 	for (const char *at = strstr(answer, one); at && at < end; at = strstr(at + 1, one)) {
 		const char *line = strchr(at, '\n'), *waits = strstr(at, all);
 
@@ -86,6 +90,18 @@ static void late_split(struct scene *s)
 	scene_judge(s, "ncclCommSplit", rc, ncclSuccess);
 }
 
+static bool late_call(struct scene *s, enum late_call call)
+{
+	if (call == LATE_RING)
+		return scene_ring(s, 0);
+	if (call == LATE_SPLIT)
+		late_split(s);
+	if (call == LATE_INIT)
+		(void)scene_open(s, 1);
+	return call == LATE_SUM ? scene_sum(s, 0, SCENE_COUNT, NULL)
+				: s->comm[1] && scene_sum(s, 1, SCENE_COUNT, NULL);
+}
+
 void scene_late(struct scene *s)
 {
 	enum late_call call = (enum late_call)sim_rng_below(&s->drawn, LATE_CALLS);
@@ -94,13 +110,7 @@ void scene_late(struct scene *s)
 		return;
 	if (s->mine)
 		late_look(s, call);
-	if (call == LATE_INIT && !scene_open(s, 1))
-		return;
-	if (call == LATE_SPLIT)
-		late_split(s);
-	if (!s->comm[call != LATE_SUM] || !scene_sum(s, call != LATE_SUM, SCENE_COUNT, NULL))
-		return;
-	if (lab_barrier(s->me)) {
+	if (late_call(s, call) && lab_barrier(s->me)) {
 		scene_destroy(s, 1);
 		scene_destroy(s, 0);
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Worlds of merged NICs with failover (docs/verbs/failover.md), one seed in forty: two to four rails,
- * and one fault of a port, a link or a queue pair after the first launch. A rail is left, so every
- * call succeeds. Half of them recover. In one of eight all links of a host fail, for some time or
- * for good: each rank may get an error, and none waits without end.
+ * Worlds of merged NICs with failover (docs/verbs/failover.md), one seed in forty: two to four
+ * rails, and one fault of a port, a link or a queue pair after the first launch. A rail is left, so
+ * every call succeeds. Half of them recover. In one of eight all links of a host fail, for some
+ * time or for good: each rank may get an error, and none waits without end.
  *
  * Such a seed has none of the draws of other seeds. A failure before a connection is set up is an
  * error also with failover, so all connections of the run are made for its first calls.
@@ -98,8 +98,8 @@ static void rails_plan_all(struct scenario *s, unsigned host, unsigned at_us, un
 
 	if (for_ms % 2)
 		snprintf(healed, sizeof healed, " for=%ums", for_ms);
-	snprintf(s->plan, sizeof s->plan, "fabric.link host=%u after=collective+%uus down%s\n", host,
-		 at_us, healed);
+	snprintf(s->plan, sizeof s->plan, "fabric.link host=%u after=collective+%uus down%s\n",
+		 host, at_us, healed);
 	s->expect = SCENARIO_EXPECT_SUCCESS_OR_ERROR;
 }
 
