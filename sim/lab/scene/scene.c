@@ -35,6 +35,7 @@ static const struct scene_kind {
 	{"one rank", scene_alone, 0, 0},
 	{"suspended apart", scene_suspend_apart, 1, SCENE_UNTIMED | SCENE_SEVERAL},
 	{"end while suspended", scene_suspend_ends, 1, 0},
+	{"abandoned call", scene_abandon, 2, SCENE_UNTIMED | SCENE_SEVERAL},
 	{"late rank", scene_late, 2, SCENE_UNTIMED | SCENE_SEVERAL | SCENE_RAS},
 };
 /* clang-format on */

@@ -5,11 +5,10 @@
  * same scenes from the run's seed. Scenes without errors end with a right result; in the others
  * each rank gets the error that the documents have for it, within a bound.
  *
- * scene.c draws and plays them, and has what they share; scene_deadline.c, scene_group.c,
- * scene_alone.c, scene_suspend.c and scene_late.c have the scenes. Times are virtual ns unless a
- * name has another unit. A scene owns its communicators, and ends each that it has made; memory and
- * streams are the player's. An outcome that is not as expected is the run's failure
- * (lab_refused_judge).
+ * scene.c draws and plays them, and has what they share; the other files of the folder have the
+ * scenes. Times are virtual ns unless a name has another unit. A scene owns its communicators, and
+ * ends each that it has made; memory and streams are the player's. An outcome that is not as
+ * expected is the run's failure (lab_refused_judge).
  */
 #ifndef SIM_LAB_SCENE_H
 #define SIM_LAB_SCENE_H
@@ -72,6 +71,8 @@ void scene_simulate(struct scene *s);
 void scene_alone(struct scene *s);
 /* scene_late.c */
 void scene_late(struct scene *s);
+/* scene_abandon.c */
+void scene_abandon(struct scene *s);
 /* scene_suspend.c */
 void scene_suspend_apart(struct scene *s);
 void scene_suspend_ends(struct scene *s);
