@@ -27,6 +27,7 @@ static const struct scene_kind {
 	{"short launches", scene_short_launches, 1, SCENE_TIMED | SCENE_SEVERAL},
 	{"shortest deadline", scene_shortest_deadline, 1, SCENE_TIMED | SCENE_SEVERAL},
 	{"absent rank", scene_absent, 1, SCENE_TIMED | SCENE_SEVERAL},
+	{"lonely message", scene_lonely, 1, SCENE_TIMED | SCENE_SEVERAL},
 	{"calls that differ", scene_differ, 1, SCENE_TIMED | SCENE_UNCOMPARED | SCENE_SEVERAL},
 	{"group that fails", scene_group_fails, 2, SCENE_SEVERAL},
 	{"group that connects", scene_group_connects, 2, SCENE_UNTIMED | SCENE_SEVERAL},

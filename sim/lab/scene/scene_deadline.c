@@ -105,6 +105,43 @@ void scene_absent(struct scene *s)
 			     "has returned long after the deadline");
 }
 
+/* The end of a message at the culprit, or at its neighbour. */
+static ncclResult_t deadline_message(struct scene *s, bool sends, int32_t peer)
+{
+	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
+	ncclResult_t rc;
+
+	lab_call(s->me, sends ? "ncclSend" : "ncclRecv");
+	rc = sends ? ncclSend(s->mem, SCENE_COUNT, ncclInt32, peer, s->comm[0], s->stream[0])
+		   : ncclRecv(result, SCENE_COUNT, ncclInt32, peer, s->comm[0], s->stream[0]);
+	lab_call(s->me, NULL);
+	return rc;
+}
+
+/* A message that has one end, or two of the same direction. Half of the scenes connect the pair: the
+ * call then succeeds, and a kernel waits for the message; a short send would not wait. All ranks
+ * learn of the deadline. */
+void scene_lonely(struct scene *s)
+{
+	bool connected = sim_rng_below(&s->drawn, 2);
+	bool sends = sim_rng_below(&s->drawn, 2) && !connected;
+	bool both = sim_rng_below(&s->drawn, 2) && !connected;
+	int32_t next = (s->culprit + 1) % s->n;
+	bool is_next = s->me->rank == next,
+	     mine = connected ? is_next : s->mine || (both && is_next);
+	ncclResult_t rc = ncclSuccess;
+
+	if (!scene_open(s, 0) || (connected && !scene_ring(s, 0)) || !lab_barrier(s->me))
+		return;
+	if (mine)
+		rc = deadline_message(s, sends, is_next ? s->culprit : next);
+	scene_judge(s, "a message without its other end", rc,
+		    connected || !mine ? ncclSuccess : ncclTimeout);
+	scene_learn(s, 0, 4 * deadline_bound_ns(s->timeout_ms), ncclTimeout);
+	if (lab_barrier(s->me))
+		scene_abort(s, 0);
+}
+
 /* One rank has another call, and then none: calls of some kinds would end although they differ. The
  * culprit is the first rank, the last one, or any. */
 void scene_differ(struct scene *s)
