@@ -113,6 +113,7 @@ bool lab_wait_survivors(struct lab_rank *me)
 		.why = "harness: all survivors to leave the communicator",
 		.from = {.rank = -1, .channel = -1, .step = -1},
 	};
+	ASSERT(!me->arrived && !me->lost); /* a rank comes to the meeting once, or never */
 	me->arrived = true;
 	recover_meet_check(run);
 	return os_wait_one(&w, NULL) == 0;
@@ -120,6 +121,7 @@ bool lab_wait_survivors(struct lab_rank *me)
 
 void lab_leave(struct lab_rank *me)
 {
+	ASSERT(!me->arrived);
 	me->lost = true;
 	recover_meet_check(me->run);
 }
