@@ -139,7 +139,9 @@ static void focus_doubling(struct focus *f)
 	c->hosts = 1u << focus_below(f, 3);
 	c->gpus = 1u << focus_from(f, c->hosts == 1, c->hosts == 4 ? 1 : 2);
 	c->host_gpus_n = 0;
-	ASSERT(!(c->hosts * c->gpus & (c->hosts * c->gpus - 1)) && c->hosts * c->gpus > 1);
+	const uint32_t ranks = c->hosts * c->gpus;
+
+	ASSERT(ranks > 1 && !(ranks & (ranks - 1)));
 	focus_collective(f, names, ARRAY_LEN(names));
 	swarm_env(f->s, "NCCL_ALGO=Ring;allreduce:Doubling");
 	focus_slots(f, FOCUS_LL);
