@@ -378,11 +378,10 @@ static void life_second(struct lab_rank *me)
 	struct lab_life_rank *out = me->self->out;
 
 	me->self->life->second = true;
-	if (!lab_recover_alloc(me)) {
-		out->second_error = ncclUnhandledCudaError;
-		out->second_call = "cudaMalloc";
-	}
-	out->second_error = lab_recover(me, &out->second_call);
+	out->second_error = ncclUnhandledCudaError;
+	out->second_call = "cudaMalloc";
+	if (lab_recover_alloc(me))
+		out->second_error = lab_recover(me, &out->second_call);
 	out->recovered = out->second_error == ncclSuccess;
 }
 

@@ -247,6 +247,7 @@ ncclResult_t lab_recover(struct lab_rank *me, const char **call)
 	int32_t rank = 0;
 	ncclResult_t rc, end;
 
+	ASSERT(me->staging && me->stream && me->send && me->recv); /* lab_recover_alloc */
 	while (rank < run->survivors && run->survivor[rank] != me->rank)
 		rank++;
 	ASSERT(rank < run->survivors);
