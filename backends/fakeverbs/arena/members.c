@@ -10,11 +10,13 @@
 
 const struct hca_members *hca_members;
 
+_Static_assert(HCA_NO_PROC >> HCA_MEMBER_NUMBER_BITS == 0, "a number leaves the member as it is");
+
 uint32_t hca_proc_id(const struct os_proc *proc)
 {
 	if (!hca_members)
 		return proc->id;
-	ASSERT(proc->id < 1u << HCA_MEMBER_NUMBER_BITS);
+	ASSERT(proc->id < HCA_NO_PROC); /* the number of the member's packets */
 	return hca_members->self << HCA_MEMBER_NUMBER_BITS | proc->id;
 }
 

@@ -33,6 +33,9 @@ static struct {
 	} at[CHECK_SEEN];
 } check_seen;
 
+_Static_assert(HCA_LEVEL_OFF == 0, "no rule is on before a world has set the levels");
+_Static_assert(HCA_LEVEL_WARN < HCA_LEVEL_FAIL, "the least of two levels is the milder one");
+
 /* ---- levels --------------------------------------------------------------------------------- */
 
 /* True if `word`, a list entry of `n` bytes, equals `name`. The prefix is optional in both. */

@@ -4,10 +4,17 @@
 
 #include "backends/fakeverbs/entry/entry.h"
 
+static const char *hca_state_name(const struct hca_qp *q)
+{
+	static const char *const name[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+	_Static_assert(ARRAY_LEN(name) == IBV_QPS_ERR + 1, "a name for each state");
+	return name[q->state];
+}
+
 /* Prints the queue pairs that are not idle, in the dump of a failing run. */
 static void hca_print_busy(FILE *out)
 {
-	static const char *const state[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 	struct hca_world *w = fakeverbs.world;
 	struct hca_site site;
 	bool first = true;
@@ -28,7 +35,7 @@ static void hca_print_busy(FILE *out)
 		const struct world_port *peer = world_port(q->dest_port);
 
 		fprintf(out, "  h%u %s qp 0x%x %s", port->host, port->nic->name, q->number,
-			state[q->state]);
+			hca_state_name(q));
 		if (peer)
 			fprintf(out, " -> h%u %s qp 0x%x", peer->host, peer->nic->name,
 				q->dest_qpn);
@@ -69,7 +76,6 @@ static void hca_explain_links(const struct hca_qp *q, char *out, size_t bytes)
 /* Describes a queue pair for a wait for its completions. */
 static bool hca_explain_qp(const struct hca_qp *q, struct sim_explained *out)
 {
-	static const char *const state[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 	const struct world_port *port = world_port(q->port), *peer = world_port(q->dest_port);
 	uint32_t sends = q->sq.head - q->sq.done, spent = q->retry_count - q->req.retries;
 	char links[96], to[64] = "no peer", retries[64] = "";
@@ -83,7 +89,7 @@ static bool hca_explain_qp(const struct hca_qp *q, struct sim_explained *out)
 			 spent, q->retry_count, (unsigned long long)q->req.resent);
 	snprintf(out->text, sizeof out->text,
 		 "host %u %s qp 0x%x %s, to %s: %u sends and %u receives under way%s%s%s",
-		 port->host, port->nic->name, q->number, state[q->state], to, sends,
+		 port->host, port->nic->name, q->number, hca_state_name(q), to, sends,
 		 q->rq.head - q->rq.done, q->req.rnr_wait ? "; the peer has no receive posted" : "",
 		 retries, links);
 	out->stuck = q->state != IBV_QPS_RTS || links[0] || (sends && (spent || q->req.rnr_wait));

@@ -24,6 +24,7 @@ static void hca_path(char path[IBV_SYSFS_PATH_MAX], const char *folder, const ch
 {
 	size_t n = strlen(folder);
 
+	ASSERT(n < IBV_SYSFS_PATH_MAX); /* the name follows */
 	memcpy(path, folder, n);
 	text_set(path + n, IBV_SYSFS_PATH_MAX - n, name);
 }

@@ -100,6 +100,8 @@ struct hca_grh_read {
 	uint8_t traffic_class;
 };
 
+_Static_assert(sizeof(struct ibv_grh) == 20 + 20, "an IPv4 header is the last half of a GRH");
+
 static bool hca_grh_read_ipv4(const uint8_t *ip, struct hca_grh_read *out)
 {
 	uint32_t sum = 0;

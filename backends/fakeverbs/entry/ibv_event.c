@@ -30,6 +30,7 @@ static void hca_event_translate(const struct hca_event *e, struct ibv_async_even
 		struct hca_cq *cq = hca_slab_at(&w->cq, e->element);
 		struct hca_cq_handle *h = (void *)(uintptr_t)cq->item.handle;
 
+		ASSERT(h); /* hca_cq_destroy purges the events of a queue */
 		__atomic_fetch_add(&h->async_taken, 1, __ATOMIC_ACQ_REL);
 		out->element.cq = &h->ibv;
 		break;
@@ -38,6 +39,7 @@ static void hca_event_translate(const struct hca_event *e, struct ibv_async_even
 		struct hca_srq *srq = hca_slab_at(&w->srq, e->element);
 		struct hca_srq_handle *h = (void *)(uintptr_t)srq->item.handle;
 
+		ASSERT(h);
 		__atomic_fetch_add(&h->async_taken, 1, __ATOMIC_ACQ_REL);
 		out->element.srq = &h->ibv;
 		break;

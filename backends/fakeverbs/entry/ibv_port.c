@@ -40,6 +40,7 @@ int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_por
 	bool ib = p->link_layer == IBV_LINK_LAYER_INFINIBAND;
 	bool up = __atomic_load_n(&port->up, __ATOMIC_ACQUIRE);
 
+	ASSERT(p->active_mtu <= IBV_MTU_4096); /* the largest that a port reports */
 	if (port_num != 1)
 		return hca_result(EINVAL);
 	int rc = hca_command_fault("verbs.query_port", NULL, index, -1);

@@ -45,6 +45,8 @@ static int hca_qp_check_init(uint32_t port, const struct ibv_qp_init_attr_ex *a)
 		       : 0;
 }
 
+_Static_assert(128u << IBV_MTU_256 == 256 && 128u << IBV_MTU_4096 == 4096, "an MTU is a shift");
+
 static uint32_t hca_qp_cq(struct ibv_cq *cq)
 {
 	return cq ? hca_cq_of(cq)->hca->item.index : HCA_NONE;
@@ -168,6 +170,7 @@ static void hca_qp_count_users(const struct ibv_qp *ibv, int n)
 {
 	uint32_t by = (uint32_t)n;
 
+	ASSERT(n == 1 || n == -1); /* a queue pair is made, or ends */
 	if (ibv->pd)
 		__atomic_fetch_add(&hca_pd_of(ibv->pd)->users, by, __ATOMIC_ACQ_REL);
 	if (ibv->send_cq)

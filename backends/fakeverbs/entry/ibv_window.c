@@ -9,6 +9,9 @@
 	 IBV_ACCESS_ZERO_BASED)
 /* Marks a request of ibv_bind_mw for hca_post_check_bind; never stored. */
 #define HCA_SEND_TYPE_1 (1u << 31)
+_Static_assert(!(HCA_SEND_TYPE_1 & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |
+				    IBV_SEND_INLINE | IBV_SEND_IP_CSUM)),
+	       "no flag of verbs.h has the bit of the mark");
 
 /* ---- creating ------------------------------------------------------------------------------- */
 

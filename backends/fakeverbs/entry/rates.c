@@ -21,6 +21,8 @@ static const struct hca_rate {
 	{IBV_RATE_600_GBPS, 240, 637500},   {IBV_RATE_800_GBPS, 320, 850000},
 	{IBV_RATE_1200_GBPS, 480, 1275000},
 };
+_Static_assert(ARRAY_LEN(hca_rates) == IBV_RATE_1200_GBPS - IBV_RATE_2_5_GBPS + 1,
+	       "a row for each rate");
 
 int ibv_rate_to_mult(enum ibv_rate rate)
 {

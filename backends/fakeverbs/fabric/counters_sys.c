@@ -26,6 +26,8 @@ struct counters_record {
 	uint64_t fabric; /* inode of the memory of the fabric whose counters are added to `base` */
 	uint64_t base[HCA_COUNTERS], shown[HCA_COUNTERS];
 };
+_Static_assert(sizeof(struct counters_record) == (1 + 2 * HCA_COUNTERS) * sizeof(uint64_t),
+	       "a record in a file has no padding");
 
 static struct {
 	pthread_mutex_t lock; /* protects the fields below */
@@ -59,6 +61,8 @@ static void counters_write(const struct world_port *port, const struct hca_count
 			   uint64_t value)
 {
 	char text[24];
+
+	ASSERT(file->unit > 0); /* each row of counters.c has one */
 	int n = snprintf(text, sizeof text, "%" PRIu64 "\n", value / file->unit);
 	int fd = counters_open(port, file->path, O_WRONLY);
 
@@ -103,6 +107,7 @@ static void counters_show_port(uint32_t nic)
 	uint64_t now[HCA_COUNTERS], *known = counters.known[nic];
 	struct counters_record record = {0};
 
+	ASSERT(nic < COUNTERS_PORTS); /* counters_ports */
 	if (!counters_read(port, now) || !memcmp(now, known, sizeof now))
 		return;
 	int fd = counters_open(port, COUNTERS_RECORD, O_RDWR);

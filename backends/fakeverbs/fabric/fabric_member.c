@@ -53,6 +53,8 @@ static struct {
 
 DOPPEL_STATIC_CHECK(offsetof(pthread_mutex_t, __data.__lock) == 0, "what the kernel marks");
 
+_Static_assert((FABRIC_MEMBERS & (FABRIC_MEMBERS - 1)) == 0, "places go on where ids wrap");
+
 static struct fabric_member *fabric_member(uint32_t id)
 {
 	return &fabric.segment->member[id % FABRIC_MEMBERS];
@@ -232,6 +234,7 @@ static void *fabric_bell(void *member)
 /* Makes the bell's thread wake `ticks` times in FABRIC_QUIET_US even if no byte arrives. */
 static void fabric_bell_tick(uint32_t ticks)
 {
+	ASSERT(ticks > 0 && ticks <= FABRIC_QUIET_US); /* a time of 0 would be none */
 	const struct timeval quiet = {.tv_usec = FABRIC_QUIET_US / ticks};
 
 	(void)setsockopt(fabric.bell_fd, SOL_SOCKET, SO_RCVTIMEO, &quiet, sizeof quiet);

@@ -110,6 +110,7 @@ static int window_move(uint64_t first, uint64_t bytes)
 	int fd = memfd_create(WINDOW_NAME, MFD_CLOEXEC);
 	void *p = MAP_FAILED;
 
+	ASSERT(first % WINDOW_PAGE == 0 && bytes > 0 && bytes % WINDOW_PAGE == 0);
 	if (fd < 0 || ftruncate(fd, (off_t)bytes))
 		goto err;
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -235,6 +236,7 @@ static uint8_t *window_map_theirs(int32_t pid, const struct hca_window *w)
 
 static void window_view_fill(struct window_view *v, int32_t pid, const struct hca_mr *mr)
 {
+	ASSERT(!v->users); /* no task uses what is unmapped */
 	if (v->base)
 		munmap(v->base, v->bytes);
 	v->base = window_map_theirs(pid, &mr->window);
@@ -273,6 +275,7 @@ void fabric_window_put(uint32_t ticket)
 	struct window_view *v = &window_view[ticket];
 
 	hca_lock(&v->lock);
+	ASSERT(v->users > 0); /* one for each fabric_window_get */
 	v->users--;
 	hca_unlock(&v->lock);
 }

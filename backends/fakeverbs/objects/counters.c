@@ -107,6 +107,9 @@ void hca_counters_end(struct hca_qp *qp)
 	hca_unlock(&port->lock);
 }
 
+_Static_assert(HCA_TRAFFIC_COUNTERS < HCA_COUNTERS,
+	       "a queue pair has the first of a port's counters");
+
 /* Adds up the counts of a port. Does not lock the port, because packets need its lock. */
 static void hca_counters_sum(uint32_t index, uint64_t out[HCA_COUNTERS])
 {

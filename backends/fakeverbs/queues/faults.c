@@ -89,6 +89,7 @@ int hca_call_fault_visit(const char *site, const void *object, uint32_t port, in
 
 int hca_command_fault(const char *site, const void *object, uint32_t port, int state)
 {
+	ASSERT(port < hca_world()->ports); /* a command is one of a device: not HCA_NO_PORT */
 	hca_device_fault(port);
 	if (__atomic_load_n(&hca_world()->port[port].fatal, __ATOMIC_ACQUIRE))
 		return EIO;

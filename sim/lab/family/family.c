@@ -19,6 +19,8 @@
 #define FAMILY_LATE_POWERS 37           /* a member is late up to 2^37 ns, 137 s */
 #define FAMILY_LOCAL_NS    800000000ull /* the end of a revoked one waits for no rank */
 
+_Static_assert(FAMILY_COUNT * sizeof(int32_t) <= LAB_STAGING_BYTES, "a reduction is staged whole");
+
 /* ---- use ------------------------------------------------------------------------------------ */
 
 static void family_wrong(struct family *f, const char *what, int64_t got, int64_t want)
@@ -64,6 +66,7 @@ static bool family_use(struct family *f, const struct family_members *m, ncclCom
 	int64_t sum = 0;
 	int n = -1, rank = -1;
 
+	ASSERT(family_index(m, me->rank) >= 0); /* only members have the communicator */
 	if (!lab_transient_check(me, ncclCommCount(comm, &n), "ncclCommCount") ||
 	    !lab_transient_check(me, ncclCommUserRank(comm, &rank), "ncclCommUserRank"))
 		return false;
@@ -99,6 +102,7 @@ static void family_hang(struct family *f, const struct family_step *s, ncclComm_
 {
 	int32_t *mem = f->me->transient_memory, i = family_index(&s->parent, f->me->rank);
 
+	ASSERT(i >= 0);
 	if (!s->hangs || s->parent.n < 2 || i % 2)
 		return;
 	if (s->sends)
@@ -217,6 +221,7 @@ static bool family_use_child(struct family *f, const struct family_step *s, nccl
 	}
 	for (uint32_t k = 0; k < s->together; k++) {
 		comm = more[k];
+		ASSERT(!comm || i >= 0); /* a split is of members of the parent */
 		more[k] = NULL;
 		if (comm && ok)
 			ok = family_use_other(f, s, &s->more[k], s->more[k].color[i], comm);

@@ -51,6 +51,7 @@ static void family_draw_split(struct sim_rng *rng, struct family_step *s)
 
 	family_draw_colors(rng, s->parent.n, &s->split);
 	family_split_members(&s->parent, &s->split, 0, &s->child);
+	ASSERT(s->child.n > 0); /* one rank always has color 0 */
 	if (more && s->is.blocking)
 		s->together = 1 + (uint32_t)sim_rng_below(rng, FAMILY_TOGETHER);
 	for (uint32_t k = 0; k < s->together; k++)
@@ -65,6 +66,7 @@ static void family_draw_shrink(struct sim_rng *rng, struct family_step *s)
 	int32_t never = (int32_t)sim_rng_below(rng, (uint64_t)s->parent.n);
 	int32_t always = (never + 1) % s->parent.n;
 
+	ASSERT(s->parent.n > 1); /* one leaves, and one stays */
 	for (int32_t i = 0; i < s->parent.n; i++) {
 		bool out = family_one_in(rng, 3);
 
@@ -73,6 +75,7 @@ static void family_draw_shrink(struct sim_rng *rng, struct family_step *s)
 		else
 			s->child.rank[s->child.n++] = s->parent.rank[i];
 	}
+	ASSERT(s->excludes > 0 && s->child.n > 0); /* ncclCommShrink refuses others */
 }
 
 /* Returns false if no rank can be added. New ranks have no parent whose config they inherit. */
@@ -139,6 +142,7 @@ static void family_draw_config(const struct lab_run *run, struct sim_rng *rng,
 	/* a most number that is passed goes before a least one that is inherited */
 	if (s->becomes.max_ctas > 0)
 		s->becomes.min_ctas = MIN_OF(s->becomes.min_ctas, s->becomes.max_ctas);
+	ASSERT(s->becomes.blocking != NCCL_CONFIG_UNDEF_INT); /* the first parent is the run's */
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -171,6 +175,7 @@ static void family_draw_way(const struct lab_run *run, struct sim_rng *rng, stru
 
 void family_draw(const struct lab_run *run, struct sim_rng *rng, struct family_step *s, bool first)
 {
+	ASSERT(s->parent.n > 0 && s->parent.n <= FAMILY_RANKS);
 	s->end = (enum family_end)sim_rng_below(rng, FAMILY_ENDS);
 	s->revokes = family_one_in(rng, 3) && !first;
 	s->hangs = family_one_in(rng, 2);
@@ -179,6 +184,8 @@ void family_draw(const struct lab_run *run, struct sim_rng *rng, struct family_s
 	s->elsewhere = family_one_in(rng, 2);
 	family_draw_config(run, rng, s);
 	family_draw_way(run, rng, s, first);
+	ASSERT(!first || !family_breaks(s)); /* the run's communicator goes on */
+	ASSERT(!s->together || s->is.blocking);
 	s->hangs = s->hangs && family_breaks(s);
 	s->refused = s->refused && !family_breaks(s);
 	family_draw_end(s);

@@ -93,6 +93,7 @@ static void family_refused(struct family *f, const struct family_step *s, ncclCo
 	ncclResult_t want = wrong ? ncclInvalidArgument : ncclRemoteError, got;
 	ncclComm_t none = NULL;
 
+	ASSERT(s->way == FAMILY_SPLIT || s->way == FAMILY_GROW); /* family_call_wrong has these */
 	lab_call(me, "a call that is refused on one rank");
 	got = family_call_wrong(f, s, parent, wrong, &none);
 	if (got == ncclInProgress && !wrong) {
@@ -163,6 +164,7 @@ static ncclResult_t family_call_together(struct family *f, const struct family_s
 	int32_t i = family_index(&s->parent, f->me->rank);
 	ncclResult_t r = ncclGroupStart(), end;
 
+	ASSERT(s->way == FAMILY_SPLIT && i >= 0);
 	if (r)
 		return r;
 	r = family_call(f, s, parent, child, config);
@@ -210,6 +212,7 @@ bool family_make(struct family *f, const struct family_step *s, ncclComm_t paren
 	struct lab_rank *me = f->me;
 	ncclResult_t r = ncclSuccess;
 
+	ASSERT(!parent == (family_index(&s->parent, me->rank) < 0)); /* members have it */
 	if (s->way == FAMILY_SPLIT ? !parent : family_index(&s->child, me->rank) < 0)
 		return true;
 	if (s->way == FAMILY_GROW && parent)

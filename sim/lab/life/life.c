@@ -14,6 +14,8 @@
 const char *lab_phase_name(enum lab_phase phase)
 {
 	static const char *const names[] = {"set-up", "init", "work", "end", "over"};
+
+	_Static_assert(ARRAY_LEN(names) == LAB_OVER + 1, "a name for each phase");
 	return (unsigned)phase < ARRAY_LEN(names) ? names[phase] : "?";
 }
 
@@ -24,6 +26,7 @@ bool life_check(struct lab_rank *me, ncclResult_t rc, const char *call)
 	struct lab_life_rank *out = me->self->out;
 	if (rc == ncclSuccess)
 		return true;
+	ASSERT(out->phase != LAB_OVER); /* then errors are those of the second communicator */
 	if (!out->call) {
 		out->error = rc;
 		out->call = call;
@@ -60,6 +63,25 @@ bool life_point(struct lab_rank *me)
 	return false;
 }
 
+/* ---- waits ---------------------------------------------------------------------------------- */
+
+struct wait life_wait(const shared_u32 *word, const char *why, int32_t from)
+{
+	return (struct wait){
+		.on = word,
+		.bytes = 4,
+		.kind = WAIT_NE,
+		.mask = WAIT_MASK_ALL,
+		.why = why,
+		.from = {.rank = from, .channel = -1, .step = -1},
+	};
+}
+
+struct wait life_wait_trouble(const struct lab_rank *me)
+{
+	return life_wait(&me->run->trouble, "harness: a death, or an error outside the stack", -1);
+}
+
 /* ---- the watch ------------------------------------------------------------------------------ */
 
 /* Another task of the program: calls ncclCommAbort at the time that the run wants, or when the
@@ -86,18 +108,13 @@ void lab_life_abort_now(void *arg)
 static bool life_wait_abort_time(struct lab_rank *me, struct wait *done)
 {
 	struct lab_life *life = me->self->life;
-	struct wait now = {
-		.on = &life->abort_now,
-		.bytes = 4,
-		.kind = WAIT_NE,
-		.mask = WAIT_MASK_ALL,
-		.why = "harness: the moment of the abort",
-		.from = {.rank = me->rank, .channel = -1, .step = -1},
-	};
+	const struct wait now =
+		life_wait(&life->abort_now, "harness: the moment of the abort", me->rank);
 	const struct wait *both[2] = {done, &now};
 	int which = 0;
 	int rc;
 
+	ASSERT(life->abort_ns || life->abort_awaited); /* a deadline of 0 never comes */
 	if (life->abort_awaited)
 		return os_wait(both, 2, NULL, &which) == 0 && which == 1;
 	done->deadline_ns = life->abort_ns;
@@ -123,18 +140,8 @@ static void life_watch(void *arg)
 	struct lab_rank *me = arg;
 	struct lab_life *life = me->self->life;
 	struct wait w[2] = {
-		{.on = &me->self->done,
-		 .bytes = 4,
-		 .kind = WAIT_NE,
-		 .mask = WAIT_MASK_ALL,
-		 .why = "harness: the rank to leave its communicator",
-		 .from = {.rank = me->rank, .channel = -1, .step = -1}},
-		{.on = &me->run->trouble,
-		 .bytes = 4,
-		 .kind = WAIT_NE,
-		 .mask = WAIT_MASK_ALL,
-		 .why = "harness: a death, or an error outside the stack",
-		 .from = {.rank = -1, .channel = -1, .step = -1}},
+		life_wait(&me->self->done, "harness: the rank to leave its communicator", me->rank),
+		life_wait_trouble(me),
 	};
 	const struct wait *both[2] = {&w[0], &w[1]};
 	int which = 0;
@@ -163,20 +170,8 @@ static void life_watch(void *arg)
 static bool life_id(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
-	struct wait w[2] = {
-		{.on = &run->id_ready,
-		 .bytes = 4,
-		 .kind = WAIT_NE,
-		 .mask = WAIT_MASK_ALL,
-		 .why = "harness: the unique id",
-		 .from = {.rank = 0, .channel = -1, .step = -1}},
-		{.on = &run->trouble,
-		 .bytes = 4,
-		 .kind = WAIT_NE,
-		 .mask = WAIT_MASK_ALL,
-		 .why = "harness: a death, or an error outside the stack",
-		 .from = {.rank = -1, .channel = -1, .step = -1}},
-	};
+	const struct wait w[2] = {life_wait(&run->id_ready, "harness: the unique id", 0),
+				  life_wait_trouble(me)};
 	const struct wait *both[2] = {&w[0], &w[1]};
 
 	if (me->rank == 0) {
@@ -202,6 +197,7 @@ static bool life_init(struct lab_rank *me)
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	ncclResult_t rc;
 
+	ASSERT(!me->comm && me->rank < me->self->n);
 	config.blocking = !me->self->life->nonblocking;
 	rc = ncclCommInitRankConfig(&me->comm, me->self->n, me->run->id, me->rank, &config);
 	while (rc == ncclInProgress) {
@@ -259,6 +255,7 @@ static bool life_collective(struct lab_rank *me, size_t elements, uint64_t salt)
 	uint64_t where = 0;
 
 	ASSERT(2 * row.bytes <= LAB_STAGING_BYTES);
+	ASSERT(me->comm && me->self->index < me->self->n);
 	payload_fill(&row.payload, me->self->index, 0, in, me->staging);
 	if (!life_copy(me, me->send, me->staging, in * sizeof(int32_t), cudaMemcpyHostToDevice) ||
 	    !life_point(me))
@@ -320,6 +317,7 @@ static bool life_begin(struct lab_rank *me)
 	struct lab_life_self *self = me->self;
 
 	self->n = me->run->nranks - (self->life->stage == LAB_STAGE_GROW);
+	ASSERT(self->n > 0); /* a communicator that grows has a rank before */
 	self->index = me->rank;
 	if (life_joins_later(me)) {
 		self->out->newcomer = true;
@@ -380,11 +378,10 @@ static void life_second(struct lab_rank *me)
 	struct lab_life_rank *out = me->self->out;
 
 	me->self->life->second = true;
-	if (!lab_recover_alloc(me)) {
-		out->second_error = ncclUnhandledCudaError;
-		out->second_call = "cudaMalloc";
-	}
-	out->second_error = lab_recover(me, &out->second_call);
+	out->second_error = ncclUnhandledCudaError;
+	out->second_call = "cudaMalloc";
+	if (lab_recover_alloc(me))
+		out->second_error = lab_recover(me, &out->second_call);
 	out->recovered = out->second_error == ncclSuccess;
 }
 
@@ -395,14 +392,9 @@ static void life_lost(struct lab_rank *me)
 
 	me->self->out->lost = true;
 	lab_leave(me);
-	struct wait w = {
-		.on = &me->run->go,
-		.bytes = 4,
-		.kind = WAIT_NE,
-		.mask = WAIT_MASK_ALL,
-		.why = "harness: all survivors to leave the communicator",
-		.from = {.rank = -1, .channel = -1, .step = -1},
-	};
+	const struct wait w =
+		life_wait(&me->run->go, "harness: all survivors to leave the communicator", -1);
+
 	(void)os_wait_one(&w, NULL);
 	me->self->out->revived = !lab_gpu_dead(me) || cudaStreamQuery(me->stream) == cudaSuccess ||
 				 cudaMalloc(&mem, 4096) == cudaSuccess;
@@ -415,6 +407,8 @@ void lab_life_main(void *arg)
 	struct lab_life_self self = {.life = life, .out = &life->rank[me->rank]};
 
 	ASSERT(me->run->nranks <= LAB_LIFE_RANKS);
+	/* each run has a life of its own */
+	ASSERT(self.out->phase == LAB_SETUP && !self.out->call);
 
 	life->nranks = me->run->nranks;
 	me->self = &self;

@@ -29,6 +29,11 @@ bool life_point(struct lab_rank *me);
 /* The state of the rank's present communicator. */
 ncclResult_t life_poll(struct lab_rank *me);
 
+/* A wait until a word of the harness is no longer 0; `from`: the rank that writes it, -1: any. And
+ * the wait that goes beside others: until a launcher sees a death, or a program that failed. */
+struct wait life_wait(const shared_u32 *word, const char *why, int32_t from);
+struct wait life_wait_trouble(const struct lab_rank *me);
+
 /* ---- life_stage.c ---------------------------------------------------------------------------- */
 
 /* True if the rank has no communicator before the stage: it joins by ncclCommGrow. */

@@ -36,6 +36,7 @@ static bool stage_child(struct lab_rank *me, ncclResult_t rc, const char *call)
 {
 	if (!stage_settle(me, rc, call))
 		return false;
+	ASSERT(me->self->child); /* a call that succeeds has stored it */
 	__atomic_store_n(&me->comm, me->self->child, __ATOMIC_RELEASE);
 	return stage_settle(me, life_poll(me), call) && life_point(me);
 }
@@ -79,19 +80,9 @@ static bool stage_grow_id(struct lab_rank *me, ncclComm_t first)
 static bool stage_grow_wait(struct lab_rank *me)
 {
 	struct lab_life *life = me->self->life;
-	struct wait w[2] = {
-		{.on = &life->grow_ready,
-		 .bytes = 4,
-		 .kind = WAIT_NE,
-		 .mask = WAIT_MASK_ALL,
-		 .why = "harness: the unique id of the growth",
-		 .from = {.rank = 0, .channel = -1, .step = -1}},
-		{.on = &me->run->trouble,
-		 .bytes = 4,
-		 .kind = WAIT_NE,
-		 .mask = WAIT_MASK_ALL,
-		 .why = "harness: a death, or an error of another rank",
-		 .from = {.rank = -1, .channel = -1, .step = -1}},
+	const struct wait w[2] = {
+		life_wait(&life->grow_ready, "harness: the unique id of the growth", 0),
+		life_wait_trouble(me),
 	};
 	const struct wait *both[2] = {&w[0], &w[1]};
 
@@ -112,6 +103,7 @@ static bool stage_grow_new(struct lab_rank *me)
 
 	if (!stage_grow_wait(me))
 		return false;
+	ASSERT(!me->comm && me->rank == me->self->n - 1); /* its number follows the others' */
 	config.blocking = !me->self->life->nonblocking;
 	rc = ncclCommGrow(NULL, me->self->n, &me->self->life->grow_id, me->rank, &me->comm,
 			  &config);
@@ -155,6 +147,7 @@ static bool stage_suspend(struct lab_rank *me, ncclComm_t comm)
 
 bool life_stage(struct lab_rank *me, ncclComm_t first, bool *runs)
 {
+	ASSERT(first || life_joins_later(me));
 	*runs = true;
 	switch (me->self->life->stage) {
 	case LAB_STAGE_SPLIT:

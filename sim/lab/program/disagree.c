@@ -11,6 +11,8 @@
 #define DISAGREE_COUNT 64u
 #define DISAGREE_NS    10000000000ull /* by then a rank has reported it */
 
+_Static_assert(DISAGREE_COUNT * sizeof(int32_t) <= LAB_SMALL_BYTES, "a receive buffer has room");
+
 enum disagree { DISAGREE_COUNTS, DISAGREE_TYPES, DISAGREE_OPS, DISAGREE_ROOTS, DISAGREE_KINDS };
 
 static ncclResult_t disagree_call(struct lab_rank *me, enum disagree how, bool differs,
@@ -22,6 +24,7 @@ static ncclResult_t disagree_call(struct lab_rank *me, enum disagree how, bool d
 	ncclDataType_t type = how == DISAGREE_TYPES && differs ? ncclFloat32 : ncclInt32;
 	ncclRedOp_t op = how == DISAGREE_OPS && differs ? ncclMax : ncclSum;
 
+	ASSERT(me->run->nranks > 1); /* one is the other rank, and a root */
 	if (how == DISAGREE_ROOTS)
 		return ncclBcast(mem, count, type, differs ? 1 : 0, comm, stream);
 	if (how == DISAGREE_KINDS && differs)

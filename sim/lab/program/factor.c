@@ -42,6 +42,7 @@ bool lab_factor_fill(struct lab_rank *me, const struct lab_row *row)
 
 	if (row->payload.moved || row->payload.op != PAYLOAD_MULSUM)
 		return true;
+	ASSERT(payload_type_bytes(row->payload.type) <= sizeof bits);
 	payload_factor(&row->payload, me->rank, &bits);
 	return lab_rank_copy(me, lab_factor_at(me, row), &bits,
 			     payload_type_bytes(row->payload.type), true);
@@ -63,6 +64,7 @@ ncclResult_t lab_factor_begin(struct lab_rank *me, const struct lab_row *row, vo
 	payload_factor(&row->payload, me->rank, &bits);
 	bool device = lab_factor_on_gpu(me, row);
 
+	ASSERT(!device || on_gpu); /* lab_factor_make: a run with such a row has memory for it */
 	return ncclRedOpCreatePreMulSum(op, device ? on_gpu : &bits, row->payload.type,
 					device ? ncclScalarDevice : ncclScalarHostImmediate, comm);
 }

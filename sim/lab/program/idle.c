@@ -12,6 +12,8 @@
 
 #define IDLE_ROUND 1000u /* of an init that fails, beside those of the rank's own task */
 
+_Static_assert(IDLE_ROUND >= LAB_MAX_TRANSIENT, "init_fails_fits finds no such round in a series");
+
 static bool idle_id(struct lab_rank *me, uint32_t k, ncclUniqueId *id)
 {
 	struct lab_transient_id *slot = &me->run->idle_id[k];
@@ -90,6 +92,7 @@ bool lab_idle_start(struct lab_rank *me)
 
 	if (!me->run->config->idle || me->run->armed)
 		return true;
+	ASSERT(!me->idler); /* lab_idle_end has joined an earlier one */
 	snprintf(name, sizeof name, "rank%d other comms", me->rank);
 	if (os_thread_start(&me->idler, &attr, idle_main, me) == 0)
 		return true;

@@ -9,6 +9,8 @@
 #include "sim/lab/program/refused.h"
 
 enum { INIT_ALL_BYTES = 64 };
+_Static_assert(INIT_ALL_BYTES <= LAB_SMALL_BYTES, "a receive buffer has room");
+_Static_assert(LAB_MAX_DEVICES <= INT8_MAX, "each rank adds 1 to an ncclInt8");
 
 struct init_all {
 	struct lab_rank *rank[LAB_MAX_DEVICES];
@@ -29,6 +31,7 @@ static bool init_all_find(struct lab_rank *me, struct init_all *all)
 		all->rank[all->n] = it;
 		all->device[all->n++] = it->device;
 	}
+	ASSERT(all->n > 0); /* this rank is one of its process */
 	return all->rank[0] == me;
 }
 

@@ -31,6 +31,8 @@ enum init_fail {
 	INIT_NEVER, /* all are non-blocking; it does not come, and the others abort or destroy */
 	INIT_FAILS
 };
+_Static_assert(INIT_ABORTS == INIT_ALL + 1, "kinds that may not fit come before those that poll");
+_Static_assert(2 * INIT_CALL_BYTES <= LAB_SMALL_BYTES, "two calls fit into a receive buffer");
 
 static const char *const init_fail_names[INIT_FAILS] = {
 	[INIT_CONFIG] = "wrong config",
@@ -135,6 +137,7 @@ static ncclResult_t init_fails_group(const struct init_fails *f, ncclUniqueId id
 	bool calls = f->kind == INIT_CALLS;
 	ncclResult_t rc = ncclGroupStart(), end;
 
+	ASSERT(!calls || f->me->comm); /* init_fails_fits */
 	if (rc)
 		return rc;
 	if (calls)
@@ -208,6 +211,7 @@ static ncclResult_t init_fails_call(struct init_fails *f, ncclUniqueId id, ncclC
 		break;
 	case INIT_TWICE:
 		rank++;
+		ASSERT(rank < n); /* init_fails_draw: another rank has this number */
 		break;
 	case INIT_DEVICE:
 		ASSERT(f->other >= 0);
@@ -230,6 +234,7 @@ static void init_fails_want(const struct init_fails *f, ncclResult_t got)
 	bool remote = got == ncclRemoteError, usage = got == ncclInvalidUsage;
 	bool right = remote;
 
+	ASSERT(!init_fails_polls(f)); /* the error of such an init comes later */
 	switch (f->kind) {
 	case INIT_CONFIG:
 	case INIT_CTAS:
@@ -310,6 +315,7 @@ static void init_fails_end(struct init_fails *f, ncclComm_t comm, ncclResult_t r
 	ncclResult_t async = ncclSuccess, end;
 	bool given = false;
 
+	ASSERT(init_fails_polls(f));
 	lab_refused_judge(f->me, "ncclCommInitRankConfig of a non-blocking communicator",
 			  init_fail_names[f->kind], rc, ncclInProgress);
 	if (!comm)
@@ -390,6 +396,7 @@ bool lab_init_fails(struct lab_rank *me, bool first)
 	uint32_t k = first ? 0 : before, end = first ? before : c->init_fails;
 	ncclUniqueId id;
 
+	ASSERT(c->init_fails <= LAB_MAX_TRANSIENT); /* each has an id */
 	if (me->run->armed || me->run->nranks == 1)
 		return true;
 	for (; k < end; k++) {

@@ -51,6 +51,7 @@ static void leave_judge_calls(struct lab_rank *me, ncclComm_t comm, ncclResult_t
 	ncclResult_t async = ncclSuccess;
 	int n = 0;
 
+	ASSERT(first != ncclSuccess && first != ncclInProgress);
 	leave_judge(me, "ncclCommCount", ncclCommCount(comm, &n), first);
 	leave_judge(me, "ncclAllReduce",
 		    ncclAllReduce(me->recv, me->recv, 1, ncclInt8, ncclSum, comm,
@@ -104,6 +105,7 @@ ncclResult_t lab_leave_trouble(struct lab_rank *me, const char **call)
 	enum lab_leaves how = leave_draw(me);
 	ncclResult_t rc = ncclSuccess;
 
+	ASSERT(!me->team); /* one task ends the communicators of a team: lab_team_abort */
 	if (how == LAB_LEAVES_ABORT || leave_watched(me)) {
 		*call = "ncclCommAbort";
 		lab_call(me, *call);
@@ -131,6 +133,7 @@ bool lab_may_try_again(struct lab_rank *me, ncclResult_t error)
 	const struct lab_config *c = me->run->config;
 	ncclResult_t async = ncclSuccess;
 
+	ASSERT(error != ncclSuccess);
 	if (!c->retries || !me->run->armed || me->team || lab_comms(c) > 1 ||
 	    error == ncclRemoteError || leave_watched(me))
 		return false;

@@ -37,6 +37,7 @@ static cudaError_t mixed_bring(const struct lab_rank *me, const struct mixed_cal
 	struct lab_span span;
 
 	for (uint32_t k = 0; !e && lab_row_span(row, LAB_SEND, me->rank, k, &span); k++) {
+		ASSERT(span.n * width <= MIXED_BYTES); /* mixed_bytes */
 		payload_fill(&row->payload, me->rank, span.first, span.n, m->host);
 		e = cudaMemcpyAsync(send + span.at * width, m->host, span.n * width,
 				    cudaMemcpyHostToDevice, stream);
@@ -85,6 +86,7 @@ static ncclResult_t mixed_start(struct lab_rank *me, const struct mixed_call *ca
 	if (lab_options_draw(me, call->options, &row, false, &options) || call->completes)
 		row.config = &options.config;
 	if (call->completes) {
+		ASSERT(me->mixed->complete[call->comm]); /* mixed_completion_make */
 		options.config.size = sizeof options.config;
 		options.config.launchCompletionEvent = me->mixed->complete[call->comm];
 	}
@@ -212,6 +214,7 @@ static cudaError_t mixed_take(struct lab_rank *me, const struct mixed_call *call
 	cudaStream_t stream = call->after ? m->after : m->stream[call->to];
 	cudaError_t e = cudaSuccess;
 
+	ASSERT(!call->after || m->after); /* both are of a run with options */
 	if (call->after)
 		e = cudaStreamWaitEvent(stream, m->complete[call->comm], 0);
 	return e ? e

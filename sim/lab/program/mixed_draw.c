@@ -48,6 +48,7 @@ static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint
 		of = &lab_collectives[which];
 	call->row = lab_row_make(of, &p, one, mixed_bytes(rng), 1);
 	call->row.in_place = !message && lab_collective_in_place(of, in_place);
+	ASSERT(call->row.bytes <= MIXED_BYTES); /* rounded to whole elements, never up */
 	call->distance = message ? one : -1;
 	call->comm = (uint32_t)sim_rng_below(rng, lab_comms(c));
 	call->stream = (uint32_t)sim_rng_below(rng, mixed_streams(c));
@@ -77,6 +78,7 @@ static uint32_t mixed_any_stream(const struct mixed_group *g, uint32_t comm, str
 		if (g->call[i].comm == comm && mixed_joins(&g->call[i]) &&
 		    sim_rng_below(rng, ++n) == 0)
 			stream = g->call[i].stream;
+	ASSERT(n > 0); /* the call that is drawn for is one of them */
 	return stream;
 }
 

@@ -8,8 +8,11 @@
 
 #include "sim/lab/program/mixed.h"
 
+_Static_assert(MIXED_BYTES % MIXED_FACTOR == 0, "factors after the buffers are aligned");
+
 static cudaError_t mixed_stream_make(struct lab_mixed *m, int i)
 {
+	ASSERT(!m->made[i]); /* mixed_streams_free: a stream that was made is destroyed */
 	cudaError_t e = cudaStreamCreateWithFlags(&m->stream[i], cudaStreamNonBlocking);
 
 	m->made[i] = e == cudaSuccess;
@@ -77,6 +80,7 @@ int lab_mixed_make(struct lab_rank *me)
 
 	if (!me->run->config->mixed)
 		return cudaSuccess;
+	ASSERT(!me->mixed);
 	m = me->mixed = calloc(1, sizeof *m);
 	if (!m)
 		return cudaErrorMemoryAllocation;

@@ -48,6 +48,7 @@ static bool order_may_swap(const struct mixed_call *call, uint32_t n, uint32_t a
 {
 	bool places = order_is_place(call, n, a) && order_is_place(call, n, b);
 
+	ASSERT(a != b); /* an order has each call once */
 	if (places || call[a].comm != call[b].comm)
 		return !places;
 	/* of one communicator: its place stays the first message's, and pairs keep their order */

@@ -54,6 +54,7 @@ static bool odd_meet(struct odd *o, int k, int32_t n, bool comes)
 		.from = {.rank = -1, .channel = -1, .step = -1},
 	};
 
+	ASSERT((size_t)k < ARRAY_LEN(o->end->slot->met) && n <= o->end->n);
 	if (comes)
 		shared_add_u64(word, 1, SHARED_ACQ_REL);
 	return os_wait_one(&w, &o->me->run->failed) == 0;
@@ -169,6 +170,7 @@ static void odd_learn(struct odd *o, uint64_t most_ns, ncclResult_t want)
 	uint64_t end_ns = os_now_ns() + most_ns;
 	ncclResult_t async = ncclSuccess, rc = ncclSuccess;
 
+	ASSERT(want != ncclSuccess); /* an error is what it waits for */
 	while (!rc && async == ncclSuccess && os_now_ns() < end_ns) {
 		os_sleep_ns(1000000);
 		rc = ncclCommGetAsyncError(o->comm, &async);
@@ -218,6 +220,7 @@ static void odd_timeout(struct odd *o, bool mine)
 	bool aborts = sim_rng_below(&o->own, 2);
 	ncclResult_t r;
 
+	ASSERT(o->end->n > 1); /* the collective of one rank ends without the others */
 	config.ext = &ext;
 	if (!mine) {
 		r = ncclAllReduceConfig(mem, mem, ODD_COUNT, ncclInt32, ncclSum, o->comm,
@@ -237,6 +240,8 @@ bool lab_odd_end(struct lab_rank *me, const struct lab_odd_end *end, ncclComm_t 
 	struct odd o = {.me = me, .end = end, .comm = comm, .why = odd_names[end->kind]};
 	bool mine = end->index == end->culprit;
 
+	ASSERT(end->index >= 0 && end->index < end->n); /* the rank is a member */
+	ASSERT(end->culprit >= 0 && end->culprit < end->n);
 	sim_rng_seed(&o.own,
 		     me->run->config->sim.seed + end->round * LAB_MAX_DEVICES +
 			     (uint64_t)end->index,

@@ -14,6 +14,7 @@ bool lab_buffer_alloc(struct lab_rank *me, uint8_t **mem, size_t bytes)
 {
 	ncclResult_t r;
 
+	ASSERT(!*mem); /* lab_buffer_free */
 	if (!me->run->config->local_register)
 		return lab_rank_check_cuda(me, cudaMalloc((void **)mem, bytes), "cudaMalloc");
 	r = ncclMemAlloc((void **)mem, bytes);
@@ -143,8 +144,10 @@ ncclResult_t lab_deregister_late(struct lab_rank *me, ncclComm_t comm)
 
 	if (!lab_deregisters_late(me))
 		return ncclSuccess;
-	while (lab_comms_pick(me, i) != comm)
+	while (lab_comms_pick(me, i) != comm) {
 		i++;
+		ASSERT(i < lab_comms(me->run->config)); /* it is one of the rank's */
+	}
 	r = ncclCommDeregister(comm, me->registered[i][0]);
 	return r ? r : ncclCommDeregister(comm, me->registered[i][1]);
 }

@@ -113,6 +113,7 @@ bool lab_wait_survivors(struct lab_rank *me)
 		.why = "harness: all survivors to leave the communicator",
 		.from = {.rank = -1, .channel = -1, .step = -1},
 	};
+	ASSERT(!me->arrived && !me->lost); /* a rank comes to the meeting once, or never */
 	me->arrived = true;
 	recover_meet_check(run);
 	return os_wait_one(&w, NULL) == 0;
@@ -120,6 +121,7 @@ bool lab_wait_survivors(struct lab_rank *me)
 
 void lab_leave(struct lab_rank *me)
 {
+	ASSERT(!me->arrived);
 	me->lost = true;
 	recover_meet_check(me->run);
 }
@@ -245,6 +247,7 @@ ncclResult_t lab_recover(struct lab_rank *me, const char **call)
 	int32_t rank = 0;
 	ncclResult_t rc, end;
 
+	ASSERT(me->staging && me->stream && me->send && me->recv); /* lab_recover_alloc */
 	while (rank < run->survivors && run->survivor[rank] != me->rank)
 		rank++;
 	ASSERT(rank < run->survivors);

@@ -15,6 +15,8 @@
 #define REFUSED_WIDTH sizeof(int32_t)
 #define REFUSED_COUNT 2u
 
+_Static_assert(LAB_SMALL_BYTES >= 3 << 10, "struct refused promises 3 KiB of the receive buffer");
+
 enum refused_call {
 	REFUSED_ALL_REDUCE,
 	REFUSED_REDUCE_SCATTER,
@@ -164,7 +166,9 @@ static ncclResult_t refused_op(struct refused *r, struct refused_args *a,
 	uint64_t factor = 0;
 	ncclResult_t rc;
 
+	ASSERT(mistake >= REFUSED_OP_DESTROYED && mistake <= REFUSED_OP_OF_OTHER_COMM);
 	a->of = mistake == REFUSED_OP_OF_OTHER_COMM ? lab_comms_pick(r->me, 1) : r->comm;
+	ASSERT(mistake != REFUSED_OP_OF_OTHER_COMM || a->of != r->comm); /* the run has two */
 	rc = ncclRedOpCreatePreMulSum(&a->made, &factor, type ? ncclFloat32 : REFUSED_TYPE,
 				      ncclScalarHostImmediate, a->of);
 	a->op = a->made;
@@ -234,24 +238,25 @@ static ncclResult_t refused_spoil(struct refused *r, enum refused_call call,
 /* Both buffers count at the root. */
 static ncclResult_t refused_collective(struct refused *r, const char **name, const char **why)
 {
-	static const char *const whys[REFUSED_MISTAKES] = {"comm NULL",
-							   "comm none",
-							   "type -1",
-							   "type too high",
-							   "count most",
-							   "count too high",
-							   "buffer NULL",
-							   "host memory",
-							   "other GPU",
-							   "misaligned",
-							   "op -1",
-							   "op never made",
-							   "op destroyed",
-							   "op of another type",
-							   "op of another comm",
-							   "root -1",
-							   "root too high",
-							   "overlap"};
+	static const char *const whys[] = {"comm NULL",
+					   "comm none",
+					   "type -1",
+					   "type too high",
+					   "count most",
+					   "count too high",
+					   "buffer NULL",
+					   "host memory",
+					   "other GPU",
+					   "misaligned",
+					   "op -1",
+					   "op never made",
+					   "op destroyed",
+					   "op of another type",
+					   "op of another comm",
+					   "root -1",
+					   "root too high",
+					   "overlap"};
+	_Static_assert(ARRAY_LEN(whys) == REFUSED_MISTAKES, "each mistake has a name");
 	enum refused_call call = (enum refused_call)sim_rng_below(&r->rng, REFUSED_CALLS);
 	uint64_t mistake = sim_rng_below(&r->rng, REFUSED_MISTAKES);
 	struct refused_args a = {.send = r->gpu + 2048,

@@ -344,8 +344,10 @@ ncclResult_t lab_refused_other(struct refused *r, bool grouped, const char **nam
 {
 	uint64_t k = sim_rng_below(&r->rng, ARRAY_LEN(refused_rows));
 
+	ASSERT(*want == ncclInvalidArgument); /* most rows; the others have `usage` */
 	if (grouped && refused_rows[k].alone)
 		k = 0;
+	ASSERT(!grouped || !refused_rows[k].alone);
 	*name = refused_rows[k].name;
 	*why = refused_rows[k].why;
 	if (refused_rows[k].usage)

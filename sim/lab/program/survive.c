@@ -44,7 +44,7 @@ void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call
 {
 	struct lab_run *run = me->run;
 
-	ASSERT(error != ncclSuccess);
+	ASSERT(error != ncclSuccess && call); /* error_call NULL: the rank has had none */
 	lab_team_trouble(me);
 	if (!me->error_call) {
 		me->error_call = call;
@@ -216,6 +216,7 @@ void lab_survive_unreported(const struct lab_rank *it)
 {
 	const struct lab_run *run = it->run;
 
+	ASSERT(run->armed); /* a rank has a watch only in a run with faults */
 	if (sim_engine_kind() != SIM_ENGINE_SIM || !sim_faults_healed() ||
 	    os_now_ns() < run->healed_ns + LAB_LIVENESS_NS || survive_before_ring(run) ||
 	    it->transient_begins || survive_left_out(it))
@@ -329,6 +330,7 @@ static bool survive_sees_less(void)
 
 static const char *survive_why(const struct lab_rank *it)
 {
+	ASSERT(it->error_call && it->error != ncclSuccess);
 	if (it->error == ncclInvalidUsage && survive_sees_less())
 		return NULL;
 	if (!survive_class(it->error))

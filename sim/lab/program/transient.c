@@ -26,6 +26,10 @@
 #define TRANSIENT_COUNT_POWERS 17 /* the count of a call that is aborted is below 2^17 */
 #define TRANSIENT_CALLS        3  /* a member makes at most so many of them */
 
+_Static_assert(1u << (TRANSIENT_COUNT_POWERS - 1) == TRANSIENT_MOST, "the largest power fits");
+_Static_assert(TRANSIENT_COUNT * sizeof(int32_t) <= LAB_STAGING_BYTES,
+	       "a half of the staging memory");
+
 enum transient_abort { TRANSIENT_KEPT, TRANSIENT_ABORT_INIT, TRANSIENT_ABORT_WORK };
 enum transient_work {
 	TRANSIENT_MESSAGES, /* a ring of them */
@@ -59,6 +63,7 @@ int lab_transient_make(struct lab_rank *me)
 
 	if (!me->run->config->transient)
 		return 0;
+	ASSERT(!me->transient_memory && !me->transient_stream);
 	e = cudaMalloc((void **)&me->transient_memory, bytes);
 	if (!e)
 		e = cudaStreamCreateWithFlags((cudaStream_t *)&me->transient_stream,
@@ -166,6 +171,7 @@ static bool transient_id(struct lab_rank *me, const struct transient *t, ncclUni
 		.from = {.rank = -1, .channel = -1, .step = -1},
 	};
 
+	ASSERT(t->ids >= 1 && t->ids <= 1 + LAB_MORE_IDS);
 	if (t->leads) {
 		ncclResult_t r = ncclGetUniqueId(&slot->id);
 
@@ -267,6 +273,7 @@ static ncclResult_t transient_init_call(struct lab_rank *me, const struct transi
 		&me->run->transient_id[t->round % me->run->config->transient];
 	ncclUniqueId ids[1 + LAB_MORE_IDS];
 
+	ASSERT(!me->transient_comm); /* one at a time; the task that ended it took the one before */
 	if (t->ids == 1)
 		return ncclCommInitRankConfig(&me->transient_comm, t->n, id, t->index, config);
 	ids[0] = id;
@@ -353,6 +360,7 @@ static ncclResult_t transient_work_launch(struct lab_rank *me, const struct tran
 	cudaStream_t stream = me->transient_stream;
 	size_t part = t->count / (size_t)t->n;
 
+	ASSERT(t->count <= TRANSIENT_MOST); /* the output is after so many elements */
 	switch (t->work) {
 	case TRANSIENT_MESSAGES:
 		return transient_messages(me, t, comm);
@@ -411,6 +419,7 @@ static bool transient_live_aborted(struct lab_rank *me, const struct transient *
 	bool destroys = t->aborts != TRANSIENT_ABORT_WORK && sim_rng_below(&rng, 3) == 0;
 	const char *call = destroys ? "ncclCommDestroy" : "ncclCommAbort";
 
+	ASSERT(t->polls); /* the abort comes while its init or a call is under way */
 	if (!transient_id(me, t, &id))
 		return false;
 	config.blocking = 0;
@@ -443,6 +452,7 @@ static bool transient_end_oddly(struct lab_rank *me, const struct transient *t, 
 		.round = t->round,
 		.slot = &me->run->transient_id[t->round % me->run->config->transient]};
 
+	ASSERT(t->aborts == TRANSIENT_KEPT); /* it ends in one way */
 	return lab_odd_end(me, &end, comm) && transient_renew(me);
 }
 

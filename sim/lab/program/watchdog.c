@@ -13,6 +13,8 @@
 #define POLLS_MOST_NS  1000000ull
 #define POLLS_QUERIES  20 /* at most so many of its looks make a query, too */
 
+_Static_assert(LAB_MAX_COMMS <= 32, "a bit for each communicator that is gone");
+
 /* False: it is gone. */
 static bool polls_one(struct lab_rank *me, ncclComm_t comm)
 {

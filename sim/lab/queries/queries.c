@@ -72,6 +72,10 @@ static bool queries_memory_of(struct queries *q, ncclComm_t comm, uint64_t *tota
 	static const char call[] = "ncclCommMemStats";
 	uint64_t value[ncclStatGpuMemTotal + 1];
 
+	_Static_assert(ncclStatGpuMemTotal > ncclStatGpuMemSuspend &&
+			       ncclStatGpuMemTotal > ncclStatGpuMemPersist &&
+			       ncclStatGpuMemTotal > ncclStatGpuMemSuspended,
+		       "the total is the last one");
 	for (int k = 0; k <= ncclStatGpuMemTotal; k++) {
 		value[k] = 0x5a5a5a5a5a5a5a5a;
 		if (!queries_result(q, call,
@@ -217,6 +221,7 @@ void lab_queries(struct lab_rank *me, ncclComm_t comm, int32_t n, int32_t rank, 
 
 	if (!me->run->config->queries || !comm)
 		return;
+	ASSERT(rank >= 0 && rank < n);
 	sim_rng_seed(&q.rng,
 		     me->run->config->sim.seed + moment * LAB_MAX_DEVICES + (uint64_t)me->rank,
 		     "lab.queries");

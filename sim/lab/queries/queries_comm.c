@@ -8,8 +8,11 @@
 #include "sim/lab/queries/queries.h"
 
 #define QUERIES_FILL   0x5a
-#define QUERIES_BEYOND 16 /* bytes after a structure */
-#define QUERIES_CALLS  3  /* of a group that is simulated */
+#define QUERIES_BEYOND 16  /* bytes after a structure */
+#define QUERIES_CALLS  3   /* of a group that is simulated */
+#define QUERIES_COUNT  512 /* elements of one of them, at most */
+
+_Static_assert(QUERIES_COUNT <= LAB_SMALL_BYTES, "a receive buffer has room");
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -38,6 +41,9 @@ struct queries_properties {
 	ncclCommProperties_t p;
 	uint8_t beyond[QUERIES_BEYOND];
 };
+_Static_assert(offsetof(struct queries_properties, beyond) == sizeof(ncclCommProperties_t),
+	       "a byte too much is one of these");
+_Static_assert(QUERIES_LEAST < sizeof(ncclCommProperties_t), "the first layout was shorter");
 
 /* All ranks see the same hash of a communicator of the run; other communicators are not kept. */
 static void queries_hash(struct queries *q, uint64_t hash)
@@ -142,8 +148,9 @@ static float queries_simulated(struct queries *q, uint64_t calls, size_t count)
  * which then is another one than that of the other ranks. */
 void queries_simulate(struct queries *q)
 {
+	ASSERT(!q->ends); /* such a communicator refuses the calls */
 	uint64_t calls = sim_rng_below(&q->rng, QUERIES_CALLS + 1);
-	size_t count = 1 + (size_t)sim_rng_below(&q->rng, 512);
+	size_t count = 1 + (size_t)sim_rng_below(&q->rng, QUERIES_COUNT);
 	float one = queries_simulated(q, calls, count);
 	float again = queries_simulated(q, calls, count);
 	float more = queries_simulated(q, 2 * calls + 2, count);

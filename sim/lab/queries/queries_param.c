@@ -143,6 +143,7 @@ static void queries_param_small(struct queries *q, const struct queries_param *p
 	uint8_t bytes[QUERIES_BYTES];
 	int len = -7;
 
+	ASSERT(p->len > 0 && p->len <= QUERIES_BYTES); /* queries_param_read */
 	memset(bytes, QUERIES_FILL, sizeof bytes);
 	(void)queries_result(q, "ncclParamGet into too little",
 			     ncclParamGet(p->handle, bytes, p->len - 1, &len), ncclInvalidArgument);

@@ -95,6 +95,7 @@ static bool ras_recv(struct ras_request *r, const char *until)
 	size_t done = 0;
 
 	while (!until || !strstr(r->text, until)) {
+		ASSERT(r->bytes < RAS_BYTES - 1); /* room for a byte, and for the end */
 		uint64_t seq = os_event_seq(os_socket_object(r->fd));
 		int e = os_recv(r->fd, r->text + r->bytes, LAB_RAS_BYTES - 1 - r->bytes, &done);
 
@@ -116,6 +117,8 @@ static void ras_line(struct ras_request *r, const char *line)
 {
 	size_t n = strlen(r->lines);
 
+	/* RAS would wait for the end of a line that is cut */
+	ASSERT(n + strlen(line) + 2 <= sizeof r->lines);
 	snprintf(r->lines + n, sizeof r->lines - n, "%s\n", line);
 	r->answers++;
 }
@@ -399,6 +402,7 @@ bool lab_ras_start(struct lab_rank *me)
 {
 	const struct os_thread_attr attr = {.name = "RAS client", .rank = -1};
 
+	ASSERT(!me->ras_client);
 	if (!me->run->config->ras || !lab_leads(me) ||
 	    os_thread_start(&me->ras_client, &attr, ras_main, me) == 0)
 		return true;

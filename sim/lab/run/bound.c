@@ -109,6 +109,7 @@ uint64_t lab_bound_ns(const struct lab_run *run, const struct lab_row *row)
 
 	uint64_t connect = coll->connects ? (n - 1) * bound_pair_channels(c) * BOUND_PAIR_NS : 0;
 
+	ASSERT(nets <= n); /* lab_check_host: each host has a rank */
 	return BOUND_K * (BOUND_CALL_NS + connect + coll->tours * tour * loops + wire);
 }
 

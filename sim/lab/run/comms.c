@@ -16,6 +16,8 @@
 #include "sim/lab/program/transient.h"
 #include "sim/lab/run/runner_internal.h"
 
+_Static_assert(LAB_MAX_COMMS <= 32, "comms_aborted has a bit for each");
+
 static ncclComm_t *comms_slot(struct lab_rank *me, uint32_t i)
 {
 	ASSERT(i < LAB_MAX_COMMS);
@@ -262,6 +264,7 @@ static ncclResult_t comms_split(struct lab_rank *me)
 	ncclComm_t parent = *comms_slot(me, 0);
 	ncclResult_t rc = ncclSuccess;
 
+	ASSERT(parent && !me->team); /* lab_comms_inits */
 	for (uint32_t i = 1; i < lab_comms(me->run->config) && !rc; i++) {
 		ncclComm_t *at = comms_slot(me, i);
 

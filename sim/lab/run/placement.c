@@ -78,6 +78,7 @@ struct lab_slot *lab_layout(const struct lab_config *c, const uint32_t *machine_
 	uint32_t n = lab_ranks(c, machine_gpus);
 	struct lab_slot *slot = calloc(n, sizeof *slot);
 
+	ASSERT(n > 0); /* lab_check_world */
 	if (!slot)
 		return NULL;
 	if (c->map == LAB_MAP_NODE)

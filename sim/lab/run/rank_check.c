@@ -14,6 +14,8 @@
 /* From here on the staging memory of all ranks is worth a system call for each. */
 #define CHECK_MANY_RANKS 256
 
+_Static_assert(LAB_GUARD_BYTES <= LAB_STAGING_BYTES, "a guard is written and read whole");
+
 /* A row's buffer without its guards; in place, of both. */
 struct check_buffer {
 	uint8_t *base;

@@ -120,6 +120,7 @@ static bool lab_rank_make_id(struct lab_rank *me)
 /* A rank after the first makes an id of the communicator. */
 static bool lab_rank_make_root(struct lab_rank *me)
 {
+	ASSERT(me->rank > 0 && me->rank <= LAB_MORE_IDS); /* lab_roots */
 	ncclResult_t r = ncclGetUniqueId(&me->run->root_id[me->rank - 1]);
 
 	if (r != ncclSuccess)

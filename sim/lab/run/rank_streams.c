@@ -27,6 +27,7 @@ int lab_streams_make(struct lab_rank *me)
 
 	size_t bytes = MAX_OF(me->run->config->bytes_max, LAB_SMALL_BYTES);
 
+	ASSERT(n < LAB_MAX_STREAMS && !me->staged);
 	if (n)
 		e = cudaMalloc((void **)&me->staged, bytes);
 	if (n && !e)

@@ -139,6 +139,7 @@ bool lab_rank_watch_start(struct lab_rank *me)
 	struct os_thread_attr attr = {.name = name, .rank = -1};
 	if (!sim_faults_armed())
 		return true;
+	ASSERT(!me->watch); /* a rank has one */
 	snprintf(name, sizeof name, "rank%d watch", me->rank);
 	if (os_thread_start(&me->watch, &attr, lab_rank_watch, me) == 0)
 		return true;

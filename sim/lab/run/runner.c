@@ -59,6 +59,7 @@ static int lab_proc_begin(struct lab_run *run, uint32_t host, uint32_t number,
 	int rc = 0;
 
 	if (run->config->drive == LAB_DRIVE_PROCESS) {
+		ASSERT(run->team_count < (uint32_t)run->count); /* a team has a rank */
 		*team = lab_team_make();
 		if (!*team)
 			return ENOMEM;

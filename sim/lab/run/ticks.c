@@ -12,6 +12,7 @@ int lab_ticks_make(struct lab_rank *me)
 	uint32_t n = me->run->config->per_iteration ? me->run->config->iterations : 0;
 	int e = 0;
 
+	ASSERT(!me->tick && !me->tick_ns);
 	me->tick = n ? calloc(n, sizeof *me->tick) : NULL;
 	me->tick_ns = n ? calloc(n, sizeof *me->tick_ns) : NULL;
 	if (n && (!me->tick || !me->tick_ns))

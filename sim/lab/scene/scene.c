@@ -40,6 +40,11 @@ static const struct scene_kind {
 	{"late rank", scene_late, 2, SCENE_UNTIMED | SCENE_SEVERAL | SCENE_RAS},
 };
 /* clang-format on */
+_Static_assert(ARRAY_LEN(scene_kinds) <= 32, "lab_result.scenes has a bit for each");
+_Static_assert(SCENE_COMMS == ARRAY_LEN(((struct lab_rank *)0)->scene_comm), "all are shown");
+_Static_assert(SCENE_COMMS <= LAB_MAX_COMMS, "each has an id of the run's");
+_Static_assert(2 * SCENE_STREAMS * SCENE_COUNT * sizeof(int32_t) <= SCENE_BYTES,
+	       "input and result of each stream");
 
 /* ---- what scenes share ----------------------------------------------------------------------- */
 
@@ -67,6 +72,7 @@ bool scene_open(struct scene *s, int k)
 	ncclUniqueId id = k ? me->run->other_id[k - 1] : me->run->id;
 	ncclResult_t rc;
 
+	ASSERT(k < SCENE_COMMS && !s->comm[k]); /* the scene before has ended its own */
 	lab_call(me, "ncclCommInitRank");
 	rc = ncclCommInitRank(&s->comm[k], s->n, id, me->rank);
 	lab_call(me, NULL);
@@ -104,6 +110,7 @@ bool scene_sync(struct scene *s, int stream)
 {
 	cudaError_t e = cudaErrorNotReady;
 
+	ASSERT(stream < SCENE_STREAMS);
 	while (e == cudaErrorNotReady && !shared_load_u32(&s->me->run->failed, SHARED_ACQUIRE))
 		e = cudaStreamQuery(s->stream[stream]);
 	return e != cudaErrorNotReady && scene_cuda(s, e, "cudaStreamQuery");
@@ -181,6 +188,7 @@ void scene_learn(struct scene *s, int k, uint64_t most_ns, ncclResult_t want)
 	uint64_t end_ns = os_now_ns() + most_ns;
 	ncclResult_t async = ncclSuccess, rc = ncclSuccess;
 
+	ASSERT(want != ncclSuccess); /* an error is what it waits for */
 	do {
 		os_sleep_ns(SCENE_LOOK_NS);
 		rc = ncclCommGetAsyncError(s->comm[k], &async);
@@ -213,6 +221,7 @@ static const struct scene_kind *scene_draw(struct scene *s)
 	for (size_t i = 0; i < ARRAY_LEN(scene_kinds); i++)
 		if (scene_fits(s, &scene_kinds[i]) && sim_rng_below(&s->drawn, ++n) == 0)
 			k = &scene_kinds[i];
+	ASSERT(k); /* a scene of one rank fits every world */
 	return k;
 }
 
@@ -283,6 +292,7 @@ static bool scene_play(struct scene *s)
 
 	s->culprit = (int32_t)sim_rng_below(&s->drawn, (uint64_t)s->n);
 	s->mine = s->culprit == me->rank;
+	ASSERT(k->ids <= SCENE_COMMS);
 	s->name = k->name;
 	if (!scene_ids(s, k->ids))
 		return false;

@@ -25,6 +25,7 @@ void scene_short_launches(struct scene *s)
 	bool messages = sim_rng_below(&s->drawn, 2);
 	ncclResult_t async = ncclInternalError;
 
+	ASSERT(s->timeout_ms > 0); /* SCENE_TIMED */
 	if (!scene_open(s, 0) || (messages && !scene_ring(s, 0)))
 		return;
 	for (int32_t i = 0; i < DEADLINE_LAUNCHES; i++) {
@@ -61,6 +62,7 @@ void scene_shortest_deadline(struct scene *s)
 	int ms = (int)(100 + sim_rng_below(&s->drawn, 400));
 	ncclResult_t rc, one, two;
 
+	ASSERT(s->n > 1); /* the culprit is late for others */
 	if (!scene_open(s, 0) || !scene_sum(s, 0, SCENE_COUNT, NULL) || !lab_barrier(s->me))
 		return;
 	if (s->mine) {
@@ -89,6 +91,7 @@ void scene_absent(struct scene *s)
 	ncclComm_t comm = NULL;
 	ncclResult_t rc;
 
+	ASSERT(s->timeout_ms > 0 && s->n > 1);
 	if (s->mine)
 		os_sleep_ns(2 * deadline_bound_ns(s->timeout_ms));
 	lab_call(s->me, "ncclCommInitRank with an absent rank");
@@ -155,6 +158,7 @@ void scene_differ(struct scene *s)
 	ncclDataType_t type = mine && how == 2 ? ncclFloat32 : ncclInt32;
 	ncclResult_t rc = ncclSuccess;
 
+	ASSERT(s->me->run->config->uncompared); /* else the call itself is refused */
 	if (!scene_open(s, 0) || !scene_sum(s, 0, SCENE_COUNT, NULL) || !lab_barrier(s->me))
 		return;
 	for (int i = 0; i < (mine ? 1 : 2) && !rc; i++)

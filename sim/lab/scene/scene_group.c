@@ -12,12 +12,17 @@
 #define GROUP_STREAMS_LEAST 5
 #define GROUP_ERROR         1e-4 /* of estimates, which are added as floats */
 
+_Static_assert(GROUP_STREAMS_LEAST <= SCENE_STREAMS, "a range of numbers of streams");
+_Static_assert(sizeof(int32_t) * SCENE_STREAMS * SCENE_COUNT <= SCENE_BYTES / 2,
+	       "results of all streams fit into the second half of the host's memory");
+
 /* ---- a group that fails ---------------------------------------------------------------------- */
 
 static ncclResult_t group_sum(struct scene *s, int k, int part, size_t count)
 {
 	int32_t *at = s->mem + (size_t)part * 2 * SCENE_COUNT;
 
+	ASSERT(part < SCENE_STREAMS && count <= SCENE_COUNT); /* the result follows the input */
 	return ncclAllReduce(at, at + SCENE_COUNT, count, ncclInt32, ncclSum, s->comm[k],
 			     s->stream[part]);
 }
@@ -65,6 +70,7 @@ static ncclResult_t group_message(struct scene *s, int k, bool sends)
 {
 	int32_t *at = s->mem + (size_t)k * SCENE_COUNT;
 
+	ASSERT(s->me->rank == !sends); /* rank 0 sends to rank 1; others have no message */
 	return sends ? ncclSend(at, SCENE_COUNT, ncclInt32, 1, s->comm[k], s->stream[k])
 		     : ncclRecv(at, SCENE_COUNT, ncclInt32, 0, s->comm[k], s->stream[k]);
 }
@@ -182,6 +188,7 @@ static ncclResult_t simulate_call(struct scene *s, const struct lab_rank *it, in
 
 	if (!scene_cuda(s, cudaSetDevice(it->device), "cudaSetDevice"))
 		return ncclUnhandledCudaError;
+	ASSERT(mem && it->scene_comm[k]); /* a barrier is after the other ranks' inits */
 	return ncclAllReduce(mem, mem, count, ncclInt32, ncclSum, it->scene_comm[k],
 			     (cudaStream_t)it->stream);
 }
@@ -194,6 +201,7 @@ static double simulate(struct scene *s, const struct lab_rank *of, int first, in
 	const struct lab_run *run = s->me->run;
 	ncclResult_t rc = ncclGroupStart(), ended;
 
+	ASSERT(first < end && end <= SCENE_COMMS);
 	for (int32_t r = 0; r < run->count && !rc; r++)
 		for (int k = first; k < end && !rc; k++)
 			if (of ? of == &run->rank[r] : run->rank[r].proc == s->me->proc)

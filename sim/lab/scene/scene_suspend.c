@@ -8,6 +8,8 @@
 #define SUSPEND_LATE_NS 20000000ull
 #define SUSPEND_ROUNDS  2
 
+_Static_assert(8 * SCENE_COUNT * sizeof(int32_t) <= SCENE_BYTES / 2, "the largest call before one");
+
 static bool suspend_step(struct scene *s, bool resumes)
 {
 	const char *call = resumes ? "ncclCommResume" : "ncclCommSuspend";
@@ -74,6 +76,7 @@ static void suspend_revoke(struct scene *s)
 	ncclComm_t child = NULL;
 	ncclResult_t rc = ncclCommRevoke(s->comm[0], NCCL_REVOKE_DEFAULT);
 
+	ASSERT(!s->comm[1]); /* the child's place */
 	scene_judge(s, "ncclCommRevoke", rc, ncclSuccess);
 	if (rc)
 		return;

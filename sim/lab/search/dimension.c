@@ -20,6 +20,8 @@ bool text_word(struct token *v, struct token *word)
 
 /* ---- fields --------------------------------------------------------------------------------- */
 
+_Static_assert(sizeof(bool) == 1, "a flag is a number of one byte");
+
 uint64_t dimension_get(const struct dimension *d, const struct scenario *s)
 {
 	const char *at = (const char *)s + d->offset;
@@ -44,12 +46,24 @@ void dimension_set(const struct dimension *d, struct scenario *s, uint64_t v)
 	uint8_t v8 = (uint8_t)v;
 
 	ASSERT(d->bytes == 1 || d->bytes == 4 || d->bytes == 8);
+	ASSERT(d->bytes == 8 || v >> 8 * d->bytes == 0); /* min and max bound it to its field */
 	if (d->bytes == 1)
 		memcpy(at, &v8, 1);
 	else if (d->bytes == 4)
 		memcpy(at, &v32, 4);
 	else
 		memcpy(at, &v, 8);
+}
+
+/* The name of the field's value. A value without a name is of an enum that has grown without its
+ * list. */
+static const char *dimension_name(const struct dimension *d, const struct scenario *s)
+{
+	const uint64_t value = dimension_get(d, s);
+
+	for (uint64_t i = 0; i <= value; i++)
+		ASSERT(d->names[i]);
+	return d->names[value];
 }
 
 /* ---- the text form -------------------------------------------------------------------------- */
@@ -70,7 +84,7 @@ void dimension_write(const struct dimension *d, const struct scenario *s, FILE *
 	else if (d->kind == DIMENSION_HEX)
 		fprintf(out, "%s 0x%" PRIx64 "\n", d->key, dimension_get(d, s));
 	else if (d->kind == DIMENSION_NAME)
-		fprintf(out, "%s %s\n", d->key, d->names[dimension_get(d, s)]);
+		fprintf(out, "%s %s\n", d->key, dimension_name(d, s));
 	else if (d->kind != DIMENSION_TEXT)
 		dimension_write_number(d, s, out);
 	else if (*text)
@@ -152,6 +166,7 @@ bool dimension_cut(const struct dimension *d, const struct scenario *s, uint32_t
 
 	if (d->cut.how == CUT_OWN)
 		return d->cut.make(s, k, to);
+	ASSERT(d->kind != DIMENSION_TEXT || d->cut.how == CUT_OFF); /* a text becomes empty */
 	if (d->kind == DIMENSION_TEXT && (k || !((const char *)s)[d->offset]))
 		return false;
 	if (d->kind != DIMENSION_TEXT && smaller >= dimension_get(d, s))
@@ -174,7 +189,7 @@ void dimension_print(const struct dimension *d, const struct scenario *s,
 		return;
 	}
 	if (d->kind == DIMENSION_NAME)
-		text = d->names[dimension_get(d, s)];
+		text = dimension_name(d, s);
 	else if (d->kind == DIMENSION_FLAG)
 		text = dimension_get(d, s) ? "yes" : "no";
 	else if (d->kind == DIMENSION_TEXT)
@@ -204,6 +219,8 @@ void dimensions_draw(struct scenario *s, uint64_t seed, enum dimension_seeds see
 		if (!draw->one_of)
 			continue;
 		ASSERT(d->key && draw->least <= draw->most);
+		/* a seed draws what the command line accepts, too */
+		ASSERT(d->kind != DIMENSION_NUMBER || draw->most <= d->max);
 		snprintf(stream, sizeof stream, "swarm.%s", d->key);
 		sim_rng_seed(&rng, seed, stream);
 		if (sim_rng_below(&rng, draw->one_of) == 0)

@@ -9,6 +9,9 @@
 #include "sim/lab/check/collective.h"
 #include "sim/lab/search/dimension.h"
 
+_Static_assert(LAB_MAX_TYPES == ncclNumTypes, "each type of nccl.h has a name in a list");
+_Static_assert(LAB_MAX_OPS == PAYLOAD_MULSUM + 1, "after the operations of nccl.h comes ours");
+
 void own_write_found_rank(const struct dimension *d, const struct scenario *s, FILE *out)
 {
 	if (s->found.rank >= 0)
@@ -194,6 +197,7 @@ static int own_parse_list(const struct text_cursor *c, const struct dimension *d
 
 void own_write_types(const struct dimension *d, const struct scenario *s, FILE *out)
 {
+	ASSERT(s->lab.type_count > 0 && s->lab.type_count <= LAB_MAX_TYPES);
 	fputs(d->key, out);
 	for (uint32_t i = 0; i < s->lab.type_count; i++)
 		fprintf(out, " %s", payload_type_name(s->lab.types[i]));
@@ -216,6 +220,7 @@ int own_parse_types(const struct text_cursor *c, const struct dimension *d, stru
 
 void own_write_ops(const struct dimension *d, const struct scenario *s, FILE *out)
 {
+	ASSERT(s->lab.op_count > 0 && s->lab.op_count <= LAB_MAX_OPS);
 	fputs(d->key, out);
 	for (uint32_t i = 0; i < s->lab.op_count; i++)
 		fprintf(out, " %s", payload_op_name(s->lab.ops[i]));
@@ -238,6 +243,7 @@ int own_parse_ops(const struct text_cursor *c, const struct dimension *d, struct
 
 void own_write_place(const struct dimension *d, const struct scenario *s, FILE *out)
 {
+	ASSERT(s->lab.in_place || s->lab.out_of_place); /* own_parse_place refuses neither */
 	fprintf(out, "place%s%s\n", s->lab.out_of_place ? " out" : "",
 		s->lab.in_place ? " in" : "");
 }

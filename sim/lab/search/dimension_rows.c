@@ -17,6 +17,16 @@ static const char *const row_ends[] = {"in-order", "reversed", "seed", "each", N
 static const char *const row_leaves[] = {"abort", "destroy", "finalize", "each", NULL};
 static const char *const row_faults[] = {"plan", "random", NULL};
 
+_Static_assert(ARRAY_LEN(row_strategies) == SIM_FIFO + 2, "a name for each strategy, and NULL");
+_Static_assert(ARRAY_LEN(row_engines) == SIM_ENGINE_THREADS + 2, "a name for each engine");
+_Static_assert(ARRAY_LEN(row_maps) == LAB_MAP_SEED + 2, "a name for each map");
+_Static_assert(ARRAY_LEN(row_drives) == LAB_DRIVE_PROCESS + 2, "a name for each kind of driver");
+_Static_assert(ARRAY_LEN(row_memory_orders) == SIM_MEMORY_ON + 2, "a name for each memory order");
+_Static_assert(ARRAY_LEN(row_expects) == SCENARIO_EXPECT_REFUSED + 2, "a name for each outcome");
+_Static_assert(ARRAY_LEN(row_ends) == LAB_ENDS_EACH + 2, "a name for each order of ends");
+_Static_assert(ARRAY_LEN(row_leaves) == LAB_LEAVES_EACH + 2, "a name for each way to leave");
+_Static_assert(ARRAY_LEN(row_faults) == true + 2, "a name for a plan, and for one that is drawn");
+
 /* clang-format off */
 #define FIELD(f) \
 	.offset = offsetof(struct scenario, f), .bytes = sizeof(((struct scenario *)0)->f)

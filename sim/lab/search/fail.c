@@ -17,6 +17,8 @@ static const char *const fail_files[] = {"config",      "choices",    "trace.jso
 enum { FAIL_ROOM_BYTES = 64 << 10 };
 #define FAIL_TRACE_BYTES (64u << 20) /* of the end of a recorded run's trace */
 
+_Static_assert(FAIL_ID_BYTES >= sizeof "0123456789abcdef-0123", "a seed of 64 bits, and a digest");
+
 /* One recorded run; the engine calls back with it when a signal ends the program. */
 struct fail_record {
 	struct scenario *scenario;
@@ -68,6 +70,7 @@ static void fail_keep(const struct fail_record *r, const struct sim_failure *f)
 {
 	char path[FAIL_DIR_BYTES + 16];
 
+	ASSERT(f->kind[0]); /* found of kind "" is not known */
 	r->scenario->found = *f;
 	if (r->dir) {
 		snprintf(path, sizeof path, "%s/config", r->dir);
@@ -96,6 +99,7 @@ static int fail_make_dir(const char *path)
 int fail_check_room(const char *root)
 {
 	static const char zeros[4096];
+	_Static_assert(FAIL_ROOM_BYTES % sizeof zeros == 0, "whole blocks fill the room");
 	char path[FAIL_DIR_BYTES];
 	int rc = 0;
 
@@ -185,6 +189,7 @@ static int fail_run_as(const struct fail_record *r, struct lab_result *result)
 	struct sim_config *sim = &r->scenario->lab.sim;
 	struct fail_record own = *r;
 
+	ASSERT(!sim->last_words); /* those of another recorder would be lost */
 	sim->last_words = fail_last_words;
 	sim->last_words_arg = &own;
 	r->scenario->lab.on_failed = fail_on_failed;

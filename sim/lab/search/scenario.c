@@ -44,6 +44,7 @@ int scenario_set_env(struct scenario *s, const char *assignment)
 const struct lab_config *scenario_lab(struct scenario *s)
 {
 	ASSERT(s->env_count < ARRAY_LEN(s->env_list));
+	ASSERT(!s->plan[0] || !s->lab.sim.fault_random); /* a plan, or one that is drawn */
 	for (uint32_t i = 0; i < s->env_count; i++)
 		s->env_list[i] = s->env[i];
 	s->env_list[s->env_count] = NULL;

@@ -130,6 +130,7 @@ static int text_check(const struct text_cursor *c, const struct scenario *s)
 {
 	const struct lab_config *l = &s->lab;
 
+	ASSERT(l->hosts > 0 && l->type_count > 0 && l->op_count > 0); /* by their rows */
 	if (l->warp_width > 1 && l->warp_width != 32)
 		return text_error(c, c->line.begin, "warp is %u; expected 0, 1 or 32",
 				  l->warp_width);

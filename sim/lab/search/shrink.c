@@ -80,6 +80,7 @@ static int shrink_adopt(struct shrink *s, const struct scenario *from,
 		s->r->after = *from;
 	s->r->after.found = s->r->failure = out->failure;
 	s->r->failed_same++;
+	ASSERT(s->r->failed_same <= s->r->candidates); /* each was counted when it had run */
 	int rc = shrink_choices_read(&choices, s->best);
 	if (rc)
 		return rc;
@@ -90,6 +91,7 @@ static int shrink_adopt(struct shrink *s, const struct scenario *from,
 
 bool shrink_same(const struct shrink *s, const struct shrink_outcome *out)
 {
+	ASSERT(s->r->before.found.kind[0]); /* shrink_read refuses a run without a failure */
 	return out->ended && found_compare(&s->r->before.found, &out->failure) >= FOUND_SAME_WAY;
 }
 
@@ -191,6 +193,7 @@ static int shrink_quieten(struct shrink *s, const char *site, uint32_t first, ui
 	struct shrink_choices choices;
 	int rc = shrink_choices_read(&choices, s->best);
 
+	ASSERT(count > 0); /* else the candidate is the best so far, and always succeeds */
 	*same = false;
 	if (rc)
 		return rc;
@@ -391,6 +394,8 @@ static int shrink_finish(struct shrink *s)
 	struct shrink_outcome out;
 	bool hung = found_is_hung(&s->r->before.found);
 	int rc = shrink_find_pair(s);
+
+	ASSERT(s->r->failure.kind[0]); /* the best so far is a failure, if no smaller one */
 
 	if (!rc) { /* once more, with everything that a failing run leaves */
 		s->candidate = s->r->after;

@@ -23,6 +23,7 @@ static uint32_t choices_word(const char *word, struct shrink_choice *c, uint32_t
 	uint32_t row = 1;
 	int end = 0;
 
+	ASSERT(room > 0); /* for this word */
 	if (word[0] != '-')
 		return sscanf(word, "%" SCNu32 ":%" SCNu32 "%n", &c->n, &c->value, &end) == 2 &&
 		       !word[end] && c->n;
@@ -57,6 +58,7 @@ static int choices_read_site(struct shrink_choices *c, FILE *f, const char *path
 					   "a site has fewer choices than its line announces");
 		s->n += row;
 	}
+	ASSERT(s->n == n); /* a row of quiet choices never passes the end of its site */
 	return 0;
 }
 
@@ -94,6 +96,7 @@ static void choices_write_site(const struct shrink_site *s, FILE *f)
 {
 	uint32_t words = 0, row;
 
+	ASSERT(s->n > 0); /* a site without choices has no line */
 	fprintf(f, "site %s %" PRIu32, s->name, s->n);
 	for (uint32_t i = 0; i < s->n; i += row) {
 		const struct shrink_choice *c = &s->made[i];
@@ -147,12 +150,14 @@ void shrink_choices_count(const struct shrink_choices *c, uint64_t *all, uint64_
 		*all += c->site[i].n;
 		*special += shrink_site_special(&c->site[i]);
 	}
+	ASSERT(*special <= *all);
 }
 
 void shrink_site_quieten(struct shrink_site *s, uint32_t first, uint32_t count)
 {
 	uint32_t at = 0;
 
+	ASSERT(first <= UINT32_MAX - count); /* the end of the range does not wrap */
 	for (uint32_t i = 0; i < s->n && at < first + count; i++) {
 		if (!s->made[i].n)
 			continue;

@@ -30,6 +30,7 @@ static bool cut_host(const struct scenario *s, uint32_t k, struct scenario *to)
 		return false;
 	*to = *s;
 	struct lab_config *c = &to->lab;
+	ASSERT(c->host_gpus_n == c->hosts && c->host_gpus[k] > 0); /* a host has a rank */
 	if (--c->host_gpus[k])
 		return true;
 	if (c->hosts == 1)
@@ -72,8 +73,10 @@ bool cut_ranks(const struct scenario *s, uint32_t k, struct scenario *to)
 
 	if (!cut_worlds(s, k, to))
 		return false;
-	if (!scenario_ranks(to, &ranks))
-		to->lab.root = MIN_OF(to->lab.root, (int32_t)ranks - 1);
+	if (scenario_ranks(to, &ranks))
+		return true;
+	ASSERT(ranks > 0); /* the last of none would be LAB_ALL_ROOTS */
+	to->lab.root = MIN_OF(to->lab.root, (int32_t)ranks - 1);
 	return true;
 }
 
@@ -115,6 +118,7 @@ bool cut_bytes(const struct scenario *s, uint32_t k, struct scenario *to)
 	const struct lab_config *c = &s->lab;
 	uint64_t bytes;
 
+	ASSERT(c->bytes_min <= c->bytes_max); /* text_check */
 	if (k < ARRAY_LEN(cut_sizes)) {
 		bytes = cut_sizes[k];
 	} else {
@@ -190,6 +194,7 @@ bool cut_type(const struct scenario *s, uint32_t k, struct scenario *to)
 	const struct lab_config *c = &s->lab;
 	uint32_t n = (uint32_t)ARRAY_LEN(simple);
 
+	ASSERT(c->type_count > 0);
 	if (c->type_count == 1 && (c->types[0] == ncclFloat32 || k))
 		return false;
 	if (k >= n + c->type_count)
@@ -210,6 +215,7 @@ bool cut_op(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	const struct lab_config *c = &s->lab;
 
+	ASSERT(c->op_count > 0);
 	if ((c->op_count == 1 && (c->ops[0] == ncclSum || k)) || k > c->op_count)
 		return false;
 	*to = *s;
@@ -378,6 +384,7 @@ bool cut_plan(const struct scenario *s, uint32_t k, struct scenario *to)
 		line = strchr(line, '\n') + 1;
 	size_t at = (size_t)(line - s->plan), n = strcspn(line, "\n");
 	n += line[n] == '\n';
+	ASSERT(at + n <= strlen(s->plan)); /* the line ends in the plan */
 	*to = *s;
 	memmove(to->plan + at, s->plan + at + n, strlen(s->plan) - at - n + 1);
 	/* without its last fault it may still return an error */
@@ -406,6 +413,7 @@ int shrink_draw_plan(struct scenario *s)
 
 	if (!s->lab.sim.fault_random)
 		return 0;
+	ASSERT(!s->plan[0]); /* it would be overwritten */
 	int rc = sim_start(&scenario_lab(s)->sim);
 	if (rc)
 		return rc;

@@ -127,7 +127,8 @@ int shrink_try(struct scenario *s, const char *choices, const char *record, uint
 	struct shrink_outcome *shared = try_shared(sizeof *shared);
 	int status;
 
-	ASSERT(limit_ns > 0); /* a timer of 0 never ends it */
+	ASSERT(limit_ns > 0);   /* a timer of 0 never ends it */
+	ASSERT(record || keep); /* a file that is lost has a name */
 	memset(out, 0, sizeof *out);
 	if (!shared)
 		return ENOMEM;

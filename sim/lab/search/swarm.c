@@ -223,6 +223,7 @@ static void swarm_algorithm(struct scenario *s, struct sim_rng *rng)
 	/* the GPUs of pcie-4gpu are below two root complexes */
 	bool p2p = strcmp(s->machine, "pcie-4gpu") && !swarm_is_set(s, "NCCL_P2P_DISABLE=1");
 
+	ASSERT(s->lab.hosts == 1); /* OneShot and TwoShot are for ranks of one host */
 	swarm_env(s, "%s", lists[sim_rng_below(rng, p2p ? ARRAY_LEN(lists) : 2)]);
 }
 
@@ -444,6 +445,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	s->lab.sim.seed = seed;
 	if (swarm_has_rails(seed, faults)) {
 		swarm_rails(s, seed, faults);
+		swarm_check(s);
 		return;
 	}
 	bool side = swarm_is_small(seed, faults);
@@ -488,4 +490,5 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_contradiction(s, seed,
 			    faults == SCENARIO_FAULTS_CALL &&
 				    swarm_side_kind(seed) == SIDE_CONTRADICTION);
+	swarm_check(s);
 }

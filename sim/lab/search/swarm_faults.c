@@ -146,6 +146,7 @@ static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 		snprintf(s->plan, sizeof s->plan, "nvml.device_get_index forever fail\n");
 	else
 		swarm_take_plan(s, sim_fault_draw_survivable(seed, s->lab.hosts, ranks));
+	ASSERT(s->plan[0]); /* something is survived */
 	s->expect = SCENARIO_EXPECT_SUCCESS;
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 }
@@ -195,6 +196,7 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 	bool hurried = sim_rng_below(&rng, 2);
 	uint64_t timeout = 10 + sim_rng_below(&rng, 6), retries = sim_rng_below(&rng, 8);
 
+	ASSERT(!s->plan[0] && !s->lab.sim.heal_ns); /* no draw before this one has faults */
 	if (faults == SCENARIO_FAULTS_NONE)
 		return;
 	if (faults == SCENARIO_FAULTS_CALL) {

@@ -30,6 +30,7 @@ static uint64_t focus_below(struct focus *f, uint64_t n)
 
 static uint64_t focus_from(struct focus *f, uint64_t least, uint64_t most)
 {
+	ASSERT(least <= most); /* else the range wraps */
 	return least + sim_rng_below(&f->rng, most - least + 1);
 }
 
@@ -89,6 +90,7 @@ static void focus_slots(struct focus *f, enum focus_proto proto)
 			      [FOCUS_LL128] = {"LL128", "NCCL_LL128_BUFFSIZE"}};
 	uint64_t bytes = 8192ull << focus_below(f, 3);
 
+	ASSERT(proto < FOCUS_PROTOS);
 	swarm_env(f->s, "NCCL_PROTO=%s", of[proto].name);
 	swarm_env(f->s, "%s=%u", of[proto].buffer, (unsigned)bytes);
 	f->holds = proto == FOCUS_LL ? bytes / 2 : bytes;
@@ -99,6 +101,7 @@ static void focus_size(struct focus *f)
 {
 	struct lab_config *c = &f->s->lab;
 	uint64_t runs = c->iterations + (c->iterations > 1);
+	ASSERT(f->rows > 0 && c->in_place + c->out_of_place > 0);
 	uint64_t most = FOCUS_TRAFFIC /
 			(lab_ranks(c, NULL) * runs * f->rows * (c->in_place + c->out_of_place));
 	uint64_t few = focus_below(f, FOCUS_FEW << focus_below(f, 5));
@@ -136,6 +139,9 @@ static void focus_doubling(struct focus *f)
 	c->hosts = 1u << focus_below(f, 3);
 	c->gpus = 1u << focus_from(f, c->hosts == 1, c->hosts == 4 ? 1 : 2);
 	c->host_gpus_n = 0;
+	const uint32_t ranks = c->hosts * c->gpus;
+
+	ASSERT(ranks > 1 && !(ranks & (ranks - 1)));
 	focus_collective(f, names, ARRAY_LEN(names));
 	swarm_env(f->s, "NCCL_ALGO=Ring;allreduce:Doubling");
 	focus_slots(f, FOCUS_LL);
@@ -360,6 +366,8 @@ void swarm_messages(struct scenario *s, uint64_t seed)
 	bool messages = sim_rng_below(&rng, 16) == 0, before = sim_rng_below(&rng, 4) == 0;
 	const struct lab_collective **to = before ? &s->lab.before : &s->lab.collective;
 
-	if (messages)
-		*to = lab_collective_find(name, sizeof name - 1);
+	if (!messages)
+		return;
+	*to = lab_collective_find(name, sizeof name - 1);
+	ASSERT(*to && (*to)->connects); /* as swarm_has_messages finds it */
 }

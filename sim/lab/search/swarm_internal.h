@@ -32,6 +32,8 @@ bool swarm_blocks_may_wait(const struct lab_config *c);
 void swarm_worlds(struct scenario *s, uint64_t seed);
 /* Takes another machine where other draws want more GPUs of a host than it has. */
 void swarm_world_fits(struct scenario *s);
+/* Checks that the parts of a scenario fit each other: to be called after all draws. */
+void swarm_check(const struct scenario *s);
 bool swarm_has_messages(const struct scenario *s);
 void swarm_focus(struct scenario *s, uint64_t seed);
 /* Doubling needs a power of two of ranks: no communicators of some of them, of survivors or of

@@ -138,6 +138,7 @@ static void swarm_rare_setting(struct scenario *s, uint64_t seed)
 	size_t name = strcspn(assignment, "=");
 	char start[SCENARIO_ENV_BYTES];
 
+	ASSERT(name > 0 && assignment[name] == '='); /* a value follows each name of the list */
 	snprintf(start, sizeof start, "%.*s=", (int)name, assignment);
 	bool fits = swarm_rare_fits(s, assignment);
 
@@ -284,7 +285,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 	swarm_rare_setting(s, seed);
 	swarm_hosts(s, seed);
 	sim_rng_seed(&rng, seed, "swarm.programs");
-	uint64_t ends = sim_rng_below(&rng, 4);
+	uint64_t ends = sim_rng_below(&rng, LAB_ENDS_EACH + 1);
 	if (s->lab.comms > 1)
 		s->lab.ends = (enum lab_ends)ends;
 	bool twice = sim_rng_below(&rng, 3) == 0;

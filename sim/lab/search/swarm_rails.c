@@ -116,6 +116,7 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 	unsigned times = 2 + (unsigned)sim_rng_below(rng, 3);
 	uint64_t kind = sim_rng_below(rng, 5);
 
+	ASSERT(s->lab.hosts > 1 && !s->plan[0]); /* rails are of the network */
 	if (kind == 4 && s->lab.collective->connects)
 		kind = 3;
 	switch (kind) {

@@ -83,6 +83,8 @@ static uint32_t setting_world(const struct scenario *s)
 	return world;
 }
 
+enum { SETTING_DRAWS = 840 }; /* divisible by each number of values, from 1 to 8 */
+
 /* The k-th of the values, modulo their number. */
 static const char *setting_value(const struct setting *row, uint64_t k, size_t *bytes)
 {
@@ -91,6 +93,7 @@ static const char *setting_value(const struct setting *row, uint64_t k, size_t *
 
 	for (const char *c = at; *c; c++)
 		n += *c == '|';
+	ASSERT(SETTING_DRAWS % n == 0); /* each value has the same share of the seeds */
 	for (k %= n; k; k--)
 		at = strchr(at, '|') + 1;
 	*bytes = strcspn(at, "|");
@@ -109,7 +112,7 @@ void swarm_settings(struct scenario *s, uint64_t seed)
 		snprintf(stream, sizeof stream, "swarm.%s", row->name);
 		sim_rng_seed(&rng, seed, stream);
 		bool drawn = sim_rng_below(&rng, row->one_of) == 0;
-		const char *value = setting_value(row, sim_rng_below(&rng, 840), &bytes);
+		const char *value = setting_value(row, sim_rng_below(&rng, SETTING_DRAWS), &bytes);
 
 		if (drawn && (setting_world(s) & row->world) == row->world &&
 		    (!row->with || swarm_is_set(s, row->with)) &&
@@ -203,6 +206,7 @@ void swarm_contradiction(struct scenario *s, uint64_t seed, bool always)
 	if (!drawn || s->plan[0] || !setting_has_processes(s) || swarm_is_set(s, "NCCL_COMM_ID") ||
 	    swarm_is_set(s, "NCCL_COMM_BLOCKING=0") || !setting_pair_fits(s, p))
 		return;
+	ASSERT(strcmp(p->one, p->other) != 0);
 	swarm_env(s, "%s=%s", p->name, swapped ? p->other : p->one);
 	snprintf(s->env_odd, sizeof s->env_odd, "%s=%s", p->name, swapped ? p->one : p->other);
 	s->expect = SCENARIO_EXPECT_REFUSED;

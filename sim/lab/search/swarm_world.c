@@ -63,6 +63,7 @@ static void swarm_shape(struct scenario *s, uint64_t seed)
 	if (together && s->lab.ranks_per_proc == LAB_ALL_RANKS)
 		s->lab.drive = LAB_DRIVE_PROCESS;
 	bool uneven = sim_rng_below(&rng, 6) == 0;
+	ASSERT(s->lab.hosts <= LAB_MAX_HOST_GPUS); /* each has a number of its own */
 	s->lab.host_gpus_n = uneven && s->lab.hosts > 1 && s->lab.gpus > 1 ? s->lab.hosts : 0;
 	for (uint32_t h = 0; h < s->lab.host_gpus_n; h++)
 		s->lab.host_gpus[h] = 1 + (uint32_t)sim_rng_below(&rng, s->lab.gpus);
@@ -117,6 +118,7 @@ static void swarm_machines(struct scenario *s, uint64_t seed)
 		n += (size_t)snprintf(s->machine + n, sizeof s->machine - n, "%s%s",
 				      taken++ ? "," : "", machines[m].name);
 	}
+	ASSERT(n > 0 && n < sizeof s->machine); /* a machine has room for the ranks of any host */
 }
 
 /* Hosts with fewer NICs than GPUs, so that ranks send through other ranks (PXN), one time in eight
@@ -165,6 +167,21 @@ void swarm_world_fits(struct scenario *s)
 		snprintf(s->machine, sizeof s->machine, "h100-8nic");
 }
 
+void swarm_check(const struct scenario *s)
+{
+	const struct lab_config *c = &s->lab;
+
+	ASSERT(c->root < (int32_t)lab_ranks(c, NULL));
+	ASSERT(!c->host_gpus_n || c->host_gpus_n == c->hosts);
+	ASSERT(c->bytes_min <= c->bytes_max && (c->in_place || c->out_of_place));
+	/* what a run has room for */
+	ASSERT(c->comms <= LAB_MAX_COMMS && c->streams <= LAB_MAX_STREAMS);
+	ASSERT(c->transient <= LAB_MAX_TRANSIENT && c->idle <= LAB_MAX_TRANSIENT);
+	/* kernels of several communicators need many multiprocessors */
+	ASSERT(!c->gpu_sms || (!c->transient && !c->mixed && !c->scenes));
+	ASSERT(s->expect != SCENARIO_EXPECT_REFUSED || !s->plan[0]); /* no fault excuses an error */
+}
+
 void swarm_worlds(struct scenario *s, uint64_t seed)
 {
 	swarm_world(s, seed);
@@ -200,6 +217,8 @@ enum side_kind swarm_side_kind(uint64_t seed)
 	sim_rng_seed(&rng, seed, "swarm.side_kind");
 	static const enum side_kind kinds[] = {SIDE_CONTRADICTION, SIDE_GROUPS, SIDE_FAMILY,
 					       SIDE_LIFE, SIDE_SCENES};
+	_Static_assert(ARRAY_LEN(kinds) == SIDE_SCENES,
+		       "all kinds but SIDE_CALL, which is the rest");
 	uint64_t k = sim_rng_below(&rng, 10);
 	return k < ARRAY_LEN(kinds) ? kinds[k] : SIDE_CALL;
 }
@@ -248,6 +267,7 @@ void swarm_side_program(struct scenario *s, uint64_t seed)
 	c->group = MIN_OF(c->group, 2u);
 	if (sim_rng_below(&rng, 4))
 		c->before = NULL;
+	_Static_assert(LAB_REGISTER_TWICE == LAB_REGISTER_ONCE + 2, "three ways to register");
 	/* calls that register, map and deregister may fail, too */
 	if (sim_rng_below(&rng, 4) == 0 && c->drive == LAB_DRIVE_RANK && !c->local_register)
 		c->local_register = LAB_REGISTER_ONCE + (uint32_t)sim_rng_below(&rng, 3);
@@ -296,6 +316,7 @@ void swarm_side_life(struct scenario *s, uint64_t seed)
 	struct lab_config *c = &s->lab;
 	struct sim_rng rng;
 
+	ASSERT(!s->plan[0]); /* each end has a known outcome */
 	sim_rng_seed(&rng, seed, "swarm.side_life");
 	c->gpus = MAX_OF(c->gpus, c->hosts > 1 ? 1u : 2u);
 	c->transient = sim_rng_below(&rng, 2) ? 2 + (uint32_t)sim_rng_below(&rng, 3) : 0;
@@ -319,6 +340,7 @@ void swarm_side_family(struct scenario *s, uint64_t seed)
 	struct lab_config *c = &s->lab;
 	struct sim_rng rng;
 
+	ASSERT(!s->plan[0]); /* lab_family_fits */
 	sim_rng_seed(&rng, seed, "swarm.side_family");
 	c->gpus = c->hosts > 1 || !strcmp(s->machine, "workstation-2gpu") ? 2 : c->gpus + 1;
 	c->transient = 1 + (uint32_t)sim_rng_below(&rng, 2);

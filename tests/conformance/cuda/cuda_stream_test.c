@@ -330,6 +330,40 @@ CH_TEST(a_stream_has_an_id_for_ever)
 	CU_FAILS(cudaStreamGetId(NULL, NULL), cudaErrorInvalidValue);
 }
 
+#ifdef DOPPEL_FAKECUDA
+enum { RUN_STREAMS = 3 };
+static unsigned long long run_ids[RUN_STREAMS + 1]; /* the last: of the legacy stream */
+
+static void run_ids_body(void)
+{
+	cudaStream_t s;
+
+	for (int i = 0; i < RUN_STREAMS; i++) {
+		CU(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+		CU(cudaStreamGetId(s, &run_ids[i]));
+		CU(cudaStreamDestroy(s));
+	}
+	CU(cudaStreamGetId(cudaStreamLegacy, &run_ids[RUN_STREAMS]));
+}
+
+/* They are in what a run records, and a run is the same whatever its process has run before. */
+START_TEST(ids_of_streams_count_from_the_start_of_a_run)
+{
+	const enum sim_engine engine = _i == 1 ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM;
+	const struct ch_world w = {.hosts = 1};
+	unsigned long long first[RUN_STREAMS + 1];
+
+	ch_run_once(engine, 1, &w, run_ids_body);
+	memcpy(first, run_ids, sizeof first);
+	memset(run_ids, 0, sizeof run_ids);
+	ch_run_once(engine, 1, &w, run_ids_body);
+	for (int i = 0; i <= RUN_STREAMS; i++)
+		ck_assert_uint_eq(run_ids[i], first[i]);
+	ck_assert_uint_gt(first[0], 0);
+}
+END_TEST
+#endif
+
 /* A callback runs as a task: it may wait, and others run meanwhile. */
 static void slow_callback(void *arg)
 {
@@ -415,6 +449,9 @@ int main(void)
 	CH_ADD(t, a_capture_ends_in_the_task_that_began_it);
 	CH_ADD(t, stream_properties);
 	CH_ADD(t, a_stream_has_an_id_for_ever);
+#ifdef DOPPEL_FAKECUDA
+	CH_ADD(t, ids_of_streams_count_from_the_start_of_a_run);
+#endif
 	CH_ADD(t, callback_may_sleep);
 	tcase_add_test(t, a_kernel_that_waits_for_ever_is_explained);
 	return ch_suite_run("cuda stream", t);
