@@ -213,6 +213,16 @@ static double any_value(const struct payload *p, int32_t rank, uint64_t element)
 	return takes_part ? any_draw(f, h, exponent, true) : any_neutral(p);
 }
 
+/* An infinity of e5m2 counts as the largest finite number. */
+static bool any_is_infinite(const struct payload *p, int32_t rank, uint64_t element)
+{
+	const struct payload_format *f = payload_format_of(p->type);
+	const struct any_element e = any_element(p, element);
+
+	return f->bytes == 1 && f->exponent_bits == 5 && e.kind == ANY_LARGE && rank == e.one &&
+	       p->op != ncclProd && !any_scales(p) && e.bits & 2;
+}
+
 void payload_any_fill(const struct payload *p, int32_t rank, uint64_t first, size_t n, void *out)
 {
 	const struct payload_format *f = payload_format_of(p->type);
@@ -220,9 +230,12 @@ void payload_any_fill(const struct payload *p, int32_t rank, uint64_t first, siz
 	for (size_t k = 0; k < n; k++) {
 		double v = any_value(p, rank, first + k);
 
-		payload_put(f, out, k,
-			    isnan(v) ? any_nan_drawn(f, any_element(p, first + k).bits)
-				     : payload_round(f, v));
+		if (any_is_infinite(p, rank, first + k))
+			payload_put(f, out, k, 31ull << f->mantissa_bits);
+		else
+			payload_put(f, out, k,
+				    isnan(v) ? any_nan_drawn(f, any_element(p, first + k).bits)
+					     : payload_round(f, v));
 	}
 }
 

@@ -95,7 +95,7 @@ static bool ras_recv(struct ras_request *r, const char *until)
 	size_t done = 0;
 
 	while (!until || !strstr(r->text, until)) {
-		ASSERT(r->bytes < RAS_BYTES - 1); /* room for a byte, and for the end */
+		ASSERT(r->bytes < LAB_RAS_BYTES - 1); /* room for a byte, and for the end */
 		uint64_t seq = os_event_seq(os_socket_object(r->fd));
 		int e = os_recv(r->fd, r->text + r->bytes, LAB_RAS_BYTES - 1 - r->bytes, &done);
 

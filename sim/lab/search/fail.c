@@ -119,11 +119,16 @@ int fail_check_room(const char *root)
 
 int fail_check_root(const char *root)
 {
-	bool made = mkdir(root, 0777) == 0;
-	int rc = made || errno == EEXIST ? fail_check_room(root) : errno;
+	bool made, there;
+	int rc;
 
-	if (made)
-		rmdir(root);
+	do {
+		made = mkdir(root, 0777) == 0;
+		there = !made && errno == EEXIST;
+		rc = made || there ? fail_check_room(root) : errno;
+		if (made)
+			rmdir(root);
+	} while (there && rc == ENOENT); /* another program that checks has removed it */
 	if (rc)
 		fprintf(stderr,
 			"doppel: --fail-dir %s: %s; expected a folder, or the name of a new one, "

@@ -2,8 +2,9 @@
 /*
  * Worlds of merged NICs with failover (docs/verbs/failover.md), one seed in forty: two to four
  * rails, and one fault of a port, a link or a queue pair after the first launch. A rail is left, so
- * every call succeeds. Half of them recover. In one of eight all links of a host fail, for some
- * time or for good: each rank may get an error, and none waits without end.
+ * every call succeeds. Half of them recover, and then another rail may fail. In one of eight all
+ * links of a host fail, for some time or for good: each rank may get an error, and none waits
+ * without end.
  *
  * Such a seed has none of the draws of other seeds. A failure before a connection is set up is an
  * error also with failover, so all connections of the run are made for its first calls.
@@ -15,6 +16,9 @@
 
 #define RAILS_OPTION "NCCL_IB_RESILIENCY_PORT"
 #define RAILS_BYTES  (256ull << 10)
+/* Calls and the longest pauses between them, where a second rail fails after the first is back. */
+#define RAILS_TWICE_CALLS    40
+#define RAILS_TWICE_PAUSE_MS 200
 
 bool swarm_has_rails(uint64_t seed, enum scenario_faults faults)
 {
@@ -103,6 +107,30 @@ static void rails_plan_all(struct scenario *s, unsigned host, unsigned at_us, un
 	s->expect = SCENARIO_EXPECT_SUCCESS_OR_ERROR;
 }
 
+/* A rail fails and recovers, maybe with another GID. Then the other rail of its host fails, or that
+ * of another host: only a rail that is really back carries the rest. */
+static void rails_plan_twice(struct scenario *s, struct sim_rng *rng, unsigned at_us)
+{
+	unsigned host = (unsigned)sim_rng_below(rng, s->lab.hosts);
+	unsigned port = (unsigned)sim_rng_below(rng, 2);
+	unsigned for_ms = 5 + (unsigned)sim_rng_below(rng, 200);
+	uint64_t kind = sim_rng_below(rng, 3);
+	char first[80];
+
+	if (kind == 0 && !s->lab.collective->connects)
+		snprintf(first, sizeof first, "verbs.qp rank=%u after=collective+%uus fatal",
+			 (unsigned)sim_rng_below(rng, lab_ranks(&s->lab, NULL)), at_us);
+	else
+		snprintf(first, sizeof first,
+			 "fabric.link host=%u port=%u after=collective+%uus down for=%ums%s", host,
+			 port, at_us, for_ms, kind == 1 ? " gid=1" : "");
+	snprintf(s->plan, sizeof s->plan,
+		 "%s\nfabric.link host=%u port=%u after=collective+1200ms down\n", first,
+		 (unsigned)sim_rng_below(rng, s->lab.hosts), 1 - port);
+	s->lab.iterations = RAILS_TWICE_CALLS;
+	s->lab.pauses = RAILS_TWICE_PAUSE_MS;
+}
+
 /* One fault, of one rail: the other rails of every connection are left. Ranks of messages connect
  * while others have launched, and a queue pair that fails before it is connected is an error. */
 static void rails_plan(struct scenario *s, struct sim_rng *rng)
@@ -117,7 +145,7 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 	uint64_t kind = sim_rng_below(rng, 5);
 
 	ASSERT(s->lab.hosts > 1 && !s->plan[0]); /* rails are of the network */
-	if (kind == 4 && s->lab.collective->connects)
+	if (kind == 5 && s->lab.collective->connects)
 		kind = 3;
 	switch (kind) {
 	case 0:
@@ -141,12 +169,19 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 			 "verbs.cqe rank=%u after=collective+%uus error status=RETRY_EXC_ERR\n",
 			 rank, at_us);
 		break;
+	case 4: /* a read, which flushes */
+		snprintf(s->plan, sizeof s->plan,
+			 "verbs.response rank=%u nth=%u error status=RETRY_EXC_ERR\n", rank,
+			 1 + (unsigned)sim_rng_below(rng, 8));
+		break;
 	default:
 		snprintf(s->plan, sizeof s->plan, "verbs.qp rank=%u after=collective+%uus fatal\n",
 			 rank, at_us);
 		break;
 	}
 	s->expect = SCENARIO_EXPECT_SUCCESS;
+	if (sim_rng_below(rng, 3) == 0 && swarm_is_set(s, RAILS_OPTION "_RECOVERY=1"))
+		rails_plan_twice(s, rng, at_us);
 	if (sim_rng_below(rng, 8) == 0)
 		rails_plan_all(s, host, at_us, for_ms);
 	else
