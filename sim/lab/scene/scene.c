@@ -34,6 +34,7 @@ static const struct scene_kind {
 	{"one rank", scene_alone, 0, 0},
 	{"suspended apart", scene_suspend_apart, 1, SCENE_UNTIMED | SCENE_SEVERAL},
 	{"end while suspended", scene_suspend_ends, 1, 0},
+	{"no partner", scene_no_partner, 1, SCENE_TIMED | SCENE_SEVERAL},
 };
 /* clang-format on */
 

@@ -61,6 +61,7 @@ void scene_learn(struct scene *s, int k, uint64_t most_ns, ncclResult_t want);
 void scene_short_launches(struct scene *s);
 void scene_shortest_deadline(struct scene *s);
 void scene_absent(struct scene *s);
+void scene_no_partner(struct scene *s);
 void scene_differ(struct scene *s);
 /* scene_group.c */
 void scene_group_fails(struct scene *s);

@@ -105,6 +105,42 @@ void scene_absent(struct scene *s)
 			     "has returned long after the deadline");
 }
 
+/* A message from a rank that makes no call: it has not connected, either. */
+static ncclResult_t deadline_message(struct scene *s)
+{
+	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
+	bool sends = sim_rng_below(&s->own, 2);
+
+	lab_call(s->me, "the first message of two ranks");
+	ncclResult_t rc = sends ? ncclSend(s->mem, SCENE_COUNT, ncclInt32, s->culprit, s->comm[0],
+					   s->stream[0])
+				: ncclRecv(result, SCENE_COUNT, ncclInt32, s->culprit, s->comm[0],
+					   s->stream[0]);
+
+	lab_call(s->me, NULL);
+	return rc;
+}
+
+/* All ranks have a message of the culprit, which makes no call. The calls return at the deadline,
+ * and each rank learns of it. */
+void scene_no_partner(struct scene *s)
+{
+	const char *call = "a message of a rank that makes no call";
+	uint64_t start_ns;
+
+	if (!scene_open(s, 0) || !lab_barrier(s->me))
+		return;
+	start_ns = os_now_ns();
+	if (!s->mine) {
+		scene_judge(s, call, deadline_message(s), ncclTimeout);
+		if (os_now_ns() - start_ns > deadline_bound_ns(s->timeout_ms))
+			scene_report(s, call, "has returned long after the deadline");
+	}
+	scene_learn(s, 0, deadline_bound_ns(s->timeout_ms), ncclTimeout);
+	if (lab_barrier(s->me))
+		scene_abort(s, 0);
+}
+
 /* One rank has another call, and then none: calls of some kinds would end although they differ. The
  * culprit is the first rank, the last one, or any. */
 void scene_differ(struct scene *s)

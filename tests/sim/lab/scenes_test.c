@@ -13,7 +13,7 @@
 #include "tests/suite.h"
 
 #define SCENES_ALL   24
-#define SCENES_KINDS 11
+#define SCENES_KINDS 12
 #define SCENES_SEEDS 5
 
 static enum spoil {
