@@ -103,12 +103,19 @@ mutant_build() {
 	done < <(sed -n 's|^  "command": "\(.*\)",$|\1|p; s|^  "file": "\(.*\)",\{0,1\}$|\1|p' \
 		"$build_dir/compile_commands.json" | sed 's|\\"|"|g' | paste - -)
 	[ $compiled != 0 ] || { echo "$name: no object of $build_dir depends on $changed"; return 1; }
-	cc -shared -o "$dir/libdoppel.so" -Wl,-soname,libdoppel.so \
-		-Wl,--version-script="$source_dir/core/api/exports.map" "${objects[@]}" \
-		-L"$build_dir" -Wl,-rpath,"$build_dir" -lfakecuda -lfakeverbs -ldoppel-rt -lm >"$dir/build.log" 2>&1 ||
+	mutant_link "$dir" "${objects[@]}" ||
 		{ echo "$name: does not link"; tail -5 "$dir/build.log"; return 1; }
 	rm -rf "$dir/CMakeFiles"
 	[ -n "${keep_source:-}" ] || rm -rf "$dir/core"
+}
+
+# mutant_link DIR OBJECT...: links DIR/libdoppel.so of all objects of the library
+mutant_link() {
+	local dir=$1
+	shift
+	cc -shared -o "$dir/libdoppel.so" -Wl,-soname,libdoppel.so \
+		-Wl,--version-script="$source_dir/core/api/exports.map" "$@" \
+		-L"$build_dir" -Wl,-rpath,"$build_dir" -lfakecuda -lfakeverbs -ldoppel-rt -lm >"$dir/build.log" 2>&1
 }
 
 # mutant_seed NAME SEED [ARGUMENT...]: runs one seed of the mutant, or of the unmutated stack when

@@ -12,11 +12,16 @@
  */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/lab/run/runner_internal.h"
 
-enum { SURVIVE_PROBES = 3, SURVIVE_LATE_NS = 500000000 };
+enum {
+	SURVIVE_PROBES = 3,
+	SURVIVE_LATE_NS = 500000000,
+	SURVIVE_TIMEOUT_MS = 4000, /* a program waits longer than a deadline; at most */
+};
 
 /* Hooks of the engine are hung once and have no argument. */
 static struct lab_run *survive_run;
@@ -29,6 +34,17 @@ bool lab_has_env(const struct lab_config *c, const char *name)
 	while (env && *env && !(strncmp(*env, name, n) == 0 && (*env)[n] == '='))
 		env++;
 	return env && *env;
+}
+
+uint64_t lab_timeout_ms(const struct lab_config *c)
+{
+	static const char name[] = "DOPPEL_TIMEOUT_MS=";
+	uint64_t ms = 0;
+
+	for (const char *const *e = c->env; e && *e; e++)
+		if (strncmp(*e, name, sizeof name - 1) == 0)
+			ms = strtoull(*e + sizeof name - 1, NULL, 10);
+	return ms <= SURVIVE_TIMEOUT_MS ? ms : 0;
 }
 
 void lab_call(struct lab_rank *me, const char *call)

@@ -7,6 +7,9 @@
 #include "sim/lab/run/runner_internal.h"
 #include "sim/world/world.h"
 
+#define RANK_INIT_NS                                                                               \
+	3000000000ull /* an init returns that long after a quarter of its deadline more */
+
 /* The first error ends the run for all ranks: those that wait see `failed` and abort. */
 void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what)
 {
@@ -225,6 +228,22 @@ static void lab_rank_late(const struct lab_rank *me, const char *what)
 		os_sleep_ns(sim_rng_below(&rng, most_ms + 1) * 1000000);
 }
 
+/* An init with a deadline returns in time although another rank stalls in the middle of it. */
+static void rank_init_judge(const struct lab_rank *me, uint64_t start_ns)
+{
+	uint64_t ns = os_now_ns() - start_ns, ms = lab_timeout_ms(me->run->config);
+
+	if (!ms || !me->run->armed || me->team || sim_fault_hit_rank(me->rank) ||
+	    ns <= ms * 1250000 + RANK_INIT_NS)
+		return;
+	sim_note_failure(SIM_NO_PROGRESS, "liveness", me->rank,
+			 "rank %d: ncclCommInitRank has returned after %.3f s, expected at most "
+			 "5/4 of DOPPEL_TIMEOUT_MS=%llu and %llu s",
+			 me->rank, (double)ns * 1e-9, (unsigned long long)ms,
+			 RANK_INIT_NS / 1000000000);
+	me->run->judged = SIM_NO_PROGRESS;
+}
+
 static bool lab_rank_init(struct lab_rank *me)
 {
 	const struct lab_drive call = {
@@ -233,6 +252,8 @@ static bool lab_rank_init(struct lab_rank *me)
 
 	me->phase = LAB_INIT;
 	lab_rank_late(me, "lab.late");
+	const uint64_t start_ns = os_now_ns();
+
 	if (lab_drive(me, &call, &r)) {
 		if (r && me->team) /* a group that fails leaves no communicator */
 			lab_comms_none(me);
@@ -242,6 +263,7 @@ static bool lab_rank_init(struct lab_rank *me)
 			return false;
 		r = rank_drive_init(me, NULL);
 	}
+	rank_init_judge(me, start_ns);
 	if (r == ncclSuccess)
 		return true;
 	if (!shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))

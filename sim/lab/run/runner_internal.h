@@ -253,6 +253,8 @@ bool lab_rank_check(struct lab_rank *me, const struct lab_row *row);
 /* survive.c: what must hold when faults are about */
 void lab_survive_start(struct lab_run *run);
 bool lab_has_env(const struct lab_config *c, const char *name);
+/* DOPPEL_TIMEOUT_MS of the run; 0: none, or longer than a program waits. */
+uint64_t lab_timeout_ms(const struct lab_config *c);
 void lab_call(struct lab_rank *me, const char *call); /* NULL: it has returned */
 void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call, bool outside);
 void lab_survive_learn(struct lab_rank *me);

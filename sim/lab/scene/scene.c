@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SCENE_LOOK_NS    1000000ull
-#define SCENE_TIMEOUT_MS 4000 /* a scene waits longer than a deadline; at most */
+#define SCENE_LOOK_NS 1000000ull
 
 /* The worlds that a scene belongs to. */
 enum {
@@ -225,17 +224,6 @@ static const struct scene_kind *scene_draw(struct scene *s)
 	return k;
 }
 
-static uint64_t scene_timeout_ms(const struct lab_config *c)
-{
-	static const char name[] = "DOPPEL_TIMEOUT_MS=";
-	uint64_t ms = 0;
-
-	for (const char *const *e = c->env; e && *e; e++)
-		if (strncmp(*e, name, sizeof name - 1) == 0)
-			ms = strtoull(*e + sizeof name - 1, NULL, 10);
-	return ms <= SCENE_TIMEOUT_MS ? ms : 0;
-}
-
 static bool scene_make(struct scene *s)
 {
 	cudaError_t e = cudaMalloc((void **)&s->mem, SCENE_BYTES);
@@ -307,7 +295,7 @@ static bool scene_play(struct scene *s)
 bool lab_scenes(struct lab_rank *me)
 {
 	const struct lab_config *c = me->run->config;
-	struct scene s = {.me = me, .n = me->run->nranks, .timeout_ms = scene_timeout_ms(c)};
+	struct scene s = {.me = me, .n = me->run->nranks, .timeout_ms = lab_timeout_ms(c)};
 	bool ok = true;
 
 	if (!c->scenes || me->run->armed)

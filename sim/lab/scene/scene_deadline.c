@@ -123,26 +123,38 @@ static ncclResult_t deadline_message(struct scene *s, bool sends, int32_t peer)
 	return rc;
 }
 
-/* A message that has one end, or two of the same direction. Half of the scenes connect the pair: the
- * call then succeeds, and a kernel waits for the message; a short send would not wait. All ranks
- * learn of the deadline. */
+enum lonely {
+	LONELY_CONNECTED, /* the next rank receives from the culprit; their kernel waits */
+	LONELY_ONE,       /* the culprit has a message of the next rank */
+	LONELY_ALIKE,     /* both of them send, or receive */
+	LONELY_ALL,       /* all others have a message of the culprit */
+	LONELY_KINDS
+};
+
+/* A message that has one end, or two of the same direction. Where its ranks are not connected, the
+ * call itself waits. A short send to a connected rank would not. All ranks learn of the deadline. */
 void scene_lonely(struct scene *s)
 {
-	bool connected = sim_rng_below(&s->drawn, 2);
-	bool sends = sim_rng_below(&s->drawn, 2) && !connected;
-	bool both = sim_rng_below(&s->drawn, 2) && !connected;
-	int32_t next = (s->culprit + 1) % s->n;
-	bool is_next = s->me->rank == next,
-	     mine = connected ? is_next : s->mine || (both && is_next);
+	enum lonely kind = (enum lonely)sim_rng_below(&s->drawn, LONELY_KINDS);
+	bool sends = sim_rng_below(kind == LONELY_ALL ? &s->own : &s->drawn, 2);
+	int32_t next = (s->culprit + 1) % s->n, peer = s->mine ? next : s->culprit;
+	bool is_next = s->me->rank == next;
+	const bool calls[LONELY_KINDS] = {is_next, s->mine, s->mine || is_next, !s->mine};
+	const char *call = "a message without its other end";
+	uint64_t start_ns;
 	ncclResult_t rc = ncclSuccess;
 
-	if (!scene_open(s, 0) || (connected && !scene_ring(s, 0)) || !lab_barrier(s->me))
+	if (!scene_open(s, 0) || (kind == LONELY_CONNECTED && !scene_ring(s, 0)) ||
+	    !lab_barrier(s->me))
 		return;
-	if (mine)
-		rc = deadline_message(s, sends, is_next ? s->culprit : next);
-	scene_judge(s, "a message without its other end", rc,
-		    connected || !mine ? ncclSuccess : ncclTimeout);
-	scene_learn(s, 0, 4 * deadline_bound_ns(s->timeout_ms), ncclTimeout);
+	start_ns = os_now_ns();
+	if (calls[kind])
+		rc = deadline_message(s, sends && kind != LONELY_CONNECTED, peer);
+	scene_judge(s, call, rc,
+		    kind == LONELY_CONNECTED || !calls[kind] ? ncclSuccess : ncclTimeout);
+	if (os_now_ns() - start_ns > deadline_bound_ns(s->timeout_ms))
+		scene_report(s, call, "has returned long after the deadline");
+	scene_learn(s, 0, deadline_bound_ns(s->timeout_ms), ncclTimeout);
 	if (lab_barrier(s->me))
 		scene_abort(s, 0);
 }

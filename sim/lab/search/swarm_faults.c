@@ -181,6 +181,24 @@ bool swarm_is_small(uint64_t seed, enum scenario_faults faults)
 	return faults == SCENARIO_FAULTS_CALL || (one && small);
 }
 
+/* A rank stalls for longer than the deadline of inits, mostly in its own init: in one in eight of
+ * the side worlds of scenes. The others must not wait for it (rank_main.c). */
+static void swarm_stall(struct scenario *s, uint64_t seed, uint32_t ranks)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.stall");
+	bool drawn = sim_rng_below(&rng, 8) == 0;
+	unsigned rank = (unsigned)sim_rng_below(&rng, ranks);
+	unsigned nth = 16 + (unsigned)sim_rng_below(&rng, 400);
+	unsigned ms = 1000 + (unsigned)sim_rng_below(&rng, 1000);
+
+	if (!drawn || ranks < 2)
+		return;
+	snprintf(s->plan, sizeof s->plan, "os.task rank=%u nth=%u starve by=30s\n", rank, nth);
+	swarm_env(s, "DOPPEL_TIMEOUT_MS=%u", ms);
+}
+
 void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
 	uint32_t ranks = lab_ranks(&s->lab, NULL);
@@ -202,6 +220,8 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 	if (faults == SCENARIO_FAULTS_CALL) {
 		if (swarm_side_kind(seed) == SIDE_CALL)
 			swarm_take_plan(s, sim_fault_draw_caller(seed, s->lab.hosts, ranks));
+		if (swarm_side_kind(seed) == SIDE_SCENES)
+			swarm_stall(s, seed, ranks);
 		s->lab.sim.heal_ns = s->plan[0] ? SWARM_BUDGET_NS : 0;
 		return;
 	}

@@ -368,6 +368,8 @@ void swarm_side_scenes(struct scenario *s, uint64_t seed)
 	bool apart = sim_rng_below(&rng, 2), ras = sim_rng_below(&rng, 2);
 
 	c->scenes = 0;
+	if (s->plan[0]) /* a rank stalls: the survivors of the deadline would wait for it again */
+		c->recover = false;
 	if (s->plan[0] || swarm_is_set(s, "NCCL_COMM_"))
 		return;
 	c->scenes = scenes;

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scenes and the check of the CUDA state: with a right stack every kind of scene is played and
- * passes; a stack that does one thing wrong is found. The calls that it does wrong are those of
- * this program, which stand before the library's.
+ * Scenes, the check of the CUDA state, and the deadline of inits: with a right stack every kind of
+ * scene is played and passes; a stack that does one thing wrong is found. The calls that it does
+ * wrong are those of this program, which stand before the library's.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
 #include <string.h>
 
+#include "core/os/os.h"
 #include "sim/lab/check/collective.h"
 #include "sim/lab/run/runner.h"
 #include "tests/suite.h"
 
 #define SCENES_ALL   24
-#define SCENES_KINDS 11
+#define SCENES_KINDS 12
 #define SCENES_SEEDS 5
+
+#define SCENES_SLEEP_NS 10000000000ull
 
 static enum spoil {
 	SPOIL_NOTHING,
@@ -24,6 +27,7 @@ static enum spoil {
 	SPOIL_ESTIMATE, /* a group of two takes half as long */
 	SPOIL_REVOKE,   /* is refused */
 	SPOIL_SUCCESS,  /* a group that fails returns success */
+	SPOIL_DEADLINE, /* an init returns long after its deadline */
 } spoil;
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
@@ -37,6 +41,8 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int
 		(void)cudaSetDevice(rank ? 0 : 1);
 	if (spoil == SPOIL_ERROR)
 		(void)cudaSetDevice(-1);
+	if (spoil == SPOIL_DEADLINE && rank == 0)
+		os_sleep_ns(SCENES_SLEEP_NS);
 	return rc;
 }
 
@@ -117,6 +123,38 @@ START_TEST(what_is_done_wrong_is_found)
 }
 END_TEST
 
+/* Rank 1 stalls in its init for longer than the deadline. */
+static enum sim_verdict scenes_stall(enum spoil what, uint64_t seed)
+{
+	const char *env[] = {"DOPPEL_TIMEOUT_MS=1000", "NCCL_DEBUG=NONE", NULL};
+	struct lab_config c;
+	struct lab_result r;
+
+	lab_config_default(&c);
+	c.collective = lab_collective_find("all_reduce", strlen("all_reduce"));
+	c.machine = "h100-8nic";
+	c.hosts = 1;
+	c.gpus = 3;
+	c.bytes_min = c.bytes_max = 64;
+	c.env = env;
+	c.sim.seed = seed;
+	c.sim.fault_plan = "os.task rank=1 nth=100 starve by=30s\n";
+	c.errors_allowed = true;
+	spoil = what;
+	ck_assert_int_eq(lab_run(&c, &r), 0);
+	spoil = SPOIL_NOTHING;
+	return lab_outcome(&c, &r);
+}
+
+START_TEST(an_init_with_a_deadline_does_not_wait_for_a_rank_that_stalls)
+{
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		ck_assert_int_eq(scenes_stall(SPOIL_NOTHING, seed), SIM_PASS);
+		ck_assert_int_eq(scenes_stall(SPOIL_DEADLINE, seed), SIM_NO_PROGRESS);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("scenes");
@@ -125,6 +163,7 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_test(t, every_scene_is_played_and_passes);
 	tcase_add_test(t, what_is_done_wrong_is_found);
+	tcase_add_test(t, an_init_with_a_deadline_does_not_wait_for_a_rank_that_stalls);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }

@@ -298,7 +298,7 @@ END_TEST
 START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 {
 	uint32_t calls = 0, rare = 0, refused = 0, groups = 0, families = 0, lives = 0, ranks;
-	uint32_t scenes = 0, timed = 0;
+	uint32_t scenes = 0, timed = 0, stalls = 0;
 
 	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
 		uint64_t of = scenario_side_seed(seed, 1);
@@ -316,6 +316,8 @@ START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 		scenes += one.lab.scenes > 1;
 		timed += one.lab.scenes > 1 && one.lab.uncompared &&
 			 has_env(&one, "DOPPEL_TIMEOUT_MS=");
+		stalls += strstr(one.plan, " starve by=30s") && !one.lab.scenes &&
+			  has_env(&one, "DOPPEL_TIMEOUT_MS=");
 		refused += one.expect == SCENARIO_EXPECT_REFUSED;
 		groups += one.lab.mixed > 1 && one.lab.drive == LAB_DRIVE_PROCESS;
 		families += one.lab.transient && one.lab.children &&
@@ -324,11 +326,13 @@ START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 	ck_assert_msg(calls > SWARM_SEEDS * 2 / 5 && rare > SWARM_SEEDS / 20 &&
 			      refused > SWARM_SEEDS / 40 && groups > SWARM_SEEDS / 20 &&
 			      families > SWARM_SEEDS / 16 && lives > SWARM_SEEDS / 40 &&
-			      scenes > SWARM_SEEDS / 16 && timed > SWARM_SEEDS / 80,
+			      scenes > SWARM_SEEDS / 16 && timed > SWARM_SEEDS / 100 &&
+			      stalls > SWARM_SEEDS / 200,
 		      "of %u side worlds %u have a call that fails, %u a rare one, %u are "
 		      "refused, %u have groups, %u have families, %u odd ends, %u scenes, %u with "
-		      "deadlines",
-		      SWARM_SEEDS, calls, rare, refused, groups, families, lives, scenes, timed);
+		      "deadlines, %u have a rank that stalls",
+		      SWARM_SEEDS, calls, rare, refused, groups, families, lives, scenes, timed,
+		      stalls);
 }
 END_TEST
 
