@@ -231,9 +231,15 @@ static struct fc_device *peermem_check(const struct peermem_region *r, uint64_t 
 	return NULL;
 }
 
+static uint64_t peermem_bit(uint32_t hca)
+{
+	return 1ull << hca % 64;
+}
+
 static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t address,
 			 const void *data, uint64_t bytes)
 {
+	bool lands = false;
 	int rc = 0;
 	fc_lock();
 	struct fc_device *dev = peermem_check(r, address, bytes, "write", &address);
@@ -241,11 +247,12 @@ static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t 
 		rc = EFAULT;
 	} else {
 		os_trace_bytes("peermem.write", dev->index, data, bytes);
-		if (dev->gpu->sm < PEERMEM_ORDERED_SM)
+		lands = dev->gpu->sm >= PEERMEM_ORDERED_SM || dev->unordered & peermem_bit(hca);
+		if (!lands)
 			rc = peermem_keep(dev, hca, address, data, bytes);
 	}
 	fc_unlock();
-	if (dev && !rc && dev->gpu->sm >= PEERMEM_ORDERED_SM) {
+	if (lands) {
 		peermem_land(address, data, bytes,
 			     bytes > PEERMEM_WHOLE_BYTES ? SHARED_RELAXED : SHARED_RELEASE, false);
 	}
@@ -258,10 +265,23 @@ static int peermem_flush(const struct peermem_region *r, uint32_t hca, uint64_t 
 {
 	fc_lock();
 	struct fc_device *dev = peermem_check(r, *address, bytes, "read", address);
-	if (dev)
+	if (dev) {
 		fc_peermem_apply(dev, hca);
+		dev->unordered &= ~peermem_bit(hca);
+	}
 	fc_unlock();
 	return dev ? 0 : EFAULT;
+}
+
+static void peermem_read_failed(uint32_t hca)
+{
+	fc_lock();
+	for (uint32_t i = 0; fc.ready && i < fc.device_count; i++)
+		if (fc.device[i].gpu->sm < PEERMEM_ORDERED_SM) {
+			fc_peermem_apply(&fc.device[i], hca);
+			fc.device[i].unordered |= peermem_bit(hca);
+		}
+	fc_unlock();
 }
 
 static int peermem_read(const struct peermem_region *r, uint32_t hca, uint64_t address, void *data,
@@ -307,6 +327,7 @@ static const struct peermem_ops peermem_fakecuda = {
 	.write = peermem_write,
 	.read = peermem_read,
 	.sent = peermem_sent,
+	.read_failed = peermem_read_failed,
 	.load = peermem_load_word,
 };
 

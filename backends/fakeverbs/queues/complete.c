@@ -240,6 +240,16 @@ static void hca_recv_count(struct hca_qp *qp, enum ibv_wc_status status)
 		hca_count(qp->port, HCA_RECEIVES_TOO_SMALL);
 }
 
+static void hca_send_failed(const struct hca_qp *qp, const struct hca_wqe *e,
+			    enum ibv_wc_status status)
+{
+	const struct peermem_ops *gpu = peermem();
+
+	hca_send_count_failed(qp, status);
+	if (e->opcode == IBV_WR_RDMA_READ && gpu && gpu->read_failed)
+		gpu->read_failed(qp->port);
+}
+
 void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 {
 	struct hca_queue *q = &qp->sq;
@@ -264,7 +274,7 @@ void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 	if (LIKELY(status == IBV_WC_SUCCESS))
 		hca_qp_count(qp, HCA_COMPLETED_SENDS, hca_send_wc_opcode(e->opcode) == IBV_WC_SEND);
 	else
-		hca_send_count_failed(qp, status);
+		hca_send_failed(qp, e, status);
 	if (status == IBV_WC_SUCCESS && !qp->signal_all && !(e->flags & IBV_SEND_SIGNALED)) {
 		q->done++;
 		return;

@@ -169,6 +169,11 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 			 "verbs.cqe rank=%u after=collective+%uus error status=RETRY_EXC_ERR\n",
 			 rank, at_us);
 		break;
+	case 4: /* a read, which flushes */
+		snprintf(s->plan, sizeof s->plan,
+			 "verbs.response rank=%u nth=%u error status=RETRY_EXC_ERR\n", rank,
+			 1 + (unsigned)sim_rng_below(rng, 8));
+		break;
 	default:
 		snprintf(s->plan, sizeof s->plan, "verbs.qp rank=%u after=collective+%uus fatal\n",
 			 rank, at_us);
