@@ -125,8 +125,9 @@ ncclResult_t api_child_run(struct api_child *child);
 /* Makes the communicator of an init that has a parent. */
 ncclResult_t api_init_form(struct api_init *i);
 /* Initialises a communicator. The init of a child ends with an error, too, when its parent shows
- * that ranks of it may never come. */
-ncclResult_t api_child_init(struct ncclComm *comm);
+ * that ranks of it may never come. The end of the parent is such an error unless
+ * `parent_may_end`. */
+ncclResult_t api_child_init(struct ncclComm *comm, bool parent_may_end);
 /* The call will not be made. The other ranks of the parent get an error instead of waiting. */
 void api_child_withdraw(struct api_child *child);
 /* Adds an init to the open group. */

@@ -292,6 +292,7 @@ static void comm_release(struct ncclComm *comm, uint64_t until_ns)
 	os_free(comm->want);
 	os_free(comm->channels);
 	os_free(comm->life->release_made);
+	os_free(comm->life->members);
 	os_free(comm->life->ring_ranks);
 	os_free(comm->life->tree_toward);
 	for (int p = 0; p < TOPO_PATTERNS; p++)
