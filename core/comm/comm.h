@@ -189,7 +189,7 @@ ncclResult_t comm_revoke(struct ncclComm *comm);
 /* Frees GPU memory of the connections until comm_resume, which makes it again. All ranks of the
  * host call it together. Waits for launched collectives first. After an error, which becomes the
  * communicator's, it can only be ended. The caller has entered, with COMM_NEED_READY or
- * COMM_NEED_SUSPENDED. */
+ * COMM_NEED_SUSPENDED. Set the current device. */
 ncclResult_t comm_suspend(struct ncclComm *comm);
 ncclResult_t comm_resume(struct ncclComm *comm);
 /* True if it is suspended. The caller has entered. */
