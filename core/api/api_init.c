@@ -470,7 +470,7 @@ API_WEAK ncclResult_t ncclCommAbort(ncclComm_t comm)
 	if (mine) {
 		(void)comm_abort_set(comm);
 		api_init_drop(comm);
-		comm_close(comm, false);
+		api_group_abort(comm);
 		return ncclSuccess;
 	}
 	/* A task in ncclCommDestroy stops waiting and frees it. */

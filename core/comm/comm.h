@@ -63,6 +63,7 @@ struct comm_life {
 	bool released;                 /* in the chain of a release */
 	shared_u32 users;              /* number of calls inside, init included */
 	struct ncclComm *release_next; /* next of those that are released together */
+	struct ncclComm *abort_next;   /* next of those that a group has aborted */
 	struct comm_release *release;  /* core/comm/close.c */
 	/* Made with the communicator, so that its end needs no memory. */
 	struct comm_release *release_made;
