@@ -87,7 +87,7 @@ struct comm_life {
 	uint64_t parent_hash, parent_ns; /* parent_ns: when it was made */
 	/* If the parent does not count, its ring shows no rank's end, and the task that watches the
 	 * init looks for the rank that the init awaits (comm_child_hopeless). */
-	int32_t *members;    /* [nranks]: ranks of the parent; NULL: it counts, or there is none */
+	int32_t *members;    /* [nranks]: ranks of the parent; NULL: it counts, or is NULL */
 	int32_t awaited;     /* rank that had left the parent before it checked in */
 	uint64_t awaited_ns; /* time of the look that found this; 0: it is not so */
 	uint64_t look_ns;    /* time of the first look */

@@ -319,9 +319,9 @@ void comm_child_free(struct comm_child *child)
 
 /* Time of an init before its parent is looked at. */
 #define COMM_CHILD_PATIENCE_NS 1000000000ull
-/* Without a ring of the parent: the longest wait for the root's answer, and the time from the end of
- * the awaited rank to the error. The latter is longer than all attempts of a rank to connect with
- * the root (sock.h). Ranks that did not make the id begin so long after the one that did, and query
+/* Without a ring of the parent: the longest wait for the root's answer, and the time from the end
+ * of the awaited rank to the error. That is longer than all attempts of a rank to connect with the
+ * root (sock.h). Ranks that did not make the id begin so long after the one that did: they query
  * the root only if that one cannot look. */
 #define COMM_CHILD_QUERY_NS 100000000ull
 #define COMM_CHILD_LEFT_NS  5000000000ull

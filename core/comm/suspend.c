@@ -97,8 +97,8 @@ static ncclResult_t suspend_run(struct ncclComm *comm, const char *call,
 	return rc;
 }
 
-/* Must precede all CUDA calls of a change: in a task of its own, they would otherwise make a context
- * on GPU 0, and an error there is not one of this rank's GPU. */
+/* Must precede all CUDA calls of a change: in a task of its own, they would otherwise make a
+ * context on GPU 0, and an error there is not one of this rank's GPU. */
 static ncclResult_t suspend_device(const struct ncclComm *comm)
 {
 	return cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");

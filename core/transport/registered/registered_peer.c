@@ -32,8 +32,8 @@ struct registered_message {
 DOPPEL_CHECK_SIZE(struct registered_message, 32 + CUDA_IPC_HANDLE_SIZE);
 DOPPEL_CHECK_OFFSET(struct registered_message, handle, 32);
 
-/* An error of a message is the communicator's, too: the connection may be broken for all later ones.
- * The call that fails launches nothing, while other ranks may have launched theirs. */
+/* An error of a message is the communicator's, too: the connection may be broken for all later
+ * ones. The call that fails launches nothing, while other ranks may have launched theirs. */
 static ncclResult_t registered_result(struct ncclComm *comm, ncclResult_t rc)
 {
 	if (rc && !shared_load_u32(comm->abort, SHARED_ACQUIRE))

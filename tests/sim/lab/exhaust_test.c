@@ -92,7 +92,7 @@ START_TEST(an_abort_before_a_shrink_forms_leaks_nothing)
 END_TEST
 
 /* The task that suspends or resumes made CUDA calls before it chose its rank's GPU: an error killed
- * its context on GPU 0, and the rank continued as if there was none. */
+ * its context on GPU 0, and the rank continued without an error. */
 START_TEST(a_gpu_that_dies_in_a_suspend_is_lost)
 {
 	const char *const sites[] = {"cuda.set_device.sticky", "cuda.get_device.sticky",
