@@ -104,6 +104,7 @@ struct api_group {
 	bool in_progress;   /* a non-blocking init is running */
 	struct api_init *inits, **inits_end;
 	struct api_change *changes; /* in any order */
+	struct ncclComm *aborted;   /* chained by abort_next; the group's end closes them */
 	/* In order of their first collective, or of their first message if they have no
 	 * collective. */
 	struct api_member *members;
@@ -125,8 +126,9 @@ ncclResult_t api_child_run(struct api_child *child);
 /* Makes the communicator of an init that has a parent. */
 ncclResult_t api_init_form(struct api_init *i);
 /* Initialises a communicator. The init of a child ends with an error, too, when its parent shows
- * that ranks of it may never come. */
-ncclResult_t api_child_init(struct ncclComm *comm);
+ * that ranks of it may never come. The end of the parent is such an error unless
+ * `parent_may_end`. */
+ncclResult_t api_child_init(struct ncclComm *comm, bool parent_may_end);
 /* The call will not be made. The other ranks of the parent get an error instead of waiting. */
 void api_child_withdraw(struct api_child *child);
 /* Adds an init to the open group. */
@@ -153,6 +155,10 @@ void api_inits_discard(struct api_init *list);
 /* Adds `comm` to the open group: it has a collective or a message to launch at the end of the
  * group. */
 ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm, bool collective);
+/* Closes a communicator whose abort word is set, which the caller has claimed. In a group this
+ * happens at the group's end, as in NCCL, when the abort words of all that the group aborts are
+ * set: their kernels may be in one stream. */
+void api_group_abort(struct ncclComm *comm);
 struct api_member api_member_of(struct ncclComm *comm);
 /* Starts the event of the call's group for a profiler plugin, unless an earlier call did: that of
  * the open group, or *own. Returns the one that has it. */

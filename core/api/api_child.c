@@ -32,7 +32,7 @@ static ncclResult_t child_id(const struct api_child *child, const struct comm_ch
 }
 
 /* Creates this rank's communicator, on the parent's device. */
-static ncclResult_t child_create(const struct api_child *child, const struct comm_child *ranks,
+static ncclResult_t child_create(const struct api_child *child, struct comm_child *ranks,
 				 struct ncclComm **comm)
 {
 	ncclUniqueId id = {{0}};
@@ -54,7 +54,7 @@ static ncclResult_t child_create(const struct api_child *child, const struct com
 		 (const void *)child->parent);
 	if (child->share)
 		(*comm)->life->share = (const int *)((const char *)&(*comm)->config + child->share);
-	comm_child_of(*comm, child->parent, ranks->met);
+	comm_child_of(*comm, child->parent, ranks);
 	return ncclSuccess;
 }
 
@@ -136,7 +136,7 @@ static void child_init_task(void *arg)
 }
 
 /* Waits for the init. Returns an error if the parent shows that it cannot end. */
-static ncclResult_t child_init_watch(const struct child_init *c)
+static ncclResult_t child_init_watch(const struct child_init *c, bool parent_may_end)
 {
 	struct wait w = {
 		.on = &c->done,
@@ -153,12 +153,12 @@ static ncclResult_t child_init_watch(const struct child_init *c)
 		if (os_wait_one(&w, NULL) != ETIMEDOUT)
 			return ncclSuccess;
 		rc = comm_child_hopeless(c->comm);
-		if (rc)
+		if (rc && !(rc == ncclInternalError && parent_may_end))
 			return rc;
 	}
 }
 
-ncclResult_t api_child_init(struct ncclComm *comm)
+ncclResult_t api_child_init(struct ncclComm *comm, bool parent_may_end)
 {
 	char name[48];
 	struct os_thread_attr attr = {.name = name, .rank = comm->rank};
@@ -169,7 +169,7 @@ ncclResult_t api_child_init(struct ncclComm *comm)
 	snprintf(name, sizeof name, "rank%d init", comm->rank);
 	if (!comm->life->parent || os_thread_start(&task, &attr, child_init_task, &c))
 		return comm_init(comm);
-	rc = child_init_watch(&c);
+	rc = child_init_watch(&c, parent_may_end);
 	if (rc)
 		(void)comm_abort_set(comm);
 	os_thread_join(task);

@@ -55,7 +55,7 @@ static void api_init_task(void *arg)
 	if (!i->comm)
 		return;
 	ASSERT(i->rank == i->comm->rank);
-	i->result = api_child_init(i->comm);
+	i->result = api_child_init(i->comm, false);
 	i->claimed = i->result != ncclSuccess && comm_claim(i->comm);
 	comm_leave(i->comm);
 	if (i->result)
@@ -196,7 +196,9 @@ static void api_init_drop(const struct ncclComm *comm)
 static void api_init_background(void *arg)
 {
 	struct ncclComm *comm = arg;
-	ncclResult_t rc = comm_init(comm);
+	/* Otherwise ncclCommGetAsyncError looks at the parent, as often as the program polls. */
+	ncclResult_t rc =
+		comm_child_is_watched(comm) ? api_child_init(comm, true) : comm_init(comm);
 	if (comm->rank == 0)
 		(void)api_root_close(bootstrap_root_hash(&comm->life->id));
 	if (rc)
@@ -468,7 +470,7 @@ API_WEAK ncclResult_t ncclCommAbort(ncclComm_t comm)
 	if (mine) {
 		(void)comm_abort_set(comm);
 		api_init_drop(comm);
-		comm_close(comm, false);
+		api_group_abort(comm);
 		return ncclSuccess;
 	}
 	/* A task in ncclCommDestroy stops waiting and frees it. */

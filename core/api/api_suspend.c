@@ -148,6 +148,16 @@ static ncclResult_t change_nonblocking(struct ncclComm *comm, bool resumes)
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
+/* Makes the change in the calling task, which keeps its device. */
+static ncclResult_t change_here(struct ncclComm *comm, bool resumes)
+{
+	int device = comm_device_save();
+	ncclResult_t rc = change_inside(comm, resumes);
+
+	comm_device_restore(device);
+	return rc;
+}
+
 static ncclResult_t change(struct ncclComm *comm, bool resumes)
 {
 	ncclResult_t rc = comm_enter(comm, change_call(resumes), change_need(resumes));
@@ -160,7 +170,7 @@ static ncclResult_t change(struct ncclComm *comm, bool resumes)
 	else if (g)
 		rc = change_later(g, comm, resumes);
 	else
-		rc = change_inside(comm, resumes);
+		rc = change_here(comm, resumes);
 	comm_leave(comm);
 	return rc;
 }

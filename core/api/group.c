@@ -4,8 +4,8 @@
  *
  *	ncclGroupStart   depth 0 -> 1 opens the task's group
  *	calls            collect inits and collectives; the first error is kept
- *	ncclGroupEnd     depth 1 -> 0: runs the inits, suspends and resumes, launches, closes the
- *	                 group
+ *	ncclGroupEnd     depth 1 -> 0: closes aborted communicators, runs the inits, suspends and
+ *	                 resumes, launches, closes the group
  */
 #include "core/api/api.h"
 #include "core/base/log.h"
@@ -86,6 +86,18 @@ ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm, bool
 	return ncclSuccess;
 }
 
+void api_group_abort(struct ncclComm *comm)
+{
+	struct api_group *g = api_group();
+
+	if (!g) {
+		comm_close(comm, false);
+		return;
+	}
+	comm->life->abort_next = g->aborted;
+	g->aborted = comm;
+}
+
 /* ---- events for a profiler plugin ------------------------------------------------------------ */
 
 struct profiler_group *api_profile_begin(struct profiler_group *own, struct ncclComm *comm,
@@ -150,6 +162,17 @@ static ncclResult_t api_group_run(const struct api_group *g, float *us)
 	return rc;
 }
 
+/* Closes the communicators that the group has aborted. */
+static void api_group_close(struct ncclComm *list)
+{
+	struct ncclComm *next;
+
+	for (; list; list = next) {
+		next = list->life->abort_next;
+		comm_close(list, false);
+	}
+}
+
 static void api_group_trace_begin(const struct api_group *g)
 {
 	if (os_tracing())
@@ -182,6 +205,7 @@ static ncclResult_t api_group_end(const char *call, float *us)
 	os_self()->slot[OS_SLOT_CORE] = NULL;
 	api_group_trace_begin(g);
 	device = comm_device_save();
+	api_group_close(g->aborted);
 	profiler_group_launches(&g->profile);
 	rc = api_group_run(g, us);
 	profiler_group_end(&g->profile);

@@ -28,62 +28,6 @@ struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b, enum bootst
 	};
 }
 
-/* Pauses before the next attempt to connect. A rank that refuses connections has often left; once
- * the ring stands, the pause also polls the ring. The predecessors of this rank learn of the
- * failure from it. */
-static ncclResult_t bootstrap_connect_pause(void *arg, uint64_t until_ns)
-{
-	struct bootstrap *b = arg;
-	struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + 1) % b->nranks,
-					    "bootstrap: the next attempt to connect");
-
-	if (b->connect_until_ns && until_ns > b->connect_until_ns)
-		return ncclInProgress;
-	for (;;) {
-		uint64_t seq;
-		ncclResult_t rc = bootstrap_next_poll(b, &seq);
-		if (rc)
-			return rc;
-		struct wait w = sock_wait(b->next_fd, seq, &ctx);
-		w.deadline_ns = until_ns;
-		int e = os_wait_one(&w, b->abort);
-		if (e)
-			return e == ETIMEDOUT ? ncclSuccess : ncclInternalError;
-	}
-}
-
-ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct os_addr *to,
-			       enum bootstrap_hello_kind kind, const char *why, int *fd)
-{
-	struct sock_ctx ctx = bootstrap_ctx(b, peer, why);
-	const struct {
-		struct bootstrap_hello hello;
-		struct bootstrap_set set;
-	} m = {bootstrap_hello_of(b, kind), b->set};
-	const size_t bytes = m.hello.has_set ? sizeof m : sizeof m.hello;
-
-	const bool late = kind == BOOTSTRAP_CHECK_IN && b->root_late;
-	int conn = -1;
-	const struct sock_pause pause = {bootstrap_connect_pause, b};
-	ncclResult_t rc = late ? sock_connect_late(to, &ctx, &conn)
-			       : sock_connect(to, &ctx, b->next_fd >= 0 ? &pause : NULL, &conn);
-
-	if (rc)
-		return rc;
-	struct os_label label = {.what = "bootstrap socket",
-				 .rank = b->rank,
-				 .peer = peer,
-				 .channel = -1,
-				 .number = -1};
-	os_label(os_socket_object(conn), &label);
-	rc = sock_send_all(conn, &m, bytes, &ctx);
-	if (rc)
-		sock_close(&conn);
-	else
-		*fd = conn;
-	return rc;
-}
-
 static void bootstrap_left_log(const struct bootstrap *b, const struct bootstrap_answer *a)
 {
 	int n = (int)strnlen(a->reason.text, sizeof a->reason.text);
@@ -132,29 +76,6 @@ static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
 	return ncclInternalError;
 }
 
-static ncclResult_t bootstrap_check_in(struct bootstrap *b, const struct os_addr *root,
-				       struct os_addr *successor)
-{
-	int32_t next = (b->rank + 1) % b->nranks;
-	struct bootstrap_answer a;
-	ncclResult_t rc = bootstrap_connect(b, -1, root, BOOTSTRAP_CHECK_IN,
-					    "bootstrap: check-in at the root", &b->root_fd);
-	if (rc)
-		return rc;
-	/* The root answers when the successor has checked in, so the wait names the successor. */
-	struct sock_ctx ctx =
-		bootstrap_ctx(b, next, "bootstrap: successor to check in at the root");
-	rc = sock_recv_all(b->root_fd, &a, sizeof a, &ctx);
-	if (!rc)
-		rc = bootstrap_answer_check(b, &a);
-	b->checked_in = !rc;
-	if (rc)
-		return rc;
-	b->nonce = a.nonce;
-	*successor = a.addr;
-	return ncclSuccess;
-}
-
 /* Polls the root, which may report until the ring is closed that a rank left. */
 static ncclResult_t bootstrap_root_poll(struct bootstrap *b)
 {
@@ -171,6 +92,108 @@ static ncclResult_t bootstrap_root_poll(struct bootstrap *b)
 			sock_close(&b->root_fd); /* all ranks have checked in: the root is done */
 	}
 	return b->root_got == sizeof *a ? bootstrap_answer_check(b, a) : ncclSuccess;
+}
+
+/* Pauses before the next attempt to connect with the successor. A rank that refuses connections has
+ * often left, and the root reports this. */
+static ncclResult_t bootstrap_join_pause(void *arg, uint64_t until_ns)
+{
+	struct bootstrap *b = arg;
+	const struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + 1) % b->nranks,
+						  "bootstrap: the next attempt to connect");
+
+	while (b->root_fd >= 0) {
+		struct wait w = sock_wait(b->root_fd, sock_seq(b->root_fd), &ctx);
+		ncclResult_t rc = bootstrap_root_poll(b);
+		int e = 0;
+
+		w.deadline_ns = until_ns;
+		if (!rc && b->root_fd >= 0)
+			e = os_wait_one(&w, b->abort);
+		if (rc || e)
+			return rc ? rc : e == ETIMEDOUT ? ncclSuccess : ncclInternalError;
+	}
+	return sock_pause_until(&ctx, until_ns);
+}
+
+/* Pauses before the next attempt to connect. A rank that refuses connections has often left; once
+ * the ring stands, the pause also polls the ring. The predecessors of this rank learn of the
+ * failure from it. */
+static ncclResult_t bootstrap_connect_pause(void *arg, uint64_t until_ns)
+{
+	struct bootstrap *b = arg;
+	struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + 1) % b->nranks,
+					    "bootstrap: the next attempt to connect");
+
+	if (b->connect_until_ns && until_ns > b->connect_until_ns)
+		return ncclInProgress;
+	for (;;) {
+		uint64_t seq;
+		ncclResult_t rc = bootstrap_next_poll(b, &seq);
+		if (rc)
+			return rc;
+		struct wait w = sock_wait(b->next_fd, seq, &ctx);
+		w.deadline_ns = until_ns;
+		int e = os_wait_one(&w, b->abort);
+		if (e)
+			return e == ETIMEDOUT ? ncclSuccess : ncclInternalError;
+	}
+}
+
+ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct os_addr *to,
+			       enum bootstrap_hello_kind kind, const char *why, int *fd)
+{
+	struct sock_ctx ctx = bootstrap_ctx(b, peer, why);
+	const struct {
+		struct bootstrap_hello hello;
+		struct bootstrap_set set;
+	} m = {bootstrap_hello_of(b, kind), b->set};
+	const size_t bytes = m.hello.has_set ? sizeof m : sizeof m.hello;
+
+	const bool late = kind == BOOTSTRAP_CHECK_IN && b->root_late;
+	int conn = -1;
+	const struct sock_pause pause = {
+		b->next_fd < 0 ? bootstrap_join_pause : bootstrap_connect_pause, b};
+	ncclResult_t rc = late ? sock_connect_late(to, &ctx, &conn)
+			       : sock_connect(to, &ctx, b->checked_in ? &pause : NULL, &conn);
+
+	if (rc)
+		return rc;
+	struct os_label label = {.what = "bootstrap socket",
+				 .rank = b->rank,
+				 .peer = peer,
+				 .channel = -1,
+				 .number = -1};
+	os_label(os_socket_object(conn), &label);
+	rc = sock_send_all(conn, &m, bytes, &ctx);
+	if (rc)
+		sock_close(&conn);
+	else
+		*fd = conn;
+	return rc;
+}
+
+static ncclResult_t bootstrap_check_in(struct bootstrap *b, const struct os_addr *root,
+				       struct os_addr *successor)
+{
+	int32_t next = (b->rank + 1) % b->nranks;
+	struct bootstrap_answer a;
+	ncclResult_t rc = bootstrap_connect(b, -1, root, BOOTSTRAP_CHECK_IN,
+					    "bootstrap: check-in at the root", &b->root_fd);
+	if (rc)
+		return rc;
+	/* The root answers when the successor has checked in, so the wait names the successor. */
+	struct sock_ctx ctx =
+		bootstrap_ctx(b, next, "bootstrap: successor to check in at the root");
+	rc = sock_recv_all(b->root_fd, &a, sizeof a, &ctx);
+	b->checked_in = !rc; /* a root that reports a failure knows this rank, too */
+	if (!rc)
+		rc = bootstrap_answer_check(b, &a);
+	if (rc)
+		return rc;
+	b->nonce = a.nonce;
+	*successor = a.addr;
+	return ncclSuccess;
 }
 
 /* Waits for the predecessor, or for the end of the root. Also watches the root, which may report

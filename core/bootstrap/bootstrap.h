@@ -71,6 +71,9 @@ void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks, const char 
 #define BOOTSTRAP_QUERY_BYTES 192
 int bootstrap_root_query(const ncclUniqueId *id, int rank, int nranks, uint64_t deadline_ns,
 			 char out[BOOTSTRAP_QUERY_BYTES], bool *from_env);
+/* Requests the first rank that has not checked in. -1: all have, no rank has yet, or no root
+ * answers by the deadline. Makes one attempt, and logs nothing. */
+int32_t bootstrap_root_awaits(const ncclUniqueId *id, int rank, int nranks, uint64_t deadline_ns);
 /* Gathers `bytes` from every rank. all[rank * bytes] is this rank's data on entry; `all` has the
  * data of all ranks on exit. */
 ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A request to a root for the ranks that have not checked in, for reports. The request comes from
- * the RAS task of a process whose rank waits in its init. It changes nothing of that init. */
+/* A request to a root for the ranks that have not checked in. It comes from a process whose rank
+ * waits in its init: from the RAS task for a report, or from a rank that checks whether all can
+ * still come. It changes nothing of that init. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,10 +56,23 @@ void bootstrap_root_absent(const struct bootstrap_root *r, struct bootstrap_reas
 
 /* ---- the other end -------------------------------------------------------------------------- */
 
+/* Sends the request. Returns 0 or an errno. */
+static int root_query(const struct bootstrap_id *of, int rank, int nranks, const char *why,
+		      uint64_t deadline_ns, struct bootstrap_answer *a)
+{
+	struct sock_ctx ctx = {why, rank, -1, NULL};
+	const struct bootstrap_hello hello = {
+		.magic = of->magic, .kind = BOOTSTRAP_QUERY, .rank = rank, .nranks = nranks};
+	int e = sock_query(&of->root, &hello, sizeof hello, a, sizeof *a, &ctx, deadline_ns);
+
+	if (!e && (a->magic != of->magic || a->kind != BOOTSTRAP_ABSENT))
+		e = EPROTO;
+	return e;
+}
+
 int bootstrap_root_query(const ncclUniqueId *id, int rank, int nranks, uint64_t deadline_ns,
 			 char out[BOOTSTRAP_QUERY_BYTES], bool *from_env)
 {
-	struct sock_ctx ctx = {"RAS: the root's list of absent ranks", rank, -1, NULL};
 	struct bootstrap_answer a;
 	struct bootstrap_id of;
 	int e;
@@ -66,15 +80,22 @@ int bootstrap_root_query(const ncclUniqueId *id, int rank, int nranks, uint64_t 
 	memcpy(&of, id->internal, sizeof of);
 	*from_env = of.from_env != 0;
 	out[0] = '\0';
-	const struct bootstrap_hello hello = {
-		.magic = of.magic, .kind = BOOTSTRAP_QUERY, .rank = rank, .nranks = nranks};
-
-	e = sock_query(&of.root, &hello, sizeof hello, &a, sizeof a, &ctx, deadline_ns);
-	if (!e && (a.magic != of.magic || a.kind != BOOTSTRAP_ABSENT))
-		e = EPROTO;
+	e = root_query(&of, rank, nranks, "RAS: the root's list of absent ranks", deadline_ns, &a);
 	if (e)
 		return e;
 	memcpy(out, a.reason.text, BOOTSTRAP_QUERY_BYTES);
 	out[BOOTSTRAP_QUERY_BYTES - 1] = '\0';
 	return 0;
+}
+
+int32_t bootstrap_root_awaits(const ncclUniqueId *id, int rank, int nranks, uint64_t deadline_ns)
+{
+	struct bootstrap_answer a;
+	struct bootstrap_id of;
+
+	memcpy(&of, id->internal, sizeof of);
+	if (root_query(&of, rank, nranks, "bootstrap: the root's first absent rank", deadline_ns,
+		       &a))
+		return -1;
+	return a.rank >= 0 && a.rank < nranks ? a.rank : -1;
 }

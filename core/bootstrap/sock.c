@@ -178,10 +178,8 @@ static bool sock_is_aborted(const struct sock_ctx *ctx)
 	return ctx->abort && shared_load_u32(ctx->abort, SHARED_ACQUIRE);
 }
 
-static ncclResult_t sock_pause(const struct sock_pause *pause, const struct sock_ctx *ctx,
-			       int attempts)
+ncclResult_t sock_pause_until(const struct sock_ctx *ctx, uint64_t until_ns)
 {
-	uint64_t until_ns = os_now_ns() + sock_connect_pause_ns(attempts);
 	const shared_u32 never = {0};
 	const struct wait w = {
 		.on = &never,
@@ -198,9 +196,15 @@ static ncclResult_t sock_pause(const struct sock_pause *pause, const struct sock
 		.deadline_ns = until_ns,
 	};
 
-	if (pause)
-		return pause->wait(pause->arg, until_ns);
 	return os_wait_one(&w, ctx->abort) == ECANCELED ? ncclInternalError : ncclSuccess;
+}
+
+static ncclResult_t sock_pause(const struct sock_pause *pause, const struct sock_ctx *ctx,
+			       int attempts)
+{
+	uint64_t until_ns = os_now_ns() + sock_connect_pause_ns(attempts);
+
+	return pause ? pause->wait(pause->arg, until_ns) : sock_pause_until(ctx, until_ns);
 }
 
 static ncclResult_t sock_connect_until(const struct os_addr *to, const struct sock_ctx *ctx,

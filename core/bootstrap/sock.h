@@ -83,6 +83,8 @@ struct sock_pause {
 	ncclResult_t (*wait)(void *arg, uint64_t until_ns);
 	void *arg;
 };
+/* The pause that is the default: waits for the abort word only. */
+ncclResult_t sock_pause_until(const struct sock_ctx *ctx, uint64_t until_ns);
 /* Connects to an end that has listened before. pause: NULL waits for the abort word only. */
 ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx,
 			  const struct sock_pause *pause, int *fd);

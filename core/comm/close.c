@@ -137,6 +137,15 @@ ncclResult_t comm_finalize_begin(struct ncclComm *comm)
 
 /* ---- quiet ---------------------------------------------------------------------------------- */
 
+void comm_launch_drop(struct comm_launch *launch)
+{
+	if (!launch || shared_add_u32(&launch->users, ~0u, SHARED_ACQ_REL) > 1)
+		return;
+	if (launch->task)
+		os_thread_join(launch->task);
+	os_free(launch);
+}
+
 /* Removes the launch from the communicator; its task no longer finds it. */
 static struct comm_launch *comm_launch_take(struct ncclComm *comm)
 {
@@ -292,6 +301,7 @@ static void comm_release(struct ncclComm *comm, uint64_t until_ns)
 	os_free(comm->want);
 	os_free(comm->channels);
 	os_free(comm->life->release_made);
+	os_free(comm->life->members);
 	os_free(comm->life->ring_ranks);
 	os_free(comm->life->tree_toward);
 	for (int p = 0; p < TOPO_PATTERNS; p++)

@@ -119,12 +119,20 @@ static struct ncclComm *comm_find(struct registry_node *first, const struct nccl
 	return NULL;
 }
 
+/* Returns the asynchronous error that a call meets. A finalized communicator has done all its work:
+ * an error that comes later is that of other ranks, and is only passed on. The caller holds the
+ * lock. */
+static uint32_t comm_error_met(const struct ncclComm *comm)
+{
+	return comm->life->state == COMM_FINALIZED
+		       ? ncclSuccess
+		       : shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
+}
+
 /* Returns the result of a call that needs the communicator, after an asynchronous error. Logs no
  * WARN: the last one, which ncclGetLastError returns, has the cause. */
-static ncclResult_t comm_failed(struct ncclComm *comm, const char *call)
+static ncclResult_t comm_failed(struct ncclComm *comm, const char *call, uint32_t error)
 {
-	uint32_t error = shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
-
 	OS_PROBE("comm.call_after_error", "a call finds that its communicator has failed",
 		 error != ncclSuccess);
 	if (error) {
@@ -235,7 +243,7 @@ ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum com
 	bool found = c && !c->life->claimed;
 	bool ok = found && comm_may_enter(c, need, launch);
 	const char *why = found ? comm_busy_print(c) : "";
-	uint32_t error = found ? shared_load_u32(&c->async_error, SHARED_ACQUIRE) : ncclSuccess;
+	uint32_t error = found ? comm_error_met(c) : ncclSuccess;
 
 	ASSERT(!found || c->magic == COMM_MAGIC);
 	if (ok)
@@ -246,7 +254,7 @@ ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum com
 	bool given = shared_load_u32(&comm->error_given, SHARED_RELAXED) != 0;
 	bool always = need == COMM_NEED_ANY || need == COMM_NEED_ALIVE ||
 		      (need == COMM_NEED_FINALIZE && !given);
-	ncclResult_t rc = always ? ncclSuccess : comm_failed(comm, call);
+	ncclResult_t rc = always ? ncclSuccess : comm_failed(comm, call, error);
 	if (rc)
 		comm_leave(comm);
 	return rc;
@@ -330,7 +338,7 @@ ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, enum com
 	bool found = c && !c->life->claimed;
 	bool ok = found && comm_may_enter(c, need, NULL);
 	const char *why = found ? comm_busy_print(c) : "";
-	uint32_t error = found ? shared_load_u32(&c->async_error, SHARED_ACQUIRE) : ncclSuccess;
+	uint32_t error = found ? comm_error_met(c) : ncclSuccess;
 	struct comm_launch *before = NULL;
 
 	if (ok) {
@@ -361,15 +369,6 @@ void comm_launch_end(struct ncclComm *comm, const struct comm_launch *launch, nc
 	shared_store_u32(&c->life->launching, 0, SHARED_RELEASE);
 	registry_unlock(first);
 	comm_leave(c);
-}
-
-void comm_launch_drop(struct comm_launch *launch)
-{
-	if (!launch || shared_add_u32(&launch->users, ~0u, SHARED_ACQ_REL) > 1)
-		return;
-	if (launch->task)
-		os_thread_join(launch->task);
-	os_free(launch);
 }
 
 bool comm_is_launching(struct ncclComm *comm)

@@ -63,6 +63,7 @@ struct comm_life {
 	bool released;                 /* in the chain of a release */
 	shared_u32 users;              /* number of calls inside, init included */
 	struct ncclComm *release_next; /* next of those that are released together */
+	struct ncclComm *abort_next;   /* next of those that a group has aborted */
 	struct comm_release *release;  /* core/comm/close.c */
 	/* Made with the communicator, so that its end needs no memory. */
 	struct comm_release *release_made;
@@ -84,6 +85,12 @@ struct comm_life {
 	struct ncclComm *parent;
 	bool parent_counts; /* an error of the parent ends the init, and not only its abort */
 	uint64_t parent_hash, parent_ns; /* parent_ns: when it was made */
+	/* If the parent does not count, its ring shows no rank's end, and the task that watches the
+	 * init looks for the rank that the init awaits (comm_child_hopeless). */
+	int32_t *members;    /* [nranks]: ranks of the parent; NULL: it counts, or is NULL */
+	int32_t awaited;     /* rank that had left the parent before it checked in */
+	uint64_t awaited_ns; /* time of the look that found this; 0: it is not so */
+	uint64_t look_ns;    /* time of the first look */
 
 	/* [rings * nranks]: the distinct rings by position, until the device has them. Channel c
 	 * uses ring c % rings. */
@@ -183,7 +190,7 @@ ncclResult_t comm_revoke(struct ncclComm *comm);
 /* Frees GPU memory of the connections until comm_resume, which makes it again. All ranks of the
  * host call it together. Waits for launched collectives first. After an error, which becomes the
  * communicator's, it can only be ended. The caller has entered, with COMM_NEED_READY or
- * COMM_NEED_SUSPENDED. */
+ * COMM_NEED_SUSPENDED. Set the current device. */
 ncclResult_t comm_suspend(struct ncclComm *comm);
 ncclResult_t comm_resume(struct ncclComm *comm);
 /* True if it is suspended. The caller has entered. */

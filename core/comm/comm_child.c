@@ -315,22 +315,83 @@ void comm_child_free(struct comm_child *child)
 	child->members = NULL;
 }
 
+/* ---- the parent during the init -------------------------------------------------------------- */
+
 /* Time of an init before its parent is looked at. */
 #define COMM_CHILD_PATIENCE_NS 1000000000ull
+/* Without a ring of the parent: the longest wait for the root's answer, and the time from the end
+ * of the awaited rank to the error. That is longer than all attempts of a rank to connect with the
+ * root (sock.h). Ranks that did not make the id begin so long after the one that did: they query
+ * the root only if that one cannot look. */
+#define COMM_CHILD_QUERY_NS 100000000ull
+#define COMM_CHILD_LEFT_NS  5000000000ull
 
-void comm_child_of(struct ncclComm *child, struct ncclComm *parent, bool met)
+void comm_child_of(struct ncclComm *child, struct ncclComm *parent, struct comm_child *ranks)
 {
 	bool failed = shared_load_u32(&parent->async_error, SHARED_ACQUIRE) != ncclSuccess;
 
 	/* after a meeting of all ranks only a later failure can be meant */
 	child->life->parent_counts =
-		!shared_load_u32(&parent->revoked, SHARED_ACQUIRE) && (met || !failed);
+		!shared_load_u32(&parent->revoked, SHARED_ACQUIRE) && (ranks->met || !failed);
 	child->life->parent = parent;
 	child->life->parent_hash = parent->id_hash;
 	child->life->parent_ns = os_now_ns();
+	if (child->life->parent_counts || ranks->n != child->nranks)
+		return;
+	child->life->members = ranks->members;
+	ranks->members = NULL;
+	child->life->look_ns = child->life->parent_ns;
+	if (ranks->rank != ranks->maker)
+		child->life->look_ns += COMM_CHILD_LEFT_NS;
 }
 
-ncclResult_t comm_child_hopeless(const struct ncclComm *child)
+/* ---- a rank that left ----------------------------------------------------------------------- */
+
+/* Checks whether the rank of the parent has left it. False also while a call uses the parent's
+ * bootstrap: that call finds it out. */
+static bool child_has_left(struct ncclComm *parent, int32_t rank)
+{
+	bool left = false;
+
+	os_mutex_lock(&parent->watch);
+	if (!parent->bootstrap_taken && rank != parent->rank)
+		left = bootstrap_rank_left(parent->bootstrap, rank);
+	os_mutex_unlock(&parent->watch);
+	return left;
+}
+
+/* Records a look. Returns true if `awaited`, a rank of the child, had left long ago; -1: no awaited
+ * rank has left. */
+static bool child_look_record(struct comm_life *life, int32_t awaited)
+{
+	if (awaited < 0 || awaited != life->awaited || !life->awaited_ns)
+		life->awaited_ns = awaited < 0 ? 0 : os_now_ns();
+	life->awaited = awaited;
+	return life->awaited_ns && os_now_ns() - life->awaited_ns >= COMM_CHILD_LEFT_NS;
+}
+
+/* Without a ring of the parent: returns an error if the init awaits a rank that has left the parent
+ * before it checked in. It can have received no id. A rank that has the id may also leave early;
+ * it then checks in within the time that attempts to connect take. */
+static ncclResult_t child_member_look(struct ncclComm *child, struct ncclComm *parent)
+{
+	const int32_t *members = child->life->members;
+	int32_t awaited;
+
+	if (!members || !parent->bootstrap || os_now_ns() < child->life->look_ns)
+		return ncclSuccess;
+	awaited = bootstrap_root_awaits(&child->life->id, child->rank, child->nranks,
+					os_now_ns() + COMM_CHILD_QUERY_NS);
+	if (awaited >= 0 && !child_has_left(parent, members[awaited]))
+		awaited = -1;
+	if (!child_look_record(child->life, awaited))
+		return ncclSuccess;
+	WARN("%s: rank %d: rank %d has left the communicator and does not join the new one",
+	     child->life->made_by, parent->rank, members[awaited]);
+	return ncclRemoteError;
+}
+
+ncclResult_t comm_child_hopeless(struct ncclComm *child)
 {
 	struct ncclComm *parent = child->life->parent;
 	ncclResult_t rc;
@@ -344,6 +405,8 @@ ncclResult_t comm_child_hopeless(const struct ncclComm *child)
 		rc = child->life->parent_counts ? comm_async_error(parent) : ncclSuccess;
 	if (!rc && comm_is_aborted(parent))
 		rc = ncclInternalError;
+	if (!rc)
+		rc = child_member_look(child, parent);
 	comm_leave(parent);
 	return rc;
 }
@@ -353,11 +416,17 @@ void comm_child_look(struct ncclComm *child)
 	ncclResult_t rc;
 
 	/* a rank that has the child may abort the parent, and this one is about to have it */
-	if (!child->life->parent || os_now_ns() - child->life->parent_ns < COMM_CHILD_PATIENCE_NS)
+	if (!child->life->parent || child->life->members ||
+	    os_now_ns() - child->life->parent_ns < COMM_CHILD_PATIENCE_NS)
 		return;
 	rc = comm_child_hopeless(child);
 	if (!rc || rc == ncclInternalError)
 		return;
 	rank_set_async_error(child, rc);
 	shared_store_u32(child->abort, 1, SHARED_RELEASE);
+}
+
+bool comm_child_is_watched(const struct ncclComm *child)
+{
+	return child->life->members != NULL;
 }

@@ -45,13 +45,18 @@ ncclResult_t comm_child_share_id(struct ncclComm *parent, const struct comm_chil
 void comm_child_free(struct comm_child *child);
 /* Remembers the parent of a child that begins its init. An abort of the parent ends that init, and
  * a failure does too. A failure does not if the child is made of the ranks that remain: the parent
- * was revoked, or had failed before a call in which not all its ranks have met (`met`). */
-void comm_child_of(struct ncclComm *child, struct ncclComm *parent, bool met);
-/* For a child in its init that has a parent. Returns an error if the parent has failed since: a
- * rank of the child may never come. ncclInternalError: it was aborted, or is gone. */
-ncclResult_t comm_child_hopeless(const struct ncclComm *child);
+ * was revoked, or had failed before a call in which not all its ranks have met (`met`). The init
+ * then ends if the rank that it awaits has left the parent. Takes the members from `ranks`. */
+void comm_child_of(struct ncclComm *child, struct ncclComm *parent, struct comm_child *ranks);
+/* For a child in its init that has a parent. Returns an error if the parent has failed since, or
+ * the awaited rank has left it: a rank of the child may never come. ncclInternalError: the parent
+ * was aborted, or is gone. */
+ncclResult_t comm_child_hopeless(struct ncclComm *child);
 /* The same for a non-blocking child, whose parent may end first: the error becomes the child's, and
- * ends its init. */
+ * ends its init. Looks for no awaited rank; comm_child_is_watched has such children watched. */
 void comm_child_look(struct ncclComm *child);
+/* True if no ring of the parent shows that the init awaits a rank without end: a task must call
+ * comm_child_hopeless during the init, also of a non-blocking child. */
+bool comm_child_is_watched(const struct ncclComm *child);
 
 #endif

@@ -81,22 +81,27 @@ static ncclResult_t resume_memory(struct ncclComm *comm)
 	return rc ? rc : transport_memory_reopen(comm);
 }
 
-/* Runs `step` on the communicator's device, while this call uses the bootstrap. */
+/* Runs `step` while this call uses the bootstrap. */
 static ncclResult_t suspend_run(struct ncclComm *comm, const char *call,
 				ncclResult_t (*step)(struct ncclComm *comm))
 {
-	int before = comm_device_save();
-	ncclResult_t rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
+	ncclResult_t rc;
 
-	if (!rc && comm->bootstrap) {
-		rank_forms(comm, call, true, -1);
-		rank_bootstrap_claim(comm);
-		rc = step(comm);
-		rank_bootstrap_release(comm);
-		rank_forms(comm, NULL, false, -1);
-	}
-	comm_device_restore(before);
+	if (!comm->bootstrap)
+		return ncclSuccess;
+	rank_forms(comm, call, true, -1);
+	rank_bootstrap_claim(comm);
+	rc = step(comm);
+	rank_bootstrap_release(comm);
+	rank_forms(comm, NULL, false, -1);
 	return rc;
+}
+
+/* Must precede all CUDA calls of a change: in a task of its own, they would otherwise make a
+ * context on GPU 0, and an error there is not one of this rank's GPU. */
+static ncclResult_t suspend_device(const struct ncclComm *comm)
+{
+	return cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 }
 
 /* Ends a change. A failure is the communicator's: the other ranks wait for this one. */
@@ -123,7 +128,9 @@ ncclResult_t comm_suspend(struct ncclComm *comm)
 		WARN("ncclCommSuspend: rank %d: another task changes the communicator", comm->rank);
 		return ncclInvalidUsage;
 	}
-	rc = comm_drain_watching(comm);
+	rc = suspend_device(comm);
+	if (!rc)
+		rc = comm_drain_watching(comm);
 	if (!rc)
 		rc = suspend_run(comm, "ncclCommSuspend", suspend_memory);
 	return suspend_end(comm, rc, COMM_SUSPENDED);
@@ -131,9 +138,14 @@ ncclResult_t comm_suspend(struct ncclComm *comm)
 
 ncclResult_t comm_resume(struct ncclComm *comm)
 {
+	ncclResult_t rc;
+
 	if (!suspend_move(comm, COMM_SUSPENDED, COMM_CHANGING)) {
 		WARN("ncclCommResume: rank %d: another task changes the communicator", comm->rank);
 		return ncclInvalidUsage;
 	}
-	return suspend_end(comm, suspend_run(comm, "ncclCommResume", resume_memory), COMM_READY);
+	rc = suspend_device(comm);
+	if (!rc)
+		rc = suspend_run(comm, "ncclCommResume", resume_memory);
+	return suspend_end(comm, rc, COMM_READY);
 }

@@ -72,7 +72,7 @@ struct peer_info {
 	uint16_t shares;       /* 1: its splitShare or shrinkShare is set, and concerns this init */
 };
 DOPPEL_CHECK_SIZE(struct peer_info, 128);
-#define PEER_INFO_MAGIC 0xd0de100cu
+#define PEER_INFO_MAGIC 0xd0de100eu
 
 /* Place of a rank for RAS, gathered if any rank has a RAS task. Crosses the wire. */
 struct rank_ras_peer {

@@ -8,7 +8,7 @@
 
 #include "core/proxy/relay/relay.h"
 
-#define RELAY_AREA_MAGIC    0xd0de4102u
+#define RELAY_AREA_MAGIC    0xd0de4105u
 #define RELAY_OPS           PROXY_MAX_APPEND
 #define RELAY_MESSAGE_CONNS 128 /* maximum of DOPPEL_PXN_CONNECTIONS */
 #define RELAY_BOARD_MAGIC   0xd0de4103u

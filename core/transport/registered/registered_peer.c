@@ -32,11 +32,21 @@ struct registered_message {
 DOPPEL_CHECK_SIZE(struct registered_message, 32 + CUDA_IPC_HANDLE_SIZE);
 DOPPEL_CHECK_OFFSET(struct registered_message, handle, 32);
 
+/* An error of a message is the communicator's, too: the connection may be broken for all later
+ * ones. The call that fails launches nothing, while other ranks may have launched theirs. */
+static ncclResult_t registered_result(struct ncclComm *comm, ncclResult_t rc)
+{
+	if (rc && !shared_load_u32(comm->abort, SHARED_ACQUIRE))
+		rank_set_async_error(comm, rc);
+	return rc;
+}
+
 static ncclResult_t registered_post(struct ncclComm *comm, int32_t peer,
 				    struct registered_message *m)
 {
 	m->magic = REGISTERED_MAGIC;
-	return bootstrap_post(comm->bootstrap, peer, REGISTERED_TAG, m, sizeof *m);
+	return registered_result(
+		comm, bootstrap_post(comm->bootstrap, peer, REGISTERED_TAG, m, sizeof *m));
 }
 
 /* The same for a caller that has not claimed the bootstrap. */
@@ -315,7 +325,8 @@ static ncclResult_t registered_take_from(struct ncclComm *comm, int32_t peer)
 	bool got;
 
 	do {
-		rc = bootstrap_try(comm->bootstrap, peer, REGISTERED_TAG, &m, sizeof m, &got);
+		rc = registered_result(comm, bootstrap_try(comm->bootstrap, peer, REGISTERED_TAG,
+							   &m, sizeof m, &got));
 		if (!rc && got)
 			rc = registered_message_take(comm, peer, &m);
 		if (got)

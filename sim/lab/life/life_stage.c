@@ -131,11 +131,8 @@ static bool stage_grow(struct lab_rank *me, ncclComm_t first)
 
 static bool stage_revoke(struct lab_rank *me, ncclComm_t first)
 {
-	bool ok = stage_settle(me, ncclCommRevoke(first, 0), "ncclCommRevoke") && life_point(me);
-
-	/* no ring connects the ranks until the child has its own: a death is seen as in an init */
-	me->self->out->phase = LAB_INIT;
-	return ok && stage_split(me, first);
+	return stage_settle(me, ncclCommRevoke(first, 0), "ncclCommRevoke") && life_point(me) &&
+	       stage_split(me, first);
 }
 
 static bool stage_suspend(struct lab_rank *me, ncclComm_t comm)

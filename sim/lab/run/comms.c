@@ -383,11 +383,26 @@ static void comms_abort_one(void *arg)
 		a->result = ncclCommAbort(a->comm);
 }
 
+/* Aborts those that have no task. Kernels of several may be in one stream: as a program with one
+ * task, this sets the abort words of all before it waits for any. */
+static void comms_abort_group(struct comms_abort *all, uint32_t n)
+{
+	ncclResult_t grouped = ncclGroupStart();
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!all[i].task)
+			comms_abort_one(&all[i]);
+	if (!grouped)
+		grouped = ncclGroupEnd();
+	all[0].result = all[0].result ? all[0].result : grouped;
+}
+
 ncclResult_t lab_comms_abort(struct lab_rank *me)
 {
 	struct comms_abort all[LAB_MAX_COMMS + 1] = {0};
 	uint32_t n = lab_comms(me->run->config);
 	uint32_t ended = comms_ended(me), first = ended ? ended - 1 : 0;
+	bool alone = false;
 	char name[48];
 	struct os_thread_attr attr = {.name = name, .rank = me->rank};
 	ncclResult_t rc = ncclSuccess;
@@ -406,14 +421,15 @@ ncclResult_t lab_comms_abort(struct lab_rank *me)
 		if (all[i].comm && os_thread_start(&all[i].task, &attr, comms_abort_one, &all[i]) &&
 		    os_thread_start(&all[i].task, &attr, comms_abort_one, &all[i]))
 			all[i].task = NULL;
+		alone |= all[i].comm && !all[i].task;
 	}
-	comms_abort_one(&all[0]);
-	for (uint32_t i = 1; i < n; i++) {
+	if (alone)
+		comms_abort_group(all, n);
+	else
+		comms_abort_one(&all[0]);
+	for (uint32_t i = 1; i < n; i++)
 		if (all[i].task)
 			os_thread_join(all[i].task);
-		else
-			comms_abort_one(&all[i]);
-	}
 	for (uint32_t i = 0; i < n; i++)
 		rc = rc ? rc : all[i].result;
 	return rc;

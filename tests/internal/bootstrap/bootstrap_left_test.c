@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank that looks for others without the ring: those that left are found, however slowly the
- * network refuses connections, and those that have not are not taken for such. */
+ * network refuses connections, and those that have not are not taken for such. Ranks that the root
+ * informs of one that gave up end soon. */
 #include <check.h>
 
 #include "tests/internal/bootstrap/bootstrap_world.h"
@@ -49,6 +50,36 @@ START_TEST(a_rank_that_left_is_found_without_the_ring)
 }
 END_TEST
 
+/* The special rank gives up. The others have the root's report, and do not give up at a root that
+ * has ended. */
+static void soon_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	uint64_t start_ns;
+
+	boot_begin(rank, w);
+	start_ns = os_now_ns();
+	if (rank == w->special)
+		bootstrap_give_up(&w->id, rank, nranks, "the reason");
+	else
+		EXPECT_NCCL(ncclRemoteError, bootstrap_init(&w->id, rank, nranks, NULL, &b));
+	EXPECT(os_now_ns() - start_ns < 700000000); /* giving up takes 750 ms if no root listens */
+	ranks_barrier();                            /* the root answers those that come late, too */
+	boot_end(rank, w);
+}
+
+START_TEST(ranks_that_have_the_roots_report_do_not_give_up)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct boot_world w = {.seed = seed, .special = (int32_t)(seed % 4)};
+		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = seed};
+
+		ranks_run(&c, soon_rank, &w);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("bootstrap_left");
@@ -56,6 +87,7 @@ int main(void)
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, a_rank_that_left_is_found_without_the_ring);
+	tcase_add_test(t, ranks_that_have_the_roots_report_do_not_give_up);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }

@@ -377,6 +377,47 @@ START_TEST(each_communicator_of_one_id_is_released_once)
 }
 END_TEST
 
+/* Rank 0 is finalized. Rank 1, of its process, polls until it learns that rank 2 has aborted, and
+ * looks at both rings: that is no error of rank 0. */
+static void finalized_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = comm_open(rank, nranks, ranks_id());
+	ncclResult_t async = ncclSuccess;
+	int n = 0;
+
+	(void)arg;
+	if (rank == 0)
+		EXPECT_NCCL(ncclSuccess, ncclCommFinalize(comm));
+	ranks_barrier();
+	if (rank == 2)
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	while (rank == 1 && async == ncclSuccess)
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &async));
+	ranks_barrier();
+	if (rank == 0) {
+		EXPECT_NCCL(ncclSuccess, ncclCommCount(comm, &n));
+		EXPECT(n == nranks);
+		EXPECT_NCCL(ncclInvalidUsage, ncclCommFinalize(comm));
+		EXPECT_ERROR_SAYS("finalized; only ncclCommDestroy");
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &async));
+		EXPECT(async == ncclSuccess);
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	} else if (rank == 1) {
+		EXPECT_NCCL(ncclRemoteError, ncclCommCount(comm, &n));
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	}
+}
+
+START_TEST(an_error_of_others_is_none_of_a_finalized_communicator)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 1, .per_host = 3, .per_proc = 2, .seed = seed};
+
+		ranks_run(&c, finalized_rank, NULL);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("the end of communicators");
@@ -393,6 +434,7 @@ int main(void)
 	tcase_add_test(t, a_root_ends_in_order_when_no_rank_has_received);
 	tcase_add_test(t, memory_of_a_communicator_waits_for_kernels_of_another_one);
 	tcase_add_test(t, each_communicator_of_one_id_is_released_once);
+	tcase_add_test(t, an_error_of_others_is_none_of_a_finalized_communicator);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }

@@ -382,6 +382,10 @@ static void patience_rank(int32_t rank, int32_t nranks, void *arg)
 	if (!child) { /* it was killed before this rank had its messages */
 		EXPECT_NCCL(ncclRemoteError, rc);
 		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+		/* the parent's error may come first, and the child before the parent's end */
+		child = __atomic_load_n(&child, __ATOMIC_ACQUIRE);
+		if (child)
+			EXPECT_NCCL(ncclSuccess, ncclCommAbort(child));
 		return;
 	}
 	EXPECT(os_thread_start(&clock, &attr, patience_clock, NULL) == 0);

@@ -251,6 +251,116 @@ START_TEST(a_revoke_ends_the_task_that_connects_ranks)
 }
 END_TEST
 
+/* ---- a rank that leaves before it has the id ------------------------------------------------ */
+
+#define LEFT_BOUND_NS 15000000000ull
+
+struct left_case {
+	bool nonblocking, destroys;
+	int32_t late; /* rank that calls late; -1: none */
+	uint64_t late_ns;
+};
+
+static ncclResult_t left_shrink(const struct shrink_rank *r, int *excluded, ncclComm_t *child)
+{
+	ncclResult_t rc = ncclCommShrink(r->comm, excluded, 1, child, NULL, NCCL_SHRINK_ABORT);
+
+	while (rc == ncclInProgress) {
+		ncclComm_t comm = __atomic_load_n(child, __ATOMIC_ACQUIRE);
+
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm ? comm : r->comm, &rc));
+		if (!comm && rc == ncclSuccess)
+			rc = ncclInProgress;
+	}
+	return rc;
+}
+
+static void left_begin(struct shrink_rank *r, const struct left_case *k, int32_t rank,
+		       int32_t nranks)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclResult_t rc = ncclInProgress;
+
+	*r = (struct shrink_rank){.rank = rank, .nranks = nranks};
+	config.blocking = !k->nonblocking;
+	comm_buffers(rank, (void **)&r->mem, &r->stream, SHRINK_COUNT * 4);
+	rc = ncclCommInitRankConfig(&r->comm, nranks, ranks_id(), rank, &config);
+	while (rc == ncclInProgress)
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(r->comm, &rc));
+	EXPECT_NCCL(ncclSuccess, rc);
+	EXPECT_NCCL(ncclSuccess, ncclCommRevoke(r->comm, NCCL_REVOKE_DEFAULT));
+	ranks_barrier();
+}
+
+/* The last rank is excluded. The one before it never calls ncclCommShrink, and ends its
+ * communicator. */
+static void left_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const struct left_case *k = arg;
+	int excluded = nranks - 1;
+	ncclComm_t child = NULL;
+	struct shrink_rank r;
+	uint64_t start_ns;
+
+	left_begin(&r, k, rank, nranks);
+	start_ns = os_now_ns();
+	if (rank < nranks - 2) {
+		EXPECT_NCCL(ncclRemoteError, left_shrink(&r, &excluded, &child));
+		EXPECT(os_now_ns() - start_ns < LEFT_BOUND_NS);
+		if (child)
+			EXPECT_NCCL(ncclSuccess, ncclCommAbort(child));
+	}
+	EXPECT_NCCL(ncclSuccess, k->destroys && rank >= nranks - 2 ? ncclCommDestroy(r.comm)
+								   : ncclCommAbort(r.comm));
+	comm_buffers_free(r.mem, r.stream);
+}
+
+START_TEST(a_rank_that_leaves_before_it_has_the_id_is_an_error_for_the_others)
+{
+	for (uint64_t seed = 1; seed <= 16; seed++) {
+		struct left_case k = {.nonblocking = seed % 2, .destroys = seed / 2 % 2};
+		struct ranks_config c = {.hosts = 2,
+					 .per_host = 2,
+					 .per_proc = 1 + (uint32_t)seed / 4 % 2,
+					 .seed = seed};
+
+		ranks_run(&c, left_rank, &k);
+	}
+}
+END_TEST
+
+/* A rank calls late, and the others wait for it; then all have the child. */
+static void late_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const struct left_case *k = arg;
+	int excluded = nranks - 1;
+	ncclComm_t child = NULL;
+	struct shrink_rank r;
+
+	left_begin(&r, k, rank, nranks);
+	if (rank == k->late)
+		os_sleep_ns(k->late_ns);
+	if (rank < nranks - 1) {
+		EXPECT_NCCL(ncclSuccess, left_shrink(&r, &excluded, &child));
+		shrink_use(&r, child, rank, nranks - 1);
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(child));
+	}
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
+	comm_buffers_free(r.mem, r.stream);
+}
+
+START_TEST(a_rank_that_is_late_is_waited_for)
+{
+	for (uint64_t seed = 1; seed <= 12; seed++) {
+		struct left_case k = {
+			.nonblocking = seed % 2, .late = (int32_t)seed % 3, .late_ns = 20000000000};
+		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = seed};
+
+		ranks_run(&c, late_rank, &k);
+	}
+}
+END_TEST
+
 /* ---- grow ----------------------------------------------------------------------------------- */
 
 static ncclUniqueId grow_first, grow_id;
@@ -342,6 +452,8 @@ int main(void)
 	tcase_add_test(t, wrong_arguments_of_a_shrink_change_nothing);
 	tcase_add_test(t, a_revoked_communicator_runs_nothing_and_can_be_split);
 	tcase_add_test(t, a_revoke_ends_the_task_that_connects_ranks);
+	tcase_add_test(t, a_rank_that_leaves_before_it_has_the_id_is_an_error_for_the_others);
+	tcase_add_test(t, a_rank_that_is_late_is_waited_for);
 	tcase_add_test(t, a_communicator_grows_by_ranks_that_are_new);
 	suite_add_tcase(s, t);
 	return suite_run(s);

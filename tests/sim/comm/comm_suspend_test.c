@@ -91,6 +91,19 @@ static void suspend_round(const struct suspend_rank *r)
 	EXPECT(suspend_free_bytes() == before);
 }
 
+/* A call in the program's task keeps its current device. */
+static void suspend_elsewhere(const struct suspend_rank *r)
+{
+	int own = (int)comm_device(r->rank), other = own + 1, now = -1;
+
+	EXPECT(cudaSetDevice(other) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommSuspend(r->comm, NCCL_SUSPEND_MEM));
+	EXPECT(cudaGetDevice(&now) == cudaSuccess && now == other);
+	EXPECT_NCCL(ncclSuccess, ncclCommResume(r->comm));
+	EXPECT(cudaGetDevice(&now) == cudaSuccess && now == other);
+	EXPECT(cudaSetDevice(own) == cudaSuccess);
+}
+
 static void rounds_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct suspend_rank r;
@@ -104,6 +117,7 @@ static void rounds_rank(int32_t rank, int32_t nranks, void *arg)
 			suspend_exchange(&r);
 		suspend_round(&r);
 	}
+	suspend_elsewhere(&r);
 	comm_sum(r.comm, rank, nranks, r.mem, r.stream, SUSPEND_COUNT);
 	suspend_exchange(&r);
 	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm));

@@ -168,6 +168,51 @@ START_TEST(the_reason_that_other_ranks_learn_has_no_address)
 }
 END_TEST
 
+/* ---- aborted in a group --------------------------------------------------------------------- */
+
+/* Rank 0 launches nothing and aborts. The kernels of rank 1 are in one stream, so none of its
+ * communicators is quiet before both are aborted: one task can do that in a group. */
+static void aborted_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm[2];
+	cudaStream_t stream;
+	void *mem;
+	int n;
+
+	(void)arg;
+	comm_buffers(rank, &mem, &stream, 64);
+	comm[0] = comm_open(rank, nranks, ranks_id());
+	EXPECT_NCCL(ncclSuccess, ncclCommSplit(comm[0], 0, rank, &comm[1], NULL));
+	ranks_barrier(); /* from here on an abort disturbs no rank's init */
+	for (int i = 0; i < 4 && rank; i++)
+		EXPECT_NCCL(ncclSuccess,
+			    ncclAllReduce(mem, mem, 4, ncclInt32, ncclSum, comm[i % 2], stream));
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm[1]));
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm[0]));
+	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
+	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommCount(comm[0], &n));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommCount(comm[1], &n));
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(a_group_aborts_communicators_whose_kernels_wait_for_each_other)
+{
+	struct ranks_config threads = {.hosts = 2, .per_host = 1, .engine = SIM_ENGINE_THREADS};
+
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 1 + (uint32_t)seed % 2,
+					 .per_host = 2 - (uint32_t)seed % 2,
+					 .seed = seed};
+
+		ranks_run(&c, aborted_rank, NULL);
+	}
+	ranks_run(&threads, aborted_rank, NULL);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("group");
@@ -175,6 +220,7 @@ int main(void)
 
 	tcase_set_timeout(driver, 300);
 	suite_add_tcase(suite, driver);
+	tcase_add_test(edge, a_group_aborts_communicators_whose_kernels_wait_for_each_other);
 	tcase_add_test(edge, a_group_of_one_init_leaves_the_current_device);
 	tcase_add_test(edge, a_communicator_may_end_in_the_group_that_was_to_make_it);
 	tcase_add_test(edge, the_reason_that_other_ranks_learn_has_no_address);

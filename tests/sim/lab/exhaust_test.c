@@ -91,6 +91,28 @@ START_TEST(an_abort_before_a_shrink_forms_leaks_nothing)
 }
 END_TEST
 
+/* The task that suspends or resumes made CUDA calls before it chose its rank's GPU: an error killed
+ * its context on GPU 0, and the rank continued without an error. */
+START_TEST(a_gpu_that_dies_in_a_suspend_is_lost)
+{
+	const char *const sites[] = {"cuda.set_device.sticky", "cuda.get_device.sticky",
+				     "cuda.event_query.sticky"};
+
+	for (size_t i = 0; i < ARRAY_LEN(sites); i++) {
+		struct exhaust_config c;
+
+		exhaust_config_default(&c);
+		c.classes = 1u << EXHAUST_CUDA;
+		c.hosts = 1;
+		c.fifo = true;
+		c.site = sites[i];
+		c.stage = LAB_STAGE_SUSPEND;
+		c.out = NULL;
+		exhaust_expect_clean(&c);
+	}
+}
+END_TEST
+
 START_TEST(verbs_fail)
 {
 	struct exhaust_config c = exhaust_sample(EXHAUST_VERBS, 26);
@@ -378,6 +400,7 @@ static Suite *exhaust_suite(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, allocations_fail);
 	tcase_add_test(t, ranks_die_in_each_stage);
+	tcase_add_test(t, a_gpu_that_dies_in_a_suspend_is_lost);
 	tcase_add_test(t, an_abort_before_a_shrink_forms_leaks_nothing);
 	tcase_add_test(t, verbs_fail);
 	tcase_add_test(t, cuda_fails);
