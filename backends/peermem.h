@@ -8,8 +8,8 @@
  * A write through peermem is stored in GPU memory, but a running kernel need not see it. Before
  * compute capability 9.0 writes may stay in the PCIe path until the same HCA *reads* memory of that
  * GPU (the "GPU flush"). The provider models this. Pending writes become visible, in order, at the
- * HCA's next peermem read of the GPU, or at the launch of a kernel or copy there; not before, unless
- * a read of the HCA has failed (read_failed).
+ * HCA's next peermem read of the GPU, or at the launch of a kernel or copy there; not before,
+ * unless a read of the HCA has failed (read_failed).
  *
  * Functions return 0 or a positive errno. Addresses are those of the program.
  */
@@ -50,7 +50,7 @@ struct peermem_ops {
 	 * NULL: the provider does not care. */
 	void (*sent)(const struct peermem_region *r, uint64_t address, uint64_t bytes);
 	/* A read of the HCA failed, after retries that take milliseconds. Writes take microseconds
-	 * in a real machine, so all of the HCA's are visible; later ones are at once, until its
+	 * in a real machine, so all of the HCA's are visible. Later ones do not wait, until its
 	 * next read of the GPU. NULL: the provider has no pending writes. */
 	void (*read_failed)(uint32_t hca);
 	/* Reads one aligned word as a whole, for an atomic operation whose other half is a write.

@@ -97,7 +97,7 @@ struct fc_device {
 	struct fc_ctx *ctx;        /* list by next_on_device */
 	struct sim_resource h2d, d2h, link, local;
 	struct fc_pending *pending, **pending_end;
-	uint64_t unordered; /* a bit for each HCA (number % 64) whose read has failed: its writes land */
+	uint64_t unordered; /* bit number % 64 of each HCA whose read has failed: writes land */
 };
 
 /* ---- processes and contexts ----------------------------------------------------------------- */

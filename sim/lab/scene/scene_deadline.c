@@ -131,8 +131,8 @@ enum lonely {
 	LONELY_KINDS
 };
 
-/* A message that has one end, or two of the same direction. Where its ranks are not connected, the
- * call itself waits. A short send to a connected rank would not. All ranks learn of the deadline. */
+/* A message that has one end, or two of the same direction. The call itself waits if its ranks are
+ * not connected. A short send to a connected rank would not. All ranks learn of the deadline. */
 void scene_lonely(struct scene *s)
 {
 	enum lonely kind = (enum lonely)sim_rng_below(&s->drawn, LONELY_KINDS);
