@@ -75,6 +75,13 @@ enum lab_blocking {
 	LAB_BLOCKING_MEET, /* for its stream, then for all ranks */
 	LAB_BLOCKING_WAIT, /* for its stream */
 };
+/* Plugins of the lab's own (sim/lab/plugin/lab_plugins.h), a bit each. */
+enum lab_plugin {
+	LAB_PLUGIN_TUNER = 1 << 0,
+};
+enum { LAB_PLUGINS = 1 };
+/* Their names, in that order; NULL after the last one. */
+extern const char *const lab_plugin_names[];
 enum { LAB_MAX_UNALIGN = 1 << 16, LAB_MAX_LATE = 50, LAB_MAX_PAUSES = 5000 };
 
 struct lab_result;
@@ -170,6 +177,7 @@ struct lab_config {
 	uint32_t refused;    /* wrong calls of each rank, at each of some moments (refused.c) */
 	uint32_t init_fails; /* inits that must fail, before and after the series (init_fails.c) */
 	uint32_t scenes;     /* short programs with a known outcome, after the series (scene.c) */
+	uint32_t plugins;    /* enum lab_plugin, of each process */
 	bool uncompared;     /* the world does not compare the ranks' calls, as in a real job */
 	bool cuda_state;     /* each call leaves the task's CUDA state as it was (cuda_state.c) */
 	uint32_t pauses;     /* a rank sleeps before some calls, so many ms at most (pause.c) */

@@ -186,6 +186,10 @@ const struct dimension dimensions[] = {
 	 OPTION(ENGINE, HELP(OPTION_SCENES, "scenes", "N",
 		"afterwards, play N short programs with communicators of their own and a known "
 		"outcome, drawn from the seed (default 0)"))},
+	{OWN("plugins", plugins), CUT_BY("plugins", plugins),
+	 OPTION(ENGINE, .by_case = true, HELP(OPTION_PLUGINS, "plugins", "LIST",
+		"plugins of the lab's own, such as tuner,profiler, which check the stack's calls; "
+		"what they do is drawn from the seed (default: none)"))},
 	{FLAG("uncompared", lab.uncompared), CUT("calls that are not compared", OFF),
 	 OPTION(WORLD, HELP(OPTION_UNCOMPARED, "uncompared", NULL,
 		"the world does not compare the ranks' calls when they are made, as in a real "

@@ -29,7 +29,7 @@
 
 enum {
 	SCENARIO_VERSION = 1,
-	SCENARIO_SWARM_VERSION = 57, /* changes whenever a seed comes to mean another run */
+	SCENARIO_SWARM_VERSION = 58, /* changes whenever a seed comes to mean another run */
 	SCENARIO_MAX_ENV = 64,
 	SCENARIO_ENV_BYTES = 256,
 	SCENARIO_PATH_BYTES = 1024,
@@ -110,6 +110,8 @@ enum scenario_faults {
 	SCENARIO_FAULTS_CALL, /* a side world: small; mostly one call fails, drawn by its caller */
 };
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults);
+/* Adds plugins of the lab's own (enum lab_plugin), except those that do not fit the scenario. */
+void scenario_take_plugins(struct scenario *s, uint32_t plugins);
 /* Number of side worlds of a seed: two seeds in three have one. They are scenario_swarm of other
  * seeds, with SCENARIO_FAULTS_CALL. Side 0 is the seed's own world. */
 static inline uint32_t scenario_sides(uint64_t seed)

@@ -28,7 +28,7 @@ struct share {
 	uint32_t least, most;
 };
 
-#define SHARES 26
+#define SHARES 27
 static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts,
 		      struct share share[SHARES])
 {
@@ -49,6 +49,7 @@ static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts
 		{"with several unique ids", c->roots > 1, 60, 250},
 		{"with requests to RAS", c->ras, 40, 200},
 		{"with scenes", c->scenes, 40, 200},
+		{"with plugins", c->plugins, 60, 200},
 		{"that check the CUDA state of tasks", c->cuda_state, 150, 500},
 		{"with processes without HCAs", strstr(s->env_odd, "NCCL_IB_DISABLE=1"), 20, 150},
 		{"with pauses", c->pauses, 300, 1200},
@@ -99,6 +100,7 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 		c->leaves = of->leaves;
 		c->retries = of->retries;
 		c->scenes = of->scenes;
+		c->plugins = of->plugins;
 		c->cuda_state = of->cuda_state;
 		c->init_fails = of->init_fails;
 		c->late = of->late;
