@@ -135,7 +135,7 @@ if(DOPPEL_FAKE)
 	# lab_plugins_export(TARGET): a program that runs --plugins takes the tables of the lab's plugins from
 	# the archive and exports them (the setting STATIC_PLUGIN); other programs have none
 	function(lab_plugins_export target)
-		foreach(table ncclTunerPlugin_v6)
+		foreach(table ncclTunerPlugin_v6 ncclProfiler_v7)
 			target_link_options(${target} PRIVATE -Wl,-u,${table} -Wl,--export-dynamic-symbol=${table})
 		endforeach()
 	endfunction()

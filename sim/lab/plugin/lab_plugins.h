@@ -28,13 +28,10 @@ void lab_plugins_begin(struct lab_run *run);
 /* Checks that the plugins' objects have ended, unless the run has failed, and frees the rest. */
 void lab_plugins_end(struct lab_run *run, bool passed);
 
-/* ---- called by the plugins ------------------------------------------------------------------- */
+/* ---- called by the plugins, and plugin_host.h ------------------------------------------------ */
 
 /* The run's seed. */
 uint64_t lab_plugin_seed(void);
-/* Reports that the stack has used a plugin wrongly. The first report of a run counts. */
-void lab_plugin_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* plugin_tuner.c: contexts that are open. */
 void tuner_plugin_begin(void);
 void tuner_plugin_end(bool passed);

@@ -10,6 +10,7 @@
 #include "core/tune/tuner_abi.h"
 #include "sim/engine/order/order.h"
 #include "sim/lab/plugin/lab_plugins.h"
+#include "sim/lab/plugin/plugin_host.h"
 
 #define TUNER_MAGIC 0x74756e65u
 
@@ -40,8 +41,8 @@ static ncclResult_t tuner_init(void **context, uint64_t comm_id, size_t nranks, 
 		return ncclSystemError;
 	if (!comm_id || nranks < 2 || nhosts < 1 || nhosts > nranks || domains->count < 1 ||
 	    constants->kernel_us[0][0] < 0)
-		lab_plugin_wrong("tuner: init of %zu ranks on %zu hosts in %d domains", nranks,
-				 nhosts, domains->count);
+		plug_wrong("tuner: init of %zu ranks on %zu hosts in %d domains", nranks, nhosts,
+			   domains->count);
 	*t = (struct tuner_context){TUNER_MAGIC, comm_id};
 	__atomic_add_fetch(&tuner_open, 1, __ATOMIC_RELAXED);
 	log(3, ~0ul, "plugin_tuner.c", __LINE__, "lab tuner: %zu ranks, %zu hosts", nranks, nhosts);
@@ -54,7 +55,7 @@ static ncclResult_t tuner_finalize(void *context)
 	struct tuner_context *t = context;
 
 	if (!t || t->magic != TUNER_MAGIC) {
-		lab_plugin_wrong("tuner: finalize without a context");
+		plug_wrong("tuner: finalize without a context");
 		return ncclInternalError;
 	}
 	t->magic = 0;
@@ -92,9 +93,9 @@ static void tuner_check_choice(int func, size_t bytes, int pipelined, int algos,
 {
 	if (func < TUNER_BROADCAST || func > TUNER_ALL_REDUCE || pipelined < 1 || nchannels ||
 	    algos != TUNER_ALGOS || protos != TUNER_PROTOS || registered < 0 || registered > 1)
-		lab_plugin_wrong("tuner: a choice for function %d of %zu bytes: %d calls, %d "
-				 "algorithms, %d protocols, registered %d, %d channels",
-				 func, bytes, pipelined, algos, protos, registered, nchannels);
+		plug_wrong("tuner: a choice for function %d of %zu bytes: %d calls, %d "
+			   "algorithms, %d protocols, registered %d, %d channels",
+			   func, bytes, pipelined, algos, protos, registered, nchannels);
 }
 
 static ncclResult_t tuner_choose(void *context, int func, size_t bytes, int pipelined,
@@ -125,9 +126,9 @@ static ncclResult_t tuner_chunk(void *context, int func, size_t bytes, int algo,
 
 	if (algo < 0 || algo >= TUNER_ALGOS || proto < 0 || proto >= TUNER_PROTOS ||
 	    nchannels < 1 || !*chunk_bytes)
-		lab_plugin_wrong("tuner: a chunk of %zu bytes for algorithm %d, protocol %d, %d "
-				 "channels",
-				 *chunk_bytes, algo, proto, nchannels);
+		plug_wrong("tuner: a chunk of %zu bytes for algorithm %d, protocol %d, %d "
+			   "channels",
+			   *chunk_bytes, algo, proto, nchannels);
 	if (how == 0) /* any size, which the stack rounds */
 		*chunk_bytes = *chunk_bytes / 4 + sim_rng_below(&rng, 2 * *chunk_bytes);
 	else if (how == 1)
@@ -145,7 +146,7 @@ void tuner_plugin_begin(void)
 void tuner_plugin_end(bool passed)
 {
 	if (passed && tuner_open)
-		lab_plugin_wrong("tuner: %d contexts are not finalized", tuner_open);
+		plug_wrong("tuner: %d contexts are not finalized", tuner_open);
 }
 
 extern const struct tuner_v6 ncclTunerPlugin_v6 __attribute__((visibility("default")));

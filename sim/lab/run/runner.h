@@ -78,8 +78,9 @@ enum lab_blocking {
 /* Plugins of the lab's own (sim/lab/plugin/lab_plugins.h), a bit each. */
 enum lab_plugin {
 	LAB_PLUGIN_TUNER = 1 << 0,
+	LAB_PLUGIN_PROFILER = 1 << 1,
 };
-enum { LAB_PLUGINS = 1 };
+enum { LAB_PLUGINS = 2 };
 /* Their names, in that order; NULL after the last one. */
 extern const char *const lab_plugin_names[];
 enum { LAB_MAX_UNALIGN = 1 << 16, LAB_MAX_LATE = 50, LAB_MAX_PAUSES = 5000 };

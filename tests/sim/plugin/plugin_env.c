@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Settings of a plugin in a library are variables of the environment. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "sim/lab/plugin/plugin_host.h"
+
+const char *plug_setting(const char *name)
+{
+	return getenv(name);
+}
+
+void plug_wrong(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
