@@ -131,11 +131,16 @@ if(DOPPEL_FAKE)
 		VERBATIM)
 	add_library(lab STATIC ${lab_sources} ${commit_source})
 	add_dependencies(lab commit)
+	set_source_files_properties(${PROJECT_SOURCE_DIR}/sim/lab/plugin/net_plugin_tables.c
+		${PROJECT_SOURCE_DIR}/sim/lab/plugin/collnet_plugin.c
+		${PROJECT_SOURCE_DIR}/sim/lab/plugin/collnet_plugin_memory.c
+		PROPERTIES COMPILE_DEFINITIONS "PLUG_V12;PLUG_GPU;PLUG_NAME=\"lab\"")
 	target_link_libraries(lab PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} m)
 	# lab_plugins_export(TARGET): a program that runs --plugins takes the tables of the lab's plugins from
 	# the archive and exports them (the setting STATIC_PLUGIN); other programs have none
 	function(lab_plugins_export target)
-		foreach(table ncclTunerPlugin_v6 ncclProfiler_v7)
+		foreach(table ncclTunerPlugin_v6 ncclProfiler_v7 ncclNetPlugin_v12
+				ncclCollNetPlugin_v12)
 			target_link_options(${target} PRIVATE -Wl,-u,${table} -Wl,--export-dynamic-symbol=${table})
 		endforeach()
 	endfunction()

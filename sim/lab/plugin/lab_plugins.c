@@ -7,20 +7,21 @@
 
 #include "core/base/macros.h"
 #include "sim/engine/order/order.h"
-#include "sim/lab/plugin/plugin_host.h"
+#include "sim/lab/plugin/collnet_plugin.h"
+#include "sim/lab/plugin/net_plugin.h"
 #include "sim/lab/plugin/profiler_plugin.h"
 #include "sim/lab/run/runner_internal.h"
 #include "sim/world/world.h"
 
-const char *const lab_plugin_names[] = {"tuner", "profiler", NULL};
+const char *const lab_plugin_names[] = {"tuner", "profiler", "net", "collnet", NULL};
 
 static struct lab_run *plugin_run; /* NULL: no run has plugins now */
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-enum { PLUGIN_SETTINGS = 16, PLUGIN_SETTING_BYTES = 32 };
+enum { PLUGIN_SETTINGS = 24, PLUGIN_SETTING_BYTES = 32 };
 
-/* Those of the run, which plug_setting returns. */
+/* The run's settings, which plug_setting returns. */
 static struct plugin_setting {
 	const char *name;
 	char value[PLUGIN_SETTING_BYTES];
@@ -73,6 +74,51 @@ static void plugin_draw_profiler(uint64_t seed)
 	plugin_set("PROF_AFTER", "%u", (unsigned)after);
 }
 
+/* Devices are functions of the machine's NICs, or have no place in it. */
+static void plugin_draw_net(uint64_t seed)
+{
+	static const int pointers[] = {NET_ABI_HOST, NET_ABI_HOST | NET_ABI_CUDA};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "plugin.net");
+	plugin_set("PLUG_DEVICES", "%d", 1 + (int)sim_rng_below(&rng, 4));
+	plugin_set("PLUG_SAME_CARD", "%d", (int)sim_rng_below(&rng, 2));
+	plugin_set("PLUG_RECVS", "%d", 1 + (int)sim_rng_below(&rng, PLUG_MOST_RECVS));
+	plugin_set("PLUG_LATE", "%d", (int)sim_rng_below(&rng, 5));
+	plugin_set("PLUG_POINTERS", "%d", pointers[sim_rng_below(&rng, 3) != 0]);
+	plugin_set("PLUG_DMABUF", "%d", (int)sim_rng_below(&rng, 2));
+	plugin_set("PLUG_FLUSH", "%d", (int)sim_rng_below(&rng, 2));
+	plugin_set("PLUG_PLACES", "%d", sim_rng_below(&rng, 4) != 0);
+}
+
+static void plugin_draw_collnet(uint64_t seed)
+{
+	static const char *const odd[] = {"late", "slow"};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "plugin.collnet");
+	uint64_t which = sim_rng_below(&rng, 4), polls = sim_rng_below(&rng, 8);
+	bool integers = sim_rng_below(&rng, 6) == 0;
+
+	plugin_set("COLL_POLLS", "%u", (unsigned)polls);
+	if (which < ARRAY_LEN(odd))
+		plugin_set("COLL_FAULT", "%s", odd[which]);
+	if (integers)
+		plugin_set("COLL_TYPES", "int");
+}
+
+const char *plug_pci_path(int dev)
+{
+	static _Thread_local char path[PLUG_MOST_DEVICES][48];
+	const struct world_machine *m = world_host_machine(os_proc()->host);
+	int at = dev % PLUG_MOST_DEVICES;
+
+	if (!plug_number("PLUG_PLACES", 0) || !m->nic_count)
+		return NULL;
+	snprintf(path[at], sizeof path[at], "/sys/devices/%s", m->nic[dev % m->nic_count].bus_id);
+	return path[at];
+}
+
 /* ---- the run --------------------------------------------------------------------------------- */
 
 /* Variables of a process for each kind. */
@@ -82,6 +128,9 @@ static const struct plugin_env {
 } plugin_envs[] = {
 	{LAB_PLUGIN_TUNER, "NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"},
 	{LAB_PLUGIN_PROFILER, "NCCL_PROFILER_PLUGIN", "STATIC_PLUGIN"},
+	{LAB_PLUGIN_NET, "NCCL_NET_PLUGIN", "STATIC_PLUGIN"},
+	{LAB_PLUGIN_COLLNET, "NCCL_NET_PLUGIN", "STATIC_PLUGIN"},
+	{LAB_PLUGIN_COLLNET, "NCCL_COLLNET_ENABLE", "1"},
 };
 
 int lab_plugins_env(const struct lab_config *c, struct os_proc *proc)
@@ -101,14 +150,18 @@ void lab_plugins_begin(struct lab_run *run)
 	plugin_run = run;
 	plugin_settings_n = 0;
 	plugin_draw_profiler(run->config->sim.seed);
+	plugin_draw_net(run->config->sim.seed);
+	plugin_draw_collnet(run->config->sim.seed);
 	tuner_plugin_begin();
 	prof_reset();
+	plug_tables_reset();
 }
 
 /* All that began has ended, and what had other rules than the plugin knows was reported. */
-static void plugin_profiler_end(bool passed)
+static bool plugin_profiler_end(bool passed)
 {
 	const struct prof_counts *c = &prof_counts;
+	const bool used = c->inits > 0;
 
 	for (int i = 0; i < PROF_KINDS && passed; i++)
 		if (c->started[i] != c->stopped[i])
@@ -118,15 +171,23 @@ static void plugin_profiler_end(bool passed)
 		plug_wrong("profiler: %d of %d communicators are not finalized",
 			   c->inits - c->finals, c->inits);
 	prof_reset();
+	return used;
 }
 
-void lab_plugins_end(struct lab_run *run, bool passed)
+uint32_t lab_plugins_end(struct lab_run *run, bool passed)
 {
+	uint32_t used = 0;
+
 	if (!run->config->plugins)
-		return;
-	tuner_plugin_end(passed);
-	plugin_profiler_end(passed);
+		return 0;
+	used |= tuner_plugin_end(passed) ? LAB_PLUGIN_TUNER : 0;
+	used |= plugin_profiler_end(passed) ? LAB_PLUGIN_PROFILER : 0;
+	plug_gpu_end(passed);
+	used |= plug_net_end(passed) ? LAB_PLUGIN_NET : 0;
+	coll_memory_end(passed);
+	used |= coll_end(passed) ? LAB_PLUGIN_COLLNET : 0;
 	plugin_run = NULL;
+	return used;
 }
 
 /* ---- what plugins call ----------------------------------------------------------------------- */

@@ -25,15 +25,17 @@ struct lab_run;
 int lab_plugins_env(const struct lab_config *c, struct os_proc *proc);
 /* Resets the plugins, before the ranks start. */
 void lab_plugins_begin(struct lab_run *run);
-/* Checks that the plugins' objects have ended, unless the run has failed, and frees the rest. */
-void lab_plugins_end(struct lab_run *run, bool passed);
+/* Checks that the plugins' objects have ended, unless the run has failed, and frees the rest.
+ * Returns the kinds that the stack has used: choices, communicators, connections, reductions. */
+uint32_t lab_plugins_end(struct lab_run *run, bool passed);
 
 /* ---- called by the plugins, and plugin_host.h ------------------------------------------------ */
 
 /* The run's seed. */
 uint64_t lab_plugin_seed(void);
-/* plugin_tuner.c: contexts that are open. */
+/* plugin_tuner.c: the end reports contexts that are open after a run that passed, and returns true
+ * if there were choices. */
 void tuner_plugin_begin(void);
-void tuner_plugin_end(bool passed);
+bool tuner_plugin_end(bool passed);
 
 #endif

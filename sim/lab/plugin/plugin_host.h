@@ -14,6 +14,8 @@
 
 /* The value of a setting of the plugin; NULL: it is not set. */
 const char *plug_setting(const char *name);
+/* The path of a device in /sys; NULL: it is not a PCI device. */
+const char *plug_pci_path(int dev);
 /* Reports that the stack has called a plugin wrongly. */
 void plug_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -19,7 +19,7 @@ struct tuner_context {
 	uint64_t comm_id;
 };
 
-static int tuner_open;
+static int tuner_open, tuner_choices;
 
 static struct sim_rng tuner_rng(const struct tuner_context *t, int func, size_t bytes,
 				const char *what)
@@ -107,6 +107,7 @@ static ncclResult_t tuner_choose(void *context, int func, size_t bytes, int pipe
 	struct sim_rng rng = tuner_rng(t, func, bytes, "plugin.tuner");
 	uint64_t how = sim_rng_below(&rng, 16);
 
+	__atomic_add_fetch(&tuner_choices, 1, __ATOMIC_RELAXED);
 	tuner_check_choice(func, bytes, pipelined, algos, protos, registered, *nchannels);
 	if (how < 8)
 		tuner_take_one(&rng, cost_us);
@@ -140,13 +141,14 @@ static ncclResult_t tuner_chunk(void *context, int func, size_t bytes, int algo,
 
 void tuner_plugin_begin(void)
 {
-	tuner_open = 0;
+	tuner_open = tuner_choices = 0;
 }
 
-void tuner_plugin_end(bool passed)
+bool tuner_plugin_end(bool passed)
 {
 	if (passed && tuner_open)
 		plug_wrong("tuner: %d contexts are not finalized", tuner_open);
+	return tuner_choices > 0;
 }
 
 extern const struct tuner_v6 ncclTunerPlugin_v6 __attribute__((visibility("default")));

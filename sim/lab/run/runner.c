@@ -273,7 +273,7 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 		lab_table_header(run);
 	lab_plugins_begin(run);
 	result->verdict = sim_run(lab_main, run);
-	lab_plugins_end(run, result->verdict == SIM_PASS && !run->killed);
+	result->plugins = lab_plugins_end(run, result->verdict == SIM_PASS && !run->killed);
 	lab_watch_deaths(NULL);
 	result->fired = sim_faults_fired();
 	result->hash = sim_hash();

@@ -79,8 +79,10 @@ enum lab_blocking {
 enum lab_plugin {
 	LAB_PLUGIN_TUNER = 1 << 0,
 	LAB_PLUGIN_PROFILER = 1 << 1,
+	LAB_PLUGIN_NET = 1 << 2,
+	LAB_PLUGIN_COLLNET = 1 << 3, /* and the network */
 };
-enum { LAB_PLUGINS = 2 };
+enum { LAB_PLUGINS = 4 };
 /* Their names, in that order; NULL after the last one. */
 extern const char *const lab_plugin_names[];
 enum { LAB_MAX_UNALIGN = 1 << 16, LAB_MAX_LATE = 50, LAB_MAX_PAUSES = 5000 };
@@ -244,6 +246,7 @@ struct lab_result {
 	uint64_t leaks;
 	uint64_t fired;      /* faults of the plan */
 	uint32_t scenes;     /* a bit for each kind that was played, in the order of scene.c */
+	uint32_t plugins;    /* enum lab_plugin: those that the stack has used */
 	uint64_t operations; /* checked collectives, over all ranks the same */
 	ncclResult_t error;  /* first error that a rank saw */
 	int32_t error_rank;

@@ -2,8 +2,23 @@
 /* Draws the lab's plugins, one seed in 16. */
 #include "sim/lab/search/swarm_internal.h"
 
+/* A network is for runs without faults: those of links and processes are not its own. */
+static bool swarm_net_fits(const struct scenario *s)
+{
+	return !scenario_has_faults(s) && !s->lab.recover;
+}
+
 void scenario_take_plugins(struct scenario *s, uint32_t plugins)
 {
+	const uint32_t net = LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET;
+
+	if (!swarm_net_fits(s))
+		plugins &= ~net;
+	/* the model may take it, and the tuner does now and then */
+	if (plugins & LAB_PLUGIN_COLLNET && !swarm_is_set(s, "NCCL_ALGO="))
+		swarm_env(s, "NCCL_ALGO=allreduce:CollNetChain,Ring");
+	if (plugins & net && swarm_is_set(s, "NCCL_NET="))
+		swarm_env(s, "NCCL_NET=lab");
 	/* no init ends there: nothing loads a plugin in each rank */
 	if (s->expect != SCENARIO_EXPECT_REFUSED)
 		s->lab.plugins |= plugins;
