@@ -65,7 +65,9 @@ static void options_parse_plugins(struct lab_config *c, const char *arg, struct 
 		while (lab_plugin_names[i] && strcmp(lab_plugin_names[i], t) != 0)
 			i++;
 		if (!lab_plugin_names[i])
-			argp_error(state, "--plugins %s: expected a list of tuner, profiler, net, collnet", t);
+			argp_error(state,
+				   "--plugins %s: expected a list of tuner, profiler, net, collnet",
+				   t);
 		c->plugins |= 1u << i;
 	}
 }

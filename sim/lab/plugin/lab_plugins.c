@@ -15,6 +15,13 @@
 
 const char *const lab_plugin_names[] = {"tuner", "profiler", "net", "collnet", NULL};
 
+/* A word of the plugin and one of its settings; the first function of the network is
+ * LAB_PLUGIN_FAILS_TUNER + 1. */
+const char *const lab_plugin_fails[] = {"none",       "tuner-init",  "net-init",   "net-devices",
+					"net-listen", "net-connect", "net-accept", "net-regmr",
+					"net-isend",  "net-irecv",   "net-test",   NULL};
+DOPPEL_STATIC_CHECK(ARRAY_LEN(lab_plugin_fails) == LAB_PLUGIN_FAILS + 2, "all functions");
+
 static struct lab_run *plugin_run; /* NULL: no run has plugins now */
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -49,6 +56,38 @@ const char *plug_setting(const char *name)
 		if (!strcmp(plugin_settings[i].name, name))
 			return plugin_settings[i].value;
 	return NULL;
+}
+
+/* The call that fails: the n-th one of its function. */
+static struct {
+	int at, calls;
+	bool failed;
+} plugin_failure;
+
+bool plug_fails(const char *name, const char *what)
+{
+	if (!plug_setting_is(name, what) ||
+	    __atomic_add_fetch(&plugin_failure.calls, 1, __ATOMIC_RELAXED) != plugin_failure.at)
+		return false;
+	plugin_failure.failed = true;
+	return true;
+}
+
+/* Functions that a rank calls once, or for each connection, fail early. */
+static void plugin_draw_failure(const struct lab_config *c)
+{
+	const char *function = lab_plugin_fails[c->plugin_fails];
+	struct sim_rng rng;
+
+	memset(&plugin_failure, 0, sizeof plugin_failure);
+	if (!c->plugin_fails)
+		return;
+	sim_rng_seed(&rng, c->sim.seed, "plugin.failure");
+	plugin_failure.at = 1 + (int)sim_rng_below(&rng, 1 + sim_rng_below(&rng, 40));
+	if (c->plugin_fails == LAB_PLUGIN_FAILS_TUNER)
+		plugin_set("TUNER_FAULT", "%s", strchr(function, '-') + 1);
+	else
+		plugin_set("PLUG_FAULT", "%s", strchr(function, '-') + 1);
 }
 
 /* Half of the runs have all kinds of events; of the others half change the kinds later. One in
@@ -149,6 +188,7 @@ void lab_plugins_begin(struct lab_run *run)
 		return;
 	plugin_run = run;
 	plugin_settings_n = 0;
+	plugin_draw_failure(run->config);
 	plugin_draw_profiler(run->config->sim.seed);
 	plugin_draw_net(run->config->sim.seed);
 	plugin_draw_collnet(run->config->sim.seed);
@@ -186,6 +226,12 @@ uint32_t lab_plugins_end(struct lab_run *run, bool passed)
 	used |= plug_net_end(passed) ? LAB_PLUGIN_NET : 0;
 	coll_memory_end(passed);
 	used |= coll_end(passed) ? LAB_PLUGIN_COLLNET : 0;
+	if (passed && plugin_failure.failed && run->error == ncclSuccess)
+		plug_wrong("%s has failed, and no rank has an error",
+			   lab_plugin_fails[run->config->plugin_fails]);
+	if (passed && !plugin_failure.failed && run->error && !run->armed && !run->config->refuses)
+		plug_wrong("rank %d has an error, and no call of a plugin has failed",
+			   run->error_rank);
 	plugin_run = NULL;
 	return used;
 }

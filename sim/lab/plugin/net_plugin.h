@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A net plugin, in the program doppel (--plugins net) and in libraries of the tests. Its calls never
- * wait. net_plugin_tables.c has the tables of all versions; PLUG_V8 and so on choose those that are
- * exported. The functions below move the bytes: net_plugin_memory.c in the program, where all
- * ranks are one real process, net_plugin_socket.c over UNIX sockets in the libraries. PLUG_GPU adds
- * memory of GPUs (net_plugin_gpu.c). In a world, handles are the same in each run of a seed.
+ * A net plugin, in the program doppel (--plugins net) and in libraries of the tests. Its calls
+ * never wait. net_plugin_tables.c has the tables of all versions; PLUG_V8 and so on choose those
+ * that are exported. The functions below move the bytes: net_plugin_memory.c in the program, where
+ * all ranks are one real process, net_plugin_socket.c over UNIX sockets in the libraries. PLUG_GPU
+ * adds memory of GPUs (net_plugin_gpu.c). In a world, handles are the same in each run of a seed.
  *
  * Settings (plugin_host.h):
  *
@@ -48,7 +48,7 @@ enum { PLUG_MOST_RECVS = 8, PLUG_MOST_DEVICES = 16 };
 
 static inline bool plug_fault(const char *what)
 {
-	return plug_setting_is("PLUG_FAULT", what);
+	return plug_fails("PLUG_FAULT", what);
 }
 
 /* Returns the number of NAME=N; -1: not set. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plugin of net_plugin_socket.h with GPU memory, for worlds: it accesses the memory of the GPU
+ * The plugin of net_plugin.h with GPU memory, for worlds: it accesses the memory of the GPU
  * double as the HCA double does. A write becomes visible to a kernel at the next read, which is the
  * flush, as on GPUs before compute capability 9.0.
  */

@@ -16,6 +16,9 @@
 const char *plug_setting(const char *name);
 /* The path of a device in /sys; NULL: it is not a PCI device. */
 const char *plug_pci_path(int dev);
+/* Does the call fail for which a setting, such as PLUG_FAULT, has the value `what`? In a library
+ * each such call does, in the program one call. */
+bool plug_fails(const char *name, const char *what);
 /* Reports that the stack has called a plugin wrongly. */
 void plug_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

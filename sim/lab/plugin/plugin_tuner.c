@@ -39,6 +39,10 @@ static ncclResult_t tuner_init(void **context, uint64_t comm_id, size_t nranks, 
 
 	if (!t)
 		return ncclSystemError;
+	if (plug_fails("TUNER_FAULT", "init")) {
+		free(t);
+		return ncclInternalError;
+	}
 	if (!comm_id || nranks < 2 || nhosts < 1 || nhosts > nranks || domains->count < 1 ||
 	    constants->kernel_us[0][0] < 0)
 		plug_wrong("tuner: init of %zu ranks on %zu hosts in %d domains", nranks, nhosts,

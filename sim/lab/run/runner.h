@@ -83,8 +83,11 @@ enum lab_plugin {
 	LAB_PLUGIN_COLLNET = 1 << 3, /* and the network */
 };
 enum { LAB_PLUGINS = 4 };
+/* A function of these plugins, one call of which fails. */
+enum lab_plugin_fails { LAB_PLUGIN_FAILS_NOT, LAB_PLUGIN_FAILS_TUNER, LAB_PLUGIN_FAILS = 10 };
 /* Their names, in that order; NULL after the last one. */
 extern const char *const lab_plugin_names[];
+extern const char *const lab_plugin_fails[];
 enum { LAB_MAX_UNALIGN = 1 << 16, LAB_MAX_LATE = 50, LAB_MAX_PAUSES = 5000 };
 
 struct lab_result;
@@ -181,6 +184,8 @@ struct lab_config {
 	uint32_t init_fails; /* inits that must fail, before and after the series (init_fails.c) */
 	uint32_t scenes;     /* short programs with a known outcome, after the series (scene.c) */
 	uint32_t plugins;    /* enum lab_plugin, of each process */
+	/* An index of lab_plugin_fails: one call of that function fails, which the seed draws. */
+	uint32_t plugin_fails;
 	bool uncompared;     /* the world does not compare the ranks' calls, as in a real job */
 	bool cuda_state;     /* each call leaves the task's CUDA state as it was (cuda_state.c) */
 	uint32_t pauses;     /* a rank sleeps before some calls, so many ms at most (pause.c) */

@@ -24,6 +24,24 @@ void scenario_take_plugins(struct scenario *s, uint32_t plugins)
 		s->lab.plugins |= plugins;
 }
 
+/* One call of a plugin fails, one draw of plugins in four: in a program that does one thing at a
+ * time, whose every error is the run's. */
+static void swarm_plugin_fails(struct scenario *s, struct sim_rng *rng)
+{
+	struct lab_config *c = &s->lab;
+	bool drawn = sim_rng_below(rng, 4) == 0;
+	uint32_t function = 1 + (uint32_t)sim_rng_below(rng, LAB_PLUGIN_FAILS);
+	uint32_t of = function == LAB_PLUGIN_FAILS_TUNER ? LAB_PLUGIN_TUNER
+							 : LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET;
+
+	if (!drawn || scenario_has_faults(s) || !(c->plugins & of))
+		return;
+	c->plugin_fails = function;
+	c->scenes = c->refused = c->init_fails = c->transient = c->idle = 0;
+	c->queries = c->ras = c->mixed = c->suspends = 0;
+	c->children = c->cuda_state = c->hasty = false;
+}
+
 void swarm_plugins(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -32,6 +50,8 @@ void swarm_plugins(struct scenario *s, uint64_t seed)
 	bool drawn = sim_rng_below(&rng, 16) == 0;
 	uint32_t plugins = 1 + (uint32_t)sim_rng_below(&rng, (1u << LAB_PLUGINS) - 1);
 
-	if (drawn)
-		scenario_take_plugins(s, plugins);
+	if (!drawn)
+		return;
+	scenario_take_plugins(s, plugins);
+	swarm_plugin_fails(s, &rng);
 }

@@ -83,7 +83,30 @@ START_TEST(a_run_without_plugins_loads_none)
 }
 END_TEST
 
-/* ---- wrong calls ------------------------------------------------------------------------------ */
+/* A failing call is an error of the run, which ends. Each function is called in some seed. */
+START_TEST(a_call_of_a_plugin_that_fails_is_an_error_of_a_rank)
+{
+	for (uint32_t fails = 1; fails <= LAB_PLUGIN_FAILS; fails++) {
+		uint32_t errors = 0;
+
+		for (uint64_t seed = 1; seed <= PLUGINS_SEEDS; seed++) {
+			struct lab_config c;
+			struct lab_result r;
+
+			plugins_config(&c, LAB_PLUGIN_NET | LAB_PLUGIN_TUNER, seed);
+			c.plugin_fails = fails;
+			c.errors_allowed = true;
+			ck_assert_int_eq(lab_run(&c, &r), 0);
+			ck_assert_msg(lab_outcome(&c, &r) == SIM_PASS, "%s, seed %d: %s",
+				      lab_plugin_fails[fails], (int)seed, r.failure.message);
+			errors += r.error != ncclSuccess;
+		}
+		ck_assert_msg(errors, "%s: no error", lab_plugin_fails[fails]);
+	}
+}
+END_TEST
+
+/* ---- wrong calls ---------------------------------------------------------------------------- */
 
 static void wrong_log(int level, unsigned long flags, const char *file, int line,
 		      const char *format, ...)
@@ -186,6 +209,7 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_test(t, a_run_with_each_plugin_passes_and_repeats);
 	tcase_add_test(t, a_run_without_plugins_loads_none);
+	tcase_add_test(t, a_call_of_a_plugin_that_fails_is_an_error_of_a_rank);
 	tcase_add_test(t, a_wrong_call_of_a_plugin_is_found);
 	suite_add_tcase(s, t);
 	return suite_run(s);

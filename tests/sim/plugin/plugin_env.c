@@ -16,6 +16,11 @@ const char *plug_pci_path(int dev)
 	return getenv("PLUG_PCI");
 }
 
+bool plug_fails(const char *name, const char *what)
+{
+	return plug_setting_is(name, what);
+}
+
 void plug_wrong(const char *format, ...)
 {
 	va_list args;
