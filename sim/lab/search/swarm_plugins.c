@@ -24,17 +24,14 @@ void scenario_take_plugins(struct scenario *s, uint32_t plugins)
 		s->lab.plugins |= plugins;
 }
 
-/* One call of a plugin fails, one draw of plugins in four: in a program that does one thing at a
- * time, whose every error is the run's. */
-static void swarm_plugin_fails(struct scenario *s, struct sim_rng *rng)
+/* A program that does one thing at a time has no call but the run's own that meets the failure. */
+void scenario_take_plugin_failure(struct scenario *s, uint32_t function)
 {
+	const uint32_t net = LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET;
 	struct lab_config *c = &s->lab;
-	bool drawn = sim_rng_below(rng, 4) == 0;
-	uint32_t function = 1 + (uint32_t)sim_rng_below(rng, LAB_PLUGIN_FAILS);
-	uint32_t of = function == LAB_PLUGIN_FAILS_TUNER ? LAB_PLUGIN_TUNER
-							 : LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET;
+	uint32_t of = function == LAB_PLUGIN_FAILS_TUNER ? LAB_PLUGIN_TUNER : net;
 
-	if (!drawn || scenario_has_faults(s) || !(c->plugins & of))
+	if (!function || scenario_has_faults(s) || !(c->plugins & of))
 		return;
 	c->plugin_fails = function;
 	c->scenes = c->refused = c->init_fails = c->transient = c->idle = 0;
@@ -49,9 +46,12 @@ void swarm_plugins(struct scenario *s, uint64_t seed)
 	sim_rng_seed(&rng, seed, "swarm.plugins");
 	bool drawn = sim_rng_below(&rng, 16) == 0;
 	uint32_t plugins = 1 + (uint32_t)sim_rng_below(&rng, (1u << LAB_PLUGINS) - 1);
+	bool fails = sim_rng_below(&rng, 4) == 0;
+	uint32_t function = 1 + (uint32_t)sim_rng_below(&rng, LAB_PLUGIN_FAILS);
 
 	if (!drawn)
 		return;
 	scenario_take_plugins(s, plugins);
-	swarm_plugin_fails(s, &rng);
+	if (fails)
+		scenario_take_plugin_failure(s, function);
 }
