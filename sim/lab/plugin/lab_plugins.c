@@ -130,7 +130,8 @@ static void plugin_draw_net(uint64_t seed)
 	plugin_set("PLUG_PLACES", "%d", sim_rng_below(&rng, 4) != 0);
 }
 
-static void plugin_draw_collnet(uint64_t seed)
+/* Sums of floats without rules for infinities and NaNs do not go with any numbers. */
+static void plugin_draw_collnet(uint64_t seed, bool any_numbers)
 {
 	static const char *const odd[] = {"late", "slow"};
 	struct sim_rng rng;
@@ -142,7 +143,7 @@ static void plugin_draw_collnet(uint64_t seed)
 	plugin_set("COLL_POLLS", "%u", (unsigned)polls);
 	if (which < ARRAY_LEN(odd))
 		plugin_set("COLL_FAULT", "%s", odd[which]);
-	if (integers)
+	if (integers || any_numbers)
 		plugin_set("COLL_TYPES", "int");
 }
 
@@ -191,7 +192,7 @@ void lab_plugins_begin(struct lab_run *run)
 	plugin_draw_failure(run->config);
 	plugin_draw_profiler(run->config->sim.seed);
 	plugin_draw_net(run->config->sim.seed);
-	plugin_draw_collnet(run->config->sim.seed);
+	plugin_draw_collnet(run->config->sim.seed, run->config->any_numbers);
 	tuner_plugin_begin();
 	prof_reset();
 	plug_tables_reset();

@@ -2,10 +2,12 @@
 /* Draws the lab's plugins, one seed in 16. */
 #include "sim/lab/search/swarm_internal.h"
 
-/* A network is for runs without faults: those of links and processes are not its own. */
+/* A network is for runs without faults: those of links and processes are not its own. A list of NICs
+ * names those of the machine. */
 static bool swarm_net_fits(const struct scenario *s)
 {
-	return !scenario_has_faults(s) && !s->lab.recover;
+	return !scenario_has_faults(s) && !s->lab.recover &&
+	       !swarm_is_set(s, "NCCL_NET_FORCE_MERGE=");
 }
 
 void scenario_take_plugins(struct scenario *s, uint32_t plugins)
