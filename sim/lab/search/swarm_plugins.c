@@ -2,8 +2,8 @@
 /* Draws the lab's plugins, one seed in 16. */
 #include "sim/lab/search/swarm_internal.h"
 
-/* A network is for runs without faults: those of links and processes are not its own. A list of NICs
- * names those of the machine. */
+/* A network is for runs without faults: those of links and processes are not its own. A list of
+ * NICs to merge names those of the machine. */
 static bool swarm_net_fits(const struct scenario *s)
 {
 	return !scenario_has_faults(s) && !s->lab.recover &&
