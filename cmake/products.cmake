@@ -123,7 +123,7 @@ endif()
 # ---- the lab, for the program, the tests and the benches
 if(DOPPEL_FAKE)
 	doppel_sources(lab_sources sim/lab/check sim/lab/run sim/lab/program sim/lab/family
-		sim/lab/life sim/lab/queries sim/lab/scene sim/lab/search sim/lab/explore)
+		sim/lab/life sim/lab/queries sim/lab/plugin sim/lab/scene sim/lab/search sim/lab/explore)
 	# the commit, in one object; asked at every build, compiled when it changed
 	set(commit_source ${PROJECT_BINARY_DIR}/commit.c)
 	add_custom_target(commit BYPRODUCTS ${commit_source}
@@ -131,7 +131,19 @@ if(DOPPEL_FAKE)
 		VERBATIM)
 	add_library(lab STATIC ${lab_sources} ${commit_source})
 	add_dependencies(lab commit)
+	set_source_files_properties(${PROJECT_SOURCE_DIR}/sim/lab/plugin/net_plugin_tables.c
+		${PROJECT_SOURCE_DIR}/sim/lab/plugin/collnet_plugin.c
+		${PROJECT_SOURCE_DIR}/sim/lab/plugin/collnet_plugin_memory.c
+		PROPERTIES COMPILE_DEFINITIONS "PLUG_V12;PLUG_GPU;PLUG_NAME=\"lab\"")
 	target_link_libraries(lab PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} m)
+	# lab_plugins_export(TARGET): a program that runs --plugins takes the tables of the lab's plugins from
+	# the archive and exports them (the setting STATIC_PLUGIN); other programs have none
+	function(lab_plugins_export target)
+		foreach(table ncclTunerPlugin_v6 ncclProfiler_v7 ncclNetPlugin_v12
+				ncclCollNetPlugin_v12)
+			target_link_options(${target} PRIVATE -Wl,-u,${table} -Wl,--export-dynamic-symbol=${table})
+		endforeach()
+	endfunction()
 endif()
 
 set(export_map ${PROJECT_SOURCE_DIR}/core/api/exports.map)
@@ -185,6 +197,7 @@ if(DOPPEL_FAKE)
 	target_link_libraries(doppel-cli PRIVATE lab doppel ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} doppel-rt)
 	# ELF symbols in the dynamic table, so that backtraces name functions.
 	set_target_properties(doppel-cli PROPERTIES ENABLE_EXPORTS ON)
+	lab_plugins_export(doppel-cli)
 endif()
 
 # ---- plugins: libraries that NCCL loads, too. They are compiled from the interface alone.

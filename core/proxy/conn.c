@@ -71,7 +71,8 @@ static void proxy_conn_fill(struct proxy_conn *pc, const struct proxy_call *call
 	pc->nic = m->nic;
 	pc->is_send = m->info.is_send;
 	pc->conn_index = (uint8_t)m->info.index;
-	pc->net = m->info.index == CONN_COLLNET ? &net_collnet : pc->proxy->net;
+	pc->net = conn_reduces(pc->comm, pc->conn_index, pc->rank, pc->peer) ? &net_collnet
+									     : pc->proxy->net;
 	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
 		pc->buffer[p].step_bytes = m->info.step_bytes[p];
 		pc->buffer[p].bytes = (size_t)DEV_STEPS * m->info.step_bytes[p];

@@ -43,7 +43,7 @@ static void net_fill_dev(struct conn *c)
 	c->dev.tail = &pc->recv_mem->tail;
 	c->dev.head = &pc->send_mem->head;
 	c->dev.fifo = c->is_send ? pc->recv_mem->fifo : NULL;
-	c->dev.network = c->index == CONN_COLLNET;
+	c->dev.network = conn_reduces(c->comm, c->index, c->comm->rank, c->peer);
 	if (c->dev.network)
 		snprintf(c->via, sizeof c->via, "/%d%s", pc->nic,
 			 pc->buffer[DEV_SIMPLE].on_gpu ? "/GDRDMA" : "");

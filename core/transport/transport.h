@@ -50,6 +50,13 @@ enum conn_index {
 };
 DOPPEL_STATIC_CHECK((int)CONN_INDEX_COUNT == RANK_CONN_INDEXES, "a set of protocols for each");
 
+/* Does the connection lead into the network that reduces? Chains stay on a host, also where the
+ * ordinary network connects its ranks. */
+static inline bool conn_reduces(const struct ncclComm *comm, int index, int32_t rank, int32_t peer)
+{
+	return index == CONN_COLLNET && comm->peers[rank].host_hash != comm->peers[peer].host_hash;
+}
+
 /* An end to connect: this rank sends to `peer`, or receives from it. */
 struct conn_want {
 	int32_t channel, peer;

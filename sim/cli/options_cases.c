@@ -52,6 +52,26 @@ static void options_parse_devices(struct cli_options *o, const char *arg, struct
 	}
 }
 
+static void options_parse_plugins(struct lab_config *c, const char *arg, struct argp_state *state)
+{
+	char copy[64], *rest = copy, *t;
+
+	if ((size_t)snprintf(copy, sizeof copy, "%s", arg) >= sizeof copy)
+		argp_error(state, "--plugins: longer than %zu characters", sizeof copy - 1);
+	c->plugins = 0;
+	while ((t = strsep(&rest, ","))) {
+		int i = 0;
+
+		while (lab_plugin_names[i] && strcmp(lab_plugin_names[i], t) != 0)
+			i++;
+		if (!lab_plugin_names[i])
+			argp_error(state,
+				   "--plugins %s: expected a list of tuner, profiler, net, collnet",
+				   t);
+		c->plugins |= 1u << i;
+	}
+}
+
 static void options_parse_env_odd(struct cli_options *o, const char *arg, struct argp_state *state)
 {
 	cli_env_option("--env-odd", arg, state);
@@ -127,6 +147,9 @@ bool cli_case_parse(int key, char *arg, struct argp_state *state, struct cli_opt
 		return true;
 	case OPTION_NO_STRICT:
 		c->strict_device_view = false;
+		return true;
+	case OPTION_PLUGINS:
+		options_parse_plugins(c, arg, state);
 		return true;
 	case OPTION_BEFORE:
 		c->before = cli_collective_find("--before: ", arg, state);

@@ -39,7 +39,7 @@ core_floors+=" transport+transport/local+transport/registered+transport/conn pro
 fakeverbs_floors="arena objects checks queues transport entry context fabric"
 engine_floors="base trace order memory faults run report life"
 # the runner and what a program does beside its series call each other
-lab_floors="check run+program+family+queries+scene+life search explore"
+lab_floors="check run+program+family+queries+scene+life+plugin search explore"
 
 # floors_allow ROOT FLOORS BELOW: rows of the table for floors that have none; all may include BELOW
 floors_allow() {
@@ -60,6 +60,8 @@ floors_allow core "$core_floors" ""
 floors_allow backends/fakeverbs "$fakeverbs_floors" "core/os core/base sim/engine sim/world backends"
 floors_allow sim/lab "$lab_floors" \
 	"core/os core/base core/include sim/engine sim/world backends"
+# its plugins are compiled from the interfaces of plugins
+allowed[sim/lab/plugin]+=" core/tune core/profiler core/transport/net_plugin core/transport/collnet"
 # the folders of the command line see its own headers, and not each other's
 cli="core/os core/base core/include core/topo core/topo/model core/topo/detect core/topo/search core/topo/connect core/tune core/detect sim/engine sim/world"
 cli+=" sim/lab/check sim/lab/run sim/lab/search sim/lab/explore backends dropin/ibverbs sim/cli"

@@ -31,7 +31,6 @@ tests/sim/guest/trial_life.c 2 the subject: a root that comes late, an abort whi
 tests/sim/guest/trial_waits.c 7 the subject: sleeps and clocks of programs
 tests/bench/nccl_compare_wait.h 1 the period of a watchdog
 tests/sim/cli/lost_output_test.sh 1 the loop that waits for a trace to grow
-tests/sim/plugin/profiler_plugin.c 1 the subject: a plugin that blocks for a while
 tests/sim/lab/sweep_late_test.c 1 the loop that looks at a child process
 '
 sleeps='(sleep|usleep)( +["$0-9.i{]| *\()|(clock_)?nanosleep *\(|time\.sleep *\(|xargs +(-[^ ]+ +([0-9]+ +)?)*sleep|read +(-[a-z]+ +)*-r?t|poll *\( *(NULL|0) *,'

@@ -20,6 +20,7 @@ ncclResult_t collnet_irecv(void *recv_comm, const struct net_buffer *b, int n,
 {
 	struct collnet_group *g = ((const struct collnet_conn *)recv_comm)->group;
 	uint32_t at = (uint32_t)(g->posted % NET_MAX_REQUESTS);
+	const struct collnet_mr *mr = b->mr;
 	struct collnet_op *op = &g->op[at];
 
 	ASSERT(n == 1);
@@ -32,7 +33,8 @@ ncclResult_t collnet_irecv(void *recv_comm, const struct net_buffer *b, int n,
 	}
 	*op = (struct collnet_op){.state = COLLNET_POSTED,
 				  .recv = b->data,
-				  .recv_mr = ((const struct collnet_mr *)b->mr)->mr,
+				  .recv_mr = mr->mr,
+				  .recv_gpu = mr->gpu,
 				  .recv_bytes = b->bytes};
 	g->posted++;
 	os_event_post(g); /* the sending end may wait for it */
@@ -70,7 +72,8 @@ static ncclResult_t collnet_start(struct collnet_group *g, struct collnet_op *op
 					 "a reduction of %zu bytes in elements of %zu, expected at "
 					 "most %zu bytes",
 					 b->bytes, element, op->recv_bytes);
-	shared_note_read(b->data, b->bytes);
+	if (!((const struct collnet_mr *)b->mr)->gpu)
+		shared_note_read(b->data, b->bytes);
 	rc = collnet_call_reduce(g, op, b, b->bytes / element);
 	if (rc)
 		return plugin_end_failed(&g->end, "iallreduce", rc);
@@ -154,7 +157,7 @@ static ncclResult_t collnet_op_test(struct collnet_group *g, struct collnet_op *
 	if (!flush && (bytes < 0 || (size_t)bytes > op->bytes))
 		return plugin_end_refuse(&g->end, "test reports %d bytes of a reduction of %zu",
 					 bytes, op->bytes);
-	if (!flush)
+	if (!flush && !op->recv_gpu)
 		shared_note_write(op->recv, op->bytes);
 	op->state = COLLNET_DONE;
 	g->end.misses = 0;

@@ -63,6 +63,7 @@ struct collnet_op {
 	void *request; /* of the plugin; NULL: a flush that is not needed */
 	void *recv;
 	void *recv_mr;
+	bool recv_gpu; /* the place is GPU memory */
 	size_t recv_bytes, bytes; /* of the place, and of the data */
 };
 
@@ -98,6 +99,7 @@ struct collnet_conn {
 /* A registration. */
 struct collnet_mr {
 	void *mr; /* of the plugin; it may be NULL */
+	bool gpu; /* of GPU memory, whose accesses the GPU's double notes */
 };
 
 /* collnet_load.c: finds the table and the devices. A reason in `why` if that fails. */

@@ -52,6 +52,8 @@ ncclResult_t collnet_reg_mr(void *net_comm, void *data, size_t bytes, enum net_m
 	ncclResult_t rc;
 
 	*mr = NULL;
+	if (r)
+		r->gpu = where != NET_HOST;
 	if (!r) {
 		WARN("NET/CollNet: rank %d: no memory to register %zu bytes", g->end.rank, bytes);
 		return ncclSystemError;

@@ -214,7 +214,7 @@ static void conn_part_log(const struct conn *c)
 {
 	const struct ncclComm *comm = c->comm;
 
-	if (c->index == CONN_COLLNET && c->transport->network) {
+	if (c->transport->network && conn_reduces(comm, c->index, comm->rank, c->peer)) {
 		INFO(LOG_INIT | LOG_NET, "CollNet %02d/%d : %d [%s] via COLLNET/%s%s", c->channel,
 		     c->index, comm->rank, c->is_send ? "send" : "receive",
 		     collnet_name(comm->collnet), c->via);

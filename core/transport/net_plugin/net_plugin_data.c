@@ -53,6 +53,8 @@ ncclResult_t net_plugin_reg_mr(void *net_comm, void *data, size_t bytes, enum ne
 	ncclResult_t rc;
 
 	*mr = NULL;
+	if (r)
+		r->gpu = where != NET_HOST;
 	if (!r) {
 		WARN("NET/Plugin: rank %d: no memory to register %zu bytes", c->comm->rank, bytes);
 		return ncclSystemError;
@@ -109,6 +111,7 @@ static void net_plugin_req_begin(struct net_plugin_conn *c, struct net_request *
 	for (int i = 0; i < n; i++) {
 		r->part[i].data = b[i].data;
 		r->part[i].bytes = b[i].bytes;
+		r->part[i].gpu = b[i].mr && ((const struct net_plugin_mr *)b[i].mr)->gpu;
 	}
 	c->in_flight++;
 	c->end.misses = 0;
@@ -142,7 +145,8 @@ ncclResult_t net_plugin_isend(void *send_comm, const struct net_buffer *b, struc
 	if (rc)
 		return rc;
 	if (r) {
-		shared_note_read(b->data, b->bytes);
+		if (!mr->gpu)
+			shared_note_read(b->data, b->bytes);
 		rc = net_plugin_call_isend(c->of->plugin, c->net_comm, b, mr->mr, &request);
 	}
 	if (rc)
@@ -225,7 +229,8 @@ static ncclResult_t net_plugin_sizes(struct net_request *r, const int *sizes, si
 				"test reports a message of %d bytes in a receive of %zu", sizes[i],
 				r->part[i].bytes);
 		bytes[i] = (size_t)sizes[i];
-		shared_note_write(r->part[i].data, bytes[i]);
+		if (!r->part[i].gpu)
+			shared_note_write(r->part[i].data, bytes[i]);
 	}
 	return ncclSuccess;
 }

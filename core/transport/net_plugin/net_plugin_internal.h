@@ -115,12 +115,14 @@ struct net_request {
 	struct {
 		void *data;
 		size_t bytes;
+		bool gpu;
 	} part[NET_MAX_RECVS];
 };
 
 /* A registration. */
 struct net_plugin_mr {
 	void *mr; /* of the plugin; it may be NULL */
+	bool gpu; /* of GPU memory, whose accesses the GPU's double notes */
 };
 
 /* An end of a connection, also one that listens or connects. */

@@ -114,6 +114,8 @@ void sweep_scenario(const struct sweep_config *c, uint64_t seed, uint32_t side, 
 		if (base->memory_order != SIM_MEMORY_DRAW)
 			sim->memory_order = base->memory_order;
 		sim->races |= base->races;
+		scenario_take_plugins(s, c->base.lab.plugins);
+		scenario_take_plugin_failure(s, c->base.lab.plugin_fails);
 		if (base->budget_events)
 			sim->budget_events = base->budget_events;
 		if (base->budget_ns)

@@ -122,8 +122,8 @@ void lab_bound_check(struct lab_rank *me, const struct lab_row *row)
 	ASSERT(c->iterations > 0);
 
 	if (sim_engine_kind() != SIM_ENGINE_SIM || strcmp(sim_strategy_name(), "fifo") != 0 ||
-	    sim_faults_armed() || lab_parts(c) > 1 || c->transient || c->pauses || c->blocking ||
-	    took <= bound)
+	    sim_faults_armed() || c->plugins || lab_parts(c) > 1 || c->transient || c->pauses ||
+	    c->blocking || took <= bound)
 		return;
 	sim_note_failure(SIM_NO_PROGRESS, "time", me->rank,
 			 "%s of %llu bytes took %llu ns of virtual time, %d times the "

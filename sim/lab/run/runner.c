@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/lab/plugin/lab_plugins.h"
 #include "sim/lab/run/runner_internal.h"
 #include "sim/world/world.h"
 
@@ -72,6 +73,8 @@ static int lab_proc_begin(struct lab_run *run, uint32_t host, uint32_t number,
 	ASSERT(run->proc_count < (uint32_t)run->count); /* a process has a rank */
 	snprintf(name, sizeof name, "host%u/p%u", host, number);
 	rc = world_proc_create(host, name, proc);
+	if (!rc)
+		rc = lab_plugins_env(run->config, *proc);
 	if (rc)
 		return rc;
 	run->proc[run->proc_count++] = *proc;
@@ -269,7 +272,9 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 	result->nranks = run->nranks;
 	if (c->table)
 		lab_table_header(run);
+	lab_plugins_begin(run);
 	result->verdict = sim_run(lab_main, run);
+	result->plugins = lab_plugins_end(run, result->verdict == SIM_PASS && !run->killed);
 	lab_watch_deaths(NULL);
 	result->fired = sim_faults_fired();
 	result->hash = sim_hash();

@@ -75,6 +75,19 @@ enum lab_blocking {
 	LAB_BLOCKING_MEET, /* for its stream, then for all ranks */
 	LAB_BLOCKING_WAIT, /* for its stream */
 };
+/* Plugins of the lab's own (sim/lab/plugin/lab_plugins.h), a bit each. */
+enum lab_plugin {
+	LAB_PLUGIN_TUNER = 1 << 0,
+	LAB_PLUGIN_PROFILER = 1 << 1,
+	LAB_PLUGIN_NET = 1 << 2,
+	LAB_PLUGIN_COLLNET = 1 << 3, /* and the network */
+};
+enum { LAB_PLUGINS = 4 };
+/* A function of these plugins, one call of which fails. */
+enum lab_plugin_fails { LAB_PLUGIN_FAILS_NOT, LAB_PLUGIN_FAILS_TUNER, LAB_PLUGIN_FAILS = 10 };
+/* Their names, in that order; NULL after the last one. */
+extern const char *const lab_plugin_names[];
+extern const char *const lab_plugin_fails[];
 enum { LAB_MAX_UNALIGN = 1 << 16, LAB_MAX_LATE = 50, LAB_MAX_PAUSES = 5000 };
 
 struct lab_result;
@@ -170,6 +183,9 @@ struct lab_config {
 	uint32_t refused;    /* wrong calls of each rank, at each of some moments (refused.c) */
 	uint32_t init_fails; /* inits that must fail, before and after the series (init_fails.c) */
 	uint32_t scenes;     /* short programs with a known outcome, after the series (scene.c) */
+	uint32_t plugins;    /* enum lab_plugin, of each process */
+	/* An index of lab_plugin_fails: one call of that function fails, which the seed draws. */
+	uint32_t plugin_fails;
 	bool uncompared;     /* the world does not compare the ranks' calls, as in a real job */
 	bool cuda_state;     /* each call leaves the task's CUDA state as it was (cuda_state.c) */
 	uint32_t pauses;     /* a rank sleeps before some calls, so many ms at most (pause.c) */
@@ -235,6 +251,7 @@ struct lab_result {
 	uint64_t leaks;
 	uint64_t fired;      /* faults of the plan */
 	uint32_t scenes;     /* a bit for each kind that was played, in the order of scene.c */
+	uint32_t plugins;    /* enum lab_plugin: those that the stack has used */
 	uint64_t operations; /* checked collectives, over all ranks the same */
 	ncclResult_t error;  /* first error that a rank saw */
 	int32_t error_rank;

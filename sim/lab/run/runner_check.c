@@ -138,6 +138,11 @@ int lab_check_config(const struct lab_config *c, const uint32_t *gpus)
 			gpus[0]);
 		return EINVAL;
 	}
+	if (c->spread && c->plugins) {
+		fprintf(stderr, "doppel: --plugins: the lab's plugins connect the ranks of one "
+				"real process; expected `doppel run` without --processes\n");
+		return EINVAL;
+	}
 	if (c->quiet > ranks) {
 		fprintf(stderr, "doppel: --quiet-rank %u: expected a rank from 0 to %u\n",
 			c->quiet - 1, ranks - 1);

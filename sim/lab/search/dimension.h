@@ -82,6 +82,8 @@ enum dimension_option {
 	OPTION_RAS,
 	OPTION_INIT_FAILS,
 	OPTION_SCENES,
+	OPTION_PLUGINS,
+	OPTION_PLUGIN_FAILS,
 	OPTION_UNCOMPARED,
 	OPTION_CUDA_STATE,
 	OPTION_PAUSES,
@@ -183,9 +185,9 @@ void dimensions_draw(struct scenario *s, uint64_t seed, enum dimension_seeds see
 /* dimension_own.c */
 dimension_write_fn own_write_ranks_per_proc, own_write_host_gpus, own_write_devices, own_write_env,
 	own_write_collective, own_write_before, own_write_root, own_write_types, own_write_ops,
-	own_write_place, own_write_plan, own_write_found_rank;
+	own_write_place, own_write_plugins, own_write_plan, own_write_found_rank;
 dimension_parse_fn own_parse_ranks_per_proc, own_parse_host_gpus, own_parse_devices, own_parse_env,
 	own_parse_collective, own_parse_before, own_parse_root, own_parse_types, own_parse_ops,
-	own_parse_place, own_parse_plan;
+	own_parse_place, own_parse_plugins, own_parse_plan;
 
 #endif

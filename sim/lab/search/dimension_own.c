@@ -241,6 +241,35 @@ int own_parse_ops(const struct text_cursor *c, const struct dimension *d, struct
 	return rc;
 }
 
+void own_write_plugins(const struct dimension *d, const struct scenario *s, FILE *out)
+{
+	const char *before = d->key;
+	char separator = ' ';
+
+	for (int i = 0; lab_plugin_names[i]; i++) {
+		if (!(s->lab.plugins >> i & 1))
+			continue;
+		fprintf(out, "%s%c%s", before, separator, lab_plugin_names[i]);
+		before = "";
+		separator = ',';
+	}
+	if (s->lab.plugins)
+		fputc('\n', out);
+}
+
+int own_parse_plugins(const struct text_cursor *c, const struct dimension *d, struct token v,
+		      struct scenario *s)
+{
+	int32_t list[LAB_PLUGINS];
+	uint32_t n;
+	int rc = own_parse_list(c, d, v, "plugin", lab_plugin_names, list, &n);
+
+	s->lab.plugins = 0;
+	for (uint32_t i = 0; !rc && i < n; i++)
+		s->lab.plugins |= 1u << list[i];
+	return rc;
+}
+
 void own_write_place(const struct dimension *d, const struct scenario *s, FILE *out)
 {
 	ASSERT(s->lab.in_place || s->lab.out_of_place); /* own_parse_place refuses neither */

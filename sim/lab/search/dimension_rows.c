@@ -196,6 +196,15 @@ const struct dimension dimensions[] = {
 	 OPTION(ENGINE, HELP(OPTION_SCENES, "scenes", "N",
 		"afterwards, play N short programs with communicators of their own and a known "
 		"outcome, drawn from the seed (default 0)"))},
+	{OWN("plugins", plugins), CUT_BY("plugins", plugins),
+	 OPTION(ENGINE, .by_case = true, HELP(OPTION_PLUGINS, "plugins", "LIST",
+		"plugins of the lab's own, such as tuner,profiler, which check the stack's calls; "
+		"what they do is drawn from the seed (default: none)"))},
+	{NAME("plugin-fails", lab.plugin_fails, lab_plugin_fails),
+	 CUT("function that fails", OFF),
+	 OPTION(ENGINE, HELP(OPTION_PLUGIN_FAILS, "plugin-fails", "FUNCTION",
+		"one call of a function of these plugins fails, such as net-listen or tuner-init; "
+		"a rank must have an error then (default: none)"))},
 	{FLAG("uncompared", lab.uncompared), CUT("calls that are not compared", OFF),
 	 OPTION(WORLD, HELP(OPTION_UNCOMPARED, "uncompared", NULL,
 		"the world does not compare the ranks' calls when they are made, as in a real "

@@ -68,6 +68,8 @@ enum scenario_expect scenario_expectation(const struct scenario *s)
 {
 	if (s->expect != SCENARIO_EXPECT_AUTO)
 		return s->expect;
+	if (s->lab.plugin_fails)
+		return SCENARIO_EXPECT_SUCCESS_OR_ERROR;
 	return scenario_has_faults(s) ? SCENARIO_EXPECT_SUCCESS_OR_ERROR : SCENARIO_EXPECT_SUCCESS;
 }
 

@@ -110,6 +110,11 @@ enum scenario_faults {
 	SCENARIO_FAULTS_CALL, /* a side world: small; mostly one call fails, drawn by its caller */
 };
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults);
+/* Adds plugins of the lab's own (enum lab_plugin), except those that do not fit the scenario. */
+void scenario_take_plugins(struct scenario *s, uint32_t plugins);
+/* Lets one call of a function of these (an index of lab_plugin_fails) fail, if that fits; 0: none.
+ * Leaves out what the program does beside its series. */
+void scenario_take_plugin_failure(struct scenario *s, uint32_t function);
 /* Number of side worlds of a seed: two seeds in three have one. They are scenario_swarm of other
  * seeds, with SCENARIO_FAULTS_CALL. Side 0 is the seed's own world. */
 static inline uint32_t scenario_sides(uint64_t seed)

@@ -443,3 +443,33 @@ int shrink_draw_plan(struct scenario *s)
 	s->lab.sim.heal_ns = 0; /* the plan has it */
 	return rc;
 }
+
+/* ---- plugins --------------------------------------------------------------------------------- */
+
+/* None, then each one less. */
+bool cut_plugins(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	uint32_t left = s->lab.plugins;
+
+	if (!left)
+		return false;
+	*to = *s;
+	to->lab.plugins = 0;
+	if (!k)
+		return true;
+	while (--k && left)
+		left &= left - 1;
+	to->lab.plugins = s->lab.plugins & ~(left & -left);
+	return left && to->lab.plugins;
+}
+
+void print_plugins(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	size_t n = 0;
+
+	snprintf(out, SHRINK_VALUE_BYTES, "none");
+	for (int i = 0; lab_plugin_names[i] && n < SHRINK_VALUE_BYTES; i++)
+		if (s->lab.plugins >> i & 1)
+			n += (size_t)snprintf(out + n, SHRINK_VALUE_BYTES - n, "%s%s", n ? "," : "",
+					      lab_plugin_names[i]);
+}

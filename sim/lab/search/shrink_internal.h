@@ -65,10 +65,10 @@ void shrink_log_free(struct sim_choice_log *log);
 /* shrink_cuts.c: cuts of their own in the table of dimensions. */
 dimension_make_fn cut_ranks, cut_machines, cut_collective, cut_before, cut_root, cut_bytes,
 	cut_iterations, cut_place, cut_channels, cut_width, cut_type, cut_op, cut_plan, cut_env,
-	cut_memory;
+	cut_memory, cut_plugins;
 dimension_print_fn print_ranks, print_machines, print_collective, print_before, print_root,
 	print_bytes, print_iterations, print_place, print_channels, print_width, print_type,
-	print_op, print_plan, print_env, print_memory;
+	print_op, print_plan, print_env, print_memory, print_plugins;
 /* Writes the plan that the seed draws into the scenario, if it draws one. */
 int shrink_draw_plan(struct scenario *s);
 

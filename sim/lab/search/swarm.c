@@ -490,5 +490,6 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_contradiction(s, seed,
 			    faults == SCENARIO_FAULTS_CALL &&
 				    swarm_side_kind(seed) == SIDE_CONTRADICTION);
+	swarm_plugins(s, seed);
 	swarm_check(s);
 }

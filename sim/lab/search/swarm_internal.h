@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shared by the files of the default swarm: swarm.c (what other draws depend on),
- * swarm_settings.c (variables, a row each), swarm_world.c (hosts and ranks), swarm_focus.c
- * (settings that are drawn to fit each other), swarm_faults.c (plans of faults), swarm_rails.c
- * (worlds with failover). Called by scenario_swarm alone; each function changes the scenario that
- * it is given.
+ * swarm_settings.c (variables, a row each), swarm_plugins.c (plugins), swarm_world.c (hosts and
+ * ranks), swarm_focus.c (settings that are drawn to fit each other), swarm_faults.c (plans of
+ * faults), swarm_rails.c (worlds with failover). Called by scenario_swarm alone; each function
+ * changes the scenario that it is given.
  */
 #ifndef SIM_LAB_SWARM_INTERNAL_H
 #define SIM_LAB_SWARM_INTERNAL_H
@@ -45,6 +45,8 @@ void swarm_local_register(struct scenario *s, uint64_t seed);
 void swarm_detection(struct scenario *s, uint64_t seed, bool small);
 /* Draws settings of processes that contradict each other: to be called after all else. */
 void swarm_contradiction(struct scenario *s, uint64_t seed, bool always);
+/* Draws plugins of the lab's own: to be called after all else. */
+void swarm_plugins(struct scenario *s, uint64_t seed);
 /* Draws the personality of HCAs: to be called when the plan of faults is drawn. */
 void swarm_hcas(struct scenario *s, uint64_t seed);
 void swarm_messages(struct scenario *s, uint64_t seed);

@@ -68,6 +68,13 @@ for shape in '2 1' '3 1' '4 1' '2 2' '3 2' '2 3' '4 3'; do
 	run "shape $shape" 0 "$newest" all_reduce --hosts "${shape% *}" --gpus "${shape#* }" -b 4 -e 4M -f 8 "${chain[@]}"
 	logged "shape $shape" 'Connected Collnet Chains'
 done
+# chains whose links go over the ordinary network: its ranks reach each other by no other way
+for engine in sim threads; do
+	run "chain over the network, $engine" 0 "$newest" all_reduce --hosts 2 --gpus 3 -b 4 -e 1M -f 64 "${chain[@]}" \
+		--env NCCL_SHM_DISABLE=1 --env NCCL_P2P_DISABLE=1 --engine $engine
+	logged "chain over the network, $engine" 'Channel 00/6 : 1\[1\] -> 0\[0\] via NET/plug'
+	logged "chain over the network, $engine" 'CollNet 00/6 : [0-9] \[(send|receive)\] via COLLNET/collplug' 4
+done
 COLL_POLLS=7 COLL_FAULT=late run 'late answers' 0 "$newest" all_reduce --hosts 3 --gpus 2 -b 1M -e 4M -f 4 \
 	"${chain[@]}" --env NCCL_MIN_CTAS=4
 COLL_POLLS=7 COLL_FAULT=late run 'late answers, threads' 0 "$newest" all_reduce --hosts 3 --gpus 2 -b 1M -e 4M \

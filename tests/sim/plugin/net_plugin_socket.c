@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "net_plugin_socket.h"
+#include "sim/lab/plugin/net_plugin.h"
 
 #define PLUG_MAGIC 0x706c7567u
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Net plugins (net_plugin_socket.h) of each version carry every collective between two hosts. Broken ones
+# Net plugins (net_plugin.h) of each version carry every collective between two hosts. Broken ones
 # are an error that names the plugin, its function, and the connection; none is a hang.
 set -uo pipefail
 # shellcheck source=tests/lib.sh

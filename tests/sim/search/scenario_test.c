@@ -8,6 +8,7 @@
 
 #include "sim/lab/check/collective.h"
 #include "sim/lab/check/found.h"
+#include "sim/lab/search/dimension.h"
 #include "sim/lab/search/scenario.h"
 #include "tests/suite.h"
 
@@ -40,6 +41,43 @@ START_TEST(what_is_written_is_read_back)
 		free(text);
 		free(again);
 	}
+}
+END_TEST
+
+static const struct dimension *dimension_of(const char *key)
+{
+	for (uint32_t i = 0; i < dimensions_n; i++)
+		if (dimensions[i].key && !strcmp(dimensions[i].key, key))
+			return &dimensions[i];
+	ck_abort_msg("no dimension %s", key);
+	return NULL;
+}
+
+/* Plugins are written by their names, and cut to none, then to one less. */
+START_TEST(plugins_are_read_back_and_cut)
+{
+	static const char text[] = "doppel-config 1\nplugins tuner,net,collnet\n"
+				   "plugin-fails net-listen\n";
+	static const uint32_t cuts[] = {0, LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET,
+					LAB_PLUGIN_TUNER | LAB_PLUGIN_COLLNET,
+					LAB_PLUGIN_TUNER | LAB_PLUGIN_NET};
+	const struct dimension *d = dimension_of("plugins");
+	char *again;
+
+	ck_assert_int_eq(scenario_parse(&one, text, strlen(text), "text"), 0);
+	ck_assert_uint_eq(one.lab.plugins, LAB_PLUGIN_TUNER | LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET);
+	ck_assert_str_eq(lab_plugin_fails[one.lab.plugin_fails], "net-listen");
+	ck_assert_int_eq(scenario_expectation(&one), SCENARIO_EXPECT_SUCCESS_OR_ERROR);
+	again = scenario_text(&one);
+	ck_assert_ptr_nonnull(strstr(again, "\nplugins tuner,net,collnet\n"));
+	free(again);
+	for (uint32_t k = 0; k < 4; k++) {
+		ck_assert(dimension_cut(d, &one, k, &other));
+		ck_assert_uint_eq(other.lab.plugins, cuts[k]);
+	}
+	ck_assert(!dimension_cut(d, &one, 4, &other));
+	ck_assert(dimension_cut(dimension_of("plugin-fails"), &one, 0, &other));
+	ck_assert_uint_eq(other.lab.plugin_fails, 0);
 }
 END_TEST
 
@@ -289,6 +327,7 @@ int main(void)
 	tcase_add_loop_test(t, what_is_written_is_read_back, 0, 2);
 	tcase_add_test(t, a_file_without_a_collective_is_about_all_reduce);
 	tcase_add_test(t, every_collective_is_read_back);
+	tcase_add_test(t, plugins_are_read_back_and_cut);
 	tcase_add_test(t, a_later_value_takes_the_place_of_the_earlier_one);
 	tcase_add_test(t, hosts_have_the_machines_of_a_list_in_turn);
 	tcase_add_loop_test(t, bad_files_are_refused_with_line_and_column, 0,

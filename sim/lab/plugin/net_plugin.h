@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A net plugin over UNIX sockets, for net_plugin_test.sh. It makes real system calls and never
- * waits in one. If all ranks are in one real process, as in a world, its handles are the same in
- * each run, so a run in engine sim can be repeated. net_plugin_socket.c moves the bytes,
- * net_plugin_tables.c has the tables of all versions. PLUG_V8 and so on choose the tables that a
- * library exports. Devices have host memory only.
+ * A net plugin, in the program doppel (--plugins net) and in libraries of the tests. Its calls
+ * never wait. net_plugin_tables.c has the tables of all versions; PLUG_V8 and so on choose those
+ * that are exported. The functions below move the bytes: net_plugin_memory.c in the program, where
+ * all ranks are one real process, net_plugin_socket.c over UNIX sockets in the libraries. PLUG_GPU
+ * adds memory of GPUs (net_plugin_gpu.c). In a world, handles are the same in each run of a seed.
  *
- * The environment sets what it does:
+ * Settings (plugin_host.h):
  *
  *	PLUG_DEVICES    number of devices; default 1
  *	PLUG_SAME_CARD  1: they are ports of one card
@@ -34,38 +34,30 @@
  *
  * With GPU memory: PLUG_DMABUF=1 has dma-bufs, PLUG_FLUSH=1 has forceFlush.
  */
-#ifndef TESTS_SIM_PLUGIN_NET_PLUGIN_SOCKET_H
-#define TESTS_SIM_PLUGIN_NET_PLUGIN_SOCKET_H
+#ifndef SIM_LAB_NET_PLUGIN_H
+#define SIM_LAB_NET_PLUGIN_H
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/transport/net_plugin/net_abi.h"
+#include "sim/lab/plugin/plugin_host.h"
 
 enum { PLUG_MOST_RECVS = 8, PLUG_MOST_DEVICES = 16 };
 
 static inline bool plug_fault(const char *what)
 {
-	const char *text = getenv("PLUG_FAULT");
-
-	return text && !strcmp(text, what);
+	return plug_fails("PLUG_FAULT", what);
 }
 
 /* Returns the number of NAME=N; -1: not set. */
 static inline long plug_fault_number(const char *name)
 {
-	const char *text = getenv("PLUG_FAULT");
+	const char *text = plug_setting("PLUG_FAULT");
 	size_t n = strlen(name);
 
 	return text && !strncmp(text, name, n) && text[n] == '=' ? atol(text + n + 1) : -1;
-}
-
-static inline int plug_number(const char *name, int otherwise)
-{
-	const char *text = getenv(name);
-
-	return text ? atoi(text) : otherwise;
 }
 
 ncclResult_t plug_listen(int dev, void *handle, void **listen_comm);
@@ -93,6 +85,11 @@ ncclResult_t plug_gpu_irecv(void *comm, int n, void **data, const size_t *bytes,
 ncclResult_t plug_gpu_iflush(void *comm, int n, void **data, int *bytes, void **mrs,
 			     void **request);
 ncclResult_t plug_gpu_test(void *request, int *done, int *sizes);
+/* In the program: frees the requests that connections have left, and resets the numbers. Reports
+ * registrations and connections that are open after a run that passed. */
+void plug_gpu_end(bool passed);
+bool plug_net_end(bool passed); /* true: there were connections */
+void plug_tables_reset(void);
 /* Numbers of the process so far. */
 void plug_gpu_count(int *flushes, int *regions, int *dmabufs);
 

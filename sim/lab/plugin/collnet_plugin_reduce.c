@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "collnet_plugin.h"
+#include "sim/lab/plugin/collnet_plugin.h"
 
 #define COLL_MAGIC 0x636f6c6cu
 
@@ -59,6 +59,7 @@ static pthread_mutex_t coll_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct coll_group *coll_groups;
 static uint32_t coll_listeners;
 static long coll_started;
+static uint32_t coll_late_calls;
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
@@ -71,14 +72,14 @@ static bool coll_is_member(int member)
 
 bool coll_fault(const char *what, int member)
 {
-	const char *text = getenv("COLL_FAULT");
+	const char *text = plug_setting("COLL_FAULT");
 
 	return text && !strcmp(text, what) && coll_is_member(member);
 }
 
 long coll_fault_number(const char *name)
 {
-	const char *text = getenv("COLL_FAULT");
+	const char *text = plug_setting("COLL_FAULT");
 	size_t n = strlen(name);
 
 	return text && !strncmp(text, name, n) && text[n] == '=' ? atol(text + n + 1) : -1;
@@ -123,7 +124,7 @@ static const struct coll_type {
 
 ncclResult_t coll_reduce_support(ncclDataType_t type, ncclRedOp_t op, int *supported)
 {
-	const char *only = getenv("COLL_TYPES");
+	const char *only = plug_setting("COLL_TYPES");
 
 	*supported = (unsigned)type < ncclNumTypes && coll_types[type].bytes && op < ncclAvg &&
 		     !(only && !strcmp(only, "int") && coll_types[type].is_float);
@@ -217,20 +218,26 @@ ncclResult_t coll_connect(void **handles, int count, int rank, void *listen_comm
 	return rc;
 }
 
+/* Under the lock. */
+static void coll_group_free(struct coll_group *g)
+{
+	struct coll_group **at = &coll_groups;
+
+	while (*at != g)
+		at = &(*at)->next;
+	*at = g->next;
+	for (int i = 0; i < COLL_WINDOW * COLL_MEMBERS; i++)
+		free(g->round[i / COLL_MEMBERS].part[i % COLL_MEMBERS]);
+	free(g);
+}
+
 ncclResult_t coll_close(void *comm)
 {
 	struct coll_comm *c = comm;
-	struct coll_group **at = &coll_groups;
 
 	pthread_mutex_lock(&coll_lock);
-	if (!--c->group->open) {
-		while (*at != c->group)
-			at = &(*at)->next;
-		*at = c->group->next;
-		for (int i = 0; i < COLL_WINDOW * COLL_MEMBERS; i++)
-			free(c->group->round[i / COLL_MEMBERS].part[i % COLL_MEMBERS]);
-		free(c->group);
-	}
+	if (!--c->group->open)
+		coll_group_free(c->group);
 	pthread_mutex_unlock(&coll_lock);
 	free(c);
 	return coll_fault("closecoll", -1) ? ncclSystemError : ncclSuccess;
@@ -240,10 +247,8 @@ ncclResult_t coll_close(void *comm)
 
 static bool coll_is_late(void)
 {
-	static uint32_t calls;
-
 	return coll_fault("late", -1) &&
-	       __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED) * 2654435761u >> 31;
+	       __atomic_fetch_add(&coll_late_calls, 1, __ATOMIC_RELAXED) * 2654435761u >> 31;
 }
 
 /* Enters a member's part. 1: members differ in what they reduce. Under the lock. */
@@ -271,7 +276,7 @@ ncclResult_t coll_iallreduce(void *comm, void *send, void *recv, size_t count, n
 			     ncclRedOp_t op, void *send_mr, void *recv_mr, void **request)
 {
 	struct coll_round part = {.count = count, .type = type, .op = op};
-	long most = coll_fault_number("reduce");
+	long most = coll_fault_number("reduce"), before;
 	struct coll_comm *c = comm;
 	struct coll_round *r = &c->group->round[c->started % COLL_WINDOW];
 	struct coll_req *q;
@@ -280,7 +285,8 @@ ncclResult_t coll_iallreduce(void *comm, void *send, void *recv, size_t count, n
 	(void)coll_reduce_support(type, op, &supported);
 	if (!supported || !send_mr || !recv_mr || *request || !count)
 		return ncclInternalError;
-	if (most >= 0 && __atomic_fetch_add(&coll_started, 1, __ATOMIC_RELAXED) >= most)
+	before = __atomic_fetch_add(&coll_started, 1, __ATOMIC_RELAXED);
+	if (most >= 0 && before >= most)
 		return ncclRemoteError;
 	if (coll_is_late())
 		return ncclSuccess;
@@ -357,4 +363,18 @@ ncclResult_t coll_test(void *request, int *done, int *bytes)
 	*done = 1;
 	*bytes = coll_fault("size", q->comm->rank) ? 1 << 30 : (int)q->bytes;
 	return ncclSuccess;
+}
+
+bool coll_end(bool passed)
+{
+	const bool used = coll_started > 0;
+
+	if (passed && coll_groups && coll_groups->open)
+		plug_wrong("collnet: a group of %d members has %d that are not closed",
+			   coll_groups->members, coll_groups->open);
+	while (coll_groups)
+		coll_group_free(coll_groups);
+	coll_listeners = coll_late_calls = 0;
+	coll_started = 0;
+	return used;
 }

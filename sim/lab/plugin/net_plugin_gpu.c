@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plugin of net_plugin_socket.h with GPU memory, for worlds: it accesses the memory of the GPU
+ * The plugin of net_plugin.h with GPU memory, for worlds: it accesses the memory of the GPU
  * double as the HCA double does. A write becomes visible to a kernel at the next read, which is the
  * flush, as on GPUs before compute capability 9.0.
  */
+#include <pthread.h>
+
 #include "backends/peermem.h"
 
-#include "net_plugin_socket.h"
+#include "sim/lab/plugin/net_plugin.h"
 
 struct plug_gpu_mr {
 	bool gpu;
+	const void *comm, *data; /* of the registration */
+	size_t bytes;
 	struct peermem_region region;
 };
 
 struct plug_gpu_req {
-	void *inner; /* NULL: a flush, which is done */
+	void *inner;                     /* NULL: a flush, which is done */
+	struct plug_gpu_req *next, **at; /* of all that have not ended */
 	bool is_recv;
 	int n;
 	struct {
@@ -24,7 +29,9 @@ struct plug_gpu_req {
 	} part[PLUG_MOST_RECVS];
 };
 
-static int plug_flushes, plug_regions, plug_dmabufs;
+static int plug_flushes, plug_regions, plug_dmabufs, plug_registered;
+static pthread_mutex_t plug_gpu_lock = PTHREAD_MUTEX_INITIALIZER; /* the list of requests */
+static struct plug_gpu_req *plug_gpu_requests;
 
 void plug_gpu_count(int *flushes, int *regions, int *dmabufs)
 {
@@ -35,15 +42,49 @@ void plug_gpu_count(int *flushes, int *regions, int *dmabufs)
 
 /* ---- registrations -------------------------------------------------------------------------- */
 
-ncclResult_t plug_gpu_reg_mr(void *comm, void *data, size_t bytes, int type, void **out)
+static struct plug_gpu_mr *plug_gpu_mr_make(const void *comm, const void *data, size_t bytes)
 {
 	struct plug_gpu_mr *mr = calloc(1, sizeof *mr);
 
-	(void)comm;
+	if (!mr)
+		abort();
+	mr->comm = comm;
+	mr->data = data;
+	mr->bytes = bytes;
+	__atomic_add_fetch(&plug_registered, 1, __ATOMIC_RELAXED);
+	return mr;
+}
+
+static void plug_gpu_mr_free(struct plug_gpu_mr *mr)
+{
+	__atomic_sub_fetch(&plug_registered, 1, __ATOMIC_RELAXED);
+	free(mr);
+}
+
+/* The memory of a transfer is in a registration of its connection. */
+static void plug_gpu_check(const void *comm, const struct plug_gpu_mr *mr, const void *data,
+			   size_t bytes)
+{
+	const uintptr_t first = (uintptr_t)mr->data, at = (uintptr_t)data;
+
+	if (mr->comm != comm || at < first || at - first > mr->bytes ||
+	    bytes > mr->bytes - (at - first))
+		plug_wrong("net: a transfer of %zu bytes outside of its registration of %zu", bytes,
+			   mr->bytes);
+}
+
+ncclResult_t plug_gpu_reg_mr(void *comm, void *data, size_t bytes, int type, void **out)
+{
+	struct plug_gpu_mr *mr = plug_gpu_mr_make(comm, data, bytes);
+
 	mr->gpu = type == NET_ABI_CUDA;
+	if (!mr->gpu && plug_fault("regmr")) {
+		plug_gpu_mr_free(mr);
+		return ncclSystemError;
+	}
 	if (mr->gpu && (plug_fault("nogpu") ||
 			peermem()->pin(os_proc(), (uintptr_t)data, bytes, &mr->region))) {
-		free(mr);
+		plug_gpu_mr_free(mr);
 		return ncclSystemError;
 	}
 	__atomic_add_fetch(&plug_regions, mr->gpu, __ATOMIC_RELAXED);
@@ -54,14 +95,13 @@ ncclResult_t plug_gpu_reg_mr(void *comm, void *data, size_t bytes, int type, voi
 ncclResult_t plug_gpu_reg_dmabuf(void *comm, void *data, size_t bytes, int type, uint64_t offset,
 				 int fd, void **out)
 {
-	struct plug_gpu_mr *mr = calloc(1, sizeof *mr);
+	struct plug_gpu_mr *mr = plug_gpu_mr_make(comm, data, bytes);
 
-	(void)comm;
 	mr->gpu = true;
 	if (type != NET_ABI_CUDA || plug_fault("nodmabuf") ||
 	    peermem()->pin_dmabuf(os_proc(), fd, offset, bytes, &mr->region) ||
 	    mr->region.address != (uintptr_t)data) {
-		free(mr);
+		plug_gpu_mr_free(mr);
 		return ncclSystemError;
 	}
 	__atomic_add_fetch(&plug_dmabufs, 1, __ATOMIC_RELAXED);
@@ -73,17 +113,39 @@ ncclResult_t plug_gpu_dereg_mr(void *comm, void *in)
 {
 	struct plug_gpu_mr *mr = in;
 
-	(void)comm;
+	if (mr->comm != comm)
+		plug_wrong("net: deregMr on another connection than regMr");
 	if (mr->gpu)
 		peermem()->unpin(&mr->region);
-	free(mr);
+	plug_gpu_mr_free(mr);
 	return ncclSuccess;
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
+static struct plug_gpu_req *plug_gpu_req_make(void)
+{
+	struct plug_gpu_req *r = calloc(1, sizeof *r);
+
+	if (!r)
+		abort();
+	pthread_mutex_lock(&plug_gpu_lock);
+	r->next = plug_gpu_requests;
+	r->at = &plug_gpu_requests;
+	if (r->next)
+		r->next->at = &r->next;
+	plug_gpu_requests = r;
+	pthread_mutex_unlock(&plug_gpu_lock);
+	return r;
+}
+
 static void plug_gpu_free(struct plug_gpu_req *r)
 {
+	pthread_mutex_lock(&plug_gpu_lock);
+	*r->at = r->next;
+	if (r->next)
+		r->next->at = r->at;
+	pthread_mutex_unlock(&plug_gpu_lock);
 	for (int i = 0; i < r->n; i++)
 		free(r->part[i].bounce);
 	free(r);
@@ -112,10 +174,11 @@ static ncclResult_t plug_gpu_begun(struct plug_gpu_req *r, ncclResult_t rc, void
 
 ncclResult_t plug_gpu_isend(void *comm, void *data, size_t bytes, int tag, void *in, void **request)
 {
-	struct plug_gpu_req *r = calloc(1, sizeof *r);
+	struct plug_gpu_req *r = plug_gpu_req_make();
 	struct plug_gpu_mr *mr = in;
 	void *from = plug_gpu_part(r, data, bytes, in);
 
+	plug_gpu_check(comm, mr, data, bytes);
 	if (mr->gpu && bytes)
 		peermem()->read(&mr->region, 0, (uintptr_t)data, from, bytes);
 	return plug_gpu_begun(r, plug_isend(comm, from, bytes, tag, in, &r->inner), request);
@@ -124,10 +187,12 @@ ncclResult_t plug_gpu_isend(void *comm, void *data, size_t bytes, int tag, void 
 ncclResult_t plug_gpu_irecv(void *comm, int n, void **data, const size_t *bytes, const int *tags,
 			    void **mrs, void **request)
 {
-	struct plug_gpu_req *r = calloc(1, sizeof *r);
+	struct plug_gpu_req *r = plug_gpu_req_make();
 	void *to[PLUG_MOST_RECVS];
 
 	r->is_recv = true;
+	for (int i = 0; i < n; i++)
+		plug_gpu_check(comm, mrs[i], data[i], bytes[i]);
 	for (int i = 0; i < n; i++)
 		to[i] = plug_gpu_part(r, data[i], bytes[i], mrs[i]);
 	return plug_gpu_begun(r, plug_irecv(comm, n, to, bytes, tags, mrs, &r->inner), request);
@@ -144,7 +209,7 @@ ncclResult_t plug_gpu_iflush(void *comm, int n, void **data, int *bytes, void **
 	peermem()->read(&mr->region, 0, (uintptr_t)data[0], &byte, 1);
 	/* each second flush has no request: it is done already */
 	if (__atomic_fetch_add(&plug_flushes, 1, __ATOMIC_RELAXED) % 2)
-		*request = calloc(1, sizeof(struct plug_gpu_req));
+		*request = plug_gpu_req_make();
 	return ncclSuccess;
 }
 
@@ -164,4 +229,13 @@ ncclResult_t plug_gpu_test(void *request, int *done, int *sizes)
 					 r->part[i].bounce, (uint64_t)sizes[i]);
 	plug_gpu_free(r);
 	return ncclSuccess;
+}
+
+void plug_gpu_end(bool passed)
+{
+	if (passed && plug_registered)
+		plug_wrong("net: %d registrations are left", plug_registered);
+	while (plug_gpu_requests)
+		plug_gpu_free(plug_gpu_requests);
+	plug_flushes = plug_regions = plug_dmabufs = plug_registered = 0;
 }

@@ -10,7 +10,7 @@
 #include "backends/peermem.h"
 #endif
 
-#include "collnet_plugin.h"
+#include "sim/lab/plugin/collnet_plugin.h"
 
 struct coll_mr {
 	bool gpu;
@@ -19,7 +19,7 @@ struct coll_mr {
 #endif
 };
 
-static int flushes;
+static int flushes, registered;
 
 int coll_flushes(void)
 {
@@ -36,6 +36,13 @@ static bool coll_pin(struct coll_mr *mr, void *data, size_t bytes)
 #endif
 }
 
+void coll_memory_end(bool passed)
+{
+	if (passed && registered)
+		plug_wrong("collnet: %d registrations are left", registered);
+	flushes = registered = 0;
+}
+
 ncclResult_t coll_reg_mr(void *comm, void *data, size_t bytes, int type, void **out)
 {
 	struct coll_mr *mr;
@@ -48,6 +55,7 @@ ncclResult_t coll_reg_mr(void *comm, void *data, size_t bytes, int type, void **
 		free(mr);
 		return ncclInternalError;
 	}
+	__atomic_add_fetch(&registered, 1, __ATOMIC_RELAXED);
 	*out = mr;
 	return ncclSuccess;
 }
@@ -64,6 +72,7 @@ ncclResult_t coll_dereg_mr(void *comm, void *in)
 		peermem()->unpin(&mr->region);
 #endif
 	free(mr);
+	__atomic_sub_fetch(&registered, 1, __ATOMIC_RELAXED);
 	return coll_fault("dereg", -1) ? ncclInternalError : ncclSuccess;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A collective network in the test's net plugin (net_plugin_socket.h), for collnet_test.sh. It
- * reduces in software, in host memory. All members of a group are in one real process, as the ranks
- * of a world are. collnet_plugin_reduce.c has the groups and the sums, collnet_plugin.c the tables
- * of all versions.
+ * A collective network beside the net plugin (net_plugin.h), in the program doppel (--plugins
+ * collnet) and in libraries of the tests. It reduces in software. All members of a group are in one
+ * real process, as the ranks of a world are. collnet_plugin_reduce.c has the groups and the sums,
+ * collnet_plugin_memory.c the registered memory, collnet_plugin.c the tables of all versions.
  *
  * Its devices are those of the net plugin. Types are the integers, f32 and f64, and operations sum,
- * prod, max and min, except what COLL_TYPES excludes. The environment sets what it does:
+ * prod, max and min, except what COLL_TYPES excludes. Settings (plugin_host.h):
  *
  *	COLL_TYPES   "int": integers only
  *	COLL_POLLS   fruitless tests of each second reduction; default 0. The others end earlier.
@@ -25,12 +25,12 @@
  *	late         iallreduce returns nothing at about each second call
  *	closecoll, finalize, dereg: it fails
  */
-#ifndef TESTS_SIM_PLUGIN_COLLNET_PLUGIN_H
-#define TESTS_SIM_PLUGIN_COLLNET_PLUGIN_H
+#ifndef SIM_LAB_COLLNET_PLUGIN_H
+#define SIM_LAB_COLLNET_PLUGIN_H
 
 #include "core/transport/collnet/collnet_abi.h"
 
-#include "net_plugin_socket.h"
+#include "sim/lab/plugin/net_plugin.h"
 
 /* True if the fault is set. `member` -1: of no member. */
 bool coll_fault(const char *what, int member);
@@ -57,5 +57,10 @@ ncclResult_t coll_iflush(void *comm, void *data, int bytes, void *mr, void **req
 ncclResult_t coll_test(void *request, int *done, int *bytes);
 ncclResult_t coll_close(void *comm);
 ncclResult_t coll_close_listen(void *listen_comm);
+
+/* In the program: frees what is left, and resets the numbers. Reports what is open after a run that
+ * passed. coll_end returns true if there were reductions. */
+bool coll_end(bool passed);
+void coll_memory_end(bool passed);
 
 #endif

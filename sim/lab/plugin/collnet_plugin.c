@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "collnet_plugin.h"
+#include "sim/lab/plugin/collnet_plugin.h"
 
 #ifdef PLUG_GPU
 #define COLL_POINTERS (NET_ABI_HOST | NET_ABI_CUDA)
@@ -67,9 +67,9 @@ static struct net_abi_props_v12 coll_props(int dev)
 	static char names[PLUG_MOST_DEVICES][16];
 	struct net_abi_props_v12 p = {
 		.name = names[dev % PLUG_MOST_DEVICES],
-		.pci_path = getenv("PLUG_PCI"),
+		.pci_path = (char *)(uintptr_t)plug_pci_path(dev),
 		.guid = 1 + (uint64_t)dev,
-		.ptr_support = COLL_POINTERS,
+		.ptr_support = plug_number("PLUG_POINTERS", COLL_POINTERS),
 		.force_flush = plug_number("PLUG_FLUSH", 0),
 		.speed = 100000,
 		.port = 1,
@@ -81,7 +81,7 @@ static struct net_abi_props_v12 coll_props(int dev)
 	};
 
 	snprintf(names[dev % PLUG_MOST_DEVICES], sizeof names[0], "%s%d",
-		 getenv("COLL_DEVICE") ? getenv("COLL_DEVICE") : "plug", dev);
+		 plug_setting("COLL_DEVICE") ? plug_setting("COLL_DEVICE") : "plug", dev);
 	return p;
 }
 

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "net_plugin_socket.h"
+#include "sim/lab/plugin/net_plugin.h"
 
 #ifndef PLUG_NAME
 #define PLUG_NAME "plug"
@@ -115,6 +115,11 @@ static ncclResult_t plug_set_attr(void *context, struct net_abi_attr *attr)
 	return context && attr->send.least_peers == 1 ? ncclSuccess : ncclInternalError;
 }
 
+void plug_tables_reset(void)
+{
+	plug.inits = plug.merged = 0;
+}
+
 /* ---- devices -------------------------------------------------------------------------------- */
 
 static ncclResult_t plug_devices(int *count)
@@ -130,9 +135,10 @@ static struct net_abi_props_v12 plug_props(int dev)
 	static char names[PLUG_MOST_DEVICES][16];
 	struct net_abi_props_v12 p = {
 		.name = plug_fault("noname") ? NULL : names[dev % PLUG_MOST_DEVICES],
-		.pci_path = getenv("PLUG_PCI"),
+		.pci_path = (char *)(uintptr_t)plug_pci_path(dev),
 		.guid = 1 + (uint64_t)(plug_number("PLUG_SAME_CARD", 0) ? 0 : dev),
-		.ptr_support = PLUG_POINTERS | (plug_number("PLUG_DMABUF", 0) ? NET_ABI_DMABUF : 0),
+		.ptr_support = plug_number("PLUG_POINTERS", PLUG_POINTERS) |
+			       (plug_number("PLUG_DMABUF", 0) ? NET_ABI_DMABUF : 0),
 		.force_flush = plug_number("PLUG_FLUSH", 0),
 		.speed = 100000,
 		.port = 1,

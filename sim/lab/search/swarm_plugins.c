@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Draws the lab's plugins, one seed in 16. */
+#include "sim/lab/search/swarm_internal.h"
+
+/* A network is for runs without faults: those of links and processes are not its own. A list of
+ * NICs to merge names those of the machine. */
+static bool swarm_net_fits(const struct scenario *s)
+{
+	return !scenario_has_faults(s) && !s->lab.recover &&
+	       !swarm_is_set(s, "NCCL_NET_FORCE_MERGE=");
+}
+
+void scenario_take_plugins(struct scenario *s, uint32_t plugins)
+{
+	const uint32_t net = LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET;
+
+	if (!swarm_net_fits(s))
+		plugins &= ~net;
+	/* the model may take it, and the tuner does now and then */
+	if (plugins & LAB_PLUGIN_COLLNET && !swarm_is_set(s, "NCCL_ALGO="))
+		swarm_env(s, "NCCL_ALGO=allreduce:CollNetChain,Ring");
+	if (plugins & net && swarm_is_set(s, "NCCL_NET="))
+		swarm_env(s, "NCCL_NET=lab");
+	/* no init ends there: nothing loads a plugin in each rank */
+	if (s->expect != SCENARIO_EXPECT_REFUSED)
+		s->lab.plugins |= plugins;
+}
+
+/* A program that does one thing at a time has no call but the run's own that meets the failure. */
+void scenario_take_plugin_failure(struct scenario *s, uint32_t function)
+{
+	const uint32_t net = LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET;
+	struct lab_config *c = &s->lab;
+	uint32_t of = function == LAB_PLUGIN_FAILS_TUNER ? LAB_PLUGIN_TUNER : net;
+
+	if (!function || scenario_has_faults(s) || !(c->plugins & of))
+		return;
+	c->plugin_fails = function;
+	c->scenes = c->refused = c->init_fails = c->transient = c->idle = 0;
+	c->queries = c->ras = c->mixed = c->suspends = 0;
+	c->children = c->cuda_state = c->hasty = false;
+}
+
+void swarm_plugins(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.plugins");
+	bool drawn = sim_rng_below(&rng, 16) == 0;
+	uint32_t plugins = 1 + (uint32_t)sim_rng_below(&rng, (1u << LAB_PLUGINS) - 1);
+	bool fails = sim_rng_below(&rng, 4) == 0;
+	uint32_t function = 1 + (uint32_t)sim_rng_below(&rng, LAB_PLUGIN_FAILS);
+
+	if (!drawn)
+		return;
+	scenario_take_plugins(s, plugins);
+	if (fails)
+		scenario_take_plugin_failure(s, function);
+}
