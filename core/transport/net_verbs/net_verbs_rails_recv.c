@@ -262,9 +262,20 @@ ncclResult_t net_verbs_rails_flush_failed(struct net_verbs_conn *c, uint32_t leg
 
 /* ---- waits ----------------------------------------------------------------------------------- */
 
+/* Number of rails that may bring a part: the sending end uses a rail before this end learns of it. */
+static uint32_t net_verbs_rails_bring(const struct net_verbs_conn *c)
+{
+	uint32_t n = 0;
+
+	for (uint32_t r = 0; r < c->width; r++)
+		n += net_verbs_rail_is_used(c, r) ||
+		     c->rails->rail[r].state == NET_VERBS_RAIL_STARTING;
+	return n;
+}
+
 /* A part comes over the rail that both ends compute from the rails in use. If they do not agree
  * about these yet, or the part is written again, it may come over another one. The wait for one
- * rail then has a deadline, unless only one is left. */
+ * rail then has a deadline, unless only one can bring it. */
 void net_verbs_got_wait(const struct net_verbs_conn *c, const struct net_request *r, struct wait *w)
 {
 	const struct net_verbs_got *g = &c->rails->got[r->slot];
@@ -276,6 +287,7 @@ void net_verbs_got_wait(const struct net_verbs_conn *c, const struct net_request
 	leg = net_verbs_leg_of(c, n == c->width ? net_verbs_part_qp(c, g->message, k)
 						: rail[n ? k % n : 0]);
 	net_verbs_wait_cq(c, leg, c->leg[leg].seq, "data from the peer", w);
-	if (n > 1 && (n < c->width || (g->parts && g->parts != net_verbs_parts(c))))
+	if (net_verbs_rails_bring(c) > 1 &&
+	    (n < c->width || (g->parts && g->parts != net_verbs_parts(c))))
 		w->deadline_ns = os_now_ns() + NET_VERBS_ANY_RAIL_NS;
 }
