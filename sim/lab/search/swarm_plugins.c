@@ -26,14 +26,16 @@ void scenario_take_plugins(struct scenario *s, uint32_t plugins)
 		s->lab.plugins |= plugins;
 }
 
-/* A program that does one thing at a time has no call but the run's own that meets the failure. */
+/* A program that does one thing at a time has no call but the run's own that meets the failure. The
+ * first messages of ranks connect while kernels of others run: a rank without a watchdog would wait
+ * in CUDA for its kernel, which waits for the rank that has failed. */
 void scenario_take_plugin_failure(struct scenario *s, uint32_t function)
 {
 	const uint32_t net = LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET;
 	struct lab_config *c = &s->lab;
 	uint32_t of = function == LAB_PLUGIN_FAILS_TUNER ? LAB_PLUGIN_TUNER : net;
 
-	if (!function || scenario_has_faults(s) || !(c->plugins & of))
+	if (!function || scenario_has_faults(s) || !(c->plugins & of) || c->collective->connects)
 		return;
 	c->plugin_fails = function;
 	c->scenes = c->refused = c->init_fails = c->transient = c->idle = 0;

@@ -381,6 +381,9 @@ void swarm_side_scenes(struct scenario *s, uint64_t seed)
 	c->children = false;
 	if (timed) {
 		swarm_env(s, "DOPPEL_TIMEOUT_MS=%u", ms);
+		/* rxe loses what was overtaken, and resends after seconds */
+		if (swarm_is_set(s, "DOPPEL_HCA_ROUTING="))
+			swarm_env(s, "DOPPEL_HCA_ROUTING=fixed");
 		c->sim.races = false; /* calls of different counts write the same bytes */
 	}
 	if (!timed && ras) {
