@@ -262,7 +262,7 @@ ncclResult_t net_verbs_rails_flush_failed(struct net_verbs_conn *c, uint32_t leg
 
 /* ---- waits ----------------------------------------------------------------------------------- */
 
-/* Number of rails that may bring a part: the sending end uses a rail before this end learns of it. */
+/* Number of rails that may bring a part. The sending end uses a rail before the other learns it. */
 static uint32_t net_verbs_rails_bring(const struct net_verbs_conn *c)
 {
 	uint32_t n = 0;
