@@ -342,7 +342,7 @@ static ncclResult_t plan_copy(const struct plan_task *t, cudaStream_t stream)
 {
 	ASSERT(t->send_bytes == t->recv_bytes);
 	return cuda_result(
-		cudaMemcpyAsync(t->recv, t->send, t->send_bytes, cudaMemcpyDeviceToDevice, stream),
+		cudaMemcpyAsync(t->recv, t->send, t->send_bytes, cudaMemcpyDefault, stream),
 		"cudaMemcpyAsync of a collective of one rank");
 }
 

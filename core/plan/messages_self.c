@@ -61,7 +61,7 @@ static ncclResult_t plan_self_copy(const struct ncclComm *comm,
 	plan_message_uses(comm, send, stream);
 	plan_message_uses(comm, recv, stream);
 	return cuda_result(cudaMemcpyAsync(recv->call.buffer, send->call.buffer, send->bytes,
-					   cudaMemcpyDeviceToDevice, stream),
+					   cudaMemcpyDefault, stream),
 			   "cudaMemcpyAsync of a message to oneself");
 }
 

@@ -141,7 +141,7 @@ static ncclResult_t plan_staged_run(const struct ncclComm *comm, const struct pl
 
 	os_use(&use);
 	return cuda_result(cudaMemcpyAsync(ms->staging.mem + first->staged_at, first->call.buffer,
-					   bytes, cudaMemcpyDeviceToDevice, stream),
+					   bytes, cudaMemcpyDefault, stream),
 			   "cudaMemcpyAsync of what is sent in place");
 }
 

@@ -151,25 +151,29 @@ void fc_copy_start(struct fc_op *op)
 static const char *const copy_kind_names[] = {"cudaMemcpyHostToHost", "cudaMemcpyHostToDevice",
 					      "cudaMemcpyDeviceToHost", "cudaMemcpyDeviceToDevice"};
 
-/* Checks that the pointers match the direction that the program passed. */
-static cudaError_t copy_check_kind(const char *call, enum cudaMemcpyKind kind,
+static bool copy_is_pageable(struct fc_proc *proc, bool device, uint64_t address, uint64_t bytes)
+{
+	return !device && !fc_host_is_pinned(proc, address, bytes);
+}
+
+/* An end that the direction has on a GPU must not be pageable memory. An H200 takes every other
+ * direction, and moves the bytes by the pointers. */
+static cudaError_t copy_check_kind(struct fc_proc *proc, const char *call, enum cudaMemcpyKind kind,
 				   const struct fc_copy *c)
 {
-	if (kind == cudaMemcpyDefault)
-		return cudaSuccess;
-	if ((unsigned)kind > cudaMemcpyDeviceToDevice) {
+	bool dst_dev = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+	bool src_dev = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+
+	if ((unsigned)kind > cudaMemcpyDefault) {
 		fc_report("%s: invalid direction %d", call, (int)kind);
 		return cudaErrorInvalidMemcpyDirection;
 	}
-	bool dst_dev = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-	bool src_dev = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-	if (dst_dev == !!c->dst_dev && src_dev == !!c->src_dev)
+	bool dst_wrong = dst_dev && copy_is_pageable(proc, c->dst_dev, c->dst, c->bytes);
+	if (!dst_wrong && !(src_dev && copy_is_pageable(proc, c->src_dev, c->src, c->bytes)))
 		return cudaSuccess;
-	bool dst_wrong = dst_dev != !!c->dst_dev;
-	fc_report("%s: %s, but the %s 0x%llx is %s memory", call, copy_kind_names[kind],
+	fc_report("%s: %s, but the %s 0x%llx is pageable host memory", call, copy_kind_names[kind],
 		  dst_wrong ? "destination" : "source",
-		  (unsigned long long)(dst_wrong ? c->dst : c->src),
-		  (dst_wrong ? c->dst_dev : c->src_dev) ? "device" : "host");
+		  (unsigned long long)(dst_wrong ? c->dst : c->src));
 	return cudaErrorInvalidValue;
 }
 
@@ -185,7 +189,7 @@ static cudaError_t copy_resolve(struct fc_ctx *ctx, const char *call, enum cudaM
 	if (!rc)
 		rc = fc_access_copy(ctx->proc, call, "source", c->src, c->bytes, &c->src_dev);
 	if (!rc)
-		rc = copy_check_kind(call, kind, c);
+		rc = copy_check_kind(ctx->proc, call, kind, c);
 	return rc;
 }
 

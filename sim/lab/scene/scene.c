@@ -119,8 +119,8 @@ bool scene_sync(struct scene *s, int stream)
 static bool scene_check(struct scene *s, const char *call, size_t count, int32_t want)
 {
 	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
-	cudaError_t e = cudaMemcpyAsync(s->host, result, count * sizeof *s->host,
-					cudaMemcpyDeviceToHost, s->stream[0]);
+	cudaError_t e = cudaMemcpyAsync(s->host, result, count * sizeof *s->host, cudaMemcpyDefault,
+					s->stream[0]);
 
 	if (!scene_cuda(s, e, "cudaMemcpyAsync") || !scene_sync(s, 0))
 		return false;
@@ -139,7 +139,7 @@ static bool scene_fill(struct scene *s, size_t count, int32_t value)
 		s->host[i] = value;
 	return scene_cuda(s,
 			  cudaMemcpyAsync(s->mem, s->host, count * sizeof *s->host,
-					  cudaMemcpyHostToDevice, s->stream[0]),
+					  cudaMemcpyDefault, s->stream[0]),
 			  "cudaMemcpyAsync") &&
 	       scene_sync(s, 0);
 }
@@ -224,9 +224,33 @@ static const struct scene_kind *scene_draw(struct scene *s)
 	return k;
 }
 
+/* One rank in four has pinned memory of the host, allocated while any GPU of the process is
+ * current: all of them use it. */
+static cudaError_t scene_memory(struct scene *s)
+{
+	const uint64_t seed = s->me->run->config->sim.seed;
+	struct sim_rng rng;
+	cudaError_t e, back;
+	int mine = 0, n = 0;
+
+	sim_rng_seed(&rng, seed + (uint64_t)s->me->rank, "lab.scene_memory");
+	s->pinned = sim_rng_below(&rng, 4) == 0;
+	if (!s->pinned)
+		return cudaMalloc((void **)&s->mem, SCENE_BYTES);
+	e = cudaGetDevice(&mine);
+	if (!e)
+		e = cudaGetDeviceCount(&n);
+	if (!e)
+		e = cudaSetDevice((int)sim_rng_below(&rng, (uint64_t)n));
+	if (!e)
+		e = cudaHostAlloc((void **)&s->mem, SCENE_BYTES, cudaHostAllocDefault);
+	back = cudaSetDevice(mine);
+	return e ? e : back;
+}
+
 static bool scene_make(struct scene *s)
 {
-	cudaError_t e = cudaMalloc((void **)&s->mem, SCENE_BYTES);
+	cudaError_t e = scene_memory(s);
 
 	/* what is sent is the same in each run */
 	if (e == cudaSuccess)
@@ -248,7 +272,7 @@ static void scene_free(struct scene *s)
 		if (s->stream[i])
 			(void)cudaStreamDestroy(s->stream[i]);
 	if (s->mem)
-		(void)cudaFree(s->mem);
+		(void)(s->pinned ? cudaFreeHost(s->mem) : cudaFree(s->mem));
 	free(s->host);
 }
 

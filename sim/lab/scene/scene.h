@@ -34,7 +34,8 @@ struct scene {
 	uint64_t timeout_ms;       /* DOPPEL_TIMEOUT_MS of the run; 0: not set */
 	struct sim_rng drawn, own; /* the same on all ranks; of this rank */
 	ncclComm_t comm[SCENE_COMMS];
-	int32_t *mem, *host; /* SCENE_BYTES on the GPU, and of the program */
+	int32_t *mem, *host; /* SCENE_BYTES that GPUs use, and of the program */
+	bool pinned;         /* `mem` is in the host */
 	cudaStream_t stream[SCENE_STREAMS];
 	uint64_t busy_ns[SCENE_STREAMS]; /* other work of a stream */
 };

@@ -85,7 +85,7 @@ void scene_abandon(struct scene *s)
 	bool registers = sim_rng_below(&s->drawn, 2);
 	uint64_t later_ns = sim_rng_below(&s->own, 1ull << sim_rng_below(&s->own, ABANDON_POWERS));
 
-	if (!scene_open(s, 0) || (registers && !abandon_register(s)) ||
+	if (!scene_open(s, 0) || (registers && !s->pinned && !abandon_register(s)) ||
 	    !abandon_judged(s, kind, count) || !scene_sync(s, 0) || !lab_barrier(s->me))
 		return;
 	if (!s->mine && !abandon_judged(s, kind, count))

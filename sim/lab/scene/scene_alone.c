@@ -26,7 +26,7 @@ static bool alone_bring(struct scene *s, int i)
 	for (int k = 0; k < SCENE_COUNT; k++)
 		host[k] = s->me->rank * 1000 + i * 10 + k;
 	if (!e)
-		e = cudaMemcpyAsync(at, host, SCENE_COUNT * sizeof *at, cudaMemcpyHostToDevice,
+		e = cudaMemcpyAsync(at, host, SCENE_COUNT * sizeof *at, cudaMemcpyDefault,
 				    s->stream[i]);
 	return scene_cuda(s, e, "cudaMemcpyAsync");
 }
@@ -80,8 +80,8 @@ static void alone_check(struct scene *s, int n)
 {
 	for (int i = 0; i < n; i++) {
 		cudaError_t e = cudaMemcpyAsync(s->host, s->mem + (size_t)(2 * i + 1) * SCENE_COUNT,
-						SCENE_COUNT * sizeof *s->mem,
-						cudaMemcpyDeviceToHost, s->stream[i]);
+						SCENE_COUNT * sizeof *s->mem, cudaMemcpyDefault,
+						s->stream[i]);
 
 		if (!scene_cuda(s, e, "cudaMemcpyAsync") || !scene_sync(s, i))
 			return;

@@ -129,7 +129,7 @@ static cudaError_t group_stream_fill(struct scene *s, int i)
 	cudaError_t e = cudaMemsetAsync(at, 0x77, 2ul * SCENE_COUNT * sizeof *at, s->stream[i]);
 
 	return e ? e
-		 : cudaMemcpyAsync(at, host, SCENE_COUNT * sizeof *at, cudaMemcpyHostToDevice,
+		 : cudaMemcpyAsync(at, host, SCENE_COUNT * sizeof *at, cudaMemcpyDefault,
 				   s->stream[i]);
 }
 
@@ -166,10 +166,10 @@ void scene_group_streams(struct scene *s)
 	lab_call(s->me, NULL);
 	scene_judge(s, "ncclGroupEnd of many streams", rc ? rc : end, ncclSuccess);
 	for (int i = 0; i < n && !e; i++)
-		e = cudaMemcpyAsync(
-			s->host + SCENE_BYTES / 2 / sizeof *s->host + (size_t)i * SCENE_COUNT,
-			s->mem + (size_t)(2 * i + 1) * SCENE_COUNT, SCENE_COUNT * sizeof *s->mem,
-			cudaMemcpyDeviceToHost, s->stream[i]);
+		e = cudaMemcpyAsync(s->host + SCENE_BYTES / 2 / sizeof *s->host +
+					    (size_t)i * SCENE_COUNT,
+				    s->mem + (size_t)(2 * i + 1) * SCENE_COUNT,
+				    SCENE_COUNT * sizeof *s->mem, cudaMemcpyDefault, s->stream[i]);
 	bool ok = scene_cuda(s, e, "copies of a group of many streams") && !rc && !end;
 
 	for (int i = 0; i < n; i++)

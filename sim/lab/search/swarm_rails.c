@@ -127,8 +127,6 @@ static void rails_plan_twice(struct scenario *s, struct sim_rng *rng, unsigned a
 	snprintf(s->plan, sizeof s->plan,
 		 "%s\nfabric.link host=%u port=%u after=collective+1200ms down\n", first,
 		 (unsigned)sim_rng_below(rng, s->lab.hosts), 1 - port);
-	s->lab.iterations = RAILS_TWICE_CALLS;
-	s->lab.pauses = RAILS_TWICE_PAUSE_MS;
 }
 
 /* One fault, of one rail: the other rails of every connection are left. Ranks of messages connect
@@ -180,14 +178,22 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 		break;
 	}
 	s->expect = SCENARIO_EXPECT_SUCCESS;
-	/* ranks of messages may connect while a port is down, or changes its GID */
-	if (sim_rng_below(rng, 3) == 0 && swarm_is_set(s, RAILS_OPTION "_RECOVERY=1") &&
-	    !s->lab.collective->connects)
+	if (s->lab.pauses)
 		rails_plan_twice(s, rng, at_us);
+	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 	if (sim_rng_below(rng, 8) == 0)
 		rails_plan_all(s, host, at_us, for_ms);
-	else
-		s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+}
+
+/* A run that is long enough for a second failure. Ranks of messages may connect while a port is
+ * down, or changes its GID. */
+static void rails_long(struct scenario *s, struct sim_rng *rng)
+{
+	if (sim_rng_below(rng, 3) || !swarm_is_set(s, RAILS_OPTION "_RECOVERY=1") ||
+	    s->lab.collective->connects)
+		return;
+	s->lab.iterations = RAILS_TWICE_CALLS;
+	s->lab.pauses = RAILS_TWICE_PAUSE_MS;
 }
 
 void swarm_rails(struct scenario *s, uint64_t seed, enum scenario_faults faults)
@@ -198,6 +204,7 @@ void swarm_rails(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 	rails_world(s, &rng);
 	rails_series(s, &rng);
 	rails_settings(s, &rng);
+	rails_long(s, &rng);
 	sim_rng_seed(&rng, seed, "swarm.rails_plan");
 	if (faults != SCENARIO_FAULTS_NONE)
 		rails_plan(s, &rng);

@@ -78,22 +78,33 @@ CH_TEST(default_direction_is_what_the_pointers_are)
 	CU(cudaFree(b));
 }
 
+/* On an H200 a direction only refuses pageable memory at an end that it has on a GPU. */
 CH_TEST(wrong_directions_are_refused_and_explained)
 {
-	char host[64], *dev = ch_malloc(64), *dev2 = ch_malloc(64);
+	char host[64], *dev = ch_malloc(64), *dev2 = ch_malloc(64), *pinned;
 
+	CU(cudaHostAlloc((void **)&pinned, 64, cudaHostAllocDefault));
 	CU_SAYS(cudaMemcpy(host, dev, 64, cudaMemcpyHostToDevice), cudaErrorInvalidValue,
 		"the destination");
-	CU_SAYS(cudaMemcpy(dev, dev2, 64, cudaMemcpyHostToDevice), cudaErrorInvalidValue,
-		"source 0x");
 	CU_SAYS(cudaMemcpy(dev, host, 64, cudaMemcpyDeviceToHost), cudaErrorInvalidValue,
-		"is device memory");
+		"source 0x");
 	CU_SAYS(cudaMemcpyAsync(dev, host, 64, cudaMemcpyDeviceToDevice, 0), cudaErrorInvalidValue,
-		"is host memory");
-	CU_SAYS(cudaMemcpy(dev, host, 64, cudaMemcpyHostToHost), cudaErrorInvalidValue,
-		"is device memory");
+		"is pageable host memory");
+	CU_SAYS(cudaMemcpy(pinned, host, 64, cudaMemcpyDeviceToHost), cudaErrorInvalidValue,
+		"is pageable host memory");
 	CU_FAILS(cudaMemcpy(dev, host, 64, (enum cudaMemcpyKind)9),
 		 cudaErrorInvalidMemcpyDirection);
+	for (int kind = cudaMemcpyHostToHost; kind <= cudaMemcpyDefault; kind++) {
+		ch_pattern((uint8_t *)pinned, 64, (unsigned)kind);
+		CU(cudaMemcpy(dev, pinned, 64, (enum cudaMemcpyKind)kind));
+		CU(cudaMemcpy(dev2, dev, 64, (enum cudaMemcpyKind)kind));
+		CU(cudaMemset(pinned, 0, 64));
+		CU(cudaMemcpy(pinned, dev2, 64, (enum cudaMemcpyKind)kind));
+		CU(cudaDeviceSynchronize());
+		ch_expect((const uint8_t *)pinned, 64, (unsigned)kind);
+	}
+	CU(cudaMemcpy(dev, host, 64, cudaMemcpyHostToHost));
+	CU(cudaFreeHost(pinned));
 	CU(cudaFree(dev));
 	CU(cudaFree(dev2));
 }

@@ -14,7 +14,7 @@
 #include "tests/suite.h"
 
 #define SCENES_ALL   24
-#define SCENES_KINDS 12
+#define SCENES_KINDS 14
 #define SCENES_SEEDS 5
 
 #define SCENES_SLEEP_NS 10000000000ull
@@ -67,12 +67,13 @@ ncclResult_t ncclGroupEnd(void)
 	return spoil == SPOIL_SUCCESS ? ncclSuccess : rc;
 }
 
-/* Plays scenes, and returns whether all passed; adds the kinds that were played. */
+/* Plays scenes, and returns whether all passed; adds the kinds that were played. RAS runs if calls
+ * have no deadline. */
 static bool scenes_pass(enum spoil what, const char *deadline, uint32_t per_proc, uint64_t seed,
 			uint32_t *played)
 {
 	const char *env[] = {"NCCL_MIN_NCHANNELS=1", "NCCL_MAX_NCHANNELS=2", "NCCL_DEBUG=NONE",
-			     deadline, NULL};
+			     deadline ? deadline : "NCCL_RAS_ENABLE=1", NULL};
 	struct lab_config c;
 	struct lab_result r;
 
@@ -86,6 +87,7 @@ static bool scenes_pass(enum spoil what, const char *deadline, uint32_t per_proc
 	c.env = env;
 	c.sim.seed = seed;
 	c.scenes = SCENES_ALL;
+	c.ras = deadline ? 0 : 1;
 	c.uncompared = deadline != NULL;
 	c.cuda_state = true;
 	spoil = what;

@@ -227,12 +227,10 @@ START_TEST(a_swarm_draws_mixed_hosts_that_have_their_gpus)
 }
 END_TEST
 
-/* Combinations of settings that some bugs need: when each setting was drawn independently, at most
- * a few of 2,000 seeds had one of them. */
-/* One fault of a rail, which every call survives: the other rails of the merged NIC are left. */
+/* Faults of rails. Every call survives them if the other rails of the merged NIC are left. */
 START_TEST(a_swarm_draws_rails_that_fail_over)
 {
-	uint32_t rails = 0, recover = 0;
+	uint32_t rails = 0, recover = 0, twice = 0, all = 0;
 
 	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
 		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
@@ -242,16 +240,21 @@ START_TEST(a_swarm_draws_rails_that_fail_over)
 		recover += has_env(&one, "NCCL_IB_RESILIENCY_PORT_RECOVERY=1");
 		ck_assert_str_eq(one.machine, "a100-2port");
 		ck_assert_uint_ge(one.lab.hosts, 2);
-		ck_assert_int_eq(one.expect, SCENARIO_EXPECT_SUCCESS);
-		ck_assert(strstr(one.plan, " after=collective+"));
-		ck_assert_ptr_eq(strchr(one.plan, '\n'), one.plan + strlen(one.plan) - 1);
+		all += one.expect == SCENARIO_EXPECT_SUCCESS_OR_ERROR;
+		ck_assert(one.expect == SCENARIO_EXPECT_SUCCESS ||
+			  (one.expect == SCENARIO_EXPECT_SUCCESS_OR_ERROR &&
+			   !strstr(one.plan, "port=")));
+		twice += strchr(one.plan, '\n') != one.plan + strlen(one.plan) - 1;
 		ck_assert(!one.lab.transient && !one.lab.recover && !one.lab.mixed);
 	}
-	ck_assert_msg(rails > 8 && rails < 45, "%u of %u seeds have rails", rails, SWARM_SEEDS);
+	ck_assert_msg(rails > 30 && rails < 90, "%u of %u seeds have rails", rails, SWARM_SEEDS);
+	ck_assert_msg(twice > 1 && all > 1, "%u seeds fail twice, %u have no rail", twice, all);
 	ck_assert_msg(recover > 2 && recover < rails, "%u of %u recover", recover, rails);
 }
 END_TEST
 
+/* Combinations of settings that some bugs need: when each setting was drawn independently, at most
+ * a few of 2,000 seeds had one of them. */
 START_TEST(a_swarm_draws_settings_that_fit_each_other)
 {
 	uint32_t direct = 0, turns = 0, parts = 0, lanes = 0, quiet = 0, deaths = 0, lines = 0;
