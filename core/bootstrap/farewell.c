@@ -20,6 +20,7 @@
 #define BOOTSTRAP_MEET_LOOK_NS    100000000ull
 #define BOOTSTRAP_MEET_ANSWER_NS  3000000000ull
 #define BOOTSTRAP_LEFT_LOOK_NS    1000000ull
+#define BOOTSTRAP_FAREWELL_NS     10000000ull
 
 /* ---- the neighbours ------------------------------------------------------------------------- */
 
@@ -124,19 +125,19 @@ ncclResult_t bootstrap_watch(struct bootstrap *b)
 
 /* ---- the farewell --------------------------------------------------------------------------- */
 
-/* Sends a farewell, best effort. It is so short that it fits into the socket's buffer, unless the
- * neighbour has closed and needs no farewell. */
+/* Sends a farewell, best effort: a neighbour that has closed needs none. It fits into the socket's
+ * buffer, but a signal may interrupt the call. The neighbour would then treat the orderly end as a
+ * failure. The call is therefore repeated until a deadline. WAITS. */
 static void bootstrap_farewell_send(const struct bootstrap *b, int fd,
 				    enum bootstrap_farewell_kind kind, uint64_t ops)
 {
 	const struct bootstrap_farewell f = {.kind = kind, .rank = b->rank, .ops = ops};
-	size_t done = 0;
+	int32_t step = fd == b->next_fd ? 1 : b->nranks - 1;
+	struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + step) % b->nranks,
+					    "bootstrap: room for a farewell to the neighbour");
 
-	if (fd < 0)
-		return;
-	for (size_t sent = 0; sent < sizeof f; sent += done)
-		if (os_send(fd, (const char *)&f + sent, sizeof f - sent, &done) || !done)
-			return;
+	if (fd >= 0)
+		(void)sock_send_until(fd, &f, sizeof f, &ctx, os_now_ns() + BOOTSTRAP_FAREWELL_NS);
 }
 
 void bootstrap_ring_break(struct bootstrap *b)

@@ -287,13 +287,14 @@ ncclResult_t sock_recv_all(int fd, void *data, size_t bytes, const struct sock_c
 	return ncclSuccess;
 }
 
-/* Waits for the socket until the deadline. Returns EAGAIN or ETIMEDOUT. */
+/* Waits for the socket until the deadline. Returns EAGAIN or ETIMEDOUT. A socket that changes
+ * without becoming ready does not extend the deadline. */
 static int sock_wait_until(int fd, uint64_t seq, const struct sock_ctx *ctx, uint64_t deadline_ns)
 {
 	struct wait w = sock_wait(fd, seq, ctx);
 
 	w.deadline_ns = deadline_ns;
-	return os_wait_one(&w, NULL) ? ETIMEDOUT : EAGAIN;
+	return os_wait_one(&w, NULL) || os_now_ns() >= deadline_ns ? ETIMEDOUT : EAGAIN;
 }
 
 static int sock_open_until(const struct os_addr *to, const struct sock_ctx *ctx,
@@ -315,8 +316,8 @@ static int sock_open_until(const struct os_addr *to, const struct sock_ctx *ctx,
 	return e;
 }
 
-static int sock_send_until(int fd, const void *data, size_t bytes, const struct sock_ctx *ctx,
-			   uint64_t deadline_ns)
+int sock_send_until(int fd, const void *data, size_t bytes, const struct sock_ctx *ctx,
+		    uint64_t deadline_ns)
 {
 	size_t at = 0;
 	int e = 0;

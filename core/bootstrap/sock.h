@@ -92,6 +92,10 @@ ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx,
 ncclResult_t sock_connect_late(const struct os_addr *to, const struct sock_ctx *ctx, int *fd);
 ncclResult_t sock_send_all(int fd, const void *data, size_t bytes, const struct sock_ctx *ctx);
 ncclResult_t sock_recv_all(int fd, void *data, size_t bytes, const struct sock_ctx *ctx);
+/* Sends all bytes until the deadline. Ignores the abort word, and logs nothing. Returns 0 or an
+ * errno; ETIMEDOUT: a part may have been sent. */
+int sock_send_until(int fd, const void *data, size_t bytes, const struct sock_ctx *ctx,
+		    uint64_t deadline_ns);
 /* Opens a connection, sends, closes. Makes one attempt until the deadline, and logs nothing.
  * Returns 0 or an errno. */
 int sock_tell(const struct os_addr *to, const void *data, size_t bytes, const struct sock_ctx *ctx,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank that looks for others without the ring: those that left are found, however slowly the
  * network refuses connections, and those that have not are not taken for such. Ranks that the root
- * informs of one that gave up end soon. */
+ * informs of one that gave up end soon. Farewells arrive although signals interrupt calls. */
 #include <check.h>
 
 #include "tests/internal/bootstrap/bootstrap_world.h"
@@ -80,6 +80,41 @@ START_TEST(ranks_that_have_the_roots_report_do_not_give_up)
 }
 END_TEST
 
+/* Signals interrupt calls on sockets. Both neighbours get the farewell all the same. */
+static void parting_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	uint64_t seq;
+	boot_begin(rank, w);
+	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
+	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
+	bootstrap_settle(b);
+	bootstrap_part(b, 7);
+	for (int i = 0; !b->next.ends || !b->prev.ends; i++) {
+		EXPECT(i < 1000);
+		EXPECT_NCCL(ncclSuccess, bootstrap_next_poll(b, &seq));
+		os_sleep_ns(10000);
+	}
+	EXPECT(b->next.ops == 7 && b->prev.ops == 7);
+	ranks_barrier();
+	bootstrap_close(b);
+	boot_end(rank, w);
+}
+
+START_TEST(an_interrupted_call_loses_no_farewell)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct boot_world w = {.seed = seed};
+		struct ranks_config c = {.hosts = 1 + seed % 2,
+					 .per_host = 2,
+					 .seed = seed,
+					 .fault_plan = "os.socket prob=1/2 again"};
+		ranks_run(&c, parting_rank, &w);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("bootstrap_left");
@@ -88,6 +123,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, a_rank_that_left_is_found_without_the_ring);
 	tcase_add_test(t, ranks_that_have_the_roots_report_do_not_give_up);
+	tcase_add_test(t, an_interrupted_call_loses_no_farewell);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
