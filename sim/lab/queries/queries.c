@@ -52,14 +52,23 @@ void lab_queries_memory_start(struct lab_rank *me)
 		me->free_before = 0;
 }
 
-/* The communicators of the rank have at most the memory that its GPU has lost since. */
+/* A fault may keep a rank whose task makes calls for several GPUs from making its own current. */
+static bool queries_on_own_gpu(const struct queries *q)
+{
+	int now = -1;
+
+	return !q->me->run->armed || (cudaGetDevice(&now) == cudaSuccess && now == q->me->device);
+}
+
+/* The communicators of the rank have at most the memory that its GPU has lost since. The device is
+ * looked at only then: runs that pass make no call more. */
 static void queries_memory_check(struct queries *q, uint64_t sum)
 {
 	size_t now, total;
 
 	if (!q->me->free_before || cudaMemGetInfo(&now, &total) != cudaSuccess)
 		return;
-	if (sum + now > q->me->free_before)
+	if (sum + now > q->me->free_before && queries_on_own_gpu(q))
 		queries_wrong(q, "ncclCommMemStats",
 			      "communicators have %llu bytes of the GPU, of which %zu bytes were "
 			      "allocated since",

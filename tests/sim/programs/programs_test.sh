@@ -83,6 +83,11 @@ for nth in 500 900; do
 		[ $rc = 2 ] || { echo "--leaves $leaves: exit code $rc"; tail -20 "$scratch/out"; exit 1; }
 	done
 done
+# a fault keeps the task of several ranks from going back to the GPU of the first: another GPU's memory is not compared
+echo "cuda.set_device rank=2 nth=2 after=collective+0us fail" >"$scratch/plan"
+(cd "$scratch" && "$build_dir/doppel" sweep broadcast --machine h100-2nic --hosts 2 --gpus 2 --ranks-per-process 2 \
+	--drive process -b 16K -e 16K --mixed 1 --polls --queries 6 --finalize --faults plan --faults-must-fire \
+	--seeds 1..10 -j 1 --twice 0 >out 2>&1) || { echo "a device that is not set: exit code $?"; head "$scratch/out"; exit 1; }
 # what is refused
 for wrong in "--ends backwards" "--leaves each" "--pauses 6000" "--env-odd NCCL_DEBUG" "--mixed 5000" "--env DOPPEL_HCA_ROUTING=static" \
 	"--env DOPPEL_INTERFACES=eth0,,eth1" "--env DOPPEL_HCA_LINK=off"; do
