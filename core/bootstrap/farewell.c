@@ -135,9 +135,16 @@ static void bootstrap_farewell_send(const struct bootstrap *b, int fd,
 	int32_t step = fd == b->next_fd ? 1 : b->nranks - 1;
 	struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + step) % b->nranks,
 					    "bootstrap: room for a farewell to the neighbour");
+	size_t sent = 0, done = 0;
+	int e = fd >= 0 ? 0 : EBADF;
 
-	if (fd >= 0)
-		(void)sock_send_until(fd, &f, sizeof f, &ctx, os_now_ns() + BOOTSTRAP_FAREWELL_NS);
+	for (; !e && sent < sizeof f; sent += done) {
+		done = 0;
+		e = os_send(fd, (const char *)&f + sent, sizeof f - sent, &done);
+	}
+	if (e == EAGAIN)
+		(void)sock_send_until(fd, (const char *)&f + sent, sizeof f - sent, &ctx,
+				      os_now_ns() + BOOTSTRAP_FAREWELL_NS);
 }
 
 void bootstrap_ring_break(struct bootstrap *b)
