@@ -3,11 +3,14 @@
  * what the kernel stores. */
 #include "core/device/layout/work.h"
 #include "core/profiler/profiler_internal.h"
+#include "sim/engine/base/state.h"
 #include "tests/conformance/cuda/cuda_harness.h"
 
-#define WORKS   (DEV_PROFILE_ENTRIES + 1) /* the first and the last have one entry */
-#define MOST_MS 1000
-#define MS_NS   1000000ull
+#define WORKS       (DEV_PROFILE_ENTRIES + 1) /* the first and the last have one entry */
+#define MOST_MS     1000
+#define MS_NS       1000000ull
+#define QUIET_MS    20
+#define QUIET_STEPS 200 /* those of the sleeps, and of a last pass */
 
 /* Times that the plugin has received; 0: none. An event is its work. */
 struct timed {
@@ -95,6 +98,7 @@ static void check_times(uint32_t number, uint64_t began, uint64_t ended)
 CH_TEST(an_entry_of_an_earlier_work_is_not_yet_that_of_a_later_one)
 {
 	struct dev_profile *ring = works_open();
+	uint64_t steps;
 
 	for (uint32_t i = 1; i < WORKS; i++) {
 		entry_fill(ring->began, i, 1000 * i);
@@ -102,7 +106,11 @@ CH_TEST(an_entry_of_an_earlier_work_is_not_yet_that_of_a_later_one)
 		ck_assert_msg(work_ends(i), "work %u has no event", i);
 		check_times(i, 1000 * i, 1000 * i + 500);
 	}
-	os_sleep_ns(MS_NS); /* the last work waits beside the marks of the first */
+	/* the marks of the first work are in the last one's entries: the task sleeps */
+	steps = sim_steps();
+	for (int ms = 0; ms < QUIET_MS; ms++)
+		os_sleep_ns(MS_NS);
+	ck_assert_uint_le(sim_steps() - steps, ch_in_sim() ? QUIET_STEPS : UINT64_MAX);
 	check_times(WORKS, 0, 0);
 	entry_fill(ring->began, WORKS, 1000 * WORKS);
 	entry_fill(ring->ended, WORKS, 1000 * WORKS + 500);
