@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Times of works in kernels. A kernel stores the number of a work and the time, at its begin and at
+ * Times of works in kernels. A kernel stores the time and the mark of a work, at its begin and at
  * its end on each channel, into rings in pinned memory (struct dev_profile). A task of the
  * communicator reads them and makes the events.
  *
  *	main      profiler_work_expect: clears the work's entries, appends it to `posted`
- *	kernel    stores the time, then the number
+ *	kernel    stores the time, then the mark
  *	task      waits for the entries of the oldest works, starts and stops their events
  *
  * The task exists from the first such work on. NCCL reads the rings in its proxy; here also
- * communicators without a proxy have such events. A ring has DEV_PROFILE_ENTRIES entries. A work
- * whose entry is in use again before the task has read it has no event; the number of these is
- * logged at the end.
+ * communicators without a proxy have such events. A ring has DEV_PROFILE_ENTRIES entries. If more
+ * works are launched, an entry has the marks of several, one after the other. A work whose entry is
+ * in use again before the task has read it has no event; the number of these is logged at the end.
  */
 #include <string.h>
 
@@ -76,19 +76,31 @@ static void profiler_channel_ends(struct ncclComm *comm, struct profiler_work *w
 	}
 }
 
+/* Returns true if the entry with this mark is filled, for a work after this one. Numbers wrap. */
+static bool profiler_mark_is_later(uint64_t mark, uint32_t number)
+{
+	const uint32_t after = DEV_PROFILE_NUMBER(mark - number);
+
+	return mark && after && after < 1u << 23;
+}
+
 /* Returns true if the kernel has filled the entry for the work, and sets *ns. *lost: a later work
- * has filled it. */
+ * has filled it, or has begun to: the time is that work's. */
 static bool profiler_entry_read(struct dev_profile_entry *ring, uint32_t number, uint64_t *ns,
 				bool *lost)
 {
 	struct dev_profile_entry *e = profiler_entry(ring, number);
-	uint64_t seen = shared_load_u64(&e->number, SHARED_ACQUIRE);
+	const uint64_t mark = shared_load_u64(&e->mark, SHARED_ACQUIRE);
+	uint64_t at;
 
-	*lost = seen && seen != number;
-	if (seen != number)
+	*lost = profiler_mark_is_later(mark, number);
+	if (DEV_PROFILE_NUMBER(mark) != number)
 		return false;
-	*ns = shared_load_u64(&e->ns, SHARED_RELAXED);
-	return true;
+	at = shared_load_u64(&e->ns, SHARED_RELAXED);
+	*lost = DEV_PROFILE_MARK(number, at) != mark;
+	if (!*lost)
+		*ns = at;
+	return !*lost;
 }
 
 /* Reads the entries of a channel. */
@@ -161,6 +173,15 @@ static struct wait profiler_word_wait(const struct ncclComm *comm, const void *o
 	};
 }
 
+/* Returns the mark of an earlier work, which the entry still has, or 0. */
+static uint64_t profiler_mark_before(struct dev_profile_entry *e, uint32_t number)
+{
+	const uint64_t mark = shared_load_u64(&e->mark, SHARED_RELAXED);
+	const bool due = DEV_PROFILE_NUMBER(mark) == number || profiler_mark_is_later(mark, number);
+
+	return due ? 0 : mark;
+}
+
 /* WAITS for the entries of the oldest work, for a new work, or for the end. Works of one channel
  * run in order, and later ones are read in the same pass. */
 static void profiler_kernel_wait(struct ncclComm *comm, uint32_t posts)
@@ -181,7 +202,8 @@ static void profiler_kernel_wait(struct ncclComm *comm, uint32_t posts)
 
 		if (!(w->runs >> c & 1))
 			continue;
-		wait[n] = profiler_word_wait(comm, &e->number, 8, WAIT_NE, 0,
+		wait[n] = profiler_word_wait(comm, &e->mark, 8, WAIT_NE,
+					     profiler_mark_before(e, w->number),
 					     "the kernel to begin or end a work");
 		wait[n++].from.channel = c;
 	}
@@ -316,10 +338,8 @@ uint32_t profiler_work_expect(struct ncclComm *comm, int lo, int hi, void *const
 		struct dev_profile *ring = &k->rings[c];
 
 		w->waits |= 1ull << c;
-		shared_store_u64(&profiler_entry(ring->began, w->number)->number, 0,
-				 SHARED_RELAXED);
-		shared_store_u64(&profiler_entry(ring->ended, w->number)->number, 0,
-				 SHARED_RELAXED);
+		shared_store_u64(&profiler_entry(ring->began, w->number)->mark, 0, SHARED_RELAXED);
+		shared_store_u64(&profiler_entry(ring->ended, w->number)->mark, 0, SHARED_RELAXED);
 	}
 	w->runs = w->waits;
 	profiler_work_post(k, w);

@@ -95,8 +95,10 @@ DEV_FN_ONCE void dev_profile_store(struct dev *d, struct dev_block *b, const str
 
 	if (!number)
 		return;
-	dev_store_u64(d, &e->ns, dev_now_ns(d), SHARED_RELAXED, SHARED_SYSTEM);
-	dev_store_u64(d, &e->number, number, SHARED_RELEASE, SHARED_SYSTEM);
+	const uint64_t ns = dev_now_ns(d);
+
+	dev_store_u64(d, &e->ns, ns, SHARED_RELAXED, SHARED_SYSTEM);
+	dev_store_u64(d, &e->mark, DEV_PROFILE_MARK(number, ns), SHARED_RELEASE, SHARED_SYSTEM);
 }
 
 /* Brackets the run of `n` works of the block. Called by all threads. Without a profiler it is one

@@ -234,14 +234,17 @@ DOPPEL_STATIC_CHECK((sizeof(struct dev_channel) + 2 * sizeof(struct dev_conn)) /
 		    "a channel and the ring's two ends are one load of a warp");
 
 /* Times of the works of a channel, for a profiler plugin (core/profiler): in pinned host memory.
- * The entry of a work has the index number % DEV_PROFILE_ENTRIES. The host clears `number` before
- * the launch; thread 0 of the block stores `ns`, then `number`. */
-#define DEV_PROFILE_ENTRIES 64
+ * The entry of a work has the index number % DEV_PROFILE_ENTRIES. The host clears `mark` before the
+ * launch; thread 0 of the block stores `ns`, then `mark`. A later work of the same entry may store
+ * its `ns` before the host has read this one: the mark then does not fit the time. */
+#define DEV_PROFILE_ENTRIES        64
+#define DEV_PROFILE_NUMBER(mark)   ((uint32_t)((mark) % (1u << 24)))
+#define DEV_PROFILE_MARK(work, ns) ((uint64_t)(ns) << 24 | (work))
 DOPPEL_STATIC_CHECK((1u << 24) % DEV_PROFILE_ENTRIES == 0,
 		    "numbers of 24 bits (dev_work.profile) wrap at the end of the entries");
 struct dev_profile_entry {
-	shared_u64 number; /* 0: not filled */
-	shared_u64 ns;     /* dev_now_ns */
+	shared_u64 mark; /* number of the work, low 40 bits of its `ns`; 0: not filled */
+	shared_u64 ns;   /* dev_now_ns */
 };
 struct dev_profile {
 	struct dev_profile_entry began[DEV_PROFILE_ENTRIES], ended[DEV_PROFILE_ENTRIES];
@@ -269,7 +272,7 @@ struct dev_comm {
 	struct dev_profile *profile; /* [DEV_MAX_CHANNELS]; NULL: no profiler */
 };
 DOPPEL_CHECK_SIZE(struct dev_comm, 64 + 8 * DEV_EDGE_SETS);
-#define DEV_COMM_MAGIC 0xd0de000fu
+#define DEV_COMM_MAGIC 0xd0de0010u
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 

@@ -14,6 +14,8 @@ enum {
 	SCENE_UNCOMPARED = 4, /* the world does not compare the calls of ranks */
 	SCENE_SEVERAL = 8,    /* two ranks and more */
 	SCENE_RAS = 16,       /* RAS runs, and each host has the port for its clients */
+	/* no network reduces: it reports a call that differs as an error of its own */
+	SCENE_NO_COLLNET = 32,
 };
 
 /* clang-format off */
@@ -27,7 +29,8 @@ static const struct scene_kind {
 	{"shortest deadline", scene_shortest_deadline, 1, SCENE_TIMED | SCENE_SEVERAL},
 	{"absent rank", scene_absent, 1, SCENE_TIMED | SCENE_SEVERAL},
 	{"lonely message", scene_lonely, 1, SCENE_TIMED | SCENE_SEVERAL},
-	{"calls that differ", scene_differ, 1, SCENE_TIMED | SCENE_UNCOMPARED | SCENE_SEVERAL},
+	{"calls that differ", scene_differ, 1,
+	 SCENE_TIMED | SCENE_UNCOMPARED | SCENE_SEVERAL | SCENE_NO_COLLNET},
 	{"group that fails", scene_group_fails, 2, SCENE_SEVERAL},
 	{"group that connects", scene_group_connects, 2, SCENE_UNTIMED | SCENE_SEVERAL},
 	{"group of many streams", scene_group_streams, 1, SCENE_SEVERAL},
@@ -209,6 +212,8 @@ static bool scene_fits(const struct scene *s, const struct scene_kind *k)
 		lacks |= SCENE_SEVERAL;
 	if (!c->ras)
 		lacks |= SCENE_RAS;
+	if (c->plugins & LAB_PLUGIN_COLLNET)
+		lacks |= SCENE_NO_COLLNET;
 	return !(k->world & lacks);
 }
 

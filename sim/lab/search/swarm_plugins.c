@@ -35,7 +35,7 @@ void scenario_take_plugin_failure(struct scenario *s, uint32_t function)
 	struct lab_config *c = &s->lab;
 	uint32_t of = function == LAB_PLUGIN_FAILS_TUNER ? LAB_PLUGIN_TUNER : net;
 
-	if (!function || scenario_has_faults(s) || !(c->plugins & of) || c->collective->connects)
+	if (!function || scenario_has_faults(s) || !(c->plugins & of) || swarm_has_messages(s))
 		return;
 	c->plugin_fails = function;
 	c->scenes = c->refused = c->init_fails = c->transient = c->idle = 0;

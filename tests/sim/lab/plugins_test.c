@@ -15,7 +15,9 @@
 #include "sim/lab/run/runner.h"
 #include "tests/suite.h"
 
-#define PLUGINS_SEEDS 12
+#define PLUGINS_SEEDS  12
+#define PLUGINS_SCENES 24
+#define PLUGINS_DIFFER (1u << 4) /* the scene "calls that differ" */
 
 extern const struct tuner_v6 ncclTunerPlugin_v6;
 extern const struct profiler_table ncclProfiler_v7;
@@ -204,6 +206,28 @@ START_TEST(a_wrong_call_of_a_plugin_is_found)
 }
 END_TEST
 
+/* A network that reduces finds that calls of ranks differ: an error of its own. */
+START_TEST(calls_that_differ_are_no_scene_with_a_network_that_reduces)
+{
+	const char *env[] = {"NCCL_MAX_NCHANNELS=1", "NCCL_DEBUG=NONE", "DOPPEL_TIMEOUT_MS=1000",
+			     "NCCL_ALGO=allreduce:CollNetChain,Ring", NULL};
+
+	for (uint32_t collnet = 0; collnet < 2; collnet++) {
+		struct lab_config c;
+		struct lab_result r;
+
+		plugins_config(&c, collnet ? LAB_PLUGIN_COLLNET : 0, 1);
+		c.gpus = 1;
+		c.env = env;
+		c.scenes = PLUGINS_SCENES;
+		c.uncompared = true;
+		ck_assert_int_eq(lab_run(&c, &r), 0);
+		ck_assert_int_eq(lab_outcome(&c, &r), SIM_PASS);
+		ck_assert_int_eq(!!(r.scenes & PLUGINS_DIFFER), !collnet);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("plugins");
@@ -214,6 +238,7 @@ int main(void)
 	tcase_add_test(t, a_run_without_plugins_loads_none);
 	tcase_add_test(t, a_call_of_a_plugin_that_fails_is_an_error_of_a_rank);
 	tcase_add_test(t, a_wrong_call_of_a_plugin_is_found);
+	tcase_add_test(t, calls_that_differ_are_no_scene_with_a_network_that_reduces);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }

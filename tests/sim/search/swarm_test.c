@@ -85,6 +85,9 @@ static void check_world(const struct scenario *s, uint32_t ranks)
 	ck_assert(!c->gpu_sms || !c->collective->connects);
 	ck_assert(!c->gpu_sms || !c->before || !c->before->connects);
 	ck_assert(c->comms <= 1 || c->streams <= 1 || !c->gpu_sms);
+	/* a rank that connects would wait in CUDA for the rank that has failed */
+	ck_assert(!c->plugin_fails || !c->collective->connects);
+	ck_assert(!c->plugin_fails || !c->before || !c->before->connects);
 }
 
 /* Takes from `s`, drawn with faults, what belongs to these; `clean` is the same seed without. */
