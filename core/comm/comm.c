@@ -448,14 +448,15 @@ static ncclResult_t comm_ended_check(const struct ncclComm *comm)
 	return ncclRemoteError;
 }
 
-/* Sets the asynchronous error if the ring or a relay shows that a rank failed. */
-static void comm_watch_ring(struct ncclComm *comm)
+/* Sets the asynchronous error if the ring or a relay shows that a rank failed. Only a caller that
+ * polls may skip a look: it has no `must`. */
+static void comm_watch_ring(struct ncclComm *comm, bool must)
 {
 	ncclResult_t rc = ncclSuccess;
 
-	if (!comm->bootstrap || comm_state(comm) == COMM_REVOKED || comm_is_judged(comm))
+	if (!comm->bootstrap || comm_state(comm) == COMM_REVOKED || comm_is_judged(comm) ||
+	    !rank_watch_lock(comm, must))
 		return;
-	os_mutex_lock(&comm->watch);
 	if (!comm->bootstrap_taken &&
 	    shared_load_u32(&comm->async_error, SHARED_ACQUIRE) == ncclSuccess) {
 		rc = bootstrap_watch(comm->bootstrap);
@@ -478,7 +479,7 @@ bool comm_look_at_parked(void *arg)
 	for (int i = 0; i < n; i++) {
 		if (here[i] == comm || !comm_is_parked(here[i]))
 			continue;
-		comm_watch_ring(here[i]);
+		comm_watch_ring(here[i], true);
 		some = true;
 	}
 	return some;
@@ -493,6 +494,6 @@ ncclResult_t comm_async_error(struct ncclComm *comm)
 	 * process: one task may drive them all, or they were destroyed and wait for this one. An
 	 * init uses the bootstrap, and finds out by itself. */
 	for (int i = 0; i < n; i++)
-		comm_watch_ring(here[i]);
+		comm_watch_ring(here[i], false);
 	return (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
 }

@@ -31,9 +31,10 @@
 
 ncclResult_t comm_watch_make(struct ncclComm *comm)
 {
-	comm->ras = ras_join(&comm_ras_source);
-	if (!comm->ras)
-		return ncclSuccess;
+	ncclResult_t rc = ras_join(&comm_ras_source, &comm->ras);
+
+	if (rc || !comm->ras)
+		return rc;
 	comm->calls = os_alloc(sizeof *comm->calls, "last calls of a rank");
 	if (!comm->calls) {
 		WARN("no memory for the last calls of rank %d", comm->rank);
@@ -97,6 +98,9 @@ ncclResult_t comm_init_error(const struct ncclComm *comm, ncclResult_t rc)
 {
 	uint64_t ns;
 
+	/* The task may have stalled after its last wait, and the deadline passed meanwhile. */
+	if (!rc && comm->timeout_ns && comm->ras && comm_is_aborted(comm))
+		return (ncclResult_t)shared_load_u32(&comm->verdict, SHARED_ACQUIRE);
 	if (rc != ncclRemoteError || !comm->timeout_ns || !comm->ras)
 		return rank_error(comm, rc);
 	ns = os_now_ns() - shared_load_u64(&comm->life->init_ns, SHARED_RELAXED);
@@ -117,6 +121,8 @@ static void late_init(struct ncclComm *comm)
 		return;
 	late_init_log(comm, ns);
 	shared_store_u32(&comm->verdict, ncclTimeout, SHARED_RELEASE);
+	/* The init may just have ended with success. Kernels that the abort ends need an error. */
+	rank_set_async_error(comm, ncclTimeout);
 	shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 }
 

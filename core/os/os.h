@@ -167,6 +167,8 @@ struct os_mutex {
 	shared_u32 word;
 };
 void os_mutex_lock(struct os_mutex *m);
+/* Locks it if it is free. False: a task owns it. */
+bool os_mutex_try_lock(struct os_mutex *m);
 void os_mutex_unlock(struct os_mutex *m);
 
 /* ---- time ----------------------------------------------------------------------------------- */

@@ -26,6 +26,16 @@ void os_mutex_lock(struct os_mutex *m)
 	}
 }
 
+bool os_mutex_try_lock(struct os_mutex *m)
+{
+	uint32_t expect = 0;
+
+	while (!shared_cas_weak_u32(&m->word, &expect, 1, SHARED_ACQUIRE))
+		if (expect)
+			return false;
+	return true;
+}
+
 void os_mutex_unlock(struct os_mutex *m)
 {
 	DASSERT(shared_quiet_load_u32(&m->word) == 1);

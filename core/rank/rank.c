@@ -58,6 +58,14 @@ void rank_set_call_error(struct ncclComm *comm, ncclResult_t error)
 
 /* ---- the bootstrap after init --------------------------------------------------------------- */
 
+bool rank_watch_lock(struct ncclComm *comm, bool must)
+{
+	if (!must && comm->timeout_ns)
+		return os_mutex_try_lock(&comm->watch);
+	os_mutex_lock(&comm->watch);
+	return true;
+}
+
 void rank_bootstrap_claim(struct ncclComm *comm)
 {
 	os_mutex_lock(&comm->watch);

@@ -263,6 +263,10 @@ void rank_set_async_error(struct ncclComm *comm, ncclResult_t error);
 /* Does the same for the error of a call on this communicator, also if it is revoked: a program that
  * polls learns of the call's failure from it alone. */
 void rank_set_call_error(struct ncclComm *comm, ncclResult_t error);
+/* Locks `watch` for a look at the ring. Without `must`, a communicator that has a deadline does not
+ * wait for the task that owns the lock: that task may stall. False: not locked. WAITS if `must`, or
+ * without a deadline. */
+bool rank_watch_lock(struct ncclComm *comm, bool must);
 /* Bracket a call that uses the bootstrap; an init has claimed it from the start. Until the release
  * the call itself detects that another rank fails, and other tasks do not check the bootstrap's
  * ring. */

@@ -3,6 +3,7 @@
 #include "core/ras/ras.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -317,8 +318,9 @@ static void ras_start(struct ras *r)
 	shared_store_u32(&r->ready, good ? RAS_READY : RAS_FAILED, SHARED_RELEASE);
 }
 
-struct ras *ras_join(const struct ras_source *source)
+ncclResult_t ras_join(const struct ras_source *source, struct ras **joined)
 {
+	const int64_t timeout_ms = param_i64(PARAM_TIMEOUT_MS);
 	struct wait w = {.mask = WAIT_MASK_ALL,
 			 .kind = WAIT_NE,
 			 .bytes = 4,
@@ -327,19 +329,29 @@ struct ras *ras_join(const struct ras_source *source)
 	struct ras *r;
 	bool mine;
 
+	*joined = NULL;
 	if (!param_bool(PARAM_RAS_ENABLE) && !ras_is_watching())
-		return NULL;
+		return ncclSuccess;
 	r = ras_find_or_make(source, &mine);
 	if (!r)
-		return NULL;
+		return ncclSuccess;
 	if (mine)
 		ras_start(r);
 	w.on = &r->ready;
-	(void)os_wait_one(&w, NULL);
+	if (timeout_ms && !mine) /* the rank that starts the task may stall */
+		w.deadline_ns = os_now_ns() + (uint64_t)timeout_ms * 1000000;
+	if (os_wait_one(&w, NULL) == ETIMEDOUT) {
+		WARN("RAS: its task has not started after %" PRId64
+		     " ms (DOPPEL_TIMEOUT_MS); another rank of this process is starting it",
+		     timeout_ms);
+		ras_leave(r);
+		return ncclTimeout;
+	}
 	if (shared_load_u32(&r->ready, SHARED_ACQUIRE) == RAS_READY)
-		return r;
-	ras_leave(r);
-	return NULL;
+		*joined = r;
+	else
+		ras_leave(r);
+	return ncclSuccess;
 }
 
 shared_u64 *ras_launch_order(struct ras *r)

@@ -20,6 +20,7 @@
 #ifndef CORE_RAS_RAS_H
 #define CORE_RAS_RAS_H
 
+#include "core/include/nccl.h"
 #include "core/os/os.h"
 #include "core/ras/ras_text.h"
 
@@ -153,9 +154,10 @@ struct ras_source {
 /* True if the environment has a deadline or a period of comparisons. */
 bool ras_is_watching(void);
 /* Joins the process' RAS task; the first call starts it. WAITS until the task's address is known.
- * NULL: RAS is disabled, or cannot run (logged). `source` must remain valid. The task runs also
- * without NCCL_RAS_ENABLE if ras_is_watching. */
-struct ras *ras_join(const struct ras_source *source);
+ * *joined is NULL if RAS is disabled, or cannot run (logged). ncclTimeout: another rank has not
+ * started the task within DOPPEL_TIMEOUT_MS (logged). `source` must remain valid. The task runs
+ * also without NCCL_RAS_ENABLE if ras_is_watching. */
+ncclResult_t ras_join(const struct ras_source *source, struct ras **joined);
 /* From now on the task calls the source's `late` in time for a deadline of timeout_ns. Any task may
  * call it. */
 void ras_watch(struct ras *r, uint64_t timeout_ns);

@@ -6,6 +6,7 @@
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/os/os.h"
@@ -16,6 +17,9 @@
 #define SCENES_ALL   24
 #define SCENES_KINDS 14
 #define SCENES_SEEDS 5
+
+#define SCENES_STALL_FIRST 10
+#define SCENES_STALL_LAST  450 /* inits have ended by then */
 
 #define SCENES_SLEEP_NS 10000000000ull
 
@@ -126,26 +130,40 @@ START_TEST(what_is_done_wrong_is_found)
 END_TEST
 
 /* Rank 1 stalls in its init for longer than the deadline. */
-static enum sim_verdict scenes_stall(enum spoil what, uint64_t seed)
+static void scenes_stall_config(struct lab_config *c, uint64_t seed, const char *plan)
 {
-	const char *env[] = {"DOPPEL_TIMEOUT_MS=1000", "NCCL_DEBUG=NONE", NULL};
-	struct lab_config c;
+	static const char *const env[] = {"DOPPEL_TIMEOUT_MS=1000", "NCCL_DEBUG=NONE", NULL};
+
+	lab_config_default(c);
+	c->collective = lab_collective_find("all_reduce", strlen("all_reduce"));
+	c->machine = "h100-8nic";
+	c->hosts = 1;
+	c->gpus = 3;
+	c->bytes_min = c->bytes_max = 64;
+	c->env = env;
+	c->sim.seed = seed;
+	c->sim.fault_plan = plan;
+	c->errors_allowed = true;
+}
+
+static enum sim_verdict scenes_stall_run(const struct lab_config *c)
+{
 	struct lab_result r;
 
-	lab_config_default(&c);
-	c.collective = lab_collective_find("all_reduce", strlen("all_reduce"));
-	c.machine = "h100-8nic";
-	c.hosts = 1;
-	c.gpus = 3;
-	c.bytes_min = c.bytes_max = 64;
-	c.env = env;
-	c.sim.seed = seed;
-	c.sim.fault_plan = "os.task rank=1 nth=100 starve by=30s\n";
-	c.errors_allowed = true;
+	ck_assert_int_eq(lab_run(c, &r), 0);
+	return lab_outcome(c, &r);
+}
+
+static enum sim_verdict scenes_stall(enum spoil what, uint64_t seed)
+{
+	struct lab_config c;
+
+	scenes_stall_config(&c, seed, "os.task rank=1 nth=100 starve by=30s\n");
 	spoil = what;
-	ck_assert_int_eq(lab_run(&c, &r), 0);
+	enum sim_verdict v = scenes_stall_run(&c);
+
 	spoil = SPOIL_NOTHING;
-	return lab_outcome(&c, &r);
+	return v;
 }
 
 START_TEST(an_init_with_a_deadline_does_not_wait_for_a_rank_that_stalls)
@@ -153,6 +171,26 @@ START_TEST(an_init_with_a_deadline_does_not_wait_for_a_rank_that_stalls)
 	for (uint64_t seed = 1; seed <= 3; seed++) {
 		ck_assert_int_eq(scenes_stall(SPOIL_NOTHING, seed), SIM_PASS);
 		ck_assert_int_eq(scenes_stall(SPOIL_DEADLINE, seed), SIM_NO_PROGRESS);
+	}
+}
+END_TEST
+
+/* One of two ranks of a process stalls while the task of RAS starts, while it has a lock of the
+ * other rank, or after its init's last wait. */
+START_TEST(an_init_does_not_wait_for_a_rank_of_its_process_that_stalls)
+{
+	for (unsigned nth = SCENES_STALL_FIRST; nth < SCENES_STALL_LAST;
+	     nth += nth == 20 ? 360 : 1) {
+		struct lab_config c;
+		char plan[64];
+
+		snprintf(plan, sizeof plan, "os.task rank=%u nth=%u starve by=30s\n", nth % 2, nth);
+		scenes_stall_config(&c, nth, plan);
+		c.gpus = 2;
+		c.ranks_per_proc = 2;
+		c.nonblocking = nth % 4 < 2;
+		enum sim_verdict v = scenes_stall_run(&c);
+		ck_assert_msg(v == SIM_PASS, "%s: verdict %d", plan, (int)v);
 	}
 }
 END_TEST
@@ -166,6 +204,7 @@ int main(void)
 	tcase_add_test(t, every_scene_is_played_and_passes);
 	tcase_add_test(t, what_is_done_wrong_is_found);
 	tcase_add_test(t, an_init_with_a_deadline_does_not_wait_for_a_rank_that_stalls);
+	tcase_add_test(t, an_init_does_not_wait_for_a_rank_of_its_process_that_stalls);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
