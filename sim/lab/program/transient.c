@@ -65,6 +65,11 @@ int lab_transient_make(struct lab_rank *me)
 		return 0;
 	ASSERT(!me->transient_memory && !me->transient_stream);
 	e = cudaMalloc((void **)&me->transient_memory, bytes);
+	/* The memory may hold addresses of an ended communicator. Each run sends the same. */
+	if (!e)
+		e = cudaMemset(me->transient_memory, 0, bytes);
+	if (!e)
+		e = cudaStreamSynchronize(NULL);
 	if (!e)
 		e = cudaStreamCreateWithFlags((cudaStream_t *)&me->transient_stream,
 					      cudaStreamNonBlocking);
