@@ -13,6 +13,9 @@
  * init. NCCL instead continues without it, but then ranks where it is missing would choose
  * differently.
  *
+ * A communicator that the stack keeps for want of a task (core/comm/close.c) does not come to
+ * plan_fini. Its plugin is not finalized.
+ *
  * Not built: changed constants of the model. A plugin that changes them is refused.
  */
 #ifndef CORE_TUNER_TUNER_H

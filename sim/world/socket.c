@@ -11,8 +11,9 @@
 #include "sim/world/world_stream.h"
 
 #define SOCKET_FD_FIRST 3
-#define SOCKET_FD_SHIFT 14 /* a process has at most 16381 descriptors */
+#define SOCKET_FD_SHIFT 14
 #define SOCKET_FD_MAX   (1 << SOCKET_FD_SHIFT)
+DOPPEL_STATIC_CHECK(SOCKET_FD_MAX - SOCKET_FD_FIRST == WORLD_DESCRIPTORS, "what others know");
 
 /* ---- descriptors: the caller holds the socket lock ------------------------------------------- */
 

@@ -23,6 +23,8 @@
 
 /* ---- machines ------------------------------------------------------------------------------- */
 
+#define WORLD_DESCRIPTORS 16381u /* of a process, at most */
+
 struct world_gpu {
 	int32_t dev;         /* index on its host, in order of the file's `dev` */
 	uint32_t sm;         /* compute capability, 80 = 8.0 */

@@ -25,7 +25,8 @@ struct lab_run;
 int lab_plugins_env(const struct lab_config *c, struct os_proc *proc);
 /* Resets the plugins, before the ranks start. */
 void lab_plugins_begin(struct lab_run *run);
-/* Checks that the plugins' objects have ended, unless the run has failed, and frees the rest.
+/* Checks that the plugins' objects have ended, if `passed`, and frees the rest. False: the run has
+ * failed, a rank was killed, or the stack may keep a communicator that no task could release.
  * Returns the kinds that the stack has used: choices, communicators, connections, reductions. */
 uint32_t lab_plugins_end(struct lab_run *run, bool passed);
 

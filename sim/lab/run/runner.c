@@ -164,6 +164,31 @@ static void lab_limit_start(struct lab_run *run)
 	sim_event_post(&attr, lab_limit_step, run, 0, NULL);
 }
 
+/* The stack keeps the memory of a communicator that no task can be started to release. Its plugins
+ * stay open with it. */
+static bool lab_tasks_failed(void)
+{
+	struct sim_fault_stat s;
+	bool failed = false;
+
+	for (uint32_t i = 0; sim_fault_stat(i, &s); i++)
+		failed = failed || (s.fires && strcmp(s.site, "os.thread") == 0);
+	return failed;
+}
+
+/* A communicator that the stack keeps has tasks, which end with their process. */
+static void lab_proc_end(const struct lab_run *run, struct os_proc *proc)
+{
+	bool kept = lab_tasks_failed() && !run->config->spread;
+
+	if (!kept || sim_engine_kind() != SIM_ENGINE_SIM) {
+		world_proc_exit(proc);
+		return;
+	}
+	world_proc_finish(proc);
+	(void)world_proc_leave(proc);
+}
+
 static void lab_main(void *arg)
 {
 	struct lab_run *run = arg;
@@ -187,7 +212,7 @@ static void lab_main(void *arg)
 	run->ends = true;
 	for (uint32_t i = 0; i < run->proc_count; i++)
 		if (world_proc_alive(run->proc[i]))
-			world_proc_exit(run->proc[i]);
+			lab_proc_end(run, run->proc[i]);
 }
 
 static void lab_result_fill(struct lab_run *run, struct lab_result *result)
@@ -274,7 +299,8 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 		lab_table_header(run);
 	lab_plugins_begin(run);
 	result->verdict = sim_run(lab_main, run);
-	result->plugins = lab_plugins_end(run, result->verdict == SIM_PASS && !run->killed);
+	result->plugins = lab_plugins_end(run, result->verdict == SIM_PASS && !run->killed &&
+						       !lab_tasks_failed());
 	lab_watch_deaths(NULL);
 	result->fired = sim_faults_fired();
 	result->hash = sim_hash();
@@ -301,17 +327,6 @@ enum sim_verdict lab_outcome(const struct lab_config *config, const struct lab_r
 	if (result->verdict == SIM_PASS && trouble && !config->errors_allowed)
 		return SIM_ERROR;
 	return result->verdict;
-}
-
-/* The stack keeps the memory of a communicator that no task can be started to release. */
-static bool lab_tasks_failed(void)
-{
-	struct sim_fault_stat s;
-	bool failed = false;
-
-	for (uint32_t i = 0; sim_fault_stat(i, &s); i++)
-		failed = failed || (s.fires && strcmp(s.site, "os.thread") == 0);
-	return failed;
 }
 
 /* After an error a root waits for ranks that never come, and ends then. Under `sim` the run takes

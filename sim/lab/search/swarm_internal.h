@@ -43,6 +43,9 @@ void swarm_doubling_fits(struct scenario *s);
 void swarm_settings(struct scenario *s, uint64_t seed);
 void swarm_local_register(struct scenario *s, uint64_t seed);
 void swarm_detection(struct scenario *s, uint64_t seed, bool small);
+/* Takes fewer sockets for each connection where a process has no descriptors for that many: to be
+ * called after all else. */
+void swarm_descriptors_fit(struct scenario *s);
 /* Draws settings of processes that contradict each other: to be called after all else. */
 void swarm_contradiction(struct scenario *s, uint64_t seed, bool always);
 /* Draws plugins of the lab's own: to be called after all else. */

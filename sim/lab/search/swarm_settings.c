@@ -4,9 +4,11 @@
  * it, its values, and the worlds that it belongs to. Each row has a random stream of its own, so
  * that a new row leaves the draws of the others as they are.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/lab/search/swarm_internal.h"
+#include "sim/world/world.h"
 
 /* The world that a row belongs to: all of these. */
 enum setting_world {
@@ -119,6 +121,64 @@ void swarm_settings(struct scenario *s, uint64_t seed)
 		    (!row->without || !swarm_is_set(s, row->without)))
 			swarm_env(s, "%s=%.*s", row->name, (int)bytes, value);
 	}
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+enum {
+	SWARM_LANES_MOST = 64,   /* the stack's limit */
+	SWARM_PAIR_CHANNELS = 2, /* the stack's default */
+	SWARM_COMMS_MOST = 4,    /* a transient one, too; the plan of faults changes the number */
+};
+
+/* The value of a variable; `otherwise` if it is not set. */
+static uint64_t setting_number(const struct scenario *s, const char *start, uint64_t otherwise)
+{
+	for (uint32_t i = 0; i < s->env_count; i++)
+		if (strncmp(s->env[i], start, strlen(start)) == 0)
+			return strtoull(s->env[i] + strlen(start), NULL, 10);
+	return otherwise;
+}
+
+/* Sockets of a connection: the data's, and one for control. */
+static uint64_t setting_sockets(const struct scenario *s)
+{
+	uint64_t threads = MAX_OF(setting_number(s, "NCCL_SOCKET_NTHREADS=", 0), 1ull);
+	uint64_t each = setting_number(s, "NCCL_NSOCKS_PERTHREAD=", 1);
+
+	return MIN_OF(threads * each, (uint64_t)SWARM_LANES_MOST) + 1;
+}
+
+/* The most ranks that a process of the scenario has. */
+static uint64_t setting_process_ranks(const struct scenario *s)
+{
+	const struct lab_config *c = &s->lab;
+	uint32_t most = c->host_gpus_n ? 0 : c->gpus;
+
+	for (uint32_t h = 0; h < c->host_gpus_n; h++)
+		most = MAX_OF(most, c->host_gpus[h]);
+	return MIN_OF(most, c->ranks_per_proc);
+}
+
+/* The most descriptors that connections of messages between all ranks need in a process. A rank has
+ * both ends of two directions, with each other rank. */
+static uint64_t setting_descriptors(const struct scenario *s)
+{
+	uint64_t peers = lab_ranks(&s->lab, NULL) - 1;
+	uint64_t pair = setting_number(s, "NCCL_NCHANNELS_PER_NET_PEER=", SWARM_PAIR_CHANNELS);
+	uint64_t channels = setting_number(s, "NCCL_MAX_NCHANNELS=", pair);
+	uint64_t rank = peers * 2 * MIN_OF(pair, channels) * setting_sockets(s);
+
+	return setting_process_ranks(s) * rank * SWARM_COMMS_MOST;
+}
+
+void swarm_descriptors_fit(struct scenario *s)
+{
+	bool messages = swarm_has_messages(s) || s->lab.mixed;
+
+	if (messages && swarm_is_set(s, "NCCL_NSOCKS_PERTHREAD=30") &&
+	    setting_descriptors(s) > WORLD_DESCRIPTORS)
+		swarm_env(s, "NCCL_NSOCKS_PERTHREAD=3");
 }
 
 /* Registered buffers, one time in six, and half of the time where messages are sent: those of ranks

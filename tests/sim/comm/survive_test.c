@@ -24,6 +24,7 @@
 
 static struct lab_result *test_result;
 static bool test_hasty;
+static void (*test_config)(struct lab_config *c); /* NULL: the run has no other settings */
 
 static void test_failed(const struct lab_result *r, void *arg)
 {
@@ -51,6 +52,8 @@ static void test_run(const char *plan, bool recover, uint64_t heal_ns,
 		c.sim.fault_plan = plan;
 		c.sim.heal_ns = heal_ns;
 		c.sim.seed = 3;
+		if (test_config)
+			test_config(&c);
 		int rc = lab_run(&c, test_result);
 		_exit(rc);
 	}
@@ -140,6 +143,35 @@ static void test_a_pointer_that_cuda_cannot_look_up(void)
 	       test_result->error == ncclRemoteError);
 }
 
+static void test_one_task(struct lab_config *c)
+{
+	c->hosts = 1;
+	c->drive = LAB_DRIVE_PROCESS;
+	c->ranks_per_proc = LAB_ALL_RANKS;
+	c->local_register = LAB_REGISTER_RENEW;
+}
+
+/* A task that makes the calls of all ranks cannot go back to its own device. It does not allocate
+ * the rank's next buffers on another one, which the second communicator would refuse. */
+static void test_a_device_that_cannot_be_set(void)
+{
+	int failed = 0;
+
+	test_config = test_one_task;
+	for (int nth = 1; nth <= 60; nth++) {
+		char plan[64];
+
+		snprintf(plan, sizeof plan, "cuda.set_device rank=0 nth=%d fail\n", nth);
+		test_run(plan, true, 1000000000, NULL);
+		if (test_result->verdict != SIM_PASS)
+			fprintf(stderr, "%s%s\n", plan, test_result->failure.message);
+		EXPECT(test_result->verdict == SIM_PASS);
+		failed += test_result->fired && test_result->error == ncclUnhandledCudaError;
+	}
+	test_config = NULL;
+	EXPECT(failed > 0);
+}
+
 static void test_survivors_go_on(void)
 {
 	test_run("os.task rank=1 after=300us kill\n", true, 10000000000, NULL);
@@ -204,5 +236,6 @@ int main(void)
 	test_an_end_without_a_gpu();
 	test_an_end_without_asking();
 	test_a_pointer_that_cuda_cannot_look_up();
+	test_a_device_that_cannot_be_set();
 	return 0;
 }

@@ -294,6 +294,25 @@ START_TEST(a_swarm_draws_settings_that_fit_each_other)
 }
 END_TEST
 
+/* Messages between 14 ranks, in processes of seven and in three communicators, have no descriptors
+ * for 30 sockets a connection. Smaller worlds do. */
+START_TEST(a_swarm_process_has_descriptors_for_its_sockets)
+{
+	uint32_t many = 0;
+
+	scenario_swarm(&one, 0x1600104d, SCENARIO_FAULTS_SOME);
+	ck_assert(one.lab.collective->connects && has_env(&one, "NCCL_NET=Socket"));
+	ck_assert_uint_eq(lab_ranks(&one.lab, NULL), 14);
+	ck_assert(has_env(&one, "NCCL_NSOCKS_PERTHREAD=3") &&
+		  !has_env(&one, "NCCL_NSOCKS_PERTHREAD=30"));
+	for (uint64_t seed = 1; seed <= 2000; seed++) {
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		many += has_env(&one, "NCCL_NSOCKS_PERTHREAD=30");
+	}
+	ck_assert_msg(many >= 4, "%u", many);
+}
+END_TEST
+
 START_TEST(a_swarm_seed_draws_its_root_from_its_world)
 {
 	uint32_t ranks, rooted = 0, all = 0;
@@ -365,6 +384,7 @@ int main(void)
 	tcase_add_test(t, a_swarm_draws_mixed_hosts_that_have_their_gpus);
 	tcase_add_test(t, a_swarm_draws_rails_that_fail_over);
 	tcase_add_test(t, a_swarm_draws_settings_that_fit_each_other);
+	tcase_add_test(t, a_swarm_process_has_descriptors_for_its_sockets);
 	tcase_add_test(t, a_swarm_seed_draws_its_root_from_its_world);
 	tcase_add_test(t, a_side_world_is_small_and_mostly_has_one_call_that_fails);
 	suite_add_tcase(s, t);
