@@ -58,14 +58,16 @@ static ncclResult_t abandon_call(struct scene *s, enum abandoned kind, size_t co
 	}
 }
 
-static bool abandon_judged(struct scene *s, enum abandoned kind, size_t count)
+/* `aborting`: other ranks abort meanwhile, so the call may meet a communicator that has failed. */
+static bool abandon_judged(struct scene *s, enum abandoned kind, size_t count, bool aborting)
 {
 	lab_call(s->me, "a call");
 	ncclResult_t rc = abandon_call(s, kind, count);
+	bool ended = aborting && rc == ncclRemoteError;
 
 	lab_call(s->me, NULL);
-	scene_judge(s, "a call", rc, ncclSuccess);
-	return !rc;
+	scene_judge(s, "a call", rc, ended ? ncclRemoteError : ncclSuccess);
+	return !rc || ended;
 }
 
 /* The abort ends what is registered. */
@@ -86,9 +88,9 @@ void scene_abandon(struct scene *s)
 	uint64_t later_ns = sim_rng_below(&s->own, 1ull << sim_rng_below(&s->own, ABANDON_POWERS));
 
 	if (!scene_open(s, 0) || (registers && !s->pinned && !abandon_register(s)) ||
-	    !abandon_judged(s, kind, count) || !scene_sync(s, 0) || !lab_barrier(s->me))
+	    !abandon_judged(s, kind, count, false) || !scene_sync(s, 0) || !lab_barrier(s->me))
 		return;
-	if (!s->mine && !abandon_judged(s, kind, count))
+	if (!s->mine && !abandon_judged(s, kind, count, true))
 		return;
 	os_sleep_ns(later_ns);
 	scene_abort(s, 0);
