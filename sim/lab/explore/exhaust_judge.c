@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/base/macros.h"
+#include "sim/lab/check/reported.h"
 #include "sim/lab/explore/exhaust_internal.h"
-#include "sim/lab/run/runner_internal.h"
 
 static bool exhaust_is_hurt(const struct lab_life_rank *r)
 {
@@ -13,11 +13,11 @@ static bool exhaust_is_hurt(const struct lab_life_rank *r)
 	       !r->dead;
 }
 
-/* Returns the failed call that no call of a rank has reported, or a later one; NULL: there is
- * none. */
+/* Returns the explanation of a failed call that no rank reports, or too late; NULL: there is no
+ * such call. */
 static const char *exhaust_judge_silence(const struct lab_life *life)
 {
-	static char text[400];
+	static char text[LAB_REPORTED_BYTES];
 	bool shown = false, late = false;
 
 	for (int32_t i = 0; i < life->nranks; i++) {

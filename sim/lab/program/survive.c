@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/lab/check/reported.h"
 #include "sim/lab/run/runner_internal.h"
 
 enum {
 	SURVIVE_PROBES = 3,
 	SURVIVE_LATE_NS = 500000000,
-	SURVIVE_TEXT = 400,
 	SURVIVE_TIMEOUT_MS = 4000, /* a program waits longer than a deadline; at most */
 };
 
@@ -396,7 +396,7 @@ static bool survive_is_late(const struct lab_rank *it, char *out, size_t bytes)
 /* A failed call that no rank has reported, or a later call than the one that made it. */
 static void survive_judge_silence(struct lab_run *run)
 {
-	char text[SURVIVE_TEXT];
+	char text[LAB_REPORTED_BYTES];
 	bool shown = run->error != ncclSuccess || run->killed || run->error_taken, bad = false;
 
 	if (!run->armed || run->config->life || run->judged != SIM_PASS)
@@ -408,6 +408,7 @@ static void survive_judge_silence(struct lab_run *run)
 	if (!bad && (shown || !lab_failure_unreported(text, sizeof text)))
 		return;
 	sim_note_failure(SIM_ERROR, "unreported", -1, "%s", text);
+	fprintf(stderr, "doppel: %s\n", text);
 	run->judged = SIM_ERROR;
 }
 

@@ -270,13 +270,6 @@ bool lab_gpu_dead(const struct lab_rank *me);
 bool lab_gpu_dead_late(const struct lab_rank *me);
 void lab_survive_judge(struct lab_run *run);
 
-/* reported.c: true if a call of the stack failed by the plan that has to be reported, explained in
- * `out`. For a run in which no call of a rank returned an error. */
-bool lab_failure_unreported(char *out, size_t bytes);
-/* True if `call`, the first call of the rank that returned an error, is a later one than that which
- * made the only failed call of the run, explained in `out`. */
-bool lab_failure_late(int32_t rank, const char *call, char *out, size_t bytes);
-
 /* The offset of a row's buffers in their memory. */
 static inline uint64_t lab_buffer_at(const struct lab_config *c, const struct lab_row *row)
 {

@@ -185,8 +185,8 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 		rails_plan_all(s, host, at_us, for_ms);
 }
 
-/* A run that is longer than the time until the second failure. Ranks of messages may connect while a port is
- * down, or changes its GID. */
+/* A run that is longer than the time until the second failure. Ranks of messages may connect while
+ * a port is down, or changes its GID. */
 static void rails_long(struct scenario *s, struct sim_rng *rng)
 {
 	if (sim_rng_below(rng, 3) == 0 || !swarm_is_set(s, RAILS_OPTION "_RECOVERY=1") ||

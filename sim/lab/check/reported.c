@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/lab/run/runner_internal.h"
+#include "core/base/macros.h"
+#include "sim/engine/sim.h"
+#include "sim/lab/check/reported.h"
 
 enum { REPORTED_NAME = 64 };
 
