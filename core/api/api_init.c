@@ -16,7 +16,7 @@ static void api_init_undo(struct ncclComm *comm, ncclComm_t *out, bool claimed)
 	if (!claimed && !comm_claim(comm))
 		return;
 	(void)comm_abort_set(comm);
-	comm_close(comm, false);
+	(void)comm_close(comm, false);
 }
 
 /* True if the list's error becomes this one: the first error. A rank that learns of the failure of
@@ -431,7 +431,7 @@ API_WEAK ncclResult_t ncclCommFinalize(ncclComm_t comm)
 API_TWIN(ncclCommDestroy);
 API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-	ncclResult_t rc;
+	ncclResult_t rc, end;
 	bool finalized;
 	INFO(LOG_CALL, "ncclCommDestroy: comm %p", (const void *)comm);
 	if (!comm)
@@ -451,7 +451,8 @@ API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	comm_leave(comm);
 	if (mine) {
 		api_init_drop(comm);
-		comm_close(comm, finalized);
+		end = comm_close(comm, finalized);
+		rc = rc ? rc : end;
 	} else if (!rc) {
 		WARN("ncclCommDestroy: another task destroyed or aborted the communicator "
 		     "meanwhile");

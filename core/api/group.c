@@ -91,7 +91,7 @@ void api_group_abort(struct ncclComm *comm)
 	struct api_group *g = api_group();
 
 	if (!g) {
-		comm_close(comm, false);
+		(void)comm_close(comm, false);
 		return;
 	}
 	comm->life->abort_next = g->aborted;
@@ -169,7 +169,7 @@ static void api_group_close(struct ncclComm *list)
 
 	for (; list; list = next) {
 		next = list->life->abort_next;
-		comm_close(list, false);
+		(void)comm_close(list, false);
 	}
 }
 

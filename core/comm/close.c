@@ -178,10 +178,12 @@ static void comm_users_wait(struct ncclComm *comm)
 }
 
 /* Waits until no call uses the communicator and its kernels have ended. A running init is a user
- * too. It waits for ranks that may never arrive, so it is aborted. */
-static void comm_quieten(struct ncclComm *comm)
+ * too. It waits for ranks that may never arrive, so it is aborted. Returns the error with which a
+ * communicator that was not aborted fails here: the GPU does not report the end of its kernels. */
+static ncclResult_t comm_quieten(struct ncclComm *comm)
 {
-	bool in_init = comm_in_init(comm);
+	bool in_init = comm_in_init(comm), aborted;
+	ncclResult_t rc;
 
 	OS_PROBE("comm.ended_in_init", "a communicator is aborted or destroyed in its init",
 		 in_init);
@@ -189,7 +191,9 @@ static void comm_quieten(struct ncclComm *comm)
 	    shared_load_u32(&comm->revoked, SHARED_ACQUIRE))
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	comm_users_wait(comm);
-	if (comm_drain(comm) || comm->unmarked) {
+	aborted = comm_is_aborted(comm);
+	rc = comm_drain(comm);
+	if (rc || comm->unmarked) {
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 		os_sleep_ns(COMM_UNREPORTED_NS);
 	}
@@ -200,6 +204,7 @@ static void comm_quieten(struct ncclComm *comm)
 		bootstrap_part(comm->bootstrap, comm->op_count);
 		os_mutex_unlock(&comm->watch);
 	}
+	return aborted ? ncclSuccess : rc;
 }
 
 /* ---- released ------------------------------------------------------------------------------- */
@@ -436,13 +441,14 @@ static void comm_release_chain(struct ncclComm *chain, uint64_t patience_ns)
 	comm_release_drop(r);
 }
 
-void comm_close(struct ncclComm *comm, bool local)
+ncclResult_t comm_close(struct ncclComm *comm, bool local)
 {
 	int before = comm_device_save();
 	struct ncclComm *chain;
+	ncclResult_t rc;
 	bool alone;
 
-	comm_quieten(comm);
+	rc = comm_quieten(comm);
 	local = local || comm_is_aborted(comm);
 	os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, false);
 	chain = comm_park(comm, &alone);
@@ -451,4 +457,5 @@ void comm_close(struct ncclComm *comm, bool local)
 					  : alone ? COMM_PATIENCE_ALONE_NS
 						  : COMM_PATIENCE_NS);
 	comm_device_restore(before);
+	return rc;
 }

@@ -204,8 +204,10 @@ bool comm_claim(struct ncclComm *comm);
 /* Sets the abort word of an existing communicator, claimed or not. False if it does not exist. */
 bool comm_abort_set(struct ncclComm *comm);
 /* Ends the communicator after comm_claim. With the abort word set, or after an asynchronous error,
- * waits for no other rank. `local`: waits only a short time. Restores the caller's device. */
-void comm_close(struct ncclComm *comm, bool local);
+ * waits for no other rank. `local`: waits only a short time. Restores the caller's device. Returns
+ * the error of a communicator that fails only here: its GPU does not report the end of kernels. The
+ * communicator is gone all the same. */
+ncclResult_t comm_close(struct ncclComm *comm, bool local);
 
 /* Return and restore the calling task's current device. Code that works on several communicators
  * does this once around all of them. An unknown device is -1, and is not restored. */

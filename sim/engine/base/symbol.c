@@ -102,6 +102,23 @@ bool symbol_find(const void *pc, char *name, size_t bytes, size_t *offset)
 	return s.found;
 }
 
+__attribute__((noinline, no_sanitize("address", "thread"))) int
+symbol_frames(uintptr_t top, const void **frame, int most)
+{
+	const uintptr_t *fp = __builtin_frame_address(0);
+	int n = 0;
+
+	while (n < most && fp[1]) {
+		uintptr_t next = fp[0];
+
+		frame[n++] = (const void *)fp[1];
+		if (next <= (uintptr_t)fp || next % sizeof(void *) || next + 16 > top)
+			break;
+		fp = (const uintptr_t *)next;
+	}
+	return n;
+}
+
 void sim_call_site(const void *caller, char *out, size_t bytes)
 {
 	char name[64];

@@ -266,6 +266,8 @@ static bool fault_visit(struct fault_place_site *s, const void *object,
 		s->fires++;
 		fault_hit(place.value[FAULT_RANK]);
 		fault_fill(f, s, now_ns, out);
+		if (out->kind == OS_FAULT_FAIL)
+			fault_failed_note(s->site->name, place.value[FAULT_RANK]);
 		return true;
 	}
 	return false;
@@ -383,6 +385,7 @@ int fault_start(void)
 	fault_state.fired = 0;
 	memset(fault_state.hit, 0, sizeof fault_state.hit);
 	fault_state.hit_any = fault_state.healed = false;
+	fault_failed_start();
 	snprintf(fault_state.name, sizeof fault_state.name, "plan of seed 0x%" PRIx64, eng.seed);
 	sim_rng_init(&fault_state.rng, "engine.fault_prob");
 	fault_sites_start();

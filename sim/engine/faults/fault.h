@@ -169,6 +169,10 @@ bool fault_caller_is(struct fault *f);
 /* The calling task visits a site. */
 void fault_caller_pass(uint32_t site);
 
+/* fault_failed.c: records the call that a fault makes fail; forgets all of them. */
+void fault_failed_note(const char *site, int64_t rank);
+void fault_failed_start(void);
+
 /* fault_random.c: draws a plan from the seed; the caller frees the text. NULL: out of memory. */
 char *fault_random_text(void);
 #pragma GCC visibility pop

@@ -79,6 +79,16 @@ bool sim_faults_armed(void);   /* True if there is a plan: os_fault may return t
 /* Returns the i-th site and the names of its actions, then NULL; false: there are fewer sites. */
 bool sim_fault_site_at(uint32_t i, const char **site, const char *action[SIM_FAULT_ACTIONS]);
 
+/* Calls that the plan made fail (action `fail`), in the order in which they failed: the first few
+ * of this run or the last one. Recorded under `sim`, if a task made the call. */
+#define SIM_FAILED_CALLS 8
+uint32_t sim_failed_calls(void);
+/* Returns the site of the i-th failed call. *rank: the rank at its place, -1: not known. */
+const char *sim_failed_call(uint32_t i, int32_t *rank);
+/* Names the k-th function that led to the i-th failed call, innermost first, static ones included.
+ * False: there are fewer. Slow: for the end of a run. */
+bool sim_failed_call_function(uint32_t i, uint32_t k, char *name, size_t bytes);
+
 /* Returns visits and fires of a fault site, in the current run or the last one. Counted with a plan
  * or config.fault_stats. False: no such index. */
 struct sim_fault_stat {

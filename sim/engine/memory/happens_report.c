@@ -97,25 +97,13 @@ uint32_t report_actor(const struct mem_agent *me)
 }
 
 /* Stores return addresses, innermost first, up to the end of the running stack. */
-__attribute__((noinline, no_sanitize("address", "thread"))) static void
-report_frames(const void *frame[HAPPENS_FRAMES])
+static void report_frames(const void *frame[HAPPENS_FRAMES])
 {
-	const uintptr_t *fp = __builtin_frame_address(0);
 	uintptr_t top = report.stack_top;
-	int n = 0;
 
 	if (eng.current && eng.current->fiber.stack)
 		top = (uintptr_t)eng.current->fiber.low + eng.current->fiber.bytes;
-	while (n < HAPPENS_FRAMES) {
-		uintptr_t next = fp[0];
-
-		if (!fp[1])
-			break;
-		frame[n++] = (const void *)fp[1];
-		if (next <= (uintptr_t)fp || next % sizeof(void *) || next + 16 > top)
-			break;
-		fp = (const uintptr_t *)next;
-	}
+	int n = symbol_frames(top, frame, HAPPENS_FRAMES);
 	if (n < HAPPENS_FRAMES)
 		frame[n] = NULL;
 }

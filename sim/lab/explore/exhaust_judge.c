@@ -4,12 +4,30 @@
 #include <string.h>
 
 #include "core/base/macros.h"
+#include "sim/lab/check/reported.h"
 #include "sim/lab/explore/exhaust_internal.h"
 
 static bool exhaust_is_hurt(const struct lab_life_rank *r)
 {
 	return r->call && r->error != ncclRemoteError && !r->launcher_aborted && !r->aborted &&
 	       !r->dead;
+}
+
+/* Returns the explanation of a failed call that no rank reports, or too late; NULL: there is no
+ * such call. */
+static const char *exhaust_judge_silence(const struct lab_life *life)
+{
+	static char text[LAB_REPORTED_BYTES];
+	bool shown = false, late = false;
+
+	for (int32_t i = 0; i < life->nranks; i++) {
+		const struct lab_life_rank *r = &life->rank[i];
+
+		shown |= r->call != NULL || r->dead;
+		late = late ||
+		       (r->call && !r->outside && lab_failure_late(i, r->call, text, sizeof text));
+	}
+	return late || (!shown && lab_failure_unreported(text, sizeof text)) ? text : NULL;
 }
 
 /* Returns the reason why a run that passed is wrong; NULL: it is right. */
@@ -48,7 +66,7 @@ const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life 
 		return "ranks that were not hit see other errors than ncclRemoteError";
 	if (life->healed_ns > EXHAUST_BOUND_NS)
 		return "it takes longer than the bound";
-	return NULL;
+	return exhaust_judge_silence(life);
 }
 
 const char *exhaust_verdict(const struct lab_result *result)

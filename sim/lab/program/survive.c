@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/lab/check/reported.h"
 #include "sim/lab/run/runner_internal.h"
 
 enum {
@@ -384,6 +385,33 @@ static void survive_judge_refusal(struct lab_run *run)
 	run->judged = SIM_ERROR;
 }
 
+/* A watchdog may be the first to have the error. */
+static bool survive_is_late(const struct lab_rank *it, char *out, size_t bytes)
+{
+	return it->error_call && !it->outside && !it->team &&
+	       strncmp(it->error_call, "ncclCommGetAsyncError", 21) != 0 &&
+	       lab_failure_late(it->rank, it->error_call, out, bytes);
+}
+
+/* A failed call that no rank has reported, or a later call than the one that made it. */
+static void survive_judge_silence(struct lab_run *run)
+{
+	char text[LAB_REPORTED_BYTES];
+	bool shown = run->error != ncclSuccess || run->killed || run->error_taken, bad = false;
+
+	if (!run->armed || run->config->life || run->judged != SIM_PASS)
+		return;
+	for (int32_t r = 0; r < run->count; r++) {
+		shown |= run->rank[r].error_call != NULL || run->rank[r].dead;
+		bad = bad || survive_is_late(&run->rank[r], text, sizeof text);
+	}
+	if (!bad && (shown || !lab_failure_unreported(text, sizeof text)))
+		return;
+	sim_note_failure(SIM_ERROR, "unreported", -1, "%s", text);
+	fprintf(stderr, "doppel: %s\n", text);
+	run->judged = SIM_ERROR;
+}
+
 void lab_survive_judge(struct lab_run *run)
 {
 	if (run->config->refuses)
@@ -398,5 +426,6 @@ void lab_survive_judge(struct lab_run *run)
 				 it->error_call, ncclGetErrorString(it->error), survive_why(it));
 		run->judged = SIM_ERROR;
 	}
+	survive_judge_silence(run);
 	survive_run = NULL;
 }

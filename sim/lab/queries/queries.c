@@ -29,7 +29,10 @@ void queries_wrong(struct queries *q, const char *call, const char *fmt, ...)
 /* A fault may be the reason for an error, and another task may have aborted the communicator. */
 static bool queries_excused(const struct queries *q, ncclResult_t got)
 {
-	return q->me->run->armed && got != ncclSuccess;
+	bool excused = q->me->run->armed && got != ncclSuccess;
+
+	q->me->run->error_taken |= excused;
+	return excused;
 }
 
 bool queries_result(struct queries *q, const char *call, ncclResult_t got, ncclResult_t want)

@@ -131,7 +131,7 @@ static float queries_simulated(struct queries *q, uint64_t calls, size_t count)
 	ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
 	ncclResult_t r = ncclGroupStart(), end;
 
-	if (r)
+	if (!queries_result(q, "ncclGroupStart", r, ncclSuccess))
 		return 0;
 	r = queries_calls(q, calls, count);
 	end = ncclGroupSimulateEnd(&info);

@@ -90,8 +90,10 @@ static bool lab_rank_group(struct lab_rank *me, const struct lab_row *row, uint3
 	const char *name;
 	ncclResult_t r = rank_group(me, row, first, n, &name);
 
-	if (r && lab_may_try_again(me, r))
+	if (r && lab_may_try_again(me, r)) {
+		me->run->error_taken = true;
 		r = rank_group(me, row, first, n, &name);
+	}
 	if (r)
 		lab_rank_fail(me, r, name);
 	return r == ncclSuccess;

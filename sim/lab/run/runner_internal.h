@@ -182,6 +182,7 @@ struct lab_run {
 	/* survive.c */
 	bool armed; /* there are faults */
 	uint64_t failed_ns, healed_ns;
+	bool error_taken; /* a call returned an error, and the program went on */
 	enum sim_verdict judged;
 
 	uint64_t comm_hash[LAB_MAX_COMMS]; /* queries_comm.c; under `lock`; 0: not known */

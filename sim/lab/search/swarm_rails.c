@@ -2,7 +2,7 @@
 /*
  * Worlds of merged NICs with failover (docs/verbs/failover.md), one seed in forty: two to four
  * rails, and one fault of a port, a link or a queue pair after the first launch. A rail is left, so
- * every call succeeds. Half of them recover, and then another rail may fail. In one of eight all
+ * every call succeeds. Two thirds recover, and then another rail may fail. In one of eight all
  * links of a host fail, for some time or for good: each rank may get an error, and none waits
  * without end.
  *
@@ -18,7 +18,7 @@
 #define RAILS_BYTES  (256ull << 10)
 /* Calls and the longest pauses between them, where a second rail fails after the first is back. */
 #define RAILS_TWICE_CALLS    40
-#define RAILS_TWICE_PAUSE_MS 200
+#define RAILS_TWICE_PAUSE_MS 1000
 
 bool swarm_has_rails(uint64_t seed, enum scenario_faults faults)
 {
@@ -74,7 +74,7 @@ static void rails_settings(struct scenario *s, struct sim_rng *rng)
 
 	swarm_env(s, "NCCL_DEBUG=WARN");
 	swarm_env(s, RAILS_OPTION "_FAILOVER=1");
-	if (sim_rng_below(rng, 2)) {
+	if (sim_rng_below(rng, 3)) {
 		swarm_env(s, RAILS_OPTION "_RECOVERY=1");
 		swarm_env(s, RAILS_OPTION "_RECOVERY_START_DELAY=1");
 		swarm_env(s, RAILS_OPTION "_RECOVERY_ALIVE_MSG_BATCH_INTERVAL=5");
@@ -185,11 +185,11 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 		rails_plan_all(s, host, at_us, for_ms);
 }
 
-/* A run that is long enough for a second failure. Ranks of messages may connect while a port is
- * down, or changes its GID. */
+/* A run that is longer than the time until the second failure. Ranks of messages may connect while
+ * a port is down, or changes its GID. */
 static void rails_long(struct scenario *s, struct sim_rng *rng)
 {
-	if (sim_rng_below(rng, 3) || !swarm_is_set(s, RAILS_OPTION "_RECOVERY=1") ||
+	if (sim_rng_below(rng, 3) == 0 || !swarm_is_set(s, RAILS_OPTION "_RECOVERY=1") ||
 	    s->lab.collective->connects)
 		return;
 	s->lab.iterations = RAILS_TWICE_CALLS;

@@ -172,6 +172,39 @@ static void test_a_device_that_cannot_be_set(void)
 	EXPECT(failed > 0);
 }
 
+/* A call fails in ncclMemAlloc, and the program drops the error, as a function of the stack may:
+ * no rank has reported the failure. */
+static void test_drops_an_error(int32_t rank, ncclComm_t comm, void *arg)
+{
+	ncclResult_t rc = ncclSuccess;
+	void *p = NULL;
+
+	for (int i = 0; i < 100 && rank == 1 && !rc; i++) {
+		rc = ncclMemAlloc(&p, 4096);
+		EXPECT(rc || ncclMemFree(p) == ncclSuccess);
+	}
+	EXPECT(rank != 1 || rc);
+}
+
+static void test_a_failure_that_no_rank_reports(void)
+{
+	test_run("cuda.malloc rank=1 nth=60 fail\n", false, 1000000000, test_drops_an_error);
+	EXPECT(test_result->fired == 1 && test_result->error == ncclSuccess);
+	EXPECT(test_result->verdict == SIM_ERROR);
+	EXPECT(strcmp(test_result->failure.kind, "unreported") == 0);
+	EXPECT(strstr(test_result->failure.message, "cuda.malloc failed at rank 1"));
+	EXPECT(strstr(test_result->failure.message, "ncclMemAlloc"));
+}
+
+/* A destroy that cannot wait for its kernels returns that error, and the program has had no other
+ * one. */
+static void test_a_destroy_that_cannot_wait(void)
+{
+	test_run("cuda.event_synchronize rank=0 nth=1 fail\n", false, 1000000000, NULL);
+	EXPECT(test_result->verdict == SIM_PASS && test_result->fired == 1);
+	EXPECT(test_result->error == ncclUnhandledCudaError);
+}
+
 static void test_survivors_go_on(void)
 {
 	test_run("os.task rank=1 after=300us kill\n", true, 10000000000, NULL);
@@ -237,5 +270,7 @@ int main(void)
 	test_an_end_without_asking();
 	test_a_pointer_that_cuda_cannot_look_up();
 	test_a_device_that_cannot_be_set();
+	test_a_failure_that_no_rank_reports();
+	test_a_destroy_that_cannot_wait();
 	return 0;
 }
