@@ -370,6 +370,8 @@ ncclResult_t net_verbs_rails_check(struct net_verbs_conn *c, struct wait *w)
 	ncclResult_t rc = ncclSuccess;
 	bool polls = false;
 
+	if (c->peer_gone) /* no peer answers: no rail recovers, and nothing is due */
+		return ncclSuccess;
 	for (uint32_t r = 0; r < c->width; r++)
 		polls |= net_verbs_rail_needs_polls(&c->rails->rail[r]);
 	if (polls)
