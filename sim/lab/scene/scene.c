@@ -40,6 +40,9 @@ static const struct scene_kind {
 	{"end while suspended", scene_suspend_ends, 1, 0},
 	{"abandoned call", scene_abandon, 2, SCENE_UNTIMED | SCENE_SEVERAL},
 	{"late rank", scene_late, 2, SCENE_UNTIMED | SCENE_SEVERAL | SCENE_RAS},
+	{"absent from a call", scene_absent_call, 1, SCENE_TIMED | SCENE_SEVERAL},
+	{"aborted by another task", scene_aborted, 2, SCENE_UNTIMED | SCENE_SEVERAL},
+	{"states", scene_state, 1, SCENE_SEVERAL},
 };
 /* clang-format on */
 _Static_assert(ARRAY_LEN(scene_kinds) <= 32, "lab_result.scenes has a bit for each");

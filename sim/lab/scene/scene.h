@@ -64,6 +64,7 @@ void scene_shortest_deadline(struct scene *s);
 void scene_absent(struct scene *s);
 void scene_lonely(struct scene *s);
 void scene_differ(struct scene *s);
+void scene_absent_call(struct scene *s);
 /* scene_group.c */
 void scene_group_fails(struct scene *s);
 void scene_group_connects(struct scene *s);
@@ -78,5 +79,9 @@ void scene_abandon(struct scene *s);
 /* scene_suspend.c */
 void scene_suspend_apart(struct scene *s);
 void scene_suspend_ends(struct scene *s);
+/* scene_aborted.c */
+void scene_aborted(struct scene *s);
+/* scene_state.c */
+void scene_state(struct scene *s);
 
 #endif

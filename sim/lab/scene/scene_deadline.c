@@ -183,3 +183,69 @@ void scene_differ(struct scene *s)
 	if (lab_barrier(s->me))
 		scene_abort(s, 0);
 }
+
+enum absent_from {
+	ABSENT_SUM,
+	ABSENT_SPLIT,
+	ABSENT_SUSPEND,  /* ranks of one host meet in it */
+	ABSENT_FINALIZE, /* waits for a collective */
+	ABSENT_DESTROY,
+	ABSENT_CALLS
+};
+
+static ncclResult_t absent_make(struct scene *s, enum absent_from call)
+{
+	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
+	ncclResult_t rc = ncclSuccess;
+
+	if (call != ABSENT_SPLIT && call != ABSENT_SUSPEND)
+		rc = ncclAllReduce(s->mem, result, SCENE_COUNT, ncclInt32, ncclSum, s->comm[0],
+				   s->stream[0]);
+	if (rc)
+		return rc;
+	switch (call) {
+	case ABSENT_SPLIT:
+		rc = ncclCommSplit(s->comm[0], 0, s->me->rank, &s->comm[1], NULL);
+		break;
+	case ABSENT_SUSPEND:
+		return ncclCommSuspend(s->comm[0], NCCL_SUSPEND_MEM);
+	case ABSENT_FINALIZE:
+		return ncclCommFinalize(s->comm[0]);
+	case ABSENT_DESTROY:
+		rc = ncclCommDestroy(s->comm[0]);
+		s->comm[0] = NULL;
+		break;
+	default:
+		break;
+	}
+	return rc;
+}
+
+/* The culprit does not make a call in which the others wait for it. All learn of the deadline, and
+ * the streams are free. */
+void scene_absent_call(struct scene *s)
+{
+	enum absent_from call = (enum absent_from)sim_rng_below(&s->drawn, ABSENT_CALLS);
+	const char *name = "a call with an absent rank";
+	uint64_t start_ns;
+	ncclResult_t rc = ncclSuccess;
+
+	if (call == ABSENT_SUSPEND && s->me->run->config->hosts > 1)
+		call = ABSENT_SPLIT;
+	if (!scene_open(s, 0) || !scene_sum(s, 0, SCENE_COUNT, NULL) || !lab_barrier(s->me))
+		return;
+	start_ns = os_now_ns();
+	lab_call(s->me, name);
+	if (!s->mine)
+		rc = absent_make(s, call);
+	lab_call(s->me, NULL);
+	scene_judge(s, name, rc, s->mine || call == ABSENT_SUM ? ncclSuccess : ncclTimeout);
+	if (s->comm[1])
+		scene_report(s, name, "gave a communicator");
+	if (os_now_ns() - start_ns > deadline_bound_ns(s->timeout_ms))
+		scene_report(s, name, "has returned long after the deadline");
+	if (s->comm[0])
+		scene_learn(s, 0, deadline_bound_ns(s->timeout_ms), ncclTimeout);
+	if (scene_sync(s, 0) && lab_barrier(s->me))
+		scene_abort(s, 0);
+}

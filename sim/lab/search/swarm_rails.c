@@ -140,7 +140,7 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 	unsigned rank = (unsigned)sim_rng_below(rng, lab_ranks(&s->lab, NULL));
 	unsigned for_ms = 1 + (unsigned)sim_rng_below(rng, 200);
 	unsigned times = 2 + (unsigned)sim_rng_below(rng, 3);
-	uint64_t kind = sim_rng_below(rng, 5);
+	uint64_t kind = sim_rng_below(rng, 6);
 
 	ASSERT(s->lab.hosts > 1 && !s->plan[0]); /* rails are of the network */
 	if (kind == 5 && s->lab.collective->connects)
