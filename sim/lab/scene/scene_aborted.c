@@ -118,11 +118,6 @@ static ncclResult_t aborted_messages(struct scene *s, int32_t culprit)
 	return rc ? rc : end;
 }
 
-static ncclResult_t aborted_init(struct scene *s)
-{
-	return ncclCommInitRank(&s->comm[1], s->n, s->me->run->other_id[0], s->me->rank);
-}
-
 static ncclResult_t aborted_make(struct aborted *a, int32_t culprit)
 {
 	struct scene *s = a->s;
@@ -148,7 +143,7 @@ static ncclResult_t aborted_make(struct aborted *a, int32_t culprit)
 	case ABORTED_DESTROY:
 		return ncclCommDestroy(s->comm[0]);
 	case ABORTED_INIT:
-		return aborted_init(s);
+		return scene_init(s, 1, &s->comm[1]);
 	default:
 		return aborted_reduce(s);
 	}

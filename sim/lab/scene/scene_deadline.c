@@ -97,7 +97,7 @@ void scene_absent(struct scene *s)
 			    : (uint64_t)turn * gap_ns);
 	start_ns = os_now_ns();
 	lab_call(s->me, "ncclCommInitRank with an absent rank");
-	rc = ncclCommInitRank(&comm, s->n, s->me->run->id, s->me->rank);
+	rc = scene_init(s, 0, &comm);
 	lab_call(s->me, NULL);
 	ns = os_now_ns() - start_ns;
 	/* a rank that comes when others have left may find no root */
