@@ -7,13 +7,47 @@
 
 /* ---- communicators --------------------------------------------------------------------------- */
 
-static ncclResult_t refused_config(struct refused *r, ncclConfig_t *config)
+/* An id, so that an init has no other mistake than its own. In a group, which fails, and where all
+ * ids have one address, it is none. */
+static bool refused_id(const struct refused *r, ncclUniqueId *id)
+{
+	memset(id, 0, sizeof *id);
+	return !r->grouped && !lab_has_env(r->me->run->config, "NCCL_COMM_ID") &&
+	       ncclGetUniqueId(id) == ncclSuccess;
+}
+
+/* A refused call has not used up its id: that makes a communicator of one rank, which ends its
+ * root. */
+static void refused_id_end(struct refused *r, ncclUniqueId id)
 {
 	ncclComm_t comm = NULL;
-	ncclUniqueId id = {{0}};
+	ncclResult_t rc = ncclCommInitRank(&comm, 1, id, 0);
 
-	(void)r;
-	return ncclCommInitRankConfig(&comm, 1, id, 0, config);
+	if (rc == ncclInProgress)
+		rc = lab_comm_settle(r->me, comm, rc);
+	if (!rc)
+		rc = ncclCommDestroy(comm);
+	if (!r->me->run->armed)
+		lab_refused_judge(r->me, "ncclCommInitRank", "the id of a refused call", rc,
+				  ncclSuccess);
+}
+
+static ncclResult_t refused_init(struct refused *r, int nranks, int rank, ncclConfig_t *config)
+{
+	ncclComm_t comm = NULL;
+	ncclUniqueId id;
+	bool made = refused_id(r, &id);
+	ncclResult_t rc = config ? ncclCommInitRankConfig(&comm, nranks, id, rank, config)
+				 : ncclCommInitRank(&comm, nranks, id, rank);
+
+	if (made && rc)
+		refused_id_end(r, id);
+	return rc;
+}
+
+static ncclResult_t refused_config(struct refused *r, ncclConfig_t *config)
+{
+	return refused_init(r, 1, 0, config);
 }
 
 static ncclResult_t refused_config_magic(struct refused *r)
@@ -94,10 +128,8 @@ static ncclResult_t refused_init_rank(struct refused *r)
 {
 	static const int nranks[] = {0, -1, 3, 3}, rank[] = {0, 0, -1, 3};
 	uint64_t k = sim_rng_below(&r->rng, ARRAY_LEN(rank));
-	ncclUniqueId id = {{0}};
-	ncclComm_t comm = NULL;
 
-	return ncclCommInitRank(&comm, nranks[k], id, rank[k]);
+	return refused_init(r, nranks[k], rank[k], NULL);
 }
 
 static ncclResult_t refused_all_comm(struct refused *r)

@@ -189,7 +189,7 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
  * down, or changes its GID. */
 static void rails_long(struct scenario *s, struct sim_rng *rng)
 {
-	if (sim_rng_below(rng, 3) || !swarm_is_set(s, RAILS_OPTION "_RECOVERY=1") ||
+	if (sim_rng_below(rng, 4) == 0 || !swarm_is_set(s, RAILS_OPTION "_RECOVERY=1") ||
 	    s->lab.collective->connects)
 		return;
 	s->lab.iterations = RAILS_TWICE_CALLS;
