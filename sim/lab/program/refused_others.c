@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls with one wrong argument that are no collectives and no messages; and queries with their
  * answers. */
+#include <stdio.h>
 #include <string.h>
 
 #include "sim/lab/program/refused.h"
@@ -66,11 +67,24 @@ static ncclResult_t refused_config_size(struct refused *r)
 	return refused_config(r, &config);
 }
 
+/* Is there a variable that replaces the program's value, in this process or in others? `name` is
+ * the end of its name, after NCCL_. */
+static bool refused_is_replaced(const struct refused *r, const char *name)
+{
+	const struct lab_config *c = r->me->run->config;
+	char full[64];
+
+	snprintf(full, sizeof full, "NCCL_%s", name);
+	return lab_has_env(c, full) || (c->env_odd && !strncmp(c->env_odd, full, strlen(full)));
+}
+
 static ncclResult_t refused_config_net(struct refused *r)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
 	config.netName = "Carrier pigeon";
+	if (refused_is_replaced(r, "NET"))
+		config.magic++;
 	return refused_config(r, &config);
 }
 
@@ -78,32 +92,38 @@ static ncclResult_t refused_config_net(struct refused *r)
 static ncclResult_t refused_config_value(struct refused *r)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	int *const field[] = {&config.blocking,
-			      &config.blocking,
-			      &config.cgaClusterSize,
-			      &config.minCTAs,
-			      &config.maxCTAs,
-			      &config.trafficClass,
-			      &config.trafficClass,
-			      &config.nvlsCTAs,
-			      &config.nChannelsPerNetPeer,
-			      &config.nvlinkCentricSched,
-			      &config.nvlinkCentricSched,
-			      &config.graphUsageMode,
-			      &config.graphUsageMode,
-			      &config.numRmaCtx,
-			      &config.maxP2pPeers,
-			      &config.graphStreamOrdering,
-			      &config.launchOrderImplicit,
-			      &config.numRmaSig,
-			      &config.rmaEagerInit,
-			      &config.hostCftMode,
-			      &config.nvlsHostMode};
-	static const int value[ARRAY_LEN(field)] = {-1, 2, -1, 0, 0, -1, 256, 0, 0, -1, 2,
-						    -1, 3, -1, 0, 2, -1, 0,   2, 4, -1};
+	const struct {
+		int *at, value;
+		const char *name, *older; /* variables that replace it */
+	} field[] = {
+		{&config.blocking, -1, "COMM_BLOCKING", NULL},
+		{&config.blocking, 2, "COMM_BLOCKING", NULL},
+		{&config.cgaClusterSize, -1, "CGA_CLUSTER_SIZE", NULL},
+		{&config.minCTAs, 0, "MIN_CTAS", "MIN_NCHANNELS"},
+		{&config.maxCTAs, 0, "MAX_CTAS", "MAX_NCHANNELS"},
+		{&config.nChannelsPerNetPeer, 0, "NCHANNELS_PER_NET_PEER", NULL},
+		{&config.trafficClass, -1, NULL, NULL},
+		{&config.trafficClass, 256, NULL, NULL},
+		{&config.nvlsCTAs, 0, NULL, NULL},
+		{&config.nvlinkCentricSched, -1, NULL, NULL},
+		{&config.nvlinkCentricSched, 2, NULL, NULL},
+		{&config.graphUsageMode, -1, NULL, NULL},
+		{&config.graphUsageMode, 3, NULL, NULL},
+		{&config.numRmaCtx, -1, NULL, NULL},
+		{&config.maxP2pPeers, 0, NULL, NULL},
+		{&config.graphStreamOrdering, 2, NULL, NULL},
+		{&config.launchOrderImplicit, -1, NULL, NULL},
+		{&config.numRmaSig, 0, NULL, NULL},
+		{&config.rmaEagerInit, 2, NULL, NULL},
+		{&config.hostCftMode, 4, NULL, NULL},
+		{&config.nvlsHostMode, -1, NULL, NULL},
+	};
 	uint64_t k = sim_rng_below(&r->rng, ARRAY_LEN(field));
 
-	*field[k] = value[k];
+	while ((field[k].name && refused_is_replaced(r, field[k].name)) ||
+	       (field[k].older && refused_is_replaced(r, field[k].older)))
+		k++; /* the last ones have no variable */
+	*field[k].at = field[k].value;
 	return refused_config(r, &config);
 }
 

@@ -192,6 +192,8 @@ static void rails_long(struct scenario *s, struct sim_rng *rng)
 	if (sim_rng_below(rng, 4) == 0 || !swarm_is_set(s, RAILS_OPTION "_RECOVERY=1") ||
 	    s->lab.collective->connects)
 		return;
+	if (swarm_is_set(s, "NCCL_NET_MERGE_LEVEL=")) /* two ports: the second failure shows */
+		swarm_env(s, "NCCL_NET_MERGE_LEVEL=PORT");
 	s->lab.iterations = RAILS_TWICE_CALLS;
 	s->lab.pauses = RAILS_TWICE_PAUSE_MS;
 }
