@@ -78,12 +78,14 @@ static bool refused_is_replaced(const struct refused *r, const char *name)
 	return lab_has_env(c, full) || (c->env_odd && !strncmp(c->env_odd, full, strlen(full)));
 }
 
+/* A plugin's network may have any name. */
 static ncclResult_t refused_config_net(struct refused *r)
 {
+	const uint32_t nets = LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET;
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
 	config.netName = "Carrier pigeon";
-	if (refused_is_replaced(r, "NET"))
+	if (refused_is_replaced(r, "NET") || r->me->run->config->plugins & nets)
 		config.magic++;
 	return refused_config(r, &config);
 }

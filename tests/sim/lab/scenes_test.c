@@ -15,7 +15,7 @@
 #include "tests/suite.h"
 
 #define SCENES_ALL   24
-#define SCENES_KINDS 14
+#define SCENES_KINDS 17
 #define SCENES_SEEDS 5
 
 #define SCENES_STALL_FIRST 10
@@ -31,6 +31,8 @@ static enum spoil {
 	SPOIL_ESTIMATE, /* a group of two takes half as long */
 	SPOIL_REVOKE,   /* is refused */
 	SPOIL_SUCCESS,  /* a group that fails returns success */
+	SPOIL_ABORT,    /* an abort takes long */
+	SPOIL_STATE,    /* a suspended communicator is suspended again */
 	SPOIL_DEADLINE, /* an init returns long after its deadline */
 } spoil;
 
@@ -62,6 +64,20 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
 	return spoil == SPOIL_REVOKE ? ncclInvalidUsage : pncclCommRevoke(comm, flags);
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+	if (spoil == SPOIL_ABORT)
+		os_sleep_ns(SCENES_SLEEP_NS);
+	return pncclCommAbort(comm);
+}
+
+ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
+{
+	ncclResult_t rc = pncclCommSuspend(comm, flags);
+
+	return spoil == SPOIL_STATE && rc == ncclInvalidUsage ? ncclSuccess : rc;
 }
 
 ncclResult_t ncclGroupEnd(void)
@@ -105,7 +121,7 @@ START_TEST(every_scene_is_played_and_passes)
 {
 	uint32_t played = 0;
 
-	for (uint64_t seed = 1; seed <= 2; seed++) {
+	for (uint64_t seed = 1; seed <= 3; seed++) {
 		ck_assert(scenes_pass(SPOIL_NOTHING, NULL, 1, seed, &played));
 		ck_assert(scenes_pass(SPOIL_NOTHING, NULL, 3, seed, &played));
 		ck_assert(scenes_pass(SPOIL_NOTHING, "DOPPEL_TIMEOUT_MS=1000", 1, seed, &played));
@@ -118,7 +134,7 @@ START_TEST(what_is_done_wrong_is_found)
 {
 	uint32_t played = 0;
 
-	for (enum spoil what = SPOIL_MODE; what <= SPOIL_SUCCESS; what++) {
+	for (enum spoil what = SPOIL_MODE; what <= SPOIL_STATE; what++) {
 		bool passes = true;
 
 		/* a seed may not draw the scene that finds it */
