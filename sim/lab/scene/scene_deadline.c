@@ -5,6 +5,9 @@
  * an init that of the process. Ranks whose calls differ get that verdict instead of a timeout, in
  * each process.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "sim/lab/scene/scene.h"
 
 #define DEADLINE_LAUNCHES 6
@@ -16,6 +19,20 @@
 static uint64_t deadline_bound_ns(uint64_t ms)
 {
 	return ms * 1250000 + DEADLINE_CALL_NS;
+}
+
+/* The line of the error must name the culprit. Ranks of a process share one. */
+static void deadline_named(struct scene *s, const char *call)
+{
+	const char *line = ncclGetLastError(NULL);
+	char want[48], text[400];
+
+	ASSERT(!s->mine); /* it waits for no rank */
+	snprintf(want, sizeof want, "rank %d has not called", s->culprit);
+	if (s->me->run->config->ranks_per_proc > 1 || strstr(line, want))
+		return;
+	snprintf(text, sizeof text, "ncclGetLastError is \"%s\", expected that %s", line, want);
+	scene_report(s, call, text);
 }
 
 /* In each launch another rank is late by three eighths of the time. All together take twice the
@@ -104,6 +121,8 @@ void scene_absent(struct scene *s)
 	/* a rank that comes when others have left may find no root */
 	if ((!s->mine && turn * gap_ns < s->timeout_ms * 1000000) || rc != ncclRemoteError)
 		scene_judge(s, "ncclCommInitRank with an absent rank", rc, ncclTimeout);
+	if (!s->mine && !gap_ns && rc == ncclTimeout)
+		deadline_named(s, "ncclCommInitRank with an absent rank");
 	if (comm)
 		scene_report(s, "ncclCommInitRank with an absent rank", "left a communicator");
 	/* the time of several roots begins with the first rank of each */
@@ -250,6 +269,8 @@ void scene_absent_call(struct scene *s)
 		scene_report(s, name, "has returned long after the deadline");
 	if (s->comm[0])
 		scene_learn(s, 0, deadline_bound_ns(s->timeout_ms), ncclTimeout);
+	if (!s->mine)
+		deadline_named(s, name);
 	if (scene_sync(s, 0) && lab_barrier(s->me))
 		scene_abort(s, 0);
 }
