@@ -22,13 +22,13 @@ static uint64_t deadline_bound_ns(uint64_t ms)
 }
 
 /* The line of the error must name the culprit. Ranks of a process share one. */
-static void deadline_named(struct scene *s, const char *call)
+static void deadline_names(struct scene *s, const char *call, int32_t rank, const char *does)
 {
 	const char *line = ncclGetLastError(NULL);
 	char want[48], text[400];
 
-	ASSERT(!s->mine); /* it waits for no rank */
-	snprintf(want, sizeof want, "rank %d has not called", s->culprit);
+	ASSERT(rank >= 0 && rank < s->n);
+	snprintf(want, sizeof want, "rank %d%s", rank, does);
 	if (s->me->run->config->ranks_per_proc > 1 || strstr(line, want))
 		return;
 	snprintf(text, sizeof text, "ncclGetLastError is \"%s\", expected that %s", line, want);
@@ -122,7 +122,8 @@ void scene_absent(struct scene *s)
 	if ((!s->mine && turn * gap_ns < s->timeout_ms * 1000000) || rc != ncclRemoteError)
 		scene_judge(s, "ncclCommInitRank with an absent rank", rc, ncclTimeout);
 	if (!s->mine && !gap_ns && rc == ncclTimeout)
-		deadline_named(s, "ncclCommInitRank with an absent rank");
+		deadline_names(s, "ncclCommInitRank with an absent rank", s->culprit,
+			       " has not called");
 	if (comm)
 		scene_report(s, "ncclCommInitRank with an absent rank", "left a communicator");
 	/* the time of several roots begins with the first rank of each */
@@ -154,6 +155,37 @@ enum lonely {
 	LONELY_KINDS
 };
 
+/* True if the line is that of a message of rank `of` and of `peer`. */
+static bool lonely_is_of(const char *line, int32_t of, int32_t peer)
+{
+	char from[32], to[32];
+
+	snprintf(from, sizeof from, "rank %d: nccl", of);
+	snprintf(to, sizeof to, " rank %d, message", peer);
+	const char *at = strstr(line, from);
+
+	return at && strstr(at, to);
+}
+
+/* The line that all ranks have must be that of a message which waits. */
+static void lonely_named(struct scene *s, const char *call, enum lonely kind)
+{
+	int32_t next = (s->culprit + 1) % s->n;
+	const char *line = ncclGetLastError(NULL);
+	bool named = s->me->run->config->ranks_per_proc > 1;
+	char text[400];
+
+	if (kind == LONELY_ONE || kind == LONELY_ALIKE)
+		named |= lonely_is_of(line, s->culprit, next);
+	if (kind == LONELY_CONNECTED || kind == LONELY_ALIKE)
+		named |= lonely_is_of(line, next, s->culprit);
+	for (int32_t r = 0; r < s->n && kind == LONELY_ALL; r++)
+		named |= lonely_is_of(line, r, s->culprit);
+	snprintf(text, sizeof text, "ncclGetLastError is \"%s\", expected the two ranks", line);
+	if (!named)
+		scene_report(s, call, text);
+}
+
 /* A message that has one end, or two of the same direction. The call itself waits if its ranks are
  * not connected. A short send to a connected rank would not. All ranks learn of the deadline. */
 void scene_lonely(struct scene *s)
@@ -178,6 +210,7 @@ void scene_lonely(struct scene *s)
 	if (os_now_ns() - start_ns > deadline_bound_ns(s->timeout_ms))
 		scene_report(s, call, "has returned long after the deadline");
 	scene_learn(s, 0, deadline_bound_ns(s->timeout_ms), ncclTimeout);
+	lonely_named(s, call, kind);
 	if (lab_barrier(s->me))
 		scene_abort(s, 0);
 }
@@ -187,7 +220,8 @@ void scene_lonely(struct scene *s)
 void scene_differ(struct scene *s)
 {
 	int32_t ends[] = {0, s->n - 1, s->culprit};
-	bool mine = ends[sim_rng_below(&s->drawn, ARRAY_LEN(ends))] == s->me->rank;
+	int32_t culprit = ends[sim_rng_below(&s->drawn, ARRAY_LEN(ends))];
+	bool mine = culprit == s->me->rank;
 	uint64_t how = sim_rng_below(&s->drawn, 3);
 	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
 	size_t count = mine && how == 0 ? SCENE_COUNT / 2 : SCENE_COUNT;
@@ -203,6 +237,7 @@ void scene_differ(struct scene *s)
 				   i ? ncclSum : op, s->comm[0], s->stream[0]);
 	scene_judge(s, "ncclAllReduce", rc, ncclSuccess);
 	scene_learn(s, 0, 4 * deadline_bound_ns(s->timeout_ms), ncclInvalidUsage);
+	deadline_names(s, "ncclAllReduce", culprit, ": call 1 is");
 	if (lab_barrier(s->me))
 		scene_abort(s, 0);
 }
@@ -270,7 +305,7 @@ void scene_absent_call(struct scene *s)
 	if (s->comm[0])
 		scene_learn(s, 0, deadline_bound_ns(s->timeout_ms), ncclTimeout);
 	if (!s->mine)
-		deadline_named(s, name);
+		deadline_names(s, name, s->culprit, " has not called");
 	if (scene_sync(s, 0) && lab_barrier(s->me))
 		scene_abort(s, 0);
 }
