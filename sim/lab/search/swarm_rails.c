@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Worlds of merged NICs with failover (docs/verbs/failover.md), one seed in forty: two to four
+ * Worlds of merged NICs with failover (docs/verbs/failover.md), one seed in twenty: two to four
  * rails, and one fault of a port, a link or a queue pair after the first launch. A rail is left, so
- * every call succeeds. Half of them recover, and then another rail may fail. In one of eight all
+ * every call succeeds. Two in three recover, and then another rail may fail. In one of eight all
  * links of a host fail, for some time or for good: each rank may get an error, and none waits
  * without end.
  *
@@ -25,7 +25,7 @@ bool swarm_has_rails(uint64_t seed, enum scenario_faults faults)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.rails");
-	return sim_rng_below(&rng, 40) == 0 && faults != SCENARIO_FAULTS_CALL;
+	return sim_rng_below(&rng, 20) == 0 && faults != SCENARIO_FAULTS_CALL;
 }
 
 static void rails_world(struct scenario *s, struct sim_rng *rng)
@@ -74,7 +74,7 @@ static void rails_settings(struct scenario *s, struct sim_rng *rng)
 
 	swarm_env(s, "NCCL_DEBUG=WARN");
 	swarm_env(s, RAILS_OPTION "_FAILOVER=1");
-	if (sim_rng_below(rng, 2)) {
+	if (sim_rng_below(rng, 3)) {
 		swarm_env(s, RAILS_OPTION "_RECOVERY=1");
 		swarm_env(s, RAILS_OPTION "_RECOVERY_START_DELAY=1");
 		swarm_env(s, RAILS_OPTION "_RECOVERY_ALIVE_MSG_BATCH_INTERVAL=5");
@@ -113,7 +113,7 @@ static void rails_plan_twice(struct scenario *s, struct sim_rng *rng, unsigned a
 {
 	unsigned host = (unsigned)sim_rng_below(rng, s->lab.hosts);
 	unsigned port = (unsigned)sim_rng_below(rng, 2);
-	unsigned for_ms = 5 + (unsigned)sim_rng_below(rng, 200);
+	unsigned for_ms = 20 + (unsigned)sim_rng_below(rng, 380); /* longer than all retries */
 	uint64_t kind = sim_rng_below(rng, 3);
 	char first[80];
 

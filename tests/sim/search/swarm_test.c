@@ -252,7 +252,7 @@ START_TEST(a_swarm_draws_rails_that_fail_over)
 		twice += strchr(one.plan, '\n') != one.plan + strlen(one.plan) - 1;
 		ck_assert(!one.lab.transient && !one.lab.recover && !one.lab.mixed);
 	}
-	ck_assert_msg(rails > 30 && rails < 90, "%u of %u seeds have rails", rails, SWARM_SEEDS);
+	ck_assert_msg(rails > 60 && rails < 160, "%u of %u seeds have rails", rails, SWARM_SEEDS);
 	ck_assert_msg(twice > 1 && all > 1 && queues > 1,
 		      "%u seeds fail twice, %u have no rail, %u lose a queue pair", twice, all,
 		      queues);
