@@ -17,8 +17,8 @@
 #define RAILS_OPTION "NCCL_IB_RESILIENCY_PORT"
 #define RAILS_BYTES  (256ull << 10)
 /* Calls and the longest pauses between them, where a second rail fails after the first is back. */
-#define RAILS_TWICE_CALLS    40
-#define RAILS_TWICE_PAUSE_MS 200
+#define RAILS_TWICE_CALLS    28
+#define RAILS_TWICE_PAUSE_MS 1000
 
 bool swarm_has_rails(uint64_t seed, enum scenario_faults faults)
 {
@@ -113,7 +113,7 @@ static void rails_plan_twice(struct scenario *s, struct sim_rng *rng, unsigned a
 {
 	unsigned host = (unsigned)sim_rng_below(rng, s->lab.hosts);
 	unsigned port = (unsigned)sim_rng_below(rng, 2);
-	unsigned for_ms = 20 + (unsigned)sim_rng_below(rng, 380); /* longer than all retries */
+	unsigned for_ms = 20 + (unsigned)sim_rng_below(rng, 280); /* longer than all retries */
 	uint64_t kind = sim_rng_below(rng, 3);
 	char first[80];
 
@@ -125,7 +125,7 @@ static void rails_plan_twice(struct scenario *s, struct sim_rng *rng, unsigned a
 			 "fabric.link host=%u port=%u after=collective+%uus down for=%ums%s", host,
 			 port, at_us, for_ms, kind == 1 ? " gid=1" : "");
 	snprintf(s->plan, sizeof s->plan,
-		 "%s\nfabric.link host=%u port=%u after=collective+1200ms down\n", first,
+		 "%s\nfabric.link host=%u port=%u after=collective+600ms down\n", first,
 		 (unsigned)sim_rng_below(rng, s->lab.hosts), 1 - port);
 }
 
@@ -194,6 +194,9 @@ static void rails_long(struct scenario *s, struct sim_rng *rng)
 		return;
 	if (swarm_is_set(s, "NCCL_NET_MERGE_LEVEL=")) /* two ports: the second failure shows */
 		swarm_env(s, "NCCL_NET_MERGE_LEVEL=PORT");
+	s->lab.hosts = 2;
+	s->lab.gpus = MIN_OF(s->lab.gpus, 2u);
+	s->lab.root = MIN_OF(s->lab.root, (int32_t)lab_ranks(&s->lab, NULL) - 1);
 	s->lab.iterations = RAILS_TWICE_CALLS;
 	s->lab.pauses = RAILS_TWICE_PAUSE_MS;
 }
