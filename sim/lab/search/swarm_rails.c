@@ -18,6 +18,7 @@
 #define RAILS_BYTES  (256ull << 10)
 /* Calls and the longest pauses between them, where a second rail fails after the first is back. */
 #define RAILS_TWICE_CALLS    28
+#define RAILS_TWICE_BYTES    (32ull << 10)
 #define RAILS_TWICE_PAUSE_MS 1000
 
 bool swarm_has_rails(uint64_t seed, enum scenario_faults faults)
@@ -197,6 +198,7 @@ static void rails_long(struct scenario *s, struct sim_rng *rng)
 	s->lab.hosts = 2;
 	s->lab.gpus = MIN_OF(s->lab.gpus, 2u);
 	s->lab.root = MIN_OF(s->lab.root, (int32_t)lab_ranks(&s->lab, NULL) - 1);
+	s->lab.bytes_min = s->lab.bytes_max = MIN_OF(s->lab.bytes_min, RAILS_TWICE_BYTES);
 	s->lab.iterations = RAILS_TWICE_CALLS;
 	s->lab.pauses = RAILS_TWICE_PAUSE_MS;
 }
