@@ -9,7 +9,7 @@
 /* ---- communicators --------------------------------------------------------------------------- */
 
 /* An id, so that an init has no other mistake than its own. In a group, which fails, and where all
- * ids have one address, it is none. */
+ * ids have one address, the bytes are zeros. */
 static bool refused_id(const struct refused *r, ncclUniqueId *id)
 {
 	memset(id, 0, sizeof *id);

@@ -81,7 +81,7 @@ static bool aborted_start(struct aborted *a)
 	return false;
 }
 
-/* What a destroy has freed may be gone before. */
+/* A destroy may have freed the communicator before. */
 static void aborted_join(struct aborted *a)
 {
 	if (!a->task)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A scene of states: all ranks bring a communicator into one, and then each rank makes calls by
- * itself. Those that the state does not allow are refused, before any message; queries work. The
+ * itself. Calls that the state does not allow are refused, before any message; queries work. The
  * table is that of docs/communicators.md. A suspended communicator has given its memory back, and
  * works when it is resumed.
  */
