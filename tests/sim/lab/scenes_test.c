@@ -33,6 +33,7 @@ static enum spoil {
 	SPOIL_SUCCESS,  /* a group that fails returns success */
 	SPOIL_ABORT,    /* an abort takes long */
 	SPOIL_STATE,    /* a suspended communicator is suspended again */
+	SPOIL_LINE,     /* the line of an error names no rank */
 	SPOIL_DEADLINE, /* an init returns long after its deadline */
 } spoil;
 
@@ -71,6 +72,11 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 	if (spoil == SPOIL_ABORT)
 		os_sleep_ns(SCENES_SLEEP_NS);
 	return pncclCommAbort(comm);
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+	return spoil == SPOIL_LINE ? "a rank is absent" : pncclGetLastError(comm);
 }
 
 ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
@@ -142,6 +148,17 @@ START_TEST(what_is_done_wrong_is_found)
 			passes = scenes_pass(what, NULL, 3, seed, &played);
 		ck_assert_msg(!passes, "spoil %d is not found", (int)what);
 	}
+}
+END_TEST
+
+START_TEST(an_error_that_names_no_rank_is_found)
+{
+	bool passes = true;
+	uint32_t played = 0;
+
+	for (uint64_t seed = 1; seed <= SCENES_SEEDS && passes; seed++)
+		passes = scenes_pass(SPOIL_LINE, "DOPPEL_TIMEOUT_MS=1000", 1, seed, &played);
+	ck_assert(!passes);
 }
 END_TEST
 
@@ -219,6 +236,7 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_test(t, every_scene_is_played_and_passes);
 	tcase_add_test(t, what_is_done_wrong_is_found);
+	tcase_add_test(t, an_error_that_names_no_rank_is_found);
 	tcase_add_test(t, an_init_with_a_deadline_does_not_wait_for_a_rank_that_stalls);
 	tcase_add_test(t, an_init_does_not_wait_for_a_rank_of_its_process_that_stalls);
 	suite_add_tcase(s, t);
