@@ -107,6 +107,7 @@ struct fc_host_range {
 	uint64_t base, bytes;
 	uint32_t number;
 	unsigned int flags;
+	int32_t device;  /* current when it was pinned */
 	bool registered; /* false: allocated */
 	char who[FC_WHO_BYTES];
 };

@@ -27,6 +27,28 @@ static bool suspend_move(struct ncclComm *comm, enum comm_state from, enum comm_
 	return moves;
 }
 
+static bool suspend_ends(struct ncclComm *comm)
+{
+	struct registry_node *first = registry_lock();
+	bool ends = comm->life->claimed;
+
+	registry_unlock(first);
+	return ends;
+}
+
+/* Begins a change. Another task may have aborted the communicator since the call entered. */
+static ncclResult_t suspend_begin(struct ncclComm *comm, const char *call, enum comm_state from)
+{
+	if (suspend_move(comm, from, COMM_CHANGING))
+		return ncclSuccess;
+	if (suspend_ends(comm)) {
+		INFO(LOG_INIT, "%s: rank %d: ended by an abort", call, comm->rank);
+		return rank_error(comm, ncclInternalError);
+	}
+	WARN("%s: rank %d: another task changes the communicator", call, comm->rank);
+	return ncclInvalidUsage;
+}
+
 bool comm_is_suspended(struct ncclComm *comm)
 {
 	struct registry_node *first = registry_lock();
@@ -122,12 +144,10 @@ static ncclResult_t suspend_end(struct ncclComm *comm, ncclResult_t rc, enum com
 
 ncclResult_t comm_suspend(struct ncclComm *comm)
 {
-	ncclResult_t rc;
+	ncclResult_t rc = suspend_begin(comm, "ncclCommSuspend", COMM_READY);
 
-	if (!suspend_move(comm, COMM_READY, COMM_CHANGING)) {
-		WARN("ncclCommSuspend: rank %d: another task changes the communicator", comm->rank);
-		return ncclInvalidUsage;
-	}
+	if (rc)
+		return rc;
 	rc = suspend_device(comm);
 	if (!rc)
 		rc = comm_drain_watching(comm);
@@ -138,12 +158,10 @@ ncclResult_t comm_suspend(struct ncclComm *comm)
 
 ncclResult_t comm_resume(struct ncclComm *comm)
 {
-	ncclResult_t rc;
+	ncclResult_t rc = suspend_begin(comm, "ncclCommResume", COMM_SUSPENDED);
 
-	if (!suspend_move(comm, COMM_SUSPENDED, COMM_CHANGING)) {
-		WARN("ncclCommResume: rank %d: another task changes the communicator", comm->rank);
-		return ncclInvalidUsage;
-	}
+	if (rc)
+		return rc;
 	rc = suspend_device(comm);
 	if (!rc)
 		rc = suspend_run(comm, "ncclCommResume", resume_memory);

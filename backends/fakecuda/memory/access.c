@@ -42,9 +42,10 @@ bool fc_host_is_pinned(struct fc_proc *proc, uint64_t address, uint64_t bytes)
 				   : fc_host_find(proc, address, bytes) != NULL;
 }
 
-bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned int flags,
+bool fc_host_add(const struct fc_ctx *ctx, uint64_t base, uint64_t bytes, unsigned int flags,
 		 bool registered)
 {
+	struct fc_proc *proc = ctx->proc;
 	uint32_t i = host_upper(proc, base);
 	ASSERT(bytes);
 	if (i && base - proc->host[i - 1].base < proc->host[i - 1].bytes)
@@ -64,6 +65,7 @@ bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned i
 				    .bytes = bytes,
 				    .number = ++proc->host_last,
 				    .flags = flags,
+				    .device = ctx->ordinal,
 				    .registered = registered};
 	fc_who(r->who);
 	fc_map_changed();

@@ -177,7 +177,7 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 		return fc_leave(cudaErrorMemoryAllocation);
 	mem_fresh(mem, ALIGN_UP(size, HOST_PAGE));
 	fc_lock();
-	bool added = fc_host_add(ctx->proc, (uintptr_t)mem, size, flags, false);
+	bool added = fc_host_add(ctx, (uintptr_t)mem, size, flags, false);
 	fc_unlock();
 	ASSERT(added);
 	*pHost = mem;
@@ -256,7 +256,7 @@ cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
 	if (rc)
 		return fc_leave(rc);
 	fc_lock();
-	if (!fc_host_add(ctx->proc, (uintptr_t)ptr, size, flags, true)) {
+	if (!fc_host_add(ctx, (uintptr_t)ptr, size, flags, true)) {
 		fc_report("cudaHostRegister: %p, %zu bytes: part of it is pinned already", ptr,
 			  size);
 		rc = cudaErrorHostMemoryAlreadyRegistered;
@@ -324,14 +324,16 @@ cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost)
 /* ---- pointer attributes --------------------------------------------------------------------- */
 
 /* Host memory of cuMem belongs to device 0, and has a device pointer if the current device has
- * access (measured, driver 580). */
+ * access. Other host memory belongs to the device that was current when it was pinned (measured,
+ * driver 580). */
 static void host_pointer_attributes(const struct fc_ctx *ctx, uint64_t address,
 				    struct cudaPointerAttributes *attributes)
 {
 	const struct fc_vmm_map *m = fc_vmm_has(address) ? fc_vmm_map_at(ctx->proc, address) : NULL;
+	const struct fc_host_range *r = m ? NULL : fc_host_find(ctx->proc, address, 1);
 
 	attributes->type = cudaMemoryTypeHost;
-	attributes->device = m ? 0 : ctx->ordinal;
+	attributes->device = r ? r->device : 0;
 	attributes->hostPointer = (void *)(uintptr_t)address;
 	if (!m || m->access[ctx->ordinal])
 		attributes->devicePointer = attributes->hostPointer;

@@ -165,7 +165,8 @@ struct fc_alloc *fc_access_alloc(struct fc_proc *proc, struct fc_device *dev, ui
 struct fc_host_range *fc_host_find(struct fc_proc *proc, uint64_t address, uint64_t bytes);
 /* True if GPUs access the host memory directly: pinned, or of cuMem. */
 bool fc_host_is_pinned(struct fc_proc *proc, uint64_t address, uint64_t bytes);
-bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned int flags,
+/* False: a part is pinned already. The device of `ctx` becomes that of the range. */
+bool fc_host_add(const struct fc_ctx *ctx, uint64_t base, uint64_t bytes, unsigned int flags,
 		 bool registered);
 void fc_host_remove(struct fc_proc *proc, struct fc_host_range *range);
 /* frees memory of cudaHostAlloc; bytes as requested */

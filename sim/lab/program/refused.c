@@ -326,6 +326,7 @@ static void refused_one(struct refused *r)
 	const char *name = "ncclGroupStart", *why = "a group";
 	ncclResult_t want = ncclInvalidArgument, got, end;
 
+	r->grouped = grouped;
 	if (grouped && ncclGroupStart())
 		return;
 	got = other ? lab_refused_other(r, grouped, &name, &why, &want)

@@ -13,6 +13,7 @@ struct refused {
 	uint8_t *gpu;  /* memory of the rank's GPU, 3 KiB and more, aligned to 256 */
 	uint8_t *host; /* memory of the program's */
 	int32_t n;     /* ranks of the communicator */
+	bool grouped;  /* the call is in a group */
 	struct sim_rng rng;
 };
 

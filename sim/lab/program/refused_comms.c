@@ -11,7 +11,7 @@
 static ncclResult_t refused_shrink(struct refused *r)
 {
 	int flags = sim_rng_below(&r->rng, 2) ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT;
-	int excluded[2] = {r->me->rank, r->n};
+	int excluded[2] = {(r->me->rank + 1) % r->n, r->n}; /* the second one is wrong */
 	ncclComm_t none = NULL;
 
 	switch (sim_rng_below(&r->rng, 7)) {

@@ -1,19 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls with one wrong argument that are no collectives and no messages; and queries with their
  * answers. */
+#include <stdio.h>
 #include <string.h>
 
 #include "sim/lab/program/refused.h"
 
 /* ---- communicators --------------------------------------------------------------------------- */
 
-static ncclResult_t refused_config(struct refused *r, ncclConfig_t *config)
+/* An id, so that an init has no other mistake than its own. In a group, which fails, and where all
+ * ids have one address, the bytes are zeros. */
+static bool refused_id(const struct refused *r, ncclUniqueId *id)
+{
+	memset(id, 0, sizeof *id);
+	return !r->grouped && !lab_has_env(r->me->run->config, "NCCL_COMM_ID") &&
+	       ncclGetUniqueId(id) == ncclSuccess;
+}
+
+/* A refused call has not used up its id: that makes a communicator of one rank, which ends its
+ * root. */
+static void refused_id_end(struct refused *r, ncclUniqueId id)
 {
 	ncclComm_t comm = NULL;
-	ncclUniqueId id = {{0}};
+	ncclResult_t rc = ncclCommInitRank(&comm, 1, id, 0);
 
-	(void)r;
-	return ncclCommInitRankConfig(&comm, 1, id, 0, config);
+	if (rc == ncclInProgress)
+		rc = lab_comm_settle(r->me, comm, rc);
+	if (!rc)
+		rc = ncclCommDestroy(comm);
+	if (!r->me->run->armed)
+		lab_refused_judge(r->me, "ncclCommInitRank", "the id of a refused call", rc,
+				  ncclSuccess);
+}
+
+static ncclResult_t refused_init(struct refused *r, int nranks, int rank, ncclConfig_t *config)
+{
+	ncclComm_t comm = NULL;
+	ncclUniqueId id;
+	bool made = refused_id(r, &id);
+	ncclResult_t rc = config ? ncclCommInitRankConfig(&comm, nranks, id, rank, config)
+				 : ncclCommInitRank(&comm, nranks, id, rank);
+
+	if (made && rc)
+		refused_id_end(r, id);
+	return rc;
+}
+
+static ncclResult_t refused_config(struct refused *r, ncclConfig_t *config)
+{
+	return refused_init(r, 1, 0, config);
 }
 
 static ncclResult_t refused_config_magic(struct refused *r)
@@ -32,11 +67,26 @@ static ncclResult_t refused_config_size(struct refused *r)
 	return refused_config(r, &config);
 }
 
+/* Is there a variable that replaces the program's value, in this process or in others? `name` is
+ * the end of its name, after NCCL_. */
+static bool refused_is_replaced(const struct refused *r, const char *name)
+{
+	const struct lab_config *c = r->me->run->config;
+	char full[64];
+
+	snprintf(full, sizeof full, "NCCL_%s", name);
+	return lab_has_env(c, full) || (c->env_odd && !strncmp(c->env_odd, full, strlen(full)));
+}
+
+/* A plugin's network may have any name. */
 static ncclResult_t refused_config_net(struct refused *r)
 {
+	const uint32_t nets = LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET;
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
 	config.netName = "Carrier pigeon";
+	if (refused_is_replaced(r, "NET") || r->me->run->config->plugins & nets)
+		config.magic++;
 	return refused_config(r, &config);
 }
 
@@ -44,32 +94,38 @@ static ncclResult_t refused_config_net(struct refused *r)
 static ncclResult_t refused_config_value(struct refused *r)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	int *const field[] = {&config.blocking,
-			      &config.blocking,
-			      &config.cgaClusterSize,
-			      &config.minCTAs,
-			      &config.maxCTAs,
-			      &config.trafficClass,
-			      &config.trafficClass,
-			      &config.nvlsCTAs,
-			      &config.nChannelsPerNetPeer,
-			      &config.nvlinkCentricSched,
-			      &config.nvlinkCentricSched,
-			      &config.graphUsageMode,
-			      &config.graphUsageMode,
-			      &config.numRmaCtx,
-			      &config.maxP2pPeers,
-			      &config.graphStreamOrdering,
-			      &config.launchOrderImplicit,
-			      &config.numRmaSig,
-			      &config.rmaEagerInit,
-			      &config.hostCftMode,
-			      &config.nvlsHostMode};
-	static const int value[ARRAY_LEN(field)] = {-1, 2, -1, 0, 0, -1, 256, 0, 0, -1, 2,
-						    -1, 3, -1, 0, 2, -1, 0,   2, 4, -1};
+	const struct {
+		int *at, value;
+		const char *name, *older; /* variables that replace it */
+	} field[] = {
+		{&config.blocking, -1, "COMM_BLOCKING", NULL},
+		{&config.blocking, 2, "COMM_BLOCKING", NULL},
+		{&config.cgaClusterSize, -1, "CGA_CLUSTER_SIZE", NULL},
+		{&config.minCTAs, 0, "MIN_CTAS", "MIN_NCHANNELS"},
+		{&config.maxCTAs, 0, "MAX_CTAS", "MAX_NCHANNELS"},
+		{&config.nChannelsPerNetPeer, 0, "NCHANNELS_PER_NET_PEER", NULL},
+		{&config.trafficClass, -1, NULL, NULL},
+		{&config.trafficClass, 256, NULL, NULL},
+		{&config.nvlsCTAs, 0, NULL, NULL},
+		{&config.nvlinkCentricSched, -1, NULL, NULL},
+		{&config.nvlinkCentricSched, 2, NULL, NULL},
+		{&config.graphUsageMode, -1, NULL, NULL},
+		{&config.graphUsageMode, 3, NULL, NULL},
+		{&config.numRmaCtx, -1, NULL, NULL},
+		{&config.maxP2pPeers, 0, NULL, NULL},
+		{&config.graphStreamOrdering, 2, NULL, NULL},
+		{&config.launchOrderImplicit, -1, NULL, NULL},
+		{&config.numRmaSig, 0, NULL, NULL},
+		{&config.rmaEagerInit, 2, NULL, NULL},
+		{&config.hostCftMode, 4, NULL, NULL},
+		{&config.nvlsHostMode, -1, NULL, NULL},
+	};
 	uint64_t k = sim_rng_below(&r->rng, ARRAY_LEN(field));
 
-	*field[k] = value[k];
+	while ((field[k].name && refused_is_replaced(r, field[k].name)) ||
+	       (field[k].older && refused_is_replaced(r, field[k].older)))
+		k++; /* the last ones have no variable */
+	*field[k].at = field[k].value;
 	return refused_config(r, &config);
 }
 
@@ -94,10 +150,8 @@ static ncclResult_t refused_init_rank(struct refused *r)
 {
 	static const int nranks[] = {0, -1, 3, 3}, rank[] = {0, 0, -1, 3};
 	uint64_t k = sim_rng_below(&r->rng, ARRAY_LEN(rank));
-	ncclUniqueId id = {{0}};
-	ncclComm_t comm = NULL;
 
-	return ncclCommInitRank(&comm, nranks[k], id, rank[k]);
+	return refused_init(r, nranks[k], rank[k], NULL);
 }
 
 static ncclResult_t refused_all_comm(struct refused *r)

@@ -150,6 +150,32 @@ static void comms_draw_config(const struct lab_rank *me, ncclConfig_t *config)
 		comms_draw_others(&rng, config);
 }
 
+/* A wrong value of a field that the environment sets, too, which replaces it. */
+static void comms_draw_replaced(const struct lab_rank *me, ncclConfig_t *config)
+{
+	const struct lab_config *c = me->run->config;
+	const struct comms_replaced {
+		const char *name;
+		int *at, value;
+	} fields[] = {
+		{"NCCL_CGA_CLUSTER_SIZE", &config->cgaClusterSize, -3},
+		{"NCCL_MIN_CTAS", &config->minCTAs, 0},
+		{"NCCL_MIN_NCHANNELS", &config->minCTAs, -1},
+		{"NCCL_MAX_CTAS", &config->maxCTAs, INT_MAX},
+		{"NCCL_MAX_NCHANNELS", &config->maxCTAs, INT_MAX},
+		{"NCCL_NCHANNELS_PER_NET_PEER", &config->nChannelsPerNetPeer, 0},
+		{"NCCL_COLLNET_ENABLE", &config->collnetEnable, 7},
+	};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, c->sim.seed, "lab.config_replaced");
+	if (lab_has_env(c, "NCCL_NET") && sim_rng_below(&rng, 2))
+		config->netName = "Carrier pigeon";
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+		if (lab_has_env(c, fields[i].name) && sim_rng_below(&rng, 2))
+			*fields[i].at = fields[i].value;
+}
+
 int32_t lab_roots(const struct lab_rank *me)
 {
 	const struct lab_config *c = me->run->config;
@@ -197,8 +223,10 @@ static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclU
 	now.version = l->version;
 	/* a value of the environment replaces the program's */
 	now.blocking = (lab_comm_blocking(c) >= 0) == c->nonblocking;
-	if (c->config_version)
+	if (c->config_version) {
 		comms_draw_config(me, &now);
+		comms_draw_replaced(me, &now);
+	}
 	memset(old.bytes, 0x5a, sizeof old);
 	memcpy(old.bytes, &now, MIN_OF(l->bytes, sizeof now));
 	for (size_t at = sizeof now; at < l->bytes; at += sizeof unset)

@@ -186,11 +186,11 @@ struct lab_config {
 	uint32_t plugins;    /* enum lab_plugin, of each process */
 	/* An index of lab_plugin_fails: one call of that function fails, which the seed draws. */
 	uint32_t plugin_fails;
-	bool uncompared;     /* the world does not compare the ranks' calls, as in a real job */
-	bool cuda_state;     /* each call leaves the task's CUDA state as it was (cuda_state.c) */
-	uint32_t pauses;     /* a rank sleeps before some calls, so many ms at most (pause.c) */
-	bool children;       /* communicators after the first are made from it */
-	bool retries; /* with faults: a call that failed without an error of its communicator is
+	bool uncompared; /* the world does not compare the ranks' calls, as in a real job */
+	bool cuda_state; /* each call leaves the task's CUDA state as it was (cuda_state.c) */
+	uint32_t pauses; /* a rank sleeps before some calls, so many ms at most (pause.c) */
+	bool children;   /* communicators after the first are made from it */
+	bool retries;    /* with faults: a call that failed without an error of its communicator is
 		       * made again */
 	enum lab_leaves leaves; /* with faults: how a rank ends its communicators after trouble */
 	/* The number of groups of different calls that follow the series (mixed.c). */

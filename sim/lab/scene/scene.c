@@ -40,6 +40,9 @@ static const struct scene_kind {
 	{"end while suspended", scene_suspend_ends, 1, 0},
 	{"abandoned call", scene_abandon, 2, SCENE_UNTIMED | SCENE_SEVERAL},
 	{"late rank", scene_late, 2, SCENE_UNTIMED | SCENE_SEVERAL | SCENE_RAS},
+	{"absent from a call", scene_absent_call, 1, SCENE_TIMED | SCENE_SEVERAL},
+	{"aborted by another task", scene_aborted, 2, SCENE_UNTIMED | SCENE_SEVERAL},
+	{"states", scene_state, 1, SCENE_SEVERAL},
 };
 /* clang-format on */
 _Static_assert(ARRAY_LEN(scene_kinds) <= 32, "lab_result.scenes has a bit for each");
@@ -68,15 +71,27 @@ bool scene_cuda(struct scene *s, cudaError_t e, const char *call)
 	return lab_rank_check_cuda(s->me, (int)e, call);
 }
 
+ncclResult_t scene_init(struct scene *s, int k, ncclComm_t *comm)
+{
+	const struct lab_run *run = s->me->run;
+	ncclUniqueId ids[1 + LAB_MORE_IDS];
+
+	if (k || s->roots == 1)
+		return ncclCommInitRank(comm, s->n, k ? run->other_id[k - 1] : run->id,
+					s->me->rank);
+	ids[0] = run->id;
+	memcpy(ids + 1, run->root_id, sizeof run->root_id);
+	return ncclCommInitRankScalable(comm, s->n, s->me->rank, s->roots, ids, NULL);
+}
+
 bool scene_open(struct scene *s, int k)
 {
 	struct lab_rank *me = s->me;
-	ncclUniqueId id = k ? me->run->other_id[k - 1] : me->run->id;
 	ncclResult_t rc;
 
 	ASSERT(k < SCENE_COMMS && !s->comm[k]); /* the scene before has ended its own */
 	lab_call(me, "ncclCommInitRank");
-	rc = ncclCommInitRank(&s->comm[k], s->n, id, me->rank);
+	rc = scene_init(s, k, &s->comm[k]);
 	lab_call(me, NULL);
 	scene_judge(s, "ncclCommInitRank", rc, ncclSuccess);
 	me->scene_comm[k] = s->comm[k];
@@ -281,17 +296,32 @@ static void scene_free(struct scene *s)
 	free(s->host);
 }
 
-/* The first rank makes new ids. Each is used: its root waits for rank 0. */
+/* One scene in three that has a communicator of all ranks makes it with several ids. */
+static int32_t scene_draw_roots(const struct scene *s, int ids, uint64_t seed)
+{
+	const int32_t most = MIN_OF(s->n, 1 + LAB_MORE_IDS);
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "lab.scene_roots");
+	bool several = sim_rng_below(&rng, 3) == 0;
+	if (!several || ids == 0 || most < 2 || s->me->run->config->spread)
+		return 1;
+	return 2 + (int32_t)sim_rng_below(&rng, (uint64_t)most - 1);
+}
+
+/* The first rank makes new ids, the next ones further ids of the first communicator. Each is used:
+ * its root waits for its first rank. */
 static bool scene_ids(struct scene *s, int n)
 {
 	struct lab_run *run = s->me->run;
-
-	if (!lab_leads(s->me))
-		return lab_barrier(s->me);
+	int32_t rank = s->me->rank;
 	ncclResult_t rc = ncclSuccess;
 
-	for (int k = 0; k < n && !rc; k++)
-		rc = ncclGetUniqueId(k ? &run->other_id[k - 1] : &run->id);
+	if (lab_leads(s->me))
+		for (int k = 0; k < n && !rc; k++)
+			rc = ncclGetUniqueId(k ? &run->other_id[k - 1] : &run->id);
+	else if (rank < s->roots)
+		rc = ncclGetUniqueId(&run->root_id[rank - 1]);
 	if (rc)
 		lab_rank_fail(s->me, rc, "ncclGetUniqueId");
 	return !rc && lab_barrier(s->me);
@@ -311,6 +341,7 @@ static bool scene_play(struct scene *s)
 	s->mine = s->culprit == me->rank;
 	ASSERT(k->ids <= SCENE_COMMS);
 	s->name = k->name;
+	s->roots = scene_draw_roots(s, k->ids, seed);
 	if (!scene_ids(s, k->ids))
 		return false;
 	k->play(s);

@@ -30,6 +30,7 @@ struct scene {
 	const char *name;
 	int32_t n, culprit;        /* the rank that does something else, if one does */
 	bool mine;                 /* this rank is it */
+	int32_t roots;             /* unique ids of the first communicator */
 	uint64_t round;            /* of the run, from 0 */
 	uint64_t timeout_ms;       /* DOPPEL_TIMEOUT_MS of the run; 0: not set */
 	struct sim_rng drawn, own; /* the same on all ranks; of this rank */
@@ -40,7 +41,9 @@ struct scene {
 	uint64_t busy_ns[SCENE_STREAMS]; /* other work of a stream */
 };
 
-/* The ids of the round, which rank 0 has made. Init: true: the communicator is there. */
+/* Initialises communicator k with the ids of the round. */
+ncclResult_t scene_init(struct scene *s, int k, ncclComm_t *comm);
+/* The same. True: the communicator is there. */
 bool scene_open(struct scene *s, int k);
 /* Destroys it, or aborts it. */
 void scene_destroy(struct scene *s, int k);
@@ -64,6 +67,7 @@ void scene_shortest_deadline(struct scene *s);
 void scene_absent(struct scene *s);
 void scene_lonely(struct scene *s);
 void scene_differ(struct scene *s);
+void scene_absent_call(struct scene *s);
 /* scene_group.c */
 void scene_group_fails(struct scene *s);
 void scene_group_connects(struct scene *s);
@@ -78,5 +82,9 @@ void scene_abandon(struct scene *s);
 /* scene_suspend.c */
 void scene_suspend_apart(struct scene *s);
 void scene_suspend_ends(struct scene *s);
+/* scene_aborted.c */
+void scene_aborted(struct scene *s);
+/* scene_state.c */
+void scene_state(struct scene *s);
 
 #endif

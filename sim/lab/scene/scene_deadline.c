@@ -5,6 +5,9 @@
  * an init that of the process. Ranks whose calls differ get that verdict instead of a timeout, in
  * each process.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "sim/lab/scene/scene.h"
 
 #define DEADLINE_LAUNCHES 6
@@ -16,6 +19,20 @@
 static uint64_t deadline_bound_ns(uint64_t ms)
 {
 	return ms * 1250000 + DEADLINE_CALL_NS;
+}
+
+/* The line of the error must name the culprit. Ranks of a process share one. */
+static void deadline_names(struct scene *s, const char *call, int32_t rank, const char *does)
+{
+	const char *line = ncclGetLastError(NULL);
+	char want[48], text[400];
+
+	ASSERT(rank >= 0 && rank < s->n);
+	snprintf(want, sizeof want, "rank %d%s", rank, does);
+	if (s->me->run->config->ranks_per_proc > 1 || strstr(line, want))
+		return;
+	snprintf(text, sizeof text, "ncclGetLastError is \"%s\", expected that %s", line, want);
+	scene_report(s, call, text);
 }
 
 /* In each launch another rank is late by three eighths of the time. All together take twice the
@@ -89,6 +106,7 @@ void scene_absent(struct scene *s)
 {
 	const uint64_t gap_ns = sim_rng_below(&s->drawn, 2) * s->timeout_ms * 750000;
 	int32_t turn = (s->me->rank + s->n - s->culprit - 1) % s->n; /* the culprit's is the last */
+	uint64_t late_ns = s->timeout_ms * 1125000 + DEADLINE_ROOT_NS;
 	uint64_t start_ns, ns;
 	ncclComm_t comm = NULL;
 	ncclResult_t rc;
@@ -97,15 +115,21 @@ void scene_absent(struct scene *s)
 			    : (uint64_t)turn * gap_ns);
 	start_ns = os_now_ns();
 	lab_call(s->me, "ncclCommInitRank with an absent rank");
-	rc = ncclCommInitRank(&comm, s->n, s->me->run->id, s->me->rank);
+	rc = scene_init(s, 0, &comm);
 	lab_call(s->me, NULL);
 	ns = os_now_ns() - start_ns;
 	/* a rank that comes when others have left may find no root */
 	if ((!s->mine && turn * gap_ns < s->timeout_ms * 1000000) || rc != ncclRemoteError)
 		scene_judge(s, "ncclCommInitRank with an absent rank", rc, ncclTimeout);
+	if (!s->mine && !gap_ns && rc == ncclTimeout)
+		deadline_names(s, "ncclCommInitRank with an absent rank", s->culprit,
+			       " has not called");
 	if (comm)
 		scene_report(s, "ncclCommInitRank with an absent rank", "left a communicator");
-	if (turn == 0 && ns > s->timeout_ms * 1125000 + DEADLINE_ROOT_NS)
+	/* the time of several roots begins with the first rank of each */
+	if (s->roots > 1)
+		late_ns += (uint64_t)s->n * gap_ns;
+	if (turn == 0 && ns > late_ns)
 		scene_report(s, "ncclCommInitRank with an absent rank",
 			     "has returned long after the deadline");
 }
@@ -131,6 +155,37 @@ enum lonely {
 	LONELY_KINDS
 };
 
+/* True if the line is that of a message of rank `of` and of `peer`. */
+static bool lonely_is_of(const char *line, int32_t of, int32_t peer)
+{
+	char from[32], to[32];
+
+	snprintf(from, sizeof from, "rank %d: nccl", of);
+	snprintf(to, sizeof to, " rank %d, message", peer);
+	const char *at = strstr(line, from);
+
+	return at && strstr(at, to);
+}
+
+/* The line that all ranks have must be that of a message which waits. */
+static void lonely_named(struct scene *s, const char *call, enum lonely kind)
+{
+	int32_t next = (s->culprit + 1) % s->n;
+	const char *line = ncclGetLastError(NULL);
+	bool named = s->me->run->config->ranks_per_proc > 1;
+	char text[400];
+
+	if (kind == LONELY_ONE || kind == LONELY_ALIKE)
+		named |= lonely_is_of(line, s->culprit, next);
+	if (kind == LONELY_CONNECTED || kind == LONELY_ALIKE)
+		named |= lonely_is_of(line, next, s->culprit);
+	for (int32_t r = 0; r < s->n && kind == LONELY_ALL; r++)
+		named |= lonely_is_of(line, r, s->culprit);
+	snprintf(text, sizeof text, "ncclGetLastError is \"%s\", expected the two ranks", line);
+	if (!named)
+		scene_report(s, call, text);
+}
+
 /* A message that has one end, or two of the same direction. The call itself waits if its ranks are
  * not connected. A short send to a connected rank would not. All ranks learn of the deadline. */
 void scene_lonely(struct scene *s)
@@ -155,6 +210,7 @@ void scene_lonely(struct scene *s)
 	if (os_now_ns() - start_ns > deadline_bound_ns(s->timeout_ms))
 		scene_report(s, call, "has returned long after the deadline");
 	scene_learn(s, 0, deadline_bound_ns(s->timeout_ms), ncclTimeout);
+	lonely_named(s, call, kind);
 	if (lab_barrier(s->me))
 		scene_abort(s, 0);
 }
@@ -164,7 +220,8 @@ void scene_lonely(struct scene *s)
 void scene_differ(struct scene *s)
 {
 	int32_t ends[] = {0, s->n - 1, s->culprit};
-	bool mine = ends[sim_rng_below(&s->drawn, ARRAY_LEN(ends))] == s->me->rank;
+	int32_t culprit = ends[sim_rng_below(&s->drawn, ARRAY_LEN(ends))];
+	bool mine = culprit == s->me->rank;
 	uint64_t how = sim_rng_below(&s->drawn, 3);
 	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
 	size_t count = mine && how == 0 ? SCENE_COUNT / 2 : SCENE_COUNT;
@@ -180,6 +237,75 @@ void scene_differ(struct scene *s)
 				   i ? ncclSum : op, s->comm[0], s->stream[0]);
 	scene_judge(s, "ncclAllReduce", rc, ncclSuccess);
 	scene_learn(s, 0, 4 * deadline_bound_ns(s->timeout_ms), ncclInvalidUsage);
+	deadline_names(s, "ncclAllReduce", culprit, ": call 1 is");
 	if (lab_barrier(s->me))
+		scene_abort(s, 0);
+}
+
+enum absent_from {
+	ABSENT_SUM,
+	ABSENT_SPLIT,
+	ABSENT_SUSPEND,  /* ranks of one host meet in it */
+	ABSENT_FINALIZE, /* waits for a collective */
+	ABSENT_DESTROY,
+	ABSENT_CALLS
+};
+
+static ncclResult_t absent_make(struct scene *s, enum absent_from call)
+{
+	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
+	ncclResult_t rc = ncclSuccess;
+
+	if (call != ABSENT_SPLIT && call != ABSENT_SUSPEND)
+		rc = ncclAllReduce(s->mem, result, SCENE_COUNT, ncclInt32, ncclSum, s->comm[0],
+				   s->stream[0]);
+	if (rc)
+		return rc;
+	switch (call) {
+	case ABSENT_SPLIT:
+		rc = ncclCommSplit(s->comm[0], 0, s->me->rank, &s->comm[1], NULL);
+		break;
+	case ABSENT_SUSPEND:
+		return ncclCommSuspend(s->comm[0], NCCL_SUSPEND_MEM);
+	case ABSENT_FINALIZE:
+		return ncclCommFinalize(s->comm[0]);
+	case ABSENT_DESTROY:
+		rc = ncclCommDestroy(s->comm[0]);
+		s->comm[0] = NULL;
+		break;
+	default:
+		break;
+	}
+	return rc;
+}
+
+/* The culprit does not make a call in which the others wait for it. All learn of the deadline, and
+ * the streams are free. */
+void scene_absent_call(struct scene *s)
+{
+	enum absent_from call = (enum absent_from)sim_rng_below(&s->drawn, ABSENT_CALLS);
+	const char *name = "a call with an absent rank";
+	uint64_t start_ns;
+	ncclResult_t rc = ncclSuccess;
+
+	if (call == ABSENT_SUSPEND && s->me->run->config->hosts > 1)
+		call = ABSENT_SPLIT;
+	if (!scene_open(s, 0) || !scene_sum(s, 0, SCENE_COUNT, NULL) || !lab_barrier(s->me))
+		return;
+	start_ns = os_now_ns();
+	lab_call(s->me, name);
+	if (!s->mine)
+		rc = absent_make(s, call);
+	lab_call(s->me, NULL);
+	scene_judge(s, name, rc, s->mine || call == ABSENT_SUM ? ncclSuccess : ncclTimeout);
+	if (s->comm[1])
+		scene_report(s, name, "gave a communicator");
+	if (os_now_ns() - start_ns > deadline_bound_ns(s->timeout_ms))
+		scene_report(s, name, "has returned long after the deadline");
+	if (s->comm[0])
+		scene_learn(s, 0, deadline_bound_ns(s->timeout_ms), ncclTimeout);
+	if (!s->mine)
+		deadline_names(s, name, s->culprit, " has not called");
+	if (scene_sync(s, 0) && lab_barrier(s->me))
 		scene_abort(s, 0);
 }

@@ -320,8 +320,10 @@ static void focus_sockets(struct focus *f)
 	focus_collective(f, names, ARRAY_LEN(names));
 	swarm_env(f->s, "NCCL_ALGO=Ring");
 	swarm_env(f->s, "NCCL_NET=Socket");
-	swarm_env(f->s, "NCCL_SOCKET_NTHREADS=%u", (unsigned)focus_from(f, 1, 2));
-	swarm_env(f->s, "NCCL_NSOCKS_PERTHREAD=%u", (unsigned)focus_from(f, 1, 3));
+	swarm_env(f->s, "NCCL_SOCKET_NTHREADS=%u", (unsigned)focus_from(f, 1, 3));
+	/* at most 64 sockets, and as many for each task */
+	swarm_env(f->s, "NCCL_NSOCKS_PERTHREAD=%u",
+		  focus_below(f, 5) ? (unsigned)focus_from(f, 1, 3) : 30u);
 	swarm_env(f->s, "NCCL_PROTO=Simple");
 	swarm_env(f->s, "NCCL_BUFFSIZE=%u", 4u << 20);
 	focus_channels(f, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Worlds of merged NICs with failover (docs/verbs/failover.md), one seed in forty: two to four
+ * Worlds of merged NICs with failover (docs/verbs/failover.md), one seed in twenty: two to four
  * rails, and one fault of a port, a link or a queue pair after the first launch. A rail is left, so
- * every call succeeds. Two thirds recover, and then another rail may fail. In one of eight all
+ * every call succeeds. Two in three recover, and then another rail may fail. In one of eight all
  * links of a host fail, for some time or for good: each rank may get an error, and none waits
  * without end.
  *
@@ -17,7 +17,8 @@
 #define RAILS_OPTION "NCCL_IB_RESILIENCY_PORT"
 #define RAILS_BYTES  (256ull << 10)
 /* Calls and the longest pauses between them, where a second rail fails after the first is back. */
-#define RAILS_TWICE_CALLS    40
+#define RAILS_TWICE_CALLS    28
+#define RAILS_TWICE_BYTES    (32ull << 10)
 #define RAILS_TWICE_PAUSE_MS 1000
 
 bool swarm_has_rails(uint64_t seed, enum scenario_faults faults)
@@ -25,7 +26,7 @@ bool swarm_has_rails(uint64_t seed, enum scenario_faults faults)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.rails");
-	return sim_rng_below(&rng, 40) == 0 && faults != SCENARIO_FAULTS_CALL;
+	return sim_rng_below(&rng, 20) == 0 && faults != SCENARIO_FAULTS_CALL;
 }
 
 static void rails_world(struct scenario *s, struct sim_rng *rng)
@@ -113,7 +114,7 @@ static void rails_plan_twice(struct scenario *s, struct sim_rng *rng, unsigned a
 {
 	unsigned host = (unsigned)sim_rng_below(rng, s->lab.hosts);
 	unsigned port = (unsigned)sim_rng_below(rng, 2);
-	unsigned for_ms = 5 + (unsigned)sim_rng_below(rng, 200);
+	unsigned for_ms = 20 + (unsigned)sim_rng_below(rng, 280); /* longer than all retries */
 	uint64_t kind = sim_rng_below(rng, 3);
 	char first[80];
 
@@ -125,7 +126,7 @@ static void rails_plan_twice(struct scenario *s, struct sim_rng *rng, unsigned a
 			 "fabric.link host=%u port=%u after=collective+%uus down for=%ums%s", host,
 			 port, at_us, for_ms, kind == 1 ? " gid=1" : "");
 	snprintf(s->plan, sizeof s->plan,
-		 "%s\nfabric.link host=%u port=%u after=collective+1200ms down\n", first,
+		 "%s\nfabric.link host=%u port=%u after=collective+600ms down\n", first,
 		 (unsigned)sim_rng_below(rng, s->lab.hosts), 1 - port);
 }
 
@@ -140,7 +141,7 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 	unsigned rank = (unsigned)sim_rng_below(rng, lab_ranks(&s->lab, NULL));
 	unsigned for_ms = 1 + (unsigned)sim_rng_below(rng, 200);
 	unsigned times = 2 + (unsigned)sim_rng_below(rng, 3);
-	uint64_t kind = sim_rng_below(rng, 5);
+	uint64_t kind = sim_rng_below(rng, 6);
 
 	ASSERT(s->lab.hosts > 1 && !s->plan[0]); /* rails are of the network */
 	if (kind == 5 && s->lab.collective->connects)
@@ -189,9 +190,15 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
  * a port is down, or changes its GID. */
 static void rails_long(struct scenario *s, struct sim_rng *rng)
 {
-	if (sim_rng_below(rng, 3) == 0 || !swarm_is_set(s, RAILS_OPTION "_RECOVERY=1") ||
+	if (sim_rng_below(rng, 4) == 0 || !swarm_is_set(s, RAILS_OPTION "_RECOVERY=1") ||
 	    s->lab.collective->connects)
 		return;
+	if (swarm_is_set(s, "NCCL_NET_MERGE_LEVEL=")) /* two ports: the second failure shows */
+		swarm_env(s, "NCCL_NET_MERGE_LEVEL=PORT");
+	s->lab.hosts = 2;
+	s->lab.gpus = MIN_OF(s->lab.gpus, 2u);
+	s->lab.root = MIN_OF(s->lab.root, (int32_t)lab_ranks(&s->lab, NULL) - 1);
+	s->lab.bytes_min = s->lab.bytes_max = MIN_OF(s->lab.bytes_min, RAILS_TWICE_BYTES);
 	s->lab.iterations = RAILS_TWICE_CALLS;
 	s->lab.pauses = RAILS_TWICE_PAUSE_MS;
 }

@@ -56,6 +56,30 @@ CH_TEST(devices_have_separate_ranges)
 	ck_assert_ptr_ne(p[1], p[2]);
 }
 
+CH_TEST(pinned_memory_has_the_device_that_was_current)
+{
+	struct cudaPointerAttributes a;
+	void *p[2][2];
+
+	for (int i = 0; i < 2; i++) {
+		CU(cudaSetDevice(i));
+		CU(cudaHostAlloc(&p[i][0], 4096, cudaHostAllocDefault));
+		p[i][1] = aligned_alloc(4096, 4096);
+		CU(cudaHostRegister(p[i][1], 4096, cudaHostRegisterDefault));
+	}
+	for (int i = 0; i < 8; i++) {
+		CU(cudaSetDevice(i / 4));
+		CU(cudaPointerGetAttributes(&a, p[i % 2][i / 2 % 2]));
+		ck_assert_int_eq(a.type, cudaMemoryTypeHost);
+		ck_assert_int_eq(a.device, i % 2);
+	}
+	for (int i = 0; i < 2; i++) {
+		CU(cudaFreeHost(p[i][0]));
+		CU(cudaHostUnregister(p[i][1]));
+		free(p[i][1]);
+	}
+}
+
 CH_TEST(mem_info_counts_what_is_allocated)
 {
 	size_t before, after, total;
@@ -378,6 +402,7 @@ int main(void)
 	CH_ADD(t, malloc_is_aligned_and_first_fit);
 	CH_ADD(t, malloc_of_nothing_gives_null);
 	CH_ADD(t, devices_have_separate_ranges);
+	CH_ADD(t, pinned_memory_has_the_device_that_was_current);
 	CH_ADD(t, mem_info_counts_what_is_allocated);
 	CH_ADD(t, malloc_beyond_the_gpu_is_out_of_memory);
 	CH_ADD(t, a_gpu_holds_as_much_as_it_reports);

@@ -12,6 +12,7 @@
 
 #define SUSPEND_COUNT  1000
 #define SUSPEND_ROUNDS 2
+#define SUSPEND_ABORTS 60
 
 static const char *const suspend_env[] = {"NCCL_CUMEM_ENABLE=1", "NCCL_MAX_NCHANNELS=2", NULL};
 
@@ -217,6 +218,48 @@ START_TEST(ranks_get_an_error_if_one_of_them_aborts_instead)
 }
 END_TEST
 
+/* Another task of the rank aborts meanwhile. */
+static void abort_task(void *arg)
+{
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(*(ncclComm_t *)arg));
+}
+
+/* The call ends as one that an abort ends, or it came too late. */
+static void aborted_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct os_thread_attr attr = {.name = "aborts", .rank = rank};
+	bool resumes = *(bool *)arg;
+	struct os_thread *task;
+	struct suspend_rank r;
+
+	suspend_begin(&r, rank, nranks);
+	if (resumes)
+		EXPECT_NCCL(ncclSuccess, ncclCommSuspend(r.comm, NCCL_SUSPEND_MEM));
+	ranks_barrier();
+	EXPECT(os_thread_start(&task, &attr, abort_task, &r.comm) == 0);
+	ncclResult_t rc =
+		resumes ? ncclCommResume(r.comm) : ncclCommSuspend(r.comm, NCCL_SUSPEND_MEM);
+
+	EXPECT(os_thread_join(task) == 0);
+	EXPECT(rc == ncclSuccess || rc == ncclInternalError || rc == ncclRemoteError ||
+	       rc == ncclInvalidArgument);
+	comm_buffers_free(r.mem, r.stream);
+}
+
+START_TEST(an_abort_by_another_task_ends_a_suspend)
+{
+	bool resumes[] = {false, true};
+
+	for (uint64_t seed = 1; seed <= SUSPEND_ABORTS; seed++) {
+		struct ranks_config c = {.per_host = 2,
+					 .per_proc = 1 + (uint32_t)seed / 2 % 2,
+					 .env = suspend_env,
+					 .seed = seed};
+		ranks_run(&c, aborted_rank, &resumes[seed % 2]);
+	}
+}
+END_TEST
+
 /* ---- groups and non-blocking communicators ------------------------------------------------- */
 
 #define SUSPEND_GPUS 4
@@ -405,6 +448,7 @@ int main(void)
 	tcase_add_test(tc, everything_goes_on_after_a_communicator_is_resumed);
 	tcase_add_test(tc, a_suspended_communicator_ends_like_any_other);
 	tcase_add_test(tc, ranks_get_an_error_if_one_of_them_aborts_instead);
+	tcase_add_test(tc, an_abort_by_another_task_ends_a_suspend);
 	tcase_add_test(tc, one_task_suspends_all_ranks_in_a_group);
 	tcase_add_test(tc, a_group_that_fails_suspends_nothing);
 	tcase_add_test(tc, without_cumem_the_calls_free_nothing);

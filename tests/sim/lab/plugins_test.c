@@ -16,7 +16,7 @@
 #include "tests/suite.h"
 
 #define PLUGINS_SEEDS  12
-#define PLUGINS_SCENES 24
+#define PLUGINS_SCENES 48
 #define PLUGINS_DIFFER (1u << 4) /* the scene "calls that differ" */
 
 extern const struct tuner_v6 ncclTunerPlugin_v6;

@@ -15,7 +15,7 @@
 #include "tests/suite.h"
 
 #define SCENES_ALL   24
-#define SCENES_KINDS 14
+#define SCENES_KINDS 17
 #define SCENES_SEEDS 5
 
 #define SCENES_STALL_FIRST 10
@@ -31,6 +31,9 @@ static enum spoil {
 	SPOIL_ESTIMATE, /* a group of two takes half as long */
 	SPOIL_REVOKE,   /* is refused */
 	SPOIL_SUCCESS,  /* a group that fails returns success */
+	SPOIL_ABORT,    /* an abort takes long */
+	SPOIL_STATE,    /* a suspended communicator is suspended again */
+	SPOIL_LINE,     /* the line of an error names no rank */
 	SPOIL_DEADLINE, /* an init returns long after its deadline */
 } spoil;
 
@@ -62,6 +65,25 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
 	return spoil == SPOIL_REVOKE ? ncclInvalidUsage : pncclCommRevoke(comm, flags);
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+	if (spoil == SPOIL_ABORT)
+		os_sleep_ns(SCENES_SLEEP_NS);
+	return pncclCommAbort(comm);
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+	return spoil == SPOIL_LINE ? "a rank is absent" : pncclGetLastError(comm);
+}
+
+ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
+{
+	ncclResult_t rc = pncclCommSuspend(comm, flags);
+
+	return spoil == SPOIL_STATE && rc == ncclInvalidUsage ? ncclSuccess : rc;
 }
 
 ncclResult_t ncclGroupEnd(void)
@@ -105,7 +127,7 @@ START_TEST(every_scene_is_played_and_passes)
 {
 	uint32_t played = 0;
 
-	for (uint64_t seed = 1; seed <= 2; seed++) {
+	for (uint64_t seed = 1; seed <= 3; seed++) {
 		ck_assert(scenes_pass(SPOIL_NOTHING, NULL, 1, seed, &played));
 		ck_assert(scenes_pass(SPOIL_NOTHING, NULL, 3, seed, &played));
 		ck_assert(scenes_pass(SPOIL_NOTHING, "DOPPEL_TIMEOUT_MS=1000", 1, seed, &played));
@@ -118,7 +140,7 @@ START_TEST(what_is_done_wrong_is_found)
 {
 	uint32_t played = 0;
 
-	for (enum spoil what = SPOIL_MODE; what <= SPOIL_SUCCESS; what++) {
+	for (enum spoil what = SPOIL_MODE; what <= SPOIL_STATE; what++) {
 		bool passes = true;
 
 		/* a seed may not draw the scene that finds it */
@@ -126,6 +148,17 @@ START_TEST(what_is_done_wrong_is_found)
 			passes = scenes_pass(what, NULL, 3, seed, &played);
 		ck_assert_msg(!passes, "spoil %d is not found", (int)what);
 	}
+}
+END_TEST
+
+START_TEST(an_error_that_names_no_rank_is_found)
+{
+	bool passes = true;
+	uint32_t played = 0;
+
+	for (uint64_t seed = 1; seed <= SCENES_SEEDS && passes; seed++)
+		passes = scenes_pass(SPOIL_LINE, "DOPPEL_TIMEOUT_MS=1000", 1, seed, &played);
+	ck_assert(!passes);
 }
 END_TEST
 
@@ -203,6 +236,7 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_test(t, every_scene_is_played_and_passes);
 	tcase_add_test(t, what_is_done_wrong_is_found);
+	tcase_add_test(t, an_error_that_names_no_rank_is_found);
 	tcase_add_test(t, an_init_with_a_deadline_does_not_wait_for_a_rank_that_stalls);
 	tcase_add_test(t, an_init_does_not_wait_for_a_rank_of_its_process_that_stalls);
 	suite_add_tcase(s, t);

@@ -233,7 +233,7 @@ END_TEST
 /* Faults of rails. Every call survives them if the other rails of the merged NIC are left. */
 START_TEST(a_swarm_draws_rails_that_fail_over)
 {
-	uint32_t rails = 0, recover = 0, twice = 0, all = 0;
+	uint32_t rails = 0, recover = 0, twice = 0, all = 0, queues = 0;
 
 	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
 		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
@@ -247,11 +247,15 @@ START_TEST(a_swarm_draws_rails_that_fail_over)
 		ck_assert(one.expect == SCENARIO_EXPECT_SUCCESS ||
 			  (one.expect == SCENARIO_EXPECT_SUCCESS_OR_ERROR &&
 			   !strstr(one.plan, "port=")));
+		queues += strstr(one.plan, "verbs.qp rank=") == one.plan &&
+			  strchr(one.plan, '\n') == one.plan + strlen(one.plan) - 1;
 		twice += strchr(one.plan, '\n') != one.plan + strlen(one.plan) - 1;
 		ck_assert(!one.lab.transient && !one.lab.recover && !one.lab.mixed);
 	}
-	ck_assert_msg(rails > 30 && rails < 90, "%u of %u seeds have rails", rails, SWARM_SEEDS);
-	ck_assert_msg(twice > 1 && all > 1, "%u seeds fail twice, %u have no rail", twice, all);
+	ck_assert_msg(rails > 60 && rails < 160, "%u of %u seeds have rails", rails, SWARM_SEEDS);
+	ck_assert_msg(twice > 1 && all > 1 && queues > 1,
+		      "%u seeds fail twice, %u have no rail, %u lose a queue pair", twice, all,
+		      queues);
 	ck_assert_msg(recover > 2 && recover < rails, "%u of %u recover", recover, rails);
 }
 END_TEST
