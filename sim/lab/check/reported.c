@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A call of the stack that a plan made fail has to show: some call of a rank returns an error. The
- * table has the calls that need not, by the functions that led to them. Their names come from symbol
- * tables, so a stripped library is not judged.
+ * table has the calls that need not, by the functions that led to them. Their names come from
+ * symbol tables, so a stripped library is not judged.
  */
 #include <stdio.h>
 #include <string.h>
