@@ -10,6 +10,7 @@
 #include "core/plan/plan_internal.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"
+#include "core/transport/windows.h"
 
 /* ---- building ------------------------------------------------------------------------------- */
 
@@ -448,8 +449,11 @@ ncclResult_t plan_start_copies(struct ncclComm *comm, struct plan_state *st, str
 
 ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p)
 {
-	ncclResult_t rc = p->ntasks ? plan_start_tasks(comm, st, p) : ncclSuccess;
+	ncclResult_t rc = ncclSuccess;
 
+	transport_windows_launch(comm, p->capture.id != 0);
+	if (p->ntasks)
+		rc = plan_start_tasks(comm, st, p);
 	plan_profile_appended(comm, st, p);
 	if (!rc)
 		st->launched += p->taken;
