@@ -164,8 +164,8 @@ static ncclResult_t api_group_run(struct api_group *g, float *us)
 	ASSERT(g->depth == 0 && g != api_group()); /* calls made from here are not collected */
 	if (g->error) {
 		api_inits_discard(g->inits);
-		api_windows_discard(g->windows);
 		api_changes_discard(g->changes);
+		api_windows_discard(g->windows);
 		api_cancel(g->members, g->nmembers, g->error);
 		return g->error;
 	}

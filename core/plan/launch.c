@@ -420,6 +420,7 @@ static ncclResult_t plan_start_tasks(struct ncclComm *comm, struct plan_state *s
 	bool alone = comm->nranks == 1;
 	ncclResult_t rc = plan_streams_ready(comm, st, p);
 
+	transport_windows_launch(comm, p->capture.id != 0);
 	if (!rc)
 		rc = alone ? plan_start_alone(comm, st, p) : plan_start_timed(comm, st, p);
 	if (!rc)
@@ -449,11 +450,8 @@ ncclResult_t plan_start_copies(struct ncclComm *comm, struct plan_state *st, str
 
 ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p)
 {
-	ncclResult_t rc = ncclSuccess;
+	ncclResult_t rc = p->ntasks ? plan_start_tasks(comm, st, p) : ncclSuccess;
 
-	transport_windows_launch(comm, p->capture.id != 0);
-	if (p->ntasks)
-		rc = plan_start_tasks(comm, st, p);
 	plan_profile_appended(comm, st, p);
 	if (!rc)
 		st->launched += p->taken;

@@ -262,7 +262,6 @@ void transport_close_all(struct ncclComm *comm)
 	transport_conns_close(comm);
 	for (size_t i = 0; i < ARRAY_LEN(transports_local); i++)
 		transports_local[i]->close(comm);
-	transport_windows_end(comm);
 	transport_registered_end(comm);
 	letters_close(comm);
 }

@@ -88,7 +88,7 @@ struct registered_export *registered_export_of(const struct ncclComm *comm, int3
 /* Makes comm->registered, unless it exists. */
 ncclResult_t registered_make(struct ncclComm *comm);
 /* Adds a range, or counts it once more. *handle NULL: not memory of ncclMemAlloc. */
-ncclResult_t registered_range_take(struct ncclComm *comm, const uint8_t *at, size_t bytes,
+ncclResult_t registered_range_take(struct ncclComm *comm, const uint8_t *buffer, size_t bytes,
 				   void **handle);
 /* Ends a registration. Returns the memory, held, if it was the range's last one; else NULL. False:
  * no range has this handle. */

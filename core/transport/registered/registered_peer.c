@@ -55,7 +55,8 @@ static bool registered_offers(const struct ncclComm *comm, int32_t peer)
 {
 	for (int32_t c = 0; c < comm->nchannels; c++)
 		if (comm->channels[c].ring_prev == peer)
-			return comm->channels[c].ring_prev_number < DEV_WORK_RANKS;
+			return comm->channels[c].ring_prev_number < DEV_WORK_RANKS &&
+			       registered_peer_is_of_use(comm, peer);
 	return false;
 }
 
@@ -63,7 +64,8 @@ static bool registered_takes(const struct ncclComm *comm, int32_t peer)
 {
 	for (int32_t c = 0; c < comm->nchannels; c++)
 		if (comm->channels[c].ring_next == peer)
-			return comm->channels[c].ring_next_number < DEV_WORK_RANKS;
+			return comm->channels[c].ring_next_number < DEV_WORK_RANKS &&
+			       registered_peer_is_of_use(comm, peer);
 	return false;
 }
 
@@ -101,11 +103,10 @@ static void registered_open_fill(struct ncclComm *comm, int32_t peer, uint64_t m
 {
 	struct registered_peer *p = &comm->registered->peer[peer];
 
-	if (registered_peer_is_of_use(comm, peer)) {
+	if (registered_peer_is_of_use(comm, peer))
 		p->recv_from = MIN_OF(p->recv_from, message);
-		if (registered_offers(comm, peer))
-			p->offers_from = MIN_OF(p->offers_from, comm->op_count);
-	}
+	if (registered_offers(comm, peer))
+		p->offers_from = MIN_OF(p->offers_from, comm->op_count);
 	m->what = REGISTERED_DO_OPEN;
 	m->number = ++comm->registered->exports_made;
 	m->value = p->recv_from;
@@ -272,8 +273,7 @@ static ncclResult_t registered_import(struct ncclComm *comm, int32_t peer,
 	reg->imports = im;
 	if (registered_peer_is_of_use(comm, peer))
 		p->send_from = MIN_OF(p->send_from, m->value);
-	if (p->takes_from == UINT64_MAX && registered_peer_is_of_use(comm, peer) &&
-	    registered_takes(comm, peer))
+	if (p->takes_from == UINT64_MAX && registered_takes(comm, peer))
 		p->takes_from = MAX_OF(m->op_count, comm->op_count);
 	return registered_post(comm, peer,
 			       &(struct registered_message){.what = REGISTERED_OPENED,

@@ -81,15 +81,16 @@ static ncclResult_t registered_range_add(struct ncclComm *comm, const uint8_t *a
 	return ncclSuccess;
 }
 
-ncclResult_t registered_range_take(struct ncclComm *comm, const uint8_t *at, size_t bytes,
+ncclResult_t registered_range_take(struct ncclComm *comm, const uint8_t *buffer, size_t bytes,
 				   void **handle)
 {
-	struct registered_range *before = registered_range_of(comm->registered, at, bytes);
+	struct registered_range *before = registered_range_of(comm->registered, buffer, bytes);
 
-	*handle = before;
+	*handle = NULL;
 	if (!before)
-		return registered_range_add(comm, at, bytes, handle);
+		return registered_range_add(comm, buffer, bytes, handle);
 	before->count++;
+	*handle = before;
 	return ncclSuccess;
 }
 

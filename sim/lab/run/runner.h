@@ -44,12 +44,13 @@ enum lab_drive_by {
 	LAB_DRIVE_PROCESS, /* one for all ranks of the process, in groups */
 };
 
-/* Are a rank's buffers registered? */
+/* Are a rank's buffers registered? The first three are those of nccl-tests. */
 enum lab_register {
 	LAB_REGISTER_NOT,
 	LAB_REGISTER_ONCE,
-	LAB_REGISTER_RENEW, /* other buffers for each series */
-	LAB_REGISTER_TWICE, /* each one more time, and deregistered as often */
+	LAB_REGISTER_WINDOW, /* as windows */
+	LAB_REGISTER_RENEW,  /* other buffers for each series */
+	LAB_REGISTER_TWICE,  /* each one more time, and deregistered as often */
 };
 
 /* In which order a rank's communicators are destroyed: the same on all ranks, except for the
@@ -186,11 +187,11 @@ struct lab_config {
 	uint32_t plugins;    /* enum lab_plugin, of each process */
 	/* An index of lab_plugin_fails: one call of that function fails, which the seed draws. */
 	uint32_t plugin_fails;
-	bool uncompared;     /* the world does not compare the ranks' calls, as in a real job */
-	bool cuda_state;     /* each call leaves the task's CUDA state as it was (cuda_state.c) */
-	uint32_t pauses;     /* a rank sleeps before some calls, so many ms at most (pause.c) */
-	bool children;       /* communicators after the first are made from it */
-	bool retries; /* with faults: a call that failed without an error of its communicator is
+	bool uncompared; /* the world does not compare the ranks' calls, as in a real job */
+	bool cuda_state; /* each call leaves the task's CUDA state as it was (cuda_state.c) */
+	uint32_t pauses; /* a rank sleeps before some calls, so many ms at most (pause.c) */
+	bool children;   /* communicators after the first are made from it */
+	bool retries;    /* with faults: a call that failed without an error of its communicator is
 		       * made again */
 	enum lab_leaves leaves; /* with faults: how a rank ends its communicators after trouble */
 	/* The number of groups of different calls that follow the series (mixed.c). */
