@@ -105,8 +105,8 @@ struct api_member {
 		launch;
 };
 
-/* Windows of one communicator to register, in the order of their calls: immediately, at the end of a
- * group, or in a separate task. */
+/* Windows of one communicator to register, in the order of their calls: immediately, at the end of
+ * a group, or in a separate task. */
 struct api_windows {
 	struct api_background background; /* first, because the data is freed by its head */
 	struct api_windows *next;
@@ -172,9 +172,9 @@ ncclResult_t api_background_start(struct api_background *b, const char *name);
 ncclResult_t api_changes_run(struct api_change *list);
 /* Frees the list. The other ranks get an error instead of waiting. */
 void api_changes_discard(struct api_change *list);
-/* Registers windows, of several communicators concurrently, and frees the list. `waits`: launches of
- * non-blocking communicators follow, too. Returns the first error; ncclInProgress if separate tasks
- * of non-blocking communicators register some. */
+/* Registers windows, of several communicators concurrently, and frees the list. `waits`: launches
+ * of non-blocking communicators follow, too. Returns the first error; ncclInProgress if separate
+ * tasks of non-blocking communicators register some. */
 ncclResult_t api_windows_run(struct api_windows *list, bool waits);
 /* Frees the list. The other ranks get an error instead of waiting. */
 void api_windows_discard(struct api_windows *list);

@@ -172,8 +172,8 @@ ncclResult_t pncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements_t
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const ncclDevComm_t *devComm);
 ncclResult_t pncclDevCommDestroy(ncclComm_t comm, const ncclDevComm_t *devComm);
 
-/* The addresses of a place in a window, for GPUs. ncclGetPeerDevicePointer: NULL, if the peer is not
- * in the LSA team. Multicast is not implemented. */
+/* The addresses of a place in a window, for GPUs. ncclGetPeerDevicePointer: NULL, if the peer is
+ * not in the LSA team. Multicast is not implemented. */
 ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsaRank,
 				     void **outPtr);
 ncclResult_t pncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsaRank,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reports the user's buffers to a world that watches them (os_use), and to their windows: of a
- * collective, of a message, and of all that one launch contains. The world takes the stream's next operation for the one that
- * uses them, so each report directly precedes the launch or the copy.
+ * Reports the user's buffers to a world that watches them (os_use), and to windows: of a
+ * collective, of a message, and of all that one launch contains. The world takes the stream's next
+ * operation for the one that uses them, so each report directly precedes the launch or the copy.
  */
 #include "core/os/check.h"
 #include "core/plan/messages.h"

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Windows (ncclCommWindowRegister): all ranks of a communicator register a buffer of the same size
- * together. A window's buffer is a registered buffer as well (registered.h), so messages and results
- * go straight into it where they go into registered buffers. In addition each rank knows the
- * addresses of the buffers of its team: the ranks of its host, which access each other's memory
- * directly (NCCL's LSA team). Within a process these are the peers' own addresses. Between processes
- * each rank has the others' memory open, as a record of registered memory.
+ * together. A window's buffer is a registered buffer as well (registered.h), so messages and
+ * results go straight into it where they go into registered buffers. In addition each rank knows
+ * the addresses of the buffers of its team: the ranks of its host, which access each other's memory
+ * directly (NCCL's LSA team). Within a process these are the peers' own addresses. Between
+ * processes each rank has the others' memory open, as a record of registered memory.
  *
  *	each rank                                        all ranks
  *	holds the memory; sends its row: size, flags,
- *	address, result of its own checks          --->  the same rows on all ranks: all register the
- *	                                                 window, or none does
+ *	address, result of its own checks          --->  the same rows on all ranks: all register
+ *	                                                 the window, or none does
  *	to each rank of the team in another process:
  *	OPEN, unless it has the memory; the number
- *	of the record                              --->  opens the memory, and keeps it open until its
- *	                                                 own window ends
+ *	of the record                              --->  opens the memory, and keeps it open until
+ *	                                                 its own window ends
  *
  * A call returns without waiting for other ranks to open memory. Deregistration is local. Memory is
- * freed when the program has freed it, and no window of any rank has it open (user_memory.h); a rank
- * of the same process holds nothing. Windows end with their communicator at the latest.
+ * freed when the program has freed it, and no window of any rank has it open (user_memory.h); a
+ * rank of the same process holds nothing. Windows end with their communicator at the latest.
  *
  * Without direct access between all ranks of each host there are no windows: *win is NULL, with
  * ncclSuccess and a line at INFO.
@@ -47,8 +47,8 @@ struct window_call {
 	uint64_t (*next_message)(const struct ncclComm *comm, int32_t peer);
 };
 
-/* All ranks call it, in the same order. WAITS for the rows of all ranks. Sets *win, to NULL after an
- * error. */
+/* All ranks call it, in the same order. WAITS for the rows of all ranks. Sets *win, to NULL after
+ * an error. */
 ncclResult_t transport_window_register(struct ncclComm *comm, const struct window_call *call,
 				       ncclWindow_t *win);
 /* Waits for no rank. The window exists, and the current device is the communicator's. */
@@ -77,7 +77,7 @@ bool transport_window_has(ncclWindow_t win, const void *at, size_t bytes);
 
 /* A launch follows, in a CUDA graph or not. */
 void transport_windows_launch(const struct ncclComm *comm, bool in_graph);
-/* That launch uses the buffer. */
+/* The launch uses the buffer. */
 void transport_windows_use(const struct ncclComm *comm, const void *at, size_t bytes);
 /* The memory of ranks of other processes is no longer open. */
 void transport_windows_leave(struct ncclComm *comm);

@@ -64,7 +64,7 @@ struct registered_import {
 struct registered_peer {
 	uint64_t recv_from, send_from;
 	uint64_t offers_from, taken_from, takes_from;
-	bool has_windows; /* memory of windows is exchanged with it, whether kernels use it or not */
+	bool has_windows; /* memory of windows is exchanged, whether kernels use it or not */
 };
 
 struct registered {

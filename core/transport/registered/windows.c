@@ -225,9 +225,9 @@ void transport_windows_use(const struct ncclComm *comm, const void *at, size_t b
 			w->used = comm->windows->launches;
 }
 
-/* True if the last launch uses the window and has not ended. Earlier launches have no event of their
- * own. If one of them still runs, other ranks and this one keep the memory until it has ended
- * (registered_end_some). */
+/* True if the last launch uses the window and has not ended. Earlier launches have no event of
+ * their own. If one of them still runs, the memory is kept until it has ended: by other ranks
+ * (registered_end_some), and by CUDA, which waits when it frees. */
 static bool window_is_used(const struct ncclComm *comm, const struct ncclWindow_vidmem *w)
 {
 	cudaError_t e;

@@ -133,8 +133,8 @@ static ncclResult_t window_sizes_differ(const struct ncclComm *comm, const struc
 	return ncclInvalidArgument;
 }
 
-/* Returns the result of rows that are complete; all ranks have the same rows. *falls_back: the ranks
- * of some host have no direct access, so there are no windows. */
+/* Returns the result of rows that are complete; all ranks have the same rows. *falls_back: the
+ * ranks of some host have no direct access, so there are no windows. */
 static ncclResult_t window_rows_check(const struct ncclComm *comm, const struct window_row *rows,
 				      bool *falls_back)
 {

@@ -11,7 +11,7 @@
 
 #include "core/include/nccl_device.h"
 #include "tests/sample.h"
-#include "tests/sim/comm/comm_rank.h"
+#include "tests/sim/ras/deadline_rank.h"
 #include "tests/suite.h"
 
 #define BYTES 65536u
@@ -357,6 +357,39 @@ START_TEST(rank_that_aborts_ends_the_wait_of_the_others)
 }
 END_TEST
 
+/* The last rank does not register: with a deadline, each rank learns of it. */
+static void late_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct deadline_rank r = {.rank = rank};
+	ncclWindow_t win = (ncclWindow_t)&win;
+	void *mem;
+
+	(void)arg;
+	deadline_open(&r, rank, nranks);
+	EXPECT_NCCL(ncclSuccess, ncclMemAlloc(&mem, BYTES));
+	if (rank != nranks - 1) {
+		EXPECT_NCCL(ncclTimeout, ncclCommWindowRegister(r.comm, mem, BYTES, &win, 0));
+		EXPECT(!win);
+	}
+	EXPECT_NCCL(ncclTimeout, deadline_poll(&r));
+	if (rank == nranks - 1) {
+		EXPECT_ERROR_SAYS("resume, window) of ");
+		EXPECT_ERROR_SAYS("; rank 3 has not called it");
+	}
+	ranks_barrier();
+	deadline_close(&r);
+	EXPECT_NCCL(ncclSuccess, ncclMemFree(mem));
+}
+
+START_TEST(a_rank_that_is_absent_from_a_window_is_named)
+{
+	static const char *const env[] = {"DOPPEL_TIMEOUT_MS=5000", NULL};
+
+	ranks_run(&(struct ranks_config){.hosts = 2, .per_host = 2, .seed = 3, .env = env},
+		  late_rank, NULL);
+}
+END_TEST
+
 #define LOST_FIRST 60
 #define LOST_LAST  160
 
@@ -415,6 +448,7 @@ int main(void)
 	tcase_add_test(t, window_in_use_is_not_deregistered);
 	tcase_add_loop_test(t, communicators_with_windows_give_everything_back, 0, 5);
 	tcase_add_test(t, rank_that_aborts_ends_the_wait_of_the_others);
+	tcase_add_test(t, a_rank_that_is_absent_from_a_window_is_named);
 	tcase_add_test(t, a_reset_while_windows_are_registered_is_an_error_for_all);
 	suite_add_tcase(s, t);
 	return suite_run(s);
