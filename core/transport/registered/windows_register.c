@@ -201,9 +201,13 @@ static void window_log_fallback(const struct ncclComm *comm, const struct window
 
 	while (rows[r].supported)
 		r++;
+	if (!why) {
+		snprintf(text, sizeof text, "rank %d has none: its log has the reason", r);
+		why = text;
+	}
 	INFO(LOG_INIT | LOG_REG,
-	     WINDOW_CALL ": rank %d: no window for %p: %s (rank %d), and *win is NULL", comm->rank,
-	     call->buffer, why ? why : "another host has no direct access between its ranks", r);
+	     WINDOW_CALL ": rank %d: there is no window for %p, and *win is NULL: %s", comm->rank,
+	     call->buffer, why);
 }
 
 /* ---- memory of the team ---------------------------------------------------------------------- */
@@ -364,7 +368,7 @@ static ncclResult_t window_make(struct ncclComm *comm, const struct window_call 
 	}
 	*win = w;
 	INFO(LOG_REG,
-	     "rank %d: window %p: buffer %p, %zu bytes, flags %#x; direct access to %d of %d ranks",
+	     "rank %d: window %p: buffer %p, %zu bytes, flags %#x; a team of %d of %d ranks",
 	     comm->rank, (void *)w, call->buffer, call->bytes, (unsigned)call->flags, w->npeers,
 	     comm->nranks);
 	return ncclSuccess;
