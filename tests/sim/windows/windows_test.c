@@ -226,11 +226,29 @@ static void nonblocking_wait(ncclComm_t comm, ncclResult_t rc)
 	EXPECT_NCCL(ncclSuccess, rc);
 }
 
+/* A group that launches, too, has the window at its end. */
+static void nonblocking_launch(ncclComm_t comm, uint8_t *mem, ncclWindow_t *win)
+{
+	cudaStream_t stream;
+	void *sum;
+
+	EXPECT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+	EXPECT(cudaMalloc(&sum, 4096) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	EXPECT_NCCL(ncclSuccess, ncclCommWindowRegister(comm, mem + BEFORE, BYTES, win, 0));
+	EXPECT_NCCL(ncclSuccess, ncclAllReduce(sum, sum, 1024, ncclInt32, ncclSum, comm, stream));
+	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
+	EXPECT(*win);
+	EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
+	EXPECT(cudaFree(sum) == cudaSuccess);
+	EXPECT(cudaStreamDestroy(stream) == cudaSuccess);
+}
+
 static void nonblocking_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	ncclUniqueId id = ranks_id();
-	ncclWindow_t win[3] = {NULL};
+	ncclWindow_t win[4] = {NULL};
 	uint8_t *mem;
 	ncclComm_t comm;
 
@@ -247,11 +265,12 @@ static void nonblocking_rank(int32_t rank, int32_t nranks, void *arg)
 		EXPECT_NCCL(ncclSuccess,
 			    ncclCommWindowRegister(comm, mem + BEFORE, BYTES, &win[i], 0));
 	nonblocking_wait(comm, ncclGroupEnd());
-	for (int i = 0; i < 3; i++)
+	nonblocking_launch(comm, mem, &win[3]);
+	for (int i = 0; i < 4; i++)
 		for (int32_t r = 0; r < nranks; r++)
 			window_read(win[i], r);
 	ranks_barrier();
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		EXPECT_NCCL(ncclSuccess, ncclCommWindowDeregister(comm, win[i]));
 	nonblocking_wait(comm, ncclCommFinalize(comm));
 	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
