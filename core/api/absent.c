@@ -37,18 +37,11 @@ static ncclResult_t absent(const char *call, const char *instead)
 	*(out) = 0
 
 #define NO_DEVICE_API "expected collectives and messages that the host calls"
-#define NO_WINDOWS    "expected ncclCommRegister"
 #define NO_OTHERS     "expected ncclCommInitRank with a new id"
 #define NO_ONE_SIDED  "expected ncclSend and ncclRecv"
 
-/* ---- windows and one-sided operations -------------------------------------------------------- */
+/* ---- one-sided operations -------------------------------------------------------------------- */
 
-ABSENT(ncclCommWindowRegister,
-       (ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags), CLEAR(win),
-       NO_WINDOWS)
-ABSENT(ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t win), (void)0, NO_WINDOWS)
-ABSENT(ncclWinGetUserPtr, (ncclComm_t comm, ncclWindow_t win, void **outUserPtr), CLEAR(outUserPtr),
-       NO_WINDOWS)
 ABSENT(ncclPutSignal,
        (const void *localbuff, size_t count, ncclDataType_t datatype, int peer,
 	ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx, unsigned int flags,
@@ -83,10 +76,6 @@ ABSENT(ncclDevCommCreate,
        (ncclComm_t comm, const ncclDevCommRequirements_t *reqs, ncclDevComm_t *outDevComm), (void)0,
        NO_DEVICE_API)
 ABSENT(ncclDevCommDestroy, (ncclComm_t comm, const ncclDevComm_t *devComm), (void)0, NO_DEVICE_API)
-ABSENT(ncclGetLsaDevicePointer, (ncclWindow_t window, size_t offset, int lsaRank, void **outPtr),
-       CLEAR(outPtr), NO_DEVICE_API)
-ABSENT(ncclGetPeerDevicePointer, (ncclWindow_t window, size_t offset, int peer, void **outPtr),
-       CLEAR(outPtr), NO_DEVICE_API)
 ABSENT(ncclGetMultimemDevicePointer,
        (ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem, void **outPtr),
        CLEAR(outPtr), NO_DEVICE_API)

@@ -15,6 +15,7 @@
 #include "core/comm/comm_child.h"
 #include "core/comm/comm.h"
 #include "core/profiler/profiler.h"
+#include "core/transport/windows.h"
 
 /* Defines the twin of a function, with a p in front and the same address. The plain name is weak: a
  * tool may define it and call the twin. */
@@ -66,6 +67,13 @@ struct api_change {
 	ncclResult_t result;
 };
 
+/* A window to register. */
+struct api_window {
+	struct api_window *next; /* the communicator's next one in the group */
+	ncclWindow_t *out, none; /* none: the output of a call without one */
+	struct window_call call;
+};
+
 /* A call on a non-blocking communicator that a separate task makes. The last user frees it. */
 struct api_background {
 	struct comm_launch head; /* first, because the data is freed by its head */
@@ -97,14 +105,28 @@ struct api_member {
 		launch;
 };
 
+/* Windows of one communicator to register, in the order of their calls: immediately, at the end of
+ * a group, or in a separate task. */
+struct api_windows {
+	struct api_background background; /* first, because the data is freed by its head */
+	struct api_windows *next;
+	struct ncclComm *comm;
+	int32_t rank;
+	bool blocking;
+	struct api_window *first;
+	struct os_thread *task;
+	ncclResult_t result;
+};
+
 /* Calls that a task has collected since its outermost ncclGroupStart. */
 struct api_group {
 	int depth;
 	ncclResult_t error; /* first error of a call inside */
 	bool in_progress;   /* a non-blocking init is running */
 	struct api_init *inits, **inits_end;
-	struct api_change *changes; /* in any order */
-	struct ncclComm *aborted;   /* chained by abort_next; the group's end closes them */
+	struct api_change *changes;  /* in any order */
+	struct api_windows *windows; /* in any order */
+	struct ncclComm *aborted;    /* chained by abort_next; the group's end closes them */
 	/* In order of their first collective, or of their first message if they have no
 	 * collective. */
 	struct api_member *members;
@@ -150,6 +172,12 @@ ncclResult_t api_background_start(struct api_background *b, const char *name);
 ncclResult_t api_changes_run(struct api_change *list);
 /* Frees the list. The other ranks get an error instead of waiting. */
 void api_changes_discard(struct api_change *list);
+/* Registers windows, of several communicators concurrently, and frees the list. `waits`: launches
+ * of non-blocking communicators follow, too. Returns the first error; ncclInProgress if separate
+ * tasks of non-blocking communicators register some. */
+ncclResult_t api_windows_run(struct api_windows *list, bool waits);
+/* Frees the list. The other ranks get an error instead of waiting. */
+void api_windows_discard(struct api_windows *list);
 /* Undoes inits that have not begun, and frees the list. */
 void api_inits_discard(struct api_init *list);
 /* Adds `comm` to the open group: it has a collective or a message to launch at the end of the

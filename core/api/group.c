@@ -4,8 +4,8 @@
  *
  *	ncclGroupStart   depth 0 -> 1 opens the task's group
  *	calls            collect inits and collectives; the first error is kept
- *	ncclGroupEnd     depth 1 -> 0: closes aborted communicators, runs the inits, suspends and
- *	                 resumes, launches, closes the group
+ *	ncclGroupEnd     depth 1 -> 0: closes aborted communicators, runs the inits, registers
+ *	                 windows, suspends and resumes, launches, closes the group
  */
 #include "core/api/api.h"
 #include "core/base/log.h"
@@ -136,8 +136,28 @@ API_WEAK ncclResult_t ncclGroupStart(void)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
+/* Makes the calls that precede the launches. */
+static ncclResult_t api_group_prepare(struct api_group *g)
+{
+	ncclResult_t rc = api_inits_run(g->inits);
+
+	if (rc)
+		api_windows_discard(g->windows);
+	else
+		rc = api_windows_run(g->windows, g->nmembers > 0 || g->changes);
+	if (rc == ncclInProgress) {
+		g->in_progress = true;
+		rc = ncclSuccess;
+	}
+	if (rc)
+		api_changes_discard(g->changes);
+	else
+		rc = api_changes_run(g->changes);
+	return rc;
+}
+
 /* `us` is not NULL: the calls are not launched; *us becomes the time that they would take. */
-static ncclResult_t api_group_run(const struct api_group *g, float *us)
+static ncclResult_t api_group_run(struct api_group *g, float *us)
 {
 	ncclResult_t rc;
 
@@ -145,15 +165,12 @@ static ncclResult_t api_group_run(const struct api_group *g, float *us)
 	if (g->error) {
 		api_inits_discard(g->inits);
 		api_changes_discard(g->changes);
+		api_windows_discard(g->windows);
 		api_cancel(g->members, g->nmembers, g->error);
 		return g->error;
 	}
 	ASSERT(g->inits || g->inits_end == &g->inits);
-	rc = api_inits_run(g->inits);
-	if (rc)
-		api_changes_discard(g->changes);
-	else
-		rc = api_changes_run(g->changes);
+	rc = api_group_prepare(g);
 	if (!rc && !us)
 		return api_launch(g->members, g->nmembers, "ncclGroupEnd");
 	if (!rc)

@@ -31,8 +31,7 @@ static ncclResult_t properties_check(const ncclCommProperties_t *props)
 	return ncclInvalidArgument;
 }
 
-/* Fills the part of *props that the caller's version has. Without the device API, each rank is an
- * LSA team of its own. */
+/* Fills the part of *props that the caller's version has. */
 static void properties_fill(const struct ncclComm *comm, ncclCommProperties_t *props)
 {
 	const size_t from = offsetof(ncclCommProperties_t, rank);
@@ -44,7 +43,7 @@ static void properties_fill(const struct ncclComm *comm, ncclCommProperties_t *p
 		.ginType = NCCL_GIN_TYPE_NONE,
 		.railedGinType = NCCL_GIN_TYPE_NONE,
 		.ginConnectionType = NCCL_GIN_CONNECTION_NONE,
-		.nLsaTeams = comm->nranks,
+		.nLsaTeams = transport_window_teams(comm),
 		.commHash = comm->id_hash,
 	};
 

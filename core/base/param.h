@@ -95,6 +95,8 @@ X(P2P_DIRECT_DISABLE, "NCCL_P2P_DIRECT_DISABLE", BOOL, "0", 0, 1,               
 	"buffers: for buffers that peer access does not cover")                                    \
 X(LOCAL_REGISTER, "NCCL_LOCAL_REGISTER", BOOL, "1", 0, 1,                                          \
 	"0: ncclCommRegister has no effect")                                                       \
+X(WIN_ENABLE, "NCCL_WIN_ENABLE", BOOL, "1", 0, 1,                                                  \
+	"0: ncclCommWindowRegister makes no windows")                                              \
 X(CUMEM_ENABLE, "NCCL_CUMEM_ENABLE", INT, "-1", -1, 1,                                             \
 	"1, -1: p2p connections use memory of cuMem, if all ranks of the host have it; 0: "        \
 	"of cudaMalloc")                                                                           \

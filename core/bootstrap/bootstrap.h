@@ -94,6 +94,10 @@ ncclResult_t bootstrap_post(struct bootstrap *b, int peer, int tag, const void *
 /* Receives a message that has arrived, without waiting. *got: a message was received. */
 ncclResult_t bootstrap_try(struct bootstrap *b, int peer, int tag, void *data, size_t bytes,
 			   bool *got);
+/* For calls after bootstrap_settle: gathers a row of `bytes` from every rank on all ranks, by way
+ * of rank 0, in messages with the tags `tag` and `tag` + 1. On entry, rows[rank * bytes] is this
+ * rank's row. ncclRemoteError: a rank has failed, and the rows are not complete. */
+ncclResult_t bootstrap_rows(struct bootstrap *b, int tag, void *rows, size_t bytes);
 /* A message that has arrived. */
 struct bootstrap_came {
 	int peer, tag;

@@ -280,6 +280,36 @@ ncclResult_t bootstrap_try(struct bootstrap *b, int peer, int tag, void *data, s
 	return m ? bootstrap_message_give(b, m, data, bytes) : rc;
 }
 
+/* ---- rows of all ranks ----------------------------------------------------------------------- */
+
+/* An empty message reports that the rows are not complete. */
+static ncclResult_t bootstrap_rows_collect(struct bootstrap *b, int tag, char *rows, size_t bytes)
+{
+	const size_t all = (size_t)b->nranks * bytes;
+	ncclResult_t rc = ncclSuccess, sent = ncclSuccess;
+
+	ASSERT(b->rank == 0);
+	for (int32_t r = 1; r < b->nranks && !rc; r++)
+		rc = bootstrap_recv(b, r, tag, rows + (size_t)r * bytes, bytes);
+	for (int32_t r = 1; r < b->nranks; r++) {
+		ncclResult_t one = bootstrap_send(b, r, tag + 1, rows, rc ? 0 : all);
+
+		sent = sent ? sent : one;
+	}
+	return rc ? rc : sent;
+}
+
+ncclResult_t bootstrap_rows(struct bootstrap *b, int tag, void *rows, size_t bytes)
+{
+	char *own = (char *)rows + (size_t)b->rank * bytes;
+	ncclResult_t rc;
+
+	if (b->rank == 0)
+		return bootstrap_rows_collect(b, tag, rows, bytes);
+	rc = bootstrap_send(b, 0, tag, own, bytes);
+	return rc ? rc : bootstrap_recv(b, 0, tag + 1, rows, (size_t)b->nranks * bytes);
+}
+
 /* ---- several messages together --------------------------------------------------------------- */
 
 static void bootstrap_queue_show(struct bootstrap *b,

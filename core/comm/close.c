@@ -30,6 +30,7 @@
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
+#include "core/transport/windows.h"
 
 /* Time for which a call waits for the release. LOCAL: after ncclCommFinalize, which makes destroy
  * local, and after an abort. ALONE: if the process has no other communicator. It may exit next, and
@@ -289,6 +290,7 @@ static void comm_release(struct ncclComm *comm, uint64_t until_ns)
 		return;
 	}
 	aborted = comm_is_aborted(comm);
+	transport_windows_end(comm);
 	if (comm->topo)
 		transport_close_all(comm);
 	proxy_stop(comm);

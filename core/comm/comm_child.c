@@ -9,8 +9,7 @@
 
 /* Tags of messages of the parent's bootstrap. Two splits of one parent need no different tags: the
  * messages of a rank arrive in the order of its calls. */
-#define CHILD_TAG_ROW  0x43680001
-#define CHILD_TAG_ROWS 0x43680002
+#define CHILD_TAG_ROWS 0x43680001 /* and the next one */
 #define CHILD_TAG_ID   0x43680003
 
 /* The wire format: arguments of one rank, little-endian. */
@@ -26,39 +25,6 @@ struct child_place {
 };
 
 /* ---- the members ---------------------------------------------------------------------------- */
-
-/* Gathers the rows of all ranks at rank 0, and sends them to all. An empty message reports that
- * they are not complete. */
-static ncclResult_t child_rows_collect(const struct ncclComm *parent, struct child_row *rows)
-{
-	const size_t bytes = (size_t)parent->nranks * sizeof *rows;
-	ncclResult_t rc = ncclSuccess, sent = ncclSuccess;
-
-	ASSERT(parent->rank == 0);
-	for (int32_t r = 1; r < parent->nranks && !rc; r++)
-		rc = bootstrap_recv(parent->bootstrap, r, CHILD_TAG_ROW, &rows[r], sizeof rows[r]);
-	for (int32_t r = 1; r < parent->nranks; r++) {
-		ncclResult_t one =
-			bootstrap_send(parent->bootstrap, r, CHILD_TAG_ROWS, rows, rc ? 0 : bytes);
-
-		sent = sent ? sent : one;
-	}
-	return rc ? rc : sent;
-}
-
-/* Gathers the rows of all ranks on all ranks, by way of rank 0. */
-static ncclResult_t child_rows_exchange(const struct ncclComm *parent, struct child_row *rows)
-{
-	ncclResult_t rc;
-
-	if (parent->rank == 0)
-		return child_rows_collect(parent, rows);
-	rc = bootstrap_send(parent->bootstrap, 0, CHILD_TAG_ROW, &rows[parent->rank], sizeof *rows);
-	if (!rc)
-		rc = bootstrap_recv(parent->bootstrap, 0, CHILD_TAG_ROWS, rows,
-				    (size_t)parent->nranks * sizeof *rows);
-	return rc;
-}
 
 /* Reports the first other rank whose call failed. */
 static ncclResult_t child_rows_check(const struct ncclComm *parent, const struct child_row *rows)
@@ -85,7 +51,8 @@ static ncclResult_t child_rows_gather(struct ncclComm *parent, const char *call,
 		(*rows)[parent->rank] = own;
 		rank_forms(parent, call, true, -1);
 		rank_bootstrap_claim(parent);
-		rc = rank_error(parent, child_rows_exchange(parent, *rows));
+		rc = rank_error(parent, bootstrap_rows(parent->bootstrap, CHILD_TAG_ROWS, *rows,
+						       sizeof **rows));
 		rank_bootstrap_release(parent);
 		rank_forms(parent, NULL, false, -1);
 	} else {

@@ -167,7 +167,7 @@ static void late_launch_write(struct ras_text *out, const struct ncclComm *comm,
 	else if (l->messages)
 		late_messages_write(out, l);
 	else
-		ras_text_add(out, "call %" PRIu64 " (split, shrink, grow, suspend or resume)",
+		ras_text_add(out, "call %" PRIu64 " (split, shrink, grow, suspend, resume, window)",
 			     l->number);
 	os_code_name(l->caller, at, sizeof at);
 	ras_text_add(out, " of communicator %016" PRIx64, comm->id_hash);

@@ -68,14 +68,16 @@ ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buff, size_t size, v
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle);
 
-/* Registers a buffer of every rank as a window: all ranks call it. Not implemented. */
+/* Registers a buffer of every rank as a window: all ranks call it, with the same size and flags.
+ * NULL: there are no windows between these ranks. In a group, or with a non-blocking communicator,
+ * *win is set later: by ncclGroupEnd, or when ncclCommGetAsyncError returns ncclSuccess. */
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win,
 				    int winFlags);
 ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win,
 				     int winFlags);
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
-/* Returns the buffer of a window. Not implemented. */
+/* Returns the buffer of a window. */
 ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void **outUserPtr);
 ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void **outUserPtr);
 

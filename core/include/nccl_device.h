@@ -5,7 +5,8 @@
  * here: this library does not have them. Therefore the types that only the GPU reads are
  * incomplete.
  *
- * Only ncclCommQueryProperties is implemented. Each other function sets its outputs to 0 or NULL
+ * ncclCommQueryProperties, ncclGetLsaDevicePointer and ncclGetPeerDevicePointer are implemented.
+ * Each other function sets its outputs to 0 or NULL
  * and logs one line with its name. It returns ncclInvalidUsage, or a value of zeros if its type is
  * another one.
  */
@@ -171,7 +172,8 @@ ncclResult_t pncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements_t
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const ncclDevComm_t *devComm);
 ncclResult_t pncclDevCommDestroy(ncclComm_t comm, const ncclDevComm_t *devComm);
 
-/* The addresses of a place in a window, for GPUs. */
+/* The addresses of a place in a window, for GPUs. ncclGetPeerDevicePointer: NULL, if the peer is
+ * not in the LSA team. Multicast is not implemented. */
 ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsaRank,
 				     void **outPtr);
 ncclResult_t pncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsaRank,

@@ -10,6 +10,7 @@
 #include "core/plan/plan_internal.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"
+#include "core/transport/windows.h"
 
 /* ---- building ------------------------------------------------------------------------------- */
 
@@ -419,6 +420,7 @@ static ncclResult_t plan_start_tasks(struct ncclComm *comm, struct plan_state *s
 	bool alone = comm->nranks == 1;
 	ncclResult_t rc = plan_streams_ready(comm, st, p);
 
+	transport_windows_launch(comm, p->capture.id != 0);
 	if (!rc)
 		rc = alone ? plan_start_alone(comm, st, p) : plan_start_timed(comm, st, p);
 	if (!rc)

@@ -9,6 +9,7 @@
 #include "core/plan/messages.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"
+#include "core/transport/windows.h"
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
@@ -201,6 +202,7 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 
 	rc = plan_begin(st, p);
 	p->kernel = st->message_kernel;
+	transport_windows_launch(comm, p->capture.id != 0);
 	if (!rc)
 		rc = plan_messages_begin(comm, st, p);
 	if (!rc)

@@ -36,8 +36,7 @@ bool plan_registers(const struct ncclComm *comm)
 	return false;
 }
 
-/* Returns the number of the next message from that rank. */
-static uint64_t plan_message_next(const struct ncclComm *comm, int32_t peer)
+uint64_t plan_message_next(const struct ncclComm *comm, int32_t peer)
 {
 	const struct plan_messages *ms = comm->plan->messages;
 

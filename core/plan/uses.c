@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reports the user's buffers to a world that watches them (os_use): of a collective, of a message,
- * and of all that one launch contains. The world takes the stream's next operation for the one that
- * uses them, so each report directly precedes the launch or the copy.
+ * Reports the user's buffers to a world that watches them (os_use), and to windows: of a
+ * collective, of a message, and of all that one launch contains. The world takes the stream's next
+ * operation for the one that uses them, so each report directly precedes the launch or the copy.
  */
 #include "core/os/check.h"
 #include "core/plan/messages.h"
 #include "core/plan/plan_internal.h"
+#include "core/transport/windows.h"
 
 static void plan_factor_uses(const struct ncclComm *comm, const struct plan_task *t,
 			     cudaStream_t stream)
@@ -39,6 +40,8 @@ void plan_task_uses(const struct ncclComm *comm, const struct plan_task *t, cuda
 	};
 
 	os_use(&use);
+	transport_windows_use(comm, t->send, t->send_bytes);
+	transport_windows_use(comm, t->recv, t->recv_bytes);
 	if (t->factor.used && t->factor.in_memory)
 		plan_factor_uses(comm, t, stream);
 }
@@ -62,6 +65,7 @@ void plan_message_uses(const struct ncclComm *comm, const struct plan_queued_mes
 		use.write_bytes = m->bytes;
 	}
 	os_use(&use);
+	transport_windows_use(comm, m->call.buffer, m->bytes);
 }
 
 static void plan_rounds_use(const struct ncclComm *comm, const struct plan_messages *ms,
@@ -84,4 +88,20 @@ void plan_uses(const struct ncclComm *comm, const struct plan_state *st, const s
 			plan_task_uses(comm, &st->queue[i], p->stream);
 	if (p->rounds)
 		plan_rounds_use(comm, st->messages, p);
+}
+
+bool plan_queue_uses(const struct ncclComm *comm, ncclWindow_t win)
+{
+	const struct plan_state *st = comm->plan;
+	const struct plan_messages *ms = st->messages;
+	bool uses = false;
+
+	for (int32_t i = st->launched; i < st->queued; i++)
+		uses = uses ||
+		       transport_window_has(win, st->queue[i].send, st->queue[i].send_bytes) ||
+		       transport_window_has(win, st->queue[i].recv, st->queue[i].recv_bytes);
+	for (int32_t i = 0; ms && i < ms->queued; i++)
+		uses = uses ||
+		       transport_window_has(win, ms->queue[i].call.buffer, ms->queue[i].bytes);
+	return uses;
 }

@@ -43,6 +43,7 @@ struct ras;
 struct relay_state;
 struct shm_state;
 struct transport;
+struct windows;
 
 /* Facts about a rank that all other ranks know; crosses the wire. */
 struct peer_info {
@@ -177,6 +178,7 @@ struct ncclComm {
 	struct letters *letters; /* core/transport/local/letters.h; NULL: the rank has no mailbox */
 	/* core/transport/registered.h; NULL: no memory was registered */
 	struct registered *registered;
+	struct windows *windows; /* core/transport/windows.h; NULL: no window was made */
 	struct proxy_state *proxy;
 	/* [nranks]: routes of messages; NULL: all ranks are on this host. */
 	struct relay_route *routes;

@@ -7,6 +7,7 @@
 #include "core/transport/local/letters.h"
 #include "core/transport/registered.h"
 #include "core/transport/transport_internal.h"
+#include "core/transport/windows.h"
 
 /* Two ranks whose GPUs NVLink joins send over as many channels as fill the links: one channel moves
  * 20 GB/s. The steps of such messages are smaller than a ring's. Over NVLink, the slots of 32
@@ -240,6 +241,7 @@ ncclResult_t transport_reserve(struct ncclComm *comm, struct conn *const *conns,
 
 void transport_leave(struct ncclComm *comm)
 {
+	transport_windows_leave(comm);
 	for (size_t i = 0; i < ARRAY_LEN(transports_local); i++)
 		if (transports_local[i]->leave)
 			transports_local[i]->leave(comm);

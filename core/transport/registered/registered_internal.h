@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared by registered_ranges.c (the program's ranges, use by plans) and registered_peer.c (the
- * exchange with other ranks).
+ * Shared by registered_ranges.c (the program's ranges, use by plans), registered_peer.c (the
+ * exchange with other ranks), and windows.c (windows, whose buffers are registered).
  */
 #ifndef CORE_TRANSPORT_REGISTERED_REGISTERED_INTERNAL_H
 #define CORE_TRANSPORT_REGISTERED_REGISTERED_INTERNAL_H
@@ -52,8 +52,9 @@ struct registered_export {
 struct registered_import {
 	struct registered_import *next;
 	int32_t peer;
-	uint32_t number; /* the peer's number for it */
-	bool closing;    /* the peer has posted CLOSE */
+	uint32_t number;  /* the peer's number for it */
+	bool closing;     /* the peer has posted CLOSE */
+	uint32_t windows; /* windows of this rank that have it open; it is not closed before */
 	void *mem;
 };
 
@@ -63,6 +64,7 @@ struct registered_import {
 struct registered_peer {
 	uint64_t recv_from, send_from;
 	uint64_t offers_from, taken_from, takes_from;
+	bool has_windows; /* memory of windows is exchanged, whether kernels use it or not */
 };
 
 struct registered {
@@ -83,9 +85,29 @@ bool registered_peer_is_of_use(const struct ncclComm *comm, int32_t peer);
  * export. */
 struct registered_export *registered_export_of(const struct ncclComm *comm, int32_t peer,
 					       const struct user_memory *memory);
-/* Posts OPEN: messages from `message` on are shown, and results from the next collective on. */
+/* Makes comm->registered, unless it exists. */
+ncclResult_t registered_make(struct ncclComm *comm);
+/* Adds a range, or counts it once more. *handle NULL: not memory of ncclMemAlloc. */
+ncclResult_t registered_range_take(struct ncclComm *comm, const uint8_t *buffer, size_t bytes,
+				   void **handle);
+/* Ends a registration. Returns the memory, held, if it was the range's last one; else NULL. False:
+ * no range has this handle. */
+bool registered_range_cut(struct ncclComm *comm, const void *handle, struct user_memory **memory);
+/* Closes memory that registered_range_cut has returned, unless another range is in it, and drops
+ * the hold. */
+ncclResult_t registered_range_end(struct ncclComm *comm, struct user_memory *memory);
+/* Posts OPEN, unless the peer may not have more memory open: messages from `message` on are shown,
+ * and results from the next collective on. */
 ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_memory *memory,
 			     uint64_t message);
+/* For a peer that also calls registered_borrow: posts OPEN, unless it has the memory. *number: the
+ * export. The caller has claimed the bootstrap. */
+ncclResult_t registered_lend(struct ncclComm *comm, int32_t peer, struct user_memory *memory,
+			     uint64_t message, uint32_t *number);
+/* Takes messages of the peer, which has lent memory `number`, and returns the memory. The caller
+ * has claimed the bootstrap. */
+ncclResult_t registered_borrow(struct ncclComm *comm, int32_t peer, uint32_t number,
+			       struct registered_import **im);
 /* Closes exports of memory in which no range is left. Memory that a graph uses stays open. */
 ncclResult_t registered_close(struct ncclComm *comm, const struct user_memory *memory);
 

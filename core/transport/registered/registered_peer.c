@@ -49,25 +49,14 @@ static ncclResult_t registered_post(struct ncclComm *comm, int32_t peer,
 		comm, bootstrap_post(comm->bootstrap, peer, REGISTERED_TAG, m, sizeof *m));
 }
 
-/* The same for a caller that has not claimed the bootstrap. */
-static ncclResult_t registered_post_now(struct ncclComm *comm, int32_t peer,
-					struct registered_message *m)
-{
-	ncclResult_t rc;
-
-	rank_bootstrap_claim(comm);
-	rc = registered_post(comm, peer, m);
-	rank_bootstrap_release(comm);
-	return rc;
-}
-
 /* True if works of this rank can offer an output to the peer, the previous rank of a ring. A work
  * has room for DEV_WORK_RANKS such ranks. registered_takes: the same for the next rank. */
 static bool registered_offers(const struct ncclComm *comm, int32_t peer)
 {
 	for (int32_t c = 0; c < comm->nchannels; c++)
 		if (comm->channels[c].ring_prev == peer)
-			return comm->channels[c].ring_prev_number < DEV_WORK_RANKS;
+			return comm->channels[c].ring_prev_number < DEV_WORK_RANKS &&
+			       registered_peer_is_of_use(comm, peer);
 	return false;
 }
 
@@ -75,7 +64,8 @@ static bool registered_takes(const struct ncclComm *comm, int32_t peer)
 {
 	for (int32_t c = 0; c < comm->nchannels; c++)
 		if (comm->channels[c].ring_next == peer)
-			return comm->channels[c].ring_next_number < DEV_WORK_RANKS;
+			return comm->channels[c].ring_next_number < DEV_WORK_RANKS &&
+			       registered_peer_is_of_use(comm, peer);
 	return false;
 }
 
@@ -107,44 +97,98 @@ static bool registered_may_open(const struct registered *reg, int32_t peer)
 	return n < REGISTERED_EXPORTS_MOST;
 }
 
-ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_memory *memory,
-			     uint64_t message)
+/* Records from which numbers on kernels of this rank show and offer, and fills in the OPEN. */
+static void registered_open_fill(struct ncclComm *comm, int32_t peer, uint64_t message,
+				 struct registered_message *m)
 {
-	struct registered *reg = comm->registered;
-	struct registered_peer *p = &reg->peer[peer];
-	struct registered_message m = {.what = REGISTERED_DO_OPEN};
-	struct registered_export *e;
+	struct registered_peer *p = &comm->registered->peer[peer];
+
+	if (registered_peer_is_of_use(comm, peer))
+		p->recv_from = MIN_OF(p->recv_from, message);
+	if (registered_offers(comm, peer))
+		p->offers_from = MIN_OF(p->offers_from, comm->op_count);
+	m->what = REGISTERED_DO_OPEN;
+	m->number = ++comm->registered->exports_made;
+	m->value = p->recv_from;
+	m->op_count = p->offers_from;
+}
+
+/* Makes an export and its OPEN, which the caller posts. */
+static ncclResult_t registered_export_make(struct ncclComm *comm, int32_t peer,
+					   struct user_memory *memory, uint64_t message,
+					   struct registered_export **out,
+					   struct registered_message *m)
+{
+	struct registered_export *e = os_alloc(sizeof *e, "registered memory for another rank");
 	ncclResult_t rc;
 
-	if (!registered_may_open(reg, peer))
-		return ncclSuccess;
-	e = os_alloc(sizeof *e, "registered memory for another rank");
+	*out = NULL;
 	if (!e) {
 		WARN("rank %d: no memory to show rank %d a registered buffer", comm->rank, peer);
 		return ncclSystemError;
 	}
-	reg->look_in = reg->pause = 0; /* to find the answer */
-	m.number = ++reg->exports_made;
-	p->recv_from = m.value = MIN_OF(p->recv_from, message);
-	if (registered_offers(comm, peer))
-		p->offers_from = MIN_OF(p->offers_from, comm->op_count);
-	m.op_count = p->offers_from;
-	rc = transport_memory_lend(comm, peer, &m.handle, user_memory_base(memory),
+	comm->registered->look_in = comm->registered->pause = 0; /* to find the answer */
+	registered_open_fill(comm, peer, message, m);
+	rc = transport_memory_lend(comm, peer, &m->handle, user_memory_base(memory),
 				   "a registered buffer");
-	if (!rc)
-		rc = registered_post_now(comm, peer, &m);
 	if (rc) {
 		os_free(e);
 		return rc;
 	}
-	user_memory_hold_again(memory);
-	*e = (struct registered_export){.next = reg->exports,
-					.peer = peer,
-					.number = m.number,
-					.state = REGISTERED_POSTED,
-					.memory = memory};
+	*e = (struct registered_export){.peer = peer, .number = m->number, .memory = memory};
+	*out = e;
+	return ncclSuccess;
+}
+
+/* Adds the export after its OPEN was posted, or frees it after an error. */
+static ncclResult_t registered_export_add(struct registered *reg, struct registered_export *e,
+					  ncclResult_t posted)
+{
+	if (posted) {
+		os_free(e);
+		return posted;
+	}
+	user_memory_hold_again(e->memory);
+	e->state = REGISTERED_POSTED;
+	e->next = reg->exports;
 	reg->exports = e;
 	return ncclSuccess;
+}
+
+ncclResult_t registered_open(struct ncclComm *comm, int32_t peer, struct user_memory *memory,
+			     uint64_t message)
+{
+	struct registered_message m = {.number = 0};
+	struct registered_export *e;
+	ncclResult_t rc;
+
+	if (!registered_may_open(comm->registered, peer))
+		return ncclSuccess;
+	rc = registered_export_make(comm, peer, memory, message, &e, &m);
+	if (rc)
+		return rc;
+	rank_bootstrap_claim(comm);
+	rc = registered_post(comm, peer, &m);
+	rank_bootstrap_release(comm);
+	return registered_export_add(comm->registered, e, rc);
+}
+
+ncclResult_t registered_lend(struct ncclComm *comm, int32_t peer, struct user_memory *memory,
+			     uint64_t message, uint32_t *number)
+{
+	struct registered_export *e = registered_export_of(comm, peer, memory);
+	struct registered_message m = {.number = 0};
+	ncclResult_t rc;
+
+	comm->registered->peer[peer].has_windows = true;
+	*number = e ? e->number : 0;
+	if (e)
+		return ncclSuccess;
+	rc = registered_export_make(comm, peer, memory, message, &e, &m);
+	if (!rc)
+		rc = registered_export_add(comm->registered, e, registered_post(comm, peer, &m));
+	*number = rc ? 0 : m.number;
+	return rc;
 }
 
 static ncclResult_t registered_export_close(struct ncclComm *comm, struct registered_export *e)
@@ -227,7 +271,8 @@ static ncclResult_t registered_import(struct ncclComm *comm, int32_t peer,
 	im->number = m->number;
 	im->next = reg->imports;
 	reg->imports = im;
-	p->send_from = m->value;
+	if (registered_peer_is_of_use(comm, peer))
+		p->send_from = MIN_OF(p->send_from, m->value);
 	if (p->takes_from == UINT64_MAX && registered_takes(comm, peer))
 		p->takes_from = MAX_OF(m->op_count, comm->op_count);
 	return registered_post(comm, peer,
@@ -237,12 +282,20 @@ static ncclResult_t registered_import(struct ncclComm *comm, int32_t peer,
 							    .op_count = p->takes_from});
 }
 
-static ncclResult_t registered_import_end(struct ncclComm *comm, int32_t peer, uint32_t number)
+static struct registered_import *registered_import_of(const struct registered *reg, int32_t peer,
+						      uint32_t number)
 {
-	struct registered_import *im = comm->registered->imports;
+	struct registered_import *im = reg->imports;
 
 	while (im && !(im->peer == peer && im->number == number))
 		im = im->next;
+	return im;
+}
+
+static ncclResult_t registered_import_end(struct ncclComm *comm, int32_t peer, uint32_t number)
+{
+	struct registered_import *im = registered_import_of(comm->registered, peer, number);
+
 	if (!im) {
 		WARN("rank %d: rank %d requests to close registered memory %u, which is not "
 		     "open here",
@@ -251,6 +304,11 @@ static ncclResult_t registered_import_end(struct ncclComm *comm, int32_t peer, u
 	}
 	im->closing = true;
 	return ncclSuccess;
+}
+
+static bool registered_import_is_over(const struct registered_import *im)
+{
+	return im->closing && !im->windows;
 }
 
 static ncclResult_t registered_import_close(struct ncclComm *comm, struct registered_import **at)
@@ -272,7 +330,7 @@ static ncclResult_t registered_imports_close(struct ncclComm *comm)
 	ncclResult_t rc = ncclSuccess;
 
 	while (*at && !rc) {
-		if ((*at)->closing)
+		if (registered_import_is_over(*at))
 			rc = registered_import_close(comm, at);
 		else
 			at = &(*at)->next;
@@ -335,6 +393,20 @@ static ncclResult_t registered_take_from(struct ncclComm *comm, int32_t peer)
 	return rc;
 }
 
+/* The peer has sent OPEN before the number, on the same connection. */
+ncclResult_t registered_borrow(struct ncclComm *comm, int32_t peer, uint32_t number,
+			       struct registered_import **im)
+{
+	ncclResult_t rc = registered_take_from(comm, peer);
+
+	*im = rc ? NULL : registered_import_of(comm->registered, peer, number);
+	if (rc || *im)
+		return rc;
+	WARN("rank %d: rank %d has sent no handle of registered memory %u", comm->rank, peer,
+	     number);
+	return ncclInternalError;
+}
+
 static bool registered_has_ended(const struct registered *reg)
 {
 	bool ended = false;
@@ -342,7 +414,7 @@ static bool registered_has_ended(const struct registered *reg)
 	for (const struct registered_export *e = reg->exports; e; e = e->next)
 		ended = ended || e->state == REGISTERED_OVER;
 	for (const struct registered_import *im = reg->imports; im; im = im->next)
-		ended = ended || im->closing;
+		ended = ended || registered_import_is_over(im);
 	return ended;
 }
 
@@ -379,7 +451,8 @@ ncclResult_t transport_registered_take(struct ncclComm *comm)
 	reg->pause = MIN_OF(2 * reg->pause + 1, REGISTERED_PAUSE_MOST);
 	rank_bootstrap_claim(comm);
 	for (int32_t i = 0; i < comm->local_ranks && !rc; i++)
-		if (registered_peer_is_of_use(comm, comm->local_to_rank[i]))
+		if (reg->peer[comm->local_to_rank[i]].has_windows ||
+		    registered_peer_is_of_use(comm, comm->local_to_rank[i]))
 			rc = registered_take_from(comm, comm->local_to_rank[i]);
 	if (!rc)
 		rc = registered_end_some(comm);

@@ -8,7 +8,8 @@
 bool registered_peer_is_of_use(const struct ncclComm *comm, int32_t peer)
 {
 	return peer != comm->rank && !transport_same_process(comm, peer) &&
-	       transport_pair_has_nvlink(comm, peer);
+	       transport_pair_has_nvlink(comm, peer) && param_bool(PARAM_LOCAL_REGISTER) &&
+	       !param_bool(PARAM_P2P_DIRECT_DISABLE);
 }
 
 /* The reason why registrations have no effect; NULL: they may have an effect. */
@@ -24,7 +25,7 @@ static const char *registered_why_not(const struct ncclComm *comm)
 	return "NVLink joins its GPU with no GPU of another process";
 }
 
-static ncclResult_t registered_make(struct ncclComm *comm)
+ncclResult_t registered_make(struct ncclComm *comm)
 {
 	struct registered *reg;
 
@@ -38,7 +39,7 @@ static ncclResult_t registered_make(struct ncclComm *comm)
 	}
 	for (int32_t r = 0; r < comm->nranks; r++)
 		reg->peer[r] = (struct registered_peer){UINT64_MAX, UINT64_MAX, UINT64_MAX,
-							UINT64_MAX, UINT64_MAX};
+							UINT64_MAX, UINT64_MAX, false};
 	comm->registered = reg;
 	return ncclSuccess;
 }
@@ -80,10 +81,22 @@ static ncclResult_t registered_range_add(struct ncclComm *comm, const uint8_t *a
 	return ncclSuccess;
 }
 
+ncclResult_t registered_range_take(struct ncclComm *comm, const uint8_t *buffer, size_t bytes,
+				   void **handle)
+{
+	struct registered_range *before = registered_range_of(comm->registered, buffer, bytes);
+
+	*handle = NULL;
+	if (!before)
+		return registered_range_add(comm, buffer, bytes, handle);
+	before->count++;
+	*handle = before;
+	return ncclSuccess;
+}
+
 ncclResult_t transport_register(struct ncclComm *comm, void *buffer, size_t bytes, void **handle)
 {
 	const char *why_not = registered_why_not(comm);
-	struct registered_range *before;
 	ncclResult_t rc;
 
 	*handle = NULL;
@@ -93,14 +106,7 @@ ncclResult_t transport_register(struct ncclComm *comm, void *buffer, size_t byte
 		return ncclSuccess;
 	}
 	rc = registered_make(comm);
-	if (rc)
-		return rc;
-	before = registered_range_of(comm->registered, buffer, bytes);
-	if (!before)
-		return registered_range_add(comm, buffer, bytes, handle);
-	before->count++;
-	*handle = before;
-	return ncclSuccess;
+	return rc ? rc : registered_range_take(comm, buffer, bytes, handle);
 }
 
 static bool registered_memory_is_used(const struct registered *reg, const struct user_memory *m)
@@ -112,30 +118,45 @@ static bool registered_memory_is_used(const struct registered *reg, const struct
 	return r != NULL;
 }
 
-ncclResult_t transport_deregister(struct ncclComm *comm, const void *handle)
+bool registered_range_cut(struct ncclComm *comm, const void *handle, struct user_memory **memory)
 {
 	struct registered_range **at = comm->registered ? &comm->registered->ranges : NULL, *r;
-	struct user_memory *memory;
-	ncclResult_t rc = ncclSuccess;
 
+	*memory = NULL;
 	while (at && *at && *at != handle)
 		at = &(*at)->next;
-	if (!at || !*at) {
+	if (!at || !*at)
+		return false;
+	r = *at;
+	if (--r->count)
+		return true;
+	*memory = r->memory;
+	*at = r->next;
+	os_free(r);
+	return true;
+}
+
+ncclResult_t registered_range_end(struct ncclComm *comm, struct user_memory *memory)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	if (!registered_memory_is_used(comm->registered, memory))
+		rc = registered_close(comm, memory);
+	user_memory_drop(memory);
+	return rc;
+}
+
+ncclResult_t transport_deregister(struct ncclComm *comm, const void *handle)
+{
+	struct user_memory *memory;
+
+	if (!registered_range_cut(comm, handle, &memory)) {
 		WARN("ncclCommDeregister: handle %p is not a registration of this communicator: "
 		     "expected a handle that ncclCommRegister returned for it",
 		     handle);
 		return ncclInvalidArgument;
 	}
-	r = *at;
-	if (--r->count)
-		return ncclSuccess;
-	memory = r->memory;
-	*at = r->next;
-	os_free(r);
-	if (!registered_memory_is_used(comm->registered, memory))
-		rc = registered_close(comm, memory);
-	user_memory_drop(memory);
-	return rc;
+	return memory ? registered_range_end(comm, memory) : ncclSuccess;
 }
 
 /* ---- use by plans ---------------------------------------------------------------------------- */
@@ -172,8 +193,9 @@ uint64_t transport_registered_at(const struct ncclComm *comm, const struct regis
 	struct user_memory *memory;
 
 	*of = NULL;
-	memory = comm->registered ? registered_memory_of(comm->registered, r->buffer, r->bytes)
-				  : NULL;
+	memory = comm->registered && registered_peer_is_of_use(comm, r->peer)
+			 ? registered_memory_of(comm->registered, r->buffer, r->bytes)
+			 : NULL;
 	e = memory ? registered_export_of(comm, r->peer, memory) : NULL;
 	if (!e || e->state == REGISTERED_POSTED)
 		return 0;

@@ -58,7 +58,7 @@ static const struct argp_option exhaust_options[] = {
 	{"polling", EXHAUST_POLLING, NULL, 0, "ncclCommInitRank does not block, and is polled", 1},
 	{"stage", EXHAUST_STAGE, "NAME", 0,
 	 "calls of the ranks between two collectives, or at the end: split, shrink, grow, revoke, "
-	 "suspend, finalize, abort",
+	 "suspend, window, finalize, abort",
 	 1},
 	{"split", EXHAUST_SPLIT, NULL, 0, "--stage split", 1},
 	{"seed", EXHAUST_SEED, "S", 0, "seed of exploring runs (default 1)", 1},
@@ -132,8 +132,8 @@ static void exhaust_parse_stage(struct exhaust_config *c, const char *arg, struc
 			c->stage = (enum lab_stage)i;
 	if (!c->stage || strcmp(arg, lab_stage_name[c->stage]))
 		argp_error(state,
-			   "--stage %s: expected split, shrink, grow, revoke, suspend, finalize "
-			   "or abort",
+			   "--stage %s: expected split, shrink, grow, revoke, suspend, window, "
+			   "finalize or abort",
 			   arg);
 }
 

@@ -17,6 +17,7 @@ struct lab_life_self {
 	ncclComm_t ended;   /* written before `aborted` */
 	/* A stage makes it. A non-blocking call may write it until its parent has ended. */
 	ncclComm_t child;
+	ncclWindow_t window;
 	/* The rank's place in its present communicator, and the size of that. */
 	int32_t index, n;
 	uint64_t points;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls of a life between its collectives: communicators that are made from the first one,
- * suspend and resume, finalize. */
+ * suspend and resume, windows, finalize. */
+#include "core/include/nccl_device.h"
 #include "sim/lab/life/life_internal.h"
 
 const char *const lab_stage_name[LAB_STAGES] = {
-	[LAB_STAGE_NONE] = "none",         [LAB_STAGE_SPLIT] = "split",
-	[LAB_STAGE_SHRINK] = "shrink",     [LAB_STAGE_GROW] = "grow",
-	[LAB_STAGE_REVOKE] = "revoke",     [LAB_STAGE_SUSPEND] = "suspend",
-	[LAB_STAGE_FINALIZE] = "finalize", [LAB_STAGE_ABORT] = "abort",
+	[LAB_STAGE_NONE] = "none",     [LAB_STAGE_SPLIT] = "split",
+	[LAB_STAGE_SHRINK] = "shrink", [LAB_STAGE_GROW] = "grow",
+	[LAB_STAGE_REVOKE] = "revoke", [LAB_STAGE_SUSPEND] = "suspend",
+	[LAB_STAGE_WINDOW] = "window", [LAB_STAGE_FINALIZE] = "finalize",
+	[LAB_STAGE_ABORT] = "abort",
 };
 
 static bool stage_is_last(const struct lab_rank *me)
@@ -142,6 +144,38 @@ static bool stage_suspend(struct lab_rank *me, ncclComm_t comm)
 	       life_point(me);
 }
 
+#define STAGE_WINDOW_BYTES 8192
+
+/* A communicator without direct access between its ranks has no window. */
+static bool stage_window_of(struct lab_rank *me, ncclComm_t comm, void *mem)
+{
+	ncclWindow_t *win = &me->self->window;
+	void *at = mem;
+
+	if (!stage_settle(me,
+			  ncclCommWindowRegister(comm, mem, STAGE_WINDOW_BYTES, win,
+						 NCCL_WIN_COLL_SYMMETRIC),
+			  "ncclCommWindowRegister") ||
+	    !life_point(me))
+		return false;
+	if (*win && !life_check(me, ncclGetPeerDevicePointer(*win, 0, me->self->index, &at),
+				"ncclGetPeerDevicePointer"))
+		return false;
+	ASSERT(at == mem);
+	return life_check(me, ncclCommWindowDeregister(comm, *win), "ncclCommWindowDeregister") &&
+	       life_point(me);
+}
+
+static bool stage_window(struct lab_rank *me, ncclComm_t comm)
+{
+	void *mem = NULL;
+	bool ok = life_check(me, ncclMemAlloc(&mem, STAGE_WINDOW_BYTES), "ncclMemAlloc") &&
+		  life_point(me) && stage_window_of(me, comm, mem);
+
+	(void)ncclMemFree(mem);
+	return ok;
+}
+
 bool life_stage(struct lab_rank *me, ncclComm_t first, bool *runs)
 {
 	ASSERT(first || life_joins_later(me));
@@ -157,6 +191,8 @@ bool life_stage(struct lab_rank *me, ncclComm_t first, bool *runs)
 		return stage_revoke(me, first);
 	case LAB_STAGE_SUSPEND:
 		return stage_suspend(me, first);
+	case LAB_STAGE_WINDOW:
+		return stage_window(me, first);
 	case LAB_STAGE_NONE:
 	case LAB_STAGE_FINALIZE:
 	case LAB_STAGE_ABORT:

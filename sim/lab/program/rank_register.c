@@ -4,7 +4,8 @@
  * communicator of the rank knows by ncclCommRegister, from its init to its end. With
  * LAB_REGISTER_RENEW both are deregistered before each series, and registered again; every second
  * time they are freed in between, as a program's allocator does: other ranks then have mapped what
- * there no longer is.
+ * there no longer is. With LAB_REGISTER_WINDOW (-R 2) both are windows, which all ranks register in
+ * the same order.
  */
 #include <cuda_runtime_api.h>
 
@@ -110,24 +111,77 @@ static ncclResult_t registered_drive_deregister(struct lab_rank *it, void *arg)
 	return r;
 }
 
-static bool registered_call(struct lab_rank *me, ncclResult_t (*fn)(struct lab_rank *it, void *arg),
-			    const char *name)
+/* ---- windows --------------------------------------------------------------------------------- */
+
+static bool registered_has_windows(const struct lab_rank *me)
 {
-	const struct lab_drive call = {.fn = fn, .name = name};
+	return me->run->config->local_register == LAB_REGISTER_WINDOW;
+}
+
+static ncclResult_t registered_drive_windows(struct lab_rank *it, void *arg)
+{
+	const struct lab_config *c = it->run->config;
+	ncclResult_t r = ncclSuccess;
+
+	(void)arg;
+	lab_call(it, "ncclCommWindowRegister");
+	for (uint32_t i = 0; i < 2 * lab_comms(c) && !r; i++) {
+		ncclComm_t comm = lab_comms_pick(it, i / 2);
+		const uint64_t b = (i + c->sim.seed) % 2;
+
+		r = ncclCommWindowRegister(comm, b ? it->recv : it->send,
+					   b ? it->recv_bytes : it->send_bytes,
+					   &it->window[i / 2][b], NCCL_WIN_COLL_SYMMETRIC);
+		r = it->team && r == ncclInProgress ? ncclSuccess : lab_comm_settle(it, comm, r);
+	}
+	lab_call(it, NULL);
+	return r;
+}
+
+static ncclResult_t registered_end_windows(const struct lab_rank *it, ncclComm_t comm, uint32_t i)
+{
+	ncclResult_t r = ncclCommWindowDeregister(comm, it->window[i][0]);
+
+	return r ? r : ncclCommWindowDeregister(comm, it->window[i][1]);
+}
+
+static ncclResult_t registered_drive_end_windows(struct lab_rank *it, void *arg)
+{
+	ncclResult_t r = ncclSuccess;
+
+	(void)arg;
+	lab_call(it, "ncclCommWindowDeregister");
+	for (uint32_t i = 0; i < lab_comms(it->run->config) && !r; i++)
+		r = registered_end_windows(it, lab_comms_pick(it, i), i);
+	lab_call(it, NULL);
+	return r;
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+static bool registered_call(struct lab_rank *me, const struct lab_drive *call)
+{
 	ncclResult_t r;
 
 	if (!me->run->config->local_register)
 		return true;
-	if (!lab_drive(me, &call, &r))
+	if (!lab_drive(me, call, &r))
 		return false;
+	if (call->grouped)
+		r = lab_comms_settle(me, r);
 	if (r != ncclSuccess)
-		lab_rank_fail(me, r, name);
+		lab_rank_fail(me, r, call->name);
 	return r == ncclSuccess;
 }
 
 bool lab_register(struct lab_rank *me)
 {
-	return registered_call(me, registered_drive_register, "ncclCommRegister");
+	static const struct lab_drive windows = {
+		.fn = registered_drive_windows, .name = "ncclCommWindowRegister", .grouped = true};
+	static const struct lab_drive plain = {.fn = registered_drive_register,
+					       .name = "ncclCommRegister"};
+
+	return registered_call(me, registered_has_windows(me) ? &windows : &plain);
 }
 
 bool lab_deregisters_late(const struct lab_rank *me)
@@ -148,13 +202,20 @@ ncclResult_t lab_deregister_late(struct lab_rank *me, ncclComm_t comm)
 		i++;
 		ASSERT(i < lab_comms(me->run->config)); /* it is one of the rank's */
 	}
+	if (registered_has_windows(me))
+		return registered_end_windows(me, comm, i);
 	r = ncclCommDeregister(comm, me->registered[i][0]);
 	return r ? r : ncclCommDeregister(comm, me->registered[i][1]);
 }
 
 bool lab_deregister(struct lab_rank *me)
 {
-	return registered_call(me, registered_drive_deregister, "ncclCommDeregister");
+	static const struct lab_drive windows = {.fn = registered_drive_end_windows,
+						 .name = "ncclCommWindowDeregister"};
+	static const struct lab_drive plain = {.fn = registered_drive_deregister,
+					       .name = "ncclCommDeregister"};
+
+	return registered_call(me, registered_has_windows(me) ? &windows : &plain);
 }
 
 bool lab_register_renew(struct lab_rank *me)

@@ -131,19 +131,18 @@ ncclResult_t lab_refused_comm(struct refused *r)
 
 /* ---- what is not built ----------------------------------------------------------------------- */
 
-static ncclResult_t refused_window(struct refused *r)
+/* A pointer that the call leaves is reported. */
+static ncclResult_t refused_multicast(const struct refused *r)
 {
-	ncclWindow_t window = (ncclWindow_t)(void *)r->host;
-	ncclResult_t rc = ncclCommWindowRegister(r->comm, r->gpu, 1024, &window, NCCL_WIN_DEFAULT);
+	void *user = r->host;
+	ncclResult_t rc = ncclGetLsaMultimemDevicePointer(NULL, 0, &user);
 
-	return window ? ncclSuccess : rc; /* which is reported */
+	return user ? ncclSuccess : rc;
 }
 
 ncclResult_t lab_refused_absent(struct refused *r)
 {
 	cudaStream_t stream = (cudaStream_t)r->me->stream;
-	void *user = r->host;
-	ncclResult_t rc;
 
 	switch (sim_rng_below(&r->rng, 4)) {
 	case 0:
@@ -151,9 +150,8 @@ ncclResult_t lab_refused_absent(struct refused *r)
 	case 1:
 		return ncclWaitSignal(0, NULL, r->comm, stream);
 	case 2:
-		rc = ncclWinGetUserPtr(r->comm, NULL, &user);
-		return user ? ncclSuccess : rc;
+		return refused_multicast(r);
 	default:
-		return refused_window(r);
+		return ncclDevCommDestroy(r->comm, NULL);
 	}
 }

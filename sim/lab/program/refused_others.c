@@ -383,7 +383,7 @@ static const struct refused_row {
 	{"ncclCommShrink and the like", "an argument", lab_refused_comm, false, false},
 	{"ncclCommShrink and the like", "an argument", lab_refused_comm, false, false},
 	{"ncclCommResume", "comm not suspended", refused_resume, true, false},
-	{"ncclCommWindowRegister and the like", "not built", lab_refused_absent, true, false},
+	{"ncclSignal and the like", "not built", lab_refused_absent, true, false},
 	{"ncclAllReduceConfig and the like", "an option", lab_options_wrong, false, false},
 	{"ncclAllReduceConfig and the like", "an option", lab_options_wrong, false, false},
 	{"ncclAlltoAllConfig", "a deadline", lab_options_misused, true, false},

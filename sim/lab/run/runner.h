@@ -44,12 +44,13 @@ enum lab_drive_by {
 	LAB_DRIVE_PROCESS, /* one for all ranks of the process, in groups */
 };
 
-/* Are a rank's buffers registered? */
+/* Are a rank's buffers registered? The first three are those of nccl-tests. */
 enum lab_register {
 	LAB_REGISTER_NOT,
 	LAB_REGISTER_ONCE,
-	LAB_REGISTER_RENEW, /* other buffers for each series */
-	LAB_REGISTER_TWICE, /* each one more time, and deregistered as often */
+	LAB_REGISTER_WINDOW, /* as windows */
+	LAB_REGISTER_RENEW,  /* other buffers for each series */
+	LAB_REGISTER_TWICE,  /* each one more time, and deregistered as often */
 };
 
 /* In which order a rank's communicators are destroyed: the same on all ranks, except for the

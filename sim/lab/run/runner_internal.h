@@ -40,7 +40,8 @@ struct lab_rank {
 	uint8_t *send, *recv, *staging;
 	size_t send_bytes, recv_bytes;
 	void *registered[LAB_MAX_COMMS][2]; /* rank_register.c: handles of both buffers */
-	uint32_t renewals;                  /* of both */
+	ncclWindow_t window[LAB_MAX_COMMS][2];
+	uint32_t renewals;            /* of both */
 	void *factor;                 /* of PAYLOAD_MULSUM, in GPU memory; NULL: no row has it */
 	uint8_t *staged, *copied_out; /* rank_streams.c; NULL: one stream */
 	uint64_t elapsed_ns;          /* of the last timed series */

@@ -261,10 +261,10 @@ const struct dimension dimensions[] = {
 		"compared with the only correct rounding, or with a bound"))},
 	{NUMBER("local-register", lab.local_register, 0, LAB_REGISTER_TWICE),
 	 CUT("registration", DOWN),
-	 OPTION(COLLECTIVE, HELP('R', "local_register", "0|1|2|3",
-		"register the buffers, which ncclMemAlloc allocates then; 2: new buffers for "
-		"each series; "
-		"3: register each buffer twice (default 0)"))},
+	 OPTION(COLLECTIVE, HELP('R', "local_register", "0|1|2|3|4",
+		"1: register the buffers, which ncclMemAlloc allocates then; 2: as windows; 3: new "
+		"buffers for each series; "
+		"4: register each buffer twice (default 0)"))},
 	{NUMBER("group", lab.group, 0, 4096), CUT("group", COUNT),
 	 OPTION(ENGINE, .least = 1, HELP(OPTION_GROUP, "group", "N",
 		"put N of these parts into a group (default 1)"))},

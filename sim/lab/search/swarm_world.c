@@ -267,10 +267,11 @@ void swarm_side_program(struct scenario *s, uint64_t seed)
 	c->group = MIN_OF(c->group, 2u);
 	if (sim_rng_below(&rng, 4))
 		c->before = NULL;
-	_Static_assert(LAB_REGISTER_TWICE == LAB_REGISTER_ONCE + 2, "three ways to register");
+	static const enum lab_register ways[] = {LAB_REGISTER_ONCE, LAB_REGISTER_RENEW,
+						 LAB_REGISTER_TWICE};
 	/* calls that register, map and deregister may fail, too */
 	if (sim_rng_below(&rng, 4) == 0 && c->drive == LAB_DRIVE_RANK && !c->local_register)
-		c->local_register = LAB_REGISTER_ONCE + (uint32_t)sim_rng_below(&rng, 3);
+		c->local_register = ways[sim_rng_below(&rng, ARRAY_LEN(ways))];
 	/* most calls of an init are made for each channel */
 	if (sim_rng_below(&rng, 8) && !swarm_is_set(s, "NCCL_M")) {
 		swarm_env(s, "NCCL_MIN_NCHANNELS=1");

@@ -47,6 +47,13 @@ runs ' agg iters: 4$' all_reduce --gpus 2 -m 4
 runs ' cputime .* cputime ' all_reduce --gpus 2 -C 1
 runs . all_reduce --gpus 2 -N 3
 [ "$(grep -c '^ *1024 ' out)" = 3 ] || fail "-N 3: the row is there $(grep -c '^ *1024 ' out) times, expected 3"
+# the buffers are windows, in place and out of place
+for name in all_reduce all_gather broadcast reduce_scatter reduce alltoall alltoallv scatter gather sendrecv hypercube; do
+	runs . $name --gpus 4 -R 2 -n 2
+done
+runs . alltoall --gpus 4 -R 2 -n 4 --env-odd NCCL_LOCAL_REGISTER=0 --env NCCL_PROTO=Simple
+runs . all_reduce -g 4 -R 2 -n 2 --env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=REG
+[ "$(cat out err | grep -c ' window .* a team of 4 of 4 ranks')" = 8 ] || fail '-R 2: expected two windows on each of four ranks'
 # a wait after each collective takes longer than none, and a group of collectives less
 time_of() {
 	"$doppel" run all_reduce --gpus 2 -b 1K -e 1K --place out --strategy fifo "$@" | awk '$1 == 1024 { print $6 }'

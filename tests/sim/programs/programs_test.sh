@@ -42,7 +42,7 @@ run reduce_scatter --gpus 3 -b 4K -e 4K -d all -o all --any-numbers >/dev/null
 # other tasks of the program, an older config, communicators of one address
 again all_reduce --hosts 2 --gpus 2 -b 1K -e 1K --polls --idle 3 --config-version 21800
 run all_reduce --hosts 2 --gpus 1 -b 1K -e 1K --comms 3 --ends seed --env NCCL_COMM_ID=10.0.0.1:5555 >/dev/null
-run all_to_all --gpus 2 -b 64K -e 64K -R 3 -n 3 >/dev/null
+run all_to_all --gpus 2 -b 64K -e 64K -R 4 -n 3 >/dev/null
 again all_to_all --hosts 2 --gpus 2 -b 4K -e 4K --env-odd NCCL_P2P_PXN_LEVEL=0
 # packets that overtake, between ends that know of it and that do not
 for routing in 0 1; do

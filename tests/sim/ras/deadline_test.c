@@ -388,7 +388,7 @@ static void split_rank(int32_t rank, int32_t nranks, void *arg)
 		EXPECT_NCCL(ncclTimeout, ncclCommSplit(r.comm, 0, rank, &child, NULL));
 	EXPECT_NCCL(ncclTimeout, deadline_poll(&r));
 	if (rank == nranks - 1) { /* the calls of the others log how they have ended */
-		EXPECT_ERROR_SAYS("call 1 (split, shrink, grow, suspend or resume) of ");
+		EXPECT_ERROR_SAYS("call 1 (split, shrink, grow, suspend, resume, window) of ");
 		EXPECT_ERROR_SAYS("; rank 3 has not called it");
 	}
 	ranks_barrier();
