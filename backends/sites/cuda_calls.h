@@ -76,21 +76,18 @@
 	X("cuda.func_get_attributes", "cudaFuncGetAttributes", 2)                                  \
 	X("cuda.func_set_attribute", "cudaFuncSetAttribute", 999, .idle = IDLE_LAUNCH)             \
 	X("cuda.stream_begin_capture", "cudaStreamBeginCapture", 900, .idle = IDLE_GRAPH)          \
-	X("cuda.stream_begin_capture_to_graph", "cudaStreamBeginCaptureToGraph", 999,              \
-	  .idle = IDLE_GRAPHS)                                                                     \
 	X("cuda.stream_end_capture", "cudaStreamEndCapture", 901, .idle = IDLE_GRAPH)              \
-	X("cuda.cu_stream_begin_capture", "cuStreamBeginCapture", 900, .idle = IDLE_DRIVER)        \
-	X("cuda.cu_stream_end_capture", "cuStreamEndCapture", 901, .idle = IDLE_DRIVER)            \
-	X("cuda.cu_stream_is_capturing", "cuStreamIsCapturing", 999, .idle = IDLE_DRIVER)          \
-	X("cuda.cu_stream_get_capture_info", "cuStreamGetCaptureInfo", 999, .idle = IDLE_DRIVER)   \
 	X("cuda.stream_update_capture_dependencies", "cudaStreamUpdateCaptureDependencies", 999,   \
 	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.cu_stream_update_capture_dependencies", "cuStreamUpdateCaptureDependencies", 999,  \
-	  .idle = IDLE_DRIVER)                                                                     \
+	X("cuda.graph_create", "cudaGraphCreate", 2, .idle = IDLE_GRAPHS)                          \
+	X("cuda.graph_clone", "cudaGraphClone", 2, .idle = IDLE_GRAPHS)                            \
+	X("cuda.graph_destroy", "cudaGraphDestroy", 999, .idle = IDLE_GRAPH)                       \
+	X("cuda.graph_destroy_node", "cudaGraphDestroyNode", 999, .idle = IDLE_GRAPHS)             \
+	X("cuda.graph_get", "cudaGraphGetNodes", 999, .idle = IDLE_GRAPHS)                         \
+	X("cuda.graph_add_dependencies", "cudaGraphAddDependencies", 2, .idle = IDLE_GRAPHS)       \
+	X("cuda.graph_add_node", "cudaGraphAddKernelNode", 2, .idle = IDLE_GRAPHS)                 \
+	X("cuda.graph_set_node", "cudaGraphKernelNodeSetParams", 999, .idle = IDLE_GRAPHS)         \
 	X("cuda.graph_instantiate", "cudaGraphInstantiate", 2, .idle = IDLE_GRAPH)                 \
-	X("cuda.graph_instantiate_with_flags", "cudaGraphInstantiateWithFlags", 2,                 \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_exec_get_flags", "cudaGraphExecGetFlags", 999, .idle = IDLE_GRAPHS)          \
 	X("cuda.graph_exec_update", "cudaGraphExecUpdate", 999, .idle = IDLE_GRAPHS)               \
 	X("cuda.graph_upload", "cudaGraphUpload", 2, .idle = IDLE_GRAPHS)                          \
 	X("cuda.graph_launch", "cudaGraphLaunch", 2, .idle = IDLE_GRAPH)                           \
@@ -101,90 +98,6 @@
 	X("cuda.graph_retain_user_object", "cudaGraphRetainUserObject", 999, .idle = IDLE_GRAPH)   \
 	X("cuda.graph_release_user_object", "cudaGraphReleaseUserObject", 999,                     \
 	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_create", "cudaGraphCreate", 2, .idle = IDLE_GRAPHS)                          \
-	X("cuda.graph_destroy", "cudaGraphDestroy", 999, .idle = IDLE_GRAPH)                       \
-	X("cuda.graph_clone", "cudaGraphClone", 2, .idle = IDLE_GRAPHS)                            \
-	X("cuda.graph_destroy_node", "cudaGraphDestroyNode", 999, .idle = IDLE_GRAPHS)             \
-	X("cuda.graph_node_get_type", "cudaGraphNodeGetType", 999, .idle = IDLE_GRAPHS)            \
-	X("cuda.graph_node_find_in_clone", "cudaGraphNodeFindInClone", 999, .idle = IDLE_GRAPHS)   \
-	X("cuda.graph_get_nodes", "cudaGraphGetNodes", 999, .idle = IDLE_GRAPHS)                   \
-	X("cuda.graph_get_root_nodes", "cudaGraphGetRootNodes", 999, .idle = IDLE_GRAPHS)          \
-	X("cuda.graph_get_edges", "cudaGraphGetEdges", 999, .idle = IDLE_GRAPHS)                   \
-	X("cuda.graph_node_get_dependencies", "cudaGraphNodeGetDependencies", 999,                 \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_node_get_dependent_nodes", "cudaGraphNodeGetDependentNodes", 999,            \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_add_dependencies", "cudaGraphAddDependencies", 2, .idle = IDLE_GRAPHS)       \
-	X("cuda.graph_remove_dependencies", "cudaGraphRemoveDependencies", 999,                    \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.cu_graph_create", "cuGraphCreate", 2, .idle = IDLE_DRIVER)                         \
-	X("cuda.cu_graph_destroy", "cuGraphDestroy", 999, .idle = IDLE_DRIVER)                     \
-	X("cuda.cu_graph_clone", "cuGraphClone", 2, .idle = IDLE_DRIVER)                           \
-	X("cuda.cu_graph_get_nodes", "cuGraphGetNodes", 999, .idle = IDLE_DRIVER)                  \
-	X("cuda.cu_graph_get_edges", "cuGraphGetEdges", 999, .idle = IDLE_DRIVER)                  \
-	X("cuda.cu_graph_node_get_type", "cuGraphNodeGetType", 999, .idle = IDLE_DRIVER)           \
-	X("cuda.cu_graph_add_dependencies", "cuGraphAddDependencies", 2, .idle = IDLE_DRIVER)      \
-	X("cuda.cu_graph_add_memcpy_node", "cuGraphAddMemcpyNode", 2, .idle = IDLE_DRIVER)         \
-	X("cuda.cu_graph_add_memset_node", "cuGraphAddMemsetNode", 2, .idle = IDLE_DRIVER)         \
-	X("cuda.cu_graph_add_host_node", "cuGraphAddHostNode", 2, .idle = IDLE_DRIVER)             \
-	X("cuda.cu_graph_add_empty_node", "cuGraphAddEmptyNode", 2, .idle = IDLE_DRIVER)           \
-	X("cuda.cu_graph_add_child_graph_node", "cuGraphAddChildGraphNode", 2,                     \
-	  .idle = IDLE_DRIVER)                                                                     \
-	X("cuda.cu_graph_add_event_record_node", "cuGraphAddEventRecordNode", 2,                   \
-	  .idle = IDLE_DRIVER)                                                                     \
-	X("cuda.cu_graph_add_event_wait_node", "cuGraphAddEventWaitNode", 2, .idle = IDLE_DRIVER)  \
-	X("cuda.cu_graph_instantiate", "cuGraphInstantiate", 2, .idle = IDLE_DRIVER)               \
-	X("cuda.cu_graph_upload", "cuGraphUpload", 2, .idle = IDLE_DRIVER)                         \
-	X("cuda.cu_graph_launch", "cuGraphLaunch", 2, .idle = IDLE_DRIVER)                         \
-	X("cuda.cu_graph_exec_update", "cuGraphExecUpdate", 999, .idle = IDLE_DRIVER)              \
-	X("cuda.cu_graph_exec_destroy", "cuGraphExecDestroy", 999, .idle = IDLE_DRIVER)            \
-	X("cuda.cu_user_object_create", "cuUserObjectCreate", 2, .idle = IDLE_DRIVER)              \
-	X("cuda.cu_user_object_retain", "cuUserObjectRetain", 999, .idle = IDLE_DRIVER)            \
-	X("cuda.cu_user_object_release", "cuUserObjectRelease", 999, .idle = IDLE_DRIVER)          \
-	X("cuda.cu_graph_retain_user_object", "cuGraphRetainUserObject", 999, .idle = IDLE_DRIVER) \
-	X("cuda.cu_graph_release_user_object", "cuGraphReleaseUserObject", 999,                    \
-	  .idle = IDLE_DRIVER)                                                                     \
-	X("cuda.graph_add_kernel_node", "cudaGraphAddKernelNode", 2, .idle = IDLE_GRAPHS)          \
-	X("cuda.graph_kernel_node_get_params", "cudaGraphKernelNodeGetParams", 999,                \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_kernel_node_set_params", "cudaGraphKernelNodeSetParams", 999,                \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_exec_kernel_node_set_params", "cudaGraphExecKernelNodeSetParams", 999,       \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_add_memcpy_node", "cudaGraphAddMemcpyNode", 2, .idle = IDLE_GRAPHS)          \
-	X("cuda.graph_add_memcpy_node1d", "cudaGraphAddMemcpyNode1D", 2, .idle = IDLE_GRAPHS)      \
-	X("cuda.graph_memcpy_node_get_params", "cudaGraphMemcpyNodeGetParams", 999,                \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_memcpy_node_set_params1d", "cudaGraphMemcpyNodeSetParams1D", 999,            \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_exec_memcpy_node_set_params1d", "cudaGraphExecMemcpyNodeSetParams1D", 999,   \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_add_memset_node", "cudaGraphAddMemsetNode", 2, .idle = IDLE_GRAPHS)          \
-	X("cuda.graph_memset_node_get_params", "cudaGraphMemsetNodeGetParams", 999,                \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_memset_node_set_params", "cudaGraphMemsetNodeSetParams", 999,                \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_exec_memset_node_set_params", "cudaGraphExecMemsetNodeSetParams", 999,       \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_add_host_node", "cudaGraphAddHostNode", 2, .idle = IDLE_GRAPHS)              \
-	X("cuda.graph_host_node_get_params", "cudaGraphHostNodeGetParams", 999,                    \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_host_node_set_params", "cudaGraphHostNodeSetParams", 999,                    \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_exec_host_node_set_params", "cudaGraphExecHostNodeSetParams", 999,           \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_add_event_record_node", "cudaGraphAddEventRecordNode", 2,                    \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_add_event_wait_node", "cudaGraphAddEventWaitNode", 2, .idle = IDLE_GRAPHS)   \
-	X("cuda.graph_event_record_node_get_event", "cudaGraphEventRecordNodeGetEvent", 999,       \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_event_wait_node_get_event", "cudaGraphEventWaitNodeGetEvent", 999,           \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_add_child_graph_node", "cudaGraphAddChildGraphNode", 2, .idle = IDLE_GRAPHS) \
-	X("cuda.graph_child_graph_node_get_graph", "cudaGraphChildGraphNodeGetGraph", 999,         \
-	  .idle = IDLE_GRAPHS)                                                                     \
-	X("cuda.graph_add_empty_node", "cudaGraphAddEmptyNode", 2, .idle = IDLE_GRAPHS)            \
-	X("cuda.event_record_with_flags", "cudaEventRecordWithFlags", 999, .idle = IDLE_GRAPH)     \
 	X("cuda.cu_init", "cuInit", 100, .idle = IDLE_DRIVER)                                      \
 	X("cuda.cu_device_get", "cuDeviceGet", 101, .idle = IDLE_DRIVER)                           \
 	X("cuda.cu_device_get_count", "cuDeviceGetCount", 100, .idle = IDLE_DRIVER)                \
@@ -206,6 +119,72 @@
 	X("cuda.cu_mem_get_address_range", "cuMemGetAddressRange", 500, .idle = IDLE_DRIVER)       \
 	X("cuda.cu_mem_get_handle_for_address_range", "cuMemGetHandleForAddressRange", 304)        \
 	X("cuda.cu_pointer_get_attribute", "cuPointerGetAttribute", 999, .idle = IDLE_DRIVER)
+
+/* Calls that visit the site of another call: the same in the driver, and calls of a family.
+ * X(call, other). */
+#define FAULT_CUDA_SAME(X)                                                                         \
+	X("cudaStreamBeginCaptureToGraph", "cudaStreamBeginCapture")                               \
+	X("cuStreamBeginCapture", "cudaStreamBeginCapture")                                        \
+	X("cuStreamEndCapture", "cudaStreamEndCapture")                                            \
+	X("cuStreamIsCapturing", "cudaStreamIsCapturing")                                          \
+	X("cuStreamGetCaptureInfo", "cudaStreamGetCaptureInfo")                                    \
+	X("cuStreamUpdateCaptureDependencies", "cudaStreamUpdateCaptureDependencies")              \
+	X("cudaGraphInstantiateWithFlags", "cudaGraphInstantiate")                                 \
+	X("cudaGraphExecGetFlags", "cudaGraphGetNodes")                                            \
+	X("cudaGraphNodeGetType", "cudaGraphGetNodes")                                             \
+	X("cudaGraphNodeFindInClone", "cudaGraphGetNodes")                                         \
+	X("cudaGraphGetRootNodes", "cudaGraphGetNodes")                                            \
+	X("cudaGraphGetEdges", "cudaGraphGetNodes")                                                \
+	X("cudaGraphNodeGetDependencies", "cudaGraphGetNodes")                                     \
+	X("cudaGraphNodeGetDependentNodes", "cudaGraphGetNodes")                                   \
+	X("cudaGraphRemoveDependencies", "cudaGraphAddDependencies")                               \
+	X("cuGraphCreate", "cudaGraphCreate")                                                      \
+	X("cuGraphDestroy", "cudaGraphDestroy")                                                    \
+	X("cuGraphClone", "cudaGraphClone")                                                        \
+	X("cuGraphGetNodes", "cudaGraphGetNodes")                                                  \
+	X("cuGraphGetEdges", "cudaGraphGetNodes")                                                  \
+	X("cuGraphNodeGetType", "cudaGraphGetNodes")                                               \
+	X("cuGraphAddDependencies", "cudaGraphAddDependencies")                                    \
+	X("cuGraphAddMemcpyNode", "cudaGraphAddKernelNode")                                        \
+	X("cuGraphAddMemsetNode", "cudaGraphAddKernelNode")                                        \
+	X("cuGraphAddHostNode", "cudaGraphAddKernelNode")                                          \
+	X("cuGraphAddEmptyNode", "cudaGraphAddKernelNode")                                         \
+	X("cuGraphAddChildGraphNode", "cudaGraphAddKernelNode")                                    \
+	X("cuGraphAddEventRecordNode", "cudaGraphAddKernelNode")                                   \
+	X("cuGraphAddEventWaitNode", "cudaGraphAddKernelNode")                                     \
+	X("cuGraphInstantiate", "cudaGraphInstantiate")                                            \
+	X("cuGraphUpload", "cudaGraphUpload")                                                      \
+	X("cuGraphLaunch", "cudaGraphLaunch")                                                      \
+	X("cuGraphExecUpdate", "cudaGraphExecUpdate")                                              \
+	X("cuGraphExecDestroy", "cudaGraphExecDestroy")                                            \
+	X("cuUserObjectCreate", "cudaUserObjectCreate")                                            \
+	X("cuUserObjectRetain", "cudaUserObjectRetain")                                            \
+	X("cuUserObjectRelease", "cudaUserObjectRelease")                                          \
+	X("cuGraphRetainUserObject", "cudaGraphRetainUserObject")                                  \
+	X("cuGraphReleaseUserObject", "cudaGraphReleaseUserObject")                                \
+	X("cudaGraphKernelNodeGetParams", "cudaGraphGetNodes")                                     \
+	X("cudaGraphExecKernelNodeSetParams", "cudaGraphKernelNodeSetParams")                      \
+	X("cudaGraphAddMemcpyNode", "cudaGraphAddKernelNode")                                      \
+	X("cudaGraphAddMemcpyNode1D", "cudaGraphAddKernelNode")                                    \
+	X("cudaGraphMemcpyNodeGetParams", "cudaGraphGetNodes")                                     \
+	X("cudaGraphMemcpyNodeSetParams1D", "cudaGraphKernelNodeSetParams")                        \
+	X("cudaGraphExecMemcpyNodeSetParams1D", "cudaGraphKernelNodeSetParams")                    \
+	X("cudaGraphAddMemsetNode", "cudaGraphAddKernelNode")                                      \
+	X("cudaGraphMemsetNodeGetParams", "cudaGraphGetNodes")                                     \
+	X("cudaGraphMemsetNodeSetParams", "cudaGraphKernelNodeSetParams")                          \
+	X("cudaGraphExecMemsetNodeSetParams", "cudaGraphKernelNodeSetParams")                      \
+	X("cudaGraphAddHostNode", "cudaGraphAddKernelNode")                                        \
+	X("cudaGraphHostNodeGetParams", "cudaGraphGetNodes")                                       \
+	X("cudaGraphHostNodeSetParams", "cudaGraphKernelNodeSetParams")                            \
+	X("cudaGraphExecHostNodeSetParams", "cudaGraphKernelNodeSetParams")                        \
+	X("cudaGraphAddEventRecordNode", "cudaGraphAddKernelNode")                                 \
+	X("cudaGraphAddEventWaitNode", "cudaGraphAddKernelNode")                                   \
+	X("cudaGraphEventRecordNodeGetEvent", "cudaGraphGetNodes")                                 \
+	X("cudaGraphEventWaitNodeGetEvent", "cudaGraphGetNodes")                                   \
+	X("cudaGraphAddChildGraphNode", "cudaGraphAddKernelNode")                                  \
+	X("cudaGraphChildGraphNodeGetGraph", "cudaGraphGetNodes")                                  \
+	X("cudaGraphAddEmptyNode", "cudaGraphAddKernelNode")                                       \
+	X("cudaEventRecordWithFlags", "cudaEventRecord")
 
 #define FAULT_NVML_CALLS(X)                                                                        \
 	X("nvml.init", "nvmlInit_v2", 9)                                                           \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives in CUDA graphs, replayed: with a proxy (two hosts), and by themselves or mixed with
- * launches outside of graphs. Every replay is checked. Real GPUs; the CUDA double has no graphs
- * yet.
+ * launches outside of graphs. Every replay is checked.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -444,10 +443,6 @@ END_TEST
 
 int main(void)
 {
-#ifdef DOPPEL_FAKECUDA
-	printf("graph_test: skipped: the CUDA double has no graphs yet\n");
-	return 77;
-#endif
 	Suite *suite = suite_create("graph");
 	TCase *t = tcase_create("graph");
 

@@ -68,6 +68,22 @@ static cudaError_t capture_end(struct fc_ctx *ctx, cudaStream_t stream, cudaGrap
 	return rc;
 }
 
+/* Ends the capture even if a fault fails the call: then without a graph. */
+static cudaError_t capture_end_call(const char *call, cudaStream_t stream, cudaGraph_t *graph)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx(call, &ctx), ended;
+
+	if (rc && graph)
+		*graph = NULL;
+	if (!ctx)
+		return rc;
+	fc_lock();
+	ended = capture_end(ctx, stream, rc ? NULL : graph, call);
+	fc_unlock();
+	return rc ? rc : ended;
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
 	return fc_leave(
@@ -92,8 +108,7 @@ cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *pGraph)
 {
-	return fc_leave(fc_graph_call_ctx(
-		"cudaStreamEndCapture", capture_end(ctx, stream, pGraph, "cudaStreamEndCapture")));
+	return fc_leave(capture_end_call("cudaStreamEndCapture", stream, pGraph));
 }
 
 CUresult cuStreamBeginCapture(CUstream hStream, CUstreamCaptureMode mode)
@@ -106,8 +121,7 @@ CUresult cuStreamBeginCapture(CUstream hStream, CUstreamCaptureMode mode)
 
 CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 {
-	return fc_driver_leave(fc_graph_call_ctx(
-		"cuStreamEndCapture", capture_end(ctx, hStream, phGraph, "cuStreamEndCapture")));
+	return fc_driver_leave(capture_end_call("cuStreamEndCapture", hStream, phGraph));
 }
 
 /* ---- queries -------------------------------------------------------------------------------- */

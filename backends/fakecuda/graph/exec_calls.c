@@ -59,8 +59,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graphExec, cudaStream_t stream)
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graphExec)
 {
-	return fc_leave(fc_graph_call("cudaGraphExecDestroy",
-				      fc_exec_destroy(proc, graphExec, "cudaGraphExecDestroy")));
+	return fc_leave(fc_graph_call_end(
+		"cudaGraphExecDestroy", fc_exec_destroy(proc, graphExec, "cudaGraphExecDestroy")));
 }
 
 /* ---- user objects --------------------------------------------------------------------------- */
@@ -83,8 +83,8 @@ cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned int count)
 cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned int count)
 {
 	return fc_leave(
-		fc_graph_call("cudaUserObjectRelease",
-			      fc_object_release(proc, object, count, "cudaUserObjectRelease")));
+		fc_graph_call_end("cudaUserObjectRelease",
+				  fc_object_release(proc, object, count, "cudaUserObjectRelease")));
 }
 
 cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,

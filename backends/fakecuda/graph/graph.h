@@ -349,6 +349,19 @@ CUresult fc_driver_leave(cudaError_t rc); /* graph_driver.c: fc_leave without a 
 		}                                                                                  \
 		rc_;                                                                               \
 	})
+/* Like fc_graph_call, for a call that releases: it does so even if a fault fails it. */
+#define fc_graph_call_end(call, act)                                                               \
+	({                                                                                         \
+		struct fc_proc *proc;                                                              \
+		cudaError_t rc_ = fc_enter(call, &proc);                                           \
+		if (proc) {                                                                        \
+			fc_lock();                                                                 \
+			cudaError_t done_ = (act);                                                 \
+			rc_ = rc_ ? rc_ : done_;                                                   \
+			fc_unlock();                                                               \
+		}                                                                                  \
+		rc_;                                                                               \
+	})
 #define fc_graph_call_ctx(call, act)                                                               \
 	({                                                                                         \
 		struct fc_ctx *ctx;                                                                \

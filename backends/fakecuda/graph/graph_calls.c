@@ -205,8 +205,8 @@ cudaError_t cudaGraphCreate(cudaGraph_t *pGraph, unsigned int flags)
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
-	return fc_leave(fc_graph_call("cudaGraphDestroy",
-				      fc_graph_destroy(proc, graph, "cudaGraphDestroy")));
+	return fc_leave(fc_graph_call_end("cudaGraphDestroy",
+					  fc_graph_destroy(proc, graph, "cudaGraphDestroy")));
 }
 
 cudaError_t cudaGraphClone(cudaGraph_t *pGraphClone, cudaGraph_t originalGraph)

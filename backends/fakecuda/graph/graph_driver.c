@@ -20,8 +20,8 @@ CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags)
 
 CUresult cuGraphDestroy(CUgraph hGraph)
 {
-	return fc_driver_leave(
-		fc_graph_call("cuGraphDestroy", fc_graph_destroy(proc, hGraph, "cuGraphDestroy")));
+	return fc_driver_leave(fc_graph_call_end("cuGraphDestroy",
+						 fc_graph_destroy(proc, hGraph, "cuGraphDestroy")));
 }
 
 CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
@@ -214,7 +214,7 @@ CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
 
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 {
-	return fc_driver_leave(fc_graph_call(
+	return fc_driver_leave(fc_graph_call_end(
 		"cuGraphExecDestroy", fc_exec_destroy(proc, hGraphExec, "cuGraphExecDestroy")));
 }
 
@@ -237,8 +237,8 @@ CUresult cuUserObjectRetain(CUuserObject object, unsigned int count)
 CUresult cuUserObjectRelease(CUuserObject object, unsigned int count)
 {
 	return fc_driver_leave(
-		fc_graph_call("cuUserObjectRelease",
-			      fc_object_release(proc, object, count, "cuUserObjectRelease")));
+		fc_graph_call_end("cuUserObjectRelease",
+				  fc_object_release(proc, object, count, "cuUserObjectRelease")));
 }
 
 CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
