@@ -348,7 +348,7 @@ static void calls_body(int32_t number, ncclComm_t comm, void *arg)
 	ck_assert_int_eq(ncclGroupEnd(), 0);
 	exec = end(&r, 0);
 	for (int k = 0; k < REPLAYS; k++) {
-		ok(cudaMemset(to, 0, sizeof got));
+		ok(cudaMemsetAsync(to, 0, sizeof got, r.stream[0]));
 		ok(cudaGraphLaunch(exec, r.stream[0]));
 		sync(&r);
 		ok(cudaMemcpy(got, to, sizeof got, cudaMemcpyDeviceToHost));
