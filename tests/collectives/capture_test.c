@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams that capture a CUDA graph and in which a collective cannot be captured: it is refused with
- * the reason, and the stream works again after the end of the capture. graph_test.c has captures
+ * Streams that capture a CUDA graph and in which a collective cannot be captured: it is refused
+ * with the reason, and the stream works again after the end of the capture. graph_test.c has captures
  * that succeed.
  */
 #include <check.h>

@@ -126,7 +126,7 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 
 /* ---- queries -------------------------------------------------------------------------------- */
 
-/* What a query returns. */
+/* Places for the results of a query. */
 struct capture_info {
 	enum cudaStreamCaptureStatus *status;
 	uint64_t *id;

@@ -11,14 +11,14 @@
  *    CUuserObject_st an object of the program that graphs keep alive
  *
  * The base has the semantics of the driver's API. The runtime's and the driver's entry points are
- * thin (capture_calls.c, graph_calls.c, node_calls.c, graph_driver.c). The functions here are called
- * under fc_lock and never wait. Errors are cudaError_t, to which a CUresult is equal.
+ * thin (capture_calls.c, graph_calls.c, node_calls.c, graph_driver.c). The functions here are
+ * called under fc_lock and never wait. Errors are cudaError_t, to which a CUresult is equal.
  *
- * Execution. A launch queues the work of all nodes at once. The steps of an executable graph are
+ * Execution. A launch queues the work of all its nodes. The steps of an executable graph are
  * spread over branches: a branch is a chain of steps, each of which follows the step before it
  * anyway. Branch 0 runs in the stream of the launch, each other branch in an internal stream, and
- * marks as those of events order them. So the seeded scheduler, faults, the memory model, checks of
- * buffers in use, and traces treat a graph as streams that fork and join.
+ * marks as those of events order them. The seeded scheduler, faults, the memory model, checks of
+ * buffers in use, and traces therefore treat a graph as streams that fork and join.
  *
  * Results in comments are those of an H200 with CUDA 13.0 and driver 580.
  */
@@ -155,7 +155,7 @@ void fc_graph_free(struct CUgraph_st *g);
 struct CUgraph_st *fc_graph_get(struct fc_proc *p, cudaGraph_t handle, const char *call);
 struct CUgraphNode_st *fc_node_get(struct fc_proc *p, cudaGraphNode_t handle, const char *call);
 
-/* Where a new node goes. */
+/* The place of a new node. */
 struct fc_place {
 	struct CUgraph_st *graph;
 	const struct fc_nodes *from;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The base of calls about graphs that the runtime and the driver share. Called under fc_lock, by
- * graph_calls.c, exec_calls.c, node_calls.c and graph_driver.c. `call` names the call in reports. */
+ * graph_calls.c, exec_calls.c, node_calls.c, node_more_calls.c and graph_driver.c. Owns nothing.
+ * `call` names the call in reports. Errors are cudaError_t, reported by the function that finds
+ * them. */
 #ifndef BACKENDS_FAKECUDA_GRAPH_CALLS_H
 #define BACKENDS_FAKECUDA_GRAPH_CALLS_H
 

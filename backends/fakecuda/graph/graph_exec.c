@@ -7,7 +7,7 @@
  *   branch 1                    wait(start)   [2] wait(0) [3] record(b)
  *
  * A launch follows the launch before it in whatever stream. The program may destroy the executable
- * graph at once: it is freed when its last launch has ended.
+ * graph immediately: it is freed when its last launch has ended.
  */
 #include "backends/fakecuda/fakecuda.h"
 

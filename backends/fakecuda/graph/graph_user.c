@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * User objects: memory of the program that lives as long as a graph, a copy of it or an executable
- * graph needs it. The last reference may end anywhere, also in an event. So the destructor runs in
- * a task of its own, as in the driver's thread.
+ * graph needs it. The last reference may end anywhere, also in an event. The destructor therefore
+ * runs in a task of its own, as in the driver's thread.
  */
 #include "backends/fakecuda/fakecuda.h"
 

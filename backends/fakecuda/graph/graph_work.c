@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What nodes do. Work is made of parameters that the program passed or of a call that a stream
+ * The work of nodes. It is made of parameters that the program passed or of a call that a stream
  * captured. A launch of a graph queues it, with its memory as of then: a copy of pageable memory
  * reads it at each launch.
  */

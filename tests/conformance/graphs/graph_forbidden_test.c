@@ -30,7 +30,7 @@ static cudaError_t unsafe_call(int call)
 	}
 }
 
-/* What the call needs to be right outside of a capture; what it leaves. */
+/* Makes what the call needs. unsafe_clean frees what is left. */
 static void unsafe_prepare(int call)
 {
 	memory = NULL;
