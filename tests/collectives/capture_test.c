@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Streams that capture a CUDA graph and in which a collective cannot be captured: it is refused
- * with the reason, and the stream works again after the end of the capture. graph_test.c has captures
- * that succeed.
+ * with the reason, and the stream works again after the end of the capture. graph_test.c has
+ * captures that succeed.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>

@@ -39,7 +39,7 @@ NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=REG NCCL_ALGO=Ring NCCL_PROTO=Simple \
 cat out err >log
 for words in 'a CUDA graph keeps a registered buffer open' 'no CUDA graph uses a buffer any longer'; do
 	for rank in 0 1; do
-		grep -q "rank $rank: $words" log || fail "registered buffers: rank $rank does not log '$words'"
+		grep -q "rank $rank: .*$words" log || fail "registered buffers: rank $rank does not log '$words'"
 	done
 done
 
