@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * CUDA graphs of the double, beyond the API: kernels as nodes, branches in the seeded scheduler,
- * the driver's names, destroyed handles, leaks, faults, GPUs that are reset. The folder graphs has the
- * rules that real GPUs have, too.
+ * the driver's names, destroyed handles, leaks, faults, GPUs that are reset. The folder graphs has
+ * the rules that real GPUs have, too.
  */
 #include "tests/conformance/cuda/cuda_harness.h"
 
