@@ -183,9 +183,6 @@ bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct c
 	case 'p':
 		collective_parse_parallel(arg, state);
 		return true;
-	case 'G':
-		c->graph_launches = (uint32_t)cli_number(state, "-G", arg, 0, 1u << 30);
-		return true;
 	case 'C':
 		c->launch_time = cli_number(state, "-C", arg, 0, 1);
 		return true;
