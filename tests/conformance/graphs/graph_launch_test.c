@@ -161,6 +161,29 @@ static void branches_join(void)
 	OK(cudaGraphExecDestroy(x));
 }
 
+static void branches_follow_what_is_before_the_launch(void)
+{
+	cudaGraph_t g = new_graph();
+	cudaGraphExec_t x;
+
+	for (int i = 0; i < 3; i++)
+		(void)add_host(g, NULL, log_letter, (size_t)('a' + i));
+	x = exec_of(g);
+	OK(cudaGraphDestroy(g));
+	for (int k = 0; k < 3; k++) {
+		memset(now.log, 0, sizeof now.log);
+		now.logged = 0;
+		OK(cudaLaunchHostFunc(now.a, log_letter, (void *)'1'));
+		OK(cudaLaunchHostFunc(now.a, log_letter, (void *)'2'));
+		OK(cudaGraphLaunch(x, now.a));
+		OK(cudaLaunchHostFunc(now.a, log_letter, (void *)'3'));
+		OK(cudaStreamSynchronize(now.a));
+		IS(0, strncmp(now.log, "12", 2));
+		IS(5, position('3'));
+	}
+	OK(cudaGraphExecDestroy(x));
+}
+
 static void launches_of_one_graph_do_not_overlap(void)
 {
 	cudaGraph_t g = new_graph();
@@ -358,6 +381,7 @@ static const struct graph_case cases[] = {
 	CASE(a_child_graph_runs_in_its_place),
 	CASE(a_launch_is_ordered_in_its_stream),
 	CASE(branches_join),
+	CASE(branches_follow_what_is_before_the_launch),
 	CASE(launches_of_one_graph_do_not_overlap),
 	CASE(the_legacy_stream_waits_for_a_launch),
 	CASE(a_blocking_stream_that_captures_blocks_launches_in_the_legacy_stream),
