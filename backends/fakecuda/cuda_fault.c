@@ -25,8 +25,20 @@ static const struct fault_call {
 #undef FAULT_CALL
 };
 
+static const struct fault_same {
+	const char *call, *other;
+} fault_same[] = {
+#define FAULT_SAME(call, other) {call, other},
+	FAULT_CUDA_SAME(FAULT_SAME)
+#undef FAULT_SAME
+};
+
 static const struct fault_call *fault_call_find(const char *call)
 {
+	for (size_t i = 0; i < ARRAY_LEN(fault_same); i++) {
+		if (strcmp(fault_same[i].call, call) == 0)
+			call = fault_same[i].other;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(fault_calls); i++) {
 		if (strcmp(fault_calls[i].call, call) == 0)
 			return &fault_calls[i];

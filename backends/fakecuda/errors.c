@@ -24,29 +24,30 @@ cudaError_t fc_task_error(void)
 				       TASK_ERROR_SHIFT);
 }
 
-static uintptr_t task_mode(void)
+enum cudaStreamCaptureMode fc_task_mode(void)
 {
-	return (uintptr_t)os_self()->slot[OS_SLOT_CUDA] >> TASK_MODE_SHIFT;
+	return (enum cudaStreamCaptureMode)((uintptr_t)os_self()->slot[OS_SLOT_CUDA] >>
+					    TASK_MODE_SHIFT);
 }
 
-static void task_pack(int32_t device, cudaError_t error, uintptr_t mode)
+static void task_pack(int32_t device, cudaError_t error, enum cudaStreamCaptureMode mode)
 {
 	ASSERT(device >= 0 && (uint32_t)device <= TASK_DEVICE_MASK);
-	uintptr_t packed =
-		(uintptr_t)device | (uintptr_t)error << TASK_ERROR_SHIFT | mode << TASK_MODE_SHIFT;
+	uintptr_t packed = (uintptr_t)device | (uintptr_t)error << TASK_ERROR_SHIFT |
+			   (uintptr_t)mode << TASK_MODE_SHIFT;
 	os_self()->slot[OS_SLOT_CUDA] = (void *)packed;
 }
 
 static void task_set(int32_t device, cudaError_t error)
 {
-	task_pack(device, error, task_mode());
+	task_pack(device, error, fc_task_mode());
 }
 
 enum cudaStreamCaptureMode fc_task_exchange_mode(enum cudaStreamCaptureMode mode)
 {
-	enum cudaStreamCaptureMode before = (enum cudaStreamCaptureMode)task_mode();
+	enum cudaStreamCaptureMode before = fc_task_mode();
 
-	task_pack(fc_task_device(), fc_task_error(), (uintptr_t)mode);
+	task_pack(fc_task_device(), fc_task_error(), mode);
 	return before;
 }
 

@@ -182,6 +182,7 @@ struct fc_proc {
 	uint32_t collectives; /* number of collectives' uses among them; atomic, read by kernels */
 	/* kernels, queued or running, that did not declare the memory they use */
 	uint32_t strangers;
+	struct fc_graphs *graphs; /* graph/graph.h; NULL: it never used one */
 };
 
 struct fc_ctx {
@@ -212,12 +213,20 @@ enum fc_op_kind {
 struct fc_copy {
 	uint64_t dst, src, bytes;
 	struct fc_device *dst_dev, *src_dev; /* NULL: host */
-	void *staged; /* copy of pageable source memory; freed with the operation */
-	int value;    /* FC_OP_SET: the byte */
+	void *staged;  /* copy of pageable source memory; freed with the operation */
+	int value;     /* FC_OP_SET: the byte, or the unit */
+	uint32_t unit; /* FC_OP_SET: bytes of a unit; 0: 1 */
+};
+
+/* Nodes of a graph, in the order in which they were added. */
+struct fc_nodes {
+	struct CUgraphNode_st **at;
+	uint32_t count, room;
 };
 
 struct fc_op {
 	struct fc_op *next;
+	struct CUgraphExec_st *exec; /* a launch of this graph ends with it; NULL: none does */
 	enum fc_op_kind kind;
 	bool running;
 	uint64_t order;    /* sequence number among the context's blocking streams */
@@ -253,10 +262,12 @@ struct CUstream_st {
 	/* Id + 1 of the task whose cudaStreamPerThread this is; 0: created by the program, or
 	 * legacy. */
 	uint32_t task;
-	uint32_t capturer;    /* id + 1 of the task that began a capture; 0: not capturing */
-	bool capture_relaxed; /* any task may end the capture */
-	bool destroyed;       /* destroyed by the program; freed when empty */
-	bool step_posted;     /* an event for stream_step is posted */
+	struct CUgraphExec_st *exec; /* a branch of its launches runs here; NULL: not internal */
+	struct fc_capture *capture;  /* NULL: it does not capture */
+	struct fc_nodes tips;        /* dependencies of the next node of the capture */
+	struct fc_node_uses *uses;   /* what the next node uses; NULL: not declared */
+	bool destroyed;              /* destroyed by the program; freed when empty */
+	bool step_posted;            /* an event for stream_step is posted */
 	struct fc_op *head, **tail;
 	uint64_t queued, done; /* numbers of operations since its creation */
 	struct fc_clock clock; /* operations of other streams that precede its next one */
@@ -283,8 +294,10 @@ struct CUevent_st {
 	uint32_t number;
 	unsigned int flags;
 	bool destroyed;
-	uint32_t refs;          /* queued recordings */
+	uint32_t refs;          /* queued recordings, nodes of graphs */
 	struct fc_mark *latest; /* NULL: never recorded */
+	uint64_t captured;      /* id of the capture that recorded it last; 0: a stream did */
+	struct fc_nodes tips;   /* the nodes that a wait within that capture depends on */
 	char who[FC_WHO_BYTES];
 };
 
@@ -340,10 +353,11 @@ struct fc_state {
 	uint64_t map_generation; /* atomic: incremented when the set of accessible memory changes */
 	uint64_t stream_serial;  /* of the newest stream; goes on from run to run */
 	uint64_t stream_serial_first; /* before this run: ids of streams count from there */
+	uint64_t graph_serial;        /* of the newest capture or node */
 	bool vmm_orphans; /* memory of cuMem without a handle may exist: a descriptor has it */
 	struct fc_leaks {
-		uint64_t allocations, host, streams, events, ipc, dmabufs, vmm;
-		char first[7][96];
+		uint64_t allocations, host, streams, events, ipc, dmabufs, vmm, graphs;
+		char first[8][96];
 	} leaks;
 };
 extern struct fc_state fc;
@@ -389,6 +403,7 @@ void fc_world_end(void);
 
 void fc_task_set_device(int32_t device);
 /* Sets the capture mode of the calling thread; returns the previous one. */
+enum cudaStreamCaptureMode fc_task_mode(void);
 enum cudaStreamCaptureMode fc_task_exchange_mode(enum cudaStreamCaptureMode mode);
 int32_t fc_task_device(void);
 void fc_task_set_error(cudaError_t error);
@@ -479,5 +494,6 @@ static inline void *fc_alias_range(uint64_t address, uint64_t bytes)
 
 #include "backends/fakecuda/memory/cuda_memory.h"
 #include "backends/fakecuda/stream/cuda_stream.h"
+#include "backends/fakecuda/graph/graph.h"
 
 #endif

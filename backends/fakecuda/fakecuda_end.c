@@ -17,7 +17,8 @@ enum {
 	FC_LEAK_EVENT,
 	FC_LEAK_IPC,
 	FC_LEAK_DMABUF,
-	FC_LEAK_VMM
+	FC_LEAK_VMM,
+	FC_LEAK_GRAPH
 };
 
 static void fc_leak_note(int kind, uint64_t *count, const char *fmt, ...)
@@ -35,7 +36,7 @@ static void fc_leak_note(int kind, uint64_t *count, const char *fmt, ...)
 static void fc_ctx_count_leaks(struct fc_ctx *ctx)
 {
 	for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
-		if (s->number && !s->destroyed && !s->task)
+		if (s->number && !s->destroyed && !s->task && !s->exec)
 			fc_leak_note(FC_LEAK_STREAM, &fc.leaks.streams,
 				     "stream %u of gpu %u, by %s", s->number, ctx->dev->index,
 				     s->who);
@@ -88,6 +89,14 @@ static void fc_vmm_count_leaks(const struct fc_proc *p)
 			     fc_vmm_space_of(p)->who);
 }
 
+static void fc_graphs_count_leaks(const struct fc_proc *p)
+{
+	char first[80];
+
+	for (uint32_t n = fc_graphs_left(p, first, sizeof first); n > 0; n--)
+		fc_leak_note(FC_LEAK_GRAPH, &fc.leaks.graphs, "%s", first);
+}
+
 /* Closes the process' descriptors. On hardware the kernel does so, but the real process
  * continues. */
 static void fc_proc_close_dmabufs(struct fc_proc *p, bool killed)
@@ -127,6 +136,7 @@ static void fc_device_free_of(struct fc_device *dev, const struct fc_proc *p)
 void fc_ctx_reset(struct fc_ctx *ctx)
 {
 	fc_device_free_of(ctx->dev, ctx->proc);
+	fc_graphs_ctx_gone(ctx);
 	fc_ctx_drop(ctx);
 	fc_map_changed();
 }
@@ -152,11 +162,14 @@ void fc_proc_gone(struct os_proc *os, bool killed)
 	if (!killed) {
 		fc_proc_count_leaks(p);
 		fc_vmm_count_leaks(p);
+		fc_graphs_count_leaks(p);
 	}
+	fc_graphs_end(p);
 	for (int32_t i = 0; i < p->count; i++) {
 		if (p->ctx[i])
 			fc_ctx_drop(p->ctx[i]);
 	}
+	fc_graphs_free(p);
 	while (p->open)
 		fc_ipc_drop(p, p->open);
 	fc_proc_close_dmabufs(p, killed);
@@ -189,6 +202,7 @@ void fc_world_end(void)
 	world_leak("cuda events", fc.leaks.events, fc.leaks.first[FC_LEAK_EVENT]);
 	world_leak("open ipc handles", fc.leaks.ipc, fc.leaks.first[FC_LEAK_IPC]);
 	world_leak("cuMem handles and addresses", fc.leaks.vmm, fc.leaks.first[FC_LEAK_VMM]);
+	world_leak("cuda graphs", fc.leaks.graphs, fc.leaks.first[FC_LEAK_GRAPH]);
 	world_leak("open dma-bufs", fc.leaks.dmabufs, fc.leaks.first[FC_LEAK_DMABUF]);
 	for (uint32_t i = 0; i < fc.memory_count; i++) {
 		if (fc.device[i].gpu)

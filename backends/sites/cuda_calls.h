@@ -75,6 +75,29 @@
 	X("cuda.launch_host_func", "cudaLaunchHostFunc", 999, .idle = IDLE_LAUNCH)                 \
 	X("cuda.func_get_attributes", "cudaFuncGetAttributes", 2)                                  \
 	X("cuda.func_set_attribute", "cudaFuncSetAttribute", 999, .idle = IDLE_LAUNCH)             \
+	X("cuda.stream_begin_capture", "cudaStreamBeginCapture", 900, .idle = IDLE_GRAPH)          \
+	X("cuda.stream_end_capture", "cudaStreamEndCapture", 901, .idle = IDLE_GRAPH)              \
+	X("cuda.stream_update_capture_dependencies", "cudaStreamUpdateCaptureDependencies", 999,   \
+	  .idle = IDLE_GRAPHS)                                                                     \
+	X("cuda.graph_create", "cudaGraphCreate", 2, .idle = IDLE_GRAPHS)                          \
+	X("cuda.graph_clone", "cudaGraphClone", 2, .idle = IDLE_GRAPHS)                            \
+	X("cuda.graph_destroy", "cudaGraphDestroy", 999, .idle = IDLE_GRAPH)                       \
+	X("cuda.graph_destroy_node", "cudaGraphDestroyNode", 999, .idle = IDLE_GRAPHS)             \
+	X("cuda.graph_get", "cudaGraphGetNodes", 999, .idle = IDLE_GRAPHS)                         \
+	X("cuda.graph_add_dependencies", "cudaGraphAddDependencies", 2, .idle = IDLE_GRAPHS)       \
+	X("cuda.graph_add_node", "cudaGraphAddKernelNode", 2, .idle = IDLE_GRAPHS)                 \
+	X("cuda.graph_set_node", "cudaGraphKernelNodeSetParams", 999, .idle = IDLE_GRAPHS)         \
+	X("cuda.graph_instantiate", "cudaGraphInstantiate", 2, .idle = IDLE_GRAPH)                 \
+	X("cuda.graph_exec_update", "cudaGraphExecUpdate", 999, .idle = IDLE_GRAPHS)               \
+	X("cuda.graph_upload", "cudaGraphUpload", 2, .idle = IDLE_GRAPHS)                          \
+	X("cuda.graph_launch", "cudaGraphLaunch", 2, .idle = IDLE_GRAPH)                           \
+	X("cuda.graph_exec_destroy", "cudaGraphExecDestroy", 999, .idle = IDLE_GRAPH)              \
+	X("cuda.user_object_create", "cudaUserObjectCreate", 2, .idle = IDLE_GRAPH)                \
+	X("cuda.user_object_retain", "cudaUserObjectRetain", 999, .idle = IDLE_GRAPHS)             \
+	X("cuda.user_object_release", "cudaUserObjectRelease", 999, .idle = IDLE_GRAPH)            \
+	X("cuda.graph_retain_user_object", "cudaGraphRetainUserObject", 999, .idle = IDLE_GRAPH)   \
+	X("cuda.graph_release_user_object", "cudaGraphReleaseUserObject", 999,                     \
+	  .idle = IDLE_GRAPHS)                                                                     \
 	X("cuda.cu_init", "cuInit", 100, .idle = IDLE_DRIVER)                                      \
 	X("cuda.cu_device_get", "cuDeviceGet", 101, .idle = IDLE_DRIVER)                           \
 	X("cuda.cu_device_get_count", "cuDeviceGetCount", 100, .idle = IDLE_DRIVER)                \
@@ -96,6 +119,72 @@
 	X("cuda.cu_mem_get_address_range", "cuMemGetAddressRange", 500, .idle = IDLE_DRIVER)       \
 	X("cuda.cu_mem_get_handle_for_address_range", "cuMemGetHandleForAddressRange", 304)        \
 	X("cuda.cu_pointer_get_attribute", "cuPointerGetAttribute", 999, .idle = IDLE_DRIVER)
+
+/* Calls that visit the site of another call: the same in the driver, and calls of a family.
+ * X(call, other). */
+#define FAULT_CUDA_SAME(X)                                                                         \
+	X("cudaStreamBeginCaptureToGraph", "cudaStreamBeginCapture")                               \
+	X("cuStreamBeginCapture", "cudaStreamBeginCapture")                                        \
+	X("cuStreamEndCapture", "cudaStreamEndCapture")                                            \
+	X("cuStreamIsCapturing", "cudaStreamIsCapturing")                                          \
+	X("cuStreamGetCaptureInfo", "cudaStreamGetCaptureInfo")                                    \
+	X("cuStreamUpdateCaptureDependencies", "cudaStreamUpdateCaptureDependencies")              \
+	X("cudaGraphInstantiateWithFlags", "cudaGraphInstantiate")                                 \
+	X("cudaGraphExecGetFlags", "cudaGraphGetNodes")                                            \
+	X("cudaGraphNodeGetType", "cudaGraphGetNodes")                                             \
+	X("cudaGraphNodeFindInClone", "cudaGraphGetNodes")                                         \
+	X("cudaGraphGetRootNodes", "cudaGraphGetNodes")                                            \
+	X("cudaGraphGetEdges", "cudaGraphGetNodes")                                                \
+	X("cudaGraphNodeGetDependencies", "cudaGraphGetNodes")                                     \
+	X("cudaGraphNodeGetDependentNodes", "cudaGraphGetNodes")                                   \
+	X("cudaGraphRemoveDependencies", "cudaGraphAddDependencies")                               \
+	X("cuGraphCreate", "cudaGraphCreate")                                                      \
+	X("cuGraphDestroy", "cudaGraphDestroy")                                                    \
+	X("cuGraphClone", "cudaGraphClone")                                                        \
+	X("cuGraphGetNodes", "cudaGraphGetNodes")                                                  \
+	X("cuGraphGetEdges", "cudaGraphGetNodes")                                                  \
+	X("cuGraphNodeGetType", "cudaGraphGetNodes")                                               \
+	X("cuGraphAddDependencies", "cudaGraphAddDependencies")                                    \
+	X("cuGraphAddMemcpyNode", "cudaGraphAddKernelNode")                                        \
+	X("cuGraphAddMemsetNode", "cudaGraphAddKernelNode")                                        \
+	X("cuGraphAddHostNode", "cudaGraphAddKernelNode")                                          \
+	X("cuGraphAddEmptyNode", "cudaGraphAddKernelNode")                                         \
+	X("cuGraphAddChildGraphNode", "cudaGraphAddKernelNode")                                    \
+	X("cuGraphAddEventRecordNode", "cudaGraphAddKernelNode")                                   \
+	X("cuGraphAddEventWaitNode", "cudaGraphAddKernelNode")                                     \
+	X("cuGraphInstantiate", "cudaGraphInstantiate")                                            \
+	X("cuGraphUpload", "cudaGraphUpload")                                                      \
+	X("cuGraphLaunch", "cudaGraphLaunch")                                                      \
+	X("cuGraphExecUpdate", "cudaGraphExecUpdate")                                              \
+	X("cuGraphExecDestroy", "cudaGraphExecDestroy")                                            \
+	X("cuUserObjectCreate", "cudaUserObjectCreate")                                            \
+	X("cuUserObjectRetain", "cudaUserObjectRetain")                                            \
+	X("cuUserObjectRelease", "cudaUserObjectRelease")                                          \
+	X("cuGraphRetainUserObject", "cudaGraphRetainUserObject")                                  \
+	X("cuGraphReleaseUserObject", "cudaGraphReleaseUserObject")                                \
+	X("cudaGraphKernelNodeGetParams", "cudaGraphGetNodes")                                     \
+	X("cudaGraphExecKernelNodeSetParams", "cudaGraphKernelNodeSetParams")                      \
+	X("cudaGraphAddMemcpyNode", "cudaGraphAddKernelNode")                                      \
+	X("cudaGraphAddMemcpyNode1D", "cudaGraphAddKernelNode")                                    \
+	X("cudaGraphMemcpyNodeGetParams", "cudaGraphGetNodes")                                     \
+	X("cudaGraphMemcpyNodeSetParams1D", "cudaGraphKernelNodeSetParams")                        \
+	X("cudaGraphExecMemcpyNodeSetParams1D", "cudaGraphKernelNodeSetParams")                    \
+	X("cudaGraphAddMemsetNode", "cudaGraphAddKernelNode")                                      \
+	X("cudaGraphMemsetNodeGetParams", "cudaGraphGetNodes")                                     \
+	X("cudaGraphMemsetNodeSetParams", "cudaGraphKernelNodeSetParams")                          \
+	X("cudaGraphExecMemsetNodeSetParams", "cudaGraphKernelNodeSetParams")                      \
+	X("cudaGraphAddHostNode", "cudaGraphAddKernelNode")                                        \
+	X("cudaGraphHostNodeGetParams", "cudaGraphGetNodes")                                       \
+	X("cudaGraphHostNodeSetParams", "cudaGraphKernelNodeSetParams")                            \
+	X("cudaGraphExecHostNodeSetParams", "cudaGraphKernelNodeSetParams")                        \
+	X("cudaGraphAddEventRecordNode", "cudaGraphAddKernelNode")                                 \
+	X("cudaGraphAddEventWaitNode", "cudaGraphAddKernelNode")                                   \
+	X("cudaGraphEventRecordNodeGetEvent", "cudaGraphGetNodes")                                 \
+	X("cudaGraphEventWaitNodeGetEvent", "cudaGraphGetNodes")                                   \
+	X("cudaGraphAddChildGraphNode", "cudaGraphAddKernelNode")                                  \
+	X("cudaGraphChildGraphNodeGetGraph", "cudaGraphGetNodes")                                  \
+	X("cudaGraphAddEmptyNode", "cudaGraphAddKernelNode")                                       \
+	X("cudaEventRecordWithFlags", "cudaEventRecord")
 
 #define FAULT_NVML_CALLS(X)                                                                        \
 	X("nvml.init", "nvmlInit_v2", 9)                                                           \

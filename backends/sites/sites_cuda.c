@@ -8,6 +8,8 @@
 #define IDLE_COPY   "the stack moves data by kernels, the lab by cudaMemcpyAsync"
 #define IDLE_LAUNCH "the stack launches by cudaLaunchKernelExC, on the caller's stream"
 #define IDLE_RESET  "neither stack nor lab resets a device that others use"
+#define IDLE_GRAPH  "only runs with CUDA graphs (-G) capture and launch them"
+#define IDLE_GRAPHS "neither stack nor lab builds or changes a graph node by node"
 #define IDLE_DRIVER "the stack uses the runtime; the driver's calls are there for programs"
 
 #define CUDA_CALL(site, call, usual, ...)                                                          \

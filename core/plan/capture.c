@@ -54,11 +54,8 @@ ncclResult_t plan_capture_of(const char *call, cudaStream_t stream, struct plan_
 		return cuda_result(e, "cudaStreamGetCaptureInfo of a launch");
 	if (status == cudaStreamCaptureStatusNone)
 		return ncclSuccess;
-	/* a capture needs the runtime's graph, which the double does not have yet */
-	if (status != cudaStreamCaptureStatusActive || !found.graph) {
-		WARN("%s: stream captures a CUDA graph, %s", call,
-		     found.graph ? "and the capture has failed"
-				 : "which the CUDA double does not have");
+	if (status != cudaStreamCaptureStatusActive) {
+		WARN("%s: stream captures a CUDA graph, and the capture has failed", call);
 		return ncclInvalidUsage;
 	}
 	*capture = found;

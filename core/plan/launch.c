@@ -260,12 +260,12 @@ static ncclResult_t plan_args_fill(struct ncclComm *comm, struct plan_state *st,
 	args->work_count = (uint32_t)p->nworks;
 	args->conns = comm->dev_conns;
 	memcpy(args->edges, comm->edges, sizeof args->edges);
-	if (p->nworks > st->args_works && p->capture.id) {
+	if (p->capture.id && p->nworks > st->args_captured) {
 		WARN("a launch of %d works cannot be captured, expected at most %d", p->nworks,
-		     st->args_works);
+		     st->args_captured);
 		return ncclInvalidUsage;
 	}
-	if (p->nworks > st->args_works)
+	if (!p->capture.id && p->nworks > st->args_works)
 		return plan_fifo_write(comm, &st->fifo, &works, &args->fifo);
 	args->fifo = (struct dev_fifo){.work = NULL};
 	memcpy(args->work, p->work, (size_t)p->nworks * sizeof *p->work);

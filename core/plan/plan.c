@@ -101,6 +101,7 @@ static uint64_t plan_works_init(struct plan_state *st)
 	uint64_t args_bytes = (uint64_t)param_i64(PARAM_WORK_ARGS_BYTES);
 
 	st->args_works = (int32_t)MIN_OF(args_bytes / sizeof(struct dev_work), DEV_ARGS_WORKS);
+	st->args_captured = st->args_works;
 	if (!OS_BUGGIFY("plan.small_fifo",
 			"works go through a FIFO that wraps soon, not in arguments"))
 		return (uint64_t)param_i64(PARAM_WORK_FIFO_BYTES);

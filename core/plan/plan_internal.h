@@ -122,9 +122,10 @@ struct plan_state {
 	struct plan_streams streams;    /* of the queued calls */
 	unsigned long long last_stream; /* id; of the last launch outside of captures */
 	struct plan_captures captures;
-	struct plan plan;     /* the launch that is being built */
-	struct dev_args args; /* arguments of that launch's kernel */
-	int32_t args_works;   /* most works in the arguments; with more, all go through the FIFO */
+	struct plan plan;      /* the launch that is being built */
+	struct dev_args args;  /* arguments of that launch's kernel */
+	int32_t args_works;    /* most works in the arguments; with more, all go through the FIFO */
+	int32_t args_captured; /* the same for a captured launch, which cannot use the FIFO */
 	struct plan_fifo fifo;
 };
 

@@ -28,10 +28,10 @@ bool plan_fits(const struct plan_state *st, const struct plan *p, const struct p
 
 	if (p->nops + more->ops > PROXY_MAX_APPEND)
 		return false;
-	if (works <= st->args_works)
-		return true;
 	/* a replay of a graph cannot use the FIFO: its works are overwritten by then */
-	return !p->capture.id && plan_fifo_fits(&st->fifo, works, p->runs + more->runs);
+	if (p->capture.id)
+		return works <= st->args_captured;
+	return works <= st->args_works || plan_fifo_fits(&st->fifo, works, p->runs + more->runs);
 }
 
 /* Makes room for `need` elements of `each` bytes. Memory grows at least twofold. */

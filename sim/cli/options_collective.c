@@ -108,19 +108,6 @@ static void collective_parse_parallel(const char *arg, struct argp_state *state)
 				  "built; expected 1: each rank has a task");
 }
 
-static void collective_parse_graph(struct lab_config *c, const char *arg, struct argp_state *state)
-{
-	c->graph_launches = (uint32_t)cli_number(state, "-G", arg, 0, 1u << 30);
-#ifdef DOPPEL_FAKECUDA
-	if (c->graph_launches)
-		argp_error(
-			state,
-			"-G %s: the CUDA double has no graphs yet; expected 0 (-n and -m repeat a "
-			"collective; real GPUs, preset gpu, have graphs)",
-			arg);
-#endif
-}
-
 /* Puts the ranks of a host into one process: with one task for all ranks, or one per rank. */
 static void collective_parse_ranks(int key, struct cli_options *o, const char *arg,
 				   struct argp_state *state)
@@ -195,9 +182,6 @@ bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct c
 		return true;
 	case 'p':
 		collective_parse_parallel(arg, state);
-		return true;
-	case 'G':
-		collective_parse_graph(c, arg, state);
 		return true;
 	case 'C':
 		c->launch_time = cli_number(state, "-C", arg, 0, 1);

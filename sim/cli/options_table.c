@@ -19,8 +19,6 @@ static const struct argp_option options_own[] = {
 	{NULL, 0, NULL, 0, "The collective (as nccl-tests):", 2},
 	{"parallel_init", 'p', "0|1", 0,
 	 "ranks initialise at the same time: the default; 0 is refused", 2},
-	{"cudagraph", 'G', "N", 0,
-	 "real GPUs: launch the timed collectives N times as a CUDA graph (default 0: without)", 2},
 	{"ngpus", 'g', "G", 0,
 	 "G ranks of a host in one process (default: as the options that it sets), whose single "
 	 "task makes their calls: sets --gpus, --ranks-per-process and --drive process",

@@ -370,6 +370,63 @@ static void freed_and_made_again(struct buffers *x)
 	}
 }
 
+/* ---- graphs --------------------------------------------------------------------------------- */
+
+static cudaGraphExec_t captured(struct buffers *x)
+{
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+
+	EXPECT(cudaStreamBeginCapture(x->a, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+	reduce_at(x, x->send, x->recv, x->a);
+	EXPECT(cudaStreamEndCapture(x->a, &graph) == cudaSuccess);
+	EXPECT(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
+	EXPECT(cudaGraphDestroy(graph) == cudaSuccess);
+	return exec;
+}
+
+static void graph_end(struct buffers *x, cudaGraphExec_t exec)
+{
+	sync_all(x);
+	EXPECT(cudaGraphExecDestroy(exec) == cudaSuccess);
+}
+
+/* The second launch uses the buffers as the first one did. */
+static void graph_beside_a_copy(struct buffers *x)
+{
+	cudaGraphExec_t exec = captured(x);
+
+	EXPECT(cudaGraphLaunch(exec, x->a) == cudaSuccess);
+	sync_all(x);
+	EXPECT(cudaGraphLaunch(exec, x->a) == cudaSuccess);
+	copy_to(x->recv + 64, x->pinned, x->b);
+	graph_end(x, exec);
+}
+
+/* A capture uses nothing; its launches are ordered by an event. */
+static void graph_in_order(struct buffers *x)
+{
+	cudaGraphExec_t exec = captured(x);
+
+	copy_to(x->recv + 64, x->pinned, x->b);
+	for (int k = 0; k < 2; k++) {
+		EXPECT(cudaEventRecord(x->event, x->b) == cudaSuccess);
+		EXPECT(cudaStreamWaitEvent(x->a, x->event, 0) == cudaSuccess);
+		EXPECT(cudaGraphLaunch(exec, x->a) == cudaSuccess);
+		EXPECT(cudaEventRecord(x->event, x->a) == cudaSuccess);
+		EXPECT(cudaStreamWaitEvent(x->b, x->event, 0) == cudaSuccess);
+		copy_to(x->recv + 64, x->pinned, x->b);
+	}
+	graph_end(x, exec);
+}
+
+START_TEST(a_launch_of_a_graph_uses_the_buffers_of_its_collectives)
+{
+	expect_misuse(graph_beside_a_copy, 2, "called at copy_to", "called at reduce_at");
+	expect_legal(graph_in_order);
+}
+END_TEST
+
 START_TEST(programs_that_make_an_order_are_left_alone)
 {
 	expect_legal(one_stream);
@@ -389,6 +446,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, who_touches_a_buffer_too_early_is_named);
 	tcase_add_test(t, collectives_in_two_streams_do_not_share_what_they_write);
+	tcase_add_test(t, a_launch_of_a_graph_uses_the_buffers_of_its_collectives);
 	tcase_add_test(t, programs_that_make_an_order_are_left_alone);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);

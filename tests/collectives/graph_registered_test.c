@@ -2,7 +2,8 @@
 /*
  * Registered buffers in CUDA graphs, between two processes: a captured launch shows them at each
  * replay, they stay open when the program deregisters them, and their memory is freed when the
- * graph has ended. Two real GPUs that NVLink joins; the CUDA double has no graphs yet.
+ * graph has ended. Two real GPUs that NVLink joins: the processes are real and share no world of
+ * doubles, for which sim.graphs_test has the same.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -287,7 +288,8 @@ static int gpus(void)
 int main(void)
 {
 #ifdef DOPPEL_FAKECUDA
-	printf("graph_registered_test: skipped: the CUDA double has no graphs yet\n");
+	printf("graph_registered_test: skipped: needs two real GPUs; sim.graphs_test has a "
+	       "world\n");
 	return 77;
 #endif
 	if (gpus() < RANKS) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives in CUDA graphs, replayed: with a proxy (two hosts), and by themselves or mixed with
- * launches outside of graphs. Every replay is checked. Real GPUs; the CUDA double has no graphs
- * yet.
+ * launches outside of graphs. Every replay is checked.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -16,6 +15,7 @@
 #define ELEMENTS 1000
 #define MOST_OPS 300
 #define REPLAYS  5
+#define SEEDS    3 /* on the doubles, after a run with threads */
 
 /* A rank's side. Each operation adds 1 to every element of a slice of its own, divided by the
  * ranks: ncclAvg of equal values leaves them, and a kernel of another rank cannot. */
@@ -349,7 +349,7 @@ static void calls_body(int32_t number, ncclComm_t comm, void *arg)
 	ck_assert_int_eq(ncclGroupEnd(), 0);
 	exec = end(&r, 0);
 	for (int k = 0; k < REPLAYS; k++) {
-		ok(cudaMemset(to, 0, sizeof got));
+		ok(cudaMemsetAsync(to, 0, sizeof got, r.stream[0]));
 		ok(cudaGraphLaunch(exec, r.stream[0]));
 		sync(&r);
 		ok(cudaMemcpy(got, to, sizeof got, cudaMemcpyDeviceToHost));
@@ -366,8 +366,8 @@ static void calls_body(int32_t number, ncclComm_t comm, void *arg)
 	rank_close(&r);
 }
 
-static void run(void (*body)(int32_t rank, ncclComm_t comm, void *arg), void *arg, uint32_t hosts,
-		const char *proto)
+static void run_once(void (*body)(int32_t rank, ncclComm_t comm, void *arg), void *arg,
+		     uint32_t hosts, const char *proto, enum sim_engine engine, uint64_t seed)
 {
 	const char *const env[] = {proto, NULL};
 	struct lab_config c;
@@ -377,14 +377,26 @@ static void run(void (*body)(int32_t rank, ncclComm_t comm, void *arg), void *ar
 	c.machine = "h100-8nic";
 	c.hosts = hosts;
 	c.gpus = 1;
-	c.sim.engine = SIM_ENGINE_THREADS;
+	c.sim.engine = engine;
+	c.sim.seed = seed;
 	c.env = env;
 	c.bytes_min = c.bytes_max = 8;
 	c.on_ready = body;
 	c.on_ready_arg = arg;
 	ck_assert_int_eq(lab_run(&c, &r), 0);
 	ck_assert_msg(r.verdict == SIM_PASS && !r.error && !r.wrong && !r.leaks,
-		      "verdict %d error %d: %s", r.verdict, r.error, r.explanation);
+		      "engine %d seed %llu: verdict %d error %d: %s", (int)engine,
+		      (unsigned long long)seed, r.verdict, r.error, r.explanation);
+}
+
+static void run(void (*body)(int32_t rank, ncclComm_t comm, void *arg), void *arg, uint32_t hosts,
+		const char *proto)
+{
+	run_once(body, arg, hosts, proto, SIM_ENGINE_THREADS, 1);
+#ifdef DOPPEL_FAKECUDA
+	for (uint64_t seed = 1; seed <= SEEDS; seed++)
+		run_once(body, arg, hosts, proto, SIM_ENGINE_SIM, seed);
+#endif
 }
 
 static const char *const protos[] = {"NCCL_PROTO=LL", "NCCL_PROTO=LL128", "NCCL_PROTO=Simple"};
@@ -444,10 +456,6 @@ END_TEST
 
 int main(void)
 {
-#ifdef DOPPEL_FAKECUDA
-	printf("graph_test: skipped: the CUDA double has no graphs yet\n");
-	return 77;
-#endif
 	Suite *suite = suite_create("graph");
 	TCase *t = tcase_create("graph");
 

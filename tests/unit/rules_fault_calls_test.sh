@@ -6,6 +6,12 @@ set -euo pipefail
 root=$2
 rows=$(grep -oE 'X\("[a-z0-9_.]+", "[A-Za-z0-9_]+"' "$root/backends/sites/cuda_calls.h" |
 	sed 's/.*"\([A-Za-z0-9_]*\)"$/\1/' | sort)
+# calls that visit the site of another one
+same=$(grep -oE 'X\("[A-Za-z0-9_]+", "[A-Za-z0-9_]+"\)' "$root/backends/sites/cuda_calls.h" | cut -d'"' -f2,4 --output-delimiter=' ')
+for other in $(cut -d' ' -f2 <<<"$same" | sort -u); do
+	grep -qx -- "$other" <<<"$rows" || { echo "$other has no row in backends/sites/cuda_calls.h"; exit 1; }
+done
+rows=$(sort <<<"$rows"$'\n'"$(cut -d' ' -f1 <<<"$same")")
 [ "$(wc -l <<<"$rows")" -gt 50 ] || { echo "no rows found"; exit 1; }
 [ -z "$(uniq -d <<<"$rows")" ] || { echo "twice: $(uniq -d <<<"$rows")"; exit 1; }
 # what cannot fail; calls that are another one, with defaults or by another name; not implemented

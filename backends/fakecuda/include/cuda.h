@@ -440,6 +440,8 @@ FAKECUDA_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *
 FAKECUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 							     CUmemGenericAllocationHandle handle);
 
+#include "cuda_graph.h"
+
 /* ---- declared, not implemented: unimplemented.def ------------------------------------------- */
 
 FAKECUDA_API CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,

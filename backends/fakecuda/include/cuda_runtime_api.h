@@ -107,6 +107,9 @@ FAKECUDA_API cudaError_t cudaEventCreate(cudaEvent_t *event);
 FAKECUDA_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags);
 FAKECUDA_API cudaError_t cudaEventDestroy(cudaEvent_t event);
 FAKECUDA_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event,
+						  cudaStream_t stream FAKECUDA_OPT(0),
+						  unsigned int flags FAKECUDA_OPT(0));
 FAKECUDA_API cudaError_t cudaEventQuery(cudaEvent_t event);
 FAKECUDA_API cudaError_t cudaEventSynchronize(cudaEvent_t event);
 FAKECUDA_API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
@@ -144,45 +147,11 @@ FAKECUDA_API cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void 
 					   cudaStream_t stream FAKECUDA_OPT(0));
 FAKECUDA_API cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event);
 FAKECUDA_API cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle);
-FAKECUDA_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event,
-						  cudaStream_t stream FAKECUDA_OPT(0),
-						  unsigned int flags FAKECUDA_OPT(0));
 FAKECUDA_API cudaError_t cudaGetFuncBySymbol(cudaFunction_t *functionPtr, const void *symbolPtr);
-FAKECUDA_API cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode);
-FAKECUDA_API cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
-						enum cudaStreamCaptureMode mode);
-FAKECUDA_API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *pGraph);
-FAKECUDA_API cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
-					       enum cudaStreamCaptureStatus *pCaptureStatus);
-FAKECUDA_API cudaError_t cudaStreamGetCaptureInfo(
-	cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
-	unsigned long long *id_out FAKECUDA_OPT(0), cudaGraph_t *graph_out FAKECUDA_OPT(0),
-	const cudaGraphNode_t **dependencies_out FAKECUDA_OPT(0),
-	const cudaGraphEdgeData **edgeData_out FAKECUDA_OPT(0),
-	size_t *numDependencies_out FAKECUDA_OPT(0));
-FAKECUDA_API cudaError_t cudaStreamUpdateCaptureDependencies(
-	cudaStream_t stream, cudaGraphNode_t *dependencies, const cudaGraphEdgeData *dependencyData,
-	size_t numDependencies, unsigned int flags FAKECUDA_OPT(0));
-FAKECUDA_API cudaError_t cudaUserObjectCreate(cudaUserObject_t *object_out, void *ptr,
-					      cudaHostFn_t destroy, unsigned int initialRefcount,
-					      unsigned int flags);
-FAKECUDA_API cudaError_t cudaUserObjectRelease(cudaUserObject_t object,
-					       unsigned int count FAKECUDA_OPT(1));
-FAKECUDA_API cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
-						   unsigned int count FAKECUDA_OPT(1),
-						   unsigned int flags FAKECUDA_OPT(0));
-FAKECUDA_API cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t *pGraphNode, cudaGraph_t graph,
-						     const cudaGraphNode_t *pDependencies,
-						     size_t numDependencies, cudaEvent_t event);
-FAKECUDA_API cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
-						  const cudaGraphNode_t *to,
-						  const cudaGraphEdgeData *edgeData,
-						  size_t numDependencies);
-FAKECUDA_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t *pGraphExec, cudaGraph_t graph,
-					      unsigned long long flags FAKECUDA_OPT(0));
-FAKECUDA_API cudaError_t cudaGraphLaunch(cudaGraphExec_t graphExec, cudaStream_t stream);
-FAKECUDA_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graphExec);
-FAKECUDA_API cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+
+/* ---- CUDA graphs, capture, user objects ----------------------------------------------------- */
+
+#include "graph_api.h"
 
 #ifdef __cplusplus
 }

@@ -26,6 +26,8 @@ typedef struct CUfunc_st *cudaFunction_t;
 typedef struct CUmemPoolHandle_st *cudaMemPool_t;
 typedef void (*cudaHostFn_t)(void *userData);
 
+#include "graph_types.h"
+
 /* ---- flags ---------------------------------------------------------------------------------- */
 
 #define cudaHostAllocDefault           0x00
@@ -189,13 +191,6 @@ struct cudaMemcpyAttributes {
 	struct cudaMemLocation dstLocHint;
 	unsigned int flags;
 };
-
-typedef struct cudaGraphEdgeData_st {
-	unsigned char from_port;
-	unsigned char to_port;
-	unsigned char type;
-	unsigned char reserved[5];
-} cudaGraphEdgeData;
 
 struct cudaDeviceProp {
 	char name[256];

@@ -13,11 +13,8 @@
 
 #include "sim/world/program/world_guest.h"
 
-#define LAUNCH_MAX_THREADS   1024u
-#define LAUNCH_SHARED_STATIC (48 << 10)  /* without opting in */
-#define LAUNCH_SHARED_MAX    (227 << 10) /* with opting in */
-#define LAUNCH_ARGS_MAX      4096u
-#define LAUNCH_ARGS_ALIGN    64
+#define LAUNCH_ARGS_MAX   4096u
+#define LAUNCH_ARGS_ALIGN 64
 
 /* ---- registration --------------------------------------------------------------------------- */
 
@@ -59,9 +56,8 @@ static __attribute__((destructor)) void launch_unload(void)
 	func_count = func_room = 0;
 }
 
-/* Finds a registered kernel. The errors are those of CUDA 13, which treats an unknown address as a
- * stale handle. */
-static cudaError_t func_get(const void *func, const char *call, struct fc_func **out)
+/* The errors are those of CUDA 13, which treats an unknown address as a stale handle. */
+cudaError_t fc_func_get(const void *func, const char *call, struct fc_func **out)
 {
 	struct fc_func *f = fc_func_find(func);
 	if (!f) {
@@ -256,8 +252,8 @@ void fc_kernel_drop(struct fc_kernel *k)
 
 /* ---- launch --------------------------------------------------------------------------------- */
 
-static cudaError_t launch_check(const struct fc_func *f, dim3 grid, dim3 block, void **args,
-				size_t shared)
+cudaError_t fc_launch_check(const struct fc_func *f, dim3 grid, dim3 block, void **args,
+			    size_t shared)
 {
 	if (grid.y > 1 || grid.z > 1 || block.y > 1 || block.z > 1)
 		fc_unimplemented("a launch in more than one dimension");
@@ -289,62 +285,85 @@ void *fc_device_alloc(size_t bytes)
 	return mem;
 }
 
-static struct fc_kernel *kernel_new(struct fc_ctx *ctx, struct fc_func *f, dim3 grid, dim3 block,
-				    void **args, size_t shared)
+static struct fc_kernel *kernel_new(struct fc_ctx *ctx, const struct fc_launch *l)
 {
-	struct fc_kernel *k = fc_device_alloc(sizeof *k + LAUNCH_ARGS_ALIGN + f->kernel->arg_bytes);
+	size_t bytes = l->func->kernel->arg_bytes;
+	struct fc_kernel *k = fc_device_alloc(sizeof *k + LAUNCH_ARGS_ALIGN + bytes);
 
 	/* after the kernel, in the same heap block */
 	k->args = (void *)ALIGN_UP((uintptr_t)(k + 1), (uintptr_t)LAUNCH_ARGS_ALIGN);
-	if (f->kernel->arg_bytes)
-		memcpy(k->args, args[0], f->kernel->arg_bytes);
+	if (bytes)
+		memcpy(k->args, l->args, bytes);
 	k->ctx = ctx;
-	k->func = f;
+	k->func = l->func;
 	k->number = ++ctx->dev->kernel_last;
 	k->rank = os_self()->rank;
-	k->blocks = k->left = grid.x;
-	k->threads = block.x;
-	k->shared_bytes = shared;
+	k->blocks = k->left = l->blocks;
+	k->threads = l->threads;
+	k->shared_bytes = l->shared_bytes;
 	return k;
 }
 
-/* Queues a launch. The stream must be on the current device. The caller holds fc_lock. */
-static cudaError_t launch_queue(struct fc_ctx *ctx, struct fc_func *f, dim3 grid, dim3 block,
-				void **args, size_t shared, cudaStream_t stream)
+struct fc_op *fc_kernel_queue(struct CUstream_st *s, const struct fc_launch *l)
 {
-	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaLaunchKernel");
-	if (!s)
-		return cudaErrorInvalidResourceHandle;
-	if (s->ctx != ctx) {
-		fc_report("launch of %s: the stream is of gpu %u, the current device is gpu %u",
-			  f->kernel->name, s->ctx->dev->index, ctx->dev->index);
-		return cudaErrorInvalidResourceHandle;
-	}
 	struct fc_op *op = fc_op_new(FC_OP_KERNEL, FC_LAUNCH_NS);
+
 	fc_fault_slow("cuda.kernel", s, &op->ready_ns);
-	op->kernel = kernel_new(ctx, f, grid, block, args, shared);
+	op->kernel = kernel_new(s->ctx, l);
 	op->kernel->op = op;
 	op->kernel->priority = s->priority;
 	fc_stream_queue(s, op);
 	fc_use_kernel_queued(op->kernel);
+	return op;
+}
+
+/* Queues a launch, or captures it. The stream must be on the current device. The caller holds
+ * fc_lock. */
+static cudaError_t launch_queue(struct fc_ctx *ctx, const struct fc_launch *l, cudaStream_t stream,
+				const char *call, const void *caller)
+{
+	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaLaunchKernel");
+	cudaError_t rc = s ? fc_capture_check(s, call) : cudaErrorInvalidResourceHandle;
+
+	if (rc)
+		return rc;
+	if (s->ctx != ctx) {
+		fc_report("launch of %s: the stream is of gpu %u, the current device is gpu %u",
+			  l->func->kernel->name, s->ctx->dev->index, ctx->dev->index);
+		return cudaErrorInvalidResourceHandle;
+	}
+	if (s->capture) {
+		struct fc_work work = {.type = cudaGraphNodeTypeKernel};
+
+		fc_work_launch(&work, l);
+		fc_capture_add(s, &work, call, caller);
+	} else {
+		fc_kernel_queue(s, l);
+	}
 	return cudaSuccess;
 }
 
 static cudaError_t launch_call(const char *call, const void *func, dim3 grid, dim3 block,
-			       void **args, size_t shared, cudaStream_t stream)
+			       void **args, size_t shared, cudaStream_t stream, const void *caller)
 {
 	struct fc_ctx *ctx;
 	cudaError_t rc = fc_enter_ctx(call, &ctx);
 	if (rc)
 		return fc_leave(rc);
 	struct fc_func *f;
-	rc = func_get(func, call, &f);
+	rc = fc_func_get(func, call, &f);
 	if (rc)
 		return fc_leave(rc);
 	fc_lock();
-	rc = launch_check(f, grid, block, args, shared);
-	if (!rc)
-		rc = launch_queue(ctx, f, grid, block, args, shared, stream);
+	rc = fc_launch_check(f, grid, block, args, shared);
+	if (!rc) {
+		const struct fc_launch l = {.func = f,
+					    .blocks = grid.x,
+					    .threads = block.x,
+					    .shared_bytes = shared,
+					    .args = f->kernel->arg_bytes ? args[0] : NULL};
+		rc = launch_queue(ctx, &l, stream, call, caller);
+	}
 	fc_unlock();
 	return fc_leave(rc);
 }
@@ -352,7 +371,8 @@ static cudaError_t launch_call(const char *call, const void *func, dim3 grid, di
 cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
 			     size_t sharedMem, cudaStream_t stream)
 {
-	return launch_call("cudaLaunchKernel", func, gridDim, blockDim, args, sharedMem, stream);
+	return launch_call("cudaLaunchKernel", func, gridDim, blockDim, args, sharedMem, stream,
+			   __builtin_return_address(0));
 }
 
 enum { LAUNCH_CLUSTER_BLOCKS = 8 }; /* a size that every GPU with clusters can place */
@@ -420,62 +440,5 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
 		return fc_leave(rc ? rc : bad);
 	}
 	return launch_call("cudaLaunchKernelExC", func, config->gridDim, config->blockDim, args,
-			   config->dynamicSmemBytes, config->stream);
-}
-
-/* ---- attributes ----------------------------------------------------------------------------- */
-
-cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, int value)
-{
-	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaFuncSetAttribute", &ctx);
-	if (rc)
-		return fc_leave(rc);
-	struct fc_func *f;
-	rc = func_get(func, "cudaFuncSetAttribute", &f);
-	if (rc)
-		return fc_leave(rc);
-	switch (attr) {
-	case cudaFuncAttributeMaxDynamicSharedMemorySize:
-		if (value < 0 || value > LAUNCH_SHARED_MAX) {
-			fc_report("cudaFuncSetAttribute: %d bytes of shared memory, a block has %d",
-				  value, LAUNCH_SHARED_MAX);
-			return fc_leave(cudaErrorInvalidValue);
-		}
-		fc_lock();
-		f->max_dynamic_shared = MAX_OF(value, LAUNCH_SHARED_STATIC);
-		fc_unlock();
-		break;
-	case cudaFuncAttributePreferredSharedMemoryCarveout:
-	case cudaFuncAttributeNonPortableClusterSizeAllowed:
-		break; /* hints */
-	default:
-		fc_report("cudaFuncSetAttribute: attribute %d", (int)attr);
-		return fc_leave(cudaErrorInvalidValue);
-	}
-	return fc_leave(cudaSuccess);
-}
-
-cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func)
-{
-	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaFuncGetAttributes", &ctx);
-	if (!rc && !attr)
-		rc = cudaErrorInvalidValue;
-	if (rc)
-		return fc_leave(rc);
-	struct fc_func *f;
-	rc = func_get(func, "cudaFuncGetAttributes", &f);
-	if (rc)
-		return fc_leave(rc);
-	int version = (int)ctx->dev->gpu->sm;
-	fc_lock();
-	*attr = (struct cudaFuncAttributes){.maxThreadsPerBlock = LAUNCH_MAX_THREADS,
-					    .numRegs = 64,
-					    .ptxVersion = version,
-					    .binaryVersion = version,
-					    .maxDynamicSharedSizeBytes = f->max_dynamic_shared,
-					    .preferredShmemCarveout = -1};
-	fc_unlock();
-	return fc_leave(cudaSuccess);
+			   config->dynamicSmemBytes, config->stream, __builtin_return_address(0));
 }

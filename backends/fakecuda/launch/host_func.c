@@ -60,6 +60,16 @@ void fc_host_func_start(struct fc_op *op)
 	sim_event_post(&attr, host_func_late, op->stream, op->stream->serial, NULL);
 }
 
+struct fc_op *fc_host_func_queue(struct CUstream_st *s, cudaHostFn_t fn, void *arg)
+{
+	struct fc_op *op = fc_op_new(FC_OP_HOST_FUNC, FC_STREAM_NS);
+
+	op->host_func.fn = fn;
+	op->host_func.arg = arg;
+	fc_stream_queue(s, op);
+	return op;
+}
+
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData)
 {
 	struct fc_ctx *ctx;
@@ -70,13 +80,12 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userD
 		return fc_leave(rc);
 	fc_lock();
 	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaLaunchHostFunc");
-	if (!s) {
-		rc = cudaErrorInvalidResourceHandle;
-	} else {
-		struct fc_op *op = fc_op_new(FC_OP_HOST_FUNC, FC_STREAM_NS);
-		op->host_func.fn = fn;
-		op->host_func.arg = userData;
-		fc_stream_queue(s, op);
+	rc = s ? fc_capture_check(s, "cudaLaunchHostFunc") : cudaErrorInvalidResourceHandle;
+	if (!rc && s->capture) {
+		const struct fc_work work = {.type = cudaGraphNodeTypeHost, .host = {fn, userData}};
+		fc_capture_add(s, &work, "cudaLaunchHostFunc", __builtin_return_address(0));
+	} else if (!rc) {
+		fc_host_func_queue(s, fn, userData);
 	}
 	fc_unlock();
 	return fc_leave(rc);

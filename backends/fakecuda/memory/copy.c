@@ -67,6 +67,19 @@ static struct mem_access copy_access(uint64_t address, uint64_t bytes, enum shar
 				   .scope = SHARED_SYSTEM};
 }
 
+/* Fills with bytes, or with units of 2 or 4 bytes, little endian. */
+static void copy_fill(uint8_t *to, const struct fc_copy *c)
+{
+	const uint32_t value = (uint32_t)c->value;
+
+	if (c->unit <= 1) {
+		memset(to, c->value, c->bytes);
+		return;
+	}
+	for (uint64_t i = 0; i < c->bytes; i++)
+		to[i] = (uint8_t)(value >> 8 * (i % c->unit));
+}
+
 /* Moves the bytes. A fill with zero narrows the destination to the bytes that it changed: most of a
  * new buffer was never written, and a report of its 200 MiB would look for waits in all of it. */
 static void copy_move(struct fc_copy *c, bool set)
@@ -86,7 +99,7 @@ static void copy_move(struct fc_copy *c, bool set)
 	} else {
 		fc_va_wrote(c->dst, c->bytes);
 		if (set)
-			memset(fc_alias_range(c->dst, c->bytes), c->value, c->bytes);
+			copy_fill(fc_alias_range(c->dst, c->bytes), c);
 		else
 			memmove(fc_alias_range(c->dst, c->bytes),
 				c->staged ? c->staged : fc_alias_range(c->src, c->bytes), c->bytes);
@@ -177,8 +190,8 @@ static cudaError_t copy_check_kind(struct fc_proc *proc, const char *call, enum 
 	return cudaErrorInvalidValue;
 }
 
-static cudaError_t copy_resolve(struct fc_ctx *ctx, const char *call, enum cudaMemcpyKind kind,
-				struct fc_copy *c)
+cudaError_t fc_copy_resolve(struct fc_ctx *ctx, const char *call, enum cudaMemcpyKind kind,
+			    struct fc_copy *c)
 {
 	if (!c->dst || !c->src) {
 		fc_report("%s: the %s is NULL", call, c->dst ? "source" : "destination");
@@ -202,9 +215,20 @@ static void copy_uses(struct CUstream_st *s, const struct fc_copy *c, const char
 		fc_use_range(s, c->src, c->bytes, false, caller, call);
 }
 
+struct fc_op *fc_copy_queue(struct CUstream_st *s, enum fc_op_kind kind, const struct fc_copy *c,
+			    const char *call, const void *caller)
+{
+	struct fc_op *op = fc_op_new(kind, FC_COPY_NS);
+
+	op->copy = *c;
+	fc_stream_queue(s, op);
+	copy_uses(s, c, call, caller);
+	return op;
+}
+
 /* Queues a copy. *wait_for: the number of operations for which the call must wait; 0: none. */
 static cudaError_t copy_queue(struct fc_ctx *ctx, struct CUstream_st *s, struct fc_copy *c,
-			      bool sync, uint64_t *wait_for)
+			      bool sync, uint64_t *wait_for, const char *call, const void *caller)
 {
 	bool src_plain = !c->src_dev && !fc_host_is_pinned(ctx->proc, c->src, c->bytes);
 	bool dst_plain = !c->dst_dev && !fc_host_is_pinned(ctx->proc, c->dst, c->bytes);
@@ -216,9 +240,7 @@ static cudaError_t copy_queue(struct fc_ctx *ctx, struct CUstream_st *s, struct 
 			return cudaErrorMemoryAllocation;
 		memcpy(c->staged, (void *)(uintptr_t)c->src, c->bytes);
 	}
-	struct fc_op *op = fc_op_new(FC_OP_COPY, FC_COPY_NS);
-	op->copy = *c;
-	fc_stream_queue(s, op);
+	fc_copy_queue(s, FC_OP_COPY, c, call, caller);
 	*wait_for = wait ? s->queued : 0;
 	return cudaSuccess;
 }
@@ -235,11 +257,15 @@ static cudaError_t copy_call(const char *call, uint64_t dst, uint64_t src, size_
 	uint64_t wait_for = 0;
 	fc_lock();
 	struct CUstream_st *s = fc_stream_get(ctx, stream, call);
-	rc = s ? copy_resolve(ctx, call, kind, &c) : cudaErrorInvalidResourceHandle;
+	rc = s ? fc_capture_check(s, call) : cudaErrorInvalidResourceHandle;
 	if (!rc)
-		rc = copy_queue(ctx, s, &c, sync, &wait_for);
-	if (!rc)
-		copy_uses(s, &c, call, caller);
+		rc = fc_copy_resolve(ctx, call, kind, &c);
+	if (!rc && s->capture) {
+		const struct fc_work work = {.type = cudaGraphNodeTypeMemcpy, .copy = {c, kind}};
+		fc_capture_add(s, &work, call, caller);
+	} else if (!rc) {
+		rc = copy_queue(ctx, s, &c, sync, &wait_for, call, caller);
+	}
 	fc_unlock();
 	if (!rc && wait_for)
 		rc = fc_stream_wait(s, wait_for, call);
@@ -297,6 +323,32 @@ cudaError_t cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *src, int s
 			      false, __builtin_return_address(0));
 }
 
+cudaError_t fc_fill_resolve(struct fc_ctx *ctx, const char *call, struct fc_copy *c)
+{
+	cudaError_t rc =
+		fc_access_copy(ctx->proc, call, "destination", c->dst, c->bytes, &c->dst_dev);
+
+	if (!rc && !c->dst_dev && !fc_host_is_pinned(ctx->proc, c->dst, c->bytes)) {
+		fc_report("%s: 0x%llx is host memory that is not pinned", call,
+			  (unsigned long long)c->dst);
+		rc = cudaErrorInvalidValue;
+	}
+	return rc;
+}
+
+static void set_capture(struct CUstream_st *s, const struct fc_copy *c, const char *call,
+			const void *caller)
+{
+	const struct fc_work work = {.type = cudaGraphNodeTypeMemset,
+				     .fill = {.dst = c->dst,
+					      .value = (uint32_t)c->value,
+					      .unit = 1,
+					      .width = c->bytes,
+					      .height = 1}};
+
+	fc_capture_add(s, &work, call, caller);
+}
+
 static cudaError_t set_call(const char *call, void *ptr, int value, size_t bytes,
 			    cudaStream_t stream, bool sync, const void *caller)
 {
@@ -308,17 +360,13 @@ static cudaError_t set_call(const char *call, void *ptr, int value, size_t bytes
 	uint64_t wait_for = 0;
 	fc_lock();
 	struct CUstream_st *s = fc_stream_get(ctx, stream, call);
-	rc = s ? fc_access_copy(ctx->proc, call, "destination", c.dst, bytes, &c.dst_dev)
-	       : cudaErrorInvalidResourceHandle;
-	if (!rc && !c.dst_dev && !fc_host_is_pinned(ctx->proc, c.dst, bytes)) {
-		fc_report("%s: %p is host memory that is not pinned", call, ptr);
-		rc = cudaErrorInvalidValue;
-	}
-	if (!rc) {
-		struct fc_op *op = fc_op_new(FC_OP_SET, FC_COPY_NS);
-		op->copy = c;
-		fc_stream_queue(s, op);
-		copy_uses(s, &c, call, caller);
+	rc = s ? fc_capture_check(s, call) : cudaErrorInvalidResourceHandle;
+	if (!rc)
+		rc = fc_fill_resolve(ctx, call, &c);
+	if (!rc && s->capture) {
+		set_capture(s, &c, call, caller);
+	} else if (!rc) {
+		fc_copy_queue(s, FC_OP_SET, &c, call, caller);
 		wait_for = sync && !c.dst_dev ? s->queued : 0;
 	}
 	fc_unlock();

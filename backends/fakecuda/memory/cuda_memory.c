@@ -29,6 +29,8 @@ cudaError_t cudaMalloc(void **devPtr, size_t size)
 	cudaError_t rc = fc_enter_ctx("cudaMalloc", &ctx);
 	if (!rc && !devPtr)
 		rc = cudaErrorInvalidValue;
+	if (!rc)
+		rc = fc_capture_guard(ctx->proc, "cudaMalloc");
 	if (!rc && (OS_BUGGIFY("cuda.malloc_waits",
 			       "cudaMalloc waits for the context's work, as it may") ||
 		    fc_waits_always()))
@@ -71,8 +73,9 @@ cudaError_t cudaFree(void *devPtr)
 	struct fc_ctx *ctx;
 	uint64_t address = (uintptr_t)devPtr;
 	cudaError_t rc = fc_enter_ctx("cudaFree", &ctx);
-	if (!ctx || !devPtr)
-		return fc_leave(rc);
+	cudaError_t captures = ctx && devPtr ? fc_capture_guard(ctx->proc, "cudaFree") : rc;
+	if (!ctx || !devPtr || captures)
+		return fc_leave(captures);
 	fc_lock();
 	struct fc_alloc *a = free_target(ctx->proc, address);
 	struct fc_ctx *owner = a ? fc_ctx_of_device(ctx->proc, fc_device_at(address)) : NULL;
@@ -163,6 +166,8 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 		cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
 	if (!rc && (!pHost || flags & ~known))
 		rc = cudaErrorInvalidValue;
+	if (!rc)
+		rc = fc_capture_guard(ctx->proc, "cudaHostAlloc");
 	if (!rc && (OS_BUGGIFY("cuda.host_alloc_waits",
 			       "cudaHostAlloc waits for the context's work, as it may") ||
 		    fc_waits_always()))
@@ -197,8 +202,9 @@ static cudaError_t host_remove(const char *call, void *ptr, bool registered, uin
 	struct fc_ctx *ctx;
 	*bytes = 0;
 	cudaError_t rc = fc_enter_ctx(call, &ctx);
-	if (!ctx)
-		return rc;
+	cudaError_t captures = ctx ? fc_capture_guard(ctx->proc, call) : rc;
+	if (!ctx || captures)
+		return captures;
 	fc_lock();
 	const struct fc_host_range *u = fc_host_find(ctx->proc, (uintptr_t)ptr, 1);
 	if (u && !ctx->sticky)
@@ -249,9 +255,10 @@ cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
 			  fc_va_is_device((uintptr_t)ptr) ? "a device pointer" : "bad argument");
 		return fc_leave(cudaErrorInvalidValue);
 	}
-	if (OS_BUGGIFY("cuda.host_register_waits",
-		       "cudaHostRegister waits for the context's work, as it may") ||
-	    fc_waits_always())
+	rc = fc_capture_guard(ctx->proc, "cudaHostRegister");
+	if (!rc && (OS_BUGGIFY("cuda.host_register_waits",
+			       "cudaHostRegister waits for the context's work, as it may") ||
+		    fc_waits_always()))
 		rc = fc_ctx_wait(ctx, "cudaHostRegister");
 	if (rc)
 		return fc_leave(rc);

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-static void mark_unref(struct fc_mark *mark)
+void fc_mark_unref(struct fc_mark *mark)
 {
 	if (!mark || --mark->refs)
 		return;
@@ -47,8 +47,9 @@ void fc_event_record_done(struct fc_op *op)
 	mark->reached = true;
 	mark->time_ns = sim_now_ns();
 	mem_release(mark);
-	os_event_post(op->event.event);
-	event_kick_waiters(op->event.event->ctx->proc, mark);
+	if (op->event.event)
+		os_event_post(op->event.event);
+	event_kick_waiters(op->stream->ctx->proc, mark);
 }
 
 void fc_event_drop(struct CUevent_st *e)
@@ -57,10 +58,23 @@ void fc_event_drop(struct CUevent_st *e)
 	while (*at != e)
 		at = &(*at)->next;
 	*at = e->next;
-	mark_unref(e->latest);
+	fc_mark_unref(e->latest);
+	fc_nodes_free(&e->tips);
 	os_unlabel(e);
 	e->magic = 0;
 	free(e);
+}
+
+void fc_event_keep(struct CUevent_st *e)
+{
+	e->refs++;
+}
+
+void fc_event_unkeep(struct CUevent_st *e)
+{
+	ASSERT(e->magic == FC_EVENT_MAGIC && e->refs);
+	if (--e->refs == 0 && e->destroyed)
+		fc_event_drop(e);
 }
 
 /* Drops an operation's references. A recording refers to its event, which is of the same context. A
@@ -68,29 +82,63 @@ void fc_event_drop(struct CUevent_st *e)
 void fc_event_op_free(struct fc_op *op)
 {
 	struct CUevent_st *e = op->event.event;
-	mark_unref(op->event.mark);
-	if (!e)
-		return;
-	ASSERT(e->magic == FC_EVENT_MAGIC && e->refs);
-	if (--e->refs == 0 && e->destroyed)
-		fc_event_drop(e);
+	fc_mark_unref(op->event.mark);
+	if (e)
+		fc_event_unkeep(e);
 }
 
-/* Returns an operation that refers to the event's latest mark. */
-static struct fc_op *event_op_new(struct CUevent_st *e, enum fc_op_kind kind, uint64_t latency_ns)
+static struct fc_op *mark_queue(struct CUstream_st *s, enum fc_op_kind kind, uint64_t latency_ns,
+				struct fc_mark *mark, struct CUevent_st *e)
 {
 	struct fc_op *op = fc_op_new(kind, latency_ns);
-	op->event.mark = e->latest;
-	e->latest->refs++;
-	if (kind == FC_OP_RECORD) {
-		op->event.event = e;
-		e->refs++;
-	}
+
+	op->event.mark = mark;
+	mark->refs++;
+	op->event.event = e;
+	if (e)
+		fc_event_keep(e);
+	fc_stream_queue(s, op);
 	return op;
 }
 
-/* Returns the event; NULL if the process has no such event (reported). */
-static struct CUevent_st *event_get(struct fc_proc *proc, cudaEvent_t handle, const char *call)
+struct fc_op *fc_mark_record(struct CUstream_st *s, struct fc_mark **mark)
+{
+	*mark = calloc(1, sizeof **mark);
+	ASSERT(*mark);
+	(*mark)->refs = 1;
+	return mark_queue(s, FC_OP_RECORD, FC_STREAM_NS, *mark, NULL);
+}
+
+void fc_mark_wait(struct CUstream_st *s, struct fc_mark *mark)
+{
+	if (!mark->reached) {
+		mark_queue(s, FC_OP_WAIT, 0, mark, NULL);
+		return;
+	}
+	/* nothing to queue, but later operations are still ordered after it */
+	mem_acquire(mark);
+	mem_release(&s->queued);
+	fc_use_waits(s, mark);
+}
+
+struct fc_op *fc_event_record(struct CUevent_st *e, struct CUstream_st *s)
+{
+	fc_mark_unref(e->latest);
+	e->latest = calloc(1, sizeof *e->latest);
+	ASSERT(e->latest);
+	e->latest->refs = 1;
+	e->captured = 0;
+	fc_nodes_free(&e->tips);
+	return mark_queue(s, FC_OP_RECORD, FC_STREAM_NS, e->latest, e);
+}
+
+void fc_event_wait(struct CUevent_st *e, struct CUstream_st *s)
+{
+	if (e->latest)
+		fc_mark_wait(s, e->latest);
+}
+
+struct CUevent_st *fc_event_get(struct fc_proc *proc, cudaEvent_t handle, const char *call)
 {
 	for (int32_t i = 0; i < proc->count; i++) {
 		struct fc_ctx *c = proc->ctx[i];
@@ -151,7 +199,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 	if (!ctx)
 		return fc_leave(rc);
 	fc_lock();
-	struct CUevent_st *e = event_get(ctx->proc, event, "cudaEventDestroy");
+	struct CUevent_st *e = fc_event_get(ctx->proc, event, "cudaEventDestroy");
 	if (!e) {
 		rc = cudaErrorInvalidResourceHandle;
 	} else {
@@ -163,56 +211,108 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 	return fc_leave(rc);
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+/* Records the event in the stream: for a wait, as a dependency of a capture, or as a node of the
+ * capture's graph (cudaEventRecordExternal). The caller holds fc_lock. */
+static cudaError_t event_record(struct CUevent_st *e, struct CUstream_st *s, unsigned int flags,
+				const char *call, const void *caller)
+{
+	struct fc_work work = {.type = cudaGraphNodeTypeEventRecord, .event = e};
+
+	if (s->ctx != e->ctx) {
+		fc_report("%s: the event is of gpu %u, the stream of gpu %u", call,
+			  e->ctx->dev->index, s->ctx->dev->index);
+		return cudaErrorInvalidResourceHandle;
+	}
+	if (flags && !s->capture) {
+		fc_report("%s: cudaEventRecordExternal outside a capture", call);
+		return cudaErrorIllegalState;
+	}
+	if (flags) {
+		fc_event_keep(e);
+		fc_capture_add(s, &work, call, caller);
+	} else if (s->capture) {
+		fc_capture_record(s, e);
+	} else {
+		fc_event_record(e, s);
+	}
+	return cudaSuccess;
+}
+
+static cudaError_t event_record_call(cudaEvent_t event, cudaStream_t stream, unsigned int flags,
+				     const char *call, const void *caller)
 {
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaEventRecord", &ctx);
+	cudaError_t rc = fc_enter_ctx(call, &ctx);
 	if (rc)
 		return fc_leave(rc);
 	fc_lock();
-	struct CUevent_st *e = event_get(ctx->proc, event, "cudaEventRecord");
-	struct CUstream_st *s = e ? fc_stream_get(ctx, stream, "cudaEventRecord") : NULL;
-	if (!s) {
-		rc = cudaErrorInvalidResourceHandle;
-	} else if (s->ctx != e->ctx) {
-		fc_report("cudaEventRecord: the event is of gpu %u, the stream of gpu %u",
-			  e->ctx->dev->index, s->ctx->dev->index);
-		rc = cudaErrorInvalidResourceHandle;
-	} else {
-		mark_unref(e->latest);
-		e->latest = calloc(1, sizeof *e->latest);
-		ASSERT(e->latest);
-		e->latest->refs = 1;
-		fc_stream_queue(s, event_op_new(e, FC_OP_RECORD, FC_STREAM_NS));
-	}
+	struct CUevent_st *e = fc_event_get(ctx->proc, event, call);
+	struct CUstream_st *s = e ? fc_stream_get(ctx, stream, call) : NULL;
+	rc = s ? fc_capture_check(s, call) : cudaErrorInvalidResourceHandle;
+	if (!rc)
+		rc = event_record(e, s, flags, call, caller);
 	fc_unlock();
 	return fc_leave(rc);
 }
 
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+	return event_record_call(event, stream, 0, "cudaEventRecord", __builtin_return_address(0));
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags)
+{
+	if (flags & ~(unsigned int)cudaEventRecordExternal) {
+		fc_report("cudaEventRecordWithFlags: flags 0x%x; expected 0 or "
+			  "cudaEventRecordExternal",
+			  flags);
+		return fc_leave(cudaErrorInvalidValue);
+	}
+	return event_record_call(event, stream, flags, "cudaEventRecordWithFlags",
+				 __builtin_return_address(0));
+}
+
+/* Makes the stream wait: in the stream, as an edge of the capture's graph, or as a node of it
+ * (cudaEventWaitExternal). The caller holds fc_lock. */
+static cudaError_t event_wait_in(struct CUevent_st *e, struct CUstream_st *s, unsigned int flags,
+				 const char *call, const void *caller)
+{
+	struct fc_work work = {.type = cudaGraphNodeTypeWaitEvent, .event = e};
+	bool waits = true;
+	cudaError_t rc;
+
+	if (flags && !s->capture) {
+		fc_report("%s: cudaEventWaitExternal outside a capture", call);
+		return cudaErrorIllegalState;
+	}
+	if (flags) {
+		fc_event_keep(e);
+		fc_capture_add(s, &work, call, caller);
+		return cudaSuccess;
+	}
+	rc = fc_capture_wait(s, e, call, &waits);
+	if (!rc && waits)
+		fc_event_wait(e, s);
+	return rc;
+}
+
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
 {
+	static const char call[] = "cudaStreamWaitEvent";
 	struct fc_ctx *ctx;
 	cudaError_t rc = fc_enter_ctx("cudaStreamWaitEvent", &ctx);
 	if (rc)
 		return fc_leave(rc);
-	if (flags) {
-		fc_report("cudaStreamWaitEvent: flags 0x%x outside a capture", flags);
+	if (flags & ~(unsigned int)cudaEventWaitExternal) {
+		fc_report("%s: flags 0x%x; expected 0 or cudaEventWaitExternal", call, flags);
 		return fc_leave(cudaErrorInvalidValue);
 	}
 	fc_lock();
-	struct CUevent_st *e = event_get(ctx->proc, event, "cudaStreamWaitEvent");
-	struct CUstream_st *s = e ? fc_stream_get(ctx, stream, "cudaStreamWaitEvent") : NULL;
-	if (!s) {
-		rc = cudaErrorInvalidResourceHandle;
-	} else if (!event_complete(e)) {
-		fc_stream_queue(s, event_op_new(e, FC_OP_WAIT, 0));
-	} else if (e->latest) {
-		/* the mark is reached: nothing to queue, but later operations are still ordered
-		 * after it */
-		mem_acquire(e->latest);
-		mem_release(&s->queued);
-		fc_use_waits(s, e->latest);
-	}
+	struct CUevent_st *e = fc_event_get(ctx->proc, event, call);
+	struct CUstream_st *s = e ? fc_stream_get(ctx, stream, call) : NULL;
+	rc = s ? fc_capture_check(s, call) : cudaErrorInvalidResourceHandle;
+	if (!rc)
+		rc = event_wait_in(e, s, flags, call, __builtin_return_address(0));
 	fc_unlock();
 	return fc_leave(rc);
 }
@@ -224,9 +324,11 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 	if (rc)
 		return fc_leave(rc);
 	fc_lock();
-	struct CUevent_st *e = event_get(ctx->proc, event, "cudaEventQuery");
-	if (!e)
-		rc = cudaErrorInvalidResourceHandle;
+	struct CUevent_st *e = fc_event_get(ctx->proc, event, "cudaEventQuery");
+	cudaError_t bad =
+		e ? fc_capture_event(e, "cudaEventQuery") : cudaErrorInvalidResourceHandle;
+	if (bad)
+		rc = bad;
 	else if (e->ctx->sticky)
 		rc = e->ctx->sticky;
 	else if (!event_complete(e))
@@ -279,17 +381,16 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 	if (rc)
 		return fc_leave(rc);
 	fc_lock();
-	struct CUevent_st *e = event_get(ctx->proc, event, "cudaEventSynchronize");
-	struct fc_mark *mark = e ? e->latest : NULL;
+	struct CUevent_st *e = fc_event_get(ctx->proc, event, "cudaEventSynchronize");
+	rc = e ? fc_capture_event(e, "cudaEventSynchronize") : cudaErrorInvalidResourceHandle;
+	struct fc_mark *mark = rc ? NULL : e->latest;
 	if (mark)
 		mark->refs++;
 	fc_unlock();
-	if (!e)
-		return fc_leave(cudaErrorInvalidResourceHandle);
 	if (mark) {
 		rc = event_wait(e, mark);
 		fc_lock();
-		mark_unref(mark);
+		fc_mark_unref(mark);
 		fc_unlock();
 	}
 	return fc_leave(rc);
@@ -298,6 +399,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 /* Computes the time between two events of the process, which must be recorded with timing. */
 static cudaError_t event_elapsed(const struct CUevent_st *a, const struct CUevent_st *b, float *ms)
 {
+	if (a->captured || b->captured) {
+		fc_report("cudaEventElapsedTime: a capture recorded event %u last",
+			  a->captured ? a->number : b->number);
+		return cudaErrorInvalidValue;
+	}
 	if ((a->flags | b->flags) & cudaEventDisableTiming || !a->latest || !b->latest) {
 		fc_report("cudaEventElapsedTime: %s", a->latest && b->latest
 							      ? "an event without timing"
@@ -320,8 +426,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 	if (!ms)
 		return fc_leave(cudaErrorInvalidValue);
 	fc_lock();
-	struct CUevent_st *a = event_get(ctx->proc, start, "cudaEventElapsedTime");
-	struct CUevent_st *b = a ? event_get(ctx->proc, end, "cudaEventElapsedTime") : NULL;
+	struct CUevent_st *a = fc_event_get(ctx->proc, start, "cudaEventElapsedTime");
+	struct CUevent_st *b = a ? fc_event_get(ctx->proc, end, "cudaEventElapsedTime") : NULL;
 	rc = b ? event_elapsed(a, b, ms) : cudaErrorInvalidResourceHandle;
 	fc_unlock();
 	return fc_leave(rc);

@@ -42,6 +42,8 @@ void fc_op_free(struct fc_op *op)
 		fc_event_op_free(op);
 	if (op->kind == FC_OP_COPY)
 		free(op->copy.staged);
+	if (op->exec)
+		fc_exec_launch_over(op->exec);
 	mem_forget(op);
 	free(op);
 }
@@ -270,6 +272,7 @@ void fc_stream_drop(struct CUstream_st *s)
 		at = &(*at)->next;
 	*at = s->next;
 	sim_events_cancel_object(s);
+	fc_capture_stream_gone(s);
 	while (s->head) {
 		struct fc_op *op = s->head;
 		s->head = op->next;
@@ -300,7 +303,7 @@ static struct CUstream_st *stream_of_task(struct fc_ctx *ctx)
 	return s;
 }
 
-struct CUstream_st *fc_stream_find(struct fc_ctx *ctx, cudaStream_t handle, const char *call)
+struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const char *call)
 {
 	if (!handle || handle == cudaStreamLegacy)
 		return ctx->streams;
@@ -309,25 +312,12 @@ struct CUstream_st *fc_stream_find(struct fc_ctx *ctx, cudaStream_t handle, cons
 	for (int32_t i = 0; i < ctx->proc->count; i++) {
 		struct fc_ctx *c = ctx->proc->ctx[i];
 		for (struct CUstream_st *s = c ? c->streams : NULL; s; s = s->next) {
-			if (s == handle && s->number && !s->destroyed)
+			if (s == handle && s->number && !s->destroyed && !s->exec)
 				return s;
 		}
 	}
 	fc_misuse("%s: invalid stream: not created by this process", call);
 	return NULL;
-}
-
-struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const char *call)
-{
-	struct CUstream_st *s = fc_stream_find(ctx, handle, call);
-	char what[96];
-
-	if (!s || !(s->number ? s->capturer != 0 : fc_capture_blocks_legacy(s->ctx)))
-		return s;
-	snprintf(what, sizeof what, "%s %s", call,
-		 s->number ? "in a stream that captures"
-			   : "in the legacy stream, while a blocking stream captures,");
-	fc_unimplemented(what);
 }
 
 /* ---- waits ---------------------------------------------------------------------------------- */

@@ -10,11 +10,6 @@ struct CUstream_st *fc_stream_new(struct fc_ctx *ctx, unsigned int flags, int pr
 /* Returns the stream of a handle. In `ctx`, 0 is the legacy stream, and cudaStreamPerThread is the
  * calling task's own. NULL: invalid (reported). */
 struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const char *call);
-/* Like fc_stream_get, for calls that a capturing stream permits. fc_stream_get aborts there with
- * the call's name. */
-struct CUstream_st *fc_stream_find(struct fc_ctx *ctx, cudaStream_t handle, const char *call);
-/* True if the legacy stream's next operation would wait for a capturing stream. */
-bool fc_capture_blocks_legacy(const struct fc_ctx *ctx);
 struct fc_op *fc_op_new(enum fc_op_kind kind, uint64_t latency_ns);
 void fc_stream_queue(struct CUstream_st *s, struct fc_op *op);
 void fc_stream_op_done(struct CUstream_st *s); /* its first operation ended */
@@ -37,14 +32,43 @@ void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error);
 void fc_op_free(struct fc_op *op);
 
 bool fc_event_reached(const struct fc_op *op);
+/* Return the event; NULL: the process has no such event (reported). */
+struct CUevent_st *fc_event_get(struct fc_proc *proc, cudaEvent_t handle, const char *call);
+/* Queue a recording of the event in a stream of its context, a wait for its latest recording. */
+struct fc_op *fc_event_record(struct CUevent_st *e, struct CUstream_st *s);
+void fc_event_wait(struct CUevent_st *e, struct CUstream_st *s);
+/* References of nodes: the event exists until the last one is dropped. */
+void fc_event_keep(struct CUevent_st *e);
+void fc_event_unkeep(struct CUevent_st *e);
+/* Queue a recording of a mark, which stores a reference in *mark; a wait for a mark. */
+struct fc_op *fc_mark_record(struct CUstream_st *s, struct fc_mark **mark);
+void fc_mark_wait(struct CUstream_st *s, struct fc_mark *mark);
+void fc_mark_unref(struct fc_mark *mark);
 void fc_event_record_done(struct fc_op *op);
 void fc_event_op_free(struct fc_op *op); /* drops the operation's references */
 void fc_event_drop(struct CUevent_st *e);
 
 void fc_copy_start(struct fc_op *op);
 cudaError_t fc_copy_wait_free(struct fc_ctx *ctx, const char *call);
+/* Check and complete what a copy or a fill moves; report an error. */
+cudaError_t fc_copy_resolve(struct fc_ctx *ctx, const char *call, enum cudaMemcpyKind kind,
+			    struct fc_copy *c);
+cudaError_t fc_fill_resolve(struct fc_ctx *ctx, const char *call, struct fc_copy *c);
+/* Queue a copy, or a fill, that was resolved, and declare its memory to use.c. */
+struct fc_op *fc_copy_queue(struct CUstream_st *s, enum fc_op_kind kind, const struct fc_copy *c,
+			    const char *call, const void *caller);
 
+#define LAUNCH_MAX_THREADS   1024u
+#define LAUNCH_SHARED_STATIC (48 << 10)  /* without opting in */
+#define LAUNCH_SHARED_MAX    (227 << 10) /* with opting in */
 struct fc_func *fc_func_find(const void *func);
+/* Finds a registered kernel of the world's warp width; reports an error. */
+cudaError_t fc_func_get(const void *func, const char *call, struct fc_func **out);
+struct fc_launch;
+cudaError_t fc_launch_check(const struct fc_func *f, dim3 grid, dim3 block, void **args,
+			    size_t shared);
+struct fc_op *fc_kernel_queue(struct CUstream_st *s, const struct fc_launch *l);
+struct fc_op *fc_host_func_queue(struct CUstream_st *s, cudaHostFn_t fn, void *arg);
 /* Allocates zeroed memory that device code shares. It counts as new: accesses to an earlier heap
  * block at the same address cause no report. */
 void *fc_device_alloc(size_t bytes);
@@ -60,6 +84,8 @@ void fc_host_func_start(struct fc_op *op);
 /* use.c. In order: after an operation was queued; when a stream waits for a reached mark; when the
  * host has waited for `done` operations of a stream; when it has waited for a mark. */
 void fc_use_queued(struct CUstream_st *s, struct fc_op *op);
+/* The stream's next operation uses memory so. */
+void fc_use_declare(struct CUstream_st *s, const struct os_use *use);
 void fc_use_waits(struct CUstream_st *s, const struct fc_mark *mark);
 void fc_use_host_waited(struct CUstream_st *s, uint64_t done);
 void fc_use_host_waited_mark(struct fc_proc *p, const struct fc_mark *mark);

@@ -46,6 +46,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 		rc = cudaErrorInvalidResourceHandle;
 	} else {
 		s->destroyed = true;
+		fc_capture_stream_gone(s);
 		/* queued operations still run; after a sticky error no operation does */
 		if (!s->head || (s->ctx->sticky && !s->head->running))
 			fc_stream_drop(s);
@@ -63,9 +64,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 	fc_lock();
 	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaStreamSynchronize");
 	uint64_t done = s ? s->queued : 0;
+	rc = s ? fc_capture_forbids(s, "cudaStreamSynchronize") : cudaErrorInvalidResourceHandle;
 	fc_unlock();
-	if (!s)
-		return fc_leave(cudaErrorInvalidResourceHandle);
+	if (rc)
+		return fc_leave(rc);
 	return fc_leave(fc_stream_wait(s, done, "cudaStreamSynchronize"));
 }
 
@@ -77,8 +79,10 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 		return fc_leave(rc);
 	fc_lock();
 	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaStreamQuery");
-	if (!s)
-		rc = cudaErrorInvalidResourceHandle;
+	cudaError_t bad =
+		s ? fc_capture_forbids(s, "cudaStreamQuery") : cudaErrorInvalidResourceHandle;
+	if (bad)
+		rc = bad;
 	else if (s->ctx->sticky)
 		rc = s->ctx->sticky;
 	else if (s->head)
@@ -100,6 +104,11 @@ cudaError_t cudaDeviceSynchronize(void)
 {
 	struct fc_ctx *ctx;
 	cudaError_t rc = fc_enter_ctx("cudaDeviceSynchronize", &ctx);
+	if (!rc) {
+		fc_lock();
+		rc = fc_capture_waits(ctx, "cudaDeviceSynchronize");
+		fc_unlock();
+	}
 	if (rc)
 		return fc_leave(rc);
 	return fc_leave(fc_ctx_wait(ctx, "cudaDeviceSynchronize"));

@@ -396,6 +396,14 @@ static void use_collective(struct CUstream_st *s, const struct os_use *use, cons
 	uses_keep(s->ctx->proc, &u, &s->clock);
 }
 
+void fc_use_declare(struct CUstream_st *s, const struct os_use *use)
+{
+	use_before_next(s);
+	s->use_said = s->queued + 1;
+	use_collective(s, use, use->read, use->read_bytes, false);
+	use_collective(s, use, use->write, use->write_bytes, true);
+}
+
 static void use_of_collective(const struct os_use *use)
 {
 	struct fc_proc *p;
@@ -406,12 +414,10 @@ static void use_of_collective(const struct os_use *use)
 		p && p->count ? fc_stream_get(fc_ctx_get(p, fc_current()),
 					      (cudaStream_t)(uintptr_t)use->stream, "os_use")
 			      : NULL;
-	if (s && !s->ctx->sticky) {
-		use_before_next(s);
-		s->use_said = s->queued + 1;
-		use_collective(s, use, use->read, use->read_bytes, false);
-		use_collective(s, use, use->write, use->write_bytes, true);
-	}
+	if (s && s->capture)
+		fc_capture_use(s, use);
+	else if (s && !s->ctx->sticky)
+		fc_use_declare(s, use);
 	fc_unlock();
 }
 

@@ -15,6 +15,7 @@ static const struct timeline_kind timeline_kinds[] = {
 	{"atomic.land", true, {"port<<24 qp", "psn", "value"}},
 	{"cqe", true, {"port<<24 qp", "status", "bytes"}},
 	{"cuda.copy", true, {"gpu", "stream", "bytes"}},
+	{"cuda.graph", true, {"gpu", "executable graph", "launch"}},
 	{"cuda.kernel", true, {"gpu", "kernel", "blocks<<32 threads"}},
 	{"cuda.kernel.done", true, {"gpu", "kernel", ""}},
 	{"cuda.set", true, {"gpu", "stream", "bytes"}},

@@ -202,31 +202,6 @@ CH_TEST(the_legacy_stream_cannot_capture_nor_tell_beside_a_blocking_one_that_doe
 	CU(cudaStreamDestroy(a));
 }
 
-#ifdef DOPPEL_FAKECUDA
-/* A program that needs the graph can detect that no graph exists. */
-CH_TEST(the_double_gives_no_graph_of_a_capture)
-{
-	enum cudaStreamCaptureStatus status;
-	cudaStream_t s = stream_new(cudaStreamNonBlocking);
-	unsigned long long id = 7;
-	cudaGraph_t graph = (cudaGraph_t)&id;
-
-	CU(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
-	CU(cudaStreamGetCaptureInfo(s, &status, &id, &graph, NULL, NULL, NULL));
-	ck_assert_int_eq(status, cudaStreamCaptureStatusActive);
-	ck_assert_uint_eq(id, 0);
-	ck_assert_ptr_null(graph);
-	CU(cudaStreamEndCapture(s, &graph));
-	CU(cudaStreamGetCaptureInfo(s, &status, NULL, NULL, NULL, NULL, NULL));
-	ck_assert_int_eq(status, cudaStreamCaptureStatusNone);
-	ck_assert_int_eq(cudaStreamGetCaptureInfo(s, NULL, NULL, NULL, NULL, NULL, NULL),
-			 cudaErrorInvalidValue);
-	(void)cudaGetLastError();
-	CU(cudaGraphDestroy(graph));
-	CU(cudaStreamDestroy(s));
-}
-#endif
-
 static void capture_mode_of_task(void *arg)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
@@ -250,32 +225,6 @@ CH_TEST(each_task_has_a_capture_mode)
 	ck_assert_int_eq(cudaGetLastError(), cudaErrorInvalidValue);
 	CU(cudaThreadExchangeStreamCaptureMode(&mode));
 	ck_assert_int_eq(mode, cudaStreamCaptureModeRelaxed);
-}
-
-static cudaStream_t capture_stream;
-
-static void capture_ender(void *arg)
-{
-	cudaGraph_t graph;
-
-	(void)arg;
-	ck_assert_int_eq(cudaStreamEndCapture(capture_stream, &graph),
-			 cudaErrorStreamCaptureWrongThread);
-}
-
-CH_TEST(a_capture_ends_in_the_task_that_began_it)
-{
-	struct os_thread_attr attr = {.name = "second task", .rank = -1};
-	struct os_thread *t;
-	cudaGraph_t graph;
-
-	capture_stream = stream_new(cudaStreamNonBlocking);
-	CU(cudaStreamBeginCapture(capture_stream, cudaStreamCaptureModeThreadLocal));
-	ck_assert_int_eq(os_thread_start(&t, &attr, capture_ender, NULL), 0);
-	ck_assert_int_eq(os_thread_join(t), 0);
-	CU(cudaStreamEndCapture(capture_stream, &graph));
-	CU(cudaGraphDestroy(graph));
-	CU(cudaStreamDestroy(capture_stream));
 }
 
 /* ---- properties ----------------------------------------------------------------------------- */
@@ -442,11 +391,7 @@ int main(void)
 	CH_ADD(t, the_per_thread_stream_waits_for_the_legacy_stream_and_stays);
 	CH_ADD(t, a_stream_tells_whether_it_captures);
 	CH_ADD(t, the_legacy_stream_cannot_capture_nor_tell_beside_a_blocking_one_that_does);
-#ifdef DOPPEL_FAKECUDA
-	CH_ADD(t, the_double_gives_no_graph_of_a_capture);
-#endif
 	CH_ADD(t, each_task_has_a_capture_mode);
-	CH_ADD(t, a_capture_ends_in_the_task_that_began_it);
 	CH_ADD(t, stream_properties);
 	CH_ADD(t, a_stream_has_an_id_for_ever);
 #ifdef DOPPEL_FAKECUDA

@@ -29,7 +29,7 @@ expect 'an operation of a collective that has none' '-o: all_gather has no opera
 	run all_gather -o max
 expect 'two collectives in a run' 'one collective at a time; expected one of: all_reduce' run "${all[@]}" all_gather
 expect 'ranks that one task initialises' '-p 0: ranks that one task .* expected 1' run "${all[@]}" -p 0
-expect 'CUDA graphs' '-G 1: the CUDA double has no graphs yet; expected 0' run "${all[@]}" -G 1
+expect 'CUDA graphs without a number' '-G one: expected' run "${all[@]}" -G one
 expect 'a collective twice' 'collective all_reduce appears twice' run "${all[@]}" all_reduce
 expect 'a root without a port' '--root garbage: expected HOST:PORT' run "${all[@]}" --root garbage
 expect 'a port that is none' '--root h:70000: expected HOST:PORT' run "${all[@]}" --root h:70000

@@ -44,6 +44,7 @@ for o in '-m 4' '-z 1' '-z 2' '-u 1' '-u 3 -d int8' '-u 5 -d double' '-N 1' '-C 
 	runs ' sum ' all_reduce --gpus 2 -n 2 $o
 done
 runs ' agg iters: 4$' all_reduce --gpus 2 -m 4
+runs ' graph: 3$' all_reduce --gpus 2 -n 2 -G 3
 runs ' cputime .* cputime ' all_reduce --gpus 2 -C 1
 runs . all_reduce --gpus 2 -N 3
 [ "$(grep -c '^ *1024 ' out)" = 3 ] || fail "-N 3: the row is there $(grep -c '^ *1024 ' out) times, expected 3"
@@ -67,7 +68,7 @@ expect 'GPUs twice' '-g excludes --gpus' run all_reduce -g 2 --gpus 2
 expect 'a group in a group' '-m excludes --group' run all_reduce --gpus 2 -m 2 --group 2
 expect 'for ever' '-N 0: expected a number from 1' run all_reduce -N 0
 expect 'a timeout' '-T 5: .*--budget-time' run all_reduce -T 5
-expect 'graphs' '-G 1: the CUDA double has no graphs yet.*-n and -m' run all_reduce -G 1
+expect 'a negative number of graph launches' '-G -1: expected' run all_reduce -G -1
 expect 'the default stream' '-y 1: .*not built' run all_reduce -y 1
 expect 'a file' '-J f: expected --json FILE' run all_reduce -J f
 expect 'three ranks of a cube' 'hypercube: 3 ranks; expected a power of two' run hypercube --gpus 3
