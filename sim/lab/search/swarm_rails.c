@@ -17,16 +17,14 @@
 #define RAILS_OPTION "NCCL_IB_RESILIENCY_PORT"
 #define RAILS_AGAIN  RAILS_OPTION "_RECOVERY_ATTEMPTS_MAX=1"
 #define RAILS_BYTES  (256ull << 10)
-/* Calls and the longest pauses between them, where a second rail fails after the first is back. */
-#define RAILS_TWICE_CALLS    28
-#define RAILS_TWICE_BYTES    (32ull << 10)
-#define RAILS_TWICE_PAUSE_MS 1000
-/* Those where the first rail fails a second time before the other one does, and the one attempt to
- * start it again has this time: longer than it is down, shorter than until the second failure. */
-#define RAILS_AGAIN_CALLS    64
-#define RAILS_AGAIN_BYTES    (8ull << 10)
-#define RAILS_AGAIN_PAUSE_MS 128
-#define RAILS_AGAIN_ACK_MS   300
+/* Where rails fail one after the other: calls, and the longest pause between two. Each rail that
+ * has failed carries data, or runs out of its retries, before the next one fails. */
+#define RAILS_LONG_CALLS    64
+#define RAILS_LONG_BYTES    (8ull << 10)
+#define RAILS_LONG_PAUSE_MS 128
+/* The one attempt to start a rail again has this time: longer than the rail is down, and shorter
+ * than until it fails again. */
+#define RAILS_ACK_MS 300
 
 bool swarm_has_rails(uint64_t seed, enum scenario_faults faults)
 {
@@ -228,18 +226,16 @@ static void rails_long(struct scenario *s, struct sim_rng *rng)
 	s->lab.hosts = 2;
 	s->lab.gpus = MIN_OF(s->lab.gpus, 2u);
 	s->lab.root = MIN_OF(s->lab.root, (int32_t)lab_ranks(&s->lab, NULL) - 1);
-	s->lab.bytes_min = s->lab.bytes_max = MIN_OF(s->lab.bytes_min, RAILS_TWICE_BYTES);
-	bool again = sim_rng_below(rng, 3) == 0;
-	s->lab.iterations = again ? RAILS_AGAIN_CALLS : RAILS_TWICE_CALLS;
-	s->lab.pauses = again ? RAILS_AGAIN_PAUSE_MS : RAILS_TWICE_PAUSE_MS;
-	if (!again)
-		return;
-	s->lab.bytes_min = s->lab.bytes_max = MIN_OF(s->lab.bytes_min, RAILS_AGAIN_BYTES);
-	swarm_env(s, RAILS_AGAIN);
-	swarm_env(s, RAILS_OPTION "_RECOVERY_ACK_TIMEOUT=%u", RAILS_AGAIN_ACK_MS);
+	s->lab.bytes_min = s->lab.bytes_max = MIN_OF(s->lab.bytes_min, RAILS_LONG_BYTES);
+	s->lab.iterations = RAILS_LONG_CALLS;
+	s->lab.pauses = RAILS_LONG_PAUSE_MS;
 	/* all retries end while the port is down */
 	swarm_env(s, "NCCL_IB_TIMEOUT=%u", 10 + (unsigned)sim_rng_below(rng, 2));
 	swarm_env(s, "NCCL_IB_RETRY_CNT=%u", 1 + (unsigned)sim_rng_below(rng, 2));
+	if (sim_rng_below(rng, 3))
+		return;
+	swarm_env(s, RAILS_AGAIN);
+	swarm_env(s, RAILS_OPTION "_RECOVERY_ACK_TIMEOUT=%u", RAILS_ACK_MS);
 }
 
 void swarm_rails(struct scenario *s, uint64_t seed, enum scenario_faults faults)
