@@ -17,7 +17,7 @@
 #define RAILS_OPTION "NCCL_IB_RESILIENCY_PORT"
 #define RAILS_AGAIN  RAILS_OPTION "_RECOVERY_ATTEMPTS_MAX=1"
 #define RAILS_BYTES  (256ull << 10)
-/* Where rails fail one after the other: calls, and the longest pause between two. Each rail that
+/* Rails that fail one after the other: calls, and the longest pause between two. Each rail that
  * has failed carries data, or runs out of its retries, before the next one fails. */
 #define RAILS_LONG_CALLS    64
 #define RAILS_LONG_BYTES    (8ull << 10)
@@ -135,8 +135,8 @@ static void rails_plan_twice(struct scenario *s, struct sim_rng *rng, unsigned a
 		 (unsigned)sim_rng_below(rng, s->lab.hosts), 1 - port);
 }
 
-/* A rail fails and recovers, and does so again much later. Then the other rail of its host fails, or
- * that of another host. */
+/* A rail fails and recovers, and does so again much later. Then the other rail of its host fails,
+ * or that of another host. */
 static void rails_plan_again(struct scenario *s, struct sim_rng *rng, unsigned at_us)
 {
 	unsigned host = (unsigned)sim_rng_below(rng, s->lab.hosts);

@@ -307,7 +307,7 @@ static const struct float_case {
 
 enum { FLOAT_TYPES = sizeof float_cases / sizeof float_cases[0] };
 
-/* What ranks put in, for each type and operation: either infinity, NaNs, subnormals, and numbers
+/* Inputs of each type and operation have either infinity, NaNs, subnormals, and numbers
  * of the exponents at the end of the range. */
 START_TEST(any_numbers_have_each_kind_of_float)
 {
