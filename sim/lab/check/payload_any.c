@@ -21,7 +21,16 @@ enum {
 	ANY_SPAN = 4, /* powers of two between the numbers of an element */
 };
 
-enum any_kind { ANY_PAIR, ANY_DENSE, ANY_LARGE, ANY_TINY, ANY_ZERO, ANY_NAN, ANY_EDGE };
+enum any_kind {
+	ANY_PAIR,
+	ANY_DENSE,
+	ANY_LARGE,
+	ANY_TINY,
+	ANY_ZERO,
+	ANY_NAN,
+	ANY_EDGE,
+	ANY_INFINITE
+};
 
 /* One element: which ranks have what. */
 struct any_element {
@@ -40,9 +49,10 @@ static bool any_adds(const struct payload *p)
 	return p->op == ncclSum || p->op == ncclAvg || p->op == PAYLOAD_MULSUM;
 }
 
-static bool any_scales(const struct payload *p)
+/* The pattern of e4m3 that is an infinity elsewhere is a number. */
+static bool any_has_infinity(const struct payload_format *f)
 {
-	return p->op == ncclAvg || p->op == PAYLOAD_MULSUM;
+	return f->exponent_bits != 4;
 }
 
 static struct any_element any_element(const struct payload *p, uint64_t element)
@@ -63,11 +73,13 @@ static struct any_element any_element(const struct payload *p, uint64_t element)
 		e.kind = ANY_NAN;
 	else if (kind == 30)
 		e.kind = ANY_ZERO;
-	else if (kind >= 27 && p->op != ncclAvg) /* an average does not leave the range */
+	else if (kind >= 28)
 		e.kind = ANY_LARGE;
-	else if (kind >= 24 && !any_scales(p))
+	else if (kind >= 26)
+		e.kind = any_has_infinity(payload_format_of(p->type)) ? ANY_INFINITE : ANY_LARGE;
+	else if (kind >= 24)
 		e.kind = ANY_TINY;
-	else if (kind >= 18 && kind < 24 && p->op != ncclAvg)
+	else if (kind >= 18)
 		e.kind = ANY_EDGE;
 	return e;
 }
@@ -178,6 +190,26 @@ static int any_tiny_exponent(const struct payload_format *f, uint64_t h)
 	return least + 2 - (int)(h / 2 % (uint64_t)(f->mantissa_bits + 3));
 }
 
+/* One rank has an infinity; the other one a number, the infinity of the other sign, or a number of
+ * that sign that is as large as any. Eight bits read an infinity as the largest number after the
+ * first addition or multiplication: there the other one has the same sign and is no less than 1,
+ * for the same result in every order. */
+static double any_infinite(const struct payload *p, const struct any_element *e, uint64_t h,
+			   bool one)
+{
+	const struct payload_format *f = payload_format_of(p->type);
+	const double sign = e->bits & 1 ? -1 : 1;
+
+	if (one)
+		return sign * INFINITY;
+	if (f->bytes == 1)
+		return p->op == ncclProd ? any_draw(f, h, (int)(h % ANY_SPAN), true)
+					 : sign * any_draw(f, h, (int)(h % ANY_SPAN), false);
+	if (e->bits >> 1 & 1)
+		return any_draw(f, h, (int)(h % ANY_SPAN), true);
+	return e->bits >> 2 & 1 ? -sign * INFINITY : -sign * any_large(p, h);
+}
+
 static double any_value(const struct payload *p, int32_t rank, uint64_t element)
 {
 	const struct payload_format *f = payload_format_of(p->type);
@@ -207,36 +239,37 @@ static double any_value(const struct payload *p, int32_t rank, uint64_t element)
 		if (takes_part)
 			return any_edge(p, &e, h, rank == e.one);
 		break;
+	case ANY_INFINITE:
+		if (takes_part)
+			return any_infinite(p, &e, h, rank == e.one);
+		break;
 	case ANY_PAIR:
 		break;
 	}
 	return takes_part ? any_draw(f, h, exponent, true) : any_neutral(p);
 }
 
-/* An infinity of e5m2 counts as the largest finite number. */
-static bool any_is_infinite(const struct payload *p, int32_t rank, uint64_t element)
+/* The bits that a rank puts in. No number is rounded to an infinity of eight bits, so that a rank
+ * has one by its bits alone. */
+static uint64_t any_bits(const struct payload *p, int32_t rank, uint64_t element)
 {
 	const struct payload_format *f = payload_format_of(p->type);
-	const struct any_element e = any_element(p, element);
+	const double v = any_value(p, rank, element);
+	const uint64_t sign = (uint64_t)(signbit(v) != 0) << (8 * f->bytes - 1);
 
-	return f->bytes == 1 && f->exponent_bits == 5 && e.kind == ANY_LARGE && rank == e.one &&
-	       p->op != ncclProd && !any_scales(p) && e.bits & 2;
+	if (isnan(v))
+		return any_nan_drawn(f, any_element(p, element).bits);
+	if (isinf(v) && any_has_infinity(f))
+		return sign | ((1ull << f->exponent_bits) - 1) << f->mantissa_bits;
+	return payload_round(f, v);
 }
 
 void payload_any_fill(const struct payload *p, int32_t rank, uint64_t first, size_t n, void *out)
 {
 	const struct payload_format *f = payload_format_of(p->type);
 
-	for (size_t k = 0; k < n; k++) {
-		double v = any_value(p, rank, first + k);
-
-		if (any_is_infinite(p, rank, first + k))
-			payload_put(f, out, k, 31ull << f->mantissa_bits);
-		else
-			payload_put(f, out, k,
-				    isnan(v) ? any_nan_drawn(f, any_element(p, first + k).bits)
-					     : payload_round(f, v));
-	}
+	for (size_t k = 0; k < n; k++)
+		payload_put(f, out, k, any_bits(p, rank, first + k));
 }
 
 /* ---- results ------------------------------------------------------------------------------ */

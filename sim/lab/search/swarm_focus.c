@@ -186,17 +186,46 @@ static void focus_tree(struct focus *f)
 	}
 }
 
+/* More hosts than a tree of PAT has with one or two levels, in half of its seeds. Their blocks fill
+ * the smallest slots many times. */
+static bool focus_pat_hosts(struct focus *f)
+{
+	struct lab_config *c = &f->s->lab;
+	bool many = focus_below(f, 2);
+	uint32_t hosts = (uint32_t)focus_from(f, 5, 16);
+
+	focus_hosts(f);
+	if (!many)
+		return false;
+	c->hosts = hosts;
+	c->gpus = 1;
+	c->host_gpus_n = 0;
+	c->sim.budget_events = SWARM_BUDGET_EVENTS_MANY;
+	c->iterations = 1;
+	c->in_place = false;
+	c->out_of_place = true;
+	return true;
+}
+
+/* Blocks of a few warps: each thread of one waits for data or for the credit of several levels. */
 static void focus_pat(struct focus *f)
 {
 	static const char *const names[] = {"all_gather", "reduce_scatter"};
 
-	focus_hosts(f);
+	bool many = focus_pat_hosts(f);
 	focus_collective(f, names, ARRAY_LEN(names));
 	focus_average(f);
 	swarm_env(f->s, "NCCL_ALGO=Ring;allgather:PAT;reducescatter:PAT");
 	swarm_env(f->s, "NCCL_PAT_ENABLE=1");
 	focus_slots(f, FOCUS_SIMPLE);
 	focus_channels(f, 1);
+	if (many) {
+		f->holds = 8192;
+		swarm_env(f->s, "NCCL_BUFFSIZE=8192");
+	}
+	f->holds *= lab_ranks(&f->s->lab, NULL); /* each rank's block fills its slots */
+	if (focus_below(f, 4))
+		swarm_env(f->s, "NCCL_NTHREADS=%u", 32 * (unsigned)focus_from(f, 1, 4));
 }
 
 static void focus_ring(struct focus *f)

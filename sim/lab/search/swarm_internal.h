@@ -14,7 +14,8 @@
 #include "sim/lab/search/scenario.h"
 
 /* Without progress, virtual time: an HCA that is out of retries reports it within a minute. */
-#define SWARM_BUDGET_NS 300000000000ull
+#define SWARM_BUDGET_NS          300000000000ull
+#define SWARM_BUDGET_EVENTS_MANY 20000000ull /* the inits of many hosts */
 
 uint64_t swarm_one_of(struct sim_rng *rng, const uint64_t *values, size_t n);
 __attribute__((format(printf, 2, 3))) void swarm_env(struct scenario *s, const char *fmt, ...);

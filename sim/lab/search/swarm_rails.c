@@ -15,11 +15,16 @@
 #include "sim/lab/search/swarm_internal.h"
 
 #define RAILS_OPTION "NCCL_IB_RESILIENCY_PORT"
+#define RAILS_AGAIN  RAILS_OPTION "_RECOVERY_ATTEMPTS_MAX=1"
 #define RAILS_BYTES  (256ull << 10)
-/* Calls and the longest pauses between them, where a second rail fails after the first is back. */
-#define RAILS_TWICE_CALLS    28
-#define RAILS_TWICE_BYTES    (32ull << 10)
-#define RAILS_TWICE_PAUSE_MS 1000
+/* Rails that fail one after the other: calls, and the longest pause between two. Each rail that
+ * has failed carries data, or runs out of its retries, before the next one fails. */
+#define RAILS_LONG_CALLS    64
+#define RAILS_LONG_BYTES    (8ull << 10)
+#define RAILS_LONG_PAUSE_MS 128
+/* The one attempt to start a rail again has this time: longer than the rail is down, and shorter
+ * than until it fails again. */
+#define RAILS_ACK_MS 300
 
 bool swarm_has_rails(uint64_t seed, enum scenario_faults faults)
 {
@@ -130,6 +135,25 @@ static void rails_plan_twice(struct scenario *s, struct sim_rng *rng, unsigned a
 		 (unsigned)sim_rng_below(rng, s->lab.hosts), 1 - port);
 }
 
+/* A rail fails and recovers, and does so again much later. Then the other rail of its host fails,
+ * or that of another host. */
+static void rails_plan_again(struct scenario *s, struct sim_rng *rng, unsigned at_us)
+{
+	unsigned host = (unsigned)sim_rng_below(rng, s->lab.hosts);
+	unsigned port = (unsigned)sim_rng_below(rng, 2);
+	unsigned first_ms = 60 + (unsigned)sim_rng_below(rng, 90);
+	unsigned second_ms = 60 + (unsigned)sim_rng_below(rng, 90);
+	bool moved = sim_rng_below(rng, 3) == 0;
+
+	ASSERT(!s->plan[0]); /* in place of one fault */
+	snprintf(s->plan, sizeof s->plan,
+		 "fabric.link host=%u port=%u after=collective+%uus down for=%ums%s\n"
+		 "fabric.link host=%u port=%u after=collective+600ms down for=%ums\n"
+		 "fabric.link host=%u port=%u after=collective+1000ms down\n",
+		 host, port, at_us, first_ms, moved ? " gid=1" : "", host, port, second_ms,
+		 (unsigned)sim_rng_below(rng, s->lab.hosts), 1 - port);
+}
+
 /* One fault, of one rail: the other rails of every connection are left. Ranks of messages connect
  * while others have launched, and a queue pair that fails before it is connected is an error. */
 static void rails_plan(struct scenario *s, struct sim_rng *rng)
@@ -179,8 +203,12 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 		break;
 	}
 	s->expect = SCENARIO_EXPECT_SUCCESS;
-	if (s->lab.pauses)
+	if (swarm_is_set(s, RAILS_AGAIN)) {
+		s->plan[0] = '\0';
+		rails_plan_again(s, rng, at_us);
+	} else if (s->lab.pauses) {
 		rails_plan_twice(s, rng, at_us);
+	}
 	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 	if (sim_rng_below(rng, 8) == 0)
 		rails_plan_all(s, host, at_us, for_ms);
@@ -198,9 +226,16 @@ static void rails_long(struct scenario *s, struct sim_rng *rng)
 	s->lab.hosts = 2;
 	s->lab.gpus = MIN_OF(s->lab.gpus, 2u);
 	s->lab.root = MIN_OF(s->lab.root, (int32_t)lab_ranks(&s->lab, NULL) - 1);
-	s->lab.bytes_min = s->lab.bytes_max = MIN_OF(s->lab.bytes_min, RAILS_TWICE_BYTES);
-	s->lab.iterations = RAILS_TWICE_CALLS;
-	s->lab.pauses = RAILS_TWICE_PAUSE_MS;
+	s->lab.bytes_min = s->lab.bytes_max = MIN_OF(s->lab.bytes_min, RAILS_LONG_BYTES);
+	s->lab.iterations = RAILS_LONG_CALLS;
+	s->lab.pauses = RAILS_LONG_PAUSE_MS;
+	/* all retries end while the port is down */
+	swarm_env(s, "NCCL_IB_TIMEOUT=%u", 10 + (unsigned)sim_rng_below(rng, 2));
+	swarm_env(s, "NCCL_IB_RETRY_CNT=%u", 1 + (unsigned)sim_rng_below(rng, 2));
+	if (sim_rng_below(rng, 3))
+		return;
+	swarm_env(s, RAILS_AGAIN);
+	swarm_env(s, RAILS_OPTION "_RECOVERY_ACK_TIMEOUT=%u", RAILS_ACK_MS);
 }
 
 void swarm_rails(struct scenario *s, uint64_t seed, enum scenario_faults faults)

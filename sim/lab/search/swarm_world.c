@@ -9,8 +9,7 @@
 #include "core/base/hash.h"
 #include "sim/lab/search/swarm_internal.h"
 
-#define SIDE_BYTES               (16ull << 10)
-#define SWARM_BUDGET_EVENTS_MANY 20000000ull /* the inits of many hosts */
+#define SIDE_BYTES (16ull << 10)
 
 /* Small worlds mostly: half of all bugs need no more than two ranks and two hosts. */
 static void swarm_world(struct scenario *s, uint64_t seed)

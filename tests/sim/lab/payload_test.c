@@ -291,6 +291,81 @@ START_TEST(a_nan_other_than_the_one_of_its_type_is_wrong)
 }
 END_TEST
 
+/* Bits of a type of floats: those of the exponent, and those of the number without its sign. */
+static const struct float_case {
+	ncclDataType_t type;
+	uint64_t top, magnitude;
+	bool infinite;
+} float_cases[] = {
+	{ncclFloat8e4m3, 0x78, 0x7f, false},
+	{ncclFloat8e5m2, 0x7c, 0x7f, true},
+	{ncclFloat16, 0x7c00, 0x7fff, true},
+	{ncclBfloat16, 0x7f80, 0x7fff, true},
+	{ncclFloat32, 0x7f800000, 0x7fffffff, true},
+	{ncclFloat64, 0x7ff0000000000000, 0x7fffffffffffffff, true},
+};
+
+enum { FLOAT_TYPES = sizeof float_cases / sizeof float_cases[0] };
+
+/* Inputs of each type and operation have either infinity, NaNs, subnormals, and numbers
+ * of the exponents at the end of the range. */
+START_TEST(any_numbers_have_each_kind_of_float)
+{
+	const struct float_case *f = &float_cases[_i];
+	const size_t width = payload_type_bytes(f->type);
+
+	for (int op = ncclSum; op <= ncclAvg; op++) {
+		struct payload p = {.type = f->type,
+				    .op = (ncclRedOp_t)op,
+				    .nranks = 2,
+				    .salt = 9,
+				    .any = true};
+		int infinite[2] = {0}, none = 0, small = 0, large = 0;
+
+		payload_fill(&p, 1, 0, COUNT, got);
+		for (size_t k = 0; k < COUNT; k++) {
+			uint64_t bits = 0;
+
+			memcpy(&bits, &got[k * width], width);
+			const uint64_t of = bits & f->magnitude;
+			const bool highest = f->infinite && (of & f->top) == f->top;
+
+			infinite[bits != of] += highest && of == f->top;
+			none += highest ? of != f->top : !f->infinite && of == f->magnitude;
+			small += of && !(of & f->top);
+			large += !highest && of >= f->top - f->top / 8;
+		}
+		ck_assert_int_eq(infinite[0] > COUNT / 400, f->infinite);
+		ck_assert_int_eq(infinite[1] > COUNT / 400, f->infinite);
+		ck_assert_int_gt(none, COUNT / 200);
+		ck_assert_int_gt(small, COUNT / 200);
+		ck_assert(op == ncclProd || large > COUNT / 40);
+	}
+}
+END_TEST
+
+/* A stack that reads an infinity as the number after the largest one has a finite average. */
+START_TEST(an_infinity_stays_one_in_an_average)
+{
+	struct payload p = {
+		.type = ncclFloat16, .op = ncclAvg, .nranks = 3, .salt = 9, .any = true};
+	size_t where = 0, infinite = 0;
+
+	payload_expect(&p, 0, COUNT, want);
+	memcpy(got, want, sizeof got);
+	for (size_t k = 0; k < COUNT; k++) {
+		uint16_t *h = (uint16_t *)got + k;
+
+		if ((*h & 0x7fff) != 0x7c00)
+			continue;
+		infinite++;
+		*h = (uint16_t)((*h & 0x8000) | 0x7555); /* 65536 / 3 */
+	}
+	ck_assert_uint_gt(infinite, COUNT / 80);
+	ck_assert_uint_eq(payload_compare(&p, 0, COUNT, got, want, &where), infinite);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("payload");
@@ -309,6 +384,8 @@ int main(void)
 	tcase_add_test(c, any_numbers_that_are_cut_off_are_wrong);
 	tcase_add_test(c, any_numbers_leave_the_range_as_their_type_does);
 	tcase_add_loop_test(c, any_numbers_off_by_a_bit_are_wrong, 0, 12);
+	tcase_add_loop_test(c, any_numbers_have_each_kind_of_float, 0, FLOAT_TYPES);
+	tcase_add_test(c, an_infinity_stays_one_in_an_average);
 	tcase_add_loop_test(c, a_nan_other_than_the_one_of_its_type_is_wrong, 0, 6);
 	suite_add_tcase(s, c);
 	return suite_run(s);
