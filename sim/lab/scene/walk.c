@@ -6,6 +6,7 @@
  * numbers and memory that queries give, and the data. When all have ended, the GPU has its memory
  * again.
  */
+#include "core/include/nccl_device.h"
 #include "sim/lab/scene/walk.h"
 
 #define WALK_STEPS_LEAST 4
@@ -144,7 +145,7 @@ static bool walk_step(struct walk *w, struct walk_comm *c, const struct walk_row
 	bool queries = sim_rng_below(&s->own, 2);
 	ncclResult_t rc = ncclSuccess;
 
-	w->out = (int32_t)sim_rng_below(&s->drawn, (uint64_t)MAX_OF(c->n, 1));
+	w->out = (int32_t)sim_rng_below(&s->drawn, WALK_ANY) % MAX_OF(c->n, 1);
 	w->child = row->makes ? walk_child(w, c, row) : NULL;
 	if (meets && !lab_barrier(s->me))
 		return false;

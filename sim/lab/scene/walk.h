@@ -15,7 +15,9 @@
 #include "sim/lab/scene/scene.h"
 
 enum {
-	WALK_COMMS = 4,  /* of a walk */
+	WALK_ANY =
+		5040,   /* a draw that does not depend on the number of ranks: a multiple of most */
+	WALK_COMMS = 4, /* of a walk */
 	WALK_RANKS = 64, /* of a communicator, at most */
 };
 

@@ -97,20 +97,22 @@ static ncclResult_t walk_abort(struct walk *w, struct walk_comm *c)
 }
 
 const struct walk_row walk_rows[] = {
-	{"ncclAllReduce", walk_launch, IN(READY), WALK_STAYS, .launches = true},
-	{"ncclGroupEnd of messages", walk_ring, IN(READY), WALK_STAYS, .launches = true},
-	{"ncclCommSuspend", walk_suspend, IN(READY), WALK_SUSPENDED},
-	{"ncclCommResume", walk_resume, IN(SUSPENDED), WALK_READY},
-	{"ncclCommFinalize", walk_finalize, IN(READY) | IN(SUSPENDED), WALK_FINALIZED},
-	{"ncclCommRevoke", walk_revoke, IN(READY) | IN(SUSPENDED) | IN(REVOKED), WALK_REVOKED,
-	 .meets = true},
-	{"ncclCommSplit", walk_split, IN(READY) | IN(REVOKED), WALK_STAYS, .makes = true},
-	{"ncclCommSplit in two", walk_halve, IN(READY) | IN(REVOKED), WALK_STAYS, .makes = true},
-	{"ncclCommShrink", walk_shrink, IN(READY) | IN(REVOKED), WALK_STAYS, .makes = true},
+	{"ncclAllReduce", walk_launch, IN(READY), .next = WALK_STAYS, .launches = true},
+	{"ncclGroupEnd of messages", walk_ring, IN(READY), .next = WALK_STAYS, .launches = true},
+	{"ncclCommSuspend", walk_suspend, IN(READY), .next = WALK_SUSPENDED},
+	{"ncclCommResume", walk_resume, IN(SUSPENDED), .next = WALK_READY},
+	{"ncclCommFinalize", walk_finalize, IN(READY) | IN(SUSPENDED), .next = WALK_FINALIZED},
+	{"ncclCommRevoke", walk_revoke, IN(READY) | IN(SUSPENDED) | IN(REVOKED),
+	 .next = WALK_REVOKED, .meets = true},
+	{"ncclCommSplit", walk_split, IN(READY) | IN(REVOKED), .next = WALK_STAYS, .makes = true},
+	{"ncclCommSplit in two", walk_halve, IN(READY) | IN(REVOKED), .next = WALK_STAYS,
+	 .makes = true},
+	{"ncclCommShrink", walk_shrink, IN(READY) | IN(REVOKED), .next = WALK_STAYS, .makes = true},
 	{"ncclCommShrink with NCCL_SHRINK_ABORT", walk_shrink_abort,
-	 IN(READY) | IN(SUSPENDED) | IN(REVOKED), WALK_REVOKED, .makes = true, .meets = true},
-	{"ncclCommDestroy", walk_destroy, ~0u, WALK_OVER, .ends = true},
-	{"ncclCommAbort", walk_abort, ~0u, WALK_OVER, .ends = true, .meets = true},
+	 IN(READY) | IN(SUSPENDED) | IN(REVOKED), .next = WALK_REVOKED, .makes = true,
+	 .meets = true},
+	{"ncclCommDestroy", walk_destroy, ~0u, .next = WALK_OVER, .ends = true},
+	{"ncclCommAbort", walk_abort, ~0u, .next = WALK_OVER, .ends = true, .meets = true},
 };
 const size_t walk_nrows = ARRAY_LEN(walk_rows);
 
@@ -120,8 +122,9 @@ bool walk_fits(const struct walk *w, const struct walk_comm *c, const struct wal
 
 	if (row->makes && w->comms == WALK_COMMS)
 		return false;
-	/* the members of halves differ; a rank that is left out must leave another one */
-	return !(leaves_out && (!c->known || c->n < 2)) && !(row->make == walk_ring && c->n < 2);
+	/* All ranks must have the same answer, and halves have other members on each. A rank that is
+	 * left out must leave another one. */
+	return !((leaves_out || row->make == walk_ring) && (!c->known || c->n < 2));
 }
 
 struct walk_comm *walk_child(struct walk *w, const struct walk_comm *c, const struct walk_row *row)
@@ -131,7 +134,7 @@ struct walk_comm *walk_child(struct walk *w, const struct walk_comm *c, const st
 
 	ASSERT(w->comms <= WALK_COMMS);
 	*child = (struct walk_comm){.state = WALK_READY, .known = c->known && !halves, .index = -1};
-	if (c->index < 0)
+	if (c->index < 0 && !c->known)
 		return child;
 	for (int32_t i = 0; i < c->n; i++) {
 		if ((!all && i == w->out) || (halves && i % 2 != c->index % 2))
