@@ -10,10 +10,10 @@
 #include "sim/lab/scene/walk.h"
 
 #define WALK_STEPS_LEAST 4
-#define WALK_STEPS_MORE  7          /* 4 to 10 */
-#define WALK_REFUSED     3          /* calls of a rank after a step, at most */
-#define WALK_FREE_NS     1000000ull /* between two looks at the GPU's free memory */
-#define WALK_FREE_LOOKS  5000
+#define WALK_STEPS_MORE  7            /* 4 to 10 */
+#define WALK_REFUSED     3            /* calls of a rank after a step, at most */
+#define WALK_FREE_NS     100000000ull /* between two looks at the GPU's free memory */
+#define WALK_FREE_LOOKS  400
 
 /* ---- queries --------------------------------------------------------------------------------- */
 

@@ -17,6 +17,7 @@ struct walk_abort {
 	struct walk_comm *c;
 	const struct walk_row *row;
 	bool member, works, each;  /* a collective comes before; all abort */
+	bool apart;                /* a rank that waits learns only of the end of this one */
 	bool absent, aborts, self; /* this rank makes no call; it aborts, in its own task */
 	uint64_t later_ns, start_ns, end_ns;
 	ncclResult_t result;
@@ -63,7 +64,8 @@ static bool walk_abort_expects(const struct walk_abort *a, ncclResult_t rc)
 	if (rc == ncclSuccess || rc == ncclRemoteError)
 		return true;
 	/* a revoked communicator has no ring that shows the end of a rank */
-	if (rc == ncclTimeout && a->w->s->timeout_ms && a->c->state == WALK_REVOKED)
+	if (rc == ncclTimeout && a->w->s->timeout_ms &&
+	    (a->c->state == WALK_REVOKED || a->row->next == WALK_REVOKED))
 		return true;
 	if (!a->aborts)
 		return false;
@@ -105,7 +107,7 @@ static void walk_abort_end(struct walk_abort *a)
 	ncclResult_t rc;
 
 	ASSERT(a->member);
-	if (!ended && a->absent && a->aborts)
+	if (!ended && a->absent && (a->aborts || a->apart))
 		os_sleep_ns(a->later_ns);
 	destroys = !a->aborts && sim_rng_below(&s->own, 2);
 	if (!ended) {
@@ -155,6 +157,7 @@ static void walk_abort_draw(struct walk_abort *a)
 
 	a->member = index >= 0;
 	a->each = sim_rng_below(&s->drawn, 2);
+	a->apart = a->row->makes && (a->c->state == WALK_REVOKED || a->row->next == WALK_REVOKED);
 	a->later_ns = sim_rng_below(&s->own, 1ull << sim_rng_below(&s->own, WALK_ABORT_POWERS));
 	if (!a->member)
 		return;
@@ -163,7 +166,7 @@ static void walk_abort_draw(struct walk_abort *a)
 
 	a->absent = waits && n > 1 && index == at;
 	a->aborts = a->each || index == by;
-	a->self = self && a->aborts;
+	a->self = self && a->aborts && !a->row->ends;
 	a->works = works && a->c->state == WALK_READY;
 	a->w->out = (int32_t)(out % (uint64_t)n);
 }
@@ -173,6 +176,8 @@ bool walk_aborted(struct walk *w, struct walk_comm *c)
 	struct walk_abort a = {.w = w, .c = c, .row = walk_abort_row(w, c)};
 
 	walk_abort_draw(&a);
+	bool meets = !a.each && !a.apart;
+
 	w->child = a.row->makes ? walk_child(w, c, a.row) : NULL;
 	if (!lab_barrier(w->s->me))
 		return false;
@@ -181,10 +186,10 @@ bool walk_aborted(struct walk *w, struct walk_comm *c)
 			return false;
 		if (!a.absent)
 			walk_abort_call(&a);
-		if (!a.each && !lab_barrier(w->s->me))
+		if (meets && !lab_barrier(w->s->me))
 			return false;
 		walk_abort_end(&a);
-	} else if (!a.each && !lab_barrier(w->s->me)) {
+	} else if (meets && !lab_barrier(w->s->me)) {
 		return false;
 	}
 	c->state = WALK_OVER;
