@@ -13,7 +13,7 @@
 #define WALK_STEPS_MORE  7            /* 4 to 10 */
 #define WALK_REFUSED     3            /* calls of a rank after a step, at most */
 #define WALK_FREE_NS     100000000ull /* between two looks at the GPU's free memory */
-#define WALK_FREE_LOOKS  400
+#define WALK_FREE_LOOKS  150
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
