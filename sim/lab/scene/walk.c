@@ -128,6 +128,8 @@ static ncclResult_t walk_make(struct walk *w, struct walk_comm *c, const struct 
 	if (row->launches && !scene_fill(w->s, SCENE_COUNT, w->s->me->rank + 1))
 		return ncclInProgress;
 	rc = walk_call(w, c, row, grouped, true);
+	if (!rc && row->makes && w->child->comm)
+		rc = lab_comm_settle(w->s->me, w->child->comm, ncclInProgress);
 	scene_judge(w->s, row->call, rc, ncclSuccess);
 	if (!rc && row->launches &&
 	    !scene_check(w->s, row->call, SCENE_COUNT, walk_expected(c, row)))

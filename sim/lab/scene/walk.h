@@ -60,8 +60,8 @@ extern const size_t walk_nrows;
 bool walk_fits(const struct walk *w, const struct walk_comm *c, const struct walk_row *row);
 /* Adds the entry of the child that the row makes, with its members. */
 struct walk_comm *walk_child(struct walk *w, const struct walk_comm *c, const struct walk_row *row);
-/* Makes the call, in a group of its own if wanted, and waits for the end of one that returns before
- * it is complete. `settles`: false: it does not wait. */
+/* Makes the call, in a group of its own if wanted. `settles`: waits until a non-blocking one is
+ * complete; a child that it makes may still be in its init then. */
 ncclResult_t walk_call(struct walk *w, struct walk_comm *c, const struct walk_row *row,
 		       bool grouped, bool settles);
 /* An all-reduce of the communicator, whose result is not looked at. */

@@ -160,11 +160,8 @@ ncclResult_t walk_call(struct walk *w, struct walk_comm *c, const struct walk_ro
 		end = ncclGroupEnd();
 		rc = rc && rc != ncclInProgress ? rc : end;
 	}
-	if (settles && !row->ends) {
+	if (settles && !row->ends)
 		rc = lab_comm_settle(me, c->comm, rc);
-		if (!rc && row->makes && w->child && w->child->comm)
-			rc = lab_comm_settle(me, w->child->comm, ncclInProgress);
-	}
 	lab_call(me, NULL);
 	return rc;
 }
