@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An abort in the middle of a call of a walk, in any state. A second task of each member, or of
- * one, aborts the communicator. So may the calling task do if the call returns before it is
+ * one, aborts the communicator. The calling task may abort if the call returns before it is
  * complete. One member, the culprit, may not make the call, so that the others wait. A collective
  * may be in the stream before.
  */
@@ -9,8 +9,9 @@
 
 #include "sim/lab/scene/walk.h"
 
-#define WALK_ABORT_POWERS 25            /* up to 2^25 ns later, 34 ms */
-#define WALK_SOON_NS      1000000000ull /* an abort, and what it ends, take no longer */
+#define WALK_ABORT_POWERS  25 /* up to 2^25 ns later, 34 ms */
+#define WALK_ABORT_CHANGES 3
+#define WALK_SOON_NS       1000000000ull /* an abort, and what it ends, take no longer */
 
 struct walk_abort {
 	struct walk *w;
@@ -134,6 +135,8 @@ static void walk_abort_end(struct walk_abort *a)
 			    ncclSuccess);
 }
 
+/* One that the state allows. Calls that change the state, and need not end the communicator, are
+ * drawn more often. */
 static const struct walk_row *walk_abort_row(struct walk *w, const struct walk_comm *c)
 {
 	const struct walk_row *row = NULL;
@@ -141,10 +144,13 @@ static const struct walk_row *walk_abort_row(struct walk *w, const struct walk_c
 
 	for (size_t i = 0; i < walk_nrows; i++) {
 		const struct walk_row *r = &walk_rows[i];
+		uint64_t weight = r->next == WALK_STAYS || r->ends ? 1 : WALK_ABORT_CHANGES;
 		bool is_abort = r->ends && r->meets;
 
-		if (r->allowed & 1u << c->state && !is_abort && walk_fits(w, c, r) &&
-		    sim_rng_below(&w->s->drawn, ++n) == 0)
+		if (!(r->allowed & 1u << c->state) || is_abort || !walk_fits(w, c, r))
+			continue;
+		n += weight;
+		if (sim_rng_below(&w->s->drawn, n) < weight)
 			row = r;
 	}
 	return row;
