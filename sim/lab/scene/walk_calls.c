@@ -122,13 +122,12 @@ bool walk_fits(const struct walk *w, const struct walk_comm *c, const struct wal
 
 	if (row->makes && w->comms == WALK_COMMS)
 		return false;
-	/* All ranks must have the same answer, and halves have other members on each. A rank that is
-	 * left out must leave another one. */
+	/* All ranks must have the same answer, and halves have other members on each. A rank that
+	 * is left out must leave another one. */
 	return !((leaves_out || row->make == walk_ring) && (!c->known || c->n < 2));
 }
 
-struct walk_comm *walk_child(struct walk *w, const struct walk_comm *c,
-			     const struct walk_row *row)
+struct walk_comm *walk_child(struct walk *w, const struct walk_comm *c, const struct walk_row *row)
 {
 	struct walk_comm *child = &w->of[w->comms++];
 	bool halves = row->make == walk_halve, all = row->make == walk_split || halves;
