@@ -170,6 +170,8 @@ static void walk_abort_draw(struct walk_abort *a)
 	a->member = index >= 0;
 	a->each = sim_rng_below(&s->drawn, 2);
 	a->apart = a->row->makes && (a->c->state == WALK_REVOKED || a->row->next == WALK_REVOKED);
+	/* the message of a rank that has ended a revoked parent is awaited without end */
+	a->each |= a->apart;
 	a->later_ns = sim_rng_below(&s->own, 1ull << sim_rng_below(&s->own, WALK_ABORT_POWERS));
 	if (!a->member)
 		return;
