@@ -114,6 +114,7 @@ void bootstrap_root_fail(struct bootstrap_root *r, enum bootstrap_answer_kind ki
 	for (struct root_conn *c = r->conns; c; c = c->next)
 		if (c->state != ROOT_GREETING && c->state != ROOT_QUERIED)
 			bootstrap_root_answer(r, c, kind, rank);
+	r->deadline_ns = 0; /* a root that stays for late ranks waits for them alone */
 	r->over = true;
 }
 

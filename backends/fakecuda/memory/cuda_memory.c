@@ -116,6 +116,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 	if (rc)
 		return fc_leave(rc);
 	fc_lock();
+	fc_vmm_sweep(); /* descriptors may have been closed without notice */
 	*total = ctx->dev->total_bytes;
 	*free = ctx->dev->total_bytes - ctx->dev->used_bytes;
 	fc_unlock();

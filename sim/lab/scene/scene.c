@@ -24,25 +24,30 @@ static const struct scene_kind {
 	void (*play)(struct scene *s);
 	int ids; /* of communicators of all ranks */
 	uint32_t world;
+	uint32_t more; /* the kind is drawn so many times more often */
 } scene_kinds[] = {
-	{"short launches", scene_short_launches, 1, SCENE_TIMED | SCENE_SEVERAL},
-	{"shortest deadline", scene_shortest_deadline, 1, SCENE_TIMED | SCENE_SEVERAL},
-	{"absent rank", scene_absent, 1, SCENE_TIMED | SCENE_SEVERAL},
-	{"lonely message", scene_lonely, 1, SCENE_TIMED | SCENE_SEVERAL},
+	{"short launches", scene_short_launches, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
+	{"shortest deadline", scene_shortest_deadline, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
+	{"absent rank", scene_absent, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
+	{"lonely message", scene_lonely, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
 	{"calls that differ", scene_differ, 1,
-	 SCENE_TIMED | SCENE_UNCOMPARED | SCENE_SEVERAL | SCENE_NO_COLLNET},
-	{"group that fails", scene_group_fails, 2, SCENE_SEVERAL},
-	{"group that connects", scene_group_connects, 2, SCENE_UNTIMED | SCENE_SEVERAL},
-	{"group of many streams", scene_group_streams, 1, SCENE_SEVERAL},
-	{"group that is simulated", scene_simulate, 2, SCENE_SEVERAL},
-	{"one rank", scene_alone, 0, 0},
-	{"suspended apart", scene_suspend_apart, 1, SCENE_UNTIMED | SCENE_SEVERAL},
-	{"end while suspended", scene_suspend_ends, 1, 0},
-	{"abandoned call", scene_abandon, 2, SCENE_UNTIMED | SCENE_SEVERAL},
-	{"late rank", scene_late, 2, SCENE_UNTIMED | SCENE_SEVERAL | SCENE_RAS},
-	{"absent from a call", scene_absent_call, 1, SCENE_TIMED | SCENE_SEVERAL},
-	{"aborted by another task", scene_aborted, 2, SCENE_UNTIMED | SCENE_SEVERAL},
-	{"states", scene_state, 1, SCENE_SEVERAL},
+	 .world = SCENE_TIMED | SCENE_UNCOMPARED | SCENE_SEVERAL | SCENE_NO_COLLNET},
+	{"group that fails", scene_group_fails, 2, .world = SCENE_SEVERAL},
+	{"group that connects", scene_group_connects, 2, .world = SCENE_UNTIMED | SCENE_SEVERAL},
+	{"group of many streams", scene_group_streams, 1, .world = SCENE_SEVERAL},
+	{"group that is simulated", scene_simulate, 2, .world = SCENE_SEVERAL},
+	{"one rank", scene_alone, 0, .world = 0},
+	{"suspended apart", scene_suspend_apart, 1, .world = SCENE_UNTIMED | SCENE_SEVERAL},
+	{"end while suspended", scene_suspend_ends, 1, .world = 0},
+	{"abandoned call", scene_abandon, 2, .world = SCENE_UNTIMED | SCENE_SEVERAL},
+	{"late rank", scene_late, 2, .world = SCENE_UNTIMED | SCENE_SEVERAL | SCENE_RAS},
+	{"absent from a call", scene_absent_call, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
+	{"aborted by another task", scene_aborted, 2, .world = SCENE_UNTIMED | SCENE_SEVERAL},
+	{"states", scene_state, 1, .world = SCENE_SEVERAL},
+	{"walk", scene_walk, 1, .world = SCENE_SEVERAL, .more = 3},
+	{"late for one of several roots", scene_roots, 1, .world = SCENE_TIMED | SCENE_SEVERAL,
+	 .more = 1},
+	{"configs of versions", scene_versions, 1, .world = 0},
 };
 /* clang-format on */
 _Static_assert(ARRAY_LEN(scene_kinds) <= 32, "lab_result.scenes has a bit for each");
@@ -71,17 +76,23 @@ bool scene_cuda(struct scene *s, cudaError_t e, const char *call)
 	return lab_rank_check_cuda(s->me, (int)e, call);
 }
 
-ncclResult_t scene_init(struct scene *s, int k, ncclComm_t *comm)
+ncclResult_t scene_init_config(struct scene *s, ncclComm_t *comm, ncclConfig_t *config)
 {
 	const struct lab_run *run = s->me->run;
 	ncclUniqueId ids[1 + LAB_MORE_IDS];
 
-	if (k || s->roots == 1)
-		return ncclCommInitRank(comm, s->n, k ? run->other_id[k - 1] : run->id,
-					s->me->rank);
+	if (s->roots == 1)
+		return config ? ncclCommInitRankConfig(comm, s->n, run->id, s->me->rank, config)
+			      : ncclCommInitRank(comm, s->n, run->id, s->me->rank);
 	ids[0] = run->id;
 	memcpy(ids + 1, run->root_id, sizeof run->root_id);
-	return ncclCommInitRankScalable(comm, s->n, s->me->rank, s->roots, ids, NULL);
+	return ncclCommInitRankScalable(comm, s->n, s->me->rank, s->roots, ids, config);
+}
+
+ncclResult_t scene_init(struct scene *s, int k, ncclComm_t *comm)
+{
+	return k ? ncclCommInitRank(comm, s->n, s->me->run->other_id[k - 1], s->me->rank)
+		 : scene_init_config(s, comm, NULL);
 }
 
 bool scene_open(struct scene *s, int k)
@@ -133,8 +144,7 @@ bool scene_sync(struct scene *s, int stream)
 	return e != cudaErrorNotReady && scene_cuda(s, e, "cudaStreamQuery");
 }
 
-/* The result of the first `count` elements of the second half of the memory. */
-static bool scene_check(struct scene *s, const char *call, size_t count, int32_t want)
+bool scene_check(struct scene *s, const char *call, size_t count, int32_t want)
 {
 	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
 	cudaError_t e = cudaMemcpyAsync(s->host, result, count * sizeof *s->host, cudaMemcpyDefault,
@@ -150,8 +160,7 @@ static bool scene_check(struct scene *s, const char *call, size_t count, int32_t
 	return true;
 }
 
-/* Fills the input. */
-static bool scene_fill(struct scene *s, size_t count, int32_t value)
+bool scene_fill(struct scene *s, size_t count, int32_t value)
 {
 	for (size_t i = 0; i < count; i++)
 		s->host[i] = value;
@@ -238,8 +247,13 @@ static const struct scene_kind *scene_draw(struct scene *s)
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(scene_kinds); i++)
-		if (scene_fits(s, &scene_kinds[i]) && sim_rng_below(&s->drawn, ++n) == 0)
-			k = &scene_kinds[i];
+		if (scene_fits(s, &scene_kinds[i])) {
+			uint64_t weight = 1 + scene_kinds[i].more;
+
+			n += weight;
+			if (sim_rng_below(&s->drawn, n) < weight)
+				k = &scene_kinds[i];
+		}
 	ASSERT(k); /* a scene of one rank fits every world */
 	return k;
 }
@@ -296,15 +310,16 @@ static void scene_free(struct scene *s)
 	free(s->host);
 }
 
-/* One scene in three that has a communicator of all ranks makes it with several ids. */
-static int32_t scene_draw_roots(const struct scene *s, int ids, uint64_t seed)
+/* One scene in three that has a communicator of all ranks makes it with several ids, and each scene
+ * about them. */
+static int32_t scene_draw_roots(const struct scene *s, const struct scene_kind *k, uint64_t seed)
 {
 	const int32_t most = MIN_OF(s->n, 1 + LAB_MORE_IDS);
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "lab.scene_roots");
-	bool several = sim_rng_below(&rng, 3) == 0;
-	if (!several || ids == 0 || most < 2 || s->me->run->config->spread)
+	bool several = sim_rng_below(&rng, 3) == 0 || k->play == scene_roots;
+	if (!several || k->ids == 0 || most < 2 || s->me->run->config->spread)
 		return 1;
 	return 2 + (int32_t)sim_rng_below(&rng, (uint64_t)most - 1);
 }
@@ -341,7 +356,7 @@ static bool scene_play(struct scene *s)
 	s->mine = s->culprit == me->rank;
 	ASSERT(k->ids <= SCENE_COMMS);
 	s->name = k->name;
-	s->roots = scene_draw_roots(s, k->ids, seed);
+	s->roots = scene_draw_roots(s, k, seed);
 	if (!scene_ids(s, k->ids))
 		return false;
 	k->play(s);

@@ -43,7 +43,9 @@ struct scene {
 
 /* Initialises communicator k with the ids of the round. */
 ncclResult_t scene_init(struct scene *s, int k, ncclComm_t *comm);
-/* The same. True: the communicator is there. */
+/* The same for communicator 0, with a config; NULL: none. */
+ncclResult_t scene_init_config(struct scene *s, ncclComm_t *comm, ncclConfig_t *config);
+/* The same as scene_init. True: the communicator is there. */
 bool scene_open(struct scene *s, int k);
 /* Destroys it, or aborts it. */
 void scene_destroy(struct scene *s, int k);
@@ -54,6 +56,10 @@ void scene_report(struct scene *s, const char *call, const char *text);
 bool scene_cuda(struct scene *s, cudaError_t e, const char *call);
 /* Waits for a stream; false: the run has failed. */
 bool scene_sync(struct scene *s, int stream);
+/* Fills the input. Checks the first `count` elements of the result. False: the run has failed, or
+ * the result is wrong. */
+bool scene_fill(struct scene *s, size_t count, int32_t value);
+bool scene_check(struct scene *s, const char *call, size_t count, int32_t want);
 /* Reduces on communicator k, or sends round its ranks, in the first stream, and checks. `config`:
  * options of the call; NULL: none. False: the run or the call has failed. */
 bool scene_sum(struct scene *s, int k, size_t count, ncclCollConfig_t *config);
@@ -86,5 +92,11 @@ void scene_suspend_ends(struct scene *s);
 void scene_aborted(struct scene *s);
 /* scene_state.c */
 void scene_state(struct scene *s);
+/* walk.c */
+void scene_walk(struct scene *s);
+/* scene_roots.c */
+void scene_roots(struct scene *s);
+/* scene_versions.c */
+void scene_versions(struct scene *s);
 
 #endif

@@ -122,6 +122,20 @@ CH_TEST(an_open_descriptor_keeps_the_memory)
 	ck_assert_uint_eq(now - before, PAGE);
 }
 
+CH_TEST(memory_is_free_when_its_last_descriptor_is_closed)
+{
+	CUmemGenericAllocationHandle h = create(0, PAGE);
+	struct share s = {0};
+	size_t before = 0, now = 0, total;
+
+	DRV(cuMemExportToShareableHandle(&s.fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	DRV(cuMemRelease(h));
+	CU(cudaMemGetInfo(&before, &total));
+	ck_assert_int_eq(close(s.fd), 0);
+	CU(cudaMemGetInfo(&now, &total));
+	ck_assert_uint_eq(now - before, PAGE);
+}
+
 CH_TEST(descriptors_are_of_memory_that_was_made_for_it)
 {
 	CUmemAllocationProp prop = prop_of(0);
@@ -147,6 +161,7 @@ int main(void)
 	CH_ADD(t, a_descriptor_gives_another_process_the_memory);
 	CH_ADD(t, memory_lives_until_the_last_process_drops_it);
 	CH_ADD(t, an_open_descriptor_keeps_the_memory);
+	CH_ADD(t, memory_is_free_when_its_last_descriptor_is_closed);
 	CH_ADD(t, descriptors_are_of_memory_that_was_made_for_it);
 	return ch_suite_run("cuda vmm process", t);
 }

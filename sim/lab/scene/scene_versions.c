@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A scene of configs of every version. Each version has the fields that its layout had, and what
+ * follows them in memory has any value. A field of the version has its effect: a wrong value is
+ * refused, a legal one is taken, a non-blocking init returns ncclInProgress, and ranks that
+ * disagree on what a split shares get an error. A field that the version lacks has its default.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "sim/lab/scene/scene.h"
+
+#define VERSIONS_FIRST  14 /* 2.14 */
+#define VERSIONS_LAST   32
+#define VERSIONS_ROUNDS 3
+#define VERSIONS_FILL   0x5a
+
+/* A variable of the environment replaces the field's value. */
+static const struct versions_field {
+	const char *name;
+	size_t at;
+	int32_t since; /* the minor version */
+	int legal[2], wrong;
+	bool refused; /* `wrong` is; else another value is taken */
+	const char *variable[2];
+} versions_fields[] = {
+#define FIELD(name) "a config's " #name, offsetof(ncclConfig_t, name)
+	{FIELD(blocking), 14, {1, 1}, 2, true, {"NCCL_COMM_BLOCKING"}},
+	{FIELD(cgaClusterSize), 17, {0, 8}, -2, true, {"NCCL_CGA_CLUSTER_SIZE"}},
+	{FIELD(minCTAs), 17, {1, 2}, 0, true, {"NCCL_MIN_CTAS", "NCCL_MIN_NCHANNELS"}},
+	{FIELD(maxCTAs), 17, {2, 9}, 0, true, {"NCCL_MAX_CTAS", "NCCL_MAX_NCHANNELS"}},
+	{FIELD(splitShare), 18, {0, 1}, 7, false, {NULL}},
+	{FIELD(trafficClass), 25, {0, 255}, 256, true, {NULL}},
+	{FIELD(collnetEnable), 27, {0, 0}, 7, false, {"NCCL_COLLNET_ENABLE"}},
+	{FIELD(CTAPolicy), 27, {0, 1}, 77, false, {NULL}},
+	{FIELD(shrinkShare), 27, {0, 1}, 7, false, {NULL}},
+	{FIELD(nvlsCTAs), 27, {1, 16}, 0, true, {NULL}},
+	{FIELD(nChannelsPerNetPeer), 28, {1, 2}, 0, true, {"NCCL_NCHANNELS_PER_NET_PEER"}},
+	{FIELD(nvlinkCentricSched), 28, {0, 1}, 2, true, {NULL}},
+	{FIELD(graphUsageMode), 29, {0, 2}, 3, true, {NULL}},
+	{FIELD(numRmaCtx), 29, {0, 9}, -1, true, {NULL}},
+	{FIELD(maxP2pPeers), 30, {1, 64}, 0, true, {NULL}},
+	{FIELD(graphStreamOrdering), 30, {0, 1}, 2, true, {NULL}},
+	{FIELD(launchOrderImplicit), 31, {0, 1}, 2, true, {NULL}},
+	{FIELD(numRmaSig), 31, {1, 9}, 0, true, {NULL}},
+	{FIELD(rmaEagerInit), 31, {0, 1}, 2, true, {NULL}},
+	{FIELD(hostCftMode), 31, {1, 3}, 77, true, {NULL}},
+	{FIELD(nvlsHostMode), 31, {0, 2}, -1, true, {NULL}},
+#undef FIELD
+};
+
+/* A config as a program of some version has it in its memory. */
+union versions_config {
+	ncclConfig_t config;
+	uint8_t bytes[2 * sizeof(ncclConfig_t)];
+};
+
+static bool versions_replaced(const struct scene *s, const struct versions_field *f)
+{
+	bool replaced = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(f->variable); i++)
+		replaced |= f->variable[i] && lab_has_env(s->me->run->config, f->variable[i]);
+	return replaced;
+}
+
+/* The end of the version's last field. */
+static size_t versions_end(int32_t minor)
+{
+	size_t end = minor >= 17 ? offsetof(ncclConfig_t, netName) + sizeof(char *) : 0;
+
+	if (minor >= 27)
+		end = offsetof(ncclConfig_t, commName) + sizeof(char *);
+	for (size_t i = 0; i < ARRAY_LEN(versions_fields); i++)
+		if (minor >= versions_fields[i].since)
+			end = MAX_OF(end, versions_fields[i].at + sizeof(int));
+	return end;
+}
+
+/* The layout of the version with nothing set, and any bytes after its last field. */
+static void versions_empty(union versions_config *c, int32_t minor)
+{
+	static const ncclConfig_t initial = NCCL_CONFIG_INITIALIZER;
+	const size_t end = versions_end(minor), align = _Alignof(ncclConfig_t);
+
+	ASSERT(end <= sizeof initial);
+	memset(c->bytes, VERSIONS_FILL, sizeof c->bytes);
+	memcpy(c->bytes, &initial, end);
+	c->config.size = (end + align - 1) / align * align;
+	c->config.version = (unsigned)NCCL_VERSION(2, minor, 0);
+}
+
+static void versions_set(union versions_config *c, const struct versions_field *f, int value)
+{
+	memcpy(c->bytes + f->at, &value, sizeof value);
+}
+
+/* A communicator of this rank alone. */
+static ncclResult_t versions_init(struct scene *s, union versions_config *c, bool *waited)
+{
+	ncclComm_t comm = NULL;
+	ncclUniqueId id;
+	ncclResult_t rc = ncclGetUniqueId(&id), end;
+
+	if (rc)
+		return rc;
+	lab_call(s->me, "ncclCommInitRankConfig");
+	rc = ncclCommInitRankConfig(&comm, 1, id, 0, &c->config);
+	*waited = rc == ncclInProgress;
+	rc = lab_comm_settle(s->me, comm, rc);
+	lab_call(s->me, NULL);
+	end = comm ? ncclCommDestroy(comm) : ncclSuccess;
+	scene_judge(s, "ncclCommDestroy", end, ncclSuccess);
+	return rc;
+}
+
+/* One field has a wrong value. A version that lacks it has any bytes there already. */
+static void versions_wrong(struct scene *s, int32_t minor)
+{
+	const struct versions_field *f =
+		&versions_fields[sim_rng_below(&s->own, ARRAY_LEN(versions_fields))];
+	bool has = minor >= f->since, waited;
+	union versions_config c;
+
+	versions_empty(&c, minor);
+	versions_set(&c, f, f->wrong);
+	bool refused = has && f->refused && !versions_replaced(s, f);
+	ncclResult_t rc = versions_init(s, &c, &waited);
+
+	scene_judge(s, f->name, rc, refused ? ncclInvalidArgument : ncclSuccess);
+}
+
+/* All fields of the version have legal values. */
+static void versions_right(struct scene *s, int32_t minor)
+{
+	bool nonblocking = sim_rng_below(&s->own, 2), waited;
+	bool replaced = lab_has_env(s->me->run->config, "NCCL_COMM_BLOCKING");
+	union versions_config c;
+
+	versions_empty(&c, minor);
+	for (size_t i = 0; i < ARRAY_LEN(versions_fields); i++)
+		if (minor >= versions_fields[i].since)
+			versions_set(&c, &versions_fields[i],
+				     versions_fields[i].legal[sim_rng_below(&s->own, 2)]);
+	c.config.blocking = !nonblocking;
+	scene_judge(s, "a config with all fields", versions_init(s, &c, &waited), ncclSuccess);
+	if (!replaced && waited != nonblocking)
+		scene_report(s, "a config with all fields", "has no effect of `blocking`");
+}
+
+/* The network's name: a wrong one is refused by the versions that have it. */
+static void versions_net(struct scene *s, int32_t minor)
+{
+	bool has = minor >= 17, waited;
+	union versions_config c;
+
+	versions_empty(&c, minor);
+	c.config.netName = "Carrier pigeon";
+	/* a plugin may have a network of any name */
+	has = has && !lab_has_env(s->me->run->config, "NCCL_NET") &&
+	      !(s->me->run->config->plugins & LAB_PLUGIN_NET);
+	scene_judge(s, "netName of a config", versions_init(s, &c, &waited),
+		    has ? ncclInvalidArgument : ncclSuccess);
+}
+
+/* All ranks: the culprit shares with its children, and the others do not. */
+static void versions_disagree(struct scene *s, int32_t minor)
+{
+	union versions_config c;
+	ncclComm_t comm = NULL, child = NULL;
+	ncclResult_t rc;
+
+	versions_empty(&c, minor);
+	c.config.splitShare = s->mine;
+	lab_call(s->me, "ncclCommInitRankConfig");
+	rc = scene_init_config(s, &comm, &c.config);
+	lab_call(s->me, NULL);
+	s->comm[0] = comm;
+	scene_judge(s, "ncclCommInitRankConfig", rc, ncclSuccess);
+	if (rc || !lab_barrier(s->me))
+		return;
+	lab_call(s->me, "ncclCommSplit");
+	rc = ncclCommSplit(comm, 0, s->me->rank, &child, NULL);
+	lab_call(s->me, NULL);
+	s->comm[1] = child;
+	/* the first rank that has detected it ends the others */
+	if (minor < 18 || rc != ncclRemoteError)
+		scene_judge(s, "ncclCommSplit of ranks that share differently", rc,
+			    minor >= 18 ? ncclInvalidUsage : ncclSuccess);
+	if (!rc && scene_sum(s, 1, SCENE_COUNT, NULL) && lab_barrier(s->me))
+		scene_destroy(s, 1);
+	if (lab_barrier(s->me))
+		scene_destroy(s, 0);
+}
+
+static int32_t versions_draw(struct sim_rng *rng)
+{
+	const uint64_t n = VERSIONS_LAST - VERSIONS_FIRST + 1;
+
+	/* every other one has just brought a field */
+	if (sim_rng_below(rng, 2))
+		return versions_fields[sim_rng_below(rng, ARRAY_LEN(versions_fields))].since;
+	return VERSIONS_FIRST + (int32_t)sim_rng_below(rng, n);
+}
+
+void scene_versions(struct scene *s)
+{
+	int32_t minor = versions_draw(&s->drawn);
+
+	for (int i = 0; i < VERSIONS_ROUNDS; i++) {
+		versions_wrong(s, versions_draw(&s->own));
+		if (sim_rng_below(&s->own, 2))
+			versions_right(s, versions_draw(&s->own));
+		else
+			versions_net(s, versions_draw(&s->own));
+	}
+	if (s->n > 1 && lab_barrier(s->me))
+		versions_disagree(s, minor);
+}
