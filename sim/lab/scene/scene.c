@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define SCENE_LOOK_NS 1000000ull
+#define SCENE_TIMES   2
 
 /* The worlds that a scene belongs to. */
 enum {
@@ -16,6 +17,7 @@ enum {
 	SCENE_RAS = 16,       /* RAS runs, and each host has the port for its clients */
 	/* no network reduces: it reports a call that differs as an error of its own */
 	SCENE_NO_COLLNET = 32,
+	SCENE_OFTEN = 64, /* it is drawn SCENE_TIMES as often as others */
 };
 
 /* clang-format off */
@@ -43,6 +45,7 @@ static const struct scene_kind {
 	{"absent from a call", scene_absent_call, 1, SCENE_TIMED | SCENE_SEVERAL},
 	{"aborted by another task", scene_aborted, 2, SCENE_UNTIMED | SCENE_SEVERAL},
 	{"states", scene_state, 1, SCENE_SEVERAL},
+	{"generated program", scene_program, 0, SCENE_UNTIMED | SCENE_SEVERAL | SCENE_OFTEN},
 };
 /* clang-format on */
 _Static_assert(ARRAY_LEN(scene_kinds) <= 32, "lab_result.scenes has a bit for each");
@@ -237,9 +240,15 @@ static const struct scene_kind *scene_draw(struct scene *s)
 	const struct scene_kind *k = NULL;
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(scene_kinds); i++)
-		if (scene_fits(s, &scene_kinds[i]) && sim_rng_below(&s->drawn, ++n) == 0)
+	for (size_t i = 0; i < ARRAY_LEN(scene_kinds); i++) {
+		const uint64_t weight = scene_kinds[i].world & SCENE_OFTEN ? SCENE_TIMES : 1;
+
+		if (!scene_fits(s, &scene_kinds[i]))
+			continue;
+		n += weight;
+		if (sim_rng_below(&s->drawn, n) < weight)
 			k = &scene_kinds[i];
+	}
 	ASSERT(k); /* a scene of one rank fits every world */
 	return k;
 }

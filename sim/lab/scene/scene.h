@@ -86,5 +86,7 @@ void scene_suspend_ends(struct scene *s);
 void scene_aborted(struct scene *s);
 /* scene_state.c */
 void scene_state(struct scene *s);
+/* scene_program.c */
+void scene_program(struct scene *s);
 
 #endif
