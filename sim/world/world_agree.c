@@ -173,7 +173,7 @@ int world_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank, 
 	world_lock(&world->lock);
 	struct world_member *m = *member_find(key, agent);
 	int rc = m ? agree_order(m, seq, rank, text, caller, other) : 0;
-	if (m)
+	if (m && !rc) /* an operation that is refused does not count */
 		m->done = text ? seq + 1 : seq;
 	world_unlock(&world->lock);
 	return rc;

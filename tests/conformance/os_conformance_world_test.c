@@ -190,6 +190,9 @@ static void agents_keep_one_order_between_keys(void)
 	ck_assert_int_eq(rc, EINVAL);
 	ck_assert_int_eq(other.rank, 0);
 	ck_assert_str_eq(other.text, "B 0");
+	/* it has no effect on the position of the next one */
+	ck_assert_int_eq(os_agree_order(B, TWO, 0, 1, "B 1", NULL, &other), EINVAL);
+	ck_assert_int_eq(os_agree_order(B, TWO, 0, 1, "B 0", NULL, &other), 0);
 	/* a process that has left is no longer compared */
 	os_agree_member(B, TWO, false);
 	ck_assert_int_eq(os_agree_order(A, TWO, 2, 1, "A 2", NULL, &other), 0);

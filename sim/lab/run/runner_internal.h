@@ -79,7 +79,7 @@ struct lab_rank {
 	shared_u32 transient_on;   /* it is busy with them: its watch looks after the others */
 
 	ncclComm_t scene_comm[2]; /* scene.c, for other tasks of the process */
-	void *scene_memory;
+	void *scene_memory, *scene_program;
 	const char *cuda_call; /* cuda_state.c: what it is in; NULL: nothing that is checked */
 	const struct os_self *cuda_task;            /* that which makes it */
 	int32_t cuda_device, cuda_mode, cuda_error; /* of the task, before it */

@@ -48,6 +48,7 @@ static const struct scene_kind {
 	{"late for one of several roots", scene_roots, 1, .world = SCENE_TIMED | SCENE_SEVERAL,
 	 .more = 1},
 	{"configs of versions", scene_versions, 1, .world = 0},
+	{"generated program", scene_program, 0, .world = SCENE_UNTIMED | SCENE_SEVERAL, .more = 1},
 };
 /* clang-format on */
 _Static_assert(ARRAY_LEN(scene_kinds) <= 32, "lab_result.scenes has a bit for each");

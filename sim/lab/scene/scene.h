@@ -98,5 +98,7 @@ void scene_walk(struct scene *s);
 void scene_roots(struct scene *s);
 /* scene_versions.c */
 void scene_versions(struct scene *s);
+/* scene_program.c */
+void scene_program(struct scene *s);
 
 #endif

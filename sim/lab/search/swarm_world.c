@@ -366,6 +366,7 @@ void swarm_side_scenes(struct scenario *s, uint64_t seed)
 	unsigned ms = 1000 + (unsigned)sim_rng_below(&rng, 1000);
 	uint32_t more = (uint32_t)sim_rng_below(&rng, 3);
 	bool apart = sim_rng_below(&rng, 2), ras = sim_rng_below(&rng, 2);
+	bool small_fifo = sim_rng_below(&rng, 3) == 0;
 
 	c->scenes = 0;
 	if (s->plan[0]) /* a rank stalls: the survivors of the deadline would wait for it again */
@@ -385,6 +386,10 @@ void swarm_side_scenes(struct scenario *s, uint64_t seed)
 		if (swarm_is_set(s, "DOPPEL_HCA_ROUTING="))
 			swarm_env(s, "DOPPEL_HCA_ROUTING=fixed");
 		c->sim.races = false; /* calls of different counts write the same bytes */
+	}
+	if (small_fifo && !swarm_is_set(s, "NCCL_WORK_")) {
+		swarm_env(s, "NCCL_WORK_ARGS_BYTES=0");
+		swarm_env(s, "NCCL_WORK_FIFO_BYTES=4096");
 	}
 	if (!timed && ras) {
 		c->ras = MAX_OF(c->ras, 1u);

@@ -15,7 +15,7 @@
 #include "tests/suite.h"
 
 #define SCENES_ALL   24
-#define SCENES_KINDS 20
+#define SCENES_KINDS 21
 #define SCENES_SEEDS 5
 
 #define SCENES_STALL_FIRST 10
@@ -34,6 +34,8 @@ static enum spoil {
 	SPOIL_ABORT,    /* an abort takes long */
 	SPOIL_STATE,    /* a suspended communicator is suspended again */
 	SPOIL_PARTS,    /* memory that is suspended does not count as memory that can be */
+	SPOIL_ROOT,     /* a broadcast has another root */
+	SPOIL_CLASS,    /* a message that is refused has another error */
 	SPOIL_LINE,     /* the line of an error names no rank */
 	SPOIL_DEADLINE, /* an init returns long after its deadline */
 } spoil;
@@ -102,7 +104,19 @@ ncclResult_t ncclGroupEnd(void)
 {
 	ncclResult_t rc = pncclGroupEnd();
 
+	if (spoil == SPOIL_CLASS && rc == ncclInvalidUsage)
+		return ncclInvalidArgument;
 	return spoil == SPOIL_SUCCESS ? ncclSuccess : rc;
+}
+
+ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
+			   ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream)
+{
+	int n = 1;
+
+	if (spoil == SPOIL_ROOT && !pncclCommCount(comm, &n))
+		root = (root + 1) % n;
+	return pncclBroadcast(sendbuff, recvbuff, count, datatype, root, comm, stream);
 }
 
 /* Plays scenes, and returns whether all passed; adds the kinds that were played. RAS runs if calls
@@ -153,6 +167,7 @@ START_TEST(what_is_done_wrong_is_found)
 	uint32_t played = 0;
 
 	for (enum spoil what = SPOIL_MODE; what <= SPOIL_PARTS; what++) {
+	for (enum spoil what = SPOIL_MODE; what <= SPOIL_CLASS; what++) {
 		bool passes = true;
 
 		/* a seed may not draw the scene that finds it */
