@@ -15,7 +15,7 @@
 #include "tests/suite.h"
 
 #define SCENES_ALL   24
-#define SCENES_KINDS 17
+#define SCENES_KINDS 18
 #define SCENES_SEEDS 5
 
 #define SCENES_STALL_FIRST 10
@@ -32,6 +32,7 @@ static enum spoil {
 	SPOIL_REVOKE,   /* is refused */
 	SPOIL_SUCCESS,  /* a group that fails returns success */
 	SPOIL_ABORT,    /* an abort takes long */
+	SPOIL_CAPTURE,  /* a captured call adds nothing to its graph */
 	SPOIL_STATE,    /* a suspended communicator is suspended again */
 	SPOIL_LINE,     /* the line of an error names no rank */
 	SPOIL_DEADLINE, /* an init returns long after its deadline */
@@ -91,6 +92,18 @@ ncclResult_t ncclGroupEnd(void)
 	ncclResult_t rc = pncclGroupEnd();
 
 	return spoil == SPOIL_SUCCESS ? ncclSuccess : rc;
+}
+
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type,
+			   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+
+	if (spoil == SPOIL_CAPTURE)
+		(void)cudaStreamIsCapturing(stream, &status);
+	if (status != cudaStreamCaptureStatusNone)
+		return ncclSuccess;
+	return pncclAllReduce(send, recv, count, type, op, comm, stream);
 }
 
 /* Plays scenes, and returns whether all passed; adds the kinds that were played. RAS runs if calls
