@@ -230,7 +230,7 @@ static bool registered_read(struct lab_rank *me, uint32_t i, int b, int32_t peer
 	return true;
 }
 
-/* Where the ranks of a host have no direct access there are no windows. Ranks of several real
+/* There are no windows if the ranks of a host have no direct access. Ranks of several real
  * processes meet at no barrier. */
 static bool registered_check_windows(struct lab_rank *me)
 {

@@ -3,7 +3,7 @@
  * A scene of CUDA graphs: two graphs of several calls of one communicator are captured in two
  * streams, one after the other or with alternating calls. Then they are launched, in any streams,
  * with plain calls between them, and streams that have work are destroyed and made again. Each call
- * reads a buffer that calls before it have written, and nothing but the communicator orders the
+ * reads a buffer that calls before it have written, and only the communicator orders the
  * streams: its launches run in the order in which the program launches them (docs/plan.md). All
  * ranks draw the same program, and the lab computes its result.
  */
@@ -16,12 +16,14 @@ enum {
 	CAPTURE_CALLS = 4, /* of a graph, at most */
 	CAPTURE_BUFFERS = 6,
 	CAPTURE_STREAMS = 4,
-	CAPTURE_ACTIONS = 8, /* at most */
-	CAPTURE_RANKS = 64,  /* at most, else the scene plays nothing */
-	CAPTURE_MANY =
-		64, /* captures of a communicator whose calls may alternate (plan/capture.c) */
+	CAPTURE_ACTIONS = 8,  /* at most */
+	CAPTURE_RANKS = 64,   /* at most, else the scene plays nothing */
+	CAPTURE_MANY = 64,    /* the most captures whose calls may alternate (plan/capture.c) */
+	CAPTURE_COUNT = 2560, /* elements of a buffer, and of a long call */
+	CAPTURE_SHORT = 32,   /* of a short one */
+	CAPTURE_PARTS = 2,    /* of a buffer: what short calls have, and the rest */
 };
-_Static_assert(CAPTURE_BUFFERS *SCENE_COUNT * sizeof(uint32_t) <= SCENE_BYTES, "all buffers fit");
+_Static_assert(CAPTURE_BUFFERS *CAPTURE_COUNT * sizeof(uint32_t) <= SCENE_BYTES, "all buffers fit");
 _Static_assert((int)CAPTURE_STREAMS <= (int)SCENE_STREAMS, "each is one of the scene's");
 
 enum capture_kind { CAPTURE_SUM, CAPTURE_MAX, CAPTURE_RING, CAPTURE_KINDS };
@@ -30,6 +32,7 @@ enum capture_kind { CAPTURE_SUM, CAPTURE_MAX, CAPTURE_RING, CAPTURE_KINDS };
 struct capture_call {
 	enum capture_kind kind;
 	int from, to;
+	bool is_short;
 };
 
 struct captures {
@@ -38,37 +41,50 @@ struct captures {
 	int calls[CAPTURE_GRAPHS];
 	cudaGraph_t graph[CAPTURE_GRAPHS];
 	cudaGraphExec_t exec[CAPTURE_GRAPHS];
-	uint32_t value[CAPTURE_RANKS][CAPTURE_BUFFERS]; /* that each element has */
+	/* that each element of a part has */
+	uint32_t value[CAPTURE_RANKS][CAPTURE_BUFFERS][CAPTURE_PARTS];
 	bool ok;
 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static void capture_compute(struct captures *c, const struct capture_call *call)
+static void capture_compute_part(struct captures *c, const struct capture_call *call, int part)
 {
 	uint32_t from[CAPTURE_RANKS], sum = 0, most = 0;
 	const int32_t n = c->s->n;
 
 	for (int32_t r = 0; r < n; r++) {
-		from[r] = c->value[r][call->from];
+		from[r] = c->value[r][call->from][part];
 		sum += from[r];
 		most = MAX_OF(most, from[r]);
 	}
 	for (int32_t r = 0; r < n; r++)
-		c->value[r][call->to] = call->kind == CAPTURE_SUM   ? sum
-					: call->kind == CAPTURE_MAX ? most
-								    : from[(r + n - 1) % n];
+		c->value[r][call->to][part] = call->kind == CAPTURE_SUM   ? sum
+					      : call->kind == CAPTURE_MAX ? most
+									  : from[(r + n - 1) % n];
+}
+
+static void capture_compute(struct captures *c, const struct capture_call *call)
+{
+	for (int part = 0; part < (call->is_short ? 1 : CAPTURE_PARTS); part++)
+		capture_compute_part(c, call, part);
+}
+
+/* The value of element i of all buffers. */
+static uint32_t capture_value(const struct captures *c, uint32_t i)
+{
+	return c->value[c->s->me->rank][i / CAPTURE_COUNT][i % CAPTURE_COUNT >= CAPTURE_SHORT];
 }
 
 static uint32_t *capture_buffer(const struct captures *c, int i)
 {
-	return (uint32_t *)(void *)c->s->mem + (size_t)i * SCENE_COUNT;
+	return (uint32_t *)(void *)c->s->mem + (size_t)i * CAPTURE_COUNT;
 }
 
 static void capture_copy(struct captures *c, bool in)
 {
 	struct scene *s = c->s;
-	const size_t bytes = (size_t)CAPTURE_BUFFERS * SCENE_COUNT * sizeof(uint32_t);
+	const size_t bytes = (size_t)CAPTURE_BUFFERS * CAPTURE_COUNT * sizeof(uint32_t);
 	void *to = in ? (void *)s->mem : s->host, *from = in ? (void *)s->host : s->mem;
 
 	c->ok = c->ok &&
@@ -81,21 +97,20 @@ static void capture_fill(struct captures *c)
 {
 	for (int32_t r = 0; r < c->s->n; r++)
 		for (uint32_t b = 0; b < CAPTURE_BUFFERS; b++)
-			c->value[r][b] = ((uint32_t)r + 1) * (b + 3);
-	for (uint32_t i = 0; i < CAPTURE_BUFFERS * SCENE_COUNT; i++)
-		c->s->host[i] = (int32_t)c->value[c->s->me->rank][i / SCENE_COUNT];
+			for (uint32_t part = 0; part < CAPTURE_PARTS; part++)
+				c->value[r][b][part] = ((uint32_t)r + 1) * (2 * b + part + 3);
+	for (uint32_t i = 0; i < CAPTURE_BUFFERS * CAPTURE_COUNT; i++)
+		c->s->host[i] = (int32_t)capture_value(c, i);
 	capture_copy(c, true);
 }
 
 static void capture_check(struct captures *c)
 {
-	const uint32_t *want = c->value[c->s->me->rank];
-
 	for (int i = 0; c->ok && i < CAPTURE_STREAMS; i++)
 		c->ok = scene_sync(c->s, i);
 	capture_copy(c, false);
-	for (uint32_t i = 0; c->ok && i < CAPTURE_BUFFERS * SCENE_COUNT; i++)
-		if ((uint32_t)c->s->host[i] != want[i / SCENE_COUNT]) {
+	for (uint32_t i = 0; c->ok && i < CAPTURE_BUFFERS * CAPTURE_COUNT; i++)
+		if ((uint32_t)c->s->host[i] != capture_value(c, i)) {
 			scene_report(c->s, "cudaGraphLaunch", "gave a wrong result");
 			c->ok = false;
 		}
@@ -109,11 +124,17 @@ static struct capture_call capture_draw(struct scene *s)
 		.kind = (enum capture_kind)sim_rng_below(&s->drawn, CAPTURE_KINDS),
 		.from = (int)sim_rng_below(&s->drawn, CAPTURE_BUFFERS),
 		.to = (int)sim_rng_below(&s->drawn, CAPTURE_BUFFERS),
+		.is_short = sim_rng_below(&s->drawn, 2),
 	};
 
 	if (call.kind == CAPTURE_RING && call.to == call.from) /* messages are not in place */
 		call.to = (call.from + 1) % CAPTURE_BUFFERS;
 	return call;
+}
+
+static size_t capture_count(const struct capture_call *call)
+{
+	return call->is_short ? CAPTURE_SHORT : CAPTURE_COUNT;
 }
 
 static ncclResult_t capture_ring(struct captures *c, const struct capture_call *call, int stream)
@@ -124,10 +145,10 @@ static ncclResult_t capture_ring(struct captures *c, const struct capture_call *
 
 	if (rc)
 		return rc;
-	rc = ncclSend(capture_buffer(c, call->from), SCENE_COUNT, ncclUint32, to, s->comm[0],
-		      s->stream[stream]);
+	rc = ncclSend(capture_buffer(c, call->from), capture_count(call), ncclUint32, to,
+		      s->comm[0], s->stream[stream]);
 	if (!rc)
-		rc = ncclRecv(capture_buffer(c, call->to), SCENE_COUNT, ncclUint32, from,
+		rc = ncclRecv(capture_buffer(c, call->to), capture_count(call), ncclUint32, from,
 			      s->comm[0], s->stream[stream]);
 	end = ncclGroupEnd();
 	return rc ? rc : end;
@@ -147,7 +168,7 @@ static void capture_call(struct captures *c, const struct capture_call *call, in
 		rc = capture_ring(c, call, stream);
 	else
 		rc = ncclAllReduce(capture_buffer(c, call->from), capture_buffer(c, call->to),
-				   SCENE_COUNT, ncclUint32,
+				   capture_count(call), ncclUint32,
 				   call->kind == CAPTURE_SUM ? ncclSum : ncclMax, s->comm[0],
 				   s->stream[stream]);
 	lab_call(s->me, NULL);

@@ -384,7 +384,8 @@ void swarm_programs_after(struct scenario *s, uint64_t seed)
 }
 
 /* Refuses what a capture cannot have: works outside of a kernel's arguments, a call with a deadline
- * of its own. A call that fails by the plan fails the capture, too. */
+ * of its own. A call that fails by the plan fails the capture, too: only plans that every call
+ * survives. */
 static bool swarm_graphs_fit(const struct scenario *s)
 {
 	const struct lab_config *c = &s->lab;
@@ -393,8 +394,10 @@ static bool swarm_graphs_fit(const struct scenario *s)
 		     !strcmp(s->env_odd, "NCCL_WORK_ARGS_BYTES=0");
 	bool deadlines = c->options && swarm_is_set(s, "NCCL_RAS_ENABLE=");
 
-	return !s->plan[0] && s->expect != SCENARIO_EXPECT_REFUSED && !c->plugin_fails && !works &&
-	       !deadlines && c->iterations <= 100 && c->group <= 100;
+	bool fails = s->expect == SCENARIO_EXPECT_REFUSED || c->plugin_fails ||
+		     (s->plan[0] && s->expect != SCENARIO_EXPECT_SUCCESS);
+
+	return !fails && !works && !deadlines && c->iterations <= 100 && c->group <= 100;
 }
 
 void swarm_graphs(struct scenario *s, uint64_t seed)

@@ -202,7 +202,7 @@ void swarm_local_register(struct scenario *s, uint64_t seed)
 	s->lab.iterations = MAX_OF(s->lab.iterations, 2u);
 }
 
-/* Registered buffers are windows instead, one time in three where the ranks of each host have direct
+/* Registered buffers are windows instead, one time in three if the ranks of each host have direct
  * access to each other. */
 void swarm_windows(struct scenario *s, uint64_t seed)
 {
