@@ -9,6 +9,7 @@
  * rank reads a word of every other rank's window through its address.
  */
 #include <cuda_runtime_api.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/include/nccl_device.h"
@@ -204,6 +205,8 @@ static void registered_report(const struct lab_rank *me, int32_t peer, const cha
 {
 	sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
 			 "rank %d: the address of rank %d's window %s", me->rank, peer, what);
+	fprintf(stderr, "doppel: rank %d: the address of rank %d's window %s\n", me->rank, peer,
+		what);
 	me->run->judged = SIM_WRONG_RESULT;
 }
 
