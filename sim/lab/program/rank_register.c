@@ -5,11 +5,30 @@
  * LAB_REGISTER_RENEW both are deregistered before each series, and registered again; every second
  * time they are freed in between, as a program's allocator does: other ranks then have mapped what
  * there no longer is. With LAB_REGISTER_WINDOW (-R 2) both are windows, which all ranks register in
- * the same order.
+ * the same order. Their buffers begin at places in their memory that differ between ranks, and each
+ * rank reads a word of every other rank's window through its address.
  */
 #include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "core/include/nccl_device.h"
 #include "sim/lab/run/runner_internal.h"
+
+#define REGISTERED_PLACES 3 /* of a window's buffer in its memory */
+
+static bool registered_has_windows(const struct lab_rank *me)
+{
+	return me->run->config->local_register == LAB_REGISTER_WINDOW;
+}
+
+/* Bytes in front of a buffer in its memory. */
+static size_t registered_before(const struct lab_rank *me)
+{
+	const uint64_t place = (me->run->config->sim.seed + (uint64_t)me->rank) % REGISTERED_PLACES;
+
+	return registered_has_windows(me) ? place * NCCL_WIN_REQUIRED_ALIGNMENT : 0;
+}
 
 bool lab_buffer_alloc(struct lab_rank *me, uint8_t **mem, size_t bytes)
 {
@@ -18,16 +37,18 @@ bool lab_buffer_alloc(struct lab_rank *me, uint8_t **mem, size_t bytes)
 	ASSERT(!*mem); /* lab_buffer_free */
 	if (!me->run->config->local_register)
 		return lab_rank_check_cuda(me, cudaMalloc((void **)mem, bytes), "cudaMalloc");
-	r = ncclMemAlloc((void **)mem, bytes);
+	r = ncclMemAlloc((void **)mem, registered_before(me) + bytes);
 	if (r != ncclSuccess)
 		lab_rank_fail(me, r, "ncclMemAlloc");
+	else
+		*mem += registered_before(me);
 	return r == ncclSuccess;
 }
 
 void lab_buffer_free(struct lab_rank *me, uint8_t **mem)
 {
 	if (*mem && me->run->config->local_register)
-		(void)ncclMemFree(*mem);
+		(void)ncclMemFree(*mem - registered_before(me));
 	else if (*mem)
 		cudaFree(*mem);
 	*mem = NULL;
@@ -113,11 +134,6 @@ static ncclResult_t registered_drive_deregister(struct lab_rank *it, void *arg)
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-static bool registered_has_windows(const struct lab_rank *me)
-{
-	return me->run->config->local_register == LAB_REGISTER_WINDOW;
-}
-
 static ncclResult_t registered_drive_windows(struct lab_rank *it, void *arg)
 {
 	const struct lab_config *c = it->run->config;
@@ -157,6 +173,82 @@ static ncclResult_t registered_drive_end_windows(struct lab_rank *it, void *arg)
 	return r;
 }
 
+/* A number that the buffer has at its start. */
+static uint32_t registered_mark(int32_t rank, int b)
+{
+	return 0x57494e00u + 2 * (uint32_t)rank + (uint32_t)b;
+}
+
+static bool registered_copy(struct lab_rank *me, void *to, const void *from)
+{
+	return lab_rank_check_cuda(
+		       me,
+		       cudaMemcpyAsync(to, from, sizeof(uint32_t), cudaMemcpyDefault, me->stream),
+		       "cudaMemcpyAsync") &&
+	       lab_rank_sync(me);
+}
+
+static bool registered_put_marks(struct lab_rank *me)
+{
+	bool ok = true;
+
+	for (int b = 0; b < 2 && ok; b++) {
+		const uint32_t mark = registered_mark(me->rank, b);
+
+		memcpy(me->staging, &mark, sizeof mark);
+		ok = registered_copy(me, b ? me->recv : me->send, me->staging);
+	}
+	return ok;
+}
+
+static void registered_report(const struct lab_rank *me, int32_t peer, const char *what)
+{
+	sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
+			 "rank %d: the address of rank %d's window %s", me->rank, peer, what);
+	fprintf(stderr, "doppel: rank %d: the address of rank %d's window %s\n", me->rank, peer,
+		what);
+	me->run->judged = SIM_WRONG_RESULT;
+}
+
+/* The rank itself is always in its team. */
+static bool registered_read(struct lab_rank *me, uint32_t i, int b, int32_t peer)
+{
+	const uint32_t want = registered_mark(peer, b);
+	const ncclWindow_t win = me->window[i][b];
+	void *at = NULL;
+	uint32_t got;
+	ncclResult_t r = ncclGetPeerDevicePointer(win, 0, peer, &at);
+
+	if (r != ncclSuccess)
+		lab_rank_fail(me, r, "ncclGetPeerDevicePointer");
+	if (r == ncclSuccess && peer == me->rank && at != (b ? me->recv : me->send))
+		registered_report(me, peer, "is not that of its buffer");
+	if (r != ncclSuccess || !at)
+		return r == ncclSuccess;
+	if (!registered_copy(me, me->staging, at))
+		return false;
+	memcpy(&got, me->staging, sizeof got);
+	if (got != want)
+		registered_report(me, peer, "is not that of its buffer");
+	return true;
+}
+
+/* There are no windows if the ranks of a host have no direct access. Ranks of several real
+ * processes meet at no barrier. */
+static bool registered_check_windows(struct lab_rank *me)
+{
+	if (me->run->config->spread)
+		return true;
+	const uint32_t windows = 2 * lab_comms(me->run->config);
+	bool ok = registered_put_marks(me) && lab_barrier(me);
+
+	for (uint32_t i = 0; i < windows && ok; i++)
+		for (int32_t peer = 0; peer < me->run->nranks && ok; peer++)
+			ok = !me->window[i / 2][i % 2] ||
+			     registered_read(me, i / 2, (int)(i % 2), peer);
+	return ok && lab_barrier(me);
+}
+
 /* ---- both ------------------------------------------------------------------------------------ */
 
 static bool registered_call(struct lab_rank *me, const struct lab_drive *call)
@@ -181,7 +273,8 @@ bool lab_register(struct lab_rank *me)
 	static const struct lab_drive plain = {.fn = registered_drive_register,
 					       .name = "ncclCommRegister"};
 
-	return registered_call(me, registered_has_windows(me) ? &windows : &plain);
+	return registered_call(me, registered_has_windows(me) ? &windows : &plain) &&
+	       (!registered_has_windows(me) || registered_check_windows(me));
 }
 
 bool lab_deregisters_late(const struct lab_rank *me)

@@ -16,6 +16,8 @@ enum {
 	SCENE_RAS = 16,       /* RAS runs, and each host has the port for its clients */
 	/* no network reduces: it reports a call that differs as an error of its own */
 	SCENE_NO_COLLNET = 32,
+	/* kernels have their works in arguments, as captured ones need them */
+	SCENE_GRAPHS = 64,
 };
 
 /* clang-format off */
@@ -49,6 +51,7 @@ static const struct scene_kind {
 	 .more = 1},
 	{"configs of versions", scene_versions, 1, .world = 0},
 	{"generated program", scene_program, 0, .world = SCENE_UNTIMED | SCENE_SEVERAL, .more = 1},
+	{"captures", scene_captures, 1, .world = SCENE_SEVERAL | SCENE_GRAPHS},
 };
 /* clang-format on */
 _Static_assert(ARRAY_LEN(scene_kinds) <= 32, "lab_result.scenes has a bit for each");
@@ -239,6 +242,9 @@ static bool scene_fits(const struct scene *s, const struct scene_kind *k)
 		lacks |= SCENE_RAS;
 	if (c->plugins & LAB_PLUGIN_COLLNET)
 		lacks |= SCENE_NO_COLLNET;
+	if (lab_has_env(c, "NCCL_WORK_ARGS_BYTES") || lab_has_env(c, "NCCL_GRAPH_MIXING_SUPPORT") ||
+	    (c->env_odd && strstr(c->env_odd, "NCCL_WORK_ARGS_BYTES")))
+		lacks |= SCENE_GRAPHS;
 	return !(k->world & lacks);
 }
 

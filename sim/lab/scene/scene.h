@@ -90,6 +90,8 @@ void scene_suspend_apart(struct scene *s);
 void scene_suspend_ends(struct scene *s);
 /* scene_aborted.c */
 void scene_aborted(struct scene *s);
+/* scene_capture.c */
+void scene_captures(struct scene *s);
 /* scene_state.c */
 void scene_state(struct scene *s);
 /* walk.c */

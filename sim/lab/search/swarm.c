@@ -491,6 +491,8 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 			    faults == SCENARIO_FAULTS_CALL &&
 				    swarm_side_kind(seed) == SIDE_CONTRADICTION);
 	swarm_plugins(s, seed);
+	swarm_graphs(s, seed);
+	swarm_windows(s, seed);
 	swarm_descriptors_fit(s);
 	swarm_check(s);
 }

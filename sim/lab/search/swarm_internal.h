@@ -43,6 +43,8 @@ void swarm_doubling_fits(struct scenario *s);
 /* Variables that are drawn one by one (swarm_settings.c). */
 void swarm_settings(struct scenario *s, uint64_t seed);
 void swarm_local_register(struct scenario *s, uint64_t seed);
+/* To be called when all other draws of registered buffers are made. */
+void swarm_windows(struct scenario *s, uint64_t seed);
 void swarm_detection(struct scenario *s, uint64_t seed, bool small);
 /* Takes fewer sockets for each connection where a process has no descriptors for that many: to be
  * called after all else. */
@@ -57,6 +59,8 @@ void swarm_messages(struct scenario *s, uint64_t seed);
 /* Draws what programs do beside one series: other calls in groups, other tasks, other configs and
  * environments. */
 void swarm_programs(struct scenario *s, uint64_t seed);
+/* Draws series in CUDA graphs, one seed in 8: to be called after all draws that these depend on. */
+void swarm_graphs(struct scenario *s, uint64_t seed);
 /* Draws what depends on the plan of faults: to be called when that is drawn. */
 void swarm_programs_after(struct scenario *s, uint64_t seed);
 /* Do faults of this seed end something early, a call or a rank, while ranks connect or first work?

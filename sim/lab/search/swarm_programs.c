@@ -2,8 +2,8 @@
 /*
  * Draws what programs do beside one series of collectives: groups of different calls, several
  * communicators under one NCCL_COMM_ID, destroyed in any order, with configs of older versions,
- * other tasks that poll or make communicators, processes whose environments differ. And what they
- * reduce: any numbers.
+ * other tasks that poll or make communicators, processes whose environments differ, series in CUDA
+ * graphs. And what they reduce: any numbers.
  */
 #include <string.h>
 
@@ -381,4 +381,33 @@ void swarm_programs_after(struct scenario *s, uint64_t seed)
 		s->lab.scenes = 0; /* kernels of several communicators run at the same time */
 	swarm_blocking(s, seed);
 	swarm_ras(s, seed);
+}
+
+/* Refuses what a capture cannot have: works outside of a kernel's arguments, a call with a deadline
+ * of its own. A call that fails by the plan fails the capture, too: only plans that every call
+ * survives. */
+static bool swarm_graphs_fit(const struct scenario *s)
+{
+	const struct lab_config *c = &s->lab;
+	bool works = swarm_is_set(s, "NCCL_WORK_ARGS_BYTES=0") ||
+		     swarm_is_set(s, "NCCL_WORK_ARGS_BYTES=64") ||
+		     !strcmp(s->env_odd, "NCCL_WORK_ARGS_BYTES=0");
+	bool deadlines = c->options && swarm_is_set(s, "NCCL_RAS_ENABLE=");
+
+	bool fails = s->expect == SCENARIO_EXPECT_REFUSED || c->plugin_fails ||
+		     (s->plan[0] && s->expect != SCENARIO_EXPECT_SUCCESS);
+
+	return !fails && !works && !deadlines && c->iterations <= 100 && c->group <= 100;
+}
+
+void swarm_graphs(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.graphs");
+	bool drawn = sim_rng_below(&rng, 8) == 0;
+	uint32_t launches = 1 + (uint32_t)sim_rng_below(&rng, 4);
+
+	if (drawn && swarm_graphs_fit(s))
+		s->lab.graph_launches = launches;
 }

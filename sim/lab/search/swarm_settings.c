@@ -202,6 +202,22 @@ void swarm_local_register(struct scenario *s, uint64_t seed)
 	s->lab.iterations = MAX_OF(s->lab.iterations, 2u);
 }
 
+/* Registered buffers are windows instead, one time in three if the ranks of each host have direct
+ * access to each other. */
+void swarm_windows(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.windows");
+	bool drawn = sim_rng_below(&rng, 3) == 0;
+	/* the GPUs of pcie-4gpu are below two root complexes */
+	bool direct = !strstr(s->machine, "pcie-4gpu") && !swarm_is_set(s, "NCCL_P2P_DISABLE=1") &&
+		      !swarm_is_set(s, "NCCL_P2P_LEVEL=");
+
+	if (drawn && direct && s->lab.local_register)
+		s->lab.local_register = LAB_REGISTER_WINDOW;
+}
+
 /* Hosts detect their topology, one time in 16, in small worlds one in 4. A plan may let NVML fail:
  * GPUs whose NVLinks it does not give may have no way to each other's memory, so the ring is
  * allowed beside what needs one. */

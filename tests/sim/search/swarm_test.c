@@ -28,7 +28,7 @@ struct share {
 	uint32_t least, most;
 };
 
-#define SHARES 29
+#define SHARES 31
 static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts,
 		      struct share share[SHARES])
 {
@@ -63,11 +63,21 @@ static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts
 		{"with a mapping of ranks", c->map != LAB_MAP_SLOT, 500, 1500},
 		{"of one rank", ranks == 1, 40, 160},
 		{"with several communicators", c->comms > 1, 200, 700},
+		{"with CUDA graphs", c->graph_launches, 50, 200},
+		{"with windows", c->local_register == LAB_REGISTER_WINDOW, 60, 260},
 		{"that recover", c->recover, 60, 400},
 		{"with a rank that is quiet", c->quiet, 20, 300},
 	};
 
 	memcpy(share, of, sizeof of);
+}
+
+static bool has_env(const struct scenario *s, const char *start)
+{
+	for (uint32_t i = 0; i < s->env_count; i++)
+		if (strncmp(s->env[i], start, strlen(start)) == 0)
+			return true;
+	return false;
 }
 
 static void check_world(const struct scenario *s, uint32_t ranks)
@@ -85,6 +95,9 @@ static void check_world(const struct scenario *s, uint32_t ranks)
 	ck_assert(!c->gpu_sms || !c->collective->connects);
 	ck_assert(!c->gpu_sms || !c->before || !c->before->connects);
 	ck_assert(c->comms <= 1 || c->streams <= 1 || !c->gpu_sms);
+	ck_assert(!c->graph_launches || !s->plan[0] || s->expect == SCENARIO_EXPECT_SUCCESS);
+	/* captured works are in a kernel's arguments */
+	ck_assert(!c->graph_launches || !has_env(s, "NCCL_WORK_ARGS_BYTES=0"));
 	/* a rank that connects would wait in CUDA for the rank that has failed */
 	ck_assert(!c->plugin_fails || !c->collective->connects);
 	ck_assert(!c->plugin_fails || !c->before || !c->before->connects);
@@ -101,6 +114,7 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 	if (s->plan[0]) { /* what makes communicators beside the work goes without faults */
 		ck_assert(!c->idle && !c->init_fails && c->late <= 5);
 		c->transient = of->transient;
+		c->graph_launches = of->graph_launches;
 		c->children = of->children;
 		c->leaves = of->leaves;
 		c->retries = of->retries;
@@ -171,14 +185,6 @@ START_TEST(a_swarm_draws_every_feature_now_and_then)
 	}
 }
 END_TEST
-
-static bool has_env(const struct scenario *s, const char *start)
-{
-	for (uint32_t i = 0; i < s->env_count; i++)
-		if (strncmp(s->env[i], start, strlen(start)) == 0)
-			return true;
-	return false;
-}
 
 static bool takes_network(const struct scenario *s)
 {
