@@ -12,8 +12,7 @@
  *
  * With several ids, roots have connections in state LINKED with each other (root_set.c).
  *
- * With DOPPEL_TIMEOUT_MS: if a rank has not checked in so long after the first one, every rank gets
- * LATE, also later ones.
+ * With DOPPEL_TIMEOUT_MS: if a rank is missing so long after the first one, all get LATE, later too.
  */
 #include <errno.h>
 #include <string.h>
