@@ -12,7 +12,7 @@
  *
  * With several ids, roots have connections in state LINKED with each other (root_set.c).
  *
- * With DOPPEL_TIMEOUT_MS: if a rank is missing so long after the first one, all get LATE, later too.
+ * With DOPPEL_TIMEOUT_MS: if a rank is absent so long after the first one, all get LATE.
  */
 #include <errno.h>
 #include <string.h>
