@@ -43,6 +43,7 @@ struct captures {
 	cudaGraphExec_t exec[CAPTURE_GRAPHS];
 	/* that each element of a part has */
 	uint32_t value[CAPTURE_RANKS][CAPTURE_BUFFERS][CAPTURE_PARTS];
+	int last; /* stream of the last call; -1: a destroyed one, for which nothing can wait */
 	bool ok;
 };
 
@@ -265,6 +266,7 @@ static void capture_launch(struct captures *c, int g, int stream)
 	capture_cuda(c, cudaGraphLaunch(c->exec[g], c->s->stream[stream]), "cudaGraphLaunch");
 	for (int i = 0; i < c->calls[g]; i++)
 		capture_compute(c, &c->call[g][i]);
+	c->last = stream;
 }
 
 static void capture_plain(struct captures *c, int stream)
@@ -273,6 +275,7 @@ static void capture_plain(struct captures *c, int stream)
 
 	capture_call(c, &call, stream);
 	capture_compute(c, &call);
+	c->last = stream;
 }
 
 /* The new stream may have the handle of the old one, the work of which goes on. */
@@ -285,6 +288,8 @@ static void capture_stream_again(struct captures *c, int stream)
 	if (!e)
 		e = cudaStreamCreateWithFlags(&s->stream[stream], cudaStreamNonBlocking);
 	capture_cuda(c, e, "a stream that is made again");
+	if (c->last == stream)
+		c->last = -1;
 }
 
 static void capture_act(struct captures *c)
@@ -298,6 +303,13 @@ static void capture_act(struct captures *c)
 		capture_plain(c, stream);
 	else
 		capture_stream_again(c, stream);
+}
+
+/* If the last call is in a destroyed stream, one more call makes a stream wait for it. */
+static void capture_last(struct captures *c)
+{
+	if (c->ok && c->last < 0)
+		capture_plain(c, (int)sim_rng_below(&c->s->drawn, CAPTURE_STREAMS));
 }
 
 /* Graphs and the communicator end in any order. */
@@ -332,6 +344,7 @@ void scene_captures(struct scene *s)
 	}
 	for (int i = 0; c.ok && i < actions; i++)
 		capture_act(&c);
+	capture_last(&c);
 	capture_check(&c);
 	capture_leave(&c);
 }

@@ -35,7 +35,7 @@ for seed in 5 6; do
 done
 
 NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=REG NCCL_ALGO=Ring NCCL_PROTO=Simple \
-	graphs all_gather --hosts 1 --gpus 2 -b 512K -e 1M -R 2 -n 30 -G 2 -N 2
+	graphs all_gather --hosts 1 --gpus 2 -b 512K -e 1M -R 3 -n 30 -G 2 -N 2
 cat out err >log
 for words in 'a CUDA graph keeps a registered buffer open' 'no CUDA graph uses a buffer any longer'; do
 	for rank in 0 1; do
