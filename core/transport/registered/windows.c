@@ -226,8 +226,8 @@ void transport_windows_use(const struct ncclComm *comm, const void *at, size_t b
 }
 
 /* ncclInvalidUsage if the last launch uses the window and has not ended. Earlier launches have no
- * event of their own. If one of them still runs, the memory is kept until it has ended: by other ranks
- * (registered_end_some), and by CUDA, which waits when it frees. */
+ * event of their own. If one of them still runs, the memory is kept until it has ended: by other
+ * ranks (registered_end_some), and by CUDA, which waits when it frees. */
 static ncclResult_t window_check_unused(const struct ncclComm *comm, ncclWindow_t w)
 {
 	cudaError_t e;
