@@ -162,7 +162,7 @@ ncclResult_t plan_messages_announce(struct ncclComm *comm, struct plan_messages 
 		if (!plan_message_is_to_self(comm, &ms->queue[ms->agreed]))
 			rc = plan_message_agree(comm, &ms->queue[ms->agreed]);
 	if (!rc)
-		plan_pairs_show(comm, ms);
+		rc = plan_pairs_show(comm, ms);
 	return rc ? rc : plan_rounds_make(comm, ms);
 }
 

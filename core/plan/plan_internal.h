@@ -214,8 +214,8 @@ void plan_calls_add(const struct ncclComm *comm, const struct plan_state *st);
  * ncclInvalidUsage: a call with a deadline of its own is captured. */
 ncclResult_t plan_timed_begin(struct ncclComm *comm, struct plan_state *st, const struct plan *p);
 /* Show the numbers of the queue's messages to the RAS task; withdraw those of messages that are not
- * launched. */
-void plan_pairs_show(struct ncclComm *comm, const struct plan_messages *ms);
+ * launched. ncclSystemError: no memory. */
+ncclResult_t plan_pairs_show(struct ncclComm *comm, const struct plan_messages *ms);
 void plan_pairs_hide(const struct ncclComm *comm, const struct plan_messages *ms);
 /* The ranks of the queue's messages are being connected, or this has ended. */
 void plan_timed_connect(struct ncclComm *comm, const struct plan_messages *ms, bool begins);

@@ -60,24 +60,29 @@ void plan_calls_add(const struct ncclComm *comm, const struct plan_state *st)
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* Makes the table at the first message. Without memory no message is shown. */
-static struct rank_pairs *watched_pairs(struct ncclComm *comm)
+/* Makes the table at the first message. A rank without one seems to have called no message. */
+static ncclResult_t watched_pairs_make(struct ncclComm *comm)
 {
 	struct rank_pairs *made;
 	struct registry_node *first;
 
 	if (comm->pairs || !comm->calls)
-		return comm->pairs;
+		return ncclSuccess;
 	made = rank_pairs_make(comm->nranks);
+	if (!made) {
+		WARN("rank %d: no memory for the numbers of messages", comm->rank);
+		return ncclSystemError;
+	}
 	first = registry_lock();
 	comm->pairs = made;
 	registry_unlock(first);
-	return made;
+	return ncclSuccess;
 }
 
-void plan_pairs_show(struct ncclComm *comm, const struct plan_messages *ms)
+ncclResult_t plan_pairs_show(struct ncclComm *comm, const struct plan_messages *ms)
 {
-	struct rank_pairs *pairs = watched_pairs(comm);
+	ncclResult_t rc = watched_pairs_make(comm);
+	struct rank_pairs *pairs = comm->pairs;
 	const uint64_t stream = pairs ? watched_stream(comm->plan) : 0;
 
 	for (int32_t i = 0; i < ms->queued && pairs; i++) {
@@ -97,6 +102,7 @@ void plan_pairs_show(struct ncclComm *comm, const struct plan_messages *ms)
 					      .is_send = m->call.is_send,
 				      });
 	}
+	return rc;
 }
 
 void plan_pairs_hide(const struct ncclComm *comm, const struct plan_messages *ms)

@@ -328,8 +328,10 @@ uint32_t profiler_work_expect(struct ncclComm *comm, int lo, int hi, void *const
 	if (!k || (!parent[0] && !parent[1]) || !profiler_task_start(comm, k))
 		return 0;
 	w = os_alloc(sizeof *w, "work for the profiler");
-	if (!w)
+	if (!w) {
+		INFO(LOG_PROFILE, "rank %d: no memory for the times of a kernel", comm->rank);
 		return 0;
+	}
 	k->number = k->number % ((1u << 24) - 1) + 1;
 	w->number = k->number;
 	w->parent[0] = parent[0];

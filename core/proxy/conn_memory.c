@@ -267,11 +267,13 @@ ncclResult_t proxy_memory_make(const struct proxy_conn *pc, struct proxy_memory 
 	return rc;
 }
 
-void proxy_memory_free(struct proxy_memory *m)
+ncclResult_t proxy_memory_free(struct proxy_memory *m)
 {
-	(void)mem_device_free(m->gpu, PROXY_MEMORY_WHAT);
-	(void)mem_host_free(m->host, PROXY_MEMORY_WHAT);
+	ncclResult_t gpu = mem_device_free(m->gpu, PROXY_MEMORY_WHAT);
+	ncclResult_t host = mem_host_free(m->host, PROXY_MEMORY_WHAT);
+
 	*m = (struct proxy_memory){.host = NULL};
+	return gpu ? gpu : host;
 }
 
 /* ---- placement ------------------------------------------------------------------------------- */

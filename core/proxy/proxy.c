@@ -255,8 +255,10 @@ static ncclResult_t proxy_prepare(struct proxy_port *port, struct wait *w)
 		if (rc || !port->prepare.again)
 			return rc;
 		port->proxy->comm->gpu_bytes -= port->memory.gpu_bytes;
-		proxy_memory_free(&port->memory);
+		rc = proxy_memory_free(&port->memory);
 		port->preparing = false;
+		if (rc)
+			return rc;
 	}
 }
 
@@ -287,7 +289,7 @@ void proxy_close(struct conn *c)
 		shared_store_u32(&port->proxy->closing, 1, SHARED_RELEASE);
 		proxy_call_send(port, &port->close, PROXY_CLOSE);
 		(void)proxy_call_wait(&port->close, port->channel);
-		proxy_memory_free(&port->memory);
+		(void)proxy_memory_free(&port->memory);
 	}
 	os_free(port);
 	c->proxy = NULL;

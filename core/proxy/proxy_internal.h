@@ -355,8 +355,9 @@ void proxy_conn_unprepare(struct proxy_conn *pc);
 /* Main task: allocates memory for a connection in state CONNECTED, in its current placement. May
  * WAIT for kernels of the GPU. */
 ncclResult_t proxy_memory_make(const struct proxy_conn *pc, struct proxy_memory *m);
-/* Main task: WAITS for kernels of the GPU. No connection may use the memory. */
-void proxy_memory_free(struct proxy_memory *m);
+/* Main task: WAITS for kernels of the GPU. No connection may use the memory. *m is empty after it,
+ * on errors too. Returns the first error. */
+ncclResult_t proxy_memory_free(struct proxy_memory *m);
 /* Returns the bytes of a connection's slots on a GPU. Each protocol's slots occupy whole pages.
  * Protocols whose slots stay in host memory do not count. */
 size_t proxy_gpu_bytes(const uint32_t step_bytes[DEV_PROTO_COUNT]);

@@ -225,28 +225,31 @@ void transport_windows_use(const struct ncclComm *comm, const void *at, size_t b
 			w->used = comm->windows->launches;
 }
 
-/* True if the last launch uses the window and has not ended. Earlier launches have no event of
- * their own. If one of them still runs, the memory is kept until it has ended: by other ranks
- * (registered_end_some), and by CUDA, which waits when it frees. */
-static bool window_is_used(const struct ncclComm *comm, const struct ncclWindow_vidmem *w)
+/* ncclInvalidUsage if the last launch uses the window and has not ended. Earlier launches have no
+ * event of their own. If one of them still runs, the memory is kept until it has ended: by other
+ * ranks (registered_end_some), and by CUDA, which waits when it frees. */
+static ncclResult_t window_check_unused(const struct ncclComm *comm, ncclWindow_t w)
 {
 	cudaError_t e;
 
 	if (!w->used || w->used != comm->windows->launches || !comm->launched || comm->unmarked)
-		return false;
+		return ncclSuccess;
 	e = comm->nranks == 1 ? cudaStreamQuery(comm->internal_stream)
 			      : cudaEventQuery(comm->launch_done);
-	return e == cudaErrorNotReady;
+	if (e != cudaErrorNotReady)
+		return cuda_result(e, "the query before a window is deregistered");
+	WARN("ncclCommWindowDeregister: rank %d: a call that uses window %p has not ended, "
+	     "expected cudaStreamSynchronize before",
+	     comm->rank, (void *)w);
+	return ncclInvalidUsage;
 }
 
 ncclResult_t transport_window_deregister(struct ncclComm *comm, ncclWindow_t win)
 {
-	if (window_is_used(comm, win)) {
-		WARN("ncclCommWindowDeregister: rank %d: a call that uses window %p has not ended, "
-		     "expected cudaStreamSynchronize before",
-		     comm->rank, (void *)win);
-		return ncclInvalidUsage;
-	}
+	ncclResult_t rc = window_check_unused(comm, win);
+
+	if (rc)
+		return rc;
 	INFO(LOG_REG, "rank %d: window %p is deregistered", comm->rank, (void *)win);
 	window_remove(comm, win);
 	return window_free(comm, win, true);

@@ -49,6 +49,12 @@ static const struct reported_silent reported_silent[] = {
 	{"os.thread", "api_child_init", "the init runs in the calling task"},
 	{"os.thread", "comm_close", "the call releases the communicator by itself"},
 	{"os.socket", "comm_close", "the other ranks see the end of the connection"},
+	{"", "profiler_open", "the communicator works without a profiler"},
+	{"", "profiler_work_expect", "a plugin lacks the events of a kernel"},
+	{"cuda.stream_get_id", "plan_calls_add", "RAS shows the calls without their stream"},
+	{"cuda.stream_get_id", "plan_pairs_show", "RAS shows the messages without their stream"},
+	{"os.", "net_socket_number", "the interface has the speed of one that reports none"},
+	{"verbs.close_device", "net_verbs_close_context", "a WARN; the device is not used again"},
 	{"", "comm_release", "the communicator ends, and the error is logged"},
 };
 

@@ -201,6 +201,7 @@ static ncclResult_t mixed_post_refused(struct lab_rank *me, void *arg)
 	lab_call(me, "ncclGroupEnd of a group with a wrong call");
 	end = lab_comms_settle(me, ncclGroupEnd());
 	lab_call(me, NULL);
+	me->mixed->valid = rc;
 	if (rc)
 		return rc;
 	return wrong != ncclInvalidArgument ? ncclInternalError : end;
@@ -313,6 +314,9 @@ static bool mixed_refused(struct lab_rank *me, struct mixed_group *g)
 		return true;
 	if (!lab_drive(me, &call, &r))
 		return false;
+	/* the group of a process has one result, which may be the wrong call's of another rank */
+	if (me->mixed->valid)
+		r = me->mixed->valid;
 	if (r != ncclInvalidArgument && r != ncclInvalidUsage) {
 		lab_rank_fail(me, r ? r : ncclInternalError, call.name);
 		return false;

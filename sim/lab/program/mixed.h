@@ -31,6 +31,7 @@ struct lab_mixed {
 	cudaEvent_t complete[LAB_MAX_COMMS];
 	ncclRedOp_t op[MIXED_OPS_LIVE]; /* that the program has */
 	uint32_t ops;
+	ncclResult_t valid; /* of the right calls of a group with a wrong one */
 };
 
 struct mixed_call {

@@ -213,6 +213,34 @@ START_TEST(window_in_use_is_not_deregistered)
 }
 END_TEST
 
+/* CUDA does not report whether the last launch has ended. */
+static void unknown_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct life_rank l;
+
+	(void)arg;
+	life_begin(&l, rank, nranks);
+	life_sum(&l, nranks);
+	if (rank == 0) {
+		EXPECT_NCCL(ncclUnhandledCudaError, ncclCommWindowDeregister(l.comm, l.win));
+		EXPECT_ERROR_SAYS("the query before a window is deregistered");
+	}
+	ranks_barrier();
+	EXPECT_NCCL(ncclSuccess, ncclCommWindowDeregister(l.comm, l.win));
+	life_end(&l);
+}
+
+START_TEST(window_stays_if_the_end_of_its_launch_is_unknown)
+{
+	const struct ranks_config c = {.hosts = 1,
+				       .per_host = 2,
+				       .seed = 3,
+				       .fault_plan = "cuda.event_query rank=0 nth=1 fail\n"};
+
+	ranks_run(&c, unknown_rank, NULL);
+}
+END_TEST
+
 /* ---- communicators with windows -------------------------------------------------------------- */
 
 /* `p` is an address of the ended communicator's window. */
@@ -455,6 +483,7 @@ int main(void)
 	tcase_add_test(t, memory_that_is_freed_stays_for_windows_of_other_processes);
 	tcase_add_test(t, windows_come_and_go);
 	tcase_add_test(t, window_in_use_is_not_deregistered);
+	tcase_add_test(t, window_stays_if_the_end_of_its_launch_is_unknown);
 	tcase_add_loop_test(t, communicators_with_windows_give_everything_back, 0, 5);
 	tcase_add_test(t, rank_that_aborts_ends_the_wait_of_the_others);
 	tcase_add_test(t, a_rank_that_is_absent_from_a_window_is_named);
