@@ -153,51 +153,6 @@ START_TEST(an_abort_in_init_is_not_explained_by_an_older_error)
 }
 END_TEST
 
-/* Rank 2, of the same process, finds the failure of rank 1 on behalf of rank 0 too, possibly before
- * the task of rank 0's split has begun. */
-static void error_before_task_rank(int32_t rank, int32_t nranks, void *arg)
-{
-	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	ncclComm_t comm = NULL, child = NULL;
-	ncclUniqueId id = ranks_id();
-	ncclResult_t state, rc;
-
-	(void)arg;
-	config.blocking = 0;
-	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
-	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
-	do
-		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
-	while (state == ncclInProgress);
-	EXPECT(state == ncclSuccess);
-	ranks_barrier();
-	if (rank == 1)
-		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
-	ranks_barrier();
-	if (rank == 1)
-		return;
-	if (rank == 0) {
-		rc = ncclCommSplit(comm, 0, rank, &child, NULL);
-		EXPECT(rc == ncclInProgress || rc == ncclRemoteError);
-	}
-	do
-		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
-	while (state == ncclInProgress || state == ncclSuccess);
-	EXPECT(state == ncclRemoteError);
-	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
-	if (child)
-		EXPECT_NCCL(ncclSuccess, ncclCommAbort(child));
-}
-
-START_TEST(a_destroy_returns_after_an_error_that_precedes_the_task_of_a_split)
-{
-	for (uint64_t seed = 1; seed <= 50; seed++) {
-		struct ranks_config c = {.hosts = 1, .per_host = 3, .per_proc = 3, .seed = seed};
-		ranks_run(&c, error_before_task_rank, NULL);
-	}
-}
-END_TEST
-
 /* ---- a communicator and what is reduced in it
  * --------------------------------------------------- */
 
@@ -510,7 +465,6 @@ static Suite *nonblocking_suite(void)
 	tcase_add_loop_test(t, abort_and_destroy_end_an_init_whose_peers_never_come, 0, 2);
 	tcase_add_test(t, destroy_of_a_rank_in_its_init_ends_the_inits_of_the_others);
 	tcase_add_test(t, an_abort_in_init_is_not_explained_by_an_older_error);
-	tcase_add_test(t, a_destroy_returns_after_an_error_that_precedes_the_task_of_a_split);
 	tcase_add_test(t, a_nonblocking_finalize_is_in_progress_until_its_collectives_are_done);
 	tcase_add_test(t, a_nonblocking_finalize_ends_with_the_error_of_another_rank);
 	tcase_add_test(t, a_blocking_finalize_returns_when_its_collectives_are_done);
