@@ -227,6 +227,24 @@ static bool survive_left_out(const struct lab_rank *it)
 	return outside;
 }
 
+static bool survive_has_left(const struct lab_run *run, int32_t rank)
+{
+	const struct lab_rank *it = &run->rank[(rank + run->count) % run->count];
+
+	return shared_load_u32(&it->done, SHARED_ACQUIRE) && !it->error_call;
+}
+
+/* A rank whose neighbours in the ring have left in order learns of no later failure, and ranks of
+ * its host wait for it in their destroy. */
+static bool survive_cut_off(const struct lab_run *run)
+{
+	for (int32_t r = 0; r < run->count; r++)
+		if (!survive_has_left(run, r) && survive_has_left(run, r - 1) &&
+		    survive_has_left(run, r + 1))
+			return true;
+	return false;
+}
+
 /* A rank that waits for the others in the init of a transient communicator cannot learn of one that
  * will not come: they have no connection yet. */
 void lab_survive_unreported(const struct lab_rank *it)
@@ -236,7 +254,7 @@ void lab_survive_unreported(const struct lab_rank *it)
 	ASSERT(run->armed); /* a rank has a watch only in a run with faults */
 	if (sim_engine_kind() != SIM_ENGINE_SIM || !sim_faults_healed() ||
 	    os_now_ns() < run->healed_ns + LAB_LIVENESS_NS || survive_before_ring(run) ||
-	    it->transient_begins || survive_left_out(it))
+	    it->transient_begins || survive_left_out(it) || survive_cut_off(run))
 		return;
 	sim_fail_as(SIM_NO_PROGRESS, "liveness", it->rank,
 		    "rank %d in %s got no error from the stack; the first error, on rank %d, "

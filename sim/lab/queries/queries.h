@@ -13,7 +13,7 @@
 
 #include "sim/lab/run/runner_internal.h"
 
-#define LAB_RAS_BYTES (64u << 10) /* of an answer of RAS, at most */
+#define LAB_RAS_BYTES (1u << 20) /* of an answer of RAS, at most */
 
 /* A communicator, and what the caller knows of it. */
 struct queries {

@@ -274,19 +274,20 @@ static void program_abort(struct program *g)
 	scene_judge(g->s, "ncclGroupEnd of aborts", program_group_close(g, true), ncclSuccess);
 }
 
-/* Ranks of the host may be about to unmap the GPU's memory, in tasks of their own. */
+/* Ranks of the host may be about to unmap the GPU's memory, in tasks of their own: that of these
+ * communicators, and that of ones before, which the program has found in use. */
 static void program_memory(struct program *g)
 {
 	size_t now = 0, total;
 	char text[120];
 
-	for (int i = 0; i < PROGRAM_FREE_LOOKS && now != g->free_bytes; i++) {
+	for (int i = 0; i < PROGRAM_FREE_LOOKS && now < g->free_bytes; i++) {
 		if (i)
 			os_sleep_ns(PROGRAM_FREE_NS);
 		if (!scene_cuda(g->s, cudaMemGetInfo(&now, &total), "cudaMemGetInfo"))
 			return;
 	}
-	if (now == g->free_bytes)
+	if (now >= g->free_bytes)
 		return;
 	snprintf(text, sizeof text, "left %zu bytes of the GPU free, expected %zu", now,
 		 g->free_bytes);

@@ -35,6 +35,13 @@ static void deadline_names(struct scene *s, const char *call, int32_t rank, cons
 	scene_report(s, call, text);
 }
 
+/* True if the last line is that of a rank that had the deadline earlier, and has closed its
+ * connections: a call that just saw this logs it after the line of the deadline. */
+static bool deadline_closes(void)
+{
+	return strstr(ncclGetLastError(NULL), "(bootstrap: it failed, or was aborted)") != NULL;
+}
+
 /* In each launch another rank is late by three eighths of the time. All together take twice the
  * time, and so does the pause after the first messages have connected the ranks. */
 void scene_short_launches(struct scene *s)
@@ -172,7 +179,7 @@ static void lonely_named(struct scene *s, const char *call, enum lonely kind)
 {
 	int32_t next = (s->culprit + 1) % s->n;
 	const char *line = ncclGetLastError(NULL);
-	bool named = s->me->run->config->ranks_per_proc > 1;
+	bool named = s->me->run->config->ranks_per_proc > 1 || deadline_closes();
 	char text[400];
 
 	if (kind == LONELY_ONE || kind == LONELY_ALIKE)
@@ -304,7 +311,7 @@ void scene_absent_call(struct scene *s)
 		scene_report(s, name, "has returned long after the deadline");
 	if (s->comm[0])
 		scene_learn(s, 0, deadline_bound_ns(s->timeout_ms), ncclTimeout);
-	if (!s->mine)
+	if (!s->mine && !deadline_closes())
 		deadline_names(s, name, s->culprit, " has not called");
 	if (scene_sync(s, 0) && lab_barrier(s->me))
 		scene_abort(s, 0);

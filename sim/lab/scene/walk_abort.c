@@ -172,6 +172,9 @@ static void walk_abort_draw(struct walk_abort *a)
 	a->apart = a->row->makes && (a->c->state == WALK_REVOKED || a->row->next == WALK_REVOKED);
 	/* the message of a rank that has ended a revoked parent is awaited without end */
 	a->each |= a->apart;
+	/* a rank that connects waits in CUDA for its own kernel, which another rank's abort does
+	 * not end; and its neighbours may not look at the rank that aborts */
+	a->each |= a->row->connects && ((works && a->c->state == WALK_READY) || (waits && n > 3));
 	a->later_ns = sim_rng_below(&s->own, 1ull << sim_rng_below(&s->own, WALK_ABORT_POWERS));
 	if (!a->member)
 		return;

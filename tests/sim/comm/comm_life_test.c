@@ -412,6 +412,51 @@ START_TEST(a_nonblocking_child_ends_with_its_parent_if_a_rank_never_comes)
 }
 END_TEST
 
+/* Rank 2, of the same process, finds the failure of rank 1 on behalf of rank 0 too, possibly before
+ * the task of rank 0's split has begun. */
+static void error_before_task_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t comm = NULL, child = NULL;
+	ncclUniqueId id = ranks_id();
+	ncclResult_t state, rc;
+
+	(void)arg;
+	config.blocking = 0;
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
+	do
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+	while (state == ncclInProgress);
+	EXPECT(state == ncclSuccess);
+	ranks_barrier();
+	if (rank == 1)
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	ranks_barrier();
+	if (rank == 1)
+		return;
+	if (rank == 0) {
+		rc = ncclCommSplit(comm, 0, rank, &child, NULL);
+		EXPECT(rc == ncclInProgress || rc == ncclRemoteError);
+	}
+	do
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+	while (state == ncclInProgress || state == ncclSuccess);
+	EXPECT(state == ncclRemoteError);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	if (child)
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(child));
+}
+
+START_TEST(a_destroy_returns_after_an_error_that_precedes_the_task_of_a_split)
+{
+	for (uint64_t seed = 1; seed <= 50; seed++) {
+		struct ranks_config c = {.hosts = 1, .per_host = 3, .per_proc = 3, .seed = seed};
+		ranks_run(&c, error_before_task_rank, NULL);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("comm_life");
@@ -424,6 +469,7 @@ int main(void)
 	tcase_add_test(t, children_of_children_outlive_their_parents);
 	tcase_add_test(t, ranks_that_disagree_on_sharing_get_an_error);
 	tcase_add_test(t, a_nonblocking_child_ends_with_its_parent_if_a_rank_never_comes);
+	tcase_add_test(t, a_destroy_returns_after_an_error_that_precedes_the_task_of_a_split);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }
