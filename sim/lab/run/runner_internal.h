@@ -255,6 +255,8 @@ bool lab_rank_check(struct lab_rank *me, const struct lab_row *row);
 /* survive.c: what must hold when faults are about */
 void lab_survive_start(struct lab_run *run);
 bool lab_has_env(const struct lab_config *c, const char *name);
+/* True if the number of the variable is `least` or more: the stack ignores a lower one. */
+bool lab_env_reaches(const struct lab_config *c, const char *name, int64_t least);
 /* DOPPEL_TIMEOUT_MS of the run; 0: none, or longer than a program waits. */
 uint64_t lab_timeout_ms(const struct lab_config *c);
 void lab_call(struct lab_rank *me, const char *call); /* NULL: it has returned */
