@@ -80,6 +80,7 @@ struct lab_rank {
 
 	ncclComm_t scene_comm[2]; /* scene.c, for other tasks of the process */
 	void *scene_memory, *scene_program;
+	bool scene_stored;     /* walk.c: memory for messages of other ranks was missed once */
 	const char *cuda_call; /* cuda_state.c: what it is in; NULL: nothing that is checked */
 	const struct os_self *cuda_task;            /* that which makes it */
 	int32_t cuda_device, cuda_mode, cuda_error; /* of the task, before it */
