@@ -11,8 +11,8 @@
 
 #define WALK_ABORT_POWERS  25 /* up to 2^25 ns later, 34 ms */
 #define WALK_ABORT_CHANGES 3
-/* An abort, and what it ends, take no longer. A kernel waits up to 1 s for a sender that writes into
- * its buffer. */
+/* An abort, and what it ends, take no longer. A kernel waits up to 1 s for a sender that writes
+ * into its buffer. */
 #define WALK_SOON_NS  1500000000ull
 #define WALK_CHILD_NS 1000000000ull
 
