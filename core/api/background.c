@@ -15,9 +15,10 @@ static void background_task(void *arg)
 	struct ncclComm *comm = b->comm;
 	ncclResult_t rc = comm_enter_launch(comm, b->call, b->need, &b->head);
 
-	if (rc) { /* it has ended, or failed */
+	if (rc) { /* it has ended, or failed: then ncclCommDestroy waits for the end of this call */
 		if (b->drop)
 			b->drop(b);
+		comm_launch_end(comm, &b->head, ncclSuccess);
 		return;
 	}
 	rc = b->run(b);
