@@ -98,7 +98,8 @@ static ncclResult_t walk_abort(struct walk *w, struct walk_comm *c)
 
 const struct walk_row walk_rows[] = {
 	{"ncclAllReduce", walk_launch, IN(READY), .next = WALK_STAYS, .launches = true},
-	{"ncclGroupEnd of messages", walk_ring, IN(READY), .next = WALK_STAYS, .launches = true},
+	{"ncclGroupEnd of messages", walk_ring, IN(READY), .next = WALK_STAYS, .launches = true,
+	 .connects = true},
 	{"ncclCommSuspend", walk_suspend, IN(READY), .next = WALK_SUSPENDED},
 	{"ncclCommResume", walk_resume, IN(SUSPENDED), .next = WALK_READY},
 	{"ncclCommFinalize", walk_finalize, IN(READY) | IN(SUSPENDED), .next = WALK_FINALIZED},
