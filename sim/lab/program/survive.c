@@ -37,6 +37,17 @@ bool lab_has_env(const struct lab_config *c, const char *name)
 	return env && *env;
 }
 
+bool lab_env_reaches(const struct lab_config *c, const char *name, int64_t least)
+{
+	const size_t n = strlen(name);
+	bool reaches = false;
+
+	for (const char *const *e = c->env; e && *e; e++)
+		if (strncmp(*e, name, n) == 0 && (*e)[n] == '=')
+			reaches = strtoll(*e + n + 1, NULL, 10) >= least;
+	return reaches;
+}
+
 uint64_t lab_timeout_ms(const struct lab_config *c)
 {
 	static const char name[] = "DOPPEL_TIMEOUT_MS=";

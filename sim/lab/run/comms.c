@@ -157,14 +157,15 @@ static void comms_draw_replaced(const struct lab_rank *me, ncclConfig_t *config)
 	const struct comms_replaced {
 		const char *name;
 		int *at, value;
+		int64_t least; /* of the variable, to replace it */
 	} fields[] = {
-		{"NCCL_CGA_CLUSTER_SIZE", &config->cgaClusterSize, -3},
-		{"NCCL_MIN_CTAS", &config->minCTAs, 0},
-		{"NCCL_MIN_NCHANNELS", &config->minCTAs, -1},
-		{"NCCL_MAX_CTAS", &config->maxCTAs, INT_MAX},
-		{"NCCL_MAX_NCHANNELS", &config->maxCTAs, INT_MAX},
-		{"NCCL_NCHANNELS_PER_NET_PEER", &config->nChannelsPerNetPeer, 0},
-		{"NCCL_COLLNET_ENABLE", &config->collnetEnable, 7},
+		{"NCCL_CGA_CLUSTER_SIZE", &config->cgaClusterSize, -3, 0},
+		{"NCCL_MIN_CTAS", &config->minCTAs, 0, 1},
+		{"NCCL_MIN_NCHANNELS", &config->minCTAs, -1, 1},
+		{"NCCL_MAX_CTAS", &config->maxCTAs, INT_MAX, 1},
+		{"NCCL_MAX_NCHANNELS", &config->maxCTAs, INT_MAX, 1},
+		{"NCCL_NCHANNELS_PER_NET_PEER", &config->nChannelsPerNetPeer, 0, 1},
+		{"NCCL_COLLNET_ENABLE", &config->collnetEnable, 7, 0},
 	};
 	struct sim_rng rng;
 
@@ -172,7 +173,7 @@ static void comms_draw_replaced(const struct lab_rank *me, ncclConfig_t *config)
 	if (lab_has_env(c, "NCCL_NET") && sim_rng_below(&rng, 2))
 		config->netName = "Carrier pigeon";
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-		if (lab_has_env(c, fields[i].name) && sim_rng_below(&rng, 2))
+		if (lab_env_reaches(c, fields[i].name, fields[i].least) && sim_rng_below(&rng, 2))
 			*fields[i].at = fields[i].value;
 }
 

@@ -80,6 +80,7 @@ struct lab_rank {
 
 	ncclComm_t scene_comm[2]; /* scene.c, for other tasks of the process */
 	void *scene_memory, *scene_program;
+	bool scene_stored;     /* walk.c: memory for messages of other ranks was missed once */
 	const char *cuda_call; /* cuda_state.c: what it is in; NULL: nothing that is checked */
 	const struct os_self *cuda_task;            /* that which makes it */
 	int32_t cuda_device, cuda_mode, cuda_error; /* of the task, before it */
@@ -255,6 +256,8 @@ bool lab_rank_check(struct lab_rank *me, const struct lab_row *row);
 /* survive.c: what must hold when faults are about */
 void lab_survive_start(struct lab_run *run);
 bool lab_has_env(const struct lab_config *c, const char *name);
+/* True if the number of the variable is `least` or more: the stack ignores a lower one. */
+bool lab_env_reaches(const struct lab_config *c, const char *name, int64_t least);
 /* DOPPEL_TIMEOUT_MS of the run; 0: none, or longer than a program waits. */
 uint64_t lab_timeout_ms(const struct lab_config *c);
 void lab_call(struct lab_rank *me, const char *call); /* NULL: it has returned */

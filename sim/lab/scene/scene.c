@@ -18,6 +18,7 @@ enum {
 	SCENE_NO_COLLNET = 32,
 	/* kernels have their works in arguments, as captured ones need them */
 	SCENE_GRAPHS = 64,
+	SCENE_ANY_RANKS = 128, /* a communicator of any number of ranks can reduce */
 };
 
 /* clang-format off */
@@ -46,7 +47,7 @@ static const struct scene_kind {
 	{"absent from a call", scene_absent_call, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
 	{"aborted by another task", scene_aborted, 2, .world = SCENE_UNTIMED | SCENE_SEVERAL},
 	{"states", scene_state, 1, .world = SCENE_SEVERAL},
-	{"walk", scene_walk, 1, .world = SCENE_SEVERAL, .more = 3},
+	{"walk", scene_walk, 1, .world = SCENE_SEVERAL | SCENE_ANY_RANKS, .more = 3},
 	{"late for one of several roots", scene_roots, 1, .world = SCENE_TIMED | SCENE_SEVERAL,
 	 .more = 1},
 	{"configs of versions", scene_versions, 1, .world = 0},
@@ -73,6 +74,11 @@ void scene_judge(struct scene *s, const char *call, ncclResult_t got, ncclResult
 void scene_report(struct scene *s, const char *call, const char *text)
 {
 	lab_refused_report(s->me, call, s->name, text);
+}
+
+bool scene_has_gpu(const struct scene *s)
+{
+	return !s->me->idler;
 }
 
 bool scene_cuda(struct scene *s, cudaError_t e, const char *call)
@@ -229,6 +235,16 @@ void scene_learn(struct scene *s, int k, uint64_t most_ns, ncclResult_t want)
 
 /* ---- playing --------------------------------------------------------------------------------- */
 
+/* An all-reduce needs a power of two of ranks. */
+static bool scene_doubles(const struct lab_config *c)
+{
+	bool doubles = false;
+
+	for (const char *const *e = c->env; e && *e; e++)
+		doubles |= !strncmp(*e, "NCCL_ALGO=", 10) && strstr(*e, "allreduce:Doubling");
+	return doubles;
+}
+
 static bool scene_fits(const struct scene *s, const struct scene_kind *k)
 {
 	const struct lab_config *c = s->me->run->config;
@@ -240,6 +256,8 @@ static bool scene_fits(const struct scene *s, const struct scene_kind *k)
 		lacks |= SCENE_SEVERAL;
 	if (!c->ras)
 		lacks |= SCENE_RAS;
+	if (scene_doubles(c))
+		lacks |= SCENE_ANY_RANKS;
 	if (c->plugins & LAB_PLUGIN_COLLNET)
 		lacks |= SCENE_NO_COLLNET;
 	if (lab_has_env(c, "NCCL_WORK_ARGS_BYTES") || lab_has_env(c, "NCCL_GRAPH_MIXING_SUPPORT") ||

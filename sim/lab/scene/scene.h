@@ -50,6 +50,8 @@ bool scene_open(struct scene *s, int k);
 /* Destroys it, or aborts it. */
 void scene_destroy(struct scene *s, int k);
 void scene_abort(struct scene *s, int k);
+/* False: another task of the rank makes communicators on its GPU. */
+bool scene_has_gpu(const struct scene *s);
 void scene_judge(struct scene *s, const char *call, ncclResult_t got, ncclResult_t want);
 void scene_report(struct scene *s, const char *call, const char *text);
 /* Reports a CUDA call that failed. */

@@ -12,7 +12,7 @@
 #include "sim/lab/scene/scene.h"
 
 #define ROOTS_SLACK_NS 250000000ull  /* connections with roots, and answers */
-#define ROOTS_SOON_NS  500000000ull  /* the answer that a late rank gets */
+#define ROOTS_SOON_NS  900000000ull  /* answer to a late rank; refused attempts take 0.1 s each */
 #define ROOTS_GONE_NS  5000000000ull /* the same if its root has ended: it tries to connect */
 
 static const char roots_call[] = "ncclCommInitRankScalable with an absent rank";

@@ -23,29 +23,30 @@ static const struct versions_field {
 	int legal[2], wrong;
 	bool refused; /* `wrong` is; else another value is taken */
 	const char *variable[2];
+	int64_t least; /* of the variable, to replace it */
 } versions_fields[] = {
 #define FIELD(name) "a config's " #name, offsetof(ncclConfig_t, name)
-	{FIELD(blocking), 14, {1, 1}, 2, true, {"NCCL_COMM_BLOCKING"}},
-	{FIELD(cgaClusterSize), 17, {0, 8}, -2, true, {"NCCL_CGA_CLUSTER_SIZE"}},
-	{FIELD(minCTAs), 17, {1, 2}, 0, true, {"NCCL_MIN_CTAS", "NCCL_MIN_NCHANNELS"}},
-	{FIELD(maxCTAs), 17, {2, 9}, 0, true, {"NCCL_MAX_CTAS", "NCCL_MAX_NCHANNELS"}},
-	{FIELD(splitShare), 18, {0, 1}, 7, false, {NULL}},
-	{FIELD(trafficClass), 25, {0, 255}, 256, true, {NULL}},
-	{FIELD(collnetEnable), 27, {0, 0}, 7, false, {"NCCL_COLLNET_ENABLE"}},
-	{FIELD(CTAPolicy), 27, {0, 1}, 77, false, {NULL}},
-	{FIELD(shrinkShare), 27, {0, 1}, 7, false, {NULL}},
-	{FIELD(nvlsCTAs), 27, {1, 16}, 0, true, {NULL}},
-	{FIELD(nChannelsPerNetPeer), 28, {1, 2}, 0, true, {"NCCL_NCHANNELS_PER_NET_PEER"}},
-	{FIELD(nvlinkCentricSched), 28, {0, 1}, 2, true, {NULL}},
-	{FIELD(graphUsageMode), 29, {0, 2}, 3, true, {NULL}},
-	{FIELD(numRmaCtx), 29, {0, 9}, -1, true, {NULL}},
-	{FIELD(maxP2pPeers), 30, {1, 64}, 0, true, {NULL}},
-	{FIELD(graphStreamOrdering), 30, {0, 1}, 2, true, {NULL}},
-	{FIELD(launchOrderImplicit), 31, {0, 1}, 2, true, {NULL}},
-	{FIELD(numRmaSig), 31, {1, 9}, 0, true, {NULL}},
-	{FIELD(rmaEagerInit), 31, {0, 1}, 2, true, {NULL}},
-	{FIELD(hostCftMode), 31, {1, 3}, 77, true, {NULL}},
-	{FIELD(nvlsHostMode), 31, {0, 2}, -1, true, {NULL}},
+	{FIELD(blocking), 14, {1, 1}, 2, true, {"NCCL_COMM_BLOCKING"}, 0},
+	{FIELD(cgaClusterSize), 17, {0, 8}, -2, true, {"NCCL_CGA_CLUSTER_SIZE"}, 0},
+	{FIELD(minCTAs), 17, {1, 2}, 0, true, {"NCCL_MIN_CTAS", "NCCL_MIN_NCHANNELS"}, 1},
+	{FIELD(maxCTAs), 17, {2, 9}, 0, true, {"NCCL_MAX_CTAS", "NCCL_MAX_NCHANNELS"}, 1},
+	{FIELD(splitShare), 18, {0, 1}, 7, false, {NULL}, 0},
+	{FIELD(trafficClass), 25, {0, 255}, 256, true, {NULL}, 0},
+	{FIELD(collnetEnable), 27, {0, 0}, 7, false, {"NCCL_COLLNET_ENABLE"}, 0},
+	{FIELD(CTAPolicy), 27, {0, 1}, 77, false, {NULL}, 0},
+	{FIELD(shrinkShare), 27, {0, 1}, 7, false, {NULL}, 0},
+	{FIELD(nvlsCTAs), 27, {1, 16}, 0, true, {NULL}, 0},
+	{FIELD(nChannelsPerNetPeer), 28, {1, 2}, 0, true, {"NCCL_NCHANNELS_PER_NET_PEER"}, 1},
+	{FIELD(nvlinkCentricSched), 28, {0, 1}, 2, true, {NULL}, 0},
+	{FIELD(graphUsageMode), 29, {0, 2}, 3, true, {NULL}, 0},
+	{FIELD(numRmaCtx), 29, {0, 9}, -1, true, {NULL}, 0},
+	{FIELD(maxP2pPeers), 30, {1, 64}, 0, true, {NULL}, 0},
+	{FIELD(graphStreamOrdering), 30, {0, 1}, 2, true, {NULL}, 0},
+	{FIELD(launchOrderImplicit), 31, {0, 1}, 2, true, {NULL}, 0},
+	{FIELD(numRmaSig), 31, {1, 9}, 0, true, {NULL}, 0},
+	{FIELD(rmaEagerInit), 31, {0, 1}, 2, true, {NULL}, 0},
+	{FIELD(hostCftMode), 31, {1, 3}, 77, true, {NULL}, 0},
+	{FIELD(nvlsHostMode), 31, {0, 2}, -1, true, {NULL}, 0},
 #undef FIELD
 };
 
@@ -60,7 +61,8 @@ static bool versions_replaced(const struct scene *s, const struct versions_field
 	bool replaced = false;
 
 	for (size_t i = 0; i < ARRAY_LEN(f->variable); i++)
-		replaced |= f->variable[i] && lab_has_env(s->me->run->config, f->variable[i]);
+		replaced |= f->variable[i] &&
+			    lab_env_reaches(s->me->run->config, f->variable[i], f->least);
 	return replaced;
 }
 
@@ -151,14 +153,15 @@ static void versions_right(struct scene *s, int32_t minor)
 /* The network's name: a wrong one is refused by the versions that have it. */
 static void versions_net(struct scene *s, int32_t minor)
 {
+	const uint32_t nets = LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET;
 	bool has = minor >= 17, waited;
 	union versions_config c;
 
 	versions_empty(&c, minor);
 	c.config.netName = "Carrier pigeon";
-	/* a plugin may have a network of any name */
+	/* either plugin has a network of any name */
 	has = has && !lab_has_env(s->me->run->config, "NCCL_NET") &&
-	      !(s->me->run->config->plugins & LAB_PLUGIN_NET);
+	      !(s->me->run->config->plugins & nets);
 	scene_judge(s, "netName of a config", versions_init(s, &c, &waited),
 		    has ? ncclInvalidArgument : ncclSuccess);
 }

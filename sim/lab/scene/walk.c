@@ -112,7 +112,8 @@ static bool walk_suspended(struct walk *w, const struct walk_comm *c, size_t bef
 {
 	if (!lab_barrier(w->s->me))
 		return false;
-	if (c->index >= 0 && walk_free(w) < before + c->memory[ncclStatGpuMemSuspend])
+	if (c->index >= 0 && scene_has_gpu(w->s) &&
+	    walk_free(w) < before + c->memory[ncclStatGpuMemSuspend])
 		scene_report(w->s, "ncclCommSuspend",
 			     "has not freed the memory of ncclCommMemStats");
 	return true;
@@ -248,16 +249,30 @@ static bool walk_ends(struct walk *w)
 	return true;
 }
 
+/* The first communicator that sends messages of other ranks through this GPU leaves memory for them
+ * to the later ones. */
+static bool walk_leaves_store(struct lab_rank *me)
+{
+	const struct lab_config *c = me->run->config;
+	bool first = !me->scene_stored && (uint32_t)me->run->nranks > c->hosts && c->hosts > 1 &&
+		     !lab_env_reaches(c, "NCCL_PXN_DISABLE", 1);
+
+	me->scene_stored = true;
+	return first;
+}
+
 /* A rank of the host that maps memory of this one's GPU may be about to unmap it. */
 static void walk_memory_back(struct walk *w)
 {
 	size_t now = walk_free(w);
 
+	if (!scene_has_gpu(w->s))
+		return;
 	for (int i = 0; i < WALK_FREE_LOOKS && now < w->free_before; i++) {
 		os_sleep_ns(WALK_FREE_NS);
 		now = walk_free(w);
 	}
-	if (now < w->free_before)
+	if (now < w->free_before && !walk_leaves_store(w->s->me))
 		scene_report(w->s, "the end of all communicators", "has not given memory back");
 }
 

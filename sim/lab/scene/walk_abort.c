@@ -11,7 +11,10 @@
 
 #define WALK_ABORT_POWERS  25 /* up to 2^25 ns later, 34 ms */
 #define WALK_ABORT_CHANGES 3
-#define WALK_SOON_NS       1000000000ull /* an abort, and what it ends, take no longer */
+/* An abort, and what it ends, take no longer. A kernel waits up to 1 s for a sender that writes
+ * into its buffer. */
+#define WALK_SOON_NS  1500000000ull
+#define WALK_CHILD_NS 1000000000ull
 
 struct walk_abort {
 	struct walk *w;
@@ -28,7 +31,7 @@ struct walk_abort {
 /* A blocking call that makes a child looks at its parent every second. */
 static uint64_t walk_abort_bound_ns(const struct walk_abort *a)
 {
-	return a->row->makes ? 2 * WALK_SOON_NS : WALK_SOON_NS;
+	return WALK_SOON_NS + (a->row->makes ? WALK_CHILD_NS : 0);
 }
 
 static void walk_abort_now(void *arg)
@@ -65,14 +68,21 @@ static void walk_abort_judge(struct walk_abort *a)
 		scene_report(a->w->s, "ncclCommAbort", "has waited for other ranks");
 }
 
+/* A rank learns of the end of another one from its neighbours of the ring that wait in a call. A
+ * revoked communicator has no ring. The others learn of it by the deadline. */
+static bool walk_abort_is_late(const struct walk_abort *a, ncclResult_t rc)
+{
+	bool revoked = a->c->state == WALK_REVOKED || a->row->next == WALK_REVOKED;
+
+	return rc == ncclTimeout && a->w->s->timeout_ms && (revoked || !a->each);
+}
+
 /* Another rank may abort before, and this one before its call. */
 static bool walk_abort_expects(const struct walk_abort *a, ncclResult_t rc)
 {
 	if (rc == ncclSuccess || rc == ncclRemoteError)
 		return true;
-	/* a revoked communicator has no ring that shows the end of a rank */
-	if (rc == ncclTimeout && a->w->s->timeout_ms &&
-	    (a->c->state == WALK_REVOKED || a->row->next == WALK_REVOKED))
+	if (walk_abort_is_late(a, rc))
 		return true;
 	if (!a->aborts)
 		return false;
@@ -124,7 +134,7 @@ static void walk_abort_end(struct walk_abort *a)
 		lab_call(s->me, call);
 		rc = destroys ? ncclCommDestroy(a->c->comm) : ncclCommAbort(a->c->comm);
 		lab_call(s->me, NULL);
-		if (!destroys || rc != ncclRemoteError)
+		if (!destroys || (rc != ncclRemoteError && !walk_abort_is_late(a, rc)))
 			scene_judge(s, call, rc, ncclSuccess);
 		if (!destroys && os_now_ns() - start_ns > WALK_SOON_NS)
 			scene_report(s, call, "has waited for other ranks");
@@ -184,7 +194,8 @@ static void walk_abort_draw(struct walk_abort *a)
 	a->absent = waits && n > 1 && index == at;
 	a->aborts = a->each || index == by;
 	a->self = self && a->aborts && !a->row->ends;
-	a->works = works && a->c->state == WALK_READY;
+	/* a CUDA call that waits for a kernel looks at no other rank */
+	a->works = works && a->c->state == WALK_READY && (!a->row->connects || s->timeout_ms);
 	a->w->out = (int32_t)(out % (uint64_t)n);
 }
 
