@@ -50,7 +50,6 @@ struct walk_row {
 	bool launches, makes, ends; /* it has a result; a child; it ends the communicator */
 	bool connects;              /* pairs of ranks, apart from the others */
 	bool meets;                 /* it must not begin while another rank is in a call */
-	bool connects;              /* it may make CUDA calls that wait for kernels before it */
 };
 
 /* ---- walk_calls.c ---------------------------------------------------------------------------- */

@@ -194,8 +194,7 @@ static void walk_abort_draw(struct walk_abort *a)
 	a->absent = waits && n > 1 && index == at;
 	a->aborts = a->each || index == by;
 	a->self = self && a->aborts && !a->row->ends;
-	/* a CUDA call that waits for a kernel looks at no other rank */
-	a->works = works && a->c->state == WALK_READY && (!a->row->connects || s->timeout_ms);
+	a->works = works && a->c->state == WALK_READY;
 	a->w->out = (int32_t)(out % (uint64_t)n);
 }
 
