@@ -216,7 +216,7 @@ START_TEST(calls_that_differ_are_no_scene_with_a_network_that_reduces)
 		struct lab_config c;
 		struct lab_result r;
 
-		plugins_config(&c, collnet ? LAB_PLUGIN_COLLNET : 0, 1);
+		plugins_config(&c, collnet ? LAB_PLUGIN_COLLNET : 0, 3);
 		c.gpus = 1;
 		c.env = env;
 		c.scenes = PLUGINS_SCENES;
