@@ -5,6 +5,7 @@
  */
 #include "sim/engine/faults/fault_state.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,6 +251,14 @@ static void fault_hit(int64_t rank)
 		fault_state.hit[rank / 64] |= 1ull << rank % 64;
 }
 
+/* A call that a signal interrupts is made again, and no caller reports it. */
+static bool fault_is_failure(const struct fault_place_site *s, const struct os_fault *f)
+{
+	bool interrupted = strncmp(s->site->name, "os.", 3) == 0 && f->arg == EINTR;
+
+	return f->kind == OS_FAULT_FAIL && !interrupted;
+}
+
 static bool fault_visit(struct fault_place_site *s, const void *object,
 			const struct sim_fault_place *at, struct os_fault *out)
 {
@@ -266,7 +275,7 @@ static bool fault_visit(struct fault_place_site *s, const void *object,
 		s->fires++;
 		fault_hit(place.value[FAULT_RANK]);
 		fault_fill(f, s, now_ns, out);
-		if (out->kind == OS_FAULT_FAIL)
+		if (fault_is_failure(s, out))
 			fault_failed_note(s->site->name, place.value[FAULT_RANK]);
 		return true;
 	}
