@@ -17,6 +17,7 @@
  * (COMM_PATIENCE_NS etc.): the ranks of the host may arrive late, and may wait for actions of the
  * program after the call. The task continues until they have arrived or left, or this process ends.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,6 +46,8 @@
 #define COMM_MEET_NS    10000000000ull
 /* Time for kernels to find the abort word and end if the GPU does not report their end. */
 #define COMM_UNREPORTED_NS 100000000ull
+/* Time between two looks at the other ranks while a task prepares a launch. */
+#define COMM_LAUNCH_LOOK_NS 10000000ull
 
 ncclResult_t comm_drain(struct ncclComm *comm)
 {
@@ -95,7 +98,9 @@ ncclResult_t comm_drain_watching(struct ncclComm *comm)
 	return comm_drain(comm);
 }
 
-void comm_launch_wait(const struct ncclComm *comm, const shared_u32 *abort)
+/* Waits for the end of the separate task. Returns 0, ETIMEDOUT, or ECANCELED after an abort. */
+static int comm_launch_wait_until(const struct ncclComm *comm, const shared_u32 *abort,
+				  uint64_t deadline_ns)
 {
 	struct wait w = {
 		.on = &comm->life->launching,
@@ -105,16 +110,34 @@ void comm_launch_wait(const struct ncclComm *comm, const shared_u32 *abort)
 		.bytes = 4,
 		.why = "the task that connects ranks for a launch",
 		.from = {.rank = comm->rank, .channel = -1, .step = -1},
+		.deadline_ns = deadline_ns,
 	};
-	(void)os_wait_one(&w, abort);
+	return os_wait_one(&w, abort);
+}
+
+void comm_launch_wait(const struct ncclComm *comm)
+{
+	(void)comm_launch_wait_until(comm, NULL, 0);
+}
+
+/* The same while other ranks may fail. The task does not learn of a failure while it waits in CUDA
+ * for kernels of the communicator, and those wait for the rank that failed. */
+static ncclResult_t comm_launch_wait_watching(struct ncclComm *comm)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	while (!rc && comm_launch_wait_until(comm, comm->abort,
+					     os_now_ns() + COMM_LAUNCH_LOOK_NS) == ETIMEDOUT)
+		rc = comm_async_error(comm);
+	return rc;
 }
 
 ncclResult_t comm_finalize(struct ncclComm *comm)
 {
-	ncclResult_t rc;
+	ncclResult_t rc = comm_launch_wait_watching(comm);
 
-	comm_launch_wait(comm, comm->abort);
-	rc = comm_drain_watching(comm);
+	if (!rc)
+		rc = comm_drain_watching(comm);
 	if (!rc && comm_is_aborted(comm)) {
 		INFO(LOG_INIT, "rank %d: finalize ended by an abort", comm->rank);
 		return rank_error(comm, ncclInternalError);

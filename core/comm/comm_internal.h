@@ -46,10 +46,9 @@ ncclResult_t comm_drain(struct ncclComm *comm);
 /* Waits for them while other ranks may fail. After a failure nothing more completes, and the wait
  * ends. */
 ncclResult_t comm_drain_watching(struct ncclComm *comm);
-/* Waits until a separate task has launched its collectives, or has failed. The task detects
- * failures of other ranks. `abort`: ends the wait; NULL: the caller has set the abort word, which
- * ends the task. */
-void comm_launch_wait(const struct ncclComm *comm, const shared_u32 *abort);
+/* Waits until a separate task has launched its collectives, or has failed. The caller has set the
+ * abort word, which ends the task and the kernels for which it may wait. */
+void comm_launch_wait(const struct ncclComm *comm);
 /* Checks launched collectives once: complete, ncclInProgress, or an error. */
 ncclResult_t comm_drain_look(struct ncclComm *comm);
 /* cudaErrorNotReady while launched collectives run. */

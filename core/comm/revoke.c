@@ -55,7 +55,7 @@ ncclResult_t comm_revoke(struct ncclComm *comm)
 	if (!revoke_begin(comm))
 		return ncclSuccess;
 	shared_store_u32(comm->abort, 1, SHARED_RELEASE);
-	comm_launch_wait(comm, NULL); /* the abort word ends the task */
+	comm_launch_wait(comm); /* the abort word ends the task */
 	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	if (!rc)
 		rc = comm_drain(comm);

@@ -12,8 +12,9 @@
 #include "sim/lab/scene/scene.h"
 
 #define ROOTS_SLACK_NS 250000000ull  /* connections with roots, and answers */
-#define ROOTS_SOON_NS  900000000ull  /* answer to a late rank; refused attempts take 0.1 s each */
+#define ROOTS_SOON_NS  500000000ull  /* the answer that a late rank gets */
 #define ROOTS_GONE_NS  5000000000ull /* the same if its root has ended: it tries to connect */
+#define ROOTS_AGAIN_NS 100000000ull  /* from an attempt that is refused to the next one */
 
 static const char roots_call[] = "ncclCommInitRankScalable with an absent rank";
 
@@ -54,7 +55,22 @@ static bool roots_stays(const struct scene *s)
 	return s->culprit == 0 || roots_of(s, s->culprit) > 0;
 }
 
-static void roots_judge(struct scene *s, ncclResult_t rc, uint64_t ns, uint64_t most_ns)
+/* Attempts to connect that were refused in this run. Each delays its rank, and the first one of a
+ * root delays the root's time, too. */
+static uint64_t roots_refused(void)
+{
+	const struct sim_probe_stat *stat;
+	uint32_t n = sim_probe_stats(&stat);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!strcmp(stat[i].name, "bootstrap.connect_refused"))
+			return stat[i].hits;
+	ASSERT(!"the probe bootstrap.connect_refused");
+	return 0;
+}
+
+static void roots_judge(struct scene *s, ncclResult_t rc, uint64_t ns, uint64_t most_ns,
+			uint64_t refused_ns)
 {
 	bool stays = roots_stays(s);
 
@@ -64,7 +80,7 @@ static void roots_judge(struct scene *s, ncclResult_t rc, uint64_t ns, uint64_t 
 		roots_named(s, roots_call);
 	if (s->mine)
 		most_ns = stays ? ROOTS_SOON_NS : ROOTS_GONE_NS;
-	if (ns > most_ns)
+	if (ns > most_ns + refused_ns)
 		scene_report(s, roots_call,
 			     s->mine ? "has waited although the deadline was over"
 				     : "has returned long after the first deadline");
@@ -77,9 +93,12 @@ void scene_roots(struct scene *s)
 	bool of_other = roots_of(s, s->me->rank) != roots_of(s, s->culprit);
 	uint64_t gap_ns = apart ? sim_rng_below(&s->drawn, time_ns / 4 * 3) : 0, start_ns, ns;
 	uint64_t late_ns = sim_rng_below(&s->drawn, 2 * time_ns), most_ns;
+	uint64_t refused = roots_refused();
 	ncclComm_t comm = NULL;
 	ncclResult_t rc;
 
+	if (!lab_barrier(s->me))
+		return;
 	if (s->mine)
 		os_sleep_ns(time_ns + time_ns / 4 + gap_ns + ROOTS_SLACK_NS + late_ns);
 	else if (of_other)
@@ -92,5 +111,5 @@ void scene_roots(struct scene *s)
 	if (comm)
 		scene_report(s, roots_call, "left a communicator");
 	most_ns = time_ns + time_ns / 8 + ROOTS_SLACK_NS - (of_other ? gap_ns : 0);
-	roots_judge(s, rc, ns, most_ns);
+	roots_judge(s, rc, ns, most_ns, (roots_refused() - refused) * ROOTS_AGAIN_NS);
 }

@@ -50,6 +50,7 @@ struct walk_row {
 	bool launches, makes, ends; /* it has a result; a child; it ends the communicator */
 	bool connects;              /* pairs of ranks, apart from the others */
 	bool meets;                 /* it must not begin while another rank is in a call */
+	bool local;                 /* it waits for ranks of its host only */
 };
 
 /* ---- walk_calls.c ---------------------------------------------------------------------------- */

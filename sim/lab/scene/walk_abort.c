@@ -184,7 +184,13 @@ static void walk_abort_draw(struct walk_abort *a)
 	a->each |= a->apart;
 	/* a rank that connects waits in CUDA for its own kernel, which another rank's abort does
 	 * not end; and its neighbours may not look at the rank that aborts */
-	a->each |= a->row->connects && ((works && a->c->state == WALK_READY) || (waits && n > 3));
+	bool busy = works && a->c->state == WALK_READY;
+	a->each |= a->row->connects && (busy || (waits && n > 3));
+	/* a blocking call that makes a child may wait in CUDA in the same way */
+	a->each |= a->row->makes && busy && !a->w->nonblocking;
+	/* ranks of other hosts have returned, and do not look at the rank that aborts; halves may
+	 * differ in their number */
+	a->each |= a->row->local && s->me->run->config->hosts > 1 && s->n > 3;
 	a->later_ns = sim_rng_below(&s->own, 1ull << sim_rng_below(&s->own, WALK_ABORT_POWERS));
 	if (!a->member)
 		return;
@@ -194,7 +200,7 @@ static void walk_abort_draw(struct walk_abort *a)
 	a->absent = waits && n > 1 && index == at;
 	a->aborts = a->each || index == by;
 	a->self = self && a->aborts && !a->row->ends;
-	a->works = works && a->c->state == WALK_READY;
+	a->works = busy;
 	a->w->out = (int32_t)(out % (uint64_t)n);
 }
 

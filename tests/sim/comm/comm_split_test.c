@@ -295,6 +295,45 @@ START_TEST(an_abort_of_the_parent_ends_the_split_of_the_others)
 }
 END_TEST
 
+/* Rank 0 forms a child while its kernel waits for rank 1, which aborts. The task of the split waits
+ * in CUDA for that kernel. Only the abort word of rank 0 ends the kernel. */
+static void stuck_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclResult_t state = ncclInProgress;
+	ncclComm_t child = NULL;
+	struct split_rank r;
+
+	(void)arg;
+	config.blocking = 0;
+	split_begin(&r, rank, nranks, &config);
+	if (rank == 0)
+		EXPECT_NCCL(ncclSuccess, ncclAllReduce(r.mem, r.mem, SPLIT_COUNT, ncclInt32,
+						       ncclSum, r.comm, r.stream));
+	EXPECT_NCCL(ncclInProgress, ncclCommSplit(r.comm, 0, rank, &child, NULL));
+	while (state == ncclInProgress || (rank == 0 && state == ncclSuccess))
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(r.comm, &state));
+	EXPECT(state == (rank == 0 ? ncclRemoteError : ncclSuccess));
+	if (rank == 0)
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm));
+	else
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(child));
+	comm_buffers_free(r.mem, r.stream);
+}
+
+START_TEST(a_destroy_ends_a_split_that_waits_in_cuda_after_another_rank_has_aborted)
+{
+	static const char *const env[] = {"DOPPEL_CUDA_WAITS=1", NULL};
+
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {
+			.hosts = 1 + seed % 2, .per_host = 2 - seed % 2, .seed = seed, .env = env};
+		ranks_run(&c, stuck_rank, NULL);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("comm_split");
@@ -308,6 +347,7 @@ int main(void)
 	tcase_add_test(t, one_task_splits_for_all_ranks_in_a_group);
 	tcase_add_test(t, wrong_arguments_of_a_rank_fail_the_call_on_all_ranks_and_nothing_else);
 	tcase_add_test(t, an_abort_of_the_parent_ends_the_split_of_the_others);
+	tcase_add_test(t, a_destroy_ends_a_split_that_waits_in_cuda_after_another_rank_has_aborted);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
