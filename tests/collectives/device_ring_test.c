@@ -186,6 +186,47 @@ static void ring_put_abort(struct ring *g)
 	      g->run->where, g->n);
 }
 
+#define RING_SOON_NS 500000000ull /* a kernel that waits for a dead sender takes 1 s */
+
+/* Gives rank 0's end to the next rank credit for two chunks, and no more. */
+static void ring_hold_credit(const struct ring *g, struct dev_send_mem *held)
+{
+	struct dev_conn *at = g->rank[0].conns + end_at(g, DEV_RING, 0, 0, true), c;
+
+	CUDA_OK(cudaMemcpy(&c, at, sizeof c, cudaMemcpyDeviceToHost));
+	CUDA_OK(cudaMemcpy(held, c.head, sizeof *held, cudaMemcpyDeviceToDevice));
+	c.head = &held->head;
+	CUDA_OK(cudaMemcpy(at, &c, sizeof c, cudaMemcpyHostToDevice));
+}
+
+/* Rank 0 is aborted in the middle of its work, and the rank before it has ended its own: all writes
+ * into the output have come. The kernel ends immediately. */
+static void ring_put_ended(const struct device_run *run, struct ring *g)
+{
+	struct dev_work w = program_work(DEV_ALL_GATHER_RING_SIMPLE, 1000, DEV_U8, DEV_SUM, 0, 0);
+	struct dev_send_mem *held;
+	uint64_t start_ns;
+
+	ring_alloc(g, run, 4);
+	g->put = 1u << ring_rank_at(g, 0, ring_position_of(g, 0, 0) + g->n - 1);
+	ring_connect(g);
+	CUDA_OK(cudaSetDevice(0));
+	CUDA_OK(cudaMalloc((void **)&held, sizeof *held));
+	ring_hold_credit(g, held);
+	ring_launch(g, &w, 1, 1, 2, false);
+	for (int k = 2; k < g->n; k++)
+		CUDA_OK(cudaStreamSynchronize(g->rank[ring_rank_at(g, 0, k)].stream));
+	start_ns = os_now_ns();
+	shared_store_u32(g->abort, 1, SHARED_RELEASE);
+	ring_sync(g);
+	CHECK(os_now_ns() - start_ns < RING_SOON_NS,
+	      "%s: an aborted kernel waited for a sender that had ended", run->where);
+	CUDA_OK(cudaSetDevice(0));
+	CUDA_OK(cudaFree(held));
+	ring_free(g);
+	g->put = 0;
+}
+
 static void ring_put_some(const struct device_run *run, struct ring *g, int n, uint32_t put)
 {
 	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
@@ -213,6 +254,8 @@ static void ring_put(const struct device_run *run, struct ring *g, int n)
 	ring_put_abort(g);
 	ring_free(g);
 	g->put = 0;
+	if (n == 4)
+		ring_put_ended(run, g);
 }
 
 /* Every program that has lines, the rank waiting for credit and for lines; of two sizes of the

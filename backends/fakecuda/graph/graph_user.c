@@ -2,7 +2,8 @@
 /*
  * User objects: memory of the program that lives as long as a graph, a copy of it or an executable
  * graph needs it. The last reference may end anywhere, also in an event. The destructor therefore
- * runs in a task of its own, as in the driver's thread.
+ * runs in a task of its own, as in the driver's thread. The program cannot wait for that task, so
+ * the end of the process does.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -67,6 +68,7 @@ static void object_spawn(struct CUuserObject_st *o)
 					   .kind = SIM_TASK_WARP,
 					   .proc = o->proc->os,
 					   .rank = o->rank,
+					   .detached = true,
 					   .device = -1,
 					   .kernel = -1,
 					   .block = -1,

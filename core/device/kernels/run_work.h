@@ -124,13 +124,14 @@ DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
 
 /* Stores the steps in the block's copies, for the next work; at the end of the launch they go to
  * memory. A work that did not use the connection stores nothing: it had no barrier, and other
- * threads may still read the step. */
+ * threads may still read the step. An aborted work stores nothing either: dev_ring_leave needs the
+ * step with which it began. */
 DEV_FN void dev_ring_end(struct prim *p)
 {
 	struct dev_conn *c = p->block->ring;
 	uint64_t recv, send;
 
-	if (p->thread != 0)
+	if (p->thread != 0 || p->stopped)
 		return;
 	recv = steps_kept(c[0].step, p->recv_step, p->chunk_steps);
 	send = steps_kept(c[1].step, p->send_step, p->chunk_steps);

@@ -441,7 +441,10 @@ static ncclResult_t net_socket_accept_one(struct net_socket_listen *l, struct wa
 	int rc, fd;
 
 	l->stream.seq = os_event_seq(os_socket_object(l->stream.fd));
-	rc = os_accept(l->stream.fd, &fd, &from);
+	/* another connection may follow one that its peer has aborted */
+	do
+		rc = os_accept(l->stream.fd, &fd, &from);
+	while (rc == ECONNABORTED);
 	if (rc == EAGAIN) {
 		net_socket_wait(l->half, l->greetings ? &l->greeting[0].stream : &l->stream,
 				"the peer to connect", w);

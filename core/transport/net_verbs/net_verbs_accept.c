@@ -79,7 +79,10 @@ static ncclResult_t net_verbs_accept_tcp(struct net_verbs_listen *l, struct wait
 
 	net_verbs_wait_socket(l->fd, l->who.peer, l->who.channel, "the peer to connect for set-up",
 			      w);
-	rc = os_accept(l->fd, &fd, &peer);
+	/* another connection may follow one that its peer has aborted */
+	do
+		rc = os_accept(l->fd, &fd, &peer);
+	while (rc == ECONNABORTED);
 	if (rc == EAGAIN)
 		return ncclInProgress;
 	if (rc) {

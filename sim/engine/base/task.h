@@ -29,7 +29,7 @@ struct sim_task_attr {
 	struct os_proc *proc;
 	int32_t rank; /* -1: none */
 	bool background;
-	bool detached; /* host tasks: freed at their end and never joined */
+	bool detached; /* freed at its end and never joined; the end of its process waits for it */
 	/* warps: */
 	int32_t device, kernel, block, warp, lane;
 	/* threads engine: key of the worker; tasks with equal keys share one worker */

@@ -48,9 +48,9 @@ struct walk_row {
 	uint32_t allowed; /* the states in which it may enter, a bit each */
 	enum walk_state next;
 	bool launches, makes, ends; /* it has a result; a child; it ends the communicator */
-	bool connects;              /* pairs of ranks, apart from the others */
+	bool connects;              /* pairs of ranks wait for each other, apart from the others */
+	bool local;                 /* the ranks of a host do */
 	bool meets;                 /* it must not begin while another rank is in a call */
-	bool local;                 /* it waits for ranks of its host only */
 };
 
 /* ---- walk_calls.c ---------------------------------------------------------------------------- */

@@ -166,6 +166,16 @@ static const struct walk_row *walk_abort_row(struct walk *w, const struct walk_c
 	return row;
 }
 
+/* True if both neighbours of a rank that aborts may be out of the call while another rank waits in
+ * it for an absent one: no rank forwards the abort then. All ranks have the same result. */
+static bool walk_abort_is_hidden(const struct walk_abort *a)
+{
+	const struct scene *s = a->w->s;
+	int32_t n = a->c->known ? a->c->n : s->n; /* halves may differ in size */
+
+	return n > 3 && (a->row->connects || (a->row->local && s->me->run->config->hosts > 1));
+}
+
 /* The members of halves differ: the ranks draw by their place in them. */
 static void walk_abort_draw(struct walk_abort *a)
 {
@@ -183,14 +193,12 @@ static void walk_abort_draw(struct walk_abort *a)
 	/* the message of a rank that has ended a revoked parent is awaited without end */
 	a->each |= a->apart;
 	/* a rank that connects waits in CUDA for its own kernel, which another rank's abort does
-	 * not end; and its neighbours may not look at the rank that aborts */
+	 * not end */
 	bool busy = works && a->c->state == WALK_READY;
-	a->each |= a->row->connects && (busy || (waits && n > 3));
+	a->each |= a->row->connects && busy;
 	/* a blocking call that makes a child may wait in CUDA in the same way */
 	a->each |= a->row->makes && busy && !a->w->nonblocking;
-	/* ranks of other hosts have returned, and do not look at the rank that aborts; halves may
-	 * differ in their number */
-	a->each |= a->row->local && s->me->run->config->hosts > 1 && s->n > 3;
+	a->each |= waits && walk_abort_is_hidden(a);
 	a->later_ns = sim_rng_below(&s->own, 1ull << sim_rng_below(&s->own, WALK_ABORT_POWERS));
 	if (!a->member)
 		return;

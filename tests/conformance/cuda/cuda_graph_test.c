@@ -308,6 +308,30 @@ CH_TEST(too_many_references_are_reported)
 		  "user object 1, which main destroyed at");
 }
 
+static void count_late(void *runs)
+{
+	os_sleep_ns(20000000);
+	count_up(runs);
+}
+
+static void drops_an_object(void *runs)
+{
+	cudaUserObject_t o;
+
+	CU(cudaUserObjectCreate(&o, runs, count_late, 1, cudaUserObjectNoDestructorSync));
+	CU(cudaUserObjectRelease(o, 1));
+}
+
+CH_TEST(a_process_ends_after_its_destructors)
+{
+	struct os_proc *p = ch_proc(0, "drops");
+	int runs = 0;
+
+	ch_in(p, drops_an_object, &runs);
+	world_proc_exit(p);
+	ck_assert_int_eq(runs, 1);
+}
+
 CH_TEST(graphs_that_are_left_are_leaks, .leaks = 1)
 {
 	cudaGraphExec_t x;
@@ -396,6 +420,7 @@ int main(void)
 	CH_ADD(t, the_driver_captures);
 	CH_ADD(t, a_destroyed_graph_is_named);
 	CH_ADD(t, too_many_references_are_reported);
+	CH_ADD(t, a_process_ends_after_its_destructors);
 	CH_ADD(t, graphs_that_are_left_are_leaks);
 	CH_ADD(t, a_capture_that_is_left_is_no_graph);
 	CH_ADD(t, a_launch_that_fails_queues_nothing);
